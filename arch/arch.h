@@ -333,7 +333,11 @@ struct arch_stub {
 	uint32_t ring_bytes;  /* of a ring's data, a power of two */
 	uint32_t site;	      /* written into the record */
 	uint64_t gate;	      /* of a struct probe_gate */
-	uint64_t gate_unless; /* address of a u32: no thread is held while it is not 0; or 0 */
+	/*
+	 * Address of a u32: no thread is held while it is not 0, unless its first argument is
+	 * ARCH_GATE_CALLER; or 0.
+	 */
+	uint64_t gate_unless;
 	const struct arch_capture *captures; /* borrowed */
 	uint8_t capture_count;
 	uint8_t recorded; /* how many of them are recorded; the others are for expressions */

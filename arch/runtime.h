@@ -9,6 +9,12 @@
 #include <elf.h>
 #include <stdint.h>
 
+/*
+ * A first argument of the loader's function for debuggers, which has none: the caller is no loader,
+ * and its thread is held at the gate there (struct probe_gate) whatever the loader is doing.
+ */
+#define ARCH_GATE_CALLER UINT64_C(0x8f3a6d1e52c794b7)
+
 /* The parts of a user event's ELF file that depend on the instruction set. */
 struct arch_event {
 	uint16_t elf_machine;	/* EM_* of <elf.h> */

@@ -2,7 +2,8 @@
 /*
  * The loader's function is `_dl_debug_state`, empty and exported, and it says by r_state of `struct
  * r_debug` whether the list is being changed or whole again (RT_CONSISTENT, 0). It is called after
- * mapping and before relocation and constructors.
+ * mapping and before relocation and constructors. User events call it, too (ARCH_GATE_CALLER), also
+ * while another thread, or theirs, is changing the list.
  *
  * A gate whose controller has died releases all threads at once, and one that nobody serves disarms
  * itself (struct probe_gate): a stopped controller delays its target once, by two seconds.
@@ -159,18 +160,33 @@ struct probe_error *gate_attach_call(struct change *change, uint64_t caller,
 	return error;
 }
 
-bool gate_is_expected(struct change *change)
+/* What the loader says of its list; false if there is none that we know. */
+static bool read_list(struct change *change, struct r_debug *ret)
 {
 	uint64_t unused, size, variable;
 	struct module *loader = find_function(change, state_function, &unused);
-	struct r_debug debug;
 
-	return loader && change->target->held && change->target->facts.known &&
+	return loader &&
 	       object_symbol(
 		       loader->object, state_variable, strlen(state_variable), &variable, &size) &&
-	       memory_read(change->pid, variable + loader->bias, &debug, sizeof(debug)) ==
-		       sizeof(debug) &&
-	       debug.r_version && debug.r_state == RT_ADD;
+	       memory_read(change->pid, variable + loader->bias, ret, sizeof(*ret)) ==
+		       sizeof(*ret) &&
+	       ret->r_version;
+}
+
+bool gate_is_expected(struct change *change)
+{
+	struct r_debug debug;
+
+	return change->target->held && change->target->facts.known && read_list(change, &debug) &&
+	       debug.r_state == RT_ADD;
+}
+
+bool gate_list_changes(struct change *change)
+{
+	struct r_debug debug;
+
+	return read_list(change, &debug) && debug.r_state != RT_CONSISTENT;
 }
 
 /* ---- In this process ----------------------------------------------------------------- */

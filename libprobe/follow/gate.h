@@ -62,6 +62,11 @@ PROBE_MUST_CHECK struct probe_error *gate_attach_call(struct change *change, uin
  * earlier.
  */
 bool gate_is_expected(struct change *change);
+/*
+ * Is the loader changing its list? Then libraries may be mapped in part; whoever maps them comes to
+ * the gate when they are whole.
+ */
+bool gate_list_changes(struct change *change);
 
 /*
  * Begins to wait at the gate in this process's mapping of the session's data.

@@ -22,7 +22,10 @@
 
 /* ---- Hits ------------------------------------------------------------------------------- */
 
-/* Only threads that hold the loader's lock come here. */
+/*
+ * Threads that hold the loader's lock come here, and those that use a new name of a user event: at
+ * worst they look for a new library once more.
+ */
 static void on_state(const struct probe_self_hit *hit, void *data)
 {
 	static bool adding;

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/eventfd.h>
 
 #include "libprobe/base/clock.h"
@@ -92,6 +93,25 @@ static struct probe_error *open_exec_gate(struct probe_session *s, struct probe_
 }
 
 /*
+ * While the loader maps a library, the semaphores that we raise there may be mapped over. So only
+ * the names of user events are taken then, whose files are mapped before they have names. The
+ * library's own thread comes to the gate when it is whole.
+ */
+static void leave_to_loader(struct change *c, struct selection *selection)
+{
+	static const char events[] = "/memfd:posix_trace";
+
+	if (!selection->probe_count || !gate_list_changes(c))
+		return;
+	for (size_t i = 0; i < selection->probe_count; i++) {
+		struct select_probe *probe = &selection->probes[i];
+
+		probe->unwanted = strcmp(probe->module->path, events) != 0;
+	}
+	selection_drop_unwanted(selection);
+}
+
+/*
  * Probes what the target has opened since. One pass per call: more may have been opened meanwhile,
  * but its thread then waits at the gate.
  */
@@ -117,6 +137,7 @@ static struct probe_error *follow_once(struct probe_session *s)
 	error = session_select_asked(s, &c.modules, &selection);
 	if (!error) {
 		session_keep_new(s, &c, &selection);
+		leave_to_loader(&c, &selection);
 		error = report_drop_lacking(&selection, &s->report);
 	}
 	if (!error) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Gates: a thread waits for the controller (struct probe_gate). Source: futex(2). */
 #include "arch/layout.h"
+#include "arch/runtime.h"
 #include "arch/x86/stub/plan.h"
 
 enum {
@@ -56,12 +57,17 @@ void emit_gate(struct emit *e, const struct stub_plan *plan)
 {
 	const struct arch_stub *s = plan->stub;
 	int hold = emit_label(e), wait = emit_label(e), dead = emit_label(e), out = plan->out;
+	int called = emit_label(e);
 
 	if (s->gate_unless) {
+		emit_const(e, RCX, ARCH_GATE_CALLER);
+		emit_mem(e, true, OP_CMP, RCX, mem_at(RSP, GATE_ARGUMENT));
+		emit_jump_label(e, CC_E, called);
 		emit_const(e, RCX, s->gate_unless);
 		emit_imm_mem(e, false, IMM_CMP, mem_at(RCX, 0), 0);
 		emit_jump_label(e, CC_NE, out);
 	}
+	emit_place(e, called);
 	emit_const(e, R8, s->gate);
 	emit_imm_mem(e, false, IMM_CMP, mem_at(R8, offsetof(struct probe_gate, armed)), 0);
 	emit_jump_label(e, CC_E, out);

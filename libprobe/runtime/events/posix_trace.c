@@ -83,27 +83,19 @@ static int make_probe(const char *name, struct batch_probe *ret)
 	return 0;
 }
 
-/* Is no thread changing the loader's list? */
-static bool is_whole(void)
-{
-	return __atomic_load_n(&_r_debug.r_state, __ATOMIC_ACQUIRE) == RT_CONSISTENT;
-}
-
 /*
- * A controller that follows libraries holds this thread here until it has looked. It does not while
- * another thread opens or closes a library: false, the caller has to come again.
+ * A controller that follows libraries holds this thread here until it has looked. The loader's own
+ * calls are not held while it changes its list; ARCH_GATE_CALLER tells the gate that this is none.
+ * So nothing depends on what other threads do, or what this one was doing when a signal came.
  */
-static bool call_controllers(void)
+static void call_controllers(void)
 {
-	void (*tell)(void);
+	void (*tell)(uint64_t caller);
 
 	if (!&_r_debug || !_r_debug.r_brk)
-		return true;
-	if (!is_whole())
-		return false;
+		return;
 	memcpy(&tell, &_r_debug.r_brk, sizeof(tell));
-	tell();
-	return is_whole();
+	tell(ARCH_GATE_CALLER);
 }
 
 /* Announces all names that are open. Takes no lock: a signal handler may be the first user. */
@@ -112,8 +104,9 @@ static void announce(void)
 	uint32_t count = atomic_load_explicit(&table.count, memory_order_acquire);
 	uint32_t before = atomic_load_explicit(&announced, memory_order_relaxed);
 
-	if (before >= count || !call_controllers())
+	if (before >= count)
 		return;
+	call_controllers();
 	/* Pairs with the load in posix_trace_event(). */
 	while (before < count && !atomic_compare_exchange_weak_explicit(&announced, &before, count,
 					 memory_order_release, memory_order_relaxed))

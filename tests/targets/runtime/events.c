@@ -11,10 +11,12 @@
  *	many N TEXT	opens the events many.TEXT0 to N-1, then passes each once	"waited W",
  *			how often the thread has slept meanwhile
  *	handler N TEXT	opens handler.TEXT, and passes it N times in a signal handler	"passed N"
+ *	loading N TEXT	as new, but loading.TEXT, and as if the loader worked	"passed N"
  *	fork		a child takes the following commands	"child PID"
  *	back		the child ends; the parent continues	"status STATUS"
  *	shut		closes all descriptors above 2	"shut"
  */
+#include <link.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
@@ -23,6 +25,9 @@
 
 #include "probe/posix_trace.h"
 #include "tests/targets/target.h"
+
+/* Missing in static programs. */
+#pragma weak _r_debug
 
 static trace_event_id_t event;
 
@@ -116,6 +121,14 @@ static void in_handler(int count)
 	printf("passed %d\n", count);
 }
 
+/* As in a signal handler that interrupts dlopen(3). */
+static void while_loading(int count, const char *text)
+{
+	_r_debug.r_state = RT_ADD;
+	pass(event, count, text, strlen(text));
+	_r_debug.r_state = RT_CONSISTENT;
+}
+
 static void obey(char *line)
 {
 	char *word = strsep(&line, " "), *rest = line ? line : "";
@@ -144,6 +157,10 @@ static void obey(char *line)
 		snprintf(name, sizeof(name), "handler.%s", text);
 		if (!open_event(name))
 			in_handler(count);
+	} else if (!strcmp(word, "loading")) {
+		snprintf(name, sizeof(name), "loading.%s", text);
+		if (!open_event(name))
+			while_loading(count, text);
 	} else if (!strcmp(word, "shut")) {
 		closefrom(3);
 		puts("shut");
