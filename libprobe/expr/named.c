@@ -26,6 +26,8 @@ struct asked_names {
 	struct probe_session_options options;
 	char *texts[TEXTS];    /* as the user has typed them, owned; NULL: no such, or no names */
 	char *examples[TEXTS]; /* likewise, with an example for the names */
+	/* What the names of begins mean, if there are any: what is kept is the same for all. */
+	const struct probe_meaning *begin;
 	struct named **items;
 	size_t count;
 };
@@ -72,50 +74,124 @@ static bool is_asked(const struct probe_pattern *const *patterns, size_t count,
 static struct probe_error *none_has(size_t index, const char *text)
 {
 	return probe_error_new(PROBE_ERROR_USAGE,
-		"%s '%s': no known probe of this name has all arguments that it names (`probectl "
-		"list "
-		"-v` shows them)",
+		"%s '%s': no known probe of this name has all arguments that it names "
+		"(`probectl list -v` shows them)",
 		what(index), text);
+}
+
+/* The meanings of the catalogue one by one, those of the last file first; NULL after the last. */
+static const struct probe_meaning *meaning_at(const struct probe_catalogue *catalogue, size_t index)
+{
+	for (size_t i = catalogue->file_count; i-- > 0;) {
+		const struct catalogue_file *file = &catalogue->files[i];
+
+		if (index < file->probe_count)
+			return &file->probes[index];
+		index -= file->probe_count;
+	}
+	return NULL;
+}
+
+/* Adds which probe lacks a name. */
+static struct probe_error *of_probe(struct probe_error *error, const struct probe_meaning *meaning)
+{
+	return probe_error_prefix(error, "%s:%s", meaning->provider, meaning->name);
 }
 
 /*
  * Replaces a text's names as for the first probe that has them all, among those that may be asked
  * for. If none has, *ret is the text, and whoever parses it says what is expected.
  */
-static struct probe_error *replace_any(size_t index, const char *text,
-	const struct probe_catalogue *catalogue, const struct probe_pattern *const *patterns,
-	size_t count, char **ret)
+static struct probe_error *replace_any(const struct asked_names *names, size_t index,
+	const struct probe_pattern *const *patterns, size_t count, char **ret)
 {
+	const struct probe_meaning *meaning;
 	struct probe_error *first = NULL;
 	const char *provider = NULL;
 	bool are_several = false;
 
-	for (size_t i = catalogue->file_count; i-- > 0;) {
-		const struct catalogue_file *file = &catalogue->files[i];
+	for (size_t i = 0; (meaning = meaning_at(names->options.catalogue, i)); i++) {
+		struct probe_error *error;
 
-		for (size_t k = 0; k < file->probe_count; k++) {
-			struct probe_error *error;
-
-			if (!is_asked(patterns, count, &file->probes[k]))
-				continue;
-			error = meaning_replace(what(index), text, &file->probes[k], NULL, ret);
-			if (!error || error->code != PROBE_ERROR_USAGE) {
-				probe_error_free(first);
-				return error;
-			}
-			error = probe_error_prefix(
-				error, "%s:%s", file->probes[k].provider, file->probes[k].name);
-			are_several |= first && strcmp(provider, file->probes[k].provider) != 0;
-			provider = file->probes[k].provider;
-			first = probe_error_first(first, error);
+		if (!is_asked(patterns, count, meaning))
+			continue;
+		error = meaning_replace(
+			what(index), names->texts[index], meaning, names->begin, NULL, ret);
+		if (!error || error->code != PROBE_ERROR_USAGE) {
+			probe_error_free(first);
+			return error;
 		}
+		are_several |= first && strcmp(provider, meaning->provider) != 0;
+		provider = meaning->provider;
+		first = probe_error_first(first, of_probe(error, meaning));
 	}
 	if (are_several) {
 		probe_error_free(first);
-		return none_has(index, text);
+		return none_has(index, names->texts[index]);
 	}
-	*ret = first ? NULL : strdup(text);
+	*ret = first ? NULL : strdup(names->texts[index]);
 	return *ret || first ? first : probe_error_no_memory();
+}
+
+/* May the patterns make it the begin of a pair? */
+static bool may_begin(const struct asked_names *names, const struct probe_pattern *const *patterns,
+	size_t count, const struct probe_meaning *meaning)
+{
+	enum probe_pairing pairing = names->options.gather.pairing;
+	size_t step = pairing == PROBE_PAIRING_LISTED ? 2 : count, stem;
+
+	if (pairing == PROBE_PAIRING_NAMES)
+		return is_asked(patterns, count, meaning) &&
+		       (meaning->end_count || pair_may_be(meaning->name, &stem) == PAIR_BEGIN);
+	for (size_t i = 0; i < count; i += step)
+		if (is_asked(&patterns[i], 1, meaning))
+			return true;
+	return false;
+}
+
+/* A text with only the names of the begin replaced; others do not matter. */
+static struct probe_error *replace_begin(const struct asked_names *names, size_t index,
+	const struct probe_meaning *begin, char **ret)
+{
+	return meaning_replace(what(index), names->texts[index], NULL, begin, "arg0", ret);
+}
+
+static struct probe_error *try_begin(
+	const struct asked_names *names, const struct probe_meaning *begin)
+{
+	struct probe_error *error = NULL;
+
+	for (size_t i = 0; i < TEXTS && !error; i++) {
+		char *replaced = NULL;
+
+		if (names->texts[i])
+			error = replace_begin(names, i, begin, &replaced);
+		free(replaced);
+	}
+	return error;
+}
+
+/* The first begin that has all names which texts have for it. */
+static struct probe_error *find_begin(
+	struct asked_names *names, const struct probe_pattern *const *patterns, size_t count)
+{
+	const struct probe_meaning *meaning;
+	struct probe_error *first = NULL;
+
+	for (size_t i = 0; (meaning = meaning_at(names->options.catalogue, i)); i++) {
+		struct probe_error *error;
+
+		if (!may_begin(names, patterns, count, meaning))
+			continue;
+		error = try_begin(names, meaning);
+		if (!error) {
+			names->begin = meaning;
+			probe_error_free(first);
+			return NULL;
+		}
+		first = probe_error_first(first, of_probe(error, meaning));
+	}
+	return first;
 }
 
 /* The texts with names, and their examples, which become those of the options. */
@@ -123,19 +199,26 @@ static struct probe_error *take_texts(
 	struct asked_names *names, const struct probe_pattern *const *patterns, size_t count)
 {
 	struct probe_error *error = NULL;
+	bool of_begin = false;
 
-	for (size_t i = 0; i < TEXTS && !error; i++) {
-		const char **text = text_of(&names->options, i);
+	for (size_t i = 0; i < TEXTS; i++) {
+		const char *text = *text_of(&names->options, i);
 
-		if (i >= KEYS + names->options.gather.key_count || !*text ||
-			!meaning_names_used(*text))
+		if (i >= KEYS + names->options.gather.key_count || !text ||
+			!meaning_names_used(text))
 			continue;
-		names->texts[i] = strdup(*text);
+		names->texts[i] = strdup(text);
 		if (!names->texts[i])
 			return probe_error_no_memory();
-		error = replace_any(i, names->texts[i], names->options.catalogue, patterns, count,
-			&names->examples[i]);
-		*text = names->examples[i];
+		of_begin |= meaning_begin_used(text);
+	}
+	if (of_begin)
+		error = find_begin(names, patterns, count);
+	for (size_t i = 0; i < TEXTS && !error; i++) {
+		if (!names->texts[i])
+			continue;
+		error = replace_any(names, i, patterns, count, &names->examples[i]);
+		*text_of(&names->options, i) = names->examples[i];
 	}
 	return error;
 }
@@ -219,18 +302,45 @@ static bool is_used(const struct asked *asked, size_t index, enum pair_role role
 	}
 }
 
+/* What is kept of begins was agreed on before: names have to mean the same for all. */
+static struct probe_error *check_begin(
+	const struct asked_names *names, const struct probe_meaning *meaning)
+{
+	struct probe_error *error = NULL;
+
+	for (size_t i = 0; names->begin && i < TEXTS && !error; i++) {
+		char *its = NULL, *agreed = NULL;
+
+		if (!names->texts[i])
+			continue;
+		error = replace_begin(names, i, meaning, &its);
+		if (!error)
+			error = replace_begin(names, i, names->begin, &agreed);
+		if (!error && strcmp(its, agreed) != 0)
+			error = probe_error_new(PROBE_ERROR_USAGE,
+				"%s '%s': the names are other arguments of %s:%s, which is a "
+				"begin, "
+				"too",
+				what(i), names->texts[i], names->begin->provider,
+				names->begin->name);
+		free(its);
+		free(agreed);
+	}
+	return error;
+}
+
 static struct probe_error *parse_again(const struct asked *asked, enum pair_role role,
 	const struct probe_meaning *meaning, struct asked *ret)
 {
 	struct probe_session_options options = asked->names->options;
 	char *replaced[TEXTS] = {0};
-	struct probe_error *error = NULL;
+	struct probe_error *error = role == PAIR_BEGIN ? check_begin(asked->names, meaning) : NULL;
 
 	for (size_t i = 0; i < TEXTS && !error; i++) {
 		if (!asked->names->texts[i] || !is_used(asked, i, role))
 			continue;
-		error = meaning_replace(
-			what(i), asked->names->texts[i], meaning, NULL, &replaced[i]);
+		error = meaning_replace(what(i), asked->names->texts[i], meaning,
+			asked->names->begin, NULL, &replaced[i]);
 		*text_of(&options, i) = replaced[i];
 	}
 	if (!error)

@@ -115,7 +115,7 @@ static bool next_piece(struct scanner *s, struct piece *ret)
 			!is_call && !ends_type(at + length) && !catalogue_is_reserved(at, length);
 		ret->of_begin = s->of_begin;
 		s->in_str |= is_call && (is_word(ret, "str") || is_word(ret, "bytes"));
-		s->of_begin = is_word(ret, "begin") || (is_call && s->of_begin);
+		s->of_begin = is_word(ret, "begin") || (s->of_begin && (is_call || s->in_str));
 	} else if (*at == '"' || *at == '\'') {
 		ret->length = quoted_length(at);
 	} else if (*at == ')') {
@@ -132,6 +132,17 @@ bool meaning_names_used(const char *text)
 
 	while (next_piece(&scanner, &piece))
 		if (piece.is_name)
+			return true;
+	return false;
+}
+
+bool meaning_begin_used(const char *text)
+{
+	struct scanner scanner = {.at = text};
+	struct piece piece;
+
+	while (next_piece(&scanner, &piece))
+		if (piece.is_name && piece.of_begin)
 			return true;
 	return false;
 }
@@ -193,8 +204,6 @@ static bool put_piece(struct buffer *out, const struct scanner *s,
 		buffer_bytes(out, piece->text, piece->length);
 		return true;
 	}
-	if (piece->of_begin)
-		return false; /* it is another probe's */
 	for (size_t i = 0; meaning && i < meaning->arg_count; i++) {
 		if (!is_word(piece, meaning->args[i].name))
 			continue;
@@ -211,12 +220,6 @@ static struct probe_error *no_name(const char *what, const char *text,
 	struct probe_error *error;
 	struct buffer list = {0};
 
-	if (piece->of_begin)
-		return probe_error_new(PROBE_ERROR_USAGE,
-			"%s '%s': the begin's arguments have only numbers here, as in begin.arg0 "
-			"and "
-			"begin.str(arg0), not names like '%.*s'",
-			what, text, (int)(piece->length < 40 ? piece->length : 40), piece->text);
 	for (size_t i = 0; meaning && i < meaning->arg_count; i++) {
 		buffer_string(&list, i ? ", " : "");
 		buffer_string(&list, meaning->args[i].name);
@@ -233,7 +236,8 @@ static struct probe_error *no_name(const char *what, const char *text,
 }
 
 struct probe_error *meaning_replace(const char *what, const char *text,
-	const struct probe_meaning *meaning, const char *absent, char **ret)
+	const struct probe_meaning *meaning, const struct probe_meaning *begin, const char *absent,
+	char **ret)
 {
 	struct scanner scanner = {.at = text};
 	struct buffer out = {0};
@@ -241,14 +245,18 @@ struct probe_error *meaning_replace(const char *what, const char *text,
 
 	*ret = NULL;
 	while (next_piece(&scanner, &piece)) {
-		if (put_piece(&out, &scanner, meaning, &piece))
+		const struct probe_meaning *its = piece.of_begin ? begin : meaning;
+
+		/* What an argument of the begin is compared with is a word of the begin's. */
+		if (put_piece(&out, &scanner, its, &piece) ||
+			(begin && put_number(&out, begin, &piece)))
 			continue;
-		if (absent) {
+		if (absent && !piece.of_begin) {
 			buffer_string(&out, absent);
 			continue;
 		}
 		buffer_deinit(&out);
-		return no_name(what, text, meaning, &piece);
+		return no_name(what, text, its, &piece);
 	}
 	buffer_char(&out, '\0');
 	if (!out.no_memory)

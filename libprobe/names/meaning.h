@@ -17,15 +17,19 @@ size_t meaning_captures(const struct probe_meaning *meaning, size_t arg_count,
 
 /* Whether a text, an expression or a list of arguments, has words that can only be names. */
 bool meaning_names_used(const char *text);
+/* Whether one of them is of the begin of a pair (begin.NAME). */
+bool meaning_begin_used(const char *text);
 
 /*
  * Replaces such words by what they stand for: an argument's by argN, str(argN), str(argN,argM) or
  * bytes(argN,argM); in str() and bytes() by argN; a word for a number by the number. `what` names
- * the text in messages, `meaning` is NULL if nothing is known of the probe. A name that it does not
- * have becomes `absent`, or is an error if that is NULL. The caller frees *ret.
- * Errors: PROBE_ERROR_USAGE (there is no such name), PROBE_ERROR_MEMORY.
+ * the text in messages, `meaning` is NULL if nothing is known of the probe, and so is `begin`,
+ * which names after `begin.` are of. A name that the probe does not have becomes `absent`, or is an
+ * error if that is NULL; the begin must have its names. The caller frees *ret. Errors:
+ * PROBE_ERROR_USAGE (there is no such name), PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *meaning_replace(const char *what, const char *text,
-	const struct probe_meaning *meaning, const char *absent, char **ret);
+	const struct probe_meaning *meaning, const struct probe_meaning *begin, const char *absent,
+	char **ret);
 
 #endif

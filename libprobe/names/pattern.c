@@ -420,7 +420,7 @@ struct probe_error *pattern_captures(const struct probe_pattern *pattern, const 
 		return NULL;
 	/* No probe has 32 arguments. */
 	error = meaning_replace("the list", pattern->named_list,
-		probe_catalogue_find(pattern->catalogue, provider, name, arg_count),
+		probe_catalogue_find(pattern->catalogue, provider, name, arg_count), NULL,
 		absent_ok ? "arg31" : NULL, &list);
 	if (!error) {
 		at = list;

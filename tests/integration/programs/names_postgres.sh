@@ -22,6 +22,36 @@ wait_tracing filter
 trace_stop filter
 same "a filter" "$(jq -c 'select(.args).args' "$SCRATCH/filter.out")" '["select 2"]'
 
+# The begin of a pair.
+queries=(-p "$pg_pid" --follow postgresql:query__start postgresql:query__done)
+trace_start texts --json -t latency -k 'begin.query' -f 'begin.query != "select 2" && duration > 0' "${queries[@]}"
+texts_pid=$tracer_pid
+wait_tracing texts
+trace_start kinds --json -t latency -k 'norm(begin.query)' "${queries[@]}"
+kinds_pid=$tracer_pid
+wait_tracing kinds
+trace_start norms --json -t latency -k 'norm(query)' -f 'starts_with(begin.query, "select")' "${queries[@]}"
+wait_tracing norms
+for number in 1 2 3 3; do
+	"${psql[@]}" -c "select $number" >/dev/null
+done
+trace_stop norms
+tracer_pid=$kinds_pid
+trace_stop kinds
+tracer_pid=$texts_pid
+trace_stop texts
+# rows NAME: the keys, each with its count
+rows()
+{
+	jq -r 'select(.keys?) | "\(.count) \(.keys[0])"' "$SCRATCH/$1.out" | sort | paste -sd,
+}
+same "queries by their texts" "$(rows texts)" "1 select 1,2 select 3"
+same "by the form of the begin's" "$(rows kinds)" "4 select ?"
+same "by the form of the end's" "$(rows norms)" "4 select ?"
+"$PROBECTL" trace -t latency -k begin.colour "${queries[@]}" >"$SCRATCH/out" 2>"$SCRATCH/err"
+same "status of a mistake" $? 2
+same "a mistake" "$(cat "$SCRATCH/err")" "probectl: postgresql:query__start: the key 'begin.colour': there is no argument 'colour', the probe has query"
+
 # A session holds a lock, and two others wait for it: of these, one asks for all access.
 trace_start locks -p "$pg_pid" --follow -f 'lockmode == AccessExclusiveLock && locktype == relation' \
 	'postgresql:lock__wait__start(locktype,lockmode)'

@@ -145,6 +145,46 @@ static void test_pairs(void **state)
 	asked_deinit(&asked);
 }
 
+/* Names of the begin, in what is asked of the end. */
+static void test_begin(void **state)
+{
+	struct probe_session_options options = counting;
+	const struct asked *its;
+	struct asked asked;
+
+	(void)state;
+	options.gather.pairing = PROBE_PAIRING_LISTED;
+	options.gather.keys[0] = "norm(begin.query)";
+	options.gather.key_count = 1;
+	options.filter = "begin.id == 1 && end.id == 2";
+	assert_null(init(&asked, options, "p:a*"));
+	assert_true(asked.key_norm[0]);
+	assert_int_equal(asked.kept_count, 2);
+	assert_null(find(&asked, PAIR_BEGIN, "a__start", 2, &its));
+	assert_null(find(&asked, PAIR_END, "a__done", 2, &its));
+	assert_string_equal(its->filter->text, "begin.arg1 == 1 && end.arg0 == 2");
+	assert_string_equal(its->keys[0]->text, "norm(begin.str(arg0))");
+	/* Another begin, that has the names elsewhere, or not at all. */
+	expect(find(&asked, PAIR_BEGIN, "b", 1, &its),
+		"p:b: the filter 'begin.id == 1 && end.id == 2': the names are other arguments of "
+		"p:a__start, which is a begin, too");
+	expect(find(&asked, PAIR_BEGIN, "a__start", 3, &its),
+		"p:a__start: the filter 'begin.id == 1 && end.id == 2': there is no argument 'id', "
+		"the probe has none whose name is known");
+	asked_deinit(&asked);
+	options.filter = "begin.other == 1";
+	expect(init(&asked, options, "p:b"),
+		"p:b: the filter 'begin.other == 1': there is no argument 'other', the probe has "
+		"id");
+	/* Only begins are looked at. */
+	options.filter = "begin.status";
+	options.gather.key_count = 0;
+	options.gather.pairing = PROBE_PAIRING_NAMES;
+	expect(init(&asked, options, "p:a*"),
+		"p:a__start: the filter 'begin.status': there is no argument 'status', the probe "
+		"has query, id");
+}
+
 static void test_none(void **state)
 {
 	struct probe_session_options options = counting;
@@ -178,6 +218,7 @@ int main(void)
 		cmocka_unit_test(test_probes),
 		cmocka_unit_test(test_keys),
 		cmocka_unit_test(test_pairs),
+		cmocka_unit_test(test_begin),
 		cmocka_unit_test(test_none),
 	};
 

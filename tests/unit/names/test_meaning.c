@@ -16,7 +16,9 @@ static const char text[] =
 	"provider p\n"
 	"words Kind 3=blue -1=none\n"
 	"probe x query:string kind:Kind class:string(size) size data:bytes(size)\n"
-	"probe y ...\n";
+	"probe y ...\n"
+	"words Other 9=nine\n"
+	"probe b kind query:string(size) size other:Other\n";
 static struct catalogue_file file;
 static struct probe_catalogue catalogue = {.files = &file, .file_count = 1};
 
@@ -52,6 +54,15 @@ static void test_replace(void **state)
 		{"kind == blue || kind == none", "arg1 == 3 || arg1 == -1"},
 		{"end.query == \"a\" && duration > 10ms && end.str(query) == \"b\"",
 			"end.str(arg0) == \"a\" && duration > 10ms && end.str(arg0) == \"b\""},
+		{"begin.query == \"a\" && query != \"kind\" && begin.kind == kind",
+			"begin.str(arg1,arg2) == \"a\" && str(arg0) != \"kind\" && begin.arg0 == "
+			"arg1"},
+		{"begin.str(query, size) == \"\" && kind > size",
+			"begin.str(arg1, arg2) == \"\" && arg1 > arg3"},
+		{"begin.other == nine && kind == blue", "begin.arg3 == 9 && arg1 == 3"},
+		{"norm(query)", "norm(str(arg0))"},
+		{"norm(begin.query)", "norm(begin.str(arg1,arg2))"},
+		{"kind in (1, 2) && kind not in (blue)", "arg1 in (1, 2) && arg1 not in (3)"},
 		{"(query, size, str(class,size), bytes(data))",
 			"(str(arg0), arg3, str(arg2,arg3), bytes(arg4,arg3))"},
 		{"(data)", "(bytes(arg4,arg3))"},
@@ -69,7 +80,8 @@ static void test_replace(void **state)
 		struct probe_error *error;
 		char *replaced;
 
-		error = meaning_replace("the text", cases[i].text, meaning("x"), NULL, &replaced);
+		error = meaning_replace(
+			"the text", cases[i].text, meaning("x"), meaning("b"), NULL, &replaced);
 		if (error)
 			fail_msg("%s", error->message);
 		assert_string_equal(replaced, cases[i].replaced);
@@ -97,7 +109,7 @@ static void fails(const char *expression, const char *name, const char *message)
 	char *replaced;
 
 	error = meaning_replace(
-		"the filter", expression, name ? meaning(name) : NULL, NULL, &replaced);
+		"the filter", expression, name ? meaning(name) : NULL, NULL, NULL, &replaced);
 	assert_non_null(error);
 	assert_null(replaced);
 	assert_int_equal(error->code, PROBE_ERROR_USAGE);
@@ -117,9 +129,8 @@ static void test_unknown(void **state)
 		"the filter 'a': there is no argument 'a', the probe has none whose name is known");
 	/* What a pair has begun with has other arguments. */
 	fails("begin.query == \"a\"", "x",
-		"the filter 'begin.query == \"a\"': the begin's arguments have only numbers here, "
-		"as "
-		"in begin.arg0 and begin.str(arg0), not names like 'query'");
+		"the filter 'begin.query == \"a\"': there is no argument 'query', the probe has "
+		"none whose name is known");
 }
 
 static void check(const struct capture *capture, unsigned char arg, bool is_string, int length)
