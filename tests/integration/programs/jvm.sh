@@ -23,6 +23,21 @@ for name in class__loaded thread__start method__entry object__alloc; do
 	[ "$hits" -gt 0 ] || fail "$name was never hit"
 done
 
+# By the names of arguments, which are texts with a length and without a NUL.
+"$PROBECTL" trace --json -o "$SCRATCH/method.out" -k class -f 'method == "work"' -c hotspot:method__entry -- \
+	java "${flags[@]}" Busy work 2 >"$SCRATCH/traced" 2>"$SCRATCH/err" ||
+	fail "trace -k class: status $?: $(head -3 "$SCRATCH/err")"
+same "calls of work() by class" \
+	"$(jq -r 'select(.keys) | "\(.hits) \(.keys[0])"' "$SCRATCH/method.out" | grep Busy)" "2 Busy"
+"$PROBECTL" trace --json -o "$SCRATCH/method.out" -t latency -k begin.method \
+	-f 'begin.class == "Busy" && begin.method in ("work", "garbage") && duration > 0' \
+	hotspot:method__entry hotspot:method__return -- \
+	java "${flags[@]}" Busy work 2 >"$SCRATCH/traced" 2>"$SCRATCH/err" ||
+	fail "trace -t latency -k begin.method: status $?: $(head -3 "$SCRATCH/err")"
+same "times of methods" \
+	"$(jq -r 'select(.keys) | "\(.count) \(.keys[0])"' "$SCRATCH/method.out" | sort | paste -sd,)" \
+	"2 garbage,2 work"
+
 # Recording, except the two probes that are hit for every method.
 "$PROBECTL" trace --json -o "$SCRATCH/record.out" --keep-going 'hotspot:class__*' 'hotspot:thread__*' \
 	'hotspot:gc__*' 'hotspot:monitor__*' 'hotspot:vmops__*' -- \
