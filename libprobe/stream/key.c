@@ -47,6 +47,11 @@ struct probe_error *key_parse(const char *text, size_t length, struct key *ret)
 		(int)(length < 100 ? length : 100), text);
 }
 
+bool key_same(const struct key *a, const struct key *b)
+{
+	return a->kind == b->kind && a->arg == b->arg;
+}
+
 void key_print(struct buffer *out, const struct key *key)
 {
 	for (size_t i = 0; i < WORDS; i++) {

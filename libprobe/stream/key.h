@@ -28,6 +28,7 @@ bool key_value(const struct key *key, const struct probe_event *event, struct pr
  */
 PROBE_MUST_CHECK bool key_normalize(
 	const struct key *key, struct probe_value *value, struct buffer *room);
+bool key_same(const struct key *a, const struct key *b);
 void key_print(struct buffer *out, const struct key *key);
 /* That no hit has a value for it: a mistake of whoever named it. */
 PROBE_MUST_CHECK struct probe_error *key_not_found(const struct key *key);

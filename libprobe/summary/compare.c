@@ -25,10 +25,12 @@ struct lists {
 	bool (*same)(const struct comparison *comparison, const void *before, const void *after);
 	/* How much of it there is a second. */
 	double (*amount)(const struct probe_summary *summary, const void *item);
+	unsigned int (*group)(const void *item); /* the lower first; NULL: there is one */
 };
 
 struct ranked {
 	struct compared compared;
+	unsigned int group;
 	double change;
 	size_t place; /* as they were found: equal ones keep their order */
 };
@@ -37,6 +39,8 @@ static int by_change(const void *a, const void *b)
 {
 	const struct ranked *left = a, *right = b;
 
+	if (left->group != right->group)
+		return left->group < right->group ? -1 : 1;
 	if (left->change != right->change)
 		return left->change > right->change ? -1 : 1;
 	return left->place < right->place ? -1 : left->place > right->place;
@@ -56,6 +60,7 @@ static void add(const struct lists *lists, struct ranked *rows, size_t *count, c
 
 	rows[*count] = (struct ranked){
 		.compared.items = {before, after},
+		.group = lists->group ? lists->group(before ? before : after) : 0,
 		.change = change < 0 ? -change : change,
 		.place = *count,
 	};
@@ -156,11 +161,16 @@ static bool same_pair(const struct comparison *comparison, const void *before, c
 	return same_name(left[a->begin], right[b->begin]) && same_name(left[a->end], right[b->end]);
 }
 
-static double pair_amount(const struct probe_summary *summary, const void *item)
+static double times_amount(const struct probe_summary *summary, const struct summary_times *times)
 {
 	double seconds = summary_seconds(summary);
 
-	return seconds > 0 ? (double)((const struct summary_pair *)item)->times.sum / seconds : NAN;
+	return seconds > 0 ? (double)times->sum / seconds : NAN;
+}
+
+static double pair_amount(const struct probe_summary *summary, const void *item)
+{
+	return times_amount(summary, &((const struct summary_pair *)item)->times);
 }
 
 struct compared *compare_pairs(const struct comparison *comparison, size_t *count_ret)
@@ -174,6 +184,54 @@ struct compared *compare_pairs(const struct comparison *comparison, size_t *coun
 		.counts = {summaries[SIDE_BEFORE]->pair_count, summaries[SIDE_AFTER]->pair_count},
 		.same = same_pair,
 		.amount = pair_amount,
+	};
+	struct compared *matched = before && after ? match(&lists, count_ret) : NULL;
+
+	free(before);
+	free(after);
+	return matched;
+}
+
+/* ---- Values of pairs ------------------------------------------------------------------- */
+
+static unsigned int key_group(const void *item)
+{
+	const struct key *key = &((const struct summary_value *)item)->key;
+
+	return (unsigned int)key->kind << 8 | key->arg;
+}
+
+static bool same_pair_value(
+	const struct comparison *comparison, const void *before, const void *after)
+{
+	const struct summary_value *a = before, *b = after;
+
+	(void)comparison;
+	return key_same(&a->key, &b->key) && a->value.truncated == b->value.truncated &&
+	       value_compare(&a->value, &b->value) == 0;
+}
+
+static double pair_value_amount(const struct probe_summary *summary, const void *item)
+{
+	return times_amount(summary, &((const struct summary_value *)item)->times);
+}
+
+struct compared *compare_pair_values(
+	const struct comparison *comparison, const struct compared *pair, size_t *count_ret)
+{
+	const struct probe_summary *const *summaries = comparison->summaries;
+	size_t before_count, after_count;
+	const struct summary_value **before =
+		instances_values(summaries[SIDE_BEFORE], pair->items[SIDE_BEFORE], &before_count);
+	const struct summary_value **after =
+		instances_values(summaries[SIDE_AFTER], pair->items[SIDE_AFTER], &after_count);
+	const struct lists lists = {
+		.comparison = comparison,
+		.items = {(const void *const *)before, (const void *const *)after},
+		.counts = {before_count, after_count},
+		.same = same_pair_value,
+		.amount = pair_value_amount,
+		.group = key_group,
 	};
 	struct compared *matched = before && after ? match(&lists, count_ret) : NULL;
 
@@ -218,8 +276,7 @@ struct compared *compare_values(const struct comparison *comparison,
 
 static bool same_table(const struct summary_top *a, const struct summary_top *b)
 {
-	return a->key.kind == b->key.kind && a->key.arg == b->key.arg &&
-	       same_name(a->probe, b->probe);
+	return key_same(&a->key, &b->key) && same_name(a->probe, b->probe);
 }
 
 struct compared_top *compare_tops(const struct comparison *comparison, size_t *count_ret)

@@ -17,6 +17,13 @@ struct compared {
 	const void *items[SIDE_COUNT];
 };
 
+/* One of them that is there. */
+static inline const void *compared_any(const struct compared *compared)
+{
+	return compared->items[SIDE_BEFORE] ? compared->items[SIDE_BEFORE]
+					    : compared->items[SIDE_AFTER];
+}
+
 /*
  * The probes (summary_probe), the pairs (summary_pair), and the values (top_slot) of two tables of
  * keys; what changed most, in absolute numbers a second, comes first: hits, of pairs their total
@@ -26,6 +33,10 @@ struct compared *compare_probes(const struct comparison *comparison, size_t *cou
 struct compared *compare_pairs(const struct comparison *comparison, size_t *count_ret);
 struct compared *compare_values(const struct comparison *comparison,
 	const struct summary_top *const tops[SIDE_COUNT], size_t *count_ret);
+
+/* The values (summary_value) of a pair that is in both, by key, and then likewise. */
+struct compared *compare_pair_values(
+	const struct comparison *comparison, const struct compared *pair, size_t *count_ret);
 
 /* The tables of keys (summary_top) that both have. */
 struct compared_top {

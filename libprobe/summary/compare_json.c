@@ -7,6 +7,7 @@
  *	{"type":"probe","provider":"...","name":"...","before":{"hits":N,"rate":N},"after":...}
  *	{"type":"pair","begin_provider":"...","begin_name":"...","provider":"...","name":"...",
  *	 "before":{"count":N,"rate":N,"sum":NS,"p50":NS,"p99":NS,"max":NS},"after":...}
+ *	{"type":"pair_key",...,"key":"...","value":...,"before":{"count":N,...},"after":...}
  *	{"type":"key","provider":"...","name":"...","key":"...","value":...,
  *	 "before":{"count":N,"error":N,"rate":N},"after":...}
  */
@@ -44,9 +45,7 @@ static void probes(struct buffer *out, const struct comparison *comparison)
 
 	out->no_memory |= !rows;
 	for (size_t i = 0; rows && i < count; i++) {
-		const struct summary_probe *any = rows[i].items[SIDE_BEFORE]
-							  ? rows[i].items[SIDE_BEFORE]
-							  : rows[i].items[SIDE_AFTER];
+		const struct summary_probe *any = compared_any(&rows[i]);
 
 		json_string_field(out, "{\"type\":\"probe\",\"provider\":", any->provider);
 		json_string_field(out, ",\"name\":", any->name);
@@ -67,20 +66,63 @@ static void probes(struct buffer *out, const struct comparison *comparison)
 	}
 }
 
-static void pair_figures(
-	struct buffer *out, const struct probe_summary *summary, const struct summary_pair *pair)
+static void times_figures(
+	struct buffer *out, const struct probe_summary *summary, const struct summary_times *times)
 {
 	struct probe_row row;
 
-	pair_row(pair, summary, &row);
-	json_unsigned_field(out, "{\"count\":", pair->times.count);
-	json_number_field(out, ",\"rate\":", compare_rate(summary, pair->times.count));
-	json_number_field(out, ",\"sum\":", pair->times.sum);
+	if (!times) {
+		buffer_string(out, "null");
+		return;
+	}
+	summary_times_row(times, &row);
+	json_unsigned_field(out, "{\"count\":", times->count);
+	json_number_field(out, ",\"rate\":", compare_rate(summary, times->count));
+	json_number_field(out, ",\"sum\":", times->sum);
 	json_number_field(out, ",\"p50\":", probe_row_percentile(&row, 50));
 	json_number_field(out, ",\"p99\":", probe_row_percentile(&row, 99));
-	json_number_field(out,
-		",\"max\":", pair->times.count ? (long double)pair->times.most : (long double)NAN);
+	json_number_field(
+		out, ",\"max\":", times->count ? (long double)times->most : (long double)NAN);
 	buffer_char(out, '}');
+}
+
+static void pair_names(struct buffer *out, const char *type, const struct comparison *comparison,
+	const struct compared *compared)
+{
+	enum side any = compared->items[SIDE_BEFORE] ? SIDE_BEFORE : SIDE_AFTER;
+	struct summary_probe *const *names = comparison->summaries[any]->probes;
+	const struct summary_pair *pair = compared->items[any];
+
+	json_string_field(out, "{\"type\":", type);
+	json_string_field(out, ",\"begin_provider\":", names[pair->begin]->provider);
+	json_string_field(out, ",\"begin_name\":", names[pair->begin]->name);
+	json_string_field(out, ",\"provider\":", names[pair->end]->provider);
+	json_string_field(out, ",\"name\":", names[pair->end]->name);
+}
+
+static void pair_values(
+	struct buffer *out, const struct comparison *comparison, const struct compared *pair)
+{
+	size_t count = 0;
+	AUTO_FREE struct compared *rows = NULL;
+
+	if (!pair->items[SIDE_BEFORE] || !pair->items[SIDE_AFTER])
+		return;
+	rows = compare_pair_values(comparison, pair, &count);
+	out->no_memory |= !rows;
+	for (size_t i = 0; rows && i < count; i++) {
+		const struct summary_value *any = compared_any(&rows[i]);
+
+		pair_names(out, "pair_key", comparison, pair);
+		summary_json_key(out, &any->key, &any->value);
+		for (int side = 0; side < SIDE_COUNT; side++) {
+			const struct summary_value *its = rows[i].items[side];
+
+			buffer_string(out, side_fields[side]);
+			times_figures(out, comparison->summaries[side], its ? &its->times : NULL);
+		}
+		buffer_json_end(out);
+	}
 }
 
 static void pairs(struct buffer *out, const struct comparison *comparison)
@@ -90,38 +132,26 @@ static void pairs(struct buffer *out, const struct comparison *comparison)
 
 	out->no_memory |= !rows;
 	for (size_t i = 0; rows && i < count; i++) {
-		enum side any = rows[i].items[SIDE_BEFORE] ? SIDE_BEFORE : SIDE_AFTER;
-		struct summary_probe *const *names = comparison->summaries[any]->probes;
-		const struct summary_pair *pair = rows[i].items[any];
-
-		json_string_field(out,
-			"{\"type\":\"pair\",\"begin_provider\":", names[pair->begin]->provider);
-		json_string_field(out, ",\"begin_name\":", names[pair->begin]->name);
-		json_string_field(out, ",\"provider\":", names[pair->end]->provider);
-		json_string_field(out, ",\"name\":", names[pair->end]->name);
+		pair_names(out, "pair", comparison, &rows[i]);
 		for (int side = 0; side < SIDE_COUNT; side++) {
+			const struct summary_pair *pair = rows[i].items[side];
+
 			buffer_string(out, side_fields[side]);
-			if (rows[i].items[side])
-				pair_figures(out, comparison->summaries[side], rows[i].items[side]);
-			else
-				buffer_string(out, "null");
+			times_figures(out, comparison->summaries[side], pair ? &pair->times : NULL);
 		}
 		buffer_json_end(out);
+		pair_values(out, comparison, &rows[i]);
 	}
 }
 
 static void value(struct buffer *out, const struct comparison *comparison,
 	const struct summary_top *its, const struct compared *row)
 {
-	const struct top_slot *any =
-		row->items[SIDE_BEFORE] ? row->items[SIDE_BEFORE] : row->items[SIDE_AFTER];
+	const struct top_slot *any = compared_any(row);
 
 	json_string_field(out, "{\"type\":\"key\",\"provider\":", its->probe->provider);
 	json_string_field(out, ",\"name\":", its->probe->name);
-	buffer_string(out, ",\"key\":\"");
-	key_print(out, &its->key);
-	buffer_string(out, "\",\"value\":");
-	json_value(out, &any->value);
+	summary_json_key(out, &its->key, &any->value);
 	for (int side = 0; side < SIDE_COUNT; side++) {
 		const struct top_slot *slot = row->items[side];
 

@@ -40,12 +40,6 @@ static void change(struct buffer *out, double before, double after)
 		buffer_string(out, text);
 }
 
-static void change_cell(struct lines *lines, double before, double after, bool is_last)
-{
-	change(&lines->grid.text, before, after);
-	lines_next(lines, true, is_last);
-}
-
 /* A column, then AFTER, and how the one became the other. */
 static void titles(struct lines *lines, const char *name, bool changes, bool is_last)
 {
@@ -109,8 +103,7 @@ static void probe_line(
 {
 	const struct summary_probe *const probes[SIDE_COUNT] = {
 		compared->items[SIDE_BEFORE], compared->items[SIDE_AFTER]};
-	const struct summary_probe *any =
-		probes[SIDE_BEFORE] ? probes[SIDE_BEFORE] : probes[SIDE_AFTER];
+	const struct summary_probe *any = compared_any(compared);
 	uint64_t hits[SIDE_COUNT];
 
 	text_probe(&lines->grid.text, any->provider, any->name);
@@ -143,48 +136,154 @@ static void probes(struct buffer *out, const struct comparison *comparison)
 
 /* ---- Pairs ----------------------------------------------------------------------------- */
 
-static void duration_cells(struct lines *lines, const double durations[SIDE_COUNT], bool is_last)
+static void duration_cells(struct lines *lines, const double durations[SIDE_COUNT],
+	const bool known[SIDE_COUNT], bool is_last)
 {
+	struct buffer *text = &lines->grid.text;
+
 	for (int side = 0; side < SIDE_COUNT; side++) {
-		summary_duration(&lines->grid.text, durations[side]);
+		if (known[side])
+			summary_duration(text, durations[side]);
+		else
+			buffer_char(text, '?');
 		lines_next(lines, true, false);
 	}
-	change_cell(lines, durations[SIDE_BEFORE], durations[SIDE_AFTER], is_last);
+	if (known[SIDE_BEFORE] && known[SIDE_AFTER])
+		change(text, durations[SIDE_BEFORE], durations[SIDE_AFTER]);
+	else
+		buffer_char(text, '?');
+	lines_next(lines, true, is_last);
+}
+
+static void times_titles(struct lines *lines, bool is_last)
+{
+	titles(lines, "COUNT", false, false);
+	titles(lines, "TOTAL", true, false);
+	titles(lines, "P50", true, false);
+	titles(lines, "P99", true, false);
+	titles(lines, "MAX", true, is_last);
+}
+
+/* NULL: there are none; that may be so because they were not kept apart. */
+static void times_cells(struct lines *lines, const struct summary_times *const times[SIDE_COUNT],
+	const bool known[SIDE_COUNT], bool is_last)
+{
+	enum { TOTAL, P50, P99, MOST, DURATIONS };
+	double durations[DURATIONS][SIDE_COUNT];
+
+	for (int side = 0; side < SIDE_COUNT; side++) {
+		const struct summary_times *its = times[side];
+		struct probe_row row = {0};
+
+		if (known[side])
+			buffer_unsigned(&lines->grid.text, its ? its->count : 0);
+		else
+			buffer_char(&lines->grid.text, '?');
+		lines_next(lines, true, false);
+		if (its)
+			summary_times_row(its, &row);
+		durations[TOTAL][side] = its && its->count ? (double)its->sum : NAN;
+		durations[P50][side] = probe_row_percentile(&row, 50);
+		durations[P99][side] = probe_row_percentile(&row, 99);
+		durations[MOST][side] = its && its->count ? (double)its->most : NAN;
+	}
+	for (size_t i = 0; i < DURATIONS; i++)
+		duration_cells(lines, durations[i], known, is_last && i + 1 == DURATIONS);
+}
+
+static void pair_name(
+	struct buffer *out, const struct comparison *comparison, const struct compared *compared)
+{
+	enum side any = compared->items[SIDE_BEFORE] ? SIDE_BEFORE : SIDE_AFTER;
+
+	summary_text_pair(out, comparison->summaries[any], compared->items[any]);
 }
 
 static void pair_line(
 	struct lines *lines, const struct comparison *comparison, const struct compared *compared)
 {
-	enum { TOTAL, P50, P99, MOST, DURATIONS };
-	double durations[DURATIONS][SIDE_COUNT];
-	const struct summary_probe *begin = NULL, *end = NULL;
-	uint64_t counts[SIDE_COUNT] = {0};
+	const struct summary_times *times[SIDE_COUNT];
 
-	for (int side = SIDE_COUNT - 1; side >= 0; side--) {
-		const struct probe_summary *summary = comparison->summaries[side];
+	for (int side = 0; side < SIDE_COUNT; side++) {
 		const struct summary_pair *pair = compared->items[side];
-		struct probe_row row = {0};
 
-		if (pair) {
-			begin = summary->probes[pair->begin];
-			end = summary->probes[pair->end];
-			counts[side] = pair->times.count;
-			pair_row(pair, summary, &row);
-		}
-		durations[TOTAL][side] = pair && pair->times.count ? (double)pair->times.sum : NAN;
-		durations[P50][side] = probe_row_percentile(&row, 50);
-		durations[P99][side] = probe_row_percentile(&row, 99);
-		durations[MOST][side] = pair && pair->times.count ? (double)pair->times.most : NAN;
+		times[side] = pair ? &pair->times : NULL;
 	}
-	text_probe(&lines->grid.text, begin->provider, begin->name);
-	buffer_string(&lines->grid.text, " -> ");
-	text_probe(&lines->grid.text, end->provider, end->name);
+	pair_name(&lines->grid.text, comparison, compared);
 	lines_next(lines, false, false);
-	for (int side = 0; side < SIDE_COUNT; side++)
-		lines_number(lines, counts[side]);
-	for (size_t i = 0; i < DURATIONS; i++)
-		duration_cells(lines, durations[i], i + 1 == DURATIONS);
+	times_cells(lines, times, both_known, true);
 }
+
+/* ---- Values of pairs ------------------------------------------------------------------- */
+
+static void pair_value_line(
+	struct lines *lines, const struct compared *pair, const struct compared *row)
+{
+	const struct summary_value *any = compared_any(row);
+	const struct summary_times *times[SIDE_COUNT];
+	bool known[SIDE_COUNT];
+
+	for (int side = 0; side < SIDE_COUNT; side++) {
+		const struct summary_value *value = row->items[side];
+
+		times[side] = value ? &value->times : NULL;
+		known[side] =
+			value || !((const struct summary_pair *)pair->items[side])->other_values;
+	}
+	times_cells(lines, times, known, false);
+	text_value(&lines->grid.text, &any->value);
+	lines_next(lines, false, true);
+}
+
+/* The rows of one key: `count` of them. */
+static void values_of(struct buffer *out, const struct comparison *comparison,
+	const struct compared *pair, const struct compared *rows, size_t count)
+{
+	size_t shown = shown_of(count, comparison->views[SIDE_AFTER]->top);
+	const struct summary_value *first = compared_any(rows);
+	struct lines lines;
+
+	if (!lines_begin(&lines, out))
+		return;
+	buffer_char(out, '\n');
+	pair_name(out, comparison, pair);
+	buffer_string(out, " by ");
+	key_print(out, &first->key);
+	buffer_char(out, '\n');
+	times_titles(&lines, false);
+	lines_title(&lines, "VALUE", false, true);
+	for (size_t i = 0; i < shown; i++)
+		pair_value_line(&lines, pair, &rows[i]);
+	lines_end(&lines);
+	more(out, count, shown, "value");
+}
+
+static bool of_one_key(const struct compared *a, const struct compared *b)
+{
+	const struct summary_value *left = compared_any(a), *right = compared_any(b);
+
+	return key_same(&left->key, &right->key);
+}
+
+static void pair_values(
+	struct buffer *out, const struct comparison *comparison, const struct compared *pair)
+{
+	size_t count = 0, end;
+	AUTO_FREE struct compared *rows = NULL;
+
+	if (!pair->items[SIDE_BEFORE] || !pair->items[SIDE_AFTER])
+		return;
+	rows = compare_pair_values(comparison, pair, &count);
+	out->no_memory |= !rows;
+	for (size_t i = 0; rows && i < count; i = end) {
+		end = i + 1;
+		while (end < count && of_one_key(&rows[i], &rows[end]))
+			end++;
+		values_of(out, comparison, pair, rows + i, end - i);
+	}
+}
+
+/* ---- All of them ----------------------------------------------------------------------- */
 
 static void pairs(struct buffer *out, const struct comparison *comparison)
 {
@@ -201,15 +300,13 @@ static void pairs(struct buffer *out, const struct comparison *comparison)
 	shown = shown_of(count, comparison->views[SIDE_AFTER]->top);
 	buffer_char(out, '\n');
 	lines_title(&lines, "PAIR", false, false);
-	titles(&lines, "COUNT", false, false);
-	titles(&lines, "TOTAL", true, false);
-	titles(&lines, "P50", true, false);
-	titles(&lines, "P99", true, false);
-	titles(&lines, "MAX", true, true);
+	times_titles(&lines, true);
 	for (size_t i = 0; i < shown; i++)
 		pair_line(&lines, comparison, &rows[i]);
 	lines_end(&lines);
 	more(out, count, shown, "pair");
+	for (size_t i = 0; i < shown; i++)
+		pair_values(out, comparison, &rows[i]);
 }
 
 /* ---- Values of keys -------------------------------------------------------------------- */

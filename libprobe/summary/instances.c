@@ -42,7 +42,7 @@ static void cut(struct probe_value *value)
 static bool has(const struct item *items, size_t count, const struct key *key)
 {
 	for (size_t i = 0; i < count; i++)
-		if (items[i].key.kind == key->kind && items[i].key.arg == key->arg)
+		if (key_same(&items[i].key, key))
 			return true;
 	return false;
 }
@@ -149,8 +149,7 @@ static bool is_row(const struct summary_value *row, const struct summary_pair *p
 	const struct item *item, uint64_t hash)
 {
 	return row->hash == hash && row->begin == pair->begin && row->end == pair->end &&
-	       row->key.kind == item->key.kind && row->key.arg == item->key.arg &&
-	       value_compare(&row->value, &item->value) == 0;
+	       key_same(&row->key, &item->key) && value_compare(&row->value, &item->value) == 0;
 }
 
 static void free_row(struct summary_value *row)

@@ -122,7 +122,7 @@ static void heat_field(
 	buffer_char(out, ']');
 }
 
-static void key_fields(struct buffer *out, const struct key *key, const struct probe_value *value)
+void summary_json_key(struct buffer *out, const struct key *key, const struct probe_value *value)
 {
 	buffer_string(out, ",\"key\":\"");
 	key_print(out, key);
@@ -163,7 +163,7 @@ static void pair_values(
 		summary_times_row(&rows[i]->times, &row.row);
 		buffer_string(out, "{\"type\":\"pair_key\",");
 		json_row_fields(out, &row, 0, &view);
-		key_fields(out, &rows[i]->key, &rows[i]->value);
+		summary_json_key(out, &rows[i]->key, &rows[i]->value);
 		buffer_json_end(out);
 	}
 	out->no_memory |= !rows;
@@ -220,7 +220,7 @@ static void key(struct buffer *out, const struct summary_top *its)
 
 	for (size_t i = 0; sorted && i < its->top->used; i++) {
 		names(out, "key", its->probe);
-		key_fields(out, &its->key, &sorted[i]->value);
+		summary_json_key(out, &its->key, &sorted[i]->value);
 		json_unsigned_field(out, ",\"count\":", sorted[i]->count);
 		json_unsigned_field(out, ",\"error\":", sorted[i]->error);
 		json_number_field(

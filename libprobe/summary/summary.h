@@ -295,6 +295,11 @@ void summary_text(struct buffer *out, const struct probe_summary *summary,
 /* What was read, and what of it is missing. */
 void summary_text_header(struct buffer *out, const struct probe_summary *summary,
 	const struct probe_summary_view *view);
+/* "provider:begin -> provider:end". */
+void summary_text_pair(
+	struct buffer *out, const struct probe_summary *summary, const struct summary_pair *pair);
+/* The fields of a value of a key. */
+void summary_json_key(struct buffer *out, const struct key *key, const struct probe_value *value);
 void summary_json(struct buffer *out, const struct probe_summary *summary,
 	const struct probe_summary_view *view);
 void summary_html(struct buffer *out, const struct probe_summary *summary,

@@ -187,7 +187,7 @@ static void probes(struct buffer *out, const struct probe_summary *summary,
 
 /* ---- Pairs ------------------------------------------------------------------------------ */
 
-static void pair_name(
+void summary_text_pair(
 	struct buffer *out, const struct probe_summary *summary, const struct summary_pair *pair)
 {
 	const struct summary_probe *begin = summary->probes[pair->begin];
@@ -206,7 +206,7 @@ static void pair_line(
 	struct probe_row row;
 
 	pair_row(pair, summary, &row);
-	pair_name(text, summary, pair);
+	summary_text_pair(text, summary, pair);
 	lines_next(lines, false, false);
 	lines_number(lines, pair->times.count);
 	summary_duration(text, pair->times.count ? pair->times.sum : NAN);
@@ -327,11 +327,10 @@ static void pair_values(struct buffer *out, const struct probe_summary *summary,
 	out->no_memory |= !rows;
 	for (size_t i = 0; rows && i < count; i = end) {
 		end = i + 1;
-		while (end < count && rows[end]->key.kind == rows[i]->key.kind &&
-			rows[end]->key.arg == rows[i]->key.arg)
+		while (end < count && key_same(&rows[end]->key, &rows[i]->key))
 			end++;
 		buffer_char(out, '\n');
-		pair_name(out, summary, pair);
+		summary_text_pair(out, summary, pair);
 		values_of(out, rows + i, end - i, view);
 	}
 	if (pair->other_values)
@@ -348,7 +347,7 @@ static void slowest(struct buffer *out, const struct probe_summary *summary,
 	if (!shown || !lines_begin(&lines, out))
 		return;
 	buffer_string(out, "\nthe longest of ");
-	pair_name(out, summary, pair);
+	summary_text_pair(out, summary, pair);
 	buffer_char(out, '\n');
 	lines_title(&lines, "BEGIN", false, false);
 	lines_title(&lines, "TIME", true, false);

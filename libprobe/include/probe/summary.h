@@ -88,9 +88,9 @@ PROBE_MUST_CHECK struct probe_error *probe_summary_render(const struct probe_sum
 
 /*
  * Writes what differs between two summaries with the same options, as text or JSON: rates of
- * probes, rates and times of pairs, rates of values; what changed most comes first. The view of
- * `after` limits the rows. *ret and *length_ret are as of probe_summary_render(). Errors:
- * PROBE_ERROR_USAGE (HTML), PROBE_ERROR_MEMORY.
+ * probes, rates and times of pairs (with `pairs`, by their values), rates of values; what changed
+ * most comes first. The view of `after` limits the rows. *ret and *length_ret are as of
+ * probe_summary_render(). Errors: PROBE_ERROR_USAGE (HTML), PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *probe_summary_compare(const struct probe_summary *before,
 	const struct probe_summary_view *before_view, const struct probe_summary *after,

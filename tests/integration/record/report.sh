@@ -256,6 +256,20 @@ jq -r 'select(.type == "probe") | .hits' "$SCRATCH/args.report" | sort | cmp -s 
 	fail "report of the same record twice"
 changes=$(awk '/^pairs:/ && NF == 6 { print $6 }' "$SCRATCH/two.txt" | sort -u)
 same "changes from a record to itself" "$changes" '+0.0%'
+# Keys and pairs by key: it is enough that one of the two has them.
+"$PROBECTL" report --json --pairs -k 'str(arg3)' "$SCRATCH/some" "$SCRATCH/some" >"$SCRATCH/two.json" ||
+	fail "pairs of two records"
+same "pairs by name, in both" \
+	"$(jq -r 'select(.type == "pair_key" and .before == .after) | "\(.after.count) \(.value)"' "$SCRATCH/two.json" | sort)" \
+	"$(of some 'select(.type == "pair_key" and .key == "str(arg3)") | "\(.count) \(.value)"' | sort)"
+"$PROBECTL" report --pairs -k 'str(arg3)' "$SCRATCH/some" "$SCRATCH/some" >"$SCRATCH/two.txt" ||
+	fail "pairs of two records as text"
+grep -q "^pairs:request__start -> pairs:request__done by str(arg3)$" "$SCRATCH/two.txt" || fail "no pairs by text of two"
+"$PROBECTL" report -k 'str(arg3)' "$SCRATCH/some" - <"$SCRATCH/args.json" >/dev/null ||
+	fail "a key that the first record has"
+"$PROBECTL" report -k 'str(arg0)' "$SCRATCH/some" "$SCRATCH/some" >/dev/null 2>"$SCRATCH/err"
+same "status without such a key in two records" "$?" 1
+grep -qF "no hit has a value for the key 'str(arg0)'" "$SCRATCH/err" || fail "no such key: $(cat "$SCRATCH/err")"
 
 # ---- PostgreSQL ----------------------------------------------------------------------------
 

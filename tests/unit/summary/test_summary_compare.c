@@ -158,6 +158,74 @@ static void test_unknown(void **state)
 	probe_summary_free(after);
 }
 
+/* With single pairs, each pair by the values of a key. */
+static void test_pairs(void **state)
+{
+	static const char *const keys[] = {"arg0", "tid"};
+	const struct probe_summary_options by = {.keys = keys, .key_count = 2, .pairs = true};
+	struct probe_summary *before = summary_made(&by), *after = summary_made(&by);
+	const struct probe_value alone = summary_number(1);
+	char *text;
+
+	(void)state;
+	queries(before, 10, 100, 7);
+	queries(after, 20, 25, 7);
+	queries(before, 1, 5, 8);
+	queries(after, 2, 50, 9);
+	summary_hit(after, begin + 1, 1, "job__start", &alone);
+	summary_hit(after, begin + 2, 1, "job__done", NULL);
+	text = compared(before, after, PROBE_SUMMARY_TEXT, 0);
+	assert_non_null(strstr(text, "\ndb:query__start -> db:query__done by arg0\nCOUNT  AFTER "));
+	assert_string_equal(line_of(text, "   10"),
+		"10 20 1.00s 500ms -50.0% 100ms 25.0ms -75.0% 100ms 25.0ms -75.0% 100ms 25.0ms "
+		"-75.0% 7");
+	assert_string_equal(line_of(text, "    1"),
+		"1 0 5.00ms - gone 5.00ms - gone 5.00ms - gone 5.00ms - gone 8");
+	assert_string_equal(
+		line_of(text, "    0"), "0 2 - 100ms new - 50.0ms new - 50.0ms new - 50.0ms new 9");
+	/* What changed most in its time a second comes first. */
+	assert_true(strstr(text, "-75.0%  7\n") > strstr(text, "new  9\n"));
+	assert_non_null(strstr(text, "\ndb:query__start -> db:query__done by tid\nCOUNT  AFTER "));
+	/* Pairs that only one of them has, and the longest, are not compared. */
+	assert_null(strstr(text, "job__done by"));
+	assert_null(strstr(text, "longest"));
+	free(text);
+
+	text = compared(before, after, PROBE_SUMMARY_TEXT, 1);
+	assert_non_null(strstr(text, "... 2 more values (--top)\n"));
+	free(text);
+
+	text = compared(before, after, PROBE_SUMMARY_JSON, 0);
+	assert_non_null(strstr(text,
+		"{\"type\":\"pair_key\",\"begin_provider\":\"db\",\"begin_name\":\"query__start\","
+		"\"provider\":\"db\",\"name\":\"query__done\",\"key\":\"arg0\",\"value\":8,"
+		"\"before\":{\"count\":1,\"rate\":1,\"sum\":5000000,\"p50\":5000000,\"p99\":"
+		"5000000,"
+		"\"max\":5000000},\"after\":null,\"schema\":1}\n"));
+	free(text);
+	probe_summary_free(before);
+	probe_summary_free(after);
+}
+
+/* Values without a row are not known to be missing. */
+static void test_other_pairs(void **state)
+{
+	static const char *const keys[] = {"arg0"};
+	const struct probe_summary_options by = {.keys = keys, .key_count = 1, .pairs = true};
+	struct probe_summary *before = summary_made(&by), *after = summary_made(&by);
+	char *text;
+
+	(void)state;
+	for (uint64_t i = 0; i < SUMMARY_VALUES_MAX + 1; i++)
+		queries(before, 1, 1, i);
+	queries(after, 1, 1, 1000000);
+	text = compared(before, after, PROBE_SUMMARY_TEXT, 0);
+	assert_non_null(strstr(text, "  ?  1000000\n"));
+	free(text);
+	probe_summary_free(before);
+	probe_summary_free(after);
+}
+
 /* A key has to be in one of the two. */
 static void test_missing(void **state)
 {
@@ -211,6 +279,8 @@ int main(void)
 		cmocka_unit_test(test_text),
 		cmocka_unit_test(test_json),
 		cmocka_unit_test(test_unknown),
+		cmocka_unit_test(test_pairs),
+		cmocka_unit_test(test_other_pairs),
 		cmocka_unit_test(test_missing),
 		cmocka_unit_test(test_empty),
 	};
