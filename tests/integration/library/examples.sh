@@ -214,6 +214,8 @@ same "read as JSON" "$(example read <"$SCRATCH/json")" "1000 hits, 0 lost; 1000 
 same "rows of CSV" "$(example convert "$SCRATCH/record" csv | wc -l)" 1001
 grep -q '^1000 hits' "$SCRATCH/err" || fail "convert: $(cat "$SCRATCH/err")"
 same "pairs" "$(tail -1 "$SCRATCH/err")" "0 pairs"
+same "from a record to itself" \
+	"$(example compare "$SCRATCH/record" "$SCRATCH/record" | awk '/^hits:work  / { print $2, $3, $6 }')" "1000 1000 +0.0%"
 echo 500 | example follow hits:work "$TARGETS/launch" fork "$TARGETS/hits" 2 >"$SCRATCH/followed"
 grep -qx 'program 2: 1000 hits' "$SCRATCH/followed" || fail "follow: $(cat "$SCRATCH/followed")"
 # ---- Spans -----------------------------------------------------------------------------
