@@ -61,7 +61,7 @@ enum { ARCH_ARGS_MAX = 32 };
 
 enum {
 	ARCH_INSN_MAX = 15,	   /* bytes of the longest instruction of any ISA */
-	ARCH_JUMP_MAX = 16,	   /* bytes of the longest jump of any ISA */
+	ARCH_JUMP_MAX = 24,	   /* bytes of the longest jump of any ISA */
 	ARCH_MOVED_INSNS_MAX = 8,  /* instructions one patch can displace */
 	ARCH_MOVED_BYTES_MAX = 160 /* bytes their copies may take */
 };
@@ -467,7 +467,7 @@ struct arch {
 	 */
 	uint8_t jump_length;
 	uint64_t jump_reach;
-	uint8_t far_jump_length; /* of a jump to anywhere; at most ARCH_JUMP_MAX */
+	uint8_t far_jump_length; /* of a jump to anywhere, at most; ARCH_JUMP_MAX or less */
 	/* Of a jump to short_reach at most, shorter than the other one; 0: there is none. */
 	uint8_t short_jump_length;
 	uint8_t site_nop; /* bytes of the nop that <sys/sdt.h> leaves at a site */
@@ -563,7 +563,7 @@ struct arch {
 	size_t (*short_jump)(uint64_t at, uint64_t to, uint8_t *out);
 	/* Emits a jump that reaches any address; returns its length. */
 	size_t (*far_jump)(uint64_t at, uint64_t to, uint8_t *out);
-	/* Where such a jump, read back from `at` (16 bytes), leads; 0: it is neither. */
+	/* Where such a jump, read back from `at` (ARCH_JUMP_MAX bytes), leads; 0: it is neither. */
 	uint64_t (*jump_target)(uint64_t at, const uint8_t *bytes);
 	/* Can this argument be captured at all? */
 	bool (*capturable)(const struct arch_arg *arg);

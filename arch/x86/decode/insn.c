@@ -243,15 +243,24 @@ size_t x86_64_short_jump(uint64_t at, uint64_t to, uint8_t *out)
 	return X86_64_SHORT_JUMP_LENGTH;
 }
 
-/* jmp *0(%rip), followed by the address */
-static const uint8_t far_jump[] = {0xff, 0x25, 0, 0, 0, 0};
+/*
+ * jmp *padding(%rip), and behind it the address. This is aligned, because the program may have
+ * EFLAGS.AC set: it would get a SIGBUS otherwise (arch/x86/stub/alignment.c).
+ */
+static const uint8_t far_jump[] = {0xff, 0x25};
+
+enum { FAR_JUMP_INSN = 6, FAR_PADDING_MAX = 7 };
 
 size_t x86_64_far_jump(uint64_t at, uint64_t to, uint8_t *out)
 {
-	(void)at;
+	uint32_t padding = -(uint32_t)(at + FAR_JUMP_INSN) & FAR_PADDING_MAX;
+	uint8_t *address = out + FAR_JUMP_INSN + padding;
+
 	memcpy(out, far_jump, sizeof(far_jump));
-	memcpy(out + sizeof(far_jump), &to, sizeof(to));
-	return X86_64_FAR_JUMP_LENGTH;
+	memcpy(out + sizeof(far_jump), &padding, sizeof(padding));
+	memset(out + FAR_JUMP_INSN, 0xcc, padding);
+	memcpy(address, &to, sizeof(to));
+	return (size_t)(address - out) + sizeof(to);
 }
 
 uint64_t x86_64_jump_target(uint64_t at, const uint8_t *bytes)
@@ -265,6 +274,9 @@ uint64_t x86_64_jump_target(uint64_t at, const uint8_t *bytes)
 	}
 	if (memcmp(bytes, far_jump, sizeof(far_jump)) != 0)
 		return 0;
-	memcpy(&to, bytes + sizeof(far_jump), sizeof(to));
+	memcpy(&displacement, bytes + sizeof(far_jump), sizeof(displacement));
+	if (displacement < 0 || displacement > FAR_PADDING_MAX)
+		return 0;
+	memcpy(&to, bytes + FAR_JUMP_INSN + displacement, sizeof(to));
 	return to;
 }

@@ -7,7 +7,7 @@
 
 enum {
 	X86_64_JUMP_LENGTH = 5,	      /* of x86_64_jump() */
-	X86_64_FAR_JUMP_LENGTH = 14,  /* of x86_64_far_jump() */
+	X86_64_FAR_JUMP_LENGTH = 21,  /* of x86_64_far_jump(), at most */
 	X86_64_SHORT_JUMP_LENGTH = 2, /* of x86_64_short_jump() */
 	X86_64_SHORT_REACH = 130      /* of an 8-bit displacement, from the address before it */
 };

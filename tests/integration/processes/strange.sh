@@ -44,6 +44,7 @@ jq -se 'map(select(.args)) | all(.args[1] == "aligned nowhere, and rather long" 
 counted "check 300" 300 -c strange:hit
 counted "check 300" 1 -c --filter 'arg2 == 42 && arg0 == 7' strange:hit
 counted "check 300" 300 -t count -k 'str(arg1)' strange:hit
+counted "jump 300" 300 -c strange:jump
 same_state "$target_pid"
 
 # ---- Threads unknown to libc -----------------------------------------------------------

@@ -5,6 +5,7 @@
  *
  *	hit N	passes strange:hit(I, TEXT, NUMBER) N times	"hits N"
  *	check N	the same, with the alignment check on		"hits N"
+ *	jump N	passes strange:jump N times, with the check on	"hits N"
  *	share N	makes N threads that have its thread pointer	"threads N"
  *	own N	makes N threads with a pointer of their own	"threads N"
  *	sealed N	the same as share, but they may not read the
@@ -65,6 +66,39 @@ static void check_alignment(bool on)
 	__asm__ volatile("pushfq; pop %0" : "=r"(flags) : : "memory");
 	flags = on ? flags | FLAG_AC : flags & ~(uint64_t)FLAG_AC;
 	__asm__ volatile("push %0; popfq" : : "r"(flags) : "memory", "cc");
+}
+
+/*
+ * Nothing but a return is behind the site, so the way to the stubs has a jump to anywhere, at an
+ * address that is no multiple of anything.
+ */
+void strange_jump(void);
+__asm__(".text\n"
+	".type strange_jump, @function\n"
+	"strange_jump: movq %xmm0, %rdx\n"
+	"890: nop\n"
+	"ret\n"
+	".byte 0, 0, 0\n"
+	".size strange_jump, . - strange_jump\n"
+	".pushsection .note.stapsdt,\"?\",\"note\"\n"
+	".balign 4\n"
+	".4byte 892f-891f, 894f-893f, 3\n"
+	"891: .asciz \"stapsdt\"\n"
+	"892: .balign 4\n"
+	"893: .8byte 890b, _.stapsdt.base, 0\n"
+	".asciz \"strange\"\n"
+	".asciz \"jump\"\n"
+	".asciz \"\"\n"
+	"894: .balign 4\n"
+	".popsection\n");
+
+static void jump(int hits)
+{
+	for (int i = 0; i < hits; i++) {
+		check_alignment(true);
+		strange_jump();
+		check_alignment(false);
+	}
 }
 
 static void hit(int hits, bool checked)
@@ -163,6 +197,9 @@ static void obey(const char *line)
 		printf("hits %d\n", number);
 	} else if (sscanf(line, "share %d", &number) == 1) {
 		make_threads(number, false, false);
+	} else if (sscanf(line, "jump %d", &number) == 1) {
+		jump(number);
+		printf("hits %d\n", number);
 	} else if (sscanf(line, "own %d", &number) == 1) {
 		make_threads(number, true, false);
 	} else if (sscanf(line, "sealed %d", &number) == 1) {

@@ -388,7 +388,8 @@ static void test_jump(void **state)
 {
 	static const uint8_t expected[] = {0xe9, 0xfb, 0x0f, 0, 0};
 	static const uint8_t far[] = {0xff, 0x25, 0, 0, 0, 0, 8, 7, 6, 5, 4, 3, 2, 1};
-	uint8_t out[16];
+	static const uint8_t not_far[ARCH_JUMP_MAX] = {0xff, 0x25, 8};
+	uint8_t out[ARCH_JUMP_MAX];
 
 	(void)state;
 	assert_int_equal(x86_64_jump(AT, AT + 0x1000, out), X86_64_JUMP_LENGTH);
@@ -398,10 +399,19 @@ static void test_jump(void **state)
 	assert_int_equal(x86_64_jump(0x100000000, 0x100000000 - 0x7ffffffb, out), 5);
 	assert_int_equal(x86_64_jump(0x100000000, 0x100000000 - 0x7ffffffc, out), 0);
 
-	assert_int_equal(x86_64_far_jump(AT, 0x0102030405060708, out), X86_64_FAR_JUMP_LENGTH);
-	assert_memory_equal(out, far, sizeof(far));
+	/* The address is aligned, wherever the jump is. */
+	for (uint64_t at = AT & ~UINT64_C(7); at < AT + 16; at++) {
+		size_t length = x86_64_far_jump(at, 0x0102030405060708, out);
 
-	assert_int_equal(x86_64_jump_target(AT, far), 0x0102030405060708);
+		assert_in_range(length, sizeof(far), X86_64_FAR_JUMP_LENGTH);
+		assert_int_equal((at + length) % 8, 0);
+		assert_int_equal(out[2], length - sizeof(far));
+		assert_memory_equal(out + length - 8, far + 6, 8);
+		assert_int_equal(x86_64_jump_target(at, out), 0x0102030405060708);
+	}
+	assert_int_equal(x86_64_far_jump((AT & ~UINT64_C(7)) + 2, 0x0102030405060708, out), 14);
+	assert_memory_equal(out, far, sizeof(far));
+	assert_int_equal(x86_64_jump_target(AT, not_far), 0);
 	assert_int_equal(x86_64_jump_target(AT, expected), AT + 0x1000);
 	x86_64_jump(AT, AT - 0x1000, out);
 	assert_int_equal(x86_64_jump_target(AT, out), AT - 0x1000);
