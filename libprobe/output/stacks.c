@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libprobe/base/utf8.h"
 #include "libprobe/output/flame.h"
 #include "libprobe/output/stacks.h"
 
@@ -82,13 +83,32 @@ int stacks_compare(const struct probe_stacks_row *a, const struct probe_stacks_r
 	return order;
 }
 
-/* Text without what ends a frame or a line. */
+/* Is it a control character of the terminal: one byte, or two (U+0080 to U+009F)? */
+static bool is_control(const char *text, size_t bytes)
+{
+	unsigned char first = (unsigned char)text[0];
+
+	return bytes == 1 ? first < ' ' || first == 0x7f
+			  : first == 0xc2 && (unsigned char)text[1] < 0xa0;
+}
+
+/* Text without what ends a frame or a line, and in UTF-8: symbols may have any bytes. */
 static void put_text(struct buffer *out, const char *text)
 {
-	for (; *text; text++) {
-		unsigned char c = (unsigned char)*text;
+	size_t left = strlen(text);
 
-		buffer_char(out, c == ';' ? ':' : c < ' ' || c == 0x7f ? '?' : *text);
+	while (left) {
+		size_t bytes = utf8_character(text, left);
+
+		if (!bytes || is_control(text, bytes))
+			buffer_char(out, '?');
+		else if (*text == ';')
+			buffer_char(out, ':');
+		else
+			buffer_bytes(out, text, bytes);
+		bytes += !bytes;
+		text += bytes;
+		left -= bytes;
 	}
 }
 

@@ -140,6 +140,23 @@ static void hits_within_the_tree(void **state)
 	probe_stacks_free(stacks);
 }
 
+/* A process names its generated code itself: with bytes that a terminal obeys, or that are no text.
+ */
+static void hostile_symbols(void **state)
+{
+	static const struct probe_frame evil = {.ip = 0x10,
+		.symbol = "a\033[1m\xc2\x9b"
+			  "2m\x9b"
+			  "3m;\xc3\xa9\xc2\xa0\xc3"};
+	const struct probe_view folded = {.folded = true};
+	struct probe_stacks *stacks = stacks_made();
+
+	(void)state;
+	add(stacks, &hit, "app", STACK(PROBE_STACK_WHOLE, &evil), 1);
+	check(stacks, PROBE_SINK_TEXT, &folded, "app;a?[1m?2m?3m:\xc3\xa9\xc2\xa0? 1\n");
+	probe_stacks_free(stacks);
+}
+
 static void folded_lines(void **state)
 {
 	const struct probe_view folded = {.folded = true};
@@ -233,6 +250,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_tree_joins_what_is_called_from_the_same_functions),
 		cmocka_unit_test(hits_within_the_tree),
+		cmocka_unit_test(hostile_symbols),
 		cmocka_unit_test(folded_lines),
 		cmocka_unit_test(json),
 		cmocka_unit_test(intervals),
