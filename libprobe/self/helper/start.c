@@ -210,9 +210,9 @@ static struct probe_error *run_forker(struct start *s)
 }
 
 /*
- * After unshare(2) or setns(2), a thread's children are in another pid namespace. The forker would be
- * its first process, whose end is the end of the namespace: the program could fork no more. Or ids
- * would be those of other processes there. A namespace without a process cannot be read.
+ * After unshare(2) or setns(2), a thread's children are in another pid namespace. The forker would
+ * be its first process, whose end is the end of the namespace: the program could fork no more. Or
+ * ids would be those of other processes there. A namespace without a process cannot be read.
  */
 static struct probe_error *check_namespace(void)
 {
