@@ -227,7 +227,7 @@ for example in slow switch; do
 		die "docs/examples/self/$example.c cannot be built"
 done
 "$SCRATCH/slow" >"$SCRATCH/slow.out" 2>&1 || fail "slow: $(cat "$SCRATCH/slow.out")"
-same "slow requests" "$(grep -c 'took long' "$SCRATCH/slow.out")" 1
+# On a busy machine others may take long, too.
 grep -q '^request 4 took long' "$SCRATCH/slow.out" || fail "the wrong one: $(cat "$SCRATCH/slow.out")"
 grep -q 'slow(main' "$SCRATCH/slow.out" || fail "no way back to main: $(cat "$SCRATCH/slow.out")"
 
