@@ -123,11 +123,14 @@ def show():
     command = [status, "status", "-p", str(os.getpid()), "/^(late:|python:line)/"]
     return subprocess.run(command, capture_output=True, text=True).stdout
 ctypes.CDLL(library)
+# While probes are being enabled, their semaphores are up already, and those of refused ones still.
 for _ in range(200):
-    if show().count(" on ") >= 3:
+    shown = show()
+    words = [line.split() for line in shown.splitlines() if ":" in line]
+    if sorted(w[2] for w in words) == ["off", "on", "on", "on"] and all(w[3] in "01" for w in words):
         break
     time.sleep(0.05)
-print(show())
+print(shown)
 END
 /usr/bin/python3.11 -c '' && for how in '' -v; do
 	# shellcheck disable=SC2086
