@@ -326,7 +326,8 @@ struct probe_error *install_add(struct install *install, struct probe_report *re
 	if (install->session && !registry_session(&change->registry, install->session))
 		return probe_error_new(PROBE_ERROR_STATE,
 			"process %d: another controller has ended the session", change->pid);
-	if (uninstall_has_leftovers(&change->registry))
+	/* Another controller may have died since the last look: a session is added to as well. */
+	if (uninstall_find_dead(change) || uninstall_has_leftovers(&change->registry))
 		error = uninstall_and_look(change);
 	if (!error)
 		error = uninstall_check_leftovers(change);

@@ -168,10 +168,12 @@ bool uninstall_has_leftovers(const struct registry *registry);
 PROBE_MUST_CHECK struct probe_error *uninstall_check_leftovers(const struct change *change);
 
 /*
- * Sets the reference counts of sessions whose controllers are dead to 0, and
- * looks for other work that was not finished; above 0: uninstall_unreferenced() is
- * due.
+ * Sets the reference counts of sessions whose controllers are dead to 0, and looks for stubs that
+ * have ended; above 0: uninstall_unreferenced() is due, before a site is added: the registry may
+ * have sites whose patches were never written, or were restored already.
  */
+size_t uninstall_find_dead(struct change *change);
+/* The same, and any other work that was not finished. */
 size_t uninstall_find_stale(struct change *change);
 
 #endif

@@ -51,7 +51,7 @@ static bool is_wanted(const struct registry *r, uint64_t key, uint32_t session)
 	return probe && probe->refcount > 0;
 }
 
-size_t uninstall_find_stale(struct change *change)
+size_t uninstall_find_dead(struct change *change)
 {
 	struct registry *r = &change->registry;
 	size_t count = 0;
@@ -68,6 +68,14 @@ size_t uninstall_find_stale(struct change *change)
 	/* What another controller began to end, but did not or could not finish. */
 	for (size_t i = 0; i < r->stub_count && !count; i++)
 		count += r->stubs[i].pc && !is_wanted(r, r->stubs[i].key, r->stubs[i].session);
+	return count;
+}
+
+size_t uninstall_find_stale(struct change *change)
+{
+	const struct registry *r = &change->registry;
+	size_t count = uninstall_find_dead(change);
+
 	for (size_t i = 0; i < r->probe_count && !count; i++)
 		count += r->probes[i].refcount == 0;
 	for (size_t i = 0; i < r->session_count && !count; i++)

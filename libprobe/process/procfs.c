@@ -243,6 +243,31 @@ bool procfs_is_zombie(pid_t pid)
 	return procfs_thread_state(pid, pid) == 'Z' && procfs_status_number(pid, "Threads:") <= 1;
 }
 
+/* PF_EXITING in the kernel's include/linux/sched.h: do_exit() sets it first. */
+static bool is_thread_exiting(pid_t pid, pid_t tid)
+{
+	enum { EXITING = 0x4 };
+	char path[64], buffer[1024];
+	const char *field;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", pid, tid);
+	field = stat_field(path, 9, buffer, sizeof(buffer));
+	return field ? strtoul(field, NULL, 10) & EXITING : errno == ENOENT || errno == ESRCH;
+}
+
+bool procfs_is_exiting(pid_t pid)
+{
+	DIR *threads = procfs_threads(pid);
+	bool exiting = threads != NULL;
+	pid_t tid;
+
+	while (exiting && (tid = procfs_next_thread(threads)))
+		exiting = is_thread_exiting(pid, tid);
+	if (threads)
+		closedir(threads);
+	return exiting;
+}
+
 uint64_t procfs_start_time(pid_t pid)
 {
 	char path[48], buffer[1024];

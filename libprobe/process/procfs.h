@@ -56,6 +56,11 @@ pid_t procfs_living(pid_t pid);
 /* Whether a process has ended, but its parent has not yet waited for it. */
 bool procfs_is_zombie(pid_t pid);
 /*
+ * Is a process ending, or has it ended: will none of its threads run again? Its locks are released
+ * a little before it is a zombie.
+ */
+bool procfs_is_exiting(pid_t pid);
+/*
  * Opens the regular file that an O_PATH descriptor names; -1 and errno if it is none (EINVAL).
  * Only regular files are ever opened, because opening a device can have effects.
  */

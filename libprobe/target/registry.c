@@ -525,7 +525,7 @@ bool registry_is_dead(const struct reg_session *session)
 	/* If there are too few descriptors to look, the controller may be alive. */
 	if (!session->owner || (!start && procfs_no_room(errno)))
 		return false;
-	return start != session->owner_start || procfs_is_zombie(session->owner);
+	return start != session->owner_start || procfs_is_exiting(session->owner);
 }
 
 uint32_t registry_refcount(const struct registry *registry, uint64_t key, bool persistent_only)

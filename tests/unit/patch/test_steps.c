@@ -325,6 +325,15 @@ static void dying_before_patch(void **state)
 	dead_before_patch(*state, PROBE_PLAN_PUN);
 }
 
+static void force_off(struct live *l)
+{
+	struct probe_pattern *pattern;
+
+	live_ok(probe_pattern_parse("live:value", &pattern));
+	live_ok(change_patterns(l, probe_target_disable, &pattern, 1, true, false));
+	probe_pattern_free(pattern);
+}
+
 /* Killed before each of its steps; then the other session, the last one, ends. */
 static void dies_while_disabling(void **state)
 {
@@ -333,7 +342,6 @@ static void dies_while_disabling(void **state)
 
 	for (unsigned int n = 1; died; n++) {
 		struct probe_report report = {0};
-		struct probe_pattern *pattern;
 		siginfo_t info;
 		pid_t child;
 
@@ -351,10 +359,47 @@ static void dies_while_disabling(void **state)
 		live_ok(probe_session_stop(l->session));
 		probe_session_free(l->session);
 		l->session = NULL;
-		live_ok(probe_pattern_parse("live:value", &pattern));
-		live_ok(change_patterns(l, probe_target_disable, &pattern, 1, true, false));
-		probe_pattern_free(pattern);
+		force_off(l);
 		live_order(l, '1');
+		assert_false(has_our_memory(l->pid));
+	}
+}
+
+/*
+ * Another controller is killed before each of its steps, having announced a site that it has not
+ * patched. A session that goes on, and adds the same site next, patches it, and counts.
+ */
+static void dies_while_enabling(void **state)
+{
+	static const struct probe_session_options options = {.kind = PROBE_SESSION_COUNT};
+	static const bool none[1] = {false}, all[1] = {true};
+	struct live *l = *state;
+	bool died = true;
+
+	for (unsigned int n = 1; died; n++) {
+		struct probe_report report = {0};
+		siginfo_t info;
+		pid_t child;
+
+		live_ok(live_begin(l, "live:value", &options, &report));
+		live_ok(probe_session_select(l->session, none, &report));
+		child = fork();
+		if (child == 0) {
+			dying_before = n;
+			_exit(change_one(l, probe_target_enable, "live:value") != NULL);
+		}
+		assert_int_equal(waitid(P_PID, (id_t)child, &info, WEXITED), 0);
+		died = info.si_code == CLD_KILLED;
+		assert_true(died || info.si_status == 0);
+		live_ok(probe_session_select(l->session, all, &report));
+		assert_int_equal(report.refusal_count, 0);
+		live_order(l, 'o');
+		live_ok(probe_session_poll(l->session, NULL, NULL, NULL));
+		assert_int_equal(live_probe(l, "value")->hits, HITS);
+		live_ok(probe_session_stop(l->session));
+		live_end_session(l);
+		probe_report_deinit(&report);
+		force_off(l);
 		assert_false(has_our_memory(l->pid));
 	}
 }
@@ -454,6 +499,7 @@ int main(void)
 		cmocka_unit_test(child_in_its_memory),
 		cmocka_unit_test_setup_teardown(dying_before_patch, live_setup, teardown),
 		cmocka_unit_test_setup_teardown(dies_while_disabling, live_setup, teardown),
+		cmocka_unit_test_setup_teardown(dies_while_enabling, live_setup, teardown),
 		cmocka_unit_test(names),
 		cmocka_unit_test_setup_teardown(predicates, live_setup, teardown),
 		cmocka_unit_test_setup_teardown(pairs_and_force, live_setup, teardown),

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -10,6 +11,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -114,6 +116,65 @@ static void test_nothing_there(void **state)
 	assert_string_equal(name, "?");
 }
 
+static void lock(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0 || flock(fd, LOCK_EX) < 0)
+		_exit(1);
+}
+
+/* Whoever gets the lock of a killed process sees that it ends, even before it is a zombie. */
+static void test_exiting(void **state)
+{
+	char path[] = "/tmp/probe_exiting_XXXXXX";
+	int own = mkstemp(path);
+
+	(void)state;
+	assert_true(own >= 0);
+	for (int i = 0; i < 200; i++) {
+		pid_t pid = child(lock, path);
+
+		assert_int_equal(flock(own, LOCK_EX | LOCK_NB), -1);
+		assert_false(procfs_is_exiting(pid));
+		kill(pid, SIGKILL);
+		assert_int_equal(flock(own, LOCK_EX), 0);
+		assert_true(procfs_is_exiting(pid));
+		flock(own, LOCK_UN);
+		assert_int_equal(waitpid(pid, NULL, 0), pid);
+		assert_false(procfs_is_exiting(pid));
+	}
+	unlink(path);
+	close(own);
+}
+
+static void *wait_for_ever(void *unused)
+{
+	pause();
+	return unused;
+}
+
+static void test_main_thread_has_ended(void **state)
+{
+	pid_t pid = fork();
+
+	(void)state;
+	if (pid == 0) {
+		pthread_t thread;
+
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (pthread_create(&thread, NULL, wait_for_ever, NULL))
+			_exit(1);
+		pthread_exit(NULL);
+	}
+	for (int i = 0; i < 1000 && procfs_thread_state(pid, pid) != 'Z'; i++)
+		usleep(10000);
+	assert_int_equal(procfs_thread_state(pid, pid), 'Z');
+	assert_false(procfs_is_exiting(pid));
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+
 static void test_open_regular(void **state)
 {
 	int path_fd = open("/dev/null", O_PATH | O_CLOEXEC), fd;
@@ -138,6 +199,8 @@ int main(void)
 		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_groups),
 		cmocka_unit_test(test_nothing_there),
+		cmocka_unit_test(test_exiting),
+		cmocka_unit_test(test_main_thread_has_ended),
 		cmocka_unit_test(test_open_regular),
 	};
 
