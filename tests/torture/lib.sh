@@ -331,16 +331,31 @@ whole()
 	[ "$on" = 0 ] || [ "$on" = "$all_on" ] || die "$1: $on of $all_on probes are on"
 }
 
+# goes_on WHEN: without a repair, the next controllers enable all probes, and count
+goes_on()
+{
+	"$PROBECTL" trace -c --json -d 0.05 "${extra[@]}" "${p[@]}" "${probes[@]}" \
+		>"$SCRATCH/counts" 2>"$SCRATCH/err" || die "$1: trace: $(cat "$SCRATCH/err")"
+	same "$1: what is refused to the next controller" "$(grep refused "$SCRATCH/err")" "$refused"
+	[ "$(hits_of "$SCRATCH/counts")" -gt 0 ] || die "$1: the next controller counts nothing"
+	"$PROBECTL" enable --force "${extra[@]}" "${p[@]}" "${probes[@]}" >/dev/null 2>"$SCRATCH/err" ||
+		die "$1: enable: $(cat "$SCRATCH/err")"
+	same "$1: probes that are on" "$("$PROBECTL" status --json "${p[@]}" | wc -l)" "$all_on"
+}
+
 # torture_steps PROGRAM STRIDE [FIRST]: enable, disable, trace and repair, each killed before
 # its step FIRST, FIRST + STRIDE ... until it ends by itself; prints the row of the log
 torture_steps()
 {
-	local program=$1 stride=$2 n rc command first=${3-1} kills=0 healed=0 when
+	local program=$1 stride=$2 n rc command first=${3-1} kills=0 healed=0 when refused
 	local -a line
 	program_start "$program"
 	before=$(leftovers "$target_pid")
 	save_state "$target_pid"
 	local p=(-p "$target_pid")
+	"$PROBECTL" trace -c -d 0.05 "${extra[@]}" "${p[@]}" "${probes[@]}" >/dev/null 2>"$SCRATCH/err" ||
+		die "trace: $(cat "$SCRATCH/err")"
+	refused=$(grep refused "$SCRATCH/err")
 	"$PROBECTL" enable "${extra[@]}" "${p[@]}" "${probes[@]}" >/dev/null || die "enable"
 	all_on=$("$PROBECTL" status --json "${p[@]}" | wc -l)
 	for command in enable disable repair 'trace -o /dev/null -d 0.001' 'trace -c -d 0.001'; do
@@ -369,10 +384,7 @@ torture_steps()
 				heals "$when"
 				whole "$when"
 			else
-				"$PROBECTL" enable --force "${extra[@]}" "${p[@]}" "${probes[@]}" \
-					>/dev/null 2>"$SCRATCH/err" || die "$when: enable: $(cat "$SCRATCH/err")"
-				same "$when: probes that are on" \
-					"$("$PROBECTL" status --json "${p[@]}" | wc -l)" "$all_on"
+				goes_on "$when"
 			fi
 			as_before
 			[ "$failures" = 0 ] || die "$when"
