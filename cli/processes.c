@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Source: proc_pid_stat(5). One look at all of /proc, so that a tree is seen whole. */
 #include <dirent.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,10 @@
 #include "libprobe/base/buffer.h"
 #include "libprobe/base/file.h"
 
-enum { COMM_LENGTH = 15 /* of TASK_COMM_LEN, without its NUL */ };
+enum {
+	COMM_LENGTH = 15, /* of TASK_COMM_LEN, without its NUL */
+	QUIET_SECONDS = 2 /* of waiting for another probectl */
+};
 
 struct process {
 	pid_t pid, parent;
@@ -182,6 +186,29 @@ struct probe_error *processes_check(const struct common_options *common)
 			"PROGRAM to start one",
 			common->command);
 	return NULL;
+}
+
+/* Ctrl-C, which may be blocked until somebody reads it, ends the wait. */
+static bool go_on_waiting(pid_t pid, unsigned int seconds, void *unused)
+{
+	sigset_t pending;
+
+	(void)unused;
+	if (seconds == QUIET_SECONDS)
+		report_warning(
+			"process %d: another probectl is changing its probes: waiting for it", pid);
+	return sigpending(&pending) < 0 ||
+	       !(sigismember(&pending, SIGINT) || sigismember(&pending, SIGTERM));
+}
+
+struct probe_error *processes_open(
+	const struct common_options *common, pid_t pid, struct probe_target **ret)
+{
+	struct probe_error *error = probe_target_open(pid, common->exe, ret);
+
+	if (!error)
+		probe_target_on_wait(*ret, go_on_waiting, NULL);
+	return error;
 }
 
 bool processes_follow(const struct common_options *common)

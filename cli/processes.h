@@ -4,6 +4,7 @@
 #define CLI_PROCESSES_H
 
 #include "cli/options.h"
+#include "probe/target.h"
 
 /* clang-format off */
 #define OPTIONS_PROCESSES(common)                                                                  \
@@ -41,6 +42,10 @@ PROBE_MUST_CHECK struct probe_error *processes_find_running(struct common_option
  */
 struct probe_error *processes_unless_ended(
 	const struct common_options *common, size_t index, struct probe_error *error);
+
+/* Opens a process that is going to be changed; says so if it has to wait for another probectl. */
+PROBE_MUST_CHECK struct probe_error *processes_open(
+	const struct common_options *common, pid_t pid, struct probe_target **ret);
 
 /* Is what happens to them later to be followed? */
 bool processes_follow(const struct common_options *common);

@@ -189,7 +189,7 @@ static struct probe_error *repair_process(
 	struct left_sites left = {.pid = pid};
 	struct probe_repair repair = {0};
 	struct probe_target *target;
-	struct probe_error *error = probe_target_open(pid, options->common.exe, &target);
+	struct probe_error *error = processes_open(&options->common, pid, &target);
 
 	if (error)
 		return error;

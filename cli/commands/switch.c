@@ -121,7 +121,7 @@ static struct probe_error *switch_process(const struct direction *direction,
 {
 	struct probe_report report = {0};
 	struct probe_target *target = NULL;
-	struct probe_error *error = probe_target_open(pid, options->kept.common.exe, &target);
+	struct probe_error *error = processes_open(&options->kept.common, pid, &target);
 
 	if (!error)
 		error = switch_target(direction, options, target, &report);

@@ -74,7 +74,7 @@ static struct probe_error *open_target(struct recorder *r, int *status_ret)
 	const struct common_options *common = &r->options->common;
 	struct probe_error *error =
 		common->program ? child_start(common->program, &r->target, status_ret)
-				: probe_target_open(common->pids.items[0], common->exe, &r->target);
+				: processes_open(common, common->pids.items[0], &r->target);
 
 	if (error)
 		return error;

@@ -68,7 +68,7 @@ static struct probe_error *open_processes(struct trace *trace, const struct trac
 	for (size_t i = 0; i < pids->count; i++) {
 		bool given = i < options->common.pids_given;
 
-		error = probe_target_open(pids->items[i], options->common.exe, &process);
+		error = processes_open(&options->common, pids->items[i], &process);
 		error = error ? leave_out(trace, options, pids->items[i], error, given)
 			      : trace_add_process(trace, process, given, false);
 		if (error)

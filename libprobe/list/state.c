@@ -18,6 +18,7 @@
 #include "libprobe/patch/semaphores.h"
 #include "libprobe/process/maps.h"
 #include "libprobe/process/memory.h"
+#include "libprobe/target/lock.h"
 #include "libprobe/target/registry.h"
 #include "libprobe/target/site.h"
 
@@ -219,12 +220,12 @@ static size_t module_end(const struct probe_list *list, size_t start)
 static struct probe_error *read_sites(
 	const struct registry *registry, int pid, enum site_state **ret)
 {
-	bool busy = change_is_busy(pid);
+	bool busy = lock_is_taken(pid);
 	struct edits edits = {0};
 	struct probe_error *error = site_read_all(registry, pid, &edits, ret);
 
 	edits_deinit(&edits);
-	if (!error && (busy || change_is_busy(pid))) {
+	if (!error && (busy || lock_is_taken(pid))) {
 		free(*ret);
 		*ret = NULL;
 	}

@@ -9,6 +9,7 @@
 
 #include "libprobe/patch/install.h"
 #include "libprobe/repair/mend.h"
+#include "libprobe/target/lock.h"
 #include "libprobe/target/orphans.h"
 #include "libprobe/process/shared.h"
 #include "libprobe/stop/children.h"
@@ -173,7 +174,7 @@ struct probe_error *probe_target_repair(struct probe_target *target, struct prob
 
 struct probe_error *probe_target_stale(struct probe_target *target, struct probe_stale *ret)
 {
-	bool busy = change_is_busy(target->pid);
+	bool busy = lock_is_taken(target->pid);
 	struct registry registry = {0};
 	struct orphans orphans = {0};
 	struct maps maps = {0};
@@ -188,7 +189,7 @@ struct probe_error *probe_target_stale(struct probe_target *target, struct probe
 		orphans_count(target->pid, &maps, &registry, &orphans);
 	}
 	/* Neither before nor after was another controller at work on them. */
-	if (!busy && !change_is_busy(target->pid)) {
+	if (!busy && !lock_is_taken(target->pid)) {
 		ret->mappings = orphans.mappings;
 		ret->descriptors = orphans.descriptors;
 	}

@@ -16,6 +16,7 @@
 #include "libprobe/process/procfs.h"
 #include "libprobe/session/session.h"
 #include "libprobe/target/change.h"
+#include "libprobe/target/lock.h"
 #include "libprobe/target/site.h"
 #include "libprobe/target/target.h"
 
@@ -278,13 +279,13 @@ static bool is_there(const struct probe_session *s)
 static struct probe_error *look(struct probe_session *s, bool last,
 	void (*visit)(const struct probe_site_news *news, void *data), void *data)
 {
-	bool busy = change_is_busy(s->target->pid);
+	bool busy = lock_is_taken(s->target->pid);
 	struct evidence evidence = {0};
 	struct probe_error *error = edits_read(&s->watch.edits, s->target->pid);
 
 	if (!error && any_changed(&s->watch)) {
 		error = evidence_read(s->target, &evidence);
-		if (!error && !busy && !change_is_busy(s->target->pid) && is_there(s))
+		if (!error && !busy && !lock_is_taken(s->target->pid) && is_there(s))
 			take_all(s, &evidence, last, visit, data);
 		else
 			busy = true;

@@ -16,6 +16,7 @@
 #include "libprobe/process/memory.h"
 #include "libprobe/process/procfs.h"
 #include "libprobe/status/gathered.h"
+#include "libprobe/target/lock.h"
 #include "libprobe/target/site.h"
 #include "libprobe/target/target.h"
 
@@ -187,11 +188,11 @@ static bool any_inconsistent(const struct look *look)
 static struct probe_error *look_at(pid_t pid, struct look *look)
 {
 	for (int i = 0;; i++) {
-		bool busy = change_is_busy(pid);
+		bool busy = lock_is_taken(pid);
 		struct probe_error *error = read_once(pid, look);
 
 		if (error || i == BUSY_TRIES || !any_inconsistent(look) ||
-			!(busy || change_is_busy(pid)))
+			!(busy || lock_is_taken(pid)))
 			return error;
 		look_deinit(look);
 		nanosleep(&(struct timespec){.tv_nsec = BUSY_WAIT_NS}, NULL);

@@ -5,10 +5,8 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -22,6 +20,7 @@
 #include "libprobe/sandbox/seccomp.h"
 #include "libprobe/stop/children.h"
 #include "libprobe/target/change.h"
+#include "libprobe/target/lock.h"
 #include "libprobe/target/site.h"
 #include "libprobe/target/space.h"
 #include "libprobe/target/target.h"
@@ -30,54 +29,13 @@
 enum {
 	MOMENT_NS = 100000,
 	EXEC_TRIES = 10,
-	LOCK_TRIES = 500,
-	LOCK_TRIES_HURRY = 10,
 	HURRY_NS = 100000000,
-	LOCK_WAIT_NS = 10000000,
 	CHANGE_DESCRIPTORS = 12, /* open at once, beside those of the modules; some to spare */
 	HOME_USED = 128,	 /* bytes of the registry's home page, and some to spare */
 	MAP_TRIES = 4
 };
 
 /* ---- Begin and end -------------------------------------------------------------- */
-
-/*
- * Controllers exclude each other by a lock on a file of /proc/PID, which lasts
- * no longer than they do.
- */
-static struct probe_error *lock_target(pid_t pid, int tries, int *fd_ret)
-{
-	char path[48];
-
-	snprintf(path, sizeof(path), "/proc/%d/status", pid);
-	*fd_ret = open(path, O_RDONLY | O_CLOEXEC);
-	if (*fd_ret < 0)
-		return errno == ENOENT ? procfs_no_process(pid)
-				       : probe_error_system(errno, "%s", path);
-	for (int i = 0; i < tries; i++) {
-		if (flock(*fd_ret, LOCK_EX | LOCK_NB) == 0)
-			return NULL;
-		nanosleep(&(struct timespec){.tv_nsec = LOCK_WAIT_NS}, NULL);
-	}
-	close(*fd_ret);
-	*fd_ret = -1;
-	return probe_error_new(PROBE_ERROR_STATE,
-		"another probectl is changing the probes of process %d: try again", pid);
-}
-
-bool change_is_busy(pid_t pid)
-{
-	char path[48];
-	bool busy;
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/%d/status", pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	busy = fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) < 0;
-	if (fd >= 0)
-		close(fd);
-	return busy;
-}
 
 static const struct module *first_program(const struct modules *modules)
 {
@@ -232,8 +190,7 @@ struct probe_error *change_begin_as_it_is(struct probe_target *target, struct ch
 			ret->pid);
 	error = target->alone ? NULL : seccomp_check_own();
 	if (!error)
-		error = lock_target(
-			ret->pid, target->hurry ? LOCK_TRIES_HURRY : LOCK_TRIES, &ret->lock);
+		error = lock_target(target, &ret->lock);
 	if (!error && !target->alone)
 		error = check_process(ret);
 	if (!error)

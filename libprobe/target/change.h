@@ -80,9 +80,6 @@ PROBE_MUST_CHECK struct probe_error *change_need_descriptors(
 PROBE_MUST_CHECK struct probe_error *change_reread_maps(struct change *change);
 PROBE_MUST_CHECK struct probe_error *change_reread(struct change *change);
 
-/* Is a controller changing that process now? */
-bool change_is_busy(pid_t pid);
-
 /* Stops all threads (those of a held target are stopped already), and resumes them. */
 PROBE_MUST_CHECK struct probe_error *change_stop(struct change *change);
 void change_resume(struct change *change);

@@ -11,7 +11,7 @@ struct orphans {
 
 /*
  * Counts the orphans of a process whose registry and maps these are. While a
- * change of it is under way, its memory may look like one: see change_is_busy().
+ * change of it is under way, its memory may look like one: see lock_is_taken().
  */
 void orphans_count(
 	pid_t pid, const struct maps *maps, const struct registry *registry, struct orphans *ret);

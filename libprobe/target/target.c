@@ -86,6 +86,13 @@ struct probe_error *probe_target_executable(const struct probe_target *target, c
 	return *ret ? NULL : probe_error_no_memory();
 }
 
+void probe_target_on_wait(struct probe_target *target,
+	bool (*on_wait)(pid_t pid, unsigned int seconds, void *data), void *data)
+{
+	target->on_wait = on_wait;
+	target->on_wait_data = data;
+}
+
 pid_t probe_target_pid(const struct probe_target *target)
 {
 	return target->pid;

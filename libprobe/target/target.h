@@ -50,6 +50,9 @@ struct probe_target {
 	bool attached; /* it is held, and was running before: probe_target_attach() */
 	bool dropped;  /* and probes were switched off since */
 	struct control control; /* while held: all its threads, stopped */
+	/* Or NULL: see probe_target_on_wait(). */
+	bool (*on_wait)(pid_t pid, unsigned int seconds, void *data);
+	void *on_wait_data;
 	/* Not 0: a process in its memory that waits for us and runs nothing else meanwhile. */
 	pid_t lender;
 	const struct target_proxy *proxy; /* owned by libprobe/self, or NULL */

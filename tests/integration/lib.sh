@@ -311,7 +311,8 @@ wait_tracing()
 		kill -0 "${2-$tracer_pid}" 2>/dev/null || break
 		sleep 0.1
 	done
-	die "the trace does not begin: $(head -3 "$SCRATCH/$1.err")"
+	# Another one of the test may be what failed.
+	die "the trace does not begin: $(head -vn 3 "$SCRATCH"/*.err)"
 }
 
 # trace_stop NAME: Ctrl-C; the exit status must be 0

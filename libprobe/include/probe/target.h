@@ -71,6 +71,14 @@ PROBE_MUST_CHECK struct probe_error *probe_target_release(struct probe_target *t
  */
 void probe_target_close(struct probe_target *target);
 
+/*
+ * Calls `on_wait` once a second while a change of a target waits for another controller, which is
+ * changing the same process: it has waited for `seconds`. A change fails with PROBE_ERROR_STATE
+ * after 20 seconds, or if `on_wait` returns false. NULL: nobody is told.
+ */
+void probe_target_on_wait(struct probe_target *target,
+	bool (*on_wait)(pid_t pid, unsigned int seconds, void *data), void *data);
+
 /* Returns the process id. */
 pid_t probe_target_pid(const struct probe_target *target);
 

@@ -44,7 +44,7 @@ trace_start keyed --json -t latency -k 'begin.str(arg0)' -s 40 "${queries[@]}"
 keyed_pid=$tracer_pid
 trace_start updates --json -t latency -k 'begin.str(arg0)' \
 	-f 'starts_with(begin.str(arg0), "UPDATE pgbench_accounts") && duration > 0' "${queries[@]}"
-wait_tracing keyed
+wait_tracing keyed "$keyed_pid"
 wait_tracing updates
 bench
 trace_stop updates

@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Another controller is at work on the process, or has been stopped while it was: a command waits
+# for it, says so if that takes long, and gives up only after many seconds, with nothing changed.
+. tests/integration/lib.sh
+need_attach
+need flock
+
+start "$TARGETS/semaphores"
+pid=$target_pid
+save_state "$pid"
+{
+	flock 9 && echo held >"$SCRATCH/held"
+	exec sleep 300
+} 9<"/proc/$pid/status" &
+holder_pid=$!
+on_exit "end_process $holder_pid"
+until grep -qs held "$SCRATCH/held"; do
+	kill -0 "$holder_pid" || die "the lock cannot be taken"
+	sleep 0.05
+done
+
+# wait_for FILE: until the command says that it waits
+wait_for()
+{
+	local try
+	for ((try = 0; try < 600; try++)); do
+		grep -q waiting "$1" && break
+		sleep 0.1
+	done
+	same "what it says" "$(cat "$1")" \
+		"probectl: warning: process $pid: another probectl is changing its probes: waiting for it"
+}
+
+"$PROBECTL" trace -c -p "$pid" demo:event >"$SCRATCH/out" 2>"$SCRATCH/impatient.err" &
+impatient=$!
+on_exit "end_process $impatient"
+wait_for "$SCRATCH/impatient.err"
+# Who waits can be interrupted.
+trace_start interrupted -c -p "$pid" demo:event
+wait_for "$SCRATCH/interrupted.err"
+kill -INT "$tracer_pid"
+for ((try = 0; try < 30; try++)); do
+	kill -0 "$tracer_pid" 2>/dev/null || break
+	sleep 0.1
+done
+[ "$try" -lt 30 ] || fail "Ctrl-C does not end a command that waits"
+# Longer than a change takes on a busy machine.
+sleep 4
+"$PROBECTL" enable -q -p "$pid" demo:event 2>"$SCRATCH/patient.err" &
+patient=$!
+on_exit "end_process $patient"
+wait "$impatient"
+same "after 20 seconds" "$?" 1
+same "what it says then" "$(tail -1 "$SCRATCH/impatient.err")" \
+	"probectl: another probectl is changing the probes of process $pid: try again"
+wait_for "$SCRATCH/patient.err"
+same_state "$pid"
+
+# The other one ends.
+kill -0 "$patient" || fail "it has not waited: $(cat "$SCRATCH/patient.err")"
+end_process "$holder_pid"
+wait "$patient" || fail "enable: $(cat "$SCRATCH/patient.err")"
+"$PROBECTL" disable -q -p "$pid" demo:event 2>"$SCRATCH/err" || fail "disable: $(cat "$SCRATCH/err")"
+same "without another one" "$(cat "$SCRATCH/err")" ""
+
+same_state "$pid"
+check_alive "$pid"
+end_process "$pid"
+finish
