@@ -81,6 +81,14 @@ const char *comm_cache_get(struct comm_cache *cache, pid_t pid, pid_t tid, uint6
 	return entry->comm[0] ? entry->comm : NULL;
 }
 
+const char *comm_cache_get_forked(
+	struct comm_cache *cache, pid_t pid, pid_t tid, uint64_t time_ns, pid_t target)
+{
+	const char *comm = comm_cache_get(cache, pid, tid, time_ns);
+
+	return comm ? comm : comm_cache_get(cache, target, target, time_ns);
+}
+
 void comm_cache_add(struct comm_cache *cache, pid_t pid)
 {
 	comm_cache_get(cache, pid, pid, 0);

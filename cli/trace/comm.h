@@ -21,6 +21,13 @@ void comm_cache_free(struct comm_cache *cache);
  */
 const char *comm_cache_get(struct comm_cache *cache, pid_t pid, pid_t tid, uint64_t time_ns);
 
+/*
+ * The same of a thread of `target`, or of a process that was forked from it. One that ended before
+ * its name could be read has that of its target: a fork has its parent's until it changes it.
+ */
+const char *comm_cache_get_forked(
+	struct comm_cache *cache, pid_t pid, pid_t tid, uint64_t time_ns, pid_t target);
+
 /* Remembers the name of a process that may be gone when its first hit is read. */
 void comm_cache_add(struct comm_cache *cache, pid_t pid);
 

@@ -63,7 +63,8 @@ static void dispatch(struct trace *trace, const struct trace_target *target,
 	};
 	const struct probe_session_probe *probe = &probes[hit->probe];
 	const struct trace_tracer *tracer = target->tracer;
-	const char *comm = comm_cache_get(trace->comms, hit->pid, hit->tid, hit->time_ns);
+	const char *comm = comm_cache_get_forked(
+		trace->comms, hit->pid, hit->tid, hit->time_ns, probe_target_pid(target->target));
 	struct probe_error *error;
 
 	if (trace->record) {

@@ -94,7 +94,9 @@ static void take_signal(int signal, void *data)
 
 static const char *comm_of(void *data, pid_t pid, pid_t tid, uint64_t time_ns)
 {
-	return comm_cache_get(data, pid, tid, time_ns);
+	const struct recorder *r = data;
+
+	return comm_cache_get_forked(r->comms, pid, tid, time_ns, probe_target_pid(r->target));
 }
 
 static struct probe_error *start(struct recorder *r)
@@ -115,7 +117,7 @@ static struct probe_error *start(struct recorder *r)
 		.log = o->directory,
 		.log_policy = PROBE_STREAM_LOG_APPEND,
 		.comm = comm_of,
-		.comm_data = r->comms,
+		.comm_data = r,
 	};
 	struct probe_report report = {0};
 	struct probe_error *error =

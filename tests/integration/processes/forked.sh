@@ -76,4 +76,16 @@ forked 0 8 left 8 2
 	fail "slowly: status $?: $(head -3 "$SCRATCH/err")"
 measured "5000 that are gone" 0 5000
 same "5000 that are gone: lost" "$(jq -s 'map(.lost // 0) | add' "$SCRATCH/out")" 0
+
+# The names of processes that were gone before anybody looked.
+start "$TARGETS/forked" turns 20 3
+trace_start names --json --follow -p "$target_pid" 'forked:job__*'
+wait_tracing names
+kill -STOP "$tracer_pid"
+ask go
+kill -CONT "$tracer_pid"
+trace_stop names
+[ "$(jq .pid "$SCRATCH/names.out" | sort -u | wc -l)" -ge 20 ] || fail "no hits of children"
+same "names of processes that are gone" "$(jq -c .comm "$SCRATCH/names.out" | sort -u)" '"forked"'
+end_process "$target_pid"
 finish
