@@ -62,13 +62,17 @@ struct probe_error *request_init(struct request_options *options, struct common_
 		.patterns = (const struct probe_pattern *const *)common->patterns.items,
 		.pattern_count = common->patterns.count,
 	};
-	return request_init_plans(options);
+	return request_init_plans(options, common);
 }
 
-struct probe_error *request_init_plans(struct request_options *options)
+struct probe_error *request_init_plans(
+	struct request_options *options, struct common_options *common)
 {
+	struct probe_error *error = options_catalogue(&common->patterns);
+
 	options->request.keep_going = options->keep_going;
-	return options->plan_text ? plans_parse(options) : NULL;
+	options->request.catalogue = common->patterns.catalogue;
+	return !error && options->plan_text ? plans_parse(options) : error;
 }
 
 /* Names are the target's, and may hold anything. `more`: further sites, for the same reason. */

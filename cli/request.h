@@ -41,7 +41,8 @@ PROBE_MUST_CHECK struct probe_error *request_init(
 	struct request_options *options, struct common_options *common);
 
 /* The same if something other than options->request names the probes. */
-PROBE_MUST_CHECK struct probe_error *request_init_plans(struct request_options *options);
+PROBE_MUST_CHECK struct probe_error *request_init_plans(
+	struct request_options *options, struct common_options *common);
 
 /* How much of a report has been printed; it grows while a session follows libraries. */
 struct refusals_told {

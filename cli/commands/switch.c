@@ -251,7 +251,7 @@ static struct probe_error *switch_request(struct switch_options *options)
 	for (size_t i = 0; i < options->pairs.count && !mixed && !error; i++)
 		error = pair_add(&common->patterns, options->pairs.items[i]);
 	if (!error)
-		error = mixed ? request_init_plans(&options->kept.request)
+		error = mixed ? request_init_plans(&options->kept.request, common)
 			      : request_init(&options->kept.request, common);
 	if (error)
 		return error;

@@ -95,6 +95,8 @@ static void add_meaning(struct buffer *out, const struct probe_meaning *meaning)
 		out_text_field(out, ",\"means\":", meaning->means);
 	if (meaning->needs)
 		out_text_field(out, ",\"needs\":", meaning->needs);
+	if (meaning->with)
+		out_text_field(out, ",\"with\":", meaning->with);
 }
 
 static struct probe_error *add_site(

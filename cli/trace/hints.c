@@ -39,18 +39,6 @@ static const struct probe_meaning *conditional(
 	return meaning && meaning->needs ? meaning : NULL;
 }
 
-/* Is a probe that the condition asks for traced, too? */
-static bool is_traced(const struct trace_target *target, const char *provider, const char *name)
-{
-	size_t count;
-	const struct probe_session_probe *probes = probe_session_probes(target->session, &count);
-
-	for (size_t i = 0; i < count; i++)
-		if (strcmp(probes[i].provider, provider) == 0 && strcmp(probes[i].name, name) == 0)
-			return true;
-	return false;
-}
-
 static void add_hint(struct hints *hints, const struct hint *hint)
 {
 	for (size_t i = 0; i < hints->count; i++) {
@@ -81,8 +69,7 @@ static void look_at_begins(struct hints *hints, const struct trace_target *targe
 		if (probes[i].role != PROBE_ROLE_BEGIN || probes[i].pair != end->pair)
 			continue;
 		hint.meaning = conditional(target, &probes[i]);
-		if (!hint.meaning || (hint.meaning->with && is_traced(target, probes[i].provider,
-								    hint.meaning->with)))
+		if (!hint.meaning)
 			continue;
 		hint.is_met = end->hits >= end->unmatched;
 		add_hint(hints, &hint);
@@ -111,9 +98,7 @@ static void look_at_probe(struct hints *hints, const struct trace *trace,
 	if (!hint.meaning || probe->role == PROBE_ROLE_BEGIN ||
 		probe_coverage_is_none(&probe->coverage))
 		return;
-	if (!is_passed && (!counts_all(trace, target) ||
-				  (hint.meaning->with &&
-					  is_traced(target, probe->provider, hint.meaning->with))))
+	if (!is_passed && !counts_all(trace, target))
 		return;
 	hint.is_met = is_passed;
 	add_hint(hints, &hint);

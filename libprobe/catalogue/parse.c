@@ -9,7 +9,7 @@
  *	means TEXT                       what a hit of the probe says
  *	needs TEXT                       what must be so for it to be passed; before the first
  *	                                 probe: for all of the provider that say nothing else
- *	with PROBE                       the provider's probe that must be on, too
+ *	with PROBE                       the provider's probe whose semaphores must be raised, too
  *	pair BEGIN END...                probes that end what a probe above begins
  *
  * Lines are cut in place: the strings of the result are parts of the file's text. Users write
@@ -355,8 +355,8 @@ static struct probe_error *take_with(struct parser *p)
 {
 	struct probe_meaning *probe = last_probe(p);
 
-	if (!probe || !probe->needs)
-		return mistake(p, "there is no probe above that says what it needs");
+	if (!probe)
+		return mistake(p, "there is no probe above");
 	probe->with = take_word(p);
 	return probe->with ? NULL : mistake(p, "expected the probe's name");
 }

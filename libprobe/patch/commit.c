@@ -13,6 +13,7 @@
 #include "libprobe/target/site.h"
 #include "libprobe/target/target.h"
 #include "libprobe/target/threads.h"
+#include "probe/catalogue.h"
 
 /* A site that is patched. There are two edits for it: what must be there, and the patch. */
 struct commit_site {
@@ -135,30 +136,40 @@ static struct probe_error *prepare_text(struct commit *c)
 	return error;
 }
 
-/* The semaphores of every probe of a selection, in the registry and to be raised. */
+/* What a probe's count raises, in the registry and to be raised. */
+static bool add_semaphores_of(
+	const struct install *a, const struct select_probe *probe, struct semaphores *semaphores)
+{
+	const struct probe_meaning *meaning =
+		probe_catalogue_find(a->request->catalogue, probe->provider, probe->name, SIZE_MAX);
+	size_t count;
+	uint64_t *addresses =
+		semaphores_raised(a->selection, probe, meaning ? meaning->with : NULL, &count);
+	uint16_t times = select_times(probe);
+	bool ok = addresses != NULL;
+
+	for (size_t i = 0; i < count && ok; i++) {
+		struct reg_semaphore *added = registry_add_semaphore(&a->change->registry);
+
+		ok = added && semaphores_add(semaphores, addresses[i], times);
+		if (added)
+			*added = (struct reg_semaphore){.key = probe->key,
+				.address = addresses[i],
+				.session = a->session,
+				.added = ok ? times : 0};
+	}
+	free(addresses);
+	return ok;
+}
+
+/* The semaphores of every probe of a selection. */
 static bool add_semaphores(const struct install *a, struct semaphores *semaphores)
 {
 	const struct selection *s = a->selection;
-	uint64_t *addresses = calloc(s->site_count + 1, sizeof(*addresses));
-	bool ok = addresses != NULL;
+	bool ok = true;
 
-	for (size_t i = 0; i < s->probe_count && ok; i++) {
-		size_t count =
-			s->probes[i].refused ? 0 : semaphores_of(s, &s->probes[i], addresses);
-
-		for (size_t k = 0; k < count && ok; k++) {
-			struct reg_semaphore *added = registry_add_semaphore(&a->change->registry);
-			uint16_t times = select_times(&s->probes[i]);
-
-			ok = added && semaphores_add(semaphores, addresses[k], times);
-			if (added)
-				*added = (struct reg_semaphore){.key = s->probes[i].key,
-					.address = addresses[k],
-					.session = a->session,
-					.added = ok ? times : 0};
-		}
-	}
-	free(addresses);
+	for (size_t i = 0; i < s->probe_count && ok; i++)
+		ok = s->probes[i].refused || add_semaphores_of(a, &s->probes[i], semaphores);
 	return ok;
 }
 

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "libprobe/base/array.h"
+#include "libprobe/catalogue/catalogue.h"
 #include "libprobe/patch/semaphores.h"
 #include "libprobe/plan/plan.h"
 
@@ -21,11 +22,23 @@ uint64_t semaphore_offset(const char *provider)
 	return plan_is_ocaml(provider) && strcmp(provider, "ocaml") != 0 ? sizeof(uint16_t) : 0;
 }
 
+/* Sorts them; equal ones become one. */
+static size_t distinct(uint64_t *addresses, size_t count)
+{
+	size_t kept = 0;
+
+	array_sort(addresses, count, sizeof(*addresses), 0);
+	for (size_t i = 0; i < count; i++)
+		if (i == 0 || addresses[i] != addresses[i - 1])
+			addresses[kept++] = addresses[i];
+	return kept;
+}
+
 /* The distinct ones at this offset from the address of the note. */
 static size_t collect(const struct selection *selection, const struct select_probe *probe,
 	uint64_t offset, uint64_t *addresses)
 {
-	size_t count = 0, distinct = 0;
+	size_t count = 0;
 
 	for (size_t i = 0; i < probe->site_count; i++) {
 		uint64_t address = selection->sites[probe->first_site + i].semaphore;
@@ -33,11 +46,7 @@ static size_t collect(const struct selection *selection, const struct select_pro
 		if (address)
 			addresses[count++] = address + offset;
 	}
-	array_sort(addresses, count, sizeof(*addresses), 0);
-	for (size_t i = 0; i < count; i++)
-		if (i == 0 || addresses[i] != addresses[i - 1])
-			addresses[distinct++] = addresses[i];
-	return distinct;
+	return distinct(addresses, count);
 }
 
 size_t semaphores_of(
@@ -46,6 +55,24 @@ size_t semaphores_of(
 	bool is_handlers = plan_is_ocaml(probe->provider) && !semaphore_offset(probe->provider);
 
 	return is_handlers ? 0 : collect(selection, probe, 0, addresses);
+}
+
+uint64_t *semaphores_raised(const struct selection *selection, const struct select_probe *probe,
+	const char *with, size_t *count_ret)
+{
+	const struct sdt_notes *notes = &probe->module->notes;
+	uint64_t *addresses = calloc(probe->site_count + notes->count + 1, sizeof(*addresses));
+	size_t count = addresses ? semaphores_of(selection, probe, addresses) : 0;
+
+	for (size_t i = 0; i < notes->count && with && addresses; i++) {
+		const struct sdt_note *note = &notes->notes[i];
+
+		if (note->semaphore && strcmp(note->provider, probe->provider) == 0 &&
+			catalogue_name_matches(with, note->name))
+			addresses[count++] = note->semaphore + probe->module->bias;
+	}
+	*count_ret = addresses ? distinct(addresses, count) : 0;
+	return addresses;
 }
 
 size_t semaphores_of_handlers(

@@ -19,6 +19,12 @@ uint64_t semaphore_offset(const char *provider);
 /* The distinct semaphores of a probe that tracers raise, sorted; room for site_count is enough. */
 size_t semaphores_of(
 	const struct selection *selection, const struct select_probe *probe, uint64_t *addresses);
+/*
+ * The same, and in the same way those of the probes of its provider and module that match `with`
+ * (struct probe_meaning; NULL: none). The caller frees the array; NULL without memory.
+ */
+uint64_t *semaphores_raised(const struct selection *selection, const struct select_probe *probe,
+	const char *with, size_t *count_ret);
 /* Those that count the users of its own handlers; only OCaml's probes have any. */
 size_t semaphores_of_handlers(
 	const struct selection *selection, const struct select_probe *probe, uint64_t *addresses);

@@ -51,7 +51,8 @@ struct probe_meaning {
 	bool open;	   /* there may be more arguments */
 	const char *means; /* a sentence; or NULL */
 	const char *needs; /* what must be so for the probe to be passed, a sentence; or NULL */
-	const char *with;  /* a probe of the provider that must be on for it, too; or NULL */
+	/* A probe of the provider whose semaphores must be raised for it, too; or NULL. */
+	const char *with;
 	const char *const *ends; /* the probes that end what this one begins */
 	size_t end_count;
 };

@@ -165,6 +165,11 @@ struct probe_request {
 	/* The plans to try, in this order; NULL: the default order. Borrowed. */
 	const enum probe_plan *plans;
 	size_t plan_count;
+	/*
+	 * Says of which other probes a program must see the semaphores raised to pass a probe: they
+	 * are raised with the probe's own, and given back with them. NULL: of none. Borrowed.
+	 */
+	const struct probe_catalogue *catalogue;
 };
 
 /* ---- Persistent sessions ---------------------------------------------------- */

@@ -69,9 +69,12 @@ hints()
 	"$PROBECTL" trace -o /dev/null "$@" >"$SCRATCH/out" 2>"$SCRATCH/err" || fail "trace $*: $(cat "$SCRATCH/err")"
 	grep -E 'no hits of|most begins of' "$SCRATCH/err"
 }
-same "begins that are missing" "$(hints -t latency --pairs auto 'python:function*' -- "${run_python[@]}")" \
-	"probectl: most begins of python:function__entry are missing: Python 3.11 passes it only while python:line is on, too: name that as well (for pairs, with -c), or enable it."
-same "with the other probe" "$(hints -c 'python:function*' python:line -- "${run_python[@]}")" ""
+same "Python's functions" "$(hints -t latency --pairs auto 'python:function*' -- "${run_python[@]}")" ""
+if command -v ruby3.1 >/dev/null; then
+	echo 'def f; 1; end; 3.times { f }' >"$SCRATCH/calls.rb"
+	same "begins that are missing" "$(hints -t latency --keep-going --pairs auto ruby:method__entry ruby:method__return -- ruby3.1 "$SCRATCH/calls.rb" |
+		sed 's/: Since.*//')" "probectl: most begins of ruby:method__entry are missing"
+fi
 if command -v php8.2 >/dev/null; then
 	echo '<?php function f() { return 1; } f();' >"$SCRATCH/calls.php"
 	need='PHP passes it only with USE_ZEND_DTRACE=1 in its environment.'

@@ -3,13 +3,13 @@
 # Python: file, function and line of exactly the calls that were made, compared with the log of
 # the interpreter's own profiler.
 #
-# Python 3.11 passes function__entry only while python:line is enabled, too: its main loop tests
-# only the latter's semaphore.
+# Python 3.11 passes function__entry only while the semaphore of python:line is raised: its main
+# loop tests only that.
 . tests/integration/lib.sh
 interpreter=/usr/bin/python3.11
 [ -x "$interpreter" ] || skip "$interpreter is not installed"
 need jq setarch
-# Where python:line's bytes happen to lead to, the heap may lie in some starts; without randomized
+# All of Python's probes are traced, too. Where python:line's bytes happen to lead to, the heap may lie in some starts; without randomized
 # addresses it never does.
 fixed=(setarch -R)
 
@@ -74,7 +74,7 @@ PYTHON
 
 plain=$("$interpreter" -I -S "$SCRATCH/calls.py" "$SCRATCH/log")
 traced=$("${fixed[@]}" "$PROBECTL" trace --json -o "$SCRATCH/python.out" \
-	'python:function__entry(str(arg0),str(arg1),arg2)' python:line -b 16M -- "$interpreter" -I -S "$SCRATCH/calls.py" 2>"$SCRATCH/err") ||
+	'python:function__entry(str(arg0),str(arg1),arg2)' -b 16M -- "$interpreter" -I -S "$SCRATCH/calls.py" 2>"$SCRATCH/err") ||
 	fail "trace -- python: status $?: $(head -3 "$SCRATCH/err")"
 same "the program's output" "$traced" "$plain"
 same "losses" "$(jq -s 'map(.lost // 0) | add // 0' "$SCRATCH/python.out")" 0
@@ -109,7 +109,7 @@ for line in sys.stdin:
 PYTHON
 start "${fixed[@]}" "$interpreter" -I "$SCRATCH/serve.py"
 save_state "$target_pid"
-trace_start serve --json -p "$target_pid" 'python:function__entry(str(arg1),arg2)' python:line
+trace_start serve --json -p "$target_pid" 'python:function__entry(str(arg1),arg2)'
 wait_on "$target_pid" python:function__entry
 serve_words
 same "calls of answer()" "$(jq -c 'select(.name == "function__entry" and .args[0] == "answer") | .args[1]' "$SCRATCH/serve.out" | paste -sd,)" "5,5,5"

@@ -103,7 +103,7 @@ grep -v '^[^;]*\(;pairs:[a-z]*\)* [0-9]*$' "$SCRATCH/pairs.folded" && fail "no f
 # Functions of an interpreter are frames by their own names.
 if [ -x /usr/bin/python3.11 ]; then
 	printf 'def inner(): return 1\ndef outer(): return inner()\nouter()\n' >"$SCRATCH/calls.py"
-	"$PROBECTL" record -q -s 64 -o "$SCRATCH/calls" 'python:function*' python:line -- \
+	"$PROBECTL" record -q -s 64 -o "$SCRATCH/calls" 'python:function*' -- \
 		/usr/bin/python3.11 "$SCRATCH/calls.py" || fail "record: Python"
 	export_as calls folded --key 'str(arg1)'
 	grep -q '^python3.11;<module>;outer;inner [0-9]*$' "$SCRATCH/calls.folded" ||
