@@ -155,18 +155,17 @@ static void hit_columns(
 	text_column(out, comm ? comm : "?", COMMAND_WIDTH);
 }
 
-/* A value as its argument's type has it; one that could not be read has none. */
-static void text_meant(
+void text_meant(
 	struct buffer *out, const struct probe_arg_meaning *arg, const struct probe_value *value)
 {
 	bool is_number = value->kind == PROBE_VALUE_SIGNED || value->kind == PROBE_VALUE_UNSIGNED;
-	const char *word = is_number ? probe_meaning_word(arg, value->i) : NULL;
+	const char *word = is_number && arg ? probe_meaning_word(arg, value->i) : NULL;
 
-	if (is_number && arg->kind == PROBE_ARG_BOOLEAN)
+	if (is_number && arg && arg->kind == PROBE_ARG_BOOLEAN)
 		word = value->u ? "true" : "false";
 	if (word)
 		buffer_c_escaped(out, word, strlen(word), 0);
-	else if (is_number && arg->kind == PROBE_ARG_POINTER)
+	else if (is_number && arg && arg->kind == PROBE_ARG_POINTER)
 		buffer_hex(out, value->u);
 	else
 		text_value(out, value);

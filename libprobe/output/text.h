@@ -8,6 +8,12 @@
 /* provider:name */
 void text_probe(struct buffer *out, const char *provider, const char *name);
 void text_value(struct buffer *out, const struct probe_value *value);
+/*
+ * A value as its argument's type has it, if that is known (else NULL); one that could not be read
+ * has none.
+ */
+void text_meant(
+	struct buffer *out, const struct probe_arg_meaning *arg, const struct probe_value *value);
 /* Local time with microseconds. */
 void text_time(struct format_context *context, uint64_t time_ns);
 

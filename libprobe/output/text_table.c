@@ -16,6 +16,7 @@
 #include "libprobe/output/text.h"
 #include "libprobe/base/value.h"
 #include "libprobe/table/table.h"
+#include "probe/catalogue.h"
 
 enum {
 	SILENT_ROWS_MAX = 50, /* beyond this number, rows without hits are only counted */
@@ -180,6 +181,25 @@ static void row_name(struct buffer *out, const struct probe_table_row *row)
 	text_probe(out, row->provider, row->name);
 }
 
+/* What is known of the argument that a key is by its name; NULL: nothing, or it is none. */
+static const struct probe_arg_meaning *meaning_of_key(
+	const struct probe_view *view, const struct probe_table_row *row, const char *key)
+{
+	bool of_begin = row->begin_name && strncmp(key, "begin.", 6) == 0;
+	const struct probe_meaning *meaning = probe_catalogue_find(view->catalogue,
+		of_begin ? row->begin_provider : row->provider,
+		of_begin ? row->begin_name : row->name, SIZE_MAX);
+
+	if (of_begin)
+		key += 6;
+	else if (row->begin_name && strncmp(key, "end.", 4) == 0)
+		key += 4;
+	for (size_t i = 0; meaning && i < meaning->arg_count; i++)
+		if (strcmp(meaning->args[i].name, key) == 0)
+			return &meaning->args[i];
+	return NULL;
+}
+
 static void key_cells(struct line *line, size_t key_count)
 {
 	struct buffer *text = &line->grid->text;
@@ -188,7 +208,8 @@ static void key_cells(struct line *line, size_t key_count)
 		const char *name = line->view->key_names ? line->view->key_names[i] : "KEY";
 
 		if (line->row)
-			text_value(text, &line->row->row.keys[i]);
+			text_meant(text, meaning_of_key(line->view, line->row, name),
+				&line->row->row.keys[i]);
 		else
 			buffer_c_escaped(text, name, strlen(name), 0);
 		next(line, false);

@@ -248,4 +248,5 @@ void probe_tracer_view(const struct probe_tracer_spec *spec,
 	ret->flamegraph = stack.flamegraph;
 	ret->value = options->gather.value;
 	ret->key_names = options->gather.keys;
+	ret->catalogue = options->catalogue;
 }

@@ -105,11 +105,13 @@ struct probe_view {
 	bool tags;		      /* metrics: of pmtrace(3), named as its agent's */
 	const char *value;	      /* what the values are: an expression, or NULL */
 	const char *const *key_names; /* as many as the table has keys */
-	size_t top;		      /* text: rows, at most; 0: all */
-	bool all;		      /* text: all rows without hits, too */
-	uint64_t elapsed_ns;	      /* the time of the hits, for rates */
-	uint64_t time_ns;	      /* CLOCK_REALTIME, when the table was made */
-	bool is_interval;	      /* only what is new since the last table */
+	/* Text: a key that is the name of an argument has its words. NULL: none are known. */
+	const struct probe_catalogue *catalogue;
+	size_t top;	     /* text: rows, at most; 0: all */
+	bool all;	     /* text: all rows without hits, too */
+	uint64_t elapsed_ns; /* the time of the hits, for rates */
+	uint64_t time_ns;    /* CLOCK_REALTIME, when the table was made */
+	bool is_interval;    /* only what is new since the last table */
 };
 
 #ifdef __cplusplus

@@ -56,6 +56,9 @@ same "a mistake" "$(cat "$SCRATCH/err")" "probectl: postgresql:query__start: the
 trace_start locks -p "$pg_pid" --follow -f 'lockmode == AccessExclusiveLock && locktype == relation' \
 	'postgresql:lock__wait__start(locktype,lockmode)'
 wait_tracing locks
+locks_pid=$tracer_pid
+trace_start modes -c -k lockmode -k arg5 -p "$pg_pid" --follow postgresql:lock__wait__start
+wait_tracing modes
 "${psql[@]}" -c 'begin; lock table t in share mode; select pg_sleep(1.5)' >/dev/null &
 holder=$!
 for ((i = 0; i < 100; i++)); do
@@ -66,7 +69,11 @@ done
 waiter=$!
 "${psql[@]}" -c 'begin; lock table t; commit'
 wait "$holder" "$waiter"
+trace_stop modes
+tracer_pid=$locks_pid
 trace_stop locks
+same "keys have words" "$(sed -n 's/.*lock__wait__start  *//p' "$SCRATCH/modes.out" | sort -k2 | tr -s ' ' | paste -sd,)" \
+	"1 AccessExclusiveLock 8,1 RowExclusiveLock 3"
 same "locks" "$(sed -n 's/.*lock__wait__start *//p' "$SCRATCH/locks.out")" \
 	"locktype=relation lockmode=AccessExclusiveLock"
 finish
