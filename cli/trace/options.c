@@ -4,6 +4,19 @@
 #include "cli/trace/options.h"
 #include "cli/trace/record_stream.h"
 
+/* `trace -c -k PROBE`: the key that was forgotten looks like the probe. */
+static struct probe_error *check_keys(const struct trace_options *options)
+{
+	const struct common_options *common = &options->common;
+	const struct string_list *keys = &options->tracer.keys;
+
+	if (common->patterns.count || common->operand_count || !keys->count)
+		return NULL;
+	return probe_error_new(PROBE_ERROR_USAGE,
+		"no PROBE given: -k took '%s' as a key, as in -k EXPR PROBE",
+		keys->items[keys->count - 1]);
+}
+
 struct probe_error *trace_options_run(struct trace_options *options, int *status_ret)
 {
 	struct probe_error *error = NULL;
@@ -13,6 +26,8 @@ struct probe_error *trace_options_run(struct trace_options *options, int *status
 			PROBE_STRING_BYTES_MAX);
 	if (!error)
 		error = processes_check(&options->common);
+	if (!error)
+		error = check_keys(options);
 	if (!error)
 		error = request_init(&options->request, &options->common);
 	if (!error)

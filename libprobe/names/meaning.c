@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "libprobe/base/buffer.h"
+#include "libprobe/base/nearest.h"
 #include "libprobe/catalogue/catalogue.h"
 #include "libprobe/names/meaning.h"
 
@@ -213,13 +214,33 @@ static bool put_piece(struct buffer *out, const struct scanner *s,
 	return meaning && put_number(out, meaning, piece);
 }
 
-/* "the filter 'x > 1': there is no argument 'x', the probe has query, lxid" */
+/* The name or word of the probe that is like one that was typed; NULL: none is. */
+static const char *nearest_name(const struct probe_meaning *meaning, const char *typed)
+{
+	struct nearest nearest = {0};
+
+	for (size_t i = 0; meaning && i < meaning->arg_count; i++) {
+		const struct probe_arg_meaning *arg = &meaning->args[i];
+
+		nearest_consider(&nearest, typed, arg->name);
+		for (size_t k = 0; k < arg->word_count; k++)
+			nearest_consider(&nearest, typed, arg->words[k].word);
+	}
+	return nearest.name;
+}
+
+/* "the filter 'qury > 1': there is no argument 'qury', the probe has query, lxid; the nearest is
+ * 'query'" */
 static struct probe_error *no_name(const char *what, const char *text,
 	const struct probe_meaning *meaning, const struct piece *piece)
 {
 	struct probe_error *error;
 	struct buffer list = {0};
+	char typed[41] = "";
+	const char *nearest;
 
+	memcpy(typed, piece->text, piece->length < 40 ? piece->length : 40);
+	nearest = nearest_name(meaning, typed);
 	for (size_t i = 0; meaning && i < meaning->arg_count; i++) {
 		buffer_string(&list, i ? ", " : "");
 		buffer_string(&list, meaning->args[i].name);
@@ -228,9 +249,11 @@ static struct probe_error *no_name(const char *what, const char *text,
 	error = list.no_memory
 			? probe_error_no_memory()
 			: probe_error_new(PROBE_ERROR_USAGE,
-				  "%s '%s': there is no argument '%.*s', the probe has %s", what,
-				  text, (int)(piece->length < 40 ? piece->length : 40), piece->text,
-				  list.length > 1 ? list.data : "none whose name is known");
+				  "%s '%s': there is no argument '%s', the probe has %s%s%s%s",
+				  what, text, typed,
+				  list.length > 1 ? list.data : "none whose name is known",
+				  nearest ? "; the nearest is '" : "", nearest ? nearest : "",
+				  nearest ? "'" : "");
 	buffer_deinit(&list);
 	return error;
 }

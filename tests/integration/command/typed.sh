@@ -100,6 +100,7 @@ wrong 1 "$nothing$later; the same for ${pids[1]}, ${pids[2]}" trace -p "$list" x
 wrong 1 "there is no process 99999998; the same for 99999999" enable -p 99999998,99999999 x:y
 wrong 2 "'${pids[1]}' is no PROBE; several process ids are one value, as in -p ${pids[0]},${pids[1]}" \
 	trace -p "${pids[0]}" "${pids[1]}"
+wrong 2 "no PROBE given: -k took 'query__start' as a key, as in -k EXPR PROBE" trace -c -k query__start -- /bin/true
 wrong 2 "there is no command 'query-start' ('probectl --help' lists the commands)" query-start /bin/true
 wrong 1 "no probe matches 'memory_sbrk_more' in $TARGETS/pairs, and none has a name like it (\`probectl list\` shows what there is)" \
 	list "$TARGETS/pairs" memory_sbrk_more

@@ -36,7 +36,7 @@ same "JSON of a list" "$(jq -c 'select(.args).args' "$SCRATCH/json" | grep -c '^
 
 "$PROBECTL" trace 'python:function__return(fuction)' -- "${run_python[@]}" 2>"$SCRATCH/err" >/dev/null
 same "status of a mistake" $? 2
-same "a mistake" "$(cat "$SCRATCH/err")" "probectl: python:function__return: the list '(fuction)': there is no argument 'fuction', the probe has filename, function, lineno"
+same "a mistake" "$(cat "$SCRATCH/err")" "probectl: python:function__return: the list '(fuction)': there is no argument 'fuction', the probe has filename, function, lineno; the nearest is 'function'"
 
 # ---- Expressions ------------------------------------------------------------------
 

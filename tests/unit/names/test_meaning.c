@@ -123,6 +123,13 @@ static void test_unknown(void **state)
 	fails("kind == 1 && colour", "x",
 		"the filter 'kind == 1 && colour': there is no argument 'colour', the probe has "
 		"query, kind, class, size, data");
+	/* The words of its numbers, too. */
+	fails("kind == bleu", "x",
+		"the filter 'kind == bleu': there is no argument 'bleu', the probe has "
+		"query, kind, class, size, data; the nearest is 'blue'");
+	fails("qurey", "x",
+		"the filter 'qurey': there is no argument 'qurey', the probe has "
+		"query, kind, class, size, data; the nearest is 'query'");
 	fails("a", "y",
 		"the filter 'a': there is no argument 'a', the probe has none whose name is known");
 	fails("a", NULL,
