@@ -177,6 +177,19 @@ struct probe_error *options_catalogue(struct pattern_list *patterns)
 	return patterns->catalogue ? NULL : catalogue_open(&patterns->catalogue);
 }
 
+/* Replaces a pattern by the one that means the same without a catalogue. */
+static struct probe_error *make_plain(struct probe_pattern **pattern)
+{
+	char *text;
+	struct probe_error *error = probe_pattern_plain_text(*pattern, &text);
+
+	probe_pattern_free(*pattern);
+	if (!error)
+		error = probe_pattern_parse(text, pattern);
+	free(text);
+	return error;
+}
+
 struct probe_error *options_add_pattern(struct pattern_list *patterns, const char *text)
 {
 	struct probe_pattern *pattern;
@@ -186,6 +199,8 @@ struct probe_error *options_add_pattern(struct pattern_list *patterns, const cha
 		error = options_catalogue(patterns);
 	if (!error)
 		error = probe_pattern_parse_named(text, patterns->catalogue, &pattern);
+	if (!error && patterns->plain)
+		error = make_plain(&pattern);
 	if (error)
 		return error;
 	if (!ARRAY_ROOM(patterns->items, patterns->count)) {

@@ -51,6 +51,7 @@ struct pattern_list {
 	struct probe_pattern **items;
 	size_t count;
 	bool named;			   /* lists of arguments may have names of the catalogue */
+	bool plain;			   /* ... which are replaced at once: others read them */
 	struct probe_catalogue *catalogue; /* with `named`, once there was a list; owned */
 };
 

@@ -328,7 +328,8 @@ static const char disable_help[] =
 static struct probe_error *switch_command(
 	const struct direction *direction, int argc, char **argv, int *status_ret)
 {
-	struct switch_options options = {.direction = direction};
+	struct switch_options options = {.direction = direction,
+		.kept = {.common = {.patterns = {.named = true, .plain = true}}}};
 	const struct option_row rows[] = {
 		OPTIONS_PID(&options.kept.common),
 		OPTIONS_EXE(&options.kept.common),

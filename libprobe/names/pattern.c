@@ -406,6 +406,13 @@ bool pattern_has_captures(const struct probe_pattern *pattern)
 	return pattern->has_captures;
 }
 
+const char *pattern_named_list(
+	const struct probe_pattern *pattern, const struct probe_catalogue **catalogue_ret)
+{
+	*catalogue_ret = pattern->catalogue;
+	return pattern->named_list;
+}
+
 struct probe_error *pattern_captures(const struct probe_pattern *pattern, const char *provider,
 	const char *name, size_t arg_count, bool absent_ok, struct capture captures[CAPTURES_MAX],
 	size_t *count_ret)

@@ -39,6 +39,10 @@ PROBE_MUST_CHECK struct probe_error *pattern_captures(const struct probe_pattern
 	const char *provider, const char *name, size_t arg_count, bool absent_ok,
 	struct capture captures[CAPTURES_MAX], size_t *count_ret);
 
+/* Its list, in its text, if that has names, and whose they are; else NULL. Borrowed. */
+const char *pattern_named_list(
+	const struct probe_pattern *pattern, const struct probe_catalogue **catalogue_ret);
+
 /* As probe_pattern_matches(), for any module; true for a pattern with a predicate. */
 bool pattern_may_name(const struct probe_pattern *pattern, const char *provider, const char *name);
 

@@ -72,6 +72,15 @@ void probe_pattern_free(struct probe_pattern *pattern);
 /* Returns the text that the pattern was made from. Owned by the pattern. */
 const char *probe_pattern_text(const struct probe_pattern *pattern);
 
+/*
+ * Makes the text of a pattern that means the same without a catalogue: the names in its list are
+ * replaced. The caller frees *ret. Errors: PROBE_ERROR_USAGE (the pattern has wildcards and names;
+ * a probe that is known lacks a name, or all that are known do not have it in the same place),
+ * PROBE_ERROR_MEMORY.
+ */
+PROBE_MUST_CHECK struct probe_error *probe_pattern_plain_text(
+	const struct probe_pattern *pattern, char **ret);
+
 /* Tells whether a pattern matches a probe of the file at `path`. */
 bool probe_pattern_matches(const struct probe_pattern *pattern, const char *path,
 	const char *provider, const char *name);

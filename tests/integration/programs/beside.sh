@@ -46,9 +46,17 @@ same_state "$target_pid"
 # A plus and a minus in one call.
 ctl enable -p "$target_pid" beside:call --disable beside:call
 asked 3 "enabled and disabled" "3 0 0"
-ctl enable -p "$target_pid" -t ring beside:call
+# A list has names, which are replaced at once: readers may have no catalogue.
+ctl enable -p "$target_pid" -t ring 'beside:call(number)'
 asked 3 "kept" "3 3 1"
-ctl disable -p "$target_pid" beside:call
+same "what is kept" "$(XDG_CONFIG_HOME=$SCRATCH/none "$PROBECTL" read --json -p "$target_pid" |
+	jq -c 'select(.args).args')" '[0]
+[1]
+[2]'
+ctl disable -p "$target_pid" 'beside:call(number)'
+"$PROBECTL" enable -p "$target_pid" -t ring 'beside:call(nubmer)' 2>"$SCRATCH/err"
+same "status of a mistake" $? 2
+same "a mistake" "$(cat "$SCRATCH/err")" "probectl: beside:call: the list '(nubmer)': there is no argument 'nubmer', the probe has number; the nearest is 'number'"
 asked 3 "disabled again" "3 0 0"
 same_state "$target_pid"
 

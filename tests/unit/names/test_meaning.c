@@ -18,7 +18,9 @@ static const char text[] =
 	"probe x query:string kind:Kind class:string(size) size data:bytes(size)\n"
 	"probe y ...\n"
 	"words Other 9=nine\n"
-	"probe b kind query:string(size) size other:Other\n";
+	"probe b kind query:string(size) size other:Other\n"
+	"probe two same other\n"
+	"probe two same more other\n";
 static struct catalogue_file file;
 static struct probe_catalogue catalogue = {.files = &file, .file_count = 1};
 
@@ -140,6 +142,57 @@ static void test_unknown(void **state)
 		"none whose name is known");
 }
 
+static void is_plain(const char *pattern_text, const char *expected)
+{
+	struct probe_pattern *pattern;
+	char *plain;
+
+	assert_null(probe_pattern_parse_named(pattern_text, &catalogue, &pattern));
+	assert_null(probe_pattern_plain_text(pattern, &plain));
+	assert_string_equal(plain, expected);
+	free(plain);
+	probe_pattern_free(pattern);
+}
+
+static void is_not_plain(const char *pattern_text, const char *message)
+{
+	struct probe_pattern *pattern;
+	struct probe_error *error;
+	char *plain;
+
+	assert_null(probe_pattern_parse_named(pattern_text, &catalogue, &pattern));
+	error = probe_pattern_plain_text(pattern, &plain);
+	assert_non_null(error);
+	assert_null(plain);
+	assert_int_equal(error->code, PROBE_ERROR_USAGE);
+	assert_string_equal(error->message, message);
+	probe_error_free(error);
+	probe_pattern_free(pattern);
+}
+
+static void test_plain(void **state)
+{
+	(void)state;
+	is_plain("p:x (query, kind)", "p:x (str(arg0), arg1)");
+	is_plain("x(class,arg4)", "x(str(arg2,arg3),arg4)");
+	is_plain("/x/(arg0)", "/x/(arg0)");
+	is_plain("p:x", "p:x");
+	is_not_plain("p:*(query)",
+		"'p:*(query)': wildcards match probes with other arguments, too; use argN in the "
+		"list");
+	is_not_plain("p:x(colour)",
+		"p:x: the list '(colour)': there is no argument 'colour', the probe has query, "
+		"kind, class, size, data");
+	is_not_plain("q:x(query)",
+		"the list '(query)': there is no argument 'query', the probe has "
+		"none whose name is known");
+	/* Two versions. */
+	is_plain("p:two(same)", "p:two(arg0)");
+	is_not_plain("p:two(other)",
+		"p:two: the list '(other)': these names are not the same arguments in all "
+		"programs and versions, which give '(arg1)' and '(arg2)'; use one of these");
+}
+
 static void check(const struct capture *capture, unsigned char arg, bool is_string, int length)
 {
 	assert_int_equal(capture->arg, arg);
@@ -208,6 +261,7 @@ int main(void)
 		cmocka_unit_test(test_replace),
 		cmocka_unit_test(test_used),
 		cmocka_unit_test(test_unknown),
+		cmocka_unit_test(test_plain),
 		cmocka_unit_test(test_captures),
 		cmocka_unit_test(test_pattern),
 	};
