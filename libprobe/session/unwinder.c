@@ -547,6 +547,29 @@ struct probe_error *unwinder_copy(
 
 /* ---- Return addresses ----------------------------------------------------------------- */
 
+/*
+ * Does a stack begin here? Code without frame pointers uses the register for something else, so a
+ * chain also ends where it has no more to do with the stack: that is the C library's start of main
+ * or of a thread, which calls the first function, or the stack is cut. The start has no symbol in
+ * stripped libraries, and neither have the few inner functions that call a program back (qsort):
+ * these are taken for it.
+ */
+static bool is_start(const struct probe_frame *frame)
+{
+	static const char *const starts[] = {"main", "_start", "__libc_start_main",
+		"__libc_start_call_main", "start_thread", "clone", "clone3", "__clone3"};
+	static const char *const libraries[] = {"libc.", "libc-", "libpthread", "ld-musl"};
+	const char *slash = frame->module ? strrchr(frame->module, '/') : NULL;
+
+	for (size_t i = 0; i < sizeof(starts) / sizeof(*starts); i++)
+		if (frame->symbol && strcmp(frame->symbol, starts[i]) == 0)
+			return true;
+	for (size_t i = 0; i < sizeof(libraries) / sizeof(*libraries) && !frame->symbol; i++)
+		if (slash && strncmp(slash + 1, libraries[i], strlen(libraries[i])) == 0)
+			return true;
+	return false;
+}
+
 struct probe_error *unwinder_frames(struct unwinder *unwinder, uint64_t pc, uint64_t caller,
 	const void *returns, size_t count, struct probe_stack *ret)
 {
@@ -572,6 +595,9 @@ struct probe_error *unwinder_frames(struct unwinder *unwinder, uint64_t pc, uint
 			break;
 		}
 	}
+	if (end == PROBE_STACK_WHOLE && unwinder->count &&
+		!is_start(unwinder->frames[unwinder->count - 1]))
+		end = PROBE_STACK_LOST;
 	*ret = stack_of(unwinder, end);
 	return error;
 }

@@ -215,6 +215,20 @@ done
 
 # ---- C++ exceptions -----------------------------------------------------------------
 
+# By frame pointers: libstdc++ may have none, and then the stack does not look whole.
+if printf '\n\n' | "$PROBECTL" trace --json -t stack,frames -o "$SCRATCH/throw.frames" libstdcxx:throw -- \
+	"$TARGETS/throw" 300 >"$SCRATCH/stdout" 2>"$SCRATCH/err"; then
+	same "stacks without main, but whole" "$("$python" - "$SCRATCH/throw.frames" <<'PYTHON'
+import json, sys
+for line in open(sys.argv[1], encoding="utf-8"):
+    item = json.loads(line)
+    names = [frame["symbol"] for frame in item.get("frames", [])]
+    if names and item["end"] == "whole" and "main" not in names:
+        print(names)
+PYTHON
+	)" ""
+fi
+
 throw_stacks()
 {
 	printf '\n\n' | "$PROBECTL" trace --json -t stack -o "$SCRATCH/throw.json" libstdcxx:throw -- \
