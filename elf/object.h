@@ -100,6 +100,9 @@ bool object_symbol(struct object *object, const char *name, size_t name_length, 
 bool object_imports_none(
 	struct object *object, bool (*match)(const char *name, void *data), void *data);
 
+/* Calls `take` for the name of each library that the file needs, until it returns false. */
+void object_needed(struct object *object, bool (*take)(const char *name, void *data), void *data);
+
 /* The name of the function symbol that covers an address, or NULL; owned by the object. */
 const char *object_symbol_at(struct object *object, uint64_t address, uint64_t *start_ret);
 

@@ -337,6 +337,63 @@ static struct probe_error *show(struct list_command *command)
 	return error;
 }
 
+/* The files of a list: "libc.so.6, libstdc++.so.6". */
+static void put_files(FILE *out, const struct probe_list *list)
+{
+	size_t count;
+	const struct probe_site *sites = probe_list_sites(list, &count);
+	const char *before = "";
+
+	for (size_t i = 0; i < count; i++) {
+		const char *slash = strrchr(sites[i].path, '/');
+
+		if (i && sites[i].path == sites[i - 1].path)
+			continue;
+		fputs(before, out);
+		print_printable(out, slash ? slash + 1 : sites[i].path);
+		before = ", ";
+	}
+}
+
+/* Of a file without probes; *any_ret: its libraries have some. */
+static struct probe_error *report_needed(const char *file, bool *any_ret)
+{
+	struct probe_list *list;
+	struct probe_error *error = probe_list_create(&list);
+	size_t count = 0;
+
+	if (!error)
+		error = probe_list_add_needed(list, file);
+	if (!error)
+		probe_list_sites(list, &count);
+	*any_ret = count > 0;
+	if (count) {
+		fputs("; libraries that it needs have some (", stderr);
+		put_files(stderr, list);
+		fputs("): `probectl list -p PID` shows those of a process", stderr);
+	}
+	probe_list_free(list);
+	return error;
+}
+
+static struct probe_error *report_none(const struct list_command *command)
+{
+	struct probe_error *error = NULL;
+	char where[512];
+	bool any = false;
+
+	fprintf(stderr, "probectl: there are no probes in %s",
+		describe_where(command, where, sizeof(where)));
+	if (command->file_count == 1)
+		error = report_needed(command->files[0], &any);
+	if (!any && command->program && command->file_count == 1)
+		fputs(" (`probectl list -p PID` also shows those of the libraries that it has "
+		      "opened)",
+			stderr);
+	putc('\n', stderr);
+	return error;
+}
+
 static struct probe_error *list(void *data, int *status_ret)
 {
 	struct list_command *command = data;
@@ -350,16 +407,8 @@ static struct probe_error *list(void *data, int *status_ret)
 	error = show(command);
 	if (command->failed)
 		*status_ret = STATUS_FAILED;
-	if (!error && command->listing.count == 0 && !command->failed && !command->json) {
-		char where[512];
-
-		fprintf(stderr, "probectl: there are no probes in %s%s\n",
-			describe_where(command, where, sizeof(where)),
-			command->program && command->file_count == 1
-				? " (`probectl list -p PID` also shows those of the libraries that "
-				  "it has opened)"
-				: "");
-	}
+	if (!error && command->listing.count == 0 && !command->failed && !command->json)
+		error = report_none(command);
 	return error;
 }
 

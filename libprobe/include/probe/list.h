@@ -90,6 +90,13 @@ void probe_list_free(struct probe_list *list);
 PROBE_MUST_CHECK struct probe_error *probe_list_add_file(struct probe_list *list, const char *path);
 
 /*
+ * Adds the sites of the libraries that an ELF file needs, as far as they are in the usual folders
+ * of this system; others are left out. Errors: as probe_list_add_file().
+ */
+PROBE_MUST_CHECK struct probe_error *probe_list_add_needed(
+	struct probe_list *list, const char *path);
+
+/*
  * Adds the sites of all files that a process has mapped, with their state.
  * Errors: PROBE_ERROR_NOT_FOUND, PROBE_ERROR_PERMISSION, PROBE_ERROR_SYSTEM, PROBE_ERROR_MEMORY.
  */

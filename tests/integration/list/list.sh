@@ -163,6 +163,20 @@ says "there are no probes in $PROBECTL"
 run 0 list --json "$PROBECTL"
 same "output" "$out$err" ""
 
+# A program without probes, and a library that it needs, with some.
+if echo 'int main() { throw 1; }' | c++ -x c++ -o "$SCRATCH/thrower" - 2>/dev/null; then
+	library=$(ldd "$SCRATCH/thrower" | sed -n 's/.*libstdc++.so.6 => \([^ ]*\).*/\1/p')
+	if "$PROBECTL" list "$library" 2>/dev/null | grep -q libstdcxx:throw; then
+		run 0 list "$SCRATCH/thrower"
+		[[ $err == "probectl: there are no probes in $SCRATCH/thrower; libraries that it needs have some ("*libstdc++.so.6*"): \`probectl list -p PID\` shows those of a process" ]] ||
+			fail "needed libraries: $err"
+	fi
+	# Names in the file may be any text.
+	sed 's/libstdc++.so.6/..\/..\/..\/*.so6/' "$SCRATCH/thrower" >"$SCRATCH/odd"
+	run 0 list "$SCRATCH/odd"
+	[[ $err == "probectl: there are no probes in $SCRATCH/odd"* && $err != *stdc++* ]] || fail "odd names: $err"
+fi
+
 # Functions of C++, as they were written and as the file has them.
 run 0 list -v "$TARGETS/throw" cxx:enter
 [[ $out == *' thrower(int)+0x'* ]] || fail "C++: $out"
