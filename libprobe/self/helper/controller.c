@@ -132,6 +132,8 @@ void controller_main(int socket)
 	struct message request = {0};
 
 	set_signals();
+	/* execve(2) takes it away from a program with changed ids. */
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	close_others(socket);
 	/* Its sleeps, which let threads run that were stopped, need not be rounded up. */
 	prctl(PR_SET_TIMERSLACK, 1);

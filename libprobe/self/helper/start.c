@@ -21,7 +21,18 @@
  * the caller waits with all signals blocked, and touches nothing that belongs to its thread (not
  * even errno). After that the forker calls nothing in libc. It has to be waited for, or it would
  * remain as a zombie; and it keeps the memory of this process, even if that executes another
- * program. So no controller lives longer than the call that has started it.
+ * program. So no controller lives longer than the call that has started it. If the caller's thread
+ * ends, the kernel kills the forker, and if that ends, the controller (PR_SET_PDEATHSIG): the end
+ * of the socket need not show, as a child of the program may have our end of it open.
+ *
+ * If somebody stops the controller (SIGSTOP), the forker makes it go on at once, because threads
+ * may wait for it; and the caller does so with the forker, for which it has to wait. A process that
+ * is not a child of one's own is signalled by a descriptor (pidfd), as its pid may be another's.
+ *
+ * The forker shares with this process only what it needs: its memory, because of which nothing is
+ * copied; and its descriptors (CLONE_FILES), until the controller runs: the one of the controller
+ * is for the caller, and it takes no time to copy them. If it shared the current folder (CLONE_FS),
+ * no thread could execute a set-user-ID program with its rights meanwhile (LSM_UNSAFE_SHARE).
  *
  * Where nothing can be executed, the controller is a copy of this process instead (fork(2)), which
  * takes the longer the more memory is in use. Only libc's own fork() yields a copy whose libc locks
@@ -44,6 +55,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -88,6 +100,23 @@ static long raw_call(long number, long a, long b, long c, long d, long e)
 	return result;
 }
 
+/* Ends this process when its parent ends, or has ended. */
+static void end_with(pid_t parent)
+{
+	raw_call(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+	if (raw_call(SYS_getppid, 0, 0, 0, 0, 0) != parent)
+		raw_call(SYS_exit_group, 0, 0, 0, 0, 0);
+}
+
+/* Signals the controller; false: there is no descriptor of it. */
+static bool send_controller(struct start *s, int signal)
+{
+	int controller = atomic_load(&s->controller);
+
+	return controller >= 0 &&
+	       raw_call(SYS_pidfd_send_signal, controller, signal, 0, 0, 0) != -EBADF;
+}
+
 /* ---- The forker --------------------------------------------------------------------------- */
 
 /*
@@ -102,6 +131,7 @@ static int execute(void *data)
 	char *environment[] = {NULL};
 	long nothing = raw_call(SYS_openat, AT_FDCWD, (long)"/", O_PATH | O_CLOEXEC, 0, 0);
 
+	end_with(s->forker);
 	for (int fd = STDIN_FILENO; nothing >= 0 && fd <= STDERR_FILENO; fd++)
 		if (fd != s->ends[1] && fd != s->image && fd != nothing)
 			raw_call(SYS_dup3, nothing, fd, 0, 0, 0);
@@ -112,27 +142,46 @@ static int execute(void *data)
 	return 0;
 }
 
-/* The first half of the stack is enough for the forker, which waits meanwhile, as after vfork(2).
+/*
+ * The first half of the stack is enough for the forker, which waits meanwhile, as after vfork(2).
+ * The caller can signal the controller even then.
  */
-static pid_t fork_controller(struct start *s)
+static pid_t fork_executed(struct start *s)
 {
-	pid_t pid;
+	pid_t pid = clone(execute, s->stack + STACK_BYTES / 2,
+		CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD, s, (void *)&s->controller);
 
-	if (s->image >= 0)
-		return clone(
-			execute, s->stack + STACK_BYTES / 2, CLONE_VM | CLONE_VFORK | SIGCHLD, s);
-	pid = fork();
-	if (pid == 0)
+	/* The kernel may have set it before it failed. */
+	if (pid < 0)
+		atomic_store(&s->controller, -1);
+	return pid;
+}
+
+static pid_t fork_copy(struct start *s)
+{
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		end_with(s->forker);
 		controller_main(s->ends[1]);
+	}
+	if (pid > 0)
+		atomic_store(&s->controller, (int)raw_call(SYS_pidfd_open, pid, 0, 0, 0, 0));
 	return pid;
 }
 
 static int forker_main(void *data)
 {
+	/* Zeros: SIG_DFL. If SIGCHLD is ignored, a child's pid may be another's before the wait. */
+	static const uint64_t usual[4];
 	struct start *s = data;
 	_Atomic uint32_t *word = s->word;
-	pid_t pid = fork_controller(s);
+	int status;
+	pid_t pid;
 
+	end_with(s->caller);
+	raw_call(SYS_rt_sigaction, SIGCHLD, (long)usual, 0, sizeof(*usual), 0);
+	pid = s->image >= 0 ? fork_executed(s) : fork_copy(s);
 	atomic_store(word, pid > 0 ? (uint32_t)pid : (uint32_t)-errno);
 	raw_call(SYS_futex, (long)word, FUTEX_WAKE, INT_MAX, 0, 0);
 	/*
@@ -140,8 +189,10 @@ static int forker_main(void *data)
 	 * another program, its end of the socket is to be closed: so this one gives up its share.
 	 */
 	raw_call(SYS_close_range, 0, ~0U, CLOSE_RANGE_UNSHARE, 0, 0);
-	if (pid > 0)
-		raw_call(SYS_wait4, pid, 0, __WALL, 0, 0);
+	while (pid > 0 &&
+		raw_call(SYS_wait4, pid, (long)&status, __WALL | WUNTRACED, 0, 0) == pid &&
+		WIFSTOPPED(status))
+		raw_call(SYS_kill, pid, SIGCONT, 0, 0, 0);
 	raw_call(SYS_exit, 0, 0, 0, 0, 0);
 	return 0;
 }
@@ -162,9 +213,24 @@ static long rseq_take_back(long bytes)
 		       : 0;
 }
 
+/* Waits for the forker (or not: WNOHANG), unless it was stopped: then it goes on. */
+static bool forker_is_gone(const struct start *s, int flags)
+{
+	int status;
+	long got =
+		raw_call(SYS_wait4, s->forker, (long)&status, __WCLONE | WUNTRACED | flags, 0, 0);
+
+	if (got != s->forker)
+		return got == -ECHILD;
+	if (!WIFSTOPPED(status))
+		return true;
+	raw_call(SYS_kill, s->forker, SIGCONT, 0, 0, 0);
+	return false;
+}
+
 /*
  * What the forker reports: the controller's pid or -errno. The forker may die before it reports
- * anything.
+ * anything; and it waits for a controller that was stopped before it is another program.
  */
 static int32_t wait_for_fork(struct start *s)
 {
@@ -173,10 +239,11 @@ static int32_t wait_for_fork(struct start *s)
 
 	while (!atomic_load(s->word)) {
 		raw_call(SYS_futex, (long)s->word, FUTEX_WAIT, 0, (long)&moment, 0);
-		if (raw_call(SYS_wait4, s->forker, 0, WNOHANG | __WCLONE, 0, 0) != s->forker)
-			continue;
-		s->forker = 0;
-		break;
+		(void)send_controller(s, SIGCONT);
+		if (forker_is_gone(s, WNOHANG)) {
+			s->forker = 0;
+			break;
+		}
 	}
 	said = (int32_t)atomic_load(s->word);
 	return said ? said : -ECHILD;
@@ -195,9 +262,10 @@ static struct probe_error *run_forker(struct start *s)
 	area = rseq_take_back(bytes);
 	helper_is_quiet = true;
 	callers_own = NULL;
-	s->forker = clone(forker_main, s->stack + STACK_BYTES,
-		CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SYSVSEM, s);
-	forked = s->forker < 0 ? -errno : wait_for_fork(s);
+	forked = clone(forker_main, s->stack + STACK_BYTES,
+			 CLONE_VM | CLONE_FILES | CLONE_PARENT_SETTID, s, &s->forker) < 0
+			 ? -errno
+			 : wait_for_fork(s);
 	callers_own = own;
 	helper_is_quiet = false;
 	if (area)
@@ -260,6 +328,7 @@ struct probe_error *start_controller(struct start *s, int image)
 	struct probe_error *error = prepare(s);
 
 	s->image = image;
+	s->caller = getpid();
 	if (!error)
 		error = run_forker(s);
 	close_end(&s->ends[1]);
@@ -268,16 +337,19 @@ struct probe_error *start_controller(struct start *s, int image)
 
 void start_end(struct start *s, bool is_late)
 {
-	/* Its end of the socket is open, so it exists, and its pid cannot have been reused. */
-	if (is_late && s->pid)
-		kill(s->pid, SIGKILL);
+	int controller = atomic_load(&s->controller);
+
+	/* Without a descriptor, which a filter may forbid, it ends with its parent. */
+	if (is_late && !send_controller(s, SIGKILL) && s->forker > 0)
+		raw_call(SYS_kill, s->forker, SIGKILL, 0, 0, 0);
 	/* A child that another thread has made meanwhile (_Fork(3)) may have our end open, too. */
 	if (s->ends[0] >= 0)
 		shutdown(s->ends[0], SHUT_RDWR);
 	close_end(&s->ends[0]);
-	while (s->forker > 0 && waitpid(s->forker, NULL, __WCLONE) < 0 && errno == EINTR)
+	while (s->forker > 0 && !forker_is_gone(s, 0))
 		;
 	close_end(&s->ends[1]);
+	close_end(&controller);
 	if (s->stack != MAP_FAILED)
 		munmap(s->stack, STACK_BYTES);
 	*s = START_NONE;

@@ -14,13 +14,16 @@
 /* A controller that was started. Initialise with START_NONE. */
 struct start {
 	int ends[2];		/* of a socket: ours, and (until it was started) the controller's */
-	pid_t forker, pid;	/* its parent, and itself; 0: there is none */
+	pid_t caller;		/* this process, the forker's parent */
+	pid_t forker, pid;	/* the controller's parent, and itself; 0: there is none */
+	_Atomic int controller; /* itself, as a descriptor (pidfd); or -1 */
 	char *stack;		/* of the forker */
 	_Atomic uint32_t *word; /* futex, there: the controller's pid, or -errno; 0: not yet */
 	int image;		/* what it executes, borrowed; or -1 */
 	char socket[12];	/* the number of its end, for the program */
 };
-#define START_NONE ((struct start){.ends = {-1, -1}, .stack = MAP_FAILED, .image = -1})
+#define START_NONE                                                                                 \
+	((struct start){.ends = {-1, -1}, .controller = -1, .stack = MAP_FAILED, .image = -1})
 
 /* Error: PROBE_ERROR_UNSUPPORTED (of this instruction set). */
 PROBE_MUST_CHECK struct probe_error *start_check(void);

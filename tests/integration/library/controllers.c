@@ -117,18 +117,45 @@ static bool is_executed(pid_t pid)
 	return strstr(link, "/libprobe.so") != NULL;
 }
 
+/* A controller of a thread, and its parent. */
+struct pair {
+	pid_t forker, pid;
+};
+
+static struct pair look_for(pid_t changer)
+{
+	struct pair p = {.forker = child_of(getpid(), changer)};
+
+	p.pid = p.forker ? child_of(p.forker, p.forker) : 0;
+	return p;
+}
+
+/* Both: the forker would make the controller go on. */
+static void stop_both(struct pair p)
+{
+	kill(p.forker, SIGSTOP);
+	kill(p.pid, SIGSTOP);
+}
+
+static void release(struct pair p)
+{
+	kill(p.pid, SIGCONT);
+	kill(p.forker, SIGCONT);
+}
+
 /* Waits for a controller of a thread, which has run so long, and stops it. */
-static pid_t catch (pid_t changer, unsigned int later_us)
+static struct pair catch (pid_t changer, unsigned int later_us)
 {
 	for (;;) {
-		pid_t forker = child_of(getpid(), changer);
-		pid_t pid = forker ? child_of(forker, forker) : 0;
+		struct pair p = look_for(changer);
 
-		if (!pid || !is_executed(pid))
+		if (!p.pid || !is_executed(p.pid))
 			continue;
 		usleep(later_us);
-		if (kill(pid, SIGSTOP) == 0)
-			return pid;
+		stop_both(p);
+		if (kill(p.pid, 0) == 0)
+			return p;
+		release(p);
 	}
 }
 
@@ -157,10 +184,10 @@ static void print_descriptors(pid_t pid)
 
 static void *look_at_one(void *data)
 {
-	pid_t pid = catch (*(pid_t *)data, 1000);
+	struct pair p = catch (*(pid_t *)data, 1000);
 
-	print_descriptors(pid);
-	kill(pid, SIGCONT);
+	print_descriptors(p.pid);
+	release(p);
 	return NULL;
 }
 
@@ -208,8 +235,6 @@ static void wait_for(void)
 
 /* ---- The program ends, or becomes another one, in the middle ------------------------------- */
 
-static pid_t caught;
-
 static void *change_always(void *data)
 {
 	*(atomic_int *)data = gettid();
@@ -218,31 +243,151 @@ static void *change_always(void *data)
 	return NULL;
 }
 
-/* Prints the controller's id, stops it, and goes on in the caller. */
+/* Prints the ids of the controller and its parent, and goes on in the caller. */
 static void catch_one(unsigned int later_us)
 {
 	static atomic_int changer;
+	struct pair caught;
 	pthread_t thread;
 
 	pthread_create(&thread, NULL, change_always, &changer);
 	while (!changer)
 		usleep(100);
 	caught = catch (changer, later_us);
-	printf("%d\n", caught);
+	printf("%d %d\n", caught.pid, caught.forker);
 	fflush(stdout);
-	kill(caught, SIGCONT);
+	release(caught);
+}
+
+/* ---- In the middle of a change, in the caller's thread ------------------------------------- */
+
+static void (*in_the_middle)(void);
+
+/* Names no probe. The controller waits for the answer; no thread is stopped. */
+static bool name_none(const char *path, const char *provider, const char *name, void *data)
+{
+	(void)path;
+	(void)provider;
+	(void)name;
+	(void)data;
+	if (in_the_middle)
+		in_the_middle();
+	in_the_middle = NULL;
+	return false;
+}
+
+/* Prints how long that takes. */
+static void change_with(void (*function)(void))
+{
+	struct probe_report report = {0};
+	struct probe_pattern *pattern;
+	const struct probe_pattern *patterns[1];
+	struct probe_request request = {.patterns = patterns, .pattern_count = 1};
+	struct probe_error *error;
+	time_t begin = time(NULL);
+
+	check(probe_pattern_predicate("none", name_none, NULL, &pattern));
+	patterns[0] = pattern;
+	in_the_middle = function;
+	error = probe_self_enable(&request, &report);
+	printf("%s, %s\n",
+		error && error->code == PROBE_ERROR_NOT_FOUND ? "none"
+		: error					      ? error->message
+							      : "some",
+		time(NULL) - begin < 10 ? "soon" : "late");
+	probe_error_free(error);
+	probe_report_deinit(&report);
+	probe_pattern_free(pattern);
+}
+
+static void stop_forker(void)
+{
+	kill(look_for(gettid()).forker, SIGSTOP);
+}
+
+static void stop_controller(void)
+{
+	kill(look_for(gettid()).pid, SIGSTOP);
+}
+
+static void stop_these(void)
+{
+	stop_both(look_for(gettid()));
+}
+
+/* Stops one or the other at any instant of many changes. */
+static void *stop_always(void *data)
+{
+	unsigned int i = 0;
+	pid_t last = 0;
+
+	for (;;) {
+		struct pair p = look_for(*(pid_t *)data);
+
+		if (!p.forker || p.forker == last)
+			continue;
+		usleep(i++ * 37 % 5000);
+		p = look_for(*(pid_t *)data);
+		last = p.forker;
+		if (p.pid)
+			kill(i % 2 ? p.forker : p.pid, SIGSTOP);
+	}
+	return NULL;
+}
+
+static void stop(void)
+{
+	static pid_t self;
+	pthread_t stopper;
+
+	change_with(stop_forker);
+	change_with(stop_controller);
+	self = gettid();
+	pthread_create(&stopper, NULL, stop_always, &self);
+	for (int i = 0; i < 100; i++)
+		change();
+	printf("all\n");
+}
+
+/* The program ends while a child that libc does not know of has all that was open. */
+static void leave_child(void)
+{
+	struct pair p = look_for(gettid());
+	pid_t child = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+
+	if (child == 0)
+		close(STDOUT_FILENO);
+	while (child == 0)
+		pause();
+	printf("%d %d %d\n", child, p.pid, p.forker);
+	fflush(stdout);
+	_exit(0);
+}
+
+/* Executes a set-user-ID program, as an ordinary user. */
+static const char *program;
+
+static void execute(void)
+{
+	execl(program, program, "-u", NULL);
+}
+
+static void become_ordinary(void)
+{
+	if (setresuid(1234, 1234, 1234) < 0 || prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0)
+		exit(77);
 }
 
 /* ---- Where nothing can be executed ---------------------------------------------------------- */
 
-/* A filter that ends what executes a program. */
-static void forbid_execution(void)
+/* A filter for two system calls. */
+static void forbid(int call, int other, unsigned int action)
 {
 	struct sock_filter filter[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_execve, 1, 0),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_execveat, 0, 1),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned int)call, 1, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned int)other, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, action),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};
 	struct sock_fprog program = {sizeof(filter) / sizeof(*filter), filter};
@@ -339,14 +484,28 @@ int main(int argc, char **argv)
 		grow();
 	else if (!strcmp(what, "several"))
 		change_several();
-	else if (!strcmp(what, "exit"))
+	else if (!strcmp(what, "stop"))
+		stop();
+	else if (!strcmp(what, "stop-both"))
+		change_with(stop_these);
+	else if (!strcmp(what, "stop-filtered")) {
+		forbid(SYS_pidfd_open, SYS_execve, SECCOMP_RET_ERRNO | EPERM);
+		change_with(stop_these);
+	} else if (!strcmp(what, "leave"))
+		change_with(leave_child);
+	else if (!strcmp(what, "set-user-id")) {
+		program = argv[2];
+		become_ordinary();
+		change_with(argc > 3 ? execute : NULL);
+		execute();
+	} else if (!strcmp(what, "exit"))
 		catch_one((unsigned int)atoi(argv[2]));
 	else if (!strcmp(what, "exec")) {
 		catch_one((unsigned int)atoi(argv[2]));
 		execl("/bin/sh", "sh", "-c", "sleep 1; echo executed", NULL);
 	} else if (!strcmp(what, "filter")) {
 		say_how();
-		forbid_execution();
+		forbid(SYS_execve, SYS_execveat, SECCOMP_RET_KILL_PROCESS);
 		say_how();
 	} else if (!strcmp(what, "rights")) {
 		say_how();

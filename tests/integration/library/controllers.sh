@@ -22,15 +22,20 @@ run()
 	timeout 60 "$target" "$@" 2>"$SCRATCH/err" | tr '\n' ';'
 }
 
-# gone PID WHAT: within some seconds
+# gone WHAT PID…: within some seconds
 gone()
 {
-	local try
+	local try what=$1 left pid
+	shift
 	for ((try = 0; try < 200; try++)); do
-		[ -e "/proc/$1" ] || return
+		left=
+		for pid; do
+			[ ! -e "/proc/$pid" ] || left+=" $pid"
+		done
+		[ -n "$left" ] || return
 		sleep 0.02
 	done
-	fail "$2: process $1 is still there"
+	fail "$what:$left still there"
 }
 
 # ---- It is executed, and not seen --------------------------------------------------------------
@@ -46,11 +51,38 @@ same "with much memory" "$(run grow)" "the same;"
 
 for later_us in 0 300 1000 2000 4000; do
 	output=$(run exit $later_us)
-	gone "${output%%;*}" "the program has ended"
+	# shellcheck disable=SC2086
+	gone "the program has ended" ${output%%;*}
 	output=$(run exec $later_us)
 	same "another program" "${output#*;}" "executed;"
-	gone "${output%%;*}" "the program is another one"
+	# shellcheck disable=SC2086
+	gone "the program is another one" ${output%%;*}
 done
+# Its child, which has the program's end of the socket open, stays.
+read -r child controller forker <<<"$(run leave | tr ';' ' ')"
+gone "the program has ended, but not its child" "$controller" "$forker"
+[ -e "/proc/$child" ] && kill "$child"
+
+# ---- Somebody stops the controller or its parent -----------------------------------------------
+
+run stop-both >"$SCRATCH/both" &
+run stop-filtered >"$SCRATCH/filtered" &
+same "stopped" "$(run stop)" "none, soon;none, soon;all;"
+wait
+same "both are stopped" "$(cat "$SCRATCH/both")" "none, late;"
+same "both are stopped, and there is no descriptor" "$(cat "$SCRATCH/filtered")" "none, late;"
+
+# ---- Meanwhile the program executes a set-user-ID program --------------------------------------
+
+if [ "$(id -u)" = 0 ]; then
+	chmod 755 "$SCRATCH"
+	cp "$(command -v id)" "$SCRATCH/id" && chmod 4755 "$SCRATCH/id"
+	if [ "$(run set-user-id "$SCRATCH/id")" = "none, soon;0;" ]; then
+		same "set-user-ID" "$(run set-user-id "$SCRATCH/id" now)" "0;"
+	else
+		echo "note: set-user-ID programs have no effect in $SCRATCH"
+	fi
+fi
 
 # ---- Nothing can be executed ------------------------------------------------------------------
 
