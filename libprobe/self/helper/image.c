@@ -6,6 +6,7 @@
  * which build it is.
  */
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -32,6 +33,11 @@ static int open_own(void)
 
 int image_open(void)
 {
+	struct rlimit stack;
+
+	/* A limit that is lower than this one can be raised. */
+	if (getrlimit(RLIMIT_STACK, &stack) < 0 || stack.rlim_max < IMAGE_STACK_BYTES)
+		return -1;
 	/* A filter is the caller's thread's. */
 	if (procfs_status_number((pid_t)syscall(SYS_gettid), "Seccomp:") != 0)
 		return -1;

@@ -56,6 +56,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -119,6 +120,18 @@ static bool send_controller(struct start *s, int signal)
 
 /* ---- The forker --------------------------------------------------------------------------- */
 
+/* A limit of the program's may be too small for the controller; image_open() has seen the other. */
+static void raise_stack_limit(void)
+{
+	struct rlimit limit;
+
+	if (raw_call(SYS_prlimit64, 0, RLIMIT_STACK, 0, (long)&limit, 0) != 0 ||
+		limit.rlim_cur >= IMAGE_STACK_BYTES)
+		return;
+	limit.rlim_cur = IMAGE_STACK_BYTES;
+	raw_call(SYS_prlimit64, 0, RLIMIT_STACK, (long)&limit, 0, 0);
+}
+
 /*
  * In a child that shares the memory until then, and has the program's descriptors. The loader must
  * not write to those of standard files; the controller closes the others, and keeps its end of the
@@ -132,6 +145,7 @@ static int execute(void *data)
 	long nothing = raw_call(SYS_openat, AT_FDCWD, (long)"/", O_PATH | O_CLOEXEC, 0, 0);
 
 	end_with(s->forker);
+	raise_stack_limit();
 	for (int fd = STDIN_FILENO; nothing >= 0 && fd <= STDERR_FILENO; fd++)
 		if (fd != s->ends[1] && fd != s->image && fd != nothing)
 			raw_call(SYS_dup3, nothing, fd, 0, 0, 0);

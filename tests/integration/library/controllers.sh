@@ -91,6 +91,8 @@ if [ "$(id -u)" = 0 ]; then
 	chmod 755 "$SCRATCH"
 	same "rights that are lost" "$(run rights)" "executed;copied;"
 fi
+same "little stack" "$(ulimit -Ss 64 && run how)" "executed;"
+same "very little stack" "$(ulimit -s 64 && run how)" "copied;"
 chmod -x "$so"
 same "not executable" "$(run how)" "copied;"
 same "several changes in one call" "$(run several)" "1 copies;3 calls;"
