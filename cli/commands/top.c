@@ -17,6 +17,7 @@ enum top_order top_order_named(const char *name)
 		[TOP_ORDER_TOTAL] = "total",
 		[TOP_ORDER_P50] = "p50",
 		[TOP_ORDER_P99] = "p99",
+		[TOP_ORDER_TIME] = "time",
 		[TOP_ORDER_NAME] = "name"};
 	int order = 0;
 
@@ -31,7 +32,7 @@ static struct probe_error *check(const struct top_options *options)
 
 	if (top_order_named(options->sort) == TOP_ORDER_COUNT)
 		return probe_error_new(PROBE_ERROR_USAGE,
-			"--sort '%s': use rate, total, p50, p99 or name", options->sort);
+			"--sort '%s': use rate, total, p50, p99, time or name", options->sort);
 	if (options->interval_ns < INTERVAL_MIN_MS * NSEC_PER_MSEC)
 		return probe_error_new(PROBE_ERROR_USAGE, "-i: at least %d ms", INTERVAL_MIN_MS);
 	return processes_check(common);
@@ -84,7 +85,7 @@ struct probe_error *cmd_top(int argc, char **argv, int *status_ret)
 		OPTION('d', "duration", DURATION, "SECONDS", &options.duration_ns,
 			"stop after this time"),
 		OPTION(0, "sort", STRING, "ORDER", &options.sort,
-			"sort by rate, total, p50, p99 or name at first (default: rate)"),
+			"sort by rate, total, p50, p99, time or name at first (default: rate)"),
 		OPTION(0, "top", NUMBER, NULL, &options.top,
 			"limit tables without a screen to N rows (default: 20; 0: no limit)"),
 	};

@@ -171,6 +171,9 @@ static void command(struct top *top, char c)
 	case '9':
 		set_order(top, TOP_ORDER_P99);
 		break;
+	case 's':
+		set_order(top, TOP_ORDER_TIME);
+		break;
 	case 'n':
 		set_order(top, TOP_ORDER_NAME);
 		break;

@@ -10,7 +10,7 @@
  *	-postgresql:sort__start                       3
  *	!postgresql:mark__dirty
  *	postgresql:query__done in /usr/lib/...: ends postgresql:query__start
- *	? help  q quit  space on/off  / filter  r t m 9 n order
+ *	? help  q quit  space on/off  / filter  order: r t m 9 s n  p pause
  *
  * A low screen keeps what matters most: a row, then the last line, the titles,
  * the first line, the line about the probe, the second one. On a narrow one
@@ -87,6 +87,7 @@ enum column {
 	COLUMN_P50,
 	COLUMN_P99,
 	COLUMN_AVERAGE,
+	COLUMN_TIME,
 	COLUMN_OPEN,
 	COLUMNS
 };
@@ -96,13 +97,22 @@ static const struct {
 	unsigned int width;
 	unsigned int order; /* the order in which columns are left out for lack of room: 0 first */
 } columns[COLUMNS] = {
-	[COLUMN_RATE] = {"HITS/s", 9, 5},
-	[COLUMN_TOTAL] = {"TOTAL", 11, 2},
-	[COLUMN_P50] = {"P50", 7, 4},
-	[COLUMN_P99] = {"P99", 7, 3},
+	[COLUMN_RATE] = {"HITS/s", 9, 6},
+	[COLUMN_TOTAL] = {"TOTAL", 11, 3},
+	[COLUMN_P50] = {"P50", 7, 5},
+	[COLUMN_P99] = {"P99", 7, 4},
 	[COLUMN_AVERAGE] = {"AVG", 7, 1},
+	[COLUMN_TIME] = {"TIME/s", 7, 2},
 	[COLUMN_OPEN] = {"OPEN", 5, 0},
 };
+
+/* The column that rows are sorted by. */
+static const enum column ordered[TOP_ORDER_COUNT] = {[TOP_ORDER_RATE] = COLUMN_RATE,
+	[TOP_ORDER_TOTAL] = COLUMN_TOTAL,
+	[TOP_ORDER_P50] = COLUMN_P50,
+	[TOP_ORDER_P99] = COLUMN_P99,
+	[TOP_ORDER_TIME] = COLUMN_TIME,
+	[TOP_ORDER_NAME] = COLUMNS};
 
 /* Which columns there are, and how wide the name is. */
 struct shape {
@@ -134,6 +144,12 @@ static size_t widest_name(const struct top_model *model, bool utf8)
 	return widest < NAME_MAX ? widest : NAME_MAX;
 }
 
+/* When a column is left out: last of all the one that rows are sorted by. */
+static unsigned int turn_of(const struct top_model *model, size_t column)
+{
+	return ordered[model->order] == column ? COLUMNS : columns[column].order;
+}
+
 static struct shape find_shape(const struct top_model *model, size_t width, bool utf8)
 {
 	size_t name = widest_name(model, utf8) + 1; /* with the mark before it */
@@ -144,11 +160,11 @@ static struct shape find_shape(const struct top_model *model, size_t width, bool
 		least = name;
 	for (size_t i = 0; i < COLUMNS; i++)
 		shape.has[i] = i <= COLUMN_TOTAL || model->has_times;
-	for (unsigned int order = 0; order < COLUMNS; order++) {
+	for (unsigned int turn = 0; turn <= COLUMNS; turn++) {
 		if (least + figures_width(&shape) <= width)
 			break;
 		for (size_t i = 0; i < COLUMNS; i++)
-			if (columns[i].order == order)
+			if (turn_of(model, i) == turn)
 				shape.has[i] = false;
 	}
 	shape.name = width - figures_width(&shape);
@@ -162,11 +178,6 @@ static struct shape find_shape(const struct top_model *model, size_t width, bool
 static void titles(struct top_frame *frame, const struct top_model *model,
 	const struct top_view *view, const struct shape *shape)
 {
-	static const enum column ordered[TOP_ORDER_COUNT] = {[TOP_ORDER_RATE] = COLUMN_RATE,
-		[TOP_ORDER_TOTAL] = COLUMN_TOTAL,
-		[TOP_ORDER_P50] = COLUMN_P50,
-		[TOP_ORDER_P99] = COLUMN_P99,
-		[TOP_ORDER_NAME] = COLUMNS};
 	struct buffer *out = &frame->text;
 	char text[16];
 	size_t taken;
@@ -219,6 +230,9 @@ static void figure(struct buffer *out, const struct top_model *model, const stru
 		return;
 	case COLUMN_AVERAGE:
 		cell_time(out, times->average, width);
+		return;
+	case COLUMN_TIME:
+		cell_time(out, model_time(model, row), width);
 		return;
 	case COLUMN_OPEN:
 		cell_count(out, row->in_flight, width);
@@ -383,7 +397,7 @@ static void last_line(
 	struct top_frame *frame, const struct top_model *model, const struct top_view *view)
 {
 	static const char keys[] =
-		"? help  q quit  space on/off  / filter  order: r t m 9 n  p pause";
+		"? help  q quit  space on/off  / filter  order: r t m 9 s n  p pause";
 	char text[TOP_FILTER_BYTES + 32];
 
 	if (view->editing) {
@@ -405,7 +419,7 @@ static const char *const help[] = {
 	"A O             switch all probes that are shown on (A) or off (O)",
 	"/               filter: a text, globs (*lock*), or /a regular expression/",
 	"escape          clear the cursor, then the filter",
-	"r t m 9 n       order: rate, total, median, 99th percentile, name",
+	"r t m 9 s n     order: rate, total, median, 99th percentile, time/s, name",
 	"R               reverse the order",
 	"c               rates and times of the last interval, or since the start",
 	"+ -             use a longer or shorter interval",
@@ -413,7 +427,8 @@ static const char *const help[] = {
 	"Ctrl-L          redraw the screen",
 	"",
 	"P50, P99, AVG: the time from the probe that begins something to",
-	"this one, which ends it (X__start, X__done). OPEN: begun, not yet ended.",
+	"this one, which ends it (X__start, X__done). TIME/s: their sum, per second,",
+	"over all threads. OPEN: begun, not yet ended.",
 	"Before a name: - off, ! a site is not counted (the line below says why).",
 };
 

@@ -73,7 +73,7 @@ static bool make_room(struct top_model *model)
 
 struct top_row *model_row(struct top_model *model, const char *provider, const char *name)
 {
-	static const struct top_times none = {NAN, NAN, NAN};
+	static const struct top_times none = {NAN, NAN, NAN, NAN};
 	struct top_row row = {.recent = none, .all = none};
 	size_t at;
 	struct top_row *found = find(model, provider, name, &at);
@@ -128,6 +128,11 @@ const struct top_times *model_times(const struct top_model *model, const struct 
 	return model->since_start ? &row->all : &row->recent;
 }
 
+double model_time(const struct top_model *model, const struct top_row *row)
+{
+	return per_second(model, model_times(model, row)->sum);
+}
+
 /* ---- Order ------------------------------------------------------------------------- */
 
 /* The value that rows are sorted by; without one, less than any value. */
@@ -145,6 +150,9 @@ static double figure(const struct top_model *model, const struct top_row *row)
 		break;
 	case TOP_ORDER_P99:
 		value = model_times(model, row)->p99;
+		break;
+	case TOP_ORDER_TIME:
+		value = model_times(model, row)->sum;
 		break;
 	case TOP_ORDER_NAME:
 	case TOP_ORDER_COUNT:

@@ -98,7 +98,8 @@ static struct top_times times_of(const struct probe_table_row *row)
 
 	return (struct top_times){.p50 = probe_row_percentile(&row->row, 50),
 		.p99 = probe_row_percentile(&row->row, 99),
-		.average = count > 0 ? row->row.sum / count : NAN};
+		.average = count > 0 ? row->row.sum / count : NAN,
+		.sum = count > 0 ? row->row.sum : NAN};
 }
 
 /* The rows of the ends. */
@@ -154,7 +155,7 @@ static struct probe_error *read_times(struct top_source *source, struct top_mode
 		return error;
 	}
 	for (size_t i = 0; i < model->count; i++)
-		model->rows[i].recent = (struct top_times){NAN, NAN, NAN};
+		model->rows[i].recent = (struct top_times){NAN, NAN, NAN, NAN};
 	error = take_times(model, table, false);
 	if (!error)
 		error = take_times(model, since, true);

@@ -377,7 +377,8 @@ static void begin_view(struct top *top)
 	/* A program that has just been started has yet to open its libraries. */
 	if (unmatched && !top->events.child)
 		report_warning("%s matches no probe; waiting for a library that has it", unmatched);
-	else if (!top->model.has_times && (order == TOP_ORDER_P50 || order == TOP_ORDER_P99))
+	else if (!top->model.has_times &&
+		 (order == TOP_ORDER_P50 || order == TOP_ORDER_P99 || order == TOP_ORDER_TIME))
 		report_warning("no two probes form a pair by their names, so there are no times "
 			       "to sort by");
 	probe_duration_text(stop, (double)source_stop_ns(top->source));

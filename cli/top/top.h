@@ -40,6 +40,7 @@ enum top_order {
 	TOP_ORDER_TOTAL,
 	TOP_ORDER_P50,
 	TOP_ORDER_P99,
+	TOP_ORDER_TIME,
 	TOP_ORDER_NAME,
 	TOP_ORDER_COUNT
 };
@@ -47,6 +48,7 @@ enum top_order {
 /* How long something took that a probe ends. Nanoseconds; NAN: nothing ended. */
 struct top_times {
 	double p50, p99, average;
+	double sum; /* of all that ended: threads add up */
 };
 
 /* What processes have counted that are gone. */
@@ -119,6 +121,8 @@ size_t model_cursor(const struct top_model *model);
 /* Hits a second, of a row and of all. */
 double model_rate(const struct top_model *model, const struct top_row *row);
 double model_rate_all(const struct top_model *model);
+/* Nanoseconds of each second that a pair takes, of all threads together. NAN: nothing ended. */
+double model_time(const struct top_model *model, const struct top_row *row);
 const struct top_times *model_times(const struct top_model *model, const struct top_row *row);
 
 /* ---- Text (cells.c) ---------------------------------------------------------------- */

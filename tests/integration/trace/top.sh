@@ -40,6 +40,13 @@ same "requests begun" "$(total "$SCRATCH/lines" request__start)" "$((threads * r
 grep -q '^ pairs:step__done .*[nu]s ' "$SCRATCH/lines" || fail "no latency: $(grep step__done "$SCRATCH/lines" | tail -1)"
 # Every thread has begun a request that has no end.
 same "in flight" "$(awk '/^#/ { n = "" } $1 == "pairs:request__done" { n = $NF } END { print n }' "$SCRATCH/lines")" "$threads"
+# What threads spend in a second is at most what they have; a pair's average times their rate.
+awk '
+	function us(text) { return text + 0 == 0 ? 0 : text * (text ~ /ns$/ ? .001 : text ~ /us$/ ? 1 : text ~ /ms$/ ? 1e3 : 1e6) }
+	/^#/ { n = 0; seconds = us($NF) / 1e6 }
+	$1 == "pairs:step__done" { n = $3; average = us($6); spent = us($7) * seconds }
+	END { exit !(n && average && spent > .9 * n * average && spent < 1.1 * n * average) }
+' "$SCRATCH/lines" || fail "time per second: $(grep step__done "$SCRATCH/lines" | tail -1)"
 grep -q ', all of ' "$SCRATCH/lines" || fail "no last table: $(grep '^#' "$SCRATCH/lines")"
 same_state "$target_pid"
 
@@ -379,6 +386,9 @@ keys '?'
 sees 'press any key to go back'
 keys x
 sees ' PROBE .*HITS/s\*'
+sees ' TIME/s '
+keys s
+sees ' TIME/s\*'
 keys n
 sees ' PROBE\*'
 keys /

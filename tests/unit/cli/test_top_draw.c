@@ -107,7 +107,7 @@ static void fill(struct top_model *model)
 	row = add(model, "postgresql", "query__done", 31);
 	row->ends = true;
 	row->begin = strdup("postgresql:query__start");
-	row->recent = (struct top_times){.p50 = 212e3, .p99 = 1.1e6, .average = 3e5};
+	row->recent = (struct top_times){.p50 = 212e3, .p99 = 1.1e6, .average = 3e5, .sum = 93e5};
 	row->in_flight = 2;
 	row->path = strdup("/usr/lib/postgresql/15/bin/postgres");
 	add(model, "postgresql", "sort__start", 0)->on = false;
@@ -149,22 +149,22 @@ static void test_screen(void **state)
 	(void)state;
 	fill(&model);
 	model.selected = (size_t)(model_find(&model, "postgresql", "mark__dirty") - model.rows);
-	draw(&frame, &model, 90, 10);
+	draw(&frame, &model, 99, 10);
 	line_is(&frame, 0,
 		"probectl top  postgres (8121)  every 0.5s"
-		"                                         14:03:22");
+		"                                                  14:03:22");
 	line_is(&frame, 1, "62 hits/s  2 of 4 probes hit  off 1  sites refused 1");
 	line_is(&frame, 2,
 		" PROBE                      HITS/s*        TOTAL      P50      P99      AVG   "
-		"OPEN");
+		"TIME/s   OPEN");
 	line_is(&frame, 3,
-		" postgresql:query__done          31          310    212us   1.10ms    300us      "
-		"2");
+		" postgresql:query__done          31          310    212us   1.10ms    300us   "
+		"9.30ms      2");
 	line_is(&frame, 4, " postgresql:query__start         31          310");
 	/* In its full width. */
 	line_is(&frame, 5,
 		"!postgresql:mark__dirty                        0"
-		"                                          ");
+		"                                                   ");
 	line_is(&frame, 6, "-postgresql:sort__start                        0");
 	line_is(&frame, 7, "");
 	line_is(&frame, 8, "1 site refused: a branch enters the instructions after the nop");
@@ -187,7 +187,7 @@ static void test_narrow(void **state)
 	fill(&model);
 	draw(&frame, &model, 80, 3);
 	line_is(&frame, 0,
-		" PROBE                      HITS/s*        TOTAL      P50      P99      AVG");
+		" PROBE                      HITS/s*        TOTAL      P50      P99   TIME/s");
 	draw(&frame, &model, 60, 3);
 	line_is(&frame, 0, " PROBE                      HITS/s*      P50      P99");
 	draw(&frame, &model, 40, 3);
@@ -196,6 +196,15 @@ static void test_narrow(void **state)
 	draw(&frame, &model, 20, 3);
 	line_is(&frame, 0, " PROBE");
 	line_is(&frame, 1, " postgresq…ery__done");
+	/* The column that rows are sorted by stays for longer than all others. */
+	model.order = TOP_ORDER_TIME;
+	draw(&frame, &model, 60, 3);
+	line_is(&frame, 0, " PROBE                       HITS/s      P50  TIME/s*");
+	draw(&frame, &model, 30, 3);
+	line_is(&frame, 0, " PROBE                 TIME/s*");
+	draw(&frame, &model, 20, 3);
+	line_is(&frame, 0, " PROBE");
+	model.order = TOP_ORDER_RATE;
 	model.has_times = false;
 	draw(&frame, &model, 60, 3);
 	line_is(&frame, 0, " PROBE                      HITS/s*        TOTAL");
