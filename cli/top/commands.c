@@ -87,15 +87,21 @@ static void apply(struct top *top)
 	model_arrange(&top->model);
 }
 
+/* The probe that was under the cursor may be hidden by the filter. */
+static bool is_selected(struct top *top)
+{
+	if (model_cursor(&top->model) != SIZE_MAX)
+		return true;
+	say(top, "%s", "no probe is selected; the arrow keys move the cursor");
+	return false;
+}
+
 static void toggle(struct top *top)
 {
 	struct top_row *row;
 
-	/* The one that was under the cursor may be hidden by the filter. */
-	if (model_cursor(&top->model) == SIZE_MAX) {
-		say(top, "%s", "no probe is selected; the arrow keys move the cursor");
+	if (!is_selected(top))
 		return;
-	}
 	row = &top->model.rows[top->model.selected];
 	row->on = !row->on;
 	apply(top);
@@ -150,6 +156,7 @@ static void command(struct top *top, char c)
 		top->view.help = true;
 		break;
 	case '/':
+		top->view.chart = false;
 		top->view.editing = true;
 		break;
 	case ' ':
@@ -199,6 +206,13 @@ static void command(struct top *top, char c)
 	}
 }
 
+/* Does the key end the chart? */
+static bool is_back(const struct top_key *key)
+{
+	return key->kind == TOP_KEY_ENTER || key->kind == TOP_KEY_ESCAPE ||
+	       (key->kind == TOP_KEY_TEXT && key->text[0] == 'q');
+}
+
 static void move(struct top *top, enum top_key_kind kind)
 {
 	long page = (long)draw_rows(&top->view), all = (long)top->model.shown_count;
@@ -222,6 +236,9 @@ static void move(struct top *top, enum top_key_kind kind)
 	case TOP_KEY_END:
 		model_move(&top->model, all);
 		break;
+	case TOP_KEY_ENTER:
+		top->view.chart = is_selected(top);
+		break;
 	case TOP_KEY_REDRAW:
 		screen_forget(top->screen);
 		break;
@@ -243,6 +260,8 @@ void top_take_key(struct top *top, const struct top_key *key)
 		top->view.help = false;
 	else if (top->view.editing && edit(top, key))
 		return;
+	else if (top->view.chart && is_back(key))
+		top->view.chart = false;
 	else if (key->kind == TOP_KEY_TEXT)
 		command(top, key->text[0]);
 	else

@@ -10,7 +10,7 @@
  *	-postgresql:sort__start                       3
  *	!postgresql:mark__dirty
  *	postgresql:query__done in /usr/lib/...: ends postgresql:query__start
- *	? help  q quit  space on/off  / filter  order: r t m 9 s n  p pause
+ *	? help  q quit  space on/off  enter times  / filter  order: r t m 9 s n
  *
  * A low screen keeps what matters most: a row, then the last line, the titles,
  * the first line, the line about the probe, the second one. On a narrow one
@@ -20,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/top/top.h"
+#include "cli/top/draw.h"
 #include "probe/sink.h"
 
 /* ---- Frames ------------------------------------------------------------------------ */
@@ -70,7 +70,7 @@ static void line_end(struct top_frame *frame, size_t taken, size_t width)
 	frame->count++;
 }
 
-static void line_of_text(
+void draw_line(
 	struct top_frame *frame, const struct top_view *view, enum top_look look, const char *text)
 {
 	line_begin(frame, look);
@@ -282,8 +282,7 @@ static void interval_text(char text[32], uint64_t ns)
 	snprintf(text, 32, "every %gs", (double)ns / 1e9);
 }
 
-static void head_line(
-	struct top_frame *frame, const struct top_model *model, const struct top_view *view)
+void draw_head(struct top_frame *frame, const struct top_model *model, const struct top_view *view)
 {
 	size_t right = strlen(view->clock), taken;
 	char *text = NULL, interval[32];
@@ -344,7 +343,7 @@ static void summary_line(
 		buffer_string(&text, model->filter);
 	}
 	buffer_char(&text, '\0');
-	line_of_text(frame, view, TOP_LOOK_PLAIN, text.no_memory ? "" : text.data);
+	draw_line(frame, view, TOP_LOOK_PLAIN, text.no_memory ? "" : text.data);
 	buffer_deinit(&text);
 }
 
@@ -357,7 +356,7 @@ static void detail_line(
 	struct buffer text = {0};
 
 	if (model_cursor(model) == SIZE_MAX) {
-		line_of_text(frame, view, TOP_LOOK_FAINT, "");
+		draw_line(frame, view, TOP_LOOK_FAINT, "");
 		return;
 	}
 	row = &model->rows[model->selected];
@@ -389,24 +388,25 @@ static void detail_line(
 		buffer_string(&text, row->path);
 	}
 	buffer_char(&text, '\0');
-	line_of_text(frame, view, TOP_LOOK_FAINT, text.no_memory ? "" : text.data);
+	draw_line(frame, view, TOP_LOOK_FAINT, text.no_memory ? "" : text.data);
 	buffer_deinit(&text);
 }
 
-static void last_line(
-	struct top_frame *frame, const struct top_model *model, const struct top_view *view)
+void draw_last(struct top_frame *frame, const struct top_model *model, const struct top_view *view)
 {
 	static const char keys[] =
-		"? help  q quit  space on/off  / filter  order: r t m 9 s n  p pause";
+		"? help  q quit  space on/off  enter times  / filter  order: r t m 9 s n";
+	static const char chart_keys[] =
+		"enter back  up down other probe  c since the start  p pause  ? help";
 	char text[TOP_FILTER_BYTES + 32];
 
 	if (view->editing) {
 		snprintf(text, sizeof(text), "filter: %s_", model->filter);
-		line_of_text(frame, view, TOP_LOOK_REVERSE, text);
+		draw_line(frame, view, TOP_LOOK_REVERSE, text);
 	} else if (view->message) {
-		line_of_text(frame, view, TOP_LOOK_REVERSE, view->message);
+		draw_line(frame, view, TOP_LOOK_REVERSE, view->message);
 	} else {
-		line_of_text(frame, view, TOP_LOOK_FAINT, keys);
+		draw_line(frame, view, TOP_LOOK_FAINT, view->chart ? chart_keys : keys);
 	}
 }
 
@@ -416,6 +416,8 @@ static const char *const help[] = {
 	"q Ctrl-C        quit; all probes are switched off",
 	"up down         move the cursor; so do k, j, page up, page down, home, end",
 	"space           switch the probe under the cursor on or off",
+	"enter           show how the times of its pair are distributed; enter, q or",
+	"                escape goes back",
 	"A O             switch all probes that are shown on (A) or off (O)",
 	"/               filter: a text, globs (*lock*), or /a regular expression/",
 	"escape          clear the cursor, then the filter",
@@ -437,10 +439,10 @@ enum { HELP_LINES = sizeof(help) / sizeof(help[0]) };
 static void draw_help(struct top_frame *frame, const struct top_view *view)
 {
 	for (size_t i = 0; i < HELP_LINES && frame->count + 1 < view->height; i++)
-		line_of_text(frame, view, TOP_LOOK_PLAIN, help[i]);
+		draw_line(frame, view, TOP_LOOK_PLAIN, help[i]);
 	while (frame->count + 1 < view->height)
-		line_of_text(frame, view, TOP_LOOK_PLAIN, "");
-	line_of_text(frame, view, TOP_LOOK_REVERSE, "press any key to go back");
+		draw_line(frame, view, TOP_LOOK_PLAIN, "");
+	draw_line(frame, view, TOP_LOOK_REVERSE, "press any key to go back");
 }
 
 /* ---- All of it --------------------------------------------------------------------- */
@@ -499,7 +501,7 @@ static void draw_all_rows(struct top_frame *frame, const struct top_model *model
 		if (i < model->shown_count)
 			row_line(frame, model, view, &shape, &model->rows[model->shown[i]]);
 		else
-			line_of_text(frame, view, TOP_LOOK_PLAIN, i == 0 ? none : "");
+			draw_line(frame, view, TOP_LOOK_PLAIN, i == 0 ? none : "");
 	}
 }
 
@@ -512,19 +514,23 @@ void draw_screen(struct top_frame *frame, const struct top_model *model, struct 
 		draw_help(frame, view);
 		return;
 	}
+	if (view->chart) {
+		draw_chart(frame, model, view);
+		return;
+	}
 	if (view->editing && view->height == 1) {
-		last_line(frame, model, view);
+		draw_last(frame, model, view);
 		return;
 	}
 	if (plan.head)
-		head_line(frame, model, view);
+		draw_head(frame, model, view);
 	if (plan.summary)
 		summary_line(frame, model, view);
 	draw_all_rows(frame, model, view, &plan);
 	if (plan.detail)
 		detail_line(frame, model, view);
 	if (plan.last)
-		last_line(frame, model, view);
+		draw_last(frame, model, view);
 }
 
 void draw_table(struct top_frame *frame, const struct top_model *model, const struct top_view *view,
@@ -545,7 +551,7 @@ void draw_table(struct top_frame *frame, const struct top_model *model, const st
 		    model->since_start ? "all of" : "the last", time) < 0)
 		frame->text.no_memory = true;
 	else
-		line_of_text(frame, &wide, TOP_LOOK_PLAIN, text);
+		draw_line(frame, &wide, TOP_LOOK_PLAIN, text);
 	free(text);
 	titles(frame, model, &wide, &shape);
 	for (size_t i = 0; i < model->shown_count && (!top || done < top); i++) {

@@ -159,10 +159,36 @@ static struct probe_error *read_times(struct top_source *source, struct top_mode
 	error = take_times(model, table, false);
 	if (!error)
 		error = take_times(model, since, true);
-	probe_table_free(since);
+	probe_table_free(source->recent);
+	source->recent = since;
 	probe_table_free(source->last);
 	source->last = table;
 	return error;
+}
+
+static bool is_probe(const struct top_row *row, const char *provider, const char *name)
+{
+	return strcmp(row->provider, provider) == 0 && strcmp(row->name, name) == 0;
+}
+
+const struct probe_table_row *source_pair(
+	const struct top_source *source, const struct top_row *row, bool since_start)
+{
+	const struct probe_table *table = since_start ? source->last : source->recent;
+	const struct probe_table_row *rows, *found = NULL;
+	size_t count = 0;
+
+	rows = table ? probe_table_rows(table, &count) : NULL;
+	for (size_t i = 0; i < count; i++) {
+		if (!rows[i].begin_name || !rows[i].row.count)
+			continue;
+		if (is_probe(row, rows[i].provider, rows[i].name))
+			return &rows[i];
+		if (is_probe(row, rows[i].begin_provider, rows[i].begin_name) &&
+			(!found || rows[i].row.count > found->row.count))
+			found = &rows[i];
+	}
+	return found;
 }
 
 struct looking {
@@ -383,6 +409,7 @@ void source_free(struct top_source *source)
 	probe_watch_free(source->watch);
 	probe_table_free(source->gone);
 	probe_table_free(source->last);
+	probe_table_free(source->recent);
 	free(source->processes);
 	free(source->matched);
 	free(source->news);

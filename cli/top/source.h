@@ -30,8 +30,9 @@ struct top_source {
 	bool follow;
 	bool started; /* by us: the end of the process is no news */
 	struct probe_watch *watch;
-	struct probe_table *gone; /* times of processes that are gone */
-	struct probe_table *last; /* all times up to the last look */
+	struct probe_table *gone;   /* times of processes that are gone */
+	struct probe_table *last;   /* all times up to the last look */
+	struct probe_table *recent; /* of them, those of the last interval */
 	uint64_t started_ns, last_ns;
 	uint64_t stop_ns; /* the longest stop of the last change */
 	char title[64];

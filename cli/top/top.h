@@ -9,6 +9,7 @@
  *   source.c   their sessions: what was hit, switching
  *   model.c    the rows, in which order, which of them, where the cursor is
  *   draw.c     the rows and the lines around them, in a given width
+ *   chart.c    how the times of one pair are distributed
  *   cells.c    text and numbers of a given width
  *   keys.c     what a terminal sends, as keys
  *   screen.c   the terminal
@@ -31,6 +32,7 @@
 #include "cli/options.h"
 #include "cli/print/out.h"
 #include "probe/pattern.h"
+#include "probe/table.h"
 #include "probe/target.h"
 
 /* ---- The model (model.c) ----------------------------------------------------------- */
@@ -170,6 +172,8 @@ struct top_view {
 	uint64_t interval_ns;
 	bool paused, help;
 	bool editing; /* the filter */
+	bool chart;   /* of the pair of the probe under the cursor, in place of the rows */
+	const struct probe_table_row *pair; /* it; borrowed of the source; NULL: nothing ended */
 	size_t first; /* in: the first of shown[] that was visible; out: that is */
 };
 
@@ -298,6 +302,14 @@ void source_watch(struct top_source *source, struct loop *loop);
 /* Reads all there is into the model. */
 PROBE_MUST_CHECK struct probe_error *source_read(
 	struct top_source *source, struct top_model *model);
+
+/*
+ * The times of the pair that a probe ends; else of the one it begins, of several that with most
+ * times. Of the last interval, or since the start. NULL: none has ended. It is the source's, and
+ * stays until the next source_read().
+ */
+const struct probe_table_row *source_pair(
+	const struct top_source *source, const struct top_row *row, bool since_start);
 
 /* Makes the probes what the rows' `on` says, and the rows what they are then. */
 PROBE_MUST_CHECK struct probe_error *source_switch(

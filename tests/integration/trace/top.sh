@@ -434,6 +434,38 @@ sees "^ pairs:step__start .* $(jq .steps <<<"$said")"
 	fail "more steps than there were: $(line step__done)"
 sees '^ pairs:job__done'
 
+# The times of a pair: of its end, and of its begin; of a probe without a pair there are none.
+keys Enter
+sees 'no probe is selected'
+keys -l '/step__'
+keys Enter n c Home Enter
+sees '^pairs:step__start -> pairs:step__done'
+ended=$(line ' ended  ' | awk '{ print $1 }')
+[ "${ended:-0}" -gt 0 ] || fail "no times: $(screen)"
+same "the sum of the bars" "$(screen | awk -F'|' 'NF > 1 { n = split($1, word, " "); sum += word[n] } END { print sum }')" "$ended"
+keys Down
+sees '^pairs:step__start -> pairs:step__done'
+keys Enter
+sees '^ pairs:step__start'
+keys Enter c
+sees '(no pair of this probe has ended in the last interval)'
+keys '?'
+sees 'press any key to go back'
+keys x
+sees '(no pair of this probe has ended in the last interval)'
+for key in q Escape; do
+	keys $key
+	sees '^ pairs:step__start'
+	keys Enter
+	sees '(no pair'
+done
+keys q
+sees '^ pairs:step__start'
+keys Escape
+keys Escape
+keys r
+sees ' HITS/s\*'
+
 # All visible probes.
 keys O
 sees ' off 7'

@@ -317,6 +317,81 @@ static void test_other_screens(void **state)
 	frame_deinit(&frame);
 }
 
+/* The pair of query__done: 1 of 0 ns, 5 of 100 ns, 10 of 1000 ns. */
+static const struct probe_table_row *pair_of(uint64_t buckets[PROBE_BUCKETS])
+{
+	static struct probe_table_row pair = {.provider = "postgresql",
+		.name = "query__done",
+		.begin_provider = "postgresql",
+		.begin_name = "query__start",
+		.row = {.count = 16, .has_value = true, .sum = 10500, .unit = 1}};
+	int64_t low;
+	uint64_t high;
+
+	for (size_t i = 0; i < PROBE_BUCKETS - 1; i++) {
+		probe_bucket_range(i, &low, &high);
+		buckets[i] = low == 0				     ? 1
+			     : (uint64_t)low <= 100 && high >= 100   ? 5
+			     : (uint64_t)low <= 1000 && high >= 1000 ? 10
+								     : 0;
+	}
+	pair.row.buckets = buckets;
+	return &pair;
+}
+
+static void test_chart(void **state)
+{
+	struct top_view view = {.width = 71,
+		.height = 16,
+		.utf8 = true,
+		.title = "x",
+		.clock = "14:03:22",
+		.interval_ns = 1000000000,
+		.chart = true};
+	uint64_t buckets[PROBE_BUCKETS] = {0};
+	struct top_frame frame = {0};
+	struct top_model model;
+
+	(void)state;
+	fill(&model);
+	model.selected = 0;
+	view.pair = pair_of(buckets);
+	draw_screen(&frame, &model, &view);
+	assert_int_equal(frame.count, 16);
+	line_is(&frame, 1, "postgresql:query__start -> postgresql:query__done");
+	line_is(&frame, 2, "below 2ns                  1 |@@@@");
+	line_is(&frame, 3, "[2ns, 4ns)                 0 |");
+	line_is(&frame, 8, "[64ns, 128ns)              5 |@@@@@@@@@@@@@@@@@@@@");
+	line_is(&frame, 11,
+		"[512ns, 1.02us)           10 |@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@");
+	line_is(&frame, 12, "16 ended  10.5us/s  avg 656ns");
+	line_is(&frame, 13, "p50 1.00us  p90 1.00us  p99 1.00us  p99.9 1.00us");
+	/* Several powers of two a line; all are counted. */
+	view.height = 8;
+	draw_screen(&frame, &model, &view);
+	assert_int_equal(frame.count, 8);
+	line_is(&frame, 2, "below 16ns                 1 |@@@@");
+	line_is(&frame, 3, "[16ns, 256ns)              5 |@@@@@@@@@@@@@@@@@@@@");
+	line_is(&frame, 4,
+		"[256ns, 4.10us)           10 |@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@");
+	/* At any size, every line fits. */
+	for (view.width = 1; view.width < 90; view.width++) {
+		for (view.height = 1; view.height < 30; view.height++) {
+			draw_screen(&frame, &model, &view);
+			assert_int_equal(frame.count, view.height);
+			for (size_t i = 0; i < frame.count; i++)
+				assert_true(columns(frame.text.data + frame.lines[i].offset,
+						    frame.lines[i].length) <= view.width);
+		}
+	}
+	view.pair = NULL;
+	draw_screen(&frame, &model, &view);
+	line_is(&frame, 1, "postgresql:mark__dirty");
+	line_is(&frame, 2, "(no pair of this probe has ended in the last interval)");
+	frame_deinit(&frame);
+	model_deinit(&model);
+}
+
 static void test_table(void **state)
 {
 	struct top_view view = {.utf8 = false, .title = "postgres (8121)", .clock = "14:03:22"};
@@ -348,6 +423,7 @@ int main(void)
 		cmocka_unit_test(test_any_size),
 		cmocka_unit_test(test_scrolling),
 		cmocka_unit_test(test_other_screens),
+		cmocka_unit_test(test_chart),
 		cmocka_unit_test(test_table),
 	};
 
