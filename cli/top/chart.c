@@ -168,7 +168,7 @@ static void title_line(
 		frame->text.no_memory = true;
 		return;
 	}
-	draw_line(frame, view, TOP_LOOK_BOLD, text);
+	draw_line(frame, view, TOP_LOOK_TITLE, text);
 	free(text);
 }
 

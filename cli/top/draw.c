@@ -182,7 +182,7 @@ static void titles(struct top_frame *frame, const struct top_model *model,
 	char text[16];
 	size_t taken;
 
-	line_begin(frame, TOP_LOOK_BOLD);
+	line_begin(frame, TOP_LOOK_TITLE);
 	snprintf(text, sizeof(text), " PROBE%s", ordered[model->order] == COLUMNS ? "*" : "");
 	taken = cell_text(out, text, shape->name, view->utf8);
 	for (size_t i = 0; i < COLUMNS; i++) {
@@ -242,23 +242,35 @@ static void figure(struct buffer *out, const struct top_model *model, const stru
 	}
 }
 
+static bool is_wrong(const struct top_row *row)
+{
+	return row->refused || row->coverage.overwritten;
+}
+
 /* What is wrong with a row, or that it is off: one character before its name. */
 static char mark_of(const struct top_row *row)
 {
-	return row->refused || row->coverage.overwritten ? '!' : row->on ? ' ' : '-';
+	return is_wrong(row) ? '!' : row->on ? ' ' : '-';
+}
+
+/* The mark says the same, for terminals and people without colours. */
+static enum top_look look_of(const struct top_model *model, const struct top_row *row)
+{
+	if ((size_t)(row - model->rows) == model->selected)
+		return TOP_LOOK_REVERSE;
+	if (is_wrong(row))
+		return TOP_LOOK_WRONG;
+	return row->on ? TOP_LOOK_PLAIN : TOP_LOOK_FAINT;
 }
 
 static void row_line(struct top_frame *frame, const struct top_model *model,
 	const struct top_view *view, const struct shape *shape, const struct top_row *row)
 {
-	bool under_cursor = (size_t)(row - model->rows) == model->selected;
 	struct buffer *out = &frame->text;
 	char *name = NULL;
 	size_t taken = 1;
 
-	line_begin(frame, under_cursor ? TOP_LOOK_REVERSE
-			  : !row->on   ? TOP_LOOK_FAINT
-				       : TOP_LOOK_PLAIN);
+	line_begin(frame, look_of(model, row));
 	buffer_char(out, mark_of(row));
 	if (asprintf(&name, "%s:%s", row->provider, row->name) < 0)
 		out->no_memory = true;

@@ -8,7 +8,8 @@
  *
  * Sequences: ECMA-48 for positions, erasing and looks; DECTCEM (?25) for the cursor,
  * DECAWM (?7) for wrapping, and xterm's alternate screen (?1049), which leaves what
- * was there before as it was.
+ * was there before as it was. Colours are of ECMA-48's eight, with the user's own background; a
+ * terminal without colours ignores them, and who sets NO_COLOR (no-color.org) gets none.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -31,6 +32,7 @@ struct top_screen {
 	int fd;
 	struct termios before; /* as it was when we came */
 	bool taken;
+	bool colours;
 	struct top_frame shown; /* what is on the screen */
 	bool known;		/* it is that */
 	struct buffer pending;	/* to be written */
@@ -87,10 +89,12 @@ bool screen_possible(void)
 struct probe_error *screen_open(struct top_screen **ret)
 {
 	struct top_screen *screen = calloc(1, sizeof(*screen));
+	const char *no_colour = getenv("NO_COLOR");
 	struct probe_error *error;
 
 	if (!screen)
 		return probe_error_no_memory();
+	screen->colours = !no_colour || !no_colour[0];
 	screen->fd = open("/proc/self/fd/1", O_RDWR | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	/* After su(1), it is another user's; the controlling one may be opened all the same. */
 	if (screen->fd < 0)
@@ -211,18 +215,22 @@ static bool is_shown(const struct top_screen *screen, const struct top_frame *fr
 			       screen->shown.text.data + before->offset, line->length) == 0);
 }
 
-static void put_line(struct buffer *out, const struct top_frame *frame, size_t index)
+/* Without colours, and with them. */
+static const char *const looks[TOP_LOOK_COUNT][2] = {[TOP_LOOK_PLAIN] = {"\033[0m", "\033[0m"},
+	[TOP_LOOK_BOLD] = {"\033[0;1m", "\033[0;1m"},
+	[TOP_LOOK_REVERSE] = {"\033[0;7m", "\033[0;7m"},
+	[TOP_LOOK_FAINT] = {"\033[0;2m", "\033[0;2m"},
+	[TOP_LOOK_TITLE] = {"\033[0;1m", "\033[0;1;36m"},
+	[TOP_LOOK_WRONG] = {"\033[0m", "\033[0;31m"}};
+
+static void put_line(struct buffer *out, const struct top_frame *frame, size_t index, bool colours)
 {
-	static const char *const looks[] = {[TOP_LOOK_PLAIN] = "\033[0m",
-		[TOP_LOOK_BOLD] = "\033[0;1m",
-		[TOP_LOOK_REVERSE] = "\033[0;7m",
-		[TOP_LOOK_FAINT] = "\033[0;2m"};
 	const struct top_line *line = &frame->lines[index];
 
 	buffer_string(out, "\033[");
 	buffer_unsigned(out, index + 1);
 	buffer_string(out, ";1H\033[0m\033[2K");
-	buffer_string(out, looks[line->look]);
+	buffer_string(out, looks[line->look][colours]);
 	if (line->length)
 		buffer_bytes(out, frame->text.data + line->offset, line->length);
 }
@@ -260,7 +268,7 @@ void screen_draw(struct top_screen *screen, const struct top_frame *frame)
 		buffer_string(out, "\033[0m\033[2J");
 	for (size_t i = 0; i < frame->count; i++)
 		if (!is_shown(screen, frame, i))
-			put_line(out, frame, i);
+			put_line(out, frame, i, screen->colours);
 	keep(screen, frame);
 }
 

@@ -145,7 +145,15 @@ void cell_time(struct buffer *out, double ns, size_t width);
 
 /* ---- Lines (draw.c) ---------------------------------------------------------------- */
 
-enum top_look { TOP_LOOK_PLAIN, TOP_LOOK_BOLD, TOP_LOOK_REVERSE, TOP_LOOK_FAINT };
+enum top_look {
+	TOP_LOOK_PLAIN,
+	TOP_LOOK_BOLD,
+	TOP_LOOK_REVERSE,
+	TOP_LOOK_FAINT,
+	TOP_LOOK_TITLE, /* of columns */
+	TOP_LOOK_WRONG, /* something is missing */
+	TOP_LOOK_COUNT
+};
 
 struct top_line {
 	size_t offset, length; /* in the frame's text */

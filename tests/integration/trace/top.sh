@@ -517,8 +517,19 @@ keys q
 top_ended 0
 same_state "$target_pid"
 
-# Other ends: Ctrl-C, a signal, a crash.
-top_start
+# Other ends: Ctrl-C, a signal, a crash. The titles are coloured, unless NO_COLOR is set.
+colours()
+{
+	terminal capture-pane -pe | grep -c $'\033\[[0-9;]*3[0-7]m.*HITS/s'
+}
+top_start NO_COLOR=
+sees ' PROBE .*HITS/s\*'
+same "coloured lines" "$(colours)" 1
+keys C-c
+top_ended 0
+top_start NO_COLOR=1
+sees ' PROBE .*HITS/s\*'
+same "coloured lines with NO_COLOR" "$(colours)" 0
 keys C-c
 top_ended 0
 same_state "$target_pid"

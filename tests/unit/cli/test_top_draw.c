@@ -170,8 +170,10 @@ static void test_screen(void **state)
 	line_is(&frame, 8, "1 site refused: a branch enters the instructions after the nop");
 	assert_int_equal(frame.lines[5].look, TOP_LOOK_REVERSE);
 	assert_int_equal(frame.lines[6].look, TOP_LOOK_FAINT);
+	assert_int_equal(frame.lines[2].look, TOP_LOOK_TITLE);
 	model.selected = (size_t)(model_find(&model, "postgresql", "query__done") - model.rows);
 	draw(&frame, &model, 90, 10);
+	assert_int_equal(frame.lines[5].look, TOP_LOOK_WRONG);
 	line_is(&frame, 8, "ends postgresql:query__start; in /usr/lib/postgresql/15/bin/postgres");
 	frame_deinit(&frame);
 	model_deinit(&model);
