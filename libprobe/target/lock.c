@@ -35,22 +35,21 @@ static int open_status(pid_t pid, char path[48])
 	return open(path, O_RDONLY | O_CLOEXEC);
 }
 
-/* Once in each second; false: no longer. */
-static bool may_wait(const struct probe_target *target, uint64_t waited_ns, uint64_t *told)
+/* `told`: how many seconds the listener knows of. It is told of each, also if we were delayed. */
+static bool may_wait(const struct probe_target *target, uint64_t waited_ns, unsigned int *told)
 {
-	uint64_t seconds = waited_ns / SECOND_NS;
-
 	if (waited_ns >= patience_ns(target))
 		return false;
-	if (seconds == *told || !target->on_wait)
+	if (!target->on_wait || waited_ns / SECOND_NS <= *told)
 		return true;
-	*told = seconds;
-	return target->on_wait(target->pid, (unsigned int)seconds, target->on_wait_data);
+	++*told;
+	return target->on_wait(target->pid, *told, target->on_wait_data);
 }
 
 struct probe_error *lock_target(const struct probe_target *target, int *fd_ret)
 {
-	uint64_t since = clock_monotonic_ns(), told = 0;
+	uint64_t since = clock_monotonic_ns();
+	unsigned int told = 0;
 	char path[48];
 
 	*fd_ret = open_status(target->pid, path);
