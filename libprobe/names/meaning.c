@@ -229,8 +229,7 @@ static const char *nearest_name(const struct probe_meaning *meaning, const char 
 	return nearest.name;
 }
 
-/* "the filter 'qury > 1': there is no argument 'qury', the probe has query, lxid; the nearest is
- * 'query'" */
+/* "the filter 'lxd > 1': there is no argument 'lxd', the probe has lxid; the nearest is 'lxid'" */
 static struct probe_error *no_name(const char *what, const char *text,
 	const struct probe_meaning *meaning, const struct piece *piece)
 {

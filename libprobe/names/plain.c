@@ -12,8 +12,7 @@
 #include "libprobe/names/meaning.h"
 #include "libprobe/names/pattern.h"
 
-/* Takes the list as it is for one more meaning of the probe; *ret is that of the others, or NULL.
- */
+/* Takes the list for one more meaning of the probe; *ret is that of the others, or NULL. */
 static struct probe_error *add_meaning(
 	const char *named, const struct probe_meaning *meaning, char **ret)
 {
