@@ -295,6 +295,7 @@ static void change_with(void (*function)(void))
 		: error					      ? error->message
 							      : "some",
 		time(NULL) - begin < 10 ? "soon" : "late");
+	fflush(stdout);
 	probe_error_free(error);
 	probe_report_deinit(&report);
 	probe_pattern_free(pattern);
@@ -364,12 +365,14 @@ static void leave_child(void)
 	_exit(0);
 }
 
-/* Executes a set-user-ID program, as an ordinary user. */
-static const char *program;
+/* Executes a set-user-ID program, as an ordinary user, who may not enter its folder. */
+static int program;
 
 static void execute(void)
 {
-	execl(program, program, "-u", NULL);
+	char *arguments[] = {(char[]){"id"}, (char[]){"-u"}, NULL};
+
+	fexecve(program, arguments, (char *[]){NULL});
 }
 
 static void become_ordinary(void)
@@ -494,7 +497,7 @@ int main(int argc, char **argv)
 	} else if (!strcmp(what, "leave"))
 		change_with(leave_child);
 	else if (!strcmp(what, "set-user-id")) {
-		program = argv[2];
+		program = open(argv[2], O_PATH | O_CLOEXEC);
 		become_ordinary();
 		change_with(argc > 3 ? execute : NULL);
 		execute();

@@ -96,6 +96,7 @@ same "very little stack" "$(ulimit -s 64 && run how)" "copied;"
 chmod -x "$so"
 same "not executable" "$(run how)" "copied;"
 same "several changes in one call" "$(run several)" "1 copies;3 calls;"
+same "a copy is stopped" "$(run stop)" "none, soon;none, soon;all;"
 chmod +x "$so"
 same "executable again" "$(run how)" "executed;"
 
