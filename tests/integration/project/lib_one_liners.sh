@@ -1,24 +1,25 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
 #
-# Runs the commands of docs/one-liners.md as they stand there, but for PID. Sourced by tests.
+# Runs the commands of a document, docs/one-liners.md unless a test names another, as they stand
+# there, but for PID. Sourced by tests.
 #
-# An answer is below its question, a heading: the lines of an indented block that begin with
-# `$ probectl`, with what `\` continues.
+# An answer is below its question, a heading: the lines of an indented block that begin with `$`,
+# with what `\` continues.
 
 . tests/integration/lib.sh
 
-document=$PWD/docs/one-liners.md
+document=${document-$PWD/docs/one-liners.md}
 mkdir -p "$SCRATCH/bin"
 ln -sf "$PROBECTL" "$SCRATCH/bin/probectl"
 export PATH=$SCRATCH/bin:$PATH
 
-# commands_of QUESTION: the commands of its answer, one a line
+# commands_of QUESTION: the commands of its answer, one a line; a heading may have a number
 commands_of()
 {
-	awk -v heading="### $1" '
-		/^##/ { here = $0 == heading; next }
-		here && (continued || /^    \$ probectl /) {
+	awk -v question="$1" '
+		/^##/ { sub(/^#+ ([0-9]+\. )?/, ""); here = $0 == question; next }
+		here && (continued || /^    \$ /) {
 			sub(/^    (\$ )?/, "")
 			continued = sub(/\\$/, "")
 			printf "%s%s", $0, continued ? " " : "\n"
