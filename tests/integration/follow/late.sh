@@ -134,7 +134,7 @@ print(shown)
 END
 /usr/bin/python3.11 -c '' && for how in '' -v; do
 	# shellcheck disable=SC2086
-	"$PROBECTL" run $how --plan behind,nop '/^(python|late):/' -- \
+	"$PROBECTL" run $how --plan behind,nop '/^(python:line|late:)/' -- \
 		/usr/bin/python3.11 "$SCRATCH/later.py" "$PROBECTL" "$library" \
 		>"$SCRATCH/stdout" 2>"$SCRATCH/err"
 	same "a library after the rest: status" "$?" 0
@@ -143,5 +143,5 @@ END
 		"late:none off 0 late:part on 1 late:whole on 1 python:line on 1"
 done
 same "a library after the rest: -v" "$(sed -n 's/^probectl: \(.*\) in [0-9]*$/\1/p' "$SCRATCH/err" | paste -sd' ')" \
-	"8 probes, 8 sites enabled 2 probes, 2 sites enabled"
+	"1 probe, 1 site enabled 2 probes, 2 sites enabled"
 finish
