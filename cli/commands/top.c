@@ -2,6 +2,7 @@
 /* probectl top: the command line. */
 #include <langinfo.h>
 #include <locale.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/cli.h"
@@ -35,6 +36,8 @@ static struct probe_error *check(const struct top_options *options)
 			"--sort '%s': use rate, total, p50, p99, time or name", options->sort);
 	if (options->interval_ns < INTERVAL_MIN_MS * NSEC_PER_MSEC)
 		return probe_error_new(PROBE_ERROR_USAGE, "-i: at least %d ms", INTERVAL_MIN_MS);
+	if (options->keys.count > PROBE_KEYS_MAX)
+		return probe_error_new(PROBE_ERROR_USAGE, "-k: at most %d keys", PROBE_KEYS_MAX);
 	return processes_check(common);
 }
 
@@ -80,6 +83,8 @@ struct probe_error *cmd_top(int argc, char **argv, int *status_ret)
 		OPTIONS_FOLLOW(&options.common),
 		OPTION('f', "filter", STRING, "EXPR", &options.filter,
 			"use only hits for which EXPR is true: 'arg0 > 100 && cpu != 3'"),
+		OPTION('k', "key", STRINGS, "EXPR", &options.keys,
+			"add a row for each value of arg0, tid, str(arg1) ...; up to four"),
 		OPTION('i', "interval", DURATION, "SECONDS", &options.interval_ns,
 			"update at this interval (default: 1)"),
 		OPTION('d', "duration", DURATION, "SECONDS", &options.duration_ns,
@@ -99,5 +104,8 @@ struct probe_error *cmd_top(int argc, char **argv, int *status_ret)
 		.data = &options,
 	};
 
-	return options_run(&line, argc, argv, status_ret);
+	struct probe_error *error = options_run(&line, argc, argv, status_ret);
+
+	free(options.keys.items);
+	return error;
 }

@@ -96,13 +96,21 @@ static bool is_selected(struct top *top)
 	return false;
 }
 
+/* The row of the probe that a row belongs to. */
+static struct top_row *probe_of(struct top *top, size_t index)
+{
+	const struct top_row *row = &top->model.rows[index];
+
+	return model_find(&top->model, row->provider, row->name);
+}
+
 static void toggle(struct top *top)
 {
 	struct top_row *row;
 
 	if (!is_selected(top))
 		return;
-	row = &top->model.rows[top->model.selected];
+	row = probe_of(top, top->model.selected);
 	row->on = !row->on;
 	apply(top);
 }
@@ -110,7 +118,7 @@ static void toggle(struct top *top)
 static void switch_shown(struct top *top, bool on)
 {
 	for (size_t i = 0; i < top->model.shown_count; i++)
-		top->model.rows[top->model.shown[i]].on = on;
+		probe_of(top, top->model.shown[i])->on = on;
 	apply(top);
 }
 

@@ -135,8 +135,7 @@ static size_t widest_name(const struct top_model *model, bool utf8)
 	size_t widest = strlen("PROBE");
 
 	for (size_t i = 0; i < model->count; i++) {
-		size_t width = cell_width(model->rows[i].provider, utf8) + 1 +
-			       cell_width(model->rows[i].name, utf8);
+		size_t width = cell_width(model->rows[i].label, utf8);
 
 		if (width > widest)
 			widest = width;
@@ -267,16 +266,11 @@ static void row_line(struct top_frame *frame, const struct top_model *model,
 	const struct top_view *view, const struct shape *shape, const struct top_row *row)
 {
 	struct buffer *out = &frame->text;
-	char *name = NULL;
-	size_t taken = 1;
+	size_t taken;
 
 	line_begin(frame, look_of(model, row));
 	buffer_char(out, mark_of(row));
-	if (asprintf(&name, "%s:%s", row->provider, row->name) < 0)
-		out->no_memory = true;
-	else
-		taken += cell_text(out, name, shape->name - 1, view->utf8);
-	free(name);
+	taken = 1 + cell_text(out, row->label, shape->name - 1, view->utf8);
 	buffer_pad(out, 0, shape->name - taken);
 	for (size_t i = 0; i < COLUMNS; i++) {
 		if (!shape->has[i])
@@ -320,16 +314,27 @@ void draw_head(struct top_frame *frame, const struct top_model *model, const str
 	free(text);
 }
 
+static void summary_count(struct buffer *text, const char *name, uint64_t count)
+{
+	if (!count)
+		return;
+	buffer_string(text, name);
+	buffer_unsigned(text, count);
+}
+
 static void summary_line(
 	struct top_frame *frame, const struct top_model *model, const struct top_view *view)
 {
-	size_t hit = 0, off = 0, refused = 0;
+	size_t probes = 0, hit = 0, off = 0, refused = 0;
 	struct buffer text = {0};
 	uint64_t lost = 0;
 
 	for (size_t i = 0; i < model->count; i++) {
 		const struct top_row *row = &model->rows[i];
 
+		if (row->key[0])
+			continue;
+		probes++;
 		hit += row->new_hits > 0;
 		off += !row->on && !row->refused;
 		refused += row->refused;
@@ -339,17 +344,12 @@ static void summary_line(
 	buffer_string(&text, " hits/s  ");
 	buffer_unsigned(&text, hit);
 	buffer_string(&text, " of ");
-	buffer_unsigned(&text, model->count);
+	buffer_unsigned(&text, probes);
 	buffer_string(&text, " probes hit");
-	for (size_t i = 0; i < 3; i++) {
-		static const char *const names[] = {"  not timed ", "  off ", "  sites refused "};
-		uint64_t count = i == 0 ? lost : i == 1 ? off : refused;
-
-		if (!count)
-			continue;
-		buffer_string(&text, names[i]);
-		buffer_unsigned(&text, count);
-	}
+	summary_count(&text, "  not timed ", lost);
+	summary_count(&text, "  without a row for the key ", model_unkeyed(model));
+	summary_count(&text, "  off ", off);
+	summary_count(&text, "  sites refused ", refused);
 	if (model->filter[0]) {
 		buffer_string(&text, "  filter: ");
 		buffer_string(&text, model->filter);
@@ -569,7 +569,7 @@ void draw_table(struct top_frame *frame, const struct top_model *model, const st
 	for (size_t i = 0; i < model->shown_count && (!top || done < top); i++) {
 		const struct top_row *row = &model->rows[model->shown[i]];
 
-		if (!row->coverage.refused && !row->coverage.overwritten &&
+		if ((row->key[0] || (!row->coverage.refused && !row->coverage.overwritten)) &&
 			(model->since_start ? !row->total : !row->new_hits))
 			continue;
 		row_line(frame, model, &wide, &shape, row);

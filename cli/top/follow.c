@@ -172,7 +172,7 @@ static struct probe_error *start_session(struct top_source *source,
 	options.follow_libraries = source->follow || later;
 	options.follow_children = source->follow;
 	/* One session of each process is enough for that. */
-	options.watch = source->follow && kind == &top_count_options ? source->watch : NULL;
+	options.watch = source->follow && kind == &source->counting ? source->watch : NULL;
 	return probe_session_start(process->target, source->request, &options, report, ret);
 }
 
@@ -180,8 +180,8 @@ static struct probe_error *start_counts(struct top_source *source, struct top_pr
 	struct top_model *model, bool later, size_t *sites_ret)
 {
 	struct probe_report report = {0};
-	struct probe_error *error = start_session(
-		source, process, &top_count_options, later, &report, &process->counts);
+	struct probe_error *error =
+		start_session(source, process, &source->counting, later, &report, &process->counts);
 
 	*sites_ret = report.sites;
 	if (!error)
@@ -323,7 +323,9 @@ static struct probe_error *create(const struct top_options *options, struct top_
 	source->matched = calloc(options->request.pattern_count + 1, sizeof(*source->matched));
 	if (!source->matched)
 		return probe_error_no_memory();
-	error = probe_table_create(0, &source->gone);
+	error = source_set_keys(source, &options->keys);
+	if (!error)
+		error = probe_table_create(0, &source->gone);
 	return error ? error : probe_watch_create(source->follow, &source->watch);
 }
 

@@ -16,6 +16,8 @@ void model_init(struct top_model *model)
 void model_deinit(struct top_model *model)
 {
 	for (size_t i = 0; i < model->count; i++) {
+		free(model->rows[i].key);
+		free(model->rows[i].label);
 		free(model->rows[i].provider);
 		free(model->rows[i].name);
 		free(model->rows[i].path);
@@ -33,14 +35,16 @@ void model_deinit(struct top_model *model)
 /* A name that is looked for. */
 struct wanted {
 	const struct top_row *rows;
-	const char *provider, *name;
+	const char *provider, *name, *key;
 };
 
 static int compare(const struct wanted *wanted, size_t index)
 {
 	int order = strcmp(wanted->rows[index].provider, wanted->provider);
 
-	return order ? order : strcmp(wanted->rows[index].name, wanted->name);
+	if (!order)
+		order = strcmp(wanted->rows[index].name, wanted->name);
+	return order ? order : strcmp(wanted->rows[index].key, wanted->key);
 }
 
 static bool is_before(const void *wanted, size_t index)
@@ -49,10 +53,10 @@ static bool is_before(const void *wanted, size_t index)
 }
 
 /* Returns the row, or NULL; *at_ret: its index, or the index where it belongs. */
-static struct top_row *find(
-	const struct top_model *model, const char *provider, const char *name, size_t *at_ret)
+static struct top_row *find(const struct top_model *model, const char *provider, const char *name,
+	const char *key, size_t *at_ret)
 {
-	const struct wanted wanted = {model->rows, provider, name};
+	const struct wanted wanted = {model->rows, provider, name, key};
 
 	*at_ret = array_partition(model->count, is_before, &wanted);
 	return *at_ret < model->count && compare(&wanted, *at_ret) == 0 ? &model->rows[*at_ret]
@@ -63,7 +67,7 @@ struct top_row *model_find(const struct top_model *model, const char *provider, 
 {
 	size_t at;
 
-	return find(model, provider, name, &at);
+	return find(model, provider, name, "", &at);
 }
 
 static bool make_room(struct top_model *model)
@@ -73,16 +77,27 @@ static bool make_room(struct top_model *model)
 
 struct top_row *model_row(struct top_model *model, const char *provider, const char *name)
 {
+	return model_key_row(model, provider, name, "");
+}
+
+struct top_row *model_key_row(
+	struct top_model *model, const char *provider, const char *name, const char *key)
+{
 	static const struct top_times none = {NAN, NAN, NAN, NAN};
 	struct top_row row = {.recent = none, .all = none};
 	size_t at;
-	struct top_row *found = find(model, provider, name, &at);
+	struct top_row *found = find(model, provider, name, key, &at);
 
 	if (found || !make_room(model))
 		return found;
 	row.provider = strdup(provider);
 	row.name = strdup(name);
-	if (!row.provider || !row.name) {
+	row.key = strdup(key);
+	if (asprintf(&row.label, "%s:%s%s%s", provider, name, key[0] ? " " : "", key) < 0)
+		row.label = NULL;
+	if (!row.provider || !row.name || !row.key || !row.label) {
+		free(row.label);
+		free(row.key);
 		free(row.provider);
 		free(row.name);
 		return NULL;
@@ -119,8 +134,17 @@ double model_rate_all(const struct top_model *model)
 	double sum = 0;
 
 	for (size_t i = 0; i < model->count; i++)
-		sum += (double)hits_of(model, &model->rows[i]);
+		sum += model->rows[i].key[0] ? 0 : (double)hits_of(model, &model->rows[i]);
 	return per_second(model, sum);
+}
+
+uint64_t model_unkeyed(const struct top_model *model)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < model->count; i++)
+		sum += model->rows[i].unkeyed;
+	return sum;
 }
 
 const struct top_times *model_times(const struct top_model *model, const struct top_row *row)
@@ -176,19 +200,10 @@ static int compare_shown(const void *a, const void *b, void *data)
 
 static bool passes(const struct top_model *model, const struct top_row *row)
 {
-	char *label;
-	bool found;
-
 	if (model->pattern)
 		return probe_pattern_matches(
 			model->pattern, row->path ? row->path : "", row->provider, row->name);
-	if (!model->filter[0])
-		return true;
-	if (asprintf(&label, "%s:%s", row->provider, row->name) < 0)
-		return true;
-	found = strcasestr(label, model->filter) != NULL;
-	free(label);
-	return found;
+	return strcasestr(row->label, model->filter) != NULL;
 }
 
 /* A text, or more than that: globs, or a regular expression that has its end? */
@@ -215,8 +230,26 @@ bool model_set_filter(struct top_model *model, const char *text)
 	return false;
 }
 
+/* Rows with keys are what their probe is, which comes before them. */
+static void follow_probes(struct top_model *model)
+{
+	const struct top_row *probe = NULL;
+
+	for (size_t i = 0; i < model->count; i++) {
+		struct top_row *row = &model->rows[i];
+
+		if (!row->key[0])
+			probe = row;
+		if (!row->key[0] || !probe)
+			continue;
+		row->on = probe->on;
+		row->coverage = probe->coverage;
+	}
+}
+
 void model_arrange(struct top_model *model)
 {
+	follow_probes(model);
 	model->shown_count = 0;
 	for (size_t i = 0; i < model->count; i++)
 		if (passes(model, &model->rows[i]))

@@ -14,7 +14,6 @@
 #include "cli/timer.h"
 #include "cli/top/source.h"
 
-const struct probe_session_options top_count_options = {.kind = PROBE_SESSION_COUNT};
 const struct probe_session_options top_time_options = {.kind = PROBE_SESSION_GATHER,
 	.gather = {.pairing = PROBE_PAIRING_NAMES, .sum = true, .histogram = true}};
 
@@ -55,7 +54,9 @@ static void add_figures(struct top_model *model, const struct top_process *proce
 
 		if (!row)
 			continue;
-		*(gone ? &row->gone.total : &row->total) += probes[i].hits;
+		/* Without room for its key, a hit is only here. */
+		*(gone ? &row->gone.total : &row->total) += probes[i].hits + probes[i].lost;
+		*(gone ? &row->gone.unkeyed : &row->unkeyed) += probes[i].lost;
 		probe_coverage_add(
 			gone ? &row->gone.coverage : &row->coverage, &probes[i].coverage);
 	}
@@ -71,8 +72,10 @@ static void add_figures(struct top_model *model, const struct top_process *proce
 	}
 }
 
-static void read_figures(const struct top_source *source, struct top_model *model)
+static struct probe_error *read_figures(struct top_source *source, struct top_model *model)
 {
+	struct probe_error *error;
+
 	for (size_t i = 0; i < model->count; i++) {
 		struct top_row *row = &model->rows[i];
 
@@ -80,8 +83,11 @@ static void read_figures(const struct top_source *source, struct top_model *mode
 		row->total = row->gone.total;
 		row->unmatched = row->gone.unmatched;
 		row->lost = row->gone.lost;
+		row->unkeyed = row->gone.unkeyed;
 		row->coverage = row->gone.coverage;
 	}
+	/* This reads the sessions' own counts again, too. */
+	error = source_read_keys(source, model);
 	for (size_t i = 0; i < source->count; i++)
 		add_figures(model, &source->processes[i], false);
 	for (size_t i = 0; i < model->count; i++) {
@@ -90,6 +96,7 @@ static void read_figures(const struct top_source *source, struct top_model *mode
 		/* The target can write to the counters. */
 		row->new_hits = row->total > row->new_hits ? row->total - row->new_hits : 0;
 	}
+	return error;
 }
 
 static struct top_times times_of(const struct probe_table_row *row)
@@ -226,8 +233,8 @@ struct probe_error *source_read(struct top_source *source, struct top_model *mod
 	source->last_ns = now;
 	if (error)
 		return error;
-	read_figures(source, model);
-	return read_times(source, model);
+	error = read_figures(source, model);
+	return error ? error : read_times(source, model);
 }
 
 /* ---- Switching --------------------------------------------------------------------- */
@@ -395,6 +402,7 @@ void source_drop(struct top_source *source, struct top_model *model, size_t inde
 	if (process->times)
 		source_note_failure(
 			source, probe_table_add(source->gone, process->times, &top_time_options));
+	source_note_failure(source, source_keep_keys(source, process));
 	add_figures(model, process, true);
 	free_process(process);
 	memmove(process, process + 1, (--source->count - index) * sizeof(*process));
@@ -408,6 +416,7 @@ void source_free(struct top_source *source)
 		free_process(&source->processes[i]);
 	probe_watch_free(source->watch);
 	probe_table_free(source->gone);
+	probe_table_free(source->gone_keys);
 	probe_table_free(source->last);
 	probe_table_free(source->recent);
 	free(source->processes);

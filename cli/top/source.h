@@ -25,8 +25,11 @@ struct top_source {
 	struct top_process *processes; /* those that run, and what they were before execve(2) */
 	size_t count;
 	const struct probe_request *request; /* its patterns are borrowed */
-	const char *filter;		     /* likewise; NULL: none */
-	bool *matched;			     /* each of them */
+	struct probe_session_options
+		counting;	       /* of the sessions that count, except what they follow */
+	struct probe_table *gone_keys; /* hits by key of processes that are gone */
+	const char *filter;	       /* likewise; NULL: none */
+	bool *matched;		       /* each of them */
 	bool follow;
 	bool started; /* by us: the end of the process is no news */
 	struct probe_watch *watch;
@@ -40,8 +43,20 @@ struct top_source {
 	bool incomplete;
 };
 
-/* The options of the sessions, except what they follow. */
-extern const struct probe_session_options top_count_options, top_time_options;
+/* The options of the sessions that time, except what they follow. */
+extern const struct probe_session_options top_time_options;
+
+/* Sets what the sessions that count gather: a row for each key (keyed.c). */
+PROBE_MUST_CHECK struct probe_error *source_set_keys(
+	struct top_source *source, const struct string_list *keys);
+
+/* Sets the totals of the rows with keys. Rows may be added. */
+PROBE_MUST_CHECK struct probe_error *source_read_keys(
+	struct top_source *source, struct top_model *model);
+
+/* Keeps what a process has counted by key that is about to be dropped. */
+PROBE_MUST_CHECK struct probe_error *source_keep_keys(
+	struct top_source *source, const struct top_process *process);
 
 /* A change was made, or tried. */
 void source_note_change(struct top_source *source, struct probe_report *report);

@@ -455,6 +455,10 @@ static void print_end(struct top *top, size_t rows)
 	top->model.selected = SIZE_MAX;
 	set_clock(top->clock);
 	print_table(top, rows);
+	if (model_unkeyed(&top->model))
+		report_warning("%ju hits are only in the rows of their probes: there was no room "
+			       "for more keys",
+			(uintmax_t)model_unkeyed(&top->model));
 	if (unmatched)
 		report_warning("%s matched no probe" REQUEST_NEXT_STEP, unmatched);
 }

@@ -7,6 +7,7 @@
  *   follow.c   which processes there are, from the begin on
  *   program.c  a program of our own, beside the screen
  *   source.c   their sessions: what was hit, switching
+ *   keyed.c    hits by key
  *   model.c    the rows, in which order, which of them, where the cursor is
  *   draw.c     the rows and the lines around them, in a given width
  *   chart.c    how the times of one pair are distributed
@@ -55,12 +56,17 @@ struct top_times {
 
 /* What processes have counted that are gone. */
 struct top_gone {
-	uint64_t total, unmatched, lost;
+	uint64_t total, unmatched, lost, unkeyed;
 	struct probe_coverage coverage;
 };
 
-/* A probe: all of its sites, in all modules and processes. */
+/*
+ * A probe: all of its sites, in all modules and processes. With keys (-k), it has further rows:
+ * those of its hits that had the same ones.
+ */
 struct top_row {
+	char *key;		      /* owned; "": of the probe itself */
+	char *label;		      /* provider:name, and the key; owned */
 	char *provider, *name, *path; /* owned; the path is that of the first module */
 	uint64_t total;		      /* hits */
 	uint64_t new_hits;	      /* of them, in the last interval */
@@ -75,6 +81,7 @@ struct top_row {
 	struct top_times recent; /* in the last interval */
 	struct top_times all;
 	uint64_t in_flight, unmatched, lost;
+	uint64_t unkeyed; /* hits that are in no row with a key, for lack of room */
 
 	struct top_gone gone;
 };
@@ -103,7 +110,11 @@ void model_deinit(struct top_model *model);
 /* The row of a probe, which is added if necessary (indices change); NULL without memory. */
 struct top_row *model_row(struct top_model *model, const char *provider, const char *name);
 
-/* The same, without adding one. */
+/* The same for a row with a key. */
+struct top_row *model_key_row(
+	struct top_model *model, const char *provider, const char *name, const char *key);
+
+/* The row of a probe, without adding one. */
 struct top_row *model_find(const struct top_model *model, const char *provider, const char *name);
 
 /* Call it if figures, order or filter have changed: finds the shown rows again. */
@@ -123,6 +134,8 @@ size_t model_cursor(const struct top_model *model);
 /* Hits a second, of a row and of all. */
 double model_rate(const struct top_model *model, const struct top_row *row);
 double model_rate_all(const struct top_model *model);
+/* Hits that are in no row with a key. */
+uint64_t model_unkeyed(const struct top_model *model);
 /* Nanoseconds of each second that a pair takes, of all threads together. NAN: nothing ended. */
 double model_time(const struct top_model *model, const struct top_row *row);
 const struct top_times *model_times(const struct top_model *model, const struct top_row *row);
@@ -279,7 +292,8 @@ struct top_options {
 	struct probe_request request;
 	const char *sort;
 	const char *filter; /* of hits; or NULL */
-	bool utf8;	    /* the locale's characters */
+	struct string_list keys;
+	bool utf8; /* the locale's characters */
 	uint64_t interval_ns, duration_ns, top;
 };
 

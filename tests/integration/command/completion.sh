@@ -62,6 +62,7 @@ expect 'probectl list docs/compl' 'docs/completion'
 holds 'probectl trace -e x -- pytho' 'python3.11'
 holds 'probectl top -- pytho' 'python3.11'
 holds 'probectl top --fo' '--follow'
+holds 'probectl top --ke' '--key'
 holds 'probectl trace -p ' "$$"
 holds 'probectl trace -p 1,' "1,$$"
 holds 'probectl trace --children ' "$$"

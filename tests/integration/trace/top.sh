@@ -6,10 +6,11 @@
 need_attach
 need tmux jq
 
-# hits FILE PROBE: from the last table; total FILE NAME: of pairs
+# hits FILE PROBE: from the last table (the row without a key, which is the first); total FILE NAME:
+# of pairs
 hits()
 {
-	awk -v name="$2" '/^#/ { n = "" } $1 == name { n = $3 } END { print n }' "$1"
+	awk -v name="$2" '/^#/ { n = "" } $1 == name && n == "" { n = $3 } END { print n }' "$1"
 }
 total()
 {
@@ -95,6 +96,27 @@ done
 same "hits with pid == 0, and pid != 0" "${none:-0} $(total "$SCRATCH/lines" request__start)" "0 11"
 "$PROBECTL" top -p $$ -f 'pdi(' >"$SCRATCH/out" 2>"$SCRATCH/err"
 same "a wrong filter" "$? $(grep -c "the filter 'pdi('" "$SCRATCH/err")" "2 1"
+
+# -k: a row for each key beside the probe's own, also of processes that have ended.
+start "$SCRATCH/pairs-$$" 2 50
+"$PROBECTL" top -p "$target_pid" -k arg0 -i 30 --top 0 'pairs:step__*' >"$SCRATCH/lines" 2>"$SCRATCH/err" &
+top_pid=$!
+on_exit "kill $top_pid 2>/dev/null"
+wait_on "$target_pid" pairs:step__done
+ask go
+said=$answer
+hear
+tell bye
+end_target 0
+wait "$top_pid"
+same "the status with keys" "$?" 0
+# The fields are name, key if there is one, rate, total.
+same "all keys, and key by key" "$(awk '$1 == "pairs:step__start" {
+		if (NF == 3) { all = $3 } else { n += $4; rows++ }
+	} END { print all, n, (rows > 1) }' "$SCRATCH/lines")" \
+	"$(jq -r '"\(.steps) \(.steps) 1"' <<<"$said")"
+"$PROBECTL" top -p $$ -k 'pdi(' >"$SCRATCH/out" 2>"$SCRATCH/err"
+same "a wrong key" "$?" 2
 
 # A probe that was removed is reported as such, and the status says that something is missing.
 for signal in KILL SEGV; do
@@ -247,6 +269,14 @@ for way in exec fork vfork spawn; do
 done
 ran 0 fork:hit -- "$TARGETS/fork" 3 500
 same "hits of children" "$(hits "$SCRATCH/lines" fork:hit)" 5000
+ran 0 -k tid fork:hit -- "$TARGETS/fork" 3 500
+same "hits by thread, of processes that have ended" \
+	"$(awk '$1 == "fork:hit" && NF == 4 { n += $4; rows++ } END { print n, (rows > 3) }' "$SCRATCH/lines")" "5000 1"
+# More keys than there is room for: all hits are counted, and what has no row is told.
+ran 0 --top 0 -k arg1 loop:nop -- "$TARGETS/loop" -s nop -n 20000
+same "hits with too many keys" "$(hits "$SCRATCH/lines" loop:nop)" 20000
+same "those with a row, and those without" "$(($(awk '$1 == "loop:nop" && NF == 4 { n += $4 } END { print n }' "$SCRATCH/lines") + \
+	$(sed -n 's/.*: \([0-9]*\) hits are only in the rows of their probes.*/\1/p' "$SCRATCH/err")))" 20000
 ran 0 --no-follow fork:hit -- "$TARGETS/fork" 3 500
 same "hits without those of children" "$(hits "$SCRATCH/lines" fork:hit)" 1500
 ran 3 loop:nop -- sh -c 'exit 3'
@@ -595,6 +625,30 @@ tell quit
 end_target 0
 sees "process $target_pid has ended"
 top_ended 0
+
+# Rows with keys (of the only thread): switched with their probe, whose row stays.
+start "$TARGETS/life"
+save_state "$target_pid"
+follow='-k tid'
+top_start
+follow=
+ask "hit 3"
+sees "^ life:hit $target_pid .* 3$"
+keys -l "/ $target_pid"
+keys Enter Home Space
+sees "^-life:hit $target_pid "
+ask "hit 2"
+keys Space
+sees "^ life:hit $target_pid "
+ask "hit 1"
+sees "^ life:hit $target_pid .* 4$"
+keys Escape Escape
+sees '^ life:hit  .* 4$'
+keys q
+top_ended 0
+same_state "$target_pid"
+tell quit
+end_target 0
 
 # The output of our own program appears once the screen is gone, and the program gets no input.
 cat >"$SCRATCH/speaker" <<'SH'

@@ -168,6 +168,11 @@ static void test_screen(void **state)
 	line_is(&frame, 6, "-postgresql:sort__start                        0");
 	line_is(&frame, 7, "");
 	line_is(&frame, 8, "1 site refused: a branch enters the instructions after the nop");
+	model_find(&model, "postgresql", "query__done")->unkeyed = 7;
+	draw(&frame, &model, 99, 10);
+	line_is(&frame, 1,
+		"62 hits/s  2 of 4 probes hit  without a row for the key 7  off 1  sites refused "
+		"1");
 	assert_int_equal(frame.lines[5].look, TOP_LOOK_REVERSE);
 	assert_int_equal(frame.lines[6].look, TOP_LOOK_FAINT);
 	assert_int_equal(frame.lines[2].look, TOP_LOOK_TITLE);

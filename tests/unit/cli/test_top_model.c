@@ -91,6 +91,32 @@ static void test_order(void **state)
 	model_deinit(&model);
 }
 
+/* Rows with keys belong to their probe: they are on as it is, and are not counted twice. */
+static void test_rows_by_key(void **state)
+{
+	struct top_model model;
+	struct top_row *row;
+
+	(void)state;
+	fill(&model);
+	row = model_key_row(&model, "pg", "query__done", "\"SELECT\" 7");
+	assert_non_null(row);
+	assert_string_equal(row->label, "pg:query__done \"SELECT\" 7");
+	row->new_hits = row->total = 10;
+	assert_ptr_equal(model_key_row(&model, "pg", "query__done", "\"SELECT\" 7"), row);
+	assert_true(model_find(&model, "pg", "query__done") == row - 1);
+	model_arrange(&model);
+	assert_true(row->on);
+	shows(&model, "query__done query__start query__done abort gc__end lock__wait");
+	assert_true(model_rate_all(&model) == 32.5);
+	assert_true(model_set_filter(&model, "select"));
+	shows(&model, "query__done");
+	model_find(&model, "pg", "query__done")->on = false;
+	model_arrange(&model);
+	assert_false(row->on);
+	model_deinit(&model);
+}
+
 static void test_filter(void **state)
 {
 	struct top_model model;
@@ -247,6 +273,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_order),
+		cmocka_unit_test(test_rows_by_key),
 		cmocka_unit_test(test_filter),
 		cmocka_unit_test(test_cursor),
 		cmocka_unit_test(test_many),
