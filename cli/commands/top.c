@@ -38,6 +38,9 @@ static struct probe_error *check(const struct top_options *options)
 		return probe_error_new(PROBE_ERROR_USAGE, "-i: at least %d ms", INTERVAL_MIN_MS);
 	if (options->keys.count > PROBE_KEYS_MAX)
 		return probe_error_new(PROBE_ERROR_USAGE, "-k: at most %d keys", PROBE_KEYS_MAX);
+	if (options->keys_max && !options->keys.count)
+		return probe_error_new(
+			PROBE_ERROR_USAGE, "--keys is the number of keys; give -k EXPR, too");
 	return processes_check(common);
 }
 
@@ -85,6 +88,8 @@ struct probe_error *cmd_top(int argc, char **argv, int *status_ret)
 			"use only hits for which EXPR is true: 'arg0 > 100 && cpu != 3'"),
 		OPTION('k', "key", STRINGS, "EXPR", &options.keys,
 			"add a row for each value of arg0, tid, str(arg1) ...; up to four"),
+		OPTION(0, "keys", NUMBER, "N", &options.keys_max,
+			"keep up to N different keys on each CPU (default: 4096)"),
 		OPTION('i', "interval", DURATION, "SECONDS", &options.interval_ns,
 			"update at this interval (default: 1)"),
 		OPTION('d', "duration", DURATION, "SECONDS", &options.duration_ns,

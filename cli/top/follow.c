@@ -323,7 +323,7 @@ static struct probe_error *create(const struct top_options *options, struct top_
 	source->matched = calloc(options->request.pattern_count + 1, sizeof(*source->matched));
 	if (!source->matched)
 		return probe_error_no_memory();
-	error = source_set_keys(source, &options->keys);
+	error = source_set_keys(source, options);
 	if (!error)
 		error = probe_table_create(0, &source->gone);
 	return error ? error : probe_watch_create(source->follow, &source->watch);

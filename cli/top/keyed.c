@@ -10,14 +10,16 @@
 #include "cli/top/source.h"
 #include "libprobe/base/value.h"
 
-struct probe_error *source_set_keys(struct top_source *source, const struct string_list *keys)
+struct probe_error *source_set_keys(struct top_source *source, const struct top_options *options)
 {
+	const struct string_list *keys = &options->keys;
 	struct probe_gather *gather = &source->counting.gather;
 
 	source->counting.kind = keys->count ? PROBE_SESSION_GATHER : PROBE_SESSION_COUNT;
 	for (size_t i = 0; i < keys->count; i++)
 		gather->keys[i] = keys->items[i];
 	gather->key_count = keys->count;
+	gather->keys_max = options->keys_max;
 	return keys->count ? probe_table_create(keys->count, &source->gone_keys) : NULL;
 }
 

@@ -48,7 +48,7 @@ extern const struct probe_session_options top_time_options;
 
 /* Sets what the sessions that count gather: a row for each key (keyed.c). */
 PROBE_MUST_CHECK struct probe_error *source_set_keys(
-	struct top_source *source, const struct string_list *keys);
+	struct top_source *source, const struct top_options *options);
 
 /* Sets the totals of the rows with keys. Rows may be added. */
 PROBE_MUST_CHECK struct probe_error *source_read_keys(

@@ -457,7 +457,7 @@ static void print_end(struct top *top, size_t rows)
 	print_table(top, rows);
 	if (model_unkeyed(&top->model))
 		report_warning("%ju hits are only in the rows of their probes: there was no room "
-			       "for more keys",
+			       "for more keys (--keys N makes it)",
 			(uintmax_t)model_unkeyed(&top->model));
 	if (unmatched)
 		report_warning("%s matched no probe" REQUEST_NEXT_STEP, unmatched);

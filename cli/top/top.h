@@ -293,7 +293,8 @@ struct top_options {
 	const char *sort;
 	const char *filter; /* of hits; or NULL */
 	struct string_list keys;
-	bool utf8; /* the locale's characters */
+	uint64_t keys_max; /* on each CPU; 0: the library's default */
+	bool utf8;	   /* the locale's characters */
 	uint64_t interval_ns, duration_ns, top;
 };
 

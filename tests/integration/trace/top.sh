@@ -239,6 +239,8 @@ usage()
 }
 usage 'no process given' 'pairs:*'
 usage 'use rate' -p $$ --sort size
+usage 'give -k EXPR, too' -p $$ --keys 10
+usage 'at most 4 keys' -p $$ -k tid -k cpu -k pid -k arg0 -k arg1
 usage 'at least 10 ms' -p $$ -i 1ms
 usage 'not both' -p $$ -- true
 usage 'no program given' --
@@ -277,6 +279,9 @@ ran 0 --top 0 -k arg1 loop:nop -- "$TARGETS/loop" -s nop -n 20000
 same "hits with too many keys" "$(hits "$SCRATCH/lines" loop:nop)" 20000
 same "those with a row, and those without" "$(($(awk '$1 == "loop:nop" && NF == 4 { n += $4 } END { print n }' "$SCRATCH/lines") + \
 	$(sed -n 's/.*: \([0-9]*\) hits are only in the rows of their probes.*/\1/p' "$SCRATCH/err")))" 20000
+ran 0 --top 0 -k arg1 --keys 30000 loop:nop -- "$TARGETS/loop" -s nop -n 20000
+same "rows with room for all keys, and what is told" \
+	"$(awk '$1 == "loop:nop" && NF == 4' "$SCRATCH/lines" | wc -l) $(cat "$SCRATCH/err")" "20000 "
 ran 0 --no-follow fork:hit -- "$TARGETS/fork" 3 500
 same "hits without those of children" "$(hits "$SCRATCH/lines" fork:hit)" 1500
 ran 3 loop:nop -- sh -c 'exit 3'
