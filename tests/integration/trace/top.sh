@@ -118,28 +118,6 @@ same "all keys, and key by key" "$(awk '$1 == "pairs:step__start" {
 "$PROBECTL" top -p $$ -k 'pdi(' >"$SCRATCH/out" 2>"$SCRATCH/err"
 same "a wrong key" "$?" 2
 
-# A probe that was removed is reported as such, and the status says that something is missing.
-for signal in KILL SEGV; do
-	start "$SCRATCH/pairs-$$" 1 10
-	"$PROBECTL" top -p "$target_pid" -i 30 'pairs:*' >"$SCRATCH/lines" 2>"$SCRATCH/err" &
-	top_pid=$!
-	on_exit "kill $top_pid 2>/dev/null"
-	wait_on "$target_pid" pairs:step__done
-	kill -$signal "$target_pid"
-	wait "$target_pid" 2>/dev/null # its end is known for so long as nobody has waited for it
-	wait "$top_pid"
-	status=$?
-	if grep -q "was killed" "$SCRATCH/err"; then
-		same "SIG$signal: status" $status "$([ $signal = KILL ] && echo 1 || echo 0)"
-		same "SIG$signal: said" "$(grep 'process' "$SCRATCH/err")" \
-			"probectl: process $target_pid was killed by SIG$signal"
-	else
-		# Before Linux 6.15 this is no longer known.
-		grep -q "process $target_pid has ended" "$SCRATCH/err" ||
-			fail "SIG$signal: not told: $(cat "$SCRATCH/err")"
-	fi
-done
-
 # ---- What happens later -------------------------------------------------------------------
 
 # top_lines ARGS…: in the background, until the target has ended; returns once it has begun
@@ -182,6 +160,25 @@ top_told
 same "hits of its constructors" "$(hits "$SCRATCH/lines" ctor:construct)" 2
 same "hits of the library" "$(hits "$SCRATCH/lines" ctor:plugin)" 2
 same "hits of the program" "$(hits "$SCRATCH/lines" life:hit)" 3
+
+# A probe that was removed is reported as such, and the status says that something is missing.
+for signal in KILL SEGV; do
+	start "$SCRATCH/pairs-$$" 1 10
+	top_lines 'pairs:*' # when it prints, it has begun, unlike when a site is patched
+	kill -$signal "$target_pid"
+	wait "$target_pid" 2>/dev/null # its end is known for so long as nobody has waited for it
+	wait "$top_pid"
+	status=$?
+	if grep -q "was killed" "$SCRATCH/err"; then
+		same "SIG$signal: status" $status "$([ $signal = KILL ] && echo 1 || echo 0)"
+		same "SIG$signal: said" "$(grep 'process' "$SCRATCH/err")" \
+			"probectl: process $target_pid was killed by SIG$signal"
+	else
+		# Before Linux 6.15 this is no longer known.
+		grep -q "process $target_pid has ended" "$SCRATCH/err" ||
+			fail "SIG$signal: not told: $(cat "$SCRATCH/err")"
+	fi
+done
 
 # A probe that does not exist yet is waited for; one that never appears is reported.
 start "$TARGETS/life"
