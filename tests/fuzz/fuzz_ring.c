@@ -32,7 +32,7 @@ enum {
 	RING_BYTES = 4096,
 	RINGS_SHIFT = 17,
 	SITES_MAX = 4,
-	CAPTURES_MAX = 4,
+	SITE_CAPTURES_MAX = 4,
 	HITS_MAX = 4 * RINGS * RING_BYTES / (int)sizeof(struct ring_record)
 };
 
@@ -80,7 +80,7 @@ static void make_capture(struct input *input, struct record_layout *layout)
 	layout->capture_count++;
 	layout->checked |= kind >> 6 & 1;
 	/* The number and the text that it points to, as with -s. */
-	if (is_string && kind >> 7 && layout->capture_count < CAPTURES_MAX) {
+	if (is_string && kind >> 7 && layout->capture_count < SITE_CAPTURES_MAX) {
 		layout->captures[layout->capture_count] = (struct arch_capture){.arg.size = 8};
 		arg->value = layout->capture_count++;
 		arg->is_guess = true;
@@ -96,7 +96,7 @@ static void make_sites(struct run *run)
 	s->site_count = 1 + take(&run->input, 1) % SITES_MAX;
 	s->probe_count = s->site_count;
 	for (size_t i = 0; i < s->site_count; i++) {
-		size_t captures = take(&run->input, 1) % (CAPTURES_MAX + 1);
+		size_t captures = take(&run->input, 1) % (SITE_CAPTURES_MAX + 1);
 
 		s->sites[i] = (struct session_site){.pc = 0x1000 + i, .probe = i};
 		while (s->sites[i].layout.capture_count < captures)

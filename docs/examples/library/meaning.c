@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * meaning FILE PROBE [NAMES]: what is known of the first probe of a program that PROBE, such as
- * `hits:work(length)`, names; NAMES is a file that says more of probes.
+ * `hits:work(length)`, names, in the file or else in a library that it needs; and what PROBE is
+ * without names. NAMES is a file that says more of probes.
  */
 #include <probe/catalogue.h>
 #include <probe/list.h>
@@ -31,6 +32,7 @@ int main(int argc, char **argv)
 	struct probe_list *list;
 	size_t count, args;
 	const struct probe_arg *unused;
+	char *plain;
 
 	if (argc < 3)
 		return 2;
@@ -40,6 +42,9 @@ int main(int argc, char **argv)
 	check(probe_pattern_parse_named(argv[2], catalogue, &pattern));
 	check(probe_list_create(&list));
 	check(probe_list_add_file(list, argv[1]));
+	probe_list_sites(list, &count);
+	if (!count)
+		check(probe_list_add_needed(list, argv[1]));
 	check(probe_list_check(list, pattern));
 	sites = probe_list_sites(list, &count);
 	for (size_t i = 0; i < count; i++) {
@@ -54,6 +59,9 @@ int main(int argc, char **argv)
 			print_meaning(meaning);
 		break;
 	}
+	check(probe_pattern_plain_text(pattern, &plain));
+	printf("%s is %s\n", probe_pattern_text(pattern), plain);
+	free(plain);
 	probe_pattern_free(pattern);
 	probe_list_free(list);
 	probe_catalogue_free(catalogue);

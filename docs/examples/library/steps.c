@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * steps PID ON OFF: while the process stands still, one probe is switched on and another
- * off, if it was on, and the states are read: the process sees both changes or none.
+ * off, if it was on, and the states are read: the process sees both changes or none. While another
+ * controller changes the process, this one waits, for 10 seconds at most.
  */
 #include <string.h>
 
@@ -9,6 +10,13 @@
 #include <probe/target.h>
 
 #include "example.h"
+
+static bool on_wait(pid_t pid, unsigned int seconds, void *data)
+{
+	(void)data;
+	fprintf(stderr, "waiting for process %d\n", pid);
+	return seconds < 10;
+}
 
 int main(int argc, char **argv)
 {
@@ -23,6 +31,7 @@ int main(int argc, char **argv)
 	for (int i = 0; i < 2; i++)
 		check(probe_pattern_parse(argv[2 + i], &patterns[i]));
 	check(probe_target_open(atoi(argv[1]), NULL, &target));
+	probe_target_on_wait(target, on_wait, NULL);
 	check(probe_target_attach(target));
 	for (int i = 0; i < 2; i++) {
 		const struct probe_pattern *const one[] = {patterns[i]};

@@ -66,7 +66,8 @@ words Kind 1=small
 probe work kind:Kind length address:pointer
 P
 same "meaning" "$(example meaning "$TARGETS/hits" 'hits:work(length)' "$SCRATCH/hits.probes")" \
-	"hits:work kind(1 is small) length address"
+	"hits:work kind(1 is small) length address
+hits:work(length) is hits:work(arg1)"
 "$SCRATCH/bin/meaning" "$TARGETS/hits" 'hits:work(width)' "$SCRATCH/hits.probes" >/dev/null 2>"$SCRATCH/err" &&
 	fail "hits:work has a width"
 grep -q "there is no argument 'width', the probe has kind, length, address" "$SCRATCH/err" ||
