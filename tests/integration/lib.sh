@@ -204,7 +204,8 @@ end_target()
 	# The target keeps waiting while the shell holds its own ends of the pipes. It may still print.
 	# (The reader is not killed: before it becomes cat, it would run our trap.)
 	cat <&"$target_out" >/dev/null &
-	disown
+	# Without the pid, it would be another job of the test if this one has ended already.
+	disown "$!" 2>/dev/null
 	exec {target_out}<&-
 	eval "exec ${TARGET[1]-9}>&- ${TARGET[0]-9}<&-" 2>/dev/null
 	wait "$target_pid"

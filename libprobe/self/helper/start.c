@@ -123,7 +123,7 @@ static bool send_controller(struct start *s, int signal)
 /* A limit of the program's may be too small for the controller; image_open() has seen the other. */
 static void raise_stack_limit(void)
 {
-	struct rlimit limit;
+	struct rlimit limit = {0};
 
 	if (raw_call(SYS_prlimit64, 0, RLIMIT_STACK, 0, (long)&limit, 0) != 0 ||
 		limit.rlim_cur >= IMAGE_STACK_BYTES)
@@ -190,7 +190,7 @@ static int forker_main(void *data)
 	static const uint64_t usual[4];
 	struct start *s = data;
 	_Atomic uint32_t *word = s->word;
-	int status;
+	int status = 0;
 	pid_t pid;
 
 	end_with(s->caller);
@@ -230,7 +230,7 @@ static long rseq_take_back(long bytes)
 /* Waits for the forker (or not: WNOHANG), unless it was stopped: then it goes on. */
 static bool forker_is_gone(const struct start *s, int flags)
 {
-	int status;
+	int status = 0;
 	long got =
 		raw_call(SYS_wait4, s->forker, (long)&status, __WCLONE | WUNTRACED | flags, 0, 0);
 
