@@ -32,16 +32,14 @@ PYTHON
 # The interpreter's own start is Python, too: -I -S keep it short, grep leaves it out.
 cd "$scratch"
 cat <<'TEXT'
-$ probectl trace -o hits -e 'python:function__return(str(arg0),str(arg1),arg2)' \
-      -- python3.11 -I -S shop.py
+$ probectl trace -o hits python:function__return -- python3.11 -I -S shop.py
 TEXT
-"$build/probectl" trace -o hits -e 'python:function__return(str(arg0),str(arg1),arg2)' \
-	-- "$python" -I -S shop.py
+"$build/probectl" trace -o hits python:function__return -- "$python" -I -S shop.py
 echo '$ grep shop.py hits'
 grep shop.py hits || true
 
 # A demonstration that shows nothing has failed.
-for hit in '"total" 6' '"price" 2'; do
+for hit in 'function="total" lineno=6' 'function="price" lineno=2'; do
 	grep -q "shop.py\" $hit" hits || {
 		echo "demo: no hit of $hit" >&2
 		exit 1
