@@ -60,7 +60,8 @@ static bool value_of(const struct expr_case *c, unsigned int round, uint64_t *re
 		bool is_signed = capture->step_count
 					 ? capture->steps[capture->step_count - 1].is_signed
 					 : arg->is_signed;
-		unsigned int shift = 64 - 8 * arch_capture_size(capture);
+		/* A number that a begin has kept has 64 bits. */
+		unsigned int shift = capture->begun ? 0 : 64 - 8 * arch_capture_size(capture);
 		unsigned int n = expr_case_arg(c, i) + round;
 		uint64_t value = values[n % 8] + round;
 
