@@ -97,10 +97,10 @@ read -r relation hits reads < <("${psql[@]}" -F' ' -c "select relfilenode, heap_
 	heap_blks_read from pg_statio_user_tables join pg_class on oid = relid
 	where pg_class.relname = 'pgbench_accounts'")
 [ $((hits + reads)) -gt 1000 ] || fail "only $hits hits, $reads reads"
-for which in 0 1; do
+for which in false true; do
 	same "pages of pgbench_accounts, hit: $which" \
 		"$(awk -v r="$relation" -v h="$which" '$(NF - 1) == r && $NF == h { print $4 }' \
-			"$SCRATCH/answer")" "$( ((which)) && echo "$hits" || echo "${reads#0}")"
+			"$SCRATCH/answer")" "$([ $which = true ] && echo "$hits" || echo "${reads#0}")"
 done
 
 # Callers, of one session, which says itself how many records of WAL it has written.
