@@ -180,8 +180,9 @@ static bool string_matches(const struct arch_expr_node *node, const struct expr_
 {
 	if (node->kind == ARCH_EXPR_STRING_IS && string->length != node->text_length)
 		return false;
+	/* An empty string has no bytes. */
 	return string->length >= node->text_length &&
-	       memcmp(string->bytes, node->text, node->text_length) == 0;
+	       (!node->text_length || memcmp(string->bytes, node->text, node->text_length) == 0);
 }
 
 /* The bits of a double, whose bits, or those of a float, were captured. */
