@@ -112,6 +112,17 @@ static struct compared *match(const struct lists *lists, size_t *count_ret)
 	return matched;
 }
 
+/* The same, of lists that are freed; NULL if there was no memory for one of them. */
+static struct compared *match_sorted(const struct lists *lists, size_t *count_ret)
+{
+	bool there = lists->items[SIDE_BEFORE] && lists->items[SIDE_AFTER];
+	struct compared *matched = there ? match(lists, count_ret) : NULL;
+
+	for (int side = 0; side < SIDE_COUNT; side++)
+		free((void *)(uintptr_t)lists->items[side]);
+	return matched;
+}
+
 /* ---- Probes ---------------------------------------------------------------------------- */
 
 static bool same_name(const struct summary_probe *a, const struct summary_probe *b)
@@ -143,11 +154,8 @@ struct compared *compare_probes(const struct comparison *comparison, size_t *cou
 		.same = same_probe,
 		.amount = probe_amount,
 	};
-	struct compared *matched = before && after ? match(&lists, count_ret) : NULL;
 
-	free(before);
-	free(after);
-	return matched;
+	return match_sorted(&lists, count_ret);
 }
 
 /* ---- Pairs ----------------------------------------------------------------------------- */
@@ -185,11 +193,8 @@ struct compared *compare_pairs(const struct comparison *comparison, size_t *coun
 		.same = same_pair,
 		.amount = pair_amount,
 	};
-	struct compared *matched = before && after ? match(&lists, count_ret) : NULL;
 
-	free(before);
-	free(after);
-	return matched;
+	return match_sorted(&lists, count_ret);
 }
 
 /* ---- Values of pairs ------------------------------------------------------------------- */
@@ -233,11 +238,8 @@ struct compared *compare_pair_values(
 		.amount = pair_value_amount,
 		.group = key_group,
 	};
-	struct compared *matched = before && after ? match(&lists, count_ret) : NULL;
 
-	free(before);
-	free(after);
-	return matched;
+	return match_sorted(&lists, count_ret);
 }
 
 /* ---- Values of keys -------------------------------------------------------------------- */
@@ -267,11 +269,8 @@ struct compared *compare_values(const struct comparison *comparison,
 		.same = same_value,
 		.amount = value_amount,
 	};
-	struct compared *matched = before && after ? match(&lists, count_ret) : NULL;
 
-	free(before);
-	free(after);
-	return matched;
+	return match_sorted(&lists, count_ret);
 }
 
 static bool same_table(const struct summary_top *a, const struct summary_top *b)
