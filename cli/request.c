@@ -115,7 +115,7 @@ static size_t count_alike(const struct probe_report *report, size_t i)
 }
 
 bool report_refusals_since(const struct probe_report *report, pid_t pid, enum refusals_shown shown,
-	struct refusals_told *told)
+	struct report_told *told)
 {
 	size_t refused = report->refusal_count - told->refusals, silent = 0;
 	bool named = false;
@@ -139,15 +139,22 @@ bool report_refusals_since(const struct probe_report *report, pid_t pid, enum re
 	return named;
 }
 
+void report_notes_since(const struct probe_report *report, struct report_told *told)
+{
+	for (; told->notes < report->note_count; told->notes++)
+		report_warning("%s", report->notes[told->notes]);
+}
+
 void report_notes(const struct probe_report *report)
 {
-	for (size_t i = 0; i < report->note_count; i++)
-		report_warning("%s", report->notes[i]);
+	struct report_told told = {0};
+
+	report_notes_since(report, &told);
 }
 
 void report_refusals(const struct probe_report *report, pid_t pid, enum refusals_shown shown)
 {
-	struct refusals_told told = {0};
+	struct report_told told = {0};
 
 	report_refusals_since(report, pid, shown, &told);
 }

@@ -45,8 +45,8 @@ PROBE_MUST_CHECK struct probe_error *request_init_plans(
 	struct request_options *options, struct common_options *common);
 
 /* How much of a report has been printed; it grows while a session follows libraries. */
-struct refusals_told {
-	size_t refusals, sites;
+struct report_told {
+	size_t refusals, sites, notes;
 };
 
 /* Which refused sites get a line. */
@@ -63,10 +63,11 @@ static inline enum refusals_shown refusals_shown(bool error, bool verbose)
 
 /* Prints the refused sites of a report that are new on stderr. Returns whether one was named. */
 bool report_refusals_since(const struct probe_report *report, pid_t pid, enum refusals_shown shown,
-	struct refusals_told *told);
+	struct report_told *told);
 /* All of them. */
 void report_refusals(const struct probe_report *report, pid_t pid, enum refusals_shown shown);
-/* The notes, which nothing else prints. */
+/* The notes, which nothing else prints; those that are new, or all. */
+void report_notes_since(const struct probe_report *report, struct report_told *told);
 void report_notes(const struct probe_report *report);
 
 /*

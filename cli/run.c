@@ -29,7 +29,7 @@ struct run_program {
 	struct probe_session *session; /* NULL: nothing is followed */
 	bool waiting;		       /* for libraries: not all PROBEs have matched */
 	bool enabled;		       /* all that it had mapped */
-	struct refusals_told told;     /* of the session: enable() has reported it */
+	struct report_told told;       /* of the session: enable() has reported it */
 };
 
 static bool no_hit(const struct probe_hit *hit, void *data)
@@ -55,7 +55,11 @@ static void note_told(struct run_program *program)
 	if (!program->session)
 		return;
 	report = probe_session_report(program->session);
-	program->told = (struct refusals_told){report->refusal_count, report->sites};
+	program->told = (struct report_told){
+		.refusals = report->refusal_count,
+		.sites = report->sites,
+		.notes = report->note_count,
+	};
 }
 
 /* Enables the probes permanently, or notes that some PROBE matches nothing yet. */
@@ -123,8 +127,7 @@ static void report_refused(struct run *run, struct run_program *program)
 	sites = report->sites - program->told.sites;
 	named = report_refusals_since(report, probe_target_pid(program->target),
 		refusals_shown(false, run->verbose), &program->told);
-	if (program->waiting)
-		report_notes(report);
+	report_notes_since(report, &program->told);
 	run->failed |= !run->request->keep_going && (named || (refusals && !sites));
 }
 

@@ -69,7 +69,7 @@ static struct probe_error *start_session(
 	struct probe_session_options options = target->tracer->options;
 	struct probe_request request = *tracer_request(target->tracer, trace->request);
 	struct probe_report report = {0};
-	struct refusals_told told = {0};
+	struct report_told told = {0};
 	struct probe_error *error;
 
 	request.keep_going = true;

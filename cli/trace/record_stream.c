@@ -32,13 +32,13 @@ struct recorder {
 	struct comm_cache *comms;
 	struct probe_stream_status status;
 	struct loop loop;
-	int pidfd;		   /* see loop_watch_exit() */
-	bool exited;		   /* the process has ended */
-	bool overrun;		   /* at any time */
-	bool asked;		   /* to write what there is */
-	struct refusals_told told; /* of the session's report */
-	struct timer looked;	   /* at sites: are they as they were left? */
-	bool incomplete;	   /* hits of some sites are missing, although not on request */
+	int pidfd;		 /* see loop_watch_exit() */
+	bool exited;		 /* the process has ended */
+	bool overrun;		 /* at any time */
+	bool asked;		 /* to write what there is */
+	struct report_told told; /* of the session's report */
+	struct timer looked;	 /* at sites: are they as they were left? */
+	bool incomplete;	 /* hits of some sites are missing, although not on request */
 	bool failed;
 };
 
@@ -159,6 +159,7 @@ static void report_refused(struct recorder *r)
 	r->incomplete |= report_refusals_since(report, probe_target_pid(r->target),
 				 refusals_shown(false, r->options->request.verbose), &r->told) &&
 			 !r->options->request.request.keep_going;
+	report_notes_since(report, &r->told);
 }
 
 static void take_news(const struct probe_site_news *news, void *data)

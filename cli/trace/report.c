@@ -199,8 +199,8 @@ static size_t rows_shown(const struct rows *rows, bool all)
 
 /* ---- Refusals --------------------------------------------------------------- */
 
-void trace_take_refusals(struct trace *trace, const struct probe_report *report, pid_t pid,
-	struct refusals_told *told)
+void trace_take_refusals(
+	struct trace *trace, const struct probe_report *report, pid_t pid, struct report_told *told)
 {
 	bool named =
 		report_refusals_since(report, pid, refusals_shown(false, trace->verbose), told);
@@ -214,9 +214,11 @@ void trace_report_refusals(struct trace *trace)
 	for (size_t i = 0; i < trace->target_count; i++) {
 		struct trace_target *target = &trace->targets[i];
 
-		if (target->session && target->tracer == trace->tracers)
-			trace_take_refusals(trace, probe_session_report(target->session),
-				probe_target_pid(target->target), &target->told);
+		if (!target->session || target->tracer != trace->tracers)
+			continue;
+		trace_take_refusals(trace, probe_session_report(target->session),
+			probe_target_pid(target->target), &target->told);
+		report_notes_since(probe_session_report(target->session), &target->told);
 	}
 }
 

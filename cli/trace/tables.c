@@ -8,7 +8,10 @@
 #include "cli/timer.h"
 #include "cli/trace/trace.h"
 
-/* Everything that a tracer's sessions have gathered so far. */
+/*
+ * Everything that a tracer's sessions have gathered so far. Of one that has failed, it is what can
+ * still be read; its failure was reported.
+ */
 static struct probe_error *gather(
 	const struct trace *trace, const struct trace_tracer *tracer, struct probe_table **ret)
 {
@@ -18,8 +21,13 @@ static struct probe_error *gather(
 	for (size_t i = 0; i < trace->target_count && !error; i++) {
 		const struct trace_target *target = &trace->targets[i];
 
-		if (target->tracer == tracer && !target->broken)
-			error = probe_table_add(table, target->session, &tracer->options);
+		if (target->tracer != tracer)
+			continue;
+		error = probe_table_add(table, target->session, &tracer->options);
+		if (error && target->broken) {
+			probe_error_free(error);
+			error = NULL;
+		}
 	}
 	if (error) {
 		probe_table_free(table);

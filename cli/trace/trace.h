@@ -58,7 +58,7 @@ struct trace_target {
 	bool unwanted; /* its tracer wants no more of its hits */
 	bool *removed; /* the same of single probes */
 	size_t removed_count;
-	struct refusals_told told;   /* of the session's report */
+	struct report_told told;     /* of the session's report */
 	struct trace_tally *tallies; /* for each probe */
 	size_t tally_count;
 };
@@ -130,7 +130,7 @@ void trace_fail(struct trace *trace, struct probe_error *error);
 void trace_report_refusals(struct trace *trace);
 /* The same for one change; `told` is what was reported of it before. */
 void trace_take_refusals(struct trace *trace, const struct probe_report *report, pid_t pid,
-	struct refusals_told *told);
+	struct report_told *told);
 /* At the end: a trace has failed if every site was refused. */
 void trace_judge_refusals(struct trace *trace);
 

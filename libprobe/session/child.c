@@ -13,13 +13,14 @@
 static const char reason[] =
 	"a forked child has opened it: what children open by themselves is not traced";
 
-/* Another child may have opened the same library. */
-static bool is_told(const struct probe_report *report, const struct select_probe *probe)
+/* Another child, or the target before, may have opened the same library. */
+static bool is_told(
+	const struct probe_report *report, const struct select_probe *probe, const char *why)
 {
 	for (size_t i = 0; i < report->refusal_count; i++) {
 		const struct probe_refusal *r = &report->refusals[i];
 
-		if (strcmp(r->reason, reason) == 0 && strcmp(r->provider, probe->provider) == 0 &&
+		if (strcmp(r->reason, why) == 0 && strcmp(r->provider, probe->provider) == 0 &&
 			strcmp(r->name, probe->name) == 0 &&
 			strcmp(r->path, probe->module->path) == 0)
 			return true;
@@ -27,21 +28,22 @@ static bool is_told(const struct probe_report *report, const struct select_probe
 	return false;
 }
 
-static struct probe_error *tell(struct probe_session *s, const struct selection *selection)
+struct probe_error *session_refuse(
+	struct probe_session *s, const struct selection *selection, const char *why)
 {
 	struct probe_error *error = NULL;
 
 	for (size_t i = 0; i < selection->probe_count && !error; i++) {
 		struct select_probe probe = selection->probes[i];
 
-		if (is_told(&s->report, &probe))
+		if (is_told(&s->report, &probe, why))
 			continue;
 		/* Each is reported as a failure, as if it were named: rows do not show it. */
 		probe.exact = true;
 		for (size_t k = 0; k < probe.site_count && !error; k++) {
 			struct select_site site = selection->sites[probe.first_site + k];
 
-			select_refuse(&site, reason);
+			select_refuse(&site, why);
 			error = report_refusal(&s->report, &probe, &site);
 		}
 	}
@@ -60,7 +62,7 @@ static struct probe_error *look(struct probe_session *s, struct change *c)
 	error = session_select_asked(s, &c->modules, &selection);
 	if (!error) {
 		session_keep_new(s, c, &selection);
-		error = tell(s, &selection);
+		error = session_refuse(s, &selection, reason);
 	}
 	selection_deinit(&selection);
 	return error;

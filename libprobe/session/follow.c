@@ -14,11 +14,15 @@
 #include "libprobe/patch/attempt.h"
 #include "libprobe/patch/report.h"
 #include "libprobe/process/memory.h"
+#include "libprobe/process/procfs.h"
 #include "libprobe/session/session.h"
 #include "libprobe/target/fate.h"
 #include "libprobe/target/target.h"
 
-enum { GATE_WAIT_NS = 1000000000 };
+enum {
+	GATE_WAIT_NS = 1000000000,
+	CATCH_UP_NS = 1000000000, /* between attempts to probe what could not be probed in time */
+};
 
 /*
  * If a process executes another program, or ends, while its libraries are being probed, the session
@@ -111,6 +115,24 @@ static void leave_to_loader(struct change *c, struct selection *selection)
 	selection_drop_unwanted(selection);
 }
 
+/* Each library at another address takes counters of its own, of which a session has a number. */
+static struct probe_error *refuse_without_counters(
+	struct probe_session *s, const struct change *c, struct selection *selection)
+{
+	const struct reg_session *reg = registry_session(&c->registry, s->id);
+	struct probe_error *error;
+
+	if (!reg || reg->slot_capacity - reg->slot_count >= selection->probe_count)
+		return NULL;
+	error = session_refuse(s, selection,
+		"the trace has no counter left, after thousands of libraries were opened: begin "
+		"another one");
+	for (size_t i = 0; i < selection->probe_count; i++)
+		selection->probes[i].unwanted = true;
+	selection_drop_unwanted(selection);
+	return error;
+}
+
 /*
  * Probes what the target has opened since. One pass per call: more may have been opened meanwhile,
  * but its thread then waits at the gate.
@@ -140,12 +162,14 @@ static struct probe_error *follow_once(struct probe_session *s)
 		leave_to_loader(&c, &selection);
 		error = report_drop_lacking(&selection, &s->report);
 	}
-	if (!error) {
-		if (selection.probe_count)
-			fate_begin(s->target);
-		if (selection.probe_count)
+	if (!error && selection.probe_count) {
+		fate_begin(s->target);
+		error = session_install_returned(s, &c, &selection);
+		if (!error)
+			error = refuse_without_counters(s, &c, &selection);
+		if (!error && selection.probe_count)
 			error = session_install(s, &c, &selection, &s->report);
-		if (selection.probe_count && !error)
+		if (!error)
 			session_keep_filters(s, &c);
 	}
 	selection_deinit(&selection);
@@ -193,10 +217,49 @@ static bool may_wait(struct probe_session *s)
 	return now - s->gate_since_ns < GATE_WAIT_NS;
 }
 
-/* Is it only temporary that the target cannot be changed? */
+/* Does another controller change the target at the moment? */
 static bool is_passing(const struct probe_error *error)
 {
 	return error && error->code == PROBE_ERROR_STATE;
+}
+
+/*
+ * The session goes on while the target cannot be changed: another controller is slow, or a debugger
+ * traces it. What libraries miss meanwhile is told; they are probed as soon as it works.
+ */
+static struct probe_error *fall_behind(struct probe_session *s, struct probe_error *error)
+{
+	struct probe_error *second = NULL;
+
+	if (!is_passing(error) && error->code != PROBE_ERROR_PERMISSION)
+		return error;
+	if (!s->catch_up_ns)
+		second = report_note(&s->report,
+			"process %d: hits in libraries that it opens are not seen for now: %s",
+			s->target->pid, error->message);
+	s->catch_up_ns = clock_monotonic_ns() + CATCH_UP_NS;
+	probe_error_free(error);
+	return second;
+}
+
+/* After an attempt to probe what the target has opened since. */
+static struct probe_error *settle(struct probe_session *s, struct probe_error *error)
+{
+	if (error)
+		return fall_behind(s, error);
+	/* While there is nothing to be probed, a debugger is in nobody's way. */
+	if (!s->catch_up_ns || procfs_status_number(s->target->pid, "TracerPid:") > 0)
+		return NULL;
+	s->catch_up_ns = 0;
+	return report_note(&s->report, "process %d: hits in libraries that it opens are seen again",
+		s->target->pid);
+}
+
+struct probe_error *session_catch_up(struct probe_session *s)
+{
+	if (!s->catch_up_ns || clock_monotonic_ns() < s->catch_up_ns)
+		return NULL;
+	return settle(s, follow_now(s));
 }
 
 /*
@@ -207,7 +270,7 @@ struct probe_error *session_serve_gate(struct probe_session *s)
 {
 	struct probe_error *error = NULL;
 	struct waiters waiters = {0};
-	bool ours = false;
+	bool ours = false, follows;
 
 	if (s->event < 0)
 		return NULL;
@@ -226,17 +289,18 @@ struct probe_error *session_serve_gate(struct probe_session *s)
 			error = session_note_child(s, waiters.items[i].pid);
 	}
 	/* A thread that has continued, or was not found, may have been one of the target's own. */
-	if (!error && (ours || !waiters.count))
+	follows = !error && (ours || !waiters.count);
+	if (follows)
 		error = follow_now(s);
 	free(waiters.items);
-	if (is_passing(error) && may_wait(s)) {
+	if (is_passing(error) && !s->catch_up_ns && may_wait(s)) {
 		probe_error_free(error);
 		gate_raise(s->event);
 		return NULL;
 	}
 	s->gate_since_ns = 0;
 	gate_release(&s->gate);
-	return error;
+	return follows ? settle(s, error) : error;
 }
 
 /* With the target's state read and locked. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Switches single probes of a session off and on again. The session keeps what it knows of a probe
- * that is off: its counter, the numbers of its sites, and what they are bound to. So its counts
- * continue later.
+ * that is off, or whose library was closed: its counter, the numbers of its sites, and what they
+ * are bound to. So its counts continue later.
  *
  * A pair that is gathered is switched as one. If its begins went on without an end, they
  * would fill their stacks, and what begins while it is off would not be known when it
@@ -91,59 +91,74 @@ static void again_deinit(struct again *again)
 	free(again->numbers);
 }
 
-/* The session's probe with a key that is off and should be on; SIZE_MAX: none. */
-static size_t find_off(const struct probe_session *s, const bool *wanted, uint64_t key)
+/*
+ * The session's probe with a key, of those marked (NULL: of all); SIZE_MAX: none. If another file
+ * has had the same address, the last is meant.
+ */
+static size_t find_marked(const struct probe_session *s, const bool *marked, uint64_t key)
 {
-	for (size_t i = 0; i < s->probe_count; i++)
-		if (s->known[i].off && wanted[i] && s->known[i].key == key)
+	for (size_t i = s->probe_count; i-- > 0;)
+		if ((!marked || marked[i]) && s->known[i].key == key)
 			return i;
 	return SIZE_MAX;
 }
 
-static void keep_wanted(
-	const struct probe_session *s, const bool *wanted, struct selection *selection)
+static void keep_marked(
+	const struct probe_session *s, const bool *marked, struct selection *selection)
 {
 	for (size_t i = 0; i < selection->probe_count; i++)
 		selection->probes[i].unwanted =
-			find_off(s, wanted, selection->probes[i].key) == SIZE_MAX;
+			find_marked(s, marked, selection->probes[i].key) == SIZE_MAX;
 	selection_drop_unwanted(selection);
 }
 
-/* Sites are bound according to their notes, which must not have changed. */
-static struct probe_error *match_sites(const struct probe_session *s,
-	const struct selection *selection, size_t index, struct again *again)
+/* The first of a known probe's sites, which are in a row. */
+static size_t first_site(const struct probe_session *s, size_t known)
 {
-	const struct select_probe *probe = &selection->probes[index];
-	const struct probe_session_probe *known = &s->probes[again->probes[index]];
-	size_t at = 0, matched = 0;
+	size_t at = 0;
 
-	while (at < s->site_count && s->sites[at].probe != again->probes[index])
+	while (at < s->site_count && s->sites[at].probe != known)
 		at++;
-	for (; matched < probe->site_count && at + matched < s->site_count; matched++) {
-		const struct session_site *site = &s->sites[at + matched];
-
-		if (site->probe != again->probes[index] ||
-			site->pc != selection->sites[probe->first_site + matched].pc)
-			break;
-		again->numbers[probe->first_site + matched] = site->number;
-	}
-	if (matched == probe->site_count && strcmp(probe->module->path, known->path) == 0)
-		return NULL;
-	return probe_error_new(PROBE_ERROR_STATE, "%s:%s: %s is another file now", probe->provider,
-		probe->name, probe->module->path);
+	return at;
 }
 
-static struct probe_error *match_all(const struct probe_session *s, const bool *wanted,
+/* Sites are bound according to their notes, which must not have changed. */
+static bool is_same(const struct probe_session *s, size_t known, const struct selection *selection,
+	const struct select_probe *probe)
+{
+	size_t at = first_site(s, known), count = 0;
+
+	while (at + count < s->site_count && s->sites[at + count].probe == known)
+		count++;
+	if (count != probe->site_count || strcmp(probe->module->path, s->probes[known].path) != 0)
+		return false;
+	for (size_t i = 0; i < count; i++) {
+		const struct select_site *site = &selection->sites[probe->first_site + i];
+
+		if (s->sites[at + i].pc != site->pc ||
+			strcmp(s->sites[at + i].args, site->note->args) != 0)
+			return false;
+	}
+	return true;
+}
+
+/* Of a selection of marked probes. */
+static struct probe_error *match_all(const struct probe_session *s, const bool *marked,
 	const struct selection *selection, struct again *again)
 {
-	struct probe_error *error = NULL;
+	for (size_t i = 0; i < selection->probe_count; i++) {
+		const struct select_probe *probe = &selection->probes[i];
+		size_t known = find_marked(s, marked, probe->key), first = first_site(s, known);
 
-	for (size_t i = 0; i < selection->probe_count && !error; i++) {
-		again->probes[i] = find_off(s, wanted, selection->probes[i].key);
-		again->slots[i] = s->known[again->probes[i]].slot;
-		error = match_sites(s, selection, i, again);
+		if (!is_same(s, known, selection, probe))
+			return probe_error_new(PROBE_ERROR_STATE, "%s:%s: %s is another file now",
+				probe->provider, probe->name, probe->module->path);
+		again->probes[i] = known;
+		again->slots[i] = s->known[known].slot;
+		for (size_t k = 0; k < probe->site_count; k++)
+			again->numbers[probe->first_site + k] = s->sites[first + k].number;
 	}
-	return error;
+	return NULL;
 }
 
 /* No stub of these pairs runs now. */
@@ -171,8 +186,10 @@ static void forget_flights(const struct probe_session *s, const struct again *ag
 	}
 }
 
+/* With `served`, all may be refused. */
 static struct probe_error *install_again(struct probe_session *s, struct change *c,
-	struct selection *selection, const struct again *again, struct probe_report *report)
+	struct selection *selection, const struct again *again, bool served,
+	struct probe_report *report)
 {
 	struct transaction t = transaction_of(c, TRANSACTION_ADDS);
 	struct install install = session_attach(s, &t, selection);
@@ -180,7 +197,7 @@ static struct probe_error *install_again(struct probe_session *s, struct change 
 
 	install.numbers = again->numbers;
 	install.slots = again->slots;
-	forget_flights(s, again, selection->probe_count);
+	install.served = served;
 	error = install_all(&install, report);
 	for (size_t i = 0; i < selection->probe_count && !error; i++)
 		s->known[again->probes[i]].off = false;
@@ -189,39 +206,79 @@ static struct probe_error *install_again(struct probe_session *s, struct change 
 	return error;
 }
 
-/* Are some wanted probes off? */
-static bool any_to_switch_on(const struct probe_session *s, const bool *wanted)
+/* What had begun at marked probes goes on if their library was closed meanwhile. */
+enum again_why { AGAIN_WAS_OFF, AGAIN_WAS_CLOSED };
+
+/* Installs the marked probes, which the target has, once more. */
+static struct probe_error *install_marked(struct probe_session *s, struct change *c,
+	const bool *marked, enum again_why why, struct probe_report *report)
 {
-	for (size_t i = 0; i < s->probe_count; i++)
-		if (s->known[i].off && wanted[i])
-			return true;
-	return false;
+	struct selection selection = {0};
+	struct again again = {0};
+	/* Probes are selected by their keys: the patterns may have been freed. */
+	struct probe_error *error = select_probes(&c->modules, NULL, 0, &selection);
+
+	if (!error)
+		keep_marked(s, marked, &selection);
+	if (!error && !again_init(&again, &selection))
+		error = probe_error_no_memory();
+	if (!error)
+		error = match_all(s, marked, &selection, &again);
+	if (!error && !selection.probe_count)
+		error = probe_error_new(
+			PROBE_ERROR_STATE, "process %d no longer has the library", s->target->pid);
+	if (!error && why == AGAIN_WAS_OFF)
+		forget_flights(s, &again, selection.probe_count);
+	if (!error)
+		error = install_again(s, c, &selection, &again, why == AGAIN_WAS_CLOSED, report);
+	again_deinit(&again);
+	selection_deinit(&selection);
+	return error;
 }
 
 static struct probe_error *switch_on(
 	struct probe_session *s, struct change *c, const bool *wanted, struct probe_report *report)
 {
-	struct selection selection = {0};
-	struct again again = {0};
-	struct probe_error *error;
+	bool *marked = calloc(s->probe_count + (size_t)1, 1);
+	struct probe_error *error = NULL;
+	bool any = false;
 
-	if (!any_to_switch_on(s, wanted))
-		return NULL;
-	/* Probes are selected by their keys: the patterns may have been freed. */
-	error = select_probes(&c->modules, NULL, 0, &selection);
-	if (!error)
-		keep_wanted(s, wanted, &selection);
-	if (!error && !again_init(&again, &selection))
+	for (size_t i = 0; marked && i < s->probe_count; i++)
+		any |= marked[i] = s->known[i].off && wanted[i];
+	if (!marked)
 		error = probe_error_no_memory();
+	else if (any)
+		error = install_marked(s, c, marked, AGAIN_WAS_OFF, report);
+	free(marked);
+	return error;
+}
+
+/* ---- Libraries that come back ----------------------------------------------------------- */
+
+struct probe_error *session_install_returned(
+	struct probe_session *s, struct change *c, struct selection *selection)
+{
+	bool *marked = calloc(s->probe_count + (size_t)1, 1);
+	struct probe_error *error = NULL;
+	bool any = false;
+
+	if (!marked)
+		return probe_error_no_memory();
+	for (size_t i = 0; i < selection->probe_count; i++) {
+		struct select_probe *probe = &selection->probes[i];
+		size_t known = find_marked(s, NULL, probe->key);
+
+		probe->unwanted = known != SIZE_MAX && is_same(s, known, selection, probe);
+		if (probe->unwanted)
+			any = marked[known] = true;
+	}
+	if (any)
+		error = install_marked(s, c, marked, AGAIN_WAS_CLOSED, &s->report);
+	if (any && !error)
+		error = session_watch(s, &c->registry);
 	if (!error)
-		error = match_all(s, wanted, &selection, &again);
-	if (!error && !selection.probe_count)
-		error = probe_error_new(
-			PROBE_ERROR_STATE, "process %d no longer has the library", s->target->pid);
-	if (!error)
-		error = install_again(s, c, &selection, &again, report);
-	again_deinit(&again);
-	selection_deinit(&selection);
+		selection_drop_unwanted(selection);
+	free(marked);
 	return error;
 }
 

@@ -378,6 +378,8 @@ struct probe_error *probe_session_poll(struct probe_session *session,
 		error = session_serve_gate(session);
 	}
 	if (!error && !session->stopped)
+		error = session_catch_up(session);
+	if (!error && !session->stopped)
 		error = stop_for_filters(session, visit, data);
 	return error;
 }

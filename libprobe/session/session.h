@@ -19,8 +19,9 @@
 /* A site as records name it, by its index. */
 struct session_site {
 	uint64_t pc;
-	size_t probe;	 /* index of the session's probe */
-	uint32_t number; /* in records: its index, except in a session that was opened */
+	size_t probe;	  /* index of the session's probe */
+	uint32_t number;  /* in records: its index, except in a session that was opened */
+	const char *args; /* as its note has them; owned by the target */
 	struct record_layout layout;
 	struct bound *bound; /* owned */
 };
@@ -56,7 +57,8 @@ struct probe_session {
 	int event;	  /* an eventfd(2) that its gate raises, or -1 */
 	struct gate gate; /* at the loader */
 	struct waiters_place gate_place;
-	uint64_t gate_since_ns;	      /* a thread waits there that could not be served yet; or 0 */
+	uint64_t gate_since_ns; /* a thread waits there that could not be served yet; or 0 */
+	uint64_t catch_up_ns; /* libraries are to be probed that could not be in time: when; or 0 */
 	struct launch_gate exec_gate; /* served by options.watch */
 	struct probe_report report;   /* of libraries that were opened later */
 	struct seccomp seccomp;	      /* its threads, as they were seen last */
@@ -214,6 +216,13 @@ void session_keep_new(const struct probe_session *session, const struct change *
 PROBE_MUST_CHECK struct probe_error *session_select_asked(
 	const struct probe_session *session, struct modules *modules, struct selection *ret);
 
+/*
+ * Of a selection that the session does not have now, installs and drops the probes that it has had
+ * at the same address, of the same file: a library that was closed and opened again (select.c).
+ */
+PROBE_MUST_CHECK struct probe_error *session_install_returned(
+	struct probe_session *session, struct change *change, struct selection *selection);
+
 /* ---- What it follows (follow.c) ---------------------------------------------------------- */
 
 /* Installs its gates in the target, which is locked, and begins to serve them. */
@@ -226,6 +235,8 @@ PROBE_MUST_CHECK struct probe_error *session_follow(struct probe_session *sessio
  * child, after reporting those that are not probed.
  */
 PROBE_MUST_CHECK struct probe_error *session_serve_gate(struct probe_session *session);
+/* Now and then, probes libraries whose threads could not be held until they were probed. */
+PROBE_MUST_CHECK struct probe_error *session_catch_up(struct probe_session *session);
 
 /* ---- Its end (end.c) --------------------------------------------------------------------- */
 
@@ -236,6 +247,10 @@ PROBE_MUST_CHECK struct probe_error *session_serve_gate(struct probe_session *se
 PROBE_MUST_CHECK struct probe_error *session_reserve(struct probe_session *session);
 
 /* ---- Forked children (child.c) --------------------------------------------------- */
+
+/* Adds all probes of a selection to the session's report as refused; each once for a reason. */
+PROBE_MUST_CHECK struct probe_error *session_refuse(
+	struct probe_session *session, const struct selection *selection, const char *reason);
 
 /*
  * After a forked child has opened a library: adds the child's probes there that the session lacks

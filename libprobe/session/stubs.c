@@ -133,8 +133,12 @@ static struct probe_error *add_site(struct probe_session *s, const struct arch *
 {
 	if (!ARRAY_ROOM(s->sites, s->site_count))
 		return probe_error_no_memory();
-	s->sites[s->site_count] = (struct session_site){
-		.pc = selected->pc, .probe = index, .number = (uint32_t)s->site_count};
+	s->sites[s->site_count] = (struct session_site){.pc = selected->pc,
+		.probe = index,
+		.number = (uint32_t)s->site_count,
+		.args = target_string(s->target, selected->note->args)};
+	if (!s->sites[s->site_count].args)
+		return probe_error_no_memory();
 	return prepare_site(s, arch, probe, selected, &s->sites[s->site_count++]);
 }
 

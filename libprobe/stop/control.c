@@ -43,6 +43,7 @@
 #include "libprobe/stop/wait.h"
 
 #define PASS_NS UINT64_C(2000000000) /* until a thread that was resumed stops again */
+#define LEAVING_NS UINT64_C(1000000000)
 
 enum {
 	LOOK_NS = 1000000,
@@ -92,6 +93,32 @@ static void drop_thread(struct control *control, size_t i)
 	control->threads[i] = control->threads[--control->count];
 }
 
+/*
+ * A controller that is killed gives back the lock of its target a moment before the target's
+ * threads (do_exit() in the kernel's kernel/exit.c). So a tracer that is ending is waited for. If
+ * there is none, it may have left just now: this is tried once more.
+ */
+static bool try_seize(pid_t tid)
+{
+	uint64_t end = clock_monotonic_ns() + LEAVING_NS;
+	bool was_free = false;
+
+	while (ptrace(PTRACE_SEIZE, tid, NULL, PTRACE_O_TRACESYSGOOD) < 0) {
+		int err = errno;
+		long tracer = err == EPERM ? procfs_status_number(tid, "TracerPid:") : -1;
+		bool stays = tracer > 0 && procfs_thread_state(tracer, tracer) &&
+			     !procfs_is_exiting(tracer);
+
+		if (tracer < 0 || stays || (!tracer && was_free) || clock_monotonic_ns() >= end) {
+			errno = err;
+			return false;
+		}
+		was_free = !tracer;
+		nanosleep(&(struct timespec){.tv_nsec = MOMENT_NS}, NULL);
+	}
+	return true;
+}
+
 /* Attaches to a thread. If it is gone or dead, *attached_ret is false. */
 static struct probe_error *seize(struct control *control, pid_t pid, pid_t tid, bool *attached_ret)
 {
@@ -100,7 +127,7 @@ static struct probe_error *seize(struct control *control, pid_t pid, pid_t tid, 
 	*attached_ret = false;
 	if (error)
 		return error;
-	if (ptrace(PTRACE_SEIZE, tid, NULL, PTRACE_O_TRACESYSGOOD) < 0) {
+	if (!try_seize(tid)) {
 		int err = errno;
 		char state = procfs_thread_state(pid, tid);
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Opens a library, passes its sites, closes it, and begins anew until its input ends.
+ * Opens a library, passes its sites, closes it, and begins anew; it pauses so long while the
+ *library is open, and while it is closed. Prints "ready" first.
  *
- *	closing LIBRARY MICROSECONDS	prints "ready"; it pauses so long while the library is
- *					open, and while it is closed
+ *	closing LIBRARY MICROSECONDS	until its input ends
+ *	closing LIBRARY MICROSECONDS asked	N times for each line "N", and then prints
+ *						"passed N wrong 0"
  */
 #include <dlfcn.h>
 #include <poll.h>
@@ -12,28 +14,43 @@
 
 #include "../target.h"
 
+static int pass(const char *path, unsigned int pause)
+{
+	void *library = dlopen(path, RTLD_NOW);
+	void (*late_pass)(void) = NULL;
+
+	if (library)
+		*(void **)&late_pass = dlsym(library, "late_pass");
+	if (!late_pass) {
+		fprintf(stderr, "closing: %s\n", dlerror());
+		return 1;
+	}
+	late_pass();
+	usleep(pause);
+	dlclose(library);
+	usleep(pause);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+	unsigned int pause;
+	int passes, status = 0;
 
 	if (argc < 3)
 		return 2;
+	pause = (unsigned int)atoi(argv[2]);
 	puts("ready");
 	fflush(stdout);
-	while (poll(&input, 1, 0) == 0) {
-		void *library = dlopen(argv[1], RTLD_NOW);
-		void (*late_pass)(void) = NULL;
-
-		if (library)
-			*(void **)&late_pass = dlsym(library, "late_pass");
-		if (!late_pass) {
-			fprintf(stderr, "closing: %s\n", dlerror());
-			return 1;
-		}
-		late_pass();
-		usleep(atoi(argv[2]));
-		dlclose(library);
-		usleep(atoi(argv[2]));
+	if (argc == 3)
+		while (!status && poll(&input, 1, 0) == 0)
+			status = pass(argv[1], pause);
+	while (argc > 3 && !status && scanf("%d", &passes) == 1) {
+		for (int i = 0; i < passes && !status; i++)
+			status = pass(argv[1], pause);
+		printf("passed %d wrong %d\n", passes, status);
+		fflush(stdout);
 	}
-	return 0;
+	return status;
 }
