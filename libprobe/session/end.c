@@ -137,6 +137,7 @@ void probe_session_free(struct probe_session *session)
 	asked_deinit(&session->asked);
 	seccomp_deinit(&session->seccomp);
 	unwinder_free(session->unwinder);
+	naming_free(session->naming);
 	reserve_release(session);
 	free(session->left);
 	free(session->sites);

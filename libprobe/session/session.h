@@ -91,7 +91,8 @@ struct probe_session {
 	size_t probe_count;
 	size_t record_max; /* bytes of the largest record of any site, without a span's begin */
 	struct session_watch watch;
-	struct unwinder *unwinder; /* with options.stack */
+	struct naming *naming;	   /* with options.stack */
+	struct unwinder *unwinder; /* likewise */
 	struct probe_stack stack;  /* of the hit that is being handed over */
 	void *reserve;		   /* memory for its end, or NULL; see end.c */
 };
@@ -149,7 +150,7 @@ PROBE_MUST_CHECK struct probe_error *session_fit(const struct probe_session *ses
 
 /* ---- Call stacks (stack.c) ------------------------------------------------------ */
 
-/* With options.stack: prepares for them. Errors: those of unwinder_create(). */
+/* With options.stack: prepares for them. Errors: naming_create()'s, unwinder_create()'s. */
 PROBE_MUST_CHECK struct probe_error *session_stack_start(
 	struct probe_session *session, const struct arch *arch);
 /* There may be other modules now. */

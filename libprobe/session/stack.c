@@ -5,20 +5,23 @@
 
 struct probe_error *session_stack_start(struct probe_session *session, const struct arch *arch)
 {
-	enum probe_stack_kind kind = session->options.stack;
+	const struct naming_options options = {
+		.mangled = session->options.mangled, .lines = session->options.lines};
+	struct probe_error *error = NULL;
 
-	if (kind == PROBE_STACK_NONE || session->unwinder)
+	if (session->options.stack == PROBE_STACK_NONE)
 		return NULL;
-	return unwinder_create(arch, session->target->pid,
-		(struct unwinder_options){
-			.mangled = session->options.mangled, .lines = session->options.lines},
-		&session->unwinder);
+	if (!session->naming)
+		error = naming_create(session->target->pid, options, &session->naming);
+	if (!error && !session->unwinder)
+		error = unwinder_create(arch, session->naming, &session->unwinder);
+	return error;
 }
 
 void session_stack_refresh(struct probe_session *session)
 {
-	if (session->unwinder)
-		unwinder_refresh(session->unwinder);
+	if (session->naming)
+		naming_refresh(session->naming);
 }
 
 int32_t session_stack_return_offset(const struct probe_session *session, uint64_t pc)

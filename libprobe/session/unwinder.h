@@ -1,32 +1,22 @@
 /* SPDX-License-Identifier: MIT */
-/* Call stacks of one process: from the copies of its stubs to frames with names. */
+/* Call stacks of one process: from the copies of its stubs to frames. */
 #ifndef LIBPROBE_SESSION_UNWINDER_H
 #define LIBPROBE_SESSION_UNWINDER_H
 
-#include <sys/types.h>
-
 #include "arch/arch.h"
+#include "libprobe/session/naming.h"
 #include "probe/target.h"
 
 struct unwinder;
 
-struct unwinder_options {
-	bool mangled; /* symbols stay as they are in files */
-	bool lines;   /* frames have source lines, where there is debug information */
-};
-
 /*
- * Prepares for a process whose modules are read now. Errors:
- * PROBE_ERROR_UNSUPPORTED (stacks of this machine cannot be unwound; libdw is missing), those of
- * modules_read().
+ * Prepares for the process of `naming`, which is borrowed. Errors: PROBE_ERROR_UNSUPPORTED (stacks
+ * of this machine cannot be unwound; libdw is missing), PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *unwinder_create(
-	const struct arch *arch, pid_t pid, struct unwinder_options options, struct unwinder **ret);
+	const struct arch *arch, struct naming *naming, struct unwinder **ret);
 /* NULL is allowed. */
 void unwinder_free(struct unwinder *unwinder);
-
-/* Reads the process's modules again. If that fails, the known ones stay. */
-void unwinder_refresh(struct unwinder *unwinder);
 
 /*
  * The distance from the stack pointer to the return address, at a site where the

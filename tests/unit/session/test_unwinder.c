@@ -18,6 +18,7 @@ enum { STACK_BYTES = 8192, REGISTERS = 7, GARBAGE_ROUNDS = 20000, DEPTH = 6 };
 #ifdef __x86_64__
 
 struct fixture {
+	struct naming *naming;
 	struct unwinder *unwinder;
 	uint64_t registers[REGISTERS];
 	uint8_t bytes[STACK_BYTES];
@@ -28,8 +29,8 @@ static int setup(void **state)
 {
 	struct fixture *f = calloc(1, sizeof(*f));
 
-	if (!f ||
-		unwinder_create(&arch_x86_64, getpid(), (struct unwinder_options){0}, &f->unwinder))
+	if (!f || naming_create(getpid(), (struct naming_options){0}, &f->naming) ||
+		unwinder_create(&arch_x86_64, f->naming, &f->unwinder))
 		return -1;
 	f->thread = (struct unwinder_thread){
 		.registers = f->registers, .bytes = f->bytes, .length = sizeof(f->bytes)};
@@ -42,6 +43,7 @@ static int teardown(void **state)
 	struct fixture *f = *state;
 
 	unwinder_free(f->unwinder);
+	naming_free(f->naming);
 	free(f);
 	return 0;
 }
