@@ -106,6 +106,9 @@ void object_needed(struct object *object, bool (*take)(const char *name, void *d
 /* The name of the function symbol that covers an address, or NULL; owned by the object. */
 const char *object_symbol_at(struct object *object, uint64_t address, uint64_t *start_ret);
 
+/* The same of data: of a symbol with a size. */
+const char *object_data_at(struct object *object, uint64_t address);
+
 /*
  * The function (part) that contains an address: from .eh_frame through its binary search table
  * (.eh_frame_hdr, found by PT_GNU_EH_FRAME, so this works for stripped files), else from a

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Symbols: by name from a hash table per symbol table, by address from one sorted table of
- * functions. Each is built at the first look-up that needs it; .symtab (megabytes in a big
+ * Symbols: by name from a hash table per symbol table, by address from a sorted table of functions
+ * and one of data. Each is built at the first look-up that needs it; .symtab (megabytes in a big
  * library) is not read if .dynsym answers.
  *
  * In a relocatable object (ET_REL) values are offsets into sections, which overlap, so there is
@@ -24,19 +24,24 @@ struct table {
 	size_t bucket_mask;
 };
 
+/* A function, or an object in data. */
 struct function {
 	struct object_range range;
-	uint64_t reach; /* the greatest end of this and all earlier functions */
+	uint64_t reach; /* the greatest end of this and all earlier ones */
 	const char *name;
 	bool sized; /* the symbol states its size; else it extends to the next one */
 	bool global;
 };
 
+struct by_address {
+	struct function *items; /* by start */
+	size_t count;
+	bool built;
+};
+
 struct symbols {
 	struct table dynamic, full;
-	struct function *functions; /* by start */
-	size_t function_count;
-	bool functions_built;
+	struct by_address functions, data;
 };
 
 static void table_load(const struct object *object, struct table *table, uint32_t type)
@@ -219,25 +224,31 @@ static int compare_functions(const void *a, const void *b)
 	return strcmp(y->name, x->name);
 }
 
-static void add_functions(struct object *object, const struct table *table)
+static bool is_function(unsigned char type)
 {
-	struct symbols *symbols = object->symbols;
+	return type == STT_FUNC || type == STT_GNU_IFUNC;
+}
 
+static bool is_data(unsigned char type)
+{
+	return type == STT_OBJECT;
+}
+
+static void add_functions(const struct object *object, const struct table *table,
+	bool (*wanted)(unsigned char type), struct by_address *ret)
+{
 	for (size_t i = 1; i < table->count; i++) {
-		unsigned char type;
 		struct function *function;
 		const char *name;
 		GElf_Sym symbol;
 
-		if (!table_symbol(table, i, &symbol, &name))
-			continue;
-		type = GELF_ST_TYPE(symbol.st_info);
-		if (type != STT_FUNC && type != STT_GNU_IFUNC)
+		if (!table_symbol(table, i, &symbol, &name) ||
+			!wanted(GELF_ST_TYPE(symbol.st_info)))
 			continue;
 		/* Bit 0 marks Thumb code (ELF for the Arm Architecture). */
-		if (object->machine == EM_ARM)
+		if (object->machine == EM_ARM && wanted == is_function)
 			symbol.st_value &= ~1ull;
-		function = &symbols->functions[symbols->function_count++];
+		function = &ret->items[ret->count++];
 		*function = (struct function){.name = name,
 			.sized = symbol.st_size,
 			.global = GELF_ST_BIND(symbol.st_info) != STB_LOCAL,
@@ -248,13 +259,12 @@ static void add_functions(struct object *object, const struct table *table)
 }
 
 /* Extends functions without a size (assembly) to the next one, within their segment. */
-static void finish_functions(struct object *object)
+static void finish_functions(const struct object *object, struct by_address *all)
 {
-	struct symbols *symbols = object->symbols;
 	uint64_t next = UINT64_MAX, reach = 0;
 
-	for (size_t i = symbols->function_count; i-- > 0;) {
-		struct function *function = &symbols->functions[i];
+	for (size_t i = all->count; i-- > 0;) {
+		struct function *function = &all->items[i];
 
 		if (!function->sized) {
 			const struct object_segment *segment =
@@ -263,56 +273,68 @@ static void finish_functions(struct object *object)
 
 			function->range.end = end < next ? end : next;
 		}
-		if (!i || symbols->functions[i - 1].range.start != function->range.start)
+		if (!i || all->items[i - 1].range.start != function->range.start)
 			next = function->range.start;
 	}
-	for (size_t i = 0; i < symbols->function_count; i++) {
-		if (symbols->functions[i].range.end > reach)
-			reach = symbols->functions[i].range.end;
-		symbols->functions[i].reach = reach;
+	for (size_t i = 0; i < all->count; i++) {
+		if (all->items[i].range.end > reach)
+			reach = all->items[i].range.end;
+		all->items[i].reach = reach;
 	}
 }
 
-static void build_functions(struct object *object)
+static void build(struct object *object, bool (*wanted)(unsigned char type), struct by_address *ret)
 {
 	struct symbols *symbols = object->symbols;
 
-	symbols->functions_built = true;
+	ret->built = true;
 	if (object->type == ET_REL)
 		return;
 	if (!symbols->dynamic.loaded)
 		table_load(object, &symbols->dynamic, SHT_DYNSYM);
 	if (!symbols->full.loaded)
 		table_load(object, &symbols->full, SHT_SYMTAB);
-	symbols->functions = calloc(
-		symbols->dynamic.count + symbols->full.count + 1, sizeof(*symbols->functions));
-	if (!symbols->functions)
+	ret->items = calloc(symbols->dynamic.count + symbols->full.count + 1, sizeof(*ret->items));
+	if (!ret->items)
 		return;
-	add_functions(object, &symbols->dynamic);
-	add_functions(object, &symbols->full);
-	qsort(symbols->functions, symbols->function_count, sizeof(*symbols->functions),
-		compare_functions);
-	finish_functions(object);
+	add_functions(object, &symbols->dynamic, wanted, ret);
+	add_functions(object, &symbols->full, wanted, ret);
+	qsort(ret->items, ret->count, sizeof(*ret->items), compare_functions);
+	finish_functions(object, ret);
 }
 
-static const struct function *function_at(struct object *object, uint64_t address, bool sized)
+static const struct function *find(const struct by_address *all, uint64_t address, bool sized)
 {
-	struct symbols *symbols = symbols_of(object);
-	size_t low;
+	size_t low = ARRAY_SEARCH_ABOVE(all->items, all->count, range.start, address);
 
-	if (!symbols)
-		return NULL;
-	if (!symbols->functions_built)
-		build_functions(object);
-	low = ARRAY_SEARCH_ABOVE(symbols->functions, symbols->function_count, range.start, address);
 	/* The innermost function: assembly nests entry points within functions. */
-	while (low-- > 0 && symbols->functions[low].reach > address) {
-		const struct function *function = &symbols->functions[low];
+	while (low-- > 0 && all->items[low].reach > address) {
+		const struct function *function = &all->items[low];
 
 		if (function->range.end > address && (function->sized || !sized))
 			return function;
 	}
 	return NULL;
+}
+
+static const struct function *function_at(struct object *object, uint64_t address, bool sized)
+{
+	struct symbols *symbols = symbols_of(object);
+
+	if (symbols && !symbols->functions.built)
+		build(object, is_function, &symbols->functions);
+	return symbols ? find(&symbols->functions, address, sized) : NULL;
+}
+
+const char *object_data_at(struct object *object, uint64_t address)
+{
+	struct symbols *symbols = symbols_of(object);
+	const struct function *found;
+
+	if (symbols && !symbols->data.built)
+		build(object, is_data, &symbols->data);
+	found = symbols ? find(&symbols->data, address, true) : NULL;
+	return found ? found->name : NULL;
 }
 
 const char *object_symbol_at(struct object *object, uint64_t address, uint64_t *start_ret)
@@ -341,6 +363,7 @@ void symbols_free(struct symbols *symbols)
 		return;
 	free(symbols->dynamic.buckets);
 	free(symbols->full.buckets);
-	free(symbols->functions);
+	free(symbols->functions.items);
+	free(symbols->data.items);
 	free(symbols);
 }

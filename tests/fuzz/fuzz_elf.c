@@ -34,6 +34,7 @@ static void look_at(struct object *object, uint64_t address, size_t file_size)
 	struct object_function function = {.lsda = 0};
 	uint64_t start, offset;
 	const char *name = object_symbol_at(object, address, &start);
+	const char *data = object_data_at(object, address);
 	size_t pads = 0;
 	uint8_t byte;
 
@@ -41,6 +42,7 @@ static void look_at(struct object *object, uint64_t address, size_t file_size)
 		require(start <= address, "a function begins behind what it covers");
 		require(strlen(name) < file_size, "a name is longer than the file");
 	}
+	require(!data || strlen(data) < file_size, "the name of data is longer than the file");
 	if (object_offset_of(object, address, &offset))
 		require(offset < file_size, "an offset is behind the file's end");
 	require(object_read(object, address, &byte, 1) <= 1, "more was read than asked for");

@@ -246,6 +246,9 @@ static void check_symbols(const char *path, bool stripped)
 	assert_no_error(object_open(path, &object));
 	assert_true(object_symbol(object, "data", 4, &value, &size));
 	assert_int_equal(size, 16);
+	assert_string_equal(object_data_at(object, value), "data");
+	assert_string_equal(object_data_at(object, value + 15), "data");
+	assert_null(object_symbol_at(object, value, &start));
 	assert_int_equal(object_read(object, value, contents, 16), 16);
 	assert_int_equal(contents[2], 3);
 	assert_int_equal(object_symbol(object, "hidden", 6, &value, &size), !stripped);
@@ -262,6 +265,7 @@ static void check_symbols(const char *path, bool stripped)
 	assert_int_equal(start, address);
 	assert_string_equal(object_symbol_at(object, address + size - 1, &start), "exported");
 	assert_null(object_symbol_at(object, 0, &start));
+	assert_null(object_data_at(object, address));
 	if (!stripped) {
 		assert_true(object_symbol(object, "local", 5, &address, &size));
 		assert_string_equal(object_symbol_at(object, address + 1, &start), "local");
