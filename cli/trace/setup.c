@@ -306,6 +306,20 @@ static bool has_records(const struct trace *trace)
 	return false;
 }
 
+/* Is sym() in a key or a PROBE? */
+static bool asks_names(const struct trace_options *options)
+{
+	const struct string_list *keys = &options->tracer.keys;
+	const struct pattern_list *patterns = &options->common.patterns;
+	bool ret = false;
+
+	for (size_t i = 0; i < keys->count; i++)
+		ret |= strstr(keys->items[i], "sym") != NULL;
+	for (size_t i = 0; i < patterns->count; i++)
+		ret |= strstr(probe_pattern_text(patterns->items[i]), "sym") != NULL;
+	return ret;
+}
+
 static struct probe_error *check_tracers(
 	const struct trace *trace, const struct trace_options *options)
 {
@@ -323,9 +337,11 @@ static struct probe_error *check_tracers(
 		return probe_error_new(PROBE_ERROR_USAGE,
 			"-i is the time between tables; it needs a tracer that makes them, such as "
 			"-c or -t latency");
-	if (options->mangled && !trace_has_output(trace, PROBE_TRACER_STACKS))
+	if (options->mangled && !trace_has_output(trace, PROBE_TRACER_STACKS) &&
+		!asks_names(options))
 		return probe_error_new(PROBE_ERROR_USAGE,
-			"--no-demangle is for tracer stack: others print no symbols");
+			"--no-demangle is for tracer stack and sym(): nothing else prints "
+			"symbols");
 	if (options->ring_bytes && !has_records(trace))
 		return probe_error_new(PROBE_ERROR_USAGE,
 			"tracer '%s' records nothing, so -b does not apply",

@@ -99,6 +99,7 @@ static struct probe_error *parse_gather(struct asked *asked, const struct probe_
 				: parse("the key", g->keys[i], &asked->keys[i]);
 		asked->key_string[i] = !error && expr_is_string(asked->keys[i], &string);
 		asked->key_norm[i] = !error && expr_is_norm(asked->keys[i]);
+		asked->key_symbol[i] = !error && expr_is_symbol(asked->keys[i]);
 		asked->string_count += asked->key_string[i];
 		asked->of_pair |= !error && expr_is_of_pair(asked->keys[i]);
 		asked->key_count++;
@@ -114,6 +115,18 @@ static void ask_for_stacks(struct asked *asked)
 	asked->key_string[BIND_STACK_FRAMES] = true;
 	asked->string_count = 1;
 	asked->string_bytes = 8 * ARCH_FRAMES_MAX;
+}
+
+/* The target knows no names. */
+static struct probe_error *check_symbols(const struct asked *asked)
+{
+	const struct expr *const others[] = {
+		asked->filter, asked->value, asked->match, asked->match_end};
+
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		if (others[i] && expr_is_symbol(others[i]))
+			return expr_no_symbol(others[i]);
+	return NULL;
 }
 
 /* Decides where each argument of the begin is kept. */
@@ -160,6 +173,8 @@ struct probe_error *asked_init(struct asked *asked, const struct probe_session_o
 		error = parse_gather(asked, &options->gather);
 	if (!error && options->spans)
 		error = parse_match(asked, &options->gather);
+	if (!error)
+		error = check_symbols(asked);
 	if (!error && options->stack == PROBE_STACK_FRAMES)
 		ask_for_stacks(asked);
 	if (!error)

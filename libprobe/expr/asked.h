@@ -21,6 +21,7 @@ struct asked {
 	bool stack; /* the keys are return addresses and a site instead of those above */
 	bool key_string[PROBE_KEYS_MAX]; /* whether it is str(argN) */
 	bool key_norm[PROBE_KEYS_MAX];	 /* and its rows are by its normal form */
+	bool key_symbol[PROBE_KEYS_MAX]; /* whether it is sym(argN): its rows are by name */
 	uint8_t string_count;
 	uint16_t string_bytes;
 	bool of_pair; /* the filter or a key asks for what only a pair has */

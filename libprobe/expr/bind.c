@@ -371,8 +371,8 @@ bool expr_is_double(const struct expr *expr, const struct record_layout_site *si
 	const struct expr_node *node = expr->nodes;
 	const struct arch_arg *spec;
 
-	if (expr->count != 1 || node->kind != ARCH_EXPR_CAPTURE || node->of_begin ||
-		node->step_count || node->arg >= site->count)
+	if (expr->count != 1 || node->is_symbol || node->kind != ARCH_EXPR_CAPTURE ||
+		node->of_begin || node->step_count || node->arg >= site->count)
 		return false;
 	spec = &site->specs[node->arg];
 	return spec->is_float && (spec->size == 4 || spec->size == 8) &&
@@ -412,7 +412,9 @@ struct probe_error *expr_bind(const struct expr *expr, struct record_layout *lay
 	error = decide_types(&b);
 	if (!error && result_of(&b, expr->count - 1).is_double)
 		error = expr_error(expr, PROBE_ERROR_USAGE, expr->nodes[expr->count - 1].at,
-			"a floating-point number can only be compared, or be a whole key or value");
+			expr_is_symbol(expr) ? "a floating-point number is no address"
+					     : "a floating-point number can only be compared, or "
+					       "be a whole key or value");
 	for (uint8_t i = 0; i < expr->count && !error; i++) {
 		error = check_shift(&b, i);
 		if (!error)

@@ -13,6 +13,7 @@
  *   strings   str(argN) == "text", str(argN) != "text", starts_with(str(argN), "text")
  *             with C's escapes, and in no other operation; str(argN, argM) has argM bytes
  *             at most; norm(str(argN)) is a whole key, and nothing else
+ *   names     sym(argN), likewise
  *
  * Types are C's on x86-64 Linux: an argument has the type that its note declares, int8_t to
  * uint64_t; tid, pid and cpu are int. Floating-point arguments can only be compared, or be a whole
@@ -46,6 +47,11 @@ bool expr_is_string(const struct expr *expr, struct capture *ret);
 
 /* Whether that string is to be brought into its normal form (norm.h) when it is read. */
 bool expr_is_norm(const struct expr *expr);
+
+/* Whether the whole text is sym(argN): a number, but read as the name of an address. */
+bool expr_is_symbol(const struct expr *expr);
+/* The error for such an expression that is no key. */
+PROBE_MUST_CHECK struct probe_error *expr_no_symbol(const struct expr *expr);
 
 /*
  * Whether it is about a pair that has ended: it names `duration`, `begin.` or `end.`, and is then

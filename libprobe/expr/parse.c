@@ -10,7 +10,7 @@
  *	expr      operand { OPERATOR operand } | STRING == "TEXT" | STRING != "TEXT"
  *	          | operand [not] in ( NUMBER {, NUMBER} )
  *	          | STRING [not] in ( "TEXT" {, "TEXT"} )
- *	          | STRING | norm ( STRING )
+ *	          | STRING | norm ( STRING ) | sym ( [ WHICH . ] ARG )
  *	STRING    [ WHICH . ] str ( ARG [ , argM ] )
  *	WHICH     begin | end
  *	ARG       argN | * ( TYPE * ) ADDRESS		(names/operand.c)
@@ -279,6 +279,18 @@ struct capture expr_operand(const struct expr_node *node)
 bool expr_is_norm(const struct expr *expr)
 {
 	return expr->nodes[expr->count - 1].is_norm;
+}
+
+bool expr_is_symbol(const struct expr *expr)
+{
+	return expr->nodes[expr->count - 1].is_symbol;
+}
+
+struct probe_error *expr_no_symbol(const struct expr *expr)
+{
+	return expr_error(expr, PROBE_ERROR_USAGE, expr->text,
+		"sym() is for keys and for what a PROBE shows: names are looked up when hits are "
+		"read; here argN is the address");
 }
 
 bool expr_is_string(const struct expr *expr, struct capture *ret)

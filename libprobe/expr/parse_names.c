@@ -116,6 +116,40 @@ static struct probe_error *parse_norm(struct parser *p, const char *where)
 				   : parser_mistake(p, p->at, "expected ')' after the string");
 }
 
+/* In sym(): an argument of the begin or the end of a pair. */
+static struct probe_error *parse_of_pair(struct parser *p, const char *where, enum which which);
+
+/* After the word sym. */
+static struct probe_error *parse_sym(struct parser *p, const char *where)
+{
+	static const char whole[] = "sym() is a whole key: it has no operators";
+	struct expr_node node = {.kind = ARCH_EXPR_CAPTURE, .at = where};
+	struct probe_error *error;
+	enum which which;
+
+	if (p->nesting > 1 || p->expr->count)
+		return parser_mistake(p, where, whole);
+	if (!parser_take(p, '('))
+		return parser_mistake(p, p->at, "expected '(' after sym");
+	parser_skip_blanks(p);
+	node.at = p->at;
+	which = take_which(p);
+	if (which == THIS_HIT)
+		note_place(&p->expr->of_hit, where);
+	error = which != THIS_HIT ? parse_of_pair(p, where, which) : parse_arg(p, &node);
+	if (!error && which == THIS_HIT)
+		error = parser_add(p, &node);
+	if (error)
+		return error;
+	if (parser_last(p)->is_string)
+		return parser_mistake(p, node.at, "a string has no name, expected arg0 to arg31");
+	parser_last(p)->is_symbol = true;
+	if (!parser_take(p, ')'))
+		return parser_mistake(p, p->at, "expected ')' after the argument");
+	parser_skip_blanks(p);
+	return *p->at ? parser_mistake(p, p->at, whole) : NULL;
+}
+
 struct probe_error *expr_parse_text(struct parser *p, enum arch_expr_kind kind)
 {
 	struct expr_node *string = parser_last(p);
@@ -181,7 +215,7 @@ struct probe_error *expr_parse_dereference(struct parser *p)
 static struct probe_error *no_name(struct parser *p)
 {
 	static const char *const names[] = {
-		"tid", "pid", "cpu", "str", "starts_with", "duration", "end"};
+		"tid", "pid", "cpu", "str", "starts_with", "duration", "end", "norm", "sym"};
 	struct nearest nearest = {0};
 	char typed[40 + 1];
 
@@ -219,6 +253,8 @@ struct probe_error *expr_parse_name(struct parser *p)
 		return parse_starts_with(p);
 	} else if (parser_take_word(p, "norm")) {
 		return parse_norm(p, node.at);
+	} else if (parser_take_word(p, "sym")) {
+		return parse_sym(p, node.at);
 	} else {
 		return no_name(p);
 	}

@@ -154,13 +154,15 @@ static void add_arg(struct record_layout *l, const struct record_layout_site *si
 		arg->is_float = false;
 		arg->size = wanted->steps[wanted->step_count - 1].size;
 	}
+	arg->is_symbol = wanted->is_symbol;
 	arg->is_bytes = wanted->has_length && !wanted->is_string;
 	if (wanted->is_string || wanted->has_length) {
 		arg->string = add_wanted(l, site, wanted, bytes);
 		return;
 	}
 	arg->value = add_wanted(l, site, wanted, bytes);
-	if (options->guess_strings && !wanted->step_count && may_point(spec)) {
+	if (options->guess_strings && !wanted->is_symbol && !wanted->step_count &&
+		may_point(spec)) {
 		arg->is_guess = true;
 		arg->string = add_wanted(
 			l, site, &(struct capture){.arg = wanted->arg, .is_string = true}, bytes);

@@ -14,8 +14,9 @@
 struct record_layout_arg {
 	int8_t value, string;
 	bool is_signed, is_float;
-	bool is_guess; /* the string is shown only if it is text */
-	bool is_bytes; /* the string is bytes of a stated length, with or without NUL */
+	bool is_guess;	/* the string is shown only if it is text */
+	bool is_symbol; /* the value is an address that is shown by its name */
+	bool is_bytes;	/* the string is bytes of a stated length, with or without NUL */
 	uint8_t size;
 	uint8_t number; /* of the probe's argument */
 };

@@ -22,6 +22,7 @@ struct expr_node {
 	enum arch_expr_kind kind; /* an argument is ARCH_EXPR_CAPTURE */
 	bool is_string;		  /* of an argument: str(argN), not compared with anything yet */
 	bool is_norm;		  /* and norm(str(argN)), which is compared with nothing */
+	bool is_symbol;		  /* of an argument: sym(argN), which is the whole expression */
 	bool of_begin;		  /* of an argument: begin.argN, begin.str(argN) */
 	uint8_t left, right;
 	uint8_t arg;

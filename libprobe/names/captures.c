@@ -50,16 +50,20 @@ static const char *parse_capture(const char **at, struct capture *capture)
 
 	capture->is_string = take_word(at, "str");
 	capture->has_length = !capture->is_string && take_word(at, "bytes");
-	has_parenthesis = capture->is_string || capture->has_length;
+	capture->is_symbol = !capture->is_string && !capture->has_length && take_word(at, "sym");
+	has_parenthesis = *at != start;
 	if (has_parenthesis && !take_word(at, "("))
-		return capture->is_string ? "expected '(' after str" : "expected '(' after bytes";
+		return capture->is_string   ? "expected '(' after str"
+		       : capture->is_symbol ? "expected '(' after sym"
+					    : "expected '(' after bytes";
 	expected = operand_parse(at, capture);
 	if (expected)
 		return start == *at && !has_parenthesis
-			       ? "expected arg0 to arg31, str(argN) or bytes(argN,argM)"
+			       ? "expected arg0 to arg31, str(argN), bytes(argN,argM) or "
+				 "sym(argN)"
 			       : expected;
 	*at = skip_blanks(*at);
-	if (has_parenthesis && take_word(at, ",")) {
+	if (has_parenthesis && !capture->is_symbol && take_word(at, ",")) {
 		capture->has_length = true;
 		if (!take_arg(at, &capture->length))
 			return "expected arg0 to arg31, the length";

@@ -17,6 +17,7 @@ struct capture {
 	struct arch_step steps[ARCH_STEPS_MAX]; /* from it to what is wanted */
 	uint8_t step_count;
 	bool is_string;
+	bool is_symbol;	      /* sym(argN): of a list, shown as the name of that address */
 	bool has_length;      /* str(argN,argM) or, if it is not a string, bytes(argN,argM) */
 	unsigned char length; /* M */
 	bool of_begin;	      /* in expressions of pairs: begin.argN */

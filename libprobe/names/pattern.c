@@ -406,6 +406,16 @@ bool pattern_has_captures(const struct probe_pattern *pattern)
 	return pattern->has_captures;
 }
 
+bool pattern_has_symbols(const struct probe_pattern *pattern)
+{
+	/* A list with names is parsed for each probe: none of them is sym, which is reserved. */
+	bool ret = pattern->named_list && strstr(pattern->named_list, "sym");
+
+	for (size_t i = 0; i < pattern->capture_count; i++)
+		ret |= pattern->captures[i].is_symbol;
+	return ret;
+}
+
 const char *pattern_named_list(
 	const struct probe_pattern *pattern, const struct probe_catalogue **catalogue_ret)
 {

@@ -29,6 +29,8 @@ void pattern_predicate(
 
 /* Whether it has a list in parentheses; else all arguments are wanted. */
 bool pattern_has_captures(const struct probe_pattern *pattern);
+/* Whether its list has sym(argN). */
+bool pattern_has_symbols(const struct probe_pattern *pattern);
 /*
  * What its list asks for of a probe with so many arguments, by whose meaning names in the list are
  * replaced. With absent_ok, a name that the probe does not have is an argument that it does not

@@ -64,6 +64,11 @@ static struct probe_error *describe_site(struct hook *hook, const struct selecti
 	record_layout_site_init(&args, arch, probe->module, selected->note->args);
 	error = pattern_captures(
 		hook->pattern, probe->provider, probe->name, args.count, true, wanted, &count);
+	if (!error && pattern_has_symbols(hook->pattern))
+		error = probe_error_new(PROBE_ERROR_USAGE,
+			"'%s': a function gets addresses, not their names: argN instead of "
+			"sym(argN)",
+			probe_pattern_text(hook->pattern));
 	if (error)
 		return error;
 	record_layout_init(&ret->layout, &args, pattern_has_captures(hook->pattern) ? wanted : NULL,

@@ -11,8 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "libprobe/expr/norm.h"
 #include "libprobe/session/gather.h"
+#include "libprobe/session/keys.h"
 #include "libprobe/session/session.h"
 #include "libprobe/ring/snapshot.h"
 #include "libprobe/target/target.h"
@@ -34,9 +34,7 @@ struct merged {
 struct merger {
 	struct probe_session *session;
 	struct view_keys keys;
-	bool is_string[PROBE_KEYS_MAX];
-	uint8_t *normal; /* room for a key in its normal form; or NULL */
-	size_t normal_bytes;
+	struct shown_keys shown;
 	int32_t *probe_of; /* of each slot, or NO_PROBE */
 	struct merged *rows;
 	size_t count, room;
@@ -157,52 +155,6 @@ static void add_cell(
 	}
 }
 
-/* Makes *key the normal form of a key, of *bytes bytes. False without memory. */
-static bool normalize(struct merger *m, const uint8_t **key, size_t *bytes)
-{
-	const uint8_t *from = *key, *text = from + 8 * m->keys.count;
-	uint8_t *to;
-
-	if (*bytes > m->normal_bytes) {
-		uint8_t *wider = realloc(m->normal, *bytes);
-
-		if (!wider)
-			return false;
-		m->normal = wider;
-		m->normal_bytes = *bytes;
-	}
-	memcpy(m->normal, from, 8 * m->keys.count);
-	to = m->normal + 8 * m->keys.count;
-	for (size_t i = 0; i < m->keys.count; i++) {
-		uint32_t length, normal;
-
-		if (!m->is_string[i])
-			continue;
-		/* The lower half of the word; the upper one has flags. */
-		memcpy(&length, from + 8 * i, sizeof(length));
-		normal = length;
-		if (m->session->asked.key_norm[i])
-			normal = (uint32_t)norm_text(text, length, to);
-		else
-			memcpy(to, text, length);
-		memset(to + normal, 0, -normal & 7);
-		memcpy(m->normal + 8 * i, &normal, sizeof(normal));
-		text += (length + 7) & ~UINT32_C(7);
-		to += (normal + 7) & ~UINT32_C(7);
-	}
-	*key = m->normal;
-	*bytes = (size_t)(to - m->normal);
-	return true;
-}
-
-static bool has_norm(const struct merger *m)
-{
-	for (size_t i = 0; i < m->keys.count; i++)
-		if (m->session->asked.key_norm[i])
-			return true;
-	return false;
-}
-
 static bool merge_cell(void *data, const struct view_cell *cell)
 {
 	struct merger *m = data;
@@ -213,7 +165,7 @@ static bool merge_cell(void *data, const struct view_cell *cell)
 
 	if (probe == NO_PROBE || m->session->known[probe].part.role == PAIR_BEGIN)
 		return true;
-	if (key && has_norm(m) && !normalize(m, &key, &bytes))
+	if (key && !keys_show(&m->shown, &key, &bytes))
 		return false;
 	row = row_of(m, (size_t)probe, key, bytes);
 	if (row)
@@ -229,7 +181,7 @@ static void merger_deinit(struct merger *m)
 	}
 	free(m->rows);
 	free(m->index);
-	free(m->normal);
+	shown_keys_deinit(&m->shown);
 	free(m->probe_of);
 }
 
@@ -238,7 +190,10 @@ static bool merger_init(struct merger *m, struct probe_session *s)
 	uint32_t slots = s->view.layout.slot_capacity;
 
 	*m = (struct merger){.session = s,
-		.keys = {.count = gather_of(s)->key_count, .string_bytes = s->asked.string_bytes},
+		.keys = {.is_string = s->asked.key_string,
+			.count = gather_of(s)->key_count,
+			.string_bytes = s->asked.string_bytes},
+		.shown = {.session = s},
 		.probe_of = malloc(slots * sizeof(*m->probe_of) + 1)};
 	if (!m->probe_of)
 		return false;
@@ -247,9 +202,6 @@ static bool merger_init(struct merger *m, struct probe_session *s)
 	for (size_t i = 0; i < s->probe_count; i++)
 		if (s->known[i].slot < slots)
 			m->probe_of[s->known[i].slot] = (int32_t)i;
-	for (size_t i = 0; i < m->keys.count; i++)
-		m->is_string[i] = s->asked.key_string[i];
-	m->keys.is_string = m->is_string;
 	return true;
 }
 
@@ -362,7 +314,7 @@ static void set_keys(const struct merger *m, const struct merged *from, const ui
 		if (types->key_double[i])
 			keys[i] = (struct probe_value){
 				.kind = PROBE_VALUE_FLOAT, .f = double_of(word)};
-		if (!m->is_string[i])
+		if (!keys_shown_as_string(m->session, i))
 			continue;
 		keys[i] = (struct probe_value){.kind = word >> RING_STRING_NULL_BIT & 1
 							       ? PROBE_VALUE_NULL

@@ -4,6 +4,7 @@
  * be compared as pointers. What is known of the process is kept, so addresses have names after its
  * end, too.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,6 +31,7 @@ struct named {
 	bool is_return;
 	bool of_file;	   /* its symbol, if it has one */
 	unsigned int seen; /* the generation of the names of generated code, of others */
+	char *label;	   /* see naming_name(); owned; NULL: not asked for, or none */
 	char text[]; /* the module's path, the symbol's name, the source file, each with its NUL */
 };
 
@@ -171,6 +173,13 @@ struct probe_error *naming_create(pid_t pid, struct naming_options options, stru
 	return error;
 }
 
+static void named_free(struct named *named)
+{
+	if (named)
+		free(named->label);
+	free(named);
+}
+
 void naming_free(struct naming *naming)
 {
 	if (!naming)
@@ -179,9 +188,9 @@ void naming_free(struct naming *naming)
 	jit_map_free(naming->jit);
 	maps_deinit(&naming->maps);
 	for (size_t i = 0; i < naming->bucket_count; i++)
-		free(naming->buckets[i]);
+		named_free(naming->buckets[i]);
 	for (size_t i = 0; i < naming->old_count; i++)
-		free(naming->old[i]);
+		named_free(naming->old[i]);
 	free(naming->buckets);
 	free(naming->old);
 	free(naming);
@@ -194,15 +203,25 @@ static bool is_code(const struct naming *n, uint64_t address)
 	return mapping && mapping->executable;
 }
 
-/* Looks again: a library may have been opened, or code generated, since the last look. */
-bool naming_find_code(struct naming *n, uint64_t address)
+/* Can it have a name at all? Code, and the data of files; not the heap, nor what is no address. */
+static bool is_nameable(const struct naming *n, uint64_t address)
 {
-	if (is_code(n, address))
-		return true;
+	return is_code(n, address) ||
+	       (maps_find(&n->maps, address) && modules_find(&n->modules, address));
+}
+
+/* A library may have been opened, or code generated. False: it is too early. */
+static bool look_again(struct naming *n)
+{
 	if (clock_monotonic_ns() - n->refreshed_ns < REFRESH_NS && n->early_looks++ >= EARLY_LOOKS)
 		return false;
 	naming_refresh(n);
-	return is_code(n, address);
+	return true;
+}
+
+bool naming_find_code(struct naming *n, uint64_t address)
+{
+	return is_code(n, address) || (look_again(n) && is_code(n, address));
 }
 
 /* ---- Frames ------------------------------------------------------------------------- */
@@ -310,6 +329,7 @@ static struct named *make_frame(struct naming *n, uint64_t ip, bool is_return)
 		memcpy(named->text + path_size, symbol, symbol_size);
 	if (file_size)
 		memcpy(named->text + path_size + symbol_size, file, file_size);
+	named->label = NULL;
 	named->is_return = is_return;
 	named->of_file = of_file;
 	named->seen = jit_map_generation(n->jit);
@@ -355,7 +375,8 @@ bool naming_is_full(const struct naming *naming)
 	return naming->known + naming->old_count >= KNOWN_FRAMES_MAX;
 }
 
-const struct probe_frame *naming_frame(struct naming *n, uint64_t ip, bool is_return)
+/* NULL without memory. */
+static struct named *named_at(struct naming *n, uint64_t ip, bool is_return)
 {
 	struct named **bucket;
 
@@ -368,7 +389,51 @@ const struct probe_frame *naming_frame(struct naming *n, uint64_t ip, bool is_re
 	} else if (bucket && !(*bucket)->of_file) {
 		renew(n, bucket);
 	}
-	return bucket && *bucket ? &(*bucket)->frame : NULL;
+	return bucket ? *bucket : NULL;
+}
+
+const struct probe_frame *naming_frame(struct naming *n, uint64_t ip, bool is_return)
+{
+	const struct named *named = named_at(n, ip, is_return);
+
+	return named ? &named->frame : NULL;
+}
+
+/* ---- Names ------------------------------------------------------------------------------ */
+
+/* What is not in a function: the symbol of data, or else the file and the place in it. */
+static char *make_label(const struct naming *n, const struct probe_frame *frame)
+{
+	struct module *module = modules_find(&n->modules, frame->ip);
+	const char *symbol = NULL, *slash = frame->module ? strrchr(frame->module, '/') : NULL;
+	char *ret = NULL;
+
+	if (!frame->module)
+		return NULL;
+	if (module && module->object && !frame->function)
+		symbol = object_data_at(module->object, frame->offset);
+	if (symbol && !n->options.mangled)
+		probe_error_free(probe_demangle(symbol, &ret));
+	if (symbol)
+		return ret ? ret : strdup(symbol);
+	if (asprintf(&ret, "%s+0x%jx", slash ? slash + 1 : frame->module,
+		    (uintmax_t)(frame->function ? frame->function : frame->offset)) < 0)
+		return NULL;
+	return ret;
+}
+
+const char *naming_name(struct naming *n, uint64_t address)
+{
+	struct named *named;
+
+	if (!is_nameable(n, address) && (!look_again(n) || !is_nameable(n, address)))
+		return NULL;
+	named = named_at(n, address, false);
+	if (!named || named->frame.symbol)
+		return named ? named->frame.symbol : NULL;
+	if (!named->label)
+		named->label = make_label(n, &named->frame);
+	return named->label;
 }
 
 struct unwind *naming_rules(struct naming *n, uint64_t address, uint64_t *bias_ret)

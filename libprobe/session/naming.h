@@ -47,6 +47,14 @@ bool naming_is_full(const struct naming *naming);
 const struct probe_frame *naming_frame(struct naming *naming, uint64_t ip, bool is_return);
 
 /*
+ * The name of what is at an address: the symbol of a function or of data, demangled, or the name of
+ * generated code; in a file without symbols, the file and where the function begins, such as
+ * postgres+0x472280. All addresses in one function have the same. Owned by `naming`, and valid
+ * until its end; NULL: nobody knows it.
+ */
+const char *naming_name(struct naming *naming, uint64_t address);
+
+/*
  * The rules to unwind the code at an address, and the bias of its module. NULL: there are none.
  * Owned by `naming`, and valid until naming_refresh() or naming_find_code().
  */

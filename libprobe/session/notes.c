@@ -72,7 +72,8 @@ static void put_site(struct buffer *out, const struct session_site *site)
 			.is_float = arg->is_float,
 			.is_guess = arg->is_guess,
 			.is_bytes = arg->is_bytes,
-			.size = arg->size};
+			.size = arg->size,
+			.is_symbol = arg->is_symbol};
 
 		buffer_bytes(out, &its, sizeof(its));
 	}
@@ -254,6 +255,7 @@ static bool read_args(const struct notes_arg *args, struct record_layout *layout
 			.is_float = args[i].is_float,
 			.is_guess = args[i].is_guess,
 			.is_bytes = args[i].is_bytes,
+			.is_symbol = args[i].is_symbol,
 			.size = args[i].size,
 			.number = (uint8_t)i};
 	}

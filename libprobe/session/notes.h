@@ -61,7 +61,7 @@ struct notes_arg {
 	int8_t value, string;
 	uint8_t is_signed, is_float, is_guess, is_bytes;
 	uint8_t size;
-	uint8_t unused;
+	uint8_t is_symbol;
 };
 
 struct notes_capture {

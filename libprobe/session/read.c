@@ -118,6 +118,7 @@ static uint64_t within_years(const struct clock *clock, uint64_t stamp)
 /* What a hit that was read points to. */
 struct hit_room {
 	struct probe_value values[ARCH_ARGS_MAX], begin_values[ARCH_ARGS_MAX];
+	char names[ARCH_ARGS_MAX][SESSION_NAME_ROOM], begin_names[ARCH_ARGS_MAX][SESSION_NAME_ROOM];
 	struct probe_hit begin;
 };
 
@@ -147,6 +148,7 @@ static size_t read_begin(struct probe_session *s, const uint8_t *bytes, size_t s
 		&site->layout, bytes, size - sizeof(ret->duration_ns), room->begin_values);
 	if (length == 0)
 		return 0;
+	session_name_values(s, &site->layout, room->begin_values, room->begin_names);
 	*begin = (struct probe_hit){.time_ns = clock_realtime_ns(&s->clock,
 					    record.time < end_stamp ? record.time : end_stamp),
 		.cpu = -1,
@@ -180,6 +182,7 @@ static size_t read_hit(struct probe_session *s, const struct ring_record *record
 	length = record_layout_read(&site->layout, (const uint8_t *)record, size, room->values);
 	if (length == 0)
 		return 0;
+	session_name_values(s, &site->layout, room->values, room->names);
 	*ret = (struct probe_hit){.time_ns = clock_realtime_ns(&s->clock, stamp),
 		.cpu = (int)(ring % s->rings.layout.cpus),
 		.probe = site->probe,

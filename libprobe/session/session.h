@@ -91,8 +91,8 @@ struct probe_session {
 	size_t probe_count;
 	size_t record_max; /* bytes of the largest record of any site, without a span's begin */
 	struct session_watch watch;
-	struct naming *naming;	   /* with options.stack */
-	struct unwinder *unwinder; /* likewise */
+	struct naming *naming;	   /* with options.stack, and where addresses have names: sym() */
+	struct unwinder *unwinder; /* with options.stack */
 	struct probe_stack stack;  /* of the hit that is being handed over */
 	void *reserve;		   /* memory for its end, or NULL; see end.c */
 };
@@ -150,7 +150,8 @@ PROBE_MUST_CHECK struct probe_error *session_fit(const struct probe_session *ses
 
 /* ---- Call stacks (stack.c) ------------------------------------------------------ */
 
-/* With options.stack: prepares for them. Errors: naming_create()'s, unwinder_create()'s. */
+/* Prepares for them, and for names, if they are asked for. Errors: naming_create()'s,
+ * unwinder_create()'s. */
 PROBE_MUST_CHECK struct probe_error *session_stack_start(
 	struct probe_session *session, const struct arch *arch);
 /* There may be other modules now. */
@@ -160,6 +161,19 @@ int32_t session_stack_return_offset(const struct probe_session *session, uint64_
 /* The stack in a record that record_layout_read() has found whole; NULL: it has none. */
 const struct probe_stack *session_stack_read(struct probe_session *session,
 	const struct session_site *site, const struct ring_record *record);
+
+/* ---- Names of addresses (names.c) ----------------------------------------------- */
+
+enum { SESSION_NAME_ROOM = 24 /* an address in hex */ };
+
+/* Prepares for them, if something asks for names. Errors: those of naming_create(). */
+PROBE_MUST_CHECK struct probe_error *session_names_start(struct probe_session *session);
+/* The name of an address, valid as long as the session; or, in `room`, the address itself. */
+const char *session_name(
+	const struct probe_session *session, uint64_t address, char room[SESSION_NAME_ROOM]);
+/* Of a record's values, makes those of sym() texts; `rooms` has an element for each value. */
+void session_name_values(const struct probe_session *session, const struct record_layout *layout,
+	struct probe_value *values, char (*rooms)[SESSION_NAME_ROOM]);
 
 /* An install for a prepared selection, from the session's state. */
 struct install session_attach(struct probe_session *session, struct transaction *transaction,

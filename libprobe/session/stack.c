@@ -5,15 +5,9 @@
 
 struct probe_error *session_stack_start(struct probe_session *session, const struct arch *arch)
 {
-	const struct naming_options options = {
-		.mangled = session->options.mangled, .lines = session->options.lines};
-	struct probe_error *error = NULL;
+	struct probe_error *error = session_names_start(session);
 
-	if (session->options.stack == PROBE_STACK_NONE)
-		return NULL;
-	if (!session->naming)
-		error = naming_create(session->target->pid, options, &session->naming);
-	if (!error && !session->unwinder)
+	if (!error && !session->unwinder && session->options.stack != PROBE_STACK_NONE)
 		error = unwinder_create(arch, session->naming, &session->unwinder);
 	return error;
 }

@@ -12,12 +12,12 @@ static const struct {
 } words[] = {{"tid", KEY_TID}, {"pid", KEY_PID}, {"cpu", KEY_CPU}, {"comm", KEY_COMM}};
 enum { WORDS = sizeof(words) / sizeof(words[0]) };
 
-/* str(argN) */
-static bool parse_string(const char *text, size_t length, struct key *ret)
+/* str(argN), sym(argN): three letters before the parenthesis. */
+static bool parse_call(const char *name, const char *text, size_t length, struct key *ret)
 {
 	const char *end = text + length;
 
-	return length > 5 && !memcmp(text, "str(", 4) && end[-1] == ')' &&
+	return length > 5 && !memcmp(text, name, 4) && end[-1] == ')' &&
 	       argument_parse(text + 4, &ret->arg) == end - 1;
 }
 
@@ -35,15 +35,18 @@ struct probe_error *key_parse(const char *text, size_t length, struct key *ret)
 	if (argument_parse(text, &ret->arg) == end)
 		return NULL;
 	ret->kind = KEY_STRING;
-	if (parse_string(text, length, ret))
+	if (parse_call("str(", text, length, ret))
+		return NULL;
+	ret->kind = KEY_SYMBOL;
+	if (parse_call("sym(", text, length, ret))
 		return NULL;
 	ret->kind = KEY_NORM;
 	if (length > 6 && !memcmp(text, "norm(", 5) && end[-1] == ')' &&
-		parse_string(text + 5, length - 6, ret))
+		parse_call("str(", text + 5, length - 6, ret))
 		return NULL;
 	return probe_error_new(PROBE_ERROR_USAGE,
-		"'%.*s' is not a key (expected argN, str(argN), norm(str(argN)), tid, pid, cpu or "
-		"comm)",
+		"'%.*s' is not a key (expected argN, str(argN), norm(str(argN)), sym(argN), tid, "
+		"pid, cpu or comm)",
 		(int)(length < 100 ? length : 100), text);
 }
 
@@ -61,7 +64,9 @@ void key_print(struct buffer *out, const struct key *key)
 		}
 	}
 	buffer_string(out, key->kind == KEY_NORM ? "norm(" : "");
-	buffer_string(out, key->kind == KEY_ARG ? "arg" : "str(arg");
+	buffer_string(out, key->kind == KEY_ARG	     ? "arg"
+			   : key->kind == KEY_SYMBOL ? "sym(arg"
+						     : "str(arg");
 	buffer_unsigned(out, key->arg);
 	buffer_string(out, key->kind == KEY_ARG ? "" : ")");
 	buffer_string(out, key->kind == KEY_NORM ? ")" : "");

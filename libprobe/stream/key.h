@@ -11,14 +11,18 @@
 #include "libprobe/base/error.h"
 #include "probe/event.h"
 
-enum key_kind { KEY_ARG, KEY_STRING, KEY_NORM, KEY_TID, KEY_PID, KEY_CPU, KEY_COMM };
+/* KEY_SYMBOL: an argument that was recorded as sym(argN). */
+enum key_kind { KEY_ARG, KEY_STRING, KEY_NORM, KEY_SYMBOL, KEY_TID, KEY_PID, KEY_CPU, KEY_COMM };
 
 struct key {
 	enum key_kind kind;
 	uint8_t arg;
 };
 
-/* Parses argN, str(argN), norm(str(argN)), tid, pid, cpu or comm. Errors: PROBE_ERROR_USAGE. */
+/*
+ * Parses argN, str(argN), norm(str(argN)), sym(argN), tid, pid, cpu or comm. Errors:
+ * PROBE_ERROR_USAGE.
+ */
 PROBE_MUST_CHECK struct probe_error *key_parse(const char *text, size_t length, struct key *ret);
 /* False where the event has no such value; bytes are the event's. */
 bool key_value(const struct key *key, const struct probe_event *event, struct probe_value *ret);

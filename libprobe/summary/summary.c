@@ -9,6 +9,12 @@
 enum { PROBE_TABLE = 2 * SUMMARY_PROBES_MAX }; /* a power of two */
 _Static_assert(SUMMARY_PROBES_MAX < UINT16_MAX, "numbers of probes are in the table");
 
+/* Of values that differ, it may make one. */
+static bool is_rough(const struct key *key)
+{
+	return key->kind == KEY_NORM || key->kind == KEY_SYMBOL;
+}
+
 static struct probe_error *parse_match(struct probe_summary *summary, const char *text)
 {
 	const char *colon = strchr(text, ':');
@@ -19,9 +25,10 @@ static struct probe_error *parse_match(struct probe_summary *summary, const char
 	summary->match_end = summary->match;
 	if (!error && colon)
 		error = key_parse(colon + 1, strlen(colon + 1), &summary->match_end);
-	if (!error && (summary->match.kind == KEY_NORM || summary->match_end.kind == KEY_NORM))
+	if (!error && (is_rough(&summary->match) || is_rough(&summary->match_end)))
 		error = probe_error_new(PROBE_ERROR_USAGE,
-			"what is matched: '%s': norm() is for keys only, ends are matched exactly",
+			"what is matched: '%s': norm() and sym() are for keys only, ends are "
+			"matched exactly",
 			text);
 	return error;
 }

@@ -23,8 +23,9 @@ enum probe_value_kind {
 	PROBE_VALUE_UNSIGNED,
 	PROBE_VALUE_FLOAT,
 	PROBE_VALUE_STRING, /* str() in the pattern */
-	PROBE_VALUE_TEXT,   /* a number (u) that points to text (bytes, length) */
-	PROBE_VALUE_BYTES   /* an aggregate, or bytes() in the pattern */
+	/* A number (u) that points to text (bytes, length), or an address and its name: sym(). */
+	PROBE_VALUE_TEXT,
+	PROBE_VALUE_BYTES /* an aggregate, or bytes() in the pattern */
 };
 
 struct probe_value {

@@ -19,6 +19,7 @@
  *   str(argN)              the NUL-terminated string that it points to
  *   str(argN,argM)         the same, of argM bytes at most: it need not be terminated
  *   bytes(argN,argM)       the argM bytes that it points to
+ *   sym(argN)              the name of the function or data at that address (PROBE_VALUE_TEXT)
  * Without a list, all arguments are captured.
  *
  * Every site of every probe that a pattern matches must have the arguments that it names;

@@ -23,8 +23,8 @@ struct probe_summary;
 
 /*
  * A KEY is `argN`, `str(argN)`, `norm(str(argN))`, which makes one of texts that differ only in
- * literals, `tid`, `pid`, `cpu` or `comm`. Zero is the default of each option. Strings are borrowed
- * during the call only.
+ * literals, `sym(argN)`, an address that was recorded so, `tid`, `pid`, `cpu` or `comm`. Zero is
+ * the default of each option. Strings are borrowed during the call only.
  */
 struct probe_summary_options {
 	/* KEYs whose values are counted; none: strings, and integers with few different values. */

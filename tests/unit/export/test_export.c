@@ -313,6 +313,8 @@ static void check_usage(const struct probe_export_options *options, const char *
 	probe_error_free(error);
 }
 
+#define KEYS "expected argN, str(argN), norm(str(argN)), sym(argN), tid, pid, cpu or comm"
+
 static void test_options(void **state)
 {
 	static const char *const keys[9] = {"arg", "arg0", "str(arg1"};
@@ -325,13 +327,11 @@ static void test_options(void **state)
 	assert_int_equal(format, PROBE_EXPORT_JSON);
 	assert_false(probe_export_format("xml", &format));
 	check_usage(&(struct probe_export_options){.keys = &keys[0], .key_count = 1},
-		"'arg' is not a key (expected argN, str(argN), norm(str(argN)), tid, pid, cpu or "
-		"comm)");
+		"'arg' is not a key (" KEYS ")");
 	check_usage(&(struct probe_export_options){.keys = keys, .key_count = 9},
 		"at most 8 keys can be given");
 	check_usage(&(struct probe_export_options){.keys = &keys[1], .key_count = 3},
-		"'str(arg1' is not a key (expected argN, str(argN), norm(str(argN)), tid, pid, cpu "
-		"or comm)");
+		"'str(arg1' is not a key (" KEYS ")");
 	check_usage(&(struct probe_export_options){.match = "arg0:1"},
 		"what is matched: 'arg0:1' is neither argN nor argN:argN (of begin and end)");
 }

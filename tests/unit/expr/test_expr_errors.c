@@ -46,6 +46,7 @@ static void check_error(const char *args, const char *text, enum probe_error_cod
 #define PAIR_ARG                                                                                   \
 	"beside duration, begin. and end., say of which of them the argument is: begin.argN or "   \
 	"end.argN"
+#define SYM "sym() is a whole key: it has no operators"
 #define ESCAPE "expected an escape of C: \\n, \\t, \\\", \\x41, \\101 ..."
 #define INT_SHIFT "a number of 32 bits can be shifted by 0 to 31 (1l has 64 bits)"
 #define INT_RANGE "the result does not fit 32 bits (1l has 64 bits)"
@@ -170,6 +171,11 @@ static const struct {
 	{"starts_with(norm(str(arg0)), \"\")", 13, "expected str(argN)"},
 	{"norm(str(arg0)) + 1", 17, "expected '==' or '!=' after a string"},
 	{"1 + norm(str(arg0))", 5, STRING},
+	{"sym arg0", 5, "expected '(' after sym"}, {"sym(1)", 5, "expected arg0 to arg31"},
+	{"sym(str(arg0))", 5, "expected arg0 to arg31"}, {"sym(arg0", 9, "expected ')' after the argument"},
+	{"sym(end.str(arg0))", 5, "a string has no name, expected arg0 to arg31"},
+	{"sym(arg0) == 1", 11, SYM}, {"1 + sym(arg0)", 5, SYM}, {"!sym(arg0)", 2, SYM},
+	{"(sym(arg0))", 2, SYM}, {"sym(arg0) in (1)", 11, SYM}, {"arg0 in (sym(arg0))", 10, SYM},
 	{"*arg0", 2, "expected '(' and a type, such as (u64 *)"},
 	{"*(long *)arg0", 3, "expected a type: u8, u16, u32, u64, s8, s16, s32 or s64"},
 	{"3 * *(u8 *)(arg0 + tid)", 20, "expected a number of bytes"},

@@ -62,6 +62,8 @@ static void test_replace(void **state)
 		{"begin.str(query, size) == \"\" && kind > size",
 			"begin.str(arg1, arg2) == \"\" && arg1 > arg3"},
 		{"begin.other == nine && kind == blue", "begin.arg3 == 9 && arg1 == 3"},
+		{"sym(kind)", "sym(arg1)"},
+		{"sym(begin.query)", "sym(begin.str(arg1,arg2))"},
 		{"norm(query)", "norm(str(arg0))"},
 		{"norm(begin.query)", "norm(begin.str(arg1,arg2))"},
 		{"kind in (1, 2) && kind not in (blue)", "arg1 in (1, 2) && arg1 not in (3)"},
@@ -251,7 +253,7 @@ static void test_pattern(void **state)
 	probe_pattern_free(pattern);
 	error = probe_pattern_parse("p:x(size)", &pattern);
 	assert_string_equal(error->message, "bad probe 'p:x(size)', column 5: expected arg0 to "
-					    "arg31, str(argN) or bytes(argN,argM)");
+					    "arg31, str(argN), bytes(argN,argM) or sym(argN)");
 	probe_error_free(error);
 }
 

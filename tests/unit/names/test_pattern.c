@@ -194,6 +194,22 @@ static void test_captures(void **state)
 	assert_false(matches("/^(a:b)$/(arg0)", "/x", "a", "bc"));
 }
 
+/* Names of addresses: of arguments, and of what they point to. */
+static void test_symbols(void **state)
+{
+	const struct capture two[] = {{.arg = 1, .is_symbol = true},
+		{.arg = 0, .steps = {{8, 8, false}}, .step_count = 1, .is_symbol = true}};
+	struct probe_pattern *pattern = parse("a:b(arg0,sym(arg1))");
+
+	(void)state;
+	check_captures("a:b(sym(arg1), sym( *(u64 *)(arg0 + 8) ))", 2, two);
+	assert_true(pattern_has_symbols(pattern));
+	probe_pattern_free(pattern);
+	pattern = parse("a:b(arg0,str(arg1))");
+	assert_false(pattern_has_symbols(pattern));
+	probe_pattern_free(pattern);
+}
+
 /* Numbers behind pointers: what is written first is read last. */
 static void test_steps(void **state)
 {
@@ -249,17 +265,20 @@ static void test_wrong_steps(void **state)
 		"than 16 parentheses are nested");
 }
 
+#define CAPTURE "expected arg0 to arg31, str(argN), bytes(argN,argM) or sym(argN)"
+
 static void test_mistakes(void **state)
 {
 	(void)state;
 	fails("", "bad probe '', column 1: expected provider:name");
 	fails("(arg0)", "bad probe '(arg0)', column 1: expected provider:name");
-	fails("a:b()", "bad probe 'a:b()', column 5: expected arg0 to arg31, str(argN) or "
-		       "bytes(argN,argM)");
-	fails("a:b(arg32)", "bad probe 'a:b(arg32)', column 5: expected arg0 to arg31, str(argN) "
-			    "or bytes(argN,argM)");
-	fails("a:b(arg99999999999)", "bad probe 'a:b(arg99999999999)', column 5: expected arg0 to "
-				     "arg31, str(argN) or bytes(argN,argM)");
+	fails("a:b()", "bad probe 'a:b()', column 5: " CAPTURE);
+	fails("a:b(arg32)", "bad probe 'a:b(arg32)', column 5: " CAPTURE);
+	fails("a:b(arg99999999999)", "bad probe 'a:b(arg99999999999)', column 5: " CAPTURE);
+	fails("a:b(sym arg0)", "bad probe 'a:b(sym arg0)', column 9: expected '(' after sym");
+	fails("a:b(sym(arg0,arg1))", "bad probe 'a:b(sym(arg0,arg1))', column 13: expected ')'");
+	fails("a:b(sym(str(arg0)))",
+		"bad probe 'a:b(sym(str(arg0)))', column 9: expected arg0 to arg31");
 	fails("a:b(str(x))", "bad probe 'a:b(str(x))', column 9: expected arg0 to arg31");
 	fails("a:b(str arg0)", "bad probe 'a:b(str arg0)', column 9: expected '(' after str");
 	fails("a:b(bytes arg0)",
@@ -271,8 +290,7 @@ static void test_mistakes(void **state)
 	fails("a:b(str(arg0,arg1,arg2))",
 		"bad probe 'a:b(str(arg0,arg1,arg2))', column 18: expected ')'");
 	fails("a:b(arg0 arg1)", "bad probe 'a:b(arg0 arg1)', column 10: expected ',' or ')'");
-	fails("a:b(arg0,)", "bad probe 'a:b(arg0,)', column 10: expected arg0 to arg31, str(argN) "
-			    "or bytes(argN,argM)");
+	fails("a:b(arg0,)", "bad probe 'a:b(arg0,)', column 10: " CAPTURE);
 	fails("a:b(arg0",
 		"bad probe 'a:b(arg0', column 4: the arguments, as in (arg0), must come last");
 	fails("a:b(arg0)c",
@@ -373,6 +391,7 @@ int main(void)
 		cmocka_unit_test(test_other_tools),
 		cmocka_unit_test(test_regular_expressions),
 		cmocka_unit_test(test_captures),
+		cmocka_unit_test(test_symbols),
 		cmocka_unit_test(test_steps),
 		cmocka_unit_test(test_wrong_steps),
 		cmocka_unit_test(test_mistakes),

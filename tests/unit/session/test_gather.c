@@ -411,6 +411,36 @@ static void test_norm_keys(void **state)
 	host_free(h);
 }
 
+/* Without a process, addresses have no names: they are texts all the same. */
+static void test_name_keys(void **state)
+{
+	static const struct probe_session_options by_name = {.kind = PROBE_SESSION_GATHER,
+		.string_bytes = 20,
+		.gather = {.keys = {"norm(str(arg0))", "sym(arg1)", "str(arg2)"},
+			.key_count = 3,
+			.keys_max = 8}};
+	struct host *h = host_create(&by_name, 0);
+
+	(void)state;
+	string_entry(h, 0, 1, "select 1", 0, UINT64_MAX);
+	string_entry(h, 1, 2, "select 22", 0, UINT64_MAX);
+	string_entry(h, 1, 3, "select 1", 0, 0x10);
+	read_rows(h);
+	assert_int_equal(h->count, 2);
+	for (size_t i = 0; i < h->count; i++) {
+		const struct probe_row *row = &h->rows[i];
+		const char *name = row->count == 2 ? "0xffffffffffffffff" : "0x10";
+
+		assert_memory_equal(row->keys[0].bytes, "select ?", 8);
+		assert_int_equal(row->keys[1].kind, PROBE_VALUE_STRING);
+		assert_false(row->keys[1].truncated);
+		assert_int_equal(row->keys[1].length, strlen(name));
+		assert_memory_equal(row->keys[1].bytes, name, strlen(name));
+		assert_memory_equal(row->keys[2].bytes, "ab", 2);
+	}
+	host_free(h);
+}
+
 /* What a target may write: none of it is trusted, or read past. */
 static void test_lies(void **state)
 {
@@ -546,6 +576,7 @@ int main(void)
 		cmocka_unit_test(test_number_keys),
 		cmocka_unit_test(test_string_keys),
 		cmocka_unit_test(test_norm_keys),
+		cmocka_unit_test(test_name_keys),
 		cmocka_unit_test(test_lies),
 		cmocka_unit_test(test_sparse),
 		cmocka_unit_test(test_pairs),

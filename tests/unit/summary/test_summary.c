@@ -637,10 +637,10 @@ static void test_normal_forms(void **state)
 	buffer_deinit(&name);
 	free(tops);
 	probe_summary_free(summary);
-	for (size_t i = 0; i < 2; i++) {
+	for (size_t i = 0; i < 3; i++) {
+		const char *const matches[] = {key, "arg0:norm(str(arg0))", "arg0:sym(arg0)"};
 		struct probe_error *error = probe_summary_create(
-			&(struct probe_summary_options){.match = i ? "arg0:norm(str(arg0))" : key},
-			&summary);
+			&(struct probe_summary_options){.match = matches[i]}, &summary);
 
 		assert_non_null(error);
 		assert_int_equal(error->code, PROBE_ERROR_USAGE);
