@@ -239,6 +239,7 @@ static const char *value_name(const struct option_row *row)
 		[OPTION_COUNTER] = NULL,
 		[OPTION_STRING] = "TEXT",
 		[OPTION_STRINGS] = "TEXT",
+		[OPTION_OPTIONAL] = "TEXT",
 		[OPTION_NUMBER] = "N",
 		[OPTION_DURATION] = "TIME",
 		[OPTION_SIZE] = "SIZE",
@@ -262,7 +263,8 @@ static void print_row(const struct option_row *row)
 	if (row->name)
 		length += snprintf(left + length, sizeof(left) - (size_t)length, "--%s", row->name);
 	if (value)
-		snprintf(left + length, sizeof(left) - (size_t)length, " %s", value);
+		snprintf(left + length, sizeof(left) - (size_t)length,
+			row->kind == OPTION_OPTIONAL ? "[=%s]" : " %s", value);
 	printf("  %-24s  %s\n", left, row->help);
 }
 
@@ -305,6 +307,9 @@ static struct probe_error *set_option(const struct option_row *row, const char *
 	case OPTION_STRING:
 		*(const char **)row->target = value;
 		return NULL;
+	case OPTION_OPTIONAL:
+		*(const char **)row->target = value ? value : "";
+		return NULL;
 	case OPTION_STRINGS:
 		return add_string(row->target, value);
 	case OPTION_NUMBER:
@@ -330,7 +335,7 @@ static struct probe_error *apply(struct parser *parser, const struct option_row 
 {
 	struct probe_error *error;
 
-	if (value_name(row) && !attached) {
+	if (value_name(row) && !attached && row->kind != OPTION_OPTIONAL) {
 		if (parser->at == parser->argc)
 			return probe_error_new(PROBE_ERROR_USAGE,
 				"option '%s' needs a value: %s %s (see 'probectl %s --help')",

@@ -30,6 +30,7 @@ enum option_kind {
 	OPTION_COUNTER,	 /* unsigned int: one more each time */
 	OPTION_STRING,	 /* const char *: as it is; owned by argv */
 	OPTION_STRINGS,	 /* struct string_list: as they are; may be repeated */
+	OPTION_OPTIONAL, /* const char *: only with = in the same argument; else "" */
 	OPTION_NUMBER,	 /* uint64_t: decimal */
 	OPTION_DURATION, /* uint64_t: nanoseconds; "2", "1.5s", "500ms", "3m" */
 	OPTION_SIZE,	 /* uint64_t: bytes; "4096", "64k", "1M", "2G" */

@@ -28,6 +28,7 @@ struct probe_error *cmd_trace(int argc, char **argv, int *status_ret)
 		OPTIONS_TRACER(&options.tracer),
 		OPTION(0, "min", DURATION, "TIME", &options.tracer.min_ns,
 			"of tracer span: only what takes at least 5ms, 10us, 0.5s ..."),
+		OPTIONS_STACK(&options.tracer),
 		OPTIONS_TOP(&options.settings.top),
 		OPTIONS_MANGLED(&options.mangled),
 		OPTION('i', "interval", DURATION, "SECONDS", &options.settings.interval_ns,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include <stdlib.h>
+#include <string.h>
 
 #include "cli/trace/merge.h"
 #include "libprobe/base/array.h"
@@ -8,10 +9,16 @@
 
 enum { FULL_BYTES = 4 << 20 };
 
-/* The hit follows it, as a packed event, and of a span that of its begin. */
+/*
+ * The hit follows it, as a packed event, and of a span that of its begin; then the frames of its
+ * stack, which their session keeps.
+ */
 struct entry {
 	size_t target, probe, event_bytes;
 	size_t begin_probe, begin_bytes; /* 0: it is no span */
+	bool has_stack;
+	enum probe_stack_end stack_end;
+	size_t frame_count;
 	uint64_t duration_ns;
 	struct probe_value filter; /* a number */
 };
@@ -76,8 +83,9 @@ bool merge_add(struct merge *merge, size_t target, const struct probe_hit *hit)
 		hit->begin ? event_of(hit->begin) : (struct probe_event){0};
 	size_t begin_bytes = hit->begin ? event_packed_size(&begin) : 0;
 	size_t bytes = event_packed_size(&event);
-	struct entry *entry =
-		(void *)buffer_reserve(&merge->entries, sizeof(*entry) + bytes + begin_bytes);
+	size_t frames = hit->stack ? hit->stack->count : 0;
+	size_t all = sizeof(struct entry) + bytes + begin_bytes + frames * sizeof(void *);
+	struct entry *entry = (void *)buffer_reserve(&merge->entries, all);
 
 	if (!entry || !ARRAY_ROOM(merge->places, merge->count))
 		return false;
@@ -86,13 +94,19 @@ bool merge_add(struct merge *merge, size_t target, const struct probe_hit *hit)
 		.event_bytes = bytes,
 		.begin_probe = hit->begin ? hit->begin->probe : 0,
 		.begin_bytes = begin_bytes,
+		.has_stack = hit->stack != NULL,
+		.stack_end = hit->stack ? hit->stack->end : PROBE_STACK_WHOLE,
+		.frame_count = frames,
 		.duration_ns = hit->duration_ns,
 		.filter = hit->filter};
 	event_pack(&event, entry + 1);
 	if (hit->begin)
 		event_pack(&begin, (char *)(entry + 1) + bytes);
+	if (frames)
+		memcpy((char *)(entry + 1) + bytes + begin_bytes, hit->stack->frames,
+			frames * sizeof(void *));
 	merge->places[merge->count++] = (struct place){hit->time_ns, merge->entries.length};
-	merge->entries.length += sizeof(*entry) + bytes + begin_bytes;
+	merge->entries.length += all;
 	return true;
 }
 
@@ -123,7 +137,11 @@ void merge_drain(struct merge *merge,
 		struct probe_hit hit =
 			hit_of(event_unpack(entry + 1, entry->event_bytes), entry->probe);
 		struct probe_hit begin;
+		struct probe_stack stack = {.frames = (void *)(begin_at + entry->begin_bytes),
+			.count = entry->frame_count,
+			.end = entry->stack_end};
 
+		hit.stack = entry->has_stack ? &stack : NULL;
 		hit.filter = entry->filter;
 		hit.duration_ns = entry->duration_ns;
 		if (entry->begin_bytes) {

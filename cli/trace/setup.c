@@ -320,6 +320,15 @@ static bool asks_names(const struct trace_options *options)
 	return ret;
 }
 
+static bool has_stacks(const struct trace *trace)
+{
+	for (size_t i = 0; i < trace->tracer_count; i++) {
+		if (trace->tracers[i].options.stack != PROBE_STACK_NONE)
+			return true;
+	}
+	return false;
+}
+
 static struct probe_error *check_tracers(
 	const struct trace *trace, const struct trace_options *options)
 {
@@ -337,10 +346,9 @@ static struct probe_error *check_tracers(
 		return probe_error_new(PROBE_ERROR_USAGE,
 			"-i is the time between tables; it needs a tracer that makes them, such as "
 			"-c or -t latency");
-	if (options->mangled && !trace_has_output(trace, PROBE_TRACER_STACKS) &&
-		!asks_names(options))
+	if (options->mangled && !has_stacks(trace) && !asks_names(options))
 		return probe_error_new(PROBE_ERROR_USAGE,
-			"--no-demangle is for tracer stack and sym(): nothing else prints "
+			"--no-demangle is for tracer stack, --stack and sym(): nothing else prints "
 			"symbols");
 	if (options->ring_bytes && !has_records(trace))
 		return probe_error_new(PROBE_ERROR_USAGE,

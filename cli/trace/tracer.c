@@ -138,9 +138,16 @@ static struct probe_error *stacks_init(struct trace_tracer *tracer)
 	return probe_stacks_create(&tracer->stacks);
 }
 
+static bool prints_hits(const struct trace_tracer *tracer)
+{
+	return tracer->output == PROBE_TRACER_HITS || tracer->output == PROBE_TRACER_HITS_JSON ||
+	       tracer->output == PROBE_TRACER_FLIGHT;
+}
+
+/* `stack` is --stack, or NULL: of several tracers, those take it that print hits. */
 static struct probe_error *tracer_init(struct trace_tracer *tracer, const char *text,
-	const struct probe_session_options *base, size_t pattern_count, bool alone,
-	bool has_intervals)
+	const struct probe_session_options *base, const char *stack, size_t pattern_count,
+	bool alone, bool has_intervals)
 {
 	struct probe_error *error = probe_tracer_parse(text, &tracer->spec);
 
@@ -157,6 +164,8 @@ static struct probe_error *tracer_init(struct trace_tracer *tracer, const char *
 	error = probe_tracer_configure(tracer->spec, pattern_count, &tracer->options);
 	if (!error && tracer->output == PROBE_TRACER_STACKS)
 		error = stacks_init(tracer);
+	if (!error && stack && (alone || prints_hits(tracer)))
+		error = probe_tracer_take_stacks(tracer->spec, stack, &tracer->options);
 	/* Extremes of an interval are estimated from its buckets. */
 	if (!error && (has_intervals || tracer->output == PROBE_TRACER_PCP) &&
 		tracer->options.gather.extremes && tracer->options.kind == PROBE_SESSION_GATHER)
@@ -193,7 +202,7 @@ static struct probe_error *check_parts(const struct tracer_options *options, con
 
 static struct probe_error *part_init(struct trace_tracer *tracer,
 	const struct probe_tracer_part *part, const struct probe_session_options *common,
-	bool has_intervals)
+	const char *stack, bool has_intervals)
 {
 	struct probe_session_options its = *common;
 
@@ -201,7 +210,8 @@ static struct probe_error *part_init(struct trace_tracer *tracer,
 	its.gather.key_count = 1;
 	its.gather.match = part->match;
 	tracer->part = *part;
-	return tracer_init(tracer, part->tracer, &its, part->probe_count, false, has_intervals);
+	return tracer_init(
+		tracer, part->tracer, &its, stack, part->probe_count, false, has_intervals);
 }
 
 /* One -t, which may name several tracers: adds their number to *count. */
@@ -214,12 +224,26 @@ static struct probe_error *tracers_add(struct trace_tracer *tracers, size_t *cou
 	struct probe_error *error = NULL;
 
 	if (!parts_of(text))
-		return tracer_init(
-			&tracers[(*count)++], text, common, pattern_count, alone, has_intervals);
+		return tracer_init(&tracers[(*count)++], text, common, options->stack,
+			pattern_count, alone, has_intervals);
 	error = check_parts(options, text);
 	for (size_t i = 0; !error && probe_tracer_part(text, i, &part); i++)
-		error = part_init(&tracers[(*count)++], &part, common, has_intervals);
+		error = part_init(
+			&tracers[(*count)++], &part, common, options->stack, has_intervals);
 	return error;
+}
+
+static struct probe_error *check_stacks(
+	const char *stack, const struct trace_tracer *tracers, size_t count)
+{
+	bool any = !stack;
+
+	for (size_t i = 0; i < count; i++)
+		any |= prints_hits(&tracers[i]);
+	return any ? NULL
+		   : probe_error_new(PROBE_ERROR_USAGE,
+			     "--stack: none of the tracers prints hits; -t stack counts them by "
+			     "their stacks");
 }
 
 struct probe_error *tracers_init(struct tracer_options *options,
@@ -247,7 +271,7 @@ struct probe_error *tracers_init(struct tracer_options *options,
 	for (size_t i = 0; i < typed && !error; i++)
 		error = tracers_add(*ret, count_ret, options, tracer_text(options, i), &common,
 			pattern_count, room == 1, has_intervals);
-	return error;
+	return error ? error : check_stacks(options->stack, *ret, *count_ret);
 }
 
 struct probe_error *tracers_set_requests(

@@ -23,6 +23,7 @@ struct tracer_options {
 	struct string_list tracers; /* -t */
 	struct string_list keys;    /* -k */
 	const char *filter, *pairs, *match;
+	const char *stack; /* --stack: how; NULL: not given */
 	uint64_t every, rate, keys_max;
 	uint64_t min_ns;	       /* --min */
 	char *match_begin, *match_end; /* the parts of `match`, once tracers_init() has returned */
@@ -37,6 +38,10 @@ enum { TRACER_TOP = 20 }; /* rows of a table, unless --top says otherwise */
 		"use only hits for which EXPR is true: 'arg0 > 100 && cpu != 3'"),                 \
 	OPTION(0, "every", NUMBER, "N", &(options)->every, "use only one hit in N, on each CPU"),  \
 	OPTION(0, "rate", NUMBER, "N", &(options)->rate, "use at most N hits per second, of all probes of a process together")
+
+#define OPTIONS_STACK(options)                                                                     \
+	OPTION(0, "stack", OPTIONAL, "frames|bytes=N", &(options)->stack,                          \
+		"take the call stack of each hit; of a span, that of its end")
 
 #define OPTIONS_TRACER(options)                                                                    \
 	OPTION('t', "tracer", STRINGS, "TRACER[,ARG]", &(options)->tracers,                        \

@@ -158,6 +158,10 @@ _probectl()
 
 	# --format=csv: bash takes what is behind the = for the word.
 	case $COMP_WORDBREAKS,$cur in
+	*=*,--stack=*)
+		_probectl_answer "${cur#*=}" < <(printf '%s\n' frames bytes=)
+		return
+		;;
 	*=*,--*=*)
 		prev=${cur%%=*}
 		cur=${cur#*=}

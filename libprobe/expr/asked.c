@@ -35,14 +35,14 @@ static struct probe_error *check_options(const struct probe_session_options *o)
 	if (o->until_full && (!o->switched || o->overwrite))
 		return usage("only a session with a switch, whose rings are not overwritten, can "
 			     "end when a ring is full");
-	if ((o->stack == PROBE_STACK_COPY && o->kind != PROBE_SESSION_RECORD) ||
-		(o->stack == PROBE_STACK_FRAMES && o->kind != PROBE_SESSION_GATHER))
-		return usage("copies of stacks need a session that records, return addresses one "
+	if (o->stack != PROBE_STACK_NONE && o->kind != PROBE_SESSION_RECORD &&
+		!(o->stack == PROBE_STACK_FRAMES && o->kind == PROBE_SESSION_GATHER))
+		return usage("stacks need a session that records, or, of return addresses, one "
 			     "that gathers");
-	if (o->spans && (o->kind != PROBE_SESSION_RECORD || o->overwrite || o->switched ||
-				o->stack != PROBE_STACK_NONE || o->filter_value))
-		return usage("spans are records without a stack, a switch, or the value of a "
-			     "filter, in rings that are not overwritten");
+	if (o->spans &&
+		(o->kind != PROBE_SESSION_RECORD || o->overwrite || o->switched || o->filter_value))
+		return usage("spans are records without a switch or the value of a filter, in "
+			     "rings that are not overwritten");
 	if (o->spans && !pairs)
 		return usage("spans are pairs: say which probes begin and which end");
 	if (pairs && (o->spans || o->kind == PROBE_SESSION_GATHER) &&
@@ -53,7 +53,7 @@ static struct probe_error *check_options(const struct probe_session_options *o)
 	if (g->key_count > PROBE_KEYS_MAX)
 		return probe_error_new(
 			PROBE_ERROR_USAGE, "a key has at most %d parts", PROBE_KEYS_MAX);
-	if (o->stack == PROBE_STACK_FRAMES && (pairs || g->key_count))
+	if (o->stack != PROBE_STACK_NONE && (pairs || g->key_count))
 		return usage("hits are counted by stack: there can be no other key, and no "
 			     "pairs");
 	if (pairs && g->value)
@@ -175,7 +175,7 @@ struct probe_error *asked_init(struct asked *asked, const struct probe_session_o
 		error = parse_match(asked, &options->gather);
 	if (!error)
 		error = check_symbols(asked);
-	if (!error && options->stack == PROBE_STACK_FRAMES)
+	if (!error && options->stack != PROBE_STACK_NONE && options->kind == PROBE_SESSION_GATHER)
 		ask_for_stacks(asked);
 	if (!error)
 		error = ask_begins(asked);

@@ -177,6 +177,7 @@ void record_layout_site_init(struct record_layout_site *site, const struct arch 
 	site->count = arch->parse_args(args, site->specs);
 	site->kept = NULL;
 	site->kept_count = 0;
+	site->stack = PROBE_STACK_NONE;
 	site->pc = 0;
 	site->return_offset = -1;
 }
@@ -234,7 +235,7 @@ int record_layout_capture_word(
 }
 
 /* The registers, followed by the stack. They come first, so there is room for them. */
-static void add_stack(struct record_layout *l, const struct arch *arch, size_t bytes)
+static void add_copy(struct record_layout *l, const struct arch *arch, size_t bytes)
 {
 	for (size_t i = 0; i < arch->unwind_count; i++)
 		l->captures[l->capture_count++] =
@@ -251,6 +252,16 @@ static void add_stack(struct record_layout *l, const struct arch *arch, size_t b
 		(uint8_t)(1 + record_layout_capture_stack(l, arch, ARCH_STACK_BYTES, bytes & ~7u));
 }
 
+/* The function's own return address, where it has no frame, and the others. They come first, too.
+ */
+static void add_frames(struct record_layout *l, const struct record_layout_site *site)
+{
+	if (site->return_offset >= 0)
+		record_layout_capture_word(l, site->arch, site->return_offset);
+	l->stack = (uint8_t)(1 + record_layout_capture_stack(
+					 l, site->arch, ARCH_STACK_FRAMES, 8 * ARCH_FRAMES_MAX));
+}
+
 void record_layout_record_all(struct record_layout *layout, const struct arch *arch)
 {
 	layout->recorded = layout->capture_count;
@@ -263,8 +274,10 @@ void record_layout_init(struct record_layout *layout, const struct record_layout
 	const struct probe_session_options *options)
 {
 	*layout = (struct record_layout){0};
-	if (options->stack == PROBE_STACK_COPY)
-		add_stack(layout, site->arch, options->stack_bytes);
+	if (site->stack == PROBE_STACK_COPY)
+		add_copy(layout, site->arch, options->stack_bytes);
+	else if (site->stack == PROBE_STACK_FRAMES)
+		add_frames(layout, site);
 	for (size_t i = 0; !wanted && i < site->count; i++)
 		add_arg(layout, site, &(struct capture){.arg = (unsigned char)i}, options);
 	for (size_t i = 0; i < wanted_count && layout->arg_count < ARCH_ARGS_MAX; i++)

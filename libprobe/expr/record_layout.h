@@ -28,14 +28,15 @@ struct record_layout {
 	uint8_t capture_count;
 	uint8_t recorded; /* captures; further ones are for expressions */
 	bool checked;	  /* records contain the word that says which captures could be read */
-	uint8_t stack;	  /* 1 + index of the capture that copies the stack; 0: none */
+	uint8_t stack;	  /* 1 + index of the capture that takes the stack; 0: none */
 };
 
-/* A copy of the stack in a record. */
+/* What a record has of the stack: a copy, or return addresses. */
 struct record_layout_stack {
-	const uint64_t *registers; /* those in arch->unwind_registers */
-	const uint8_t *bytes;	   /* from the stack pointer on */
+	const uint64_t *registers; /* those in arch->unwind_registers; NULL: return addresses */
+	const uint8_t *bytes;	   /* from the stack pointer on; or the addresses, u64 each */
 	size_t length;
+	uint64_t caller; /* that of the site's function, where it is not among them; else 0 */
 };
 
 /* What the begins of a session keep for expressions of their ends; the same at all sites. */
@@ -55,7 +56,8 @@ struct record_layout_site {
 	/* Of the end of a pair: what its begin has kept. Borrowed from the session. */
 	const struct record_layout_kept *kept;
 	uint8_t kept_count;
-	/* For keys that are stacks: */
+	enum probe_stack_kind stack; /* what records of the site have of the stack */
+	/* For keys that are stacks, and PROBE_STACK_FRAMES: */
 	uint64_t pc;	       /* in the target */
 	int32_t return_offset; /* distance of the return address from the stack pointer, or -1 */
 };
@@ -90,7 +92,8 @@ int record_layout_capture_begun(struct record_layout *layout, const struct recor
 const struct record_layout_kept *record_layout_find_kept(const struct record_layout_kept *kept,
 	uint8_t count, const struct capture *what, uint16_t bytes);
 
-/* Captures `bytes` bytes of the stack, for a key. Returns its index, or -1 if impossible. */
+/* Captures `bytes` bytes of the stack, or of return addresses. Returns its index, or -1 if
+ * impossible. */
 int record_layout_capture_stack(struct record_layout *layout, const struct arch *arch,
 	enum arch_capture_stack kind, uint16_t bytes);
 

@@ -105,13 +105,17 @@ bool record_layout_read_stack(
 {
 	const uint8_t *words = record + sizeof(struct ring_record);
 	size_t at = sizeof(struct ring_record) + 8 * (layout->recorded + layout->checked);
+	size_t before = layout->stack - 1u; /* captures that come with it */
 
 	if (!layout->stack)
 		return false;
 	/* It comes first among the variable captures. */
-	*ret = (struct record_layout_stack){.registers = (const uint64_t *)(const void *)words,
-		.bytes = record + at,
-		.length = (uint32_t)word_at(words + 8 * (layout->stack - 1))};
+	*ret = (struct record_layout_stack){
+		.bytes = record + at, .length = (uint32_t)word_at(words + 8 * before)};
+	if (layout->captures[before].stack == ARCH_STACK_BYTES)
+		ret->registers = (const uint64_t *)(const void *)words;
+	else if (before)
+		ret->caller = word_at(words);
 	return true;
 }
 

@@ -6,6 +6,7 @@
  *	 "pc":"0x...","args":[...]}
  *	a span: the same of its end, with "duration":NS,"begin":{"ts":N,"pid":N,"tid":N,
  *	 "provider":"...","name":"...","pc":"0x...","args":[...]}
+ *	with its stack: either of them, with "stack":"whole","frames":[...] (json_stacks.c)
  *	{"lost":N,"provider":"...","name":"..."}
  *	{"inconsistent":true,"pid":N,"provider":"...","name":"...","path":"...","pc":"0x...",
  *	 "good_ts":N,"bad_ts":N,"ts":N,"bytes":"...","left":false}
@@ -118,6 +119,8 @@ void json_hit(struct buffer *out, const struct probe_hit *hit,
 	const struct probe_session_probe *probe, const char *comm)
 {
 	json_open_hit(out, hit, probe, comm, false);
+	if (hit->stack)
+		json_stack_fields(out, ",\"stack\":", hit->stack);
 	buffer_json_end(out);
 }
 
@@ -132,6 +135,8 @@ static void json_span(struct format_context *context, const struct probe_hit *hi
 	buffer_string(out, ",\"begin\":");
 	json_open_hit(out, hit->begin, begin, NULL, true);
 	buffer_char(out, '}');
+	if (hit->stack)
+		json_stack_fields(out, ",\"stack\":", hit->stack);
 	buffer_json_end(out);
 }
 

@@ -47,8 +47,7 @@ static void json_frame(struct buffer *out, const struct probe_frame *frame)
 	buffer_char(out, '}');
 }
 
-static void json_row(
-	struct buffer *out, const struct probe_stacks_row *row, const struct probe_view *view)
+void json_stack_fields(struct buffer *out, const char *key, const struct probe_stack *stack)
 {
 	static const char *const ends[] = {
 		[PROBE_STACK_WHOLE] = "whole",
@@ -56,18 +55,24 @@ static void json_row(
 		[PROBE_STACK_LOST] = "unknown",
 	};
 
+	json_string_field(out, key, ends[stack->end]);
+	buffer_string(out, ",\"frames\":[");
+	for (size_t i = 0; i < stack->count; i++) {
+		if (i)
+			buffer_char(out, ',');
+		json_frame(out, stack->frames[i]);
+	}
+	buffer_char(out, ']');
+}
+
+static void json_row(
+	struct buffer *out, const struct probe_stacks_row *row, const struct probe_view *view)
+{
 	json_string_field(out, "{\"provider\":", row->provider);
 	json_string_field(out, ",\"name\":", row->name);
 	json_unsigned_field(out, ",\"count\":", row->count);
 	text_or_null(out, ",\"comm\":", row->comm);
-	json_string_field(out, ",\"end\":", ends[row->stack.end]);
-	buffer_string(out, ",\"frames\":[");
-	for (size_t i = 0; i < row->stack.count; i++) {
-		if (i)
-			buffer_char(out, ',');
-		json_frame(out, row->stack.frames[i]);
-	}
-	buffer_char(out, ']');
+	json_stack_fields(out, ",\"end\":", &row->stack);
 	if (view->title)
 		json_string_field(out, ",\"tracer\":", view->title);
 	if (view->is_interval) {

@@ -112,14 +112,13 @@ static void put_text(struct buffer *out, const char *text)
 	}
 }
 
-void stacks_label(struct buffer *out, const struct probe_stacks_row *row, size_t depth)
+/* NULL: what is not known of a stack that ends like this. */
+static void put_label(struct buffer *out, const struct probe_frame *frame, enum probe_stack_end end)
 {
-	const struct probe_frame *frame = frame_at(row, depth);
 	const char *slash;
 
 	if (!frame) {
-		buffer_string(
-			out, row->stack.end == PROBE_STACK_TRUNCATED ? "[truncated]" : "[unknown]");
+		buffer_string(out, end == PROBE_STACK_TRUNCATED ? "[truncated]" : "[unknown]");
 	} else if (frame->symbol) {
 		put_text(out, frame->symbol);
 	} else if (frame->module) {
@@ -137,6 +136,20 @@ void stacks_label(struct buffer *out, const struct probe_stacks_row *row, size_t
 		buffer_char(out, ':');
 		buffer_unsigned(out, (uint64_t)frame->line);
 		buffer_char(out, ')');
+	}
+}
+
+void stacks_label(struct buffer *out, const struct probe_stacks_row *row, size_t depth)
+{
+	put_label(out, frame_at(row, depth), row->stack.end);
+}
+
+void text_hit_stack(struct buffer *out, const struct probe_stack *stack)
+{
+	for (size_t i = 0; i < stack->count + (stack->end != PROBE_STACK_WHOLE); i++) {
+		buffer_char(out, '\t');
+		put_label(out, i < stack->count ? stack->frames[i] : NULL, stack->end);
+		buffer_char(out, '\n');
 	}
 }
 

@@ -20,6 +20,11 @@ int stacks_compare(const struct probe_stacks_row *a, const struct probe_stacks_r
 /* A frame's name: its function, else module+0xSTART, else the address. No ';', no control bytes.
  */
 void stacks_label(struct buffer *out, const struct probe_stacks_row *row, size_t depth);
+/* The stack of one hit: a line for each frame, indented, the innermost first. */
+void text_hit_stack(struct buffer *out, const struct probe_stack *stack);
+/* The same as fields of an object: how it ends, by this key with all its punctuation, and frames.
+ */
+void json_stack_fields(struct buffer *out, const char *key, const struct probe_stack *stack);
 
 void text_stacks(struct format_context *context, const struct probe_stacks_row *rows, size_t count,
 	const struct probe_view *view);

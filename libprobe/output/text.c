@@ -10,6 +10,8 @@
  *
  *	... postgres  12.3ms    postgresql:query__start..query__done "select 1" -> "select 1"
  *
+ * Either may be followed by its call stack, a line for each frame.
+ *
  * Integers are decimal by their sign, but an unsigned one from 2^32 upwards,
  * which an address nearly always is and a number of things hardly ever, is in
  * hexadecimal. Strings are in double quotes with C escapes, followed by "..."
@@ -193,6 +195,13 @@ static void text_args(
 	}
 }
 
+static void end_line(struct buffer *out, const struct probe_hit *hit)
+{
+	buffer_char(out, '\n');
+	if (hit->stack)
+		text_hit_stack(out, hit->stack);
+}
+
 static void text_hit(struct format_context *context, const struct probe_hit *hit,
 	const struct probe_session_probe *probe, const char *comm)
 {
@@ -205,7 +214,7 @@ static void text_hit(struct format_context *context, const struct probe_hit *hit
 	if (hit->arg_count)
 		column_end(out, before, PROBE_WIDTH);
 	text_args(out, hit, probe);
-	buffer_char(out, '\n');
+	end_line(out, hit);
 }
 
 static void text_pair(struct buffer *out, const struct probe_session_probe *begin,
@@ -238,7 +247,7 @@ static void text_span(struct format_context *context, const struct probe_hit *hi
 	if (hit->arg_count)
 		buffer_string(out, hit->begin->arg_count ? " -> " : "-> ");
 	text_args(out, hit, end);
-	buffer_char(out, '\n');
+	end_line(out, hit);
 }
 
 static void text_lost(

@@ -20,7 +20,9 @@ void session_stack_refresh(struct probe_session *session)
 
 int32_t session_stack_return_offset(const struct probe_session *session, uint64_t pc)
 {
-	return session->asked.stack ? unwinder_return_offset(session->unwinder, pc) : -1;
+	return session->options.stack == PROBE_STACK_FRAMES
+		       ? unwinder_return_offset(session->unwinder, pc)
+		       : -1;
 }
 
 const struct probe_stack *session_stack_read(struct probe_session *session,
@@ -28,6 +30,7 @@ const struct probe_stack *session_stack_read(struct probe_session *session,
 {
 	struct unwinder_thread thread = {.pc = site->pc};
 	struct record_layout_stack stack;
+	struct probe_error *error;
 
 	if (!session->unwinder ||
 		!record_layout_read_stack(&site->layout, (const uint8_t *)record, &stack))
@@ -35,8 +38,11 @@ const struct probe_stack *session_stack_read(struct probe_session *session,
 	thread.registers = stack.registers;
 	thread.bytes = stack.bytes;
 	thread.length = stack.length;
+	error = stack.registers ? unwinder_copy(session->unwinder, &thread, &session->stack)
+				: unwinder_frames(session->unwinder, site->pc, stack.caller,
+					  stack.bytes, stack.length / 8, &session->stack);
 	/* Without memory there are fewer frames, and the stack says so. */
-	probe_error_free(unwinder_copy(session->unwinder, &thread, &session->stack));
+	probe_error_free(error);
 	return &session->stack;
 }
 

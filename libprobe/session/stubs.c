@@ -112,6 +112,9 @@ static struct probe_error *prepare_site(struct probe_session *s, const struct ar
 	record_layout_site_init(&args, arch, probe->module, selected->note->args);
 	args.kept = s->asked.kept;
 	args.kept_count = s->asked.kept_count;
+	/* A span has the stack of its end. */
+	args.stack = s->options.spans && part->part.role == PAIR_BEGIN ? PROBE_STACK_NONE
+								       : s->options.stack;
 	args.pc = selected->pc;
 	args.return_offset = session_stack_return_offset(s, selected->pc);
 	if (s->options.kind == PROBE_SESSION_RECORD)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * stack: hits by call stack. Stacks are copied into records, and the controller unwinds them;
- * with `frames`, stubs follow the frame pointers and count by return addresses.
+ * with `frames`, stubs follow the frame pointers and count by return addresses. Other tracers
+ * whose hits are handed over may have the stack of each of them.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -15,7 +16,11 @@ enum {
 	RING_BYTES = 16 << 20 /* a record is about a hundred times as long as others */
 };
 
-static struct probe_error *parse_bytes(const char *text, size_t length, uint16_t *ret)
+static const char bytes_prefix[] = "bytes=";
+
+/* `option` is what stands before it on the command line. */
+static struct probe_error *parse_bytes(
+	const char *option, const char *text, size_t length, uint16_t *ret)
 {
 	char *end;
 	unsigned long bytes;
@@ -25,7 +30,7 @@ static struct probe_error *parse_bytes(const char *text, size_t length, uint16_t
 	if (*text < '0' || *text > '9' || end != text + length || errno || bytes < BYTES_MIN ||
 		bytes > ARCH_STACK_MAX)
 		return probe_error_new(PROBE_ERROR_USAGE,
-			"-t stack,bytes=%.*s: between %d and %d bytes of each stack can be copied",
+			"%sbytes=%.*s: between %d and %d bytes of each stack can be copied", option,
 			(int)length, text, BYTES_MIN, ARCH_STACK_MAX);
 	*ret = (uint16_t)bytes;
 	return NULL;
@@ -39,8 +44,7 @@ static bool is_word(const char *text, size_t length, const char *word)
 static struct probe_error *parse_word(
 	const char *text, size_t length, struct tracer_stack_options *ret)
 {
-	static const char bytes[] = "bytes=";
-	size_t prefix = sizeof(bytes) - 1;
+	size_t prefix = sizeof(bytes_prefix) - 1;
 
 	if (is_word(text, length, "frames"))
 		ret->frames = true;
@@ -48,8 +52,8 @@ static struct probe_error *parse_word(
 		ret->folded = true;
 	else if (is_word(text, length, "flamegraph"))
 		ret->flamegraph = true;
-	else if (length >= prefix && !memcmp(text, bytes, prefix))
-		return parse_bytes(text + prefix, length - prefix, &ret->bytes);
+	else if (length >= prefix && !memcmp(text, bytes_prefix, prefix))
+		return parse_bytes("-t stack,", text + prefix, length - prefix, &ret->bytes);
 	else
 		return probe_error_new(PROBE_ERROR_USAGE,
 			"tracer 'stack' has no option '%.*s'; it has frames, bytes=N, folded and "
@@ -78,6 +82,17 @@ struct probe_error *tracer_stack_parse(const char *operand, struct tracer_stack_
 	return error;
 }
 
+static void take_stacks(
+	const struct tracer_stack_options *its, struct probe_session_options *options)
+{
+	options->stack = its->frames ? PROBE_STACK_FRAMES : PROBE_STACK_COPY;
+	options->stack_bytes = its->bytes;
+	if (!its->frames && !options->ring_bytes) {
+		options->ring_bytes = RING_BYTES;
+		options->may_shrink = true;
+	}
+}
+
 struct probe_error *tracer_stack_configure(
 	const char *operand, struct probe_session_options *options)
 {
@@ -87,11 +102,47 @@ struct probe_error *tracer_stack_configure(
 	if (error)
 		return error;
 	options->kind = its.frames ? PROBE_SESSION_GATHER : PROBE_SESSION_RECORD;
-	options->stack = its.frames ? PROBE_STACK_FRAMES : PROBE_STACK_COPY;
-	options->stack_bytes = its.bytes;
-	if (!its.frames && !options->ring_bytes) {
-		options->ring_bytes = RING_BYTES;
-		options->may_shrink = true;
-	}
+	take_stacks(&its, options);
 	return NULL;
+}
+
+/* One word: no stack is both. */
+static struct probe_error *parse_how(const char *how, struct tracer_stack_options *ret)
+{
+	size_t prefix = sizeof(bytes_prefix) - 1;
+
+	*ret = (struct tracer_stack_options){.frames = !strcmp(how, "frames")};
+	if (!*how || ret->frames)
+		return NULL;
+	if (!strncmp(how, bytes_prefix, prefix))
+		return parse_bytes("--stack=", how + prefix, strlen(how) - prefix, &ret->bytes);
+	return probe_error_new(PROBE_ERROR_USAGE,
+		"--stack=%s: use --stack, --stack=frames or --stack=bytes=N", how);
+}
+
+struct probe_error *probe_tracer_take_stacks(const struct probe_tracer_spec *spec, const char *how,
+	struct probe_session_options *options)
+{
+	enum probe_tracer_output output = probe_tracer_output(spec);
+	struct tracer_stack_options its;
+	struct probe_error *error;
+
+	if (output == PROBE_TRACER_LOADED)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"--stack: tracer %s gets no stacks; -t print and -t json show those of "
+			"hits",
+			spec->name);
+	if (output == PROBE_TRACER_STACKS)
+		return probe_error_new(
+			PROBE_ERROR_USAGE, "--stack: tracer 'stack' takes stacks by itself");
+	if (output != PROBE_TRACER_HITS && output != PROBE_TRACER_HITS_JSON &&
+		output != PROBE_TRACER_FLIGHT)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"--stack: tracer '%s' prints no hits; -t %s", spec->name,
+			spec->kind->has_pairs ? "span prints each pair with the stack of its end"
+					      : "stack counts hits by their stacks");
+	error = parse_how(how, &its);
+	if (!error)
+		take_stacks(&its, options);
+	return error;
 }

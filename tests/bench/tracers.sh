@@ -33,6 +33,10 @@ if [ -x "$PROBECTL" ]; then
 	pair "latency, matched by arg1" tracer_ns pair -t latency --match arg1
 	pair "ring (flight recorder), 3 integers" tracer_ns nop -t ring
 	pair "stack by frame pointers" tracer_ns nop -t stack,frames
+	pair "ring, each hit's return addresses" tracer_ns nop -t ring --stack=frames
+	pair "ring, each hit's stack, copied" tracer_ns nop -t ring --stack
+	pair "spans that --min rejects" tracer_ns pair -t span --min 1s
+	pair "the same with --stack" tracer_ns pair -t span --min 1s --stack
 	pair "two sessions on one probe: count and hist" tracer_ns nop -t count -t hist,arg1
 else
 	missing "probectl" "$PROBECTL is not built"

@@ -46,7 +46,7 @@ while IFS= read -r line; do
 	command=${line#probectl } command=${command%% *}
 	[ -x "$BUILD/probectl" ] && help=$("$BUILD/probectl" help "$command" 2>/dev/null) || continue
 	for word in ${line%% -- *}; do
-		[[ $word =~ ^(--[a-z-]+) ]] && ! grep -qE -- " ${BASH_REMATCH[1]}( |\$)" <<<"$help" &&
+		[[ $word =~ ^(--[a-z-]+) ]] && ! grep -qE -- " ${BASH_REMATCH[1]}( |\[|\$)" <<<"$help" &&
 			missing "probectl $command" "${BASH_REMATCH[1]}: $line"
 	done
 done < <(set -f && sources '*.md' '*.[1-8]' | xargs cat | grep -oE 'probectl [a-z]+ [^`|]*' | sort -u)

@@ -333,12 +333,8 @@ void emit_prepare_capture(struct emit *e, const struct stub_plan *p, int i)
 	bool checked = x86_64_capture_checked(c), variable = capture_is_variable(c);
 	int bad, done;
 
-	if (c->begun || (!checked && !variable))
+	if (c->begun || c->stack || (!checked && !variable))
 		return;
-	if (c->stack) {
-		emit_prepare_stack(e, p, i);
-		return;
-	}
 	if (c->arg.kind == ARCH_ARG_FP_REGISTER) {
 		emit_prepare_vector(e, p, i);
 		return;

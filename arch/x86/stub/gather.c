@@ -237,6 +237,7 @@ void emit_gather(struct emit *e, struct stub_plan *p)
 	const struct arch_gather *g = &p->stub->gather;
 	const struct sequence *q;
 
+	emit_prepare_stacks(e, p);
 	if (g->value) {
 		emit_expr(e, p, &p->frame, g->value, p->lost);
 		emit_mem(e, true, OP_MOV_STORE, RAX, temp_at(p->value_temp));

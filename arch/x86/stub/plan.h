@@ -185,8 +185,11 @@ bool capture_is_possible(const struct arch_capture *capture);
 
 /* Stores a pair: a pointer, and the word in %rax. */
 void emit_store_pair(struct emit *e, int temp, int pointer);
-/* Before a sequence: prepares capture `i`, of the stack (stack.c). */
-void emit_prepare_stack(struct emit *e, const struct stub_plan *plan, int i);
+/*
+ * Before a sequence: prepares the captures of the stack (stack.c), once it is known that the hit
+ * leaves something. Changes all registers.
+ */
+void emit_prepare_stacks(struct emit *e, const struct stub_plan *plan);
 /* The temporaries of such a capture, besides its pair. */
 int stack_temps(const struct arch_capture *capture);
 /* Before a sequence: prepares capture `i`, unless it is simply read later. */

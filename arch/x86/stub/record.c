@@ -207,6 +207,7 @@ void emit_record(struct emit *e, struct stub_plan *p)
 
 	if (stub_has_spans(s))
 		emit_end(e, p);
+	emit_prepare_stacks(e, p);
 	if (!s->thread.has_rseq) {
 		emit_jump_label(e, -1, p->slow);
 		return;

@@ -114,10 +114,12 @@ static void emit_frames(struct emit *e, const struct stub_plan *p, int i)
 	emit_store_pair(e, p->temp[i], R8);
 }
 
-void emit_prepare_stack(struct emit *e, const struct stub_plan *p, int i)
+void emit_prepare_stacks(struct emit *e, const struct stub_plan *p)
 {
-	if (p->stub->captures[i].stack == ARCH_STACK_BYTES)
-		emit_bytes_of_stack(e, p, i);
-	else
-		emit_frames(e, p, i);
+	for (int i = 0; i < p->stub->capture_count; i++) {
+		if (p->stub->captures[i].stack == ARCH_STACK_BYTES)
+			emit_bytes_of_stack(e, p, i);
+		else if (p->stub->captures[i].stack == ARCH_STACK_FRAMES)
+			emit_frames(e, p, i);
+	}
 }

@@ -178,6 +178,12 @@ static bool may_be_begun(const struct arch_stub *s, int capture)
 	return stub_keeps_begins(s) && s->kind != ARCH_STUB_BEGIN && capture >= s->recorded;
 }
 
+/* Only these actions prepare what they take of the stack. */
+static bool may_take_stack(const struct arch_stub *s)
+{
+	return s->kind == ARCH_STUB_RECORD || s->kind == ARCH_STUB_GATHER;
+}
+
 /* Pairs come first, then values read through pointers, and copies of registers. */
 static bool plan_captures(struct stub_plan *p)
 {
@@ -186,7 +192,8 @@ static bool plan_captures(struct stub_plan *p)
 	for (int i = 0; i < s->capture_count; i++) {
 		const struct arch_capture *c = &s->captures[i];
 
-		if (!capture_is_possible(c) || (c->begun && !may_be_begun(s, i)))
+		if (!capture_is_possible(c) || (c->begun && !may_be_begun(s, i)) ||
+			(c->stack && !may_take_stack(s)))
 			return false;
 		p->checked |= x86_64_capture_checked(c);
 		p->records_mask |= i < s->recorded && x86_64_capture_checked(c);

@@ -77,7 +77,7 @@ struct probe_hit {
 	uint64_t pc;  /* run-time address of the site */
 	const struct probe_value *args;
 	size_t arg_count;
-	const struct probe_stack *stack; /* with PROBE_STACK_COPY; else NULL */
+	const struct probe_stack *stack; /* with options->stack; else NULL */
 	/* With options->filter_value: the value of the filter; else PROBE_VALUE_NULL. */
 	struct probe_value filter;
 	/*

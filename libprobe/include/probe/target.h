@@ -398,9 +398,10 @@ enum probe_stack_kind {
 	 */
 	PROBE_STACK_COPY,
 	/*
-	 * For PROBE_SESSION_GATHER without keys: hits are counted by the return addresses that
-	 * frame pointers lead to (probe_session_stack()). The program and its libraries must
-	 * be compiled with -fno-omit-frame-pointer.
+	 * The return addresses that frame pointers lead to: of PROBE_SESSION_RECORD, in each
+	 * record; of PROBE_SESSION_GATHER without keys, hits are counted by them
+	 * (probe_session_stack()). The program and its libraries must be compiled with
+	 * -fno-omit-frame-pointer.
 	 */
 	PROBE_STACK_FRAMES
 };
@@ -419,7 +420,7 @@ struct probe_session_options {
 	/*
 	 * With PROBE_SESSION_RECORD and pairs (gather.pairing): hits are spans. What a begin has
 	 * captured waits in the process for its end, whose hit has it (struct probe_hit). A span
-	 * that takes less than span_min_ns leaves no record.
+	 * that takes less than span_min_ns leaves no record. Its stack is that of the end.
 	 */
 	bool spans;
 	uint64_t span_min_ns;

@@ -193,6 +193,15 @@ PROBE_MUST_CHECK struct probe_error *probe_tracer_configure(const struct probe_t
 	size_t pattern_count, struct probe_session_options *options);
 
 /*
+ * Sets the options of a session so that each of its hits has its call stack (struct probe_hit).
+ * `how`, as users type it: "" or "bytes=N" copies it (PROBE_STACK_COPY), "frames" follows the frame
+ * pointers. Call it after probe_tracer_configure(). Errors: PROBE_ERROR_USAGE (something else; the
+ * tracer hands over no hits, or cannot take stacks).
+ */
+PROBE_MUST_CHECK struct probe_error *probe_tracer_take_stacks(const struct probe_tracer_spec *spec,
+	const char *how, struct probe_session_options *options);
+
+/*
  * Returns how the rows of the tracer are shown. The caller sets key_names, top, all, and the
  * times of the table.
  */

@@ -56,6 +56,8 @@ for command in $(offers 'probectl help '); do
 done
 expect 'probectl export --js' ''
 expect 'probectl export --format=c' 'csv'
+expect 'probectl trace --stack=f' 'frames'
+holds 'probectl trace --sta' '--stack'
 expect 'probectl record --full lo' 'loop'
 holds 'probectl read -t ' 'hist'
 expect 'probectl list docs/compl' 'docs/completion'

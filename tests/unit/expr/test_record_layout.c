@@ -361,6 +361,59 @@ static void test_stated_lengths(void **state)
 	assert_int_equal(record_layout_of("8@%rdi 16@(%rdi)", wanted, 1, &plain).capture_count, 0);
 }
 
+/* ---- Stacks ----------------------------------------------------------------------------- */
+
+/* A record of a site with one argument, and `words` before it. */
+static struct record_layout_stack stack_of(enum probe_stack_kind kind, int32_t return_offset,
+	const uint64_t *words, size_t count, const char *bytes, size_t size)
+{
+	static struct record_layout layout;
+	static const struct probe_session_options copies = {.stack_bytes = 512};
+	struct record_layout_site site;
+	struct module module = {0};
+	struct probe_value values[ARCH_ARGS_MAX];
+	struct record_layout_stack stack;
+	static uint8_t record[1024];
+
+	record_layout_site_init(&site, arch_of_machine(EM_X86_64), &module, "8@%rdi");
+	site.stack = kind;
+	site.return_offset = return_offset;
+	record_layout_init(&layout, &site, NULL, 0, &copies);
+	assert_int_equal(layout.arg_count, 1);
+	assert_int_equal(layout.recorded, count);
+	memset(record, 0, sizeof(record));
+	memcpy(record + RECORD, words, 8 * count);
+	memcpy(record + RECORD + 8 * count, bytes, size);
+	assert_int_equal(record_layout_read(&layout, record, RECORD + 8 * count + size, values),
+		RECORD + 8 * count + size);
+	assert_int_equal(values[0].u, words[count - 1]);
+	if (!record_layout_read_stack(&layout, record, &stack))
+		return (struct record_layout_stack){0};
+	assert_ptr_equal(stack.bytes, record + RECORD + 8 * count);
+	return stack;
+}
+
+static void test_stacks(void **state)
+{
+	static const uint64_t copy[] = {1, 2, 3, 4, 5, 6, 7, 16, 99}, frames[] = {0x1234, 16, 99};
+	struct record_layout_stack stack;
+
+	(void)state;
+	stack = stack_of(PROBE_STACK_COPY, -1, copy, 9, "0123456789abcdef", 16);
+	assert_int_equal(stack.registers[6], 7);
+	assert_int_equal(stack.length, 16);
+	stack = stack_of(PROBE_STACK_FRAMES, 8, frames, 3, "0123456789abcdef", 16);
+	assert_null(stack.registers);
+	assert_int_equal(stack.length, 16);
+	assert_int_equal(stack.caller, 0x1234);
+	stack = stack_of(PROBE_STACK_FRAMES, -1, frames + 1, 2, "0123456789abcdef", 16);
+	assert_null(stack.registers);
+	assert_int_equal(stack.length, 16);
+	assert_int_equal(stack.caller, 0);
+	stack = stack_of(PROBE_STACK_NONE, 8, frames + 2, 1, "", 0);
+	assert_null(stack.bytes);
+}
+
 /* ---- Which arguments -------------------------------------------------------------------- */
 
 static const struct capture both_strings[] = {
@@ -459,6 +512,7 @@ int main(void)
 		cmocka_unit_test(test_halves),
 		cmocka_unit_test(test_stated_lengths),
 		cmocka_unit_test(test_guesses),
+		cmocka_unit_test(test_stacks),
 		cmocka_unit_test(test_wanted),
 		cmocka_unit_test(test_many),
 		cmocka_unit_test(test_random),

@@ -195,6 +195,63 @@ static void spans_show_both_ends(void **state)
 		"\"pc\":\"0x55d0c0ffee10\",\"args\":[\"sel\"],\"truncated\":[0]},\"schema\":1}\n");
 }
 
+/* Behind the line of a hit or a span, the innermost frame first; how it ends is the last line. */
+static void stacks_follow_hits(void **state)
+{
+	static const struct probe_frame inner = {.ip = 0x1010,
+		.module = "/bin/app",
+		.symbol = "in\nner",
+		.offset = 16,
+		.file = "/src/app.c",
+		.line = 7};
+	static const struct probe_frame outer = {.ip = 0x2020, .module = "/lib/a", .offset = 0x20};
+	static const struct probe_frame *const frames[] = {&inner, &outer};
+	struct probe_stack whole = {frames, 2, PROBE_STACK_WHOLE},
+			   cut = {frames, 1, PROBE_STACK_TRUNCATED},
+			   none = {NULL, 0, PROBE_STACK_LOST};
+	const struct probe_hit begin = hit_with(NULL, 0);
+	struct probe_hit hits[3] = {hit_with(NULL, 0), hit_with(NULL, 0), hit_with(NULL, 0)};
+	struct output text, json;
+
+	(void)state;
+	hits[0].stack = &whole;
+	hits[1].stack = &cut;
+	hits[1].begin = &begin;
+	hits[2].stack = &none;
+	output_open(&text, PROBE_SINK_TEXT);
+	probe_sink_hit(text.sink, &hits[0], &query, "a");
+	probe_sink_span(text.sink, &hits[1], &query, &query, "a");
+	probe_sink_hit(text.sink, &hits[2], &query, "a");
+	assert_string_equal(output_close(&text),
+		"22:13:20.001234  8121     8122     a                postgresql:query__start\n"
+		"\tin?ner (app.c:7)\n"
+		"\ta+0x20\n"
+		"22:13:20.001234  8121     8122     a                0ns       "
+		"postgresql:query__start..query__start\n"
+		"\tin?ner (app.c:7)\n"
+		"\t[truncated]\n"
+		"22:13:20.001234  8121     8122     a                postgresql:query__start\n"
+		"\t[unknown]\n");
+	output_open(&json, PROBE_SINK_JSON);
+	probe_sink_hit(json.sink, &hits[0], &query, NULL);
+	probe_sink_span(json.sink, &hits[1], &query, &query, NULL);
+#define HIT                                                                                        \
+	"\"ts\":1700000000001234567,\"pid\":8121,\"tid\":8122,\"cpu\":1,"                          \
+	"\"provider\":\"postgresql\",\"name\":\"query__start\",\"pc\":\"0x55d0c0ffee10\","         \
+	"\"args\":[]"
+#define INNER                                                                                      \
+	"{\"ip\":\"0x1010\",\"module\":\"/bin/app\",\"symbol\":\"in\\nner\",\"offset\":\"0x10\","  \
+	"\"file\":\"/src/app.c\",\"line\":7}"
+	assert_string_equal(output_close(&json),
+		"{" HIT ",\"stack\":\"whole\",\"frames\":[" INNER
+		",{\"ip\":\"0x2020\",\"module\":\"/lib/a\",\"symbol\":null,\"offset\":\"0x20\"}],"
+		"\"schema\":1}\n"
+		"{" HIT ",\"duration\":0,\"begin\":{\"ts\":1700000000001234567,\"pid\":8121,"
+		"\"tid\":8122,\"provider\":\"postgresql\",\"name\":\"query__start\","
+		"\"pc\":\"0x55d0c0ffee10\",\"args\":[]},"
+		"\"stack\":\"truncated\",\"frames\":[" INNER "],\"schema\":1}\n");
+}
+
 static void time_follows_the_clock(void **state)
 {
 	struct probe_hit hit = hit_with(NULL, 0);
@@ -498,6 +555,7 @@ int main(void)
 		cmocka_unit_test(json_shows_every_kind_of_value),
 		cmocka_unit_test(header_and_hit_stand_in_the_same_columns),
 		cmocka_unit_test(spans_show_both_ends),
+		cmocka_unit_test(stacks_follow_hits),
 		cmocka_unit_test(time_follows_the_clock),
 		cmocka_unit_test(bytes_that_are_no_text_are_made_safe),
 		cmocka_unit_test(text_names_known_arguments),

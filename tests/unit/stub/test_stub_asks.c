@@ -20,6 +20,7 @@
 
 #include <cmocka.h>
 
+#include "tests/unit/stub/stub_host.h"
 #include "tests/unit/stub/stub_variant.h"
 
 static volatile sig_atomic_t asked;
@@ -193,12 +194,98 @@ static void unreadable_pages(void **state)
 	variant_each(check_unreadable);
 }
 
+/* ---- Stacks ------------------------------------------------------------------------------ */
+
+enum { KEEP = 32, DEPTH = 2, ENTRIES = 16 };
+
+/* Calls sites from a stack of some pages, all of which a copy asks for but the first. */
+static void call_sites(stub_host_site *const sites[], size_t count)
+{
+	volatile uint8_t room[4 * PAGE];
+
+	room[0] = room[sizeof(room) - 1] = 1;
+	answer();
+	asked = 0;
+	for (size_t i = 0; i < count; i++)
+		sites[i](room[0], 0, 0);
+	room[1] = 1; /* keeps it alive until here */
+}
+
+/* A hit that leaves nothing asks for no page of the stack: a sample that is not taken. */
+static void samples_ask_if_taken(void **state)
+{
+	struct arch_capture capture = {.stack = ARCH_STACK_BYTES, .bytes_max = 2 * PAGE};
+	struct stub_host host;
+	struct arch_stub stub;
+	stub_host_site *sites[2];
+	size_t bytes;
+
+	(void)state;
+	stub_host_init(&host, true);
+	stub = stub_host_stub(&host, true);
+	stub.kind = ARCH_STUB_RECORD;
+	stub.captures = &capture;
+	stub.capture_count = stub.recorded = 1;
+	stub.every = 2;
+	sites[0] = sites[1] = stub_host_emit_site(&host, &stub);
+	call_sites(sites, 1);
+	assert_int_equal(asked, 0);
+	stub_host_reset(&host);
+	call_sites(sites, 2);
+	assert_true(asked == 1 || asked == 2); /* by where the stack pointer is in its page */
+	assert_non_null(stub_host_only_record(&host, &bytes));
+	assert_true(bytes > (size_t)2 * PAGE);
+	stub_host_deinit(&host);
+}
+
+/* A pair that is shorter than is asked for, or that its filter rejects. */
+static void spans_ask_if_left(void **state)
+{
+	static const struct arch_expr_node nothing = {.kind = ARCH_EXPR_CONST, .wide = true};
+	static const struct arch_expr never = {&nothing, 1};
+	struct arch_capture capture = {.stack = ARCH_STACK_BYTES, .bytes_max = 2 * PAGE};
+	static uint64_t table[ENTRIES * 32];
+
+	(void)state;
+	for (int how = 0; how < 3; how++) {
+		struct stub_host host;
+		struct arch_stub stub;
+		stub_host_site *sites[2];
+		size_t bytes;
+
+		stub_host_init(&host, true);
+		memset(table, 0, sizeof(table));
+		stub = stub_host_stub(&host, true);
+		stub.flights = (struct arch_flights){.table = (uintptr_t)table,
+			.entries = ENTRIES,
+			.depth = DEPTH,
+			.keep = KEEP,
+			.record = sizeof(struct probe_begun),
+			.scale = UINT64_C(1) << 32};
+		stub.kind = ARCH_STUB_BEGIN;
+		sites[0] = stub_host_emit_site(&host, &stub);
+		stub.kind = ARCH_STUB_RECORD;
+		stub.captures = &capture;
+		stub.capture_count = stub.recorded = 1;
+		stub.flights.min_ns = how == 1 ? UINT64_MAX : 0;
+		stub.flights.filter = how == 2 ? &never : NULL;
+		sites[1] = stub_host_emit_site(&host, &stub);
+		call_sites(sites, 2);
+		assert_int_equal(asked > 0, how == 0);
+		assert_int_equal(stub_host_only_record(&host, &bytes) != NULL, how == 0);
+		assert_int_equal(stub_host_lost(&host), 0);
+		stub_host_deinit(&host);
+	}
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(once_in_a_hit),
 		cmocka_unit_test(strings_over_pages),
 		cmocka_unit_test(unreadable_pages),
+		cmocka_unit_test(samples_ask_if_taken),
+		cmocka_unit_test(spans_ask_if_left),
 	};
 	int status;
 

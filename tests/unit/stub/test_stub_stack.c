@@ -193,6 +193,26 @@ static void no_frames(void **state)
 	}
 }
 
+/* What only records and rows prepare is refused elsewhere. */
+static void not_of_begins(void **state)
+{
+	struct stub_host *host = *state;
+	struct arch_capture capture = {.stack = ARCH_STACK_BYTES, .bytes_max = 512};
+	struct arch_stub stub = stub_host_stub(host, true);
+	struct arch_stub_code code;
+	uint8_t out[ARCH_STUB_MAX];
+
+	stub.captures = &capture;
+	stub.capture_count = stub.recorded = 1;
+	stub.next = (uintptr_t)out;
+	stub.kind = ARCH_STUB_CALL;
+	assert_int_equal(arch_x86_64.stub(&stub, (uintptr_t)out, out, sizeof(out), &code),
+		ARCH_STUB_UNSUPPORTED);
+	stub.kind = ARCH_STUB_RECORD;
+	assert_int_equal(
+		arch_x86_64.stub(&stub, (uintptr_t)out, out, sizeof(out), &code), ARCH_STUB_OK);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -200,6 +220,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(bytes_end_with_the_stack, setup, teardown),
 		cmocka_unit_test_setup_teardown(frames, setup, teardown),
 		cmocka_unit_test_setup_teardown(no_frames, setup, teardown),
+		cmocka_unit_test_setup_teardown(not_of_begins, setup, teardown),
 	};
 
 #ifndef __x86_64__

@@ -96,6 +96,64 @@ static void call_stacks(void **state)
 		"-t stack: either frames, which copies no bytes, or bytes=N");
 }
 
+static void no_stacks(const char *tracer, const char *how, const char *message)
+{
+	struct probe_session_options options = {0};
+	struct probe_tracer_spec *spec = parse(tracer);
+	struct probe_error *error = probe_tracer_take_stacks(spec, how, &options);
+
+	assert_non_null(error);
+	assert_int_equal(error->code, PROBE_ERROR_USAGE);
+	assert_string_equal(error->message, message);
+	assert_int_equal(options.stack, PROBE_STACK_NONE);
+	probe_error_free(error);
+	probe_tracer_free(spec);
+}
+
+static void stacks_of_hits(void **state)
+{
+	static const char *const tracers[] = {"print", "json", "ring", "span"};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(tracers) / sizeof(*tracers); i++) {
+		struct probe_tracer_spec *spec = parse(tracers[i]);
+		struct probe_session_options options = {0};
+
+		assert_null(probe_tracer_configure(spec, 2, &options));
+		assert_null(probe_tracer_take_stacks(spec, "", &options));
+		assert_int_equal(options.kind, PROBE_SESSION_RECORD);
+		assert_int_equal(options.stack, PROBE_STACK_COPY);
+		assert_true(options.ring_bytes > 0 && options.may_shrink);
+		options = (struct probe_session_options){.ring_bytes = 1 << 20};
+		assert_null(probe_tracer_take_stacks(spec, "bytes=32768", &options));
+		assert_int_equal(options.stack_bytes, 32768);
+		assert_int_equal(options.ring_bytes, 1 << 20);
+		options = (struct probe_session_options){0};
+		assert_null(probe_tracer_take_stacks(spec, "frames", &options));
+		assert_int_equal(options.stack, PROBE_STACK_FRAMES);
+		assert_int_equal(options.ring_bytes, 0);
+		probe_tracer_free(spec);
+	}
+	no_stacks(
+		"print", "frame", "--stack=frame: use --stack, --stack=frames or --stack=bytes=N");
+	no_stacks("print", "frames,bytes=512",
+		"--stack=frames,bytes=512: use --stack, --stack=frames or --stack=bytes=N");
+	no_stacks("print", "bytes=511",
+		"--stack=bytes=511: between 512 and 32768 bytes of each stack can be copied");
+	no_stacks("print", "bytes=",
+		"--stack=bytes=: between 512 and 32768 bytes of each stack can be copied");
+	no_stacks("count", "",
+		"--stack: tracer 'count' prints no hits; -t stack counts hits by their stacks");
+	no_stacks("latency", "",
+		"--stack: tracer 'latency' prints no hits; -t span prints each pair with the stack "
+		"of its end");
+	no_stacks("pcp,sum,arg0", "",
+		"--stack: tracer 'sum' prints no hits; -t stack counts hits by their stacks");
+	no_stacks("stack", "", "--stack: tracer 'stack' takes stacks by itself");
+	no_stacks("./x.so", "",
+		"--stack: tracer ./x.so gets no stacks; -t print and -t json show those of hits");
+}
+
 static void every_listed_tracer_parses(void **state)
 {
 	struct probe_tracer_part part;
@@ -292,6 +350,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(errors_name_the_next_step),
 		cmocka_unit_test(call_stacks),
+		cmocka_unit_test(stacks_of_hits),
 		cmocka_unit_test(every_listed_tracer_parses),
 		cmocka_unit_test(sessions_gather_what_is_shown),
 		cmocka_unit_test(pairs_need_their_operands),
