@@ -9,9 +9,9 @@
 
 #include <cmocka.h>
 
-#include "libprobe/catalogue/catalogue.h"
 #include "libprobe/expr/named.h"
 #include "libprobe/expr/tree.h"
+#include "tests/unit/catalogue/catalogue_made.h"
 
 static const char text[] = "provider p\n"
 			   "probe a__start query:string id\n"
@@ -19,21 +19,7 @@ static const char text[] = "provider p\n"
 			   "probe b id:string\n"
 			   "provider q\n"
 			   "probe c other\n";
-static struct catalogue_file file;
-static struct probe_catalogue catalogue = {.files = &file, .file_count = 1};
-
-static int setup(void **state)
-{
-	(void)state;
-	return catalogue_parse("file", text, sizeof(text) - 1, &file) != NULL;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	catalogue_file_deinit(&file);
-	return 0;
-}
+static struct probe_catalogue *catalogue; /* of the text; main() makes it */
 
 static struct probe_error *init(
 	struct asked *asked, struct probe_session_options options, const char *pattern_text)
@@ -41,7 +27,7 @@ static struct probe_error *init(
 	struct probe_pattern *pattern;
 	struct probe_error *error;
 
-	options.catalogue = &catalogue;
+	options.catalogue = catalogue;
 	assert_null(probe_pattern_parse(pattern_text, &pattern));
 	error = asked_init_named(asked, &options, (const struct probe_pattern *const *)&pattern, 1);
 	probe_pattern_free(pattern);
@@ -221,6 +207,10 @@ int main(void)
 		cmocka_unit_test(test_begin),
 		cmocka_unit_test(test_none),
 	};
+	int failed;
 
-	return cmocka_run_group_tests(tests, setup, teardown);
+	catalogue = catalogue_made(text);
+	failed = cmocka_run_group_tests(tests, NULL, NULL);
+	probe_catalogue_free(catalogue);
+	return failed;
 }

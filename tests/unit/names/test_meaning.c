@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "libprobe/catalogue/catalogue.h"
 #include "libprobe/names/meaning.h"
+#include "tests/unit/catalogue/catalogue_made.h"
 
 static const char text[] =
 	"provider p\n"
@@ -21,25 +21,11 @@ static const char text[] =
 	"probe b kind query:string(size) size other:Other\n"
 	"probe two same other\n"
 	"probe two same more other\n";
-static struct catalogue_file file;
-static struct probe_catalogue catalogue = {.files = &file, .file_count = 1};
-
-static int setup(void **state)
-{
-	(void)state;
-	return catalogue_parse("file", text, sizeof(text) - 1, &file) != NULL;
-}
-
-static int teardown(void **state)
-{
-	(void)state;
-	catalogue_file_deinit(&file);
-	return 0;
-}
+static struct probe_catalogue *catalogue; /* of the text; main() makes it */
 
 static const struct probe_meaning *meaning(const char *name)
 {
-	return probe_catalogue_find(&catalogue, "p", name, SIZE_MAX);
+	return probe_catalogue_find(catalogue, "p", name, SIZE_MAX);
 }
 
 static void test_replace(void **state)
@@ -149,7 +135,7 @@ static void is_plain(const char *pattern_text, const char *expected)
 	struct probe_pattern *pattern;
 	char *plain;
 
-	assert_null(probe_pattern_parse_named(pattern_text, &catalogue, &pattern));
+	assert_null(probe_pattern_parse_named(pattern_text, catalogue, &pattern));
 	assert_null(probe_pattern_plain_text(pattern, &plain));
 	assert_string_equal(plain, expected);
 	free(plain);
@@ -162,7 +148,7 @@ static void is_not_plain(const char *pattern_text, const char *message)
 	struct probe_error *error;
 	char *plain;
 
-	assert_null(probe_pattern_parse_named(pattern_text, &catalogue, &pattern));
+	assert_null(probe_pattern_parse_named(pattern_text, catalogue, &pattern));
 	error = probe_pattern_plain_text(pattern, &plain);
 	assert_non_null(error);
 	assert_null(plain);
@@ -226,7 +212,7 @@ static void test_pattern(void **state)
 	size_t count;
 
 	(void)state;
-	assert_null(probe_pattern_parse_named("p:*(size, query)", &catalogue, &pattern));
+	assert_null(probe_pattern_parse_named("p:*(size, query)", catalogue, &pattern));
 	assert_true(pattern_has_captures(pattern));
 	assert_null(pattern_captures(pattern, "p", "x", 5, false, captures, &count));
 	assert_int_equal(count, 2);
@@ -245,7 +231,7 @@ static void test_pattern(void **state)
 	assert_int_equal(count, 2);
 	probe_pattern_free(pattern);
 	/* It makes no list: this is known for each probe. */
-	assert_null(probe_pattern_parse_named("p:x(size + 1)", &catalogue, &pattern));
+	assert_null(probe_pattern_parse_named("p:x(size + 1)", catalogue, &pattern));
 	error = pattern_captures(pattern, "p", "x", 5, false, captures, &count);
 	assert_string_equal(
 		error->message, "p:x: bad probe '(arg3 + 1)', column 7: expected ',' or ')'");
@@ -267,6 +253,10 @@ int main(void)
 		cmocka_unit_test(test_captures),
 		cmocka_unit_test(test_pattern),
 	};
+	int failed;
 
-	return cmocka_run_group_tests(tests, setup, teardown);
+	catalogue = catalogue_made(text);
+	failed = cmocka_run_group_tests(tests, NULL, NULL);
+	probe_catalogue_free(catalogue);
+	return failed;
 }

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdlib.h>
+#include <string.h>
+
+#include "libprobe/catalogue/catalogue.h"
+#include "tests/unit/catalogue/catalogue_made.h"
+
+struct probe_catalogue *catalogue_made(const char *text)
+{
+	struct probe_catalogue *catalogue = malloc(sizeof(*catalogue));
+	struct catalogue_file *file = malloc(sizeof(*file));
+
+	if (!catalogue || !file || catalogue_parse("file", text, strlen(text), file))
+		abort();
+	*catalogue = (struct probe_catalogue){.files = file, .file_count = 1};
+	return catalogue;
+}
