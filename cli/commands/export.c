@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/catalogue.h"
 #include "cli/cli.h"
 #include "cli/options.h"
 #include "cli/records.h"
@@ -21,6 +22,7 @@ struct export_options {
 	struct probe_export_options options;
 	struct probe_pattern **patterns; /* of the counters */
 	unsigned int *counter_args;
+	struct probe_catalogue *catalogue;
 	bool *matched; /* of common.patterns, then of the counters': there was such a hit */
 };
 
@@ -275,6 +277,9 @@ static struct probe_error *check_options(struct export_options *options)
 	options->options.keys = (const char *const *)options->keys.items;
 	options->options.key_count = options->keys.count;
 	error = check_format(options);
+	if (!error && options->keys.count)
+		error = catalogue_open(&options->catalogue);
+	options->options.catalogue = options->catalogue;
 	if (!error)
 		error = options_add_operands(&options->common, 1);
 	options->matched = calloc(options->common.patterns.count + options->counters.count + 1,
@@ -302,6 +307,7 @@ static void export_options_deinit(struct export_options *options)
 	free(options->matched);
 	free(options->counters.items);
 	free(options->keys.items);
+	probe_catalogue_free(options->catalogue);
 	options_deinit(&options->common);
 }
 
@@ -319,7 +325,7 @@ struct probe_error *cmd_export(int argc, char **argv, int *status_ret)
 			"chrome)"),
 		OPTIONS_OUTPUT(&options.output),
 		OPTION('k', "key", STRINGS, "KEY", &options.keys,
-			"name slices and frames by argN, tid, pid, cpu or comm; up to eight"),
+			"name slices and frames by argN, NAME, tid, pid, cpu or comm; up to eight"),
 		OPTION(0, "match", STRING, "ARG[:ARG]", &options.options.match,
 			"match an end to the begin with the same value of ARG, on any thread"),
 		OPTION(0, "counter", STRINGS, "PROBE(ARG)", &options.counters,

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cli/catalogue.h"
 #include "cli/cli.h"
 #include "cli/options.h"
 #include "cli/records.h"
@@ -24,6 +25,7 @@ struct report_options {
 	const char *match, *html;
 	uint64_t top;
 	bool json, pairs;
+	struct probe_catalogue *catalogue;
 };
 
 enum {
@@ -121,6 +123,7 @@ static struct probe_error *summarize(const struct report_options *options, const
 		.key_count = options->keys.count,
 		.match = options->match,
 		.pairs = options->pairs,
+		.catalogue = options->catalogue,
 	};
 	struct probe_reader *reader = NULL;
 	struct probe_error *error;
@@ -213,10 +216,12 @@ static struct probe_error *print(
 
 static struct probe_error *report(void *data, int *status_ret)
 {
-	const struct report_options *options = data;
+	struct report_options *options = data;
 	struct probe_summary *summaries[RECORDS_MAX] = {NULL};
 	struct probe_error *error = check(options);
 
+	if (!error && (options->keys.count || options->match))
+		error = catalogue_open(&options->catalogue);
 	for (size_t i = 0; !error && i < options->common.operand_count; i++)
 		error = summarize(options, options->common.operands[i], &summaries[i], status_ret);
 	if (!error)
@@ -225,6 +230,7 @@ static struct probe_error *report(void *data, int *status_ret)
 		error = probe_summary_check_keys(summaries[0], summaries[1]);
 	for (size_t i = 0; i < RECORDS_MAX; i++)
 		probe_summary_free(summaries[i]);
+	probe_catalogue_free(options->catalogue);
 	return error;
 }
 
@@ -241,8 +247,8 @@ struct probe_error *cmd_report(int argc, char **argv, int *status_ret)
 			"write one self-contained page with charts"),
 		OPTIONS_JSON(&options.json),
 		OPTION('k', "key", STRINGS, "KEY", &options.keys,
-			"count hits by argN, str(argN), norm(str(argN)), sym(argN), tid, pid, cpu "
-			"or comm; may be repeated"),
+			"count hits by argN, str(argN), norm(str(argN)), sym(argN), NAME, "
+			"norm(NAME), tid, pid, cpu or comm; may be repeated"),
 		OPTION(0, "pairs", FLAG, NULL, &options.pairs,
 			"show pairs by key, and those that took longest"),
 		OPTION(0, "match", STRING, "KEY[:KEY]", &options.match,

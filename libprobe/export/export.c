@@ -7,7 +7,7 @@
 #include "libprobe/base/value.h"
 #include "libprobe/export/export.h"
 #include "libprobe/names/argument.h"
-#include "libprobe/output/format.h"
+#include "libprobe/output/text.h"
 
 struct probe_export {
 	const struct export_format *format;
@@ -72,7 +72,8 @@ static struct probe_error *settings_init(
 		return probe_error_new(
 			PROBE_ERROR_USAGE, "at most %d keys can be given", PROBE_EXPORT_KEYS_MAX);
 	for (size_t i = 0; i < options->key_count && !error; i++)
-		error = key_parse(options->keys[i], strlen(options->keys[i]), &settings->keys[i]);
+		error = key_parse(options->keys[i], strlen(options->keys[i]), options->catalogue,
+			(uint8_t)i, &settings->keys[i]);
 	settings->key_count = options->key_count;
 	if (!error && options->match)
 		error = parse_match(options->match, &settings->match, &settings->match_end);
@@ -129,6 +130,8 @@ void probe_export_free(struct probe_export *exporter)
 	if (!exporter)
 		return;
 	exporter->format->free(exporter->state);
+	for (size_t i = 0; i < PROBE_EXPORT_KEYS_MAX; i++)
+		key_deinit(&exporter->settings.keys[i]);
 	probe_sink_free(exporter->sink);
 	free(exporter);
 }
@@ -198,11 +201,25 @@ void export_value_text(struct buffer *out, const struct probe_value *value)
 static bool export_key_value(
 	const struct key *key, const struct probe_event *event, struct probe_value *ret)
 {
-	if (!key_value(key, event, ret))
+	struct key its;
+
+	if (!key_resolve(key, event, &its) || !key_value(&its, event, ret))
 		return false;
-	if (key->kind == KEY_ARG)
-		*ret = *probe_event_arg(event, key->arg, false);
+	if (its.kind == KEY_ARG)
+		*ret = *probe_event_arg(event, its.arg, false);
 	return true;
+}
+
+/* A key's value, with the word for a number. */
+static void add_key_text(struct buffer *out, const struct key *key, const struct probe_event *event,
+	const struct probe_value *value)
+{
+	const struct probe_arg_meaning *meaning = key_meaning(key, event->provider, event->name);
+
+	if (meaning && value->kind != PROBE_VALUE_STRING && value->kind != PROBE_VALUE_TEXT)
+		text_meant(out, meaning, value);
+	else
+		export_value_text(out, value);
 }
 
 void export_key_text(
@@ -221,7 +238,7 @@ void export_key_text(
 			break;
 		}
 		buffer_char(out, ' ');
-		export_value_text(out, &value);
+		add_key_text(out, &settings->keys[i], event, &value);
 		if (out->length == start + 1) /* an empty string */
 			out->length = start;
 	}

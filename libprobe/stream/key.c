@@ -4,6 +4,7 @@
 #include "libprobe/expr/norm.h"
 #include "libprobe/names/argument.h"
 #include "libprobe/stream/key.h"
+#include "libprobe/stream/key_name.h"
 
 /* The words that are keys. */
 static const struct {
@@ -21,7 +22,8 @@ static bool parse_call(const char *name, const char *text, size_t length, struct
 	       argument_parse(text + 4, &ret->arg) == end - 1;
 }
 
-struct probe_error *key_parse(const char *text, size_t length, struct key *ret)
+struct probe_error *key_parse(const char *text, size_t length,
+	const struct probe_catalogue *catalogue, uint8_t index, struct key *ret)
 {
 	const char *end = text + length;
 
@@ -44,10 +46,37 @@ struct probe_error *key_parse(const char *text, size_t length, struct key *ret)
 	if (length > 6 && !memcmp(text, "norm(", 5) && end[-1] == ')' &&
 		parse_call("str(", text + 5, length - 6, ret))
 		return NULL;
+	*ret = (struct key){.kind = KEY_NAME, .arg = index};
+	if (catalogue && key_name_is(text, length))
+		return key_name_create(text, length, catalogue, &ret->name);
 	return probe_error_new(PROBE_ERROR_USAGE,
 		"'%.*s' is not a key (expected argN, str(argN), norm(str(argN)), sym(argN), tid, "
-		"pid, cpu or comm)",
-		(int)(length < 100 ? length : 100), text);
+		"pid, cpu or comm%s)",
+		(int)(length < 100 ? length : 100), text,
+		catalogue ? ", or the name of an argument" : "");
+}
+
+void key_deinit(struct key *key)
+{
+	key_name_free(key->name);
+	*key = (struct key){0};
+}
+
+bool key_resolve(const struct key *key, const struct probe_event *event, struct key *ret)
+{
+	*ret = *key;
+	return key->kind != KEY_NAME || key_name_find(key->name, event, ret);
+}
+
+const struct probe_arg_meaning *key_meaning(
+	const struct key *key, const char *provider, const char *name)
+{
+	return key->kind == KEY_NAME ? key_name_meaning(key->name, provider, name) : NULL;
+}
+
+bool key_is_norm(const struct key *key)
+{
+	return key->kind == KEY_NAME ? key_name_is_norm(key->name) : key->kind == KEY_NORM;
 }
 
 bool key_same(const struct key *a, const struct key *b)
@@ -57,6 +86,10 @@ bool key_same(const struct key *a, const struct key *b)
 
 void key_print(struct buffer *out, const struct key *key)
 {
+	if (key->kind == KEY_NAME) {
+		buffer_string(out, key_name_text(key->name));
+		return;
+	}
 	for (size_t i = 0; i < WORDS; i++) {
 		if (words[i].kind == key->kind) {
 			buffer_string(out, words[i].name);
@@ -93,6 +126,8 @@ static bool arg_value(
 
 bool key_value(const struct key *key, const struct probe_event *event, struct probe_value *ret)
 {
+	struct key its;
+
 	switch (key->kind) {
 	case KEY_TID:
 		*ret = signed_value(event->tid);
@@ -110,16 +145,25 @@ bool key_value(const struct key *key, const struct probe_event *event, struct pr
 			.bytes = event->comm,
 			.length = strlen(event->comm)};
 		return true;
+	case KEY_NAME:
+		return key_resolve(key, event, &its) && arg_value(&its, event, ret);
 	default:
 		return arg_value(key, event, ret);
 	}
 }
 
+struct probe_error *key_unknown(const struct key *key)
+{
+	return key->kind == KEY_NAME ? key_name_missing(key->name) : NULL;
+}
+
 struct probe_error *key_not_found(const struct key *key)
 {
-	struct probe_error *error;
+	struct probe_error *error = key_unknown(key);
 	struct buffer text;
 
+	if (error)
+		return error;
 	if (!buffer_init(&text))
 		return probe_error_no_memory();
 	key_print(&text, key);
@@ -135,7 +179,7 @@ bool key_normalize(const struct key *key, struct probe_value *value, struct buff
 {
 	char *text;
 
-	if (key->kind != KEY_NORM)
+	if (!key_is_norm(key))
 		return true;
 	room->length = 0;
 	text = buffer_reserve(room, value->length + 1);

@@ -196,8 +196,9 @@ struct summary_top *summary_tops(const struct probe_summary *summary, size_t *co
 			tops[count] = (struct summary_top){.probe = probe, .top = top};
 			tops[count].key = summary->keys[k];
 			if (!summary->key_count)
-				tops[count].key = (struct key){
-					is_string(top) ? KEY_STRING : KEY_ARG, probe->numbers[k]};
+				tops[count].key =
+					(struct key){.kind = is_string(top) ? KEY_STRING : KEY_ARG,
+						.arg = probe->numbers[k]};
 			count++;
 		}
 	}
@@ -210,6 +211,22 @@ struct summary_top *summary_tops(const struct probe_summary *summary, size_t *co
 uint64_t summary_top_without(const struct summary_top *top)
 {
 	return top->probe->hits - top->top->total;
+}
+
+const struct probe_arg_meaning *summary_top_meaning(const struct summary_top *top)
+{
+	return key_meaning(&top->key, top->probe->provider, top->probe->name);
+}
+
+const struct probe_arg_meaning *summary_value_meaning(
+	const struct probe_summary *summary, const struct summary_value *value)
+{
+	const struct summary_probe *begin = summary->probes[value->begin];
+	const struct summary_probe *end = summary->probes[value->end];
+	const struct probe_arg_meaning *meaning =
+		key_meaning(&value->key, begin->provider, begin->name);
+
+	return meaning ? meaning : key_meaning(&value->key, end->provider, end->name);
 }
 
 bool summary_key_missing(const struct probe_summary *summary, size_t key)

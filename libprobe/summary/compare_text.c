@@ -216,8 +216,8 @@ static void pair_line(
 
 /* ---- Values of pairs ------------------------------------------------------------------- */
 
-static void pair_value_line(
-	struct lines *lines, const struct compared *pair, const struct compared *row)
+static void pair_value_line(struct lines *lines, const struct comparison *comparison,
+	const struct compared *pair, const struct compared *row)
 {
 	const struct summary_value *any = compared_any(row);
 	const struct summary_times *times[SIDE_COUNT];
@@ -231,7 +231,11 @@ static void pair_value_line(
 			value || !((const struct summary_pair *)pair->items[side])->other_values;
 	}
 	times_cells(lines, times, known, false);
-	text_value(&lines->grid.text, &any->value);
+	text_meant(&lines->grid.text,
+		summary_value_meaning(
+			comparison->summaries[row->items[SIDE_BEFORE] ? SIDE_BEFORE : SIDE_AFTER],
+			any),
+		&any->value);
 	lines_next(lines, false, true);
 }
 
@@ -253,7 +257,7 @@ static void values_of(struct buffer *out, const struct comparison *comparison,
 	times_titles(&lines, false);
 	lines_title(&lines, "VALUE", false, true);
 	for (size_t i = 0; i < shown; i++)
-		pair_value_line(&lines, pair, &rows[i]);
+		pair_value_line(&lines, comparison, pair, &rows[i]);
 	lines_end(&lines);
 	more(out, count, shown, "value");
 }
@@ -329,7 +333,7 @@ static void value_line(struct lines *lines, const struct comparison *comparison,
 		}
 	}
 	count_cells(lines, comparison, counts, known, false);
-	text_value(&lines->grid.text, value);
+	text_meant(&lines->grid.text, summary_top_meaning(&tops->tops[SIDE_AFTER]), value);
 	lines_next(lines, false, true);
 }
 

@@ -368,7 +368,7 @@ void table_keys(struct page *page, const struct summary_top *top)
 	COLUMNS(page, "Value", "Hits", "Share");
 	for (size_t i = 0; i < shown; i++) {
 		page_html(page, "<tr><th scope=\"row\"><code>");
-		text_value(&page->text, &slots[i]->value);
+		text_meant(&page->text, summary_top_meaning(top), &slots[i]->value);
 		page_text(page);
 		page_html(page, slots[i]->error ? "</code></th><td>~\u00a0" : "</code></th><td>");
 		page_count(page, slots[i]->count);

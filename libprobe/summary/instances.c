@@ -64,7 +64,7 @@ static size_t take(struct probe_summary *summary, const struct probe_event *even
 		items[count++] = (struct item){summary->keys[i], value};
 	}
 	for (unsigned int i = 0; !summary->key_count && i < ARCH_ARGS_MAX && !count; i++) {
-		const struct key key = {KEY_STRING, (uint8_t)i};
+		const struct key key = {.kind = KEY_STRING, .arg = (uint8_t)i};
 
 		if (key_value(&key, event, &value))
 			items[count++] = (struct item){key, value};

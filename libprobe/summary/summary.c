@@ -12,19 +12,21 @@ _Static_assert(SUMMARY_PROBES_MAX < UINT16_MAX, "numbers of probes are in the ta
 /* Of values that differ, it may make one. */
 static bool is_rough(const struct key *key)
 {
-	return key->kind == KEY_NORM || key->kind == KEY_SYMBOL;
+	return key_is_norm(key) || key->kind == KEY_SYMBOL;
 }
 
-static struct probe_error *parse_match(struct probe_summary *summary, const char *text)
+static struct probe_error *parse_match(
+	struct probe_summary *summary, const char *text, const struct probe_catalogue *catalogue)
 {
-	const char *colon = strchr(text, ':');
+	const char *colon = strchr(text, ':'), *end = colon ? colon + 1 : text;
 	struct probe_error *error;
 
 	summary->matches = true;
-	error = key_parse(text, colon ? (size_t)(colon - text) : strlen(text), &summary->match);
-	summary->match_end = summary->match;
-	if (!error && colon)
-		error = key_parse(colon + 1, strlen(colon + 1), &summary->match_end);
+	error = key_parse(text, colon ? (size_t)(colon - text) : strlen(text), catalogue,
+		SUMMARY_KEYS_MAX, &summary->match);
+	if (!error)
+		error = key_parse(
+			end, strlen(end), catalogue, SUMMARY_KEYS_MAX + 1, &summary->match_end);
 	if (!error && (is_rough(&summary->match) || is_rough(&summary->match_end)))
 		error = probe_error_new(PROBE_ERROR_USAGE,
 			"what is matched: '%s': norm() and sym() are for keys only, ends are "
@@ -46,9 +48,10 @@ static struct probe_error *parse_options(
 	if (options->pairs && !buffer_init(&summary->text))
 		return probe_error_no_memory();
 	for (size_t i = 0; i < options->key_count && !error; i++)
-		error = key_parse(options->keys[i], strlen(options->keys[i]), &summary->keys[i]);
+		error = key_parse(options->keys[i], strlen(options->keys[i]), options->catalogue,
+			(uint8_t)i, &summary->keys[i]);
 	if (!error && options->match)
-		error = parse_match(summary, options->match);
+		error = parse_match(summary, options->match, options->catalogue);
 	return error;
 }
 
@@ -94,8 +97,12 @@ void probe_summary_free(struct probe_summary *summary)
 	free(summary->probes);
 	free(summary->probe_table);
 	free(summary->threads);
-	for (size_t i = 0; i < SUMMARY_KEYS_MAX; i++)
+	for (size_t i = 0; i < SUMMARY_KEYS_MAX; i++) {
 		buffer_deinit(&summary->normals[i]);
+		key_deinit(&summary->keys[i]);
+	}
+	key_deinit(&summary->match);
+	key_deinit(&summary->match_end);
 	free(summary);
 }
 
@@ -295,13 +302,16 @@ struct probe_error *probe_summary_add(
 struct probe_error *probe_summary_check_keys(
 	const struct probe_summary *summary, const struct probe_summary *other)
 {
+	struct probe_error *error;
+
 	if (!summary->hits && !(other && other->hits))
 		return NULL;
 	for (size_t i = 0; i < summary->key_count; i++) {
 		if (summary_key_missing(summary, i) && !(other && !summary_key_missing(other, i)))
 			return key_not_found(&summary->keys[i]);
 	}
-	return NULL;
+	error = key_unknown(&summary->match);
+	return error ? error : key_unknown(&summary->match_end);
 }
 
 struct probe_error *summary_take(struct buffer *out, char **ret, size_t *length_ret)

@@ -276,6 +276,13 @@ struct summary_top {
 };
 /* How many hits of the probe have no such value. */
 uint64_t summary_top_without(const struct summary_top *top);
+/*
+ * What the catalogue knows of the argument that the key names: of the probe; of the begin of the
+ * pair, or else of its end. NULL: nothing.
+ */
+const struct probe_arg_meaning *summary_top_meaning(const struct summary_top *top);
+const struct probe_arg_meaning *summary_value_meaning(
+	const struct probe_summary *summary, const struct summary_value *value);
 /* Was this key asked for, by its number, and does no hit have it? */
 bool summary_key_missing(const struct probe_summary *summary, size_t key);
 /* An array to be freed, the most telling first; NULL without memory. */

@@ -276,7 +276,8 @@ static void pairs(struct buffer *out, const struct probe_summary *summary,
 
 /* ---- Single pairs ------------------------------------------------------------------------- */
 
-static void value_line(struct lines *lines, const struct summary_value *value)
+static void value_line(
+	struct lines *lines, const struct probe_summary *summary, const struct summary_value *value)
 {
 	static const double percents[] = {50, 99};
 	struct buffer *text = &lines->grid.text;
@@ -292,12 +293,13 @@ static void value_line(struct lines *lines, const struct summary_value *value)
 	}
 	summary_duration(text, (double)value->times.most);
 	lines_next(lines, true, false);
-	text_value(text, &value->value);
+	text_meant(text, summary_value_meaning(summary, value), &value->value);
 	lines_next(lines, false, true);
 }
 
 /* The rows of one key: `count` of them. */
-static void values_of(struct buffer *out, const struct summary_value *const *rows, size_t count,
+static void values_of(struct buffer *out, const struct probe_summary *summary,
+	const struct summary_value *const *rows, size_t count,
 	const struct probe_summary_view *view)
 {
 	static const char *const titles[] = {"COUNT", "TOTAL", "P50", "P99", "MAX"};
@@ -313,7 +315,7 @@ static void values_of(struct buffer *out, const struct summary_value *const *row
 		lines_title(&lines, titles[i], true, false);
 	lines_title(&lines, "VALUE", false, true);
 	for (size_t i = 0; i < shown; i++)
-		value_line(&lines, rows[i]);
+		value_line(&lines, summary, rows[i]);
 	lines_end(&lines);
 	more(out, count, shown, " more value (--top)\n", " more values (--top)\n");
 }
@@ -331,7 +333,7 @@ static void pair_values(struct buffer *out, const struct probe_summary *summary,
 			end++;
 		buffer_char(out, '\n');
 		summary_text_pair(out, summary, pair);
-		values_of(out, rows + i, end - i, view);
+		values_of(out, summary, rows + i, end - i, view);
 	}
 	if (pair->other_values)
 		counted(out, pair->other_values, " pair has another value\n",
@@ -387,16 +389,17 @@ static void single_pairs(struct buffer *out, const struct probe_summary *summary
 
 /* ---- Keys --------------------------------------------------------------------------------- */
 
-static void key_line(struct lines *lines, const struct top *top, const struct top_slot *slot)
+static void key_line(
+	struct lines *lines, const struct summary_top *its, const struct top_slot *slot)
 {
 	struct buffer *text = &lines->grid.text;
 
 	if (slot->error)
 		buffer_char(text, '~');
 	lines_number(lines, slot->count);
-	summary_share(text, slot->count, top->total);
+	summary_share(text, slot->count, its->top->total);
 	lines_next(lines, true, false);
-	text_value(text, &slot->value);
+	text_meant(text, summary_top_meaning(its), &slot->value);
 	lines_next(lines, false, true);
 }
 
@@ -422,7 +425,7 @@ static void keys_of(struct buffer *out, const struct probe_summary *summary,
 	lines_title(&lines, "SHARE", true, false);
 	lines_title(&lines, "VALUE", false, true);
 	for (size_t i = 0; i < shown; i++)
-		key_line(&lines, its->top, sorted[i]);
+		key_line(&lines, its, sorted[i]);
 	if (shown)
 		lines_end(&lines);
 	else

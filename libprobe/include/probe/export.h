@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "catalogue.h"
 #include "error.h"
 #include "event.h"
 #include "pattern.h"
@@ -35,8 +36,8 @@ bool probe_export_format(const char *name, enum probe_export_format *ret);
 struct probe_export_options {
 	/*
 	 * Distinguish pairs and points also by these values: "argN" or "str(argN)",
-	 * "norm(str(argN))", "sym(argN)", "tid", "pid", "cpu", "comm". At most
-	 * PROBE_EXPORT_KEYS_MAX.
+	 * "norm(str(argN))", "sym(argN)", "tid", "pid", "cpu", "comm"; with a catalogue also
+	 * "NAME", "str(NAME)", "norm(NAME)". At most PROBE_EXPORT_KEYS_MAX.
 	 */
 	const char *const *keys;
 	size_t key_count;
@@ -55,6 +56,8 @@ struct probe_export_options {
 	 * arguments has. Then all hits are kept in a temporary file until the end.
 	 */
 	size_t columns;
+	/* For keys that are names of arguments; borrowed likewise. NULL: there are none. */
+	const struct probe_catalogue *catalogue;
 };
 
 struct probe_export;

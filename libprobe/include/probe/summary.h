@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "catalogue.h"
 #include "error.h"
 #include "event.h"
 
@@ -23,8 +24,10 @@ struct probe_summary;
 
 /*
  * A KEY is `argN`, `str(argN)`, `norm(str(argN))`, which makes one of texts that differ only in
- * literals, `sym(argN)`, an address that was recorded so, `tid`, `pid`, `cpu` or `comm`. Zero is
- * the default of each option. Strings are borrowed during the call only.
+ * literals, `sym(argN)`, an address that was recorded so, `tid`, `pid`, `cpu` or `comm`. With a
+ * catalogue, it may also be the name of an argument: `NAME`, which is a string or a number,
+ * `str(NAME)` or `norm(NAME)`. Zero is the default of each option. Strings are borrowed during the
+ * call only, the catalogue as long as the summary exists.
  */
 struct probe_summary_options {
 	/* KEYs whose values are counted; none: strings, and integers with few different values. */
@@ -40,6 +43,7 @@ struct probe_summary_options {
 	 * their ends (without keys, by the first string), and which took longest.
 	 */
 	bool pairs;
+	const struct probe_catalogue *catalogue; /* NULL: there are no names */
 };
 
 /*
@@ -60,8 +64,10 @@ PROBE_MUST_CHECK struct probe_error *probe_summary_add(
 
 /*
  * Checks that there were hits with a value for each key that was asked for, if there were hits at
- * all; with `other`, a summary with the same options, hits of either. `other` may be NULL. Errors:
- * PROBE_ERROR_NOT_FOUND (none had one), PROBE_ERROR_MEMORY.
+ * all, and that its names are arguments of some probe; with `other`, a summary with the same
+ * options, for hits of either. `other` may be NULL. Errors:
+ * PROBE_ERROR_NOT_FOUND (none had one), PROBE_ERROR_USAGE (a name that no probe has),
+ * PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *probe_summary_check_keys(
 	const struct probe_summary *summary, const struct probe_summary *other);

@@ -5,6 +5,7 @@
 . tests/integration/lib.sh
 need_attach
 need babeltrace2
+need jq
 pg_start
 pg_bench_init 1
 save_state "$pg_pid"
@@ -55,4 +56,20 @@ for part in "$SCRATCH"/record/0*; do
 	babeltrace2 --clock-seconds "$part" 2>/dev/null | sed -n '1s/ .*//p;$s/ .*//p'
 done >"$SCRATCH/times"
 LC_ALL=C sort -c "$SCRATCH/times" || fail "parts are not in order: $(cat "$SCRATCH/times")"
+
+# By the names that the catalogue has, in another place of each probe.
+"$PROBECTL" report --json --pairs -k 'norm(query)' -k mode "$SCRATCH/record" >"$SCRATCH/names.json" ||
+	fail "no report by names"
+query='select abalance from pgbench_accounts where aid = ?;'
+same "queries by their normal form" "$(jq "select(.type == \"key\" and .name == \"query__start\" and .value == \"$query\").count" \
+	"$SCRATCH/names.json")" $((2 * transactions))
+same "pairs by their normal form" "$(jq "select(.type == \"pair_key\" and .name == \"query__done\" and .value == \"$query\").count" \
+	"$SCRATCH/names.json")" $((2 * transactions))
+"$PROBECTL" export -F folded --count -k query "$SCRATCH/record" >"$SCRATCH/folded" || fail "no export by names"
+grep -q 'query select abalance from pgbench_accounts where aid = [0-9]*: 1$' "$SCRATCH/folded" ||
+	fail "no texts of queries: $(head -3 "$SCRATCH/folded")"
+"$PROBECTL" report -k qurey "$SCRATCH/record" >/dev/null 2>"$SCRATCH/err"
+same "status without such a name" "$?" 2
+grep -qE "^probectl: postgresql:[a-z_]+: the key 'qurey': there is no argument 'qurey', the probe has " "$SCRATCH/err" ||
+	fail "no such name: $(cat "$SCRATCH/err")"
 finish

@@ -151,6 +151,10 @@ grep -q "^the longest of pairs:request__start -> pairs:request__done$" "$SCRATCH
 "$PROBECTL" report -k 'str(arg0)' "$SCRATCH/some" >"$SCRATCH/out" 2>"$SCRATCH/err"
 same "status without such a key" "$?" 1
 grep -qF "no hit has a value for the key 'str(arg0)'" "$SCRATCH/err" || fail "no such key: $(cat "$SCRATCH/err")"
+"$PROBECTL" report --match arg0:name "$SCRATCH/some" >"$SCRATCH/out" 2>"$SCRATCH/err"
+same "status of a match by no name" "$?" 2
+same "a match by no name" "$(cat "$SCRATCH/err")" \
+	"probectl: pairs:request__done: the key 'name': there is no argument 'name', the probe has none whose name is known"
 for key in 'str(arg0)' arg2; do
 	"$PROBECTL" export --format folded -k "$key" "$SCRATCH/some" >/dev/null 2>"$SCRATCH/err"
 	same "status of an export by $key" "$?" 1
@@ -227,7 +231,7 @@ fails 2 'two records' --html x a b
 fails 1 "$SCRATCH/nothing" "$SCRATCH/pairs" "$SCRATCH/nothing"
 fails 2 'give one' --json --html x "$SCRATCH/pairs"
 fails 2 'not a key' -k arg99 "$SCRATCH/pairs"
-fails 2 'not a key' --match arg0:name "$SCRATCH/pairs"
+fails 2 'not a key' --match arg0:arg99 "$SCRATCH/pairs"
 fails 1 "$SCRATCH/nothing" "$SCRATCH/nothing"
 fails 1 "$TARGETS" "$TARGETS"
 fails 1 'cannot create' --html "$SCRATCH/no/page.html" "$SCRATCH/pairs"
