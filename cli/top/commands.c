@@ -261,9 +261,26 @@ static void move(struct top *top, enum top_key_kind kind)
 	}
 }
 
-void top_take_key(struct top *top, const struct top_key *key)
+/* Times by key are gathered from when a chart shows a row with a key until it is left. */
+static void time_keys(struct top *top)
 {
-	top_say(top, NULL);
+	struct probe_error *error = NULL;
+	const struct top_row *row;
+
+	if (!top->view.chart) {
+		error = source_time_keys(top->source, &top->model, false);
+	} else {
+		row = &top->model.rows[top->model.selected];
+		if (row->key[0] && row->paired)
+			error = source_time_keys(top->source, &top->model, true);
+	}
+	if (error)
+		say(top, "%s", error->message);
+	probe_error_free(error);
+}
+
+static void take_key(struct top *top, const struct top_key *key)
+{
 	if (top->view.help)
 		top->view.help = false;
 	else if (top->view.editing && edit(top, key))
@@ -274,4 +291,11 @@ void top_take_key(struct top *top, const struct top_key *key)
 		command(top, key->text[0]);
 	else
 		move(top, key->kind);
+}
+
+void top_take_key(struct top *top, const struct top_key *key)
+{
+	top_say(top, NULL);
+	take_key(top, key);
+	time_keys(top);
 }

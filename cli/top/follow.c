@@ -193,13 +193,13 @@ static struct probe_error *start_counts(struct top_source *source, struct top_pr
 	return error;
 }
 
-/* What is refused is known already; and there may be no pairs. */
-static struct probe_error *start_times(
-	struct top_source *source, struct top_process *process, bool later)
+/* There may be no pairs. */
+static struct probe_error *start_pairs(struct top_source *source, const struct top_process *process,
+	const struct top_times_kept *kept, bool later, struct probe_session **ret)
 {
 	struct probe_report report = {0};
 	struct probe_error *error =
-		start_session(source, process, &top_time_options, later, &report, &process->times);
+		start_session(source, process, &kept->options, later, &report, ret);
 
 	source_note_change(source, &report);
 	if (error && error->code == PROBE_ERROR_NOT_FOUND && probe_target_alive(process->target)) {
@@ -207,6 +207,12 @@ static struct probe_error *start_times(
 		return NULL;
 	}
 	return error;
+}
+
+struct probe_error *source_start_keyed(
+	struct top_source *source, struct top_process *process, bool later)
+{
+	return start_pairs(source, process, &source->keyed, later, &process->keyed);
 }
 
 /* Room for one more, as the last; NULL without memory. */
@@ -251,7 +257,9 @@ static struct probe_error *start_process(struct top_source *source, struct top_m
 	}
 	error = start_counts(source, process, model, later, sites_ret);
 	if (!error)
-		error = start_times(source, process, later);
+		error = start_pairs(source, process, &source->times, later, &process->times);
+	if (!error && source->keyed.gone)
+		error = source_start_keyed(source, process, later);
 	if (!error)
 		error = take_probes(source, process, model);
 	make_title(source);
@@ -325,7 +333,7 @@ static struct probe_error *create(const struct top_options *options, struct top_
 		return probe_error_no_memory();
 	error = source_set_keys(source, options);
 	if (!error)
-		error = probe_table_create(0, &source->gone);
+		error = probe_table_create(0, &source->times.gone);
 	return error ? error : probe_watch_create(source->follow, &source->watch);
 }
 
@@ -365,6 +373,8 @@ struct probe_error *source_serve(
 	process->wanted = false;
 	if (!error && process->times)
 		error = probe_session_poll(process->times, NULL, NULL, NULL);
+	if (!error && process->keyed)
+		error = probe_session_poll(process->keyed, NULL, NULL, NULL);
 	return error ? error : take_probes(source, process, model);
 }
 
@@ -522,5 +532,8 @@ void source_watch(struct top_source *source, struct loop *loop)
 		if (process->times)
 			loop_watch(
 				loop, probe_session_fd(process->times), POLLIN, &process->wanted);
+		if (process->keyed)
+			loop_watch(
+				loop, probe_session_fd(process->keyed), POLLIN, &process->wanted);
 	}
 }

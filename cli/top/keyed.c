@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Hits by key in `probectl top` (-k). The sessions that count then gather a row for each
- * value of the keys; the probes' own rows stay, with the hits of all keys.
+ * value of the keys; the probes' own rows stay, with the hits of all keys. Times by key are
+ * gathered only while somebody looks at them (times.c), since every key has a histogram.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,16 +11,24 @@
 #include "cli/top/source.h"
 #include "libprobe/base/value.h"
 
+static void set_keys(struct probe_gather *gather, const struct top_options *options)
+{
+	for (size_t i = 0; i < options->keys.count; i++)
+		gather->keys[i] = options->keys.items[i];
+	gather->key_count = options->keys.count;
+	gather->keys_max = options->keys_max;
+}
+
 struct probe_error *source_set_keys(struct top_source *source, const struct top_options *options)
 {
+	static const struct probe_session_options timing = {.kind = PROBE_SESSION_GATHER,
+		.gather = {.pairing = PROBE_PAIRING_NAMES, .sum = true, .histogram = true}};
 	const struct string_list *keys = &options->keys;
-	struct probe_gather *gather = &source->counting.gather;
 
 	source->counting.kind = keys->count ? PROBE_SESSION_GATHER : PROBE_SESSION_COUNT;
-	for (size_t i = 0; i < keys->count; i++)
-		gather->keys[i] = keys->items[i];
-	gather->key_count = keys->count;
-	gather->keys_max = options->keys_max;
+	source->times.options = source->keyed.options = timing;
+	set_keys(&source->counting.gather, options);
+	set_keys(&source->keyed.options.gather, options);
 	return keys->count ? probe_table_create(keys->count, &source->gone_keys) : NULL;
 }
 
@@ -41,17 +50,22 @@ static void add_value(struct buffer *out, const struct probe_value *value)
 	buffer_string(out, value->truncated ? "\"..." : "\"");
 }
 
+void source_key_text(struct buffer *out, const struct probe_table_row *row, size_t key_count)
+{
+	for (size_t i = 0; i < key_count; i++) {
+		buffer_string(out, i ? " " : "");
+		add_value(out, &row->row.keys[i]);
+	}
+	buffer_char(out, '\0');
+}
+
 static struct probe_error *take_row(
 	struct top_model *model, const struct probe_table_row *row, size_t key_count)
 {
 	struct buffer key = {0};
 	struct top_row *found = NULL;
 
-	for (size_t i = 0; i < key_count; i++) {
-		buffer_string(&key, i ? " " : "");
-		add_value(&key, &row->row.keys[i]);
-	}
-	buffer_char(&key, '\0');
+	source_key_text(&key, row, key_count);
 	if (!key.no_memory)
 		found = model_key_row(model, row->provider, row->name, key.data);
 	buffer_deinit(&key);
@@ -70,6 +84,7 @@ struct probe_error *source_read_keys(struct top_source *source, struct top_model
 
 	if (!source->gone_keys)
 		return NULL;
+	model->has_keys = true;
 	error = probe_table_since(source->gone_keys, NULL, &table);
 	if (error)
 		return error;

@@ -119,14 +119,14 @@ static double per_second(const struct top_model *model, double count)
 	return ns ? count * NSEC_PER_SEC / (double)ns : 0;
 }
 
-static uint64_t hits_of(const struct top_model *model, const struct top_row *row)
+uint64_t model_hits(const struct top_model *model, const struct top_row *row)
 {
 	return model->since_start ? row->total : row->new_hits;
 }
 
 double model_rate(const struct top_model *model, const struct top_row *row)
 {
-	return per_second(model, (double)hits_of(model, row));
+	return per_second(model, (double)model_hits(model, row));
 }
 
 double model_rate_all(const struct top_model *model)
@@ -134,7 +134,7 @@ double model_rate_all(const struct top_model *model)
 	double sum = 0;
 
 	for (size_t i = 0; i < model->count; i++)
-		sum += model->rows[i].key[0] ? 0 : (double)hits_of(model, &model->rows[i]);
+		sum += model->rows[i].key[0] ? 0 : (double)model_hits(model, &model->rows[i]);
 	return per_second(model, sum);
 }
 
@@ -166,7 +166,7 @@ static double figure(const struct top_model *model, const struct top_row *row)
 
 	switch (model->order) {
 	case TOP_ORDER_RATE:
-		return (double)hits_of(model, row);
+		return (double)model_hits(model, row);
 	case TOP_ORDER_TOTAL:
 		return (double)row->total;
 	case TOP_ORDER_P50:
@@ -243,6 +243,7 @@ static void follow_probes(struct top_model *model)
 		if (!row->key[0] || !probe)
 			continue;
 		row->on = probe->on;
+		row->paired = probe->paired;
 		row->coverage = probe->coverage;
 	}
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The processes of `probectl top`, each with two sessions: one counts the hits of
- * all probes, the other gathers how long the pairs among them take. Both are
- * switched probe by probe. Nothing is recorded, so nothing has to be read in time.
+ * all probes, the other gathers how long the pairs among them take. (A third one does so by
+ * key, while somebody looks at that.) All are switched probe by probe. Nothing is recorded,
+ * so nothing has to be read in time.
  */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,9 +13,6 @@
 #include "cli/cli.h"
 #include "cli/timer.h"
 #include "cli/top/source.h"
-
-const struct probe_session_options top_time_options = {.kind = PROBE_SESSION_GATHER,
-	.gather = {.pairing = PROBE_PAIRING_NAMES, .sum = true, .histogram = true}};
 
 void source_note_change(struct top_source *source, struct probe_report *report)
 {
@@ -67,6 +64,7 @@ static void add_figures(struct top_model *model, const struct top_process *proce
 
 		if (!row)
 			continue;
+		row->paired = true;
 		*(gone ? &row->gone.unmatched : &row->unmatched) += probes[i].unmatched;
 		*(gone ? &row->gone.lost : &row->lost) += probes[i].lost;
 	}
@@ -97,105 +95,6 @@ static struct probe_error *read_figures(struct top_source *source, struct top_mo
 		row->new_hits = row->total > row->new_hits ? row->total - row->new_hits : 0;
 	}
 	return error;
-}
-
-static struct top_times times_of(const struct probe_table_row *row)
-{
-	double count = (double)row->row.count;
-
-	return (struct top_times){.p50 = probe_row_percentile(&row->row, 50),
-		.p99 = probe_row_percentile(&row->row, 99),
-		.average = count > 0 ? row->row.sum / count : NAN,
-		.sum = count > 0 ? row->row.sum : NAN};
-}
-
-/* The rows of the ends. */
-static struct probe_error *take_times(
-	struct top_model *model, const struct probe_table *table, bool is_recent)
-{
-	const struct probe_table_row *rows;
-	size_t count;
-
-	rows = probe_table_rows(table, &count);
-	for (size_t i = 0; i < count; i++) {
-		struct top_row *row = model_find(model, rows[i].provider, rows[i].name);
-
-		if (!row || !rows[i].begin_name)
-			continue;
-		*(is_recent ? &row->recent : &row->all) = times_of(&rows[i]);
-		row->in_flight = rows[i].row.in_flight;
-		row->ends = true;
-		if (!row->begin && asprintf(&row->begin, "%s:%s", rows[i].begin_provider,
-					   rows[i].begin_name) < 0) {
-			row->begin = NULL;
-			return probe_error_no_memory();
-		}
-	}
-	return NULL;
-}
-
-/* All times: of processes that are gone, and of those that run. */
-static struct probe_error *gather_times(const struct top_source *source, struct probe_table **ret)
-{
-	struct probe_error *error = probe_table_since(source->gone, NULL, ret);
-
-	for (size_t i = 0; i < source->count && !error; i++) {
-		if (!source->processes[i].times)
-			continue;
-		error = probe_table_add(*ret, source->processes[i].times, &top_time_options);
-		if (error)
-			probe_table_free(*ret);
-	}
-	return error;
-}
-
-static struct probe_error *read_times(struct top_source *source, struct top_model *model)
-{
-	struct probe_table *table, *since;
-	struct probe_error *error = gather_times(source, &table);
-
-	if (error)
-		return error;
-	error = probe_table_since(table, source->last, &since);
-	if (error) {
-		probe_table_free(table);
-		return error;
-	}
-	for (size_t i = 0; i < model->count; i++)
-		model->rows[i].recent = (struct top_times){NAN, NAN, NAN, NAN};
-	error = take_times(model, table, false);
-	if (!error)
-		error = take_times(model, since, true);
-	probe_table_free(source->recent);
-	source->recent = since;
-	probe_table_free(source->last);
-	source->last = table;
-	return error;
-}
-
-static bool is_probe(const struct top_row *row, const char *provider, const char *name)
-{
-	return strcmp(row->provider, provider) == 0 && strcmp(row->name, name) == 0;
-}
-
-const struct probe_table_row *source_pair(
-	const struct top_source *source, const struct top_row *row, bool since_start)
-{
-	const struct probe_table *table = since_start ? source->last : source->recent;
-	const struct probe_table_row *rows, *found = NULL;
-	size_t count = 0;
-
-	rows = table ? probe_table_rows(table, &count) : NULL;
-	for (size_t i = 0; i < count; i++) {
-		if (!rows[i].begin_name || !rows[i].row.count)
-			continue;
-		if (is_probe(row, rows[i].provider, rows[i].name))
-			return &rows[i];
-		if (is_probe(row, rows[i].begin_provider, rows[i].begin_name) &&
-			(!found || rows[i].row.count > found->row.count))
-			found = &rows[i];
-	}
-	return found;
 }
 
 struct looking {
@@ -230,11 +129,12 @@ struct probe_error *source_read(struct top_source *source, struct top_model *mod
 	now = clock_ns(CLOCK_MONOTONIC);
 	model->interval_ns = now - source->last_ns;
 	model->elapsed_ns = now - source->started_ns;
+	model->keyed_ns = now - source->keyed_ns;
 	source->last_ns = now;
 	if (error)
 		return error;
 	error = read_figures(source, model);
-	return error ? error : read_times(source, model);
+	return error ? error : source_read_times(source, model);
 }
 
 /* ---- Switching --------------------------------------------------------------------- */
@@ -264,15 +164,18 @@ static struct probe_error *switch_session(
 struct probe_error *source_switch_process(
 	struct top_source *source, struct top_process *process, struct top_model *model)
 {
-	struct probe_report report = {0}, of_times = {0};
+	struct probe_report report = {0}, of_times = {0}, of_keyed = {0};
 	struct probe_error *error = switch_session(process->counts, model, &report);
 
 	if (!error)
 		error = source_add_refusals(model, &report, 0);
 	if (!error && process->times)
 		error = switch_session(process->times, model, &of_times);
+	if (!error && process->keyed)
+		error = switch_session(process->keyed, model, &of_keyed);
 	source_note_change(source, &report);
 	source_note_change(source, &of_times);
+	source_note_change(source, &of_keyed);
 	/* It has ended in between: source_follow() will report that. */
 	if (error && !probe_target_alive(process->target)) {
 		probe_error_free(error);
@@ -354,7 +257,7 @@ const char *source_title(const struct top_source *source)
 	return source->title;
 }
 
-static struct probe_error *stop_session(
+struct probe_error *source_stop_session(
 	const struct top_process *process, struct probe_session *session)
 {
 	return probe_error_prefix(session ? probe_session_stop(session) : NULL,
@@ -378,14 +281,16 @@ struct probe_error *source_stop(struct top_source *source)
 	for (size_t i = 0; i < source->count; i++) {
 		struct top_process *process = &source->processes[i];
 
-		keep_first(stop_session(process, process->times), &error);
-		keep_first(stop_session(process, process->counts), &error);
+		keep_first(source_stop_session(process, process->keyed), &error);
+		keep_first(source_stop_session(process, process->times), &error);
+		keep_first(source_stop_session(process, process->counts), &error);
 	}
 	return error;
 }
 
 static void free_process(struct top_process *process)
 {
+	probe_session_free(process->keyed);
 	probe_session_free(process->times);
 	probe_session_free(process->counts);
 	probe_target_close(process->target);
@@ -397,11 +302,10 @@ void source_drop(struct top_source *source, struct top_model *model, size_t inde
 {
 	struct top_process *process = &source->processes[index];
 
-	source_note_failure(source, stop_session(process, process->times));
-	source_note_failure(source, stop_session(process, process->counts));
-	if (process->times)
-		source_note_failure(
-			source, probe_table_add(source->gone, process->times, &top_time_options));
+	source_note_failure(source, source_stop_session(process, process->keyed));
+	source_note_failure(source, source_stop_session(process, process->times));
+	source_note_failure(source, source_stop_session(process, process->counts));
+	source_note_failure(source, source_keep_times(source, process));
 	source_note_failure(source, source_keep_keys(source, process));
 	add_figures(model, process, true);
 	free_process(process);
@@ -415,10 +319,9 @@ void source_free(struct top_source *source)
 	for (size_t i = 0; i < source->count; i++)
 		free_process(&source->processes[i]);
 	probe_watch_free(source->watch);
-	probe_table_free(source->gone);
 	probe_table_free(source->gone_keys);
-	probe_table_free(source->last);
-	probe_table_free(source->recent);
+	source_free_times(&source->times);
+	source_free_times(&source->keyed);
 	free(source->processes);
 	free(source->matched);
 	free(source->news);

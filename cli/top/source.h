@@ -12,6 +12,7 @@ struct top_process {
 	struct probe_target *target;
 	struct probe_session *counts;
 	struct probe_session *times; /* NULL: it has no pairs */
+	struct probe_session *keyed; /* the same by key, while somebody looks; or NULL */
 	int pidfd;		     /* see loop_watch_exit() */
 	bool named;		     /* on the command line: its end is reported */
 	bool replaced;	 /* the process is another program now, which is one of its own */
@@ -19,6 +20,14 @@ struct top_process {
 	bool exited;	 /* the process has ended */
 	size_t probes;	 /* of counts, that there are rows for */
 	size_t refusals; /* of probe_session_report(), that are in the rows */
+};
+
+/* How long pairs took (times.c). */
+struct top_times_kept {
+	struct probe_session_options options; /* of the sessions, except what they follow */
+	struct probe_table *gone;	      /* of processes that are gone */
+	struct probe_table *last;	      /* all, up to the last look */
+	struct probe_table *recent;	      /* of them, those of the last interval */
 };
 
 struct top_source {
@@ -33,22 +42,20 @@ struct top_source {
 	bool follow;
 	bool started; /* by us: the end of the process is no news */
 	struct probe_watch *watch;
-	struct probe_table *gone;   /* times of processes that are gone */
-	struct probe_table *last;   /* all times up to the last look */
-	struct probe_table *recent; /* of them, those of the last interval */
-	uint64_t started_ns, last_ns;
-	uint64_t stop_ns; /* the longest stop of the last change */
+	struct top_times_kept times, keyed;
+	uint64_t started_ns, last_ns, keyed_ns; /* the start, the last look, source_time_keys() */
+	uint64_t stop_ns;			/* the longest stop of the last change */
 	char title[64];
 	char *news; /* not taken yet; NULL: none */
 	bool incomplete;
 };
 
-/* The options of the sessions that time, except what they follow. */
-extern const struct probe_session_options top_time_options;
-
-/* Sets what the sessions that count gather: a row for each key (keyed.c). */
+/* Sets what the sessions gather: how long pairs take; with keys, a row for each (keyed.c). */
 PROBE_MUST_CHECK struct probe_error *source_set_keys(
 	struct top_source *source, const struct top_options *options);
+
+/* The keys of a table's row, as a row of the model has them; ends with NUL. */
+void source_key_text(struct buffer *out, const struct probe_table_row *row, size_t key_count);
 
 /* Sets the totals of the rows with keys. Rows may be added. */
 PROBE_MUST_CHECK struct probe_error *source_read_keys(
@@ -57,6 +64,19 @@ PROBE_MUST_CHECK struct probe_error *source_read_keys(
 /* Keeps what a process has counted by key that is about to be dropped. */
 PROBE_MUST_CHECK struct probe_error *source_keep_keys(
 	struct top_source *source, const struct top_process *process);
+
+/* Begins to time the pairs of a process by key (follow.c). It may have none. */
+PROBE_MUST_CHECK struct probe_error *source_start_keyed(
+	struct top_source *source, struct top_process *process, bool later);
+
+/* Reads how long pairs took, up to now and in the last interval. */
+PROBE_MUST_CHECK struct probe_error *source_read_times(
+	struct top_source *source, struct top_model *model);
+
+/* Keeps the times of a process that is about to be dropped. */
+PROBE_MUST_CHECK struct probe_error *source_keep_times(
+	struct top_source *source, const struct top_process *process);
+void source_free_times(struct top_times_kept *kept);
 
 /* A change was made, or tried. */
 void source_note_change(struct top_source *source, struct probe_report *report);
@@ -78,6 +98,10 @@ PROBE_MUST_CHECK struct probe_error *source_serve(
 
 /* Makes news of what has become of a site. */
 void source_note_site(struct top_source *source, pid_t pid, const struct probe_site_news *news);
+
+/* Stops one of a process's sessions. NULL is allowed. */
+PROBE_MUST_CHECK struct probe_error *source_stop_session(
+	const struct top_process *process, struct probe_session *session);
 
 /* Makes an error news, and frees it. NULL is allowed. */
 void source_note_failure(struct top_source *source, struct probe_error *error);

@@ -8,9 +8,10 @@
  *   program.c  a program of our own, beside the screen
  *   source.c   their sessions: what was hit, switching
  *   keyed.c    hits by key
+ *   times.c    how long pairs took
  *   model.c    the rows, in which order, which of them, where the cursor is
  *   draw.c     the rows and the lines around them, in a given width
- *   chart.c    how the times of one pair are distributed
+ *   chart.c    how the times of one pair are distributed, or hits over keys
  *   cells.c    text and numbers of a given width
  *   keys.c     what a terminal sends, as keys
  *   screen.c   the terminal
@@ -76,6 +77,7 @@ struct top_row {
 	char *reason;			/* of the first of them; owned; NULL: none */
 	bool refusal_told;
 
+	bool paired;		 /* it begins or ends something */
 	bool ends;		 /* it ends something, and the following mean something */
 	char *begin;		 /* "provider:name" of what begins it; owned */
 	struct top_times recent; /* in the last interval */
@@ -94,8 +96,10 @@ struct top_model {
 	size_t *shown; /* indices of those that pass the filter, in order; has room for all */
 	size_t shown_count;
 	bool has_times;	      /* there are pairs */
+	bool has_keys;	      /* rows with keys may come */
 	uint64_t interval_ns; /* that new_hits came in */
 	uint64_t elapsed_ns;  /* that total came in */
+	uint64_t keyed_ns;    /* that times by key came in */
 	bool since_start;     /* show rates and times of all that time */
 	enum top_order order;
 	bool reversed;
@@ -133,6 +137,8 @@ size_t model_cursor(const struct top_model *model);
 
 /* Hits a second, of a row and of all. */
 double model_rate(const struct top_model *model, const struct top_row *row);
+/* Hits in the last interval, or since the start. */
+uint64_t model_hits(const struct top_model *model, const struct top_row *row);
 double model_rate_all(const struct top_model *model);
 /* Hits that are in no row with a key. */
 uint64_t model_unkeyed(const struct top_model *model);
@@ -192,8 +198,8 @@ struct top_view {
 	const char *message; /* or NULL */
 	uint64_t interval_ns;
 	bool paused, help;
-	bool editing; /* the filter */
-	bool chart;   /* of the pair of the probe under the cursor, in place of the rows */
+	bool editing;			    /* the filter */
+	bool chart;			    /* of the row under the cursor, in place of the rows */
 	const struct probe_table_row *pair; /* it; borrowed of the source; NULL: nothing ended */
 	size_t first; /* in: the first of shown[] that was visible; out: that is */
 };
@@ -328,8 +334,9 @@ PROBE_MUST_CHECK struct probe_error *source_read(
 
 /*
  * The times of the pair that a probe ends; else of the one it begins, of several that with most
- * times. Of the last interval, or since the start. NULL: none has ended. It is the source's, and
- * stays until the next source_read().
+ * times. Of a row with a key, those with that key. Of the last interval, or since the start (by
+ * key: since source_time_keys()). NULL: none has ended. It is the source's, and stays until the
+ * next source_read().
  */
 const struct probe_table_row *source_pair(
 	const struct top_source *source, const struct top_row *row, bool since_start);
@@ -337,6 +344,13 @@ const struct probe_table_row *source_pair(
 /* Makes the probes what the rows' `on` says, and the rows what they are then. */
 PROBE_MUST_CHECK struct probe_error *source_switch(
 	struct top_source *source, struct top_model *model);
+
+/*
+ * Begins to time the pairs by key (-k), or ends it and forgets the times. Nothing changes if that
+ * is so already.
+ */
+PROBE_MUST_CHECK struct probe_error *source_time_keys(
+	struct top_source *source, struct top_model *model, bool on);
 
 /* Has something else overwritten a site, so that hits are missing? */
 bool source_is_incomplete(const struct top_source *source);

@@ -399,6 +399,74 @@ static void test_chart(void **state)
 	model_deinit(&model);
 }
 
+static void add_key(struct top_model *model, const char *key, uint64_t new_hits)
+{
+	struct top_row *row = model_key_row(model, "postgresql", "sort__start", key);
+
+	assert_non_null(row);
+	row->new_hits = new_hits;
+	row->total = 10 * new_hits;
+}
+
+/* The row of a probe or key that Enter was pressed on. */
+static void select_row(struct top_model *model, const char *label)
+{
+	for (size_t i = 0; i < model->count; i++)
+		if (strcmp(model->rows[i].label, label) == 0)
+			model->selected = i;
+	assert_string_equal(model->rows[model->selected].label, label);
+}
+
+/* With keys, a probe without a pair is a bar for each of its keys. */
+static void test_chart_keys(void **state)
+{
+	struct top_view view = {.width = 52,
+		.height = 8,
+		.utf8 = true,
+		.title = "x",
+		.clock = "14:03:22",
+		.interval_ns = 1000000000,
+		.chart = true};
+	struct top_frame frame = {0};
+	struct top_model model;
+
+	(void)state;
+	fill(&model);
+	model.has_keys = true;
+	add_key(&model, "5", 10);
+	add_key(&model, "\"abc\"", 40);
+	add_key(&model, "7", 0);
+	model_arrange(&model);
+	select_row(&model, "postgresql:sort__start");
+	draw_screen(&frame, &model, &view);
+	assert_int_equal(frame.count, 8);
+	line_is(&frame, 1, "postgresql:sort__start");
+	line_is(&frame, 2, "\"abc\"        40 |@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@");
+	line_is(&frame, 3, "5            10 |@@@@@@@@");
+	line_is(&frame, 4, "50 hits of 2 keys  50 hits/s");
+	/* The key under the cursor is marked. */
+	select_row(&model, "postgresql:sort__start 5");
+	draw_screen(&frame, &model, &view);
+	assert_int_equal(frame.lines[3].look, TOP_LOOK_REVERSE);
+	model.since_start = true;
+	draw_screen(&frame, &model, &view);
+	line_is(&frame, 4, "500 hits of 2 keys  50 hits/s");
+	/* Of a pair, times by key. */
+	model_find(&model, "postgresql", "sort__start")->paired = true;
+	model_arrange(&model);
+	draw_screen(&frame, &model, &view);
+	line_is(&frame, 1, "postgresql:sort__start 5");
+	line_is(&frame, 2, "(no pair of this probe wit…ed since the chart began)");
+	for (view.width = 1; view.width < 90; view.width++) {
+		for (view.height = 1; view.height < 20; view.height++) {
+			draw_screen(&frame, &model, &view);
+			assert_int_equal(frame.count, view.height);
+		}
+	}
+	frame_deinit(&frame);
+	model_deinit(&model);
+}
+
 static void test_table(void **state)
 {
 	struct top_view view = {.utf8 = false, .title = "postgres (8121)", .clock = "14:03:22"};
@@ -431,6 +499,7 @@ int main(void)
 		cmocka_unit_test(test_scrolling),
 		cmocka_unit_test(test_other_screens),
 		cmocka_unit_test(test_chart),
+		cmocka_unit_test(test_chart_keys),
 		cmocka_unit_test(test_table),
 	};
 
