@@ -12,6 +12,7 @@
 #include "cli/options.h"
 #include "cli/list/scan.h"
 #include "cli/print/print.h"
+#include "cli/print/progress.h"
 #include "cli/processes.h"
 #include "probe/target.h"
 
@@ -24,6 +25,7 @@ struct list_command {
 	char *program;	   /* the first operand, found in $PATH; owned */
 	struct scan lists; /* where the probes are */
 	struct listing listing;
+	struct progress progress;
 	bool failed; /* a file or a process could not be read; it was reported */
 };
 
@@ -86,8 +88,16 @@ static struct probe_error *note_failure(struct list_command *command, struct pro
 	if (!error || error->code == PROBE_ERROR_MEMORY)
 		return error;
 	command->failed = true;
+	progress_end(&command->progress);
 	report_error(error);
 	return NULL;
+}
+
+/* Shows how many files or processes were read, where there are many. */
+static void show_progress(struct list_command *command, const char *what, size_t done, size_t count)
+{
+	if (progress_due(&command->progress))
+		progress_show(&command->progress, "%zu of %zu %s read", done, count, what);
 }
 
 static struct probe_error *list_process(const struct list_command *command, pid_t pid)
@@ -116,16 +126,21 @@ static struct probe_error *read_lists(struct list_command *command)
 	if (error)
 		return error;
 	command->lists.count = 1;
-	for (size_t i = 0; i < command->file_count && !error; i++)
+	command->progress = progress_every(PROGRESS_NS);
+	for (size_t i = 0; i < command->file_count && !error; i++) {
+		show_progress(command, "files", i, command->file_count);
 		error = note_failure(
 			command, probe_list_add_file(command->lists.lists[0], command->files[i]));
+	}
 	for (size_t i = 0; i < pids->count && !error; i++) {
+		show_progress(command, "processes", i, pids->count);
 		error = processes_unless_ended(
 			&command->options, i, list_process(command, pids->items[i]));
 		if (error && mistake_take(&mistake, pids->items[i], error))
 			error = NULL;
 		error = note_failure(command, error);
 	}
+	progress_end(&command->progress);
 	alike = mistake_end(&mistake, &command->options, 0);
 	if (error)
 		probe_error_free(alike);

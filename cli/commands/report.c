@@ -14,8 +14,8 @@
 #include "cli/catalogue.h"
 #include "cli/cli.h"
 #include "cli/options.h"
+#include "cli/print/progress.h"
 #include "cli/records.h"
-#include "cli/timer.h"
 #include "probe/sink.h"
 #include "probe/summary.h"
 
@@ -31,8 +31,7 @@ struct report_options {
 enum {
 	TOP_UNLESS_TOLD = 20,
 	RECORDS_MAX = 2,
-	PROGRESS_EVENTS = 4096, /* between looks at the clock */
-	PROGRESS_NS = 250 * NSEC_PER_MSEC
+	PROGRESS_EVENTS = 4096 /* between looks at the clock */
 };
 
 /* ---- Writing -------------------------------------------------------------------- */
@@ -86,17 +85,17 @@ static bool is_utf8(void)
 /* ---- Reading -------------------------------------------------------------------- */
 
 /* How far reading is, on a terminal: the report takes the line's place. */
-static void show_progress(uint64_t events, struct timer *timer)
+static void show_progress(uint64_t events, struct progress *progress)
 {
-	if (events % PROGRESS_EVENTS == 0 && timer_due(timer, clock_ns(CLOCK_MONOTONIC)))
-		fprintf(stderr, "probectl: %" PRIu64 " events read\033[K\r", events);
+	if (events % PROGRESS_EVENTS == 0 && progress_due(progress))
+		progress_show(progress, "%" PRIu64 " events read", events);
 }
 
 /* Up to the end, or to what cannot be read: *some_ret says whether there was anything before. */
 static struct probe_error *read_all(
 	struct probe_reader *reader, struct probe_summary *summary, bool *some_ret)
 {
-	struct timer timer = timer_every(isatty(STDERR_FILENO) ? PROGRESS_NS : 0);
+	struct progress progress = progress_every(PROGRESS_NS);
 	struct probe_event event;
 	struct probe_error *error;
 	bool there = true;
@@ -107,11 +106,10 @@ static struct probe_error *read_all(
 		if (!error && there) {
 			error = probe_summary_add(summary, &event);
 			*some_ret |= !error;
-			show_progress(++count, &timer);
+			show_progress(++count, &progress);
 		}
 	} while (!error && there);
-	if (count >= PROGRESS_EVENTS && timer.every_ns)
-		fputs("\033[K", stderr);
+	progress_end(&progress);
 	return error;
 }
 

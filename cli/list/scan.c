@@ -23,10 +23,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "cli/list/scan.h"
+#include "cli/print/progress.h"
 
 /* clang-format off */
 static const char *const patterns[] = {
@@ -42,8 +42,7 @@ static const char *const patterns[] = {
 
 enum {
 	THREADS_MAX = 4, /* more only wait for the kernel's locks on directories */
-	FILES_AT_ONCE = 8,
-	PROGRESS_NS = 100 * 1000 * 1000
+	FILES_AT_ONCE = 8
 };
 
 /* ---- Names --------------------------------------------------------------------- */
@@ -197,7 +196,7 @@ struct worker {
 	struct work *work;
 	struct probe_list *list; /* of this thread only */
 	struct probe_error *error;
-	bool shows_progress;
+	struct progress *progress; /* of one of them */
 };
 
 /* Most files are no ELF files, and some may not be read: that is no error here. */
@@ -211,27 +210,12 @@ static struct probe_error *read_file(struct probe_list *list, const char *path)
 	return NULL;
 }
 
-static void show_progress(const struct work *work, size_t at, struct timespec *last)
-{
-	struct timespec now;
-	int64_t passed;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	passed = (int64_t)(now.tv_sec - last->tv_sec) * 1000000000 + (now.tv_nsec - last->tv_nsec);
-	if (passed < PROGRESS_NS)
-		return;
-	*last = now;
-	fprintf(stderr, "\rreading %zu of %zu files", at, work->names->count);
-}
-
 static void *work_through(void *data)
 {
 	struct worker *worker = data;
 	struct work *work = worker->work;
 	const struct names *names = work->names;
-	struct timespec last;
 
-	clock_gettime(CLOCK_MONOTONIC, &last);
 	for (;;) {
 		/* Each index is handed out once; the names were complete before the threads. */
 		size_t at =
@@ -246,8 +230,8 @@ static void *work_through(void *data)
 			if (worker->error)
 				return NULL;
 		}
-		if (worker->shows_progress)
-			show_progress(work, at, &last);
+		if (worker->progress && progress_due(worker->progress))
+			progress_show(worker->progress, "%zu of %zu files read", at, names->count);
 	}
 }
 
@@ -281,10 +265,11 @@ static struct probe_error *read_files(const struct names *names, struct scan *sc
 {
 	struct work work = {.names = names};
 	struct worker workers[THREADS_MAX] = {0};
+	struct progress progress = progress_every(PROGRESS_NS);
 	struct probe_error *error = NULL;
 	size_t started = 0;
 
-	workers[0].shows_progress = isatty(STDERR_FILENO);
+	workers[0].progress = &progress;
 	for (size_t i = 0; i < scan->count; i++) {
 		workers[i].work = &work;
 		workers[i].list = scan->lists[i];
@@ -301,8 +286,7 @@ static struct probe_error *read_files(const struct names *names, struct scan *sc
 		else
 			error = workers[i].error;
 	}
-	if (workers[0].shows_progress)
-		fprintf(stderr, "\r\033[K");
+	progress_end(&progress);
 	return error;
 }
 

@@ -11,10 +11,10 @@
 #include "libprobe/base/error.h"
 #include "probe/target.h"
 
-/* For "%zu site%s": a count, and the ending of its noun. */
 /* Printed before the name of a process or a file that could not be read completely. */
 #define READ_OF "what can be read of "
 
+/* For "%zu site%s": a count, and the ending of its noun. */
 #define COUNTED(count) (count), (count) == 1 ? "" : "s"
 
 /* ---- Text --------------------------------------------------------------------- */

@@ -202,7 +202,7 @@ static struct timers timers_start(const struct trace *trace)
 		.export = timer_every(exports_interval_ns(trace)),
 		.flush = timer_every(FLUSH_NS),
 		.losses = timer_every(LOSSES_NS),
-		.progress = {.last_ns = clock_ns(CLOCK_MONOTONIC)},
+		.progress = trace_progress_start(trace),
 	};
 
 	/* Metrics are there at once. */
@@ -221,8 +221,8 @@ static void timers_run(struct trace *trace, struct timers *timers)
 	if (timer_due(&timers->losses, now)) {
 		trace_report_losses(trace);
 		trace_look(trace, false);
-		progress_show(trace, &timers->progress);
 	}
+	trace_progress_show(trace, &timers->progress);
 	/* The last table has the totals. */
 	if (timer_due(&timers->table, now) && !ended) {
 		trace_look(trace, false);
@@ -348,7 +348,7 @@ static void trace_loop(struct trace *trace)
 		if (sleep_ns < LAST_SLEEP_NS && !hits)
 			sleep_ns = 2 * sleep_ns < LAST_SLEEP_NS ? 2 * sleep_ns : LAST_SLEEP_NS;
 	}
-	progress_end(&timers.progress);
+	progress_end(&timers.progress.line);
 }
 
 void trace_run(struct trace *trace)

@@ -16,6 +16,7 @@
 
 #include "cli/timer.h"
 #include "cli/loop.h"
+#include "cli/print/progress.h"
 #include "cli/processes.h"
 #include "cli/request.h"
 #include "cli/trace/comm.h"
@@ -100,16 +101,14 @@ struct trace {
 	bool noted;    /* the notes about programs that were started later were printed */
 };
 
-/* What was shown of a record that is being made (progress.c). Initialise with {0}. */
+/* What was shown of a record that is being made (progress.c). */
 struct trace_progress {
+	struct progress line;
 	uint64_t last_ns, hits;
-	bool shown;
 };
-/* Shows hits, their rate, bytes and losses, if standard error is a terminal and nothing forbids it.
- */
-void progress_show(const struct trace *trace, struct trace_progress *progress);
-/* Clears the line. */
-void progress_end(const struct trace_progress *progress);
+struct trace_progress trace_progress_start(const struct trace *trace);
+/* Shows hits, their rate, bytes and losses, if it is time. */
+void trace_progress_show(const struct trace *trace, struct trace_progress *progress);
 
 /* Runs until the trace is over, switches the probes off, and prints what is left. */
 void trace_run(struct trace *trace);

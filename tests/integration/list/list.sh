@@ -339,4 +339,18 @@ if [ -n "$jvm_17" ] && ! grep -qE '__(asan|tsan|ubsan|gcov)_' "$PROBECTL"; then
 	echo "memory: $peak KiB"
 	[ "${peak:-0}" -gt 0 ] && [ "$peak" -lt 10240 ] || fail "list needs $peak KiB"
 fi
+# ---- On a terminal ----------------------------------------------------------------------------
+
+# A line says how far reading is, where there are many files; it is erased. Into a file, it is not
+# written.
+if command -v script >/dev/null; then
+	many="\$(yes '$TARGETS/loop' | head -n 30000)"
+	script -qec "'$PROBECTL' list $many" /dev/null >"$SCRATCH/tty.out" </dev/null ||
+		fail "list on a terminal"
+	grep -qaE $'probectl: [0-9]+ of 30000 files read\e\\[K\r' "$SCRATCH/tty.out" ||
+		fail "no progress"
+	grep -qaF $'files read\e[K\r\e[KPROBE ' "$SCRATCH/tty.out" || fail "the progress stays"
+	eval "\"\$PROBECTL\" list $many" 2>"$SCRATCH/err" >"$SCRATCH/out" || fail "list of many files"
+	same "errors" "$(cat "$SCRATCH/err")" ""
+fi
 finish
