@@ -143,18 +143,79 @@ static void report_unmatched(const struct trace *trace)
 	}
 }
 
-static void report_started(const struct trace *trace, const struct probe_report *sum)
+/* What was started. All tracers have the same sites, except parts. */
+struct started {
+	size_t probes, sites; /* the sums over processes */
+	bool differ;	      /* processes have different numbers of them */
+};
+
+static void add_started(
+	struct started *started, struct trace_tracer *tracer, const struct probe_report *report)
 {
-	char processes[48] = "";
+	if (!tracer->probes) {
+		tracer->probes = report->probes;
+		tracer->sites = report->sites;
+	}
+	started->differ |= tracer->probes != report->probes || tracer->sites != report->sites;
+	started->probes += report->probes;
+	started->sites += report->sites;
+}
+
+static int compare_probes(const void *a, const void *b)
+{
+	const struct probe_session_probe *left = *(const struct probe_session_probe *const *)a;
+	const struct probe_session_probe *right = *(const struct probe_session_probe *const *)b;
+	int order = strcmp(left->provider, right->provider);
+
+	return order ? order : strcmp(left->name, right->name);
+}
+
+/* Different probes, of all processes; 0 without memory. */
+static size_t different_probes(const struct trace *trace)
+{
+	const struct probe_session_probe **all;
+	size_t total = 0, count, different = 0;
+
+	for (size_t i = 0; i < trace->target_count; i++) {
+		probe_session_probes(trace->targets[i].session, &count);
+		total += count;
+	}
+	all = calloc(total + 1, sizeof(*all));
+	total = 0;
+	for (size_t i = 0; all && i < trace->target_count; i++) {
+		const struct probe_session_probe *probes =
+			probe_session_probes(trace->targets[i].session, &count);
+
+		for (size_t k = 0; k < count; k++)
+			all[total++] = &probes[k];
+	}
+	if (total)
+		qsort(all, total, sizeof(*all), compare_probes);
+	for (size_t i = 0; i < total; i++)
+		different += i == 0 || compare_probes(&all[i - 1], &all[i]) != 0;
+	free(all);
+	return different;
+}
+
+static void report_started(const struct trace *trace, const struct started *started)
+{
+	size_t probes = started->probes, sites = started->sites, processes = 1;
+	char where[48] = "";
 
 	if (trace->settings.quiet || trace->loop.child)
 		return;
-	if (trace->tracer_count && trace->target_count > trace->tracer_count)
-		snprintf(processes, sizeof(processes), " in %zu processes",
-			trace->target_count / trace->tracer_count);
+	if (trace->tracer_count)
+		processes = trace->target_count / trace->tracer_count;
+	if (processes > 1 && started->differ) {
+		probes = different_probes(trace);
+		snprintf(where, sizeof(where), " in %zu processes", processes);
+	} else if (processes > 1) {
+		probes /= processes;
+		sites /= processes;
+		snprintf(where, sizeof(where), " in each of %zu processes", processes);
+	}
 	fprintf(stderr, "probectl: %s %zu probe%s, %zu site%s%s; Ctrl-C ends\n",
-		trace->record ? "recording" : "tracing", COUNTED(sum->probes), COUNTED(sum->sites),
-		processes);
+		trace->record ? "recording" : "tracing", COUNTED(probes), COUNTED(sites), where);
 }
 
 void trace_target_close(struct trace_target *target)
@@ -167,7 +228,7 @@ void trace_target_close(struct trace_target *target)
 }
 
 static struct probe_error *start_session(struct trace *trace, struct trace_target *target,
-	const struct trace_options *options, struct probe_report *sum)
+	const struct trace_options *options, struct started *started)
 {
 	struct probe_session_options its = target->tracer->options;
 	struct probe_report report = {0};
@@ -181,13 +242,12 @@ static struct probe_error *start_session(struct trace *trace, struct trace_targe
 	its.together = (unsigned int)trace->target_count;
 	error = probe_session_start(target->target, tracer_request(target->tracer, trace->request),
 		&its, &report, &target->session);
-	/* All tracers have the same sites, except parts. */
 	report_notes(&report);
 	if (first || tracer_is_part(target->tracer)) {
 		report_refusals(&report, probe_target_pid(target->target),
 			refusals_shown(error, trace->verbose));
-		sum->probes += report.probes;
-		sum->sites += report.sites;
+		if (!error)
+			add_started(started, target->tracer, &report);
 	}
 	probe_report_deinit(&report);
 	target->on = !error;
@@ -207,7 +267,7 @@ static bool is_mistake(const struct trace_target *target, const struct probe_err
 static struct probe_error *start_sessions(struct trace *trace, const struct trace_options *options)
 {
 	size_t asked = options->common.pids.count, kept = 0, count = trace->target_count;
-	struct probe_report sum = {0};
+	struct started started = {0};
 	struct mistake mistake = {0};
 	struct probe_error *error = probe_watch_create(trace->follow, &trace->watch), *wrong;
 	bool unwanted = false, unfit;
@@ -218,7 +278,7 @@ static struct probe_error *start_sessions(struct trace *trace, const struct trac
 		struct trace_target *target = &trace->targets[i];
 		pid_t pid = probe_target_pid(target->target);
 		struct probe_error *its =
-			error ? NULL : start_session(trace, target, options, &sum);
+			error ? NULL : start_session(trace, target, options, &started);
 
 		/* Of processes that were found by name, some may have none of the probes. */
 		if (its && !(is_mistake(target, its) && mistake_take(&mistake, pid, its)))
@@ -254,7 +314,7 @@ static struct probe_error *start_sessions(struct trace *trace, const struct trac
 	/* A program that has just been started has yet to open its libraries. */
 	if (!trace->loop.child)
 		report_unmatched(trace);
-	report_started(trace, &sum);
+	report_started(trace, &started);
 	exports_report(trace);
 	return NULL;
 }

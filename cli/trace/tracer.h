@@ -75,6 +75,7 @@ struct trace_tracer {
 	bool flamegraph;	     /* ... and a whole file */
 	bool had_interval;
 	uint64_t started_ns, last_ns; /* CLOCK_MONOTONIC */
+	size_t probes, sites;	      /* of the first process */
 	char *title;		      /* as typed, if there are several; else NULL */
 
 	/* Of a part (probe_tracer_part()): its own probes. */

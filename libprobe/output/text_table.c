@@ -422,6 +422,22 @@ static void pair_line(struct buffer *out, const struct probe_table *table)
 	buffer_char(out, '\n');
 }
 
+/* In place of titles without a row: that there is nothing, and as far as it is known why. */
+static void nothing_line(
+	struct buffer *out, const struct probe_table *table, const struct probe_view *view)
+{
+	if (!(view->columns & PROBE_COLUMN_PAIRS)) {
+		buffer_string(out, "no hits\n");
+		return;
+	}
+	buffer_string(out, "no pair was timed: ");
+	buffer_unsigned(out, table->in_flight);
+	buffer_string(out, " in flight");
+	count_line(out, ", ", probe_table_unmatched(table), " end without a begin",
+		" ends without a begin");
+	buffer_char(out, '\n');
+}
+
 void text_table(struct format_context *context, const struct probe_table *table,
 	const struct probe_view *view)
 {
@@ -435,6 +451,10 @@ void text_table(struct format_context *context, const struct probe_table *table,
 	shown = shown_rows(rows, count, view);
 	charts = view->chart && !table->key_count && shown.rows <= CHARTS_MAX;
 	text_heading(context, view);
+	if (!count) {
+		nothing_line(out, table, view);
+		return;
+	}
 	if (charts)
 		text_charts(context, table, view, &shown);
 	else

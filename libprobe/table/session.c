@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libprobe/session/gather.h"
+#include "libprobe/session/session.h"
 #include "libprobe/table/table.h"
 
 /* A row for a probe as such: its count, and what only probes have. */
@@ -62,6 +64,19 @@ static struct probe_error *add_counts(
 	return error;
 }
 
+/* Rows with keys do not say what is in flight; where there are none, the table does. */
+static struct probe_error *add_in_flight(struct probe_table *table, struct probe_session *session)
+{
+	uint64_t *flights = gather_flights(session);
+
+	if (!flights)
+		return probe_error_no_memory();
+	for (uint32_t i = 0; i < session->pairs; i++)
+		table->in_flight += flights[i];
+	free(flights);
+	return NULL;
+}
+
 struct probe_error *probe_table_add(struct probe_table *table, struct probe_session *session,
 	const struct probe_session_options *options)
 {
@@ -81,6 +96,8 @@ struct probe_error *probe_table_add(struct probe_table *table, struct probe_sess
 	if (!options->gather.key_count)
 		error = append_silent(table, rows, count, probes, probe_count,
 			options->gather.pairing != PROBE_PAIRING_NONE);
+	else if (!count)
+		error = add_in_flight(table, session);
 	if (!error)
 		error = table_add_rows(table, rows, count, probes, probe_count);
 	free(rows);

@@ -188,6 +188,7 @@ struct probe_error *probe_table_since(const struct probe_table *table,
 	}
 	since->lost = minus(table->lost, earlier->lost);
 	since->unmatched = minus(table->unmatched, earlier->unmatched);
+	since->in_flight = table->in_flight;
 	*ret = since;
 	return NULL;
 }

@@ -26,7 +26,7 @@ herd()
 all_on()
 {
 	wait_tracing many
-	same "$1" "$(sed -n 's/.*sites* in \([0-9]*\) processes.*/\1/p' "$SCRATCH/many.err")" "$2"
+	same "$1" "$(sed -n 's/.*sites* in each of \([0-9]*\) processes.*/\1/p' "$SCRATCH/many.err")" "$2"
 }
 
 # tally: "HITS PROCESSES DISORDERED", over all lines
@@ -87,6 +87,23 @@ ask go
 trace_stop many
 same "--name: hits" "$(jq -r '.hits' "$SCRATCH/many.out")" "$((children * hits))"
 all_off "${kids[0]}" "${kids[77]}" "${kids[-1]}"
+
+# Processes that have different probes: those are counted once, and sites in all.
+start "$TARGETS/pairs" 1 0
+pairs_pid=$target_pid
+start "$TARGETS/pairs" 1 0
+second_pid=$target_pid
+trace_start sum --count -p "$pairs_pid,$second_pid" 'pairs:step__*'
+wait_tracing sum
+trace_stop sum
+grep -q 'tracing 2 probes, 2 sites in each of 2 processes;' "$SCRATCH/sum.err" ||
+	fail "two alike: $(cat "$SCRATCH/sum.err")"
+start "$TARGETS/life"
+trace_start sum --count -p "$pairs_pid,$second_pid,$target_pid" '/pairs:step|life:hit/'
+wait_tracing sum
+trace_stop sum
+grep -q 'tracing 3 probes, 5 sites in 3 processes;' "$SCRATCH/sum.err" ||
+	fail "two alike, and another: $(cat "$SCRATCH/sum.err")"
 
 # By pid: some have ended, one has no such probe, one does not exist. Each is named, the status
 # is 1, and the others are traced.

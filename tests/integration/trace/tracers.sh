@@ -286,4 +286,26 @@ usage "it needs a tracer that makes them" -i 1 loop:nop
 usage "-b does not apply" -c -b 1M loop:nop
 "$PROBECTL" trace -t help | grep -q '^  latency ' || fail "-t help lists nothing"
 "$PROBECTL" trace -t help | grep -q 'PATH.so' || fail "-t help does not name tracers of one's own"
+
+# Without anything to show, one line says so, and why, in place of titles.
+start "$TARGETS/pairs" 1 10
+trace_start nothing -t latency -k arg0 -t count -k arg0 -p "$target_pid" pairs:step__start pairs:job__done
+wait_tracing nothing
+trace_stop nothing
+same "tables without a row" "$(cat "$SCRATCH/nothing.out")" "# latency
+no pair was timed: 0 in flight
+# count
+no hits"
+trace_start nothing -t latency -k arg0 -p "$target_pid" pairs:step__start pairs:job__done
+wait_tracing nothing
+tell go
+hear
+steps=$(jq .steps <<<"$answer")
+jobs=$(jq .jobs <<<"$answer")
+hear
+trace_stop nothing
+same "begins and ends without each other" "$(cat "$SCRATCH/nothing.out")" \
+	"no pair was timed: $steps in flight, $jobs ends without a begin"
+tell bye
+end_target
 finish
