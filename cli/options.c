@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cli/catalogue.h"
+#include "cli/conditions.h"
 #include "cli/options.h"
 #include "libprobe/base/array.h"
 #include "libprobe/base/nearest.h"
@@ -458,10 +459,6 @@ struct probe_error *options_run(
 	if (!error && common->program && !common->helped && !line->starts_program)
 		error = probe_error_new(PROBE_ERROR_USAGE,
 			"%s takes no program; `probectl run` starts one", common->command);
-	if (!error && common->exe && !common->helped && !common->pids.count &&
-		!common->names.count && !common->parents.count)
-		error = probe_error_new(PROBE_ERROR_USAGE,
-			"--exe checks processes that run already: give it with -p PID");
 	if (!error && !common->helped)
 		error = line->run(line->data, status_ret);
 	options_deinit(common);
@@ -481,7 +478,9 @@ void options_deinit(struct common_options *common)
 {
 	options_free_patterns(&common->patterns);
 	free(common->pids.items);
-	free(common->names.items);
 	free(common->parents.items);
+	for (int kind = 0; kind < CONDITION_KINDS; kind++)
+		free(common->conditions[kind].items);
+	conditions_free(common->meant);
 	*common = (struct common_options){0};
 }

@@ -65,14 +65,25 @@ struct option_row {
 	const char *help; /* what it does, without a full stop */
 };
 
+/* What processes may have to be (cli/conditions.h). */
+enum condition_kind {
+	CONDITION_EXE,
+	CONDITION_NAME,
+	CONDITION_CGROUP,
+	CONDITION_CONTAINER,
+	CONDITION_USER,
+	CONDITION_KINDS
+};
+
 /* What nearly every command takes. Initialise with {0}. */
 struct common_options {
 	const char *command; /* its name, for messages */
 	struct pid_list pids;
-	const char *exe;	  /* the program that they have to run; NULL: any */
-	size_t pids_given;	  /* how many of them are from -p: see cli/processes.h */
-	struct string_list names; /* --name and --children, where a command has them */
-	struct pid_list parents;
+	size_t pids_given;	 /* how many of them are from -p: see cli/processes.h */
+	struct pid_list parents; /* --children */
+	/* --exe, --name and so on: one of each kind that has any; and what was made of them. */
+	struct string_list conditions[CONDITION_KINDS];
+	struct conditions *meant;
 	bool follow, no_follow; /* likewise */
 	struct pattern_list patterns;
 	char **operands; /* into argv: what is neither option nor value, up to `--` */
@@ -93,9 +104,6 @@ struct common_options {
 #define OPTIONS_PID(common)                                                                        \
 	OPTION('p', "pid", PIDS, NULL, &(common)->pids,                                            \
 		"use these processes: -p 1,2 or -p 1 -p 2")
-#define OPTIONS_EXE(common)                                                                        \
-	OPTION(0, "exe", STRING, "PATH", &(common)->exe,                                           \
-		"refuse processes that run a program other than PATH")
 #define OPTIONS_PROBE(common)                                                                      \
 	OPTION('e', "probe", PATTERN, NULL, &(common)->patterns,                                   \
 		"use this PROBE; the same as an operand")

@@ -9,19 +9,16 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "cli/conditions.h"
 #include "cli/processes.h"
 #include "libprobe/base/array.h"
 #include "libprobe/base/buffer.h"
 #include "libprobe/base/file.h"
 
-enum {
-	COMM_LENGTH = 15, /* of TASK_COMM_LEN, without its NUL */
-	QUIET_SECONDS = 2 /* of waiting for another probectl */
-};
+enum { QUIET_SECONDS = 2 /* of waiting for another probectl */ };
 
 struct process {
 	pid_t pid, parent;
-	char comm[COMM_LENGTH + 1];
 	bool descends;
 };
 
@@ -40,9 +37,7 @@ static bool parse_stat(char *text, struct process *ret)
 	/* The name may hold anything, parentheses included. */
 	if (!comm || !end || end < comm || sscanf(end + 1, " %c %d", &state, &parent) != 2)
 		return false;
-	*end = '\0';
 	*ret = (struct process){.pid = (pid_t)strtol(text, NULL, 10), .parent = parent};
-	snprintf(ret->comm, sizeof(ret->comm), "%s", comm + 1);
 	return state != 'Z' && state != 'X' && ret->pid != getpid();
 }
 
@@ -79,50 +74,6 @@ static struct probe_error *processes_read(struct processes *ret)
 
 /* ---- Which are meant ------------------------------------------------------------ */
 
-static bool has_program(pid_t pid, const char *name)
-{
-	static const char deleted[] = " (deleted)";
-	char path[64], program[4096], *base;
-	size_t length;
-	ssize_t got;
-
-	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
-	got = readlink(path, program, sizeof(program) - 1);
-	if (got <= 0)
-		return false;
-	program[got] = '\0';
-	length = strlen(deleted);
-	if ((size_t)got > length && strcmp(program + got - length, deleted) == 0)
-		program[got - (ssize_t)length] = '\0';
-	base = strrchr(program, '/');
-	return base && strcmp(base + 1, name) == 0;
-}
-
-static bool is_called(const struct process *process, const char *name)
-{
-	char comm[COMM_LENGTH + 1];
-
-	snprintf(comm, sizeof(comm), "%s", name);
-	return strcmp(process->comm, comm) == 0 || has_program(process->pid, name);
-}
-
-static struct probe_error *add_named(
-	struct common_options *common, const struct processes *all, const char *name)
-{
-	struct probe_error *error = NULL;
-	bool any = false;
-
-	for (size_t i = 0; i < all->count && !error; i++) {
-		if (!is_called(&all->items[i], name))
-			continue;
-		any = true;
-		error = options_add_pid(&common->pids, all->items[i].pid);
-	}
-	if (!error && !any)
-		return probe_error_new(PROBE_ERROR_NOT_FOUND, "no process is called '%s'", name);
-	return error;
-}
-
 static bool descends(const struct processes *all, pid_t parent, pid_t from)
 {
 	if (parent == from)
@@ -150,7 +101,8 @@ static struct probe_error *add_descendants(
 			if (process->descends || !descends(all, process->parent, from))
 				continue;
 			process->descends = any = more = true;
-			error = options_add_pid(&common->pids, process->pid);
+			if (conditions_hold(common->meant, process->pid))
+				error = options_add_pid(&common->pids, process->pid);
 		}
 	}
 	if (!error && !any)
@@ -159,9 +111,42 @@ static struct probe_error *add_descendants(
 	return error;
 }
 
+/* All that meet the conditions. */
+static struct probe_error *add_all(struct common_options *common, const struct processes *all)
+{
+	struct probe_error *error = NULL;
+
+	for (size_t i = 0; i < all->count && !error; i++)
+		if (conditions_hold(common->meant, all->items[i].pid))
+			error = options_add_pid(&common->pids, all->items[i].pid);
+	return error;
+}
+
+/* A value that means no process is a mistake. */
+static struct probe_error *check_met(const struct common_options *common)
+{
+	struct probe_error *error = NULL;
+	struct buffer out = {0};
+
+	if (common->meant && conditions_describe_unmet(common->meant, &common->pids, &out))
+		error = probe_error_new(PROBE_ERROR_NOT_FOUND, "no process %s%.*s",
+			common->parents.count ? "below those of --children " : "", (int)out.length,
+			out.data);
+	buffer_deinit(&out);
+	return error;
+}
+
+static bool has_conditions(const struct common_options *common)
+{
+	for (int kind = 0; kind < CONDITION_KINDS; kind++)
+		if (common->conditions[kind].count)
+			return true;
+	return false;
+}
+
 bool processes_given(const struct common_options *common)
 {
-	return common->pids.count || common->names.count || common->parents.count;
+	return common->pids.count || common->parents.count || has_conditions(common);
 }
 
 struct probe_error *processes_check(const struct common_options *common)
@@ -173,8 +158,8 @@ struct probe_error *processes_check(const struct common_options *common)
 			PROBE_ERROR_USAGE, "--follow and --no-follow exclude each other");
 	if (common->program && given)
 		return probe_error_new(PROBE_ERROR_USAGE,
-			"%s: give either processes (-p, --name, --children) or -- PROGRAM, not "
-			"both",
+			"%s: give either processes (-p, --exe, --name, --children ...) or -- "
+			"PROGRAM, not both",
 			common->command);
 	if (!given && common->program && !common->program[0])
 		return probe_error_new(PROBE_ERROR_USAGE,
@@ -182,8 +167,8 @@ struct probe_error *processes_check(const struct common_options *common)
 			common->command, common->command);
 	if (!given && !common->program)
 		return probe_error_new(PROBE_ERROR_USAGE,
-			"%s: no process given; use -p PID, --name NAME or --children PID, or -- "
-			"PROGRAM to start one",
+			"%s: no process given; use -p PID, --exe FILE, --name NAME or --children "
+			"PID, or -- PROGRAM to start one",
 			common->command);
 	return NULL;
 }
@@ -204,11 +189,24 @@ static bool go_on_waiting(pid_t pid, unsigned int seconds, void *unused)
 struct probe_error *processes_open(
 	const struct common_options *common, pid_t pid, struct probe_target **ret)
 {
-	struct probe_error *error = probe_target_open(pid, common->exe, ret);
+	struct probe_target *target;
+	struct probe_error *error = probe_target_open(pid, NULL, &target);
 
-	if (!error)
-		probe_target_on_wait(*ret, go_on_waiting, NULL);
-	return error;
+	if (error)
+		return error;
+	/* The id may be another process's than when it was looked for. */
+	error = conditions_check(common->meant, pid);
+	if (error && !probe_target_alive(target)) {
+		probe_error_free(error);
+		error = probe_error_new(PROBE_ERROR_NOT_FOUND, "there is no process %d", (int)pid);
+	}
+	if (error) {
+		probe_target_close(target);
+		return error;
+	}
+	probe_target_on_wait(target, go_on_waiting, NULL);
+	*ret = target;
+	return NULL;
 }
 
 bool processes_follow(const struct common_options *common)
@@ -260,25 +258,29 @@ struct probe_error *processes_find(struct common_options *common)
 
 	if (!error)
 		error = resolve_threads(&common->parents);
+	if (!error)
+		error = conditions_create(common, &common->meant);
 	if (error)
 		return error;
 	common->pids_given = common->pids.count;
-	if (!common->names.count && !common->parents.count)
+	/* Those of -p are checked when they are opened. */
+	if (!common->parents.count && (common->pids.count || !common->meant))
 		return NULL;
 	error = processes_read(&all);
-	for (size_t i = 0; i < common->names.count && !error; i++)
-		error = add_named(common, &all, common->names.items[i]);
+	if (!error && !common->parents.count)
+		error = add_all(common, &all);
 	for (size_t i = 0; i < common->parents.count && !error; i++)
 		error = add_descendants(common, &all, common->parents.items[i]);
 	free(all.items);
-	return error;
+	return error || common->pids_given ? error : check_met(common);
 }
 
 struct probe_error *processes_find_running(struct common_options *common)
 {
 	if (!processes_given(common))
 		return probe_error_new(PROBE_ERROR_USAGE,
-			"%s: no process given; use -p PID, --name NAME or --children PID",
+			"%s: no process given; use -p PID, --exe FILE, --name NAME or --children "
+			"PID",
 			common->command);
 	return processes_find(common);
 }

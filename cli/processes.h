@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Which processes a command is about: by their ids, names or parents, or a program to start. */
+/*
+ * Which processes a command is about: those of -p and --children, or else all; of these, the ones
+ * that meet the conditions (cli/conditions.h). Or a program to start.
+ */
 #ifndef CLI_PROCESSES_H
 #define CLI_PROCESSES_H
 
@@ -8,12 +11,21 @@
 
 /* clang-format off */
 #define OPTIONS_PROCESSES(common)                                                                  \
-	OPTION(0, "name", STRINGS, "NAME", &(common)->names,                                       \
-		"use all processes with this command name or program file"),                       \
 	OPTION(0, "children", PIDS, NULL, &(common)->parents,                                      \
-		"use all descendants of these processes")
+		"use all descendants of these processes"),                                         \
+	OPTION(0, "exe", STRINGS, "FILE", &(common)->conditions[CONDITION_EXE],                    \
+		"use only processes that run this program; without -p or --children: all of them, " \
+		"as with the next four"),                                                          \
+	OPTION(0, "name", STRINGS, "NAME", &(common)->conditions[CONDITION_NAME],                  \
+		"only those with this command name or program file"),                              \
+	OPTION(0, "user", STRINGS, "NAME|UID", &(common)->conditions[CONDITION_USER],              \
+		"only those of this user"),                                                        \
+	OPTION(0, "cgroup", STRINGS, "PATH", &(common)->conditions[CONDITION_CGROUP],              \
+		"only those in this control group, or below it"),                                  \
+	OPTION(0, "container", STRINGS, "ID|NAME", &(common)->conditions[CONDITION_CONTAINER],     \
+		"only those in this container")
 
-#define SYNOPSIS_RUNNING "-p PID[,PID...] | --name NAME | --children PID"
+#define SYNOPSIS_RUNNING "-p PID[,PID...] | --exe FILE | --name NAME | --children PID"
 #define SYNOPSIS_PROCESSES "(" SYNOPSIS_RUNNING " | -- PROGRAM [ARGS...])"
 
 #define OPTIONS_FOLLOW(common)                                                                     \
@@ -37,13 +49,16 @@ PROBE_MUST_CHECK struct probe_error *processes_check(const struct common_options
 PROBE_MUST_CHECK struct probe_error *processes_find_running(struct common_options *common);
 
 /*
- * Takes the error for common->pids[index] away if the process was found by its name or its parent,
- * and has ended since.
+ * Takes the error for common->pids[index] away if the process was not given by its id, and has
+ * ended since.
  */
 struct probe_error *processes_unless_ended(
 	const struct common_options *common, size_t index, struct probe_error *error);
 
-/* Opens a process that is going to be changed; says so if it has to wait for another probectl. */
+/*
+ * Opens a process, which has to meet the conditions; says so if a change of it has to wait for
+ * another probectl.
+ */
 PROBE_MUST_CHECK struct probe_error *processes_open(
 	const struct common_options *common, pid_t pid, struct probe_target **ret);
 
@@ -57,11 +72,11 @@ bool processes_follow(const struct common_options *common);
 void processes_allow_descriptors(void);
 
 /*
- * Adds the processes of --name and --children to common->pids, after those of -p, whose number is
- * then in common->pids_given. Leaves out this process and zombies. The id of a thread means its
- * process.
+ * Adds the processes that are meant to common->pids, after those of -p, whose number is then in
+ * common->pids_given. Leaves out this process and zombies. The id of a thread means its process.
  *
- * Errors: PROBE_ERROR_NOT_FOUND (a name or a parent means none).
+ * Errors: those of conditions_create(); PROBE_ERROR_NOT_FOUND (a parent has no children, or a
+ * condition means no process).
  */
 PROBE_MUST_CHECK struct probe_error *processes_find(struct common_options *common);
 

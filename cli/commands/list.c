@@ -105,8 +105,8 @@ static struct probe_error *list_process(const struct list_command *command, pid_
 	struct probe_target *target = NULL;
 	struct probe_error *error = NULL;
 
-	if (command->options.exe)
-		error = probe_target_open(pid, command->options.exe, &target);
+	if (command->options.meant)
+		error = processes_open(&command->options, pid, &target);
 	probe_target_close(target);
 	return error ? error : probe_list_add_process(command->lists.lists[0], pid);
 }
@@ -441,7 +441,6 @@ struct probe_error *cmd_list(int argc, char **argv, int *status_ret)
 	struct list_command command = {.options = {.patterns = {.named = true}}};
 	const struct option_row rows[] = {
 		OPTIONS_PID(&command.options),
-		OPTIONS_EXE(&command.options),
 		OPTIONS_PROCESSES(&command.options),
 		OPTIONS_PROBE(&command.options),
 		OPTION('v', "verbose", COUNTER, NULL, &command.verbose,

@@ -213,8 +213,7 @@ static struct probe_error *read_sessions(struct reader *reader)
 
 static struct probe_error *read_process(struct reader *reader, pid_t pid)
 {
-	struct probe_error *error =
-		probe_target_open(pid, reader->options->common.exe, &reader->target);
+	struct probe_error *error = processes_open(&reader->options->common, pid, &reader->target);
 
 	if (error)
 		return error;
@@ -324,7 +323,6 @@ struct probe_error *cmd_read(int argc, char **argv, int *status_ret)
 	struct read_options options = {.top = TRACER_TOP};
 	const struct option_row rows[] = {
 		OPTIONS_PID(&options.common),
-		OPTIONS_EXE(&options.common),
 		OPTIONS_PROCESSES(&options.common),
 		OPTION('t', "tracer", STRINGS, "TRACER|N", &options.wanted,
 			"read only sessions with this tracer or this number"),

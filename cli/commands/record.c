@@ -69,7 +69,6 @@ struct probe_error *cmd_record(int argc, char **argv, int *status_ret)
 						.settings = {.top = TRACER_TOP}}};
 	const struct option_row rows[] = {
 		OPTIONS_PID(&record.trace.common),
-		OPTIONS_EXE(&record.trace.common),
 		OPTIONS_PROCESSES(&record.trace.common),
 		OPTIONS_PROBE(&record.trace.common),
 		OPTION('o', "output", STRING, "DIR", &record.trace.directory,

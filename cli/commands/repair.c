@@ -236,7 +236,6 @@ struct probe_error *cmd_repair(int argc, char **argv, int *status_ret)
 	struct repair_options options = {0};
 	const struct option_row rows[] = {
 		OPTIONS_PID(&options.common),
-		OPTIONS_EXE(&options.common),
 		OPTIONS_PROCESSES(&options.common),
 		OPTIONS_JSON(&options.json),
 	};

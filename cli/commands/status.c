@@ -258,7 +258,7 @@ static struct probe_error *status_process(
 {
 	struct process_status process = {.pid = pid};
 	struct probe_target *target;
-	struct probe_error *error = probe_target_open(pid, options->common.exe, &target);
+	struct probe_error *error = processes_open(&options->common, pid, &target);
 
 	if (error)
 		return error;
@@ -334,7 +334,6 @@ struct probe_error *cmd_status(int argc, char **argv, int *status_ret)
 	struct status_options options = {0};
 	const struct option_row rows[] = {
 		OPTIONS_PID(&options.common),
-		OPTIONS_EXE(&options.common),
 		OPTIONS_PROCESSES(&options.common),
 		OPTIONS_PROBE(&options.common),
 		OPTION('a', "all", FLAG, NULL, &options.all, "also show the probes that are off"),

@@ -332,7 +332,6 @@ static struct probe_error *switch_command(
 		.kept = {.common = {.patterns = {.named = true, .plain = true}}}};
 	const struct option_row rows[] = {
 		OPTIONS_PID(&options.kept.common),
-		OPTIONS_EXE(&options.kept.common),
 		OPTIONS_PROCESSES(&options.kept.common),
 		OPTIONS_PROBE(&options.kept.common),
 		OPTION(0, "pair", STRINGS, "START,END", &options.pairs,

@@ -80,7 +80,6 @@ struct probe_error *cmd_top(int argc, char **argv, int *status_ret)
 		.interval_ns = 1000 * NSEC_PER_MSEC, .sort = "rate", .top = TABLE_ROWS};
 	const struct option_row rows[] = {
 		OPTIONS_PID(&options.common),
-		OPTIONS_EXE(&options.common),
 		OPTIONS_PROCESSES(&options.common),
 		OPTIONS_PROBE(&options.common),
 		OPTIONS_FOLLOW(&options.common),

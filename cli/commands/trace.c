@@ -22,7 +22,6 @@ struct probe_error *cmd_trace(int argc, char **argv, int *status_ret)
 		.common = {.patterns = {.named = true}}, .settings = {.top = TRACER_TOP}};
 	const struct option_row rows[] = {
 		OPTIONS_PID(&options.common),
-		OPTIONS_EXE(&options.common),
 		OPTIONS_PROCESSES(&options.common),
 		OPTIONS_PROBE(&options.common),
 		OPTIONS_TRACER(&options.tracer),

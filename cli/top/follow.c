@@ -297,7 +297,7 @@ static struct probe_error *start_all(
 		pid_t pid = common->pids.items[i];
 		struct probe_target *target;
 
-		error = probe_target_open(pid, common->exe, &target);
+		error = processes_open(common, pid, &target);
 		if (!error)
 			error = start_named(source, model, target);
 		error = processes_error(common, pid, error);

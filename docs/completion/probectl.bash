@@ -51,6 +51,28 @@ _probectl_named()
 	done
 }
 
+# The first of the user's own processes that runs a file.
+_probectl_running()
+{
+	local folder
+
+	for folder in /proc/[0-9]*; do
+		[ -O "$folder" ] && [ "$folder/exe" -ef "$1" ] && echo "${folder#/proc/}" && return
+	done
+}
+
+# The users of processes.
+_probectl_users()
+{
+	stat -c %U /proc/[0-9]* 2>/dev/null | sort -u
+}
+
+# The control groups of processes, other than the root.
+_probectl_groups()
+{
+	sed -n 's|^[^:]*:[^:]*:\(/..*\)|\1|p' /proc/[0-9]*/cgroup 2>/dev/null | sort -u
+}
+
 # The process that an option and its value name; several have the probes of the first.
 _probectl_pid_of()
 {
@@ -59,6 +81,7 @@ _probectl_pid_of()
 	case $1 in
 	-p | --pid) echo "${2%%,*}" ;;
 	--name) _probectl_named "$2" ;;
+	--exe) _probectl_running "$2" ;;
 	--children)
 		# The file ends without a newline, for which read fails.
 		read -r children 2>/dev/null <"/proc/${2%%,*}/task/${2%%,*}/children"
@@ -125,7 +148,7 @@ _probectl()
 			program=${words[i + 1]-}
 			break
 			;;
-		-p | --pid | --name | --children) pid=$(_probectl_pid_of "${words[i]}" "${words[i + 1]-}") ;;
+		-p | --pid | --name | --exe | --children) pid=$(_probectl_pid_of "${words[i]}" "${words[i + 1]-}") ;;
 		-*) ;;
 		*) [ -n "$command" ] || command=${words[i]} ;;
 		esac
@@ -134,7 +157,7 @@ _probectl()
 	for ((i = 0; i + 1 < ${#tail[@]}; i++)); do
 		[ "${tail[i]}" = -- ] && program=${tail[i + 1]}
 		case ${tail[i]} in
-		-p | --pid | --name | --children) pid=$(_probectl_pid_of "${tail[i]}" "${tail[i + 1]}") ;;
+		-p | --pid | --name | --exe | --children) pid=$(_probectl_pid_of "${tail[i]}" "${tail[i + 1]}") ;;
 		esac
 	done
 
@@ -177,6 +200,14 @@ _probectl()
 		_probectl_answer "$cur" < <(_probectl_names)
 		return
 		;;
+	--user)
+		_probectl_answer "$cur" < <(_probectl_users)
+		return
+		;;
+	--cgroup)
+		_probectl_answer "$cur" < <(_probectl_groups)
+		return
+		;;
 	-o | --output | --exe | --html)
 		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 		compopt -o filenames 2>/dev/null
@@ -203,7 +234,7 @@ _probectl()
 		_probectl_answer "$cur" < <(printf '%s\n' rate total p50 p99 name)
 		return
 		;;
-	-k | --key | -f | --filter | --match | --min | --every | --rate | --top | --keys | \
+	--container | -k | --key | -f | --filter | --match | --min | --every | --rate | --top | --keys | \
 		-n | --hits | -d | --duration | -i | --interval | -s | --strings | -b | --buffer | --plan | \
 		--rotate | --counter)
 		return

@@ -50,7 +50,7 @@ holds 'probectl ' 'enable'
 holds 'probectl help ' 'list'
 holds 'probectl trace --j' '--json'
 # Every option that the help lists, and no other word that it mentions.
-expect 'probectl repair -' '--children --exe --help --json --name --pid -h -p'
+expect 'probectl repair -' '--cgroup --children --container --exe --help --json --name --pid --user -h -p'
 for command in $(offers 'probectl help '); do
 	[ "$command" = help ] || holds "probectl $command -" --help
 done
@@ -69,6 +69,8 @@ holds 'probectl trace -p ' "$$"
 holds 'probectl trace -p 1,' "1,$$"
 holds 'probectl trace --children ' "$$"
 holds 'probectl trace --name ba' 'bash'
+holds 'probectl trace --user ' "$(id -un)"
+holds "probectl trace --exe $(readlink -f /proc/$$/exe) --user " "$(id -un)"
 expect 'probectl trace -n ' ''
 holds 'probectl list /usr/bin/python3.11 python:gc' 'gc__start'
 

@@ -332,7 +332,7 @@ for line in 'enable ocaml:plain' 'disable ocaml:plain' status list repair read \
 	"$PROBECTL" "$@" -p "$target_pid" --exe "$exe" >"$SCRATCH/out" 2>"$SCRATCH/err" ||
 		fail "$line --exe: status $?: $(cat "$SCRATCH/err")"
 done
-refuse "exe checks processes that run already" trace --exe "$exe" ocaml:plain -- "$exe"
+refuse "not both" trace --exe "$exe" ocaml:plain -- "$exe"
 same_state "$target_pid"
 
 tell quit

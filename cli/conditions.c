@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * All of it is read from /proc, and nothing waits for a file system: a program may lie on one that
+ * another program serves. So a file is looked at with AT_STATX_DONT_SYNC.
+ *
+ * A program in a container may lie on a mount that we do not see. There the kernel shows its path
+ * as the container has it; so --exe also means the file with this path there.
+ *
+ * Sources: proc_pid_exe(5), proc_pid_cgroup(5), proc_pid_status(5), statx(2), namespaces(7).
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/conditions.h"
+#include "cli/container.h"
+#include "cli/timer.h"
+#include "libprobe/base/array.h"
+#include "libprobe/base/file.h"
+
+enum {
+	COMM_LENGTH = 15, /* of TASK_COMM_LEN, without its NUL */
+	LOOK_NS = 100 * NSEC_PER_MSEC,
+	TEXT_BYTES = 1 << 14
+};
+
+static const char groups_mount[] = "/sys/fs/cgroup";
+
+struct file_id {
+	uint64_t device, inode;
+};
+
+/* One value of an option. */
+struct value {
+	const char *text; /* as it was typed; owned by argv */
+	char *path;	  /* absolute: of a file, or of a control group; owned */
+	uid_t user;
+	char *container;       /* its id, or the name that it is known by; owned */
+	struct file_id *files; /* all that the file has been; owned */
+	size_t file_count;
+	uint64_t looked_ns; /* when it was looked at last */
+};
+
+struct conditions {
+	struct {
+		struct value *values;
+		size_t count;
+	} kinds[CONDITION_KINDS];
+	struct file_id mounts; /* our mount namespace */
+};
+
+/* ---- Programs --------------------------------------------------------------------- */
+
+static bool file_id_of(const char *path, struct file_id *ret)
+{
+	struct statx st;
+
+	if (statx(AT_FDCWD, path, AT_STATX_DONT_SYNC, STATX_INO, &st) < 0)
+		return false;
+	*ret = (struct file_id){(uint64_t)st.stx_dev_major << 32 | st.stx_dev_minor, st.stx_ino};
+	return true;
+}
+
+static bool file_id_same(const struct file_id *a, const struct file_id *b)
+{
+	return a->device == b->device && a->inode == b->inode;
+}
+
+static bool has_been(const struct value *value, const struct file_id *id)
+{
+	for (size_t i = 0; i < value->file_count; i++)
+		if (file_id_same(&value->files[i], id))
+			return true;
+	return false;
+}
+
+/* An upgrade replaces files. False without memory. */
+static bool look_at_file(struct value *value)
+{
+	uint64_t now = clock_ns(CLOCK_MONOTONIC);
+	struct file_id id;
+
+	if (value->looked_ns && now - value->looked_ns < LOOK_NS)
+		return true;
+	value->looked_ns = now;
+	if (!file_id_of(value->text, &id) || has_been(value, &id))
+		return true;
+	if (!ARRAY_ROOM(value->files, value->file_count))
+		return false;
+	value->files[value->file_count++] = id;
+	return true;
+}
+
+/* The path of a process's program, without what the kernel adds if it was deleted. */
+static bool read_exe(pid_t pid, char path[PATH_MAX])
+{
+	static const char deleted[] = " (deleted)";
+	const size_t length = sizeof(deleted) - 1;
+	char link[48];
+	ssize_t got;
+
+	snprintf(link, sizeof(link), "/proc/%d/exe", (int)pid);
+	got = readlink(link, path, PATH_MAX - 1);
+	if (got <= 0)
+		return false;
+	path[got] = '\0';
+	if ((size_t)got > length && strcmp(path + got - length, deleted) == 0)
+		path[(size_t)got - length] = '\0';
+	return true;
+}
+
+/* Does it see other mounts than we do? */
+static bool is_elsewhere(const struct conditions *c, pid_t pid)
+{
+	struct file_id mounts;
+	char path[48];
+
+	snprintf(path, sizeof(path), "/proc/%d/ns/mnt", (int)pid);
+	return file_id_of(path, &mounts) && !file_id_same(&mounts, &c->mounts);
+}
+
+static bool runs(const struct conditions *c, struct value *value, pid_t pid)
+{
+	char path[PATH_MAX];
+	struct file_id id;
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+	if (!look_at_file(value) || !file_id_of(path, &id))
+		return false;
+	if (has_been(value, &id))
+		return true;
+	return read_exe(pid, path) && strcmp(path, value->path) == 0 && is_elsewhere(c, pid);
+}
+
+static bool is_called(const char *name, pid_t pid)
+{
+	char path[PATH_MAX], comm[64], *base;
+
+	snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
+	if (file_read(path, comm, sizeof(comm))) {
+		comm[strcspn(comm, "\n")] = '\0';
+		if (strncmp(comm, name, COMM_LENGTH) == 0 && strlen(comm) <= COMM_LENGTH)
+			return true;
+	}
+	base = read_exe(pid, path) ? strrchr(path, '/') : NULL;
+	return base && strcmp(base + 1, name) == 0;
+}
+
+/* ---- Users and groups ---------------------------------------------------------------- */
+
+static bool belongs_to(uid_t user, pid_t pid)
+{
+	static const char field[] = "\nUid:";
+	char path[48], text[4096], *found;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	found = file_read(path, text, sizeof(text)) ? strstr(text, field) : NULL;
+	/* The real one is the first. */
+	return found && strtoul(found + strlen(field), NULL, 10) == user;
+}
+
+/* Is one of a process's groups this one, or below it? Each line is HIERARCHY:CONTROLLERS:PATH. */
+static bool is_in_group(const char *groups, const char *path)
+{
+	size_t length = strlen(path);
+
+	for (const char *line = groups; line && *line; line = strchr(line, '\n')) {
+		const char *at;
+
+		line += *line == '\n';
+		at = strchr(line, ':');
+		at = at ? strchr(at + 1, ':') : NULL;
+		if (at && strncmp(at + 1, path, length) == 0 && strchr("/\n", at[1 + length]))
+			return true;
+	}
+	return false;
+}
+
+static bool is_in(enum condition_kind kind, const struct value *value, pid_t pid)
+{
+	char path[48], groups[TEXT_BYTES];
+
+	snprintf(path, sizeof(path), "/proc/%d/cgroup", (int)pid);
+	if (!file_read_whole(path, groups, sizeof(groups)))
+		return false;
+	return kind == CONDITION_CGROUP ? is_in_group(groups, value->path)
+					: container_has(value->container, groups);
+}
+
+static bool meets(
+	const struct conditions *c, enum condition_kind kind, struct value *value, pid_t pid)
+{
+	switch (kind) {
+	case CONDITION_EXE:
+		return runs(c, value, pid);
+	case CONDITION_NAME:
+		return is_called(value->text, pid);
+	case CONDITION_USER:
+		return belongs_to(value->user, pid);
+	default:
+		return is_in(kind, value, pid);
+	}
+}
+
+/* ---- Values ------------------------------------------------------------------------- */
+
+/* A relative path begins where we are, or is told as it is. */
+static struct probe_error *take_file(struct value *value, bool elsewhere)
+{
+	struct file_id id;
+
+	value->path = realpath(value->text, NULL);
+	if (!value->path && errno == ENOMEM)
+		return probe_error_no_memory();
+	if (!value->path && !(elsewhere && value->text[0] == '/'))
+		return probe_error_system(errno, "--exe %s", value->text);
+	if (!value->path)
+		value->path = strdup(value->text);
+	if (!value->path || (file_id_of(value->text, &id) && !look_at_file(value)))
+		return probe_error_no_memory();
+	return NULL;
+}
+
+static struct probe_error *take_user(struct value *value)
+{
+	struct passwd *entry = getpwnam(value->text);
+	uint64_t number;
+	struct probe_error *error;
+
+	if (entry) {
+		value->user = entry->pw_uid;
+		return NULL;
+	}
+	error = parse_number(value->text, &number);
+	if (!error && number < UINT32_MAX) {
+		value->user = (uid_t)number;
+		return NULL;
+	}
+	probe_error_free(error);
+	return probe_error_new(PROBE_ERROR_NOT_FOUND, "--user: there is no user '%s'", value->text);
+}
+
+/* From the root of the groups, beginning with a slash and ending without; the root itself: "". */
+static struct probe_error *take_group(struct value *value)
+{
+	const char *text = value->text;
+	size_t mount = strlen(groups_mount);
+
+	if (strncmp(text, groups_mount, mount) == 0 && strchr("/", text[mount]))
+		text += mount;
+	text += strspn(text, "/");
+	if (asprintf(&value->path, "%s%s", *text ? "/" : "", text) < 0) {
+		value->path = NULL;
+		return probe_error_no_memory();
+	}
+	for (size_t end = strlen(value->path); end && value->path[end - 1] == '/';)
+		value->path[--end] = '\0';
+	return NULL;
+}
+
+static struct probe_error *take(
+	const struct common_options *common, enum condition_kind kind, struct value *value)
+{
+	switch (kind) {
+	case CONDITION_EXE:
+		return take_file(value, common->conditions[CONDITION_CONTAINER].count);
+	case CONDITION_USER:
+		return take_user(value);
+	case CONDITION_CGROUP:
+		return take_group(value);
+	case CONDITION_CONTAINER:
+		return container_find(value->text, &value->container);
+	default:
+		return NULL;
+	}
+}
+
+struct probe_error *conditions_create(const struct common_options *common, struct conditions **ret)
+{
+	struct conditions *c = calloc(1, sizeof(*c));
+	struct probe_error *error = c ? NULL : probe_error_no_memory();
+	size_t all = 0;
+
+	for (int kind = 0; kind < CONDITION_KINDS && !error; kind++) {
+		const struct string_list *texts = &common->conditions[kind];
+
+		c->kinds[kind].values = calloc(texts->count + 1, sizeof(struct value));
+		error = c->kinds[kind].values ? NULL : probe_error_no_memory();
+		for (size_t i = 0; i < texts->count && !error; i++, all++) {
+			struct value *value = &c->kinds[kind].values[c->kinds[kind].count++];
+
+			value->text = texts->items[i];
+			error = take(common, kind, value);
+		}
+	}
+	if (error || !all) {
+		conditions_free(c);
+		*ret = NULL;
+		return error;
+	}
+	file_id_of("/proc/self/ns/mnt", &c->mounts);
+	*ret = c;
+	return NULL;
+}
+
+void conditions_free(struct conditions *conditions)
+{
+	for (int kind = 0; conditions && kind < CONDITION_KINDS; kind++) {
+		for (size_t i = 0; i < conditions->kinds[kind].count; i++) {
+			free(conditions->kinds[kind].values[i].path);
+			free(conditions->kinds[kind].values[i].container);
+			free(conditions->kinds[kind].values[i].files);
+		}
+		free(conditions->kinds[kind].values);
+	}
+	free(conditions);
+}
+
+/* ---- All of them ---------------------------------------------------------------------- */
+
+/* The first kind of which it meets no value; CONDITION_KINDS: it meets all. */
+static enum condition_kind first_unmet(struct conditions *c, pid_t pid)
+{
+	for (int kind = 0; kind < CONDITION_KINDS; kind++) {
+		size_t count = c->kinds[kind].count, i = 0;
+
+		while (i < count && !meets(c, kind, &c->kinds[kind].values[i], pid))
+			i++;
+		if (count && i == count)
+			return kind;
+	}
+	return CONDITION_KINDS;
+}
+
+bool conditions_hold(struct conditions *conditions, pid_t pid)
+{
+	return !conditions || first_unmet(conditions, pid) == CONDITION_KINDS;
+}
+
+/* "runs /bin/a or /bin/b"; or only one of them. */
+static void describe(const struct conditions *c, enum condition_kind kind, const struct value *only,
+	struct buffer *out)
+{
+	static const char *const what[][2] = {
+		[CONDITION_EXE] = {"runs ", ""},
+		[CONDITION_NAME] = {"is called '", "'"},
+		[CONDITION_CGROUP] = {"is in control group ", ""},
+		[CONDITION_CONTAINER] = {"is in container ", ""},
+		[CONDITION_USER] = {"belongs to user ", ""},
+	};
+	bool any = false;
+
+	for (size_t i = 0; i < c->kinds[kind].count; i++) {
+		const struct value *value = &c->kinds[kind].values[i];
+
+		if (only && only != value)
+			continue;
+		buffer_string(out, any ? " or " : what[kind][0]);
+		if (any && what[kind][1][0])
+			buffer_string(out, what[kind][1]);
+		buffer_string(out, value->text);
+		buffer_string(out, what[kind][1]);
+		any = true;
+	}
+}
+
+static void describe_all(const struct conditions *c, enum condition_kind narrowed,
+	const struct value *only, struct buffer *out)
+{
+	size_t before = out->length;
+
+	for (int kind = 0; kind < CONDITION_KINDS; kind++) {
+		if (c->kinds[kind].count && out->length > before)
+			buffer_string(out, " and ");
+		describe(c, kind, (enum condition_kind)kind == narrowed ? only : NULL, out);
+	}
+}
+
+void conditions_describe(const struct conditions *conditions, struct buffer *out)
+{
+	describe_all(conditions, CONDITION_KINDS, NULL, out);
+}
+
+static bool is_met(struct conditions *c, enum condition_kind kind, struct value *value,
+	const struct pid_list *pids)
+{
+	for (size_t i = 0; i < pids->count; i++)
+		if (meets(c, kind, value, pids->items[i]))
+			return true;
+	return false;
+}
+
+bool conditions_describe_unmet(
+	struct conditions *conditions, const struct pid_list *pids, struct buffer *out)
+{
+	for (int kind = 0; kind < CONDITION_KINDS; kind++) {
+		for (size_t i = 0; i < conditions->kinds[kind].count; i++) {
+			struct value *value = &conditions->kinds[kind].values[i];
+
+			if (is_met(conditions, kind, value, pids))
+				continue;
+			describe_all(conditions, kind, value, out);
+			return true;
+		}
+	}
+	return false;
+}
+
+struct probe_error *conditions_check(struct conditions *conditions, pid_t pid)
+{
+	enum condition_kind kind = conditions ? first_unmet(conditions, pid) : CONDITION_KINDS;
+	struct probe_error *error;
+	char exe[PATH_MAX];
+	struct buffer out = {0};
+
+	if (kind == CONDITION_KINDS)
+		return NULL;
+	describe(conditions, kind, NULL, &out);
+	if (kind == CONDITION_EXE && read_exe(pid, exe))
+		error = probe_error_new(PROBE_ERROR_STATE, "process %d does not run %.*s but %s",
+			(int)pid, (int)(out.length - strlen("runs ")), out.data + strlen("runs "),
+			exe);
+	else
+		error = probe_error_new(PROBE_ERROR_STATE, "process %d is not one that %.*s",
+			(int)pid, (int)out.length, out.data);
+	buffer_deinit(&out);
+	return error;
+}
