@@ -13,6 +13,9 @@
  * Everybody may put a file into /tmp. It is used if it is a regular file of the process's user or
  * of root, and no link is followed to it (beneath.c). What is in it is not trusted: it is read, not
  * mapped, since the process may truncate it; and only up to a size.
+ *
+ * Others write jit-PID.dump (jit_dump.c), which is asked first.
+ *code.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -20,27 +23,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "libprobe/base/array.h"
 #include "libprobe/base/clock.h"
 #include "libprobe/modules/beneath.h"
+#include "libprobe/modules/jit_dump.h"
 #include "libprobe/modules/jit_map.h"
 #include "libprobe/process/procfs.h"
 
-enum {
-	REFRESH_NS = 250 * 1000 * 1000,
-	BYTES_MAX = 32 << 20,
-	ENTRIES_MAX = 1 << 20,
-	/* Entries that begin before an address are looked at: code is replaced, but not so often.
-	 */
-	STEPS_MAX = 64
-};
-
-struct jit_entry {
-	uint64_t start, end;
-	uint64_t reach; /* the largest end of this entry and of those before it, once sorted */
-	size_t order;	/* in the file */
-	size_t name;	/* in the text */
-};
+enum { REFRESH_NS = 250 * 1000 * 1000, BYTES_MAX = 32 << 20 };
 
 struct jit_map {
 	pid_t pid;
@@ -50,16 +39,18 @@ struct jit_map {
 	ino_t inode;
 	char *text;	       /* of the file, its lines ended by NULs as far as they are parsed */
 	size_t length, parsed; /* read, and made entries */
-	struct jit_entry *entries;
-	size_t count;
+	struct jit_entries entries;
+	struct jit_dump dump;
 };
 
 struct jit_map *jit_map_create(pid_t pid)
 {
 	struct jit_map *map = calloc(1, sizeof(*map));
 
-	if (map)
-		map->pid = pid;
+	if (!map)
+		return NULL;
+	map->pid = pid;
+	jit_dump_init(&map->dump);
 	return map;
 }
 
@@ -68,7 +59,8 @@ void jit_map_free(struct jit_map *map)
 	if (!map)
 		return;
 	free(map->text);
-	free(map->entries);
+	free(map->entries.items);
+	jit_dump_deinit(&map->dump);
 	free(map);
 }
 
@@ -101,7 +93,7 @@ static void start_over(struct jit_map *map, const struct stat *st)
 {
 	map->dev = st->st_dev;
 	map->inode = st->st_ino;
-	map->length = map->parsed = map->count = 0;
+	map->length = map->parsed = map->entries.count = 0;
 }
 
 /* Reads what the file has gained. False if that is nothing. */
@@ -152,31 +144,17 @@ static bool parse_hex(char **at, uint64_t *ret)
 /* A line that is no entry is passed over: what it says is nobody's name. */
 static void parse_line(struct jit_map *map, char *line)
 {
-	struct jit_entry entry = {.order = map->count};
-	uint64_t size;
+	uint64_t start, size;
 
-	if (!parse_hex(&line, &entry.start) || !parse_hex(&line, &size) || !*line ||
-		__builtin_add_overflow(entry.start, size, &entry.end))
-		return;
-	entry.name = (size_t)(line - map->text);
-	if (map->count < ENTRIES_MAX && ARRAY_ROOM(map->entries, map->count))
-		map->entries[map->count++] = entry;
-}
-
-static int compare_entries(const void *a, const void *b)
-{
-	const struct jit_entry *x = a, *y = b;
-
-	if (x->start != y->start)
-		return x->start < y->start ? -1 : 1;
-	return (x->order > y->order) - (x->order < y->order);
+	/* Without memory, there are fewer names. */
+	if (parse_hex(&line, &start) && parse_hex(&line, &size) && *line)
+		(void)jit_entries_add(&map->entries, start, size, (size_t)(line - map->text));
 }
 
 /* The last line may not be whole yet. */
 static void parse_lines(struct jit_map *map)
 {
 	char *end;
-	uint64_t reach = 0;
 
 	while ((end = memchr(map->text + map->parsed, '\n', map->length - map->parsed))) {
 		char *line = map->text + map->parsed;
@@ -185,13 +163,7 @@ static void parse_lines(struct jit_map *map)
 		map->parsed = (size_t)(end + 1 - map->text);
 		parse_line(map, line);
 	}
-	if (map->count)
-		qsort(map->entries, map->count, sizeof(*map->entries), compare_entries);
-	for (size_t i = 0; i < map->count; i++) {
-		if (map->entries[i].end > reach)
-			reach = map->entries[i].end;
-		map->entries[i].reach = reach;
-	}
+	jit_entries_sort(&map->entries);
 }
 
 void jit_map_refresh(struct jit_map *map, bool now)
@@ -207,6 +179,9 @@ void jit_map_refresh(struct jit_map *map, bool now)
 	}
 	if (fd >= 0)
 		close(fd);
+	jit_dump_look(&map->dump, map->pid);
+	if (jit_dump_read(&map->dump))
+		map->generation++;
 	map->looked_ns = clock_monotonic_ns();
 }
 
@@ -217,19 +192,11 @@ unsigned int jit_map_generation(const struct jit_map *map)
 
 const char *jit_map_find(const struct jit_map *map, uint64_t address, uint64_t *start_ret)
 {
-	size_t at = ARRAY_SEARCH_ABOVE(map->entries, map->count, start, address);
-	const struct jit_entry *found = NULL;
+	const char *name = jit_dump_find(&map->dump, address, start_ret);
+	const struct jit_entry *found = name ? NULL : jit_entries_find(&map->entries, address);
 
-	for (int steps = 0; steps < STEPS_MAX && at-- > 0; steps++) {
-		const struct jit_entry *entry = &map->entries[at];
-
-		if (entry->reach <= address)
-			break;
-		if (entry->end > address && (!found || entry->order > found->order))
-			found = entry;
-	}
 	if (!found)
-		return NULL;
+		return name;
 	*start_ret = found->start;
 	return map->text + found->name;
 }

@@ -2,18 +2,18 @@
 # SPDX-License-Identifier: MIT
 # runs-as: both
 #
-# Call stacks through generated code: its names are those of /tmp/perf-PID.map, if that is a file of
-# the process's user or of root.
+# Call stacks through generated code: its names are those of jit-PID.dump, where that is mapped, and of
+# /tmp/perf-PID.map, if these are files of the process's user or of root.
 . tests/integration/lib.sh
 need_attach
 
 # stack_of HOW OPTIONS [OWNER]: the stacks from main on of 10 hits in the target `jit HOW`, as lines
-# "frames hits", joined; addresses become 0x. OWNER gets the map first.
+# "frames hits", joined; addresses become 0x. OWNER gets the files first.
 stack_of()
 {
 	start "$TARGETS/jit" "$1"
 	save_state "$target_pid"
-	[ -z "${3-}" ] || chown "$3" "/tmp/perf-$target_pid.map"
+	[ -z "${3-}" ] || chown "$3" /tmp/*"-$target_pid".{map,dump} 2>/dev/null
 	trace_start "$1" -t "stack,$2" -o "$SCRATCH/$1.folded" -p "$target_pid" jit:call
 	wait_tracing "$1"
 	ask ''
@@ -33,12 +33,18 @@ for how in folded frames,folded; do
 done
 stack_of late folded
 same "names that come later" "$found" "main;first;leaf 5,main;second;leaf 5"
-for how in link fifo broken none; do
+for how in folded frames,folded; do
+	stack_of dump "$how"
+	same "names of a dump" "$found" "main;JS:*dumped app.js:3;leaf 10"
+done
+for how in link fifo broken none unmapped; do
 	stack_of "$how" folded
 	same "$how: no name" "$found" "main;0x;leaf 10"
 done
 if [ "$(id -u)" = 0 ]; then
 	stack_of file folded nobody
 	same "another user's file" "$found" "main;0x;leaf 10"
+	stack_of dump folded nobody
+	same "another user's dump" "$found" "main;0x;leaf 10"
 fi
 finish
