@@ -277,6 +277,7 @@ DEPS_CHECK := libcmocka-dev g++ clang lld mold musl-tools \
 DEPS_LINT := clang-format cppcheck mandoc shellcheck git
 DEPS_FUZZ := clang libclang-rt-14-dev llvm
 DEPS_COVERAGE := gcovr
+DEPS_DEB := debhelper lintian
 
 # What a goal beside `deps` needs; `make deps` alone installs everything.
 needs_demo := DEMO
@@ -290,17 +291,20 @@ needs_lint := CHECK LINT
 needs_fmt := LINT
 needs_fuzz := CHECK FUZZ
 needs_coverage := CHECK COVERAGE
+needs_deb := DEB
 OTHER_GOALS := $(filter-out deps,$(MAKECMDGOALS))
 PURPOSES := BUILD $(if $(OTHER_GOALS),$(foreach g,$(OTHER_GOALS),$(needs_$(g))), \
-	DEMO CHECK LINT FUZZ COVERAGE)
+	DEMO CHECK LINT FUZZ COVERAGE DEB)
 
 deps:
 	$(Q)sh .ci/deps $(sort $(foreach p,$(PURPOSES),$(DEPS_$(p))))
 
+include docs/packaging/packaging.mk
+
 # ---- Running -------------------------------------------------------------
 
 demo: all
-	$(Q)BUILD='$(abspath $(BUILD))' bash tests/demo.sh
+	$(Q)PROBECTL='$(abspath $(PROBECTL))' bash tests/demo.sh
 
 check: all unit-tests targets
 	$(Q)bash tests/run.sh -b '$(BUILD)' -t $(TEST_SECONDS) -r $(REPEATS) $(KINDS)
@@ -446,6 +450,7 @@ Targets:
   fuzz       each fuzzer for FUZZ_SECONDS (now $(FUZZ_SECONDS))
   coverage   the tests' line coverage
   man        the manual pages of the library, in $(BUILD)/man3
+  deb        Debian packages, in $(BUILD)/deb
   install uninstall   below $$(DESTDIR)$$(PREFIX), now $(DESTDIR)$(PREFIX)
   clean      remove $(BUILD)/
 Variables:

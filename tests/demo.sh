@@ -5,13 +5,14 @@
 #
 # The probe is function__return: Python 3.11 passes function__entry only while the semaphore of
 # python:line is raised, and then each line of Python takes longer.
+#
+# PROBECTL: another probectl than the one that is installed.
 set -eu
-cd "$(dirname "$0")/.."
-build=$(realpath "${BUILD:-build}")
+probectl=${PROBECTL:-probectl}
 python=/usr/bin/python3.11
 
 [ -x "$python" ] || {
-	echo "demo: $python is not installed; \`make deps demo\` does it" >&2
+	echo "demo: $python is not installed; \`apt-get install python3.11-minimal\` does it" >&2
 	exit 1
 }
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/probectl-demo.XXXXXX")
@@ -34,7 +35,7 @@ cd "$scratch"
 cat <<'TEXT'
 $ probectl trace -o hits python:function__return -- python3.11 -I -S shop.py
 TEXT
-"$build/probectl" trace -o hits python:function__return -- "$python" -I -S shop.py
+"$probectl" trace -o hits python:function__return -- "$python" -I -S shop.py
 echo '$ grep shop.py hits'
 grep shop.py hits || true
 

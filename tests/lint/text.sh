@@ -5,7 +5,7 @@
 . tests/lint/lib.sh
 rc=0
 
-files=$(sources '*.c' '*.h' '*.S' '*.cc' '*.sh' '*.bash' '*.py' Makefile run deps '*.map')
+files=$(sources '*.c' '*.h' '*.S' '*.cc' '*.sh' '*.bash' '*.py' Makefile '*.mk' rules run deps '*.map')
 for file in $files; do
 	head -n 3 "$file" | grep -q 'SPDX-License-Identifier: MIT' || {
 		echo "$file: no SPDX-License-Identifier in its first three lines"

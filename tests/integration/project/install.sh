@@ -97,6 +97,18 @@ cc "$SCRATCH/event.c" -o "$SCRATCH/event" "${flags[@]}"
 [ "$(LD_LIBRARY_PATH=$root/lib "$SCRATCH/event")" = hello ]
 readelf -d "$SCRATCH/event" | grep -q 'NEEDED.*libprobe_events\.so\.0'
 
+# Debian's packages share out all of it, and nothing twice; they are of this version.
+debian=docs/packaging/debian
+for list in "$debian"/*.install; do
+	left_out=$(sed -n "s/^\tdh_install -p$(basename "$list" .install) -X//p" "$debian/rules")
+	while read -r pattern _; do
+		# shellcheck disable=SC2086 # a pattern
+		find "$root"/$pattern ! -type d
+	done < <(sed 's,^usr/lib/\*/,lib/,; s,^usr/,,' "$list") | grep -vE "${left_out:+${left_out// -X/|}|}^$"
+done | sort >"$SCRATCH/packed"
+find "$root" ! -type d | sort | diff - "$SCRATCH/packed"
+grep -q "^VERSION = $(sed -n '1s/.*(\(.*\)).*/\1/p' "$debian/changelog")$" Makefile
+
 make_staged uninstall
 left=$(find "$stage" ! -type d)
 [ -z "$left" ] || {

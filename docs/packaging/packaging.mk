@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: MIT
+# Packages, for the Makefile. dpkg-buildpackage wants a folder `debian` at the top of its sources,
+# so it gets a copy of them.
+
+PACKED := LICENSE Makefile README.md arch cli docs elf libprobe tests .ci .clang-format .editorconfig
+DEB := $(BUILD)/deb
+DEB_TREE := $(DEB)/probectl-$(VERSION)
+
+.PHONY: deb
+
+# What this make was told by its command line is not for the make of debian/rules, except what it
+# finds in its environment: CC, CFLAGS, DEB_BUILD_OPTIONS.
+deb: | $(FIRST)
+	$(Q)rm -rf '$(DEB)' && mkdir -p '$(DEB_TREE)'
+	$(Q)tar -c --exclude=__pycache__ $(PACKED) | tar -x -C '$(DEB_TREE)'
+	$(Q)cp -r docs/packaging/debian '$(DEB_TREE)/debian'
+	$(Q)cd '$(DEB_TREE)' && MAKEFLAGS= dpkg-buildpackage -us -uc -J
+	$(Q)lintian --allow-root --fail-on error,warning --display-info --pedantic '$(DEB)'/*.changes
+	@ls '$(DEB)'/*.deb
