@@ -190,6 +190,8 @@ static inline bool arch_step_is(const struct arch_step *a, const struct arch_ste
 struct arch_capture {
 	/* If set, only bytes_max is used besides it. Recorded as a string is. */
 	enum arch_capture_stack stack;
+	/* If set, it is the thread's name as the kernel has it, and nothing else is used. */
+	bool is_comm;
 	/*
 	 * Symbols must be resolved: `symbol` NULL, its run-time address added to `disp`.
 	 * An argument that still has a symbol cannot be captured.
@@ -245,7 +247,7 @@ struct arch_key {
 	const struct arch_expr *number; /* NULL: it is a string, or a stack */
 	uint8_t string;			/* its capture */
 };
-enum { ARCH_KEYS_MAX = 4, ARCH_FRAMES_MAX = 64, ARCH_STACK_MAX = 32768 };
+enum { ARCH_KEYS_MAX = 6, ARCH_FRAMES_MAX = 64, ARCH_STACK_MAX = 32768, ARCH_COMM_MAX = 16 };
 
 /* What an ARCH_STUB_GATHER does. */
 struct arch_gather {
@@ -365,6 +367,7 @@ struct arch_stub {
 	uint64_t safe_start, safe_end; /* read-only data of the probe's module: no check needed */
 	bool frees_flags;     /* the arithmetic flags need not be kept: see overwrites_flags() */
 	bool may_ask_time;    /* if the counter cannot be read, a system call may give the time */
+	bool may_ask_name;    /* a system call may give the thread's name */
 	bool may_call_kernel; /* a system call may check pointers; otherwise they are not followed
 			       */
 };
@@ -382,6 +385,7 @@ struct arch_stub_code {
 	size_t length;
 	size_t next_jump; /* offset of the jump() to `next`, which may be redirected later */
 	bool asks;	  /* it makes system calls, or would if may_call_kernel were set */
+	bool asks_name;	  /* it asks for the thread's name */
 };
 
 /* Why a stub could not be generated. */

@@ -131,6 +131,7 @@ static struct arch_stub describe(const struct install *a, size_t i)
 		.frees_flags = frees_flags(a, i),
 		.may_call_kernel = c->seccomp.allowed & SECCOMP_ASK,
 		.may_ask_time = c->seccomp.allowed & SECCOMP_TIME,
+		.may_ask_name = c->seccomp.allowed & SECCOMP_NAME,
 	};
 
 	if (threads_is_loader(probe->module))
@@ -162,6 +163,14 @@ static struct probe_error *stub_error(
 				      : "this processor cannot do what is asked of it");
 }
 
+static bool captures_name(const struct arch_stub *stub)
+{
+	for (size_t i = 0; i < stub->capture_count; i++)
+		if (stub->captures[i].is_comm)
+			return true;
+	return false;
+}
+
 /*
  * How many bytes the code of a site may take, at most, with alignment. For *patch_inout see
  * neighbours_bytes().
@@ -186,6 +195,8 @@ static struct probe_error *measure(
 	/* A record would carry the main thread's id. */
 	if (stub.kind == ARCH_STUB_RECORD && !stub.thread.has_tid && !stub.may_call_kernel)
 		return seccomp_error(&a->change->seccomp, SECCOMP_ASK);
+	if (captures_name(&stub) && !stub.may_ask_name)
+		return seccomp_error(&a->change->seccomp, SECCOMP_NAME);
 	stub.next = at;
 	status = a->change->arch->stub(&stub, at, scratch, sizeof(scratch), &code);
 	if (status != ARCH_STUB_OK)
@@ -403,6 +414,7 @@ static struct probe_error *build_stub(struct install *a, size_t i, struct piece 
 	p->used += as->code.length;
 	first->head = as->stub;
 	a->asks |= as->code.asks;
+	a->asks_name |= as->code.asks_name;
 	if (!first->is_new)
 		return NULL;
 	if (site_is_chained(&first->reg))

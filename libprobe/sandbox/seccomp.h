@@ -19,8 +19,9 @@ enum seccomp_kind {
 	SECCOMP_ASK = 4,   /* stubs check a pointer, or get the thread's id */
 	SECCOMP_WAIT = 8,  /* stubs wait at a gate */
 	SECCOMP_TIME = 16, /* whether the processor's counter is readable; stubs get the time */
-	SECCOMP_ALL = 31,
-	SECCOMP_KINDS = 5
+	SECCOMP_NAME = 32, /* stubs get the name of their thread */
+	SECCOMP_ALL = 63,
+	SECCOMP_KINDS = 6
 };
 
 /*
@@ -28,13 +29,13 @@ enum seccomp_kind {
  * works. The others are optional, and are not made if they would kill us.
  */
 enum seccomp_own {
-	SECCOMP_OWN_TRACE = 32,
-	SECCOMP_OWN_KCMP = 64,	  /* finds out which processes share memory */
-	SECCOMP_OWN_URGENT = 128, /* raises our priority while threads are stopped */
-	SECCOMP_OWN_MOVE = 256,	  /* runs on a certain processor, or lets others run */
-	SECCOMP_OWN_REMOVE = 512, /* frees the memory of rings */
-	SECCOMP_OWN_TAKE = 1024,  /* takes files that a target has made */
-	SECCOMP_OWN_END = 2048
+	SECCOMP_OWN_TRACE = 64,
+	SECCOMP_OWN_KCMP = 128,	   /* finds out which processes share memory */
+	SECCOMP_OWN_URGENT = 256,  /* raises our priority while threads are stopped */
+	SECCOMP_OWN_MOVE = 512,	   /* runs on a certain processor, or lets others run */
+	SECCOMP_OWN_REMOVE = 1024, /* frees the memory of rings */
+	SECCOMP_OWN_TAKE = 2048,   /* takes files that a target has made */
+	SECCOMP_OWN_END = 4096
 };
 
 /* Placeholders for arguments that are known only when the call is made. */

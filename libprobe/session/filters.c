@@ -21,8 +21,8 @@ void session_keep_filters(struct probe_session *session, struct change *change)
 /* Do all threads' filters still allow the calls of its stubs? */
 static struct probe_error *judge_again(struct probe_session *s)
 {
-	unsigned int needed = (s->calls_kernel ? SECCOMP_ASK : 0) |
-			      (s->gate.shared || s->exec_gate.gate.shared ? SECCOMP_WAIT : 0);
+	unsigned int needed =
+		s->calls | (s->gate.shared || s->exec_gate.gate.shared ? SECCOMP_WAIT : 0);
 	AUTO_CHANGE struct change c;
 	struct probe_error *error = change_begin(s->target, &c);
 
@@ -38,8 +38,7 @@ static struct probe_error *judge_again(struct probe_session *s)
 struct probe_error *session_look_at_filters(struct probe_session *session)
 {
 	uint64_t begin = clock_monotonic_ns(), end;
-	bool calls =
-		session->calls_kernel || session->gate.shared || session->exec_gate.gate.shared;
+	bool calls = session->calls || session->gate.shared || session->exec_gate.gate.shared;
 	struct probe_error *error = NULL;
 
 	if (!calls || begin < session->look_again_ns)

@@ -213,7 +213,8 @@ struct probe_error *session_install(struct probe_session *s, struct change *c,
 		session_unprepare(s, probes, sites);
 		probe_error_free(session_watch(s, &c->registry));
 	} else {
-		s->calls_kernel |= install.asks && c->seccomp.allowed & SECCOMP_ASK;
+		s->calls |= install.asks ? SECCOMP_ASK & c->seccomp.allowed : 0;
+		s->calls |= install.asks_name ? SECCOMP_NAME : 0;
 	}
 	for (size_t i = 0; i < s->request.pattern_count && !error; i++)
 		s->matched[i] = s->matched[i] || selection->matched[i];

@@ -63,7 +63,7 @@ struct probe_session {
 	struct probe_report report;   /* of libraries that were opened later */
 	struct seccomp seccomp;	      /* its threads, as they were seen last */
 	uint64_t look_again_ns;	      /* not checked again before (CLOCK_MONOTONIC) */
-	bool calls_kernel;	      /* some stub makes system calls */
+	unsigned int calls;	      /* system calls that stubs make: bits of enum seccomp_kind */
 	struct clock clock;
 	struct rings rings;
 	struct children_cache processes; /* of threads */

@@ -57,7 +57,7 @@ bool x86_64_capturable(const struct arch_arg *arg)
 
 bool capture_is_variable(const struct arch_capture *c)
 {
-	if (c->is_string || c->has_length || c->stack)
+	if (c->is_string || c->has_length || c->stack || c->is_comm)
 		return true;
 	if (c->begun || c->step_count)
 		return false;
@@ -77,6 +77,8 @@ bool capture_is_possible(const struct arch_capture *c)
 	if (c->stack == ARCH_STACK_FRAMES)
 		return c->bytes_max > 0 && c->bytes_max <= 8 * ARCH_FRAMES_MAX &&
 		       c->bytes_max % 8 == 0;
+	if (c->is_comm)
+		return true;
 	if (c->begun)
 		return !c->is_string || c->bytes_max > 0;
 	if (!x86_64_capturable(&c->arg))
@@ -95,6 +97,8 @@ uint32_t capture_bytes(const struct arch_capture *c)
 {
 	if (c->stack)
 		return c->bytes_max;
+	if (c->is_comm)
+		return ARCH_COMM_MAX;
 	if (c->arg.kind == ARCH_ARG_FP_REGISTER)
 		return XMM_BYTES;
 	if (c->is_string || c->has_length)
@@ -108,6 +112,8 @@ int capture_spill_temps(const struct arch_capture *c)
 {
 	if (c->stack)
 		return stack_temps(c);
+	if (c->is_comm)
+		return ARCH_COMM_MAX / 8;
 	if (!capture_is_variable(c))
 		return 0;
 	return c->arg.kind == ARCH_ARG_FP_REGISTER ? XMM_BYTES / 8 : is_half(&c->arg);
@@ -130,7 +136,7 @@ static bool is_checked(const struct arch_arg *arg, bool is_static)
 
 bool x86_64_capture_checked(const struct arch_capture *c)
 {
-	if (c->stack || c->begun)
+	if (c->stack || c->is_comm || c->begun)
 		return false;
 	return c->step_count || is_checked(&c->arg, c->is_static) ||
 	       (c->has_length && is_checked(&c->length, c->length_is_static));
@@ -138,7 +144,7 @@ bool x86_64_capture_checked(const struct arch_capture *c)
 
 int capture_checks(const struct arch_capture *c)
 {
-	if (c->stack)
+	if (c->stack || c->is_comm)
 		return 0;
 	return (c->is_string || c->has_length) + is_checked(&c->arg, c->is_static) +
 	       (c->has_length && is_checked(&c->length, c->length_is_static));
@@ -335,6 +341,10 @@ void emit_prepare_capture(struct emit *e, const struct stub_plan *p, int i)
 
 	if (c->begun || c->stack || (!checked && !variable))
 		return;
+	if (c->is_comm) {
+		emit_prepare_comm(e, p, i);
+		return;
+	}
 	if (c->arg.kind == ARCH_ARG_FP_REGISTER) {
 		emit_prepare_vector(e, p, i);
 		return;

@@ -56,17 +56,17 @@ enum { SEQUENCES_MAX = 8 };
  */
 struct stub_plan {
 	const struct arch_stub *stub;
-	struct frame small;   /* while an early filter runs */
-	struct frame frame;   /* after that */
-	bool is_early;	      /* the filter needs only the small frame */
-	bool is_aligned;      /* the alignment check may stay on (alignment.c) */
-	bool keeps_flags;     /* the arithmetic ones */
-	bool checked;	      /* a capture has a bit in the mask of readable ones */
-	bool records_mask;    /* and the record contains the mask */
-	bool strings, stacks; /* there are captures of this kind */
-	bool extents;	      /* or captures with a length */
-	bool keeps_pages;     /* that a hit has found readable (readable.c) */
-	bool kernel_tid;      /* the thread's or the process's id comes from the kernel */
+	struct frame small;	     /* while an early filter runs */
+	struct frame frame;	     /* after that */
+	bool is_early;		     /* the filter needs only the small frame */
+	bool is_aligned;	     /* the alignment check may stay on (alignment.c) */
+	bool keeps_flags;	     /* the arithmetic ones */
+	bool checked;		     /* a capture has a bit in the mask of readable ones */
+	bool records_mask;	     /* and the record contains the mask */
+	bool strings, stacks, names; /* there are captures of this kind */
+	bool extents;		     /* or captures with a length */
+	bool keeps_pages;	     /* that a hit has found readable (readable.c) */
+	bool kernel_tid;	     /* the thread's or the process's id comes from the kernel */
 	bool kernel_pid;
 	int pairs, recorded_pairs;
 	int temp[ARCH_ARGS_MAX];  /* by capture */
@@ -190,7 +190,9 @@ void emit_store_pair(struct emit *e, int temp, int pointer);
  * leaves something. Changes all registers.
  */
 void emit_prepare_stacks(struct emit *e, const struct stub_plan *plan);
-/* The temporaries of such a capture, besides its pair. */
+/* Before a sequence: prepares capture `i`, of the thread's name (comm.c). */
+void emit_prepare_comm(struct emit *e, const struct stub_plan *plan, int i);
+/* The temporaries of such a capture of the stack, besides its pair. */
 int stack_temps(const struct arch_capture *capture);
 /* Before a sequence: prepares capture `i`, unless it is simply read later. */
 void emit_prepare_capture(struct emit *e, const struct stub_plan *plan, int i);

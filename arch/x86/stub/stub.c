@@ -119,8 +119,10 @@ static int take_temps(struct stub_plan *p, int count)
 	return first;
 }
 
+enum { EXPRESSIONS_MAX = 4 + ARCH_KEYS_MAX };
+
 /* All expressions of a stub. */
-static int expressions(const struct arch_stub *s, const struct arch_expr *ret[8])
+static int expressions(const struct arch_stub *s, const struct arch_expr *ret[EXPRESSIONS_MAX])
 {
 	int count = 0;
 
@@ -152,7 +154,7 @@ static bool may_ask_of_pair(const struct arch_stub *s, const struct arch_expr *e
 
 static bool plan_expressions(struct stub_plan *p)
 {
-	const struct arch_expr *all[8];
+	const struct arch_expr *all[EXPRESSIONS_MAX];
 	int count = expressions(p->stub, all), temps = 0;
 
 	for (int i = 0; i < count; i++) {
@@ -200,6 +202,7 @@ static bool plan_captures(struct stub_plan *p)
 		p->strings |= c->is_string && !c->begun;
 		p->extents |= c->has_length && !c->is_string;
 		p->stacks |= c->stack != ARCH_STACK_NOT;
+		p->names |= c->is_comm;
 		if (!capture_is_variable(c))
 			continue;
 		p->temp[i] = take_temps(p, 2);
@@ -356,7 +359,7 @@ static bool plan_stub(struct stub_plan *p, const struct arch_stub *s)
 		return false;
 	if (s->thread.no_counter && (s->thread.has_rseq || !s->may_ask_time))
 		return false;
-	if (!plan_captures(p) || !plan_expressions(p))
+	if (!plan_captures(p) || !plan_expressions(p) || (p->names && !s->may_ask_name))
 		return false;
 	if (s->kind == ARCH_STUB_RECORD && !plan_record(p))
 		return false;
@@ -596,6 +599,7 @@ enum arch_stub_status x86_64_stub(const struct arch_stub *stub, uint64_t at, uin
 	if (!emit_finish(&e))
 		return ARCH_STUB_NO_ROOM;
 	ret->asks = p.strings || p.extents || p.checked || p.stacks || p.kernel_tid || p.kernel_pid;
+	ret->asks_name = p.names;
 	ret->length = e.length;
 	return reached ? ARCH_STUB_OK : ARCH_STUB_OUT_OF_REACH;
 }

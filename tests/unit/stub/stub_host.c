@@ -110,6 +110,7 @@ struct arch_stub stub_host_stub(const struct stub_host *host, bool has_rseq)
 		.ring_bytes = HOST_RING_BYTES,
 		.site = (uint32_t)HOST_SITE,
 		.may_call_kernel = true,
+		.may_ask_name = true,
 	};
 
 	stub.thread.has_rseq = has_rseq;
