@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libprobe/base/utf8.h"
 #include "libprobe/output/flame.h"
 #include "libprobe/output/stacks.h"
+#include "libprobe/session/frame_text.h"
 
 size_t stacks_depth(const struct probe_stacks_row *row)
 {
@@ -31,12 +31,6 @@ static int compare_texts(const char *a, const char *b)
 	return strcmp(a, b);
 }
 
-/* Of a frame without a symbol: of its function, if that is known. */
-static uint64_t place_of(const struct probe_frame *frame)
-{
-	return frame->function ? frame->function : frame->offset;
-}
-
 static int compare_frames(const struct probe_frame *a, const struct probe_frame *b)
 {
 	int order;
@@ -50,8 +44,8 @@ static int compare_frames(const struct probe_frame *a, const struct probe_frame 
 		order = compare_texts(a->file, b->file);
 	if (!order && a->line != b->line)
 		order = a->line < b->line ? -1 : 1;
-	if (!order && !a->symbol && place_of(a) != place_of(b))
-		order = place_of(a) < place_of(b) ? -1 : 1;
+	if (!order && !a->symbol && frame_text_place(a) != frame_text_place(b))
+		order = frame_text_place(a) < frame_text_place(b) ? -1 : 1;
 	return order;
 }
 
@@ -83,60 +77,13 @@ int stacks_compare(const struct probe_stacks_row *a, const struct probe_stacks_r
 	return order;
 }
 
-/* Is it a control character of the terminal: one byte, or two (U+0080 to U+009F)? */
-static bool is_control(const char *text, size_t bytes)
-{
-	unsigned char first = (unsigned char)text[0];
-
-	return bytes == 1 ? first < ' ' || first == 0x7f
-			  : first == 0xc2 && (unsigned char)text[1] < 0xa0;
-}
-
-/* Text without what ends a frame or a line, and in UTF-8: symbols may have any bytes. */
-static void put_text(struct buffer *out, const char *text)
-{
-	size_t left = strlen(text);
-
-	while (left) {
-		size_t bytes = utf8_character(text, left);
-
-		if (!bytes || is_control(text, bytes))
-			buffer_char(out, '?');
-		else if (*text == ';')
-			buffer_char(out, ':');
-		else
-			buffer_bytes(out, text, bytes);
-		bytes += !bytes;
-		text += bytes;
-		left -= bytes;
-	}
-}
-
 /* NULL: what is not known of a stack that ends like this. */
 static void put_label(struct buffer *out, const struct probe_frame *frame, enum probe_stack_end end)
 {
-	const char *slash;
-
-	if (!frame) {
-		buffer_string(out, end == PROBE_STACK_TRUNCATED ? "[truncated]" : "[unknown]");
-	} else if (frame->symbol) {
-		put_text(out, frame->symbol);
-	} else if (frame->module) {
-		slash = strrchr(frame->module, '/');
-		put_text(out, slash ? slash + 1 : frame->module);
-		buffer_char(out, '+');
-		buffer_hex(out, place_of(frame));
-	} else {
-		buffer_hex(out, frame->ip);
-	}
-	if (frame && frame->file) {
-		slash = strrchr(frame->file, '/');
-		buffer_string(out, " (");
-		put_text(out, slash ? slash + 1 : frame->file);
-		buffer_char(out, ':');
-		buffer_unsigned(out, (uint64_t)frame->line);
-		buffer_char(out, ')');
-	}
+	if (frame)
+		frame_text(out, frame);
+	else
+		buffer_string(out, frame_text_end(end));
 }
 
 void stacks_label(struct buffer *out, const struct probe_stacks_row *row, size_t depth)
@@ -164,16 +111,16 @@ void text_hit_stack(struct buffer *out, const struct probe_stack *stack)
 static void folded_line(
 	struct buffer *out, const struct probe_stacks_row *row, uint64_t count, bool many)
 {
-	put_text(out, row->comm ? row->comm : "?");
+	frame_text_put(out, row->comm ? row->comm : "?");
 	for (size_t i = 0; i < stacks_depth(row); i++) {
 		buffer_char(out, ';');
 		stacks_label(out, row, i);
 	}
 	if (many) {
 		buffer_char(out, ';');
-		put_text(out, row->provider);
+		frame_text_put(out, row->provider);
 		buffer_char(out, ':');
-		put_text(out, row->name);
+		frame_text_put(out, row->name);
 	}
 	buffer_char(out, ' ');
 	buffer_unsigned(out, count);
