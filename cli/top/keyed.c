@@ -45,6 +45,10 @@ static void add_value(struct buffer *out, const struct probe_value *value)
 	}
 	if (value_add_number(out, value))
 		return;
+	if (value->kind == PROBE_VALUE_STACK) {
+		value_add_stack(out, value);
+		return;
+	}
 	buffer_char(out, '"');
 	buffer_c_escaped(out, value->bytes, value->length, '"');
 	buffer_string(out, value->truncated ? "\"..." : "\"");

@@ -7,7 +7,7 @@
 bool value_has_bytes(const struct probe_value *value)
 {
 	return value->kind == PROBE_VALUE_STRING || value->kind == PROBE_VALUE_TEXT ||
-	       value->kind == PROBE_VALUE_BYTES;
+	       value->kind == PROBE_VALUE_BYTES || value->kind == PROBE_VALUE_STACK;
 }
 
 bool value_add_number(struct buffer *out, const struct probe_value *value)
@@ -21,6 +21,23 @@ bool value_add_number(struct buffer *out, const struct probe_value *value)
 	else
 		return false;
 	return true;
+}
+
+size_t value_stack_line(const struct probe_value *stack, size_t start)
+{
+	const char *text = stack->bytes + start;
+	const char *end = start < stack->length ? memchr(text, '\n', stack->length - start) : text;
+
+	return end ? (size_t)(end - text) : stack->length - start;
+}
+
+void value_add_stack(struct buffer *out, const struct probe_value *stack)
+{
+	for (size_t at = 0, length; at < stack->length; at += length + 1) {
+		length = value_stack_line(stack, at);
+		buffer_string(out, at ? " < " : "");
+		buffer_c_escaped(out, stack->bytes + at, length, 0);
+	}
 }
 
 bool value_number(const struct probe_value *value, double *ret)

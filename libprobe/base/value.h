@@ -14,6 +14,11 @@ bool value_has_bytes(const struct probe_value *value);
 /* Appends a number in decimal; false if the value is not one. */
 bool value_add_number(struct buffer *out, const struct probe_value *value);
 
+/* Of a call stack: how long the line is that begins at `start`. */
+size_t value_stack_line(const struct probe_value *stack, size_t start);
+/* Adds a call stack as one line: "innermost < ... < outermost". */
+void value_add_stack(struct buffer *out, const struct probe_value *stack);
+
 /* The value as a number; if it is not one, returns false and leaves *ret unchanged. */
 bool value_number(const struct probe_value *value, double *ret);
 

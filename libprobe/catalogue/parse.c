@@ -101,7 +101,8 @@ bool catalogue_is_reserved(const char *word, size_t length)
 {
 	static const char *const reserved[] = {"tid", "pid", "cpu", "str", "bytes", "duration",
 		"begin", "end", "starts_with", "ends_with", "contains", "len", "in", "not", "norm",
-		"sym", "u8", "u16", "u32", "u64", "s8", "s16", "s32", "s64"};
+		"sym", "comm", "ustack", "probe", "u8", "u16", "u32", "u64", "s8", "s16", "s32",
+		"s64"};
 	size_t digits = length > 3 && strncmp(word, "arg", 3) == 0 ? 3 : length;
 
 	for (size_t i = 0; i < sizeof(reserved) / sizeof(*reserved); i++)

@@ -86,10 +86,55 @@ static struct probe_error *parse_match(struct asked *asked, const struct probe_g
 		     : parse_of_hit("the match of the end", g->match_end, &asked->match_end);
 }
 
+/* `bytes` is 0 for a number. */
+static void add_part(struct asked_parts *parts, uint16_t bytes)
+{
+	parts->is_string[parts->count++] = bytes > 0;
+	parts->string_count += bytes > 0;
+	if (bytes > parts->string_bytes)
+		parts->string_bytes = bytes;
+}
+
+static void add_stack(struct asked_parts *parts)
+{
+	for (int i = 0; i < BIND_STACK_KEYS; i++)
+		add_part(parts, i == BIND_STACK_FRAMES ? 8 * ARCH_FRAMES_MAX : 0);
+}
+
+/* What a key is, from its text. */
+static struct probe_error *take_key(struct asked *asked, size_t i)
+{
+	const struct expr *key = asked->keys[i];
+	struct capture string;
+	bool is_string = expr_is_string(key, &string);
+
+	asked->key_word[i] = expr_word(key);
+	asked->key_symbol[i] = expr_is_symbol(key);
+	asked->key_string[i] = is_string || asked->key_symbol[i];
+	asked->key_norm[i] = expr_is_norm(key);
+	asked->of_pair |= expr_is_of_pair(key);
+	switch (asked->key_word[i]) {
+	case EXPR_NO_WORD:
+		add_part(&asked->parts, is_string ? asked->string_bytes : 0);
+		break;
+	case EXPR_COMM:
+		add_part(&asked->parts, ARCH_COMM_MAX);
+		break;
+	case EXPR_USTACK:
+		if (asked->ustack)
+			return usage("only one of the keys can be ustack");
+		asked->ustack = true;
+		add_stack(&asked->parts);
+		break;
+	case EXPR_PROBE:
+		break;
+	}
+	return NULL;
+}
+
 static struct probe_error *parse_gather(struct asked *asked, const struct probe_gather *g)
 {
 	struct probe_error *error = parse_of_hit("the value", g->value, &asked->value);
-	struct capture string;
 
 	if (!error)
 		error = parse_match(asked, g);
@@ -97,11 +142,8 @@ static struct probe_error *parse_gather(struct asked *asked, const struct probe_
 		error = g->pairing == PROBE_PAIRING_NONE
 				? parse_of_hit("the key", g->keys[i], &asked->keys[i])
 				: parse("the key", g->keys[i], &asked->keys[i]);
-		asked->key_string[i] = !error && expr_is_string(asked->keys[i], &string);
-		asked->key_norm[i] = !error && expr_is_norm(asked->keys[i]);
-		asked->key_symbol[i] = !error && expr_is_symbol(asked->keys[i]);
-		asked->string_count += asked->key_string[i];
-		asked->of_pair |= !error && expr_is_of_pair(asked->keys[i]);
+		if (!error)
+			error = take_key(asked, i);
 		asked->key_count++;
 	}
 	return error;
@@ -113,8 +155,7 @@ static void ask_for_stacks(struct asked *asked)
 	asked->stack = true;
 	asked->key_count = BIND_STACK_KEYS;
 	asked->key_string[BIND_STACK_FRAMES] = true;
-	asked->string_count = 1;
-	asked->string_bytes = 8 * ARCH_FRAMES_MAX;
+	add_stack(&asked->parts);
 }
 
 /* The target knows no names. */

@@ -7,24 +7,37 @@
 #include "libprobe/names/pairs.h"
 
 /*
- * The keys of a session with PROBE_STACK_FRAMES: return addresses; the site's address; and the
- * return address of the site's function if that function has no frame, so that the first key
- * lacks it, else 0.
+ * The parts of a key that is a call stack, and the keys of a session with PROBE_STACK_FRAMES:
+ * return addresses; the site's address; and the return address of the site's function if that
+ * function has no frame, so that the first part lacks it, else 0.
  */
 enum { BIND_STACK_FRAMES, BIND_STACK_SITE, BIND_STACK_CALLER, BIND_STACK_KEYS };
+
+/*
+ * What stubs have of the keys: a part for each, but of a call stack those above, and of the probe
+ * none, since entries of the table say whose they are.
+ */
+struct asked_parts {
+	size_t count;
+	bool is_string[ARCH_KEYS_MAX];
+	uint8_t string_count;
+	uint16_t string_bytes; /* of the longest string */
+};
 
 /* A session's expressions; NULL if there is none. */
 struct asked {
 	struct expr *filter, *value, *match, *match_end;
 	struct expr *keys[PROBE_KEYS_MAX];
 	size_t key_count;
-	bool stack; /* the keys are return addresses and a site instead of those above */
-	bool key_string[PROBE_KEYS_MAX]; /* whether it is str(argN) */
+	bool stack;  /* the keys are return addresses and a site instead of those above */
+	bool ustack; /* one of the keys is a call stack */
+	enum expr_word key_word[PROBE_KEYS_MAX];
+	bool key_string[PROBE_KEYS_MAX]; /* whether its values are no numbers */
 	bool key_norm[PROBE_KEYS_MAX];	 /* and its rows are by its normal form */
 	bool key_symbol[PROBE_KEYS_MAX]; /* whether it is sym(argN): its rows are by name */
-	uint8_t string_count;
-	uint16_t string_bytes;
-	bool of_pair; /* the filter or a key asks for what only a pair has */
+	struct asked_parts parts;
+	uint16_t string_bytes; /* of each argument that is a string */
+	bool of_pair;	       /* the filter or a key asks for what only a pair has */
 	/* What they ask of the begins of pairs, and the bytes that this takes in all. */
 	struct record_layout_kept kept[ARCH_KEPT_MAX];
 	uint8_t kept_count;
@@ -51,10 +64,10 @@ struct bound_types {
 /* The expressions as a site's stub uses them; `count` is 0 if there is none. */
 struct bound {
 	struct arch_expr filter, value, match;
-	struct arch_expr pair_filter;	      /* of an end */
-	struct arch_kept kept[ARCH_KEPT_MAX]; /* of a begin: asked.kept_count of them */
-	struct arch_expr key_numbers[PROBE_KEYS_MAX];
-	uint8_t key_strings[PROBE_KEYS_MAX];
+	struct arch_expr pair_filter;		     /* of an end */
+	struct arch_kept kept[ARCH_KEPT_MAX];	     /* of a begin: asked.kept_count of them */
+	struct arch_expr key_numbers[ARCH_KEYS_MAX]; /* by part */
+	uint8_t key_strings[ARCH_KEYS_MAX];
 	struct arch_expr_node nodes[];
 };
 

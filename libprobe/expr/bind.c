@@ -406,6 +406,8 @@ struct probe_error *expr_bind(const struct expr *expr, struct record_layout *lay
 	struct probe_error *error;
 	struct capture string;
 
+	if (expr_word(expr))
+		return expr_error(expr, PROBE_ERROR_USAGE, expr->text, EXPR_ONLY_KEYS);
 	if (expr_is_string(expr, &string))
 		return expr_error(expr, PROBE_ERROR_USAGE, expr->text,
 			"str(arg%u) is a string, not a number", string.arg);

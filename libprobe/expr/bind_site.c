@@ -59,6 +59,12 @@ static bool is_signed(const struct arch_expr *expr)
 	return expr->count && expr_is_signed(&expr->nodes[expr->count - 1]);
 }
 
+static struct probe_error *too_many(void)
+{
+	return probe_error_new(PROBE_ERROR_USAGE,
+		"the filter and the keys ask for more than %d arguments", ARCH_ARGS_MAX);
+}
+
 static struct probe_error *bind_begun_string(
 	struct binder *b, const struct capture *string, uint8_t *ret)
 {
@@ -66,8 +72,7 @@ static struct probe_error *bind_begun_string(
 		record_layout_capture_begun(b->layout, b->site, string, b->asked->string_bytes);
 
 	if (capture < 0)
-		return probe_error_new(PROBE_ERROR_USAGE,
-			"the filter and the keys ask for more than %d arguments", ARCH_ARGS_MAX);
+		return too_many();
 	*ret = (uint8_t)capture;
 	return NULL;
 }
@@ -97,10 +102,21 @@ static struct probe_error *bind_string(struct binder *b, const struct capture *s
 	return NULL;
 }
 
-static struct probe_error *bind_stack(struct binder *b)
+static struct probe_error *bind_comm(struct binder *b, uint8_t *ret)
+{
+	int capture = record_layout_capture_comm(b->layout);
+
+	if (capture < 0)
+		return too_many();
+	*ret = (uint8_t)capture;
+	return NULL;
+}
+
+/* The parts of a stack are those from `part` on. */
+static struct probe_error *bind_stack(struct binder *b, size_t part)
 {
 	int capture = record_layout_capture_stack(
-		b->layout, b->site->arch, ARCH_STACK_FRAMES, b->asked->string_bytes);
+		b->layout, b->site->arch, ARCH_STACK_FRAMES, 8 * ARCH_FRAMES_MAX);
 	struct arch_expr_node *nodes = b->bound->nodes + b->used;
 	int caller = b->site->return_offset < 0 ? -1
 						: record_layout_capture_word(b->layout,
@@ -109,7 +125,7 @@ static struct probe_error *bind_stack(struct binder *b)
 	if (capture < 0)
 		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
 			"call stacks cannot be taken on this machine (%s)", b->site->arch->name);
-	b->bound->key_strings[BIND_STACK_FRAMES] = (uint8_t)capture;
+	b->bound->key_strings[part + BIND_STACK_FRAMES] = (uint8_t)capture;
 	nodes[0] = (struct arch_expr_node){
 		.kind = ARCH_EXPR_CONST, .wide = true, .value = b->site->pc};
 	nodes[1] = (struct arch_expr_node){.kind = ARCH_EXPR_CONST, .wide = true};
@@ -117,8 +133,8 @@ static struct probe_error *bind_stack(struct binder *b)
 		nodes[1] = (struct arch_expr_node){
 			.kind = ARCH_EXPR_CAPTURE, .wide = true, .capture = (uint8_t)caller};
 	b->used += 2;
-	b->bound->key_numbers[BIND_STACK_SITE] = (struct arch_expr){&nodes[0], 1};
-	b->bound->key_numbers[BIND_STACK_CALLER] = (struct arch_expr){&nodes[1], 1};
+	b->bound->key_numbers[part + BIND_STACK_SITE] = (struct arch_expr){&nodes[0], 1};
+	b->bound->key_numbers[part + BIND_STACK_CALLER] = (struct arch_expr){&nodes[1], 1};
 	return NULL;
 }
 
@@ -149,26 +165,52 @@ static struct probe_error *bind_number(struct binder *b, const struct expr *expr
 	return NULL;
 }
 
+static struct probe_error *bind_key_number(
+	struct binder *b, struct bound_types *types, size_t i, size_t part)
+{
+	struct arch_expr *number = &b->bound->key_numbers[part];
+	struct probe_error *error = bind_number(
+		b, b->asked->keys[i], number, &types->key_double[i], &types->key_whole[i]);
+
+	types->key_signed[i] = types->key_signed[i] || is_signed(number);
+	if (!error && types->key_double[i] && types->key_whole[i])
+		error = mixed("key");
+	return error;
+}
+
+/* Key `i`, whose first part is *part_inout. */
+static struct probe_error *bind_key(
+	struct binder *b, struct bound_types *types, size_t i, size_t *part_inout)
+{
+	size_t part = (*part_inout)++;
+	uint8_t *capture = &b->bound->key_strings[part];
+	struct capture string;
+
+	switch (b->asked->key_word[i]) {
+	case EXPR_COMM:
+		return bind_comm(b, capture);
+	case EXPR_USTACK:
+		*part_inout = part + BIND_STACK_KEYS;
+		return bind_stack(b, part);
+	case EXPR_PROBE:
+		*part_inout = part;
+		return NULL;
+	case EXPR_NO_WORD:
+		break;
+	}
+	if (!expr_is_string(b->asked->keys[i], &string))
+		return bind_key_number(b, types, i, part);
+	return string.of_begin ? bind_begun_string(b, &string, capture)
+			       : bind_string(b, &string, capture);
+}
+
 static struct probe_error *bind_keys(struct binder *b, struct bound_types *types)
 {
 	struct probe_error *error = NULL;
-	struct capture string;
+	size_t part = 0;
 
-	for (size_t i = 0; i < b->asked->key_count && !error; i++) {
-		struct arch_expr *number = &b->bound->key_numbers[i];
-
-		if (expr_is_string(b->asked->keys[i], &string)) {
-			error = string.of_begin
-					? bind_begun_string(b, &string, &b->bound->key_strings[i])
-					: bind_string(b, &string, &b->bound->key_strings[i]);
-			continue;
-		}
-		error = bind_number(
-			b, b->asked->keys[i], number, &types->key_double[i], &types->key_whole[i]);
-		types->key_signed[i] = types->key_signed[i] || is_signed(number);
-		if (!error && types->key_double[i] && types->key_whole[i])
-			error = mixed("key");
-	}
+	for (size_t i = 0; i < b->asked->key_count && !error; i++)
+		error = bind_key(b, types, i, &part);
 	return error;
 }
 
@@ -227,7 +269,7 @@ static struct probe_error *bind_all(
 	struct probe_error *error = NULL;
 
 	if (asked->stack)
-		error = bind_stack(b);
+		error = bind_stack(b, 0);
 	else if (role == PAIR_BEGIN)
 		error = bind_kept(b);
 	else
@@ -262,7 +304,7 @@ static struct bound *shrink(const struct bound *from, size_t count)
 	move_nodes(&to->value, from->nodes, to->nodes);
 	move_nodes(&to->match, from->nodes, to->nodes);
 	move_nodes(&to->pair_filter, from->nodes, to->nodes);
-	for (size_t i = 0; i < PROBE_KEYS_MAX; i++)
+	for (size_t i = 0; i < ARCH_KEYS_MAX; i++)
 		move_nodes(&to->key_numbers[i], from->nodes, to->nodes);
 	return to;
 }

@@ -12,8 +12,8 @@
  *             of pairs, duration, begin.argN, end.argN
  *   strings   str(argN) == "text", str(argN) != "text", starts_with(str(argN), "text")
  *             with C's escapes, and in no other operation; str(argN, argM) has argM bytes
- *             at most; norm(str(argN)) is a whole key, and nothing else
- *   names     sym(argN), likewise
+ *             at most; norm(str(argN)) is a whole key, and nothing else, and so are
+ *             sym(argN), the name of an address, and comm, ustack and probe
  *
  * Types are C's on x86-64 Linux: an argument has the type that its note declares, int8_t to
  * uint64_t; tid, pid and cpu are int. Floating-point arguments can only be compared, or be a whole
@@ -52,6 +52,16 @@ bool expr_is_norm(const struct expr *expr);
 bool expr_is_symbol(const struct expr *expr);
 /* The error for such an expression that is no key. */
 PROBE_MUST_CHECK struct probe_error *expr_no_symbol(const struct expr *expr);
+/* Words that are whole keys. */
+enum expr_word {
+	EXPR_NO_WORD,
+	EXPR_COMM,   /* the name of the thread */
+	EXPR_USTACK, /* its call stack */
+	EXPR_PROBE   /* the probe */
+};
+
+/* The word that the whole text is; it cannot be bound. */
+enum expr_word expr_word(const struct expr *expr);
 
 /*
  * Whether it is about a pair that has ended: it names `duration`, `begin.` or `end.`, and is then

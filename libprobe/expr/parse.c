@@ -10,7 +10,7 @@
  *	expr      operand { OPERATOR operand } | STRING == "TEXT" | STRING != "TEXT"
  *	          | operand [not] in ( NUMBER {, NUMBER} )
  *	          | STRING [not] in ( "TEXT" {, "TEXT"} )
- *	          | STRING | norm ( STRING ) | sym ( [ WHICH . ] ARG )
+ *	          | STRING | norm ( STRING ) | sym ( [ WHICH . ] ARG ) | comm | ustack | probe
  *	STRING    [ WHICH . ] str ( ARG [ , argM ] )
  *	WHICH     begin | end
  *	ARG       argN | * ( TYPE * ) ADDRESS		(names/operand.c)
@@ -184,6 +184,8 @@ struct probe_error *expr_parse_level(struct parser *p, unsigned int level)
 		error = check_doubled(p);
 		if (error)
 			return error;
+		if (parser_last(p)->word)
+			return parser_mistake(p, parser_last(p)->at, EXPR_ONLY_KEYS);
 		p->at += strlen(op->text);
 		if (parser_last(p)->is_string) {
 			error = parse_comparison(p, op, where);
@@ -291,6 +293,11 @@ struct probe_error *expr_no_symbol(const struct expr *expr)
 	return expr_error(expr, PROBE_ERROR_USAGE, expr->text,
 		"sym() is for keys and for what a PROBE shows: names are looked up when hits are "
 		"read; here argN is the address");
+}
+
+enum expr_word expr_word(const struct expr *expr)
+{
+	return expr->nodes[expr->count - 1].word;
 }
 
 bool expr_is_string(const struct expr *expr, struct capture *ret)

@@ -156,6 +156,8 @@ struct probe_error *expr_parse_text(struct parser *p, enum arch_expr_kind kind)
 
 	if (string->is_norm)
 		return parser_mistake(p, string->at, "norm() is a key, and compared with nothing");
+	if (string->word)
+		return parser_mistake(p, string->at, EXPR_ONLY_KEYS);
 	parser_skip_blanks(p);
 	if (*p->at != '"')
 		return parser_mistake(p, p->at, "expected a text in double quotes");
@@ -214,8 +216,8 @@ struct probe_error *expr_parse_dereference(struct parser *p)
 
 static struct probe_error *no_name(struct parser *p)
 {
-	static const char *const names[] = {
-		"tid", "pid", "cpu", "str", "starts_with", "duration", "end", "norm", "sym"};
+	static const char *const names[] = {"tid", "pid", "cpu", "str", "starts_with", "duration",
+		"end", "norm", "sym", "comm", "ustack", "probe"};
 	struct nearest nearest = {0};
 	char typed[40 + 1];
 
@@ -226,6 +228,15 @@ static struct probe_error *no_name(struct parser *p)
 		"there is no '%s'%s%s: expected arg0 to arg31, tid, pid, cpu, str() or "
 		"starts_with()",
 		typed, nearest.name ? ", the nearest is " : "", nearest.name ? nearest.name : "");
+}
+
+/* One of the words that are whole keys, if there is one. */
+static enum expr_word take_key(struct parser *p)
+{
+	return parser_take_word(p, "comm")     ? EXPR_COMM
+	       : parser_take_word(p, "ustack") ? EXPR_USTACK
+	       : parser_take_word(p, "probe")  ? EXPR_PROBE
+					       : EXPR_NO_WORD;
 }
 
 struct probe_error *expr_parse_name(struct parser *p)
@@ -255,6 +266,9 @@ struct probe_error *expr_parse_name(struct parser *p)
 		return parse_norm(p, node.at);
 	} else if (parser_take_word(p, "sym")) {
 		return parse_sym(p, node.at);
+	} else if ((node.word = take_key(p))) {
+		node.kind = ARCH_EXPR_CONST;
+		node.is_string = true;
 	} else {
 		return no_name(p);
 	}

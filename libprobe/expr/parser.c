@@ -53,6 +53,8 @@ struct probe_error *parser_mistake(const struct parser *p, const char *at, const
 
 struct probe_error *parser_not_compared(const struct parser *p, const struct expr_node *string)
 {
+	if (string->word)
+		return parser_mistake(p, string->at, EXPR_ONLY_KEYS);
 	return parser_mistake(p, string->at,
 		"a string is not a number: expected str(argN) == \"text\", "
 		"str(argN) != \"text\" or starts_with(str(argN), \"text\")");

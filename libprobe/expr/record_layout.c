@@ -219,6 +219,14 @@ int record_layout_capture_stack(struct record_layout *layout, const struct arch 
 	return layout->capture_count++;
 }
 
+int record_layout_capture_comm(struct record_layout *layout)
+{
+	if (layout->capture_count == ARCH_ARGS_MAX)
+		return -1;
+	layout->captures[layout->capture_count] = (struct arch_capture){.is_comm = true};
+	return layout->capture_count++;
+}
+
 int record_layout_capture_word(
 	struct record_layout *layout, const struct arch *arch, int32_t offset)
 {

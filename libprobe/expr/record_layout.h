@@ -97,6 +97,9 @@ const struct record_layout_kept *record_layout_find_kept(const struct record_lay
 int record_layout_capture_stack(struct record_layout *layout, const struct arch *arch,
 	enum arch_capture_stack kind, uint16_t bytes);
 
+/* Captures the thread's name, for a key. Returns the same. */
+int record_layout_capture_comm(struct record_layout *layout);
+
 /* Captures 8 bytes of the stack at `offset` from the stack pointer. Returns the same. */
 int record_layout_capture_word(
 	struct record_layout *layout, const struct arch *arch, int32_t offset);

@@ -17,12 +17,16 @@ struct expr_type {
 
 static const struct expr_type expr_double = {.wide = true, .is_double = true};
 
+/* What is said of words that are whole keys, elsewhere. */
+#define EXPR_ONLY_KEYS "comm, ustack and probe are whole keys (-k), and no part of an expression"
+
 /* A node before the types of arguments are known. Operands precede their operator. */
 struct expr_node {
 	enum arch_expr_kind kind; /* an argument is ARCH_EXPR_CAPTURE */
 	bool is_string;		  /* of an argument: str(argN), not compared with anything yet */
 	bool is_norm;		  /* and norm(str(argN)), which is compared with nothing */
 	bool is_symbol;		  /* of an argument: sym(argN), which is the whole expression */
+	enum expr_word word;	  /* a word that is a whole key; is_string is set, too */
 	bool of_begin;		  /* of an argument: begin.argN, begin.str(argN) */
 	uint8_t left, right;
 	uint8_t arg;

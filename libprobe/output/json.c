@@ -57,6 +57,18 @@ void json_signed_field(struct buffer *out, const char *key, int64_t value)
 	buffer_signed(out, value);
 }
 
+/* An array of its functions. */
+static void json_stack(struct buffer *out, const struct probe_value *stack)
+{
+	buffer_char(out, '[');
+	for (size_t at = 0, length; at < stack->length; at += length + 1) {
+		length = value_stack_line(stack, at);
+		buffer_string(out, at ? "," : "");
+		json_string(out, stack->bytes + at, length);
+	}
+	buffer_char(out, ']');
+}
+
 void json_value(struct buffer *out, const struct probe_value *value)
 {
 	bool is_nothing = value->kind == PROBE_VALUE_NULL ||
@@ -68,6 +80,8 @@ void json_value(struct buffer *out, const struct probe_value *value)
 		buffer_char(out, '"');
 		buffer_hex_bytes(out, value->bytes, value->length);
 		buffer_char(out, '"');
+	} else if (value->kind == PROBE_VALUE_STACK) {
+		json_stack(out, value);
 	} else if (!value_add_number(out, value)) {
 		json_string(out, value->bytes, value->length);
 	}

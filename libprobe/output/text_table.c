@@ -33,6 +33,9 @@ struct line {
 	bool has_coverage;		   /* some row is not counted as a whole */
 	const struct probe_table_row *row; /* NULL: titles */
 	size_t column;
+	/* The key that is a call stack, of which a line has but the innermost function; or NULL. */
+	const struct probe_value *stack;
+	size_t stack_column;
 };
 
 static void next(struct line *line, bool right)
@@ -207,12 +210,35 @@ static void key_cells(struct line *line, size_t key_count)
 	for (size_t i = 0; i < key_count; i++) {
 		const char *name = line->view->key_names ? line->view->key_names[i] : "KEY";
 
-		if (line->row)
-			text_meant(text, meaning_of_key(line->view, line->row, name),
-				&line->row->row.keys[i]);
-		else
+		const struct probe_value *value = line->row ? &line->row->row.keys[i] : NULL;
+
+		if (value && value->kind == PROBE_VALUE_STACK) {
+			line->stack = value;
+			line->stack_column = line->column;
+			buffer_c_escaped(text, value->bytes, value_stack_line(value, 0), 0);
+		} else if (value) {
+			text_meant(text, meaning_of_key(line->view, line->row, name), value);
+		} else {
 			buffer_c_escaped(text, name, strlen(name), 0);
+		}
 		next(line, false);
+	}
+}
+
+/* The other functions of a stack stand under the first one. */
+static void callers(const struct line *line)
+{
+	const struct probe_value *stack = line->stack;
+	struct grid *grid = line->grid;
+	size_t length = stack ? value_stack_line(stack, 0) : 0;
+
+	for (size_t at = length + 1; stack && at < stack->length; at += length + 1) {
+		length = value_stack_line(stack, at);
+		for (size_t column = 0; column < line->column; column++) {
+			if (column == line->stack_column)
+				buffer_c_escaped(&grid->text, stack->bytes + at, length, 0);
+			grid_cell(grid, column, grid->right[column]);
+		}
 	}
 }
 
@@ -261,6 +287,7 @@ static void add_line(struct grid *grid, struct format_context *context,
 	figure_cells(&line, context);
 	key_cells(&line, key_count);
 	coverage_cell(&line);
+	callers(&line);
 }
 
 /* ---- Tables ----------------------------------------------------------------------- */

@@ -37,7 +37,10 @@ static void key_text(struct buffer *out, const struct probe_value *key, bool is_
 {
 	if (key->kind == PROBE_VALUE_NULL)
 		buffer_string(out, "(unreadable)");
-	if (key->kind == PROBE_VALUE_NULL || value_add_number(out, key))
+	if (key->kind == PROBE_VALUE_STACK)
+		value_add_stack(out, key);
+	if (key->kind == PROBE_VALUE_NULL || key->kind == PROBE_VALUE_STACK ||
+		value_add_number(out, key))
 		return;
 	/* Bare where it cannot be mistaken for another. */
 	if (is_alone && key->length && key->bytes[0] != '"' && key->bytes[0] != '(') {
@@ -173,7 +176,7 @@ static bool add_key_labels(
 	for (size_t i = 0; i < key_count && done; i++) {
 		struct buffer out;
 
-		if (value_has_bytes(&keys[i])) {
+		if (value_has_bytes(&keys[i]) && keys[i].kind != PROBE_VALUE_STACK) {
 			done = add_label(instance, names[i], keys[i].bytes, keys[i].length);
 			continue;
 		}

@@ -33,9 +33,9 @@ struct merged {
 
 struct merger {
 	struct probe_session *session;
-	struct view_keys keys;
-	struct shown_keys shown;
-	int32_t *probe_of; /* of each slot, or NO_PROBE */
+	size_t key_count;
+	struct buffer shown; /* room for a key */
+	int32_t *probe_of;   /* of each slot, or NO_PROBE */
 	struct merged *rows;
 	size_t count, room;
 	size_t *index; /* a hash table of rows + 1; a power of two, at least half of it free */
@@ -159,13 +159,13 @@ static bool merge_cell(void *data, const struct view_cell *cell)
 {
 	struct merger *m = data;
 	int32_t probe = m->probe_of[cell->slot];
-	const uint8_t *key = cell->key;
-	size_t bytes = key ? snapshot_key_bytes(&m->keys, key) : 0;
+	const uint8_t *key;
 	struct merged *row;
+	size_t bytes;
 
 	if (probe == NO_PROBE || m->session->known[probe].part.role == PAIR_BEGIN)
 		return true;
-	if (key && !keys_show(&m->shown, &key, &bytes))
+	if (!keys_show(m->session, (size_t)probe, cell->key, &m->shown, &key, &bytes))
 		return false;
 	row = row_of(m, (size_t)probe, key, bytes);
 	if (row)
@@ -181,7 +181,7 @@ static void merger_deinit(struct merger *m)
 	}
 	free(m->rows);
 	free(m->index);
-	shown_keys_deinit(&m->shown);
+	buffer_deinit(&m->shown);
 	free(m->probe_of);
 }
 
@@ -190,10 +190,7 @@ static bool merger_init(struct merger *m, struct probe_session *s)
 	uint32_t slots = s->view.layout.slot_capacity;
 
 	*m = (struct merger){.session = s,
-		.keys = {.is_string = s->asked.key_string,
-			.count = gather_of(s)->key_count,
-			.string_bytes = s->asked.string_bytes},
-		.shown = {.session = s},
+		.key_count = s->asked.key_count,
 		.probe_of = malloc(slots * sizeof(*m->probe_of) + 1)};
 	if (!m->probe_of)
 		return false;
@@ -298,38 +295,10 @@ static void fill_row(const struct probe_session *s, const struct merged *from, d
 		row->last = value_of(&scale, from->last);
 }
 
-static void set_keys(const struct merger *m, const struct merged *from, const uint8_t *key,
-	struct probe_value *keys)
-{
-	const struct bound_types *types = &m->session->known[from->probe].types;
-	size_t at = 8 * m->keys.count;
-
-	for (size_t i = 0; i < m->keys.count; i++) {
-		uint64_t word;
-
-		memcpy(&word, key + 8 * i, sizeof(word));
-		keys[i] = (struct probe_value){
-			.kind = types->key_signed[i] ? PROBE_VALUE_SIGNED : PROBE_VALUE_UNSIGNED,
-			.u = word};
-		if (types->key_double[i])
-			keys[i] = (struct probe_value){
-				.kind = PROBE_VALUE_FLOAT, .f = double_of(word)};
-		if (!keys_shown_as_string(m->session, i))
-			continue;
-		keys[i] = (struct probe_value){.kind = word >> RING_STRING_NULL_BIT & 1
-							       ? PROBE_VALUE_NULL
-							       : PROBE_VALUE_STRING,
-			.truncated = word >> RING_STRING_TRUNCATED_BIT & 1,
-			.bytes = (const char *)key + at,
-			.length = (uint32_t)word};
-		at += (keys[i].length + 7) & ~(size_t)7;
-	}
-}
-
 /* A row is shown if it is a probe's, or if its key was hit. */
 static bool is_shown(const struct merger *m, const struct merged *row)
 {
-	return row->count || !m->keys.count;
+	return row->count || !m->key_count;
 }
 
 /*
@@ -352,12 +321,12 @@ static struct probe_row *pack(
 		key_bytes += m->rows[i].key_bytes;
 		buckets += m->rows[i].buckets ? CELL_BUCKETS : 0;
 	}
-	rows = malloc(count * (sizeof(*rows) + m->keys.count * sizeof(*keys)) +
+	rows = malloc(count * (sizeof(*rows) + m->key_count * sizeof(*keys)) +
 		      buckets * sizeof(*words) + key_bytes + 1);
 	if (!rows)
 		return NULL;
 	keys = (struct probe_value *)(rows + count);
-	words = (uint64_t *)(keys + count * m->keys.count);
+	words = (uint64_t *)(keys + count * m->key_count);
 	bytes = (uint8_t *)(words + buckets);
 	*count_ret = 0;
 	for (size_t i = 0; i < m->count; i++) {
@@ -370,8 +339,8 @@ static struct probe_row *pack(
 		row->keys = keys;
 		if (from->key_bytes)
 			memcpy(bytes, from->key, from->key_bytes);
-		set_keys(m, from, bytes, keys);
-		keys += m->keys.count;
+		keys_values(m->session, from->probe, bytes, keys);
+		keys += m->key_count;
 		bytes += from->key_bytes;
 		if (from->buckets) {
 			memcpy(words, from->buckets, CELL_BUCKETS * sizeof(*words));
@@ -412,7 +381,7 @@ static bool add_empty_rows(struct merger *m)
 {
 	const struct probe_session *s = m->session;
 
-	for (size_t i = 0; i < s->probe_count && !m->keys.count; i++)
+	for (size_t i = 0; i < s->probe_count && !m->key_count; i++)
 		if (s->known[i].part.role != PAIR_BEGIN && !row_of(m, i, NULL, 0))
 			return false;
 	return true;
@@ -434,6 +403,7 @@ struct probe_error *probe_session_rows(
 	bool gathers = session->options.kind == PROBE_SESSION_GATHER;
 	struct probe_error *error = session_check_there(session);
 	struct probe_row *rows = NULL;
+	struct view_keys parts = keys_of_view(session);
 	struct merger m = {0};
 	uint64_t *in_flight;
 
@@ -444,7 +414,7 @@ struct probe_error *probe_session_rows(
 		*count_ret = 0;
 		rows = malloc(1);
 	} else if (in_flight && merger_init(&m, session) && add_empty_rows(&m) &&
-		   snapshot_cells(&session->view, &m.keys, merge_cell, &m)) {
+		   snapshot_cells(&session->view, &parts, merge_cell, &m)) {
 		/* The clock is read after everything else. */
 		clock_sync(&session->clock);
 		set_hits(&m);
@@ -462,9 +432,7 @@ struct probe_error *probe_session_rows(
 void gather_count(struct probe_session *session)
 {
 	uint32_t slots = session->view.layout.slot_capacity;
-	const struct view_keys keys = {.is_string = session->asked.key_string,
-		.count = gather_of(session)->key_count,
-		.string_bytes = session->asked.string_bytes};
+	const struct view_keys keys = keys_of_view(session);
 	uint64_t *hits = snapshot_hits(&session->view, &keys);
 
 	/* Without memory, the older counts stay. */

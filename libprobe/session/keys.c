@@ -1,94 +1,182 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A key is a word for each part, followed by the bytes of its strings, each padded to 8 bytes; the
- * word of a string is its length, and flags (ring.md).
+ * A stub keeps what is cheap to tell apart: the bytes of a string, return addresses. Rows have what
+ * people tell apart: normal forms of texts, functions. So several entries may be one
+ * row.
+ *
+ *	parts	word, word, ...   bytes of strings, each padded to 8
+ *	key	word, word, ...   the same; a stack has the names of its functions, a line for each,
+ *				  an address of code and the probe have their names
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "libprobe/expr/norm.h"
+#include "libprobe/session/frame_text.h"
 #include "libprobe/session/keys.h"
 
-enum { NAME_BYTES_MAX = 1024 /* of a name: C++ has longer ones */ };
-
-void shown_keys_deinit(struct shown_keys *shown)
+struct view_keys keys_of_view(const struct probe_session *s)
 {
-	free(shown->bytes);
+	return (struct view_keys){.is_string = s->asked.parts.is_string,
+		.count = s->asked.parts.count,
+		.string_bytes = s->asked.parts.string_bytes};
 }
 
-bool keys_shown_as_string(const struct probe_session *session, size_t part)
+/* Where the reader is in the parts of an entry. */
+struct reading {
+	const uint8_t *word, *bytes;
+};
+
+static uint64_t next_word(struct reading *r)
 {
-	return session->asked.key_string[part] || session->asked.key_symbol[part];
+	uint64_t word;
+
+	memcpy(&word, r->word, sizeof(word));
+	r->word += sizeof(word);
+	return word;
 }
 
-static size_t padded(size_t length)
+/* The bytes of a string, whose word has their number in its lower half; the upper one has flags. */
+static const uint8_t *next_bytes(struct reading *r, uint64_t word)
 {
-	return (length + 7) & ~(size_t)7;
+	const uint8_t *bytes = r->bytes;
+
+	r->bytes += ((uint32_t)word + UINT64_C(7)) & ~UINT64_C(7);
+	return bytes;
 }
 
-static bool make_room(struct shown_keys *shown, size_t size)
+static void put_norm(struct buffer *out, const uint8_t *text, uint32_t length)
 {
-	uint8_t *wider = size > shown->size ? realloc(shown->bytes, size) : shown->bytes;
+	uint8_t *to = (uint8_t *)buffer_reserve(out, length + 1);
 
-	if (!wider)
-		return false;
-	if (size > shown->size)
-		shown->size = size;
-	shown->bytes = wider;
-	return true;
+	if (!to)
+		return;
+	out->length += norm_text(text, length, to);
 }
 
-/* Returns the bytes of an address's name, and sets its word. */
-static uint32_t put_name(
-	const struct probe_session *session, uint64_t address, uint8_t *to, uint64_t *word_ret)
+static void put_stack(struct buffer *out, struct probe_session *s, struct reading *r)
+{
+	uint64_t returns = next_word(r), site = next_word(r), caller = next_word(r);
+	struct probe_stack stack;
+	struct probe_error *error = unwinder_frames(
+		s->unwinder, site, caller, next_bytes(r, returns), (uint32_t)returns / 8, &stack);
+
+	if (!error)
+		frame_text_stack(out, &stack);
+	out->no_memory |= error != NULL;
+	probe_error_free(error);
+}
+
+static void put_name(struct buffer *out, const struct probe_session *s, uint64_t address)
 {
 	char room[SESSION_NAME_ROOM];
-	const char *name = session_name(session, address, room);
-	uint32_t length = (uint32_t)strnlen(name, NAME_BYTES_MAX);
 
-	memcpy(to, name, length);
-	*word_ret = length | (uint64_t)(name[length] != '\0') << RING_STRING_TRUNCATED_BIT;
-	return length;
+	buffer_string(out, session_name(s, address, room));
 }
 
-bool keys_show(struct shown_keys *shown, const uint8_t **key, size_t *bytes)
+static void put_probe(struct buffer *out, const struct probe_session_probe *probe)
 {
-	const struct asked *asked = &shown->session->asked;
-	size_t count = shown->session->options.gather.key_count, names = 0, others = 0;
-	const uint8_t *text = *key + 8 * count;
-	uint8_t *to;
+	buffer_string(out, probe->provider);
+	buffer_char(out, ':');
+	buffer_string(out, probe->name);
+}
 
-	for (size_t i = 0; i < count; i++) {
-		names += asked->key_symbol[i];
-		others += asked->key_norm[i];
-	}
-	if (!names && !others)
-		return true;
-	if (!make_room(shown, *bytes + names * NAME_BYTES_MAX))
-		return false;
-	to = shown->bytes + 8 * count;
-	for (size_t i = 0; i < count; i++) {
-		uint32_t length = 0, shorter;
-		uint64_t word;
+/* Adds the bytes of a key that is no number, and returns its word. */
+static uint64_t put_bytes(
+	struct probe_session *s, size_t probe, size_t i, struct reading *r, struct buffer *out)
+{
+	size_t start = out->length;
+	uint64_t word = 0;
 
-		memcpy(&word, *key + 8 * i, sizeof(word));
-		if (asked->key_string[i])
-			length = (uint32_t)word;
-		shorter = length;
-		if (asked->key_symbol[i])
-			shorter = put_name(shown->session, word, to, &word);
-		else if (asked->key_norm[i])
-			shorter = (uint32_t)norm_text(text, length, to);
+	if (s->asked.key_word[i] == EXPR_USTACK) {
+		put_stack(out, s, r);
+	} else if (s->asked.key_word[i] == EXPR_PROBE) {
+		put_probe(out, &s->probes[probe]);
+	} else if (s->asked.key_symbol[i]) {
+		put_name(out, s, next_word(r));
+	} else {
+		word = next_word(r);
+		if (s->asked.key_norm[i])
+			put_norm(out, next_bytes(r, word), (uint32_t)word);
 		else
-			memcpy(to, text, length);
-		if (asked->key_norm[i])
-			word = (word & ~(uint64_t)UINT32_MAX) | shorter;
-		memset(to + shorter, 0, padded(shorter) - shorter);
-		memcpy(shown->bytes + 8 * i, &word, sizeof(word));
-		text += padded(length);
-		to += padded(shorter);
+			buffer_bytes(out, (const char *)next_bytes(r, word), (uint32_t)word);
 	}
-	*key = shown->bytes;
-	*bytes = (size_t)(to - shown->bytes);
+	word = (word >> 32 << 32) | (uint32_t)(out->length - start);
+	while (out->length % 8 && !out->no_memory)
+		buffer_char(out, '\0');
+	return word;
+}
+
+/* Is a key something else than its part? */
+static bool differs(const struct asked *asked)
+{
+	for (size_t i = 0; i < asked->key_count; i++)
+		if (asked->key_norm[i] || asked->key_symbol[i] ||
+			asked->key_word[i] == EXPR_USTACK || asked->key_word[i] == EXPR_PROBE)
+			return true;
+	return false;
+}
+
+bool keys_show(struct probe_session *s, size_t probe, const uint8_t *parts, struct buffer *room,
+	const uint8_t **ret, size_t *bytes_ret)
+{
+	const struct asked *asked = &s->asked;
+	const struct view_keys keys = keys_of_view(s);
+	struct reading reading = {parts, parts ? parts + 8 * keys.count : NULL};
+	size_t words = 8 * asked->key_count;
+
+	*ret = parts;
+	*bytes_ret = parts ? snapshot_key_bytes(&keys, parts) : 0;
+	if (!differs(asked))
+		return true;
+	room->length = 0;
+	if (!buffer_reserve(room, words))
+		return false;
+	room->length = words;
+	for (size_t i = 0; i < asked->key_count; i++) {
+		uint64_t word = asked->key_string[i] ? put_bytes(s, probe, i, &reading, room)
+						     : next_word(&reading);
+
+		if (room->no_memory)
+			return false;
+		memcpy(room->data + 8 * i, &word, sizeof(word));
+	}
+	*ret = (const uint8_t *)room->data;
+	*bytes_ret = room->length;
 	return true;
+}
+
+static struct probe_value number_of(const struct bound_types *types, size_t i, uint64_t word)
+{
+	struct probe_value value = {
+		.kind = types->key_signed[i] ? PROBE_VALUE_SIGNED : PROBE_VALUE_UNSIGNED,
+		.u = word};
+
+	if (types->key_double[i]) {
+		value.kind = PROBE_VALUE_FLOAT;
+		memcpy(&value.f, &word, sizeof(value.f));
+	}
+	return value;
+}
+
+void keys_values(const struct probe_session *session, size_t probe, const uint8_t *key,
+	struct probe_value *ret)
+{
+	const struct asked *asked = &session->asked;
+	struct reading reading = {key, key + 8 * asked->key_count};
+
+	for (size_t i = 0; i < asked->key_count; i++) {
+		uint64_t word = next_word(&reading);
+
+		if (!asked->key_string[i]) {
+			ret[i] = number_of(&session->known[probe].types, i, word);
+			continue;
+		}
+		ret[i] = (struct probe_value){
+			.kind = word >> RING_STRING_NULL_BIT & 1    ? PROBE_VALUE_NULL
+				: asked->key_word[i] == EXPR_USTACK ? PROBE_VALUE_STACK
+								    : PROBE_VALUE_STRING,
+			.truncated = word >> RING_STRING_TRUNCATED_BIT & 1,
+			.bytes = (const char *)next_bytes(&reading, word),
+			.length = (uint32_t)word};
+	}
 }

@@ -1,28 +1,25 @@
 /* SPDX-License-Identifier: MIT */
-/* What the keys of gathered rows are shown as, where that is not what the target has. */
+/* The keys of rows, from what stubs have of them (struct asked_parts). */
 #ifndef LIBPROBE_SESSION_KEYS_H
 #define LIBPROBE_SESSION_KEYS_H
 
+#include "libprobe/base/buffer.h"
 #include "libprobe/ring/snapshot.h"
 #include "libprobe/session/session.h"
 
-/* Initialise with {.session = session}. */
-struct shown_keys {
-	const struct probe_session *session;
-	uint8_t *bytes; /* room for one key */
-	size_t size;
-};
-
-void shown_keys_deinit(struct shown_keys *shown);
-
-/* Whether a part of the key is a string, once it is shown. */
-bool keys_shown_as_string(const struct probe_session *session, size_t part);
+/* What the session's entries have; borrowed from it. */
+struct view_keys keys_of_view(const struct probe_session *session);
 
 /*
- * Makes *key, as snapshot_cells() hands it over, what it is shown as: norm() is brought into its
- * normal form, and sym() becomes the name, a string. What has no such parts stays. Valid until the
- * next call. False without memory.
+ * The key that a row has, from the parts of an entry of this probe (NULL: there is no table): a
+ * word for each key, as in an entry, and behind them the bytes of those that are no numbers. *ret
+ * is `parts`, or in `room`, which is used again. False without memory.
  */
-bool keys_show(struct shown_keys *shown, const uint8_t **key, size_t *bytes);
+PROBE_MUST_CHECK bool keys_show(struct probe_session *session, size_t probe, const uint8_t *parts,
+	struct buffer *room, const uint8_t **ret, size_t *bytes_ret);
+
+/* The values of such a key; their bytes are the key's. */
+void keys_values(const struct probe_session *session, size_t probe, const uint8_t *key,
+	struct probe_value *ret);
 
 #endif

@@ -5,9 +5,10 @@
 
 struct probe_error *session_stack_start(struct probe_session *session, const struct arch *arch)
 {
+	bool wanted = session->options.stack != PROBE_STACK_NONE || session->asked.ustack;
 	struct probe_error *error = session_names_start(session);
 
-	if (!error && !session->unwinder && session->options.stack != PROBE_STACK_NONE)
+	if (!error && wanted && !session->unwinder)
 		error = unwinder_create(arch, session->naming, &session->unwinder);
 	return error;
 }
@@ -20,9 +21,9 @@ void session_stack_refresh(struct probe_session *session)
 
 int32_t session_stack_return_offset(const struct probe_session *session, uint64_t pc)
 {
-	return session->options.stack == PROBE_STACK_FRAMES
-		       ? unwinder_return_offset(session->unwinder, pc)
-		       : -1;
+	bool by_frames = session->asked.stack || session->asked.ustack;
+
+	return by_frames ? unwinder_return_offset(session->unwinder, pc) : -1;
 }
 
 const struct probe_stack *session_stack_read(struct probe_session *session,

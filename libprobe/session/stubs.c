@@ -328,9 +328,9 @@ struct data_needs session_needs(const struct probe_session *session)
 	else if (o->kind == PROBE_SESSION_GATHER)
 		needs = (struct data_needs){.cells = true,
 			.buckets = g->histogram,
-			.key_count = (uint8_t)session->asked.key_count,
-			.string_count = session->asked.string_count,
-			.string_bytes = session->asked.string_bytes,
+			.key_count = (uint8_t)session->asked.parts.count,
+			.string_count = session->asked.parts.string_count,
+			.string_bytes = session->asked.parts.string_bytes,
 			.keys_max = g->keys_max ? g->keys_max : DATA_KEYS_DEFAULT};
 	if (session_has_pairs(session))
 		add_flights(session, &needs);
@@ -399,7 +399,7 @@ static void describe_gather(const struct probe_session *s, const struct reg_sess
 		g->cell += slot * reg->cell_bytes;
 		return;
 	}
-	g->key_count = (uint8_t)s->asked.key_count;
+	g->key_count = (uint8_t)s->asked.parts.count;
 	for (size_t i = 0; i < g->key_count; i++)
 		g->keys[i] = (struct arch_key){
 			.number = if_any(&bound->key_numbers[i]), .string = bound->key_strings[i]};

@@ -25,7 +25,8 @@ enum probe_value_kind {
 	PROBE_VALUE_STRING, /* str() in the pattern */
 	/* A number (u) that points to text (bytes, length), or an address and its name: sym(). */
 	PROBE_VALUE_TEXT,
-	PROBE_VALUE_BYTES /* an aggregate, or bytes() in the pattern */
+	PROBE_VALUE_BYTES, /* an aggregate, or bytes() in the pattern */
+	PROBE_VALUE_STACK  /* the key ustack: its functions, a line for each, innermost first */
 };
 
 struct probe_value {

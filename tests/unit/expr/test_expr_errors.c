@@ -35,6 +35,7 @@ static void check_error(const char *args, const char *text, enum probe_error_cod
 	probe_error_free(error);
 }
 
+#define KEYS "comm, ustack and probe are whole keys (-k), and no part of an expression"
 #define OPERAND "expected a number, an argument (arg0 to arg31), tid, pid, cpu, '(' or a sign"
 #define ONLY_COMPARED "a number with a point can only be compared with an argument"
 #define DOUBLE "a floating-point number can only be compared, with another one or a constant"
@@ -169,6 +170,9 @@ static const struct {
 	{"norm(str(arg0)) == \"a\"", 1, "norm() is a key, and compared with nothing"},
 	{"norm(str(arg0)) in (\"a\")", 1, "norm() is a key, and compared with nothing"},
 	{"starts_with(norm(str(arg0)), \"\")", 13, "expected str(argN)"},
+	{"comm", 1, KEYS}, {"ustack == 1", 1, KEYS}, {"probe == \"a\"", 1, KEYS}, {"!comm", 2, KEYS},
+	{"comm in (\"a\")", 1, KEYS}, {"1 + probe", 5, KEYS}, {"arg0 && comm", 9, KEYS},
+	{"starts_with(comm, \"a\")", 13, "expected str(argN)"},
 	{"norm(str(arg0)) + 1", 17, "expected '==' or '!=' after a string"},
 	{"1 + norm(str(arg0))", 5, STRING},
 	{"sym arg0", 5, "expected '(' after sym"}, {"sym(1)", 5, "expected arg0 to arg31"},

@@ -1,0 +1,113 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Keys that are words: comm, ustack and probe, alone and beside others, wherever a key is taken. The
+# threads end at once, so nobody could ask for their names later.
+. tests/integration/lib.sh
+need_attach
+need jq
+
+# keys ARGS…: "HITS KEY KEY…" of each row of a trace of the orders below
+keys()
+{
+	printf '%s\n' 'web 100 left' 'db 20 right' 'web 7 right' 'old 30 left new' |
+		"$PROBECTL" trace --json "$@" -o "$SCRATCH/keys.json" -- "$TARGETS/nicknames" \
+			>"$SCRATCH/keys.out" 2>"$SCRATCH/keys.err" ||
+		fail "trace $*: status $?: $(head -3 "$SCRATCH/keys.err")"
+	jq -r 'select(.keys) | "\(.hits // .count) \([.keys[] |
+		if type == "array" then map(select(test("libc") | not)) | join("<") else tostring end] |
+		join(" "))"' "$SCRATCH/keys.json" | sort
+}
+
+# What a stack looks like: the C library starts threads.
+left='leaf<left<work' right='leaf<right<work'
+
+same "comm" "$(keys -c -k comm nicknames:hit)" "$(sort <<<'107 web
+20 db
+15 old
+15 new')"
+same "comm and a number" "$(keys -c -k 'arg1 == 114' -k comm nicknames:hit)" "$(sort <<<'100 0 web
+20 1 db
+7 1 web
+15 0 old
+15 0 new')"
+same "ustack" "$(keys -c -k ustack nicknames:hit)" "$(sort <<<"130 $left
+27 $right")"
+same "four keys" "$(keys -c -k ustack -k comm -k arg1 -k probe nicknames:hit)" "$(sort <<<"100 $left web 108 nicknames:hit
+20 $right db 114 nicknames:hit
+7 $right web 114 nicknames:hit
+15 $left old 108 nicknames:hit
+15 $left new 108 nicknames:hit")"
+same "probe" "$(keys -c -k probe 'nicknames:*')" "$(sort <<<'157 nicknames:begin
+157 nicknames:done
+157 nicknames:hit')"
+same "values" "$(keys -t sum,arg0 -k comm -k ustack nicknames:hit)" "$(sort <<<"100 web $left
+20 db $right
+7 web $right
+15 old $left
+15 new $left")"
+same "their sums" "$(jq -s 'map(select(.keys)) | map(.sum) | add' "$SCRATCH/keys.json")" \
+	$((99 * 50 + 19 * 10 + 6 * 7 / 2 + 29 * 15))
+same "times" "$(keys -t latency -k ustack -k comm nicknames:begin nicknames:done)" "$(sort <<<"100 $left web
+20 $right db
+7 $right web
+15 $left old
+15 $left new")"
+same "the probe of a pair" "$(keys -t latency -k probe nicknames:begin nicknames:done)" "157 nicknames:done"
+same "a filter beside them" "$(keys -c -f 'arg0 >= 99' -k ustack nicknames:hit)" "1 $left"
+
+# As text, a stack has a line for each function, under each other.
+printf '%s\n' 'web 10 left' | "$PROBECTL" trace -c -k comm -k ustack -o "$SCRATCH/text" nicknames:hit -- \
+	"$TARGETS/nicknames" >"$SCRATCH/keys.out" || fail "as text: status $?"
+same "as text" "$(head -4 "$SCRATCH/text")" 'PROBE                  HITS  comm   ustack
+nicknames:hit            10  "web"  leaf
+                                    left
+                                    work'
+
+# ---- In a process that goes on --------------------------------------------------------
+
+start "$TARGETS/nicknames"
+save_state "$target_pid"
+
+# printed ARGS…: what `read` prints for the target
+printed()
+{
+	"$PROBECTL" read --json -p "$target_pid" "$@" 2>"$SCRATCH/err" || fail "read $*: $(head -3 "$SCRATCH/err")"
+}
+"$PROBECTL" enable -q -p "$target_pid" -t count -k comm -k ustack nicknames:hit ||
+	fail "enable: status $?"
+ask 'gone 5 left'
+ask 'gone 6 left'
+same "a kept session" "$(printed -t count | jq -r '"\(.hits) \(.keys[0]) \(.keys[1][0:3] | join("<"))"')" \
+	"11 gone $left"
+"$PROBECTL" disable -q -p "$target_pid" nicknames:hit || fail "disable: status $?"
+
+# Intervals add up.
+trace_start intervals --json -i 0.2 -c -k comm -p "$target_pid" nicknames:hit
+wait_tracing intervals
+for ((i = 0; i < 5; i++)); do
+	ask 'turns 10 left'
+	sleep 0.1
+done
+trace_stop intervals
+same "intervals" "$(jq -s 'map(select(.interval and .keys == ["turns"]) | .hits) | add' "$SCRATCH/intervals.out")" 50
+same_state "$target_pid"
+
+# ---- Errors ---------------------------------------------------------------------------
+
+# refused MESSAGE ARGS…
+refused()
+{
+	local message=$1
+	shift
+	"$PROBECTL" "$@" >/dev/null 2>"$SCRATCH/err"
+	same "status of $*" "$?" 2
+	same "message of $*" "$(head -1 "$SCRATCH/err")" "probectl: $message"
+}
+only='comm, ustack and probe are whole keys (-k), and no part of an expression'
+refused "the key 'comm + 1', column 1: $only" trace -c -k 'comm + 1' -p "$target_pid" nicknames:hit
+refused "the key 'comm + 1', column 1: $only" top -k 'comm + 1' -p "$target_pid" nicknames:hit
+refused "nicknames:hit: the filter 'ustack', column 1: $only" trace -f ustack -p "$target_pid" nicknames:hit
+refused "only one of the keys can be ustack" enable -t count -k ustack -k ustack -p "$target_pid" nicknames:hit
+same_state "$target_pid"
+end_target
+finish
