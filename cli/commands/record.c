@@ -79,6 +79,8 @@ struct probe_error *cmd_record(int argc, char **argv, int *status_ret)
 			"write continuously (default), keep the newest hits, or stop when a buffer "
 			"is full"),
 		OPTIONS_FILTER(&record.trace.tracer),
+		OPTIONS_STACK(&record.trace.tracer),
+		OPTIONS_MANGLED(&record.trace.mangled),
 		OPTIONS_TRACE(&record.trace),
 	};
 	const struct command_line line = {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #include <stdlib.h>
-#include <string.h>
 
 #include "cli/trace/merge.h"
 #include "libprobe/base/array.h"
@@ -9,16 +8,10 @@
 
 enum { FULL_BYTES = 4 << 20 };
 
-/*
- * The hit follows it, as a packed event, and of a span that of its begin; then the frames of its
- * stack, which their session keeps.
- */
+/* The hit follows it, as a packed event, and of a span that of its begin. */
 struct entry {
 	size_t target, probe, event_bytes;
 	size_t begin_probe, begin_bytes; /* 0: it is no span */
-	bool has_stack;
-	enum probe_stack_end stack_end;
-	size_t frame_count;
 	uint64_t duration_ns;
 	struct probe_value filter; /* a number */
 };
@@ -59,6 +52,7 @@ static struct probe_event event_of(const struct probe_hit *hit)
 		.pc = hit->pc,
 		.args = hit->args,
 		.arg_count = hit->arg_count,
+		.stack = hit->stack,
 	};
 }
 
@@ -73,6 +67,7 @@ static struct probe_hit hit_of(const struct probe_event *event, size_t probe)
 		.pc = event->pc,
 		.args = event->args,
 		.arg_count = event->arg_count,
+		.stack = event->stack,
 	};
 }
 
@@ -83,9 +78,8 @@ bool merge_add(struct merge *merge, size_t target, const struct probe_hit *hit)
 		hit->begin ? event_of(hit->begin) : (struct probe_event){0};
 	size_t begin_bytes = hit->begin ? event_packed_size(&begin) : 0;
 	size_t bytes = event_packed_size(&event);
-	size_t frames = hit->stack ? hit->stack->count : 0;
-	size_t all = sizeof(struct entry) + bytes + begin_bytes + frames * sizeof(void *);
-	struct entry *entry = (void *)buffer_reserve(&merge->entries, all);
+	struct entry *entry =
+		(void *)buffer_reserve(&merge->entries, sizeof(*entry) + bytes + begin_bytes);
 
 	if (!entry || !ARRAY_ROOM(merge->places, merge->count))
 		return false;
@@ -94,19 +88,13 @@ bool merge_add(struct merge *merge, size_t target, const struct probe_hit *hit)
 		.event_bytes = bytes,
 		.begin_probe = hit->begin ? hit->begin->probe : 0,
 		.begin_bytes = begin_bytes,
-		.has_stack = hit->stack != NULL,
-		.stack_end = hit->stack ? hit->stack->end : PROBE_STACK_WHOLE,
-		.frame_count = frames,
 		.duration_ns = hit->duration_ns,
 		.filter = hit->filter};
 	event_pack(&event, entry + 1);
 	if (hit->begin)
 		event_pack(&begin, (char *)(entry + 1) + bytes);
-	if (frames)
-		memcpy((char *)(entry + 1) + bytes + begin_bytes, hit->stack->frames,
-			frames * sizeof(void *));
 	merge->places[merge->count++] = (struct place){hit->time_ns, merge->entries.length};
-	merge->entries.length += all;
+	merge->entries.length += sizeof(*entry) + bytes + begin_bytes;
 	return true;
 }
 
@@ -137,11 +125,7 @@ void merge_drain(struct merge *merge,
 		struct probe_hit hit =
 			hit_of(event_unpack(entry + 1, entry->event_bytes), entry->probe);
 		struct probe_hit begin;
-		struct probe_stack stack = {.frames = (void *)(begin_at + entry->begin_bytes),
-			.count = entry->frame_count,
-			.end = entry->stack_end};
 
-		hit.stack = entry->has_stack ? &stack : NULL;
 		hit.filter = entry->filter;
 		hit.duration_ns = entry->duration_ns;
 		if (entry->begin_bytes) {

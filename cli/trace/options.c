@@ -34,6 +34,11 @@ struct probe_error *trace_options_run(struct trace_options *options, int *status
 		error = processes_find(&options->common);
 	if (error)
 		return error;
+	if (options->tracer.stack && options->full != RECORD_FLUSH)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"--stack: only a record that is written continuously has stacks, without "
+			"--full");
+	options->parts.stacks = options->tracer.stack != NULL;
 	return options->full == RECORD_FLUSH ? trace_command(options, status_ret)
 					     : record_stream(options, status_ret);
 }

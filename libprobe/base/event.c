@@ -9,6 +9,17 @@ static size_t text_size(const char *text)
 	return text ? strlen(text) + 1 : 0;
 }
 
+static size_t stack_size(const struct probe_stack *stack)
+{
+	size_t size = sizeof(*stack);
+
+	for (size_t i = 0; i < stack->count; i++)
+		size += sizeof(void *) + sizeof(struct probe_frame) +
+			text_size(stack->frames[i]->module) + text_size(stack->frames[i]->symbol) +
+			text_size(stack->frames[i]->file);
+	return size;
+}
+
 size_t event_packed_size(const struct probe_event *event)
 {
 	size_t size = sizeof(*event) + event->arg_count * sizeof(*event->args) +
@@ -16,6 +27,7 @@ size_t event_packed_size(const struct probe_event *event)
 
 	for (size_t i = 0; i < event->arg_count; i++)
 		size += value_has_bytes(&event->args[i]) ? event->args[i].length : 0;
+	size += event->stack ? stack_size(event->stack) : 0;
 	return (size + _Alignof(struct probe_event) - 1) / _Alignof(struct probe_event) *
 	       _Alignof(struct probe_event);
 }
@@ -36,6 +48,33 @@ static const char *put_text(char *block, size_t *used, const char *text)
 	return text ? put(block, used, text, text_size(text)) : NULL;
 }
 
+/* A packed stack: the struct, pointers to its frames, and these, whose texts are elsewhere. */
+struct packed_stack {
+	struct probe_stack stack;
+	const struct probe_frame *frames[];
+};
+
+static struct probe_frame *frames_of(struct packed_stack *packed, size_t count)
+{
+	return (struct probe_frame *)(packed->frames + count);
+}
+
+/* At `used`, which is aligned. */
+static void put_stack(char *block, size_t *used, const struct probe_stack *stack)
+{
+	struct packed_stack *to = (struct packed_stack *)(block + *used);
+	struct probe_frame *frames = frames_of(to, stack->count);
+
+	to->stack = *stack;
+	*used += sizeof(*to) + stack->count * (sizeof(to->frames[0]) + sizeof(*frames));
+	for (size_t i = 0; i < stack->count; i++) {
+		frames[i] = *stack->frames[i];
+		frames[i].module = put_text(block, used, frames[i].module);
+		frames[i].symbol = put_text(block, used, frames[i].symbol);
+		frames[i].file = put_text(block, used, frames[i].file);
+	}
+}
+
 void event_pack(const struct probe_event *event, void *block)
 {
 	struct probe_event *to = block;
@@ -43,6 +82,8 @@ void event_pack(const struct probe_event *event, void *block)
 	size_t used = sizeof(*to) + event->arg_count * sizeof(*values);
 
 	*to = *event;
+	if (event->stack)
+		put_stack(block, &used, event->stack);
 	for (size_t i = 0; i < event->arg_count; i++) {
 		values[i] = event->args[i];
 		if (value_has_bytes(&values[i]))
@@ -67,6 +108,31 @@ static bool take_text(char *block, size_t size, const char **text)
 	return true;
 }
 
+/* The stack at `offset`; NULL if it does not fit. */
+static const struct probe_stack *take_stack(char *block, size_t size, size_t offset)
+{
+	struct packed_stack *packed = (struct packed_stack *)(block + offset);
+	struct probe_frame *frames;
+	size_t count, left = size - offset;
+
+	if (left < sizeof(*packed) || (unsigned int)packed->stack.end > PROBE_STACK_LOST)
+		return NULL;
+	count = packed->stack.count;
+	if (count > PROBE_FRAMES_MAX ||
+		count * (sizeof(void *) + sizeof(*frames)) > left - sizeof(*packed))
+		return NULL;
+	frames = frames_of(packed, count);
+	for (size_t i = 0; i < count; i++) {
+		if (!take_text(block, size, &frames[i].module) ||
+			!take_text(block, size, &frames[i].symbol) ||
+			!take_text(block, size, &frames[i].file))
+			return NULL;
+		packed->frames[i] = &frames[i];
+	}
+	packed->stack.frames = packed->frames;
+	return &packed->stack;
+}
+
 struct probe_event *event_unpack(void *block, size_t size)
 {
 	struct probe_event *event = block;
@@ -87,6 +153,12 @@ struct probe_event *event_unpack(void *block, size_t size)
 		if (offset > size || values[i].length > size - offset)
 			return NULL;
 		values[i].bytes = (char *)block + offset;
+	}
+	if (event->stack) {
+		event->stack = take_stack(
+			block, size, sizeof(*event) + event->arg_count * sizeof(*values));
+		if (!event->stack)
+			return NULL;
 	}
 	event->args = values;
 	return event;

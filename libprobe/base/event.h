@@ -5,8 +5,8 @@
 #include "probe/event.h"
 
 /*
- * A packed event owns what it points to, in one block: the event, its values, their bytes, and
- * its texts. Pointers are stored as offsets, so a block may be moved, or sent to another
+ * A packed event owns what it points to, in one block: the event, its values, its stack, the bytes
+ * of values, and texts. Pointers are stored as offsets, so a block may be moved, or sent to another
  * process. It has the struct's alignment, and so has its end: blocks may follow one another.
  */
 size_t event_packed_size(const struct probe_event *event);

@@ -8,7 +8,7 @@
  * Frames are pairs that were begun in the same thread and not ended; the weight is
  * the time in nanoseconds that a pair took itself, without the pairs within it. Or,
  * if asked for, the number of hits: begins, and probes that are no pair, as frames of
- * their own in the pairs around them.
+ * their own in the pairs around them; or, where call stacks were recorded, in these.
  *
  * Stacks are a tree of nodes while events come. That a begin has no end is known at
  * the end only; then its frame is left out, and what is the same without it is added
@@ -21,6 +21,7 @@
 #include "libprobe/export/export.h"
 #include "libprobe/export/folded.h"
 #include "libprobe/base/utf8.h"
+#include "libprobe/output/stacks.h"
 #include "libprobe/stream/stream.h"
 
 /* What a frame says; each once. */
@@ -141,16 +142,34 @@ static bool is_call(const struct probe_span_pair *pair)
 	return false;
 }
 
+/* The node of a call stack, from the outermost frame on; NULL without memory. */
+static struct node *callers_of(
+	struct folded_export *folded, struct node *parent, const struct probe_stack *stack)
+{
+	if (stack->end != PROBE_STACK_WHOLE) {
+		stacks_frame_label(&folded->text, NULL, stack->end);
+		parent = find_node(folded, parent, find_label(folded, NULL));
+	}
+	for (size_t i = stack->count; i > 0 && parent; i--) {
+		stacks_frame_label(&folded->text, stack->frames[i - 1], stack->end);
+		parent = find_node(folded, parent, find_label(folded, NULL));
+	}
+	return parent;
+}
+
 /* A frame for an event, within `around`, or at the bottom of its thread. */
 static struct node *frame_of(struct folded_export *folded, const struct probe_event *event,
 	const struct probe_span *around, const struct probe_span_pair *pair)
 {
-	struct node *parent = around ? around->data : NULL;
+	bool has_callers = event->stack && folded->settings.options->hits;
+	struct node *parent = around && !has_callers ? around->data : NULL;
 	bool blank;
 
-	if (!around) {
+	if (!parent) {
 		buffer_string(&folded->text, event->comm ? event->comm : "?");
 		parent = find_node(folded, NULL, find_label(folded, NULL));
+		if (parent && has_callers)
+			parent = callers_of(folded, parent, event->stack);
 		if (!parent)
 			return NULL;
 	}

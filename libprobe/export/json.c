@@ -32,7 +32,8 @@ static struct probe_error *json_event(void *state, const struct probe_event *eve
 		.cpu = event->cpu,
 		.pc = event->pc,
 		.args = event->args,
-		.arg_count = event->arg_count};
+		.arg_count = event->arg_count,
+		.stack = event->stack};
 
 	if (event->kind == PROBE_EVENT_HIT)
 		json_hit(json->out, &hit, &probe, event->comm);

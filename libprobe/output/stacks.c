@@ -77,8 +77,8 @@ int stacks_compare(const struct probe_stacks_row *a, const struct probe_stacks_r
 	return order;
 }
 
-/* NULL: what is not known of a stack that ends like this. */
-static void put_label(struct buffer *out, const struct probe_frame *frame, enum probe_stack_end end)
+void stacks_frame_label(
+	struct buffer *out, const struct probe_frame *frame, enum probe_stack_end end)
 {
 	if (frame)
 		frame_text(out, frame);
@@ -88,14 +88,14 @@ static void put_label(struct buffer *out, const struct probe_frame *frame, enum 
 
 void stacks_label(struct buffer *out, const struct probe_stacks_row *row, size_t depth)
 {
-	put_label(out, frame_at(row, depth), row->stack.end);
+	stacks_frame_label(out, frame_at(row, depth), row->stack.end);
 }
 
 void text_hit_stack(struct buffer *out, const struct probe_stack *stack)
 {
 	for (size_t i = 0; i < stack->count + (stack->end != PROBE_STACK_WHOLE); i++) {
 		buffer_char(out, '\t');
-		put_label(out, i < stack->count ? stack->frames[i] : NULL, stack->end);
+		stacks_frame_label(out, i < stack->count ? stack->frames[i] : NULL, stack->end);
 		buffer_char(out, '\n');
 	}
 }

@@ -20,6 +20,9 @@ int stacks_compare(const struct probe_stacks_row *a, const struct probe_stacks_r
 /* A frame's name: its function, else module+0xSTART, else the address. No ';', no control bytes.
  */
 void stacks_label(struct buffer *out, const struct probe_stacks_row *row, size_t depth);
+/* The same of any frame; NULL: of what is not known of a stack that ends like this. */
+void stacks_frame_label(
+	struct buffer *out, const struct probe_frame *frame, enum probe_stack_end end);
 /* The stack of one hit: a line for each frame, indented, the innermost first. */
 void text_hit_stack(struct buffer *out, const struct probe_stack *stack);
 /* The same as fields of an object: how it ends, by this key with all its punctuation, and frames.

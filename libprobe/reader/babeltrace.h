@@ -34,6 +34,7 @@
 	X(event_borrow_packet_const) \
 	X(event_borrow_payload_field_const) \
 	X(event_borrow_specific_context_field_const) \
+	X(event_borrow_stream_const) \
 	X(event_class_borrow_payload_field_class_const) \
 	X(event_class_borrow_specific_context_field_class_const) \
 	X(event_class_borrow_stream_class_const) \

@@ -34,13 +34,13 @@ enum { NOWHERE = -1, BYTE_BITS = 8, NAME_BYTES = 32 };
 
 /* Members of a context, by index, or NOWHERE. */
 struct context {
-	int pid, tid, comm, ip;
+	int pid, tid, comm, ip, stack, stack_end;
 };
 
 struct event_class {
 	const bt_event_class *key;
 	char *provider, *name; /* one allocation */
-	bool has_clock, has_packets;
+	bool has_clock, has_packets, is_frame;
 	struct context common, specific;
 	int cpu; /* in the packet's context */
 	size_t arg_count, member_count;
@@ -50,7 +50,7 @@ struct event_class {
 
 void reader_classes_init(struct reader_classes *classes, const struct babeltrace *bt)
 {
-	*classes = (struct reader_classes){.bt = bt};
+	*classes = (struct reader_classes){.bt = bt, .stacks.bt = bt};
 }
 
 static void class_free(void *data)
@@ -66,6 +66,7 @@ void reader_classes_deinit(struct reader_classes *classes)
 	tdestroy(classes->tree, class_free);
 	free(classes->values);
 	free(classes->bytes);
+	reader_stacks_deinit(&classes->stacks);
 	reader_classes_init(classes, classes->bt);
 }
 
@@ -112,6 +113,20 @@ static int find_member(const struct babeltrace *bt, const bt_field_class *struct
 	return NOWHERE;
 }
 
+/* Addresses, as LTTng records callstack_user, too. */
+static int find_stack(const struct babeltrace *bt, const bt_field_class *structure)
+{
+	int i = find_member(bt, structure, BT_FIELD_CLASS_TYPE_DYNAMIC_ARRAY, "callstack_user",
+		"callstack_user");
+
+	return i != NOWHERE && is(bt,
+				       bt->field_class_array_borrow_element_field_class_const(
+					       member_class(bt, structure, (uint64_t)i)),
+				       BT_FIELD_CLASS_TYPE_UNSIGNED_INTEGER)
+		       ? i
+		       : NOWHERE;
+}
+
 static struct context find_context(const struct babeltrace *bt, const bt_field_class *structure)
 {
 	return (struct context){
@@ -119,6 +134,9 @@ static struct context find_context(const struct babeltrace *bt, const bt_field_c
 		.tid = find_member(bt, structure, BT_FIELD_CLASS_TYPE_INTEGER, "vtid", "tid"),
 		.comm = find_member(bt, structure, BT_FIELD_CLASS_TYPE_STRING, "procname", "comm"),
 		.ip = find_member(bt, structure, BT_FIELD_CLASS_TYPE_INTEGER, "ip", "pc"),
+		.stack = find_stack(bt, structure),
+		.stack_end = find_member(bt, structure, BT_FIELD_CLASS_TYPE_UNSIGNED_INTEGER,
+			"callstack_end", "callstack_end"),
 	};
 }
 
@@ -270,6 +288,7 @@ static struct event_class *class_create(const struct babeltrace *bt, const bt_ev
 	class->member_count = count;
 	class->has_clock = bt->stream_class_borrow_default_clock_class_const(stream) != NULL;
 	class->has_packets = bt->stream_class_supports_packets(stream);
+	class->is_frame = reader_stacks_is_frame(bt, key);
 	class->common = find_context(
 		bt, bt->stream_class_borrow_event_common_context_field_class_const(stream));
 	class->specific =
@@ -330,9 +349,10 @@ static int64_t integer(const struct babeltrace *bt, const bt_field *field)
 	return (int64_t)bt->field_integer_unsigned_get_value(field);
 }
 
-static void take_context(const struct babeltrace *bt, const struct context *context,
-	const bt_field *fields, struct probe_event *ret)
+static void take_context(struct reader_classes *classes, const struct context *context,
+	const bt_event *event, const bt_field *fields, struct probe_event *ret)
 {
+	const struct babeltrace *bt = classes->bt;
 	const bt_field *(*member)(const bt_field *, uint64_t) =
 		bt->field_structure_borrow_member_field_by_index_const;
 
@@ -347,6 +367,12 @@ static void take_context(const struct babeltrace *bt, const struct context *cont
 	/* The writer's way to say that it is unknown. */
 	if (ret->comm && !ret->comm[0])
 		ret->comm = NULL;
+	if (context->stack != NOWHERE)
+		ret->stack = reader_stacks_take(&classes->stacks, event,
+			member(fields, (uint64_t)context->stack),
+			context->stack_end == NOWHERE
+				? NULL
+				: member(fields, (uint64_t)context->stack_end));
 }
 
 static void take_string(const struct babeltrace *bt, const bt_field *field,
@@ -459,14 +485,17 @@ static bool take_args(
 	return true;
 }
 
-struct probe_error *reader_classes_event(
-	struct reader_classes *classes, const bt_message *message, struct probe_event *ret)
+struct probe_error *reader_classes_event(struct reader_classes *classes, const bt_message *message,
+	struct probe_event *ret, bool *is_hit_ret)
 {
 	const struct babeltrace *bt = classes->bt;
 	const bt_event *event = bt->message_event_borrow_event_const(message);
 	const struct event_class *class = class_of(classes, bt->event_borrow_class_const(event));
 	const bt_field *packet;
 
+	*is_hit_ret = class && !class->is_frame;
+	if (class && class->is_frame)
+		return reader_stacks_name(&classes->stacks, event) ? NULL : probe_error_no_memory();
 	if (!class || !take_args(classes, class, bt->event_borrow_payload_field_const(event)))
 		return probe_error_no_memory();
 	*ret = (struct probe_event){.kind = PROBE_EVENT_HIT,
@@ -478,9 +507,10 @@ struct probe_error *reader_classes_event(
 	if (class->has_clock)
 		ret->time_ns = babeltrace_time_ns(
 			bt, bt->message_event_borrow_default_clock_snapshot_const(message));
-	take_context(bt, &class->common, bt->event_borrow_common_context_field_const(event), ret);
-	take_context(
-		bt, &class->specific, bt->event_borrow_specific_context_field_const(event), ret);
+	take_context(classes, &class->common, event,
+		bt->event_borrow_common_context_field_const(event), ret);
+	take_context(classes, &class->specific, event,
+		bt->event_borrow_specific_context_field_const(event), ret);
 	if (class->cpu != NOWHERE) {
 		packet =
 			bt->packet_borrow_context_field_const(bt->event_borrow_packet_const(event));

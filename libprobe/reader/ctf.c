@@ -331,6 +331,7 @@ static struct probe_error *ctf_next(void *source, struct probe_event *ret, bool 
 	const struct babeltrace *bt = reader->bt;
 	struct probe_error *error;
 	const bt_message *message = NULL;
+	bool is_hit;
 
 	for (;;) {
 		if (reader->held)
@@ -353,7 +354,10 @@ static struct probe_error *ctf_next(void *source, struct probe_event *ret, bool 
 		*there_ret = true;
 		switch (bt->message_get_type(message)) {
 		case BT_MESSAGE_TYPE_EVENT:
-			return reader_classes_event(&reader->classes, message, ret);
+			error = reader_classes_event(&reader->classes, message, ret, &is_hit);
+			if (error || is_hit)
+				return error;
+			break;
 		case BT_MESSAGE_TYPE_DISCARDED_EVENTS:
 			discarded(bt, message, ret);
 			return NULL;

@@ -70,6 +70,9 @@ struct json_reader {
 	struct json_object *object; /* the last event points into it */
 	struct probe_value *args;
 	size_t arg_room;
+	struct probe_stack stack;
+	struct probe_frame frames[PROBE_FRAMES_MAX];
+	const struct probe_frame *pointers[PROBE_FRAMES_MAX];
 };
 
 static void load(void)
@@ -264,6 +267,50 @@ static bool is_array(struct json_object *value)
 	return value && library.json.object_get_type(value) == json_type_array;
 }
 
+/* Addresses are strings: "0x...". */
+static uint64_t address_field(struct json_object *object, const char *name)
+{
+	const char *text = string_field(object, name);
+
+	return text ? strtoull(text, NULL, 16) : 0;
+}
+
+static enum probe_stack_end end_of(const char *text)
+{
+	if (!text || strcmp(text, "whole") == 0)
+		return PROBE_STACK_WHOLE;
+	return strcmp(text, "truncated") == 0 ? PROBE_STACK_TRUNCATED : PROBE_STACK_LOST;
+}
+
+/* What is no frame is left out. */
+static const struct probe_stack *take_stack(struct json_reader *reader, struct json_object *frames)
+{
+	size_t count = library.json.object_array_length(frames);
+	struct probe_stack *stack = &reader->stack;
+
+	*stack = (struct probe_stack){
+		.frames = reader->pointers, .end = end_of(string_field(reader->object, "stack"))};
+	for (size_t i = 0; i < count; i++) {
+		struct json_object *item = library.json.object_array_get_idx(frames, i);
+		struct probe_frame *frame = &reader->frames[stack->count];
+
+		if (library.json.object_get_type(item) != json_type_object)
+			continue;
+		if (stack->count == PROBE_FRAMES_MAX) {
+			stack->end = PROBE_STACK_TRUNCATED;
+			break;
+		}
+		*frame = (struct probe_frame){.ip = address_field(item, "ip"),
+			.module = string_field(item, "module"),
+			.symbol = string_field(item, "symbol"),
+			.offset = address_field(item, "offset"),
+			.file = string_field(item, "file")};
+		int_field(item, "line", &frame->line);
+		reader->pointers[stack->count++] = frame;
+	}
+	return stack;
+}
+
 /* Before there were versions, it was the first one. */
 static struct probe_error *check_schema(const struct json_reader *reader)
 {
@@ -280,7 +327,6 @@ static struct probe_error *check_schema(const struct json_reader *reader)
 static struct probe_error *take_event(struct json_reader *reader, struct probe_event *ret)
 {
 	struct json_object *object = reader->object, *args = field(object, "args"), *list;
-	const char *pc = string_field(object, "pc");
 	struct probe_error *error;
 
 	*ret = (struct probe_event){.cpu = -1,
@@ -298,12 +344,14 @@ static struct probe_error *take_event(struct json_reader *reader, struct probe_e
 		return line_error(
 			reader, "this is not a hit, as `probectl trace --json` prints it");
 	int_field(object, "cpu", &ret->cpu);
-	if (pc)
-		ret->pc = strtoull(pc, NULL, 16);
+	ret->pc = address_field(object, "pc");
 	error = take_args(reader, args, ret);
 	list = field(object, "truncated");
 	if (!error && is_array(list))
 		take_truncated(reader, list, ret->arg_count);
+	list = field(object, "frames");
+	if (is_array(list))
+		ret->stack = take_stack(reader, list);
 	return error;
 }
 

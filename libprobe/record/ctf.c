@@ -32,7 +32,7 @@ enum {
 	/* Hits may be older than the record: sessions may, and clocks have errors. */
 	CLOCK_MARGIN_S = 3600,
 	LATE_FLUSHES = 2, /* one per second; after these, nothing is late any more */
-	EVENT_ROOM = 32,  /* size of an event without name and arguments */
+	EVENT_ROOM = 40,  /* size of an event without name, arguments and addresses */
 	ARG_ROOM = 16	  /* size of an argument without bytes */
 };
 
@@ -169,6 +169,7 @@ struct probe_error *probe_ctf_create(
 	if (options)
 		ctf->options = *options;
 	ctf->last_ns = now_ns();
+	ctf->description.stacks = ctf->options.stacks;
 	ctf->description.base_s = base_of(ctf->last_ns, ctf->options.oldest_ns) / NSEC_PER_SEC;
 	ctf->path = strdup(directory);
 	ctf->sites = calloc(CACHE_ENTRIES, sizeof(*ctf->sites));
@@ -394,7 +395,7 @@ static uint8_t *put_arg(uint8_t *at, const struct probe_value *value, uint8_t co
 /* The most bytes that an event takes, plus some that the next one overwrites. */
 static size_t event_room(const struct probe_hit *hit, size_t comm_length)
 {
-	size_t room = EVENT_ROOM + comm_length;
+	size_t room = EVENT_ROOM + comm_length + (hit->stack ? 8 * hit->stack->count : 0);
 
 	for (size_t i = 0; i < hit->arg_count; i++)
 		room += ARG_ROOM +
@@ -403,13 +404,15 @@ static size_t event_room(const struct probe_hit *hit, size_t comm_length)
 }
 
 static uint8_t *put_event(uint8_t *at, const struct ctf_stream *stream, const struct probe_hit *hit,
-	const struct ctf_site *site, const char *comm, size_t comm_length)
+	const struct ctf_site *site, const char *comm, size_t comm_length, bool stacks)
 {
 	at = put(at, &site->id, sizeof(site->id));
 	at = put(at, &stream->last_ns, sizeof(stream->last_ns));
 	at = put(at, &hit->pid, sizeof(int32_t));
 	at = put(at, &hit->tid, sizeof(int32_t));
 	at = put_string(at, comm, comm_length);
+	if (stacks)
+		at = ctf_put_stack(at, hit->stack);
 	for (size_t i = 0; i < hit->arg_count; i++)
 		at = put_arg(at, &hit->args[i], site->class.codes[i]);
 	return at;
@@ -420,23 +423,20 @@ static struct probe_error *add_event(struct probe_ctf *ctf, struct ctf_part *par
 	struct ctf_stream *stream, const struct probe_hit *hit, const struct ctf_site *site,
 	const char *comm)
 {
-	size_t comm_length = strlen(comm), room = event_room(hit, comm_length);
-	struct probe_error *error;
+	bool stacks = ctf->description.stacks;
+	size_t comm_length = strlen(comm);
+	struct probe_error *error = NULL;
 	uint8_t *at;
 
-	if (room > CTF_EVENT_BYTES_MAX)
-		return probe_error_new(PROBE_ERROR_FORMAT, "a hit is larger than any can be");
 	stream_time(ctf, stream, hit->time_ns);
-	at = ctf_stream_room(stream, part->uuid, room);
-	if (!at) {
-		error = ctf_part_write(part, stream);
-		if (error)
-			return error;
-		/* It has room: it is empty. */
-		at = ctf_stream_room(stream, part->uuid, room);
-	}
-	stream->length =
-		(size_t)(put_event(at, stream, hit, site, comm, comm_length) - stream->buffer);
+	if (stacks && hit->stack)
+		error = ctf_name_frames(part, stream, hit);
+	if (!error)
+		error = ctf_part_room(part, stream, event_room(hit, comm_length), &at);
+	if (error)
+		return error;
+	at = put_event(at, stream, hit, site, comm, comm_length, stacks);
+	stream->length = (size_t)(at - stream->buffer);
 	return NULL;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The CTF writer: packets (ctf_stream.c), the description of their contents (ctf_metadata.c), a
- * folder of both (ctf_part.c), and the whole record (ctf.c).
+ * folder of both (ctf_part.c), call stacks (ctf_stacks.c), and the whole record (ctf.c).
  *
  * A packet, little-endian, everything aligned to bytes:
  *
@@ -12,6 +12,7 @@
  *	+76  events:
  *		u32 id, u64 timestamp				event header
  *		i32 pid, i32 tid, string comm			event context
+ *		[u8 end, u32 count, u64 addresses[count]	with stacks]
  *		the arguments					fields
  */
 #ifndef LIBPROBE_RECORD_CTF_H
@@ -40,6 +41,19 @@ enum {
 	CTF_RECENT = 64 /* CPUs whose last stream is remembered */
 };
 
+/* ---- Stacks -------------------------------------------------------------------- */
+
+/* The frames of its session that a stream has named; by their addresses in memory. */
+struct ctf_frames {
+	const struct probe_frame **slots; /* open addressing */
+	size_t room, count;
+};
+
+#define CTF_FRAME_ID UINT32_MAX /* of the class of probectl:frame */
+
+/* What the context has of a hit's stack; NULL: that it has none. */
+uint8_t *ctf_put_stack(uint8_t *at, const struct probe_stack *stack);
+
 /* ---- Streams ------------------------------------------------------------------- */
 
 struct ctf_stream {
@@ -54,6 +68,7 @@ struct ctf_stream {
 	uint64_t begin_ns, last_ns;
 	uint64_t discarded, sequence;
 	off_t written;
+	struct ctf_frames frames;
 };
 
 /*
@@ -100,18 +115,20 @@ struct ctf_class {
 	uint8_t numbers[ARCH_ARGS_MAX]; /* of the probe's arguments */
 };
 
-/* The part before all classes. `offset_s` is the clock's 0, in seconds since 1970. */
-void ctf_describe_trace(struct buffer *out, const uint8_t uuid[CTF_UUID_BYTES], uint64_t offset_s);
-
 /* Describes one class, whose number is its id. */
 void ctf_describe_class(struct buffer *out, const struct ctf_class *class, uint32_t id,
 	const struct probe_session_probe *probe);
 
 /* The contents of the metadata. */
 struct ctf_description {
-	uint64_t base_s;       /* the clock's 0 */
+	uint64_t base_s;       /* the clock's 0, in seconds since 1970 */
+	bool stacks;	       /* events have stacks */
 	struct buffer classes; /* descriptions of all classes so far */
 };
+
+/* The part before all classes. */
+void ctf_describe_trace(struct buffer *out, const uint8_t uuid[CTF_UUID_BYTES],
+	const struct ctf_description *description);
 
 /* ---- Parts ------------------------------------------------------------------------- */
 
@@ -148,6 +165,17 @@ PROBE_MUST_CHECK struct probe_error *ctf_part_stream(struct ctf_part *part,
 /* Writes the closed packets of a stream, after describing what is in them. */
 PROBE_MUST_CHECK struct probe_error *ctf_part_write(
 	struct ctf_part *part, struct ctf_stream *stream);
+
+/*
+ * Sets *ret to where to put an event of up to `room` bytes with time last_ns; may write the stream
+ * first. As ctf_stream_room().
+ */
+PROBE_MUST_CHECK struct probe_error *ctf_part_room(
+	struct ctf_part *part, struct ctf_stream *stream, size_t room, uint8_t **ret);
+
+/* Names the frames of a hit's stack that the stream has not named yet, in events before it. */
+PROBE_MUST_CHECK struct probe_error *ctf_name_frames(
+	struct ctf_part *part, struct ctf_stream *stream, const struct probe_hit *hit);
 
 /* Closes and writes the packets of all streams. */
 PROBE_MUST_CHECK struct probe_error *ctf_part_flush(struct ctf_part *part);

@@ -60,7 +60,30 @@ static void integer_type(
 	buffer_string(out, "_t;\n");
 }
 
-void ctf_describe_trace(struct buffer *out, const uint8_t uuid[CTF_UUID_BYTES], uint64_t offset_s)
+/* Names as LTTng's context callstack_user has them: readers know these. */
+static const char stack_context[] = "\t\tenum : uint8_t { whole = 0, truncated = 1, unknown = 2 } "
+				    "callstack_end;\n"
+				    "\t\tuint32_t __callstack_user_length;\n"
+				    "\t\taddress_t _callstack_user[__callstack_user_length];\n";
+
+/* What an address means, from here on in the stream; what is not known is empty, or 0. */
+static void frame_class(struct buffer *out)
+{
+	buffer_string(out, "event {\n\tname = \"probectl:frame\";\n\tid = ");
+	buffer_unsigned(out, CTF_FRAME_ID);
+	buffer_string(out, ";\n\tstream_id = 0;\n\tfields := struct {\n"
+			   "\t\taddress_t ip;\n"
+			   "\t\tstring { encoding = UTF8; } module;\n"
+			   "\t\tstring { encoding = UTF8; } symbol;\n"
+			   "\t\taddress_t offset;\n"
+			   "\t\taddress_t function;\n"
+			   "\t\tstring { encoding = UTF8; } file;\n"
+			   "\t\tuint32_t line;\n"
+			   "\t};\n};\n\n");
+}
+
+void ctf_describe_trace(struct buffer *out, const uint8_t uuid[CTF_UUID_BYTES],
+	const struct ctf_description *description)
 {
 	static const char *const sizes[] = {"8", "16", "32", "64"};
 
@@ -71,6 +94,8 @@ void ctf_describe_trace(struct buffer *out, const uint8_t uuid[CTF_UUID_BYTES], 
 	}
 	buffer_string(out,
 		"typealias integer { size = 8; align = 8; signed = false; base = 16; } := byte_t;\n"
+		"typealias integer { size = 64; align = 8; signed = false; base = 16; } := "
+		"address_t;\n"
 		"typealias floating_point { exp_dig = 8; mant_dig = 24; align = 8; } := "
 		"float32_t;\n"
 		"typealias floating_point { exp_dig = 11; mant_dig = 53; align = 8; } := "
@@ -90,7 +115,7 @@ void ctf_describe_trace(struct buffer *out, const uint8_t uuid[CTF_UUID_BYTES], 
 			   "\tdescription = \"CLOCK_REALTIME\";\n"
 			   "\tfreq = 1000000000;\n"
 			   "\toffset_s = ");
-	buffer_unsigned(out, offset_s);
+	buffer_unsigned(out, description->base_s);
 	buffer_string(out, ";\n\toffset = 0;\n"
 			   "\tabsolute = TRUE;\n};\n\n"
 			   "typealias integer {\n"
@@ -114,8 +139,12 @@ void ctf_describe_trace(struct buffer *out, const uint8_t uuid[CTF_UUID_BYTES], 
 			   "\tevent.context := struct {\n"
 			   "\t\tint32_t pid;\n"
 			   "\t\tint32_t tid;\n"
-			   "\t\tstring { encoding = UTF8; } comm;\n"
-			   "\t};\n};\n\n");
+			   "\t\tstring { encoding = UTF8; } comm;\n");
+	if (description->stacks)
+		buffer_string(out, stack_context);
+	buffer_string(out, "\t};\n};\n\n");
+	if (description->stacks)
+		frame_class(out);
 }
 
 enum { NAME_BYTES = 16 };

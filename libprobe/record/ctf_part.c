@@ -48,7 +48,7 @@ static struct probe_error *write_metadata(struct ctf_part *part)
 
 	if (classes->no_memory || !buffer_init(&text))
 		return probe_error_no_memory();
-	ctf_describe_trace(&text, part->uuid, part->description->base_s);
+	ctf_describe_trace(&text, part->uuid, part->description);
 	buffer_bytes(&text, classes->data, classes->length);
 	unlinkat(part->folder, draft, 0);
 	fd = openat(part->folder, draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
@@ -105,8 +105,10 @@ struct probe_error *ctf_part_open(struct ctf_part *part, int root, const char *n
 
 void ctf_part_close(struct ctf_part *part)
 {
-	for (size_t i = 0; i < part->stream_count; i++)
+	for (size_t i = 0; i < part->stream_count; i++) {
 		free(part->streams[i].buffer);
+		free(part->streams[i].frames.slots);
+	}
 	free(part->streams);
 	if (part->folder >= 0)
 		close(part->folder);
@@ -152,6 +154,22 @@ struct probe_error *ctf_part_write(struct ctf_part *part, struct ctf_stream *str
 	if (fd >= 0 && close(fd) != 0 && !error)
 		error = probe_error_system(errno, "cannot write the record");
 	part->written += (uint64_t)(stream->written - before);
+	return error;
+}
+
+struct probe_error *ctf_part_room(
+	struct ctf_part *part, struct ctf_stream *stream, size_t room, uint8_t **ret)
+{
+	struct probe_error *error;
+
+	if (room > CTF_EVENT_BYTES_MAX)
+		return probe_error_new(PROBE_ERROR_FORMAT, "a hit is larger than any can be");
+	*ret = ctf_stream_room(stream, part->uuid, room);
+	if (*ret)
+		return NULL;
+	error = ctf_part_write(part, stream);
+	/* It has room: it is empty. */
+	*ret = ctf_stream_room(stream, part->uuid, room);
 	return error;
 }
 

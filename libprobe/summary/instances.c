@@ -11,6 +11,7 @@
 
 #include "arch/arch.h"
 #include "libprobe/base/array.h"
+#include "libprobe/base/event.h"
 #include "libprobe/base/value.h"
 #include "libprobe/output/text.h"
 #include "libprobe/summary/summary.h"
@@ -215,23 +216,49 @@ static bool find_row(struct probe_summary *summary, const struct summary_pair *p
 
 /* ---- The slowest ------------------------------------------------------------------------- */
 
-static bool add_slow(struct summary_pair *pair, const struct summary_slow *slow)
+static void free_slow(struct summary_slow *slow)
+{
+	free((void *)(uintptr_t)slow->text);
+	free(slow->block);
+}
+
+/* Copies what it points to; `stack` may be NULL. False without memory. */
+static bool own(struct summary_slow *slow, const struct probe_stack *stack)
+{
+	const struct probe_event only = {.stack = stack};
+	size_t size = event_packed_size(&only);
+	const struct probe_event *copy;
+
+	slow->text = strdup(slow->text);
+	slow->block = slow->text && stack ? malloc(size) : NULL;
+	if (!slow->text || (stack && !slow->block)) {
+		free_slow(slow);
+		return false;
+	}
+	if (!stack)
+		return true;
+	event_pack(&only, slow->block);
+	copy = event_unpack(slow->block, size);
+	slow->stack = copy ? copy->stack : NULL;
+	return true;
+}
+
+static bool add_slow(
+	struct summary_pair *pair, const struct summary_slow *slow, const struct probe_stack *stack)
 {
 	size_t at = pair->slow_count;
-	const char *text;
+	struct summary_slow owned = *slow;
 
 	while (at && pair->slow[at - 1].duration_ns < slow->duration_ns)
 		at--;
 	if (at == SUMMARY_SLOWEST)
 		return true;
-	text = strdup(slow->text);
-	if (!text)
+	if (!own(&owned, stack))
 		return false;
 	if (pair->slow_count == SUMMARY_SLOWEST)
-		free((void *)(uintptr_t)pair->slow[--pair->slow_count].text);
+		free_slow(&pair->slow[--pair->slow_count]);
 	memmove(&pair->slow[at + 1], &pair->slow[at], (pair->slow_count - at) * sizeof(*slow));
-	pair->slow[at] = *slow;
-	pair->slow[at].text = text;
+	pair->slow[at] = owned;
 	pair->slow_count++;
 	return true;
 }
@@ -259,11 +286,13 @@ bool instances_end(struct probe_summary *summary, struct summary_pair *pair,
 		else
 			pair->other_values++;
 	}
-	return add_slow(pair, &(struct summary_slow){.time_ns = begun->time_ns,
-				      .duration_ns = duration_ns,
-				      .pid = event->pid,
-				      .tid = words ? words->tid : event->tid,
-				      .text = words ? words->text : "?"});
+	return add_slow(pair,
+		&(struct summary_slow){.time_ns = begun->time_ns,
+			.duration_ns = duration_ns,
+			.pid = event->pid,
+			.tid = words ? words->tid : event->tid,
+			.text = words ? words->text : "?"},
+		event->stack);
 }
 
 void instances_forget(const struct probe_summary *summary)
@@ -280,7 +309,7 @@ void instances_forget(const struct probe_summary *summary)
 void instances_free_pair(struct summary_pair *pair)
 {
 	for (size_t i = 0; i < pair->slow_count; i++)
-		free((void *)(uintptr_t)pair->slow[i].text);
+		free_slow(&pair->slow[i]);
 }
 
 void instances_deinit(struct probe_summary *summary)

@@ -21,6 +21,7 @@
 #include <string.h>
 
 #include "libprobe/output/json.h"
+#include "libprobe/output/stacks.h"
 #include "libprobe/summary/summary.h"
 
 static void rate_field(struct buffer *out, const struct probe_summary *summary, uint64_t hits)
@@ -184,6 +185,8 @@ static void slowest(
 		json_signed_field(out, ",\"pid\":", slow->pid);
 		json_signed_field(out, ",\"tid\":", slow->tid);
 		json_string_field(out, ",\"text\":", slow->text);
+		if (slow->stack)
+			json_stack_fields(out, ",\"stack\":", slow->stack);
 		buffer_json_end(out);
 	}
 }

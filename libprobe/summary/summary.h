@@ -110,9 +110,11 @@ struct summary_times {
 
 /* One of the pairs that took longest. */
 struct summary_slow {
-	uint64_t time_ns, duration_ns; /* its begin */
-	pid_t pid, tid;		       /* of the begin */
-	const char *text;	       /* the begin's arguments; owned by the pair */
+	uint64_t time_ns, duration_ns;	 /* its begin */
+	pid_t pid, tid;			 /* of the begin */
+	const char *text;		 /* the begin's arguments; owned by the pair */
+	const struct probe_stack *stack; /* of its end, where it was recorded; else NULL */
+	void *block;			 /* what that is in; owned by the pair */
 };
 
 /* An end, with the begin that it ends. */

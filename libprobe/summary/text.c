@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "libprobe/base/cleanup.h"
+#include "libprobe/output/stacks.h"
 #include "libprobe/output/text.h"
 #include "libprobe/summary/lines.h"
 #include "libprobe/summary/numbers.h"
@@ -340,6 +341,22 @@ static void pair_values(struct buffer *out, const struct probe_summary *summary,
 			" pairs have other values\n");
 }
 
+/* The stacks of the ends, where they were recorded, below the table of the longest. */
+static void slow_stacks(struct buffer *out, const struct summary_pair *pair, size_t shown)
+{
+	for (size_t i = 0; i < shown; i++) {
+		const struct summary_slow *slow = &pair->slow[i];
+
+		if (!slow->stack)
+			continue;
+		summary_time(out, slow->time_ns);
+		buffer_string(out, "  ");
+		summary_duration(out, (double)slow->duration_ns);
+		buffer_string(out, ", and ended in\n");
+		text_hit_stack(out, slow->stack);
+	}
+}
+
 static void slowest(struct buffer *out, const struct probe_summary *summary,
 	const struct summary_pair *pair, const struct probe_summary_view *view)
 {
@@ -372,6 +389,7 @@ static void slowest(struct buffer *out, const struct probe_summary *summary,
 		lines_next(&lines, false, true);
 	}
 	lines_end(&lines);
+	slow_stacks(out, pair, shown);
 }
 
 static void single_pairs(struct buffer *out, const struct probe_summary *summary,

@@ -10,6 +10,7 @@
 #ifndef PROBE_CTF_H
 #define PROBE_CTF_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -31,6 +32,12 @@ struct probe_ctf_options {
 	 * time of the oldest possible.)
 	 */
 	uint64_t oldest_ns;
+	/*
+	 * Hits have their call stacks (probe_session_options.stack): addresses in the context, as
+	 * LTTng's callstack_user; and an event probectl:frame names an address before its first use
+	 * in a stream, which probe_reader_next() leaves out.
+	 */
+	bool stacks;
 };
 
 /*

@@ -33,6 +33,7 @@ struct probe_event {
 	const char *comm; /* name of the thread, or NULL */
 	const struct probe_value *args;
 	size_t arg_count;
+	const struct probe_stack *stack; /* where they were recorded; else NULL */
 };
 
 /*

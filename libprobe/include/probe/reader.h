@@ -10,9 +10,9 @@
  *
  * Records of other tools in the Common Trace Format 1.8, such as LTTng's, can be read, too. The
  * name of an event is divided at the first colon (the provider may be empty). The fields pid or
- * vpid, tid or vtid, comm or procname, and ip of its context name the thread and the address. Its
- * other fields are the arguments; a field that struct probe_value cannot represent is
- * PROBE_VALUE_NULL.
+ * vpid, tid or vtid, comm or procname, and ip of its context name the thread and the address, and
+ * callstack_user is its stack. Its other fields are the arguments; a field that struct probe_value
+ * cannot represent is PROBE_VALUE_NULL.
  */
 #ifndef PROBE_READER_H
 #define PROBE_READER_H

@@ -165,6 +165,117 @@ static void test_values(void **state)
 	probe_reader_close(reader);
 }
 
+/* ---- Call stacks ----------------------------------------------------------------------- */
+
+static const struct probe_frame leaf = {.ip = 0x1010,
+	.module = "/bin/app",
+	.symbol = "leaf",
+	.offset = 16,
+	.function = 0x1000,
+	.file = "/src/app.c",
+	.line = 7};
+static const struct probe_frame bare = {.ip = 0x2020, .offset = 0x2020};
+/* Another library is at the address by now. */
+static const struct probe_frame later = {.ip = 0x1010, .module = "/lib/b", .offset = 0x10};
+
+static void write_stack(struct probe_ctf *ctf, uint64_t n, int cpu, const struct probe_stack *stack)
+{
+	const struct probe_hit hit = {.time_ns = base_ns + n,
+		.pid = 11,
+		.tid = (pid_t)(12 + n),
+		.cpu = cpu,
+		.pc = PC,
+		.args = values,
+		.arg_count = ARGS,
+		.stack = stack};
+
+	assert_null(probe_ctf_hit(ctf, &session, &hit, "thread"));
+}
+
+static void same_text(const char *got, const char *want)
+{
+	if (want)
+		assert_string_equal(got, want);
+	else
+		assert_null(got);
+}
+
+static void check_stack(const struct probe_stack *got, const struct probe_stack *want)
+{
+	assert_non_null(got);
+	assert_int_equal(got->count, want->count);
+	assert_int_equal(got->end, want->end);
+	for (size_t i = 0; i < got->count; i++) {
+		assert_int_equal(got->frames[i]->ip, want->frames[i]->ip);
+		assert_int_equal(got->frames[i]->offset, want->frames[i]->offset);
+		assert_int_equal(got->frames[i]->function, want->frames[i]->function);
+		assert_int_equal(got->frames[i]->line, want->frames[i]->line);
+		same_text(got->frames[i]->module, want->frames[i]->module);
+		same_text(got->frames[i]->symbol, want->frames[i]->symbol);
+		same_text(got->frames[i]->file, want->frames[i]->file);
+	}
+}
+
+/* Stacks come back with their names, in every stream, and in every part that is its own record. */
+static void stacks_written(uint64_t rotate_bytes)
+{
+	const struct probe_ctf_options options = {.rotate_bytes = rotate_bytes, .stacks = true};
+	const struct probe_frame *many[PROBE_FRAMES_MAX];
+	const struct probe_frame *const two[] = {&leaf, &bare}, *const other[] = {&later};
+	const struct probe_stack stacks[] = {{two, 2, PROBE_STACK_WHOLE},
+		{two, 1, PROBE_STACK_TRUNCATED}, {other, 1, PROBE_STACK_LOST},
+		{many, PROBE_FRAMES_MAX, PROBE_STACK_TRUNCATED}};
+	enum { ROUNDS = 200, KINDS = 5 };
+	struct probe_reader *reader;
+	struct probe_event event;
+	struct probe_ctf *ctf;
+
+	for (size_t i = 0; i < PROBE_FRAMES_MAX; i++)
+		many[i] = i % 2 ? &later : &bare;
+	assert_null(probe_ctf_create(folder, &options, &ctf));
+	for (uint64_t n = 0; n < ROUNDS * KINDS; n++) {
+		size_t kind = n % KINDS;
+
+		/* Once its address is something else, it stays that. */
+		if (n >= KINDS && kind < 2)
+			kind = 2;
+		write_stack(ctf, n, (int)(n / KINDS % 3), kind < 4 ? &stacks[kind] : NULL);
+		if (n % 100 == 99)
+			assert_null(probe_ctf_flush(ctf));
+	}
+	assert_null(probe_ctf_flush(ctf));
+	probe_ctf_free(ctf);
+	assert_null(probe_reader_open(folder, &reader));
+	for (uint64_t n = 0; n < ROUNDS * KINDS; n++) {
+		size_t kind = n % KINDS;
+
+		if (n >= KINDS && kind < 2)
+			kind = 2;
+		assert_true(next(reader, &event));
+		assert_int_equal(event.cpu, n / KINDS % 3);
+		event.cpu = CPU;
+		check_hit(&event, n);
+		if (kind < 4)
+			check_stack(event.stack, &stacks[kind]);
+		else
+			assert_null(event.stack);
+	}
+	assert_false(next(reader, &event));
+	probe_reader_close(reader);
+}
+
+static void test_stacks(void **state)
+{
+	(void)state;
+	stacks_written(0);
+}
+
+static void test_stacks_of_parts(void **state)
+{
+	(void)state;
+	stacks_written(20000);
+}
+
 /* A daemon may have closed its standard streams; files opened later take their numbers. */
 static void test_without_standard_error(void **state)
 {
@@ -487,6 +598,51 @@ static void test_json(void **state)
 	close(fd);
 }
 
+/* As `trace --stack --json` prints them. What is no frame, or too many, is left out. */
+static void test_json_stacks(void **state)
+{
+	static const char hit[] = "{\"ts\":1,\"pid\":1,\"tid\":2,\"provider\":\"p\",\"name\":\"n\","
+				  "\"args\":[],";
+	static const struct probe_frame frame = {.ip = 0x1010,
+		.module = "/bin/app",
+		.symbol = "leaf",
+		.offset = 16,
+		.file = "/src/app.c",
+		.line = 7};
+	const struct probe_frame *const two[] = {&frame, &bare};
+	const struct probe_stack whole = {two, 2, PROBE_STACK_TRUNCATED},
+				 none = {NULL, 0, PROBE_STACK_LOST};
+	struct probe_reader *reader;
+	struct probe_event event;
+	char text[16384];
+	int fd, length;
+
+	(void)state;
+	length = snprintf(text, sizeof(text),
+		"%s\"stack\":\"truncated\",\"frames\":[{\"ip\":\"0x1010\",\"module\":\"/bin/app\","
+		"\"symbol\":\"leaf\",\"offset\":\"0x10\",\"file\":\"/src/app.c\",\"line\":7},7,"
+		"{\"ip\":\"0x2020\",\"module\":null,\"symbol\":null,\"offset\":\"0x2020\"}]}\n"
+		"%s\"stack\":\"unknown\",\"frames\":[]}\n%s\"frames\":7}\n"
+		"%s\"stack\":\"whole\",\"frames\":[{}",
+		hit, hit, hit, hit);
+	for (int i = 0; i < PROBE_FRAMES_MAX; i++)
+		length += snprintf(text + length, sizeof(text) - (size_t)length, ",{}");
+	snprintf(text + length, sizeof(text) - (size_t)length, "]}");
+	reader = text_reader(text, &fd);
+	assert_true(next(reader, &event));
+	check_stack(event.stack, &whole);
+	assert_true(next(reader, &event));
+	check_stack(event.stack, &none);
+	assert_true(next(reader, &event));
+	assert_null(event.stack);
+	assert_true(next(reader, &event));
+	assert_int_equal(event.stack->count, PROBE_FRAMES_MAX);
+	assert_int_equal(event.stack->end, PROBE_STACK_TRUNCATED);
+	assert_false(next(reader, &event));
+	probe_reader_close(reader);
+	close(fd);
+}
+
 static void test_json_refused(void **state)
 {
 	static const struct {
@@ -533,6 +689,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_values, folder_make, folder_remove),
 		cmocka_unit_test_setup_teardown(
 			test_without_standard_error, folder_make, folder_remove),
+		cmocka_unit_test_setup_teardown(test_stacks, folder_make, folder_remove),
+		cmocka_unit_test_setup_teardown(test_stacks_of_parts, folder_make, folder_remove),
 		cmocka_unit_test_setup_teardown(test_lost, folder_make, folder_remove),
 		cmocka_unit_test_setup_teardown(test_lost_packets, folder_make, folder_remove),
 		cmocka_unit_test_setup_teardown(test_descriptors, folder_make, folder_remove),
@@ -540,6 +698,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_refused, folder_make, folder_remove),
 		cmocka_unit_test_setup_teardown(test_damaged, folder_make, folder_remove),
 		cmocka_unit_test(test_json),
+		cmocka_unit_test(test_json_stacks),
 		cmocka_unit_test(test_json_refused),
 	};
 
