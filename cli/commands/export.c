@@ -28,6 +28,15 @@ struct export_options {
 
 /* ---- Exporting ------------------------------------------------------------------------ */
 
+/* Does a hit match, or of a span one of its ends? */
+static bool is_of(const struct probe_pattern *pattern, const struct probe_event *event)
+{
+	const struct probe_event *begin = event->begin;
+
+	return probe_pattern_matches(pattern, "", event->provider, event->name) ||
+	       (begin && probe_pattern_matches(pattern, "", begin->provider, begin->name));
+}
+
 /* Is this event wanted? All are if no PROBE is given; losses always are. */
 static bool is_wanted(struct export_options *options, const struct probe_event *event)
 {
@@ -35,7 +44,7 @@ static bool is_wanted(struct export_options *options, const struct probe_event *
 	bool wanted = patterns->count == 0 || event->kind == PROBE_EVENT_LOST;
 
 	for (size_t i = 0; i < patterns->count && event->kind == PROBE_EVENT_HIT; i++) {
-		if (!probe_pattern_matches(patterns->items[i], "", event->provider, event->name))
+		if (!is_of(patterns->items[i], event))
 			continue;
 		options->matched[i] = true;
 		wanted = true;

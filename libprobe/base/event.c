@@ -20,7 +20,8 @@ static size_t stack_size(const struct probe_stack *stack)
 	return size;
 }
 
-size_t event_packed_size(const struct probe_event *event)
+/* Without its begin. */
+static size_t size_alone(const struct probe_event *event)
 {
 	size_t size = sizeof(*event) + event->arg_count * sizeof(*event->args) +
 		      text_size(event->provider) + text_size(event->name) + text_size(event->comm);
@@ -30,6 +31,11 @@ size_t event_packed_size(const struct probe_event *event)
 	size += event->stack ? stack_size(event->stack) : 0;
 	return (size + _Alignof(struct probe_event) - 1) / _Alignof(struct probe_event) *
 	       _Alignof(struct probe_event);
+}
+
+size_t event_packed_size(const struct probe_event *event)
+{
+	return size_alone(event) + (event->begin ? size_alone(event->begin) : 0);
 }
 
 /* Appends bytes to a block; returns their offset in place of a pointer. */
@@ -75,7 +81,7 @@ static void put_stack(char *block, size_t *used, const struct probe_stack *stack
 	}
 }
 
-void event_pack(const struct probe_event *event, void *block)
+static void pack_alone(const struct probe_event *event, void *block)
 {
 	struct probe_event *to = block;
 	struct probe_value *values = (struct probe_value *)(to + 1);
@@ -92,7 +98,19 @@ void event_pack(const struct probe_event *event, void *block)
 	to->provider = put_text(block, &used, event->provider);
 	to->name = put_text(block, &used, event->name);
 	to->comm = put_text(block, &used, event->comm);
-	memset((char *)block + used, 0, event_packed_size(event) - used);
+	to->begin = NULL;
+	memset((char *)block + used, 0, size_alone(event) - used);
+}
+
+void event_pack(const struct probe_event *event, void *block)
+{
+	size_t alone = size_alone(event);
+
+	pack_alone(event, block);
+	if (!event->begin)
+		return;
+	pack_alone(event->begin, (char *)block + alone);
+	((struct probe_event *)block)->begin = (const struct probe_event *)(uintptr_t)alone;
 }
 
 /* A text of a block; NULL if there was none. False if it does not end inside the block. */
@@ -133,7 +151,7 @@ static const struct probe_stack *take_stack(char *block, size_t size, size_t off
 	return &packed->stack;
 }
 
-struct probe_event *event_unpack(void *block, size_t size)
+static struct probe_event *unpack_alone(void *block, size_t size)
 {
 	struct probe_event *event = block;
 	struct probe_value *values = (struct probe_value *)(event + 1);
@@ -161,6 +179,22 @@ struct probe_event *event_unpack(void *block, size_t size)
 			return NULL;
 	}
 	event->args = values;
+	return event;
+}
+
+struct probe_event *event_unpack(void *block, size_t size)
+{
+	struct probe_event *event = unpack_alone(block, size), *begin;
+	size_t offset = event ? (uintptr_t)event->begin : 0;
+
+	if (!offset)
+		return event;
+	if (offset > size || offset % _Alignof(struct probe_event))
+		return NULL;
+	begin = unpack_alone((char *)block + offset, size - offset);
+	if (!begin || begin->begin)
+		return NULL;
+	event->begin = begin;
 	return event;
 }
 

@@ -258,7 +258,10 @@ static struct probe_error *csv_create(
 static struct probe_error *csv_event(void *state, const struct probe_event *event)
 {
 	struct csv_export *csv = state;
+	struct probe_error *error = event->begin ? csv_event(state, event->begin) : NULL;
 
+	if (error)
+		return error;
 	if (csv->spool)
 		return spool_add(csv, event);
 	if (event->arg_count > csv->columns)

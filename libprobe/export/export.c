@@ -154,6 +154,8 @@ struct probe_error *probe_export_event(
 {
 	struct probe_error *error = exporter->format->event(exporter->state, event);
 
+	if (event->begin)
+		look_for_named(exporter, event->begin);
 	if (event->kind == PROBE_EVENT_HIT)
 		look_for_named(exporter, event);
 	return error || !probe_sink_full(exporter->sink) ? error : export_flush(exporter);

@@ -211,6 +211,12 @@ struct probe_error *folded_event(void *state, const struct probe_event *event)
 	/* Events of a stream itself, in its log, belong to no thread. */
 	if (stream_types_is_own(event))
 		return NULL;
+	/* What was within a span came before it, and nobody knew that it would be within one. */
+	if (event->begin)
+		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
+			"stacks need begins and ends in the order of their times, and a span comes "
+			"when it ends: export what was traced or recorded without -t span, or use "
+			"--format=trace-event");
 	error = probe_spans_add(folded->spans, event, &kind, &span);
 	folded->lost += event->lost;
 	if (error || event->kind != PROBE_EVENT_HIT)

@@ -22,11 +22,9 @@ static struct probe_error *json_create(
 	return NULL;
 }
 
-static struct probe_error *json_event(void *state, const struct probe_event *event)
+static struct probe_hit hit_of(const struct probe_event *event)
 {
-	const struct json_export *json = state;
-	const struct probe_session_probe probe = {.provider = event->provider, .name = event->name};
-	const struct probe_hit hit = {.time_ns = event->time_ns,
+	return (struct probe_hit){.time_ns = event->time_ns,
 		.pid = event->pid,
 		.tid = event->tid,
 		.cpu = event->cpu,
@@ -34,11 +32,31 @@ static struct probe_error *json_event(void *state, const struct probe_event *eve
 		.args = event->args,
 		.arg_count = event->arg_count,
 		.stack = event->stack};
+}
 
-	if (event->kind == PROBE_EVENT_HIT)
-		json_hit(json->out, &hit, &probe, event->comm);
-	else
+static struct probe_session_probe probe_of(const struct probe_event *event)
+{
+	return (struct probe_session_probe){.provider = event->provider, .name = event->name};
+}
+
+static struct probe_error *json_event(void *state, const struct probe_event *event)
+{
+	const struct json_export *json = state;
+	const struct probe_session_probe probe = probe_of(event);
+	struct probe_session_probe begin_probe;
+	struct probe_hit hit = hit_of(event), begin;
+
+	if (event->kind == PROBE_EVENT_LOST) {
 		json_lost(json->out, &probe, event->lost);
+	} else if (!event->begin) {
+		json_hit(json->out, &hit, &probe, event->comm);
+	} else {
+		begin = hit_of(event->begin);
+		begin_probe = probe_of(event->begin);
+		hit.begin = &begin;
+		hit.duration_ns = event->duration_ns;
+		json_span(json->out, &hit, &begin_probe, &probe, event->comm);
+	}
 	return NULL;
 }
 

@@ -16,7 +16,8 @@
  * point: readers take them as doubles, which hold no nanoseconds since 1970. When the
  * first event was is in otherData, which follows the events.
  *
- * A pair is written when it ends: the order does not matter to readers.
+ * A pair is written when it ends: the order does not matter to readers. Of spans (`trace -t span`),
+ * the times begin 30 days before the first one that ends.
  */
 #include <search.h>
 #include <stdlib.h>
@@ -24,9 +25,12 @@
 #include <time.h>
 
 #include "libprobe/export/export.h"
+#include "libprobe/names/pairs.h"
 #include "libprobe/output/json.h"
 
 enum { NSEC_PER_USEC = 1000, NSEC_PER_SEC = 1000000000 };
+/* The longest span that is shown at its time; times this long still fit into a double. */
+#define SPAN_NS (30ULL * 24 * 3600 * NSEC_PER_SEC)
 #define EXACT_MAX (1LL << 53) /* whole numbers that a double holds, and JavaScript */
 
 /* A thread or, with tid 0, a process whose name has been written. */
@@ -227,41 +231,68 @@ static void add_loss(struct trace_export *trace, const struct probe_event *event
 }
 
 /* One of the two ends of a pair on a track of its own. */
-static void add_async(struct trace_export *trace, char phase, const struct probe_span *span,
-	const struct probe_event *event)
+static void add_async(struct trace_export *trace, char phase, const struct probe_event *begin,
+	const struct probe_event *event, const char *name)
 {
 	bool any = false;
 
-	begin_event(trace, phase, span->begin.pid, event->tid);
+	begin_event(trace, phase, begin->pid, event->tid);
 	add_ts(trace, event->time_ns);
-	add_name(trace, &span->begin, span->pair->name);
+	add_name(trace, begin, name);
 	json_unsigned_field(trace->out, ",\"id\":\"", trace->id);
 	buffer_string(trace->out, "\",\"args\":{");
 	add_args(trace->out, phase == 'e' ? "end_" : "", event, &any);
 	buffer_string(trace->out, "}}");
 }
 
-static void add_span(
-	struct trace_export *trace, const struct probe_span *span, const struct probe_event *end)
+/* A pair; if it does not lie within the others of one thread, on a track of its own. */
+static void add_pair(struct trace_export *trace, const struct probe_event *begin,
+	const struct probe_event *end, const char *name, bool is_alone)
 {
-	const struct probe_event *begin = &span->begin;
 	bool any = false;
 
-	if (span->crossed || trace->settings.match >= 0) {
+	if (is_alone) {
 		trace->id++;
-		add_async(trace, 'b', span, begin);
-		add_async(trace, 'e', span, end);
+		add_async(trace, 'b', begin, begin, name);
+		add_async(trace, 'e', begin, end, name);
 		return;
 	}
 	begin_event(trace, 'X', begin->pid, begin->tid);
 	add_ts(trace, begin->time_ns);
 	buffer_string(trace->out, ",\"dur\":");
 	add_us(trace->out, end->time_ns > begin->time_ns ? end->time_ns - begin->time_ns : 0);
-	add_name(trace, begin, span->pair->name);
+	add_name(trace, begin, name);
 	buffer_string(trace->out, ",\"args\":{");
 	add_args(trace->out, "", begin, &any);
 	add_args(trace->out, "end_", end, &any);
 	buffer_string(trace->out, "}}");
+}
+
+static void add_span(
+	struct trace_export *trace, const struct probe_span *span, const struct probe_event *end)
+{
+	add_pair(trace, &span->begin, end, span->pair->name,
+		span->crossed || trace->settings.match >= 0);
+}
+
+/* A span that was made while it was traced: which begin it has is known. */
+static void add_made_span(struct trace_export *trace, const struct probe_event *end)
+{
+	const struct probe_event *begin = end->begin;
+	char *name = pair_plain_name(begin->name);
+	size_t stem = 0;
+
+	if (!name) {
+		trace->text.no_memory = true;
+		return;
+	}
+	if (pair_may_be(name, &stem) != PAIR_BEGIN)
+		stem = strlen(name);
+	while (stem && name[stem - 1] == '_')
+		stem--;
+	name[stem] = '\0';
+	add_pair(trace, begin, end, name, begin->tid != end->tid);
+	free(name);
 }
 
 /* A begin without an end: it continues, or what it was is not known. */
@@ -328,6 +359,14 @@ static void begin_file(struct trace_export *trace)
 	trace->begun = true;
 }
 
+/* A span comes when it ends: another one may have begun before the first. */
+static uint64_t first_time(const struct probe_event *event)
+{
+	if (!event->begin)
+		return event->time_ns;
+	return event->begin->time_ns > SPAN_NS ? event->begin->time_ns - SPAN_NS : 1;
+}
+
 static struct probe_error *trace_event(void *state, const struct probe_event *event)
 {
 	struct trace_export *trace = state;
@@ -337,7 +376,7 @@ static struct probe_error *trace_event(void *state, const struct probe_event *ev
 
 	begin_file(trace);
 	if (!trace->first_ns)
-		trace->first_ns = event->time_ns;
+		trace->first_ns = first_time(event);
 	if (event->kind == PROBE_EVENT_LOST) {
 		trace->lost += event->lost;
 		add_loss(trace, event);
@@ -347,6 +386,10 @@ static struct probe_error *trace_event(void *state, const struct probe_event *ev
 	tell_names(trace, event);
 	if (add_counters(trace, event))
 		return NULL;
+	if (event->begin) {
+		add_made_span(trace, event);
+		return trace->text.no_memory ? probe_error_no_memory() : NULL;
+	}
 	error = probe_spans_add(trace->spans, event, &kind, &span);
 	if (error)
 		return error;

@@ -138,12 +138,10 @@ void json_hit(struct buffer *out, const struct probe_hit *hit,
 	buffer_json_end(out);
 }
 
-static void json_span(struct format_context *context, const struct probe_hit *hit,
+void json_span(struct buffer *out, const struct probe_hit *hit,
 	const struct probe_session_probe *begin, const struct probe_session_probe *end,
 	const char *comm)
 {
-	struct buffer *out = &context->out;
-
 	json_open_hit(out, hit, end, comm, false);
 	json_unsigned_field(out, ",\"duration\":", hit->duration_ns);
 	buffer_string(out, ",\"begin\":");
@@ -168,6 +166,13 @@ static void format_hit(struct format_context *context, const struct probe_hit *h
 	const struct probe_session_probe *probe, const char *comm)
 {
 	json_hit(&context->out, hit, probe, comm);
+}
+
+static void format_span(struct format_context *context, const struct probe_hit *hit,
+	const struct probe_session_probe *begin, const struct probe_session_probe *end,
+	const char *comm)
+{
+	json_span(&context->out, hit, begin, end, comm);
 }
 
 static void format_lost(
@@ -206,7 +211,7 @@ static void json_site(struct format_context *context, pid_t pid, const struct pr
 
 const struct format format_json = {
 	.hit = format_hit,
-	.span = json_span,
+	.span = format_span,
 	.lost = format_lost,
 	.site = json_site,
 	.table = json_table,

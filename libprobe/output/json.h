@@ -15,6 +15,10 @@ void json_value(struct buffer *out, const struct probe_value *value);
 /* A line for a hit; a `pc` of 0 is not known. */
 void json_hit(struct buffer *out, const struct probe_hit *hit,
 	const struct probe_session_probe *probe, const char *comm);
+/* A line for a span: the hit of its end, with its begin. */
+void json_span(struct buffer *out, const struct probe_hit *hit,
+	const struct probe_session_probe *begin, const struct probe_session_probe *end,
+	const char *comm);
 /* A line for a loss; provider and name may be NULL. */
 void json_lost(struct buffer *out, const struct probe_session_probe *probe, uint64_t lost);
 /* A whole number of up to 64 bits is written as one; NAN is null. */

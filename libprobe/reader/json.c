@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Hits as `probectl trace --json` prints them (libprobe/output/json.c), one object per line.
- * Unknown fields are skipped, because later versions may add some.
+ * Hits and spans as `probectl trace --json` prints them (libprobe/output/json.c), one object per
+ * line. Unknown fields are skipped, because later versions may add some.
  *
  * The parser is json-c and not jansson: a pointer may be any 64-bit number, and jansson rejects
  * integers above 2^63.
@@ -59,6 +59,12 @@ static struct {
 	} json;
 } library = {.once = PTHREAD_ONCE_INIT};
 
+/* Arguments of a hit. */
+struct values {
+	struct probe_value *items;
+	size_t room;
+};
+
 struct json_reader {
 	int fd;
 	char *name;
@@ -68,8 +74,8 @@ struct json_reader {
 	uint64_t line; /* current line number, from 1 */
 	struct json_tokener *tokener;
 	struct json_object *object; /* the last event points into it */
-	struct probe_value *args;
-	size_t arg_room;
+	struct values args, begin_args;
+	struct probe_event begin; /* of a span */
 	struct probe_stack stack;
 	struct probe_frame frames[PROBE_FRAMES_MAX];
 	const struct probe_frame *pointers[PROBE_FRAMES_MAX];
@@ -226,30 +232,30 @@ static struct probe_value value_of(struct json_object *value)
 	return ret;
 }
 
-static struct probe_error *take_args(
-	struct json_reader *reader, struct json_object *args, struct probe_event *ret)
+static struct probe_error *take_args(const struct json_reader *reader, struct json_object *args,
+	struct values *values, struct probe_event *ret)
 {
 	size_t count = library.json.object_array_length(args);
-	struct probe_value *values;
+	struct probe_value *items;
 
 	if (count > ARGS_MAX)
 		return line_error(reader, "there are too many arguments");
-	if (count > reader->arg_room) {
-		values = reallocarray(reader->args, count, sizeof(*values));
-		if (!values)
+	if (count > values->room) {
+		items = reallocarray(values->items, count, sizeof(*items));
+		if (!items)
 			return probe_error_no_memory();
-		reader->args = values;
-		reader->arg_room = count;
+		values->items = items;
+		values->room = count;
 	}
 	for (size_t i = 0; i < count; i++)
-		reader->args[i] = value_of(library.json.object_array_get_idx(args, i));
-	ret->args = reader->args;
+		values->items[i] = value_of(library.json.object_array_get_idx(args, i));
+	ret->args = values->items;
 	ret->arg_count = count;
 	return NULL;
 }
 
 /* "truncated" lists arguments by index. */
-static void take_truncated(struct json_reader *reader, struct json_object *list, size_t arg_count)
+static void take_truncated(struct values *values, struct json_object *list, size_t arg_count)
 {
 	size_t count = library.json.object_array_length(list);
 
@@ -258,7 +264,7 @@ static void take_truncated(struct json_reader *reader, struct json_object *list,
 		uint64_t arg = library.json.object_get_uint64(item);
 
 		if (arg < arg_count)
-			reader->args[arg].truncated = true;
+			values->items[arg].truncated = true;
 	}
 }
 
@@ -324,20 +330,17 @@ static struct probe_error *check_schema(const struct json_reader *reader)
 		reader->name, reader->line, schema, PROBE_JSON_SCHEMA);
 }
 
-static struct probe_error *take_event(struct json_reader *reader, struct probe_event *ret)
+static struct probe_error *take_hit(const struct json_reader *reader, struct json_object *object,
+	struct values *values, struct probe_event *ret)
 {
-	struct json_object *object = reader->object, *args = field(object, "args"), *list;
+	struct json_object *args = field(object, "args"), *list = field(object, "truncated");
 	struct probe_error *error;
 
-	*ret = (struct probe_event){.cpu = -1,
+	*ret = (struct probe_event){.kind = PROBE_EVENT_HIT,
+		.cpu = -1,
 		.provider = string_field(object, "provider"),
 		.name = string_field(object, "name"),
 		.comm = string_field(object, "comm")};
-	if (unsigned_field(object, "lost", &ret->lost)) {
-		ret->kind = PROBE_EVENT_LOST;
-		return NULL;
-	}
-	ret->kind = PROBE_EVENT_HIT;
 	if (!ret->provider || !ret->name || !is_array(args) ||
 		!unsigned_field(object, "ts", &ret->time_ns) ||
 		!int_field(object, "pid", &ret->pid) || !int_field(object, "tid", &ret->tid))
@@ -345,14 +348,48 @@ static struct probe_error *take_event(struct json_reader *reader, struct probe_e
 			reader, "this is not a hit, as `probectl trace --json` prints it");
 	int_field(object, "cpu", &ret->cpu);
 	ret->pc = address_field(object, "pc");
-	error = take_args(reader, args, ret);
-	list = field(object, "truncated");
+	error = take_args(reader, args, values, ret);
 	if (!error && is_array(list))
-		take_truncated(reader, list, ret->arg_count);
-	list = field(object, "frames");
-	if (is_array(list))
-		ret->stack = take_stack(reader, list);
+		take_truncated(values, list, ret->arg_count);
 	return error;
+}
+
+/* A span is the hit of its end, with its begin. */
+static struct probe_error *take_begin(
+	struct json_reader *reader, struct json_object *object, struct probe_event *end)
+{
+	struct probe_error *error;
+
+	if (library.json.object_get_type(object) != json_type_object ||
+		!unsigned_field(reader->object, "duration", &end->duration_ns))
+		return line_error(
+			reader, "this is not a span, as `probectl trace -t span --json` prints it");
+	error = take_hit(reader, object, &reader->begin_args, &reader->begin);
+	if (!reader->begin.comm && reader->begin.tid == end->tid)
+		reader->begin.comm = end->comm;
+	end->begin = &reader->begin;
+	return error;
+}
+
+static struct probe_error *take_event(struct json_reader *reader, struct probe_event *ret)
+{
+	struct json_object *object = reader->object, *begin = field(object, "begin"), *frames;
+	struct probe_error *error;
+	uint64_t lost;
+
+	if (unsigned_field(object, "lost", &lost)) {
+		*ret = (struct probe_event){.kind = PROBE_EVENT_LOST,
+			.lost = lost,
+			.cpu = -1,
+			.provider = string_field(object, "provider"),
+			.name = string_field(object, "name")};
+		return NULL;
+	}
+	error = take_hit(reader, object, &reader->args, ret);
+	frames = field(object, "frames");
+	if (!error && is_array(frames))
+		ret->stack = take_stack(reader, frames);
+	return !error && begin ? take_begin(reader, begin, ret) : error;
 }
 
 /* ---- Reading --------------------------------------------------------------------------- */
@@ -366,7 +403,8 @@ static void json_close(void *source)
 	library.json.object_put(reader->object);
 	if (reader->tokener)
 		library.json.tokener_free(reader->tokener);
-	free(reader->args);
+	free(reader->args.items);
+	free(reader->begin_args.items);
 	free(reader->data);
 	free(reader->name);
 	free(reader);

@@ -67,7 +67,7 @@ static void drop_pairs(struct probe_summary *summary)
 	for (size_t i = 0; i < summary->pair_count; i++) {
 		struct summary_pair *pair = summary->pairs[i];
 
-		if (begin_of(&summary->pairing.probes[pair->end]) == pair->begin)
+		if (pair->is_made || begin_of(&summary->pairing.probes[pair->end]) == pair->begin)
 			summary->pairs[kept++] = pair;
 		else
 			free_pair(pair);
@@ -245,11 +245,8 @@ void summary_times_add(struct summary_times *times, uint64_t duration_ns)
 
 /* False without memory. */
 static bool end_begun(struct probe_summary *summary, struct summary_pair *pair,
-	const struct summary_begun *begun, const struct probe_event *event, size_t bin)
+	const struct summary_begun *begun, const struct probe_event *event, uint64_t ns, size_t bin)
 {
-	/* Clocks of two CPUs may differ by some nanoseconds. */
-	uint64_t ns = event->time_ns > begun->time_ns ? event->time_ns - begun->time_ns : 0;
-
 	summary_times_add(&pair->times, ns);
 	pair->heat[heat_row(ns)][bin]++;
 	return instances_end(summary, pair, begun, event, ns);
@@ -274,9 +271,11 @@ static struct probe_error *end_hit(struct probe_summary *summary, struct summary
 	} else {
 		struct summary_begun begun =
 			((const struct summary_begun *)stack->items)[stack->depth - 1];
+		/* Clocks of two CPUs may differ by some nanoseconds. */
+		uint64_t ns = event->time_ns > begun.time_ns ? event->time_ns - begun.time_ns : 0;
 
 		begins_remove(&summary->flights, stack, stack->depth - 1);
-		has_memory = end_begun(summary, pair, &begun, event, bin);
+		has_memory = end_begun(summary, pair, &begun, event, ns, bin);
 		free(begun.words);
 	}
 	if (summary->matches && !(stack->depth + stack->excess))
@@ -294,6 +293,46 @@ struct probe_error *flights_hit(
 	if (summary->pairing.probes[probe].may_be == PAIR_BEGIN)
 		return begin_hit(summary, summary->pairing.probes[probe].same, event);
 	return NULL;
+}
+
+/* The pair of two probes, whatever their names are; NULL: there are too many pairs. */
+static struct probe_error *find_made(
+	struct probe_summary *summary, size_t begin, size_t end, struct summary_pair **ret)
+{
+	struct probe_error *error;
+
+	*ret = NULL;
+	for (size_t i = 0; i < summary->pair_count && !*ret; i++)
+		if (summary->pairs[i]->begin == begin && summary->pairs[i]->end == end)
+			*ret = summary->pairs[i];
+	if (!*ret) {
+		size_t before = summary->pair_count;
+
+		error = add_pair(summary, begin, end);
+		if (error || summary->pair_count == before)
+			return error;
+		*ret = summary->pairs[before];
+		(*ret)->unmatched = 0;
+		assign_roles(summary);
+	}
+	(*ret)->is_made = true;
+	return NULL;
+}
+
+struct probe_error *flights_span(struct probe_summary *summary, size_t begin, size_t end,
+	const struct probe_event *event, size_t bin)
+{
+	struct summary_begun begun = {.time_ns = event->begin->time_ns};
+	struct summary_pair *pair;
+	struct probe_error *error = find_made(summary, begin, end, &pair);
+	bool has_memory;
+
+	if (error || !pair)
+		return error;
+	has_memory = instances_begin(summary, event->begin, &begun.words) &&
+		     end_begun(summary, pair, &begun, event, event->duration_ns, bin);
+	free(begun.words);
+	return has_memory ? NULL : probe_error_no_memory();
 }
 
 void summary_times_row(const struct summary_times *times, struct probe_row *ret)

@@ -254,14 +254,50 @@ static bool take_stream_event(struct probe_summary *summary, const struct probe_
 	return true;
 }
 
+/* Counts a hit; *ret is the number of its probe, or SIZE_MAX. */
+static struct probe_error *count_hit(
+	struct probe_summary *summary, const struct probe_event *event, size_t bin, size_t *ret)
+{
+	struct summary_probe *probe;
+	struct probe_error *error;
+
+	summary->hits++;
+	error = threads_hit(summary, event);
+	if (!error)
+		error = find_probe(summary, event, ret);
+	if (error)
+		return error;
+	if (*ret == SIZE_MAX) {
+		summary->other_hits++;
+		summary->other_bins[bin]++;
+		return NULL;
+	}
+	probe = summary->probes[*ret];
+	probe->hits++;
+	probe->bins[bin]++;
+	return add_keys(summary, probe, event);
+}
+
+/* The bin of an event's time, to which the event is added. */
+static size_t take_time(struct probe_summary *summary, const struct probe_event *event)
+{
+	/* Not every record says when hits were lost. The clock of no machine says more. */
+	uint64_t time_ns = event->time_ns ? event->time_ns : summary->end_ns;
+	size_t bin;
+
+	time_ns = time_ns > INT64_MAX ? INT64_MAX : time_ns;
+	bin = summary_bin(summary, time_ns);
+	if (!summary->events)
+		summary->lost_bins[bin] = summary->lost;
+	add_time(summary, time_ns);
+	return bin;
+}
+
 struct probe_error *probe_summary_add(
 	struct probe_summary *summary, const struct probe_event *event)
 {
-	/* Not every record says when hits were lost. */
-	uint64_t time_ns = event->time_ns ? event->time_ns : summary->end_ns;
-	struct summary_probe *probe;
-	struct probe_error *error;
-	size_t bin, index;
+	struct probe_error *error = NULL;
+	size_t bin, index, begin = SIZE_MAX;
 
 	if (take_stream_event(summary, event))
 		return NULL;
@@ -270,33 +306,22 @@ struct probe_error *probe_summary_add(
 		add_lost(summary, event->lost);
 		return NULL;
 	}
-	/* The clock of no machine says more. */
-	time_ns = time_ns > INT64_MAX ? INT64_MAX : time_ns;
-	bin = summary_bin(summary, time_ns);
-	if (!summary->events)
-		summary->lost_bins[bin] = summary->lost;
-	add_time(summary, time_ns);
+	if (event->begin)
+		error = count_hit(summary, event->begin, take_time(summary, event->begin), &begin);
+	if (error)
+		return error;
+	bin = take_time(summary, event);
 	if (event->kind == PROBE_EVENT_LOST) {
 		summary->lost_bins[bin] += add_lost(summary, event->lost);
 		flights_forget(summary);
 		return NULL;
 	}
-	summary->hits++;
-	error = threads_hit(summary, event);
-	if (!error)
-		error = find_probe(summary, event, &index);
-	if (error)
+	error = count_hit(summary, event, bin, &index);
+	if (error || index == SIZE_MAX)
 		return error;
-	if (index == SIZE_MAX) {
-		summary->other_hits++;
-		summary->other_bins[bin]++;
-		return NULL;
-	}
-	probe = summary->probes[index];
-	probe->hits++;
-	probe->bins[bin]++;
-	error = flights_hit(summary, index, event, bin);
-	return error ? error : add_keys(summary, probe, event);
+	if (!event->begin)
+		return flights_hit(summary, index, event, bin);
+	return begin == SIZE_MAX ? NULL : flights_span(summary, begin, index, event, bin);
 }
 
 struct probe_error *probe_summary_check_keys(

@@ -120,6 +120,7 @@ struct summary_slow {
 /* An end, with the begin that it ends. */
 struct summary_pair {
 	size_t begin, end; /* probes */
+	bool is_made;	   /* of spans: whatever the names are */
 	uint64_t unmatched;
 	struct summary_times times;
 	uint64_t (*heat)[SUMMARY_BINS]; /* SUMMARY_HEAT_ROWS of them */
@@ -217,6 +218,9 @@ double summary_seconds(const struct probe_summary *summary);
 PROBE_MUST_CHECK struct probe_error *flights_probe(struct probe_summary *summary);
 PROBE_MUST_CHECK struct probe_error *flights_hit(
 	struct probe_summary *summary, size_t probe, const struct probe_event *event, size_t bin);
+/* The event is the end of a span, whose begin is known. */
+PROBE_MUST_CHECK struct probe_error *flights_span(struct probe_summary *summary, size_t begin,
+	size_t end, const struct probe_event *event, size_t bin);
 /* Ends may be missing from now on: nothing that was begun is timed. */
 void flights_forget(struct probe_summary *summary);
 void flights_deinit(struct probe_summary *summary);

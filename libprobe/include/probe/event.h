@@ -34,6 +34,12 @@ struct probe_event {
 	const struct probe_value *args;
 	size_t arg_count;
 	const struct probe_stack *stack; /* where they were recorded; else NULL */
+	/*
+	 * Of the end of a span that took duration_ns (`probectl trace -t span`), its begin, which
+	 * is a hit without one of its own: it is no event by itself. Otherwise NULL.
+	 */
+	const struct probe_event *begin;
+	uint64_t duration_ns;
 };
 
 /*

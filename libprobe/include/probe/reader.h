@@ -38,8 +38,8 @@ struct probe_reader;
 PROBE_MUST_CHECK struct probe_error *probe_reader_open(const char *path, struct probe_reader **ret);
 
 /*
- * Opens hits and losses as `probectl trace --json` prints them: one object a line. The caller
- * closes the descriptor. `name` is what messages call the input ("standard input"), and is
+ * Opens hits, spans and losses as `probectl trace --json` prints them: one object a line. The
+ * caller closes the descriptor. `name` is what messages call the input ("standard input"), and is
  * copied. JSON does not have all types: an integer is PROBE_VALUE_SIGNED if a signed 64-bit
  * integer can hold it, and an aggregate is a string, as it was printed. Errors:
  * PROBE_ERROR_UNSUPPORTED (json-c is not installed), PROBE_ERROR_SYSTEM, PROBE_ERROR_MEMORY.

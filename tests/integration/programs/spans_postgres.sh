@@ -72,6 +72,20 @@ for ((i = 0; i < sleeps; i++)); do
 	same "sleep $i" "$(jq -r '.begin.args[0]' "$SCRATCH/slow.out" | grep -cxF "select $i, pg_sleep(0.03)")" 1
 done
 
+# What was traced is read back: by text, and as slices of their threads.
+"$PROBECTL" report --json --pairs -k query - <"$SCRATCH/slow.out" >"$SCRATCH/report.json" || fail "no report of spans"
+same "spans in the report" "$(jq 'select(.type == "pair").count' "$SCRATCH/report.json")" "$(wc -l <"$SCRATCH/slow.out")"
+for ((i = 0; i < sleeps; i++)); do
+	same "sleep $i in the report" "$(jq "select(.type == \"pair_key\" and .value == \"select $i, pg_sleep(0.03)\").count" \
+		"$SCRATCH/report.json")" 1
+done
+same "the longest of the report" "$(jq -s 'map(select(.type == "longest").duration) | max' "$SCRATCH/report.json")" \
+	"$(jq -s 'map(.duration) | max' "$SCRATCH/slow.out")"
+"$PROBECTL" export -F trace-event -k query - <"$SCRATCH/slow.out" >"$SCRATCH/slow.trace" || fail "no export of spans"
+same "slices" "$(jq '[.traceEvents[] | select(.ph == "X")] | length' "$SCRATCH/slow.trace")" "$(wc -l <"$SCRATCH/slow.out")"
+same "a slice" "$(jq -c '.traceEvents[] | select(.ph == "X" and .name == "select 0, pg_sleep(0.03)") | .dur >= 30000' \
+	"$SCRATCH/slow.trace")" true
+
 # Queries that fail have no end; a connection may have many of them.
 trace_start failing --json -t span "${queries[@]}"
 wait_tracing failing

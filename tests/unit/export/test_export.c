@@ -301,6 +301,60 @@ static void test_from_json(void **state)
 	fclose(json);
 }
 
+/* Spans come by their ends: one within the other first; between threads; of any names. */
+static void test_spans(void **state)
+{
+	static const char text[] =
+		"{\"ts\":1790000000000003000,\"pid\":1,\"tid\":2,\"cpu\":0,\"comm\":\"c\","
+		"\"provider\":\"a\",\"name\":\"inner__done\",\"args\":[1],\"duration\":1000,"
+		"\"begin\":"
+		"{\"ts\":1790000000000002000,\"pid\":1,\"tid\":2,\"provider\":\"a\",\"name\":"
+		"\"inner__start\",\"args\":[\"x 1\"]},\"schema\":1}\n"
+		"{\"ts\":1790000000000004000,\"pid\":1,\"tid\":2,\"cpu\":0,\"comm\":\"c\","
+		"\"provider\":\"a\",\"name\":\"outer__done\",\"args\":[],\"duration\":3001,"
+		"\"begin\":"
+		"{\"ts\":1790000000000001000,\"pid\":1,\"tid\":2,\"provider\":\"a\",\"name\":"
+		"\"outer__start\",\"args\":[\"y 2\"]},\"schema\":1}\n"
+		"{\"ts\":1790000000000008000,\"pid\":1,\"tid\":3,\"cpu\":0,\"comm\":\"d\","
+		"\"provider\":\"a\",\"name\":\"foo\",\"args\":[5],\"duration\":4000,\"begin\":{"
+		"\"ts\":"
+		"1790000000000004000,\"pid\":1,\"tid\":2,\"provider\":\"a\",\"name\":\"bar\","
+		"\"args\":"
+		"[6]},\"schema\":1}\n";
+	static char output[OUTPUT_BYTES];
+	const struct probe_export_options none = {0};
+	const struct probe_value args[] = {NUMBER(1)};
+	const struct probe_event begin = {
+		.provider = "a", .name = "s", .pid = 1, .tid = 1, .args = args, .arg_count = 1};
+	const struct probe_event span = {
+		.provider = "a", .name = "d", .pid = 1, .tid = 1, .begin = &begin};
+	FILE *json = tmpfile(), *file = tmpfile();
+	struct probe_export *exporter;
+	struct probe_error *error;
+
+	(void)state;
+	assert_non_null(json);
+	assert_non_null(file);
+	assert_int_equal(fwrite(text, 1, sizeof(text) - 1, json), sizeof(text) - 1);
+	rewind(json);
+	export_record(PROBE_EXPORT_JSON, &none, json, output);
+	assert_string_equal(output, text);
+	rewind(json);
+	compare("spans.trace-event", output,
+		export_record(PROBE_EXPORT_TRACE_EVENT, &none, json, output));
+	rewind(json);
+	compare("spans.csv", output, export_record(PROBE_EXPORT_CSV, &none, json, output));
+	assert_null(probe_export_create(
+		PROBE_EXPORT_FOLDED, &none, fileno(file), "the file", &exporter));
+	error = probe_export_event(exporter, &span);
+	assert_non_null(error);
+	assert_int_equal(error->code, PROBE_ERROR_UNSUPPORTED);
+	probe_error_free(error);
+	probe_export_free(exporter);
+	fclose(json);
+	fclose(file);
+}
+
 static void check_usage(const struct probe_export_options *options, const char *message)
 {
 	struct probe_export *export;
@@ -437,6 +491,7 @@ int main(void)
 		cmocka_unit_test(test_flamegraph),
 		cmocka_unit_test(test_trace_event),
 		cmocka_unit_test(test_from_json),
+		cmocka_unit_test(test_spans),
 		cmocka_unit_test(test_options),
 		cmocka_unit_test(test_terminal),
 		cmocka_unit_test(test_no_pairs),

@@ -643,6 +643,50 @@ static void test_json_stacks(void **state)
 	close(fd);
 }
 
+/* The begin of a span is in another thread, or has its name. */
+static void test_json_span(void **state)
+{
+	struct probe_reader *reader;
+	struct probe_event event;
+	int fd;
+
+	(void)state;
+	reader = text_reader(
+		"{\"ts\":900,\"pid\":1,\"tid\":2,\"cpu\":3,\"comm\":\"c\",\"provider\":\"p\","
+		"\"name\":"
+		"\"d\",\"args\":[5],\"duration\":801,\"begin\":{\"ts\":100,\"pid\":1,\"tid\":2,"
+		"\"provider\":\"q\",\"name\":\"s\",\"args\":[\"x\",\"yy\"],\"truncated\":[1]}}\n"
+		"{\"ts\":900,\"pid\":1,\"tid\":2,\"comm\":\"c\",\"provider\":\"p\",\"name\":\"d\","
+		"\"args\":[],\"duration\":1,\"begin\":{\"ts\":899,\"pid\":1,\"tid\":4,\"provider\":"
+		"\"q\",\"name\":\"s\",\"args\":[]}}\n"
+		"{\"ts\":1000,\"pid\":1,\"tid\":2,\"provider\":\"p\",\"name\":\"d\",\"args\":[]}\n",
+		&fd);
+	assert_true(next(reader, &event));
+	assert_int_equal(event.kind, PROBE_EVENT_HIT);
+	assert_string_equal(event.name, "d");
+	assert_int_equal(event.arg_count, 1);
+	assert_int_equal(event.duration_ns, 801);
+	assert_non_null(event.begin);
+	assert_null(event.begin->begin);
+	assert_int_equal(event.begin->time_ns, 100);
+	assert_int_equal(event.begin->cpu, -1);
+	assert_string_equal(event.begin->comm, "c");
+	assert_string_equal(event.begin->provider, "q");
+	assert_string_equal(event.begin->name, "s");
+	assert_int_equal(event.begin->arg_count, 2);
+	check_value(&event.begin->args[1],
+		&(struct probe_value){
+			.kind = PROBE_VALUE_STRING, .truncated = true, .bytes = "yy", .length = 2});
+	assert_true(next(reader, &event));
+	assert_int_equal(event.begin->tid, 4);
+	assert_null(event.begin->comm);
+	assert_true(next(reader, &event));
+	assert_null(event.begin);
+	assert_false(next(reader, &event));
+	probe_reader_close(reader);
+	close(fd);
+}
+
 static void test_json_refused(void **state)
 {
 	static const struct {
@@ -654,6 +698,12 @@ static void test_json_refused(void **state)
 		{"{\"lost\":1}{\"lost\":2}\n",
 			"text, line 1: there is more after the object: the program writes there"},
 		{"{\"hits\":1}\n", "text, line 1: this is not a hit, as `probectl trace --json` "},
+		{"{\"ts\":9,\"pid\":1,\"tid\":2,\"provider\":\"p\",\"name\":\"n\",\"args\":[],"
+		 "\"begin\":{}}\n",
+			"text, line 1: this is not a span, as `probectl trace -t span --json` "},
+		{"{\"ts\":9,\"pid\":1,\"tid\":2,\"provider\":\"p\",\"name\":\"n\",\"args\":[],"
+		 "\"duration\":1,\"begin\":{\"ts\":8}}\n",
+			"text, line 1: this is not a hit, as `probectl trace --json` "},
 		{"{\"lost\":1,\"schema\":2}\n",
 			"text, line 1: a newer probectl has written this (schema 2; this one "},
 		{"[[[[[[[[[[[[[[[[",
@@ -699,6 +749,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_damaged, folder_make, folder_remove),
 		cmocka_unit_test(test_json),
 		cmocka_unit_test(test_json_stacks),
+		cmocka_unit_test(test_json_span),
 		cmocka_unit_test(test_json_refused),
 	};
 

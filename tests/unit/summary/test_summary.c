@@ -723,6 +723,68 @@ static void test_limits(void **state)
 	probe_summary_free(summary);
 }
 
+/* ---- Spans --------------------------------------------------------------------------- */
+
+static void add_span(struct probe_summary *summary, const char *begin_name, uint64_t begin_ns,
+	const char *end_name, uint64_t end_ns, const char *text)
+{
+	const struct probe_value arg = summary_string(text);
+	const struct probe_event begin = {.time_ns = begin_ns,
+		.pid = 10,
+		.tid = 1,
+		.provider = "db",
+		.name = begin_name,
+		.args = &arg,
+		.arg_count = 1};
+	const struct probe_event end = {.time_ns = end_ns,
+		.pid = 10,
+		.tid = 2,
+		.provider = "db",
+		.name = end_name,
+		.begin = &begin,
+		.duration_ns = end_ns - begin_ns + 1};
+
+	assert_null(probe_summary_add(summary, &end));
+}
+
+/* Whatever the names are, and in the order of their ends. What was made is not matched again. */
+static void test_spans(void **state)
+{
+	const struct probe_summary_options options = {.pairs = true};
+	struct probe_summary *summary = summary_made(&options);
+	const struct summary_pair *pair;
+
+	(void)state;
+	add_span(summary, "inner__start", 2000, "inner__done", 3000, "i");
+	add_span(summary, "outer__start", 1000, "outer__done", 4000, "o");
+	for (uint64_t i = 0; i < 3; i++)
+		add_span(summary, "x", 5000 + 100 * i, "y", 5050 + 100 * i, "t");
+	assert_int_equal(summary->hits, 10);
+	assert_int_equal(summary->pair_count, 3);
+	assert_int_equal(summary->begin_ns, 1000);
+	for (size_t i = 0; i < summary->pair_count; i++) {
+		pair = summary->pairs[i];
+		assert_int_equal(pair->unmatched, 0);
+		assert_int_equal(summary->probes[pair->begin]->in_flight, 0);
+		assert_int_equal(summary->probes[pair->begin]->role, PROBE_ROLE_BEGIN);
+		assert_int_equal(summary->probes[pair->end]->role, PROBE_ROLE_END);
+	}
+	pair = summary->pairs[2];
+	assert_string_equal(summary->probes[pair->begin]->name, "x");
+	assert_int_equal(pair->times.count, 3);
+	assert_int_equal(pair->times.most, 51);
+	assert_int_equal(pair->slow_count, 3);
+	assert_string_equal(pair->slow[0].text, "\"t\"");
+	assert_int_equal(pair->slow[0].tid, 1);
+	assert_int_equal(summary->value_count, 3);
+	/* A pair that is found by names later does not take it apart. */
+	summary_hit(summary, 9000, 1, "y__start", NULL);
+	summary_hit(summary, 9001, 1, "y__done", NULL);
+	assert_int_equal(summary->pair_count, 4);
+	assert_int_equal(summary->pairs[2]->times.count, 3);
+	probe_summary_free(summary);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -744,6 +806,7 @@ int main(void)
 		cmocka_unit_test(test_normal_forms),
 		cmocka_unit_test(test_begins_without_room),
 		cmocka_unit_test(test_limits),
+		cmocka_unit_test(test_spans),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
