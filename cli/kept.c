@@ -25,6 +25,8 @@ struct probe_error *kept_tracer(struct kept_options *options, struct trace_trace
 		.ring_bytes = options->ring_bytes,
 		.string_bytes = (uint16_t)options->string_bytes,
 		.file = options->file,
+		/* Pairs that are found by names are the same without a catalogue. */
+		.catalogue = options->tracer.pairs ? NULL : options->common.patterns.catalogue,
 	};
 	struct probe_error *error;
 	size_t count = options->tracer.tracers.count + options->tracer.count;
@@ -59,9 +61,8 @@ struct probe_error *kept_tracer(struct kept_options *options, struct trace_trace
 
 /* ---- Writing ---------------------------------------------------------------------- */
 
-static void add_word(struct buffer *out, const char *word)
+static void add_escaped(struct buffer *out, const char *word)
 {
-	buffer_char(out, '\n');
 	for (; *word; word++) {
 		if (*word == '\\')
 			buffer_string(out, "\\\\");
@@ -70,6 +71,12 @@ static void add_word(struct buffer *out, const char *word)
 		else
 			buffer_char(out, *word);
 	}
+}
+
+static void add_word(struct buffer *out, const char *word)
+{
+	buffer_char(out, '\n');
+	add_escaped(out, word);
 }
 
 static void add_option(struct buffer *out, const char *name, const char *value)
@@ -89,20 +96,62 @@ static void add_number(struct buffer *out, const char *name, uint64_t value)
 	buffer_unsigned(out, value);
 }
 
-/* The words of a session, to be freed; NULL without memory. */
-static char *kept_text(const struct kept_options *options)
+/* The tracer, with the value that it takes. */
+static void add_tracer(struct buffer *out, const struct tracer_options *tracer, const char *value)
+{
+	const char *text = tracer->count ? "count" : tracer->tracers.items[0];
+	size_t length = value ? strcspn(text, ",") + 1 : strlen(text);
+
+	add_word(out, "-t");
+	buffer_char(out, '\n');
+	buffer_bytes(out, text, length);
+	if (value)
+		add_escaped(out, value);
+}
+
+/* Keys without names; beside them, what the user has typed. */
+static void add_keys(
+	struct buffer *out, const struct kept_options *options, const struct probe_gather *plain)
+{
+	const struct string_list *typed =
+		options->key_names.count ? &options->key_names : &options->tracer.keys;
+	bool named = false;
+
+	for (size_t i = 0; i < plain->key_count; i++) {
+		add_option(out, "-k", plain->keys[i]);
+		named |= strcmp(plain->keys[i], typed->items[i]) != 0;
+	}
+	for (size_t i = 0; named && i < typed->count; i++)
+		add_option(out, "--key-name", typed->items[i]);
+}
+
+static void add_match(struct buffer *out, const struct probe_gather *plain)
+{
+	if (!plain->match)
+		return;
+	add_option(out, "--match", plain->match);
+	if (!plain->match_end)
+		return;
+	buffer_char(out, ':');
+	add_escaped(out, plain->match_end);
+}
+
+/*
+ * The words of a session with the expressions of `plain`, to be freed; NULL without memory.
+ */
+static char *kept_text(
+	const struct kept_options *options, const struct probe_session_options *plain)
 {
 	const struct tracer_options *tracer = &options->tracer;
 	const struct pattern_list *patterns = &options->common.patterns;
 	struct buffer out = {0};
 
 	buffer_unsigned(&out, options->since_ns);
-	add_option(&out, "-t", tracer->count ? "count" : tracer->tracers.items[0]);
-	for (size_t i = 0; i < tracer->keys.count; i++)
-		add_option(&out, "-k", tracer->keys.items[i]);
-	add_option(&out, "-f", tracer->filter);
+	add_tracer(&out, tracer, plain->gather.value);
+	add_keys(&out, options, &plain->gather);
+	add_option(&out, "-f", plain->filter);
 	add_option(&out, "--pairs", tracer->pairs);
-	add_option(&out, "--match", tracer->match);
+	add_match(&out, &plain->gather);
 	add_number(&out, "--every", tracer->every);
 	add_number(&out, "--rate", tracer->rate);
 	add_number(&out, "--keys", tracer->keys_max);
@@ -138,6 +187,22 @@ static char *path_of(const char *pattern, pid_t pid)
 	return NULL;
 }
 
+/* Leaves a session that has begun, with what it is made of. */
+static struct probe_error *leave(struct probe_session *session, const struct kept_options *options,
+	const struct probe_session_options *its)
+{
+	struct probe_session_options plain = *its;
+	struct probe_error *error = probe_session_plain(session, &plain);
+	char *text;
+
+	if (error)
+		return error;
+	text = kept_text(options, &plain);
+	error = text ? probe_session_leave(session, text) : probe_error_no_memory();
+	free(text);
+	return error;
+}
+
 struct probe_error *kept_start(struct probe_target *target, const struct kept_options *options,
 	const struct trace_tracer *tracer, struct probe_report *report)
 {
@@ -145,23 +210,19 @@ struct probe_error *kept_start(struct probe_target *target, const struct kept_op
 	struct kept_options begun = *options;
 	struct probe_session *session = NULL;
 	struct probe_error *error, *stopped;
-	char *text, *path = its.file ? path_of(its.file, probe_target_pid(target)) : NULL;
+	char *path = its.file ? path_of(its.file, probe_target_pid(target)) : NULL;
 
 	begun.since_ns = clock_ns(CLOCK_REALTIME);
-	text = its.file && !path ? NULL : kept_text(&begun);
-	if (!text) {
-		free(path);
+	if (its.file && !path)
 		return probe_error_no_memory();
-	}
 	its.file = path;
 	error = probe_session_start(target, &options->request.request, &its, report, &session);
 	if (!error) {
-		error = probe_session_leave(session, text);
+		error = leave(session, &begun, &its);
 		stopped = error ? probe_session_stop(session) : NULL;
 		probe_error_free(stopped);
 	}
 	probe_session_free(session);
-	free(text);
 	free(path);
 	return error;
 }
@@ -210,6 +271,7 @@ static struct probe_error *parse_words(int count, char **words, struct kept_opti
 	const struct option_row rows[] = {
 		OPTIONS_PROBE(&ret->common),
 		OPTIONS_KEPT(ret),
+		OPTION(0, "key-name", STRINGS, "NAME", &ret->key_names, ""),
 	};
 	const struct command_line line = {
 		.synopsis = "read",
@@ -226,6 +288,8 @@ static struct probe_error *parse_words(int count, char **words, struct kept_opti
 	}
 	if (!error)
 		error = options_parse(&line, count, words, &ret->common);
+	if (!error && ret->key_names.count && ret->key_names.count != ret->tracer.keys.count)
+		error = malformed();
 	if (!error && (ret->common.helped || ret->common.program || !kept_is_wanted(ret)))
 		error = malformed();
 	if (!error)
@@ -260,6 +324,7 @@ struct probe_error *kept_parse(const char *text, struct kept_options *ret, char 
 void kept_deinit(struct kept_options *options)
 {
 	tracer_options_deinit(&options->tracer);
+	free(options->key_names.items);
 	options_deinit(&options->common);
 }
 
@@ -274,6 +339,10 @@ char *kept_title(const char *text)
 		words = cut(copy, &count);
 	for (int i = 0; i < count; i++) {
 		/* PROBEs need no -e, and the tracer comes first. */
+		if (!strcmp(words[i], "--key-name")) {
+			i++;
+			continue;
+		}
 		if (!strcmp(words[i], "-e") || (i == 0 && !strcmp(words[i], "-t")))
 			continue;
 		if (out.length)

@@ -22,6 +22,8 @@ struct kept_options {
 	uint64_t ring_bytes, string_bytes;
 	const char *file;
 	uint64_t since_ns; /* CLOCK_REALTIME, when it began */
+	/* As the user has typed the keys; none: as they are, they have no names of arguments. */
+	struct string_list key_names;
 };
 
 /* clang-format off */

@@ -73,6 +73,8 @@ static struct probe_error *print_rows(const struct reader *reader,
 	if (!error) {
 		probe_tracer_view(tracer->spec, &tracer->options, &view);
 		view.title = title;
+		if (kept->key_names.count)
+			view.key_names = (const char *const *)kept->key_names.items;
 		view.top = reader->options->top;
 		view.all = reader->options->all;
 		view.time_ns = clock_ns(CLOCK_REALTIME);

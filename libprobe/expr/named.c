@@ -19,6 +19,7 @@ struct named {
 	const struct probe_meaning *meaning;
 	enum pair_role role;
 	struct asked asked;
+	char *replaced[TEXTS]; /* its texts; NULL: without names, or not used in this role */
 };
 
 struct asked_names {
@@ -267,13 +268,21 @@ struct probe_error *asked_init_named(struct asked *asked,
 	return error;
 }
 
+/* All but its expressions. */
+static void free_named(struct named *named)
+{
+	for (size_t i = 0; i < TEXTS; i++)
+		free(named->replaced[i]);
+	free(named);
+}
+
 void asked_names_free(struct asked_names *names)
 {
 	if (!names)
 		return;
 	for (size_t i = 0; i < names->count; i++) {
 		asked_deinit(&names->items[i]->asked);
-		free(names->items[i]);
+		free_named(names->items[i]);
 	}
 	for (size_t i = 0; i < TEXTS; i++) {
 		free(names->texts[i]);
@@ -329,25 +338,22 @@ static struct probe_error *check_begin(
 	return error;
 }
 
-static struct probe_error *parse_again(const struct asked *asked, enum pair_role role,
-	const struct probe_meaning *meaning, struct asked *ret)
+static struct probe_error *parse_again(const struct asked *asked, struct named *named)
 {
 	struct probe_session_options options = asked->names->options;
-	char *replaced[TEXTS] = {0};
-	struct probe_error *error = role == PAIR_BEGIN ? check_begin(asked->names, meaning) : NULL;
+	struct probe_error *error = NULL;
+
+	if (named->role == PAIR_BEGIN)
+		error = check_begin(asked->names, named->meaning);
 
 	for (size_t i = 0; i < TEXTS && !error; i++) {
-		if (!asked->names->texts[i] || !is_used(asked, i, role))
+		if (!asked->names->texts[i] || !is_used(asked, i, named->role))
 			continue;
-		error = meaning_replace(what(i), asked->names->texts[i], meaning,
-			asked->names->begin, NULL, &replaced[i]);
-		*text_of(&options, i) = replaced[i];
+		error = meaning_replace(what(i), asked->names->texts[i], named->meaning,
+			asked->names->begin, NULL, &named->replaced[i]);
+		*text_of(&options, i) = named->replaced[i];
 	}
-	if (!error)
-		error = asked_init(ret, &options);
-	for (size_t i = 0; i < TEXTS; i++)
-		free(replaced[i]);
-	return error;
+	return error ? error : asked_init(&named->asked, &options);
 }
 
 /* Rows of all probes have keys of the same kinds. */
@@ -371,18 +377,19 @@ static struct probe_error *add_named(const struct asked *asked, enum pair_role r
 
 	if (!ARRAY_ROOM(names->items, names->count))
 		return probe_error_no_memory();
-	named = malloc(sizeof(*named));
+	named = calloc(1, sizeof(*named));
 	if (!named)
 		return probe_error_no_memory();
-	*named = (struct named){.meaning = meaning, .role = role};
-	error = parse_again(asked, role, meaning, &named->asked);
+	named->meaning = meaning;
+	named->role = role;
+	error = parse_again(asked, named);
 	if (!error) {
 		error = check_kinds(asked, &named->asked);
 		if (error)
 			asked_deinit(&named->asked);
 	}
 	if (error) {
-		free(named);
+		free_named(named);
 		return error;
 	}
 	names->items[names->count++] = named;
@@ -409,4 +416,38 @@ struct probe_error *asked_for(const struct asked *asked, enum pair_role role,
 	}
 	return probe_error_prefix(
 		add_named(asked, role, meaning, ret), "%s:%s", probe->provider, probe->name);
+}
+
+/* ---- Without names ---------------------------------------------------------------------- */
+
+/* What a text is for all probes. */
+static struct probe_error *plain_text(
+	const struct asked_names *names, size_t index, const char **ret)
+{
+	const char *plain = NULL;
+
+	for (size_t i = 0; i < names->count; i++) {
+		const char *its = names->items[i]->replaced[index];
+
+		if (its && plain && strcmp(its, plain) != 0)
+			return probe_error_new(PROBE_ERROR_USAGE,
+				"%s '%s': its names are '%s' for one of the probes and '%s' for "
+				"another, and a session that is kept has one text for all; give "
+				"each a session of its own, or use argN",
+				what(index), names->texts[index], plain, its);
+		plain = its ? its : plain;
+	}
+	*ret = plain ? plain : names->examples[index];
+	return NULL;
+}
+
+struct probe_error *asked_plain(const struct asked *asked, struct probe_session_options *options)
+{
+	const struct asked_names *names = asked->names;
+	struct probe_error *error = NULL;
+
+	for (size_t i = 0; names && i < TEXTS && !error; i++)
+		if (names->texts[i])
+			error = plain_text(names, i, text_of(options, i));
+	return error;
 }

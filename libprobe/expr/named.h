@@ -22,6 +22,14 @@ PROBE_MUST_CHECK struct probe_error *asked_init_named(struct asked *asked,
 PROBE_MUST_CHECK struct probe_error *asked_for(const struct asked *asked, enum pair_role role,
 	const struct select_probe *probe, size_t arg_count, const struct asked **ret);
 
+/*
+ * Replaces the expressions of the options by what their names stand for, if that is the same for
+ * all probes that were asked for. The texts are those of `asked`. Errors: PROBE_ERROR_USAGE (it is
+ * not).
+ */
+PROBE_MUST_CHECK struct probe_error *asked_plain(
+	const struct asked *asked, struct probe_session_options *options);
+
 void asked_names_free(struct asked_names *names);
 
 #endif

@@ -88,6 +88,12 @@ static struct probe_error *leave(struct probe_session *s, struct registry *r, co
 	return registry_set_text(r, s->id, text) ? NULL : probe_error_no_memory();
 }
 
+struct probe_error *probe_session_plain(
+	const struct probe_session *session, struct probe_session_options *options)
+{
+	return asked_plain(&session->asked, options);
+}
+
 struct probe_error *probe_session_leave(struct probe_session *session, const char *text)
 {
 	struct probe_error *error = check_leaving(session, text);

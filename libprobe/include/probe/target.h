@@ -590,6 +590,15 @@ PROBE_MUST_CHECK struct probe_error *probe_session_look(struct probe_session *se
 	void (*visit)(const struct probe_site_news *news, void *data), void *data);
 
 /*
+ * Replaces the filter, value, keys and matches of *options, which are the session's, by texts
+ * without names of the catalogue: whoever opens the session later may have another one. The texts
+ * exist as long as the session. Errors: PROBE_ERROR_USAGE (a name is not the same argument of all
+ * its probes).
+ */
+PROBE_MUST_CHECK struct probe_error *probe_session_plain(
+	const struct probe_session *session, struct probe_session_options *options);
+
+/*
  * Leaves a session in the target: from now on it is persistent, and ends with probe_target_end()
  * or when its probes are disabled. `text` is stored with it, for the process that opens it. The
  * session can still be read here, and must be freed; probe_session_stop() then does nothing. After

@@ -61,6 +61,55 @@ same_state "$target_pid"
 tell bye
 end_target
 
+# Names of arguments are replaced when the session begins; who reads it shows them as it can.
+config=$SCRATCH/config/probectl/probes.d
+mkdir -p "$config"
+cat >"$config/kept.probes" <<'P'
+provider pairs
+words Kind 1=red 2=green
+probe request__start id kind:Kind size name:string
+probe request__done id
+probe request__fail failed
+P
+start "$TARGETS/pairs" "$threads" "$requests"
+save_state "$target_pid"
+named()
+{
+	XDG_CONFIG_HOME=$SCRATCH/config "$@"
+}
+named left -t sum,size -k kind -f 'kind not in (red, 0)' pairs:request__start
+named left -t latency -k begin.name -f 'begin.kind == green' pairs:request__start pairs:request__done
+named left -t count -k 'id % 4' pairs:request__start pairs:request__done
+named left -t ring -b 128k -f 'kind == green' 'pairs:request__start(id,kind)'
+ask go
+same "kinds" "$(printed -t sum | jq '.keys[0]' | sort | paste -sd,)" 2,3,4,5,6
+same "names of begins" "$(printed -t 2 | jq -r '.keys[0]' | sort | paste -sd,)" 'delete,insert,select,update,vacuum "all"'
+same "ids of two probes" "$(printed -t 3 | jq '.keys[0]' | sort -u | paste -sd,)" 0,1,2,3
+named "$PROBECTL" read -p "$target_pid" --last 1ms >"$SCRATCH/text" || fail "read by names"
+same "the words of kinds" "$(grep -c '^pairs:request__start  .* green$' "$SCRATCH/text")" 1
+grep -qE '^PROBE +COUNT +SUM +kind$' "$SCRATCH/text" || fail "no name of the key"
+grep -q "^# process $target_pid, session 1: sum,arg2 -k arg1 -f arg1 not in (1, 0) pairs:request__start, " "$SCRATCH/text" ||
+	fail "the headings of names: $(grep '^#' "$SCRATCH/text")"
+grep -qE '  pairs:request__start +id=[0-9]+ kind=green$' "$SCRATCH/text" || fail "hits without names"
+"$PROBECTL" read -p "$target_pid" --reset -t sum >"$SCRATCH/text" || fail "read without names"
+grep -qE '^pairs:request__start .* 2$' "$SCRATCH/text" || fail "a word without a catalogue: $(cat "$SCRATCH/text")"
+named "$PROBECTL" read -p "$target_pid" -t sum | grep -qE '^PROBE +COUNT +SUM +kind$' || fail "no name after --reset"
+# What is not the same argument of all probes is refused, and leaves nothing.
+cat >"$config/two.probes" <<'P'
+provider pairs
+probe step__done id
+probe request__start a b id c
+P
+named "$PROBECTL" enable -t count -k id -p "$target_pid" pairs:step__done pairs:request__start 2>"$SCRATCH/err"
+same "status of a name for two" "$?" 2
+grep -q "^probectl: the key 'id': its names are 'arg[02]' for one of the probes and 'arg[02]' for another" "$SCRATCH/err" ||
+	fail "a name for two: $(cat "$SCRATCH/err")"
+"$PROBECTL" disable -q --force -p "$target_pid" 'pairs:*' || fail "disable --force: status $?"
+hear
+same_state "$target_pid"
+tell bye
+end_target
+
 # Options without a meaning here are rejected, and nothing changes.
 for line in 'enable --top' 'disable --tracer'; do
 	# shellcheck disable=SC2086 # a command and its option

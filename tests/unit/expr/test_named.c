@@ -77,6 +77,31 @@ static void test_probes(void **state)
 	asked_deinit(&asked);
 }
 
+/* For whoever has no catalogue: one text, if it is the same for all probes that were found. */
+static void test_plain(void **state)
+{
+	struct probe_session_options options = counting, plain;
+	const struct asked *its;
+	struct asked asked;
+
+	(void)state;
+	options.filter = "id == 7";
+	options.gather.keys[0] = "tid";
+	options.gather.key_count = 1;
+	assert_null(init(&asked, options, "p:a*"));
+	assert_null(find(&asked, PAIR_NONE, "a__start", 2, &its));
+	plain = options;
+	assert_null(asked_plain(&asked, &plain));
+	assert_string_equal(plain.filter, "arg1 == 7");
+	assert_ptr_equal(plain.gather.keys[0], options.gather.keys[0]);
+	assert_null(find(&asked, PAIR_NONE, "a__done", 2, &its));
+	expect(asked_plain(&asked, &plain),
+		"the filter 'id == 7': its names are 'arg1 == 7' for one of the probes and 'arg0 "
+		"== 7' for another, and a session that is kept has one text for all; give each a "
+		"session of its own, or use argN");
+	asked_deinit(&asked);
+}
+
 static void test_keys(void **state)
 {
 	struct probe_session_options options = counting;
@@ -202,6 +227,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_probes),
+		cmocka_unit_test(test_plain),
 		cmocka_unit_test(test_keys),
 		cmocka_unit_test(test_pairs),
 		cmocka_unit_test(test_begin),
