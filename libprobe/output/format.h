@@ -19,6 +19,7 @@ struct clock_cache {
 struct format_context {
 	struct buffer out;
 	struct clock_cache clock;
+	size_t name_width; /* text: of the column of names, which grows with them */
 };
 
 struct format {

@@ -29,7 +29,8 @@
 enum {
 	PID_WIDTH = 7,	    /* the kernel's largest pid_max is 4194304 */
 	COMMAND_WIDTH = 15, /* TASK_COMM_LEN without its NUL */
-	PROBE_WIDTH = 24,
+	PROBE_WIDTH = 24,   /* the column grows up to NAME_MOST */
+	NAME_MOST = 48,
 	DURATION_WIDTH = 8,
 	NSEC_PER_SEC = 1000000000
 };
@@ -204,6 +205,21 @@ static void end_line(struct buffer *out, const struct probe_hit *hit)
 		text_hit_stack(out, hit->stack);
 }
 
+/*
+ * Ends the column of names that begins at `before`. It is as wide as the longest name so far,
+ * unless that is too long for the lines of all others.
+ */
+static void name_end(struct format_context *context, size_t before)
+{
+	size_t width = column_start(&context->out) - before;
+
+	if (context->name_width < PROBE_WIDTH)
+		context->name_width = PROBE_WIDTH;
+	if (width > context->name_width && width <= NAME_MOST)
+		context->name_width = width;
+	column_end(&context->out, before, context->name_width);
+}
+
 static void text_hit(struct format_context *context, const struct probe_hit *hit,
 	const struct probe_session_probe *probe, const char *comm)
 {
@@ -214,7 +230,7 @@ static void text_hit(struct format_context *context, const struct probe_hit *hit
 	before = column_start(out);
 	text_probe(out, probe->provider, probe->name);
 	if (hit->arg_count)
-		column_end(out, before, PROBE_WIDTH);
+		name_end(context, before);
 	text_args(out, hit, probe);
 	end_line(out, hit);
 }
@@ -244,7 +260,7 @@ static void text_span(struct format_context *context, const struct probe_hit *hi
 	before = column_start(out);
 	text_pair(out, begin, end);
 	if (hit->begin->arg_count || hit->arg_count)
-		column_end(out, before, PROBE_WIDTH);
+		name_end(context, before);
 	text_args(out, hit->begin, begin);
 	if (hit->arg_count)
 		buffer_string(out, hit->begin->arg_count ? " -> " : "-> ");

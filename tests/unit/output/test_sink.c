@@ -177,7 +177,7 @@ static void spans_show_both_ends(void **state)
 		"22:13:20.001234  8121     8122     postgres         12.3ms    "
 		"postgresql:query__start..query__done  \"sel\"... -> -1\n"
 		"22:13:20.001234  8121     8122     ?                0ns       "
-		"postgresql:query__start..a b:c  \"sel\"...\n"
+		"postgresql:query__start..a b:c        \"sel\"...\n"
 		"22:13:20.001234  8121     8122     ?                12.3ms    "
 		"postgresql:query__start..query__done  -> -1\n"
 		"22:13:20.001234  8121     8122     ?                0ns       "
