@@ -8,8 +8,6 @@
 #include <string.h>
 
 #include "libprobe/base/buffer.h"
-#include "libprobe/base/value.h"
-#include "libprobe/table/table.h"
 
 enum { NAME_CUT = 236 /* leaves room for "~01234567#99999" */ };
 
@@ -31,27 +29,6 @@ static size_t cut_length(const char *text, size_t length, size_t most)
 	while (most && ((unsigned char)text[most] & 0xc0) == 0x80)
 		most--;
 	return most;
-}
-
-static void key_text(struct buffer *out, const struct probe_value *key, bool is_alone)
-{
-	if (key->kind == PROBE_VALUE_NULL)
-		buffer_string(out, "(unreadable)");
-	if (key->kind == PROBE_VALUE_STACK)
-		value_add_stack(out, key);
-	if (key->kind == PROBE_VALUE_NULL || key->kind == PROBE_VALUE_STACK ||
-		value_add_number(out, key))
-		return;
-	/* Bare where it cannot be mistaken for another. */
-	if (is_alone && key->length && key->bytes[0] != '"' && key->bytes[0] != '(') {
-		buffer_c_escaped(out, key->bytes, key->length, 0);
-	} else {
-		buffer_char(out, '"');
-		buffer_c_escaped(out, key->bytes, key->length, '"');
-		buffer_char(out, '"');
-	}
-	if (key->truncated)
-		buffer_string(out, "...");
 }
 
 char *pcp_row_key(pid_t pid, const struct probe_table_row *row, size_t key_count)
@@ -76,7 +53,7 @@ char *pcp_row_key(pid_t pid, const struct probe_table_row *row, size_t key_count
 	buffer_string(&out, row->name);
 	for (size_t i = 0; i < key_count; i++) {
 		buffer_string(&out, i ? ", " : " ");
-		key_text(&out, &row->row.keys[i], key_count == 1);
+		metric_key_text(&out, &row->row.keys[i], key_count == 1);
 	}
 	buffer_char(&out, '\0');
 	if (!out.no_memory)
@@ -92,7 +69,7 @@ char *pcp_row_tag(const struct probe_table_row *row)
 
 	if (!buffer_init(&out))
 		return NULL;
-	key_text(&out, &row->row.keys[0], true);
+	metric_key_text(&out, &row->row.keys[0], true);
 	buffer_char(&out, '\0');
 	if (!out.no_memory)
 		tag = strdup(out.data);
@@ -139,16 +116,25 @@ static bool add_label(
 	return label->value != NULL;
 }
 
-static bool add_text_label(struct pcp_instance *instance, const char *name, const char *text)
+static bool take_label(const struct metric_label *label, void *data)
 {
-	return add_label(instance, name, text, strlen(text));
+	struct pcp_instance *instance = data;
+	struct pcp_label *number = &instance->labels[instance->label_count];
+
+	if (!label->is_number)
+		return add_label(instance, label->name, label->text, label->length);
+	*number = (struct pcp_label){.name = label->name,
+		.value = strndup(label->text, label->length),
+		.is_number = true};
+	instance->label_count += number->value != NULL;
+	return number->value != NULL;
 }
 
 bool pcp_rename_program(struct pcp_instance *instance, const char *program)
 {
 	struct pcp_instance named = {0};
 
-	if (!add_text_label(&named, "program", program))
+	if (!add_label(&named, "program", program, strlen(program)))
 		return false;
 	/* The label after the pid. */
 	free(instance->labels[1].value);
@@ -158,51 +144,12 @@ bool pcp_rename_program(struct pcp_instance *instance, const char *program)
 
 bool pcp_process_labels(struct pcp_instance *instance, pid_t pid, const char *program)
 {
-	struct pcp_label *label = &instance->labels[instance->label_count];
-
-	*label = (struct pcp_label){.name = "pid", .is_number = true};
-	if (asprintf(&label->value, "%d", (int)pid) < 0)
-		return false;
-	instance->label_count++;
-	return add_text_label(instance, "program", program);
-}
-
-static bool add_key_labels(
-	struct pcp_instance *instance, const struct probe_value *keys, size_t key_count)
-{
-	static const char *const names[PROBE_KEYS_MAX] = {"key", "key2", "key3", "key4"};
-	bool done = true;
-
-	for (size_t i = 0; i < key_count && done; i++) {
-		struct buffer out;
-
-		if (value_has_bytes(&keys[i]) && keys[i].kind != PROBE_VALUE_STACK) {
-			done = add_label(instance, names[i], keys[i].bytes, keys[i].length);
-			continue;
-		}
-		done = buffer_init(&out);
-		if (!done)
-			break;
-		key_text(&out, &keys[i], true);
-		done = !out.no_memory && add_label(instance, names[i], out.data, out.length);
-		buffer_deinit(&out);
-	}
-	return done;
+	return metric_process_labels(pid, program, take_label, instance);
 }
 
 bool pcp_row_labels(struct pcp_instance *instance, const struct probe_table_row *row,
 	const struct probe_view *view, size_t key_count)
 {
-	bool done = add_text_label(instance, "provider", row->provider) &&
-		    add_text_label(instance, "probe", row->name);
-
-	if (done && row->begin_name)
-		done = add_text_label(instance, "begin", row->begin_name);
-	if (done && view->columns & PROBE_COLUMN_OUTCOME)
-		done = add_text_label(
-			instance, "outcome", table_name_aborts(row->name) ? "aborted" : "done");
-	if (done && view->value)
-		done = add_text_label(instance, "value", view->value);
-	return done && add_key_labels(instance, row->row.keys, key_count);
+	return metric_row_labels(row, view, key_count, take_label, instance);
 }
 #endif

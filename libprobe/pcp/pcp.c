@@ -22,32 +22,27 @@
 #include "libprobe/pcp/pcp.h"
 
 #ifdef PCP_BUILT
-#include <math.h>
 #include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "libprobe/base/cleanup.h"
-#include "libprobe/base/clock.h"
-#include "libprobe/base/value.h"
-#include "libprobe/table/table.h"
 #include "probe/pcp.h"
 
 struct instance {
 	char *key; /* its full description, by which it is looked up */
 	struct pcp_instance mmv;
 	bool has_id;
-	struct pcp_value values[PCP_QUANTITY_COUNT];
+	struct metric_growth growth;
+	struct pcp_value values[METRIC_QUANTITY_COUNT];
 };
 
 struct process {
 	pid_t pid;
 	struct instance *instance; /* borrowed */
 	char *program;
-	struct probe_table *last;
-	uint64_t last_ns; /* CLOCK_MONOTONIC */
-	uint64_t interval_ns;
+	struct metric_history history;
 };
 
 struct probe_pcp {
@@ -254,31 +249,23 @@ static struct probe_error *find_process(
 static void set_totals(
 	const struct probe_pcp *pcp, struct instance *instance, const struct probe_table_row *row)
 {
-	instance->values[PCP_HITS] = pcp_count(row->row.count);
-	instance->values[PCP_TOTAL] = pcp_sum(&pcp->view, row->row.sum);
-	for (enum pcp_quantity i = PCP_LEAST; i <= PCP_P999; i++)
-		instance->values[i] = pcp_number(&pcp->view, NAN);
-	instance->values[PCP_LAST] = pcp_value_of(&pcp->view, &row->row.last);
-	instance->values[PCP_IN_FLIGHT] = pcp_count(row->row.in_flight);
-	instance->values[PCP_RATE] = (struct pcp_value){.f = 0};
-	instance->values[PCP_AVERAGE] = pcp_number(&pcp->view, NAN);
+	for (enum metric_quantity i = 0; i < METRIC_QUANTITY_COUNT; i++)
+		if (!metric_infos[i].is_per_process)
+			instance->values[i] = pcp_value(&pcp->view, i, metric_total(row, i));
+	metric_grow(&instance->growth, &pcp->view, &row->row);
+	instance->values[METRIC_TOTAL] =
+		pcp_value(&pcp->view, METRIC_TOTAL, instance->growth.total);
 }
 
 static void set_interval(const struct probe_pcp *pcp, const struct process *process,
 	struct instance *instance, const struct probe_table_row *row)
 {
-	double count = (double)row->row.count;
+	for (enum metric_quantity i = 0; row->row.count && i < METRIC_QUANTITY_COUNT; i++) {
+		long double value = metric_recent(row, i, process->history.interval_ns);
 
-	if (!row->row.count)
-		return;
-	if (process->interval_ns)
-		instance->values[PCP_RATE].f = count * 1e9 / (double)process->interval_ns;
-	instance->values[PCP_AVERAGE] = pcp_number(&pcp->view, (double)row->row.sum / count);
-	instance->values[PCP_LEAST] = pcp_value_of(&pcp->view, &row->row.min);
-	instance->values[PCP_MOST] = pcp_value_of(&pcp->view, &row->row.max);
-	for (enum pcp_quantity i = PCP_P50; i <= PCP_P999; i++)
-		instance->values[i] =
-			pcp_number(&pcp->view, probe_row_percentile(&row->row, pcp_percent(i)));
+		if (value == value)
+			instance->values[i] = pcp_value(&pcp->view, i, value);
+	}
 }
 
 static struct probe_error *set_rows(struct probe_pcp *pcp, const struct process *process,
@@ -290,11 +277,7 @@ static struct probe_error *set_rows(struct probe_pcp *pcp, const struct process 
 	struct instance *instance;
 
 	for (size_t i = 0; i < count && !error; i++) {
-		/* An end without a begin is counted only as unmatched. */
-		if (pcp->view.columns & PROBE_COLUMN_PAIRS && !rows[i].begin_name)
-			continue;
-		/* What is aborted does not count as a transaction of a tag. */
-		if (pcp->view.tags && table_name_aborts(rows[i].name))
+		if (!metric_shows(&pcp->view, &rows[i]))
 			continue;
 		error = row_instance(pcp, process, &rows[i], &instance);
 		if (error)
@@ -314,32 +297,20 @@ struct probe_error *probe_pcp_add(
 {
 	struct process *process = NULL;
 	struct probe_error *error = find_process(pcp, pid, program, &process);
-	struct probe_table *since = NULL;
 
-	if (!error) {
-		uint64_t now = clock_monotonic_ns();
-
-		/* Hits before the first look are of a time that is not known here. */
-		process->interval_ns = process->last_ns ? now - process->last_ns : 0;
-		process->last_ns = now;
-		error = probe_table_since(table, process->last, &since);
-	}
-	if (!error)
-		error = set_rows(pcp, process, table, false);
-	if (!error)
-		error = set_rows(pcp, process, since, true);
-	if (!error && process->instance) {
-		process->instance->values[PCP_LOST] = pcp_count(probe_table_lost(table));
-		process->instance->values[PCP_UNMATCHED] = pcp_count(probe_table_unmatched(table));
-	}
-	probe_table_free(since);
-	if (error) {
+	if (error)
 		probe_table_free(table);
-		return error;
+	else
+		error = metric_history_take(&process->history, table);
+	if (!error)
+		error = set_rows(pcp, process, process->history.all, false);
+	if (!error)
+		error = set_rows(pcp, process, process->history.recent, true);
+	if (!error && process->instance) {
+		process->instance->values[METRIC_LOST].u = probe_table_lost(table);
+		process->instance->values[METRIC_UNMATCHED].u = probe_table_unmatched(table);
 	}
-	probe_table_free(process->last);
-	process->last = table;
-	return NULL;
+	return error;
 }
 
 /* ---- Publishing --------------------------------------------------------------------- */
@@ -530,7 +501,7 @@ void probe_pcp_close(struct probe_pcp *pcp)
 	for (size_t i = 0; i < pcp->instance_count; i++)
 		instance_free(pcp->instances[i]);
 	for (size_t i = 0; i < pcp->process_count; i++) {
-		probe_table_free(pcp->processes[i].last);
+		metric_history_deinit(&pcp->processes[i].history);
 		free(pcp->processes[i].program);
 	}
 	free(pcp->processes);

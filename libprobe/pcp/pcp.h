@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The parts of the export to Performance Co-Pilot: metrics (metrics.c) and their values
- * (values.c), names and labels of instances (names.c), the folder of the metric files (folder.c),
- * these files (file.c), and their contents (pcp.c).
+ * (values.c) in its form, names and labels of instances (names.c), the folder of the metric files
+ * (folder.c), these files (file.c), and their contents (pcp.c).
  */
 #ifndef LIBPROBE_PCP_PCP_H
 #define LIBPROBE_PCP_PCP_H
@@ -14,6 +14,7 @@
 #include <sys/types.h>
 
 #include "libprobe/base/error.h"
+#include "libprobe/metrics/model.h"
 #include "probe/table.h"
 
 /* Without PCP's headers, none.c replaces all of it with errors. */
@@ -68,30 +69,10 @@ struct pcp_value {
 
 /* ---- Metrics ------------------------------------------------------------------- */
 
-/* What is measured of a row or a process. A part of the metrics' numbers. */
-enum pcp_quantity {
-	PCP_HITS,
-	PCP_TOTAL,
-	PCP_LEAST,
-	PCP_MOST,
-	PCP_P50,
-	PCP_P90,
-	PCP_P95,
-	PCP_P99,
-	PCP_P999,
-	PCP_LAST,
-	PCP_IN_FLIGHT,
-	PCP_UNMATCHED,
-	PCP_LOST,
-	PCP_RATE,
-	PCP_AVERAGE,
-	PCP_QUANTITY_COUNT
-};
-
 struct pcp_metrics {
 	const char *group, *tracer; /* their names are mmv.GROUP.TRACER.* */
-	struct pcp_metric items[PCP_QUANTITY_COUNT];
-	enum pcp_quantity quantity[PCP_QUANTITY_COUNT]; /* of each metric */
+	struct pcp_metric items[METRIC_QUANTITY_COUNT];
+	enum metric_quantity quantity[METRIC_QUANTITY_COUNT]; /* of each metric */
 	size_t count;
 	int row_domain, process_domain; /* domains whose instances are rows, or processes */
 };
@@ -101,16 +82,12 @@ PROBE_MUST_CHECK struct probe_error *pcp_metrics_init(
 	const struct probe_view *view, size_t key_count, struct pcp_metrics *ret);
 /* The number of values of each instance of a domain. */
 size_t pcp_metrics_of(const struct pcp_metrics *metrics, int domain);
-/* The percentage of a percentile. */
-double pcp_percent(enum pcp_quantity quantity);
 
 /* ---- Values ------------------------------------------------------------------- */
 
-/* A number of hits; a sum; a value or a time, NAN: none; the same of a value. */
-struct pcp_value pcp_count(uint64_t count);
-struct pcp_value pcp_sum(const struct probe_view *view, long double sum);
-struct pcp_value pcp_number(const struct probe_view *view, double value);
-struct pcp_value pcp_value_of(const struct probe_view *view, const struct probe_value *value);
+/* What metric_total() or metric_recent() gives, in the type of the metric. */
+struct pcp_value pcp_value(
+	const struct probe_view *view, enum metric_quantity quantity, long double value);
 
 /* ---- Names and labels --------------------------------------------------------- */
 

@@ -5,24 +5,17 @@
 #ifdef PCP_BUILT
 #include <math.h>
 
-#include "libprobe/base/value.h"
-
 /* As pmdatrace(1) has times. NAN: none. */
 static struct pcp_value seconds(double ns)
 {
 	return (struct pcp_value){.f = ns / 1e9};
 }
 
-struct pcp_value pcp_count(uint64_t count)
-{
-	return (struct pcp_value){.u = count};
-}
-
 /*
  * Times keep all digits. Other values may have fractions: where no double is a sum or a counter of
  * whole numbers exactly (above 2^53), PCP gets the nearest one.
  */
-struct pcp_value pcp_sum(const struct probe_view *view, long double sum)
+static struct pcp_value sum_value(const struct probe_view *view, long double sum)
 {
 	if (!view->times)
 		return (struct pcp_value){.f = (double)sum};
@@ -41,19 +34,17 @@ static struct pcp_value time_value(double ns)
 	return (struct pcp_value){.u = ns < 0 ? 0 : ns < 0x1p63 ? (uint64_t)(ns + 0.5) : INT64_MAX};
 }
 
-/* A value or a time; NAN: none. */
-struct pcp_value pcp_number(const struct probe_view *view, double value)
+struct pcp_value pcp_value(
+	const struct probe_view *view, enum metric_quantity quantity, long double value)
 {
+	if (quantity == METRIC_RATE)
+		return (struct pcp_value){.f = (double)value};
+	if (!metric_infos[quantity].is_value)
+		return (struct pcp_value){.u = (uint64_t)value};
+	if (quantity == METRIC_TOTAL)
+		return sum_value(view, value);
 	if (view->times && view->tags)
-		return seconds(value);
-	return view->times ? time_value(value) : (struct pcp_value){.f = value};
-}
-
-struct pcp_value pcp_value_of(const struct probe_view *view, const struct probe_value *value)
-{
-	double result = NAN;
-
-	value_number(value, &result);
-	return pcp_number(view, result);
+		return seconds((double)value);
+	return view->times ? time_value((double)value) : (struct pcp_value){.f = (double)value};
 }
 #endif
