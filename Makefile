@@ -264,14 +264,16 @@ $(TARGET_LIB) $(TARGET_BIN): $(SETTINGS) $(TARGET_SRC) $(SMALL_SRC) \
 # python3 makes the manual pages of the library.
 DEPS_BUILD := gcc libc6-dev make pkg-config binutils python3-minimal libelf-dev libdw-dev \
 	libiberty-dev \
-	libcapstone-dev libbabeltrace2-dev libjson-c-dev libpcp-mmv1-dev libpcp3-dev systemtap-sdt-dev
+	libcapstone-dev libbabeltrace2-dev libjson-c-dev libpcp-mmv1-dev libpcp3-dev libmicrohttpd-dev \
+	systemtap-sdt-dev
 DEPS_DEMO := python3.11-minimal
 # Programs of 32 bits, and those that probectl refuses: gcc-multilib, valgrind, qemu-user.
-# Reads records: babeltrace2; metrics: pcp; what pmtrace is compared with: libpcp-trace2-dev, gfortran;
+# Reads records: babeltrace2; metrics: pcp, prometheus, python3-prometheus-client; what pmtrace is compared with: libpcp-trace2-dev, gfortran;
 # looks at the page of a report: chromium; is a terminal: tmux; have a completion: zsh, fish.
 DEPS_CHECK := libcmocka-dev g++ clang lld mold musl-tools \
 	gcc-multilib valgrind qemu-user strace \
-	procps iproute2 jq tmux zsh fish gdb elfutils babeltrace2 pcp libpcp-trace2-dev gfortran chromium chromium-driver \
+	procps iproute2 jq tmux zsh fish gdb elfutils babeltrace2 pcp prometheus \
+	python3-prometheus-client libpcp-trace2-dev gfortran chromium chromium-driver \
 	python3 python3.11 \
 	postgresql-15 openjdk-17-jre-headless openjdk-17-jdk-headless ruby php8.2-cli systemtap
 DEPS_LINT := clang-format cppcheck mandoc shellcheck git

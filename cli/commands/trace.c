@@ -32,6 +32,11 @@ struct probe_error *cmd_trace(int argc, char **argv, int *status_ret)
 		OPTIONS_MANGLED(&options.mangled),
 		OPTION('i', "interval", DURATION, "SECONDS", &options.settings.interval_ns,
 			"print what is new every SECONDS, and the totals at the end"),
+		OPTION(0, "listen", STRING, "ADDR:PORT", &options.settings.listen,
+			"serve the metrics of tracer metrics to Prometheus at "
+			"http://ADDR:PORT/metrics; :PORT is of localhost"),
+		OPTION(0, "rows", NUMBER, "N", &options.settings.rows,
+			"of tracer metrics: at most N rows and processes (default: 2000)"),
 		OPTIONS_JSON(&options.settings.json),
 		OPTIONS_OUTPUT(&options.output),
 		OPTIONS_ALL(&options.settings.all),

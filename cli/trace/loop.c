@@ -11,7 +11,8 @@
  *
  * A sleep (cli/loop.h) also ends with everything else that may happen: signals, the
  * end of a target, a target that waits for us in dlopen(3), an output that can
- * take more or whose reader went away. Output never blocks (probe/sink.h).
+ * take more or whose reader went away, somebody who asks for metrics. Neither output
+ * (probe/sink.h) nor the server of metrics (probe/metrics.h) ever blocks.
  */
 #include <poll.h>
 
@@ -185,8 +186,10 @@ static void wait_for(struct trace *trace, uint64_t ns)
 	}
 	for (size_t i = 0; i < trace->tracer_count; i++)
 		watch_host(loop, &trace->tracers[i]);
+	exports_watch(trace);
 	loop_until(loop, clock_ns(CLOCK_MONOTONIC) + ns);
 	error = loop_sleep(loop);
+	exports_serve(trace);
 	if (error || left)
 		trace->gone = loop->over = true;
 	trace_fail(trace, error);

@@ -125,8 +125,7 @@ void trace_report_fate(struct trace *trace, struct trace_target *target)
 /* Of tracers that take each hit, not of those that gather or keep the last ones. */
 static bool is_told(const struct trace_target *target)
 {
-	return target->tracer->output != PROBE_TRACER_ROWS &&
-	       target->tracer->output != PROBE_TRACER_PCP &&
+	return target->tracer->output != PROBE_TRACER_ROWS && !tracer_is_exported(target->tracer) &&
 	       target->tracer->output != PROBE_TRACER_FLIGHT;
 }
 

@@ -389,12 +389,29 @@ static bool has_stacks(const struct trace *trace)
 	return false;
 }
 
+static struct probe_error *check_metrics(const struct trace *trace)
+{
+	const struct trace_settings *settings = &trace->settings;
+	bool asked = trace_has_output(trace, PROBE_TRACER_METRICS);
+
+	if (asked && !settings->listen)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"-t metrics needs an address where Prometheus asks for them: --listen "
+			":9100 is that port of localhost");
+	if (!asked && (settings->listen || settings->rows))
+		return probe_error_new(PROBE_ERROR_USAGE, "%s is for -t metrics",
+			settings->listen ? "--listen" : "--rows");
+	return NULL;
+}
+
 static struct probe_error *check_tracers(
 	const struct trace *trace, const struct trace_options *options)
 {
 	bool rows = trace_has_output(trace, PROBE_TRACER_ROWS) ||
 		    trace_has_output(trace, PROBE_TRACER_STACKS) ||
-		    trace_has_output(trace, PROBE_TRACER_PCP);
+		    trace_has_output(trace, PROBE_TRACER_PCP) ||
+		    trace_has_output(trace, PROBE_TRACER_METRICS);
+	struct probe_error *error;
 
 	for (size_t i = 0; i < trace->tracer_count; i++)
 		if (trace->tracers[i].flamegraph &&
@@ -406,6 +423,9 @@ static struct probe_error *check_tracers(
 		return probe_error_new(PROBE_ERROR_USAGE,
 			"-i is the time between tables; it needs a tracer that makes them, such as "
 			"-c or -t latency");
+	error = check_metrics(trace);
+	if (error)
+		return error;
 	if (options->mangled && !has_stacks(trace) && !asks_names(options))
 		return probe_error_new(PROBE_ERROR_USAGE,
 			"--no-demangle is for tracer stack, --stack and sym(): nothing else prints "
@@ -506,6 +526,7 @@ static void trace_deinit(struct trace *trace, const struct trace_options *option
 	free(trace->targets);
 	probe_watch_free(trace->watch);
 	free(trace->processes);
+	exports_close(trace);
 	tracers_free(trace->tracers, trace->tracer_count);
 	probe_sink_free(trace->sink);
 	probe_ctf_free(trace->record);

@@ -3,7 +3,7 @@
  * A trace in progress: the sessions of `probectl trace` or `record`, where their hits
  * go, and what ends them. cli/commands/trace.c and cli/commands/record.c read the command line,
  * setup.c sets it up, loop.c runs it, output.c takes the hits,
- * tables.c prints what was gathered, export.c makes metrics of it,
+ * tables.c prints what was gathered, exports.c makes metrics of it,
  * report.c tells losses.
  */
 #ifndef CLI_TRACE_H
@@ -23,6 +23,7 @@
 #include "cli/trace/merge.h"
 #include "cli/trace/tracer.h"
 #include "probe/ctf.h"
+#include "probe/metrics.h"
 #include "probe/sink.h"
 #include "probe/target.h"
 #include "probe/watch.h"
@@ -35,7 +36,9 @@ struct trace_settings {
 	uint64_t interval_ns; /* between tables */
 	uint64_t duration_ns;
 	uint64_t hits_max;
-	uint64_t top; /* rows of a table of text; 0: all */
+	uint64_t top;	    /* rows of a table of text; 0: all */
+	const char *listen; /* where metrics are served; or NULL */
+	uint64_t rows;	    /* of these; 0: default */
 };
 
 /* What was printed of a probe so far. */
@@ -90,6 +93,10 @@ struct trace {
 	int output_fd;
 	bool to_file; /* a regular file, which is always ready to be written */
 	bool gone;    /* the output has no reader any more, or cannot be written */
+
+	struct probe_metrics *metrics; /* of -t metrics; else NULL */
+	struct probe_metrics_server *server;
+	bool told; /* ... that they are not all there */
 
 	struct comm_cache *comms;
 	struct merge *merge; /* NULL with one target, and if there is no common order */
@@ -185,10 +192,15 @@ void trace_tables_start(struct trace *trace);
  */
 void trace_tables(struct trace *trace, bool is_interval);
 
-/* ---- export.c --------------------------------------------------------------- */
+/* ---- exports.c -------------------------------------------------------------- */
 
-/* Prepares the metrics of tracers that export them (-t pcp). */
+/* Prepares the metrics of tracers that export them (-t pcp, -t metrics). */
 PROBE_MUST_CHECK struct probe_error *exports_open(struct trace *trace);
+/* To be called before the tracers are freed. */
+void exports_close(struct trace *trace);
+/* Those who ask for metrics end the next sleep; after it they are served. */
+void exports_watch(struct trace *trace);
+void exports_serve(const struct trace *trace);
 /* How often they are updated; 0: there are none. */
 uint64_t exports_interval_ns(const struct trace *trace);
 /* Tells where they are, once all sessions have been started. */

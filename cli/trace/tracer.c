@@ -117,7 +117,7 @@ static void leave_others_options(struct trace_tracer *tracer)
 {
 	struct probe_gather *gather = &tracer->options.gather;
 
-	if (tracer->output != PROBE_TRACER_ROWS && tracer->output != PROBE_TRACER_PCP)
+	if (tracer->output != PROBE_TRACER_ROWS && !tracer_is_exported(tracer))
 		gather->key_count = 0;
 	if (!probe_tracer_spans(tracer->spec))
 		tracer->options.span_min_ns = 0;
@@ -167,7 +167,7 @@ static struct probe_error *tracer_init(struct trace_tracer *tracer, const char *
 	if (!error && stack && (alone || prints_hits(tracer)))
 		error = probe_tracer_take_stacks(tracer->spec, stack, &tracer->options);
 	/* Extremes of an interval are estimated from its buckets. */
-	if (!error && (has_intervals || tracer->output == PROBE_TRACER_PCP) &&
+	if (!error && (has_intervals || tracer_is_exported(tracer)) &&
 		tracer->options.gather.extremes && tracer->options.kind == PROBE_SESSION_GATHER)
 		tracer->options.gather.histogram = true;
 	return error;

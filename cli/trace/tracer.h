@@ -68,7 +68,8 @@ struct trace_tracer {
 	bool gone;			/* it crashed, or wants no more hits */
 
 	struct probe_table *last;    /* at the last interval */
-	struct probe_pcp *pcp;	     /* of one whose rows are metrics */
+	struct probe_pcp *pcp;	     /* of one whose rows are metrics of PCP */
+	size_t metrics_view;	     /* ... of Prometheus: its number in the trace's set */
 	bool told;		     /* ... that they are not all there, or why they are not */
 	struct probe_stacks *stacks; /* of one that counts by call stack */
 	bool folded;		     /* its output is for other programs: only what they know */
@@ -88,6 +89,12 @@ struct trace_tracer {
 static inline bool tracer_is_part(const struct trace_tracer *tracer)
 {
 	return tracer->part.tracer != NULL;
+}
+
+/* Whether its rows are metrics. */
+static inline bool tracer_is_exported(const struct trace_tracer *tracer)
+{
+	return tracer->output == PROBE_TRACER_PCP || tracer->output == PROBE_TRACER_METRICS;
 }
 
 /*

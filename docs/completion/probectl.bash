@@ -234,7 +234,8 @@ _probectl()
 		_probectl_answer "$cur" < <(printf '%s\n' rate total p50 p99 name)
 		return
 		;;
-	--container | -k | --key | -f | --filter | --match | --min | --every | --rate | --top | --keys | \
+	--container | -k | --key | -f | --filter | --match | --min | --every | --rate | --rows | --listen | \
+		--top | --keys | \
 		-n | --hits | -d | --duration | -i | --interval | -s | --strings | -b | --buffer | --plan | \
 		--rotate | --counter)
 		return

@@ -184,7 +184,7 @@ const struct tracer_kind tracer_builtin[] = {
 		.output = PROBE_TRACER_STACKS,
 		.view = {.columns = PROBE_COLUMN_COUNT, .order = PROBE_ORDER_COUNT},
 	},
-	/* See libprobe/tracer/pcp.c. */
+	/* See libprobe/tracer/exported.c. */
 	{
 		.name = "pcp",
 		.usage = "pcp[,TRACER]",
@@ -192,6 +192,12 @@ const struct tracer_kind tracer_builtin[] = {
 			"Performance "
 			"Co-Pilot",
 		.output = PROBE_TRACER_PCP,
+	},
+	{
+		.name = "metrics",
+		.usage = "metrics[,TRACER]",
+		.help = "the same for Prometheus (--listen)",
+		.output = PROBE_TRACER_METRICS,
 	},
 	/* A shared object; it has no name of its own. */
 	{

@@ -7,31 +7,39 @@
 
 #include "libprobe/tracer/tracer.h"
 
-#define EXPORTED "pcp,"
+/* Alone it makes tables; the others export them. */
+static const char *const prefixes[] = {"", "pcp,", "metrics,"};
+enum { PREFIXES = sizeof(prefixes) / sizeof(prefixes[0]) };
+#define FORMS(tracer)                                                                              \
+	{                                                                                          \
+		tracer, "pcp," tracer, "metrics," tracer                                           \
+	}
 
 /* clang-format off */
-static const struct probe_tracer_part parts[] = {
-	{.tracer = EXPORTED "transaction", .key = "str(arg0)", .match = "arg1",
-		.probes = {"pmtrace:begin", "pmtrace:end", "pmtrace:abort"}, .probe_count = 3},
-	{.tracer = EXPORTED "point", .key = "str(arg0)",
-		.probes = {"pmtrace:point"}, .probe_count = 1},
-	{.tracer = EXPORTED "observe,arg1", .key = "str(arg0)",
-		.probes = {"pmtrace:obs"}, .probe_count = 1},
-	{.tracer = EXPORTED "counter,arg1", .key = "str(arg0)",
-		.probes = {"pmtrace:counter"}, .probe_count = 1},
+static const struct {
+	const char *forms[PREFIXES];
+	struct probe_tracer_part part;
+} parts[] = {
+	{FORMS("transaction"), {.key = "str(arg0)", .match = "arg1",
+		.probes = {"pmtrace:begin", "pmtrace:end", "pmtrace:abort"}, .probe_count = 3}},
+	{FORMS("point"), {.key = "str(arg0)", .probes = {"pmtrace:point"}, .probe_count = 1}},
+	{FORMS("observe,arg1"), {.key = "str(arg0)", .probes = {"pmtrace:obs"}, .probe_count = 1}},
+	{FORMS("counter,arg1"), {.key = "str(arg0)", .probes = {"pmtrace:counter"}, .probe_count = 1}},
 };
 /* clang-format on */
 
 bool probe_tracer_part(const char *text, size_t index, struct probe_tracer_part *ret)
 {
-	size_t exported = strlen(EXPORTED);
-	bool is_exported = strncmp(text, EXPORTED, exported) == 0;
-
-	if (strcmp(is_exported ? text + exported : text, "pmtrace") != 0 ||
-		index >= sizeof(parts) / sizeof(parts[0]))
+	if (index >= sizeof(parts) / sizeof(parts[0]))
 		return false;
-	*ret = parts[index];
-	if (!is_exported)
-		ret->tracer += exported;
-	return true;
+	for (size_t i = 0; i < PREFIXES; i++) {
+		size_t length = strlen(prefixes[i]);
+
+		if (strncmp(text, prefixes[i], length) || strcmp(text + length, "pmtrace"))
+			continue;
+		*ret = parts[index].part;
+		ret->tracer = parts[index].forms[i];
+		return true;
+	}
+	return false;
 }

@@ -98,9 +98,9 @@ struct probe_error *probe_tracer_parse(const char *text, struct probe_tracer_spe
 		spec->operand = comma + 1;
 	}
 	spec->kind = is_path(spec->name) ? tracer_of_objects() : tracer_find(spec->name);
-	spec->exported = spec->kind && spec->kind->output == PROBE_TRACER_PCP;
-	if (spec->exported)
-		error = tracer_pcp_parse(spec);
+	if (spec->kind && (spec->kind->output == PROBE_TRACER_PCP ||
+				  spec->kind->output == PROBE_TRACER_METRICS))
+		error = tracer_exported_parse(spec);
 	if (!error)
 		error = spec->kind ? check_operand(spec) : no_tracer(spec->name);
 	if (error) {
@@ -126,7 +126,7 @@ const char *probe_tracer_name(const struct probe_tracer_spec *spec)
 
 enum probe_tracer_output probe_tracer_output(const struct probe_tracer_spec *spec)
 {
-	return spec->exported ? PROBE_TRACER_PCP : spec->kind->output;
+	return spec->exporter ? spec->exporter->output : spec->kind->output;
 }
 
 bool probe_tracer_pairs(const struct probe_tracer_spec *spec)
@@ -192,8 +192,10 @@ static struct probe_error *check_gather(
 		return probe_error_new(PROBE_ERROR_USAGE,
 			"--pairs is for the tracers latency, transaction and span, and for your "
 			"own; "
-			"'%s' looks at each hit by itself%s",
-			spec->name, spec->exported ? " (-t pcp,latency)" : "");
+			"'%s' looks at each hit by itself%s%s%s",
+			spec->name, spec->exporter ? " (-t " : "",
+			spec->exporter ? spec->exporter->name : "",
+			spec->exporter ? ",latency)" : "");
 	if (gather->match && !spec->kind->has_pairs)
 		return probe_error_new(PROBE_ERROR_USAGE,
 			"--match says which end belongs to which begin; tracer '%s' has no pairs",

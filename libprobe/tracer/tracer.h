@@ -27,17 +27,18 @@ struct tracer_kind {
 /* A parsed -t. */
 struct probe_tracer_spec {
 	const struct tracer_kind *kind;
-	char *text;    /* the others point into it */
-	char *name;    /* of a loaded tracer, its path */
-	char *operand; /* after the first comma, or NULL */
-	bool exported; /* its rows are metrics (pcp.c) */
+	char *text;			    /* the others point into it */
+	char *name;			    /* of a loaded tracer, its path */
+	char *operand;			    /* after the first comma, or NULL */
+	const struct tracer_kind *exporter; /* its rows are metrics (exported.c); else NULL */
 };
 
 /* The tracer with this name, or NULL. */
 const struct tracer_kind *tracer_find(const char *name);
 
-/* Turns the spec of `pcp` into that of the tracer after it. Errors: PROBE_ERROR_USAGE. */
-PROBE_MUST_CHECK struct probe_error *tracer_pcp_parse(struct probe_tracer_spec *spec);
+/* Turns the spec of `pcp` or `metrics` into that of the tracer after it. Errors: PROBE_ERROR_USAGE.
+ */
+PROBE_MUST_CHECK struct probe_error *tracer_exported_parse(struct probe_tracer_spec *spec);
 
 /* What follows the name `stack` (stack.c). Errors: PROBE_ERROR_USAGE. */
 struct tracer_stack_options {

@@ -143,6 +143,7 @@ enum probe_tracer_output {
 	PROBE_TRACER_HITS_JSON, /* each hit, as JSON */
 	PROBE_TRACER_FLIGHT,	/* the last hits, on request: probe_session_snapshot() */
 	PROBE_TRACER_PCP,	/* rows, as metrics (probe/pcp.h) */
+	PROBE_TRACER_METRICS,	/* rows, as metrics (probe/metrics.h) */
 	PROBE_TRACER_STACKS,	/* counts by call stack (probe/stacks.h) */
 	PROBE_TRACER_LOADED	/* whatever a shared object does: probe_tracer_host_start() */
 };
@@ -156,15 +157,15 @@ struct probe_tracer_part {
 };
 
 /*
- * Returns part `index` of a tracer that consists of several, `pmtrace` or `pcp,pmtrace`; false if
- * there is none, or if `text` is one tracer. All strings are static.
+ * Returns part `index` of a tracer that consists of several, `pmtrace`, `pcp,pmtrace` or
+ * `metrics,pmtrace`; false if there is none, or if `text` is one tracer. All strings are static.
  */
 bool probe_tracer_part(const char *text, size_t index, struct probe_tracer_part *ret);
 
 /*
- * Parses a tracer as users type it: NAME[,EXPR], pcp[,NAME[,EXPR]], or PATH.so[,OPTIONS]. The
- * text is copied. Errors: PROBE_ERROR_USAGE (no such tracer: the message names the nearest one;
- * an expression is missing, or is not allowed), PROBE_ERROR_MEMORY.
+ * Parses a tracer as users type it: NAME[,EXPR], pcp[,NAME[,EXPR]], metrics[,NAME[,EXPR]], or
+ * PATH.so[,OPTIONS]. The text is copied. Errors: PROBE_ERROR_USAGE (no such tracer: the message
+ * names the nearest one; an expression is missing, or is not allowed), PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *probe_tracer_parse(
 	const char *text, struct probe_tracer_spec **ret);
@@ -172,8 +173,8 @@ PROBE_MUST_CHECK struct probe_error *probe_tracer_parse(
 void probe_tracer_free(struct probe_tracer_spec *spec);
 
 /*
- * Returns the name of the tracer (for pcp, of the one whose rows are exported), or the path of
- * the shared object. Owned by the specification.
+ * Returns the name of the tracer (for pcp and metrics, of the one whose rows are exported), or the
+ * path of the shared object. Owned by the specification.
  */
 const char *probe_tracer_name(const struct probe_tracer_spec *spec);
 /* Returns what the tracer produces. */

@@ -201,6 +201,21 @@ same "what is left of them" "$(ls "$SCRATCH/pcp/mmv")" ""
 same_state "$target_pid"
 end_target
 
+start "$TARGETS/hits" 1
+behind "$SCRATCH/metrics" serve "$target_pid" hits:work 3 127.0.0.1:0
+wait_on "$target_pid" hits:work
+ask 1000
+"$python" - "$(sed -n 's/^http/&/p' "$SCRATCH/err")" >"$SCRATCH/served" <<'PYTHON'
+import sys, urllib.request
+print(urllib.request.urlopen(sys.argv[1], timeout=60).read().decode())
+PYTHON
+grep -q '^# TYPE probectl_count_hits_total counter$' "$SCRATCH/served" ||
+	fail "served: $(cat "$SCRATCH/served" "$SCRATCH/err")"
+wait "$reader"
+grep -q '^probectl_count_hits_total{.*probe="work"} 1000$' "$SCRATCH/metrics" ||
+	fail "the last metrics: $(cat "$SCRATCH/metrics")"
+end_target
+
 # ---- Programs ----------------------------------------------------------------------------------
 
 echo 500 | example launch "$TARGETS/hits" 2 >"$SCRATCH/launched"

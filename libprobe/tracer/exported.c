@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pcp: what another tracer gathers, as metrics of Performance Co-Pilot (probe/pcp.h) instead
+ * pcp and metrics: what another tracer gathers, as metrics (probe/pcp.h, probe/metrics.h) instead
  * of a table. Its sessions are the other tracer's.
  */
 #include <string.h>
 
 #include "libprobe/tracer/tracer.h"
 
-struct probe_error *tracer_pcp_parse(struct probe_tracer_spec *spec)
+struct probe_error *tracer_exported_parse(struct probe_tracer_spec *spec)
 {
 	static char count[] = "count";
 	char *comma;
 
+	spec->exporter = spec->kind;
 	spec->name = spec->operand ? spec->operand : count;
 	comma = strchr(spec->name, ',');
 	spec->operand = comma ? comma + 1 : NULL;
@@ -21,7 +22,7 @@ struct probe_error *tracer_pcp_parse(struct probe_tracer_spec *spec)
 	if (!spec->kind || spec->kind->output == PROBE_TRACER_ROWS)
 		return NULL;
 	return probe_error_new(PROBE_ERROR_USAGE,
-		"-t pcp,%s: metrics need a tracer that gathers: -t pcp,latency, or any other "
+		"-t %s,%s: metrics need a tracer that gathers: -t %s,latency, or any other "
 		"tracer that makes tables",
-		spec->name);
+		spec->exporter->name, spec->name, spec->exporter->name);
 }

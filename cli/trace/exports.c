@@ -1,46 +1,83 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the tracers of a trace have gathered, as metrics (-t pcp).
+ * What the tracers of a trace have gathered, as metrics (-t pcp, -t metrics).
  *
  * Metrics are distinguished by process. A started process belongs to the named one if there is only
  * one; otherwise its parent is unknown, and it is a process of its own.
  */
+#include <poll.h>
 #include <stdio.h>
 
 #include "cli/cli.h"
 #include "cli/timer.h"
 #include "cli/trace/trace.h"
 
-enum { INTERVAL_NS = 1000000000 };
+enum { INTERVAL_NS = 1000000000, ROWS = 2000 };
+
+static struct probe_error *export_open(struct trace *trace, struct trace_tracer *tracer)
+{
+	size_t key_count = tracer->options.gather.key_count;
+	struct probe_view view;
+
+	probe_tracer_view(tracer->spec, &tracer->options, &view);
+	view.tags = tracer_is_part(tracer);
+	if (tracer->output == PROBE_TRACER_PCP)
+		return probe_pcp_open(&view, key_count, &tracer->pcp);
+	return probe_metrics_view(trace->metrics, &view, key_count, &tracer->metrics_view);
+}
 
 struct probe_error *exports_open(struct trace *trace)
 {
+	const struct trace_settings *settings = &trace->settings;
+	bool has_metrics = trace_has_output(trace, PROBE_TRACER_METRICS);
 	struct probe_error *error = NULL;
 
-	for (size_t i = 0; i < trace->tracer_count && !error; i++) {
-		struct trace_tracer *tracer = &trace->tracers[i];
-		struct probe_view view;
-
-		if (tracer->output != PROBE_TRACER_PCP)
-			continue;
-		probe_tracer_view(tracer->spec, &tracer->options, &view);
-		view.tags = tracer_is_part(tracer);
-		error = probe_pcp_open(&view, tracer->options.gather.key_count, &tracer->pcp);
-	}
+	if (has_metrics)
+		error = probe_metrics_create(
+			settings->rows ? settings->rows : ROWS, &trace->metrics);
+	for (size_t i = 0; i < trace->tracer_count && !error; i++)
+		if (tracer_is_exported(&trace->tracers[i]))
+			error = export_open(trace, &trace->tracers[i]);
+	if (!error && has_metrics)
+		error = probe_metrics_listen(trace->metrics, settings->listen, &trace->server);
 	return error;
+}
+
+void exports_close(struct trace *trace)
+{
+	probe_metrics_server_close(trace->server);
+	probe_metrics_free(trace->metrics);
+}
+
+void exports_watch(struct trace *trace)
+{
+	if (!trace->server)
+		return;
+	loop_watch(&trace->loop, probe_metrics_server_fd(trace->server), POLLIN, NULL);
+	loop_until(&trace->loop, probe_metrics_server_due_ns(trace->server));
+}
+
+void exports_serve(const struct trace *trace)
+{
+	if (trace->server)
+		probe_metrics_server_run(trace->server);
 }
 
 uint64_t exports_interval_ns(const struct trace *trace)
 {
-	if (!trace_has_output(trace, PROBE_TRACER_PCP))
+	if (!trace_has_output(trace, PROBE_TRACER_PCP) && !trace->metrics)
 		return 0;
 	return trace->settings.interval_ns ? trace->settings.interval_ns : INTERVAL_NS;
 }
 
 void exports_report(const struct trace *trace)
 {
-	for (size_t i = 0; i < trace->tracer_count && !trace->settings.quiet && !trace->loop.child;
-		i++)
+	if (trace->settings.quiet || trace->loop.child)
+		return;
+	if (trace->server)
+		fprintf(stderr, "probectl: exporting %s\n",
+			probe_metrics_server_url(trace->server));
+	for (size_t i = 0; i < trace->tracer_count; i++)
 		if (trace->tracers[i].pcp)
 			fprintf(stderr, "probectl: exporting %s (pminfo -f %s)\n",
 				probe_pcp_name(trace->tracers[i].pcp),
@@ -87,7 +124,10 @@ static struct probe_error *export_process(
 		probe_table_free(table);
 		return error;
 	}
-	return probe_pcp_add(tracer->pcp, pid, program_of(trace, pid), table);
+	if (tracer->pcp)
+		return probe_pcp_add(tracer->pcp, pid, program_of(trace, pid), table);
+	return probe_metrics_add(
+		trace->metrics, tracer->metrics_view, pid, program_of(trace, pid), table);
 }
 
 /* Does a target before this one belong to the same process? */
@@ -101,10 +141,17 @@ static bool is_exported(
 	return false;
 }
 
+static void report_left_out(const char *name, size_t left_out, const char *why, bool *told)
+{
+	if (left_out && !*told)
+		report_warning("%s: %s; %zu row%s left out", name, why, left_out,
+			left_out == 1 ? " is" : "s are");
+	*told |= left_out != 0;
+}
+
 static struct probe_error *export_tracer(struct trace *trace, struct trace_tracer *tracer)
 {
 	struct probe_error *error = NULL;
-	size_t left_out;
 
 	for (size_t i = 0; i < trace->target_count && !error; i++) {
 		pid_t pid = owner_of(trace, &trace->targets[i]);
@@ -112,14 +159,12 @@ static struct probe_error *export_tracer(struct trace *trace, struct trace_trace
 		if (trace->targets[i].tracer == tracer && !is_exported(trace, tracer, i, pid))
 			error = export_process(trace, tracer, i, pid);
 	}
-	if (!error)
+	if (!error && tracer->pcp)
 		error = probe_pcp_update(tracer->pcp);
-	left_out = probe_pcp_left_out(tracer->pcp);
-	if (left_out && !tracer->told)
-		report_warning("%s: PCP takes 10000 labels and values of an exporter; %zu row%s "
-			       "left out",
-			probe_pcp_name(tracer->pcp), left_out, left_out == 1 ? " is" : "s are");
-	tracer->told |= left_out || error;
+	if (tracer->pcp)
+		report_left_out(probe_pcp_name(tracer->pcp), probe_pcp_left_out(tracer->pcp),
+			"PCP takes 10000 labels and values of an exporter", &tracer->told);
+	tracer->told |= error != NULL;
 	return error;
 }
 
@@ -128,7 +173,8 @@ void exports_update(struct trace *trace)
 	for (size_t i = 0; i < trace->tracer_count; i++) {
 		struct trace_tracer *tracer = &trace->tracers[i];
 		bool told = tracer->told;
-		struct probe_error *error = tracer->pcp ? export_tracer(trace, tracer) : NULL;
+		struct probe_error *error =
+			tracer_is_exported(tracer) ? export_tracer(trace, tracer) : NULL;
 
 		/* It is tried again every time, and reported once. */
 		if (told)
@@ -136,4 +182,9 @@ void exports_update(struct trace *trace)
 		else
 			trace_fail(trace, error);
 	}
+	if (!trace->server)
+		return;
+	probe_metrics_server_renew(trace->server);
+	report_left_out("-t metrics", probe_metrics_left_out(trace->metrics),
+		"there is room for as many rows as --rows says", &trace->told);
 }
