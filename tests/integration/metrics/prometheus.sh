@@ -65,6 +65,20 @@ awk -v sum="$sum" -v inner="$(truth .inner)" -v outer="$(truth .outer)" \
 	'BEGIN {exit !(sum * 1.001 >= inner && sum * 0.999 <= outer)}' ||
 	fail "requests took $sum ns, not from $(truth .inner) to $(truth .outer)"
 
+# ---- The dashboard -------------------------------------------------------------------------
+
+# Each of its queries has an answer here; rates, after two scrapes.
+jq -r '.panels[].targets[].expr' docs/grafana/probectl.json |
+	sed 's/\$__rate_interval/1m/g; s/\$\(program\|provider\)/.*/g' >"$SCRATCH/queries"
+[ "$(wc -l <"$SCRATCH/queries")" -ge 10 ] || fail "the dashboard has no queries"
+while read -r expr; do
+	for ((try = 0; try < 100; try++)); do
+		[ -z "$(query "$expr" 2>&1)" ] || break
+		sleep 0.1
+	done
+	query "$expr" 2>&1 | grep -qE '^(NaN|[-+.0-9eInf]+)(,|$)' || fail "the dashboard: $expr: $(query "$expr" 2>&1)"
+done <"$SCRATCH/queries"
+
 # ---- The formats --------------------------------------------------------------------------
 
 get "$url" >"$SCRATCH/text"
