@@ -279,7 +279,7 @@ DEPS_CHECK := libcmocka-dev g++ clang lld mold musl-tools \
 DEPS_LINT := clang-format cppcheck mandoc shellcheck git
 DEPS_FUZZ := clang libclang-rt-14-dev llvm
 DEPS_COVERAGE := gcovr
-DEPS_DEB := debhelper lintian
+DEPS_DEB := build-essential debhelper lintian
 
 # What a goal beside `deps` needs; `make deps` alone installs everything.
 needs_demo := DEMO
