@@ -214,6 +214,48 @@ bool processes_follow(const struct common_options *common)
 	return common->follow || (common->program && !common->no_follow);
 }
 
+bool processes_seek(const struct common_options *common)
+{
+	return common->follow && common->meant && !common->pids_given && !common->parents.count;
+}
+
+static bool is_wanted(pid_t pid, bool is_new, void *data)
+{
+	const struct common_options *common = data;
+
+	for (size_t i = 0; !is_new && i < common->pids.count; i++)
+		if (common->pids.items[i] == pid)
+			return false;
+	return conditions_hold(common->meant, pid);
+}
+
+struct probe_error *processes_seek_later(
+	const struct common_options *common, struct probe_watch *watch)
+{
+	const struct string_list *files = &common->conditions[CONDITION_EXE];
+	const struct probe_newcomers newcomers = {.is_wanted = is_wanted,
+		.data = (void *)common,
+		.files = files->items,
+		.file_count = files->count};
+
+	return probe_watch_seek(watch, &newcomers);
+}
+
+bool processes_mean(const struct common_options *common, pid_t pid)
+{
+	return conditions_hold(common->meant, pid);
+}
+
+void processes_report_waiting(const struct common_options *common)
+{
+	struct buffer out = {0};
+
+	conditions_describe(common->meant, &out);
+	fprintf(stderr, "probectl: waiting for each process that %.*s; Ctrl-C ends\n",
+		(int)out.length, out.data);
+	buffer_deinit(&out);
+}
+
 void processes_allow_descriptors(void)
 {
 	struct rlimit limit;
@@ -272,7 +314,7 @@ struct probe_error *processes_find(struct common_options *common)
 	for (size_t i = 0; i < common->parents.count && !error; i++)
 		error = add_descendants(common, &all, common->parents.items[i]);
 	free(all.items);
-	return error || common->pids_given ? error : check_met(common);
+	return error || common->pids_given || processes_seek(common) ? error : check_met(common);
 }
 
 struct probe_error *processes_find_running(struct common_options *common)

@@ -8,6 +8,7 @@
 
 #include "cli/options.h"
 #include "probe/target.h"
+#include "probe/watch.h"
 
 /* clang-format off */
 #define OPTIONS_PROCESSES(common)                                                                  \
@@ -31,7 +32,7 @@
 #define OPTIONS_FOLLOW(common)                                                                     \
 	OPTION(0, "follow", FLAG, NULL, &(common)->follow,                                         \
 		"also probe libraries opened later, forked children, and programs that they "      \
-		"start"),                                                                          \
+		"start; with --exe, --name ... alone: all such processes that come later"),                                                                          \
 	OPTION(0, "no-follow", FLAG, NULL, &(common)->no_follow,                                   \
 		"with a PROGRAM: probe only it and the libraries that it starts with")
 /* clang-format on */
@@ -66,6 +67,19 @@ PROBE_MUST_CHECK struct probe_error *processes_open(
 bool processes_follow(const struct common_options *common);
 
 /*
+ * Are all processes meant that meet the conditions, also those that begin later, whoever starts
+ * them? After processes_find().
+ */
+bool processes_seek(const struct common_options *common);
+/* Lets a watch find the later ones. `common` outlives it. */
+PROBE_MUST_CHECK struct probe_error *processes_seek_later(
+	const struct common_options *common, struct probe_watch *watch);
+/* Does a program that a process has become meet the conditions? */
+bool processes_mean(const struct common_options *common, pid_t pid);
+/* Says on standard error for what it waits: "waiting for each process that runs /bin/a". */
+void processes_report_waiting(const struct common_options *common);
+
+/*
  * Each process that is traced takes several descriptors: as many as we may have. A
  * program that was started before keeps the limit that we had.
  */
@@ -76,7 +90,7 @@ void processes_allow_descriptors(void);
  * common->pids_given. Leaves out this process and zombies. The id of a thread means its process.
  *
  * Errors: those of conditions_create(); PROBE_ERROR_NOT_FOUND (a parent has no children, or a
- * condition means no process).
+ * condition means no process, unless later ones are meant, too).
  */
 PROBE_MUST_CHECK struct probe_error *processes_find(struct common_options *common);
 

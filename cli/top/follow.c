@@ -301,16 +301,17 @@ static struct probe_error *start_all(
 		if (!error)
 			error = start_named(source, model, target);
 		error = processes_error(common, pid, error);
-		if (!error || i < common->pids_given || common->pids.count == 1 ||
+		if (!error || i < common->pids_given ||
+			(common->pids.count == 1 && !source->seeks) ||
 			error->code == PROBE_ERROR_MEMORY)
 			continue;
 		left_out_add(&left, pid, error);
 		error = NULL;
 	}
 	left_out_report(&left, common);
-	if (!error && !source->count)
+	if (!error && !source->count && !source->seeks)
 		error = left_out_lacking(&left, common);
-	if (!error && !source->count)
+	if (!error && !source->count && !source->seeks)
 		error = probe_error_new(PROBE_ERROR_NOT_FOUND,
 			"none of the %zu processes can be traced", common->pids.count);
 	left_out_deinit(&left, common);
@@ -334,7 +335,13 @@ static struct probe_error *create(const struct top_options *options, struct top_
 	error = source_set_keys(source, options);
 	if (!error)
 		error = probe_table_create(0, &source->times.gone);
-	return error ? error : probe_watch_create(source->follow, &source->watch);
+	if (!error)
+		error = probe_watch_create(source->follow, &source->watch);
+	if (error || !processes_seek(&options->common))
+		return error;
+	source->seeks = &options->common;
+	strcpy(source->title, "waiting for processes");
+	return processes_seek_later(source->seeks, source->watch);
 }
 
 struct probe_error *source_start(const struct top_options *options, struct probe_target *started,
@@ -402,10 +409,9 @@ static bool follow_program(struct top_source *source, struct top_model *model,
 
 static void note_unseen(struct top_source *source, const struct probe_watch_event *event)
 {
-	add_news(source,
-		"process %d has become another program; hits of its first %ju ms are not "
-		"counted",
+	add_news(source, "process %d %s; hits of its first %ju ms are not counted",
 		(int)probe_target_pid(event->target),
+		event->is_newcomer ? "came" : "has become another program",
 		(uintmax_t)(event->unseen_ns / NSEC_PER_MSEC + 1));
 }
 
@@ -449,6 +455,9 @@ static void follow_programs(struct top_source *source, struct top_model *model)
 		if (error)
 			note_untraced(
 				source, !event.target || probe_target_alive(event.target), error);
+		else if (source->seeks &&
+			 !processes_mean(source->seeks, probe_target_pid(event.target)))
+			probe_target_close(event.target);
 		else if (event.held)
 			follow_held(source, model, &event);
 		else
@@ -515,7 +524,7 @@ struct probe_error *source_follow(struct top_source *source, struct top_model *m
 
 bool source_is_alive(const struct top_source *source)
 {
-	return source->count > 0;
+	return source->count > 0 || source->seeks;
 }
 
 /* ---- Waiting ----------------------------------------------------------------------- */

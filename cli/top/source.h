@@ -40,7 +40,8 @@ struct top_source {
 	const char *filter;	       /* likewise; NULL: none */
 	bool *matched;		       /* each of them */
 	bool follow;
-	bool started; /* by us: the end of the process is no news */
+	const struct common_options *seeks; /* processes that come later are shown, too; NULL: no */
+	bool started;			    /* by us: the end of the process is no news */
 	struct probe_watch *watch;
 	struct top_times_kept times, keyed;
 	uint64_t started_ns, last_ns, keyed_ns; /* the start, the last look, source_time_keys() */

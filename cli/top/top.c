@@ -18,6 +18,7 @@
 
 #include "cli/child.h"
 #include "cli/cli.h"
+#include "cli/processes.h"
 #include "cli/timer.h"
 #include "cli/print/print.h"
 #include "cli/request.h"
@@ -378,7 +379,9 @@ static void begin_view(struct top *top)
 	top->view.interval_ns = top->options->interval_ns;
 	top->model.order = order;
 	/* A program that has just been started has yet to open its libraries. */
-	if (unmatched && !top->events.child)
+	if (unmatched && processes_seek(&top->options->common))
+		processes_report_waiting(&top->options->common);
+	else if (unmatched && !top->events.child)
 		report_warning("%s matches no probe; waiting for a library that has it", unmatched);
 	else if (!top->model.has_times &&
 		 (order == TOP_ORDER_P50 || order == TOP_ORDER_P99 || order == TOP_ORDER_TIME))

@@ -5,6 +5,7 @@
  * After execve(2) a process is another program, with sessions of its own. The old sessions stay:
  * their records must still be read, and children that were forked before may continue with them.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -64,7 +65,7 @@ static void drop_done(struct trace *trace)
 
 /* A session of one tracer in what has just been added; there is no --keep-going here. */
 static struct probe_error *start_session(
-	struct trace *trace, struct trace_target *target, bool first, size_t *sites_ret)
+	struct trace *trace, struct trace_target *target, bool first, bool meant, size_t *sites_ret)
 {
 	struct probe_session_options options = target->tracer->options;
 	struct probe_request request = *tracer_request(target->tracer, trace->request);
@@ -73,6 +74,9 @@ static struct probe_error *start_session(
 	struct probe_error *error;
 
 	request.keep_going = true;
+	/* What it starts may be meant. */
+	if (!meant)
+		request.pattern_count = 0;
 	options.follow_libraries = true; /* it may not have opened all of its libraries */
 	options.watch = first && trace->follow ? trace->watch : NULL;
 	error = probe_session_start(target->target, &request, &options, &report, &target->session);
@@ -102,19 +106,58 @@ static void leave_unwanted(struct trace *trace, size_t from, pid_t pid)
 	trace->target_count = kept;
 }
 
+/* There may be thousands. */
+static void note_found(
+	struct trace *trace, const struct probe_watch_event *event, uint64_t begun_ns)
+{
+	struct trace_found *found = &trace->found;
+	uint64_t late_ns = event->unseen_ns + clock_ns(CLOCK_MONOTONIC) - begun_ns;
+
+	if (!event->unseen_ns) {
+		found->held++;
+		return;
+	}
+	found->late++;
+	if (late_ns > found->late_ns)
+		found->late_ns = late_ns;
+	if (trace->verbose)
+		report_warning("process %d is traced from %.1f ms after its start on, at most",
+			(int)probe_target_pid(event->target), (double)late_ns / NSEC_PER_MSEC);
+}
+
+void trace_report_found(const struct trace *trace)
+{
+	const struct trace_found *found = &trace->found;
+
+	if (found->held)
+		fprintf(stderr, "probectl: %zu process%s came, and %s traced from the start\n",
+			found->held, found->held == 1 ? "" : "es",
+			found->held == 1 ? "was" : "were");
+	if (found->late)
+		fprintf(stderr,
+			"probectl: %zu process%s came, and %s traced from %.1f ms after the start "
+			"on, at most: earlier hits are missing\n",
+			found->late, found->late == 1 ? "" : "es",
+			found->late == 1 ? "was" : "were", (double)found->late_ns / NSEC_PER_MSEC);
+}
+
 static struct probe_error *start_sessions(
 	struct trace *trace, size_t from, const struct probe_watch_event *event)
 {
 	struct probe_error *error = trace_merge_targets(trace);
 	pid_t pid = probe_target_pid(event->target);
+	uint64_t begun_ns = clock_ns(CLOCK_MONOTONIC);
+	bool meant = processes_mean(trace->common, pid);
 	size_t sites = 0;
 
 	comm_cache_forget(trace->comms, pid);
 	comm_cache_add(trace->comms, pid);
 	leave_unwanted(trace, from, pid);
 	for (size_t i = from; i < trace->target_count && !error; i++)
-		error = start_session(trace, &trace->targets[i], i == from, &sites);
-	if (!error && sites && event->unseen_ns)
+		error = start_session(trace, &trace->targets[i], i == from, meant, &sites);
+	if (!error && event->is_newcomer)
+		note_found(trace, event, begun_ns);
+	else if (!error && sites && event->unseen_ns)
 		report_warning("process %d has become another program; hits of its first %ju ms "
 			       "are not reported",
 			(int)pid, (uintmax_t)(event->unseen_ns / NSEC_PER_MSEC + 1));
@@ -179,6 +222,12 @@ static void release(struct trace *trace, struct probe_target *target)
 	probe_error_free(error);
 }
 
+/* A program that is not meant; if it was started by one that is, its own programs are sought. */
+static bool is_left_out(const struct trace *trace, const struct probe_target *target)
+{
+	return trace->seeks && !processes_mean(trace->common, probe_target_pid(target));
+}
+
 void trace_follow_exec(struct trace *trace)
 {
 	struct probe_watch_event event;
@@ -192,6 +241,8 @@ void trace_follow_exec(struct trace *trace)
 			return;
 		if (error)
 			report_untraced(error, event.target);
+		else if (is_left_out(trace, event.target))
+			probe_target_close(event.target);
 		else if (follow_event(trace, &event) && event.held)
 			release(trace, event.target);
 	}

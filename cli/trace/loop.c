@@ -137,7 +137,7 @@ static size_t poll_all(struct trace *trace)
 			target_stop(trace, target);
 		any |= target->on;
 	}
-	if (!any)
+	if (!any && !trace->seeks)
 		trace->loop.over = true;
 	if (trace->settings.hits_max && trace_total(trace) >= trace->settings.hits_max)
 		trace->loop.over = true;

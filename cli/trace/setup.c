@@ -27,7 +27,7 @@
 static struct probe_error *leave_out(struct trace *trace, const struct trace_options *options,
 	pid_t pid, struct probe_error *error, bool given)
 {
-	if (options->common.pids.count < 2 || error->code == PROBE_ERROR_MEMORY)
+	if ((options->common.pids.count < 2 && !trace->seeks) || error->code == PROBE_ERROR_MEMORY)
 		return error;
 	if (given) {
 		trace_fail(trace, error);
@@ -204,6 +204,10 @@ static void report_started(const struct trace *trace, const struct started *star
 
 	if (trace->settings.quiet || trace->loop.child)
 		return;
+	if (!trace->target_count) {
+		processes_report_waiting(trace->common);
+		return;
+	}
 	if (trace->tracer_count)
 		processes = trace->target_count / trace->tracer_count;
 	if (processes > 1 && started->differ) {
@@ -214,8 +218,9 @@ static void report_started(const struct trace *trace, const struct started *star
 		sites /= processes;
 		snprintf(where, sizeof(where), " in each of %zu processes", processes);
 	}
-	fprintf(stderr, "probectl: %s %zu probe%s, %zu site%s%s; Ctrl-C ends\n",
-		trace->record ? "recording" : "tracing", COUNTED(probes), COUNTED(sites), where);
+	fprintf(stderr, "probectl: %s %zu probe%s, %zu site%s%s%s; Ctrl-C ends\n",
+		trace->record ? "recording" : "tracing", COUNTED(probes), COUNTED(sites), where,
+		trace->seeks ? ", and those that come" : "");
 }
 
 void trace_target_close(struct trace_target *target)
@@ -272,6 +277,8 @@ static struct probe_error *start_sessions(struct trace *trace, const struct trac
 	struct probe_error *error = probe_watch_create(trace->follow, &trace->watch), *wrong;
 	bool unwanted = false, unfit;
 
+	if (!error && trace->seeks)
+		error = processes_seek_later(trace->common, trace->watch);
 	if (error)
 		return error;
 	for (size_t i = 0; i < trace->target_count; i++) {
@@ -292,7 +299,7 @@ static struct probe_error *start_sessions(struct trace *trace, const struct trac
 			trace_target_close(target);
 	}
 	trace->target_count = kept;
-	unfit = mistake.count == count;
+	unfit = count && mistake.count == count;
 	wrong = mistake_end(&mistake, &options->common, count);
 	if (unfit && !error)
 		error = wrong;
@@ -301,9 +308,9 @@ static struct probe_error *start_sessions(struct trace *trace, const struct trac
 	left_out_report(&trace->left, &options->common);
 	if (!error && !kept && unwanted)
 		error = probe_error_new(PROBE_ERROR_STATE, "nothing is traced");
-	else if (!error && !kept)
+	else if (!error && !kept && !trace->seeks)
 		error = left_out_lacking(&trace->left, &options->common);
-	if (!error && !kept)
+	if (!error && !kept && !trace->seeks)
 		error = probe_error_new(
 			PROBE_ERROR_NOT_FOUND, "none of the %zu processes can be traced", asked);
 	/* Only now: where nothing can be recorded, there is no folder either. */
@@ -579,6 +586,8 @@ struct probe_error *trace_command(struct trace_options *options, int *status_ret
 		.request = &options->request.request,
 		.verbose = options->request.verbose,
 		.follow = processes_follow(&options->common),
+		.seeks = processes_seek(&options->common),
+		.common = &options->common,
 		.directory = options->directory,
 		.output_fd = -1,
 		.loop = {.signal_fd = -1}};
@@ -595,6 +604,8 @@ struct probe_error *trace_command(struct trace_options *options, int *status_ret
 			trace_report_record(&trace);
 		else if (!trace.settings.quiet)
 			trace_report_summary(&trace);
+		if (!trace.settings.quiet)
+			trace_report_found(&trace);
 		if (!trace.settings.quiet)
 			trace_report_hints(&trace);
 		report_unmatched(&trace);

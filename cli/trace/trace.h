@@ -67,6 +67,13 @@ struct trace_target {
 	size_t tally_count;
 };
 
+/* The processes that came later, whoever had started them. */
+struct trace_found {
+	size_t held; /* nothing of them had run */
+	size_t late;
+	uint64_t late_ns; /* how long a late one had run by then, at most */
+};
+
 struct trace {
 	struct trace_settings settings;
 	struct trace_tracer *tracers;
@@ -83,6 +90,9 @@ struct trace {
 	const struct probe_request *request;
 	bool verbose; /* each refused site is named */
 	bool follow;  /* programs that are started are held, and traced from their begin */
+	bool seeks;   /* processes that come later are traced, whoever starts them */
+	const struct common_options *common; /* which processes are meant; borrowed */
+	struct trace_found found;
 	struct probe_watch *watch;
 	size_t first; /* whose rings are read first: they take turns, because a round has limited
 			 room for hits */
@@ -239,8 +249,10 @@ void host_look(struct trace *trace, const struct trace_tracer *tracer);
 
 /* ---- exec.c ----------------------------------------------------------------- */
 
-/* Starts sessions in processes that have become other programs. */
+/* Starts sessions in processes that have become other programs, or that are new. */
 void trace_follow_exec(struct trace *trace);
+/* Says how late the new ones were found. */
+void trace_report_found(const struct trace *trace);
 
 /* ---- setup.c ---------------------------------------------------------------- */
 

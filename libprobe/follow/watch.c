@@ -22,12 +22,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 
 #include "libprobe/base/clock.h"
 #include "libprobe/follow/idle.h"
 #include "libprobe/follow/program.h"
+#include "libprobe/follow/seek.h"
 #include "libprobe/follow/watch.h"
+#include "libprobe/process/maps.h"
 #include "libprobe/process/memory.h"
 #include "libprobe/process/procfs.h"
 #include "libprobe/stop/children.h"
@@ -51,7 +54,8 @@ struct watched {
 	uint64_t start_time;
 	struct image image;
 	int mem;	     /* of what was added, or -1: the children, which are looked at */
-	bool is_child;	     /* it was found, not added */
+	bool is_child;	     /* it was found as such, not added */
+	bool is_newcomer;    /* of probe_watch_seek(), and was not looked at yet */
 	bool seen;	     /* in this round */
 	bool denied;	     /* it has been reported that it cannot be read */
 	uint64_t checked_ns; /* when it was this program still */
@@ -59,6 +63,8 @@ struct watched {
 
 struct probe_watch {
 	struct launches launches;
+	struct seek *seek; /* or NULL */
+	int wake;	   /* an epoll descriptor of launches.event and what seek has; or -1 */
 	bool children;
 	struct watched *items;
 	size_t count;
@@ -129,6 +135,7 @@ struct probe_error *probe_watch_create(bool children, struct probe_watch **ret)
 	if (!watch)
 		return probe_error_no_memory();
 	watch->children = children;
+	watch->wake = -1;
 	error = launches_init(&watch->launches);
 	if (error) {
 		probe_watch_free(watch);
@@ -140,7 +147,27 @@ struct probe_error *probe_watch_create(bool children, struct probe_watch **ret)
 
 int probe_watch_fd(const struct probe_watch *watch)
 {
-	return watch->launches.event;
+	return watch->wake < 0 ? watch->launches.event : watch->wake;
+}
+
+static bool wake_for(struct probe_watch *watch, int fd)
+{
+	return fd < 0 || epoll_ctl(watch->wake, EPOLL_CTL_ADD, fd,
+				 &(struct epoll_event){.events = EPOLLIN}) == 0;
+}
+
+struct probe_error *probe_watch_seek(
+	struct probe_watch *watch, const struct probe_newcomers *newcomers)
+{
+	struct probe_error *error = seek_create(newcomers, &watch->seek);
+
+	if (error)
+		return error;
+	watch->wake = epoll_create1(EPOLL_CLOEXEC);
+	if (watch->wake < 0 || !wake_for(watch, watch->launches.event) ||
+		!wake_for(watch, seek_fd(watch->seek)))
+		return probe_error_system(errno, "cannot wait for processes");
+	return NULL;
 }
 
 struct launches *watch_launches(struct probe_watch *watch)
@@ -162,6 +189,9 @@ void probe_watch_free(struct probe_watch *watch)
 	while (watch->count)
 		drop(watch, watch->count - 1);
 	launches_deinit(&watch->launches);
+	seek_free(watch->seek);
+	if (watch->wake >= 0)
+		close(watch->wake);
 	free(watch->items);
 	free(watch);
 }
@@ -257,7 +287,7 @@ static bool has_changed(
 
 /* Opens the program that a process has become, and watches it. */
 static struct probe_error *take(
-	struct watched *w, struct files *files, uint64_t now, struct probe_watch_event *ret)
+	struct probe_watch *watch, struct watched *w, uint64_t now, struct probe_watch_event *ret)
 {
 	struct probe_error *error;
 
@@ -265,11 +295,15 @@ static struct probe_error *take(
 		close(w->mem);
 	w->mem = open_mem(w->pid);
 	ret->is_child = w->is_child;
+	ret->is_newcomer = w->is_newcomer;
+	if (w->is_newcomer)
+		seek_hurry(watch->seek);
+	w->is_newcomer = false;
 	ret->unseen_ns = now - w->checked_ns;
 	w->checked_ns = now;
 	error = probe_target_open(w->pid, NULL, &ret->target);
 	if (!error)
-		ret->target->files = files_hold(files);
+		ret->target->files = files_hold(watch->launches.files);
 	if (!error || error->code != PROBE_ERROR_NOT_FOUND)
 		return error;
 	probe_error_free(error);
@@ -325,22 +359,130 @@ static bool has_ended(const struct watched *w)
 	       procfs_start_time(w->pid) != w->start_time;
 }
 
-/* Finds new children of all, and forgets those that have ended. */
+/*
+ * When a process has ended, nobody has the hits of its forked children any more: they are found
+ * again, as newcomers.
+ */
+static void forget_orphans(struct probe_watch *watch, const struct image *image)
+{
+	for (size_t i = watch->count; i-- > 0;)
+		if (watch->items[i].is_child && watch->items[i].mem < 0 &&
+			image_same(&watch->items[i].image, image))
+			drop(watch, i);
+	seek_hurry(watch->seek);
+}
+
+static void forget_ended(struct probe_watch *watch)
+{
+	for (size_t i = 0; i < watch->count;) {
+		const struct watched *w = &watch->items[i];
+		bool has_hits = watch->seek && !w->is_child;
+		struct image image = w->image;
+
+		if ((w->seen && w->is_child) || !has_ended(w)) {
+			i++;
+			continue;
+		}
+		drop(watch, i);
+		if (has_hits)
+			forget_orphans(watch, &image);
+	}
+}
+
+/* Finds new children of all, unless newcomers are looked for, and forgets those that have ended. */
 static bool scan(struct probe_watch *watch)
 {
 	bool ok = true;
 
 	for (size_t i = 0; i < watch->count; i++)
 		watch->items[i].seen = false;
-	for (size_t i = 0; i < watch->count && ok; i++)
+	for (size_t i = 0; i < watch->count && ok && !watch->seek; i++)
 		ok = add_children(watch, i);
-	for (size_t i = watch->count; i-- > 0;)
-		if ((!watch->items[i].seen || !watch->items[i].is_child) &&
-			has_ended(&watch->items[i]))
-			drop(watch, i);
+	forget_ended(watch);
 	watch->scanned_ns = watch->round_ns;
 	return ok;
 }
+
+/* ---- Newcomers ---------------------------------------------------------------------- */
+
+/* Has another process of ours sessions, and this one all of them, as a forked child has? */
+static bool has_sessions_of(pid_t pid, pid_t other)
+{
+	static const char ours[] = "/memfd:probectl";
+	struct maps its = {0}, others = {0};
+	struct probe_error *error = maps_read(other, &others);
+	size_t count = 0, shared = 0;
+
+	if (!error)
+		error = maps_read(pid, &its);
+	for (size_t i = 0; !error && i < others.count; i++) {
+		const struct mapping *m = &others.items[i], *same = maps_find(&its, m->start);
+
+		if (!m->is_shared || !m->deleted || strncmp(m->path, ours, strlen(ours)) != 0)
+			continue;
+		count++;
+		shared += same && same->inode == m->inode;
+	}
+	probe_error_free(error);
+	maps_deinit(&its);
+	maps_deinit(&others);
+	return count && shared == count;
+}
+
+/* The watched process that it was forked from, if that has its hits; or NULL. */
+static const struct watched *find_origin(
+	const struct probe_watch *watch, pid_t pid, const struct image *image)
+{
+	for (size_t i = 0; i < watch->count; i++) {
+		const struct watched *w = &watch->items[i];
+
+		if (w->image.address && image_same(&w->image, image) &&
+			has_sessions_of(pid, w->pid))
+			return w;
+	}
+	return NULL;
+}
+
+static bool is_known(void *data, pid_t pid)
+{
+	struct probe_watch *watch = data;
+
+	return find(watch, pid) || launches_have(&watch->launches, pid);
+}
+
+/* It is reported when its libraries are loaded, as a program that another one has become is. */
+static bool take_newcomer(void *data, pid_t pid, uint64_t since_ns)
+{
+	struct probe_watch *watch = data;
+	const struct watched *origin = NULL;
+	struct watched *w;
+	struct image image;
+	enum image_state state = image_read(pid, &image);
+
+	/* A thread of the kernel, or what has just ended. */
+	if (state == IMAGE_GONE)
+		return true;
+	if (state == IMAGE_READ)
+		origin = find_origin(watch, pid, &image);
+	w = add(watch, pid);
+	if (!w)
+		return false;
+	w->is_child = origin != NULL;
+	w->is_newcomer = !origin;
+	w->image = origin ? image : (struct image){0};
+	w->checked_ns = since_ns;
+	return true;
+}
+
+static void look_for_newcomers(struct probe_watch *watch)
+{
+	const struct seek_visitor visitor = {is_known, take_newcomer, watch};
+
+	if (seek_look(watch->seek, &visitor))
+		gate_raise(watch->launches.event);
+}
+
+/* ---- All of it ------------------------------------------------------------------------ */
 
 /*
  * A round looks at every process once; if it finds something, it takes several calls. Children take
@@ -373,14 +515,17 @@ struct probe_error *probe_watch_next(struct probe_watch *watch, struct probe_wat
 	error = launches_told(&watch->launches);
 	if (error || take_held(watch, ret))
 		return error;
+	if (watch->seek && watch->at == 0)
+		look_for_newcomers(watch);
 	if (watch->at == 0 && !begin_round(watch))
 		return probe_error_no_memory();
 	while (watch->at < watch->count && !error && !ret->target) {
 		struct watched *w = &watch->items[watch->at++];
 		uint64_t now = clock_monotonic_ns();
 
-		if ((w->mem >= 0 || watch->full) && has_changed(watch, w, now, &error))
-			error = take(w, watch->launches.files, now, ret);
+		if ((w->mem >= 0 || w->is_newcomer || watch->full) &&
+			has_changed(watch, w, now, &error))
+			error = take(watch, w, now, ret);
 	}
 	if (!error && !ret->target)
 		end_round(watch);

@@ -44,10 +44,34 @@ void probe_watch_free(struct probe_watch *watch);
 PROBE_MUST_CHECK struct probe_error *probe_watch_add(
 	struct probe_watch *watch, const struct probe_target *target);
 
-/* A process that has executed another program. */
+/* Processes that are wanted, whoever starts them. */
+struct probe_newcomers {
+	/*
+	 * Is this process one of them? Called often, for all processes that are not watched; so it
+	 * only looks at /proc, and is quick. `is_new` is false in the first round, for what may
+	 * have been there before. Forked children of watched processes are not asked for as long
+	 * as the sessions of their parent have their hits.
+	 */
+	bool (*is_wanted)(pid_t pid, bool is_new, void *data);
+	void *data;
+	/* If not empty, only processes that run one of these programs are wanted. Copied. */
+	const char *const *files;
+	size_t file_count;
+};
+
+/*
+ * Also watches for such processes from now on. They are found by looking: if the files are known,
+ * when one is opened; otherwise every 2 to 20 ms. Once for a watch, before the first
+ * probe_watch_next(). Errors: PROBE_ERROR_MEMORY, PROBE_ERROR_SYSTEM.
+ */
+PROBE_MUST_CHECK struct probe_error *probe_watch_seek(
+	struct probe_watch *watch, const struct probe_newcomers *newcomers);
+
+/* A process that has executed another program, or is new. */
 struct probe_watch_event {
 	struct probe_target *target; /* the caller closes it; NULL: no such process */
 	bool is_child;		     /* a descendant of a process that was added */
+	bool is_newcomer;	     /* found by probe_watch_seek() */
 	/*
 	 * It stands still. Start sessions, then call probe_target_release(); closing the target
 	 * releases it, too. False: the process runs.

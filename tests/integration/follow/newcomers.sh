@@ -1,0 +1,137 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# runs-as: both
+#
+# --follow with a condition alone: processes that come later, whoever starts them. Without root, or
+# for other conditions than --exe, they are found when they run, so their first hits are missing,
+# but none after them.
+. tests/integration/lib.sh
+need_attach
+need jq
+need setsid
+
+hits=200
+comer=$SCRATCH/comer
+cp "$TARGETS/comer" "$comer"
+cp "$TARGETS/comer" "$SCRATCH/another"
+
+# waiting NAME: until the trace of that name is ready
+waiting()
+{
+	wait_tracing "$1"
+	grep -q "waiting for each process that" "$SCRATCH/$1.err" || fail "$1: $(cat "$SCRATCH/$1.err")"
+}
+
+# come N MODE [PROGRAM]: that many processes, started by different parents; waits for them
+come()
+{
+	local i started=()
+	for ((i = 0; i < $1; i++)); do
+		if ((i % 2)); then
+			setsid "${3-$comer}" $hits 5000 "$2" &
+		else
+			sh -c '"$@"; exit $?' sh "${3-$comer}" $hits 5000 "$2" &
+		fi
+		started+=($!)
+	done
+	wait "${started[@]}"
+	# Children of daemons.
+	for ((i = 0; i < 300; i++)); do
+		pgrep -f "^${3-$comer} $hits" >/dev/null || break
+		sleep 0.1
+	done
+}
+
+# whole NAME PROCESSES: so many have hits, each all from some hit on to its last, once
+whole()
+{
+	local bad
+	same "$1: processes" "$(jq -r 'select(.name == "hit").args[1]' "$SCRATCH/$1.out" | sort -u | wc -l)" "$2"
+	bad=$(jq -r 'select(.name == "hit") | "\(.args[1]) \(.args[0])"' "$SCRATCH/$1.out" | sort -n -k1,1 -k2,2 |
+		awk -v hits=$hits '
+			$1 != pid { if (pid && last != hits - 1) print "the end of", pid; pid = $1; last = $2; next }
+			$2 != last + 1 { print $1, "after", last, "has", $2 }
+			{ last = $2 }
+			END { if (pid && last != hits - 1) print "the end of", pid }')
+	[ -z "$bad" ] || fail "$1: ${bad:0:500}"
+}
+
+# None is there at the start; other programs are left alone.
+trace_start alone --json --follow --exe "$comer" comer:hit
+waiting alone
+come 6 alone &
+others=$!
+come 2 alone "$SCRATCH/another"
+wait $others
+trace_stop alone
+whole alone 6
+says alone "6 processes came"
+
+# What they fork has the sessions of its parent, or one of its own; daemons stay.
+trace_start fork --json --follow --exe "$comer" comer:hit
+waiting fork
+come 4 fork
+trace_stop fork
+whole fork 8
+trace_start daemon --json --follow --exe "$comer" comer:hit
+waiting daemon
+come 4 daemon
+trace_stop daemon
+[ "$(jq -r 'select(.name == "hit" and .args[0] == '$((hits - 1))') | .args[1]' \
+	"$SCRATCH/daemon.out" | sort -u | wc -l)" = 4 ] || fail "not all daemons are traced to their end"
+
+# Some are there already; by name.
+"$comer" 1000 5000 &
+there=$!
+trace_start name --json --follow --name comer --user "$(id -u)" comer:hit
+wait_tracing name
+says name "in 1 process.*, and those that come\|1 site, and those that come"
+come 2 alone
+kill "$there"
+trace_stop name
+same "by name: processes" "$(jq -r '.args[1]' "$SCRATCH/name.out" | sort -u | wc -l)" 3
+
+# A program that is replaced meanwhile, as by an upgrade.
+trace_start new --json --follow --exe "$comer" comer:hit
+waiting new
+cp "$TARGETS/comer" "$SCRATCH/new" && mv "$SCRATCH/new" "$comer"
+sleep 0.3
+come 2 alone
+trace_stop new
+whole new 2
+
+# Counted, recorded, and shown.
+trace_start count -c --json --follow --exe "$comer" comer:hit
+waiting count
+come 4 alone
+trace_stop count
+counted=$(jq -r 'select(.name == "hit").hits' "$SCRATCH/count.out")
+[ "$counted" -gt $hits ] && [ "$counted" -le $((4 * hits)) ] || fail "counted: $counted"
+record_start record --follow --exe "$comer" comer:hit
+wait_tracing record "$recorder"
+come 4 alone
+record_stop record
+same "recorded: processes" "$("$PROBECTL" export -F json "$SCRATCH/record" | jq -r '.pid' | sort -u | wc -l)" 4
+anew top
+env --default-signal=INT "$PROBECTL" top -i 0.2 --follow --exe "$comer" 'comer:*' \
+	>"$SCRATCH/top.out" 2>"$SCRATCH/top.err" </dev/null &
+top=$!
+on_exit "end_process $top"
+sleep 1
+come 2 alone
+kill -INT $top
+wait $top || fail "top: status $?: $(cat "$SCRATCH/top.err")"
+grep -q "comer:hit" "$SCRATCH/top.out" || fail "top: $(cat "$SCRATCH/top.out")"
+
+# With -p it only narrows: of what a shell starts, these.
+start sh -c 'echo ready; while read -r line; do "$0" $line & "$1" $line; wait; echo did; done' "$comer" "$SCRATCH/another"
+trace_start narrow --json --follow -p "$target_pid" --name sh --name comer comer:hit
+wait_tracing narrow
+ask "$hits 1000"
+trace_stop narrow
+same "-p narrowed: processes" "$(jq -r 'select(.name == "hit").args[1]' "$SCRATCH/narrow.out" | sort -u | wc -l)" 1
+
+# A limit ends it, with nobody there.
+"$PROBECTL" trace -d 0.3 --follow --exe "$comer" comer:hit >"$SCRATCH/out" 2>"$SCRATCH/err" </dev/null ||
+	fail "-d: status $?: $(cat "$SCRATCH/err")"
+finish
