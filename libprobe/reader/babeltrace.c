@@ -123,6 +123,11 @@ struct probe_error *babeltrace_error(const struct babeltrace *bt, const char *wh
 	return ret;
 }
 
+const char *babeltrace_text(const struct babeltrace *bt, const bt_field *field)
+{
+	return bt->field_string_get_length(field) ? bt->field_string_get_value(field) : "";
+}
+
 uint64_t babeltrace_time_ns(const struct babeltrace *bt, const bt_clock_snapshot *snapshot)
 {
 	int64_t time_ns;

@@ -118,6 +118,12 @@ PROBE_MUST_CHECK struct probe_error *babeltrace_load(const struct babeltrace **r
 struct probe_error *babeltrace_error(const struct babeltrace *bt, const char *what)
 	__attribute__((returns_nonnull));
 
+/*
+ * The value of a string. Of an empty one, libbabeltrace2 (2.0.4) clears the length, but the text
+ * may still be that of an earlier event, whose field it uses again.
+ */
+const char *babeltrace_text(const struct babeltrace *bt, const bt_field *field);
+
 /* The time of a snapshot in nanoseconds since 1970; 0 if it does not fit 64 bits. */
 uint64_t babeltrace_time_ns(const struct babeltrace *bt, const bt_clock_snapshot *snapshot);
 

@@ -363,7 +363,7 @@ static void take_context(struct reader_classes *classes, const struct context *c
 	if (context->ip != NOWHERE)
 		ret->pc = (uint64_t)integer(bt, member(fields, (uint64_t)context->ip));
 	if (context->comm != NOWHERE)
-		ret->comm = bt->field_string_get_value(member(fields, (uint64_t)context->comm));
+		ret->comm = babeltrace_text(bt, member(fields, (uint64_t)context->comm));
 	/* The writer's way to say that it is unknown. */
 	if (ret->comm && !ret->comm[0])
 		ret->comm = NULL;

@@ -264,6 +264,27 @@ static void stacks_written(uint64_t rotate_bytes)
 	probe_reader_close(reader);
 }
 
+/* Of an empty string, libbabeltrace2 may still have the text of an earlier event. */
+static void test_empty(void **state)
+{
+	struct probe_ctf *ctf = writer(folder, 0);
+	struct probe_reader *reader;
+	struct probe_event event;
+
+	(void)state;
+	for (uint64_t n = 0; n < 500; n++)
+		write_hit(ctf, n, n % 2 ? "thread" : NULL);
+	assert_null(probe_ctf_flush(ctf));
+	probe_ctf_free(ctf);
+	assert_null(probe_reader_open(folder, &reader));
+	for (uint64_t n = 0; n < 500; n++) {
+		assert_true(next(reader, &event));
+		same_text(event.comm, n % 2 ? "thread" : NULL);
+	}
+	assert_false(next(reader, &event));
+	probe_reader_close(reader);
+}
+
 static void test_stacks(void **state)
 {
 	(void)state;
@@ -739,6 +760,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_values, folder_make, folder_remove),
 		cmocka_unit_test_setup_teardown(
 			test_without_standard_error, folder_make, folder_remove),
+		cmocka_unit_test_setup_teardown(test_empty, folder_make, folder_remove),
 		cmocka_unit_test_setup_teardown(test_stacks, folder_make, folder_remove),
 		cmocka_unit_test_setup_teardown(test_stacks_of_parts, folder_make, folder_remove),
 		cmocka_unit_test_setup_teardown(test_lost, folder_make, folder_remove),
