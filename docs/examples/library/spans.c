@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * spans PID MIN_NS COUNT BEGIN END: COUNT times from one probe to another that took at least so
- * many nanoseconds, with the arguments of both, as `probectl trace -t span` prints them.
+ * many nanoseconds, with the arguments of both and the call stack of the end, as `probectl trace
+ * -t span --stack` prints them.
  */
 #include <stdbool.h>
 #include <unistd.h>
@@ -61,6 +62,7 @@ int main(int argc, char **argv)
 	p.left = atol(argv[3]);
 	check(probe_tracer_parse("span", &spec));
 	check(probe_tracer_configure(spec, 2, &options));
+	check(probe_tracer_take_stacks(spec, "", &options));
 	check(probe_pattern_parse(argv[4], &begin));
 	check(probe_pattern_parse(argv[5], &end));
 	check(probe_target_open(atoi(argv[1]), NULL, &target));

@@ -243,6 +243,7 @@ ask go
 wait "$reader"
 same "spans" "$(grep -cE '^[0-9:.]+ .* 1[0-9.]+ms +naps:nap__start..nap__done  [23] -> [23] [46]$' \
 	"$SCRATCH/spans")" 2
+same "stacks of spans" "$(grep -cx '	nap' "$SCRATCH/spans")" 2
 grep -q '^TIME .* DURATION  PAIR ' "$SCRATCH/spans" || fail "spans: $(cat "$SCRATCH/spans")"
 tell bye
 end_target
