@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "libprobe/reader/reader.h"
+#include "libprobe/record/ctf.h"
 
 /* Fields of an event that names a frame, in their order. */
 enum { FRAME_IP, FRAME_MODULE, FRAME_SYMBOL, FRAME_OFFSET, FRAME_FUNCTION, FRAME_FILE, FRAME_LINE };
@@ -104,13 +105,13 @@ static struct known_frame *place_of(
 	return NULL;
 }
 
-/* An empty text is none. */
+/* NULL: it is not known. */
 static const char *next_text(char **at, const char *text)
 {
 	char *to = *at;
 
 	*at = stpcpy(to, text) + 1;
-	return *text ? to : NULL;
+	return strcmp(text, CTF_UNKNOWN) == 0 ? NULL : to;
 }
 
 bool reader_stacks_name(struct reader_stacks *stacks, const bt_event *event)
@@ -128,7 +129,7 @@ bool reader_stacks_name(struct reader_stacks *stacks, const bt_event *event)
 			bt->field_structure_borrow_member_field_by_index_const(payload, i);
 
 		if (fields[i].is_text)
-			texts[i] = bt->field_string_get_value(field);
+			texts[i] = babeltrace_text(bt, field);
 		else
 			numbers[i] = bt->field_integer_unsigned_get_value(field);
 		size += texts[i] ? strlen(texts[i]) + 1 : 0;

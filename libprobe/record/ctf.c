@@ -430,7 +430,7 @@ static struct probe_error *add_event(struct probe_ctf *ctf, struct ctf_part *par
 
 	stream_time(ctf, stream, hit->time_ns);
 	if (stacks && hit->stack)
-		error = ctf_name_frames(part, stream, hit);
+		error = ctf_name_frames(part, stream, hit, comm);
 	if (!error)
 		error = ctf_part_room(part, stream, event_room(hit, comm_length), &at);
 	if (error)

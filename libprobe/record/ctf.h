@@ -50,6 +50,8 @@ struct ctf_frames {
 };
 
 #define CTF_FRAME_ID UINT32_MAX /* of the class of probectl:frame */
+/* A name of a frame that is not known: of an empty string, babeltrace2 may show another one. */
+#define CTF_UNKNOWN "[unknown]"
 
 /* What the context has of a hit's stack; NULL: that it has none. */
 uint8_t *ctf_put_stack(uint8_t *at, const struct probe_stack *stack);
@@ -174,8 +176,8 @@ PROBE_MUST_CHECK struct probe_error *ctf_part_room(
 	struct ctf_part *part, struct ctf_stream *stream, size_t room, uint8_t **ret);
 
 /* Names the frames of a hit's stack that the stream has not named yet, in events before it. */
-PROBE_MUST_CHECK struct probe_error *ctf_name_frames(
-	struct ctf_part *part, struct ctf_stream *stream, const struct probe_hit *hit);
+PROBE_MUST_CHECK struct probe_error *ctf_name_frames(struct ctf_part *part,
+	struct ctf_stream *stream, const struct probe_hit *hit, const char *comm);
 
 /* Closes and writes the packets of all streams. */
 PROBE_MUST_CHECK struct probe_error *ctf_part_flush(struct ctf_part *part);

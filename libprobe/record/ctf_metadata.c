@@ -66,7 +66,7 @@ static const char stack_context[] = "\t\tenum : uint8_t { whole = 0, truncated =
 				    "\t\tuint32_t __callstack_user_length;\n"
 				    "\t\taddress_t _callstack_user[__callstack_user_length];\n";
 
-/* What an address means, from here on in the stream; what is not known is empty, or 0. */
+/* What an address means, from here on in the stream; what is not known is CTF_UNKNOWN, or 0. */
 static void frame_class(struct buffer *out)
 {
 	buffer_string(out, "event {\n\tname = \"probectl:frame\";\n\tid = ");

@@ -67,21 +67,27 @@ static bool make_room(struct ctf_frames *frames)
 
 /* ---- Naming them --------------------------------------------------------------------- */
 
-static size_t length_of(const char *text)
+static const char *name_of(const char *text)
 {
-	return text ? strnlen(text, TEXT_MAX) : 0;
+	return text && *text ? text : CTF_UNKNOWN;
 }
 
 static uint8_t *put_text(uint8_t *at, const char *text)
 {
-	at = put(at, text ? text : "", length_of(text));
+	at = put(at, text, strnlen(text, TEXT_MAX));
 	*at++ = '\0';
 	return at;
 }
 
+static size_t frame_room(const struct probe_frame *frame, const char *comm)
+{
+	return FRAME_ROOM + strnlen(comm, TEXT_MAX) + strnlen(name_of(frame->module), TEXT_MAX) +
+	       strnlen(name_of(frame->symbol), TEXT_MAX) + strnlen(name_of(frame->file), TEXT_MAX);
+}
+
 /* Its context is that of the hit, without a stack. */
 static uint8_t *put_frame(uint8_t *at, const struct ctf_stream *stream, const struct probe_hit *hit,
-	const struct probe_frame *frame)
+	const char *comm, const struct probe_frame *frame)
 {
 	const uint32_t id = CTF_FRAME_ID, line = frame->file ? (uint32_t)frame->line : 0;
 
@@ -89,26 +95,24 @@ static uint8_t *put_frame(uint8_t *at, const struct ctf_stream *stream, const st
 	at = put(at, &stream->last_ns, sizeof(stream->last_ns));
 	at = put(at, &hit->pid, sizeof(int32_t));
 	at = put(at, &hit->tid, sizeof(int32_t));
-	at = put_text(at, NULL);
+	at = put_text(at, comm);
 	at = ctf_put_stack(at, NULL);
 	at = put(at, &frame->ip, sizeof(frame->ip));
-	at = put_text(at, frame->module);
-	at = put_text(at, frame->symbol);
+	at = put_text(at, name_of(frame->module));
+	at = put_text(at, name_of(frame->symbol));
 	at = put(at, &frame->offset, sizeof(frame->offset));
 	at = put(at, &frame->function, sizeof(frame->function));
-	at = put_text(at, frame->file);
+	at = put_text(at, name_of(frame->file));
 	return put(at, &line, sizeof(line));
 }
 
-struct probe_error *ctf_name_frames(
-	struct ctf_part *part, struct ctf_stream *stream, const struct probe_hit *hit)
+struct probe_error *ctf_name_frames(struct ctf_part *part, struct ctf_stream *stream,
+	const struct probe_hit *hit, const char *comm)
 {
 	struct ctf_frames *named = &stream->frames;
 
 	for (size_t i = 0; i < hit->stack->count; i++) {
 		const struct probe_frame *frame = hit->stack->frames[i], **slot;
-		size_t room = FRAME_ROOM + length_of(frame->module) + length_of(frame->symbol) +
-			      length_of(frame->file);
 		struct probe_error *error;
 		uint8_t *at;
 
@@ -117,10 +121,10 @@ struct probe_error *ctf_name_frames(
 		slot = slot_of(named->slots, named->room, frame);
 		if (*slot)
 			continue;
-		error = ctf_part_room(part, stream, room, &at);
+		error = ctf_part_room(part, stream, frame_room(frame, comm), &at);
 		if (error)
 			return error;
-		at = put_frame(at, stream, hit, frame);
+		at = put_frame(at, stream, hit, comm, frame);
 		stream->length = (size_t)(at - stream->buffer);
 		*slot = frame;
 		named->count++;
