@@ -63,7 +63,7 @@ done
 same "only updates" "$(by_text updates UPDATE)" $((clients * transactions))
 same "nothing else" "$(by_text updates "")" $((clients * transactions))
 
-trace_start slow --json -t span --min 25ms "${queries[@]}"
+trace_start slow --json -t span --min 25ms --stack "${queries[@]}"
 wait_tracing slow
 bench
 trace_stop slow
@@ -85,6 +85,24 @@ same "the longest of the report" "$(jq -s 'map(select(.type == "longest").durati
 same "slices" "$(jq '[.traceEvents[] | select(.ph == "X")] | length' "$SCRATCH/slow.trace")" "$(wc -l <"$SCRATCH/slow.out")"
 same "a slice" "$(jq -c '.traceEvents[] | select(.ph == "X" and .name == "select 0, pg_sleep(0.03)") | .dur >= 30000' \
 	"$SCRATCH/slow.trace")" true
+same "where they ended" "$(jq -r 'select(.begin) | [.stack, (.frames | map(.symbol) | contains(["PostgresMain", "main"]))] |
+	join(" ")' "$SCRATCH/slow.out" | sort -u)" "whole true"
+
+# The same from a record, once its backends are gone. Most functions of a stripped server have no
+# name: each address has the same one wherever it is, or none.
+record_start stacks --stack -b 64M "${queries[@]}" postgresql:wal__insert
+wait_tracing stacks "$recorder"
+bench
+record_stop stacks
+"$PROBECTL" export -F json "$SCRATCH/stacks" >"$SCRATCH/stacks.json" || fail "export: $?"
+[ "$(jq -c 'select(.name == "wal__insert")' "$SCRATCH/stacks.json" | wc -l)" -gt $((clients * transactions)) ] ||
+	fail "only $(wc -l <"$SCRATCH/stacks.json") hits were recorded"
+same "hits without a stack" "$(jq -c 'select(.frames | length == 0)' "$SCRATCH/stacks.json" | wc -l)" 0
+same "addresses with two names" "$(jq -r '.frames[]? | .ip + " " + (.symbol | tostring)' "$SCRATCH/stacks.json" | sort -u |
+	cut -d' ' -f1 | uniq -d)" ""
+"$PROBECTL" report --pairs "$SCRATCH/stacks" >"$SCRATCH/report" || fail "report: $?"
+same "the longest" "$(grep -c ', and ended in$' "$SCRATCH/report")" 20
+same "where the longest ended" "$(sed -n '/, and ended in$/,/_start/p' "$SCRATCH/report" | grep -cx '	PostgresMain')" 20
 
 # Queries that fail have no end; a connection may have many of them.
 trace_start failing --json -t span "${queries[@]}"
