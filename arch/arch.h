@@ -188,7 +188,11 @@ static inline bool arch_step_is(const struct arch_step *a, const struct arch_ste
  * register, as bytes.
  */
 struct arch_capture {
-	/* If set, only bytes_max is used besides it. Recorded as a string is. */
+	/*
+	 * If set, only bytes_max is used besides it, and for return addresses `arg`, if it is
+	 * MEMORY: the first frame pointer is there, on the stack, and not in its register. Recorded
+	 * as a string is.
+	 */
 	enum arch_capture_stack stack;
 	/* If set, it is the thread's name as the kernel has it, and nothing else is used. */
 	bool is_comm;

@@ -195,22 +195,28 @@ static const struct unwind_rules *find_rules(struct unwind *unwind, uint64_t add
 	return *bucket;
 }
 
-bool unwind_return_offset(struct unwind *unwind, uint64_t address, uint8_t sp, int32_t *ret)
+/* The distance from the stack pointer to where a register is saved; -1: nowhere, or not known. */
+static int32_t saved_at(const struct unwind_rules *rules, uint8_t reg)
+{
+	const struct unwind_rule *where = &rules->registers[reg];
+	int64_t offset = (int64_t)((uint64_t)rules->cfa.offset + (uint64_t)where->offset);
+
+	if (where->how != UNWIND_AT_CFA || offset < 0 || offset > INT32_MAX)
+		return -1;
+	return (int32_t)offset;
+}
+
+struct unwind_saved unwind_saved(struct unwind *unwind, uint64_t address, uint8_t sp, uint8_t fp)
 {
 	const struct unwind_rules *rules = find_rules(unwind, address);
-	const struct unwind_rule *where;
-	int64_t offset;
+	struct unwind_saved saved = {-1, -1};
 
 	if (!rules || rules->none || rules->cfa.how != UNWIND_REGISTER || rules->cfa.reg != sp)
-		return false;
-	where = &rules->registers[rules->return_address];
-	if (where->how != UNWIND_AT_CFA)
-		return false;
-	offset = (int64_t)((uint64_t)rules->cfa.offset + (uint64_t)where->offset);
-	if (offset < 0 || offset > INT32_MAX)
-		return false;
-	*ret = (int32_t)offset;
-	return true;
+		return saved;
+	saved.return_at = saved_at(rules, rules->return_address);
+	if (saved.return_at >= 0)
+		saved.frame_at = saved_at(rules, fp);
+	return saved;
 }
 
 /* ---- Steps ------------------------------------------------------------------------ */

@@ -46,11 +46,17 @@ PROBE_MUST_CHECK struct probe_error *unwind_open(struct object *object, struct u
 /* NULL is allowed. */
 void unwind_close(struct unwind *unwind);
 
+/* Where a function without a frame of its own has what its caller needs. */
+struct unwind_saved {
+	int32_t return_at; /* distance from the stack pointer to the return address, or -1 */
+	int32_t frame_at; /* likewise, to the caller's frame pointer; -1: that is in its register */
+};
+
 /*
- * Sets *ret to the distance (>= 0) from register `sp` to the function's return address. False
- * if the return address is not relative to `sp`, or unknown.
+ * Finds them for an address, by the numbers of the stack pointer and of the frame pointer. Both
+ * are -1 if the return address is not relative to the stack pointer, or unknown.
  */
-bool unwind_return_offset(struct unwind *unwind, uint64_t address, uint8_t sp, int32_t *ret);
+struct unwind_saved unwind_saved(struct unwind *unwind, uint64_t address, uint8_t sp, uint8_t fp);
 
 /*
  * One step. `address` is the place in the file whose rules apply: the pc, or the byte before it

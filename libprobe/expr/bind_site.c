@@ -115,12 +115,13 @@ static struct probe_error *bind_comm(struct binder *b, uint8_t *ret)
 /* The parts of a stack are those from `part` on. */
 static struct probe_error *bind_stack(struct binder *b, size_t part)
 {
-	int capture = record_layout_capture_stack(
-		b->layout, b->site->arch, ARCH_STACK_FRAMES, 8 * ARCH_FRAMES_MAX);
+	int capture = record_layout_capture_stack(b->layout, b->site->arch, ARCH_STACK_FRAMES,
+		8 * ARCH_FRAMES_MAX, b->site->saved.frame_at);
 	struct arch_expr_node *nodes = b->bound->nodes + b->used;
-	int caller = b->site->return_offset < 0 ? -1
-						: record_layout_capture_word(b->layout,
-							  b->site->arch, b->site->return_offset);
+	int caller = b->site->saved.return_at < 0
+			     ? -1
+			     : record_layout_capture_word(
+				       b->layout, b->site->arch, b->site->saved.return_at);
 
 	if (capture < 0)
 		return probe_error_new(PROBE_ERROR_UNSUPPORTED,

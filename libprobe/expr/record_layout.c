@@ -5,6 +5,7 @@
 #include "libprobe/expr/record_layout.h"
 
 enum {
+	FRAME_AT_MAX = 4096 - 8, /* nearer than that, the stack is there */
 	STRING_BYTES_DEFAULT = 256,
 	AGGREGATE_BYTES_MAX = 256,
 	STACK_BYTES_DEFAULT = 8192,
@@ -179,7 +180,7 @@ void record_layout_site_init(struct record_layout_site *site, const struct arch 
 	site->kept_count = 0;
 	site->stack = PROBE_STACK_NONE;
 	site->pc = 0;
-	site->return_offset = -1;
+	site->saved = (struct unwind_saved){-1, -1};
 }
 
 const struct record_layout_kept *record_layout_find_kept(const struct record_layout_kept *kept,
@@ -209,13 +210,25 @@ int record_layout_capture_begun(struct record_layout *layout, const struct recor
 	return layout->capture_count++;
 }
 
+/* 8 bytes of the stack at `offset` from the stack pointer. */
+static struct arch_arg stack_word(const struct arch *arch, int32_t offset)
+{
+	return (struct arch_arg){.kind = ARCH_ARG_MEMORY,
+		.size = 8,
+		.base = arch->unwind_registers[0].reg,
+		.index = ARCH_REG_NONE,
+		.disp = offset};
+}
+
 int record_layout_capture_stack(struct record_layout *layout, const struct arch *arch,
-	enum arch_capture_stack kind, uint16_t bytes)
+	enum arch_capture_stack kind, uint16_t bytes, int32_t frame_at)
 {
 	if (!arch->unwind_registers || layout->capture_count == ARCH_ARGS_MAX)
 		return -1;
 	layout->captures[layout->capture_count] =
 		(struct arch_capture){.stack = kind, .bytes_max = bytes};
+	if (frame_at >= 0 && frame_at <= FRAME_AT_MAX)
+		layout->captures[layout->capture_count].arg = stack_word(arch, frame_at);
 	return layout->capture_count++;
 }
 
@@ -230,11 +243,7 @@ int record_layout_capture_comm(struct record_layout *layout)
 int record_layout_capture_word(
 	struct record_layout *layout, const struct arch *arch, int32_t offset)
 {
-	struct arch_capture capture = {.arg = {.kind = ARCH_ARG_MEMORY,
-					       .size = 8,
-					       .base = arch->unwind_registers[0].reg,
-					       .index = ARCH_REG_NONE,
-					       .disp = offset}};
+	struct arch_capture capture = {.arg = stack_word(arch, offset)};
 
 	if (layout->capture_count == ARCH_ARGS_MAX)
 		return -1;
@@ -256,18 +265,18 @@ static void add_copy(struct record_layout *l, const struct arch *arch, size_t by
 		bytes = bytes ? STACK_BYTES_MIN : STACK_BYTES_DEFAULT;
 	if (bytes > ARCH_STACK_MAX)
 		bytes = ARCH_STACK_MAX;
-	l->stack =
-		(uint8_t)(1 + record_layout_capture_stack(l, arch, ARCH_STACK_BYTES, bytes & ~7u));
+	l->stack = (uint8_t)(1 + record_layout_capture_stack(
+					 l, arch, ARCH_STACK_BYTES, bytes & ~7u, -1));
 }
 
 /* The function's own return address, where it has no frame, and the others. They come first, too.
  */
 static void add_frames(struct record_layout *l, const struct record_layout_site *site)
 {
-	if (site->return_offset >= 0)
-		record_layout_capture_word(l, site->arch, site->return_offset);
-	l->stack = (uint8_t)(1 + record_layout_capture_stack(
-					 l, site->arch, ARCH_STACK_FRAMES, 8 * ARCH_FRAMES_MAX));
+	if (site->saved.return_at >= 0)
+		record_layout_capture_word(l, site->arch, site->saved.return_at);
+	l->stack = (uint8_t)(1 + record_layout_capture_stack(l, site->arch, ARCH_STACK_FRAMES,
+					 8 * ARCH_FRAMES_MAX, site->saved.frame_at));
 }
 
 void record_layout_record_all(struct record_layout *layout, const struct arch *arch)

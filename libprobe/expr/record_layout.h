@@ -4,6 +4,7 @@
 #define LIBPROBE_EXPR_RECORD_LAYOUT_H
 
 #include "arch/arch.h"
+#include "elf/unwind.h"
 #include "arch/general.h"
 #include "arch/layout.h"
 #include "libprobe/modules/modules.h"
@@ -58,8 +59,8 @@ struct record_layout_site {
 	uint8_t kept_count;
 	enum probe_stack_kind stack; /* what records of the site have of the stack */
 	/* For keys that are stacks, and PROBE_STACK_FRAMES: */
-	uint64_t pc;	       /* in the target */
-	int32_t return_offset; /* distance of the return address from the stack pointer, or -1 */
+	uint64_t pc; /* in the target */
+	struct unwind_saved saved;
 };
 void record_layout_site_init(struct record_layout_site *site, const struct arch *arch,
 	struct module *module, const char *args);
@@ -92,10 +93,13 @@ int record_layout_capture_begun(struct record_layout *layout, const struct recor
 const struct record_layout_kept *record_layout_find_kept(const struct record_layout_kept *kept,
 	uint8_t count, const struct capture *what, uint16_t bytes);
 
-/* Captures `bytes` bytes of the stack, or of return addresses. Returns its index, or -1 if
- * impossible. */
+/*
+ * Captures `bytes` bytes of the stack, or of return addresses. Returns its index, or -1 if
+ * impossible. The first frame pointer is in its register if frame_at is -1, else at this
+ * distance from the stack pointer.
+ */
 int record_layout_capture_stack(struct record_layout *layout, const struct arch *arch,
-	enum arch_capture_stack kind, uint16_t bytes);
+	enum arch_capture_stack kind, uint16_t bytes, int32_t frame_at);
 
 /* Captures the thread's name, for a key. Returns the same. */
 int record_layout_capture_comm(struct record_layout *layout);

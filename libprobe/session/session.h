@@ -156,8 +156,8 @@ PROBE_MUST_CHECK struct probe_error *session_stack_start(
 	struct probe_session *session, const struct arch *arch);
 /* There may be other modules now. */
 void session_stack_refresh(struct probe_session *session);
-/* With PROBE_STACK_FRAMES: see unwinder_return_offset(). */
-int32_t session_stack_return_offset(const struct probe_session *session, uint64_t pc);
+/* If return addresses are wanted: see unwinder_saved(). */
+struct unwind_saved session_stack_saved(const struct probe_session *session, uint64_t pc);
 /* The stack in a record that record_layout_read() has found whole; NULL: it has none. */
 const struct probe_stack *session_stack_read(struct probe_session *session,
 	const struct session_site *site, const struct ring_record *record);

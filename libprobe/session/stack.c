@@ -19,11 +19,11 @@ void session_stack_refresh(struct probe_session *session)
 		naming_refresh(session->naming);
 }
 
-int32_t session_stack_return_offset(const struct probe_session *session, uint64_t pc)
+struct unwind_saved session_stack_saved(const struct probe_session *session, uint64_t pc)
 {
-	bool by_frames = session->asked.stack || session->asked.ustack;
+	bool by_frames = session->options.stack == PROBE_STACK_FRAMES || session->asked.ustack;
 
-	return by_frames ? unwinder_return_offset(session->unwinder, pc) : -1;
+	return by_frames ? unwinder_saved(session->unwinder, pc) : (struct unwind_saved){-1, -1};
 }
 
 const struct probe_stack *session_stack_read(struct probe_session *session,

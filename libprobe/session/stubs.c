@@ -116,7 +116,7 @@ static struct probe_error *prepare_site(struct probe_session *s, const struct ar
 	args.stack = s->options.spans && part->part.role == PAIR_BEGIN ? PROBE_STACK_NONE
 								       : s->options.stack;
 	args.pc = selected->pc;
-	args.return_offset = session_stack_return_offset(s, selected->pc);
+	args.saved = session_stack_saved(s, selected->pc);
 	if (s->options.kind == PROBE_SESSION_RECORD)
 		error = session_choose_captures(s, probe, &args, site);
 	if (!error)

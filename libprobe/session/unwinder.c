@@ -135,16 +135,14 @@ static enum unwind_status step_by_frame_pointer(struct walk *walk)
 	return next.pc ? UNWIND_CALLER : UNWIND_OUTERMOST;
 }
 
-int32_t unwinder_return_offset(struct unwinder *u, uint64_t pc)
+struct unwind_saved unwinder_saved(struct unwinder *u, uint64_t pc)
 {
+	const struct arch_unwind_register *regs = u->arch->unwind_registers;
 	uint64_t bias;
 	struct unwind *rules = naming_rules(u->naming, pc, &bias);
-	int32_t offset;
 
-	if (rules && unwind_return_offset(
-			     rules, pc - bias, u->arch->unwind_registers[SP].dwarf, &offset))
-		return offset;
-	return -1;
+	return rules ? unwind_saved(rules, pc - bias, regs[SP].dwarf, regs[FP].dwarf)
+		     : (struct unwind_saved){-1, -1};
 }
 
 static enum unwind_status step(struct walk *walk, bool is_return)

@@ -4,6 +4,7 @@
 #define LIBPROBE_SESSION_UNWINDER_H
 
 #include "arch/arch.h"
+#include "elf/unwind.h"
 #include "libprobe/session/naming.h"
 #include "probe/target.h"
 
@@ -19,11 +20,10 @@ PROBE_MUST_CHECK struct probe_error *unwinder_create(
 void unwinder_free(struct unwinder *unwinder);
 
 /*
- * The distance from the stack pointer to the return address, at a site where the
- * function has no frame of its own that the frame pointer leads to; -1 where it
- * has, or that is not known.
+ * What the frame pointer does not lead to at a site: the return address and the caller's frame
+ * pointer, if the function has no frame of its own.
  */
-int32_t unwinder_return_offset(struct unwinder *unwinder, uint64_t pc);
+struct unwind_saved unwinder_saved(struct unwinder *unwinder, uint64_t pc);
 
 /* A thread at a site. Everything except `pc` comes from the target and is not trusted. */
 struct unwinder_thread {

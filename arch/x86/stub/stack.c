@@ -5,7 +5,8 @@
  * Memory above the stack pointer's own page may be unmapped, so each page is checked before it
  * is read, as pointers are (captures.c). In code built without frame pointers %rbp may be
  * any number; the chain ends if the next one is not above the last one, is far away, or cannot
- * be read.
+ * be read. Where the site's function has saved its caller's, to use the register for something
+ * else, the chain begins there.
  */
 #include "arch/layout.h"
 #include "arch/x86/stub/plan.h"
@@ -85,7 +86,12 @@ static void emit_frames(struct emit *e, const struct stub_plan *p, int i)
 	emit_mem(e, true, OP_MOV_STORE, RAX, temp_at(last));
 	emit_store_imm(e, true, temp_at(page), 1); /* none */
 	emit_store_imm(e, true, temp_at(count), 0);
-	emit_original(e, &p->frame, RBP, R9);
+	if (c->arg.kind == ARCH_ARG_MEMORY) {
+		emit_address(e, &p->frame, &c->arg, R9);
+		emit_mem(e, true, OP_MOV_LOAD, R9, mem_at(R9, 0));
+	} else {
+		emit_original(e, &p->frame, RBP, R9);
+	}
 	emit_place(e, next);
 	emit_reg(e, true, OP_MOV_LOAD, RAX, R9);
 	emit_imm(e, true, IMM_AND, RAX, 7);

@@ -55,6 +55,17 @@ same "times" "$(keys -t latency -k ustack -k comm nicknames:begin nicknames:done
 same "the probe of a pair" "$(keys -t latency -k probe nicknames:begin nicknames:done)" "157 nicknames:done"
 same "a filter beside them" "$(keys -c -f 'arg0 >= 99' -k ustack nicknames:hit)" "1 $left"
 
+# libstdc++ has no frame pointers, but what the program has above it is found.
+if printf '\n\n' | "$PROBECTL" trace --json -c -k comm -k ustack -o "$SCRATCH/throw" libstdcxx:throw -- \
+	"$TARGETS/throw_frames" 30 >"$SCRATCH/keys.out" 2>"$SCRATCH/keys.err"; then
+	same "exceptions" "$(jq -r 'select(.keys) | "\(.hits) \(.keys[0]) \(.keys[1] |
+		map(sub("\\(.*"; "")) | .[0:5] | join("<"))"' "$SCRATCH/throw")" \
+		"20 throw_frames __cxa_throw<thrower<around<catcher<main"
+else
+	grep -q 'libstdcxx:throw' "$SCRATCH/keys.err" || fail "exceptions: $(head -3 "$SCRATCH/keys.err")"
+	echo "note: this libstdc++ has no probes"
+fi
+
 # As text, a stack has a line for each function, under each other.
 printf '%s\n' 'web 10 left' | "$PROBECTL" trace -c -k comm -k ustack -o "$SCRATCH/text" nicknames:hit -- \
 	"$TARGETS/nicknames" >"$SCRATCH/keys.out" || fail "as text: status $?"

@@ -163,7 +163,7 @@ static void frames(void **state)
 }
 
 /* Calls the site with something else in %rbp. */
-static void call_with_rbp(stub_host_site *site, uint64_t rbp)
+static inline __attribute__((always_inline)) void call_with_rbp(stub_host_site *site, uint64_t rbp)
 {
 	/* %rbx is callee-saved, and is not %rbp. */
 	__asm__ volatile("lea -128(%%rsp), %%rsp\n\t"
@@ -213,6 +213,33 @@ static void not_of_begins(void **state)
 		arch_x86_64.stub(&stub, (uintptr_t)out, out, sizeof(out), &code), ARCH_STUB_OK);
 }
 
+/* The function at the site has saved its caller's, and uses the register for something else. */
+static void saved_frame(void **state)
+{
+	struct stub_host *host = *state;
+	struct arch_capture capture = {.stack = ARCH_STACK_FRAMES,
+		.arg = {.kind = ARCH_ARG_MEMORY,
+			.size = 8,
+			.base = arch_x86_64.unwind_registers[0].reg,
+			.index = ARCH_REG_NONE,
+			.disp = 8}, /* above the return address */
+		.bytes_max = 8 * 12};
+	struct arch_stub stub = stub_host_stub(host, true);
+	uint64_t wanted[12], word, length;
+
+	call_with_rbp(
+		emit_site(host, ARCH_STACK_FRAMES, 8 * 12), (uintptr_t)__builtin_frame_address(0));
+	memcpy(wanted, captured(host, &length), sizeof(wanted));
+	assert_true(length >= 8 && length <= sizeof(wanted));
+	stub_host_reset(host);
+	stub.kind = ARCH_STUB_RECORD;
+	stub.captures = &capture;
+	stub.capture_count = stub.recorded = 1;
+	call_with_rbp(stub_host_emit_site(host, &stub), 1);
+	assert_memory_equal(captured(host, &word), wanted, length);
+	assert_int_equal(word, length);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -221,6 +248,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(frames, setup, teardown),
 		cmocka_unit_test_setup_teardown(no_frames, setup, teardown),
 		cmocka_unit_test_setup_teardown(not_of_begins, setup, teardown),
+		cmocka_unit_test_setup_teardown(saved_frame, setup, teardown),
 	};
 
 #ifndef __x86_64__
