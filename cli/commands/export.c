@@ -334,7 +334,8 @@ struct probe_error *cmd_export(int argc, char **argv, int *status_ret)
 			"chrome)"),
 		OPTIONS_OUTPUT(&options.output),
 		OPTION('k', "key", STRINGS, "KEY", &options.keys,
-			"name slices and frames by argN, NAME, tid, pid, cpu or comm; up to eight"),
+			"name slices and frames by argN, NAME, tid, pid, cpu, comm or probe; up to "
+			"eight"),
 		OPTION(0, "match", STRING, "ARG[:ARG]", &options.options.match,
 			"match an end to the begin with the same value of ARG, on any thread"),
 		OPTION(0, "counter", STRINGS, "PROBE(ARG)", &options.counters,

@@ -246,7 +246,7 @@ struct probe_error *cmd_report(int argc, char **argv, int *status_ret)
 		OPTIONS_JSON(&options.json),
 		OPTION('k', "key", STRINGS, "KEY", &options.keys,
 			"count hits by argN, str(argN), norm(str(argN)), sym(argN), NAME, "
-			"norm(NAME), tid, pid, cpu or comm; may be repeated"),
+			"norm(NAME), tid, pid, cpu, comm or probe; may be repeated"),
 		OPTION(0, "pairs", FLAG, NULL, &options.pairs,
 			"show pairs by key, and those that took longest"),
 		OPTION(0, "match", STRING, "KEY[:KEY]", &options.match,

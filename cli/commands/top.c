@@ -86,7 +86,8 @@ struct probe_error *cmd_top(int argc, char **argv, int *status_ret)
 		OPTION('f', "filter", STRING, "EXPR", &options.filter,
 			"use only hits for which EXPR is true: 'arg0 > 100 && cpu != 3'"),
 		OPTION('k', "key", STRINGS, "EXPR", &options.keys,
-			"add a row for each value of arg0, tid, str(arg1) ...; up to four"),
+			"add a row for each value of arg0, str(arg1), comm, ustack ...; up to "
+			"four"),
 		OPTION(0, "keys", NUMBER, "N", &options.keys_max,
 			"keep up to N different keys on each CPU (default: 4096)"),
 		OPTION('i', "interval", DURATION, "SECONDS", &options.interval_ns,

@@ -48,7 +48,7 @@ enum { TRACER_TOP = 20 }; /* rows of a table, unless --top says otherwise */
 		"process hits with this tracer; 'help' lists the tracers"),                        \
 	OPTION('c', "count", FLAG, NULL, &(options)->count, "the same as -t count"),               \
 	OPTION('k', "key", STRINGS, "EXPR", &(options)->keys,                                      \
-		"keep a row for each value of arg0, tid, str(arg1) ...; up to four"),              \
+		"keep a row for each value of arg0, str(arg1), comm, ustack ...; up to four"),              \
 	OPTIONS_FILTER(options),                                                                   \
 	OPTION(0, "pairs", STRING, "auto|listed", &(options)->pairs,                               \
 		"find begins and ends by their names, or in the order given"),                     \

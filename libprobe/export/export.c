@@ -235,7 +235,7 @@ void export_key_text(
 
 		if (!export_key_value(&settings->keys[i], event, &value))
 			continue;
-		if (!key_normalize(&settings->keys[i], &value, &normal)) {
+		if (!key_complete(&settings->keys[i], event, &value, &normal)) {
 			out->no_memory = true;
 			break;
 		}

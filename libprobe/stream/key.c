@@ -10,7 +10,8 @@
 static const struct {
 	const char *name;
 	enum key_kind kind;
-} words[] = {{"tid", KEY_TID}, {"pid", KEY_PID}, {"cpu", KEY_CPU}, {"comm", KEY_COMM}};
+} words[] = {{"tid", KEY_TID}, {"pid", KEY_PID}, {"cpu", KEY_CPU}, {"comm", KEY_COMM},
+	{"probe", KEY_PROBE}};
 enum { WORDS = sizeof(words) / sizeof(words[0]) };
 
 /* str(argN), sym(argN): three letters before the parenthesis. */
@@ -49,9 +50,13 @@ struct probe_error *key_parse(const char *text, size_t length,
 	*ret = (struct key){.kind = KEY_NAME, .arg = index};
 	if (catalogue && key_name_is(text, length))
 		return key_name_create(text, length, catalogue, &ret->name);
+	if (length == 6 && !memcmp(text, "ustack", 6))
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"'ustack' is a key only while a program runs: probectl trace -c -k ustack; "
+			"probectl export -F folded --count shows stacks that were recorded");
 	return probe_error_new(PROBE_ERROR_USAGE,
 		"'%.*s' is not a key (expected argN, str(argN), norm(str(argN)), sym(argN), tid, "
-		"pid, cpu or comm%s)",
+		"pid, cpu, comm or probe%s)",
 		(int)(length < 100 ? length : 100), text,
 		catalogue ? ", or the name of an argument" : "");
 }
@@ -124,6 +129,12 @@ static bool arg_value(
 				    : ret->kind == PROBE_VALUE_STRING;
 }
 
+static struct probe_value text_of(const char *text)
+{
+	return (struct probe_value){
+		.kind = PROBE_VALUE_STRING, .bytes = text, .length = strlen(text)};
+}
+
 bool key_value(const struct key *key, const struct probe_event *event, struct probe_value *ret)
 {
 	struct key its;
@@ -141,9 +152,10 @@ bool key_value(const struct key *key, const struct probe_event *event, struct pr
 	case KEY_COMM:
 		if (!event->comm)
 			return false;
-		*ret = (struct probe_value){.kind = PROBE_VALUE_STRING,
-			.bytes = event->comm,
-			.length = strlen(event->comm)};
+		*ret = text_of(event->comm);
+		return true;
+	case KEY_PROBE: /* key_complete() puts the provider before it */
+		*ret = text_of(event->name);
 		return true;
 	case KEY_NAME:
 		return key_resolve(key, event, &its) && arg_value(&its, event, ret);
@@ -175,17 +187,29 @@ struct probe_error *key_not_found(const struct key *key)
 	return error;
 }
 
-bool key_normalize(const struct key *key, struct probe_value *value, struct buffer *room)
+static bool normalize(struct probe_value *value, struct buffer *room)
 {
-	char *text;
+	char *text = buffer_reserve(room, value->length + 1);
 
-	if (!key_is_norm(key))
-		return true;
-	room->length = 0;
-	text = buffer_reserve(room, value->length + 1);
 	if (!text)
 		return false;
 	value->length = norm_text((const uint8_t *)value->bytes, value->length, (uint8_t *)text);
 	value->bytes = text;
 	return true;
+}
+
+bool key_complete(const struct key *key, const struct probe_event *event, struct probe_value *value,
+	struct buffer *room)
+{
+	room->length = 0;
+	if (key_is_norm(key))
+		return normalize(value, room);
+	if (key->kind != KEY_PROBE)
+		return true;
+	buffer_string(room, event->provider);
+	buffer_char(room, ':');
+	buffer_string(room, event->name);
+	value->bytes = room->data;
+	value->length = room->length;
+	return !room->no_memory;
 }

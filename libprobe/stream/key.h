@@ -22,6 +22,7 @@ enum key_kind {
 	KEY_PID,
 	KEY_CPU,
 	KEY_COMM,
+	KEY_PROBE,
 	KEY_NAME
 };
 
@@ -33,10 +34,10 @@ struct key {
 };
 
 /*
- * Parses argN, str(argN), norm(str(argN)), sym(argN), tid, pid, cpu or comm; with a catalogue,
- * which is borrowed, also names of arguments in the place of argN and str(argN). `index` is the
- * number of the key among the owner's. To be freed with key_deinit(). Errors: PROBE_ERROR_USAGE,
- * PROBE_ERROR_MEMORY.
+ * Parses argN, str(argN), norm(str(argN)), sym(argN), tid, pid, cpu, comm or probe; with a
+ * catalogue, which is borrowed, also names of arguments in the place of argN and str(argN). `index`
+ * is the number of the key among the owner's. To be freed with key_deinit(). Errors:
+ * PROBE_ERROR_USAGE, PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *key_parse(const char *text, size_t length,
 	const struct probe_catalogue *catalogue, uint8_t index, struct key *ret);
@@ -51,11 +52,12 @@ bool key_value(const struct key *key, const struct probe_event *event, struct pr
 const struct probe_arg_meaning *key_meaning(
 	const struct key *key, const char *provider, const char *name);
 /*
- * Of norm(str(argN)): brings that value, which is the whole string so far, into its normal form, in
- * `room`. Other keys' values stay. False without memory.
+ * Completes a value that is made from the event's, in `room`: brings that of norm(str(argN)), which
+ * is the whole string so far, into its normal form, and puts the provider before the name of the
+ * probe. Other keys' values stay. False without memory.
  */
-PROBE_MUST_CHECK bool key_normalize(
-	const struct key *key, struct probe_value *value, struct buffer *room);
+PROBE_MUST_CHECK bool key_complete(const struct key *key, const struct probe_event *event,
+	struct probe_value *value, struct buffer *room);
 bool key_is_norm(const struct key *key);
 bool key_same(const struct key *a, const struct key *b);
 void key_print(struct buffer *out, const struct key *key);

@@ -58,7 +58,7 @@ static size_t take(struct probe_summary *summary, const struct probe_event *even
 		if (has(items, count, &summary->keys[i]) ||
 			!key_value(&summary->keys[i], event, &value))
 			continue;
-		if (!key_normalize(&summary->keys[i], &value, &summary->normals[i])) {
+		if (!key_complete(&summary->keys[i], event, &value, &summary->normals[i])) {
 			summary->text.no_memory = true;
 			continue;
 		}

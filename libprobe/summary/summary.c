@@ -208,7 +208,7 @@ static struct probe_error *add_keys(
 	for (size_t i = 0; i < summary->key_count && !error; i++) {
 		if (!key_value(&summary->keys[i], event, &value))
 			continue;
-		error = key_normalize(&summary->keys[i], &value, &summary->normals[i])
+		error = key_complete(&summary->keys[i], event, &value, &summary->normals[i])
 				? add_key(summary, probe, i, &value)
 				: probe_error_no_memory();
 	}

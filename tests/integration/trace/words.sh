@@ -74,6 +74,22 @@ nicknames:hit            10  "web"  leaf
                                     left
                                     work'
 
+# ---- Records --------------------------------------------------------------------------
+
+printf '%s\n' 'web 100 left' 'db 20 right' | "$PROBECTL" record -q -o "$SCRATCH/record" -e 'nicknames:hit' \
+	-- "$TARGETS/nicknames" >"$SCRATCH/keys.out" || fail "record: status $?"
+same "a report by probe" "$("$PROBECTL" report --json -k probe "$SCRATCH/record" |
+	jq -r 'select(.type == "key") | "\(.key) \(.value) \(.count)"')" "probe nicknames:hit 120"
+same "an export by probe" "$("$PROBECTL" export -F folded --count -k probe "$SCRATCH/record" |
+	grep -c 'nicknames:hit nicknames:hit 1[0-9]*$')" 1
+for command in report 'export -F folded'; do
+	# shellcheck disable=SC2086 # two words
+	"$PROBECTL" $command -k ustack "$SCRATCH/record" >/dev/null 2>"$SCRATCH/err"
+	same "status of $command -k ustack" "$?" 2
+	same "what $command says" "$(cat "$SCRATCH/err")" "probectl: records have no call stacks, so \
+'ustack' is no key of theirs; probectl trace -c -k ustack counts by stack while the program runs"
+done
+
 # ---- In a process that goes on --------------------------------------------------------
 
 start "$TARGETS/nicknames"
@@ -102,6 +118,13 @@ done
 trace_stop intervals
 same "intervals" "$(jq -s 'map(select(.interval and .keys == ["turns"]) | .hits) | add' "$SCRATCH/intervals.out")" 50
 same_state "$target_pid"
+
+# top: a row for each name beside the probe's own, and stacks in one line.
+"$PROBECTL" top -k comm -k ustack -i 30 --top 0 nicknames:hit -- "$TARGETS/nicknames" \
+	<<<$'web 9 left\ndb 4 right' >"$SCRATCH/lines" 2>"$SCRATCH/err" || fail "top: $(head -3 "$SCRATCH/err")"
+for row in 'hit "web" leaf < left < work .* 9$' 'hit "db" leaf < right < work .* 4$'; do
+	grep -q "$row" "$SCRATCH/lines" || fail "top lacks '$row': $(cat "$SCRATCH/lines")"
+done
 
 # ---- Errors ---------------------------------------------------------------------------
 

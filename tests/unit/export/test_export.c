@@ -367,11 +367,12 @@ static void check_usage(const struct probe_export_options *options, const char *
 	probe_error_free(error);
 }
 
-#define KEYS "expected argN, str(argN), norm(str(argN)), sym(argN), tid, pid, cpu or comm"
+#define KEYS "expected argN, str(argN), norm(str(argN)), sym(argN), tid, pid, cpu, comm or probe"
 
 static void test_options(void **state)
 {
 	static const char *const keys[9] = {"arg", "arg0", "str(arg1"};
+	static const char *const stack = "ustack";
 	enum probe_export_format format;
 
 	(void)state;
@@ -382,6 +383,9 @@ static void test_options(void **state)
 	assert_false(probe_export_format("xml", &format));
 	check_usage(&(struct probe_export_options){.keys = &keys[0], .key_count = 1},
 		"'arg' is not a key (" KEYS ")");
+	check_usage(&(struct probe_export_options){.keys = &stack, .key_count = 1},
+		"'ustack' is a key only while a program runs: probectl trace -c -k ustack; "
+		"probectl export -F folded --count shows stacks that were recorded");
 	check_usage(&(struct probe_export_options){.keys = keys, .key_count = 9},
 		"at most 8 keys can be given");
 	check_usage(&(struct probe_export_options){.keys = &keys[1], .key_count = 3},

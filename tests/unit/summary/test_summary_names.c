@@ -235,7 +235,7 @@ static void test_no_names(void **state)
 		assert_non_null(error);
 		snprintf(message, sizeof(message),
 			"'%s' is not a key (expected argN, str(argN), norm(str(argN)), "
-			"sym(argN), tid, pid, cpu or comm, or the name of an argument)",
+			"sym(argN), tid, pid, cpu, comm or probe, or the name of an argument)",
 			keys[i]);
 		assert_string_equal(error->message, message);
 		probe_error_free(error);
