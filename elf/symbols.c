@@ -209,7 +209,16 @@ bool object_imports_none(
 
 /* ---- By address ------------------------------------------------------------- */
 
-/* Sorts by start. Of several at one address the last one is shown: a global, one with a size. */
+/* Names that begin with underscores are a library's own: malloc is also __libc_malloc. */
+static size_t underscores(const struct function *function)
+{
+	return strspn(function->name, "_");
+}
+
+/*
+ * Sorts by start. Of several at one address the last one is shown: a global, one with a size, with
+ * few underscores.
+ */
 static int compare_functions(const void *a, const void *b)
 {
 	const struct function *x = a, *y = b;
@@ -220,6 +229,8 @@ static int compare_functions(const void *a, const void *b)
 		return x->sized ? 1 : -1;
 	if (x->global != y->global)
 		return x->global ? 1 : -1;
+	if (underscores(x) != underscores(y))
+		return underscores(x) > underscores(y) ? -1 : 1;
 	/* Any stable order will do. */
 	return strcmp(y->name, x->name);
 }

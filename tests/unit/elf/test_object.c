@@ -228,6 +228,7 @@ static const char source[] =
 	"int data[4] = {1, 2, 3, 4};\n"
 	"__attribute__((noinline)) static int local(int x) { return x * hidden; }\n"
 	"__attribute__((noinline)) int exported(int x) { return local(x) + data[1]; }\n"
+	"int _IO_exported(int x) __attribute__((alias(\"exported\")));\n"
 	"int absent(void);\n"
 	"int caller(void) { return absent() + exported(1); }\n"
 	"void set(int x) { hidden = x; }\n";
