@@ -133,7 +133,7 @@ static struct node *find_node(
 /* Interpreters have one pair for all their functions, whose names are arguments. */
 static bool is_call(const struct probe_span_pair *pair)
 {
-	static const char *const names[] = {"function", "method", "cmethod", "sub"};
+	static const char *const names[] = {"function", "method", "cmethod", "sub", "bif", "nif"};
 
 	for (size_t i = 0; pair && i < sizeof(names) / sizeof(names[0]); i++) {
 		if (!strcmp(pair->name, names[i]))

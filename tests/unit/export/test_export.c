@@ -250,6 +250,31 @@ static void test_folded(void **state)
 		&(struct probe_export_options){.keys = keys, .key_count = 4});
 }
 
+/* Interpreters have one pair for all functions: their frames are the names alone. */
+static void test_functions(void **state)
+{
+	static const char *const key = "str(arg0)";
+	static const char *const steps[][2] = {{"function__entry", "f"}, {"bif__entry", "b"},
+		{"nif__entry", "n"}, {"other__entry", "o"}, {"other__return", "o"},
+		{"nif__return", "n"}, {"bif__return", "b"}, {"function__return", "f"}};
+	static char output[OUTPUT_BYTES];
+	FILE *json = tmpfile();
+
+	(void)state;
+	assert_non_null(json);
+	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++)
+		fprintf(json,
+			"{\"ts\":%zu,\"pid\":1,\"tid\":1,\"cpu\":0,\"comm\":\"beam\",\"provider\":"
+			"\"erlang\",\"name\":\"%s\",\"args\":[\"%s\"]}\n",
+			1000 + i, steps[i][0], steps[i][1]);
+	rewind(json);
+	export_record(PROBE_EXPORT_FOLDED,
+		&(struct probe_export_options){.keys = &key, .key_count = 1}, json, output);
+	assert_string_equal(output, "beam;f 2\nbeam;f;b 2\nbeam;f;b;n 2\nbeam;f;b;n;erlang:other o "
+				    "1\n");
+	fclose(json);
+}
+
 static void test_flamegraph(void **state)
 {
 	static const char *const key = "str(arg1)";
@@ -492,6 +517,7 @@ int main(void)
 		cmocka_unit_test(test_json),
 		cmocka_unit_test(test_csv),
 		cmocka_unit_test(test_folded),
+		cmocka_unit_test(test_functions),
 		cmocka_unit_test(test_flamegraph),
 		cmocka_unit_test(test_trace_event),
 		cmocka_unit_test(test_from_json),
