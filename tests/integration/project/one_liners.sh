@@ -189,8 +189,8 @@ CC
 if [ -n "$(command -v g++)" ] && g++ -O1 -o "$SCRATCH/throws" "$SCRATCH/throws.cc"; then
 	answer "Who throws C++ exceptions, and of which types?"
 	read -r missing out < <(head -1 "$SCRATCH/answer")
-	same "throws of shop::missing" "$(column 2 '"N4shop7missingE"')" "$missing"
-	same "throws of std::out_of_range" "$(column 2 '"St12out_of_range"')" "$out"
+	same "throws of shop::missing" "$(column 2 '"typeinfo for shop::missing"')" "$missing"
+	same "throws of std::out_of_range" "$(column 2 '"typeinfo for std::out_of_range"')" "$out"
 	same "throws in shop::find(int)" \
 		"$(awk '/shop::find\(int\)/ { sum += $1 } END { print sum }' "$SCRATCH/answer")" \
 		$((missing + out))

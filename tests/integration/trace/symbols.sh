@@ -34,8 +34,12 @@ same "JSON" "$(jq -r '.args[:4] | join(" ")' "$SCRATCH/json.out" | sort | uniq -
 same "rows by name" "$(jq -r 'select(.keys) | "\(.keys | join(" ")) \(.hits)"' "$SCRATCH/keys.out" | sort | paste -sd,)" \
 	"first table 2,second table 2"
 
-# Sessions that are kept: another process reads them.
+# Sessions that are kept: another process reads them. What remains of a process has numbers.
+remains=$(mktemp -u /dev/shm/test.XXXXXX.probectl)
+on_exit "rm -f '$remains'"
 start "$TARGETS/addresses" 4
+"$PROBECTL" enable -q -t ring -b 64k --file "$remains" -p "$target_pid" 'addresses:call(sym(arg3))' ||
+	fail "enable -t ring --file"
 "$PROBECTL" enable -q -t count -k 'sym(arg0)' -p "$target_pid" addresses:call || fail "enable -t count"
 "$PROBECTL" enable -q -t ring -b 64k -p "$target_pid" 'addresses:call(sym(arg1))' || fail "enable -t ring"
 record_start record.ctf -p "$target_pid" "addresses:call($names)"
@@ -44,10 +48,12 @@ ask ''
 record_stop record.ctf
 same "a kept table" "$("$PROBECTL" read --json -t count -p "$target_pid" |
 	jq -r '"\(.keys[0]) \(.hits)"' | sort | paste -sd,)" "first 2,second 2"
-same "a flight recorder" "$("$PROBECTL" read --json -t ring -p "$target_pid" |
+same "a flight recorder" "$("$PROBECTL" read --json -t 3 -p "$target_pid" |
 	jq -r '.args[0]' | paste -sd,)" "first,second,first,second"
 tell ''
 wait "$target_pid" 2>/dev/null
+
+same "what remains" "$("$PROBECTL" read --json --from "$remains" | jq -r '.args[0]' | sort -u)" 0x1234
 
 # Records: the process has ended, and they have the names.
 report=$("$PROBECTL" report --json -k 'sym(arg0)' -k 'sym(arg3)' "$SCRATCH/record.ctf" |

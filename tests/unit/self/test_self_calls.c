@@ -201,6 +201,9 @@ static void test_errors(void **state)
 	self_fails(probe_self_register("testcalls:hit(arg0,arg1)", self_count, &calls),
 		PROBE_ERROR_USAGE,
 		"testcalls:hit: there is no arg1, the probe has 1 argument: -8@");
+	self_fails(probe_self_register("testcalls:hit(sym(arg0))", self_count, &calls),
+		PROBE_ERROR_USAGE,
+		"'testcalls:hit(sym(arg0))': a function gets addresses, not their names: argN");
 	self_fails(probe_self_register("testcalls:kinds(str(arg3,arg9))", self_count, &calls),
 		PROBE_ERROR_USAGE, "there is no arg9, the probe has 5 arguments: -4@");
 	self_nothing_left();
