@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT */
+/* Names of addresses: this program's own functions and data, generated code, what has no name. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "libprobe/session/naming.h"
+
+enum { PAGE = 4096, MAGIC = 0x4a695444 };
+
+int naming_data[4] = {1};
+
+__attribute__((noinline)) int naming_function(int number)
+{
+	__asm__ volatile("" : "+r"(number));
+	return number + naming_data[0];
+}
+
+static struct naming *create(void)
+{
+	struct naming *naming = NULL;
+
+	assert_null(naming_create(getpid(), (struct naming_options){0}, &naming));
+	return naming;
+}
+
+static void test_own(void **state)
+{
+	struct naming *naming = create();
+	uint64_t function = (uintptr_t)naming_function;
+	const char *name = naming_name(naming, function);
+
+	(void)state;
+	assert_non_null(name);
+	assert_string_equal(name, "naming_function");
+	assert_string_equal(naming_name(naming, function + 1), "naming_function");
+	assert_string_equal(naming_name(naming, (uintptr_t)&naming_data[3]), "naming_data");
+	/* They stay. */
+	naming_refresh(naming);
+	assert_ptr_equal(naming_name(naming, function), name);
+	naming_free(naming);
+}
+
+static void test_nothing(void **state)
+{
+	struct naming *naming = create();
+	void *heap = malloc(100);
+	int local = 0;
+
+	(void)state;
+	assert_null(naming_name(naming, 0));
+	assert_null(naming_name(naming, 0x1234));
+	assert_null(naming_name(naming, UINT64_MAX));
+	assert_null(naming_name(naming, (uintptr_t)heap));
+	assert_null(naming_name(naming, (uintptr_t)&local));
+	free(heap);
+	naming_free(naming);
+}
+
+/* A record of a function, at the end of a file; see modules/jit_dump.c. */
+static void add_load(FILE *file, const void *code, const char *name)
+{
+	const uint32_t head[6] = {0, (uint32_t)(56 + strlen(name) + 1)};
+	const uint64_t place[4] = {(uintptr_t)code, (uintptr_t)code, 16, (uint64_t)ftell(file)};
+
+	assert_int_equal(fwrite(head, sizeof(head), 1, file), 1);
+	assert_int_equal(fwrite(place, sizeof(place), 1, file), 1);
+	assert_int_equal(fwrite(name, strlen(name) + 1, 1, file), 1);
+	fflush(file);
+}
+
+/* Code that is generated later, is named later, and is other code then. */
+static void test_generated(void **state)
+{
+	const uint32_t header[10] = {MAGIC, 1, 40};
+	struct naming *naming = create();
+	char path[64];
+	void *code, *marker;
+	FILE *file;
+
+	(void)state;
+	code = mmap(NULL, PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_true(code != MAP_FAILED);
+	assert_null(naming_name(naming, (uintptr_t)code));
+	snprintf(path, sizeof(path), "/tmp/jit-%d.dump", (int)getpid());
+	file = fopen(path, "w+");
+	assert_non_null(file);
+	assert_int_equal(fwrite(header, sizeof(header), 1, file), 1);
+	add_load(file, code, "first");
+	marker = mmap(NULL, PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE, fileno(file), 0);
+	assert_true(marker != MAP_FAILED);
+	naming_refresh(naming);
+	assert_string_equal(naming_name(naming, (uintptr_t)code), "first");
+	assert_string_equal(naming_name(naming, (uintptr_t)code + 15), "first");
+	assert_null(naming_name(naming, (uintptr_t)code + 16));
+	/* The file is open already. */
+	assert_int_equal(unlink(path), 0);
+	add_load(file, code, "second");
+	naming_refresh(naming);
+	assert_string_equal(naming_name(naming, (uintptr_t)code), "second");
+	naming_free(naming);
+	fclose(file);
+	munmap(marker, PAGE);
+	munmap(code, PAGE);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_own),
+		cmocka_unit_test(test_nothing),
+		cmocka_unit_test(test_generated),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
