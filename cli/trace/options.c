@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* From a parsed command line to a trace. */
+#include <string.h>
+
 #include "cli/cli.h"
 #include "cli/trace/options.h"
 #include "cli/trace/record_stream.h"
@@ -17,6 +19,19 @@ static struct probe_error *check_keys(const struct trace_options *options)
 		keys->items[keys->count - 1]);
 }
 
+bool trace_options_ask_names(const struct trace_options *options)
+{
+	const struct string_list *keys = &options->tracer.keys;
+	const struct pattern_list *patterns = &options->common.patterns;
+	bool ret = false;
+
+	for (size_t i = 0; i < keys->count; i++)
+		ret |= strstr(keys->items[i], "sym") != NULL;
+	for (size_t i = 0; i < patterns->count; i++)
+		ret |= strstr(probe_pattern_text(patterns->items[i]), "sym") != NULL;
+	return ret;
+}
+
 struct probe_error *trace_options_run(struct trace_options *options, int *status_ret)
 {
 	struct probe_error *error = NULL;
@@ -30,6 +45,9 @@ struct probe_error *trace_options_run(struct trace_options *options, int *status
 		error = check_keys(options);
 	if (!error)
 		error = request_init(&options->request, &options->common);
+	if (!error && options->directory && options->mangled && !trace_options_ask_names(options))
+		error = probe_error_new(PROBE_ERROR_USAGE,
+			"--no-demangle is for sym(): nothing else records symbols");
 	if (!error)
 		error = processes_find(&options->common);
 	if (error)

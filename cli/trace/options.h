@@ -27,7 +27,7 @@ struct trace_options {
 	struct probe_ctf_options parts; /* of a record */
 	enum record_full full;		/* likewise */
 	uint64_t ring_bytes, string_bytes;
-	bool mangled; /* of -t stack */
+	bool mangled; /* symbols stay as they are in files */
 
 	const struct trace_tracer *first; /* once there are tracers: for what all would say */
 };
@@ -50,6 +50,9 @@ struct trace_options {
 	OPTION('q', "quiet", FLAG, NULL, &(options)->settings.quiet,                               \
 		"print no summary on standard error")
 /* clang-format on */
+
+/* Is sym() in a key or a PROBE? */
+bool trace_options_ask_names(const struct trace_options *options);
 
 /*
  * Checks what was parsed, and runs the trace from its begin to its end. Errors:

@@ -113,6 +113,7 @@ static struct probe_error *start(struct recorder *r)
 		.inherit = follow,
 		.follow_libraries = follow,
 		.guess_strings = o->string_bytes != 0,
+		.mangled = o->mangled,
 		.filter = o->tracer.filter,
 		.log = o->directory,
 		.log_policy = PROBE_STREAM_LOG_APPEND,

@@ -373,20 +373,6 @@ static bool has_records(const struct trace *trace)
 	return false;
 }
 
-/* Is sym() in a key or a PROBE? */
-static bool asks_names(const struct trace_options *options)
-{
-	const struct string_list *keys = &options->tracer.keys;
-	const struct pattern_list *patterns = &options->common.patterns;
-	bool ret = false;
-
-	for (size_t i = 0; i < keys->count; i++)
-		ret |= strstr(keys->items[i], "sym") != NULL;
-	for (size_t i = 0; i < patterns->count; i++)
-		ret |= strstr(probe_pattern_text(patterns->items[i]), "sym") != NULL;
-	return ret;
-}
-
 static bool has_stacks(const struct trace *trace)
 {
 	for (size_t i = 0; i < trace->tracer_count; i++) {
@@ -433,7 +419,7 @@ static struct probe_error *check_tracers(
 	error = check_metrics(trace);
 	if (error)
 		return error;
-	if (options->mangled && !has_stacks(trace) && !asks_names(options))
+	if (options->mangled && !has_stacks(trace) && !trace_options_ask_names(options))
 		return probe_error_new(PROBE_ERROR_USAGE,
 			"--no-demangle is for tracer stack, --stack and sym(): nothing else prints "
 			"symbols");

@@ -237,6 +237,7 @@ static struct probe_error *start_session(struct probe_stream *stream,
 								   : PROBE_STRING_BYTES_MAX),
 		.filter = o->filter,
 		.guess_strings = o->guess_strings,
+		.mangled = o->mangled,
 		.follow_libraries = o->follow_libraries,
 		.follow_children = o->inherit,
 	};

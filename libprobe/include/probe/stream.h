@@ -148,6 +148,7 @@ struct probe_stream_options {
 	enum probe_stream_policy policy;
 	bool inherit;	       /* forked children are traced, too, in the same stream */
 	bool guess_strings;    /* see struct probe_session_options */
+	bool mangled;	       /* names of sym() are symbols as files have them */
 	bool follow_libraries; /* see there */
 	const char *filter;    /* see there */
 

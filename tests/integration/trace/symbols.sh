@@ -79,6 +79,15 @@ for how in '' --no-demangle; do
 done
 same "types of exceptions" "$(paste -sd, "$SCRATCH/types")" "typeinfo for int 3,typeinfo for std::runtime_error 3"
 same "mangled" "$(paste -sd, "$SCRATCH/types--no-demangle")" "_ZTISt13runtime_error 3,_ZTIi 3"
+for full in flush loop; do
+	"$PROBECTL" record -q --full "$full" --no-demangle -o "$SCRATCH/cxx.$full" 'libstdcxx:throw(sym(type))' -- \
+		"$TARGETS/throw" 9 </dev/null >/dev/null 2>"$SCRATCH/err" || fail "record: $(cat "$SCRATCH/err")"
+	same "mangled, $full" "$("$PROBECTL" report --json -k 'sym(arg1)' "$SCRATCH/cxx.$full" |
+		jq -r 'select(.key) | "\(.value) \(.count)"' | sort | paste -sd,)" "_ZTISt13runtime_error 3,_ZTIi 3"
+done
+"$PROBECTL" record --no-demangle -o "$SCRATCH/none" -p $$ a:b 2>"$SCRATCH/err"
+same "no names to record" "$?" 2
+grep -q 'is for sym()' "$SCRATCH/err" || fail "record --no-demangle: $(cat "$SCRATCH/err")"
 "$PROBECTL" trace -c --no-demangle -k arg0 -p $$ a:b >/dev/null 2>"$SCRATCH/err"
 grep -q 'is for tracer stack and sym()' "$SCRATCH/err" || fail "--no-demangle: $(cat "$SCRATCH/err")"
 
