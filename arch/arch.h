@@ -169,17 +169,22 @@ enum arch_capture_stack {
 	ARCH_STACK_FRAMES
 };
 
-/* Follows a pointer: a number of this size, `offset` bytes behind where it leads. */
+/*
+ * Follows a pointer: a number of this size, `offset` bytes behind where it leads, and `scale` bytes
+ * for each of the capture's index. Without a size, it is that address.
+ */
 struct arch_step {
 	int32_t offset;
-	uint8_t size; /* 1, 2, 4 or 8 */
+	uint8_t size; /* 1, 2, 4 or 8; 0 only of a last step to a string or to bytes */
 	bool is_signed;
+	int32_t scale; /* 0: there is no index in it */
 };
-enum { ARCH_STEPS_MAX = 3 };
+enum { ARCH_STEPS_MAX = 4 };
 
 static inline bool arch_step_is(const struct arch_step *a, const struct arch_step *b)
 {
-	return a->offset == b->offset && a->size == b->size && a->is_signed == b->is_signed;
+	return a->offset == b->offset && a->size == b->size && a->is_signed == b->is_signed &&
+	       a->scale == b->scale;
 }
 
 /*
@@ -214,6 +219,9 @@ struct arch_capture {
 	 */
 	struct arch_step steps[ARCH_STEPS_MAX];
 	uint8_t step_count;
+	/* The index of steps is another argument; it is like `length`. */
+	bool has_index, index_is_static;
+	struct arch_arg index;
 	bool is_string; /* follow the pointer to a NUL-terminated string */
 	/*
 	 * Follow the pointer to as many bytes as another argument says (none if that is
@@ -234,8 +242,10 @@ struct arch_capture {
 /* The size of the value. */
 static inline uint32_t arch_capture_size(const struct arch_capture *capture)
 {
-	return capture->step_count ? capture->steps[capture->step_count - 1].size
-				   : capture->arg.size;
+	uint32_t last = capture->step_count ? capture->steps[capture->step_count - 1].size
+					    : capture->arg.size;
+
+	return capture->step_count && !last ? sizeof(uint64_t) : last; /* an address */
 }
 
 /* The parts of a cell (struct probe_cell) that a hit changes, besides its count. */

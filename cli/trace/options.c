@@ -45,9 +45,10 @@ struct probe_error *trace_options_run(struct trace_options *options, int *status
 		error = check_keys(options);
 	if (!error)
 		error = request_init(&options->request, &options->common);
-	if (!error && options->directory && options->mangled && !trace_options_ask_names(options))
+	if (!error && options->directory && options->mangled && !options->tracer.stack &&
+		!trace_options_ask_names(options))
 		error = probe_error_new(PROBE_ERROR_USAGE,
-			"--no-demangle is for sym(): nothing else records symbols");
+			"--no-demangle is for --stack and sym(): nothing else records symbols");
 	if (!error)
 		error = processes_find(&options->common);
 	if (error)

@@ -87,6 +87,20 @@ static struct probe_error *check_there(
 		"there is no arg%u, the probe has %s", arg, list);
 }
 
+/* Whether there is an integer to count items by. */
+static struct probe_error *check_index(const struct binding *b, const struct expr_node *node)
+{
+	struct probe_error *error = check_there(b, node, node->index);
+	const struct arch_arg *spec = &b->site->specs[node->index];
+
+	if (error || (spec->kind != ARCH_ARG_UNKNOWN && spec->kind != ARCH_ARG_FP_REGISTER &&
+			     !spec->is_float && is_scalar(spec)))
+		return error;
+	return expr_error(b->expr, PROBE_ERROR_USAGE, node->at,
+		"arg%u is not an index: it is declared as '%.*s'", node->index,
+		(int)spec->spec_length, spec->spec);
+}
+
 /* Whether the node can use this argument. */
 static struct probe_error *check_arg(const struct binding *b, const struct expr_node *node)
 {
@@ -96,6 +110,8 @@ static struct probe_error *check_arg(const struct binding *b, const struct expr_
 
 	if (!error && node->has_length)
 		error = check_there(b, node, node->length);
+	if (!error && node->has_index)
+		error = check_index(b, node);
 	if (error)
 		return error;
 	if (spec->kind == ARCH_ARG_UNKNOWN)

@@ -80,15 +80,18 @@ static struct probe_error *bind_begun_string(
 static struct probe_error *bind_string(struct binder *b, const struct capture *string, uint8_t *ret)
 {
 	const struct arch_arg *specs = b->site->specs;
-	unsigned int missing = string->arg < b->site->count ? string->length : string->arg;
+	unsigned int last = string->arg;
 	char list[ARGUMENT_TEXT];
 	int capture;
 
-	if (string->arg >= b->site->count ||
-		(string->has_length && string->length >= b->site->count)) {
+	if (string->has_length && string->length > last)
+		last = string->length;
+	if (string->has_index && string->index > last)
+		last = string->index;
+	if (last >= b->site->count) {
 		argument_list(specs, b->site->count, list);
 		return probe_error_new(PROBE_ERROR_USAGE,
-			"the key: there is no arg%u, the probe has %s", missing, list);
+			"the key: there is no arg%u, the probe has %s", last, list);
 	}
 	capture = record_layout_capture(b->layout, b->site, string, b->asked->string_bytes);
 	if (capture < 0)

@@ -11,7 +11,7 @@
  *	          | operand [not] in ( NUMBER {, NUMBER} )
  *	          | STRING [not] in ( "TEXT" {, "TEXT"} )
  *	          | STRING | norm ( STRING ) | sym ( [ WHICH . ] ARG ) | comm | ustack | probe
- *	STRING    [ WHICH . ] str ( ARG [ , argM ] )
+ *	STRING    [ WHICH . ] str ( SUM [ , argM ] )	(likewise)
  *	WHICH     begin | end
  *	ARG       argN | * ( TYPE * ) ADDRESS		(names/operand.c)
  *
@@ -269,6 +269,8 @@ struct capture expr_operand(const struct expr_node *node)
 {
 	struct capture operand = {.arg = node->arg,
 		.step_count = node->step_count,
+		.has_index = node->has_index,
+		.index = node->index,
 		.is_string = node->is_string || node->text,
 		.has_length = node->has_length,
 		.length = node->length,

@@ -26,11 +26,14 @@ static struct probe_error *parse_arg(struct parser *p, struct expr_node *node)
 	const char *expected;
 
 	parser_skip_blanks(p);
-	expected = operand_parse(&p->at, &operand);
+	expected = node->is_string ? operand_parse_address(&p->at, &operand)
+				   : operand_parse(&p->at, &operand);
 	if (expected)
 		return parser_mistake(p, p->at, expected);
 	node->arg = operand.arg;
 	node->step_count = operand.step_count;
+	node->has_index = operand.has_index;
+	node->index = operand.index;
 	memcpy(node->steps, operand.steps, sizeof(node->steps));
 	return NULL;
 }

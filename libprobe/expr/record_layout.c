@@ -74,6 +74,14 @@ static int add_capture(struct record_layout *l, const struct arch *arch, const s
 	return l->capture_count++;
 }
 
+/* An argument that is a number beside the captured one: a length, or an index. */
+static bool resolve_whole(
+	struct arch_arg *arg, bool *is_static_ret, const struct record_layout_site *site)
+{
+	return arg->kind != ARCH_ARG_UNKNOWN && may_be_string(arg) &&
+	       resolve(arg, is_static_ret, site->module) && site->arch->capturable(arg);
+}
+
 /* As many bytes at `arg` as `length` says. */
 static int add_sized(struct record_layout *l, const struct record_layout_site *site,
 	const struct arch_arg *arg, bool is_static, const struct arch_arg *length, size_t bytes)
@@ -83,9 +91,7 @@ static int add_sized(struct record_layout *l, const struct record_layout_site *s
 	bool length_is_static;
 	int index;
 
-	if (length->kind == ARCH_ARG_UNKNOWN || !may_be_string(length) ||
-		!resolve(&resolved, &length_is_static, site->module) ||
-		!site->arch->capturable(&resolved))
+	if (!resolve_whole(&resolved, &length_is_static, site))
 		return -1;
 	/* The rest is as for a string. */
 	index = add_capture(l, site->arch, arg, is_static, true, bytes);
@@ -117,12 +123,14 @@ static int add_wanted(struct record_layout *l, const struct record_layout_site *
 	const struct capture *wanted, size_t bytes)
 {
 	struct arch_arg resolved = *spec_of(site, wanted->arg);
+	struct arch_arg item = *spec_of(site, wanted->index);
 	struct arch_capture *capture;
-	bool is_static;
+	bool is_static, item_is_static = false;
 	int index;
 
 	if (resolved.kind == ARCH_ARG_UNKNOWN || !resolve(&resolved, &is_static, site->module) ||
-		(wanted->step_count && !may_be_string(&resolved)))
+		(wanted->step_count && !may_be_string(&resolved)) ||
+		(wanted->has_index && !resolve_whole(&item, &item_is_static, site)))
 		return -1;
 	if (wanted->has_length)
 		index = add_sized(
@@ -134,6 +142,10 @@ static int add_wanted(struct record_layout *l, const struct record_layout_site *
 	capture = &l->captures[index];
 	capture->step_count = wanted->step_count;
 	memcpy(capture->steps, wanted->steps, sizeof(capture->steps));
+	capture->has_index = wanted->has_index;
+	capture->index_is_static = item_is_static;
+	if (wanted->has_index)
+		capture->index = item;
 	return index;
 }
 
@@ -316,7 +328,9 @@ static bool serves(const struct arch_capture *c, const struct record_layout_site
 		return false;
 	if (c->has_length && !same_operand(&c->length, spec_of(site, wanted->length)))
 		return false;
-	if (c->step_count != wanted->step_count)
+	if (c->step_count != wanted->step_count || c->has_index != wanted->has_index)
+		return false;
+	if (c->has_index && !same_operand(&c->index, spec_of(site, wanted->index)))
 		return false;
 	for (size_t i = 0; i < c->step_count; i++)
 		if (!arch_step_is(&c->steps[i], &wanted->steps[i]))

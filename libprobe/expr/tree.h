@@ -32,6 +32,8 @@ struct expr_node {
 	uint8_t arg;
 	struct arch_step steps[ARCH_STEPS_MAX]; /* from the argument to what is wanted */
 	uint8_t step_count;
+	bool has_index;	 /* of steps: items are counted by... */
+	uint8_t index;	 /* ...this argument */
 	bool has_length; /* of a string: it ends at the latest behind as many bytes as... */
 	uint8_t length;	 /* ...this argument says */
 	uint8_t depth;

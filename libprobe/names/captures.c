@@ -38,8 +38,10 @@ bool capture_is(const struct capture *a, const struct capture *b)
 	for (size_t i = 0; i < a->step_count; i++)
 		if (!arch_step_is(&a->steps[i], &b->steps[i]))
 			return false;
-	return a->arg == b->arg && a->is_string == b->is_string && a->has_length == b->has_length &&
-	       (!a->has_length || a->length == b->length) && a->of_begin == b->of_begin;
+	return a->arg == b->arg && a->has_index == b->has_index &&
+	       (!a->has_index || a->index == b->index) && a->is_string == b->is_string &&
+	       a->has_length == b->has_length && (!a->has_length || a->length == b->length) &&
+	       a->of_begin == b->of_begin;
 }
 
 /* One of the list. Returns what was expected at *at, or NULL. */
@@ -56,7 +58,8 @@ static const char *parse_capture(const char **at, struct capture *capture)
 		return capture->is_string   ? "expected '(' after str"
 		       : capture->is_symbol ? "expected '(' after sym"
 					    : "expected '(' after bytes";
-	expected = operand_parse(at, capture);
+	expected = has_parenthesis && !capture->is_symbol ? operand_parse_address(at, capture)
+							  : operand_parse(at, capture);
 	if (expected)
 		return start == *at && !has_parenthesis
 			       ? "expected arg0 to arg31, str(argN), bytes(argN,argM) or "

@@ -16,6 +16,8 @@ struct capture {
 	unsigned char arg;			/* counted from 0, below 32 */
 	struct arch_step steps[ARCH_STEPS_MAX]; /* from it to what is wanted */
 	uint8_t step_count;
+	bool has_index; /* steps count items of an array, as another argument says */
+	unsigned char index;
 	bool is_string;
 	bool is_symbol;	      /* sym(argN): of a list, shown as the name of that address */
 	bool has_length;      /* str(argN,argM) or, if it is not a string, bytes(argN,argM) */

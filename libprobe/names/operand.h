@@ -10,5 +10,7 @@
  * Returns NULL, with *at after it; or what was expected at *at.
  */
 const char *operand_parse(const char **at, struct capture *ret);
+/* The same of a string or bytes, which may be at an ADDRESS without parentheses: arg0 + 8. */
+const char *operand_parse_address(const char **at, struct capture *ret);
 
 #endif

@@ -177,6 +177,8 @@ static struct probe_error *highest_argument(const struct probe_pattern *pattern,
 			*ret = captures[i].arg;
 		if (captures[i].has_length && captures[i].length > *ret)
 			*ret = captures[i].length;
+		if (captures[i].has_index && captures[i].index > *ret)
+			*ret = captures[i].index;
 	}
 	return error;
 }

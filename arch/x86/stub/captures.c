@@ -70,6 +70,21 @@ static bool is_whole(const struct arch_arg *arg)
 	return arg->kind != ARCH_ARG_FP_REGISTER && is_scalar_size(arg->size);
 }
 
+static bool steps_are_possible(const struct arch_capture *c)
+{
+	if (c->step_count > ARCH_STEPS_MAX)
+		return false;
+	for (int i = 0; i < c->step_count; i++) {
+		const struct arch_step *step = &c->steps[i];
+		bool is_address =
+			!step->size && i + 1 == c->step_count && (c->is_string || c->has_length);
+
+		if ((!is_address && !is_scalar_size(step->size)) || (step->scale && !c->has_index))
+			return false;
+	}
+	return true;
+}
+
 bool capture_is_possible(const struct arch_capture *c)
 {
 	if (c->stack == ARCH_STACK_BYTES)
@@ -85,11 +100,10 @@ bool capture_is_possible(const struct arch_capture *c)
 		return false;
 	if (c->has_length && (!x86_64_capturable(&c->length) || !is_whole(&c->length)))
 		return false;
-	if (c->step_count > ARCH_STEPS_MAX)
+	if (c->has_index && (!x86_64_capturable(&c->index) || !is_whole(&c->index)))
 		return false;
-	for (int i = 0; i < c->step_count; i++)
-		if (!is_scalar_size(c->steps[i].size))
-			return false;
+	if (!steps_are_possible(c))
+		return false;
 	return !(c->is_string || c->has_length || c->step_count) || is_whole(&c->arg);
 }
 
@@ -147,7 +161,8 @@ int capture_checks(const struct arch_capture *c)
 	if (c->stack || c->is_comm)
 		return 0;
 	return (c->is_string || c->has_length) + is_checked(&c->arg, c->is_static) +
-	       (c->has_length && is_checked(&c->length, c->length_is_static));
+	       (c->has_length && is_checked(&c->length, c->length_is_static)) +
+	       (c->has_index && is_checked(&c->index, c->index_is_static));
 }
 
 /* ---- Checked pointers -------------------------------------------------------------- */
@@ -205,15 +220,33 @@ static void emit_checked_value(struct emit *e, const struct stub_plan *p,
 	emit_load(e, mem_at(R8, 0), arg->size, value_is_signed(arg));
 }
 
-/* REG_VALUE = the argument, or what the steps lead to from it. */
+/* %rax += the index, times the scale of a step; changes %rcx, %r8 and a temporary. */
+static void emit_add_index(struct emit *e, const struct stub_plan *p, const struct arch_capture *c,
+	int32_t scale, int temp, int bad)
+{
+	emit_mem(e, true, OP_MOV_STORE, RAX, temp_at(temp));
+	emit_checked_value(e, p, &c->index, c->index_is_static, bad);
+	emit_const(e, RCX, (uint64_t)(int64_t)scale);
+	emit_reg(e, true, OP_IMUL, RAX, RCX);
+	emit_mem(e, true, OP_ADD, RAX, temp_at(temp));
+}
+
+/* REG_VALUE = the argument, or what the steps lead to from it; may change a temporary. */
 static void emit_found_value(
-	struct emit *e, const struct stub_plan *p, const struct arch_capture *c, int bad)
+	struct emit *e, const struct stub_plan *p, const struct arch_capture *c, int temp, int bad)
 {
 	emit_checked_value(e, p, &c->arg, c->is_static, bad);
 	for (int i = 0; i < c->step_count; i++) {
 		const struct arch_step *step = &c->steps[i];
-		int good = emit_label(e);
+		int good;
 
+		if (step->scale)
+			emit_add_index(e, p, c, step->scale, temp, bad);
+		if (!step->size) {
+			emit_mem(e, true, OP_LEA, RAX, mem_at(RAX, step->offset));
+			continue;
+		}
+		good = emit_label(e);
 		emit_mem(e, true, OP_LEA, R8, mem_at(RAX, step->offset));
 		emit_check_bytes(e, p, step->size, good, bad);
 		emit_place(e, good);
@@ -260,7 +293,7 @@ static void emit_prepare_bytes(
 	}
 	emit_place(e, positive);
 	emit_mem(e, true, OP_MOV_STORE, RAX, temp_at(temp));
-	emit_found_value(e, p, c, bad);
+	emit_found_value(e, p, c, temp + 1, bad);
 	emit_reg(e, true, OP_MOV_LOAD, R8, RAX);
 	/* at most bytes_max */
 	emit_const(e, R9, c->bytes_max);
@@ -363,7 +396,7 @@ void emit_prepare_capture(struct emit *e, const struct stub_plan *p, int i)
 	if (c->has_length) {
 		emit_prepare_bytes(e, p, c, p->temp[i], bad);
 	} else if (c->step_count) {
-		emit_found_value(e, p, c, bad);
+		emit_found_value(e, p, c, p->temp[i], bad);
 		emit_keep(e, p, i);
 	} else {
 		emit_pointer(e, p, &c->arg, c->is_static, bad);

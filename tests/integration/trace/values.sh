@@ -60,6 +60,21 @@ same "lost" "$(rows 'select(.lost).lost')" $((hits / 10))
 traced -t 'sum,*(s16 *)(arg1 + 2)' values:node
 same "sum" "$(rows 'select(.sum).sum')" "-$(good | awk '{ s += $1 } END { print s }')"
 
+# Elements of an array, and texts in the middle.
+traced 'values:item(arg1,*(u32 *)(arg0 + arg1 * 16),str(arg0 + 4 + arg1 * 16),str(arg0 + 8 + arg1 * 16),*(u8 *)((arg0 + 4) + arg2),arg0)'
+same "elements" "$(rows 'select(.args[5] != 0 and .args[1] == .args[0] and .args[2] == "text\(.args[0])" and
+	.args[3] == "\(.args[0])" and .args[4] == 48) | .args[0]' | wc -l)" "$(good | wc -l)"
+same "no array" "$(rows 'select(.args and .args[1:] == [null, null, null, null, 0]) | .args[0]' | wc -l)" $((hits / 10))
+traced -c -k 'str(arg0 + arg1 * 16 + 4)' -f '*(u32 *)(arg0 + arg1 * 16) != 2 && starts_with(str(arg0 + 4), "text")' values:item
+same "rows by element" "$(rows 'select(.keys) | "\(.keys[0]) \(.hits)"')" \
+	"$(good | awk '$1 % 4 != 2 { n[$1 % 4]++ } END { for (k in n) print "text" k, n[k] }' | sort)"
+traced -t 'sum,*(u32 *)(arg0 + arg1 * 16)' values:item
+same "sum of elements" "$(rows 'select(.sum).sum')" "$(good | awk '{ s += $1 % 4 } END { print s }')"
+traced -t span --pairs listed -f 'begin.str(arg0 + 4 + arg1 * 16) == "text3" && begin.*(u32 *)(arg0 + arg1 * 16) == 3' \
+	values:item values:query
+same "spans by a begin's element" "$(rows 'select(.begin) | .begin.args[1]' | sort | uniq -c | tr -s ' ')" \
+	" $(good | awk '$1 % 4 == 3' | wc -l) 3"
+
 # The end of a pair.
 traced -t span --pairs listed -f 'end.*(s32 *)(arg1 + 4) < -990 && end.str(*(u64 *)(arg1 + 16)) == "odd"' \
 	values:ratio values:node

@@ -8,6 +8,8 @@
  *	values:node(i, pointer)	 to a struct node with count -i, next->tag i % 7 and the name "even"
  *or "odd"; every tenth pointer is bad
  *	values:ratio(d, f)	 (i - 500) / 4.0, as a double and as a float; every tenth is NaN
+ *	values:item(items, i, k) an array of struct item {I, "textI"}, and the index of one of them;
+ *				 k is where the digit of a text is; every tenth array is null
  *	values:query(text)	 SELECT, UPDATE, and a path, each with other numbers
  */
 #include <math.h>
@@ -77,6 +79,22 @@ __attribute__((noinline)) static void hit_query(long i)
 	target_room_behind();
 }
 
+struct item {
+	uint32_t number;
+	char text[12];
+};
+
+__attribute__((noinline)) static void hit_item(long i)
+{
+	static const struct item items[] = {{0, "text0"}, {1, "text1"}, {2, "text2"}, {3, "text3"}};
+	const struct item *start = i % 10 == 9 ? NULL : items;
+	int index = (int)(i % 4);
+	uint16_t digit = 4;
+
+	STAP_PROBE3(values, item, start, index, digit);
+	target_room_behind();
+}
+
 int main(int argc, char **argv)
 {
 	long hits = argc > 1 ? atol(argv[1]) : 1000;
@@ -87,6 +105,7 @@ int main(int argc, char **argv)
 		hit_node(i);
 		hit_ratio(i);
 		hit_query(i);
+		hit_item(i);
 	}
 	puts("done");
 	fflush(stdout);

@@ -182,10 +182,12 @@ static const struct {
 	{"(sym(arg0))", 2, SYM}, {"sym(arg0) in (1)", 11, SYM}, {"arg0 in (sym(arg0))", 10, SYM},
 	{"*arg0", 2, "expected '(' and a type, such as (u64 *)"},
 	{"*(long *)arg0", 3, "expected a type: u8, u16, u32, u64, s8, s16, s32 or s64"},
-	{"3 * *(u8 *)(arg0 + tid)", 20, "expected a number of bytes"},
+	{"3 * *(u8 *)(arg0 + tid)", 20, "expected a number of bytes, or an index such as arg1 * 8"},
+	{"*(u8 *)(arg0 + arg1 * arg2)", 23, "expected the number of bytes of an item"},
+	{"str(arg0 + arg1 + arg2) == \"\"", 19, "an address has one argument as an index"},
 	{"str(*(u64 *)(arg0 + 1) == \"\"", 24, "expected ')' after the argument"},
 	{"*(u8 *)end.arg0", 8, "expected arg0 to arg31"},
-	{"str(arg0 + 1)", 10, "expected ')' after the argument"},
+	{"str(arg0 * 1)", 10, "expected ')' after the argument"},
 	{"str(arg0) ==", 13, "expected a text in double quotes"},
 	{"str(arg0) == 'a'", 14, "expected a text in double quotes"},
 	{"str(arg0) == str(arg1)", 14, "expected a text in double quotes"},
@@ -271,6 +273,12 @@ static void test_arguments(void **state)
 	check_error("24@(%rdi)", "*(u8 *)arg0", PROBE_ERROR_USAGE, 1,
 		"arg0 is not a pointer: it is declared as '24@(%rdi)'");
 	check_error("8@%rdi", "*(u8 *)(arg1 + 4)", PROBE_ERROR_USAGE, 1,
+		"there is no arg1, the probe has 1 argument: 8@%rdi");
+	check_error("8@%rdi 8f@%xmm0", "*(u8 *)(arg0 + arg1)", PROBE_ERROR_USAGE, 1,
+		"arg1 is not an index: it is declared as '8f@%xmm0'");
+	check_error("8@%rdi 16@(%rsi)", "str(arg0 + arg1 * 8) == \"a\"", PROBE_ERROR_USAGE, 1,
+		"arg1 is not an index: it is declared as '16@(%rsi)'");
+	check_error("8@%rdi", "str(arg0 + arg1 * 8) == \"a\"", PROBE_ERROR_USAGE, 1,
 		"there is no arg1, the probe has 1 argument: 8@%rdi");
 	check_error("8f@%xmm0", "str(arg0) == \"a\"", PROBE_ERROR_USAGE, 1,
 		"arg0 is not a string: it is declared as '8f@%xmm0'");

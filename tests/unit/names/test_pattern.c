@@ -238,9 +238,47 @@ static void test_steps(void **state)
 		3, three);
 }
 
+/* Items of arrays, and strings in the middle. */
+static void test_items(void **state)
+{
+	const struct capture items[] = {
+		{.steps = {{0, 4, false, 8}}, .step_count = 1, .has_index = true, .index = 1},
+		{.arg = 1,
+			.steps = {{16, 8, false, -4}, {-1, 1, true, 1}},
+			.step_count = 2,
+			.has_index = true,
+			.index = 31},
+		{.steps = {{8, 0, false, 0}}, .step_count = 1, .is_string = true},
+		{.steps = {{0, 8, false, 8}, {0, 8, false, 0}, {4, 8, false, 0}, {1, 0, false, 12}},
+			.step_count = 4,
+			.has_index = true,
+			.index = 2,
+			.has_length = true,
+			.length = 1},
+		{.arg = 3, .is_string = true}};
+
+	(void)state;
+	check_captures("a:b(*(u32 *)(arg0 + arg1 * 8),*(s8 *)(*(u64 *)((arg1 + 16) - arg31*0x4) + "
+		       "arg31 - 1),str(arg0 + 8),bytes(*(u64 *)(*(u64 *)*(u64 *)(arg0 + arg2 * "
+		       "7 + arg2) + 4) + 1 + arg2 * 12,arg1),str((arg3)))",
+		5, items);
+}
+
 static void test_wrong_steps(void **state)
 {
 	(void)state;
+	fails("a:b(*(u8 *)(arg0 + arg1 + arg2))",
+		"bad probe 'a:b(*(u8 *)(arg0 + arg1 + arg2))', column 27: an address has one "
+		"argument as an index");
+	fails("a:b(*(u8 *)(arg0 + arg1 * arg2))",
+		"bad probe 'a:b(*(u8 *)(arg0 + arg1 * arg2))', column 27: expected the number of "
+		"bytes of an item");
+	fails("a:b(*(u8 *)(arg0 + arg1 * 2147483647 + arg1))",
+		"bad probe 'a:b(*(u8 *)(arg0 + arg1 * 2147483647 + arg1))', column 44: the "
+		"distance does not fit 31 bits");
+	fails("a:b(str(arg0 + ))", "bad probe 'a:b(str(arg0 + ))', column 16: expected a number of "
+				   "bytes, or an index such as arg1 * 8");
+	fails("a:b(arg0 + 8)", "bad probe 'a:b(arg0 + 8)', column 10: expected ',' or ')'");
 	fails("a:b(*arg0)", "bad probe 'a:b(*arg0)', column 6: expected '(' and a type, such as "
 			    "(u64 *)");
 	fails("a:b(*(int *)arg0)", "bad probe 'a:b(*(int *)arg0)', column 7: expected a type: u8, "
@@ -252,8 +290,9 @@ static void test_wrong_steps(void **state)
 	fails("a:b(*(u8 *)tid)", "bad probe 'a:b(*(u8 *)tid)', column 12: expected arg0 to arg31");
 	fails("a:b(*(u8 *)(arg0 * 2))", "bad probe 'a:b(*(u8 *)(arg0 * 2))', column 18: expected "
 					"'+', '-' or ')' after the address");
-	fails("a:b(*(u8 *)(arg0 + arg1))", "bad probe 'a:b(*(u8 *)(arg0 + arg1))', column 20: "
-					   "expected a number of bytes");
+	fails("a:b(*(u8 *)(arg0 + tid))", "bad probe 'a:b(*(u8 *)(arg0 + tid))', column 20: "
+					  "expected a number of bytes, or an index such as arg1 * "
+					  "8");
 	fails("a:b(*(u8 *)(arg0 + 2147483648))",
 		"bad probe 'a:b(*(u8 *)(arg0 + 2147483648))', column 20: the distance does not "
 		"fit 31 bits");
@@ -393,6 +432,7 @@ int main(void)
 		cmocka_unit_test(test_captures),
 		cmocka_unit_test(test_symbols),
 		cmocka_unit_test(test_steps),
+		cmocka_unit_test(test_items),
 		cmocka_unit_test(test_wrong_steps),
 		cmocka_unit_test(test_mistakes),
 		cmocka_unit_test(test_too_many_captures),

@@ -145,6 +145,11 @@ static bool found_word(const struct arch_capture *c, const uint64_t args[3], uin
 		const struct arch_step *step = &c->steps[i];
 		uint64_t address = word + (uint64_t)(int64_t)step->offset;
 
+		if (step->scale)
+			address += word_of(&c->index, args) * (uint64_t)(int64_t)step->scale;
+		word = address;
+		if (!step->size)
+			continue;
 		word = 0;
 		if (!peek(address, &word, step->size))
 			return false;
@@ -497,31 +502,41 @@ static void long_lists(void **state)
 	expr_case_deinit(&s.expr);
 }
 
-enum { MEMORY_BYTES = 8192 };
+enum { MEMORY_BYTES = 8192, NOTHING_BYTES = 64 << 20 };
 
-/* Two pages that point into themselves, with nothing readable before and behind them. */
+/*
+ * Two pages that point into themselves, with nothing readable before and behind them, where indices
+ * lead: other memory may change, or, as that of the vDSO, be readable to a stub alone.
+ */
 static void fill_memory(struct fixture *f)
 {
-	uint8_t *pages =
-		mmap(NULL, MEMORY_BYTES + 8192, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint8_t *pages = mmap(NULL, MEMORY_BYTES + 2 * NOTHING_BYTES, PROT_NONE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	assert_ptr_not_equal(pages, MAP_FAILED);
-	assert_int_equal(mprotect(pages + 4096, MEMORY_BYTES, PROT_READ | PROT_WRITE), 0);
-	f->memory = (uintptr_t)pages + 4096;
+	assert_int_equal(mprotect(pages + NOTHING_BYTES, MEMORY_BYTES, PROT_READ | PROT_WRITE), 0);
+	f->memory = (uintptr_t)pages + NOTHING_BYTES;
 	f->end = f->memory + MEMORY_BYTES;
 	for (uint64_t at = f->memory; at < f->end; at += 8)
 		*(uint64_t *)at =
 			next_random(f) % 8 ? f->memory + next_random(f) % MEMORY_BYTES : edge(f);
 }
 
-/* Appends a pointer, or a number behind one. */
-static void generate_found(struct fixture *f, char *text, const char *type, int depth)
+/* Appends a pointer, or a number behind one; with the index, if there is one. */
+static void generate_found(
+	struct fixture *f, char *text, const char *type, const char *index, int depth)
 {
-	char inner[TEXT_MAX] = "arg0";
+	static const char *const scales[] = {
+		"", " * 8", " * 4", " * 1", " * 24", " * 0", " * 2147483647"};
+	char inner[TEXT_MAX] = "arg0", item[64] = "";
 
 	if (depth > 0)
-		generate_found(f, inner, "u64", depth - 1);
-	snprintf(text, TEXT_MAX, "*(%s *)(%s %c %lu)", type, inner, next_random(f) % 3 ? '+' : '-',
+		generate_found(f, inner, "u64", index, depth - 1);
+	if (index && next_random(f) % 2)
+		snprintf(item, sizeof(item), " %c %s%s", next_random(f) % 3 ? '+' : '-', index,
+			scales[next_random(f) % (sizeof(scales) / sizeof(*scales))]);
+	snprintf(text, TEXT_MAX, "*(%s *)(%s%s %c %lu)", type, inner, item,
+		next_random(f) % 3 ? '+' : '-',
 		next_random(f) % 4 * 8 + (next_random(f) % 4 == 0 ? next_random(f) % 9 : 0));
 }
 
@@ -532,7 +547,8 @@ static void try_found(struct fixture *f, const char *text, bool has_rseq)
 
 	subject_init(&s, f, "8@%rdi -4@%esi 8@%rdx", text, has_rseq);
 	for (int i = 0; i < 24; i++) {
-		uint64_t args[3] = {f->memory + next_random(f) % MEMORY_BYTES / 8 * 8, edge(f), 3};
+		uint64_t args[3] = {f->memory + next_random(f) % MEMORY_BYTES / 8 * 8, edge(f),
+			next_random(f) % 64 - 32};
 
 		if (i % 6 == 1)
 			args[0] = edge(f);
@@ -551,15 +567,17 @@ static void try_found(struct fixture *f, const char *text, bool has_rseq)
 static void random_steps(void **state)
 {
 	static const char *const types[] = {"u8", "s8", "u16", "s16", "u32", "s32", "u64", "s64"};
+	static const char *const indices[] = {NULL, "arg1", "arg2"};
 	static const char *const rest[] = {
 		"", " + arg1", " == arg1", " & 0xff", " / arg1", " > 100 || arg1", " < 0 && arg0"};
 	struct fixture *f = *state;
 
 	fill_memory(f);
-	for (int i = 0; i < 1200; i++) {
+	for (int i = 0; i < 2400; i++) {
 		char found[TEXT_MAX], text[2 * TEXT_MAX];
 
-		generate_found(f, found, types[next_random(f) % 8], (int)(next_random(f) % 3));
+		generate_found(f, found, types[next_random(f) % 8], indices[i % 3],
+			(int)(next_random(f) % 3));
 		snprintf(text, sizeof(text), "%s%s", found,
 			rest[next_random(f) % (sizeof(rest) / sizeof(*rest))]);
 		try_found(f, text, i % 3 != 0);
@@ -591,6 +609,68 @@ static void found_strings(void **state)
 	s.filter((uintptr_t)&name, 4, 0);
 	assert_int_equal(stub_host_hits(&f->host), 2);
 	expr_case_deinit(&s.expr);
+}
+
+/* Elements of arrays, and texts behind the start of another: what the index says, everywhere. */
+static void found_items(void **state)
+{
+	static const char *const texts[] = {"str(arg0 + 1) == \"ELECT\"",
+		"str((arg0) + 3 - 2) != \"ELECT\"", "str(arg0 + arg1) == \"LECT\"",
+		"str(arg0 - arg1 * 2 + 6, arg1) == \"CT\"",
+		"starts_with(str(arg0 + arg1, arg1), \"LE\")",
+		"str(arg0 + arg1 * 1) in (\"T\", \"ECT\") || str(arg0) == \"\""};
+	static const char text[] = "SELECT\0\0\0\0\0\0";
+	static const char *const names[] = {"zero", "one", "two", "three"};
+	struct fixture *f = *state;
+	struct subject s;
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++)
+		for (int rseq = 0; rseq < 2; rseq++) {
+			subject_init(&s, f, "8@%rdi -4@%esi 8@%rdx", texts[i], rseq);
+			for (uint64_t n = 0; n <= 3; n++)
+				try_hit(&s, texts[i], (uint64_t[]){(uintptr_t)text, n, 0});
+			/* The upper half of a register is not the argument's. */
+			try_hit(&s, texts[i],
+				(uint64_t[]){(uintptr_t)text, UINT64_C(0x7700000002), 0});
+			expr_case_deinit(&s.expr);
+		}
+	subject_init(&s, f, "8@%rdi -2@%si", "str(*(u64 *)(arg0 + arg1 * 8)) == \"two\"", true);
+	for (uint64_t n = 0; n < 4; n++)
+		s.filter((uintptr_t)names, n, 0);
+	s.filter((uintptr_t)&names[3], (uint64_t)-1, 0);
+	assert_int_equal(stub_host_hits(&f->host), 2);
+	s.filter(0, 2, 0);
+	s.filter((uintptr_t)names, INT16_MAX, 0);
+	s.filter((uintptr_t)names, INT16_MIN, 0);
+	assert_int_equal(stub_host_hits(&f->host), 2);
+	expr_case_deinit(&s.expr);
+}
+
+/* The index is behind a pointer of its own, which may be bad, too. */
+static void found_index(void **state)
+{
+	static const uint32_t items[] = {10, 11, 12, 13};
+	struct fixture *f = *state;
+	int32_t indices[] = {2, -1, 70000000};
+	struct subject s;
+
+	for (int rseq = 0; rseq < 2; rseq++) {
+		subject_init(&s, f, "8@%rdi -4@(%rsi)", "*(u32 *)(arg0 + arg1 * 4) == 12", rseq);
+		s.filter((uintptr_t)items, (uintptr_t)&indices[0], 0);
+		assert_int_equal(stub_host_hits(&f->host), 1);
+		s.filter((uintptr_t)&items[3], (uintptr_t)&indices[1], 0);
+		assert_int_equal(stub_host_hits(&f->host), 2);
+		s.filter((uintptr_t)items, (uintptr_t)&indices[1] - 1, 0);
+		s.filter((uintptr_t)items, (uintptr_t)&indices[2], 0);
+		s.filter((uintptr_t)items, 0, 0);
+		s.filter((uintptr_t)items, ~UINT64_C(0) - 1, 0);
+		s.filter(0, (uintptr_t)&indices[0], 0);
+		assert_int_equal(stub_host_hits(&f->host), 2);
+		s.value((uintptr_t)items, 8, 0);
+		assert_int_equal(stub_host_lost(&f->host), 1);
+		clear(&f->host);
+		expr_case_deinit(&s.expr);
+	}
 }
 
 static void pointers(void **state)
@@ -628,6 +708,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(long_lists, setup, teardown),
 		cmocka_unit_test_setup_teardown(random_steps, setup, teardown),
 		cmocka_unit_test_setup_teardown(found_strings, setup, teardown),
+		cmocka_unit_test_setup_teardown(found_items, setup, teardown),
+		cmocka_unit_test_setup_teardown(found_index, setup, teardown),
 	};
 
 #ifndef __x86_64__
