@@ -265,7 +265,7 @@ $(TARGET_LIB) $(TARGET_BIN): $(SETTINGS) $(TARGET_SRC) $(SMALL_SRC) \
 DEPS_BUILD := gcc libc6-dev make pkg-config binutils python3-minimal libelf-dev libdw-dev \
 	libiberty-dev \
 	libcapstone-dev libbabeltrace2-dev libjson-c-dev libpcp-mmv1-dev libpcp3-dev libmicrohttpd-dev \
-	systemtap-sdt-dev
+	libcurl4-openssl-dev systemtap-sdt-dev
 DEPS_DEMO := python3.11-minimal
 # Programs of 32 bits, and those that probectl refuses: gcc-multilib, valgrind, qemu-user.
 # Reads records: babeltrace2; metrics: pcp, prometheus, python3-prometheus-client; what pmtrace is compared with: libpcp-trace2-dev, gfortran;

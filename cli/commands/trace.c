@@ -35,6 +35,9 @@ struct probe_error *cmd_trace(int argc, char **argv, int *status_ret)
 		OPTION(0, "listen", STRING, "ADDR:PORT", &options.settings.listen,
 			"serve the metrics of tracer metrics to Prometheus at "
 			"http://ADDR:PORT/metrics; :PORT is of localhost"),
+		OPTION(0, "otlp", STRING, "URL", &options.settings.otlp,
+			"send the metrics of tracer metrics and the spans of tracer span to a "
+			"collector of OpenTelemetry, http://HOST:4318"),
 		OPTION(0, "rows", NUMBER, "N", &options.settings.rows,
 			"of tracer metrics: at most N rows and processes (default: 2000)"),
 		OPTIONS_JSON(&options.settings.json),

@@ -13,6 +13,7 @@
 #include "cli/trace/trace.h"
 
 enum { INTERVAL_NS = 1000000000, ROWS = 2000 };
+#define SENT_INTERVAL_NS (5 * (uint64_t)INTERVAL_NS)
 
 static struct probe_error *export_open(struct trace *trace, struct trace_tracer *tracer)
 {
@@ -38,19 +39,21 @@ struct probe_error *exports_open(struct trace *trace)
 	for (size_t i = 0; i < trace->tracer_count && !error; i++)
 		if (tracer_is_exported(&trace->tracers[i]))
 			error = export_open(trace, &trace->tracers[i]);
-	if (!error && has_metrics)
+	if (!error && settings->listen)
 		error = probe_metrics_listen(trace->metrics, settings->listen, &trace->server);
-	return error;
+	return error ? error : otlp_open(trace);
 }
 
 void exports_close(struct trace *trace)
 {
+	probe_otlp_close(trace->otlp);
 	probe_metrics_server_close(trace->server);
 	probe_metrics_free(trace->metrics);
 }
 
 void exports_watch(struct trace *trace)
 {
+	otlp_watch(trace);
 	if (!trace->server)
 		return;
 	loop_watch(&trace->loop, probe_metrics_server_fd(trace->server), POLLIN, NULL);
@@ -61,13 +64,22 @@ void exports_serve(const struct trace *trace)
 {
 	if (trace->server)
 		probe_metrics_server_run(trace->server);
+	if (trace->otlp)
+		probe_otlp_run(trace->otlp);
+}
+
+bool exports_are_read(const struct trace *trace)
+{
+	return trace->server || trace_has_output(trace, PROBE_TRACER_PCP);
 }
 
 uint64_t exports_interval_ns(const struct trace *trace)
 {
-	if (!trace_has_output(trace, PROBE_TRACER_PCP) && !trace->metrics)
+	if (!exports_are_read(trace) && !trace->otlp)
 		return 0;
-	return trace->settings.interval_ns ? trace->settings.interval_ns : INTERVAL_NS;
+	if (trace->settings.interval_ns)
+		return trace->settings.interval_ns;
+	return exports_are_read(trace) ? INTERVAL_NS : SENT_INTERVAL_NS;
 }
 
 void exports_report(const struct trace *trace)
@@ -182,9 +194,11 @@ void exports_update(struct trace *trace)
 		else
 			trace_fail(trace, error);
 	}
-	if (!trace->server)
+	otlp_update(trace);
+	if (!trace->metrics)
 		return;
-	probe_metrics_server_renew(trace->server);
+	if (trace->server)
+		probe_metrics_server_renew(trace->server);
 	report_left_out("-t metrics", probe_metrics_left_out(trace->metrics),
 		"there is room for as many rows as --rows says", &trace->told);
 }

@@ -33,6 +33,9 @@ struct timers {
 	struct trace_progress progress;
 };
 
+/* How long a collector has at the end. */
+#define SEND_NS (5 * (uint64_t)NSEC_PER_SEC)
+
 /* One round of polling: the target, and what it brought. */
 struct round {
 	struct trace *trace;
@@ -268,12 +271,28 @@ static void linger(struct trace *trace)
 	struct timer end = timer_every(2 * exports_interval_ns(trace));
 
 	exports_update(trace);
-	trace->loop.over = trace->loop.interrupted;
+	trace->loop.over = trace->loop.interrupted || !exports_are_read(trace);
 	while (!trace->loop.over && !timer_due(&end, clock_ns(CLOCK_MONOTONIC))) {
 		loop_until(&trace->loop, end.next_ns);
 		wait_for(trace, NSEC_PER_SEC);
 	}
 	trace->loop.over = true;
+}
+
+/* Waits for the collector to take what is left; a signal ends the wait. */
+static void send_rest(struct trace *trace)
+{
+	struct timer end = timer_every(SEND_NS);
+
+	trace->loop.over = false;
+	while (otlp_is_busy(trace) && !trace->loop.over &&
+		!timer_due(&end, clock_ns(CLOCK_MONOTONIC))) {
+		exports_serve(trace);
+		loop_until(&trace->loop, end.next_ns);
+		wait_for(trace, NSEC_PER_SEC);
+	}
+	trace->loop.over = true;
+	otlp_end(trace);
 }
 
 /* Makes room in the sinks that are full; a tracer that takes nothing is given up. */
@@ -371,6 +390,8 @@ void trace_run(struct trace *trace)
 	if (!trace->gone)
 		output_finish(trace);
 	hosts_finish(trace);
-	if (exports_interval_ns(trace))
+	if (exports_interval_ns(trace)) {
 		linger(trace);
+		send_rest(trace);
+	}
 }

@@ -77,6 +77,8 @@ static void dispatch(struct trace *trace, const struct trace_target *target,
 				probe_stacks_add(tracer->stacks, probe, comm, hit->stack, 1));
 	} else if (tracer->host)
 		probe_tracer_host_hit(tracer->host, tags[probe->role], hit, probe, comm);
+	else if (hit->begin && trace->otlp)
+		otlp_span(trace, target, hit, probes);
 	else if (hit->begin)
 		probe_sink_span(tracer->sink, hit, &probes[hit->begin->probe], probe, comm);
 	else

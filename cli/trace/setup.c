@@ -347,8 +347,9 @@ static struct probe_error *open_output(struct trace *trace, const struct trace_o
 
 static bool has_lines(const struct trace *trace)
 {
-	return !trace->record && (trace_has_output(trace, PROBE_TRACER_HITS) ||
-					 trace_has_output(trace, PROBE_TRACER_FLIGHT));
+	return !trace->record && !trace->otlp &&
+	       (trace_has_output(trace, PROBE_TRACER_HITS) ||
+		       trace_has_output(trace, PROBE_TRACER_FLIGHT));
 }
 
 /* The columns are those of spans if there is nothing else. */
@@ -387,10 +388,10 @@ static struct probe_error *check_metrics(const struct trace *trace)
 	const struct trace_settings *settings = &trace->settings;
 	bool asked = trace_has_output(trace, PROBE_TRACER_METRICS);
 
-	if (asked && !settings->listen)
+	if (asked && !settings->listen && !settings->otlp)
 		return probe_error_new(PROBE_ERROR_USAGE,
-			"-t metrics needs an address where Prometheus asks for them: --listen "
-			":9100 is that port of localhost");
+			"-t metrics needs an address where Prometheus asks for them (--listen "
+			":9100 is that port of localhost), or a collector (--otlp URL)");
 	if (!asked && (settings->listen || settings->rows))
 		return probe_error_new(PROBE_ERROR_USAGE, "%s is for -t metrics",
 			settings->listen ? "--listen" : "--rows");

@@ -24,6 +24,7 @@
 #include "cli/trace/tracer.h"
 #include "probe/ctf.h"
 #include "probe/metrics.h"
+#include "probe/otlp.h"
 #include "probe/sink.h"
 #include "probe/target.h"
 #include "probe/watch.h"
@@ -38,6 +39,7 @@ struct trace_settings {
 	uint64_t hits_max;
 	uint64_t top;	    /* rows of a table of text; 0: all */
 	const char *listen; /* where metrics are served; or NULL */
+	const char *otlp;   /* the collector that gets metrics and spans; or NULL */
 	uint64_t rows;	    /* of these; 0: default */
 };
 
@@ -107,6 +109,8 @@ struct trace {
 	struct probe_metrics *metrics; /* of -t metrics; else NULL */
 	struct probe_metrics_server *server;
 	bool told; /* ... that they are not all there */
+	struct probe_otlp *otlp;
+	bool otlp_told; /* ... that the collector does not take something */
 
 	struct comm_cache *comms;
 	struct merge *merge; /* NULL with one target, and if there is no common order */
@@ -211,11 +215,26 @@ void exports_close(struct trace *trace);
 /* Those who ask for metrics end the next sleep; after it they are served. */
 void exports_watch(struct trace *trace);
 void exports_serve(const struct trace *trace);
+/* Whether somebody may come and read them. */
+bool exports_are_read(const struct trace *trace);
 /* How often they are updated; 0: there are none. */
 uint64_t exports_interval_ns(const struct trace *trace);
 /* Tells where they are, once all sessions have been started. */
 void exports_report(const struct trace *trace);
 void exports_update(struct trace *trace);
+
+/* ---- otlp.c ----------------------------------------------------------------- */
+
+PROBE_MUST_CHECK struct probe_error *otlp_open(struct trace *trace);
+void otlp_watch(struct trace *trace);
+/* Takes a hit that is a span. `probes` are those of its session. */
+void otlp_span(const struct trace *trace, const struct trace_target *target,
+	const struct probe_hit *hit, const struct probe_session_probe *probes);
+/* Sends the metrics, and the spans that there are. */
+void otlp_update(struct trace *trace);
+bool otlp_is_busy(const struct trace *trace);
+/* Gives up what has not been sent, and tells what was and what was not. */
+void otlp_end(struct trace *trace);
 
 /* ---- output.c --------------------------------------------------------------- */
 

@@ -235,7 +235,7 @@ _probectl()
 		return
 		;;
 	--container | -k | --key | -f | --filter | --match | --min | --every | --rate | --rows | --listen | \
-		--top | --keys | \
+		--otlp | --top | --keys | \
 		-n | --hits | -d | --duration | -i | --interval | -s | --strings | -b | --buffer | --plan | \
 		--rotate | --counter)
 		return

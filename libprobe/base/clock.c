@@ -31,6 +31,11 @@ uint64_t clock_monotonic_ns(void)
 	return clock_ns(CLOCK_MONOTONIC);
 }
 
+uint64_t clock_now_ns(void)
+{
+	return clock_ns(CLOCK_REALTIME);
+}
+
 uint64_t clock_stamp(const struct clock *clock)
 {
 	return clock->counter ? clock->counter() : clock_monotonic_ns();

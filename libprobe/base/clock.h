@@ -6,6 +6,8 @@
 #include <stdint.h>
 
 uint64_t clock_monotonic_ns(void);
+/* CLOCK_REALTIME. */
+uint64_t clock_now_ns(void);
 
 /*
  * Converts time stamps to CLOCK_REALTIME by two pairs of both clocks; clock_sync() advances the

@@ -10,7 +10,7 @@
  */
 #include "libprobe/http/server.h"
 
-#if __has_include(<microhttpd.h>)
+#ifdef HTTP_SERVER_BUILT
 #include <dlfcn.h>
 #include <microhttpd.h>
 #include <stdlib.h>
@@ -293,50 +293,5 @@ void http_server_close(struct http_server *server)
 	if (server->daemon)
 		server->mhd.stop(server->daemon);
 	free(server);
-}
-
-#else
-
-struct probe_error *http_server_open(
-	const char *address, const struct http_pages *pages, struct http_server **ret)
-{
-	(void)address, (void)pages, (void)ret;
-	return probe_error_new(PROBE_ERROR_UNSUPPORTED,
-		"built without libmicrohttpd: to serve metrics, install its headers (Debian: "
-		"libmicrohttpd-dev) and rebuild (make clean all)");
-}
-
-/* None of these is called: no struct http_server exists. */
-void http_server_close(struct http_server *server)
-{
-	(void)server;
-}
-
-const char *http_server_address(const struct http_server *server)
-{
-	(void)server;
-	return "";
-}
-
-int http_server_fd(const struct http_server *server)
-{
-	(void)server;
-	return -1;
-}
-
-uint64_t http_server_due_ns(const struct http_server *server)
-{
-	(void)server;
-	return UINT64_MAX;
-}
-
-void http_server_run(struct http_server *server)
-{
-	(void)server;
-}
-
-void http_server_renew(struct http_server *server)
-{
-	(void)server;
 }
 #endif

@@ -14,6 +14,11 @@
 
 #include "libprobe/base/error.h"
 
+/* Without the library's header, none.c replaces all of it with errors. */
+#if __has_include(<microhttpd.h>)
+#define HTTP_SERVER_BUILT
+#endif
+
 enum { HTTP_PAGES_MAX = 4 };
 
 /* What a server has. */

@@ -8,6 +8,10 @@
 
 #include "libprobe/metrics/metrics.h"
 
+const struct metric_family metric_left_out = {.name = "probectl_rows_left_out",
+	.help = "Rows without room, which are in no metric",
+	.kind = METRIC_GAUGE};
+
 static bool is_in_histogram(enum metric_quantity quantity)
 {
 	return quantity == METRIC_HITS || quantity == METRIC_TOTAL ||

@@ -26,6 +26,9 @@ struct metric_family {
 size_t metric_families(const struct probe_view *view, size_t key_count,
 	struct metric_family ret[METRIC_QUANTITY_COUNT]);
 
+/* Beside those of tracers: what probe_metrics_left_out() returns. */
+extern const struct metric_family metric_left_out;
+
 /* A value in the family's unit, whose times are in seconds. */
 double metric_in_unit(const struct metric_family *family, long double value);
 
@@ -65,6 +68,7 @@ struct metric_process {
 struct metric_source {
 	struct probe_view view;
 	size_t key_count;
+	char *labels; /* of what belongs to no row: value="arg0", or "" */
 	struct metric_family families[METRIC_QUANTITY_COUNT];
 	size_t family_count;
 	struct metric_process *processes;
@@ -73,10 +77,31 @@ struct metric_source {
 };
 
 struct probe_metrics {
+	uint64_t start_ns; /* CLOCK_REALTIME */
 	struct metric_source *sources;
 	size_t source_count;
 	size_t rows_max, row_count;
 };
+
+/* ---- Samples --------------------------------------------------------------------- */
+
+struct metric_sample {
+	const struct metric_family *family;
+	const struct metric_process *process;
+	const struct probe_table_row *row; /* NULL: of the process */
+	const char *labels;		   /* beside the process's */
+	long double value;		   /* of a histogram: the sum */
+	double bounds[METRIC_BOUNDS_MAX];
+	uint64_t hits[METRIC_BOUNDS_MAX + 1];
+	size_t bound_count;
+};
+typedef void metric_visit(const struct metric_sample *sample, void *data);
+/* Visits all samples that a process has in a family of a source. */
+void metric_samples(const struct metric_source *source, const struct metric_family *family,
+	const struct metric_process *process, metric_visit *visit, void *data);
+
+/* Whether two have the same families, in the same order. */
+bool metric_is_same_tracer(const struct metric_source *a, const struct metric_source *b);
 
 /* Appends NAME="VALUE", after a comma if there is something before; `data` is a struct buffer. */
 bool metric_write_label(const struct metric_label *label, void *data);

@@ -12,7 +12,6 @@
  *
  * https://github.com/prometheus/OpenMetrics/blob/main/specification/OpenMetrics.md
  */
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -91,140 +90,64 @@ static void write_header(struct text *text, const struct metric_family *family)
 
 /* ---- Samples ------------------------------------------------------------------- */
 
-static void write_name(struct buffer *out, const struct metric_family *family, const char *suffix,
-	const struct metric_process *process, const struct metric_name *row)
+static void write_name(struct buffer *out, const struct metric_sample *sample, const char *suffix)
 {
-	buffer_string(out, family->name);
+	buffer_string(out, sample->family->name);
 	buffer_string(out, suffix);
 	buffer_char(out, '{');
-	buffer_string(out, process->labels);
-	if (row) {
+	buffer_string(out, sample->process->labels);
+	if (*sample->labels) {
 		buffer_char(out, ',');
-		buffer_string(out, row->labels);
+		buffer_string(out, sample->labels);
 	}
 }
 
-static void write_histogram(struct buffer *out, const struct metric_source *source,
-	const struct metric_family *family, const struct metric_process *process,
-	const struct probe_table_row *row, const struct metric_name *name)
+static void write_histogram(struct buffer *out, const struct metric_sample *sample)
 {
-	double bounds[METRIC_BOUNDS_MAX];
-	uint64_t hits[METRIC_BOUNDS_MAX + 1], below = 0;
-	size_t count = metric_bounds(&source->view, &row->row, bounds);
-	struct probe_row steady = row->row;
+	const struct metric_family *family = sample->family;
+	uint64_t below = 0;
 
-	steady.unit = name->growth.unit;
-	metric_fill(&source->view, &steady, bounds, count, hits);
-	for (size_t i = 0; i <= count; i++) {
-		below += hits[i];
-		write_name(out, family, "_bucket", process, name);
+	for (size_t i = 0; i <= sample->bound_count; i++) {
+		below += sample->hits[i];
+		write_name(out, sample, "_bucket");
 		buffer_string(out, ",le=\"");
-		if (i < count)
-			write_bound(out, metric_in_unit(family, bounds[i]));
+		if (i < sample->bound_count)
+			write_bound(out, metric_in_unit(family, sample->bounds[i]));
 		else
 			buffer_string(out, "+Inf");
 		buffer_string(out, "\"} ");
 		buffer_unsigned(out, below);
 		buffer_char(out, '\n');
 	}
-	write_name(out, family, "_sum", process, name);
+	write_name(out, sample, "_sum");
 	buffer_string(out, "} ");
-	write_value(out, family, name->growth.total);
-	write_name(out, family, "_count", process, name);
+	write_value(out, family, sample->value);
+	write_name(out, sample, "_count");
 	buffer_string(out, "} ");
 	buffer_unsigned(out, below);
 	buffer_char(out, '\n');
 }
 
-static void write_sample(struct buffer *out, const struct metric_family *family,
-	const struct metric_process *process, const struct metric_name *name, const char *more,
-	long double value)
+static void write_sample(const struct metric_sample *sample, void *data)
 {
-	if (isnan(value))
+	struct buffer *out = data;
+
+	if (sample->family->kind == METRIC_HISTOGRAM) {
+		write_histogram(out, sample);
 		return;
-	write_name(out, family, family->kind == METRIC_COUNTER ? "_total" : "", process, name);
-	buffer_string(out, more);
+	}
+	write_name(out, sample, sample->family->kind == METRIC_COUNTER ? "_total" : "");
 	buffer_string(out, "} ");
-	write_value(out, family, value);
-}
-
-static void write_rows(struct buffer *out, const struct metric_source *source,
-	const struct metric_family *family, const struct metric_process *process, bool is_recent)
-{
-	const struct metric_name *const *names = is_recent ? process->recent : process->all;
-	size_t count;
-	const struct probe_table_row *rows;
-
-	if (!names)
-		return;
-	rows = probe_table_rows(is_recent ? process->history.recent : process->history.all, &count);
-	for (size_t i = 0; i < count; i++) {
-		if (!names[i])
-			continue;
-		if (family->kind == METRIC_HISTOGRAM)
-			write_histogram(out, source, family, process, &rows[i], names[i]);
-		else
-			write_sample(out, family, process, names[i], "",
-				is_recent ? metric_recent(&rows[i], family->quantity,
-						    process->history.interval_ns)
-					  : metric_total(&rows[i], family->quantity));
-	}
-}
-
-/* What a process has lost. The expression tells several tracers of one name apart. */
-static bool write_process(struct buffer *out, const struct metric_source *source,
-	const struct metric_family *family, const struct metric_process *process)
-{
-	const struct probe_table *table = process->history.all;
-	const char *value = source->view.value ? source->view.value : "";
-	const struct metric_label label = {"value", value, strlen(value), false};
-	struct buffer more = {0};
-	bool done = true;
-
-	if (!table)
-		return true;
-	/* It is not the first label. */
-	buffer_char(&more, ' ');
-	if (*value)
-		done = metric_write_label(&label, &more);
-	buffer_char(&more, '\0');
-	if (done && !more.no_memory)
-		write_sample(out, family, process, NULL, more.data + 1,
-			(long double)(family->quantity == METRIC_LOST
-					      ? probe_table_lost(table)
-					      : probe_table_unmatched(table)));
-	done &= !more.no_memory;
-	buffer_deinit(&more);
-	return done;
-}
-
-static void write_family(
-	struct buffer *out, const struct metric_source *source, const struct metric_family *family)
-{
-	bool is_recent = family->quantity == METRIC_LEAST || family->quantity == METRIC_MOST;
-
-	for (size_t i = 0; i < source->process_count; i++) {
-		const struct metric_process *process = &source->processes[i];
-
-		if (!metric_infos[family->quantity].is_per_process)
-			write_rows(out, source, family, process, is_recent);
-		else
-			out->no_memory |= !write_process(out, source, family, process);
-	}
+	write_value(out, sample->family, sample->value);
 }
 
 /* ---- All ----------------------------------------------------------------------- */
 
 static bool is_first(const struct probe_metrics *metrics, size_t index)
 {
-	const struct probe_view *view = &metrics->sources[index].view;
-
-	for (size_t i = 0; i < index; i++) {
-		const struct probe_view *other = &metrics->sources[i].view;
-
-		if (other->tags == view->tags && !strcmp(other->tracer, view->tracer))
+	for (size_t i = 0; i < index; i++)
+		if (metric_is_same_tracer(&metrics->sources[i], &metrics->sources[index]))
 			return false;
-	}
 	return true;
 }
 
@@ -238,9 +161,11 @@ static void write_families(struct text *text, const struct probe_metrics *metric
 		for (size_t k = index; k < metrics->source_count; k++) {
 			const struct metric_source *source = &metrics->sources[k];
 
-			if (source->view.tags == first->view.tags &&
-				!strcmp(source->view.tracer, first->view.tracer))
-				write_family(&text->out, source, &first->families[i]);
+			if (!metric_is_same_tracer(source, first))
+				continue;
+			for (size_t p = 0; p < source->process_count; p++)
+				metric_samples(source, &source->families[i], &source->processes[p],
+					write_sample, &text->out);
 		}
 	}
 }
@@ -248,9 +173,6 @@ static void write_families(struct text *text, const struct probe_metrics *metric
 struct probe_error *probe_metrics_text(const struct probe_metrics *metrics,
 	enum probe_metrics_format format, char **ret, size_t *length_ret)
 {
-	static const struct metric_family left_out = {.name = "probectl_rows_left_out",
-		.help = "Rows without room, which are in no metric",
-		.kind = METRIC_GAUGE};
 	struct text text = {.is_openmetrics = format == PROBE_METRICS_OPENMETRICS};
 
 	if (!buffer_init(&text.out))
@@ -258,10 +180,10 @@ struct probe_error *probe_metrics_text(const struct probe_metrics *metrics,
 	for (size_t i = 0; i < metrics->source_count; i++)
 		if (is_first(metrics, i))
 			write_families(&text, metrics, i);
-	write_header(&text, &left_out);
-	buffer_string(&text.out, left_out.name);
+	write_header(&text, &metric_left_out);
+	buffer_string(&text.out, metric_left_out.name);
 	buffer_char(&text.out, ' ');
-	write_value(&text.out, &left_out, (long double)probe_metrics_left_out(metrics));
+	write_value(&text.out, &metric_left_out, (long double)probe_metrics_left_out(metrics));
 	if (text.is_openmetrics)
 		buffer_string(&text.out, "# EOF\n");
 	buffer_char(&text.out, '\0');

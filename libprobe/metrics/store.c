@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "libprobe/base/array.h"
+#include "libprobe/base/clock.h"
 #include "libprobe/metrics/metrics.h"
 
 /* ---- Names of rows ------------------------------------------------------------- */
@@ -217,6 +218,7 @@ struct probe_error *probe_metrics_create(size_t rows_max, struct probe_metrics *
 	if (!*ret)
 		return probe_error_no_memory();
 	(*ret)->rows_max = rows_max;
+	(*ret)->start_ns = clock_now_ns();
 	return NULL;
 }
 
@@ -224,6 +226,15 @@ static bool is_same(const struct probe_view *a, const struct probe_view *b)
 {
 	return a->tags == b->tags && !strcmp(a->tracer, b->tracer) &&
 	       !strcmp(a->value ? a->value : "", b->value ? b->value : "");
+}
+
+static char *source_labels(const struct probe_view *view)
+{
+	struct buffer out = {0};
+	const struct metric_label label = {
+		"value", view->value, view->value ? strlen(view->value) : 0, false};
+
+	return take_text(&out, !view->value || metric_write_label(&label, &out));
 }
 
 struct probe_error *probe_metrics_view(
@@ -240,6 +251,9 @@ struct probe_error *probe_metrics_view(
 	*ret = metrics->source_count++;
 	source = &metrics->sources[*ret];
 	*source = (struct metric_source){.view = *view, .key_count = key_count};
+	source->labels = source_labels(view);
+	if (!source->labels)
+		return probe_error_no_memory();
 	source->family_count = metric_families(view, key_count, source->families);
 	return NULL;
 }
@@ -266,6 +280,7 @@ void probe_metrics_free(struct probe_metrics *metrics)
 		for (size_t k = 0; k < metrics->sources[i].process_count; k++)
 			process_deinit(&metrics->sources[i].processes[k]);
 		free(metrics->sources[i].processes);
+		free(metrics->sources[i].labels);
 	}
 	free(metrics->sources);
 	free(metrics);

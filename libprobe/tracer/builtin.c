@@ -196,7 +196,7 @@ const struct tracer_kind tracer_builtin[] = {
 	{
 		.name = "metrics",
 		.usage = "metrics[,TRACER]",
-		.help = "the same for Prometheus (--listen)",
+		.help = "the same for Prometheus (--listen) or OpenTelemetry (--otlp)",
 		.output = PROBE_TRACER_METRICS,
 	},
 	/* A shared object; it has no name of its own. */

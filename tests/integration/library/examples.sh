@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 # The examples of the library work, and together they use each of its functions.
 . tests/integration/lib.sh
+. tests/integration/metrics/lib_metrics.sh
 need_attach
 need cc nm
 
@@ -234,6 +235,20 @@ same "from a record to itself" \
 	"$(example compare "$SCRATCH/record" "$SCRATCH/record" | awk '/^hits:work  / { print $2, $3, $6 }')" "1000 1000 +0.0%"
 echo 500 | example follow hits:work "$TARGETS/launch" fork "$TARGETS/hits" 2 >"$SCRATCH/followed"
 grep -qx 'program 2: 1000 hits' "$SCRATCH/followed" || fail "follow: $(cat "$SCRATCH/followed")"
+
+start "$TARGETS/naps" 8
+collector_start send
+behind "$SCRATCH/sent" send "$target_pid" naps:nap__start naps:nap__done 3 "$collector"
+wait_on "$target_pid" naps:nap__start
+ask go
+wait "$reader"
+# Hits of both, what is lost, and rows without room.
+same "sent" "$(cat "$SCRATCH/sent")" "3 spans and 4 points sent, 0 and 0 lost"
+same "spans that a collector got" "$(wc -l <"$collected/spans")" 3
+[ ! -e "$collected/errors" ] || fail "sent: $(cat "$collected/errors")"
+tell end
+end_target
+
 # ---- Spans -----------------------------------------------------------------------------
 
 start "$TARGETS/naps" 8

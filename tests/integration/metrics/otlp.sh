@@ -1,0 +1,154 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Metrics and spans for a collector that checks them: all are there, once, also if it fails for a
+# while; and nothing waits for one that fails forever.
+. tests/integration/lib.sh
+. tests/integration/metrics/lib_metrics.sh
+need_attach
+need jq
+
+threads=2 requests=1000
+total=$((threads * requests))
+
+truth()
+{
+	jq -r "$1" <<<"$said"
+}
+
+begin()
+{
+	start "$TARGETS/pairs" "$threads" "$requests"
+	save_state "$target_pid"
+}
+
+# end NAME: what has become of the trace does not matter to the program
+end()
+{
+	trace_stop "$1"
+	same_state "$target_pid"
+	tell bye
+	end_target
+}
+
+# work NAME: the program's report goes to $said
+work()
+{
+	wait_tracing "$1"
+	ask go
+	said=$answer
+	hear
+}
+
+traced=(--otlp URL -t metrics -t metrics,latency -t 'metrics,hist,arg0' -t span --pairs auto -i 0.3)
+# trace_to NAME URL
+trace_to()
+{
+	local name=$1
+	traced[1]=$2
+	trace_start "$name" "${traced[@]}" -p "$target_pid" 'pairs:request__*'
+}
+
+# last FILTER: the last of the points for which it is true
+last()
+{
+	jq -c "select($1)" "$collected/metrics" | tail -n 1
+}
+
+# ---- Errors ------------------------------------------------------------------------------
+
+begin
+for url in localhost:4318 http:// 'http://localhost/?a=b' ftp://localhost; do
+	"$PROBECTL" trace --otlp "$url" -t metrics -p "$target_pid" pairs:request__start \
+		>"$SCRATCH/refused" 2>&1 && fail "--otlp $url: done"
+	grep -qF "'$url' is no place for OTLP" "$SCRATCH/refused" || fail "--otlp $url: $(cat "$SCRATCH/refused")"
+	same "lines" "$(wc -l <"$SCRATCH/refused")" 1
+done
+"$PROBECTL" trace --otlp http://localhost:4318 -c -p "$target_pid" pairs:request__start \
+	>"$SCRATCH/refused" 2>&1 && fail "--otlp -c: done"
+grep -qF "sends the metrics of -t metrics and the spans of -t span" "$SCRATCH/refused" ||
+	fail "--otlp -c: $(cat "$SCRATCH/refused")"
+
+# ---- A collector, good or busy -----------------------------------------------------------------
+
+# check_collected NAME: what the program says it did
+check_collected()
+{
+	local sum point
+	[ ! -e "$collected/errors" ] || fail "invalid: $(head -3 "$collected/errors")"
+	same "spans of $1" "$(wc -l <"$collected/spans")" $total
+	same "failed ones" "$(grep -c '"code": 2' "$collected/spans")" "$(truth .failed)"
+	same "ids of spans" "$(jq -r .spanId "$collected/spans" | sort -u | wc -l)" $total
+	same "of different requests" "$(jq -r '.attributes["begin.arg0"]' "$collected/spans" | sort -u | wc -l)" $total
+	same "names" "$(jq -r .name "$collected/spans" | sort -u | paste -sd' ')" \
+		"pairs:request__start..request__done pairs:request__start..request__fail"
+	same "the program" "$(jq -r '[."service.name", ."process.pid"] | join(" ")' "$collected/spans" | sort -u)" \
+		"pairs $target_pid"
+	point=$(last '.name == "probectl.latency" and .probe == "request__done"')
+	same "the histogram" "$(jq -c '[.type, .unit, .count, .begin]' <<<"$point")" \
+		"[\"histogram\",\"s\",$(truth .done),\"request__start\"]"
+	same "counts" "$(last '.name == "probectl.count.hits" and .probe == "request__start"' | jq -c '[.type, .value]')" \
+		"[\"sum\",$((total + threads))]"
+	same "unmatched" "$(last '.name == "probectl.latency.unmatched"' | jq .value)" $threads
+	same "left out" "$(last '.name == "probectl.rows.left_out"' | jq .value)" 0
+	# Spans and histogram measure the same; clocks differ by some 10^-4.
+	sum=$(jq -s 'map((.endTimeUnixNano | tonumber) - (.startTimeUnixNano | tonumber)) | add' "$collected/spans")
+	awk -v sum="$sum" -v inner="$(truth .inner)" -v outer="$(truth .outer)" \
+		'BEGIN {exit !(sum * 1.01 >= inner && sum * 0.99 <= outer)}' ||
+		fail "spans took $sum ns, not from $(truth .inner) to $(truth .outer)"
+	says "$1" "sent $total spans and [0-9]* points to "
+}
+
+collector_start good
+trace_to good "$collector"
+work good
+end good
+check_collected good
+grep -q warning "$SCRATCH/good.err" && fail "good: $(cat "$SCRATCH/good.err")"
+
+# Three requests are turned away; each is sent again, and nothing twice.
+begin
+collector_start busy 3 503
+trace_to busy "$collector/"
+work busy
+end busy
+check_collected busy
+says busy "it answers with status 503; what it does not take now is sent again while there is room"
+
+# ---- Failures ----------------------------------------------------------------------------------
+
+# Nothing listens there, or something that never answers; the trace ends all the same.
+for how in dead silent; do
+	begin
+	port=$("$python" -c 'import socket
+s = socket.socket()
+s.bind(("127.0.0.1", 0))
+print(s.getsockname()[1])')
+	if [ $how = silent ]; then
+		"$python" -c 'import socket, sys, time
+s = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+print(flush=True)
+time.sleep(1000)' "$port" >"$SCRATCH/listening" &
+		on_exit "end_process $!"
+		for ((try = 0; try < 300; try++)); do
+			[ -s "$SCRATCH/listening" ] && break
+			sleep 0.1
+		done
+	fi
+	trace_to $how "http://127.0.0.1:$port"
+	work $how
+	sleep 1
+	before=$SECONDS
+	end $how
+	[ $((SECONDS - before)) -le 15 ] || fail "$how: the end took $((SECONDS - before)) s"
+	says $how "sent 0 spans and 0 points"
+	says $how "$total spans and [0-9]* points are lost: "
+done
+
+# It does not want what it gets: that is not sent again.
+begin
+collector_start strict 1000000 400
+trace_to strict "$collector"
+work strict
+end strict
+says strict "$total spans and [0-9]* points are lost: it answers with status 400"
+finish
