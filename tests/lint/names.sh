@@ -38,7 +38,7 @@ done < <(each '`([a-z]\w*\(\)|(test|fuzz)_\w+)`')
 
 while IFS=: read -r file line name; do
 	name=${name#\`make }
-	grep -qE "^(\.PHONY:.* )?$name( |:|$)" Makefile || missing "$file:$line" "goal $name of make"
+	grep -qE "^(\.PHONY:.* )?$name( |:|$)" Makefile docs/packaging/*.mk || missing "$file:$line" "goal $name of make"
 done < <(each '`make [a-z-]+')
 
 # Options in the commands shown, up to `--`, a pipe or a backquote.
