@@ -88,7 +88,9 @@ SMALL_SRC := $(sort $(wildcard $(SMALL:%=libprobe/runtime/%/*.c)))
 PROGRAM_SRC := libprobe/self/helper/program.c
 LIB_SRC := $(sort $(filter-out $(SMALL_SRC) $(PROGRAM_SRC),$(wildcard libprobe/*/*.c \
 	libprobe/*/*/*.c elf/*.c arch/*.c arch/*/*.c arch/*/*/*.c)))
-CLI_SRC := $(sort $(wildcard cli/*.c cli/*/*.c))
+# What the static probectl has instead of dlopen(3).
+LINKED_SRC := cli/static/linked.c
+CLI_SRC := $(sort $(filter-out $(LINKED_SRC),$(wildcard cli/*.c cli/*/*.c)))
 UNIT_SRC := $(sort $(wildcard tests/unit/test_*.c tests/unit/*/test_*.c tests/golden/test_*.c))
 HELPER_SRC := $(sort $(filter-out $(UNIT_SRC),$(wildcard tests/unit/*.c tests/unit/*/*.c)))
 FUZZ_SRC := $(sort $(wildcard tests/fuzz/fuzz_*.c))
@@ -104,7 +106,8 @@ CLI_OBJ := $(call objects,$(CLI_SRC))
 # Unit tests may call what is in cli/, but for its main().
 CLI_TESTED_OBJ := $(filter-out $(BUILD)/obj/cli/main.o,$(CLI_OBJ))
 HELPER_OBJ := $(call objects,$(HELPER_SRC))
-ALL_OBJ := $(call objects,$(LIB_SRC) $(PROGRAM_SRC) $(SMALL_SRC) $(CLI_SRC) $(UNIT_SRC) $(HELPER_SRC) $(FUZZ_SRC))
+ALL_OBJ := $(call objects,$(LIB_SRC) $(PROGRAM_SRC) $(SMALL_SRC) $(CLI_SRC) $(LINKED_SRC) $(UNIT_SRC) \
+	$(HELPER_SRC) $(FUZZ_SRC))
 
 UNIT_BIN := $(patsubst %.c,$(BUILD)/%,$(UNIT_SRC))
 FUZZ_BIN := $(patsubst %.c,$(BUILD)/%,$(FUZZ_SRC))
@@ -308,7 +311,7 @@ include docs/packaging/packaging.mk
 demo: all
 	$(Q)PROBECTL='$(abspath $(PROBECTL))' bash tests/demo.sh
 
-check: all unit-tests targets
+check: all unit-tests targets $(if $(SANITIZE),,static)
 	$(Q)bash tests/run.sh -b '$(BUILD)' -t $(TEST_SECONDS) -r $(REPEATS) $(KINDS)
 
 lint: all man
@@ -453,6 +456,7 @@ Targets:
   coverage   the tests' line coverage
   man        the manual pages of the library, in $(BUILD)/man3
   deb        Debian packages, in $(BUILD)/deb
+  static     $(BUILD)/static/probectl, which needs no libraries
   install uninstall   below $$(DESTDIR)$$(PREFIX), now $(DESTDIR)$(PREFIX)
   clean      remove $(BUILD)/
 Variables:

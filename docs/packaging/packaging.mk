@@ -6,7 +6,7 @@ PACKED := LICENSE Makefile README.md arch cli docs elf libprobe tests .ci .clang
 DEB := $(BUILD)/deb
 DEB_TREE := $(DEB)/probectl-$(VERSION)
 
-.PHONY: deb
+.PHONY: deb static
 
 # What this make was told by its command line is not for the make of debian/rules, except what it
 # finds in its environment: CC, CFLAGS, DEB_BUILD_OPTIONS.
@@ -17,3 +17,13 @@ deb: | $(FIRST)
 	$(Q)cd '$(DEB_TREE)' && MAKEFLAGS= dpkg-buildpackage -us -uc -J
 	$(Q)lintian --allow-root --fail-on error,warning --display-info --pedantic '$(DEB)'/*.changes
 	@ls '$(DEB)'/*.deb
+
+# One file that needs nothing of the system it runs on, except Linux.
+STATIC := $(BUILD)/static/probectl
+STATIC_LIBS = -liberty $(shell $(PKG_CONFIG) --static --libs libdw libelf capstone json-c) $(LDLIBS)
+
+static: $(STATIC)
+$(STATIC): $(CLI_OBJ) $(call objects,$(LINKED_SRC)) $(LIB_A) $(SOURCES)
+	$(say) LD $@
+	@mkdir -p $(@D)
+	$(Q)$(LINK) -static -s -o $@ $(filter %.o %.a,$^) $(STATIC_LIBS)

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * dlopen(3) for the probectl of `make static`, which has the libraries below linked in. glibc's
+ * own, in a static program, would load the C library of the system that it finds itself on, which
+ * is another version of glibc or none. So these take its place, for our calls and for libdw's (it
+ * asks for libdebuginfod): they know the functions that the rest of probectl looks up, and open
+ * nothing.
+ */
+#include <dlfcn.h>
+#include <grp.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "libprobe/base/library.h"
+
+/* clang-format off */
+#define CAPSTONE(X) \
+	X(cs_close) X(cs_disasm_iter) X(cs_free) X(cs_malloc) X(cs_open) X(cs_option) X(cs_support) \
+	X(cs_version)
+
+#define LIBDW(X) \
+	X(dwarf_cfi_addrframe) X(dwarf_cfi_end) X(dwarf_frame_cfa) X(dwarf_frame_info) \
+	X(dwarf_frame_register) X(dwarf_getcfi_elf) X(dwfl_begin) \
+	X(dwfl_build_id_find_debuginfo) X(dwfl_end) X(dwfl_lineinfo) X(dwfl_module_getelf) \
+	X(dwfl_module_getsrc) X(dwfl_offline_section_address) X(dwfl_report_end) \
+	X(dwfl_report_offline)
+
+#define JSON(X) \
+	X(json_object_array_get_idx) X(json_object_array_length) X(json_object_get_double) \
+	X(json_object_get_int64) X(json_object_get_string) X(json_object_get_string_len) \
+	X(json_object_get_type) X(json_object_get_uint64) X(json_object_object_get_ex) \
+	X(json_object_put) X(json_tokener_error_desc) X(json_tokener_free) \
+	X(json_tokener_get_error) X(json_tokener_get_parse_end) X(json_tokener_new_ex) \
+	X(json_tokener_parse_ex) X(json_tokener_reset)
+/* clang-format on */
+
+/* Only their addresses are needed here. */
+#define DECLARE(name) void name(void);
+CAPSTONE(DECLARE)
+LIBDW(DECLARE)
+JSON(DECLARE)
+
+struct linked {
+	const char *name;
+	void (*function)(void);
+};
+
+/* Ends with a row of zeros. */
+#define ROW(name) {#name, name},
+static const struct linked capstone[] = {CAPSTONE(ROW){0}};
+static const struct linked libdw[] = {LIBDW(ROW){0}};
+static const struct linked json[] = {JSON(ROW){0}};
+
+static const struct {
+	const char *prefix; /* of the file's name, without the version */
+	const struct linked *functions;
+} libraries[] = {
+	{"libcapstone.so.", capstone},
+	{"libdw.so.", libdw},
+	{"libjson-c.so.", json},
+};
+
+void *dlopen(const char *name, int flags)
+{
+	(void)flags;
+	for (size_t i = 0; name && i < sizeof(libraries) / sizeof(libraries[0]); i++)
+		if (strncmp(name, libraries[i].prefix, strlen(libraries[i].prefix)) == 0)
+			return (void *)libraries[i].functions;
+	return NULL;
+}
+
+/* By this name, libraries that glibc has loaded into a static program would get it. */
+void *__dlopen(const char *name, int flags) __attribute__((nothrow, alias("dlopen")));
+
+void *dlsym(void *library, const char *name)
+{
+	for (const struct linked *row = library; row && row->name; row++)
+		if (strcmp(row->name, name) == 0)
+			return (void *)row->function;
+	return NULL;
+}
+
+const char library_linked[] = "this probectl is static, and loads no libraries";
+
+char *dlerror(void)
+{
+	return (char *)library_linked;
+}
+
+int dlclose(void *library)
+{
+	(void)library;
+	return 0;
+}
+
+/* glibc asks libraries for names of groups, too (nsswitch.conf(5)). */
+struct group *getgrgid(gid_t group)
+{
+	(void)group;
+	return NULL;
+}
