@@ -35,19 +35,28 @@ static void drop_process(struct trace *trace, size_t from)
 	probe_target_close(process);
 }
 
-/* Is this the first target of a process that started and ended without a probe? */
+static bool has_probes(const struct trace_target *target)
+{
+	size_t count;
+
+	probe_session_probes(target->session, &count);
+	return count > 0;
+}
+
+/*
+ * Is this the first target of a process that came later and has ended, and of which nothing is
+ * needed any more, or can be kept?
+ */
 static bool is_done(const struct trace *trace, size_t i)
 {
 	const struct probe_target *process = trace->targets[i].target;
-	size_t count;
 
 	if (!trace->targets[i].later || (i > 0 && trace->targets[i - 1].target == process))
 		return false;
 	for (; i < trace->target_count && trace->targets[i].target == process; i++) {
-		if (trace->targets[i].on)
-			return false;
-		probe_session_probes(trace->targets[i].session, &count);
-		if (count)
+		const struct trace_target *target = &trace->targets[i];
+
+		if (target->on || (has_probes(target) && !gone_may_drop(trace, target)))
 			return false;
 	}
 	return true;
@@ -56,9 +65,17 @@ static bool is_done(const struct trace *trace, size_t i)
 /* A build runs thousands of programs. */
 static void drop_done(struct trace *trace)
 {
-	for (size_t i = trace->target_count; i-- > 0;)
-		if (is_done(trace, i))
-			drop_process(trace, i);
+	for (size_t i = trace->target_count; i-- > 0;) {
+		const struct probe_target *process = trace->targets[i].target;
+
+		if (!is_done(trace, i))
+			continue;
+		trace_report_losses(trace);
+		for (size_t k = i; k < trace->target_count && trace->targets[k].target == process;
+			k++)
+			trace_fail(trace, gone_keep(trace, &trace->targets[k]));
+		drop_process(trace, i);
+	}
 	if (trace->first >= trace->target_count)
 		trace->first = 0;
 }

@@ -18,7 +18,7 @@
 struct hint {
 	const struct probe_meaning *meaning; /* has the condition */
 	const struct probe_session_probe *probe;
-	const struct trace_target *target; /* of the probe */
+	const void *process; /* which tells the probe's target from others */
 	size_t others;
 	bool no_begins; /* of a pair; else there are no hits */
 	bool is_met;	/* a probe with the same condition was hit */
@@ -31,10 +31,10 @@ struct hints {
 
 /* What is known of a probe that has a condition; else NULL. */
 static const struct probe_meaning *conditional(
-	const struct trace_target *target, const struct probe_session_probe *probe)
+	const struct trace_tracer *tracer, const struct probe_session_probe *probe)
 {
 	const struct probe_meaning *meaning = probe_catalogue_find(
-		target->tracer->options.catalogue, probe->provider, probe->name, SIZE_MAX);
+		tracer->options.catalogue, probe->provider, probe->name, SIZE_MAX);
 
 	return meaning && meaning->needs ? meaning : NULL;
 }
@@ -48,7 +48,7 @@ static void add_hint(struct hints *hints, const struct hint *hint)
 			continue;
 		other->is_met |= hint->is_met;
 		/* Other processes and tracers have the same probes. */
-		other->others += other->target == hint->target;
+		other->others += other->process == hint->process;
 		return;
 	}
 	/* Without memory, it is not said. */
@@ -56,19 +56,25 @@ static void add_hint(struct hints *hints, const struct hint *hint)
 		hints->items[hints->count++] = *hint;
 }
 
-/* The begins of an end's pair. If most ends lack theirs, the begins are not passed. */
-static void look_at_begins(struct hints *hints, const struct trace_target *target,
-	const struct probe_session_probe *end)
-{
+/* The probes of a process, or of all that have ended. */
+struct probes {
+	const struct trace_tracer *tracer;
+	const void *process;
+	const struct probe_session_probe *items;
 	size_t count;
-	const struct probe_session_probe *probes = probe_session_probes(target->session, &count);
+};
 
-	for (size_t i = 0; i < count; i++) {
-		struct hint hint = {.probe = &probes[i], .target = target, .no_begins = true};
+/* The begins of an end's pair. If most ends lack theirs, the begins are not passed. */
+static void look_at_begins(
+	struct hints *hints, const struct probes *probes, const struct probe_session_probe *end)
+{
+	for (size_t i = 0; i < probes->count; i++) {
+		const struct probe_session_probe *probe = &probes->items[i];
+		struct hint hint = {.probe = probe, .process = probes->process, .no_begins = true};
 
-		if (probes[i].role != PROBE_ROLE_BEGIN || probes[i].pair != end->pair)
+		if (probe->role != PROBE_ROLE_BEGIN || probe->pair != end->pair)
 			continue;
-		hint.meaning = conditional(target, &probes[i]);
+		hint.meaning = conditional(probes->tracer, probe);
 		if (!hint.meaning)
 			continue;
 		hint.is_met = end->hits >= end->unmatched;
@@ -77,28 +83,29 @@ static void look_at_begins(struct hints *hints, const struct trace_target *targe
 }
 
 /* Hits that a filter or a sample leaves out are not counted; nor those after the last (-n). */
-static bool counts_all(const struct trace *trace, const struct trace_target *target)
+static bool counts_all(const struct trace *trace, const struct trace_tracer *tracer)
 {
-	const struct probe_session_options *options = &target->tracer->options;
+	const struct probe_session_options *options = &tracer->options;
 
 	return !trace_is_full(trace) && !options->filter && !options->span_min_ns &&
 	       options->sample_every < 2 && !options->sample_rate;
 }
 
 static void look_at_probe(struct hints *hints, const struct trace *trace,
-	const struct trace_target *target, const struct probe_session_probe *probe)
+	const struct probes *probes, const struct probe_session_probe *probe)
 {
-	struct hint hint = {
-		.probe = probe, .target = target, .meaning = conditional(target, probe)};
+	struct hint hint = {.probe = probe,
+		.process = probes->process,
+		.meaning = conditional(probes->tracer, probe)};
 	bool is_passed = probe->hits || probe->lost || probe->unmatched;
 
 	if (probe->role == PROBE_ROLE_END && probe->unmatched)
-		look_at_begins(hints, target, probe);
+		look_at_begins(hints, probes, probe);
 	/* Of a begin, hits are not counted. */
 	if (!hint.meaning || probe->role == PROBE_ROLE_BEGIN ||
 		probe_coverage_is_none(&probe->coverage))
 		return;
-	if (!is_passed && !counts_all(trace, target))
+	if (!is_passed && !counts_all(trace, probes->tracer))
 		return;
 	hint.is_met = is_passed;
 	add_hint(hints, &hint);
@@ -117,21 +124,32 @@ static void print_hint(const struct hint *hint)
 	putc('\n', stderr);
 }
 
+/* Pairs have numbers of their session, so begins of those that have ended are not looked for. */
+static void look_at_ended(struct hints *hints, const struct trace *trace)
+{
+	for (size_t i = 0; i < trace->gone_count; i++) {
+		const struct trace_gone *gone = &trace->gones[i];
+		const struct probes probes = {gone->tracer, trace->gones, &gone->probe, 1};
+
+		look_at_probe(hints, trace, &probes, &gone->probe);
+	}
+}
+
 void trace_report_hints(const struct trace *trace)
 {
 	struct hints hints = {0};
-	size_t count;
 
 	for (size_t i = 0; i < trace->target_count; i++) {
 		const struct trace_target *target = &trace->targets[i];
-		const struct probe_session_probe *probes;
+		struct probes probes = {.tracer = target->tracer, .process = target};
 
 		if (!target->session)
 			continue;
-		probes = probe_session_probes(target->session, &count);
-		for (size_t k = 0; k < count; k++)
-			look_at_probe(&hints, trace, target, &probes[k]);
+		probes.items = probe_session_probes(target->session, &probes.count);
+		for (size_t k = 0; k < probes.count; k++)
+			look_at_probe(&hints, trace, &probes, &probes.items[k]);
 	}
+	look_at_ended(&hints, trace);
 	for (size_t i = 0; i < hints.count; i++)
 		if (!hints.items[i].is_met)
 			print_hint(&hints.items[i]);

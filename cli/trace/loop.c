@@ -384,7 +384,8 @@ void trace_run(struct trace *trace)
 		drain(trace);
 	flight_print(trace);
 	trace_report_losses(trace);
-	trace_report_damage(trace);
+	for (size_t i = 0; i < trace->target_count; i++)
+		trace_report_damage(&trace->targets[i]);
 	trace_tables(trace, false);
 	probe_sink_end(trace->sink);
 	if (!trace->gone)

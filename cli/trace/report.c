@@ -123,31 +123,31 @@ void trace_report_fate(struct trace *trace, struct trace_target *target)
 }
 
 /* Of tracers that take each hit, not of those that gather or keep the last ones. */
-static bool is_told(const struct trace_target *target)
+static bool is_told(const struct trace_tracer *tracer)
 {
-	return target->tracer->output != PROBE_TRACER_ROWS && !tracer_is_exported(target->tracer) &&
-	       target->tracer->output != PROBE_TRACER_FLIGHT;
+	return tracer->output != PROBE_TRACER_ROWS && !tracer_is_exported(tracer) &&
+	       tracer->output != PROBE_TRACER_FLIGHT;
 }
 
-static struct row row_of(const struct trace *trace, const struct trace_target *target,
-	const struct probe_session_probe *probes, size_t i)
+static struct row row_of(const struct trace *trace, const struct trace_tracer *tracer,
+	const struct probe_session_probe *probe, const struct trace_tally *tally)
 {
-	struct row row = {.provider = probes[i].provider,
-		.name = probes[i].name,
-		.tracer = target->tracer,
-		.hits = probes[i].hits,
-		.lost = probes[i].lost,
-		.coverage = probes[i].coverage};
+	struct row row = {.provider = probe->provider,
+		.name = probe->name,
+		.tracer = tracer,
+		.hits = probe->hits,
+		.lost = probe->lost,
+		.coverage = probe->coverage};
 
-	if (target->tracer->options.spans) {
-		row.role = probes[i].role;
-		row.in_flight = probes[i].in_flight;
-		row.unmatched = probes[i].unmatched;
+	if (tracer->options.spans) {
+		row.role = probe->role;
+		row.in_flight = probe->in_flight;
+		row.unmatched = probe->unmatched;
 	}
 	if (trace_is_full(trace)) {
 		row.in_flight = row.unmatched = 0;
-		row.lost = i < target->tally_count ? target->tallies[i].lost : 0;
-		row.hits = row.lost + (i < target->tally_count ? target->tallies[i].hits : 0);
+		row.lost = tally->lost;
+		row.hits = row.lost + tally->hits;
 	}
 	return row;
 }
@@ -158,10 +158,21 @@ static bool is_row(const struct row *row)
 	return row->role != PROBE_ROLE_BEGIN || row->lost || is_incomplete(row);
 }
 
+static void rows_add(struct rows *rows, const struct trace *trace,
+	const struct trace_tracer *tracer, const struct probe_session_probe *probe,
+	const struct trace_tally *tally)
+{
+	if (!is_told(tracer))
+		return;
+	rows->rows[rows->count] = row_of(trace, tracer, probe, tally);
+	rows->count += is_row(&rows->rows[rows->count]);
+}
+
 /* Rows of all probes whose hits are printed one by one, by hits. False without memory. */
 static bool rows_init(struct rows *rows, const struct trace *trace)
 {
-	size_t total = 0, count;
+	static const struct trace_tally none;
+	size_t total = trace->gone_count, count;
 
 	for (size_t i = 0; i < trace->target_count; i++) {
 		probe_session_probes(trace->targets[i].session, &count);
@@ -170,14 +181,17 @@ static bool rows_init(struct rows *rows, const struct trace *trace)
 	*rows = (struct rows){.rows = calloc(total + 1, sizeof(struct row))};
 	if (!rows->rows)
 		return false;
+	for (size_t i = 0; i < trace->gone_count; i++)
+		rows_add(rows, trace, trace->gones[i].tracer, &trace->gones[i].probe,
+			&trace->gones[i].tally);
 	for (size_t i = 0; i < trace->target_count; i++) {
+		const struct trace_target *target = &trace->targets[i];
 		const struct probe_session_probe *probes =
-			probe_session_probes(trace->targets[i].session, &count);
+			probe_session_probes(target->session, &count);
 
-		for (size_t k = 0; is_told(&trace->targets[i]) && k < count; k++) {
-			rows->rows[rows->count] = row_of(trace, &trace->targets[i], probes, k);
-			rows->count += is_row(&rows->rows[rows->count]);
-		}
+		for (size_t k = 0; k < count; k++)
+			rows_add(rows, trace, target->tracer, &probes[k],
+				k < target->tally_count ? &target->tallies[k] : &none);
 	}
 	qsort(rows->rows, rows->count, sizeof(*rows->rows), row_compare_tracers);
 	rows_merge(rows, row_compare_tracers, row_add);
@@ -226,6 +240,8 @@ void trace_judge_refusals(struct trace *trace)
 	struct probe_coverage all = {0};
 	size_t count;
 
+	for (size_t i = 0; i < trace->gone_count; i++)
+		probe_coverage_add(&all, &trace->gones[i].probe.coverage);
 	for (size_t i = 0; i < trace->target_count; i++) {
 		const struct probe_session_probe *probes =
 			probe_session_probes(trace->targets[i].session, &count);
@@ -292,19 +308,14 @@ void trace_report_losses(struct trace *trace)
 	}
 }
 
-void trace_report_damage(const struct trace *trace)
+void trace_report_damage(const struct trace_target *target)
 {
-	for (size_t i = 0; i < trace->target_count; i++) {
-		const struct trace_target *target = &trace->targets[i];
-		uint64_t damaged = probe_session_damaged(target->session);
+	uint64_t damaged = probe_session_damaged(target->session);
 
-		if (damaged)
-			report_warning("process %d has written over its rings: hits are missing, "
-				       "and some of those shown may be wrong (noticed %" PRIu64
-				       " time%s)",
-				(int)probe_target_pid(target->target), damaged,
-				damaged == 1 ? "" : "s");
-	}
+	if (damaged)
+		report_warning("process %d has written over its rings: hits are missing, and some "
+			       "of those shown may be wrong (noticed %" PRIu64 " time%s)",
+			(int)probe_target_pid(target->target), damaged, damaged == 1 ? "" : "s");
 }
 
 /* ---- Counts ----------------------------------------------------------------- */
@@ -314,6 +325,9 @@ uint64_t trace_total(const struct trace *trace)
 	uint64_t total = 0;
 	size_t count;
 
+	for (size_t i = 0; i < trace->gone_count; i++)
+		if (trace->gones[i].tracer->options.kind != PROBE_SESSION_RECORD)
+			total += trace->gones[i].probe.hits;
 	for (size_t i = 0; i < trace->target_count; i++) {
 		const struct probe_session_probe *probes =
 			probe_session_probes(trace->targets[i].session, &count);
@@ -435,6 +449,8 @@ void trace_report_record(const struct trace *trace)
 {
 	uint64_t lost = 0;
 
+	for (size_t i = 0; i < trace->gone_count; i++)
+		lost += trace->gones[i].tally.lost;
 	for (size_t i = 0; i < trace->target_count; i++)
 		for (size_t k = 0; k < trace->targets[i].tally_count; k++)
 			lost += trace->targets[i].tallies[k].lost;

@@ -112,11 +112,24 @@ static struct probe_session_options session_options(const struct trace_options *
  */
 static bool has_matched(const struct trace *trace, size_t target, size_t pattern)
 {
+	if (trace->matched[pattern])
+		return true;
 	for (size_t i = 0; i < trace->target_count; i++)
 		if ((i == target || trace->targets[i].later) &&
 			probe_session_matched(trace->targets[i].session, pattern))
 			return true;
 	return false;
+}
+
+/* Whatever has come, this has matched nothing. */
+static void report_never_matched(const struct trace *trace)
+{
+	const struct probe_request *request = trace->request;
+
+	for (size_t i = 0; i < request->pattern_count; i++)
+		if (!has_matched(trace, trace->target_count, i))
+			report_warning("%s matched no probe of the processes that came",
+				probe_pattern_text(request->patterns[i]));
 }
 
 /* For each named process, reports a PROBE that has matched nothing so far. */
@@ -472,6 +485,9 @@ static struct probe_error *trace_prepare(struct trace *trace, struct trace_optio
 {
 	struct probe_error *error = make_tracers(trace, options);
 
+	trace->matched = calloc(trace->request->pattern_count + 1, sizeof(*trace->matched));
+	if (!error && !trace->matched)
+		error = probe_error_no_memory();
 	if (!error)
 		error = open_output(trace, options);
 	if (!error)
@@ -517,6 +533,7 @@ static void trace_deinit(struct trace *trace, const struct trace_options *option
 	for (size_t i = 0; i < trace->process_count; i++)
 		probe_target_close(trace->processes[i]);
 	left_out_deinit(&trace->left, &options->common);
+	gone_free(trace);
 	free(trace->targets);
 	probe_watch_free(trace->watch);
 	free(trace->processes);
@@ -596,6 +613,8 @@ struct probe_error *trace_command(struct trace_options *options, int *status_ret
 		if (!trace.settings.quiet)
 			trace_report_hints(&trace);
 		report_unmatched(&trace);
+		if (trace.found.held + trace.found.late)
+			report_never_matched(&trace);
 		trace_judge_refusals(&trace);
 		close_output(&trace, options);
 		*status_ret = trace_status(&trace);

@@ -76,6 +76,13 @@ struct trace_found {
 	uint64_t late_ns; /* how long a late one had run by then, at most */
 };
 
+/* A probe of a tracer: the sum over processes that have ended (gone.c). Names are owned. */
+struct trace_gone {
+	const struct trace_tracer *tracer;
+	struct probe_session_probe probe;
+	struct trace_tally tally;
+};
+
 struct trace {
 	struct trace_settings settings;
 	struct trace_tracer *tracers;
@@ -96,8 +103,11 @@ struct trace {
 	const struct common_options *common; /* which processes are meant; borrowed */
 	struct trace_found found;
 	struct probe_watch *watch;
-	size_t first; /* whose rings are read first: they take turns, because a round has limited
-			 room for hits */
+	struct trace_gone *gones; /* of processes that were dropped from the targets */
+	size_t gone_count;
+	bool *matched; /* each pattern of the request, in one of them */
+	size_t first;  /* whose rings are read first: they take turns, because a round has limited
+			  room for hits */
 
 	struct probe_sink *sink;  /* of a record: nothing is printed there */
 	struct probe_ctf *record; /* takes the hits of `probectl record`; else NULL */
@@ -170,8 +180,8 @@ void trace_report_missing(
 	const char *provider, const char *name, const struct probe_coverage *coverage);
 void trace_report_fate(struct trace *trace, struct trace_target *target);
 
-/* Names the targets whose rings held damaged records. */
-void trace_report_damage(const struct trace *trace);
+/* Says so if a target's rings held damaged records. */
+void trace_report_damage(const struct trace_target *target);
 
 /* The hits of all probes that are only gathered. */
 uint64_t trace_total(const struct trace *trace);
@@ -265,6 +275,14 @@ void hosts_finish(struct trace *trace);
 bool host_wants(struct trace *trace, struct trace_tracer *tracer, pid_t pid, bool aloud);
 /* Somebody looks at a loaded tracer: it is asked as a whole, and for each process. */
 void host_look(struct trace *trace, const struct trace_tracer *tracer);
+
+/* ---- gone.c ----------------------------------------------------------------- */
+
+/* Is all that its session has still to give known, so that it need not be kept? */
+bool gone_may_drop(const struct trace *trace, const struct trace_target *target);
+/* Keeps what is needed of it. Errors: those of probe_table_add() and probe_ctf_hit(). */
+PROBE_MUST_CHECK struct probe_error *gone_keep(struct trace *trace, struct trace_target *target);
+void gone_free(struct trace *trace);
 
 /* ---- exec.c ----------------------------------------------------------------- */
 

@@ -311,6 +311,7 @@ void tracers_free(struct trace_tracer *tracers, size_t count)
 	for (size_t i = 0; i < count; i++) {
 		probe_tracer_host_free(tracers[i].host);
 		probe_table_free(tracers[i].last);
+		probe_table_free(tracers[i].ended);
 		probe_pcp_close(tracers[i].pcp);
 		probe_stacks_free(tracers[i].stacks);
 		probe_tracer_free(tracers[i].spec);

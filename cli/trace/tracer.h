@@ -68,6 +68,7 @@ struct trace_tracer {
 	bool gone;			/* it crashed, or wants no more hits */
 
 	struct probe_table *last;    /* at the last interval */
+	struct probe_table *ended;   /* of processes that have ended; or NULL */
 	struct probe_pcp *pcp;	     /* of one whose rows are metrics of PCP */
 	size_t metrics_view;	     /* ... of Prometheus: its number in the trace's set */
 	bool told;		     /* ... that they are not all there, or why they are not */

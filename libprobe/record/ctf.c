@@ -39,6 +39,8 @@ enum {
 /* What the last hits of a site looked like. */
 struct ctf_site {
 	uint64_t pc;
+	const struct probe_session *session;
+	size_t probe;
 	uint32_t id; /* of the class */
 	struct ctf_class class;
 };
@@ -55,7 +57,7 @@ struct probe_ctf {
 	int last_cpu;		    /* of the last hit */
 	uint64_t last_ns;	    /* of the last hit; or the record's beginning */
 	struct ctf_description description;
-	struct ctf_class *classes;
+	struct ctf_class *classes; /* their names are owned */
 	size_t class_count;
 	struct ctf_site *sites;
 	bool failed;
@@ -188,6 +190,13 @@ struct probe_error *probe_ctf_create(
 	return NULL;
 }
 
+static void free_names(struct ctf_class *class)
+{
+	free((void *)class->provider);
+	free((void *)class->name);
+	free((void *)class->path);
+}
+
 void probe_ctf_free(struct probe_ctf *ctf)
 {
 	if (!ctf)
@@ -198,6 +207,8 @@ void probe_ctf_free(struct probe_ctf *ctf)
 		close(ctf->root);
 	if (ctf->description.classes.c_locale)
 		buffer_deinit(&ctf->description.classes);
+	for (size_t i = 0; i < ctf->class_count; i++)
+		free_names(&ctf->classes[i]);
 	free(ctf->classes);
 	free(ctf->sites);
 	free(ctf->path);
@@ -265,12 +276,26 @@ static const struct session_site *find_site(
 
 static bool same_probe(const struct ctf_class *a, const struct ctf_class *b)
 {
-	const struct probe_session_probe *left = &a->session->probes[a->probe];
-	const struct probe_session_probe *right = &b->session->probes[b->probe];
+	return strcmp(a->name, b->name) == 0 && strcmp(a->provider, b->provider) == 0 &&
+	       strcmp(a->path, b->path) == 0;
+}
 
-	return left == right || (strcmp(left->name, right->name) == 0 &&
-					strcmp(left->provider, right->provider) == 0 &&
-					strcmp(left->path, right->path) == 0);
+/* The session that a class was first seen in may end before the record does. */
+static struct probe_error *add_class(struct probe_ctf *ctf, const struct ctf_class *class)
+{
+	struct ctf_class copy = *class;
+
+	copy.provider = strdup(class->provider);
+	copy.name = strdup(class->name);
+	copy.path = strdup(class->path);
+	if (!copy.provider || !copy.name || !copy.path ||
+		!ARRAY_ROOM(ctf->classes, ctf->class_count)) {
+		free_names(&copy);
+		return probe_error_no_memory();
+	}
+	ctf->classes[ctf->class_count] = copy;
+	ctf_describe_class(&ctf->description.classes, &copy, (uint32_t)ctf->class_count++);
+	return NULL;
 }
 
 /* The number of a class; many processes may share it. */
@@ -286,15 +311,7 @@ static struct probe_error *find_class(
 			same_probe(&ctf->classes[i], class)))
 		i++;
 	*ret = (uint32_t)i;
-	if (i < ctf->class_count)
-		return NULL;
-	if (!ARRAY_ROOM(ctf->classes, i))
-		return probe_error_no_memory();
-	ctf->classes[i] = *class;
-	ctf->class_count++;
-	ctf_describe_class(&ctf->description.classes, class, (uint32_t)i,
-		&class->session->probes[class->probe]);
-	return NULL;
+	return i < ctf->class_count ? NULL : add_class(ctf, class);
 }
 
 /* Whether the arguments have the same codes as at the site's last hit. */
@@ -310,17 +327,20 @@ static struct probe_error *class_of(struct probe_ctf *ctf, const struct probe_se
 	const struct probe_hit *hit, const struct ctf_site **ret)
 {
 	struct ctf_site *seen = &ctf->sites[(hit->pc ^ hit->pc >> 10) % CACHE_ENTRIES];
+	const struct probe_session_probe *probe = &session->probes[hit->probe];
 	const struct session_site *site;
 
 	*ret = seen;
-	if (seen->pc == hit->pc && seen->class.session == session &&
-		seen->class.probe == hit->probe && seen->class.arg_count == hit->arg_count &&
-		same_codes(&seen->class, hit))
+	if (seen->pc == hit->pc && seen->session == session && seen->probe == hit->probe &&
+		seen->class.arg_count == hit->arg_count && same_codes(&seen->class, hit))
 		return NULL;
 	site = find_site(session, hit);
 	*seen = (struct ctf_site){.pc = hit->pc,
-		.class = {.session = session,
-			.probe = hit->probe,
+		.session = session,
+		.probe = hit->probe,
+		.class = {.provider = probe->provider,
+			.name = probe->name,
+			.path = probe->path,
 			.arg_count = (uint8_t)hit->arg_count}};
 	for (size_t i = 0; i < hit->arg_count; i++) {
 		seen->class.codes[i] = code_of(&hit->args[i], size_of(site, i));
@@ -485,6 +505,20 @@ struct probe_error *probe_ctf_discarded(
 	error = ctf_part_write(part, stream);
 	if (!error && !ctf_stream_discard(stream, part->uuid, count))
 		error = probe_error_new(PROBE_ERROR_FORMAT, "a loss fits into no packet");
+	return error ? checked(ctf, error) : NULL;
+}
+
+struct probe_error *probe_ctf_forget(struct probe_ctf *ctf, const struct probe_session *session)
+{
+	struct probe_error *error;
+
+	for (size_t i = 0; i < CACHE_ENTRIES; i++)
+		if (ctf->sites[i].session == session)
+			ctf->sites[i] = (struct ctf_site){0};
+	if (ctf->failed)
+		return NULL;
+	error = ctf_part_forget(&ctf->before, session);
+	error = probe_error_first(error, ctf_part_forget(&ctf->part, session));
 	return error ? checked(ctf, error) : NULL;
 }
 

@@ -59,10 +59,10 @@ uint8_t *ctf_put_stack(uint8_t *at, const struct probe_stack *stack);
 /* ---- Streams ------------------------------------------------------------------- */
 
 struct ctf_stream {
-	const struct probe_session *session;
+	const struct probe_session *session; /* NULL: it has ended */
 	int cpu;
 	bool created;	 /* its file exists */
-	uint8_t *buffer; /* CTF_BATCH_BYTES */
+	uint8_t *buffer; /* CTF_BATCH_BYTES; of a session that has ended, NULL */
 	size_t packet;	 /* start of the open packet, or of the next one */
 	size_t length;	 /* end of the last event; meaningless unless is_open */
 	bool is_open;
@@ -110,16 +110,14 @@ enum ctf_code {
 
 /* An event type: a probe, and how its arguments are encoded. */
 struct ctf_class {
-	const struct probe_session *session;
-	size_t probe;
+	const char *provider, *name, *path; /* of the probe */
 	uint8_t arg_count;
 	uint8_t codes[ARCH_ARGS_MAX];	/* enum ctf_code */
 	uint8_t numbers[ARCH_ARGS_MAX]; /* of the probe's arguments */
 };
 
 /* Describes one class, whose number is its id. */
-void ctf_describe_class(struct buffer *out, const struct ctf_class *class, uint32_t id,
-	const struct probe_session_probe *probe);
+void ctf_describe_class(struct buffer *out, const struct ctf_class *class, uint32_t id);
 
 /* The contents of the metadata. */
 struct ctf_description {
@@ -178,6 +176,10 @@ PROBE_MUST_CHECK struct probe_error *ctf_part_room(
 /* Names the frames of a hit's stack that the stream has not named yet, in events before it. */
 PROBE_MUST_CHECK struct probe_error *ctf_name_frames(struct ctf_part *part,
 	struct ctf_stream *stream, const struct probe_hit *hit, const char *comm);
+
+/* Writes what a session has, and gives its memory back. */
+PROBE_MUST_CHECK struct probe_error *ctf_part_forget(
+	struct ctf_part *part, const struct probe_session *session);
 
 /* Closes and writes the packets of all streams. */
 PROBE_MUST_CHECK struct probe_error *ctf_part_flush(struct ctf_part *part);

@@ -218,17 +218,16 @@ static void name_arg(const struct ctf_class *class, size_t index, char ret[NAME_
 		snprintf(ret, NAME_BYTES, "arg%u", class->numbers[index]);
 }
 
-void ctf_describe_class(struct buffer *out, const struct ctf_class *class, uint32_t id,
-	const struct probe_session_probe *probe)
+void ctf_describe_class(struct buffer *out, const struct ctf_class *class, uint32_t id)
 {
 	buffer_string(out, "event {\n\tname = \"");
-	buffer_c_escaped(out, probe->provider, strlen(probe->provider), '"');
+	buffer_c_escaped(out, class->provider, strlen(class->provider), '"');
 	buffer_char(out, ':');
-	buffer_c_escaped(out, probe->name, strlen(probe->name), '"');
+	buffer_c_escaped(out, class->name, strlen(class->name), '"');
 	buffer_string(out, "\";\n\tid = ");
 	buffer_unsigned(out, id);
 	buffer_string(out, ";\n\tstream_id = 0;\n\tmodel.emf.uri = ");
-	quoted(out, probe->path);
+	quoted(out, class->path);
 	buffer_string(out, ";\n\tfields := struct {\n");
 	for (size_t i = 0; i < class->arg_count; i++) {
 		char name[NAME_BYTES];

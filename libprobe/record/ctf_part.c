@@ -173,11 +173,33 @@ struct probe_error *ctf_part_room(
 	return error;
 }
 
+struct probe_error *ctf_part_forget(struct ctf_part *part, const struct probe_session *session)
+{
+	struct probe_error *error = NULL;
+
+	for (size_t i = 0; i < part->stream_count; i++) {
+		struct ctf_stream *stream = &part->streams[i];
+
+		if (stream->session != session)
+			continue;
+		ctf_stream_close(stream, part->uuid);
+		error = error ? error : ctf_part_write(part, stream);
+		free(stream->buffer);
+		free(stream->frames.slots);
+		stream->buffer = NULL;
+		stream->frames = (struct ctf_frames){0};
+		stream->session = NULL;
+	}
+	return error;
+}
+
 struct probe_error *ctf_part_flush(struct ctf_part *part)
 {
 	struct probe_error *error = NULL;
 
 	for (size_t i = 0; i < part->stream_count && !error; i++) {
+		if (!part->streams[i].session)
+			continue;
 		ctf_stream_close(&part->streams[i], part->uuid);
 		error = ctf_part_write(part, &part->streams[i]);
 	}

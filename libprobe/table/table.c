@@ -197,6 +197,21 @@ void table_merge(struct probe_table *table)
 	table->count = kept;
 }
 
+struct probe_error *probe_table_add_table(
+	struct probe_table *table, const struct probe_table *other)
+{
+	struct probe_error *error = NULL;
+
+	for (size_t i = 0; i < other->count && !error; i++)
+		error = table_append(table, &other->rows[i]);
+	if (error)
+		return error;
+	table->lost += other->lost;
+	table->unmatched += other->unmatched;
+	table_merge(table);
+	return NULL;
+}
+
 static struct probe_error *append_row(struct probe_table *table, const struct probe_row *row,
 	const struct probe_session_probe *probes, size_t probe_count)
 {

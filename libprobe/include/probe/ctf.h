@@ -53,7 +53,7 @@ void probe_ctf_free(struct probe_ctf *ctf);
  * Adds a hit of probe_session_poll(). `comm` is the name of the thread, or NULL. Add the hits of
  * a session in the order in which they are polled. If the system's clock is set back, hits get
  * the time of the latest hit before them. A session that had a hit must be freed after the
- * record, which knows it by its address.
+ * record, which knows it by its address, or after probe_ctf_forget().
  *
  * Errors: PROBE_ERROR_SYSTEM (ENOSPC, EFBIG, EIO ...; what was written before stays readable, and
  * nothing more is added), PROBE_ERROR_MEMORY.
@@ -67,6 +67,13 @@ PROBE_MUST_CHECK struct probe_error *probe_ctf_hit(struct probe_ctf *ctf,
  */
 PROBE_MUST_CHECK struct probe_error *probe_ctf_discarded(
 	struct probe_ctf *ctf, const struct probe_session *session, uint64_t count);
+
+/*
+ * Says that a session has ended, and has no more hits: what it has is written, and its memory is
+ * given back. Errors: as probe_ctf_hit().
+ */
+PROBE_MUST_CHECK struct probe_error *probe_ctf_forget(
+	struct probe_ctf *ctf, const struct probe_session *session);
 
 /*
  * Writes everything that was added. Call it about once a second, and at the end. Errors: as

@@ -43,6 +43,13 @@ PROBE_MUST_CHECK struct probe_error *probe_table_add(struct probe_table *table,
 	struct probe_session *session, const struct probe_session_options *options);
 
 /*
+ * Adds the rows of another table with as many keys, which stays as it is: what sessions have
+ * gathered that are gone. Errors: PROBE_ERROR_MEMORY; the table can then only be freed.
+ */
+PROBE_MUST_CHECK struct probe_error *probe_table_add_table(
+	struct probe_table *table, const struct probe_table *other);
+
+/*
  * Makes a table of what is new since an earlier one: the differences of counts, sums and
  * buckets. `earlier` may be NULL: then everything is new. Extremes are exact if they are new.
  * Others are the bounds of buckets; without buckets they are PROBE_VALUE_NULL. Rows

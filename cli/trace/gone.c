@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Processes of a trace that have ended: what they take is given back at once, as thousands may come
+ * and go. What is still needed of them at the end is kept, added up by probe.
+ *
+ * Tracers that print or record each hit have handed it over by then, and those that gather rows add
+ * them up in a table. The others read what a session has gathered again later (call stacks, flight
+ * recorders, metrics by process, loaded tracers), so their sessions stay.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/trace/trace.h"
+#include "libprobe/base/array.h"
+
+bool gone_may_drop(const struct trace *trace, const struct trace_target *target)
+{
+	enum probe_tracer_output output = target->tracer->output;
+
+	if (target->on || target->stuck || target->broken)
+		return false;
+	if (trace->record)
+		return true;
+	return !target->tracer->stacks &&
+	       (output == PROBE_TRACER_HITS || output == PROBE_TRACER_HITS_JSON ||
+		       output == PROBE_TRACER_ROWS);
+}
+
+/* The sum that a probe is added to; NULL without memory. */
+static struct trace_gone *sum_of(struct trace *trace, const struct trace_tracer *tracer,
+	const struct probe_session_probe *probe)
+{
+	struct trace_gone *gone;
+
+	for (size_t i = 0; i < trace->gone_count; i++) {
+		gone = &trace->gones[i];
+		if (gone->tracer == tracer && gone->probe.role == probe->role &&
+			strcmp(gone->probe.provider, probe->provider) == 0 &&
+			strcmp(gone->probe.name, probe->name) == 0)
+			return gone;
+	}
+	if (!ARRAY_ROOM(trace->gones, trace->gone_count))
+		return NULL;
+	gone = &trace->gones[trace->gone_count];
+	*gone = (struct trace_gone){.tracer = tracer,
+		.probe = {.provider = strdup(probe->provider),
+			.name = strdup(probe->name),
+			.role = probe->role,
+			.pair = probe->pair}};
+	if (gone->probe.provider && gone->probe.name) {
+		trace->gone_count++;
+		return gone;
+	}
+	free((void *)gone->probe.provider);
+	free((void *)gone->probe.name);
+	return NULL;
+}
+
+static void add_up(struct trace_gone *sum, const struct probe_session_probe *probe,
+	const struct trace_tally *tally)
+{
+	sum->probe.hits += probe->hits;
+	sum->probe.lost += probe->lost;
+	sum->probe.unmatched += probe->unmatched;
+	sum->probe.in_flight += probe->in_flight;
+	probe_coverage_add(&sum->probe.coverage, &probe->coverage);
+	sum->tally.hits += tally->hits;
+	sum->tally.lost += tally->lost;
+}
+
+static struct probe_error *keep_rows(struct trace_target *target)
+{
+	struct trace_tracer *tracer = target->tracer;
+	struct probe_error *error = NULL;
+
+	if (!tracer->ended)
+		error = probe_table_create(tracer->options.gather.key_count, &tracer->ended);
+	return error ? error : probe_table_add(tracer->ended, target->session, &tracer->options);
+}
+
+struct probe_error *gone_keep(struct trace *trace, struct trace_target *target)
+{
+	static const struct trace_tally none;
+	size_t count;
+	const struct probe_session_probe *probes = probe_session_probes(target->session, &count);
+	struct probe_error *error = NULL;
+
+	for (size_t i = 0; i < trace->request->pattern_count; i++)
+		trace->matched[i] |= probe_session_matched(target->session, i);
+	for (size_t i = 0; i < count; i++) {
+		struct trace_gone *sum = sum_of(trace, target->tracer, &probes[i]);
+
+		if (!sum)
+			return probe_error_no_memory();
+		add_up(sum, &probes[i], i < target->tally_count ? &target->tallies[i] : &none);
+	}
+	trace_report_damage(target);
+	if (target->tracer->output == PROBE_TRACER_ROWS && !trace->record)
+		error = keep_rows(target);
+	if (!error && trace->record)
+		error = probe_ctf_forget(trace->record, target->session);
+	return error;
+}
+
+void gone_free(struct trace *trace)
+{
+	for (size_t i = 0; i < trace->gone_count; i++) {
+		free((void *)trace->gones[i].probe.provider);
+		free((void *)trace->gones[i].probe.name);
+	}
+	free(trace->gones);
+	free(trace->matched);
+}

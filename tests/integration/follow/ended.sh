@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# runs-as: both
+#
+# Processes that have come, and ended, leave nothing in probectl but what they have added up to:
+# neither descriptors nor memory; and no hit is missing from the sums.
+. tests/integration/lib.sh
+need_attach
+need jq
+
+rounds=4
+each=60
+hits=7
+
+# what PID: its open descriptors, and its memory in KB
+what()
+{
+	echo "$(find "/proc/$1/fd" -type l | wc -l) $(sed -n 's/^VmRSS:[^0-9]*\([0-9]*\).*/\1/p' "/proc/$1/status")"
+}
+
+# look NAME COMMAND…: probectl COMMAND follows a shell that starts many programs, one after the
+# other; the first round is compared with the last
+look()
+{
+	local name=$1 first=() last=() round
+	shift
+	start sh -c 'echo ready; while read -r n; do while [ $n -gt 0 ]; do "$0" '$hits'; n=$((n - 1)); done; echo did; done' \
+		"$TARGETS/comer"
+	anew "$name"
+	env --default-signal=INT "$PROBECTL" "$@" -p "$target_pid" --follow comer:hit \
+		>"$SCRATCH/$name.out" 2>"$SCRATCH/$name.err" </dev/null &
+	tracer_pid=$!
+	on_exit "end_process $tracer_pid"
+	wait_tracing "$name"
+	for ((round = 1; round <= rounds; round++)); do
+		ask $each
+		sleep 0.3
+		[ $round != 1 ] || read -ra first < <(what $tracer_pid)
+		[ $round != $rounds ] || read -ra last < <(what $tracer_pid)
+	done
+	trace_stop "$name"
+	end_target
+	# One or two may be about to be dropped.
+	echo "$name: descriptors ${first[0]} -> ${last[0]}, KB ${first[1]} -> ${last[1]}"
+	((last[0] <= first[0] + 12)) || fail "$name: ${first[0]} descriptors became ${last[0]}"
+	# At 110 KB for each, this would be 19,800. What a sanitizer keeps is not ours.
+	if ! grep -qa __asan_init "$PROBECTL"; then
+		((last[1] <= first[1] + 3000)) || fail "$name: ${first[1]} KB became ${last[1]}"
+	fi
+}
+
+total=$((rounds * each * hits))
+look json trace --json
+same "json: hits" "$(jq -r 'select(.name == "hit").args[0]' "$SCRATCH/json.out" | wc -l)" $total
+says json "comer:hit: $total hits, 0 lost"
+look count trace -c --json
+same "count: hits" "$(jq -r 'select(.name == "hit").hits' "$SCRATCH/count.out")" $total
+look hist trace -t hist,arg0 --json
+same "hist: hits" "$(jq -r '.count // .hits' "$SCRATCH/hist.out" | head -1)" $total
+look keys trace -c -k arg0 --json
+same "keys: rows" "$(jq -r '.hits // .count' "$SCRATCH/keys.out" | grep -c "^$((rounds * each))$")" $hits
+look both trace -c --json -t json
+says both "comer:hit: $total hits, 0 lost"
+look record record -o "$SCRATCH/record"
+same "record: hits" "$("$PROBECTL" export -F json "$SCRATCH/record" | wc -l)" $total
+finish
