@@ -29,6 +29,9 @@ void text_hit_stack(struct buffer *out, const struct probe_stack *stack);
  */
 void json_stack_fields(struct buffer *out, const char *key, const struct probe_stack *stack);
 
+/* Rows as trees, one for each probe, with its `top` most frequent stacks; 0: with all. */
+void text_stack_trees(
+	struct buffer *out, const struct probe_stacks_row *rows, size_t count, size_t top);
 void text_stacks(struct format_context *context, const struct probe_stacks_row *rows, size_t count,
 	const struct probe_view *view);
 void folded_stacks(struct buffer *out, const struct probe_stacks_row *rows, size_t count);

@@ -160,8 +160,8 @@ static size_t take_probe(
 	return taken;
 }
 
-static void print_tree(struct buffer *out, const struct probe_stacks_row *rows, size_t count,
-	const struct probe_view *view)
+void text_stack_trees(
+	struct buffer *out, const struct probe_stacks_row *rows, size_t count, size_t top)
 {
 	const struct probe_stacks_row **left = calloc(2 * count + 1, sizeof(*left));
 	const struct probe_stacks_row **its;
@@ -179,7 +179,7 @@ static void print_tree(struct buffer *out, const struct probe_stacks_row *rows, 
 
 		if (any)
 			buffer_char(out, '\n');
-		print_probe(out, its, taken, view->top && view->top < taken ? view->top : taken);
+		print_probe(out, its, taken, top && top < taken ? top : taken);
 		any = true;
 	}
 	free(left);
@@ -196,5 +196,5 @@ void text_stacks(struct format_context *context, const struct probe_stacks_row *
 	if (view->folded)
 		folded_stacks(&context->out, rows, count);
 	else
-		print_tree(&context->out, rows, count, view);
+		text_stack_trees(&context->out, rows, count, view->top);
 }

@@ -10,6 +10,7 @@
  *	 "untimed":N,"heat":[[LOW,HIGH,[N,...]],...]}
  *	{"type":"key","provider":"...","name":"...","key":"str(arg0)","value":...,
  *	 "count":N,"error":N,"share":N}
+ *	{"type":"stack","provider":"...","name":"...","count":N,"stack":"whole","frames":[...]}
  *	{"type":"process","pid":N,"comm":"...","hits":N,"threads":N}
  *	{"type":"thread","pid":N,"tid":N,"comm":"...","hits":N}
  *
@@ -246,6 +247,27 @@ static void keys(struct buffer *out, const struct probe_summary *summary)
 	free(tops);
 }
 
+static void callers(struct buffer *out, const struct probe_summary *summary)
+{
+	struct probe_stacks_row *rows = callers_rows(summary);
+
+	for (size_t i = 0; rows && i < summary->callers_count; i++) {
+		json_string_field(out, "{\"type\":\"stack\",\"provider\":", rows[i].provider);
+		json_string_field(out, ",\"name\":", rows[i].name);
+		json_unsigned_field(out, ",\"count\":", rows[i].count);
+		json_stack_fields(out, ",\"stack\":", &rows[i].stack);
+		buffer_json_end(out);
+	}
+	if (summary->other_callers) {
+		json_unsigned_field(out,
+			"{\"type\":\"stack\",\"provider\":null,\"name\":null,\"count\":",
+			summary->other_callers);
+		buffer_json_end(out);
+	}
+	out->no_memory |= !rows;
+	free(rows);
+}
+
 static void people(struct buffer *out, const struct probe_summary *summary)
 {
 	const struct summary_thread **sorted = threads_sorted(summary);
@@ -287,5 +309,6 @@ void summary_json(struct buffer *out, const struct probe_summary *summary,
 	probes(out, summary);
 	pairs(out, summary);
 	keys(out, summary);
+	callers(out, summary);
 	people(out, summary);
 }

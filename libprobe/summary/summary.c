@@ -92,6 +92,7 @@ void probe_summary_free(struct probe_summary *summary)
 		return;
 	flights_deinit(summary);
 	instances_deinit(summary);
+	callers_deinit(summary);
 	for (size_t i = 0; i < summary->probe_count; i++)
 		free_probe(summary->probes[i]);
 	free(summary->probes);
@@ -275,6 +276,8 @@ static struct probe_error *count_hit(
 	probe = summary->probes[*ret];
 	probe->hits++;
 	probe->bins[bin]++;
+	if (event->stack && !callers_add(summary, *ret, event->stack))
+		return probe_error_no_memory();
 	return add_keys(summary, probe, event);
 }
 

@@ -18,6 +18,7 @@
 #include "libprobe/names/pairing.h"
 #include "libprobe/stream/begins.h"
 #include "libprobe/stream/key.h"
+#include "probe/stacks.h"
 #include "probe/summary.h"
 
 enum {
@@ -37,6 +38,7 @@ enum {
 	SUMMARY_KEY_BYTES_MAX = 256,  /* of a string */
 	SUMMARY_KEYS_MAX = 8,	      /* that can be asked for */
 	SUMMARY_VALUES_MAX = 4096,    /* of pairs, by all keys */
+	SUMMARY_CALLERS_MAX = 4096,   /* call stacks of all probes */
 	SUMMARY_SLOWEST = 20,	      /* of each pair */
 	SUMMARY_COMM_BYTES = 32
 };
@@ -130,6 +132,14 @@ struct summary_pair {
 	uint64_t other_values;
 };
 
+/* The hits of a probe with a call stack. */
+struct summary_callers {
+	size_t probe;
+	uint64_t hash, count;
+	const struct probe_stack *stack;
+	void *block; /* what that is in; owned */
+};
+
 /* The pairs whose key has this value. */
 struct summary_value {
 	size_t begin, end; /* the pair */
@@ -192,7 +202,20 @@ struct probe_summary {
 	uint64_t other_thread_hits;
 
 	size_t auto_keys; /* tables that were made for all probes */
+
+	struct summary_callers *callers;
+	size_t callers_count;
+	uint16_t *callers_table; /* by hash: the row's number + 1, or 0; or NULL */
+	uint64_t other_callers;	 /* hits with stacks beyond the limit */
 };
+
+/* ---- Call stacks (callers.c) ---------------------------------------------------------- */
+
+/* Counts a hit of a probe. False without memory. */
+bool callers_add(struct probe_summary *summary, size_t probe, const struct probe_stack *stack);
+/* callers_count rows, those with most hits first; to be freed. NULL without memory. */
+struct probe_stacks_row *callers_rows(const struct probe_summary *summary);
+void callers_deinit(struct probe_summary *summary);
 
 /* ---- Time (bins.c) ------------------------------------------------------------------ */
 

@@ -567,6 +567,21 @@ static void threads(struct buffer *out, const struct probe_summary *summary,
 			" hits are of threads beyond these\n");
 }
 
+static void callers(struct buffer *out, const struct probe_summary *summary,
+	const struct probe_summary_view *view)
+{
+	AUTO_FREE struct probe_stacks_row *rows = callers_rows(summary);
+
+	out->no_memory |= !rows;
+	if (!rows || !summary->callers_count)
+		return;
+	buffer_char(out, '\n');
+	text_stack_trees(out, rows, summary->callers_count, view->top);
+	if (summary->other_callers)
+		counted(out, summary->other_callers, " hit has a stack beyond these\n",
+			" hits have stacks beyond these\n");
+}
+
 void summary_text(struct buffer *out, const struct probe_summary *summary,
 	const struct probe_summary_view *view)
 {
@@ -581,6 +596,7 @@ void summary_text(struct buffer *out, const struct probe_summary *summary,
 	if (summary->instances)
 		single_pairs(out, summary, view);
 	keys(out, summary, view);
+	callers(out, summary, view);
 	processes(out, summary, view);
 	threads(out, summary, view);
 }

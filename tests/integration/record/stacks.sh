@@ -68,6 +68,21 @@ same "folded, from JSON" "$("$PROBECTL" export -F folded --count - <"$SCRATCH/wh
 same "report" "$("$PROBECTL" report --json "$SCRATCH/whole" | jq -c 'select(.type == "probe") | [.name, .hits]')" \
 	"[\"call\",$((3 * rounds))]"
 
+same "hits by stack" "$("$PROBECTL" report --json "$SCRATCH/whole" | jq -r 'select(.type == "stack") | [.count, .stack, .name,
+	([.frames[].symbol] | .[:index("main") + 1] | join(","))] | join(" ")' |
+	awk '{ n[$2 " " $3 " " $4] += $1 } END { for (stack in n) print n[stack], stack }' | sort -n)" \
+	"$rounds whole call leaf,left,calls,main
+$((2 * rounds)) whole call leaf,middle,right,calls,main"
+recorded tree stacks --stack stacks:call
+same "the tree" "$("$PROBECTL" report "$SCRATCH/tree" | sed -n '/^stacks:call: /,/^$/p' | sed -n '1,2p; / main$/,/leaf$/p')" \
+	"stacks:call: 150 hits, 2 stacks
+        HITS        %  FRAME
+         150  100.0 %  main
+         150  100.0 %  calls
+         100   66.7 %  - right
+         100   66.7 %    middle
+         100   66.7 %    leaf"
+
 # The form that LTTng has for its callstack_user, and events that name the addresses.
 if command -v babeltrace2 >"$SCRATCH/null"; then
 	babeltrace2 "$SCRATCH/whole" >"$SCRATCH/text" 2>"$SCRATCH/err" || fail "babeltrace2: $(cat "$SCRATCH/err")"

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Hits by call stack, where a record has stacks. Two stacks are the same if they are shown alike:
+ * by functions, whatever their addresses are, which differ from process to process.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "libprobe/base/array.h"
+#include "libprobe/base/event.h"
+#include "libprobe/output/stacks.h"
+#include "libprobe/summary/summary.h"
+
+enum { CALLERS_TABLE = 2 * SUMMARY_CALLERS_MAX };
+
+static uint64_t hash_text(const char *text, uint64_t hash)
+{
+	return text ? summary_hash(text, strlen(text), hash) : hash;
+}
+
+/* What stacks_compare() tells apart has no other hash only by chance. */
+static uint64_t hash_of(size_t probe, const struct probe_stack *stack)
+{
+	const uint64_t seed[] = {probe, stack->end, stack->count};
+	uint64_t hash = summary_hash(seed, sizeof(seed), 0);
+
+	for (size_t i = 0; i < stack->count; i++) {
+		const struct probe_frame *frame = stack->frames[i];
+
+		hash = hash_text(frame->symbol, hash);
+		hash = hash_text(frame->module, hash);
+		hash = summary_hash(&frame->line, sizeof(frame->line), hash);
+	}
+	return hash;
+}
+
+static bool is_row(const struct summary_callers *row, size_t probe, const struct probe_stack *stack,
+	uint64_t hash)
+{
+	const struct probe_stacks_row left = {.stack = *row->stack}, right = {.stack = *stack};
+
+	return row->hash == hash && row->probe == probe && stacks_compare(&left, &right) == 0;
+}
+
+/* False without memory. */
+static bool add_row(
+	struct probe_summary *summary, size_t probe, const struct probe_stack *stack, uint64_t hash)
+{
+	const struct probe_event only = {.stack = stack};
+	const struct probe_event *copy;
+	void *block;
+
+	if (!ARRAY_ROOM(summary->callers, summary->callers_count))
+		return false;
+	block = malloc(event_packed_size(&only));
+	if (!block)
+		return false;
+	event_pack(&only, block);
+	copy = event_unpack(block, event_packed_size(&only));
+	summary->callers[summary->callers_count++] = (struct summary_callers){
+		.probe = probe, .hash = hash, .count = 1, .stack = copy->stack, .block = block};
+	return true;
+}
+
+bool callers_add(struct probe_summary *summary, size_t probe, const struct probe_stack *stack)
+{
+	struct probe_stack cut = *stack;
+	uint64_t hash;
+	size_t at;
+
+	/* A caller's event may be anything. */
+	if (cut.count > PROBE_FRAMES_MAX) {
+		cut.count = PROBE_FRAMES_MAX;
+		cut.end = PROBE_STACK_TRUNCATED;
+	}
+	stack = &cut;
+	hash = hash_of(probe, stack);
+	at = hash & (CALLERS_TABLE - 1);
+	if (!summary->callers_table)
+		summary->callers_table = calloc(CALLERS_TABLE, sizeof(*summary->callers_table));
+	if (!summary->callers_table)
+		return false;
+	for (; summary->callers_table[at]; at = (at + 1) & (CALLERS_TABLE - 1)) {
+		struct summary_callers *row = &summary->callers[summary->callers_table[at] - 1];
+
+		if (is_row(row, probe, stack, hash)) {
+			row->count++;
+			return true;
+		}
+	}
+	if (summary->callers_count == SUMMARY_CALLERS_MAX) {
+		summary->other_callers++;
+		return true;
+	}
+	if (!add_row(summary, probe, stack, hash))
+		return false;
+	summary->callers_table[at] = (uint16_t)summary->callers_count;
+	return true;
+}
+
+void callers_deinit(struct probe_summary *summary)
+{
+	for (size_t i = 0; i < summary->callers_count; i++)
+		free(summary->callers[i].block);
+	free(summary->callers);
+	free(summary->callers_table);
+}
+
+static int most_first(const void *a, const void *b)
+{
+	const struct probe_stacks_row *left = a, *right = b;
+
+	if (left->count != right->count)
+		return left->count > right->count ? -1 : 1;
+	return stacks_compare(left, right);
+}
+
+struct probe_stacks_row *callers_rows(const struct probe_summary *summary)
+{
+	struct probe_stacks_row *rows = calloc(summary->callers_count + 1, sizeof(*rows));
+
+	for (size_t i = 0; rows && i < summary->callers_count; i++) {
+		const struct summary_callers *its = &summary->callers[i];
+
+		rows[i] =
+			(struct probe_stacks_row){.provider = summary->probes[its->probe]->provider,
+				.name = summary->probes[its->probe]->name,
+				.stack = *its->stack,
+				.count = its->count};
+	}
+	if (rows)
+		qsort(rows, summary->callers_count, sizeof(*rows), most_first);
+	return rows;
+}
