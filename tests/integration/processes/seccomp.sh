@@ -69,6 +69,16 @@ if [ "$(id -u)" = 0 ]; then
 		fail "without rt_sigprocmask: not said: $(cat "$SCRATCH/err")"
 	same_life "without rt_sigprocmask"
 	end_target
+	# Only the kernel has the name of a thread.
+	start "$TARGETS/seccomp" 157
+	save_state "$target_pid"
+	refused "names without prctl" 'would kill it for prctl' \
+		"$PROBECTL" trace -c -k comm -d 0.1 -p "$target_pid" seccomp:hit
+	"$PROBECTL" trace -q -c -k tid -k probe -d 0.1 -p "$target_pid" seccomp:hit \
+		>"$SCRATCH/out" 2>"$SCRATCH/err" || fail "without prctl: $(cat "$SCRATCH/err")"
+	grep -q '"seccomp:hit"$' "$SCRATCH/out" || fail "without prctl: $(cat "$SCRATCH/out")"
+	same_life "without prctl"
+	end_target
 	# A thread that waits for a library to be probed waits in futex(2): without it, some hits are
 	# missed.
 	start "$TARGETS/seccomp" 202
