@@ -52,6 +52,8 @@ void grid_cell(struct grid *grid, size_t column, bool right)
 
 void grid_print(const struct grid *grid, struct buffer *out)
 {
+	size_t end = out->length; /* of the line's text, without the blanks behind it */
+
 	if (grid->no_memory || grid->text.no_memory) {
 		out->no_memory = true;
 		return;
@@ -61,15 +63,20 @@ void grid_print(const struct grid *grid, struct buffer *out)
 		size_t column = i % grid->column_count;
 		bool is_last = column + 1 == grid->column_count;
 
-		if (column && (cell->length || !is_last))
+		if (column)
 			buffer_string(out, "  ");
 		if (grid->right[column])
 			buffer_pad(out, cell->width, grid->widths[column]);
 		if (cell->length)
 			buffer_bytes(out, grid->text.data + cell->offset, cell->length);
-		if (is_last)
-			buffer_char(out, '\n');
-		else if (!grid->right[column])
+		if (cell->length)
+			end = out->length;
+		if (!is_last && !grid->right[column])
 			buffer_pad(out, cell->width, grid->widths[column]);
+		if (!is_last)
+			continue;
+		out->length = end;
+		buffer_char(out, '\n');
+		end = out->length;
 	}
 }

@@ -379,8 +379,9 @@ enum probe_pairing {
 struct probe_gather {
 	bool sum, extremes, last, histogram;
 	/* Expressions (probectl-trace(1), FILTERS). The value of a pair is its time. */
-	const char *value;		  /* NULL: none, or the time */
-	const char *keys[PROBE_KEYS_MAX]; /* a row for each combination of their values */
+	const char *value; /* NULL: none, or the time */
+	/* A row for each combination of their values. The words comm, ustack, probe are keys. */
+	const char *keys[PROBE_KEYS_MAX];
 	size_t key_count;
 	size_t keys_max; /* different keys on each CPU, at most; 0: 4096 */
 	enum probe_pairing pairing;
