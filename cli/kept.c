@@ -21,12 +21,14 @@ bool kept_is_wanted(const struct kept_options *options)
 
 struct probe_error *kept_tracer(struct kept_options *options, struct trace_tracer **ret)
 {
+	const char *pairs = options->tracer.pairs;
 	const struct probe_session_options base = {
 		.ring_bytes = options->ring_bytes,
 		.string_bytes = (uint16_t)options->string_bytes,
 		.file = options->file,
 		/* Pairs that are found by names are the same without a catalogue. */
-		.catalogue = options->tracer.pairs ? NULL : options->common.patterns.catalogue,
+		.catalogue =
+			pairs && !strcmp(pairs, "auto") ? NULL : options->common.patterns.catalogue,
 	};
 	struct probe_error *error;
 	size_t count = options->tracer.tracers.count + options->tracer.count;

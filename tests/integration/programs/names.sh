@@ -51,6 +51,7 @@ same "a filter" "$(counted -f 'function == "work" && lineno == 2' python:functio
 same "a key" "$(counted -k function -f "filename == \"$SCRATCH/calls.py\"" python:function__return | sort)" \
 	"1 <module>
 5 work"
+same "a text in the middle" "$(counted -k 'str(function + 2)' -f 'str(function + 1) == "ork"' python:function__return)" "5 rk"
 same "values" "$("$PROBECTL" trace -t sum,lineno --json -f 'starts_with(function, "work")' python:function__return \
 	-- "${run_python[@]}" 2>"$SCRATCH/err" | jq .sum)" 10
 "$PROBECTL" trace -c -k colour python:function__return -- "${run_python[@]}" 2>"$SCRATCH/err" >"$SCRATCH/out"

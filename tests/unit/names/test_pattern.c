@@ -213,15 +213,15 @@ static void test_symbols(void **state)
 /* Numbers behind pointers: what is written first is read last. */
 static void test_steps(void **state)
 {
-	const struct capture one[] = {{.arg = 1, .steps = {{8, 8, false}}, .step_count = 1}};
-	const struct capture bare[] = {{.arg = 0, .steps = {{0, 4, true}}, .step_count = 1}};
+	const struct capture one[] = {{.arg = 1, .steps = {{8, 8, false, 0}}, .step_count = 1}};
+	const struct capture bare[] = {{.arg = 0, .steps = {{0, 4, true, 0}}, .step_count = 1}};
 	const struct capture three[] = {
 		{.arg = 0,
-			.steps = {{-16, 8, false}, {4, 8, false}, {0x20, 1, false}},
+			.steps = {{-16, 8, false, 0}, {4, 8, false, 0}, {0x20, 1, false, 0}},
 			.step_count = 3},
-		{.arg = 2, .steps = {{24, 8, false}}, .step_count = 1, .is_string = true},
+		{.arg = 2, .steps = {{24, 8, false, 0}}, .step_count = 1, .is_string = true},
 		{.arg = 2,
-			.steps = {{1, 2, true}},
+			.steps = {{1, 2, true, 0}},
 			.step_count = 1,
 			.has_length = true,
 			.length = 3}};
