@@ -140,8 +140,8 @@ static void filters(void **state)
 /* Numbers behind pointers, wherever they are, and strings of a stated length. */
 static void check_found(struct variant *v)
 {
-	struct arch_capture captures[] = {
-		variant_capture("8@%rbx"), variant_capture("8@%r9"), variant_capture("8@%r9")};
+	struct arch_capture captures[] = {variant_capture("8@%rbx"), variant_capture("8@%r9"),
+		variant_capture("8@%r9"), variant_capture("8@%rbx")};
 	uint8_t *at = v->pages + PAGE - 20;
 
 	captures[0].step_count = 2;
@@ -151,6 +151,11 @@ static void check_found(struct variant *v)
 	captures[1].steps[0] = (struct arch_step){.size = 2};
 	captures[2].is_string = captures[2].has_length = true;
 	captures[2].length = variant_capture("4@$9").arg;
+	captures[3].step_count = 1;
+	captures[3].steps[0] = (struct arch_step){.offset = 3 + 12, .size = 8, .scale = 4};
+	captures[3].has_index = true;
+	captures[3].index = variant_capture("-4@%ecx").arg;
+	v->state.gpr[RCX] = UINT64_C(0x7fffffffd); /* -3, in its lower half */
 	v->pages[3 * PAGE - 1] = 'x';
 	v->state.flags = FLAGS_ALWAYS | FLAG_AC | FLAGS_ARITHMETIC;
 	for (int shift = 0; shift < 32; shift++) {
@@ -163,11 +168,12 @@ static void check_found(struct variant *v)
 		memcpy(at + 64 + shift - 5, &number, sizeof(number));
 		v->state.gpr[RBX] = (uintptr_t)at + (unsigned int)shift;
 		v->state.gpr[R9] = (uintptr_t)v->pages + 3 * PAGE - 1; /* ends beyond it */
-		words = variant_record(v, captures, 3, &bytes);
+		words = variant_record(v, captures, 4, &bytes);
 		assert_int_equal(words[0], (uint64_t)(int64_t)number);
 		assert_int_equal(words[1], 0);
 		assert_int_equal(words[2], 1 | TRUNCATED);
-		assert_int_equal(words[3], 0x5); /* the second one could not be read */
+		assert_int_equal(words[3], pointer);
+		assert_int_equal(words[4], 0xd); /* the second one could not be read */
 	}
 	variant_set_up_state(v);
 }
