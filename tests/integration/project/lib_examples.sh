@@ -45,6 +45,7 @@ while True:
 PYTHON
 	done
 	[ -x /usr/bin/python3.11 ] || return 0
+	ln -sf /usr/bin/python3.11 "$SCRATCH/bin/python3.11" # not another one, without probes
 	background /usr/bin/python3.11 -I -S app.py forever
 	pids[python]=$!
 }
@@ -195,7 +196,7 @@ provider_of()
 {
 	local name
 
-	for name in postgresql hotspot python php libstdcxx ruby shop; do
+	for name in postgresql hotspot python php libstdcxx libvirt ruby shop; do
 		[[ $1 != *$name* ]] || { echo "$name"; return; }
 	done
 	case $1 in
@@ -223,9 +224,11 @@ here()
 # Is there what the command needs? Each program may be missing on this machine.
 lacks()
 {
-	[ -n "${pids[$2]-}" ] && return 1
-	[ "$2" != ruby ] || [ -z "$(command -v ruby)" ] || return 1
-	return 0
+	case $1 in
+	ruby) [ -z "$(command -v ruby)" ] ;;
+	libvirt) [ -z "$(command -v virsh)" ] ;;
+	*) [ -z "${pids[$1]-}" ] ;;
+	esac
 }
 
 # example COMMAND: runs it; its output is in $SCRATCH/answer
@@ -235,7 +238,7 @@ example()
 
 	provider=$(provider_of "$1")
 	last_provider=$provider
-	if lacks "$1" "$provider"; then
+	if lacks "$provider"; then
 		echo "note: no $provider: $1"
 		return
 	fi
@@ -245,6 +248,7 @@ example()
 	status=$?
 	head -n 4 "$SCRATCH/answer"
 	[ "$status" = 0 ] || fail "$1: status $status: $(head -3 "$SCRATCH/answer.err")"
+	! grep 'matched no probe' "$SCRATCH/answer.err" || fail "$1: it is about nothing"
 	examples=$((${examples-0} + 1))
 }
 
@@ -270,7 +274,6 @@ examples_clear()
 
 	rm -rf ./*.ctf
 	cp -r "$SCRATCH"/records/* . || die "no records"
-
 	for pid in ${all//,/ }; do
 		"$PROBECTL" disable -q --force -p "$pid" '*:*' 2>/dev/null
 		rm -f "/dev/shm/$pid.probectl"

@@ -9,7 +9,7 @@ need jq
 while read -r question; do
 	grep -qF "\"$question\"" tests/integration/project/one_liners*.sh ||
 		fail "no test runs the answer to '$question'"
-done < <(sed -n 's/^### //p' "$document")
+done < <(sed -n 's/^### \(.*?\)$/\1/p' "$document")
 
 # ---- Java ------------------------------------------------------------------------
 
