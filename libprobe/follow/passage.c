@@ -28,7 +28,9 @@
  * thread's rseq area with the last of those calls, and only then relocates the libraries (which may
  * run their ifunc resolvers) and runs constructors. So when the rseq call returns, everything is
  * mapped, nothing of it has run, and the thread pointer is set. No breakpoint is needed: if we die,
- * the kernel detaches from the process, which does not notice. A program without a loader (static),
+ * the kernel detaches from the process, which does not notice. Without an rseq call (before glibc
+ * 2.35, or switched off) it is the next call after the thread pointer is set, and after those that
+ * tell the kernel of the thread (before glibc 2.34: none). A program without a loader (static),
  * or with one that is not glibc's, is held right after execve(2); its stubs then do without the
  * thread pointer.
  *

@@ -33,7 +33,7 @@ struct passage {
 	struct files *files;	    /* borrowed; may be NULL */
 	bool called;		    /* execve(2) has been entered */
 	bool returning;		    /* the next stop of the loader is after a system call */
-	bool thread_ready;	    /* the loader has told the kernel of its thread */
+	bool thread_ready;	    /* the loader has set the thread pointer */
 	bool was_idle;		    /* it has run since its loader was done */
 	pid_t stray;		    /* what a leaf has started, released after it; 0: nothing */
 	bool is_ending;		    /* it has been released where its process ends */

@@ -126,10 +126,12 @@ static bool step_seized(struct passage *p)
 /* After a system call of the loader: is everything mapped? */
 static bool is_mapped(struct passage *p)
 {
+	bool ready = p->thread_ready;
+
+	p->thread_ready = arch_get(&p->regs, ARCH_TP) != 0;
 	switch ((long)arch_get(&p->regs, ARCH_CALL)) {
 	case SYS_set_tid_address:
 	case SYS_set_robust_list:
-		p->thread_ready = true;
 		return false;
 	case SYS_rseq:
 		p->facts.known = true;
@@ -140,8 +142,8 @@ static bool is_mapped(struct passage *p)
 		return true;
 	}
 	/* No rseq: an older glibc, or switched off. */
-	p->facts.known = p->thread_ready;
-	return p->thread_ready;
+	p->facts.known = ready;
+	return ready;
 }
 
 /* Before or after a system call of an idle program. */

@@ -91,6 +91,10 @@ if build musl-static musl-gcc $headers -static; then
 	quit
 fi
 
+# What was started is found when its loader is older than glibc 2.34.
+same "an old loader: hits" "$("$PROBECTL" trace -q -c old_loader:turn -- "$TARGETS/old_loader" |
+	sed -n 's/^old_loader:turn *//p')" 3
+
 # ---- Another processor, or none at all -------------------------------------------------
 
 # shellcheck disable=SC2086
