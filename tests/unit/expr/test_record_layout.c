@@ -377,7 +377,7 @@ static struct record_layout_stack stack_of(enum probe_stack_kind kind, int32_t r
 
 	record_layout_site_init(&site, arch_of_machine(EM_X86_64), &module, "8@%rdi");
 	site.stack = kind;
-	site.return_offset = return_offset;
+	site.saved.return_at = return_offset;
 	record_layout_init(&layout, &site, NULL, 0, &copies);
 	assert_int_equal(layout.arg_count, 1);
 	assert_int_equal(layout.recorded, count);
