@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "libprobe/follow/watch.h"
+#include "libprobe/session/keys.h"
 #include "libprobe/session/session.h"
 #include "libprobe/target/target.h"
 
@@ -138,6 +139,7 @@ void probe_session_free(struct probe_session *session)
 	seccomp_deinit(&session->seccomp);
 	unwinder_free(session->unwinder);
 	naming_free(session->naming);
+	keys_deinit(session);
 	reserve_release(session);
 	free(session->left);
 	free(session->sites);

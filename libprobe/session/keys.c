@@ -8,6 +8,8 @@
  *	key	word, word, ...   the same; a stack has the names of its functions, a line for each,
  *				  an address of code and the probe have their names
  */
+#include <search.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "libprobe/expr/norm.h"
@@ -53,18 +55,94 @@ static void put_norm(struct buffer *out, const uint8_t *text, uint32_t length)
 	out->length += norm_text(text, length, to);
 }
 
-static void put_stack(struct buffer *out, struct probe_session *s, struct reading *r)
-{
-	uint64_t returns = next_word(r), site = next_word(r), caller = next_word(r);
-	struct probe_stack stack;
-	struct probe_error *error = unwinder_frames(
-		s->unwinder, site, caller, next_bytes(r, returns), (uint32_t)returns / 8, &stack);
+/* ---- Stacks ----------------------------------------------------------------------------- */
 
+/*
+ * What the text of a stack was when it was first read stays: libraries are closed, and generated
+ * code gets other names, but what was counted up to an interval has to be found in the next one.
+ */
+struct stack_text {
+	size_t raw_bytes, length;
+	uint8_t raw[16 + 8 * ARCH_FRAMES_MAX]; /* the site, the caller, return addresses */
+	char text[];
+};
+
+static int compare_stacks(const void *a, const void *b)
+{
+	const struct stack_text *left = a, *right = b;
+
+	if (left->raw_bytes != right->raw_bytes)
+		return left->raw_bytes < right->raw_bytes ? -1 : 1;
+	return memcmp(left->raw, right->raw, left->raw_bytes);
+}
+
+static bool print_stack(
+	struct buffer *out, struct probe_session *s, const struct stack_text *wanted)
+{
+	struct probe_stack stack;
+	struct probe_error *error;
+	uint64_t site, caller;
+
+	memcpy(&site, wanted->raw, sizeof(site));
+	memcpy(&caller, wanted->raw + 8, sizeof(caller));
+	error = unwinder_frames(
+		s->unwinder, site, caller, wanted->raw + 16, (wanted->raw_bytes - 16) / 8, &stack);
 	if (!error)
 		frame_text_stack(out, &stack);
 	out->no_memory |= error != NULL;
 	probe_error_free(error);
+	return !out->no_memory;
 }
+
+/* Keeps the text of a stack; NULL without memory. */
+static const struct stack_text *keep_stack(struct probe_session *s, const struct stack_text *wanted)
+{
+	struct buffer text = {0};
+	struct stack_text *kept = NULL;
+
+	if (print_stack(&text, s, wanted))
+		kept = malloc(sizeof(*kept) + text.length);
+	if (kept) {
+		*kept = *wanted;
+		kept->length = text.length;
+		memcpy(kept->text, text.data, text.length);
+		if (!tsearch(kept, &s->stack_texts, compare_stacks)) {
+			free(kept);
+			kept = NULL;
+		}
+	}
+	buffer_deinit(&text);
+	return kept;
+}
+
+static void put_stack(struct buffer *out, struct probe_session *s, struct reading *r)
+{
+	uint64_t returns = next_word(r), site = next_word(r), caller = next_word(r);
+	const uint8_t *bytes = next_bytes(r, returns);
+	size_t length = (uint32_t)returns & ~UINT32_C(7);
+	struct stack_text wanted = {0};
+	const struct stack_text *const *found, *text;
+
+	if (length > 8 * ARCH_FRAMES_MAX)
+		length = 8 * ARCH_FRAMES_MAX;
+	wanted.raw_bytes = 16 + length;
+	memcpy(wanted.raw, &site, sizeof(site));
+	memcpy(wanted.raw + 8, &caller, sizeof(caller));
+	memcpy(wanted.raw + 16, bytes, length);
+	found = tfind(&wanted, &s->stack_texts, compare_stacks);
+	text = found ? *found : keep_stack(s, &wanted);
+	if (text)
+		buffer_bytes(out, text->text, text->length);
+	out->no_memory |= !text;
+}
+
+void keys_deinit(struct probe_session *session)
+{
+	tdestroy(session->stack_texts, free);
+	session->stack_texts = NULL;
+}
+
+/* ---- Keys ------------------------------------------------------------------------------- */
 
 static void put_name(struct buffer *out, const struct probe_session *s, uint64_t address)
 {

@@ -18,6 +18,9 @@ struct view_keys keys_of_view(const struct probe_session *session);
 PROBE_MUST_CHECK bool keys_show(struct probe_session *session, size_t probe, const uint8_t *parts,
 	struct buffer *room, const uint8_t **ret, size_t *bytes_ret);
 
+/* Frees what was kept of the session's keys. */
+void keys_deinit(struct probe_session *session);
+
 /* The values of such a key; their bytes are the key's. */
 void keys_values(const struct probe_session *session, size_t probe, const uint8_t *key,
 	struct probe_value *ret);

@@ -109,14 +109,14 @@ same "a kept session" "$(printed -t count | jq -r '"\(.hits) \(.keys[0]) \(.keys
 "$PROBECTL" disable -q -p "$target_pid" nicknames:hit || fail "disable: status $?"
 
 # Intervals add up.
-trace_start intervals --json -i 0.2 -c -k comm -p "$target_pid" nicknames:hit
+trace_start intervals --json -i 0.2 -c -k comm -k ustack -p "$target_pid" nicknames:hit
 wait_tracing intervals
 for ((i = 0; i < 5; i++)); do
 	ask 'turns 10 left'
 	sleep 0.1
 done
 trace_stop intervals
-same "intervals" "$(jq -s 'map(select(.interval and .keys == ["turns"]) | .hits) | add' "$SCRATCH/intervals.out")" 50
+same "intervals" "$(jq -s 'map(select(.interval and .keys[0] == "turns") | .hits) | add' "$SCRATCH/intervals.out")" 50
 same_state "$target_pid"
 
 # top: a row for each name beside the probe's own, and stacks in one line.
