@@ -144,4 +144,17 @@ refused "nicknames:hit: the filter 'ustack', column 1: $only" trace -f ustack -p
 refused "only one of the keys can be ustack" enable -t count -k ustack -k ustack -p "$target_pid" nicknames:hit
 same_state "$target_pid"
 end_target
+
+# A stack keeps its name in later intervals, though generated code gets another one meanwhile.
+start "$TARGETS/jit" file
+trace_start renamed --json -i 0.2 -c -k ustack -p "$target_pid" jit:call
+wait_tracing renamed
+ask go
+sleep 0.5
+sed 's/[^ ]*$/renamed/' "/tmp/perf-$target_pid.map" >"$SCRATCH/map"
+cat "$SCRATCH/map" >"/tmp/perf-$target_pid.map"
+sleep 0.7
+trace_stop renamed
+same "what intervals add up to" "$(jq -s 'map(select(.interval and .keys) | .hits) | add' "$SCRATCH/renamed.out")" 10
+end_target
 finish
