@@ -19,7 +19,7 @@ struct values {
 	struct common_options common;
 	bool flag;
 	unsigned int verbose;
-	const char *text;
+	const char *text, *how;
 	uint64_t number, time, size;
 };
 
@@ -34,6 +34,7 @@ static struct probe_error *parse(struct values *values, char **argv)
 		{.letter = 'n', .kind = OPTION_NUMBER, .target = &values->number},
 		{.name = "time", .kind = OPTION_DURATION, .target = &values->time},
 		{.name = "size", .kind = OPTION_SIZE, .target = &values->size},
+		{.name = "how", .kind = OPTION_OPTIONAL, .target = &values->how},
 	};
 	const struct command_line line = {.synopsis = "x", .help = "", OPTION_ROWS(rows)};
 	int argc = 0;
@@ -87,6 +88,25 @@ static void test_options(void **state)
 	assert_string_equal(v.common.operands[1], "b");
 	assert_string_equal(v.common.operands[2], "-");
 	assert_null(v.common.program);
+	options_deinit(&v.common);
+}
+
+/* What follows it is its value only with =. */
+static void test_optional(void **state)
+{
+	struct values v;
+
+	(void)state;
+	succeeds(&v, ARGV("a"));
+	assert_null(v.how);
+	options_deinit(&v.common);
+	succeeds(&v, ARGV("--how", "a"));
+	assert_string_equal(v.how, "");
+	assert_int_equal(v.common.operand_count, 1);
+	options_deinit(&v.common);
+	succeeds(&v, ARGV("--how=x=1", "a"));
+	assert_string_equal(v.how, "x=1");
+	assert_int_equal(v.common.operand_count, 1);
 	options_deinit(&v.common);
 }
 
@@ -280,6 +300,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_options),
+		cmocka_unit_test(test_optional),
 		cmocka_unit_test(test_program),
 		cmocka_unit_test(test_usage_errors),
 		cmocka_unit_test(test_durations),

@@ -90,7 +90,7 @@ static void the_longest_keep_theirs(void **state)
 
 	(void)state;
 	for (uint64_t i = 0; i < 3 * SUMMARY_SLOWEST; i++) {
-		char symbol[16];
+		char symbol[32];
 		const struct probe_frame frame = {.symbol = symbol}, begun = {.symbol = "begin"};
 		const struct probe_frame *const frames[] = {&frame}, *const begin[] = {&begun};
 
@@ -105,7 +105,7 @@ static void the_longest_keep_theirs(void **state)
 	for (size_t i = 0; i < SUMMARY_SLOWEST; i++) {
 		const struct summary_slow *slow = &summary->pairs[0]->slow[i];
 		size_t number = 3 * SUMMARY_SLOWEST - 1 - i;
-		char symbol[16];
+		char symbol[32];
 
 		assert_int_equal(slow->duration_ns, number);
 		assert_int_equal(slow->stack != NULL, number % 2);
