@@ -39,11 +39,22 @@ struct named {
 	char *name; /* as it was written last */
 };
 
+enum { SLICES = 64 };
+
+/* The last spans of a thread that lie in none of each other, in the order of time. */
+struct thread_slices {
+	pid_t pid, tid;
+	size_t count;
+	struct {
+		uint64_t begin_ns, end_ns;
+	} slices[SLICES];
+};
+
 struct trace_export {
 	struct export_settings settings;
 	struct buffer *out, text;
 	struct probe_spans *spans;
-	void *named; /* tsearch(3) */
+	void *named, *threads; /* tsearch(3) */
 	uint64_t first_ns, last_ns, lost;
 	uint64_t id; /* of the last async event */
 	bool begun, any;
@@ -275,6 +286,63 @@ static void add_span(
 		span->crossed || trace->settings.match >= 0);
 }
 
+static int compare_threads(const void *a, const void *b)
+{
+	const struct thread_slices *x = a, *y = b;
+
+	if (x->pid != y->pid)
+		return x->pid < y->pid ? -1 : 1;
+	return (x->tid > y->tid) - (x->tid < y->tid);
+}
+
+/* NULL without memory. */
+static struct thread_slices *find_thread(
+	struct trace_export *trace, const struct probe_event *event)
+{
+	struct thread_slices wanted = {.pid = event->pid, .tid = event->tid}, *thread;
+	void **place = tfind(&wanted, &trace->threads, compare_threads);
+
+	if (place)
+		return *place;
+	thread = calloc(1, sizeof(*thread));
+	if (!thread)
+		return NULL;
+	*thread = wanted;
+	if (tsearch(thread, &trace->threads, compare_threads))
+		return thread;
+	free(thread);
+	return NULL;
+}
+
+/*
+ * Has a span of the thread ended that began before this one and ended within it? Then they are no
+ * slices of one track. Only one can: those behind it lie within this one.
+ */
+static bool is_across(struct trace_export *trace, const struct probe_event *end)
+{
+	struct thread_slices *thread = find_thread(trace, end);
+	uint64_t begin_ns = end->begin->time_ns;
+	size_t count;
+
+	if (!thread) {
+		trace->text.no_memory = true;
+		return true;
+	}
+	count = thread->count;
+	while (count && thread->slices[count - 1].begin_ns >= begin_ns)
+		count--;
+	if (count && thread->slices[count - 1].end_ns > begin_ns)
+		return true;
+	if (count == SLICES) {
+		count /= 2;
+		memmove(thread->slices, thread->slices + count, count * sizeof(thread->slices[0]));
+	}
+	thread->slices[count].begin_ns = begin_ns;
+	thread->slices[count].end_ns = end->time_ns;
+	thread->count = count + 1;
+	return false;
+}
+
 /* A span that was made while it was traced: which begin it has is known. */
 static void add_made_span(struct trace_export *trace, const struct probe_event *end)
 {
@@ -291,7 +359,7 @@ static void add_made_span(struct trace_export *trace, const struct probe_event *
 	while (stem && name[stem - 1] == '_')
 		stem--;
 	name[stem] = '\0';
-	add_pair(trace, begin, end, name, begin->tid != end->tid);
+	add_pair(trace, begin, end, name, begin->tid != end->tid || is_across(trace, end));
 	free(name);
 }
 
@@ -433,6 +501,7 @@ static void trace_free(void *state)
 		return;
 	probe_spans_free(trace->spans);
 	tdestroy(trace->named, named_free);
+	tdestroy(trace->threads, free);
 	if (trace->text.c_locale)
 		buffer_deinit(&trace->text);
 	free(trace);

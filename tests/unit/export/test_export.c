@@ -345,7 +345,18 @@ static void test_spans(void **state)
 		"\"ts\":"
 		"1790000000000004000,\"pid\":1,\"tid\":2,\"provider\":\"a\",\"name\":\"bar\","
 		"\"args\":"
-		"[6]},\"schema\":1}\n";
+		"[6]},\"schema\":1}\n"
+		/* Across the outer one. */
+		"{\"ts\":1790000000000009000,\"pid\":1,\"tid\":2,\"cpu\":0,\"comm\":\"c\","
+		"\"provider\":\"a\",\"name\":\"late__done\",\"args\":[],\"duration\":6000,"
+		"\"begin\":"
+		"{\"ts\":1790000000000003000,\"pid\":1,\"tid\":2,\"provider\":\"a\",\"name\":"
+		"\"late__start\",\"args\":[]},\"schema\":1}\n"
+		/* Around it. */
+		"{\"ts\":1790000000000009500,\"pid\":1,\"tid\":2,\"cpu\":0,\"comm\":\"c\","
+		"\"provider\":\"a\",\"name\":\"all__done\",\"args\":[],\"duration\":9400,\"begin\":"
+		"{\"ts\":1790000000000000100,\"pid\":1,\"tid\":2,\"provider\":\"a\",\"name\":"
+		"\"all__start\",\"args\":[]},\"schema\":1}\n";
 	static char output[OUTPUT_BYTES];
 	const struct probe_export_options none = {0};
 	const struct probe_value args[] = {NUMBER(1)};
