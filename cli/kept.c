@@ -48,7 +48,11 @@ struct probe_error *kept_tracer(struct kept_options *options, struct trace_trace
 			options->tracer.tracers.items[0]);
 	if (!error && (*ret)->output != PROBE_TRACER_ROWS && (*ret)->output != PROBE_TRACER_FLIGHT)
 		error = probe_error_new(PROBE_ERROR_USAGE,
-			"tracer '%s' prints hits as they come; use `probectl trace`",
+			tracer_is_exported(*ret)
+				? "the metrics of tracer '%s' are exported while probectl runs; "
+				  "use "
+				  "`probectl trace`"
+				: "tracer '%s' prints hits as they come; use `probectl trace`",
 			probe_tracer_name((*ret)->spec));
 	if (!error && options->file && (*ret)->output != PROBE_TRACER_FLIGHT)
 		error = probe_error_new(PROBE_ERROR_USAGE,

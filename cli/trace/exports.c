@@ -84,12 +84,12 @@ uint64_t exports_interval_ns(const struct trace *trace)
 
 void exports_report(const struct trace *trace)
 {
-	if (trace->settings.quiet || trace->loop.child)
-		return;
-	if (trace->server)
+	/* Nobody knows a port that the kernel has chosen. */
+	if (trace->server && !trace->settings.quiet)
 		fprintf(stderr, "probectl: exporting %s\n",
 			probe_metrics_server_url(trace->server));
-	for (size_t i = 0; i < trace->tracer_count; i++)
+	for (size_t i = 0; i < trace->tracer_count && !trace->settings.quiet && !trace->loop.child;
+		i++)
 		if (trace->tracers[i].pcp)
 			fprintf(stderr, "probectl: exporting %s (pminfo -f %s)\n",
 				probe_pcp_name(trace->tracers[i].pcp),

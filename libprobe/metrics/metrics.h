@@ -55,9 +55,9 @@ struct metric_name {
 
 struct metric_process {
 	pid_t pid;
-	char *program;
-	char *labels; /* pid="4711",program="shop" */
-	void *names;  /* tsearch(3): those of its rows */
+	char *program; /* NULL: it has no room */
+	char *labels;  /* pid="4711",program="shop" */
+	void *names;   /* tsearch(3): those of its rows */
 	uint64_t round;
 	struct metric_history history;
 	/* Of each row of the two tables in `history`; NULL: it is left out. */
@@ -73,7 +73,6 @@ struct metric_source {
 	size_t family_count;
 	struct metric_process *processes;
 	size_t process_count;
-	size_t left_out; /* rows of processes without room */
 };
 
 struct probe_metrics {

@@ -158,29 +158,25 @@ static struct metric_process *look_up(const struct metric_source *source, pid_t 
 	return NULL;
 }
 
-/* NULL in *ret: no room. */
+/* One that finds no room has no program. */
 static struct probe_error *find_process(struct probe_metrics *metrics, struct metric_source *source,
 	pid_t pid, const char *program, struct metric_process **ret)
 {
 	struct metric_process *process = look_up(source, pid);
-	bool is_new = !process;
 
-	*ret = NULL;
-	if (is_new && metrics->row_count >= metrics->rows_max)
-		return NULL;
-	if (is_new) {
+	if (!process) {
 		if (!ARRAY_ROOM(source->processes, source->process_count))
 			return probe_error_no_memory();
-		process = &source->processes[source->process_count];
+		process = &source->processes[source->process_count++];
 		*process = (struct metric_process){.pid = pid};
 	}
-	if (is_new || (program && strcmp(process->program, program) != 0))
-		if (!rename_process(process, program ? program : ""))
-			return probe_error_no_memory();
-	source->process_count += is_new;
-	metrics->row_count += is_new;
 	*ret = process;
-	return NULL;
+	if (process->program && (!program || !strcmp(process->program, program)))
+		return NULL;
+	if (!process->program && metrics->row_count >= metrics->rows_max)
+		return NULL;
+	metrics->row_count += !process->program;
+	return rename_process(process, program ? program : "") ? NULL : probe_error_no_memory();
 }
 
 struct probe_error *probe_metrics_add(struct probe_metrics *metrics, size_t view, pid_t pid,
@@ -189,11 +185,9 @@ struct probe_error *probe_metrics_add(struct probe_metrics *metrics, size_t view
 	struct metric_source *source = &metrics->sources[view];
 	struct metric_process *process;
 	struct probe_error *error = find_process(metrics, source, pid, program, &process);
-	size_t count;
-
-	if (error || !process) {
-		probe_table_rows(table, &count);
-		source->left_out = count;
+	if (error || !process->program) {
+		if (!error)
+			probe_table_rows(table, &process->left_out);
 		probe_table_free(table);
 		return error;
 	}
@@ -265,7 +259,6 @@ size_t probe_metrics_left_out(const struct probe_metrics *metrics)
 	for (size_t i = 0; i < metrics->source_count; i++) {
 		const struct metric_source *source = &metrics->sources[i];
 
-		left_out += source->left_out;
 		for (size_t k = 0; k < source->process_count; k++)
 			left_out += source->processes[k].left_out;
 	}

@@ -138,6 +138,8 @@ static void open_metric(struct buffer *out, const struct metric_family *family)
 static void write_process(struct points *points, const struct metric_source *source,
 	const struct metric_process *process)
 {
+	if (!process->program)
+		return;
 	points->source = source;
 	otlp_open_resource(points->out, process->pid, process->program, "scopeMetrics", "metrics");
 	for (size_t i = 0; i < source->family_count; i++) {

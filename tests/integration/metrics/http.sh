@@ -24,7 +24,9 @@ refused "--listen is for -t metrics" trace --listen :0 -t count "${probe[@]}"
 refused "--rows is for -t metrics" trace --rows 5 -t count "${probe[@]}"
 refused "-t metrics,print: metrics need a tracer that gathers: -t metrics,latency" \
 	trace --listen :0 -t metrics,print "${probe[@]}"
-refused "are asked for twice" trace --listen :0 -t metrics -t metrics,count "${probe[@]}"
+refused "the metrics of tracer 'sum' are exported while probectl runs" \
+	enable -t metrics,sum,1 "${probe[@]}"
+refused "are asked for twice"  trace --listen :0 -t metrics -t metrics,count "${probe[@]}"
 for address in 9100 '' : localhost 127.0.0.1: 127.0.0.1:x 127.0.0.1:-1 127.0.0.1:65536 ::1:9100 \
 	'[::1]' '[::1' '[]:1' '[' '[:1' example.org:80 300.1.1.1:80 '127.0.0.1:9100 ' \
 	"$(printf '%0500d' 0):1"; do
@@ -70,6 +72,20 @@ sleep 1
 after=$(awk '{print $14 + $15}' "/proc/$tracer_pid/stat")
 [ $((after - before)) -le 20 ] || fail "an idle server took $((after - before)) ticks in a second"
 trace_stop served
+
+# ---- A program that is started ---------------------------------------------------------------
+
+# Its descriptors are its own.
+trace_start started --listen :0 -t metrics -i 0.2 hits:work -- \
+	sh -c 'ls -l /proc/self/fd >"$1"; exec "$2"' sh "$SCRATCH/descriptors" "$TARGETS/hits"
+for ((try = 0; try < 300; try++)); do
+	[ -n "$(url_of started)" ] && break
+	sleep 0.1
+done
+get "$(url_of started)" >"$SCRATCH/text"
+grep -q '^probectl_rows_left_out 0$' "$SCRATCH/text" || fail "started: $(cat "$SCRATCH/text")"
+wait "$tracer_pid" || fail "started: $(cat "$SCRATCH/started.err")"
+grep -qE 'socket|eventpoll' "$SCRATCH/descriptors" && fail "it inherits $(cat "$SCRATCH/descriptors")"
 
 # ---- IPv6, and every interface ---------------------------------------------------------------
 
