@@ -12,14 +12,22 @@
  *
  * https://github.com/prometheus/OpenMetrics/blob/main/specification/OpenMetrics.md
  */
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "libprobe/metrics/metrics.h"
 
+enum { BOUND_BYTES = 32 };
+
 struct text {
 	struct buffer out;
 	bool is_openmetrics;
+	/* The bounds that were written last, as text: nearly all histograms have the same. */
+	struct {
+		double bounds[METRIC_BOUNDS_MAX];
+		size_t count;
+		char texts[METRIC_BOUNDS_MAX][BOUND_BYTES];
+	} last;
 };
 
 /* ---- Words --------------------------------------------------------------------- */
@@ -49,14 +57,36 @@ bool metric_write_label(const struct metric_label *label, void *data)
 }
 
 /* Both formats have the same numbers, so that a series stays one if the scraper changes. */
-static void write_bound(struct buffer *out, double bound)
+static void bound_text(struct buffer *scratch, double bound, char ret[BOUND_BYTES])
 {
-	size_t before = out->length;
+	scratch->length = 0;
+	buffer_float(scratch, bound);
+	buffer_char(scratch, '\0');
+	if (!scratch->no_memory)
+		snprintf(ret, BOUND_BYTES, "%s%s", scratch->data,
+			strpbrk(scratch->data, ".e") ? "" : ".0");
+}
 
-	buffer_float(out, bound);
-	if (!out->no_memory && !memchr(out->data + before, '.', out->length - before) &&
-		!memchr(out->data + before, 'e', out->length - before))
-		buffer_string(out, ".0");
+/* Makes the texts of a histogram's bounds, which take longer than all of its other text. */
+static void prepare_bounds(struct text *text, const struct metric_sample *sample)
+{
+	size_t bytes = sample->bound_count * sizeof(sample->bounds[0]);
+	struct buffer scratch;
+
+	if (text->last.count == sample->bound_count &&
+		!memcmp(text->last.bounds, sample->bounds, bytes))
+		return;
+	if (!buffer_init(&scratch)) {
+		text->out.no_memory = true;
+		return;
+	}
+	for (size_t i = 0; i < sample->bound_count; i++)
+		bound_text(&scratch, metric_in_unit(sample->family, sample->bounds[i]),
+			text->last.texts[i]);
+	memcpy(text->last.bounds, sample->bounds, bytes);
+	text->last.count = sample->bound_count;
+	text->out.no_memory |= scratch.no_memory;
+	buffer_deinit(&scratch);
 }
 
 static void write_value(struct buffer *out, const struct metric_family *family, long double value)
@@ -102,26 +132,25 @@ static void write_name(struct buffer *out, const struct metric_sample *sample, c
 	}
 }
 
-static void write_histogram(struct buffer *out, const struct metric_sample *sample)
+static void write_histogram(struct text *text, const struct metric_sample *sample)
 {
-	const struct metric_family *family = sample->family;
+	struct buffer *out = &text->out;
 	uint64_t below = 0;
+
+	prepare_bounds(text, sample);
 
 	for (size_t i = 0; i <= sample->bound_count; i++) {
 		below += sample->hits[i];
 		write_name(out, sample, "_bucket");
 		buffer_string(out, ",le=\"");
-		if (i < sample->bound_count)
-			write_bound(out, metric_in_unit(family, sample->bounds[i]));
-		else
-			buffer_string(out, "+Inf");
+		buffer_string(out, i < sample->bound_count ? text->last.texts[i] : "+Inf");
 		buffer_string(out, "\"} ");
 		buffer_unsigned(out, below);
 		buffer_char(out, '\n');
 	}
 	write_name(out, sample, "_sum");
 	buffer_string(out, "} ");
-	write_value(out, family, sample->value);
+	write_value(out, sample->family, sample->value);
 	write_name(out, sample, "_count");
 	buffer_string(out, "} ");
 	buffer_unsigned(out, below);
@@ -130,10 +159,11 @@ static void write_histogram(struct buffer *out, const struct metric_sample *samp
 
 static void write_sample(const struct metric_sample *sample, void *data)
 {
-	struct buffer *out = data;
+	struct text *text = data;
+	struct buffer *out = &text->out;
 
 	if (sample->family->kind == METRIC_HISTOGRAM) {
-		write_histogram(out, sample);
+		write_histogram(text, sample);
 		return;
 	}
 	write_name(out, sample, sample->family->kind == METRIC_COUNTER ? "_total" : "");
@@ -165,7 +195,7 @@ static void write_families(struct text *text, const struct probe_metrics *metric
 				continue;
 			for (size_t p = 0; p < source->process_count; p++)
 				metric_samples(source, &source->families[i], &source->processes[p],
-					write_sample, &text->out);
+					write_sample, text);
 		}
 	}
 }
