@@ -48,6 +48,8 @@ COMMANDS = {
                     "-d", "5ms", "-p", "{pid}", PROBE], [], False),
     "trace-latency": (["trace", "-t", "latency", "--pairs", "auto", "-d", "5ms", "-p", "{pid}",
                        PROBE], [], False),
+    "trace-metrics": (["trace", "--listen", ":0", "-t", "metrics,latency", "-k", "arg0 % 4", "--pairs", "auto",
+                       "-i", "2ms", "-d", "5ms", "-p", "{pid}", PROBE], [], False),
     "trace-stack": (["trace", "-t", "stack", "-d", "5ms", "-p", "{pid}", PROBE], [], False),
     "trace-run": (["trace", "-o", "/dev/null", PROBE, *LOOP], [], False),
     "record": (["record", "-o", "{dir}/record", "-d", "5ms", "-p", "{pid}", PROBE], [], False),

@@ -5,7 +5,8 @@
     collector.py FOLDER [FAILURES [STATUS]]
 
 Prints its port. What is valid goes into FOLDER/metrics and FOLDER/spans, one object for each point
-or span; what is not, into FOLDER/errors. The first FAILURES requests get STATUS (default: 503).
+or span; what is not, into FOLDER/errors. The first FAILURES requests get STATUS (default: 503); with 200, five
+spans of each are rejected.
 
 SCHEMA is what the messages of opentelemetry-proto 1.x have that may be sent (metrics.proto,
 trace.proto, common.proto, resource.proto): names in JSON and types. All others are unknown.
@@ -148,7 +149,7 @@ class Collector(http.server.BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         if Collector.failures > 0:
             Collector.failures -= 1
-            self.answer(Collector.status)
+            self.answer(Collector.status, b'{"partialSuccess":{"rejectedSpans":"5","errorMessage":"no"}}')
             return
         try:
             if self.headers["Content-Type"] != "application/json":

@@ -151,4 +151,15 @@ trace_to strict "$collector"
 work strict
 end strict
 says strict "$total spans and [0-9]* points are lost: it answers with status 400"
+
+# Or only a part of it.
+begin
+collector_start picky 1000000 200
+trace_to picky "$collector"
+work picky
+end picky
+lost=$(sed -n 's/.*: \([0-9]*\) spans and 0 points are lost: it rejects some of them$/\1/p' "$SCRATCH/picky.err")
+sent=$(sed -n 's/^probectl: sent \([0-9]*\) spans and .*/\1/p' "$SCRATCH/picky.err")
+{ [ $((lost % 5)) = 0 ] && [ "$lost" -ge 20 ] && [ $((lost + sent)) = $total ]; } ||
+	fail "of $total spans, $sent were taken and $lost rejected: $(cat "$SCRATCH/picky.err")"
 finish
