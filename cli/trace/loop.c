@@ -98,12 +98,18 @@ static void target_poll(struct round *round)
 		target_stop(trace, target);
 		return;
 	}
-	/* It was set before this poll, so the poll has seen everything. */
-	if (!target->exited || more || round->hits != before)
+	/*
+	 * It was set before this poll, so the poll has seen everything, except what forked children
+	 * go on to hit. If processes are sought, these get sessions of their own, at once.
+	 */
+	if (!target->exited || ((more || round->hits != before) && !trace->seeks))
 		return;
 	target_stop(trace, target);
-	/* Finds nothing, and lets the rings' memory go. */
-	trace_fail(trace, probe_session_poll(target->session, visit_hit, round, NULL));
+	/* Finds nothing, or what children have hit meanwhile, and lets the rings' memory go. */
+	do {
+		more = false;
+		trace_fail(trace, probe_session_poll(target->session, visit_hit, round, &more));
+	} while (more && trace->seeks && !trace->gone && !output_full(target));
 	trace_report_fate(trace, target);
 }
 

@@ -28,6 +28,7 @@
 
 #include "libprobe/base/array.h"
 #include "libprobe/base/clock.h"
+#include "libprobe/follow/hold.h"
 #include "libprobe/follow/launch.h"
 #include "libprobe/follow/rights.h"
 #include "libprobe/process/memory.h"
@@ -58,17 +59,24 @@ struct at_gate {
 	const struct launch_gate *gate;
 };
 
-static void begin(struct launches *l, struct launch_gate *gate, const struct waiter *waiter)
+static void begin(struct launches *l, struct launch_gate *gate, pid_t pid, pid_t tid, bool may_go)
 {
 	struct launch *launch;
 
 	if (!ARRAY_ROOM(l->items, l->count))
 		return;
 	launch = &l->items[l->count];
-	*launch = (struct launch){
-		.gate = gate, .passage = {.may_follow = rights_stay, .files = l->files}};
-	passage_begin(&launch->passage, waiter->pid, waiter->tid, may_be_followed(waiter));
+	*launch = (struct launch){.gate = gate,
+		.is_sought = !gate,
+		.passage = {.may_follow = rights_stay, .files = l->files}};
+	passage_begin(&launch->passage, pid, tid, may_go);
 	l->count += launch->passage.state != PASSAGE_OVER;
+}
+
+void launches_begin(struct launches *launches, pid_t pid, pid_t tid)
+{
+	if (!launches_have(launches, pid))
+		begin(launches, NULL, pid, tid, true);
 }
 
 /* Its passage, if it has not executed another program yet; NULL: it is not followed. */
@@ -109,7 +117,7 @@ static void serve_waiter(struct launches *l, struct launch_gate *gate, const str
 	if (p && p->tid == waiter->tid)
 		passage_again(p, may_be_followed(waiter));
 	else if (!p && (gate->place.children || waiter->pid == gate->place.pid))
-		begin(l, gate, waiter);
+		begin(l, gate, waiter->pid, waiter->tid, may_be_followed(waiter));
 }
 
 /* Opens a gate once each thread that waits there is traced; false while one is not found yet. */
@@ -229,6 +237,8 @@ static bool serve_all(struct launches *l)
 	bool all = true;
 
 	gate_clear(l->event);
+	if (l->guardian)
+		hold_serve(l, l->guardian);
 	for (size_t i = 0; i < l->gate_count; i++)
 		all &= serve(l, l->gates[i]);
 	return all;
@@ -284,7 +294,8 @@ struct probe_error *launches_told(struct launches *launches)
 	return NULL;
 }
 
-struct probe_target *launches_take(struct launches *launches, uint64_t *unseen_ns_ret)
+struct probe_target *launches_take(
+	struct launches *launches, uint64_t *unseen_ns_ret, bool *is_sought_ret)
 {
 	for (size_t i = 0; i < launches->count; i++) {
 		struct passage *passage = &launches->items[i].passage;
@@ -297,6 +308,7 @@ struct probe_target *launches_take(struct launches *launches, uint64_t *unseen_n
 		error = target ? passage_take(passage, target) : probe_error_no_memory();
 		if (!error) {
 			*unseen_ns_ret = passage->unseen_ns;
+			*is_sought_ret = launches->items[i].is_sought;
 			drop(launches, i);
 			return target;
 		}

@@ -24,7 +24,8 @@ struct launch_gate {
 /* A thread that has come through a gate. */
 struct launch {
 	struct passage passage;
-	struct launch_gate *gate; /* borrowed; NULL: it has been closed */
+	struct launch_gate *gate; /* borrowed; NULL: it has been closed, or there was none */
+	bool is_sought;		  /* a guardian held it, who holds whatever its parent is */
 };
 
 /* All that are on their way, the oldest first. */
@@ -34,7 +35,8 @@ struct launches {
 	size_t gate_count;
 	struct launch *items;
 	size_t count;
-	struct files *files; /* of the programs */
+	struct files *files;	   /* of the programs */
+	struct guardian *guardian; /* who holds programs that are sought; borrowed; NULL: nobody */
 	/* The control groups (/proc/PID/cgroup) that had no limit a moment ago; until when. */
 	char free_groups[1024];
 	uint64_t free_until_ns;
@@ -61,11 +63,15 @@ void launches_remove(struct launches *launches, const struct launch_gate *gate);
  */
 void launches_run(struct launches *launches);
 
+/* Follows a thread in execve(2), unless its process is followed already. */
+void launches_begin(struct launches *launches, pid_t pid, pid_t tid);
+
 /*
  * The next held program, which the caller releases or closes; NULL: there is none. How long it has
- * run code that was not looked at: mostly 0.
+ * run code that was not looked at: mostly 0. Did it come from a guardian?
  */
-struct probe_target *launches_take(struct launches *launches, uint64_t *unseen_ns_ret);
+struct probe_target *launches_take(
+	struct launches *launches, uint64_t *unseen_ns_ret, bool *is_sought_ret);
 
 /*
  * What was lost of one that has ended; each is returned once, and the caller frees it. NULL:

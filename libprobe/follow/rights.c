@@ -18,8 +18,7 @@
 #include "libprobe/process/memory.h"
 
 enum {
-	PROGRAM_PATH_MAX = 4096,
-	SEEN_PATH_MAX = PROGRAM_PATH_MAX + 64,
+	SEEN_PATH_MAX = RIGHTS_PATH_MAX + 64,
 	INTERPRETER_MAX = 256, /* of a script: BINPRM_BUF_SIZE */
 	SCRIPTS_MAX = 6	       /* one interprets the other; the kernel allows five */
 };
@@ -44,15 +43,14 @@ static bool changes_user(const char *path, char interpreter[INTERPRETER_MAX])
 	return changes;
 }
 
-/* Reads a path; false if there is none, or it is too long. */
-static bool read_path(pid_t pid, uint64_t address, char text[PROGRAM_PATH_MAX])
+bool rights_read_path(pid_t pid, uint64_t address, char text[RIGHTS_PATH_MAX])
 {
 	size_t page = sysconf(_SC_PAGESIZE), length = 0;
 
 	/* Page by page: the next one may not be mapped. */
-	while (length < PROGRAM_PATH_MAX) {
+	while (length < RIGHTS_PATH_MAX) {
 		size_t left = page - (address + length) % page;
-		size_t room = PROGRAM_PATH_MAX - length;
+		size_t room = RIGHTS_PATH_MAX - length;
 		size_t got = memory_read(
 			pid, address + length, text + length, left < room ? left : room);
 
@@ -73,10 +71,10 @@ static void path_seen_by(pid_t pid, const char *name, char path[SEEN_PATH_MAX])
 /* *executes_ret: as far as the files tell, execve(2) will not fail. */
 static bool looks_safe(pid_t pid, uint64_t address, bool *executes_ret)
 {
-	char text[PROGRAM_PATH_MAX], path[SEEN_PATH_MAX], first[INTERPRETER_MAX];
+	char text[RIGHTS_PATH_MAX], path[SEEN_PATH_MAX], first[INTERPRETER_MAX];
 
 	*executes_ret = true;
-	if (!read_path(pid, address, text))
+	if (!rights_read_path(pid, address, text))
 		return false;
 	path_seen_by(pid, text, path);
 	for (unsigned int i = 0; i < SCRIPTS_MAX; i++) {

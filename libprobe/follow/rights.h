@@ -7,6 +7,11 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+enum { RIGHTS_PATH_MAX = 4096 };
+
+/* Reads the path at an address of a process; false if there is none, or it is too long. */
+bool rights_read_path(pid_t pid, uint64_t address, char text[RIGHTS_PATH_MAX]);
+
 /*
  * A process is about to execute a file, whose path is at this address: will the program have all
  * its rights? It will if we are root, or if neither the file nor, if it is a script, its

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Without rights, nobody tells us that a process has been started. What there is:
+ * Root has a guardian (guardian.c), who holds what executes one of the files. Without rights,
+ *nobody tells us that a process has been started. What there is:
  *
  *	inotify(7)	execve(2) opens the program's file: IN_OPEN comes before the new program is
  *			there. It does not say who opens the file, nor why.
  *	/proc		which program each process runs now
  *
  * So if the files are known, we look when one of them has been opened, again and again for some
- * milliseconds, and otherwise seldom. If they are not, we look at all processes at short intervals,
- * in a small part of our time.
+ * milliseconds, and otherwise seldom; also beside a guardian, for what he could not hold. If they
+ *are not, we look at all processes at short intervals, in a small part of our time.
  *
  * What is not there at one look and there at the next has begun in between, and after the file was
  * last known to be closed.
@@ -37,7 +38,9 @@ enum {
 struct seek {
 	struct probe_newcomers newcomers;
 	char **files; /* of newcomers; owned */
-	int inotify;  /* -1: not all files can be watched, or there are none */
+	int inotify;  /* -1: not all files can be watched, or there are none, or there is a guardian
+		       */
+	struct guardian *guardian; /* or NULL */
 	bool has_looked;
 	uint64_t next_ns, looked_ns;
 	uint64_t quiet_ns; /* no file had been opened since the last look */
@@ -78,6 +81,16 @@ static struct probe_error *copy_files(struct seek *seek)
 	return seek->files ? NULL : probe_error_no_memory();
 }
 
+/* Without it, looking takes longer. */
+static void open_inotify(struct seek *seek)
+{
+	seek->inotify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+	if (seek->inotify < 0 || watch_files(seek))
+		return;
+	close(seek->inotify);
+	seek->inotify = -1;
+}
+
 struct probe_error *seek_create(const struct probe_newcomers *newcomers, struct seek **ret)
 {
 	struct seek *seek = calloc(1, sizeof(*seek));
@@ -92,12 +105,11 @@ struct probe_error *seek_create(const struct probe_newcomers *newcomers, struct 
 		seek_free(seek);
 		return error;
 	}
-	/* Without it, looking takes longer. */
-	seek->inotify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-	if (seek->inotify >= 0 && !watch_files(seek)) {
-		close(seek->inotify);
-		seek->inotify = -1;
-	}
+	seek->guardian = geteuid() == 0 ? guardian_start((const char *const *)seek->files,
+						  seek->newcomers.file_count)
+					: NULL;
+	if (!seek->guardian)
+		open_inotify(seek);
 	seek->looked_ns = seek->quiet_ns = clock_monotonic_ns();
 	*ret = seek;
 	return NULL;
@@ -110,6 +122,7 @@ void seek_free(struct seek *seek)
 	for (size_t i = 0; seek->files && seek->files[i]; i++)
 		free(seek->files[i]);
 	free(seek->files);
+	guardian_end(seek->guardian);
 	if (seek->inotify >= 0)
 		close(seek->inotify);
 	free(seek);
@@ -117,7 +130,12 @@ void seek_free(struct seek *seek)
 
 int seek_fd(const struct seek *seek)
 {
-	return seek->inotify;
+	return seek->guardian ? guardian_fd(seek->guardian) : seek->inotify;
+}
+
+struct guardian *seek_guardian(const struct seek *seek)
+{
+	return seek->guardian;
 }
 
 /* ---- The processes ------------------------------------------------------------------- */
@@ -155,7 +173,7 @@ static void plan_next(struct seek *seek, uint64_t began_ns)
 
 	if (now < seek->eager_until_ns)
 		pause = EAGER_LOOK_NS;
-	else if (seek->inotify >= 0)
+	else if (seek->inotify >= 0 || seek->guardian)
 		pause = SELDOM_NS;
 	else if (pause < LOOK_NS)
 		pause = LOOK_NS;
@@ -168,6 +186,11 @@ bool seek_look(struct seek *seek, const struct seek_visitor *visitor)
 	uint64_t now = clock_monotonic_ns(), since = seek->looked_ns;
 	bool opened = any_opened(seek), eager = now < seek->eager_until_ns;
 
+	if (seek->guardian && guardian_is_gone(seek->guardian)) {
+		guardian_end(seek->guardian);
+		seek->guardian = NULL;
+		open_inotify(seek);
+	}
 	/* What has been opened after this look began is read at the next one. */
 	if (opened)
 		seek->eager_until_ns = now + EAGER_NS;
@@ -182,6 +205,8 @@ bool seek_look(struct seek *seek, const struct seek_visitor *visitor)
 	}
 	if (seek->inotify >= 0 && !opened && !eager)
 		watch_files(seek);
+	if (seek->guardian)
+		guardian_renew(seek->guardian);
 	look_at_all(seek, visitor, since);
 	seek->has_looked = true;
 	seek->looked_ns = now;

@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include "libprobe/follow/guardian.h"
 #include "probe/watch.h"
 
 struct seek;
@@ -16,6 +17,9 @@ void seek_free(struct seek *seek);
 
 /* Readable when a program has been opened that a wanted process may be about to run; or -1. */
 int seek_fd(const struct seek *seek);
+
+/* Who holds those that execute one of the files; NULL: nobody can, or he has gone. */
+struct guardian *seek_guardian(const struct seek *seek);
 
 /*
  * Looks, if it is time to. `is_known` leaves processes out, before they are asked for; `take` gets

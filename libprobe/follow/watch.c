@@ -164,6 +164,7 @@ struct probe_error *probe_watch_seek(
 	if (error)
 		return error;
 	watch->wake = epoll_create1(EPOLL_CLOEXEC);
+	watch->launches.guardian = seek_guardian(watch->seek);
 	if (watch->wake < 0 || !wake_for(watch, watch->launches.event) ||
 		!wake_for(watch, seek_fd(watch->seek)))
 		return probe_error_system(errno, "cannot wait for processes");
@@ -315,12 +316,13 @@ static bool take_held(struct probe_watch *watch, struct probe_watch_event *ret)
 {
 	const struct watched *w;
 
-	ret->target = launches_take(&watch->launches, &ret->unseen_ns);
+	ret->target = launches_take(&watch->launches, &ret->unseen_ns, &ret->is_newcomer);
 	if (!ret->target)
 		return false;
 	ret->held = true;
 	w = find(watch, ret->target->pid);
-	ret->is_child = !w || w->is_child;
+	ret->is_newcomer &= !w;
+	ret->is_child = !ret->is_newcomer && (!w || w->is_child);
 	/* Without memory for that, it is not noticed when it becomes yet another one. */
 	probe_error_free(probe_watch_add(watch, ret->target));
 	return true;
@@ -480,6 +482,11 @@ static void look_for_newcomers(struct probe_watch *watch)
 
 	if (seek_look(watch->seek, &visitor))
 		gate_raise(watch->launches.event);
+	/* Without one, files are watched. */
+	if (watch->launches.guardian && !seek_guardian(watch->seek)) {
+		watch->launches.guardian = NULL;
+		wake_for(watch, seek_fd(watch->seek));
+	}
 }
 
 /* ---- All of it ------------------------------------------------------------------------ */

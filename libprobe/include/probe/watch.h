@@ -60,9 +60,10 @@ struct probe_newcomers {
 };
 
 /*
- * Also watches for such processes from now on. They are found by looking: if the files are known,
- * when one is opened; otherwise every 2 to 20 ms. Once for a watch, before the first
- * probe_watch_next(). Errors: PROBE_ERROR_MEMORY, PROBE_ERROR_SYSTEM.
+ * Also watches for such processes from now on. For root, what executes one of the files is held,
+ * for half a second at most. Otherwise processes are found by looking: if the files are known, when
+ * one is opened; else every 2 to 20 ms. Once for a watch, before the first probe_watch_next().
+ * Starts a process that is not our child. Errors: PROBE_ERROR_MEMORY, PROBE_ERROR_SYSTEM.
  */
 PROBE_MUST_CHECK struct probe_error *probe_watch_seek(
 	struct probe_watch *watch, const struct probe_newcomers *newcomers);

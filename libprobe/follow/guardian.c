@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * fanotify(7) asks its listener whether a file may be executed (FAN_OPEN_EXEC_PERM), and the thread
+ * waits in execve(2) for the answer, without any deadline of the kernel's. So the listener is not
+ * us, who may be stopped (SIGSTOP), but a small process, the guardian:
+ *
+ *	thread        execve(FILE): waits
+ *	guardian      reads the event, tells us, and answers when we say so, but after HOLD_NS
+ *	              in any case
+ *	we            trace the thread (PTRACE_SEIZE), and say so: it goes on into execve(2),
+ *	              where the event of the new program stops it
+ *
+ * The guardian may be stopped as well. It has a timer that kills it (SIGKILL also ends what is
+ * stopped), which it sets anew whenever it wakes up; when it is dead, the kernel answers "yes" to
+ * all that wait. It has a session of its own, so that Ctrl-Z does not stop it with us; and when we
+ * die, it ends.
+ *
+ *	we are dead                  nobody waits
+ *	we are stuck                 HOLD_NS at most, and only the first ones, until we say
+ *	                             something again
+ *	the guardian is stopped      DEAD_NS at most
+ *	the guardian is dead         nobody waits
+ *
+ * Only the files themselves are marked, so no other program ever waits.
+ *
+ * Sources: fanotify(7), fanotify_mark(2), timer_create(2), signal(7).
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/fanotify.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "libprobe/base/clock.h"
+#include "libprobe/follow/guardian.h"
+
+enum {
+	HOLD_NS = 500000000,
+	DEAD_NS = 1000000000,
+	BEAT_MS = 200,	 /* wakes up at least so often */
+	START_MS = 2000, /* until it has begun */
+	HELD_MAX = 64,	 /* at once; more are not held */
+	EVENT_BYTES = 4096,
+	RENEW = 0 /* what guardian_event.id does not use */
+};
+
+struct guardian {
+	int channel;
+	bool gone;
+};
+
+/* ---- The guardian ---------------------------------------------------------------------- */
+
+struct held {
+	uint32_t id; /* 0: nobody */
+	int fd;
+	uint64_t until_ns;
+};
+
+/* The state of the process. */
+struct watchman {
+	const char *const *files;
+	size_t file_count;
+	int group, channel;
+	timer_t timer;
+	uint32_t last_id;
+	bool stuck; /* we have not answered in time, and said nothing since */
+	struct held held[HELD_MAX];
+};
+
+static void put_off_death(const struct watchman *w)
+{
+	const struct itimerspec in = {.it_value = {.tv_sec = DEAD_NS / 1000000000}};
+
+	if (timer_settime(w->timer, 0, &in, NULL) < 0)
+		_exit(1);
+}
+
+static void answer(const struct watchman *w, int fd)
+{
+	const struct fanotify_response response = {.fd = fd, .response = FAN_ALLOW};
+
+	/* If this fails, only our end allows it. */
+	if (write(w->group, &response, sizeof(response)) < 0 && errno != ENOENT)
+		_exit(1);
+	close(fd);
+}
+
+static void let_go(const struct watchman *w, struct held *held)
+{
+	held->id = 0;
+	answer(w, held->fd);
+}
+
+/* Tells of a thread, and remembers it; false: it cannot be held. */
+static bool hold(struct watchman *w, int fd, pid_t tid)
+{
+	struct guardian_event event = {.tid = tid};
+	struct held *place = w->held;
+	struct stat st;
+
+	while (place < w->held + HELD_MAX && place->id)
+		place++;
+	if (w->stuck || place == w->held + HELD_MAX || tid <= 0 || fstat(fd, &st) < 0)
+		return false;
+	event.until_ns = clock_monotonic_ns() + HOLD_NS;
+	event.device = st.st_dev;
+	event.inode = st.st_ino;
+	if (++w->last_id == RENEW)
+		w->last_id++;
+	event.id = w->last_id;
+	if (send(w->channel, &event, sizeof(event), MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+		return false;
+	*place = (struct held){event.id, fd, event.until_ns};
+	return true;
+}
+
+static void take_events(struct watchman *w)
+{
+	_Alignas(struct fanotify_event_metadata) char events[EVENT_BYTES];
+	ssize_t length = read(w->group, events, sizeof(events));
+	const struct fanotify_event_metadata *event = (void *)events;
+
+	for (; FAN_EVENT_OK(event, length); event = FAN_EVENT_NEXT(event, length))
+		if (event->fd >= 0 && !hold(w, event->fd, event->pid))
+			answer(w, event->fd);
+}
+
+static bool mark(const struct watchman *w)
+{
+	for (size_t i = 0; i < w->file_count; i++)
+		if (fanotify_mark(
+			    w->group, FAN_MARK_ADD, FAN_OPEN_EXEC_PERM, AT_FDCWD, w->files[i]) < 0)
+			return false;
+	return true;
+}
+
+/* What we say. */
+static void take_word(struct watchman *w)
+{
+	uint32_t id;
+	ssize_t length = recv(w->channel, &id, sizeof(id), MSG_DONTWAIT);
+
+	if (length == 0)
+		_exit(0);
+	if (length != sizeof(id))
+		return;
+	w->stuck = false;
+	/* A file that is not there may come back. */
+	if (id == RENEW)
+		mark(w);
+	for (int i = 0; i < HELD_MAX && id != RENEW; i++)
+		if (w->held[i].id == id)
+			let_go(w, &w->held[i]);
+}
+
+static void expire(struct watchman *w)
+{
+	uint64_t now = clock_monotonic_ns();
+
+	for (int i = 0; i < HELD_MAX; i++)
+		if (w->held[i].id && now >= w->held[i].until_ns) {
+			w->stuck = true;
+			let_go(w, &w->held[i]);
+		}
+}
+
+/* The timer comes first: nobody waits before there is a deadline. */
+static int begin(struct watchman *w)
+{
+	struct sigevent kill = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGKILL};
+
+	setsid();
+	prctl(PR_SET_NAME, "probectl-guard");
+	if (timer_create(CLOCK_MONOTONIC, &kill, &w->timer) < 0)
+		return errno;
+	put_off_death(w);
+	w->group = fanotify_init(FAN_CLASS_CONTENT | FAN_CLOEXEC | FAN_NONBLOCK | FAN_REPORT_TID,
+		O_RDONLY | O_CLOEXEC | O_LARGEFILE);
+	if (w->group < 0 || !mark(w))
+		return errno;
+	return 0;
+}
+
+static _Noreturn void watch(struct watchman *w)
+{
+	int err = begin(w);
+	struct guardian_event first = {.tid = err};
+
+	if (send(w->channel, &first, sizeof(first), MSG_NOSIGNAL) < 0 || err)
+		_exit(1);
+	for (;;) {
+		struct pollfd fds[] = {
+			{.fd = w->channel, .events = POLLIN}, {.fd = w->group, .events = POLLIN}};
+
+		poll(fds, 2, BEAT_MS);
+		put_off_death(w);
+		if (fds[0].revents)
+			take_word(w);
+		if (fds[1].revents)
+			take_events(w);
+		expire(w);
+	}
+}
+
+/* ---- Its beginning ---------------------------------------------------------------------- */
+
+/* It holds no descriptor of ours open, and no signal but SIGKILL ends it before we do. */
+static _Noreturn void become(struct watchman *w)
+{
+	sigset_t all;
+
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, NULL);
+	if (w->channel != 0)
+		dup2(w->channel, 0);
+	w->channel = 0;
+	syscall(SYS_close_range, 1, ~0U, 0);
+	watch(w);
+}
+
+/* Forks twice: it is not our child, as programs that use this library wait for theirs. */
+static bool start(struct watchman *w)
+{
+	pid_t child = fork();
+	int status;
+
+	if (child == 0) {
+		child = fork();
+		if (child == 0)
+			become(w);
+		_exit(child < 0);
+	}
+	while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
+		;
+	return child > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+static bool has_begun(int channel)
+{
+	struct pollfd input = {.fd = channel, .events = POLLIN};
+	struct guardian_event first;
+
+	return poll(&input, 1, START_MS) > 0 &&
+	       recv(channel, &first, sizeof(first), MSG_DONTWAIT) == sizeof(first) && !first.tid;
+}
+
+struct guardian *guardian_start(const char *const *files, size_t count)
+{
+	struct watchman w = {.files = files, .file_count = count};
+	struct guardian *guardian = calloc(1, sizeof(*guardian));
+	int pair[2];
+	bool begun;
+
+	if (!guardian || !count ||
+		socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0) {
+		free(guardian);
+		return NULL;
+	}
+	w.channel = pair[1];
+	begun = start(&w);
+	close(pair[1]);
+	guardian->channel = pair[0];
+	if (begun && has_begun(pair[0]))
+		return guardian;
+	guardian_end(guardian);
+	return NULL;
+}
+
+/* ---- On our side -------------------------------------------------------------------------- */
+
+void guardian_end(struct guardian *guardian)
+{
+	if (!guardian)
+		return;
+	close(guardian->channel);
+	free(guardian);
+}
+
+int guardian_fd(const struct guardian *guardian)
+{
+	return guardian->channel;
+}
+
+bool guardian_next(struct guardian *guardian, struct guardian_event *ret)
+{
+	ssize_t length = recv(guardian->channel, ret, sizeof(*ret), MSG_DONTWAIT);
+
+	guardian->gone |= length == 0 || (length < 0 && errno != EAGAIN && errno != EINTR);
+	return length == sizeof(*ret);
+}
+
+static void say(struct guardian *guardian, uint32_t id)
+{
+	if (send(guardian->channel, &id, sizeof(id), MSG_DONTWAIT | MSG_NOSIGNAL) < 0 &&
+		errno != EAGAIN)
+		guardian->gone = true;
+}
+
+void guardian_allow(struct guardian *guardian, const struct guardian_event *event)
+{
+	say(guardian, event->id);
+}
+
+void guardian_renew(struct guardian *guardian)
+{
+	say(guardian, RENEW);
+}
+
+bool guardian_is_gone(const struct guardian *guardian)
+{
+	return guardian->gone;
+}

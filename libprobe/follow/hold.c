@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A thread that a guardian holds is in execve(2), and is to be traced before it goes on.
+ *
+ * ptrace(2) takes a lock (cred_guard_mutex) that execve(2) holds, too: since Linux 6.8 it opens the
+ * program's file before it takes the lock, but the interpreter of a script after it, and older
+ * kernels open all files after it. Seizing a thread that holds the lock would wait for the
+ *guardian, who waits for us. So
+ *
+ *	the file is the program's	seized, then let go: its execve(2) stops for certain
+ *	it is an interpreter's, or	let go, then seized: we wait for the lock, which is given
+ *	that is not known		back before the event of execve(2). Mostly we are in time
+ *
+ * One that we miss is released at its next system call, and found by looking.
+ *
+ * Which file it is tells the path that the thread has passed to execve(2). It is looked up without
+ * asking any file system (RESOLVE_CACHED): the kernel has just looked it up itself.
+ *
+ * Sources: fs/exec.c, kernel/ptrace.c of Linux; proc_pid_syscall(5); openat2(2).
+ */
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "libprobe/base/clock.h"
+#include "libprobe/base/file.h"
+#include "libprobe/follow/hold.h"
+#include "libprobe/follow/rights.h"
+#include "libprobe/process/procfs.h"
+
+enum { LINUX_MAJOR = 6, LINUX_MINOR = 8 };
+
+/* Where the path is that a thread has passed to execve(2); 0: not known. */
+static uint64_t path_address(pid_t tid)
+{
+	char path[48], text[256];
+	unsigned long address;
+	long call;
+
+	snprintf(path, sizeof(path), "/proc/%d/syscall", (int)tid);
+	if (!file_read(path, text, sizeof(text)) || sscanf(text, "%ld %lx", &call, &address) != 2)
+		return 0;
+	return call == SYS_execve ? address : 0;
+}
+
+/* Opens a path as a thread sees it, for fstat(2); -1: the kernel does not have it at hand. */
+static int open_cached(pid_t tid, const char *name)
+{
+	const struct open_how how = {.flags = O_PATH | O_CLOEXEC,
+		.resolve = RESOLVE_CACHED | (name[0] == '/' ? RESOLVE_IN_ROOT : 0)};
+	char from[48];
+	int folder, fd;
+
+	snprintf(from, sizeof(from), "/proc/%d/%s", (int)tid, name[0] == '/' ? "root" : "cwd");
+	folder = open(from, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (folder < 0)
+		return -1;
+	fd = (int)syscall(SYS_openat2, folder, name, &how, sizeof(how));
+	close(folder);
+	return fd;
+}
+
+static bool is_new_enough(void)
+{
+	struct utsname name;
+	int major, minor;
+
+	return uname(&name) == 0 && sscanf(name.release, "%d.%d", &major, &minor) == 2 &&
+	       (major > LINUX_MAJOR || (major == LINUX_MAJOR && minor >= LINUX_MINOR));
+}
+
+/* Is it known that the thread does not hold the lock? */
+static bool may_be_seized(const struct guardian_event *event)
+{
+	char name[RIGHTS_PATH_MAX];
+	uint64_t address = is_new_enough() ? path_address(event->tid) : 0;
+	struct stat st;
+	bool same;
+	int fd;
+
+	if (!address || !rights_read_path(event->tid, address, name))
+		return false;
+	fd = open_cached(event->tid, name);
+	if (fd < 0)
+		return false;
+	same = fstat(fd, &st) == 0 && st.st_dev == event->device && st.st_ino == event->inode;
+	close(fd);
+	return same;
+}
+
+void hold_serve(struct launches *launches, struct guardian *guardian)
+{
+	struct guardian_event event;
+
+	while (guardian_next(guardian, &event)) {
+		pid_t pid;
+		bool seized;
+
+		/* We have been stopped, or were busy: it has gone on. */
+		if (clock_monotonic_ns() >= event.until_ns)
+			continue;
+		pid = (pid_t)procfs_status_number(event.tid, "Tgid:");
+		seized = pid > 0 && may_be_seized(&event);
+		if (seized)
+			launches_begin(launches, pid, event.tid);
+		guardian_allow(guardian, &event);
+		if (pid > 0 && !seized)
+			launches_begin(launches, pid, event.tid);
+	}
+}

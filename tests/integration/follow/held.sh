@@ -1,0 +1,148 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# runs-as: root
+#
+# Root holds what executes a file of --exe until it is probed, so that its first hit is seen; and
+# nobody waits for ever, whoever is stopped or killed.
+. tests/integration/lib.sh
+need jq
+need setsid
+
+hits=20
+comer=$SCRATCH/comer
+cp "$TARGETS/comer" "$comer"
+
+guards()
+{
+	grep -lx probectl-guard /proc/[0-9]*/comm 2>/dev/null | sort
+}
+
+# hold NAME ARGS…: a trace that holds; sets `guard`, its guardian
+hold()
+{
+	local before
+	before=$(guards)
+	trace_start "$1" --json --follow --exe "${@:2}"
+	wait_tracing "$1"
+	guard=$(comm -13 <(echo "$before") <(guards))
+	guard=${guard#/proc/} guard=${guard%/comm}
+	[[ $guard =~ ^[0-9]+$ ]] || skip "the kernel has no FAN_OPEN_EXEC_PERM for us"
+}
+
+# come N [ARGS…]: that many processes at once, by different parents
+come()
+{
+	local i started=()
+	for ((i = 0; i < $1; i++)); do
+		if ((i % 2)); then
+			setsid "$comer" $hits 100 "${@:2}" &
+		else
+			sh -c '"$@"; exit $?' sh "$comer" $hits 100 "${@:2}" &
+		fi
+		started+=($!)
+	done
+	wait "${started[@]}"
+	sleep 0.3
+}
+
+# count NAME FILTER: lines of JSON
+count()
+{
+	jq -c "select($2)" "$SCRATCH/$1.out" | wc -l
+}
+
+# soon WHAT MS: one process runs in that time
+soon()
+{
+	local begun=${EPOCHREALTIME/./} ms
+	timeout 20 "$comer" 1 || fail "$1: status $?"
+	ms=$(((${EPOCHREALTIME/./} - begun) / 1000))
+	((ms < $2)) || fail "$1: a process took $ms ms"
+}
+
+# ended WHAT: the guardian ends soon; whoever adopts it may leave a zombie
+ended()
+{
+	local i
+	for ((i = 0; i < 100; i++)); do
+		grep -qs '^State:.[^ZX]' "/proc/$guard/status" || return
+		sleep 0.05
+	done
+	fail "$1: the guardian is there"
+}
+
+# Every hit of every process, from its constructors on; also of forked children.
+hold all "$comer" 'comer:*'
+come 30
+come 10 fork
+trace_stop all
+same "hits before main()" "$(count all '.name == "early"')" 40
+same "hits" "$(count all '.name == "hit"')" $((30 * hits + 10 * (2 * hits - 1)))
+[ "$(says all "processes came, and were traced from the start")" = "" ] || fail "all"
+! grep -q "earlier hits are missing" "$SCRATCH/all.err" || fail "some were late: $(cat "$SCRATCH/all.err")"
+ended "after a trace"
+
+# Of a daemon, the parent has one hit, and the child the rest. When the parent has ended, its
+# sessions end, and the child is found by looking: no hit is seen twice.
+hold daemon "$comer" 'comer:hit'
+"$comer" 200 5000 daemon
+sleep 2
+trace_stop daemon
+same "hits of a daemon, twice" "$(jq -c '.args' "$SCRATCH/daemon.out" | sort | uniq -d | wc -l)" 0
+same "its last hit" "$(count daemon '.args[0] == 199')" 1
+[ "$(count daemon 'true')" -gt 100 ] || fail "a daemon has $(count daemon true) of 200 hits"
+
+# The interpreter of a script, a link, and a thread that is not the first one.
+cp /bin/sh "$SCRATCH/shell"
+printf '#!%s\nexit 0\n' "$SCRATCH/shell" >"$SCRATCH/script" && chmod +x "$SCRATCH/script"
+ln -s comer "$SCRATCH/link"
+hold other "$SCRATCH/link" --exe "$SCRATCH/shell" 'comer:early'
+for ((i = 0; i < 20; i++)); do
+	timeout 20 "$SCRATCH/script" || fail "a script: status $?"
+done
+soon "a link" 2000
+"$python" -c "import os, sys, threading
+t = threading.Thread(target=lambda: os.execv('$comer', ['$comer', '1']))
+t.start(); t.join()" || fail "a thread: status $?"
+sleep 0.3
+trace_stop other
+same "hits of a link and a thread" "$(count other '.name == "early"')" 2
+
+# We are stopped: the first ones wait for half a second, the others not.
+hold stop "$comer" 'comer:early'
+kill -STOP "$tracer_pid"
+soon "stopped" 3000
+for ((i = 0; i < 10; i++)); do
+	soon "stopped, and known to be" 1000
+done
+kill -CONT "$tracer_pid"
+sleep 1
+come 4
+trace_stop stop
+[ "$(count stop '.name == "early"')" -ge 4 ] || fail "after SIGCONT: $(cat "$SCRATCH/stop.err")"
+
+# Both are stopped: the guardian is killed, and then the kernel lets everybody go.
+hold both "$comer" 'comer:early'
+kill -STOP "$tracer_pid" "$guard"
+soon "both stopped" 5000
+ended "both stopped"
+soon "both stopped before" 500
+kill -CONT "$tracer_pid"
+sleep 0.5
+come 4
+trace_stop both
+
+# The guardian is killed: processes are found by looking. We are killed: he ends.
+hold lost "$comer" 'comer:*'
+kill -KILL "$guard"
+sleep 0.5
+hits=500
+come 2
+trace_stop lost
+says lost "2 processes came"
+hold killed "$comer" 'comer:early'
+kill -KILL "$tracer_pid"
+wait "$tracer_pid" 2>/dev/null
+soon "killed" 1000
+ended "we were killed"
+finish
