@@ -7,8 +7,8 @@
 /*
  * A packed event owns what it points to, in one block: the event, its values, its stack, the bytes
  * of values, and texts; and behind them the same of its begin. Pointers are stored as offsets, so a
- * block may be moved, or sent to another process. It has the struct's alignment, and so has its end:
- * blocks may follow one another.
+ * block may be moved, or sent to another process. It has the struct's alignment, and so has its
+ * end: blocks may follow one another.
  */
 size_t event_packed_size(const struct probe_event *event);
 /* Packs an event into a block of that size. */
