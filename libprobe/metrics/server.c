@@ -33,7 +33,9 @@ static unsigned int wish(const char *accept, const char *type)
 	size_t length = strlen(type);
 	unsigned int most = 0;
 
-	while (accept && *accept) {
+	if (!accept)
+		return 0;
+	while (*accept) {
 		const char *at = accept + strspn(accept, " \t,");
 		const char *end = at + strcspn(at, ",");
 		unsigned int wanted = 1000;

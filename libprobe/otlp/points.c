@@ -59,8 +59,8 @@ static void write_value(struct points *points, const struct metric_sample *sampl
 	struct buffer *out = points->out;
 	long double value = sample->value;
 
-	if (!sample->family->unit && value > -0x1p63L && value < 0x1p63L &&
-		value == (long double)(int64_t)value) {
+	if (!sample->family->unit && value > (long double)INT64_MIN &&
+		value < (long double)INT64_MAX && value == (long double)(int64_t)value) {
 		buffer_string(out, ",\"asInt\":\"");
 		buffer_signed(out, (int64_t)value);
 		buffer_char(out, '"');

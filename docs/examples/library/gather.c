@@ -91,7 +91,7 @@ int main(int argc, char **argv)
 	struct probe_session_options options = {0};
 	struct probe_pattern *patterns[PROBES_MAX];
 	struct probe_request request = {.patterns = (const struct probe_pattern **)patterns};
-	struct probe_table *table, *last = NULL, *since;
+	struct probe_table *table, *last = NULL, *since, *all;
 	struct probe_report report = {0};
 	struct probe_tracer_spec *spec;
 	struct probe_session *session;
@@ -118,19 +118,26 @@ int main(int argc, char **argv)
 	fflush(stdout);
 	check(probe_session_start(target, &request, &options, &report, &session));
 	probe_report_deinit(&report);
+	check(probe_table_create(options.gather.key_count, &all));
 	for (int i = 0; i < SECONDS; i++) {
 		sleep(1);
 		table = read_table(session, &options);
 		check(probe_table_since(table, last, &since));
+		check(probe_table_add_table(all, since));
 		print_table(sink, since, spec, &options, 1);
 		probe_table_free(since);
 		probe_table_free(last);
 		last = table;
 	}
 	check(probe_session_stop(session));
+	/* With what came after the last interval, the intervals are all that there was. */
 	table = read_table(session, &options);
-	print_table(sink, table, spec, &options, SECONDS);
-	print_rows(table);
+	check(probe_table_since(table, last, &since));
+	check(probe_table_add_table(all, since));
+	print_table(sink, all, spec, &options, SECONDS);
+	print_rows(all);
+	probe_table_free(all);
+	probe_table_free(since);
 	probe_table_free(table);
 	probe_table_free(last);
 	probe_sink_free(sink);

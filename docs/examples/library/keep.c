@@ -13,8 +13,9 @@
 
 #include "example.h"
 
+/* *options is then what the session is to be opened with, also where the catalogue is another. */
 static uint32_t leave(struct probe_target *target, const struct probe_request *request,
-	const struct probe_session_options *options)
+	struct probe_session_options *options, char **value_ret)
 {
 	struct probe_report report = {0};
 	struct probe_session *session;
@@ -24,6 +25,9 @@ static uint32_t leave(struct probe_target *target, const struct probe_request *r
 
 	check(probe_session_start(target, request, options, &report, &session));
 	probe_report_deinit(&report);
+	check(probe_session_plain(session, options));
+	*value_ret = strdup(options->gather.value);
+	options->gather.value = *value_ret;
 	check(probe_session_leave(session, "the sum of an example"));
 	probe_session_free(session);
 	check(probe_target_kept(target, &kept, &count));
@@ -42,6 +46,7 @@ int main(int argc, char **argv)
 	struct probe_pattern *pattern;
 	struct probe_target *target;
 	struct probe_row *rows;
+	char *value;
 	size_t count;
 	uint32_t id;
 
@@ -54,7 +59,7 @@ int main(int argc, char **argv)
 		const struct probe_pattern *const patterns[] = {pattern};
 		const struct probe_request request = {.patterns = patterns, .pattern_count = 1};
 
-		id = leave(target, &request, &options);
+		id = leave(target, &request, &options, &value);
 		sleep(argc > 4 ? (unsigned int)atoi(argv[4]) : 1);
 		check(probe_session_open(target, id, &request, &options, &session));
 	}
@@ -64,6 +69,7 @@ int main(int argc, char **argv)
 	free(rows);
 	probe_session_free(session);
 	check(probe_target_end(target, id));
+	free(value);
 	probe_target_close(target);
 	probe_pattern_free(pattern);
 	return 0;

@@ -68,10 +68,12 @@ int main(int argc, char **argv)
 	check(probe_session_stop(w.session));
 	check(probe_session_poll(w.session, visit, &w, NULL));
 	write_losses(&w);
+	/* It has no more hits, and need not be kept as long as the record. */
+	check(probe_ctf_forget(w.ctf, w.session));
+	probe_session_free(w.session);
 	check(probe_ctf_flush(w.ctf));
 	printf("%llu bytes\n", (unsigned long long)probe_ctf_bytes(w.ctf));
 	probe_ctf_free(w.ctf);
-	probe_session_free(w.session);
 	probe_target_close(target);
 	probe_pattern_free(pattern);
 	return 0;

@@ -236,6 +236,19 @@ same "from a record to itself" \
 echo 500 | example follow hits:work "$TARGETS/launch" fork "$TARGETS/hits" 2 >"$SCRATCH/followed"
 grep -qx 'program 2: 1000 hits' "$SCRATCH/followed" || fail "follow: $(cat "$SCRATCH/followed")"
 
+# Processes of a program that others start.
+example seek "$TARGETS/comer" comer:hit 3 >"$SCRATCH/sought" &
+seeker=$!
+for ((i = 0; i < 100; i++)); do
+	! grep -q seeking "$SCRATCH/sought" || break
+	sleep 0.05
+done
+for ((i = 0; i < 2; i++)); do
+	"$TARGETS/comer" 8 200000 alone >/dev/null </dev/null || fail "comer: $?"
+done
+wait "$seeker"
+same "processes that were sought" "$(grep -c '^process [12]: [1-8] hits' "$SCRATCH/sought")" 2
+
 start "$TARGETS/naps" 8
 collector_start send
 behind "$SCRATCH/sent" send "$target_pid" naps:nap__start naps:nap__done 3 "$collector"

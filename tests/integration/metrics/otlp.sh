@@ -39,7 +39,7 @@ work()
 	hear
 }
 
-traced=(--otlp URL -t metrics -t metrics,latency -t 'metrics,hist,arg0' -t span --pairs auto -i 0.3)
+traced=(--otlp URL -t metrics -t 'metrics,latency' -t 'metrics,hist,arg0' -t span --pairs auto -i 0.3)
 # trace_to NAME URL
 trace_to()
 {
