@@ -206,7 +206,11 @@ static void report_untraced(struct probe_error *error, const struct probe_target
 static bool follow_event(struct trace *trace, const struct probe_watch_event *event)
 {
 	size_t from = trace->target_count;
-	struct probe_error *error = trace_add_process(trace, event->target, false, true);
+	struct probe_error *error;
+
+	if (event->is_newcomer && !event->held)
+		trace_stop_ended(trace);
+	error = trace_add_process(trace, event->target, false, true);
 
 	if (!error)
 		error = start_sessions(trace, from, event);

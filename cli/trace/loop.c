@@ -113,6 +113,20 @@ static void target_poll(struct round *round)
 	trace_report_fate(trace, target);
 }
 
+void trace_stop_ended(struct trace *trace)
+{
+	struct round round = {.trace = trace};
+
+	for (; round.target < trace->target_count; round.target++) {
+		struct trace_target *target = &trace->targets[round.target];
+
+		if (!target->on || probe_target_alive(target->target))
+			continue;
+		target->exited = true;
+		target_poll(&round);
+	}
+}
+
 /* Looks at every session once; returns how many hits that brought. */
 static size_t poll_all(struct trace *trace)
 {

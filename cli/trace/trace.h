@@ -144,6 +144,12 @@ void trace_progress_show(const struct trace *trace, struct trace_progress *progr
 /* Runs until the trace is over, switches the probes off, and prints what is left. */
 void trace_run(struct trace *trace);
 
+/*
+ * Stops tracing the processes that have ended, though that may not be noticed yet: their forked
+ * children are about to get sessions of their own.
+ */
+void trace_stop_ended(struct trace *trace);
+
 /* Switches all probes off; reports what fails. To be called whatever happened before. */
 void trace_stop(struct trace *trace);
 

@@ -5,7 +5,7 @@
  * ptrace(2) takes a lock (cred_guard_mutex) that execve(2) holds, too: since Linux 6.8 it opens the
  * program's file before it takes the lock, but the interpreter of a script after it, and older
  * kernels open all files after it. Seizing a thread that holds the lock would wait for the
- *guardian, who waits for us. So
+ * guardian, who waits for us. So
  *
  *	the file is the program's	seized, then let go: its execve(2) stops for certain
  *	it is an interpreter's, or	let go, then seized: we wait for the lock, which is given

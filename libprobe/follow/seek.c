@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Root has a guardian (guardian.c), who holds what executes one of the files. Without rights,
- *nobody tells us that a process has been started. What there is:
+ * nobody tells us that a process has been started. What there is:
  *
  *	inotify(7)	execve(2) opens the program's file: IN_OPEN comes before the new program is
  *			there. It does not say who opens the file, nor why.
@@ -9,7 +9,7 @@
  *
  * So if the files are known, we look when one of them has been opened, again and again for some
  * milliseconds, and otherwise seldom; also beside a guardian, for what he could not hold. If they
- *are not, we look at all processes at short intervals, in a small part of our time.
+ * are not, we look at all processes at short intervals, in a small part of our time.
  *
  * What is not there at one look and there at the next has begun in between, and after the file was
  * last known to be closed.
@@ -38,8 +38,7 @@ enum {
 struct seek {
 	struct probe_newcomers newcomers;
 	char **files; /* of newcomers; owned */
-	int inotify;  /* -1: not all files can be watched, or there are none, or there is a guardian
-		       */
+	int inotify;  /* -1: there is a guardian, or there are no files, or one cannot be watched */
 	struct guardian *guardian; /* or NULL */
 	bool has_looked;
 	uint64_t next_ns, looked_ns;

@@ -374,6 +374,12 @@ static void forget_orphans(struct probe_watch *watch, const struct image *image)
 	seek_hurry(watch->seek);
 }
 
+/* Its parent may never wait for it. */
+static bool is_dead(const struct watched *w)
+{
+	return w->mem >= 0 && !memory_is_there(w->mem) && procfs_is_zombie(w->pid);
+}
+
 static void forget_ended(struct probe_watch *watch)
 {
 	for (size_t i = 0; i < watch->count;) {
@@ -381,7 +387,7 @@ static void forget_ended(struct probe_watch *watch)
 		bool has_hits = watch->seek && !w->is_child;
 		struct image image = w->image;
 
-		if ((w->seen && w->is_child) || !has_ended(w)) {
+		if ((w->seen && w->is_child) || !(has_ended(w) || (has_hits && is_dead(w)))) {
 			i++;
 			continue;
 		}

@@ -4,7 +4,7 @@
 # `make bench`: one table, in one run, of the costs of probectl and other tools on this machine.
 # usage: tests/bench/run.sh [--quick] [PART…]
 #
-# The parts are hits, tracers, self, events, record, pcp, pause, first, follow, list and postgres,
+# The parts are hits, tracers, self, events, record, pcp, pause, first, follow, newcomers, list and postgres,
 # each a script in this folder. A part that cannot run on this machine, or without root, says why.
 # BUILD is the build folder. Everything temporary (events, daemons, servers and files) is
 # removed, even after Ctrl-C.
@@ -18,14 +18,14 @@ parts=()
 for argument; do
 	case $argument in
 	--quick) export BENCH_QUICK=1 ;;
-	hits | tracers | self | events | record | pcp | pause | first | follow | list | postgres) parts+=("$argument") ;;
+	hits | tracers | self | events | record | pcp | pause | first | follow | newcomers | list | postgres) parts+=("$argument") ;;
 	*)
-		echo "usage: tests/bench/run.sh [--quick] [hits|tracers|self|events|record|pcp|pause|first|follow|list|postgres …]" >&2
+		echo "usage: tests/bench/run.sh [--quick] [hits|tracers|self|events|record|pcp|pause|first|follow|newcomers|list|postgres …]" >&2
 		exit 2
 		;;
 	esac
 done
-[ ${#parts[@]} -gt 0 ] || parts=(hits tracers self events record pcp pause first follow list postgres)
+[ ${#parts[@]} -gt 0 ] || parts=(hits tracers self events record pcp pause first follow newcomers list postgres)
 
 # The measuring programs; the compiler may be there without LTTng.
 tools=$BUILD/bench

@@ -90,6 +90,13 @@ sleep 2
 trace_stop daemon
 same "hits of a daemon, twice" "$(jq -c '.args' "$SCRATCH/daemon.out" | sort | uniq -d | wc -l)" 0
 same "its last hit" "$(count daemon '.args[0] == 199')" 1
+# Also if nobody waits for the parent.
+hold zombie "$comer" 'comer:hit'
+"$python" -c "import subprocess, time
+p = subprocess.Popen(['$comer', '200', '5000', 'daemon']); time.sleep(3)"
+trace_stop zombie
+same "hits of a daemon of a zombie, twice" "$(jq -c '.args' "$SCRATCH/zombie.out" | sort | uniq -d | wc -l)" 0
+same "its last hit" "$(count zombie '.args[0] == 199')" 1
 [ "$(count daemon 'true')" -gt 100 ] || fail "a daemon has $(count daemon true) of 200 hits"
 
 # The interpreter of a script, a link, and a thread that is not the first one.
