@@ -62,9 +62,10 @@ static struct probe_error *check_options(const struct trace_options *options)
 	if (tracer->every || tracer->rate || options->settings.hits_max)
 		return probe_error_new(PROBE_ERROR_USAGE,
 			"--full=loop and stop do not go with --every, --rate and -n");
-	if (options->common.pids.count > 1)
+	if (!options->common.program && options->common.pids.count != 1)
 		return probe_error_new(PROBE_ERROR_USAGE,
-			"--full=loop and stop record one process at a time, not %zu",
+			"--full=loop and stop record one process at a time, which must be there, "
+			"not %zu",
 			options->common.pids.count);
 	return NULL;
 }

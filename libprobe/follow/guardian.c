@@ -23,16 +23,22 @@
  *
  * Only the files themselves are marked, so no other program ever waits.
  *
+ * With each event the kernel opens the file for the listener, and answers "no" if that fails. So
+ * the guardian may have many descriptors, and reads a few events at a time; and a file is marked
+ * only if he can open it.
+ *
  * Sources: fanotify(7), fanotify_mark(2), timer_create(2), signal(7).
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/fanotify.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -41,6 +47,7 @@
 
 #include "libprobe/base/clock.h"
 #include "libprobe/follow/guardian.h"
+#include "libprobe/process/procfs.h"
 
 enum {
 	HOLD_NS = 500000000,
@@ -48,7 +55,8 @@ enum {
 	BEAT_MS = 200,	 /* wakes up at least so often */
 	START_MS = 2000, /* until it has begun */
 	HELD_MAX = 64,	 /* at once; more are not held */
-	EVENT_BYTES = 4096,
+	EVENTS_MAX = 32, /* read at once */
+	DESCRIPTORS = 256,
 	RENEW = 0 /* what guardian_event.id does not use */
 };
 
@@ -125,20 +133,37 @@ static bool hold(struct watchman *w, int fd, pid_t tid)
 
 static void take_events(struct watchman *w)
 {
-	_Alignas(struct fanotify_event_metadata) char events[EVENT_BYTES];
+	struct fanotify_event_metadata events[EVENTS_MAX];
 	ssize_t length = read(w->group, events, sizeof(events));
-	const struct fanotify_event_metadata *event = (void *)events;
+	const struct fanotify_event_metadata *event = events;
 
 	for (; FAN_EVENT_OK(event, length); event = FAN_EVENT_NEXT(event, length))
 		if (event->fd >= 0 && !hold(w, event->fd, event->pid))
 			answer(w, event->fd);
 }
 
+/* Opens a file and marks what has been opened. */
+static bool mark_file(const struct watchman *w, const char *path)
+{
+	int place = open(path, O_PATH | O_CLOEXEC);
+	int fd = place < 0 ? -1 : procfs_open_regular(place, O_RDONLY);
+	char opened[32];
+	bool marked;
+
+	snprintf(opened, sizeof(opened), "/proc/self/fd/%d", fd);
+	marked = fd >= 0 &&
+		 fanotify_mark(w->group, FAN_MARK_ADD, FAN_OPEN_EXEC_PERM, AT_FDCWD, opened) == 0;
+	if (fd >= 0)
+		close(fd);
+	if (place >= 0)
+		close(place);
+	return marked;
+}
+
 static bool mark(const struct watchman *w)
 {
 	for (size_t i = 0; i < w->file_count; i++)
-		if (fanotify_mark(
-			    w->group, FAN_MARK_ADD, FAN_OPEN_EXEC_PERM, AT_FDCWD, w->files[i]) < 0)
+		if (!mark_file(w, w->files[i]))
 			return false;
 	return true;
 }
@@ -176,11 +201,13 @@ static void expire(struct watchman *w)
 /* The timer comes first: nobody waits before there is a deadline. */
 static int begin(struct watchman *w)
 {
+	const struct rlimit descriptors = {DESCRIPTORS, DESCRIPTORS};
 	struct sigevent kill = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGKILL};
 
 	setsid();
 	prctl(PR_SET_NAME, "probectl-guard");
-	if (timer_create(CLOCK_MONOTONIC, &kill, &w->timer) < 0)
+	if (setrlimit(RLIMIT_NOFILE, &descriptors) < 0 ||
+		timer_create(CLOCK_MONOTONIC, &kill, &w->timer) < 0)
 		return errno;
 	put_off_death(w);
 	w->group = fanotify_init(FAN_CLASS_CONTENT | FAN_CLOEXEC | FAN_NONBLOCK | FAN_REPORT_TID,

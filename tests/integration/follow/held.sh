@@ -41,7 +41,9 @@ come()
 		fi
 		started+=($!)
 	done
-	wait "${started[@]}"
+	for i in "${started[@]}"; do
+		wait "$i" || fail "a process: status $?"
+	done
 	sleep 0.3
 }
 
@@ -114,6 +116,14 @@ t.start(); t.join()" || fail "a thread: status $?"
 sleep 0.3
 trace_stop other
 same "hits of a link and a thread" "$(count other '.name == "early"')" 2
+
+# With few descriptors, nobody is kept from being executed.
+ulimit -S -n 24
+hold few "$comer" 'comer:early'
+ulimit -S -n 1024
+come 40
+trace_stop few
+[ "$(count few '.name == "early"')" -gt 0 ] || fail "few descriptors: $(cat "$SCRATCH/few.err")"
 
 # We are stopped: the first ones wait for half a second, the others not.
 hold stop "$comer" 'comer:early'

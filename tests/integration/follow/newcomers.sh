@@ -131,6 +131,11 @@ ask "$hits 1000"
 trace_stop narrow
 same "-p narrowed: processes" "$(jq -r 'select(.name == "hit").args[1]' "$SCRATCH/narrow.out" | sort -u | wc -l)" 1
 
+# A record of the rings is of one process.
+"$PROBECTL" record --full=loop -o "$SCRATCH/loop" --follow --exe "$comer" comer:hit 2>"$SCRATCH/err"
+same "--full=loop: status" $? 2
+grep -q "one process at a time, which must be there, not 0" "$SCRATCH/err" || fail "$(cat "$SCRATCH/err")"
+
 # A limit ends it, with nobody there.
 "$PROBECTL" trace -d 0.3 --follow --exe "$comer" comer:hit >"$SCRATCH/out" 2>"$SCRATCH/err" </dev/null ||
 	fail "-d: status $?: $(cat "$SCRATCH/err")"
