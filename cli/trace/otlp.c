@@ -44,7 +44,9 @@ struct probe_error *otlp_open(struct trace *trace)
 	if (!trace->metrics && !sends_spans(trace))
 		return probe_error_new(PROBE_ERROR_USAGE,
 			"--otlp sends the metrics of -t metrics and the spans of -t span");
-	return probe_otlp_open(url, trace_arg(trace), &trace->otlp);
+	/* An option would show secrets to everybody who lists processes. */
+	return probe_otlp_open(
+		url, getenv("OTEL_EXPORTER_OTLP_HEADERS"), trace_arg(trace), &trace->otlp);
 }
 
 void otlp_watch(struct trace *trace)

@@ -295,16 +295,38 @@ static struct probe_error *check_url(const char *url)
 		url);
 }
 
+/* Appends a header. The list that fails to grow stays. */
+static bool add_header(struct http_client *client, const char *header)
+{
+	struct curl_slist *grown = client->curl.append(client->headers, header);
+
+	client->headers = grown ? grown : client->headers;
+	return grown != NULL;
+}
+
+static struct probe_error *add_headers(struct http_client *client, const char *headers)
+{
+	struct probe_error *error = NULL;
+	char *header;
+
+	while (!error && http_next_header(&headers, &header, &error)) {
+		if (!add_header(client, header))
+			error = probe_error_no_memory();
+		free(header);
+	}
+	return error;
+}
+
 static bool configure(struct http_client *client)
 {
 	const struct libcurl *curl = &client->curl;
 
 	client->multi = curl->multi_init();
 	client->easy = curl->easy_init();
-	client->headers = curl->append(NULL, "Content-Type: application/json");
-	/* Otherwise each large message waits for a server that answers nothing to that. */
-	if (!client->multi || !client->easy || !client->headers ||
-		!curl->append(client->headers, "Expect:"))
+	/* Without "Expect:", each large message would wait for servers that do not answer to it. */
+	if (!client->multi || !client->easy ||
+		!add_header(client, "Content-Type: application/json") ||
+		!add_header(client, "Expect:"))
 		return false;
 	curl->multi_setopt(client->multi, CURLMOPT_SOCKETFUNCTION, watch);
 	curl->multi_setopt(client->multi, CURLMOPT_SOCKETDATA, client);
@@ -319,7 +341,7 @@ static bool configure(struct http_client *client)
 	return true;
 }
 
-struct probe_error *http_client_open(const char *url, struct http_client **ret)
+struct probe_error *http_client_open(const char *url, const char *headers, struct http_client **ret)
 {
 	struct http_client *client = calloc(1, sizeof(*client));
 	struct probe_error *error;
@@ -336,7 +358,11 @@ struct probe_error *http_client_open(const char *url, struct http_client **ret)
 		client->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 		if (client->epoll_fd < 0)
 			error = probe_error_system(errno, "cannot send OTLP");
-		else if (!client->url || !configure(client))
+		else if (!client->url)
+			error = probe_error_no_memory();
+		else
+			error = add_headers(client, headers);
+		if (!error && !configure(client))
 			error = probe_error_no_memory();
 	}
 	if (error) {

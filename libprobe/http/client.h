@@ -31,11 +31,11 @@ struct http_sent {
 struct http_client;
 
 /*
- * Prepares a client for a URL, to which messages add their paths. Nothing is sent yet. Errors:
- * PROBE_ERROR_USAGE (no http:// or https:// URL), PROBE_ERROR_UNSUPPORTED (libcurl is not
- * installed, or was not at build time), PROBE_ERROR_SYSTEM, PROBE_ERROR_MEMORY.
+ * Prepares a client for a URL, to which messages add their paths. `headers` are those of the user,
+ * as probe_otlp_open() has them. Nothing is sent yet. Errors: see there.
  */
-PROBE_MUST_CHECK struct probe_error *http_client_open(const char *url, struct http_client **ret);
+PROBE_MUST_CHECK struct probe_error *http_client_open(
+	const char *url, const char *headers, struct http_client **ret);
 /* What is still queued is gone. NULL is allowed. */
 void http_client_close(struct http_client *client);
 
@@ -66,5 +66,14 @@ bool http_client_is_busy(const struct http_client *client);
 struct http_sent http_client_sent(const struct http_client *client, unsigned int kind);
 /* Why the last message was not taken; "" if none was refused. Owned by the client. */
 const char *http_client_why(const struct http_client *client);
+
+/* ---- headers.c ------------------------------------------------------------------- */
+
+/*
+ * Takes the next of several headers, NAME=VALUE,NAME=VALUE, whose values may have %XX: "NAME:
+ * VALUE", which the caller frees. False after the last one, of NULL, and after an error:
+ * PROBE_ERROR_USAGE, PROBE_ERROR_MEMORY.
+ */
+bool http_next_header(const char **headers, char **ret, struct probe_error **error_ret);
 
 #endif

@@ -50,9 +50,9 @@ void http_server_renew(struct http_server *server)
 #endif
 
 #ifndef HTTP_CLIENT_BUILT
-struct probe_error *http_client_open(const char *url, struct http_client **ret)
+struct probe_error *http_client_open(const char *url, const char *headers, struct http_client **ret)
 {
-	(void)url, (void)ret;
+	(void)url, (void)headers, (void)ret;
 	return probe_error_new(PROBE_ERROR_UNSUPPORTED,
 		"built without libcurl: to send OTLP, install its headers (Debian: "
 		"libcurl4-openssl-dev) and rebuild (make clean all)");

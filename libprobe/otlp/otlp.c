@@ -9,7 +9,8 @@
 
 enum { SPANS_MAX = 512, SPANS_BYTES = 1 << 20 };
 
-struct probe_error *probe_otlp_open(const char *url, int trace_arg, struct probe_otlp **ret)
+struct probe_error *probe_otlp_open(
+	const char *url, const char *headers, int trace_arg, struct probe_otlp **ret)
 {
 	struct probe_otlp *otlp = calloc(1, sizeof(*otlp));
 	struct probe_error *error;
@@ -21,7 +22,7 @@ struct probe_error *probe_otlp_open(const char *url, int trace_arg, struct probe
 	otlp->random = clock_now_ns();
 	if (getrandom(&otlp->random, sizeof(otlp->random), GRND_NONBLOCK) < 0)
 		otlp->random ^= (uint64_t)getpid() << 32;
-	error = http_client_open(url, &otlp->http);
+	error = http_client_open(url, headers, &otlp->http);
 	if (error) {
 		free(otlp);
 		return error;

@@ -93,7 +93,7 @@ int main(int argc, char **argv)
 	if (argc < 6)
 		return 2;
 	s.left = atol(argv[4]);
-	check(probe_otlp_open(argv[5], -1, &s.otlp));
+	check(probe_otlp_open(argv[5], NULL, -1, &s.otlp));
 	check(probe_pattern_parse(argv[2], &begin));
 	check(probe_pattern_parse(argv[3], &end));
 	check(probe_target_open(atoi(argv[1]), NULL, &target));

@@ -151,6 +151,8 @@ class Collector(http.server.BaseHTTPRequestHandler):
             Collector.failures -= 1
             self.answer(Collector.status, b'{"partialSuccess":{"rejectedSpans":"5","errorMessage":"no"}}')
             return
+        with open(os.path.join(self.folder, "keys"), "a", encoding="utf-8") as file:
+            print(self.headers["X-Key"], file=file)
         try:
             if self.headers["Content-Type"] != "application/json":
                 raise ValueError(f"Content-Type: {self.headers['Content-Type']}")

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The queue of messages: what has no room is counted, the oldest first. */
+/* The queue of messages: what has no room is counted, the oldest first; and headers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +15,7 @@
 static struct http_client *client_made(void)
 {
 	struct http_client *client = NULL;
-	struct probe_error *error = http_client_open("http://127.0.0.1:1/", &client);
+	struct probe_error *error = http_client_open("http://127.0.0.1:1/", NULL, &client);
 
 	if (error && error->code == PROBE_ERROR_UNSUPPORTED) {
 		print_message("%s\n", error->message);
@@ -80,11 +80,60 @@ static void bytes_have_limited_room(void **state)
 	http_client_close(client);
 }
 
+/* ---- Headers --------------------------------------------------------------------- */
+
+static void headers_are_decoded(void **state)
+{
+	const char *headers = ",api-key=a%20b%2c%zz, X=1=2 ,\tempty=,";
+	static const char *const wanted[] = {"api-key: a b,%zz", "X: 1=2", "empty: "};
+	struct probe_error *error = NULL;
+	char *header;
+
+	(void)state;
+	for (size_t i = 0; i < 3; i++) {
+		assert_true(http_next_header(&headers, &header, &error));
+		assert_string_equal(header, wanted[i]);
+		free(header);
+	}
+	assert_false(http_next_header(&headers, &header, &error));
+	headers = NULL;
+	assert_false(http_next_header(&headers, &header, &error));
+	assert_null(error);
+}
+
+static void wrong_headers_are_refused(void **state)
+{
+	static const char *const cases[][2] = {
+		{"key", "is NAME=VALUE, which one of them is not"},
+		{"=secret", "header  for a collector has a byte that is not allowed there"},
+		{"a b=secret", "header a b for a collector"},
+		{"key=secret%0d%0aHost: x", "header key for a collector"},
+		{"key=secret\nHost: x", "header key for a collector"},
+		{"key=secret%00", "header key for a collector"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const char *headers = cases[i][0];
+		struct probe_error *error = NULL;
+		char *header;
+
+		assert_false(http_next_header(&headers, &header, &error));
+		assert_non_null(error);
+		assert_int_equal(error->code, PROBE_ERROR_USAGE);
+		if (!strstr(error->message, cases[i][1]) || strstr(error->message, "secret"))
+			fail_msg("%s: %s", cases[i][0], error->message);
+		probe_error_free(error);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(messages_have_limited_room),
 		cmocka_unit_test(bytes_have_limited_room),
+		cmocka_unit_test(headers_are_decoded),
+		cmocka_unit_test(wrong_headers_are_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -246,7 +246,7 @@ static void only_urls_are_places(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-		struct probe_error *error = probe_otlp_open(bad[i], -1, &otlp);
+		struct probe_error *error = probe_otlp_open(bad[i], NULL, -1, &otlp);
 
 		assert_non_null(error);
 		/* Without libcurl, none is. */

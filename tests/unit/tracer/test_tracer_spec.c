@@ -173,7 +173,7 @@ static void every_listed_tracer_parses(void **state)
 		spec = parse(text);
 		probe_tracer_free(spec);
 	}
-	assert_int_equal(count, 19);
+	assert_int_equal(count, 20);
 }
 
 static void sessions_gather_what_is_shown(void **state)
@@ -300,6 +300,7 @@ static void metrics_are_made_of_another_tracers_rows(void **state)
 {
 	struct probe_tracer_spec *spec = parse("pcp");
 	struct probe_session_options options = {0};
+	struct probe_tracer_part part;
 	struct probe_view view;
 
 	(void)state;
@@ -327,6 +328,14 @@ static void metrics_are_made_of_another_tracers_rows(void **state)
 	wrong("pcp,print",
 		"-t pcp,print: metrics need a tracer that gathers: -t pcp,latency, or any other "
 		"tracer that makes tables");
+	wrong("metrics,print",
+		"-t metrics,print: metrics need a tracer that gathers: -t metrics,latency, or any "
+		"other tracer that makes tables");
+	spec = parse("metrics,latency");
+	assert_int_equal(probe_tracer_output(spec), PROBE_TRACER_METRICS);
+	probe_tracer_free(spec);
+	assert_true(probe_tracer_part("metrics,pmtrace", 3, &part));
+	assert_string_equal(part.tracer, "metrics,counter,arg1");
 }
 
 static void a_path_is_a_tracer_of_ones_own(void **state)
