@@ -72,7 +72,7 @@ bool http_next_header(const char **headers, char **ret, struct probe_error **err
 	value = name + name_length + 1;
 	if (value > end) {
 		*error_ret = probe_error_new(PROBE_ERROR_USAGE,
-			"a header for a collector is NAME=VALUE, which one of them is not");
+			"OTEL_EXPORTER_OTLP_HEADERS is NAME=VALUE,NAME=VALUE...");
 		return false;
 	}
 	value_length = trimmed(&value, (size_t)(end - value));
@@ -88,7 +88,7 @@ bool http_next_header(const char **headers, char **ret, struct probe_error **err
 	free(*ret);
 	/* The value may be a secret. */
 	*error_ret = probe_error_new(PROBE_ERROR_USAGE,
-		"header %.*s for a collector has a byte that is not allowed there",
+		"OTEL_EXPORTER_OTLP_HEADERS: header %.*s has a byte that is not allowed there",
 		(int)name_length, name);
 	return false;
 }

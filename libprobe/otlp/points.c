@@ -57,10 +57,11 @@ static void write_attributes(struct points *points, const struct metric_sample *
 static void write_value(struct points *points, const struct metric_sample *sample)
 {
 	struct buffer *out = points->out;
+	const long double limit = 9223372036854775808.0L; /* 2^63 */
 	long double value = sample->value;
 
-	if (!sample->family->unit && value > (long double)INT64_MIN &&
-		value < (long double)INT64_MAX && value == (long double)(int64_t)value) {
+	if (!sample->family->unit && value > -limit && value < limit &&
+		value == (long double)(int64_t)value) {
 		buffer_string(out, ",\"asInt\":\"");
 		buffer_signed(out, (int64_t)value);
 		buffer_char(out, '"');
