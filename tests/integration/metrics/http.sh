@@ -33,6 +33,15 @@ for address in 9100 '' : localhost 127.0.0.1: 127.0.0.1:x 127.0.0.1:-1 127.0.0.1
 	refused "is no address to listen at: use 127.0.0.1:9100" \
 		trace --listen "$address" -t metrics "${probe[@]}"
 done
+# Libraries that are not there, or are none.
+mkdir "$SCRATCH/none"
+echo none | tee "$SCRATCH/none/libmicrohttpd.so.12" >"$SCRATCH/none/libcurl.so.4"
+LD_LIBRARY_PATH=$SCRATCH/none refused "serving metrics needs libmicrohttpd (Debian: libmicrohttpd12)" \
+	trace --listen :0 -t metrics "${probe[@]}"
+LD_LIBRARY_PATH=$SCRATCH/none refused "OTLP needs libcurl (Debian: libcurl4)" \
+	trace --otlp http://localhost -t metrics "${probe[@]}"
+OTEL_EXPORTER_OTLP_HEADERS=secret refused "OTEL_EXPORTER_OTLP_HEADERS is NAME=VALUE" \
+	trace --otlp http://localhost -t metrics "${probe[@]}"
 # 192.0.2.0/24 is for documentation (RFC 5737).
 refused "which is no address of this machine" trace --listen 192.0.2.1:0 -t metrics "${probe[@]}"
 same_state "$target_pid"
