@@ -45,7 +45,7 @@ enum {
 	LINEAGE_MAX = 64,
 	SPARE_BYTES = 8192,	 /* two pages */
 	TRIAL_TIMEOUT_MS = 2000, /* another process may decide (SECCOMP_RET_USER_NOTIF) */
-	TEXT_MAX = 512
+	TEXT_MAX = 8192		 /* a long name for each hierarchy of cgroups(7) */
 };
 
 /* ---- Where filters come from --------------------------------------------------------------- */

@@ -290,6 +290,23 @@ if [ "$(id -u)" = 0 ] && command -v nsenter >/dev/null; then
 	end_target
 fi
 
+# Names of control groups may be long: a line for each hierarchy, or folder in folder.
+if [ "$(id -u)" = 0 ] && command -v nsenter >/dev/null; then
+	name=$(printf '%0240d' 0)
+	group=$(awk '/ - cgroup2 / {print $5; exit}' /proc/self/mountinfo)$(sed -n 's/^0:://p' /proc/self/cgroup)
+	if mkdir -p "$group/$name/$name/$name"; then
+		on_exit "rmdir '$group/$name/$name/$name' '$group/$name/$name' '$group/$name'"
+		# shellcheck disable=SC2016 # expanded by that shell
+		deep=(sh -c 'echo $$ >"$0/cgroup.procs" && exec "$@"' "$group/$name/$name/$name")
+		start "${deep[@]}" unshare -pf --mount-proc --kill-child "$sandbox" caps container -- "$TARGETS/seccomp" 0 none
+		outer=$target_pid
+		inner=$(cat "/proc/$outer/task/$outer/children")
+		hits 3 "${deep[@]}" nsenter -t "${inner// /}" -p -m "$sandbox" caps container -- \
+			"$PROBECTL" trace -q -n 3 -p 1 'seccomp:hit(arg0,str(arg1),str(arg2))'
+		end_target
+	fi
+fi
+
 # Two unrelated sandboxes with equally many filters.
 # shellcheck disable=SC2086
 start "$sandbox" $caps kill:319 -- "$TARGETS/seccomp" 0 none
