@@ -277,12 +277,13 @@ DEPS_CHECK := libcmocka-dev g++ clang lld mold musl-tools \
 	gcc-multilib valgrind qemu-user strace \
 	procps iproute2 jq tmux zsh fish gdb elfutils babeltrace2 pcp prometheus \
 	python3-prometheus-client libpcp-trace2-dev gfortran chromium chromium-driver \
-	python3 python3.11 \
+	python3 python3.11 python3-setuptools python3-wheel python3-mypy \
 	postgresql-15 openjdk-17-jre-headless openjdk-17-jdk-headless ruby php8.2-cli systemtap
 DEPS_LINT := clang-format cppcheck mandoc shellcheck git
 DEPS_FUZZ := clang libclang-rt-14-dev llvm
 DEPS_COVERAGE := gcovr
 DEPS_DEB := build-essential debhelper lintian
+DEPS_PYTHON := python3-setuptools python3-wheel
 
 # What a goal beside `deps` needs; `make deps` alone installs everything.
 needs_demo := DEMO
@@ -297,9 +298,10 @@ needs_fmt := LINT
 needs_fuzz := CHECK FUZZ
 needs_coverage := CHECK COVERAGE
 needs_deb := DEB
+needs_python := PYTHON
 OTHER_GOALS := $(filter-out deps,$(MAKECMDGOALS))
 PURPOSES := BUILD $(if $(OTHER_GOALS),$(foreach g,$(OTHER_GOALS),$(needs_$(g))), \
-	DEMO CHECK LINT FUZZ COVERAGE DEB)
+	DEMO CHECK LINT FUZZ COVERAGE DEB PYTHON)
 
 deps:
 	$(Q)sh .ci/deps $(sort $(foreach p,$(PURPOSES),$(DEPS_$(p))))
@@ -457,6 +459,7 @@ Targets:
   man        the manual pages of the library, in $(BUILD)/man3
   deb        Debian packages, in $(BUILD)/deb
   static     $(BUILD)/static/probectl, which needs no libraries
+  python     a wheel for pip, in $(BUILD)/
   install uninstall   below $$(DESTDIR)$$(PREFIX), now $(DESTDIR)$(PREFIX)
   clean      remove $(BUILD)/
 Variables:

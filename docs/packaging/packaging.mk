@@ -6,7 +6,7 @@ PACKED := LICENSE Makefile README.md arch cli docs elf libprobe tests .ci .clang
 DEB := $(BUILD)/deb
 DEB_TREE := $(DEB)/probectl-$(VERSION)
 
-.PHONY: deb static
+.PHONY: deb static python
 
 # What this make was told by its command line is not for the make of debian/rules, except what it
 # finds in its environment: CC, CFLAGS, DEB_BUILD_OPTIONS.
@@ -27,3 +27,14 @@ $(STATIC): $(CLI_OBJ) $(call objects,$(LINKED_SRC)) $(LIB_A) $(SOURCES)
 	$(say) LD $@
 	@mkdir -p $(@D)
 	$(Q)$(LINK) -static -s -o $@ $(filter %.o %.a,$^) $(STATIC_LIBS)
+
+# Python alone, so it suits each Python from 3.9 on. setuptools writes into its sources: it gets a copy.
+PYTHON ?= python3
+PYTHON_TREE := $(BUILD)/python
+
+python: | $(FIRST)
+	$(say) WHEEL $(BUILD)/probectl-$(VERSION)-py3-none-any.whl
+	$(Q)rm -rf '$(PYTHON_TREE)' && mkdir -p '$(PYTHON_TREE)'
+	$(Q)tar -c -C libprobe/python --exclude=__pycache__ . | tar -x -C '$(PYTHON_TREE)'
+	$(Q)cd '$(PYTHON_TREE)' && $(PYTHON) -c \
+		'from setuptools import build_meta; build_meta.build_wheel("$(abspath $(BUILD))")' >log

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: MIT
+"""
+Static probes of running programs, by libprobe: list() shows them, a Session switches them on and
+reads their hits, or what the process gathers. docs/python.md has examples.
+"""
+
+from .errors import ErrorCode, ProbeError, ProbeWarning
+from .session import Session
+from .sites import Arg, Site
+from .sites import list_sites as list  # probectl.list(): the name of the command
+from .table import Bucket, Row, Table
+from .values import Frame, Hit, Text, Value
+from .session import Probe, Refusal
+from .version import VERSION as __version__
+
+__all__ = [
+    "Arg",
+    "Bucket",
+    "ErrorCode",
+    "Frame",
+    "Hit",
+    "Probe",
+    "ProbeError",
+    "ProbeWarning",
+    "Refusal",
+    "Row",
+    "Session",
+    "Site",
+    "Table",
+    "Text",
+    "Value",
+    "list",
+    "__version__",
+]
