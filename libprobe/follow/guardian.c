@@ -23,11 +23,13 @@
  *
  * Only the files themselves are marked, so no other program ever waits.
  *
- * With each event the kernel opens the file for the listener, and answers "no" if that fails. So
- * the guardian may have many descriptors, and reads a few events at a time; and a file is marked
- * only if he can open it.
+ * Each event comes with an open file. The kernel refuses an execve(2) whose file it cannot open for
+ * the listener: when the listener has no descriptor left, or a server is gone. So the guardian
+ * reads no more events than it has room for, and looks at no file system that may not answer.
+ * Whether a path leads to another file now, it asks the kernel's cache only (RESOLVE_CACHED).
  *
- * Sources: fanotify(7), fanotify_mark(2), timer_create(2), signal(7).
+ * Sources: fanotify(7), fanotify_mark(2), timer_create(2), signal(7), openat2(2); fanotify_read()
+ * in fs/notify/fanotify/fanotify_user.c of Linux.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -35,19 +37,19 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <sys/fanotify.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "libprobe/base/clock.h"
 #include "libprobe/follow/guardian.h"
-#include "libprobe/process/procfs.h"
+#include "libprobe/modules/distant.h"
 
 enum {
 	HOLD_NS = 500000000,
@@ -55,9 +57,8 @@ enum {
 	BEAT_MS = 200,	 /* wakes up at least so often */
 	START_MS = 2000, /* until it has begun */
 	HELD_MAX = 64,	 /* at once; more are not held */
-	EVENTS_MAX = 32, /* read at once */
-	DESCRIPTORS = 256,
-	RENEW = 0 /* what guardian_event.id does not use */
+	OWN_FILES = 16,	 /* beside those of held and read events */
+	RENEW = 0	 /* what guardian_event.id does not use */
 };
 
 struct guardian {
@@ -76,11 +77,13 @@ struct held {
 /* The state of the process. */
 struct watchman {
 	const char *const *files;
+	struct file_id *marked; /* what each path led to when it was marked */
 	size_t file_count;
 	int group, channel;
 	timer_t timer;
 	uint32_t last_id;
-	bool stuck; /* we have not answered in time, and said nothing since */
+	size_t at_once; /* are held, and are read */
+	bool stuck;	/* we have not answered in time, and said nothing since */
 	struct held held[HELD_MAX];
 };
 
@@ -113,15 +116,13 @@ static bool hold(struct watchman *w, int fd, pid_t tid)
 {
 	struct guardian_event event = {.tid = tid};
 	struct held *place = w->held;
-	struct stat st;
 
-	while (place < w->held + HELD_MAX && place->id)
+	while (place < w->held + w->at_once && place->id)
 		place++;
-	if (w->stuck || place == w->held + HELD_MAX || tid <= 0 || fstat(fd, &st) < 0)
+	if (w->stuck || place == w->held + w->at_once || tid <= 0 ||
+		!cached_identify(fd, &event.file))
 		return false;
 	event.until_ns = clock_monotonic_ns() + HOLD_NS;
-	event.device = st.st_dev;
-	event.inode = st.st_ino;
 	if (++w->last_id == RENEW)
 		w->last_id++;
 	event.id = w->last_id;
@@ -133,39 +134,42 @@ static bool hold(struct watchman *w, int fd, pid_t tid)
 
 static void take_events(struct watchman *w)
 {
-	struct fanotify_event_metadata events[EVENTS_MAX];
-	ssize_t length = read(w->group, events, sizeof(events));
-	const struct fanotify_event_metadata *event = events;
+	struct fanotify_event_metadata events[HELD_MAX], *event = events;
+	ssize_t length = read(w->group, events, w->at_once * sizeof(*events));
 
 	for (; FAN_EVENT_OK(event, length); event = FAN_EVENT_NEXT(event, length))
 		if (event->fd >= 0 && !hold(w, event->fd, event->pid))
 			answer(w, event->fd);
 }
 
-/* Opens a file and marks what has been opened. */
-static bool mark_file(const struct watchman *w, const char *path)
+/* False: the kernel does not allow it. */
+static bool mark_file(const struct watchman *w, int fd)
 {
-	int place = open(path, O_PATH | O_CLOEXEC);
-	int fd = place < 0 ? -1 : procfs_open_regular(place, O_RDONLY);
-	char opened[32];
-	bool marked;
+	char path[48];
 
-	snprintf(opened, sizeof(opened), "/proc/self/fd/%d", fd);
-	marked = fd >= 0 &&
-		 fanotify_mark(w->group, FAN_MARK_ADD, FAN_OPEN_EXEC_PERM, AT_FDCWD, opened) == 0;
-	if (fd >= 0)
-		close(fd);
-	if (place >= 0)
-		close(place);
-	return marked;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	return fanotify_mark(w->group, FAN_MARK_ADD, FAN_OPEN_EXEC_PERM, AT_FDCWD, path) == 0;
 }
 
-static bool mark(const struct watchman *w)
+static bool may_not_answer(const struct file_id *file)
 {
-	for (size_t i = 0; i < w->file_count; i++)
-		if (!mark_file(w, w->files[i]))
-			return false;
-	return true;
+	return distant_is(getpid(), major(file->device), minor(file->device));
+}
+
+/* What was replaced is another file, though its number may be the old one's. */
+static void mark_again(const struct watchman *w)
+{
+	for (size_t i = 0; i < w->file_count; i++) {
+		struct file_id file;
+		int fd = cached_open(AT_FDCWD, w->files[i], 0);
+
+		if (fd >= 0 && cached_identify(fd, &file) &&
+			(file_id_same(&file, &w->marked[i]) || !may_not_answer(&file)) &&
+			mark_file(w, fd))
+			w->marked[i] = file;
+		if (fd >= 0)
+			close(fd);
+	}
 }
 
 /* What we say. */
@@ -179,9 +183,8 @@ static void take_word(struct watchman *w)
 	if (length != sizeof(id))
 		return;
 	w->stuck = false;
-	/* A file that is not there may come back. */
 	if (id == RENEW)
-		mark(w);
+		mark_again(w);
 	for (int i = 0; i < HELD_MAX && id != RENEW; i++)
 		if (w->held[i].id == id)
 			let_go(w, &w->held[i]);
@@ -198,22 +201,53 @@ static void expire(struct watchman *w)
 		}
 }
 
+/* Those that are held have a descriptor each, and those that are read. */
+static bool make_room(struct watchman *w)
+{
+	struct rlimit files;
+
+	if (getrlimit(RLIMIT_NOFILE, &files) < 0)
+		return false;
+	files.rlim_cur = files.rlim_max;
+	if (setrlimit(RLIMIT_NOFILE, &files) < 0 || files.rlim_cur < OWN_FILES + 2)
+		return false;
+	w->at_once = (files.rlim_cur - OWN_FILES) / 2;
+	if (w->at_once > HELD_MAX)
+		w->at_once = HELD_MAX;
+	return true;
+}
+
+/* Nobody waits yet: file systems may be asked. */
+static bool mark_all(struct watchman *w)
+{
+	bool ok = true;
+
+	w->marked = calloc(w->file_count, sizeof(*w->marked));
+	for (size_t i = 0; w->marked && ok && i < w->file_count; i++) {
+		int fd = open(w->files[i], O_PATH | O_CLOEXEC);
+
+		ok = fd >= 0 && cached_identify(fd, &w->marked[i]) &&
+		     !may_not_answer(&w->marked[i]) && mark_file(w, fd);
+		if (fd >= 0)
+			close(fd);
+	}
+	return w->marked && ok;
+}
+
 /* The timer comes first: nobody waits before there is a deadline. */
 static int begin(struct watchman *w)
 {
-	const struct rlimit descriptors = {DESCRIPTORS, DESCRIPTORS};
 	struct sigevent kill = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGKILL};
 
 	setsid();
 	prctl(PR_SET_NAME, "probectl-guard");
-	if (setrlimit(RLIMIT_NOFILE, &descriptors) < 0 ||
-		timer_create(CLOCK_MONOTONIC, &kill, &w->timer) < 0)
+	if (timer_create(CLOCK_MONOTONIC, &kill, &w->timer) < 0)
 		return errno;
 	put_off_death(w);
 	w->group = fanotify_init(FAN_CLASS_CONTENT | FAN_CLOEXEC | FAN_NONBLOCK | FAN_REPORT_TID,
 		O_RDONLY | O_CLOEXEC | O_LARGEFILE);
-	if (w->group < 0 || !mark(w))
-		return errno;
+	if (w->group < 0 || !make_room(w) || !mark_all(w))
+		return errno ? errno : EINVAL;
 	return 0;
 }
 
@@ -250,8 +284,7 @@ static _Noreturn void become(struct watchman *w)
 	if (w->channel != 0)
 		dup2(w->channel, 0);
 	w->channel = 0;
-	if (syscall(SYS_close_range, 1, ~0U, 0) < 0)
-		_exit(1);
+	syscall(SYS_close_range, 1, ~0U, 0);
 	watch(w);
 }
 

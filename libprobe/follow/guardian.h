@@ -8,6 +8,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "libprobe/follow/cached.h"
+
 struct guardian;
 
 /* A thread that is in execve(2) of one of the files. */
@@ -15,13 +17,13 @@ struct guardian_event {
 	uint32_t id;
 	pid_t tid;
 	uint64_t until_ns; /* CLOCK_MONOTONIC: then it is let go */
-	dev_t device;	   /* of the file */
-	ino_t inode;
+	struct file_id file;
 };
 
 /*
  * Holds whoever executes one of these files, until guardian_allow(), or for half a second. NULL:
- * the kernel does not allow it (it takes CAP_SYS_ADMIN), or not for these files.
+ * the kernel does not allow it (it takes CAP_SYS_ADMIN), or not for these files, or one of them is
+ * served by another program or machine, which might never answer.
  */
 struct guardian *guardian_start(const char *const *files, size_t count);
 /* Lets everybody go. NULL is allowed. */

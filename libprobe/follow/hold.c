@@ -21,13 +21,13 @@
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <stdio.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
 #include "libprobe/base/clock.h"
 #include "libprobe/base/file.h"
+#include "libprobe/follow/cached.h"
 #include "libprobe/follow/hold.h"
 #include "libprobe/follow/rights.h"
 #include "libprobe/process/procfs.h"
@@ -47,11 +47,10 @@ static uint64_t path_address(pid_t tid)
 	return call == SYS_execve ? address : 0;
 }
 
-/* Opens a path as a thread sees it, for fstat(2); -1: the kernel does not have it at hand. */
-static int open_cached(pid_t tid, const char *name)
+/* Opens a path as a thread sees it, to identify the file; -1: the kernel does not have it at hand.
+ */
+static int open_as_seen(pid_t tid, const char *name)
 {
-	const struct open_how how = {.flags = O_PATH | O_CLOEXEC,
-		.resolve = RESOLVE_CACHED | (name[0] == '/' ? RESOLVE_IN_ROOT : 0)};
 	char from[48];
 	int folder, fd;
 
@@ -59,7 +58,7 @@ static int open_cached(pid_t tid, const char *name)
 	folder = open(from, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (folder < 0)
 		return -1;
-	fd = (int)syscall(SYS_openat2, folder, name, &how, sizeof(how));
+	fd = cached_open(folder, name, name[0] == '/' ? RESOLVE_IN_ROOT : 0);
 	close(folder);
 	return fd;
 }
@@ -78,16 +77,16 @@ static bool may_be_seized(const struct guardian_event *event)
 {
 	char name[RIGHTS_PATH_MAX];
 	uint64_t address = is_new_enough() ? path_address(event->tid) : 0;
-	struct stat st;
+	struct file_id file;
 	bool same;
 	int fd;
 
 	if (!address || !rights_read_path(event->tid, address, name))
 		return false;
-	fd = open_cached(event->tid, name);
+	fd = open_as_seen(event->tid, name);
 	if (fd < 0)
 		return false;
-	same = fstat(fd, &st) == 0 && st.st_dev == event->device && st.st_ino == event->inode;
+	same = cached_identify(fd, &file) && file_id_same(&file, &event->file);
 	close(fd);
 	return same;
 }

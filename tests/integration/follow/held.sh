@@ -162,4 +162,20 @@ kill -KILL "$tracer_pid"
 wait "$tracer_pid" 2>/dev/null
 soon "killed" 1000
 ended "we were killed"
+
+# The kernel refuses an execve(2) if there is no descriptor for the guardian. (The last trace: there
+# is no way back.)
+ulimit -n 40
+hold few "$comer" 'comer:early'
+kill -STOP "$tracer_pid"
+started=()
+for ((i = 0; i < 60; i++)); do
+	"$comer" 1 2>/dev/null &
+	started+=($!)
+done
+for pid in "${started[@]}"; do
+	wait "$pid" || fail "with few descriptors: status $?"
+done
+kill -CONT "$tracer_pid"
+trace_stop few
 finish

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/* What the kernel knows of files by itself: nothing here waits for a file system. */
+#ifndef LIBPROBE_FOLLOW_CACHED_H
+#define LIBPROBE_FOLLOW_CACHED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct file_id {
+	dev_t device;
+	ino_t inode;
+};
+
+bool file_id_same(const struct file_id *a, const struct file_id *b);
+
+/*
+ * Opens a path from a folder, with O_PATH and flags of openat2(2); -1: the kernel does not have it
+ * at hand, or is older than Linux 5.12.
+ */
+int cached_open(int folder, const char *name, uint64_t resolve);
+/* Which file an open one is. */
+bool cached_identify(int fd, struct file_id *ret);
+
+#endif
