@@ -9,7 +9,7 @@
 
 static bool wants_names(const struct probe_session *s)
 {
-	bool ret = s->options.stack != PROBE_STACK_NONE;
+	bool ret = s->options.stack != PROBE_STACK_NONE || s->asked.ustack;
 
 	for (size_t i = 0; i < s->asked.key_count; i++)
 		ret |= s->asked.key_symbol[i];

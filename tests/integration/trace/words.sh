@@ -86,8 +86,8 @@ for command in report 'export -F folded'; do
 	# shellcheck disable=SC2086 # two words
 	"$PROBECTL" $command -k ustack "$SCRATCH/record" >/dev/null 2>"$SCRATCH/err"
 	same "status of $command -k ustack" "$?" 2
-	same "what $command says" "$(cat "$SCRATCH/err")" "probectl: records have no call stacks, so \
-'ustack' is no key of theirs; probectl trace -c -k ustack counts by stack while the program runs"
+	same "what $command says" "$(cat "$SCRATCH/err")" "probectl: 'ustack' is a key only while \
+a program runs: probectl trace -c -k ustack; probectl export -F folded --count shows stacks that were recorded"
 done
 
 # ---- In a process that goes on --------------------------------------------------------
