@@ -169,6 +169,7 @@ static struct probe_error *start_session(struct top_source *source,
 	struct probe_session_options options = *kind;
 
 	options.filter = source->filter;
+	options.catalogue = source->request->catalogue;
 	options.follow_libraries = source->follow || later;
 	options.follow_children = source->follow;
 	/* One session of each process is enough for that. */

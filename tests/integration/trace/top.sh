@@ -271,6 +271,12 @@ same "hits of children" "$(hits "$SCRATCH/lines" fork:hit)" 5000
 ran 0 -k tid fork:hit -- "$TARGETS/fork" 3 500
 same "hits by thread, of processes that have ended" \
 	"$(awk '$1 == "fork:hit" && NF == 4 { n += $4; rows++ } END { print n, (rows > 3) }' "$SCRATCH/lines")" "5000 1"
+# An argument's name is a key, as in trace.
+ran 0 -k 'sym(type)' libstdcxx:throw -- "$TARGETS/throw_frames" 30
+if ! grep -q 'no probe' "$SCRATCH/err"; then
+	same "hits by the name of an argument" "$(awk '/"typeinfo for/ { n += $NF } END { print n }' "$SCRATCH/lines") $(
+		cat "$SCRATCH/err")" "20 "
+fi
 # More keys than there is room for: all hits are counted, and what has no row is told.
 ran 0 --top 0 -k arg1 loop:nop -- "$TARGETS/loop" -s nop -n 20000
 same "hits with too many keys" "$(hits "$SCRATCH/lines" loop:nop)" 20000
