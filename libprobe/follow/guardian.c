@@ -284,7 +284,8 @@ static _Noreturn void become(struct watchman *w)
 	if (w->channel != 0)
 		dup2(w->channel, 0);
 	w->channel = 0;
-	syscall(SYS_close_range, 1, ~0U, 0);
+	if (syscall(SYS_close_range, 1, ~0U, 0) < 0)
+		_exit(1);
 	watch(w);
 }
 
