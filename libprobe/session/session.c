@@ -370,7 +370,7 @@ struct probe_error *probe_session_poll(struct probe_session *session,
 	bool any = session_read_rings(session, visit, data);
 
 	session_update_counts(session);
-	if (session->stopped && !any && !session->options.overwrite)
+	if (session->stopped && visit && !any && !session->options.overwrite)
 		rings_discharge(&session->rings);
 	if (more_ret)
 		*more_ret = any;

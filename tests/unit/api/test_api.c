@@ -130,6 +130,32 @@ static void test_sessions(void **state)
 	probe_pattern_free(pattern);
 }
 
+static bool count_hit(const struct probe_hit *hit, void *data)
+{
+	(void)hit;
+	++*(size_t *)data;
+	return true;
+}
+
+/* Without a visitor, records stay in their rings, also once the session has ended. */
+static void test_poll_without_visitor(void **state)
+{
+	struct live *l = *state;
+	const struct probe_session_options record = {.kind = PROBE_SESSION_RECORD};
+	struct probe_report report = {0};
+	size_t count = 0;
+
+	live_ok(live_begin(l, "live:op__start", &record, &report));
+	probe_report_deinit(&report);
+	live_order(l, '1');
+	live_ok(probe_session_poll(l->session, NULL, NULL, NULL));
+	live_ok(probe_session_stop(l->session));
+	live_ok(probe_session_poll(l->session, NULL, NULL, NULL));
+	live_ok(probe_session_poll(l->session, count_hit, &count, NULL));
+	assert_int_equal(count, 1);
+	live_end_session(l);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -137,6 +163,8 @@ int main(void)
 		cmocka_unit_test(test_spans_of_threads),
 		cmocka_unit_test(test_indexes),
 		cmocka_unit_test_setup_teardown(test_sessions, live_setup, live_teardown),
+		cmocka_unit_test_setup_teardown(
+			test_poll_without_visitor, live_setup, live_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
