@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The kernel knows no containers. Whoever starts one puts it into a control group that has its
- *name:
+ * The kernel knows no containers. Whoever starts one puts it into a control group with its name:
  *
  *	/system.slice/docker-ID.scope, /docker/ID                 Docker
  *	/machine.slice/libpod-ID.scope, .../libpod-ID.scope/...   Podman

@@ -61,27 +61,34 @@ random()
 	row "$name" $line
 }
 
-# built NAME COMMAND…: how long a build takes beside a command
+# said PATTERN: the number of processes in a line that the trace ended with, or -
+said()
+{
+	sed -n "s/^probectl: \([0-9]*\) process.*$1\$/\1/p" "$SCRATCH/err" | grep . || echo -
+}
+
+# built NAME COMMAND…: how long a build takes beside a command, and its processor time
 built()
 {
-	local name=$1 begun beside= ms
+	local name=$1 beside='' TIMEFORMAT='%R %U %S' figures
 	shift
+	: >"$SCRATCH/err"
 	if [ $# != 0 ]; then
 		env --default-signal=INT "$@" >"$SCRATCH/out" 2>"$SCRATCH/err" </dev/null &
 		beside=$!
 		sleep 1
 	fi
 	rm -rf "$SCRATCH/build"
-	begun=${EPOCHREALTIME/./}
-	make -s -j2 BUILD="$SCRATCH/build" "$target" >"$SCRATCH/make" 2>&1 || missing "$name" "$(tail -1 "$SCRATCH/make")"
-	ms=$(((${EPOCHREALTIME/./} - begun) / 1000))
+	figures=$({ time make -s -j2 BUILD="$SCRATCH/build" "$target" >"$SCRATCH/make" 2>&1; } 2>&1)
+	[ -e "$SCRATCH/build/libcli.a" ] || missing "$name" "$(tail -1 "$SCRATCH/make")"
 	if [ -n "$beside" ]; then
 		sleep 0.5
 		kill -INT $beside
 		wait $beside
 	fi
-	row "$name" "$ms" "$(sed -n 's/^probectl: \([0-9]*\) process.* from the start$/\1/p' "$SCRATCH/err" 2>/dev/null | grep . || echo -)" \
-		"$(sed -n 's/^probectl: \([0-9]*\) process.* earlier hits are missing$/\1/p' "$SCRATCH/err" 2>/dev/null | grep . || echo -)"
+	# shellcheck disable=SC2046 # two figures
+	row "$name" $(awk '{ printf "%.1f %.1f", $1, $2 + $3 }' <<<"$figures") \
+		"$(said ' from the start')" "$(said ' earlier hits are missing')"
 }
 
 if [ ! -x "$PROBECTL" ] || ! command -v jq setpriv >/dev/null; then
@@ -101,8 +108,10 @@ for program in cc1 collect2 as ld; do
 	[[ $path == */* ]] || path=$(type -P "$path")
 	compilers+=(--exe "$path")
 done
-heading "make -j2 of this tree" "ms" "held" "found late"
-built "alone"
-built "its compilers are counted: trace -c --follow --exe cc1 ..." \
-	"$PROBECTL" trace -c --follow "${compilers[@]}" 'libc:memory_*'
+heading "make -j2 of this tree" "s" "CPU s" "held" "found late"
+for ((i = 0; i < (quick ? 3 : 1); i++)); do
+	built "alone"
+	built "its compilers are counted: trace -c --follow --exe cc1 ..." \
+		"$PROBECTL" trace -c --follow "${compilers[@]}" 'libc:memory_*'
+done
 exit 0
