@@ -13,9 +13,11 @@
  * library has children of its own.
  *
  * If the controller dies on the way, the kernel detaches and they continue as if nothing had
- * happened. A thread whose execve() has failed comes to the gate again (execvp(3) tries one folder
- * of PATH after the other), or is released. The struct probe_watch finds programs that were
- * released on the way, like any program that did not come through a gate.
+ * happened. If it is stopped on the way, it is continued (libprobe/stop/alarm.c), until those it
+ * has returned are released, and it looks again. A thread whose execve() has failed comes to the
+ * gate again (execvp(3) tries one folder of PATH after the other), or is released. The struct
+ * probe_watch finds programs that were released on the way, like any program that did not come
+ * through a gate.
  *
  * Sources: ptrace(2), "execve(2) under ptrace"; proc_pid_syscall(5).
  */
@@ -65,6 +67,7 @@ static void begin(struct launches *l, struct launch_gate *gate, pid_t pid, pid_t
 
 	if (!ARRAY_ROOM(l->items, l->count))
 		return;
+	alarm_set(&l->alarm);
 	launch = &l->items[l->count];
 	*launch = (struct launch){.gate = gate,
 		.is_sought = !gate,
@@ -263,6 +266,8 @@ void launches_run(struct launches *launches)
 	struct progress progress;
 	bool all;
 
+	if (!launches->count)
+		alarm_unset(&launches->alarm);
 	control_signals_take(&signals);
 	for (;;) {
 		all = serve_all(launches);
@@ -346,6 +351,7 @@ struct probe_error *launches_init(struct launches *launches)
 void launches_deinit(struct launches *launches)
 {
 	let_all_go(launches, NULL);
+	alarm_deinit(&launches->alarm);
 	free(launches->items);
 	free(launches->gates);
 	files_release(launches->files);

@@ -8,6 +8,7 @@
 
 #include "libprobe/follow/gate.h"
 #include "libprobe/follow/passage.h"
+#include "libprobe/stop/alarm.h"
 #include "libprobe/follow/waiters.h"
 #include "libprobe/target/target.h"
 
@@ -36,6 +37,7 @@ struct launches {
 	struct launch *items;
 	size_t count;
 	struct files *files;	   /* of the programs */
+	struct alarm alarm;	   /* is set while there are any */
 	struct guardian *guardian; /* who holds programs that are sought; borrowed; NULL: nobody */
 	/* The control groups (/proc/PID/cgroup) that had no limit a moment ago; until when. */
 	char free_groups[1024];

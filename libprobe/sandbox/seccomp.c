@@ -87,6 +87,9 @@ const struct seccomp_call seccomp_calls[] = {
 	{"madvise", SECCOMP_OWN_REMOVE, SYS_madvise, {0, 0, MADV_REMOVE}, 0},
 	{"pidfd_open", SECCOMP_OWN_TAKE, SYS_pidfd_open, {0}, -EINVAL},
 	{"pidfd_getfd", SECCOMP_OWN_TAKE, SYS_pidfd_getfd, {UINT32_MAX}, -EBADF},
+	{"timer_create", SECCOMP_OWN_ALARM, SYS_timer_create, {CLOCK_MONOTONIC}, -EFAULT},
+	{"timer_settime", SECCOMP_OWN_ALARM, SYS_timer_settime, {0}, -EINVAL},
+	{"timer_delete", SECCOMP_OWN_ALARM, SYS_timer_delete, {UINT32_MAX}, -EINVAL},
 	/* clang-format on */
 };
 const size_t seccomp_call_count = sizeof(seccomp_calls) / sizeof(*seccomp_calls);

@@ -8,7 +8,8 @@
  * milliseconds later.
  *
  * A watch traces (ptrace(2)) the processes that it holds. So one thread must make all calls for
- * it, the same that polls those sessions.
+ * it, the same that polls those sessions. If this process is stopped (SIGSTOP) while it holds
+ * others, it gets SIGCONT after half a second.
  */
 #ifndef PROBE_WATCH_H
 #define PROBE_WATCH_H

@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# runs-as: both
+#
+# A controller that is stopped (SIGSTOP, Ctrl-Z) holds no program for long that is being started.
+. tests/integration/lib.sh
+need_attach
+
+comer=$SCRATCH/comer
+cp "$TARGETS/comer" "$comer"
+
+# The longest time, in ms, that one of many programs took.
+cat >"$SCRATCH/starter" <<'EOF'
+most=0
+while [ ! -e "$2" ]; do
+	begun=${EPOCHREALTIME/./}
+	"$1" 1
+	ms=$(((${EPOCHREALTIME/./} - begun) / 1000))
+	((ms <= most)) || most=$ms
+done
+echo "$most" >"$2.ms"
+EOF
+
+trace_start stopped -t json --follow 'comer:early' -- bash "$SCRATCH/starter" "$comer" "$SCRATCH/end"
+sleep 1
+for ((i = 0; i < 5; i++)); do
+	sleep "0.$((2 + i))"
+	kill -STOP "$tracer_pid"
+	sleep 3.5
+	kill -CONT "$tracer_pid"
+done
+: >"$SCRATCH/end"
+wait "$tracer_pid" || fail "trace: status $?: $(head -5 "$SCRATCH/stopped.err")"
+# A thread at a gate waits for 2 seconds.
+(($(<"$SCRATCH/end.ms") < 3000)) || fail "a program took $(<"$SCRATCH/end.ms") ms to start and end"
+finish
