@@ -353,6 +353,13 @@ def text(value: Optional[bytes]) -> str:
     return (value or b"").decode("utf-8", "surrogateescape")
 
 
+def fitting(value: int, kind: Any) -> int:
+    """A number that C's type can hold: ctypes would take another one, such as another process."""
+    if kind(value).value != value:
+        raise OverflowError(f"{value} is out of range")
+    return value
+
+
 def _check(result: Any, _function: Any, _arguments: Tuple[Any, ...]) -> None:
     if not result:
         return

@@ -8,7 +8,7 @@ import threading
 import time
 import warnings
 import weakref
-from ctypes import byref, c_bool, c_size_t, c_void_p
+from ctypes import byref, c_bool, c_int, c_size_t, c_uint16, c_uint64, c_void_p
 from types import TracebackType
 from typing import Any, Deque, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Type, Union
 
@@ -16,6 +16,7 @@ from . import abi, table, values
 from .errors import ProbeError, ProbeWarning
 
 _IDLE_SECONDS = 0.01
+_GATHERING_SECONDS = 0.1  # there is nothing to be read
 _BUSY_SECONDS = 0.001  # others get the lock
 _PENDING_MAX = 50000  # hits that nobody has read yet
 
@@ -92,15 +93,17 @@ class _State:
                 # Records that we have no room for stay in their rings.
                 full = len(self.pending) >= _PENDING_MAX
                 try:
-                    abi.session_poll(
-                        self.session, abi.Visitor() if full else visitor, None, byref(more)
-                    )
+                    visit = abi.Visitor() if full else visitor
+                    abi.session_poll(self.session, visit, None, byref(more))
                 except BaseException as error:
                     self.failure = self.failure or error
                 self.ended = self.failure is not None or (last and not full and not more)
                 self.changed.notify_all()
                 descriptor = abi.session_fd(self.session)
-            _wait(descriptor, _BUSY_SECONDS if more else _IDLE_SECONDS)
+            if self.gathers:
+                _wait(descriptor, _GATHERING_SECONDS)
+            else:
+                _wait(descriptor, _BUSY_SECONDS if more else _IDLE_SECONDS)
 
     def visit(self, source: Any, _data: Any) -> bool:
         try:
@@ -199,9 +202,9 @@ class Session:
         options.gather.keys[:] = [_bytes(k) for k in keys] + [None] * (abi.KEYS_MAX - len(keys))
         options.gather.key_count = len(keys)
         options.gather.match = None if match is None else _bytes(match)
-        options.span_min_ns = min_ns
-        options.ring_bytes = ring_bytes
-        options.string_bytes = string_bytes
+        options.span_min_ns = abi.fitting(min_ns, c_uint64)
+        options.ring_bytes = abi.fitting(ring_bytes, c_size_t)
+        options.string_bytes = abi.fitting(string_bytes, c_uint16)
         options.follow_libraries = follow_libraries
         options.described = True
         try:
@@ -226,7 +229,7 @@ class Session:
         abi.tracer_configure(state.tracer, len(probes), byref(options))
         if stack is not None:
             abi.tracer_take_stacks(state.tracer, _bytes(stack), byref(options))
-        abi.target_open(pid, None, byref(state.target))
+        abi.target_open(abi.fitting(pid, c_int), None, byref(state.target))
         request, report = abi.Request(), abi.Report()
         request.patterns = (c_void_p * len(probes))(*[p.value for p in state.patterns])
         request.pattern_count = len(probes)
@@ -315,7 +318,7 @@ class Session:
 
     @property
     def probes(self) -> Tuple[Probe, ...]:
-        """The probes, with their counts: some milliseconds old, or final after stop()."""
+        """The probes, with their counts: at most 0.1 seconds old, or final after stop()."""
         self._state.check_owner()
         with self._state.changed:
             return tuple(

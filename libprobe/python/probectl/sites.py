@@ -3,7 +3,7 @@
 
 import os
 import warnings
-from ctypes import POINTER, byref, c_size_t, c_void_p
+from ctypes import POINTER, byref, c_int, c_size_t, c_void_p
 from typing import Any, List, NamedTuple, Optional, Tuple, Union
 
 from . import abi
@@ -76,7 +76,7 @@ def list_sites(target: Union[int, str, "os.PathLike[str]"]) -> List[Site]:
     abi.list_create(byref(sites))
     try:
         if isinstance(target, int):
-            abi.list_add_process(sites, target)
+            abi.list_add_process(sites, abi.fitting(target, c_int))
         else:
             abi.list_add_file(sites, os.fsencode(target))
         defects = abi.list_defects(sites, byref(count))

@@ -152,6 +152,36 @@ class Hits(OnTarget):
             self.assertGreater(session.lost, 0)
             self.assertEqual(count + session.lost, 200000)
 
+    def test_slow_reader(self):
+        """What nobody reads stays in the process, and then is lost, and counted."""
+        with probectl.Session(self.pid, ["hits:work"]) as session:
+            self.hit(150000)
+            session.stop()
+            self.assertGreater(session.lost, 0)
+            self.assertEqual(sum(1 for _ in session) + session.lost, 300000)
+
+    def test_libraries(self):
+        """One that is opened later is probed before anything of it runs."""
+        text = "import ctypes, sys; input(); ctypes.CDLL(sys.argv[1]).late_pass(); print(); input()"
+        with subprocess.Popen(
+            [sys.executable, "-c", text, os.path.join(TARGETS, "liblate.so")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as target:
+            with probectl.Session(
+                target.pid, ["late:*"], tracer="count", follow_libraries=True
+            ) as session:
+                target.stdin.write("\n")
+                target.stdin.flush()
+                start = time.monotonic()
+                target.stdout.readline()
+                # Not waiting for us until it gives up.
+                self.assertLess(time.monotonic() - start, 5)
+                rows = {row.name: row.count for row in session.table().rows}
+            self.assertEqual(rows["whole"], 1)
+            target.stdin.write("\n")
+
     def test_until_the_process_ends(self):
         other = subprocess.Popen(
             [os.path.join(TARGETS, "hits"), "1"],
@@ -207,7 +237,7 @@ class Hits(OnTarget):
             session.stop()
             count = sum(1 for _ in session)
         self.assertEqual(count, 40000)
-        self.assertGreater(interrupted, 100)
+        self.assertGreater(interrupted, 10)
 
 
 class Tables(OnTarget):
@@ -293,6 +323,16 @@ class Ends(OnTarget):
                 probectl.Session(self.pid, ["hits:work"], **options)
         with self.assertRaises(TypeError):
             probectl.Session(self.pid, "hits:work")
+        # Another process's number, for C.
+        for function in (probectl.list, lambda pid: probectl.Session(pid, ["hits:work"])):
+            with self.assertRaises(OverflowError):
+                function((1 << 32) + self.pid)
+
+    def test_forgotten(self):
+        session = probectl.Session(self.pid, ["hits:work"])
+        self.assertNotEqual(list(code_of(self.pid)), self.code)
+        del session
+        self.assertEqual(list(code_of(self.pid)), self.code)
 
     def test_interpreter_exit(self):
         """Without close(): by its end, by an exception, by Ctrl-C, by sys.exit()."""

@@ -50,8 +50,8 @@ awk -v to="$SCRATCH/example" '/^```python$/ { n++; inside = 1; next }
 	inside { print >(to n ".py") }' docs/python.md
 same "the examples" "$(ls "$SCRATCH"/example?.py | wc -l)" 6
 types --no-namespace-packages "$SCRATCH/example2.py"
-command -v python3.11 >/dev/null || skip "python3.11 is not installed, which docs/python.md traces"
-PYTHONPATH='' python3.11 -c '
+[ -x /usr/bin/python3.11 ] || skip "python3.11 is not installed, which docs/python.md traces"
+PYTHONPATH='' /usr/bin/python3.11 -c '
 import time
 def work():
     return sum(range(100))
@@ -60,6 +60,10 @@ while True:
     time.sleep(0.001)' &
 traced=$!
 on_exit "end_process $traced"
+for _ in $(seq 100); do
+	! grep -q /usr/bin/python3.11 "/proc/$traced/maps" || break
+	sleep 0.1
+done
 save_state "$traced"
 
 # example NUMBER PATTERN: its output has such a line
