@@ -27,18 +27,21 @@ struct processes {
 	size_t count;
 };
 
-/* Parses one stat line; false if the process does not run any more. */
+/* Parses one stat line; false if the process does not run any more, or is part of the kernel. */
 static bool parse_stat(char *text, struct process *ret)
 {
+	enum { KERNEL_THREAD = 0x200000 }; /* PF_KTHREAD in the kernel's include/linux/sched.h */
 	char *comm = strchr(text, '('), *end = strrchr(text, ')');
+	unsigned int flags;
 	int parent;
 	char state;
 
 	/* The name may hold anything, parentheses included. */
-	if (!comm || !end || end < comm || sscanf(end + 1, " %c %d", &state, &parent) != 2)
+	if (!comm || !end || end < comm ||
+		sscanf(end + 1, " %c %d %*d %*d %*d %*d %u", &state, &parent, &flags) != 3)
 		return false;
 	*ret = (struct process){.pid = (pid_t)strtol(text, NULL, 10), .parent = parent};
-	return state != 'Z' && state != 'X' && ret->pid != getpid();
+	return state != 'Z' && state != 'X' && !(flags & KERNEL_THREAD) && ret->pid != getpid();
 }
 
 static bool read_process(const char *name, struct process *ret)

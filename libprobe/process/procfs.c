@@ -255,6 +255,17 @@ static bool is_thread_exiting(pid_t pid, pid_t tid)
 	return field ? strtoul(field, NULL, 10) & EXITING : errno == ENOENT || errno == ESRCH;
 }
 
+bool procfs_is_kernel_thread(pid_t pid)
+{
+	enum { KERNEL_THREAD = 0x200000 }; /* PF_KTHREAD, from the same header */
+	char path[48], buffer[1024];
+	const char *field;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	field = stat_field(path, 9, buffer, sizeof(buffer));
+	return field && strtoul(field, NULL, 10) & KERNEL_THREAD;
+}
+
 bool procfs_is_exiting(pid_t pid)
 {
 	DIR *threads = procfs_threads(pid);

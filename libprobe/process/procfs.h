@@ -55,6 +55,8 @@ pid_t procfs_parent(pid_t pid);
 pid_t procfs_living(pid_t pid);
 /* Whether a process has ended, but its parent has not yet waited for it. */
 bool procfs_is_zombie(pid_t pid);
+/* Is it part of the kernel? Such a process has neither memory nor a program. */
+bool procfs_is_kernel_thread(pid_t pid);
 /*
  * Is a process ending, or has it ended: will none of its threads run again? Its locks are released
  * a little before it is a zombie.

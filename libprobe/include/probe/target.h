@@ -35,7 +35,7 @@ struct probe_watch;
  * Opens a running process. If `exe` is not NULL, the process must run that file (same device
  * and inode).
  * Errors: PROBE_ERROR_NOT_FOUND (no such process), PROBE_ERROR_STATE (another
- * program, a zombie), PROBE_ERROR_PERMISSION (names the cause),
+ * program, a zombie, a kernel thread), PROBE_ERROR_PERMISSION (names the cause),
  * PROBE_ERROR_UNSUPPORTED (ISA, 32-bit, emulated; no /proc of this pid namespace).
  */
 PROBE_MUST_CHECK struct probe_error *probe_target_open(

@@ -63,6 +63,13 @@ chosen "the root of the groups" "$b" --name chosen-b --cgroup /
 group=$(sed -n 's/^[0-9]*:[^:]*:\(.*\)/\1/p' /proc/self/cgroup | tail -1)
 chosen "a group" "$b" --name chosen-b --cgroup "/sys/fs/cgroup${group%/}"
 
+# Threads of the kernel, which are root's, are nobody's processes. A pid namespace has none.
+kernel=$(awk '$9 >= 2097152 && $2 == "(kthreadd)" { print $1 }' /proc/[0-9]*/stat 2>/dev/null | head -1)
+if [ -n "$kernel" ]; then
+	wrong 1 "no process is called 'kthreadd' and belongs to user 0" repair --name kthreadd --user 0
+	wrong 1 "process $kernel is a kernel thread, which has no probes" trace -d 1 -p "$kernel" a:b
+fi
+
 # What means no process is an error, each value by itself.
 wrong 1 "no process runs $SCRATCH/unused" repair --exe "$SCRATCH/unused"
 wrong 1 "no process runs $SCRATCH/unused" repair --exe "$SCRATCH/chosen-a" --exe "$SCRATCH/unused"
