@@ -269,7 +269,9 @@ static void pairs_need_their_operands(void **state)
 		"--match says which end belongs to which begin; tracer 'count' has no pairs");
 	options = (struct probe_session_options){.gather = {.keys = {"arg0"}, .key_count = 1}};
 	does_not_go_together(
-		"print", 1, options, "-k makes a row for each key; tracer 'print' has no rows");
+		"print", 1, options,
+		"-k makes a row for each key; tracer 'print' has no rows: -c counts by key, "
+		"-t latency times pairs by key");
 }
 
 static void pmtrace_is_several(void **state)
