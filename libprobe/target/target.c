@@ -63,8 +63,8 @@ struct probe_error *probe_target_open(pid_t pid, const char *exe, struct probe_t
 		return probe_error_new(PROBE_ERROR_STATE,
 			"process %d has ended, and its parent has not waited for it yet", pid);
 	if (procfs_is_kernel_thread(pid))
-		return probe_error_new(
-			PROBE_ERROR_STATE, "process %d is a kernel thread, which has no probes", pid);
+		return probe_error_new(PROBE_ERROR_STATE,
+			"process %d is a kernel thread, which has no probes", pid);
 	error = exe ? check_exe(pid, exe) : NULL;
 	if (error)
 		return error;

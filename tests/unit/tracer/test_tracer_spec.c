@@ -268,8 +268,7 @@ static void pairs_need_their_operands(void **state)
 	does_not_go_together("count", 2, options,
 		"--match says which end belongs to which begin; tracer 'count' has no pairs");
 	options = (struct probe_session_options){.gather = {.keys = {"arg0"}, .key_count = 1}};
-	does_not_go_together(
-		"print", 1, options,
+	does_not_go_together("print", 1, options,
 		"-k makes a row for each key; tracer 'print' has no rows: -c counts by key, "
 		"-t latency times pairs by key");
 }
