@@ -93,7 +93,7 @@ grep -q "^# process $target_pid, session 1: sum,arg2 -k arg1 -f arg1 not in (1, 
 grep -qE '  pairs:request__start +id=[0-9]+ kind=green$' "$SCRATCH/text" || fail "hits without names"
 "$PROBECTL" read -p "$target_pid" --reset -t sum >"$SCRATCH/text" || fail "read without names"
 grep -qE '^pairs:request__start .* 2$' "$SCRATCH/text" || fail "a word without a catalogue: $(cat "$SCRATCH/text")"
-named "$PROBECTL" read -p "$target_pid" -t sum | grep -qE '^PROBE +COUNT +SUM +kind$' || fail "no name after --reset"
+same "after --reset" "$(named "$PROBECTL" read -p "$target_pid" -t sum | tail -1)" "no hits"
 # What is not the same argument of all probes is refused, and leaves nothing.
 cat >"$config/two.probes" <<'P'
 provider pairs

@@ -87,9 +87,9 @@ for full in flush loop; do
 done
 "$PROBECTL" record --no-demangle -o "$SCRATCH/none" -p $$ a:b 2>"$SCRATCH/err"
 same "no names to record" "$?" 2
-grep -q 'is for sym()' "$SCRATCH/err" || fail "record --no-demangle: $(cat "$SCRATCH/err")"
+grep -q 'is for --stack and sym()' "$SCRATCH/err" || fail "record --no-demangle: $(cat "$SCRATCH/err")"
 "$PROBECTL" trace -c --no-demangle -k arg0 -p $$ a:b >/dev/null 2>"$SCRATCH/err"
-grep -q 'is for tracer stack and sym()' "$SCRATCH/err" || fail "--no-demangle: $(cat "$SCRATCH/err")"
+grep -q 'is for tracer stack, --stack and sym()' "$SCRATCH/err" || fail "--no-demangle: $(cat "$SCRATCH/err")"
 
 if command -v strip >/dev/null; then
 	strip -o "$SCRATCH/stripped" "$TARGETS/addresses"

@@ -102,7 +102,11 @@ start "$SCRATCH/pairs-$$" 2 50
 "$PROBECTL" top -p "$target_pid" -k arg0 -i 30 --top 0 'pairs:step__*' >"$SCRATCH/lines" 2>"$SCRATCH/err" &
 top_pid=$!
 on_exit "kill $top_pid 2>/dev/null"
-wait_on "$target_pid" pairs:step__done
+# There are two sessions: of probes, and of keys.
+for ((i = 0; i < 300; i++)); do
+	[ "$("$PROBECTL" status --json -p "$target_pid" | jq -s 'map(.refcount) | min')" != 2 ] || break
+	sleep 0.1
+done
 ask go
 said=$answer
 hear
