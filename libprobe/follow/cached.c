@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "libprobe/follow/cached.h"
+#include "libprobe/modules/distant.h"
 
 bool file_id_same(const struct file_id *a, const struct file_id *b)
 {
@@ -35,4 +36,9 @@ bool cached_identify(int fd, struct file_id *ret)
 		return false;
 	*ret = (struct file_id){makedev(st.stx_dev_major, st.stx_dev_minor), st.stx_ino};
 	return true;
+}
+
+bool file_is_distant(const struct file_id *file)
+{
+	return distant_is(getpid(), major(file->device), minor(file->device));
 }

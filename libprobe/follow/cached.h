@@ -21,5 +21,7 @@ bool file_id_same(const struct file_id *a, const struct file_id *b);
 int cached_open(int folder, const char *name, uint64_t resolve);
 /* Which file an open one is. */
 bool cached_identify(int fd, struct file_id *ret);
+/* Does a program or another machine serve it, as far as we see? */
+bool file_is_distant(const struct file_id *file);
 
 #endif

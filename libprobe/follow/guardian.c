@@ -42,14 +42,12 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "libprobe/base/clock.h"
 #include "libprobe/follow/guardian.h"
-#include "libprobe/modules/distant.h"
 
 enum {
 	HOLD_NS = 500000000,
@@ -58,11 +56,12 @@ enum {
 	START_MS = 2000, /* until it has begun */
 	HELD_MAX = 64,	 /* at once; more are not held */
 	OWN_FILES = 16,	 /* beside those of held and read events */
-	RENEW = 0	 /* what guardian_event.id does not use */
+	RENEW = 0	 /* what guardian_event.id does not use, unless it only counts */
 };
 
 struct guardian {
 	int channel;
+	size_t missed;
 	bool gone;
 };
 
@@ -81,7 +80,7 @@ struct watchman {
 	size_t file_count;
 	int group, channel;
 	timer_t timer;
-	uint32_t last_id;
+	uint32_t last_id, missed;
 	size_t at_once; /* are held, and are read */
 	bool stuck;	/* we have not answered in time, and said nothing since */
 	struct held held[HELD_MAX];
@@ -138,8 +137,18 @@ static void take_events(struct watchman *w)
 	ssize_t length = read(w->group, events, w->at_once * sizeof(*events));
 
 	for (; FAN_EVENT_OK(event, length); event = FAN_EVENT_NEXT(event, length))
-		if (event->fd >= 0 && !hold(w, event->fd, event->pid))
+		if (event->fd >= 0 && !hold(w, event->fd, event->pid)) {
+			w->missed++;
 			answer(w, event->fd);
+		}
+}
+
+static void tell_missed(struct watchman *w)
+{
+	const struct guardian_event event = {.missed = w->missed};
+
+	if (w->missed && send(w->channel, &event, sizeof(event), MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
+		w->missed = 0;
 }
 
 /* False: the kernel does not allow it. */
@@ -151,11 +160,6 @@ static bool mark_file(const struct watchman *w, int fd)
 	return fanotify_mark(w->group, FAN_MARK_ADD, FAN_OPEN_EXEC_PERM, AT_FDCWD, path) == 0;
 }
 
-static bool may_not_answer(const struct file_id *file)
-{
-	return distant_is(getpid(), major(file->device), minor(file->device));
-}
-
 /* What was replaced is another file, though its number may be the old one's. */
 static void mark_again(const struct watchman *w)
 {
@@ -164,7 +168,7 @@ static void mark_again(const struct watchman *w)
 		int fd = cached_open(AT_FDCWD, w->files[i], 0);
 
 		if (fd >= 0 && cached_identify(fd, &file) &&
-			(file_id_same(&file, &w->marked[i]) || !may_not_answer(&file)) &&
+			(file_id_same(&file, &w->marked[i]) || !file_is_distant(&file)) &&
 			mark_file(w, fd))
 			w->marked[i] = file;
 		if (fd >= 0)
@@ -227,7 +231,7 @@ static bool mark_all(struct watchman *w)
 		int fd = open(w->files[i], O_PATH | O_CLOEXEC);
 
 		ok = fd >= 0 && cached_identify(fd, &w->marked[i]) &&
-		     !may_not_answer(&w->marked[i]) && mark_file(w, fd);
+		     !file_is_distant(&w->marked[i]) && mark_file(w, fd);
 		if (fd >= 0)
 			close(fd);
 	}
@@ -269,6 +273,7 @@ static _Noreturn void watch(struct watchman *w)
 		if (fds[1].revents)
 			take_events(w);
 		expire(w);
+		tell_missed(w);
 	}
 }
 
@@ -354,10 +359,23 @@ int guardian_fd(const struct guardian *guardian)
 
 bool guardian_next(struct guardian *guardian, struct guardian_event *ret)
 {
-	ssize_t length = recv(guardian->channel, ret, sizeof(*ret), MSG_DONTWAIT);
+	ssize_t length;
 
+	do {
+		length = recv(guardian->channel, ret, sizeof(*ret), MSG_DONTWAIT);
+		if (length == sizeof(*ret))
+			guardian->missed += ret->missed;
+	} while (length == sizeof(*ret) && !ret->id);
 	guardian->gone |= length == 0 || (length < 0 && errno != EAGAIN && errno != EINTR);
 	return length == sizeof(*ret);
+}
+
+size_t guardian_missed(struct guardian *guardian)
+{
+	size_t missed = guardian->missed;
+
+	guardian->missed = 0;
+	return missed;
 }
 
 static void say(struct guardian *guardian, uint32_t id)

@@ -15,6 +15,7 @@ struct guardian;
 /* A thread that is in execve(2) of one of the files. */
 struct guardian_event {
 	uint32_t id;
+	uint32_t missed; /* see guardian_missed() */
 	pid_t tid;
 	uint64_t until_ns; /* CLOCK_MONOTONIC: then it is let go */
 	struct file_id file;
@@ -33,6 +34,8 @@ void guardian_end(struct guardian *guardian);
 int guardian_fd(const struct guardian *guardian);
 /* The next thread that waits; false: there is none. */
 bool guardian_next(struct guardian *guardian, struct guardian_event *ret);
+/* How many more executed one of the files, and were not held, since the last call. */
+size_t guardian_missed(struct guardian *guardian);
 void guardian_allow(struct guardian *guardian, const struct guardian_event *event);
 /* Looks at the paths again: a file may have been replaced. */
 void guardian_renew(struct guardian *guardian);

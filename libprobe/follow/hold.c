@@ -100,8 +100,10 @@ void hold_serve(struct launches *launches, struct guardian *guardian)
 		bool seized;
 
 		/* We have been stopped, or were busy: it has gone on. */
-		if (clock_monotonic_ns() >= event.until_ns)
+		if (clock_monotonic_ns() >= event.until_ns) {
+			launches->missed++;
 			continue;
+		}
 		pid = (pid_t)procfs_status_number(event.tid, "Tgid:");
 		seized = pid > 0 && may_be_seized(&event);
 		if (seized)
@@ -110,4 +112,5 @@ void hold_serve(struct launches *launches, struct guardian *guardian)
 		if (pid > 0 && !seized)
 			launches_begin(launches, pid, event.tid);
 	}
+	launches->missed += guardian_missed(guardian);
 }

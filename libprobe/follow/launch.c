@@ -285,6 +285,17 @@ void launches_run(struct launches *launches)
 		gate_raise(launches->event);
 }
 
+static struct probe_error *tell_missed(struct launches *launches)
+{
+	if (!launches->missed || launches->missed < 2 * launches->missed_told)
+		return NULL;
+	launches->missed_told = launches->missed;
+	return probe_error_new(PROBE_ERROR_ENDED,
+		"%zu or more have started while too many others did, or while probectl was "
+		"stopped: those that have ended since have not been seen",
+		launches->missed);
+}
+
 struct probe_error *launches_told(struct launches *launches)
 {
 	for (size_t i = 0; i < launches->count; i++) {
@@ -296,7 +307,7 @@ struct probe_error *launches_told(struct launches *launches)
 		passage->told = NULL;
 		return told;
 	}
-	return NULL;
+	return tell_missed(launches);
 }
 
 struct probe_target *launches_take(

@@ -39,6 +39,8 @@ struct launches {
 	struct files *files;	   /* of the programs */
 	struct alarm alarm;	   /* is set while there are any */
 	struct guardian *guardian; /* who holds programs that are sought; borrowed; NULL: nobody */
+	/* That the guardian could not hold for us; how many of them launches_told() has told. */
+	size_t missed, missed_told;
 	/* The control groups (/proc/PID/cgroup) that had no limit a moment ago; until when. */
 	char free_groups[1024];
 	uint64_t free_until_ns;
@@ -76,8 +78,8 @@ struct probe_target *launches_take(
 	struct launches *launches, uint64_t *unseen_ns_ret, bool *is_sought_ret);
 
 /*
- * What was lost of one that has ended; each is returned once, and the caller frees it. NULL:
- * nothing.
+ * What was lost: of one that has ended, each once; or how many were not held, whenever these are
+ * twice as many as before. The caller frees it. NULL: nothing.
  */
 PROBE_MUST_CHECK struct probe_error *launches_told(struct launches *launches);
 

@@ -95,7 +95,8 @@ struct probe_watch_event {
  * before it is returned, continues, and is returned when it runs. An error concerns one process,
  * and is returned once. Errors: PROBE_ERROR_PERMISSION (the program runs as another user),
  * PROBE_ERROR_ENDED (it was expected to have no probe that is wanted, has mapped code where that is
- * not known, and has ended or become another program), PROBE_ERROR_MEMORY, PROBE_ERROR_SYSTEM.
+ * not known, and has ended or become another program; or so many were to be held at once that some
+ * were not), PROBE_ERROR_MEMORY, PROBE_ERROR_SYSTEM.
  */
 PROBE_MUST_CHECK struct probe_error *probe_watch_next(
 	struct probe_watch *watch, struct probe_watch_event *ret);

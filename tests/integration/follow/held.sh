@@ -137,6 +137,7 @@ sleep 1
 come 4
 trace_stop stop
 [ "$(count stop '.name == "early"')" -ge 4 ] || fail "after SIGCONT: $(cat "$SCRATCH/stop.err")"
+says stop "or more have started while too many others did, or while probectl was stopped"
 
 # Both are stopped: the guardian is killed, and then the kernel lets everybody go.
 hold both "$comer" 'comer:early'
