@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "cli/cli.h"
 #include "cli/timer.h"
@@ -77,6 +78,19 @@ static struct probe_error *print_interval(
 	return NULL;
 }
 
+/* The rows do not say how much they lack. A normal form is made here, of texts kept one by one. */
+static void report_lost(const struct probe_gather *gather, uint64_t lost)
+{
+	bool has_norm = false;
+
+	for (size_t i = 0; i < gather->key_count; i++)
+		has_norm |= strncmp(gather->keys[i], "norm(", 5) == 0;
+	fprintf(stderr,
+		"probectl: hits without a row: %" PRIu64 ", for not all keys fit into the table; "
+		"--keys N makes it larger%s\n",
+		lost, has_norm ? " (norm() needs room for each different text)" : "");
+}
+
 static struct probe_error *print_tracer(
 	struct trace *trace, struct trace_tracer *tracer, bool is_interval)
 {
@@ -95,8 +109,7 @@ static struct probe_error *print_tracer(
 		probe_table_sort(table, view.order);
 		probe_sink_table(trace->sink, table, &view);
 		if (probe_table_lost(table) && tracer->options.gather.key_count)
-			fprintf(stderr, "probectl: not all keys fit into the table; "
-					"--keys N makes it larger\n");
+			report_lost(&tracer->options.gather, probe_table_lost(table));
 	}
 	probe_table_free(tracer->last);
 	tracer->last = table;

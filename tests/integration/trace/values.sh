@@ -121,5 +121,7 @@ counted=$(jq -s 'map(.hits // 0) | add' "$SCRATCH/out")
 lost=$(jq -s 'map(.lost // 0) | add' "$SCRATCH/out")
 same "counted or lost" $((counted + lost)) "$hits"
 [ "$lost" -gt 0 ] || fail "no hit of $hits was lost with room for 100 texts on a CPU"
+grep -qxF "probectl: hits without a row: $lost, for not all keys fit into the table; --keys N makes it \
+larger (norm() needs room for each different text)" "$SCRATCH/traced.err" || fail "what is lost: $(cat "$SCRATCH/traced.err")"
 
 finish
