@@ -282,12 +282,14 @@ DEPS_CHECK := libcmocka-dev g++ clang lld mold musl-tools \
 DEPS_LINT := clang-format cppcheck mandoc shellcheck git
 DEPS_FUZZ := clang libclang-rt-14-dev llvm
 DEPS_COVERAGE := gcovr
+# Archives that libdw's needs.
+DEPS_STATIC := libbz2-dev liblzma-dev zlib1g-dev
 DEPS_DEB := build-essential debhelper lintian
 DEPS_PYTHON := python3-setuptools python3-wheel
 
 # What a goal beside `deps` needs; `make deps` alone installs everything.
 needs_demo := DEMO
-needs_check := DEMO CHECK
+needs_check := DEMO CHECK STATIC
 needs_asan := CHECK
 needs_ubsan := CHECK
 needs_tsan := CHECK
@@ -296,12 +298,13 @@ needs_bench := DEMO CHECK
 needs_lint := CHECK LINT
 needs_fmt := LINT
 needs_fuzz := CHECK FUZZ
-needs_coverage := CHECK COVERAGE
+needs_coverage := CHECK COVERAGE STATIC
+needs_static := STATIC
 needs_deb := DEB
 needs_python := PYTHON
 OTHER_GOALS := $(filter-out deps,$(MAKECMDGOALS))
 PURPOSES := BUILD $(if $(OTHER_GOALS),$(foreach g,$(OTHER_GOALS),$(needs_$(g))), \
-	DEMO CHECK LINT FUZZ COVERAGE DEB PYTHON)
+	DEMO CHECK LINT FUZZ COVERAGE STATIC DEB PYTHON)
 
 deps:
 	$(Q)sh .ci/deps $(sort $(foreach p,$(PURPOSES),$(DEPS_$(p))))
