@@ -107,7 +107,9 @@ for list in "$debian"/*.install; do
 	done < <(sed 's,^usr/lib/\*/,lib/,; s,^usr/,,' "$list") | grep -vE "${left_out:+${left_out// -X/|}|}^$"
 done | sort >"$SCRATCH/packed"
 find "$root" ! -type d | sort | diff - "$SCRATCH/packed"
-grep -q "^VERSION = $(sed -n '1s/.*(\(.*\)).*/\1/p' "$debian/changelog")$" Makefile
+version=$(sed -n 's/^VERSION = //p' Makefile)
+grep -q "^probectl ($version) " "$debian/changelog"
+grep -q "^Version: *$version$" docs/packaging/probectl.spec
 
 make_staged uninstall
 left=$(find "$stage" ! -type d)
