@@ -4,7 +4,8 @@
  * comes between a look and a sleep.
  *
  *	SIGINT			ends us. The terminal sends it to a program that we started, too
- *	SIGTERM, SIGHUP		end us, and are handed on to the program
+ *	SIGTERM, SIGHUP		end us, and are handed on to the program; `agent` reads its file
+ *				again on SIGHUP
  *	SIGQUIT (Ctrl-\)	ends us, unless we started a program: it is for that one, as a
  *				JVM prints its threads
  *	SIGCHLD			ends the sleep: the program, or a process under ptrace(2)
@@ -61,8 +62,14 @@ static void take_signal(struct loop *loop, int signal)
 		if (loop->child)
 			return;
 		break;
-	case SIGTERM:
 	case SIGHUP:
+		if (loop->reload) {
+			*loop->reload = true;
+			return;
+		}
+		hand_on(loop, signal);
+		break;
+	case SIGTERM:
 		hand_on(loop, signal);
 		break;
 	case SIGINT:
