@@ -19,6 +19,7 @@ ZSHDIR ?= $(PREFIX)/share/zsh/site-functions
 FISHDIR ?= $(PREFIX)/share/fish/vendor_completions.d
 PKGCONFIGDIR ?= $(LIBDIR)/pkgconfig
 PROBESDIR ?= $(PREFIX)/share/probectl/probes.d
+UNITDIR ?= $(PREFIX)/lib/systemd/system
 
 INSTALL ?= install
 PKG_CONFIG ?= pkg-config
@@ -372,6 +373,7 @@ STANDARD := $(wildcard libprobe/include/probe/standard/*.h)
 SMALL_CFLAGS_events := -I$${includedir}/probe/standard
 MAN := $(wildcard docs/man/*.[1-8])
 COMPLETION := docs/completion/probectl
+UNIT := docs/packaging/systemd/probectl-agent.service
 # The other shells ask bash's.
 named_completion = sed 's|/usr/local/share/bash-completion/completions|$(COMPLETIONDIR)|' $(COMPLETION).$(1)
 man_dir = $(MANDIR)/man$(subst .,,$(suffix $(1)))
@@ -421,12 +423,14 @@ install: all man
 	$(INSTALL) -D -m 644 $(COMPLETION).bash '$(D)$(COMPLETIONDIR)/probectl'
 	$(call named_completion,zsh) | $(INSTALL) -D -m 644 /dev/stdin '$(D)$(ZSHDIR)/_probectl'
 	$(call named_completion,fish) | $(INSTALL) -D -m 644 /dev/stdin '$(D)$(FISHDIR)/probectl.fish'
+	sed 's|@BINDIR@|$(BINDIR)|' $(UNIT) | $(INSTALL) -D -m 644 /dev/stdin '$(D)$(UNITDIR)/$(notdir $(UNIT))'
 
 uninstall: man
 	rm -f '$(D)$(BINDIR)/probectl' '$(D)$(LIBDIR)/libprobe.a' '$(D)$(LIBDIR)/libprobe.so' \
 		'$(D)$(LIBDIR)/libprobe.so.$(SOVERSION)' '$(D)$(LIBDIR)/libprobe.so.$(VERSION)' \
 		'$(D)$(PKGCONFIGDIR)/probe.pc' '$(D)$(COMPLETIONDIR)/probectl' \
-		'$(D)$(ZSHDIR)/_probectl' '$(D)$(FISHDIR)/probectl.fish'
+		'$(D)$(ZSHDIR)/_probectl' '$(D)$(FISHDIR)/probectl.fish' \
+		'$(D)$(UNITDIR)/$(notdir $(UNIT))'
 	rm -f $(foreach s,$(SMALL:%=probe_%),$(foreach e,a so so.$(SOVERSION) so.$(VERSION), \
 		'$(D)$(LIBDIR)/lib$(s).$(e)') '$(D)$(PKGCONFIGDIR)/$(s).pc')
 	rm -f $(foreach h,$(HEADERS),'$(D)$(INCLUDEDIR)/probe/$(notdir $(h))')

@@ -43,6 +43,15 @@ for file in zsh/site-functions/_probectl fish/vendor_completions.d/probectl.fish
 	! grep -q '/usr/local' "$root/share/$file"
 done
 
+unit=$root/lib/systemd/system/probectl-agent.service
+grep -q '^ExecStart=/opt/probe/bin/probectl agent /' "$unit"
+# Of a program that is not there it complains, too.
+if command -v systemd-analyze >/dev/null; then
+	sed "s|/opt/probe/bin|$root/bin|" "$unit" >"$SCRATCH/probectl-agent.service"
+	systemd-analyze verify --man=no "$SCRATCH/probectl-agent.service"
+fi
+"$root/bin/probectl" agent --check docs/examples/agent/agent.conf
+
 cat >"$SCRATCH/user.c" <<'C'
 #include <probe/pattern.h>
 #include <stdio.h>
