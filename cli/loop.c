@@ -182,6 +182,8 @@ struct probe_error *loop_open(struct loop *loop, const int *own)
 	sigemptyset(&signals);
 	add_signals(&signals, common);
 	add_signals(&signals, own);
+	if (loop->reload)
+		sigaddset(&signals, SIGHUP);
 	/* If our parent ignored it, our children would vanish before we waited for them. */
 	signal(SIGCHLD, SIG_DFL);
 	signal(SIGPIPE, SIG_IGN);

@@ -33,7 +33,7 @@ struct agent {
 	size_t count;
 	struct status_server server;
 	struct loop loop;
-	bool reload, ending, killed;
+	bool reload, ending, gave_up;
 };
 
 /* ---- The set ---------------------------------------------------------------- */
@@ -159,7 +159,7 @@ static void step(struct agent *agent)
 	for (size_t i = 0; i < agent->count;) {
 		struct agent_session *session = agent->sessions[i];
 
-		agent->killed |= agent_session_step(session, now, is_first(agent, i));
+		agent->gave_up |= agent_session_step(session, now, is_first(agent, i));
 		if (session->leaving && agent_session_is_over(session))
 			forget(agent, i);
 		else
@@ -170,7 +170,7 @@ static void step(struct agent *agent)
 static struct probe_error *sleep_until_due(struct agent *agent)
 {
 	for (size_t i = 0; i < agent->count; i++)
-		agent_session_watch(agent->sessions[i], &agent->loop);
+		agent_session_watch(agent->sessions[i], is_first(agent, i), &agent->loop);
 	loop_watch(&agent->loop, agent->server.fd, POLLIN, NULL);
 	return loop_sleep(&agent->loop);
 }
@@ -210,7 +210,7 @@ struct probe_error *agent_run(const char *path, int *status_ret)
 	free(agent.sessions);
 	status_close(&agent.server);
 	loop_close(&agent.loop);
-	if (agent.killed)
+	if (agent.gave_up)
 		*status_ret = STATUS_FAILED;
 	return error;
 }

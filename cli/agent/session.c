@@ -99,6 +99,15 @@ static void begin(struct agent_session *session, uint64_t now_ns)
 	wait_again(session, now_ns);
 }
 
+/* Words of probectl's own: with a program behind `--`, a status is that one's. */
+static bool is_wrong_usage(const struct agent_session *session, int status)
+{
+	for (size_t i = 0; i < session->entry.word_count; i++)
+		if (strcmp(session->entry.words[i], "--") == 0)
+			return false;
+	return status == STATUS_USAGE;
+}
+
 static void note_end(struct agent_session *session, int status, uint64_t now_ns)
 {
 	if (status > STATUS_SIGNAL)
@@ -110,7 +119,11 @@ static void note_end(struct agent_session *session, int status, uint64_t now_ns)
 	session->pid = 0;
 	if (session->leaving || status == STATUS_DONE) {
 		set_state(session, SESSION_ENDED);
-	} else if (status == STATUS_USAGE) {
+		/* Before it had anything to complete, the signal alone ends it. */
+		if (status != STATUS_DONE && status != STATUS_SIGNAL + SIGTERM)
+			report_warning("[%s] %s when it was asked to end", session->entry.name,
+				session->message);
+	} else if (is_wrong_usage(session, status)) {
 		set_state(session, SESSION_ENDED);
 		report_warning("[%s] cannot run as it is written; correct it and reload",
 			session->entry.name);
@@ -124,51 +137,67 @@ static void note_end(struct agent_session *session, int status, uint64_t now_ns)
 void agent_session_leave(struct agent_session *session, uint64_t now_ns)
 {
 	session->leaving = true;
+	session->kill_ns = now_ns + ENDING_NS;
 	if (session->state == SESSION_RUNS) {
 		kill(session->pid, SIGTERM);
-		session->kill_ns = now_ns + ENDING_NS;
 		set_state(session, SESSION_REQUEST);
 	} else if (session->state == SESSION_WAITS) {
 		set_state(session, SESSION_ENDED);
 	}
 }
 
-/* SIGKILL harms no target: what is left in one goes with the next change of it. */
-static void kill_late(struct agent_session *session)
+static bool is_due(const struct agent_session *session, uint64_t now_ns)
 {
-	report_warning("[%s] process %d has not ended in %u s and is killed; 'probectl repair' "
-		       "removes what it leaves",
-		session->entry.name, (int)session->pid, (unsigned int)(ENDING_NS / NSEC_PER_SEC));
-	kill(session->pid, SIGKILL);
+	return session->state == SESSION_WAITS && agent_session_is_over(session) &&
+	       now_ns >= session->due_ns;
+}
+
+/*
+ * It has not ended in time, or our own output does not take what it has printed. SIGKILL harms no
+ * target: what is left in one goes with the next change of it.
+ */
+static void give_up(struct agent_session *session)
+{
+	unsigned int seconds = ENDING_NS / NSEC_PER_SEC;
+
 	session->kill_ns = UINT64_MAX;
+	if (has_process(session)) {
+		report_warning("[%s] process %d has not ended in %u s and is killed; 'probectl "
+			       "repair' removes what it leaves",
+			session->entry.name, (int)session->pid, seconds);
+		kill(session->pid, SIGKILL);
+		return;
+	}
+	report_warning("[%s] the last of its output is lost: it could not be written in %u s",
+		session->entry.name, seconds);
+	relay_close(&session->out);
+	relay_close(&session->err);
 }
 
 bool agent_session_step(struct agent_session *session, uint64_t now_ns, bool may)
 {
-	bool late = session->state == SESSION_REQUEST && now_ns >= session->kill_ns;
+	bool late;
 	int status;
 
 	if (has_process(session) && child_ended(session->pid, &status))
 		note_end(session, status, now_ns);
-	else if (late)
-		kill_late(session);
-	else
-		late = false;
 	relay_pass(&session->out, session->entry.name, !has_process(session));
 	relay_pass(&session->err, session->entry.name, !has_process(session));
-	if (may && session->state == SESSION_WAITS && agent_session_is_over(session) &&
-		now_ns >= session->due_ns)
+	late = session->leaving && now_ns >= session->kill_ns && !agent_session_is_over(session);
+	if (late)
+		give_up(session);
+	if (may && is_due(session, now_ns))
 		begin(session, now_ns);
 	return late;
 }
 
-void agent_session_watch(const struct agent_session *session, struct loop *loop)
+void agent_session_watch(const struct agent_session *session, bool may, struct loop *loop)
 {
 	relay_watch(&session->out, loop);
 	relay_watch(&session->err, loop);
-	if (session->state == SESSION_WAITS && agent_session_is_over(session))
+	if (may && is_due(session, UINT64_MAX))
 		loop_until(loop, session->due_ns);
-	if (session->state == SESSION_REQUEST)
+	if (session->leaving)
 		loop_until(loop, session->kill_ns);
 }
 

@@ -38,8 +38,8 @@ void agent_session_init(struct agent_session *session, struct set_entry *entry);
 void agent_session_deinit(struct agent_session *session);
 
 /*
- * Does what is due: notices its end, begins it (if it `may`), kills what does not end when it is
- * asked to. What fails is the session's message, and is reported. True if it had to be killed.
+ * Does what is due: notices its end, begins it (if it `may`), gives up what does not end in time
+ * when it is asked to. What fails is the session's message, and is reported. True if it gave up.
  */
 bool agent_session_step(struct agent_session *session, uint64_t now_ns, bool may);
 
@@ -49,8 +49,8 @@ void agent_session_leave(struct agent_session *session, uint64_t now_ns);
 /* Has nothing of it remained, neither a process nor output that is to be passed on? */
 bool agent_session_is_over(const struct agent_session *session);
 
-/* Ends the next sleep when something is to be done. */
-void agent_session_watch(const struct agent_session *session, struct loop *loop);
+/* Ends the next sleep when something is to be done; `may` as for agent_session_step(). */
+void agent_session_watch(const struct agent_session *session, bool may, struct loop *loop);
 
 /* What state it is in, in a word or two; and what it has said last. */
 const char *agent_session_state_text(const struct agent_session *session);

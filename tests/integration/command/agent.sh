@@ -115,6 +115,24 @@ until_is "the probes after that" "page 1 part 1 twin 1 " enabled
 says agent "\[new\] was killed by SIGKILL; it begins again in 1 s"
 pass 3
 
+# ---- What is slow to end holds nothing up, and is not begun twice --------------------
+# ticks: the processor time that the agent has taken, in 1/100 s
+ticks()
+{
+	awk '{ sub(/.*\) /, ""); print $12 + $13 }' "/proc/$agent/stat"
+}
+two=$(field two pid)
+kill -STOP "$two"
+sed -i "s/tight:part/'tight:part'  tight:call/" "$file"
+kill -HUP "$agent"
+until_is "the old [two]" "ending waiting" eval 'field two state | paste -sd" "'
+before=$(ticks)
+sleep 1
+[ $(($(ticks) - before)) -lt 20 ] || fail "the agent took $(($(ticks) - before))/100 s of a second"
+kill -CONT "$two"
+until_is "the new [two]" running field two state
+until_is "the probes after that" "call 1 page 1 part 1 twin 1 " enabled
+
 # ---- The end: tables are complete ---------------------------------------------------
 kill -TERM "$agent"
 wait "$agent"
@@ -136,6 +154,14 @@ end_process "$agent"
 until_is "the session's process" gone eval "[ -d /proc/$killed ] && echo there || echo gone"
 tells killed 7
 same_state "$target_pid"
+
+# ---- A program's status 2 is no wrong usage; its output comes by name -----------------
+printf '[prog]\ncommand = trace -c x:y -- "%s" %s\n' /bin/sh "-c 'echo hello; exit 2'" >"$file"
+agent_start
+until_is "restarts of [prog]" 1 field prog restarts
+kill -TERM "$agent"
+wait "$agent"
+grep -qx 'prog: hello' "$SCRATCH/agent.out" || fail "output of [prog]: $(cat "$SCRATCH/agent.out")"
 
 # ---- Records: each start has a folder; the dead agent's socket is no obstacle ---------
 : >"$file"
