@@ -54,6 +54,10 @@ struct trace_options {
 /* Is sym() in a key or a PROBE? */
 bool trace_options_ask_names(const struct trace_options *options);
 
+/* Refuses options that no tracer of the trace takes (check.c). Errors: PROBE_ERROR_USAGE. */
+PROBE_MUST_CHECK struct probe_error *trace_check_tracers(
+	const struct trace *trace, const struct trace_options *options);
+
 /*
  * Checks what was parsed, and runs the trace from its begin to its end. Errors:
  * PROBE_ERROR_USAGE, and whatever keeps it from starting.

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+/* Which options go with which tracers. */
+#include "cli/trace/options.h"
+
+static bool has_records(const struct trace *trace)
+{
+	for (size_t i = 0; i < trace->tracer_count; i++) {
+		if (trace->tracers[i].options.kind == PROBE_SESSION_RECORD)
+			return true;
+	}
+	return false;
+}
+
+static bool has_stacks(const struct trace *trace)
+{
+	for (size_t i = 0; i < trace->tracer_count; i++) {
+		if (trace->tracers[i].options.stack != PROBE_STACK_NONE)
+			return true;
+	}
+	return false;
+}
+
+static struct probe_error *check_metrics(const struct trace *trace)
+{
+	const struct trace_settings *settings = &trace->settings;
+	bool asked = trace_has_output(trace, PROBE_TRACER_METRICS);
+
+	if (asked && !settings->listen && !settings->otlp)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"-t metrics needs an address where Prometheus asks for them (--listen "
+			":9100 is that port of localhost), or a collector (--otlp URL)");
+	if (!asked && (settings->listen || settings->rows))
+		return probe_error_new(PROBE_ERROR_USAGE, "%s is for -t metrics",
+			settings->listen ? "--listen" : "--rows");
+	return NULL;
+}
+
+struct probe_error *trace_check_tracers(
+	const struct trace *trace, const struct trace_options *options)
+{
+	bool rows = trace_has_output(trace, PROBE_TRACER_ROWS) ||
+		    trace_has_output(trace, PROBE_TRACER_STACKS) ||
+		    trace_has_output(trace, PROBE_TRACER_PCP) ||
+		    trace_has_output(trace, PROBE_TRACER_METRICS);
+	struct probe_error *error;
+
+	for (size_t i = 0; i < trace->tracer_count; i++)
+		if (trace->tracers[i].flamegraph &&
+			(trace->tracer_count > 1 || options->settings.interval_ns))
+			return probe_error_new(PROBE_ERROR_USAGE,
+				"-t stack,flamegraph is a file of its own: without -i, and without "
+				"another tracer");
+	if (options->settings.interval_ns && !rows && !trace_has_output(trace, PROBE_TRACER_LOADED))
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"-i is the time between tables; it needs a tracer that makes them, such as "
+			"-c or -t latency");
+	error = check_metrics(trace);
+	if (error)
+		return error;
+	if (options->mangled && !has_stacks(trace) && !trace_options_ask_names(options))
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"--no-demangle is for tracer stack, --stack and sym(): nothing else prints "
+			"symbols");
+	if (options->ring_bytes && !has_records(trace))
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"tracer '%s' records nothing, so -b does not apply",
+			probe_tracer_name(trace->tracers->spec));
+	if (options->string_bytes && !has_records(trace) && !options->tracer.keys.count)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"tracer '%s' records nothing, so -s does not apply without -k",
+			probe_tracer_name(trace->tracers->spec));
+	return NULL;
+}
