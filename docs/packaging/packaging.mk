@@ -28,7 +28,8 @@ $(STATIC): $(CLI_OBJ) $(call objects,$(LINKED_SRC)) $(LIB_A) $(SOURCES)
 	@mkdir -p $(@D)
 	$(Q)$(LINK) -static -s -o $@ $(filter %.o %.a,$^) $(STATIC_LIBS)
 
-# Python alone, so it suits each Python from 3.9 on. setuptools writes into its sources: it gets a copy.
+# Python alone, so it suits each Python from 3.9 on. setuptools writes into its sources: it gets a
+# copy. Debian's says of each pyproject.toml that its support is new.
 PYTHON ?= python3
 PYTHON_TREE := $(BUILD)/python
 
@@ -36,5 +37,5 @@ python: | $(FIRST)
 	$(say) WHEEL $(BUILD)/probectl-$(VERSION)-py3-none-any.whl
 	$(Q)rm -rf '$(PYTHON_TREE)' && mkdir -p '$(PYTHON_TREE)'
 	$(Q)tar -c -C libprobe/python --exclude=__pycache__ . | tar -x -C '$(PYTHON_TREE)'
-	$(Q)cd '$(PYTHON_TREE)' && $(PYTHON) -c \
+	$(Q)cd '$(PYTHON_TREE)' && $(PYTHON) -W 'ignore:Support for:UserWarning' -c \
 		'from setuptools import build_meta; build_meta.build_wheel("$(abspath $(BUILD))")' >log

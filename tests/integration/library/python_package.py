@@ -89,12 +89,14 @@ class OnTarget(unittest.TestCase):
     def run_python(self, text, **options):
         """Starts a Python of its own with this session; its first line is "on"."""
         lines = f"import os, sys, time, probectl\ns = probectl.Session({self.pid}, ['hits:work'])\n"
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [sys.executable, "-c", lines + "print('on', flush=True)\n" + text],
             stdout=subprocess.PIPE,
             text=True,
             **options,
         )
+        self.addCleanup(process.kill)
+        return process
 
 
 class Lists(OnTarget):
@@ -338,14 +340,14 @@ class Ends(OnTarget):
         """Without close(): by its end, by an exception, by Ctrl-C, by sys.exit()."""
         for text, status in (("", 0), ("1 / 0", 1), ("sys.exit(3)", 3)):
             process = self.run_python(text, stderr=subprocess.DEVNULL)
-            self.assertEqual(process.communicate()[0], "on\n")
+            self.assertEqual(process.communicate(timeout=60)[0], "on\n")
             self.assertEqual(process.returncode, status)
             self.assertEqual(list(code_of(self.pid)), self.code)
         process = self.run_python("for hit in s: pass", stderr=subprocess.PIPE)
         self.assertEqual(process.stdout.readline(), "on\n")
         self.assertNotEqual(list(code_of(self.pid)), self.code)
         process.send_signal(signal.SIGINT)
-        self.assertIn("KeyboardInterrupt", process.communicate()[1])
+        self.assertIn("KeyboardInterrupt", process.communicate(timeout=60)[1])
         self.assertEqual(list(code_of(self.pid)), self.code)
 
     def test_killed(self):
@@ -353,7 +355,7 @@ class Ends(OnTarget):
         process = self.run_python("time.sleep(100)")
         process.stdout.readline()
         process.kill()
-        process.communicate()
+        process.communicate(timeout=60)
         self.assertEqual(self.hit(10), "did 20\n")
         with probectl.Session(self.pid, ["hits:work"]) as session:
             self.hit(10)
@@ -370,7 +372,7 @@ class Ends(OnTarget):
             "print(probectl.list(%d)[0].enabled, flush=True)" % self.pid
         )
         self.assertEqual(
-            process.communicate()[0].splitlines(),
+            process.communicate(timeout=60)[0].splitlines(),
             ["on", "a forked child cannot use a session of its parent: start its own", "True"],
         )
 
