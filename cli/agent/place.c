@@ -12,11 +12,12 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cli/agent/place.h"
 
-enum { PATH_BYTES = 4096, BACKLOG = 16 };
+enum { PATH_BYTES = 4096, BACKLOG = 16, LOCK_TRIES = 50, LOCK_PAUSE_NS = 10000000 };
 
 static const char socket_name[] = "agent.sock";
 
@@ -51,9 +52,24 @@ static struct sockaddr_un address_in(int folder)
 	return address;
 }
 
+/*
+ * 0, or an errno(3). When an agent is killed while it starts a session, its lock is also the new
+ * process's until that is executed, or notices.
+ */
+static int take_lock(int folder)
+{
+	for (int i = 0; flock(folder, LOCK_EX | LOCK_NB) < 0; i++) {
+		if (errno != EWOULDBLOCK || i == LOCK_TRIES)
+			return errno;
+		nanosleep(&(struct timespec){.tv_nsec = LOCK_PAUSE_NS}, NULL);
+	}
+	return 0;
+}
+
 static struct probe_error *lock_folder(int folder, const char *path)
 {
 	struct stat st;
+	int err;
 
 	if (fstat(folder, &st) < 0)
 		return probe_error_system(errno, "cannot look at %s", path);
@@ -61,15 +77,16 @@ static struct probe_error *lock_folder(int folder, const char *path)
 		return probe_error_new(PROBE_ERROR_PERMISSION,
 			"%s must belong to user %u, and nobody else may write to it", path,
 			(unsigned int)geteuid());
-	if (flock(folder, LOCK_EX | LOCK_NB) == 0)
+	err = take_lock(folder);
+	if (!err)
 		return NULL;
-	if (errno == EWOULDBLOCK)
+	if (err == EWOULDBLOCK)
 		return probe_error_new(PROBE_ERROR_STATE,
 			"an agent runs already, in %s ('probectl agent --status'); another one "
 			"needs "
 			"another RUNTIME_DIRECTORY",
 			path);
-	return probe_error_system(errno, "cannot lock %s", path);
+	return probe_error_system(err, "cannot lock %s", path);
 }
 
 struct probe_error *place_take(int *folder_ret)

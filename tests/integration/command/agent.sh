@@ -165,6 +165,9 @@ grep -qx 'prog: hello' "$SCRATCH/agent.out" || fail "output of [prog]: $(cat "$S
 
 # ---- Records: each start has a folder; the dead agent's socket is no obstacle ---------
 : >"$file"
+# A process that the dead agent was just starting may have its lock for a moment.
+flock "$RUNTIME_DIRECTORY" sleep 0.3 &
+sleep 0.1
 printf '[rec]\ncommand = record -o "%s/rec.{time}" -p %d tight:twin\n' "$SCRATCH" "$target_pid" >"$file"
 agent_start
 until_is "the probes of the record" "twin 1 " enabled
