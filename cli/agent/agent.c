@@ -87,17 +87,6 @@ static struct probe_error *adopt(struct agent *agent, struct agent_set *set)
 	return error;
 }
 
-static struct probe_error *read_set(struct agent *agent)
-{
-	struct agent_set set = {0};
-	struct probe_error *error = set_read(agent->path, &set);
-
-	if (!error)
-		error = adopt(agent, &set);
-	set_deinit(&set);
-	return error;
-}
-
 /* ---- The loop --------------------------------------------------------------- */
 
 static void notify(const char *state)
@@ -110,6 +99,7 @@ static void notify(const char *state)
 
 static void reload(struct agent *agent)
 {
+	struct agent_set set = {0};
 	struct probe_error *error;
 	char state[80];
 
@@ -117,11 +107,14 @@ static void reload(struct agent *agent)
 	snprintf(state, sizeof(state), "RELOADING=1\nMONOTONIC_USEC=%llu",
 		(unsigned long long)(clock_ns(CLOCK_MONOTONIC) / 1000));
 	notify(state);
-	error = read_set(agent);
-	if (error) {
-		report_warning("the sessions stay as they are: %s", error->message);
-		probe_error_free(error);
-	}
+	error = set_read(agent->path, &set);
+	if (error)
+		error = probe_error_prefix(error, "the sessions stay as they are");
+	else
+		error = adopt(agent, &set);
+	if (error)
+		report_error(error);
+	set_deinit(&set);
 	notify("READY=1");
 }
 
@@ -196,9 +189,13 @@ static struct probe_error *keep_up(struct agent *agent)
 struct probe_error *agent_run(const char *path, int *status_ret)
 {
 	struct agent agent = {.path = path, .server = {-1, -1}, .loop = {.signal_fd = -1}};
-	struct probe_error *error = read_set(&agent);
+	struct agent_set set = {0};
+	struct probe_error *error = set_read(path, &set);
 
 	agent.loop.reload = &agent.reload;
+	if (!error)
+		error = adopt(&agent, &set);
+	set_deinit(&set);
 	if (!error)
 		error = status_open(&agent.server);
 	if (!error)

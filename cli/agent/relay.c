@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "cli/agent/relay.h"
+#include "cli/cli.h"
 #include "cli/loop.h"
 
 enum { READS = 64 };
@@ -23,7 +24,7 @@ struct probe_error *relay_open(struct relay *relay, int *write_ret)
 		return probe_error_system(errno, "cannot make a pipe");
 	fcntl(ends[0], F_SETFL, O_NONBLOCK);
 	relay->fd = ends[0];
-	relay->ended = false;
+	relay->ended = relay->failed = false;
 	relay->length = 0;
 	*write_ret = ends[1];
 	return NULL;
@@ -59,9 +60,15 @@ static void write_line(struct relay *relay, const char *name, size_t length)
 	struct iovec parts[] = {
 		{(void *)name, strlen(name)}, {": ", 2}, {relay->bytes, length}, {"\n", 1}};
 
-	/* Nobody is left to tell where our own output is gone. */
-	if (writev(relay->to, parts, 4) < 0 && (errno == EINTR || errno == EAGAIN))
-		return;
+	if (writev(relay->to, parts, 4) < 0) {
+		if (errno == EINTR || errno == EAGAIN)
+			return;
+		if (!relay->failed)
+			report_warning(
+				"[%s] lines are lost, as our own output cannot be written: %s",
+				name, strerror(errno));
+		relay->failed = true;
+	}
 	memcpy(relay->last, relay->bytes, kept);
 	relay->last[kept] = '\0';
 	relay->length -= used;

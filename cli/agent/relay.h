@@ -17,7 +17,7 @@ enum { RELAY_LINE_BYTES = 2048, RELAY_LAST_BYTES = 240 };
 struct relay {
 	int fd; /* of the pipe, at its end for reading; -1: all of it has been passed on */
 	int to; /* our own output; blocking, and borrowed */
-	bool ended;
+	bool ended, failed; /* our output cannot be written: that has been said */
 	size_t length;
 	char bytes[RELAY_LINE_BYTES];
 	char last[RELAY_LAST_BYTES]; /* the last line, without its newline */

@@ -160,7 +160,7 @@ static void give_up(struct agent_session *session)
 {
 	unsigned int seconds = ENDING_NS / NSEC_PER_SEC;
 
-	session->kill_ns = UINT64_MAX;
+	session->kill_ns += ENDING_NS;
 	if (has_process(session)) {
 		report_warning("[%s] process %d has not ended in %u s and is killed; 'probectl "
 			       "repair' removes what it leaves",

@@ -163,6 +163,16 @@ kill -TERM "$agent"
 wait "$agent"
 grep -qx 'prog: hello' "$SCRATCH/agent.out" || fail "output of [prog]: $(cat "$SCRATCH/agent.out")"
 
+# ---- Lines that cannot be written are not lost in silence ------------------------------
+sed -i 's/exit 2/exit 0/' "$file"
+"$PROBECTL" agent "$file" >/dev/full 2>"$SCRATCH/agent.err" </dev/null &
+agent=$!
+on_exit "end_process $agent"
+until_is "the end of [prog]" ended field prog state
+kill -TERM "$agent"
+wait "$agent"
+says agent '\[prog\] lines are lost, as our own output cannot be written: No space left'
+
 # ---- Records: each start has a folder; the dead agent's socket is no obstacle ---------
 : >"$file"
 # A process that the dead agent was just starting may have its lock for a moment.
