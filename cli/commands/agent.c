@@ -52,7 +52,7 @@ static const char help_text[] =
 	"sessions that are as before go on, others end and begin. SIGTERM ends all of them.\n"
 	"\n"
 	"  [slow-queries]\n"
-	"  command = trace -t latency -i 60 --follow --exe /usr/sbin/server 'shop:order__*'\n"
+	"  command = trace -t latency --pairs auto -i 60 --follow --name shop 'shop:order__*'\n"
 	"  output = /var/log/probectl/slow-queries\n";
 
 struct probe_error *cmd_agent(int argc, char **argv, int *status_ret)

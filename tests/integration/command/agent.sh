@@ -193,6 +193,20 @@ same "the agent's exit status" "$?" 0
 same "records" "$(find "$SCRATCH" -maxdepth 1 -name 'rec.*Z' | wc -l)" 2
 same_state "$target_pid"
 
+# ---- The example: each of its commands is in order ---------------------------------------
+sed -E "s#/var/(log|lib)/probectl#$SCRATCH#; s#127.0.0.1:9100#127.0.0.1:0#
+	s#--exe [^ ]*#--exe $TARGETS/tight#" docs/examples/agent/agent.conf >"$file"
+agent_start
+for name in queries slow-orders orders; do
+	until_is "[$name] of the example" running field "$name" state
+done
+sleep 1
+same "states of the example" "$("$PROBECTL" agent --status --json | jq -r .state | paste -sd' ')" \
+	"running running running"
+kill -TERM "$agent"
+wait "$agent"
+same "the agent's exit status" "$?" 0
+
 # ---- systemd is told ------------------------------------------------------------------
 "$python" - "$SCRATCH/notify" >"$SCRATCH/states" <<'PYTHON' &
 import socket, sys
