@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Source: proc_pid_stat(5). One look at all of /proc, so that a tree is seen whole. */
 #include <dirent.h>
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -462,6 +463,11 @@ void left_out_add(struct left_out *left, pid_t pid, struct probe_error *error)
 {
 	bool lacks = error->code == PROBE_ERROR_NOT_FOUND;
 
+	/* It was found by a condition, and has ended since. */
+	if (kill(pid, 0) < 0 && errno == ESRCH) {
+		probe_error_free(error);
+		return;
+	}
 	if (mistake_take(lacks ? &left->lacking : &left->forbidden, pid, error))
 		return;
 	if (!lacks)

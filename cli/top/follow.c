@@ -194,7 +194,7 @@ static struct probe_error *start_counts(struct top_source *source, struct top_pr
 	return error;
 }
 
-/* There may be no pairs. */
+/* There may be no pairs. If the process has ended meanwhile, its counts are shown. */
 static struct probe_error *start_pairs(struct top_source *source, const struct top_process *process,
 	const struct top_times_kept *kept, bool later, struct probe_session **ret)
 {
@@ -203,7 +203,8 @@ static struct probe_error *start_pairs(struct top_source *source, const struct t
 		start_session(source, process, &kept->options, later, &report, ret);
 
 	source_note_change(source, &report);
-	if (error && error->code == PROBE_ERROR_NOT_FOUND && probe_target_alive(process->target)) {
+	if (error &&
+		(error->code == PROBE_ERROR_NOT_FOUND || !probe_target_alive(process->target))) {
 		probe_error_free(error);
 		return NULL;
 	}

@@ -179,7 +179,7 @@ static bool load(struct jit_dump *dump, struct window *window, const struct reco
 		return false;
 	memcpy(&head, bytes, sizeof(head));
 	length = strnlen((const char *)bytes + sizeof(head), room);
-	if (!length || !head.size)
+	if (!length || !head.size || jit_entries_full(&dump->entries))
 		return true;
 	if (!add_name(dump, (const char *)bytes + sizeof(head), length, &name))
 		return false;

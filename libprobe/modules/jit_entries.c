@@ -11,11 +11,16 @@ enum {
 	STEPS_MAX = 64
 };
 
+bool jit_entries_full(const struct jit_entries *entries)
+{
+	return entries->count == ENTRIES_MAX;
+}
+
 bool jit_entries_add(struct jit_entries *entries, uint64_t start, uint64_t size, size_t name)
 {
 	struct jit_entry entry = {.start = start, .order = entries->count, .name = name};
 
-	if (!size || entries->count == ENTRIES_MAX ||
+	if (!size || jit_entries_full(entries) ||
 		__builtin_add_overflow(start, size, &entry.end))
 		return true;
 	if (!ARRAY_ROOM(entries->items, entries->count))

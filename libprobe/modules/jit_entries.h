@@ -22,6 +22,8 @@ struct jit_entries {
 
 /* Adds one; nothing if it is empty, or wraps around, or there are too many. False: no memory. */
 bool jit_entries_add(struct jit_entries *entries, uint64_t start, uint64_t size, size_t name);
+/* Whether there are as many as there may be. */
+bool jit_entries_full(const struct jit_entries *entries);
 /* To be called after some were added, before any is looked for. */
 void jit_entries_sort(struct jit_entries *entries);
 /* The newest that covers an address, since memory is used again; or NULL. */
