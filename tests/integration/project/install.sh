@@ -118,7 +118,23 @@ done | sort >"$SCRATCH/packed"
 find "$root" ! -type d | sort | diff - "$SCRATCH/packed"
 version=$(sed -n 's/^VERSION = //p' Makefile)
 grep -q "^probectl ($version) " "$debian/changelog"
-grep -q "^Version: *$version$" docs/packaging/probectl.spec
+# Without the headers, what needs a library would be left out in silence.
+for package in $(sed -n '/^DEPS_BUILD := /,/[^\\]$/p' Makefile | grep -oE '[a-z0-9-]+-dev' | grep -vx libc6-dev); do
+	grep -qE "^(Build-Depends:)? +.*\<$package(,|$)" "$debian/control" || {
+		echo "$debian/control: no $package"
+		exit 1
+	}
+done
+
+# RPM's, too.
+spec=docs/packaging/probectl.spec
+grep -q "^Version: *$version$" "$spec"
+while read -r pattern; do
+	# shellcheck disable=SC2086 # a pattern
+	find "$root"/$pattern ! -type d
+done < <(sed -n 's,^%{_prefix}/,,; s,^%{_bindir},bin,; s,^%{_libdir},lib,; s,^%{_mandir},share/man,
+	s,^%{_datadir},share,; s,^%{_includedir},include,; /^[a-z]*\/[^ ]*$/p' "$spec") | sort >"$SCRATCH/packed"
+find "$root" ! -type d | sort | diff - "$SCRATCH/packed"
 
 make_staged uninstall
 left=$(find "$stage" ! -type d)
