@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # The commands of README.md and docs/*.md, as they stand there. Those of the tutorial, and those under
-# "Twelve questions", have tests of their own, which also look at what they print.
+# "Thirteen questions", have tests of their own, which also look at what they print.
 . tests/integration/project/lib_examples.sh
 examples_start
 
