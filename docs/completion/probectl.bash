@@ -231,7 +231,7 @@ _probectl()
 		return
 		;;
 	--sort)
-		_probectl_answer "$cur" < <(printf '%s\n' rate total p50 p99 name)
+		_probectl_answer "$cur" < <(printf '%s\n' rate total p50 p99 time name)
 		return
 		;;
 	--container | -k | --key | -f | --filter | --match | --min | --every | --rate | --rows | --listen | \
