@@ -15,7 +15,6 @@
  * mapped, since the process may truncate it; and only up to a size.
  *
  * Others write jit-PID.dump (jit_dump.c), which is asked first.
- *code.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -8,8 +8,8 @@
  *	SUM       ADDRESS { + DISTANCE | - DISTANCE }
  *	DISTANCE  NUMBER | argN | argN * NUMBER
  *
- * Unlike in C, a number counts bytes. argN is the index of an item: one for the whole operand. Each
- *`*` is a step: what is read last is written first.
+ * Unlike in C, a number counts bytes. The argN of a distance is the index of an item, and there is
+ * one for the whole operand. Each `*` is a step: what is read last is written first.
  */
 #include <ctype.h>
 #include <errno.h>

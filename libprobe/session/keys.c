@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A stub keeps what is cheap to tell apart: the bytes of a string, return addresses. Rows have what
- * people tell apart: normal forms of texts, functions. So several entries may be one
- * row.
+ * people tell apart: normal forms of texts, functions. So several entries may be one row.
  *
  *	parts	word, word, ...   bytes of strings, each padded to 8
  *	key	word, word, ...   the same; a stack has the names of its functions, a line for each,

@@ -151,8 +151,10 @@ PROBE_MUST_CHECK struct probe_error *session_fit(const struct probe_session *ses
 
 /* ---- Call stacks (stack.c) ------------------------------------------------------ */
 
-/* Prepares for them, and for names, if they are asked for. Errors: naming_create()'s,
- * unwinder_create()'s. */
+/*
+ * Prepares for them, and for names, if they are asked for. Errors: those of naming_create() and
+ * unwinder_create().
+ */
 PROBE_MUST_CHECK struct probe_error *session_stack_start(
 	struct probe_session *session, const struct arch *arch);
 /* There may be other modules now. */

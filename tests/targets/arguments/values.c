@@ -6,7 +6,7 @@
  *	values [HITS]	waits, hits each probe HITS times (default: 1000), prints "done", waits
  *
  *	values:node(i, pointer)	 to a struct node with count -i, next->tag i % 7 and the name "even"
- *or "odd"; every tenth pointer is bad
+ *				 or "odd"; every tenth pointer is bad
  *	values:ratio(d, f)	 (i - 500) / 4.0, as a double and as a float; every tenth is NaN
  *	values:item(items, i, k) an array of struct item {I, "textI"}, and the index of one of them;
  *				 k is where the digit of a text is; every tenth array is null
