@@ -247,9 +247,13 @@ static struct probe_error *settle(struct probe_session *s, struct probe_error *e
 {
 	if (error)
 		return fall_behind(s, error);
-	/* While there is nothing to be probed, a debugger is in nobody's way. */
-	if (!s->catch_up_ns || procfs_status_number(s->target->pid, "TracerPid:") > 0)
+	if (!s->catch_up_ns)
 		return NULL;
+	/* There was nothing to be probed, so a debugger was in nobody's way. */
+	if (procfs_status_number(s->target->pid, "TracerPid:") > 0) {
+		s->catch_up_ns = clock_monotonic_ns() + CATCH_UP_NS;
+		return NULL;
+	}
 	s->catch_up_ns = 0;
 	return report_note(&s->report, "process %d: hits in libraries that it opens are seen again",
 		s->target->pid);
