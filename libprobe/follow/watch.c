@@ -77,7 +77,7 @@ struct probe_watch {
 
 enum image_state {
 	IMAGE_READ,
-	IMAGE_GONE,  /* the process has ended */
+	IMAGE_GONE,  /* the process has ended, or is in the middle of execve(2) */
 	IMAGE_DENIED /* it cannot be read: a program of another user */
 };
 
@@ -106,6 +106,9 @@ static enum image_state image_read(pid_t pid, struct image *ret)
 	if (length < 0) /* what belongs to a process that is exiting is root's, too */
 		return errno != ENOENT && procfs_status_number(pid, "VmSize:") >= 0 ? IMAGE_DENIED
 										    : IMAGE_GONE;
+	/* execve(2) maps the program before it writes the vector. */
+	if (length > 0 && auxv[0][0] == AT_NULL)
+		return IMAGE_GONE;
 	for (size_t i = 0; i < (size_t)length / sizeof(auxv[0]); i++)
 		if (auxv[i][0] == AT_RANDOM)
 			ret->address = auxv[i][1];
@@ -276,7 +279,7 @@ static bool has_changed(
 	}
 	if (state != IMAGE_READ)
 		return false;
-	if (w->mem < 0 && image_same(&image, &w->image)) {
+	if (w->mem < 0 && !w->is_newcomer && image_same(&image, &w->image)) {
 		w->checked_ns = now;
 		return false;
 	}

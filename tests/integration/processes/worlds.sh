@@ -116,6 +116,17 @@ elif [ "$runs" != none ]; then
 		same "32 bits: $command" "$?" 1
 		grep -q '32-bit' "$SCRATCH/err" || fail "32 bits: $command: no reason: $(cat "$SCRATCH/err")"
 	done
+	# Nobody has started it for us.
+	trace_start come --follow --exe "$SCRATCH/32bit" world:hit
+	wait_tracing come
+	start "$SCRATCH/32bit"
+	for ((i = 0; i < 100; i++)); do
+		! grep -q 'is not traced: .*32-bit' "$SCRATCH/come.err" || break
+		sleep 0.1
+	done
+	says come 'is not traced: .*32-bit'
+	quit
+	trace_stop come
 fi
 for emulator in "valgrind -q --log-file=/dev/null" "qemu-x86_64"; do
 	read -ra words <<<"$emulator"
