@@ -50,8 +50,8 @@ static bool is_double(const struct binding *b, const struct expr_node *node)
 	const struct arch_arg *spec = &b->site->specs[node->arg];
 
 	/* What a begin keeps are integers and strings. */
-	return node->kind == ARCH_EXPR_CAPTURE && !node->of_begin && !node->step_count &&
-	       spec->is_float && (spec->size == 4 || spec->size == 8);
+	return node->kind == ARCH_EXPR_CAPTURE && !node->is_string && !node->of_begin &&
+	       !node->step_count && spec->is_float && (spec->size == 4 || spec->size == 8);
 }
 
 /* C promotes types smaller than int to int. */
@@ -440,6 +440,14 @@ struct probe_error *expr_bind(const struct expr *expr, struct record_layout *lay
 	}
 	*count_ret = b.count;
 	return error;
+}
+
+struct probe_error *expr_check_string(
+	const struct expr *expr, const struct record_layout_site *site)
+{
+	const struct binding b = {.expr = expr, .site = site};
+
+	return check_arg(&b, &expr->nodes[expr->count - 1]);
 }
 
 /* ---- Arguments of the begin -------------------------------------------------------------- */

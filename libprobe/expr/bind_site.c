@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "libprobe/expr/asked.h"
-#include "libprobe/names/argument.h"
 
 enum { EXPRS_MAX = 3 + PROBE_KEYS_MAX };
 
@@ -77,22 +76,15 @@ static struct probe_error *bind_begun_string(
 	return NULL;
 }
 
-static struct probe_error *bind_string(struct binder *b, const struct capture *string, uint8_t *ret)
+static struct probe_error *bind_string(
+	struct binder *b, const struct expr *expr, const struct capture *string, uint8_t *ret)
 {
 	const struct arch_arg *specs = b->site->specs;
-	unsigned int last = string->arg;
-	char list[ARGUMENT_TEXT];
+	struct probe_error *error = expr_check_string(expr, b->site);
 	int capture;
 
-	if (string->has_length && string->length > last)
-		last = string->length;
-	if (string->has_index && string->index > last)
-		last = string->index;
-	if (last >= b->site->count) {
-		argument_list(specs, b->site->count, list);
-		return probe_error_new(PROBE_ERROR_USAGE,
-			"the key: there is no arg%u, the probe has %s", last, list);
-	}
+	if (error)
+		return error;
 	capture = record_layout_capture(b->layout, b->site, string, b->asked->string_bytes);
 	if (capture < 0)
 		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
@@ -205,7 +197,7 @@ static struct probe_error *bind_key(
 	if (!expr_is_string(b->asked->keys[i], &string))
 		return bind_key_number(b, types, i, part);
 	return string.of_begin ? bind_begun_string(b, &string, capture)
-			       : bind_string(b, &string, capture);
+			       : bind_string(b, b->asked->keys[i], &string, capture);
 }
 
 static struct probe_error *bind_keys(struct binder *b, struct bound_types *types)

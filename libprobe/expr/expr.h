@@ -92,6 +92,10 @@ PROBE_MUST_CHECK struct probe_error *expr_bind_double(const struct expr *expr,
 	struct record_layout *layout, const struct record_layout_site *site,
 	struct arch_expr_node *nodes, uint8_t *count_ret);
 
+/* Can a site give the string that the whole text is? Errors: as expr_bind(). */
+PROBE_MUST_CHECK struct probe_error *expr_check_string(
+	const struct expr *expr, const struct record_layout_site *site);
+
 /*
  * Binds to a site: adds the captures that it needs to the site's layout (see
  * record_layout_capture()) and puts the typed tree into nodes[ARCH_EXPR_NODES_MAX], which refer

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Invalid and oversized expressions: messages, their columns, limits. */
+#include <elf.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -294,6 +295,46 @@ static void test_arguments(void **state)
 		"8@%rax", "str(arg0)", PROBE_ERROR_USAGE, 1, "str(arg0) is a string, not a number");
 }
 
+/* Strings that are whole keys are not bound as numbers are, but are checked like others. */
+static void check_key(const char *args, const char *text, unsigned int column, const char *why)
+{
+	struct record_layout_site site;
+	struct module module = {0};
+	struct probe_error *error;
+	struct expr *key;
+	char *expected;
+
+	record_layout_site_init(&site, arch_of_machine(EM_X86_64), &module, args);
+	assert_null(expr_parse("the key", text, &key));
+	error = expr_check_string(key, &site);
+	expr_free(key);
+	if (!why) {
+		assert_null(error);
+		return;
+	}
+	assert_non_null(error);
+	assert_true(asprintf(&expected, "the key '%s', column %u: %s", text, column, why) > 0);
+	assert_string_equal(error->message, expected);
+	assert_int_equal(error->code, PROBE_ERROR_USAGE);
+	free(expected);
+	probe_error_free(error);
+}
+
+static void test_keys(void **state)
+{
+	(void)state;
+	check_key("8@%rdi -4@%esi", "str(arg0 + arg1 * 8, arg1)", 0, NULL);
+	check_key("8@%rdi -4@%esi", "norm(str(arg2))", 1,
+		"there is no arg2, the probe has 2 arguments: 8@%rdi -4@%esi");
+	check_key("8@%rdi", "str(arg0, arg1)", 1,
+		"there is no arg1, the probe has 1 argument: 8@%rdi");
+	check_key("8@%rdi", "str(arg0 + arg1)", 1,
+		"there is no arg1, the probe has 1 argument: 8@%rdi");
+	check_key("8@%rdi 8f@%xmm0", "str(arg0 + arg1 * 8)", 1,
+		"arg1 is not an index: it is declared as '8f@%xmm0'");
+	check_key("8f@%xmm0", "str(arg0)", 1, "arg0 is not a string: it is declared as '8f@%xmm0'");
+}
+
 /* ---- Limits ------------------------------------------------------------------------------- */
 
 /* Repeats `part` `times` times between `before` and `behind`; the caller frees it. */
@@ -392,6 +433,7 @@ int main(void)
 		cmocka_unit_test(test_mistakes),
 		cmocka_unit_test(test_one_line),
 		cmocka_unit_test(test_arguments),
+		cmocka_unit_test(test_keys),
 		cmocka_unit_test(test_limits),
 		cmocka_unit_test(test_text_limits),
 	};

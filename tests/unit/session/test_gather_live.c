@@ -256,7 +256,9 @@ static void test_mistakes(void **state)
 	refused(l, "live:value", &options, PROBE_ERROR_USAGE, "give a value");
 	options.gather.histogram = false;
 	options.gather.keys[options.gather.key_count++] = "str(arg7)";
-	refused(l, "live:value", &options, PROBE_ERROR_USAGE, "the key: there is no arg7");
+	refused(l, "live:value", &options, PROBE_ERROR_USAGE, "column 1: there is no arg7");
+	options.gather.keys[0] = "norm(str(arg2 + arg7 * 8))";
+	refused(l, "live:value", &options, PROBE_ERROR_USAGE, "column 1: there is no arg7");
 	options.gather.keys[0] = "arg0";
 	options.gather.keys_max = SIZE_MAX;
 	refused(l, "live:value", &options, PROBE_ERROR_USAGE, "keys");
