@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Who traces a thread that has stopped keeps it so until it is told to continue. If we are stopped
- * then (Ctrl-Z, SIGSTOP), nobody tells it. A timer of the kernel's works also for a process that is
- * stopped, and SIGCONT continues it whoever sends it. In one that runs, SIGCONT does nothing.
+ * A traced thread that has stopped stays so until its tracer continues it. If we are stopped
+ * meanwhile (Ctrl-Z, SIGSTOP), nobody does. A timer of the kernel's goes on when a process is
+ * stopped, and its SIGCONT continues that process. In one that runs, SIGCONT does nothing.
  *
  * Sources: timer_create(2), signal(7).
  */
