@@ -409,9 +409,7 @@ struct probe_error *probe_session_rows(
 
 	if (error)
 		return error;
-	/* The names of stacks that are read for the first time stay as they are. */
-	if (session->asked.ustack)
-		session_stack_refresh(session);
+	keys_refresh(session);
 	in_flight = gather_flights(session);
 	if (!gathers) {
 		*count_ret = 0;

@@ -54,58 +54,74 @@ static void put_norm(struct buffer *out, const uint8_t *text, uint32_t length)
 	out->length += norm_text(text, length, to);
 }
 
-/* ---- Stacks ----------------------------------------------------------------------------- */
+/* ---- Names ------------------------------------------------------------------------------ */
 
 /*
- * What the text of a stack was when it was first read stays: libraries are closed, and generated
- * code gets other names, but what was counted up to an interval has to be found in the next one.
+ * What the text of a stack or of an address was when it was first read stays: libraries are closed,
+ * and generated code gets other names, but what was counted up to an interval has to be found in
+ * the next one.
  */
-struct stack_text {
+struct kept_text {
+	const uint8_t *raw; /* an address; or of a stack the site, the caller, return addresses */
 	size_t raw_bytes, length;
-	uint8_t raw[16 + 8 * ARCH_FRAMES_MAX]; /* the site, the caller, return addresses */
-	char text[];
+	uint8_t bytes[]; /* both, if it is kept */
 };
 
-static int compare_stacks(const void *a, const void *b)
+enum { NAME_BYTES = 8, STACK_BYTES = 16 /* and return addresses */ };
+
+static int compare_texts(const void *a, const void *b)
 {
-	const struct stack_text *left = a, *right = b;
+	const struct kept_text *left = a, *right = b;
 
 	if (left->raw_bytes != right->raw_bytes)
 		return left->raw_bytes < right->raw_bytes ? -1 : 1;
 	return memcmp(left->raw, right->raw, left->raw_bytes);
 }
 
-static bool print_stack(
-	struct buffer *out, struct probe_session *s, const struct stack_text *wanted)
+static void print_name(struct buffer *out, const struct probe_session *s, const uint8_t *raw)
+{
+	char room[SESSION_NAME_ROOM];
+	uint64_t address;
+
+	memcpy(&address, raw, sizeof(address));
+	buffer_string(out, session_name(s, address, room));
+}
+
+static void print_stack(
+	struct buffer *out, const struct probe_session *s, const uint8_t *raw, size_t raw_bytes)
 {
 	struct probe_stack stack;
 	struct probe_error *error;
 	uint64_t site, caller;
 
-	memcpy(&site, wanted->raw, sizeof(site));
-	memcpy(&caller, wanted->raw + 8, sizeof(caller));
-	error = unwinder_frames(
-		s->unwinder, site, caller, wanted->raw + 16, (wanted->raw_bytes - 16) / 8, &stack);
+	memcpy(&site, raw, sizeof(site));
+	memcpy(&caller, raw + 8, sizeof(caller));
+	error = unwinder_frames(s->unwinder, site, caller, raw + STACK_BYTES,
+		(raw_bytes - STACK_BYTES) / 8, &stack);
 	if (!error)
 		frame_text_stack(out, &stack);
 	out->no_memory |= error != NULL;
 	probe_error_free(error);
-	return !out->no_memory;
 }
 
-/* Keeps the text of a stack; NULL without memory. */
-static const struct stack_text *keep_stack(struct probe_session *s, const struct stack_text *wanted)
+/* Keeps a text; NULL without memory. */
+static const struct kept_text *keep_text(struct probe_session *s, const struct kept_text *wanted)
 {
 	struct buffer text = {0};
-	struct stack_text *kept = NULL;
+	struct kept_text *kept = NULL;
 
-	if (print_stack(&text, s, wanted))
-		kept = malloc(sizeof(*kept) + text.length);
+	if (wanted->raw_bytes == NAME_BYTES)
+		print_name(&text, s, wanted->raw);
+	else
+		print_stack(&text, s, wanted->raw, wanted->raw_bytes);
+	if (!text.no_memory)
+		kept = malloc(sizeof(*kept) + wanted->raw_bytes + text.length);
 	if (kept) {
-		*kept = *wanted;
-		kept->length = text.length;
-		memcpy(kept->text, text.data, text.length);
-		if (!tsearch(kept, &s->stack_texts, compare_stacks)) {
+		*kept = (struct kept_text){kept->bytes, wanted->raw_bytes, text.length};
+		memcpy(kept->bytes, wanted->raw, wanted->raw_bytes);
+		if (text.length)
+			memcpy(kept->bytes + kept->raw_bytes, text.data, text.length);
+		if (!tsearch(kept, &s->key_texts, compare_texts)) {
 			free(kept);
 			kept = NULL;
 		}
@@ -114,41 +130,47 @@ static const struct stack_text *keep_stack(struct probe_session *s, const struct
 	return kept;
 }
 
+static void put_text(
+	struct buffer *out, struct probe_session *s, const uint8_t *raw, size_t raw_bytes)
+{
+	const struct kept_text wanted = {.raw = raw, .raw_bytes = raw_bytes};
+	const struct kept_text *const *found = tfind(&wanted, &s->key_texts, compare_texts);
+	const struct kept_text *text = found ? *found : keep_text(s, &wanted);
+
+	if (text)
+		buffer_bytes(out, (const char *)text->bytes + raw_bytes, text->length);
+	out->no_memory |= !text;
+}
+
+static void put_name(struct buffer *out, struct probe_session *s, struct reading *r)
+{
+	uint64_t address = next_word(r);
+
+	put_text(out, s, (const uint8_t *)&address, NAME_BYTES);
+}
+
 static void put_stack(struct buffer *out, struct probe_session *s, struct reading *r)
 {
 	uint64_t returns = next_word(r), site = next_word(r), caller = next_word(r);
 	const uint8_t *bytes = next_bytes(r, returns);
 	size_t length = (uint32_t)returns & ~UINT32_C(7);
-	struct stack_text wanted = {0};
-	const struct stack_text *const *found, *text;
+	uint8_t raw[STACK_BYTES + 8 * ARCH_FRAMES_MAX];
 
-	if (length > 8 * ARCH_FRAMES_MAX)
-		length = 8 * ARCH_FRAMES_MAX;
-	wanted.raw_bytes = 16 + length;
-	memcpy(wanted.raw, &site, sizeof(site));
-	memcpy(wanted.raw + 8, &caller, sizeof(caller));
-	memcpy(wanted.raw + 16, bytes, length);
-	found = tfind(&wanted, &s->stack_texts, compare_stacks);
-	text = found ? *found : keep_stack(s, &wanted);
-	if (text)
-		buffer_bytes(out, text->text, text->length);
-	out->no_memory |= !text;
+	if (length > sizeof(raw) - STACK_BYTES)
+		length = sizeof(raw) - STACK_BYTES;
+	memcpy(raw, &site, sizeof(site));
+	memcpy(raw + 8, &caller, sizeof(caller));
+	memcpy(raw + STACK_BYTES, bytes, length);
+	put_text(out, s, raw, STACK_BYTES + length);
 }
 
 void keys_deinit(struct probe_session *session)
 {
-	tdestroy(session->stack_texts, free);
-	session->stack_texts = NULL;
+	tdestroy(session->key_texts, free);
+	session->key_texts = NULL;
 }
 
 /* ---- Keys ------------------------------------------------------------------------------- */
-
-static void put_name(struct buffer *out, const struct probe_session *s, uint64_t address)
-{
-	char room[SESSION_NAME_ROOM];
-
-	buffer_string(out, session_name(s, address, room));
-}
 
 static void put_probe(struct buffer *out, const struct probe_session_probe *probe)
 {
@@ -169,7 +191,7 @@ static uint64_t put_bytes(
 	} else if (s->asked.key_word[i] == EXPR_PROBE) {
 		put_probe(out, &s->probes[probe]);
 	} else if (s->asked.key_symbol[i]) {
-		put_name(out, s, next_word(r));
+		put_name(out, s, r);
 	} else {
 		word = next_word(r);
 		if (s->asked.key_norm[i])
@@ -181,6 +203,17 @@ static uint64_t put_bytes(
 	while (out->length % 8 && !out->no_memory)
 		buffer_char(out, '\0');
 	return word;
+}
+
+void keys_refresh(struct probe_session *session)
+{
+	const struct asked *asked = &session->asked;
+	bool named = asked->ustack;
+
+	for (size_t i = 0; i < asked->key_count; i++)
+		named |= asked->key_symbol[i];
+	if (named)
+		session_stack_refresh(session);
 }
 
 /* Is a key something else than its part? */

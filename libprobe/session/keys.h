@@ -10,6 +10,9 @@
 /* What the session's entries have; borrowed from it. */
 struct view_keys keys_of_view(const struct probe_session *session);
 
+/* Before rows are read: names that are read for the first time stay as they are. */
+void keys_refresh(struct probe_session *session);
+
 /*
  * The key that a row has, from the parts of an entry of this probe (NULL: there is no table): a
  * word for each key, as in an entry, and behind them the bytes of those that are no numbers. *ret

@@ -93,7 +93,7 @@ struct probe_session {
 	struct session_watch watch;
 	struct naming *naming;	   /* with options.stack, and where addresses have names: sym() */
 	struct unwinder *unwinder; /* with options.stack, or ustack among the keys */
-	void *stack_texts;	   /* see keys.c */
+	void *key_texts;	   /* see keys.c */
 	struct probe_stack stack;  /* of the hit that is being handed over */
 	void *reserve;		   /* memory for its end, or NULL; see end.c */
 };

@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -19,6 +20,7 @@
 #include "arch/process.h"
 #include "libprobe/process/procfs.h"
 #include "libprobe/session/gather.h"
+#include "libprobe/session/keys.h"
 #include "libprobe/session/session.h"
 #include "libprobe/target/data.h"
 #include "libprobe/target/target.h"
@@ -73,6 +75,8 @@ static struct host *host_create(const struct probe_session_options *options, siz
 static void host_free(struct host *h)
 {
 	free(h->rows);
+	keys_deinit(&h->session);
+	naming_free(h->session.naming);
 	rings_close(&h->session.rings);
 	close(h->session.data);
 	asked_deinit(&h->session.asked);
@@ -441,6 +445,51 @@ static void test_name_keys(void **state)
 	host_free(h);
 }
 
+/* Says in the process's file that there is a function. */
+static void name_code(FILE *map, const void *code, const char *name)
+{
+	assert_true(fprintf(map, "%jx 10 %s\n", (uintmax_t)(uintptr_t)code, name) > 0);
+	assert_int_equal(fflush(map), 0);
+}
+
+/* Intervals are differences of tables: a name that is other code's now makes no other row. */
+static void test_names_stay(void **state)
+{
+	static const struct probe_session_options by_name = {.kind = PROBE_SESSION_GATHER,
+		.gather = {.keys = {"sym(arg0)"}, .key_count = 1, .keys_max = 8}};
+	struct host *h = host_create(&by_name, 0);
+	char path[64];
+	void *code;
+	FILE *map;
+
+	(void)state;
+	code = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_true(code != MAP_FAILED);
+	snprintf(path, sizeof(path), "/tmp/perf-%d.map", (int)getpid());
+	map = fopen(path, "w");
+	assert_non_null(map);
+	assert_null(naming_create(getpid(), (struct naming_options){0}, &h->session.naming));
+	name_code(map, code, "first");
+	for (uint64_t i = 1; i <= 2; i++) {
+		uint64_t *e = entry_of(h, 0, 3);
+
+		memcpy(e, (const uint64_t[]){0x51, h->known[0].slot, (uintptr_t)code}, 24);
+		hit(entry_cell(h, e), 0, false, 0, false);
+		read_rows(h);
+		assert_int_equal(h->count, 1);
+		assert_int_equal(h->rows->count, i);
+		assert_int_equal(h->rows->keys[0].length, 5);
+		assert_memory_equal(h->rows->keys[0].bytes, "first", 5);
+		name_code(map, code, "second");
+	}
+	naming_refresh(h->session.naming);
+	assert_string_equal(naming_name(h->session.naming, (uintptr_t)code), "second");
+	host_free(h);
+	fclose(map);
+	assert_int_equal(unlink(path), 0);
+	munmap(code, 4096);
+}
+
 /* What a target may write: none of it is trusted, or read past. */
 static void test_lies(void **state)
 {
@@ -577,6 +626,7 @@ int main(void)
 		cmocka_unit_test(test_string_keys),
 		cmocka_unit_test(test_norm_keys),
 		cmocka_unit_test(test_name_keys),
+		cmocka_unit_test(test_names_stay),
 		cmocka_unit_test(test_lies),
 		cmocka_unit_test(test_sparse),
 		cmocka_unit_test(test_pairs),
