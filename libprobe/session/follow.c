@@ -24,13 +24,19 @@ enum {
 	CATCH_UP_NS = 1000000000, /* between attempts to probe what could not be probed in time */
 };
 
+/* Has the process executed another program, or ended? */
+static bool is_replaced(const struct probe_session *s)
+{
+	return s->target->mem >= 0 && !memory_is_there(s->target->mem);
+}
+
 /*
- * If a process executes another program, or ends, while its libraries are being probed, the session
- * keeps what it has counted and recorded so far.
+ * If that happens while its libraries are being probed, the session keeps what it has counted and
+ * recorded so far.
  */
 static struct probe_error *unless_replaced(const struct probe_session *s, struct probe_error *error)
 {
-	if (s->target->mem < 0 || memory_is_there(s->target->mem))
+	if (!is_replaced(s))
 		return error;
 	probe_error_free(error);
 	return NULL;
@@ -255,6 +261,8 @@ static struct probe_error *settle(struct probe_session *s, struct probe_error *e
 		return NULL;
 	}
 	s->catch_up_ns = 0;
+	if (is_replaced(s))
+		return NULL;
 	return report_note(&s->report, "process %d: hits in libraries that it opens are seen again",
 		s->target->pid);
 }
