@@ -184,12 +184,13 @@ static struct probe_event *unpack_alone(void *block, size_t size)
 
 struct probe_event *event_unpack(void *block, size_t size)
 {
-	struct probe_event *event = unpack_alone(block, size), *begin;
-	size_t offset = event ? (uintptr_t)event->begin : 0;
+	struct probe_event *event = block, *begin;
+	size_t offset = size < sizeof(*event) ? 0 : (uintptr_t)event->begin;
 
 	if (!offset)
-		return event;
-	if (offset > size || offset % _Alignof(struct probe_event))
+		return unpack_alone(block, size);
+	/* Neither of them reaches into the other, whose pointers are set. */
+	if (offset > size || offset % _Alignof(struct probe_event) || !unpack_alone(block, offset))
 		return NULL;
 	begin = unpack_alone((char *)block + offset, size - offset);
 	if (!begin || begin->begin)

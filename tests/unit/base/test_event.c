@@ -142,12 +142,51 @@ static void a_part_is_refused(void **state)
 	free(block);
 }
 
+/* A begin lies behind its end, and nowhere in it: a part of the end would become pointers twice. */
+static void begins_lie_behind_their_ends(void **state)
+{
+	const struct probe_event begin = {.time_ns = 3, .provider = "p", .name = "b", .comm = "c"};
+	const struct probe_event end = {
+		.time_ns = 5, .provider = "p", .name = "e", .begin = &begin, .duration_ns = 2};
+	size_t size = event_packed_size(&end);
+	char *block = malloc(size), *copy = malloc(size);
+	const struct probe_event *got;
+
+	(void)state;
+	assert_non_null(block);
+	assert_non_null(copy);
+	event_pack(&end, block);
+	memcpy(copy, block, size);
+	got = event_unpack(copy, size);
+	assert_non_null(got);
+	assert_string_equal(got->name, "e");
+	assert_int_equal(got->duration_ns, 2);
+	assert_string_equal(got->begin->name, "b");
+	assert_string_equal(got->begin->comm, "c");
+	assert_null(got->begin->begin);
+	for (size_t at = 8; at < size + 8; at += 8) {
+		struct probe_event *damaged = (struct probe_event *)copy;
+
+		memcpy(copy, block, size);
+		/* What a begin in the middle of it would find is as good as can be. */
+		memset(damaged + 1, 0, (uintptr_t)damaged->begin - sizeof(*damaged));
+		damaged->kind = PROBE_EVENT_LOST;
+		damaged->provider = damaged->name = NULL;
+		damaged->begin = (const struct probe_event *)at;
+		got = event_unpack(copy, size);
+		assert_true(!got || (const char *)got->begin >= copy + sizeof(*got));
+	}
+	free(block);
+	free(copy);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(comes_out_as_it_went_in),
 		cmocka_unit_test(damage_is_refused),
 		cmocka_unit_test(a_part_is_refused),
+		cmocka_unit_test(begins_lie_behind_their_ends),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
