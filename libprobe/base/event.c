@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include <stdlib.h>
 #include <string.h>
 
 #include "libprobe/base/event.h"
@@ -197,6 +198,32 @@ struct probe_event *event_unpack(void *block, size_t size)
 		return NULL;
 	event->begin = begin;
 	return event;
+}
+
+struct probe_stack event_cut_stack(const struct probe_stack *stack)
+{
+	struct probe_stack cut = *stack;
+
+	if (cut.count > PROBE_FRAMES_MAX) {
+		cut.count = PROBE_FRAMES_MAX;
+		cut.end = PROBE_STACK_TRUNCATED;
+	}
+	if ((unsigned int)cut.end > PROBE_STACK_LOST)
+		cut.end = PROBE_STACK_LOST;
+	return cut;
+}
+
+const struct probe_stack *event_copy_stack(const struct probe_stack *stack, void **block_ret)
+{
+	const struct probe_stack cut = event_cut_stack(stack);
+	const struct probe_event only = {.stack = &cut};
+	void *block = malloc(event_packed_size(&only));
+
+	if (!block)
+		return NULL;
+	event_pack(&only, block);
+	*block_ret = block;
+	return event_unpack(block, event_packed_size(&only))->stack;
 }
 
 const struct probe_value *probe_event_arg(

@@ -20,4 +20,9 @@ void event_pack(const struct probe_event *event, void *block);
  */
 struct probe_event *event_unpack(void *block, size_t size);
 
+/* As much of a caller's stack, which may be anything, as an event can be packed with. */
+struct probe_stack event_cut_stack(const struct probe_stack *stack);
+/* Copies that into *block_ret, which the caller frees. NULL without memory. */
+const struct probe_stack *event_copy_stack(const struct probe_stack *stack, void **block_ret);
+
 #endif

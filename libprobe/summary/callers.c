@@ -9,6 +9,7 @@
 #include "libprobe/base/array.h"
 #include "libprobe/base/event.h"
 #include "libprobe/output/stacks.h"
+#include "libprobe/session/frame_text.h"
 #include "libprobe/summary/summary.h"
 
 enum { CALLERS_TABLE = 2 * SUMMARY_CALLERS_MAX };
@@ -18,7 +19,7 @@ static uint64_t hash_text(const char *text, uint64_t hash)
 	return text ? summary_hash(text, strlen(text), hash) : hash;
 }
 
-/* What stacks_compare() tells apart has no other hash only by chance. */
+/* Of stacks that stacks_compare() tells apart, few have the same. */
 static uint64_t hash_of(size_t probe, const struct probe_stack *stack)
 {
 	const uint64_t seed[] = {probe, stack->end, stack->count};
@@ -26,10 +27,12 @@ static uint64_t hash_of(size_t probe, const struct probe_stack *stack)
 
 	for (size_t i = 0; i < stack->count; i++) {
 		const struct probe_frame *frame = stack->frames[i];
+		uint64_t place = frame->symbol ? 0 : frame_text_place(frame);
 
 		hash = hash_text(frame->symbol, hash);
 		hash = hash_text(frame->module, hash);
 		hash = summary_hash(&frame->line, sizeof(frame->line), hash);
+		hash = summary_hash(&place, sizeof(place), hash);
 	}
 	return hash;
 }
@@ -46,36 +49,23 @@ static bool is_row(const struct summary_callers *row, size_t probe, const struct
 static bool add_row(
 	struct probe_summary *summary, size_t probe, const struct probe_stack *stack, uint64_t hash)
 {
-	const struct probe_event only = {.stack = stack};
-	const struct probe_event *copy;
-	void *block;
+	struct summary_callers row = {.probe = probe, .hash = hash, .count = 1};
 
 	if (!ARRAY_ROOM(summary->callers, summary->callers_count))
 		return false;
-	block = malloc(event_packed_size(&only));
-	if (!block)
+	row.stack = event_copy_stack(stack, &row.block);
+	if (!row.stack)
 		return false;
-	event_pack(&only, block);
-	copy = event_unpack(block, event_packed_size(&only));
-	summary->callers[summary->callers_count++] = (struct summary_callers){
-		.probe = probe, .hash = hash, .count = 1, .stack = copy->stack, .block = block};
+	summary->callers[summary->callers_count++] = row;
 	return true;
 }
 
 bool callers_add(struct probe_summary *summary, size_t probe, const struct probe_stack *stack)
 {
-	struct probe_stack cut = *stack;
-	uint64_t hash;
-	size_t at;
+	const struct probe_stack cut = event_cut_stack(stack);
+	uint64_t hash = hash_of(probe, &cut);
+	size_t at = hash & (CALLERS_TABLE - 1);
 
-	/* A caller's event may be anything. */
-	if (cut.count > PROBE_FRAMES_MAX) {
-		cut.count = PROBE_FRAMES_MAX;
-		cut.end = PROBE_STACK_TRUNCATED;
-	}
-	stack = &cut;
-	hash = hash_of(probe, stack);
-	at = hash & (CALLERS_TABLE - 1);
 	if (!summary->callers_table)
 		summary->callers_table = calloc(CALLERS_TABLE, sizeof(*summary->callers_table));
 	if (!summary->callers_table)
@@ -83,7 +73,7 @@ bool callers_add(struct probe_summary *summary, size_t probe, const struct probe
 	for (; summary->callers_table[at]; at = (at + 1) & (CALLERS_TABLE - 1)) {
 		struct summary_callers *row = &summary->callers[summary->callers_table[at] - 1];
 
-		if (is_row(row, probe, stack, hash)) {
+		if (is_row(row, probe, &cut, hash)) {
 			row->count++;
 			return true;
 		}
@@ -92,7 +82,7 @@ bool callers_add(struct probe_summary *summary, size_t probe, const struct probe
 		summary->other_callers++;
 		return true;
 	}
-	if (!add_row(summary, probe, stack, hash))
+	if (!add_row(summary, probe, &cut, hash))
 		return false;
 	summary->callers_table[at] = (uint16_t)summary->callers_count;
 	return true;

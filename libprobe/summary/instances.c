@@ -225,22 +225,13 @@ static void free_slow(struct summary_slow *slow)
 /* Copies what it points to; `stack` may be NULL. False without memory. */
 static bool own(struct summary_slow *slow, const struct probe_stack *stack)
 {
-	const struct probe_event only = {.stack = stack};
-	size_t size = event_packed_size(&only);
-	const struct probe_event *copy;
-
 	slow->text = strdup(slow->text);
-	slow->block = slow->text && stack ? malloc(size) : NULL;
-	if (!slow->text || (stack && !slow->block)) {
-		free_slow(slow);
-		return false;
-	}
-	if (!stack)
+	if (slow->text && stack)
+		slow->stack = event_copy_stack(stack, &slow->block);
+	if (slow->text && (slow->stack || !stack))
 		return true;
-	event_pack(&only, slow->block);
-	copy = event_unpack(slow->block, size);
-	slow->stack = copy ? copy->stack : NULL;
-	return true;
+	free_slow(slow);
+	return false;
 }
 
 static bool add_slow(

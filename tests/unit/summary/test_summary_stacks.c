@@ -59,6 +59,42 @@ static void equal_stacks_are_one(void **state)
 	probe_summary_free(summary);
 }
 
+/* Without symbols, the places are what differs. */
+static void unnamed_stacks_differ_by_place(void **state)
+{
+	const struct probe_frame frames[] = {
+		{.ip = 1, .module = "/app", .offset = 1}, {.ip = 2, .module = "/app", .offset = 2}};
+	struct probe_summary *summary = summary_made(NULL);
+
+	(void)state;
+	for (size_t i = 0; i < 4; i++) {
+		const struct probe_frame *const one[] = {&frames[i % 2]};
+
+		add(summary, 1 + i, "a", one, 1, PROBE_STACK_WHOLE);
+	}
+	assert_int_equal(summary->callers_count, 2);
+	/* Otherwise, many of them would be looked for one after the other. */
+	assert_int_not_equal(summary->callers[0].hash, summary->callers[1].hash);
+	probe_summary_free(summary);
+}
+
+/* Whoever makes the events. */
+static void ends_that_are_none_are_unknown(void **state)
+{
+	const struct probe_summary_options options = {.pairs = true};
+	struct probe_summary *summary = summary_made(&options);
+	const struct probe_frame frame = {.symbol = "f"};
+	const struct probe_frame *const frames[] = {&frame};
+
+	(void)state;
+	add(summary, 1, "x__start", frames, 1, (enum probe_stack_end)77);
+	add(summary, 2, "x__done", frames, 1, (enum probe_stack_end)77);
+	assert_int_equal(summary->callers_count, 2);
+	assert_int_equal(summary->callers[0].stack->end, PROBE_STACK_LOST);
+	assert_int_equal(summary->pairs[0]->slow[0].stack->end, PROBE_STACK_LOST);
+	probe_summary_free(summary);
+}
+
 static void further_stacks_are_counted(void **state)
 {
 	struct probe_summary *summary = summary_made(NULL);
@@ -122,6 +158,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(equal_stacks_are_one),
+		cmocka_unit_test(unnamed_stacks_differ_by_place),
+		cmocka_unit_test(ends_that_are_none_are_unknown),
 		cmocka_unit_test(further_stacks_are_counted),
 		cmocka_unit_test(the_longest_keep_theirs),
 	};
