@@ -71,9 +71,9 @@ void otlp_pid_attribute(struct buffer *out, pid_t pid)
 	buffer_string(out, "}}");
 }
 
-static void float_value(struct buffer *out, double value)
+void otlp_double(struct buffer *out, const char *name, double value)
 {
-	name_field(out, "doubleValue");
+	name_field(out, name);
 	if (isfinite(value))
 		buffer_float(out, value);
 	else
@@ -99,7 +99,7 @@ void otlp_value_attribute(struct buffer *out, const char *key, const struct prob
 		buffer_char(out, '"');
 		break;
 	case PROBE_VALUE_FLOAT:
-		float_value(out, value->f);
+		otlp_double(out, "doubleValue", value->f);
 		break;
 	case PROBE_VALUE_BYTES:
 		name_field(out, "stringValue");

@@ -48,6 +48,8 @@ struct probe_otlp {
 /* A field of a number or a string, after a comma if it is not the first of its object. */
 void otlp_number(struct buffer *out, const char *name, uint64_t value);
 void otlp_text(struct buffer *out, const char *name, const char *text);
+/* JSON has no number that is not finite: protobuf's has a string. */
+void otlp_double(struct buffer *out, const char *name, double value);
 /*
  * An attribute of a list, which begins with a bracket. Text is as it is printed elsewhere: bytes
  * that are no text are C escapes.

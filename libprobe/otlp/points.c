@@ -66,8 +66,7 @@ static void write_value(struct points *points, const struct metric_sample *sampl
 		buffer_signed(out, (int64_t)value);
 		buffer_char(out, '"');
 	} else {
-		buffer_string(out, ",\"asDouble\":");
-		buffer_float(out, metric_in_unit(sample->family, value));
+		otlp_double(out, "asDouble", metric_in_unit(sample->family, value));
 	}
 }
 
@@ -79,8 +78,7 @@ static void write_histogram(struct points *points, const struct metric_sample *s
 	for (size_t i = 0; i <= sample->bound_count; i++)
 		count += sample->hits[i];
 	otlp_number(out, "count", count);
-	buffer_string(out, ",\"sum\":");
-	buffer_float(out, metric_in_unit(sample->family, sample->value));
+	otlp_double(out, "sum", metric_in_unit(sample->family, sample->value));
 	buffer_string(out, ",\"bucketCounts\":[");
 	for (size_t i = 0; i <= sample->bound_count; i++) {
 		buffer_string(out, i ? ",\"" : "\"");

@@ -53,7 +53,7 @@ static bool take_traceparent(const char *text, size_t length, struct otlp_ids *i
 	/* Version 00 ends there; the digits of both may all be 0. */
 	take_digits(text, 2, 2, version);
 	if (!is_digit(text[0]) || !is_digit(text[1]) || !strcmp(version, "ff") ||
-		(length > FLAGS + 2 && text[FLAGS + 2] != '-'))
+		(length > FLAGS + 2 && (!strcmp(version, "00") || text[FLAGS + 2] != '-')))
 		return false;
 	take_digits(text + FLAGS, 2, 2, flags);
 	if (!*flags || !take_digits(text + TRACE, TRACE_ID_DIGITS, TRACE_ID_DIGITS, found.trace) ||

@@ -51,6 +51,7 @@ static void arguments_name_traces(void **state)
 		{"01-" TRACE "-" PARENT "-01-more", true, true},
 		{"ff-" TRACE "-" PARENT "-01", false, false},
 		{"00-" TRACE "-" PARENT "-01x", false, false},
+		{"00-" TRACE "-" PARENT "-01-more", false, false},
 		{"00-" TRACE "-" PARENT "-0", false, false},
 		{"00-" TRACE "-" PARENT, false, false},
 		{"00-" TRACE "-0000000000000000-01", false, false},
@@ -236,6 +237,41 @@ static void points_have_names_units_and_types(void **state)
 	probe_metrics_free(metrics);
 }
 
+/* A collector rejects a whole message for one number that is none in JSON. */
+static void values_that_are_not_finite_are_strings(void **state)
+{
+	static const double values[] = {1.0 / 0.0, -1.0 / 0.0, 0.5};
+	static const char *const texts[] = {
+		"\"asDouble\":\"Infinity\",", "\"asDouble\":\"-Infinity\",", "\"asDouble\":0.5,"};
+	const struct probe_session_probe probe = {.provider = "db", .name = "load"};
+	const struct probe_view view = {
+		.tracer = "observe", .columns = PROBE_COLUMN_COUNT | PROBE_COLUMN_LAST};
+
+	(void)state;
+	for (size_t i = 0; i < 3; i++) {
+		const struct probe_row row = {.begin = SIZE_MAX,
+			.count = 1,
+			.has_value = true,
+			.is_float = true,
+			.last = {.kind = PROBE_VALUE_FLOAT, .f = values[i]}};
+		struct probe_metrics *metrics;
+		struct probe_table *table;
+		struct buffer out;
+		size_t index;
+
+		assert_null(probe_metrics_create(10, &metrics));
+		assert_null(probe_metrics_view(metrics, &view, 0, &index));
+		assert_null(probe_table_create(0, &table));
+		assert_null(table_add_rows(table, &row, 1, &probe, 1));
+		assert_null(probe_metrics_add(metrics, index, 7, "shop", table));
+		assert_true(buffer_init(&out));
+		otlp_write_points(&out, metrics, 5000);
+		has(&out, texts[i]);
+		buffer_deinit(&out);
+		probe_metrics_free(metrics);
+	}
+}
+
 /* ---- Places ------------------------------------------------------------------------ */
 
 static void only_urls_are_places(void **state)
@@ -265,6 +301,7 @@ int main(void)
 		cmocka_unit_test(spans_have_ids_of_their_own),
 		cmocka_unit_test(spans_of_processes_are_blocks),
 		cmocka_unit_test(points_have_names_units_and_types),
+		cmocka_unit_test(values_that_are_not_finite_are_strings),
 		cmocka_unit_test(only_urls_are_places),
 	};
 
