@@ -120,6 +120,8 @@ static void send_first(struct http_client *client)
 	curl->setopt(client->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)message->length);
 	free(url);
 	client->is_sending = curl->add(client->multi, client->easy) == CURLM_OK;
+	if (!client->is_sending)
+		client->next_ns = clock_monotonic_ns() + NS_PER_S;
 }
 
 /* How many the answer rejects: {"partialSuccess":{"rejectedSpans":"3"}}, the number quoted or not
