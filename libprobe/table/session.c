@@ -64,7 +64,7 @@ static struct probe_error *add_counts(
 	return error;
 }
 
-/* Rows with keys do not say what is in flight; where there are none, the table does. */
+/* Rows with keys do not say what is in flight; the table does. */
 static struct probe_error *add_in_flight(struct probe_table *table, struct probe_session *session)
 {
 	uint64_t *flights = gather_flights(session);
@@ -96,7 +96,7 @@ struct probe_error *probe_table_add(struct probe_table *table, struct probe_sess
 	if (!options->gather.key_count)
 		error = append_silent(table, rows, count, probes, probe_count,
 			options->gather.pairing != PROBE_PAIRING_NONE);
-	else if (!count)
+	else if (session->pairs)
 		error = add_in_flight(table, session);
 	if (!error)
 		error = table_add_rows(table, rows, count, probes, probe_count);

@@ -208,6 +208,7 @@ struct probe_error *probe_table_add_table(
 		return error;
 	table->lost += other->lost;
 	table->unmatched += other->unmatched;
+	table->in_flight += other->in_flight;
 	table_merge(table);
 	return NULL;
 }

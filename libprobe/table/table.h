@@ -11,7 +11,7 @@ struct probe_table {
 	size_t count;
 	size_t key_count;
 	uint64_t lost, unmatched;
-	uint64_t in_flight; /* of sessions with keys that have no row: begins without an end */
+	uint64_t in_flight; /* of sessions with keys: begins without an end */
 };
 
 /* Adds rows as probe_session_rows() gives them. Errors as probe_table_add(). */

@@ -308,4 +308,18 @@ same "begins and ends without each other" "$(cat "$SCRATCH/nothing.out")" \
 	"no pair was timed: $steps in flight, $jobs ends without a begin"
 tell bye
 end_target
+# An interval without a pair, too, when others have had some: the last request, and one that failed.
+start "$TARGETS/pairs" 1 10
+trace_start later -t latency -k arg0 -i 0.1 -p "$target_pid" pairs:request__start pairs:request__done
+wait_tracing later
+ask go
+for ((i = 0; i < 100; i++)); do
+	grep -q '^no pair was timed: 2 in flight$' "$SCRATCH/later.out" && break
+	sleep 0.1
+done
+grep -q '^no pair was timed: 2 in flight$' "$SCRATCH/later.out" ||
+	fail "an interval without a pair: $(tail -2 "$SCRATCH/later.out")"
+trace_stop later
+tell bye
+end_target
 finish

@@ -516,6 +516,28 @@ static void what_is_in_flight_is_counted_once(void **state)
 	probe_table_free(table);
 }
 
+/* Rows with keys do not have it, and the tables of processes that have ended are added up. */
+static void what_is_in_flight_by_keys_is_added_up(void **state)
+{
+	const struct probe_view view = {.tracer = "latency",
+		.columns = PROBE_COLUMN_COUNT | PROBE_COLUMN_PAIRS,
+		.times = true};
+	struct probe_table *table = table_made(1), *other = table_made(1), *since;
+
+	(void)state;
+	other->in_flight = 3;
+	other->unmatched = 1;
+	assert_null(probe_table_add_table(table, other));
+	assert_null(probe_table_add_table(table, other));
+	/* It is not what is new, but what there is. */
+	assert_null(probe_table_since(table, other, &since));
+	assert_string_equal(show(since, PROBE_SINK_TEXT, &view),
+		"no pair was timed: 6 in flight, 1 end without a begin\n");
+	probe_table_free(since);
+	probe_table_free(other);
+	probe_table_free(table);
+}
+
 static void json_of_latency_has_every_figure(void **state)
 {
 	uint64_t *buckets = buckets_of(2);
@@ -671,6 +693,7 @@ int main(void)
 		cmocka_unit_test(text_of_a_histogram_is_a_chart),
 		cmocka_unit_test(text_of_latency_has_units),
 		cmocka_unit_test(what_is_in_flight_is_counted_once),
+		cmocka_unit_test(what_is_in_flight_by_keys_is_added_up),
 		cmocka_unit_test(json_of_latency_has_every_figure),
 		cmocka_unit_test(silent_rows_are_counted_where_they_are_many),
 		cmocka_unit_test(silent_rows_are_counted_where_others_are_left_out),
