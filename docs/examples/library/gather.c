@@ -118,30 +118,27 @@ int main(int argc, char **argv)
 	fflush(stdout);
 	check(probe_session_start(target, &request, &options, &report, &session));
 	probe_report_deinit(&report);
-	check(probe_table_create(options.gather.key_count, &all));
 	for (int i = 0; i < SECONDS; i++) {
 		sleep(1);
 		table = read_table(session, &options);
 		check(probe_table_since(table, last, &since));
-		check(probe_table_add_table(all, since));
 		print_table(sink, since, spec, &options, 1);
 		probe_table_free(since);
 		probe_table_free(last);
 		last = table;
 	}
 	check(probe_session_stop(session));
-	/* With what came after the last interval, the intervals are all that there was. */
 	table = read_table(session, &options);
-	check(probe_table_since(table, last, &since));
-	check(probe_table_add_table(all, since));
+	probe_session_free(session);
+	/* What it has gathered stays, and could be added to that of other processes. */
+	check(probe_table_create(options.gather.key_count, &all));
+	check(probe_table_add_table(all, table));
 	print_table(sink, all, spec, &options, SECONDS);
 	print_rows(all);
 	probe_table_free(all);
-	probe_table_free(since);
 	probe_table_free(table);
 	probe_table_free(last);
 	probe_sink_free(sink);
-	probe_session_free(session);
 	probe_target_close(target);
 	probe_tracer_free(spec);
 	while (request.pattern_count)
