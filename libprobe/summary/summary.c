@@ -9,10 +9,10 @@
 enum { PROBE_TABLE = 2 * SUMMARY_PROBES_MAX }; /* a power of two */
 _Static_assert(SUMMARY_PROBES_MAX < UINT16_MAX, "numbers of probes are in the table");
 
-/* Of values that differ, it may make one. */
-static bool is_rough(const struct key *key)
+/* It may be the same for values that differ, or it is never that of a begin and of its end. */
+static bool is_for_keys_only(const struct key *key)
 {
-	return key_is_norm(key) || key->kind == KEY_SYMBOL;
+	return key_is_norm(key) || key->kind == KEY_SYMBOL || key->kind == KEY_PROBE;
 }
 
 static struct probe_error *parse_match(
@@ -27,10 +27,10 @@ static struct probe_error *parse_match(
 	if (!error)
 		error = key_parse(
 			end, strlen(end), catalogue, SUMMARY_KEYS_MAX + 1, &summary->match_end);
-	if (!error && (is_rough(&summary->match) || is_rough(&summary->match_end)))
+	if (!error && (is_for_keys_only(&summary->match) || is_for_keys_only(&summary->match_end)))
 		error = probe_error_new(PROBE_ERROR_USAGE,
-			"what is matched: '%s': norm() and sym() are for keys only, ends are "
-			"matched exactly",
+			"what is matched: '%s': norm(), sym() and probe are for keys only, ends "
+			"are matched exactly",
 			text);
 	return error;
 }

@@ -637,8 +637,9 @@ static void test_normal_forms(void **state)
 	buffer_deinit(&name);
 	free(tops);
 	probe_summary_free(summary);
-	for (size_t i = 0; i < 3; i++) {
-		const char *const matches[] = {key, "arg0:norm(str(arg0))", "arg0:sym(arg0)"};
+	for (size_t i = 0; i < 4; i++) {
+		const char *const matches[] = {
+			key, "arg0:norm(str(arg0))", "arg0:sym(arg0)", "probe"};
 		struct probe_error *error = probe_summary_create(
 			&(struct probe_summary_options){.match = matches[i]}, &summary);
 
