@@ -18,10 +18,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "libprobe/base/array.h"
+#include "libprobe/base/clock.h"
 #include "libprobe/session/session.h"
 #include "libprobe/output/place.h"
 #include "libprobe/record/ctf.h"
@@ -63,14 +63,6 @@ struct probe_ctf {
 	bool failed;
 };
 
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (uint64_t)now.tv_sec * NSEC_PER_SEC + (uint64_t)now.tv_nsec;
-}
-
 /* ---- Parts ------------------------------------------------------------------------- */
 
 /* Opens an empty folder. */
@@ -111,7 +103,7 @@ static struct probe_error *begin_part(struct probe_ctf *ctf)
 
 	ctf->flushes = 0;
 	if (ctf->options.rotate_ns)
-		ctf->next_ns = now_ns() + ctf->options.rotate_ns;
+		ctf->next_ns = clock_now_ns() + ctf->options.rotate_ns;
 	if (rotates(ctf))
 		ctf_part_name(name, ++ctf->part_count);
 	return ctf_part_open(&ctf->part, ctf->root, name, &ctf->description);
@@ -170,7 +162,7 @@ struct probe_error *probe_ctf_create(
 	ctf->root = ctf->part.folder = ctf->before.folder = -1;
 	if (options)
 		ctf->options = *options;
-	ctf->last_ns = now_ns();
+	ctf->last_ns = clock_now_ns();
 	ctf->description.stacks = ctf->options.stacks;
 	ctf->description.base_s = base_of(ctf->last_ns, ctf->options.oldest_ns) / NSEC_PER_SEC;
 	ctf->path = strdup(directory);

@@ -9,15 +9,6 @@ uint64_t frame_text_place(const struct probe_frame *frame)
 	return frame->function ? frame->function : frame->offset;
 }
 
-/* Is it a control character of the terminal: one byte, or two (U+0080 to U+009F)? */
-static bool is_control(const char *text, size_t bytes)
-{
-	unsigned char first = (unsigned char)text[0];
-
-	return bytes == 1 ? first < ' ' || first == 0x7f
-			  : first == 0xc2 && (unsigned char)text[1] < 0xa0;
-}
-
 /* Text without what ends a frame or a line, and in UTF-8: symbols may have any bytes. */
 void frame_text_put(struct buffer *out, const char *text)
 {
@@ -26,7 +17,7 @@ void frame_text_put(struct buffer *out, const char *text)
 	while (left) {
 		size_t bytes = utf8_character(text, left);
 
-		if (!bytes || is_control(text, bytes))
+		if (!bytes || buffer_is_control(text, bytes))
 			buffer_char(out, '?');
 		else if (*text == ';')
 			buffer_char(out, ':');

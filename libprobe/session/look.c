@@ -10,7 +10,6 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "libprobe/process/memory.h"
 #include "libprobe/process/procfs.h"
@@ -37,14 +36,6 @@ struct watched_site {
 	uint64_t good_ns, bad_ns; /* CLOCK_REALTIME: seen last in order, first not; 0: never */
 	bool left;
 };
-
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_REALTIME, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 void session_watch_deinit(struct session_watch *watch)
 {
@@ -79,7 +70,7 @@ static const struct watched_site *find(
 struct probe_error *session_watch(struct probe_session *s, const struct registry *r)
 {
 	struct session_watch next = {.sites = calloc(r->site_count + 1, sizeof(*next.sites))};
-	uint64_t now = s->opened ? 0 : now_ns();
+	uint64_t now = s->opened ? 0 : clock_now_ns();
 	struct probe_error *error = next.sites ? NULL : probe_error_no_memory();
 
 	for (size_t i = 0; i < r->site_count && !error; i++) {
@@ -125,7 +116,7 @@ static void tell(struct probe_session *s, const struct watched_site *site,
 			.left = event == PROBE_SITE_LEFT},
 		.good_ns = site->good_ns,
 		.bad_ns = site->bad_ns,
-		.now_ns = now_ns()};
+		.now_ns = clock_now_ns()};
 
 	for (size_t i = s->site_count; i-- > 0 && news.probe == SIZE_MAX;)
 		if (s->sites[i].pc == site->reg.pc)
@@ -236,7 +227,7 @@ static void take(struct probe_session *s, struct watched_site *site, enum site_s
 	if (before == WATCH_BAD)
 		return;
 	if (before != WATCH_SUSPECT)
-		site->bad_ns = now_ns();
+		site->bad_ns = clock_now_ns();
 	site->state = may_be_new(s, site, last) ? WATCH_SUSPECT : WATCH_BAD;
 	site->suspect_at = gate_arrivals(&s->gate);
 	if (site->state != WATCH_BAD)
@@ -263,7 +254,7 @@ static void take_all(struct probe_session *s, const struct evidence *evidence, b
 
 static void note_good(struct session_watch *watch)
 {
-	uint64_t now = now_ns();
+	uint64_t now = clock_now_ns();
 
 	for (size_t i = 0; i < watch->count; i++)
 		if (watch->sites[i].state == WATCH_GOOD)

@@ -188,10 +188,8 @@ static void note_session(struct probe_stream *stream)
 {
 	struct probe_stream_attributes *a = &stream->index.attributes;
 	const struct probe_session *s = stream->session;
-	struct timespec now;
 
-	clock_gettime(CLOCK_REALTIME, &now);
-	a->created_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+	a->created_ns = clock_now_ns();
 	a->clock_resolution_ns = 1; /* the counter ticks faster, but times are in nanoseconds */
 	a->options.stream_bytes = s->rings.layout.ring_bytes;
 	/*
