@@ -6,7 +6,7 @@
  *
  *	times		1, 2 and 5 times each power of ten from 100 ns to 100 s. The row's buckets
  *			are ticks of a clock; each is counted where its middle is, 1.6 % off at
- *most, and stays there when the length of a tick becomes known better
+ *			most, and stays there when the length of a tick becomes known better
  *	whole numbers	0, 1, 3, 7, 15 ... 2^40 - 1. The row's buckets end there, so it is exact
  *	doubles		2^-10 ... 2^30, exact except for a value that is a bound itself
  *

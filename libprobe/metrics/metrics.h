@@ -100,7 +100,7 @@ void metric_samples(const struct metric_source *source, const struct metric_fami
 	const struct metric_process *process, metric_visit *visit, void *data);
 
 /* Whether two have the same families, in the same order. */
-bool metric_is_same_tracer(const struct metric_source *a, const struct metric_source *b);
+bool metric_is_same_tracer(const struct probe_view *a, const struct probe_view *b);
 
 /* Appends NAME="VALUE", after a comma if there is something before; `data` is a struct buffer. */
 bool metric_write_label(const struct metric_label *label, void *data);

@@ -138,7 +138,6 @@ static void write_histogram(struct text *text, const struct metric_sample *sampl
 	uint64_t below = 0;
 
 	prepare_bounds(text, sample);
-
 	for (size_t i = 0; i <= sample->bound_count; i++) {
 		below += sample->hits[i];
 		write_name(out, sample, "_bucket");
@@ -176,7 +175,7 @@ static void write_sample(const struct metric_sample *sample, void *data)
 static bool is_first(const struct probe_metrics *metrics, size_t index)
 {
 	for (size_t i = 0; i < index; i++)
-		if (metric_is_same_tracer(&metrics->sources[i], &metrics->sources[index]))
+		if (metric_is_same_tracer(&metrics->sources[i].view, &metrics->sources[index].view))
 			return false;
 	return true;
 }
@@ -191,7 +190,7 @@ static void write_families(struct text *text, const struct probe_metrics *metric
 		for (size_t k = index; k < metrics->source_count; k++) {
 			const struct metric_source *source = &metrics->sources[k];
 
-			if (!metric_is_same_tracer(source, first))
+			if (!metric_is_same_tracer(&source->view, &first->view))
 				continue;
 			for (size_t p = 0; p < source->process_count; p++)
 				metric_samples(source, &source->families[i], &source->processes[p],

@@ -5,9 +5,9 @@
 
 #include "libprobe/metrics/metrics.h"
 
-bool metric_is_same_tracer(const struct metric_source *a, const struct metric_source *b)
+bool metric_is_same_tracer(const struct probe_view *a, const struct probe_view *b)
 {
-	return a->view.tags == b->view.tags && !strcmp(a->view.tracer, b->view.tracer);
+	return a->tags == b->tags && !strcmp(a->tracer, b->tracer);
 }
 
 static void fill_histogram(const struct metric_source *source, const struct probe_table_row *row,

@@ -185,6 +185,7 @@ struct probe_error *probe_metrics_add(struct probe_metrics *metrics, size_t view
 	struct metric_source *source = &metrics->sources[view];
 	struct metric_process *process;
 	struct probe_error *error = find_process(metrics, source, pid, program, &process);
+
 	if (error || !process->program) {
 		if (!error)
 			probe_table_rows(table, &process->left_out);
@@ -218,7 +219,7 @@ struct probe_error *probe_metrics_create(size_t rows_max, struct probe_metrics *
 
 static bool is_same(const struct probe_view *a, const struct probe_view *b)
 {
-	return a->tags == b->tags && !strcmp(a->tracer, b->tracer) &&
+	return metric_is_same_tracer(a, b) &&
 	       !strcmp(a->value ? a->value : "", b->value ? b->value : "");
 }
 

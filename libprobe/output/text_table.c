@@ -209,7 +209,6 @@ static void key_cells(struct line *line, size_t key_count)
 
 	for (size_t i = 0; i < key_count; i++) {
 		const char *name = line->view->key_names ? line->view->key_names[i] : "KEY";
-
 		const struct probe_value *value = line->row ? &line->row->row.keys[i] : NULL;
 
 		if (value && value->kind == PROBE_VALUE_STACK) {

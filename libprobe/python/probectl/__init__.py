@@ -5,12 +5,11 @@ reads their hits, or what the process gathers. docs/python.md has examples.
 """
 
 from .errors import ErrorCode, ProbeError, ProbeWarning
-from .session import Session
+from .session import Probe, Refusal, Session
 from .sites import Arg, Site
 from .sites import list_sites as list  # probectl.list(): the name of the command
 from .table import Bucket, Row, Table
 from .values import Frame, Hit, Text, Value
-from .session import Probe, Refusal
 from .version import VERSION as __version__
 
 __all__ = [
