@@ -36,8 +36,8 @@ bool probe_export_format(const char *name, enum probe_export_format *ret);
 struct probe_export_options {
 	/*
 	 * Distinguish pairs and points also by these values: "argN" or "str(argN)",
-	 * "norm(str(argN))", "sym(argN)", "tid", "pid", "cpu", "comm"; with a catalogue also
-	 * "NAME", "str(NAME)", "norm(NAME)". At most PROBE_EXPORT_KEYS_MAX.
+	 * "norm(str(argN))", "sym(argN)", "tid", "pid", "cpu", "comm", "probe"; with a
+	 * catalogue also "NAME", "str(NAME)", "norm(NAME)". At most PROBE_EXPORT_KEYS_MAX.
 	 */
 	const char *const *keys;
 	size_t key_count;

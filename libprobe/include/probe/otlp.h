@@ -27,9 +27,8 @@ struct probe_otlp;
  * `headers` are further headers of each message, NAME=VALUE,NAME=VALUE with %XX for other bytes, as
  * OTEL_EXPORTER_OTLP_HEADERS has them, or NULL. `trace_arg` is the number of the argument of begins
  * whose value tells traces apart, or negative. Nothing is sent yet. Errors: PROBE_ERROR_USAGE (not
- * such a URL or headers), PROBE_ERROR_UNSUPPORTED
- * (libcurl is not installed, or was not when this libprobe was built), PROBE_ERROR_SYSTEM,
- * PROBE_ERROR_MEMORY.
+ * such a URL or headers), PROBE_ERROR_UNSUPPORTED (libcurl is not installed, or was not when this
+ * libprobe was built), PROBE_ERROR_SYSTEM, PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *probe_otlp_open(
 	const char *url, const char *headers, int trace_arg, struct probe_otlp **ret);

@@ -24,8 +24,8 @@ struct probe_summary;
 
 /*
  * A KEY is `argN`, `str(argN)`, `norm(str(argN))`, which makes one of texts that differ only in
- * literals, `sym(argN)`, an address that was recorded so, `tid`, `pid`, `cpu` or `comm`. With a
- * catalogue, it may also be the name of an argument: `NAME`, which is a string or a number,
+ * literals, `sym(argN)`, an address that was recorded so, `tid`, `pid`, `cpu`, `comm` or `probe`.
+ * With a catalogue, it may also be the name of an argument: `NAME`, which is a string or a number,
  * `str(NAME)` or `norm(NAME)`. Zero is the default of each option. Strings are borrowed during the
  * call only, the catalogue as long as the summary exists.
  */
