@@ -40,6 +40,7 @@ struct probe_error *trace_check_tracers(
 {
 	bool rows = trace_has_output(trace, PROBE_TRACER_ROWS) ||
 		    trace_has_output(trace, PROBE_TRACER_STACKS) ||
+		    trace_has_output(trace, PROBE_TRACER_HEAP) ||
 		    trace_has_output(trace, PROBE_TRACER_PCP) ||
 		    trace_has_output(trace, PROBE_TRACER_METRICS);
 	struct probe_error *error;
@@ -48,8 +49,9 @@ struct probe_error *trace_check_tracers(
 		if (trace->tracers[i].flamegraph &&
 			(trace->tracer_count > 1 || options->settings.interval_ns))
 			return probe_error_new(PROBE_ERROR_USAGE,
-				"-t stack,flamegraph is a file of its own: without -i, and without "
-				"another tracer");
+				"-t %s,flamegraph is a file of its own: without -i, and without "
+				"another tracer",
+				probe_tracer_name(trace->tracers[i].spec));
 	if (options->settings.interval_ns && !rows && !trace_has_output(trace, PROBE_TRACER_LOADED))
 		return probe_error_new(PROBE_ERROR_USAGE,
 			"-i is the time between tables; it needs a tracer that makes them, such as "
@@ -59,8 +61,8 @@ struct probe_error *trace_check_tracers(
 		return error;
 	if (options->mangled && !has_stacks(trace) && !trace_options_ask_names(options))
 		return probe_error_new(PROBE_ERROR_USAGE,
-			"--no-demangle is for tracer stack, --stack and sym(): nothing else prints "
-			"symbols");
+			"--no-demangle is for tracers stack and heap, --stack and sym(): nothing "
+			"else prints symbols");
 	if (options->ring_bytes && !has_records(trace))
 		return probe_error_new(PROBE_ERROR_USAGE,
 			"tracer '%s' records nothing, so -b does not apply",

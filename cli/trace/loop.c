@@ -49,10 +49,11 @@ static bool visit_hit(const struct probe_hit *hit, void *data)
 {
 	struct round *round = data;
 	struct trace *trace = round->trace;
+	const struct trace_tracer *tracer = trace->targets[round->target].tracer;
 
 	round->hits++;
-	/* Counts are in no order. */
-	if (trace->merge && !trace->targets[round->target].tracer->stacks) {
+	/* Counts are in no order; pointers mean something in one process. */
+	if (trace->merge && !tracer->stacks && !tracer->heap) {
 		if (!merge_add(trace->merge, round->target, hit)) {
 			trace_fail(trace, probe_error_no_memory());
 			trace->loop.over = trace->gone = true;

@@ -75,7 +75,9 @@ static void dispatch(struct trace *trace, const struct trace_target *target,
 		if (hit->stack)
 			trace_fail(trace,
 				probe_stacks_add(tracer->stacks, probe, comm, hit->stack, 1));
-	} else if (tracer->host)
+	} else if (tracer->heap)
+		trace_fail(trace, probe_heap_add(tracer->heap, target->session, probe, hit, comm));
+	else if (tracer->host)
 		probe_tracer_host_hit(tracer->host, tags[probe->role], hit, probe, comm);
 	else if (hit->begin && trace->otlp)
 		otlp_span(trace, target, hit, probes);

@@ -182,6 +182,79 @@ static struct probe_error *print_stacks(
 	return NULL;
 }
 
+/* ---- Heaps ------------------------------------------------------------------ */
+
+/* Hits of begins and ends that left no record. */
+static void count_lost(const struct trace *trace, const struct trace_tracer *tracer,
+	uint64_t *begins_ret, uint64_t *ends_ret)
+{
+	*begins_ret = *ends_ret = 0;
+	for (size_t i = 0; i < trace->target_count; i++) {
+		const struct probe_session_probe *probes;
+		size_t count;
+
+		if (trace->targets[i].tracer != tracer)
+			continue;
+		probes = probe_session_probes(trace->targets[i].session, &count);
+		for (size_t k = 0; k < count; k++)
+			*(probes[k].role == PROBE_ROLE_BEGIN ? begins_ret : ends_ret) +=
+				probes[k].lost;
+	}
+}
+
+/* `what` is for one, `many` for several. */
+static void warn_of_hits(uint64_t count, const char *what, const char *many, const char *so)
+{
+	if (count)
+		report_warning("%" PRIu64 " %s%s", count, count == 1 ? what : many, so);
+}
+
+/* What makes the figures inexact, and in which direction. */
+static void warn_of_heap(const struct trace *trace, const struct trace_tracer *tracer)
+{
+	struct probe_heap_doubts doubts = probe_heap_doubts(tracer->heap);
+	uint64_t begins, ends;
+
+	count_lost(trace, tracer, &begins, &ends);
+	warn_of_hits(begins, "allocation was lost", "allocations were lost",
+		": their bytes are in none of these figures; larger rings (-b) help");
+	warn_of_hits(ends, "free was lost", "frees were lost",
+		": what is live is an upper bound; larger rings (-b) help");
+	warn_of_hits(doubts.unfreed, "free was not seen", "frees were not seen",
+		": memory was allocated again; what is live may be less");
+	warn_of_hits(doubts.unknown_frees, "free was of memory", "frees were of memory",
+		begins ? " that was allocated before the trace, or whose allocation was lost"
+		       : " that was allocated before the trace");
+	warn_of_hits(doubts.unreadable, "hit has", "hits have",
+		" arguments that are not (pointer, bytes[, weight]), or, of a free, (pointer); "
+		"a list of arguments in PROBE puts them into this order");
+	warn_of_hits(doubts.left_out, "allocation has a stack", "allocations have stacks",
+		" that there was no room for");
+	warn_of_hits(doubts.untracked, "allocation is", "allocations are",
+		" not among what is live, for which there was no room");
+}
+
+static struct probe_error *print_heap(
+	struct trace *trace, struct trace_tracer *tracer, bool is_interval)
+{
+	struct probe_view view = snapshot_of(trace, tracer, is_interval);
+	struct probe_stacks_row *rows;
+	size_t count;
+	struct probe_error *error =
+		probe_heap_rows(tracer->heap, view.live, is_interval, &rows, &count);
+
+	if (error)
+		return error;
+	probe_sink_stacks(trace->sink, rows, count, &view);
+	free(rows);
+	if (!is_interval)
+		warn_of_heap(trace, tracer);
+	probe_heap_mark(tracer->heap);
+	tracer->had_interval |= is_interval;
+	tracer->last_ns = clock_ns(CLOCK_MONOTONIC);
+	return NULL;
+}
+
 void trace_tables(struct trace *trace, bool is_interval)
 {
 	for (size_t i = 0; i < trace->tracer_count; i++) {
@@ -191,6 +264,8 @@ void trace_tables(struct trace *trace, bool is_interval)
 			trace_fail(trace, print_tracer(trace, tracer, is_interval));
 		else if (tracer->output == PROBE_TRACER_STACKS)
 			trace_fail(trace, print_stacks(trace, tracer, is_interval));
+		else if (tracer->output == PROBE_TRACER_HEAP)
+			trace_fail(trace, print_heap(trace, tracer, is_interval));
 		else if (tracer->host && is_interval && !tracer->gone)
 			host_look(trace, tracer);
 	}

@@ -135,7 +135,8 @@ static struct probe_error *stacks_init(struct trace_tracer *tracer)
 	probe_tracer_view(tracer->spec, &tracer->options, &view);
 	tracer->folded = view.folded;
 	tracer->flamegraph = view.flamegraph;
-	return probe_stacks_create(&tracer->stacks);
+	return tracer->output == PROBE_TRACER_HEAP ? probe_heap_create(&tracer->heap)
+						   : probe_stacks_create(&tracer->stacks);
 }
 
 static bool prints_hits(const struct trace_tracer *tracer)
@@ -162,7 +163,8 @@ static struct probe_error *tracer_init(struct trace_tracer *tracer, const char *
 			return probe_error_no_memory();
 	}
 	error = probe_tracer_configure(tracer->spec, pattern_count, &tracer->options);
-	if (!error && tracer->output == PROBE_TRACER_STACKS)
+	if (!error &&
+		(tracer->output == PROBE_TRACER_STACKS || tracer->output == PROBE_TRACER_HEAP))
 		error = stacks_init(tracer);
 	if (!error && stack && (alone || prints_hits(tracer)))
 		error = probe_tracer_take_stacks(tracer->spec, stack, &tracer->options);
@@ -314,6 +316,7 @@ void tracers_free(struct trace_tracer *tracers, size_t count)
 		probe_table_free(tracers[i].ended);
 		probe_pcp_close(tracers[i].pcp);
 		probe_stacks_free(tracers[i].stacks);
+		probe_heap_free(tracers[i].heap);
 		probe_tracer_free(tracers[i].spec);
 		free(tracers[i].title);
 		for (size_t k = 0; k < tracers[i].part.probe_count; k++)

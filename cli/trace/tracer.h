@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "cli/options.h"
+#include "probe/heap.h"
 #include "probe/pcp.h"
 #include "probe/stacks.h"
 #include "probe/table.h"
@@ -73,6 +74,7 @@ struct trace_tracer {
 	size_t metrics_view;	     /* ... of Prometheus: its number in the trace's set */
 	bool told;		     /* ... that they are not all there, or why they are not */
 	struct probe_stacks *stacks; /* of one that counts by call stack */
+	struct probe_heap *heap;     /* of one that adds up memory */
 	bool folded;		     /* its output is for other programs: only what they know */
 	bool flamegraph;	     /* ... and a whole file */
 	bool had_interval;

@@ -54,7 +54,7 @@ static struct probe_error *flamegraph_finish(void *state, bool *done_ret)
 
 	*done_ret = true;
 	if (!error)
-		flame_graph(graph->out, stacks, count, !graph->hits);
+		flame_graph(graph->out, stacks, count, graph->hits ? FLAME_HITS : FLAME_TIME);
 	return error;
 }
 

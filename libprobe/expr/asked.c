@@ -45,7 +45,10 @@ static struct probe_error *check_options(const struct probe_session_options *o)
 			     "rings that are not overwritten");
 	if (o->spans && !pairs)
 		return usage("spans are pairs: say which probes begin and which end");
-	if (pairs && (o->spans || o->kind == PROBE_SESSION_GATHER) &&
+	if (o->begin_stacks && (!pairs || o->spans || o->kind != PROBE_SESSION_RECORD))
+		return usage(
+			"only records of pairs, which are no spans, have the stacks of begins");
+	if (pairs && (o->spans || o->begin_stacks || o->kind == PROBE_SESSION_GATHER) &&
 		(o->sample_every > 1 || o->sample_rate))
 		return usage("pairs cannot be sampled: ends would match the wrong begins");
 	if (o->kind != PROBE_SESSION_GATHER)

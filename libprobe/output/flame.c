@@ -73,7 +73,7 @@ struct flame {
 	size_t depth, deepest;
 	double total, at; /* weights: of all stacks, and of those before this one */
 	size_t narrow;	  /* boxes that were left out */
-	bool is_time;
+	enum flame_unit unit;
 };
 
 /* ---- Stacks -------------------------------------------------------------------------- */
@@ -135,12 +135,14 @@ static void put_colour(struct buffer *out, const char *name, size_t length)
 
 static void put_weight(struct flame *flame, double weight)
 {
-	if (flame->is_time)
+	static const char *const one[] = {" hit", "", " byte"}, *const many[] = {
+									" hits", "", " bytes"};
+
+	if (flame->unit == FLAME_TIME)
 		text_duration(flame->out, weight);
 	else
 		text_number(flame->out, weight);
-	if (!flame->is_time)
-		buffer_string(flame->out, weight == 1 ? " hit" : " hits");
+	buffer_string(flame->out, (weight == 1 ? one : many)[flame->unit]);
 }
 
 /* As much of the name as has room. */
@@ -234,6 +236,7 @@ static void put_stack(struct flame *flame, const struct flame_stack *stack)
 
 static void put_head(struct flame *flame)
 {
+	static const char *const names[] = {"hits", "time", "bytes"};
 	struct buffer *out = flame->out;
 	uint64_t height = TOP + (flame->deepest + 1) * ROW + 2 * MARGIN;
 
@@ -247,7 +250,7 @@ static void put_head(struct flame *flame)
 			   "<style>svg{background:#fff}text{font:12px monospace;fill:#000;"
 			   "pointer-events:none}g:hover rect{stroke:#000}</style>\n"
 			   "<text x=\"10\" y=\"18\">");
-	buffer_string(out, flame->is_time ? "time" : "hits");
+	buffer_string(out, names[flame->unit]);
 	buffer_string(out, "; click on a box to enlarge it, on the lowest one for all</text>\n");
 }
 
@@ -267,9 +270,9 @@ static void put_tail(struct flame *flame)
 	buffer_string(out, "</svg>\n");
 }
 
-void flame_graph(struct buffer *out, struct flame_stack *stacks, size_t count, bool is_time)
+void flame_graph(struct buffer *out, struct flame_stack *stacks, size_t count, enum flame_unit unit)
 {
-	struct flame flame = {.out = out, .is_time = is_time};
+	struct flame flame = {.out = out, .unit = unit};
 
 	for (size_t i = 0; i < count; i++) {
 		size_t depth = count_frames(stacks[i].text);

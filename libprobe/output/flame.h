@@ -10,10 +10,14 @@ struct flame_stack {
 	uint64_t weight;
 };
 
+/* What weights are. Times are in nanoseconds. */
+enum flame_unit { FLAME_HITS, FLAME_TIME, FLAME_BYTES };
+
 /*
- * Draws stacks, which are sorted for it. Weights are times in nanoseconds, or else hits. `out` is
- * of buffer_init(); it has no_memory set if memory ran out.
+ * Draws stacks, which are sorted for it. `out` is of buffer_init(); it has no_memory set if
+ * memory ran out.
  */
-void flame_graph(struct buffer *out, struct flame_stack *stacks, size_t count, bool is_time);
+void flame_graph(
+	struct buffer *out, struct flame_stack *stacks, size_t count, enum flame_unit unit);
 
 #endif

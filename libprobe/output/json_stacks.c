@@ -6,6 +6,7 @@
  *	 "frames":[{"ip":"0x...","module":"...","symbol":"...","offset":"0x..."},...],
  *	 "tracer":"stack","ts":N,"interval":N}
  *
+ * Of a heap, "total_bytes", "total_count", "live_bytes" and "live_count" stand for "count".
  * "end" is "truncated" where the copy of the stack ended before the stack did, and
  * "unknown" if the caller of the outermost frame is not known. "offset" is that of
  * "ip" in the symbol, or, where "symbol" is null, in the module.
@@ -70,7 +71,14 @@ static void json_row(
 {
 	json_string_field(out, "{\"provider\":", row->provider);
 	json_string_field(out, ",\"name\":", row->name);
-	json_unsigned_field(out, ",\"count\":", row->count);
+	if (row->is_heap) {
+		json_unsigned_field(out, ",\"total_bytes\":", row->total_bytes);
+		json_unsigned_field(out, ",\"total_count\":", row->total_count);
+		json_unsigned_field(out, ",\"live_bytes\":", row->live_bytes);
+		json_unsigned_field(out, ",\"live_count\":", row->live_count);
+	} else {
+		json_unsigned_field(out, ",\"count\":", row->count);
+	}
 	text_or_null(out, ",\"comm\":", row->comm);
 	json_stack_fields(out, ",\"end\":", &row->stack);
 	if (view->title)

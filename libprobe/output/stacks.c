@@ -105,7 +105,7 @@ void text_hit_stack(struct buffer *out, const struct probe_stack *stack)
 /*
  *	comm;outermost;...;innermost COUNT
  *
- * as flamegraph.pl and speedscope read it. Rows are in the order of
+ * (of a heap, BYTES) as flamegraph.pl and speedscope read it. Rows are in the order of
  * folded_compare(); with several probes the innermost frame is the probe.
  */
 static void folded_line(
@@ -163,7 +163,9 @@ void folded_stacks(struct buffer *out, const struct probe_stacks_row *rows, size
 		sum += order[i]->count;
 		if (i + 1 < count && !folded_compare(&order[i], &order[i + 1]))
 			continue;
-		folded_line(out, order[i], sum, many);
+		/* Of a heap: all is freed. */
+		if (sum)
+			folded_line(out, order[i], sum, many);
 		sum = 0;
 	}
 	free(order);
@@ -187,7 +189,7 @@ void flamegraph_stacks(struct buffer *out, const struct probe_stacks_row *rows, 
 		stacks[used++] = (struct flame_stack){line, strtoull(space + 1, NULL, 10)};
 	}
 	if (stacks && !lines.no_memory)
-		flame_graph(out, stacks, used, false);
+		flame_graph(out, stacks, used, count && rows->is_heap ? FLAME_BYTES : FLAME_HITS);
 	else
 		out->no_memory = true;
 	free(stacks);

@@ -11,7 +11,12 @@
  *	         334   27.1 %  - exec_execute_message
  *
  * What is called from one place only stays below it; where calls part, each branch
- * begins with a dash, and what it calls is one further to the right.
+ * begins with a dash, and what it calls is one further to the right. Of a heap (probe/heap.h),
+ * bytes stand for hits:
+ *
+ *	otel_memory:alloc: 40960 bytes allocated (10 allocations), 12288 bytes live (3
+ *	allocations), 2 stacks
+ *	       BYTES        %  FRAME
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -111,14 +116,38 @@ static void count_text(struct buffer *out, uint64_t count, const char *one, cons
 	buffer_string(out, count == 1 ? one : many);
 }
 
-/* The stacks of one probe, and how many are shown. */
-static void print_probe(
-	struct buffer *out, const struct probe_stacks_row **rows, size_t count, size_t shown)
+/* What the rows hold: all that was allocated, and what of it is live. */
+static void heap_text(struct buffer *out, const struct probe_stacks_row **rows, size_t count)
 {
-	struct tree tree = {out, rows, 0};
-	uint64_t hidden = 0;
-	struct branch whole = {0, shown, 0};
+	struct probe_stacks_row sum = {0};
 
+	for (size_t i = 0; i < count; i++) {
+		sum.total_bytes += rows[i]->total_bytes;
+		sum.total_count += rows[i]->total_count;
+		sum.live_bytes += rows[i]->live_bytes;
+		sum.live_count += rows[i]->live_count;
+	}
+	count_text(out, sum.total_bytes, " byte allocated (", " bytes allocated (");
+	count_text(out, sum.total_count, " allocation), ", " allocations), ");
+	count_text(out, sum.live_bytes, " byte live (", " bytes live (");
+	count_text(out, sum.live_count, " allocation), ", " allocations), ");
+}
+
+/* The stacks of one probe, the `top` most frequent ones; 0: all. */
+static void print_probe(
+	struct buffer *out, const struct probe_stacks_row **rows, size_t count, size_t top)
+{
+	size_t shown, known = count;
+	struct tree tree = {out, rows, 0};
+	bool heap = rows[0]->is_heap;
+	uint64_t hidden = 0;
+	struct branch whole;
+
+	/* The last ones may have nothing that is live. */
+	while (count && !rows[count - 1]->count)
+		count--;
+	shown = top && top < count ? top : count;
+	whole = (struct branch){0, shown, 0};
 	for (size_t i = 0; i < count; i++) {
 		tree.total += rows[i]->count;
 		if (i >= shown)
@@ -126,15 +155,19 @@ static void print_probe(
 	}
 	text_probe(out, rows[0]->provider, rows[0]->name);
 	buffer_string(out, ": ");
-	count_text(out, tree.total, " hit, ", " hits, ");
+	if (heap)
+		heap_text(out, rows, known);
+	else
+		count_text(out, tree.total, " hit, ", " hits, ");
 	count_text(out, count, " stack\n", " stacks\n");
-	buffer_string(out, "        HITS        %  FRAME\n");
+	buffer_string(
+		out, heap ? "       BYTES        %  FRAME\n" : "        HITS        %  FRAME\n");
 	qsort(rows, shown, sizeof(*rows), compare_rows);
 	print_branch(&tree, &whole, 0, 0);
 	if (count > shown) {
 		buffer_string(out, "... ");
 		count_text(out, count - shown, " more stack (--top), ", " more stacks (--top), ");
-		count_text(out, hidden, " hit\n", " hits\n");
+		count_text(out, hidden, heap ? " byte\n" : " hit\n", heap ? " bytes\n" : " hits\n");
 	}
 }
 
@@ -179,7 +212,7 @@ void text_stack_trees(
 
 		if (any)
 			buffer_char(out, '\n');
-		print_probe(out, its, taken, top && top < taken ? top : taken);
+		print_probe(out, its, taken, top);
 		any = true;
 	}
 	free(left);

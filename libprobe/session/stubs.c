@@ -40,15 +40,15 @@ static struct probe_error *drop_single(
 }
 
 /*
- * Finds the pairs of a selection; *ret has those of its remaining probes. Gathering and
- * spans drop probes without a partner; other sessions keep them. A partner may also be in a library
- * that is opened later.
+ * Finds the pairs of a selection; *ret has those of its remaining probes. Gathering, spans
+ * and begins with stacks drop probes without a partner; other sessions keep them. A partner may
+ * also be in a library that is opened later.
  */
 static struct probe_error *find_pairs(struct probe_session *s, struct selection *selection,
 	struct probe_report *report, struct pair_part **ret)
 {
 	enum probe_pairing pairing = s->options.gather.pairing;
-	bool matches = session_has_pairs(s);
+	bool matches = session_has_pairs(s) || s->options.begin_stacks;
 	struct pair_part *parts = calloc(selection->probe_count + 1, sizeof(*parts));
 	struct probe_error *error;
 
@@ -100,6 +100,14 @@ static struct probe_error *size_record(struct probe_session *s, enum pair_role r
 	return error;
 }
 
+/* A span has the stack of its end. */
+static bool has_stack(const struct probe_session *s, enum pair_role role)
+{
+	if (s->options.begin_stacks)
+		return role == PAIR_BEGIN;
+	return !s->options.spans || role != PAIR_BEGIN;
+}
+
 static struct probe_error *prepare_site(struct probe_session *s, const struct arch *arch,
 	const struct select_probe *probe, const struct select_site *selected,
 	struct session_site *site)
@@ -112,9 +120,7 @@ static struct probe_error *prepare_site(struct probe_session *s, const struct ar
 	record_layout_site_init(&args, arch, probe->module, selected->note->args);
 	args.kept = s->asked.kept;
 	args.kept_count = s->asked.kept_count;
-	/* A span has the stack of its end. */
-	args.stack = s->options.spans && part->part.role == PAIR_BEGIN ? PROBE_STACK_NONE
-								       : s->options.stack;
+	args.stack = has_stack(s, part->part.role) ? s->options.stack : PROBE_STACK_NONE;
 	args.pc = selected->pc;
 	args.saved = session_stack_saved(s, selected->pc);
 	if (s->options.kind == PROBE_SESSION_RECORD)

@@ -7,8 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libprobe/base/error.h"
-#include "probe/stacks.h"
+#include "libprobe/table/stacks.h"
 
 enum {
 	BUCKETS_FIRST = 256,
@@ -176,13 +175,14 @@ static struct entry *make_entry(const struct sought *sought)
 	return entry;
 }
 
-struct probe_error *probe_stacks_add(struct probe_stacks *stacks,
+struct probe_error *stacks_count(struct probe_stacks *stacks,
 	const struct probe_session_probe *probe, const char *comm, const struct probe_stack *stack,
-	uint64_t count)
+	uint64_t count, size_t *ret)
 {
 	struct sought sought = {probe->provider, probe->name, comm, stack, 0};
 	uint32_t *bucket;
 
+	*ret = SIZE_MAX;
 	sought.hash = hash_of(&sought);
 	if (!make_room(stacks))
 		return probe_error_no_memory();
@@ -200,7 +200,17 @@ struct probe_error *probe_stacks_add(struct probe_stacks *stacks,
 		*bucket = (uint32_t)stacks->count;
 	}
 	stacks->entries[*bucket - 1]->count += count;
+	*ret = *bucket - 1;
 	return NULL;
+}
+
+struct probe_error *probe_stacks_add(struct probe_stacks *stacks,
+	const struct probe_session_probe *probe, const char *comm, const struct probe_stack *stack,
+	uint64_t count)
+{
+	size_t index;
+
+	return stacks_count(stacks, probe, comm, stack, count, &index);
 }
 
 static struct probe_error *add_row(struct probe_stacks *stacks, struct probe_session *session,
@@ -264,6 +274,22 @@ static int compare_rows(const void *a, const void *b)
 	return 0;
 }
 
+void stacks_sort(struct probe_stacks_row *rows, size_t count)
+{
+	qsort(rows, count, sizeof(*rows), compare_rows);
+}
+
+struct probe_stacks_row stacks_row(const struct probe_stacks *stacks, size_t index)
+{
+	const struct entry *entry = stacks->entries[index];
+
+	return (struct probe_stacks_row){.provider = entry->provider,
+		.name = entry->name,
+		.comm = entry->comm,
+		.stack = {entry->frames, entry->frame_count, entry->end},
+		.count = entry->count};
+}
+
 struct probe_error *probe_stacks_rows(const struct probe_stacks *stacks, bool is_interval,
 	struct probe_stacks_row **ret, size_t *count_ret)
 {
@@ -278,10 +304,10 @@ struct probe_error *probe_stacks_rows(const struct probe_stacks *stacks, bool is
 
 		if (entry->count <= before)
 			continue;
-		rows[count++] = (struct probe_stacks_row){entry->provider, entry->name, entry->comm,
-			{entry->frames, entry->frame_count, entry->end}, entry->count - before};
+		rows[count] = stacks_row(stacks, i);
+		rows[count++].count -= before;
 	}
-	qsort(rows, count, sizeof(*rows), compare_rows);
+	stacks_sort(rows, count);
 	*ret = rows;
 	*count_ret = count;
 	return NULL;

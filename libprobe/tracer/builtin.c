@@ -184,6 +184,17 @@ const struct tracer_kind tracer_builtin[] = {
 		.output = PROBE_TRACER_STACKS,
 		.view = {.columns = PROBE_COLUMN_COUNT, .order = PROBE_ORDER_COUNT},
 	},
+	/* Its pairs are an allocation and a free; without --pairs, by their names if one PROBE is
+	 * given. */
+	{
+		.name = "heap",
+		.usage = "heap[,live|,total][,frames|,bytes=N][,folded|,flamegraph]",
+		.help = "memory by the call stacks that allocated it: what is not freed, or all",
+		.output = PROBE_TRACER_HEAP,
+		.has_pairs = true,
+		.pairing = PROBE_PAIRING_LISTED,
+		.view = {.columns = PROBE_COLUMN_COUNT, .order = PROBE_ORDER_COUNT},
+	},
 	/* See libprobe/tracer/exported.c. */
 	{
 		.name = "pcp",

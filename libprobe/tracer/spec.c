@@ -62,8 +62,8 @@ static struct probe_error *check_operand(const struct probe_tracer_spec *spec)
 			kind->name, spec->operand ? " and takes no value" : "", kind->name);
 	if (kind->output == PROBE_TRACER_LOADED)
 		return NULL;
-	if (kind->output == PROBE_TRACER_STACKS)
-		return tracer_stack_parse(spec->operand, &stack);
+	if (tracer_has_stacks(kind))
+		return tracer_stack_parse(spec, &stack);
 	if (kind->needs_value && (!spec->operand || !*spec->operand))
 		return probe_error_new(PROBE_ERROR_USAGE,
 			"tracer '%s' needs a value: -t %s,arg0, or any other expression",
@@ -154,7 +154,9 @@ static struct probe_error *configure_pairs(
 	const struct probe_tracer_spec *spec, size_t pattern_count, struct probe_gather *gather)
 {
 	if (gather->pairing == PROBE_PAIRING_NONE)
-		gather->pairing = spec->kind->pairing;
+		gather->pairing = spec->kind->output == PROBE_TRACER_HEAP && pattern_count == 1
+					  ? PROBE_PAIRING_NAMES
+					  : spec->kind->pairing;
 	if (gather->pairing == PROBE_PAIRING_NAMES)
 		return NULL;
 	if (pattern_count < 2)
@@ -220,8 +222,8 @@ struct probe_error *probe_tracer_configure(const struct probe_tracer_spec *spec,
 		return error;
 	options->overwrite = kind->output == PROBE_TRACER_FLIGHT;
 	options->spans = kind->has_spans;
-	if (kind->output == PROBE_TRACER_STACKS)
-		return tracer_stack_configure(spec->operand, options);
+	if (tracer_has_stacks(kind))
+		return tracer_stack_configure(spec, options);
 	/* A tracer of the user's own gets the filter's value. */
 	options->filter_value = kind->output == PROBE_TRACER_LOADED && options->filter;
 	if (kind->output != PROBE_TRACER_ROWS) {
@@ -244,12 +246,13 @@ void probe_tracer_view(const struct probe_tracer_spec *spec,
 {
 	struct tracer_stack_options stack = {0};
 
-	if (spec->kind->output == PROBE_TRACER_STACKS)
-		probe_error_free(tracer_stack_parse(spec->operand, &stack));
+	if (tracer_has_stacks(spec->kind))
+		probe_error_free(tracer_stack_parse(spec, &stack));
 	*ret = spec->kind->view;
 	ret->tracer = spec->name;
 	ret->folded = stack.folded || stack.flamegraph;
 	ret->flamegraph = stack.flamegraph;
+	ret->live = spec->kind->output == PROBE_TRACER_HEAP && !stack.total;
 	ret->value = options->gather.value;
 	ret->key_names = options->gather.keys;
 	ret->catalogue = options->catalogue;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * stack: hits by call stack. Stacks are copied into records, and the controller unwinds them;
- * with `frames`, stubs follow the frame pointers and count by return addresses. Other tracers
- * whose hits are handed over may have the stack of each of them.
+ * with `frames`, stubs follow the frame pointers and count by return addresses. heap: memory by
+ * the stacks of allocations, which are taken in the same ways, but always into records. Other
+ * tracers whose hits are handed over may have the stack of each of them.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -41,44 +42,56 @@ static bool is_word(const char *text, size_t length, const char *word)
 	return length == strlen(word) && !memcmp(text, word, length);
 }
 
-static struct probe_error *parse_word(
-	const char *text, size_t length, struct tracer_stack_options *ret)
+static struct probe_error *parse_word(const struct tracer_kind *kind, const char *text,
+	size_t length, struct tracer_stack_options *ret)
 {
+	bool heap = kind->output == PROBE_TRACER_HEAP;
 	size_t prefix = sizeof(bytes_prefix) - 1;
 
-	if (is_word(text, length, "frames"))
+	if (heap && is_word(text, length, "live"))
+		ret->live = true;
+	else if (heap && is_word(text, length, "total"))
+		ret->total = true;
+	else if (is_word(text, length, "frames"))
 		ret->frames = true;
 	else if (is_word(text, length, "folded"))
 		ret->folded = true;
 	else if (is_word(text, length, "flamegraph"))
 		ret->flamegraph = true;
 	else if (length >= prefix && !memcmp(text, bytes_prefix, prefix))
-		return parse_bytes("-t stack,", text + prefix, length - prefix, &ret->bytes);
+		return parse_bytes(heap ? "-t heap," : "-t stack,", text + prefix, length - prefix,
+			&ret->bytes);
 	else
 		return probe_error_new(PROBE_ERROR_USAGE,
-			"tracer 'stack' has no option '%.*s'; it has frames, bytes=N, folded and "
+			"tracer '%s' has no option '%.*s'; it has %sframes, bytes=N, folded and "
 			"flamegraph",
-			(int)length, text);
+			kind->name, (int)length, text, heap ? "live, total, " : "");
 	return NULL;
 }
 
-struct probe_error *tracer_stack_parse(const char *operand, struct tracer_stack_options *ret)
+struct probe_error *tracer_stack_parse(
+	const struct probe_tracer_spec *spec, struct tracer_stack_options *ret)
 {
+	const char *name = spec->kind->name, *operand = spec->operand;
 	struct probe_error *error = NULL;
 
 	*ret = (struct tracer_stack_options){0};
 	while (operand && !error) {
 		size_t length = strcspn(operand, ",");
 
-		error = parse_word(operand, length, ret);
+		error = parse_word(spec->kind, operand, length, ret);
 		operand = operand[length] ? operand + length + 1 : NULL;
 	}
 	if (!error && ret->frames && ret->bytes)
 		error = probe_error_new(PROBE_ERROR_USAGE,
-			"-t stack: either frames, which copies no bytes, or bytes=N");
+			"-t %s: either frames, which copies no bytes, or bytes=N", name);
 	if (!error && ret->folded && ret->flamegraph)
 		error = probe_error_new(PROBE_ERROR_USAGE,
-			"-t stack: either folded, for another program, or flamegraph");
+			"-t %s: either folded, for another program, or flamegraph", name);
+	if (!error && ret->live && ret->total)
+		error = probe_error_new(PROBE_ERROR_USAGE,
+			"-t %s: either live, what is not freed, or total, all that was allocated",
+			name);
 	return error;
 }
 
@@ -93,17 +106,34 @@ static void take_stacks(
 	}
 }
 
+/* Frees need no stack, but none of them may be missing. */
+static struct probe_error *configure_heap(struct probe_session_options *options)
+{
+	if (options->filter)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"-f: tracer 'heap' needs each free of what it has seen allocated; a filter "
+			"would leave some out");
+	if (options->gather.match)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"--match: tracer 'heap' matches a free with its allocation by the pointer");
+	options->kind = PROBE_SESSION_RECORD;
+	options->begin_stacks = true;
+	return NULL;
+}
+
 struct probe_error *tracer_stack_configure(
-	const char *operand, struct probe_session_options *options)
+	const struct probe_tracer_spec *spec, struct probe_session_options *options)
 {
 	struct tracer_stack_options its;
-	struct probe_error *error = tracer_stack_parse(operand, &its);
+	struct probe_error *error = tracer_stack_parse(spec, &its);
 
-	if (error)
-		return error;
-	options->kind = its.frames ? PROBE_SESSION_GATHER : PROBE_SESSION_RECORD;
-	take_stacks(&its, options);
-	return NULL;
+	if (!error && spec->kind->output == PROBE_TRACER_HEAP)
+		error = configure_heap(options);
+	else
+		options->kind = its.frames ? PROBE_SESSION_GATHER : PROBE_SESSION_RECORD;
+	if (!error)
+		take_stacks(&its, options);
+	return error;
 }
 
 /* One word: no stack is both. */
@@ -132,9 +162,9 @@ struct probe_error *probe_tracer_take_stacks(const struct probe_tracer_spec *spe
 			"--stack: tracer %s gets no stacks; -t print and -t json show those of "
 			"hits",
 			spec->name);
-	if (output == PROBE_TRACER_STACKS)
-		return probe_error_new(
-			PROBE_ERROR_USAGE, "--stack: tracer 'stack' takes stacks by itself");
+	if (tracer_has_stacks(spec->kind))
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"--stack: tracer '%s' takes stacks by itself", spec->name);
 	if (output != PROBE_TRACER_HITS && output != PROBE_TRACER_HITS_JSON &&
 		output != PROBE_TRACER_FLIGHT)
 		return probe_error_new(PROBE_ERROR_USAGE,

@@ -40,16 +40,22 @@ const struct tracer_kind *tracer_find(const char *name);
  */
 PROBE_MUST_CHECK struct probe_error *tracer_exported_parse(struct probe_tracer_spec *spec);
 
-/* What follows the name `stack` (stack.c). Errors: PROBE_ERROR_USAGE. */
+/* What follows the name `stack` or `heap` (stack.c). Errors: PROBE_ERROR_USAGE. */
 struct tracer_stack_options {
 	bool frames, folded, flamegraph;
-	uint16_t bytes; /* of the copies; 0: default */
+	bool live, total; /* of a heap */
+	uint16_t bytes;	  /* of the copies; 0: default */
 };
 PROBE_MUST_CHECK struct probe_error *tracer_stack_parse(
-	const char *operand, struct tracer_stack_options *ret);
+	const struct probe_tracer_spec *spec, struct tracer_stack_options *ret);
 /* Sets the session's options accordingly. */
 PROBE_MUST_CHECK struct probe_error *tracer_stack_configure(
-	const char *operand, struct probe_session_options *options);
+	const struct probe_tracer_spec *spec, struct probe_session_options *options);
+/* Whether its output is call stacks, with the options above. */
+static inline bool tracer_has_stacks(const struct tracer_kind *kind)
+{
+	return kind->output == PROBE_TRACER_STACKS || kind->output == PROBE_TRACER_HEAP;
+}
 
 /* In the order of the list that users see. The last one has no name: shared objects. */
 extern const struct tracer_kind tracer_builtin[];

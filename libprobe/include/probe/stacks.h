@@ -21,7 +21,9 @@ struct probe_stacks_row {
 	const char *provider, *name;
 	const char *comm; /* or NULL */
 	struct probe_stack stack;
-	uint64_t count;
+	uint64_t count; /* of a heap: bytes, as probe_heap_rows() was asked */
+	bool is_heap;	/* of probe_heap_rows() */
+	uint64_t total_bytes, total_count, live_bytes, live_count; /* of a heap */
 };
 
 /* Makes an empty collection. Errors: PROBE_ERROR_MEMORY. */

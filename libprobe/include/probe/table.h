@@ -108,6 +108,7 @@ struct probe_view {
 	bool chart;		      /* text: rows without keys are charts, not lines */
 	bool folded;		      /* text: stacks are lines for flame graphs, not a tree */
 	bool flamegraph;	      /* ... and these are drawn, as an SVG file of their own */
+	bool live;		      /* of a heap: the bytes that are not freed, not all */
 	bool times;		      /* values are nanoseconds */
 	bool tags;		      /* metrics: of pmtrace(3), named as its agent's */
 	const char *value;	      /* what the values are: an expression, or NULL */

@@ -411,7 +411,12 @@ enum probe_stack_kind {
 struct probe_session_options {
 	enum probe_session_kind kind;
 	enum probe_stack_kind stack;
-	uint16_t stack_bytes;	    /* of PROBE_STACK_COPY, up to 32768; 0: 8192 */
+	uint16_t stack_bytes; /* of PROBE_STACK_COPY, up to 32768; 0: 8192 */
+	/*
+	 * With PROBE_SESSION_RECORD, a stack and pairs (gather.pairing): only begins have stacks,
+	 * and probes without a partner are left out. Begins and ends leave records of their own.
+	 */
+	bool begin_stacks;
 	bool lines;		    /* frames have source lines, which takes time to find out */
 	bool mangled;		    /* frames have the symbols of C++ and Rust as files do */
 	struct probe_gather gather; /* for PROBE_SESSION_GATHER */

@@ -145,7 +145,8 @@ enum probe_tracer_output {
 	PROBE_TRACER_PCP,	/* rows, as metrics (probe/pcp.h) */
 	PROBE_TRACER_STACKS,	/* counts by call stack (probe/stacks.h) */
 	PROBE_TRACER_LOADED,	/* whatever a shared object does: probe_tracer_host_start() */
-	PROBE_TRACER_METRICS	/* rows, as metrics (probe/metrics.h) */
+	PROBE_TRACER_METRICS,	/* rows, as metrics (probe/metrics.h) */
+	PROBE_TRACER_HEAP	/* allocated bytes by call stack (probe/heap.h) */
 };
 
 /* One of the tracers that a name consists of: with its own probes, rows by a key, and pairs. */

@@ -222,6 +222,7 @@ class SessionOptions(Structure):
         ("kind", c_int),
         ("stack", c_int),
         ("stack_bytes", c_uint16),
+        ("begin_stacks", c_bool),
         ("lines", c_bool),
         ("mangled", c_bool),
         ("gather", Gather),

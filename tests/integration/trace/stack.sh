@@ -169,7 +169,7 @@ usage 'a file of its own' -t stack,flamegraph -t count
 usage 'either frames' -t stack,frames,bytes=4096
 usage "tracer 'stack' has no rows" -t stack -k tid
 usage "tracer 'stack' has no rows" -t stack,frames -k tid
-usage 'is for tracer stack' --no-demangle
+usage 'is for tracers stack and heap' --no-demangle
 usage 'records nothing, so -b does not apply' -t stack,frames -b 1M
 
 # Without libdw the command fails at once: callers would be missing without notice.

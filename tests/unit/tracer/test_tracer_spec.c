@@ -96,6 +96,44 @@ static void call_stacks(void **state)
 		"-t stack: either frames, which copies no bytes, or bytes=N");
 }
 
+/* What heap makes of so many PROBEs. */
+static void heap_configures(
+	const char *text, size_t patterns, enum probe_pairing pairing, bool live, bool frames)
+{
+	struct probe_session_options options = {0};
+	struct probe_tracer_spec *spec = parse(text);
+	struct probe_view view;
+
+	assert_null(probe_tracer_configure(spec, patterns, &options));
+	assert_int_equal(options.kind, PROBE_SESSION_RECORD);
+	assert_int_equal(options.gather.pairing, pairing);
+	assert_int_equal(options.stack, frames ? PROBE_STACK_FRAMES : PROBE_STACK_COPY);
+	assert_true(options.begin_stacks && !options.spans);
+	probe_tracer_view(spec, &options, &view);
+	assert_int_equal(view.live, live);
+	probe_tracer_free(spec);
+}
+
+static void heaps(void **state)
+{
+	(void)state;
+	heap_configures("heap", 1, PROBE_PAIRING_NAMES, true, false);
+	heap_configures("heap,live", 2, PROBE_PAIRING_LISTED, true, false);
+	heap_configures("heap,frames,total", 4, PROBE_PAIRING_LISTED, false, true);
+	wrong("heap,all", "tracer 'heap' has no option 'all'; it has live, total, frames, bytes=N, "
+			  "folded and "
+			  "flamegraph");
+	wrong("stack,live",
+		"tracer 'stack' has no option 'live'; it has frames, bytes=N, folded and "
+		"flamegraph");
+	wrong("heap,live,total",
+		"-t heap: either live, what is not freed, or total, all that was allocated");
+	wrong("heap,bytes=1",
+		"-t heap,bytes=1: between 512 and 32768 bytes of each stack can be copied");
+	wrong("heap,folded,flamegraph",
+		"-t heap: either folded, for another program, or flamegraph");
+}
+
 static void no_stacks(const char *tracer, const char *how, const char *message)
 {
 	struct probe_session_options options = {0};
@@ -149,6 +187,7 @@ static void stacks_of_hits(void **state)
 		"of its end");
 	no_stacks("pcp,sum,arg0", "",
 		"--stack: tracer 'sum' prints no hits; -t stack counts hits by their stacks");
+	no_stacks("heap", "", "--stack: tracer 'heap' takes stacks by itself");
 	no_stacks("stack", "", "--stack: tracer 'stack' takes stacks by itself");
 	no_stacks("./x.so", "",
 		"--stack: tracer ./x.so gets no stacks; -t print and -t json show those of hits");
@@ -173,7 +212,7 @@ static void every_listed_tracer_parses(void **state)
 		spec = parse(text);
 		probe_tracer_free(spec);
 	}
-	assert_int_equal(count, 20);
+	assert_int_equal(count, 21);
 }
 
 static void sessions_gather_what_is_shown(void **state)
@@ -265,8 +304,14 @@ static void pairs_need_their_operands(void **state)
 		"--pairs is for the tracers latency, transaction and span, and for your own; 'sum' "
 		"looks at each hit by itself");
 	options = (struct probe_session_options){.gather = {.match = "arg0"}};
+	does_not_go_together("heap", 2, options,
+		"--match: tracer 'heap' matches a free with its allocation by the pointer");
 	does_not_go_together("count", 2, options,
 		"--match says which end belongs to which begin; tracer 'count' has no pairs");
+	options = (struct probe_session_options){.filter = "arg1 > 4096"};
+	does_not_go_together("heap", 1, options,
+		"-f: tracer 'heap' needs each free of what it has seen allocated; a filter would "
+		"leave some out");
 	options = (struct probe_session_options){.gather = {.keys = {"arg0"}, .key_count = 1}};
 	does_not_go_together("print", 1, options,
 		"-k makes a row for each key; tracer 'print' has no rows: -c counts by key, "
@@ -360,6 +405,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(errors_name_the_next_step),
 		cmocka_unit_test(call_stacks),
+		cmocka_unit_test(heaps),
 		cmocka_unit_test(stacks_of_hits),
 		cmocka_unit_test(every_listed_tracer_parses),
 		cmocka_unit_test(sessions_gather_what_is_shown),

@@ -1,0 +1,158 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# -t heap: a known tree of allocations in several threads, exact to the byte; samples and their
+# weights; attached to a process that has allocated already; a forked child; probes of another
+# provider, whose arguments come in another order; frees that are not seen; losses; mistakes.
+. tests/integration/lib.sh
+need_attach
+need jq
+
+rounds=200 threads=3
+
+# heap_run NAME ARGS…: a whole run of the target
+heap_run()
+{
+	local name=$1
+	shift
+	printf '\n\n' | "$PROBECTL" trace -o "$SCRATCH/$name.out" "$@" -- "$TARGETS/heap" \
+		"$rounds" "$threads" "${forks-}" >"$SCRATCH/$name.stdout" 2>"$SCRATCH/$name.err" ||
+		fail "$name: status $?: $(head -3 "$SCRATCH/$name.err")"
+	same "$name: the program" "$(grep -c '^done' "$SCRATCH/$name.stdout")" 1
+}
+
+# sums_of NAME: per function that asked for memory, "FUNCTION TOTAL/N LIVE/N"
+sums_of()
+{
+	jq -rs 'map(select(.total_bytes != null) | .by = (if .frames[0].symbol == "sample"
+		then .frames[1].symbol else "again" end)) | group_by(.by)[] |
+		"\(.[0].by) \(map(.total_bytes) | add)/\(map(.total_count) | add)" +
+		" \(map(.live_bytes) | add)/\(map(.live_count) | add)"' "$SCRATCH/$1.out"
+}
+
+n=$((rounds * threads))
+again="again 20/1 20/1"
+churn="churn $((2000 * n))/$n 0/0"
+early="early 3500/7 0/0"
+keep="keep $((1000 * n))/$n $((1000 * n))/$n"
+swap="swap $((3000 * n))/$n $((3000 * threads))/$threads"
+twice="twice 10/1 0/0"
+all="$again
+$churn
+$early
+$keep
+$swap
+$twice"
+
+# ---- A whole run -------------------------------------------------------------------------
+
+for how in heap heap,total heap,bytes=16384; do
+	heap_run json --json -t "$how" 'otel_memory:*'
+	same "$how" "$(sums_of json)" "$all"
+	grep -q 'warning: 1 free was not seen: memory was allocated again' "$SCRATCH/json.err" ||
+		fail "$how: $(cat "$SCRATCH/json.err")"
+	same "$how: warnings" "$(grep -c warning "$SCRATCH/json.err")" 1
+done
+heap_run frames --json -t heap,frames otel_memory:alloc otel_memory:free
+same "frame pointers: what is live" "$(jq -s 'map(.live_bytes // 0) | add' "$SCRATCH/frames.out")" \
+	$((1000 * n + 3000 * threads + 20))
+
+heap_run text -t heap 'otel_memory:*'
+same "text" "$(head -2 "$SCRATCH/text.out")" \
+	"otel_memory:alloc: $((6000 * n + 3530)) bytes allocated ($((3 * n + 9)) allocations), $((1000 * n + 3000 * threads + 20)) bytes live ($((n + threads + 1)) allocations), 3 stacks
+       BYTES        %  FRAME"
+same "the tree" "$(sed -n 's/^ *\([0-9]*\) .*- \(keep\|swap\)$/\2 \1/p' "$SCRATCH/text.out")" \
+	"keep $((1000 * n))
+swap $((3000 * threads))"
+
+# Without the C library's frames.
+heap_run folded -t heap,folded 'otel_memory:*'
+same "folded" "$(sed 's/;libc[^;]*//g; s/;_start.*main;/;main;/' "$SCRATCH/folded.out")" \
+	"heap;work;keep;sample $((1000 * n))
+heap;work;swap;sample $((3000 * threads))
+heap;main;twice 20"
+heap_run total -t heap,total,folded 'otel_memory:*'
+same "folded, all" "$(awk '{ n += $NF } END { print n }' "$SCRATCH/total.out")" $((6000 * n + 3530))
+heap_run graph -t heap,flamegraph 'otel_memory:*'
+grep -q '<title>all (609020 bytes, 100 %)</title>' "$SCRATCH/graph.out" ||
+	fail "flamegraph: $(grep '<title>all' "$SCRATCH/graph.out")"
+
+# Without a weight, bytes are those that were asked for; a list puts arguments into order.
+heap_run own --json -t heap 'own:get(arg1, arg0)' own:put
+same "another provider" "$(sums_of own | tr '\n' ' ')" \
+	"churn $((200 * n))/$n 0/0 early 350/7 0/0 keep $((100 * n))/$n $((100 * n))/$n swap $((300 * n))/$n $((300 * threads))/$threads twice 64/1 64/1 "
+
+# A child frees what it has inherited, which is its parent's.
+forks=fork
+heap_run fork --json -t heap --follow 'otel_memory:*'
+forks=
+m=$((n + rounds)) k=$((threads + 1))
+same "a forked child" "$(sums_of fork)" "$again
+churn $((2000 * m))/$m 0/0
+$early
+keep $((1000 * m))/$m $((1000 * m))/$m
+swap $((3000 * m))/$m $((3000 * k))/$k
+$twice"
+grep -q 'warning: 1 free was of memory that was allocated before the trace' "$SCRATCH/fork.err" ||
+	fail "a child's free: $(cat "$SCRATCH/fork.err")"
+
+# ---- A process that runs -------------------------------------------------------------------
+
+start "$TARGETS/heap" "$rounds" "$threads"
+save_state "$target_pid"
+trace_start attached --json -t heap -i 0.2 -p "$target_pid" 'otel_memory:*'
+wait_tracing attached
+ask go
+sleep 0.5
+trace_stop attached
+same_state "$target_pid"
+jq -c 'select(.total_bytes != null and .interval == null)' "$SCRATCH/attached.out" >"$SCRATCH/end.out"
+same "attached" "$(sums_of end)" "$(echo "$all" | grep -v early)"
+grep -q 'warning: 7 frees were of memory that was allocated before the trace$' "$SCRATCH/attached.err" ||
+	fail "attached: $(cat "$SCRATCH/attached.err")"
+same "intervals add up" "$(jq -s 'map(select(.interval) | .total_bytes) | add' "$SCRATCH/attached.out")" \
+	$((6000 * n + 30))
+same "what is live, in the last interval" "$(jq -s 'map(select(.interval)) | (map(.ts) | max) as $last |
+	map(select(.ts - $last > -1000000) | .live_bytes) | add' "$SCRATCH/attached.out")" \
+	$((1000 * n + 3000 * threads + 20))
+tell bye
+end_target 0
+
+# ---- Losses ------------------------------------------------------------------------------
+
+# A ring has room for few copies, and is not read while the tracer stands still.
+start "$TARGETS/heap" 5000 1
+trace_start full -t heap -b 64k -p "$target_pid" 'otel_memory:*'
+wait_tracing full
+kill -STOP "$tracer_pid"
+ask go
+kill -CONT "$tracer_pid"
+trace_stop full
+grep -q 'warning: [0-9]* allocations were lost:' "$SCRATCH/full.err" ||
+	fail "losses: $(cat "$SCRATCH/full.err")"
+grep -q 'what is live is an upper bound; larger rings (-b) help$' "$SCRATCH/full.err" ||
+	fail "lost frees: $(cat "$SCRATCH/full.err")"
+tell bye
+end_target 0
+
+# ---- Mistakes ----------------------------------------------------------------------------
+
+# usage WANTED ARGS…
+usage()
+{
+	local wanted=$1
+	shift
+	"$PROBECTL" trace "$@" >"$SCRATCH/out" 2>"$SCRATCH/err"
+	same "$*: status" "$?" 2
+	grep -qF -e "$wanted" "$SCRATCH/err" || fail "$*: $(cat "$SCRATCH/err") lacks $wanted"
+}
+usage "-f: tracer 'heap' needs each free" -t heap -f 'arg0 > 1' -p $$ 'otel_memory:*'
+usage "pairs cannot be sampled" -t heap --every 10 'otel_memory:*' -- "$TARGETS/heap"
+usage "--stack: tracer 'heap' takes stacks by itself" -t heap --stack -p $$ 'otel_memory:*'
+usage "-t heap,flamegraph is a file of its own" -t heap,flamegraph -i 1 -p $$ 'otel_memory:*'
+usage "-k makes a row for each key" -t heap -k arg1 -p $$ 'otel_memory:*'
+
+# Arguments in another order, or too few: said, not guessed.
+heap_run odd -t heap own:put own:get
+grep -q 'hits have arguments that are not (pointer, bytes\[, weight\])' "$SCRATCH/odd.err" ||
+	fail "odd arguments: $(cat "$SCRATCH/odd.err")"
+finish
