@@ -35,6 +35,31 @@ static struct probe_error *check_metrics(const struct trace *trace)
 	return NULL;
 }
 
+/* What a tracer writes as a whole file. */
+static struct probe_error *check_files(
+	const struct trace *trace, const struct trace_options *options)
+{
+	for (size_t i = 0; i < trace->tracer_count; i++) {
+		const struct trace_tracer *tracer = &trace->tracers[i];
+		const char *name = probe_tracer_name(tracer->spec);
+
+		if (!tracer->flamegraph && !tracer->pprof)
+			continue;
+		if (trace->tracer_count > 1 || options->settings.interval_ns)
+			return probe_error_new(PROBE_ERROR_USAGE,
+				"-t %s,%s is a file of its own: without -i, and without another "
+				"tracer",
+				name, tracer->pprof ? "pprof" : "flamegraph");
+		if (tracer->pprof && !options->output)
+			return probe_error_new(PROBE_ERROR_USAGE,
+				"-t %s,pprof is not text: name a file, -o %s.pb", name, name);
+		if (tracer->pprof && trace->settings.json)
+			return probe_error_new(
+				PROBE_ERROR_USAGE, "-t %s,pprof and --json are two formats", name);
+	}
+	return NULL;
+}
+
 struct probe_error *trace_check_tracers(
 	const struct trace *trace, const struct trace_options *options)
 {
@@ -45,13 +70,9 @@ struct probe_error *trace_check_tracers(
 		    trace_has_output(trace, PROBE_TRACER_METRICS);
 	struct probe_error *error;
 
-	for (size_t i = 0; i < trace->tracer_count; i++)
-		if (trace->tracers[i].flamegraph &&
-			(trace->tracer_count > 1 || options->settings.interval_ns))
-			return probe_error_new(PROBE_ERROR_USAGE,
-				"-t %s,flamegraph is a file of its own: without -i, and without "
-				"another tracer",
-				probe_tracer_name(trace->tracers[i].spec));
+	error = check_files(trace, options);
+	if (error)
+		return error;
 	if (options->settings.interval_ns && !rows && !trace_has_output(trace, PROBE_TRACER_LOADED))
 		return probe_error_new(PROBE_ERROR_USAGE,
 			"-i is the time between tables; it needs a tracer that makes them, such as "

@@ -53,7 +53,7 @@ static struct probe_view snapshot_of(
 	view.elapsed_ns = clock_ns(CLOCK_MONOTONIC) - from;
 	view.is_interval = is_interval;
 	/* One table alone needs no heading. */
-	if (is_interval || tracer->last || tracer->had_interval)
+	if (is_interval || tracer->last || tracer->had_interval || tracer->pprof)
 		view.time_ns = clock_ns(CLOCK_REALTIME);
 	return view;
 }

@@ -135,6 +135,7 @@ static struct probe_error *stacks_init(struct trace_tracer *tracer)
 	probe_tracer_view(tracer->spec, &tracer->options, &view);
 	tracer->folded = view.folded;
 	tracer->flamegraph = view.flamegraph;
+	tracer->pprof = view.pprof;
 	return tracer->output == PROBE_TRACER_HEAP ? probe_heap_create(&tracer->heap)
 						   : probe_stacks_create(&tracer->stacks);
 }

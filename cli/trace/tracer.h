@@ -76,7 +76,7 @@ struct trace_tracer {
 	struct probe_stacks *stacks; /* of one that counts by call stack */
 	struct probe_heap *heap;     /* of one that adds up memory */
 	bool folded;		     /* its output is for other programs: only what they know */
-	bool flamegraph;	     /* ... and a whole file */
+	bool flamegraph, pprof;	     /* ... and a whole file */
 	bool had_interval;
 	uint64_t started_ns, last_ns; /* CLOCK_MONOTONIC */
 	size_t probes, sites;	      /* of the first process */

@@ -37,6 +37,9 @@ void text_stacks(struct format_context *context, const struct probe_stacks_row *
 void folded_stacks(struct buffer *out, const struct probe_stacks_row *rows, size_t count);
 /* The same lines, drawn. */
 void flamegraph_stacks(struct buffer *out, const struct probe_stacks_row *rows, size_t count);
+/* A profile in the format of pprof. */
+void pprof_stacks(struct buffer *out, const struct probe_stacks_row *rows, size_t count,
+	const struct probe_view *view);
 void json_stacks(struct format_context *context, const struct probe_stacks_row *rows, size_t count,
 	const struct probe_view *view);
 

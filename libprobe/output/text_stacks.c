@@ -225,6 +225,10 @@ void text_stacks(struct format_context *context, const struct probe_stacks_row *
 		flamegraph_stacks(&context->out, rows, count);
 		return;
 	}
+	if (view->pprof) {
+		pprof_stacks(&context->out, rows, count, view);
+		return;
+	}
 	text_heading(context, view);
 	if (view->folded)
 		folded_stacks(&context->out, rows, count);

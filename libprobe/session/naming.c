@@ -303,7 +303,9 @@ static struct named *make_frame(struct naming *n, uint64_t ip, bool is_return)
 {
 	struct module *module = modules_find(&n->modules, ip - is_return);
 	const char *symbol, *path = module ? module->path : "", *file = NULL;
+	const char *id = module && module->object ? object_build_id(module->object) : NULL;
 	size_t symbol_size = 0, path_size = strlen(path) + 1, file_size = 0;
+	size_t id_size = id && *id ? strlen(id) + 1 : 0;
 	uint64_t link = module ? ip - module->bias : ip, start = 0;
 	AUTO_FREE char *demangled = NULL;
 	struct named *named;
@@ -321,7 +323,7 @@ static struct named *make_frame(struct naming *n, uint64_t ip, bool is_return)
 		symbol_size = strlen(symbol) + 1;
 	if ((of_file || !symbol) && line_of(n, module, link - is_return, &file, &line))
 		file_size = strlen(file) + 1;
-	named = malloc(sizeof(*named) + symbol_size + path_size + file_size);
+	named = malloc(sizeof(*named) + symbol_size + path_size + file_size + id_size);
 	if (!named)
 		return NULL;
 	memcpy(named->text, path, path_size);
@@ -329,6 +331,8 @@ static struct named *make_frame(struct naming *n, uint64_t ip, bool is_return)
 		memcpy(named->text + path_size, symbol, symbol_size);
 	if (file_size)
 		memcpy(named->text + path_size + symbol_size, file, file_size);
+	if (id_size)
+		memcpy(named->text + path_size + symbol_size + file_size, id, id_size);
 	named->label = NULL;
 	named->is_return = is_return;
 	named->of_file = of_file;
@@ -339,7 +343,8 @@ static struct named *make_frame(struct naming *n, uint64_t ip, bool is_return)
 		.offset = symbol ? link - start : link,
 		.function = symbol ? start : function_at(module, link - is_return),
 		.file = file_size ? named->text + path_size + symbol_size : NULL,
-		.line = line};
+		.line = line,
+		.build_id = id_size ? named->text + path_size + symbol_size + file_size : NULL};
 	return named;
 }
 

@@ -178,7 +178,7 @@ const struct tracer_kind tracer_builtin[] = {
 	/* See libprobe/tracer/stack.c. */
 	{
 		.name = "stack",
-		.usage = "stack[,frames|,bytes=N][,folded|,flamegraph]",
+		.usage = "stack[,frames|,bytes=N][,folded|,flamegraph|,pprof]",
 		.help = "how often each call stack led to a probe: a tree, or lines for flame "
 			"graphs",
 		.output = PROBE_TRACER_STACKS,
@@ -188,7 +188,7 @@ const struct tracer_kind tracer_builtin[] = {
 	 * given. */
 	{
 		.name = "heap",
-		.usage = "heap[,live|,total][,frames|,bytes=N][,folded|,flamegraph]",
+		.usage = "heap[,live|,total][,frames|,bytes=N][,folded|,flamegraph|,pprof]",
 		.help = "memory by the call stacks that allocated it: what is not freed, or all",
 		.output = PROBE_TRACER_HEAP,
 		.has_pairs = true,

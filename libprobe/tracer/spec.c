@@ -250,9 +250,11 @@ void probe_tracer_view(const struct probe_tracer_spec *spec,
 		probe_error_free(tracer_stack_parse(spec, &stack));
 	*ret = spec->kind->view;
 	ret->tracer = spec->name;
-	ret->folded = stack.folded || stack.flamegraph;
+	ret->folded = stack.folded || stack.flamegraph || stack.pprof;
 	ret->flamegraph = stack.flamegraph;
-	ret->live = spec->kind->output == PROBE_TRACER_HEAP && !stack.total;
+	ret->pprof = stack.pprof;
+	ret->heap = spec->kind->output == PROBE_TRACER_HEAP;
+	ret->live = ret->heap && !stack.total;
 	ret->value = options->gather.value;
 	ret->key_names = options->gather.keys;
 	ret->catalogue = options->catalogue;

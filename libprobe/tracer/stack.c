@@ -58,13 +58,15 @@ static struct probe_error *parse_word(const struct tracer_kind *kind, const char
 		ret->folded = true;
 	else if (is_word(text, length, "flamegraph"))
 		ret->flamegraph = true;
+	else if (is_word(text, length, "pprof"))
+		ret->pprof = true;
 	else if (length >= prefix && !memcmp(text, bytes_prefix, prefix))
 		return parse_bytes(heap ? "-t heap," : "-t stack,", text + prefix, length - prefix,
 			&ret->bytes);
 	else
 		return probe_error_new(PROBE_ERROR_USAGE,
-			"tracer '%s' has no option '%.*s'; it has %sframes, bytes=N, folded and "
-			"flamegraph",
+			"tracer '%s' has no option '%.*s'; it has %sframes, bytes=N, folded, "
+			"flamegraph and pprof",
 			kind->name, (int)length, text, heap ? "live, total, " : "");
 	return NULL;
 }
@@ -85,9 +87,9 @@ struct probe_error *tracer_stack_parse(
 	if (!error && ret->frames && ret->bytes)
 		error = probe_error_new(PROBE_ERROR_USAGE,
 			"-t %s: either frames, which copies no bytes, or bytes=N", name);
-	if (!error && ret->folded && ret->flamegraph)
-		error = probe_error_new(PROBE_ERROR_USAGE,
-			"-t %s: either folded, for another program, or flamegraph", name);
+	if (!error && ret->folded + ret->flamegraph + ret->pprof > 1)
+		error = probe_error_new(
+			PROBE_ERROR_USAGE, "-t %s: one of folded, flamegraph and pprof", name);
 	if (!error && ret->live && ret->total)
 		error = probe_error_new(PROBE_ERROR_USAGE,
 			"-t %s: either live, what is not freed, or total, all that was allocated",

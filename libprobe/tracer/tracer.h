@@ -42,7 +42,7 @@ PROBE_MUST_CHECK struct probe_error *tracer_exported_parse(struct probe_tracer_s
 
 /* What follows the name `stack` or `heap` (stack.c). Errors: PROBE_ERROR_USAGE. */
 struct tracer_stack_options {
-	bool frames, folded, flamegraph;
+	bool frames, folded, flamegraph, pprof;
 	bool live, total; /* of a heap */
 	uint16_t bytes;	  /* of the copies; 0: default */
 };

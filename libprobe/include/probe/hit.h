@@ -54,6 +54,7 @@ struct probe_frame {
 	uint64_t function; /* link-time address of the function; 0: not known */
 	const char *file;  /* the source, with probe_session_options.lines; NULL: not known */
 	int line;
+	const char *build_id; /* of the file, hexadecimal; NULL: not known */
 };
 
 enum probe_stack_end {

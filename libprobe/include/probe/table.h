@@ -108,6 +108,8 @@ struct probe_view {
 	bool chart;		      /* text: rows without keys are charts, not lines */
 	bool folded;		      /* text: stacks are lines for flame graphs, not a tree */
 	bool flamegraph;	      /* ... and these are drawn, as an SVG file of their own */
+	bool pprof;		      /* ... and are a profile of pprof, a binary file */
+	bool heap;		      /* stacks: of a heap (probe/heap.h) */
 	bool live;		      /* of a heap: the bytes that are not freed, not all */
 	bool times;		      /* values are nanoseconds */
 	bool tags;		      /* metrics: of pmtrace(3), named as its agent's */

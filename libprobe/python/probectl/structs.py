@@ -69,6 +69,7 @@ class Frame(Structure):
         ("function", c_uint64),
         ("file", c_char_p),
         ("line", c_int),
+        ("build_id", c_char_p),
     ]
 
 

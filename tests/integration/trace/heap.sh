@@ -5,7 +5,7 @@
 # provider, whose arguments come in another order; frees that are not seen; losses; mistakes.
 . tests/integration/lib.sh
 need_attach
-need jq
+need jq objdump readelf
 
 rounds=200 threads=3
 
@@ -75,6 +75,103 @@ same "folded, all" "$(awk '{ n += $NF } END { print n }' "$SCRATCH/total.out")" 
 heap_run graph -t heap,flamegraph 'otel_memory:*'
 grep -q '<title>all (609020 bytes, 100 %)</title>' "$SCRATCH/graph.out" ||
 	fail "flamegraph: $(grep '<title>all' "$SCRATCH/graph.out")"
+
+# pprof, decoded by its schema (github.com/google/pprof/proto/profile.proto): all references lead
+# somewhere, and the sums by the first function outside `sample` are those above.
+# decode FILE MODE: `sums`, or `types`, `mapping` of the program, `locations` (its names)
+decode()
+{
+	"$python" - "$1" "$2" <<'PYTHON'
+import collections, sys
+
+def varint(data, at):
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if not byte & 0x80:
+            return value, at
+
+def fields(data):
+    """{field: [values]}: numbers, and bytes."""
+    found, at = collections.defaultdict(list), 0
+    while at < len(data):
+        tag, at = varint(data, at)
+        assert tag & 7 in (0, 2), tag
+        value, at = varint(data, at)
+        if tag & 7 == 2:
+            value, at = data[at : at + value], at + value
+            assert at <= len(data)
+        found[tag >> 3].append(value)
+    return found
+
+def packed(data):
+    numbers, at = [], 0
+    while at < len(data):
+        number, at = varint(data, at)
+        numbers.append(number)
+    return numbers
+
+profile = fields(open(sys.argv[1], "rb").read())
+strings = [text.decode("utf-8") for text in profile[6]]
+assert strings[0] == "" and len(set(strings)) == len(strings)
+one = lambda message, field: (message[field] or [0])[0]
+by_id = lambda field: {one(m, 1): m for m in map(fields, profile[field])}
+mappings, locations, functions = by_id(3), by_id(4), by_id(5)
+for kind, field in (mappings, 3), (locations, 4), (functions, 5):
+    assert len(kind) == len(profile[field]) and 0 not in kind
+types = [[strings[one(fields(t), n)] for n in (1, 2)] for t in profile[1]]
+
+def name(location):
+    line = fields(one(locations[location], 4))
+    mapping = one(locations[location], 2)
+    assert not mapping or mapping in mappings
+    return strings[one(functions[one(line, 1)], 2)]
+
+sums = {}
+for sample in map(fields, profile[2]):
+    names = [name(l) for l in packed(one(sample, 1))]
+    values = packed(one(sample, 2))
+    assert len(values) == len(types)
+    by = names[1] if names[0] == "sample" else "again" if names[0] == "twice" else names[0]
+    sums[by] = [a + b for a, b in zip(sums.get(by, [0] * len(types)), values)]
+    labels = {strings[one(fields(l), 1)]: strings[one(fields(l), 2)] for l in sample[3]}
+    assert labels.keys() == {"comm", "probe"}, labels
+if sys.argv[2] == "sums":
+    for by, (count, size, live_count, live) in sorted(sums.items()):
+        print(f"{by} {size}/{count} {live}/{live_count}")
+elif sys.argv[2] == "types":
+    print(*("/".join(t) for t in types), strings[one(profile, 14)], one(profile, 9) > 1 << 60)
+elif sys.argv[2] == "mapping":
+    print(*(strings[one(m, 6)] for m in mappings.values() if strings[one(m, 5)].endswith("/heap")))
+elif sys.argv[2] == "locations":
+    for number, location in locations.items():
+        line = fields(one(location, 4))
+        if name(number) == "keep":
+            print(f"{one(location, 3):#x} {one(line, 2)}", strings[one(functions[one(line, 1)], 4)])
+else:
+    print(*sorted(f"{by} {v}" for by, (v,) in sums.items()))
+PYTHON
+}
+for how in heap,pprof heap,total,frames,pprof; do
+	heap_run pprof -v -t "$how" 'otel_memory:*'
+	same "$how" "$(decode "$SCRATCH/pprof.out" sums)" "$all"
+done
+same "pprof: types" "$(decode "$SCRATCH/pprof.out" types)" \
+	"alloc_objects/count alloc_space/bytes inuse_objects/count inuse_space/bytes alloc_space True"
+same "pprof: the build id" "$(decode "$SCRATCH/pprof.out" mapping)" \
+	"$(readelf -n "$TARGETS/heap" | sed -n 's/.*Build ID: //p')"
+# The address is the one behind the call of sample() in the file.
+read -r address line file < <(decode "$SCRATCH/pprof.out" locations)
+objdump -d --start-address=$((address - 5)) --stop-address=$((address)) "$TARGETS/heap" |
+	grep -q 'call.*<sample>' || fail "pprof: there is no call before $address"
+sed -n "${line}p" "$file" | grep -q 'sample(100, 1000)\|KEEP(user)' ||
+	fail "pprof: the call is not in $file:$line"
+heap_run hits -t stack,pprof otel_memory:alloc
+same "the hits of stacks" "$(decode "$SCRATCH/hits.out" hits)" \
+	"again 1 churn $n early 7 keep $n swap $n twice 1"
 
 # Without a weight, bytes are those that were asked for; a list puts arguments into order.
 heap_run own --json -t heap 'own:get(arg1, arg0)' own:put
@@ -149,6 +246,9 @@ usage "-f: tracer 'heap' needs each free" -t heap -f 'arg0 > 1' -p $$ 'otel_memo
 usage "pairs cannot be sampled" -t heap --every 10 'otel_memory:*' -- "$TARGETS/heap"
 usage "--stack: tracer 'heap' takes stacks by itself" -t heap --stack -p $$ 'otel_memory:*'
 usage "-t heap,flamegraph is a file of its own" -t heap,flamegraph -i 1 -p $$ 'otel_memory:*'
+usage "-t heap,pprof is a file of its own" -t heap,pprof -o "$SCRATCH/x" -i 1 -p $$ 'otel_memory:*'
+usage "-t heap,pprof is not text: name a file, -o heap.pb" -t heap,pprof -p $$ 'otel_memory:*'
+usage "-t stack,pprof and --json are two formats" -t stack,pprof --json -o "$SCRATCH/x" -p $$ own:get
 usage "-k makes a row for each key" -t heap -k arg1 -p $$ 'otel_memory:*'
 
 # Arguments in another order, or too few: said, not guessed.

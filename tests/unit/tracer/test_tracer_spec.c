@@ -83,8 +83,8 @@ static void call_stacks(void **state)
 	assert_int_equal(options.ring_bytes, 0);
 	probe_tracer_free(spec);
 
-	wrong("stack,",
-		"tracer 'stack' has no option ''; it has frames, bytes=N, folded and flamegraph");
+	wrong("stack,", "tracer 'stack' has no option ''; it has frames, bytes=N, folded, "
+			"flamegraph and pprof");
 	wrong("stack,bytes=511",
 		"-t stack,bytes=511: between 512 and 32768 bytes of each stack can be copied");
 	wrong("stack,bytes=4k,folded",
@@ -121,17 +121,15 @@ static void heaps(void **state)
 	heap_configures("heap,live", 2, PROBE_PAIRING_LISTED, true, false);
 	heap_configures("heap,frames,total", 4, PROBE_PAIRING_LISTED, false, true);
 	wrong("heap,all", "tracer 'heap' has no option 'all'; it has live, total, frames, bytes=N, "
-			  "folded and "
-			  "flamegraph");
-	wrong("stack,live",
-		"tracer 'stack' has no option 'live'; it has frames, bytes=N, folded and "
-		"flamegraph");
+			  "folded, flamegraph and pprof");
+	wrong("stack,live", "tracer 'stack' has no option 'live'; it has frames, bytes=N, folded, "
+			    "flamegraph and pprof");
 	wrong("heap,live,total",
 		"-t heap: either live, what is not freed, or total, all that was allocated");
 	wrong("heap,bytes=1",
 		"-t heap,bytes=1: between 512 and 32768 bytes of each stack can be copied");
-	wrong("heap,folded,flamegraph",
-		"-t heap: either folded, for another program, or flamegraph");
+	wrong("heap,folded,flamegraph", "-t heap: one of folded, flamegraph and pprof");
+	wrong("stack,pprof,folded", "-t stack: one of folded, flamegraph and pprof");
 }
 
 static void no_stacks(const char *tracer, const char *how, const char *message)
