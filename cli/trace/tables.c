@@ -139,22 +139,30 @@ static struct probe_error *gather_stacks(struct trace *trace, const struct trace
 }
 
 /* What the stacks do not show. */
-static void warn_of_stacks(
+static void warn_of_cut(
 	const struct trace_tracer *tracer, const struct probe_stacks_row *rows, size_t count)
 {
-	uint64_t cut = 0, left_out = probe_stacks_left_out(tracer->stacks);
+	uint64_t cut = 0;
 
 	for (size_t i = 0; i < count; i++)
-		cut += rows[i].stack.end == PROBE_STACK_TRUNCATED ? rows[i].count : 0;
+		if (rows[i].stack.end == PROBE_STACK_TRUNCATED)
+			cut += rows[i].is_heap ? rows[i].total_count : rows[i].count;
 	if (cut && tracer->options.stack == PROBE_STACK_COPY)
 		report_warning("the stacks of %" PRIu64
-			       " hit%s are longer than what was copied; -t "
-			       "stack,bytes=N copies more",
-			cut, cut == 1 ? "" : "s");
+			       " hit%s are longer than what was copied; -t %s,bytes=N copies more",
+			cut, cut == 1 ? "" : "s", probe_tracer_name(tracer->spec));
 	else if (cut)
 		report_warning("the stacks of %" PRIu64
 			       " hit%s have more frames than are counted by",
 			cut, cut == 1 ? "" : "s");
+}
+
+static void warn_of_stacks(
+	const struct trace_tracer *tracer, const struct probe_stacks_row *rows, size_t count)
+{
+	uint64_t left_out = probe_stacks_left_out(tracer->stacks);
+
+	warn_of_cut(tracer, rows, count);
 	if (left_out)
 		report_warning("%" PRIu64 " hit%s had stacks that there was no room for", left_out,
 			left_out == 1 ? "" : "s");
@@ -246,9 +254,11 @@ static struct probe_error *print_heap(
 	if (error)
 		return error;
 	probe_sink_stacks(trace->sink, rows, count, &view);
-	free(rows);
-	if (!is_interval)
+	if (!is_interval) {
+		warn_of_cut(tracer, rows, count);
 		warn_of_heap(trace, tracer);
+	}
+	free(rows);
 	probe_heap_mark(tracer->heap);
 	tracer->had_interval |= is_interval;
 	tracer->last_ns = clock_ns(CLOCK_MONOTONIC);

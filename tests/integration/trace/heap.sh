@@ -199,20 +199,50 @@ save_state "$target_pid"
 trace_start attached --json -t heap -i 0.2 -p "$target_pid" 'otel_memory:*'
 wait_tracing attached
 ask go
-sleep 0.5
+in_intervals()
+{
+	jq -s 'map(select(.interval) | .total_bytes) | add' "$SCRATCH/attached.out" 2>"$SCRATCH/null"
+}
+for ((try = 0; try < 100; try++)); do
+	[ "$(in_intervals)" != $((6000 * n + 30)) ] || break
+	sleep 0.1
+done
 trace_stop attached
 same_state "$target_pid"
 jq -c 'select(.total_bytes != null and .interval == null)' "$SCRATCH/attached.out" >"$SCRATCH/end.out"
 same "attached" "$(sums_of end)" "$(echo "$all" | grep -v early)"
 grep -q 'warning: 7 frees were of memory that was allocated before the trace$' "$SCRATCH/attached.err" ||
 	fail "attached: $(cat "$SCRATCH/attached.err")"
-same "intervals add up" "$(jq -s 'map(select(.interval) | .total_bytes) | add' "$SCRATCH/attached.out")" \
-	$((6000 * n + 30))
+same "intervals add up" "$(in_intervals)" $((6000 * n + 30))
 same "what is live, in the last interval" "$(jq -s 'map(select(.interval)) | (map(.ts) | max) as $last |
-	map(select(.ts - $last > -1000000) | .live_bytes) | add' "$SCRATCH/attached.out")" \
+	map(select(.ts == $last) | .live_bytes) | add' "$SCRATCH/attached.out")" \
 	$((1000 * n + 3000 * threads + 20))
 tell bye
 end_target 0
+
+# Two programs at once: each has pointers of its own.
+start "$TARGETS/heap" "$rounds" "$threads"
+first=$target_pid first_in=$target_in first_out=$target_out
+start "$TARGETS/heap" "$rounds" 1 2>"$SCRATCH/null" # that there are two
+trace_start both --json -t heap -p "$first,$target_pid" 'otel_memory:*'
+wait_tracing both
+echo go >&"$first_in"
+ask go
+IFS= read -r -t 60 -u "$first_out" answer || fail "the first program said nothing"
+trace_stop both
+m=$((n + rounds)) k=$((threads + 1))
+same "two programs" "$(sums_of both)" "again 40/2 40/2
+churn $((2000 * m))/$m 0/0
+keep $((1000 * m))/$m $((1000 * m))/$m
+swap $((3000 * m))/$m $((3000 * k))/$k
+twice 20/2 0/0"
+end_process "$first"
+end_process "$target_pid"
+
+# A copy that ends before its stack does.
+heap_run cut -t heap,bytes=512 'otel_memory:*'
+grep -q "warning: the stacks of [0-9]* hits are longer than what was copied; -t heap,bytes=N copies more" \
+	"$SCRATCH/cut.err" || fail "a short copy: $(cat "$SCRATCH/cut.err")"
 
 # ---- Losses ------------------------------------------------------------------------------
 
