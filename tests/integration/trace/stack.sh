@@ -163,7 +163,7 @@ usage()
 usage "has no option 'bytess'" -t stack,bytess
 usage 'between 512 and 32768 bytes' -t stack,bytes=40000
 usage 'between 512 and 32768 bytes' -t stack,bytes=
-usage 'either folded' -t stack,folded,flamegraph
+usage 'one of folded, flamegraph and pprof' -t stack,folded,flamegraph
 usage 'a file of its own' -t stack,flamegraph -i 1
 usage 'a file of its own' -t stack,flamegraph -t count
 usage 'either frames' -t stack,frames,bytes=4096
