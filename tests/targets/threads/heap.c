@@ -10,8 +10,8 @@
  *	churn -> sample		ROUNDS * 200 bytes (weight 2000), freed by free_all
  *	swap -> sample		ROUNDS * 300 bytes (weight 3000), all but the last freed by the next
  *	early -> sample		before it waits: 7 pieces, which are freed after it has
- *	twice -> sample		once, in the main thread: a pointer twice, with no free between
- *(weights 10, 20)
+ *	twice -> sample		once, in the main thread: a pointer twice, with no free between,
+ *				with weights of 10 and 20
  *
  * With fork, a child does the same as a thread, and frees what it has inherited of `twice`.
  * The own:* probes say the same with (bytes, pointer) in another order and without weights.
