@@ -364,7 +364,7 @@ static void test_stated_lengths(void **state)
 /* ---- Stacks ----------------------------------------------------------------------------- */
 
 /* A record of a site with one argument, and `words` before it. */
-static struct record_layout_stack stack_of(enum probe_stack_kind kind, int32_t return_offset,
+static struct record_layout_stack stack_of(enum probe_stack_kind kind, struct unwind_saved saved,
 	const uint64_t *words, size_t count, const char *bytes, size_t size)
 {
 	static struct record_layout layout;
@@ -377,7 +377,7 @@ static struct record_layout_stack stack_of(enum probe_stack_kind kind, int32_t r
 
 	record_layout_site_init(&site, arch_of_machine(EM_X86_64), &module, "8@%rdi");
 	site.stack = kind;
-	site.saved.return_at = return_offset;
+	site.saved = saved;
 	record_layout_init(&layout, &site, NULL, 0, &copies);
 	assert_int_equal(layout.arg_count, 1);
 	assert_int_equal(layout.recorded, count);
@@ -396,21 +396,27 @@ static struct record_layout_stack stack_of(enum probe_stack_kind kind, int32_t r
 static void test_stacks(void **state)
 {
 	static const uint64_t copy[] = {1, 2, 3, 4, 5, 6, 7, 16, 99}, frames[] = {0x1234, 16, 99};
+	const struct unwind_saved none = {-1, -1}, caller = {8, -1}, frame = {8, 16};
 	struct record_layout_stack stack;
 
 	(void)state;
-	stack = stack_of(PROBE_STACK_COPY, -1, copy, 9, "0123456789abcdef", 16);
+	stack = stack_of(PROBE_STACK_COPY, none, copy, 9, "0123456789abcdef", 16);
 	assert_int_equal(stack.registers[6], 7);
 	assert_int_equal(stack.length, 16);
-	stack = stack_of(PROBE_STACK_FRAMES, 8, frames, 3, "0123456789abcdef", 16);
+	stack = stack_of(PROBE_STACK_FRAMES, caller, frames, 3, "0123456789abcdef", 16);
 	assert_null(stack.registers);
 	assert_int_equal(stack.length, 16);
 	assert_int_equal(stack.caller, 0x1234);
-	stack = stack_of(PROBE_STACK_FRAMES, -1, frames + 1, 2, "0123456789abcdef", 16);
+	/* The chain begins in the memory where the function has saved its caller's frame pointer.
+	 */
+	stack = stack_of(PROBE_STACK_FRAMES, frame, frames, 3, "0123456789abcdef", 16);
+	assert_int_equal(stack.length, 16);
+	assert_int_equal(stack.caller, 0x1234);
+	stack = stack_of(PROBE_STACK_FRAMES, none, frames + 1, 2, "0123456789abcdef", 16);
 	assert_null(stack.registers);
 	assert_int_equal(stack.length, 16);
 	assert_int_equal(stack.caller, 0);
-	stack = stack_of(PROBE_STACK_NONE, 8, frames + 2, 1, "", 0);
+	stack = stack_of(PROBE_STACK_NONE, caller, frames + 2, 1, "", 0);
 	assert_null(stack.bytes);
 }
 
