@@ -63,6 +63,7 @@ void rings_discharge(struct rings *rings)
 
 	if (!rings->count)
 		return;
+	rings->damaged = rings_damaged(rings);
 	rings->count = 0;
 	/* Both are multiples of the page size. */
 	if (seccomp_may_call(SECCOMP_OWN_REMOVE))
@@ -81,7 +82,7 @@ void rings_close(struct rings *rings)
 
 uint64_t rings_damaged(const struct rings *rings)
 {
-	uint64_t sum = 0;
+	uint64_t sum = rings->damaged;
 
 	for (size_t i = 0; i < rings->count; i++)
 		sum += rings->rings[i].damaged;

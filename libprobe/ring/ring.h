@@ -27,7 +27,8 @@ struct rings {
 	struct reg_session layout; /* as the registry has it: trusted */
 	struct ring *rings;
 	size_t count;
-	uint8_t *record; /* a private copy of the record at hand */
+	uint64_t damaged; /* of rings whose memory was given back */
+	uint8_t *record;  /* a private copy of the record at hand */
 };
 
 /* Maps the data of a descriptor (which may be closed then). */

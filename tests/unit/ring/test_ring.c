@@ -424,6 +424,9 @@ static void test_discard(void **state)
 	rings_discard(&h->rings);
 	assert_int_equal(rings_damaged(&h->rings), 1);
 	assert_int_equal(header_of(h, 1)->tail, 32);
+	/* It is told after the memory was given back, too. */
+	rings_discharge(&h->rings);
+	assert_int_equal(rings_damaged(&h->rings), 1);
 }
 
 /* Changes by the target while a record is being processed have no effect. */
