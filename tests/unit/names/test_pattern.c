@@ -198,7 +198,7 @@ static void test_captures(void **state)
 static void test_symbols(void **state)
 {
 	const struct capture two[] = {{.arg = 1, .is_symbol = true},
-		{.arg = 0, .steps = {{8, 8, false}}, .step_count = 1, .is_symbol = true}};
+		{.arg = 0, .steps = {{.offset = 8, .size = 8}}, .step_count = 1, .is_symbol = true}};
 	struct probe_pattern *pattern = parse("a:b(arg0,sym(arg1))");
 
 	(void)state;
