@@ -197,8 +197,11 @@ static void test_captures(void **state)
 /* Names of addresses: of arguments, and of what they point to. */
 static void test_symbols(void **state)
 {
-	const struct capture two[] = {{.arg = 1, .is_symbol = true},
-		{.arg = 0, .steps = {{.offset = 8, .size = 8}}, .step_count = 1, .is_symbol = true}};
+	const struct capture two[] = {
+		{.arg = 1, .is_symbol = true}, {.arg = 0,
+						       .steps = {{.offset = 8, .size = 8}},
+						       .step_count = 1,
+						       .is_symbol = true}};
 	struct probe_pattern *pattern = parse("a:b(arg0,sym(arg1))");
 
 	(void)state;
