@@ -20,8 +20,7 @@ bool jit_entries_add(struct jit_entries *entries, uint64_t start, uint64_t size,
 {
 	struct jit_entry entry = {.start = start, .order = entries->count, .name = name};
 
-	if (!size || jit_entries_full(entries) ||
-		__builtin_add_overflow(start, size, &entry.end))
+	if (!size || jit_entries_full(entries) || __builtin_add_overflow(start, size, &entry.end))
 		return true;
 	if (!ARRAY_ROOM(entries->items, entries->count))
 		return false;
