@@ -181,6 +181,17 @@ for how in "" frames; do
 	end_target
 done
 
+start "$TARGETS/heap"
+example heap "$target_pid" >"$SCRATCH/heap" &
+reader=$!
+wait_on "$target_pid" otel_memory:alloc
+ask go
+wait "$reader"
+same "memory" "$(grep -cxE 'keep: 100000 bytes more, 100000 live|swap: 300000 bytes more, 3000 live|7 frees of older memory' \
+	"$SCRATCH/heap")" 3
+tell end
+end_target
+
 # ---- Metrics ---------------------------------------------------------------------------------
 
 # In a private folder; tests/integration/pcp/pcp.sh checks what pmcd(1) shows of it.
