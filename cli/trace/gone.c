@@ -17,7 +17,7 @@ bool gone_may_drop(const struct trace *trace, const struct trace_target *target)
 {
 	enum probe_tracer_output output = target->tracer->output;
 
-	if (target->on || target->stuck || target->broken)
+	if (target->on || target->stuck || target->broken || target->unread)
 		return false;
 	if (trace->record)
 		return true;

@@ -84,6 +84,26 @@ static void target_stop(struct trace *trace, struct trace_target *target)
 			(int)probe_target_pid(target->target)));
 }
 
+/*
+ * Reads what the rings of a target that is off still hold, and lets their memory go. Forked
+ * children may have hit meanwhile. For what the output has no room for, it is called again.
+ */
+static void read_rest(struct round *round)
+{
+	struct trace *trace = round->trace;
+	struct trace_target *target = &trace->targets[round->target];
+	bool more;
+
+	do {
+		more = false;
+		if (trace->merge && merge_full(trace->merge))
+			merge_drain(trace->merge, output_hit, trace);
+		trace_fail(trace, probe_session_poll(target->session, visit_hit, round, &more));
+		more &= trace->seeks && !trace->gone && !trace_is_full(trace) && !target->stuck;
+	} while (more && !output_full(target));
+	target->unread = more;
+}
+
 static void target_poll(struct round *round)
 {
 	struct trace *trace = round->trace;
@@ -106,11 +126,7 @@ static void target_poll(struct round *round)
 	if (!target->exited || ((more || round->hits != before) && !trace->seeks))
 		return;
 	target_stop(trace, target);
-	/* Finds nothing, or what children have hit meanwhile, and lets the rings' memory go. */
-	do {
-		more = false;
-		trace_fail(trace, probe_session_poll(target->session, visit_hit, round, &more));
-	} while (more && trace->seeks && !trace->gone && !output_full(target));
+	read_rest(round);
 	trace_report_fate(trace, target);
 }
 
@@ -138,11 +154,12 @@ static size_t poll_all(struct trace *trace)
 		size_t at = (trace->first + i) % trace->target_count;
 		struct trace_target *target = &trace->targets[at];
 
-		/* Hits stay in the rings while the output is blocked. */
-		if (!target->on || (output_full(target) && !target->wanted))
-			continue;
 		round.target = at;
-		target_poll(&round);
+		if (target->unread && !output_full(target))
+			read_rest(&round);
+		/* Hits stay in the rings while the output is blocked. */
+		if (target->on && (!output_full(target) || target->wanted))
+			target_poll(&round);
 	}
 	trace->first++;
 	trace_report_refusals(trace);

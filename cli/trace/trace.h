@@ -58,6 +58,7 @@ struct trace_target {
 	bool judged;   /* how the process ended was checked, and reported */
 	bool broken;   /* its rings could not be read; reported once */
 	bool stuck;    /* its probes could not be switched off: hits may continue without end */
+	bool unread;   /* it is off, and its rings hold hits that the output had no room for */
 	bool wanted;   /* it waits for us: probe_session_fd() is readable */
 	bool later;    /* of no process that was named: of what one has become meanwhile */
 	int pidfd;     /* see loop_watch_exit() */
@@ -286,7 +287,7 @@ void host_look(struct trace *trace, const struct trace_tracer *tracer);
 
 /* Is all that its session has still to give known, so that it need not be kept? */
 bool gone_may_drop(const struct trace *trace, const struct trace_target *target);
-/* Keeps what is needed of it. Errors: those of probe_table_add() and probe_ctf_hit(). */
+/* Keeps what is needed of it. Errors: those of probe_table_add() and probe_ctf_forget(). */
 PROBE_MUST_CHECK struct probe_error *gone_keep(struct trace *trace, struct trace_target *target);
 void gone_free(struct trace *trace);
 

@@ -123,6 +123,33 @@ kill -INT $top
 wait $top || fail "top: status $?: $(cat "$SCRATCH/top.err")"
 grep -q "comer:hit" "$SCRATCH/top.out" || fail "top: $(cat "$SCRATCH/top.out")"
 
+# A reader that is slow: what the output has no room for waits in the rings of those that have ended.
+mkfifo "$SCRATCH/pipe"
+anew slow
+{
+	sleep 4
+	cat
+} <"$SCRATCH/pipe" >"$SCRATCH/slow.out" &
+reader=$!
+on_exit "end_process $reader"
+env --default-signal=INT "$PROBECTL" trace --json --follow --exe "$comer" comer:hit \
+	>"$SCRATCH/pipe" 2>"$SCRATCH/slow.err" </dev/null &
+tracer_pid=$!
+on_exit "end_process $tracer_pid"
+waiting slow
+hits=6000
+for ((i = 0; i < 2; i++)); do
+	"$comer" $hits 100
+done
+for ((i = 0; i < 300; i++)); do
+	[ "$(jq -r 'select(.args[0] == '$((hits - 1))').args[1]' "$SCRATCH/slow.out" | wc -l)" -lt 2 ] || break
+	sleep 0.1
+done
+trace_stop slow
+wait $reader
+whole slow 2
+hits=200
+
 # With -p it only narrows: of what a shell starts, these.
 start sh -c 'echo ready; while read -r line; do "$0" $line & "$1" $line; wait; echo did; done' "$comer" "$SCRATCH/another"
 trace_start narrow --json --follow -p "$target_pid" --name sh --name comer comer:hit
