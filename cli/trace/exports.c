@@ -3,7 +3,8 @@
  * What the tracers of a trace have gathered, as metrics (-t pcp, -t metrics).
  *
  * Metrics are distinguished by process. A started process belongs to the named one if there is only
- * one; otherwise its parent is unknown, and it is a process of its own.
+ * one; otherwise its parent is unknown, and it is a process of its own. So is one that was found
+ * because it meets the conditions, whoever started it.
  */
 #include <poll.h>
 #include <stdio.h>
@@ -105,7 +106,7 @@ static pid_t owner_of(const struct trace *trace, const struct trace_target *targ
 
 	while (named < trace->target_count && !trace->targets[named].later)
 		named++;
-	if (target->later && named == trace->tracer_count)
+	if (target->later && !trace->seeks && named == trace->tracer_count)
 		target = &trace->targets[0];
 	return probe_target_pid(target->target);
 }

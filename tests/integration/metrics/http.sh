@@ -96,6 +96,30 @@ grep -q '^probectl_rows_left_out 0$' "$SCRATCH/text" || fail "started: $(cat "$S
 wait "$tracer_pid" || fail "started: $(cat "$SCRATCH/started.err")"
 grep -qE 'socket|eventpoll' "$SCRATCH/descriptors" && fail "it inherits $(cat "$SCRATCH/descriptors")"
 
+# ---- Processes that come ---------------------------------------------------------------------
+
+# Each has rows of its own, also beside the only one that was there at the start.
+comer=$SCRATCH/comer
+cp "$TARGETS/comer" "$comer"
+"$comer" 10000 10000 >/dev/null </dev/null &
+first=$!
+on_exit "end_process $first"
+trace_start come --listen :0 -t metrics -i 0.2 --follow --exe "$comer" comer:hit
+wait_tracing come
+"$comer" 10000 10000 >/dev/null </dev/null &
+second=$!
+on_exit "end_process $second"
+for ((try = 0; try < 300; try++)); do
+	get "$(url_of come)" >"$SCRATCH/text"
+	! grep -q "^probectl_count_hits_total{.*pid=\"$second\"" "$SCRATCH/text" || break
+	sleep 0.1
+done
+same "processes" "$(sed -n 's/^probectl_count_hits_total{.*pid="\([0-9]*\)".*/\1/p' "$SCRATCH/text" | sort -n | paste -sd' ')" \
+	"$(printf '%s\n' "$first" "$second" | sort -n | paste -sd' ')"
+trace_stop come
+end_process "$first"
+end_process "$second"
+
 # ---- IPv6, and every interface ---------------------------------------------------------------
 
 if [ -e /proc/net/if_inet6 ] && grep -q ' lo$' /proc/net/if_inet6; then
