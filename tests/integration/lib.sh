@@ -151,6 +151,15 @@ says()
 	grep -q -e "$2" "$SCRATCH/$1.err" || fail "no '$2': $(head -3 "$SCRATCH/$1.err")"
 }
 
+# free_port: a port without a listener
+free_port()
+{
+	"$python" -c 'import socket
+s = socket.socket()
+s.bind(("127.0.0.1", 0))
+print(s.getsockname()[1])'
+}
+
 # ours: how many mappings of the target have our name
 ours()
 {

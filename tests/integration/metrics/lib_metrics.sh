@@ -34,10 +34,7 @@ scrape_configs:
 CONF
 	promtool check config "$SCRATCH/prometheus/prometheus.yml" >"$SCRATCH/promtool" 2>&1 ||
 		fail "the configuration of Prometheus: $(cat "$SCRATCH/promtool")"
-	prometheus=127.0.0.1:$("${python:?}" -c 'import socket
-s = socket.socket()
-s.bind(("127.0.0.1", 0))
-print(s.getsockname()[1])')
+	prometheus=127.0.0.1:$(free_port)
 	prometheus --config.file="$SCRATCH/prometheus/prometheus.yml" --web.listen-address="$prometheus" \
 		--storage.tsdb.path="$SCRATCH/prometheus/data" >"$SCRATCH/prometheus/log" 2>&1 &
 	prometheus_pid=$!

@@ -13,15 +13,6 @@ need_pcp()
 	[ -x $pcp_lib/bin/pmcd ] || skip "Performance Co-Pilot (pcp) is not installed"
 }
 
-# free_port: a port without a listener
-free_port()
-{
-	"${python:?}" -c 'import socket
-s = socket.socket()
-s.bind(("127.0.0.1", 0))
-print(s.getsockname()[1])'
-}
-
 # pcp_setup: creates the folder, and sets the environment that makes all PCP programs use it
 pcp_setup()
 {

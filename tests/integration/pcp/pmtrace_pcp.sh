@@ -127,12 +127,16 @@ same "files that are left" "$(find "$pcp_dir/tmp/mmv" -name '*probectl*' | wc -l
 trace_start scraped --listen :0 -t metrics,pmtrace -i 0.2 -p "$target_pid" 'pmtrace:*'
 wait_tracing scraped
 ask work
-sleep 0.5
-get "$(url_of scraped)" >"$SCRATCH/scraped"
+wanted='pmtrace_transaction_seconds_count order, \"A\" 4;pmtrace_point_hits_total asked 5;pmtrace_observe_hits_total weight 1;pmtrace_observe_value weight -148.5;pmtrace_tally_hits_total sold 1;pmtrace_tally_value_total sold 1000000.25'
+for ((try = 0; try < 100; try++)); do
+	get "$(url_of scraped)" >"$SCRATCH/scraped"
+	scraped=$(sed -n 's/^\(pmtrace_[a-z_]*\){.*,key="\(.*\)"} /\1 \2 /p' "$SCRATCH/scraped" |
+		grep -v '_\(bucket\|sum\|min_\|max_\)' | paste -sd';')
+	[ "$scraped" != "$wanted" ] || break
+	sleep 0.1
+done
 trace_stop scraped
-same "metrics of tags" "$(sed -n 's/^\(pmtrace_[a-z_]*\){.*,key="\(.*\)"} /\1 \2 /p' "$SCRATCH/scraped" |
-	grep -v '_\(bucket\|sum\|min_\|max_\)' | paste -sd';')" \
-	'pmtrace_transaction_seconds_count order, \"A\" 4;pmtrace_point_hits_total asked 5;pmtrace_observe_hits_total weight 1;pmtrace_observe_value weight -148.5;pmtrace_tally_hits_total sold 1;pmtrace_tally_value_total sold 1000000.25'
+same "metrics of tags" "$scraped" "$wanted"
 ! command -v promtool >/dev/null || promtool check metrics <"$SCRATCH/scraped" || fail "promtool: status $?"
 
 # ---- Tables, and what it refuses ------------------------------------------------------------

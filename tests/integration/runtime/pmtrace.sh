@@ -148,7 +148,7 @@ if [ ! -x "$agent" ] || ! command -v dbpmda >/dev/null; then
 fi
 
 # A free port: the agent exits if its port is in use.
-port=$("$python" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+port=$(free_port)
 export PCP_TRACE_PORT=$port PCP_TRACE_HOST=127.0.0.1
 {
 	echo 'root { trace }'
