@@ -239,12 +239,14 @@ struct arch_capture {
 	uint16_t begun;
 };
 
-/* The size of the value. */
+/* The size of the value; 0 of a stack, whose argument is only where a chain begins. */
 static inline uint32_t arch_capture_size(const struct arch_capture *capture)
 {
 	uint32_t last = capture->step_count ? capture->steps[capture->step_count - 1].size
 					    : capture->arg.size;
 
+	if (capture->stack != ARCH_STACK_NOT)
+		return 0;
 	return capture->step_count && !last ? sizeof(uint64_t) : last; /* an address */
 }
 

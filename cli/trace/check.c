@@ -60,6 +60,18 @@ static struct probe_error *check_files(
 	return NULL;
 }
 
+/* Each copy of a stack would be taken for nothing. */
+static struct probe_error *check_sent(const struct trace *trace)
+{
+	for (size_t i = 0; i < trace->tracer_count && trace->settings.otlp; i++)
+		if (trace->tracers[i].options.stack != PROBE_STACK_NONE &&
+			probe_tracer_spans(trace->tracers[i].spec))
+			return probe_error_new(PROBE_ERROR_USAGE,
+				"--stack: spans that are sent (--otlp) have no stacks; without "
+				"--otlp, -t span prints them");
+	return NULL;
+}
+
 struct probe_error *trace_check_tracers(
 	const struct trace *trace, const struct trace_options *options)
 {
@@ -78,11 +90,14 @@ struct probe_error *trace_check_tracers(
 			"-i is the time between tables; it needs a tracer that makes them, such as "
 			"-c or -t latency");
 	error = check_metrics(trace);
+	if (!error)
+		error = check_sent(trace);
 	if (error)
 		return error;
 	if (options->mangled && !has_stacks(trace) && !trace_options_ask_names(options))
 		return probe_error_new(PROBE_ERROR_USAGE,
-			"--no-demangle is for tracers stack and heap, --stack and sym(): nothing "
+			"--no-demangle is for tracers stack and heap, --stack, ustack and sym(): "
+			"nothing "
 			"else prints symbols");
 	if (options->ring_bytes && !has_records(trace))
 		return probe_error_new(PROBE_ERROR_USAGE,

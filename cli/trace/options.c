@@ -26,7 +26,7 @@ bool trace_options_ask_names(const struct trace_options *options)
 	bool ret = false;
 
 	for (size_t i = 0; i < keys->count; i++)
-		ret |= strstr(keys->items[i], "sym") != NULL;
+		ret |= strstr(keys->items[i], "sym") || strstr(keys->items[i], "ustack");
 	for (size_t i = 0; i < patterns->count; i++)
 		ret |= strstr(probe_pattern_text(patterns->items[i]), "sym") != NULL;
 	return ret;

@@ -51,7 +51,7 @@ struct trace_options {
 		"print no summary on standard error")
 /* clang-format on */
 
-/* Is sym() in a key or a PROBE? */
+/* Is sym() in a key or a PROBE, or ustack a key? */
 bool trace_options_ask_names(const struct trace_options *options);
 
 /* Refuses options that no tracer of the trace takes (check.c). Errors: PROBE_ERROR_USAGE. */

@@ -360,9 +360,16 @@ static struct probe_error *open_output(struct trace *trace, const struct trace_o
 
 static bool has_lines(const struct trace *trace)
 {
-	return !trace->record && !trace->otlp &&
-	       (trace_has_output(trace, PROBE_TRACER_HITS) ||
-		       trace_has_output(trace, PROBE_TRACER_FLIGHT));
+	for (size_t i = 0; i < trace->tracer_count && !trace->record; i++) {
+		const struct trace_tracer *tracer = &trace->tracers[i];
+
+		/* Spans that a collector gets are not printed. */
+		if (trace->otlp && probe_tracer_spans(tracer->spec))
+			continue;
+		if (tracer->output == PROBE_TRACER_HITS || tracer->output == PROBE_TRACER_FLIGHT)
+			return true;
+	}
+	return false;
 }
 
 /* The columns are those of spans if there is nothing else. */

@@ -16,9 +16,7 @@ static bool has_bytes(const struct arch_capture *c)
 {
 	uint32_t size = arch_capture_size(c);
 
-	/* Of return addresses, the argument is only where the chain begins. */
-	return c->is_string || c->has_length || c->stack != ARCH_STACK_NOT ||
-	       !(size == 1 || size == 2 || size == 4 || size == 8);
+	return c->is_string || c->has_length || !(size == 1 || size == 2 || size == 4 || size == 8);
 }
 
 size_t record_layout_bytes(const struct record_layout *layout)

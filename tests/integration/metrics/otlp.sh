@@ -68,6 +68,12 @@ done
 grep -qF "sends the metrics of -t metrics and the spans of -t span" "$SCRATCH/refused" ||
 	fail "--otlp -c: $(cat "$SCRATCH/refused")"
 
+"$PROBECTL" trace --otlp http://localhost:4318 -t span --stack --pairs auto -p "$target_pid" 'pairs:request__*' \
+	>"$SCRATCH/refused" 2>&1
+same "--otlp --stack: status" "$?" 2
+grep -qF "spans that are sent (--otlp) have no stacks" "$SCRATCH/refused" ||
+	fail "--otlp --stack: $(cat "$SCRATCH/refused")"
+
 # ---- A collector, good or busy -----------------------------------------------------------------
 
 # check_collected NAME: what the program says it did
@@ -99,6 +105,15 @@ check_collected()
 }
 
 collector_start good
+# On a terminal, columns are named for what is printed, and spans are not.
+if command -v script >/dev/null; then
+	for tracers in 'span' 'span -t print'; do
+		script -qec "'$PROBECTL' trace -q -d 0.3 --otlp '$collector' -t $tracers --pairs auto -p $target_pid \
+			'pairs:request__*'" /dev/null >"$SCRATCH/tty" </dev/null || fail "on a terminal: $(cat "$SCRATCH/tty")"
+		grep -c '^TIME ' "$SCRATCH/tty"
+	done | paste -sd' ' >"$SCRATCH/columns"
+	same "columns of -t span, and beside it -t print" "$(cat "$SCRATCH/columns")" "0 1"
+fi
 export OTEL_EXPORTER_OTLP_HEADERS='X-Key=a%20b,other=1'
 trace_to good "$collector"
 unset OTEL_EXPORTER_OTLP_HEADERS
@@ -121,10 +136,7 @@ check_collected busy
 # Nothing listens there, or something that never answers; the trace ends all the same.
 for how in dead silent; do
 	begin
-	port=$("$python" -c 'import socket
-s = socket.socket()
-s.bind(("127.0.0.1", 0))
-print(s.getsockname()[1])')
+	port=$(free_port)
 	if [ $how = silent ]; then
 		"$python" -c 'import socket, sys, time
 s = socket.create_server(("127.0.0.1", int(sys.argv[1])))

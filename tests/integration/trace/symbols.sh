@@ -89,7 +89,7 @@ done
 same "no names to record" "$?" 2
 grep -q 'is for --stack and sym()' "$SCRATCH/err" || fail "record --no-demangle: $(cat "$SCRATCH/err")"
 "$PROBECTL" trace -c --no-demangle -k arg0 -p $$ a:b >/dev/null 2>"$SCRATCH/err"
-grep -q 'is for tracers stack and heap, --stack and sym()' "$SCRATCH/err" || fail "--no-demangle: $(cat "$SCRATCH/err")"
+grep -q 'is for tracers stack and heap, --stack, ustack and sym()' "$SCRATCH/err" || fail "--no-demangle: $(cat "$SCRATCH/err")"
 
 if command -v strip >/dev/null; then
 	strip -o "$SCRATCH/stripped" "$TARGETS/addresses"
