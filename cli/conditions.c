@@ -422,7 +422,9 @@ struct probe_error *conditions_check(struct conditions *conditions, pid_t pid)
 	if (kind == CONDITION_KINDS)
 		return NULL;
 	describe(conditions, kind, NULL, &out);
-	if (kind == CONDITION_EXE && read_exe(pid, exe))
+	if (out.no_memory)
+		error = probe_error_no_memory();
+	else if (kind == CONDITION_EXE && read_exe(pid, exe))
 		error = probe_error_new(PROBE_ERROR_STATE, "process %d does not run %.*s but %s",
 			(int)pid, (int)(out.length - strlen("runs ")), out.data + strlen("runs "),
 			exe);

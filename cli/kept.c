@@ -50,8 +50,7 @@ struct probe_error *kept_tracer(struct kept_options *options, struct trace_trace
 		error = probe_error_new(PROBE_ERROR_USAGE,
 			tracer_is_exported(*ret)
 				? "the metrics of tracer '%s' are exported while probectl runs; "
-				  "use "
-				  "`probectl trace`"
+				  "use `probectl trace`"
 				: "tracer '%s' prints hits as they come; use `probectl trace`",
 			probe_tracer_name((*ret)->spec));
 	if (!error && options->file && (*ret)->output != PROBE_TRACER_FLIGHT)

@@ -83,8 +83,7 @@ static struct probe_error *lock_folder(int folder, const char *path)
 	if (err == EWOULDBLOCK)
 		return probe_error_new(PROBE_ERROR_STATE,
 			"an agent runs already, in %s ('probectl agent --status'); another one "
-			"needs "
-			"another RUNTIME_DIRECTORY",
+			"needs another RUNTIME_DIRECTORY",
 			path);
 	return probe_error_system(err, "cannot lock %s", path);
 }

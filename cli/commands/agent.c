@@ -51,9 +51,9 @@ static const char help_text[] =
 	"of its own, begun again when it fails. SIGHUP ('systemctl reload') reads FILE again:\n"
 	"sessions that are as before go on, others end and begin. SIGTERM ends all of them.\n"
 	"\n"
-	"  [slow-queries]\n"
+	"  [orders]\n"
 	"  command = trace -t latency --pairs auto -i 60 --follow --name shop 'shop:order__*'\n"
-	"  output = /var/log/probectl/slow-queries\n";
+	"  output = /var/log/probectl/orders\n";
 
 struct probe_error *cmd_agent(int argc, char **argv, int *status_ret)
 {

@@ -340,7 +340,7 @@ struct probe_error *cmd_read(int argc, char **argv, int *status_ret)
 		OPTIONS_JSON(&options.json),
 	};
 	const struct command_line line = {
-		.synopsis = "read [OPTIONS] -p PID[,PID...] | --from FILE",
+		.synopsis = "read [OPTIONS] (" SYNOPSIS_RUNNING " | --from FILE)",
 		.help = help_text,
 		OPTION_ROWS(rows),
 		.common = &options.common,
