@@ -41,13 +41,13 @@ while IFS=: read -r page name; do
 	}
 done < <(grep -oE 'Xr (libprobe|probe)[a-z_.-]* [1-8]' $pages | sort -u)
 
-# The options in lines like "-p, --pid PID", one per line.
+# The options in lines like "-p, --pid PID", one per line, sorted.
 options()
 {
-	grep -oE '(^|[[:space:],])--?[a-zA-Z][a-zA-Z-]*' | tr -d ' ,' | sort -u
+	grep -oE '(^|[[:space:],])--?[a-zA-Z][a-zA-Z-]*' | tr -d ' ,' | sort
 }
 
-# A page lists the same options as the command's help.
+# A page lists the same options as the command's help, each once.
 if [ -x "$BUILD/probectl" ]; then
 	for command in $("$BUILD/probectl" help | sed -n 's/^  \([a-z]\{1,\}\) .*/\1/p'); do
 		[ "$command" != help ] || continue
@@ -58,7 +58,7 @@ if [ -x "$BUILD/probectl" ]; then
 			continue
 		}
 		"$BUILD/probectl" help "$command" | sed -n '/^Options:/,$s/^ *\(-[^ ].*\)/\1/p' |
-			sed 's/   *.*//' | options | grep -vx -e -h -e --help >"$SCRATCH/help"
+			sed 's/   *.*//' | options | uniq | grep -vx -e -h -e --help >"$SCRATCH/help"
 		sed -n 's/^\.It \(Fl .*\)/\1/p' "$page" | sed 's/ Ar [^ ]*//g; s/ Fl / -/g; s/^Fl /-/' |
 			options >"$SCRATCH/page"
 		diff -u --label "probectl help $command" --label "$page" "$SCRATCH/help" "$SCRATCH/page" ||

@@ -40,7 +40,10 @@ done
 cmp docs/completion/probectl.bash "$root/share/bash-completion/completions/probectl"
 for file in zsh/site-functions/_probectl fish/vendor_completions.d/probectl.fish; do
 	grep -q " *probectl_bash[= ].*/share/bash-completion/completions/probectl" "$root/share/$file"
-	! grep -q '/usr/local' "$root/share/$file"
+	if grep '/usr/local' "$root/share/$file"; then
+		echo "$file names another folder than it was installed for"
+		exit 1
+	fi
 done
 
 unit=$root/lib/systemd/system/probectl-agent.service

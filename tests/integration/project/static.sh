@@ -72,5 +72,7 @@ says '^probectl: 5 hits recorded in /tmp/hits$' record -o /tmp/hits bare:turn --
 no='this probectl is static, and loads no libraries$'
 says 'libbabeltrace2, which a static probectl cannot load: copy the record to' report /tmp/hits
 says "libpcp_mmv .*: $no" trace -t pcp bare:turn -- /bare
+says "serving metrics needs .*: $no" trace -t metrics --listen :0 bare:turn -- /bare
+says "OTLP needs .*: $no" trace -t metrics --otlp http://127.0.0.1:1 bare:turn -- /bare
 says "tracer ./own.so: cannot load it: $no" trace -t ./own.so bare:turn -- /bare
 finish
