@@ -31,11 +31,13 @@ static int digit_of(char c)
 static bool decode(const char *from, size_t length, char *to)
 {
 	for (size_t i = 0; i < length; i++) {
+		bool is_code = from[i] == '%' && i + 2 < length;
+		int high = is_code ? digit_of(from[i + 1]) : -1;
+		int low = is_code ? digit_of(from[i + 2]) : -1;
 		char c = from[i];
 
-		if (c == '%' && i + 2 < length && digit_of(from[i + 1]) >= 0 &&
-			digit_of(from[i + 2]) >= 0) {
-			c = (char)(digit_of(from[i + 1]) << 4 | digit_of(from[i + 2]));
+		if (high >= 0 && low >= 0) {
+			c = (char)(high * 16 + low);
 			i += 2;
 		}
 		if (c == '\r' || c == '\n' || c == '\0')
