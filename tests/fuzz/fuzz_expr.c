@@ -116,9 +116,12 @@ static void check(const char *args, const char *text)
 		return;
 	}
 	require(!expr_ill_formed(&c.bound, c.layout.capture_count, expr_case_strings(&c)));
-	check_around(args, &c, "(", text, ")");
-	check_around(args, &c, "~ ~(", text, ")");
-	check_around(args, &c, "0ul+(", text, ")");
+	/* sym() is the whole of an expression. */
+	if (!expr_is_symbol(c.expr)) {
+		check_around(args, &c, "(", text, ")");
+		check_around(args, &c, "~ ~(", text, ")");
+		check_around(args, &c, "0ul+(", text, ")");
+	}
 	check_around(args, &c, "", text, "\n");
 	expr_case_deinit(&c);
 }

@@ -48,6 +48,11 @@ cp "$(command -v sleep)" "$SCRATCH/bin/typed-sleep"
 "$SCRATCH/bin/typed-sleep" 60 &
 named=$!
 on_exit "end_process $named"
+# It is a copy of this shell first.
+for ((i = 0; i < 1000; i++)); do
+	[ "$(<"/proc/$named/comm")" != typed-sleep ] || break
+	sleep 0.01
+done
 for command in "list" "status -a" "repair"; do
 	# shellcheck disable=SC2086
 	ctl $command --name typed-sleep
