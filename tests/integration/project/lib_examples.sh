@@ -137,9 +137,13 @@ int main(void)
 		STAP_PROBE2(shop, order__start, i, i % 4);
 		STAP_PROBE1(shop, job__start, i);
 		STAP_PROBE3(shop, item, &item, i & 0xff, 3);
+		STAP_PROBE3(otel_memory, alloc, &item, 100, 1000);
+		STAP_PROBE2(pool, get, 100, &item);
 		usleep(1000);
 		STAP_PROBE1(shop, job__done, i);
 		STAP_PROBE1(shop, order__done, i);
+		STAP_PROBE1(otel_memory, free, &item);
+		STAP_PROBE1(pool, put, &item);
 	}
 }
 C
@@ -213,7 +217,7 @@ provider_of()
 	done
 	case $1 in
 	*query__start*) echo postgresql ;;
-	*PROVIDER*) echo shop ;;
+	*PROVIDER* | *otel_memory:* | *pool:*) echo shop ;;
 	*) echo "${last_provider-postgresql}" ;;
 	esac
 }
