@@ -5,6 +5,28 @@
 
 metrics_client=tests/integration/metrics/client.py
 
+# truth EXPR: evaluated on the program's report, $said
+truth()
+{
+	jq -r "$1" <<<"${said:?}"
+}
+
+# begin: a program of $threads threads, with $requests requests each
+begin()
+{
+	start "$TARGETS/pairs" "${threads:?}" "${requests:?}"
+	save_state "${target_pid:?}"
+}
+
+# end NAME: what has become of the trace does not matter to the program
+end()
+{
+	trace_stop "$1"
+	same_state "${target_pid:?}"
+	tell bye
+	end_target
+}
+
 # url_of NAME: where trace NAME serves its metrics
 url_of()
 {

@@ -10,26 +10,6 @@ need jq
 threads=2 requests=1000
 total=$((threads * requests))
 
-truth()
-{
-	jq -r "$1" <<<"$said"
-}
-
-begin()
-{
-	start "$TARGETS/pairs" "$threads" "$requests"
-	save_state "$target_pid"
-}
-
-# end NAME: what has become of the trace does not matter to the program
-end()
-{
-	trace_stop "$1"
-	same_state "$target_pid"
-	tell bye
-	end_target
-}
-
 # work NAME: the program's report goes to $said
 work()
 {

@@ -10,26 +10,6 @@ need jq promtool prometheus
 threads=4 requests=1000
 total=$((threads * requests))
 
-# truth EXPR: evaluated on the program's report
-truth()
-{
-	jq -r "$1" <<<"$said"
-}
-
-begin()
-{
-	start "$TARGETS/pairs" "$threads" "$requests"
-	save_state "$target_pid"
-}
-
-end()
-{
-	trace_stop "$1"
-	same_state "$target_pid"
-	tell bye
-	end_target
-}
-
 begin
 trace_start values --listen localhost:0 -t metrics -t metrics,point -t metrics,sum,1 \
 	-t metrics,observe,arg0 -t metrics,counter,arg0 -t metrics,latency -t metrics,hist,arg0 \
