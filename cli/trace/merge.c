@@ -8,11 +8,10 @@
 
 enum { FULL_BYTES = 4 << 20 };
 
-/* The hit follows it, as a packed event, and of a span that of its begin. */
+/* The hit follows it, as a packed event, of a span with its begin. */
 struct entry {
-	size_t target, probe, event_bytes;
-	size_t begin_probe, begin_bytes; /* 0: it is no span */
-	uint64_t duration_ns;
+	size_t target, bytes;
+	size_t probe, begin_probe;
 	struct probe_value filter; /* a number */
 };
 _Static_assert(sizeof(struct entry) % _Alignof(struct probe_event) == 0, "events are aligned");
@@ -53,6 +52,7 @@ static struct probe_event event_of(const struct probe_hit *hit)
 		.args = hit->args,
 		.arg_count = hit->arg_count,
 		.stack = hit->stack,
+		.duration_ns = hit->duration_ns,
 	};
 }
 
@@ -68,33 +68,32 @@ static struct probe_hit hit_of(const struct probe_event *event, size_t probe)
 		.args = event->args,
 		.arg_count = event->arg_count,
 		.stack = event->stack,
+		.duration_ns = event->duration_ns,
 	};
 }
 
 bool merge_add(struct merge *merge, size_t target, const struct probe_hit *hit)
 {
-	const struct probe_event event = event_of(hit);
-	const struct probe_event begin =
-		hit->begin ? event_of(hit->begin) : (struct probe_event){0};
-	size_t begin_bytes = hit->begin ? event_packed_size(&begin) : 0;
-	size_t bytes = event_packed_size(&event);
-	struct entry *entry =
-		(void *)buffer_reserve(&merge->entries, sizeof(*entry) + bytes + begin_bytes);
+	struct probe_event event = event_of(hit), begin;
+	struct entry *entry;
+	size_t bytes;
 
+	if (hit->begin) {
+		begin = event_of(hit->begin);
+		event.begin = &begin;
+	}
+	bytes = event_packed_size(&event);
+	entry = (void *)buffer_reserve(&merge->entries, sizeof(*entry) + bytes);
 	if (!entry || !ARRAY_ROOM(merge->places, merge->count))
 		return false;
 	*entry = (struct entry){.target = target,
+		.bytes = bytes,
 		.probe = hit->probe,
-		.event_bytes = bytes,
 		.begin_probe = hit->begin ? hit->begin->probe : 0,
-		.begin_bytes = begin_bytes,
-		.duration_ns = hit->duration_ns,
 		.filter = hit->filter};
 	event_pack(&event, entry + 1);
-	if (hit->begin)
-		event_pack(&begin, (char *)(entry + 1) + bytes);
 	merge->places[merge->count++] = (struct place){hit->time_ns, merge->entries.length};
-	merge->entries.length += sizeof(*entry) + bytes + begin_bytes;
+	merge->entries.length += sizeof(*entry) + bytes;
 	return true;
 }
 
@@ -121,16 +120,12 @@ void merge_drain(struct merge *merge,
 		qsort(merge->places, merge->count, sizeof(*merge->places), place_compare);
 	for (size_t i = 0; i < merge->count && more; i++) {
 		struct entry *entry = (void *)(merge->entries.data + merge->places[i].offset);
-		char *begin_at = (char *)(entry + 1) + entry->event_bytes;
-		struct probe_hit hit =
-			hit_of(event_unpack(entry + 1, entry->event_bytes), entry->probe);
-		struct probe_hit begin;
+		const struct probe_event *event = event_unpack(entry + 1, entry->bytes);
+		struct probe_hit hit = hit_of(event, entry->probe), begin;
 
 		hit.filter = entry->filter;
-		hit.duration_ns = entry->duration_ns;
-		if (entry->begin_bytes) {
-			begin = hit_of(
-				event_unpack(begin_at, entry->begin_bytes), entry->begin_probe);
+		if (event->begin) {
+			begin = hit_of(event->begin, entry->begin_probe);
 			hit.begin = &begin;
 		}
 		more = visit(entry->target, &hit, data);
