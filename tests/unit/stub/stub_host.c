@@ -2,6 +2,7 @@
 #include <dlfcn.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -84,6 +85,22 @@ void stub_host_deinit(struct stub_host *host)
 	munmap(host->code, HOST_CODE_BYTES);
 	munmap(host->code_rw, HOST_CODE_BYTES);
 	munmap(host->memory, host->memory_bytes);
+}
+
+int stub_host_setup(void **state)
+{
+	struct stub_host *host = calloc(1, sizeof(*host));
+
+	stub_host_init(host, true);
+	*state = host;
+	return 0;
+}
+
+int stub_host_teardown(void **state)
+{
+	stub_host_deinit(*state);
+	free(*state);
+	return 0;
 }
 
 void stub_host_reset(struct stub_host *host)

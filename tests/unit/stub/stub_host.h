@@ -36,6 +36,9 @@ struct stub_host {
 /* `near`: the rings are within reach of the code's 32-bit displacements. */
 void stub_host_init(struct stub_host *host, bool near);
 void stub_host_deinit(struct stub_host *host);
+/* For cmocka: *state is a new one, with near rings. */
+int stub_host_setup(void **state);
+int stub_host_teardown(void **state);
 /* Everything empty and zero again, but for the guard, which is 1. */
 void stub_host_reset(struct stub_host *host);
 

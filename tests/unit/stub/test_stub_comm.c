@@ -2,29 +2,12 @@
 /* Stubs that capture the name of their thread. */
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 
 #include <cmocka.h>
 
 #include "tests/unit/stub/stub_host.h"
-
-static int setup(void **state)
-{
-	struct stub_host *host = calloc(1, sizeof(*host));
-
-	stub_host_init(host, true);
-	*state = host;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	stub_host_deinit(*state);
-	free(*state);
-	return 0;
-}
 
 static struct arch_stub naming_stub(
 	struct stub_host *host, const struct arch_capture *capture, bool has_rseq)
@@ -85,9 +68,10 @@ static void it_is_not_asked_where_it_may_not_be(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(names_are_those_of_now, setup, teardown),
 		cmocka_unit_test_setup_teardown(
-			it_is_not_asked_where_it_may_not_be, setup, teardown),
+			names_are_those_of_now, stub_host_setup, stub_host_teardown),
+		cmocka_unit_test_setup_teardown(
+			it_is_not_asked_where_it_may_not_be, stub_host_setup, stub_host_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,7 +2,6 @@
 /* Stubs that capture the stack: its bytes up to its end, and return addresses. */
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <ucontext.h>
@@ -13,22 +12,6 @@
 
 enum { STACK_PAGES = 8, PAGE = 4096, MAGIC_WORDS = 16, LOCAL_BYTES = 2000 };
 #define MAGIC UINT64_C(0x5eed5eed12345678)
-
-static int setup(void **state)
-{
-	struct stub_host *host = calloc(1, sizeof(*host));
-
-	stub_host_init(host, true);
-	*state = host;
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	stub_host_deinit(*state);
-	free(*state);
-	return 0;
-}
 
 static stub_host_site *emit_site(
 	struct stub_host *host, enum arch_capture_stack stack, uint16_t bytes)
@@ -243,12 +226,13 @@ static void saved_frame(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(whole_bytes, setup, teardown),
-		cmocka_unit_test_setup_teardown(bytes_end_with_the_stack, setup, teardown),
-		cmocka_unit_test_setup_teardown(frames, setup, teardown),
-		cmocka_unit_test_setup_teardown(no_frames, setup, teardown),
-		cmocka_unit_test_setup_teardown(not_of_begins, setup, teardown),
-		cmocka_unit_test_setup_teardown(saved_frame, setup, teardown),
+		cmocka_unit_test_setup_teardown(whole_bytes, stub_host_setup, stub_host_teardown),
+		cmocka_unit_test_setup_teardown(
+			bytes_end_with_the_stack, stub_host_setup, stub_host_teardown),
+		cmocka_unit_test_setup_teardown(frames, stub_host_setup, stub_host_teardown),
+		cmocka_unit_test_setup_teardown(no_frames, stub_host_setup, stub_host_teardown),
+		cmocka_unit_test_setup_teardown(not_of_begins, stub_host_setup, stub_host_teardown),
+		cmocka_unit_test_setup_teardown(saved_frame, stub_host_setup, stub_host_teardown),
 	};
 
 #ifndef __x86_64__
