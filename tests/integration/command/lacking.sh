@@ -51,7 +51,7 @@ wrong "lacking:two: the filter 'arg7 > 1', column 1: ${two#*: }" trace "${p[@]}"
 wrong "lacking:two: the filter 'str(arg7) == \"a\"', column *: ${two#*: }" \
 	trace "${p[@]}" -f 'str(arg7) == "a"' lacking:two
 wrong "lacking:two: the key 'arg7', column 1: ${two#*: }" trace -c "${p[@]}" -k arg7 lacking:two
-wrong "lacking:two: the key: ${two#*: }" trace -c "${p[@]}" -k 'str(arg7)' lacking:two
+wrong "lacking:two: the key 'str(arg7)', column 1: ${two#*: }" trace -c "${p[@]}" -k 'str(arg7)' lacking:two
 wrong "lacking:two: the value 'arg7', column 1: ${two#*: }" trace -t hist,arg7 "${p[@]}" lacking:two
 wrong "lacking:mixed: the filter 'arg1', column 1: there is no arg1, the probe has 1 argument: *" \
 	trace "${p[@]}" -f arg1 lacking:mixed
