@@ -45,8 +45,6 @@ void arch_set(struct arch_registers *registers, enum arch_register which, uint64
 
 /* ---- Code that every process has --------------------------------------------------------- */
 
-enum { ARCH_SIGRETURNS_MAX = 16 };
-
 /*
  * Machine code of the target itself that its threads use to make system calls for a controller.
  * Addresses are those in the target or, while a file is searched, in the file; 0: not found.
@@ -54,10 +52,7 @@ enum { ARCH_SIGRETURNS_MAX = 16 };
 struct arch_gadgets {
 	uint64_t call;	/* makes a system call, and returns to the address on the stack */
 	uint64_t leave; /* loads the stack pointer from the frame pointer, and returns */
-	/* Where signal handlers return to: code that calls rt_sigreturn(2). There may be several.
-	 */
-	uint64_t sigreturns[ARCH_SIGRETURNS_MAX];
-	size_t sigreturn_count;
+	uint64_t sigreturn; /* calls rt_sigreturn(2); signal handlers return to such code */
 };
 
 /* ---- Signal frames ------------------------------------------------------------------------ */

@@ -4,14 +4,19 @@
  * code of ours: `syscall; ret`, the call of rt_sigreturn(2) that signal handlers return to, and
  * `leave; ret`, which may be part of other instructions.
  */
+#include <stdlib.h>
 #include <string.h>
 
+#include "libprobe/base/cleanup.h"
 #include "libprobe/modules/files.h"
 #include "libprobe/modules/gadgets.h"
 #include "libprobe/modules/modules.h"
 #include "libprobe/process/memory.h"
 
-enum { PIECE_MAX = UINT8_MAX };
+enum {
+	PIECE_MAX = UINT8_MAX,
+	PART_BYTES = 64 << 10 /* glibc has all of them in the first two parts of its code */
+};
 
 bool gadgets_are_there(
 	pid_t pid, const struct arch_gadgets *gadgets, const struct memory_piece *more)
@@ -20,7 +25,7 @@ bool gadgets_are_there(
 	struct arch_gadgets found = {0};
 	uint8_t call[PIECE_MAX], handler[PIECE_MAX], leave[PIECE_MAX];
 	struct memory_piece pieces[] = {{gadgets->call, call, arch->call_bytes},
-		{gadgets->sigreturns[0], handler, arch->sigreturn_bytes},
+		{gadgets->sigreturn, handler, arch->sigreturn_bytes},
 		{gadgets->leave, leave, arch->leave_bytes}, *more};
 	struct probe_error *error = memory_read_pieces(pid, pieces, more->size ? 4 : 3);
 
@@ -32,31 +37,45 @@ bool gadgets_are_there(
 	probe_error_free(error);
 	if (error)
 		return false;
-	arch->find_gadgets(handler, arch->sigreturn_bytes, gadgets->sigreturns[0], &found);
+	arch->find_gadgets(handler, arch->sigreturn_bytes, gadgets->sigreturn, &found);
 	found.call = found.leave = 0; /* each at its own address */
 	arch->find_gadgets(call, arch->call_bytes, gadgets->call, &found);
 	arch->find_gadgets(leave, arch->leave_bytes, gadgets->leave, &found);
 	return found.call == gadgets->call && found.leave == gadgets->leave &&
-	       found.sigreturn_count;
+	       found.sigreturn == gadgets->sigreturn;
 }
 
-/* Searches all code of a file; addresses are those in the file. */
+static bool has_all(const struct arch_gadgets *gadgets)
+{
+	return gadgets->call && gadgets->sigreturn && gadgets->leave;
+}
+
+/* Searches a file's code, as far as needed; addresses are those in the file. */
 static struct probe_error *search_file(struct object *object, struct arch_gadgets *gadgets)
 {
+	const struct arch_process *arch = arch_process();
+	AUTO_FREE uint8_t *code = malloc(PART_BYTES);
 	const struct object_segment *segments;
-	size_t count, size;
-	const uint8_t *file;
-	struct probe_error *error = object_load(object, &file, &size);
+	size_t count, got, step;
 
+	if (!code)
+		return probe_error_no_memory();
 	segments = object_segments(object, &count);
-	for (size_t i = 0; !error && i < count; i++) {
+	for (size_t i = 0; i < count; i++) {
 		const struct object_segment *s = &segments[i];
 
-		if (s->executable && s->offset <= size && s->file_size <= size - s->offset)
-			arch_process()->find_gadgets(
-				file + s->offset, s->file_size, s->address, gadgets);
+		for (uint64_t at = 0; s->executable && at < s->file_size; at += step) {
+			got = object_read(object, s->address + at, code, PART_BYTES);
+			arch->find_gadgets(code, got, s->address + at, gadgets);
+			if (has_all(gadgets))
+				return NULL;
+			if (got < PART_BYTES)
+				break;
+			/* One may begin in this part and end in the next. */
+			step = got - arch->sigreturn_bytes + 1;
+		}
 	}
-	return error;
+	return NULL;
 }
 
 /* Adds those of a module. A file that many processes have mapped is searched once. */
@@ -75,16 +94,9 @@ static struct probe_error *search_module(struct module *module, struct arch_gadg
 		gadgets->call = found->call + module->bias;
 	if (found->leave && !gadgets->leave)
 		gadgets->leave = found->leave + module->bias;
-	for (size_t i = 0;
-		i < found->sigreturn_count && gadgets->sigreturn_count < ARCH_SIGRETURNS_MAX; i++)
-		gadgets->sigreturns[gadgets->sigreturn_count++] =
-			found->sigreturns[i] + module->bias;
+	if (found->sigreturn && !gadgets->sigreturn)
+		gadgets->sigreturn = found->sigreturn + module->bias;
 	return NULL;
-}
-
-static bool has_all(const struct arch_gadgets *gadgets)
-{
-	return gadgets->call && gadgets->sigreturn_count && gadgets->leave;
 }
 
 struct probe_error *gadgets_find(const struct modules *modules, struct arch_gadgets *ret)
@@ -99,7 +111,7 @@ struct probe_error *gadgets_find(const struct modules *modules, struct arch_gadg
 
 		if (!m->object || module_is_libc(m) == second)
 			continue;
-		if (second && has_all(ret))
+		if (has_all(ret))
 			break;
 		/* Another file may have what one that cannot be read lacks. */
 		probe_error_free(error);

@@ -149,7 +149,7 @@ static struct probe_error *prepare(const struct control *control,
 	struct prepared *p)
 {
 	struct arch_frame frame = {
-		.registers = &thread->regs, .sigreturn = gadgets->sigreturns[0], .mark = ROOM_MARK};
+		.registers = &thread->regs, .sigreturn = gadgets->sigreturn, .mark = ROOM_MARK};
 	struct probe_error *error = read_state(control, thread, rooms, p);
 	const char *text = NULL;
 	bool may_let_go = false;
@@ -355,7 +355,7 @@ static struct probe_error *let_go(struct control *control, struct control_thread
 	struct arch_registers first = calling(thread, gadgets, p->first_address, &calls[0]);
 	struct arch_registers second = calling(thread, gadgets, p->frame_address, &calls[1]);
 	struct arch_frame frame = {.registers = &second,
-		.sigreturn = gadgets->sigreturns[0],
+		.sigreturn = gadgets->sigreturn,
 		.mask = ALL_SIGNALS,
 		.state = p->state_address,
 		.mark = ROOM_MARK};

@@ -187,8 +187,8 @@ static void judge_syscall(struct arch_gadgets *gadgets, const uint8_t *start, co
 	else if (at - start >= (ptrdiff_t)sizeof(mov32) &&
 		 memcmp(at - sizeof(mov32), mov32, sizeof(mov32)) == 0)
 		length = sizeof(mov32);
-	if (length && gadgets->sigreturn_count < ARCH_SIGRETURNS_MAX)
-		gadgets->sigreturns[gadgets->sigreturn_count++] = address - length;
+	if (length && !gadgets->sigreturn)
+		gadgets->sigreturn = address - length;
 }
 
 static void find_gadgets(

@@ -348,10 +348,7 @@ static void test_handler_installed_later(void **state)
 
 static bool is_restorer(const struct victim *v, uint64_t pc)
 {
-	for (size_t i = 0; i < v->gadgets.sigreturn_count; i++)
-		if (pc == v->gadgets.sigreturns[i])
-			return true;
-	return false;
+	return pc == v->gadgets.sigreturn;
 }
 
 /*
