@@ -14,8 +14,11 @@
 #include "arch/process.h"
 #include "libprobe/follow/idle.h"
 #include "libprobe/follow/leaf.h"
+#include "libprobe/follow/program.h"
 #include "libprobe/modules/modules.h"
 #include "libprobe/process/procfs.h"
+
+enum { TRY_AGAIN = 16 };
 
 /* ---- Files -------------------------------------------------------------------------- */
 
@@ -31,6 +34,31 @@ void idle_note(pid_t pid, struct files *files)
 		leaf_learn(pid, files, &modules);
 	probe_error_free(error);
 	modules_deinit(&modules);
+}
+
+/*
+ * The stops of an idle program cost more than gates if it needs these in the end. What it did
+ * before tells; now and then it is tried again.
+ */
+static bool pays(pid_t pid, const struct files *files)
+{
+	struct file *program = program_file(pid, files);
+
+	if (!program)
+		return true;
+	if (2 * program->idle_failed > program->idle_begun &&
+		++program->idle_left_out % TRY_AGAIN != 0)
+		return false;
+	program->idle_begun++;
+	return true;
+}
+
+void idle_fails(pid_t pid, const struct files *files)
+{
+	struct file *program = program_file(pid, files);
+
+	if (program)
+		program->idle_failed++;
 }
 
 bool idle_begins(pid_t pid, struct files *files)
@@ -49,7 +77,7 @@ bool idle_begins(pid_t pid, struct files *files)
 		leaf_learn(pid, files, &modules);
 	probe_error_free(error);
 	modules_deinit(&modules);
-	return idle;
+	return idle && pays(pid, files);
 }
 
 /* ---- System calls ------------------------------------------------------------------- */

@@ -17,8 +17,12 @@ void idle_note(pid_t pid, struct files *files);
 /*
  * Is a stopped program idle, according to the noted files, and can it be stopped before its system
  * calls? Under a seccomp(2) filter it cannot: the filter would judge the call that we prevent.
+ * False as well if that would not pay, as the program mostly needed gates after all.
  */
 bool idle_begins(pid_t pid, struct files *files);
+
+/* A program that was idle gets gates. */
+void idle_fails(pid_t pid, const struct files *files);
 
 /*
  * May a thread that has stopped at a system call go on? It may after every call, and before one

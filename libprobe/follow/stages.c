@@ -229,7 +229,9 @@ static bool step_stopping(struct passage *p)
 		return true;
 	if (restart_wait(&p->regs))
 		registers_write(p->tid, &p->regs);
-	if (p->is_leaf && !hold_leaf(p))
+	if (!p->is_leaf)
+		idle_fails(p->pid, p->files);
+	else if (!hold_leaf(p))
 		return true;
 	p->was_idle = true;
 	stage_enter(p, PASSAGE_HELD);
