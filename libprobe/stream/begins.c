@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "libprobe/base/array.h"
+#include "libprobe/base/hash.h"
 #include "libprobe/stream/begins.h"
 
 enum { FIRST_ROOM = 256 };
@@ -14,16 +15,12 @@ static bool same_key(const struct begins_key *a, const struct begins_key *b)
 	       a->probe == b->probe;
 }
 
-/* The mix of murmur3 (https://github.com/aappleby/smhasher), over four words. */
 static size_t home_of(const struct begins *begins, const struct begins_key *key)
 {
-	uint64_t words[] = {key->process, key->word, key->kind, key->probe}, hash = 0;
+	/* Numbers of processes and of probes are small: together they are one word. */
+	uint64_t seed = key->process << 32 ^ key->probe << 16 ^ key->kind;
 
-	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++) {
-		hash = (hash ^ words[i]) * 0xff51afd7ed558ccd;
-		hash ^= hash >> 33;
-	}
-	return hash & (begins->room - 1);
+	return hash_word(seed, key->word) & (begins->room - 1);
 }
 
 /* Where the stack of a key is, or would be. */
@@ -57,6 +54,7 @@ void begins_deinit(struct begins *begins)
 	for (size_t i = 0; i < begins->room; i++)
 		free(begins->stacks[i].items);
 	free(begins->stacks);
+	free(begins->spare);
 	*begins = (struct begins){.item_bytes = begins->item_bytes};
 }
 
@@ -86,7 +84,10 @@ void begins_drop(struct begins *begins, struct begins_stack *stack)
 {
 	size_t hole = (size_t)(stack - begins->stacks), mask = begins->room - 1;
 
-	free(stack->items);
+	if (stack->room == array_room(1) && !begins->spare)
+		begins->spare = stack->items;
+	else
+		free(stack->items);
 	begins->depth -= stack->depth;
 	begins->count--;
 	for (size_t at = (hole + 1) & mask; begins->stacks[at].used; at = (at + 1) & mask) {
@@ -100,14 +101,27 @@ void begins_drop(struct begins *begins, struct begins_stack *stack)
 	begins->stacks[hole] = (struct begins_stack){0};
 }
 
-bool begins_push(struct begins *begins, struct begins_stack *stack, const void *item)
+static bool deepen(struct begins *begins, struct begins_stack *stack)
 {
-	char *items = array_grow(stack->items, stack->depth, begins->item_bytes);
+	size_t room = array_room(stack->depth + 1);
+	void *items = stack->room ? NULL : begins->spare;
 
+	if (items)
+		begins->spare = NULL;
+	else
+		items = reallocarray(stack->items, room, begins->item_bytes);
 	if (!items)
 		return false;
-	memcpy(items + stack->depth * begins->item_bytes, item, begins->item_bytes);
 	stack->items = items;
+	stack->room = room;
+	return true;
+}
+
+bool begins_push(struct begins *begins, struct begins_stack *stack, const void *item)
+{
+	if (stack->depth == stack->room && !deepen(begins, stack))
+		return false;
+	memcpy((char *)stack->items + stack->depth * begins->item_bytes, item, begins->item_bytes);
 	stack->depth++;
 	begins->depth++;
 	return true;
@@ -117,6 +131,7 @@ void begins_remove(struct begins *begins, struct begins_stack *stack, size_t ind
 {
 	char *at = (char *)stack->items + index * begins->item_bytes;
 
-	memmove(at, at + begins->item_bytes, (--stack->depth - index) * begins->item_bytes);
+	if (--stack->depth > index)
+		memmove(at, at + begins->item_bytes, (stack->depth - index) * begins->item_bytes);
 	begins->depth--;
 }

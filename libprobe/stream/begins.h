@@ -22,7 +22,7 @@ struct begins_key {
 struct begins_stack {
 	struct begins_key key;
 	void *items; /* oldest first */
-	size_t depth;
+	size_t depth, room;
 	uint64_t excess; /* newer begins, which are only counted */
 	bool used;
 };
@@ -33,6 +33,7 @@ struct begins {
 	struct begins_stack *stacks; /* a hash table: those that are `used` */
 	size_t room, count;
 	size_t depth; /* items in all stacks */
+	void *spare;  /* the items of a stack that was dropped, for the next one; or NULL */
 };
 
 void begins_deinit(struct begins *begins);

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Hashes for tables in memory. Short keys are hashed millions of times a second, so this is inline,
+ * and one multiplication for each eight bytes: both halves of the product, as in wyhash
+ * (https://github.com/wangyi-fudan/wyhash). Whoever chooses the keys can make them collide.
+ */
+#ifndef LIBPROBE_BASE_HASH_H
+#define LIBPROBE_BASE_HASH_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* Its lower bits, too, depend on all bits of the word. */
+static inline uint64_t hash_word(uint64_t seed, uint64_t word)
+{
+	unsigned __int128 product = (unsigned __int128)(seed ^ word) * UINT64_C(0xff51afd7ed558ccd);
+
+	return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+static inline uint64_t hash_load(const char *from, size_t length)
+{
+	uint32_t low, high;
+	uint64_t word;
+
+	if (length >= sizeof(word)) {
+		memcpy(&word, from, sizeof(word));
+		return word;
+	}
+	if (length >= sizeof(low)) {
+		/* They overlap: all bytes are in one of them. */
+		memcpy(&low, from, sizeof(low));
+		memcpy(&high, from + length - sizeof(high), sizeof(high));
+		return (uint64_t)high << 32 | low;
+	}
+	word = length ? (unsigned char)from[0] : 0;
+	for (size_t i = 1; i < length; i++)
+		word = word << 8 | (unsigned char)from[i];
+	return word;
+}
+
+static inline uint64_t hash_bytes(uint64_t seed, const void *bytes, size_t length)
+{
+	const char *from = bytes;
+	uint64_t hash = hash_word(seed, length);
+	size_t left = length;
+
+	for (; left > 8; left -= 8, from += 8)
+		hash = hash_word(hash, hash_load(from, 8));
+	/* The last eight, some of which may be in it already. */
+	if (length > 8)
+		return hash_word(hash, hash_load(from + left - 8, 8));
+	return hash_word(hash, hash_load(from, left));
+}
+
+static inline uint64_t hash_text(uint64_t seed, const char *text)
+{
+	return hash_bytes(seed, text, strlen(text));
+}
+
+#endif
