@@ -180,6 +180,7 @@ static struct probe_event *unpack_alone(void *block, size_t size)
 			return NULL;
 	}
 	event->args = values;
+	event->texts = 0; /* the next event may be in the same block */
 	return event;
 }
 
