@@ -4,12 +4,6 @@
 
 #include "libprobe/base/value.h"
 
-bool value_has_bytes(const struct probe_value *value)
-{
-	return value->kind == PROBE_VALUE_STRING || value->kind == PROBE_VALUE_TEXT ||
-	       value->kind == PROBE_VALUE_BYTES || value->kind == PROBE_VALUE_STACK;
-}
-
 bool value_add_number(struct buffer *out, const struct probe_value *value)
 {
 	if (value->kind == PROBE_VALUE_SIGNED)

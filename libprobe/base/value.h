@@ -9,7 +9,11 @@
 #include "probe/hit.h"
 
 /* Whether it has `bytes`. */
-bool value_has_bytes(const struct probe_value *value);
+static inline bool value_has_bytes(const struct probe_value *value)
+{
+	return value->kind == PROBE_VALUE_STRING || value->kind == PROBE_VALUE_TEXT ||
+	       value->kind == PROBE_VALUE_BYTES || value->kind == PROBE_VALUE_STACK;
+}
 
 /* Appends a number in decimal; false if the value is not one. */
 bool value_add_number(struct buffer *out, const struct probe_value *value);

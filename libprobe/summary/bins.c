@@ -39,7 +39,7 @@ static void change_all(
 	}
 }
 
-size_t summary_bin(struct probe_summary *summary, uint64_t time_ns)
+static size_t find_bin(struct probe_summary *summary, uint64_t time_ns)
 {
 	int64_t time = (int64_t)time_ns;
 
@@ -74,6 +74,13 @@ size_t summary_bin(struct probe_summary *summary, uint64_t time_ns)
 		summary->width_ns *= 2;
 		summary->bin_count = (summary->bin_count + 1) / 2;
 	}
+}
+
+size_t summary_bin(struct probe_summary *summary, uint64_t time_ns)
+{
+	summary->last_bin = find_bin(summary, time_ns);
+	summary->last_bin_ns = (uint64_t)summary->base_ns + summary->last_bin * summary->width_ns;
+	return summary->last_bin;
 }
 
 double summary_seconds(const struct probe_summary *summary)

@@ -8,31 +8,27 @@
 
 #include "libprobe/base/array.h"
 #include "libprobe/base/event.h"
+#include "libprobe/base/hash.h"
 #include "libprobe/output/stacks.h"
 #include "libprobe/session/frame_text.h"
 #include "libprobe/summary/summary.h"
 
 enum { CALLERS_TABLE = 2 * SUMMARY_CALLERS_MAX };
 
-static uint64_t hash_text(const char *text, uint64_t hash)
-{
-	return text ? summary_hash(text, strlen(text), hash) : hash;
-}
-
 /* Of stacks that stacks_compare() tells apart, few have the same. */
 static uint64_t hash_of(size_t probe, const struct probe_stack *stack)
 {
 	const uint64_t seed[] = {probe, stack->end, stack->count};
-	uint64_t hash = summary_hash(seed, sizeof(seed), 0);
+	uint64_t hash = hash_bytes(0, seed, sizeof(seed));
 
 	for (size_t i = 0; i < stack->count; i++) {
 		const struct probe_frame *frame = stack->frames[i];
 		uint64_t place = frame->symbol ? 0 : frame_text_place(frame);
 
-		hash = hash_text(frame->symbol, hash);
-		hash = hash_text(frame->module, hash);
-		hash = summary_hash(&frame->line, sizeof(frame->line), hash);
-		hash = summary_hash(&place, sizeof(place), hash);
+		hash = frame->symbol ? hash_text(hash, frame->symbol) : hash;
+		hash = frame->module ? hash_text(hash, frame->module) : hash;
+		hash = hash_word(hash, (uint64_t)frame->line);
+		hash = hash_word(hash, place);
 	}
 	return hash;
 }

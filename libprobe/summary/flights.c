@@ -17,6 +17,7 @@
 
 #include "arch/layout.h"
 #include "libprobe/base/array.h"
+#include "libprobe/base/hash.h"
 #include "libprobe/base/value.h"
 #include "libprobe/summary/summary.h"
 
@@ -90,11 +91,12 @@ static void assign_roles(struct probe_summary *summary)
 
 struct probe_error *flights_probe(struct probe_summary *summary)
 {
-	const struct summary_probe *its = summary->probes[summary->probe_count - 1];
+	struct summary_probe *its = summary->probes[summary->probe_count - 1];
 	struct probe_error *error = pairing_add(&summary->pairing, its->provider, its->name);
 
 	if (error)
 		return error;
+	its->may_begin = summary->pairing.probes[its->index].may_be == PAIR_BEGIN;
 	if (summary->pairing.probes[summary->pairing.count - 1].role == PAIR_NONE)
 		return NULL;
 	drop_pairs(summary);
@@ -171,7 +173,7 @@ static bool key_of(const struct probe_summary *summary, size_t begin, const stru
 	if (!key_value(match, event, &value))
 		return false;
 	/* Signed or not, a number is the same. */
-	ret->word = value_has_bytes(&value) ? summary_hash(value.bytes, value.length, 0) : value.u;
+	ret->word = value_has_bytes(&value) ? hash_bytes(0, value.bytes, value.length) : value.u;
 	ret->kind = value_has_bytes(&value) ? value.length + 2 : value.kind == PROBE_VALUE_FLOAT;
 	return true;
 }
@@ -290,9 +292,7 @@ struct probe_error *flights_hit(
 
 	if (its->role == PROBE_ROLE_END)
 		return end_hit(summary, summary->pairs[its->pair], event, bin);
-	if (summary->pairing.probes[probe].may_be == PAIR_BEGIN)
-		return begin_hit(summary, summary->pairing.probes[probe].same, event);
-	return NULL;
+	return begin_hit(summary, summary->pairing.probes[probe].same, event);
 }
 
 /* The pair of two probes, whatever their names are; NULL: there are too many pairs. */

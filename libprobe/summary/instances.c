@@ -12,6 +12,7 @@
 #include "arch/arch.h"
 #include "libprobe/base/array.h"
 #include "libprobe/base/event.h"
+#include "libprobe/base/hash.h"
 #include "libprobe/base/value.h"
 #include "libprobe/output/text.h"
 #include "libprobe/summary/summary.h"
@@ -139,11 +140,11 @@ static uint64_t hash_of(const struct summary_pair *pair, const struct item *item
 {
 	const uint64_t seed[] = {
 		pair->begin, pair->end, item->key.kind, item->key.arg, item->value.truncated};
-	uint64_t hash = summary_hash(seed, sizeof(seed), 0);
+	uint64_t hash = hash_bytes(0, seed, sizeof(seed));
 
 	return value_has_bytes(&item->value)
-		       ? summary_hash(item->value.bytes, item->value.length, hash)
-		       : summary_hash(&item->value.u, sizeof(item->value.u), hash);
+		       ? hash_bytes(hash, item->value.bytes, item->value.length)
+		       : hash_word(hash, item->value.u);
 }
 
 static bool is_row(const struct summary_value *row, const struct summary_pair *pair,

@@ -3,27 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libprobe/base/hash.h"
 #include "libprobe/base/value.h"
 #include "libprobe/summary/summary.h"
-
-uint64_t summary_hash(const void *bytes, size_t length, uint64_t seed)
-{
-	const unsigned char *from = bytes;
-	uint64_t hash = seed ^ length;
-
-	for (size_t i = 0; i < length; i += 8) {
-		uint64_t word = 0;
-
-		memcpy(&word, from + i, length - i < 8 ? length - i : 8);
-		/* The finalizer of MurmurHash3, for each word. */
-		hash = (hash ^ word) * UINT64_C(0xff51afd7ed558ccd);
-		hash = (hash ^ hash >> 33) * UINT64_C(0xc4ceb9fe1a85ec53);
-		hash ^= hash >> 29;
-	}
-	return hash;
-}
-
-/* ---- The most frequent -------------------------------------------------------------- */
 
 struct top *top_create(size_t slot_count)
 {
@@ -58,8 +40,18 @@ void top_free(struct top *top)
 static uint64_t value_hash(const struct probe_value *value)
 {
 	if (value_has_bytes(value))
-		return summary_hash(value->bytes, value->length, value->truncated);
-	return summary_hash(&value->u, sizeof(value->u), 2);
+		return hash_bytes(value->truncated, value->bytes, value->length);
+	return hash_word(2, value->u);
+}
+
+/* Numbers that are equal, but have other bits (1 and 1.0), stay apart. */
+static bool is_value(const struct top_slot *slot, const struct probe_value *value)
+{
+	if (value_has_bytes(value))
+		return slot->value.length == value->length &&
+		       value_compare(&slot->value, value) == 0;
+	return slot->value.u == value->u &&
+	       (slot->value.kind == value->kind || value_compare(&slot->value, value) == 0);
 }
 
 /* Where a value is in the table, or would be. */
@@ -70,7 +62,7 @@ static size_t find(const struct top *top, const struct probe_value *value, uint6
 	for (; top->table[at]; at = (at + 1) & top->table_mask) {
 		const struct top_slot *slot = &top->slots[top->table[at] - 1];
 
-		if (slot->hash == hash && value_compare(&slot->value, value) == 0)
+		if (slot->hash == hash && is_value(slot, value))
 			break;
 	}
 	return at;
@@ -126,22 +118,30 @@ static bool set_value(struct top_slot *slot, const struct probe_value *value)
 	return true;
 }
 
-bool top_add(struct top *top, const struct probe_value *given)
+bool top_add(struct top *top, const struct probe_value *value)
 {
-	struct probe_value value = *given;
+	struct probe_value cut;
 	struct top_slot *slot;
 	uint64_t hash;
 	size_t at;
 
-	if (value_has_bytes(&value) && value.length > SUMMARY_KEY_BYTES_MAX) {
-		value.length = SUMMARY_KEY_BYTES_MAX;
-		value.truncated = true;
+	if (value_has_bytes(value) && value->length > SUMMARY_KEY_BYTES_MAX) {
+		cut = *value;
+		cut.length = SUMMARY_KEY_BYTES_MAX;
+		cut.truncated = true;
+		value = &cut;
 	}
-	hash = value_hash(&value);
-	at = find(top, &value, hash);
 	top->total++;
+	/* One text after another: to compare it is faster than to hash it. */
+	if (value_has_bytes(value) && top->used && is_value(&top->slots[top->last], value)) {
+		top->slots[top->last].count++;
+		return true;
+	}
+	hash = value_hash(value);
+	at = find(top, value, hash);
 	if (top->table[at]) {
-		top->slots[top->table[at] - 1].count++;
+		top->last = top->table[at] - 1;
+		top->slots[top->last].count++;
 		return true;
 	}
 	if (top->used < top->slot_count) {
@@ -151,12 +151,13 @@ bool top_add(struct top *top, const struct probe_value *given)
 		forget(top, find(top, &slot->value, slot->hash));
 		slot->error = slot->count;
 		top->approximate = true;
-		at = find(top, &value, hash);
+		at = find(top, value, hash);
 	}
 	slot->hash = hash;
 	slot->count++;
-	top->table[at] = (uint32_t)(slot - top->slots) + 1;
-	return set_value(slot, &value);
+	top->last = (uint32_t)(slot - top->slots);
+	top->table[at] = top->last + 1;
+	return set_value(slot, value);
 }
 
 static int by_count(const void *a, const void *b)

@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "libprobe/base/buffer.h"
+#include "libprobe/base/value.h"
 #include "libprobe/names/pairing.h"
 #include "libprobe/stream/begins.h"
 #include "libprobe/stream/key.h"
@@ -22,9 +23,10 @@
 #include "probe/summary.h"
 
 enum {
-	SUMMARY_BINS = 128,	   /* of time */
-	SUMMARY_HEAT_ROWS = 128,   /* of latency: two for each power of two */
-	SUMMARY_PROBES_MAX = 2048, /* with counts of their own */
+	SUMMARY_BINS = 128,			      /* of time */
+	SUMMARY_HEAT_ROWS = 128,		      /* of latency: two for each power of two */
+	SUMMARY_PROBES_MAX = 2048,		      /* with counts of their own */
+	SUMMARY_PROBE_TABLE = 2 * SUMMARY_PROBES_MAX, /* a power of two */
 	SUMMARY_PAIRS_MAX = 256,
 	SUMMARY_THREADS_MAX = 16384,
 	SUMMARY_FLIGHTS_MAX = 65536,  /* threads, or values, that have begun something */
@@ -40,11 +42,9 @@ enum {
 	SUMMARY_VALUES_MAX = 4096,    /* of pairs, by all keys */
 	SUMMARY_CALLERS_MAX = 4096,   /* call stacks of all probes */
 	SUMMARY_SLOWEST = 20,	      /* of each pair */
-	SUMMARY_COMM_BYTES = 32
+	SUMMARY_COMM_BYTES = 32,
+	SUMMARY_RECENT = 64 /* a power of two */
 };
-
-/* A mix of all bytes. */
-uint64_t summary_hash(const void *bytes, size_t length, uint64_t seed);
 
 /* ---- Keys (keys.c) --------------------------------------------------------------- */
 
@@ -63,6 +63,7 @@ struct top_slot {
 struct top {
 	struct top_slot *slots;
 	size_t slot_count, used;
+	uint32_t last;	 /* the slot that was counted last: most likely the next one, too */
 	uint32_t *table; /* by hash: the slot's number + 1, or 0 */
 	size_t table_mask;
 	size_t cursor;	  /* where the search for the least one continues */
@@ -75,6 +76,18 @@ struct top *top_create(size_t slot_count);
 void top_free(struct top *top);
 /* False without memory. */
 bool top_add(struct top *top, const struct probe_value *value);
+
+/* Adds a number, if it is the one that was added last. */
+static inline bool top_again(struct top *top, const struct probe_value *value)
+{
+	struct top_slot *last = &top->slots[top->last];
+
+	if (last->value.kind != value->kind || last->value.u != value->u || value_has_bytes(value))
+		return false;
+	top->total++;
+	last->count++;
+	return true;
+}
 /* The slots, most frequent first: an array to be freed. NULL without memory. */
 const struct top_slot **top_sorted(const struct top *top);
 /*
@@ -87,19 +100,24 @@ size_t top_shown(const struct top *top, const struct top_slot *const *sorted, si
 
 /* ---- Probes, pairs, threads --------------------------------------------------------- */
 
+struct summary_probe;
+void summary_probe_free(struct summary_probe *probe);
+
 struct summary_probe {
 	char *provider, *name;
 	uint64_t hash;
-	uint64_t hits;
-	uint64_t bins[SUMMARY_BINS];
+	size_t index;	/* in the summary */
+	bool may_begin; /* something, by its name alone */
 	enum probe_role role;
-	size_t pair;			    /* of an end */
+	size_t pair; /* of an end */
+	uint64_t hits;
 	uint64_t in_flight;		    /* of a begin */
 	uint64_t untimed;		    /* begins that there was no room for */
 	uint64_t set_aside;		    /* begins before a loss */
 	struct top *tops[SUMMARY_KEYS_MAX]; /* by key; by argument, where none was asked for */
 	bool no_top[SUMMARY_KEYS_MAX];	    /* there is none on purpose */
 	uint8_t numbers[SUMMARY_KEYS_MAX];  /* of the arguments, where none was asked for */
+	uint64_t bins[SUMMARY_BINS];
 };
 _Static_assert((int)SUMMARY_AUTO_ARGS <= (int)SUMMARY_KEYS_MAX, "one table for each");
 
@@ -160,6 +178,16 @@ struct summary_thread {
 	pid_t pid, tid;
 	uint64_t hits;
 	char comm[SUMMARY_COMM_BYTES]; /* the last one; "" is not known */
+	const char *comm_at;	       /* where the event had it: not to be followed */
+	uint64_t texts;		       /* of that event */
+};
+
+/* Where a former event had the names of a probe. Unless `texts` says so, others may be there now.
+ */
+struct summary_recent {
+	const char *provider, *name; /* not to be followed */
+	uint64_t texts;
+	struct summary_probe *probe;
 };
 
 struct probe_summary {
@@ -178,11 +206,14 @@ struct probe_summary {
 	uint64_t width_ns;
 	size_t bin_count; /* 0: no events */
 	uint64_t lost_bins[SUMMARY_BINS];
+	size_t last_bin; /* of the last event; it begins at last_bin_ns */
+	uint64_t last_bin_ns;
 
 	struct summary_probe **probes;
 	size_t probe_count;
 	uint16_t *probe_table; /* by hash: the probe's number + 1, or 0 */
-	uint64_t other_hits;   /* of probes beyond the limit */
+	struct summary_recent recent[SUMMARY_RECENT];
+	uint64_t other_hits; /* of probes beyond the limit */
 	uint64_t other_bins[SUMMARY_BINS];
 
 	struct pairing pairing; /* of probes[], with the same indices */
@@ -198,7 +229,8 @@ struct probe_summary {
 	struct buffer text;    /* of a begin, while it is made */
 
 	struct summary_thread *threads; /* by hash; tid 0 is free */
-	size_t thread_room, thread_count, last_thread;
+	size_t thread_room, thread_count;
+	struct summary_thread *last_thread; /* that hit; or NULL */
 	uint64_t other_thread_hits;
 
 	size_t auto_keys; /* tables that were made for all probes */
@@ -239,6 +271,7 @@ double summary_seconds(const struct probe_summary *summary);
 
 /* Pairs a new probe, the last one, with those that are known. */
 PROBE_MUST_CHECK struct probe_error *flights_probe(struct probe_summary *summary);
+/* A hit of a probe that may begin something, or ends it. */
 PROBE_MUST_CHECK struct probe_error *flights_hit(
 	struct probe_summary *summary, size_t probe, const struct probe_event *event, size_t bin);
 /* The event is the end of a span, whose begin is known. */

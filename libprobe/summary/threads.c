@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libprobe/base/hash.h"
 #include "libprobe/summary/summary.h"
 
 static bool same_thread(const struct summary_thread *thread, const struct probe_event *event)
@@ -12,9 +13,8 @@ static bool same_thread(const struct summary_thread *thread, const struct probe_
 
 static size_t home_of(const struct probe_summary *summary, pid_t pid, pid_t tid)
 {
-	pid_t ids[2] = {pid, tid};
-
-	return summary_hash(ids, sizeof(ids), 0) & (summary->thread_room - 1);
+	return hash_word(0, (uint64_t)(uint32_t)pid << 32 | (uint32_t)tid) &
+	       (summary->thread_room - 1);
 }
 
 static bool grow(struct probe_summary *summary)
@@ -38,35 +38,60 @@ static bool grow(struct probe_summary *summary)
 		summary->threads[at] = before[i];
 	}
 	free(before);
+	summary->last_thread = NULL;
 	return true;
 }
 
-struct probe_error *threads_hit(struct probe_summary *summary, const struct probe_event *event)
+/* The event's thread; NULL: there is no room for it. False without memory. */
+static bool find_thread(
+	struct probe_summary *summary, const struct probe_event *event, struct summary_thread **ret)
 {
 	struct summary_thread *thread;
-	size_t at = summary->last_thread;
+	size_t at;
 
+	*ret = NULL;
 	if (2 * (summary->thread_count + 1) > summary->thread_room && !grow(summary))
-		return probe_error_no_memory();
-	if (at >= summary->thread_room || !same_thread(&summary->threads[at], event)) {
-		at = home_of(summary, event->pid, event->tid);
-		while (summary->threads[at].hits && !same_thread(&summary->threads[at], event))
-			at = (at + 1) & (summary->thread_room - 1);
-	}
+		return false;
+	at = home_of(summary, event->pid, event->tid);
+	while (summary->threads[at].hits && !same_thread(&summary->threads[at], event))
+		at = (at + 1) & (summary->thread_room - 1);
 	thread = &summary->threads[at];
 	if (!thread->hits) {
-		if (summary->thread_count == SUMMARY_THREADS_MAX) {
-			summary->other_thread_hits++;
-			return NULL;
-		}
+		if (summary->thread_count == SUMMARY_THREADS_MAX)
+			return true;
 		summary->thread_count++;
 		thread->pid = event->pid;
 		thread->tid = event->tid;
 	}
-	thread->hits++;
-	summary->last_thread = at;
-	if (event->comm && strcmp(thread->comm, event->comm) != 0)
+	*ret = summary->last_thread = thread;
+	return true;
+}
+
+static void take_comm(struct summary_thread *thread, const struct probe_event *event)
+{
+	if (!event->comm ||
+		(event->texts && event->texts == thread->texts && event->comm == thread->comm_at))
+		return;
+	if (strcmp(thread->comm, event->comm) != 0)
 		strncpy(thread->comm, event->comm, sizeof(thread->comm) - 1);
+	thread->comm_at = event->comm;
+	thread->texts = event->texts;
+}
+
+struct probe_error *threads_hit(struct probe_summary *summary, const struct probe_event *event)
+{
+	struct summary_thread *thread = summary->last_thread;
+
+	if (!thread || !same_thread(thread, event)) {
+		if (!find_thread(summary, event, &thread))
+			return probe_error_no_memory();
+		if (!thread) {
+			summary->other_thread_hits++;
+			return NULL;
+		}
+	}
+	thread->hits++;
+	take_comm(thread, event);
 	return NULL;
 }
 
