@@ -188,9 +188,9 @@ static inline bool arch_step_is(const struct arch_step *a, const struct arch_ste
 }
 
 /*
- * An argument to record. A scalar (1, 2, 4 or 8 bytes) is recorded as a u64, sign- or
- * zero-extended by its size's sign; a MEMORY operand of any other size, and 16 bytes of a vector
- * register, as bytes.
+ * An argument to record. A scalar (1, 2, 4 or 8 bytes) is recorded in its own size; a MEMORY
+ * operand of any other size, and 16 bytes of a vector register, as bytes. Expressions have a scalar
+ * as a u64, sign- or zero-extended by its size's sign.
  */
 struct arch_capture {
 	/*
@@ -248,6 +248,23 @@ static inline uint32_t arch_capture_size(const struct arch_capture *capture)
 	if (capture->stack != ARCH_STACK_NOT)
 		return 0;
 	return capture->step_count && !last ? sizeof(uint64_t) : last; /* an address */
+}
+
+/* Whether it is recorded as bytes, of a length that varies, and not as a number. */
+static inline bool arch_capture_has_bytes(const struct arch_capture *capture)
+{
+	uint32_t size = arch_capture_size(capture);
+
+	if (capture->is_string || capture->begun)
+		return capture->is_string;
+	return capture->has_length || capture->is_comm ||
+	       !(size == 1 || size == 2 || size == 4 || size == 8);
+}
+
+/* What a record has of it at a fixed place: a number of so many bytes, or the word of its bytes. */
+static inline uint32_t arch_capture_fixed(const struct arch_capture *capture)
+{
+	return arch_capture_has_bytes(capture) ? sizeof(uint32_t) : arch_capture_size(capture);
 }
 
 /* The parts of a cell (struct probe_cell) that a hit changes, besides its count. */
@@ -373,7 +390,7 @@ struct arch_stub {
 	 * call_data) that may change whatever a function may change, except vector and
 	 * floating-point state; `pc` is the address of the site, for unwinders. The frame is
 	 *
-	 *	u64 word	for each capture, as in a record
+	 *	u64 word	for each capture: its number, extended, or that of its bytes
 	 *	u64 readable	a bit for each capture that could be read
 	 *	u64 pointer	for each capture: to its bytes, if it has any
 	 *

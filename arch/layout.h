@@ -130,8 +130,9 @@ enum { FLIGHT_FREE, FLIGHT_TAKEN, FLIGHT_PAIR };
 /*
  * If an end needs something of its begin, `times` is followed by as many of these, each in
  * arch_flights.keep bytes. First come the arguments that an expression of the end asks for, in a
- * fixed order and with a fixed size, whatever site the begin was at: a u64, as a record has it for
- * a string (of a number, only the bit that it is null), and the number or the bytes, padded to 8.
+ * fixed order and with a fixed size, whatever site the begin was at: a u64, the word that a
+ * record has of a string (of a number, only the bit that it is null), and the number or the bytes,
+ * padded to 8.
  *
  * If the pair leaves a record (a span), there follows what the begin's record would be, until the
  * end takes it over. While it is written, its time is 0, so code that copies it can detect that it
@@ -139,7 +140,7 @@ enum { FLIGHT_FREE, FLIGHT_TAKEN, FLIGHT_PAIR };
  * and this record.
  */
 struct probe_begun {
-	uint32_t bytes; /* of the record; a multiple of 8 */
+	uint32_t bytes; /* of the record; a multiple of RING_ALIGN */
 	uint32_t unused;
 	uint64_t kept[];
 };
@@ -162,16 +163,31 @@ _Static_assert(sizeof(struct ring_header) == 128, "stubs rely on the layout");
 _Static_assert(offsetof(struct ring_header, tail) == 64, "head and tail share no cache line");
 
 /*
- * A record: this header, one u64 per capture, if any capture is checked a u64 with one bit per
- * readable capture, then the bytes of strings and aggregates in the order of the captures, each
- * padded to 8 bytes.
+ * A record: this header; for each capture a number of its own size, or the length of its bytes
+ * (arch_capture_fixed()); if any capture is checked, ring_mask_bytes() with one bit per readable
+ * capture; then the bytes of strings and aggregates in the order of the captures. Everything is
+ * packed. The whole is padded to a multiple of RING_ALIGN, so that is how records are aligned; in
+ * a ring that is overwritten, of RING_BACK_BYTES.
  */
 struct ring_record {
 	uint64_t time; /* time stamp counter */
-	uint32_t tid;  /* with RING_TID_CHILD */
 	uint32_t site;
+	uint32_t tid; /* with RING_TID_CHILD */
 };
 _Static_assert(sizeof(struct ring_record) == 16, "stubs rely on the layout");
+enum { RING_ALIGN = 4, RING_BACK_BYTES = 8 };
+
+/* The length of a record, padded to a multiple of `align`. */
+static inline size_t ring_padded(size_t bytes, size_t align)
+{
+	return (bytes + align - 1) & ~(align - 1);
+}
+
+/* The bytes that hold a bit for each of up to 32 captures. */
+static inline uint32_t ring_mask_bytes(uint32_t captures)
+{
+	return captures <= 8 ? 1 : captures <= 16 ? 2 : 4;
+}
 
 /* Set in the thread id of a forked child, if stubs can tell (arch_stub.own). */
 #define RING_TID_CHILD UINT32_C(0x80000000)
@@ -205,9 +221,18 @@ struct probe_gate {
 
 enum {
 	RING_RECORD_MAX = 65536, /* of all captures of one record, in bytes */
-	/* The u64 of a string holds its length and these bits. */
-	RING_STRING_TRUNCATED_BIT = 32, /* there was more */
-	RING_STRING_NULL_BIT = 33	/* not one byte could be read */
+	/*
+	 * The word of a string or an aggregate, of 32 bits in a record and 64 elsewhere, holds its
+	 * length and these bits.
+	 */
+	RING_STRING_LENGTH = 0x3fffffff,
+	RING_STRING_TRUNCATED_BIT = 30, /* there was more */
+	RING_STRING_NULL_BIT = 31	/* not one byte could be read */
 };
+
+static inline uint32_t ring_string_length(uint64_t word)
+{
+	return (uint32_t)word & RING_STRING_LENGTH;
+}
 
 #endif

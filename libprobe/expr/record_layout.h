@@ -28,14 +28,15 @@ struct record_layout {
 	struct arch_capture captures[ARCH_ARGS_MAX];
 	uint8_t capture_count;
 	uint8_t recorded; /* captures; further ones are for expressions */
-	bool checked;	  /* records contain the word that says which captures could be read */
+	bool checked;	  /* records contain the bits that say which captures could be read */
 	uint8_t stack;	  /* 1 + index of the capture that takes the stack; 0: none */
 };
 
 /* What a record has of the stack: a copy, or return addresses. */
 struct record_layout_stack {
-	const uint64_t *registers; /* those in arch->unwind_registers; NULL: return addresses */
-	const uint8_t *bytes;	   /* from the stack pointer on; or the addresses, u64 each */
+	const void
+		*registers; /* u64 each, those in arch->unwind_registers; NULL: return addresses */
+	const uint8_t *bytes; /* from the stack pointer on; or the addresses, u64 each */
 	size_t length;
 	uint64_t caller; /* that of the site's function, where it is not among them; else 0 */
 };
@@ -126,7 +127,7 @@ size_t record_layout_read(const struct record_layout *layout, const uint8_t *rec
 
 /* What a record holds of one capture. */
 struct record_layout_captured {
-	uint64_t word;
+	uint64_t word;	      /* of a number, extended to 64 bits */
 	const uint8_t *bytes; /* of strings and aggregates, in the record */
 	size_t length;
 	bool is_null; /* could not be read */
@@ -171,7 +172,7 @@ GENERAL_INLINE void record_layout_read_text(
 	ret->truncated = word >> RING_STRING_TRUNCATED_BIT & 1;
 	ret->u = 0;
 	ret->bytes = (const char *)(uintptr_t)pointer;
-	ret->length = (uint32_t)word;
+	ret->length = ring_string_length(word);
 }
 
 GENERAL_INLINE void record_layout_read_plain(const struct record_layout *layout,

@@ -12,29 +12,53 @@ struct span {
 	bool truncated, is_null;
 };
 
-static bool has_bytes(const struct arch_capture *c)
+/* Where captures have their fixed places, up to `count`: the offset of the next one. */
+static size_t fixed_place(const struct record_layout *layout, size_t count)
 {
-	uint32_t size = arch_capture_size(c);
+	size_t at = sizeof(struct ring_record);
 
-	return c->is_string || c->has_length || !(size == 1 || size == 2 || size == 4 || size == 8);
+	for (size_t i = 0; i < count; i++)
+		at += arch_capture_fixed(&layout->captures[i]);
+	return at;
+}
+
+/* The length of a record without the bytes of strings and aggregates. */
+static size_t fixed_bytes(const struct record_layout *layout)
+{
+	return fixed_place(layout, layout->recorded) +
+	       (layout->checked ? ring_mask_bytes(layout->recorded) : 0);
 }
 
 size_t record_layout_bytes(const struct record_layout *layout)
 {
-	size_t bytes = sizeof(struct ring_record) + 8 * (layout->recorded + layout->checked);
+	size_t bytes = fixed_bytes(layout);
 
 	for (size_t i = 0; i < layout->recorded; i++)
-		if (has_bytes(&layout->captures[i]))
-			bytes += (layout->captures[i].bytes_max + 15) & ~7u;
-	return bytes;
+		if (arch_capture_has_bytes(&layout->captures[i]))
+			bytes += layout->captures[i].bytes_max;
+	return ring_padded(bytes, RING_ALIGN);
 }
 
-static uint64_t word_at(const uint8_t *at)
+/* A number of 1, 2, 4 or 8 bytes. */
+static uint64_t number_at(const uint8_t *at, uint32_t bytes)
 {
-	uint64_t word;
+	uint64_t eight;
+	uint32_t four;
+	uint16_t two;
 
-	memcpy(&word, at, sizeof(word));
-	return word;
+	switch (bytes) {
+	case 8:
+		memcpy(&eight, at, sizeof(eight));
+		return eight;
+	case 4:
+		memcpy(&four, at, sizeof(four));
+		return four;
+	case 2:
+		memcpy(&two, at, sizeof(two));
+		return two;
+	default:
+		return *at;
+	}
 }
 
 /* Whether all bytes are readable text; UTF-8 is left to the output. */
@@ -71,15 +95,26 @@ static void string_value(const struct arch_capture *capture, const struct record
 	ret->truncated = false;
 }
 
-/* Integers of less than 64 bits in a vector register are not extended yet. */
-static uint64_t extend(const struct record_layout_arg *arg, uint64_t word)
+/* The lower bytes, extended to 64 bits. */
+static uint64_t extend(uint64_t word, unsigned int bytes, bool is_signed)
 {
-	unsigned int bits = arg->size * 8;
+	unsigned int bits = bytes * 8;
 
 	if (bits == 0 || bits >= 64)
 		return word;
 	word &= (UINT64_C(1) << bits) - 1;
-	return arg->is_signed && word >> (bits - 1) ? word | ~UINT64_C(0) << bits : word;
+	return is_signed && word >> (bits - 1) ? word | ~UINT64_C(0) << bits : word;
+}
+
+/* As the stub has the number of a capture for expressions. */
+static uint64_t extended(const struct arch_capture *c, uint64_t number)
+{
+	bool is_signed =
+		c->arg.is_signed && !c->arg.is_float && c->arg.kind != ARCH_ARG_FP_REGISTER;
+
+	if (c->step_count)
+		is_signed = c->steps[c->step_count - 1].is_signed;
+	return extend(number, arch_capture_size(c), is_signed);
 }
 
 static void number_value(
@@ -88,7 +123,7 @@ static void number_value(
 	float single;
 
 	ret->kind = arg->is_signed ? PROBE_VALUE_SIGNED : PROBE_VALUE_UNSIGNED;
-	ret->u = extend(arg, word);
+	ret->u = extend(word, arg->size, arg->is_signed);
 	if (!arg->is_float)
 		return;
 	ret->kind = PROBE_VALUE_FLOAT;
@@ -103,19 +138,20 @@ static void number_value(
 bool record_layout_read_stack(
 	const struct record_layout *layout, const uint8_t *record, struct record_layout_stack *ret)
 {
-	const uint8_t *words = record + sizeof(struct ring_record);
-	size_t at = sizeof(struct ring_record) + 8 * (layout->recorded + layout->checked);
+	const uint8_t *first = record + sizeof(struct ring_record);
 	size_t before = layout->stack - 1u; /* captures that come with it */
+	uint64_t word;
 
 	if (!layout->stack)
 		return false;
+	word = number_at(record + fixed_place(layout, before), sizeof(uint32_t));
 	/* It comes first among the variable captures. */
 	*ret = (struct record_layout_stack){
-		.bytes = record + at, .length = (uint32_t)word_at(words + 8 * before)};
+		.bytes = record + fixed_bytes(layout), .length = ring_string_length(word)};
 	if (layout->captures[before].stack == ARCH_STACK_BYTES)
-		ret->registers = (const uint64_t *)(const void *)words;
+		ret->registers = first;
 	else if (before)
-		ret->caller = word_at(words);
+		ret->caller = number_at(first, sizeof(uint64_t));
 	return true;
 }
 
@@ -123,13 +159,13 @@ bool record_layout_read_stack(
 static struct span span_of(const uint8_t *bytes, uint64_t word)
 {
 	return (struct span){.bytes = bytes,
-		.length = (uint32_t)word,
+		.length = ring_string_length(word),
 		.truncated = word >> RING_STRING_TRUNCATED_BIT & 1,
 		.is_null = word >> RING_STRING_NULL_BIT & 1};
 }
 
-/* `words` has one u64 per capture; a bit in `valid` says that it could be read. */
-static void read_values(const struct record_layout *layout, const uint8_t *words, uint64_t valid,
+/* `words` has one number per capture; a bit in `valid` says that it could be read. */
+static void read_values(const struct record_layout *layout, const uint64_t *words, uint64_t valid,
 	const struct span *spans, struct probe_value *values)
 {
 	for (size_t i = 0; i < layout->arg_count; i++) {
@@ -138,10 +174,10 @@ static void read_values(const struct record_layout *layout, const uint8_t *words
 
 		values[i] = (struct probe_value){.kind = PROBE_VALUE_NULL};
 		if (arg->value >= 0 && valid >> arg->value & 1) {
-			if (has_bytes(&layout->captures[arg->value]))
+			if (arch_capture_has_bytes(&layout->captures[arg->value]))
 				span_value(&spans[arg->value], PROBE_VALUE_BYTES, &values[i]);
 			else
-				number_value(arg, word_at(words + 8 * arg->value), &values[i]);
+				number_value(arg, words[arg->value], &values[i]);
 		}
 		if (string && !arg->is_guess)
 			string_value(&layout->captures[arg->string], arg, string, &values[i]);
@@ -157,16 +193,17 @@ void record_layout_read_frame(const struct record_layout *layout, const uint64_t
 	struct span spans[ARCH_ARGS_MAX];
 
 	for (size_t i = 0; i < layout->recorded; i++)
-		if (has_bytes(&layout->captures[i]))
+		if (arch_capture_has_bytes(&layout->captures[i]))
 			spans[i] = span_of((const uint8_t *)(uintptr_t)pointers[i], frame[i]);
-	read_values(layout, (const uint8_t *)frame, frame[layout->recorded], spans, values);
+	read_values(layout, frame, frame[layout->recorded], spans, values);
 }
 
 static bool is_plain(const struct record_layout *layout, const struct record_layout_arg *arg)
 {
 	if (arg->string >= 0)
 		return !arg->is_guess && !layout->captures[arg->string].has_length;
-	return arg->value >= 0 && !arg->is_float && !has_bytes(&layout->captures[arg->value]) &&
+	return arg->value >= 0 && !arg->is_float &&
+	       !arch_capture_has_bytes(&layout->captures[arg->value]) &&
 	       layout->captures[arg->value].arg.kind != ARCH_ARG_FP_REGISTER;
 }
 
@@ -178,53 +215,73 @@ bool record_layout_is_plain(const struct record_layout *layout)
 	return true;
 }
 
-size_t record_layout_read(const struct record_layout *layout, const uint8_t *record, size_t size,
-	struct probe_value values[ARCH_ARGS_MAX])
+/*
+ * Finds the numbers and the bytes of a record's captures. Returns its length, or 0 if it is longer
+ * than `size`, or has more bytes of a capture than a stub writes: the target can write here.
+ */
+static size_t find_captures(const struct record_layout *layout, const uint8_t *record, size_t size,
+	uint64_t words[ARCH_ARGS_MAX], struct span spans[ARCH_ARGS_MAX])
 {
-	const uint8_t *words = record + sizeof(struct ring_record);
-	size_t at = sizeof(struct ring_record) + 8 * (layout->recorded + layout->checked);
-	uint64_t valid = ~UINT64_C(0);
-	struct span spans[ARCH_ARGS_MAX]; /* of the variable captures */
+	const uint8_t *place = record + sizeof(struct ring_record);
+	size_t at = fixed_bytes(layout);
 
 	if (at > size)
 		return 0;
-	if (layout->checked)
-		valid = word_at(words + 8 * layout->recorded);
 	for (size_t i = 0; i < layout->recorded; i++) {
 		const struct arch_capture *c = &layout->captures[i];
-		uint64_t word = word_at(words + 8 * i);
-		size_t length = (uint32_t)word;
+		uint32_t fixed = arch_capture_fixed(c);
 
-		if (!has_bytes(c))
+		words[i] = number_at(place, fixed);
+		place += fixed;
+		if (!arch_capture_has_bytes(c))
 			continue;
-		/* Untrusted: the target can write here. */
-		if (length > (size_t)c->bytes_max + 8 || at + ((length + 7) & ~(size_t)7) > size)
+		spans[i] = span_of(record + at, words[i]);
+		if (spans[i].length > c->bytes_max || spans[i].length > size - at)
 			return 0;
-		spans[i] = span_of(record + at, word);
-		at += (length + 7) & ~(size_t)7;
+		at += spans[i].length;
 	}
-	read_values(layout, words, valid, spans, values);
-	return at;
+	at = ring_padded(at, RING_ALIGN);
+	return at <= size ? at : 0;
+}
+
+/* A bit for each capture that could be read. */
+static uint64_t readable(const struct record_layout *layout, const uint8_t *record)
+{
+	if (!layout->checked)
+		return ~UINT64_C(0);
+	return number_at(
+		record + fixed_place(layout, layout->recorded), ring_mask_bytes(layout->recorded));
+}
+
+size_t record_layout_read(const struct record_layout *layout, const uint8_t *record, size_t size,
+	struct probe_value values[ARCH_ARGS_MAX])
+{
+	uint64_t words[ARCH_ARGS_MAX];
+	struct span spans[ARCH_ARGS_MAX]; /* of the captures with bytes */
+	size_t length = find_captures(layout, record, size, words, spans);
+
+	if (length)
+		read_values(layout, words, readable(layout, record), spans, values);
+	return length;
 }
 
 void record_layout_captures(const struct record_layout *layout, const uint8_t *record,
 	struct record_layout_captured ret[ARCH_ARGS_MAX])
 {
-	const uint8_t *words = record + sizeof(struct ring_record);
-	size_t at = sizeof(struct ring_record) + 8 * (layout->recorded + layout->checked);
-	uint64_t valid = layout->checked ? word_at(words + 8 * layout->recorded) : ~UINT64_C(0);
+	uint64_t words[ARCH_ARGS_MAX], valid = readable(layout, record);
+	struct span spans[ARCH_ARGS_MAX];
 
+	find_captures(layout, record, SIZE_MAX, words, spans);
 	for (size_t i = 0; i < layout->recorded; i++) {
-		uint64_t word = word_at(words + 8 * i);
-		struct span span = span_of(record + at, word);
+		const struct arch_capture *c = &layout->captures[i];
 
-		ret[i] =
-			(struct record_layout_captured){.word = word, .is_null = !(valid >> i & 1)};
-		if (!has_bytes(&layout->captures[i]))
-			continue;
-		ret[i].bytes = span.bytes;
-		ret[i].length = span.length;
-		ret[i].is_null |= span.is_null;
-		at += (span.length + 7) & ~(size_t)7;
+		ret[i] = (struct record_layout_captured){.is_null = !(valid >> i & 1)};
+		if (arch_capture_has_bytes(c)) {
+			ret[i].bytes = spans[i].bytes;
+			ret[i].length = spans[i].length;
+			ret[i].is_null |= spans[i].is_null;
+		} else {
+			ret[i].word = extended(c, words[i]);
+		}
 	}
 }

@@ -26,8 +26,6 @@
 #include "arch/layout.h"
 #include "libprobe/ring/recorder.h"
 
-enum { WORD = 8 };
-
 struct reader {
 	const struct snapshot *view;
 	struct recording *recording;
@@ -75,17 +73,17 @@ static bool make_room(struct reader *r, size_t bytes)
 /* Copies the record at a place, which ends at `end`; *ok_ret: it could be one. */
 static bool copy_record(struct reader *r, uint64_t place, uint64_t end, bool *ok_ret)
 {
-	uint64_t size = end - place - WORD;
+	uint64_t size = end - place - RING_BACK_BYTES;
 	struct recorded record = {.offset = r->byte_count, .size = size, .ring = r->ring};
 
-	*ok_ret = end - place > WORD && size >= sizeof(struct ring_record) &&
-		  size <= r->record_max && size % WORD == 0;
+	*ok_ret = end - place > RING_BACK_BYTES && size >= sizeof(struct ring_record) &&
+		  size <= r->record_max && size % RING_BACK_BYTES == 0;
 	if (!*ok_ret)
 		return true;
 	if (!make_room(r, size))
 		return false;
-	*ok_ret = snapshot_read(
-		r->view, place_offset(r, place) + WORD, r->recording->bytes + record.offset, size);
+	*ok_ret = snapshot_read(r->view, place_offset(r, place) + RING_BACK_BYTES,
+		r->recording->bytes + record.offset, size);
 	if (!*ok_ret)
 		return true;
 	memcpy(&record.time, r->recording->bytes + record.offset, sizeof(record.time));
@@ -106,7 +104,7 @@ static void drop_overwritten(struct reader *r, size_t first, const uint64_t *pla
 		return;
 	}
 	while (to->count > first && places[to->count - first - 1] + r->view->layout.ring_bytes <
-					    head + 2 * WORD + r->record_max)
+					    head + 2 * RING_BACK_BYTES + r->record_max)
 		to->count--;
 }
 
@@ -128,7 +126,7 @@ static bool read_ring(struct reader *r, uint64_t *since)
 	uint64_t *places = NULL;
 	bool ok = true, memory = true;
 
-	if (!read_word(r, r->start, &head) || head % WORD)
+	if (!read_word(r, r->start, &head) || head % RING_BACK_BYTES)
 		return true;
 	atomic_thread_fence(memory_order_acquire); /* pairs with the store of head */
 	for (end = head; ok && memory && end > *since; end = place) {

@@ -106,7 +106,7 @@ size_t snapshot_key_bytes(const struct view_keys *keys, const uint8_t *key)
 
 	for (size_t i = 0; i < keys->count; i++)
 		if (keys->is_string[i])
-			bytes += padded((uint32_t)word_at(key, i));
+			bytes += padded(ring_string_length(word_at(key, i)));
 	return bytes;
 }
 
@@ -116,7 +116,7 @@ static bool clean_key(const struct view_keys *keys, uint8_t *key, size_t room)
 	size_t at = 8 * keys->count;
 
 	for (size_t i = 0; i < keys->count; i++) {
-		uint64_t length = (uint32_t)word_at(key, i);
+		uint64_t length = ring_string_length(word_at(key, i));
 
 		if (!keys->is_string[i])
 			continue;

@@ -36,12 +36,12 @@ static uint64_t next_word(struct reading *r)
 	return word;
 }
 
-/* The bytes of a string, whose word has their number in its lower half; the upper one has flags. */
+/* The bytes of a string, whose word has their number. */
 static const uint8_t *next_bytes(struct reading *r, uint64_t word)
 {
 	const uint8_t *bytes = r->bytes;
 
-	r->bytes += ((uint32_t)word + UINT64_C(7)) & ~UINT64_C(7);
+	r->bytes += (ring_string_length(word) + UINT64_C(7)) & ~UINT64_C(7);
 	return bytes;
 }
 
@@ -153,7 +153,7 @@ static void put_stack(struct buffer *out, struct probe_session *s, struct readin
 {
 	uint64_t returns = next_word(r), site = next_word(r), caller = next_word(r);
 	const uint8_t *bytes = next_bytes(r, returns);
-	size_t length = (uint32_t)returns & ~UINT32_C(7);
+	size_t length = ring_string_length(returns) & ~UINT32_C(7);
 	uint8_t raw[STACK_BYTES + 8 * ARCH_FRAMES_MAX];
 
 	if (length > sizeof(raw) - STACK_BYTES)
@@ -195,11 +195,12 @@ static uint64_t put_bytes(
 	} else {
 		word = next_word(r);
 		if (s->asked.key_norm[i])
-			put_norm(out, next_bytes(r, word), (uint32_t)word);
+			put_norm(out, next_bytes(r, word), ring_string_length(word));
 		else
-			buffer_bytes(out, (const char *)next_bytes(r, word), (uint32_t)word);
+			buffer_bytes(
+				out, (const char *)next_bytes(r, word), ring_string_length(word));
 	}
-	word = (word >> 32 << 32) | (uint32_t)(out->length - start);
+	word = (word & ~(uint64_t)RING_STRING_LENGTH) | (uint32_t)(out->length - start);
 	while (out->length % 8 && !out->no_memory)
 		buffer_char(out, '\0');
 	return word;
@@ -287,6 +288,6 @@ void keys_values(const struct probe_session *session, size_t probe, const uint8_
 								    : PROBE_VALUE_STRING,
 			.truncated = word >> RING_STRING_TRUNCATED_BIT & 1,
 			.bytes = (const char *)next_bytes(&reading, word),
-			.length = (uint32_t)word};
+			.length = ring_string_length(word)};
 	}
 }

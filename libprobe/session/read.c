@@ -246,6 +246,7 @@ size_t session_visit_recording(struct probe_session *s, const struct recording *
 	struct hit_room room;
 	struct probe_hit hit;
 	bool go_on = true;
+	size_t length;
 
 	for (; from < recording->count && go_on; from++) {
 		const struct recorded *r = &recording->records[from];
@@ -253,7 +254,8 @@ size_t session_visit_recording(struct probe_session *s, const struct recording *
 			(const struct ring_record *)(recording->bytes + r->offset);
 
 		/* Its length is known in two ways. */
-		if (read_hit(s, record, r->size, r->ring, &room, &hit) == r->size)
+		length = read_hit(s, record, r->size, r->ring, &room, &hit);
+		if (length && ring_padded(length, RING_BACK_BYTES) == r->size)
 			go_on = visit(&hit, data);
 	}
 	return from;

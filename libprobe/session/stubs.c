@@ -134,7 +134,9 @@ static struct probe_error *prepare_site(struct probe_session *s, const struct ar
 		return error;
 	if (s->options.filter_value)
 		record_layout_record_all(&site->layout, arch);
-	return size_record(s, part->part.role, record_layout_bytes(&site->layout));
+	return size_record(s, part->part.role,
+		ring_padded(record_layout_bytes(&site->layout),
+			s->options.overwrite ? RING_BACK_BYTES : RING_ALIGN));
 }
 
 static struct probe_error *add_site(struct probe_session *s, const struct arch *arch,

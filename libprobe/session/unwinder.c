@@ -172,14 +172,15 @@ static enum unwind_status step(struct walk *walk, bool is_return)
 
 static void walk_init(struct walk *walk, struct unwinder *u, const struct unwinder_thread *thread)
 {
-	*walk = (struct walk){.unwinder = u,
-		.thread = thread,
-		.start = thread->registers[SP],
-		.registers = {.pc = thread->pc}};
+	const uint8_t *registers = thread->registers;
+
+	*walk = (struct walk){.unwinder = u, .thread = thread, .registers = {.pc = thread->pc}};
+	memcpy(&walk->start, registers + SP * sizeof(uint64_t), sizeof(uint64_t));
 	for (size_t i = 0; i < u->arch->unwind_count; i++) {
 		uint8_t dwarf = u->arch->unwind_registers[i].dwarf;
 
-		walk->registers.values[dwarf] = thread->registers[i];
+		memcpy(&walk->registers.values[dwarf], registers + i * sizeof(uint64_t),
+			sizeof(uint64_t));
 		walk->registers.known |= UINT64_C(1) << dwarf;
 	}
 }

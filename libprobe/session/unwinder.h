@@ -28,8 +28,8 @@ struct unwind_saved unwinder_saved(struct unwinder *unwinder, uint64_t pc);
 /* A thread at a site. Everything except `pc` comes from the target and is not trusted. */
 struct unwinder_thread {
 	uint64_t pc;
-	const uint64_t *registers; /* those of arch->unwind_registers */
-	const uint8_t *bytes;	   /* from the stack pointer on */
+	const void *registers; /* u64 each, those of arch->unwind_registers */
+	const uint8_t *bytes;  /* from the stack pointer on */
 	size_t length;
 };
 

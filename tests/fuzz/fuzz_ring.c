@@ -127,11 +127,11 @@ static void write_record(struct run *run, unsigned int ring)
 
 	memcpy(at, &record, sizeof(record));
 	for (size_t i = 0; i < words; i++) {
-		uint64_t word = take(&run->input, 5);
+		uint32_t word = (uint32_t)take(&run->input, sizeof(word));
 
-		memcpy(at + sizeof(record) + 8 * i, &word, sizeof(word));
+		memcpy(at + sizeof(record) + sizeof(word) * i, &word, sizeof(word));
 	}
-	header->head += sizeof(record) + 8 * words;
+	header->head += sizeof(record) + sizeof(uint32_t) * words;
 }
 
 static void obey(struct run *run)

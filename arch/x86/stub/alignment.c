@@ -14,8 +14,9 @@
  *   testl $FLAGS,(%rsp)
  *   jne restore
  *
- * Stubs that read only registers, constants and aligned words omit this. The stack is aligned
- * if the flag is set: the program itself pushes onto it.
+ * Stubs that read only registers, constants and aligned words omit this. They write each eight
+ * bytes of a record, which begins at a multiple of four, in halves. The stack is aligned if the
+ * flag is set: the program itself pushes onto it.
  *
  * Functions begin with the direction flag clear, so a stub that calls one does the same with it.
  * Others have no string instructions.
@@ -23,6 +24,7 @@
  * Sources: Intel SDM volume 1, 3.4.3; volume 3, 6.15 (interrupt 17); System V ABI, AMD64
  * supplement, 3.2.1.
  */
+#include "arch/layout.h"
 #include "arch/x86/stub/plan.h"
 
 enum { FLAG_DF = 1 << 10, FLAG_AC = 1 << 18 };
@@ -36,12 +38,32 @@ static bool operand_is_aligned(const struct arch_arg *arg, bool is_static)
 	return arg->base == RSP || (is_static && arg->base < 0);
 }
 
-bool stub_is_aligned(const struct arch_stub *s)
+/* What was kept of a begin is copied in words of eight bytes; a record has half their alignment. */
+static bool record_is_aligned(const struct stub_plan *p)
 {
-	if (s->kind == ARCH_STUB_CALL)
+	const struct arch_stub *s = p->stub;
+
+	if (s->kind != ARCH_STUB_RECORD && !stub_has_spans(s))
+		return true;
+	for (int i = 0; i < s->recorded; i++) {
+		int32_t size = (int32_t)arch_capture_fixed(&s->captures[i]);
+
+		if (p->record_at[i] % (size < RING_ALIGN ? size : RING_ALIGN))
+			return false;
+	}
+	if (p->records_mask && p->record_mask_at % (int32_t)ring_mask_bytes(s->recorded))
+		return false;
+	return s->kind == ARCH_STUB_BEGIN || !stub_has_spans(s);
+}
+
+bool stub_is_aligned(const struct stub_plan *p)
+{
+	const struct arch_stub *s = p->stub;
+
+	if (s->kind == ARCH_STUB_CALL || !record_is_aligned(p))
 		return false;
 	for (int i = 0; i < s->capture_count; i++)
-		if (capture_is_variable(&s->captures[i]) || s->captures[i].step_count ||
+		if (arch_capture_has_bytes(&s->captures[i]) || s->captures[i].step_count ||
 			!operand_is_aligned(&s->captures[i].arg, s->captures[i].is_static))
 			return false;
 	return true;

@@ -44,7 +44,7 @@ static bool may_keep(const struct arch_stub *s, const struct arch_kept *k)
 	const struct arch_capture *c = &s->captures[k->capture];
 
 	return k->capture < s->capture_count && c->is_string == (k->bytes > 0) &&
-	       capture_is_variable(c) == (k->bytes > 0) &&
+	       arch_capture_has_bytes(c) == (k->bytes > 0) &&
 	       is_place(&s->flights, k->offset, k->bytes);
 }
 
@@ -106,6 +106,7 @@ static void emit_keep_string(struct emit *e, const struct stub_plan *p, const st
 
 	emit_mem(e, true, OP_MOV_LOAD, RAX, temp_at(temp + 1));
 	emit_reg(e, false, OP_MOV_LOAD, RDX, RAX);
+	emit_imm(e, false, IMM_AND, RDX, RING_STRING_LENGTH);
 	emit_imm(e, false, IMM_CMP, RDX, k->bytes);
 	emit_jump_label(e, CC_BE, fits);
 	emit_const(e, RAX, k->bytes | UINT64_C(1) << RING_STRING_TRUNCATED_BIT);
@@ -162,6 +163,7 @@ void emit_prepare_begun(struct emit *e, const struct stub_plan *p)
 		emit_mem(e, true, OP_LEA, R8, mem_at(RDX, c->begun + 8));
 		emit_store_pair(e, p->temp[i], R8);
 		/* The program may have overwritten it. */
+		emit_imm(e, false, IMM_AND, RAX, RING_STRING_LENGTH);
 		emit_imm(e, false, IMM_CMP, RAX, c->bytes_max);
 		emit_jump_label(e, CC_A, p->lost);
 	}

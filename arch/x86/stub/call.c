@@ -45,16 +45,14 @@ int call_temps(const struct arch_stub *stub)
 	return 2 * stub->recorded + 1;
 }
 
-/* REG_RECORD is set as if the words were part of a record. */
 static void emit_words(struct emit *e, const struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
 
-	if (s->recorded)
-		emit_mem(e, true, OP_LEA, REG_RECORD,
-			mem_at(RSP, 8 * p->call_temp - (int32_t)sizeof(struct ring_record)));
-	for (int i = 0; i < s->recorded; i++)
-		emit_capture(e, p, i);
+	for (int i = 0; i < s->recorded; i++) {
+		emit_word(e, p, i);
+		emit_mem(e, true, OP_MOV_STORE, RAX, temp_at(p->call_temp + i));
+	}
 	if (p->checked) {
 		emit_mem(e, false, OP_MOV_LOAD, RAX, temp_at(p->mask_temp));
 		emit_mem(e, true, OP_MOV_STORE, RAX, temp_at(p->call_temp + s->recorded));
@@ -62,7 +60,7 @@ static void emit_words(struct emit *e, const struct stub_plan *p)
 		emit_store_imm(e, true, temp_at(p->call_temp + s->recorded), -1);
 	}
 	for (int i = 0; i < s->recorded; i++) {
-		if (!capture_is_variable(&s->captures[i]))
+		if (!arch_capture_has_bytes(&s->captures[i]))
 			continue;
 		emit_mem(e, true, OP_MOV_LOAD, RAX, temp_at(p->temp[i]));
 		emit_mem(e, true, OP_MOV_STORE, RAX, temp_at(p->call_temp + s->recorded + 1 + i));

@@ -55,15 +55,6 @@ bool x86_64_capturable(const struct arch_arg *arg)
 	return false;
 }
 
-bool capture_is_variable(const struct arch_capture *c)
-{
-	if (c->is_string || c->has_length || c->stack || c->is_comm)
-		return true;
-	if (c->begun || c->step_count)
-		return false;
-	return !is_scalar_size(c->arg.size);
-}
-
 /* Pointers and lengths are in general registers, constants or memory. */
 static bool is_whole(const struct arch_arg *arg)
 {
@@ -128,7 +119,7 @@ int capture_spill_temps(const struct arch_capture *c)
 		return stack_temps(c);
 	if (c->is_comm)
 		return ARCH_COMM_MAX / 8;
-	if (!capture_is_variable(c))
+	if (!arch_capture_has_bytes(c))
 		return 0;
 	return c->arg.kind == ARCH_ARG_FP_REGISTER ? XMM_BYTES / 8 : is_half(&c->arg);
 }
@@ -358,7 +349,7 @@ static void emit_keep(struct emit *e, const struct stub_plan *p, int i)
 		emit_const(e, R9, c->bytes_max + 1);
 		emit_call_label(e, p->measure);
 		emit_store_pair(e, p->temp[i], R8);
-	} else if (capture_is_variable(c)) {
+	} else if (arch_capture_has_bytes(c)) {
 		emit_const(e, RAX, capture_bytes(c) | cut << RING_STRING_TRUNCATED_BIT);
 		emit_store_pair(e, p->temp[i], R8);
 	} else {
@@ -369,7 +360,7 @@ static void emit_keep(struct emit *e, const struct stub_plan *p, int i)
 void emit_prepare_capture(struct emit *e, const struct stub_plan *p, int i)
 {
 	const struct arch_capture *c = &p->stub->captures[i];
-	bool checked = x86_64_capture_checked(c), variable = capture_is_variable(c);
+	bool checked = x86_64_capture_checked(c), variable = arch_capture_has_bytes(c);
 	int bad, done;
 
 	if (c->begun || c->stack || (!checked && !variable))
@@ -435,25 +426,20 @@ void emit_captured(struct emit *e, const struct stub_plan *p, const struct frame
 	}
 }
 
+void emit_word(struct emit *e, const struct stub_plan *p, int i)
+{
+	if (arch_capture_has_bytes(&p->stub->captures[i]))
+		emit_mem(e, true, OP_MOV_LOAD, REG_VALUE, temp_at(p->temp[i] + 1));
+	else
+		emit_captured(e, p, &p->frame, i);
+}
+
 void emit_capture(struct emit *e, const struct stub_plan *p, int i)
 {
 	const struct arch_capture *c = &p->stub->captures[i];
-	struct emit_mem word = mem_at(REG_RECORD, sizeof(struct ring_record) + 8 * i);
-	int64_t value;
 
-	if (capture_is_variable(c)) {
-		emit_mem(e, true, OP_MOV_LOAD, REG_VALUE, temp_at(p->temp[i] + 1));
-	} else if (c->arg.kind == ARCH_ARG_IMMEDIATE && !c->step_count) {
-		value = (int64_t)value_of_immediate(&c->arg);
-		if (value == (int32_t)value) {
-			emit_store_imm(e, true, word, value);
-			return;
-		}
-		emit_const(e, REG_VALUE, value);
-	} else {
-		emit_captured(e, p, &p->frame, i);
-	}
-	emit_mem(e, true, OP_MOV_STORE, REG_VALUE, word);
+	emit_word(e, p, i);
+	emit_store(e, mem_at(REG_RECORD, p->record_at[i]), arch_capture_fixed(c));
 }
 
 /*
@@ -506,11 +492,9 @@ void emit_copy_pairs(struct emit *e, const struct stub_plan *p)
 		emit_mem(e, true, OP_LEA, R11, temp_at(0));
 	emit_place(e, next);
 	emit_mem(e, true, OP_MOV_LOAD, RSI, p->recorded_pairs > 1 ? mem_at(R11, 0) : temp_at(0));
-	/* without the flag bits */
 	emit_mem(e, false, OP_MOV_LOAD, RDX, p->recorded_pairs > 1 ? mem_at(R11, 8) : temp_at(1));
+	emit_imm(e, false, IMM_AND, RDX, RING_STRING_LENGTH);
 	emit_copy(e);
-	emit_imm(e, true, IMM_ADD, RDX, 7);
-	emit_imm(e, true, IMM_AND, RDX, -8);
 	emit_reg(e, true, OP_ADD, REG_OUT, RDX);
 	if (p->recorded_pairs > 1) {
 		emit_imm(e, true, IMM_ADD, R11, 16);
@@ -518,4 +502,6 @@ void emit_copy_pairs(struct emit *e, const struct stub_plan *p)
 		emit_reg(e, true, OP_CMP, R11, RAX);
 		emit_jump_label(e, CC_B, next);
 	}
+	emit_imm(e, true, IMM_ADD, REG_OUT, (int32_t)p->record_align - 1);
+	emit_imm(e, true, IMM_AND, REG_OUT, -(int32_t)p->record_align);
 }

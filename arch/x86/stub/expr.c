@@ -112,7 +112,7 @@ bool expr_is_possible(const struct stub_plan *plan, const struct arch_expr *expr
 		if (string || is_capture(n->kind)) {
 			if (n->capture >= plan->stub->capture_count ||
 				plan->stub->captures[n->capture].is_string != string ||
-				capture_is_variable(&plan->stub->captures[n->capture]) != string)
+				arch_capture_has_bytes(&plan->stub->captures[n->capture]) != string)
 				return false;
 		} else if (!is_leaf(n) && (n->left >= i || (is_binary(n) && n->right >= i))) {
 			return false;
@@ -399,9 +399,11 @@ static void string_test(struct context *c, const struct arch_expr_node *n, bool 
 	int pair = c->plan->temp[n->capture], end = emit_label(c->e);
 	int differ = when ? end : label;
 
-	/* The length is the lower half of the word; a truncated string has bits set above it. */
-	emit_imm_mem(
-		c->e, n->kind == ARCH_EXPR_STRING_IS, IMM_CMP, temp_at(pair + 1), n->text_length);
+	emit_mem(c->e, false, OP_MOV_LOAD, RAX, temp_at(pair + 1));
+	/* A truncated string has more bits than its length, and is no other. */
+	if (n->kind == ARCH_EXPR_STRING_BEGINS)
+		emit_imm(c->e, false, IMM_AND, RAX, RING_STRING_LENGTH);
+	emit_imm(c->e, false, IMM_CMP, RAX, n->text_length);
 	emit_jump_label(c->e, n->kind == ARCH_EXPR_STRING_IS ? CC_NE : CC_B, differ);
 	emit_mem(c->e, true, OP_MOV_LOAD, RAX, temp_at(pair));
 	compare_bytes(c, n->text, n->text_length, differ);
@@ -544,16 +546,14 @@ static void need_captures(struct context *c, const struct arch_expr *expr)
 		if (!(used >> i & 1))
 			continue;
 		if (capture->is_string || capture->begun) {
-			/* the upper half of the word: bit 33 */
 			if (capture->is_string) {
-				emit_mem(c->e, false, OP_MOV_LOAD, RAX,
-					mem_at(RSP, 8 * p->temp[i] + 12));
+				emit_mem(c->e, false, OP_MOV_LOAD, RAX, temp_at(p->temp[i] + 1));
 			} else {
 				emit_mem(c->e, true, OP_MOV_LOAD, RAX, temp_at(p->kept_temp));
-				emit_mem(c->e, false, OP_MOV_LOAD, RAX,
-					mem_at(RAX, capture->begun + 4));
+				emit_mem(
+					c->e, false, OP_MOV_LOAD, RAX, mem_at(RAX, capture->begun));
 			}
-			emit_imm(c->e, false, IMM_AND, RAX, 1 << (RING_STRING_NULL_BIT - 32));
+			emit_shift(c->e, false, false, RAX, RING_STRING_NULL_BIT);
 			emit_jump_label(c->e, CC_NE, c->bad);
 		}
 		if (x86_64_capture_checked(capture))

@@ -83,10 +83,13 @@ struct stub_plan {
 	int kept_temp, begin_temp; /* of an end: where its begin is kept; of a span: its time */
 	bool has_duration;	   /* of a pair, in nanoseconds, if something asks for it: */
 	int duration_temp;
-	int tag_temp;		     /* of the key */
-	int tries_temp;		     /* how often an aborted sequence is retried */
-	int key_temp[ARCH_KEYS_MAX]; /* numbers, and strings' words */
-	uint32_t fixed_bytes;	     /* of a record, before strings and aggregates */
+	int tag_temp;			  /* of the key */
+	int tries_temp;			  /* how often an aborted sequence is retried */
+	int key_temp[ARCH_KEYS_MAX];	  /* numbers, and strings' words */
+	int32_t record_at[ARCH_ARGS_MAX]; /* by recorded capture: its fixed place in a record */
+	int32_t record_mask_at;
+	uint32_t record_align; /* records are padded to multiples of it */
+	uint32_t fixed_bytes;  /* of a record, before strings and aggregates */
 	uint32_t max_bytes;
 
 	/* Labels. */
@@ -144,12 +147,14 @@ void emit_cpu_inc(struct emit *e, struct stub_plan *plan, size_t field, int slow
 void emit_cpu_hint(struct emit *e);
 /* %rax = the time; changes %rdx. The subroutine gets it from the kernel. */
 void emit_time(struct emit *e, const struct stub_plan *plan);
+/* Stores it in halves, as emit_store() does. */
+void emit_store_time(struct emit *e, const struct stub_plan *plan, struct emit_mem m);
 void emit_time_subroutine(struct emit *e, const struct stub_plan *plan);
 
 /* ---- Flags to be cleared (alignment.c) --------------------------------------- */
 
 /* Whether every word that the stub reads or writes is aligned, wherever pointers lead. */
-bool stub_is_aligned(const struct arch_stub *stub);
+bool stub_is_aligned(const struct stub_plan *plan);
 /* Placed after the flags are saved, before they are restored, and at the end of the stub. */
 void emit_alignment_enter(struct emit *e, const struct stub_plan *plan);
 void emit_alignment_leave(struct emit *e, const struct stub_plan *plan);
@@ -165,6 +170,8 @@ void emit_address(struct emit *e, const struct frame *frame, const struct arch_a
 void emit_value(struct emit *e, const struct frame *frame, const struct arch_arg *arg);
 /* REG_VALUE = the value at m, of 1 to 8 bytes, extended to 64 bits. */
 void emit_load(struct emit *e, struct emit_mem m, unsigned int bytes, bool is_signed);
+/* Stores the low `bytes` bytes of REG_VALUE, and changes it. Eight need an alignment of four. */
+void emit_store(struct emit *e, struct emit_mem m, unsigned int bytes);
 /* Whether the value of a scalar is extended with its sign. */
 bool value_is_signed(const struct arch_arg *arg);
 /* The constant, converted to the declared size and sign. */
@@ -172,9 +179,7 @@ uint64_t value_of_immediate(const struct arch_arg *arg);
 
 /* ---- Captures (captures.c) --------------------------------------------------- */
 
-/* Whether the capture is recorded as bytes after the record's words. */
-bool capture_is_variable(const struct arch_capture *capture);
-/* The largest number of bytes, before padding. */
+/* The largest number of bytes. */
 uint32_t capture_bytes(const struct arch_capture *capture);
 /* The temporaries that it needs besides its pair. */
 int capture_spill_temps(const struct arch_capture *capture);
@@ -199,11 +204,13 @@ void emit_prepare_capture(struct emit *e, const struct stub_plan *plan, int i);
 /* REG_VALUE = a prepared scalar capture; changes REG_SCRATCH. */
 void emit_captured(
 	struct emit *e, const struct stub_plan *plan, const struct frame *frame, int capture);
-/* Within the sequence: writes the word of capture `i` into the record. */
+/* REG_VALUE = a prepared scalar capture, or the word of its bytes; changes REG_SCRATCH. */
+void emit_word(struct emit *e, const struct stub_plan *plan, int i);
+/* Within the sequence: writes the fixed part of capture `i` into the record. */
 void emit_capture(struct emit *e, const struct stub_plan *plan, int i);
 /* Copies [%rsi, %rsi + %rdx) to REG_OUT; changes %rax, %r9, %r10. */
 void emit_copy(struct emit *e);
-/* Within the sequence: copies the bytes of all recorded pairs to REG_OUT and advances it. */
+/* Within the sequence: copies the bytes of all recorded pairs to REG_OUT, the record's end then. */
 void emit_copy_pairs(struct emit *e, const struct stub_plan *plan);
 /* Measures what a pointer points to (strings.c): up to a NUL, or a given number of bytes. */
 void emit_measure_subroutine(struct emit *e, const struct stub_plan *plan);

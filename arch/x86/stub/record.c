@@ -8,8 +8,6 @@
 #include "arch/layout.h"
 #include "arch/x86/stub/plan.h"
 
-enum { BACK_BYTES = 8 };
-
 bool stub_has_spans(const struct arch_stub *s)
 {
 	return s->flights.table && s->flights.record;
@@ -30,9 +28,10 @@ static void emit_publish_over(struct emit *e, const struct stub_plan *p)
 
 	emit_mem(e, true, OP_MOV_LOAD, REG_RECORD, head);
 	if (p->recorded_pairs)
-		emit_mem(e, true, OP_LEA, RAX, mem_indexed(REG_RECORD, REG_OUT, BACK_BYTES));
+		emit_mem(e, true, OP_LEA, RAX, mem_indexed(REG_RECORD, REG_OUT, RING_BACK_BYTES));
 	else
-		emit_mem(e, true, OP_LEA, RAX, mem_at(REG_RECORD, p->fixed_bytes + BACK_BYTES));
+		emit_mem(
+			e, true, OP_LEA, RAX, mem_at(REG_RECORD, p->fixed_bytes + RING_BACK_BYTES));
 	emit_reg(e, false, OP_MOV_LOAD, RDX, RAX);
 	emit_imm(e, false, IMM_AND, RDX, p->stub->ring_bytes - 1);
 	emit_mem(e, true, OP_MOV_STORE, REG_RECORD,
@@ -73,8 +72,7 @@ void emit_record_body(struct emit *e, const struct stub_plan *p)
 		emit_capture(e, p, i);
 	if (p->records_mask) {
 		emit_mem(e, false, OP_MOV_LOAD, RAX, temp_at(p->mask_temp));
-		emit_mem(e, true, OP_MOV_STORE, RAX,
-			mem_at(REG_RECORD, sizeof(struct ring_record) + 8 * s->recorded));
+		emit_store(e, mem_at(REG_RECORD, p->record_mask_at), ring_mask_bytes(s->recorded));
 	}
 	if (p->recorded_pairs || stub_has_spans(s))
 		emit_mem(e, true, OP_LEA, REG_OUT, mem_at(REG_RECORD, p->fixed_bytes));
@@ -96,12 +94,12 @@ static void emit_begin_of_span(struct emit *e, const struct stub_plan *p, int lo
 	uint32_t most = f->keep - f->record;
 
 	emit_mem(e, true, OP_MOV_LOAD, RAX, temp_at(p->duration_temp));
-	emit_mem(e, true, OP_MOV_STORE, RAX, mem_at(REG_OUT, 0));
+	emit_store(e, mem_at(REG_OUT, 0), 8);
 	emit_imm(e, true, IMM_ADD, REG_OUT, 8);
 	emit_mem(e, true, OP_MOV_LOAD, RSI, temp_at(p->kept_temp));
 	emit_mem(e, false, OP_MOV_LOAD, RDX, mem_at(RSI, offsetof(struct probe_begun, bytes)));
 	/* The program may have overwritten it. */
-	emit_imm(e, false, IMM_AND, RDX, -8);
+	emit_imm(e, false, IMM_AND, RDX, -RING_ALIGN);
 	emit_mem(e, false, OP_LEA, RAX, mem_at(RDX, -(int32_t)sizeof(struct ring_record)));
 	emit_imm(e, false, IMM_CMP, RAX, (int32_t)(most - sizeof(struct ring_record)));
 	emit_jump_label(e, CC_A, lost);
@@ -140,10 +138,8 @@ static void emit_ring_record(struct emit *e, const struct stub_plan *p, int full
 	emit_imm(e, false, IMM_AND, REG_RECORD, s->ring_bytes - 1);
 	emit_mem(e, true, OP_LEA, REG_RECORD,
 		mem_indexed(REG_RING, REG_RECORD,
-			sizeof(struct ring_header) + (s->overwrite ? BACK_BYTES : 0)));
-	emit_time(e, p);
-	emit_mem(
-		e, true, OP_MOV_STORE, RAX, mem_at(REG_RECORD, offsetof(struct ring_record, time)));
+			sizeof(struct ring_header) + (s->overwrite ? RING_BACK_BYTES : 0)));
+	emit_store_time(e, p, mem_at(REG_RECORD, offsetof(struct ring_record, time)));
 	emit_record_body(e, p);
 	if (stub_has_spans(s))
 		emit_begin_of_span(e, p, full);

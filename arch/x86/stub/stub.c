@@ -203,19 +203,19 @@ static bool plan_captures(struct stub_plan *p)
 		p->extents |= c->has_length && !c->is_string;
 		p->stacks |= c->stack != ARCH_STACK_NOT;
 		p->names |= c->is_comm;
-		if (!capture_is_variable(c))
+		if (!arch_capture_has_bytes(c))
 			continue;
 		p->temp[i] = take_temps(p, 2);
 		p->pairs++;
 		if (i < s->recorded) {
 			p->recorded_pairs++;
-			p->max_bytes += (capture_bytes(c) + 7) & ~7u;
+			p->max_bytes += capture_bytes(c);
 		}
 	}
 	for (int i = 0; i < s->capture_count; i++) {
 		const struct arch_capture *c = &s->captures[i];
 
-		if (!capture_is_variable(c) && x86_64_capture_checked(c))
+		if (!arch_capture_has_bytes(c) && x86_64_capture_checked(c))
 			p->temp[i] = take_temps(p, 1);
 		else
 			p->spill[i] = take_temps(p, capture_spill_temps(c));
@@ -228,15 +228,25 @@ static void plan_record_body(struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
 
-	p->fixed_bytes = sizeof(struct ring_record) + 8 * (s->recorded + p->records_mask);
-	p->max_bytes += p->fixed_bytes;
+	p->fixed_bytes = sizeof(struct ring_record);
+	for (int i = 0; i < s->recorded; i++) {
+		p->record_at[i] = (int32_t)p->fixed_bytes;
+		p->fixed_bytes += arch_capture_fixed(&s->captures[i]);
+	}
+	p->record_mask_at = (int32_t)p->fixed_bytes;
+	if (p->records_mask)
+		p->fixed_bytes += ring_mask_bytes(s->recorded);
+	p->record_align = s->overwrite ? RING_BACK_BYTES : RING_ALIGN;
+	p->max_bytes = (uint32_t)ring_padded(p->max_bytes + p->fixed_bytes, p->record_align);
+	if (!p->recorded_pairs)
+		p->fixed_bytes = p->max_bytes;
 	p->kernel_tid |= !s->thread.has_tid && s->may_call_kernel;
 }
 
 static bool plan_record(struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
-	uint32_t room = RING_RECORD_MAX - (s->overwrite ? 8 : 0);
+	uint32_t room = RING_RECORD_MAX - (s->overwrite ? RING_BACK_BYTES : 0);
 
 	plan_record_body(p);
 	if (stub_has_spans(s)) /* and the duration */
@@ -268,8 +278,9 @@ static bool plan_gather(struct stub_plan *p)
 	for (int k = 0; k < g->key_count; k++) {
 		uint8_t string = g->keys[k].string;
 
-		if (!g->keys[k].number && (string >= p->stub->capture_count ||
-						  !capture_is_variable(&p->stub->captures[string])))
+		if (!g->keys[k].number &&
+			(string >= p->stub->capture_count ||
+				!arch_capture_has_bytes(&p->stub->captures[string])))
 			return false;
 		p->key_temp[k] = g->keys[k].number ? take_temps(p, 1) : p->temp[string] + 1;
 	}
@@ -333,7 +344,7 @@ static bool is_early(const struct stub_plan *p)
 	if (!filter || expr_temps(filter) || p->kernel_tid || p->kernel_pid)
 		return false;
 	for (int i = 0; i < p->stub->capture_count; i++)
-		if (used >> i & 1 && (capture_is_variable(&p->stub->captures[i]) ||
+		if (used >> i & 1 && (arch_capture_has_bytes(&p->stub->captures[i]) ||
 					     x86_64_capture_checked(&p->stub->captures[i])))
 			return false;
 	return true;
@@ -386,7 +397,7 @@ static bool plan_stub(struct stub_plan *p, const struct arch_stub *s)
 		p->pid_temp = take_temps(p, 1);
 	p->is_early = is_early(p);
 	registers = registers_of(p);
-	p->is_aligned = stub_is_aligned(s);
+	p->is_aligned = stub_is_aligned(p);
 	/* Unwinders know where a function's frame has the registers (call.c). */
 	p->keeps_flags = !s->frees_flags || s->kind == ARCH_STUB_CALL;
 	flags = p->keeps_flags + !p->is_aligned;

@@ -33,6 +33,7 @@ static void emit_string(struct emit *e, const struct stub_plan *p, int k)
 
 	emit_mem(e, true, OP_MOV_LOAD, RSI, temp_at(pair));
 	emit_mem(e, false, OP_MOV_LOAD, RDX, temp_at(pair + 1));
+	emit_imm(e, false, IMM_AND, RDX, RING_STRING_LENGTH);
 }
 
 /* ---- The hash ------------------------------------------------------------------------ */

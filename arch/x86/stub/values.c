@@ -39,6 +39,21 @@ void emit_load(struct emit *e, struct emit_mem m, unsigned int bytes, bool is_si
 	emit_mem(e, wide, op, REG_VALUE, m);
 }
 
+void emit_store(struct emit *e, struct emit_mem m, unsigned int bytes)
+{
+	struct emit_mem upper = m;
+
+	if (bytes == 2)
+		emit_u8(e, 0x66);
+	emit_mem(e, false, bytes == 1 ? OP_MOV_STORE8 : OP_MOV_STORE, REG_VALUE, m);
+	if (bytes < 8)
+		return;
+	/* In halves: the whole may be misaligned, and then in two cache lines. */
+	upper.disp += 4;
+	emit_shift(e, true, false, REG_VALUE, 32);
+	emit_mem(e, false, OP_MOV_STORE, REG_VALUE, upper);
+}
+
 /* REG_VALUE = the low `bytes` bytes of a register, extended to 64 bits. */
 static void emit_extend(struct emit *e, int reg, unsigned int bytes, bool is_signed)
 {

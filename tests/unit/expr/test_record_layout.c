@@ -40,20 +40,39 @@ static struct record_layout record_layout_of(const char *args, const struct capt
 	return layout;
 }
 
+/*
+ * Writes a record: each word in the size of its capture, and one more, the mask, if there is one;
+ * then the tail. Returns its length.
+ */
+static size_t put_record(const struct record_layout *l, const uint64_t *words, size_t count,
+	const char *tail, size_t tail_size, uint8_t *record)
+{
+	size_t at = RECORD;
+
+	for (size_t i = 0; i < count; i++) {
+		uint32_t mask = l->recorded <= 8 ? 1 : l->recorded <= 16 ? 2 : 4;
+		uint32_t size = i < l->recorded ? arch_capture_fixed(&l->captures[i]) : mask;
+
+		memcpy(record + at, &words[i], size);
+		at += size;
+	}
+	if (tail_size)
+		memcpy(record + at, tail, tail_size);
+	return (at + tail_size + 3) / 4 * 4;
+}
+
 /* A record in memory of exactly its size, so that reading past it is detected. */
 static size_t read_words(const struct record_layout *l, const uint64_t *words, size_t count,
 	const char *tail, size_t tail_size, struct probe_value values[ARCH_ARGS_MAX])
 {
-	size_t size = RECORD + 8 * count + tail_size, length;
+	uint8_t room[RECORD + 8 * ARCH_ARGS_MAX + 1024] = {0};
+	size_t size = put_record(l, words, count, tail, tail_size, room), length;
 	static uint8_t *record;
 
 	free(record); /* values point into the last one */
 	record = malloc(size);
 	assert_non_null(record);
-	memset(record, 0, RECORD);
-	memcpy(record + RECORD, words, 8 * count);
-	if (tail_size)
-		memcpy(record + RECORD + 8 * count, tail, tail_size);
+	memcpy(record, room, size);
 	length = record_layout_read(l, record, size, values);
 	if (!length) {
 		free(record);
@@ -76,8 +95,8 @@ static void test_numbers(void **state)
 	assert_int_equal(l.arg_count, 6);
 	assert_int_equal(l.capture_count, 6);
 	assert_false(l.checked);
-	assert_int_equal(
-		read_words(&l, WORDS(-5, 0xfffffffb, -3, -1, 7, -9), NULL, 0, v), RECORD + 48);
+	assert_int_equal(read_words(&l, WORDS(-5, 0xfffffffb, -3, -1, 7, -9), NULL, 0, v),
+		RECORD + 28); /* 27 of them */
 	assert_int_equal(v[0].kind, PROBE_VALUE_SIGNED);
 	assert_int_equal(v[0].i, -5);
 	assert_int_equal(v[1].kind, PROBE_VALUE_UNSIGNED);
@@ -105,7 +124,7 @@ static void test_floats(void **state)
 	memcpy(&words[1], &narrow, sizeof(narrow));
 	memset((uint8_t *)&words[1] + 4, 0xff, 4); /* the rest of the register */
 	assert_int_equal(l.capture_count, 3);	   /* two bytes of a vector are not captured */
-	assert_int_equal(read_words(&l, words, 3, NULL, 0, v), RECORD + 24);
+	assert_int_equal(read_words(&l, words, 3, NULL, 0, v), RECORD + 16);
 	assert_int_equal(v[0].kind, PROBE_VALUE_FLOAT);
 	assert_true(v[0].f == -0.5);
 	assert_true(v[1].f == 2.25);
@@ -142,10 +161,10 @@ static void test_checked(void **state)
 
 	(void)state;
 	assert_true(l.checked);
-	assert_int_equal(read_words(&l, WORDS(1, 2, 3, 7), NULL, 0, v), RECORD + 32);
+	assert_int_equal(read_words(&l, WORDS(1, 2, 3, 7), NULL, 0, v), RECORD + 24);
 	assert_int_equal(v[0].u, 1);
 	assert_int_equal(v[2].u, 3);
-	assert_int_equal(read_words(&l, WORDS(1, 2, 3, 2), NULL, 0, v), RECORD + 32);
+	assert_int_equal(read_words(&l, WORDS(1, 2, 3, 2), NULL, 0, v), RECORD + 24);
 	assert_int_equal(v[0].kind, PROBE_VALUE_NULL);
 	assert_int_equal(v[1].u, 2);
 	assert_int_equal(v[2].kind, PROBE_VALUE_NULL);
@@ -204,21 +223,19 @@ static void test_strings(void **state)
 
 	(void)state;
 	assert_int_equal(l.captures[0].bytes_max, 256);
-	assert_int_equal(read_words(&l, WORDS(5, -1), "hello\0\0\0", 8, v), RECORD + 24);
+	assert_int_equal(read_words(&l, WORDS(5, -1), "hello", 5, v), RECORD + 16);
 	assert_int_equal(v[0].kind, PROBE_VALUE_STRING);
 	assert_int_equal(v[0].length, 5);
 	assert_memory_equal(v[0].bytes, "hello", 5);
 	assert_false(v[0].truncated);
 	assert_int_equal(v[1].i, -1);
-	assert_int_equal(
-		read_words(&l, WORDS(3 | TRUNCATED, 0), "abc\0\0\0\0\0", 8, v), RECORD + 24);
+	assert_int_equal(read_words(&l, WORDS(3 | TRUNCATED, 0), "abc", 3, v), RECORD + 12);
 	assert_true(v[0].truncated);
-	assert_int_equal(read_words(&l, WORDS(0, 0), NULL, 0, v), RECORD + 16);
+	assert_int_equal(read_words(&l, WORDS(0, 0), NULL, 0, v), RECORD + 8);
 	assert_int_equal(v[0].kind, PROBE_VALUE_STRING);
 	assert_int_equal(v[0].length, 0);
-	assert_int_equal(read_words(&l, WORDS(ABSENT, 0), NULL, 0, v), RECORD + 16);
+	assert_int_equal(read_words(&l, WORDS(ABSENT, 0), NULL, 0, v), RECORD + 8);
 	assert_int_equal(v[0].kind, PROBE_VALUE_NULL);
-	/* Eight more bytes than requested may be there: they are copied by words. */
 	assert_int_equal(record_layout_of("8@%rdi", string_and_number, 1,
 				 &(struct probe_session_options){.string_bytes = UINT16_MAX})
 				 .captures[0]
@@ -238,8 +255,8 @@ static void test_hostile_lengths(void **state)
 	for (size_t i = 0; i < sizeof(lengths) / sizeof(*lengths); i++)
 		assert_int_equal(read_words(&l, WORDS(lengths[i], 0), "12345678", 8, v), 0);
 	/* Complete, but longer than any stub would make it. */
-	assert_int_equal(read_words(&l, WORDS(265, 0), tail, 512, v), 0);
-	assert_int_equal(read_words(&l, WORDS(264, 0), tail, 264, v), RECORD + 16 + 264);
+	assert_int_equal(read_words(&l, WORDS(257, 0), tail, 512, v), 0);
+	assert_int_equal(read_words(&l, WORDS(256, 0), tail, 256, v), RECORD + 8 + 256);
 }
 
 static void test_aggregates(void **state)
@@ -255,7 +272,7 @@ static void test_aggregates(void **state)
 	assert_int_equal(l.capture_count, 3);
 	assert_true(l.checked);
 	assert_int_equal(read_words(&l, WORDS(16, 24, 256 | TRUNCATED, 7), tail, sizeof(tail), v),
-		RECORD + 32 + sizeof(tail));
+		RECORD + 12 + 1 + sizeof(tail) + 3);
 	assert_int_equal(v[0].kind, PROBE_VALUE_BYTES);
 	assert_int_equal(v[0].length, 16);
 	assert_memory_equal(v[0].bytes, "0123456789abcdef", 16);
@@ -275,7 +292,7 @@ static void test_halves(void **state)
 	assert_false(l.checked);
 	assert_int_equal(read_words(&l, WORDS(8 | TRUNCATED, 8 | TRUNCATED, 7),
 				 "01234567\5\0\0\0\0\0\0\0", 16, v),
-		RECORD + 24 + 16);
+		RECORD + 12 + 16);
 	for (int i = 0; i < 2; i++) {
 		assert_int_equal(v[i].kind, PROBE_VALUE_BYTES);
 		assert_int_equal(v[i].length, 8);
@@ -295,17 +312,17 @@ static void test_guesses(void **state)
 	(void)state;
 	assert_int_equal(l.arg_count, 2);
 	assert_int_equal(l.capture_count, 3); /* the pointer, the text there, the number */
-	assert_int_equal(read_words(&l, WORDS(0x1234, 4, 9), "text\0\0\0\0", 8, v), RECORD + 32);
+	assert_int_equal(read_words(&l, WORDS(0x1234, 4, 9), "text", 4, v), RECORD + 20);
 	assert_int_equal(v[0].kind, PROBE_VALUE_TEXT);
 	assert_int_equal(v[0].u, 0x1234);
 	assert_memory_equal(v[0].bytes, "text", 4);
 	assert_int_equal(v[1].u, 9);
-	assert_int_equal(read_words(&l, WORDS(0x1234, 4, 9), "te\001t\0\0\0\0", 8, v), RECORD + 32);
+	assert_int_equal(read_words(&l, WORDS(0x1234, 4, 9), "te\001t", 4, v), RECORD + 20);
 	assert_int_equal(v[0].kind, PROBE_VALUE_UNSIGNED);
 	assert_int_equal(v[0].u, 0x1234);
-	assert_int_equal(read_words(&l, WORDS(0x1234, ABSENT, 9), NULL, 0, v), RECORD + 24);
+	assert_int_equal(read_words(&l, WORDS(0x1234, ABSENT, 9), NULL, 0, v), RECORD + 16);
 	assert_int_equal(v[0].kind, PROBE_VALUE_UNSIGNED);
-	assert_int_equal(read_words(&l, WORDS(0, 0, 9), NULL, 0, v), RECORD + 24);
+	assert_int_equal(read_words(&l, WORDS(0, 0, 9), NULL, 0, v), RECORD + 16);
 	assert_int_equal(v[0].kind, PROBE_VALUE_UNSIGNED);
 }
 
@@ -322,8 +339,11 @@ static void test_stated_lengths(void **state)
 	(void)state;
 	assert_int_equal(l.capture_count, 3);
 	assert_int_equal(l.captures[0].bytes_max, 256);
-	assert_int_equal(read_words(&l, WORDS(6, 6, 77), "ab\0cd\xff\0\0ab\0cd\xff\0\0", 16, v),
-		RECORD + 24 + 16);
+	assert_int_equal(read_words(&l, WORDS(6, 6, 77),
+				 "ab\0cd\xff"
+				 "ab\0cd\xff",
+				 12, v),
+		RECORD + 16 + 12);
 	assert_int_equal(v[0].kind, PROBE_VALUE_BYTES);
 	assert_int_equal(v[0].length, 6);
 	assert_memory_equal(v[0].bytes, "ab\0cd\xff", 6);
@@ -331,7 +351,7 @@ static void test_stated_lengths(void **state)
 	assert_int_equal(v[1].length, 2);
 	assert_int_equal(v[2].u, 77);
 	/* Truncated, with a NUL before the cut. */
-	read_words(&l, WORDS(4 | TRUNCATED, 4 | TRUNCATED, 0), "abcd\0\0\0\0ab\0d\0\0\0\0", 16, v);
+	read_words(&l, WORDS(4 | TRUNCATED, 4 | TRUNCATED, 0), "abcdab\0d", 8, v);
 	assert_true(v[0].truncated);
 	assert_int_equal(v[0].length, 4);
 	assert_false(v[1].truncated);
@@ -374,6 +394,7 @@ static struct record_layout_stack stack_of(enum probe_stack_kind kind, struct un
 	struct probe_value values[ARCH_ARGS_MAX];
 	struct record_layout_stack stack;
 	static uint8_t record[1024];
+	size_t length;
 
 	record_layout_site_init(&site, arch_of_machine(EM_X86_64), &module, "8@%rdi");
 	site.stack = kind;
@@ -382,14 +403,12 @@ static struct record_layout_stack stack_of(enum probe_stack_kind kind, struct un
 	assert_int_equal(layout.arg_count, 1);
 	assert_int_equal(layout.recorded, count);
 	memset(record, 0, sizeof(record));
-	memcpy(record + RECORD, words, 8 * count);
-	memcpy(record + RECORD + 8 * count, bytes, size);
-	assert_int_equal(record_layout_read(&layout, record, RECORD + 8 * count + size, values),
-		RECORD + 8 * count + size);
+	length = put_record(&layout, words, count, bytes, size, record);
+	assert_int_equal(record_layout_read(&layout, record, length, values), length);
 	assert_int_equal(values[0].u, words[count - 1]);
 	if (!record_layout_read_stack(&layout, record, &stack))
 		return (struct record_layout_stack){0};
-	assert_ptr_equal(stack.bytes, record + RECORD + 8 * count);
+	assert_memory_equal(stack.bytes, bytes, size);
 	return stack;
 }
 
@@ -401,7 +420,7 @@ static void test_stacks(void **state)
 
 	(void)state;
 	stack = stack_of(PROBE_STACK_COPY, none, copy, 9, "0123456789abcdef", 16);
-	assert_int_equal(stack.registers[6], 7);
+	assert_memory_equal(stack.registers, copy, 7 * sizeof(*copy));
 	assert_int_equal(stack.length, 16);
 	stack = stack_of(PROBE_STACK_FRAMES, caller, frames, 3, "0123456789abcdef", 16);
 	assert_null(stack.registers);
@@ -466,8 +485,8 @@ static void test_many(void **state)
 	l = record_layout_of(args, NULL, 0, &guessing);
 	assert_int_equal(l.arg_count, ARCH_ARGS_MAX);
 	assert_int_equal(l.capture_count, ARCH_ARGS_MAX);
-	assert_int_equal(
-		read_words(&l, words, ARCH_ARGS_MAX, NULL, 0, v), RECORD + 8 * ARCH_ARGS_MAX);
+	assert_int_equal(read_words(&l, words, ARCH_ARGS_MAX, NULL, 0, v),
+		RECORD + (8 + 4) * ARCH_ARGS_MAX / 2);
 	assert_int_equal(v[0].kind, PROBE_VALUE_UNSIGNED);
 	assert_int_equal(v[ARCH_ARGS_MAX - 1].kind, PROBE_VALUE_NULL);
 }

@@ -213,3 +213,50 @@ const struct ring_record *stub_host_only_record(const struct stub_host *host, si
 	}
 	return (const struct ring_record *)found;
 }
+
+/* The number of a capture at its place in a record. */
+static uint64_t fixed_part(const struct arch_capture *c, const uint8_t *at, uint32_t size)
+{
+	bool is_signed =
+		c->arg.is_signed && !c->arg.is_float && c->arg.kind != ARCH_ARG_FP_REGISTER;
+	uint64_t word = 0;
+
+	if (c->step_count)
+		is_signed = c->steps[c->step_count - 1].is_signed;
+	memcpy(&word, at, size);
+	if (is_signed && size < 8 && !arch_capture_has_bytes(c) && word >> (8 * size - 1))
+		word |= UINT64_MAX << (8 * size);
+	return word;
+}
+
+const uint64_t *stub_host_open_record(const struct arch_capture *captures, size_t count,
+	const struct ring_record *record, size_t bytes)
+{
+	static uint64_t words[2 * RING_RECORD_MAX / 8];
+	const uint8_t *at = (const uint8_t *)(record + 1);
+	size_t mask_bytes = count <= 8 ? 1 : count <= 16 ? 2 : 4, tail = count;
+	bool checked = false;
+
+	memset(words, 0, sizeof(words));
+	for (size_t i = 0; i < count; i++) {
+		uint32_t size = arch_capture_fixed(&captures[i]);
+
+		words[i] = fixed_part(&captures[i], at, size);
+		at += size;
+		checked |= arch_x86_64.capture_checked(&captures[i]);
+	}
+	if (checked) {
+		memcpy(&words[tail++], at, mask_bytes);
+		at += mask_bytes;
+	}
+	for (size_t i = 0; i < count; i++) {
+		size_t length =
+			arch_capture_has_bytes(&captures[i]) ? ring_string_length(words[i]) : 0;
+
+		memcpy(&words[tail], at, length);
+		tail += (length + 7) / 8;
+		at += length;
+	}
+	assert_int_equal(bytes, ((size_t)(at - (const uint8_t *)record) + 3) / 4 * 4);
+	return words;
+}

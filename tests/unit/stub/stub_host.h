@@ -61,4 +61,12 @@ uint64_t stub_host_lost(const struct stub_host *host);
 /* The only record there is, and its bytes; NULL where there is none. */
 const struct ring_record *stub_host_only_record(const struct stub_host *host, size_t *bytes_ret);
 
+/*
+ * What a record of exactly `bytes` bytes has of these captures, one after the other: a word for
+ * each (numbers extended), one with the bits of what could be read if any is checked, and the
+ * bytes, padded to 8. Valid until the next call.
+ */
+const uint64_t *stub_host_open_record(const struct arch_capture *captures, size_t count,
+	const struct ring_record *record, size_t bytes);
+
 #endif

@@ -40,7 +40,7 @@ struct arch_stub variant_stub(struct variant *v, enum arch_stub_kind kind);
 void variant_hit(struct variant *v, const void *entry);
 /* The capture of one argument; bytes are cut at 64. */
 struct arch_capture variant_capture(const char *spec);
-/* Makes a stub for the captures, hits it and returns its record's words. */
+/* Makes a stub for the captures, hits it and returns its record: stub_host_open_record(). */
 const uint64_t *variant_record(
 	struct variant *v, const struct arch_capture *captures, size_t count, size_t *bytes_ret);
 

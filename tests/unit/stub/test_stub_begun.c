@@ -147,7 +147,7 @@ static uint64_t counted(const struct gathering *c, int64_t number_wanted, uint64
 			memcpy(head, entry, sizeof(head));
 			if (!head[0] || head[1] != OWNER || head[2] != (uint64_t)number_wanted ||
 				head[3] != word ||
-				memcmp(entry + 32, long_text, (uint32_t)word) != 0)
+				memcmp(entry + 32, long_text, ring_string_length(word)) != 0)
 				continue;
 			gathering_add(&t, (const struct probe_cell *)(entry + ENTRY_CELL));
 		}

@@ -35,7 +35,7 @@ static void names_are_those_of_now(void **state)
 		struct arch_stub stub = naming_stub(host, &capture, i % 2);
 		stub_host_site *site = stub_host_emit_site(host, &stub);
 		const struct ring_record *record;
-		uint64_t word;
+		uint32_t word;
 		size_t bytes;
 
 		assert_int_equal(prctl(PR_SET_NAME, name), 0);
@@ -44,7 +44,7 @@ static void names_are_those_of_now(void **state)
 		assert_non_null(record);
 		memcpy(&word, record + 1, sizeof(word));
 		assert_int_equal(word, strlen(name));
-		assert_memory_equal((const char *)(record + 1) + 8, name, strlen(name));
+		assert_memory_equal((const char *)(record + 1) + sizeof(word), name, strlen(name));
 	}
 	assert_int_equal(prctl(PR_SET_NAME, before), 0);
 }

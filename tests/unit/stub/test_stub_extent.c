@@ -32,7 +32,7 @@ static void check(struct variant *v, const struct extent *x)
 	struct arch_capture captures[] = {sized("8@%rbx", "8@%r9", x->max),
 		variant_capture("8@%r8"), variant_capture("4@%ecx"),
 		sized("8@%r8", "8@%r10", x->max)};
-	uint32_t length = (uint32_t)x->word, padded = (length + 7) & ~7u;
+	uint32_t length = ring_string_length(x->word), padded = (length + 7) & ~7u;
 	const uint64_t *words;
 	size_t bytes;
 
@@ -48,8 +48,8 @@ static void check(struct variant *v, const struct extent *x)
 	assert_int_equal(words[1], 4);
 	assert_int_equal(words[2], (uint32_t)v->state.gpr[RCX]);
 	assert_int_equal(words[3], x->max < 4 ? x->max | TRUNCATED : 4);
-	assert_int_equal(
-		bytes, sizeof(struct ring_record) + 4 * 8 + padded + 8 + (x->max > 0 ? 8 : 0));
+	assert_int_equal(bytes, sizeof(struct ring_record) + 4 * 4 +
+					((length + 4 + (x->max < 4 ? x->max : 4) + 3) & ~3u));
 	if (length > 0)
 		assert_memory_equal(words + 4, (void *)(uintptr_t)x->address, length);
 	assert_memory_equal((const uint8_t *)(words + 4) + padded, "text", 4);
@@ -123,8 +123,9 @@ static void check_string(struct variant *v, const struct extent *x)
 		fail_msg("%#lx, not %#lx (%lu at %#lx, at most %u)", words[0], x->word, x->length,
 			x->address, x->max);
 	assert_int_equal(words[1], 3);
-	if ((uint32_t)x->word)
-		assert_memory_equal(words + 2, (void *)(uintptr_t)x->address, (uint32_t)x->word);
+	if (ring_string_length(x->word))
+		assert_memory_equal(
+			words + 2, (void *)(uintptr_t)x->address, ring_string_length(x->word));
 }
 
 static void check_strings(struct variant *v)
@@ -224,6 +225,7 @@ static void check_safe_range(struct variant *v)
 	struct arch_capture captures[] = {sized("8@%rdi", "8@%rcx", 256),
 		sized("8@%rsi", "8@%rcx", 256), sized("8@%rdx", "8@%rcx", 256),
 		sized("8@%r12", "8@%rcx", 256)};
+	const struct ring_record *r;
 	const uint64_t *words;
 	size_t bytes;
 
@@ -240,7 +242,8 @@ static void check_safe_range(struct variant *v)
 	v->state.gpr[RDX] = (uintptr_t)v->pages + PAGE + 1;
 	v->state.gpr[R12] = UINT64_MAX; /* its bytes would end in the first page, by wrapping */
 	variant_hit(v, stub_host_emit(&v->host, &stub));
-	words = (const uint64_t *)(stub_host_only_record(&v->host, &bytes) + 1);
+	r = stub_host_only_record(&v->host, &bytes);
+	words = stub_host_open_record(captures, 4, r, bytes);
 	assert_int_equal(words[0], 100);
 	assert_int_equal(words[1], 100);
 	assert_int_equal(words[2], UNREADABLE);

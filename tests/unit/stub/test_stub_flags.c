@@ -110,6 +110,39 @@ static void strings_and_structures(void **state)
 	variant_each(check_bytes);
 }
 
+/* Records begin at multiples of four, and their parts anywhere. */
+static void check_records(struct variant *v)
+{
+	static const char *const specs[][3] = {{"8@%rbx", "4@%ecx", "-8@$-5"},
+		{"4@%ecx", "8@%rbx", "8f@%xmm3"}, {"1@%cl", "8@%rbx", "2@%cx"},
+		{"2@%cx", "1@%cl", "1@%ch"}};
+	struct arch_capture captures[3];
+
+	v->state.flags = FLAGS_ALWAYS | FLAG_AC;
+	for (size_t i = 0; i < sizeof(specs) / sizeof(*specs); i++) {
+		struct arch_stub stub = variant_stub(v, ARCH_STUB_RECORD);
+
+		for (int k = 0; k < 3; k++)
+			captures[k] = variant_capture(specs[i][k]);
+		stub.captures = captures;
+		stub.capture_count = stub.recorded = 3;
+		for (uint64_t shift = 0; shift < 16; shift += 4) {
+			stub_host_reset(&v->host);
+			for (uint32_t k = 0; k < stub_host_ring_count(&v->host); k++)
+				stub_host_ring(&v->host, k)->head =
+					stub_host_ring(&v->host, k)->tail = shift;
+			variant_hit(v, stub_host_emit(&v->host, &stub));
+			assert_int_equal(stub_host_lost(&v->host), 0);
+		}
+	}
+}
+
+static void records(void **state)
+{
+	(void)state;
+	variant_each(check_records);
+}
+
 /* A filter that runs before anything else is saved. */
 static void check_filter(struct variant *v)
 {
@@ -356,6 +389,7 @@ int main(void)
 		cmocka_unit_test(counts),
 		cmocka_unit_test(operands),
 		cmocka_unit_test(strings_and_structures),
+		cmocka_unit_test(records),
 		cmocka_unit_test(filters),
 		cmocka_unit_test(found_numbers),
 		cmocka_unit_test(doubles),

@@ -294,6 +294,7 @@ static void check_words(struct variant *v)
 	v->state.gpr[RBX] = (uintptr_t) "text";
 	for (int aligned = 0; aligned < 2; aligned++) {
 		struct arch_stub stub = variant_stub(v, ARCH_STUB_RECORD);
+		const struct ring_record *r;
 		const uint64_t *words;
 		struct stub_state out;
 		uint64_t above;
@@ -308,7 +309,8 @@ static void check_words(struct variant *v)
 		stub_host_reset(&v->host);
 		stub_harness_run(&v->state, &out, stub_host_emit(&v->host, &stub));
 		assert_memory_equal(out.gpr, v->state.gpr, sizeof(out.gpr));
-		words = (const uint64_t *)(stub_host_only_record(&v->host, &bytes) + 1);
+		r = stub_host_only_record(&v->host, &bytes);
+		words = stub_host_open_record(captures, 5, r, bytes);
 		memcpy(&above, (const void *)(uintptr_t)(v->state.gpr[RSP] + 8), 8);
 		assert_int_equal(words[0], v->state.gpr[RAX]);
 		assert_int_equal(words[1], v->state.gpr[RSP]);

@@ -129,7 +129,7 @@ static struct totals key_totals(
 
 			memcpy(head, entry, sizeof(head));
 			if (!head[0] || head[2] != word ||
-				(bytes && memcmp(entry + 24, bytes, (uint32_t)word)))
+				(bytes && memcmp(entry + 24, bytes, ring_string_length(word))))
 				continue;
 			assert_int_equal(head[0] & 1, 1);
 			assert_int_equal(head[1], OWNER);

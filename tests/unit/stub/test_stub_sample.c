@@ -90,6 +90,7 @@ static uint64_t walk_back(const struct gathering *c, uint32_t number, uint64_t *
 		memcpy(&back, data + (at & (HOST_RING_BYTES - 1)), sizeof(back));
 		if (back >= at || ring->head - back > HOST_RING_BYTES)
 			return count;
+		assert_int_equal(back % RING_BACK_BYTES, 0);
 		memcpy(&record, data + (back & (HOST_RING_BYTES - 1)) + 8, sizeof(record));
 		memcpy(&word, data + (back & (HOST_RING_BYTES - 1)) + 8 + sizeof(record),
 			sizeof(word));

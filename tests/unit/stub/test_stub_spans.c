@@ -50,12 +50,13 @@ struct spans {
 };
 
 /* A record of an end(number), with its begin(number, texts[number % 5]). */
-struct begun {
+struct __attribute__((packed)) begun {
 	struct ring_record header;
-	uint64_t number, word;
+	uint64_t number;
+	uint32_t word;
 	char text[];
 };
-struct ended {
+struct __attribute__((packed)) ended {
 	struct ring_record header;
 	uint64_t number, duration_ns;
 	struct begun begin;
@@ -208,7 +209,7 @@ static void drain(struct spans *s)
 			s->records++;
 			s->broken += !is_whole(r) || r->header.time < s->last_time[i];
 			s->last_time[i] = r->header.time;
-			at += sizeof(*r) + (((uint32_t)r->begin.word + 7) & ~UINT32_C(7));
+			at += sizeof(*r) + ((ring_string_length(r->begin.word) + 3) & ~3u);
 		}
 		s->broken += at != head;
 		__atomic_store_n(&ring->tail, head, __ATOMIC_RELEASE);
@@ -426,9 +427,16 @@ static void ends_with_texts(void **state)
 
 	for (int variant = 0; variant < VARIANTS; variant++) {
 		struct arch_stub stub;
-		/* The two words, and which could be read; the text; the duration; the begin. */
-		const uint64_t *words;
-		const struct begun *b;
+		/* The text's length and the word; which could be read; the text; the duration. */
+		struct __attribute__((packed)) {
+			struct ring_record header;
+			uint32_t length;
+			uint64_t word;
+			uint8_t readable;
+			char text[sizeof(text) - 1];
+			uint64_t duration_ns;
+			struct begun begin;
+		} const *r;
 		size_t bytes;
 
 		emit(s, variant & 3, 0);
@@ -440,17 +448,16 @@ static void ends_with_texts(void **state)
 		s->end = stub_host_emit_site(&s->host, &stub);
 		begin(s, 4);
 		s->end(0, (uintptr_t)&word, (uintptr_t)text);
-		words = (const void *)stub_host_only_record(&s->host, &bytes);
-		assert_non_null(words);
-		words += sizeof(struct ring_record) / sizeof(*words);
-		assert_int_equal(words[0], strlen(text));
-		assert_int_equal(words[1], word);
-		assert_int_equal(words[2], 3);
-		assert_memory_equal(&words[3], text, strlen(text));
-		b = (const void *)&words[5];
-		assert_int_equal(b->number, 4);
-		assert_memory_equal(b->text, texts[4], strlen(texts[4]));
-		assert_true(words[4] < 1000000000);
+		r = (const void *)stub_host_only_record(&s->host, &bytes);
+		assert_non_null(r);
+		assert_int_equal(bytes, sizeof(*r) + strlen(texts[4]));
+		assert_int_equal(r->length, strlen(text));
+		assert_int_equal(r->word, word);
+		assert_int_equal(r->readable, 3);
+		assert_memory_equal(r->text, text, strlen(text));
+		assert_int_equal(r->begin.number, 4);
+		assert_memory_equal(r->begin.text, texts[4], strlen(texts[4]));
+		assert_true(r->duration_ns < 1000000000);
 	}
 }
 

@@ -31,11 +31,13 @@ static const uint8_t *captured(const struct stub_host *host, uint64_t *word_ret)
 {
 	size_t bytes;
 	const struct ring_record *record = stub_host_only_record(host, &bytes);
+	const struct arch_capture stack = {.stack = ARCH_STACK_BYTES};
+	const uint64_t *words;
 
 	assert_non_null(record);
-	memcpy(word_ret, record + 1, sizeof(*word_ret));
-	assert_true(bytes >= sizeof(*record) + 8 + (uint32_t)*word_ret);
-	return (const uint8_t *)(record + 1) + 8;
+	words = stub_host_open_record(&stack, 1, record, bytes);
+	*word_ret = words[0];
+	return (const uint8_t *)&words[1];
 }
 
 static void whole_bytes(void **state)
@@ -102,8 +104,8 @@ static void bytes_end_with_the_stack(void **state)
 		(unsigned int)((uintptr_t)&s >> 32));
 	assert_int_equal(swapcontext(&s.caller, &s.callee), 0);
 	bytes = captured(host, &word);
-	length = (uint32_t)word;
-	assert_int_equal(word >> 32, 1 << (RING_STRING_TRUNCATED_BIT - 32));
+	length = ring_string_length(word);
+	assert_int_equal(word, length | UINT64_C(1) << RING_STRING_TRUNCATED_BIT);
 	assert_true(length > LOCAL_BYTES && length < 4 * PAGE);
 	/* The contents of the caller's own variable. */
 	assert_memory_equal(bytes + length - LOCAL_BYTES / 2 - 256,

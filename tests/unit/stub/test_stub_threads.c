@@ -84,9 +84,10 @@ static void counts_without_rseq_are_exact(void **state)
 /* ---- Recording --------------------------------------------------------------------------- */
 
 /* The arguments of hit(). */
-struct hit_record {
+struct __attribute__((packed)) hit_record {
 	struct ring_record header;
-	uint64_t number, number_masked, string;
+	uint64_t number, number_masked;
+	uint32_t string;
 	char text[];
 };
 
@@ -111,7 +112,7 @@ static size_t consume(struct reader *reader, uint32_t ring, const struct hit_rec
 		reader->unordered++;
 	reader->last_time[ring] = r->header.time;
 	reader->records++;
-	return sizeof(*r) + ((length + 7) & ~7u);
+	return sizeof(*r) + ((length + 3) & ~3u);
 }
 
 static void drain(struct reader *reader)
