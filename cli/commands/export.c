@@ -10,6 +10,7 @@
 #include "cli/catalogue.h"
 #include "cli/cli.h"
 #include "cli/options.h"
+#include "cli/print/reading.h"
 #include "cli/records.h"
 #include "probe/export.h"
 #include "probe/sink.h"
@@ -92,6 +93,12 @@ static struct probe_error *check_matched(const struct export_options *options)
 	return NULL;
 }
 
+/* Is the terminal not needed for the export itself? */
+static bool may_show(const struct export_options *options)
+{
+	return options->output || !isatty(STDOUT_FILENO);
+}
+
 /* How many arguments the widest hit has: RFC 4180 wants as many columns in each line. */
 static struct probe_error *find_columns(
 	struct export_options *options, const char *folder, size_t *ret)
@@ -99,15 +106,19 @@ static struct probe_error *find_columns(
 	struct probe_reader *reader;
 	struct probe_event event;
 	struct probe_error *error = probe_reader_open(folder, &reader);
+	struct reading reading = reading_begin(may_show(options));
 	bool there = true;
 
 	if (error)
 		return error;
 	while (!error && there) {
 		error = probe_reader_next(reader, &event, &there);
+		if (!error && there)
+			reading_event(&reading, reader);
 		if (!error && there && is_wanted(options, &event) && event.arg_count > *ret)
 			*ret = event.arg_count;
 	}
+	reading_end(&reading);
 	probe_reader_close(reader);
 	/* The export will report what cannot be read; there may be many events before that. */
 	probe_error_free(error);
@@ -117,6 +128,7 @@ static struct probe_error *find_columns(
 static struct probe_error *export_all(struct export_options *options, struct probe_reader *reader,
 	struct probe_export *export, uint64_t *lost_ret)
 {
+	struct reading reading = reading_begin(may_show(options));
 	struct probe_error *error = NULL, *damage = NULL;
 	struct probe_event event;
 	bool there = true;
@@ -125,6 +137,7 @@ static struct probe_error *export_all(struct export_options *options, struct pro
 		damage = probe_reader_next(reader, &event, &there);
 		if (damage || !there)
 			break;
+		reading_event(&reading, reader);
 		/* A record may claim anything. */
 		*lost_ret +=
 			event.lost < UINT64_MAX - *lost_ret ? event.lost : UINT64_MAX - *lost_ret;
@@ -133,6 +146,7 @@ static struct probe_error *export_all(struct export_options *options, struct pro
 		match_counters(options, &event);
 		error = probe_export_event(export, &event);
 	}
+	reading_end(&reading);
 	if (!error)
 		error = probe_export_finish(export);
 	if (!damage)

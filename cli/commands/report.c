@@ -2,7 +2,6 @@
 /* probectl report: what a record holds, summed up. */
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <langinfo.h>
 #include <locale.h>
 #include <stdio.h>
@@ -14,7 +13,7 @@
 #include "cli/catalogue.h"
 #include "cli/cli.h"
 #include "cli/options.h"
-#include "cli/print/progress.h"
+#include "cli/print/reading.h"
 #include "cli/records.h"
 #include "probe/sink.h"
 #include "probe/summary.h"
@@ -28,11 +27,7 @@ struct report_options {
 	struct probe_catalogue *catalogue;
 };
 
-enum {
-	TOP_UNLESS_TOLD = 20,
-	RECORDS_MAX = 2,
-	PROGRESS_EVENTS = 4096 /* between looks at the clock */
-};
+enum { TOP_UNLESS_TOLD = 20, RECORDS_MAX = 2 };
 
 /* ---- Writing -------------------------------------------------------------------- */
 
@@ -84,32 +79,24 @@ static bool is_utf8(void)
 
 /* ---- Reading -------------------------------------------------------------------- */
 
-/* How far reading is, on a terminal: the report takes the line's place. */
-static void show_progress(uint64_t events, struct progress *progress)
-{
-	if (events % PROGRESS_EVENTS == 0 && progress_due(progress))
-		progress_show(progress, "%" PRIu64 " events read", events);
-}
-
 /* Up to the end, or to what cannot be read: *some_ret says whether there was anything before. */
 static struct probe_error *read_all(
 	struct probe_reader *reader, struct probe_summary *summary, bool *some_ret)
 {
-	struct progress progress = progress_every(PROGRESS_NS);
+	struct reading reading = reading_begin(true);
 	struct probe_event event;
 	struct probe_error *error;
 	bool there = true;
-	uint64_t count = 0;
 
 	do {
 		error = probe_reader_next(reader, &event, &there);
 		if (!error && there) {
 			error = probe_summary_add(summary, &event);
 			*some_ret |= !error;
-			show_progress(++count, &progress);
+			reading_event(&reading, reader);
 		}
 	} while (!error && there);
-	progress_end(&progress);
+	reading_end(&reading);
 	return error;
 }
 

@@ -100,11 +100,12 @@ struct probe_error *babeltrace_load(const struct babeltrace **ret)
 		return probe_error_system(EMFILE, "libbabeltrace2 cannot be loaded (ulimit -n)");
 	if (library.missing && library_linked)
 		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
-			"records are read with libbabeltrace2, which a static probectl cannot "
-			"load: copy the record to where probectl is installed");
+			"records of other tools are read with libbabeltrace2, which a static "
+			"probectl cannot load: copy the record to where probectl is installed");
 	if (library.missing)
 		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
-			"records are read with libbabeltrace2, and %s is missing: install it "
+			"records of other tools are read with libbabeltrace2, and %s is missing: "
+			"install it "
 			"(Debian: libbabeltrace2-0)",
 			library.missing);
 	*ret = &library.bt;

@@ -3,21 +3,19 @@
  * What an event of a record means. Each event class is analysed once: which of its fields are
  * arguments, and which members of its context hold process and thread.
  *
- * Fields that describe another one (libprobe/record/ctf_metadata.c, and LTTng's) are recognised
- * by name: X_length before an array X; X_text (the string that the pointer X points to) and
- * X_truncated after X.
+ * Fields that describe another one are recognised by name: X_length before an array X (LTTng's);
+ * X_text (the string that the pointer X points to) and X_truncated after X.
  */
 #include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "libprobe/names/argument.h"
 #include "libprobe/reader/reader.h"
 
 enum member_kind {
 	MEMBER_SKIP,
-	MEMBER_NULL, /* an argument that was unreadable, or has an unsupported type */
+	MEMBER_NULL, /* an argument of an unsupported type */
 	MEMBER_SIGNED,
 	MEMBER_UNSIGNED,
 	MEMBER_BOOL,
@@ -39,8 +37,8 @@ struct context {
 
 struct event_class {
 	const bt_event_class *key;
-	char *provider, *name; /* one allocation */
-	bool has_clock, has_packets, is_frame;
+	const char *provider, *name; /* one allocation */
+	bool has_clock, has_packets;
 	struct context common, specific;
 	int cpu; /* in the packet's context */
 	size_t arg_count, member_count;
@@ -50,14 +48,14 @@ struct event_class {
 
 void reader_classes_init(struct reader_classes *classes, const struct babeltrace *bt)
 {
-	*classes = (struct reader_classes){.bt = bt, .stacks.bt = bt};
+	*classes = (struct reader_classes){.bt = bt};
 }
 
 static void class_free(void *data)
 {
 	struct event_class *class = data;
 
-	free(class->provider);
+	free((char *)class->provider);
 	free(class);
 }
 
@@ -140,15 +138,6 @@ static struct context find_context(const struct babeltrace *bt, const bt_field_c
 	};
 }
 
-/* How we record "unreadable": an enumeration of this one value. */
-static bool is_unreadable(const struct babeltrace *bt, const bt_field_class *class)
-{
-	return is(bt, class, BT_FIELD_CLASS_TYPE_UNSIGNED_ENUMERATION) &&
-	       bt->field_class_enumeration_get_mapping_count(class) == 1 &&
-	       bt->field_class_enumeration_unsigned_borrow_mapping_by_label_const(
-		       class, "unreadable");
-}
-
 static bool is_bytes(const struct babeltrace *bt, const bt_field_class *class)
 {
 	const bt_field_class *element;
@@ -175,8 +164,6 @@ static enum member_kind kind_of(const struct babeltrace *bt, const bt_field_clas
 		{BT_FIELD_CLASS_TYPE_STRING, MEMBER_STRING},
 	};
 
-	if (is_unreadable(bt, class))
-		return MEMBER_NULL;
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
 		if (is(bt, class, kinds[i].type))
 			return kinds[i].kind;
@@ -204,22 +191,6 @@ static bool is_length(const struct babeltrace *bt, const bt_field_class *payload
 	       (name[0] == '_' && is_about(name + 1, array, "_length"));
 }
 
-/* Our own names: argN, or argN_I (libprobe/record/ctf_metadata.c). 0 if it is none. */
-static uint8_t number_of(const char *name)
-{
-	const char *end;
-	uint8_t number;
-	size_t length = strcspn(name, "_");
-	char arg[NAME_BYTES];
-
-	if (length >= sizeof(arg) || name[length + strspn(name + length, "_0123456789")])
-		return 0;
-	memcpy(arg, name, length);
-	arg[length] = '\0';
-	end = argument_parse(arg, &number);
-	return end && !*end ? (uint8_t)(number + 1) : 0;
-}
-
 static void find_args(
 	const struct babeltrace *bt, const bt_field_class *payload, struct event_class *class)
 {
@@ -240,34 +211,21 @@ static void find_args(
 			arg = name;
 		}
 		class->kinds[i] = (uint8_t)kind;
-		class->numbers[i] = number_of(name);
+		class->numbers[i] = reader_arg_number(name);
 	}
 }
 
-/* Splits "provider:name" at the colon. */
 static bool set_names(
 	const struct babeltrace *bt, const bt_event_class *key, struct event_class *class)
 {
 	const char *full = bt->event_class_get_name(key);
 	char number[NAME_BYTES];
-	size_t length;
-	char *colon;
 
 	if (!full) {
 		snprintf(number, sizeof(number), "%ju", (uintmax_t)bt->event_class_get_id(key));
 		full = number;
 	}
-	length = strlen(full);
-	class->provider = calloc(1, length + 2);
-	if (!class->provider)
-		return false;
-	/* Without a colon, the provider is the empty string before the name. */
-	memcpy(class->provider + (strchr(full, ':') ? 0 : 1), full, length);
-	colon = strchr(class->provider, ':');
-	if (colon)
-		*colon = '\0';
-	class->name = colon ? colon + 1 : class->provider + 1;
-	return true;
+	return reader_split_name(full, &class->provider, &class->name);
 }
 
 static struct event_class *class_create(const struct babeltrace *bt, const bt_event_class *key)
@@ -288,7 +246,6 @@ static struct event_class *class_create(const struct babeltrace *bt, const bt_ev
 	class->member_count = count;
 	class->has_clock = bt->stream_class_borrow_default_clock_class_const(stream) != NULL;
 	class->has_packets = bt->stream_class_supports_packets(stream);
-	class->is_frame = reader_stacks_is_frame(bt, key);
 	class->common = find_context(
 		bt, bt->stream_class_borrow_event_common_context_field_class_const(stream));
 	class->specific =
@@ -349,8 +306,24 @@ static int64_t integer(const struct babeltrace *bt, const bt_field *field)
 	return (int64_t)bt->field_integer_unsigned_get_value(field);
 }
 
+/* NULL: it has none. */
+static const struct probe_stack *take_stack(
+	struct reader_classes *classes, const bt_field *addresses, const bt_field *end)
+{
+	const struct babeltrace *bt = classes->bt;
+	uint64_t count = bt->field_array_get_length(addresses), ips[PROBE_FRAMES_MAX];
+
+	for (uint64_t i = 0; i < count && i < PROBE_FRAMES_MAX; i++)
+		ips[i] = bt->field_integer_unsigned_get_value(
+			bt->field_array_borrow_element_field_by_index_const(addresses, i));
+	/* Nobody has named them. */
+	return count ? reader_stacks_take(&classes->stacks, NULL, (const uint8_t *)ips, count,
+			       end ? bt->field_integer_unsigned_get_value(end) : PROBE_STACK_WHOLE)
+		     : NULL;
+}
+
 static void take_context(struct reader_classes *classes, const struct context *context,
-	const bt_event *event, const bt_field *fields, struct probe_event *ret)
+	const bt_field *fields, struct probe_event *ret)
 {
 	const struct babeltrace *bt = classes->bt;
 	const bt_field *(*member)(const bt_field *, uint64_t) =
@@ -368,8 +341,7 @@ static void take_context(struct reader_classes *classes, const struct context *c
 	if (ret->comm && !ret->comm[0])
 		ret->comm = NULL;
 	if (context->stack != NOWHERE)
-		ret->stack = reader_stacks_take(&classes->stacks, event,
-			member(fields, (uint64_t)context->stack),
+		ret->stack = take_stack(classes, member(fields, (uint64_t)context->stack),
 			context->stack_end == NOWHERE
 				? NULL
 				: member(fields, (uint64_t)context->stack_end));
@@ -485,17 +457,14 @@ static bool take_args(
 	return true;
 }
 
-struct probe_error *reader_classes_event(struct reader_classes *classes, const bt_message *message,
-	struct probe_event *ret, bool *is_hit_ret)
+struct probe_error *reader_classes_event(
+	struct reader_classes *classes, const bt_message *message, struct probe_event *ret)
 {
 	const struct babeltrace *bt = classes->bt;
 	const bt_event *event = bt->message_event_borrow_event_const(message);
 	const struct event_class *class = class_of(classes, bt->event_borrow_class_const(event));
 	const bt_field *packet;
 
-	*is_hit_ret = class && !class->is_frame;
-	if (class && class->is_frame)
-		return reader_stacks_name(&classes->stacks, event) ? NULL : probe_error_no_memory();
 	if (!class || !take_args(classes, class, bt->event_borrow_payload_field_const(event)))
 		return probe_error_no_memory();
 	*ret = (struct probe_event){.kind = PROBE_EVENT_HIT,
@@ -507,9 +476,9 @@ struct probe_error *reader_classes_event(struct reader_classes *classes, const b
 	if (class->has_clock)
 		ret->time_ns = babeltrace_time_ns(
 			bt, bt->message_event_borrow_default_clock_snapshot_const(message));
-	take_context(classes, &class->common, event,
-		bt->event_borrow_common_context_field_const(event), ret);
-	take_context(classes, &class->specific, event,
+	take_context(
+		classes, &class->common, bt->event_borrow_common_context_field_const(event), ret);
+	take_context(classes, &class->specific,
 		bt->event_borrow_specific_context_field_const(event), ret);
 	if (class->cpu != NOWHERE) {
 		packet =

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Records: their folders, and the libbabeltrace2 graph that reads them.
+ * Records of other tools: the libbabeltrace2 graph that reads them.
  *
  *	source.ctf.fs (one for each record) -> filter.utils.muxer -> a sink of ours
  *
@@ -10,29 +10,17 @@
  * Parts of one record (`--rotate`) follow each other in time, so each has its own graph: only
  * one part is open at a time.
  */
-#include <errno.h>
-#include <fts.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "libprobe/base/array.h"
 #include "libprobe/reader/reader.h"
-
-enum {
-	/* below the given folder: LTTng's records are six levels down */
-	DEPTH_MAX = 8,
-	RECORDS_MAX = 1 << 20
-};
 
 struct ctf_reader {
 	const struct babeltrace *bt;
 	struct reader_classes classes;
-	char *path;
-	char **records; /* folders, in order */
-	size_t record_count;
-	bool parts;    /* they are read one after the other */
-	size_t opened; /* how many of them have been opened */
+	const struct reader_folder *folder;
+	size_t opened; /* how many of its records have been opened */
 
 	/* What is open now: */
 	bt_graph *graph;		 /* NULL: nothing */
@@ -40,81 +28,6 @@ struct ctf_reader {
 	uint64_t message_count, taken;	 /* messages before `taken` have been read */
 	const bt_message *held;		 /* the last event points into it */
 };
-
-/* ---- Finding records --------------------------------------------------------------- */
-
-static struct probe_error *add_record(struct ctf_reader *reader, const char *folder, size_t length)
-{
-	if (reader->record_count >= RECORDS_MAX)
-		return probe_error_new(PROBE_ERROR_FORMAT, "there are too many records in it");
-	if (!ARRAY_ROOM(reader->records, reader->record_count))
-		return probe_error_no_memory();
-	reader->records[reader->record_count] = strndup(folder, length);
-	if (!reader->records[reader->record_count])
-		return probe_error_no_memory();
-	reader->record_count++;
-	return NULL;
-}
-
-/* Whether this is the folder of a part, named 000001 and so on. */
-static bool is_part(const FTSENT *metadata)
-{
-	const char *name = metadata->fts_parent->fts_name;
-
-	return metadata->fts_level == 2 && name[strspn(name, "0123456789")] == '\0';
-}
-
-static int by_name(const FTSENT **a, const FTSENT **b)
-{
-	return strverscmp((*a)->fts_name, (*b)->fts_name);
-}
-
-static struct probe_error *visit(struct ctf_reader *reader, FTS *tree, FTSENT *entry)
-{
-	switch (entry->fts_info) {
-	case FTS_D:
-		if (entry->fts_level > DEPTH_MAX)
-			fts_set(tree, entry, FTS_SKIP);
-		break;
-	case FTS_DNR:
-	case FTS_ERR:
-	case FTS_NS:
-		if (!entry->fts_level && entry->fts_errno == ENOENT)
-			return probe_error_new(PROBE_ERROR_NOT_FOUND, "there is no such folder");
-		return probe_error_system(entry->fts_errno, "cannot read %s", entry->fts_path);
-	case FTS_F:
-		if (strcmp(entry->fts_name, "metadata") != 0 || entry->fts_level < 1)
-			break;
-		reader->parts &= is_part(entry);
-		/* The folder: the path without "/metadata". */
-		return add_record(
-			reader, entry->fts_path, entry->fts_pathlen - entry->fts_namelen - 1U);
-	}
-	return NULL;
-}
-
-static struct probe_error *find_records(struct ctf_reader *reader)
-{
-	char *const paths[] = {reader->path, NULL};
-	struct probe_error *error = NULL;
-	FTSENT *entry;
-	FTS *tree;
-
-	tree = fts_open(paths, FTS_PHYSICAL | FTS_COMFOLLOW | FTS_NOCHDIR, by_name);
-	if (!tree)
-		return probe_error_system(errno, "cannot read the folder");
-	reader->parts = true;
-	while (!error && (entry = fts_read(tree)))
-		error = visit(reader, tree, entry);
-	if (!error && errno)
-		error = probe_error_system(errno, "cannot read the folder");
-	fts_close(tree);
-	if (!error && !reader->record_count)
-		error = probe_error_new(PROBE_ERROR_NOT_FOUND,
-			"there is no record in it (a folder with a file `metadata`); "
-			"`probectl record -o` makes one");
-	return error;
-}
 
 /* ---- The graph ----------------------------------------------------------------------- */
 
@@ -131,7 +44,7 @@ static bt_graph_simple_sink_component_consume_func_status consume(
 
 static struct probe_error *record_error(struct ctf_reader *reader, const char *path)
 {
-	bool more = reader->parts && reader->opened < reader->record_count;
+	bool more = reader->folder->parts && reader->opened < reader->folder->count;
 
 	return probe_error_prefix(
 		babeltrace_error(reader->bt,
@@ -161,7 +74,7 @@ static struct probe_error *add_source(struct ctf_reader *reader, size_t record,
 	const bt_component_filter *muxer, uint64_t *inputs)
 {
 	const struct babeltrace *bt = reader->bt;
-	const char *path = reader->records[record];
+	const char *path = reader->folder->records[record];
 	bt_value *params = source_params(bt, path);
 	const bt_component_source *source;
 	bool failed;
@@ -190,7 +103,7 @@ static struct probe_error *add_source(struct ctf_reader *reader, size_t record,
 /* Opens the next part, or everything. */
 static struct probe_error *graph_open(struct ctf_reader *reader)
 {
-	size_t end = reader->parts ? reader->opened + 1 : reader->record_count;
+	size_t end = reader->folder->parts ? reader->opened + 1 : reader->folder->count;
 	const struct babeltrace *bt = reader->bt;
 	const bt_component_filter *muxer;
 	struct probe_error *error = NULL;
@@ -199,19 +112,19 @@ static struct probe_error *graph_open(struct ctf_reader *reader)
 
 	reader->graph = bt->graph_create(0);
 	if (!reader->graph)
-		return record_error(reader, reader->path);
+		return record_error(reader, reader->folder->path);
 	if (bt->graph_add_filter_component(reader->graph, bt->muxer, "muxer", NULL,
 		    BT_LOGGING_LEVEL_NONE, &muxer) != BT_GRAPH_ADD_COMPONENT_STATUS_OK ||
 		bt->graph_add_simple_sink_component(reader->graph, "sink", NULL, consume, NULL,
 			reader, &sink) != BT_GRAPH_ADD_COMPONENT_STATUS_OK)
-		return record_error(reader, reader->path);
+		return record_error(reader, reader->folder->path);
 	while (!error && reader->opened < end)
 		error = add_source(reader, reader->opened++, muxer, &inputs);
 	if (!error && bt->graph_connect_ports(reader->graph,
 			      bt->component_filter_borrow_output_port_by_index_const(muxer, 0),
 			      bt->component_sink_borrow_input_port_by_index_const(sink, 0),
 			      NULL) != BT_GRAPH_CONNECT_PORTS_STATUS_OK)
-		error = record_error(reader, reader->path);
+		error = record_error(reader, reader->folder->path);
 	return error;
 }
 
@@ -243,7 +156,7 @@ static struct probe_error *graph_next(struct ctf_reader *reader, const bt_messag
 		case BT_GRAPH_RUN_ONCE_STATUS_MEMORY_ERROR:
 			return probe_error_no_memory();
 		default:
-			return record_error(reader, reader->records[reader->opened - 1]);
+			return record_error(reader, reader->folder->records[reader->opened - 1]);
 		}
 	}
 	*ret = reader->messages[reader->taken++];
@@ -259,27 +172,18 @@ static void ctf_close(void *source)
 	if (!reader)
 		return;
 	graph_close(reader);
-	for (size_t i = 0; i < reader->record_count; i++)
-		free(reader->records[i]);
-	free(reader->records);
-	free(reader->path);
 	free(reader);
 }
 
-struct probe_error *reader_ctf_open(const char *path, void **ret)
+struct probe_error *reader_ctf_open(const struct reader_folder *folder, void **ret)
 {
 	struct ctf_reader *reader = calloc(1, sizeof(*reader));
-	struct probe_error *error = NULL;
+	struct probe_error *error;
 
-	if (reader)
-		reader->path = strdup(path);
-	if (!reader || !reader->path) {
-		ctf_close(reader);
+	if (!reader)
 		return probe_error_no_memory();
-	}
-	error = probe_error_prefix(find_records(reader), "%s", path);
-	if (!error)
-		error = babeltrace_load(&reader->bt);
+	reader->folder = folder;
+	error = babeltrace_load(&reader->bt);
 	if (!error) {
 		reader_classes_init(&reader->classes, reader->bt);
 		error = graph_open(reader);
@@ -331,13 +235,12 @@ static struct probe_error *ctf_next(void *source, struct probe_event *ret, bool 
 	const struct babeltrace *bt = reader->bt;
 	struct probe_error *error;
 	const bt_message *message = NULL;
-	bool is_hit;
 
 	for (;;) {
 		if (reader->held)
 			bt->message_put_ref(reader->held);
 		reader->held = NULL;
-		if (!reader->graph && reader->opened == reader->record_count)
+		if (!reader->graph && reader->opened == reader->folder->count)
 			break;
 		error = reader->graph ? NULL : graph_open(reader);
 		if (!error)
@@ -345,7 +248,7 @@ static struct probe_error *ctf_next(void *source, struct probe_event *ret, bool 
 		if (error || !message)
 			graph_close(reader);
 		if (error)
-			reader->opened = reader->record_count;
+			reader->opened = reader->folder->count;
 		if (error)
 			return error;
 		if (!message)
@@ -354,10 +257,7 @@ static struct probe_error *ctf_next(void *source, struct probe_event *ret, bool 
 		*there_ret = true;
 		switch (bt->message_get_type(message)) {
 		case BT_MESSAGE_TYPE_EVENT:
-			error = reader_classes_event(&reader->classes, message, ret, &is_hit);
-			if (error || is_hit)
-				return error;
-			break;
+			return reader_classes_event(&reader->classes, message, ret);
 		case BT_MESSAGE_TYPE_DISCARDED_EVENTS:
 			discarded(bt, message, ret);
 			return NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Records, and hits as JSON, are read in a child process.
+ * Records of other tools, and hits as JSON, are read in a child process.
  *
  *	records -> libbabeltrace2 -> events -- pipe: frames --> reader
  *	JSON    -> json-c
@@ -225,8 +225,9 @@ static bool would_wait(int json)
 	return json >= 0 && poll(&input, 1, 0) == 0;
 }
 
-/* `json`: a descriptor to read JSON from; -1: the path is that of a record. */
-static _Noreturn void serve(const char *path, int json, int fd, pid_t parent)
+/* `json`: a descriptor to read JSON from; -1: there are records in the folder. */
+static _Noreturn void serve(
+	const char *path, const struct reader_folder *folder, int json, int fd, pid_t parent)
 {
 	const struct reader_ops *ops = json < 0 ? &reader_ctf : &reader_json;
 	struct probe_event event;
@@ -240,7 +241,7 @@ static _Noreturn void serve(const char *path, int json, int fd, pid_t parent)
 	close_pipes(fd, json);
 	if (fd < 0 || !buffer_init(&out))
 		_exit(EXIT_NO_MEMORY);
-	error = json < 0 ? reader_ctf_open(path, &source) : reader_json_open(json, path, &source);
+	error = json < 0 ? reader_ctf_open(folder, &source) : reader_json_open(json, path, &source);
 	if (!error) {
 		put_frame(&out, FRAME_OPENED);
 		write_out(&out, fd);
@@ -418,7 +419,8 @@ static struct probe_error *process_next(void *source, struct probe_event *ret, b
 	}
 }
 
-static struct probe_error *start(struct process_reader *reader, int json)
+static struct probe_error *start(
+	struct process_reader *reader, const struct reader_folder *folder, int json)
 {
 	pid_t parent = getpid();
 	int fds[2];
@@ -430,7 +432,7 @@ static struct probe_error *start(struct process_reader *reader, int json)
 	reader->pid = fork();
 	if (reader->pid == 0) {
 		close(fds[0]);
-		serve(reader->path, json, fds[1], parent);
+		serve(reader->path, folder, json, fds[1], parent);
 	}
 	close(fds[1]);
 	if (reader->pid < 0) {
@@ -450,7 +452,8 @@ static struct probe_error *wait_until_open(struct process_reader *reader)
 	return frame->type == FRAME_ERROR ? take_error(reader, frame) : gave_up(reader);
 }
 
-struct probe_error *reader_process_open(const char *path, int json, void **ret)
+static struct probe_error *process_open(
+	const char *path, const struct reader_folder *folder, int json, void **ret)
 {
 	struct process_reader *reader = calloc(1, sizeof(*reader));
 	struct probe_error *error;
@@ -464,7 +467,7 @@ struct probe_error *reader_process_open(const char *path, int json, void **ret)
 	reader->path = strdup(path);
 	error = reader->data && reader->path ? NULL : probe_error_no_memory();
 	if (!error)
-		error = start(reader, json);
+		error = start(reader, folder, json);
 	if (!error)
 		error = wait_until_open(reader);
 	if (error) {
@@ -473,6 +476,16 @@ struct probe_error *reader_process_open(const char *path, int json, void **ret)
 	}
 	*ret = reader;
 	return NULL;
+}
+
+struct probe_error *reader_process_open(const struct reader_folder *folder, void **ret)
+{
+	return process_open(folder->path, folder, -1, ret);
+}
+
+struct probe_error *reader_process_open_json(int fd, const char *name, void **ret)
+{
+	return process_open(name, NULL, fd, ret);
 }
 
 const struct reader_ops reader_process = {

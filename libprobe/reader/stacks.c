@@ -9,26 +9,9 @@
 #include <string.h>
 
 #include "libprobe/reader/reader.h"
-#include "libprobe/record/ctf.h"
-
-/* Fields of an event that names a frame, in their order. */
-enum { FRAME_IP, FRAME_MODULE, FRAME_SYMBOL, FRAME_OFFSET, FRAME_FUNCTION, FRAME_FILE, FRAME_LINE };
-static const struct {
-	const char *name;
-	bool is_text;
-} fields[] = {
-	[FRAME_IP] = {"ip", false},
-	[FRAME_MODULE] = {"module", true},
-	[FRAME_SYMBOL] = {"symbol", true},
-	[FRAME_OFFSET] = {"offset", false},
-	[FRAME_FUNCTION] = {"function", false},
-	[FRAME_FILE] = {"file", true},
-	[FRAME_LINE] = {"line", false},
-};
-enum { FRAME_FIELDS = sizeof(fields) / sizeof(fields[0]) };
 
 struct known_frame {
-	const bt_stream *stream;
+	const void *stream;
 	struct probe_frame frame; /* its texts are in `text` */
 	char *text;
 };
@@ -58,33 +41,8 @@ void reader_stacks_deinit(struct reader_stacks *stacks)
 
 /* ---- What frames are called ---------------------------------------------------------- */
 
-bool reader_stacks_is_frame(const struct babeltrace *bt, const bt_event_class *class)
-{
-	const bt_field_class *payload = bt->event_class_borrow_payload_field_class_const(class);
-	const char *name = bt->event_class_get_name(class);
-
-	if (!payload || !name || strcmp(name, "probectl:frame") != 0 ||
-		bt->field_class_structure_get_member_count(payload) != FRAME_FIELDS)
-		return false;
-	for (uint64_t i = 0; i < FRAME_FIELDS; i++) {
-		const bt_field_class_structure_member *member =
-			bt->field_class_structure_borrow_member_by_index_const(payload, i);
-		bt_field_class_type type = bt->field_class_get_type(
-			bt->field_class_structure_member_borrow_field_class_const(member));
-
-		if (strcmp(bt->field_class_structure_member_get_name(member), fields[i].name) !=
-				0 ||
-			!bt_field_class_type_is(
-				type, fields[i].is_text ? BT_FIELD_CLASS_TYPE_STRING
-							: BT_FIELD_CLASS_TYPE_UNSIGNED_INTEGER))
-			return false;
-	}
-	return true;
-}
-
 /* The place of a frame in the tree, where an older name is gone; NULL without memory. */
-static struct known_frame *place_of(
-	struct reader_stacks *stacks, const bt_stream *stream, uint64_t ip)
+static struct known_frame *place_of(struct reader_stacks *stacks, const void *stream, uint64_t ip)
 {
 	struct known_frame wanted = {.stream = stream, .frame.ip = ip}, *known;
 	void **place = tfind(&wanted, &stacks->tree, compare);
@@ -105,54 +63,44 @@ static struct known_frame *place_of(
 	return NULL;
 }
 
-/* NULL: it is not known. */
+static size_t text_size(const char *text)
+{
+	return text ? strlen(text) + 1 : 0;
+}
+
 static const char *next_text(char **at, const char *text)
 {
 	char *to = *at;
 
+	if (!text)
+		return NULL;
 	*at = stpcpy(to, text) + 1;
-	return strcmp(text, CTF_UNKNOWN) == 0 ? NULL : to;
+	return to;
 }
 
-bool reader_stacks_name(struct reader_stacks *stacks, const bt_event *event)
+bool reader_stacks_name(
+	struct reader_stacks *stacks, const void *stream, const struct probe_frame *frame)
 {
-	const struct babeltrace *bt = stacks->bt;
-	const bt_field *payload = bt->event_borrow_payload_field_const(event);
-	const char *texts[FRAME_FIELDS] = {0};
-	uint64_t numbers[FRAME_FIELDS] = {0};
-	struct known_frame *known;
-	size_t size = 0;
-	char *at;
+	struct known_frame *known = place_of(stacks, stream, frame->ip);
+	char *at = NULL;
 
-	for (uint64_t i = 0; i < FRAME_FIELDS; i++) {
-		const bt_field *field =
-			bt->field_structure_borrow_member_field_by_index_const(payload, i);
-
-		if (fields[i].is_text)
-			texts[i] = babeltrace_text(bt, field);
-		else
-			numbers[i] = bt->field_integer_unsigned_get_value(field);
-		size += texts[i] ? strlen(texts[i]) + 1 : 0;
-	}
-	known = place_of(stacks, bt->event_borrow_stream_const(event), numbers[FRAME_IP]);
-	at = known ? malloc(size) : NULL;
+	if (known)
+		at = malloc(1 + text_size(frame->module) + text_size(frame->symbol) +
+			    text_size(frame->file));
 	if (!at)
 		return false;
 	known->text = at;
-	known->frame = (struct probe_frame){.ip = numbers[FRAME_IP],
-		.module = next_text(&at, texts[FRAME_MODULE]),
-		.symbol = next_text(&at, texts[FRAME_SYMBOL]),
-		.offset = numbers[FRAME_OFFSET],
-		.function = numbers[FRAME_FUNCTION],
-		.file = next_text(&at, texts[FRAME_FILE]),
-		.line = (int)numbers[FRAME_LINE]};
+	known->frame = *frame;
+	known->frame.module = next_text(&at, frame->module);
+	known->frame.symbol = next_text(&at, frame->symbol);
+	known->frame.file = next_text(&at, frame->file);
 	return true;
 }
 
 /* ---- Stacks -------------------------------------------------------------------------- */
 
 static const struct probe_frame *frame_of(
-	struct reader_stacks *stacks, const bt_stream *stream, uint64_t ip, size_t index)
+	struct reader_stacks *stacks, const void *stream, uint64_t ip, size_t index)
 {
 	const struct known_frame wanted = {.stream = stream, .frame.ip = ip};
 	void **place = tfind(&wanted, &stacks->tree, compare);
@@ -163,22 +111,17 @@ static const struct probe_frame *frame_of(
 	return &stacks->unnamed[index];
 }
 
-const struct probe_stack *reader_stacks_take(struct reader_stacks *stacks, const bt_event *event,
-	const bt_field *addresses, const bt_field *end)
+const struct probe_stack *reader_stacks_take(struct reader_stacks *stacks, const void *stream,
+	const uint8_t *addresses, uint64_t count, uint64_t how)
 {
-	const struct babeltrace *bt = stacks->bt;
-	const bt_stream *stream = bt->event_borrow_stream_const(event);
-	uint64_t count = bt->field_array_get_length(addresses);
-	uint64_t how = end ? bt->field_integer_unsigned_get_value(end) : PROBE_STACK_WHOLE;
 	size_t i = 0;
 
-	if (!count)
-		return NULL;
-	for (; i < count && i < PROBE_FRAMES_MAX; i++)
-		stacks->frames[i] = frame_of(stacks, stream,
-			bt->field_integer_unsigned_get_value(
-				bt->field_array_borrow_element_field_by_index_const(addresses, i)),
-			i);
+	for (; i < count && i < PROBE_FRAMES_MAX; i++) {
+		uint64_t ip;
+
+		memcpy(&ip, addresses + i * sizeof(ip), sizeof(ip));
+		stacks->frames[i] = frame_of(stacks, stream, ip, i);
+	}
 	stacks->stack = (struct probe_stack){.frames = stacks->frames,
 		.count = i,
 		.end = how <= PROBE_STACK_LOST ? (enum probe_stack_end)how : PROBE_STACK_LOST};

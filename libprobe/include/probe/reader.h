@@ -3,21 +3,22 @@
  * Reads a record (probe/ctf.h, `probectl record`) event by event, oldest first, or the hits that
  * `probectl trace --json` has printed.
  *
- * Records are read by libbabeltrace2, JSON by json-c. Each is loaded when it is first needed.
- * Input is not trusted, and may be cut off anywhere. So both libraries run in a child process of
- * the caller. It ends with the reader, or with the thread that has opened the reader
- * (PR_SET_PDEATHSIG), so that thread must exist as long as the reader is used.
+ * Input is not trusted, and may be cut off anywhere. Records that probectl has made are read by the
+ * library itself. Records of other tools in the Common Trace Format 1.8, such as LTTng's, are read
+ * by libbabeltrace2, and JSON by json-c, each in a child process of the caller. It ends with the
+ * reader, or with the thread that has opened the reader (PR_SET_PDEATHSIG), so that thread must
+ * exist as long as the reader is used.
  *
- * Records of other tools in the Common Trace Format 1.8, such as LTTng's, can be read, too. The
- * name of an event is divided at the first colon (the provider may be empty). The fields pid or
- * vpid, tid or vtid, comm or procname, and ip of its context name the thread and the address, and
- * callstack_user is its stack. Its other fields are the arguments; a field that struct probe_value
- * cannot represent is PROBE_VALUE_NULL.
+ * Of records of other tools, the name of an event is divided at the first colon (the provider may
+ * be empty). The fields pid or vpid, tid or vtid, comm or procname, and ip of its context name the
+ * thread and the address, and callstack_user is its stack. Its other fields are the arguments; a
+ * field that struct probe_value cannot represent is PROBE_VALUE_NULL.
  */
 #ifndef PROBE_READER_H
 #define PROBE_READER_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "error.h"
 #include "event.h"
@@ -31,9 +32,9 @@ struct probe_reader;
 /*
  * Opens the record in a folder. The parts of a record (`--rotate`) are read one after the other.
  * If the folder has several records, their events are merged by time. Errors:
- * PROBE_ERROR_NOT_FOUND (no such folder, or no record in it), PROBE_ERROR_FORMAT (not a record),
- * PROBE_ERROR_UNSUPPORTED (libbabeltrace2 is not installed), PROBE_ERROR_SYSTEM,
- * PROBE_ERROR_MEMORY.
+ * PROBE_ERROR_NOT_FOUND (no such folder, or no record in it), PROBE_ERROR_FORMAT (not a record, or
+ * one of a later probectl), PROBE_ERROR_UNSUPPORTED (another tool's, and libbabeltrace2 is not
+ * installed), PROBE_ERROR_SYSTEM, PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *probe_reader_open(const char *path, struct probe_reader **ret);
 
@@ -52,12 +53,21 @@ void probe_reader_close(struct probe_reader *reader);
 
 /*
  * Reads the next event. After the last one, *there_ret is false and *ret unchanged.
- * Errors: PROBE_ERROR_FORMAT (the rest of the record cannot be read; all events before it were
- * returned, except up to some hundred if libbabeltrace2 aborts), PROBE_ERROR_MEMORY,
- * PROBE_ERROR_SYSTEM.
+ * Errors: PROBE_ERROR_FORMAT (something cannot be read), PROBE_ERROR_MEMORY, PROBE_ERROR_SYSTEM.
+ *
+ * What cannot be read of a record that probectl has made is a loss (PROBE_EVENT_LOST) where it is;
+ * the events behind it are read, and the error comes after the last of them. In other records it
+ * ends the reading: the error comes at once, and all events before it were returned, except up to
+ * some hundred if libbabeltrace2 aborts.
  */
 PROBE_MUST_CHECK struct probe_error *probe_reader_next(
 	struct probe_reader *reader, struct probe_event *ret, bool *there_ret);
+
+/*
+ * Tells how far a reader is: returns how many bytes have been read, and sets *total_ret to how many
+ * there are, both of records that probectl has made. 0: not known.
+ */
+uint64_t probe_reader_progress(const struct probe_reader *reader, uint64_t *total_ret);
 
 #ifdef __cplusplus
 }

@@ -112,12 +112,10 @@ done
 valid any "$out" >/dev/null
 "$PROBECTL" record -o "$SCRATCH/record" "${pairs[@]}" >/dev/null 2>"$SCRATCH/err" </dev/null ||
 	fail "record: $(cat "$SCRATCH/err")"
-if ldconfig -p | grep -q libbabeltrace2; then
-	"$PROBECTL" report --json "$SCRATCH/record" >"$out" || fail "report: status $?"
-	valid any "$out" >/dev/null
-	"$PROBECTL" export --format=json "$SCRATCH/record" >"$out" || fail "export: status $?"
-	valid any "$out" >/dev/null
-fi
+"$PROBECTL" report --json "$SCRATCH/record" >"$out" || fail "report: status $?"
+valid any "$out" >/dev/null
+"$PROBECTL" export --format=json "$SCRATCH/record" >"$out" || fail "export: status $?"
+valid any "$out" >/dev/null
 start "$TARGETS/pairs" 1 10
 "$PROBECTL" enable -q -t count -p "$target_pid" pairs:step__done || fail "enable: status $?"
 "$PROBECTL" read --json -p "$target_pid" >"$out" || fail "read: status $?"

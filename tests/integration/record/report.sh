@@ -308,12 +308,20 @@ done
 grep -q 'by str(arg0)' "$SCRATCH/pg.txt" || fail "no queries by their text"
 # On a terminal, one line shows how far reading is; the report takes its place.
 if command -v script >/dev/null; then
-	"$PROBECTL" record -q -b 64M -o "$SCRATCH/long" loop:nop -- "$TARGETS/loop" -s nop -n 1000000 \
-		>"$SCRATCH/out" || fail "record"
-	script -qec "'$PROBECTL' report '$SCRATCH/long'" /dev/null >"$SCRATCH/tty.out" </dev/null ||
-		fail "report on a terminal"
-	grep -qa 'probectl: [0-9]* events read' "$SCRATCH/tty.out" || fail "no progress"
-	"$PROBECTL" report "$SCRATCH/long" >"$SCRATCH/out" 2>"$SCRATCH/err" || fail "report"
+	"$PROBECTL" trace --json loop:nop -- "$TARGETS/loop" -s nop -n 10000 |
+		grep '^{' >"$SCRATCH/long" || fail "trace"
+	mkfifo "$SCRATCH/fifo"
+	(
+		head -5000 "$SCRATCH/long"
+		sleep 0.5
+		tail -n +5001 "$SCRATCH/long"
+	) >"$SCRATCH/fifo" &
+	script -qec "'$PROBECTL' report - <'$SCRATCH/fifo'" /dev/null >"$SCRATCH/tty.out" \
+		</dev/null || fail "report on a terminal"
+	wait $!
+	grep -qa 'probectl: [0-9]* events read, [0-9.]* million a second' "$SCRATCH/tty.out" ||
+		fail "no progress: $(cat "$SCRATCH/tty.out")"
+	"$PROBECTL" report - <"$SCRATCH/long" >"$SCRATCH/out" 2>"$SCRATCH/err" || fail "report"
 	same "errors" "$(cat "$SCRATCH/err")" ""
 fi
 finish
