@@ -22,7 +22,7 @@ static void drop_process(struct trace *trace, size_t from)
 	size_t count = 0;
 
 	while (from + count < trace->target_count && trace->targets[from + count].target == process)
-		trace_target_close(&trace->targets[from + count++]);
+		trace_target_close(trace, &trace->targets[from + count++]);
 	trace->target_count -= count;
 	memmove(&trace->targets[from], &trace->targets[from + count],
 		(trace->target_count - from) * sizeof(*trace->targets));
@@ -96,7 +96,7 @@ static struct probe_error *start_session(
 		request.pattern_count = 0;
 	options.follow_libraries = true; /* it may not have opened all of its libraries */
 	options.watch = first && trace->follow ? trace->watch : NULL;
-	error = probe_session_start(target->target, &request, &options, &report, &target->session);
+	error = trace_target_start(trace, target, &request, &options, &report);
 	target->on = !error;
 	if (first)
 		trace_take_refusals(trace, &report, probe_target_pid(target->target), &told);
@@ -118,7 +118,7 @@ static void leave_unwanted(struct trace *trace, size_t from, pid_t pid)
 		if (host_wants(trace, trace->targets[i].tracer, pid, false))
 			trace->targets[kept++] = trace->targets[i];
 		else
-			trace_target_close(&trace->targets[i]);
+			trace_target_close(trace, &trace->targets[i]);
 	}
 	trace->target_count = kept;
 }

@@ -19,6 +19,8 @@ bool gone_may_drop(const struct trace *trace, const struct trace_target *target)
 
 	if (target->on || target->stuck || target->broken || target->unread)
 		return false;
+	if (target->rings)
+		return trace_rings_may_drop(trace, target);
 	if (trace->record)
 		return true;
 	return !target->tracer->stacks &&
@@ -97,7 +99,9 @@ struct probe_error *gone_keep(struct trace *trace, struct trace_target *target)
 	trace_report_damage(target);
 	if (target->tracer->output == PROBE_TRACER_ROWS && !trace->record)
 		error = keep_rows(target);
-	if (!error && trace->record)
+	if (!error && target->rings)
+		error = trace_rings_end(trace, target);
+	else if (!error && trace->record)
 		error = probe_ctf_forget(trace->record, target->session);
 	return error;
 }

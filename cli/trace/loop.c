@@ -77,7 +77,7 @@ static void target_stop(struct trace *trace, struct trace_target *target)
 	if (!target->on)
 		return;
 	target->on = false;
-	error = probe_session_stop(target->session);
+	error = target->rings ? trace_rings_stop(target) : probe_session_stop(target->session);
 	target->stuck = error != NULL;
 	trace_fail(trace,
 		probe_error_prefix(error, "process %d keeps its probes until `probectl repair`",
@@ -94,6 +94,10 @@ static void read_rest(struct round *round)
 	struct trace_target *target = &trace->targets[round->target];
 	bool more;
 
+	if (target->rings) {
+		output_check(trace, trace_rings_note_end(trace, target));
+		return;
+	}
 	do {
 		more = false;
 		if (trace->merge && merge_full(trace->merge))
@@ -110,7 +114,9 @@ static void target_poll(struct round *round)
 	struct trace_target *target = &trace->targets[round->target];
 	size_t before = round->hits;
 	bool more = false;
-	struct probe_error *error = probe_session_poll(target->session, visit_hit, round, &more);
+	struct probe_error *error =
+		target->rings ? trace_rings_poll(trace, target)
+			      : probe_session_poll(target->session, visit_hit, round, &more);
 
 	target->wanted = false;
 	if (error) {

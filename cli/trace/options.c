@@ -58,6 +58,7 @@ struct probe_error *trace_options_run(struct trace_options *options, int *status
 			"--stack: only a record that is written continuously has stacks, without "
 			"--full");
 	options->parts.stacks = options->tracer.stack != NULL;
-	return options->full == RECORD_FLUSH ? trace_command(options, status_ret)
-					     : record_stream(options, status_ret);
+	if (options->full != RECORD_FLUSH)
+		error = trace_rings_check(options);
+	return error ? error : trace_command(options, status_ret);
 }

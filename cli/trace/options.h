@@ -9,13 +9,6 @@
 #include "cli/trace/trace.h"
 #include "probe/ctf.h"
 
-/* What a record does when the rings are full. */
-enum record_full {
-	RECORD_FLUSH, /* they are written all the time, and should never be */
-	RECORD_LOOP,  /* the oldest hits go; the newest are written at the end */
-	RECORD_STOP   /* that is the end */
-};
-
 /* Initialise with {.settings = {.top = TRACER_TOP}}. */
 struct trace_options {
 	struct common_options common;
@@ -25,7 +18,7 @@ struct trace_options {
 	const char *output;		/* a file; NULL: the standard output */
 	const char *directory;		/* of a record, which then takes the hits; else NULL */
 	struct probe_ctf_options parts; /* of a record */
-	enum record_full full;		/* likewise */
+	enum record_full full;		/* likewise; cli/trace/record_stream.c */
 	uint64_t ring_bytes, string_bytes;
 	bool mangled; /* symbols stay as they are in files */
 

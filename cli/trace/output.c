@@ -23,6 +23,12 @@ static void output_fail(struct trace *trace, struct probe_error *error)
 		trace_fail(trace, error);
 }
 
+void output_check(struct trace *trace, struct probe_error *error)
+{
+	if (error)
+		output_fail(trace, error);
+}
+
 /* A tracer that has closed its pipe says why in another way: hosts_poll(). */
 static void flush_host(struct trace_tracer *tracer)
 {
@@ -31,11 +37,8 @@ static void flush_host(struct trace_tracer *tracer)
 
 void output_flush(struct trace *trace)
 {
-	struct probe_error *error =
-		trace->record ? probe_ctf_flush(trace->record) : probe_sink_flush(trace->sink);
-
-	if (error)
-		output_fail(trace, error);
+	output_check(trace,
+		trace->record ? probe_ctf_flush(trace->record) : probe_sink_flush(trace->sink));
 	for (size_t i = 0; i < trace->tracer_count; i++) {
 		if (trace->tracers[i].host)
 			flush_host(&trace->tracers[i]);
@@ -65,12 +68,9 @@ static void dispatch(struct trace *trace, const struct trace_target *target,
 	const struct trace_tracer *tracer = target->tracer;
 	const char *comm = comm_cache_get_forked(
 		trace->comms, hit->pid, hit->tid, hit->time_ns, probe_target_pid(target->target));
-	struct probe_error *error;
 
 	if (trace->record) {
-		error = probe_ctf_hit(trace->record, target->session, hit, comm);
-		if (error)
-			output_fail(trace, error);
+		output_check(trace, probe_ctf_hit(trace->record, target->session, hit, comm));
 	} else if (tracer->stacks) {
 		if (hit->stack)
 			trace_fail(trace,
@@ -118,15 +118,10 @@ bool output_hit(size_t target, const struct probe_hit *hit, void *data)
 void output_lost(struct trace *trace, const struct trace_target *target,
 	const struct probe_session_probe *probe, uint64_t lost)
 {
-	struct probe_error *error;
-
-	if (!trace->record) {
+	if (trace->record)
+		output_check(trace, probe_ctf_discarded(trace->record, target->session, lost));
+	else
 		probe_sink_lost(trace->sink, probe, lost);
-		return;
-	}
-	error = probe_ctf_discarded(trace->record, target->session, lost);
-	if (error)
-		output_fail(trace, error);
 }
 
 struct probe_error *output_record(struct trace *trace, const struct probe_ctf_options *parts)
@@ -161,7 +156,9 @@ void flight_print(struct trace *trace)
 		struct trace_target *target = &trace->targets[i];
 		struct flight flight = {trace, i};
 
-		if (target->tracer->output == PROBE_TRACER_FLIGHT && !target->broken)
+		if (target->rings)
+			output_check(trace, trace_rings_write(trace, target));
+		else if (target->tracer->output == PROBE_TRACER_FLIGHT && !target->broken)
 			trace_fail(trace,
 				probe_session_snapshot(target->session, visit_flight, &flight));
 	}

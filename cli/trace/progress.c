@@ -8,7 +8,8 @@
 struct trace_progress trace_progress_start(const struct trace *trace)
 {
 	/* A program that we started may write to the same terminal. */
-	bool wanted = trace->record && !trace->settings.quiet && !trace->loop.child;
+	bool wanted = trace->record && trace->full == RECORD_FLUSH && !trace->settings.quiet &&
+		      !trace->loop.child;
 
 	return (struct trace_progress){.line = progress_every(wanted ? NSEC_PER_SEC : 0),
 		.last_ns = clock_ns(CLOCK_MONOTONIC)};

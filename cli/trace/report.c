@@ -292,6 +292,9 @@ void trace_report_losses(struct trace *trace)
 		const struct probe_session_probe *probes;
 		size_t count;
 
+		/* These tell of losses themselves. */
+		if (target->rings)
+			continue;
 		probes = probe_session_probes(target->session, &count);
 		if (!tallies_grow(target, count))
 			continue; /* the summary has them all */
@@ -460,6 +463,8 @@ void trace_report_record(const struct trace *trace)
 			lost, lost == 1 ? " was" : "s were");
 	if (!trace->settings.quiet)
 		report_all_missing(trace);
+	if (!trace->settings.quiet && !trace->gone)
+		trace_rings_report(trace);
 	/* Hits that were in memory when writing failed are missing. */
 	if (!trace->settings.quiet && !trace->gone)
 		fprintf(stderr, "probectl: %" PRIu64 " hit%s recorded in %s\n",

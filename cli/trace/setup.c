@@ -231,13 +231,16 @@ static void report_started(const struct trace *trace, const struct started *star
 		sites /= processes;
 		snprintf(where, sizeof(where), " in each of %zu processes", processes);
 	}
-	fprintf(stderr, "probectl: %s %zu probe%s, %zu site%s%s%s; Ctrl-C ends\n",
+	fprintf(stderr, "probectl: %s %zu probe%s, %zu site%s%s%s; Ctrl-C ends%s\n",
 		trace->record ? "recording" : "tracing", COUNTED(probes), COUNTED(sites), where,
-		trace->seeks ? ", and those that come" : "");
+		trace->seeks ? ", and those that come" : "",
+		trace->full == RECORD_LOOP ? ", SIGUSR1 writes what there is" : "");
 }
 
-void trace_target_close(struct trace_target *target)
+void trace_target_close(struct trace *trace, struct trace_target *target)
 {
+	if (target->rings)
+		probe_error_free(trace_rings_end(trace, target));
 	probe_session_free(target->session);
 	free(target->tallies);
 	free(target->removed);
@@ -258,8 +261,8 @@ static struct probe_error *start_session(struct trace *trace, struct trace_targe
 	/* One session of each process is enough for that. */
 	its.watch = first && trace->follow ? trace->watch : NULL;
 	its.together = (unsigned int)trace->target_count;
-	error = probe_session_start(target->target, tracer_request(target->tracer, trace->request),
-		&its, &report, &target->session);
+	error = trace_target_start(
+		trace, target, tracer_request(target->tracer, trace->request), &its, &report);
 	report_notes(&report);
 	if (first || tracer_is_part(target->tracer)) {
 		report_refusals(&report, probe_target_pid(target->target),
@@ -309,7 +312,7 @@ static struct probe_error *start_sessions(struct trace *trace, const struct trac
 		if (target->on)
 			trace->targets[kept++] = *target;
 		else
-			trace_target_close(target);
+			trace_target_close(trace, target);
 	}
 	trace->target_count = kept;
 	unfit = count && mistake.count == count;
@@ -451,20 +454,20 @@ static void take_signal(int signal, void *data)
 static struct probe_error *open_loop(struct trace *trace)
 {
 	static const int flight[] = {SIGUSR1, 0};
+	bool asked = trace->full != RECORD_FLUSH || trace_has_output(trace, PROBE_TRACER_FLIGHT);
 
 	trace->loop.take_signal = take_signal;
 	trace->loop.data = trace;
-	/* With --full=loop it asks for all hits to be written; other records are written anyway. */
-	if (trace->directory)
+	/* Other records are written anyway. */
+	if (trace->directory && !asked)
 		signal(SIGUSR1, SIG_IGN);
-	return loop_open(
-		&trace->loop, trace_has_output(trace, PROBE_TRACER_FLIGHT) ? flight : NULL);
+	return loop_open(&trace->loop, asked ? flight : NULL);
 }
 
 static void trace_deinit(struct trace *trace, const struct trace_options *options)
 {
 	for (size_t i = 0; i < trace->target_count; i++)
-		trace_target_close(&trace->targets[i]);
+		trace_target_close(trace, &trace->targets[i]);
 	for (size_t i = 0; i < trace->process_count; i++)
 		probe_target_close(trace->processes[i]);
 	left_out_deinit(&trace->left, &options->common);
@@ -528,6 +531,7 @@ struct probe_error *trace_command(struct trace_options *options, int *status_ret
 		.seeks = processes_seek(&options->common),
 		.common = &options->common,
 		.directory = options->directory,
+		.full = options->full,
 		.output_fd = -1,
 		.loop = {.signal_fd = -1}};
 	struct probe_error *error = trace_prepare(&trace, options);

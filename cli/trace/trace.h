@@ -43,6 +43,13 @@ struct trace_settings {
 	uint64_t rows;	    /* of these; 0: default */
 };
 
+/* What a record does when the rings are full. */
+enum record_full {
+	RECORD_FLUSH, /* they are written all the time, and should never be */
+	RECORD_LOOP,  /* the oldest hits go; the newest are written at the end */
+	RECORD_STOP   /* that is the end */
+};
+
 /* What was printed of a probe so far. */
 struct trace_tally {
 	uint64_t hits, lost;
@@ -53,7 +60,8 @@ struct trace_target {
 	struct probe_target *target; /* one of the trace's processes */
 	struct trace_tracer *tracer;
 	struct probe_session *session;
-	bool on;       /* the session has been started and not stopped */
+	struct trace_rings *rings; /* that are written on request (record_stream.c), or NULL */
+	bool on;		   /* the session has been started and not stopped */
 	bool exited;   /* the process is gone; what is in its rings is still to be read */
 	bool judged;   /* how the process ended was checked, and reported */
 	bool broken;   /* its rings could not be read; reported once */
@@ -113,6 +121,10 @@ struct trace {
 	struct probe_sink *sink;  /* of a record: nothing is printed there */
 	struct probe_ctf *record; /* takes the hits of `probectl record`; else NULL */
 	const char *directory;	  /* of the record; else NULL */
+	enum record_full full;	  /* of the record */
+	bool overrun;		  /* with another one than RECORD_FLUSH: not all hits are there */
+	size_t dropped;		  /* processes whose rings had to go before they were written */
+	uint64_t dropped_hits;
 	int output_fd;
 	bool to_file; /* a regular file, which is always ready to be written */
 	bool gone;    /* the output has no reader any more, or cannot be written */
@@ -128,7 +140,7 @@ struct trace {
 	struct loop loop;
 
 	uint64_t hits; /* handed over, to the output or a loaded tracer */
-	bool flight;   /* the user asks for what the flight recorders hold */
+	bool flight;   /* the user asks for what the rings of flight recorders hold */
 	bool failed;   /* an error was reported: exit status 1 */
 	bool noted;    /* the notes about programs that were started later were printed */
 };
@@ -260,6 +272,8 @@ PROBE_MUST_CHECK struct probe_error *output_record(
 	struct trace *trace, const struct probe_ctf_options *parts);
 /* Writes what can be written without waiting; of a record, everything. */
 void output_flush(struct trace *trace);
+/* Ends the trace after an error of its output; NULL is none. */
+void output_check(struct trace *trace, struct probe_error *error);
 /* No more hits of this target should be taken now. */
 bool output_full(const struct trace_target *target);
 /* Takes one hit; false when no more should be handed over. `data` is the trace. */
@@ -268,7 +282,10 @@ bool output_hit(size_t target, const struct probe_hit *hit, void *data);
 void output_lost(struct trace *trace, const struct trace_target *target,
 	const struct probe_session_probe *probe, uint64_t lost);
 
-/* Prints all that the flight recorders hold, oldest first; it stays there. */
+/*
+ * Prints all that the flight recorders hold, oldest first; it stays there. Of a record, writes what
+ * is new in the rings.
+ */
 void flight_print(struct trace *trace);
 
 /* Loaded tracers: started, asked, ended. */
@@ -290,6 +307,33 @@ bool gone_may_drop(const struct trace *trace, const struct trace_target *target)
 /* Keeps what is needed of it. Errors: those of probe_table_add() and probe_ctf_forget(). */
 PROBE_MUST_CHECK struct probe_error *gone_keep(struct trace *trace, struct trace_target *target);
 void gone_free(struct trace *trace);
+
+/* ---- record_stream.c -------------------------------------------------------- */
+
+/* Starts the session of a target, which is that of a stream if its rings are written on request. */
+PROBE_MUST_CHECK struct probe_error *trace_target_start(struct trace *trace,
+	struct trace_target *target, const struct probe_request *request,
+	const struct probe_session_options *options, struct probe_report *report);
+
+/* These are for targets that have rings of that kind. Serves the process; notes that one is full.
+ */
+PROBE_MUST_CHECK struct probe_error *trace_rings_poll(
+	struct trace *trace, struct trace_target *target);
+/* Stops the stream and its session. */
+PROBE_MUST_CHECK struct probe_error *trace_rings_stop(struct trace_target *target);
+/* The process has ended. */
+PROBE_MUST_CHECK struct probe_error *trace_rings_note_end(
+	struct trace *trace, struct trace_target *target);
+/* Writes what is new in the rings. */
+PROBE_MUST_CHECK struct probe_error *trace_rings_write(
+	struct trace *trace, struct trace_target *target);
+/* Of a process that has ended: are its rings empty, written, or too old to be kept? */
+bool trace_rings_may_drop(const struct trace *trace, const struct trace_target *target);
+/* Gives them back, with the session; counts what was not written. */
+PROBE_MUST_CHECK struct probe_error *trace_rings_end(
+	struct trace *trace, struct trace_target *target);
+/* Tells which hits are not in the record. */
+void trace_rings_report(const struct trace *trace);
 
 /* ---- exec.c ----------------------------------------------------------------- */
 
@@ -313,7 +357,7 @@ PROBE_MUST_CHECK struct probe_error *trace_add_process(
 	struct trace *trace, struct probe_target *process, bool given, bool later);
 
 /* Gives back what a target has, except its process. */
-void trace_target_close(struct trace_target *target);
+void trace_target_close(struct trace *trace, struct trace_target *target);
 
 /* Runs a trace from its begin to its end. */
 PROBE_MUST_CHECK struct probe_error *trace_command(struct trace_options *options, int *status_ret);

@@ -13,6 +13,7 @@
 #include "libprobe/base/clock.h"
 #include "libprobe/session/session.h"
 #include "libprobe/stream/stream.h"
+#include "libprobe/target/target.h"
 
 enum { FLUSH_NS = 1000000000 };
 
@@ -87,14 +88,13 @@ static struct probe_error *end_flush(struct probe_stream *stream, struct probe_e
 	return error;
 }
 
-struct probe_error *probe_stream_flush(struct probe_stream *stream)
+/* Writes what there is now, with the lock. */
+static struct probe_error *flush(struct probe_stream *stream)
 {
-	struct probe_error *error = enter_with_log(stream);
+	struct probe_error *error;
 	uint64_t until;
 	bool drained = false;
 
-	if (error)
-		return error;
 	begin_flush(stream);
 	until = clock_stamp(&stream->session->clock);
 	do {
@@ -110,7 +110,40 @@ struct probe_error *probe_stream_flush(struct probe_stream *stream)
 		error = take_slice(stream, &drained);
 	} while (!error && !drained &&
 		 stream->reading.read_ns <= clock_realtime_ns(&stream->session->clock, until));
-	error = end_flush(stream, error);
+	return end_flush(stream, error);
+}
+
+struct probe_error *probe_stream_flush(struct probe_stream *stream)
+{
+	struct probe_error *error = enter_with_log(stream);
+
+	if (error)
+		return error;
+	error = flush(stream);
+	stream_leave(stream);
+	return error;
+}
+
+/* With the lock. */
+static struct probe_error *take_record(struct probe_stream *stream, struct probe_ctf *record)
+{
+	if (stream->log && !stream_log_is_of(stream->log, record))
+		return error_numbered(PROBE_ERROR_STATE, EINVAL, "the stream has another log");
+	if (stream->log)
+		return NULL;
+	return stream_log_borrow(
+		&stream->index.attributes.options, record, stream->target->pid, &stream->log);
+}
+
+struct probe_error *probe_stream_flush_to(struct probe_stream *stream, struct probe_ctf *record)
+{
+	struct probe_error *error = stream_enter(stream, STREAM_ACTIVE, "be flushed");
+
+	if (error)
+		return error;
+	error = take_record(stream, record);
+	if (!error)
+		error = flush(stream);
 	stream_leave(stream);
 	return error;
 }

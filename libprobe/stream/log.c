@@ -12,6 +12,9 @@
  *
  * The stream's own events are hits of a session that there is not, with the provider
  * posix_trace; they have a file of their own.
+ *
+ * A record of the caller's (probe_stream_flush_to()) may have several streams. It has no limit, and
+ * stays when the stream ends; the stream's own events then tell its process.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -37,6 +40,8 @@ enum {
 struct stream_log {
 	const struct probe_stream_options *options; /* the stream's */
 	struct probe_ctf *ctf;
+	bool borrowed;		  /* the caller's */
+	pid_t pid;		  /* of the stream's own events; 0: there is only one stream */
 	struct probe_session own; /* of the stream's own events */
 	struct probe_session_probe own_probes[PROBE_STREAM_SYSTEM_TYPES];
 	uint64_t hits;
@@ -148,6 +153,11 @@ static struct probe_error *remove_all(DIR *folder)
 /* ---- The limit ---------------------------------------------------------------------------------
  */
 
+static bool has_limit(const struct stream_log *log)
+{
+	return !log->borrowed && log->options->log_policy != PROBE_STREAM_LOG_APPEND;
+}
+
 static uint64_t chunk_of(const struct stream_log *log)
 {
 	return log->options->log_bytes / CHUNKS;
@@ -190,14 +200,14 @@ static struct probe_error *admit(struct stream_log *log, uint64_t bytes, bool *r
 {
 	uint64_t chunk = chunk_of(log);
 	struct probe_error *error = NULL;
-	bool ends = log->options->log_policy == PROBE_STREAM_LOG_UNTIL_FULL;
+	bool ends = has_limit(log) && log->options->log_policy == PROBE_STREAM_LOG_UNTIL_FULL;
 
 	*ret = false;
 	if (log->failed || (ends && log->full)) {
 		log->overrun = true;
 		return NULL;
 	}
-	if (log->options->log_policy != PROBE_STREAM_LOG_APPEND && log->added + bytes > chunk) {
+	if (has_limit(log) && log->added + bytes > chunk) {
 		error = probe_ctf_flush(log->ctf);
 		log->added = 0;
 		if (!error)
@@ -244,9 +254,11 @@ struct probe_error *stream_log_hit(struct stream_log *log, const struct probe_se
 	return note_failure(log, probe_ctf_hit(log->ctf, session, hit, comm));
 }
 
-static struct probe_hit own_hit(uint32_t type, const struct probe_event *event)
+static struct probe_hit own_hit(
+	const struct stream_log *log, uint32_t type, const struct probe_event *event)
 {
 	return (struct probe_hit){.time_ns = event->time_ns,
+		.pid = log->pid,
 		.probe = type,
 		.pc = type + 1, /* the writer remembers sites by it */
 		.args = event->args,
@@ -256,7 +268,7 @@ static struct probe_hit own_hit(uint32_t type, const struct probe_event *event)
 struct probe_error *stream_log_own(
 	struct stream_log *log, uint32_t type, const struct probe_event *event)
 {
-	struct probe_hit hit = own_hit(type, event);
+	struct probe_hit hit = own_hit(log, type, event);
 
 	return stream_log_hit(log, &log->own, &hit, NULL);
 }
@@ -264,7 +276,7 @@ struct probe_error *stream_log_own(
 struct probe_error *stream_log_last(
 	struct stream_log *log, uint32_t type, const struct probe_event *event)
 {
-	struct probe_hit hit = own_hit(type, event);
+	struct probe_hit hit = own_hit(log, type, event);
 	struct probe_error *error = probe_ctf_hit(log->ctf, &log->own, &hit, NULL);
 
 	if (!error)
@@ -288,7 +300,7 @@ struct probe_error *stream_log_flush(struct stream_log *log)
 	struct probe_error *error = log->failed ? NULL : probe_ctf_flush(log->ctf);
 
 	log->added = 0;
-	if (!error && !log->failed && log->options->log_policy != PROBE_STREAM_LOG_APPEND)
+	if (!error && !log->failed && has_limit(log))
 		error = keep_limit(log, chunk_of(log));
 	return note_failure(log, error);
 }
@@ -304,14 +316,13 @@ static struct probe_error *begin(struct stream_log *log)
 	return probe_ctf_create(log->options->log, &options, &log->ctf);
 }
 
-struct probe_error *stream_log_create(
-	const struct probe_stream_options *options, struct stream_log **ret)
+/* Without a record. */
+static struct stream_log *log_alloc(const struct probe_stream_options *options)
 {
 	struct stream_log *log = calloc(1, sizeof(*log));
-	struct probe_error *error;
 
 	if (!log)
-		return probe_error_no_memory();
+		return NULL;
 	log->options = options;
 	log->own.probes = log->own_probes;
 	log->own.probe_count = PROBE_STREAM_SYSTEM_TYPES;
@@ -319,7 +330,15 @@ struct probe_error *stream_log_create(
 		log->own_probes[i] = (struct probe_session_probe){.provider = stream_own_provider,
 			.name = stream_own_names[i],
 			.path = "libprobe"};
-	error = begin(log);
+	return log;
+}
+
+struct probe_error *stream_log_create(
+	const struct probe_stream_options *options, struct stream_log **ret)
+{
+	struct stream_log *log = log_alloc(options);
+	struct probe_error *error = log ? begin(log) : probe_error_no_memory();
+
 	if (error) {
 		stream_log_free(log);
 		return error;
@@ -328,11 +347,40 @@ struct probe_error *stream_log_create(
 	return NULL;
 }
 
+struct probe_error *stream_log_borrow(const struct probe_stream_options *options,
+	struct probe_ctf *record, pid_t pid, struct stream_log **ret)
+{
+	*ret = log_alloc(options);
+	if (!*ret)
+		return probe_error_no_memory();
+	(*ret)->ctf = record;
+	(*ret)->borrowed = true;
+	(*ret)->pid = pid;
+	return NULL;
+}
+
+bool stream_log_is_borrowed(const struct stream_log *log)
+{
+	return log->borrowed;
+}
+
+bool stream_log_is_of(const struct stream_log *log, const struct probe_ctf *record)
+{
+	return log->borrowed && log->ctf == record;
+}
+
+struct probe_error *stream_log_leave(struct stream_log *log, const struct probe_session *session)
+{
+	return probe_error_first(
+		probe_ctf_forget(log->ctf, session), probe_ctf_forget(log->ctf, &log->own));
+}
+
 void stream_log_free(struct stream_log *log)
 {
 	if (!log)
 		return;
-	probe_ctf_free(log->ctf);
+	if (!log->borrowed)
+		probe_ctf_free(log->ctf);
 	free(log);
 }
 

@@ -22,13 +22,7 @@
 #include "libprobe/session/session.h"
 #include "libprobe/stream/stream.h"
 
-enum {
-	STREAM_BYTES = 4 << 20,
-	DATA_BYTES = 1024,
-	LOG_BYTES = 64 << 20,
-	LOG_BYTES_MIN = 1 << 20,
-	WORD = 8
-};
+enum { DATA_BYTES = 1024, LOG_BYTES = 64 << 20, LOG_BYTES_MIN = 1 << 20, WORD = 8 };
 
 /* ---- Calls ------------------------------------------------------------------------------------
  */
@@ -161,8 +155,6 @@ static struct probe_error *set_options(
 	if (error)
 		return error;
 	*o = *options;
-	if (!o->stream_bytes)
-		o->stream_bytes = STREAM_BYTES;
 	if (!o->data_bytes)
 		o->data_bytes = DATA_BYTES;
 	if (!o->log_bytes)
@@ -238,6 +230,9 @@ static struct probe_error *start_session(struct probe_stream *stream,
 		.mangled = o->mangled,
 		.follow_libraries = o->follow_libraries,
 		.follow_children = o->inherit,
+		.together = o->together,
+		.catalogue = o->catalogue,
+		.watch = o->watch,
 	};
 	struct probe_error *error =
 		probe_session_start(stream->target, request, &its, report, &stream->session);
@@ -305,7 +300,7 @@ struct probe_error *probe_stream_create(struct probe_target *target,
 	return NULL;
 }
 
-const struct probe_session *probe_stream_session(const struct probe_stream *stream)
+struct probe_session *probe_stream_session(const struct probe_stream *stream)
 {
 	return stream->session;
 }
@@ -383,6 +378,12 @@ struct probe_error *probe_stream_stop(struct probe_stream *stream)
 	return NULL;
 }
 
+/* A log, and not only a record of the caller's. */
+static bool has_own_log(const struct probe_stream *stream)
+{
+	return stream->log && !stream_log_is_borrowed(stream->log);
+}
+
 struct probe_error *probe_stream_clear(struct probe_stream *stream)
 {
 	struct probe_error *error = stream_enter(stream, STREAM_ACTIVE, "be cleared");
@@ -409,9 +410,9 @@ struct probe_error *probe_stream_clear(struct probe_stream *stream)
 	stream->lost_before += stream_lost(stream);
 	stream->lost_status = 0;
 	stream->overrun = false;
-	if (!error && stream->log)
+	if (!error && has_own_log(stream))
 		error = stream_log_clear(stream->log);
-	if (!error && stream->log)
+	if (!error && has_own_log(stream))
 		error = stream_index_write(stream->index.strings[2], &stream->index);
 	stream_leave(stream);
 	return error;
@@ -557,7 +558,9 @@ struct probe_error *probe_stream_shutdown(struct probe_stream *stream)
 	stream_expel(stream);
 	stop(stream);
 	error = probe_session_stop(stream->session);
-	if (stream->log) {
+	if (stream->log && !has_own_log(stream)) {
+		error = probe_error_first(error, stream_log_leave(stream->log, stream->session));
+	} else if (stream->log) {
 		error = probe_error_first(error, stream_finish_log(stream));
 		get_status(stream, &stream->index.status);
 		error = probe_error_first(

@@ -46,7 +46,7 @@ extern const char stream_own_provider[];
 extern const char *const stream_own_names[PROBE_STREAM_UNNAMED + 1];
 /* The stream's own type that a log has by these names; PROBE_STREAM_SYSTEM_TYPES: none. */
 uint32_t stream_types_own(const char *provider, const char *name);
-/* Is this event one of the stream's own, as a reader of a log gives it? No process has hit it. */
+/* Is this event one of the stream's own, as a reader of a log gives it? No thread has hit it. */
 bool stream_types_is_own(const struct probe_event *event);
 static inline bool stream_types_has(const struct stream_types *types, uint32_t type)
 {
@@ -103,6 +103,18 @@ struct stream_log;
 /* Errors: those of probe_ctf_create(). The options are borrowed. */
 PROBE_MUST_CHECK struct probe_error *stream_log_create(
 	const struct probe_stream_options *options, struct stream_log **ret);
+/*
+ * The same for a record of the caller's, in which the stream's own events are of process `pid`.
+ * Errors: PROBE_ERROR_MEMORY.
+ */
+PROBE_MUST_CHECK struct probe_error *stream_log_borrow(const struct probe_stream_options *options,
+	struct probe_ctf *record, pid_t pid, struct stream_log **ret);
+bool stream_log_is_borrowed(const struct stream_log *log);
+/* Is it this record of the caller's? */
+bool stream_log_is_of(const struct stream_log *log, const struct probe_ctf *record);
+/* The caller's record gets no more of this stream. Errors: those of probe_ctf_forget(). */
+PROBE_MUST_CHECK struct probe_error *stream_log_leave(
+	struct stream_log *log, const struct probe_session *session);
 void stream_log_free(struct stream_log *log);
 
 /*

@@ -142,7 +142,7 @@ uint32_t stream_types_own(const char *provider, const char *name)
 
 bool stream_types_is_own(const struct probe_event *event)
 {
-	return event->kind == PROBE_EVENT_HIT && event->pid == 0 &&
+	return event->kind == PROBE_EVENT_HIT && event->tid == 0 &&
 	       stream_types_own(event->provider, event->name) != PROBE_STREAM_SYSTEM_TYPES;
 }
 

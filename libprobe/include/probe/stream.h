@@ -151,6 +151,9 @@ struct probe_stream_options {
 	bool mangled;	       /* names of sym() are symbols as files have them */
 	bool follow_libraries; /* see there */
 	const char *filter;    /* see there */
+	unsigned int together; /* and these three */
+	const struct probe_catalogue *catalogue;
+	struct probe_watch *watch;
 
 	const char *log; /* the folder of a record, empty or not there yet; NULL: no log */
 	enum probe_stream_log_policy log_policy;
@@ -216,7 +219,8 @@ PROBE_MUST_CHECK struct probe_error *probe_stream_get_filter(
 
 /*
  * Drops all events, also those of the log. The stream is then as newly created, except that its
- * types stay, and that it runs or is suspended as before. Errors: EINVAL (not an active stream).
+ * types stay, and that it runs or is suspended as before. A record of probe_stream_flush_to() keeps
+ * what it has. Errors: EINVAL (not an active stream).
  */
 PROBE_MUST_CHECK struct probe_error *probe_stream_clear(struct probe_stream *stream);
 
@@ -226,6 +230,17 @@ PROBE_MUST_CHECK struct probe_error *probe_stream_clear(struct probe_stream *str
  * which is in the status too, the log gets no further events.
  */
 PROBE_MUST_CHECK struct probe_error *probe_stream_flush(struct probe_stream *stream);
+
+/*
+ * The same for a stream without a log: writes all events that there are now to a record of the
+ * caller's, to which other streams may be written as well. The stream's own events are there with
+ * the id of the process, and without a thread. From now on the stream's events are in the record
+ * only, and probe_stream_shutdown() writes no others: it only ends them, so the record must be
+ * freed after it. To have them all, first call probe_stream_stop(), and probe_session_stop() for
+ * its session. Errors: EINVAL (the stream has another log), those of probe_ctf_hit().
+ */
+PROBE_MUST_CHECK struct probe_error *probe_stream_flush_to(
+	struct probe_stream *stream, struct probe_ctf *record);
 
 /*
  * Serves the stream; call it regularly if no thread waits for events. It releases threads of the
@@ -247,9 +262,10 @@ PROBE_MUST_CHECK struct probe_error *probe_stream_shutdown(struct probe_stream *
 
 /*
  * Returns the session of an active stream, for probe_session_probes() and similar functions; NULL
- * for a pre-recorded stream. Owned by the stream.
+ * for a pre-recorded stream. Owned by the stream. It may be stopped before the stream is shut down;
+ * its hits are the stream's, so poll it with visit == NULL only.
  */
-const struct probe_session *probe_stream_session(const struct probe_stream *stream);
+struct probe_session *probe_stream_session(const struct probe_stream *stream);
 
 /*
  * Checks whether the sites of the stream's probes still hold their patches, as
@@ -294,7 +310,8 @@ struct probe_stream_event {
 	size_t data_used; /* bytes of the caller's memory */
 	/*
 	 * Arguments are in the caller's memory; names are owned by the stream. The stream's own
-	 * events have no thread: pid and tid are 0, and the provider is "posix_trace".
+	 * events have no thread: tid is 0 (and pid, except in a record of several streams), and the
+	 * provider is "posix_trace".
 	 */
 	struct probe_event event;
 };

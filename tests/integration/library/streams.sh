@@ -217,7 +217,6 @@ refused()
 refused 2 "use flush, loop or stop" --full=round hits:work -p "$target_pid"
 refused 2 "leave --rotate out" --full=loop --rotate 1M hits:work -p "$target_pid"
 refused 2 "do not go with" --full=stop -n 5 hits:work -p "$target_pid"
-refused 2 "one process at a time" --full=stop hits:work -p "$target_pid,$$"
 refused 1 "the nearest: hits:work" --full=stop hits:wrok -p "$target_pid"
 refused 127 "No such file" --full=loop hits:work -- /nonexistent
 

@@ -308,6 +308,55 @@ static void test_loop(void **state)
 	live_ok(probe_stream_close(stream));
 }
 
+/* A record of the caller's: it outlives the stream, whose last events are written by then only. */
+static void test_flush_to(void **state)
+{
+	static const struct probe_stream_options options = {
+		.policy = PROBE_STREAM_LOOP, .stream_bytes = 1 << 24};
+	struct live *l = *state;
+	struct probe_stream *stream = stream_of(l, "live:value", &options);
+	struct probe_error *error;
+	struct probe_ctf *record, *other;
+	char name[64];
+	long hits = 0, own = 0;
+	struct seen seen;
+
+	snprintf(name, sizeof(name), "%s/other", folder);
+	live_ok(probe_ctf_create(name, NULL, &other));
+	snprintf(name, sizeof(name), "%s/record", folder);
+	live_ok(probe_ctf_create(name, NULL, &record));
+	live_ok(probe_stream_start(stream));
+	live_order(l, 'o');
+	live_ok(probe_stream_flush_to(stream, record));
+	assert_int_equal(status_of(stream).flushed, HITS);
+	error = probe_stream_flush_to(stream, other);
+	assert_non_null(error);
+	assert_int_equal(error->err, EINVAL);
+	probe_error_free(error);
+	live_order(l, 'o');
+	live_ok(probe_stream_stop(stream));
+	live_ok(probe_session_stop(probe_stream_session(stream)));
+	live_ok(probe_stream_flush_to(stream, record));
+	assert_int_equal(status_of(stream).flushed, 2 * HITS);
+	live_ok(probe_stream_shutdown(stream));
+	live_ok(probe_ctf_flush(record));
+	probe_ctf_free(record);
+	probe_ctf_free(other);
+	live_ok(probe_stream_open(name, &stream));
+	while (read_next(stream, &seen)) {
+		bool is_own = seen.event.type < PROBE_STREAM_SYSTEM_TYPES;
+
+		hits += !is_own;
+		own += is_own;
+		assert_int_equal(seen.event.event.pid, l->pid);
+		assert_int_equal(seen.event.event.tid == 0, is_own);
+	}
+	assert_int_equal(hits, 2 * HITS);
+	assert_int_equal(own, 4); /* start, a flush, stop */
+	assert_int_equal(seen.event.type, PROBE_STREAM_STOP);
+	live_ok(probe_stream_close(stream));
+}
+
 /* Everything present at a flush is flushed, even if the clock was set back since the last one. */
 static void test_clock_set_back(void **state)
 {
@@ -608,6 +657,7 @@ int main(void)
 		LOGGED(test_flushing),
 		LOGGED(test_polled),
 		LOGGED(test_loop),
+		LOGGED(test_flush_to),
 		LOGGED(test_clock_set_back),
 		LOGGED(test_log_loop),
 		LOGGED(test_log_loop_kept),
