@@ -356,6 +356,8 @@ static struct probe_error *unknown_option(
 	char name[NEAREST_COMPARED_MAX + 1];
 
 	snprintf(name, sizeof(name), "%.*s", (int)length, argument + 2);
+	if (parser->line->no_follow && strcmp(name, "follow") == 0)
+		return probe_error_new(PROBE_ERROR_USAGE, "--follow: %s", parser->line->no_follow);
 	for (size_t i = 0; i < parser->line->row_count; i++)
 		if (parser->line->rows[i].name)
 			nearest_consider(&nearest, name, parser->line->rows[i].name);

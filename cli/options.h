@@ -127,7 +127,8 @@ struct command_line {
 	const char *help;     /* some lines on what the command does; ends with a newline */
 	const struct option_row *rows;
 	size_t row_count;
-	bool starts_program; /* PROGRAM may follow `--` */
+	bool starts_program;   /* PROGRAM may follow `--` */
+	const char *no_follow; /* why there is no --follow, and what to use; or NULL */
 
 	/* For options_run(): runs the command, once `common` has been parsed. */
 	struct common_options *common;

@@ -51,7 +51,8 @@ static struct probe_error *run_checked(void *data, int *status_ret)
 
 static const char help_text[] =
 	"Starts a program with probes enabled before any of its code runs. The exit\n"
-	"status is that of the program.\n";
+	"status is that of the program. (Of programs that others start: trace --follow,\n"
+	"or agent.)\n";
 
 struct probe_error *cmd_run(int argc, char **argv, int *status_ret)
 {
@@ -70,6 +71,8 @@ struct probe_error *cmd_run(int argc, char **argv, int *status_ret)
 		.help = help_text,
 		OPTION_ROWS(rows),
 		.starts_program = true,
+		.no_follow = "run follows its program, unless --no-follow is given; to probe what "
+			     "others start, use `probectl trace --follow` or `probectl agent`",
 		.common = &options.common,
 		.run = run_checked,
 		.data = &options,

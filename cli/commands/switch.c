@@ -29,6 +29,7 @@ struct direction {
 	const char *other, *other_pair; /* the options that do what the other command does */
 	const char *other_help, *other_pair_help;
 	const char *synopsis, *help;
+	const char *no_follow; /* of struct command_line */
 };
 
 struct switch_options {
@@ -319,7 +320,8 @@ static struct probe_error *switch_checked(void *data, int *status_ret)
 static const char enable_help[] =
 	"Switches probes of running processes on, until `probectl disable`. Each probe\n"
 	"counts how often it was enabled. With -t, leaves a session with that tracer in\n"
-	"the process; `probectl read` prints what it has gathered.\n";
+	"the process; `probectl read` prints what it has gathered. Processes that come\n"
+	"later are left alone: `probectl trace --follow` and `probectl agent` probe them.\n";
 
 static const char disable_help[] =
 	"Undoes one `probectl enable` of each probe. A probe whose reference count\n"
@@ -359,6 +361,7 @@ static struct probe_error *switch_command(
 		.rows = rows,
 		.row_count = sizeof(rows) / sizeof(rows[0]) -
 			     (direction->patches ? 0 : OPTIONS_KEPT_ROWS),
+		.no_follow = direction->no_follow,
 		.common = &options.kept.common,
 		.run = switch_checked,
 		.data = &options,
@@ -388,6 +391,8 @@ struct probe_error *cmd_enable(int argc, char **argv, int *status_ret)
 		.other_help = "disable this PROBE in the same change; may be repeated",
 		.other_pair = "disable-pair",
 		.other_pair_help = "disable this pair in the same change",
+		.no_follow = "enable ends as soon as the probes are on, and probes nothing that "
+			     "comes later; `probectl trace --follow` and `probectl agent` do",
 		.synopsis = "enable (" SYNOPSIS_RUNNING ") [OPTIONS] PROBE...",
 		.help = enable_help,
 	};

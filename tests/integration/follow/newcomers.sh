@@ -164,6 +164,13 @@ come 4 alone
 record_stop loop
 same "--full=loop: processes" "$("$PROBECTL" export -F json "$SCRATCH/loop" | jq -r 'select(.name == "hit").pid' | sort -u | wc -l)" 4
 
+# Commands that do not stay for what comes say which do.
+for command in enable run; do
+	"$PROBECTL" $command --follow --exe "$comer" comer:hit 2>"$SCRATCH/err"
+	same "$command --follow: status" $? 2
+	grep -q -- '--follow: .*probectl trace --follow.*probectl agent' "$SCRATCH/err" || fail "$command: $(cat "$SCRATCH/err")"
+done
+
 # A limit ends it, with nobody there.
 "$PROBECTL" trace -d 0.3 --follow --exe "$comer" comer:hit >"$SCRATCH/out" 2>"$SCRATCH/err" </dev/null ||
 	fail "-d: status $?: $(cat "$SCRATCH/err")"
