@@ -127,6 +127,11 @@ struct arch_scan {
 
 /* ---- Stubs -------------------------------------------------------------- */
 
+/* A piece of code, or of other memory. */
+struct arch_extent {
+	uint64_t start, size;
+};
+
 /*
  * How a stub can identify the current thread without a system call.
  * Everything is relative to the thread pointer (fs on x86-64).
@@ -342,6 +347,16 @@ struct arch_flights {
 	const struct arch_expr *filter;
 };
 
+/* Memory that can be read whenever the stub runs, without a check. All are whole pages. */
+enum { ARCH_SAFE_MAX = 4 };
+struct arch_safe {
+	struct arch_extent pages[ARCH_SAFE_MAX];
+	size_t count;
+	/* The main thread's, or of size 0: from the site's stack pointer on, if that is in there.
+	 */
+	struct arch_extent stack;
+};
+
 /*
  * A stub acts on a hit and continues at `next`: another session's stub for the
  * same site, or the site's tail (moved instructions and the jump back).
@@ -397,7 +412,7 @@ struct arch_stub {
 	 * The slot counts calls in `hits`, and returns in `seen`.
 	 */
 	uint64_t call, call_data, pc;
-	uint64_t safe_start, safe_end; /* read-only data of the probe's module: no check needed */
+	struct arch_safe safe;
 	bool frees_flags;     /* the arithmetic flags need not be kept: see overwrites_flags() */
 	bool may_ask_time;    /* if the counter cannot be read, a system call may give the time */
 	bool may_ask_name;    /* a system call may give the thread's name */
@@ -427,11 +442,6 @@ enum arch_stub_status {
 	ARCH_STUB_NO_ROOM,	/* the buffer is too small */
 	ARCH_STUB_OUT_OF_REACH, /* `next` is too far from `at` */
 	ARCH_STUB_UNSUPPORTED	/* this ISA cannot do it */
-};
-
-/* A piece of code. */
-struct arch_extent {
-	uint64_t start, size;
 };
 
 /* ---- Patches ------------------------------------------------------------ */

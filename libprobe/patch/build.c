@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libprobe/modules/safe.h"
 #include "libprobe/patch/install.h"
 #include "libprobe/patch/neighbours.h"
 #include "libprobe/patch/puns.h"
@@ -44,34 +45,6 @@ static uint64_t next_code(const struct install *a, struct install_site *first, u
 	first->link = at < count ? stubs[at].start + stubs[at].next_jump : 0;
 	first->below = *order = at ? stubs[at - 1].order : 0;
 	return at ? stubs[at - 1].start : first->reg.tail;
-}
-
-/*
- * The largest run of pages of a module that can be read and not written, where a string
- * needs no check: most often headers, code and constants, each in a segment of its own.
- */
-static void safe_range(const struct module *module, struct arch_stub *stub)
-{
-	const struct object_segment *segments;
-	uint64_t start = 0, end = 0;
-	size_t count;
-
-	segments = object_segments(module->object, &count);
-	for (size_t i = 0; i < count; i++) {
-		const struct object_segment *s = &segments[i];
-
-		if (!s->readable || s->writable)
-			continue;
-		/* Pages are mapped as a whole. */
-		if (!end || s->address / SPACE_PAGE > (end - 1) / SPACE_PAGE + 1 ||
-			s->address < end)
-			start = s->address;
-		end = s->address + s->file_size;
-		if (end - start <= stub->safe_end - stub->safe_start)
-			continue;
-		stub->safe_start = start + module->bias;
-		stub->safe_end = end + module->bias;
-	}
 }
 
 /* What records call a site. */
@@ -128,6 +101,7 @@ static struct arch_stub describe(const struct install *a, size_t i)
 		.site = site_number(a, i),
 		.gate = session->data + a->gate_offset,
 		.gate_unless = a->gate_unless,
+		.safe = a->safe,
 		.frees_flags = frees_flags(a, i),
 		.may_call_kernel = c->seccomp.allowed & SECCOMP_ASK,
 		.may_ask_time = c->seccomp.allowed & SECCOMP_TIME,
@@ -138,10 +112,8 @@ static struct arch_stub describe(const struct install *a, size_t i)
 		stub.thread = (struct arch_thread){0};
 	stub.thread.no_counter = session->flags & REG_SESSION_KERNEL_TIME;
 	stub.thread.has_rseq = stub.thread.has_rseq && !stub.thread.no_counter;
-	if (a->describe) {
+	if (a->describe)
 		a->describe(a->describe_data, session, counted->slot, stub.site, &stub);
-		safe_range(probe->module, &stub);
-	}
 	return stub;
 }
 
@@ -470,8 +442,10 @@ static struct probe_error *build_module(struct install *a, size_t first, size_t 
 {
 	const struct module *module = install_module(a, a->order[first]);
 	struct piece p = {0};
-	struct probe_error *error = measure_module(a, first, end, &p.size);
+	struct probe_error *error;
 
+	safe_memory(module, &a->change->maps, &a->safe);
+	error = measure_module(a, first, end, &p.size);
 	if (!error && p.size)
 		error = allocate_piece(a->change, module, &p);
 	if (error)

@@ -191,8 +191,8 @@ static struct probe_error *report_denied(const struct install *a, struct probe_r
 	if (!a->asks || seccomp->allowed & SECCOMP_ASK)
 		return NULL;
 	return report_note(report,
-		"%s, which probes need to check that memory is readable: only constants of the "
-		"program are shown as strings, and as what pointers lead to",
+		"%s, which probes need to check that memory is readable: only constants and "
+		"variables of the program are shown as strings, and as what pointers lead to",
 		seccomp_why(seccomp, SECCOMP_ASK));
 }
 

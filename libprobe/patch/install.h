@@ -89,6 +89,7 @@ struct install {
 	struct data_needs needs; /* of a new session, beside counters */
 	size_t spare_probes;	 /* room for probes of libraries to come */
 	bool follow_children;	 /* forked children count as well */
+	struct arch_safe safe;	 /* of the module whose stubs are being built */
 	int fd;			 /* of the session's data, or -1 */
 	uint64_t data_size;
 	uint64_t *pun_pages;   /* of new sites, sorted */

@@ -45,6 +45,7 @@ PYTHON
 	rm -f "$SCRATCH/hits"
 }
 
+declare -A place=([data]="a variable" [stack]="on the stack, main's (1), all (2)" [heap]="on the heap")
 heading "ns a hit, above the bare loop of $bare1 ns ($bare2 with two)" "1 thread" "2, each"
 if [ -x "$PROBECTL" ]; then
 	pair "probectl, count: nop, moved code" count_ns nop
@@ -55,7 +56,10 @@ if [ -x "$PROBECTL" ]; then
 	pair "probectl, record of 3 integers: nop, punned" record_ns pun ""
 	pair "probectl, record of 3 integers: nop and nop10" record_ns nop10 ""
 	pair "probectl, record with a string: a constant" record_ns string "(arg0,arg1,str(arg2))"
-	loop_options=-c pair "probectl, record with a string: on the heap" record_ns string "(arg0,arg1,str(arg2))"
+	for where in data stack heap; do
+		loop_options="-w $where" pair "probectl, record with a string: ${place[$where]}" \
+			record_ns string "(arg0,arg1,str(arg2))"
+	done
 else
 	missing "probectl" "$PROBECTL is not built"
 fi

@@ -9,16 +9,13 @@
  * program itself would.
  *
  * Asking costs ten times what the rest of a hit does, so it is done only where nothing else tells.
- * The page of the site's stack pointer is readable, and so are constants of the module
- * (arch_stub.safe_start). A page is asked for once in a hit, whatever lies in it: fields of a
- * structure, or several strings. A second answer would be no better than the first, because what
- * lies there is read a moment later anyway. Two pages are kept, for structures that point to
- * strings.
+ * The page of the site's stack pointer is readable, and so is what arch_stub.safe names (who sets
+ * it says why). A page is asked for once in a hit, whatever lies in it: fields of a structure, or
+ * several strings. A second answer would be no better than the first, because what lies there is
+ * read a moment later anyway. Two pages are kept, for structures that point to strings.
  *
  * None is kept for the next hit: any thread may unmap or protect a page meanwhile, and nothing in
- * user space tells. For the same reason all other memory is asked for: the heap, since free(3)
- * gives pages back; and variables of a module, and the stack beyond the page of its pointer, since
- * a program may have a guard page in each of them.
+ * user space tells. For the same reason all other memory is asked for, as docs/ring.md says.
  */
 #include "arch/arch.h"
 #include "arch/x86/emit.h"
@@ -100,24 +97,68 @@ static void emit_ask(struct emit *e, const struct stub_plan *p, int out)
 	emit_keep_page(e);
 }
 
+/* %rdi, %rsi: not changed. Jumps to `out` with ZF if %rsi is in one of the extents. */
+static void emit_if_safe(struct emit *e, const struct stub_plan *p, int out)
+{
+	for (size_t i = 0; i < p->stub->safe.count; i++) {
+		const struct arch_extent *safe = &p->stub->safe.pages[i];
+		int other = emit_label(e);
+
+		emit_lea_to(e, RAX, safe->start);
+		emit_reg(e, true, OP_MOV_LOAD, RDX, RSI);
+		emit_reg(e, true, OP_SUB, RDX, RAX);
+		emit_const(e, RAX, safe->size);
+		emit_reg(e, true, OP_CMP, RDX, RAX);
+		emit_jump_label(e, CC_AE, other);
+		emit_reg(e, true, OP_CMP, RAX, RAX);
+		emit_jump_label(e, -1, out);
+		emit_place(e, other);
+	}
+}
+
+/* The same for the main thread's stack, from %rax, the site's stack pointer, on. */
+static void emit_if_above(struct emit *e, const struct stub_plan *p, int out)
+{
+	const struct arch_extent *stack = &p->stub->safe.stack;
+	int other = emit_label(e);
+
+	if (!stack->size)
+		return;
+	emit_lea_to(e, RDX, stack->start);
+	emit_reg(e, true, OP_CMP, RAX, RDX);
+	emit_jump_label(e, CC_B, other);
+	emit_reg(e, true, OP_CMP, RSI, RAX);
+	emit_jump_label(e, CC_B, other);
+	emit_lea_to(e, RDX, stack->start + stack->size);
+	emit_reg(e, true, OP_CMP, RSI, RDX);
+	emit_jump_label(e, CC_AE, other);
+	emit_reg(e, true, OP_CMP, RAX, RAX);
+	emit_jump_label(e, -1, out);
+	emit_place(e, other);
+}
+
 void emit_check_subroutine(struct emit *e, const struct stub_plan *p)
 {
+	/* The pushed return addresses make no difference. */
+	struct emit_mem site_stack = mem_at(RSP, p->frame.size);
 	int out = emit_label(e);
 
 	emit_place(e, p->check);
 	emit_imm(e, true, IMM_AND, RSI, -8);
-	/*
-	 * Is it the page of the site's stack pointer? The pushed return addresses make no
-	 * difference.
-	 */
-	emit_mem(e, true, OP_LEA, RAX, mem_at(RSP, p->frame.size));
+	emit_if_safe(e, p, out);
+	/* Is it the page of the site's stack pointer? */
+	emit_mem(e, true, OP_LEA, RAX, site_stack);
 	emit_reg(e, true, OP_XOR, RAX, RSI);
 	emit_shift(e, true, false, RAX, 12);
+	emit_jump_label(e, CC_E, out);
+	emit_mem(e, true, OP_LEA, RAX, site_stack);
+	emit_if_above(e, p, out);
 	if (p->stub->may_call_kernel) {
-		emit_jump_label(e, CC_E, out);
 		if (p->keeps_pages)
 			emit_if_kept(e, out);
 		emit_ask(e, p, out);
+	} else {
+		emit_reg(e, true, OP_TEST, RSP, RSP); /* not zero: no */
 	}
 	emit_place(e, out);
 	emit_u8(e, 0xc3); /* ret */

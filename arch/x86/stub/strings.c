@@ -25,30 +25,20 @@
  */
 void emit_measure_subroutine(struct emit *e, const struct stub_plan *p)
 {
-	const struct arch_stub *s = p->stub;
-	int page = emit_label(e), known = emit_label(e), word = emit_label(e);
-	int test = emit_label(e), found = emit_label(e), cut = emit_label(e);
-	int fault = emit_label(e), null = emit_label(e);
+	int page = emit_label(e), word = emit_label(e), test = emit_label(e);
+	int found = emit_label(e), cut = emit_label(e), fault = emit_label(e);
+	int null = emit_label(e);
 
 	emit_place(e, p->measure);
 	emit_reg(e, true, OP_ADD, R9, R8);
 	emit_reg(e, true, OP_MOV_LOAD, RSI, R8);
 	emit_imm(e, true, IMM_AND, RSI, -8);
-	if (s->safe_end > s->safe_start) {
-		emit_lea_to(e, RAX, s->safe_start);
-		emit_lea_to(e, RDX, s->safe_end);
-		emit_reg(e, true, OP_CMP, R8, RAX);
-		emit_jump_label(e, CC_B, page);
-		emit_reg(e, true, OP_CMP, R8, RDX);
-		emit_jump_label(e, CC_B, known);
-	}
 	emit_place(e, page);
 	emit_check(e, p, 1);
 	emit_jump_label(e, CC_NE, fault);
 	emit_mem(e, true, OP_LEA, RDX, mem_at(RSI, PAGE_BYTES));
 	emit_imm(e, true, IMM_AND, RDX, -PAGE_BYTES);
 
-	emit_place(e, known);
 	emit_const(e, RDI, UINT64_C(0) - UINT64_C(0x0101010101010101));
 	emit_const(e, R10, UINT64_C(0x8080808080808080));
 	emit_place(e, word);
@@ -103,25 +93,12 @@ void emit_measure_subroutine(struct emit *e, const struct stub_plan *p)
  */
 void emit_extent_subroutine(struct emit *e, const struct stub_plan *p)
 {
-	const struct arch_stub *s = p->stub;
 	int page = emit_label(e), all = emit_label(e), fault = emit_label(e);
-	int null = emit_label(e), ask = emit_label(e);
+	int null = emit_label(e);
 
 	emit_place(e, p->extent);
 	emit_reg(e, true, OP_CMP, R8, R9);
 	emit_jump_label(e, CC_E, all);
-	if (s->safe_end > s->safe_start) {
-		emit_lea_to(e, RAX, s->safe_start);
-		emit_reg(e, true, OP_CMP, R8, RAX);
-		emit_jump_label(e, CC_B, ask);
-		emit_lea_to(e, RAX, s->safe_end);
-		emit_reg(e, true, OP_CMP, R9, RAX);
-		emit_jump_label(e, CC_A, ask);
-		/* A pointer like -1 may lie behind its own end. */
-		emit_reg(e, true, OP_CMP, R8, R9);
-		emit_jump_label(e, CC_B, all);
-	}
-	emit_place(e, ask);
 	emit_reg(e, true, OP_MOV_LOAD, RSI, R8);
 	emit_place(e, page);
 	emit_check(e, p, 1);

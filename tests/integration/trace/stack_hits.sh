@@ -162,7 +162,8 @@ end_target 0
 
 # ---- A seccomp filter --------------------------------------------------------------------
 
-# Stubs cannot ask which pages are readable: the copy ends with the page of the stack pointer.
+# Stubs cannot ask which pages are readable: the copy of another thread's stack ends with
+# the page of the stack pointer.
 start "$TARGETS/seccomp" 14 worker
 "$PROBECTL" trace --json --stack -n 2 -p "$target_pid" seccomp:hit >"$SCRATCH/filtered" 2>"$SCRATCH/err" ||
 	fail "under a filter: $(cat "$SCRATCH/err")"

@@ -3,13 +3,14 @@
  * Hits one probe in a loop, a known number of times, and prints the cost of an iteration. All
  * counts and all figures of `make bench` are measured with it.
  *
- *	loop [-s SITE] [-n HITS] [-t THREADS] [-r ROUNDS] [-z MS] [-p RATE] [-c] [-b] [-a]
+ *	loop [-s SITE] [-n HITS] [-t THREADS] [-r ROUNDS] [-z MS] [-p RATE] [-w WHERE] [-b] [-a]
  *
  * Prints "HITS NS": all hits of all threads and rounds, and the nanoseconds of one iteration,
  * the median of the rounds (of the slowest thread in each). -z sleeps between rounds, so that a
  * tracer can empty its buffers. -p makes each thread hit RATE times a second (pace.h); NS is
- * then 10^9 / RATE if it succeeded. -c copies the text from a constant to the heap. -b and -a print
- *"ready PID" and wait for a line, before and after.
+ * then 10^9 / RATE if it succeeded. -w says where the text is: constant, data (a variable), stack
+ *(of each thread, two pages above its stack pointer) or heap. -b and -a print "ready PID" and wait
+ *for a line, before and after.
  *
  * SITE is the body of the loop:
  *	bare	nothing, for comparison
@@ -31,7 +32,7 @@
 #include "pace.h"
 #include "../target.h"
 
-enum { ROUNDS_MAX = 101, THREADS_MAX = 256, RING_RECORDS = 4096 };
+enum { ROUNDS_MAX = 101, THREADS_MAX = 256, RING_RECORDS = 4096, STACK_TEXT = 8000, TEXT_MAX = 32 };
 
 struct record {
 	uint64_t time;
@@ -148,6 +149,7 @@ struct work {
 	const struct variant *variant;
 	uint64_t hits, rate;
 	const char *text;
+	bool on_stack;
 	pthread_barrier_t *start;
 	uint64_t done;
 	double ns;
@@ -156,12 +158,16 @@ struct work {
 static void *work_run(void *data)
 {
 	struct work *work = data;
+	char room[STACK_TEXT + TEXT_MAX];
+	const char *text = work->text;
 	uint64_t begin;
 
+	if (work->on_stack)
+		text = strcpy(room + STACK_TEXT, text);
 	pthread_barrier_wait(work->start);
 	begin = target_now_ns();
-	work->done = work->rate ? pace(work->variant->run, work->text, work->hits, work->rate)
-				: work->variant->run(work->hits, work->text);
+	work->done = work->rate ? pace(work->variant->run, text, work->hits, work->rate)
+				: work->variant->run(work->hits, text);
 	work->ns = (double)(target_now_ns() - begin) / (double)(work->hits ? work->hits : 1);
 	return NULL;
 }
@@ -206,22 +212,38 @@ static int usage(void)
 {
 	fprintf(stderr,
 		"usage: loop [-s SITE] [-n HITS] [-t THREADS] [-r ROUNDS] [-z MS] [-p RATE] "
-		"[-c] [-b] [-a]\n");
+		"[-w WHERE] [-b] [-a]\n");
 	return 2;
+}
+
+/* Puts the text there; false if there is no such place. */
+static bool place_text(struct work *what, const char *where)
+{
+	static const char constant[] = "the quick brown fox jumps";
+	static char variable[] = "the quick brown fox jumps";
+
+	what->text = constant;
+	what->on_stack = strcmp(where, "stack") == 0;
+	if (strcmp(where, "data") == 0)
+		what->text = variable;
+	else if (strcmp(where, "heap") == 0)
+		what->text = strdup(constant);
+	else
+		return what->on_stack || strcmp(where, "constant") == 0;
+	return what->text != NULL;
 }
 
 int main(int argc, char **argv)
 {
-	static const char text[] = "the quick brown fox jumps";
-	struct work what = {.hits = 1000000, .text = text};
-	const char *site = "nop";
+	struct work what = {.hits = 1000000};
+	const char *site = "nop", *where = "constant";
 	uint64_t done = 0;
 	unsigned long threads = 1, rounds = 1, pause_ms = 0;
 	bool wait_before = false, wait_after = false;
 	double ns[ROUNDS_MAX];
 	int option;
 
-	while ((option = getopt(argc, argv, "s:n:t:r:z:p:cba")) != -1) {
+	while ((option = getopt(argc, argv, "s:n:t:r:z:p:w:ba")) != -1) {
 		switch (option) {
 		case 's':
 			site = optarg;
@@ -241,8 +263,8 @@ int main(int argc, char **argv)
 		case 'p':
 			what.rate = strtoull(optarg, NULL, 0);
 			break;
-		case 'c':
-			what.text = strdup(text);
+		case 'w':
+			where = optarg;
 			break;
 		case 'b':
 			wait_before = true;
@@ -257,8 +279,8 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < sizeof(variants) / sizeof(variants[0]); i++)
 		if (strcmp(variants[i].name, site) == 0)
 			what.variant = &variants[i];
-	if (!what.variant || !what.text || !threads || threads > THREADS_MAX || !rounds ||
-		rounds > ROUNDS_MAX)
+	if (!what.variant || !place_text(&what, where) || !threads || threads > THREADS_MAX ||
+		!rounds || rounds > ROUNDS_MAX)
 		return usage();
 
 	target_allow_tracing();

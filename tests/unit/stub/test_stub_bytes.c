@@ -136,26 +136,26 @@ static void check_safe_range(struct variant *v)
 	for (int i = 0; i < 4; i++)
 		captures[i].is_string = true;
 	stub_host_reset(&v->host);
-	stub.safe_start = (uintptr_t)v->pages;
-	stub.safe_end = (uintptr_t)v->pages + PAGE + 100;
+	stub.safe.pages[0] = (struct arch_extent){(uintptr_t)v->pages, PAGE};
+	stub.safe.pages[1] = (struct arch_extent){(uintptr_t)v->pages + PAGE, PAGE};
+	stub.safe.count = 2;
 	stub.may_call_kernel = false;
 	stub.captures = captures;
 	stub.capture_count = stub.recorded = 4;
-	memset(v->pages, 'z', PAGE + 150);
+	memset(v->pages, 'z', 3 * PAGE);
 	strcpy((char *)v->pages, "first");
 	strcpy((char *)v->pages + PAGE - 4, "crossing");
-	strcpy((char *)v->pages + PAGE + 200, "outside");
 	v->state.gpr[RDI] = (uintptr_t)v->pages;
 	v->state.gpr[RSI] = (uintptr_t)v->pages + PAGE - 4;
-	v->state.gpr[RDX] = (uintptr_t)v->pages + PAGE + 200;
-	v->state.gpr[R12] = (uintptr_t)v->pages + PAGE + 98;
+	v->state.gpr[RDX] = (uintptr_t)v->pages + 2 * PAGE;
+	v->state.gpr[R12] = (uintptr_t)v->pages + 2 * PAGE - 3;
 	variant_hit(v, stub_host_emit(&v->host, &stub));
 	r = stub_host_only_record(&v->host, &bytes);
 	words = stub_host_open_record(captures, 4, r, bytes);
 	assert_int_equal(words[0], 5);
 	assert_int_equal(words[1], 8);
 	assert_int_equal(words[2], UNREADABLE);
-	assert_int_equal(words[3], 6 | TRUNCATED); /* the last word that begins inside */
+	assert_int_equal(words[3], 3 | TRUNCATED);
 	assert_memory_equal(&words[4], "first", 5);
 	assert_memory_equal(&words[5], "crossing", 8);
 	variant_set_up_state(v);
@@ -165,6 +165,68 @@ static void strings_in_the_safe_range(void **state)
 {
 	(void)state;
 	variant_each(check_safe_range);
+}
+
+/*
+ * The words of strings at four places around the stack pointer, of a stub that may not ask, whose
+ * main thread's stack is these pages of the stack.
+ */
+static const uint64_t *record_stack(struct variant *v, int first, int count, const int64_t at[4])
+{
+	static const int regs[] = {RDI, RSI, RDX, R12};
+	struct arch_stub stub = variant_stub(v, ARCH_STUB_RECORD);
+	struct arch_capture captures[] = {variant_capture("8@%rdi"), variant_capture("8@%rsi"),
+		variant_capture("8@%rdx"), variant_capture("8@%r12")};
+	size_t bytes;
+
+	stub_host_reset(&v->host);
+	stub.safe.stack = (struct arch_extent){(uintptr_t)v->stack + first * PAGE, count * PAGE};
+	stub.may_call_kernel = false;
+	stub.captures = captures;
+	stub.capture_count = stub.recorded = 4;
+	for (int i = 0; i < 4; i++) {
+		captures[i].is_string = true;
+		v->state.gpr[regs[i]] = (uintptr_t)v->stack + at[i];
+	}
+	variant_hit(v, stub_host_emit(&v->host, &stub));
+	return (const uint64_t *)(stub_host_only_record(&v->host, &bytes) + 1);
+}
+
+/* The stack pointer is in page 2 of 4. */
+static void check_stack(struct variant *v)
+{
+	enum { END = 4 * PAGE };
+	static const int64_t above[] = {3 * PAGE, 2 * PAGE - 64, 3 * PAGE - 2, END - 3};
+	static const int64_t cut[] = {3 * PAGE - 2, 3 * PAGE, -8, END + 64};
+	const uint64_t *words;
+
+	memset(v->stack, 'x', STACK_BYTES);
+	strcpy((char *)v->stack + 3 * PAGE, "above");
+	words = record_stack(v, 1, 3, above);
+	assert_int_equal(words[0], 5);
+	assert_int_equal(words[1], UNREADABLE); /* below the stack pointer */
+	assert_int_equal(words[2], 7);		/* from its page into the next one */
+	assert_int_equal(words[3], 3 | TRUNCATED);
+	words = record_stack(v, 1, 2, cut); /* the stack ends with its page */
+	assert_int_equal(words[0], 2 | TRUNCATED);
+	assert_int_equal(words[1], UNREADABLE);
+	assert_int_equal(words[2], UNREADABLE);
+	assert_int_equal(words[3], UNREADABLE);
+	/* Other threads, and coroutines, have their stacks below it or above it. */
+	for (int first = 0; first < 4; first += 3) {
+		words = record_stack(v, first, first ? 1 : 2, above);
+		assert_int_equal(words[0], UNREADABLE);
+		assert_int_equal(words[1], UNREADABLE);
+		assert_int_equal(words[2], 2 | TRUNCATED);
+		assert_int_equal(words[3], UNREADABLE);
+	}
+	variant_set_up_state(v);
+}
+
+static void strings_on_the_main_stack(void **state)
+{
+	(void)state;
+	variant_each(check_stack);
 }
 
 /* A string whose pointer is itself in memory, in every possible place. */
@@ -407,6 +469,7 @@ int main(void)
 		cmocka_unit_test(strings_across_pages),
 		cmocka_unit_test(strings_that_are_not_there),
 		cmocka_unit_test(strings_in_the_safe_range),
+		cmocka_unit_test(strings_on_the_main_stack),
 		cmocka_unit_test(strings_by_pointers_in_memory),
 		cmocka_unit_test(aggregates),
 		cmocka_unit_test(as_many_captures_as_possible),

@@ -230,8 +230,9 @@ static void check_safe_range(struct variant *v)
 	size_t bytes;
 
 	stub_host_reset(&v->host);
-	stub.safe_start = (uintptr_t)v->pages;
-	stub.safe_end = (uintptr_t)v->pages + PAGE + 100;
+	stub.safe.pages[0] = (struct arch_extent){(uintptr_t)v->pages, PAGE};
+	stub.safe.pages[1] = (struct arch_extent){(uintptr_t)v->pages + PAGE, PAGE};
+	stub.safe.count = 2;
 	stub.may_call_kernel = false;
 	stub.captures = captures;
 	stub.capture_count = stub.recorded = 4;
@@ -239,14 +240,14 @@ static void check_safe_range(struct variant *v)
 	v->state.gpr[RCX] = 100;
 	v->state.gpr[RDI] = (uintptr_t)v->pages;
 	v->state.gpr[RSI] = (uintptr_t)v->pages + PAGE;
-	v->state.gpr[RDX] = (uintptr_t)v->pages + PAGE + 1;
+	v->state.gpr[RDX] = (uintptr_t)v->pages + 2 * PAGE - 99;
 	v->state.gpr[R12] = UINT64_MAX; /* its bytes would end in the first page, by wrapping */
 	variant_hit(v, stub_host_emit(&v->host, &stub));
 	r = stub_host_only_record(&v->host, &bytes);
 	words = stub_host_open_record(captures, 4, r, bytes);
 	assert_int_equal(words[0], 100);
 	assert_int_equal(words[1], 100);
-	assert_int_equal(words[2], UNREADABLE);
+	assert_int_equal(words[2], 99 | TRUNCATED);
 	assert_int_equal(words[3], UNREADABLE);
 	variant_set_up_state(v);
 }
