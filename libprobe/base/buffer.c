@@ -53,38 +53,13 @@ static bool buffer_grow(struct buffer *buffer, size_t need)
 	return true;
 }
 
-char *buffer_reserve(struct buffer *buffer, size_t need)
+char *buffer_reserve_more(struct buffer *buffer, size_t need)
 {
-	if (buffer->room - buffer->length < need && !buffer_grow(buffer, need)) {
+	if (!buffer_grow(buffer, need)) {
 		buffer->no_memory = true;
 		return NULL;
 	}
 	return buffer->data + buffer->length;
-}
-
-void buffer_bytes(struct buffer *buffer, const void *bytes, size_t length)
-{
-	char *to = length ? buffer_reserve(buffer, length) : NULL;
-
-	if (!to)
-		return;
-	memcpy(to, bytes, length);
-	buffer->length += length;
-}
-
-void buffer_string(struct buffer *buffer, const char *string)
-{
-	buffer_bytes(buffer, string, strlen(string));
-}
-
-void buffer_char(struct buffer *buffer, char c)
-{
-	char *to = buffer_reserve(buffer, 1);
-
-	if (!to)
-		return;
-	*to = c;
-	buffer->length++;
 }
 
 void buffer_pad(struct buffer *buffer, size_t used, size_t width)
@@ -97,15 +72,22 @@ void buffer_pad(struct buffer *buffer, size_t used, size_t width)
 	buffer->length += width - used;
 }
 
+/* Two digits at a time: half the divisions, each of which waits for the one before it. */
 void buffer_unsigned(struct buffer *buffer, uint64_t value)
 {
+	static const char pairs[] = "00010203040506070809101112131415161718192021222324"
+				    "25262728293031323334353637383940414243444546474849"
+				    "50515253545556575859606162636465666768697071727374"
+				    "75767778798081828384858687888990919293949596979899";
 	char digits[20];
 	size_t at = sizeof(digits);
 
-	do {
-		digits[--at] = (char)('0' + value % 10);
-		value /= 10;
-	} while (value);
+	for (; value >= 10; value /= 100) {
+		at -= 2;
+		memcpy(digits + at, pairs + 2 * (value % 100), 2);
+	}
+	if (value || at == sizeof(digits))
+		digits[--at] = (char)('0' + value);
 	buffer_bytes(buffer, digits + at, sizeof(digits) - at);
 }
 

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 struct buffer {
 	char *data;
@@ -24,12 +25,42 @@ struct buffer {
 bool buffer_init(struct buffer *buffer);
 void buffer_deinit(struct buffer *buffer);
 
-/* Makes room for `need` more bytes and returns where they go, or NULL. */
-char *buffer_reserve(struct buffer *buffer, size_t need);
+/* The same as buffer_reserve(), where there is no room. */
+char *buffer_reserve_more(struct buffer *buffer, size_t need);
 
-void buffer_bytes(struct buffer *buffer, const void *bytes, size_t length);
-void buffer_string(struct buffer *buffer, const char *string);
-void buffer_char(struct buffer *buffer, char c);
+/* Makes room for `need` more bytes and returns where they go, or NULL. */
+static inline char *buffer_reserve(struct buffer *buffer, size_t need)
+{
+	return buffer->room - buffer->length < need ? buffer_reserve_more(buffer, need)
+						    : buffer->data + buffer->length;
+}
+
+static inline void buffer_bytes(struct buffer *buffer, const void *bytes, size_t length)
+{
+	char *to = length ? buffer_reserve(buffer, length) : NULL;
+
+	if (!to)
+		return;
+	memcpy(to, bytes, length);
+	buffer->length += length;
+}
+
+/* Of a constant, compilers know the length. */
+static inline void buffer_string(struct buffer *buffer, const char *string)
+{
+	buffer_bytes(buffer, string, strlen(string));
+}
+
+static inline void buffer_char(struct buffer *buffer, char c)
+{
+	char *to = buffer_reserve(buffer, 1);
+
+	if (!to)
+		return;
+	*to = c;
+	buffer->length++;
+}
+
 /* Fills the rest of a column of `width` bytes with blanks; `used` are taken. */
 void buffer_pad(struct buffer *buffer, size_t used, size_t width);
 

@@ -40,6 +40,16 @@ struct spooled {
 
 /* ---- Lines ------------------------------------------------------------------------------ */
 
+/* The length of the text's start that is as it is: most texts as a whole. */
+static size_t plain_length(const char *text, size_t length)
+{
+	size_t i = 0;
+
+	while (i < length && text[i] >= ' ' && text[i] < 0x7f && text[i] != '"')
+		i++;
+	return i;
+}
+
 static void add_text(struct buffer *out, const char *text, size_t length)
 {
 	static const char replacement[] = "\xef\xbf\xbd";
@@ -50,8 +60,14 @@ static void add_text(struct buffer *out, const char *text, size_t length)
 	if (quotes)
 		buffer_char(out, '"');
 	for (size_t i = 0; i < length;) {
-		size_t n = utf8_character(text + i, length - i);
+		size_t plain = plain_length(text + i, length - i), n;
 
+		if (plain) {
+			buffer_bytes(out, text + i, plain);
+			i += plain;
+			continue;
+		}
+		n = utf8_character(text + i, length - i);
 		if (n == 0 || (buffer_is_control(text + i, n) && !strchr("\t\r\n", text[i])) ||
 			!text[i]) {
 			buffer_string(out, replacement);
