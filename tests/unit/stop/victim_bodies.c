@@ -53,6 +53,8 @@ void on_array_body(struct shared *s)
 {
 	memset(array, PATTERN, sizeof(array));
 	atomic_store(&s->ready, 1);
+	/* In assembly: a compiler may use the stack at any time. */
+#if defined(__x86_64__)
 	__asm__ volatile("mov %0, %%rsp\n"
 			 "1: lock incq (%1)\n"
 			 "pause\n"
@@ -60,6 +62,17 @@ void on_array_body(struct shared *s)
 			 :
 			 : "r"(array + sizeof(array) - ARRAY_USED), "r"(&s->progress)
 			 : "memory");
+#elif defined(__aarch64__)
+	__asm__ volatile("mov sp, %0\n"
+			 "1: ldxr x9, [%1]\n"
+			 "add x9, x9, 1\n"
+			 "stxr w10, x9, [%1]\n"
+			 "yield\n"
+			 "b 1b\n"
+			 :
+			 : "r"(array + sizeof(array) - ARRAY_USED), "r"(&s->progress)
+			 : "memory", "x9", "x10");
+#endif
 }
 
 void array_is_unchanged(const struct victim *v)

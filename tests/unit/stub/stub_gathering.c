@@ -98,5 +98,5 @@ uint64_t gathering_slots(const struct gathering *c, size_t field)
 
 uint64_t gathering_ticks(void)
 {
-	return __builtin_ia32_rdtsc();
+	return arch_process()->counter();
 }
