@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * aarch64: probes are listed and their arguments parsed. Sites are not patched yet: there is no
- * stub(), and only the simplest patching operations exist.
+ * aarch64: probes are listed, their arguments parsed, and the instructions beside their sites
+ * decoded and moved. Sites are not patched yet: there is no stub(), and code is not searched.
  */
 #include <elf.h>
 
 #include "arch/aarch64/args.h"
+#include "arch/aarch64/decode.h"
+#include "arch/aarch64/encoding.h"
+#include "arch/aarch64/move.h"
 #include "arch/aarch64/patch.h"
 
 const struct arch arch_aarch64 = {
@@ -19,7 +22,9 @@ const struct arch arch_aarch64 = {
 	.breakpoint = {0x00, 0x00, 0x20, 0xd4}, /* brk #0 */
 	.breakpoint_length = AARCH64_INSN_LENGTH,
 	.is_breakpoint = aarch64_is_breakpoint,
+	.decode = aarch64_decode,
 	.nop_length = aarch64_nop_length,
+	.move = aarch64_move,
 	.jump = aarch64_jump,
 	.jump_target = aarch64_jump_target,
 };

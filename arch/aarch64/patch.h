@@ -5,8 +5,6 @@
 
 #include "arch/arch.h"
 
-enum { AARCH64_INSN_LENGTH = 4 };
-
 bool aarch64_is_breakpoint(const uint8_t *bytes);
 size_t aarch64_nop_length(const uint8_t *bytes, size_t length);
 size_t aarch64_jump(uint64_t at, uint64_t to, uint8_t *out);

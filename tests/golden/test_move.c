@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Golden pairs: x86_64/NAME.before.s is code at a site; NAME.after.s is what the instructions
- * under a 5-byte jump must become in the stub, without the jump back. Both are assembled when
- * the test runs, with these symbols:
+ * Golden pairs, in a folder of each ISA: NAME.before.s is code at a site; NAME.after.s is what the
+ * instructions under a jump must become in the stub, without the jump back. Both are assembled
+ * when the test runs, with these symbols:
  *
  *	site		the address of `before`; `after` is 1 MiB higher
  *	function, data	1 and 2 MiB above the site, the same in both
@@ -21,11 +21,29 @@
 
 #include <cmocka.h>
 
-#include "arch/x86/decode/insn.h"
+#include "arch/arch.h"
 
 struct place {
 	uint64_t site, stub;
 };
+
+/* How code is assembled and linked; `test` is a command that finds out whether both work. */
+struct isa {
+	const struct arch *arch;
+	const char *pairs, *as, *ld, *test;
+};
+
+static const struct isa x86_64 = {&arch_x86_64, "x86_64/*", "as --64", "ld",
+	"echo '{disp32} jmp 0' | as --64 -o /dev/null - 2>/dev/null && ld -v >/dev/null"};
+#if defined(__aarch64__)
+static const struct isa aarch64 = {&arch_aarch64, "aarch64/*/*", "as -march=armv8.5-a", "ld",
+	"as --version >/dev/null 2>&1 && ld -v >/dev/null"};
+#else
+static const struct isa aarch64 = {&arch_aarch64, "aarch64/*/*",
+	"clang --target=aarch64-linux-gnu -march=armv8.5-a -c", "ld.lld",
+	"echo nop | clang --target=aarch64-linux-gnu -c -x assembler -o /dev/null - 2>/dev/null && "
+	"ld.lld -v >/dev/null"};
+#endif
 
 /* The path of a file beside this one; tests run in the root of the sources. */
 static void beside(const char *name, char ret[static 512])
@@ -51,7 +69,8 @@ static void read_place(const char *path, struct place *ret)
 }
 
 /* Assembles a file for an address; returns the number of bytes. */
-static size_t assemble(const char *path, uint64_t at, uint64_t site, uint8_t *ret, size_t room)
+static size_t assemble(const struct isa *isa, const char *path, uint64_t at, uint64_t site,
+	uint8_t *ret, size_t room)
 {
 	char folder[] = "/tmp/golden.XXXXXX", command[2048], binary[64];
 	size_t length;
@@ -59,10 +78,11 @@ static size_t assemble(const char *path, uint64_t at, uint64_t site, uint8_t *re
 
 	assert_non_null(mkdtemp(folder));
 	snprintf(command, sizeof(command),
-		"as --64 -o %s/o '%s' && "
-		"ld -Ttext %#lx -e 0 --defsym site=%#lx --defsym function=%#lx --defsym data=%#lx "
+		"%s -o %s/o '%s' && "
+		"%s -Ttext %#lx -e 0 --defsym site=%#lx --defsym function=%#lx --defsym data=%#lx "
 		"--oformat binary -o %s/binary %s/o",
-		folder, path, at, site, site + 0x100000, site + 0x200000, folder, folder);
+		isa->as, folder, path, isa->ld, at, site, site + 0x100000, site + 0x200000, folder,
+		folder);
 	if (system(command))
 		fail_msg("cannot assemble %s", path);
 	snprintf(binary, sizeof(binary), "%s/binary", folder);
@@ -84,7 +104,7 @@ static void print_bytes(const char *what, const uint8_t *bytes, size_t length)
 }
 
 /* `path` ends in .before.s. */
-static void check_pair(const char *path)
+static void check_pair(const struct isa *isa, const char *path)
 {
 	uint8_t before[ARCH_MOVED_BYTES_MAX], after[ARCH_MOVED_BYTES_MAX];
 	size_t before_length, after_length;
@@ -95,9 +115,9 @@ static void check_pair(const char *path)
 	read_place(path, &place);
 	snprintf(after_path, sizeof(after_path), "%.*s.after.s",
 		(int)(strlen(path) - strlen(".before.s")), path);
-	before_length = assemble(path, place.site, place.site, before, sizeof(before));
-	after_length = assemble(after_path, place.stub, place.site, after, sizeof(after));
-	if (x86_64_move(before, before_length, place.site, place.stub, X86_64_JUMP_LENGTH,
+	before_length = assemble(isa, path, place.site, place.site, before, sizeof(before));
+	after_length = assemble(isa, after_path, place.stub, place.site, after, sizeof(after));
+	if (isa->arch->move(before, before_length, place.site, place.stub, isa->arch->jump_length,
 		    &moved) != ARCH_MOVE_OK)
 		fail_msg("%s: cannot be moved", path);
 	if (moved.code_length == after_length && !memcmp(moved.code, after, after_length))
@@ -110,31 +130,28 @@ static void check_pair(const char *path)
 
 static void test_pairs(void **state)
 {
-	char pattern[512];
+	const struct isa *isa = *state;
+	char name[64], pattern[512];
 	glob_t pairs;
 
-	(void)state;
-	beside("x86_64/*.before.s", pattern);
+	if ((isa->arch->can_decode && !isa->arch->can_decode()) || system(isa->test)) {
+		print_message("%s: no disassembler library, or no assembler\n", isa->pairs);
+		skip();
+	}
+	snprintf(name, sizeof(name), "%s.before.s", isa->pairs);
+	beside(name, pattern);
 	assert_int_equal(glob(pattern, 0, NULL, &pairs), 0);
 	for (size_t i = 0; i < pairs.gl_pathc; i++)
-		check_pair(pairs.gl_pathv[i]);
+		check_pair(isa, pairs.gl_pathv[i]);
 	globfree(&pairs);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_pairs),
+		{"x86_64", test_pairs, NULL, NULL, (void *)&x86_64},
+		{"aarch64", test_pairs, NULL, NULL, (void *)&aarch64},
 	};
 
-	if (!x86_64_can_decode()) {
-		print_message("skipped: the disassembler library is not installed\n");
-		return 77;
-	}
-	if (system("echo '{disp32} jmp 0' | as --64 -o /dev/null 2>/dev/null && ld -v "
-		   ">/dev/null")) {
-		print_message("skipped: no assembler for x86-64\n");
-		return 77;
-	}
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Decoding aarch64: what an instruction does with the program counter. Nothing else is told of it,
+ * and no library is needed for that.
+ */
+#ifndef ARCH_AARCH64_DECODE_H
+#define ARCH_AARCH64_DECODE_H
+
+#include "arch/arch.h"
+
+enum aarch64_kind {
+	AARCH64_UNKNOWN, /* not an instruction, or one that may use its address in some other way */
+	AARCH64_PLAIN,	 /* does not know its address, and the next instruction follows */
+	AARCH64_FIXED,	 /* the next instruction follows; it has to stay where it is */
+	AARCH64_ADR,	 /* adr */
+	AARCH64_ADRP,	 /* adrp */
+	AARCH64_LITERAL, /* ldr, ldrsw, prfm of an address */
+	AARCH64_B,	 /* b */
+	AARCH64_BL,	 /* bl */
+	AARCH64_B_COND,	 /* b.cond, bc.cond */
+	AARCH64_CB,	 /* cbz, cbnz */
+	AARCH64_TB,	 /* tbz, tbnz */
+	AARCH64_BR,	 /* br, braa ... */
+	AARCH64_BLR,	 /* blr, blraa ... */
+	AARCH64_RET,	 /* ret, retaa ... */
+	AARCH64_TRAP	 /* brk, hlt, udf ...: never continues */
+};
+
+/* What an instruction is, and where one that is relative to its address leads or reads. */
+enum aarch64_kind aarch64_kind_of(uint32_t insn);
+uint64_t aarch64_target(uint32_t insn, enum aarch64_kind kind, uint64_t address);
+
+/* Implements decode() of arch/arch.h. */
+bool aarch64_decode(const uint8_t *bytes, size_t length, uint64_t address, struct arch_insn *ret);
+
+#endif

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Instruction words of aarch64 and their fields. All instructions are four bytes, little-endian
+ * whatever the byte order of data (Arm ARM, DDI 0487, B2.6.2).
+ */
+#ifndef ARCH_AARCH64_ENCODING_H
+#define ARCH_AARCH64_ENCODING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { AARCH64_INSN_LENGTH = 4 };
+
+static inline uint32_t aarch64_load(const uint8_t *bytes)
+{
+	return (uint32_t)bytes[3] << 24 | (uint32_t)bytes[2] << 16 | (uint32_t)bytes[1] << 8 |
+	       bytes[0];
+}
+
+static inline void aarch64_store(uint8_t *out, uint32_t insn)
+{
+	for (int i = 0; i < AARCH64_INSN_LENGTH; i++)
+		out[i] = (uint8_t)(insn >> 8 * i);
+}
+
+/* A signed field of `bits` bits, of which bit `low` of the word is the lowest. */
+static inline int64_t aarch64_signed(uint32_t insn, unsigned int low, unsigned int bits)
+{
+	return (int32_t)(insn << (32 - bits - low)) >> (32 - bits);
+}
+
+/* The distance that a branch or a load of a literal has in such a field, in bytes. */
+static inline int64_t aarch64_distance(uint32_t insn, unsigned int low, unsigned int bits)
+{
+	return aarch64_signed(insn, low, bits) * AARCH64_INSN_LENGTH;
+}
+
+/* Writes that distance; false if it does not fit, or is not a number of instructions. */
+static inline bool aarch64_set_distance(
+	uint32_t *insn, unsigned int low, unsigned int bits, int64_t distance)
+{
+	int64_t words = distance / AARCH64_INSN_LENGTH, limit = INT64_C(1) << (bits - 1);
+	uint32_t mask = (UINT32_C(1) << bits) - 1;
+
+	if (distance % AARCH64_INSN_LENGTH || words < -limit || words >= limit)
+		return false;
+	*insn = (*insn & ~(mask << low)) | ((uint32_t)words & mask) << low;
+	return true;
+}
+
+/* adr and adrp have the lowest two of their 21 bits in another place. */
+static inline int64_t aarch64_page_field(uint32_t insn)
+{
+	return aarch64_signed(insn, 5, 19) * 4 + (insn >> 29 & 3);
+}
+
+static inline bool aarch64_set_page_field(uint32_t *insn, int64_t value)
+{
+	uint32_t bits = (uint32_t)value;
+
+	if (value < -(INT64_C(1) << 20) || value >= INT64_C(1) << 20)
+		return false;
+	*insn = (*insn & ~UINT32_C(0x60ffffe0)) | (bits & 3) << 29 | (bits >> 2 & 0x7ffff) << 5;
+	return true;
+}
+
+#endif

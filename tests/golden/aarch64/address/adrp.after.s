@@ -1,0 +1,1 @@
+	adrp	x29, data

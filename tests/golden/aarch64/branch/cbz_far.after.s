@@ -1,0 +1,2 @@
+	cbnz	w7, .+8
+	b	site+0x100

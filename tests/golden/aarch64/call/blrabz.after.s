@@ -1,0 +1,2 @@
+	adr	x30, site+4
+	brabz	x8

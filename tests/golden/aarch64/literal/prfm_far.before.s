@@ -1,0 +1,2 @@
+# at: 401000 4401000
+	prfm	pldl1keep, site+0x1234
