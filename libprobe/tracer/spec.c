@@ -189,9 +189,10 @@ static struct probe_error *check_gather(
 
 	if (gather->key_count && spec->kind->output != PROBE_TRACER_ROWS)
 		return probe_error_new(PROBE_ERROR_USAGE,
-			"-k makes a row for each key; tracer '%s' has no rows: -c counts by key, "
-			"-t latency times pairs by key",
-			spec->name);
+			"-k makes a row for each key; tracer '%s' has no rows: %s", spec->name,
+			spec->kind->output == PROBE_TRACER_STACKS
+				? "-c -k ustack counts by stack, with other keys, too"
+				: "-c counts by key, -t latency times pairs by key");
 	if (gather->pairing != PROBE_PAIRING_NONE && !spec->kind->has_pairs && !loaded)
 		return probe_error_new(PROBE_ERROR_USAGE,
 			"--pairs is for the tracers latency, transaction and span, and for your "

@@ -168,7 +168,7 @@ usage 'a file of its own' -t stack,flamegraph -i 1
 usage 'a file of its own' -t stack,flamegraph -t count
 usage 'either frames' -t stack,frames,bytes=4096
 usage "tracer 'stack' has no rows" -t stack -k tid
-usage "tracer 'stack' has no rows" -t stack,frames -k tid
+usage "tracer 'stack' has no rows: -c -k ustack counts by stack" -t stack,frames -k tid
 usage 'is for tracers stack and heap' --no-demangle
 usage 'records nothing, so -b does not apply' -t stack,frames -b 1M
 
