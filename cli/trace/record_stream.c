@@ -224,16 +224,15 @@ struct probe_error *trace_rings_end(struct trace *trace, struct trace_target *ta
 
 void trace_rings_report(const struct trace *trace)
 {
-	if (trace->overrun)
+	if (trace->overrun && !trace->settings.quiet)
 		fprintf(stderr, "probectl: %s (see -b)\n",
 			trace->full == RECORD_LOOP
 				? "older hits were overwritten"
 				: "later hits were not recorded: the rings were full");
 	if (trace->dropped)
-		fprintf(stderr,
-			"probectl: the rings of %zu process%s that had ended were dropped, with up "
-			"to %" PRIu64 " hit%s: those of the last %d are kept, until SIGUSR1 writes "
-			"them\n",
+		report_warning("the rings of %zu process%s that had ended were dropped, with up "
+			       "to %" PRIu64 " hit%s: those of the last %d are kept, until SIGUSR1 "
+			       "writes them",
 			trace->dropped, trace->dropped == 1 ? "" : "es",
 			COUNTED(trace->dropped_hits), ENDED_MAX);
 }

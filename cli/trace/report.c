@@ -463,7 +463,7 @@ void trace_report_record(const struct trace *trace)
 			lost, lost == 1 ? " was" : "s were");
 	if (!trace->settings.quiet)
 		report_all_missing(trace);
-	if (!trace->settings.quiet && !trace->gone)
+	if (!trace->gone)
 		trace_rings_report(trace);
 	/* Hits that were in memory when writing failed are missing. */
 	if (!trace->settings.quiet && !trace->gone)
