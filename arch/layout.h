@@ -117,7 +117,9 @@ struct probe_flight {
 	uint64_t key;	  /* the thread pointer, the thread's id, or the program's own key */
 	uint32_t tid;	  /* the thread that made the entry; 0: unknown */
 	uint32_t process; /* number of the key's process, where several use the table */
-	uint64_t unused;
+	/* By key: entries of keys whose place is here, but which are in later ones. */
+	uint32_t away;
+	uint32_t distance; /* by key: from the place where its key belongs, in entries */
 	/*
 	 * Time stamp counter. Begin number N, from 0, is in place N modulo arch_flights.depth, a
 	 * power of two. 0: it has ended, or a newer one that has ended took its place.
@@ -145,7 +147,7 @@ struct probe_begun {
 	uint64_t kept[];
 };
 _Static_assert(sizeof(struct probe_begun) == 8, "stubs rely on the layout");
-enum { FLIGHT_PROBES_MAX = 16 };
+enum { FLIGHT_PROBES_MAX = 16 /* entries examined; a power of two */ };
 
 /*
  * In a ring that is overwritten (a flight recorder), a u64 precedes each record and says where

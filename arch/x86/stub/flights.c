@@ -20,7 +20,11 @@
  *
  * By key: a thread that changes an entry takes it (state FLIGHT_TAKEN) with a locked
  * instruction, and gives it back. It does not wait for others but retries SPINS times, because
- * the owner may be the very thread that a signal interrupted.
+ * the owner may be the very thread that a signal interrupted. An entry is free again when nothing
+ * of its key is under way, so a free one does not say that no later one has the key. The place
+ *where a key belongs counts those that are in later ones, with locked instructions. That is rare,
+ *and where it has not happened, nobody looks further: so keys that differ seldom meet in one cache
+ *line.
  *
  *	rsi	the key
  *	r8	the table
@@ -34,7 +38,7 @@
 
 #define GOLDEN UINT64_C(0x9e3779b97f4a7c15)
 
-enum { SPINS = 64 };
+enum { SPINS = 128 };
 
 static uint32_t pair_state(const struct stub_plan *p)
 {
@@ -185,6 +189,7 @@ static void emit_take(struct emit *e, const struct stub_plan *p, int missing)
 {
 	int again = emit_label(e), next = emit_label(e), other = emit_label(e);
 	int busy = emit_label(e), taken = emit_label(e), stale = emit_label(e);
+	int more = emit_label(e), looked = emit_label(e);
 
 	emit_const(e, R9, SPINS);
 	emit_place(e, again);
@@ -211,7 +216,13 @@ static void emit_take(struct emit *e, const struct stub_plan *p, int missing)
 	emit_place(e, busy);
 	emit_const(e, RDI, 1);
 	emit_place(e, other);
+	emit_imm(e, false, IMM_CMP, R11, FLIGHT_PROBES_MAX);
+	emit_jump_label(e, CC_NE, more);
+	emit_imm_mem(e, false, IMM_CMP, FIELD(away), 0);
+	emit_jump_label(e, CC_E, looked);
+	emit_place(e, more);
 	emit_advance(e, p, next);
+	emit_place(e, looked);
 	emit_reg(e, false, OP_TEST, RDI, RDI);
 	emit_jump_label(e, CC_E, missing);
 	emit_bytes(e, "\xf3\x90", 2); /* pause */
@@ -260,6 +271,47 @@ static void emit_own(struct emit *e, const struct stub_plan *p)
 	}
 }
 
+/* Notes how far the entry at %rcx is from where its key belongs, and there that it is away. */
+static void emit_note_distance(struct emit *e, const struct stub_plan *p)
+{
+	int near = emit_label(e);
+
+	emit_const(e, RDX, FLIGHT_PROBES_MAX);
+	emit_reg(e, false, OP_SUB, RDX, R11);
+	emit_mem(e, false, OP_MOV_STORE, RDX, FIELD(distance));
+	emit_jump_label(e, CC_E, near);
+	emit_reg(e, false, OP_SUB, R10, RDX);
+	emit_imm(e, false, IMM_AND, R10, (int32_t)p->stub->flights.entries - 1);
+	emit_multiply(e, R10, R10, entry_bytes(p));
+	emit_lock(e);
+	emit_inc(e, false, mem_indexed(R8, R10, offsetof(struct probe_flight, away)));
+	emit_place(e, near);
+}
+
+/* Frees the entry at %rcx, which was taken by key; changes %rdx, %r9, %r10. */
+static void emit_free(struct emit *e, const struct stub_plan *p)
+{
+	int near = emit_label(e), inside = emit_label(e);
+
+	emit_mem(e, false, OP_MOV_LOAD, RDX, FIELD(distance));
+	emit_store_imm(e, false, FIELD(state), FLIGHT_FREE);
+	/* The program may have overwritten it. */
+	emit_imm(e, false, IMM_AND, RDX, FLIGHT_PROBES_MAX - 1);
+	emit_jump_label(e, CC_E, near);
+	emit_multiply(e, RDX, RDX, entry_bytes(p));
+	emit_reg(e, true, OP_MOV_LOAD, R9, RCX);
+	emit_reg(e, true, OP_SUB, R9, RDX);
+	emit_lea_to(e, R10, p->stub->flights.table);
+	emit_reg(e, true, OP_CMP, R9, R10);
+	emit_jump_label(e, CC_AE, inside);
+	emit_const(e, R10, (uint64_t)p->stub->flights.entries * (uint32_t)entry_bytes(p));
+	emit_reg(e, true, OP_ADD, R9, R10);
+	emit_place(e, inside);
+	emit_lock(e);
+	emit_dec(e, false, mem_at(R9, offsetof(struct probe_flight, away)));
+	emit_place(e, near);
+}
+
 /* %rcx = an entry for the key, taken; without one the hit is lost. */
 static void emit_claim(struct emit *e, const struct stub_plan *p)
 {
@@ -278,6 +330,8 @@ static void emit_claim(struct emit *e, const struct stub_plan *p)
 		emit_take_idle(e, p, claimed);
 	emit_jump_label(e, -1, p->lost);
 	emit_place(e, claimed);
+	if (p->stub->flights.match)
+		emit_note_distance(e, p);
 	emit_own(e, p);
 }
 
@@ -413,7 +467,7 @@ static void emit_end_key(struct emit *e, const struct stub_plan *p)
 	emit_newest_begin(e, p, empty, p->gone);
 	emit_jump_label(e, -1, found);
 	emit_place(e, empty); /* the program overwrote it */
-	emit_store_imm(e, false, FIELD(state), FLIGHT_FREE);
+	emit_free(e, p);
 	emit_jump_label(e, -1, p->unmatched);
 	emit_place(e, found);
 }
@@ -422,7 +476,8 @@ static void emit_end_key(struct emit *e, const struct stub_plan *p)
 
 /*
  * The newest begin of the entry at %rcx, in place %edi, has ended; an entry that was taken by key
- * is given back. `empty`: there is none, because the program has overwritten it.
+ * is given back, which changes %rdx, %r9 and %r10. `empty`: there is none, because the program has
+ * overwritten it.
  */
 static void emit_give_back(struct emit *e, const struct stub_plan *p, int empty)
 {
@@ -432,7 +487,7 @@ static void emit_give_back(struct emit *e, const struct stub_plan *p, int empty)
 	if (p->stub->flights.match) {
 		emit_jump_label(e, CC_NE, more);
 		emit_place(e, empty);
-		emit_store_imm(e, false, FIELD(state), FLIGHT_FREE);
+		emit_free(e, p);
 		emit_jump_label(e, -1, done);
 		emit_place(e, more);
 		emit_store_imm(e, false, FIELD(state), (int32_t)pair_state(p));
