@@ -76,24 +76,33 @@ static RARE struct probe_error *find_named(
 	return NULL;
 }
 
+/* Does a former event with the names at the same place say what this event's probe is? */
+static bool is_recent(const struct summary_recent *recent, const struct probe_event *event)
+{
+	return recent->name == event->name && recent->provider == event->provider &&
+	       ((event->texts && event->texts == recent->texts) || is_probe(recent->probe, event));
+}
+
 /* The same; quickly, where an event with these names was at the same place. */
 static struct probe_error *find_probe(
 	struct probe_summary *summary, const struct probe_event *event, struct summary_probe **ret)
 {
-	struct summary_recent *recent =
-		&summary->recent[hash_word(0, (uintptr_t)event->name) & (SUMMARY_RECENT - 1)];
+	size_t at = hash_word(0, (uintptr_t)event->name) & (SUMMARY_RECENT - 1);
+	struct summary_recent *recent = summary->recent[at];
 	struct probe_error *error;
 
-	if (recent->name == event->name && recent->provider == event->provider &&
-		((event->texts && event->texts == recent->texts) ||
-			is_probe(recent->probe, event))) {
-		*ret = recent->probe;
+	for (size_t i = 0; i < SUMMARY_RECENT_WAYS; i++) {
+		if (!is_recent(&recent[i], event))
+			continue;
+		*ret = recent[i].probe;
 		return NULL;
 	}
 	error = find_named(summary, event, ret);
-	if (!error && *ret)
-		*recent = (struct summary_recent){event->provider, event->name, event->texts, *ret};
-	return error;
+	if (error || !*ret)
+		return error;
+	memmove(recent + 1, recent, (SUMMARY_RECENT_WAYS - 1) * sizeof(*recent));
+	recent[0] = (struct summary_recent){event->provider, event->name, event->texts, *ret};
+	return NULL;
 }
 
 /* ---- Keys ---------------------------------------------------------------------------- */

@@ -49,11 +49,29 @@ static bool has(const struct item *items, size_t count, const struct key *key)
 	return false;
 }
 
+/* The key of the event's first string, by the number of the argument; false: it has none. */
+static bool first_string(const struct probe_event *event, struct key *ret)
+{
+	size_t first = ARCH_ARGS_MAX;
+
+	for (size_t i = 0; i < event->arg_count; i++) {
+		const struct probe_value *value = &event->args[i];
+		size_t number = value->number ? value->number - 1U : i;
+
+		if (number < first &&
+			(value->kind == PROBE_VALUE_STRING || value->kind == PROBE_VALUE_TEXT))
+			first = number;
+	}
+	*ret = (struct key){.kind = KEY_STRING, .arg = (uint8_t)first};
+	return first < ARCH_ARGS_MAX;
+}
+
 /* Adds the event's values of keys that are not there; without keys, its first string. */
 static size_t take(struct probe_summary *summary, const struct probe_event *event,
 	struct item items[SUMMARY_KEYS_MAX], size_t count)
 {
 	struct probe_value value;
+	struct key key;
 
 	for (size_t i = 0; i < summary->key_count; i++) {
 		if (has(items, count, &summary->keys[i]) ||
@@ -65,12 +83,9 @@ static size_t take(struct probe_summary *summary, const struct probe_event *even
 		}
 		items[count++] = (struct item){summary->keys[i], value};
 	}
-	for (unsigned int i = 0; !summary->key_count && i < ARCH_ARGS_MAX && !count; i++) {
-		const struct key key = {.kind = KEY_STRING, .arg = (uint8_t)i};
-
-		if (key_value(&key, event, &value))
-			items[count++] = (struct item){key, value};
-	}
+	if (!summary->key_count && !count && first_string(event, &key) &&
+		key_value(&key, event, &value))
+		items[count++] = (struct item){key, value};
 	for (size_t i = 0; i < count; i++)
 		cut(&items[i].value);
 	return count;

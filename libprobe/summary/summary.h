@@ -43,7 +43,8 @@ enum {
 	SUMMARY_CALLERS_MAX = 4096,   /* call stacks of all probes */
 	SUMMARY_SLOWEST = 20,	      /* of each pair */
 	SUMMARY_COMM_BYTES = 32,
-	SUMMARY_RECENT = 64 /* a power of two */
+	SUMMARY_RECENT = 64,	/* a power of two: places of names, by hash */
+	SUMMARY_RECENT_WAYS = 2 /* that have the same hash */
 };
 
 /* ---- Keys (keys.c) --------------------------------------------------------------- */
@@ -212,7 +213,7 @@ struct probe_summary {
 	struct summary_probe **probes;
 	size_t probe_count;
 	uint16_t *probe_table; /* by hash: the probe's number + 1, or 0 */
-	struct summary_recent recent[SUMMARY_RECENT];
+	struct summary_recent recent[SUMMARY_RECENT][SUMMARY_RECENT_WAYS];
 	uint64_t other_hits; /* of probes beyond the limit */
 	uint64_t other_bins[SUMMARY_BINS];
 
