@@ -18,9 +18,16 @@
 /* ---- Registers ------------------------------------------------------------------------------ */
 
 /* The general registers of a stopped thread, as ptrace(2) reads and writes them. */
-enum { ARCH_REGISTER_WORDS = 34 };
+enum { ARCH_REGISTER_WORDS = 36 };
 struct arch_registers {
 	uint64_t words[ARCH_REGISTER_WORDS];
+};
+
+/* A word of them that ptrace(2) has apart from the others: of 4 bytes, which have a sign, or of 8.
+ */
+struct arch_regset {
+	int type; /* NT_* */
+	uint8_t word, bytes;
 };
 
 enum arch_register {
@@ -122,6 +129,8 @@ struct arch_process {
 	/* Requests of ptrace(2) that read and write them; 0: use the regset NT_PRSTATUS. */
 	int ptrace_get, ptrace_set;
 	uint16_t register_bytes;
+	const struct arch_regset *regsets; /* of words that are not among these bytes */
+	uint8_t regset_count;
 	int8_t registers[ARCH_REGISTERS];     /* the word of each; negative: there is none */
 	uint8_t general_first, general_count; /* words that may hold any address */
 	/* Does the thread run 64-bit code? */

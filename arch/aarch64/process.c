@@ -3,12 +3,20 @@
  * Processes of aarch64 on Linux: see arch/process.h. Nothing is run in them yet, so there are
  * neither gadgets nor frames for that.
  */
+#include <elf.h>
 #include <linux/audit.h>
 
 #include "arch/process.h"
 
-/* struct user_pt_regs of <asm/ptrace.h>: x0 to x30, sp, pc, pstate */
-enum { WORD_X0, WORD_X29 = 29, WORD_X30, WORD_SP, WORD_PC, WORD_PSTATE, WORDS, NOT_THERE = -1 };
+/* struct user_pt_regs of <asm/ptrace.h>: x0 to x30, sp, pc, pstate; behind it the words of others.
+ */
+enum { WORD_X0, WORD_X29 = 29, WORD_X30, WORD_SP, WORD_PC, WORD_PSTATE, WORDS };
+enum { WORD_TLS = WORDS, WORD_CALL };
+
+static const struct arch_regset regsets[] = {
+	{NT_ARM_TLS, WORD_TLS, 8},
+	{NT_ARM_SYSTEM_CALL, WORD_CALL, 4},
+};
 
 /* ---- System calls --------------------------------------------------------------------------- */
 
@@ -87,8 +95,9 @@ const struct arch_process aarch64_process = {
 	/* With addresses of 48 bits; a kernel with fewer refuses to map what is above its own. */
 	.address_end = UINT64_C(0xffffffff0000),
 	.register_bytes = WORDS * sizeof(uint64_t),
-	/* The thread pointer and the number of an interrupted call are regsets of their own. */
-	.registers = {WORD_PC, WORD_SP, WORD_X29, NOT_THERE, NOT_THERE, WORD_X0, WORD_X0,
+	.regsets = regsets,
+	.regset_count = sizeof(regsets) / sizeof(*regsets),
+	.registers = {WORD_PC, WORD_SP, WORD_X29, WORD_TLS, WORD_CALL, WORD_X0, WORD_X0,
 		WORD_X0 + 1, WORD_X0 + 2, WORD_X0 + 3, WORD_X0 + 4, WORD_X0 + 5},
 	.general_first = WORD_X0,
 	.general_count = WORD_X30 + 1,

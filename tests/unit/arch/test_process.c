@@ -87,7 +87,7 @@ static void x86_64_finds_its_gadgets(void **state)
 static void registers_are_where_the_kernel_has_them(void **state)
 {
 	static const uint8_t x86_64[ARCH_REGISTERS] = {16, 19, 4, 21, 15, 10, 14, 13, 12, 7, 9, 8};
-	static const int8_t aarch64[ARCH_REGISTERS] = {32, 31, 29, -1, -1, 0, 0, 1, 2, 3, 4, 5};
+	static const int8_t aarch64[ARCH_REGISTERS] = {32, 31, 29, 34, 35, 0, 0, 1, 2, 3, 4, 5};
 	struct arch_registers registers = {{0}};
 
 	(void)state;
