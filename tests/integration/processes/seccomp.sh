@@ -62,9 +62,9 @@ if [ "$(id -u)" = 0 ]; then
 	# What stubs call: constants and variables are shown, and a message says that others are not.
 	start "$TARGETS/seccomp" 14
 	save_state "$target_pid"
-	"$PROBECTL" trace -q -n 3 -p "$target_pid" 'seccomp:hit(arg0,str(arg1),str(arg2))' \
+	"$PROBECTL" trace -q -n 3 -p "$target_pid" 'seccomp:hit(arg0,str(arg1),str(arg2),str(arg3))' \
 		>"$SCRATCH/out" 2>"$SCRATCH/err" || fail "without rt_sigprocmask: $(cat "$SCRATCH/err")"
-	same "without rt_sigprocmask" "$(grep -c '"text" "' "$SCRATCH/out")" 3
+	same "without rt_sigprocmask" "$(grep -c '"text" null "variable"' "$SCRATCH/out")" 3
 	grep -q 'warning: .*would kill it for rt_sigprocmask' "$SCRATCH/err" ||
 		fail "without rt_sigprocmask: not said: $(cat "$SCRATCH/err")"
 	same_life "without rt_sigprocmask"

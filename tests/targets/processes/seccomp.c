@@ -26,7 +26,8 @@
 
 #include "../target.h"
 
-static char text[] = "written";
+static char variable[] = "variable";
+static char *written; /* in memory that may go away */
 
 static void install(uint32_t killed)
 {
@@ -47,7 +48,7 @@ static void install(uint32_t killed)
 
 static void pass(uint64_t hits)
 {
-	STAP_PROBE3(seccomp, hit, hits, "text", text);
+	STAP_PROBE4(seccomp, hit, hits, "text", written, variable);
 }
 
 /* The filter of the worker; "ready" is printed after it is installed. */
@@ -80,6 +81,9 @@ int main(int argc, char **argv)
 	uint64_t hits = 0;
 	pthread_t worker;
 
+	written = strdup("written");
+	if (!written)
+		return 1;
 	target_allow_tracing();
 	if (is_worker)
 		pthread_create(&worker, NULL, work, strcmp(threads, "strict") ? &killed : NULL);

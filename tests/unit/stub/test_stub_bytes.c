@@ -177,6 +177,7 @@ static const uint64_t *record_stack(struct variant *v, int first, int count, con
 	struct arch_stub stub = variant_stub(v, ARCH_STUB_RECORD);
 	struct arch_capture captures[] = {variant_capture("8@%rdi"), variant_capture("8@%rsi"),
 		variant_capture("8@%rdx"), variant_capture("8@%r12")};
+	const struct ring_record *record;
 	size_t bytes;
 
 	stub_host_reset(&v->host);
@@ -189,7 +190,8 @@ static const uint64_t *record_stack(struct variant *v, int first, int count, con
 		v->state.gpr[regs[i]] = (uintptr_t)v->stack + at[i];
 	}
 	variant_hit(v, stub_host_emit(&v->host, &stub));
-	return (const uint64_t *)(stub_host_only_record(&v->host, &bytes) + 1);
+	record = stub_host_only_record(&v->host, &bytes);
+	return stub_host_open_record(captures, 4, record, bytes);
 }
 
 /* The stack pointer is in page 2 of 4. */
