@@ -215,73 +215,93 @@ bool record_layout_is_plain(const struct record_layout *layout)
 	return true;
 }
 
-/*
- * Finds the numbers and the bytes of a record's captures. Returns its length, or 0 if it is longer
- * than `size`, or has more bytes of a capture than a stub writes: the target can write here.
- */
-static size_t find_captures(const struct record_layout *layout, const uint8_t *record, size_t size,
-	uint64_t words[ARCH_ARGS_MAX], struct span spans[ARCH_ARGS_MAX])
-{
-	const uint8_t *place = record + sizeof(struct ring_record);
-	size_t at = fixed_bytes(layout);
+/* What a record holds of its captures. */
+struct found {
+	uint64_t words[ARCH_ARGS_MAX];	  /* numbers, not extended; or those of the bytes */
+	struct span spans[ARCH_ARGS_MAX]; /* of the captures with bytes */
+	uint64_t valid;			  /* a bit for each capture that could be read */
+};
 
-	if (at > size)
+/* Finds the numbers, and `valid`. Returns where the bytes begin, or NULL as find_captures(). */
+static const uint8_t *find_numbers(
+	const struct record_layout *layout, const uint8_t *record, size_t size, struct found *ret)
+{
+	const uint8_t *at = record + sizeof(struct ring_record);
+	size_t left = size - sizeof(struct ring_record);
+	uint32_t mask = layout->checked ? ring_mask_bytes(layout->recorded) : 0;
+
+	if (size < sizeof(struct ring_record))
+		return NULL;
+	for (size_t i = 0; i < layout->recorded; i++) {
+		uint32_t fixed = arch_capture_fixed(&layout->captures[i]);
+
+		if (fixed > left)
+			return NULL;
+		ret->words[i] = number_at(at, fixed);
+		at += fixed;
+		left -= fixed;
+	}
+	if (mask > left)
+		return NULL;
+	ret->valid = mask ? number_at(at, mask) : ~UINT64_C(0);
+	return at + mask;
+}
+
+/*
+ * Finds the captures of a record. Returns its length, or 0 if it is longer than `size`, or has more
+ * bytes of a capture than a stub writes: the target can write here.
+ */
+static size_t find_captures(
+	const struct record_layout *layout, const uint8_t *record, size_t size, struct found *ret)
+{
+	const uint8_t *bytes = find_numbers(layout, record, size, ret);
+	size_t at;
+
+	if (!bytes)
 		return 0;
+	at = (size_t)(bytes - record);
 	for (size_t i = 0; i < layout->recorded; i++) {
 		const struct arch_capture *c = &layout->captures[i];
-		uint32_t fixed = arch_capture_fixed(c);
+		struct span *span = &ret->spans[i];
 
-		words[i] = number_at(place, fixed);
-		place += fixed;
 		if (!arch_capture_has_bytes(c))
 			continue;
-		spans[i] = span_of(record + at, words[i]);
-		if (spans[i].length > c->bytes_max || spans[i].length > size - at)
+		*span = span_of(record + at, ret->words[i]);
+		if (span->length > c->bytes_max || span->length > size - at)
 			return 0;
-		at += spans[i].length;
+		at += span->length;
 	}
 	at = ring_padded(at, RING_ALIGN);
 	return at <= size ? at : 0;
 }
 
-/* A bit for each capture that could be read. */
-static uint64_t readable(const struct record_layout *layout, const uint8_t *record)
-{
-	if (!layout->checked)
-		return ~UINT64_C(0);
-	return number_at(
-		record + fixed_place(layout, layout->recorded), ring_mask_bytes(layout->recorded));
-}
-
 size_t record_layout_read(const struct record_layout *layout, const uint8_t *record, size_t size,
 	struct probe_value values[ARCH_ARGS_MAX])
 {
-	uint64_t words[ARCH_ARGS_MAX];
-	struct span spans[ARCH_ARGS_MAX]; /* of the captures with bytes */
-	size_t length = find_captures(layout, record, size, words, spans);
+	struct found found;
+	size_t length = find_captures(layout, record, size, &found);
 
 	if (length)
-		read_values(layout, words, readable(layout, record), spans, values);
+		read_values(layout, found.words, found.valid, found.spans, values);
 	return length;
 }
 
 void record_layout_captures(const struct record_layout *layout, const uint8_t *record,
 	struct record_layout_captured ret[ARCH_ARGS_MAX])
 {
-	uint64_t words[ARCH_ARGS_MAX], valid = readable(layout, record);
-	struct span spans[ARCH_ARGS_MAX];
+	struct found found;
 
-	find_captures(layout, record, SIZE_MAX, words, spans);
+	find_captures(layout, record, SIZE_MAX, &found);
 	for (size_t i = 0; i < layout->recorded; i++) {
 		const struct arch_capture *c = &layout->captures[i];
 
-		ret[i] = (struct record_layout_captured){.is_null = !(valid >> i & 1)};
+		ret[i] = (struct record_layout_captured){.is_null = !(found.valid >> i & 1)};
 		if (arch_capture_has_bytes(c)) {
-			ret[i].bytes = spans[i].bytes;
-			ret[i].length = spans[i].length;
-			ret[i].is_null |= spans[i].is_null;
+			ret[i].bytes = found.spans[i].bytes;
+			ret[i].length = found.spans[i].length;
+			ret[i].is_null |= found.spans[i].is_null;
 		} else {
-			ret[i].word = extended(c, words[i]);
+			ret[i].word = extended(c, found.words[i]);
 		}
 	}
 }
