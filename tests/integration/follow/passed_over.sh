@@ -48,13 +48,13 @@ same "two tracers: hits" "$(hits_of "$SCRATCH/out")" 2
 traced 0 "/bin/sh -c 'kill -TERM \$\$'; /bin/sh -c 'kill -TERM \$\$'; [ \$? = 143 ] || exit 1" loop:nop
 traced 0 "/bin/sh -c 'exit 5'; /bin/sh -c 'exit 5'; [ \$? = 5 ] || exit 1" loop:nop
 
-# It is watched indeed, and not for long.
+# It is watched indeed, and not for long; the third time not, as it outlived that the second time.
 idle=$TARGETS/idle
 "$PROBECTL" trace --count -o "$SCRATCH/out" loop:nop -- \
 	/bin/sh -c "$idle tracer; $idle tracer; $idle tracer; exit 0" >"$SCRATCH/tracers" 2>"$SCRATCH/err"
 same "who traces them" "$(awk '{ print ($1 > 0) " " $2 }' "$SCRATCH/tracers")" "0 0
 1 0
-1 0"
+0 0"
 
 # What it does otherwise is as it would be: time limits, handlers, stopping and going on.
 traced 0 "for i in 1 2 3; do $idle waits || exit 1; done" loop:nop
