@@ -280,6 +280,8 @@ DEPS_CHECK := libcmocka-dev g++ clang lld mold musl-tools \
 	python3-prometheus-client libpcp-trace2-dev gfortran chromium chromium-driver \
 	python3 python3.11 python3-setuptools python3-wheel python3-mypy \
 	postgresql-15 openjdk-17-jre-headless openjdk-17-jdk-headless ruby php8.2-cli systemtap
+# The processor that we are ported to: a cross compiler, an emulator, and what makes its disk.
+DEPS_AARCH64 := gcc-aarch64-linux-gnu qemu-system-arm kmod cpio e2fsprogs
 DEPS_LINT := clang-format cppcheck mandoc shellcheck git
 DEPS_FUZZ := clang libclang-rt-14-dev llvm
 DEPS_COVERAGE := gcovr
@@ -291,6 +293,7 @@ DEPS_PYTHON := python3-setuptools python3-wheel
 # What a goal beside `deps` needs; `make deps` alone installs everything.
 needs_demo := DEMO
 needs_check := DEMO CHECK STATIC
+needs_check-aarch64 := AARCH64
 needs_asan := CHECK
 needs_ubsan := CHECK
 needs_tsan := CHECK
@@ -305,12 +308,13 @@ needs_deb := DEB
 needs_python := PYTHON
 OTHER_GOALS := $(filter-out deps,$(MAKECMDGOALS))
 PURPOSES := BUILD $(if $(OTHER_GOALS),$(foreach g,$(OTHER_GOALS),$(needs_$(g))), \
-	DEMO CHECK LINT FUZZ COVERAGE STATIC DEB PYTHON)
+	DEMO CHECK AARCH64 LINT FUZZ COVERAGE STATIC DEB PYTHON)
 
 deps:
 	$(Q)sh .ci/deps $(sort $(foreach p,$(PURPOSES),$(DEPS_$(p))))
 
 include docs/packaging/packaging.mk
+include tests/aarch64/aarch64.mk
 
 # ---- Running -------------------------------------------------------------
 
@@ -453,6 +457,7 @@ Targets:
              as in `make deps demo` or `make deps check`
   demo       trace the functions that a small Python program calls
   check      unit, golden and integration tests; the last line counts them
+  check-aarch64   build for aarch64, and run there, in an emulator, the tests of what it has so far
   torture    for each of PROGRAMS: KILLS random kills (now $(KILLS)), a kill at each STRIDEth
              step (now $(STRIDE); 0: none), on and off CYCLES times by commands (now $(CYCLES))
              and CALLS times by the library (now $(CALLS)); takes hours; then many

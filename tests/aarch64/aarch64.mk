@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: MIT
+# `make check-aarch64`, for the Makefile: builds all of the project with a cross compiler and the
+# packages of an arm64 Debian, and runs there, in an emulator, what works on aarch64 so far. The
+# build folder has to be below the sources, which is all that the emulator sees.
+
+AARCH64 := $(BUILD)/aarch64
+AARCH64_ROOT := $(abspath $(AARCH64))/debian/root
+AARCH64_LIB := $(AARCH64_ROOT)/usr/lib/aarch64-linux-gnu
+AARCH64_SECONDS ?= 1200
+AARCH64_MAKE = PKG_CONFIG_SYSROOT_DIR='$(AARCH64_ROOT)' PKG_CONFIG_LIBDIR='$(AARCH64_LIB)/pkgconfig' \
+	$(MAKE) BUILD='$(AARCH64)' CC='aarch64-linux-gnu-gcc --sysroot=$(AARCH64_ROOT)' \
+	AR=aarch64-linux-gnu-ar SANITIZE=
+
+# Folders of unit tests that need no patched process. test_args_x86_64 reads the host's programs,
+# and takes them for those of x86-64.
+AARCH64_FOLDERS := arch base catalogue export follow http metrics modules otlp process record ring \
+	runtime
+AARCH64_TESTS := $(filter-out %/test_args_x86_64.c, \
+	$(sort $(wildcard $(AARCH64_FOLDERS:%=tests/unit/%/test_*.c)))) \
+	tests/unit/thread/test_registers.c tests/golden/test_move.c tests/aarch64/list.sh
+
+.PHONY: check-aarch64
+check-aarch64: | $(FIRST)
+	$(Q)bash tests/aarch64/root.sh '$(AARCH64)/debian'
+	$(Q)$(AARCH64_MAKE) all $(patsubst %.c,$(AARCH64)/%,$(filter %.c,$(AARCH64_TESTS)))
+	$(Q)bash tests/aarch64/boot.sh '$(AARCH64)/debian' '$(AARCH64_SECONDS)' \
+		'bash tests/run.sh -b $(AARCH64) -t $(TEST_SECONDS) $(AARCH64_TESTS)'

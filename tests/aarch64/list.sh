@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# probectl on aarch64: Debian's programs are listed, with each argument understood; and what is not
+# there is refused in one line.
+set -u
+fail()
+{
+	echo "FAIL: $*"
+	exit 1
+}
+
+# ---- Listing ------------------------------------------------------------------
+
+lib=/usr/lib/aarch64-linux-gnu
+for file in /usr/lib/postgresql/15/bin/postgres "$lib"/libruby-3.1.so.3.1 "$lib"/libstdc++.so.6 \
+	/usr/bin/python3.11; do
+	"$PROBECTL" list --json "$file" >"$SCRATCH/sites" || fail "$file cannot be listed"
+	expected=$(readelf -n "$file" | sed -n 's/^ *Arguments: *//p' | sed 's/ *$//' | sort)
+	[ -n "$expected" ] || fail "$file has no notes"
+	[ "$(jq -r .args_spec "$SCRATCH/sites" | sort)" = "$expected" ] ||
+		fail "$file: other arguments than its notes have"
+done
+"$PROBECTL" list -vv "$lib/libstdc++.so.6" >"$SCRATCH/vv" || fail "list -vv"
+grep -q '__cxa_throw.* 1f 20 03 d5 .*8@x' "$SCRATCH/vv" || fail "the code and the arguments are not shown"
+
+# ---- A process ------------------------------------------------------------------
+
+python3.11 -S -c 'import time; print("up", flush=True); time.sleep(1000)' >"$SCRATCH/up" &
+python=$!
+trap 'kill $python' EXIT
+for _ in $(seq 100); do
+	[ -s "$SCRATCH/up" ] && break
+	sleep 0.1
+done
+"$PROBECTL" list -p $python >"$SCRATCH/live" || fail "a process cannot be listed"
+grep -q '^python:' "$SCRATCH/live" || fail "no probes of the process"
+for command in enable trace top; do
+	timeout 60 "$PROBECTL" $command -p $python 'python:*' >"$SCRATCH/out" 2>"$SCRATCH/err" &&
+		fail "$command: does not fail"
+	cat "$SCRATCH/err"
+	[ "$(wc -l <"$SCRATCH/err")" = 1 ] || fail "$command: not one line"
+	grep -q 'can be listed, not enabled' "$SCRATCH/err" || fail "$command: does not say why"
+done
+kill -0 $python || fail "the process has ended"

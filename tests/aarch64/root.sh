@@ -1,0 +1,105 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+#
+# Makes a small arm64 Debian of unpacked packages, for a cross compiler and for an emulator.
+# usage: tests/aarch64/root.sh FOLDER
+#
+# Below FOLDER: root (for --sysroot, qemu-aarch64 -L, and readers of its programs), disk (the same as
+# an ext4 image) and early.gz (an initramfs that mounts it). Nothing is installed on this machine,
+# and no foreign architecture is added to it: apt-get has a state of its own there. Does
+# nothing if it is there already.
+set -euo pipefail
+
+folder=$(realpath -m "$1")
+root=$folder/root
+# The machine; what the project is built with; what its tests are run with; programs with probes.
+packages="linux-image-arm64 busybox-static
+	libc6-dev libelf-dev libdw-dev libiberty-dev libcapstone-dev libcmocka-dev libjson-c-dev
+	libbabeltrace2-dev systemtap-sdt-dev libstdc++-12-dev
+	mount bash coreutils grep sed gawk findutils procps util-linux jq binutils gcc
+	postgresql-15 libruby3.1 python3.11"
+fail()
+{
+	echo "tests/aarch64/root.sh: $*" >&2
+	exit 1
+}
+
+stamp=$(cksum "$0")
+[ "$(cat "$folder/made" 2>/dev/null)" != "$stamp" ] || exit 0
+rm -rf "$folder"
+mkdir -p "$folder"/{lists,debs}/partial "$folder/cache" "$root"
+: >"$folder/status"
+
+# ---- Packages ----------------------------------------------------------------
+
+apt=(apt-get -qq -o APT::Architecture=arm64 -o APT::Architectures=arm64
+	-o APT::Sandbox::User= -o Debug::NoLocking=true -o Acquire::Retries=5
+	-o Dir::State="$folder" -o Dir::State::Lists="$folder/lists"
+	-o Dir::State::status="$folder/status"
+	-o Dir::Cache="$folder/cache" -o Dir::Cache::archives="$folder/debs")
+"${apt[@]}" update >/dev/null || fail "the lists of arm64 packages cannot be had"
+# shellcheck disable=SC2086 # a list of words
+"${apt[@]}" install -y -d --no-install-recommends $packages >/dev/null ||
+	fail "the arm64 packages cannot be had: does the mirror of /etc/apt have arm64?"
+for package in "$folder"/debs/*.deb; do
+	dpkg -x "$package" "$root"
+done
+rm -rf "$folder"/{debs,lists,cache,status}
+
+# ---- The machine ---------------------------------------------------------------
+
+ln -sf bash "$root/bin/sh"
+printf '%s\n' 'root:x:0:0:root:/root:/bin/bash' 'nobody:x:65534:65534:nobody:/:/bin/bash' \
+	>"$root/etc/passwd"
+printf '%s\n' 'root:x:0:' 'nogroup:x:65534:' >"$root/etc/group"
+# boot.sh gives it the command, in a file of the shared folder.
+cat >"$root/init.sh" <<'END'
+#!/bin/bash
+export PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8
+mkdir -p /dev/pts /dev/shm /host /share
+mount -t devpts devpts /dev/pts
+ln -s /proc/self/fd /dev/fd
+for at in /dev/shm /tmp /run; do mount -t tmpfs tmpfs $at; done
+mount -t 9p -o trans=virtio,version=9p2000.L,msize=1048576 source /host
+mount -t 9p -o trans=virtio,version=9p2000.L,msize=1048576 share /share
+ldconfig
+cd /host
+bash /share/command
+echo "status: $?"
+sync
+echo o >/proc/sysrq-trigger
+sleep 60
+END
+chmod +x "$root/init.sh"
+
+early=$folder/early
+mkdir -p "$early"/{bin,modules,proc,sys,dev,new}
+cp "$root/bin/busybox" "$early/bin/"
+kernel=$(basename "$root"/boot/vmlinuz-*)
+kernel=${kernel#vmlinuz-}
+modules=$root/lib/modules/$kernel
+depmod -b "$root" "$kernel"
+# Each module after those that it needs.
+number=10
+for module in virtio_pci virtio_mmio virtio_blk ext4 9pnet_virtio 9p crc32c_generic; do
+	grep -E "/$module\.ko:" "$modules/modules.dep" | tr -d : |
+		awk '{for (i = NF; i; i--) print $i}'
+done | awk '!seen[$0]++' | while read -r file; do
+	cp "$modules/$file" "$early/modules/$number-${file##*/}"
+	number=$((number + 1))
+done
+cat >"$early/init" <<'END'
+#!/bin/busybox sh
+B=/bin/busybox
+$B mount -t proc proc /proc
+$B mount -t sysfs sys /sys
+$B mount -t devtmpfs dev /dev
+for module in /modules/*; do $B insmod $module; done
+$B mount -t ext4 /dev/vda /new
+for at in dev proc sys; do $B mount --move /$at /new/$at; done
+exec $B switch_root /new /init.sh
+END
+chmod +x "$early/init"
+(cd "$early" && find . | cpio -o -H newc --quiet | gzip -1) >"$folder/early.gz"
+/sbin/mke2fs -q -F -t ext4 -E root_owner=0:0 -d "$root" "$folder/disk" 6G
+echo "$stamp" >"$folder/made"
