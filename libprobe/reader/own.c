@@ -55,22 +55,17 @@ struct own_reader {
 
 struct probe_error *reader_is_own(const char *record, bool *ret)
 {
+	/* Nothing else is like it: in a string, there would be backslashes. */
+	static const char env[] = "tracer_name = \"probectl\";";
 	struct probe_error *error;
-	struct tsdl tsdl;
 	size_t length;
 	char *text;
 
 	error = reader_metadata(record, &text, &length);
 	if (error)
 		return error;
-	error = tsdl_parse(text, length, &tsdl);
-	*ret = tsdl.tracer && strcmp(tsdl.tracer, "probectl") == 0;
-	tsdl_free(&tsdl);
+	*ret = memmem(text, length, env, sizeof(env) - 1) != NULL;
 	free(text);
-	/* What is not understood of ours is told when it is opened. */
-	if (!error || error->code != PROBE_ERROR_FORMAT)
-		return error;
-	probe_error_free(error);
 	return NULL;
 }
 
@@ -94,7 +89,8 @@ static struct probe_error *read_trace(const char *record, struct own_trace *ret)
 			"%s/metadata: %s (it was made by probectl %s, and this is %s; babeltrace2 "
 			"may be able to read it)",
 			record, why->message,
-			tsdl.tracer_version ? tsdl.tracer_version : "of an unknown version",
+			tsdl.tracer_version ? tsdl.tracer_version
+					    : "of a version that it does not say",
 			PROBE_VERSION);
 		probe_error_free(why);
 	}
@@ -219,7 +215,7 @@ static struct probe_error *make_heap(struct own_reader *reader)
 	for (size_t i = 0; i < reader->stream_count && !error; i++) {
 		struct own_stream *stream = &reader->streams[i];
 
-		stream->room = room;
+		stream->room = stream->size < room ? (size_t)stream->size + 1 : room;
 		error = own_stream_advance(stream, &reader->result);
 		if (error)
 			break;

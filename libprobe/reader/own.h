@@ -156,10 +156,11 @@ struct own_class {
 /* Numbers that a stream's packets or events have: bits of enum own_number. */
 #define OWN_HAS(mask, number) (((mask) & (UINT32_C(1) << (number))) != 0)
 
-/* A time in nanoseconds since 1970 is base_ns + cycles * (whole + part / 2^64). */
+/* A time in nanoseconds since 1970 is base_ns + cycles * 10^9 / freq. */
 struct own_clock {
 	int64_t base_ns;
-	uint64_t whole, part;
+	uint64_t freq;
+	uint64_t whole, part; /* 10^9 / freq is a little more than whole + part / 2^64 */
 };
 
 struct own_stream_class {
@@ -208,6 +209,8 @@ static inline uint64_t own_time_ns(const struct own_clock *clock, uint64_t cycle
 	uint64_t since =
 		cycles * clock->whole + (uint64_t)(((unsigned __int128)cycles * clock->part) >> 64);
 
+	/* What is missing of it is less than one, and shows in the rest of the division. */
+	since += cycles * UINT64_C(1000000000) - since * clock->freq >= clock->freq;
 	since += (uint64_t)clock->base_ns;
 	return (int64_t)since < 0 ? 0 : since;
 }

@@ -91,13 +91,17 @@ static const uint8_t *after_string(const uint8_t *at, const uint8_t *end)
 	return nul ? nul + 1 : NULL;
 }
 
+static struct probe_value *value_of(const struct step *step, const struct step_result *result)
+{
+	return &result->values[step->to];
+}
+
 /* A step that ends the run. Returns what comes after it, or NULL. */
 static const uint8_t *take_variable(
 	const struct step *step, const uint8_t *at, const uint8_t *end, struct step_result *result)
 {
 	uint64_t room = (uint64_t)(end - at);
 	uint64_t length = step->from == STEP_NO_NUMBER ? step->offset : result->numbers[step->from];
-	struct probe_value *value = result->values + step->to;
 	const uint8_t *after;
 
 	if (step->op == STEP_STRING || step->op == STEP_COMM) {
@@ -105,20 +109,20 @@ static const uint8_t *take_variable(
 		if (after && step->op == STEP_COMM)
 			result->comm = (const char *)at;
 		else if (after)
-			set_bytes(value, at, (uint64_t)(after - 1 - at));
+			set_bytes(value_of(step, result), at, (uint64_t)(after - 1 - at));
 		return after;
 	}
 	if (length > room / step->kind)
 		return NULL;
 	switch (step->op) {
 	case STEP_CHARS:
-		set_chars(value, at, length);
+		set_chars(value_of(step, result), at, length);
 		break;
 	case STEP_BYTES:
-		set_bytes(value, at, length);
+		set_bytes(value_of(step, result), at, length);
 		break;
 	case STEP_GUESS:
-		set_guess(value, at, length, result->numbers[step->also] != 0);
+		set_guess(value_of(step, result), at, length, result->numbers[step->also] != 0);
 		break;
 	case STEP_UUID:
 		result->uuid = at;

@@ -19,6 +19,7 @@ static struct own_clock compile_clock(const struct tsdl_clock *clock)
 	unsigned __int128 part = NSEC_PER_SEC % clock->freq;
 
 	return (struct own_clock){.base_ns = (int64_t)base_ns,
+		.freq = clock->freq,
 		.whole = NSEC_PER_SEC / clock->freq,
 		.part = (uint64_t)((part << 64) / clock->freq)};
 }

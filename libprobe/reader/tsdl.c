@@ -116,8 +116,6 @@ static bool env_value(
 	struct tsdl_parser *p, const char *name, const struct tsdl_value *value, void *data)
 {
 	(void)data;
-	if (value->token == TSDL_TEXT && is(name, "tracer_name"))
-		p->tsdl->tracer = value->text;
 	if (value->token == TSDL_TEXT && is(name, "tracer_version"))
 		p->tsdl->tracer_version = value->text;
 	return true;

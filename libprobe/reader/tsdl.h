@@ -81,7 +81,7 @@ struct tsdl_event {
 
 /* Owns everything that it points to. */
 struct tsdl {
-	const char *tracer, *tracer_version; /* of its env, or NULL */
+	const char *tracer_version; /* of its env, or NULL */
 	uint8_t uuid[TSDL_UUID_BYTES];
 	bool has_uuid;
 	const struct tsdl_type *packet_header; /* or NULL */
