@@ -18,22 +18,32 @@ def bare(value):
         return None
     return float(value) if "." in value or "e" in value else int(value, 0)
 
-line = re.compile(r'\[(\d+)\.(\d{9})\] \([^)]*\) (?:\S+ )?([^:]*):(.*?): '
-                  r'\{ cpu_id = (\d+)[^}]*\}, \{ pid = (\d+), tid = (\d+), comm = "([^"]*)"[^}]*\}'
-                  r'(?:, \{ (.*) \})?$')
-field = re.compile(r'(arg\d+) = ("(?:[^"\\]|\\.)*"|\([^)]*\)|[^,]*)')
+line = re.compile(r'\[(\d+)\.(\d{9})\] \([^)]*\) (?:\S+ )?([^: ]*):(.*?): (\{ .*\})$')
+member = re.compile(r'(\w+) = ("(?:[^"\\]|\\.)*"|\( [^)]*\)|[^,} ]*)')
+
+def args(members):
+    """In the order of what is said first about each."""
+    first = dict.fromkeys(re.match(r"arg\d+", name).group() for name, _ in members
+                          if name.startswith("arg"))
+    values = dict(members)
+    return [bare(values[name]) for name in first]
+
 theirs = []
 for text in open(sys.argv[1]):
-    s, ns, provider, name, cpu, pid, tid, comm, fields = line.match(text.rstrip("\n")).groups()
-    theirs.append((int(s) * 10**9 + int(ns), provider, name, int(cpu), int(pid), int(tid), comm,
-                   [bare(value) for _, value in field.findall(fields or "")]))
+    s, ns, provider, name, rest = line.match(text.rstrip("\n")).groups()
+    members = member.findall(rest)
+    value = dict(members)
+    if provider != "probectl":
+        theirs.append((int(s) * 10**9 + int(ns), provider, name, int(value["cpu_id"]),
+                       int(value["pid"]), int(value["tid"]), args(members)))
 ours = []
 for text in open(sys.argv[2]):
     hit = json.loads(text)
     if "lost" in hit:
         continue
+    assert hit["comm"], hit
     ours.append((hit["ts"], hit["provider"], hit["name"], hit["cpu"], hit["pid"], hit["tid"],
-                 hit["comm"], hit["args"]))
+                 hit["args"]))
 assert ours, "no hits"
 for a, b in zip(sorted(ours, key=str), sorted(theirs, key=str)):
     assert a == b, (a, b)
