@@ -38,8 +38,9 @@ done < <(each '`([a-z]\w*\(\)|(test|fuzz)_\w+)`')
 
 while IFS=: read -r file line name; do
 	name=${name#\`make }
-	grep -qE "^(\.PHONY:.* )?$name( |:|$)" Makefile docs/packaging/*.mk || missing "$file:$line" "goal $name of make"
-done < <(each '`make [a-z-]+')
+	grep -qE "^(\.PHONY:.* )?$name( |:|$)" Makefile docs/packaging/*.mk \
+		tests/aarch64/*.mk || missing "$file:$line" "goal $name of make"
+done < <(each '`make [a-z0-9-]+')
 
 # Options in the commands shown, up to `--`, a pipe or a backquote.
 while IFS= read -r line; do
