@@ -103,21 +103,26 @@ static void tell_tail(struct ring *ring)
 	ring->told = ring->tail;
 }
 
+uint64_t rings_head(const struct ring *ring)
+{
+	return atomic_load_explicit(
+		(const _Atomic uint64_t *)&ring->header->head, memory_order_acquire);
+}
+
 void rings_begin(struct rings *rings)
 {
 	for (size_t i = 0; i < rings->count; i++) {
 		struct ring *ring = &rings->rings[i];
 
 		/* Pairs with the store (the addition to head) that ends a stub's sequence. */
-		ring->head = atomic_load_explicit(
-			(const _Atomic uint64_t *)&ring->header->head, memory_order_acquire);
+		ring->head = rings_head(ring);
 		/* No stub goes further than the ring is long. */
 		if (ring->head - ring->tail > rings->layout.ring_bytes)
 			discard(ring);
 	}
 }
 
-static const uint8_t *first_record(const struct rings *rings, const struct ring *ring)
+const uint8_t *rings_first(const struct rings *rings, const struct ring *ring)
 {
 	return ring->data + (ring->tail & (rings->layout.ring_bytes - 1));
 }
@@ -135,7 +140,7 @@ const struct ring_record *rings_next(
 
 		if (ring->head - ring->tail < sizeof(struct ring_record))
 			continue;
-		memcpy(&time, first_record(rings, ring), sizeof(time));
+		memcpy(&time, rings_first(rings, ring), sizeof(time));
 		if (time >= oldest_time)
 			continue;
 		oldest = ring;
@@ -147,7 +152,7 @@ const struct ring_record *rings_next(
 	if (size > most)
 		size = most;
 	/* Into the slop at most: see arch/layout.h. */
-	memcpy(rings->record, first_record(rings, oldest), size);
+	memcpy(rings->record, rings_first(rings, oldest), size);
 	*ring_ret = oldest;
 	*size_ret = size;
 	return (const struct ring_record *)rings->record;

@@ -48,6 +48,12 @@ void rings_discharge(struct rings *rings);
  */
 uint64_t rings_damaged(const struct rings *rings);
 
+/* Where the target is in a ring now. */
+uint64_t rings_head(const struct ring *ring);
+/* Where the first record is that has not been consumed: in the ring, so the target may change it.
+ */
+const uint8_t *rings_first(const struct rings *rings, const struct ring *ring);
+
 /* Begins a round: what is published now will be read in it. */
 void rings_begin(struct rings *rings);
 
