@@ -70,13 +70,13 @@ lttng_run()
 	echo "$line ${lost:-?} $before $(du -sb "$lttng_home/trace" | cut -f1)"
 }
 
-# count NAME FOLDER HITS: are they all in the record?
+# count NAME FOLDER HITS: are they all in the record? Each stream of probectl's also names its threads.
 count()
 {
 	local counted
 	counted=$(babeltrace2 "$2" -c sink.utils.counter 2>/dev/null |
 		sed -n 's/^ *\([0-9]*\) Event messages.*/\1/p' | tail -1)
-	[ "$counted" = "$3" ] || printf '  %s: babeltrace2 counts %s events of %s\n' "$1" "$counted" "$3"
+	[ "$((counted - $3))" -ge 0 ] && [ "$((counted - $3))" -le 8 ] || printf '  %s: babeltrace2 counts %s events of %s\n' "$1" "$counted" "$3"
 }
 
 # highest NAME FOLDER COMMAND…: raises the rate until every try loses something
