@@ -41,6 +41,7 @@ struct round {
 	struct trace *trace;
 	size_t target;
 	size_t hits;
+	size_t taken; /* hits that were moved into the record without being looked at */
 };
 
 /* ---- Polling ---------------------------------------------------------------- */
@@ -84,6 +85,28 @@ static void target_stop(struct trace *trace, struct trace_target *target)
 			(int)probe_target_pid(target->target)));
 }
 
+/* Reads what there is. A record takes what few bytes there are only now and then, or at the end. */
+static struct probe_error *read_hits(struct round *round, struct trace_target *target, bool *more)
+{
+	struct trace *trace = round->trace;
+	bool all = target->exited || !target->on;
+	size_t before = round->taken;
+	struct probe_error *error;
+
+	if (target->rings)
+		return trace_rings_poll(trace, target);
+	if (!trace_takes(trace, target) || !trace_take(trace, target, all, &round->taken))
+		return probe_session_poll(target->session, visit_hit, round, more);
+	error = probe_session_poll(target->session, NULL, NULL, NULL);
+	/* The session may have ended itself. */
+	if (error)
+		trace_take(trace, target, true, &round->taken);
+	if (!trace_count_taken(target))
+		error = probe_error_first(error, probe_error_no_memory());
+	*more = round->taken != before;
+	return error;
+}
+
 /*
  * Reads what the rings of a target that is off still hold, and lets their memory go. Forked
  * children may have hit meanwhile. For what the output has no room for, it is called again.
@@ -102,7 +125,7 @@ static void read_rest(struct round *round)
 		more = false;
 		if (trace->merge && merge_full(trace->merge))
 			merge_drain(trace->merge, output_hit, trace);
-		trace_fail(trace, probe_session_poll(target->session, visit_hit, round, &more));
+		trace_fail(trace, read_hits(round, target, &more));
 		more &= trace->seeks && !trace->gone && !trace_is_full(trace) && !target->stuck;
 	} while (more && !output_full(target));
 	target->unread = more;
@@ -114,9 +137,7 @@ static void target_poll(struct round *round)
 	struct trace_target *target = &trace->targets[round->target];
 	size_t before = round->hits;
 	bool more = false;
-	struct probe_error *error =
-		target->rings ? trace_rings_poll(trace, target)
-			      : probe_session_poll(target->session, visit_hit, round, &more);
+	struct probe_error *error = read_hits(round, target, &more);
 
 	target->wanted = false;
 	if (error) {
@@ -156,6 +177,8 @@ static size_t poll_all(struct trace *trace)
 	struct round round = {.trace = trace};
 	bool any = false;
 
+	trace->active = false;
+	trace->due_ns = UINT64_MAX;
 	for (size_t i = 0; i < trace->target_count; i++) {
 		size_t at = (trace->first + i) % trace->target_count;
 		struct trace_target *target = &trace->targets[at];
@@ -365,7 +388,7 @@ static void drain(struct trace *trace)
 	size_t before;
 
 	do {
-		before = round.hits;
+		before = round.hits + round.taken;
 		for (round.target = 0; round.target < trace->target_count; round.target++) {
 			const struct trace_target *target = &trace->targets[round.target];
 
@@ -376,7 +399,7 @@ static void drain(struct trace *trace)
 		if (trace->merge)
 			merge_drain(trace->merge, output_hit, trace);
 		drain_sinks(trace);
-	} while (round.hits != before && !trace->gone && !trace_is_full(trace));
+	} while (round.hits + round.taken != before && !trace->gone && !trace_is_full(trace));
 }
 
 void trace_fail(struct trace *trace, struct probe_error *error)
@@ -393,6 +416,19 @@ void trace_stop(struct trace *trace)
 		target_stop(trace, &trace->targets[i]);
 }
 
+/* How long to sleep after a round that brought so many hits. */
+static uint64_t sleep_after(const struct trace *trace, size_t hits, uint64_t sleep_ns)
+{
+	if (hits >= BUSY_HITS)
+		return 0;
+	/* Hits that are taken need not be looked at until a ring fills up. */
+	if (!hits && trace->active)
+		sleep_ns = trace->due_ns < FIRST_SLEEP_NS  ? 0
+			   : trace->due_ns < LAST_SLEEP_NS ? trace->due_ns
+							   : LAST_SLEEP_NS;
+	return sleep_ns;
+}
+
 static void trace_loop(struct trace *trace)
 {
 	uint64_t sleep_ns = FIRST_SLEEP_NS;
@@ -407,10 +443,10 @@ static void trace_loop(struct trace *trace)
 		timers_run(trace, &timers);
 		if (trace->loop.over)
 			break;
-		if (hits)
+		if (hits || trace->active)
 			sleep_ns = FIRST_SLEEP_NS;
 		timers_watch(trace, &timers);
-		wait_for(trace, hits >= BUSY_HITS ? 0 : sleep_ns);
+		wait_for(trace, sleep_after(trace, hits, sleep_ns));
 		if (sleep_ns < LAST_SLEEP_NS && !hits)
 			sleep_ns = 2 * sleep_ns < LAST_SLEEP_NS ? 2 * sleep_ns : LAST_SLEEP_NS;
 	}

@@ -37,6 +37,8 @@ static void flush_host(struct trace_tracer *tracer)
 
 void output_flush(struct trace *trace)
 {
+	if (trace->record)
+		trace_take_all(trace);
 	output_check(trace,
 		trace->record ? probe_ctf_flush(trace->record) : probe_sink_flush(trace->sink));
 	for (size_t i = 0; i < trace->tracer_count; i++) {

@@ -285,6 +285,18 @@ bool trace_count_hit(struct trace_target *target, size_t probe)
 	return true;
 }
 
+bool trace_count_taken(struct trace_target *target)
+{
+	size_t count;
+	const struct probe_session_probe *probes = probe_session_probes(target->session, &count);
+
+	if (!tallies_grow(target, count))
+		return false;
+	for (size_t i = 0; i < count; i++)
+		target->tallies[i].hits = probes[i].hits - probes[i].lost;
+	return true;
+}
+
 void trace_report_losses(struct trace *trace)
 {
 	for (size_t i = 0; i < trace->target_count && !trace_is_full(trace); i++) {

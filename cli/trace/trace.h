@@ -66,6 +66,7 @@ struct trace_target {
 	bool judged;   /* how the process ended was checked, and reported */
 	bool broken;   /* its rings could not be read; reported once */
 	bool stuck;    /* its probes could not be switched off: hits may continue without end */
+	bool by_hit;   /* of a record: its hits are added one by one (taking.c) */
 	bool unread;   /* it is off, and its rings hold hits that the output had no room for */
 	bool wanted;   /* it waits for us: probe_session_fd() is readable */
 	bool later;    /* of no process that was named: of what one has become meanwhile */
@@ -125,6 +126,8 @@ struct trace {
 	bool overrun;		  /* with another one than RECORD_FLUSH: not all hits are there */
 	size_t dropped;		  /* processes whose rings had to go before they were written */
 	uint64_t dropped_hits;
+	bool active;	 /* in the last round, rings had new hits that are taken */
+	uint64_t due_ns; /* one of these will be filled by a quarter in so long */
 	int output_fd;
 	bool to_file; /* a regular file, which is always ready to be written */
 	bool gone;    /* the output has no reader any more, or cannot be written */
@@ -191,6 +194,8 @@ bool trace_is_full(const struct trace *trace);
 
 /* Counts a hit that is printed. False without memory. */
 bool trace_count_hit(struct trace_target *target, size_t probe);
+/* The same of all that were taken. */
+bool trace_count_taken(struct trace_target *target);
 
 /* Tells of a process that has ended whether a signal killed it; SIGKILL of one of -p is a failure.
  */
@@ -264,6 +269,15 @@ void otlp_update(struct trace *trace);
 bool otlp_is_busy(const struct trace *trace);
 /* Gives up what has not been sent, and tells what was and what was not. */
 void otlp_end(struct trace *trace);
+
+/* ---- taking.c --------------------------------------------------------------- */
+
+/* Are its hits moved into the record as they are? */
+bool trace_takes(const struct trace *trace, const struct trace_target *target);
+/* Moves them: all, or what is worth a write; adds their number to *hits. False: that cannot be. */
+bool trace_take(struct trace *trace, struct trace_target *target, bool all, size_t *hits);
+/* All of all targets that are on. */
+void trace_take_all(struct trace *trace);
 
 /* ---- output.c --------------------------------------------------------------- */
 

@@ -33,7 +33,8 @@ enum {
 	CLOCK_MARGIN_S = 3600,
 	LATE_FLUSHES = 2, /* one per second; after these, nothing is late any more */
 	EVENT_ROOM = 40,  /* size of an event without name, arguments and addresses */
-	ARG_ROOM = 16	  /* size of an argument without bytes */
+	ARG_ROOM = 16,	  /* size of an argument without bytes */
+	ROUNDING_NS = 4
 };
 
 /* What the last hits of a site looked like. */
@@ -43,24 +44,6 @@ struct ctf_site {
 	size_t probe;
 	uint32_t id; /* of the class */
 	struct ctf_class class;
-};
-
-struct probe_ctf {
-	struct probe_ctf_options options;
-	char *path; /* for messages */
-	int root;
-	struct ctf_part part, before; /* `before` is the previous part, while open for late hits */
-	unsigned int part_count;
-	uint64_t closed_bytes;	    /* of the parts that are closed */
-	unsigned int flushes;	    /* since the part's beginning */
-	uint64_t begin_ns, next_ns; /* beginnings of this part (its first hit) and the next */
-	int last_cpu;		    /* of the last hit */
-	uint64_t last_ns;	    /* of the last hit; or the record's beginning */
-	struct ctf_description description;
-	struct ctf_class *classes; /* their names are owned */
-	size_t class_count;
-	struct ctf_site *sites;
-	bool failed;
 };
 
 /* ---- Parts ------------------------------------------------------------------------- */
@@ -97,7 +80,8 @@ static bool rotates(const struct probe_ctf *ctf)
 	return ctf->options.rotate_bytes || ctf->options.rotate_ns;
 }
 
-static struct probe_error *begin_part(struct probe_ctf *ctf)
+static struct probe_error *begin_part(
+	struct probe_ctf *ctf, const struct ctf_instant from[CTF_CLOCKS])
 {
 	char name[CTF_PART_NAME_BYTES] = ".";
 
@@ -106,14 +90,20 @@ static struct probe_error *begin_part(struct probe_ctf *ctf)
 		ctf->next_ns = clock_now_ns() + ctf->options.rotate_ns;
 	if (rotates(ctf))
 		ctf_part_name(name, ++ctf->part_count);
-	return ctf_part_open(&ctf->part, ctf->root, name, &ctf->description);
+	return ctf_part_open(&ctf->part, ctf->root, name, &ctf->description, from);
 }
 
-/* Once something could not be written, nothing more is added. */
-static struct probe_error *checked(struct probe_ctf *ctf, struct probe_error *error)
+struct probe_error *ctf_checked(struct probe_ctf *ctf, struct probe_error *error)
 {
 	ctf->failed |= error != NULL;
 	return probe_error_prefix(error, "%s", ctf->path);
+}
+
+void ctf_sync_clocks(struct probe_ctf *ctf)
+{
+	for (size_t i = 0; i < CTF_CLOCKS; i++)
+		if (ctf->description.has_clock[i])
+			clock_sync(&ctf->description.clocks[i]);
 }
 
 static void close_before(struct probe_ctf *ctf)
@@ -122,22 +112,50 @@ static void close_before(struct probe_ctf *ctf)
 	ctf_part_close(&ctf->before);
 }
 
-/* The part that a hit belongs to; may start a new one. */
-static struct probe_error *part_of(struct probe_ctf *ctf, uint64_t time_ns, struct ctf_part **ret)
+bool ctf_is_part_full(const struct probe_ctf *ctf, uint64_t time_ns)
 {
-	struct probe_error *error;
+	return (ctf->options.rotate_bytes && ctf->part.written >= ctf->options.rotate_bytes) ||
+	       (ctf->options.rotate_ns && time_ns >= ctf->next_ns);
+}
 
-	*ret = time_ns < ctf->begin_ns && ctf->before.folder >= 0 ? &ctf->before : &ctf->part;
-	if (*ret == &ctf->before ||
-		(!(ctf->options.rotate_bytes && ctf->part.written >= ctf->options.rotate_bytes) &&
-			!(ctf->options.rotate_ns && time_ns >= ctf->next_ns)))
-		return NULL;
-	error = ctf_part_flush(&ctf->before);
+/* Where the clocks of stubs go on: behind what was written, and where the part before ends. */
+static void cut_clocks(struct probe_ctf *ctf, uint64_t time_ns, struct ctf_instant from[CTF_CLOCKS])
+{
+	for (size_t i = 0; i < CTF_CLOCKS; i++) {
+		if (!ctf->description.has_clock[i])
+			continue;
+		ctf->cuts[i] = ctf_clock_stamp_at(&ctf->description.clocks[i], time_ns);
+		if (ctf->cuts[i] <= ctf->newest[i])
+			ctf->cuts[i] = ctf->newest[i] + 1;
+		/* Readers round times down, one of them more than the other. */
+		from[i] = (struct ctf_instant){
+			ctf->cuts[i], ctf_line_ns(&ctf->part.lines[i], ctf->cuts[i]) + ROUNDING_NS};
+	}
+}
+
+struct probe_error *ctf_rotate(struct probe_ctf *ctf, uint64_t time_ns)
+{
+	struct probe_error *error = ctf_part_flush(&ctf->before);
+	struct ctf_instant from[CTF_CLOCKS] = {{0}};
+
 	close_before(ctf);
+	ctf_sync_clocks(ctf);
+	error = probe_error_first(error, ctf_part_describe(&ctf->part));
+	ctf->part.over = true;
+	if (!error)
+		cut_clocks(ctf, time_ns, from);
 	ctf->before = ctf->part;
 	ctf->part = (struct ctf_part){.folder = -1};
 	ctf->begin_ns = time_ns;
-	return error ? error : begin_part(ctf);
+	return error ? error : begin_part(ctf, from);
+}
+
+/* The part that a hit belongs to; may start a new one. */
+static struct probe_error *part_of(struct probe_ctf *ctf, uint64_t time_ns, struct ctf_part **ret)
+{
+	*ret = time_ns < ctf->begin_ns && ctf->before.folder >= 0 ? &ctf->before : &ctf->part;
+	return *ret == &ctf->part && ctf_is_part_full(ctf, time_ns) ? ctf_rotate(ctf, time_ns)
+								    : NULL;
 }
 
 /* ---- The record -------------------------------------------------------------------- */
@@ -154,6 +172,7 @@ static uint64_t base_of(uint64_t now, uint64_t oldest_ns)
 struct probe_error *probe_ctf_create(
 	const char *directory, const struct probe_ctf_options *options, struct probe_ctf **ret)
 {
+	static const struct ctf_instant none[CTF_CLOCKS];
 	struct probe_ctf *ctf = calloc(1, sizeof(*ctf));
 	struct probe_error *error;
 
@@ -173,7 +192,7 @@ struct probe_error *probe_ctf_create(
 	}
 	error = root_open(directory, &ctf->root);
 	if (!error)
-		error = begin_part(ctf);
+		error = begin_part(ctf, none);
 	if (error) {
 		probe_ctf_free(ctf);
 		return probe_error_prefix(error, "%s", directory);
@@ -195,6 +214,7 @@ void probe_ctf_free(struct probe_ctf *ctf)
 		return;
 	ctf_part_close(&ctf->part);
 	ctf_part_close(&ctf->before);
+	ctf_take_deinit(ctf);
 	if (ctf->root >= 0)
 		close(ctf->root);
 	if (ctf->description.classes.c_locale)
@@ -212,8 +232,8 @@ static void stream_time(const struct probe_ctf *ctf, struct ctf_stream *stream, 
 	uint64_t base_ns = ctf->description.base_s * NSEC_PER_SEC;
 	uint64_t since = time_ns > base_ns ? time_ns - base_ns : 0;
 
-	if (since > stream->last_ns)
-		stream->last_ns = since;
+	if (since > stream->last)
+		stream->last = since;
 }
 
 /* ---- Classes of events ------------------------------------------------------------- */
@@ -343,12 +363,6 @@ static struct probe_error *class_of(struct probe_ctf *ctf, const struct probe_se
 
 /* ---- Events ------------------------------------------------------------------------ */
 
-static uint8_t *put(uint8_t *at, const void *bytes, size_t length)
-{
-	memcpy(at, bytes, length);
-	return at + length;
-}
-
 /* The low `size` bytes of a number; EVENT_ROOM leaves room for 8. */
 static uint8_t *put_number(uint8_t *at, uint64_t number, size_t size)
 {
@@ -358,7 +372,7 @@ static uint8_t *put_number(uint8_t *at, uint64_t number, size_t size)
 
 static uint8_t *put_string(uint8_t *at, const char *bytes, size_t length)
 {
-	at = put(at, bytes, length);
+	at = ctf_put(at, bytes, length);
 	*at = '\0';
 	return at + 1;
 }
@@ -384,8 +398,8 @@ static uint8_t *put_arg(uint8_t *at, const struct probe_value *value, uint8_t co
 		at = put_number(at, value->u, size);
 		break;
 	case CTF_FLOAT:
-		at = size == sizeof(single) ? put(at, &single, sizeof(single))
-					    : put(at, &value->f, sizeof(value->f));
+		at = size == sizeof(single) ? ctf_put(at, &single, sizeof(single))
+					    : ctf_put(at, &value->f, sizeof(value->f));
 		break;
 	case CTF_TEXT:
 		at = put_number(at, value->u, size);
@@ -395,8 +409,8 @@ static uint8_t *put_arg(uint8_t *at, const struct probe_value *value, uint8_t co
 		at = put_text(at, value);
 		break;
 	case CTF_BYTES:
-		at = put(at, &length, sizeof(length));
-		at = put(at, value->bytes, value->length);
+		at = ctf_put(at, &length, sizeof(length));
+		at = ctf_put(at, value->bytes, value->length);
 		break;
 	}
 	if (code & CTF_TRUNCATED)
@@ -418,10 +432,10 @@ static size_t event_room(const struct probe_hit *hit, size_t comm_length)
 static uint8_t *put_event(uint8_t *at, const struct ctf_stream *stream, const struct probe_hit *hit,
 	const struct ctf_site *site, const char *comm, size_t comm_length, bool stacks)
 {
-	at = put(at, &site->id, sizeof(site->id));
-	at = put(at, &stream->last_ns, sizeof(stream->last_ns));
-	at = put(at, &hit->pid, sizeof(int32_t));
-	at = put(at, &hit->tid, sizeof(int32_t));
+	at = ctf_put(at, &site->id, sizeof(site->id));
+	at = ctf_put(at, &stream->last, sizeof(stream->last));
+	at = ctf_put(at, &hit->pid, sizeof(int32_t));
+	at = ctf_put(at, &hit->tid, sizeof(int32_t));
 	at = put_string(at, comm, comm_length);
 	if (stacks)
 		at = ctf_put_stack(at, hit->stack);
@@ -473,22 +487,25 @@ struct probe_error *probe_ctf_hit(struct probe_ctf *ctf, const struct probe_sess
 		error = add_event(ctf, part, stream, hit, site, comm ? comm : "");
 	ctf->last_cpu = hit->cpu;
 	ctf->last_ns = hit->time_ns;
-	return error ? checked(ctf, error) : NULL;
+	return error ? ctf_checked(ctf, error) : NULL;
 }
 
 struct probe_error *probe_ctf_discarded(
 	struct probe_ctf *ctf, const struct probe_session *session, uint64_t count)
 {
+	const struct ctf_source *source = ctf_take_source(ctf, session);
 	struct ctf_part *part = &ctf->part;
 	struct ctf_stream *stream;
 	struct probe_error *error;
 
 	if (ctf->failed || !count)
 		return NULL;
+	if (source)
+		return ctf_checked(ctf, ctf_take_discarded(ctf, source, count));
 	/* Their CPU is unknown: use that of the last hit. */
 	error = ctf_part_stream(part, session, ctf->last_cpu, &stream);
 	if (error)
-		return checked(ctf, error);
+		return ctf_checked(ctf, error);
 	/* Their time is unknown: use one not later than any hit still to come. */
 	if (!stream->begun)
 		stream_time(ctf, stream, ctf->last_ns);
@@ -497,7 +514,7 @@ struct probe_error *probe_ctf_discarded(
 	error = ctf_part_write(part, stream);
 	if (!error && !ctf_stream_discard(stream, part->uuid, count))
 		error = probe_error_new(PROBE_ERROR_FORMAT, "a loss fits into no packet");
-	return error ? checked(ctf, error) : NULL;
+	return error ? ctf_checked(ctf, error) : NULL;
 }
 
 struct probe_error *probe_ctf_forget(struct probe_ctf *ctf, const struct probe_session *session)
@@ -509,9 +526,11 @@ struct probe_error *probe_ctf_forget(struct probe_ctf *ctf, const struct probe_s
 			ctf->sites[i] = (struct ctf_site){0};
 	if (ctf->failed)
 		return NULL;
-	error = ctf_part_forget(&ctf->before, session);
+	error = ctf_take_flush(ctf);
+	ctf_take_forget(ctf, session);
+	error = probe_error_first(error, ctf_part_forget(&ctf->before, session));
 	error = probe_error_first(error, ctf_part_forget(&ctf->part, session));
-	return error ? checked(ctf, error) : NULL;
+	return error ? ctf_checked(ctf, error) : NULL;
 }
 
 struct probe_error *probe_ctf_flush(struct probe_ctf *ctf)
@@ -523,9 +542,14 @@ struct probe_error *probe_ctf_flush(struct probe_ctf *ctf)
 	error = ctf_part_flush(&ctf->before);
 	if (!error)
 		error = ctf_part_flush(&ctf->part);
+	if (!error)
+		error = ctf_take_flush(ctf);
+	ctf_sync_clocks(ctf);
+	if (!error)
+		error = ctf_part_describe(&ctf->part);
 	if (++ctf->flushes == LATE_FLUSHES)
 		close_before(ctf);
-	return error ? checked(ctf, error) : NULL;
+	return error ? ctf_checked(ctf, error) : NULL;
 }
 
 uint64_t probe_ctf_bytes(const struct probe_ctf *ctf)

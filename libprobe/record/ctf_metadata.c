@@ -82,8 +82,31 @@ static void frame_class(struct buffer *out)
 			   "\t};\n};\n\n");
 }
 
+/* The clocks that stubs read; and their times, as packets and events have them. */
+static void counter_clock(
+	struct buffer *out, const char *name, const char *description, const struct ctf_line *line)
+{
+	buffer_string(out, "clock {\n\tname = \"");
+	buffer_string(out, name);
+	buffer_string(out, "\";\n\tdescription = \"");
+	buffer_string(out, description);
+	buffer_string(out, "\";\n\tfreq = ");
+	buffer_unsigned(out, line->frequency);
+	buffer_string(out, ";\n\toffset_s = ");
+	buffer_signed(out, line->offset_s);
+	buffer_string(out, ";\n\toffset = ");
+	buffer_unsigned(out, line->offset);
+	buffer_string(out,
+		";\n\tabsolute = TRUE;\n};\n\n"
+		"typealias integer {\n\tsize = 64; align = 32; signed = false; map = clock.");
+	buffer_string(out, name);
+	buffer_string(out, ".value;\n} := ");
+	buffer_string(out, name);
+	buffer_string(out, "_t;\n\n");
+}
+
 void ctf_describe_trace(struct buffer *out, const uint8_t uuid[CTF_UUID_BYTES],
-	const struct ctf_description *description)
+	const struct ctf_description *description, const struct ctf_line lines[CTF_CLOCKS])
 {
 	static const char *const sizes[] = {"8", "16", "32", "64"};
 
@@ -96,6 +119,10 @@ void ctf_describe_trace(struct buffer *out, const uint8_t uuid[CTF_UUID_BYTES],
 		"typealias integer { size = 8; align = 8; signed = false; base = 16; } := byte_t;\n"
 		"typealias integer { size = 64; align = 8; signed = false; base = 16; } := "
 		"address_t;\n"
+		"typealias integer { size = 8; align = 8; signed = false; encoding = UTF8; } := "
+		"char_t;\n"
+		"typealias integer { size = 30; align = 8; signed = false; } := length_t;\n"
+		"typealias integer { size = 1; align = 1; signed = false; } := bit_t;\n"
 		"typealias floating_point { exp_dig = 8; mant_dig = 24; align = 8; } := "
 		"float32_t;\n"
 		"typealias floating_point { exp_dig = 11; mant_dig = 53; align = 8; } := "
@@ -145,6 +172,11 @@ void ctf_describe_trace(struct buffer *out, const uint8_t uuid[CTF_UUID_BYTES],
 	buffer_string(out, "\t};\n};\n\n");
 	if (description->stacks)
 		frame_class(out);
+	if (description->has_clock[CTF_CLOCK_COUNTER])
+		counter_clock(out, "counter", "the processor's time stamp counter",
+			&lines[CTF_CLOCK_COUNTER]);
+	if (description->has_clock[CTF_CLOCK_MONOTONIC])
+		counter_clock(out, "monotonic", "CLOCK_MONOTONIC", &lines[CTF_CLOCK_MONOTONIC]);
 }
 
 enum { NAME_BYTES = 16 };

@@ -20,6 +20,9 @@
 
 #include "libprobe/base/array.h"
 #include "libprobe/record/ctf.h"
+#include "libprobe/session/session.h"
+
+enum { LINE_ERROR_NS = 1000 /* by which clocks in the metadata may be off */ };
 
 /* ---- Metadata ------------------------------------------------------------------ */
 
@@ -48,7 +51,7 @@ static struct probe_error *write_metadata(struct ctf_part *part)
 
 	if (classes->no_memory || !buffer_init(&text))
 		return probe_error_no_memory();
-	ctf_describe_trace(&text, part->uuid, part->description);
+	ctf_describe_trace(&text, part->uuid, part->description, part->lines);
 	buffer_bytes(&text, classes->data, classes->length);
 	unlinkat(part->folder, draft, 0);
 	fd = openat(part->folder, draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
@@ -70,6 +73,42 @@ static struct probe_error *write_metadata(struct ctf_part *part)
 	return error;
 }
 
+/* Sets the lines of the clocks in use. Has one moved so far that it should be written? */
+static bool renew_lines(struct ctf_part *part)
+{
+	bool moved = false;
+
+	for (size_t i = 0; i < CTF_CLOCKS; i++) {
+		const struct clock *clock = &part->description->clocks[i];
+		struct ctf_line *line = &part->lines[i], new;
+		uint64_t is, was;
+
+		if (!part->description->has_clock[i] || (part->over && line->frequency))
+			continue;
+		if (!part->from[i].ns)
+			part->from[i] = (struct ctf_instant){clock->first_stamp, clock->first_ns};
+		new = ctf_line_of(clock, &part->from[i]);
+		is = ctf_line_ns(&new, clock->last_stamp);
+		was = line->frequency ? ctf_line_ns(line, clock->last_stamp) : 0;
+		if (is - was + LINE_ERROR_NS <= 2 * LINE_ERROR_NS)
+			continue;
+		*line = new;
+		moved = true;
+	}
+	return moved;
+}
+
+struct probe_error *ctf_part_describe(struct ctf_part *part)
+{
+	const struct buffer *classes = &part->description->classes;
+
+	if (part->folder < 0)
+		return NULL;
+	return renew_lines(part) || part->described != classes->length || classes->no_memory
+		       ? write_metadata(part)
+		       : NULL;
+}
+
 /* ---- The folder ----------------------------------------------------------------- */
 
 void ctf_part_name(char ret[CTF_PART_NAME_BYTES], unsigned int number)
@@ -87,9 +126,10 @@ bool ctf_part_number(const char *name, unsigned int *ret)
 }
 
 struct probe_error *ctf_part_open(struct ctf_part *part, int root, const char *name,
-	const struct ctf_description *description)
+	const struct ctf_description *description, const struct ctf_instant from[CTF_CLOCKS])
 {
 	*part = (struct ctf_part){.folder = -1, .description = description};
+	memcpy(part->from, from, sizeof(part->from));
 	if (getrandom(part->uuid, sizeof(part->uuid), 0) != sizeof(part->uuid))
 		return probe_error_system(errno, "cannot make an identifier for the record");
 	/* RFC 9562, 5.4: version 4 of the variant that it defines. */
@@ -100,6 +140,7 @@ struct probe_error *ctf_part_open(struct ctf_part *part, int root, const char *n
 	part->folder = openat(root, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (part->folder < 0)
 		return probe_error_system(errno, "cannot open the folder %s", name);
+	renew_lines(part);
 	return write_metadata(part);
 }
 
@@ -108,6 +149,7 @@ void ctf_part_close(struct ctf_part *part)
 	for (size_t i = 0; i < part->stream_count; i++) {
 		free(part->streams[i].buffer);
 		free(part->streams[i].frames.slots);
+		ctf_threads_deinit(&part->streams[i].threads);
 	}
 	free(part->streams);
 	if (part->folder >= 0)
@@ -118,10 +160,10 @@ void ctf_part_close(struct ctf_part *part)
 /* ---- Streams ---------------------------------------------------------------------- */
 
 /* Opened for each write: a record of many processes would exceed the limit of open files. */
-static struct probe_error *stream_open(
-	const struct ctf_part *part, struct ctf_stream *stream, int *ret)
+struct probe_error *ctf_part_file(
+	const struct ctf_part *part, struct ctf_stream *stream, int more_flags, int *ret)
 {
-	int flags = O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC;
+	int flags = O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC | more_flags;
 	char name[64];
 
 	/* Sessions are numbered in the order of their first hits. */
@@ -137,17 +179,15 @@ static struct probe_error *stream_open(
 
 struct probe_error *ctf_part_write(struct ctf_part *part, struct ctf_stream *stream)
 {
-	const struct buffer *classes = &part->description->classes;
 	off_t before = stream->written;
-	struct probe_error *error = NULL;
+	struct probe_error *error;
 	int fd = -1;
 
 	if (!stream->packet)
 		return NULL;
-	if (part->described != classes->length || classes->no_memory)
-		error = write_metadata(part);
+	error = ctf_part_describe(part);
 	if (!error)
-		error = stream_open(part, stream, &fd);
+		error = ctf_part_file(part, stream, 0, &fd);
 	if (!error)
 		error = ctf_stream_write(stream, fd);
 	/* Some file systems report only now that the disk is full. */
@@ -186,6 +226,7 @@ struct probe_error *ctf_part_forget(struct ctf_part *part, const struct probe_se
 		error = error ? error : ctf_part_write(part, stream);
 		free(stream->buffer);
 		free(stream->frames.slots);
+		ctf_threads_deinit(&stream->threads);
 		stream->buffer = NULL;
 		stream->frames = (struct ctf_frames){0};
 		stream->session = NULL;
@@ -206,32 +247,58 @@ struct probe_error *ctf_part_flush(struct ctf_part *part)
 	return error;
 }
 
-static bool is_stream_of(
-	const struct ctf_part *part, size_t i, const struct probe_session *session, int cpu)
+static bool is_stream_of(const struct ctf_part *part, size_t i, const struct ctf_stream *wanted)
 {
-	return i < part->stream_count && part->streams[i].session == session &&
-	       part->streams[i].cpu == cpu;
+	const struct ctf_stream *stream = &part->streams[i];
+
+	return i < part->stream_count && stream->session == wanted->session &&
+	       stream->kind == wanted->kind && stream->ring == wanted->ring &&
+	       stream->cpu == wanted->cpu;
 }
 
-/* Hits come from one session for a while, and from a few CPUs in turn. */
-struct probe_error *ctf_part_stream(struct ctf_part *part, const struct probe_session *session,
-	int cpu, struct ctf_stream **ret)
+/* Finds a stream, or adds one as `wanted`. Hits come from a few CPUs in turn. */
+static struct probe_error *find_stream(
+	struct ctf_part *part, const struct ctf_stream *wanted, struct ctf_stream **ret)
 {
-	size_t *recent = &part->recent[(unsigned int)cpu % CTF_RECENT], i = *recent;
+	size_t *recent = &part->recent[(unsigned int)wanted->cpu % CTF_RECENT], i = *recent;
 
-	if (!is_stream_of(part, i, session, cpu))
-		for (i = 0; i < part->stream_count && !is_stream_of(part, i, session, cpu);)
+	if (!is_stream_of(part, i, wanted))
+		for (i = 0; i < part->stream_count && !is_stream_of(part, i, wanted);)
 			i++;
 	*recent = i;
 	if (i == part->stream_count) {
 		if (!ARRAY_ROOM(part->streams, i))
 			return probe_error_no_memory();
-		part->streams[i] = (struct ctf_stream){
-			.session = session, .cpu = cpu, .buffer = malloc(CTF_BATCH_BYTES)};
-		if (!part->streams[i].buffer)
+		part->streams[i] = *wanted;
+		if (!wanted->kind)
+			part->streams[i].buffer = malloc(CTF_BATCH_BYTES);
+		if (!wanted->kind && !part->streams[i].buffer)
 			return probe_error_no_memory();
 		part->stream_count++;
 	}
 	*ret = &part->streams[i];
 	return NULL;
+}
+
+struct probe_error *ctf_part_stream(struct ctf_part *part, const struct probe_session *session,
+	int cpu, struct ctf_stream **ret)
+{
+	const struct ctf_stream wanted = {.session = session, .cpu = cpu};
+
+	return find_stream(part, &wanted, ret);
+}
+
+struct probe_error *ctf_part_ring_stream(struct ctf_part *part, const struct ctf_source *source,
+	unsigned int ring, struct ctf_stream **ret)
+{
+	const struct probe_session *session = source->session;
+	const struct ctf_stream wanted = {.session = session,
+		.kind = source->kind,
+		.ring = ring,
+		.cpu = (int)(ring % session->rings.layout.cpus),
+		.pid = session->processes.root,
+		/* No record is older than its session. */
+		.last = session->clock.first_stamp};
+
+	return find_stream(part, &wanted, ret);
 }

@@ -16,20 +16,14 @@ enum {
 	FRAME_ROOM = 128 /* size of an event that names a frame, without texts */
 };
 
-static uint8_t *put(uint8_t *at, const void *bytes, size_t length)
-{
-	memcpy(at, bytes, length);
-	return at + length;
-}
-
 uint8_t *ctf_put_stack(uint8_t *at, const struct probe_stack *stack)
 {
 	uint32_t count = stack ? (uint32_t)stack->count : 0;
 
 	*at++ = stack ? (uint8_t)stack->end : 0;
-	at = put(at, &count, sizeof(count));
+	at = ctf_put(at, &count, sizeof(count));
 	for (uint32_t i = 0; i < count; i++)
-		at = put(at, &stack->frames[i]->ip, sizeof(stack->frames[i]->ip));
+		at = ctf_put(at, &stack->frames[i]->ip, sizeof(stack->frames[i]->ip));
 	return at;
 }
 
@@ -74,7 +68,7 @@ static const char *name_of(const char *text)
 
 static uint8_t *put_text(uint8_t *at, const char *text)
 {
-	at = put(at, text, strnlen(text, TEXT_MAX));
+	at = ctf_put(at, text, strnlen(text, TEXT_MAX));
 	*at++ = '\0';
 	return at;
 }
@@ -91,19 +85,19 @@ static uint8_t *put_frame(uint8_t *at, const struct ctf_stream *stream, const st
 {
 	const uint32_t id = CTF_FRAME_ID, line = frame->file ? (uint32_t)frame->line : 0;
 
-	at = put(at, &id, sizeof(id));
-	at = put(at, &stream->last_ns, sizeof(stream->last_ns));
-	at = put(at, &hit->pid, sizeof(int32_t));
-	at = put(at, &hit->tid, sizeof(int32_t));
+	at = ctf_put(at, &id, sizeof(id));
+	at = ctf_put(at, &stream->last, sizeof(stream->last));
+	at = ctf_put(at, &hit->pid, sizeof(int32_t));
+	at = ctf_put(at, &hit->tid, sizeof(int32_t));
 	at = put_text(at, comm);
 	at = ctf_put_stack(at, NULL);
-	at = put(at, &frame->ip, sizeof(frame->ip));
+	at = ctf_put(at, &frame->ip, sizeof(frame->ip));
 	at = put_text(at, name_of(frame->module));
 	at = put_text(at, name_of(frame->symbol));
-	at = put(at, &frame->offset, sizeof(frame->offset));
-	at = put(at, &frame->function, sizeof(frame->function));
+	at = ctf_put(at, &frame->offset, sizeof(frame->offset));
+	at = ctf_put(at, &frame->function, sizeof(frame->function));
 	at = put_text(at, name_of(frame->file));
-	return put(at, &line, sizeof(line));
+	return ctf_put(at, &line, sizeof(line));
 }
 
 struct probe_error *ctf_name_frames(struct ctf_part *part, struct ctf_stream *stream,

@@ -14,15 +14,34 @@ static size_t whole_pages(size_t bytes)
 	return (bytes + CTF_PACKET_BYTES - 1) / CTF_PACKET_BYTES * CTF_PACKET_BYTES;
 }
 
-static uint8_t *put(uint8_t *at, const void *bytes, size_t length)
-{
-	memcpy(at, bytes, length);
-	return at + length;
-}
-
 static uint8_t *put_u64(uint8_t *at, uint64_t value)
 {
-	return put(at, &value, sizeof(value));
+	return ctf_put(at, &value, sizeof(value));
+}
+
+size_t ctf_header_bytes(const struct ctf_stream *stream)
+{
+	return stream->kind ? CTF_TAKEN_HEADER_BYTES : CTF_HEADER_BYTES;
+}
+
+void ctf_put_header(struct ctf_stream *stream, const uint8_t uuid[CTF_UUID_BYTES],
+	const struct ctf_packet *packet, uint8_t *at)
+{
+	uint32_t cpu = (uint32_t)stream->cpu;
+
+	at = ctf_put(at, &magic, MAGIC_BYTES);
+	at = ctf_put(at, uuid, CTF_UUID_BYTES);
+	at = ctf_put(at, &stream->kind, sizeof(stream->kind));
+	at = put_u64(at, packet->begin);
+	at = put_u64(at, packet->end);
+	at = put_u64(at, BITS * packet->content);
+	at = put_u64(at, BITS * packet->size);
+	at = put_u64(at, stream->sequence++);
+	at = put_u64(at, stream->discarded);
+	at = ctf_put(at, &cpu, sizeof(cpu));
+	if (stream->kind)
+		ctf_put(at, &stream->pid, sizeof(stream->pid));
+	stream->owes = false;
 }
 
 void ctf_stream_close(struct ctf_stream *stream, const uint8_t uuid[CTF_UUID_BYTES])
@@ -30,21 +49,12 @@ void ctf_stream_close(struct ctf_stream *stream, const uint8_t uuid[CTF_UUID_BYT
 	uint8_t *at = stream->buffer + stream->packet;
 	size_t content = stream->length - stream->packet;
 	size_t size = whole_pages(content);
-	uint32_t stream_id = 0, cpu = (uint32_t)stream->cpu;
+	const struct ctf_packet packet = {stream->begin, stream->last, content, size};
 
 	if (!stream->is_open)
 		return;
 	memset(at + content, 0, size - content);
-	at = put(at, &magic, MAGIC_BYTES);
-	at = put(at, uuid, CTF_UUID_BYTES);
-	at = put(at, &stream_id, sizeof(stream_id));
-	at = put_u64(at, stream->begin_ns);
-	at = put_u64(at, stream->last_ns);
-	at = put_u64(at, BITS * content);
-	at = put_u64(at, BITS * size);
-	at = put_u64(at, stream->sequence++);
-	at = put_u64(at, stream->discarded);
-	put(at, &cpu, sizeof(cpu));
+	ctf_put_header(stream, uuid, &packet, at);
 	stream->packet += size;
 	stream->is_open = false;
 }
@@ -52,21 +62,30 @@ void ctf_stream_close(struct ctf_stream *stream, const uint8_t uuid[CTF_UUID_BYT
 /* Begins a packet with room for `length` bytes of events; false if there is none. */
 static bool packet_open(struct ctf_stream *stream, size_t length)
 {
-	if (stream->packet + whole_pages(CTF_HEADER_BYTES + length) > CTF_BATCH_BYTES)
+	if (stream->packet + whole_pages(ctf_header_bytes(stream) + length) > CTF_BATCH_BYTES)
 		return false;
-	stream->length = stream->packet + CTF_HEADER_BYTES;
-	stream->begin_ns = stream->last_ns;
+	stream->length = stream->packet + ctf_header_bytes(stream);
+	stream->begin = stream->last;
 	stream->is_open = stream->begun = true;
 	return true;
 }
 
 uint8_t *ctf_stream_room(struct ctf_stream *stream, const uint8_t uuid[CTF_UUID_BYTES], size_t room)
 {
-	if (stream->is_open && stream->length + room > stream->packet + CTF_PACKET_BYTES)
+	size_t at = stream->length;
+
+	/* Records of rings are aligned, and so are the events among them. */
+	if (stream->kind && stream->is_open)
+		at = ring_padded(at, RING_ALIGN);
+	if (stream->is_open && at + room > stream->packet + CTF_PACKET_BYTES)
 		ctf_stream_close(stream, uuid);
-	if (!stream->is_open && !packet_open(stream, room))
-		return NULL;
-	return stream->buffer + stream->length;
+	if (!stream->is_open) {
+		if (!packet_open(stream, room))
+			return NULL;
+		at = stream->length;
+	}
+	memset(stream->buffer + stream->length, 0, at - stream->length);
+	return stream->buffer + at;
 }
 
 bool ctf_stream_discard(

@@ -3,7 +3,7 @@
  * Records in the Common Trace Format 1.8 (https://diamon.org/ctf/), which
  * babeltrace2 and Trace Compass read.
  *
- * A record is a folder with a file `metadata`, and a stream file for each session and CPU. It can
+ * A record is a folder with a file `metadata`, and a stream file for each session and ring. It can
  * be read at any time, even after this process was killed, because files hold only whole packets,
  * and metadata describes all of their events.
  */
@@ -60,6 +60,37 @@ void probe_ctf_free(struct probe_ctf *ctf);
  */
 PROBE_MUST_CHECK struct probe_error *probe_ctf_hit(struct probe_ctf *ctf,
 	const struct probe_session *session, const struct probe_hit *hit, const char *comm);
+
+/* Whom probe_ctf_take() asks. */
+struct probe_ctf_names {
+	/* The name of a thread at a time, valid until the next call; NULL: unknown. */
+	const char *(*comm)(void *data, pid_t pid, pid_t tid, uint64_t time_ns);
+	void *data;
+};
+
+/* What came of it. */
+struct probe_ctf_taken {
+	bool can;	 /* false: the session's hits have to be added by probe_ctf_hit() */
+	bool active;	 /* there were new hits since the last call */
+	uint64_t hits;	 /* that are in the record now */
+	uint64_t due_ns; /* at the present rate a ring is filled by a quarter in so long */
+};
+
+/*
+ * Moves what the rings of a session hold into the record, without looking at each hit: many times
+ * as fast as probe_session_poll() with probe_ctf_hit(). Events then have no process and no name;
+ * events probectl:thread say whose they are, which probe_reader_next() heeds. With `all` everything
+ * is moved, else only what is worth a write; the rest stays in the rings. Call it instead of
+ * probe_session_poll() with a function, but also call that without one; at least once a second with
+ * `all`; and, after probe_session_stop(), until it moves nothing. `names` may be NULL.
+ *
+ * It cannot be done (ret->can is false, and nothing was moved) for sessions with call stacks, names
+ * of addresses (`sym()`), spans, values of filters, or rings that are overwritten. Errors: as
+ * probe_ctf_hit().
+ */
+PROBE_MUST_CHECK struct probe_error *probe_ctf_take(struct probe_ctf *ctf,
+	struct probe_session *session, bool all, const struct probe_ctf_names *names,
+	struct probe_ctf_taken *ret);
 
 /*
  * Adds that `count` further hits of a session were lost, since the last such call. Errors: as

@@ -34,9 +34,9 @@ babeltrace2 "$SCRATCH/record" >"$SCRATCH/txt" 2>"$SCRATCH/bt" || fail "babeltrac
 # queries PROBE TEXT: events with such a query
 queries()
 {
-	grep -c " postgresql:$1: .*{ arg0 = \"$2\" }\$" "$SCRATCH/txt"
+	grep -c " postgresql:$1: .* arg0 = \"$2\" }\$" "$SCRATCH/txt"
 }
-same "all events" "$(wc -l <"$SCRATCH/txt")" \
+same "all events" "$(grep -vc ' probectl:thread: ' "$SCRATCH/txt")" \
 	"$(sed -n 's/^probectl: \([0-9]*\) hits recorded.*/\1/p' "$SCRATCH/err")"
 for probe in query__start query__done; do
 	same "$probe, select" "$(queries $probe 'select abalance from pgbench_accounts where aid = [0-9]*;')" \
@@ -49,7 +49,7 @@ done
 	fail "only $(grep -c ' postgresql:transaction__commit: ' "$SCRATCH/txt") commits"
 [ "$(grep -c ' postgresql:lwlock__acquire: ' "$SCRATCH/txt")" -gt $((4 * transactions)) ] ||
 	fail "hardly a lock was taken"
-[ "$(sed -n 's/.* postgresql:query__start: .* pid = \([0-9]*\),.*/\1/p' "$SCRATCH/txt" | sort -u | wc -l)" -ge 2 ] ||
+[ "$(sed -n 's/.* postgresql:query__start: .* tid = \([0-9]*\),.*/\1/p' "$SCRATCH/txt" | sort -u | wc -l)" -ge 2 ] ||
 	fail "not two backends"
 # Parts follow each other in time.
 for part in "$SCRATCH"/record/0*; do

@@ -29,7 +29,8 @@ check_counts()
 {
 	babeltrace2 "$SCRATCH/$1" >"$SCRATCH/$1.txt" 2>"$SCRATCH/$1.bt" || fail "babeltrace2: $1"
 	! grep -v 'Tracer discarded' "$SCRATCH/$1.bt" || fail "babeltrace2 says more of $1"
-	sed -n 's/^\[[^]]*\] ([^)]*) [^ ]* \([^ ]*:[^ ]*\): { .*/\1/p' "$SCRATCH/$1.txt" |
+	grep -v ' probectl:' "$SCRATCH/$1.txt" |
+		sed -n 's/^\[[^]]*\] ([^)]*) [^ ]* \([^ ]*:[^ ]*\): { .*/\1/p' |
 		LC_ALL=C sort | uniq -c | awk '{ print $2, $1 }' >"$SCRATCH/$1.counts"
 	[ -s "$SCRATCH/$1.counts" ] || fail "there is nothing in $1"
 	for format in json csv; do
@@ -146,7 +147,7 @@ same_state "$target_pid"
 check_counts parts
 export_as parts json
 same "a part's hits" "$("$PROBECTL" export -F json "$SCRATCH/parts/000001")" \
-	"$(head -n "$(babeltrace2 "$SCRATCH/parts/000001" | wc -l)" "$SCRATCH/parts.json")"
+	"$(head -n "$(babeltrace2 "$SCRATCH/parts/000001" | grep -vc ' probectl:')" "$SCRATCH/parts.json")"
 "$PROBECTL" record -q -b 4k -o "$SCRATCH/lost" loop:nop -- "$TARGETS/loop" -s nop -n 2000000 \
 	>/dev/null 2>&1
 check_counts lost
@@ -207,7 +208,7 @@ done >"$SCRATCH/parts.json"
 same "hits around the damage" "$(grep -c '"name"' "$SCRATCH/cut.json")" \
 	"$(grep -c '"name"' "$SCRATCH/parts.json")"
 [ "$(grep -c '"name"' "$SCRATCH/cut.json")" -gt \
-	"$(babeltrace2 "$SCRATCH/parts/000001" | wc -l)" ] || fail "nothing behind the damage"
+	"$(babeltrace2 "$SCRATCH/parts/000001" | grep -vc ' probectl:')" ] || fail "nothing behind the damage"
 
 # ---- PostgreSQL ----------------------------------------------------------------------------
 

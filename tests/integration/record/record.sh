@@ -32,10 +32,14 @@ events()
 	grep -c ' hits:work: ' "$SCRATCH/$1.txt"
 }
 
-# Each thread's hits are there once, in order, with their values.
+# Each thread is named before its first hit; its hits are there once, in order, with their values.
 check_hits()
 {
-	sed -n 's/^.*tid = \([0-9]*\), comm = "hits".*{ arg0 = \([0-9]*\), arg1 = \([0-9]*\), arg2 = \([0-9]*\) }$/\2 \3 \4/p' \
+	sed -n 's/^.* probectl:thread: .*{ tid = \([0-9]*\), child = 0 }, { pid = [0-9]*, tid = \1, comm = "hits" }$/\1/p
+		s/^.* hits:work: .*{ tid = \([0-9]*\), child = 0 }.*/\1 hit/p' "$SCRATCH/$1.txt" |
+		awk 'NF == 1 { named[$1] = 1 } NF == 2 && !named[$1] { bad++ } END { exit bad > 0 }' ||
+		fail "$1: not all threads are named"
+	sed -n 's/^.* hits:work: .*{ arg0 = \([0-9]*\), arg1 = \([0-9]*\), arg2 = \([0-9]*\)[, ].*/\1 \2 \3/p' \
 		"$SCRATCH/$1.txt" |
 		awk -v want="$2" '
 			$2 != next_of[$1] + 0 || $3 != 3 * $2 { bad++ }
@@ -128,7 +132,8 @@ for way in exec spawn; do
 	"$PROBECTL" record -q -o "$SCRATCH/$way" loop:nop -- \
 		"$TARGETS/launch" "$way" "$TARGETS/loop" -s nop -n 1000 >/dev/null || fail "$way failed"
 	read_record "$way"
-	same "$way: hits" "$(grep -c 'comm = "loop" }, { arg0 = .*, arg2 = 1000 }$' "$SCRATCH/$way.txt")" 1000
+	same "$way: hits" "$(grep -c ' loop:nop: .*, arg2 = 1000 }$' "$SCRATCH/$way.txt")" 1000
+	same "$way: names" "$("$PROBECTL" export --format json "$SCRATCH/$way" | grep -c '"comm":"loop"')" 1000
 done
 
 # More than a ring holds, without a reader: losses are reported, and add up.
@@ -221,7 +226,7 @@ ask go
 record_end herd INT 0
 read_record herd
 same "hits of many" "$(grep -c ' herd:hit: ' "$SCRATCH/herd.txt")" 20000
-same "their processes" "$(sed -n 's/.* pid = \([0-9]*\),.*/\1/p' "$SCRATCH/herd.txt" | sort -u | wc -l)" 100
+same "their processes" "$(sed -n 's/.* herd:hit: .* pid = \([0-9]*\) }.*/\1/p' "$SCRATCH/herd.txt" | sort -u | wc -l)" 100
 grep -q '20000 hits recorded' "$SCRATCH/herd.err" || fail "not said: $(cat "$SCRATCH/herd.err")"
 tell bye
 end_target 0

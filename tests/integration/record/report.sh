@@ -47,7 +47,7 @@ of()
 # same_counts NAME: hits of each probe in the text, in JSON and from babeltrace2 are equal
 same_counts()
 {
-	babeltrace2 "$SCRATCH/$1" 2>/dev/null | sed 's/^\[[^]]*\] ([^)]*) [^ ]* \([^ ]*\): {.*/\1/' |
+	babeltrace2 "$SCRATCH/$1" 2>/dev/null | grep -v ' probectl:' | sed 's/^\[[^]]*\] ([^)]*) [^ ]* \([^ ]*\): {.*/\1/' |
 		sort | uniq -c | awk '{ print $2, $1 }' | sort >"$SCRATCH/$1.counts"
 	[ -s "$SCRATCH/$1.counts" ] || fail "babeltrace2 prints nothing of $1"
 	of "$1" 'select(.type == "probe") | "\(.provider):\(.name) \(.hits)"' | sort |

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Recording without looking at hits: what the rings hold is moved into the record as it is
+ * (probe_ctf_take()). Hits are handed over one by one where their number is limited (-n), since the
+ * oldest ones of all rings are wanted then, and where they need the controller: call stacks, sym().
+ */
+#include "cli/cli.h"
+#include "cli/trace/trace.h"
+
+struct asker {
+	const struct trace *trace;
+	const struct trace_target *target;
+};
+
+static const char *comm_of(void *data, pid_t pid, pid_t tid, uint64_t time_ns)
+{
+	const struct asker *asker = data;
+
+	return comm_cache_get_forked(
+		asker->trace->comms, pid, tid, time_ns, probe_target_pid(asker->target->target));
+}
+
+bool trace_takes(const struct trace *trace, const struct trace_target *target)
+{
+	return trace->record && !trace->settings.hits_max && !target->rings && !target->by_hit;
+}
+
+bool trace_take(struct trace *trace, struct trace_target *target, bool all, size_t *hits)
+{
+	struct asker asker = {trace, target};
+	const struct probe_ctf_names names = {comm_of, &asker};
+	struct probe_ctf_taken taken;
+	struct probe_error *error =
+		probe_ctf_take(trace->record, target->session, all, &names, &taken);
+
+	output_check(trace, error);
+	target->by_hit = !taken.can;
+	trace->hits += taken.hits;
+	*hits += taken.hits;
+	trace->active |= taken.active;
+	if (taken.due_ns < trace->due_ns)
+		trace->due_ns = taken.due_ns;
+	return taken.can;
+}
+
+void trace_take_all(struct trace *trace)
+{
+	size_t hits = 0;
+
+	for (size_t i = 0; i < trace->target_count && !trace->gone; i++)
+		if (trace->targets[i].on && trace_takes(trace, &trace->targets[i]))
+			trace_take(trace, &trace->targets[i], true, &hits);
+}

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Classes of streams with the bytes of rings. An event's number is that of its site in its session,
+ * so sessions whose sites have different numbers cannot share a class. A thousand processes of one
+ * program do: each site is described once. A session that grows differently gets another class, and
+ * with it other files.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "libprobe/base/array.h"
+#include "libprobe/record/ctf.h"
+#include "libprobe/session/session.h"
+
+/* ---- What records look like -------------------------------------------------------- */
+
+struct form_maker {
+	const struct record_layout *layout;
+	struct ctf_form *form;
+	struct ring_form *ring;
+	size_t next; /* capture */
+};
+
+/* Adds the field of a capture, which must be the next one. */
+static bool add_field(struct form_maker *m, int capture, size_t place, uint8_t code)
+{
+	const struct arch_capture *c = &m->layout->captures[capture];
+
+	if ((size_t)capture != m->next++)
+		return false;
+	m->form->fields[m->form->count++] = (struct ctf_field){
+		.code = code, .number = m->layout->args[place].number, .place = (uint8_t)place};
+	if (arch_capture_has_bytes(c))
+		m->ring->words[m->ring->count++] = (struct ring_word){m->ring->fixed, c->bytes_max};
+	m->ring->fixed += (uint16_t)arch_capture_fixed(c);
+	return true;
+}
+
+static uint8_t number_code(const struct record_layout_arg *arg, const struct arch_capture *c)
+{
+	enum ctf_code kind = arg->is_float ? CTF_FLOAT : arg->is_signed ? CTF_SIGNED : CTF_UNSIGNED;
+
+	if (arch_capture_has_bytes(c))
+		return CTF_BYTES;
+	return (uint8_t)(kind | arch_capture_size(c) << CTF_SIZE_SHIFT);
+}
+
+/* The fields of an argument: a number, or a string, or both where it may be a pointer to text. */
+static bool add_arg(struct form_maker *m, size_t place)
+{
+	const struct record_layout_arg *arg = &m->layout->args[place];
+	bool ok = !arg->is_symbol && (!arg->is_guess || arg->value >= 0 || arg->string < 0);
+
+	if (arg->value < 0 && arg->string < 0)
+		m->form->fields[m->form->count++] = (struct ctf_field){
+			.code = CTF_UNREADABLE, .number = arg->number, .place = (uint8_t)place};
+	if (ok && arg->value >= 0)
+		ok = add_field(
+			m, arg->value, place, number_code(arg, &m->layout->captures[arg->value]));
+	if (ok && arg->string >= 0)
+		ok = add_field(m, arg->string, place,
+			arg->is_guess	? CTF_TEXT
+			: arg->is_bytes ? CTF_BYTES
+					: CTF_STRING);
+	return ok;
+}
+
+bool ctf_form_init(
+	const struct record_layout *layout, struct ctf_form *form, struct ring_form *ring)
+{
+	struct form_maker maker = {layout, form, ring, 0};
+
+	*form = (struct ctf_form){0};
+	*ring = (struct ring_form){.fixed = sizeof(struct ring_record)};
+	for (size_t i = 0; i < layout->arg_count; i++)
+		if (!add_arg(&maker, i))
+			return false;
+	if (layout->checked) {
+		form->captures = layout->recorded;
+		ring->fixed += (uint16_t)ring_mask_bytes(layout->recorded);
+	}
+	/* What is recorded for filters, or for stacks, is no argument. */
+	return maker.next == layout->recorded;
+}
+
+/* ---- Agreeing ---------------------------------------------------------------------- */
+
+/* What a session would be by itself: the texts are its own. False: it cannot be. */
+static bool describe_session(const struct probe_session *s, struct ctf_kind *ret)
+{
+	ret->clock = s->clock.counter ? CTF_CLOCK_COUNTER : CTF_CLOCK_MONOTONIC;
+	for (size_t i = 0; i < s->site_count; i++) {
+		const struct probe_session_probe *probe = &s->probes[s->sites[i].probe];
+		struct ctf_kind_site *site = &ret->sites[i];
+
+		site->provider = (char *)probe->provider;
+		site->name = (char *)probe->name;
+		site->path = (char *)probe->path;
+		if (!ctf_form_init(&s->sites[i].layout, &site->form, &ret->forms[i]))
+			return false;
+	}
+	ret->site_count = s->site_count;
+	return true;
+}
+
+static bool same_site(const struct ctf_kind_site *a, const struct ctf_kind_site *b)
+{
+	return strcmp(a->provider, b->provider) == 0 && strcmp(a->name, b->name) == 0 &&
+	       strcmp(a->path, b->path) == 0 && memcmp(&a->form, &b->form, sizeof(a->form)) == 0;
+}
+
+static bool agree(const struct ctf_kind *a, const struct ctf_kind *b)
+{
+	size_t count = a->site_count < b->site_count ? a->site_count : b->site_count;
+
+	for (size_t i = 0; i < count; i++)
+		if (!same_site(&a->sites[i], &b->sites[i]) ||
+			memcmp(&a->forms[i], &b->forms[i], sizeof(a->forms[i])) != 0)
+			return false;
+	return a->clock == b->clock;
+}
+
+static void free_site(struct ctf_kind_site *site)
+{
+	free(site->provider);
+	free(site->name);
+	free(site->path);
+}
+
+/* Adds the sites that the session has more. */
+static struct probe_error *extend(struct ctf_kind *kind, const struct ctf_kind *session)
+{
+	for (size_t i = kind->site_count; i < session->site_count; i++) {
+		const struct ctf_kind_site *site = &session->sites[i];
+		struct ctf_kind_site copy = {.form = site->form,
+			.provider = strdup(site->provider),
+			.name = strdup(site->name),
+			.path = strdup(site->path)};
+
+		if (!copy.provider || !copy.name || !copy.path || !ARRAY_ROOM(kind->sites, i) ||
+			!ARRAY_ROOM(kind->forms, i)) {
+			free_site(&copy);
+			return probe_error_no_memory();
+		}
+		kind->sites[i] = copy;
+		kind->forms[i] = session->forms[i];
+		kind->site_count++;
+	}
+	return NULL;
+}
+
+/* The index of the kind of a session; the one that it had is the first choice. */
+static struct probe_error *find(struct ctf_kinds *kinds, struct ctf_description *description,
+	const struct ctf_kind *session, size_t had, size_t *ret)
+{
+	size_t i = 0;
+
+	if (had < kinds->count && agree(&kinds->kinds[had], session)) {
+		*ret = had;
+		return NULL;
+	}
+	while (i < kinds->count && !agree(&kinds->kinds[i], session))
+		i++;
+	if (i == kinds->count) {
+		if (!ARRAY_ROOM(kinds->kinds, i))
+			return probe_error_no_memory();
+		kinds->kinds[kinds->count++] = (struct ctf_kind){.clock = session->clock};
+		ctf_describe_kind(&description->classes, (uint32_t)kinds->count, session->clock);
+	}
+	*ret = i;
+	return NULL;
+}
+
+static struct probe_error *find_for(struct ctf_kinds *kinds, struct ctf_description *description,
+	struct ctf_source *source, const struct ctf_kind *session)
+{
+	size_t count = session->site_count, i;
+	uint64_t *hits = reallocarray(source->hits, count + 1, sizeof(*hits));
+	struct probe_error *error;
+
+	if (!hits)
+		return probe_error_no_memory();
+	memset(hits, 0, (count + 1) * sizeof(*hits));
+	source->hits = hits;
+	error = find(kinds, description, session, source->kind - (size_t)1, &i);
+	if (!error)
+		error = extend(&kinds->kinds[i], session);
+	if (error)
+		return error;
+	source->kind = (uint32_t)i + 1;
+	source->agreed = count;
+	return NULL;
+}
+
+struct probe_error *ctf_kinds_find(
+	struct ctf_kinds *kinds, struct ctf_description *description, struct ctf_source *source)
+{
+	const struct probe_session *s = source->session;
+	const struct probe_session_options *o = &s->options;
+	struct ctf_kind session = {0};
+	struct probe_error *error = NULL;
+
+	source->never |= o->kind != PROBE_SESSION_RECORD || o->overwrite || o->spans || s->opened;
+	if (source->never || (source->kind && source->agreed == s->site_count))
+		return NULL;
+	session.sites = calloc(s->site_count + 1, sizeof(*session.sites));
+	session.forms = calloc(s->site_count + 1, sizeof(*session.forms));
+	if (!session.sites || !session.forms)
+		error = probe_error_no_memory();
+	else if (describe_session(s, &session))
+		error = find_for(kinds, description, source, &session);
+	else
+		source->never = true;
+	free(session.sites);
+	free(session.forms);
+	return error;
+}
+
+void ctf_kinds_describe(struct ctf_kinds *kinds, struct ctf_description *description,
+	const struct ctf_source *source, size_t site)
+{
+	struct ctf_kind_site *its = &kinds->kinds[source->kind - 1].sites[site];
+
+	if (its->described)
+		return;
+	ctf_describe_site(&description->classes, source->kind, (uint32_t)site, its);
+	its->described = true;
+}
+
+void ctf_kinds_deinit(struct ctf_kinds *kinds)
+{
+	for (size_t i = 0; i < kinds->count; i++) {
+		for (size_t k = 0; k < kinds->kinds[i].site_count; k++)
+			free_site(&kinds->kinds[i].sites[k]);
+		free(kinds->kinds[i].sites);
+		free(kinds->kinds[i].forms);
+	}
+	free(kinds->kinds);
+	*kinds = (struct ctf_kinds){0};
+}
