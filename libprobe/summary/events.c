@@ -213,10 +213,10 @@ static uint64_t add_lost(struct probe_summary *summary, uint64_t count)
 	return lost;
 }
 
-/* The log of a stream (probe/stream.h) also has events of the stream: no process hit those. */
+/* The log of a stream (probe/stream.h) also has events of the stream: no thread hit those. */
 static bool take_stream_event(struct probe_summary *summary, const struct probe_event *event)
 {
-	if (event->pid != 0 || !stream_types_is_own(event))
+	if (event->tid != 0 || !stream_types_is_own(event))
 		return false;
 	switch (stream_types_own(event->provider, event->name)) {
 	case PROBE_STREAM_OVERFLOW:

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * read [DIR [N]]: counts the events of a record, and those that have the probe's argument number N
- * (default: 0); without DIR, of what `probectl trace --json` prints, from standard input.
+ * (default: 0), and says after each million how far it is; without DIR, of what `probectl trace
+ * --json` prints, from standard input.
  */
+#include <inttypes.h>
 #include <stdbool.h>
 #include <unistd.h>
 
@@ -16,6 +18,7 @@ int main(int argc, char **argv)
 	unsigned long long hits = 0, lost = 0, with = 0;
 	struct probe_reader *reader;
 	struct probe_event event;
+	uint64_t done, total;
 	bool there;
 
 	if (argc > 1)
@@ -29,6 +32,11 @@ int main(int argc, char **argv)
 		hits += event.kind == PROBE_EVENT_HIT;
 		lost += event.lost;
 		with += event.kind == PROBE_EVENT_HIT && probe_event_arg(&event, number, false);
+		if ((hits + 1) % 1000000)
+			continue;
+		done = probe_reader_progress(reader, &total);
+		if (total)
+			fprintf(stderr, "%" PRIu64 " %%\n", 100 * done / total);
 	}
 	probe_reader_close(reader);
 	printf("%llu hits, %llu lost; %llu with arg%u\n", hits, lost, with, number);

@@ -27,6 +27,18 @@ static bool visit(const struct probe_hit *hit, void *data)
 	return true;
 }
 
+/* Returns whether there was something. */
+static bool move_hits(const struct writing *w, bool all)
+{
+	struct probe_ctf_taken taken;
+	bool more = false;
+
+	check(probe_ctf_take(w->ctf, w->session, all, NULL, &taken));
+	/* Such as those with call stacks: one after the other. */
+	check(probe_session_poll(w->session, taken.can ? NULL : visit, (void *)w, &more));
+	return more || taken.active;
+}
+
 static void write_losses(const struct writing *w)
 {
 	size_t count;
@@ -62,11 +74,12 @@ int main(int argc, char **argv)
 	}
 	check(probe_target_release(target));
 	while (more || waitpid(probe_target_pid(target), NULL, WNOHANG) == 0) {
-		check(probe_session_poll(w.session, visit, &w, &more));
+		more = move_hits(&w, false);
 		usleep(1000);
 	}
 	check(probe_session_stop(w.session));
-	check(probe_session_poll(w.session, visit, &w, NULL));
+	while (move_hits(&w, true))
+		;
 	write_losses(&w);
 	/* It has no more hits, and need not be kept as long as the record. */
 	check(probe_ctf_forget(w.ctf, w.session));

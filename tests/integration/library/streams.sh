@@ -47,6 +47,14 @@ same "last event" "$(sed -n '$s/^[0-9]* //p' "$SCRATCH/watched")" "posix_trace_s
 LC_ALL=C sort -c -s -n -k1,1 "$SCRATCH/watched" || fail "events are not in order"
 same_state "$target_pid"
 
+# The newest hits, in a record that others may be written to.
+example last last_out "$SCRATCH/kept" 2 hits:work "$target_pid"
+wait_on "$target_pid" hits:work
+ask 300
+example_ends last_out
+same "hits of the caller's record" "$("$PROBECTL" export -F json "$SCRATCH/kept" | grep -c '"name":"work"')" 600
+same_state "$target_pid"
+
 # Filtered hits are absent, and nothing counts as missing.
 example watch filtered "$target_pid" 'hits:*' 1 hits:work
 wait_on "$target_pid" hits:work

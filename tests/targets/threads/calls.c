@@ -27,7 +27,7 @@
 
 enum { TABLES = 3, FILES = 24, DISPATCH_ON = 1, BLOCK = 1, ALLOW = 0 };
 
-static char text[] = "not a constant";
+static char *text; /* in memory that may go away */
 static atomic_bool done;
 static atomic_int ready;
 
@@ -142,6 +142,9 @@ int main(void)
 	unsigned long ms;
 	char line[64];
 
+	text = strdup("not a constant");
+	if (!text)
+		return 1;
 	target_allow_tracing();
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	printf("ready\n");
