@@ -56,6 +56,13 @@ whole()
 	[ -z "$bad" ] || fail "$1: ${bad:0:500}"
 }
 
+# came NAME N: the trace has counted so many, those that were traced from the start and the others
+came()
+{
+	same "$1: processes that came" "$(sed -n 's/^probectl: \([0-9]*\) process[es]* came, and .*/\1/p' \
+		"$SCRATCH/$1.err" | awk '{n += $1} END {print n + 0}')" "$2"
+}
+
 # None is there at the start; other programs are left alone.
 trace_start alone --json --follow --exe "$comer" comer:hit
 waiting alone
@@ -65,7 +72,7 @@ come 2 alone "$SCRATCH/another"
 wait $others
 trace_stop alone
 whole alone 6
-says alone "6 processes came"
+came alone 6
 
 # What they fork has the sessions of its parent, or one of its own; daemons stay.
 trace_start fork --json --follow --exe "$comer" comer:hit
