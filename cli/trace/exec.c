@@ -268,3 +268,11 @@ void trace_follow_exec(struct trace *trace)
 			release(trace, event.target);
 	}
 }
+
+void trace_report_missed(struct trace *trace)
+{
+	struct probe_error *error = NULL;
+
+	while (trace->watch && (error = probe_watch_finish(trace->watch)))
+		report_untraced(error, NULL);
+}

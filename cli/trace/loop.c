@@ -457,6 +457,7 @@ void trace_run(struct trace *trace)
 {
 	trace_tables_start(trace);
 	trace_loop(trace);
+	trace_report_missed(trace);
 	trace_look(trace, true);
 	trace_stop(trace);
 	trace_look(trace, true);

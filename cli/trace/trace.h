@@ -353,6 +353,8 @@ void trace_rings_report(const struct trace *trace);
 
 /* Starts sessions in processes that have become other programs, or that are new. */
 void trace_follow_exec(struct trace *trace);
+/* Says what was lost, and was not said yet. */
+void trace_report_missed(struct trace *trace);
 /* Says how late the new ones were found. */
 void trace_report_found(const struct trace *trace);
 

@@ -107,10 +107,38 @@ void hold_serve(struct launches *launches, struct guardian *guardian)
 		pid = (pid_t)procfs_status_number(event.tid, "Tgid:");
 		seized = pid > 0 && may_be_seized(&event);
 		if (seized)
-			launches_begin(launches, pid, event.tid);
+			launches_begin(launches, pid, event.tid, &event.file);
 		guardian_allow(guardian, &event);
 		if (pid > 0 && !seized)
-			launches_begin(launches, pid, event.tid);
+			launches_begin(launches, pid, event.tid, &event.file);
 	}
 	launches->missed += guardian_missed(guardian);
+}
+
+void hold_finish(struct launches *launches, struct guardian *guardian)
+{
+	struct guardian_event event;
+
+	/* What still waits starts after the end. */
+	while (guardian_next(guardian, &event)) {
+		launches->missed += clock_monotonic_ns() >= event.until_ns;
+		guardian_allow(guardian, &event);
+	}
+	launches->missed += guardian_missed(guardian);
+}
+
+bool hold_has_started(pid_t pid, const struct file_id *file)
+{
+	char path[48];
+	struct file_id now;
+	bool same;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+	fd = open(path, O_PATH | O_CLOEXEC);
+	if (fd < 0)
+		return true;
+	same = cached_identify(fd, &now) && file_id_same(&now, file);
+	close(fd);
+	return same;
 }

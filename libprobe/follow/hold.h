@@ -7,5 +7,10 @@
 
 /* Follows the threads that a guardian holds into the programs that they execute. */
 void hold_serve(struct launches *launches, struct guardian *guardian);
+/* At the end: counts what was not held meanwhile, and lets go of what waits. */
+void hold_finish(struct launches *launches, struct guardian *guardian);
+
+/* Does a process that was to execute this file run it, or has it ended? */
+bool hold_has_started(pid_t pid, const struct file_id *file);
 
 #endif

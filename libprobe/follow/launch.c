@@ -61,25 +61,38 @@ struct at_gate {
 	const struct launch_gate *gate;
 };
 
-static void begin(struct launches *l, struct launch_gate *gate, pid_t pid, pid_t tid, bool may_go)
+/* NULL: it cannot be followed. */
+static struct launch *begin(
+	struct launches *l, struct launch_gate *gate, pid_t pid, pid_t tid, bool may_go)
 {
 	struct launch *launch;
 
 	if (!ARRAY_ROOM(l->items, l->count))
-		return;
+		return NULL;
 	alarm_set(&l->alarm);
 	launch = &l->items[l->count];
-	*launch = (struct launch){.gate = gate,
-		.is_sought = !gate,
-		.passage = {.may_follow = rights_stay, .files = l->files}};
+	*launch = (struct launch){
+		.gate = gate, .passage = {.may_follow = rights_stay, .files = l->files}};
 	passage_begin(&launch->passage, pid, tid, may_go);
-	l->count += launch->passage.state != PASSAGE_OVER;
+	if (launch->passage.state == PASSAGE_OVER)
+		return NULL;
+	l->count++;
+	return launch;
 }
 
-void launches_begin(struct launches *launches, pid_t pid, pid_t tid)
+void launches_begin(struct launches *launches, pid_t pid, pid_t tid, const struct file_id *file)
 {
-	if (!launches_have(launches, pid))
-		begin(launches, NULL, pid, tid, true);
+	struct launch *launch;
+
+	if (launches_have(launches, pid))
+		return;
+	launch = begin(launches, NULL, pid, tid, true);
+	if (!launch) {
+		launches->missed++;
+		return;
+	}
+	launch->is_sought = true;
+	launch->file = *file;
 }
 
 /* Its passage, if it has not executed another program yet; NULL: it is not followed. */
@@ -215,6 +228,13 @@ struct progress {
 	bool moved; /* one has stopped and goes on */
 };
 
+/* It is over, and was not taken. Has it started, and may it have run what is wanted? */
+static bool is_missed(const struct launch *launch)
+{
+	return launch->is_sought && !launch->passage.nothing_lost &&
+	       hold_has_started(launch->passage.pid, &launch->file);
+}
+
 /* Advances every passage as far as it can go. */
 static struct progress step_all(struct launches *l)
 {
@@ -229,8 +249,10 @@ static struct progress step_all(struct launches *l)
 			passage_expire(p);
 		progress.held |= p->state == PASSAGE_HELD;
 		progress.any |= p->state < PASSAGE_HELD;
-		if (p->state == PASSAGE_OVER && !p->told && !passage_lingers(p, now))
+		if (p->state == PASSAGE_OVER && !p->told && !passage_lingers(p, now)) {
+			l->missed += is_missed(&l->items[i]);
 			drop(l, i);
+		}
 	}
 	return progress;
 }
@@ -285,19 +307,23 @@ void launches_run(struct launches *launches)
 		gate_raise(launches->event);
 }
 
-static struct probe_error *tell_missed(struct launches *launches)
+static struct probe_error *tell_missed(struct launches *launches, bool at_end)
 {
-	if (!launches->missed || launches->missed < 2 * launches->missed_told)
+	size_t told = launches->missed_told;
+
+	if (launches->missed == told || (launches->missed < 2 * told && !at_end))
 		return NULL;
 	launches->missed_told = launches->missed;
 	return probe_error_new(PROBE_ERROR_ENDED,
 		"%zu or more have started while too many others did, or while probectl was "
-		"stopped: those that have ended since have not been seen",
+		"stopped or busy: those that have ended since have not been seen",
 		launches->missed);
 }
 
-struct probe_error *launches_told(struct launches *launches)
+struct probe_error *launches_told(struct launches *launches, bool at_end)
 {
+	if (at_end && launches->guardian)
+		hold_finish(launches, launches->guardian);
 	for (size_t i = 0; i < launches->count; i++) {
 		struct passage *passage = &launches->items[i].passage;
 		struct probe_error *told = passage->told;
@@ -307,7 +333,7 @@ struct probe_error *launches_told(struct launches *launches)
 		passage->told = NULL;
 		return told;
 	}
-	return tell_missed(launches);
+	return tell_missed(launches, at_end);
 }
 
 struct probe_target *launches_take(

@@ -6,6 +6,7 @@
 #ifndef LIBPROBE_FOLLOW_LAUNCH_H
 #define LIBPROBE_FOLLOW_LAUNCH_H
 
+#include "libprobe/follow/cached.h"
 #include "libprobe/follow/gate.h"
 #include "libprobe/follow/passage.h"
 #include "libprobe/stop/alarm.h"
@@ -27,6 +28,7 @@ struct launch {
 	struct passage passage;
 	struct launch_gate *gate; /* borrowed; NULL: it has been closed, or there was none */
 	bool is_sought;		  /* a guardian held it, who holds whatever its parent is */
+	struct file_id file;	  /* what such a one executes */
 };
 
 /* All that are on their way, the oldest first. */
@@ -39,7 +41,7 @@ struct launches {
 	struct files *files;	   /* of the programs */
 	struct alarm alarm;	   /* is set while there are any */
 	struct guardian *guardian; /* who holds programs that are sought; borrowed; NULL: nobody */
-	/* That the guardian could not hold for us; how many of them launches_told() has told. */
+	/* That were not held, though sought; how many of them launches_told() has told. */
 	size_t missed, missed_told;
 	/* The control groups (/proc/PID/cgroup) that had no limit a moment ago; until when. */
 	char free_groups[1024];
@@ -67,8 +69,8 @@ void launches_remove(struct launches *launches, const struct launch_gate *gate);
  */
 void launches_run(struct launches *launches);
 
-/* Follows a thread in execve(2), unless its process is followed already. */
-void launches_begin(struct launches *launches, pid_t pid, pid_t tid);
+/* Follows a thread in execve(2) of a sought file, unless its process is followed already. */
+void launches_begin(struct launches *launches, pid_t pid, pid_t tid, const struct file_id *file);
 
 /*
  * The next held program, which the caller releases or closes; NULL: there is none. How long it has
@@ -79,9 +81,9 @@ struct probe_target *launches_take(
 
 /*
  * What was lost: of one that has ended, each once; or how many were not held, whenever these are
- * twice as many as before. The caller frees it. NULL: nothing.
+ * twice as many as before, and at the end if they are more. The caller frees it. NULL: nothing.
  */
-PROBE_MUST_CHECK struct probe_error *launches_told(struct launches *launches);
+PROBE_MUST_CHECK struct probe_error *launches_told(struct launches *launches, bool at_end);
 
 /* Is a process on its way, or did it end there just now? */
 bool launches_have(const struct launches *launches, pid_t pid);

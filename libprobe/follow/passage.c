@@ -123,10 +123,12 @@ bool passage_step(struct passage *passage)
 		if (id == 0)
 			break;
 		any = true;
-		if (id < 0)
+		if (id < 0) {
+			passage->nothing_lost |= passage_is_through(passage);
 			passage->state = PASSAGE_OVER;
-		else
+		} else {
 			stage_stop(passage, status);
+		}
 		if (passage->state == PASSAGE_OVER && passage->stray) {
 			passage->state = PASSAGE_LEAVING;
 			passage->pid = passage->tid = passage->stray;
@@ -138,6 +140,7 @@ bool passage_step(struct passage *passage)
 
 void passage_leave(struct passage *passage)
 {
+	passage->nothing_lost = false;
 	if (passage->state == PASSAGE_HELD) {
 		stage_let_go(passage);
 	} else if (passage->state < PASSAGE_HELD) {

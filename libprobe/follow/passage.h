@@ -35,6 +35,7 @@ struct passage {
 	bool returning;		    /* the next stop of the loader is after a system call */
 	bool thread_ready;	    /* the loader has set the thread pointer */
 	bool was_idle;		    /* it has run since its loader was done */
+	bool nothing_lost;	    /* it was idle or a leaf, or has ended where it was traced */
 	pid_t stray;		    /* what a leaf has started, released after it; 0: nothing */
 	bool is_ending;		    /* it has been released where its process ends */
 	bool is_leaf;		    /* it runs as a leaf, or did until it was asked to stop */

@@ -46,6 +46,7 @@ void stage_enter(struct passage *p, enum passage_state state)
 	};
 
 	p->state = state;
+	p->nothing_lost |= state == PASSAGE_IDLE || state == PASSAGE_LEAF;
 	p->deadline_ns = clock_monotonic_ns() + allowed[state];
 }
 

@@ -317,15 +317,24 @@ static struct probe_error *take(
 /* A held program, which is watched from now on. */
 static bool take_held(struct probe_watch *watch, struct probe_watch_event *ret)
 {
-	const struct watched *w;
+	struct watched *w;
+	bool known;
 
 	ret->target = launches_take(&watch->launches, &ret->unseen_ns, &ret->is_newcomer);
 	if (!ret->target)
 		return false;
 	ret->held = true;
 	w = find(watch, ret->target->pid);
-	ret->is_newcomer &= !w;
-	ret->is_child = !ret->is_newcomer && (!w || w->is_child);
+	/* One that has ended may have had the same number. */
+	known = w && w->start_time == ret->target->start_time;
+	/* It may have been found by looking before it was held, and not been returned yet. */
+	if (known)
+		ret->is_newcomer = w->is_newcomer;
+	ret->is_child = !ret->is_newcomer && (!known || w->is_child);
+	if (w) {
+		w->is_newcomer = false;
+		w->is_child &= known;
+	}
 	/* Without memory for that, it is not noticed when it becomes yet another one. */
 	probe_error_free(probe_watch_add(watch, ret->target));
 	return true;
@@ -528,7 +537,7 @@ struct probe_error *probe_watch_next(struct probe_watch *watch, struct probe_wat
 
 	*ret = (struct probe_watch_event){0};
 	launches_run(&watch->launches);
-	error = launches_told(&watch->launches);
+	error = launches_told(&watch->launches, false);
 	if (error || take_held(watch, ret))
 		return error;
 	if (watch->seek && watch->at == 0)
@@ -546,4 +555,9 @@ struct probe_error *probe_watch_next(struct probe_watch *watch, struct probe_wat
 	if (!error && !ret->target)
 		end_round(watch);
 	return error;
+}
+
+struct probe_error *probe_watch_finish(struct probe_watch *watch)
+{
+	return launches_told(&watch->launches, true);
 }

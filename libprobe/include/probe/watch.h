@@ -102,6 +102,13 @@ PROBE_MUST_CHECK struct probe_error *probe_watch_next(
 	struct probe_watch *watch, struct probe_watch_event *ret);
 
 /*
+ * Returns what was lost and probe_watch_next() has not said yet: call it at the end, until it
+ * returns NULL. How many processes were not held, probe_watch_next() says only when they are twice
+ * as many as before. Errors: PROBE_ERROR_ENDED, PROBE_ERROR_MEMORY.
+ */
+PROBE_MUST_CHECK struct probe_error *probe_watch_finish(struct probe_watch *watch);
+
+/*
  * Says that a held program has no probe that is wanted, though all of its sessions follow
  * libraries. When a program of the same files starts again, it is not returned unless it starts a
  * process or a thread, executes another program, maps code of another file, or runs for more than

@@ -139,6 +139,64 @@ trace_stop stop
 [ "$(count stop '.name == "early"')" -ge 4 ] || fail "after SIGCONT: $(cat "$SCRATCH/stop.err")"
 says stop "or more have started while too many others did, or while probectl was stopped"
 
+# missed NAME N: the last time, the trace has said so many
+missed()
+{
+	same "$1: the last number of those that were not held" \
+		"$(sed -n 's/.* \([0-9]*\) or more have started.*/\1/p' "$SCRATCH/$1.err" | tail -1)" "$2"
+}
+
+# come_unseen N: processes that start and end while we are stopped; SIGCONT is the caller's
+come_unseen()
+{
+	local i
+	kill -STOP "$tracer_pid"
+	for ((i = 0; i < $1; i++)); do
+		soon "unseen" 3000
+	done
+}
+
+# What was let go is told also if it happened just before the end, and if there were few more.
+hold end "$comer" 'comer:early'
+come_unseen 3
+kill -INT "$tracer_pid"
+kill -CONT "$tracer_pid"
+trace_stop end
+missed end 3
+hold more "$comer" 'comer:early'
+come_unseen 2
+kill -CONT "$tracer_pid"
+sleep 1
+missed more 2
+come_unseen 1
+kill -CONT "$tracer_pid"
+sleep 1
+missed more 2
+trace_stop more
+missed more 3
+same "how often it is told" "$(grep -c "or more have started" "$SCRATCH/more.err")" 2
+
+# Who is traced by somebody else cannot be held, nor be traced once found.
+hold other_tracer "$comer" 'comer:early'
+"$python" - "$comer" <<'EOF' || fail "traced by another: status $?"
+import ctypes, os, sys
+
+ptrace = ctypes.CDLL(None, use_errno=True).ptrace
+ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+PTRACE_TRACEME, PTRACE_CONT = 0, 7
+pid = os.fork()
+if pid == 0:
+    ptrace(PTRACE_TRACEME, 0, None, None)
+    os.execv(sys.argv[1], [sys.argv[1], "1"])
+while True:
+    _, status = os.waitpid(pid, 0)
+    if not os.WIFSTOPPED(status):
+        sys.exit(status != 0)
+    ptrace(PTRACE_CONT, pid, None, None)
+EOF
+trace_stop other_tracer
+missed other_tracer 1
+
 # Both are stopped: the guardian is killed, and then the kernel lets everybody go.
 hold both "$comer" 'comer:early'
 kill -STOP "$tracer_pid" "$guard"
