@@ -71,6 +71,7 @@ struct probe_watch {
 	size_t at; /* next to be looked at in this round */
 	bool full; /* a round in which children are looked at */
 	uint64_t round_ns, scanned_ns, next_scan_ns;
+	size_t ended; /* newcomers that did so before they were returned, and were not told yet */
 };
 
 /* ---- Programs --------------------------------------------------------------------- */
@@ -310,6 +311,7 @@ static struct probe_error *take(
 		ret->target->files = files_hold(watch->launches.files);
 	if (!error || error->code != PROBE_ERROR_NOT_FOUND)
 		return error;
+	watch->ended += ret->is_newcomer;
 	probe_error_free(error);
 	return NULL;
 }
@@ -403,6 +405,8 @@ static void forget_ended(struct probe_watch *watch)
 			i++;
 			continue;
 		}
+		/* That one was denied has been told. */
+		watch->ended += w->is_newcomer && !w->denied;
 		drop(watch, i);
 		if (has_hits)
 			forget_orphans(watch, &image);
@@ -559,5 +563,13 @@ struct probe_error *probe_watch_next(struct probe_watch *watch, struct probe_wat
 
 struct probe_error *probe_watch_finish(struct probe_watch *watch)
 {
-	return launches_told(&watch->launches, true);
+	struct probe_error *error = launches_told(&watch->launches, true);
+	size_t ended = watch->ended;
+
+	if (error || !ended)
+		return error;
+	watch->ended = 0;
+	return probe_error_new(PROBE_ERROR_ENDED,
+		"%zu that came had ended before %s probes could be switched on", ended,
+		ended == 1 ? "its" : "their");
 }

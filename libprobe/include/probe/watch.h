@@ -104,7 +104,8 @@ PROBE_MUST_CHECK struct probe_error *probe_watch_next(
 /*
  * Returns what was lost and probe_watch_next() has not said yet: call it at the end, until it
  * returns NULL. How many processes were not held, probe_watch_next() says only when they are twice
- * as many as before. Errors: PROBE_ERROR_ENDED, PROBE_ERROR_MEMORY.
+ * as many as before, and how many newcomers it saw that ended before it could return them, it does
+ * not say. Errors: PROBE_ERROR_ENDED, PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *probe_watch_finish(struct probe_watch *watch);
 
