@@ -57,8 +57,8 @@ void arch_set(struct arch_registers *registers, enum arch_register which, uint64
  * Addresses are those in the target or, while a file is searched, in the file; 0: not found.
  */
 struct arch_gadgets {
-	uint64_t call;	/* makes a system call, and returns to the address on the stack */
-	uint64_t leave; /* loads the stack pointer from the frame pointer, and returns */
+	uint64_t call;	    /* makes a system call, and returns to the address on the stack */
+	uint64_t leave;	    /* loads the stack pointer from the frame pointer, and returns */
 	uint64_t sigreturn; /* calls rt_sigreturn(2); signal handlers return to such code */
 };
 
