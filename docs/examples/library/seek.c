@@ -95,6 +95,7 @@ int main(int argc, char **argv)
 		.files = (const char *const *)&argv[1],
 		.file_count = 1};
 	struct probe_pattern *pattern;
+	struct probe_error *missed;
 	time_t end;
 
 	if (argc != 4 || stat(argv[1], &s.file))
@@ -115,6 +116,11 @@ int main(int argc, char **argv)
 	}
 	for (size_t i = 0; i < s.count; i++)
 		finish(&s, i);
+	/* Those that came and ended, or could not be held. */
+	while ((missed = probe_watch_finish(s.watch))) {
+		fprintf(stderr, "%s\n", missed->message);
+		probe_error_free(missed);
+	}
 	probe_watch_free(s.watch);
 	probe_pattern_free(pattern);
 	return 0;
