@@ -142,7 +142,7 @@ enum own_meaning {
 	OWN_HIT,
 	OWN_FRAME,  /* names an address for the stacks of its stream */
 	OWN_THREAD, /* names a thread of its stream */
-	OWN_NOTHING /* padding, and what later versions may add */
+	OWN_NOTHING /* what later versions may add */
 };
 
 struct own_class {

@@ -344,7 +344,7 @@ static bool add_fields(struct step_builder *b, struct fields *fields, const stru
 /* ---- Classes
  * --------------------------------------------------------------------------------------- */
 
-/* What an event of ours is, by its name and its arguments' kinds: N(umber), S(tring). */
+/* What an event of ours is, by its name and its fields: N(umber), S(tring up to a NUL). */
 static const struct {
 	const char *name, *kinds;
 	enum own_meaning meaning;
@@ -353,25 +353,27 @@ static const struct {
 	{"thread", "NNS", OWN_THREAD},
 };
 
-static bool has_kinds(const struct own_class *class, const char *kinds)
+/* Each field is a value of its own, which no other one says more about. */
+static bool has_kinds(const struct fields *fields, const char *kinds)
 {
-	if (class->event.arg_count != strlen(kinds))
+	if (fields->count != strlen(kinds) || fields->values != fields->count)
 		return false;
 	for (size_t i = 0; kinds[i]; i++)
-		if ((class->values[i].kind == PROBE_VALUE_STRING) != (kinds[i] == 'S') ||
-			class->values[i].kind == PROBE_VALUE_NULL)
+		if (fields->structure->fields[i].type->kind !=
+			(kinds[i] == 'S' ? TSDL_STRING : TSDL_INTEGER))
 			return false;
 	return true;
 }
 
 /* The first stream has hits of streams' own events (probectl:...), too. */
-static enum own_meaning meaning_of(const struct own_class *class, uint64_t stream_id)
+static enum own_meaning meaning_of(
+	const struct own_class *class, const struct fields *fields, uint64_t stream_id)
 {
 	if (strcmp(class->event.provider, "probectl") != 0)
 		return OWN_HIT;
 	for (size_t i = 0; i < sizeof(meanings) / sizeof(meanings[0]); i++)
 		if (strcmp(meanings[i].name, class->event.name) == 0 &&
-			has_kinds(class, meanings[i].kinds))
+			has_kinds(fields, meanings[i].kinds))
 			return meanings[i].meaning;
 	return stream_id ? OWN_NOTHING : OWN_HIT;
 }
@@ -406,6 +408,6 @@ struct probe_error *own_class_compile(const struct tsdl_event *event,
 		add_fields(&b, &fields, ret))
 		steps_end(&b);
 	ret->steps = b.steps;
-	ret->meaning = meaning_of(ret, stream->id);
+	ret->meaning = meaning_of(ret, &fields, stream->id);
 	return b.error;
 }

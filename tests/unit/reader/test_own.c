@@ -22,6 +22,7 @@
 enum {
 	THREAD = -1,
 	PAD = -2,
+	FRAME = -3,
 	NUMBERS = 0,
 	ALL = 1,
 	CPU = 3,
@@ -256,6 +257,45 @@ static void test_threads(void **state)
 	assert_int_equal(probe_reader_progress(reader, &total), PACKET);
 	assert_int_equal(total, PACKET);
 	over(reader);
+}
+
+/* Names of frames are strings up to a NUL, and always there. An event that has others is none. */
+static void test_frames(void **state)
+{
+	static const char *const fields[] = {
+		"uint64_t ip; string module; string symbol; uint64_t offset; uint64_t function;"
+		" bit_t file_unreadable; string file; uint32_t line;",
+		"uint64_t ip; string module; string symbol; uint64_t offset; uint64_t function;"
+		" char_t file[16]; uint32_t line;",
+	};
+	static const char text[] = "0123456789abcdef";
+
+	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		char metadata[sizeof(ring_metadata) + 512];
+		struct probe_reader *reader;
+
+		memset(&stream, 0, sizeof(stream));
+		packet_begin();
+		event(3000, FRAME, 0, false);
+		put_u64(0x1000);
+		put("m\0s", 4);
+		put_u64(1);
+		put_u64(2);
+		if (!i)
+			put("\1", 1);
+		put(text, i ? sizeof(text) - 1 : sizeof(text));
+		put_u32(7);
+		packet_end(0);
+		snprintf(metadata, sizeof(metadata),
+			"%sevent { name = \"probectl:frame\"; id = 4294967293; stream_id = 1; "
+			"fields := struct { %s }; };\n",
+			ring_metadata, fields[i]);
+		put_file("metadata", metadata, strlen(metadata));
+		put_file("stream_0_cpu3", stream.bytes, stream.at);
+		assert_null(probe_reader_open(folder, &reader));
+		over(reader);
+	}
 }
 
 static void test_fields(void **state)
@@ -498,6 +538,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_threads, folder_make, folder_remove),
+		cmocka_unit_test_setup_teardown(test_frames, folder_make, folder_remove),
 		cmocka_unit_test_setup_teardown(test_fields, folder_make, folder_remove),
 		cmocka_unit_test_setup_teardown(test_large, folder_make, folder_remove),
 		cmocka_unit_test_setup_teardown(test_losses, folder_make, folder_remove),
