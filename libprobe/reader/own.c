@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 
 #include "libprobe/base/array.h"
@@ -44,6 +45,7 @@ struct own_reader {
 	bool taken; /* the item of the stream on top has been returned */
 	struct step_result result;
 	struct reader_stacks stacks;
+	uint64_t texts; /* of events: a random number, and others as soon as texts go; 0: none */
 
 	uint64_t closed_bytes;	    /* read of parts that are closed */
 	uint64_t unread;	    /* bytes that made no sense */
@@ -173,9 +175,16 @@ static void sink(struct own_reader *reader, size_t at)
 	heap[at] = turn;
 }
 
+/* Of events so far, texts may be gone, or others be at their place. */
+static void forget_texts(struct own_reader *reader)
+{
+	reader->texts += reader->texts != 0;
+}
+
 /* A stream is over; what is wrong with it is kept for the end. */
 static void end_stream(struct own_reader *reader, const struct own_stream *stream)
 {
+	forget_texts(reader);
 	if (!stream->why)
 		return;
 	reader->unread += stream->unread;
@@ -234,6 +243,7 @@ static struct probe_error *make_heap(struct own_reader *reader)
 
 static void close_part(struct own_reader *reader)
 {
+	forget_texts(reader);
 	for (size_t i = 0; i < reader->stream_count; i++) {
 		reader->closed_bytes += reader->streams[i].read;
 		own_stream_deinit(&reader->streams[i]);
@@ -287,6 +297,8 @@ struct probe_error *reader_own_open(const struct reader_folder *folder, void **r
 	if (!reader)
 		return probe_error_no_memory();
 	reader->folder = folder;
+	if (getrandom(&reader->texts, sizeof(reader->texts), 0) != sizeof(reader->texts))
+		reader->texts = 0;
 	error = open_part(reader);
 	if (error) {
 		own_close(reader);
@@ -373,6 +385,7 @@ static void take_hit(struct own_reader *reader, struct own_stream *stream, struc
 		ret->comm = result->comm && result->comm[0] ? result->comm : NULL;
 	} else {
 		find_thread(stream, result, ret);
+		ret->texts = reader->texts;
 	}
 	if (result->frames)
 		ret->stack =
@@ -413,6 +426,7 @@ static struct probe_error *take(
 		named = name_frame(reader, stream);
 		break;
 	case OWN_THREAD:
+		forget_texts(reader);
 		named = name_thread(stream, &reader->result);
 		break;
 	case OWN_NOTHING:

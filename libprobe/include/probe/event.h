@@ -41,9 +41,9 @@ struct probe_event {
 	const struct probe_event *begin;
 	uint64_t duration_ns;
 	/*
-	 * Not 0: provider, name and comm stay where they are, unchanged, until their reader is
-	 * closed, and no other reader of the process ever has this number. So where two events have
-	 * the same number and a text at the same address, it is the same text.
+	 * Not 0: provider, name and comm stay where they are, unchanged, as long as the reader's
+	 * events have this number, and no other reader has it. So where two events have the same
+	 * number and a text at the same address, it is the same text.
 	 */
 	uint64_t texts;
 };

@@ -214,7 +214,7 @@ static void test_threads(void **state)
 {
 	struct probe_reader *reader;
 	struct probe_event hit;
-	uint64_t total;
+	uint64_t total, texts;
 
 	(void)state;
 	packet_begin();
@@ -245,11 +245,16 @@ static void test_threads(void **state)
 	assert_int_equal(hit.args[1].u, UINT64_MAX);
 	assert_int_equal(hit.args[2].u, 200);
 	assert_int_equal(hit.args[2].number, 3);
+	texts = hit.texts;
+	assert_true(texts != 0);
 	hit = next(reader);
+	assert_true(hit.texts == texts);
 	assert_int_equal(hit.pid, PID);
 	assert_int_equal(hit.tid, 5);
 	assert_null(hit.comm);
-	assert_string_equal(next(reader).comm, "renamed");
+	hit = next(reader);
+	assert_string_equal(hit.comm, "renamed");
+	assert_true(hit.texts != texts);
 	hit = next(reader);
 	assert_int_equal(hit.tid, 780);
 	assert_null(hit.comm);
