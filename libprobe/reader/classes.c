@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What an event of a record means. Each event class is analysed once: which of its fields are
- * arguments, and which members of its context hold process and thread.
- *
- * Fields that describe another one are recognised by name: X_length before an array X (LTTng's);
- * X_text (the string that the pointer X points to) and X_truncated after X.
+ * What an event of another tool's record means. Each event class is analysed once: which of its
+ * fields are arguments, and which members of its context hold process and thread. A field X_length
+ * before an array X is none (LTTng's).
  */
 #include <search.h>
 #include <stdio.h>
@@ -23,16 +21,14 @@ enum member_kind {
 	MEMBER_SINGLE,
 	MEMBER_DOUBLE,
 	MEMBER_STRING,
-	MEMBER_BYTES,
-	MEMBER_TEXT,	 /* of the preceding argument */
-	MEMBER_TRUNCATED /* whether it was truncated */
+	MEMBER_BYTES
 };
 
 enum { NOWHERE = -1, BYTE_BITS = 8, NAME_BYTES = 32 };
 
 /* Members of a context, by index, or NOWHERE. */
 struct context {
-	int pid, tid, comm, ip, stack, stack_end;
+	int pid, tid, comm, ip, stack;
 };
 
 struct event_class {
@@ -133,8 +129,6 @@ static struct context find_context(const struct babeltrace *bt, const bt_field_c
 		.comm = find_member(bt, structure, BT_FIELD_CLASS_TYPE_STRING, "procname", "comm"),
 		.ip = find_member(bt, structure, BT_FIELD_CLASS_TYPE_INTEGER, "ip", "pc"),
 		.stack = find_stack(bt, structure),
-		.stack_end = find_member(bt, structure, BT_FIELD_CLASS_TYPE_UNSIGNED_INTEGER,
-			"callstack_end", "callstack_end"),
 	};
 }
 
@@ -170,12 +164,11 @@ static enum member_kind kind_of(const struct babeltrace *bt, const bt_field_clas
 	return is_bytes(bt, class) ? MEMBER_BYTES : MEMBER_NULL;
 }
 
-/* Whether field `name` describes field `base`. */
-static bool is_about(const char *name, const char *base, const char *suffix)
+static bool is_length_of(const char *name, const char *array)
 {
-	size_t length = strlen(base);
+	size_t length = strlen(array);
 
-	return strncmp(name, base, length) == 0 && strcmp(name + length, suffix) == 0;
+	return strncmp(name, array, length) == 0 && strcmp(name + length, "_length") == 0;
 }
 
 /* Whether this is the length of the array that follows. LTTng puts an underscore before it. */
@@ -187,31 +180,20 @@ static bool is_length(const struct babeltrace *bt, const bt_field_class *payload
 		!is(bt, member_class(bt, payload, i + 1), BT_FIELD_CLASS_TYPE_DYNAMIC_ARRAY))
 		return false;
 	array = member_name(bt, payload, i + 1);
-	return is_about(name, array, "_length") ||
-	       (name[0] == '_' && is_about(name + 1, array, "_length"));
+	return is_length_of(name, array) || (name[0] == '_' && is_length_of(name + 1, array));
 }
 
 static void find_args(
 	const struct babeltrace *bt, const bt_field_class *payload, struct event_class *class)
 {
-	const char *arg = NULL;
-
 	for (size_t i = 0; i < class->member_count; i++) {
 		enum member_kind kind = kind_of(bt, member_class(bt, payload, i));
-		const char *name = member_name(bt, payload, i);
 
-		if (kind == MEMBER_UNSIGNED && is_length(bt, payload, i)) {
+		if (kind == MEMBER_UNSIGNED && is_length(bt, payload, i))
 			kind = MEMBER_SKIP;
-		} else if (arg && kind == MEMBER_STRING && is_about(name, arg, "_text")) {
-			kind = MEMBER_TEXT;
-		} else if (arg && kind == MEMBER_UNSIGNED && is_about(name, arg, "_truncated")) {
-			kind = MEMBER_TRUNCATED;
-		} else {
-			class->arg_count++;
-			arg = name;
-		}
+		class->arg_count += kind != MEMBER_SKIP;
 		class->kinds[i] = (uint8_t)kind;
-		class->numbers[i] = reader_arg_number(name);
+		class->numbers[i] = reader_arg_number(member_name(bt, payload, i));
 	}
 }
 
@@ -308,7 +290,7 @@ static int64_t integer(const struct babeltrace *bt, const bt_field *field)
 
 /* NULL: it has none. */
 static const struct probe_stack *take_stack(
-	struct reader_classes *classes, const bt_field *addresses, const bt_field *end)
+	struct reader_classes *classes, const bt_field *addresses)
 {
 	const struct babeltrace *bt = classes->bt;
 	uint64_t count = bt->field_array_get_length(addresses), ips[PROBE_FRAMES_MAX];
@@ -318,7 +300,7 @@ static const struct probe_stack *take_stack(
 			bt->field_array_borrow_element_field_by_index_const(addresses, i));
 	/* Nobody has named them. */
 	return count ? reader_stacks_take(&classes->stacks, NULL, (const uint8_t *)ips, count,
-			       end ? bt->field_integer_unsigned_get_value(end) : PROBE_STACK_WHOLE)
+			       PROBE_STACK_WHOLE)
 		     : NULL;
 }
 
@@ -341,16 +323,12 @@ static void take_context(struct reader_classes *classes, const struct context *c
 	if (ret->comm && !ret->comm[0])
 		ret->comm = NULL;
 	if (context->stack != NOWHERE)
-		ret->stack = take_stack(classes, member(fields, (uint64_t)context->stack),
-			context->stack_end == NOWHERE
-				? NULL
-				: member(fields, (uint64_t)context->stack_end));
+		ret->stack = take_stack(classes, member(fields, (uint64_t)context->stack));
 }
 
-static void take_string(const struct babeltrace *bt, const bt_field *field,
-	enum probe_value_kind kind, struct probe_value *ret)
+static void take_string(const struct babeltrace *bt, const bt_field *field, struct probe_value *ret)
 {
-	ret->kind = kind;
+	ret->kind = PROBE_VALUE_STRING;
 	ret->bytes = bt->field_string_get_value(field);
 	ret->length = bt->field_string_get_length(field);
 }
@@ -379,7 +357,7 @@ static bool take_bytes(struct reader_classes *classes, const bt_field *field, si
 	return true;
 }
 
-/* Reads one member; `value` is its argument's. False without memory. */
+/* Reads one member that is an argument. False without memory. */
 static bool take_member(struct reader_classes *classes, enum member_kind kind,
 	const bt_field *field, size_t *used, struct probe_value *value)
 {
@@ -414,13 +392,7 @@ static bool take_member(struct reader_classes *classes, enum member_kind kind,
 		value->f = bt->field_real_double_precision_get_value(field);
 		break;
 	case MEMBER_STRING:
-		take_string(bt, field, PROBE_VALUE_STRING, value);
-		break;
-	case MEMBER_TEXT:
-		take_string(bt, field, PROBE_VALUE_TEXT, value);
-		break;
-	case MEMBER_TRUNCATED:
-		value->truncated = bt->field_integer_unsigned_get_value(field) != 0;
+		take_string(bt, field, value);
 		break;
 	case MEMBER_BYTES:
 		return take_bytes(classes, field, used, value);
@@ -432,20 +404,17 @@ static bool take_args(
 	struct reader_classes *classes, const struct event_class *class, const bt_field *payload)
 {
 	struct probe_value *values = classes->values, *value = values;
-	size_t used = 0, at = 0, next = 0;
+	size_t used = 0, at = 0;
 
 	for (size_t i = 0; i < class->member_count; i++) {
-		enum member_kind kind = class->kinds[i];
-
-		if (kind != MEMBER_SKIP && kind != MEMBER_TEXT && kind != MEMBER_TRUNCATED) {
-			value = &values[next++];
-			*value = (struct probe_value){
-				.kind = PROBE_VALUE_NULL, .number = class->numbers[i]};
-		}
-		if (!take_member(classes, kind,
+		if (class->kinds[i] == MEMBER_SKIP)
+			continue;
+		*value =
+			(struct probe_value){.kind = PROBE_VALUE_NULL, .number = class->numbers[i]};
+		if (!take_member(classes, class->kinds[i],
 			    classes->bt->field_structure_borrow_member_field_by_index_const(
 				    payload, i),
-			    &used, value))
+			    &used, value++))
 			return false;
 	}
 	for (size_t i = 0; used && i < class->arg_count; i++) {

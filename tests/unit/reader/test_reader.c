@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Reading records: what the writer wrote comes back, and damage leads to an error at most. */
+/*
+ * Reading records: what the writer wrote comes back, and damage leads to an error at most. With
+ * another name in the metadata, they are another tool's, which libbabeltrace2 reads.
+ */
 #include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -44,15 +47,41 @@ static const struct probe_value values[ARGS] = {
 	{.kind = PROBE_VALUE_UNSIGNED, .u = 65535},
 };
 
+/* Of other tools: nothing is known of arguments whose texts or ends are in fields of their own. */
+static const struct probe_value plain_values[ARGS] = {
+	{.kind = PROBE_VALUE_SIGNED, .i = -2},
+	{.kind = PROBE_VALUE_UNSIGNED, .u = UINT64_MAX},
+	{.kind = PROBE_VALUE_FLOAT, .f = 0.5},
+	{.kind = PROBE_VALUE_FLOAT, .f = 0.1},
+	{.kind = PROBE_VALUE_UNSIGNED, .u = 3},
+	{.kind = PROBE_VALUE_STRING, .bytes = "text", .length = 4},
+	{.kind = PROBE_VALUE_UNSIGNED, .u = 77},
+	{.kind = PROBE_VALUE_BYTES, .bytes = "\0\xff", .length = 2},
+	{.kind = PROBE_VALUE_UNSIGNED, .u = 65535},
+};
+
+static bool is_foreign; /* the records are another tool's */
+static const struct probe_value *written;
 static uint64_t base_ns;
 static char folder[64];
 
 static int folder_make(void **state)
 {
 	(void)state;
+	is_foreign = false;
+	written = values;
 	base_ns = (uint64_t)(time(NULL) + 10) * 1000000000;
 	strcpy(folder, "/tmp/probectl-reader.XXXXXX");
 	return mkdtemp(folder) ? 0 : -1;
+}
+
+static int foreign_make(void **state)
+{
+	int result = folder_make(state);
+
+	is_foreign = true;
+	written = plain_values;
+	return result;
 }
 
 static void remove_all(const char *path)
@@ -94,10 +123,39 @@ static void write_hit(struct probe_ctf *ctf, uint64_t n, const char *comm)
 		.tid = (pid_t)(12 + n),
 		.cpu = CPU,
 		.pc = PC,
-		.args = values,
+		.args = written,
 		.arg_count = ARGS};
 
 	assert_null(probe_ctf_hit(ctf, &session, &hit, comm));
+}
+
+/* Makes a record another tool's. */
+static void disguise(const char *path)
+{
+	static const char name[] = "tracer_name = \"probectl\"",
+			  other[] = "tracer_name = \"somebody\"";
+	char file[128], text[1 << 14], *at;
+	ssize_t length;
+	int fd;
+
+	snprintf(file, sizeof(file), "%s/metadata", path);
+	fd = open(file, O_RDWR | O_CLOEXEC);
+	assert_true(fd >= 0);
+	length = read(fd, text, sizeof(text));
+	assert_true(length > 0);
+	at = memmem(text, (size_t)length, name, strlen(name));
+	assert_non_null(at);
+	assert_int_equal(pwrite(fd, other, strlen(other), at - text), strlen(other));
+	close(fd);
+}
+
+/* Ends the writing of a record. */
+static void finish_record(struct probe_ctf *ctf)
+{
+	assert_null(probe_ctf_flush(ctf));
+	probe_ctf_free(ctf);
+	if (is_foreign)
+		disguise(folder);
 }
 
 static void check_value(const struct probe_value *got, const struct probe_value *want)
@@ -124,7 +182,7 @@ static void check_hit(const struct probe_event *event, uint64_t n)
 	assert_string_equal(event->name, "n:m");
 	assert_int_equal(event->arg_count, ARGS);
 	for (size_t i = 0; i < ARGS; i++) {
-		check_value(&event->args[i], &values[i]);
+		check_value(&event->args[i], &written[i]);
 		assert_int_equal(event->args[i].number, site.layout.args[i].number + 1);
 	}
 	assert_ptr_equal(probe_event_arg(event, 5, false), &event->args[4]);
@@ -151,8 +209,7 @@ static void test_values(void **state)
 	(void)state;
 	write_hit(ctf, 0, "thread");
 	write_hit(ctf, 1, NULL);
-	assert_null(probe_ctf_flush(ctf));
-	probe_ctf_free(ctf);
+	finish_record(ctf);
 	assert_null(probe_reader_open(folder, &reader));
 	assert_true(next(reader, &event));
 	check_hit(&event, 0);
@@ -274,8 +331,7 @@ static void test_empty(void **state)
 	(void)state;
 	for (uint64_t n = 0; n < 500; n++)
 		write_hit(ctf, n, n % 2 ? "thread" : NULL);
-	assert_null(probe_ctf_flush(ctf));
-	probe_ctf_free(ctf);
+	finish_record(ctf);
 	assert_null(probe_reader_open(folder, &reader));
 	for (uint64_t n = 0; n < 500; n++) {
 		assert_true(next(reader, &event));
@@ -311,8 +367,7 @@ static void test_without_standard_error(void **state)
 	(void)state;
 	assert_true(input >= 0 && errors >= 0);
 	write_hit(ctf, 0, "thread");
-	assert_null(probe_ctf_flush(ctf));
-	probe_ctf_free(ctf);
+	finish_record(ctf);
 	close(STDIN_FILENO);
 	close(STDERR_FILENO);
 	error = probe_reader_open(folder, &reader);
@@ -342,8 +397,7 @@ static void test_lost(void **state)
 	write_hit(ctf, 0, NULL);
 	assert_null(probe_ctf_discarded(ctf, &session, 7));
 	write_hit(ctf, 1, NULL);
-	assert_null(probe_ctf_flush(ctf));
-	probe_ctf_free(ctf);
+	finish_record(ctf);
 	assert_null(probe_reader_open(folder, &reader));
 	while (next(reader, &event)) {
 		hits += event.kind == PROBE_EVENT_HIT;
@@ -372,7 +426,7 @@ static void test_lost_packets(void **state)
 		write_hit(ctf, n, NULL);
 		assert_null(probe_ctf_flush(ctf));
 	}
-	probe_ctf_free(ctf);
+	finish_record(ctf);
 	snprintf(path, sizeof(path), "%s/stream_0_cpu%d", folder, CPU);
 	fd = open(path, O_RDWR);
 	assert_int_equal(read(fd, packets, sizeof(packets)), sizeof(packets));
@@ -406,8 +460,7 @@ static void test_descriptors(void **state)
 	(void)state;
 	for (uint64_t n = 0; n < HITS; n++)
 		write_hit(ctf, n, NULL);
-	assert_null(probe_ctf_flush(ctf));
-	probe_ctf_free(ctf);
+	finish_record(ctf);
 	assert_int_equal(pipe(fds), 0);
 	assert_null(probe_reader_open(folder, &reader));
 	close(fds[1]);
@@ -435,6 +488,10 @@ static void test_parts(void **state)
 	probe_ctf_free(ctf);
 	snprintf(path, sizeof(path), "%s/%06d", folder, HITS);
 	assert_int_equal(access(path, F_OK), 0);
+	for (int i = 1; is_foreign && i <= HITS; i++) {
+		snprintf(path, sizeof(path), "%s/%06d", folder, i);
+		disguise(path);
+	}
 	assert_null(probe_reader_open(folder, &reader));
 	for (uint64_t n = 0; n < HITS; n++) {
 		assert_true(next(reader, &event));
@@ -525,7 +582,7 @@ static uint64_t read_damaged(void)
 
 /*
  * Truncated anywhere, or with any bit of the packet's header flipped: some of these make
- * libbabeltrace2 abort.
+ * libbabeltrace2 abort, if the record is another tool's.
  */
 static void test_damaged(void **state)
 {
@@ -538,8 +595,7 @@ static void test_damaged(void **state)
 	(void)state;
 	for (uint64_t n = 0; n < HITS; n++)
 		write_hit(ctf, n, "thread");
-	assert_null(probe_ctf_flush(ctf));
-	probe_ctf_free(ctf);
+	finish_record(ctf);
 	metadata_length = get_file("metadata", metadata, sizeof(metadata));
 	length = get_file(stream, packets, sizeof(packets));
 	assert_int_equal(read_damaged(), HITS);
@@ -774,6 +830,18 @@ int main(void)
 		cmocka_unit_test(test_json_span),
 		cmocka_unit_test(test_json_refused),
 	};
+	const struct CMUnitTest foreign[] = {
+		cmocka_unit_test_setup_teardown(test_values, foreign_make, folder_remove),
+		cmocka_unit_test_setup_teardown(
+			test_without_standard_error, foreign_make, folder_remove),
+		cmocka_unit_test_setup_teardown(test_empty, foreign_make, folder_remove),
+		cmocka_unit_test_setup_teardown(test_lost, foreign_make, folder_remove),
+		cmocka_unit_test_setup_teardown(test_lost_packets, foreign_make, folder_remove),
+		cmocka_unit_test_setup_teardown(test_descriptors, foreign_make, folder_remove),
+		cmocka_unit_test_setup_teardown(test_parts, foreign_make, folder_remove),
+		cmocka_unit_test_setup_teardown(test_damaged, foreign_make, folder_remove),
+	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, NULL, NULL) +
+	       cmocka_run_group_tests(foreign, NULL, NULL);
 }
