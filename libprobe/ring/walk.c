@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: MIT */
+#include <string.h>
+
 #include "libprobe/ring/walk.h"
 
 enum { SITE_AT = offsetof(struct ring_record, site), TID_AT = offsetof(struct ring_record, tid) };
 
 /* Records are aligned to RING_ALIGN only, and the words in them to nothing. */
-struct loose32 {
-	uint32_t value;
-} __attribute__((packed));
-struct loose64 {
-	uint64_t value;
-} __attribute__((packed));
-
-/* Volatile: what was checked must be what is used, though the target may change it. */
 static inline uint32_t load32(const uint8_t *at)
 {
-	return ((const volatile struct loose32 *)at)->value;
+	uint32_t word;
+
+	memcpy(&word, at, sizeof(word));
+	return word;
 }
 
 static inline uint64_t load64(const uint8_t *at)
 {
-	return ((const volatile struct loose64 *)at)->value;
+	uint64_t word;
+
+	memcpy(&word, at, sizeof(word));
+	return word;
 }
 
 /* The same as ring_record_length(), of a site that is known. */

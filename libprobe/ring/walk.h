@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Records looked at where they are, in a ring that the target may be writing: each number is
- * loaded once, and nothing outside the bytes given is touched.
+ * Records one after the other, in a copy of a ring's bytes: the target may have written anything
+ * there, but no longer changes it. Nothing outside the bytes given is touched.
  */
 #ifndef LIBPROBE_RING_WALK_H
 #define LIBPROBE_RING_WALK_H
