@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "libprobe/record/ctf.h"
+#include "libprobe/sandbox/seccomp.h"
 
 /* The blocks of which a file may be written directly; 0: none. */
 static size_t blocks_of(int fd)
@@ -23,7 +24,8 @@ static size_t blocks_of(int fd)
 	struct statx status;
 	size_t block;
 
-	if (statx(fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &status) != 0 ||
+	if (!seccomp_may_call(SECCOMP_OWN_DIRECT) ||
+		statx(fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &status) != 0 ||
 		!(status.stx_mask & STATX_DIOALIGN))
 		return 0;
 	block = status.stx_dio_offset_align > status.stx_dio_mem_align ? status.stx_dio_offset_align

@@ -18,6 +18,7 @@
  * Documentation/userspace-api/seccomp_filter.rst of Linux.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/kcmp.h>
 #include <sched.h>
 #include <stdarg.h>
@@ -27,6 +28,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 
@@ -90,6 +92,8 @@ const struct seccomp_call seccomp_calls[] = {
 	{"timer_create", SECCOMP_OWN_ALARM, SYS_timer_create, {CLOCK_MONOTONIC}, -EFAULT},
 	{"timer_settime", SECCOMP_OWN_ALARM, SYS_timer_settime, {0}, -EINVAL},
 	{"timer_delete", SECCOMP_OWN_ALARM, SYS_timer_delete, {UINT32_MAX}, -EINVAL},
+	{"statx", SECCOMP_OWN_DIRECT, SYS_statx,
+		{UINT32_MAX, SECCOMP_ADDRESS, AT_EMPTY_PATH, STATX_INO, SECCOMP_ADDRESS}, -EBADF},
 	/* clang-format on */
 };
 const size_t seccomp_call_count = sizeof(seccomp_calls) / sizeof(*seccomp_calls);

@@ -36,7 +36,8 @@ enum seccomp_own {
 	SECCOMP_OWN_REMOVE = 1024, /* frees the memory of rings */
 	SECCOMP_OWN_TAKE = 2048,   /* takes files that a target has made */
 	SECCOMP_OWN_ALARM = 4096,  /* has us continued while we hold threads */
-	SECCOMP_OWN_END = 8192
+	SECCOMP_OWN_DIRECT = 8192, /* asks how a file may be written past the page cache */
+	SECCOMP_OWN_END = 16384
 };
 
 /* Placeholders for arguments that are known only when the call is made. */

@@ -192,6 +192,7 @@ static void test_what_is_ours_to_call(void **state)
 		{SYS_madvise, SECCOMP_OWN_REMOVE},
 		{SYS_pidfd_open, SECCOMP_OWN_TAKE},
 		{SYS_pidfd_getfd, SECCOMP_OWN_TAKE},
+		{SYS_statx, SECCOMP_OWN_DIRECT},
 	};
 	static const uint32_t actions[] = {SECCOMP_RET_KILL_PROCESS, SECCOMP_RET_KILL_THREAD,
 		SECCOMP_RET_TRAP, SECCOMP_RET_ERRNO | EPERM};
