@@ -37,11 +37,28 @@ static uint64_t sum_of(const struct probe_session *s, size_t probe, size_t field
 	return snapshot_sum_slots(&s->view, s->known[probe].slot, field);
 }
 
+/*
+ * Since the machine was started, no CPU has had a hit in each nanosecond: a larger count is none.
+ * The last one stays then. (A file may be of another machine.)
+ */
+static void take_count(struct probe_session *s, uint64_t count, uint64_t *ret)
+{
+	double most = (double)clock_monotonic_ns() * s->view.layout.cpus;
+
+	if (s->dead || (double)count <= most)
+		*ret = count;
+	else
+		s->counts_damaged = true;
+}
+
 void session_count_lost(struct probe_session *s)
 {
 	for (size_t i = 0; i < s->probe_count; i++) {
-		s->probes[i].lost = sum_of(s, i, offsetof(struct probe_slot, lost));
-		s->probes[i].unmatched = sum_of(s, i, offsetof(struct probe_slot, unmatched));
+		struct probe_session_probe *probe = &s->probes[i];
+
+		take_count(s, sum_of(s, i, offsetof(struct probe_slot, lost)), &probe->lost);
+		take_count(
+			s, sum_of(s, i, offsetof(struct probe_slot, unmatched)), &probe->unmatched);
 	}
 }
 
@@ -304,5 +321,5 @@ bool session_read_rings(
 
 uint64_t probe_session_damaged(const struct probe_session *session)
 {
-	return rings_damaged(&session->rings);
+	return rings_damaged(&session->rings) + session->counts_damaged;
 }

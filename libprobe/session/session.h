@@ -69,6 +69,7 @@ struct probe_session {
 	struct children_cache processes; /* of threads */
 	int data;			 /* descriptor of the session's data, or -1 */
 	struct snapshot view;
+	bool counts_damaged;	 /* the target has written over its counts of losses */
 	uint64_t count_again_ns; /* hits are not added up before (CLOCK_MONOTONIC) */
 	struct asked asked;
 	bool opened;			     /* for reading: another process has started it */

@@ -204,11 +204,12 @@ grep -q ' args:rax: .*arg0 = 9833440829064126592, arg1 = -8613303244645425024, a
 "$PROBECTL" record -q -o "$SCRATCH/status" 'args:*' -- sh -c 'exit 3' 2>/dev/null
 same "status of the program" "$?" 3
 
-# A target that overwrites its hits: no hit is in the future.
+# A target that overwrites its hits: no hit is in the future, and no number of losses is made up.
 end_process "$target_pid"
 start "$TARGETS/hostile" scribble 1
-"$PROBECTL" record -q -d 0.5 -o "$SCRATCH/hostile" -p "$target_pid" hostile:tick 2>/dev/null
+"$PROBECTL" record -q -d 0.5 -o "$SCRATCH/hostile" -p "$target_pid" hostile:tick 2>"$SCRATCH/hostile.err"
 same "status with a hostile target" "$?" 0
+grep '[0-9]\{16\} hits were lost' "$SCRATCH/hostile.err" && fail "losses that cannot be"
 now=$(date +%s)
 babeltrace2 --clock-seconds "$SCRATCH/hostile" >"$SCRATCH/hostile.txt" 2>/dev/null ||
 	fail "babeltrace2 does not read what a hostile target left"
