@@ -114,8 +114,11 @@ static void close_before(struct probe_ctf *ctf)
 
 bool ctf_is_part_full(const struct probe_ctf *ctf, uint64_t time_ns)
 {
-	return (ctf->options.rotate_bytes && ctf->part.written >= ctf->options.rotate_bytes) ||
-	       (ctf->options.rotate_ns && time_ns >= ctf->next_ns);
+	bool is_full =
+		(ctf->options.rotate_bytes && ctf->part.written >= ctf->options.rotate_bytes) ||
+		(ctf->options.rotate_ns && time_ns >= ctf->next_ns);
+
+	return is_full && ctf_take_is_settled(ctf);
 }
 
 /* Where the clocks of stubs go on: behind what was written, and where the part before ends. */
@@ -140,6 +143,8 @@ struct probe_error *ctf_rotate(struct probe_ctf *ctf, uint64_t time_ns)
 
 	close_before(ctf);
 	ctf_sync_clocks(ctf);
+	/* No packet may follow that tells of the losses so far. */
+	error = probe_error_first(error, ctf_take_flush(ctf));
 	error = probe_error_first(error, ctf_part_describe(&ctf->part));
 	ctf->part.over = true;
 	if (!error)

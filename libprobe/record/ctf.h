@@ -422,14 +422,16 @@ struct probe_ctf {
 
 /* Ends the present part at a time: later hits go into the next. */
 PROBE_MUST_CHECK struct probe_error *ctf_rotate(struct probe_ctf *ctf, uint64_t time_ns);
-/* Is it time to? */
+/* Is it time to, and has everything been taken that belongs to the part before? */
 bool ctf_is_part_full(const struct probe_ctf *ctf, uint64_t time_ns);
 /* Reads the clocks of stubs again. */
 void ctf_sync_clocks(struct probe_ctf *ctf);
 /* Once something could not be written, nothing more is added. */
 PROBE_MUST_CHECK struct probe_error *ctf_checked(struct probe_ctf *ctf, struct probe_error *error);
 
-/* Forgets a session whose rings were taken (ctf_take.c). */
+/* Has everything been taken that belongs to the part before? (ctf_take.c) */
+bool ctf_take_is_settled(const struct probe_ctf *ctf);
+/* Forgets a session whose rings were taken. */
 void ctf_take_forget(struct probe_ctf *ctf, const struct probe_session *session);
 /* What is taken of a session; NULL: its hits are added one by one. */
 const struct ctf_source *ctf_take_source(

@@ -71,7 +71,8 @@ static struct ctf_source *source_of(struct probe_ctf *ctf, struct probe_session 
 		return NULL;
 	}
 	source = &ctf->sources[ctf->source_count++];
-	*source = (struct ctf_source){.session = session, .heads = heads};
+	*source = (struct ctf_source){
+		.session = session, .heads = heads, .looked_ns = session->clock.first_steady_ns};
 	return source;
 }
 
@@ -153,9 +154,11 @@ static uint64_t first_time(const struct rings *rings, const struct ring *ring)
 	return time;
 }
 
-/* Has everything been taken that is older than the present part? */
-static bool is_settled(const struct probe_ctf *ctf)
+/* Once the part before is closed, nothing belongs to it. */
+bool ctf_take_is_settled(const struct probe_ctf *ctf)
 {
+	if (ctf->before.folder < 0)
+		return true;
 	for (size_t i = 0; i < ctf->source_count; i++) {
 		const struct probe_session *s = ctf->sources[i].session;
 		size_t clock = s->clock.counter ? CTF_CLOCK_COUNTER : CTF_CLOCK_MONOTONIC;
@@ -181,7 +184,7 @@ static struct probe_error *choose_part(struct taking *t)
 
 	if (ctf->options.rotate_ns && next_ns < ctf->next_ns)
 		next_ns = ctf->next_ns;
-	if (ctf_is_part_full(ctf, now_ns) && is_settled(ctf))
+	if (ctf_is_part_full(ctf, now_ns))
 		error = ctf_rotate(ctf, next_ns < now_ns ? next_ns : now_ns);
 	if (error)
 		return error;
@@ -435,10 +438,10 @@ static struct probe_error *take_large(struct taking *t)
 		if (!error)
 			count_hits(t);
 	}
-	/* What follows has to be changed, or makes no sense. */
-	if (error || walk.end == RING_WALK_ALL || walk.end == RING_WALK_CUT)
+	if (error || walk.end == RING_WALK_ALL)
 		return error;
-	return take_small(t);
+	/* What follows has to be changed, or makes no sense; or the target has changed its time. */
+	return walk.end == RING_WALK_CUT && size ? NULL : take_small(t);
 }
 
 /* ---- Taking ------------------------------------------------------------------------ */

@@ -459,6 +459,56 @@ static void test_parts(void **state)
 	host_close(&h);
 }
 
+/* A part tells of what was lost before it ended, though nothing follows there. */
+static void test_losses_of_a_part(void **state)
+{
+	const struct probe_ctf_options options = {.rotate_bytes = PAGE};
+	struct host h;
+	size_t length;
+	uint8_t *bytes;
+
+	(void)state;
+	host_open(&h, "/tmp", &options);
+	hit(&h, clock_monotonic_ns(), 0, 77, NULL);
+	assert_int_equal(take(&h, true), 1);
+	assert_null(probe_ctf_discarded(h.ctf, &h.session, 5));
+	hit(&h, clock_monotonic_ns(), 0, 77, NULL);
+	assert_int_equal(take(&h, true), 1);
+	bytes = contents(&h, "000001/stream_0_cpu0", &length);
+	assert_int_equal(length, 2 * PAGE);
+	assert_int_equal(number(bytes + PAGE + 64, 8), 5);
+	free(bytes);
+	bytes = contents(&h, "000002/stream_0_cpu0", &length);
+	assert_int_equal(number(bytes + 64, 8), 0);
+	free(bytes);
+	host_close(&h);
+}
+
+/* Nothing waits for hits that claim to be old once the part before is closed. */
+static void test_old_hits(void **state)
+{
+	const struct probe_ctf_options options = {.rotate_bytes = PAGE};
+	struct host h;
+	size_t length;
+	uint8_t *bytes;
+
+	(void)state;
+	host_open(&h, "/tmp", &options);
+	for (int i = 0; i < 2; i++) {
+		hit(&h, clock_monotonic_ns(), 0, 77, NULL);
+		assert_int_equal(take(&h, true), 1);
+	}
+	for (int i = 0; i < 2; i++)
+		assert_null(probe_ctf_flush(h.ctf));
+	hit(&h, 1, 0, 77, NULL);
+	assert_int_equal(take(&h, true), 1);
+	assert_int_equal(read_stream(&h, "000002/stream_0_cpu0").hits, 2);
+	bytes = contents(&h, "000003/metadata", &length);
+	assert_non_null(bytes);
+	free(bytes);
+	host_close(&h);
+}
+
 /* Sessions share what they agree on. */
 static void test_kinds(void **state)
 {
@@ -511,6 +561,8 @@ int main(void)
 		cmocka_unit_test(test_losses),
 		cmocka_unit_test(test_no_room),
 		cmocka_unit_test(test_parts),
+		cmocka_unit_test(test_losses_of_a_part),
+		cmocka_unit_test(test_old_hits),
 		cmocka_unit_test(test_kinds),
 	};
 
