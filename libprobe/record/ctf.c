@@ -99,11 +99,18 @@ struct probe_error *ctf_checked(struct probe_ctf *ctf, struct probe_error *error
 	return probe_error_prefix(error, "%s", ctf->path);
 }
 
+/*
+ * The counter of a machine that has slept may begin again. Nothing is learned from it then: what
+ * was recorded before keeps its times.
+ */
 void ctf_sync_clocks(struct probe_ctf *ctf)
 {
-	for (size_t i = 0; i < CTF_CLOCKS; i++)
-		if (ctf->description.has_clock[i])
-			clock_sync(&ctf->description.clocks[i]);
+	for (size_t i = 0; i < CTF_CLOCKS; i++) {
+		struct clock *clock = &ctf->description.clocks[i];
+
+		if (ctf->description.has_clock[i] && clock_stamp(clock) >= clock->last_stamp)
+			clock_sync(clock);
+	}
 }
 
 static void close_before(struct probe_ctf *ctf)

@@ -509,6 +509,54 @@ static void test_old_hits(void **state)
 	host_close(&h);
 }
 
+static uint64_t counter_ahead;
+
+static uint64_t counter(void)
+{
+	return clock_monotonic_ns() + counter_ahead;
+}
+
+/* What metadata says of the counter's frequency. */
+static uint64_t frequency(const struct host *h)
+{
+	size_t length;
+	uint8_t *bytes = contents(h, "metadata", &length);
+	const char *at = strstr((char *)bytes, "name = \"counter\"");
+	uint64_t value;
+
+	assert_non_null(at);
+	value = strtoull(strstr(at, "freq = ") + strlen("freq = "), NULL, 10);
+	free(bytes);
+	return value;
+}
+
+/* A machine sleeps, and its counter begins again: hits are kept, and the times of those before. */
+static void test_counter_again(void **state)
+{
+	struct host h;
+	struct found found;
+	uint64_t last;
+
+	(void)state;
+	host_open(&h, "/tmp", NULL);
+	counter_ahead = UINT64_C(1) << 50;
+	clock_init(&h.session.clock, counter);
+	last = counter();
+	hit(&h, last, 0, 77, NULL);
+	assert_int_equal(take(&h, true), 1);
+	assert_null(probe_ctf_flush(h.ctf));
+	assert_in_range(frequency(&h), 900000000, 1100000000);
+	counter_ahead = 0;
+	hit(&h, counter(), 0, 77, NULL);
+	assert_int_equal(take(&h, true), 1);
+	assert_null(probe_ctf_flush(h.ctf));
+	assert_in_range(frequency(&h), 900000000, 1100000000);
+	found = read_stream(&h, "stream_0_cpu0");
+	assert_int_equal(found.hits, 2);
+	assert_int_equal(found.last, last);
+	host_close(&h);
+}
+
 /* Sessions share what they agree on. */
 static void test_kinds(void **state)
 {
@@ -563,6 +611,7 @@ int main(void)
 		cmocka_unit_test(test_parts),
 		cmocka_unit_test(test_losses_of_a_part),
 		cmocka_unit_test(test_old_hits),
+		cmocka_unit_test(test_counter_again),
 		cmocka_unit_test(test_kinds),
 	};
 
