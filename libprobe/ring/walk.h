@@ -13,10 +13,10 @@
 #include "arch/arch.h"
 #include "arch/layout.h"
 
-/* What the records of one site look like. */
+/* What the records of one site look like. It is compared byte by byte, so it has no padding. */
 struct ring_form {
 	uint16_t fixed; /* bytes before those that vary; 0: there is no such site */
-	uint8_t count;	/* of the words that say how many vary */
+	uint16_t count; /* of the words that say how many vary */
 	struct ring_word {
 		uint16_t at;   /* in the record */
 		uint16_t most; /* bytes, at most */
