@@ -174,6 +174,18 @@ bool ctf_take_is_settled(const struct probe_ctf *ctf)
 	return true;
 }
 
+/* The stream of a ring in the present part, which has no older times than that. */
+static struct probe_error *present_stream(struct probe_ctf *ctf, const struct ctf_source *source,
+	unsigned int ring, struct ctf_stream **ret)
+{
+	enum ctf_clock_id clock = ctf->kinds.kinds[source->kind - 1].clock;
+	struct probe_error *error = ctf_part_ring_stream(&ctf->part, source, ring, ret);
+
+	if (!error && (*ret)->last < ctf->cuts[clock])
+		(*ret)->last = ctf->cuts[clock];
+	return error;
+}
+
 /* Begins a new part, if it is time to, and finds out which one the next records belong to. */
 static struct probe_error *choose_part(struct taking *t)
 {
@@ -188,13 +200,15 @@ static struct probe_error *choose_part(struct taking *t)
 		error = ctf_rotate(ctf, next_ns < now_ns ? next_ns : now_ns);
 	if (error)
 		return error;
-	t->part = &ctf->part;
-	t->until = UINT64_MAX;
 	t->most = LARGE_MOST;
 	if (time < ctf->cuts[t->clock] && ctf->before.folder >= 0) {
 		t->part = &ctf->before;
 		t->until = ctf->cuts[t->clock];
-	} else if (ctf->options.rotate_bytes) {
+		return ctf_part_ring_stream(t->part, t->source, t->number, &t->stream);
+	}
+	t->part = &ctf->part;
+	t->until = UINT64_MAX;
+	if (ctf->options.rotate_bytes) {
 		uint64_t room = ctf->options.rotate_bytes > ctf->part.written
 					? ctf->options.rotate_bytes - ctf->part.written
 					: 0;
@@ -202,7 +216,7 @@ static struct probe_error *choose_part(struct taking *t)
 		if (room < t->most)
 			t->most = room > LARGE_LEAST ? room : LARGE_LEAST;
 	}
-	return ctf_part_ring_stream(t->part, t->source, t->number, &t->stream);
+	return present_stream(ctf, t->source, t->number, &t->stream);
 }
 
 /* ---- Small packets ----------------------------------------------------------------- */
@@ -555,7 +569,7 @@ struct probe_error *ctf_take_discarded(
 	struct probe_ctf *ctf, const struct ctf_source *source, uint64_t count)
 {
 	struct ctf_stream *stream;
-	struct probe_error *error = ctf_part_ring_stream(&ctf->part, source, source->ring, &stream);
+	struct probe_error *error = present_stream(ctf, source, source->ring, &stream);
 
 	if (error)
 		return error;

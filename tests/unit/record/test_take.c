@@ -459,28 +459,39 @@ static void test_parts(void **state)
 	host_close(&h);
 }
 
-/* A part tells of what was lost before it ended, though nothing follows there. */
-static void test_losses_of_a_part(void **state)
+/*
+ * A part tells of what was lost before it ended, though nothing follows there; and what is lost in
+ * the next one was not lost before it began.
+ */
+static void test_losses_of_parts(void **state)
 {
 	const struct probe_ctf_options options = {.rotate_bytes = PAGE};
-	struct host h;
+	struct probe_ctf_taken taken;
+	struct host h, other = {0};
+	uint64_t time;
 	size_t length;
 	uint8_t *bytes;
 
 	(void)state;
 	host_open(&h, "/tmp", &options);
-	hit(&h, clock_monotonic_ns(), 0, 77, NULL);
+	session_open(&other);
+	time = clock_monotonic_ns();
+	hit(&h, time, 0, 77, NULL);
 	assert_int_equal(take(&h, true), 1);
 	assert_null(probe_ctf_discarded(h.ctf, &h.session, 5));
-	hit(&h, clock_monotonic_ns(), 0, 77, NULL);
-	assert_int_equal(take(&h, true), 1);
+	hit(&other, clock_monotonic_ns(), 0, 77, NULL);
+	assert_null(probe_ctf_take(h.ctf, &other.session, true, NULL, &taken));
 	bytes = contents(&h, "000001/stream_0_cpu0", &length);
 	assert_int_equal(length, 2 * PAGE);
 	assert_int_equal(number(bytes + PAGE + 64, 8), 5);
 	free(bytes);
-	bytes = contents(&h, "000002/stream_0_cpu0", &length);
-	assert_int_equal(number(bytes + 64, 8), 0);
+	assert_null(probe_ctf_discarded(h.ctf, &h.session, 6));
+	bytes = contents(&h, "000002/stream_1_cpu0", &length);
+	assert_int_equal(length, 2 * PAGE);
+	assert_true(number(bytes + 24, 8) > time);
+	assert_int_equal(number(bytes + PAGE + 64, 8), 6);
 	free(bytes);
+	rings_close(&other.session.rings);
 	host_close(&h);
 }
 
@@ -609,7 +620,7 @@ int main(void)
 		cmocka_unit_test(test_losses),
 		cmocka_unit_test(test_no_room),
 		cmocka_unit_test(test_parts),
-		cmocka_unit_test(test_losses_of_a_part),
+		cmocka_unit_test(test_losses_of_parts),
 		cmocka_unit_test(test_old_hits),
 		cmocka_unit_test(test_counter_again),
 		cmocka_unit_test(test_kinds),
