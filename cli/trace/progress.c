@@ -17,18 +17,15 @@ struct trace_progress trace_progress_start(const struct trace *trace)
 
 void trace_progress_show(const struct trace *trace, struct trace_progress *progress)
 {
-	uint64_t now = clock_ns(CLOCK_MONOTONIC), lost = 0;
+	uint64_t now = clock_ns(CLOCK_MONOTONIC);
 	double seconds = (double)(now - progress->last_ns) / NSEC_PER_SEC;
 
 	if (!progress_due(&progress->line))
 		return;
-	for (size_t i = 0; i < trace->target_count; i++)
-		for (size_t k = 0; k < trace->targets[i].tally_count; k++)
-			lost += trace->targets[i].tallies[k].lost;
 	progress_show(&progress->line, "%" PRIu64 " hit%s, %.0f/s, %.1f MB, %" PRIu64 " lost",
 		COUNTED(trace->hits),
 		seconds > 0 ? (double)(trace->hits - progress->hits) / seconds : 0,
-		(double)probe_ctf_bytes(trace->record) / 1e6, lost);
+		(double)probe_ctf_bytes(trace->record) / 1e6, trace_lost(trace));
 	progress->last_ns = now;
 	progress->hits = trace->hits;
 }

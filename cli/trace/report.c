@@ -460,7 +460,7 @@ static void report_all_missing(const struct trace *trace)
 	free(rows.rows);
 }
 
-void trace_report_record(const struct trace *trace)
+uint64_t trace_lost(const struct trace *trace)
 {
 	uint64_t lost = 0;
 
@@ -469,6 +469,13 @@ void trace_report_record(const struct trace *trace)
 	for (size_t i = 0; i < trace->target_count; i++)
 		for (size_t k = 0; k < trace->targets[i].tally_count; k++)
 			lost += trace->targets[i].tallies[k].lost;
+	return lost;
+}
+
+void trace_report_record(const struct trace *trace)
+{
+	uint64_t lost = trace_lost(trace);
+
 	if (lost)
 		report_warning("%" PRIu64 " hit%s lost: the rings were full; larger ones (-b) or "
 			       "fewer probes help",

@@ -188,6 +188,8 @@ void trace_judge_refusals(struct trace *trace);
 
 /* Reports losses that have not been reported yet. */
 void trace_report_losses(struct trace *trace);
+/* How many hits were lost so far, as reported. */
+uint64_t trace_lost(const struct trace *trace);
 
 /* All requested hits (-n) have been printed. Later ones do not belong to the trace. */
 bool trace_is_full(const struct trace *trace);
