@@ -167,6 +167,7 @@ static struct probe_error *start_sessions(
 	bool meant = processes_mean(trace->common, pid);
 	size_t sites = 0;
 
+	trace_take_left(trace, pid);
 	comm_cache_forget(trace->comms, pid);
 	comm_cache_add(trace->comms, pid);
 	leave_unwanted(trace, from, pid);

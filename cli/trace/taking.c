@@ -10,14 +10,16 @@
 struct asker {
 	const struct trace *trace;
 	const struct trace_target *target;
+	bool is_gone; /* the program, and with it the names of its threads */
 };
 
 static const char *comm_of(void *data, pid_t pid, pid_t tid, uint64_t time_ns)
 {
 	const struct asker *asker = data;
 
-	return comm_cache_get_forked(
-		asker->trace->comms, pid, tid, time_ns, probe_target_pid(asker->target->target));
+	/* At no time, the name is the one that is known. */
+	return comm_cache_get_forked(asker->trace->comms, pid, tid, asker->is_gone ? 0 : time_ns,
+		probe_target_pid(asker->target->target));
 }
 
 bool trace_takes(const struct trace *trace, const struct trace_target *target)
@@ -25,9 +27,10 @@ bool trace_takes(const struct trace *trace, const struct trace_target *target)
 	return trace->record && !trace->settings.hits_max && !target->rings && !target->by_hit;
 }
 
-bool trace_take(struct trace *trace, struct trace_target *target, bool all, size_t *hits)
+static bool take(
+	struct trace *trace, struct trace_target *target, bool all, bool is_gone, size_t *hits)
 {
-	struct asker asker = {trace, target};
+	struct asker asker = {trace, target, is_gone};
 	const struct probe_ctf_names names = {comm_of, &asker};
 	struct probe_ctf_taken taken;
 	struct probe_error *error =
@@ -41,6 +44,24 @@ bool trace_take(struct trace *trace, struct trace_target *target, bool all, size
 	if (taken.due_ns < trace->due_ns)
 		trace->due_ns = taken.due_ns;
 	return taken.can;
+}
+
+bool trace_take(struct trace *trace, struct trace_target *target, bool all, size_t *hits)
+{
+	return take(trace, target, all, false, hits);
+}
+
+void trace_take_left(struct trace *trace, pid_t pid)
+{
+	size_t hits = 0;
+
+	for (size_t i = 0; i < trace->target_count && !trace->gone; i++) {
+		struct trace_target *target = &trace->targets[i];
+
+		if (target->on && probe_target_pid(target->target) == pid &&
+			trace_takes(trace, target))
+			take(trace, target, true, true, &hits);
+	}
 }
 
 void trace_take_all(struct trace *trace)

@@ -278,6 +278,8 @@ void otlp_end(struct trace *trace);
 bool trace_takes(const struct trace *trace, const struct trace_target *target);
 /* Moves them: all, or what is worth a write; adds their number to *hits. False: that cannot be. */
 bool trace_take(struct trace *trace, struct trace_target *target, bool all, size_t *hits);
+/* All that a process has left which is another program now. */
+void trace_take_left(struct trace *trace, pid_t pid);
 /* All of all targets that are on. */
 void trace_take_all(struct trace *trace);
 

@@ -204,6 +204,12 @@ grep -q ' args:rax: .*arg0 = 9833440829064126592, arg1 = -8613303244645425024, a
 "$PROBECTL" record -q -o "$SCRATCH/status" 'args:*' -- sh -c 'exit 3' 2>/dev/null
 same "status of the program" "$?" 3
 
+# A program that becomes another one at once: the hits of each have its own name.
+"$PROBECTL" record -q -o "$SCRATCH/names" launch:go loop:nop -- "$TARGETS/launch" exec \
+	"$TARGETS/loop" -s nop -n 10 >/dev/null || fail "names failed"
+same "names of two programs" "$("$PROBECTL" export --format=json "$SCRATCH/names" |
+	sed -n 's/.*"comm":"\([^"]*\)".*/\1/p' | sort -u | paste -sd,)" launch,loop
+
 # A target that overwrites its hits: no hit is in the future, and no number of losses is made up.
 end_process "$target_pid"
 start "$TARGETS/hostile" scribble 1
