@@ -172,7 +172,7 @@ GENERAL_INLINE void record_layout_read_text(
 	ret->truncated = word >> RING_STRING_TRUNCATED_BIT & 1;
 	ret->u = 0;
 	ret->bytes = (const char *)(uintptr_t)pointer;
-	ret->length = ring_string_length(word);
+	ret->length = (uint32_t)word & RING_STRING_LENGTH;
 }
 
 GENERAL_INLINE void record_layout_read_plain(const struct record_layout *layout,
