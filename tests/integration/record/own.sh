@@ -45,8 +45,12 @@ for text in open(sys.argv[2]):
     ours.append((hit["ts"], hit["provider"], hit["name"], hit["cpu"], hit["pid"], hit["tid"],
                  hit["args"]))
 assert ours, "no hits"
-for a, b in zip(sorted(ours, key=str), sorted(theirs, key=str)):
-    assert a == b, (a, b)
+def without_time(hit):
+    return str(hit[1:]), hit[0]
+
+for a, b in zip(sorted(ours, key=without_time), sorted(theirs, key=without_time)):
+    # It counts cycles as a double, which rounds.
+    assert a[1:] == b[1:] and abs(a[0] - b[0]) <= 1, (a, b)
 assert len(ours) == len(theirs), (len(ours), len(theirs))
 times = [hit[0] for hit in ours]
 assert times == sorted(times), "not in order"
@@ -67,7 +71,7 @@ same_events()
 	>/dev/null || fail "record"
 same_events numbers
 "$PROBECTL" record -q -o "$SCRATCH/strings" 'loop:string(arg0,str(arg2),arg1)' -- \
-	"$TARGETS/loop" -s string -n 5000 -c >/dev/null || fail "record of strings"
+	"$TARGETS/loop" -s string -n 5000 >/dev/null || fail "record of strings"
 same_events strings
 
 # What babeltrace2 has copied of our record is ours, too.
