@@ -7,7 +7,7 @@
 
 /* Follows the threads that a guardian holds into the programs that they execute. */
 void hold_serve(struct launches *launches, struct guardian *guardian);
-/* At the end: counts what was not held meanwhile, and lets go of what waits. */
+/* Before the guardian ends, which lets go of what waits: counts what was not held meanwhile. */
 void hold_finish(struct launches *launches, struct guardian *guardian);
 
 /* Does a process that was to execute this file run it, or has it ended? */

@@ -186,10 +186,10 @@ static bool let_go(struct launches *l, const struct launch_gate *gate)
 			passage_leave(&launch->passage);
 		else
 			passage_step(&launch->passage);
-		if (launch->passage.state == PASSAGE_OVER)
-			drop(l, i);
-		else
+		if (launch->passage.state != PASSAGE_OVER)
 			any = true;
+		else if (!launch->passage.told)
+			drop(l, i);
 	}
 	return any;
 }
@@ -320,10 +320,17 @@ static struct probe_error *tell_missed(struct launches *launches, bool at_end)
 		launches->missed);
 }
 
+void launches_end(struct launches *launches)
+{
+	if (launches->guardian)
+		hold_finish(launches, launches->guardian);
+	launches->guardian = NULL;
+	let_all_go(launches, NULL);
+	alarm_unset(&launches->alarm);
+}
+
 struct probe_error *launches_told(struct launches *launches, bool at_end)
 {
-	if (at_end && launches->guardian)
-		hold_finish(launches, launches->guardian);
 	for (size_t i = 0; i < launches->count; i++) {
 		struct passage *passage = &launches->items[i].passage;
 		struct probe_error *told = passage->told;
@@ -388,6 +395,8 @@ struct probe_error *launches_init(struct launches *launches)
 void launches_deinit(struct launches *launches)
 {
 	let_all_go(launches, NULL);
+	while (launches->count)
+		drop(launches, launches->count - 1);
 	alarm_deinit(&launches->alarm);
 	free(launches->items);
 	free(launches->gates);

@@ -50,7 +50,9 @@ struct launches {
 
 /* Errors: PROBE_ERROR_SYSTEM. Call launches_deinit() even after an error. */
 PROBE_MUST_CHECK struct probe_error *launches_init(struct launches *launches);
-/* Lets everybody go. */
+/* Lets everybody go, but gates are to be served still; the caller ends the guardian. */
+void launches_end(struct launches *launches);
+/* The same, if that has not been done. */
 void launches_deinit(struct launches *launches);
 
 /* Serves a gate that is open, and raises launches->event, from here on. */

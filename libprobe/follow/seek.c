@@ -132,6 +132,12 @@ int seek_fd(const struct seek *seek)
 	return seek->guardian ? guardian_fd(seek->guardian) : seek->inotify;
 }
 
+void seek_hold_none(struct seek *seek)
+{
+	guardian_end(seek->guardian);
+	seek->guardian = NULL;
+}
+
 struct guardian *seek_guardian(const struct seek *seek)
 {
 	return seek->guardian;
@@ -186,8 +192,7 @@ bool seek_look(struct seek *seek, const struct seek_visitor *visitor)
 	bool opened = any_opened(seek), eager = now < seek->eager_until_ns;
 
 	if (seek->guardian && guardian_is_gone(seek->guardian)) {
-		guardian_end(seek->guardian);
-		seek->guardian = NULL;
+		seek_hold_none(seek);
 		open_inotify(seek);
 	}
 	/* What has been opened after this look began is read at the next one. */

@@ -18,6 +18,9 @@ void seek_free(struct seek *seek);
 /* Readable when a program has been opened that a wanted process may be about to run; or -1. */
 int seek_fd(const struct seek *seek);
 
+/* Nobody is held from now on. */
+void seek_hold_none(struct seek *seek);
+
 /* Who holds those that execute one of the files; NULL: nobody can, or he has gone. */
 struct guardian *seek_guardian(const struct seek *seek);
 

@@ -65,7 +65,7 @@ struct probe_watch {
 	struct launches launches;
 	struct seek *seek; /* or NULL */
 	int wake;	   /* an epoll descriptor of launches.event and what seek has; or -1 */
-	bool children;
+	bool children, finished;
 	struct watched *items;
 	size_t count;
 	size_t at; /* next to be looked at in this round */
@@ -151,6 +151,8 @@ struct probe_error *probe_watch_create(bool children, struct probe_watch **ret)
 
 int probe_watch_fd(const struct probe_watch *watch)
 {
+	if (watch->finished)
+		return -1;
 	return watch->wake < 0 ? watch->launches.event : watch->wake;
 }
 
@@ -334,6 +336,7 @@ static bool take_held(struct probe_watch *watch, struct probe_watch_event *ret)
 		ret->is_newcomer = w->is_newcomer;
 	ret->is_child = !ret->is_newcomer && (!known || w->is_child);
 	if (w) {
+		watch->ended += !known && w->is_newcomer && !w->denied;
 		w->is_newcomer = false;
 		w->is_child &= known;
 	}
@@ -561,11 +564,23 @@ struct probe_error *probe_watch_next(struct probe_watch *watch, struct probe_wat
 	return error;
 }
 
+/* Nobody may wait for what the caller does at its end, such as for a reader of its output. */
+static void let_all_go(struct probe_watch *watch)
+{
+	launches_end(&watch->launches);
+	if (watch->seek)
+		seek_hold_none(watch->seek);
+	watch->finished = true;
+}
+
 struct probe_error *probe_watch_finish(struct probe_watch *watch)
 {
-	struct probe_error *error = launches_told(&watch->launches, true);
+	struct probe_error *error;
 	size_t ended = watch->ended;
 
+	if (!watch->finished)
+		let_all_go(watch);
+	error = launches_told(&watch->launches, true);
 	if (error || !ended)
 		return error;
 	watch->ended = 0;

@@ -102,10 +102,11 @@ PROBE_MUST_CHECK struct probe_error *probe_watch_next(
 	struct probe_watch *watch, struct probe_watch_event *ret);
 
 /*
- * Returns what was lost and probe_watch_next() has not said yet: call it at the end, until it
- * returns NULL. How many processes were not held, probe_watch_next() says only when they are twice
- * as many as before, and how many newcomers it saw that ended before it could return them, it does
- * not say. Errors: PROBE_ERROR_ENDED, PROBE_ERROR_MEMORY.
+ * Ends the watch: lets go of all that are held or on their way, and holds nobody else. Returns what
+ * was lost and probe_watch_next() has not said yet: call it until it returns NULL. How many
+ * processes were not held, probe_watch_next() says only when they are twice as many as before, and
+ * how many newcomers it saw that ended before it could return them, it does not say. Errors:
+ * PROBE_ERROR_ENDED, PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *probe_watch_finish(struct probe_watch *watch);
 
@@ -121,7 +122,7 @@ void probe_watch_pass_over(struct probe_watch *watch, const struct probe_target 
 
 /*
  * Returns a descriptor that becomes readable when a process is held until probe_watch_next() is
- * called.
+ * called; -1 after probe_watch_finish().
  */
 int probe_watch_fd(const struct probe_watch *watch);
 
