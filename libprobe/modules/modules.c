@@ -21,18 +21,23 @@
 /* State shared by all mappings of one look-up. */
 struct lookup {
 	struct mapped_files mapped;
-	uint64_t page_mask;
 	struct files *files;	/* may be NULL */
 	struct modules modules; /* also rejected ones, which have neither object nor reason */
 };
 
 /* ---- Where a file is mapped ------------------------------------------------ */
 
-/* The bias of a mapping if it belongs to this segment; false if it does not. */
-static bool bias_by_segment(const struct lookup *lookup, const struct mapping *mapping,
-	const struct object_segment *segment, uint64_t *ret)
+/* The file offset of a segment's first page. */
+static uint64_t first_page(const struct object_segment *segment)
 {
-	uint64_t first = segment->offset & lookup->page_mask;
+	return segment->offset & ~((uint64_t)sysconf(_SC_PAGESIZE) - 1);
+}
+
+/* The bias of a mapping if it belongs to this segment; false if it does not. */
+static bool bias_by_segment(
+	const struct mapping *mapping, const struct object_segment *segment, uint64_t *ret)
+{
+	uint64_t first = first_page(segment);
 
 	/* Bytes past the segment's file part do not belong to it: no mapping starts there. */
 	if (segment->file_size == 0 || mapping->offset < first ||
@@ -47,8 +52,7 @@ static bool bias_by_segment(const struct lookup *lookup, const struct mapping *m
  * The bias according to a mapping. A page of the file may belong to two segments; prefer one
  * that begins there, and one with the same permissions.
  */
-static bool bias_of(const struct lookup *lookup, const struct object *object,
-	const struct mapping *mapping, uint64_t *ret)
+static bool bias_of(const struct object *object, const struct mapping *mapping, uint64_t *ret)
 {
 	size_t count;
 	const struct object_segment *segments = object_segments(object, &count);
@@ -58,10 +62,10 @@ static bool bias_of(const struct lookup *lookup, const struct object *object,
 		uint64_t bias;
 		int rank;
 
-		if (!bias_by_segment(lookup, mapping, &segments[i], &bias))
+		if (!bias_by_segment(mapping, &segments[i], &bias))
 			continue;
 		rank = (segments[i].executable == mapping->executable ? 2 : 0) +
-		       ((segments[i].offset & lookup->page_mask) == mapping->offset ? 1 : 0);
+		       (first_page(&segments[i]) == mapping->offset ? 1 : 0);
 		if (rank <= best)
 			continue;
 		best = rank;
@@ -70,8 +74,7 @@ static bool bias_of(const struct lookup *lookup, const struct object *object,
 	return best >= 0;
 }
 
-static bool fits_bias(const struct lookup *lookup, const struct object *object,
-	const struct mapping *mapping, uint64_t bias)
+static bool fits_bias(const struct object *object, const struct mapping *mapping, uint64_t bias)
 {
 	size_t count;
 	const struct object_segment *segments = object_segments(object, &count);
@@ -79,29 +82,25 @@ static bool fits_bias(const struct lookup *lookup, const struct object *object,
 	for (size_t i = 0; i < count; i++) {
 		uint64_t other;
 
-		if (bias_by_segment(lookup, mapping, &segments[i], &other) && other == bias)
+		if (bias_by_segment(mapping, &segments[i], &other) && other == bias)
 			return true;
 	}
 	return false;
 }
 
-static bool same_file(const struct module *module, const struct mapping *mapping)
+bool module_has_mapping(const struct module *module, const struct mapping *mapping)
 {
 	return module->inode == mapping->inode && module->dev_major == mapping->dev_major &&
-	       module->dev_minor == mapping->dev_minor;
+	       module->dev_minor == mapping->dev_minor &&
+	       (!module->object || fits_bias(module->object, mapping, module->bias));
 }
 
 /* Whether a mapping belongs to a module that is already known (or was rejected). */
 static bool is_known(const struct lookup *lookup, const struct mapping *mapping)
 {
-	for (size_t i = lookup->modules.count; i-- > 0;) {
-		const struct module *module = &lookup->modules.items[i];
-
-		if (same_file(module, mapping) &&
-			(!module->object ||
-				fits_bias(lookup, module->object, mapping, module->bias)))
+	for (size_t i = lookup->modules.count; i-- > 0;)
+		if (module_has_mapping(&lookup->modules.items[i], mapping))
 			return true;
-	}
 	return false;
 }
 
@@ -132,9 +131,7 @@ static void set_range(const struct lookup *lookup, struct module *module)
 	for (size_t i = 0; i < lookup->mapped.maps->count; i++) {
 		const struct mapping *mapping = &lookup->mapped.maps->items[i];
 
-		if (!same_file(module, mapping) ||
-			(module->object &&
-				!fits_bias(lookup, module->object, mapping, module->bias)))
+		if (!module_has_mapping(module, mapping))
 			continue;
 		if (mapping->start < module->start)
 			module->start = mapping->start;
@@ -211,10 +208,9 @@ static struct file *find_known(struct lookup *lookup, const struct mapping *mapp
 		       : NULL;
 }
 
-static struct probe_error *set_bias(
-	const struct lookup *lookup, const struct mapping *mapping, struct module *module)
+static struct probe_error *set_bias(const struct mapping *mapping, struct module *module)
 {
-	if (bias_of(lookup, module->object, mapping, &module->bias))
+	if (bias_of(module->object, mapping, &module->bias))
 		return NULL;
 	/* Mapped as data, for example by a debugger or an editor. */
 	if (!module->file)
@@ -252,7 +248,7 @@ static struct probe_error *module_open(
 	if (module->file) {
 		module->fd = module->file->fd;
 		module->object = module->file->object;
-		return set_bias(lookup, mapping, module);
+		return set_bias(mapping, module);
 	}
 	module->fd = mapped_open(&lookup->mapped, mapping, &err);
 	if (module->fd < 0 && procfs_no_room(err))
@@ -283,7 +279,7 @@ static struct probe_error *module_open(
 		probe_error_free(error);
 		return module->reason ? NULL : probe_error_no_memory();
 	}
-	return set_bias(lookup, mapping, module);
+	return set_bias(mapping, module);
 }
 
 static struct probe_error *lookup_add(struct lookup *lookup, const struct mapping *mapping)
@@ -345,7 +341,6 @@ struct probe_error *modules_read_mapped(
 	struct probe_error *error = NULL;
 
 	*ret = (struct modules){0};
-	lookup.page_mask = ~((uint64_t)sysconf(_SC_PAGESIZE) - 1);
 	for (size_t i = 0; i < maps->count && !error; i++) {
 		const struct mapping *mapping = &maps->items[i];
 

@@ -64,6 +64,9 @@ void modules_deinit(struct modules *modules);
  */
 PROBE_MUST_CHECK struct probe_error *module_read_notes(struct module *module);
 
+/* Is it a mapping of the module's file at the module's bias? Of one without an object: at any. */
+bool module_has_mapping(const struct module *module, const struct mapping *mapping);
+
 /* Whether it is the C library, a part of it, or its loader. Goes by the file's name. */
 bool module_is_libc(const struct module *module);
 

@@ -6,7 +6,7 @@
  * pages stay as they are, unless the program itself changes their protection. It has no reason to
  * take away the right to read its constants and initialised variables, which its code reads without
  * asking, too. That cannot be said of variables that the file does not hold (.bss): an array there
- * may be anything, as a stack with a guard page.
+ * may be anything, such as a stack with a guard page.
  *
  * Whoever cuts off a file takes away all pages behind its new end, copies of the process as well
  * (truncate_pagecache() of Linux), and reading them raises SIGBUS. Variables and the table of what
@@ -25,10 +25,10 @@
 
 enum { PAGE = 4096 };
 
-static bool is_of(const struct mapping *m, const struct module *module)
+/* What the program has mapped of the file by itself, at another bias, it may unmap at any time. */
+static bool is_kept(const struct mapping *m, const struct module *module)
 {
-	return m->readable && !m->is_shared && m->inode == module->inode &&
-	       m->dev_major == module->dev_major && m->dev_minor == module->dev_minor;
+	return m->readable && !m->is_shared && module_has_mapping(module, m);
 }
 
 /* As many bytes of a mapping as the file has pages for. */
@@ -63,7 +63,7 @@ static void add_pages(const struct module *module, const struct maps *maps, stru
 	if (fstat(module->fd, &file) != 0)
 		return;
 	for (; m && m < maps->items + maps->count && m->start < module->end; m++) {
-		uint64_t bytes = is_of(m, module) ? bytes_in_file(m, (uint64_t)file.st_size) : 0;
+		uint64_t bytes = is_kept(m, module) ? bytes_in_file(m, (uint64_t)file.st_size) : 0;
 
 		if (bytes && !add(safe, m->start, bytes))
 			return;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What a stub may read without asking: of this process, and of files with odd mappings. */
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -51,6 +52,35 @@ static void of_this_process(void **state)
 	assert_true((uintptr_t)&local - ours.stack.start < ours.stack.size);
 	modules_deinit(&modules);
 	maps_deinit(&maps);
+}
+
+/* What the program maps of its own file, beside what was mapped to run it, it may unmap. */
+static void of_another_mapping(void **state)
+{
+	struct modules modules = {0};
+	struct module around;
+	struct arch_safe safe;
+	struct maps maps = {0};
+	uint8_t *at;
+	int fd;
+
+	(void)state;
+	assert_null(modules_read(getpid(), NULL, &modules));
+	around = *modules_find(&modules, (uintptr_t)of_another_mapping);
+	fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	assert_true(fd >= 0);
+	at = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE, fd, 0);
+	assert_ptr_not_equal(at, MAP_FAILED);
+	around.start = 0;
+	around.end = UINT64_MAX;
+	assert_null(maps_read(getpid(), &maps));
+	safe_memory(&around, &maps, &safe);
+	assert_true(is_in(&safe, constant));
+	assert_false(is_in(&safe, at));
+	maps_deinit(&maps);
+	munmap(at, PAGE);
+	close(fd);
+	modules_deinit(&modules);
 }
 
 /* The pages of a file that are in `ret`, as text: "x" or ".". */
@@ -124,6 +154,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(of_this_process),
+		cmocka_unit_test(of_another_mapping),
 		cmocka_unit_test(of_odd_files),
 	};
 
