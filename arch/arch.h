@@ -352,8 +352,7 @@ enum { ARCH_SAFE_MAX = 4 };
 struct arch_safe {
 	struct arch_extent pages[ARCH_SAFE_MAX];
 	size_t count;
-	/* The main thread's, or of size 0: from the site's stack pointer on, if that is in there.
-	 */
+	/* The main thread's, from the site's stack pointer on, if that is in there; or size 0 */
 	struct arch_extent stack;
 };
 

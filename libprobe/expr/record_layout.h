@@ -34,8 +34,8 @@ struct record_layout {
 
 /* What a record has of the stack: a copy, or return addresses. */
 struct record_layout_stack {
-	const void
-		*registers; /* u64 each, those in arch->unwind_registers; NULL: return addresses */
+	/* u64 each, those in arch->unwind_registers; NULL: return addresses */
+	const void *registers;
 	const uint8_t *bytes; /* from the stack pointer on; or the addresses, u64 each */
 	size_t length;
 	uint64_t caller; /* that of the site's function, where it is not among them; else 0 */
