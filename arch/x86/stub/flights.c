@@ -22,9 +22,10 @@
  * instruction, and gives it back. It does not wait for others but retries SPINS times, because
  * the owner may be the very thread that a signal interrupted. An entry is free again when nothing
  * of its key is under way, so a free one does not say that no later one has the key. The place
- *where a key belongs counts those that are in later ones, with locked instructions. That is rare,
- *and where it has not happened, nobody looks further: so keys that differ seldom meet in one cache
- *line.
+ * where a key belongs counts those that are in later ones, with locked instructions. That is rare,
+ * and where it has not happened, nobody looks further: so keys that differ seldom meet in one cache
+ * line. The count grows before a begin can be found, and shrinks after its entry is free: a thread
+ * that dies in between leaves it too high, never too low.
  *
  *	rsi	the key
  *	r8	the table

@@ -14,17 +14,14 @@
 
 #include "tests/unit/stub/stub_gathering.h"
 
-enum {
-	PAIR = 3,
-	DEPTH = 128,
-	FLIGHTS = 64,
-	FLIGHT_BYTES = (sizeof(struct probe_flight) + 8 * DEPTH + 63) / 64 * 64
-};
-_Static_assert(FLIGHTS *FLIGHT_BYTES <= GATHERING_EXTRA_BYTES, "there is room");
+enum { PAIR = 3, DEPTH = 128, FLIGHTS = 64 };
+#define FLIGHT_BYTES(depth) ((sizeof(struct probe_flight) + 8 * (depth) + 63) / 64 * 64)
+_Static_assert(FLIGHTS *FLIGHT_BYTES(DEPTH) <= GATHERING_EXTRA_BYTES, "there is room");
 
 /* The number of the process, and the last that was given out. */
 static uint32_t process, processes;
 static uint32_t entries = FLIGHTS;
+static size_t flight_bytes; /* of one entry */
 
 static void emit_pair(
 	struct gathering *c, bool rseq, bool forks, const struct arch_expr *match, uint32_t depth)
@@ -33,7 +30,8 @@ static void emit_pair(
 		c, rseq, ARCH_GATHER_SUM | ARCH_GATHER_EXTREMES | ARCH_GATHER_BUCKETS);
 
 	stub_host_reset(&c->host);
-	memset(c->extra, 0, (size_t)FLIGHTS * FLIGHT_BYTES);
+	flight_bytes = FLIGHT_BYTES(depth);
+	memset(c->extra, 0, FLIGHTS * flight_bytes);
 	stub.gather.value = NULL;
 	stub.flights = (struct arch_flights){.table = (uintptr_t)c->extra,
 		.entries = entries,
@@ -50,13 +48,17 @@ static void emit_pair(
 	c->site = stub_host_emit_site(&c->host, &stub);
 }
 
+static const struct probe_flight *flight(const struct gathering *c, size_t i)
+{
+	return (const struct probe_flight *)(c->extra + i * flight_bytes);
+}
+
 static uint64_t in_flight(const struct gathering *c)
 {
 	uint64_t total = 0;
 
 	for (int i = 0; i < FLIGHTS; i++) {
-		const struct probe_flight *f =
-			(const struct probe_flight *)(c->extra + (size_t)i * FLIGHT_BYTES);
+		const struct probe_flight *f = flight(c, (size_t)i);
 
 		assert_int_not_equal(f->state, FLIGHT_TAKEN);
 		if (f->state == FLIGHT_PAIR + PAIR)
@@ -242,6 +244,38 @@ static void pairs_by_key(void **state)
 	}
 }
 
+/* Entries of keys that are not where these belong. */
+static uint32_t away(const struct gathering *c)
+{
+	uint32_t total = 0;
+
+	for (size_t i = 0; i < FLIGHTS; i++)
+		total += flight(c, i)->away;
+	return total;
+}
+
+/* In half of the table, some keys belong to one place; the first of them ends first. */
+static void pairs_by_keys_that_meet(void **state)
+{
+	struct gathering *c = *state;
+
+	for (int forks = 0; forks < 2; forks++) {
+		emit_pair(c, true, forks, &gathering_first, 4);
+		for (int round = 0; round < 2; round++)
+			for (uint64_t key = 0; key < FLIGHTS / 2; key++)
+				c->site(key * key * key, 0, 0);
+		assert_true(away(c) > 0);
+		assert_int_equal(in_flight(c), FLIGHTS);
+		for (int round = 0; round < 2; round++)
+			for (uint64_t key = 0; key < FLIGHTS / 2; key++)
+				c->end(key * key * key, 0, 0);
+		assert_int_equal(gathering_slots(c, offsetof(struct probe_slot, lost)), 0);
+		assert_int_equal(unmatched(c), 0);
+		assert_int_equal(in_flight(c), 0);
+		assert_int_equal(away(c), 0);
+	}
+}
+
 /* Many keys come and go in a small table, each within one call. */
 static void come_and_go(void *data, uint64_t number)
 {
@@ -265,6 +299,7 @@ static void pairs_by_many_keys(void **state)
 		assert_int_equal(done + unmatched(c), (uint64_t)GATHERING_THREADS * GATHERING_HITS);
 		assert_true(unmatched(c) <= lost);
 		assert_int_equal(in_flight(c), 0);
+		assert_int_equal(away(c), 0);
 	}
 }
 
@@ -381,6 +416,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			pairs_of_dead_threads, gathering_setup, gathering_teardown),
 		cmocka_unit_test_setup_teardown(pairs_by_key, gathering_setup, gathering_teardown),
+		cmocka_unit_test_setup_teardown(
+			pairs_by_keys_that_meet, gathering_setup, gathering_teardown),
 		cmocka_unit_test_setup_teardown(
 			pairs_by_many_keys, gathering_setup, gathering_teardown),
 		cmocka_unit_test_setup_teardown(
