@@ -41,7 +41,7 @@ loop_nop5:
 	xor	%eax, %eax
 	test	%rcx, %rcx
 	jz	2f
-	.balign 16
+	.balign 64
 1:
 	.byte	0x0f, 0x1f, 0x44, 0, 0
 	PROBE_NOTE 1b, loop, nop5, "8@%rcx 8@%rax 8@%rdi"
