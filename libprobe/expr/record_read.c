@@ -289,7 +289,7 @@ size_t record_layout_read(const struct record_layout *layout, const uint8_t *rec
 void record_layout_captures(const struct record_layout *layout, const uint8_t *record,
 	struct record_layout_captured ret[ARCH_ARGS_MAX])
 {
-	struct found found;
+	struct found found = {0};
 
 	find_captures(layout, record, SIZE_MAX, &found);
 	for (size_t i = 0; i < layout->recorded; i++) {

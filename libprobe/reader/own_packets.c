@@ -241,7 +241,7 @@ static struct probe_error *open_packet(struct own_stream *stream, struct step_re
 {
 	uint64_t start = stream->packet_end;
 	struct probe_error *error = seek(stream, start);
-	const uint8_t *at, *begin = stream->at;
+	const uint8_t *at, *begin;
 	const char *why;
 
 	if (error)

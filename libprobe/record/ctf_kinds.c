@@ -174,7 +174,7 @@ static struct probe_error *find(struct ctf_kinds *kinds, struct ctf_description 
 static struct probe_error *find_for(struct ctf_kinds *kinds, struct ctf_description *description,
 	struct ctf_source *source, const struct ctf_kind *session)
 {
-	size_t count = session->site_count, i;
+	size_t count = session->site_count, i = 0;
 	uint64_t *hits = reallocarray(source->hits, count + 1, sizeof(*hits));
 	struct probe_error *error;
 

@@ -48,7 +48,7 @@ static bool record_is_aligned(const struct stub_plan *p)
 	for (int i = 0; i < s->recorded; i++) {
 		int32_t size = (int32_t)arch_capture_fixed(&s->captures[i]);
 
-		if (p->record_at[i] % (size < RING_ALIGN ? size : RING_ALIGN))
+		if (p->record_at[i] & ((size < RING_ALIGN ? size : RING_ALIGN) - 1))
 			return false;
 	}
 	if (p->records_mask && p->record_mask_at % (int32_t)ring_mask_bytes(s->recorded))
