@@ -17,6 +17,7 @@
 
 #include "libprobe/reader/own.h"
 #include "probe/reader.h"
+#include "tests/unit/reader/read_back.h"
 #include "tests/unit/reader/ring_record.h"
 
 enum {
@@ -49,18 +50,6 @@ static int folder_make(void **state)
 	memset(&stream, 0, sizeof(stream));
 	strcpy(folder, "/tmp/probectl-own.XXXXXX");
 	return mkdtemp(folder) ? 0 : -1;
-}
-
-static void put_file(const char *name, const void *bytes, size_t length)
-{
-	char path[128];
-	FILE *file;
-
-	snprintf(path, sizeof(path), "%s/%s", folder, name);
-	file = fopen(path, "we");
-	assert_non_null(file);
-	assert_int_equal(fwrite(bytes, 1, length, file), length);
-	fclose(file);
 }
 
 static int folder_remove(void **state)
@@ -173,8 +162,8 @@ static struct probe_reader *open_written(void)
 	struct probe_reader *reader;
 	struct probe_error *error;
 
-	put_file("metadata", ring_metadata, sizeof(ring_metadata) - 1);
-	put_file("stream_0_cpu3", stream.bytes, stream.at);
+	put_file(folder, "metadata", ring_metadata, sizeof(ring_metadata) - 1);
+	put_file(folder, "stream_0_cpu3", stream.bytes, stream.at);
 	error = probe_reader_open(folder, &reader);
 	if (error)
 		fail_msg("%s", error->message);
@@ -296,8 +285,8 @@ static void test_frames(void **state)
 			"%sevent { name = \"probectl:frame\"; id = 4294967293; stream_id = 1; "
 			"fields := struct { %s }; };\n",
 			ring_metadata, fields[i]);
-		put_file("metadata", metadata, strlen(metadata));
-		put_file("stream_0_cpu3", stream.bytes, stream.at);
+		put_file(folder, "metadata", metadata, strlen(metadata));
+		put_file(folder, "stream_0_cpu3", stream.bytes, stream.at);
 		assert_null(probe_reader_open(folder, &reader));
 		over(reader);
 	}
@@ -502,7 +491,7 @@ static void check_refused(const char *from, const char *to, const char *why)
 	assert_non_null(at);
 	snprintf(text, sizeof(text), "%.*s%s%s", (int)(at - ring_metadata), ring_metadata, to,
 		at + strlen(from));
-	put_file("metadata", text, strlen(text));
+	put_file(folder, "metadata", text, strlen(text));
 	error = probe_reader_open(folder, &reader);
 	assert_non_null(error);
 	assert_int_equal(error->code, PROBE_ERROR_FORMAT);

@@ -22,6 +22,7 @@
 #include "libprobe/session/session.h"
 #include "probe/ctf.h"
 #include "probe/reader.h"
+#include "tests/unit/reader/read_back.h"
 
 enum { PC = 0x1000, ARGS = 9, CPU = 3 };
 
@@ -158,19 +159,6 @@ static void finish_record(struct probe_ctf *ctf)
 		disguise(folder);
 }
 
-static void check_value(const struct probe_value *got, const struct probe_value *want)
-{
-	assert_int_equal(got->kind, want->kind);
-	assert_int_equal(got->truncated, want->truncated);
-	assert_int_equal(got->length, want->length);
-	if (want->kind == PROBE_VALUE_FLOAT)
-		assert_true(got->f == want->f);
-	else
-		assert_int_equal(got->u, want->u);
-	if (want->length)
-		assert_memory_equal(got->bytes, want->bytes, want->length);
-}
-
 static void check_hit(const struct probe_event *event, uint64_t n)
 {
 	assert_int_equal(event->kind, PROBE_EVENT_HIT);
@@ -192,14 +180,6 @@ static void check_hit(const struct probe_event *event, uint64_t n)
 	assert_null(probe_event_arg(event, 8, false));
 }
 
-static bool next(struct probe_reader *reader, struct probe_event *ret)
-{
-	bool there;
-
-	assert_null(probe_reader_next(reader, ret, &there));
-	return there;
-}
-
 static void test_values(void **state)
 {
 	struct probe_ctf *ctf = writer(folder, 0);
@@ -211,14 +191,14 @@ static void test_values(void **state)
 	write_hit(ctf, 1, NULL);
 	finish_record(ctf);
 	assert_null(probe_reader_open(folder, &reader));
-	assert_true(next(reader, &event));
+	assert_true(read_next(reader, &event));
 	check_hit(&event, 0);
 	assert_string_equal(event.comm, "thread");
-	assert_true(next(reader, &event));
+	assert_true(read_next(reader, &event));
 	check_hit(&event, 1);
 	assert_null(event.comm);
-	assert_false(next(reader, &event));
-	assert_false(next(reader, &event));
+	assert_false(read_next(reader, &event));
+	assert_false(read_next(reader, &event));
 	probe_reader_close(reader);
 }
 
@@ -247,30 +227,6 @@ static void write_stack(struct probe_ctf *ctf, uint64_t n, int cpu, const struct
 		.stack = stack};
 
 	assert_null(probe_ctf_hit(ctf, &session, &hit, "thread"));
-}
-
-static void same_text(const char *got, const char *want)
-{
-	if (want)
-		assert_string_equal(got, want);
-	else
-		assert_null(got);
-}
-
-static void check_stack(const struct probe_stack *got, const struct probe_stack *want)
-{
-	assert_non_null(got);
-	assert_int_equal(got->count, want->count);
-	assert_int_equal(got->end, want->end);
-	for (size_t i = 0; i < got->count; i++) {
-		assert_int_equal(got->frames[i]->ip, want->frames[i]->ip);
-		assert_int_equal(got->frames[i]->offset, want->frames[i]->offset);
-		assert_int_equal(got->frames[i]->function, want->frames[i]->function);
-		assert_int_equal(got->frames[i]->line, want->frames[i]->line);
-		same_text(got->frames[i]->module, want->frames[i]->module);
-		same_text(got->frames[i]->symbol, want->frames[i]->symbol);
-		same_text(got->frames[i]->file, want->frames[i]->file);
-	}
 }
 
 /* Stacks come back with their names, in every stream, and in every part that is its own record. */
@@ -308,7 +264,7 @@ static void stacks_written(uint64_t rotate_bytes)
 
 		if (n >= KINDS && kind < 2)
 			kind = 2;
-		assert_true(next(reader, &event));
+		assert_true(read_next(reader, &event));
 		assert_int_equal(event.cpu, n / KINDS % 3);
 		event.cpu = CPU;
 		check_hit(&event, n);
@@ -317,7 +273,7 @@ static void stacks_written(uint64_t rotate_bytes)
 		else
 			assert_null(event.stack);
 	}
-	assert_false(next(reader, &event));
+	assert_false(read_next(reader, &event));
 	probe_reader_close(reader);
 }
 
@@ -334,10 +290,10 @@ static void test_empty(void **state)
 	finish_record(ctf);
 	assert_null(probe_reader_open(folder, &reader));
 	for (uint64_t n = 0; n < 500; n++) {
-		assert_true(next(reader, &event));
-		same_text(event.comm, n % 2 ? "thread" : NULL);
+		assert_true(read_next(reader, &event));
+		check_text(event.comm, n % 2 ? "thread" : NULL);
 	}
-	assert_false(next(reader, &event));
+	assert_false(read_next(reader, &event));
 	probe_reader_close(reader);
 }
 
@@ -399,7 +355,7 @@ static void test_lost(void **state)
 	write_hit(ctf, 1, NULL);
 	finish_record(ctf);
 	assert_null(probe_reader_open(folder, &reader));
-	while (next(reader, &event)) {
+	while (read_next(reader, &event)) {
 		hits += event.kind == PROBE_EVENT_HIT;
 		lost += event.lost;
 		if (event.kind == PROBE_EVENT_LOST)
@@ -436,7 +392,7 @@ static void test_lost_packets(void **state)
 	assert_int_equal(ftruncate(fd, 3 * PACKET_BYTES), 0);
 	close(fd);
 	assert_null(probe_reader_open(folder, &reader));
-	while (next(reader, &event)) {
+	while (read_next(reader, &event)) {
 		hits += event.kind == PROBE_EVENT_HIT;
 		lost += event.lost;
 		if (event.kind == PROBE_EVENT_LOST)
@@ -494,10 +450,10 @@ static void test_parts(void **state)
 	}
 	assert_null(probe_reader_open(folder, &reader));
 	for (uint64_t n = 0; n < HITS; n++) {
-		assert_true(next(reader, &event));
+		assert_true(read_next(reader, &event));
 		check_hit(&event, n);
 	}
-	assert_false(next(reader, &event));
+	assert_false(read_next(reader, &event));
 	probe_reader_close(reader);
 }
 
@@ -531,19 +487,6 @@ static void test_refused(void **state)
 }
 
 /* ---- Damage ----------------------------------------------------------------------------- */
-
-/* Writes a file of the record. */
-static void put_file(const char *name, const uint8_t *bytes, size_t length)
-{
-	char path[128];
-	FILE *file;
-
-	snprintf(path, sizeof(path), "%s/%s", folder, name);
-	file = fopen(path, "we");
-	assert_non_null(file);
-	assert_int_equal(fwrite(bytes, 1, length, file), length);
-	fclose(file);
-}
 
 static size_t get_file(const char *name, uint8_t *ret, size_t room)
 {
@@ -600,213 +543,20 @@ static void test_damaged(void **state)
 	length = get_file(stream, packets, sizeof(packets));
 	assert_int_equal(read_damaged(), HITS);
 	for (size_t i = 0; i < STEPS; i++) {
-		put_file(stream, packets, length * i / STEPS);
+		put_file(folder, stream, packets, length * i / STEPS);
 		assert_in_range(read_damaged(), 0, HITS);
 	}
-	put_file(stream, packets, length);
+	put_file(folder, stream, packets, length);
 	for (size_t i = 0; i < STEPS; i++) {
-		put_file("metadata", metadata, metadata_length * i / STEPS);
+		put_file(folder, "metadata", metadata, metadata_length * i / STEPS);
 		assert_in_range(read_damaged(), 0, HITS);
 	}
-	put_file("metadata", metadata, metadata_length);
+	put_file(folder, "metadata", metadata, metadata_length);
 	for (size_t bit = 0; bit < HEADER_BITS; bit += 7) {
 		packets[bit / 8] ^= (uint8_t)(1 << bit % 8);
-		put_file(stream, packets, length);
+		put_file(folder, stream, packets, length);
 		read_damaged();
 		packets[bit / 8] ^= (uint8_t)(1 << bit % 8);
-	}
-}
-
-/* ---- JSON ----------------------------------------------------------------------------- */
-
-/* A reader of a text; close *fd_ret after it. */
-static struct probe_reader *text_reader(const char *text, int *fd_ret)
-{
-	struct probe_reader *reader;
-	int fds[2];
-
-	assert_int_equal(pipe(fds), 0);
-	assert_int_equal(write(fds[1], text, strlen(text)), strlen(text));
-	close(fds[1]);
-	*fd_ret = fds[0];
-	assert_null(probe_reader_open_json(fds[0], "text", &reader));
-	return reader;
-}
-
-static void test_json(void **state)
-{
-	struct probe_reader *reader;
-	struct probe_event event;
-	int fd;
-
-	(void)state;
-	reader = text_reader("{\"ts\":1795313982144730531,\"pid\":1,\"tid\":2,\"cpu\":3,\"comm\":"
-			     "\"c\",\"provider\":\"p\",\"name\":\"n\",\"pc\":\"0x1f\",\"args\":[-2,"
-			     "18446744073709551615,0.5,null,\"a\\u0000b\"],\"truncated\":[4,9]}\n"
-			     "\n{\"lost\":7,\"provider\":\"p\",\"name\":\"n\"}\n{\"lost\":8}",
-		&fd);
-	assert_true(next(reader, &event));
-	assert_int_equal(event.kind, PROBE_EVENT_HIT);
-	assert_int_equal(event.time_ns, 1795313982144730531);
-	assert_int_equal(event.pid, 1);
-	assert_int_equal(event.tid, 2);
-	assert_int_equal(event.cpu, 3);
-	assert_int_equal(event.pc, 0x1f);
-	assert_string_equal(event.comm, "c");
-	assert_int_equal(event.arg_count, 5);
-	check_value(&event.args[0], &(struct probe_value){.kind = PROBE_VALUE_SIGNED, .i = -2});
-	check_value(&event.args[1],
-		&(struct probe_value){.kind = PROBE_VALUE_UNSIGNED, .u = UINT64_MAX});
-	check_value(&event.args[2], &(struct probe_value){.kind = PROBE_VALUE_FLOAT, .f = 0.5});
-	check_value(&event.args[3], &(struct probe_value){.kind = PROBE_VALUE_NULL});
-	check_value(&event.args[4], &(struct probe_value){.kind = PROBE_VALUE_STRING,
-					    .truncated = true,
-					    .bytes = "a\0b",
-					    .length = 3});
-	assert_true(next(reader, &event));
-	assert_int_equal(event.kind, PROBE_EVENT_LOST);
-	assert_int_equal(event.lost, 7);
-	assert_string_equal(event.name, "n");
-	assert_true(next(reader, &event));
-	assert_int_equal(event.lost, 8);
-	assert_null(event.name);
-	assert_false(next(reader, &event));
-	probe_reader_close(reader);
-	close(fd);
-}
-
-/* As `trace --stack --json` prints them. What is no frame, or too many, is left out. */
-static void test_json_stacks(void **state)
-{
-	static const char hit[] = "{\"ts\":1,\"pid\":1,\"tid\":2,\"provider\":\"p\",\"name\":\"n\","
-				  "\"args\":[],";
-	static const struct probe_frame frame = {.ip = 0x1010,
-		.module = "/bin/app",
-		.symbol = "leaf",
-		.offset = 16,
-		.file = "/src/app.c",
-		.line = 7};
-	const struct probe_frame *const two[] = {&frame, &bare};
-	const struct probe_stack whole = {two, 2, PROBE_STACK_TRUNCATED},
-				 none = {NULL, 0, PROBE_STACK_LOST};
-	struct probe_reader *reader;
-	struct probe_event event;
-	char text[16384];
-	int fd, length;
-
-	(void)state;
-	length = snprintf(text, sizeof(text),
-		"%s\"stack\":\"truncated\",\"frames\":[{\"ip\":\"0x1010\",\"module\":\"/bin/app\","
-		"\"symbol\":\"leaf\",\"offset\":\"0x10\",\"file\":\"/src/app.c\",\"line\":7},7,"
-		"{\"ip\":\"0x2020\",\"module\":null,\"symbol\":null,\"offset\":\"0x2020\"}]}\n"
-		"%s\"stack\":\"unknown\",\"frames\":[]}\n%s\"frames\":7}\n"
-		"%s\"stack\":\"whole\",\"frames\":[{}",
-		hit, hit, hit, hit);
-	for (int i = 0; i < PROBE_FRAMES_MAX; i++)
-		length += snprintf(text + length, sizeof(text) - (size_t)length, ",{}");
-	snprintf(text + length, sizeof(text) - (size_t)length, "]}");
-	reader = text_reader(text, &fd);
-	assert_true(next(reader, &event));
-	check_stack(event.stack, &whole);
-	assert_true(next(reader, &event));
-	check_stack(event.stack, &none);
-	assert_true(next(reader, &event));
-	assert_null(event.stack);
-	assert_true(next(reader, &event));
-	assert_int_equal(event.stack->count, PROBE_FRAMES_MAX);
-	assert_int_equal(event.stack->end, PROBE_STACK_TRUNCATED);
-	assert_false(next(reader, &event));
-	probe_reader_close(reader);
-	close(fd);
-}
-
-/* The begin of a span is in another thread, or has its name. */
-static void test_json_span(void **state)
-{
-	struct probe_reader *reader;
-	struct probe_event event;
-	int fd;
-
-	(void)state;
-	reader = text_reader(
-		"{\"ts\":900,\"pid\":1,\"tid\":2,\"cpu\":3,\"comm\":\"c\",\"provider\":\"p\","
-		"\"name\":"
-		"\"d\",\"args\":[5],\"duration\":801,\"begin\":{\"ts\":100,\"pid\":1,\"tid\":2,"
-		"\"provider\":\"q\",\"name\":\"s\",\"args\":[\"x\",\"yy\"],\"truncated\":[1]}}\n"
-		"{\"ts\":900,\"pid\":1,\"tid\":2,\"comm\":\"c\",\"provider\":\"p\",\"name\":\"d\","
-		"\"args\":[],\"duration\":1,\"begin\":{\"ts\":899,\"pid\":1,\"tid\":4,\"provider\":"
-		"\"q\",\"name\":\"s\",\"args\":[]}}\n"
-		"{\"ts\":1000,\"pid\":1,\"tid\":2,\"provider\":\"p\",\"name\":\"d\",\"args\":[]}\n",
-		&fd);
-	assert_true(next(reader, &event));
-	assert_int_equal(event.kind, PROBE_EVENT_HIT);
-	assert_string_equal(event.name, "d");
-	assert_int_equal(event.arg_count, 1);
-	assert_int_equal(event.duration_ns, 801);
-	assert_non_null(event.begin);
-	assert_null(event.begin->begin);
-	assert_int_equal(event.begin->time_ns, 100);
-	assert_int_equal(event.begin->cpu, -1);
-	assert_string_equal(event.begin->comm, "c");
-	assert_string_equal(event.begin->provider, "q");
-	assert_string_equal(event.begin->name, "s");
-	assert_int_equal(event.begin->arg_count, 2);
-	check_value(&event.begin->args[1],
-		&(struct probe_value){
-			.kind = PROBE_VALUE_STRING, .truncated = true, .bytes = "yy", .length = 2});
-	assert_true(next(reader, &event));
-	assert_int_equal(event.begin->tid, 4);
-	assert_null(event.begin->comm);
-	assert_true(next(reader, &event));
-	assert_null(event.begin);
-	assert_false(next(reader, &event));
-	probe_reader_close(reader);
-	close(fd);
-}
-
-static void test_json_refused(void **state)
-{
-	static const struct {
-		const char *text, *message;
-	} cases[] = {
-		{"\n{", "text, line 2: the object does not end"},
-		{"1 2\n", "text, line 1: this is not a JSON object (does the program write "},
-		{"{\"a\":}\n", "text, line 1: "},
-		{"{\"lost\":1}{\"lost\":2}\n",
-			"text, line 1: there is more after the object: the program writes there"},
-		{"{\"hits\":1}\n", "text, line 1: this is not a hit, as `probectl trace --json` "},
-		{"{\"ts\":9,\"pid\":1,\"tid\":2,\"provider\":\"p\",\"name\":\"n\",\"args\":[],"
-		 "\"begin\":{}}\n",
-			"text, line 1: this is not a span, as `probectl trace -t span --json` "},
-		{"{\"ts\":9,\"pid\":1,\"tid\":2,\"provider\":\"p\",\"name\":\"n\",\"args\":[],"
-		 "\"duration\":1,\"begin\":{\"ts\":8}}\n",
-			"text, line 1: this is not a hit, as `probectl trace --json` "},
-		{"{\"lost\":1,\"schema\":2}\n",
-			"text, line 1: a newer probectl has written this (schema 2; this one "},
-		{"[[[[[[[[[[[[[[[[",
-			"text, line 1: this is not JSON, as `probectl trace --json` prints it "
-			"(nesting too deep)"},
-		{"loop:nop 1\n",
-			"text, line 1: this is not JSON, as `probectl trace --json` prints it ("},
-	};
-
-	(void)state;
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct probe_reader *reader;
-		struct probe_event event;
-		struct probe_error *error;
-		bool there;
-		int fd;
-
-		reader = text_reader(cases[i].text, &fd);
-		error = probe_reader_next(reader, &event, &there);
-		assert_non_null(error);
-		assert_int_equal(error->code, PROBE_ERROR_FORMAT);
-		if (strncmp(error->message, cases[i].message, strlen(cases[i].message)) != 0)
-			fail_msg("not '%s': %s", cases[i].message, error->message);
-		probe_error_free(error);
-		probe_reader_close(reader);
-		close(fd);
 	}
 }
 
@@ -825,10 +575,6 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_parts, folder_make, folder_remove),
 		cmocka_unit_test_setup_teardown(test_refused, folder_make, folder_remove),
 		cmocka_unit_test_setup_teardown(test_damaged, folder_make, folder_remove),
-		cmocka_unit_test(test_json),
-		cmocka_unit_test(test_json_stacks),
-		cmocka_unit_test(test_json_span),
-		cmocka_unit_test(test_json_refused),
 	};
 	const struct CMUnitTest foreign[] = {
 		cmocka_unit_test_setup_teardown(test_values, foreign_make, folder_remove),
