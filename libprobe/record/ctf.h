@@ -202,6 +202,12 @@ void ctf_describe_class(struct buffer *out, const struct ctf_class *class, uint3
 /* What stubs stamp records with: the processor's counter, or CLOCK_MONOTONIC (base/clock.h). */
 enum ctf_clock_id { CTF_CLOCK_COUNTER, CTF_CLOCK_MONOTONIC, CTF_CLOCKS };
 
+/* Which of them a session's stubs read. */
+static inline enum ctf_clock_id ctf_clock_of(const struct clock *clock)
+{
+	return clock->counter ? CTF_CLOCK_COUNTER : CTF_CLOCK_MONOTONIC;
+}
+
 /* A stamp, and the CLOCK_REALTIME that it stands for. */
 struct ctf_instant {
 	uint64_t stamp, ns;

@@ -88,7 +88,7 @@ bool ctf_form_init(
 /* What a session would be by itself: the texts are its own. False: it cannot be. */
 static bool describe_session(const struct probe_session *s, struct ctf_kind *ret)
 {
-	ret->clock = s->clock.counter ? CTF_CLOCK_COUNTER : CTF_CLOCK_MONOTONIC;
+	ret->clock = ctf_clock_of(&s->clock);
 	for (size_t i = 0; i < s->site_count; i++) {
 		const struct probe_session_probe *probe = &s->probes[s->sites[i].probe];
 		struct ctf_kind_site *site = &ret->sites[i];

@@ -105,7 +105,7 @@ void ctf_take_deinit(struct probe_ctf *ctf)
 /* The clock of a session is the record's, too, if it is the first one of its sort. */
 static void take_clock(struct probe_ctf *ctf, const struct probe_session *session)
 {
-	size_t i = session->clock.counter ? CTF_CLOCK_COUNTER : CTF_CLOCK_MONOTONIC;
+	size_t i = ctf_clock_of(&session->clock);
 
 	if (ctf->description.has_clock[i])
 		return;
@@ -161,7 +161,7 @@ bool ctf_take_is_settled(const struct probe_ctf *ctf)
 		return true;
 	for (size_t i = 0; i < ctf->source_count; i++) {
 		const struct probe_session *s = ctf->sources[i].session;
-		size_t clock = s->clock.counter ? CTF_CLOCK_COUNTER : CTF_CLOCK_MONOTONIC;
+		size_t clock = ctf_clock_of(&s->clock);
 
 		for (size_t k = 0; k < s->rings.count && !ctf->sources[i].never; k++) {
 			const struct ring *ring = &s->rings.rings[k];

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Reading what `probectl trace --json` prints: hits, stacks and spans come back, and mistakes are
- * named. */
+/*
+ * Reading what `probectl trace --json` prints: hits, stacks and spans come back, and mistakes are
+ * named.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
