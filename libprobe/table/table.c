@@ -82,12 +82,11 @@ static size_t block_bytes(const struct probe_table_row *row, size_t key_count)
 /* Makes a row's pointers its own. False without memory. */
 static bool row_own(struct probe_table_row *row, size_t key_count)
 {
-	char *block = malloc(block_bytes(row, key_count)), *at = block;
+	char *block = malloc(block_bytes(row, key_count)), *at;
 	struct probe_value *keys = (struct probe_value *)(void *)block;
 
 	if (!block)
 		return false;
-	place(&at, row->row.keys, key_count * sizeof(*keys));
 	at = (char *)(keys + key_count + 1);
 	if (row->row.buckets)
 		row->row.buckets = (const uint64_t *)(void *)place(
@@ -97,6 +96,7 @@ static bool row_own(struct probe_table_row *row, size_t key_count)
 	row->begin_provider = place_name(&at, row->begin_provider);
 	row->begin_name = place_name(&at, row->begin_name);
 	for (size_t i = 0; i < key_count; i++) {
+		keys[i] = row->row.keys[i];
 		if (value_has_bytes(&keys[i]))
 			keys[i].bytes = place(&at, keys[i].bytes, keys[i].length);
 	}
