@@ -152,6 +152,63 @@ static void test_ends(void **state)
 	assert_int_equal(hits[0], 1);
 }
 
+/* Records one by one, as the walk promises; ends of threads apart. */
+static size_t walk_slowly(struct ring_walk *w, const uint8_t *from, size_t size, size_t begins)
+{
+	size_t at = 0, length;
+
+	for (; at < begins && at < size; at += ring_padded(length, RING_ALIGN)) {
+		struct ring_record record;
+
+		length = ring_record_length(w->forms, from + at, size - at);
+		if (!length || ring_padded(length, RING_ALIGN) > size - at)
+			return at;
+		memcpy(&record, from + at, HEADER);
+		if (record.time < w->last || record.time >= w->until || record.time >= w->now)
+			return at;
+		w->last = record.time;
+		w->content = at + length;
+		w->hits[record.site]++;
+		w->records++;
+	}
+	return at;
+}
+
+/* Many records of the same site and thread are walked at once: nothing in them is overlooked. */
+static void test_same(void **state)
+{
+	(void)state;
+	srand(2);
+	for (int round = 0; round < 20000; round++) {
+		uint64_t slow_hits[3] = {0}, time = 100;
+		struct ring_walk w = {.last = 100, .until = 150}, slow = {.forms = &all,
+									  .hits = slow_hits,
+									  .last = 100,
+									  .until = 150,
+									  .now = NOW};
+		size_t count = 2 + (size_t)rand() % 30, odd = (size_t)rand() % count, end = 0, size;
+		struct seen seen = {0};
+
+		for (size_t i = 0; i < count; i++) {
+			uint32_t site = i == odd && rand() % 3 == 0,
+				 tid = i == odd && rand() % 3 == 0;
+			bool is_odd = i == odd && rand() % 3 == 0;
+
+			time += (uint64_t)rand() % 3;
+			end = put(end, is_odd ? (uint64_t)rand() % 200 : time, site, 7 + tid, 0, 0);
+		}
+		if (rand() % 4 == 0)
+			bytes[(size_t)rand() % end] = (uint8_t)rand();
+		size = end - (size_t)rand() % 3 * ((size_t)rand() % 30);
+		assert_int_equal(
+			walk(&w, &seen, size, end - 20), walk_slowly(&slow, bytes, size, end - 20));
+		assert_int_equal(w.records, slow.records);
+		assert_int_equal(w.last, slow.last);
+		assert_int_equal(w.content, slow.content);
+		assert_memory_equal(hits, slow_hits, sizeof(hits));
+	}
+}
+
 /* Any bytes: it stays within them (behind them nothing is mapped), and its results agree. */
 static void test_any_bytes(void **state)
 {
@@ -191,6 +248,7 @@ int main(void)
 		cmocka_unit_test(test_length),
 		cmocka_unit_test(test_all),
 		cmocka_unit_test(test_ends),
+		cmocka_unit_test(test_same),
 		cmocka_unit_test(test_any_bytes),
 	};
 
