@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Taking what rings hold: what its files share. One for few bytes (ctf_small.c) and one for many
+ * (ctf_large.c) move them, ctf_take.c decides, and ctf_sources.c knows the sessions.
+ */
+#ifndef LIBPROBE_RECORD_CTF_TAKING_H
+#define LIBPROBE_RECORD_CTF_TAKING_H
+
+#include "libprobe/record/ctf.h"
+#include "libprobe/ring/ring.h"
+
+enum {
+	CTF_PIECE_BYTES = 1 << 17, /* looked at while they are in the processor's cache */
+	/* Of a large packet: while it is written, nothing else is read. */
+	CTF_LARGE_MOST = 8 << 20,
+	CTF_PACKET_THREADS = 1024
+};
+
+/* One ring that is being taken. */
+struct taking {
+	struct probe_ctf *ctf;
+	struct ctf_source *source;
+	const struct probe_ctf_names *names;
+	struct ring *ring;
+	unsigned int number;
+	enum ctf_clock_id clock;
+	struct ring_forms forms;
+	uint64_t now;	   /* stamp: later ones make no sense */
+	uint64_t until;	   /* stamp: what is not older belongs to another part */
+	size_t most;	   /* bytes of a packet */
+	size_t record_max; /* bytes of the longest record */
+	struct ctf_part *part;
+	struct ctf_stream *stream;
+	uint32_t words[CTF_PACKET_THREADS]; /* threads of the packet */
+	size_t word_count;
+	uint64_t hits;
+};
+
+/* ---- Sources (ctf_sources.c) ----------------------------------------------------- */
+
+/* NULL without memory. */
+struct ctf_source *ctf_source_of(struct probe_ctf *ctf, struct probe_session *session);
+/* The stream of a ring in the present part, which has no older times than that. */
+PROBE_MUST_CHECK struct probe_error *ctf_present_stream(struct probe_ctf *ctf,
+	const struct ctf_source *source, unsigned int ring, struct ctf_stream **ret);
+/* The time of the first record in a ring. */
+uint64_t ctf_first_time(const struct rings *rings, const struct ring *ring);
+
+/* Counts the hits that have been written; or not. */
+void ctf_count_hits(struct taking *t);
+void ctf_forget_hits(const struct taking *t);
+
+/* ---- Few bytes (ctf_small.c) ------------------------------------------------------ */
+
+/* Copies records from a ring. Returns how many bytes; *begins_ret: where the last one may begin. */
+size_t ctf_copy_some(const struct taking *t, size_t most, uint8_t *to, size_t *begins_ret);
+/*
+ * Adds the records of a copy; *length_ret: the bytes that they have there, *ok_ret: all are sane.
+ */
+PROBE_MUST_CHECK struct probe_error *ctf_add_records(struct taking *t, uint8_t *copy, size_t size,
+	size_t begins, size_t *length_ret, bool *ok_ret);
+/* Adds the name of the thread of a record, if it has to be told first. */
+PROBE_MUST_CHECK struct probe_error *ctf_add_name(struct taking *t, uint32_t word);
+/* Writes what was added to a stream, which has our memory for packets no longer. */
+PROBE_MUST_CHECK struct probe_error *ctf_end_packets(
+	struct ctf_part *part, struct ctf_stream *stream, struct probe_error *error);
+PROBE_MUST_CHECK struct probe_error *ctf_take_small(struct taking *t);
+
+/* ---- Many (ctf_large.c) ------------------------------------------------------------ */
+
+PROBE_MUST_CHECK struct probe_error *ctf_take_large(struct taking *t);
+
+#endif
