@@ -234,7 +234,11 @@ fuzzers: $(FUZZ_BIN)
 $(FUZZ_BIN): $(BUILD)/%: $(BUILD)/obj/%.o $(TEST_LIBS)
 	$(say) LD $@
 	@mkdir -p $(@D)
-	$(Q)$(LINK) -fsanitize=fuzzer -o $@ $< $(TEST_LIBS) $(LIBS)
+	$(Q)$(LINK) -fsanitize=fuzzer $(WRAPPED:%=-Wl,--wrap=%) -o $@ $< $(TEST_LIBS) $(LIBS)
+# Their records are in memory.
+IN_MEMORY := open close read pread fstat lstat scandir
+$(BUILD)/tests/fuzz/fuzz_record: WRAPPED := $(IN_MEMORY)
+$(BUILD)/tests/fuzz/fuzz_stream: WRAPPED := $(IN_MEMORY) tsdl_parse own_trace_compile own_trace_free
 
 -include $(ALL_OBJ:.o=.d)
 
