@@ -4,8 +4,6 @@
 
 #include "cli/print/reading.h"
 
-enum { EVENTS_BETWEEN = 4096 }; /* looks at the clock */
-
 struct reading reading_begin(bool is_shown)
 {
 	return (struct reading){.progress = progress_every(is_shown ? PROGRESS_NS : 0),
@@ -27,12 +25,12 @@ void reading_text(
 			100.0 * (double)bytes / (double)total, rate / 1e6);
 }
 
-void reading_event(struct reading *reading, const struct probe_reader *reader)
+void reading_look(struct reading *reading, const struct probe_reader *reader)
 {
 	char text[READING_TEXT];
 	uint64_t bytes, total;
 
-	if (++reading->events % EVENTS_BETWEEN || !progress_due(&reading->progress))
+	if (!progress_due(&reading->progress))
 		return;
 	bytes = probe_reader_progress(reader, &total);
 	reading_text(

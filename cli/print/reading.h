@@ -13,8 +13,15 @@ struct reading {
 
 /* `is_shown`: false if the terminal shows something else. */
 struct reading reading_begin(bool is_shown);
+enum { READING_EVENTS = 4096 }; /* between two looks at the clock */
+/* Shows how far it is, if it is time to. */
+void reading_look(struct reading *reading, const struct probe_reader *reader);
 /* After each event. */
-void reading_event(struct reading *reading, const struct probe_reader *reader);
+static inline void reading_event(struct reading *reading, const struct probe_reader *reader)
+{
+	if (++reading->events % READING_EVENTS == 0)
+		reading_look(reading, reader);
+}
 /* Erases the line. */
 void reading_end(struct reading *reading);
 

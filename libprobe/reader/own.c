@@ -42,6 +42,7 @@ struct own_reader {
 	size_t stream_count;
 	struct turn *heap;
 	size_t turn_count;
+	uint64_t second_ns; /* the earliest turn below the top */
 	bool taken; /* the item of the stream on top has been returned */
 	struct step_result result;
 	struct reader_stacks stacks;
@@ -175,6 +176,17 @@ static void sink(struct own_reader *reader, size_t at)
 	heap[at] = turn;
 }
 
+static void sink_top(struct own_reader *reader)
+{
+	const struct turn *heap = reader->heap;
+
+	sink(reader, 0);
+	reader->second_ns = UINT64_MAX;
+	for (size_t i = 1; i < 3 && i < reader->turn_count; i++)
+		if (heap[i].time_ns < reader->second_ns)
+			reader->second_ns = heap[i].time_ns;
+}
+
 /* Of events so far, texts may be gone, or others be at their place. */
 static void forget_texts(struct own_reader *reader)
 {
@@ -205,9 +217,10 @@ static struct probe_error *advance(struct own_reader *reader)
 	if (top->stream->item == OWN_ITEM_NONE) {
 		end_stream(reader, top->stream);
 		*top = reader->heap[--reader->turn_count];
+		sink_top(reader);
+	} else if (top->time_ns >= reader->second_ns) {
+		sink_top(reader);
 	}
-	if (reader->turn_count > 1)
-		sink(reader, 0);
 	return NULL;
 }
 
@@ -233,8 +246,9 @@ static struct probe_error *make_heap(struct own_reader *reader)
 		else
 			reader->heap[reader->turn_count++] = (struct turn){stream->time_ns, stream};
 	}
-	for (size_t i = reader->turn_count / 2; i-- > 0;)
+	for (size_t i = reader->turn_count / 2; i-- > 1;)
 		sink(reader, i);
+	sink_top(reader);
 	return error;
 }
 

@@ -34,6 +34,7 @@ enum step_op {
 	STEP_RUN, /* begins `offset` bytes, at a multiple of kind + 1 */
 
 	/* Of the run, at `offset`: the value `to` ... */
+	STEP_WORD, /* 64 bits of an integer, of either kind: most arguments */
 	STEP_UNSIGNED,
 	STEP_SIGNED,
 	STEP_SINGLE,

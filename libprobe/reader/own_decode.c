@@ -160,6 +160,9 @@ const uint8_t *own_decode(
 			run = at;
 			at += step->offset;
 			break;
+		case STEP_WORD:
+			memcpy(&values[step->to].u, run + step->offset, sizeof(uint64_t));
+			break;
 		case STEP_UNSIGNED:
 			values[step->to].u = bits(run, step);
 			break;

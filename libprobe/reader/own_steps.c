@@ -74,6 +74,8 @@ struct step *steps_fixed(struct step_builder *b, enum step_op op, const struct t
 		steps_fail(b, "a bit field reaches over more than %d bits", WORD);
 		return NULL;
 	}
+	if (type->size == WORD && (op == STEP_UNSIGNED || op == STEP_SIGNED))
+		step->op = STEP_WORD;
 	step->offset = b->bits / BYTE;
 	step->left = (uint8_t)(WORD - type->size - shift);
 	step->right = (uint8_t)(WORD - type->size);

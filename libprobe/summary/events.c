@@ -76,11 +76,20 @@ static RARE struct probe_error *find_named(
 	return NULL;
 }
 
-/* Does a former event with the names at the same place say what this event's probe is? */
-static bool is_recent(const struct summary_recent *recent, const struct probe_event *event)
+/*
+ * Does a former event with the names at the same place say what this event's probe is? If these
+ * had to be compared, that holds as long as the texts stay.
+ */
+static bool is_recent(struct summary_recent *recent, const struct probe_event *event)
 {
-	return recent->name == event->name && recent->provider == event->provider &&
-	       ((event->texts && event->texts == recent->texts) || is_probe(recent->probe, event));
+	if (recent->name != event->name || recent->provider != event->provider)
+		return false;
+	if (event->texts && event->texts == recent->texts)
+		return true;
+	if (!is_probe(recent->probe, event))
+		return false;
+	recent->texts = event->texts;
+	return true;
 }
 
 /* The same; quickly, where an event with these names was at the same place. */
@@ -160,11 +169,15 @@ static struct probe_error *guess_keys(
 {
 	struct probe_error *error = NULL;
 
-	for (size_t i = 0; i < event->arg_count && i < SUMMARY_AUTO_ARGS && !error; i++) {
+	size_t count = event->arg_count < SUMMARY_AUTO_ARGS ? event->arg_count : SUMMARY_AUTO_ARGS;
+
+	for (size_t i = probe->settled; i < count && !error; i++) {
 		const struct probe_value *value = &event->args[i];
 
-		if (probe->no_top[i])
+		if (probe->no_top[i]) {
+			probe->settled += probe->settled == i;
 			continue;
+		}
 		if (probe->tops[i] && top_again(probe->tops[i], value))
 			probe->numbers[i] = number_of(value, i);
 		else

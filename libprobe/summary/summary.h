@@ -117,6 +117,7 @@ struct summary_probe {
 	uint64_t set_aside;		    /* begins before a loss */
 	struct top *tops[SUMMARY_KEYS_MAX]; /* by key; by argument, where none was asked for */
 	bool no_top[SUMMARY_KEYS_MAX];	    /* there is none on purpose */
+	uint8_t settled;		    /* so many, from the first on, have none */
 	uint8_t numbers[SUMMARY_KEYS_MAX];  /* of the arguments, where none was asked for */
 	uint64_t bins[SUMMARY_BINS];
 };
