@@ -37,9 +37,17 @@ static struct probe_error *parse_full(const char *text, enum record_full *ret)
 	return probe_error_new(PROBE_ERROR_USAGE, "--full '%s': use flush, loop or stop", text);
 }
 
+static struct probe_error *parse_version(const char *text, enum probe_ctf_version *ret)
+{
+	if (strcmp(text, "1.8") != 0 && strcmp(text, "2") != 0)
+		return probe_error_new(PROBE_ERROR_USAGE, "--ctf '%s': use 1.8 or 2", text);
+	*ret = text[0] == '2' ? PROBE_CTF_2 : PROBE_CTF_1_8;
+	return NULL;
+}
+
 struct record_options {
 	struct trace_options trace;
-	const char *rotate, *full; /* as they were typed; or NULL */
+	const char *rotate, *full, *version; /* as they were typed; or NULL */
 };
 
 static struct probe_error *record_checked(void *data, int *status_ret)
@@ -52,6 +60,8 @@ static struct probe_error *record_checked(void *data, int *status_ret)
 		return probe_error_new(PROBE_ERROR_USAGE, "record: no folder given; use -o DIR");
 	if (record->rotate)
 		error = parse_rotate(record->rotate, &options->parts);
+	if (!error && record->version)
+		error = parse_version(record->version, &options->parts.version);
 	if (!error && record->full)
 		error = parse_full(record->full, &options->full);
 	return error ? error : trace_options_run(options, status_ret);
@@ -78,6 +88,8 @@ struct probe_error *cmd_record(int argc, char **argv, int *status_ret)
 		OPTION(0, "full", STRING, "flush|loop|stop", &record.full,
 			"write continuously (default), keep the newest hits, or stop when a buffer "
 			"is full"),
+		OPTION(0, "ctf", STRING, "1.8|2", &record.version,
+			"version of the Common Trace Format (default: 1.8)"),
 		OPTIONS_FILTER(&record.trace.tracer),
 		OPTIONS_STACK(&record.trace.tracer),
 		OPTIONS_MANGLED(&record.trace.mangled),

@@ -226,6 +226,10 @@ _probectl()
 		_probectl_answer "$cur" < <(printf '%s\n' auto listed)
 		return
 		;;
+	--ctf)
+		_probectl_answer "$cur" < <(printf '%s\n' 1.8 2)
+		return
+		;;
 	--full)
 		_probectl_answer "$cur" < <(printf '%s\n' flush loop stop)
 		return

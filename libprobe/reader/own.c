@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 
 #include "libprobe/base/array.h"
+#include "libprobe/ctf/ctf2.h"
 #include "libprobe/reader/own.h"
 #include "libprobe/record/ctf.h"
 
@@ -43,7 +44,7 @@ struct own_reader {
 	struct turn *heap;
 	size_t turn_count;
 	uint64_t second_ns; /* the earliest turn below the top */
-	bool taken; /* the item of the stream on top has been returned */
+	bool taken;	    /* the item of the stream on top has been returned */
 	struct step_result result;
 	struct reader_stacks stacks;
 	uint64_t texts; /* of events: a random number, and others as soon as texts go; 0: none */
@@ -56,10 +57,16 @@ struct own_reader {
 /* ---- Opening -----------------------------------------------------------------------------------
  */
 
+static bool is_ctf2(const char *text, size_t length)
+{
+	return length && text[0] == CTF2_SEPARATOR;
+}
+
 struct probe_error *reader_is_own(const char *record, bool *ret)
 {
-	/* Nothing else is like it: in a string, there would be backslashes. */
+	/* Nothing else is like these: in a string, there would be backslashes. */
 	static const char env[] = "tracer_name = \"probectl\";";
+	static const char env2[] = "\"tracer_name\":\"probectl\"";
 	struct probe_error *error;
 	size_t length;
 	char *text;
@@ -67,7 +74,10 @@ struct probe_error *reader_is_own(const char *record, bool *ret)
 	error = reader_metadata(record, &text, &length);
 	if (error)
 		return error;
-	*ret = memmem(text, length, env, sizeof(env) - 1) != NULL;
+	if (is_ctf2(text, length))
+		*ret = memmem(text, length, env2, sizeof(env2) - 1) != NULL;
+	else
+		*ret = memmem(text, length, env, sizeof(env) - 1) != NULL;
 	free(text);
 	return NULL;
 }
@@ -82,7 +92,8 @@ static struct probe_error *read_trace(const char *record, struct own_trace *ret)
 	error = reader_metadata(record, &text, &length);
 	if (error)
 		return error;
-	error = tsdl_parse(text, length, &tsdl);
+	error = is_ctf2(text, length) ? ctf2_parse(text, length, &tsdl)
+				      : tsdl_parse(text, length, &tsdl);
 	if (!error)
 		error = own_trace_compile(&tsdl, ret);
 	if (error && error->code == PROBE_ERROR_FORMAT) {

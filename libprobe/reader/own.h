@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Our own records, decoded by ourselves: the metadata (tsdl.h) is compiled into lists of steps, one
- * list for each class of events (own_steps.c, own_class.c); streams are read in blocks, packet by
- * packet (own_packets.c), their events decoded (own_decode.c), and merged by time (own.c).
+ * Our own records, decoded by ourselves: the metadata (libprobe/ctf) is compiled into lists of
+ * steps, one list for each class of events (own_steps.c, own_class.c); streams are read in blocks,
+ * packet by packet (own_packets.c), their events decoded (own_decode.c), and merged by time
+ * (own.c).
  *
- *	metadata --tsdl.c--> types --own_class.c--> classes: steps
+ *	metadata --libprobe/ctf--> types --own_class.c--> classes: steps
  *	                                               |
  *	stream file --pread(2)--> block --own_packets.c+--> event --own.c--> the oldest of all
  *
@@ -21,7 +22,7 @@
 #define LIBPROBE_READER_OWN_H
 
 #include "libprobe/reader/reader.h"
-#include "libprobe/reader/tsdl.h"
+#include "libprobe/ctf/tsdl.h"
 
 /* ---- Steps -------------------------------------------------------------------------- */
 

@@ -195,6 +195,7 @@ struct probe_error *probe_ctf_create(
 		ctf->options = *options;
 	ctf->last_ns = clock_now_ns();
 	ctf->description.stacks = ctf->options.stacks;
+	ctf->description.version = ctf->options.version;
 	ctf->description.base_s = base_of(ctf->last_ns, ctf->options.oldest_ns) / NSEC_PER_SEC;
 	ctf->path = strdup(directory);
 	ctf->sites = calloc(CACHE_ENTRIES, sizeof(*ctf->sites));

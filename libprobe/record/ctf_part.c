@@ -45,7 +45,7 @@ static struct probe_error *write_metadata(struct ctf_part *part)
 {
 	static const char draft[] = ".metadata.new";
 	const struct buffer *classes = &part->description->classes;
-	struct probe_error *error;
+	struct probe_error *error = NULL;
 	struct buffer text;
 	int fd;
 
@@ -53,6 +53,12 @@ static struct probe_error *write_metadata(struct ctf_part *part)
 		return probe_error_no_memory();
 	ctf_describe_trace(&text, part->uuid, part->description, part->lines);
 	buffer_bytes(&text, classes->data, classes->length);
+	if (part->description->version == PROBE_CTF_2)
+		error = ctf_metadata_in_json(&text);
+	if (error) {
+		buffer_deinit(&text);
+		return error;
+	}
 	unlinkat(part->folder, draft, 0);
 	fd = openat(part->folder, draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 	if (text.no_memory)

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libprobe/reader/tsdl.h"
+#include "libprobe/ctf/tsdl.h"
 
 /* ---- Errors and memory ----------------------------------------------------------------- */
 

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * TSDL, the language of CTF 1.8's metadata (https://diamon.org/ctf/v1.8.3, section 7): the part of
- * it that probectl writes (libprobe/record/ctf_metadata.c), and that babeltrace2 writes when it
- * copies one of our records.
+ * The metadata of records: what it says (struct tsdl), and TSDL, the language in which CTF 1.8 says
+ * it (https://diamon.org/ctf/v1.8.3, section 7): the part of it that probectl writes
+ * (libprobe/record/ctf_metadata.c), and that babeltrace2 writes when it copies one of our records.
+ * CTF 2 says the same in JSON (ctf2.h).
  *
  * What else the language has (variants, other byte orders, named structures) is not understood,
  * and neither is an attribute that is not listed here: it might change what the bytes mean. The
  * metadata of a record of 10,000 sites is some megabytes; whatever it says, parsing takes memory
  * and time in proportion to its length.
  */
-#ifndef LIBPROBE_READER_TSDL_H
-#define LIBPROBE_READER_TSDL_H
+#ifndef LIBPROBE_CTF_TSDL_H
+#define LIBPROBE_CTF_TSDL_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -32,10 +33,18 @@ enum tsdl_kind {
 /* A clock counts from offset_s seconds and `offset` cycles after 1970. */
 struct tsdl_clock {
 	const char *name;
-	uint64_t freq; /* cycles a second; not 0 */
+	const char *description; /* or NULL */
+	uint64_t freq;		 /* cycles a second; not 0 */
 	int64_t offset_s;
 	uint64_t offset;
-	const struct tsdl_clock *next;
+	struct tsdl_clock *next;
+};
+
+/* A name that a number has in an enumeration. */
+struct tsdl_label {
+	const char *name;
+	int64_t first, last;
+	const struct tsdl_label *next;
 };
 
 struct tsdl_type;
@@ -51,9 +60,11 @@ struct tsdl_type {
 	uint32_t align; /* a power of two, up to 64 */
 	uint32_t size;	/* of integers 1 to 64, of floating-point numbers 32 or 64 */
 	bool is_signed;
-	bool is_text;		/* an integer with an encoding: a character */
-	bool is_unreadable;	/* an enumeration whose only label is "unreadable" */
-	const char *clock_name; /* what an integer counts; NULL: nothing */
+	bool is_text;			 /* an integer with an encoding: a character */
+	bool is_hex;			 /* is shown to base 16 */
+	bool is_unreadable;		 /* an enumeration whose only label is "unreadable" */
+	const struct tsdl_label *labels; /* of an enumeration, the last one first */
+	const char *clock_name;		 /* what an integer counts; NULL: nothing */
 
 	/* Of arrays and sequences: */
 	const struct tsdl_type *element;
@@ -65,7 +76,15 @@ struct tsdl_type {
 	size_t field_count;
 };
 
-/* Types are always structures, or NULL. Lists are in no particular order. */
+/* An entry of the environment. */
+struct tsdl_entry {
+	const char *name;
+	const char *text; /* NULL: it is a number */
+	uint64_t number;
+	struct tsdl_entry *next;
+};
+
+/* Types are always structures, or NULL. Lists are in the order of the metadata. */
 struct tsdl_stream {
 	uint64_t id;
 	const struct tsdl_type *packet_context, *event_header, *event_context;
@@ -75,6 +94,7 @@ struct tsdl_stream {
 struct tsdl_event {
 	uint64_t id, stream_id;
 	const char *name; /* or NULL */
+	const char *uri;  /* what it is an event of; or NULL */
 	const struct tsdl_type *context, *fields;
 	struct tsdl_event *next;
 };
@@ -85,6 +105,7 @@ struct tsdl {
 	uint8_t uuid[TSDL_UUID_BYTES];
 	bool has_uuid;
 	const struct tsdl_type *packet_header; /* or NULL */
+	struct tsdl_entry *environment;
 	struct tsdl_clock *clocks;
 	struct tsdl_stream *streams;
 	struct tsdl_event *events;
@@ -127,6 +148,12 @@ struct tsdl_parser {
 	const char *text;      /* of TSDL_NAME and TSDL_TEXT */
 	struct tsdl_alias aliases[TSDL_ALIASES_MAX];
 	size_t alias_count, clock_count;
+	struct { /* of the result's lists */
+		struct tsdl_entry **environment;
+		struct tsdl_clock **clocks;
+		struct tsdl_stream **streams;
+		struct tsdl_event **events;
+	} ends;
 	unsigned int depth; /* of types in types */
 	struct probe_error *error;
 };
@@ -161,6 +188,21 @@ bool tsdl_take_attributes(struct tsdl_parser *p,
 	bool (*each)(struct tsdl_parser *p, const char *name, const struct tsdl_value *value,
 		void *data),
 	void *data);
+
+/* A parser of a text, and an empty result. */
+struct tsdl_parser tsdl_parser_of(const char *text, size_t length, struct tsdl *ret);
+/* These are added to the result; each fails for what makes no sense. */
+bool tsdl_add_environment(struct tsdl_parser *p, const char *name, const struct tsdl_value *value);
+bool tsdl_add_clock(struct tsdl_parser *p, struct tsdl_clock *clock);
+void tsdl_add_stream(struct tsdl_parser *p, struct tsdl_stream *stream);
+void tsdl_add_event(struct tsdl_parser *p, struct tsdl_event *event);
+/* Adds a field to a structure, whose alignment may grow. */
+bool tsdl_add_field(struct tsdl_parser *p, struct tsdl_type *type, const struct tsdl_field *field);
+/* Sets the alignment of a type, and the size of an integer, in bits. */
+bool tsdl_set_align(struct tsdl_parser *p, uint64_t align, struct tsdl_type *type);
+bool tsdl_set_size(struct tsdl_parser *p, uint64_t size, struct tsdl_type *type);
+/* Adds a label to an enumeration. */
+bool tsdl_add_label(struct tsdl_parser *p, struct tsdl_type *type, const struct tsdl_label *label);
 
 /* Takes a type, and "typealias TYPE := NAME". */
 bool tsdl_take_type(struct tsdl_parser *p, const struct tsdl_type **ret);

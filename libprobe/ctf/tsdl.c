@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "libprobe/reader/tsdl.h"
+#include "libprobe/ctf/tsdl.h"
 
 /* What may stand in a block: `value` and `type` fail on what they do not know. */
 struct block_kind {
@@ -116,9 +116,7 @@ static bool env_value(
 	struct tsdl_parser *p, const char *name, const struct tsdl_value *value, void *data)
 {
 	(void)data;
-	if (value->token == TSDL_TEXT && is(name, "tracer_version"))
-		p->tsdl->tracer_version = value->text;
-	return true;
+	return tsdl_add_environment(p, name, value);
 }
 
 static bool take_env(struct tsdl_parser *p)
@@ -139,6 +137,10 @@ static bool clock_value(
 		if (value->token == TSDL_NUMBER)
 			return tsdl_fail(p, "a clock's name is none");
 		clock->name = value->text;
+		return true;
+	}
+	if (is(name, "description") && value->token == TSDL_TEXT) {
+		clock->description = value->text;
 		return true;
 	}
 	if (is(name, "description") || is(name, "precision") || is(name, "absolute") ||
@@ -163,15 +165,7 @@ static bool take_clock(struct tsdl_parser *p)
 
 	if (clock)
 		clock->freq = 1000000000; /* the language's default */
-	if (!take_block(p, &kind, clock))
-		return false;
-	if (!clock->name || !clock->freq)
-		return tsdl_fail(p, "a clock has no %s", clock->name ? "frequency" : "name");
-	if (p->clock_count++ == TSDL_CLOCKS_MAX)
-		return tsdl_fail(p, "there are more than %d clocks", TSDL_CLOCKS_MAX);
-	clock->next = p->tsdl->clocks;
-	p->tsdl->clocks = clock;
-	return true;
+	return take_block(p, &kind, clock) && tsdl_add_clock(p, clock);
 }
 
 /* ---- stream and event ------------------------------------------------------------------------ */
@@ -197,8 +191,7 @@ static bool take_stream(struct tsdl_parser *p)
 
 	if (!take_block(p, &kind, stream))
 		return false;
-	stream->next = p->tsdl->streams;
-	p->tsdl->streams = stream;
+	tsdl_add_stream(p, stream);
 	return true;
 }
 
@@ -215,6 +208,8 @@ static bool event_value(
 		event->name = value->text;
 		return value->token != TSDL_NUMBER || tsdl_fail(p, "an event's name is none");
 	}
+	if (is(name, "model.emf.uri") && value->token == TSDL_TEXT)
+		event->uri = value->text;
 	/* They say nothing about its bytes. */
 	return is(name, "model.emf.uri") || is(name, "loglevel") ||
 	       tsdl_fail(p, "an event's '%s' is not understood", name);
@@ -230,9 +225,7 @@ static bool take_event(struct tsdl_parser *p)
 
 	if (!take_block(p, &kind, event))
 		return false;
-	event->next = p->tsdl->events;
-	p->tsdl->events = event;
-	p->tsdl->event_count++;
+	tsdl_add_event(p, event);
 	return true;
 }
 
@@ -264,9 +257,8 @@ static bool take_statement(struct tsdl_parser *p)
 
 struct probe_error *tsdl_parse(const char *text, size_t length, struct tsdl *ret)
 {
-	struct tsdl_parser p = {.tsdl = ret, .at = text, .end = text + length, .line = 1};
+	struct tsdl_parser p = tsdl_parser_of(text, length, ret);
 
-	*ret = (struct tsdl){0};
 	tsdl_next(&p);
 	while (!p.error && p.token != TSDL_END)
 		take_statement(&p);
