@@ -123,7 +123,27 @@ struct arch_scan {
 	void (*reference)(void *data, size_t site, uint64_t target);
 	/* The code takes an address: perhaps that of a jump table. */
 	void (*constant)(void *data, uint64_t address);
+	/*
+	 * The instruction at an address takes one near by, perhaps to add distances to it that a
+	 * table holds in some form, and to jump there. Only instruction sets whose compilers do
+	 * that call it.
+	 */
+	void (*label)(void *data, uint64_t at);
 };
+
+/* Reports the window of a site, which contains a target, and those that overlap it there. */
+void arch_scan_report(const struct arch_scan *scan, size_t site, uint64_t target);
+
+/* The same of any target; false: no window contains it. */
+static inline bool arch_scan_target(const struct arch_scan *scan, uint64_t target)
+{
+	size_t found = arch_windows_find(scan->windows, target);
+
+	if (found == SIZE_MAX)
+		return false;
+	arch_scan_report(scan, found, target);
+	return true;
+}
 
 /* ---- Stubs -------------------------------------------------------------- */
 
@@ -547,6 +567,7 @@ struct arch {
 	 * note names the nop. NULL: none.
 	 */
 	uint8_t (*nop_fixed)(const uint8_t *nop, size_t length, bool is_site);
+	uint8_t insn_align; /* instructions begin at multiples of this */
 	/*
 	 * Do decode() and move() work here? They need a library that may be missing; without
 	 * it they cannot decode any byte. NULL: they always work.
@@ -575,6 +596,12 @@ struct arch {
 	 * short_branch() finds around a site.
 	 */
 	void (*scan)(const uint8_t *bytes, size_t length, uint64_t address,
+		const struct arch_scan *scan);
+	/*
+	 * Reports what else the code of a function that has a site may take an address of, where
+	 * several instructions do that. NULL: scan() finds them all.
+	 */
+	void (*scan_function)(const uint8_t *bytes, size_t length, uint64_t address,
 		const struct arch_scan *scan);
 	/*
 	 * Are these two bytes a short branch, and where does it lead? Less than short_reach
@@ -607,7 +634,10 @@ struct arch {
 	size_t (*jump)(uint64_t at, uint64_t to, uint8_t *out);
 	/* The same for a short jump. */
 	size_t (*short_jump)(uint64_t at, uint64_t to, uint8_t *out);
-	/* Emits a jump that reaches any address; returns its length. */
+	/*
+	 * Emits a jump that reaches any address; returns its length. NULL: there is none. Then
+	 * every nop holds a jump, and there are neither puns, parts and twins nor a toggle.
+	 */
 	size_t (*far_jump)(uint64_t at, uint64_t to, uint8_t *out);
 	/* Where such a jump, read back from `at` (ARCH_JUMP_MAX bytes), leads; 0: it is neither. */
 	uint64_t (*jump_target)(uint64_t at, const uint8_t *bytes);

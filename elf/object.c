@@ -198,6 +198,12 @@ struct object_range object_program_headers(const struct object *object)
 	return object->program_headers;
 }
 
+struct object_range object_function_table(const struct object *object)
+{
+	return (struct object_range){
+		object->eh_frame_hdr, object->eh_frame_hdr + object->eh_frame_hdr_size};
+}
+
 const struct object_segment *object_segment_of(const struct object *object, uint64_t address)
 {
 	for (size_t i = 0; i < object->segment_count; i++) {

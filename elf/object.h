@@ -67,6 +67,9 @@ const struct object_segment *object_segments(const struct object *object, size_t
 /* The file offsets of the program header table. */
 struct object_range object_program_headers(const struct object *object);
 
+/* The addresses of the table of functions (.eh_frame_hdr); empty if there is none. */
+struct object_range object_function_table(const struct object *object);
+
 /* The segment that maps an address from the file, or NULL. */
 const struct object_segment *object_segment_of(const struct object *object, uint64_t address);
 

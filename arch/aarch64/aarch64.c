@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * aarch64: probes are listed, their arguments parsed, and the instructions beside their sites
- * decoded and moved. Sites are not patched yet: there is no stub(), and code is not searched.
+ * aarch64: probes are listed, their arguments parsed, and their sites planned. Sites are not
+ * patched yet: there is no stub().
  */
 #include <elf.h>
 
@@ -10,6 +10,7 @@
 #include "arch/aarch64/encoding.h"
 #include "arch/aarch64/move.h"
 #include "arch/aarch64/patch.h"
+#include "arch/aarch64/scan.h"
 
 const struct arch arch_aarch64 = {
 	.name = "aarch64",
@@ -23,6 +24,9 @@ const struct arch arch_aarch64 = {
 	.breakpoint_length = AARCH64_INSN_LENGTH,
 	.is_breakpoint = aarch64_is_breakpoint,
 	.decode = aarch64_decode,
+	.insn_align = AARCH64_INSN_LENGTH,
+	.scan = aarch64_scan,
+	.scan_function = aarch64_scan_function,
 	.nop_length = aarch64_nop_length,
 	.move = aarch64_move,
 	.jump = aarch64_jump,

@@ -57,6 +57,7 @@ const struct arch arch_x86_64 = {
 	.decode = x86_64_decode,
 	.is_general = x86_64_is_general,
 	.overwrites_flags = x86_64_overwrites_flags,
+	.insn_align = 1,
 	.scan = x86_64_scan,
 	.short_reach = X86_64_SHORT_REACH,
 	.short_branch = x86_64_short_branch,

@@ -484,7 +484,7 @@ struct probe_error *plan_sites(struct object *object, const struct sdt_notes *al
 	struct rows rows = {0};
 	struct probe_error *error;
 
-	if (!arch || !arch->stub || !object_is_64bit(object))
+	if (!arch || !arch->scan || !object_is_64bit(object))
 		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
 			"%s: probes of this machine type can be listed, not enabled",
 			object_path(object));
@@ -636,7 +636,7 @@ static bool staying_holds(
 		length = nop_at(arch, plan, at);
 		if (!length || length > offset - at)
 			length = offset - at; /* the first instruction of a function */
-		else if (length >= arch->jump_length)
+		else if (length >= arch->jump_length && length > arch->site_nop)
 			continue;
 		if (memcmp(found + at, plan->bytes + at, length) != 0 &&
 			!arch_has_breakpoint(arch, found + at, plan->bytes + at, length))

@@ -21,8 +21,8 @@
  *   - a 32-bit distance from a table to it (jump tables    every table whose
  *     of position-independent code)                        address the code takes
  *   - a distance from a label of its function (GCC's       no function both takes
- *     labels as values), kept anywhere                     such an address and has
- *                                                          an indirect jump
+ *     labels as values; on some instruction sets jump      such an address and has
+ *     tables in general), kept anywhere                    an indirect jump
  *   - a landing pad of an exception table                  the function's table
  *   - a call that returns to it                            arch->move()
  *
@@ -108,20 +108,30 @@ static void refer(struct search *s, uint64_t target)
 		on_reference(s, found, target);
 }
 
+/* The file's bytes of a function, as far as the file has them. */
+static const uint8_t *range_bytes(
+	const struct search *s, struct object_range range, size_t *size_ret)
+{
+	const struct object_segment *segment = object_segment_of(s->object, range.start);
+	const uint8_t *bytes = segment ? segment_bytes(s, segment, size_ret) : NULL;
+	uint64_t offset = segment ? range.start - segment->address : 0;
+
+	if (!bytes || offset >= *size_ret)
+		return NULL;
+	*size_ret -= offset;
+	if (range.end - range.start < *size_ret)
+		*size_ret = range.end - range.start;
+	return bytes + offset;
+}
+
 /* Has a function, decoded, a jump to where a register or a word says? */
 static bool has_indirect_jump(const struct search *s, struct object_range range)
 {
-	const struct object_segment *segment = object_segment_of(s->object, range.start);
-	const uint8_t *bytes;
 	size_t size, at = 0;
+	const uint8_t *bytes = range_bytes(s, range, &size);
 
-	bytes = segment ? segment_bytes(s, segment, &size) : NULL;
-	if (!bytes || range.start - segment->address >= size)
+	if (!bytes)
 		return true;
-	bytes += range.start - segment->address;
-	size -= range.start - segment->address;
-	if (range.end - range.start < size)
-		size = range.end - range.start;
 	while (at < size) {
 		struct arch_insn insn;
 
@@ -155,16 +165,19 @@ static void refer_label(struct search *s, uint64_t label)
 
 /*
  * The code takes an address: of a label, or of a jump table, which holds
- * distances from its own start to code. Tables may be in the text.
+ * distances from its own start to code. Tables may be in the text. The table
+ * of functions is none: it looks like one wherever it is read, and data beside
+ * the code, read as instructions, may seem to take its address.
  */
 static void on_constant(void *data, uint64_t base)
 {
 	struct search *s = data;
 	const struct object_segment *segment = object_segment_of(s->object, base);
+	struct object_range functions = object_function_table(s->object);
 	const uint8_t *bytes;
 	size_t size;
 
-	if (!segment)
+	if (!segment || (base >= functions.start && base < functions.end))
 		return;
 	if (segment->executable)
 		refer_label(s, base);
@@ -176,13 +189,22 @@ static void on_constant(void *data, uint64_t base)
 	for (size_t i = 0; i < TABLE_ENTRIES_MAX && (i + 1) * 4 <= size; i++) {
 		const struct object_segment *to;
 		int32_t distance;
+		uint64_t target;
 
 		memcpy(&distance, bytes + i * 4, sizeof(distance));
-		refer(s, base + (int64_t)distance);
-		to = object_segment_of(s->object, base + (int64_t)distance);
-		if (!to || !to->executable)
+		target = base + (uint64_t)(int64_t)distance;
+		refer(s, target);
+		to = object_segment_of(s->object, target);
+		if (!to || !to->executable || target % s->arch->insn_align)
 			return;
 	}
+}
+
+/* The label may be anywhere in the function, and is behind its end if the last instruction is br.
+ */
+static void on_label(void *data, uint64_t at)
+{
+	refer_label(data, at + 1);
 }
 
 /* Every aligned word of the file that is an address in a window. */
@@ -207,7 +229,8 @@ static void search_object(struct search *s)
 		.position_dependent = object_type(s->object) == ET_EXEC,
 		.data = s,
 		.reference = on_reference,
-		.constant = on_constant};
+		.constant = on_constant,
+		.label = on_label};
 	const struct object_segment *segments;
 	size_t count;
 
@@ -222,6 +245,14 @@ static void search_object(struct search *s)
 		if (segments[i].executable)
 			s->arch->scan(bytes, size, segments[i].address, &scan);
 	}
+	for (size_t i = 0; i < s->windows.count && s->arch->scan_function; i++) {
+		struct object_range range = s->functions[i].range;
+		size_t size;
+		const uint8_t *bytes = range_bytes(s, range, &size);
+
+		if (bytes && (!i || s->functions[i - 1].range.start != range.start))
+			s->arch->scan_function(bytes, size, range.start, &scan);
+	}
 }
 
 /* ---- Short branches ------------------------------------------------------------ */
@@ -231,17 +262,11 @@ static bool function_enters(
 	const struct search *s, const struct proof *proof, const struct object_range *range)
 {
 	const struct plan *plan = proof->plan;
-	const struct object_segment *segment = object_segment_of(s->object, range->start);
-	const uint8_t *bytes;
 	size_t size, at = 0;
+	const uint8_t *bytes = range_bytes(s, *range, &size);
 
-	bytes = segment ? segment_bytes(s, segment, &size) : NULL;
-	if (!bytes || range->start - segment->address >= size)
+	if (!bytes)
 		return true;
-	bytes += range->start - segment->address;
-	size -= range->start - segment->address;
-	if (range->end - range->start < size)
-		size = range->end - range->start;
 	while (at < size &&
 		range->start + at < plan->pc + s->windows.jump_length + s->arch->short_reach) {
 		struct arch_insn insn;

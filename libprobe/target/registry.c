@@ -9,6 +9,7 @@
 #include "libprobe/process/shared.h"
 #include "libprobe/target/data.h"
 #include "libprobe/target/registry.h"
+#include "libprobe/target/site.h"
 #include "probe/list.h"
 
 #define HOME_MAGIC UINT64_C(0x31656d6f68627270) /* "prbhome1" */
@@ -228,9 +229,14 @@ static struct probe_error *parse_image(
 	return NULL;
 }
 
-/* Either pages of its own, or in an arena, where it is entered or before that. */
+/*
+ * Either pages of its own, or in an arena, where it is entered or before that. Where there is no
+ * far jump, only the entry of a neighbour is one.
+ */
 static bool pun_makes_sense(const struct reg_site *site)
 {
+	if (site->pun && !site_is_chained(site) && !arch_host()->far_jump)
+		return false;
 	return (site->pun % REGISTRY_PAGE == 0 && site->pun_size % REGISTRY_PAGE == 0) ||
 	       (site->entry - site->pun < REGISTRY_PAGE && site->pun_size < REGISTRY_PAGE);
 }

@@ -34,18 +34,6 @@ static int32_t displacement(const uint8_t *bytes)
 	return value;
 }
 
-/* Reports the window that contains `target`, and those that overlap it there. */
-static void report(const struct arch_scan *scan, size_t found, uint64_t target)
-{
-	const struct arch_windows *w = scan->windows;
-
-	for (; target - w->sites[found] < w->jump_length; found--) {
-		scan->reference(scan->data, found, target);
-		if (found == 0)
-			break;
-	}
-}
-
 static bool is_lea(uint8_t before, uint8_t byte)
 {
 	return before == 0x8d && (byte & 0xc7) == 0x05;
@@ -85,11 +73,8 @@ static void check_target(
 	const uint8_t *bytes, size_t i, uint64_t address, const struct arch_scan *scan)
 {
 	uint64_t target = address + i + 1 + DISPLACEMENT + (int64_t)displacement(bytes + i + 1);
-	size_t found = arch_windows_find(scan->windows, target);
 
-	if (found != SIZE_MAX)
-		report(scan, found, target);
-	else if (i > 0 && is_lea(bytes[i - 1], bytes[i]))
+	if (!arch_scan_target(scan, target) && i > 0 && is_lea(bytes[i - 1], bytes[i]))
 		scan->constant(scan->data, target);
 }
 
@@ -138,13 +123,8 @@ static bool any_in_range(const uint8_t *at, uint32_t low, uint32_t span)
 /* Checks the constants that begin in the first `count` bytes. */
 static void check_constants(const uint8_t *bytes, size_t count, const struct arch_scan *scan)
 {
-	for (size_t i = 0; i < count; i++) {
-		uint64_t value = (uint32_t)displacement(bytes + i);
-		size_t found = arch_windows_find(scan->windows, value);
-
-		if (found != SIZE_MAX)
-			report(scan, found, value);
-	}
+	for (size_t i = 0; i < count; i++)
+		arch_scan_target(scan, (uint32_t)displacement(bytes + i));
 }
 
 /* 32-bit constants. Most are far from every window, so their range is checked first. */

@@ -109,7 +109,8 @@ static void check_random(uint64_t address, bool position_dependent)
 	expected.count = got.count = 0;
 	naive_scan(bytes, length, address, &windows, position_dependent, &expected);
 	x86_64_scan(bytes, length, address,
-		&(struct arch_scan){&windows, position_dependent, &got, on_reference, on_constant});
+		&(struct arch_scan){
+			&windows, position_dependent, &got, on_reference, on_constant, NULL});
 	qsort(expected.what, expected.count, sizeof(expected.what[0]), compare);
 	qsort(got.what, got.count, sizeof(got.what[0]), compare);
 	assert_int_equal(got.count, expected.count);
@@ -152,7 +153,7 @@ static void every_place(void **state)
 			got.count = 0;
 			x86_64_scan(bytes, LENGTH, ADDRESS,
 				&(struct arch_scan){
-					&windows, false, &got, on_reference, on_constant});
+					&windows, false, &got, on_reference, on_constant, NULL});
 			assert_int_equal(got.count, 1);
 			assert_int_equal(got.what[0], 0);
 		}

@@ -70,10 +70,36 @@ static void test_breakpoints(void **state)
 	assert_false(holds(&plan, PROBE_PLAN_BEHIND, 4, 0xcc));
 }
 
+/* Where every nop is as long as a jump, the kernel writes breakpoints over it and nothing else. */
+static void test_nops_that_hold_a_jump(void **state)
+{
+	static const uint8_t code[] = {0x1f, 0x20, 0x03, 0xd5, 0xe0, 0x03, 0x15, 0xaa};
+	static const uint8_t brk[] = {0xa0, 0x00, 0x20, 0xd4}, jump[] = {1, 0, 0, 0x14};
+	struct plan plan = plan_for(code, sizeof(code), 4);
+	uint8_t found[PLAN_BYTES];
+
+	(void)state;
+	plan.short_nop = false;
+	plan.behind.length = plan.nop_length = 4;
+	memcpy(found, plan.bytes, sizeof(found));
+	assert_true(plan_holds(&arch_aarch64, &plan, PROBE_PLAN_BEHIND, found));
+	assert_true(plan_holds(&arch_aarch64, &plan, PROBE_PLAN_LONG_NOP, found));
+	memcpy(found, brk, sizeof(brk));
+	assert_true(plan_holds(&arch_aarch64, &plan, PROBE_PLAN_BEHIND, found));
+	assert_false(plan_holds(&arch_aarch64, &plan, PROBE_PLAN_LONG_NOP, found));
+	memcpy(found, jump, sizeof(jump));
+	assert_false(plan_holds(&arch_aarch64, &plan, PROBE_PLAN_BEHIND, found));
+	memcpy(found, plan.bytes, sizeof(found));
+	memcpy(found + 4, brk, sizeof(brk));
+	assert_false(plan_holds(&arch_aarch64, &plan, PROBE_PLAN_BEHIND, found));
+	assert_true(plan_holds(&arch_aarch64, &plan, PROBE_PLAN_LONG_NOP, found));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_breakpoints),
+		cmocka_unit_test(test_nops_that_hold_a_jump),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

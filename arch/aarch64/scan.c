@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Finds everything in a module's code that could lead into a window. Each word is taken for an
+ * instruction, wherever functions and data begin:
+ *
+ *	b, bl, b.cond, cbz, tbz		lead where they say
+ *	ldr x, literal			its word may be an address that is not aligned to 8
+ *	adr				takes an address. Compilers do so for switches:
+ *		adr  x1, label			the nearest target, or what follows br
+ *		ldrb w2, [table, x0]		bytes, halves or words, signed or not
+ *		add  x1, x1, w2, sxtb 2
+ *		br   x1
+ *	adrp, add			take an address together, so the parts are put together
+ *
+ * Nothing says how long a table of bytes is, and nearly every byte leads into the function. So
+ * `label` reports adr itself; whoever asks takes any address of its function for a target.
+ *
+ * clang makes both parts as one, so add belongs to the last adrp of its register. These are all
+ * tables of distances of 32 bits, which only clang makes. gcc may move the parts apart, past others
+ * for that register. What it makes so that matters here are labels (&&label), which only the
+ * function itself can name: of a function with a site, each adrp is put together with each add.
+ *
+ * In a position-dependent program an address may also be a 32-bit constant, or be made by movz and
+ * movk, of which only the one with the low 16 bits is looked for.
+ */
+#include "arch/aarch64/decode.h"
+#include "arch/aarch64/encoding.h"
+#include "arch/aarch64/scan.h"
+
+enum {
+	REGISTERS = 31, /* add takes 31 for sp, which adrp cannot write */
+	IMMEDIATES = 1 << 16
+};
+
+struct state {
+	const struct arch_scan *scan;
+	const uint8_t *bytes;
+	size_t length;
+	uint64_t address;
+	/* What adrp has put into each register last; 0: nothing. */
+	uint64_t pages[REGISTERS];
+};
+
+/* An address that is, or may be, taken. */
+static void take(const struct arch_scan *scan, uint64_t address)
+{
+	if (!arch_scan_target(scan, address))
+		scan->constant(scan->data, address);
+}
+
+static bool is_add(uint32_t insn)
+{
+	return (insn & 0xffc00000) == 0x91000000; /* of 64 bits, not shifted */
+}
+
+static unsigned int source(uint32_t insn)
+{
+	return insn >> 5 & 31;
+}
+
+static unsigned int low_part(uint32_t insn)
+{
+	return insn >> 10 & 0xfff;
+}
+
+/* ---- Single instructions ---------------------------------------------------------------- */
+
+/* The word of a literal, if it is here. */
+static void check_literal(const struct state *s, uint64_t address)
+{
+	uint64_t offset = address - s->address;
+
+	if (offset < s->length && s->length - offset >= sizeof(uint64_t))
+		arch_scan_target(
+			s->scan, aarch64_load(s->bytes + offset) |
+					 (uint64_t)aarch64_load(s->bytes + offset + 4) << 32);
+}
+
+/* Reports every window that an address with these low 16 bits may be in. */
+static void check_immediate(const struct state *s, unsigned int low)
+{
+	const struct arch_windows *w = s->scan->windows;
+
+	for (size_t i = 0; i < w->count; i++) {
+		uint64_t at = (w->sites[i] & ~(uint64_t)(IMMEDIATES - 1)) | low;
+
+		if (at <= w->sites[i])
+			at += IMMEDIATES;
+		if (at - w->sites[i] < w->jump_length)
+			s->scan->reference(s->scan->data, i, at);
+	}
+}
+
+static void check_absolute(const struct state *s, uint32_t insn)
+{
+	arch_scan_target(s->scan, insn);
+	if ((insn & 0x5fe00000) == 0x52800000) /* movz and movk, not shifted */
+		check_immediate(s, insn >> 5 & (IMMEDIATES - 1));
+}
+
+/* What is relative to its address: branches, adr and adrp, ldr of 64 bits. */
+static bool is_relative(uint32_t insn)
+{
+	return (insn & 0x7c000000) == 0x14000000 || (insn & 0x7c000000) == 0x34000000 ||
+	       (insn & 0xff000000) == 0x54000000 || (insn & 0x1f000000) == 0x10000000 ||
+	       (insn & 0xff000000) == 0x58000000;
+}
+
+static void check_relative(struct state *s, uint32_t insn, uint64_t at)
+{
+	enum aarch64_kind kind = aarch64_kind_of(insn);
+	uint64_t target = aarch64_target(insn, kind, at);
+
+	switch (kind) {
+	case AARCH64_ADR:
+		s->scan->label(s->scan->data, at);
+		take(s->scan, target);
+		break;
+	case AARCH64_ADRP:
+		if ((insn & 31) < REGISTERS)
+			s->pages[insn & 31] = target;
+		break;
+	case AARCH64_LITERAL:
+		check_literal(s, target);
+		break;
+	default:
+		arch_scan_target(s->scan, target);
+		break;
+	}
+}
+
+void aarch64_scan(
+	const uint8_t *bytes, size_t length, uint64_t address, const struct arch_scan *scan)
+{
+	size_t skip = -address % AARCH64_INSN_LENGTH;
+	struct state s = {.scan = scan, .bytes = bytes, .length = length, .address = address};
+
+	for (size_t i = skip; i + AARCH64_INSN_LENGTH <= length; i += AARCH64_INSN_LENGTH) {
+		uint32_t insn = aarch64_load(bytes + i);
+
+		if (is_relative(insn))
+			check_relative(&s, insn, address + i);
+		else if (is_add(insn) && source(insn) < REGISTERS && s.pages[source(insn)])
+			take(scan, s.pages[source(insn)] + low_part(insn));
+		if (scan->position_dependent)
+			check_absolute(&s, insn);
+	}
+}
+
+void aarch64_scan_function(
+	const uint8_t *bytes, size_t length, uint64_t address, const struct arch_scan *scan)
+{
+	for (size_t i = 0; i + AARCH64_INSN_LENGTH <= length; i += AARCH64_INSN_LENGTH) {
+		uint32_t insn = aarch64_load(bytes + i);
+		uint64_t page;
+
+		if (aarch64_kind_of(insn) != AARCH64_ADRP)
+			continue;
+		page = aarch64_target(insn, AARCH64_ADRP, address + i);
+		for (size_t k = 0; k + AARCH64_INSN_LENGTH <= length; k += AARCH64_INSN_LENGTH) {
+			uint32_t add = aarch64_load(bytes + k);
+
+			if (is_add(add) && source(add) == (insn & 31) && source(add) < REGISTERS)
+				take(scan, page + low_part(add));
+		}
+	}
+}
