@@ -19,11 +19,9 @@
 #include <limits.h>
 #include <link.h>
 #include <linux/futex.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -31,8 +29,6 @@
 #include "libprobe/follow/gate.h"
 #include "libprobe/process/memory.h"
 #include "libprobe/target/target.h"
-
-enum { STACK_BYTES = 1 << 20 }; /* thread-local variables of the program lie in it, too */
 
 static const char state_function[] = "_dl_debug_state", state_variable[] = "_r_debug";
 static const char exec_function[] = "execve";
@@ -256,40 +252,12 @@ static void *wait_for_threads(void *data)
 	return NULL;
 }
 
-/*
- * It runs on a stack of ours: at the end of a thread on libc's own stack, libc calls madvise(2),
- * for which a seccomp filter might kill us.
- */
-static int start_waiter(struct gate *gate)
-{
-	pthread_attr_t attributes;
-	sigset_t all, old;
-	int err;
-
-	gate->stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE,
-		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
-	if (gate->stack == MAP_FAILED)
-		return errno;
-	pthread_attr_init(&attributes);
-	err = pthread_attr_setstack(&attributes, gate->stack, STACK_BYTES);
-	/* Signals are for the caller's threads. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	if (!err)
-		err = pthread_create(&gate->waiter, &attributes, wait_for_threads, gate);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	pthread_attr_destroy(&attributes);
-	if (err)
-		munmap(gate->stack, STACK_BYTES);
-	return err;
-}
-
 struct probe_error *gate_open(struct gate *gate, struct probe_gate *shared, int event)
 {
 	int err;
 
 	*gate = (struct gate){.shared = shared, .event = event};
-	err = start_waiter(gate);
+	err = worker_start(&gate->waiter, wait_for_threads, gate);
 	if (err)
 		return probe_error_system(err, "cannot start a thread");
 	gate->waiting = true;
@@ -381,8 +349,7 @@ void gate_close(struct gate *gate)
 		/* The waiter may be about to wait: the word must differ from what it saw. */
 		atomic_fetch_add(shared_word(&gate->shared->arrived), 1);
 		futex(&gate->shared->arrived, FUTEX_WAKE, INT_MAX, NULL);
-		pthread_join(gate->waiter, NULL);
-		munmap(gate->stack, STACK_BYTES);
+		worker_join(&gate->waiter);
 	}
 	gate_take(gate);
 	gate_release(gate);

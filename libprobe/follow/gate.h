@@ -12,17 +12,16 @@
 #define LIBPROBE_FOLLOW_GATE_H
 
 #include <linux/futex.h>
-#include <pthread.h>
 #include <stdbool.h>
 
 #include "arch/layout.h"
+#include "libprobe/base/worker.h"
 #include "libprobe/patch/install.h"
 
 struct gate {
 	struct probe_gate *shared; /* in the session's data; NULL: there is no gate */
 	int event;		   /* readable when a thread waits; borrowed */
-	pthread_t waiter;	   /* turns the futex into that descriptor */
-	void *stack;		   /* the waiter's */
+	struct worker waiter;	   /* turns the futex into that descriptor */
 	bool waiting, ending;
 	uint32_t owned;			/* the waiter is in charge: its death ends all turns */
 	uint32_t owner;			/* its thread id */
