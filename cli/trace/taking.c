@@ -27,14 +27,14 @@ bool trace_takes(const struct trace *trace, const struct trace_target *target)
 	return trace->record && !trace->settings.hits_max && !target->rings && !target->by_hit;
 }
 
-static bool take(
-	struct trace *trace, struct trace_target *target, bool all, bool is_gone, size_t *hits)
+static bool take(struct trace *trace, struct trace_target *target, enum probe_ctf_amount amount,
+	bool is_gone, size_t *hits)
 {
 	struct asker asker = {trace, target, is_gone};
 	const struct probe_ctf_names names = {comm_of, &asker};
 	struct probe_ctf_taken taken;
 	struct probe_error *error =
-		probe_ctf_take(trace->record, target->session, all, &names, &taken);
+		probe_ctf_take(trace->record, target->session, amount, &names, &taken);
 
 	output_check(trace, error);
 	target->by_hit = !taken.can;
@@ -48,7 +48,7 @@ static bool take(
 
 bool trace_take(struct trace *trace, struct trace_target *target, bool all, size_t *hits)
 {
-	return take(trace, target, all, false, hits);
+	return take(trace, target, all ? PROBE_CTF_ALL : PROBE_CTF_MUCH, false, hits);
 }
 
 void trace_take_left(struct trace *trace, pid_t pid)
@@ -60,7 +60,7 @@ void trace_take_left(struct trace *trace, pid_t pid)
 
 		if (target->on && probe_target_pid(target->target) == pid &&
 			trace_takes(trace, target))
-			take(trace, target, true, true, &hits);
+			take(trace, target, PROBE_CTF_ALL, true, &hits);
 	}
 }
 
@@ -70,5 +70,5 @@ void trace_take_all(struct trace *trace)
 
 	for (size_t i = 0; i < trace->target_count && !trace->gone; i++)
 		if (trace->targets[i].on && trace_takes(trace, &trace->targets[i]))
-			trace_take(trace, &trace->targets[i], true, &hits);
+			take(trace, &trace->targets[i], PROBE_CTF_NOW, false, &hits);
 }

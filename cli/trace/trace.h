@@ -280,7 +280,7 @@ bool trace_takes(const struct trace *trace, const struct trace_target *target);
 bool trace_take(struct trace *trace, struct trace_target *target, bool all, size_t *hits);
 /* All that a process has left which is another program now. */
 void trace_take_left(struct trace *trace, pid_t pid);
-/* All of all targets that are on. */
+/* All of all targets that are on, as far as the disk need not be waited for. */
 void trace_take_all(struct trace *trace);
 
 /* ---- output.c --------------------------------------------------------------- */
@@ -288,7 +288,7 @@ void trace_take_all(struct trace *trace);
 /* Begins the record of `probectl record`. */
 PROBE_MUST_CHECK struct probe_error *output_record(
 	struct trace *trace, const struct probe_ctf_options *parts);
-/* Writes what can be written without waiting; of a record, everything. */
+/* Writes what can be written without waiting. */
 void output_flush(struct trace *trace);
 /* Ends the trace after an error of its output; NULL is none. */
 void output_check(struct trace *trace, struct probe_error *error);

@@ -145,9 +145,10 @@ static void cut_clocks(struct probe_ctf *ctf, uint64_t time_ns, struct ctf_insta
 
 struct probe_error *ctf_rotate(struct probe_ctf *ctf, uint64_t time_ns)
 {
-	struct probe_error *error = ctf_part_flush(&ctf->before);
+	struct probe_error *error = ctf_direct_settle(ctf, true);
 	struct ctf_instant from[CTF_CLOCKS] = {{0}};
 
+	error = probe_error_first(error, ctf_part_flush(&ctf->before));
 	close_before(ctf);
 	ctf_sync_clocks(ctf);
 	/* No packet may follow that tells of the losses so far. */
@@ -539,7 +540,7 @@ struct probe_error *probe_ctf_forget(struct probe_ctf *ctf, const struct probe_s
 			ctf->sites[i] = (struct ctf_site){0};
 	if (ctf->failed)
 		return NULL;
-	error = ctf_take_flush(ctf);
+	error = probe_error_first(ctf_direct_settle(ctf, true), ctf_take_flush(ctf));
 	ctf_take_forget(ctf, session);
 	error = probe_error_first(error, ctf_part_forget(&ctf->before, session));
 	error = probe_error_first(error, ctf_part_forget(&ctf->part, session));
@@ -560,8 +561,10 @@ struct probe_error *probe_ctf_flush(struct probe_ctf *ctf)
 	ctf_sync_clocks(ctf);
 	if (!error)
 		error = ctf_part_describe(&ctf->part);
-	if (++ctf->flushes == LATE_FLUSHES)
+	if (++ctf->flushes == LATE_FLUSHES) {
+		error = probe_error_first(error, ctf_direct_settle(ctf, true));
 		close_before(ctf);
+	}
 	return error ? ctf_checked(ctf, error) : NULL;
 }
 

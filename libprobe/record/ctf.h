@@ -5,7 +5,7 @@
  *
  * Hits come one by one, or as the bytes of rings (ctf_take.c): these have classes of streams of
  * their own (ctf_kinds.c), whose clock is the stubs' (ctf_clock.c). Threads are named
- * (ctf_threads.c), and large packets go past the page cache (ctf_direct.c).
+ * (ctf_threads.c), and large packets go past the page cache (ctf_direct.c, ctf_writer.c).
  *
  * A packet of hits that come one by one, little-endian, everything aligned to bytes:
  *
@@ -56,6 +56,7 @@ enum {
 	CTF_PACKET_BYTES = 4096,
 	CTF_BATCH_BYTES = 1 << 18, /* packets written at once */
 	CTF_HEADER_BYTES = 76,
+	CTF_SEQUENCE_AT = 56, /* of a packet: its packet_seq_num */
 	CTF_TAKEN_HEADER_BYTES = 80,
 	CTF_UUID_BYTES = 16,
 	CTF_EVENT_BYTES_MAX = CTF_BATCH_BYTES - CTF_PACKET_BYTES,
@@ -394,19 +395,18 @@ PROBE_MUST_CHECK struct probe_error *ctf_part_flush(struct ctf_part *part);
 /* Finds out part->direct, if that is not known. */
 PROBE_MUST_CHECK struct probe_error *ctf_direct_ask(
 	struct ctf_part *part, struct ctf_stream *stream);
-
-/*
- * Appends a packet to its stream, which the metadata describes. `bytes` begin a page of memory, and
- * have room for the header before the events; what follows these is cleared. Nothing else waits to
- * be written to the stream. *done_ret: false if that cannot be done in this way; nothing was
- * written then. Errors: PROBE_ERROR_SYSTEM.
- */
-PROBE_MUST_CHECK struct probe_error *ctf_direct_write(struct ctf_part *part,
-	struct ctf_stream *stream, uint8_t *bytes, const struct ctf_packet *packet, bool *done_ret);
+/* Deals with what was written; waits until nothing is left, if it shall. */
+PROBE_MUST_CHECK struct probe_error *ctf_direct_settle(struct probe_ctf *ctf, bool wait);
+/* Does a stream have packets that are not settled? Nothing else may be written to it then. */
+bool ctf_direct_waits(
+	struct probe_ctf *ctf, const struct ctf_part *part, const struct ctf_stream *stream);
+/* Waits for what is being written. */
+void ctf_direct_deinit(struct probe_ctf *ctf);
 
 /* ---- The record -------------------------------------------------------------------- */
 
 struct ctf_site;
+struct ctf_writer;
 
 struct probe_ctf {
 	struct probe_ctf_options options;
@@ -429,6 +429,8 @@ struct probe_ctf {
 	struct ctf_source *sources;
 	size_t source_count;
 	uint8_t *copy, *packets;     /* memory of ctf_take.c; NULL before it is needed */
+	struct ctf_writer *writer;   /* NULL before it is needed */
+	uint64_t counted;	     /* hits that were written, and that nobody was told of */
 	uint64_t cuts[CTF_CLOCKS];   /* stamps: the present part has what is not older */
 	uint64_t newest[CTF_CLOCKS]; /* stamps that were written, of all parts */
 };

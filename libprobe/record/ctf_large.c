@@ -21,7 +21,7 @@ static bool see_thread(void *data, uint32_t word)
 	return true;
 }
 
-/* Names the threads of the packet, in small ones before it. */
+/* Names the threads of the packet, in small ones before it, which stay in the stream's buffer. */
 static struct probe_error *name_threads(struct taking *t, uint64_t time)
 {
 	struct probe_error *error = NULL;
@@ -30,7 +30,8 @@ static struct probe_error *name_threads(struct taking *t, uint64_t time)
 	t->stream->last = time;
 	for (size_t i = 0; i < t->word_count && !error; i++)
 		error = ctf_add_name(t, t->words[i]);
-	return ctf_end_packets(t->part, t->stream, error);
+	ctf_stream_close(t->stream, t->part->uuid);
+	return error;
 }
 
 /*
@@ -57,13 +58,11 @@ static size_t copy_walked(struct taking *t, struct ring_walk *walk, uint8_t *to,
 	return content;
 }
 
-/* Writes the packet that begins the copy; in small ones, if it cannot be a large one. */
-static struct probe_error *write_large(struct taking *t, const struct ctf_packet *packet)
+/* Hands over the packet that a job has. */
+static struct probe_error *give(struct taking *t, struct ctf_job *job)
 {
 	struct probe_ctf *ctf = t->ctf;
-	struct probe_error *error = name_threads(t, packet->begin);
-	size_t size = packet->content - CTF_TAKEN_HEADER_BYTES, length;
-	bool done = false, ok;
+	struct probe_error *error = name_threads(t, job->packet.begin);
 
 	for (size_t i = 0; i < t->source->agreed; i++)
 		if (t->source->hits[i])
@@ -71,19 +70,17 @@ static struct probe_error *write_large(struct taking *t, const struct ctf_packet
 	if (!error)
 		error = ctf_part_describe(t->part);
 	if (!error)
-		error = ctf_direct_write(t->part, t->stream, ctf->copy, packet, &done);
-	t->stream->last = done ? packet->end : packet->begin;
-	if (error || done)
-		return error;
-	ctf_forget_hits(t);
-	t->stream->buffer = ctf->packets;
-	size = ring_padded(size, RING_ALIGN);
-	error = ctf_add_records(t, ctf->copy + CTF_TAKEN_HEADER_BYTES, size, size, &length, &ok);
-	return ctf_end_packets(t->part, t->stream, error);
+		error = ctf_direct_give(t, job);
+	if (error)
+		return ctf_end_packets(t->part, t->stream, error);
+	ctf_note_moved(t);
+	return NULL;
 }
 
 struct probe_error *ctf_take_large(struct taking *t)
 {
+	struct ctf_job *job = ctf_writer_next(t->ctf->writer);
+	struct ctf_packet *packet = &job->packet;
 	struct ring_walk walk = {.forms = &t->forms,
 		.hits = t->source->hits,
 		.last = t->stream->last,
@@ -91,23 +88,20 @@ struct probe_error *ctf_take_large(struct taking *t)
 		.now = t->now,
 		.thread = see_thread,
 		.data = t};
-	struct ctf_packet packet = {0};
-	struct probe_error *error = NULL;
+	struct probe_error *error;
 	size_t size;
 
 	t->word_count = 0;
-	size = copy_walked(t, &walk, t->ctf->copy + CTF_TAKEN_HEADER_BYTES, &packet.begin);
+	size = copy_walked(t, &walk, ctf_direct_records(job), &packet->begin);
 	if (size) {
-		packet.end = walk.last;
-		packet.content = CTF_TAKEN_HEADER_BYTES + size;
-		packet.size = (packet.content + CTF_PACKET_BYTES - 1) / CTF_PACKET_BYTES *
-			      CTF_PACKET_BYTES;
-		error = write_large(t, &packet);
-		if (!error)
-			ctf_count_hits(t);
+		packet->end = walk.last;
+		packet->content = CTF_TAKEN_HEADER_BYTES + size;
+		packet->size = (packet->content + CTF_PACKET_BYTES - 1) / CTF_PACKET_BYTES *
+			       CTF_PACKET_BYTES;
+		return give(t, job);
 	}
-	if (error || walk.end == RING_WALK_ALL)
-		return error;
-	/* What follows has to be changed, or makes no sense; or the target has changed its time. */
-	return walk.end == RING_WALK_CUT && size ? NULL : ctf_take_small(t);
+	/* What is there has to be changed, or makes no sense; or the target has changed its time.
+	 */
+	error = ctf_direct_settle(t->ctf, true);
+	return error ? error : ctf_take_small(t);
 }

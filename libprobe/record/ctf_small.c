@@ -129,7 +129,8 @@ struct probe_error *ctf_take_small(struct taking *t)
 	error = ctf_end_packets(t->part, t->stream, error);
 	if (error)
 		return error;
-	ctf_count_hits(t);
+	ctf_count_hits(ctf, t->source->session, t->source->hits, t->source->agreed);
+	ctf_note_moved(t);
 	if (length)
 		rings_consume(t->ring, length);
 	if (!ok)

@@ -57,6 +57,7 @@ void ctf_take_deinit(struct probe_ctf *ctf)
 	for (size_t i = 0; i < ctf->source_count; i++)
 		source_deinit(&ctf->sources[i]);
 	free(ctf->sources);
+	ctf_direct_deinit(ctf);
 	free(ctf->copy);
 	free(ctf->packets);
 	ctf_kinds_deinit(&ctf->kinds);
@@ -69,24 +70,22 @@ const struct ctf_source *ctf_take_source(struct probe_ctf *ctf, const struct pro
 	return source && source->kind && !source->never ? source : NULL;
 }
 
-/* Counts the hits that have been written. */
-void ctf_count_hits(struct taking *t)
+void ctf_count_hits(
+	struct probe_ctf *ctf, struct probe_session *session, uint64_t *hits, size_t count)
 {
-	struct probe_session *s = t->source->session;
-
-	for (size_t i = 0; i < t->source->agreed; i++) {
-		s->known[s->sites[i].probe].consumed += t->source->hits[i];
-		t->hits += t->source->hits[i];
-		t->source->hits[i] = 0;
+	for (size_t i = 0; i < count; i++) {
+		session->known[session->sites[i].probe].consumed += hits[i];
+		ctf->counted += hits[i];
+		hits[i] = 0;
 	}
+}
+
+void ctf_note_moved(struct taking *t)
+{
+	t->moved = true;
 	t->source->ring = t->number;
 	if (t->stream->last > t->ctf->newest[t->clock])
 		t->ctf->newest[t->clock] = t->stream->last;
-}
-
-void ctf_forget_hits(const struct taking *t)
-{
-	memset(t->source->hits, 0, t->source->agreed * sizeof(*t->source->hits));
 }
 
 /* ---- Parts ------------------------------------------------------------------------- */
@@ -165,8 +164,12 @@ struct probe_error *ctf_take_flush(struct probe_ctf *ctf)
 {
 	struct probe_error *error = NULL;
 
-	for (size_t i = 0; i < ctf->part.stream_count && !error; i++)
-		if (ctf->part.streams[i].owes)
-			error = put_losses(ctf, &ctf->part, &ctf->part.streams[i], 0);
+	for (size_t i = 0; i < ctf->part.stream_count && !error; i++) {
+		struct ctf_stream *stream = &ctf->part.streams[i];
+
+		/* Else its next packet tells, or the next flush. */
+		if (stream->owes && !ctf_direct_waits(ctf, &ctf->part, stream))
+			error = put_losses(ctf, &ctf->part, stream, 0);
+	}
 	return error;
 }

@@ -16,15 +16,15 @@
 enum {
 	TAKE_BYTES = 1 << 18,  /* it is worth a write */
 	LARGE_LEAST = 1 << 16, /* of a large packet */
-	COPY_BYTES = CTF_LARGE_MOST + CTF_PIECE_BYTES + RING_RECORD_MAX + 2 * CTF_PACKET_BYTES,
-	FILL_SHARE = 4 /* of a ring is to be filled when it is read again */
+	FILL_SHARE = 4,	       /* of a ring is to be filled when it is read again */
+	WAIT_NS = 1000000      /* for the disk */
 };
 
 static struct probe_error *prepare(struct probe_ctf *ctf)
 {
 	if (ctf->packets)
 		return NULL;
-	ctf->copy = aligned_alloc(CTF_PACKET_BYTES, COPY_BYTES);
+	ctf->copy = malloc(CTF_PIECE_BYTES + RING_RECORD_MAX);
 	ctf->packets = malloc(CTF_BATCH_BYTES);
 	return ctf->copy && ctf->packets ? NULL : probe_error_no_memory();
 }
@@ -78,17 +78,51 @@ static struct probe_error *choose_part(struct taking *t)
 
 /* ---- Taking ------------------------------------------------------------------------ */
 
-/* Takes some of the records in a ring. */
-static struct probe_error *take_some(struct taking *t)
+/*
+ * Can it be done without waiting for the disk? Waits, if everything is to be taken: then it can.
+ */
+static struct probe_error *make_ready(struct taking *t, bool is_large, bool *ret)
+{
+	struct probe_ctf *ctf = t->ctf;
+
+	if (is_large && !ctf->writer)
+		ctf->writer = ctf_writer_create();
+	if (is_large && !ctf->writer)
+		return probe_error_no_memory();
+	*ret = is_large ? ctf_writer_next(ctf->writer) != NULL
+			: !ctf_direct_waits(ctf, t->part, t->stream);
+	if (*ret || t->amount != PROBE_CTF_ALL)
+		return NULL;
+	*ret = true;
+	return ctf_direct_settle(ctf, true);
+}
+
+/* Takes some of the records in a ring, if the disk need not be waited for. */
+static struct probe_error *take_some(struct taking *t, bool *ready_ret)
 {
 	bool is_large = t->ring->head - t->ring->tail >= TAKE_BYTES;
 	struct probe_error *error = choose_part(t);
 
 	if (!error && is_large)
 		error = ctf_direct_ask(t->part, t->stream);
-	if (error)
+	is_large &= t->part && t->part->direct;
+	if (!error)
+		error = make_ready(t, is_large, ready_ret);
+	if (error || !*ready_ret)
 		return error;
-	return is_large && t->part->direct ? ctf_take_large(t) : ctf_take_small(t);
+	return is_large ? ctf_take_large(t) : ctf_take_small(t);
+}
+
+/* Takes the records in a ring, if they are at least so many bytes. */
+static struct probe_error *take_ring(struct taking *t, size_t least)
+{
+	struct probe_error *error = NULL;
+	bool ready = true;
+
+	while (!error && ready && t->ring->head - t->ring->tail >= least)
+		error = take_some(t, &ready);
+	t->waits |= !ready;
+	return error;
 }
 
 /* How long it takes until a ring is filled as far as it should be, at the present rate. */
@@ -110,7 +144,7 @@ static void note_rate(struct ctf_source *source, unsigned int number, uint64_t s
 		ret->due_ns = due_ns;
 }
 
-static struct probe_error *take_rings(struct taking *t, bool all, struct probe_ctf_taken *ret)
+static struct probe_error *take_rings(struct taking *t, struct probe_ctf_taken *ret)
 {
 	struct probe_session *s = t->source->session;
 	uint64_t now_ns = clock_monotonic_ns(), since_ns = now_ns - t->source->looked_ns;
@@ -119,7 +153,7 @@ static struct probe_error *take_rings(struct taking *t, bool all, struct probe_c
 
 	least = least < TAKE_BYTES ? least : TAKE_BYTES;
 	/* The part before waits for what is older. */
-	if (all || t->ctf->before.folder >= 0)
+	if (t->amount != PROBE_CTF_MUCH || t->ctf->before.folder >= 0)
 		least = 1;
 	t->source->looked_ns = now_ns;
 	rings_begin(&s->rings);
@@ -128,19 +162,47 @@ static struct probe_error *take_rings(struct taking *t, bool all, struct probe_c
 	for (size_t i = 0; i < s->rings.count && !error; i++) {
 		t->ring = &s->rings.rings[i];
 		t->number = (unsigned int)i;
-		while (!error && t->ring->head - t->ring->tail >= least)
-			error = take_some(t);
+		error = take_ring(t, least);
 		note_rate(t->source, t->number, since_ns, ret);
 	}
 	rings_end(&s->rings);
+	if (t->waits && ret->due_ns < WAIT_NS)
+		ret->due_ns = WAIT_NS;
 	return error;
 }
 
-struct probe_error *probe_ctf_take(struct probe_ctf *ctf, struct probe_session *session, bool all,
-	const struct probe_ctf_names *names, struct probe_ctf_taken *ret)
+/* Takes what there is of a session whose kind is known. */
+static struct probe_error *take(struct taking *t, struct probe_ctf_taken *ret)
+{
+	struct probe_session *s = t->source->session;
+	struct probe_ctf *ctf = t->ctf;
+	struct probe_error *error;
+
+	take_clock(ctf, s);
+	ctf_sync_clocks(ctf);
+	t->clock = ctf->kinds.kinds[t->source->kind - 1].clock;
+	t->forms =
+		(struct ring_forms){ctf->kinds.kinds[t->source->kind - 1].forms, t->source->agreed};
+	error = ctf_direct_settle(ctf, false);
+	if (!error)
+		error = take_rings(t, ret);
+	if (!error && t->amount == PROBE_CTF_ALL)
+		error = ctf_direct_settle(ctf, true);
+	if (t->moved)
+		ctf->last_ns = clock_realtime_ns(&s->clock, ctf->newest[t->clock]);
+	if (s->stopped && t->amount == PROBE_CTF_ALL && !t->moved && !error)
+		rings_discharge(&s->rings);
+	ret->hits = ctf->counted;
+	ctf->counted = 0;
+	return error;
+}
+
+struct probe_error *probe_ctf_take(struct probe_ctf *ctf, struct probe_session *session,
+	enum probe_ctf_amount amount, const struct probe_ctf_names *names,
+	struct probe_ctf_taken *ret)
 {
 	struct ctf_source *source = ctf_source_of(ctf, session);
-	struct taking taking = {.ctf = ctf, .source = source, .names = names};
+	struct taking taking = {.ctf = ctf, .source = source, .names = names, .amount = amount};
 	struct probe_error *error = source ? prepare(ctf) : probe_error_no_memory();
 
 	*ret = (struct probe_ctf_taken){.can = true, .due_ns = UINT64_MAX};
@@ -153,18 +215,5 @@ struct probe_error *probe_ctf_take(struct probe_ctf *ctf, struct probe_session *
 	if (error)
 		return ctf_checked(ctf, error);
 	ret->can = !source->never;
-	if (source->never)
-		return NULL;
-	take_clock(ctf, session);
-	ctf_sync_clocks(ctf);
-	taking.clock = ctf->kinds.kinds[source->kind - 1].clock;
-	taking.forms =
-		(struct ring_forms){ctf->kinds.kinds[source->kind - 1].forms, source->agreed};
-	error = take_rings(&taking, all, ret);
-	ret->hits = taking.hits;
-	if (taking.hits)
-		ctf->last_ns = clock_realtime_ns(&session->clock, ctf->newest[taking.clock]);
-	if (session->stopped && all && !taking.hits && !error)
-		rings_discharge(&session->rings);
-	return ctf_checked(ctf, error);
+	return source->never ? NULL : ctf_checked(ctf, take(&taking, ret));
 }

@@ -7,13 +7,17 @@
 #define LIBPROBE_RECORD_CTF_TAKING_H
 
 #include "libprobe/record/ctf.h"
+#include "libprobe/record/ctf_writer.h"
 #include "libprobe/ring/ring.h"
 
 enum {
 	CTF_PIECE_BYTES = 1 << 17, /* looked at while they are in the processor's cache */
-	/* Of a large packet: while it is written, nothing else is read. */
-	CTF_LARGE_MOST = 8 << 20,
-	CTF_PACKET_THREADS = 1024
+	CTF_PACKET_THREADS = 1024,
+	/* For packets that name these, before a large one: 80 fit into each. */
+	CTF_NAMES_BYTES = 16 * CTF_PACKET_BYTES,
+	/* Of a large packet, so that another piece has room behind it. */
+	CTF_LARGE_MOST = CTF_JOB_BYTES - CTF_NAMES_BYTES - CTF_PIECE_BYTES - RING_RECORD_MAX -
+			 2 * CTF_PACKET_BYTES
 };
 
 /* One ring that is being taken. */
@@ -33,7 +37,9 @@ struct taking {
 	struct ctf_stream *stream;
 	uint32_t words[CTF_PACKET_THREADS]; /* threads of the packet */
 	size_t word_count;
-	uint64_t hits;
+	enum probe_ctf_amount amount;
+	bool moved; /* something */
+	bool waits; /* something, for the disk */
 };
 
 /* ---- Sources (ctf_sources.c) ----------------------------------------------------- */
@@ -46,9 +52,11 @@ PROBE_MUST_CHECK struct probe_error *ctf_present_stream(struct probe_ctf *ctf,
 /* The time of the first record in a ring. */
 uint64_t ctf_first_time(const struct rings *rings, const struct ring *ring);
 
-/* Counts the hits that have been written; or not. */
-void ctf_count_hits(struct taking *t);
-void ctf_forget_hits(const struct taking *t);
+/* Counts the hits of each site that have been written, and clears them. */
+void ctf_count_hits(
+	struct probe_ctf *ctf, struct probe_session *session, uint64_t *hits, size_t count);
+/* Notes that records were moved to the stream. */
+void ctf_note_moved(struct taking *t);
 
 /* ---- Few bytes (ctf_small.c) ------------------------------------------------------ */
 
@@ -68,6 +76,15 @@ PROBE_MUST_CHECK struct probe_error *ctf_take_small(struct taking *t);
 
 /* ---- Many (ctf_large.c) ------------------------------------------------------------ */
 
+/* There must be a job for it. */
 PROBE_MUST_CHECK struct probe_error *ctf_take_large(struct taking *t);
+
+/* Where the records of a packet begin in a job's memory (ctf_direct.c). */
+uint8_t *ctf_direct_records(const struct ctf_job *job);
+/*
+ * Hands a packet over, to be appended to its stream: the metadata describes what is in it, and
+ * packets that name its threads are complete in the stream's buffer.
+ */
+PROBE_MUST_CHECK struct probe_error *ctf_direct_give(struct taking *t, struct ctf_job *job);
 
 #endif

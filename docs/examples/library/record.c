@@ -28,12 +28,12 @@ static bool visit(const struct probe_hit *hit, void *data)
 }
 
 /* Returns whether there was something. */
-static bool move_hits(const struct writing *w, bool all)
+static bool move_hits(const struct writing *w, enum probe_ctf_amount amount)
 {
 	struct probe_ctf_taken taken;
 	bool more = false;
 
-	check(probe_ctf_take(w->ctf, w->session, all, NULL, &taken));
+	check(probe_ctf_take(w->ctf, w->session, amount, NULL, &taken));
 	/* Such as those with call stacks: one after the other. */
 	check(probe_session_poll(w->session, taken.can ? NULL : visit, (void *)w, &more));
 	return more || taken.active;
@@ -74,11 +74,11 @@ int main(int argc, char **argv)
 	}
 	check(probe_target_release(target));
 	while (more || waitpid(probe_target_pid(target), NULL, WNOHANG) == 0) {
-		more = move_hits(&w, false);
+		more = move_hits(&w, PROBE_CTF_MUCH);
 		usleep(1000);
 	}
 	check(probe_session_stop(w.session));
-	while (move_hits(&w, true))
+	while (move_hits(&w, PROBE_CTF_ALL))
 		;
 	write_losses(&w);
 	/* It has no more hits, and need not be kept as long as the record. */

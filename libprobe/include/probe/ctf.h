@@ -75,29 +75,37 @@ struct probe_ctf_names {
 	void *data;
 };
 
+/* How much probe_ctf_take() moves. */
+enum probe_ctf_amount {
+	PROBE_CTF_MUCH, /* what is worth a write; the rest stays in the rings */
+	PROBE_CTF_ALL,	/* everything, and waits until it is written */
+	PROBE_CTF_NOW	/* everything that can be written without waiting for the disk */
+};
+
 /* What came of it. */
 struct probe_ctf_taken {
 	bool can;	 /* false: the session's hits have to be added by probe_ctf_hit() */
 	bool active;	 /* there were new hits since the last call */
-	uint64_t hits;	 /* that are in the record now */
+	uint64_t hits;	 /* that are in the record now, of any session, and no call told so */
 	uint64_t due_ns; /* at the present rate a ring is filled by a quarter in so long */
 };
 
 /*
  * Moves what the rings of a session hold into the record, without looking at each hit: many times
  * as fast as probe_session_poll() with probe_ctf_hit(). Events then have no process and no name;
- * events probectl:thread say whose they are, which probe_reader_next() heeds. With `all` everything
- * is moved, else only what is worth a write; the rest stays in the rings. Call it instead of
- * probe_session_poll() with a function, but also call that without one; at least once a second with
- * `all`; and, after probe_session_stop(), until it moves nothing. `names` may be NULL.
+ * events probectl:thread say whose they are, which probe_reader_next() heeds. Much at once is
+ * written by a thread, and counted by a later call. Call it instead of probe_session_poll() with a
+ * function, but also call that without one; at least once a second with PROBE_CTF_NOW or
+ * PROBE_CTF_ALL; and, after probe_session_stop(), with PROBE_CTF_ALL until it moves nothing.
+ * `names` may be NULL.
  *
  * It cannot be done (ret->can is false, and nothing was moved) for sessions with call stacks, names
  * of addresses (`sym()`), spans, values of filters, or rings that are overwritten. Errors: as
  * probe_ctf_hit().
  */
 PROBE_MUST_CHECK struct probe_error *probe_ctf_take(struct probe_ctf *ctf,
-	struct probe_session *session, bool all, const struct probe_ctf_names *names,
-	struct probe_ctf_taken *ret);
+	struct probe_session *session, enum probe_ctf_amount amount,
+	const struct probe_ctf_names *names, struct probe_ctf_taken *ret);
 
 /*
  * Adds that `count` further hits of a session were lost, since the last such call. Errors: as
@@ -114,8 +122,8 @@ PROBE_MUST_CHECK struct probe_error *probe_ctf_forget(
 	struct probe_ctf *ctf, const struct probe_session *session);
 
 /*
- * Writes everything that was added. Call it about once a second, and at the end. Errors: as
- * probe_ctf_hit().
+ * Writes the hits that were added one by one. Call it about once a second, and at the end. Errors:
+ * as probe_ctf_hit().
  */
 PROBE_MUST_CHECK struct probe_error *probe_ctf_flush(struct probe_ctf *ctf);
 

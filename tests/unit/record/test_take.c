@@ -2,6 +2,7 @@
 /* A record of rings' own bytes: packets byte by byte, large and small ones, and bad rings. */
 #include <fcntl.h>
 #include <ftw.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -17,7 +18,7 @@
 
 #include <cmocka.h>
 
-#include "libprobe/record/ctf.h"
+#include "libprobe/record/ctf_writer.h"
 #include "libprobe/session/session.h"
 
 enum {
@@ -131,12 +132,12 @@ static const char *name_of(void *data, pid_t pid, pid_t tid, uint64_t time_ns)
 	return tid == 77 ? data : NULL;
 }
 
-static uint64_t take(struct host *h, bool all)
+static uint64_t take(struct host *h, enum probe_ctf_amount amount)
 {
 	const struct probe_ctf_names names = {name_of, "comm"};
 	struct probe_ctf_taken taken;
 
-	assert_null(probe_ctf_take(h->ctf, &h->session, all, &names, &taken));
+	assert_null(probe_ctf_take(h->ctf, &h->session, amount, &names, &taken));
 	assert_true(taken.can);
 	return taken.hits;
 }
@@ -172,7 +173,7 @@ static uint64_t number(const uint8_t *at, size_t size)
 
 /* What is in a stream of hits of site 0. */
 struct found {
-	size_t packets, largest, hits, names;
+	size_t packets, largest, hits, names, lost;
 	uint64_t last; /* time */
 	uint32_t next; /* number */
 	bool in_order;
@@ -219,6 +220,7 @@ static struct found read_stream(const struct host *h, const char *name)
 		assert_int_equal(number(bytes + at + 56, 8), found.packets++);
 		found.largest = length > found.largest ? length : found.largest;
 		read_packet(bytes + at, &found);
+		found.lost = number(bytes + at + 64, 8);
 	}
 	free(bytes);
 	return found;
@@ -238,8 +240,8 @@ static void test_bytes(void **state)
 	hit(&h, time, 1, 77, "abc");
 	hit(&h, time + 1, 0, 77, NULL);
 	/* It is not worth a write. */
-	assert_int_equal(take(&h, false), 0);
-	assert_int_equal(take(&h, true), 2);
+	assert_int_equal(take(&h, PROBE_CTF_MUCH), 0);
+	assert_int_equal(take(&h, PROBE_CTF_ALL), 2);
 	assert_int_equal(h.known[0].consumed, 1);
 	assert_int_equal(h.session.rings.rings[0].header->tail, 44);
 
@@ -300,7 +302,7 @@ static void check_large(const char *folder, bool direct)
 
 		while (clock_monotonic_ns() <= time + more)
 			continue;
-		assert_int_equal(take(&h, true), more);
+		assert_int_equal(take(&h, PROBE_CTF_ALL), more);
 		assert_int_equal(h.session.rings.rings[0].header->tail,
 			h.session.rings.rings[0].header->head);
 		time += more;
@@ -347,10 +349,10 @@ static void test_bad_times(void **state)
 	hit(&h, time, 0, 1, NULL);
 	hit(&h, UINT64_MAX, 0, 2, NULL);
 	hit(&h, 0, 0, 3 | RING_TID_CHILD, NULL);
-	assert_int_equal(take(&h, true), 3);
+	assert_int_equal(take(&h, PROBE_CTF_ALL), 3);
 	/* Also among many. */
 	count = fill(&h, 1);
-	assert_int_equal(take(&h, true), count);
+	assert_int_equal(take(&h, PROBE_CTF_ALL), count);
 	found = read_stream(&h, "stream_0_cpu0");
 	assert_int_equal(found.hits, 3 + count);
 	assert_true(found.in_order);
@@ -370,12 +372,12 @@ static void test_damage(void **state)
 	hit(&h, clock_monotonic_ns(), 0, 1, NULL);
 	hit(&h, clock_monotonic_ns(), 0, 1, NULL);
 	((uint8_t *)h.session.rings.rings[0].data)[NUMBER + 8] = 2;
-	assert_int_equal(take(&h, true), 1);
+	assert_int_equal(take(&h, PROBE_CTF_ALL), 1);
 	assert_int_equal(rings_damaged(&h.session.rings), 1);
-	assert_int_equal(take(&h, true), 0);
+	assert_int_equal(take(&h, PROBE_CTF_ALL), 0);
 	/* Further than the ring is long. */
 	h.session.rings.rings[0].header->head += 2 * RING_BYTES;
-	assert_int_equal(take(&h, true), 0);
+	assert_int_equal(take(&h, PROBE_CTF_ALL), 0);
 	assert_int_equal(rings_damaged(&h.session.rings), 2);
 	found = read_stream(&h, "stream_0_cpu0");
 	assert_int_equal(found.hits, 1);
@@ -391,12 +393,12 @@ static void test_losses(void **state)
 	(void)state;
 	host_open(&h, "/tmp", NULL);
 	hit(&h, clock_monotonic_ns(), 0, 1, NULL);
-	assert_int_equal(take(&h, true), 1);
+	assert_int_equal(take(&h, PROBE_CTF_ALL), 1);
 	assert_null(probe_ctf_discarded(h.ctf, &h.session, 5));
 	assert_null(probe_ctf_flush(h.ctf));
 	assert_null(probe_ctf_flush(h.ctf));
 	hit(&h, clock_monotonic_ns(), 0, 1, NULL);
-	assert_int_equal(take(&h, true), 1);
+	assert_int_equal(take(&h, PROBE_CTF_ALL), 1);
 	bytes = contents(&h, "stream_0_cpu0", &length);
 	assert_int_equal(length, 3 * PAGE);
 	assert_int_equal(number(bytes + 64, 8), 0);
@@ -423,7 +425,7 @@ static void test_no_room(void **state)
 	assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
 	small = (struct rlimit){.rlim_cur = 100000, .rlim_max = limit.rlim_max};
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
-	error = probe_ctf_take(h.ctf, &h.session, true, NULL, &taken);
+	error = probe_ctf_take(h.ctf, &h.session, PROBE_CTF_ALL, NULL, &taken);
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
 	assert_non_null(error);
 	assert_non_null(strstr(error->message, "which is whole so far: File too large"));
@@ -432,8 +434,120 @@ static void test_no_room(void **state)
 	assert_int_equal(found.packets, 100000 / PAGE);
 	assert_true(found.in_order);
 	/* Nothing is added any more. */
-	assert_null(probe_ctf_take(h.ctf, &h.session, true, NULL, &taken));
+	assert_null(probe_ctf_take(h.ctf, &h.session, PROBE_CTF_ALL, NULL, &taken));
 	assert_int_equal(taken.hits, 0);
+	host_close(&h);
+}
+
+/*
+ * Packets that could not be written as a whole, of more threads than one may have: what was handed
+ * over after the first one was not written either, and all comes in packets of a page.
+ */
+static void test_late_room(void **state)
+{
+	enum { THREADS = 1500 };
+	struct rlimit limit, small;
+	struct found found;
+	struct host h;
+	uint64_t time, hits;
+	size_t count = 0;
+
+	(void)state;
+	signal(SIGXFSZ, SIG_IGN);
+	host_open(&h, "/tmp", NULL);
+	time = clock_monotonic_ns();
+	for (; (count + 2) * NUMBER <= RING_BYTES; count++)
+		hit(&h, time + count, 0, 100 + (uint32_t)(count * NUMBER * THREADS / RING_BYTES),
+			NULL);
+	usleep(1000);
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+	small = (struct rlimit){.rlim_cur = 100000, .rlim_max = limit.rlim_max};
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+	hits = take(&h, PROBE_CTF_MUCH);
+	if (h.ctf->writer) {
+		assert_int_equal(ctf_writer_finished(h.ctf->writer, true), 2);
+		assert_int_equal(hits, 0);
+	}
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+	hits += take(&h, PROBE_CTF_ALL);
+	assert_int_equal(hits, count);
+	assert_int_equal(h.known[0].consumed, count);
+	found = read_stream(&h, "stream_0_cpu0");
+	assert_int_equal(found.hits, count);
+	assert_int_equal(found.names, THREADS);
+	assert_int_equal(found.largest, PAGE);
+	assert_true(found.in_order);
+	host_close(&h);
+}
+
+/* Ends the thread that writes: it is as a disk that takes nothing. */
+static void stop_writer(struct ctf_writer *writer)
+{
+	pthread_mutex_lock(&writer->lock);
+	writer->over = true;
+	pthread_cond_broadcast(&writer->changed);
+	pthread_mutex_unlock(&writer->lock);
+	worker_join(&writer->worker);
+}
+
+/* It does what was given to it; then jobs are done at once. */
+static void finish_writer(struct ctf_writer *writer)
+{
+	struct ctf_job *job;
+
+	for (size_t i = 0; (job = ctf_writer_waiting(writer, i)); i++) {
+		assert_int_equal(write(job->fd, job->bytes, job->size), job->size);
+		job->done = true;
+	}
+	writer->finished = writer->given;
+	writer->has_thread = false;
+}
+
+/* Nobody waits for a slow disk until everything is to be written. */
+static void test_slow(void **state)
+{
+	struct probe_ctf_taken taken;
+	struct found found;
+	struct host h;
+	size_t before, count;
+	uint64_t tail;
+
+	(void)state;
+	host_open(&h, "/tmp", NULL);
+	count = before = fill(&h, clock_monotonic_ns());
+	usleep(1000);
+	assert_int_equal(take(&h, PROBE_CTF_ALL), count);
+	if (!h.ctf->writer) {
+		host_close(&h);
+		skip();
+	}
+	stop_writer(h.ctf->writer);
+	for (size_t i = 0; i < CTF_JOBS; i++) {
+		count += fill(&h, clock_monotonic_ns());
+		usleep(1000);
+		assert_int_equal(take(&h, PROBE_CTF_MUCH), 0);
+	}
+	/* There is no room, neither for little nor for much; it is asked again soon. */
+	tail = h.session.rings.rings[0].tail;
+	hit(&h, clock_monotonic_ns(), 0, 77, NULL);
+	assert_int_equal(take(&h, PROBE_CTF_NOW), 0);
+	count += 1 + fill(&h, clock_monotonic_ns());
+	usleep(1000);
+	assert_null(probe_ctf_take(h.ctf, &h.session, PROBE_CTF_NOW, NULL, &taken));
+	assert_int_equal(taken.hits, 0);
+	assert_int_equal(tail, h.session.rings.rings[0].tail);
+	assert_true(taken.active);
+	assert_in_range(taken.due_ns, 500000, 5000000);
+	/* What was lost is told later. */
+	assert_null(probe_ctf_discarded(h.ctf, &h.session, 5));
+	assert_null(probe_ctf_flush(h.ctf));
+	finish_writer(h.ctf->writer);
+	assert_int_equal(take(&h, PROBE_CTF_ALL), count - before);
+	found = read_stream(&h, "stream_0_cpu0");
+	assert_int_equal(found.hits, count);
+	assert_int_equal(found.names, 1);
+	assert_int_equal(found.lost, 5);
+	assert_true(found.in_order);
 	host_close(&h);
 }
 
@@ -447,7 +561,7 @@ static void test_parts(void **state)
 	host_open(&h, "/tmp", &options);
 	for (int i = 0; i < 2; i++) {
 		hit(&h, clock_monotonic_ns(), 0, 77, NULL);
-		assert_int_equal(take(&h, true), 1);
+		assert_int_equal(take(&h, PROBE_CTF_ALL), 1);
 	}
 	first = read_stream(&h, "000001/stream_0_cpu0");
 	second = read_stream(&h, "000002/stream_0_cpu0");
@@ -477,10 +591,10 @@ static void test_losses_of_parts(void **state)
 	session_open(&other);
 	time = clock_monotonic_ns();
 	hit(&h, time, 0, 77, NULL);
-	assert_int_equal(take(&h, true), 1);
+	assert_int_equal(take(&h, PROBE_CTF_ALL), 1);
 	assert_null(probe_ctf_discarded(h.ctf, &h.session, 5));
 	hit(&other, clock_monotonic_ns(), 0, 77, NULL);
-	assert_null(probe_ctf_take(h.ctf, &other.session, true, NULL, &taken));
+	assert_null(probe_ctf_take(h.ctf, &other.session, PROBE_CTF_ALL, NULL, &taken));
 	bytes = contents(&h, "000001/stream_0_cpu0", &length);
 	assert_int_equal(length, 2 * PAGE);
 	assert_int_equal(number(bytes + PAGE + 64, 8), 5);
@@ -507,12 +621,12 @@ static void test_old_hits(void **state)
 	host_open(&h, "/tmp", &options);
 	for (int i = 0; i < 2; i++) {
 		hit(&h, clock_monotonic_ns(), 0, 77, NULL);
-		assert_int_equal(take(&h, true), 1);
+		assert_int_equal(take(&h, PROBE_CTF_ALL), 1);
 	}
 	for (int i = 0; i < 2; i++)
 		assert_null(probe_ctf_flush(h.ctf));
 	hit(&h, 1, 0, 77, NULL);
-	assert_int_equal(take(&h, true), 1);
+	assert_int_equal(take(&h, PROBE_CTF_ALL), 1);
 	assert_int_equal(read_stream(&h, "000002/stream_0_cpu0").hits, 2);
 	bytes = contents(&h, "000003/metadata", &length);
 	assert_non_null(bytes);
@@ -554,12 +668,12 @@ static void test_counter_again(void **state)
 	clock_init(&h.session.clock, counter);
 	last = counter();
 	hit(&h, last, 0, 77, NULL);
-	assert_int_equal(take(&h, true), 1);
+	assert_int_equal(take(&h, PROBE_CTF_ALL), 1);
 	assert_null(probe_ctf_flush(h.ctf));
 	assert_in_range(frequency(&h), 900000000, 1100000000);
 	counter_ahead = 0;
 	hit(&h, counter(), 0, 77, NULL);
-	assert_int_equal(take(&h, true), 1);
+	assert_int_equal(take(&h, PROBE_CTF_ALL), 1);
 	assert_null(probe_ctf_flush(h.ctf));
 	assert_in_range(frequency(&h), 900000000, 1100000000);
 	found = read_stream(&h, "stream_0_cpu0");
@@ -585,9 +699,9 @@ static void test_kinds(void **state)
 	hit(&h, clock_monotonic_ns(), 0, 1, NULL);
 	hit(&same, clock_monotonic_ns(), 0, 1, NULL);
 	hit(&other, clock_monotonic_ns(), 1, 1, "");
-	assert_int_equal(take(&h, true), 1);
-	assert_null(probe_ctf_take(h.ctf, &same.session, true, NULL, &taken));
-	assert_null(probe_ctf_take(h.ctf, &other.session, true, NULL, &taken));
+	assert_int_equal(take(&h, PROBE_CTF_ALL), 1);
+	assert_null(probe_ctf_take(h.ctf, &same.session, PROBE_CTF_ALL, NULL, &taken));
+	assert_null(probe_ctf_take(h.ctf, &other.session, PROBE_CTF_ALL, NULL, &taken));
 	bytes = contents(&h, "stream_1_cpu0", &length);
 	assert_int_equal(number(bytes + 20, 4), 1);
 	free(bytes);
@@ -603,7 +717,7 @@ static void test_kinds(void **state)
 	/* Names of addresses need the controller. */
 	other.sites[1].layout.args[0].is_symbol = true;
 	assert_null(probe_ctf_forget(h.ctf, &other.session));
-	assert_null(probe_ctf_take(h.ctf, &other.session, true, NULL, &taken));
+	assert_null(probe_ctf_take(h.ctf, &other.session, PROBE_CTF_ALL, NULL, &taken));
 	assert_false(taken.can);
 	rings_close(&same.session.rings);
 	rings_close(&other.session.rings);
@@ -619,6 +733,8 @@ int main(void)
 		cmocka_unit_test(test_damage),
 		cmocka_unit_test(test_losses),
 		cmocka_unit_test(test_no_room),
+		cmocka_unit_test(test_late_room),
+		cmocka_unit_test(test_slow),
 		cmocka_unit_test(test_parts),
 		cmocka_unit_test(test_losses_of_parts),
 		cmocka_unit_test(test_old_hits),
