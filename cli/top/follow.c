@@ -395,6 +395,15 @@ static void note_untraced(struct top_source *source, bool is_there, struct probe
 	probe_error_free(error);
 }
 
+/* What was missed of those that have ended is known at the end. */
+void source_finish_watch(struct top_source *source)
+{
+	struct probe_error *error;
+
+	while (source->watch && (error = probe_watch_finish(source->watch)))
+		note_untraced(source, true, error);
+}
+
 /* Switches on the probes of the program that a process now executes. */
 static bool follow_program(struct top_source *source, struct top_model *model,
 	struct probe_target *target, size_t *sites_ret)

@@ -278,6 +278,8 @@ struct probe_error *source_stop(struct top_source *source)
 {
 	struct probe_error *error = NULL;
 
+	/* Others wait for nothing that follows. */
+	source_finish_watch(source);
 	for (size_t i = 0; i < source->count; i++) {
 		struct top_process *process = &source->processes[i];
 

@@ -58,6 +58,9 @@ PROBE_MUST_CHECK struct probe_error *source_set_keys(
 /* The keys of a table's row, as a row of the model has them; ends with NUL. */
 void source_key_text(struct buffer *out, const struct probe_table_row *row, size_t key_count);
 
+/* Lets go of all processes that wait to be followed, and says what was missed (follow.c). */
+void source_finish_watch(struct top_source *source);
+
 /* Sets the totals of the rows with keys. Rows may be added. */
 PROBE_MUST_CHECK struct probe_error *source_read_keys(
 	struct top_source *source, struct top_model *model);

@@ -88,6 +88,18 @@ if [ "$(id -u)" != 0 ]; then
 	sleep 0.5
 	trace_stop loader
 	says loader "1 that came had ended before its probes could be switched on"
+
+	"$PROBECTL" top -d 3 --follow --exe "$comer" comer:hit >"$SCRATCH/top.out" 2>"$SCRATCH/top.err" &
+	top=$!
+	sleep 1
+	LD_PRELOAD=$SCRATCH/never.so "$comer" 1 &
+	loading=$!
+	sleep 1
+	kill -KILL "$loading"
+	wait "$loading" 2>/dev/null
+	wait "$top"
+	grep -q "1 that came had ended before its probes could be switched on" "$SCRATCH/top.err" ||
+		fail "top: $(cat "$SCRATCH/top.err")"
 fi
 
 # What they fork has the sessions of its parent, or one of its own; daemons stay.
