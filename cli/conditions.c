@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "cli/conditions.h"
@@ -53,14 +54,31 @@ struct conditions {
 		size_t count;
 	} kinds[CONDITION_KINDS];
 	struct file_id mounts; /* our mount namespace */
+	bool is_filtered;      /* a seccomp(2) filter judges our calls */
 };
 
 /* ---- Programs --------------------------------------------------------------------- */
 
-static bool file_id_of(const char *path, struct file_id *ret)
+/*
+ * A filter may kill us for statx(2), but for no call that every program makes when it is loaded. In
+ * a sandbox, a file system that another program serves may thus be waited for.
+ */
+static bool ask_id(const char *path, struct file_id *ret)
+{
+	struct stat st;
+
+	if (stat(path, &st) < 0)
+		return false;
+	*ret = (struct file_id){(uint64_t)major(st.st_dev) << 32 | minor(st.st_dev), st.st_ino};
+	return true;
+}
+
+static bool file_id_of(const struct conditions *c, const char *path, struct file_id *ret)
 {
 	struct statx st;
 
+	if (c->is_filtered)
+		return ask_id(path, ret);
 	if (statx(AT_FDCWD, path, AT_STATX_DONT_SYNC, STATX_INO, &st) < 0)
 		return false;
 	*ret = (struct file_id){(uint64_t)st.stx_dev_major << 32 | st.stx_dev_minor, st.stx_ino};
@@ -81,7 +99,7 @@ static bool has_been(const struct value *value, const struct file_id *id)
 }
 
 /* An upgrade replaces files. False without memory. */
-static bool look_at_file(struct value *value)
+static bool look_at_file(const struct conditions *c, struct value *value)
 {
 	uint64_t now = clock_ns(CLOCK_MONOTONIC);
 	struct file_id id;
@@ -89,7 +107,7 @@ static bool look_at_file(struct value *value)
 	if (value->looked_ns && now - value->looked_ns < LOOK_NS)
 		return true;
 	value->looked_ns = now;
-	if (!file_id_of(value->text, &id) || has_been(value, &id))
+	if (!file_id_of(c, value->text, &id) || has_been(value, &id))
 		return true;
 	if (!ARRAY_ROOM(value->files, value->file_count))
 		return false;
@@ -122,7 +140,7 @@ static bool is_elsewhere(const struct conditions *c, pid_t pid)
 	char path[48];
 
 	snprintf(path, sizeof(path), "/proc/%d/ns/mnt", (int)pid);
-	return file_id_of(path, &mounts) && !file_id_same(&mounts, &c->mounts);
+	return file_id_of(c, path, &mounts) && !file_id_same(&mounts, &c->mounts);
 }
 
 static bool runs(const struct conditions *c, struct value *value, pid_t pid)
@@ -131,7 +149,7 @@ static bool runs(const struct conditions *c, struct value *value, pid_t pid)
 	struct file_id id;
 
 	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
-	if (!look_at_file(value) || !file_id_of(path, &id))
+	if (!look_at_file(c, value) || !file_id_of(c, path, &id))
 		return false;
 	if (has_been(value, &id))
 		return true;
@@ -211,7 +229,8 @@ static bool meets(
 /* ---- Values ------------------------------------------------------------------------- */
 
 /* A relative path begins where we are, or is told as it is. */
-static struct probe_error *take_file(struct value *value, bool elsewhere)
+static struct probe_error *take_file(
+	const struct conditions *c, struct value *value, bool elsewhere)
 {
 	struct file_id id;
 
@@ -222,7 +241,7 @@ static struct probe_error *take_file(struct value *value, bool elsewhere)
 		return probe_error_system(errno, "--exe %s", value->text);
 	if (!value->path)
 		value->path = strdup(value->text);
-	if (!value->path || (file_id_of(value->text, &id) && !look_at_file(value)))
+	if (!value->path || (file_id_of(c, value->text, &id) && !look_at_file(c, value)))
 		return probe_error_no_memory();
 	return NULL;
 }
@@ -264,12 +283,12 @@ static struct probe_error *take_group(struct value *value)
 	return NULL;
 }
 
-static struct probe_error *take(
-	const struct common_options *common, enum condition_kind kind, struct value *value)
+static struct probe_error *take(const struct conditions *c, const struct common_options *common,
+	enum condition_kind kind, struct value *value)
 {
 	switch (kind) {
 	case CONDITION_EXE:
-		return take_file(value, common->conditions[CONDITION_CONTAINER].count);
+		return take_file(c, value, common->conditions[CONDITION_CONTAINER].count);
 	case CONDITION_USER:
 		return take_user(value);
 	case CONDITION_CGROUP:
@@ -281,12 +300,26 @@ static struct probe_error *take(
 	}
 }
 
+static bool is_filtered(void)
+{
+	static const char field[] = "\nSeccomp:\t";
+	char text[TEXT_BYTES];
+	const char *at;
+
+	if (!file_read("/proc/self/status", text, sizeof(text)))
+		return true;
+	at = strstr(text, field);
+	return at && at[strlen(field)] != '0';
+}
+
 struct probe_error *conditions_create(const struct common_options *common, struct conditions **ret)
 {
 	struct conditions *c = calloc(1, sizeof(*c));
 	struct probe_error *error = c ? NULL : probe_error_no_memory();
 	size_t all = 0;
 
+	if (c)
+		c->is_filtered = is_filtered();
 	for (int kind = 0; kind < CONDITION_KINDS && !error; kind++) {
 		const struct string_list *texts = &common->conditions[kind];
 
@@ -296,7 +329,7 @@ struct probe_error *conditions_create(const struct common_options *common, struc
 			struct value *value = &c->kinds[kind].values[c->kinds[kind].count++];
 
 			value->text = texts->items[i];
-			error = take(common, kind, value);
+			error = take(c, common, kind, value);
 		}
 	}
 	if (error || !all) {
@@ -304,7 +337,7 @@ struct probe_error *conditions_create(const struct common_options *common, struc
 		*ret = NULL;
 		return error;
 	}
-	file_id_of("/proc/self/ns/mnt", &c->mounts);
+	file_id_of(c, "/proc/self/ns/mnt", &c->mounts);
 	*ret = c;
 	return NULL;
 }

@@ -5,6 +5,7 @@
  *
  * Sources: openat2(2), statx(2).
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <sys/stat.h>
@@ -14,6 +15,7 @@
 
 #include "libprobe/follow/cached.h"
 #include "libprobe/modules/distant.h"
+#include "libprobe/sandbox/seccomp.h"
 
 bool file_id_same(const struct file_id *a, const struct file_id *b)
 {
@@ -25,6 +27,10 @@ int cached_open(int folder, const char *name, uint64_t resolve)
 	const struct open_how how = {
 		.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_CACHED | resolve};
 
+	if (!seccomp_may_call(SECCOMP_OWN_CACHED)) {
+		errno = EPERM;
+		return -1;
+	}
 	return (int)syscall(SYS_openat2, folder, name, &how, sizeof(how));
 }
 
@@ -32,6 +38,10 @@ bool cached_identify(int fd, struct file_id *ret)
 {
 	struct statx st;
 
+	if (!seccomp_may_call(SECCOMP_OWN_CACHED)) {
+		errno = EPERM;
+		return false;
+	}
 	if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_INO, &st) < 0)
 		return false;
 	*ret = (struct file_id){makedev(st.stx_dev_major, st.stx_dev_minor), st.stx_ino};

@@ -16,7 +16,7 @@ bool file_id_same(const struct file_id *a, const struct file_id *b);
 
 /*
  * Opens a path from a folder, with O_PATH and flags of openat2(2); -1: the kernel does not have it
- * at hand, or is older than Linux 5.12.
+ * at hand, or is older than Linux 5.12, or a seccomp filter forbids it to us.
  */
 int cached_open(int folder, const char *name, uint64_t resolve);
 /* Which file an open one is. */

@@ -94,6 +94,10 @@ const struct seccomp_call seccomp_calls[] = {
 	{"timer_delete", SECCOMP_OWN_ALARM, SYS_timer_delete, {UINT32_MAX}, -EINVAL},
 	{"statx", SECCOMP_OWN_DIRECT, SYS_statx,
 		{UINT32_MAX, SECCOMP_ADDRESS, AT_EMPTY_PATH, STATX_INO, SECCOMP_ADDRESS}, -EBADF},
+	{"statx", SECCOMP_OWN_CACHED, SYS_statx,
+		{UINT32_MAX, SECCOMP_ADDRESS, AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_INO,
+			SECCOMP_ADDRESS}, -EBADF},
+	{"openat2", SECCOMP_OWN_CACHED, SYS_openat2, {UINT32_MAX, SECCOMP_ADDRESS}, -EINVAL},
 	/* clang-format on */
 };
 const size_t seccomp_call_count = sizeof(seccomp_calls) / sizeof(*seccomp_calls);

@@ -30,14 +30,15 @@ enum seccomp_kind {
  */
 enum seccomp_own {
 	SECCOMP_OWN_TRACE = 64,
-	SECCOMP_OWN_KCMP = 128,	   /* finds out which processes share memory */
-	SECCOMP_OWN_URGENT = 256,  /* raises our priority while threads are stopped */
-	SECCOMP_OWN_MOVE = 512,	   /* runs on a certain processor, or lets others run */
-	SECCOMP_OWN_REMOVE = 1024, /* frees the memory of rings */
-	SECCOMP_OWN_TAKE = 2048,   /* takes files that a target has made */
-	SECCOMP_OWN_ALARM = 4096,  /* has us continued while we hold threads */
-	SECCOMP_OWN_DIRECT = 8192, /* asks how a file may be written past the page cache */
-	SECCOMP_OWN_END = 16384
+	SECCOMP_OWN_KCMP = 128,	    /* finds out which processes share memory */
+	SECCOMP_OWN_URGENT = 256,   /* raises our priority while threads are stopped */
+	SECCOMP_OWN_MOVE = 512,	    /* runs on a certain processor, or lets others run */
+	SECCOMP_OWN_REMOVE = 1024,  /* frees the memory of rings */
+	SECCOMP_OWN_TAKE = 2048,    /* takes files that a target has made */
+	SECCOMP_OWN_ALARM = 4096,   /* has us continued while we hold threads */
+	SECCOMP_OWN_DIRECT = 8192,  /* asks how a file may be written past the page cache */
+	SECCOMP_OWN_CACHED = 16384, /* looks at files without asking their file systems */
+	SECCOMP_OWN_END = 32768
 };
 
 /* Placeholders for arguments that are known only when the call is made. */

@@ -192,7 +192,8 @@ static void test_what_is_ours_to_call(void **state)
 		{SYS_madvise, SECCOMP_OWN_REMOVE},
 		{SYS_pidfd_open, SECCOMP_OWN_TAKE},
 		{SYS_pidfd_getfd, SECCOMP_OWN_TAKE},
-		{SYS_statx, SECCOMP_OWN_DIRECT},
+		{SYS_statx, SECCOMP_OWN_DIRECT | SECCOMP_OWN_CACHED},
+		{SYS_openat2, SECCOMP_OWN_CACHED},
 	};
 	static const uint32_t actions[] = {SECCOMP_RET_KILL_PROCESS, SECCOMP_RET_KILL_THREAD,
 		SECCOMP_RET_TRAP, SECCOMP_RET_ERRNO | EPERM};
