@@ -16,6 +16,7 @@
 
 enum {
 	LOADER_CALLS_MAX = 100000,
+	IDLE_STOPS_MAX = 300,	       /* two for each call; gates cost about as much */
 	SYSCALL_STOP = SIGTRAP | 0x80, /* PTRACE_O_TRACESYSGOOD */
 	OPTIONS = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC,
 	/* A leaf does none of the first three. Whatever it starts is traced from its start. */
@@ -150,9 +151,10 @@ static bool is_mapped(struct passage *p)
 /* Before or after a system call of an idle program. */
 static void step_idle(struct passage *p)
 {
+	bool to_stop = p->state == PASSAGE_STOPPING || ++p->idle_stops > IDLE_STOPS_MAX;
 	struct arch_registers regs;
 
-	if (idle_goes_on(p->pid, p->state == PASSAGE_STOPPING, p->files))
+	if (idle_goes_on(p->pid, to_stop, p->files))
 		return;
 	/* The kernel skips the call. If we die, the thread makes it. */
 	if (registers_read(p->tid, &regs)) {

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* flags: -D_GNU_SOURCE */
 /*
- * idle waits|signals|tracer: a program without probes. Ends with status 1 where something is not
- * as it would be alone.
+ * idle waits|signals|tracer|calls: a program without probes. Ends with status 1 where something is
+ * not as it would be alone.
  *
  * waits    waits with time limits, none of which may end early
  * signals  handlers that run all the time, beside system calls and a child
  * tracer   prints who traces it: at its start, and a while later
+ * calls    prints who traces it after 400 system calls, one right after the other
  */
 #include <errno.h>
 #include <signal.h>
@@ -139,12 +140,22 @@ static bool tell_tracer(void)
 	return true;
 }
 
+static bool tell_tracer_of_calls(void)
+{
+	for (int i = 0; i < 400; i++)
+		if (write(-1, "", 1) >= 0)
+			return false;
+	printf("%d\n", tracer());
+	return true;
+}
+
 int main(int argc, char **argv)
 {
 	const char *mode = argc > 1 ? argv[1] : "";
 	bool ok = strcmp(mode, "waits") == 0	 ? waits()
 		  : strcmp(mode, "signals") == 0 ? signals()
 		  : strcmp(mode, "tracer") == 0	 ? tell_tracer()
+		  : strcmp(mode, "calls") == 0	 ? tell_tracer_of_calls()
 						 : false;
 
 	return ok ? EXIT_SUCCESS : EXIT_FAILURE;
