@@ -16,13 +16,6 @@ for ((i = 0; i < 40; i++)); do
 done
 printf 'all: $(patsubst %%.c,%%.o,$(wildcard *.c))\n' >"$SCRATCH/tree/Makefile"
 
-# timed COMMAND…: its wall-clock and its processor time, in ms
-timed()
-{
-	local TIMEFORMAT='%R %U %S'
-	{ time "$@" >/dev/null 2>&1; } 2>&1 | awk '{ printf "%.0f %.0f\n", $1 * 1000, ($2 + $3) * 1000 }'
-}
-
 # least FIELD FILE: the least of a column
 least()
 {

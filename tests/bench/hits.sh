@@ -5,6 +5,7 @@
 cd "$(dirname "$0")/../.." || exit 1
 . tests/integration/lib.sh
 . tests/bench/lib.sh
+. tests/bench/cycles.sh
 . tests/bench/loop.sh
 . tests/bench/lttng.sh
 
@@ -12,12 +13,6 @@ cd "$(dirname "$0")/../.." || exit 1
 # lost hit is cheaper than a recorded one.
 record_hits=20000
 record_rounds=25
-
-# plain SITE THREADS HITS: without any tracer
-plain()
-{
-	"$loop" -s "$1" -n "$3" -r "$rounds" -t "$2" | cut -d' ' -f2
-}
 
 # ---- probectl ----------------------------------------------------------------
 
@@ -46,7 +41,7 @@ PYTHON
 }
 
 declare -A place=([data]="a variable" [stack]="on the stack, main's (1), all (2)" [heap]="on the heap")
-heading "ns a hit, above the bare loop of $bare1 ns ($bare2 with two)" "1 thread" "2, each"
+loop_heading
 if [ -x "$PROBECTL" ]; then
 	pair "probectl, count: nop, moved code" count_ns nop
 	pair "probectl, count: nop, punned" count_ns pun
@@ -68,7 +63,7 @@ fi
 
 limit_ns()
 {
-	"$loop" -s "$1" -n 10000000 -r "$rounds" -t "$2" | cut -d' ' -f2
+	alone -s "$1" -n 10000000 -r "$rounds" -t "$2"
 }
 pair "limit: the probe, switched off" limit_ns nop
 pair "limit: a counter compiled in" limit_ns counter
@@ -114,7 +109,7 @@ tracefs_ns()
 {
 	uprobe_event "$1" || return
 	echo 1 >"$tracing/events/probectl_bench/$1/enable"
-	"$loop" -s "$1" -n "$slow_hits" -r 3 -t "$2" | cut -d' ' -f2
+	alone -s "$1" -n "$slow_hits" -r 3 -t "$2"
 	uprobe_remove "$1"
 	echo >"$tracing/trace"
 }
@@ -141,15 +136,15 @@ fi
 
 # ---- Tracers in the process ----------------------------------------------------------
 
-lttng_ns()
+recorded_ns()
 {
-	as_user "$lttng_loop" "$1" "$record_hits" "$record_rounds" "$2" 2>"$SCRATCH/why" | cut -d' ' -f2
+	lttng_ns "$1" "$2" "$record_hits" "$record_rounds"
 }
 if ! lttng_start || ! lttng_session 4M; then
 	missing "LTTng-UST" "$(tail -1 "$SCRATCH/why")"
 else
-	pair "LTTng-UST tracepoint (compiled in), 3 integers" lttng_ns nop
-	pair "LTTng-UST tracepoint (compiled in), a string" lttng_ns string
+	pair "LTTng-UST tracepoint (compiled in), 3 integers" recorded_ns nop
+	pair "LTTng-UST tracepoint (compiled in), a string" recorded_ns string
 	lttng_stop
 fi
 

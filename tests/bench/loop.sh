@@ -2,34 +2,58 @@
 # shellcheck shell=bash
 #
 # The loop (tests/targets/loops/loop.c) under a tracer, for parts that measure the cost of a hit;
-# sourced after tests/bench/lib.sh.
+# sourced after tests/bench/lib.sh and tests/bench/cycles.sh.
 
 # shellcheck disable=SC2154 # set by the two libraries
 loop=$TARGETS/loop
 rounds=9
 [ "$quick" = 0 ] || rounds=3
 
-# bare THREADS: the loop without a probe
-bare()
+# alone OPTION…: the loop without a tracer that is started for it; prints the nanoseconds of an
+# iteration
+alone()
 {
-	"$loop" -s bare -n 20000000 -r "$rounds" -t "$1" | cut -d' ' -f2
+	local line
+	local -a counting
+	counting "$SCRATCH/cycles"
+	line=$("${counting[@]}" "$loop" "$@")
+	cycles_of "$SCRATCH/cycles" "${line% *}" >"$SCRATCH/per_hit"
+	echo "${line#* }"
 }
-bare1=$(bare 1)
-bare2=$(bare 2)
+bare2=$(alone -s bare -n 20000000 -r "$rounds" -t 2)
+bare1=$(alone -s bare -n 20000000 -r "$rounds" -t 1)
+bare_cycles=$(cat "$SCRATCH/per_hit")
+
+# loop_heading: the columns of pair
+loop_heading()
+{
+	local -a cycles=()
+	[ -n "$no_cycles" ] || cycles=(cycles instr.)
+	heading "ns a hit, above the bare loop of $bare1 ns ($bare2 with two)" "1 thread" "2, each" \
+		"${cycles[@]}"
+	[ -z "$no_cycles" ] || printf '  cycles and instructions are not counted here: %s\n' "$no_cycles"
+}
 
 # pair NAME FUNCTION ARGS…: a row with one and two threads; FUNCTION ARGS THREADS
-# prints the nanoseconds of an iteration
+# prints the nanoseconds of an iteration, and leaves the cycles and instructions in per_hit
 pair()
 {
-	local name=$1 one two
+	local name=$1 one two base
+	local -a of_hit=() cycles=()
 	shift
+	rm -f "$SCRATCH/per_hit"
 	one=$("$@" 1)
+	[ ! -e "$SCRATCH/per_hit" ] || read -r -a of_hit <"$SCRATCH/per_hit"
 	two=$("$@" 2)
 	if [ -z "$one" ]; then
 		missing "$name" "$(head -c 200 "$SCRATCH/why" 2>/dev/null | head -1)"
 		return
 	fi
-	row "$name" "$(above "$one" "$bare1")" "$(above "$two" "$bare2")" "$(cat "$SCRATCH/note" 2>/dev/null)"
+	read -r -a base <<<"$bare_cycles"
+	[ -n "$no_cycles" ] || cycles=("$(above "${of_hit[0]-}" "${base[0]-0}")"
+		"$(above "${of_hit[1]-}" "${base[1]-0}")")
+	row "$name" "$(above "$one" "$bare1")" "$(above "$two" "$bare2")" "${cycles[@]}" \
+		"$(cat "$SCRATCH/note" 2>/dev/null)"
 	rm -f "$SCRATCH/note" "$SCRATCH/why"
 }
 
@@ -51,8 +75,11 @@ under()
 	tracer=$!
 	if "$python" tests/integration/state.py wait "$pid" "$probe" 15; then
 		sleep 0.2
+		cycles_begin "$pid"
 		echo >&"${LOOP[1]}"
 		read -r -u "${LOOP[0]}" line
+		cycles_end
+		cycles_of "$SCRATCH/cycles" "${line% *}" >"$SCRATCH/per_hit"
 		echo "${line#* }"
 	else
 		head -1 "$SCRATCH/tracer.err" >"$SCRATCH/why"

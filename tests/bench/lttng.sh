@@ -54,3 +54,20 @@ lttng_session()
 	done
 	as_user lttng start
 } >"$SCRATCH/why" 2>&1
+
+# lttng_ns SITE THREADS HITS ROUNDS: the loop with its tracepoint in this session; prints the
+# nanoseconds of an iteration. Its own start is long, so the same without hits is taken off its cycles.
+lttng_ns()
+{
+	local line bare
+	local -a counting
+	counting "$lttng_home/cycles"
+	line=$(as_user "${counting[@]}" "$lttng_loop" "$1" "$3" "$4" "$2" 2>"$SCRATCH/why") || return
+	echo "${line#* }"
+	[ -z "$no_cycles" ] || return 0
+	cycles_of "$lttng_home/cycles" "${line% *}" >"$SCRATCH/with"
+	bare=$(as_user "${counting[@]}" "$lttng_loop" bare "$3" "$4" "$2" 2>"$SCRATCH/why") || return
+	cycles_of "$lttng_home/cycles" "${bare% *}" >"$SCRATCH/without"
+	paste -d' ' "$SCRATCH/with" "$SCRATCH/without" - <<<"$bare_cycles" |
+		awk '{ print $1 - $3 + $5, $2 - $4 + $6 }' >"$SCRATCH/per_hit"
+}

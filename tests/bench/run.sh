@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: MIT
 #
 # `make bench`: one table, in one run, of the costs of probectl and other tools on this machine.
-# usage: tests/bench/run.sh [--quick] [PART…]
+# usage: tests/bench/run.sh [--quick] [--minute] [PART…]
 #
-# The parts are hits, tracers, self, events, record, pcp, pause, first, follow, newcomers, list and postgres,
-# each a script in this folder. A part that cannot run on this machine, or without root, says why.
+# The parts are hits, tracers, self, events, record, pcp, pause, first, follow, newcomers, list,
+# postgres and peers, each a script in this folder. The last one is the table that tells most:
+# probectl beside the best other tool for each kind of work, measured in turns. --minute is for record. A part that cannot run on this machine, or without root, says why.
 # BUILD is the build folder. Everything temporary (events, daemons, servers and files) is
 # removed, even after Ctrl-C.
 set -u
@@ -14,18 +15,22 @@ cd "$(dirname "$0")/../.." || exit 1
 BUILD=$(realpath -m "${BUILD:-build}")
 export BUILD
 
+all=(hits tracers self events record pcp pause first follow newcomers list postgres peers)
 parts=()
 for argument; do
 	case $argument in
 	--quick) export BENCH_QUICK=1 ;;
-	hits | tracers | self | events | record | pcp | pause | first | follow | newcomers | list | postgres) parts+=("$argument") ;;
+	--minute) export BENCH_MINUTE=1 ;;
 	*)
-		echo "usage: tests/bench/run.sh [--quick] [hits|tracers|self|events|record|pcp|pause|first|follow|newcomers|list|postgres …]" >&2
-		exit 2
+		[[ " ${all[*]} " == *" $argument "* ]] || {
+			(IFS='|' && echo "usage: tests/bench/run.sh [--quick] [--minute] [${all[*]} …]") >&2
+			exit 2
+		}
+		parts+=("$argument")
 		;;
 	esac
 done
-[ ${#parts[@]} -gt 0 ] || parts=(hits tracers self events record pcp pause first follow newcomers list postgres)
+[ ${#parts[@]} -gt 0 ] || parts=("${all[@]}")
 
 # The measuring programs; the compiler may be there without LTTng.
 tools=$BUILD/bench

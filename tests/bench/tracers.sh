@@ -5,6 +5,7 @@
 cd "$(dirname "$0")/../.." || exit 1
 . tests/integration/lib.sh
 . tests/bench/lib.sh
+. tests/bench/cycles.sh
 . tests/bench/loop.sh
 
 # tracer_ns SITE OPTIONS… THREADS: under `probectl trace` with these options
@@ -17,7 +18,7 @@ tracer_ns()
 	under "$site" 5000000 "$rounds" "${*: -1}" "$PROBECTL" trace "${options[@]}" -p PID "${probes[@]}"
 }
 
-heading "ns a hit, above the bare loop of $bare1 ns ($bare2 with two)" "1 thread" "2, each"
+loop_heading
 if [ -x "$PROBECTL" ]; then
 	pair "count" tracer_ns nop -t count
 	pair "count, a filter that rejects: arg0 > 1000000000000" tracer_ns nop -t count -f 'arg0 > 1000000000000'
@@ -63,4 +64,7 @@ else
 	pair "bpftrace: latency by a map of threads" bpftrace_ns pair \
 		"usdt:$loop:loop:pair__begin { @start[tid] = nsecs; }
 		usdt:$loop:loop:pair__end { @ = hist(nsecs - @start[tid]); delete(@start[tid]); }"
+	pair "bpftrace: latency by a map of arg1" bpftrace_ns pair \
+		"usdt:$loop:loop:pair__begin { @start[arg1] = nsecs; }
+		usdt:$loop:loop:pair__end { @ = hist(nsecs - @start[arg1]); delete(@start[arg1]); }"
 fi
