@@ -39,6 +39,7 @@
 
 #include "arch/process.h"
 #include "libprobe/base/array.h"
+#include "libprobe/base/page.h"
 #include "libprobe/busy/search.h"
 #include "libprobe/process/memory.h"
 #include "libprobe/process/shared.h"
@@ -46,7 +47,6 @@
 #include "libprobe/target/registry.h"
 
 enum {
-	PAGE = 4096,
 	CHUNK = 128 << 10,
 	ENTRIES = 8192, /* pages whose entries are read at once */
 	FINDS_MAX = 65536,
@@ -189,8 +189,8 @@ static size_t read_memory(const struct search *s, uint64_t address, void *buffer
 static size_t read_entries(const struct search *s, uint64_t address, size_t count)
 {
 	size_t size = (count < ENTRIES ? count : ENTRIES) * sizeof(*s->entries);
-	ssize_t length =
-		pread(s->pagemap, s->entries, size, (off_t)(address / PAGE * sizeof(*s->entries)));
+	ssize_t length = pread(s->pagemap, s->entries, size,
+		(off_t)(address / page_bytes() * sizeof(*s->entries)));
 
 	return length < 0 ? 0 : (size_t)length / sizeof(*s->entries);
 }
@@ -203,7 +203,8 @@ static bool is_there(const struct search *s, uint64_t address)
 
 	if (s->file >= 0) /* it was made shorter, or there is an error */
 		return pread(s->file, &entry, 1, (off_t)(address + s->file_bias)) < 0;
-	length = pread(s->pagemap, &entry, sizeof(entry), (off_t)(address / PAGE * sizeof(entry)));
+	length = pread(
+		s->pagemap, &entry, sizeof(entry), (off_t)(address / page_bytes() * sizeof(entry)));
 
 	return length < 0 || (length == sizeof(entry) && entry & PAGE_THERE);
 }
@@ -213,10 +214,11 @@ static bool search_run(struct search *s, uint64_t start, uint64_t end)
 {
 	const struct place_visitor own = {s, add_find, add_part, .only_images = true};
 	const struct place_visitor *visitor = s->visitor ? s->visitor : &own;
+	const uint64_t page = page_bytes();
 	bool is_page = false; /* what could not be read is read page by page */
 
 	for (uint64_t at = start; at < end;) {
-		size_t most = is_page ? PAGE - at % PAGE : CHUNK + PLACE_IMAGE_MAX;
+		size_t most = is_page ? page_of(at) + page - at : CHUNK + PLACE_IMAGE_MAX;
 		size_t want = end - at < most ? end - at : most;
 		size_t got = read_memory(s, at, s->buffer, want) & ~(size_t)7;
 		size_t step = got < CHUNK ? got : CHUNK;
@@ -230,7 +232,7 @@ static bool search_run(struct search *s, uint64_t start, uint64_t end)
 			return false;
 		}
 		if (!got && is_page)
-			at = (at / PAGE + 1) * PAGE;
+			at = page_of(at) + page;
 		is_page = !got;
 	}
 	return true;
@@ -239,14 +241,15 @@ static bool search_run(struct search *s, uint64_t start, uint64_t end)
 /* Searches the pages of [start, end) that the process has. */
 static void search_pages(struct search *s, uint64_t start, uint64_t end)
 {
+	const uint64_t page = page_bytes();
 	uint64_t run = 0; /* where the pages that are there began */
 
-	for (uint64_t at = start & ~(uint64_t)(PAGE - 1); at < end && !s->unknown;) {
-		size_t count = read_entries(s, at, (end - at + PAGE - 1) / PAGE);
+	for (uint64_t at = page_of(start); at < end && !s->unknown;) {
+		size_t count = read_entries(s, at, page_after(end - at) / page);
 
 		if (!count)
 			s->unknown = unreadable;
-		for (size_t i = 0; i < count && !s->unknown && !s->no_memory; i++, at += PAGE) {
+		for (size_t i = 0; i < count && !s->unknown && !s->no_memory; i++, at += page) {
 			bool there = s->entries[i] & PAGE_THERE && at != s->skipped;
 
 			if (there && !run)
@@ -267,15 +270,15 @@ static void search_tail(struct search *s, uint64_t start, uint64_t end, uint64_t
 	struct stat st;
 	uint64_t eof, low;
 
-	if (fstat(fd, &st) != 0 || st.st_size % PAGE == 0)
+	if (fstat(fd, &st) != 0 || page_of((uint64_t)st.st_size) == (uint64_t)st.st_size)
 		return;
 	eof = (uint64_t)st.st_size - bias;
 	if (eof - start >= end - start)
 		return;
-	low = (eof & ~(uint64_t)(PAGE - 1)) - PAGE;
+	low = page_of(eof) - page_bytes();
 	if (low < start || low > eof)
 		low = start;
-	eof = (eof | (PAGE - 1)) + 1;
+	eof = page_of(eof) + page_bytes();
 	search_run(s, low, eof < end ? eof : end);
 }
 
@@ -331,18 +334,19 @@ struct probe_error *search_range(struct search *s, uint64_t start, uint64_t end)
 /* How much of [start, end) the process has in memory. */
 static uint64_t measure_pages(struct search *s, uint64_t start, uint64_t end)
 {
+	const uint64_t page = page_bytes();
 	uint64_t pages = 0;
 
-	for (uint64_t at = start & ~(uint64_t)(PAGE - 1); at < end;) {
-		size_t count = read_entries(s, at, (end - at + PAGE - 1) / PAGE);
+	for (uint64_t at = page_of(start); at < end;) {
+		size_t count = read_entries(s, at, page_after(end - at) / page);
 
 		if (!count)
 			return UINT64_MAX;
 		for (size_t i = 0; i < count; i++)
 			pages += (s->entries[i] & PAGE_THERE) != 0;
-		at += count * PAGE;
+		at += count * page;
 	}
-	return pages * PAGE;
+	return pages * page;
 }
 
 /* How much its file holds; UINT64_MAX if it cannot be opened. */
@@ -507,11 +511,8 @@ struct probe_error *search_open(
 {
 	char path[48];
 
-	*ret = (struct search){.pid = pid,
-		.mem = mem,
-		.places = places,
-		.skipped = skipped & ~(uint64_t)(PAGE - 1),
-		.file = -1};
+	*ret = (struct search){
+		.pid = pid, .mem = mem, .places = places, .skipped = page_of(skipped), .file = -1};
 	snprintf(path, sizeof(path), "/proc/%d/pagemap", pid);
 	ret->pagemap = open(path, O_RDONLY | O_CLOEXEC);
 	if (ret->pagemap < 0)

@@ -31,11 +31,11 @@
 
 #include "arch/process.h"
 #include "libprobe/base/array.h"
+#include "libprobe/base/page.h"
 #include "libprobe/busy/sequences.h"
 #include "libprobe/process/memory.h"
 
 enum {
-	PAGE = 4096,
 	FLAGS_MAX = 7,
 	LENGTH_MAX = 1 << 20,
 	CHUNK_WORDS = 8192,
@@ -93,7 +93,7 @@ static struct probe_error *search_segment(pid_t pid, int pagemap, const struct m
 	uint64_t file_end = segment->address + module->bias + segment->file_size;
 	struct probe_error *error = NULL;
 
-	file_end = (file_end + PAGE - 1) & ~(uint64_t)(PAGE - 1);
+	file_end = page_after(file_end);
 	while (!error && at < end && end - at > overlap) {
 		size_t run = end - at < chunk ? end - at : chunk, got;
 		bool is_there = true;

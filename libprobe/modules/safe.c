@@ -21,9 +21,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "libprobe/base/page.h"
 #include "libprobe/modules/safe.h"
-
-enum { PAGE = 4096 };
 
 /* What the program has mapped of the file by itself, at another bias, it may unmap at any time. */
 static bool is_kept(const struct mapping *m, const struct module *module)
@@ -34,7 +33,7 @@ static bool is_kept(const struct mapping *m, const struct module *module)
 /* As many bytes of a mapping as the file has pages for. */
 static uint64_t bytes_in_file(const struct mapping *m, uint64_t file_size)
 {
-	uint64_t pages = (file_size + PAGE - 1) / PAGE * PAGE, size = m->end - m->start;
+	uint64_t pages = page_after(file_size), size = m->end - m->start;
 
 	if (m->offset >= pages)
 		return 0;

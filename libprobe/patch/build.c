@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libprobe/base/page.h"
 #include "libprobe/modules/safe.h"
 #include "libprobe/patch/install.h"
 #include "libprobe/patch/neighbours.h"
@@ -379,7 +380,7 @@ static struct probe_error *build_stub(struct install *a, size_t i, struct piece 
 		if (status != ARCH_STUB_OK)
 			return stub_error(a, i, status);
 		jump = as->stub + as->code.next_jump;
-		if (jump / SPACE_PAGE == (jump + arch->jump_length - 1) / SPACE_PAGE)
+		if (!page_is_crossed(jump, arch->jump_length))
 			break;
 		build_skip(arch, p, 1);
 	} while (p->used < p->size);

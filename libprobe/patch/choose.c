@@ -10,6 +10,7 @@
 
 #include "libprobe/base/array.h"
 #include "libprobe/base/cleanup.h"
+#include "libprobe/base/page.h"
 #include "libprobe/busy/unfit.h"
 #include "libprobe/patch/claims.h"
 #include "libprobe/patch/install.h"
@@ -29,11 +30,6 @@ static const char changed[] =
 	"the memory there does not hold what the file holds: another tool may have patched it";
 
 /* ---- Planning --------------------------------------------------------------------- */
-
-static bool crosses_page(uint64_t address, uint64_t length)
-{
-	return address / SPACE_PAGE != (address + length - 1) / SPACE_PAGE;
-}
 
 /* A write through /proc/PID/mem stays in this process only if the mapping is private. */
 static bool is_mapped_shared(const struct change *change, uint64_t address)
@@ -147,7 +143,7 @@ static const char *check_plan(struct install *a, const struct claims *claims,
 		*(found ? &a->change->differs : &a->change->gone) = true;
 		return changed;
 	}
-	if (crosses_page(claim.start, claim.written_end - claim.start))
+	if (page_is_crossed(claim.start, claim.written_end - claim.start))
 		return plan_crosses;
 	reason = has_boundary(a, site, plan) ? windows_reason(&a->transaction->windows, a->change)
 					     : NULL;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "libprobe/base/clock.h"
+#include "libprobe/base/page.h"
 #include "libprobe/patch/closed.h"
 #include "libprobe/patch/install.h"
 #include "libprobe/target/orphans.h"
@@ -33,7 +34,7 @@ static struct probe_error *make_home(struct install *a)
 
 	if (a->change->registry.home)
 		return NULL;
-	error = change_alloc_code(a->change, s->site_count * ROUGH_STUB_BYTES + SPACE_PAGE,
+	error = change_alloc_code(a->change, s->site_count * ROUGH_STUB_BYTES + page_bytes(),
 		near->start, near->end, &unused);
 	if (!error)
 		code_release(&a->change->taken);
@@ -58,7 +59,7 @@ static struct probe_error *renew_guard(struct change *c)
 	if (error || guard)
 		return error;
 	r->guard += sizeof(uint64_t);
-	if (r->guard % SPACE_PAGE == GUARD_PROCESSES_OFFSET)
+	if (r->guard % REGISTRY_PAGE == GUARD_PROCESSES_OFFSET)
 		return probe_error_new(PROBE_ERROR_STATE,
 			"process %d inherited probes over too many generations: disable them first",
 			c->pid);

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "libprobe/base/array.h"
+#include "libprobe/base/page.h"
 #include "libprobe/patch/puns.h"
 #include "libprobe/process/memory.h"
 #include "libprobe/target/site.h"
@@ -21,11 +22,6 @@
 
 static const char pun_taken[] =
 	"the address that its bytes would jump to is in use, or where the heap or the stack grows";
-
-static uint64_t page_of(uint64_t address)
-{
-	return address & ~(uint64_t)(SPACE_PAGE - 1);
-}
 
 /* ---- Taking -------------------------------------------------------------------------- */
 
@@ -45,7 +41,7 @@ static const char *take(struct install *install, uint64_t entry)
 			       : pun_taken;
 	/* Puns do not share pages. */
 	if ((at < install->pun_page_count && pages[at] == page) ||
-		!space_is_free(&install->change->maps, page, page + SPACE_PAGE))
+		!space_is_free(&install->change->maps, page, page + page_bytes()))
 		return pun_taken;
 	if (!ARRAY_ROOM(install->pun_pages, install->pun_page_count))
 		return "out of memory";
@@ -72,7 +68,7 @@ const char *puns_take(struct install *install, struct arch_pun pun, uint64_t *en
 
 const char *puns_take_part(struct install *install, struct arch_extent to, uint64_t *entry_ret)
 {
-	for (uint64_t at = to.start; at - to.start < to.size; at = page_of(at) + SPACE_PAGE)
+	for (uint64_t at = to.start; at - to.start < to.size; at = page_of(at) + page_bytes())
 		if (!take(install, *entry_ret = at))
 			return NULL;
 	return pun_taken;
@@ -104,7 +100,7 @@ void puns_place(
 	bool in_arena = code_arena(registry, entry);
 
 	*start_ret = in_arena ? entry : page_of(entry);
-	*size_ret = in_arena ? arch_host()->far_jump_length : SPACE_PAGE;
+	*size_ret = in_arena ? arch_host()->far_jump_length : (uint32_t)page_bytes();
 }
 
 /* ---- Mapping ------------------------------------------------------------------------- */
@@ -121,9 +117,9 @@ static struct probe_error *map_pages(
 
 	*done_ret = 0;
 	for (size_t i = 0; i < count; i++)
-		calls[i] = change_call_map_code(pages[i], SPACE_PAGE);
+		calls[i] = change_call_map_code(pages[i], page_bytes());
 	/* One page for all: each writes its own copy. */
-	error = change_map_file(change, SPACE_PAGE, NULL, calls, count, NULL);
+	error = change_map_file(change, page_bytes(), NULL, calls, count, NULL);
 	while (*done_ret < count && calls[*done_ret].result == (int64_t)pages[*done_ret])
 		++*done_ret;
 	if (*done_ret == count)
@@ -178,7 +174,7 @@ struct probe_error *puns_announce(struct install *install)
 
 		if (!arena)
 			return probe_error_no_memory();
-		*arena = (struct reg_arena){install->pun_pages[i], SPACE_PAGE};
+		*arena = (struct reg_arena){install->pun_pages[i], page_bytes()};
 	}
 	return install->puns_mapped ? change_store(install->change) : NULL;
 }

@@ -24,6 +24,7 @@
 #include <string.h>
 
 #include "libprobe/base/array.h"
+#include "libprobe/base/page.h"
 #include "libprobe/patch/install.h"
 #include "libprobe/busy/busy.h"
 #include "libprobe/target/target.h"
@@ -419,7 +420,7 @@ static uint64_t *take_puns(const struct ending *e, struct registry *r, size_t *c
 	size_t count = 0;
 
 	for (size_t i = 0; pages && flags && i < r->site_count; i++)
-		if (e->sites[i] && !e->busy.sites[i] && r->sites[i].pun_size == SPACE_PAGE)
+		if (e->sites[i] && !e->busy.sites[i] && r->sites[i].pun_size == page_bytes())
 			pages[count++] = r->sites[i].pun;
 	if (count) {
 		array_sort(pages, count, sizeof(*pages), 0);

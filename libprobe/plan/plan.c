@@ -64,7 +64,7 @@
 #include "libprobe/plan/spares.h"
 #include "libprobe/plan/tight.h"
 
-enum { PAGE = 4096 };	   /* a module's are not moved within it */
+enum { PAGE = 4096 };	   /* the smallest of any kernel; a module is not moved within it */
 enum { LOWEST = 0x10000 }; /* vm.mmap_min_addr is at most this */
 _Static_assert(PLAN_NOPS_MAX + ARCH_INSN_MAX < PLAN_BYTES, "what is moved has to fit as well");
 

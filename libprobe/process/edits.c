@@ -18,7 +18,7 @@
 #include "libprobe/process/edits.h"
 #include "libprobe/process/memory.h"
 
-enum { PAGE = 4096 };
+enum { PAGE = 4096 }; /* or a part of one, where pages are larger: that does no harm */
 
 struct edit *edits_add(struct edits *edits, uint64_t address, size_t length)
 {

@@ -5,6 +5,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "libprobe/base/page.h"
 #include "libprobe/process/memory.h"
 #include "libprobe/process/procfs.h"
 
@@ -141,21 +142,22 @@ bool memory_is_there(int fd)
 
 size_t memory_run(int pagemap, uint64_t address, size_t size, bool *there_ret)
 {
-	enum { PAGE = 4096, ENTRIES = 32 };
+	enum { ENTRIES = 32 };
+	const uint64_t page = page_bytes();
 	uint64_t entries[ENTRIES];
-	size_t most = ENTRIES * PAGE - address % PAGE, pages, i = 1;
+	size_t most = ENTRIES * page - address % page, pages, i = 1;
 	ssize_t length;
 
 	*there_ret = true;
 	if (size > most)
 		size = most;
-	pages = (address % PAGE + size + PAGE - 1) / PAGE;
+	pages = (address % page + size + page - 1) / page;
 	length = pread(pagemap, entries, pages * sizeof(*entries),
-		(off_t)(address / PAGE * sizeof(*entries)));
+		(off_t)(address / page * sizeof(*entries)));
 	if (length != (ssize_t)(pages * sizeof(*entries)))
 		return size;
 	*there_ret = (entries[0] & PAGE_THERE) != 0;
 	while (i < pages && ((entries[i] & PAGE_THERE) != 0) == *there_ret)
 		i++;
-	return i == pages ? size : i * PAGE - address % PAGE;
+	return i == pages ? size : i * page - address % page;
 }

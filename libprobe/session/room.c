@@ -11,6 +11,7 @@
 
 #include "libprobe/base/clock.h"
 #include "libprobe/base/file.h"
+#include "libprobe/base/page.h"
 #include "libprobe/follow/watch.h"
 #include "libprobe/patch/report.h"
 #include "libprobe/sandbox/cgroup.h"
@@ -50,10 +51,10 @@ static uint64_t most_bytes(const struct data_needs *needs, size_t probes)
 	}
 	/* Only the start of a thread's entry is touched, unless the thread recurses deeply. */
 	entry = s.flights ? data_flight_bytes(s.flight_depth, s.flight_keep) : 0;
-	start = SPACE_PAGE + needs->keep_bytes;
+	start = page_bytes() + needs->keep_bytes;
 	if (needs->by_key || needs->flights_min || flights > s.flight_entries)
 		flights = s.flight_entries;
-	return SPACE_PAGE + ((s.cpus + UINT64_C(1)) << s.slots_shift) +
+	return page_bytes() + ((s.cpus + UINT64_C(1)) << s.slots_shift) +
 	       flights * (entry < start ? entry : start) + 2 * (uint64_t)s.cpus * s.ring_bytes;
 }
 

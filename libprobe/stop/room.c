@@ -38,10 +38,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "libprobe/base/page.h"
 #include "libprobe/process/memory.h"
 #include "libprobe/stop/room.h"
 
-enum { PAGE = 4096, TAIL_MIN = 384, STACK_PAGES = ROOM_STACK_BYTES / PAGE, STACK_LOOKS = 64 };
+/* A stack's pages are looked at one by one: so many of the smallest there are. */
+enum {
+	TAIL_MIN = 384,
+	BYTES_MAX = 4096, /* of a room that is compared; more is not needed */
+	STACK_PAGES_MAX = ROOM_STACK_BYTES / 4096,
+	STACK_LOOKS = 64
+};
 
 /* ---- Tails ------------------------------------------------------------------------------- */
 
@@ -75,7 +82,7 @@ static bool find_tail(const struct maps *maps, const struct module *module,
 	const struct object_segment *segment, struct room *ret, uint64_t *offset_ret)
 {
 	uint64_t end = segment->address + segment->size;
-	uint64_t page_end = (end + PAGE - 1) & ~(uint64_t)(PAGE - 1);
+	uint64_t page_end = page_after(end);
 	uint64_t start = module->bias + end, skipped = -start & (ROOM_ALIGN - 1);
 	const struct mapping *m;
 
@@ -90,6 +97,8 @@ static bool find_tail(const struct maps *maps, const struct module *module,
 		m->offset + (start - m->start) != segment->offset + segment->size)
 		return false;
 	*ret = (struct room){ROOM_TAIL, start + skipped, page_end - end - skipped};
+	if (ret->size > BYTES_MAX)
+		ret->size = BYTES_MAX;
 	*offset_ret = segment->offset + segment->size + skipped;
 	return true;
 }
@@ -118,7 +127,7 @@ static void add_left(struct rooms *rooms, const struct room *room)
 static struct probe_error *check_tail(pid_t pid, const struct module *module,
 	const struct room *room, uint64_t offset, bool reclaim, struct rooms *rooms)
 {
-	uint8_t file[PAGE] = {0}, memory[PAGE];
+	uint8_t file[BYTES_MAX] = {0}, memory[BYTES_MAX];
 
 	/* After the file's end there are zeros. */
 	if (pread(module->fd, file, room->size, (off_t)offset) < 0 ||
@@ -161,8 +170,8 @@ static struct probe_error *add_tails(
 static struct probe_error *check_home(
 	pid_t pid, const struct room *home, bool reclaim, struct rooms *rooms)
 {
-	static const uint8_t zeros[PAGE];
-	uint8_t memory[PAGE];
+	static const uint8_t zeros[BYTES_MAX];
+	uint8_t memory[BYTES_MAX];
 
 	if (!home->size || memory_read(pid, home->start, memory, home->size) != home->size ||
 		!has_mark(memory, home->size))
@@ -218,6 +227,11 @@ void room_seal(uint8_t bytes[ROOM_STACK_BYTES])
 
 enum stack_state { STACK_OTHERS, STACK_FREE, STACK_LEFT };
 
+static size_t stack_pages(void)
+{
+	return (size_t)(page_after(ROOM_STACK_BYTES) / page_bytes());
+}
+
 /* Of pages that begin with a seal: is all as it was sealed, and is there a frame? */
 static enum stack_state state_of_sealed(pid_t pid, uint64_t address)
 {
@@ -239,7 +253,7 @@ static enum stack_state stack_state(pid_t pid, const uint64_t *entries, uint64_t
 	uint64_t touched = 0;
 
 	/* Bit 63: it is in memory; 62: it was moved to swap. */
-	for (size_t i = 0; i < STACK_PAGES; i++)
+	for (size_t i = 0; i < stack_pages(); i++)
 		touched |= entries[i] >> 62;
 	if (!touched)
 		return STACK_FREE;
@@ -257,8 +271,8 @@ static size_t read_pagemap(pid_t pid, uint64_t address, uint64_t entries[], size
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return 0;
-	length = pread(
-		fd, entries, count * sizeof(*entries), (off_t)(address / PAGE * sizeof(*entries)));
+	length = pread(fd, entries, count * sizeof(*entries),
+		(off_t)(address / page_bytes() * sizeof(*entries)));
 	close(fd);
 	return length > 0 ? (size_t)length / sizeof(*entries) : 0;
 }
@@ -267,7 +281,7 @@ static size_t read_pagemap(pid_t pid, uint64_t address, uint64_t entries[], size
 static bool find_on_stack(
 	pid_t pid, const struct maps *maps, enum stack_state wanted, struct room *room)
 {
-	uint64_t entries[STACK_LOOKS + STACK_PAGES - 1];
+	uint64_t entries[STACK_LOOKS + STACK_PAGES_MAX - 1];
 	const struct mapping *stack = NULL;
 	size_t pages;
 
@@ -280,7 +294,7 @@ static bool find_on_stack(
 		.start = room->start > stack->start ? room->start : stack->start,
 		.size = ROOM_STACK_BYTES};
 	pages = read_pagemap(pid, room->start, entries, sizeof(entries) / sizeof(*entries));
-	for (size_t i = 0; i + STACK_PAGES <= pages; i++, room->start += PAGE) {
+	for (size_t i = 0; i + stack_pages() <= pages; i++, room->start += page_bytes()) {
 		if (room->start + ROOM_STACK_BYTES > stack->end)
 			break;
 		if (stack_state(pid, &entries[i], room->start) == wanted)

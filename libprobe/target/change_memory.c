@@ -30,6 +30,7 @@
 #include <unistd.h>
 
 #include "libprobe/base/file.h"
+#include "libprobe/base/page.h"
 #include "libprobe/process/memory.h"
 #include "libprobe/process/shared.h"
 #include "libprobe/target/change.h"
@@ -85,9 +86,9 @@ struct control_call change_call_map_code(uint64_t address, uint64_t size)
 static struct probe_error *map_guard(struct change *change, uint64_t guard)
 {
 	struct control_call calls[] = {
-		call_mmap(guard, SPACE_PAGE, PROT_READ | PROT_WRITE,
+		call_mmap(guard, page_bytes(), PROT_READ | PROT_WRITE,
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED),
-		{.number = SYS_madvise, .args = {guard, SPACE_PAGE, MADV_WIPEONFORK}},
+		{.number = SYS_madvise, .args = {guard, page_bytes(), MADV_WIPEONFORK}},
 	};
 
 	calls[0].wanted = guard;
@@ -107,7 +108,7 @@ static struct probe_error *map_arena_at(
 		return NULL;
 	}
 	if (!error && (uint64_t)call.result == address && !change->registry.home)
-		error = map_guard(change, address + size - SPACE_PAGE);
+		error = map_guard(change, address + size - page_bytes());
 	if (call.result > 0 && (error || (uint64_t)call.result != address)) {
 		struct control_call undo = change_call_unmap((uint64_t)call.result, size);
 		struct probe_error *second = change_run(change, "unmap memory", &undo, 1);
@@ -135,8 +136,8 @@ static struct probe_error *place_arena(
 		arena->start = space_find(&change->maps, arena->size, reach_start, reach_end);
 		if (!arena->start)
 			error = probe_error_new(PROBE_ERROR_REFUSED,
-				"process %d has no free address space within 2 GiB of the module",
-				change->pid);
+				"process %d has no free address space within %ju MiB of the module",
+				change->pid, (uintmax_t)change->arch->jump_reach >> 20);
 		else
 			error = map_arena_at(change, arena->start, arena->size, &taken);
 	}
@@ -163,7 +164,7 @@ static struct probe_error *map_arena(
 	*added = arena;
 	if (!r->home) {
 		r->home = arena.start;
-		r->guard = arena.start + arena.size - SPACE_PAGE;
+		r->guard = arena.start + arena.size - page_bytes();
 		error = memory_write_code(change->mem, r->guard, &one, sizeof(one));
 	}
 	return error ? error : change_reread_maps(change);
@@ -238,7 +239,7 @@ struct probe_error *change_unmap_pages(struct change *change, const uint64_t *pa
 		size_t n = 0;
 
 		for (; n < CHANGE_PAGES_AT_ONCE && done < count; n++, done++)
-			calls[n] = change_call_unmap(pages[done], SPACE_PAGE);
+			calls[n] = change_call_unmap(pages[done], page_bytes());
 		error = change_run(change, "unmap memory", calls, n);
 	}
 	return error;

@@ -4,6 +4,7 @@
 
 #include "arch/arch.h"
 #include "libprobe/base/array.h"
+#include "libprobe/base/page.h"
 #include "libprobe/target/code.h"
 
 bool code_reaches(uint64_t start, uint64_t end, uint64_t reach_start, uint64_t reach_end)
@@ -27,7 +28,7 @@ static struct code_extent *extents_in_use(
 		extents[count++] = (struct code_extent){registry->home, REGISTRY_PAGE};
 	if (registry->guard)
 		extents[count++] =
-			(struct code_extent){registry_guard_page(registry), REGISTRY_PAGE};
+			(struct code_extent){registry_guard_page(registry), page_bytes()};
 	if (registry->image)
 		extents[count++] = (struct code_extent){registry->image, registry->image_size};
 	for (size_t i = 0; i < registry->site_count; i++) {
@@ -51,7 +52,7 @@ static struct code_extent *extents_in_use(
 
 static bool is_allocated(const struct reg_arena *arena)
 {
-	return arena->size > REGISTRY_PAGE;
+	return arena->size > page_bytes();
 }
 
 static uint64_t align_up(uint64_t value, uint64_t alignment)

@@ -6,7 +6,7 @@
 #include "libprobe/target/registry.h"
 
 /*
- * Finds aligned room for `size` bytes in an arena within reach (2 GiB) of all of [reach_start,
+ * Finds aligned room for `size` bytes in an arena within reach of a jump of all of [reach_start,
  * reach_end); 0: there is none. What is in use is what the arrays name, the current image and
  * `taken` (extents handed out but not yet in an array; the new one is appended).
  */

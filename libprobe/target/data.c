@@ -15,6 +15,7 @@
  * So everything has room for the worst case, and only the address space is limited.
  */
 #include "arch/layout.h"
+#include "libprobe/base/page.h"
 #include "libprobe/target/data.h"
 #include "libprobe/target/space.h"
 
@@ -111,7 +112,7 @@ static void lay_out_flights(struct reg_session *s, const struct data_needs *need
 		s->flight_entries /= 2;
 	s->flights = s->data_size;
 	s->data_size += s->flight_entries * bytes;
-	s->data_size = align_up(s->data_size, SPACE_PAGE);
+	s->data_size = page_after(s->data_size);
 }
 
 static void lay_out_rings(struct reg_session *s, const struct data_needs *needs)
@@ -137,14 +138,15 @@ struct probe_error *data_lay_out(
 	session->flags |= needs->buckets ? REG_SESSION_BUCKETS : 0;
 	session->slot_capacity = (uint32_t)probes;
 	session->slots_shift = log2_up(set);
-	session->slots = SPACE_PAGE;
-	session->data_size = SPACE_PAGE + ((session->cpus + UINT64_C(1)) << session->slots_shift);
-	session->data_size = align_up(session->data_size, SPACE_PAGE);
+	session->slots = page_bytes();
+	session->data_size =
+		session->slots + ((session->cpus + UINT64_C(1)) << session->slots_shift);
+	session->data_size = page_after(session->data_size);
 	if (needs->pairs)
 		lay_out_flights(session, needs);
 	if (needs->ring_bytes)
 		lay_out_rings(session, needs);
-	session->data_size += align_up(needs->notes_bytes, SPACE_PAGE);
+	session->data_size += page_after(needs->notes_bytes);
 	if (session->slots_shift > SET_SHIFT_MAX || session->data_size > DATA_WANTED_MAX)
 		return probe_error_new(PROBE_ERROR_USAGE,
 			"the session would take %ju MiB of the target's address space on %u CPUs: "

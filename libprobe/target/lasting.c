@@ -26,6 +26,7 @@
 
 #include "arch/layout.h"
 #include "libprobe/base/array.h"
+#include "libprobe/base/page.h"
 #include "libprobe/process/procfs.h"
 #include "libprobe/process/shared.h"
 #include "libprobe/target/data.h"
@@ -87,7 +88,7 @@ uint64_t lasting_bytes(const struct reg_session *layout)
 	uint64_t bytes = 0;
 
 	for (uint32_t i = 0; extent_of(layout, i, &extent); i++)
-		bytes += (extent.end - extent.start + SPACE_PAGE - 1) & ~(uint64_t)(SPACE_PAGE - 1);
+		bytes += page_after(extent.end - extent.start);
 	return bytes;
 }
 

@@ -22,6 +22,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "libprobe/base/page.h"
 #include "libprobe/target/orphans.h"
 #include "libprobe/process/memory.h"
 #include "libprobe/process/procfs.h"
@@ -76,10 +77,10 @@ static bool is_orphan(pid_t pid, const struct mapping *m, const struct registry 
 /* The guard took the place of the first arena's last page: where it is missing, there it is. */
 static uint64_t end_of(const struct mapping *m)
 {
-	bool has_guard =
-		shared_is_code(m) && (m->end - m->start) % ARENA_BYTES == ARENA_BYTES - SPACE_PAGE;
+	bool has_guard = shared_is_code(m) &&
+			 (m->end - m->start) % ARENA_BYTES == ARENA_BYTES - page_bytes();
 
-	return m->end + (has_guard ? SPACE_PAGE : 0);
+	return m->end + (has_guard ? page_bytes() : 0);
 }
 
 struct probe_error *orphans_unmap(struct change *change, size_t *count_ret)

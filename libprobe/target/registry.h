@@ -179,6 +179,7 @@ struct data_header {
 };
 
 enum {
+	/* What is used of the home page and the guard's, and a divisor of what a page has. */
 	REGISTRY_PAGE = 4096,
 	/* The guard's page has guards, of 8 bytes, and from here on a u32 for each session. */
 	GUARD_PROCESSES_OFFSET = 2048,

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "libprobe/base/page.h"
 #include "libprobe/plan/plan.h"
 #include "libprobe/process/edits.h"
 #include "libprobe/process/memory.h"
@@ -83,8 +84,9 @@ static bool is_own_copy(int pagemap, uint64_t address)
 {
 	uint64_t entry = 0;
 
-	if (pagemap < 0 || pread(pagemap, &entry, sizeof(entry),
-				   (off_t)(address / SPACE_PAGE * sizeof(entry))) != sizeof(entry))
+	if (pagemap < 0 ||
+		pread(pagemap, &entry, sizeof(entry),
+			(off_t)(address / page_bytes() * sizeof(entry))) != sizeof(entry))
 		return false;
 	return entry & (UINT64_C(1) << 62) ||
 	       (entry & (UINT64_C(1) << 63) && !(entry & (UINT64_C(1) << 61)));

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "arch/process.h"
+#include "libprobe/base/page.h"
 #include "libprobe/target/code.h"
 #include "libprobe/target/space.h"
 
@@ -65,9 +66,8 @@ static void consider(struct quest *q, uint64_t at, uint64_t low, uint64_t high)
 uint64_t space_find(
 	const struct maps *maps, uint64_t size, uint64_t reach_start, uint64_t reach_end)
 {
-	struct quest q = {.size = (size + SPACE_PAGE - 1) & ~(uint64_t)(SPACE_PAGE - 1),
-		.reach_start = reach_start,
-		.reach_end = reach_end};
+	struct quest q = {
+		.size = page_after(size), .reach_start = reach_start, .reach_end = reach_end};
 	uint64_t low = LOWEST, highest = arch_process()->address_end;
 
 	if (q.size < size || q.size > highest - LOWEST)
@@ -86,7 +86,7 @@ uint64_t space_find(
 				consider(&q, high - STEP_ASIDE - q.size, low, high);
 		}
 		if (next > low)
-			low = (next + SPACE_PAGE - 1) & ~(uint64_t)(SPACE_PAGE - 1);
+			low = page_after(next);
 	}
 	return q.best;
 }

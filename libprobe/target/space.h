@@ -8,8 +8,6 @@
 
 #include "libprobe/process/maps.h"
 
-enum { SPACE_PAGE = 4096 };
-
 /*
  * An address for `size` bytes of code that can reach all of [reach_start, reach_end), and be
  * reached from there; 0: there is none. Keeps away from the heap and the main stack, which grow.

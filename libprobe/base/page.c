@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: MIT */
+/* In a file of its own, so that tests can put another size in its place. */
+#include <unistd.h>
+
+#include "libprobe/base/page.h"
+
+uint64_t page_bytes(void)
+{
+	return (uint64_t)sysconf(_SC_PAGESIZE);
+}
