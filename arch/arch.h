@@ -401,7 +401,13 @@ struct arch_stub {
 	uint8_t rings_shift;  /* log2 of the distance between rings */
 	uint32_t ring_bytes;  /* of a ring's data, a power of two */
 	uint32_t site;	      /* written into the record */
-	uint64_t gate;	      /* of a struct probe_gate */
+	/*
+	 * A hit that finds no room waits for it, up to wait_ticks of the record's clock; a tick is
+	 * so many nanoseconds, times 2^32. `room` is the address of a struct probe_room; 0: such a
+	 * hit is lost at once. Not for spans, nor for rings that are overwritten.
+	 */
+	uint64_t room, wait_ticks, wait_scale;
+	uint64_t gate; /* of a struct probe_gate */
 	/*
 	 * Address of a u32: no thread is held while it is not 0, unless its first argument is
 	 * ARCH_GATE_CALLER; or 0.

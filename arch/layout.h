@@ -221,6 +221,24 @@ struct probe_gate {
 #define GATE_FLIP UINT32_C(0x40000000)	 /* FUTEX_OWNER_DIED: set at the death, too */
 #define GATE_WAITED UINT32_C(0x80000000) /* FUTEX_WAITERS: the kernel wakes somebody */
 
+/*
+ * Where hits wait for room in their rings. The gate is never armed; of its turns, only the first
+ * one is slept on: its owner is 0 once the controller has let go of the session, and has no
+ * GATE_OWNER when it has died. Who waits sets ROOM_WAITED there, and, if it was not set, counts
+ * `arrived` up and wakes the controller. The controller clears it when it has made room, and wakes
+ * all.
+ *
+ * When a wait has run out, `gave_up` becomes what `moved` is: while they are equal, nobody waits.
+ */
+struct probe_room {
+	struct probe_gate gate;
+	uint64_t moved; /* from 1 on: how often the controller has made room */
+	uint64_t gave_up;
+	uint64_t waited; /* hits, also those that waited in vain */
+	uint64_t ticks;	 /* how long, in total, by the clock of records */
+};
+#define ROOM_WAITED GATE_FLIP /* the kernel sets it, too, at the controller's death */
+
 enum {
 	RING_RECORD_MAX = 65536, /* of all captures of one record, in bytes */
 	/*

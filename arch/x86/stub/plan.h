@@ -27,7 +27,7 @@ enum {
  * The stack frame of a running stub:
  *
  *	rsp + size	the site's %rsp
- *			red zone, 128 bytes
+ *			red zone, 128 bytes; a word, if hits wait for room (wait.c)
  *			%rax, flags if they are kept, all of %rflags if they may have to be
  *			cleared (alignment.c), the saved registers
  *	rsp		temporaries of 8 bytes
@@ -85,6 +85,7 @@ struct stub_plan {
 	int duration_temp;
 	int tag_temp;			  /* of the key */
 	int tries_temp;			  /* how often an aborted sequence is retried */
+	int wait_temp;			  /* when a wait for room began; above %rax */
 	int key_temp[ARCH_KEYS_MAX];	  /* numbers, and strings' words */
 	int32_t record_at[ARCH_ARGS_MAX]; /* by recorded capture: its fixed place in a record */
 	int32_t record_mask_at;
@@ -96,7 +97,9 @@ struct stub_plan {
 	int check, measure, extent, hash, time; /* subroutines */
 	int out, small_out;			/* the exits, from either frame */
 	int slow, full;				/* a thread without rseq; no room */
-	int lost, unmatched;			/* count the hit as such */
+	int slow_again, wait_first, wait; /* after a wait; no room, if hits wait for it (wait.c) */
+	int wait_over, wait_done, wait_lost; /* leave nothing; left a record; lost, after a wait */
+	int lost, unmatched;		     /* count the hit as such */
 	int slow_sample, sampled; /* without rseq, while sampling; continue with a sampled hit */
 	int slow_update;
 	int gone;		 /* an end whose begin was given up for a newer one */
@@ -269,7 +272,15 @@ bool stub_may_keep_begins(const struct arch_stub *stub);
  */
 void emit_record_body(struct emit *e, const struct stub_plan *plan); /* record.c */
 void emit_record(struct emit *e, struct stub_plan *plan);
-void emit_record_slow(struct emit *e, const struct stub_plan *plan);
+void emit_record_slow(struct emit *e, struct stub_plan *plan);
+/*
+ * Writes a record into the ring at REG_RING and publishes it; jumps to `full` if there is no room.
+ * Changes what emit_record_body() does, but REG_RING.
+ */
+void emit_ring_record(struct emit *e, const struct stub_plan *plan, int full);
+/* Of a stub that waits for room (wait.c): the hit has not waited yet; and what is out of line. */
+void emit_wait_none(struct emit *e, const struct stub_plan *plan);
+void emit_wait(struct emit *e, struct stub_plan *plan);
 void emit_gather(struct emit *e, struct stub_plan *plan); /* gather.c */
 void emit_gather_slow(struct emit *e, const struct stub_plan *plan);
 void emit_begin(struct emit *e, struct stub_plan *plan); /* flights.c */

@@ -121,7 +121,7 @@ static void emit_begin_of_span(struct emit *e, const struct stub_plan *p, int lo
  * The store to `head` pairs with the consumer's acquiring load of it, and the load of `tail`
  * with the consumer's releasing store: on x86, plain moves are enough.
  */
-static void emit_ring_record(struct emit *e, const struct stub_plan *p, int full)
+void emit_ring_record(struct emit *e, const struct stub_plan *p, int full)
 {
 	const struct arch_stub *s = p->stub;
 	struct emit_mem head = mem_at(REG_RING, offsetof(struct ring_header, head));
@@ -216,20 +216,24 @@ void emit_record(struct emit *e, struct stub_plan *p)
 }
 
 /* The path of threads without rseq, of aborted sequences, and of hits that find no room. */
-void emit_record_slow(struct emit *e, const struct stub_plan *p)
+void emit_record_slow(struct emit *e, struct stub_plan *p)
 {
+	bool waits = p->stub->room != 0;
 	int full = emit_label(e);
 
 	emit_place(e, p->slow);
+	emit_wait_none(e, p);
+	emit_place(e, p->slow_again);
 	emit_sequence_leave(e, p);
-	emit_lock_ring(e, p->stub, p->lost);
+	emit_lock_ring(e, p->stub, waits ? p->wait_lost : p->lost);
 	emit_ring_record(e, p, full);
 	emit_unlock_ring(e);
-	emit_jump_label(e, -1, p->out);
+	emit_jump_label(e, -1, waits ? p->wait_done : p->out);
 	emit_place(e, full);
 	emit_unlock_ring(e);
-	emit_jump_label(e, -1, p->lost);
+	emit_jump_label(e, -1, waits ? p->wait : p->lost);
 	emit_place(e, p->full);
 	emit_sequence_leave(e, p);
-	emit_jump_label(e, -1, p->lost);
+	emit_jump_label(e, -1, waits ? p->wait_first : p->lost);
+	emit_wait(e, p);
 }

@@ -49,7 +49,7 @@ enum {
 /* ---- Frame -------------------------------------------------------------- */
 
 /* A smaller frame (fewer registers, no temporaries) is a prefix of a larger one. */
-static void frame_layout(struct frame *f, int flags, int registers, int temps)
+static void frame_layout(struct frame *f, int skipped, int flags, int registers, int temps)
 {
 	static const int regs[] = {RCX, RDX, RDI, RSI, R8, R9, R10, R11};
 
@@ -59,17 +59,23 @@ static void frame_layout(struct frame *f, int flags, int registers, int temps)
 		f->saved[i] = -1;
 	for (int i = 0; i < f->order_count; i++)
 		f->order[i] = regs[i];
-	f->size = RED_ZONE + 8 * (1 + flags + f->order_count + f->temps);
+	f->size = skipped + 8 * (1 + flags + f->order_count + f->temps);
 	f->saved[RAX] = 8 * (flags + f->order_count + f->temps);
 	for (int i = 0; i < f->order_count; i++)
 		f->saved[f->order[i]] = 8 * (f->temps + f->order_count - 1 - i);
+}
+
+/* The red zone, and behind it the word of a wait: so nothing more has to be done for that. */
+static int skipped_bytes(const struct stub_plan *p)
+{
+	return RED_ZONE + (p->stub->room ? 8 : 0);
 }
 
 static void emit_enter(struct emit *e, const struct stub_plan *p)
 {
 	const struct frame *small = &p->small;
 
-	emit_mem(e, true, OP_LEA, RSP, mem_at(RSP, -RED_ZONE));
+	emit_mem(e, true, OP_LEA, RSP, mem_at(RSP, -skipped_bytes(p)));
 	emit_push(e, RAX);
 	if (p->keeps_flags) {
 		emit_bytes(e, "\x9f\x0f\x90\xc0", 4); /* lahf; seto %al */
@@ -106,7 +112,7 @@ static void emit_leave(struct emit *e, const struct stub_plan *p)
 		emit_bytes(e, "\x04\x7f\x9e", 3); /* add $0x7f,%al (sets OF as it was); sahf */
 	}
 	emit_pop(e, RAX);
-	emit_mem(e, true, OP_LEA, RSP, mem_at(RSP, RED_ZONE));
+	emit_mem(e, true, OP_LEA, RSP, mem_at(RSP, skipped_bytes(p)));
 }
 
 /* ---- Planning -------------------------------------------------------------- */
@@ -249,6 +255,9 @@ static bool plan_record(struct stub_plan *p)
 	uint32_t room = RING_RECORD_MAX - (s->overwrite ? RING_BACK_BYTES : 0);
 
 	plan_record_body(p);
+	/* An end holds its begin: others might have to wait for that. */
+	if (s->room && (s->overwrite || stub_has_spans(s)))
+		return false;
 	if (stub_has_spans(s)) /* and the duration */
 		p->max_bytes += 8 + s->flights.keep - s->flights.record;
 	return p->max_bytes <= room && p->max_bytes <= s->ring_bytes &&
@@ -403,8 +412,9 @@ static bool plan_stub(struct stub_plan *p, const struct arch_stub *s)
 	/* Unwinders know where a function's frame has the registers (call.c). */
 	p->keeps_flags = !s->frees_flags || s->kind == ARCH_STUB_CALL;
 	flags = p->keeps_flags + !p->is_aligned;
-	frame_layout(&p->frame, flags, registers, p->frame.temps);
-	frame_layout(&p->small, flags, registers < 2 ? registers : 2, 0);
+	frame_layout(&p->frame, skipped_bytes(p), flags, registers, p->frame.temps);
+	frame_layout(&p->small, skipped_bytes(p), flags, registers < 2 ? registers : 2, 0);
+	p->wait_temp = (p->frame.size - skipped_bytes(p)) / 8;
 	assert(s->kind != ARCH_STUB_GATE || p->frame.saved[RDI] == GATE_ARGUMENT);
 	return true;
 }
@@ -547,7 +557,8 @@ static void make_labels(struct emit *e, struct stub_plan *p)
 		&p->small_out, &p->slow, &p->full, &p->lost, &p->unmatched, &p->slow_sample,
 		&p->sampled, &p->slow_update, &p->gone, &p->slow_flight, &p->timed, &p->entered,
 		&p->slow_leave, &p->clear_check, &p->check_cleared, &p->restore_check,
-		&p->check_restored, &p->number, &p->numbered};
+		&p->check_restored, &p->number, &p->numbered, &p->slow_again, &p->wait_first,
+		&p->wait, &p->wait_over, &p->wait_done, &p->wait_lost};
 
 	for (size_t i = 0; i < sizeof(labels) / sizeof(*labels); i++)
 		*labels[i] = emit_label(e);

@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Stubs of x86-64 whose hits wait for room in a full ring: for how long, what ends a wait, and what
+ * the program sees of it.
+ */
+#include <errno.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "libprobe/base/clock.h"
+#include "libprobe/ring/room.h"
+#include "arch/process.h"
+#include "tests/unit/stub/stub_crowd.h"
+#include "tests/unit/stub/stub_variant.h"
+
+enum {
+	OWNER = 12345,	/* any thread */
+	ROOM_AT = 1024, /* in the host's first page */
+	BOUND_MS = 100,
+	LONG_MS = 900,
+	MS = 1000000,
+	CROWD_THREADS = 4,
+	CROWD_HITS = 50000
+};
+
+static struct probe_room *room_of(const struct stub_host *host)
+{
+	return (struct probe_room *)(host->memory + ROOM_AT);
+}
+
+/* Hits wait so long, and somebody reads. */
+static void let_wait(struct stub_host *host, struct arch_stub *stub, uint64_t bound_ms)
+{
+	struct probe_room *room = room_of(host);
+	struct clock clock;
+
+	clock_init(&clock, arch_process()->counter);
+	*room = (struct probe_room){.moved = 1};
+	room->gate.turns[0].owner = OWNER | GATE_WAITED;
+	stub->room = (uintptr_t)room;
+	stub->wait_ticks = bound_ms * (clock_ticks_per_s(&clock) / 1000);
+	stub->wait_scale = clock_tick_ns32(&clock);
+}
+
+static struct arch_stub waiting_stub(struct variant *v, uint64_t bound_ms)
+{
+	static struct arch_capture captures[3];
+	struct arch_stub stub = variant_stub(v, ARCH_STUB_RECORD);
+
+	captures[0] = variant_capture("8@%rsi");
+	captures[1] = variant_capture("8@%r10");
+	captures[2] = variant_capture("8@%r8");
+	stub.captures = captures;
+	stub.capture_count = stub.recorded = 3;
+	let_wait(&v->host, &stub, bound_ms);
+	return stub;
+}
+
+/* No ring has room: as if all had been written, and nothing read. */
+static void fill(struct stub_host *host)
+{
+	for (uint32_t i = 0; i < stub_host_ring_count(host); i++) {
+		struct ring_header *ring = stub_host_ring(host, i);
+
+		ring->head = ring->tail + HOST_RING_BYTES;
+	}
+}
+
+/* All of them are read. */
+static void empty(struct stub_host *host)
+{
+	for (uint32_t i = 0; i < stub_host_ring_count(host); i++) {
+		struct ring_header *ring = stub_host_ring(host, i);
+		uint64_t head = __atomic_load_n(&ring->head, __ATOMIC_ACQUIRE);
+
+		__atomic_store_n(&ring->tail, head, __ATOMIC_RELEASE);
+	}
+	room_tell(room_of(host));
+}
+
+/* How many records there are, once each ring was filled and emptied. */
+static uint64_t recorded(const struct stub_host *host, size_t bytes)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < stub_host_ring_count(host); i++)
+		sum += stub_host_ring(host, i)->head - HOST_RING_BYTES;
+	return sum / bytes;
+}
+
+static uint64_t hit_ms(struct variant *v, const void *entry)
+{
+	uint64_t before = clock_monotonic_ns();
+
+	variant_hit(v, entry);
+	return (clock_monotonic_ns() - before) / MS;
+}
+
+/* Something that happens after a while, in another thread. */
+struct later {
+	struct variant *v;
+	void (*act)(struct variant *v);
+	pthread_t thread;
+};
+
+static void *acting(void *data)
+{
+	struct later *later = data;
+
+	nanosleep(&(struct timespec){.tv_nsec = 20 * MS}, NULL);
+	later->act(later->v);
+	return NULL;
+}
+
+static void begin(struct later *later)
+{
+	assert_int_equal(pthread_create(&later->thread, NULL, acting, later), 0);
+}
+
+/* ---- One hit --------------------------------------------------------------------------- */
+
+static void make_room(struct variant *v)
+{
+	empty(&v->host);
+}
+
+static void check_room_is_made(struct variant *v)
+{
+	struct arch_stub stub = waiting_stub(v, LONG_MS);
+	struct later later = {.v = v, .act = make_room};
+	const void *entry = stub_host_emit(&v->host, &stub);
+	const struct probe_room *room = room_of(&v->host);
+	const struct ring_header *ring = NULL;
+	uint64_t captured[3], took;
+
+	fill(&v->host);
+	begin(&later);
+	errno = EXDEV;
+	took = hit_ms(v, entry);
+	assert_int_equal(errno, EXDEV);
+	pthread_join(later.thread, NULL);
+	assert_true(took >= 15 && took < LONG_MS / 2);
+	assert_int_equal(recorded(&v->host, 40), 1);
+	assert_int_equal(stub_host_lost(&v->host), 0);
+	assert_int_equal(room->waited, 1);
+	assert_true(
+		room->ticks > stub.wait_ticks / LONG_MS * 15 && room->ticks < stub.wait_ticks / 2);
+	/* The one who waits says so, once. */
+	assert_int_equal(room->gate.arrived, 1);
+	for (uint32_t i = 0; i < stub_host_ring_count(&v->host); i++)
+		if (stub_host_ring(&v->host, i)->head != HOST_RING_BYTES)
+			ring = stub_host_ring(&v->host, i);
+	/* Waiting has kept the registers for the captures, too; it began a round later. */
+	assert_non_null(ring);
+	memcpy(captured, (const char *)(ring + 1) + sizeof(struct ring_record), sizeof(captured));
+	assert_int_equal(captured[0], v->state.gpr[RSI]);
+	assert_int_equal(captured[1], v->state.gpr[R10]);
+	assert_int_equal(captured[2], v->state.gpr[R8]);
+}
+
+static void hits_wait_for_room(void **state)
+{
+	(void)state;
+	variant_each(check_room_is_made);
+}
+
+/* Nobody reads: one wait, then none until somebody does. */
+static void check_it_runs_out(struct variant *v)
+{
+	struct arch_stub stub = waiting_stub(v, BOUND_MS);
+	const void *entry = stub_host_emit(&v->host, &stub);
+	uint64_t took, before;
+
+	fill(&v->host);
+	for (uint32_t round = 1; round < 3; round++) {
+		took = hit_ms(v, entry);
+		assert_true(took >= BOUND_MS - 1 && took < 3 * BOUND_MS);
+		before = clock_monotonic_ns();
+		for (int i = 0; i < 100; i++)
+			variant_hit(v, entry);
+		assert_true(clock_monotonic_ns() - before < BOUND_MS * (uint64_t)MS);
+		assert_int_equal(stub_host_lost(&v->host), 101 * round);
+		assert_int_equal(room_of(&v->host)->waited, round);
+		room_tell(room_of(&v->host)); /* elsewhere, say */
+	}
+	assert_int_equal(recorded(&v->host, 40), 0);
+}
+
+static void a_wait_runs_out_once(void **state)
+{
+	(void)state;
+	variant_each(check_it_runs_out);
+}
+
+static void end_turn(struct variant *v, uint32_t owner)
+{
+	uint32_t *word = &room_of(&v->host)->gate.turns[0].owner;
+
+	__atomic_store_n(word, owner, __ATOMIC_RELEASE);
+	syscall(SYS_futex, word, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
+static void let_go(struct variant *v)
+{
+	end_turn(v, 0);
+}
+
+/* As the kernel does. */
+static void die(struct variant *v)
+{
+	end_turn(v, FUTEX_WAITERS | FUTEX_OWNER_DIED);
+}
+
+static void fork_away(struct variant *v)
+{
+	*v->host.guard = 0;
+	room_tell(room_of(&v->host));
+}
+
+/* What ends a wait at once, and keeps the next hits from waiting. */
+static void check_end(struct variant *v, void (*act)(struct variant *v), bool lost)
+{
+	struct arch_stub stub = waiting_stub(v, LONG_MS);
+	struct later later = {.v = v, .act = act};
+	const void *entry = stub_host_emit(&v->host, &stub);
+
+	fill(&v->host);
+	begin(&later);
+	assert_true(hit_ms(v, entry) < LONG_MS / 2);
+	pthread_join(later.thread, NULL);
+	assert_int_equal(room_of(&v->host)->waited, 1);
+	assert_true(hit_ms(v, entry) < LONG_MS / 2);
+	assert_int_equal(room_of(&v->host)->waited, 1);
+	assert_int_equal(stub_host_lost(&v->host), lost ? 2 : 0);
+	assert_int_equal(recorded(&v->host, 40), 0);
+	*v->host.guard = 1;
+}
+
+static void check_ends(struct variant *v)
+{
+	check_end(v, let_go, false);
+	stub_host_reset(&v->host);
+	check_end(v, die, true);
+	stub_host_reset(&v->host);
+	check_end(v, fork_away, false);
+}
+
+static void it_ends_with_the_controller(void **state)
+{
+	(void)state;
+	variant_each(check_ends);
+}
+
+/* A target may write anything there: the time ends a wait all the same. */
+static void check_nonsense(struct variant *v)
+{
+	static const uint32_t owners[] = {1, GATE_OWNER, OWNER | ROOM_WAITED, GATE_WAITED};
+
+	for (size_t i = 0; i < sizeof(owners) / sizeof(*owners); i++) {
+		struct arch_stub stub = waiting_stub(v, 10);
+		const void *entry;
+
+		stub_host_reset(&v->host);
+		entry = stub_host_emit(&v->host, &stub);
+		fill(&v->host);
+		room_of(&v->host)->gate.turns[0].owner = owners[i];
+		assert_true(hit_ms(v, entry) < LONG_MS / 2);
+		assert_int_equal(stub_host_lost(&v->host), 1);
+	}
+}
+
+static void nonsense_is_waited_for_no_longer(void **state)
+{
+	(void)state;
+	variant_each(check_nonsense);
+}
+
+/* ---- What it costs others ------------------------------------------------------------------ */
+
+static size_t instructions(const struct arch_stub *stub, struct arch_stub_code *code)
+{
+	uint8_t out[ARCH_STUB_MAX];
+	struct arch_insn insn;
+	size_t count = 0;
+
+	assert_int_equal(
+		arch_x86_64.stub(stub, stub->next & ~31ULL, out, sizeof(out), code), ARCH_STUB_OK);
+	for (size_t at = 0; at < code->next_jump; at += insn.length, count++)
+		assert_true(arch_x86_64.decode(out + at, sizeof(out) - at, at, &insn));
+	return count;
+}
+
+/* A hit that finds room takes no more instructions. */
+static void check_costs(struct variant *v)
+{
+	struct arch_stub stub = waiting_stub(v, BOUND_MS);
+	struct arch_stub_code with, without;
+	size_t count = instructions(&stub, &with);
+
+	stub.room = 0;
+	assert_int_equal(count, instructions(&stub, &without));
+	assert_true(with.length > without.length);
+}
+
+static void the_way_of_hits_with_room_is_the_same(void **state)
+{
+	(void)state;
+	if (arch_x86_64.can_decode && !arch_x86_64.can_decode())
+		skip();
+	variant_each(check_costs);
+}
+
+/* An end of a span holds its begin, and a flight recorder is never full. */
+static void check_refused(struct variant *v)
+{
+	struct arch_stub stub = waiting_stub(v, BOUND_MS);
+	uint8_t out[ARCH_STUB_MAX];
+	struct arch_stub_code code;
+
+	stub.overwrite = true;
+	assert_int_equal(arch_x86_64.stub(&stub, stub.next & ~31ULL, out, sizeof(out), &code),
+		ARCH_STUB_UNSUPPORTED);
+}
+
+static void flight_recorders_never_wait(void **state)
+{
+	(void)state;
+	variant_each(check_refused);
+}
+
+/* ---- Many threads ------------------------------------------------------------------------ */
+
+struct crowd {
+	struct stub_host host;
+	stub_host_site *site;
+	uint64_t records;
+	atomic_bool done;
+};
+
+static void hit(void *data, uint64_t number)
+{
+	struct crowd *crowd = data;
+
+	crowd->site(number, 0, 0);
+}
+
+static void drain(struct crowd *crowd)
+{
+	for (uint32_t i = 0; i < stub_host_ring_count(&crowd->host); i++) {
+		struct ring_header *ring = stub_host_ring(&crowd->host, i);
+		uint64_t head = __atomic_load_n(&ring->head, __ATOMIC_ACQUIRE);
+
+		if (head == ring->tail)
+			continue;
+		crowd->records += (head - ring->tail) / 24;
+		__atomic_store_n(&ring->tail, head, __ATOMIC_RELEASE);
+		room_tell(room_of(&crowd->host));
+	}
+}
+
+/* It is slower than the crowd is. */
+static void *reading(void *data)
+{
+	struct crowd *crowd = data;
+
+	while (!atomic_load(&crowd->done)) {
+		nanosleep(&(struct timespec){.tv_nsec = 300000}, NULL);
+		drain(crowd);
+	}
+	return NULL;
+}
+
+static void check_crowd(bool has_rseq, bool storm)
+{
+	struct arch_capture capture = variant_capture("8@%rdi");
+	struct crowd crowd = {0};
+	struct arch_stub stub;
+	pthread_t thread;
+	uint64_t hits;
+
+	stub_host_init(&crowd.host, true);
+	stub = stub_host_stub(&crowd.host, has_rseq && crowd.host.thread.has_rseq);
+	stub.kind = ARCH_STUB_RECORD;
+	stub.captures = &capture;
+	stub.capture_count = stub.recorded = 1;
+	let_wait(&crowd.host, &stub, LONG_MS);
+	crowd.site = stub_host_emit_site(&crowd.host, &stub);
+	assert_int_equal(pthread_create(&thread, NULL, reading, &crowd), 0);
+	hits = crowd_run(hit, &crowd, CROWD_THREADS, CROWD_HITS, storm);
+	atomic_store(&crowd.done, true);
+	pthread_join(thread, NULL);
+	drain(&crowd);
+	assert_true(room_of(&crowd.host)->waited > 0);
+	assert_int_equal(crowd.records + stub_host_lost(&crowd.host),
+		(uint64_t)CROWD_THREADS * CROWD_HITS + hits);
+	/* Without rseq, all rings may be locked: nobody waits for that. */
+	if (has_rseq)
+		assert_int_equal(stub_host_lost(&crowd.host), 0);
+	stub_host_deinit(&crowd.host);
+}
+
+static void none_of_a_crowd_is_lost(void **state)
+{
+	(void)state;
+	check_crowd(true, false);
+	check_crowd(true, true);
+}
+
+static void nor_are_those_without_rseq(void **state)
+{
+	(void)state;
+	check_crowd(false, false);
+	check_crowd(false, true);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(hits_wait_for_room),
+		cmocka_unit_test(a_wait_runs_out_once),
+		cmocka_unit_test(it_ends_with_the_controller),
+		cmocka_unit_test(nonsense_is_waited_for_no_longer),
+		cmocka_unit_test(the_way_of_hits_with_room_is_the_same),
+		cmocka_unit_test(flight_recorders_never_wait),
+		cmocka_unit_test(none_of_a_crowd_is_lost),
+		cmocka_unit_test(nor_are_those_without_rseq),
+	};
+
+#ifndef __x86_64__
+	return 77; /* these stubs only run on x86-64 */
+#endif
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
