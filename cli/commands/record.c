@@ -24,17 +24,22 @@ static struct probe_error *parse_rotate(const char *text, struct probe_ctf_optio
 	return NULL;
 }
 
-static struct probe_error *parse_full(const char *text, enum record_full *ret)
+static struct probe_error *parse_full(const char *text, enum record_full *ret, uint64_t *wait_ret)
 {
 	static const char *const names[] = {
 		[RECORD_FLUSH] = "flush", [RECORD_LOOP] = "loop", [RECORD_STOP] = "stop"};
+	struct probe_error *error;
 
+	error = trace_parse_wait(text, wait_ret);
+	if (error || *wait_ret)
+		return error;
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
 		*ret = (enum record_full)i;
 		if (strcmp(text, names[i]) == 0)
 			return NULL;
 	}
-	return probe_error_new(PROBE_ERROR_USAGE, "--full '%s': use flush, loop or stop", text);
+	return probe_error_new(
+		PROBE_ERROR_USAGE, "--full '%s': use flush, loop, stop or wait", text);
 }
 
 static struct probe_error *parse_version(const char *text, enum probe_ctf_version *ret)
@@ -63,7 +68,7 @@ static struct probe_error *record_checked(void *data, int *status_ret)
 	if (!error && record->version)
 		error = parse_version(record->version, &options->parts.version);
 	if (!error && record->full)
-		error = parse_full(record->full, &options->full);
+		error = parse_full(record->full, &options->full, &options->wait_ns);
 	return error ? error : trace_options_run(options, status_ret);
 }
 
@@ -85,9 +90,9 @@ struct probe_error *cmd_record(int argc, char **argv, int *status_ret)
 			"write the record to DIR, which is created or must be empty"),
 		OPTION(0, "rotate", STRING, "SIZE|TIME", &record.rotate,
 			"begin a new part, a record of its own in DIR, after 64M, 10s ..."),
-		OPTION(0, "full", STRING, "flush|loop|stop", &record.full,
-			"write continuously (default), keep the newest hits, or stop when a buffer "
-			"is full"),
+		OPTION(0, "full", STRING, "flush|loop|stop|wait", &record.full,
+			"write continuously (default), keep the newest hits, stop when a buffer is "
+			"full, or write and let hits wait for room (wait:TIME; default: 100ms)"),
 		OPTION(0, "ctf", STRING, "1.8|2", &record.version,
 			"version of the Common Trace Format (default: 1.8)"),
 		OPTIONS_FILTER(&record.trace.tracer),

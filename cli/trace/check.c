@@ -92,6 +92,8 @@ struct probe_error *trace_check_tracers(
 	error = check_metrics(trace);
 	if (!error)
 		error = check_sent(trace);
+	if (!error)
+		error = trace_check_wait(trace, options);
 	if (error)
 		return error;
 	if (options->mangled && !has_stacks(trace) && !trace_options_ask_names(options))

@@ -96,6 +96,7 @@ struct probe_error *gone_keep(struct trace *trace, struct trace_target *target)
 			return probe_error_no_memory();
 		add_up(sum, &probes[i], i < target->tally_count ? &target->tallies[i] : &none);
 	}
+	trace_keep_waits(trace, target);
 	trace_report_damage(target);
 	if (target->tracer->output == PROBE_TRACER_ROWS && !trace->record)
 		error = keep_rows(target);

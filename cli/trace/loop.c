@@ -468,6 +468,7 @@ void trace_run(struct trace *trace)
 	for (size_t i = 0; i < trace->target_count; i++)
 		trace_report_damage(&trace->targets[i]);
 	trace_tables(trace, false);
+	trace_report_waits(trace);
 	probe_sink_end(trace->sink);
 	if (!trace->gone)
 		output_finish(trace);

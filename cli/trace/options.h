@@ -19,6 +19,7 @@ struct trace_options {
 	const char *directory;		/* of a record, which then takes the hits; else NULL */
 	struct probe_ctf_options parts; /* of a record */
 	enum record_full full;		/* likewise; cli/trace/record_stream.c */
+	uint64_t wait_ns;		/* --full=wait: how long a hit may wait for room; or 0 */
 	uint64_t ring_bytes, string_bytes;
 	bool mangled; /* symbols stay as they are in files */
 
@@ -49,6 +50,15 @@ bool trace_options_ask_names(const struct trace_options *options);
 
 /* Refuses options that no tracer of the trace takes (check.c). Errors: PROBE_ERROR_USAGE. */
 PROBE_MUST_CHECK struct probe_error *trace_check_tracers(
+	const struct trace *trace, const struct trace_options *options);
+
+/*
+ * Of --full: `wait`, or `wait:TIME`. Anything else is left to the caller: 0. Errors:
+ * PROBE_ERROR_USAGE (TIME is none, or too long).
+ */
+PROBE_MUST_CHECK struct probe_error *trace_parse_wait(const char *text, uint64_t *ns_ret);
+/* Refuses it for tracers that have no hits that could wait. Errors: PROBE_ERROR_USAGE. */
+PROBE_MUST_CHECK struct probe_error *trace_check_wait(
 	const struct trace *trace, const struct trace_options *options);
 
 /*

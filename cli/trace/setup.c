@@ -96,6 +96,7 @@ static struct probe_session_options session_options(const struct trace_options *
 {
 	return (struct probe_session_options){
 		.ring_bytes = options->ring_bytes,
+		.wait_ns = options->wait_ns,
 		.string_bytes = (uint16_t)options->string_bytes,
 		.guess_strings = options->string_bytes != 0,
 		.mangled = options->mangled,

@@ -50,6 +50,11 @@ enum record_full {
 	RECORD_STOP   /* that is the end */
 };
 
+/* How many hits have waited for room in their rings, and how long in all. */
+struct trace_waits {
+	uint64_t hits, ns;
+};
+
 /* What was printed of a probe so far. */
 struct trace_tally {
 	uint64_t hits, lost;
@@ -115,9 +120,10 @@ struct trace {
 	struct probe_watch *watch;
 	struct trace_gone *gones; /* of processes that were dropped from the targets */
 	size_t gone_count;
-	bool *matched; /* each pattern of the request, in one of them */
-	size_t first;  /* whose rings are read first: they take turns, because a round has limited
-			  room for hits */
+	struct trace_waits waits; /* of those, too */
+	bool *matched;		  /* each pattern of the request, in one of them */
+	size_t first; /* whose rings are read first: they take turns, because a round has limited
+			 room for hits */
 
 	struct probe_sink *sink;  /* of a record: nothing is printed there */
 	struct probe_ctf *record; /* takes the hits of `probectl record`; else NULL */
@@ -222,6 +228,13 @@ void trace_report_hints(const struct trace *trace);
 
 /* After a record: the number of hits in it, and of lost ones. */
 void trace_report_record(const struct trace *trace);
+
+/* ---- waits.c ---------------------------------------------------------------- */
+
+/* Keeps what a process that is dropped has waited. */
+void trace_keep_waits(struct trace *trace, const struct trace_target *target);
+/* At the end: says how many hits have waited, and how long, if any has. */
+void trace_report_waits(const struct trace *trace);
 
 /* ---- sites.c ---------------------------------------------------------------- */
 

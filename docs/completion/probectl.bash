@@ -231,7 +231,10 @@ _probectl()
 		return
 		;;
 	--full)
-		_probectl_answer "$cur" < <(printf '%s\n' flush loop stop)
+		case $command in
+		trace) _probectl_answer "$cur" < <(echo wait) ;;
+		*) _probectl_answer "$cur" < <(printf '%s\n' flush loop stop wait) ;;
+		esac
 		return
 		;;
 	--sort)

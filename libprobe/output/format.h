@@ -34,6 +34,7 @@ struct format {
 	void (*lost)(struct format_context *context, const struct probe_session_probe *probe,
 		uint64_t lost);
 	/* NULL: the format does not report that. */
+	void (*waited)(struct format_context *context, uint64_t hits, uint64_t ns);
 	void (*site)(struct format_context *context, pid_t pid, const struct probe_site_news *news);
 	void (*table)(struct format_context *context, const struct probe_table *table,
 		const struct probe_view *view);

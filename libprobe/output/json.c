@@ -8,6 +8,7 @@
  *	 "provider":"...","name":"...","pc":"0x...","args":[...]}
  *	with its stack: either of them, with "stack":"whole","frames":[...] (json_stacks.c)
  *	{"lost":N,"provider":"...","name":"..."}
+ *	{"waited":N,"waited_ns":N}
  *	{"inconsistent":true,"pid":N,"provider":"...","name":"...","path":"...","pc":"0x...",
  *	 "good_ts":N,"bad_ts":N,"ts":N,"bytes":"...","left":false}
  *	rows of tables: json_table.c
@@ -181,6 +182,13 @@ static void format_lost(
 	json_lost(&context->out, probe, lost);
 }
 
+static void json_waited(struct format_context *context, uint64_t hits, uint64_t ns)
+{
+	json_unsigned_field(&context->out, "{\"waited\":", hits);
+	json_unsigned_field(&context->out, ",\"waited_ns\":", ns);
+	buffer_json_end(&context->out);
+}
+
 /* A site of no probe serves to follow what is opened or started. */
 static void json_site(struct format_context *context, pid_t pid, const struct probe_site_news *news)
 {
@@ -213,6 +221,7 @@ const struct format format_json = {
 	.hit = format_hit,
 	.span = format_span,
 	.lost = format_lost,
+	.waited = json_waited,
 	.site = json_site,
 	.table = json_table,
 	.stacks = json_stacks,

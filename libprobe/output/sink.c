@@ -156,6 +156,12 @@ void probe_sink_lost(
 		sink->format->lost(&sink->context, probe, lost);
 }
 
+void probe_sink_waited(struct probe_sink *sink, uint64_t hits, uint64_t ns)
+{
+	if (!sink->failed && sink->format->waited)
+		sink->format->waited(&sink->context, hits, ns);
+}
+
 void probe_sink_site(struct probe_sink *sink, pid_t pid, const struct probe_site_news *news)
 {
 	if (!sink->failed && sink->format->site)

@@ -170,6 +170,8 @@ static struct probe_error *measure(
 		return seccomp_error(&a->change->seccomp, SECCOMP_ASK);
 	if (captures_name(&stub) && !stub.may_ask_name)
 		return seccomp_error(&a->change->seccomp, SECCOMP_NAME);
+	if (a->waits && !(a->change->seccomp.allowed & SECCOMP_WAIT))
+		return seccomp_error(&a->change->seccomp, SECCOMP_WAIT);
 	stub.next = at;
 	status = a->change->arch->stub(&stub, at, scratch, sizeof(scratch), &code);
 	if (status != ARCH_STUB_OK)

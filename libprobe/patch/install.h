@@ -78,6 +78,7 @@ struct install {
 	const char *file;     /* where the session's memory outlives the target; or NULL */
 	bool created;	      /* it was */
 	bool asks;	      /* set: some stub makes system calls, or would if it were allowed */
+	bool waits;	      /* its hits wait for room, and make system calls for that */
 	bool asks_name;	      /* set: some stub asks for the name of its thread */
 	bool takes_time;      /* the stubs read the time stamp counter */
 	bool is_gate;	      /* the stubs wait for the controller (struct probe_gate) */

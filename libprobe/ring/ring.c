@@ -21,6 +21,7 @@
 
 #include "libprobe/sandbox/seccomp.h"
 #include "libprobe/ring/ring.h"
+#include "libprobe/ring/room.h"
 
 enum { TELL_BYTES = 32768 }; /* consumed before the target learns of it */
 
@@ -55,6 +56,12 @@ struct probe_error *rings_open(int fd, const struct reg_session *session, struct
 		ret->rings[i].data = at + sizeof(struct ring_header);
 	}
 	return NULL;
+}
+
+void rings_tell(struct rings *rings, struct probe_room *room)
+{
+	for (size_t i = 0; i < rings->count; i++)
+		rings->rings[i].room = room;
 }
 
 void rings_discharge(struct rings *rings)
@@ -101,6 +108,8 @@ static void tell_tail(struct ring *ring)
 	atomic_store_explicit(
 		(_Atomic uint64_t *)&ring->header->tail, ring->tail, memory_order_release);
 	ring->told = ring->tail;
+	if (ring->room)
+		room_tell(ring->room);
 }
 
 uint64_t rings_head(const struct ring *ring)

@@ -15,10 +15,11 @@
 struct ring {
 	struct ring_header *header; /* shared with the target, which may write anything */
 	const uint8_t *data;
-	uint64_t tail;	  /* next to be read; written to the target now and then */
-	uint64_t told;	  /* what header->tail is */
-	uint64_t head;	  /* as of this round */
-	uint64_t damaged; /* how often its contents made no sense and were discarded */
+	uint64_t tail;		 /* next to be read; written to the target now and then */
+	uint64_t told;		 /* what header->tail is */
+	uint64_t head;		 /* as of this round */
+	uint64_t damaged;	 /* how often its contents made no sense and were discarded */
+	struct probe_room *room; /* where hits wait for room; NULL: they do not */
 };
 
 struct rings {
@@ -35,6 +36,9 @@ struct rings {
 PROBE_MUST_CHECK struct probe_error *rings_open(
 	int fd, const struct reg_session *session, struct rings *ret);
 void rings_close(struct rings *rings);
+
+/* From now on, wakes who waits for room there, in the memory that was mapped. */
+void rings_tell(struct rings *rings, struct probe_room *room);
 
 /*
  * Gives back the memory of the rings, not that of the counters: nothing writes records

@@ -94,6 +94,7 @@ static void close_gates(struct probe_session *s)
 		launches_remove(watch_launches(s->options.watch), &s->exec_gate);
 	gate_close(&s->exec_gate.gate);
 	gate_close(&s->gate);
+	gate_close(&s->wait);
 	if (s->event >= 0)
 		close(s->event);
 	s->event = -1;

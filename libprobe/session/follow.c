@@ -287,6 +287,7 @@ struct probe_error *session_serve_gate(struct probe_session *s)
 	if (s->event < 0)
 		return NULL;
 	gate_clear(s->event);
+	session_note_waiting(s);
 	if (!gate_take(&s->gate))
 		return NULL;
 	if (!waiters_find(&waiters, &s->gate, &s->gate_place) || (has_to_wait(s) && may_wait(s))) {
@@ -332,7 +333,8 @@ struct probe_error *session_start_following(
 		return error;
 	if (loader && gate_is_expected(c))
 		loader->pass = 1;
-	s->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (s->event < 0)
+		s->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (s->event < 0)
 		return probe_error_system(errno, "cannot make an event descriptor");
 	s->gate_place = waiters_place(s, DATA_GATE_OFFSET);

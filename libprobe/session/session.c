@@ -101,6 +101,9 @@ static struct probe_error *take_options(struct probe_session *s,
 		s->target_pid = own_pid(s->target->pid);
 	if (options->spans || s->asked.of_pair)
 		s->tick_ns32 = clock_tick_ns32(&s->clock);
+	error = session_take_wait(s);
+	if (error)
+		return error;
 	if (options->sample_rate)
 		s->rate_ticks = clock_ticks_per_s(&s->clock);
 	if (ring > DATA_RING_MAX)
@@ -179,6 +182,9 @@ static struct probe_error *take_session(void *data, struct install *install)
 		install->fd = -1;
 		s->view = (struct snapshot){
 			.base = s->rings.base, .fd = s->data, .layout = s->rings.layout};
+		error = session_open_wait(s);
+		if (error)
+			return error;
 	}
 	error = session_take_probes(s, registry, install->selection);
 	return error ? error : session_watch(s, registry);
@@ -215,6 +221,7 @@ struct probe_error *session_install(struct probe_session *s, struct change *c,
 	} else {
 		s->calls |= install.asks ? SECCOMP_ASK & c->seccomp.allowed : 0;
 		s->calls |= install.asks_name ? SECCOMP_NAME : 0;
+		s->calls |= install.waits ? SECCOMP_WAIT : 0;
 	}
 	for (size_t i = 0; i < s->request.pattern_count && !error; i++)
 		s->matched[i] = s->matched[i] || selection->matched[i];
@@ -387,7 +394,7 @@ struct probe_error *probe_session_poll(struct probe_session *session,
 
 int probe_session_fd(const struct probe_session *session)
 {
-	return session->gate.shared ? session->event : -1;
+	return session->gate.shared || session->wait.shared ? session->event : -1;
 }
 
 const struct probe_session_probe *probe_session_probes(

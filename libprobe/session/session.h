@@ -60,6 +60,9 @@ struct probe_session {
 	uint64_t gate_since_ns; /* a thread waits there that could not be served yet; or 0 */
 	uint64_t catch_up_ns; /* libraries are to be probed that could not be in time: when; or 0 */
 	struct launch_gate exec_gate; /* served by options.watch */
+	struct gate wait;	      /* where hits wait for room (wait.c) */
+	uint32_t wait_seen;	      /* how many had begun to when the event was raised last */
+	uint64_t wait_ticks;	      /* options.wait_ns, by the clock of records */
 	struct probe_report report;   /* of libraries that were opened later */
 	struct seccomp seccomp;	      /* its threads, as they were seen last */
 	uint64_t look_again_ns;	      /* not checked again before (CLOCK_MONOTONIC) */
@@ -256,6 +259,15 @@ PROBE_MUST_CHECK struct probe_error *session_follow(struct probe_session *sessio
 PROBE_MUST_CHECK struct probe_error *session_serve_gate(struct probe_session *session);
 /* Now and then, probes libraries whose threads could not be held until they were probed. */
 PROBE_MUST_CHECK struct probe_error *session_catch_up(struct probe_session *session);
+
+/* ---- Hits that wait for room (wait.c) ---------------------------------------------------- */
+
+/* What options.wait_ns asks for. Errors: PROBE_ERROR_USAGE (it does not go with the others). */
+PROBE_MUST_CHECK struct probe_error *session_take_wait(struct probe_session *session);
+/* Before its first stub is reached, with its memory mapped. Errors: PROBE_ERROR_SYSTEM. */
+PROBE_MUST_CHECK struct probe_error *session_open_wait(struct probe_session *session);
+/* After its event was cleared: raises it again if more hits wait than when the rings were read. */
+void session_note_waiting(struct probe_session *session);
 
 /* ---- Its end (end.c) --------------------------------------------------------------------- */
 

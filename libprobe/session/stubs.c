@@ -441,6 +441,10 @@ static void describe(const void *data, const struct reg_session *reg, uint32_t s
 			describe_flights(s, reg, part, described->bound, stub);
 		stub->overwrite = s->options.overwrite;
 		describe_switches(s, reg, stub);
+		if (s->options.wait_ns)
+			stub->room = reg->data + DATA_ROOM_OFFSET;
+		stub->wait_ticks = s->wait_ticks;
+		stub->wait_scale = s->tick_ns32;
 	} else if (s->options.kind == PROBE_SESSION_GATHER) {
 		stub->kind = part->part.role == PAIR_BEGIN ? ARCH_STUB_BEGIN : ARCH_STUB_GATHER;
 		describe_flights(s, reg, part, described->bound, stub);
@@ -467,6 +471,7 @@ struct install session_attach(
 	install.describe_data = session;
 	install.session = session->id;
 	install.takes_time = takes_time(session);
+	install.waits = session->options.wait_ns != 0;
 	install.follow_children = session->options.follow_children;
 	install.file = session->options.file;
 	return install;

@@ -184,12 +184,13 @@ enum {
 	/* The guard's page has guards, of 8 bytes, and from here on a u32 for each session. */
 	GUARD_PROCESSES_OFFSET = 2048,
 	/* In the first page of the data: */
-	DATA_RATE_OFFSET = 128,	    /* u64: see arch_stub.rate_word */
-	DATA_CLOCK_OFFSET = 256,    /* struct data_clock */
-	DATA_SWITCH_OFFSET = 320,   /* u32: see arch_stub.on */
-	DATA_NOTES_OFFSET = 384,    /* struct data_notes */
-	DATA_GATE_OFFSET = 512,	    /* struct probe_gate: where libraries are opened */
-	DATA_EXEC_GATE_OFFSET = 768 /* struct probe_gate: at execve() */
+	DATA_RATE_OFFSET = 128,	     /* u64: see arch_stub.rate_word */
+	DATA_CLOCK_OFFSET = 256,     /* struct data_clock */
+	DATA_SWITCH_OFFSET = 320,    /* u32: see arch_stub.on */
+	DATA_NOTES_OFFSET = 384,     /* struct data_notes */
+	DATA_GATE_OFFSET = 512,	     /* struct probe_gate: where libraries are opened */
+	DATA_EXEC_GATE_OFFSET = 768, /* struct probe_gate: at execve() */
+	DATA_ROOM_OFFSET = 1024	     /* struct probe_room */
 };
 /* Of a persistent session: all clocks at one instant near its start. Zero: not known. */
 struct data_clock {

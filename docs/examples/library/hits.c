@@ -47,7 +47,7 @@ static void print_hits(struct printing *p, const struct probe_target *target)
 	bool more = true;
 
 	while (p->left && (more || probe_target_alive(target))) {
-		/* Readable when the process waits for us, as for a library that it opens. */
+		/* Readable when the process waits for us: it opens a library, or has no room. */
 		struct pollfd wake = {.fd = probe_session_fd(p->session), .events = POLLIN};
 
 		poll(&wake, 1, more ? 0 : 10);
@@ -60,20 +60,26 @@ static void print_hits(struct printing *p, const struct probe_target *target)
 
 static void print_losses(const struct printing *p)
 {
+	uint64_t waited_ns, waited = probe_session_waited(p->session, &waited_ns);
 	size_t count;
 	const struct probe_session_probe *probes = probe_session_probes(p->session, &count);
 
 	for (size_t i = 0; i < count; i++)
 		if (probes[i].lost)
 			probe_sink_lost(p->sink, &probes[i], probes[i].lost);
+	if (waited)
+		probe_sink_waited(p->sink, waited, waited_ns);
 	if (probe_session_damaged(p->session))
 		fprintf(stderr, "the process wrote over its records\n");
 }
 
 int main(int argc, char **argv)
 {
-	const struct probe_session_options options = {
-		.kind = PROBE_SESSION_RECORD, .string_bytes = 64, .follow_libraries = true};
+	/* Hits that come faster than we print them wait a moment. */
+	const struct probe_session_options options = {.kind = PROBE_SESSION_RECORD,
+		.string_bytes = 64,
+		.follow_libraries = true,
+		.wait_ns = 10 * 1000 * 1000};
 	struct printing p = {
 		.pid = argc > 1 ? atoi(argv[1]) : 0, .left = argc > 3 ? atol(argv[3]) : 0};
 	enum probe_sink_format format = argc > 4 ? PROBE_SINK_JSON : PROBE_SINK_TEXT;

@@ -79,6 +79,12 @@ void probe_sink_lost(
 	struct probe_sink *sink, const struct probe_session_probe *probe, uint64_t lost);
 
 /*
+ * Adds how many hits have waited for room, and how long in all (probe_session_waited()). Only JSON
+ * has it; a program that prints text reports it on standard error.
+ */
+void probe_sink_waited(struct probe_sink *sink, uint64_t hits, uint64_t ns);
+
+/*
  * Adds the state of a site (probe_session_look()). Only JSON has it; a program that prints text
  * reports it on standard error.
  */

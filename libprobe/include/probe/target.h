@@ -408,6 +408,7 @@ enum probe_stack_kind {
 };
 
 /* Zero is the default of each. Strings are borrowed until the session is freed. */
+#define PROBE_WAIT_MAX_NS 1000000000
 struct probe_session_options {
 	enum probe_session_kind kind;
 	enum probe_stack_kind stack;
@@ -433,6 +434,15 @@ struct probe_session_options {
 	uint32_t sample_every; /* take every Nth hit on each CPU; 0: all */
 	uint32_t sample_rate;  /* take at most so many hits a second; 0: all */
 	bool overwrite;	       /* a full ring drops its oldest records, not new ones */
+	/*
+	 * With PROBE_SESSION_RECORD, without `overwrite`, `until_full` and `spans`: a hit that
+	 * finds no room in its ring waits for it, up to so long (PROBE_WAIT_MAX_NS at most); 0: it
+	 * is lost at once. If that was in vain, no hit waits until probe_session_poll() has made
+	 * room. Hits that still wait when the session ends are not a part of it.
+	 * probe_session_waited() says how many have waited; probe_session_fd() tells when one
+	 * begins to.
+	 */
+	uint64_t wait_ns;
 	/*
 	 * With `overwrite`: the rings are in this file, which outlives the process, so that
 	 * probe_remains_open() can read them then. The process makes it, where it sees this
@@ -548,6 +558,12 @@ PROBE_MUST_CHECK struct probe_error *probe_session_poll(struct probe_session *se
 void probe_session_switch(struct probe_session *session, size_t probe, bool on);
 /* Tells whether the session as a whole is switched on. */
 bool probe_session_is_on(const struct probe_session *session);
+
+/*
+ * Returns how many hits have waited for room in their rings (probe_session_options.wait_ns), also
+ * in vain; *ns_ret becomes the sum of their waits, in nanoseconds.
+ */
+uint64_t probe_session_waited(const struct probe_session *session, uint64_t *ns_ret);
 
 /*
  * Returns how often damaged records were dropped: something in the target had written over the

@@ -234,6 +234,7 @@ class SessionOptions(Structure):
         ("sample_every", c_uint32),
         ("sample_rate", c_uint32),
         ("overwrite", c_bool),
+        ("wait_ns", c_uint64),
         ("file", c_char_p),
         ("switched", c_bool),
         ("until_full", c_bool),

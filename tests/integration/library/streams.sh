@@ -222,7 +222,7 @@ refused()
 	grep -q -e "$text" "$SCRATCH/refused.err" || fail "$*: $(cat "$SCRATCH/refused.err")"
 	[ ! -e "$SCRATCH/refused" ] || fail "$* leaves a folder"
 }
-refused 2 "use flush, loop or stop" --full=round hits:work -p "$target_pid"
+refused 2 "use flush, loop, stop or wait" --full=round hits:work -p "$target_pid"
 refused 2 "leave --rotate out" --full=loop --rotate 1M hits:work -p "$target_pid"
 refused 2 "do not go with" --full=stop -n 5 hits:work -p "$target_pid"
 refused 1 "the nearest: hits:work" --full=stop hits:wrok -p "$target_pid"

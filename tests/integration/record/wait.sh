@@ -1,0 +1,183 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# runs-as: both
+#
+# --full=wait: hits wait for room in their rings. None is lost while somebody reads, whatever hits;
+# a recorder that is stopped or killed delays its target once; what was lost is counted.
+. tests/integration/lib.sh
+need_attach
+need jq
+
+now_ms()
+{
+	date +%s%3N
+}
+
+# told NAME WHAT: of the hits of a record, how many were `recorded`, `lost`, or have `waited`
+told()
+{
+	local count
+	count=$(sed -n "s/^probectl: \(warning: \)\?\([0-9]*\) hits\? \(was \|were \)\?$2.*/\2/p" "$SCRATCH/$1.err")
+	echo "${count:-0}"
+}
+
+# in_record NAME: hits and losses as its readers see them
+in_record()
+{
+	"$PROBECTL" report --json "$SCRATCH/$1" | jq -c 'select(.type == "record") | [.hits, .lost]'
+}
+
+# whole NAME HITS: all are in the record, and some had to wait
+whole()
+{
+	same "$1: recorded and lost" "$(told "$1" recorded) $(told "$1" lost)" "$2 0"
+	same "$1: in the record" "$(in_record "$1")" "[$2,0]"
+	[ "$(told "$1" waited)" -gt 0 ] || fail "$1: no hit has waited: $(cat "$SCRATCH/$1.err")"
+}
+
+# ---- Nothing is lost -----------------------------------------------------------------------
+
+start "$TARGETS/hits" 2
+save_state "$target_pid"
+record_start two --full=wait:1s -b 128k -p "$target_pid" hits:work
+wait_tracing two "$recorder"
+ask 300000
+same "two threads" "$answer" "did 600000"
+record_stop two
+whole two 600000
+grep -q '^probectl: [0-9]* hits waited for room, [0-9.]* s in all$' "$SCRATCH/two.err" ||
+	fail "the waits: $(cat "$SCRATCH/two.err")"
+# Each thread has all of its hits, in their order.
+"$PROBECTL" export -F csv "$SCRATCH/two" >"$SCRATCH/csv"
+same "each in its order" "$(awk -F, 'NR > 1 && $12 != seen[$3]++ { wrong++ }
+	END { for (i in seen) threads++; print wrong + 0, threads }' "$SCRATCH/csv")" "0 2"
+rm "$SCRATCH/csv"
+same_state "$target_pid"
+
+# In parts, and of a filter's hits.
+record_start parts --full=wait:1s -b 128k --rotate 1M -f 'arg1 % 2 == 1' -p "$target_pid" hits:work
+wait_tracing parts "$recorder"
+ask 200000
+record_stop parts
+same "parts: recorded and lost" "$(told parts recorded) $(told parts lost)" "200000 0"
+[ -d "$SCRATCH/parts/000002" ] || fail "there is one part"
+same_state "$target_pid"
+
+# Printed hits wait, too, and JSON tells it.
+trace_start json --json --full=wait:1s -b 128k -p "$target_pid" hits:work
+wait_tracing json
+ask 20000
+trace_stop json
+same "printed" "$(grep -c '"name":"work"' "$SCRATCH/json.out")" 40000
+jq -e 'select(.waited) | .waited > 0 and .waited_ns > 0' "$SCRATCH/json.out" >"$SCRATCH/out" ||
+	fail "JSON does not tell of waits: $(tail -1 "$SCRATCH/json.out")"
+same_state "$target_pid"
+end_target
+
+# A signal handler may find the ring full while its thread waits.
+start "$TARGETS/signals" storm 1
+record_start storm --full=wait:1s -b 128k -p "$target_pid" 'signals:*'
+wait_tracing storm "$recorder"
+ask go
+[[ $answer =~ ^main\ ([0-9]+)\ handler\ ([0-9]+)$ ]] || fail "the storm: $answer"
+record_stop storm
+whole storm $((BASH_REMATCH[1] + BASH_REMATCH[2]))
+end_target
+
+# Forked children have the same rings, and nobody reads for those that are not followed.
+for follow in '--follow' '--no-follow'; do
+	start "$TARGETS/fork" 3 100000
+	# shellcheck disable=SC2086
+	record_start fork --full=wait:1s -b 128k $follow -p "$target_pid" fork:hit
+	wait_tracing fork "$recorder"
+	ask go
+	[[ $answer =~ ^parent\ ([0-9]+)\ children\ ([0-9]+)$ ]] || fail "forked: $answer"
+	record_stop fork
+	hits=${BASH_REMATCH[1]}
+	[ "$follow" = --no-follow ] || hits=$((hits + BASH_REMATCH[2]))
+	whole fork "$hits"
+	end_target
+	rm -r "$SCRATCH/fork"
+done
+
+# ---- A recorder that does not read -----------------------------------------------------------
+
+start "$TARGETS/hits" 1
+save_state "$target_pid"
+record_start stopped --full=wait:400ms -b 128k -p "$target_pid" hits:work
+wait_tracing stopped "$recorder"
+kill -STOP "$recorder"
+begin=$(now_ms)
+ask 300000
+took=$(($(now_ms) - begin))
+[ "$took" -ge 390 ] || fail "nothing waited for a stopped recorder: $took ms"
+[ "$took" -lt 5000 ] || fail "more than one hit waited for a stopped recorder: $took ms"
+begin=$(now_ms)
+ask 300000
+took=$(($(now_ms) - begin))
+[ "$took" -lt 390 ] || fail "hits wait again, though nobody has read: $took ms"
+kill -CONT "$recorder"
+sleep 0.5
+ask 100
+record_stop stopped
+same "stopped: all hits" $(($(told stopped recorded) + $(told stopped lost))) 600100
+[ "$(told stopped lost)" -gt 500000 ] || fail "stopped: $(cat "$SCRATCH/stopped.err")"
+same "stopped: in the record" "$(in_record stopped)" "[$(told stopped recorded),$(told stopped lost)]"
+same_state "$target_pid"
+
+# The kernel ends the wait when the recorder dies; the machine may be slow to let us see it.
+for try in 1 2 3; do
+	record_start killed$try --full=wait:1s -b 128k -p "$target_pid" hits:work
+	wait_tracing killed$try "$recorder"
+	kill -STOP "$recorder"
+	begin=$(now_ms)
+	tell 300000
+	sleep 0.2
+	end_process "$recorder"
+	hear
+	took=$(($(now_ms) - begin))
+	same "killed: the target" "$answer" "did 300000"
+	[ "$took" -ge 900 ] || break
+done
+[ "$took" -lt 900 ] || fail "the target waits for a dead recorder: $took ms"
+begin=$(now_ms)
+ask 300000
+took=$(($(now_ms) - begin))
+[ "$took" -lt 900 ] || fail "the target waits after the recorder has died: $took ms"
+ctl repair -p "$target_pid"
+same_state "$target_pid"
+end_target
+
+# ---- A filter that forbids to sleep ----------------------------------------------------------
+
+start "$TARGETS/seccomp" 202 all
+"$PROBECTL" record -o "$SCRATCH/filtered" --full=wait -p "$target_pid" seccomp:hit >"$SCRATCH/out" 2>"$SCRATCH/err"
+same "filtered: status" "$?" 1
+# Others than root do not know the filter.
+why=futex
+[ "$(id -u)" = 0 ] || why="only root can read the filter"
+grep -q "$why" "$SCRATCH/err" || fail "filtered: $(cat "$SCRATCH/err")"
+ask "still there?"
+same "filtered: the target" "$answer" alive
+check_alive "$target_pid"
+end_target
+
+# ---- Command lines that make no sense --------------------------------------------------------
+
+# refused MESSAGE ARGS…
+refused()
+{
+	"$PROBECTL" "${@:2}" -p $$ hits:work >"$SCRATCH/out" 2>"$SCRATCH/err"
+	same "status of ${*:2}" "$?" 2
+	grep -q -e "$1" "$SCRATCH/err" || fail "${*:2}: $(cat "$SCRATCH/err")"
+}
+for time in 0 2s x ''; do
+	refused "a hit waits for up to 1s, as in wait:20ms" record -o "$SCRATCH/none" --full=wait:$time
+done
+refused "use flush, loop, stop or wait" record -o "$SCRATCH/none" --full=waits
+refused "use wait, or wait:TIME" trace --full=loop
+refused "not for 'count'" trace --full=wait -c
+refused "not for 'ring'" trace --full=wait -t ring
+refused "not for 'span'" trace --full=wait -t span hits:begin
+[ ! -e "$SCRATCH/none" ] || fail "there is a record"
+finish
