@@ -3,7 +3,8 @@
 #
 # A folder includes only folders below it in the list of docs/architecture.md ("Folders"). The
 # commands include only the public headers and base; code linked into traced programs only the
-# public headers and its machine code; and the public headers only each other.
+# public headers and its machine code; and the public headers only each other. Within arch, an
+# instruction set knows arch/stub and no other one; arch/stub knows none.
 . tests/lint/lib.sh
 set +e # grep finding nothing is the good case
 
@@ -32,6 +33,11 @@ function folder(path, parts)
 	split(path, parts, "/")
 	return parts[1] == "libprobe" ? parts[2] : parts[1]
 }
+# The folder of an instruction set, or stub; empty for what all of arch includes.
+function part(path, parts)
+{
+	return split(path, parts, "/") > 2 && parts[1] == "arch" ? parts[2] : ""
+}
 function complain(why)
 {
 	print $1 ":" $2 ": " $3 ": " why
@@ -50,6 +56,8 @@ FILENAME != "-" {
 {
 	from = folder($1)
 	to = folder($3)
+	if (part($1) && part($3) && part($1) != part($3) && part($3) != "stub")
+		complain("instruction sets do not know each other, and arch/stub knows none")
 	if (to == "include" || from == to)
 		next
 	if (from == "cli") {

@@ -183,7 +183,7 @@ static void emit_pointer(struct emit *e, const struct stub_plan *p, const struct
 {
 	int good;
 
-	emit_address(e, &p->frame, arg, R8);
+	emit_address(e, &p->frame, arg, FORM_POINTER);
 	if (!is_checked(arg, is_static))
 		return;
 	good = emit_label(e);
@@ -208,7 +208,7 @@ static void emit_checked_value(struct emit *e, const struct stub_plan *p,
 		return;
 	}
 	emit_pointer(e, p, arg, is_static, bad);
-	emit_load(e, mem_at(R8, 0), arg->size, value_is_signed(arg));
+	emit_load(e, mem_at(R8, 0), arg->size, value_is_signed(arg), REG_VALUE);
 }
 
 /* %rax += the index, times the scale of a step; changes %rcx, %r8 and a temporary. */
@@ -241,7 +241,7 @@ static void emit_found_value(
 		emit_mem(e, true, OP_LEA, R8, mem_at(RAX, step->offset));
 		emit_check_bytes(e, p, step->size, good, bad);
 		emit_place(e, good);
-		emit_load(e, mem_at(R8, 0), step->size, step->is_signed);
+		emit_load(e, mem_at(R8, 0), step->size, step->is_signed, REG_VALUE);
 	}
 }
 
@@ -392,7 +392,8 @@ void emit_prepare_capture(struct emit *e, const struct stub_plan *p, int i)
 	} else {
 		emit_pointer(e, p, &c->arg, c->is_static, bad);
 		if (c->is_string || !variable)
-			emit_load(e, mem_at(R8, 0), c->arg.size, value_is_signed(&c->arg));
+			emit_load(
+				e, mem_at(R8, 0), c->arg.size, value_is_signed(&c->arg), REG_VALUE);
 		emit_keep(e, p, i);
 	}
 	if (checked)
@@ -411,20 +412,6 @@ void emit_prepare_capture(struct emit *e, const struct stub_plan *p, int i)
 }
 
 /* ---- Within the sequence ----------------------------------------------------------------- */
-
-void emit_captured(struct emit *e, const struct stub_plan *p, const struct frame *frame, int i)
-{
-	const struct arch_capture *c = &p->stub->captures[i];
-
-	if (c->begun) {
-		emit_mem(e, true, OP_MOV_LOAD, REG_VALUE, temp_at(p->kept_temp));
-		emit_mem(e, true, OP_MOV_LOAD, REG_VALUE, mem_at(REG_VALUE, c->begun + 8));
-	} else if (x86_64_capture_checked(c)) {
-		emit_mem(e, true, OP_MOV_LOAD, REG_VALUE, temp_at(p->temp[i]));
-	} else {
-		emit_value(e, frame, &c->arg);
-	}
-}
 
 void emit_word(struct emit *e, const struct stub_plan *p, int i)
 {

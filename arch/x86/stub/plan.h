@@ -7,6 +7,7 @@
 #define ARCH_X86_STUB_PLAN_H
 
 #include "arch/arch.h"
+#include "arch/stub/plan.h"
 #include "arch/x86/emit.h"
 
 enum { PAGE_BYTES = 4096, XMM_BYTES = 16, KEPT_PAGES = 2 };
@@ -24,7 +25,7 @@ enum {
 };
 
 /*
- * The stack frame of a running stub:
+ * The stack frame (struct frame) of a running stub:
  *
  *	rsp + size	the site's %rsp
  *			red zone, 128 bytes; a word, if hits wait for room (wait.c)
@@ -32,85 +33,6 @@ enum {
  *			cleared (alignment.c), the saved registers
  *	rsp		temporaries of 8 bytes
  */
-struct frame {
-	int saved[16]; /* offset from %rsp of a register's value at the site, or -1 */
-	int order[8];  /* the registers pushed after the flags */
-	int order_count;
-	int temps;
-	int size;
-};
-
-/* A restartable sequence of the stub, as labels. */
-struct sequence {
-	int retry, start, end, abort, descriptor;
-	int aborted; /* where the hit continues after an abort, without a sequence */
-};
-
-enum { SEQUENCES_MAX = 8 };
-
-/*
- * What a stub does. Anything that may fault or enter the kernel happens before a sequence
- * starts; its results are kept in temporaries: the value of a checked scalar; for bytes, a pair
- * of their pointer and the word for the record (length and flag bits). The pairs come first, in
- * the order of the captures.
- */
-struct stub_plan {
-	const struct arch_stub *stub;
-	struct frame small;	     /* while an early filter runs */
-	struct frame frame;	     /* after that */
-	bool is_early;		     /* the filter needs only the small frame */
-	bool is_aligned;	     /* the alignment check may stay on (alignment.c) */
-	bool keeps_flags;	     /* the arithmetic ones */
-	bool checked;		     /* a capture has a bit in the mask of readable ones */
-	bool records_mask;	     /* and the record contains the mask */
-	bool strings, stacks, names; /* there are captures of this kind */
-	bool extents;		     /* or captures with a length */
-	bool keeps_pages;	     /* that a hit has found readable (readable.c) */
-	bool kernel_tid;	     /* the thread's or the process's id comes from the kernel */
-	bool kernel_pid;
-	int pairs, recorded_pairs;
-	int temp[ARCH_ARGS_MAX];  /* by capture */
-	int spill[ARCH_ARGS_MAX]; /* copy of a register; return addresses */
-	int tid_temp, pid_temp, mask_temp;
-	int pages_temp;		   /* the first of KEPT_PAGES */
-	int expr_temp;		   /* the first one for expressions */
-	int call_temp;		   /* the first one of the called function's frame */
-	int value_temp, time_temp; /* the gathered value, and when its pair ended */
-	int double_temp;	   /* five, of gather.c */
-	int process_temp;	   /* the number of the process, if flights need one */
-	int entry_temp;		  /* where begins are kept: the entry; of an end, 0: none is held */
-	int pass_temp, last_temp; /* of such a begin: once more? the time in its place before */
-	int kept_temp, begin_temp; /* of an end: where its begin is kept; of a span: its time */
-	bool has_duration;	   /* of a pair, in nanoseconds, if something asks for it: */
-	int duration_temp;
-	int tag_temp;			  /* of the key */
-	int tries_temp;			  /* how often an aborted sequence is retried */
-	int wait_temp;			  /* when a wait for room began; above %rax */
-	int key_temp[ARCH_KEYS_MAX];	  /* numbers, and strings' words */
-	int32_t record_at[ARCH_ARGS_MAX]; /* by recorded capture: its fixed place in a record */
-	int32_t record_mask_at;
-	uint32_t record_align; /* records are padded to multiples of it */
-	uint32_t fixed_bytes;  /* of a record, before strings and aggregates */
-	uint32_t max_bytes;
-
-	/* Labels. */
-	int check, measure, extent, hash, time; /* subroutines */
-	int out, small_out;			/* the exits, from either frame */
-	int slow, full;				/* a thread without rseq; no room */
-	int slow_again, wait_first, wait; /* after a wait; no room, if hits wait for it (wait.c) */
-	int wait_over, wait_done, wait_lost; /* leave nothing; left a record; lost, after a wait */
-	int lost, unmatched;		     /* count the hit as such */
-	int slow_sample, sampled; /* without rseq, while sampling; continue with a sampled hit */
-	int slow_update;
-	int gone;		 /* an end whose begin was given up for a newer one */
-	int slow_flight, timed;	 /* without rseq, for a begin by thread; it is noted */
-	int number, numbered;	 /* take a number for the process; it has one, in %eax */
-	int entered, slow_leave; /* counted as called; without rseq, after the call */
-	int clear_check, check_cleared, restore_check, check_restored; /* alignment.c */
-	struct sequence sequences[SEQUENCES_MAX];
-	int sequence_count;
-};
-
 static inline struct emit_mem temp_at(int temp)
 {
 	return mem_at(RSP, 8 * temp);
@@ -146,8 +68,8 @@ void emit_shared_inc(struct emit *e, const struct stub_plan *plan, size_t field)
  * CPU jumps to `slow`, which must leave the sequence.
  */
 void emit_cpu_inc(struct emit *e, struct stub_plan *plan, size_t field, int slow);
-/* %rax = the number of the CPU as a hint; changes %rdx. */
-void emit_cpu_hint(struct emit *e);
+/* reg = the number of the CPU as a hint. */
+void emit_cpu_hint(struct emit *e, int reg);
 /* %rax = the time; changes %rdx. The subroutine gets it from the kernel. */
 void emit_time(struct emit *e, const struct stub_plan *plan);
 /* Stores it in halves, as emit_store() does. */
@@ -163,22 +85,39 @@ void emit_alignment_enter(struct emit *e, const struct stub_plan *plan);
 void emit_alignment_leave(struct emit *e, const struct stub_plan *plan);
 void emit_alignment_slow(struct emit *e, const struct stub_plan *plan);
 
-/* ---- Values of operands (values.c) ------------------------------------------- */
+/* ---- Values (values.c) ---------------------------------------------------------- */
 
 /* dst = the register's value at the site. */
 void emit_original(struct emit *e, const struct frame *frame, int reg, int dst);
-/* dst = the address of a memory operand; changes REG_SCRATCH. */
-void emit_address(struct emit *e, const struct frame *frame, const struct arch_arg *arg, int dst);
-/* REG_VALUE = the value of a scalar that needs no check. */
-void emit_value(struct emit *e, const struct frame *frame, const struct arch_arg *arg);
-/* REG_VALUE = the value at m, of 1 to 8 bytes, extended to 64 bits. */
-void emit_load(struct emit *e, struct emit_mem m, unsigned int bytes, bool is_signed);
+/* dst = `bytes` bytes of it from bit `shift` on, extended to 64 bits. */
+void emit_original_part(struct emit *e, const struct frame *frame, int reg, unsigned int shift,
+	unsigned int bytes, bool is_signed, int dst);
+/* dst = the low 4 or 8 bytes of a vector register. */
+void emit_vector(struct emit *e, int vector, unsigned int bytes, int dst);
+/* dst = the low `bytes` bytes of a register, extended to 64 bits. */
+void emit_extend(struct emit *e, int reg, unsigned int bytes, bool is_signed, int dst);
+/* dst = the value at m, of 1 to 8 bytes, extended to 64 bits. */
+void emit_load(struct emit *e, struct emit_mem m, unsigned int bytes, bool is_signed, int dst);
 /* Stores the low `bytes` bytes of REG_VALUE, and changes it. Eight need an alignment of four. */
 void emit_store(struct emit *e, struct emit_mem m, unsigned int bytes);
-/* Whether the value of a scalar is extended with its sign. */
-bool value_is_signed(const struct arch_arg *arg);
-/* The constant, converted to the declared size and sign. */
-uint64_t value_of_immediate(const struct arch_arg *arg);
+
+/* ---- What is written in the form (lower.c) ----------------------------------------- */
+
+/* FORM_POINTER (%r8) or FORM_NEXT (%r9) = the address of an operand; changes REG_SCRATCH. */
+void emit_address(struct emit *e, const struct frame *frame, const struct arch_arg *arg, int to);
+/* REG_VALUE = the value of a scalar that needs no check; changes REG_SCRATCH. */
+void emit_value(struct emit *e, const struct frame *frame, const struct arch_arg *arg);
+/* REG_VALUE = a prepared scalar capture; changes REG_SCRATCH. */
+void emit_captured(
+	struct emit *e, const struct stub_plan *plan, const struct frame *frame, int capture);
+/* REG_VALUE = the expression; changes %rcx, %rdx. Jumps to `bad` if it cannot be computed. */
+void emit_expr(struct emit *e, const struct stub_plan *plan, const struct frame *frame,
+	const struct arch_expr *expr, int bad);
+/* Jumps to `reject` unless it is true; changes the same registers. */
+void emit_filter(struct emit *e, const struct stub_plan *plan, const struct frame *frame,
+	const struct arch_expr *expr, int reject);
+/* %rdx = a number with the order of the double in %rcx: cell_order_of(). */
+void emit_order_of_double(struct emit *e);
 
 /* ---- Captures (captures.c) --------------------------------------------------- */
 
@@ -204,9 +143,6 @@ void emit_prepare_comm(struct emit *e, const struct stub_plan *plan, int i);
 int stack_temps(const struct arch_capture *capture);
 /* Before a sequence: prepares capture `i`, unless it is simply read later. */
 void emit_prepare_capture(struct emit *e, const struct stub_plan *plan, int i);
-/* REG_VALUE = a prepared scalar capture; changes REG_SCRATCH. */
-void emit_captured(
-	struct emit *e, const struct stub_plan *plan, const struct frame *frame, int capture);
 /* REG_VALUE = a prepared scalar capture, or the word of its bytes; changes REG_SCRATCH. */
 void emit_word(struct emit *e, const struct stub_plan *plan, int i);
 /* Within the sequence: writes the fixed part of capture `i` into the record. */
@@ -233,25 +169,6 @@ void emit_checks_begin(struct emit *e, const struct stub_plan *plan);
  */
 void emit_check(struct emit *e, const struct stub_plan *plan, int depth);
 void emit_check_subroutine(struct emit *e, const struct stub_plan *plan);
-
-/* ---- Expressions (expr.c) ------------------------------------------------------ */
-
-/* One bit for each capture that an expression uses; NULL uses none. */
-uint32_t expr_captures(const struct arch_expr *expr);
-/* The number of temporaries it needs. */
-int expr_temps(const struct arch_expr *expr);
-bool expr_has(const struct arch_expr *expr, enum arch_expr_kind kind);
-/* Whether it can be evaluated. */
-bool expr_is_possible(const struct stub_plan *plan, const struct arch_expr *expr);
-/* REG_VALUE = the expression; changes %rcx, %rdx. Jumps to `bad` if it cannot be computed. */
-void emit_expr(struct emit *e, const struct stub_plan *plan, const struct frame *frame,
-	const struct arch_expr *expr, int bad);
-/* Jumps to `reject` unless it is true; changes the same registers. */
-void emit_filter(struct emit *e, const struct stub_plan *plan, const struct frame *frame,
-	const struct arch_expr *expr, int reject);
-
-/* %rdx = a number with the order of the double in %rcx: cell_order_of(). */
-void emit_order_of_double(struct emit *e);
 
 /* ---- Actions ---------------------------------------------------------------------- */
 

@@ -162,8 +162,7 @@ static void emit_lock_ring(struct emit *e, const struct arch_stub *s, int lost)
 	int in_range = emit_label(e), next = emit_label(e), got = emit_label(e);
 	int wrapped = emit_label(e);
 
-	emit_cpu_hint(e);
-	emit_reg(e, false, OP_MOV_LOAD, RCX, RAX);
+	emit_cpu_hint(e, RCX);
 	emit_imm(e, false, IMM_CMP, RCX, s->cpus);
 	emit_jump_label(e, CC_B, in_range);
 	emit_const(e, RCX, 0);

@@ -27,8 +27,6 @@
 #include "arch/x86/stub/plan.h"
 
 enum {
-	RSEQ_CPU_ID = 4, /* offsets in struct rseq */
-	RSEQ_CS = 8,
 	TRIES_MASK = 7,
 	SYS_CLOCK_GETTIME = 228,
 	MONOTONIC = 1, /* CLOCK_MONOTONIC */
@@ -144,12 +142,11 @@ void emit_cpu_inc(struct emit *e, struct stub_plan *plan, size_t field, int slow
  * lsl reads the number from a segment that Linux keeps for its vDSO
  * (arch/x86/include/asm/segment.h); without such a segment, it leaves the register unchanged.
  */
-void emit_cpu_hint(struct emit *e)
+void emit_cpu_hint(struct emit *e, int reg)
 {
-	emit_const(e, RDX, CPU_SEGMENT);
-	emit_reg(e, false, OP_LSL, RDX, RDX);
-	emit_imm(e, false, IMM_AND, RDX, 0xfff);
-	emit_reg(e, false, OP_MOV_LOAD, RAX, RDX);
+	emit_const(e, reg, CPU_SEGMENT);
+	emit_reg(e, false, OP_LSL, reg, reg);
+	emit_imm(e, false, IMM_AND, reg, 0xfff);
 }
 
 void emit_time(struct emit *e, const struct stub_plan *plan)

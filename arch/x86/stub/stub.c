@@ -55,7 +55,7 @@ static void frame_layout(struct frame *f, int skipped, int flags, int registers,
 
 	f->order_count = registers;
 	f->temps = temps;
-	for (int i = 0; i < 16; i++)
+	for (int i = 0; i < FRAME_REGISTERS; i++)
 		f->saved[i] = -1;
 	for (int i = 0; i < f->order_count; i++)
 		f->order[i] = regs[i];
@@ -166,7 +166,7 @@ static bool plan_expressions(struct stub_plan *p)
 	for (int i = 0; i < count; i++) {
 		if (!all[i])
 			continue;
-		if (!expr_is_possible(p, all[i]))
+		if (!expr_is_possible(p->stub, all[i]))
 			return false;
 		if (asks_of_pair(p->stub, all[i]) && !may_ask_of_pair(p->stub, all[i]))
 			return false;
@@ -203,7 +203,7 @@ static bool plan_captures(struct stub_plan *p)
 		if (!capture_is_possible(c) || (c->begun && !may_be_begun(s, i)) ||
 			(c->stack && !may_take_stack(s)))
 			return false;
-		p->checked |= x86_64_capture_checked(c);
+		p->checked |= (uint32_t)x86_64_capture_checked(c) << i;
 		p->records_mask |= i < s->recorded && x86_64_capture_checked(c);
 		p->strings |= c->is_string && !c->begun;
 		p->extents |= c->has_length && !c->is_string;

@@ -16,6 +16,7 @@
 #include <cmocka.h>
 
 #include "tests/unit/expr/expr_interpreter.h"
+#include "tests/unit/expr/expr_random.h"
 #include "tests/unit/stub/stub_host.h"
 
 enum { CELL = 1 << 12, RANDOM_TEXTS = 3000, RANDOM_HITS = 12, TEXT_MAX = 400 };
@@ -47,10 +48,12 @@ static int teardown(void **state)
 
 static uint64_t next_random(struct fixture *f)
 {
-	f->random ^= f->random >> 12;
-	f->random ^= f->random << 25;
-	f->random ^= f->random >> 27;
-	return f->random * UINT64_C(2685821657736338717);
+	return expr_random(&f->random);
+}
+
+static uint64_t edge(struct fixture *f)
+{
+	return expr_random_edge(&f->random);
 }
 
 /* ---- One expression ------------------------------------------------------------- */
@@ -206,26 +209,6 @@ static void try_hit(const struct subject *s, const char *text, const uint64_t ar
 
 /* ---- Integers ---------------------------------------------------------------------- */
 
-/* Numbers at the edges of types. */
-static uint64_t edge(struct fixture *f)
-{
-	static const uint64_t edges[] = {0, 1, 2, 7, 31, 32, 63, 64, 0x7f, 0x80, 0xff, 0x7fff,
-		0x8000, 0xffff, 0x7fffffff, 0x80000000, 0xffffffff, 0x100000000, INT64_MAX,
-		UINT64_C(1) << 63};
-	uint64_t value = edges[next_random(f) % (sizeof(edges) / sizeof(*edges))];
-
-	switch (next_random(f) % 4) {
-	case 0:
-		return value;
-	case 1:
-		return -value;
-	case 2:
-		return next_random(f) >> (next_random(f) % 64);
-	default:
-		return value + next_random(f) % 5 - 2;
-	}
-}
-
 static void try_many(struct fixture *f, const char *args, const char *text, bool has_rseq, int hits)
 {
 	struct subject s;
@@ -264,53 +247,6 @@ static void operators(void **state)
 		}
 }
 
-/* Appends a random expression. */
-static void generate(struct fixture *f, char *text, int depth)
-{
-	static const char *const binary[] = {"+", "-", "*", "/", "%", "<<", ">>", "<", "<=", ">",
-		">=", "==", "!=", "&", "^", "|", "&&", "||"};
-	static const char *const unary[] = {"-", "~", "!"};
-	size_t length = strlen(text);
-
-	if (length > TEXT_MAX - 80)
-		depth = 0;
-	switch (depth > 0 ? next_random(f) % 9 : next_random(f) % 3) {
-	case 0:
-		snprintf(text + length, 64, "arg%d", (int)(next_random(f) % 3));
-		break;
-	case 1:
-		snprintf(text + length, 64, "%ld", (long)(next_random(f) % 200));
-		break;
-	case 2: /* at the limits of types, but valid for the operator */
-		snprintf(text + length, 64, "0x%lx",
-			next_random(f) % 2 ? UINT64_C(0x80000000) : next_random(f) >> 31);
-		break;
-	case 3:
-		strcat(text, unary[next_random(f) % 3]);
-		strcat(text, "(");
-		generate(f, text, depth - 1);
-		strcat(text, ")");
-		break;
-	case 4:
-		strcat(text, "(");
-		generate(f, text, depth - 1);
-		strcat(text, next_random(f) % 2 ? ") in (" : ") not in (");
-		for (uint64_t n = next_random(f) % 4; n > 0; n--)
-			snprintf(text + strlen(text), 32, "%ld, ", (long)edge(f) / 2);
-		strcat(text, next_random(f) % 2 ? "0, 1u)" : "-1)");
-		break;
-	default:
-		strcat(text, "(");
-		generate(f, text, depth - 1);
-		strcat(text, ") ");
-		strcat(text, binary[next_random(f) % (sizeof(binary) / sizeof(*binary))]);
-		strcat(text, " (");
-		generate(f, text, depth - 1);
-		strcat(text, ")");
-		break;
-	}
-}
-
 static void random_expressions(void **state)
 {
 	struct fixture *f = *state;
@@ -322,7 +258,7 @@ static void random_expressions(void **state)
 		struct expr_case probe;
 		struct probe_error *error;
 
-		generate(f, text, 4);
+		expr_random_text(&f->random, text, TEXT_MAX, 4);
 		/* A division by a constant zero is rejected, as are too many operators. */
 		error = expr_case_init(&probe, note, text);
 		if (error) {

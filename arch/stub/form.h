@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Stubs as instructions of a small machine that no processor is.
+ *
+ * What a stub does is written once, in this form, and a back end for each instruction set makes
+ * machine code of it (arch/x86/stub/lower.c). Instructions go to the back end one by one, in order,
+ * so nothing is stored and there is no limit to their number. tests/unit/form keeps them, and runs
+ * them itself: another opinion beside the back end's.
+ *
+ * The machine has a few registers of 64 bits, which whoever writes a stub assigns, and no flags:
+ * a jump compares. Of its operators, the left operand is also the result (`a += b`). `wide` means
+ * 64 bits; a narrow instruction takes the low 32 bits of its operands, and clears the upper half
+ * of its result.
+ */
+#ifndef ARCH_STUB_FORM_H
+#define ARCH_STUB_FORM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Registers. The first three may be used before a stub has saved the others. */
+enum {
+	FORM_VALUE,
+	FORM_RIGHT,   /* often a right operand */
+	FORM_SCRATCH, /* often an index */
+	FORM_POINTER,
+	FORM_NEXT, /* often the next pointer of a chain */
+	FORM_REGISTERS,
+	/* Only in addresses: the stub's frame on the stack, and the thread pointer. */
+	FORM_FRAME = FORM_REGISTERS,
+	FORM_THREAD,
+	FORM_NONE = -1
+};
+
+enum form_op {
+	/* control */
+	FORM_PLACE,   /* `label` is here */
+	FORM_JUMP,    /* to `label` */
+	FORM_JUMP_IF, /* to `label`, if `when` is true of a and the right operand */
+	/* to `label`, unless the `bytes` bytes (1 or 8) at `mem` are `value`; changes RIGHT */
+	FORM_JUMP_UNLESS_BYTES,
+	/* values; what has less than 64 bits is extended, with its sign if `is_signed` */
+	FORM_CONST,    /* a = `value` */
+	FORM_ADDRESS,  /* a = `value`, an address in the target */
+	FORM_MOVE,     /* a = b, its low `bytes` bytes */
+	FORM_ORIGINAL, /* a = the register b at the site: `bytes` bytes from bit `shift` on */
+	FORM_VECTOR,   /* a = the vector register b at the site, its low 4 or 8 bytes */
+	FORM_CPU,      /* a = the number of the CPU, as a hint */
+	/* memory */
+	FORM_LOAD,    /* a = `bytes` bytes at `mem` */
+	FORM_STORE,   /* 8 bytes at `mem` = a */
+	FORM_COMPUTE, /* a = the address `mem` */
+	/* operators with one operand */
+	FORM_NEGATE,
+	FORM_COMPLEMENT,
+	FORM_FLIP,    /* flips the bit `shift` of a */
+	FORM_HIGHEST, /* a = the number of the highest bit in b, which is not 0 */
+	/* with two: a, and the right operand */
+	FORM_ADD,
+	FORM_SUB,
+	FORM_AND,
+	FORM_OR,
+	FORM_XOR,
+	FORM_MUL,
+	/*
+	 * of VALUE by RIGHT, which is not 0; changes RIGHT and SCRATCH. If `is_signed`, the
+	 * smallest number by -1 is itself, and leaves no remainder.
+	 */
+	FORM_DIV,
+	FORM_MOD,
+	/* by RIGHT modulo the width, or by a constant below it */
+	FORM_SHL,
+	FORM_SHR
+};
+
+/* Comparisons; flipping the last bit negates one. */
+enum form_when {
+	FORM_EQ,
+	FORM_NE,
+	FORM_LT, /* of signed numbers */
+	FORM_GE,
+	FORM_GT,
+	FORM_LE,
+	FORM_BELOW, /* of unsigned numbers */
+	FORM_NOT_BELOW,
+	FORM_ABOVE,
+	FORM_NOT_ABOVE
+};
+
+/* An address: base + index * scale + disp. */
+struct form_mem {
+	int8_t base, index; /* index: or FORM_NONE */
+	uint8_t scale;	    /* 1, 2, 4 or 8 */
+	int32_t disp;
+};
+
+struct form_insn {
+	enum form_op op;
+	enum form_when when;
+	bool wide, is_signed;
+	uint8_t bytes, shift;
+	int8_t a, b;	  /* registers */
+	bool is_constant; /* the right operand is `value`, 32 bits with their sign; not b */
+	int label;
+	struct form_mem mem;
+	uint64_t value;
+};
+
+/* Where instructions go: a member of what a back end needs. */
+struct form {
+	void (*put)(struct form *f, const struct form_insn *insn);
+	int (*label)(struct form *f); /* a new one */
+};
+
+int form_label(struct form *f);
+void form_place(struct form *f, int label);
+void form_jump(struct form *f, int label);
+void form_jump_if(struct form *f, bool wide, int a, enum form_when when, int b, int label);
+void form_jump_if_const(
+	struct form *f, bool wide, int a, enum form_when when, int32_t value, int label);
+void form_jump_unless_bytes(
+	struct form *f, struct form_mem mem, uint8_t bytes, uint64_t value, int label);
+void form_const(struct form *f, int a, uint64_t value);
+void form_address(struct form *f, int a, uint64_t address);
+void form_move(struct form *f, int a, int b);
+void form_extend(struct form *f, int a, int b, uint8_t bytes, bool is_signed);
+void form_cpu(struct form *f, int a);
+void form_load(struct form *f, int a, struct form_mem mem, uint8_t bytes, bool is_signed);
+void form_store(struct form *f, int a, struct form_mem mem);
+void form_compute(struct form *f, int a, struct form_mem mem);
+/* NEGATE or COMPLEMENT. */
+void form_one(struct form *f, enum form_op op, bool wide, int a);
+void form_flip(struct form *f, int a, uint8_t bit);
+void form_highest(struct form *f, int a, int b);
+/* ADD to MUL. */
+void form_two(struct form *f, enum form_op op, bool wide, int a, int b);
+/* ADD to XOR, SHL and SHR (without sign). */
+void form_two_const(struct form *f, enum form_op op, bool wide, int a, int32_t value);
+/* DIV, MOD, SHL or SHR of VALUE by RIGHT. */
+void form_by_right(struct form *f, enum form_op op, bool wide, bool is_signed);
+
+static inline struct form_mem form_at(int base, int32_t disp)
+{
+	return (struct form_mem){
+		.base = (int8_t)base, .index = FORM_NONE, .scale = 1, .disp = disp};
+}
+
+/* A temporary of the stub: a word of its frame. */
+static inline struct form_mem form_temp(int number)
+{
+	return form_at(FORM_FRAME, 8 * number);
+}
+
+#endif

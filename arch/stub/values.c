@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+/* The values of operands that need no check: constants, registers, memory. */
+#include "arch/arch.h"
+#include "arch/stub/plan.h"
+
+bool value_is_signed(const struct arch_arg *arg)
+{
+	return arg->is_signed && !arg->is_float;
+}
+
+/* The constant, converted to the declared size and sign. */
+static uint64_t value_of_immediate(const struct arch_arg *arg)
+{
+	unsigned int bits = arg->size * 8;
+	uint64_t value = (uint64_t)arg->disp;
+
+	if (bits >= 64)
+		return value;
+	value &= (UINT64_C(1) << bits) - 1;
+	if (value_is_signed(arg) && value >> (bits - 1))
+		value |= ~UINT64_C(0) << bits;
+	return value;
+}
+
+/* a = all of a register at the site. */
+static void form_original(struct form *f, int a, int reg)
+{
+	f->put(f, &(struct form_insn){.op = FORM_ORIGINAL,
+			  .a = (int8_t)a,
+			  .b = (int8_t)reg,
+			  .bytes = sizeof(uint64_t)});
+}
+
+void form_operand_address(struct form *f, int a, const struct arch_arg *arg)
+{
+	bool far = arg->disp != (int32_t)arg->disp;
+	bool based = arg->base >= 0;
+	struct form_mem mem = form_at(a, far || !based ? 0 : (int32_t)arg->disp);
+
+	if (based)
+		form_original(f, a, arg->base);
+	else
+		form_address(f, a, (uint64_t)arg->disp);
+	if (arg->index >= 0) {
+		form_original(f, FORM_SCRATCH, arg->index);
+		mem.index = FORM_SCRATCH;
+		mem.scale = arg->scale ? (uint8_t)arg->scale : 1;
+	}
+	if (mem.index != FORM_NONE || mem.disp)
+		form_compute(f, a, mem);
+	if (based && far) {
+		form_const(f, FORM_SCRATCH, (uint64_t)arg->disp);
+		form_two(f, FORM_ADD, true, a, FORM_SCRATCH);
+	}
+}
+
+void form_operand(struct form *f, int a, const struct arch_arg *arg)
+{
+	bool is_signed = value_is_signed(arg);
+	uint32_t in_register = arg->size < arg->width ? arg->size : arg->width;
+
+	switch (arg->kind) {
+	case ARCH_ARG_IMMEDIATE:
+		form_const(f, a, value_of_immediate(arg));
+		break;
+	case ARCH_ARG_REGISTER:
+		f->put(f, &(struct form_insn){.op = FORM_ORIGINAL,
+				  .a = (int8_t)a,
+				  .b = (int8_t)arg->base,
+				  .bytes = (uint8_t)in_register,
+				  .shift = arg->shift,
+				  .is_signed = is_signed});
+		break;
+	case ARCH_ARG_FP_REGISTER:
+		f->put(f, &(struct form_insn){.op = FORM_VECTOR,
+				  .a = (int8_t)a,
+				  .b = (int8_t)arg->base,
+				  .bytes = (uint8_t)arg->size});
+		break;
+	case ARCH_ARG_MEMORY:
+		form_operand_address(f, a, arg);
+		form_load(f, a, form_at(a, 0), (uint8_t)arg->size, is_signed);
+		break;
+	case ARCH_ARG_UNKNOWN:
+		break;
+	}
+}
+
+void form_captured(struct form *f, int a, const struct stub_plan *p, int i)
+{
+	const struct arch_capture *c = &p->stub->captures[i];
+
+	if (c->begun) {
+		form_load(f, a, form_temp(p->kept_temp), sizeof(uint64_t), false);
+		form_load(f, a, form_at(a, c->begun + 8), sizeof(uint64_t), false);
+	} else if (p->checked >> i & 1) {
+		form_load(f, a, form_temp(p->temp[i]), sizeof(uint64_t), false);
+	} else {
+		form_operand(f, a, &c->arg);
+	}
+}

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The form as machine code. Each of its registers is one of x86-64's: where an instruction here
+ * wants a certain one (a shift's count in %cl, a division's operands), the form has the same rule.
+ */
+#include "arch/x86/stub/lower.h"
+#include "arch/x86/stub/plan.h"
+
+static const int registers[FORM_REGISTERS] = {
+	[FORM_VALUE] = REG_VALUE,
+	[FORM_RIGHT] = RCX,
+	[FORM_SCRATCH] = REG_SCRATCH,
+	[FORM_POINTER] = R8,
+	[FORM_NEXT] = R9,
+};
+
+static struct emit_mem memory(struct form_mem m)
+{
+	struct emit_mem ret = {.index = m.index == FORM_NONE ? REG_NONE : registers[m.index],
+		.scale = m.scale,
+		.disp = m.disp};
+
+	if (m.base == FORM_THREAD) {
+		ret.base = REG_NONE;
+		ret.fs = true;
+	} else {
+		ret.base = m.base == FORM_FRAME ? RSP : registers[m.base];
+	}
+	return ret;
+}
+
+/* ---- Jumps --------------------------------------------------------------------------- */
+
+static void jump_if(struct emit *e, const struct form_insn *i)
+{
+	static const int conditions[] = {
+		[FORM_EQ] = CC_E,
+		[FORM_NE] = CC_NE,
+		[FORM_LT] = CC_L,
+		[FORM_GE] = CC_GE,
+		[FORM_GT] = CC_G,
+		[FORM_LE] = CC_LE,
+		[FORM_BELOW] = CC_B,
+		[FORM_NOT_BELOW] = CC_AE,
+		[FORM_ABOVE] = CC_A,
+		[FORM_NOT_ABOVE] = CC_BE,
+	};
+	int a = registers[i->a];
+
+	if (!i->is_constant)
+		emit_reg(e, i->wide, OP_CMP, a, registers[i->b]);
+	else if (i->value)
+		emit_imm(e, i->wide, IMM_CMP, a, (int32_t)i->value);
+	else
+		emit_reg(e, i->wide, OP_TEST, a, a);
+	emit_jump_label(e, conditions[i->when], i->label);
+}
+
+static void jump_unless_bytes(struct emit *e, const struct form_insn *i)
+{
+	struct emit_mem m = memory(i->mem);
+
+	if (i->bytes == 1) {
+		emit_cmp_byte(e, m, (uint8_t)i->value);
+	} else {
+		emit_const(e, RCX, i->value);
+		emit_mem(e, true, OP_CMP, RCX, m);
+	}
+	emit_jump_label(e, CC_NE, i->label);
+}
+
+/* ---- Operators ----------------------------------------------------------------------- */
+
+/* %rax / %rcx or its remainder. The smallest number by -1 would trap. */
+static void divide(struct emit *e, const struct form_insn *i)
+{
+	bool remainder = i->op == FORM_MOD;
+	int done = emit_label(e), plain = emit_label(e);
+
+	if (i->is_signed) {
+		emit_imm(e, i->wide, IMM_CMP, RCX, -1);
+		emit_jump_label(e, CC_NE, plain);
+		if (remainder)
+			emit_const(e, RAX, 0);
+		else
+			emit_one(e, i->wide, ONE_NEG, RAX);
+		emit_jump_label(e, -1, done);
+		emit_place(e, plain);
+		emit_bytes(e, i->wide ? "\x48\x99" : "\x99", i->wide ? 2 : 1); /* cqo, cdq */
+		emit_one(e, i->wide, ONE_IDIV, RCX);
+	} else {
+		emit_reg(e, false, OP_XOR, RDX, RDX);
+		emit_one(e, i->wide, ONE_DIV, RCX);
+	}
+	if (remainder)
+		emit_reg(e, i->wide, OP_MOV_LOAD, RAX, RDX);
+	emit_place(e, done);
+}
+
+static void shift(struct emit *e, const struct form_insn *i)
+{
+	if (i->is_constant)
+		emit_shift(e, i->wide, i->op == FORM_SHL, registers[i->a], (uint8_t)i->value);
+	else
+		emit_shift_cl(e, i->wide,
+			i->op == FORM_SHL ? SHIFT_LEFT
+			: i->is_signed	  ? SHIFT_RIGHT_SIGNED
+					  : SHIFT_RIGHT,
+			registers[i->a]);
+}
+
+static void operate(struct emit *e, const struct form_insn *i)
+{
+	/* clang-format off */
+	static const struct { enum emit_op op; int digit; } plain[] = {
+		[FORM_ADD] = {OP_ADD, IMM_ADD},
+		[FORM_SUB] = {OP_SUB, IMM_SUB},
+		[FORM_AND] = {OP_AND, IMM_AND},
+		[FORM_OR] = {OP_OR, IMM_OR},
+		[FORM_XOR] = {OP_XOR, IMM_XOR},
+		[FORM_MUL] = {OP_IMUL, -1},
+	};
+	/* clang-format on */
+	int a = registers[i->a];
+
+	switch (i->op) {
+	case FORM_NEGATE:
+	case FORM_COMPLEMENT:
+		emit_one(e, i->wide, i->op == FORM_NEGATE ? ONE_NEG : ONE_NOT, a);
+		break;
+	case FORM_FLIP:
+		emit_flip(e, a, i->shift);
+		break;
+	case FORM_HIGHEST:
+		emit_reg(e, true, OP_BSR, a, registers[i->b]);
+		break;
+	case FORM_DIV:
+	case FORM_MOD:
+		divide(e, i);
+		break;
+	case FORM_SHL:
+	case FORM_SHR:
+		shift(e, i);
+		break;
+	default:
+		if (i->is_constant)
+			emit_imm(e, i->wide, plain[i->op].digit, a, (int32_t)i->value);
+		else
+			emit_reg(e, i->wide, plain[i->op].op, a, registers[i->b]);
+		break;
+	}
+}
+
+/* ---- All instructions ------------------------------------------------------------------ */
+
+static void put(struct form *form, const struct form_insn *i)
+{
+	const struct lowering *l = (const struct lowering *)form;
+	struct emit *e = l->e;
+
+	switch (i->op) {
+	case FORM_PLACE:
+		emit_place(e, i->label);
+		break;
+	case FORM_JUMP:
+		emit_jump_label(e, -1, i->label);
+		break;
+	case FORM_JUMP_IF:
+		jump_if(e, i);
+		break;
+	case FORM_JUMP_UNLESS_BYTES:
+		jump_unless_bytes(e, i);
+		break;
+	case FORM_CONST:
+		emit_const(e, registers[i->a], i->value);
+		break;
+	case FORM_ADDRESS:
+		emit_lea_to(e, registers[i->a], i->value);
+		break;
+	case FORM_MOVE:
+		emit_extend(e, registers[i->b], i->bytes, i->is_signed, registers[i->a]);
+		break;
+	case FORM_ORIGINAL:
+		emit_original_part(
+			e, l->frame, i->b, i->shift, i->bytes, i->is_signed, registers[i->a]);
+		break;
+	case FORM_VECTOR:
+		emit_vector(e, i->b, i->bytes, registers[i->a]);
+		break;
+	case FORM_CPU:
+		emit_cpu_hint(e, registers[i->a]);
+		break;
+	case FORM_LOAD:
+		emit_load(e, memory(i->mem), i->bytes, i->is_signed, registers[i->a]);
+		break;
+	case FORM_STORE:
+		emit_mem(e, true, OP_MOV_STORE, registers[i->a], memory(i->mem));
+		break;
+	case FORM_COMPUTE:
+		emit_mem(e, true, OP_LEA, registers[i->a], memory(i->mem));
+		break;
+	default:
+		operate(e, i);
+		break;
+	}
+}
+
+static int new_label(struct form *form)
+{
+	return emit_label(((struct lowering *)form)->e);
+}
+
+void lowering_init(struct lowering *l, struct emit *e, const struct frame *frame)
+{
+	*l = (struct lowering){{put, new_label}, e, frame};
+}
+
+/* ---- For what is written for x86-64 alone ------------------------------------------------ */
+
+void emit_address(struct emit *e, const struct frame *frame, const struct arch_arg *arg, int to)
+{
+	struct lowering l;
+
+	lowering_init(&l, e, frame);
+	form_operand_address(&l.form, to, arg);
+}
+
+void emit_value(struct emit *e, const struct frame *frame, const struct arch_arg *arg)
+{
+	struct lowering l;
+
+	lowering_init(&l, e, frame);
+	form_operand(&l.form, FORM_VALUE, arg);
+}
+
+void emit_captured(
+	struct emit *e, const struct stub_plan *plan, const struct frame *frame, int capture)
+{
+	struct lowering l;
+
+	lowering_init(&l, e, frame);
+	form_captured(&l.form, FORM_VALUE, plan, capture);
+}
+
+void emit_expr(struct emit *e, const struct stub_plan *plan, const struct frame *frame,
+	const struct arch_expr *expr, int bad)
+{
+	struct lowering l;
+
+	lowering_init(&l, e, frame);
+	form_expr(&l.form, plan, expr, bad);
+}
+
+void emit_filter(struct emit *e, const struct stub_plan *plan, const struct frame *frame,
+	const struct arch_expr *expr, int reject)
+{
+	struct lowering l;
+
+	lowering_init(&l, e, frame);
+	form_filter(&l.form, plan, expr, reject);
+}
+
+void emit_order_of_double(struct emit *e)
+{
+	struct lowering l;
+
+	lowering_init(&l, e, NULL);
+	form_order_of_double(&l.form);
+}

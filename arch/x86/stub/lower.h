@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/* Machine code of x86-64 for the instructions of arch/stub/form.h. */
+#ifndef ARCH_X86_STUB_LOWER_H
+#define ARCH_X86_STUB_LOWER_H
+
+#include "arch/stub/form.h"
+#include "arch/x86/emit.h"
+
+struct frame;
+
+/* Labels are those of `e`. Both pointers are borrowed. */
+struct lowering {
+	struct form form;
+	struct emit *e;
+	const struct frame *frame; /* where the site's registers are */
+};
+
+void lowering_init(struct lowering *l, struct emit *e, const struct frame *frame);
+
+#endif

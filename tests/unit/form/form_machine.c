@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: MIT */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "arch/stub/plan.h"
+#include "tests/unit/form/form_machine.h"
+
+static int new_label(struct form *f)
+{
+	struct form_machine *m = (struct form_machine *)f;
+
+	assert_true(m->labels < MACHINE_LABELS);
+	m->places[m->labels] = SIZE_MAX;
+	return m->labels++;
+}
+
+static void put(struct form *f, const struct form_insn *insn)
+{
+	struct form_machine *m = (struct form_machine *)f;
+
+	assert_true(m->count < MACHINE_INSNS);
+	if (insn->op == FORM_PLACE) {
+		assert_int_equal(m->places[insn->label], SIZE_MAX);
+		m->places[insn->label] = m->count;
+	}
+	m->insns[m->count++] = *insn;
+}
+
+void form_machine_init(struct form_machine *m)
+{
+	m->form = (struct form){put, new_label};
+	m->count = 0;
+	m->labels = 0;
+}
+
+/* ---- One instruction ------------------------------------------------------------------ */
+
+static uint64_t extended(uint64_t value, unsigned int bytes, bool is_signed)
+{
+	unsigned int shift = 64 - 8 * bytes;
+
+	value <<= shift;
+	return is_signed ? (uint64_t)((int64_t)value >> shift) : value >> shift;
+}
+
+static uint64_t typed(uint64_t value, const struct form_insn *i, bool is_signed)
+{
+	return i->wide ? value : extended(value, sizeof(uint32_t), is_signed);
+}
+
+static uint8_t *address_of(const uint64_t *v, const struct form_world *world, struct form_mem m)
+{
+	uint64_t base = m.base == FORM_FRAME	? (uintptr_t)world->memory
+			: m.base == FORM_THREAD ? (uintptr_t)__builtin_thread_pointer()
+						: v[m.base];
+
+	if (m.index != FORM_NONE)
+		base += v[m.index] * m.scale;
+	return (uint8_t *)(uintptr_t)(base + (uint64_t)(int64_t)m.disp);
+}
+
+static uint64_t word_at(const uint8_t *at, unsigned int bytes)
+{
+	uint64_t word = 0;
+
+	memcpy(&word, at, bytes);
+	return word;
+}
+
+static uint64_t original(const struct form_world *world, int number)
+{
+	if (number == world->live)
+		return world->live_value;
+	if (number == world->stack)
+		return (uintptr_t)world->memory + (uint64_t)world->frame->size;
+	return word_at(world->memory + world->frame->saved[number], sizeof(uint64_t));
+}
+
+static bool holds(const uint64_t *v, const struct form_insn *i)
+{
+	uint64_t right = i->is_constant ? i->value : v[i->b];
+	uint64_t a = typed(v[i->a], i, false), b = typed(right, i, false);
+	int64_t sa = (int64_t)typed(a, i, true), sb = (int64_t)typed(b, i, true);
+	bool results[] = {[FORM_EQ] = a == b,
+		[FORM_NE] = a != b,
+		[FORM_LT] = sa<sb, [FORM_GE] = sa >= sb, [FORM_GT] = sa> sb,
+		[FORM_LE] = sa <= sb,
+		[FORM_BELOW] = a<b, [FORM_NOT_BELOW] = a >= b, [FORM_ABOVE] = a> b,
+		[FORM_NOT_ABOVE] = a <= b};
+
+	return results[i->when];
+}
+
+static uint64_t divided(const struct form_insn *i, uint64_t a, uint64_t b)
+{
+	int64_t sa = (int64_t)typed(a, i, true), sb = (int64_t)typed(b, i, true);
+	bool remainder = i->op == FORM_MOD;
+
+	assert_int_not_equal(typed(b, i, false), 0);
+	if (!i->is_signed) {
+		a = typed(a, i, false);
+		b = typed(b, i, false);
+		return remainder ? a % b : a / b;
+	}
+	if (sb == -1)
+		return remainder ? 0 : -(uint64_t)sa;
+	return (uint64_t)(remainder ? sa % sb : sa / sb);
+}
+
+static uint64_t result(const uint64_t *v, const struct form_insn *i)
+{
+	uint64_t a = v[i->a], b = i->is_constant ? i->value : v[i->b];
+	unsigned int count = (unsigned int)b & (i->wide ? 63 : 31);
+
+	switch (i->op) {
+	case FORM_NEGATE:
+		return -a;
+	case FORM_COMPLEMENT:
+		return ~a;
+	case FORM_ADD:
+		return a + b;
+	case FORM_SUB:
+		return a - b;
+	case FORM_AND:
+		return a & b;
+	case FORM_OR:
+		return a | b;
+	case FORM_XOR:
+		return a ^ b;
+	case FORM_MUL:
+		return a * b;
+	case FORM_DIV:
+	case FORM_MOD:
+		return divided(i, a, b);
+	case FORM_SHL:
+		return a << count;
+	case FORM_SHR:
+		return i->is_signed ? (uint64_t)((int64_t)typed(a, i, true) >> count)
+				    : typed(a, i, false) >> count;
+	default:
+		fail_msg("no instruction: %d", i->op);
+		return 0;
+	}
+}
+
+/* What is not a jump. */
+static void step(uint64_t *v, const struct form_insn *i, const struct form_world *world)
+{
+	switch (i->op) {
+	case FORM_CONST:
+	case FORM_ADDRESS:
+		v[i->a] = i->value;
+		break;
+	case FORM_MOVE:
+		v[i->a] = extended(v[i->b], i->bytes, i->is_signed);
+		break;
+	case FORM_ORIGINAL:
+		v[i->a] = extended(original(world, i->b) >> i->shift, i->bytes, i->is_signed);
+		break;
+	case FORM_VECTOR:
+		v[i->a] = extended(world->vector_value, i->bytes, false);
+		break;
+	case FORM_CPU:
+		v[i->a] = world->cpu;
+		break;
+	case FORM_LOAD:
+		v[i->a] = extended(
+			word_at(address_of(v, world, i->mem), i->bytes), i->bytes, i->is_signed);
+		break;
+	case FORM_STORE:
+		memcpy(address_of(v, world, i->mem), &v[i->a], sizeof(uint64_t));
+		break;
+	case FORM_COMPUTE:
+		v[i->a] = (uintptr_t)address_of(v, world, i->mem);
+		break;
+	case FORM_FLIP:
+		v[i->a] ^= UINT64_C(1) << i->shift;
+		break;
+	case FORM_HIGHEST:
+		assert_int_not_equal(v[i->b], 0);
+		v[i->a] = 63 - (uint64_t)__builtin_clzll(v[i->b]);
+		break;
+	default:
+		v[i->a] = typed(result(v, i), i, false);
+		break;
+	}
+}
+
+void form_machine_run(const struct form_machine *m, const struct form_world *world)
+{
+	uint64_t v[FORM_REGISTERS] = {0};
+
+	for (size_t at = 0; at < m->count; at++) {
+		const struct form_insn *i = &m->insns[at];
+		bool jumps = i->op == FORM_JUMP || (i->op == FORM_JUMP_IF && holds(v, i)) ||
+			     (i->op == FORM_JUMP_UNLESS_BYTES &&
+				     word_at(address_of(v, world, i->mem), i->bytes) != i->value);
+
+		if (i->op > FORM_JUMP_UNLESS_BYTES)
+			step(v, i, world);
+		if (!jumps)
+			continue;
+		assert_true(m->places[i->label] < m->count);
+		at = m->places[i->label];
+	}
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <sys/mman.h>
+
+#include <cmocka.h>
+
+#include "arch/x86/stub/lower.h"
+#include "arch/x86/stub/plan.h"
+#include "tests/unit/form/form_native.h"
+
+enum { CODE_BYTES = 1 << 18 };
+
+/* Both: save a register and keep the stack pointer there; take the frame's; and give it back. */
+#if defined(__x86_64__)
+
+const int form_native_live = RSI, form_native_stack = RSP;
+
+static bool translate(struct form_native *n, const struct frame *frame,
+	const struct arch_thread *thread, void (*write)(struct form *f, void *arg), void *arg)
+{
+	struct emit e = {.out = n->code, .room = n->room, .at = (uintptr_t)n->code};
+	struct lowering l;
+
+	(void)thread;
+	for (int pass = 0; pass < 2; pass++) {
+		if (pass)
+			emit_again(&e);
+		emit_push(&e, RBX);
+		emit_reg(&e, true, OP_MOV_LOAD, RBX, RSP);
+		emit_reg(&e, true, OP_MOV_LOAD, RSP, RDI);
+		lowering_init(&l, &e, frame);
+		write(&l.form, arg);
+		emit_reg(&e, true, OP_MOV_LOAD, RSP, RBX);
+		emit_pop(&e, RBX);
+		emit_u8(&e, 0xc3);
+	}
+	n->used = e.length;
+	return emit_finish(&e);
+}
+
+#else
+
+const int form_native_live = -1, form_native_stack = -1;
+
+static bool translate(struct form_native *n, const struct frame *frame,
+	const struct arch_thread *thread, void (*write)(struct form *f, void *arg), void *arg)
+{
+	(void)n, (void)frame, (void)thread, (void)write, (void)arg;
+	return false;
+}
+
+#endif
+
+bool form_native_is_possible(void)
+{
+	return form_native_live >= 0;
+}
+
+void form_native_init(struct form_native *n)
+{
+	n->room = CODE_BYTES;
+	n->used = 0;
+	n->code = mmap(NULL, CODE_BYTES, PROT_READ | PROT_WRITE | PROT_EXEC,
+		MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_ptr_not_equal(n->code, MAP_FAILED);
+}
+
+void form_native_deinit(struct form_native *n)
+{
+	munmap(n->code, n->room);
+}
+
+form_native_function *form_native_make(struct form_native *n, const struct frame *frame,
+	const struct arch_thread *thread, void (*write)(struct form *f, void *arg), void *arg)
+{
+	assert_true(translate(n, frame, thread, write, arg));
+	__builtin___clear_cache((char *)n->code, (char *)n->code + n->used);
+	return (form_native_function *)(uintptr_t)n->code;
+}

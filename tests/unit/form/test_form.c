@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Random programs in the form of stubs: the machine of the tests and this processor, for which a
+ * back end has translated them, leave the same.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/expr/expr_random.h"
+#include "tests/unit/form/form_world.h"
+
+enum { PROGRAMS = 4000, STEPS = 60, RUNS = 4, OPEN_MAX = 8, TEMPS = FORM_REGISTERS };
+
+static __thread uint64_t of_thread = UINT64_C(0x8123456789abcdef);
+
+/* A program, that is written the same way each time. */
+struct program {
+	uint64_t seed;
+	struct form_fixture *fixture;
+	uint64_t random;
+	int open[OPEN_MAX], open_count; /* labels that are still to come */
+};
+
+static uint32_t choose(struct program *p, uint32_t count)
+{
+	return (uint32_t)(expr_random(&p->random) >> 33) % count;
+}
+
+static int any_register(struct program *p)
+{
+	return (int)choose(p, FORM_REGISTERS);
+}
+
+static int32_t any_constant(struct program *p)
+{
+	return (int32_t)expr_random_edge(&p->random);
+}
+
+static enum form_when any_comparison(struct program *p)
+{
+	return (enum form_when)choose(p, FORM_NOT_ABOVE + 1);
+}
+
+static uint8_t any_size(struct program *p)
+{
+	return (uint8_t)(1U << choose(p, 4));
+}
+
+/* An address within data: in a register, with an index, or far from it. */
+static struct form_mem any_address(struct program *p, struct form *f, int not_this)
+{
+	const uint64_t *data = p->fixture->memory.data;
+	struct form_mem mem = form_at(not_this == FORM_POINTER ? FORM_NEXT : FORM_POINTER, 0);
+	uint32_t index = choose(p, WORLD_DATA / 2);
+	int32_t away = choose(p, 3) ? (int32_t)choose(p, 64) : (int32_t)choose(p, 1 << 20) - 7777;
+
+	mem.disp = away;
+	if (choose(p, 2)) {
+		mem.index = not_this == FORM_SCRATCH ? FORM_RIGHT : FORM_SCRATCH;
+		mem.scale = any_size(p);
+		form_const(f, mem.index, index);
+	}
+	form_address(f, mem.base, (uintptr_t)data - (uint64_t)(int64_t)away + choose(p, 64));
+	return mem;
+}
+
+static void original(struct program *p, struct form *f)
+{
+	static const struct {
+		uint8_t bytes, shift;
+	} parts[] = {{1, 0}, {1, 8}, {2, 0}, {4, 0}, {8, 0}};
+	uint32_t part = choose(p, 5);
+	int number = (int)choose(p, 16);
+
+	if (choose(p, 3) == 0)
+		number = choose(p, 2) ? form_native_live : form_native_stack;
+	f->put(f, &(struct form_insn){.op = FORM_ORIGINAL,
+			  .a = (int8_t)any_register(p),
+			  .b = (int8_t)number,
+			  .bytes = parts[part].bytes,
+			  .shift = number == form_native_stack ? 0 : parts[part].shift,
+			  .is_signed = choose(p, 2)});
+}
+
+static void memory(struct program *p, struct form *f)
+{
+	int a = any_register(p);
+
+	switch (choose(p, 5)) {
+	case 0:
+		form_load(f, a, any_address(p, f, FORM_NONE), any_size(p), choose(p, 2));
+		break;
+	case 1:
+		form_store(f, a, any_address(p, f, a));
+		break;
+	case 2:
+		form_compute(f, a, any_address(p, f, FORM_NONE));
+		break;
+	case 3:
+		form_load(f, a,
+			form_at(FORM_THREAD, (int32_t)((intptr_t)&of_thread -
+						       (intptr_t)__builtin_thread_pointer())),
+			any_size(p), choose(p, 2));
+		break;
+	default:
+		form_load(f, a, form_temp((int)choose(p, TEMPS)), any_size(p), choose(p, 2));
+		break;
+	}
+}
+
+static void divide(struct program *p, struct form *f)
+{
+	int out = form_label(f);
+	bool wide = choose(p, 2);
+
+	form_jump_if_const(f, wide, FORM_RIGHT, FORM_EQ, 0, out);
+	form_by_right(f, choose(p, 2) ? FORM_DIV : FORM_MOD, wide, choose(p, 2));
+	form_place(f, out);
+	form_const(f, FORM_RIGHT, expr_random_edge(&p->random)); /* both may be changed */
+	form_const(f, FORM_SCRATCH, expr_random_edge(&p->random));
+}
+
+static void operate(struct program *p, struct form *f)
+{
+	bool wide = choose(p, 2);
+	int a = any_register(p), b = any_register(p);
+
+	switch (choose(p, 8)) {
+	case 0:
+		form_one(f, choose(p, 2) ? FORM_NEGATE : FORM_COMPLEMENT, wide, a);
+		break;
+	case 1:
+		form_flip(f, a, (uint8_t)choose(p, 64));
+		break;
+	case 2:
+		form_two_const(f, FORM_OR, true, b, 1 << choose(p, 31));
+		form_highest(f, a, b);
+		break;
+	case 3:
+		form_two(f, FORM_ADD + choose(p, 6), wide, a, b);
+		break;
+	case 4:
+		form_two_const(f, FORM_ADD + choose(p, 5), wide, a, any_constant(p));
+		break;
+	case 5:
+		form_two_const(f, choose(p, 2) ? FORM_SHL : FORM_SHR, wide, a,
+			(int32_t)choose(p, wide ? 64 : 32));
+		break;
+	case 6:
+		form_by_right(f, choose(p, 2) ? FORM_SHL : FORM_SHR, wide, choose(p, 2));
+		break;
+	default:
+		divide(p, f);
+		break;
+	}
+}
+
+static void jump(struct program *p, struct form *f)
+{
+	int label = form_label(f), a = any_register(p), b = any_register(p);
+	bool wide = choose(p, 2);
+
+	switch (choose(p, 4)) {
+	case 0:
+		form_jump(f, label);
+		break;
+	case 1:
+		form_jump_if(f, wide, a, any_comparison(p), b, label);
+		break;
+	case 2:
+		form_jump_if_const(f, wide, a, any_comparison(p), 0, label);
+		break;
+	default:
+		form_jump_if_const(f, wide, a, any_comparison(p), any_constant(p), label);
+		break;
+	}
+	p->open[p->open_count++] = label;
+}
+
+/* The processor may change RIGHT, the machine does not. */
+static void compare_bytes(struct program *p, struct form *f)
+{
+	int differ = form_label(f);
+	uint64_t edge = expr_random_edge(&p->random);
+	uint8_t bytes = choose(p, 2) ? 1 : 8;
+
+	/* Often it is what is there. */
+	form_const(f, FORM_VALUE, expr_random_edge(&p->random));
+	form_store(f, FORM_VALUE, form_temp(TEMPS));
+	if (choose(p, 2)) {
+		form_const(f, FORM_VALUE, edge);
+		form_store(f, FORM_VALUE, form_temp(TEMPS));
+	}
+	form_jump_unless_bytes(
+		f, form_temp(TEMPS), bytes, bytes == 1 ? (uint8_t)edge : edge, differ);
+	form_one(f, FORM_COMPLEMENT, true, FORM_VALUE);
+	form_place(f, differ);
+	form_const(f, FORM_RIGHT, edge);
+}
+
+static void values(struct program *p, struct form *f)
+{
+	int a = any_register(p), b = any_register(p);
+
+	switch (choose(p, 5)) {
+	case 0:
+		form_const(f, a, expr_random_edge(&p->random));
+		break;
+	case 1:
+		form_address(f, a, (uintptr_t)p->fixture + expr_random_edge(&p->random));
+		break;
+	case 2:
+		form_extend(f, a, b, any_size(p), choose(p, 2));
+		break;
+	case 3:
+		f->put(f,
+			&(struct form_insn){
+				.op = FORM_VECTOR, .a = (int8_t)a, .bytes = choose(p, 2) ? 4 : 8});
+		break;
+	default:
+		original(p, f);
+		break;
+	}
+}
+
+static void place_one(struct program *p, struct form *f)
+{
+	uint32_t which = choose(p, (uint32_t)p->open_count);
+	int label = p->open[which];
+
+	p->open[which] = p->open[--p->open_count];
+	form_place(f, label);
+}
+
+static void write_program(struct form *f, void *arg)
+{
+	struct program *p = arg;
+
+	p->random = p->seed;
+	p->open_count = 0;
+	for (int i = 0; i < FORM_REGISTERS; i++)
+		form_load(f, i, form_temp(i), sizeof(uint64_t), false);
+	for (int i = 0; i < STEPS; i++) {
+		if (p->open_count == OPEN_MAX || (p->open_count && choose(p, 6) == 0))
+			place_one(p, f);
+		switch (choose(p, 7)) {
+		case 0:
+			jump(p, f);
+			break;
+		case 1:
+			compare_bytes(p, f);
+			break;
+		case 2:
+			memory(p, f);
+			break;
+		case 3:
+			values(p, f);
+			break;
+		default:
+			operate(p, f);
+			break;
+		}
+	}
+	while (p->open_count)
+		place_one(p, f);
+	for (int i = 0; i < FORM_REGISTERS; i++)
+		form_store(f, i, form_temp(i));
+}
+
+static void random_programs(void **state)
+{
+	struct form_fixture *x = *state;
+
+	for (int n = 0; n < PROGRAMS; n++) {
+		struct program program = {.fixture = x, .seed = expr_random(&x->random) | 1};
+		form_native_function *function = NULL;
+		char text[64];
+
+		snprintf(text, sizeof(text), "program %d, seed %#lx", n, program.seed);
+		for (int i = 0; i < WORLD_TEMPS; i++)
+			x->memory.temps[i] = expr_random_edge(&x->random);
+		function = form_fixture_make(x, write_program, &program);
+		for (int run = 0; run < RUNS; run++) {
+			for (int i = 0; i < WORLD_TEMPS; i++)
+				x->memory.temps[i] = expr_random_edge(&x->random);
+			for (int i = 0; i < WORLD_SAVED; i++)
+				x->memory.saved[i] = expr_random(&x->random);
+			for (int i = 0; i < WORLD_DATA; i++)
+				x->memory.data[i] = expr_random(&x->random);
+			x->world.live_value = expr_random(&x->random);
+			x->world.vector_value = expr_random(&x->random);
+			form_fixture_run(x, function, text);
+		}
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(
+			random_programs, form_fixture_setup, form_fixture_teardown),
+	};
+
+	if (!form_native_is_possible()) {
+		print_message("there is no back end for this processor\n");
+		return 77;
+	}
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
