@@ -3,9 +3,9 @@
  * Stubs as instructions of a small machine that no processor is.
  *
  * What a stub does is written once, in this form, and a back end for each instruction set makes
- * machine code of it (arch/x86/stub/lower.c). Instructions go to the back end one by one, in order,
- * so nothing is stored and there is no limit to their number. tests/unit/form keeps them, and runs
- * them itself: another opinion beside the back end's.
+ * machine code of it (arch/x86/stub/lower.c, arch/aarch64/stub/lower.c). Instructions go to the
+ * back end one by one, in order, so nothing is stored and there is no limit to their number.
+ * tests/unit/form keeps them, and runs them itself: a third opinion beside two back ends.
  *
  * The machine has a few registers of 64 bits, which whoever writes a stub assigns, and no flags:
  * a jump compares. Of its operators, the left operand is also the result (`a += b`). `wide` means

@@ -13,8 +13,8 @@ AARCH64_MAKE = PKG_CONFIG_SYSROOT_DIR='$(AARCH64_ROOT)' PKG_CONFIG_LIBDIR='$(AAR
 
 # Folders of unit tests that need no patched process. test_args_x86_64 reads the host's programs,
 # and takes them for those of x86-64.
-AARCH64_FOLDERS := arch base catalogue export follow http metrics modules otlp process record ring \
-	runtime
+AARCH64_FOLDERS := arch base catalogue export follow form http metrics modules otlp process record \
+	ring runtime
 AARCH64_TESTS := $(filter-out %/test_args_x86_64.c, \
 	$(sort $(wildcard $(AARCH64_FOLDERS:%=tests/unit/%/test_*.c)))) \
 	tests/unit/thread/test_registers.c tests/golden/test_move.c tests/aarch64/list.sh

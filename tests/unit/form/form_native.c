@@ -5,6 +5,7 @@
 
 #include <cmocka.h>
 
+#include "arch/aarch64/stub/lower.h"
 #include "arch/x86/stub/lower.h"
 #include "arch/x86/stub/plan.h"
 #include "tests/unit/form/form_native.h"
@@ -37,6 +38,28 @@ static bool translate(struct form_native *n, const struct frame *frame,
 	}
 	n->used = e.length;
 	return emit_finish(&e);
+}
+
+#elif defined(__aarch64__)
+
+const int form_native_live = 1, form_native_stack = A64_SP;
+
+static bool translate(struct form_native *n, const struct frame *frame,
+	const struct arch_thread *thread, void (*write)(struct form *f, void *arg), void *arg)
+{
+	struct a64 e = {.out = n->code, .room = n->room, .at = (uintptr_t)n->code};
+	struct a64_lowering l;
+
+	a64_put(&e, 0xf81f0ff3); /* str x19, [sp, -16]! */
+	a64_op_const(&e, true, A64_ADD, 19, A64_SP, 0);
+	a64_op_const(&e, true, A64_ADD, A64_SP, 0, 0);
+	a64_lowering_init(&l, &e, frame, thread);
+	write(&l.form, arg);
+	a64_op_const(&e, true, A64_ADD, A64_SP, 19, 0);
+	a64_put(&e, 0xf84107f3); /* ldr x19, [sp], 16 */
+	a64_put(&e, 0xd65f03c0); /* ret */
+	n->used = e.length;
+	return a64_finish(&e);
 }
 
 #else

@@ -56,7 +56,7 @@ static struct form_mem any_address(struct program *p, struct form *f, int not_th
 	const uint64_t *data = p->fixture->memory.data;
 	struct form_mem mem = form_at(not_this == FORM_POINTER ? FORM_NEXT : FORM_POINTER, 0);
 	uint32_t index = choose(p, WORLD_DATA / 2);
-	int32_t away = choose(p, 3) ? (int32_t)choose(p, 64) : (int32_t)choose(p, 1 << 20) - 7777;
+	int32_t away = choose(p, 2) ? 0 : (int32_t)choose(p, 1 << choose(p, 21)) - 777;
 
 	mem.disp = away;
 	if (choose(p, 2)) {

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A small aarch64 encoder with only the instruction forms that stubs use.
+ *
+ * Source: Arm Architecture Reference Manual for A-profile, DDI 0487, C6.2.
+ */
+#ifndef ARCH_AARCH64_EMIT_H
+#define ARCH_AARCH64_EMIT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Registers are numbers; 31 is the stack pointer in addresses and additions, else zero. */
+enum { A64_SP = 31, A64_ZERO = 31 };
+
+/* Flipping the last bit negates a condition. */
+enum a64_condition {
+	A64_EQ = 0,
+	A64_NE = 1,
+	A64_HS = 2, /* of unsigned numbers: not below */
+	A64_LO = 3, /* below */
+	A64_HI = 8,
+	A64_LS = 9,
+	A64_GE = 10,
+	A64_LT = 11,
+	A64_GT = 12,
+	A64_LE = 13
+};
+
+enum { A64_LABELS = 1024, A64_FIXUPS = 2048 };
+
+/* Code written to `out` for execution at `at`, both multiples of four. */
+struct a64 {
+	uint8_t *out;
+	size_t room, length;
+	uint64_t at;
+	bool overflow; /* a table below was too small, or a number does not fit */
+	int label_count, fixup_count;
+	size_t labels[A64_LABELS];
+	struct {
+		size_t at;
+		int label;
+		uint8_t low, bits; /* the field of the instruction that has the distance */
+	} fixups[A64_FIXUPS];
+};
+
+/* The words of instructions between registers (rd, rn, rm), narrow: bit 31 makes them wide. */
+enum a64_op {
+	A64_ADD = 0x0b000000,
+	A64_ADDS = 0x2b000000,
+	A64_SUB = 0x4b000000,
+	A64_SUBS = 0x6b000000,
+	A64_AND = 0x0a000000,
+	A64_ORR = 0x2a000000,
+	A64_EOR = 0x4a000000,
+	A64_ORN = 0x2a200000,
+	A64_MUL = 0x1b007c00,
+	A64_UDIV = 0x1ac00800,
+	A64_SDIV = 0x1ac00c00,
+	A64_LSLV = 0x1ac02000,
+	A64_LSRV = 0x1ac02400,
+	A64_ASRV = 0x1ac02800
+};
+
+void a64_put(struct a64 *e, uint32_t insn);
+void a64_op(struct a64 *e, bool wide, enum a64_op op, int rd, int rn, int rm);
+/* ADD, with rm shifted to the left. */
+void a64_add_shifted(struct a64 *e, int rd, int rn, int rm, unsigned int shift);
+/* rd = ra - rn * rm. */
+void a64_msub(struct a64 *e, bool wide, int rd, int rn, int rm, int ra);
+/* rd = the number of zeros above the highest bit of rn. */
+void a64_clz(struct a64 *e, bool wide, int rd, int rn);
+void a64_move(struct a64 *e, int rd, int rn);
+void a64_const(struct a64 *e, int rd, uint64_t value);
+/* Loads an address, relative to the program counter if it is in reach. */
+void a64_address(struct a64 *e, int rd, uint64_t address);
+/* ADD, SUB, ADDS or SUBS of a number; false, and nothing, if it does not fit: 12 bits, or 12
+ * above 12. */
+bool a64_op_const(struct a64 *e, bool wide, enum a64_op op, int rd, int rn, uint64_t value);
+/* AND, ORR or EOR of a number; false, and nothing, if it is no repeated run of bits. */
+bool a64_op_mask(struct a64 *e, bool wide, enum a64_op op, int rd, int rn, uint64_t value);
+/* Shifts by a number below the width. */
+void a64_shift_left(struct a64 *e, bool wide, int rd, int rn, unsigned int count);
+void a64_shift_right(struct a64 *e, bool wide, int rd, int rn, unsigned int count);
+/* rd = the `bits` bits of rn from bit `low` on, extended to 64 bits. */
+void a64_extract(
+	struct a64 *e, int rd, int rn, unsigned int low, unsigned int bits, bool is_signed);
+/*
+ * rt = `bytes` bytes (1, 2, 4 or 8) at rn + disp, or at rn + (rm << shift), where shift is 0 or the
+ * logarithm of bytes; extended. False, and nothing, if the displacement does not fit.
+ */
+bool a64_load(struct a64 *e, int rt, int rn, int64_t disp, unsigned int bytes, bool is_signed);
+bool a64_store(struct a64 *e, int rt, int rn, int64_t disp, unsigned int bytes);
+void a64_load_indexed(struct a64 *e, int rt, int rn, int rm, unsigned int shift, unsigned int bytes,
+	bool is_signed);
+void a64_store_indexed(
+	struct a64 *e, int rt, int rn, int rm, unsigned int shift, unsigned int bytes);
+/* rt = the thread pointer. */
+void a64_thread(struct a64 *e, int rt);
+/* rd = the low 4 or 8 bytes of the vector register. */
+void a64_vector(struct a64 *e, int rd, int vector, unsigned int bytes);
+
+/* Labels: a new one, its place, jumps to it. */
+int a64_label(struct a64 *e);
+void a64_place(struct a64 *e, int label);
+void a64_jump(struct a64 *e, int label);
+void a64_jump_if(struct a64 *e, enum a64_condition condition, int label);
+/* If a register is zero, or is not. */
+void a64_jump_zero(struct a64 *e, bool wide, bool is_zero, int rt, int label);
+/* Resolves the labels; false if anything went wrong. */
+bool a64_finish(struct a64 *e);
+
+#endif

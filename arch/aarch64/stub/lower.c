@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The form as machine code: register n of the form is x9 + n. x16 and x17 have what an instruction
+ * of the form needs in between. So a stub saves these seven at most before it runs.
+ */
+#include <assert.h>
+
+#include "arch/aarch64/stub/lower.h"
+#include "arch/arch.h"
+#include "arch/stub/plan.h"
+
+static int reg(int form_register)
+{
+	return A64_FORM + form_register;
+}
+
+/* ---- Memory ------------------------------------------------------------------------- */
+
+static unsigned int log2_of(unsigned int scale)
+{
+	return (unsigned int)__builtin_ctz(scale);
+}
+
+/* rd = rn + disp; rn may be the stack pointer. Changes A64_STEP_2. */
+static void add_disp(struct a64 *e, int rd, int rn, int64_t disp)
+{
+	if (a64_op_const(e, true, disp < 0 ? A64_SUB : A64_ADD, rd, rn,
+		    (uint64_t)(disp < 0 ? -disp : disp)))
+		return;
+	a64_const(e, A64_STEP_2, (uint64_t)disp);
+	if (rn == A64_SP) {
+		a64_op_const(e, true, A64_ADD, A64_STEP, A64_SP, 0);
+		rn = A64_STEP;
+	}
+	a64_op(e, true, A64_ADD, rd, rn, A64_STEP_2);
+}
+
+/* The register that has an address without its displacement. Changes A64_STEP. */
+static int base_of(struct a64 *e, struct form_mem m)
+{
+	int base = m.base == FORM_FRAME ? A64_SP : m.base == FORM_THREAD ? A64_STEP : reg(m.base);
+
+	if (m.base == FORM_THREAD)
+		a64_thread(e, A64_STEP);
+	if (m.index == FORM_NONE)
+		return base;
+	if (base == A64_SP) {
+		a64_op_const(e, true, A64_ADD, A64_STEP, A64_SP, 0);
+		base = A64_STEP;
+	}
+	a64_add_shifted(e, A64_STEP, base, reg(m.index), log2_of(m.scale));
+	return A64_STEP;
+}
+
+/* Whether one instruction can add the index itself. */
+static bool is_indexed(struct form_mem m, unsigned int bytes)
+{
+	return m.index != FORM_NONE && !m.disp && (m.scale == 1 || m.scale == bytes);
+}
+
+static void load(struct a64 *e, int rt, struct form_mem m, unsigned int bytes, bool is_signed)
+{
+	bool indexed = is_indexed(m, bytes);
+	int index = m.index, base;
+
+	if (indexed)
+		m.index = FORM_NONE;
+	base = base_of(e, m);
+	if (indexed) {
+		a64_load_indexed(e, rt, base, reg(index), log2_of(m.scale), bytes, is_signed);
+		return;
+	}
+	if (a64_load(e, rt, base, m.disp, bytes, is_signed))
+		return;
+	a64_const(e, A64_STEP_2, (uint64_t)(int64_t)m.disp);
+	a64_load_indexed(e, rt, base, A64_STEP_2, 0, bytes, is_signed);
+}
+
+static void store(struct a64 *e, int rt, struct form_mem m)
+{
+	bool indexed = is_indexed(m, sizeof(uint64_t));
+	int index = m.index, base;
+
+	if (indexed)
+		m.index = FORM_NONE;
+	base = base_of(e, m);
+	if (indexed) {
+		a64_store_indexed(e, rt, base, reg(index), log2_of(m.scale), sizeof(uint64_t));
+		return;
+	}
+	if (a64_store(e, rt, base, m.disp, sizeof(uint64_t)))
+		return;
+	a64_const(e, A64_STEP_2, (uint64_t)(int64_t)m.disp);
+	a64_store_indexed(e, rt, base, A64_STEP_2, 0, sizeof(uint64_t));
+}
+
+static void original(const struct a64_lowering *l, const struct form_insn *i)
+{
+	unsigned int bits = 8U * i->bytes;
+	int saved = i->b == A64_SP ? -1 : l->frame->saved[i->b], from = i->b, to = reg(i->a);
+
+	if (saved >= 0) {
+		load(l->e, to, form_at(FORM_FRAME, saved + i->shift / 8), i->bytes, i->is_signed);
+		return;
+	}
+	if (i->b == A64_SP) {
+		add_disp(l->e, to, A64_SP, l->frame->size);
+		from = to;
+	}
+	if (bits == 64 && from != to)
+		a64_move(l->e, to, from);
+	else if (bits < 64)
+		a64_extract(l->e, to, from, i->shift, bits, i->is_signed);
+}
+
+/* The number of the CPU is in what the kernel keeps for restartable sequences. */
+static void cpu(const struct a64_lowering *l, int rd)
+{
+	assert(l->thread->has_rseq);
+	load(l->e, rd, form_at(FORM_THREAD, l->thread->rseq_offset + RSEQ_CPU_ID), sizeof(uint32_t),
+		false);
+}
+
+/* ---- Jumps ---------------------------------------------------------------------------- */
+
+/* Compares with a number: a - value is a + -value, with the same flags. Changes A64_STEP_2. */
+static void compare_const(struct a64 *e, bool wide, int a, int32_t value)
+{
+	int64_t number = value;
+
+	if (a64_op_const(e, wide, number < 0 ? A64_ADDS : A64_SUBS, A64_ZERO, a,
+		    (uint64_t)(number < 0 ? -number : number)))
+		return;
+	a64_const(e, A64_STEP_2, (uint64_t)number);
+	a64_op(e, wide, A64_SUBS, A64_ZERO, a, A64_STEP_2);
+}
+
+static void jump_if(struct a64 *e, const struct form_insn *i)
+{
+	static const enum a64_condition conditions[] = {
+		[FORM_EQ] = A64_EQ,
+		[FORM_NE] = A64_NE,
+		[FORM_LT] = A64_LT,
+		[FORM_GE] = A64_GE,
+		[FORM_GT] = A64_GT,
+		[FORM_LE] = A64_LE,
+		[FORM_BELOW] = A64_LO,
+		[FORM_NOT_BELOW] = A64_HS,
+		[FORM_ABOVE] = A64_HI,
+		[FORM_NOT_ABOVE] = A64_LS,
+	};
+	int a = reg(i->a);
+
+	if (i->is_constant && !i->value && (i->when == FORM_EQ || i->when == FORM_NE)) {
+		a64_jump_zero(e, i->wide, i->when == FORM_EQ, a, i->label);
+		return;
+	}
+	if (i->is_constant)
+		compare_const(e, i->wide, a, (int32_t)i->value);
+	else
+		a64_op(e, i->wide, A64_SUBS, A64_ZERO, a, reg(i->b));
+	a64_jump_if(e, conditions[i->when], i->label);
+}
+
+static void jump_unless_bytes(struct a64 *e, const struct form_insn *i)
+{
+	load(e, A64_STEP, i->mem, i->bytes, false);
+	if (i->bytes == 1) {
+		compare_const(e, false, A64_STEP, (int32_t)i->value);
+	} else {
+		a64_const(e, A64_STEP_2, i->value);
+		a64_op(e, true, A64_SUBS, A64_ZERO, A64_STEP, A64_STEP_2);
+	}
+	a64_jump_if(e, A64_NE, i->label);
+}
+
+/* ---- Operators -------------------------------------------------------------------------- */
+
+/* The processor's division of the smallest number by -1 is that of the form. */
+static void divide(struct a64 *e, const struct form_insn *i)
+{
+	int value = reg(FORM_VALUE), right = reg(FORM_RIGHT);
+	int quotient = i->op == FORM_MOD ? A64_STEP : value;
+
+	a64_op(e, i->wide, i->is_signed ? A64_SDIV : A64_UDIV, quotient, value, right);
+	if (i->op == FORM_MOD)
+		a64_msub(e, i->wide, value, quotient, right, value);
+}
+
+static void shift(struct a64 *e, const struct form_insn *i)
+{
+	int a = reg(i->a);
+
+	if (!i->is_constant)
+		a64_op(e, i->wide,
+			i->op == FORM_SHL ? A64_LSLV
+			: i->is_signed	  ? A64_ASRV
+					  : A64_LSRV,
+			a, a, reg(FORM_RIGHT));
+	else if (i->op == FORM_SHL)
+		a64_shift_left(e, i->wide, a, a, (unsigned int)i->value);
+	else
+		a64_shift_right(e, i->wide, a, a, (unsigned int)i->value);
+}
+
+static void operate_const(struct a64 *e, const struct form_insn *i, enum a64_op op)
+{
+	int a = reg(i->a);
+	int64_t number = (int64_t)i->value;
+
+	if (op == A64_ADD || op == A64_SUB) {
+		enum a64_op other = op == A64_ADD ? A64_SUB : A64_ADD;
+
+		if (a64_op_const(e, i->wide, number < 0 ? other : op, a, a,
+			    (uint64_t)(number < 0 ? -number : number)))
+			return;
+	} else if (a64_op_mask(e, i->wide, op, a, a, i->value)) {
+		return;
+	}
+	a64_const(e, A64_STEP_2, i->value);
+	a64_op(e, i->wide, op, a, a, A64_STEP_2);
+}
+
+static void operate(struct a64 *e, const struct form_insn *i)
+{
+	static const enum a64_op plain[] = {
+		[FORM_ADD] = A64_ADD,
+		[FORM_SUB] = A64_SUB,
+		[FORM_AND] = A64_AND,
+		[FORM_OR] = A64_ORR,
+		[FORM_XOR] = A64_EOR,
+		[FORM_MUL] = A64_MUL,
+	};
+	int a = reg(i->a);
+
+	switch (i->op) {
+	case FORM_NEGATE:
+		a64_op(e, i->wide, A64_SUB, a, A64_ZERO, a);
+		break;
+	case FORM_COMPLEMENT:
+		a64_op(e, i->wide, A64_ORN, a, A64_ZERO, a);
+		break;
+	case FORM_FLIP:
+		a64_op_mask(e, true, A64_EOR, a, a, UINT64_C(1) << i->shift);
+		break;
+	case FORM_HIGHEST:
+		a64_clz(e, true, a, reg(i->b));
+		a64_op_mask(e, true, A64_EOR, a, a, 63);
+		break;
+	case FORM_DIV:
+	case FORM_MOD:
+		divide(e, i);
+		break;
+	case FORM_SHL:
+	case FORM_SHR:
+		shift(e, i);
+		break;
+	default:
+		if (i->is_constant)
+			operate_const(e, i, plain[i->op]);
+		else
+			a64_op(e, i->wide, plain[i->op], a, a, reg(i->b));
+		break;
+	}
+}
+
+/* ---- All instructions --------------------------------------------------------------------- */
+
+static void put(struct form *form, const struct form_insn *i)
+{
+	const struct a64_lowering *l = (const struct a64_lowering *)form;
+	struct a64 *e = l->e;
+
+	switch (i->op) {
+	case FORM_PLACE:
+		a64_place(e, i->label);
+		break;
+	case FORM_JUMP:
+		a64_jump(e, i->label);
+		break;
+	case FORM_JUMP_IF:
+		jump_if(e, i);
+		break;
+	case FORM_JUMP_UNLESS_BYTES:
+		jump_unless_bytes(e, i);
+		break;
+	case FORM_CONST:
+		a64_const(e, reg(i->a), i->value);
+		break;
+	case FORM_ADDRESS:
+		a64_address(e, reg(i->a), i->value);
+		break;
+	case FORM_MOVE:
+		if (i->bytes < sizeof(uint64_t))
+			a64_extract(e, reg(i->a), reg(i->b), 0, 8U * i->bytes, i->is_signed);
+		else
+			a64_move(e, reg(i->a), reg(i->b));
+		break;
+	case FORM_ORIGINAL:
+		original(l, i);
+		break;
+	case FORM_VECTOR:
+		a64_vector(e, reg(i->a), i->b, i->bytes);
+		break;
+	case FORM_CPU:
+		cpu(l, reg(i->a));
+		break;
+	case FORM_LOAD:
+		load(e, reg(i->a), i->mem, i->bytes, i->is_signed);
+		break;
+	case FORM_STORE:
+		store(e, reg(i->a), i->mem);
+		break;
+	case FORM_COMPUTE:
+		add_disp(e, reg(i->a), base_of(e, i->mem), i->mem.disp);
+		break;
+	default:
+		operate(e, i);
+		break;
+	}
+}
+
+static int new_label(struct form *form)
+{
+	return a64_label(((struct a64_lowering *)form)->e);
+}
+
+void a64_lowering_init(struct a64_lowering *l, struct a64 *e, const struct frame *frame,
+	const struct arch_thread *thread)
+{
+	*l = (struct a64_lowering){{put, new_label}, e, frame, thread};
+}

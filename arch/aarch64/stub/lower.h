@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/* Machine code of aarch64 for the instructions of arch/stub/form.h. */
+#ifndef ARCH_AARCH64_STUB_LOWER_H
+#define ARCH_AARCH64_STUB_LOWER_H
+
+#include "arch/aarch64/emit.h"
+#include "arch/stub/form.h"
+
+struct arch_thread;
+struct frame;
+
+/* Where the registers of the form are: see below. Two more are for what takes more than one step.
+ */
+enum { A64_FORM = 9, A64_STEP = 16, A64_STEP_2 = 17 };
+
+/* Labels are those of `e`. All pointers are borrowed. */
+struct a64_lowering {
+	struct form form;
+	struct a64 *e;
+	const struct frame *frame; /* where the site's registers are */
+	const struct arch_thread *thread;
+};
+
+void a64_lowering_init(struct a64_lowering *l, struct a64 *e, const struct frame *frame,
+	const struct arch_thread *thread);
+
+#endif
