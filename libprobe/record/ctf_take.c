@@ -17,7 +17,7 @@ enum {
 	TAKE_BYTES = 1 << 18,  /* it is worth a write */
 	LARGE_LEAST = 1 << 16, /* of a large packet */
 	FILL_SHARE = 4,	       /* of a ring is to be filled when it is read again */
-	WAIT_NS = 1000000      /* for the disk */
+	WAIT_NS = 4000000      /* for the disk, which has twice as much to do */
 };
 
 static struct probe_error *prepare(struct probe_ctf *ctf)

@@ -110,8 +110,10 @@ static void test_no_thread(void **state)
 
 	(void)state;
 	assert_non_null(writer);
+	pthread_mutex_lock(&writer->lock);
 	writer->over = true;
 	pthread_cond_broadcast(&writer->changed);
+	pthread_mutex_unlock(&writer->lock);
 	worker_join(&writer->worker);
 	writer->has_thread = false;
 	give(writer, fd, 1);
