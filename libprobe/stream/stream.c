@@ -127,6 +127,9 @@ static struct probe_error *check_options(const struct probe_stream_options *o)
 		return invalid("there is no such policy of a log");
 	if (o->policy == PROBE_STREAM_FLUSH && !o->log)
 		return invalid("a stream is flushed to a log: there is none");
+	if (o->wait_ns &&
+		(!o->log || o->policy == PROBE_STREAM_LOOP || o->policy == PROBE_STREAM_UNTIL_FULL))
+		return invalid("hits wait for room only where the stream is flushed to a log");
 	if (o->data_bytes && o->data_bytes < WORD)
 		return invalid("an event has at least eight bytes of data");
 	if ((o->log_parts.rotate_bytes || o->log_parts.rotate_ns) &&
@@ -221,6 +224,7 @@ static struct probe_error *start_session(struct probe_stream *stream,
 		.switched = true,
 		.until_full = o->policy == PROBE_STREAM_UNTIL_FULL,
 		.overwrite = o->policy == PROBE_STREAM_LOOP,
+		.wait_ns = o->wait_ns,
 		.ring_bytes = o->stream_bytes,
 		.string_bytes =
 			(uint16_t)(string < PROBE_STRING_BYTES_MAX ? string

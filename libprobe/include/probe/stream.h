@@ -146,6 +146,7 @@ struct probe_stream_options {
 	size_t data_bytes;
 	uint16_t string_bytes; /* of each string, at most; 0: as data_bytes allows */
 	enum probe_stream_policy policy;
+	uint64_t wait_ns;      /* with PROBE_STREAM_FLUSH: see struct probe_session_options */
 	bool inherit;	       /* forked children are traced, too, in the same stream */
 	bool guess_strings;    /* see struct probe_session_options */
 	bool mangled;	       /* names of sym() are symbols as files have them */

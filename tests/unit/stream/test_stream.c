@@ -531,7 +531,8 @@ static void test_usage(void **state)
 		flush = {.policy = PROBE_STREAM_FLUSH},
 		bad = {.policy = (enum probe_stream_policy)9},
 		bad_log = {.log_policy = (enum probe_stream_log_policy)9}, tiny = {.data_bytes = 1},
-		parts = {.log_parts = {.rotate_ns = 1}}, filter = {.filter = "arg0 >"};
+		waits = {.wait_ns = 1}, parts = {.log_parts = {.rotate_ns = 1}},
+		filter = {.filter = "arg0 >"};
 	struct probe_stream_options name = {0};
 	char longer[PROBE_STREAM_NAME_MAX + 2];
 	struct live *l = *state;
@@ -548,6 +549,7 @@ static void test_usage(void **state)
 	is_error(create(l, "live:value", &bad), EINVAL);
 	is_error(create(l, "live:value", &bad_log), EINVAL);
 	is_error(create(l, "live:value", &tiny), EINVAL);
+	is_error(create(l, "live:value", &waits), EINVAL);
 	is_error(create(l, "live:value", &parts), EINVAL);
 	is_error(create(l, "live:value", &filter), EINVAL);
 	is_error(create(l, "live:value", &name), ENAMETOOLONG);

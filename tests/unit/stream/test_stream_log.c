@@ -237,6 +237,44 @@ static void test_flushing(void **state)
 	live_ok(probe_stream_close(f.stream));
 }
 
+static void *poll_on(void *data)
+{
+	struct flusher *f = data;
+
+	while (!f->over) {
+		live_ok(probe_stream_poll(f->stream, NULL));
+		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+	}
+	return NULL;
+}
+
+/* Hits wait until it has been polled. */
+static void test_waiting(void **state)
+{
+	static const struct probe_stream_options options = {.stream_bytes = TEST_RING_BYTES,
+		.log_policy = PROBE_STREAM_LOG_APPEND,
+		.wait_ns = PROBE_WAIT_MAX_NS};
+	struct live *l = *state;
+	struct flusher f = {.stream = log_of(l, "live:value", options)};
+	struct probe_stream_status status;
+	uint64_t ns;
+	pthread_t thread;
+
+	live_ok(probe_stream_start(f.stream));
+	assert_true(probe_stream_fd(f.stream) >= 0);
+	assert_int_equal(pthread_create(&thread, NULL, poll_on, &f), 0);
+	for (int i = 0; i < 5; i++)
+		live_order(l, 'o');
+	f.over = true;
+	pthread_join(thread, NULL);
+	live_ok(probe_stream_flush(f.stream));
+	status = status_of(f.stream);
+	assert_true(status.flushed > 10 * TEST_RING_BYTES / 24);
+	assert_int_equal(status.lost, 0);
+	assert_true(probe_session_waited(probe_stream_session(f.stream), &ns) > 0 && ns > 0);
+	live_ok(probe_stream_shutdown(f.stream));
+}
+
 /* The flush policy: polling does everything; shutting down flushes. */
 static void test_polled(void **state)
 {
@@ -655,6 +693,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		LOGGED(test_flush),
 		LOGGED(test_flushing),
+		LOGGED(test_waiting),
 		LOGGED(test_polled),
 		LOGGED(test_loop),
 		LOGGED(test_flush_to),
