@@ -173,6 +173,24 @@ static void hits_wait_for_room(void **state)
 	variant_each(check_room_is_made);
 }
 
+/* A program may have set the flags that our own code must not meet. */
+static void check_flags(struct variant *v)
+{
+	static const uint64_t flags[] = {FLAG_AC, FLAG_DIRECTION, FLAG_AC | FLAGS_ARITHMETIC};
+
+	for (size_t i = 0; i < sizeof(flags) / sizeof(*flags); i++) {
+		stub_host_reset(&v->host);
+		v->state.flags = FLAGS_ALWAYS | flags[i];
+		check_room_is_made(v);
+	}
+}
+
+static void flags_do_not_matter(void **state)
+{
+	(void)state;
+	variant_each(check_flags);
+}
+
 /* Nobody reads: one wait, then none until somebody does. */
 static void check_it_runs_out(struct variant *v)
 {
@@ -426,6 +444,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(hits_wait_for_room),
+		cmocka_unit_test(flags_do_not_matter),
 		cmocka_unit_test(a_wait_runs_out_once),
 		cmocka_unit_test(it_ends_with_the_controller),
 		cmocka_unit_test(nonsense_is_waited_for_no_longer),
