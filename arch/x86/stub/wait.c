@@ -250,7 +250,9 @@ void emit_wait(struct emit *e, struct stub_plan *p)
 	emit_restore(e);
 	emit_record_again(e, p);
 
-	emit_place(e, dead); /* the kernel wakes only one */
+	emit_place(e, dead); /* the kernel wakes only one of those who wait */
+	emit_imm_mem(e, true, IMM_CMP, since_at(p, KEPT), 0);
+	emit_jump_label(e, CC_E, vain);
 	emit_wake_all(e, OWNER_AT);
 	emit_jump_label(e, -1, vain);
 	emit_place(e, late);

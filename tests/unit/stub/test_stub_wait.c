@@ -4,13 +4,17 @@
  * the program sees of it.
  */
 #include <errno.h>
+#include <linux/filter.h>
 #include <linux/futex.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -278,6 +282,56 @@ static void it_ends_with_the_controller(void **state)
 	variant_each(check_ends);
 }
 
+static void forbid_futex(void)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_futex, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = {.len = sizeof(code) / sizeof(*code), .filter = code};
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+		prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+		_exit(77);
+}
+
+/* Hits that do not wait make no system call. */
+static void check_calls(struct variant *v)
+{
+	static const uint32_t owners[] = {0, FUTEX_WAITERS | FUTEX_OWNER_DIED, OWNER | GATE_WAITED};
+
+	for (size_t i = 0; i < sizeof(owners) / sizeof(*owners); i++) {
+		struct arch_stub stub = waiting_stub(v, BOUND_MS);
+		stub_host_site *site = stub_host_emit_site(&v->host, &stub);
+		struct probe_room *room = room_of(&v->host);
+		pid_t child;
+		int status;
+
+		fill(&v->host);
+		room->gate.turns[0].owner = owners[i];
+		room->gave_up = room->moved;
+		child = fork();
+		if (child == 0) {
+			forbid_futex();
+			site(1, 2, 3);
+			_exit(room->waited ? 1 : 0);
+		}
+		assert_int_equal(waitpid(child, &status, 0), child);
+		assert_true(WIFEXITED(status));
+		if (WEXITSTATUS(status) == 77)
+			skip();
+		assert_int_equal(WEXITSTATUS(status), 0);
+	}
+}
+
+static void those_who_do_not_wait_make_no_call(void **state)
+{
+	(void)state;
+	variant_each(check_calls);
+}
+
 /* A target may write anything there: the time ends a wait all the same. */
 static void check_nonsense(struct variant *v)
 {
@@ -447,6 +501,7 @@ int main(void)
 		cmocka_unit_test(flags_do_not_matter),
 		cmocka_unit_test(a_wait_runs_out_once),
 		cmocka_unit_test(it_ends_with_the_controller),
+		cmocka_unit_test(those_who_do_not_wait_make_no_call),
 		cmocka_unit_test(nonsense_is_waited_for_no_longer),
 		cmocka_unit_test(the_way_of_hits_with_room_is_the_same),
 		cmocka_unit_test(flight_recorders_never_wait),
