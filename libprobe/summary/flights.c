@@ -278,7 +278,7 @@ static struct probe_error *end_hit(struct probe_summary *summary, struct summary
 
 		begins_remove(&summary->flights, stack, stack->depth - 1);
 		has_memory = end_begun(summary, pair, &begun, event, ns, bin);
-		free(begun.words);
+		instances_drop(summary, begun.words);
 	}
 	if (summary->matches && !(stack->depth + stack->excess))
 		begins_drop(&summary->flights, stack);
@@ -331,7 +331,7 @@ struct probe_error *flights_span(struct probe_summary *summary, size_t begin, si
 		return error;
 	has_memory = instances_begin(summary, event->begin, &begun.words) &&
 		     end_begun(summary, pair, &begun, event, event->duration_ns, bin);
-	free(begun.words);
+	instances_drop(summary, begun.words);
 	return has_memory ? NULL : probe_error_no_memory();
 }
 

@@ -17,7 +17,7 @@
 #include "libprobe/output/text.h"
 #include "libprobe/summary/summary.h"
 
-enum { TEXT_MAX = 256, WORDS_MAX = 65536, VALUE_TABLE = 2 * SUMMARY_VALUES_MAX };
+enum { TEXT_MAX = 256, WORDS_MAX = 65536, WORDS_STEP = 64, VALUE_TABLE = 2 * SUMMARY_VALUES_MAX };
 
 struct item {
 	struct key key;
@@ -25,6 +25,7 @@ struct item {
 };
 
 struct begun_words {
+	size_t room; /* bytes in all */
 	pid_t tid;
 	size_t count;
 	const char *text;
@@ -108,6 +109,30 @@ static void text_of(struct buffer *out, const struct probe_event *event)
 	buffer_string(out, "...");
 }
 
+/* What was kept of the last begin that has ended is most often large enough. */
+static struct begun_words *words_alloc(struct probe_summary *summary, size_t size)
+{
+	struct begun_words *words = summary->spare;
+
+	summary->spare = NULL;
+	if (words && words->room >= size)
+		return words;
+	free(words);
+	size = (size + WORDS_STEP - 1) / WORDS_STEP * WORDS_STEP;
+	words = malloc(size);
+	if (words)
+		words->room = size;
+	return words;
+}
+
+void instances_drop(struct probe_summary *summary, struct begun_words *words)
+{
+	if (!words)
+		return;
+	free(summary->spare);
+	summary->spare = words;
+}
+
 bool instances_begin(
 	struct probe_summary *summary, const struct probe_event *event, struct begun_words **ret)
 {
@@ -124,7 +149,8 @@ bool instances_begin(
 	text_of(text, event);
 	for (size_t i = 0; i < count; i++)
 		bytes += value_has_bytes(&items[i].value) ? items[i].value.length : 0;
-	words = malloc(sizeof(*words) + count * sizeof(items[0]) + bytes + text->length + 1);
+	words = words_alloc(
+		summary, sizeof(*words) + count * sizeof(items[0]) + bytes + text->length + 1);
 	if (!words || text->no_memory) {
 		free(words);
 		return false;
@@ -325,6 +351,7 @@ void instances_deinit(struct probe_summary *summary)
 		free_row(summary->values[i]);
 	free(summary->values);
 	free(summary->value_table);
+	free(summary->spare);
 	if (summary->text.c_locale)
 		buffer_deinit(&summary->text);
 }

@@ -227,8 +227,9 @@ struct probe_summary {
 	bool instances;	       /* single pairs are looked at (instances.c) */
 	struct summary_value **values;
 	size_t value_count;
-	uint16_t *value_table; /* by hash: the row's number + 1, or 0; or NULL */
-	struct buffer text;    /* of a begin, while it is made */
+	uint16_t *value_table;	   /* by hash: the row's number + 1, or 0; or NULL */
+	struct buffer text;	   /* of a begin, while it is made */
+	struct begun_words *spare; /* for the next begin; or NULL */
 
 	struct summary_thread *threads; /* by hash; tid 0 is free */
 	size_t thread_room, thread_count;
@@ -300,6 +301,8 @@ void summary_times_row(const struct summary_times *times, struct probe_row *ret)
 /* What is kept of a begin; *ret may be NULL. False without memory. */
 bool instances_begin(
 	struct probe_summary *summary, const struct probe_event *event, struct begun_words **ret);
+/* Gives back what was kept of a begin, or NULL. */
+void instances_drop(struct probe_summary *summary, struct begun_words *words);
 /* A pair has ended. False without memory. */
 bool instances_end(struct probe_summary *summary, struct summary_pair *pair,
 	const struct summary_begun *begun, const struct probe_event *event, uint64_t duration_ns);
