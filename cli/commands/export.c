@@ -99,7 +99,10 @@ static bool may_show(const struct export_options *options)
 	return options->output || !isatty(STDOUT_FILENO);
 }
 
-/* How many arguments the widest hit has: RFC 4180 wants as many columns in each line. */
+/*
+ * How many arguments the widest hit has: RFC 4180 wants as many columns in each line. The record
+ * may say that none has more than one that was read.
+ */
 static struct probe_error *find_columns(
 	struct export_options *options, const char *folder, size_t *ret)
 {
@@ -107,11 +110,12 @@ static struct probe_error *find_columns(
 	struct probe_event event;
 	struct probe_error *error = probe_reader_open(folder, &reader);
 	struct reading reading = reading_begin(may_show(options));
+	size_t most = error ? 0 : probe_reader_args_max(reader);
 	bool there = true;
 
 	if (error)
 		return error;
-	while (!error && there) {
+	while (!error && there && *ret < most) {
 		error = probe_reader_next(reader, &event, &there);
 		if (!error && there)
 			reading_event(&reading, reader);

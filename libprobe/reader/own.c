@@ -511,8 +511,29 @@ static uint64_t own_read(void *source)
 	return bytes;
 }
 
+/* What later parts have is not known before they are opened. */
+static size_t own_args_max(const void *source)
+{
+	const struct own_reader *reader = source;
+	size_t max = 0;
+
+	if (reader->opened < reader->folder->count)
+		return SIZE_MAX;
+	for (size_t i = 0; i < reader->trace_count; i++)
+		for (size_t k = 0; k < reader->traces[i].stream_count; k++) {
+			const struct own_stream_class *stream = &reader->traces[i].streams[k];
+
+			for (size_t n = 0; n < stream->class_count; n++)
+				if (stream->classes[n].meaning == OWN_HIT &&
+					stream->classes[n].event.arg_count > max)
+					max = stream->classes[n].event.arg_count;
+		}
+	return max;
+}
+
 const struct reader_ops reader_own = {
 	.next = own_next,
 	.read = own_read,
+	.args_max = own_args_max,
 	.close = own_close,
 };

@@ -124,6 +124,11 @@ struct probe_error *probe_reader_next(
 	return reader->ops->next(reader->source, ret, there_ret);
 }
 
+size_t probe_reader_args_max(const struct probe_reader *reader)
+{
+	return reader->ops->args_max ? reader->ops->args_max(reader->source) : SIZE_MAX;
+}
+
 uint64_t probe_reader_progress(const struct probe_reader *reader, uint64_t *total_ret)
 {
 	*total_ret = reader->bytes;

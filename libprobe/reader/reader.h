@@ -14,6 +14,8 @@
 struct reader_ops {
 	struct probe_error *(*next)(void *source, struct probe_event *ret, bool *there_ret);
 	uint64_t (*read)(void *source); /* how many bytes; NULL: not known */
+	/* No hit has more arguments. NULL, and SIZE_MAX: not known. */
+	size_t (*args_max)(const void *source);
 	void (*close)(void *source);
 };
 

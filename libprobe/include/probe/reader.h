@@ -68,6 +68,11 @@ PROBE_MUST_CHECK struct probe_error *probe_reader_next(
  * there are, both of records that probectl has made. 0: not known.
  */
 uint64_t probe_reader_progress(const struct probe_reader *reader, uint64_t *total_ret);
+/*
+ * Returns a number of arguments that no hit of the record exceeds, as soon as it is open; SIZE_MAX
+ * if only reading it tells: of records in parts, of those of other tools, and of JSON.
+ */
+size_t probe_reader_args_max(const struct probe_reader *reader);
 
 #ifdef __cplusplus
 }

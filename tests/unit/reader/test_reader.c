@@ -191,6 +191,7 @@ static void test_values(void **state)
 	write_hit(ctf, 1, NULL);
 	finish_record(ctf);
 	assert_null(probe_reader_open(folder, &reader));
+	assert_int_equal(probe_reader_args_max(reader), is_foreign ? SIZE_MAX : ARGS);
 	assert_true(read_next(reader, &event));
 	check_hit(&event, 0);
 	assert_string_equal(event.comm, "thread");
@@ -449,6 +450,7 @@ static void test_parts(void **state)
 		disguise(path);
 	}
 	assert_null(probe_reader_open(folder, &reader));
+	assert_int_equal(probe_reader_args_max(reader), SIZE_MAX);
 	for (uint64_t n = 0; n < HITS; n++) {
 		assert_true(read_next(reader, &event));
 		check_hit(&event, n);

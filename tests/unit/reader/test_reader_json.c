@@ -29,6 +29,7 @@ static struct probe_reader *text_reader(const char *text, int *fd_ret)
 	close(fds[1]);
 	*fd_ret = fds[0];
 	assert_null(probe_reader_open_json(fds[0], "text", &reader));
+	assert_int_equal(probe_reader_args_max(reader), SIZE_MAX);
 	return reader;
 }
 
