@@ -18,6 +18,9 @@
 #include "libprobe/reader/own.h"
 #include "libprobe/record/ctf.h"
 
+/* Kept apart: what most events need is then short, and stays in registers. */
+#define RARE __attribute__((noinline))
+
 enum {
 	/* Together, blocks take about as much; each is large enough to be read at the disk's speed.
 	 */
@@ -187,7 +190,7 @@ static void sink(struct own_reader *reader, size_t at)
 	heap[at] = turn;
 }
 
-static void sink_top(struct own_reader *reader)
+static RARE void sink_top(struct own_reader *reader)
 {
 	const struct turn *heap = reader->heap;
 
@@ -205,7 +208,7 @@ static void forget_texts(struct own_reader *reader)
 }
 
 /* A stream is over; what is wrong with it is kept for the end. */
-static void end_stream(struct own_reader *reader, const struct own_stream *stream)
+static RARE void end_stream(struct own_reader *reader, const struct own_stream *stream)
 {
 	forget_texts(reader);
 	if (!stream->why)
@@ -287,7 +290,7 @@ static void close_part(struct own_reader *reader)
 }
 
 /* Opens the next part, or everything. */
-static struct probe_error *open_part(struct own_reader *reader)
+static RARE struct probe_error *open_part(struct own_reader *reader)
 {
 	size_t count = reader->folder->parts ? 1 : reader->folder->count;
 	struct probe_error *error = NULL;
@@ -419,21 +422,39 @@ static void take_hit(struct own_reader *reader, struct own_stream *stream, struc
 							    : PROBE_STACK_WHOLE);
 }
 
+/* Takes an event that is no hit. */
+static RARE struct probe_error *take_name(struct own_reader *reader, struct own_stream *stream)
+{
+	bool named = true;
+
+	if (stream->event->meaning == OWN_FRAME) {
+		named = name_frame(reader, stream);
+	} else if (stream->event->meaning == OWN_THREAD) {
+		forget_texts(reader);
+		named = name_thread(stream, &reader->result);
+	}
+	return named ? NULL : probe_error_no_memory();
+}
+
+static RARE void take_lost(const struct own_stream *stream, struct probe_event *ret)
+{
+	*ret = (struct probe_event){.kind = PROBE_EVENT_LOST,
+		.time_ns = stream->time_ns,
+		.lost = stream->lost,
+		.cpu = -1};
+}
+
 /* Takes the item of the stream on top. *is_event_ret: *ret is to be returned. */
 static struct probe_error *take(
 	struct own_reader *reader, struct probe_event *ret, bool *is_event_ret)
 {
 	struct own_stream *stream = reader->heap[0].stream;
 	struct probe_error *error;
-	bool taken, named = true;
+	bool taken;
 
 	reader->taken = true;
-	*is_event_ret = false;
 	if (stream->item == OWN_ITEM_LOST) {
-		*ret = (struct probe_event){.kind = PROBE_EVENT_LOST,
-			.time_ns = stream->time_ns,
-			.lost = stream->lost,
-			.cpu = -1};
+		take_lost(stream, ret);
 		*is_event_ret = true;
 		return NULL;
 	}
@@ -442,26 +463,15 @@ static struct probe_error *take(
 	error = own_stream_take(stream, &reader->result, &taken);
 	if (error || !taken)
 		return error;
-	switch (stream->event->meaning) {
-	case OWN_HIT:
-		take_hit(reader, stream, ret);
-		*is_event_ret = true;
-		break;
-	case OWN_FRAME:
-		named = name_frame(reader, stream);
-		break;
-	case OWN_THREAD:
-		forget_texts(reader);
-		named = name_thread(stream, &reader->result);
-		break;
-	case OWN_NOTHING:
-		break;
-	}
-	return named ? NULL : probe_error_no_memory();
+	if (stream->event->meaning != OWN_HIT)
+		return take_name(reader, stream);
+	take_hit(reader, stream, ret);
+	*is_event_ret = true;
+	return NULL;
 }
 
 /* What could not be read, once everything else has been. */
-static struct probe_error *tell_damage(struct own_reader *reader)
+static RARE struct probe_error *tell_damage(struct own_reader *reader)
 {
 	struct probe_error *damage = reader->damage, *error;
 
@@ -473,6 +483,13 @@ static struct probe_error *tell_damage(struct own_reader *reader)
 	reader->damage = NULL;
 	probe_error_free(damage);
 	return error;
+}
+
+/* Nothing is read after an error. */
+static RARE void give_up(struct own_reader *reader)
+{
+	reader->opened = reader->folder->count;
+	close_part(reader);
 }
 
 static struct probe_error *own_next(void *source, struct probe_event *ret, bool *there_ret)
@@ -493,11 +510,8 @@ static struct probe_error *own_next(void *source, struct probe_event *ret, bool 
 			return tell_damage(reader);
 		}
 	}
-	/* Nothing is read after an error. */
-	if (error) {
-		reader->opened = reader->folder->count;
-		close_part(reader);
-	}
+	if (error)
+		give_up(reader);
 	return error;
 }
 

@@ -161,7 +161,11 @@ const uint8_t *own_decode(
 			at += step->offset;
 			break;
 		case STEP_WORD:
-			memcpy(&values[step->to].u, run + step->offset, sizeof(uint64_t));
+			/* Often there are several. */
+			do
+				memcpy(&values[step->to].u, run + step->offset, sizeof(uint64_t));
+			while ((++step)->op == STEP_WORD);
+			step--;
 			break;
 		case STEP_UNSIGNED:
 			values[step->to].u = bits(run, step);

@@ -22,6 +22,9 @@
 #include "libprobe/base/array.h"
 #include "libprobe/reader/own.h"
 
+/* Kept apart: what most events need is then short, and stays in registers. */
+#define RARE __attribute__((noinline))
+
 enum {
 	SLACK = 8, /* own_decode() reads whole words */
 	BITS = 8,
@@ -313,21 +316,28 @@ static bool find_event(struct own_stream *stream)
 	return true;
 }
 
-/* Goes to where the next event would begin, and has some of it in memory. */
-static struct probe_error *align(struct own_stream *stream)
+/* How far it is to where the next event would begin. */
+static size_t padding(const struct own_stream *stream)
 {
 	uintptr_t place = (uintptr_t)stream->at - stream->skew;
-	uintptr_t over = -place & (stream->class->header_align - 1U);
 
-	stream->at += over < (size_t)(stream->limit - stream->at)
-			      ? over
-			      : (size_t)(stream->limit - stream->at);
+	return -place & (stream->class->header_align - 1U);
+}
+
+/* Goes there, and has some of it in memory. */
+static struct probe_error *align(struct own_stream *stream)
+{
+	size_t over = padding(stream), left = (size_t)(stream->limit - stream->at);
+
+	stream->at += over < left ? over : left;
 	if ((size_t)(stream->limit - stream->at) >= AHEAD || is_whole(stream))
 		return NULL;
 	return fill(stream, AHEAD);
 }
 
-struct probe_error *own_stream_advance(struct own_stream *stream, struct step_result *result)
+/* What comes next, if it is not an event of the open packet. */
+static RARE struct probe_error *advance_further(
+	struct own_stream *stream, struct step_result *result)
 {
 	struct probe_error *error = NULL;
 
@@ -355,21 +365,33 @@ struct probe_error *own_stream_advance(struct own_stream *stream, struct step_re
 	return error;
 }
 
-struct probe_error *own_stream_take(
+struct probe_error *own_stream_advance(struct own_stream *stream, struct step_result *result)
+{
+	/* Most often, much of the packet is left, and nothing was lost. */
+	if (stream->class && !stream->owed_events && !stream->owed_packets) {
+		size_t over = padding(stream);
+
+		if ((size_t)(stream->limit - stream->at) >= AHEAD + over) {
+			stream->at += over;
+			if (find_event(stream)) {
+				stream->item = OWN_ITEM_EVENT;
+				return NULL;
+			}
+		}
+	}
+	return advance_further(stream, result);
+}
+
+/* The event is longer than what is in memory: there may be more of its packet. */
+static RARE struct probe_error *take_long(
 	struct own_stream *stream, struct step_result *result, bool *taken_ret)
 {
 	const uint8_t *after;
 
-	result->values = stream->event->values;
-	result->skew = stream->skew;
-	*taken_ret = false;
-	for (;;) {
+	do {
 		size_t have = (size_t)(stream->limit - stream->at);
 		struct probe_error *error;
 
-		after = own_decode(stream->event->steps, stream->at, stream->limit, result);
-		if (after)
-			break;
 		if (is_whole(stream) || 2 * have > EVENT_BYTES_MAX) {
 			spoil_packet(stream, "an event is longer than its packet");
 			return NULL;
@@ -377,8 +399,24 @@ struct probe_error *own_stream_take(
 		error = fill(stream, 2 * have);
 		if (error)
 			return error;
-	}
+		after = own_decode(stream->event->steps, stream->at, stream->limit, result);
+	} while (!after);
 	stream->at = after;
 	*taken_ret = true;
+	return NULL;
+}
+
+struct probe_error *own_stream_take(
+	struct own_stream *stream, struct step_result *result, bool *taken_ret)
+{
+	const uint8_t *after;
+
+	result->values = stream->event->values;
+	result->skew = stream->skew;
+	after = own_decode(stream->event->steps, stream->at, stream->limit, result);
+	*taken_ret = after != NULL;
+	if (!after)
+		return take_long(stream, result, taken_ret);
+	stream->at = after;
 	return NULL;
 }
