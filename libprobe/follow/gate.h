@@ -19,11 +19,12 @@
 #include "libprobe/patch/install.h"
 
 struct gate {
-	struct probe_gate *shared; /* in the session's data; NULL: there is no gate */
+	struct probe_gate *shared; /* in the session's data; NULL: it is not open */
 	int event;		   /* readable when a thread waits; borrowed */
 	struct worker waiter;	   /* turns the futex into that descriptor */
 	bool waiting, ending;
-	uint32_t owned;			/* the waiter is in charge: its death ends all turns */
+	uint32_t owned;			/* the waiter's death ends its turns: so far it has none */
+	uint32_t opened;		/* the waiter may look at the gate, or end */
 	uint32_t owner;			/* its thread id */
 	struct robust_list_head robust; /* of the waiter: all turns, one after the other */
 	struct robust_list turns[GATE_TURNS];
@@ -68,11 +69,15 @@ bool gate_is_expected(struct change *change);
 bool gate_list_changes(struct change *change);
 
 /*
- * Begins to wait at the gate in this process's mapping of the session's data.
+ * Starts the thread that will wait at a gate, which takes a moment; gate_close() ends it. Errors:
+ * PROBE_ERROR_SYSTEM.
+ */
+PROBE_MUST_CHECK struct probe_error *gate_prepare(struct gate *gate);
+/*
+ * Begins to wait at a prepared gate, in this process's mapping of the session's data.
  * `event` is an eventfd(2), which does not block; gates may share it.
  */
-PROBE_MUST_CHECK struct probe_error *gate_open(
-	struct gate *gate, struct probe_gate *shared, int event);
+void gate_open(struct gate *gate, struct probe_gate *shared, int event);
 
 /* Clear and set the readiness of such a descriptor; clear it before looking at its gates. */
 void gate_clear(int event);
@@ -91,6 +96,8 @@ bool gate_holds_turn(const struct gate *gate, uint32_t turn);
 void gate_release(struct gate *gate);
 /* While a gate is shut off, no thread is held, and those that were are released. */
 void gate_arm(struct gate *gate, bool armed);
+/* Asks the waiter to end. If several gates are closed, shut them all first. */
+void gate_shut(struct gate *gate);
 /* Releases all threads from now on, and ends the waiter. */
 void gate_close(struct gate *gate);
 

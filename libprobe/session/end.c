@@ -92,6 +92,8 @@ static void close_gates(struct probe_session *s)
 {
 	if (s->options.watch)
 		launches_remove(watch_launches(s->options.watch), &s->exec_gate);
+	gate_shut(&s->exec_gate.gate);
+	gate_shut(&s->gate);
 	gate_close(&s->exec_gate.gate);
 	gate_close(&s->gate);
 	gate_close(&s->wait);

@@ -94,10 +94,8 @@ static struct probe_error *open_exec_gate(struct probe_session *s, struct probe_
 {
 	struct launches *launches = watch_launches(s->options.watch);
 	struct launch_gate *gate = &s->exec_gate;
-	struct probe_error *error = gate_open(&gate->gate, shared, launches->event);
 
-	if (error)
-		return error;
+	gate_open(&gate->gate, shared, launches->event);
 	gate->place = waiters_place(s, DATA_EXEC_GATE_OFFSET);
 	return launches_add(launches, gate);
 }
@@ -316,6 +314,17 @@ struct probe_error *session_serve_gate(struct probe_session *s)
 	return follows ? settle(s, error) : error;
 }
 
+struct probe_error *session_prepare_following(struct probe_session *s)
+{
+	struct probe_error *error = NULL;
+
+	if (s->options.follow_libraries)
+		error = gate_prepare(&s->gate);
+	if (!error && s->options.watch)
+		error = gate_prepare(&s->exec_gate.gate);
+	return error;
+}
+
 /* With the target's state read and locked. */
 struct probe_error *session_start_following(
 	struct probe_session *s, struct change *c, struct probe_report *report)
@@ -339,6 +348,6 @@ struct probe_error *session_start_following(
 		return probe_error_system(errno, "cannot make an event descriptor");
 	s->gate_place = waiters_place(s, DATA_GATE_OFFSET);
 	if (loader)
-		error = gate_open(&s->gate, loader, s->event);
-	return error || !exec ? error : open_exec_gate(s, exec);
+		gate_open(&s->gate, loader, s->event);
+	return exec ? open_exec_gate(s, exec) : NULL;
 }

@@ -11,6 +11,7 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -27,10 +28,11 @@ static struct probe_gate *shared_gate(void)
 
 static void open_gate(struct gate *gate, struct probe_gate *shared)
 {
-	struct probe_error *error = gate_open(gate, shared, eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	struct probe_error *error = gate_prepare(gate);
 
 	if (error)
 		fail_msg("%s", error->message);
+	gate_open(gate, shared, eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 	assert_int_equal(shared->armed, 1);
 }
 
@@ -94,11 +96,48 @@ static void test_close_unheard(void **state)
 	munmap(elsewhere, 4096);
 }
 
+/* Where a program has no such place, or it cannot be patched. */
+static void test_never_opened(void **state)
+{
+	struct gate gates[2] = {0};
+
+	(void)state;
+	for (int i = 0; i < 2; i++)
+		assert_null(gate_prepare(&gates[i]));
+	assert_false(gate_take(&gates[0]));
+	alarm(60);
+	gate_shut(&gates[0]);
+	gate_close(&gates[0]);
+	gate_close(&gates[0]);
+	gate_close(&gates[1]);
+	alarm(0);
+}
+
+/* When the waiter dies, the kernel marks the turns. Here its process does. */
+static void test_death(void **state)
+{
+	struct probe_gate *shared = shared_gate();
+	struct gate gate;
+	pid_t child = fork();
+
+	(void)state;
+	if (child == 0) {
+		open_gate(&gate, shared);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(child, NULL, 0), child);
+	for (uint32_t i = 0; i < GATE_TURNS; i++)
+		assert_int_equal(shared->turns[i].owner & FUTEX_OWNER_DIED, FUTEX_OWNER_DIED);
+	munmap(shared, 4096);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_one_thread),
 		cmocka_unit_test(test_close_unheard),
+		cmocka_unit_test(test_never_opened),
+		cmocka_unit_test(test_death),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
