@@ -25,6 +25,7 @@
 #include "libprobe/target/space.h"
 #include "libprobe/target/target.h"
 #include "libprobe/target/threads.h"
+#include "libprobe/thread/urgent.h"
 
 enum {
 	MOMENT_NS = 100000,
@@ -189,6 +190,8 @@ struct probe_error *change_begin_as_it_is(struct probe_target *target, struct ch
 			"process %d is the caller itself: use the functions of probe/self.h",
 			ret->pid);
 	error = target->alone ? NULL : seccomp_check_own();
+	if (target->alone)
+		ret->urgent = urgent_begin();
 	if (!error)
 		error = lock_target(target, &ret->lock);
 	if (!error && !target->alone)
@@ -260,6 +263,7 @@ void change_end(struct change *change)
 		close(change->mem);
 	if (change->lock >= 0)
 		close(change->lock);
+	urgent_end(change->urgent);
 	*change = no_change;
 }
 

@@ -23,6 +23,7 @@
 
 struct change {
 	struct probe_target *target;
+	void *urgent; /* how this process was scheduled before, if the target is held; owned */
 	pid_t pid;
 	int lock, mem;
 	struct maps maps;

@@ -46,6 +46,17 @@ for command in enable disable enable disable; do
 	! grep -q 'ftruncate' "$SCRATCH/stops" || fail "a size is set in a stop: $(cat "$SCRATCH/stops")"
 done
 
+# A program that is held when it starts has priority, too, as long as it is changed; the threads that
+# wait at its gates are started before that, and have none.
+strace -o "$SCRATCH/strace" "$PROBECTL" trace -q -c -o /dev/null nothing:here -- /bin/sh -c 'exit 0' \
+	>"$SCRATCH/out" 2>&1
+sed -nE 's/^sched_setattr\(0, \{.*SCHED_FIFO.*/urgent/p; s/^sched_setattr\(0, \{.*SCHED_OTHER.*/calm/p
+	s/^(pidfd_getfd|clone3?)\(.*/\1/p; s/^ptrace\(PTRACE_DETACH.*/free/p' "$SCRATCH/strace" >"$SCRATCH/order"
+if grep -q urgent "$SCRATCH/order"; then
+	awk '/urgent/ { on = 1 } /calm/ { on = 0 } /pidfd_getfd/ && !on || /clone/ && on || /free/ && on { bad = 1 }
+		END { exit bad || on }' "$SCRATCH/order" || fail "priority: $(cat "$SCRATCH/order")"
+fi
+
 # It is stopped by a probectl on its own processor, also where it makes no call: one switch of tasks
 # takes less than waking a processor. Where that one is there already, it need not move.
 if [ "$(nproc)" -gt 1 ]; then
