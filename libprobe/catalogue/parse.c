@@ -106,7 +106,8 @@ bool catalogue_is_reserved(const char *word, size_t length)
 	size_t digits = length > 3 && strncmp(word, "arg", 3) == 0 ? 3 : length;
 
 	for (size_t i = 0; i < sizeof(reserved) / sizeof(*reserved); i++)
-		if (strlen(reserved[i]) == length && strncmp(reserved[i], word, length) == 0)
+		if (reserved[i][0] == word[0] && strncmp(reserved[i], word, length) == 0 &&
+			!reserved[i][length])
 			return true;
 	if (digits == length)
 		return false;

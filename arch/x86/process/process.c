@@ -191,6 +191,17 @@ static void judge_syscall(struct arch_gadgets *gadgets, const uint8_t *start, co
 		gadgets->sigreturn = address - length;
 }
 
+/* The first two bytes that are these; NULL: there are none. For so few, memmem(3) is slow. */
+static const uint8_t *find_pair(const uint8_t *code, const uint8_t *end, const uint8_t pair[2])
+{
+	for (const uint8_t *at = code; end - at > 1; at++) {
+		at = memchr(at, pair[0], (size_t)(end - at - 1));
+		if (!at || at[1] == pair[1])
+			return at;
+	}
+	return NULL;
+}
+
 static void find_gadgets(
 	const uint8_t *code, size_t size, uint64_t address, struct arch_gadgets *gadgets)
 {
@@ -203,8 +214,8 @@ static void find_gadgets(
 		if (at[-1] == SYSCALL_FIRST)
 			judge_syscall(
 				gadgets, code, at - 1, end, (uint64_t)(at - 1 - code) + address);
-	at = memmem(code, size, leave_ret, sizeof(leave_ret));
-	if (at && !gadgets->leave)
+	at = gadgets->leave ? NULL : find_pair(code, end, leave_ret);
+	if (at)
 		gadgets->leave = (uint64_t)(at - code) + address;
 }
 
