@@ -23,6 +23,10 @@
 static const char pun_taken[] =
 	"the address that its bytes would jump to is in use, or where the heap or the stack grows";
 
+/* Chance: so it is at 13 of 4,096 places in a page, whatever the process has mapped. */
+static const char pun_crosses[] =
+	"the jump at the address that its bytes would jump to would cross a page";
+
 /* ---- Taking -------------------------------------------------------------------------- */
 
 static const char *take(struct install *install, uint64_t entry)
@@ -32,9 +36,11 @@ static const char *take(struct install *install, uint64_t entry)
 	/* Where the page is among the taken ones, which are sorted, or would be. */
 	size_t at = array_search(pages, install->pun_page_count, sizeof(*pages), 0, page);
 
-	/* The jump is written as a whole, also when it is redirected later. */
-	if (install->no_puns || page_of(entry + jump - 1) != page)
+	if (install->no_puns)
 		return pun_taken;
+	/* The jump is written as a whole, also when it is redirected later. */
+	if (page_of(entry + jump - 1) != page)
+		return pun_crosses;
 	if (code_arena(&install->change->registry, entry))
 		return code_take(&install->change->registry, &install->change->taken, entry, jump)
 			       ? NULL
@@ -54,16 +60,17 @@ static const char *take(struct install *install, uint64_t entry)
 const char *puns_take(struct install *install, struct arch_pun pun, uint64_t *entry_ret)
 {
 	uint64_t reach = install->change->arch->jump_reach;
+	const char *reason = take(install, *entry_ret = pun.first);
 
-	if (!pun.step)
-		return take(install, *entry_ret = pun.first);
+	if (!reason || !pun.step)
+		return reason;
 	/* Alternately above and below; the remaining distance is less than a step. */
 	for (uint64_t far = 0; far < reach - pun.step; far += pun.step) {
 		if (!take(install, *entry_ret = pun.first + far) ||
 			!take(install, *entry_ret = pun.first - pun.step - far))
 			return NULL;
 	}
-	return pun_taken;
+	return reason;
 }
 
 const char *puns_take_part(struct install *install, struct arch_extent to, uint64_t *entry_ret)
