@@ -33,9 +33,10 @@ struct arch_regset {
 enum arch_register {
 	ARCH_PC,
 	ARCH_SP,
-	ARCH_FP,   /* the frame pointer */
-	ARCH_TP,   /* the thread pointer */
-	ARCH_CALL, /* number of the system call that the thread is in; negative: none */
+	ARCH_FP,     /* the frame pointer */
+	ARCH_TP,     /* the thread pointer */
+	ARCH_CALL,   /* number of the system call that the thread is in; negative: none */
+	ARCH_NUMBER, /* where a thread puts that number to make a call */
 	ARCH_RESULT,
 	ARCH_ARG0, /* the arguments of a system call */
 	ARCH_ARG1,
@@ -60,6 +61,8 @@ struct arch_gadgets {
 	uint64_t call;	    /* makes a system call, and returns to the address on the stack */
 	uint64_t leave;	    /* loads the stack pointer from the frame pointer, and returns */
 	uint64_t sigreturn; /* calls rt_sigreturn(2); signal handlers return to such code */
+	/* How far above the frame pointer `leave` leads the stack pointer, if that varies. */
+	uint16_t leave_above;
 };
 
 /* ---- Signal frames ------------------------------------------------------------------------ */
@@ -88,7 +91,8 @@ enum {
 	ARCH_FRAME_TEXT = 32,
 	ARCH_FRAME_MARK = 16,
 	ARCH_FRAME_STACK = 7, /* flags of the alternate stack that make rt_sigreturn(2) ignore it */
-	ARCH_STATE_MAX = 16384
+	ARCH_STATE_MAX = 16384,
+	ARCH_UNKEPT_HEAD = 16
 };
 
 /*
@@ -97,8 +101,9 @@ enum {
  */
 struct arch_frame {
 	const struct arch_registers *registers;
-	uint64_t mask;	    /* of signals */
-	uint64_t state;	    /* where the floating-point state will be */
+	uint64_t mask;	/* of signals */
+	uint64_t state; /* where the floating-point state will be */
+	size_t state_bytes;
 	uint64_t sigreturn; /* the gadget */
 	char mark[ARCH_FRAME_MARK];
 	char text[ARCH_FRAME_TEXT];
@@ -157,6 +162,11 @@ struct arch_process {
 	const uint16_t *waits, *limited_waits, *blocks;
 	uint8_t wait_count, limited_wait_count, block_count;
 	/*
+	 * If a thread that a stop finds in a system call looks as if it were about to make it: the
+	 * instruction, of 4 bytes, that makes it. 0: ARCH_CALL tells.
+	 */
+	uint32_t hidden_call;
+	/*
 	 * Some of those that start no process and no thread, execute no program, and map no code
 	 * (of mmap(2), the arguments tell that). Their numbers.
 	 */
@@ -169,7 +179,10 @@ struct arch_process {
 	void (*find_gadgets)(
 		const uint8_t *code, size_t size, uint64_t address, struct arch_gadgets *gadgets);
 	uint8_t call_bytes, leave_bytes, sigreturn_bytes; /* their lengths; of sigreturn at most */
-	/* Fills frame_bytes. Below: offsets of text and mark in them, and of the mark in the state.
+	/*
+	 * Fills frame_bytes. Below: offsets of text and mark in them, and of the mark in the state.
+	 * If the state is in the kernel's frame (layout->state is 0), it follows these bytes
+	 * without a gap, and has no mark.
 	 */
 	void (*make_frame)(const struct arch_frame *frame, uint8_t *out);
 	uint16_t frame_bytes, frame_text, frame_mark, state_mark;
@@ -194,13 +207,22 @@ struct arch_process {
 	 */
 	size_t (*state_size)(const uint8_t *head);
 
-	/* -- executed here: NULL on other machines -- */
+	/* -- executed here: some are NULL on other machines -- */
 
 	/* Reads the time stamp that stubs read, without a system call. */
 	uint64_t (*counter)(void);
 	/* Raises SIGTRAP; returns if a handler returns. */
 	void (*trap)(void);
-	int state_regset; /* NT_* of the floating-point state for ptrace(2) */
+	int state_regset;      /* NT_* of the floating-point state for ptrace(2) */
+	int state_regset_else; /* where the processor lacks that; 0: it never does */
+	bool state_is_lost;    /* a system call destroys some of it: it is written back after one */
+	/*
+	 * Regsets of what neither a frame nor that restores: of their first ARCH_UNKEPT_HEAD bytes,
+	 * is_unkept() says whether the thread has something in them.
+	 */
+	const int *unkept;
+	uint8_t unkept_count;
+	bool (*is_unkept)(int regset, const uint8_t *head);
 	void (*measure_state)(struct arch_state *ret);
 	/*
 	 * Turns `size` bytes of a thread's state, as ptrace(2) read them, into what a frame must

@@ -119,7 +119,7 @@ static bool step_seized(struct passage *p)
 		stage_enter(p, PASSAGE_CALL);
 		return true;
 	}
-	if (restart_wait(&regs))
+	if (restart_wait(&regs, NULL))
 		registers_write(p->tid, &regs);
 	stage_let_go(p);
 	return false;
@@ -230,7 +230,7 @@ static bool step_stopping(struct passage *p)
 {
 	if (!registers_read(p->tid, &p->regs))
 		return true;
-	if (restart_wait(&p->regs))
+	if (restart_wait(&p->regs, NULL))
 		registers_write(p->tid, &p->regs);
 	if (!p->is_leaf)
 		idle_fails(p->pid, p->files);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Code that the libc of every process has, and that lets a thread make system calls without any
- * code of ours: `syscall; ret`, the call of rt_sigreturn(2) that signal handlers return to, and
- * `leave; ret`, which may be part of other instructions.
+ * Code that the libc of every process has, or its vDSO, and that lets a thread make system calls
+ * without any code of ours: a system call that returns, the call of rt_sigreturn(2) that signal
+ * handlers return to, and the end of a function that has a frame pointer. On x86-64 these are
+ * `syscall; ret` and `leave; ret`, which may be part of other instructions.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,7 @@
 
 enum {
 	PIECE_MAX = UINT8_MAX,
+	VDSO_MAX = 64 << 10,
 	PART_BYTES = 64 << 10 /* glibc has all of them in the first two parts of its code */
 };
 
@@ -42,12 +44,22 @@ bool gadgets_are_there(
 	arch->find_gadgets(call, arch->call_bytes, gadgets->call, &found);
 	arch->find_gadgets(leave, arch->leave_bytes, gadgets->leave, &found);
 	return found.call == gadgets->call && found.leave == gadgets->leave &&
-	       found.sigreturn == gadgets->sigreturn;
+	       found.leave_above == gadgets->leave_above && found.sigreturn == gadgets->sigreturn;
 }
 
 static bool has_all(const struct arch_gadgets *gadgets)
 {
 	return gadgets->call && gadgets->sigreturn && gadgets->leave;
+}
+
+/* The bytes of the longest gadget. */
+static size_t longest(void)
+{
+	const struct arch_process *arch = arch_process();
+	size_t most = arch->sigreturn_bytes;
+
+	most = arch->call_bytes > most ? arch->call_bytes : most;
+	return arch->leave_bytes > most ? arch->leave_bytes : most;
 }
 
 /* Searches a file's code, as far as needed; addresses are those in the file. */
@@ -72,7 +84,7 @@ static struct probe_error *search_file(struct object *object, struct arch_gadget
 			if (got < PART_BYTES)
 				break;
 			/* One may begin in this part and end in the next. */
-			step = got - arch->sigreturn_bytes + 1;
+			step = got - longest() + 1;
 		}
 	}
 	return NULL;
@@ -92,14 +104,32 @@ static struct probe_error *search_module(struct module *module, struct arch_gadg
 		return error;
 	if (found->call && !gadgets->call)
 		gadgets->call = found->call + module->bias;
-	if (found->leave && !gadgets->leave)
+	if (found->leave && !gadgets->leave) {
 		gadgets->leave = found->leave + module->bias;
+		gadgets->leave_above = found->leave_above;
+	}
 	if (found->sigreturn && !gadgets->sigreturn)
 		gadgets->sigreturn = found->sigreturn + module->bias;
 	return NULL;
 }
 
-struct probe_error *gadgets_find(const struct modules *modules, struct arch_gadgets *ret)
+/* Adds those of the code that the kernel has mapped. */
+static void search_vdso(pid_t pid, const struct maps *maps, struct arch_gadgets *gadgets)
+{
+	for (size_t i = 0; i < maps->count; i++) {
+		const struct mapping *m = &maps->items[i];
+		size_t size = m->end - m->start;
+		AUTO_FREE uint8_t *code = NULL;
+
+		if (strcmp(m->path, "[vdso]") != 0 || size > VDSO_MAX || !(code = malloc(size)))
+			continue;
+		size = memory_read(pid, m->start, code, size);
+		arch_process()->find_gadgets(code, size, m->start, gadgets);
+	}
+}
+
+struct probe_error *gadgets_find(
+	pid_t pid, const struct maps *maps, const struct modules *modules, struct arch_gadgets *ret)
 {
 	struct probe_error *error = NULL;
 
@@ -117,6 +147,8 @@ struct probe_error *gadgets_find(const struct modules *modules, struct arch_gadg
 		probe_error_free(error);
 		error = search_module(m, ret);
 	}
+	if (!has_all(ret))
+		search_vdso(pid, maps, ret);
 	if (has_all(ret)) {
 		probe_error_free(error);
 		return NULL;
@@ -124,6 +156,6 @@ struct probe_error *gadgets_find(const struct modules *modules, struct arch_gadg
 	if (error)
 		return error;
 	return probe_error_new(PROBE_ERROR_UNSUPPORTED,
-		"the process has no `syscall; ret`, no `leave; ret` or no rt_sigreturn in its "
-		"code: nothing can be run in it safely");
+		"the process lacks a system call, a function's end or rt_sigreturn of the form "
+		"that is needed in its code: nothing can be run in it safely");
 }

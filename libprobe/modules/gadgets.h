@@ -12,10 +12,11 @@
 #include "libprobe/base/error.h"
 #include "libprobe/process/memory.h"
 
+struct maps;
 struct modules;
 
-/* Finds the gadgets in the target's modules. PROBE_ERROR_UNSUPPORTED: it lacks one. */
-PROBE_MUST_CHECK struct probe_error *gadgets_find(
+/* Finds the gadgets in the target's modules, or its vDSO. PROBE_ERROR_UNSUPPORTED: it lacks one. */
+PROBE_MUST_CHECK struct probe_error *gadgets_find(pid_t pid, const struct maps *maps,
 	const struct modules *modules, struct arch_gadgets *ret);
 
 /*

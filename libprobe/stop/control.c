@@ -39,6 +39,7 @@
 #include "libprobe/thread/registers.h"
 #include "libprobe/stop/remaining.h"
 #include "libprobe/thread/restart.h"
+#include "libprobe/stop/settle.h"
 #include "libprobe/thread/urgent.h"
 #include "libprobe/stop/wait.h"
 
@@ -138,8 +139,11 @@ static struct probe_error *seize(struct control *control, pid_t pid, pid_t tid, 
 		return probe_error_system(err, "cannot trace thread %d of process %d", tid, pid);
 	}
 	*attached_ret = true;
-	control->threads[control->count++] = (struct control_thread){
-		.tid = tid, .pid = pid, .is_running = true, .pause = {.waited_ns = PAUSE_UNKNOWN}};
+	control->threads[control->count++] = (struct control_thread){.tid = tid,
+		.pid = pid,
+		.is_running = true,
+		.seen = {.number = -1},
+		.pause = {.waited_ns = PAUSE_UNKNOWN}};
 	return NULL;
 }
 
@@ -185,8 +189,10 @@ static bool read_registers(struct control_thread *thread)
 {
 	if (!registers_read(thread->tid, &thread->regs))
 		return false;
-	if (!restart_wait(&thread->regs))
+	thread->is_again = false;
+	if (!restart_wait(&thread->regs, &thread->seen))
 		return true;
+	thread->is_again = arch_process()->hidden_call != 0;
 	if (thread->wait)
 		remaining_apply(thread->wait, &thread->regs);
 	return registers_write(thread->tid, &thread->regs);
@@ -225,7 +231,10 @@ static void detach(struct control *control, bool in_call)
 			continue;
 		if (thread->regs_changed)
 			registers_write(thread->tid, &thread->regs);
-		reap_or_detach(thread->tid);
+		if (thread->is_again)
+			settle_detach(thread);
+		else
+			reap_or_detach(thread->tid);
 		thread->pause.ended_ns = clock_monotonic_ns();
 	}
 }
@@ -325,6 +334,9 @@ static void get_ready(struct control *control)
 
 static void ask_to_stop(struct control_thread *thread)
 {
+	/* As late as possible: what it does from here on is not seen. */
+	if (arch_process()->hidden_call)
+		restart_look(thread->pid, thread->tid, &thread->seen);
 	thread->pause.asked_ns = clock_monotonic_ns();
 	if (thread->wait)
 		remaining_interrupt(thread->wait);

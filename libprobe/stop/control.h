@@ -21,6 +21,7 @@
 #include "libprobe/stop/pause.h"
 #include "libprobe/stop/room.h"
 #include "libprobe/stop/signals.h"
+#include "libprobe/thread/restart.h"
 
 struct remaining;
 struct remaining_wait;
@@ -31,7 +32,9 @@ struct control_thread {
 	pid_t pid;	 /* of its process: the stopped one, or one that shares its memory */
 	bool is_running; /* it was asked to stop, and has not yet */
 	bool was_asleep; /* in a system call, when it was looked at before */
-	bool may_run;	 /* it was borrowed, and control_can_run() has said so since */
+	bool is_again;	 /* it will make again the call that the stop has ended */
+	struct restart_seen seen; /* if arch_process.hidden_call */
+	bool may_run;		  /* it was borrowed, and control_can_run() has said so since */
 	struct pause pause;
 	struct arch_registers regs; /* as it was stopped */
 	bool regs_changed;	    /* regs must be written back before it continues */

@@ -2,7 +2,8 @@
 /*
  * The frame of a borrowed thread, its floating-point state and, for calls that it makes on its
  * way, one more frame are put into rooms: into one that is large enough for all, or each into
- * another.
+ * another. Where that state is a part of the frame, they have one room, and there is no other
+ * frame.
  */
 #include <string.h>
 
@@ -49,7 +50,7 @@ static bool place(struct prepared *p, const struct rooms *rooms)
 		put_frame(p, &rooms->items[i], 0, true);
 		return true;
 	}
-	for (size_t i = 0; i < rooms->count; i++)
+	for (size_t i = 0; i < rooms->count && arch_process()->layout->state; i++)
 		for (size_t k = 0; k < rooms->count; k++) {
 			if (k == i || rooms->items[i].size < arch_process()->frame_bytes ||
 				rooms->items[k].size < state)
@@ -102,7 +103,7 @@ struct probe_error *prepared_place(
 	prepared_forget(p);
 	p->first_address = 0;
 	if (place(p, rooms)) {
-		if (with_first)
+		if (with_first && arch_process()->layout->state)
 			place_first(p, rooms);
 		return NULL;
 	}

@@ -24,6 +24,9 @@ struct prepared {
 	uint8_t frame[FRAME_MAX];
 	uint8_t state[ARCH_STATE_MAX + 4];
 	size_t state_size;
+	uint8_t kept[ARCH_STATE_MAX]; /* the state to be written back; size 0: none */
+	size_t kept_size;
+	int state_regset;
 	uint64_t frame_address, state_address;
 	uint64_t first_address; /* of a frame that leads to one more call before it; 0: no room */
 	uint64_t mask;

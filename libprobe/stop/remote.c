@@ -5,8 +5,8 @@
  * A frame like that of a signal handler is written where nothing of the target's own can
  * be (libprobe/stop/room.c):
  *
- *   the frame             the thread as it was, and a mark (arch/x86/process/frame.c)
- *   in the same room      floating-point state (arch/x86/process/xstate.c)
+ *   the frame             the thread as it was, and a mark (arch/x86/process/frame.c,
+ *   in the same room      floating-point state             arch/aarch64/process/frame.c)
  *   or another one
  *
  * and the thread is sent to a `syscall; ret` of its own libc. While we live, we stop
@@ -25,6 +25,10 @@
  *	program counter	`leave; ret` of its libc, which goes to rt_sigreturn by the
  *	frame pointer	which leads to the room
  *	stack pointer	its own: a handler may run there, and comes back to `leave`
+ *
+ * On aarch64 a system call destroys what vector registers of SVE hold beyond 128 bits (of a thread
+ * that is in a call already, nothing is left). It is put back as the registers are, while the
+ * thread stands at `leave`; and it is in the frame.
  *
  * Sources: ptrace(2), sigreturn(2); arch/x86/kernel/signal_64.c of Linux.
  */
@@ -46,6 +50,7 @@
 #include "libprobe/thread/dispatch.h"
 #include "libprobe/thread/registers.h"
 #include "libprobe/stop/prepared.h"
+#include "libprobe/stop/settle.h"
 
 #define ALL_SIGNALS (~UINT64_C(0))
 
@@ -60,21 +65,61 @@ static struct probe_error *gone(const struct control *control)
 	return probe_error_new(PROBE_ERROR_NOT_FOUND, "process %d has ended", control->pid);
 }
 
+/* Has the thread more than a frame restores? */
+static bool has_unkept(pid_t tid)
+{
+	const struct arch_process *arch = arch_process();
+
+	for (int i = 0; i < arch->unkept_count; i++) {
+		uint8_t head[ARCH_UNKEPT_HEAD];
+		struct iovec bytes = {head, sizeof(head)};
+
+		if (ptrace(PTRACE_GETREGSET, tid, arch->unkept[i], &bytes) == 0 &&
+			bytes.iov_len == sizeof(head) && arch->is_unkept(arch->unkept[i], head))
+			return true;
+	}
+	return false;
+}
+
+/* The state as ptrace(2) has it; false: the thread is gone. */
+static bool get_state(pid_t tid, struct prepared *p)
+{
+	const struct arch_process *arch = arch_process();
+	struct iovec state = {p->state, ARCH_STATE_MAX};
+
+	p->state_regset = arch->state_regset;
+	if (ptrace(PTRACE_GETREGSET, tid, p->state_regset, &state) < 0) {
+		if (!arch->state_regset_else || errno == ESRCH)
+			return false;
+		p->state_regset = arch->state_regset_else;
+		if (ptrace(PTRACE_GETREGSET, tid, p->state_regset, &state) < 0)
+			return false;
+	}
+	p->state_size = state.iov_len;
+	p->kept_size = arch->state_is_lost ? state.iov_len : 0;
+	memcpy(p->kept, p->state, p->kept_size);
+	return true;
+}
+
 static struct probe_error *read_state(const struct control *control,
 	const struct control_thread *thread, const struct rooms *rooms, struct prepared *p)
 {
-	struct iovec state = {p->state, ARCH_STATE_MAX};
-
-	if (ptrace(PTRACE_GETREGSET, thread->tid, arch_process()->state_regset, &state) < 0 ||
+	if (has_unkept(thread->tid))
+		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
+			"thread %d of process %d uses SME (ZA, or streaming mode), which cannot be "
+			"restored after a system call: try again",
+			thread->tid, control->pid);
+	if (!get_state(thread->tid, p) ||
 		ptrace(PTRACE_GETSIGMASK, thread->tid, sizeof(p->mask), &p->mask) < 0)
 		return gone(control);
-	p->state_size = arch_process()->make_state(p->state, state.iov_len, &rooms->usual_state);
+	p->state_size = arch_process()->make_state(p->state, p->state_size, &rooms->usual_state);
 	if (!p->state_size)
 		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
 			"process %d: the kernel reports fewer of a thread's registers than the "
 			"processor has",
 			control->pid);
-	memcpy(p->state + arch_process()->state_mark, ROOM_MARK, sizeof(ROOM_MARK));
+	if (arch_process()->layout->state)
+		memcpy(p->state + arch_process()->state_mark, ROOM_MARK, sizeof(ROOM_MARK));
 	return NULL;
 }
 
@@ -164,6 +209,7 @@ static struct probe_error *prepare(const struct control *control,
 		return error;
 	frame.mask = p->mask;
 	frame.state = p->state_address;
+	frame.state_bytes = p->state_size;
 	if (text)
 		strncpy(frame.text, text, sizeof(frame.text) - 1);
 	arch_process()->make_frame(&frame, p->frame);
@@ -266,6 +312,15 @@ static bool set_leaving(const struct control_thread *thread, const struct arch_g
 
 	arch_process()->set_leave(&regs, gadgets, p->frame_address);
 	return registers_write(thread->tid, &regs);
+}
+
+/* What its calls have destroyed. */
+static void restore_state(pid_t tid, struct prepared *p)
+{
+	struct iovec state = {p->kept, p->kept_size};
+
+	if (p->kept_size)
+		ptrace(PTRACE_SETREGSET, tid, p->state_regset, &state);
 }
 
 bool control_can_run(const struct control *control, const struct control_thread *thread)
@@ -394,6 +449,8 @@ struct probe_error *control_run_and_leave(struct control *control, const struct 
 			"no thread of process %d can make system calls for probectl just now: try "
 			"again",
 			control->pid);
+	if (!settle_thread(thread))
+		return gone(control);
 	leave_sequence(control, thread, current);
 	error = prepare(control, thread, gadgets, rooms, calls, count, p);
 	if (error)
@@ -414,6 +471,7 @@ struct probe_error *control_run_and_leave(struct control *control, const struct 
 			break;
 	}
 	set_leaving(thread, gadgets, p);
+	restore_state(thread->tid, p);
 	ptrace(PTRACE_SETSIGMASK, thread->tid, sizeof(p->mask), &p->mask);
 	registers_write(thread->tid, &thread->regs);
 	return error;

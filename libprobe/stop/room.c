@@ -107,7 +107,7 @@ static bool has_mark(const uint8_t *bytes, size_t size)
 {
 	const size_t offsets[] = {arch_process()->frame_mark, arch_process()->state_mark};
 
-	for (size_t i = 0; i < 2; i++)
+	for (size_t i = 0; i < (arch_process()->layout->state ? 2 : 1); i++)
 		if (size >= offsets[i] + sizeof(ROOM_MARK) &&
 			memcmp(bytes + offsets[i], ROOM_MARK, sizeof(ROOM_MARK)) == 0)
 			return true;

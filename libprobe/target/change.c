@@ -413,7 +413,7 @@ static struct probe_error *prepare_calls(struct change *c)
 	}
 	if (!c->gadgets.call)
 		c->gadgets = c->target->gadgets;
-	return c->gadgets.call ? NULL : gadgets_find(&c->modules, &c->gadgets);
+	return c->gadgets.call ? NULL : gadgets_find(c->pid, &c->maps, &c->modules, &c->gadgets);
 }
 
 struct probe_error *change_run_in(struct change *change, size_t thread, const char *what,

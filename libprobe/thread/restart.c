@@ -19,6 +19,11 @@
  * stay mapped until the call returns, and nothing would tell us when. Without it, the call would
  * end with EFAULT, which is worse than ending late.
  *
+ * aarch64 shows no tracer which call that was, and takes the result for that of a call that has
+ * ended. So each thread is looked at before the stop: if it slept in such a call, and stands behind
+ * it with EINTR afterwards, it is led back to the instruction, with the first argument, which the
+ * result has replaced.
+ *
  * The calls here have done nothing yet when they return EINTR; one that has sent or
  * received something returns how much. close(2) is different, so it is not among them.
  * Calls on devices (ioctl(2)) may mean anything, and are left alone.
@@ -29,9 +34,14 @@
 #include <stdio.h>
 #include <sys/syscall.h>
 
+#include "libprobe/base/file.h"
+#include "libprobe/process/memory.h"
 #include "libprobe/thread/restart.h"
 
-enum { ERESTARTNOHAND = 514 }; /* <linux/errno.h>, not for programs */
+enum {
+	ERESTARTNOHAND = 514, /* <linux/errno.h>, not for programs */
+	CALL_BYTES = 4	      /* of the instruction, where make_again() is needed */
+};
 
 static bool has(const uint16_t *numbers, size_t count, long number)
 {
@@ -57,7 +67,21 @@ bool restart_has_block(long number, const char *args)
 	return has(arch_process()->blocks, arch_process()->block_count, number);
 }
 
-bool restart_wait(struct arch_registers *regs)
+void restart_look(pid_t pid, pid_t tid, struct restart_seen *ret)
+{
+	unsigned long long arg, sp, pc;
+	char path[64], text[256];
+	long number;
+
+	*ret = (struct restart_seen){.number = -1};
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/syscall", pid, tid);
+	if (file_read(path, text, sizeof(text)) &&
+		sscanf(text, "%ld %llx %*x %*x %*x %*x %*x %llx %llx", &number, &arg, &sp, &pc) ==
+			4)
+		*ret = (struct restart_seen){number, arg, sp, pc};
+}
+
+bool restart_ended(struct arch_registers *regs)
 {
 	int64_t number = (int64_t)arch_get(regs, ARCH_CALL);
 
@@ -66,4 +90,40 @@ bool restart_wait(struct arch_registers *regs)
 		return false;
 	arch_set(regs, ARCH_RESULT, -(uint64_t)ERESTARTNOHAND);
 	return true;
+}
+
+/* Leads the thread back, if it was in that call. */
+static bool make_again(struct arch_registers *regs, const struct restart_seen *seen)
+{
+	if (!seen || seen->number < 0 || !restart_is_wait(seen->number) ||
+		(int64_t)arch_get(regs, ARCH_RESULT) != -EINTR ||
+		arch_get(regs, ARCH_NUMBER) != (uint64_t)seen->number ||
+		arch_get(regs, ARCH_PC) != seen->pc || arch_get(regs, ARCH_SP) != seen->sp)
+		return false;
+	arch_set(regs, ARCH_PC, seen->pc - CALL_BYTES);
+	arch_set(regs, ARCH_ARG0, seen->arg);
+	return true;
+}
+
+void restart_undo(struct arch_registers *regs)
+{
+	arch_set(regs, ARCH_PC, arch_get(regs, ARCH_PC) + CALL_BYTES);
+	arch_set(regs, ARCH_RESULT, -(uint64_t)EINTR);
+}
+
+bool restart_hides_block(pid_t pid, const struct arch_registers *regs)
+{
+	uint32_t expected = arch_process()->hidden_call, code;
+	long number = (long)arch_get(regs, ARCH_NUMBER);
+
+	if (!expected || number == SYS_restart_syscall ||
+		!(number == SYS_futex || restart_has_block(number, "")))
+		return false;
+	return memory_read(pid, arch_get(regs, ARCH_PC), &code, sizeof(code)) == sizeof(code) &&
+	       code == expected;
+}
+
+bool restart_wait(struct arch_registers *regs, const struct restart_seen *seen)
+{
+	return arch_process()->hidden_call ? make_again(regs, seen) : restart_ended(regs);
 }

@@ -61,7 +61,7 @@ void victim_start(struct victim *victim, void (*body)(struct shared *shared))
 	await(&s->ready, 1);
 	assert_done(maps_read(victim->pid, &victim->maps));
 	assert_done(modules_read(victim->pid, NULL, &victim->modules));
-	assert_done(gadgets_find(&victim->modules, &victim->gadgets));
+	assert_done(gadgets_find(victim->pid, &victim->maps, &victim->modules, &victim->gadgets));
 	victim->prepared = control_prepared();
 	assert_non_null(victim->prepared);
 	assert_done(memory_open(victim->pid, &victim->mem));

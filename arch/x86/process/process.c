@@ -238,8 +238,8 @@ const struct arch_process x86_64_process = {
 	.ptrace_get = PTRACE_GETREGS, /* the regset of a thread in 32-bit code has another layout */
 	.ptrace_set = PTRACE_SETREGS,
 	.register_bytes = WORDS * sizeof(uint64_t),
-	.registers = {WORD_RIP, WORD_RSP, WORD_RBP, WORD_FS_BASE, WORD_ORIG_RAX, WORD_RAX, WORD_RDI,
-		WORD_RSI, WORD_RDX, WORD_R10, WORD_R8, WORD_R9},
+	.registers = {WORD_RIP, WORD_RSP, WORD_RBP, WORD_FS_BASE, WORD_ORIG_RAX, WORD_RAX, WORD_RAX,
+		WORD_RDI, WORD_RSI, WORD_RDX, WORD_R10, WORD_R8, WORD_R9},
 	.general_first = WORD_R15,
 	.general_count = WORD_RDI + 1,
 	.is_native = is_native,

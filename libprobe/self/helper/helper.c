@@ -56,18 +56,24 @@ static struct probe_error *find_facts(struct probe_target *target, struct contro
 	static struct arch_thread model;
 	static const struct memory_piece nothing_more;
 	struct modules modules = {0};
+	struct maps maps = {0};
 	struct probe_error *error, *missing;
 
 	if (!gadgets.call || !gadgets_are_there(target->pid, &gadgets, &nothing_more)) {
-		error = modules_read(target->pid, NULL, &modules);
-		if (error)
+		error = maps_read(target->pid, &maps);
+		if (!error)
+			error = modules_read_mapped(target->pid, &maps, NULL, &modules);
+		if (error) {
+			maps_deinit(&maps);
 			return error;
-		missing = gadgets_find(&modules, &gadgets);
+		}
+		missing = gadgets_find(target->pid, &maps, &modules, &gadgets);
 		if (missing)
 			gadgets = (struct arch_gadgets){0};
 		probe_error_free(missing);
 		threads_model(target, &modules, &model);
 		modules_deinit(&modules);
+		maps_deinit(&maps);
 	}
 	ret->gadgets = gadgets;
 	ret->model = model;

@@ -86,8 +86,9 @@ static void x86_64_finds_its_gadgets(void **state)
 
 static void registers_are_where_the_kernel_has_them(void **state)
 {
-	static const uint8_t x86_64[ARCH_REGISTERS] = {16, 19, 4, 21, 15, 10, 14, 13, 12, 7, 9, 8};
-	static const int8_t aarch64[ARCH_REGISTERS] = {32, 31, 29, 34, 35, 0, 0, 1, 2, 3, 4, 5};
+	static const uint8_t x86_64[ARCH_REGISTERS] = {
+		16, 19, 4, 21, 15, 10, 10, 14, 13, 12, 7, 9, 8};
+	static const int8_t aarch64[ARCH_REGISTERS] = {32, 31, 29, 34, 35, 8, 0, 0, 1, 2, 3, 4, 5};
 	struct arch_registers registers = {{0}};
 
 	(void)state;
@@ -302,9 +303,172 @@ static void aarch64s_frame_is_as_the_kernel_lays_it_out(void **state)
 	assert_int_equal(layout->mark, offsetof(struct aarch64_frame, magic));
 	assert_true(word_at((uint8_t *)&frame, layout->mark) == layout->mark_word);
 	assert_int_equal(layout->bytes, layout->mark + 8);
-	/* Nothing is run in a thread yet. */
-	assert_null(aarch64_process.find_gadgets);
-	assert_null(aarch64_process.make_frame);
+	assert_null(aarch64_process.undo_call);
+}
+
+/* Registers that tell which they are. */
+static struct arch_registers aarch64_thread(void)
+{
+	struct arch_registers r;
+
+	for (size_t i = 0; i < ARCH_REGISTER_WORDS; i++)
+		r.words[i] = 0x1000 + i;
+	r.words[33] = 0x80000c00; /* N; after an indirect branch */
+	return r;
+}
+
+static void aarch64s_own_frame_is_the_kernels(void **state)
+{
+	enum { AT_KERNEL = 128, STATE = 1088 };
+	struct arch_registers r = aarch64_thread();
+	struct arch_frame frame = {.registers = &r,
+		.mask = 0x77,
+		.state = 0x555000,
+		.state_bytes = STATE,
+		.sigreturn = 0x666000,
+		.mark = "0123456789abcde",
+		.text = "a name"};
+	uint8_t bytes[1024];
+	struct aarch64_frame kernels;
+
+	(void)state;
+	memset(bytes, 0xee, sizeof(bytes));
+	aarch64_process.make_frame(&frame, bytes);
+	assert_int_equal(bytes[aarch64_process.frame_bytes], 0xee);
+	assert_int_equal(aarch64_process.frame_bytes % 64, 0); /* the state follows */
+	for (size_t i = 0; i < AT_KERNEL; i += 8)
+		assert_int_equal(word_at(bytes, i), 0x666000);
+	memcpy(&kernels, bytes + AT_KERNEL, sizeof(kernels));
+	assert_int_equal(kernels.stack.flags, ARCH_FRAME_STACK);
+	assert_int_equal(word_at(kernels.mask, 0), 0x77);
+	assert_memory_equal(kernels.regs, r.words, 34 * 8);
+	assert_int_equal(kernels.magic, 0x45585401); /* EXTRA_MAGIC */
+	assert_int_equal(kernels.size, 32);
+	assert_int_equal(word_at(bytes, AT_KERNEL + 600), 0x555000);
+	assert_int_equal(word_at(bytes, AT_KERNEL + 608), STATE);
+	assert_int_equal(word_at(bytes, AT_KERNEL + 624), 0);
+	assert_string_equal((char *)bytes + aarch64_process.frame_mark, "0123456789abcde");
+	assert_string_equal((char *)bytes + aarch64_process.frame_text, "a name");
+}
+
+static void aarch64s_thread_is_led_to_its_gadgets(void **state)
+{
+	static const struct arch_gadgets gadgets = {
+		.call = 0xaaa000, .leave = 0xbbb000, .sigreturn = 0xccc000, .leave_above = 48};
+	struct arch_registers r = aarch64_thread(), before = r;
+
+	(void)state;
+	assert_true(aarch64_process.is_native(&r));
+	aarch64_process.set_call(&r, &gadgets, 0x9000, 12);
+	assert_int_equal(r.words[32], 0xaaa004);
+	assert_int_equal(r.words[31], 0x9080);
+	assert_int_equal(r.words[8], 12);
+	assert_int_equal(r.words[30], 0xccc000);
+	assert_int_equal(r.words[7], before.words[7]);
+	assert_int_equal(r.words[33], 0x80000000);
+	assert_true(r.words[35] == UINT64_MAX);
+	r = before;
+	aarch64_process.set_leave(&r, &gadgets, 0x9000);
+	assert_int_equal(r.words[32], 0xbbb000);
+	assert_int_equal(r.words[29], 0x9080 - 48);
+	assert_int_equal(r.words[31], before.words[31]);
+	assert_int_equal(r.words[33], 0x80000000);
+	assert_true(r.words[35] == UINT64_MAX);
+	r.words[33] |= 0x10;
+	assert_false(aarch64_process.is_native(&r));
+}
+
+static void aarch64_finds_its_gadgets(void **state)
+{
+	static const uint32_t code[] = {0xd4000001,
+		0xd65f03c0,			    /* svc #0; ret: all calls of a libc */
+		0xd2801168, 0xd4000001,		    /* 2: mov x8, #139; svc #0 */
+		0x910003bf, 0xa8c27bfd, 0xd50323bf, /* 4: mov sp, x29; ldp ..., #32; autiasp */
+		0xd65f03c0, 0xd2801588, 0xd4000001, /* 8: mov x8, #172; svc #0; ret */
+		0xd65f03c0, 0x910003bf, 0x2a1303e0, /* 11: mov sp, x29; mov w0, w19 */
+		0xa94153f3, 0xf94013f5,
+		0xa8c37bfd,	      /* ldp x19, x20, [sp, #16]; ldr x21, [sp, #32] */
+		0xd65f03c0, 0, 0, 0}; /* ldp x29, x30, [sp], #48; ret */
+	struct arch_gadgets found = {0}, none = {0};
+
+	(void)state;
+	aarch64_process.find_gadgets((const uint8_t *)code, sizeof(code), AT, &found);
+	assert_int_equal(found.call, AT + 8 * 4);
+	assert_int_equal(found.sigreturn, AT + 2 * 4);
+	assert_int_equal(found.leave, AT + 11 * 4);
+	assert_int_equal(found.leave_above, 48);
+	/* Code lies at multiples of 4; what is cut off is none. */
+	aarch64_process.find_gadgets((const uint8_t *)code + 2, sizeof(code) - 2, AT + 2, &none);
+	assert_int_equal(none.leave, AT + 11 * 4);
+	none = (struct arch_gadgets){0};
+	aarch64_process.find_gadgets(
+		(const uint8_t *)&code[11], aarch64_process.leave_bytes - 1u, AT, &none);
+	assert_int_equal(none.leave, 0);
+	aarch64_process.find_gadgets(
+		(const uint8_t *)&code[11], aarch64_process.leave_bytes, AT, &none);
+	assert_int_equal(none.leave, AT);
+	aarch64_process.find_gadgets(
+		(const uint8_t *)&code[8], aarch64_process.call_bytes - 1u, AT, &none);
+	assert_int_equal(none.call, 0);
+	aarch64_process.find_gadgets(
+		(const uint8_t *)&code[8], aarch64_process.call_bytes, AT, &none);
+	assert_int_equal(none.call, AT);
+}
+
+/* A pattern in vectors of 32 bytes, as ptrace(2) has it, and the records of it. */
+static void aarch64s_state_is_all_records(void **state)
+{
+	enum { VL = 32, HEADER = 16, REGS = 32 * VL + 17 * VL / 8, STATUS = HEADER + 1104 };
+	static uint8_t regs[ARCH_STATE_MAX], kept[ARCH_STATE_MAX];
+	const uint16_t lengths[4] = {VL, VL, 1, 0}; /* vl, max_vl, flags: all of SVE */
+	size_t size;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(regs); i++)
+		regs[i] = (uint8_t)(i * 7 + i / 256);
+	memcpy(regs + 8, lengths, sizeof(lengths));
+	memcpy(kept, regs, sizeof(kept));
+	size = aarch64_process.make_state(regs, STATUS + 16, &(struct arch_state){0});
+	assert_int_equal(size, 528 + 16 + 1104 + 16);
+	assert_true(word_at(regs, 0) == UINT64_C(0x0000021046508001));
+	assert_memory_equal(regs + 8, kept + STATUS, 8); /* fpsr, fpcr */
+	for (size_t i = 0; i < 32; i++)
+		assert_memory_equal(regs + 16 + 16 * i, kept + HEADER + VL * i, 16);
+	assert_int_equal((uint32_t)word_at(regs, 528), 0x53564501);
+	assert_int_equal(word_at(regs, 528) >> 32, 16 + 1104);
+	assert_int_equal(word_at(regs, 536), VL);
+	assert_memory_equal(regs + 544, kept + HEADER, REGS);
+	assert_int_equal(word_at(regs, size - 16), 0);
+	/* What is cut off is none. */
+	memcpy(regs, kept, sizeof(kept));
+	assert_int_equal(aarch64_process.make_state(regs, STATUS, &(struct arch_state){0}), 0);
+	/* The low 128 bits alone: of SVE's regset, and of the other one. */
+	memset(regs + 8, 0, 8);
+	assert_int_equal(
+		aarch64_process.make_state(regs, 16 + 528, &(struct arch_state){0}), 528 + 16);
+	assert_memory_equal(regs + 16, kept + 16, 512);
+	memcpy(regs, kept, sizeof(kept));
+	assert_int_equal(aarch64_process.make_state(regs, 528, &(struct arch_state){0}), 528 + 16);
+	assert_memory_equal(regs + 16, kept, 512);
+	assert_memory_equal(regs + 8, kept + 512, 8);
+	assert_int_equal(aarch64_process.make_state(regs, 527, &(struct arch_state){0}), 0);
+}
+
+/* The matrix of SME, and vectors of its streaming mode. */
+static void aarch64_cannot_keep_all(void **state)
+{
+	const struct {
+		uint32_t size, max_size;
+		uint16_t vl, max_vl, flags, reserved;
+	} off = {16, 4112, 64, 64, 0, 0}, on = {4112, 4112, 64, 64, 1, 0};
+
+	(void)state;
+	for (size_t i = 0; i < aarch64_process.unkept_count; i++) {
+		int regset = aarch64_process.unkept[i];
+
+		assert_false(aarch64_process.is_unkept(regset, (const uint8_t *)&off));
+		assert_true(aarch64_process.is_unkept(regset, (const uint8_t *)&on));
+	}
 }
 
 int main(void)
@@ -320,6 +484,11 @@ int main(void)
 		cmocka_unit_test(a_thread_is_led_to_its_gadgets),
 		cmocka_unit_test(a_state_says_how_long_it_is),
 		cmocka_unit_test(aarch64s_frame_is_as_the_kernel_lays_it_out),
+		cmocka_unit_test(aarch64s_own_frame_is_the_kernels),
+		cmocka_unit_test(aarch64s_thread_is_led_to_its_gadgets),
+		cmocka_unit_test(aarch64_finds_its_gadgets),
+		cmocka_unit_test(aarch64s_state_is_all_records),
+		cmocka_unit_test(aarch64_cannot_keep_all),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -17,62 +17,8 @@
 #include "libprobe/process/memory.h"
 #include "libprobe/process/procfs.h"
 #include "tests/unit/dying.h"
+#include "tests/unit/stop/keep_registers.h"
 #include "tests/unit/stop/victim_bodies.h"
-
-/*
- * Fills every register, the red zone and the flags, and checks that they keep their values;
- * counts rounds. In assembly, so that nothing else uses registers.
- */
-/* clang-format off */
-__asm__("	.text\n"
-	"keep_registers:\n"          /* rdi: where rounds are counted; ends with what is wrong */
-	"	push %rbx\n push %rbp\n push %r12\n push %r13\n push %r14\n push %r15\n"
-	"	mov $0x1111111111, %rax\n movq %rax, %xmm0\n"
-	"	mov $0x2222222222, %rbx\n movq %rbx, %xmm15\n"
-	"	mov $0x3333333333, %rcx\n"
-	"	mov $0x4444444444, %rdx\n"
-	"	mov $0x5555555555, %rsi\n"
-	"	mov $0x6666666666, %rbp\n"
-	"	mov $0x7777777777, %r8\n"
-	"	mov $0x8888888888, %r9\n"
-	"	mov $0x9999999999, %r10\n"
-	"	mov $0xaaaaaaaaaa, %r11\n"
-	"	mov $0xbbbbbbbbbb, %r12\n"
-	"	mov $0xcccccccccc, %r13\n"
-	"	mov $0xdddddddddd, %r14\n"
-	"	mov $0xeeeeeeeeee, %r15\n"
-	"	mov %r15, -8(%rsp)\n"
-	"	mov %r14, -128(%rsp)\n"
-	"	stc\n"
-	"1:	jnc 9f\n"            /* the carry survives the round */
-	"	lea 1(%rdi), %rdi\n lea -1(%rdi), %rdi\n"
-	"	jnc 9f\n"
-	"	cmp %r15, -8(%rsp)\n jne 9f\n"
-	"	cmp %r14, -128(%rsp)\n jne 9f\n"
-	"	movq %xmm0, %r15\n cmp %rax, %r15\n jne 9f\n"
-	"	movq %xmm15, %r15\n cmp %rbx, %r15\n jne 9f\n"
-	"	mov -8(%rsp), %r15\n"
-	"	lock incq (%rdi)\n"
-	"	mov $0x1111111111, %r15\n cmp %rax, %r15\n jne 9f\n"
-	"	mov $0x2222222222, %r15\n cmp %rbx, %r15\n jne 9f\n"
-	"	mov $0x3333333333, %r15\n cmp %rcx, %r15\n jne 9f\n"
-	"	mov $0x4444444444, %r15\n cmp %rdx, %r15\n jne 9f\n"
-	"	mov $0x5555555555, %r15\n cmp %rsi, %r15\n jne 9f\n"
-	"	mov $0x6666666666, %r15\n cmp %rbp, %r15\n jne 9f\n"
-	"	mov $0x7777777777, %r15\n cmp %r8, %r15\n jne 9f\n"
-	"	mov $0x8888888888, %r15\n cmp %r9, %r15\n jne 9f\n"
-	"	mov $0x9999999999, %r15\n cmp %r10, %r15\n jne 9f\n"
-	"	mov $0xaaaaaaaaaa, %r15\n cmp %r11, %r15\n jne 9f\n"
-	"	mov $0xbbbbbbbbbb, %r15\n cmp %r12, %r15\n jne 9f\n"
-	"	mov $0xcccccccccc, %r15\n cmp %r13, %r15\n jne 9f\n"
-	"	mov $0xdddddddddd, %r15\n cmp %r14, %r15\n jne 9f\n"
-	"	mov $0xeeeeeeeeee, %r15\n"
-	"	stc\n"
-	"	jmp 1b\n"
-	"9:	pop %r15\n pop %r14\n pop %r13\n pop %r12\n pop %rbp\n pop %rbx\n"
-	"	ret\n");
-/* clang-format on */
-void keep_registers(_Atomic uint64_t *rounds);
 
 static void registers_body(struct shared *s)
 {
@@ -155,29 +101,42 @@ static void test_killed_while_it_computes(void **state)
 	victim_end(&v);
 }
 
-/*
- * The upper halves of vector registers, which a thread gets back from its frame only if the
- * kernel finds that as large as it should be.
- */
-__attribute__((target("avx"))) static void vectors_body(struct shared *s)
-{
-	static const uint64_t pattern[4] __attribute__((aligned(32))) = {
-		0x1111111111, 0x2222222222, 0x3333333333, 0x4444444444};
+static unsigned int vector_bytes;
 
+static void vectors_body(struct shared *s)
+{
 	atomic_store(&s->ready, 1);
-	__asm__ volatile("vmovaps (%1), %%ymm15\n"
-			 "1: lock incq (%0)\n"
-			 "vxorps (%1), %%ymm15, %%ymm14\n"
-			 "vptest %%ymm14, %%ymm14\n"
-			 "jz 1b\n"
-			 :
-			 : "r"(&s->progress), "r"(pattern)
-			 : "memory", "cc", "xmm14", "xmm15");
+	keep_vectors(&s->progress, vector_bytes);
 	atomic_store(&s->failure, 2);
 }
 
+static void kill_while_it_has_vectors(void (*body)(struct shared *), unsigned int bytes)
+{
+	struct victim v;
+
+	if (!keep_vectors_possible(bytes))
+		return;
+	vector_bytes = bytes;
+	victim_start(&v, body);
+	for (int i = 0; i < 5; i++) {
+		kill_controllers(&v, 20);
+		await(&v.shared->progress, atomic_load(&v.shared->progress) + 100);
+		assert_true(atomic_load(&v.shared->failure) == 0);
+	}
+	victim_end(&v);
+}
+
+static void test_killed_while_it_has_vectors(void **state)
+{
+	(void)state;
+	for (unsigned int bytes = 16; bytes <= 256; bytes *= 2)
+		kill_while_it_has_vectors(vectors_body, bytes);
+}
+
+#if defined(__x86_64__)
+
 /* The same in a thread that has requested AMX and used its tiles. */
-__attribute__((target("avx"))) static void tiles_body(struct shared *s)
+static void tiles_body(struct shared *s)
 {
 	enum { ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_XTILEDATA = 18 };
 	static struct {
@@ -195,32 +154,13 @@ __attribute__((target("avx"))) static void tiles_body(struct shared *s)
 	vectors_body(s);
 }
 
-static void kill_while_it_has_vectors(void (*body)(struct shared *))
-{
-	struct victim v;
-
-	if (!__builtin_cpu_supports("avx"))
-		return;
-	victim_start(&v, body);
-	for (int i = 0; i < 5; i++) {
-		kill_controllers(&v, 20);
-		await(&v.shared->progress, atomic_load(&v.shared->progress) + 1000);
-		assert_true(atomic_load(&v.shared->failure) == 0);
-	}
-	victim_end(&v);
-}
-
-static void test_killed_while_it_has_vectors(void **state)
-{
-	(void)state;
-	kill_while_it_has_vectors(vectors_body);
-}
-
 static void test_killed_while_it_has_tiles(void **state)
 {
 	(void)state;
-	kill_while_it_has_vectors(tiles_body);
+	kill_while_it_has_vectors(tiles_body, 32);
 }
+
+#endif
 
 /* The next controller removes what a killed one left in a tail. */
 static void test_killed_and_cleaned(void **state)
@@ -327,7 +267,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_killed_while_it_computes),
 		cmocka_unit_test(test_killed_while_it_has_vectors),
+#if defined(__x86_64__)
 		cmocka_unit_test(test_killed_while_it_has_tiles),
+#endif
 		cmocka_unit_test(test_killed_and_cleaned),
 		cmocka_unit_test(test_killed_while_it_reads),
 		cmocka_unit_test(test_killed_and_signalled),

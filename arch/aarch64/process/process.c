@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Processes of aarch64 on Linux: see arch/process.h. Nothing is run in them yet, so there are
- * neither gadgets nor frames for that.
- */
+/* Processes of aarch64 on Linux: see arch/process.h. */
 #include <elf.h>
 #include <linux/audit.h>
 
-#include "arch/process.h"
+#include "arch/aarch64/process/frame.h"
 
-/* struct user_pt_regs of <asm/ptrace.h>: x0 to x30, sp, pc, pstate; behind it the words of others.
- */
-enum { WORD_X0, WORD_X29 = 29, WORD_X30, WORD_SP, WORD_PC, WORD_PSTATE, WORDS };
-enum { WORD_TLS = WORDS, WORD_CALL };
+#define PSTATE_32 UINT64_C(0x10) /* it runs 32-bit code */
 
 static const struct arch_regset regsets[] = {
 	{NT_ARM_TLS, WORD_TLS, 8},
 	{NT_ARM_SYSTEM_CALL, WORD_CALL, 4},
 };
+
+static const int unkept[] = {AARCH64_NT_SSVE, AARCH64_NT_ZA};
+
+static bool is_native(const struct arch_registers *registers)
+{
+	return !(registers->words[WORD_PSTATE] & PSTATE_32);
+}
 
 /* ---- System calls --------------------------------------------------------------------------- */
 
@@ -58,24 +59,6 @@ static const uint16_t blocks[] = {
 	128, /* restart_syscall */
 };
 
-/* ---- Signal frames ------------------------------------------------------------------------ */
-
-/*
- * siginfo, struct ucontext, and in it from 304 on struct sigcontext: the faulting address, x0 to
- * x30, sp, pc, pstate, and at the next multiple of 16 records, of which that of the
- * floating-point registers is the first (arch/arm64/kernel/signal.c of Linux).
- */
-static const struct arch_frame_layout layout = {
-	.bytes = 600,
-	.sp = 560,
-	.pc = 568,
-	.stack = 144,
-	.stack_flags = 152,
-	.stack_size = 160,
-	.mark = 592,
-	.mark_word = UINT64_C(0x0000021046508001), /* FPSIMD_MAGIC, its size */
-};
-
 #if defined(__aarch64__)
 static uint64_t counter(void)
 {
@@ -97,7 +80,8 @@ const struct arch_process aarch64_process = {
 	.register_bytes = WORDS * sizeof(uint64_t),
 	.regsets = regsets,
 	.regset_count = sizeof(regsets) / sizeof(*regsets),
-	.registers = {WORD_PC, WORD_SP, WORD_X29, WORD_TLS, WORD_CALL, WORD_X0, WORD_X0,
+	.is_native = is_native,
+	.registers = {WORD_PC, WORD_SP, WORD_X29, WORD_TLS, WORD_CALL, WORD_X8, WORD_X0, WORD_X0,
 		WORD_X0 + 1, WORD_X0 + 2, WORD_X0 + 3, WORD_X0 + 4, WORD_X0 + 5},
 	.general_first = WORD_X0,
 	.general_count = WORD_X30 + 1,
@@ -108,6 +92,25 @@ const struct arch_process aarch64_process = {
 	.limited_wait_count = sizeof(limited_waits) / sizeof(*limited_waits),
 	.blocks = blocks,
 	.block_count = sizeof(blocks) / sizeof(*blocks),
-	.layout = &layout,
+	.hidden_call = AARCH64_SVC,
+	.find_gadgets = aarch64_find_gadgets,
+	.call_bytes = AARCH64_CALL_BYTES,
+	.leave_bytes = AARCH64_LEAVE_BYTES,
+	.sigreturn_bytes = AARCH64_SIGRETURN_BYTES,
+	.make_frame = aarch64_make_frame,
+	.frame_bytes = AARCH64_FRAME_BYTES,
+	.frame_text = AARCH64_FRAME_TEXT,
+	.frame_mark = AARCH64_FRAME_MARK,
+	.set_call = aarch64_set_call,
+	.set_leave = aarch64_set_leave,
+	.layout = &aarch64_frame_layout,
 	.counter = ON_HOST(counter),
+	.state_regset = NT_ARM_SVE,
+	.state_regset_else = NT_PRFPREG,
+	.state_is_lost = true,
+	.unkept = unkept,
+	.unkept_count = sizeof(unkept) / sizeof(*unkept),
+	.is_unkept = aarch64_is_unkept,
+	.measure_state = aarch64_measure_state,
+	.make_state = aarch64_make_state,
 };

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+/* Gadgets and signal frames of aarch64: see arch/process.h. */
+#ifndef ARCH_AARCH64_PROCESS_FRAME_H
+#define ARCH_AARCH64_PROCESS_FRAME_H
+
+#include "arch/process.h"
+
+/*
+ * The general registers as ptrace(2) orders them (struct user_pt_regs of <asm/ptrace.h>); behind
+ * them the words of other regsets.
+ */
+enum {
+	WORD_X0,
+	WORD_X8 = 8,
+	WORD_X29 = 29,
+	WORD_X30,
+	WORD_SP,
+	WORD_PC,
+	WORD_PSTATE,
+	WORDS,
+	WORD_TLS = WORDS,
+	WORD_CALL
+};
+
+enum {
+	AARCH64_SYSCALL_BYTES = 4,
+	/* Of the gadgets. */
+	AARCH64_CALL_BYTES = 12,
+	AARCH64_LEAVE_BYTES = 36,
+	AARCH64_SIGRETURN_BYTES = 8,
+	/* Of our frame; then offsets in it. */
+	AARCH64_FRAME_BYTES = 768,
+	AARCH64_FRAME_KERNEL = 128, /* where the kernel's begins */
+	AARCH64_FRAME_MARK = AARCH64_FRAME_KERNEL,
+	AARCH64_FRAME_TEXT = AARCH64_FRAME_MARK + ARCH_FRAME_MARK
+};
+#define AARCH64_SVC UINT32_C(0xd4000001) /* svc #0 */
+
+/* <linux/elf.h>, which cannot be included together with <elf.h>; Linux 5.19. */
+enum { AARCH64_NT_SSVE = 0x40b, AARCH64_NT_ZA = 0x40c };
+
+extern const struct arch_frame_layout aarch64_frame_layout;
+
+void aarch64_find_gadgets(
+	const uint8_t *code, size_t size, uint64_t address, struct arch_gadgets *gadgets);
+void aarch64_make_frame(const struct arch_frame *frame, uint8_t *out);
+void aarch64_set_call(struct arch_registers *registers, const struct arch_gadgets *gadgets,
+	uint64_t frame, long number);
+void aarch64_set_leave(
+	struct arch_registers *registers, const struct arch_gadgets *gadgets, uint64_t frame);
+void aarch64_measure_state(struct arch_state *ret);
+size_t aarch64_make_state(uint8_t *state, size_t size, const struct arch_state *usual);
+bool aarch64_is_unkept(int regset, const uint8_t *head);
+
+#endif
