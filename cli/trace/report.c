@@ -398,6 +398,12 @@ static void print_figures(const struct row *row)
 	putc('\n', stderr);
 }
 
+/* What helps as well if hits wait for room already. */
+static const char *longer_wait(const struct trace *trace)
+{
+	return trace->tracers->options.wait_ns ? ", a longer wait (--full=wait:TIME)" : "";
+}
+
 void trace_report_summary(const struct trace *trace)
 {
 	struct rows rows;
@@ -422,8 +428,10 @@ void trace_report_summary(const struct trace *trace)
 			rows.count - shown == 1 ? " was" : "s were",
 			rows.count - shown == 1 ? "it" : "them");
 	if (lost)
-		fprintf(stderr, "probectl: hits were lost because the rings were full; larger "
-				"ones (-b) or fewer probes help, and -c counts without loss\n");
+		fprintf(stderr,
+			"probectl: hits were lost because the rings were full; larger ones (-b)%s "
+			"or fewer probes help, and -c counts without loss\n",
+			longer_wait(trace));
 	if (begins_lost)
 		fprintf(stderr, "probectl: begins were lost because those of too many threads, or "
 				"values of --match, had not ended\n");
@@ -477,9 +485,9 @@ void trace_report_record(const struct trace *trace)
 	uint64_t lost = trace_lost(trace);
 
 	if (lost)
-		report_warning("%" PRIu64 " hit%s lost: the rings were full; larger ones (-b) or "
+		report_warning("%" PRIu64 " hit%s lost: the rings were full; larger ones (-b)%s or "
 			       "fewer probes help",
-			lost, lost == 1 ? " was" : "s were");
+			lost, lost == 1 ? " was" : "s were", longer_wait(trace));
 	if (!trace->settings.quiet)
 		report_all_missing(trace);
 	if (!trace->gone)

@@ -116,6 +116,7 @@ kill -CONT "$recorder"
 sleep 0.5
 ask 100
 record_stop stopped
+says stopped 'larger ones (-b), a longer wait (--full=wait:TIME) or fewer probes help$'
 same "stopped: one hit of all has waited" "$(told stopped waited)" 1
 same "stopped: all hits" $(($(told stopped recorded) + $(told stopped lost))) 600100
 [ "$(told stopped lost)" -gt 500000 ] || fail "stopped: $(cat "$SCRATCH/stopped.err")"
