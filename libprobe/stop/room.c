@@ -247,13 +247,14 @@ static enum stack_state state_of_sealed(pid_t pid, uint64_t address)
 	return has_mark(bytes + ROOM_ALIGN, sizeof(bytes) - ROOM_ALIGN) ? STACK_LEFT : STACK_FREE;
 }
 
-/* `entries` of /proc/PID/pagemap are those of the pages. */
-static enum stack_state stack_state(pid_t pid, const uint64_t *entries, uint64_t address)
+/* `entries` of /proc/PID/pagemap are those of so many pages. */
+static enum stack_state stack_state(
+	pid_t pid, const uint64_t *entries, size_t count, uint64_t address)
 {
 	uint64_t touched = 0;
 
 	/* Bit 63: it is in memory; 62: it was moved to swap. */
-	for (size_t i = 0; i < stack_pages(); i++)
+	for (size_t i = 0; i < count; i++)
 		touched |= entries[i] >> 62;
 	if (!touched)
 		return STACK_FREE;
@@ -281,9 +282,9 @@ static size_t read_pagemap(pid_t pid, uint64_t address, uint64_t entries[], size
 static bool find_on_stack(
 	pid_t pid, const struct maps *maps, enum stack_state wanted, struct room *room)
 {
-	uint64_t entries[STACK_LOOKS + STACK_PAGES_MAX - 1];
+	uint64_t entries[STACK_LOOKS + STACK_PAGES_MAX - 1] = {0};
 	const struct mapping *stack = NULL;
-	size_t pages;
+	size_t pages, each = stack_pages();
 
 	for (size_t i = 0; i < maps->count && !stack; i++)
 		if (strcmp(maps->items[i].path, "[stack]") == 0 && maps->items[i].writable)
@@ -294,10 +295,10 @@ static bool find_on_stack(
 		.start = room->start > stack->start ? room->start : stack->start,
 		.size = ROOM_STACK_BYTES};
 	pages = read_pagemap(pid, room->start, entries, sizeof(entries) / sizeof(*entries));
-	for (size_t i = 0; i + stack_pages() <= pages; i++, room->start += page_bytes()) {
+	for (size_t i = 0; i + each <= pages; i++, room->start += page_bytes()) {
 		if (room->start + ROOM_STACK_BYTES > stack->end)
 			break;
-		if (stack_state(pid, &entries[i], room->start) == wanted)
+		if (stack_state(pid, &entries[i], each, room->start) == wanted)
 			return true;
 	}
 	return false;
@@ -322,7 +323,7 @@ static struct probe_error *check_stack(pid_t pid, bool reclaim, struct rooms *ro
 			error = memory_write_code(rooms->mem, room.start, bytes, sizeof(bytes));
 		else
 			add_left(rooms, &room);
-		room.start += ROOM_STACK_BYTES;
+		room.start = page_after(room.start + ROOM_STACK_BYTES);
 	}
 	return error;
 }
