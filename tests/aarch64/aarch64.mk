@@ -17,6 +17,8 @@ AARCH64_FOLDERS := arch base catalogue export follow form http metrics modules o
 	ring runtime
 AARCH64_TESTS := $(filter-out %/test_args_x86_64.c, \
 	$(sort $(wildcard $(AARCH64_FOLDERS:%=tests/unit/%/test_*.c)))) \
+	$(patsubst %,tests/unit/target/test_%.c,data pages registry space) \
+	tests/unit/plan/test_plan_aarch64.c tests/unit/plan/test_plan_holds.c \
 	tests/unit/thread/test_registers.c tests/golden/test_move.c tests/aarch64/list.sh
 
 .PHONY: check-aarch64

@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "arch/arch.h"
 #include "libprobe/process/memory.h"
 #include "libprobe/process/shared.h"
 #include "libprobe/target/code.h"
@@ -406,6 +407,10 @@ static void test_damaged_elements(void **state)
 	r->sites->pun_size = 100;
 	refused(h, "damaged (a site)");
 	r->sites->pun_size = 0x1000;
+	if (!arch_host()->far_jump) { /* nothing can lead from there */
+		refused(h, "damaged (a site)");
+		r->sites->pun = r->sites->pun_size = 0;
+	}
 	r->stubs->next_jump = r->stubs->size;
 	refused(h, "damaged (a stub)");
 	r->stubs->next_jump = 0;
@@ -609,7 +614,8 @@ static void test_code_take(void **state)
 
 static void test_code_reach(void **state)
 {
-	const uint64_t near = UINT64_C(0x7f0000000000), far = near + (UINT64_C(1) << 31);
+	const uint64_t reach = arch_host()->jump_reach;
+	const uint64_t near = UINT64_C(0x7f0000000000), far = near + reach;
 	struct registry r = {0};
 	struct code_taken taken = {0};
 
@@ -618,11 +624,11 @@ static void test_code_reach(void **state)
 	assert_int_equal(code_alloc(&r, &taken, 64, 16, far, far + 0x1000), 0);
 	assert_int_equal(code_alloc(&r, &taken, 64, 16, 0x400000, 0x500000), 0);
 	assert_int_equal(
-		code_alloc(&r, &taken, 64, 16, near + 0x20000000, near + 0x20001000), near);
+		code_alloc(&r, &taken, 64, 16, near + reach / 4, near + reach / 4 + 0x1000), near);
 	/* The whole module must be in reach, on both sides. */
 	assert_false(code_reaches(near, near + 64, near - 64, far));
-	assert_false(code_reaches(near, near + 64, near - (UINT64_C(1) << 31), near));
-	assert_true(code_reaches(near, near + 64, near - (UINT64_C(1) << 30), near));
+	assert_false(code_reaches(near, near + 64, near - reach, near));
+	assert_true(code_reaches(near, near + 64, near - reach / 2, near));
 	free(taken.items);
 	registry_deinit(&r);
 }
