@@ -10,19 +10,19 @@
 
 enum { WAIT_DEFAULT_NS = 100 * 1000 * 1000 };
 
-static const char wait_name[] = "wait";
+static const char wait_name[] = "wait", wait_prefix[] = "wait:";
 
 struct probe_error *trace_parse_wait(const char *text, uint64_t *ns_ret)
 {
-	const char *time = text + strlen(wait_name);
+	bool has_time = strncmp(text, wait_prefix, strlen(wait_prefix)) == 0;
 	struct probe_error *error = NULL;
 
 	*ns_ret = 0;
-	if (strncmp(text, wait_name, strlen(wait_name)) != 0 || (*time && *time != ':'))
+	if (!has_time && strcmp(text, wait_name) != 0)
 		return NULL;
 	*ns_ret = WAIT_DEFAULT_NS;
-	if (*time)
-		error = parse_duration(time + 1, ns_ret);
+	if (has_time)
+		error = parse_duration(text + strlen(wait_prefix), ns_ret);
 	if (!error && *ns_ret && *ns_ret <= PROBE_WAIT_MAX_NS)
 		return NULL;
 	probe_error_free(error);
@@ -48,6 +48,8 @@ static void add(struct trace_waits *sum, const struct probe_session *session)
 {
 	uint64_t ns;
 
+	if (!session)
+		return;
 	sum->hits += probe_session_waited(session, &ns);
 	sum->ns += ns;
 }

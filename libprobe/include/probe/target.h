@@ -407,8 +407,10 @@ enum probe_stack_kind {
 	PROBE_STACK_FRAMES
 };
 
-/* Zero is the default of each. Strings are borrowed until the session is freed. */
+/* The longest that a hit may wait for room: struct probe_session_options. */
 #define PROBE_WAIT_MAX_NS 1000000000
+
+/* Zero is the default of each. Strings are borrowed until the session is freed. */
 struct probe_session_options {
 	enum probe_session_kind kind;
 	enum probe_stack_kind stack;

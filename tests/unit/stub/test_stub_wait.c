@@ -195,6 +195,31 @@ static void flags_do_not_matter(void **state)
 	variant_each(check_flags);
 }
 
+/* Where the time stamp counter cannot be read, the kernel's time is used. */
+static void check_kernel_time(struct variant *v)
+{
+	struct arch_stub stub = waiting_stub(v, BOUND_MS);
+	const void *entry;
+	uint64_t took;
+
+	stub.thread.no_counter = stub.may_ask_time = true;
+	stub.thread.has_rseq = false;
+	stub.wait_ticks = BOUND_MS * MS;
+	stub.wait_scale = UINT64_C(1) << 32;
+	entry = stub_host_emit(&v->host, &stub);
+	fill(&v->host);
+	took = hit_ms(v, entry);
+	assert_true(took >= BOUND_MS - 1 && took < 3 * BOUND_MS);
+	assert_int_equal(stub_host_lost(&v->host), 1);
+	assert_true(room_of(&v->host)->ticks >= stub.wait_ticks);
+}
+
+static void waits_are_measured_by_the_kernel(void **state)
+{
+	(void)state;
+	variant_each(check_kernel_time);
+}
+
 /* Nobody reads: one wait, then none until somebody does. */
 static void check_it_runs_out(struct variant *v)
 {
@@ -391,6 +416,31 @@ static void the_way_of_hits_with_room_is_the_same(void **state)
 	variant_each(check_costs);
 }
 
+/* As many strings as a probe of <sys/sdt.h> may have: the code for them is there three times. */
+static void check_length(struct variant *v)
+{
+	struct arch_stub stub = waiting_stub(v, BOUND_MS);
+	struct arch_capture strings[12];
+	uint8_t out[ARCH_STUB_MAX];
+	struct arch_stub_code code;
+
+	for (int i = 0; i < 12; i++) {
+		strings[i] = variant_capture("8@(%rdi)");
+		strings[i].is_string = true;
+		strings[i].bytes_max = 256;
+	}
+	stub.captures = strings;
+	stub.capture_count = stub.recorded = 12;
+	assert_int_equal(
+		arch_x86_64.stub(&stub, stub.next & ~31ULL, out, sizeof(out), &code), ARCH_STUB_OK);
+}
+
+static void there_is_room_for_the_code(void **state)
+{
+	(void)state;
+	variant_each(check_length);
+}
+
 /* An end of a span holds its begin, and a flight recorder is never full. */
 static void check_refused(struct variant *v)
 {
@@ -501,9 +551,11 @@ int main(void)
 		cmocka_unit_test(flags_do_not_matter),
 		cmocka_unit_test(a_wait_runs_out_once),
 		cmocka_unit_test(it_ends_with_the_controller),
+		cmocka_unit_test(waits_are_measured_by_the_kernel),
 		cmocka_unit_test(those_who_do_not_wait_make_no_call),
 		cmocka_unit_test(nonsense_is_waited_for_no_longer),
 		cmocka_unit_test(the_way_of_hits_with_room_is_the_same),
+		cmocka_unit_test(there_is_room_for_the_code),
 		cmocka_unit_test(flight_recorders_never_wait),
 		cmocka_unit_test(none_of_a_crowd_is_lost),
 		cmocka_unit_test(nor_are_those_without_rseq),
