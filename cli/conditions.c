@@ -15,8 +15,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "cli/conditions.h"
@@ -54,15 +56,12 @@ struct conditions {
 		size_t count;
 	} kinds[CONDITION_KINDS];
 	struct file_id mounts; /* our mount namespace */
-	bool is_filtered;      /* a seccomp(2) filter judges our calls */
+	bool no_statx;	       /* a seccomp(2) filter forbids it, or kills for it */
 };
 
 /* ---- Programs --------------------------------------------------------------------- */
 
-/*
- * A filter may kill us for statx(2), but for no call that every program makes when it is loaded. In
- * a sandbox, a file system that another program serves may thus be waited for.
- */
+/* Without statx(2), a file system that another program serves may be waited for. */
 static bool ask_id(const char *path, struct file_id *ret)
 {
 	struct stat st;
@@ -77,7 +76,7 @@ static bool file_id_of(const struct conditions *c, const char *path, struct file
 {
 	struct statx st;
 
-	if (c->is_filtered)
+	if (c->no_statx)
 		return ask_id(path, ret);
 	if (statx(AT_FDCWD, path, AT_STATX_DONT_SYNC, STATX_INO, &st) < 0)
 		return false;
@@ -312,6 +311,29 @@ static bool is_filtered(void)
 	return at && at[strlen(field)] != '0';
 }
 
+/* A filter that kills, kills a child. */
+static bool may_statx(void)
+{
+	pid_t child, ended;
+	struct statx st;
+	int status = 0;
+
+	if (!is_filtered())
+		return true;
+	child = fork();
+	if (child == 0) {
+		prctl(PR_SET_DUMPABLE, 0);
+		_exit(statx(-1, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_INO, &st) < 0 &&
+					errno == EBADF
+				? 0
+				: 1);
+	}
+	do {
+		ended = waitpid(child, &status, 0);
+	} while (ended < 0 && errno == EINTR);
+	return ended == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
 struct probe_error *conditions_create(const struct common_options *common, struct conditions **ret)
 {
 	struct conditions *c = calloc(1, sizeof(*c));
@@ -319,7 +341,7 @@ struct probe_error *conditions_create(const struct common_options *common, struc
 	size_t all = 0;
 
 	if (c)
-		c->is_filtered = is_filtered();
+		c->no_statx = !may_statx();
 	for (int kind = 0; kind < CONDITION_KINDS && !error; kind++) {
 		const struct string_list *texts = &common->conditions[kind];
 
