@@ -63,7 +63,7 @@ lttng_run()
 	as_user lttng stop >/dev/null 2>"$SCRATCH/why"
 	before=$(($(cpu_ticks "$daemon") - before))
 	lost=$(as_user lttng list bench -c bench | sed -n 's/^ *Discarded events: \([0-9]*\).*/\1/p')
-	as_user lttng destroy bench >/dev/null
+	lttng_destroy
 	echo "$line ${lost:-?} $before $(du -sb "$lttng_home/trace" | cut -f1)"
 }
 

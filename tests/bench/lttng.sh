@@ -28,10 +28,16 @@ lttng_start()
 	[ -z "$RUN_AS_USER" ] || chown -R nobody:nogroup "$lttng_home"
 	as_user lttng-sessiond --daemonize --no-kernel --pidfile="$lttng_home/pid"
 } >"$SCRATCH/why" 2>&1
+# lttng_destroy: ends the session, once its buffers are on disk. If a program of it was killed, LTTng
+# may wait for that forever.
+lttng_destroy()
+{
+	as_user timeout 30 lttng destroy bench >/dev/null 2>&1
+}
 lttng_stop()
 {
 	[ -n "${lttng_home-}" ] || return
-	as_user lttng destroy bench
+	lttng_destroy
 	kill "$(cat "$lttng_home/pid")"
 	for _ in 1 2 3 4 5 6 7 8 9 10; do
 		[ -e "$lttng_home/pid" ] || break

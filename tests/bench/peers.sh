@@ -273,7 +273,7 @@ else
 fi
 [ "$can_bpftrace" = 1 ] || missing "bpftrace" "it is not installed, or we are not root"
 in_turns hits_turn
-[ "$has_lttng" = 0 ] || as_user lttng destroy bench >/dev/null 2>&1
+[ "$has_lttng" = 0 ] || lttng_destroy
 hits_rows
 disk_rows
 lttng_stop
