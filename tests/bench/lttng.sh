@@ -38,11 +38,17 @@ lttng_stop()
 {
 	[ -n "${lttng_home-}" ] || return
 	lttng_destroy
-	kill "$(cat "$lttng_home/pid")"
+	local daemon helpers
+	daemon=$(cat "$lttng_home/pid")
+	helpers=$(pgrep -P "$daemon")
+	kill "$daemon"
 	for _ in 1 2 3 4 5 6 7 8 9 10; do
 		[ -e "$lttng_home/pid" ] || break
 		sleep 0.2
 	done
+	# A session that could not be destroyed holds them.
+	# shellcheck disable=SC2086 # words
+	[ ! -e "$lttng_home/pid" ] || kill -KILL "$daemon" $helpers
 	rm -rf "$lttng_home"
 	lttng_home=
 } >/dev/null 2>&1
