@@ -221,6 +221,16 @@ void a64_store_indexed(
 	a64_indexed(e, 0, rt, rn, rm, shift, bytes);
 }
 
+void a64_load_exclusive(struct a64 *e, int rt, int rn)
+{
+	a64_put(e, 0xc85f7c00 | three(rt, rn, 0));
+}
+
+void a64_store_exclusive(struct a64 *e, int rs, int rt, int rn)
+{
+	a64_put(e, 0xc8007c00 | three(rt, rn, rs));
+}
+
 /* ---- Others ------------------------------------------------------------------------------- */
 
 void a64_thread(struct a64 *e, int rt)
@@ -264,6 +274,11 @@ static void a64_branch(struct a64 *e, uint32_t insn, uint8_t low, uint8_t bits, 
 	a64_put(e, insn);
 }
 
+void a64_label_address(struct a64 *e, int rd, int label)
+{
+	a64_branch(e, 0x10000000 | (uint32_t)rd, 0, 0, label);
+}
+
 void a64_jump(struct a64 *e, int label)
 {
 	a64_branch(e, 0x14000000, 0, 26, label);
@@ -280,6 +295,12 @@ void a64_jump_zero(struct a64 *e, bool wide, bool is_zero, int rt, int label)
 		label);
 }
 
+static bool set_distance(uint32_t *insn, uint8_t low, uint8_t bits, int64_t distance)
+{
+	return bits ? aarch64_set_distance(insn, low, bits, distance)
+		    : aarch64_set_page_field(insn, distance);
+}
+
 bool a64_finish(struct a64 *e)
 {
 	if (e->overflow || e->length > e->room)
@@ -288,8 +309,8 @@ bool a64_finish(struct a64 *e)
 		size_t to = e->labels[e->fixups[k].label], at = e->fixups[k].at;
 		uint32_t insn = aarch64_load(e->out + at);
 
-		if (to == SIZE_MAX || !aarch64_set_distance(&insn, e->fixups[k].low,
-					      e->fixups[k].bits, (int64_t)to - (int64_t)at))
+		if (to == SIZE_MAX || !set_distance(&insn, e->fixups[k].low, e->fixups[k].bits,
+					      (int64_t)to - (int64_t)at))
 			return false;
 		aarch64_store(e->out + at, insn);
 	}

@@ -41,7 +41,7 @@ struct a64 {
 	struct {
 		size_t at;
 		int label;
-		uint8_t low, bits; /* the field of the instruction that has the distance */
+		uint8_t low, bits; /* the field that has the distance; no bits: that of adr */
 	} fixups[A64_FIXUPS];
 };
 
@@ -96,14 +96,18 @@ void a64_load_indexed(struct a64 *e, int rt, int rn, int rm, unsigned int shift,
 	bool is_signed);
 void a64_store_indexed(
 	struct a64 *e, int rt, int rn, int rm, unsigned int shift, unsigned int bytes);
+/* rt = the word at rn; rs = 0 if it has been set to rt, and nobody has changed it in between. */
+void a64_load_exclusive(struct a64 *e, int rt, int rn);
+void a64_store_exclusive(struct a64 *e, int rs, int rt, int rn);
 /* rt = the thread pointer. */
 void a64_thread(struct a64 *e, int rt);
 /* rd = the low 4 or 8 bytes of the vector register. */
 void a64_vector(struct a64 *e, int rd, int vector, unsigned int bytes);
 
-/* Labels: a new one, its place, jumps to it. */
+/* Labels: a new one, its place, its address, jumps to it. */
 int a64_label(struct a64 *e);
 void a64_place(struct a64 *e, int label);
+void a64_label_address(struct a64 *e, int rd, int label);
 void a64_jump(struct a64 *e, int label);
 void a64_jump_if(struct a64 *e, enum a64_condition condition, int label);
 /* If a register is zero, or is not. */

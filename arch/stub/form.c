@@ -58,6 +58,11 @@ void form_address(struct form *f, int a, uint64_t address)
 	f->put(f, &(struct form_insn){.op = FORM_ADDRESS, .a = (int8_t)a, .value = address});
 }
 
+void form_label_address(struct form *f, int a, int label)
+{
+	f->put(f, &(struct form_insn){.op = FORM_LABEL, .a = (int8_t)a, .label = label});
+}
+
 void form_move(struct form *f, int a, int b)
 {
 	form_extend(f, a, b, sizeof(uint64_t), false);
@@ -89,6 +94,11 @@ void form_load(struct form *f, int a, struct form_mem mem, uint8_t bytes, bool i
 void form_store(struct form *f, int a, struct form_mem mem)
 {
 	f->put(f, &(struct form_insn){.op = FORM_STORE, .a = (int8_t)a, .mem = mem});
+}
+
+void form_change(struct form *f, enum form_op op, struct form_mem mem)
+{
+	f->put(f, &(struct form_insn){.op = op, .mem = mem});
 }
 
 void form_compute(struct form *f, int a, struct form_mem mem)

@@ -25,6 +25,7 @@ enum {
 	FORM_SCRATCH, /* often an index */
 	FORM_POINTER,
 	FORM_NEXT, /* often the next pointer of a chain */
+	FORM_SET,  /* often what belongs to a CPU */
 	FORM_REGISTERS,
 	/* Only in addresses: the stub's frame on the stack, and the thread pointer. */
 	FORM_FRAME = FORM_REGISTERS,
@@ -42,14 +43,19 @@ enum form_op {
 	/* values; what has less than 64 bits is extended, with its sign if `is_signed` */
 	FORM_CONST,    /* a = `value` */
 	FORM_ADDRESS,  /* a = `value`, an address in the target */
+	FORM_LABEL,    /* a = the address of `label` */
 	FORM_MOVE,     /* a = b, its low `bytes` bytes */
 	FORM_ORIGINAL, /* a = the register b at the site: `bytes` bytes from bit `shift` on */
 	FORM_VECTOR,   /* a = the vector register b at the site, its low 4 or 8 bytes */
 	FORM_CPU,      /* a = the number of the CPU, as a hint */
 	/* memory */
-	FORM_LOAD,    /* a = `bytes` bytes at `mem` */
-	FORM_STORE,   /* 8 bytes at `mem` = a */
-	FORM_COMPUTE, /* a = the address `mem` */
+	FORM_LOAD,  /* a = `bytes` bytes at `mem` */
+	FORM_STORE, /* 8 bytes at `mem` = a */
+	FORM_CLEAR, /* 8 bytes at `mem` = 0 */
+	/* Adds 1 to 8 bytes at `mem`: its last instruction is the store. */
+	FORM_COUNT,
+	FORM_COUNT_SHARED, /* the same, where other threads do, too: all of them are counted */
+	FORM_COMPUTE,	   /* a = the address `mem` */
 	/* operators with one operand */
 	FORM_NEGATE,
 	FORM_COMPLEMENT,
@@ -122,11 +128,14 @@ void form_jump_unless_bytes(
 	struct form *f, struct form_mem mem, uint8_t bytes, uint64_t value, int label);
 void form_const(struct form *f, int a, uint64_t value);
 void form_address(struct form *f, int a, uint64_t address);
+void form_label_address(struct form *f, int a, int label);
 void form_move(struct form *f, int a, int b);
 void form_extend(struct form *f, int a, int b, uint8_t bytes, bool is_signed);
 void form_cpu(struct form *f, int a);
 void form_load(struct form *f, int a, struct form_mem mem, uint8_t bytes, bool is_signed);
 void form_store(struct form *f, int a, struct form_mem mem);
+/* CLEAR, COUNT or COUNT_SHARED. */
+void form_change(struct form *f, enum form_op op, struct form_mem mem);
 void form_compute(struct form *f, int a, struct form_mem mem);
 /* NEGATE or COMPLEMENT. */
 void form_one(struct form *f, enum form_op op, bool wide, int a);
@@ -143,6 +152,12 @@ static inline struct form_mem form_at(int base, int32_t disp)
 {
 	return (struct form_mem){
 		.base = (int8_t)base, .index = FORM_NONE, .scale = 1, .disp = disp};
+}
+
+static inline struct form_mem form_indexed(int base, int index, int32_t disp)
+{
+	return (struct form_mem){
+		.base = (int8_t)base, .index = (int8_t)index, .scale = 1, .disp = disp};
 }
 
 /* A temporary of the stub: a word of its frame. */

@@ -97,6 +97,33 @@ struct stub_plan {
 	int sequence_count;
 };
 
+/* ---- Restartable sequences (sequence.c) ------------------------------------ */
+
+/* Begins a sequence; changes `scratch`. Whatever is live then must also be live at `aborted`. */
+const struct sequence *form_sequence_begin(
+	struct form *f, struct stub_plan *plan, int scratch, int aborted);
+/* After the instruction that publishes. */
+void form_sequence_end(
+	struct form *f, const struct stub_plan *plan, const struct sequence *sequence);
+/* After a jump out of a sequence. */
+void form_sequence_leave(struct form *f, const struct stub_plan *plan);
+/*
+ * a = sets_of_cpu_0 + (cpu << shift), if the CPU has sets of its own; otherwise jumps to `slow` (an
+ * unregistered thread has a negative number). Sets FORM_VALUE to sets_of_cpu_0, which a does not
+ * include.
+ */
+void form_cpu_set(struct form *f, const struct stub_plan *plan, int a, uint8_t shift, uint64_t sets,
+	int slow);
+/* a = the address of a byte of the set that all CPUs share. */
+void form_shared_set(struct form *f, const struct stub_plan *plan, int a, uint32_t offset);
+/* Counts in a field of struct probe_slot there; changes FORM_VALUE. */
+void form_shared_inc(struct form *f, const struct stub_plan *plan, size_t field);
+/*
+ * Counts in a field of this CPU's struct probe_slot; changes FORM_VALUE and FORM_RIGHT. A thread
+ * without a CPU jumps to `slow`, which must leave the sequence.
+ */
+void form_cpu_inc(struct form *f, struct stub_plan *plan, size_t field, int slow);
+
 /* ---- Values of operands (values.c) ------------------------------------------- */
 
 /* Whether the value of a scalar is extended with its sign. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The form as machine code: register n of the form is x9 + n. x16 and x17 have what an instruction
- * of the form needs in between. So a stub saves these seven at most before it runs.
+ * The form as machine code: register n of the form is x9 + n. x15, x16 and x17 have what an
+ * instruction of the form needs in between. So a stub saves these nine at most before it runs.
  */
 #include <assert.h>
 
@@ -94,6 +94,26 @@ static void store(struct a64 *e, int rt, struct form_mem m)
 	a64_store_indexed(e, rt, base, A64_STEP_2, 0, sizeof(uint64_t));
 }
 
+static void count(struct a64 *e, struct form_mem m)
+{
+	add_disp(e, A64_STEP, base_of(e, m), m.disp);
+	a64_load(e, A64_STEP_2, A64_STEP, 0, sizeof(uint64_t), false);
+	a64_op_const(e, true, A64_ADD, A64_STEP_2, A64_STEP_2, 1);
+	a64_store(e, A64_STEP_2, A64_STEP, 0, sizeof(uint64_t));
+}
+
+static void count_shared(struct a64 *e, struct form_mem m)
+{
+	int again = a64_label(e);
+
+	add_disp(e, A64_STEP, base_of(e, m), m.disp);
+	a64_place(e, again);
+	a64_load_exclusive(e, A64_STEP_2, A64_STEP);
+	a64_op_const(e, true, A64_ADD, A64_STEP_2, A64_STEP_2, 1);
+	a64_store_exclusive(e, A64_STATUS, A64_STEP_2, A64_STEP);
+	a64_jump_zero(e, false, false, A64_STATUS, again);
+}
+
 static void original(const struct a64_lowering *l, const struct form_insn *i)
 {
 	unsigned int bits = 8U * i->bytes;
@@ -119,6 +139,30 @@ static void cpu(const struct a64_lowering *l, int rd)
 	assert(l->thread->has_rseq);
 	load(l->e, rd, form_at(FORM_THREAD, l->thread->rseq_offset + RSEQ_CPU_ID), sizeof(uint32_t),
 		false);
+}
+
+static void use_memory(struct a64 *e, const struct form_insn *i)
+{
+	switch (i->op) {
+	case FORM_LOAD:
+		load(e, reg(i->a), i->mem, i->bytes, i->is_signed);
+		break;
+	case FORM_STORE:
+		store(e, reg(i->a), i->mem);
+		break;
+	case FORM_CLEAR:
+		store(e, A64_ZERO, i->mem);
+		break;
+	case FORM_COUNT:
+		count(e, i->mem);
+		break;
+	case FORM_COUNT_SHARED:
+		count_shared(e, i->mem);
+		break;
+	default: /* FORM_COMPUTE */
+		add_disp(e, reg(i->a), base_of(e, i->mem), i->mem.disp);
+		break;
+	}
 }
 
 /* ---- Jumps ---------------------------------------------------------------------------- */
@@ -290,6 +334,9 @@ static void put(struct form *form, const struct form_insn *i)
 	case FORM_ADDRESS:
 		a64_address(e, reg(i->a), i->value);
 		break;
+	case FORM_LABEL:
+		a64_label_address(e, reg(i->a), i->label);
+		break;
 	case FORM_MOVE:
 		if (i->bytes < sizeof(uint64_t))
 			a64_extract(e, reg(i->a), reg(i->b), 0, 8U * i->bytes, i->is_signed);
@@ -306,13 +353,12 @@ static void put(struct form *form, const struct form_insn *i)
 		cpu(l, reg(i->a));
 		break;
 	case FORM_LOAD:
-		load(e, reg(i->a), i->mem, i->bytes, i->is_signed);
-		break;
 	case FORM_STORE:
-		store(e, reg(i->a), i->mem);
-		break;
+	case FORM_CLEAR:
+	case FORM_COUNT:
+	case FORM_COUNT_SHARED:
 	case FORM_COMPUTE:
-		add_disp(e, reg(i->a), base_of(e, i->mem), i->mem.disp);
+		use_memory(e, i);
 		break;
 	default:
 		operate(e, i);

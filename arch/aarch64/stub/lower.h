@@ -9,9 +9,8 @@
 struct arch_thread;
 struct frame;
 
-/* Where the registers of the form are: see below. Two more are for what takes more than one step.
- */
-enum { A64_FORM = 9, A64_STEP = 16, A64_STEP_2 = 17 };
+/* The first register of the form; and three for what takes more than one step. */
+enum { A64_FORM = 9, A64_STATUS = 15, A64_STEP = 16, A64_STEP_2 = 17 };
 
 /* Labels are those of `e`. All pointers are borrowed. */
 struct a64_lowering {

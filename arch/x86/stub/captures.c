@@ -183,7 +183,7 @@ static void emit_pointer(struct emit *e, const struct stub_plan *p, const struct
 {
 	int good;
 
-	emit_address(e, &p->frame, arg, FORM_POINTER);
+	emit_address(e, &p->frame, arg, R8);
 	if (!is_checked(arg, is_static))
 		return;
 	good = emit_label(e);

@@ -12,6 +12,7 @@ static const int registers[FORM_REGISTERS] = {
 	[FORM_SCRATCH] = REG_SCRATCH,
 	[FORM_POINTER] = R8,
 	[FORM_NEXT] = R9,
+	[FORM_SET] = REG_RING,
 };
 
 static struct emit_mem memory(struct form_mem m)
@@ -151,6 +152,33 @@ static void operate(struct emit *e, const struct form_insn *i)
 	}
 }
 
+static void use_memory(struct emit *e, const struct form_insn *i)
+{
+	struct emit_mem m = memory(i->mem);
+
+	switch (i->op) {
+	case FORM_LOAD:
+		emit_load(e, m, i->bytes, i->is_signed, registers[i->a]);
+		break;
+	case FORM_STORE:
+		emit_mem(e, true, OP_MOV_STORE, registers[i->a], m);
+		break;
+	case FORM_CLEAR:
+		emit_store_imm(e, true, m, 0);
+		break;
+	case FORM_COUNT_SHARED:
+		emit_lock(e);
+		emit_inc(e, true, m);
+		break;
+	case FORM_COUNT:
+		emit_inc(e, true, m);
+		break;
+	default: /* FORM_COMPUTE */
+		emit_mem(e, true, OP_LEA, registers[i->a], m);
+		break;
+	}
+}
+
 /* ---- All instructions ------------------------------------------------------------------ */
 
 static void put(struct form *form, const struct form_insn *i)
@@ -177,6 +205,9 @@ static void put(struct form *form, const struct form_insn *i)
 	case FORM_ADDRESS:
 		emit_lea_to(e, registers[i->a], i->value);
 		break;
+	case FORM_LABEL:
+		emit_lea_label(e, registers[i->a], i->label);
+		break;
 	case FORM_MOVE:
 		emit_extend(e, registers[i->b], i->bytes, i->is_signed, registers[i->a]);
 		break;
@@ -191,13 +222,12 @@ static void put(struct form *form, const struct form_insn *i)
 		emit_cpu_hint(e, registers[i->a]);
 		break;
 	case FORM_LOAD:
-		emit_load(e, memory(i->mem), i->bytes, i->is_signed, registers[i->a]);
-		break;
 	case FORM_STORE:
-		emit_mem(e, true, OP_MOV_STORE, registers[i->a], memory(i->mem));
-		break;
+	case FORM_CLEAR:
+	case FORM_COUNT:
+	case FORM_COUNT_SHARED:
 	case FORM_COMPUTE:
-		emit_mem(e, true, OP_LEA, registers[i->a], memory(i->mem));
+		use_memory(e, i);
 		break;
 	default:
 		operate(e, i);
@@ -217,12 +247,80 @@ void lowering_init(struct lowering *l, struct emit *e, const struct frame *frame
 
 /* ---- For what is written for x86-64 alone ------------------------------------------------ */
 
-void emit_address(struct emit *e, const struct frame *frame, const struct arch_arg *arg, int to)
+/* The register of the form that is there. */
+static int form_register(int reg)
+{
+	int ret = 0;
+
+	while (registers[ret] != reg)
+		ret++;
+	return ret;
+}
+
+const struct sequence *emit_sequence_begin(
+	struct emit *e, struct stub_plan *plan, int scratch, int aborted)
+{
+	struct lowering l;
+
+	lowering_init(&l, e, NULL);
+	return form_sequence_begin(&l.form, plan, form_register(scratch), aborted);
+}
+
+void emit_sequence_end(struct emit *e, const struct stub_plan *plan, const struct sequence *q)
+{
+	struct lowering l;
+
+	lowering_init(&l, e, NULL);
+	form_sequence_end(&l.form, plan, q);
+}
+
+void emit_sequence_leave(struct emit *e, const struct stub_plan *plan)
+{
+	struct lowering l;
+
+	lowering_init(&l, e, NULL);
+	form_sequence_leave(&l.form, plan);
+}
+
+void emit_cpu_set(struct emit *e, const struct stub_plan *plan, int reg, uint8_t shift,
+	uint64_t sets, int slow)
+{
+	struct lowering l;
+
+	lowering_init(&l, e, NULL);
+	form_cpu_set(&l.form, plan, form_register(reg), shift, sets, slow);
+}
+
+void emit_shared_set(struct emit *e, const struct stub_plan *plan, int reg, uint32_t offset)
+{
+	struct lowering l;
+
+	lowering_init(&l, e, NULL);
+	form_shared_set(&l.form, plan, form_register(reg), offset);
+}
+
+void emit_shared_inc(struct emit *e, const struct stub_plan *plan, size_t field)
+{
+	struct lowering l;
+
+	lowering_init(&l, e, NULL);
+	form_shared_inc(&l.form, plan, field);
+}
+
+void emit_cpu_inc(struct emit *e, struct stub_plan *plan, size_t field, int slow)
+{
+	struct lowering l;
+
+	lowering_init(&l, e, NULL);
+	form_cpu_inc(&l.form, plan, field, slow);
+}
+
+void emit_address(struct emit *e, const struct frame *frame, const struct arch_arg *arg, int dst)
 {
 	struct lowering l;
 
 	lowering_init(&l, e, frame);
-	form_operand_address(&l.form, to, arg);
+	form_operand_address(&l.form, form_register(dst), arg);
 }
 
 void emit_value(struct emit *e, const struct frame *frame, const struct arch_arg *arg)

@@ -40,34 +40,10 @@ static inline struct emit_mem temp_at(int temp)
 
 /* ---- Restartable sequences (sequence.c) ------------------------------------ */
 
-/* Begins a sequence; changes `scratch`. Whatever is live then must also be live at `aborted`. */
-const struct sequence *emit_sequence_begin(
-	struct emit *e, struct stub_plan *plan, int scratch, int aborted);
-/* After the instruction that publishes. */
-void emit_sequence_end(
-	struct emit *e, const struct stub_plan *plan, const struct sequence *sequence);
-/* After a jump out of a sequence. */
-void emit_sequence_leave(struct emit *e, const struct stub_plan *plan);
 /* At the end of the stub. */
 void emit_sequence_aborts(struct emit *e, const struct stub_plan *plan);
 void emit_sequence_descriptors(struct emit *e, const struct stub_plan *plan);
 
-/*
- * reg = sets_of_cpu_0 + (cpu << shift), if the CPU has sets of its own; otherwise jumps to
- * `slow` (an unregistered thread has a negative number). Sets %rax to sets_of_cpu_0, which reg
- * does not include.
- */
-void emit_cpu_set(struct emit *e, const struct stub_plan *plan, int reg, uint8_t shift,
-	uint64_t sets, int slow);
-/* reg = the address of a byte of the set that all CPUs share. */
-void emit_shared_set(struct emit *e, const struct stub_plan *plan, int reg, uint32_t offset);
-/* A locked increment of a field of struct probe_slot there; changes %rax. */
-void emit_shared_inc(struct emit *e, const struct stub_plan *plan, size_t field);
-/*
- * Increments a field of this CPU's struct probe_slot; changes %rax and %rcx. A thread without a
- * CPU jumps to `slow`, which must leave the sequence.
- */
-void emit_cpu_inc(struct emit *e, struct stub_plan *plan, size_t field, int slow);
 /* reg = the number of the CPU as a hint. */
 void emit_cpu_hint(struct emit *e, int reg);
 /* %rax = the time; changes %rdx. The subroutine gets it from the kernel. */
@@ -101,10 +77,24 @@ void emit_load(struct emit *e, struct emit_mem m, unsigned int bytes, bool is_si
 /* Stores the low `bytes` bytes of REG_VALUE, and changes it. Eight need an alignment of four. */
 void emit_store(struct emit *e, struct emit_mem m, unsigned int bytes);
 
-/* ---- What is written in the form (lower.c) ----------------------------------------- */
+/* ---- What is written in the form (lower.c): see arch/stub/plan.h ------------------- */
 
-/* FORM_POINTER (%r8) or FORM_NEXT (%r9) = the address of an operand; changes REG_SCRATCH. */
-void emit_address(struct emit *e, const struct frame *frame, const struct arch_arg *arg, int to);
+/* Registers are those of x86-64 that are one of the form. */
+const struct sequence *emit_sequence_begin(
+	struct emit *e, struct stub_plan *plan, int scratch, int aborted);
+void emit_sequence_end(
+	struct emit *e, const struct stub_plan *plan, const struct sequence *sequence);
+void emit_sequence_leave(struct emit *e, const struct stub_plan *plan);
+/* Sets %rax, too. */
+void emit_cpu_set(struct emit *e, const struct stub_plan *plan, int reg, uint8_t shift,
+	uint64_t sets, int slow);
+void emit_shared_set(struct emit *e, const struct stub_plan *plan, int reg, uint32_t offset);
+/* Changes %rax; that of a CPU %rcx, too. */
+void emit_shared_inc(struct emit *e, const struct stub_plan *plan, size_t field);
+void emit_cpu_inc(struct emit *e, struct stub_plan *plan, size_t field, int slow);
+
+/* dst = the address of a memory operand; changes REG_SCRATCH. */
+void emit_address(struct emit *e, const struct frame *frame, const struct arch_arg *arg, int dst);
 /* REG_VALUE = the value of a scalar that needs no check; changes REG_SCRATCH. */
 void emit_value(struct emit *e, const struct frame *frame, const struct arch_arg *arg);
 /* REG_VALUE = a prepared scalar capture; changes REG_SCRATCH. */

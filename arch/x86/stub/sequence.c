@@ -1,25 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Restartable sequences, and the memory of the CPU that they run on.
- *
- *   retry:
- *   %fs:rseq_cs = descriptor   from here on a preemption, a migration or a
- *   start:                     signal makes the kernel resume at `abort`
- *     cpu = %fs:cpu_id; none: go to `slow`
- *     ...
- *     a store                  the last instruction of the sequence publishes it
- *   end:
- *   %fs:rseq_cs = 0            nothing may point into memory that we unmap
- *
- *   signature, abort: jmp `aborted`
- *   descriptor (struct rseq_cs)
- *
- * A hit whose sequence was aborted takes the path of threads without rseq, with locked
- * instructions, and does not go back to `retry`: under a debugger that steps through a stub,
- * and in a program that sets its own trap flag, each instruction is an abort, and the hit would
- * never finish. If that path may run out of room, in the table of keys that all threads share,
- * it is taken only after up to TRIES_MASK more tries. So a sequence changes only data that is
- * not published yet, or that may be changed twice.
+ * What x86-64 alone has of restartable sequences (arch/stub/sequence.c): the code that the kernel
+ * resumes at, with up to TRIES_MASK more tries, and the descriptors. And the CPU's number, as a
+ * hint; and the time.
  *
  * Sources: include/uapi/linux/rseq.h and kernel/rseq.c of Linux; Intel SDM volume 2, RDTSC,
  * LSL.
@@ -34,32 +17,6 @@ enum {
 	/* GDT_ENTRY_CPUNODE * 8 + 3: a segment whose limit is node << 12 | cpu */
 	CPU_SEGMENT = 0x7b
 };
-
-const struct sequence *emit_sequence_begin(
-	struct emit *e, struct stub_plan *plan, int scratch, int aborted)
-{
-	struct sequence *q = &plan->sequences[plan->sequence_count++];
-
-	*q = (struct sequence){
-		emit_label(e), emit_label(e), emit_label(e), emit_label(e), emit_label(e), aborted};
-	emit_place(e, q->retry);
-	emit_lea_label(e, scratch, q->descriptor);
-	emit_mem(e, true, OP_MOV_STORE, scratch, mem_fs(plan->stub->thread.rseq_offset + RSEQ_CS));
-	emit_place(e, q->start);
-	return q;
-}
-
-void emit_sequence_end(struct emit *e, const struct stub_plan *plan, const struct sequence *q)
-{
-	emit_place(e, q->end);
-	emit_sequence_leave(e, plan);
-}
-
-void emit_sequence_leave(struct emit *e, const struct stub_plan *plan)
-{
-	if (plan->stub->thread.has_rseq)
-		emit_store_imm(e, true, mem_fs(plan->stub->thread.rseq_offset + RSEQ_CS), 0);
-}
 
 /* The number of tries left is not initialised: any number will do. */
 static void emit_try_again(struct emit *e, const struct stub_plan *plan, int retry)
@@ -97,45 +54,6 @@ void emit_sequence_descriptors(struct emit *e, const struct stub_plan *plan)
 		emit_u64(e, e->labels[q->end] - e->labels[q->start]);
 		emit_u64(e, e->at + e->labels[q->abort]);
 	}
-}
-
-void emit_cpu_set(struct emit *e, const struct stub_plan *plan, int reg, uint8_t shift,
-	uint64_t sets, int slow)
-{
-	emit_mem(e, false, OP_MOV_LOAD, reg, mem_fs(plan->stub->thread.rseq_offset + RSEQ_CPU_ID));
-	emit_lea_to(e, RAX, sets);
-	emit_imm(e, false, IMM_CMP, reg, plan->stub->cpus);
-	emit_jump_label(e, CC_AE, slow);
-	emit_shift(e, true, true, reg, shift);
-}
-
-void emit_shared_set(struct emit *e, const struct stub_plan *plan, int reg, uint32_t offset)
-{
-	const struct arch_stub *s = plan->stub;
-
-	emit_lea_to(e, reg, s->slots + ((uint64_t)s->cpus << s->slots_shift) + offset);
-}
-
-void emit_shared_inc(struct emit *e, const struct stub_plan *plan, size_t field)
-{
-	emit_shared_set(e, plan, RAX, plan->stub->slot_offset + field);
-	emit_lock(e);
-	emit_inc(e, true, mem_at(RAX, 0));
-}
-
-void emit_cpu_inc(struct emit *e, struct stub_plan *plan, size_t field, int slow)
-{
-	const struct arch_stub *s = plan->stub;
-	const struct sequence *q;
-
-	if (!s->thread.has_rseq) {
-		emit_shared_inc(e, plan, field);
-		return;
-	}
-	q = emit_sequence_begin(e, plan, RCX, slow);
-	emit_cpu_set(e, plan, RCX, s->slots_shift, s->slots + s->slot_offset, slow);
-	emit_inc(e, true, mem_indexed(RAX, RCX, (int32_t)field));
-	emit_sequence_end(e, plan, q);
 }
 
 /*

@@ -87,7 +87,7 @@ static void emit_frames(struct emit *e, const struct stub_plan *p, int i)
 	emit_store_imm(e, true, temp_at(page), 1); /* none */
 	emit_store_imm(e, true, temp_at(count), 0);
 	if (c->arg.kind == ARCH_ARG_MEMORY) {
-		emit_address(e, &p->frame, &c->arg, FORM_NEXT);
+		emit_address(e, &p->frame, &c->arg, R9);
 		emit_mem(e, true, OP_MOV_LOAD, R9, mem_at(R9, 0));
 	} else {
 		emit_original(e, &p->frame, RBP, R9);

@@ -141,11 +141,14 @@ static void memory(void **state)
 	a64_load_indexed(e, 9, 12, 11, 3, 8, false);
 	a64_load_indexed(e, 9, 12, 11, 0, 1, false);
 	a64_store_indexed(e, 9, 12, 17, 0, 8);
+	a64_load_exclusive(e, 17, 16);
+	a64_store_exclusive(e, 15, 17, 16);
 	EXPECT(&o, 0xf97fffe9 /* ldr x9, [sp, 32760] */, 0xb97ffd49 /* ldr w9, [x10, 16380] */,
 		0x39bffd49 /* ldrsb x9, [x10, 4095] */, 0xb8900149 /* ldursw x9, [x10, -256] */,
 		0x784ff149 /* ldurh w9, [x10, 255] */, 0xf90007e9 /* str x9, [sp, 8] */,
 		0xf81f8149 /* stur x9, [x10, -8] */, 0xf86b7989 /* ldr x9, [x12, x11, lsl 3] */,
-		0x386b6989 /* ldrb w9, [x12, x11] */, 0xf8316989 /* str x9, [x12, x17] */);
+		0x386b6989 /* ldrb w9, [x12, x11] */, 0xf8316989 /* str x9, [x12, x17] */,
+		0xc85f7e11 /* ldxr x17, [x16] */, 0xc80f7e11 /* stxr w15, x17, [x16] */);
 	assert_true(a64_finish(e));
 	a64_load_indexed(e, 9, 12, 11, 2, 8, false); /* by its size, or not at all */
 	assert_false(a64_finish(e));
@@ -176,11 +179,12 @@ static void labels(void **state)
 	a64_jump_if(e, A64_HI, back);
 	a64_jump_zero(e, false, true, 9, back);
 	a64_jump_zero(e, true, false, 9, forth);
+	a64_label_address(e, 9, back);
 	assert_false(a64_finish(e)); /* one has no place */
 	a64_place(e, forth);
 	assert_true(a64_finish(e));
-	EXPECT(&o, 0x14000004 /* b */, 0x54ffffe8 /* b.hi */, 0x34ffffc9 /* cbz w9 */,
-		0xb5000029 /* cbnz x9 */);
+	EXPECT(&o, 0x14000005 /* b */, 0x54ffffe8 /* b.hi */, 0x34ffffc9 /* cbz w9 */,
+		0xb5000049 /* cbnz x9 */, 0x10ffff89 /* adr x9 */);
 	e->room = 12;
 	assert_false(a64_finish(e));
 }

@@ -70,6 +70,13 @@ static uint64_t word_at(const uint8_t *at, unsigned int bytes)
 	return word;
 }
 
+static void add_one(uint8_t *at)
+{
+	uint64_t next = word_at(at, sizeof(next)) + 1;
+
+	memcpy(at, &next, sizeof(next));
+}
+
 static uint64_t original(const struct form_world *world, int number)
 {
 	if (number == world->live)
@@ -169,6 +176,13 @@ static void step(uint64_t *v, const struct form_insn *i, const struct form_world
 	case FORM_LOAD:
 		v[i->a] = extended(
 			word_at(address_of(v, world, i->mem), i->bytes), i->bytes, i->is_signed);
+		break;
+	case FORM_CLEAR:
+		memset(address_of(v, world, i->mem), 0, sizeof(uint64_t));
+		break;
+	case FORM_COUNT:
+	case FORM_COUNT_SHARED:
+		add_one(address_of(v, world, i->mem));
 		break;
 	case FORM_STORE:
 		memcpy(address_of(v, world, i->mem), &v[i->a], sizeof(uint64_t));

@@ -90,7 +90,7 @@ static void memory(struct program *p, struct form *f)
 {
 	int a = any_register(p);
 
-	switch (choose(p, 5)) {
+	switch (choose(p, 7)) {
 	case 0:
 		form_load(f, a, any_address(p, f, FORM_NONE), any_size(p), choose(p, 2));
 		break;
@@ -101,6 +101,14 @@ static void memory(struct program *p, struct form *f)
 		form_compute(f, a, any_address(p, f, FORM_NONE));
 		break;
 	case 3:
+		form_change(
+			f, choose(p, 2) ? FORM_COUNT : FORM_CLEAR, any_address(p, f, FORM_NONE));
+		break;
+	case 4: /* aligned, as what threads share is */
+		form_address(f, FORM_NEXT, (uintptr_t)p->fixture->memory.data);
+		form_change(f, FORM_COUNT_SHARED, form_at(FORM_NEXT, (int32_t)choose(p, 64) * 8));
+		break;
+	case 5:
 		form_load(f, a,
 			form_at(FORM_THREAD, (int32_t)((intptr_t)&of_thread -
 						       (intptr_t)__builtin_thread_pointer())),
@@ -298,11 +306,39 @@ static void random_programs(void **state)
 	}
 }
 
+/* Leaves where its two labels are. */
+static void write_labels(struct form *f, void *arg)
+{
+	int first = form_label(f), second = form_label(f);
+
+	(void)arg;
+	form_place(f, first);
+	form_label_address(f, FORM_VALUE, first);
+	form_label_address(f, FORM_RIGHT, second);
+	form_store(f, FORM_VALUE, form_temp(0));
+	form_store(f, FORM_RIGHT, form_temp(1));
+	form_place(f, second);
+}
+
+/* Only the processor has addresses of code. */
+static void labels(void **state)
+{
+	struct form_fixture *x = *state;
+	form_native_function *function =
+		form_native_make(&x->native, &x->frame, &x->thread, write_labels, NULL);
+	uint64_t start = (uintptr_t)x->native.code, end = start + x->native.used;
+
+	function((uint8_t *)x->memory.temps, 0, 0);
+	assert_in_range(x->memory.temps[0], start, end - 1);
+	assert_in_range(x->memory.temps[1], x->memory.temps[0] + 8, end - 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(
 			random_programs, form_fixture_setup, form_fixture_teardown),
+		cmocka_unit_test_setup_teardown(labels, form_fixture_setup, form_fixture_teardown),
 	};
 
 	if (!form_native_is_possible()) {
