@@ -163,6 +163,8 @@ $(call objects,libprobe/self/helper/image.c): private OUR_CPPFLAGS += \
 # The loader of programs that this compiler links.
 INTERPRETER = $(call once,INTERPRETER,$(CC) $(CFLAGS) $(LDFLAGS) -v -o /dev/null -x c /dev/null 2>&1 | \
 	sed -n 's/.*-dynamic-linker[= "]*\([^" ]*\).*/\1/p' | tail -1)
+# Characters of expressions are signed on every machine, which the test compares with the compiler's.
+$(call objects,tests/unit/expr/test_expr_c.c): private OUR_CPPFLAGS += -fsigned-char
 $(PROGRAM_OBJ): private OUR_CPPFLAGS += -DPROBE_INTERPRETER='"$(INTERPRETER)"'
 
 $(ALL_OBJ): $(BUILD)/obj/%.o: %.c $(SETTINGS) | $(FIRST)
