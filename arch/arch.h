@@ -604,8 +604,8 @@ struct arch {
 	void (*scan)(const uint8_t *bytes, size_t length, uint64_t address,
 		const struct arch_scan *scan);
 	/*
-	 * Reports what else the code of a function that has a site may take an address of, where
-	 * several instructions do that. NULL: scan() finds them all.
+	 * Reports which addresses of its own a function that has a site may take besides, where
+	 * several instructions do that: windows and labels. NULL: scan() finds them all.
 	 */
 	void (*scan_function)(const uint8_t *bytes, size_t length, uint64_t address,
 		const struct arch_scan *scan);

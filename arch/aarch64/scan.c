@@ -18,7 +18,8 @@
  * clang makes both parts as one, so add belongs to the last adrp of its register. These are all
  * tables of distances of 32 bits, which only clang makes. gcc may move the parts apart, past others
  * for that register. What it makes so that matters here are labels (&&label), which only the
- * function itself can name: of a function with a site, each adrp is put together with each add.
+ * function itself can name: of a function with a site, each adrp of a page of its own is put
+ * together with each add.
  *
  * In a position-dependent program an address may also be a 32-bit constant, or be made by movz and
  * movk, of which only the one with the low 16 bits is looked for.
@@ -147,21 +148,40 @@ void aarch64_scan(
 	}
 }
 
-void aarch64_scan_function(
-	const uint8_t *bytes, size_t length, uint64_t address, const struct arch_scan *scan)
+/* The low parts that are added to each register somewhere: a bit for each. */
+struct lows {
+	uint64_t bits[REGISTERS][0x1000 / 64];
+};
+
+static void find_lows(const uint8_t *bytes, size_t length, struct lows *ret)
 {
 	for (size_t i = 0; i + AARCH64_INSN_LENGTH <= length; i += AARCH64_INSN_LENGTH) {
 		uint32_t insn = aarch64_load(bytes + i);
-		uint64_t page;
+		unsigned int low = low_part(insn);
 
-		if (aarch64_kind_of(insn) != AARCH64_ADRP)
+		if (is_add(insn) && source(insn) < REGISTERS)
+			ret->bits[source(insn)][low / 64] |= UINT64_C(1) << low % 64;
+	}
+}
+
+void aarch64_scan_function(
+	const uint8_t *bytes, size_t length, uint64_t address, const struct arch_scan *scan)
+{
+	struct lows lows = {0};
+
+	find_lows(bytes, length, &lows);
+	for (size_t i = 0; i + AARCH64_INSN_LENGTH <= length; i += AARCH64_INSN_LENGTH) {
+		uint32_t insn = aarch64_load(bytes + i);
+		uint64_t page = aarch64_target(insn, AARCH64_ADRP, address + i);
+
+		if ((insn & 0x9f000000) != 0x90000000 || (insn & 31) >= REGISTERS)
 			continue;
-		page = aarch64_target(insn, AARCH64_ADRP, address + i);
-		for (size_t k = 0; k + AARCH64_INSN_LENGTH <= length; k += AARCH64_INSN_LENGTH) {
-			uint32_t add = aarch64_load(bytes + k);
-
-			if (is_add(add) && source(add) == (insn & 31) && source(add) < REGISTERS)
-				take(scan, page + low_part(add));
-		}
+		if (page >= address + length || page + 0xfff < address)
+			continue;
+		for (unsigned int low = 0; low < 0x1000; low += AARCH64_INSN_LENGTH)
+			if (lows.bits[insn & 31][low / 64] >> low % 64 & 1 &&
+				page + low - address < length &&
+				!arch_scan_target(scan, page + low))
+				scan->label(scan->data, address + i);
 	}
 }

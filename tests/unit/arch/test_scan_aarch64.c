@@ -154,7 +154,7 @@ static void addresses_of_two_parts(void **state)
 	(void)state;
 	assert_int_equal(found.references, 1);
 	assert_int_equal(found.constants, 0);
-	/* An add belongs to the last adrp of its register ... */
+	/* An add belongs to the last adrp of its register. */
 	found = scan(last, 3);
 	assert_int_equal(found.references, 0);
 	assert_int_equal(found.constants, 1);
@@ -165,15 +165,37 @@ static void addresses_of_two_parts(void **state)
 	assert_int_equal(found.references, 0);
 	assert_int_equal(found.constants, 1);
 	assert_int_equal(found.constant[0], SITE);
-	/* ... but in the function of a site to all of them. */
-	found = scan_with(aarch64_scan_function, last, 3, ADDRESS, false);
+}
+
+/* In the function of a site, each add may belong to each adrp, and what matters is its own code. */
+static void labels_of_a_function(void **state)
+{
+	const uint64_t start = SITE & ~UINT64_C(0x3f);
+	uint32_t code[WORDS];
+	struct found found;
+
+	(void)state;
+	for (size_t i = 0; i < WORDS; i++)
+		code[i] = NOP;
+	code[2] = ADRP(5, 0);
+	code[3] = ADRP(5, 4);
+	code[4] = ADD(5, 6, 0x644);
+	code[5] = ADD(5, 31, 0x644);
+	found = scan_with(aarch64_scan_function, code, WORDS, start, false);
+	assert_int_equal(found.references + found.labels, 0);
+	code[0] = ADD(5, 5, 0x644);
+	found = scan_with(aarch64_scan_function, code, WORDS, start, false);
 	assert_int_equal(found.references, 1);
-	assert_int_equal(found.constants, 1);
-	found = scan_with(aarch64_scan_function, before, 3, ADDRESS, false);
-	assert_int_equal(found.references, 1);
-	assert_int_equal(found.constants, 1);
-	found = scan_with(aarch64_scan_function, other, 3, ADDRESS, false);
-	assert_int_equal(found.references + found.constants, 0);
+	assert_int_equal(found.labels, 0);
+	code[0] = ADD(5, 5, 0x650); /* another label */
+	found = scan_with(aarch64_scan_function, code, WORDS, start, false);
+	assert_int_equal(found.references, 0);
+	assert_int_equal(found.labels, 1);
+	assert_int_equal(found.label, start + 8);
+	code[0] = ADD(5, 5, 0x63c); /* before it, and behind it */
+	code[1] = ADD(5, 5, 0x640 + WORDS * 4);
+	found = scan_with(aarch64_scan_function, code, WORDS, start, false);
+	assert_int_equal(found.references + found.labels + found.constants, 0);
 }
 
 static void words(void **state)
@@ -230,6 +252,7 @@ int main(void)
 		cmocka_unit_test(branches),
 		cmocka_unit_test(addresses_near_by),
 		cmocka_unit_test(addresses_of_two_parts),
+		cmocka_unit_test(labels_of_a_function),
 		cmocka_unit_test(words),
 		cmocka_unit_test(parts_of_words),
 	};
