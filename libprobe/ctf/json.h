@@ -2,7 +2,8 @@
 /*
  * JSON (RFC 8259), as metadata has it: a tree in the parser's memory. Metadata is untrusted, and
  * this is read in our own process: a text takes memory in proportion to its length, and is not
- * nested deeply.
+ * nested deeply. json-c, which reads what `trace --json` prints, ends a process that has no memory
+ * left, so it only runs in a child (libprobe/reader/process.c).
  */
 #ifndef LIBPROBE_CTF_JSON_H
 #define LIBPROBE_CTF_JSON_H
