@@ -70,7 +70,7 @@ recorded_ns()
 # latency_ns THREADS, bpftrace_latency_ns THREADS
 latency_ns()
 {
-	under pair 5000 "$short_rounds" "$1" "$PROBECTL" trace -t latency --match arg1 -p PID \
+	under pair 200000 "$short_rounds" "$1" "$PROBECTL" trace -t latency --match arg1 -p PID \
 		loop:pair__begin loop:pair__end
 }
 bpftrace_latency_ns()
