@@ -11,6 +11,9 @@
  *	it is an interpreter's, or	let go, then seized: we wait for the lock, which is given
  *	that is not known		back before the event of execve(2). Mostly we are in time
  *
+ * The kernel tells of a thread before it waits. What it executes is known only then, and where
+ * others want the processor, that takes a while.
+ *
  * One that we miss is released at its next system call, and found by looking.
  *
  * Which file it is tells the path that the thread has passed to execve(2). It is looked up without
@@ -21,8 +24,10 @@
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "libprobe/base/clock.h"
@@ -32,19 +37,25 @@
 #include "libprobe/follow/rights.h"
 #include "libprobe/process/procfs.h"
 
-enum { LINUX_MAJOR = 6, LINUX_MINOR = 8 };
+enum {
+	LINUX_MAJOR = 6,
+	LINUX_MINOR = 8,
+	EVENTS_MAX = 64,
+	QUEUED_NS = 50000000 /* at most, until a thread waits; a guardian holds ten times as long */
+};
 
-/* Where the path is that a thread has passed to execve(2); 0: not known. */
-static uint64_t path_address(pid_t tid)
+/* Where the path is that a thread has passed to execve(2); 0: not known, or `running_ret`. */
+static uint64_t path_address(pid_t tid, bool *running_ret)
 {
-	char path[48], text[256];
+	char path[48], text[256] = "";
 	unsigned long address;
 	long call;
 
 	snprintf(path, sizeof(path), "/proc/%d/syscall", (int)tid);
-	if (!file_read(path, text, sizeof(text)) || sscanf(text, "%ld %lx", &call, &address) != 2)
-		return 0;
-	return call == SYS_execve ? address : 0;
+	if (file_read(path, text, sizeof(text)) && sscanf(text, "%ld %lx", &call, &address) == 2)
+		return call == SYS_execve ? address : 0;
+	*running_ret = strncmp(text, "running", strlen("running")) == 0;
+	return 0;
 }
 
 /* Opens a path as a thread sees it, to identify the file; -1: the kernel does not have it at hand.
@@ -72,11 +83,11 @@ static bool is_new_enough(void)
 	       (major > LINUX_MAJOR || (major == LINUX_MAJOR && minor >= LINUX_MINOR));
 }
 
-/* Is it known that the thread does not hold the lock? */
-static bool may_be_seized(const struct guardian_event *event)
+/* Is it known that the thread does not hold the lock? A running one has not begun to wait yet. */
+static bool may_be_seized(const struct guardian_event *event, bool *running_ret)
 {
 	char name[RIGHTS_PATH_MAX];
-	uint64_t address = is_new_enough() ? path_address(event->tid) : 0;
+	uint64_t address = is_new_enough() ? path_address(event->tid, running_ret) : 0;
 	struct file_id file;
 	bool same;
 	int fd;
@@ -91,27 +102,50 @@ static bool may_be_seized(const struct guardian_event *event)
 	return same;
 }
 
+/* False, unless `at_once`: the thread does not wait yet, so it is not known what it executes. */
+static bool serve(struct launches *launches, struct guardian *guardian,
+	const struct guardian_event *event, bool at_once)
+{
+	bool running = false, seized;
+	pid_t pid;
+
+	/* We have been stopped, or were busy: it has gone on. */
+	if (clock_monotonic_ns() >= event->until_ns) {
+		launches->missed++;
+		return true;
+	}
+	pid = (pid_t)procfs_status_number(event->tid, "Tgid:");
+	seized = pid > 0 && may_be_seized(event, &running);
+	if (running && !at_once)
+		return false;
+	if (seized)
+		launches_begin(launches, pid, event->tid, &event->file);
+	guardian_allow(guardian, event);
+	if (pid > 0 && !seized)
+		launches_begin(launches, pid, event->tid, &event->file);
+	return true;
+}
+
 void hold_serve(struct launches *launches, struct guardian *guardian)
 {
-	struct guardian_event event;
+	static const struct timespec a_moment = {.tv_nsec = 100 * 1000};
+	const uint64_t last_ns = clock_monotonic_ns() + QUEUED_NS;
+	struct guardian_event events[EVENTS_MAX];
+	size_t count = 0, left;
+	bool at_once;
 
-	while (guardian_next(guardian, &event)) {
-		pid_t pid;
-		bool seized;
-
-		/* We have been stopped, or were busy: it has gone on. */
-		if (clock_monotonic_ns() >= event.until_ns) {
-			launches->missed++;
-			continue;
-		}
-		pid = (pid_t)procfs_status_number(event.tid, "Tgid:");
-		seized = pid > 0 && may_be_seized(&event);
-		if (seized)
-			launches_begin(launches, pid, event.tid, &event.file);
-		guardian_allow(guardian, &event);
-		if (pid > 0 && !seized)
-			launches_begin(launches, pid, event.tid, &event.file);
-	}
+	do {
+		at_once = clock_monotonic_ns() >= last_ns;
+		while (count < EVENTS_MAX && guardian_next(guardian, &events[count]))
+			count++;
+		left = 0;
+		for (size_t i = 0; i < count; i++)
+			if (!serve(launches, guardian, &events[i], at_once))
+				events[left++] = events[i];
+		count = left;
+		if (count)
+			nanosleep(&a_moment, NULL);
+	} while (count);
 	launches->missed += guardian_missed(guardian);
 }
 
