@@ -2,7 +2,7 @@
 /*
  * read [DIR [N]]: counts the events of a record, and those that have the probe's argument number N
  * (default: 0), and says after each million how far it is; without DIR, of what `probectl trace
- * --json` prints, from standard input.
+ * --json` prints, from standard input. It says so at once if no hit can have the argument.
  */
 #include <inttypes.h>
 #include <stdbool.h>
@@ -25,6 +25,8 @@ int main(int argc, char **argv)
 		check(probe_reader_open(argv[1], &reader));
 	else
 		check(probe_reader_open_json(STDIN_FILENO, "standard input", &reader));
+	if (number >= probe_reader_args_max(reader))
+		fprintf(stderr, "no hit can have arg%u\n", number);
 	for (;;) {
 		check(probe_reader_next(reader, &event, &there));
 		if (!there)

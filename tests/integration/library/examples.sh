@@ -237,6 +237,7 @@ same "bytes of the record" "$(sed -n 's/^\([0-9]*\) bytes$/\1/p' "$SCRATCH/recor
 	"$(cat "$SCRATCH"/record/*/stream_* "$SCRATCH"/record/stream_* 2>/dev/null | wc -c)"
 same "recorded" "$(example read "$SCRATCH/record")" "1000 hits, 0 lost; 1000 with arg0"
 same "recorded, without such an argument" "$(example read "$SCRATCH/record" 9)" "1000 hits, 0 lost; 0 with arg9"
+same "and it is known before" "$(cat "$SCRATCH/err")" "no hit can have arg9"
 echo 500 | "$PROBECTL" trace -q --json -o "$SCRATCH/json" hits:work -- "$TARGETS/hits" 2 >"$SCRATCH/out"
 same "read as JSON" "$(example read <"$SCRATCH/json")" "1000 hits, 0 lost; 1000 with arg0"
 same "rows of CSV" "$(example convert "$SCRATCH/record" csv | wc -l)" 1001
@@ -280,7 +281,7 @@ behind "$SCRATCH/spans" spans "$target_pid" 8000000 2 'naps:nap__start(arg0)' na
 wait_on "$target_pid" naps:nap__start
 ask go
 wait "$reader"
-same "spans" "$(grep -cE '^[0-9:.]+ .* 1[0-9.]+ms +naps:nap__start..nap__done  [23] -> [23] [46]$' \
+same "spans" "$(grep -cE '^[0-9:.]+ .* [1-9][0-9.]*m?s +naps:nap__start..nap__done  [23] -> [23] [46]$' \
 	"$SCRATCH/spans")" 2
 same "stacks of spans" "$(grep -cx '	nap' "$SCRATCH/spans")" 2
 grep -q '^TIME .* DURATION  PAIR ' "$SCRATCH/spans" || fail "spans: $(cat "$SCRATCH/spans")"
