@@ -251,6 +251,12 @@ static struct probe_error *read_found(const struct install *a, const struct plan
 struct probe_error *install_plan_notes(struct module *module, const struct sdt_note *const *notes,
 	size_t count, const enum probe_plan *order, size_t order_count, struct plan *ret)
 {
+	/* It can be planned, but the jump would be one of ours: an emulator has mapped it. */
+	if (arch_of_machine(object_machine(module->object)) != arch_host())
+		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
+			"%s: it is code of another machine type than the process: its probes can "
+			"be listed, not enabled",
+			module->path);
 	return module->file ? file_plan_sites(module->file, notes, count, order, order_count, ret)
 			    : plan_sites(module->object, &module->notes, notes, count, order,
 				      order_count, ret);

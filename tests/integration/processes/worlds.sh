@@ -128,6 +128,43 @@ elif [ "$runs" != none ]; then
 	quit
 	trace_stop come
 fi
+# A guest of an emulator that nobody knows: a file of another machine, mapped as its loader would do
+# it. At the site there are two instructions of that machine, a nop and one that cannot be moved.
+map_code='import mmap, sys
+file = open(sys.argv[1], "rb")
+code = mmap.mmap(file.fileno(), 0, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_EXEC)
+print("ready", flush=True)
+for line in sys.stdin:
+    print(code[int(sys.argv[2]):][:16].hex(), flush=True)'
+site=$(readelf -n "$SCRATCH/bfd-pie" 2>/dev/null | sed -n 's/.*Location: \(0x[0-9a-f]*\).*/\1/p' | head -1)
+if command -v python3 >/dev/null && [ -n "$site" ]; then
+	site=$((site))
+	aligned=$(((site + 3) & ~3))
+	cp "$SCRATCH/bfd-pie" "$SCRATCH/guest"
+	python3 - "$SCRATCH/guest" "$site" "$aligned" <<-'END'
+		import struct, sys
+		path, site, aligned = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+		data = bytearray(open(path, "rb").read())
+		data[18:20] = struct.pack("<H", 183)
+		note = data.rindex(b"stapsdt\0" + struct.pack("<Q", site)) + 8
+		data[note:note + 8] = struct.pack("<Q", aligned)
+		data[aligned:aligned + 8] = struct.pack("<II", 0xd503201f, 0xd503245f)
+		open(path, "wb").write(data)
+	END
+	start python3 -c "$map_code" "$SCRATCH/guest" "$aligned"
+	ask look
+	before=$answer
+	for command in enable trace; do
+		timeout 20 "$PROBECTL" $command -p "$target_pid" world:hit >"$SCRATCH/out" \
+			2>"$SCRATCH/err" </dev/null
+		same "a guest: $command" "$?" 1
+		grep -q 'guest: it is code of another machine type' "$SCRATCH/err" ||
+			fail "a guest: $command: no reason: $(cat "$SCRATCH/err")"
+	done
+	ask look
+	same "a guest's code" "$answer" "$before"
+	end_target 0
+fi
 for emulator in "valgrind -q --log-file=/dev/null" "qemu-x86_64"; do
 	read -ra words <<<"$emulator"
 	if ! command -v "${words[0]}" >/dev/null; then
