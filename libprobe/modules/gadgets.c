@@ -156,6 +156,9 @@ struct probe_error *gadgets_find(
 	if (error)
 		return error;
 	return probe_error_new(PROBE_ERROR_UNSUPPORTED,
-		"the process lacks a system call, a function's end or rt_sigreturn of the form "
-		"that is needed in its code: nothing can be run in it safely");
+		"the process has no %s of the form that is needed in its code: nothing can be run "
+		"in it safely",
+		!ret->call    ? "system call"
+		: !ret->leave ? "end of a function"
+			      : "rt_sigreturn");
 }
