@@ -314,7 +314,7 @@ struct probe_error *session_serve_gate(struct probe_session *s)
 	return follows ? settle(s, error) : error;
 }
 
-struct probe_error *session_prepare_following(struct probe_session *s)
+struct probe_error *session_prepare_gates(struct probe_session *s)
 {
 	struct probe_error *error = NULL;
 
@@ -322,6 +322,8 @@ struct probe_error *session_prepare_following(struct probe_session *s)
 		error = gate_prepare(&s->gate);
 	if (!error && s->options.watch)
 		error = gate_prepare(&s->exec_gate.gate);
+	if (!error && s->options.wait_ns)
+		error = gate_prepare(&s->wait);
 	return error;
 }
 

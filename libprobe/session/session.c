@@ -301,7 +301,7 @@ static struct probe_error *start_once(struct probe_target *target,
 		target->files = files_hold(watch_launches(options->watch)->files);
 	error = session_reserve(s);
 	if (!error)
-		error = session_prepare_following(s);
+		error = session_prepare_gates(s);
 	if (!error)
 		error = change_begin(target, &c);
 	if (!error) {

@@ -247,8 +247,11 @@ PROBE_MUST_CHECK struct probe_error *session_install_returned(
 
 /* ---- What it follows (follow.c) ---------------------------------------------------------- */
 
-/* Before the target is changed: starts what will wait at its gates. */
-PROBE_MUST_CHECK struct probe_error *session_prepare_following(struct probe_session *session);
+/*
+ * Before the target is changed, when this thread may have priority, which a new one would inherit:
+ * starts what will wait at its gates, and for room.
+ */
+PROBE_MUST_CHECK struct probe_error *session_prepare_gates(struct probe_session *session);
 /* Installs its gates in the target, which is locked, and begins to serve them. */
 PROBE_MUST_CHECK struct probe_error *session_start_following(
 	struct probe_session *session, struct change *change, struct probe_report *report);

@@ -2,9 +2,9 @@
 /*
  * Hits that wait for room (arch/x86/stub/wait.c), as their controller sees them.
  *
- * A gate's thread (libprobe/follow/gate_waiter.c) does two things for them. It owns the word that they
- * sleep on, so that the kernel ends all waits when we die; and it turns the first wait after each
- * time that room was made into the session's event, so that we need not look at the rings more
+ * A gate's thread (libprobe/follow/gate_waiter.c) does two things for them. It owns the word that
+ * they sleep on, so that the kernel ends all waits when we die; and it turns the first wait after
+ * each time that room was made into the session's event, so that we need not look at the rings more
  * often than otherwise.
  */
 #include <errno.h>
@@ -40,7 +40,6 @@ struct probe_error *session_take_wait(struct probe_session *s)
 struct probe_error *session_open_wait(struct probe_session *s)
 {
 	struct probe_room *room = room_of(s);
-	struct probe_error *error;
 
 	if (!s->options.wait_ns)
 		return NULL;
@@ -48,9 +47,6 @@ struct probe_error *session_open_wait(struct probe_session *s)
 		s->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (s->event < 0)
 		return probe_error_system(errno, "cannot make an event descriptor");
-	error = gate_prepare(&s->wait);
-	if (error)
-		return error;
 	room->moved = 1;
 	rings_tell(&s->rings, room);
 	gate_open(&s->wait, &room->gate, s->event);

@@ -54,6 +54,18 @@ same "each in its order" "$(awk -F, 'NR > 1 && $12 != seen[$3]++ { wrong++ }
 rm "$SCRATCH/csv"
 same_state "$target_pid"
 
+# A program that is held is changed with priority, which no thread keeps.
+"$PROBECTL" record -q --full=wait -o "$SCRATCH/held" loop:nop -- "$TARGETS/loop" -s nop -n 2000 -p 1000 \
+	>/dev/null 2>"$SCRATCH/held.err" &
+held=$!
+for ((i = 0; i < 200; i++)); do
+	[ ! -s "$SCRATCH/held/metadata" ] || break
+	sleep 0.02
+done
+same "how the recorder's threads are scheduled" "$(ps -L -o cls= -p "$held" | sort -u)" \
+	"$(ps -o cls= -p $$)"
+wait "$held" || fail "held: status $?: $(cat "$SCRATCH/held.err")"
+
 # In parts, and of a filter's hits.
 record_start parts --full=wait:1s -b 128k --rotate 1M -f 'arg1 % 2 == 1' -p "$target_pid" hits:work
 wait_tracing parts "$recorder"
