@@ -146,7 +146,7 @@ static bool take_word(struct tsdl_parser *p, struct json *value)
 	uint64_t number = 0;
 	bool fits = true;
 
-	value->is_negative = *start == '-';
+	value->is_negative = next(p) == '-';
 	p->at += value->is_negative;
 	for (; next(p) >= '0' && next(p) <= '9'; p->at++) {
 		unsigned int digit = (unsigned int)(*p->at - '0');

@@ -15,16 +15,21 @@
 #include "libprobe/ctf/ctf2.h"
 #include "tests/unit/reader/ring_record.h"
 
-static void refused(const char *text, const char *why)
+static void refused_part(const char *text, size_t length, const char *why)
 {
 	struct tsdl tsdl;
-	struct probe_error *error = ctf2_parse(text, strlen(text), &tsdl);
+	struct probe_error *error = ctf2_parse(text, length, &tsdl);
 
 	assert_non_null(error);
 	assert_int_equal(error->code, PROBE_ERROR_FORMAT);
 	assert_string_equal(error->message, why);
 	probe_error_free(error);
 	tsdl_free(&tsdl);
+}
+
+static void refused(const char *text, const char *why)
+{
+	refused_part(text, strlen(text), why);
 }
 
 /* The language of CTF 1.8 has no more to say than that of CTF 2. */
@@ -115,6 +120,8 @@ static void test_refused_text(void **state)
 	refused("\x1e\"\\udc00\"", "line 1: a character is half of one");
 	refused("\x1e\"\\ud800\\u0041\"", "line 1: a character is half of one");
 	refused("\x1e[[[[[[[[[[[[[[[[[", "line 1: values are nested too deeply");
+	/* Nothing behind the end is looked at. */
+	refused_part("\x1e-", 1, "line 1: there is no value");
 	refused(PREAMBLE "{}", "line 2: a text does not begin with a record separator");
 }
 
