@@ -185,6 +185,8 @@ void emit_record_slow(struct emit *e, struct stub_plan *plan);
  * Changes what emit_record_body() does, but REG_RING.
  */
 void emit_ring_record(struct emit *e, const struct stub_plan *plan, int full);
+/* Prepares all captures once more: those who shared what pointers lead to have gone on. */
+void emit_prepare_again(struct emit *e, const struct stub_plan *plan); /* stub.c */
 /* Of a stub that waits for room (wait.c): the hit has not waited yet; and what is out of line. */
 void emit_wait_none(struct emit *e, const struct stub_plan *plan);
 void emit_wait(struct emit *e, struct stub_plan *plan);

@@ -435,24 +435,41 @@ static void emit_prepare(struct emit *e, const struct stub_plan *p, uint32_t cap
 			emit_prepare_capture(e, p, i);
 }
 
+static uint32_t all_captures(const struct stub_plan *p)
+{
+	return (uint32_t)((UINT64_C(1) << p->stub->capture_count) - 1);
+}
+
+/* None is prepared: all that are checked could be read so far, and no page is known to be there. */
+static void emit_prepare_none(struct emit *e, const struct stub_plan *p)
+{
+	if (p->checked)
+		emit_store_imm(e, false, temp_at(p->mask_temp), (int32_t)all_captures(p));
+	emit_checks_begin(e, p);
+}
+
 /* What must be known before the action; first what the filter needs. */
 static void emit_preparations(struct emit *e, const struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
-	uint64_t all = (UINT64_C(1) << s->capture_count) - 1;
 	uint32_t first = s->filter && !p->is_early ? expr_captures(s->filter) : 0;
 
 	if (p->kernel_tid)
 		emit_id(e, SYS_GETTID, p->tid_temp);
 	if (p->kernel_pid)
 		emit_id(e, SYS_GETPID, p->pid_temp);
-	if (p->checked)
-		emit_store_imm(e, false, temp_at(p->mask_temp), (int32_t)(uint32_t)all);
-	emit_checks_begin(e, p);
+	emit_prepare_none(e, p);
 	emit_prepare(e, p, first);
 	if (s->filter && !p->is_early)
 		emit_filter(e, p, &p->frame, s->filter, p->out);
-	emit_prepare(e, p, (uint32_t)all & ~first);
+	emit_prepare(e, p, all_captures(p) & ~first);
+}
+
+void emit_prepare_again(struct emit *e, const struct stub_plan *p)
+{
+	emit_prepare_none(e, p);
+	emit_prepare(e, p, all_captures(p));
+	emit_prepare_stacks(e, p);
 }
 
 /* ---- Counting -------------------------------------------------------------------- */

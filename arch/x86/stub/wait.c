@@ -6,7 +6,7 @@
  *   wait:                     no room, again
  *     a forked child that does not count, or the controller has let go? leave
  *     the controller is dead, or somebody has waited in vain? lost
- *     too long? lost, and nobody waits until the controller has made room
+ *     too long, and no room? lost, and nobody waits until the controller has made room
  *     look at the ring for a moment; room? again
  *     sleep until the controller makes room, at most for what is left; wait
  *   again:                    the record once more, wherever the thread is now; no room? wait
@@ -87,6 +87,8 @@ static void emit_time_left(struct emit *e, const struct stub_plan *p, int late)
 	emit_time(e, p);
 	emit_imm_mem(e, true, IMM_CMP, since_at(p, KEPT), 0);
 	emit_jump_label(e, CC_NE, began);
+	/* Not 0: where a filter forbids to ask for the time, that would be each time's begin. */
+	emit_imm(e, true, IMM_OR, RAX, 1);
 	emit_mem(e, true, OP_MOV_STORE, RAX, since_at(p, KEPT));
 	emit_place(e, began);
 	emit_mem(e, true, OP_SUB, RAX, since_at(p, KEPT));
@@ -185,6 +187,7 @@ static void emit_record_again(struct emit *e, struct stub_plan *p)
 	const struct sequence *q;
 	int full = emit_label(e);
 
+	emit_prepare_again(e, p);
 	if (!s->thread.has_rseq) {
 		emit_jump_label(e, -1, p->slow_again);
 		return;
@@ -255,7 +258,8 @@ void emit_wait(struct emit *e, struct stub_plan *p)
 	emit_jump_label(e, CC_E, vain);
 	emit_wake_all(e, OWNER_AT);
 	emit_jump_label(e, -1, vain);
-	emit_place(e, late);
+	emit_place(e, late); /* a thread that was woken in time may have run only now */
+	emit_if_room(e, p, room);
 	emit_mem(e, true, OP_MOV_LOAD, RAX, mem_at(RSI, offsetof(struct probe_room, moved)));
 	emit_mem(e, true, OP_MOV_STORE, RAX, mem_at(RSI, offsetof(struct probe_room, gave_up)));
 	emit_place(e, vain);

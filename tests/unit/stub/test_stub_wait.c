@@ -12,6 +12,7 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -175,6 +176,48 @@ static void hits_wait_for_room(void **state)
 {
 	(void)state;
 	variant_each(check_room_is_made);
+}
+
+/* Who shares it with the thread that waits goes on. */
+static void take_away(struct variant *v)
+{
+	munmap((void *)v->state.gpr[RDI], PAGE);
+	empty(&v->host);
+}
+
+static void check_string_is_gone(struct variant *v)
+{
+	struct arch_stub stub = waiting_stub(v, LONG_MS);
+	struct arch_capture string = variant_capture("8@%rdi");
+	struct later later = {.v = v, .act = take_away};
+	char *page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint64_t rdi = v->state.gpr[RDI];
+	const struct ring_header *ring = NULL;
+	uint32_t word;
+
+	assert_ptr_not_equal(page, MAP_FAILED);
+	strcpy(page, "shared with others");
+	string.is_string = true;
+	stub.captures = &string;
+	stub.capture_count = stub.recorded = 1;
+	v->state.gpr[RDI] = (uintptr_t)page;
+	fill(&v->host);
+	begin(&later);
+	variant_hit(v, stub_host_emit(&v->host, &stub));
+	pthread_join(later.thread, NULL);
+	v->state.gpr[RDI] = rdi;
+	for (uint32_t i = 0; i < stub_host_ring_count(&v->host); i++)
+		if (stub_host_ring(&v->host, i)->head != HOST_RING_BYTES)
+			ring = stub_host_ring(&v->host, i);
+	assert_non_null(ring);
+	memcpy(&word, (const char *)(ring + 1) + sizeof(struct ring_record), sizeof(word));
+	assert_int_equal(word, UNREADABLE);
+}
+
+static void what_is_gone_after_a_wait_is_not_read(void **state)
+{
+	(void)state;
+	variant_each(check_string_is_gone);
 }
 
 /* A program may have set the flags that our own code must not meet. */
@@ -548,6 +591,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(hits_wait_for_room),
+		cmocka_unit_test(what_is_gone_after_a_wait_is_not_read),
 		cmocka_unit_test(flags_do_not_matter),
 		cmocka_unit_test(a_wait_runs_out_once),
 		cmocka_unit_test(it_ends_with_the_controller),
