@@ -95,6 +95,8 @@ static struct probe_error *begin_part(
 
 struct probe_error *ctf_checked(struct probe_ctf *ctf, struct probe_error *error)
 {
+	if (error && !ctf->failed)
+		error = probe_error_first(error, ctf_direct_give_up(ctf));
 	ctf->failed |= error != NULL;
 	return probe_error_prefix(error, "%s", ctf->path);
 }

@@ -397,6 +397,8 @@ PROBE_MUST_CHECK struct probe_error *ctf_direct_ask(
 	struct ctf_part *part, struct ctf_stream *stream);
 /* Deals with what was written; waits until nothing is left, if it shall. */
 PROBE_MUST_CHECK struct probe_error *ctf_direct_settle(struct probe_ctf *ctf, bool wait);
+/* After an error: waits for what is being written, and takes back what was not written whole. */
+PROBE_MUST_CHECK struct probe_error *ctf_direct_give_up(struct probe_ctf *ctf);
 /* Does a stream have packets that are not settled? Nothing else may be written to it then. */
 bool ctf_direct_waits(
 	struct probe_ctf *ctf, const struct ctf_part *part, const struct ctf_stream *stream);

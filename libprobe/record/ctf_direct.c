@@ -217,6 +217,22 @@ struct probe_error *ctf_direct_settle(struct probe_ctf *ctf, bool wait)
 	return NULL;
 }
 
+struct probe_error *ctf_direct_give_up(struct probe_ctf *ctf)
+{
+	size_t count = ctf->writer ? ctf_writer_finished(ctf->writer, true) : 0;
+	struct probe_error *error = NULL;
+	struct ctf_job *job;
+
+	for (size_t i = count; i--;) {
+		job = ctf_writer_waiting(ctf->writer, i);
+		if (!job->done)
+			error = probe_error_first(error, take_back(job));
+	}
+	while (count && (job = ctf_writer_waiting(ctf->writer, 0)))
+		end_job(ctf, job, job->done);
+	return error;
+}
+
 bool ctf_direct_waits(
 	struct probe_ctf *ctf, const struct ctf_part *part, const struct ctf_stream *stream)
 {

@@ -166,8 +166,11 @@ static struct probe_error *take_rings(struct taking *t, struct probe_ctf_taken *
 		note_rate(t->source, t->number, since_ns, ret);
 	}
 	rings_end(&s->rings);
-	if (t->waits && ret->due_ns < WAIT_NS)
+	/* A full ring does not get any fuller: its rate says nothing. */
+	if (t->waits) {
+		ret->active = true;
 		ret->due_ns = WAIT_NS;
+	}
 	return error;
 }
 
