@@ -328,6 +328,8 @@ static bool may_statx(void)
 				? 0
 				: 1);
 	}
+	if (child < 0)
+		return false;
 	do {
 		ended = waitpid(child, &status, 0);
 	} while (ended < 0 && errno == EINTR);
