@@ -222,11 +222,11 @@ struct probe_gate {
 #define GATE_WAITED UINT32_C(0x80000000) /* FUTEX_WAITERS: the kernel wakes somebody */
 
 /*
- * Where hits wait for room in their rings. The gate is never armed; of its turns, only the first
- * one is slept on: its owner is 0 once the controller has let go of the session, and has no
- * GATE_OWNER when it has died. Who waits sets ROOM_WAITED there, and, if it was not set, counts
- * `arrived` up and wakes the controller. The controller clears it when it has made room, and wakes
- * all.
+ * Where hits wait for room in their rings. They do not ask whether the gate is armed, and sleep on
+ * the first of its turns only: its owner is 0 once the controller has let go of the session, and
+ * has no GATE_OWNER when it has died. Who waits sets ROOM_WAITED there, and, if it was not set,
+ * counts `arrived` up and wakes the controller. The controller clears it when it has made room, and
+ * wakes all.
  *
  * When a wait has run out, `gave_up` becomes what `moved` is: while they are equal, nobody waits.
  */

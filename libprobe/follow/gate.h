@@ -98,6 +98,8 @@ void gate_release(struct gate *gate);
 void gate_arm(struct gate *gate, bool armed);
 /* Asks the waiter to end. If several gates are closed, shut them all first. */
 void gate_shut(struct gate *gate);
+/* From now on, nobody waits at it. */
+void gate_leave(struct gate *gate);
 /* Releases all threads from now on, and ends the waiter. */
 void gate_close(struct gate *gate);
 

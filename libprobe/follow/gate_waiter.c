@@ -50,12 +50,11 @@ static void own_turns(struct gate *gate)
 	gate->robust.list.next = &gate->turns[0];
 }
 
-/* From here on, nobody waits in a turn. */
-static void leave_turns(struct probe_gate *shared)
+void gate_leave(struct gate *gate)
 {
-	for (uint32_t i = 0; i < GATE_TURNS; i++) {
-		atomic_store(shared_word(&shared->turns[i].owner), 0);
-		futex(&shared->turns[i].owner, FUTEX_WAKE, INT_MAX, NULL);
+	for (uint32_t i = 0; gate->shared && i < GATE_TURNS; i++) {
+		atomic_store(shared_word(&gate->shared->turns[i].owner), 0);
+		futex(&gate->shared->turns[i].owner, FUTEX_WAKE, INT_MAX, NULL);
 	}
 }
 
@@ -226,6 +225,6 @@ void gate_close(struct gate *gate)
 		return;
 	gate_take(gate);
 	gate_release(gate);
-	leave_turns(gate->shared);
+	gate_leave(gate);
 	gate->shared = NULL;
 }

@@ -348,6 +348,8 @@ static struct probe_error *look(void *data, struct change *change, bool first)
 	if (!error && first) {
 		check_sites(e, &change->registry);
 		error = transaction_write(e->transaction);
+		if (!error && change->restored)
+			change->restored(change->restored_data);
 	}
 	if (!error)
 		error = quiet_look(&e->quiet, change, &e->busy);

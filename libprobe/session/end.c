@@ -31,6 +31,19 @@ static void reserve_release(struct probe_session *s)
 }
 
 /*
+ * No hit comes any more. Those that wait, the last of their threads, are not a part of the session;
+ * and its children end with it. Before, hits wait, or are counted as lost: what is recorded later
+ * must not follow a gap that nobody knows of.
+ */
+static void let_go(void *data)
+{
+	struct probe_session *s = data;
+
+	((struct data_header *)s->rings.base)->guard = 0;
+	gate_leave(&s->wait);
+}
+
+/*
  * Ends a session in one process: the target, or a child that has a copy of its registry. `again`:
  * what a failed attempt left behind is removed as well.
  */
@@ -45,6 +58,10 @@ static struct probe_error *end_in(struct probe_session *s, struct probe_target *
 	session = registry_session(&c.registry, s->id);
 	/* The process may run another program by now, or have been repaired. */
 	if (session && session->stamp == s->rings.layout.stamp) {
+		if (s->wait.shared && target == s->target) {
+			c.restored = let_go;
+			c.restored_data = s;
+		}
 		registry_retire(&c.registry, session);
 		error = uninstall_unreferenced(&c);
 		if (!error && target == s->target)
@@ -96,6 +113,11 @@ static void close_gates(struct probe_session *s)
 	gate_shut(&s->gate);
 	gate_close(&s->exec_gate.gate);
 	gate_close(&s->gate);
+}
+
+/* Its hits wait no longer. */
+static void close_wait(struct probe_session *s)
+{
 	gate_close(&s->wait);
 	if (s->event >= 0)
 		close(s->event);
@@ -110,6 +132,7 @@ struct probe_error *probe_session_stop(struct probe_session *session)
 		return NULL;
 	close_gates(session);
 	error = stop_in(session, session->target);
+	close_wait(session);
 	/* From here on, forked children run no inherited stub. */
 	if (session->rings.base)
 		((struct data_header *)session->rings.base)->guard = 0;
@@ -129,6 +152,7 @@ void probe_session_free(struct probe_session *session)
 	if (!session)
 		return;
 	close_gates(session);
+	close_wait(session);
 	probe_report_deinit(&session->report);
 	rings_close(&session->rings);
 	if (session->opened && session->view.base)

@@ -24,6 +24,9 @@
 struct change {
 	struct probe_target *target;
 	void *urgent; /* how this process was scheduled before, if the target is held; owned */
+	/* Called once sites that end are restored, while all threads are stopped; or NULL. */
+	void (*restored)(void *data);
+	void *restored_data;
 	pid_t pid;
 	int lock, mem;
 	struct maps maps;

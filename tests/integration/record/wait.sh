@@ -112,6 +112,23 @@ for follow in '--follow' '--no-follow'; do
 	rm -r "$SCRATCH/fork"
 done
 
+# A trace that ends while its target hits as fast as it can has all hits up to some one of each
+# thread: none is recorded behind others that nobody has counted.
+start "$TARGETS/hits" 2
+tell 2000000000
+record_start ended --full=wait:1s -b 128k -d 0.5 -p "$target_pid" hits:work
+wait "$recorder" || fail "ended: $(cat "$SCRATCH/ended.err")"
+same "ended: lost" "$(told ended lost)" 0
+"$PROBECTL" export -F csv "$SCRATCH/ended" | awk -F, 'NR > 1 {
+		if (!($3 in count) || $12 < least[$3]) least[$3] = $12
+		if (!($3 in count) || $12 > most[$3]) most[$3] = $12
+		count[$3]++ }
+	END { for (i in count) { threads++; missing += most[i] - least[i] + 1 - count[i] }
+		print threads, missing + 0 }' >"$SCRATCH/out"
+same "ended: threads, hits that are missing" "$(cat "$SCRATCH/out")" "2 0"
+end_process "$target_pid"
+rm -r "$SCRATCH/ended"
+
 # ---- A recorder that does not read -----------------------------------------------------------
 
 start "$TARGETS/hits" 1
