@@ -98,6 +98,8 @@ static struct probe_error *start_session(
 	options.watch = first && trace->follow ? trace->watch : NULL;
 	error = trace_target_start(trace, target, &request, &options, &report);
 	target->on = !error;
+	if (target->on && !target->rings)
+		probe_session_switch(target->session, SIZE_MAX, true);
 	if (first)
 		trace_take_refusals(trace, &report, probe_target_pid(target->target), &told);
 	/* Of a build's thousand programs, one will do. */

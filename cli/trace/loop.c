@@ -410,6 +410,13 @@ void trace_fail(struct trace *trace, struct probe_error *error)
 	trace->failed = true;
 }
 
+void trace_switch(struct trace *trace, bool on)
+{
+	for (size_t i = 0; i < trace->target_count; i++)
+		if (trace->targets[i].on && !trace->targets[i].rings)
+			probe_session_switch(trace->targets[i].session, SIZE_MAX, on);
+}
+
 void trace_stop(struct trace *trace)
 {
 	for (size_t i = 0; i < trace->target_count; i++)
@@ -457,6 +464,10 @@ void trace_run(struct trace *trace)
 {
 	trace_tables_start(trace);
 	trace_loop(trace);
+	trace_switch(trace, false);
+	/* Hits that wait get room. */
+	if (!trace->gone)
+		poll_all(trace);
 	trace_report_missed(trace);
 	trace_look(trace, true);
 	trace_stop(trace);

@@ -335,6 +335,7 @@ static struct probe_error *start_sessions(struct trace *trace, const struct trac
 		error = output_record(trace, &options->parts);
 	if (error)
 		return error;
+	trace_switch(trace, true);
 	/* A program that has just been started has yet to open its libraries. */
 	if (!trace->loop.child)
 		report_unmatched(trace);
@@ -389,6 +390,18 @@ static void begin_output(struct trace *trace)
 
 /* ---- The life of a trace ---------------------------------------------------- */
 
+/*
+ * Processes are changed one after the other, each for some time. So that hits of all of them are
+ * part of the trace from one moment to another, and rings do not run over before and after, when
+ * nobody reads them, the hits are switched (trace_switch()).
+ */
+static bool is_switched(
+	const struct probe_session_options *its, const struct common_options *common)
+{
+	return its->kind == PROBE_SESSION_RECORD && !its->spans &&
+	       (its->wait_ns || common->pids.count > 1);
+}
+
 static struct probe_error *make_tracers(struct trace *trace, struct trace_options *options)
 {
 	struct probe_error *error = options_catalogue(&options->common.patterns);
@@ -403,11 +416,14 @@ static struct probe_error *make_tracers(struct trace *trace, struct trace_option
 			trace->tracers, trace->tracer_count, &options->request.request);
 	options->first = trace->tracers;
 	trace->settings.json |= trace_has_output(trace, PROBE_TRACER_HITS_JSON);
-	/* Programs read all others: for them, arguments stay as the notes have them. */
-	for (size_t i = 0; i < trace->tracer_count; i++)
-		trace->tracers[i].options.described =
-			trace->tracers[i].output == PROBE_TRACER_HITS && !trace->settings.json &&
-			!trace->directory;
+	for (size_t i = 0; i < trace->tracer_count; i++) {
+		struct trace_tracer *tracer = &trace->tracers[i];
+
+		/* Programs read all others: for them, arguments stay as the notes have them. */
+		tracer->options.described = tracer->output == PROBE_TRACER_HITS &&
+					    !trace->settings.json && !trace->directory;
+		tracer->options.switched = is_switched(&tracer->options, &options->common);
+	}
 	return error ? error : trace_check_tracers(trace, options);
 }
 

@@ -172,6 +172,13 @@ void trace_run(struct trace *trace);
  */
 void trace_stop_ended(struct trace *trace);
 
+/*
+ * From now on, hits are part of the trace, or are not any more: in all processes at this moment,
+ * though their probes are on, and stay so. Only sessions with options.switched; others are on
+ * throughout.
+ */
+void trace_switch(struct trace *trace, bool on);
+
 /* Switches all probes off; reports what fails. To be called whatever happened before. */
 void trace_stop(struct trace *trace);
 

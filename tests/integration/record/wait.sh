@@ -128,6 +128,57 @@ same "ended: lost" "$(told ended lost)" 0
 same "ended: threads, hits that are missing" "$(cat "$SCRATCH/out")" "2 0"
 end_process "$target_pid"
 rm -r "$SCRATCH/ended"
+# ---- Several processes -------------------------------------------------------------------------
+
+# They are changed one after the other, and a thread in vfork(2) makes that take long: in the second
+# one at the start, in the first one at the end. The other one hits all the time.
+start "$TARGETS/crew" vfork
+mkfifo "$SCRATCH/fifo"
+"$TARGETS/crew" later <"$SCRATCH/fifo" >"$SCRATCH/first.out" &
+first=$!
+on_exit "end_process $first"
+exec {first_in}>"$SCRATCH/fifo"
+for ((i = 0; i < 200; i++)); do
+	[ ! -s "$SCRATCH/first.out" ] || break
+	sleep 0.02
+done
+record_start several --full=wait:1s -b 128k -f 'arg0 % 16 == 0' -p "$first,$target_pid" crew:work
+wait_on "$first" crew:work
+sleep 1.5
+ask release
+wait_tracing several "$recorder"
+sleep 0.5
+echo fork >&"$first_in"
+sleep 0.1
+kill -INT "$recorder"
+sleep 1.5
+echo release >&"$first_in"
+record_stop several
+hits=$(told several recorded)
+same "several: lost" "$(told several lost)" 0
+same "several: in the record" "$(in_record several)" "[$hits,0]"
+# They number their hits. Two threads of each may be in one at the begin and at the end.
+"$PROBECTL" export -F csv "$SCRATCH/several" >"$SCRATCH/csv"
+same "several: without a gap, from the begin to the end" "$(awk -F, -v hits="$hits" '
+	NR == 1 { for (i = 1; i <= NF; i++) column[$i] = i; next }
+	{
+		pid = $column["pid"]
+		n = $column["arg0"]
+		if (!(pid in least) || n < least[pid]) least[pid] = n
+		if (!(pid in most) || n > most[pid]) most[pid] = n
+	}
+	END {
+		for (pid in least) { processes++; span += (most[pid] - least[pid]) / 16 + 1 }
+		print processes, span - hits <= 8 ? "whole" : span - hits " of " span " are missing"
+	}' "$SCRATCH/csv")" "2 whole"
+rm "$SCRATCH/csv"
+echo quit >&"$first_in"
+exec {first_in}>&-
+wait "$first" || fail "the first one: status $?"
+same "the first one" "$(tail -1 "$SCRATCH/first.out")" "wrong 0"
+ask quit
+same "the second one" "$answer" "wrong 0"
+end_target
 
 # ---- A recorder that does not read -----------------------------------------------------------
 
