@@ -240,6 +240,20 @@ same "filtered: the target" "$answer" alive
 check_alive "$target_pid"
 end_target
 
+# One that comes later ends the record.
+start "$TARGETS/seccomp" 202 later
+save_state "$target_pid"
+record_start later --full=wait -p "$target_pid" seccomp:hit
+wait_tracing later "$recorder"
+ask now
+wait "$recorder"
+same "a later filter: status" "$?" 1
+says later 'its probes are switched off: '
+ask "still there?"
+same "a later filter: the target" "$answer" alive
+same_state "$target_pid"
+end_target
+
 # ---- Command lines that make no sense --------------------------------------------------------
 
 # refused MESSAGE ARGS…
