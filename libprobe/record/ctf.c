@@ -86,8 +86,7 @@ static struct probe_error *begin_part(
 	char name[CTF_PART_NAME_BYTES] = ".";
 
 	ctf->flushes = 0;
-	if (ctf->options.rotate_ns)
-		ctf->next_ns = clock_now_ns() + ctf->options.rotate_ns;
+	ctf->end_ns = 0;
 	if (rotates(ctf))
 		ctf_part_name(name, ++ctf->part_count);
 	return ctf_part_open(&ctf->part, ctf->root, name, &ctf->description, from);
@@ -121,11 +120,33 @@ static void close_before(struct probe_ctf *ctf)
 	ctf_part_close(&ctf->before);
 }
 
+/*
+ * A part lasts from its first hit on, which is not older than the part. It ends by a clock that
+ * cannot be set.
+ */
+void ctf_part_begins(struct probe_ctf *ctf, uint64_t time_ns)
+{
+	uint64_t now_ns = clock_now_ns();
+
+	if (!ctf->options.rotate_ns || ctf->end_ns)
+		return;
+	if (time_ns < ctf->begin_ns)
+		time_ns = ctf->begin_ns;
+	ctf->end_ns = clock_monotonic_ns() + ctf->options.rotate_ns;
+	if (time_ns < now_ns)
+		ctf->end_ns -= now_ns - time_ns;
+}
+
+uint64_t ctf_part_end(const struct probe_ctf *ctf)
+{
+	return ctf->end_ns ? clock_now_ns() + (ctf->end_ns - clock_monotonic_ns()) : UINT64_MAX;
+}
+
 bool ctf_is_part_full(const struct probe_ctf *ctf, uint64_t time_ns)
 {
 	bool is_full =
 		(ctf->options.rotate_bytes && ctf->part.written >= ctf->options.rotate_bytes) ||
-		(ctf->options.rotate_ns && time_ns >= ctf->next_ns);
+		time_ns >= ctf_part_end(ctf);
 
 	return is_full && ctf_take_is_settled(ctf);
 }
@@ -168,9 +189,15 @@ struct probe_error *ctf_rotate(struct probe_ctf *ctf, uint64_t time_ns)
 /* The part that a hit belongs to; may start a new one. */
 static struct probe_error *part_of(struct probe_ctf *ctf, uint64_t time_ns, struct ctf_part **ret)
 {
+	struct probe_error *error = NULL;
+
 	*ret = time_ns < ctf->begin_ns && ctf->before.folder >= 0 ? &ctf->before : &ctf->part;
-	return *ret == &ctf->part && ctf_is_part_full(ctf, time_ns) ? ctf_rotate(ctf, time_ns)
-								    : NULL;
+	if (*ret == &ctf->before)
+		return NULL;
+	if (ctf_is_part_full(ctf, time_ns))
+		error = ctf_rotate(ctf, time_ns);
+	ctf_part_begins(ctf, time_ns);
+	return error;
 }
 
 /* ---- The record -------------------------------------------------------------------- */
@@ -196,7 +223,7 @@ struct probe_error *probe_ctf_create(
 	ctf->root = ctf->part.folder = ctf->before.folder = -1;
 	if (options)
 		ctf->options = *options;
-	ctf->last_ns = clock_now_ns();
+	ctf->begin_ns = ctf->last_ns = clock_now_ns();
 	ctf->description.stacks = ctf->options.stacks;
 	ctf->description.version = ctf->options.version;
 	ctf->description.base_s = base_of(ctf->last_ns, ctf->options.oldest_ns) / NSEC_PER_SEC;

@@ -416,11 +416,12 @@ struct probe_ctf {
 	int root;
 	struct ctf_part part, before; /* `before` is the previous part, while open for late hits */
 	unsigned int part_count;
-	uint64_t closed_bytes;	    /* of the parts that are closed */
-	unsigned int flushes;	    /* since the part's beginning */
-	uint64_t begin_ns, next_ns; /* beginnings of this part (its first hit) and the next */
-	int last_cpu;		    /* of the last hit */
-	uint64_t last_ns;	    /* of the last hit; or the record's beginning */
+	uint64_t closed_bytes; /* of the parts that are closed */
+	unsigned int flushes;  /* since the part's beginning */
+	uint64_t begin_ns;     /* where the part before ends; or the record's beginning */
+	uint64_t end_ns;       /* CLOCK_MONOTONIC: of the part; 0: it has no hit yet, or no end */
+	int last_cpu;	       /* of the last hit */
+	uint64_t last_ns;      /* of the last hit; or the record's beginning */
 	struct ctf_description description;
 	struct ctf_class *classes; /* their names are owned */
 	size_t class_count;
@@ -439,7 +440,12 @@ struct probe_ctf {
 
 /* Ends the present part at a time: later hits go into the next. */
 PROBE_MUST_CHECK struct probe_error *ctf_rotate(struct probe_ctf *ctf, uint64_t time_ns);
-/* Is it time to, and has everything been taken that belongs to the part before? */
+/* Notes the time of a hit of the present part: the first one says when the part ends. */
+void ctf_part_begins(struct probe_ctf *ctf, uint64_t time_ns);
+/* When the present part ends, as hits have it; UINT64_MAX: at no time that is known. */
+uint64_t ctf_part_end(const struct probe_ctf *ctf);
+/* Is it time to, if a hit of that time is next, and has everything been taken that belongs to the
+ * part before? */
 bool ctf_is_part_full(const struct probe_ctf *ctf, uint64_t time_ns);
 /* Reads the clocks of stubs again. */
 void ctf_sync_clocks(struct probe_ctf *ctf);

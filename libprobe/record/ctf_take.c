@@ -43,18 +43,42 @@ static void take_clock(struct probe_ctf *ctf, const struct probe_session *sessio
 
 /* ---- Parts ------------------------------------------------------------------------- */
 
-/* Begins a new part, if it is time to, and finds out which one the next records belong to. */
+/* Begins a new part, if the first record of the ring is the first one after the present part. */
+static struct probe_error *rotate(struct probe_ctf *ctf, uint64_t time_ns)
+{
+	uint64_t now_ns = clock_now_ns(), cut_ns = ctf->last_ns + 1, end_ns = ctf_part_end(ctf);
+
+	if (time_ns > now_ns)
+		time_ns = now_ns;
+	if (!ctf_is_part_full(ctf, time_ns))
+		return NULL;
+	if (end_ns != UINT64_MAX && cut_ns < end_ns)
+		cut_ns = end_ns;
+	return ctf_rotate(ctf, cut_ns < now_ns ? cut_ns : now_ns);
+}
+
+/*
+ * The stamp where the present part ends. If it has to go on, since something is missing in the one
+ * before, it has no end yet.
+ */
+static uint64_t end_of_part(const struct taking *t, uint64_t time)
+{
+	uint64_t end_ns = ctf_part_end(t->ctf), end;
+
+	if (end_ns == UINT64_MAX)
+		return UINT64_MAX;
+	end = ctf_clock_stamp_at(&t->ctf->description.clocks[t->clock], end_ns);
+	return time < end ? end : UINT64_MAX;
+}
+
+/* Finds out which part the next records belong to. */
 static struct probe_error *choose_part(struct taking *t)
 {
 	struct probe_ctf *ctf = t->ctf;
-	uint64_t now_ns = clock_now_ns(), next_ns = ctf->last_ns + 1;
 	uint64_t time = ctf_first_time(&t->source->session->rings, t->ring);
-	struct probe_error *error = NULL;
+	uint64_t time_ns = clock_realtime_ns(&ctf->description.clocks[t->clock], time);
+	struct probe_error *error = rotate(ctf, time_ns);
 
-	if (ctf->options.rotate_ns && next_ns < ctf->next_ns)
-		next_ns = ctf->next_ns;
-	if (ctf_is_part_full(ctf, now_ns))
-		error = ctf_rotate(ctf, next_ns < now_ns ? next_ns : now_ns);
 	if (error)
 		return error;
 	t->most = CTF_LARGE_MOST;
@@ -63,8 +87,9 @@ static struct probe_error *choose_part(struct taking *t)
 		t->until = ctf->cuts[t->clock];
 		return ctf_part_ring_stream(t->part, t->source, t->number, &t->stream);
 	}
+	ctf_part_begins(ctf, time_ns);
 	t->part = &ctf->part;
-	t->until = UINT64_MAX;
+	t->until = end_of_part(t, time);
 	if (ctf->options.rotate_bytes) {
 		uint64_t room = ctf->options.rotate_bytes > ctf->part.written
 					? ctf->options.rotate_bytes - ctf->part.written
@@ -144,6 +169,23 @@ static void note_rate(struct ctf_source *source, unsigned int number, uint64_t s
 		ret->due_ns = due_ns;
 }
 
+/* Does everything have to be read, so that a part ends in time? */
+static bool is_cut_near(const struct probe_ctf *ctf)
+{
+	/* The part before waits for what is older. */
+	return ctf->before.folder >= 0 ||
+	       (ctf->options.rotate_ns && clock_monotonic_ns() >= ctf->end_ns);
+}
+
+/* When that will be. */
+static void note_end(const struct probe_ctf *ctf, struct probe_ctf_taken *ret)
+{
+	uint64_t now_ns = clock_monotonic_ns();
+
+	if (ctf->end_ns > now_ns && ctf->end_ns - now_ns < ret->due_ns)
+		ret->due_ns = ctf->end_ns - now_ns;
+}
+
 static struct probe_error *take_rings(struct taking *t, struct probe_ctf_taken *ret)
 {
 	struct probe_session *s = t->source->session;
@@ -152,8 +194,7 @@ static struct probe_error *take_rings(struct taking *t, struct probe_ctf_taken *
 	struct probe_error *error = NULL;
 
 	least = least < TAKE_BYTES ? least : TAKE_BYTES;
-	/* The part before waits for what is older. */
-	if (t->amount != PROBE_CTF_MUCH || t->ctf->before.folder >= 0)
+	if (t->amount != PROBE_CTF_MUCH || is_cut_near(t->ctf))
 		least = 1;
 	t->source->looked_ns = now_ns;
 	rings_begin(&s->rings);
@@ -166,6 +207,7 @@ static struct probe_error *take_rings(struct taking *t, struct probe_ctf_taken *
 		note_rate(t->source, t->number, since_ns, ret);
 	}
 	rings_end(&s->rings);
+	note_end(t->ctf, ret);
 	/* A full ring does not get any fuller: its rate says nothing. */
 	if (t->waits) {
 		ret->active = true;

@@ -32,7 +32,7 @@ enum probe_ctf_version { PROBE_CTF_1_8, PROBE_CTF_2 };
 /* Limits of a part; 0: none. With a limit, each part is a record: DIRECTORY/000001 and so on. */
 struct probe_ctf_options {
 	uint64_t rotate_bytes; /* begin a new part when one has this size */
-	uint64_t rotate_ns;    /* begin a new part after this time */
+	uint64_t rotate_ns;    /* begin a new part this time after the first hit of one */
 	/*
 	 * CLOCK_REALTIME: no hit is older. 0: none is older than an hour. (Older ones get the
 	 * time of the oldest possible.)
@@ -87,7 +87,7 @@ struct probe_ctf_taken {
 	bool can;	 /* false: the session's hits have to be added by probe_ctf_hit() */
 	bool active;	 /* there were new hits since the last call */
 	uint64_t hits;	 /* that are in the record now, of any session, and no call told so */
-	uint64_t due_ns; /* at the present rate a ring is filled by a quarter in so long */
+	uint64_t due_ns; /* a ring is filled by a quarter, or a part is over, in so long */
 };
 
 /*

@@ -111,6 +111,17 @@ record_end times INT 0
 read_record times
 same "hits of all times" "$(events times)" 4000
 
+# Few hits do not wait for a write: a part lasts as long as it should.
+"$PROBECTL" record -q -o "$SCRATCH/slow" --rotate 300ms loop:nop -- \
+	"$TARGETS/loop" -s nop -p 1700 -n 1700 >/dev/null || fail "slow failed"
+for part in "$SCRATCH"/slow/0*; do
+	"$PROBECTL" export --format json "$part" | sed -n 's/^{"ts":\([0-9]*\).*/\1/p' |
+		awk -v part="${part##*/}" 'NR == 1 { first = $1 } END {
+			if (!NR || $1 - first > 301e6) print part, NR, "hits,", ($1 - first) / 1e6, "ms" }'
+done >"$SCRATCH/slow.txt"
+[ ! -s "$SCRATCH/slow.txt" ] || fail "parts of 300 ms: $(cat "$SCRATCH/slow.txt")"
+[ -e "$SCRATCH/slow/000003" ] || fail "there are too few parts of a second"
+
 # Some of the hits.
 record_start some -f 'arg1 < 10' 'hits:work' -p "$target_pid"
 wait_on "$target_pid" hits:work

@@ -609,6 +609,41 @@ static void test_losses_of_parts(void **state)
 	host_close(&h);
 }
 
+/*
+ * A part lasts from its first hit on, and ends in time though hardly anything is in the rings: what
+ * is older than its end is in it, however late it is read, and none is empty.
+ */
+static void test_times(void **state)
+{
+	const uint64_t length_ns = 20000000;
+	const struct probe_ctf_options options = {.rotate_ns = length_ns};
+	struct probe_ctf_taken taken;
+	struct host h;
+	uint64_t time;
+
+	(void)state;
+	host_open(&h, "/tmp", &options);
+	usleep(30000);
+	time = clock_monotonic_ns();
+	hit(&h, time, 0, 77, NULL);
+	assert_null(probe_ctf_take(h.ctf, &h.session, PROBE_CTF_MUCH, NULL, &taken));
+	assert_int_equal(taken.hits, 1);
+	assert_true(taken.due_ns <= length_ns);
+	hit(&h, time + length_ns / 2, 0, 77, NULL);
+	while (clock_monotonic_ns() < time + 3 * length_ns)
+		usleep(1000);
+	hit(&h, time + 2 * length_ns, 0, 77, NULL);
+	hit(&h, time + 2 * length_ns + length_ns / 2, 0, 77, NULL);
+	assert_int_equal(take(&h, PROBE_CTF_MUCH), 3);
+	assert_int_equal(read_stream(&h, "000001/stream_0_cpu0").hits, 2);
+	assert_int_equal(read_stream(&h, "000002/stream_0_cpu0").hits, 2);
+	usleep(30000);
+	/* A part that has ended waits for its next one's first hit. */
+	assert_int_equal(take(&h, PROBE_CTF_MUCH), 0);
+	assert_int_equal(h.ctf->part_count, 2);
+	host_close(&h);
+}
+
 /* Nothing waits for hits that claim to be old once the part before is closed. */
 static void test_old_hits(void **state)
 {
@@ -737,6 +772,7 @@ int main(void)
 		cmocka_unit_test(test_slow),
 		cmocka_unit_test(test_parts),
 		cmocka_unit_test(test_losses_of_parts),
+		cmocka_unit_test(test_times),
 		cmocka_unit_test(test_old_hits),
 		cmocka_unit_test(test_counter_again),
 		cmocka_unit_test(test_kinds),
