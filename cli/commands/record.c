@@ -61,14 +61,14 @@ static struct probe_error *record_checked(void *data, int *status_ret)
 	struct trace_options *options = &record->trace;
 	struct probe_error *error = NULL;
 
-	if (!options->directory || !options->directory[0])
-		return probe_error_new(PROBE_ERROR_USAGE, "record: no folder given; use -o DIR");
 	if (record->rotate)
 		error = parse_rotate(record->rotate, &options->parts);
 	if (!error && record->version)
 		error = parse_version(record->version, &options->parts.version);
 	if (!error && record->full)
 		error = parse_full(record->full, &options->full, &options->wait_ns);
+	if (!error && (!options->directory || !options->directory[0]))
+		error = probe_error_new(PROBE_ERROR_USAGE, "record: no folder given; use -o DIR");
 	return error ? error : trace_options_run(options, status_ret);
 }
 

@@ -26,8 +26,9 @@ struct probe_error *trace_parse_wait(const char *text, uint64_t *ns_ret)
 	if (!error && *ns_ret && *ns_ret <= PROBE_WAIT_MAX_NS)
 		return NULL;
 	probe_error_free(error);
-	return probe_error_new(
-		PROBE_ERROR_USAGE, "--full '%s': a hit waits for up to 1s, as in wait:20ms", text);
+	return probe_error_new(PROBE_ERROR_USAGE,
+		"--full '%s': '%s' is no time between 1ns and 1s, as in wait:20ms", text,
+		text + strlen(wait_prefix));
 }
 
 struct probe_error *trace_check_wait(const struct trace *trace, const struct trace_options *options)

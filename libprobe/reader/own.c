@@ -85,6 +85,26 @@ struct probe_error *reader_is_own(const char *record, bool *ret)
 	return NULL;
 }
 
+/* Metadata that cannot be read may be another version's. */
+static struct probe_error *explain(const char *record, const char *version, struct probe_error *why)
+{
+	const char *who = version ? version : "of a version that it does not say";
+	struct probe_error *error;
+
+	if (version && strcmp(version, PROBE_VERSION) == 0)
+		error = probe_error_new(PROBE_ERROR_FORMAT,
+			"%s/metadata: %s (it was made by probectl %s, as this is: it has been "
+			"changed, or cut off)",
+			record, why->message, who);
+	else
+		error = probe_error_new(PROBE_ERROR_FORMAT,
+			"%s/metadata: %s (it was made by probectl %s, and this is %s; babeltrace2 "
+			"may be able to read it)",
+			record, why->message, who, PROBE_VERSION);
+	probe_error_free(why);
+	return error;
+}
+
 static struct probe_error *read_trace(const char *record, struct own_trace *ret)
 {
 	struct probe_error *error;
@@ -99,18 +119,8 @@ static struct probe_error *read_trace(const char *record, struct own_trace *ret)
 				      : tsdl_parse(text, length, &tsdl);
 	if (!error)
 		error = own_trace_compile(&tsdl, ret);
-	if (error && error->code == PROBE_ERROR_FORMAT) {
-		struct probe_error *why = error;
-
-		error = probe_error_new(PROBE_ERROR_FORMAT,
-			"%s/metadata: %s (it was made by probectl %s, and this is %s; babeltrace2 "
-			"may be able to read it)",
-			record, why->message,
-			tsdl.tracer_version ? tsdl.tracer_version
-					    : "of a version that it does not say",
-			PROBE_VERSION);
-		probe_error_free(why);
-	}
+	if (error && error->code == PROBE_ERROR_FORMAT)
+		error = explain(record, tsdl.tracer_version, error);
 	tsdl_free(&tsdl);
 	free(text);
 	return error;

@@ -107,8 +107,9 @@ static struct probe_error *take_options(struct probe_session *s,
 	if (options->sample_rate)
 		s->rate_ticks = clock_ticks_per_s(&s->clock);
 	if (ring > DATA_RING_MAX)
-		return probe_error_new(
-			PROBE_ERROR_USAGE, "a ring may have at most %d MiB", DATA_RING_MAX >> 20);
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"a ring of %zu MiB (-b) is too large: it may have at most %d MiB",
+			ring >> 20, DATA_RING_MAX >> 20);
 	s->options.ring_bytes = ring < DATA_RING_MIN ? DATA_RING_MIN : ring;
 	s->patterns = calloc(request->pattern_count + 1, sizeof(*s->patterns));
 	s->matched = calloc(request->pattern_count + 1, sizeof(*s->matched));

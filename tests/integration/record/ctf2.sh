@@ -71,6 +71,9 @@ head -c 4 "$SCRATCH/other/metadata" | grep -q '/\* C' || fail "1.8 is not TSDL"
 "$PROBECTL" record --ctf 3 -o "$SCRATCH/none" 'loop:nop' -- "$TARGETS/loop" 2>"$SCRATCH/err"
 same "status of CTF 3" "$?" 2
 same "the error" "$(head -1 "$SCRATCH/err")" "probectl: --ctf '3': use 1.8 or 2"
+"$PROBECTL" record --ctf 3 'loop:nop' -- "$TARGETS/loop" 2>"$SCRATCH/err"
+same "status of CTF 3 without a folder" "$?" 2
+same "the error without a folder" "$(head -1 "$SCRATCH/err")" "probectl: --ctf '3': use 1.8 or 2"
 
 # What is not understood is said, with the line.
 sed -i '$s/"dynamic-length-string"/"optional"/' "$SCRATCH/strings/metadata"
@@ -78,4 +81,11 @@ sed -i '$s/"dynamic-length-string"/"optional"/' "$SCRATCH/strings/metadata"
 same "status of another class" "$?" 1
 grep -q "metadata: line [0-9]*: 'optional' is no type that is understood (it was made by probectl" \
 	"$SCRATCH/err" || fail "another class: $(cat "$SCRATCH/err")"
+
+# Nor is another version blamed, where there is none.
+truncate -s -150 "$SCRATCH/strings/metadata"
+"$PROBECTL" report "$SCRATCH/strings" >/dev/null 2>"$SCRATCH/err"
+same "status of metadata that is cut off" "$?" 1
+grep -q 'as this is: it has been changed, or cut off)$' "$SCRATCH/err" ||
+	fail "cut off: $(cat "$SCRATCH/err")"
 finish

@@ -75,6 +75,10 @@ grep -q 'not empty' "$SCRATCH/again.err" || fail "not said: $(cat "$SCRATCH/agai
 "$PROBECTL" record -o /dev/full hits:work -p "$target_pid" 2>"$SCRATCH/full.err"
 same "status for what is no folder" "$?" 1
 same "lines for it" "$(wc -l <"$SCRATCH/full.err")" 1
+"$PROBECTL" record -o "$SCRATCH/large" -b 2G hits:work -p "$target_pid" 2>"$SCRATCH/large.err"
+same "status for rings that are too large" "$?" 2
+grep -q 'a ring of 2048 MiB (-b) is too large: it may have at most 1024 MiB' "$SCRATCH/large.err" ||
+	fail "not said: $(cat "$SCRATCH/large.err")"
 
 # The controller is killed: packets are whole, and have a description.
 record_start killed 'hits:work' -p "$target_pid"

@@ -69,6 +69,13 @@ record_stop pairs
 same_state "$target_pid"
 report pairs --top 0
 same_counts pairs
+for format in --json ''; do
+	# shellcheck disable=SC2086 # none is no argument
+	"$PROBECTL" report $format "$SCRATCH/pairs" >/dev/full 2>"$SCRATCH/err"
+	same "status of report $format >/dev/full" "$?" 1
+	same "report $format >/dev/full" "$(cat "$SCRATCH/err")" \
+		"probectl: cannot write the output: No space left on device"
+done
 
 # true_of NAME: from the program's report
 true_of()

@@ -263,8 +263,8 @@ refused()
 	same "status of ${*:2}" "$?" 2
 	grep -q -e "$1" "$SCRATCH/err" || fail "${*:2}: $(cat "$SCRATCH/err")"
 }
-for time in 0 2s x ''; do
-	refused "a hit waits for up to 1s, as in wait:20ms" record -o "$SCRATCH/none" --full=wait:$time
+for time in 0 2s 1x x ''; do
+	refused "'$time' is no time between 1ns and 1s, as in wait:20ms" record -o "$SCRATCH/none" --full=wait:$time
 done
 refused "use flush, loop, stop or wait" record -o "$SCRATCH/none" --full=waits
 refused "use wait, or wait:TIME" trace --full=loop
