@@ -10,11 +10,11 @@
 #include "libprobe/base/value.h"
 #include "libprobe/summary/compare.h"
 
-double compare_rate(const struct probe_summary *summary, uint64_t hits)
+double compare_rate(const struct probe_summary *summary, long double amount)
 {
 	double seconds = summary_seconds(summary);
 
-	return seconds > 0 ? (double)hits / seconds : NAN;
+	return seconds > 0 ? (double)amount / seconds : NAN;
 }
 
 /* Lists of one kind of item, one list for each summary. */
@@ -169,16 +169,9 @@ static bool same_pair(const struct comparison *comparison, const void *before, c
 	return same_name(left[a->begin], right[b->begin]) && same_name(left[a->end], right[b->end]);
 }
 
-static double times_amount(const struct probe_summary *summary, const struct summary_times *times)
-{
-	double seconds = summary_seconds(summary);
-
-	return seconds > 0 ? (double)times->sum / seconds : NAN;
-}
-
 static double pair_amount(const struct probe_summary *summary, const void *item)
 {
-	return times_amount(summary, &((const struct summary_pair *)item)->times);
+	return compare_rate(summary, ((const struct summary_pair *)item)->times.sum);
 }
 
 struct compared *compare_pairs(const struct comparison *comparison, size_t *count_ret)
@@ -218,7 +211,7 @@ static bool same_pair_value(
 
 static double pair_value_amount(const struct probe_summary *summary, const void *item)
 {
-	return times_amount(summary, &((const struct summary_value *)item)->times);
+	return compare_rate(summary, ((const struct summary_value *)item)->times.sum);
 }
 
 struct compared *compare_pair_values(

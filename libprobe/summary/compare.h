@@ -44,8 +44,8 @@ struct compared_top {
 };
 struct compared_top *compare_tops(const struct comparison *comparison, size_t *count_ret);
 
-/* Hits a second; NAN where the record has no length. */
-double compare_rate(const struct probe_summary *summary, uint64_t hits);
+/* Hits, or nanoseconds of pairs, a second; NAN where the record has no length. */
+double compare_rate(const struct probe_summary *summary, long double amount);
 
 void compare_text(struct buffer *out, const struct comparison *comparison);
 void compare_json(struct buffer *out, const struct comparison *comparison);

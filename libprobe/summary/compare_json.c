@@ -6,7 +6,8 @@
  *	{"type":"records","before":{"title":"...","begin":NS,"end":NS,"hits":N,"lost":N},"after":...}
  *	{"type":"probe","provider":"...","name":"...","before":{"hits":N,"rate":N},"after":...}
  *	{"type":"pair","begin_provider":"...","begin_name":"...","provider":"...","name":"...",
- *	 "before":{"count":N,"rate":N,"sum":NS,"p50":NS,"p99":NS,"max":NS},"after":...}
+ *	 "before":{"count":N,"rate":N,"sum":NS,"sum_rate":NS,"p50":NS,"p99":NS,"max":NS},
+ *	 "after":...}
  *	{"type":"pair_key",...,"key":"...","value":...,"before":{"count":N,...},"after":...}
  *	{"type":"key","provider":"...","name":"...","key":"...","value":...,
  *	 "before":{"count":N,"error":N,"rate":N},"after":...}
@@ -79,6 +80,7 @@ static void times_figures(
 	json_unsigned_field(out, "{\"count\":", times->count);
 	json_number_field(out, ",\"rate\":", compare_rate(summary, times->count));
 	json_number_field(out, ",\"sum\":", times->sum);
+	json_number_field(out, ",\"sum_rate\":", compare_rate(summary, times->sum));
 	json_number_field(out, ",\"p50\":", probe_row_percentile(&row, 50));
 	json_number_field(out, ",\"p99\":", probe_row_percentile(&row, 99));
 	json_number_field(

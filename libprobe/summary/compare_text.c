@@ -5,11 +5,13 @@
  *	PROBE                     HITS  AFTER  RATE/s  AFTER  CHANGE
  *	postgresql:query__start  10000   5000    1000    500  -50.0%
  *
- * A column AFTER belongs to the one before it, CHANGE to both.
+ * A column AFTER belongs to the one before it, CHANGE to both. CHANGE/s is that of a total, for
+ *each second: records differ in length.
  */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "libprobe/base/cleanup.h"
 #include "libprobe/output/text.h"
@@ -26,27 +28,35 @@ static void change(struct buffer *out, double before, double after)
 	double percent = 100 * (after / before - 1);
 	char text[64];
 
-	if (!(before > 0) && !(after > 0))
-		buffer_char(out, '-');
-	else if (!(before > 0))
-		buffer_string(out, "new");
+	if (!(before > 0))
+		strcpy(text, after > 0 ? "new" : "-");
 	else if (!(after > 0))
-		buffer_string(out, "gone");
+		strcpy(text, "gone");
 	else if (percent < PERCENT_MAX)
 		snprintf(text, sizeof(text), "%+.1f%%", percent);
 	else
 		snprintf(text, sizeof(text), "x%.0f", after / before);
-	if (before > 0 && after > 0)
-		buffer_string(out, text);
+	buffer_string(out, text);
 }
 
-/* A column, then AFTER, and how the one became the other. */
-static void titles(struct lines *lines, const char *name, bool changes, bool is_last)
+/* A column, then AFTER, and how the one became the other (NULL: no such column). */
+static void titles(struct lines *lines, const char *name, const char *changes, bool is_last)
 {
 	lines_title(lines, name, true, false);
 	lines_title(lines, "AFTER", true, !changes && is_last);
 	if (changes)
-		lines_title(lines, "CHANGE", true, is_last);
+		lines_title(lines, changes, true, is_last);
+}
+
+/* Of what may have been dropped, the change is not known. */
+static void change_cell(struct lines *lines, const double amounts[SIDE_COUNT],
+	const bool known[SIDE_COUNT], bool is_last)
+{
+	if (known[SIDE_BEFORE] && known[SIDE_AFTER])
+		change(&lines->grid.text, amounts[SIDE_BEFORE], amounts[SIDE_AFTER]);
+	else
+		buffer_char(&lines->grid.text, '?');
+	lines_next(lines, true, is_last);
 }
 
 /* Counts, then rates. What is not exact has a mark; what may have been dropped is not known. */
@@ -65,17 +75,13 @@ static void count_cells(struct lines *lines, const struct comparison *comparison
 		lines_next(lines, true, false);
 	}
 	for (int side = 0; side < SIDE_COUNT; side++) {
+		if (!known[side])
+			buffer_char(text, counts[side] ? '~' : '?');
 		if (known[side] || counts[side])
 			summary_rate(text, comparison->summaries[side], counts[side]);
-		else
-			buffer_char(text, '?');
 		lines_next(lines, true, false);
 	}
-	if (known[SIDE_BEFORE] && known[SIDE_AFTER])
-		change(text, rates[SIDE_BEFORE], rates[SIDE_AFTER]);
-	else
-		buffer_char(text, '?');
-	lines_next(lines, true, is_last);
+	change_cell(lines, rates, known, is_last);
 }
 
 static const bool both_known[SIDE_COUNT] = {true, true};
@@ -126,8 +132,8 @@ static void probes(struct buffer *out, const struct comparison *comparison)
 	shown = shown_of(count, comparison->views[SIDE_AFTER]->top);
 	buffer_char(out, '\n');
 	lines_title(&lines, "PROBE", false, false);
-	titles(&lines, "HITS", false, false);
-	titles(&lines, "RATE/s", true, true);
+	titles(&lines, "HITS", NULL, false);
+	titles(&lines, "RATE/s", "CHANGE", true);
 	for (size_t i = 0; i < shown; i++)
 		probe_line(&lines, comparison, &rows[i]);
 	lines_end(&lines);
@@ -136,8 +142,8 @@ static void probes(struct buffer *out, const struct comparison *comparison)
 
 /* ---- Pairs ----------------------------------------------------------------------------- */
 
-static void duration_cells(struct lines *lines, const double durations[SIDE_COUNT],
-	const bool known[SIDE_COUNT], bool is_last)
+static void duration_cells(
+	struct lines *lines, const double durations[SIDE_COUNT], const bool known[SIDE_COUNT])
 {
 	struct buffer *text = &lines->grid.text;
 
@@ -148,28 +154,24 @@ static void duration_cells(struct lines *lines, const double durations[SIDE_COUN
 			buffer_char(text, '?');
 		lines_next(lines, true, false);
 	}
-	if (known[SIDE_BEFORE] && known[SIDE_AFTER])
-		change(text, durations[SIDE_BEFORE], durations[SIDE_AFTER]);
-	else
-		buffer_char(text, '?');
-	lines_next(lines, true, is_last);
 }
 
 static void times_titles(struct lines *lines, bool is_last)
 {
-	titles(lines, "COUNT", false, false);
-	titles(lines, "TOTAL", true, false);
-	titles(lines, "P50", true, false);
-	titles(lines, "P99", true, false);
-	titles(lines, "MAX", true, is_last);
+	titles(lines, "COUNT", NULL, false);
+	titles(lines, "TOTAL", "CHANGE/s", false);
+	titles(lines, "P50", "CHANGE", false);
+	titles(lines, "P99", "CHANGE", false);
+	titles(lines, "MAX", "CHANGE", is_last);
 }
 
 /* NULL: there are none; that may be so because they were not kept apart. */
-static void times_cells(struct lines *lines, const struct summary_times *const times[SIDE_COUNT],
-	const bool known[SIDE_COUNT], bool is_last)
+static void times_cells(struct lines *lines, const struct comparison *comparison,
+	const struct summary_times *const times[SIDE_COUNT], const bool known[SIDE_COUNT],
+	bool is_last)
 {
 	enum { TOTAL, P50, P99, MOST, DURATIONS };
-	double durations[DURATIONS][SIDE_COUNT];
+	double durations[DURATIONS][SIDE_COUNT], busy[SIDE_COUNT];
 
 	for (int side = 0; side < SIDE_COUNT; side++) {
 		const struct summary_times *its = times[side];
@@ -183,12 +185,16 @@ static void times_cells(struct lines *lines, const struct summary_times *const t
 		if (its)
 			summary_times_row(its, &row);
 		durations[TOTAL][side] = its && its->count ? (double)its->sum : NAN;
+		busy[side] = its ? compare_rate(comparison->summaries[side], its->sum) : NAN;
 		durations[P50][side] = probe_row_percentile(&row, 50);
 		durations[P99][side] = probe_row_percentile(&row, 99);
 		durations[MOST][side] = its && its->count ? (double)its->most : NAN;
 	}
-	for (size_t i = 0; i < DURATIONS; i++)
-		duration_cells(lines, durations[i], known, is_last && i + 1 == DURATIONS);
+	for (size_t i = 0; i < DURATIONS; i++) {
+		duration_cells(lines, durations[i], known);
+		change_cell(lines, i == TOTAL ? busy : durations[i], known,
+			is_last && i + 1 == DURATIONS);
+	}
 }
 
 static void pair_name(
@@ -211,7 +217,7 @@ static void pair_line(
 	}
 	pair_name(&lines->grid.text, comparison, compared);
 	lines_next(lines, false, false);
-	times_cells(lines, times, both_known, true);
+	times_cells(lines, comparison, times, both_known, true);
 }
 
 /* ---- Values of pairs ------------------------------------------------------------------- */
@@ -230,7 +236,7 @@ static void pair_value_line(struct lines *lines, const struct comparison *compar
 		known[side] =
 			value || !((const struct summary_pair *)pair->items[side])->other_values;
 	}
-	times_cells(lines, times, known, false);
+	times_cells(lines, comparison, times, known, false);
 	text_meant(&lines->grid.text,
 		summary_value_meaning(
 			comparison->summaries[row->items[SIDE_BEFORE] ? SIDE_BEFORE : SIDE_AFTER],
@@ -357,8 +363,8 @@ static void values(struct buffer *out, const struct comparison *comparison,
 	buffer_string(out, " by ");
 	key_print(out, &tops[SIDE_AFTER]->key);
 	buffer_char(out, '\n');
-	titles(&lines, "HITS", false, false);
-	titles(&lines, "RATE/s", true, false);
+	titles(&lines, "HITS", NULL, false);
+	titles(&lines, "RATE/s", "CHANGE", false);
 	lines_title(&lines, "VALUE", false, true);
 	for (size_t i = 0; i < shown; i++)
 		value_line(&lines, comparison, compared, &rows[i]);
