@@ -494,3 +494,8 @@ void left_out_deinit(struct left_out *left, const struct common_options *common)
 	probe_error_free(mistake_end(&left->forbidden, common, 0));
 	probe_error_free(mistake_end(&left->lacking, common, 0));
 }
+
+const char *processes_untraced(const struct probe_error *error)
+{
+	return error->code == PROBE_ERROR_ENDED ? "" : "a program that was started is not traced: ";
+}

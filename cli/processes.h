@@ -133,4 +133,10 @@ void left_out_deinit(struct left_out *left, const struct common_options *common)
 struct probe_error *processes_error(
 	const struct common_options *common, pid_t pid, struct probe_error *error);
 
+/*
+ * What a message about a process begins with that is not traced: nothing if it has ended, as its
+ * error says all of that.
+ */
+const char *processes_untraced(const struct probe_error *error);
+
 #endif

@@ -88,13 +88,60 @@ char *source_news(struct top_source *source)
 	return news;
 }
 
+/* A process may have ended since. */
+static bool read_comm(pid_t pid, char comm[32])
+{
+	char path[48];
+
+	snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
+	if (!file_read(path, comm, 32))
+		return false;
+	comm[strcspn(comm, "\n")] = '\0';
+	return true;
+}
+
+/* Of processes that come and go, no single one is named. */
+static void make_seeking_title(struct top_source *source)
+{
+	size_t running = 0;
+
+	for (size_t i = 0; i < source->count; i++)
+		running += !source->processes[i].replaced;
+	if (source->came)
+		snprintf(source->title, sizeof(source->title), "%s%s: %zu process%s, %zu now",
+			source->program[0] ? source->program : "programs",
+			source->programs_differ ? " and others" : "", source->came,
+			source->came == 1 ? "" : "es", running);
+}
+
+/* One more is traced, or one is another program now. */
+static void note_came(struct top_source *source, pid_t pid)
+{
+	char comm[32];
+	bool is_new = true;
+
+	for (size_t i = 0; i < source->count; i++)
+		is_new &= !source->processes[i].replaced ||
+			  probe_target_pid(source->processes[i].target) != pid;
+	source->came += is_new;
+	if (!read_comm(pid, comm))
+		return;
+	source->programs_differ |= source->program[0] && strcmp(source->program, comm) != 0;
+	strcpy(source->program, comm);
+}
+
 /* Names may hold anything; the code that prints the title handles that. */
 static void make_title(struct top_source *source)
 {
 	const struct top_process *first = NULL;
-	char path[48], comm[32];
+	char comm[32];
 	size_t others = 0;
 	int pid;
+
+	if (source->seeks) {
+		make_seeking_title(source);
+		return;
+	}
 
 	for (size_t i = source->count; i-- > 0;) {
 		if (source->processes[i].replaced)
@@ -106,10 +153,8 @@ static void make_title(struct top_source *source)
 	if (!first)
 		return;
 	pid = (int)probe_target_pid(first->target);
-	snprintf(path, sizeof(path), "/proc/%d/comm", pid);
-	if (!file_read(path, comm, sizeof(comm)))
+	if (!read_comm(pid, comm))
 		strcpy(comm, "process");
-	comm[strcspn(comm, "\n")] = '\0';
 	if (others)
 		snprintf(source->title, sizeof(source->title), "%s (%d) and %zu more", comm, pid,
 			others);
@@ -247,6 +292,7 @@ static struct top_process *add_process(
 static struct probe_error *start_process(struct top_source *source, struct top_model *model,
 	struct probe_target *target, bool later, size_t *sites_ret)
 {
+	pid_t pid = probe_target_pid(target);
 	struct top_process *process;
 	struct probe_error *error;
 
@@ -264,6 +310,8 @@ static struct probe_error *start_process(struct top_source *source, struct top_m
 		error = source_start_keyed(source, process, later);
 	if (!error)
 		error = take_probes(source, process, model);
+	if (!error)
+		note_came(source, pid);
 	make_title(source);
 	return error;
 }
@@ -271,8 +319,10 @@ static struct probe_error *start_process(struct top_source *source, struct top_m
 /* The number of processes before the one that could not be started. */
 static void drop_failed(struct top_source *source, struct top_model *model, size_t before)
 {
-	if (source->count > before)
-		source_drop(source, model, before);
+	if (source->count <= before)
+		return;
+	source_drop(source, model, before);
+	make_title(source);
 }
 
 static struct probe_error *start_named(
@@ -364,6 +414,11 @@ struct probe_error *source_start(const struct top_options *options, struct probe
 	return started ? probe_target_release(started) : NULL;
 }
 
+bool source_has_traced(const struct top_source *source)
+{
+	return source->came > 0;
+}
+
 const char *source_unmatched(const struct top_source *source)
 {
 	for (size_t i = 0; i < source->request->pattern_count; i++)
@@ -391,7 +446,7 @@ struct probe_error *source_serve(
 static void note_untraced(struct top_source *source, bool is_there, struct probe_error *error)
 {
 	if (is_there)
-		add_news(source, "a program that was started is not traced: %s", error->message);
+		add_news(source, "%s%s", processes_untraced(error), error->message);
 	probe_error_free(error);
 }
 
@@ -406,14 +461,17 @@ void source_finish_watch(struct top_source *source)
 
 /* Switches on the probes of the program that a process now executes. */
 static bool follow_program(struct top_source *source, struct top_model *model,
-	struct probe_target *target, size_t *sites_ret)
+	const struct probe_watch_event *event, size_t *sites_ret)
 {
 	size_t before = source->count;
-	struct probe_error *error = start_process(source, model, target, true, sites_ret);
+	struct probe_error *error = start_process(source, model, event->target, true, sites_ret);
+	bool is_open = source->count > before; /* not without memory for it */
 
 	if (!error)
 		return true;
-	note_untraced(source, source->count == before || probe_target_alive(target), error);
+	if (is_open)
+		probe_watch_untraced(source->watch, event);
+	note_untraced(source, !is_open || probe_target_alive(event->target), error);
 	drop_failed(source, model, before);
 	return false;
 }
@@ -434,7 +492,7 @@ static void follow_held(
 	struct probe_error *error;
 	size_t sites;
 
-	if (!follow_program(source, model, target, &sites))
+	if (!follow_program(source, model, event, &sites))
 		return;
 	if (sites && event->unseen_ns)
 		note_unseen(source, event);
@@ -450,7 +508,7 @@ static void follow_noticed(
 {
 	size_t sites;
 
-	if (follow_program(source, model, event->target, &sites) && sites)
+	if (follow_program(source, model, event, &sites) && sites)
 		note_unseen(source, event);
 }
 
@@ -467,9 +525,10 @@ static void follow_programs(struct top_source *source, struct top_model *model)
 			note_untraced(
 				source, !event.target || probe_target_alive(event.target), error);
 		else if (source->seeks &&
-			 !processes_mean(source->seeks, probe_target_pid(event.target)))
+			 !processes_mean(source->seeks, probe_target_pid(event.target))) {
+			probe_watch_untraced(source->watch, &event);
 			probe_target_close(event.target);
-		else if (event.held)
+		} else if (event.held)
 			follow_held(source, model, &event);
 		else
 			follow_noticed(source, model, &event);

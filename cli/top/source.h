@@ -46,7 +46,10 @@ struct top_source {
 	struct top_times_kept times, keyed;
 	uint64_t started_ns, last_ns, keyed_ns; /* the start, the last look, source_time_keys() */
 	uint64_t stop_ns;			/* the longest stop of the last change */
-	char title[64];
+	char program[32];			/* the last that came; "": it ended at once */
+	bool programs_differ;			/* others came before */
+	size_t came;				/* processes, since the start */
+	char title[128];
 	char *news; /* not taken yet; NULL: none */
 	bool incomplete;
 };

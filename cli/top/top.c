@@ -445,11 +445,21 @@ static struct probe_error *begin(struct top *top)
 	return NULL;
 }
 
-/* Prints all hit rows, up to a limit, after the screen is closed: the table on it is gone. */
-static void print_end(struct top *top, size_t rows)
+/* A file may have the probes, and no process have lived long enough. */
+static void report_unmatched(const struct top *top)
 {
 	const char *unmatched = source_unmatched(top->source);
 
+	if (unmatched && !source_has_traced(top->source))
+		report_warning("no process was traced: none came, or each had ended before its "
+			       "probes could be switched on");
+	else if (unmatched)
+		report_warning("%s matched no probe" REQUEST_NEXT_STEP, unmatched);
+}
+
+/* Prints all hit rows, up to a limit, after the screen is closed: the table on it is gone. */
+static void print_end(struct top *top, size_t rows)
+{
 	top_fail(top, source_read(top->source, &top->model));
 	if (top->error)
 		return;
@@ -462,8 +472,7 @@ static void print_end(struct top *top, size_t rows)
 		report_warning("%ju hits are only in the rows of their probes: there was no room "
 			       "for more keys (--keys N makes it)",
 			(uintmax_t)model_unkeyed(&top->model));
-	if (unmatched)
-		report_warning("%s matched no probe" REQUEST_NEXT_STEP, unmatched);
+	report_unmatched(top);
 }
 
 /* Gives terminal and processes back, then prints what should be seen afterwards. */

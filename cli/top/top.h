@@ -322,6 +322,9 @@ PROBE_MUST_CHECK struct probe_error *source_follow(
 /* The messages since this was last called; to be freed; NULL: none. */
 char *source_news(struct top_source *source);
 
+/* Has there been a process? Those that come may end too early. */
+bool source_has_traced(const struct top_source *source);
+
 /* A PROBE that has matched nothing so far; NULL: there is none. */
 const char *source_unmatched(const struct top_source *source);
 

@@ -201,7 +201,7 @@ static void pass_over(struct trace *trace, size_t from, const struct probe_watch
 static void report_untraced(struct probe_error *error, const struct probe_target *target)
 {
 	if (!target || probe_target_alive(target))
-		report_warning("a program that was started is not traced: %s", error->message);
+		report_warning("%s%s", processes_untraced(error), error->message);
 	probe_error_free(error);
 }
 
@@ -226,6 +226,7 @@ static bool follow_event(struct trace *trace, const struct probe_watch_event *ev
 		trace->loop.over = true;
 		return false;
 	}
+	probe_watch_untraced(trace->watch, event);
 	report_untraced(error, event->target);
 	for (size_t i = from; i < trace->target_count; i++)
 		if (trace->targets[i].on)
@@ -265,9 +266,10 @@ void trace_follow_exec(struct trace *trace)
 			return;
 		if (error)
 			report_untraced(error, event.target);
-		else if (is_left_out(trace, event.target))
+		else if (is_left_out(trace, event.target)) {
+			probe_watch_untraced(trace->watch, &event);
 			probe_target_close(event.target);
-		else if (follow_event(trace, &event) && event.held)
+		} else if (follow_event(trace, &event) && event.held)
 			release(trace, event.target);
 	}
 }

@@ -315,8 +315,8 @@ static struct probe_error *tell_missed(struct launches *launches, bool at_end)
 		return NULL;
 	launches->missed_told = launches->missed;
 	return probe_error_new(PROBE_ERROR_ENDED,
-		"%zu or more have started while too many others did, or while probectl was "
-		"stopped or busy: those that have ended since have not been seen",
+		"%zu or more processes have started while too many others did, or while probectl "
+		"was stopped or busy: those that have ended since have not been seen",
 		launches->missed);
 }
 

@@ -71,7 +71,7 @@ struct probe_watch {
 	size_t at; /* next to be looked at in this round */
 	bool full; /* a round in which children are looked at */
 	uint64_t round_ns, scanned_ns, next_scan_ns;
-	size_t ended; /* newcomers that did so before they were returned, and were not told yet */
+	size_t ended; /* newcomers that did so before they were traced, and were not told yet */
 };
 
 /* ---- Programs --------------------------------------------------------------------- */
@@ -311,7 +311,7 @@ static struct probe_error *take(
 	error = probe_target_open(w->pid, NULL, &ret->target);
 	if (!error)
 		ret->target->files = files_hold(watch->launches.files);
-	if (!error || error->code != PROBE_ERROR_NOT_FOUND)
+	if (!error || (error->code != PROBE_ERROR_NOT_FOUND && !procfs_is_zombie(w->pid)))
 		return error;
 	watch->ended += ret->is_newcomer;
 	probe_error_free(error);
@@ -432,24 +432,28 @@ static bool scan(struct probe_watch *watch)
 
 /* ---- Newcomers ---------------------------------------------------------------------- */
 
-/* Has another process of ours sessions, and this one all of them, as a forked child has? */
+/*
+ * Has another process of ours sessions, and this one all of them, as a forked child has? One that
+ * has ended since it was found to be a copy of the other had them.
+ */
 static bool has_sessions_of(pid_t pid, pid_t other)
 {
 	static const char ours[] = "/memfd:probectl";
 	struct maps its = {0}, others = {0};
-	struct probe_error *error = maps_read(other, &others);
+	struct probe_error *unread = maps_read(other, &others), *error = maps_read(pid, &its);
+	bool has_ended =
+		error && (error->code == PROBE_ERROR_STATE || error->code == PROBE_ERROR_NOT_FOUND);
 	size_t count = 0, shared = 0;
 
-	if (!error)
-		error = maps_read(pid, &its);
-	for (size_t i = 0; !error && i < others.count; i++) {
+	for (size_t i = 0; !unread && i < others.count; i++) {
 		const struct mapping *m = &others.items[i], *same = maps_find(&its, m->start);
 
 		if (!m->is_shared || !m->deleted || strncmp(m->path, ours, strlen(ours)) != 0)
 			continue;
 		count++;
-		shared += same && same->inode == m->inode;
+		shared += has_ended || (same && same->inode == m->inode);
 	}
+	probe_error_free(unread);
 	probe_error_free(error);
 	maps_deinit(&its);
 	maps_deinit(&others);
@@ -585,6 +589,13 @@ struct probe_error *probe_watch_finish(struct probe_watch *watch)
 		return error;
 	watch->ended = 0;
 	return probe_error_new(PROBE_ERROR_ENDED,
-		"%zu that came had ended before %s probes could be switched on", ended,
+		"%zu process%s that came had ended before %s probes could be switched on: %s hits "
+		"are missing",
+		ended, ended == 1 ? "" : "es", ended == 1 ? "its" : "their",
 		ended == 1 ? "its" : "their");
+}
+
+void probe_watch_untraced(struct probe_watch *watch, const struct probe_watch_event *event)
+{
+	watch->ended += event->is_newcomer && !probe_target_alive(event->target);
 }

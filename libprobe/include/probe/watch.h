@@ -106,9 +106,16 @@ PROBE_MUST_CHECK struct probe_error *probe_watch_next(
  * was lost and probe_watch_next() has not said yet: call it until it returns NULL. How many
  * processes were not held, probe_watch_next() says only when they are twice as many as before, and
  * how many newcomers it saw that ended before it could return them, it does not say. Errors:
- * PROBE_ERROR_ENDED, PROBE_ERROR_MEMORY.
+ * PROBE_ERROR_ENDED (its message is about all that it concerns), PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *probe_watch_finish(struct probe_watch *watch);
+
+/*
+ * Says that sessions could not be started for a process, before its target is closed. If it is a
+ * newcomer that has ended, probe_watch_finish() counts it with those that ended before they were
+ * returned.
+ */
+void probe_watch_untraced(struct probe_watch *watch, const struct probe_watch_event *event);
 
 /*
  * Says that a held program has no probe that is wanted, though all of its sessions follow

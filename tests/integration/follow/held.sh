@@ -137,13 +137,13 @@ sleep 1
 come 4
 trace_stop stop
 [ "$(count stop '.name == "early"')" -ge 4 ] || fail "after SIGCONT: $(cat "$SCRATCH/stop.err")"
-says stop "or more have started while too many others did, or while probectl was stopped"
+says stop "or more processes have started while too many others did, or while probectl was stopped"
 
 # missed NAME N: the last time, the trace has said so many
 missed()
 {
 	same "$1: the last number of those that were not held" \
-		"$(sed -n 's/.* \([0-9]*\) or more have started.*/\1/p' "$SCRATCH/$1.err" | tail -1)" "$2"
+		"$(sed -n 's/.* \([0-9]*\) or more processes have started.*/\1/p' "$SCRATCH/$1.err" | tail -1)" "$2"
 }
 
 # come_unseen N: processes that start and end while we are stopped; SIGCONT is the caller's
@@ -174,7 +174,7 @@ sleep 1
 missed more 2
 trace_stop more
 missed more 3
-same "how often it is told" "$(grep -c "or more have started" "$SCRATCH/more.err")" 2
+same "how often it is told" "$(grep -c "or more processes have started" "$SCRATCH/more.err")" 2
 
 # Who is traced by somebody else cannot be held, nor be traced once found.
 hold other_tracer "$comer" 'comer:early'

@@ -87,7 +87,7 @@ if [ "$(id -u)" != 0 ]; then
 	wait "$loading" 2>/dev/null
 	sleep 0.5
 	trace_stop loader
-	says loader "1 that came had ended before its probes could be switched on"
+	says loader "1 process that came had ended before its probes could be switched on"
 
 	"$PROBECTL" top -d 3 --follow --exe "$comer" comer:hit >"$SCRATCH/top.out" 2>"$SCRATCH/top.err" &
 	top=$!
@@ -98,8 +98,23 @@ if [ "$(id -u)" != 0 ]; then
 	kill -KILL "$loading"
 	wait "$loading" 2>/dev/null
 	wait "$top"
-	grep -q "1 that came had ended before its probes could be switched on" "$SCRATCH/top.err" ||
+	grep -q "1 process that came had ended before its probes could be switched on" "$SCRATCH/top.err" ||
 		fail "top: $(cat "$SCRATCH/top.err")"
+	# The file has the probe; what is missing is a process.
+	grep -q "no process was traced: none came, or each had ended" "$SCRATCH/top.err" ||
+		fail "top: $(cat "$SCRATCH/top.err")"
+	! grep -q "matched no probe" "$SCRATCH/top.err" || fail "top: $(cat "$SCRATCH/top.err")"
+
+	# Of programs that end at once, some are found: they are traced, or missed.
+	"$PROBECTL" top -d 2 --follow --exe "$comer" comer:hit >"$SCRATCH/top.out" 2>"$SCRATCH/top.err" &
+	top=$!
+	while kill -0 "$top" 2>/dev/null; do
+		"$comer" 1
+	done
+	wait "$top"
+	[ "$(grep -ohE "[0-9]+ process(es)?(, 0 now, all of| that came had ended)" "$SCRATCH/top.out" \
+		"$SCRATCH/top.err" | awk '{ n += $1 } END { print n + 0 }')" -gt 0 ] ||
+		fail "short programs are not told: $(cat "$SCRATCH/top.out" "$SCRATCH/top.err")"
 fi
 
 # What they fork has the sessions of its parent, or one of its own; daemons stay.
@@ -157,6 +172,7 @@ come 2 alone
 kill -INT $top
 wait $top || fail "top: status $?: $(cat "$SCRATCH/top.err")"
 grep -q "comer:hit" "$SCRATCH/top.out" || fail "top: $(cat "$SCRATCH/top.out")"
+grep -q "^# .*, comer: 2 processes, 0 now, all of " "$SCRATCH/top.out" || fail "title: $(cat "$SCRATCH/top.out")"
 
 # A reader that is slow: what the output has no room for waits in the rings of those that have ended,
 # also when others come. (More than probectl itself keeps of what is to be sorted, which is 4 MiB.)
