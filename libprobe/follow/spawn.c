@@ -5,29 +5,78 @@
  * The child is seized before execve(2), and followed until it is held as
  * libprobe/follow/passage.c says.
  */
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "arch/arch.h"
 #include "libprobe/follow/passage.h"
 #include "libprobe/sandbox/seccomp.h"
 #include "libprobe/target/target.h"
 
-/* What the child writes before it gives up: errno of execve. */
+/* What the child writes before it gives up. */
+struct failure {
+	int err;	  /* of execve(2) */
+	uint16_t machine; /* EM_*, of a program that the kernel does not execute; or EM_NONE */
+};
+
+static uint16_t machine_of(const char *path)
+{
+	Elf32_Ehdr header; /* a longer one begins with the same */
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	bool is_program = fd >= 0 && read(fd, &header, sizeof(header)) == sizeof(header) &&
+			  memcmp(header.e_ident, ELFMAG, SELFMAG) == 0;
+
+	if (fd >= 0)
+		close(fd);
+	return is_program ? header.e_machine : EM_NONE;
+}
+
+/*
+ * What the kernel does not execute, execvp(3) gives to a shell: that is right for a script, but not
+ * for a program. Returns for which machine that is, or EM_NONE where execvp() is to be asked.
+ */
+static uint16_t execute(char *const argv[])
+{
+	bool is_path = strchr(argv[0], '/');
+	const char *at = is_path ? "" : getenv("PATH");
+	char path[PATH_MAX];
+
+	while (at) {
+		int length = (int)strcspn(at, ":");
+
+		if (snprintf(path, sizeof(path), "%.*s%s%s", length, at, length ? "/" : "",
+			    argv[0]) < (int)sizeof(path)) {
+			execv(path, argv);
+			if (errno == ENOEXEC)
+				return machine_of(path);
+		}
+		at = at[length] ? at + length + 1 : NULL;
+	}
+	return EM_NONE;
+}
+
 static void child_run(char *const argv[], int go, int failed)
 {
+	struct failure failure = {0};
 	char byte;
 
 	/* The other end is written to once the parent is tracing us. */
 	if (read(go, &byte, 1) != 1)
 		_exit(127);
-	execvp(argv[0], argv);
+	failure.machine = execute(argv);
+	if (failure.machine == EM_NONE)
+		execvp(argv[0], argv);
+	failure.err = failure.machine == EM_NONE ? errno : ENOEXEC;
 	byte = 0;
-	if (write(failed, &(int){errno}, sizeof(int)) < 0)
+	if (write(failed, &failure, sizeof(failure)) < 0)
 		byte = 1;
 	_exit(127 + byte);
 }
@@ -44,12 +93,23 @@ static struct probe_error *ended(const char *name, const siginfo_t *info)
 		sigabbrev_np(info->si_status));
 }
 
+static struct probe_error *not_executed(const char *name, const struct failure *failure)
+{
+	const struct arch *arch = arch_of_args(failure->machine);
+
+	if (failure->machine == EM_NONE || arch == arch_host())
+		return probe_error_system(failure->err, "%s", name);
+	return error_numbered(PROBE_ERROR_SYSTEM, ENOEXEC,
+		"%s is a program for another machine%s%s%s, which this one does not execute", name,
+		arch ? " (" : "", arch ? arch->name : "", arch ? ")" : "");
+}
+
 /* From the seized child to a held program: this depends on no other process. */
 static struct probe_error *run_to_hold(
 	struct probe_target *target, struct passage *passage, const char *name, int failed)
 {
 	siginfo_t info = {0};
-	int err;
+	struct failure failure;
 
 	/* Its exit status is left for the code that waits for the program. */
 	while (passage->state < PASSAGE_HELD) {
@@ -61,8 +121,8 @@ static struct probe_error *run_to_hold(
 	}
 	if (passage->state == PASSAGE_HELD)
 		return passage_take(passage, target);
-	if (read(failed, &err, sizeof(err)) == sizeof(err))
-		return probe_error_system(err, "%s", name);
+	if (read(failed, &failure, sizeof(failure)) == sizeof(failure))
+		return not_executed(name, &failure);
 	/* It may have ended after the stop that was seen last. */
 	waitid(P_PID, (id_t)passage->pid, &info, WEXITED | WNOWAIT | WNOHANG | __WALL);
 	return ended(name, &info);

@@ -62,6 +62,25 @@ done
 same "wrong usage" "$(status_of trace)" 2
 same "an unknown command" "$(status_of frobnicate)" 2
 
+# A program for another machine is not a script: no shell gets it. (e_machine: AArch64, or x86-64.)
+mkdir "$SCRATCH/bin"
+cp "$ctor" "$SCRATCH/bin/other"
+other=aarch64 number='\267'
+if [ "$(uname -m)" = aarch64 ]; then
+	other=x86-64 number='\76'
+fi
+printf "$number" | dd of="$SCRATCH/bin/other" bs=1 seek=18 conv=notrunc status=none
+PATH=$PATH:$SCRATCH/bin
+for program in "$SCRATCH/bin/other" other; do
+	same "for another machine" "$(status_of trace -c ctor:main -- "$program")" 126
+	same "for another machine: messages" "$(cat "$SCRATCH/err")" \
+		"probectl: $program is a program for another machine ($other), which this one does not execute"
+done
+# A script without an interpreter in its first line is the shell's.
+echo 'exit 5' >"$SCRATCH/bin/five.sh"
+chmod +x "$SCRATCH/bin/five.sh"
+same "a script" "$(status_of trace -c ctor:main -- five.sh)" 5
+
 # A program killed by a signal.
 cat >"$SCRATCH/die.sh" <<'SH'
 exec "$1" -b </dev/null & wait $!
