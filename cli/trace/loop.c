@@ -474,6 +474,8 @@ void trace_run(struct trace *trace)
 	trace_look(trace, true);
 	if (!trace->gone)
 		drain(trace);
+	else if (trace->record)
+		trace_count_unwritten(trace);
 	flight_print(trace);
 	trace_report_losses(trace);
 	for (size_t i = 0; i < trace->target_count; i++)

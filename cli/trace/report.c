@@ -480,11 +480,33 @@ uint64_t trace_lost(const struct trace *trace)
 	return lost;
 }
 
+/*
+ * After an error of the disk, which was reported. What was being written then is in neither number,
+ * and of hits that were added one by one, some were still in memory.
+ */
+static void report_unwritten(const struct trace *trace, uint64_t unwritten)
+{
+	bool added = false;
+
+	for (size_t i = 0; i < trace->target_count; i++)
+		added |= !trace_takes(trace, &trace->targets[i]);
+	report_warning("that ended the record: %s %" PRIu64 " hit%s recorded in %s",
+		added ? "up to" : "at least", trace->hits, trace->hits == 1 ? " is" : "s are",
+		trace->directory);
+	if (unwritten)
+		report_warning("at least %" PRIu64 " hit%s not written", unwritten,
+			unwritten == 1 ? " was" : "s were");
+	else if (added)
+		report_warning("what the rings held besides was not written");
+}
+
 void trace_report_record(const struct trace *trace)
 {
 	uint64_t lost = trace_lost(trace);
 
-	if (lost)
+	if (trace->gone)
+		report_unwritten(trace, lost + trace->unwritten);
+	else if (lost)
 		report_warning("%" PRIu64 " hit%s lost: the rings were full; larger ones (-b)%s or "
 			       "fewer probes help",
 			lost, lost == 1 ? " was" : "s were", longer_wait(trace));
@@ -492,7 +514,6 @@ void trace_report_record(const struct trace *trace)
 		report_all_missing(trace);
 	if (!trace->gone)
 		trace_rings_report(trace);
-	/* Hits that were in memory when writing failed are missing. */
 	if (!trace->settings.quiet && !trace->gone)
 		fprintf(stderr, "probectl: %" PRIu64 " hit%s recorded in %s\n",
 			COUNTED(trace->hits), trace->directory);

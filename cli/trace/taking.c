@@ -64,6 +64,27 @@ void trace_take_left(struct trace *trace, pid_t pid)
 	}
 }
 
+static bool count_hit(const struct probe_hit *hit, void *data)
+{
+	struct trace *trace = data;
+
+	(void)hit;
+	trace->unwritten++;
+	return true;
+}
+
+void trace_count_unwritten(struct trace *trace)
+{
+	for (size_t i = 0; i < trace->target_count; i++) {
+		const struct trace_target *target = &trace->targets[i];
+
+		/* Once: what cannot be switched off goes on to hit. */
+		if (!target->rings && !target->broken)
+			trace_fail(
+				trace, probe_session_poll(target->session, count_hit, trace, NULL));
+	}
+}
+
 void trace_take_all(struct trace *trace)
 {
 	size_t hits = 0;

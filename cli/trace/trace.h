@@ -148,10 +148,11 @@ struct trace {
 	struct merge *merge; /* NULL with one target, and if there is no common order */
 	struct loop loop;
 
-	uint64_t hits; /* handed over, to the output or a loaded tracer */
-	bool flight;   /* the user asks for what the rings of flight recorders hold */
-	bool failed;   /* an error was reported: exit status 1 */
-	bool noted;    /* the notes about programs that were started later were printed */
+	uint64_t hits;	    /* handed over, to the output or a loaded tracer */
+	uint64_t unwritten; /* that were in rings when the record could not be written any more */
+	bool flight;	    /* the user asks for what the rings of flight recorders hold */
+	bool failed;	    /* an error was reported: exit status 1 */
+	bool noted;	    /* the notes about programs that were started later were printed */
 };
 
 /* What was shown of a record that is being made (progress.c). */
@@ -300,6 +301,8 @@ bool trace_takes(const struct trace *trace, const struct trace_target *target);
 bool trace_take(struct trace *trace, struct trace_target *target, bool all, size_t *hits);
 /* All that a process has left which is another program now. */
 void trace_take_left(struct trace *trace, pid_t pid);
+/* Counts what the rings hold that can be written no more, once the probes are off. */
+void trace_count_unwritten(struct trace *trace);
 /* All of all targets that are on, as far as the disk need not be waited for. */
 void trace_take_all(struct trace *trace);
 

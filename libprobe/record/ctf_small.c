@@ -127,8 +127,11 @@ struct probe_error *ctf_take_small(struct taking *t)
 	t->stream->buffer = ctf->packets;
 	error = ctf_add_records(t, ctf->copy, size, begins, &length, &ok);
 	error = ctf_end_packets(t->part, t->stream, error);
-	if (error)
+	if (error) {
+		/* Some of them may be in the file, so they are not among those that are not. */
+		rings_consume(t->ring, length);
 		return error;
+	}
 	ctf_count_hits(ctf, t->source->session, t->source->hits, t->source->agreed);
 	ctf_note_moved(t);
 	if (length)
