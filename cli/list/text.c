@@ -197,8 +197,14 @@ static void describe_plan(
 	describe_why(detail->together_reason, out);
 }
 
+/* Sites of another machine, whose plans are those of a process there. */
+struct foreign {
+	const char *machine; /* one of them */
+	size_t sites;
+};
+
 static struct probe_error *add_site(struct table *table, const struct listing *listing,
-	const struct listed_site *item, struct buffer *out)
+	const struct listed_site *item, struct buffer *out, struct foreign *foreign)
 {
 	size_t starts[SITE_CELLS];
 	const char *cells[SITE_CELLS];
@@ -211,6 +217,10 @@ static struct probe_error *add_site(struct table *table, const struct listing *l
 		error = listing_function(listing, &detail, &function);
 	if (error)
 		return error;
+	if (detail.other_machine) {
+		foreign->machine = detail.other_machine;
+		foreign->sites++;
+	}
 	out->length = 0;
 	for (int cell = 0; cell < SITE_CELLS; cell++) {
 		starts[cell] = out->length;
@@ -385,7 +395,7 @@ static void add_probe_cells(
 }
 
 static struct probe_error *add_group(struct table *table, const struct listing *listing,
-	const struct group *group, struct buffer *out)
+	const struct group *group, struct buffer *out, struct foreign *foreign)
 {
 	struct cells cells = {.out = out};
 	const char *texts[COLUMNS_MAX];
@@ -409,7 +419,7 @@ static struct probe_error *add_group(struct table *table, const struct listing *
 	if (listing->catalogue)
 		error = add_meaning(table, listing, group, out);
 	for (size_t i = 0; i < group->count && listing->details > 0 && !error; i++)
-		error = add_site(table, listing, &group->items[i], out);
+		error = add_site(table, listing, &group->items[i], out, foreign);
 	return error;
 }
 
@@ -436,6 +446,7 @@ struct probe_error *listing_print_text(struct listing *listing)
 	struct table *table = make_table(listing, columns);
 	struct probe_error *error = NULL;
 	struct buffer out = {0};
+	struct foreign foreign = {0};
 	struct group group;
 
 	if (listing->count > 0)
@@ -445,10 +456,15 @@ struct probe_error *listing_print_text(struct listing *listing)
 		while (i + group.count < listing->count &&
 			same_probe(group.items, group.items + group.count))
 			group.count++;
-		error = add_group(table, listing, &group, &out);
+		error = add_group(table, listing, &group, &out, &foreign);
 	}
 	if (!error)
 		error = table_print(table);
+	if (!error && foreign.sites && listing->details > 1)
+		fprintf(stderr,
+			"probectl: %zu site%s for another machine (%s): the plans are those there, "
+			"and none can be switched on here\n",
+			foreign.sites, foreign.sites == 1 ? " is" : "s are", foreign.machine);
 	buffer_deinit(&out);
 	table_free(table);
 	return error;

@@ -199,6 +199,15 @@ static struct probe_error *detail_forecast(struct probe_list *list, const struct
 	return NULL;
 }
 
+static const char *other_machine(uint16_t machine)
+{
+	const struct arch *arch = arch_of_args(machine);
+
+	if (arch == arch_host())
+		return NULL;
+	return arch ? arch->name : "an unknown one";
+}
+
 struct probe_error *probe_list_detail(struct probe_list *list, const struct probe_site *site,
 	bool with_plan, struct probe_site_detail *ret)
 {
@@ -206,7 +215,9 @@ struct probe_error *probe_list_detail(struct probe_list *list, const struct prob
 	uint64_t start;
 	bool is_known;
 
-	*ret = (struct probe_site_detail){.plan = PROBE_PLAN_NONE, .together = PROBE_PLAN_NONE};
+	*ret = (struct probe_site_detail){.plan = PROBE_PLAN_NONE,
+		.together = PROBE_PLAN_NONE,
+		.other_machine = other_machine(file->machine)};
 	/* OCaml: a note without an address is only a semaphore. */
 	if (site->pc == 0)
 		return NULL;

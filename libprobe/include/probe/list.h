@@ -154,6 +154,8 @@ struct probe_site_detail {
 	 */
 	enum probe_plan together;
 	const char *together_reason; /* NULL: it is the same plan */
+	/* Code for another machine cannot run here, nor be switched on: "aarch64"; else NULL. */
+	const char *other_machine;
 };
 
 /*

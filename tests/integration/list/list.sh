@@ -353,4 +353,18 @@ if command -v script >/dev/null; then
 	eval "\"\$PROBECTL\" list $many" 2>"$SCRATCH/err" >"$SCRATCH/out" || fail "list of many files"
 	same "errors" "$(cat "$SCRATCH/err")" ""
 fi
+# Plans of a file for another machine (e_machine: AArch64, or x86-64) are not for this one.
+cp "$TARGETS/ctor" "$SCRATCH/other"
+other=aarch64 number='\267'
+if [ "$(uname -m)" = aarch64 ]; then
+	other=x86-64 number='\76'
+fi
+printf "$number" | dd of="$SCRATCH/other" bs=1 seek=18 conv=notrunc status=none
+for file in "$SCRATCH/other" "$TARGETS/ctor"; do
+	"$PROBECTL" list -vv "$file" ctor:main >/dev/null 2>"$SCRATCH/${file##*/}.err" ||
+		fail "list -vv $file: status $?"
+done
+same "another machine's sites" "$(cat "$SCRATCH/other.err")" \
+	"probectl: 1 site is for another machine ($other): the plans are those there, and none can be switched on here"
+same "sites of this machine" "$(cat "$SCRATCH/ctor.err")" ""
 finish
