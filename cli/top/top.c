@@ -387,6 +387,9 @@ static void begin_view(struct top *top)
 		 (order == TOP_ORDER_P50 || order == TOP_ORDER_P99 || order == TOP_ORDER_TIME))
 		report_warning("no two probes form a pair by their names, so there are no times "
 			       "to sort by");
+	/* "Waiting for …" is said already. */
+	if (!source_has_traced(top->source))
+		return;
 	probe_duration_text(stop, (double)source_stop_ns(top->source));
 	length = top->events.child
 			 ? asprintf(&message, "%zu probe%s enabled", COUNTED(top->model.count))

@@ -173,6 +173,14 @@ kill -INT $top
 wait $top || fail "top: status $?: $(cat "$SCRATCH/top.err")"
 grep -q "comer:hit" "$SCRATCH/top.out" || fail "top: $(cat "$SCRATCH/top.out")"
 grep -q "^# .*, comer: 2 processes, 0 now, all of " "$SCRATCH/top.out" || fail "title: $(cat "$SCRATCH/top.out")"
+# On a terminal, nothing is said of probes and stops where nobody is there yet.
+if command -v script >/dev/null; then
+	TERM=xterm script -qec "'$PROBECTL' top -d 0.5 --follow --exe '$comer' comer:hit" /dev/null \
+		>"$SCRATCH/tty.out" </dev/null || fail "top on a terminal: $(cat -v "$SCRATCH/tty.out")"
+	grep -qa "probectl top  waiting for processes" "$SCRATCH/tty.out" ||
+		fail "top on a terminal: $(cat -v "$SCRATCH/tty.out")"
+	! grep -qa "probes enabled" "$SCRATCH/tty.out" || fail "top on a terminal: $(cat -v "$SCRATCH/tty.out")"
+fi
 
 # A reader that is slow: what the output has no room for waits in the rings of those that have ended,
 # also when others come. (More than probectl itself keeps of what is to be sorted, which is 4 MiB.)
