@@ -44,15 +44,24 @@ static void add(struct seeking *s, const struct probe_watch_event *event)
 		.watch = s->watch,
 		.follow_children = true};
 	struct probe_report report = {0};
+	struct probe_error *error;
 
 	if (s->count == PROCESSES_MAX) {
 		probe_target_close(event->target);
 		return;
 	}
 	s->targets[s->count] = event->target;
-	check(probe_session_start(
-		event->target, &s->request, &options, &report, &s->sessions[s->count]));
+	error = probe_session_start(
+		event->target, &s->request, &options, &report, &s->sessions[s->count]);
 	probe_report_deinit(&report);
+	/* It may have ended just now; probe_watch_finish() says how many did. */
+	if (error && !probe_target_alive(event->target)) {
+		probe_error_free(error);
+		probe_watch_untraced(s->watch, event);
+		probe_target_close(event->target);
+		return;
+	}
+	check(error);
 	s->count++;
 	if (event->held)
 		check(probe_target_release(event->target));
