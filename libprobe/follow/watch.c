@@ -311,7 +311,8 @@ static struct probe_error *take(
 	error = probe_target_open(w->pid, NULL, &ret->target);
 	if (!error)
 		ret->target->files = files_hold(watch->launches.files);
-	if (!error || (error->code != PROBE_ERROR_NOT_FOUND && !procfs_is_zombie(w->pid)))
+	if (!error || (error->code != PROBE_ERROR_NOT_FOUND && !procfs_is_zombie(w->pid) &&
+			      (kill(w->pid, 0) == 0 || errno != ESRCH)))
 		return error;
 	watch->ended += ret->is_newcomer;
 	probe_error_free(error);
