@@ -16,6 +16,7 @@
  * Sources: proc_pid_mem(5), getauxval(3); fs/proc/base.c, mem_rw(), of Linux.
  */
 #include <errno.h>
+#include <signal.h>
 #include <fcntl.h>
 #include <link.h>
 #include <stddef.h>
