@@ -16,9 +16,9 @@
  * Sources: proc_pid_mem(5), getauxval(3); fs/proc/base.c, mem_rw(), of Linux.
  */
 #include <errno.h>
-#include <signal.h>
 #include <fcntl.h>
 #include <link.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
