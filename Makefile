@@ -351,9 +351,9 @@ all_but = $(filter-out $(foreach t,$(1),$(filter %/test_$(t).c,$(UNIT_SRC))),$(U
 SANITIZED_KINDS := $(if $(filter command line,$(origin KINDS)),$(KINDS),unit golden)
 # ThreadSanitizer knows neither stacks and code that we make ourselves nor fences. The last three
 # search programs of which it makes terabytes, for minutes, and start no threads of the library.
-NOT_TSAN := control control_killed counterparts frames kept recorder restart search steps stub_flags \
-	stub_gather stub_pairs stub_sample stub_threads children self self_callers self_calls \
-	self_forks self_order doubts gather_live select_live
+NOT_TSAN := control control_calls control_killed counterparts frames kept recorder restart search \
+	steps stub_flags stub_gather stub_pairs stub_sample stub_threads children self \
+	self_callers self_calls self_forks self_order doubts gather_live select_live
 TSAN_KINDS := $(if $(filter command line,$(origin KINDS)),$(KINDS),$(call all_but,$(NOT_TSAN)))
 # Each change of a program with signal handlers searches its memory, of which AddressSanitizer
 # makes terabytes; these make hundreds of changes of themselves.
