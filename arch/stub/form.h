@@ -26,6 +26,9 @@ enum {
 	FORM_POINTER,
 	FORM_NEXT, /* often the next pointer of a chain */
 	FORM_SET,  /* often what belongs to a CPU */
+	FORM_FROM, /* often what is looked at, or copied from */
+	FORM_SPARE,
+	FORM_SPARE_2,
 	FORM_REGISTERS,
 	/* Only in addresses: the stub's frame on the stack, and the thread pointer. */
 	FORM_FRAME = FORM_REGISTERS,

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The form as machine code: register n of the form is x9 + n. x15, x16 and x17 have what an
- * instruction of the form needs in between. So a stub saves these nine at most before it runs.
+ * The form as machine code. Six of its registers are those of a system call's arguments, in the
+ * order that x86-64 has its own, so that nothing is moved for a call of the kernel; x8, that of its
+ * number, x16 and x17 have what an instruction of the form needs in between. So a stub saves these
+ * twelve at most before it runs.
  */
 #include <assert.h>
 
@@ -9,9 +11,26 @@
 #include "arch/arch.h"
 #include "arch/stub/plan.h"
 
+int a64_register(int form_register)
+{
+	static const uint8_t registers[FORM_REGISTERS] = {
+		[FORM_VALUE] = 9,
+		[FORM_RIGHT] = 10,
+		[FORM_SCRATCH] = 2,
+		[FORM_POINTER] = 4,
+		[FORM_NEXT] = 5,
+		[FORM_SET] = 0,
+		[FORM_FROM] = 1,
+		[FORM_SPARE] = 3,
+		[FORM_SPARE_2] = 11,
+	};
+
+	return registers[form_register];
+}
+
 static int reg(int form_register)
 {
-	return A64_FORM + form_register;
+	return a64_register(form_register);
 }
 
 /* ---- Memory ------------------------------------------------------------------------- */

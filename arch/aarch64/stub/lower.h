@@ -9,8 +9,11 @@
 struct arch_thread;
 struct frame;
 
-/* The first register of the form; and three for what takes more than one step. */
-enum { A64_FORM = 9, A64_STATUS = 15, A64_STEP = 16, A64_STEP_2 = 17 };
+/* Registers besides those of the form: for what takes more than one step. */
+enum { A64_STATUS = 8, A64_STEP = 16, A64_STEP_2 = 17 };
+
+/* The processor's register that is one of the form. */
+int a64_register(int form_register);
 
 /* Labels are those of `e`. All pointers are borrowed. */
 struct a64_lowering {

@@ -13,6 +13,9 @@ static const int registers[FORM_REGISTERS] = {
 	[FORM_POINTER] = R8,
 	[FORM_NEXT] = R9,
 	[FORM_SET] = REG_RING,
+	[FORM_FROM] = RSI,
+	[FORM_SPARE] = R10,
+	[FORM_SPARE_2] = R11,
 };
 
 static struct emit_mem memory(struct form_mem m)

@@ -12,10 +12,13 @@
 
 enum { CODE_BYTES = 1 << 18 };
 
-/* Both: save a register and keep the stack pointer there; take the frame's; and give it back. */
+/*
+ * Both: save a register and keep the stack pointer there; take the frame's; and give it back. A
+ * register that no form has holds the second argument.
+ */
 #if defined(__x86_64__)
 
-const int form_native_live = RSI, form_native_stack = RSP;
+const int form_native_live = R12, form_native_stack = RSP;
 
 static bool translate(struct form_native *n, const struct frame *frame,
 	const struct arch_thread *thread, void (*write)(struct form *f, void *arg), void *arg)
@@ -28,11 +31,14 @@ static bool translate(struct form_native *n, const struct frame *frame,
 		if (pass)
 			emit_again(&e);
 		emit_push(&e, RBX);
+		emit_push(&e, R12);
 		emit_reg(&e, true, OP_MOV_LOAD, RBX, RSP);
 		emit_reg(&e, true, OP_MOV_LOAD, RSP, RDI);
+		emit_reg(&e, true, OP_MOV_LOAD, R12, RSI);
 		lowering_init(&l, &e, frame);
 		write(&l.form, arg);
 		emit_reg(&e, true, OP_MOV_LOAD, RSP, RBX);
+		emit_pop(&e, R12);
 		emit_pop(&e, RBX);
 		emit_u8(&e, 0xc3);
 	}
@@ -42,7 +48,7 @@ static bool translate(struct form_native *n, const struct frame *frame,
 
 #elif defined(__aarch64__)
 
-const int form_native_live = 1, form_native_stack = A64_SP;
+const int form_native_live = 12, form_native_stack = A64_SP;
 
 static bool translate(struct form_native *n, const struct frame *frame,
 	const struct arch_thread *thread, void (*write)(struct form *f, void *arg), void *arg)
@@ -53,6 +59,7 @@ static bool translate(struct form_native *n, const struct frame *frame,
 	a64_put(&e, 0xf81f0ff3); /* str x19, [sp, -16]! */
 	a64_op_const(&e, true, A64_ADD, 19, A64_SP, 0);
 	a64_op_const(&e, true, A64_ADD, A64_SP, 0, 0);
+	a64_move(&e, 12, 1);
 	a64_lowering_init(&l, &e, frame, thread);
 	write(&l.form, arg);
 	a64_op_const(&e, true, A64_ADD, A64_SP, 19, 0);
