@@ -277,11 +277,12 @@ DEPS_BUILD := gcc libc6-dev make pkg-config binutils python3-minimal libelf-dev 
 	libcapstone-dev libbabeltrace2-dev libjson-c-dev libpcp-mmv1-dev libpcp3-dev libmicrohttpd-dev \
 	libcurl4-openssl-dev systemtap-sdt-dev
 DEPS_DEMO := python3.11-minimal
-# Programs of 32 bits, and those that probectl refuses: gcc-multilib, valgrind, qemu-user.
+# Programs of 32 bits, and those that probectl refuses: gcc-12-multilib (gcc-multilib excludes every
+# cross compiler, for one link of headers), valgrind, qemu-user.
 # Reads records: babeltrace2; metrics: pcp, prometheus, python3-prometheus-client; what pmtrace is compared with: libpcp-trace2-dev, gfortran;
 # looks at the page of a report: chromium; is a terminal: tmux; have a completion: zsh, fish.
 DEPS_CHECK := libcmocka-dev g++ clang lld mold musl-tools \
-	gcc-multilib valgrind qemu-user strace \
+	gcc-12-multilib valgrind qemu-user strace \
 	procps iproute2 jq tmux zsh fish gdb elfutils babeltrace2 pcp prometheus \
 	python3-prometheus-client libpcp-trace2-dev gfortran chromium chromium-driver \
 	python3 python3.11 python3-setuptools python3-wheel python3-mypy \

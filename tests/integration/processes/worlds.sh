@@ -98,7 +98,7 @@ same "an old loader: hits" "$("$PROBECTL" trace -q -c old_loader:turn -- "$TARGE
 # ---- Another processor, or none at all -------------------------------------------------
 
 # shellcheck disable=SC2086
-if build 32bit gcc -m32 $headers; then
+if build 32bit gcc -m32 $headers -idirafter "/usr/include/$(gcc -print-multiarch)"; then
 	same "32 bits: list" "$("$PROBECTL" list "$SCRATCH/32bit" world:hit | grep -c world:hit)" 1
 	"$SCRATCH/32bit" </dev/null >/dev/null 2>&1
 	runs=$?
