@@ -104,14 +104,6 @@ bool plan_is_ocaml(const char *provider)
 
 /* ---- What the bytes say -------------------------------------------------------------- */
 
-bool plan_has_site(const struct sdt_notes *notes, uint64_t start, size_t length)
-{
-	for (size_t i = 0; i < notes->count; i++)
-		if (notes->notes[i].pc - start < length)
-			return true;
-	return false;
-}
-
 static bool is_page_of(const struct object *object, uint64_t page)
 {
 	const struct object_segment *segments;
@@ -156,14 +148,14 @@ static bool is_short_nop(const struct arch *arch, size_t length)
  * its nop, those that follow and are sites, too, and after the last of them the long nop of
  * usdt.h.
  */
-static size_t nops_length(const struct arch *arch, const struct sdt_notes *all,
-	const struct plan *plan, bool *is_followed_ret)
+static size_t nops_length(const struct arch *arch, const struct rows *rows, const struct plan *plan,
+	bool *is_followed_ret)
 {
 	size_t last = nop_at(arch, plan, 0), at = last;
 
 	while (at && at < PLAN_NOPS_MAX) {
 		size_t next = nop_at(arch, plan, at);
-		bool named = next && plan_has_site(all, plan->pc + at, 1);
+		bool named = next && rows_have_site(rows, plan->pc + at, 1);
 
 		if (at + next > PLAN_NOPS_MAX ||
 			!(named || (next >= arch->jump_length && is_short_nop(arch, last))))
@@ -221,17 +213,17 @@ static bool may_pun(const struct object *object, const struct arch *arch, const 
 
 /* What the bytes of a site say by themselves. */
 static void plan_bytes(const struct object *object, const struct arch *arch,
-	const struct sdt_notes *all, bool ocaml, struct plan *plan)
+	const struct rows *rows, bool ocaml, struct plan *plan)
 {
 	size_t first = nop_at(arch, plan, 0), second = first ? nop_at(arch, plan, first) : 0;
 
 	plan->short_nop = is_short_nop(arch, first);
-	if (arch->pun_length && plan_has_site(all, plan->pc + arch->pun_length,
+	if (arch->pun_length && rows_have_site(rows, plan->pc + arch->pun_length,
 					arch->jump_length - (size_t)arch->pun_length))
 		plan->pun_cannot = plan_in_distance;
 	else if (arch->pun_length && !may_pun(object, arch, plan))
 		plan->pun_cannot = plan_leads_nowhere;
-	plan->behind.offset = (uint8_t)nops_length(arch, all, plan, &plan->is_followed);
+	plan->behind.offset = (uint8_t)nops_length(arch, rows, plan, &plan->is_followed);
 	if (first >= arch->jump_length) {
 		plan->nop_length = first;
 	} else if (plan->short_nop && second >= arch->jump_length) {
@@ -262,7 +254,7 @@ bool plan_is_asked(const enum probe_plan *order, size_t count, enum probe_plan p
 
 /* What the file has at a note's site. */
 static struct plan read_plan(struct object *object, const struct arch *arch,
-	const struct sdt_notes *all, const struct sdt_note *note)
+	const struct rows *rows, const struct sdt_note *note)
 {
 	const struct object_segment *segment = object_segment_of(object, note->pc);
 	struct plan plan = {.pc = note->pc};
@@ -275,7 +267,7 @@ static struct plan read_plan(struct object *object, const struct arch *arch,
 	if (note->provider == plan_entry_provider)
 		plan_entry(arch, &plan);
 	else
-		plan_bytes(object, arch, all, plan_is_ocaml(note->provider), &plan);
+		plan_bytes(object, arch, rows, plan_is_ocaml(note->provider), &plan);
 	return plan;
 }
 
@@ -308,15 +300,16 @@ static bool find_neighbours(struct planning *p, size_t of)
 	const struct plan *plan = &p->plans[of];
 	uint64_t patch = plan->pc + plan->behind.offset;
 	struct neighbours *neighbours = &p->neighbours;
+	uint64_t reach = plan->pc < PLAN_NOPS_MAX ? plan->pc : PLAN_NOPS_MAX - 1;
+	size_t i = rows_first(p->rows, plan->pc - reach), end = rows_first(p->rows, plan->pc);
 
-	for (size_t i = 0; i < p->all->count; i++) {
-		const struct sdt_note *note = &p->all->notes[i];
+	for (; i < end; i++) {
+		const struct sdt_note *note = p->rows->all[i].note;
 		struct plan before;
 
-		if (note->pc >= plan->pc || plan->pc - note->pc >= PLAN_NOPS_MAX ||
-			rows_have_next(p->rows, note->pc))
+		if (rows_have_next(p->rows, note->pc))
 			continue;
-		before = read_plan(p->object, p->arch, p->all, note);
+		before = read_plan(p->object, p->arch, p->rows, note);
 		if (before.behind.cannot || before.pc + before.behind.offset != patch)
 			continue;
 		if (!ARRAY_ROOM(neighbours->items, neighbours->count))
@@ -416,7 +409,7 @@ static struct probe_error *plan_hops(const struct planning *p)
 	}
 	error = prove_moves(p, asked);
 	if (!error)
-		error = prove_spares(p->object, p->arch, p->all, p->plans, p->count);
+		error = prove_spares(p->object, p->arch, p->all, p->rows, p->plans, p->count);
 	for (size_t i = 0; i < p->count; i++)
 		if (p->plans[i].hop.length && !p->plans[i].spare_count)
 			p->plans[i].hop.cannot = no_spare;
@@ -434,7 +427,7 @@ static struct probe_error *plan_all(
 		const struct sdt_note *note = p->rows->notes[i];
 		struct plan *plan = &p->plans[i];
 
-		*plan = read_plan(p->object, p->arch, p->all, note);
+		*plan = read_plan(p->object, p->arch, p->rows, note);
 		if (plan->byte_count && !plan->ocaml && !plan->behind.cannot &&
 			note->provider != plan_entry_provider && !find_neighbours(p, i))
 			return probe_error_no_memory();
@@ -491,10 +484,12 @@ struct probe_error *plan_sites(struct object *object, const struct sdt_notes *al
 	error = rows_init(object, arch, all, notes, count, &rows);
 	if (!error)
 		error = plan_rows(&p, &rows, notes, count, order, order_count, ret);
-	rows_deinit(&rows);
 	if (!error && plan_is_asked(order, order_count, PROBE_PLAN_BEFORE))
 		error = before_plan(object, arch, all, order, order_count, ret, count);
-	return error ? error : tight_plan(object, arch, all, order, order_count, ret, count);
+	if (!error)
+		error = tight_plan(object, arch, all, &rows, order, order_count, ret, count);
+	rows_deinit(&rows);
+	return error;
 }
 
 size_t plan_code(const struct plan *plan, size_t offset, const uint8_t **ret)

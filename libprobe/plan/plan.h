@@ -108,9 +108,6 @@ extern const char plan_leads_nowhere[];
 /* How far before pc the bytes begin that a plan changes or relies on. */
 size_t plan_starts_before(const struct plan *plan, enum probe_plan chosen);
 
-/* Is one of `length` bytes from an address on that of a site? */
-bool plan_has_site(const struct sdt_notes *notes, uint64_t start, size_t length);
-
 /* How many of the file's bytes a plan knows from an offset on, which is not in the row. */
 size_t plan_code(const struct plan *plan, size_t offset, const uint8_t **ret);
 

@@ -26,24 +26,36 @@ static bool is_plain(const struct sdt_note *note)
 
 /* ---- Finding -------------------------------------------------------------------------- */
 
-static bool list_sites(struct rows *rows, const struct sdt_notes *all)
+static bool list_notes(struct rows *rows, const struct sdt_notes *all)
 {
-	rows->sites = calloc(all->count + 1, sizeof(*rows->sites));
+	rows->all = calloc(all->count + 1, sizeof(*rows->all));
+	if (!rows->all)
+		return false;
+	for (; rows->all_count < all->count; rows->all_count++) {
+		const struct sdt_note *note = &all->notes[rows->all_count];
+
+		rows->all[rows->all_count] = (struct row_note){note->pc, note};
+	}
+	ARRAY_SORT(rows->all, rows->all_count, pc);
+	return true;
+}
+
+static bool list_sites(struct rows *rows)
+{
+	rows->sites = calloc(rows->all_count + 1, sizeof(*rows->sites));
 	if (!rows->sites)
 		return false;
-	for (size_t i = 0; i < all->count; i++)
-		rows->sites[i] = (struct row_site){.pc = all->notes[i].pc,
-			.note = &all->notes[i],
-			.is_plain = is_plain(&all->notes[i]),
-			.planned = SIZE_MAX};
-	array_sort(rows->sites, all->count, sizeof(*rows->sites), offsetof(struct row_site, pc));
-	for (size_t i = 0; i < all->count; i++) {
+	for (size_t i = 0; i < rows->all_count; i++) {
 		struct row_site *before = rows->count ? &rows->sites[rows->count - 1] : NULL;
+		const struct sdt_note *note = rows->all[i].note;
 
-		if (before && before->pc == rows->sites[i].pc)
-			before->is_plain = before->is_plain && rows->sites[i].is_plain;
+		if (before && before->pc == note->pc)
+			before->is_plain = before->is_plain && is_plain(note);
 		else
-			rows->sites[rows->count++] = rows->sites[i];
+			rows->sites[rows->count++] = (struct row_site){.pc = note->pc,
+				.note = note,
+				.is_plain = is_plain(note),
+				.planned = SIZE_MAX};
 	}
 	return true;
 }
@@ -106,7 +118,7 @@ struct probe_error *rows_init(struct object *object, const struct arch *arch,
 {
 	*ret = (struct rows){.notes = calloc(count + 1, sizeof(*ret->notes)),
 		.planned = calloc(count + 1, sizeof(*ret->planned))};
-	if (!ret->notes || !ret->planned || !list_sites(ret, all))
+	if (!ret->notes || !ret->planned || !list_notes(ret, all) || !list_sites(ret))
 		return probe_error_no_memory();
 	find_rows(ret, object, arch);
 	for (size_t i = 0; i < count; i++)
@@ -116,10 +128,23 @@ struct probe_error *rows_init(struct object *object, const struct arch *arch,
 
 void rows_deinit(struct rows *rows)
 {
+	free(rows->all);
 	free(rows->sites);
 	free(rows->notes);
 	free(rows->planned);
 	*rows = (struct rows){0};
+}
+
+size_t rows_first(const struct rows *rows, uint64_t pc)
+{
+	return ARRAY_SEARCH(rows->all, rows->all_count, pc, pc);
+}
+
+bool rows_have_site(const struct rows *rows, uint64_t start, size_t length)
+{
+	size_t i = rows_first(rows, start);
+
+	return i < rows->all_count && rows->all[i].pc - start < length;
 }
 
 bool rows_have_next(const struct rows *rows, uint64_t pc)

@@ -18,7 +18,15 @@ struct row_site {
 	uint16_t lead;		     /* how far before it the first begins that can if it can */
 };
 
+/* A site by its address. */
+struct row_note {
+	uint64_t pc;
+	const struct sdt_note *note; /* borrowed */
+};
+
 struct rows {
+	struct row_note *all; /* all notes, sorted; several may have one address */
+	size_t all_count;
 	struct row_site *sites; /* of all notes, one for each address, sorted */
 	size_t count;
 	/* What to plan: notes that were asked for; for sites in a row the last of it, once. */
@@ -35,6 +43,12 @@ PROBE_MUST_CHECK struct probe_error *rows_init(struct object *object, const stru
 	const struct sdt_notes *all, const struct sdt_note *const *notes, size_t count,
 	struct rows *ret);
 void rows_deinit(struct rows *rows);
+
+/* The index in rows->all of the first note at `pc` or after it. */
+size_t rows_first(const struct rows *rows, uint64_t pc);
+
+/* Is one of `length` bytes from an address on that of a site? */
+bool rows_have_site(const struct rows *rows, uint64_t start, size_t length);
 
 /* Does another site of its row follow an address? */
 bool rows_have_next(const struct rows *rows, uint64_t pc);

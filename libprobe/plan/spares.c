@@ -225,16 +225,15 @@ static struct probe_error *prove_all(struct spares *s, const struct sdt_notes *n
 }
 
 /* Another tool may have a breakpoint at a site, even where no thread comes. */
-static void leave_sites(struct spares *s, const struct sdt_notes *notes)
+static void leave_sites(struct spares *s, const struct rows *rows)
 {
-	for (size_t i = 0; i < notes->count; i++)
-		for (size_t k = 0; k < s->count; k++)
-			if (notes->notes[i].pc - s->items[k].at < s->arch->jump_length)
-				s->items[k].move.cannot = "it is a site";
+	for (size_t i = 0; i < s->count; i++)
+		if (rows_have_site(rows, s->items[i].at, s->arch->jump_length))
+			s->items[i].move.cannot = "it is a site";
 }
 
 struct probe_error *prove_spares(struct object *object, const struct arch *arch,
-	const struct sdt_notes *notes, struct plan *plans, size_t count)
+	const struct sdt_notes *notes, const struct rows *rows, struct plan *plans, size_t count)
 {
 	struct spares s = {.object = object, .arch = arch};
 	struct probe_error *error = NULL;
@@ -248,7 +247,7 @@ struct probe_error *prove_spares(struct object *object, const struct arch *arch,
 	if (!error && s.count)
 		error = prove_all(&s, notes);
 	if (!error)
-		leave_sites(&s, notes);
+		leave_sites(&s, rows);
 	for (size_t i = 0; i < count && !error; i++)
 		if (plans[i].hop.length)
 			give(&s, &plans[i]);

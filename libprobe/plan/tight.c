@@ -46,7 +46,7 @@ struct tight {
 
 struct asking {
 	const struct arch *arch;
-	const struct sdt_notes *all;
+	const struct rows *rows;
 	struct tight *items;
 	size_t count;
 	struct proof *proofs;
@@ -69,7 +69,7 @@ static void ask_twin(struct asking *a, struct tight *tight)
 
 	if (!length)
 		plan->twin.cannot = no_twins;
-	else if (plan_has_site(a->all, plan->pc + nop, length - nop))
+	else if (rows_have_site(a->rows, plan->pc + nop, length - nop))
 		plan->twin.cannot = near_site;
 	else if (plan->pc % TIGHT_PAGE + length > TIGHT_PAGE)
 		plan->twin.cannot = page_end;
@@ -94,7 +94,7 @@ static void ask_parts(struct asking *a, struct tight *tight)
 	plan->part = (struct plan_move){.offset = plan->behind.offset};
 	if (!a->arch->part)
 		plan->part.cannot = no_parts;
-	else if (plan->is_followed || plan_has_site(a->all, patch, jump))
+	else if (plan->is_followed || rows_have_site(a->rows, patch, jump))
 		plan->part.cannot = near_site;
 	else if (plan->byte_count < plan->behind.offset + (size_t)jump)
 		plan->part.cannot = code_ends;
@@ -148,12 +148,12 @@ static bool asking_init(struct asking *a, const enum probe_plan *order, size_t o
 }
 
 struct probe_error *tight_plan(struct object *object, const struct arch *arch,
-	const struct sdt_notes *all, const enum probe_plan *order, size_t order_count,
-	struct plan *plans, size_t count)
+	const struct sdt_notes *all, const struct rows *rows, const enum probe_plan *order,
+	size_t order_count, struct plan *plans, size_t count)
 {
 	bool twin = plan_is_asked(order, order_count, PROBE_PLAN_TWIN);
 	bool part = plan_is_asked(order, order_count, PROBE_PLAN_PART);
-	struct asking a = {.arch = arch, .all = all};
+	struct asking a = {.arch = arch, .rows = rows};
 	struct probe_error *error = NULL;
 
 	if (!twin && !part)
