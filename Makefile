@@ -348,18 +348,11 @@ bench: all targets
 
 # The sanitizers build into folders of their own. `make asan KINDS=integration`
 # runs the integration tests with a sanitized probectl.
-all_but = $(filter-out $(foreach t,$(1),$(filter %/test_$(t).c,$(UNIT_SRC))),$(UNIT_SRC))
+# A test that a sanitizer cannot run says why in its first lines: "Not under ThreadSanitizer: ".
+all_for = $(shell grep -L '^/\* Not under $(1)Sanitizer: ' $(UNIT_SRC))
 SANITIZED_KINDS := $(if $(filter command line,$(origin KINDS)),$(KINDS),unit golden)
-# ThreadSanitizer knows neither stacks and code that we make ourselves nor fences. The last three
-# search programs of which it makes terabytes, for minutes, and start no threads of the library.
-NOT_TSAN := control control_calls control_killed counterparts frames kept recorder restart search \
-	steps stub_flags stub_gather stub_pairs stub_sample stub_threads children self \
-	self_callers self_calls self_forks self_order doubts gather_live select_live
-TSAN_KINDS := $(if $(filter command line,$(origin KINDS)),$(KINDS),$(call all_but,$(NOT_TSAN)))
-# Each change of a program with signal handlers searches its memory, of which AddressSanitizer
-# makes terabytes; these make hundreds of changes of themselves.
-NOT_ASAN := self self_callers self_calls self_forks self_order steps
-ASAN_KINDS := $(if $(filter command line,$(origin KINDS)),$(KINDS),$(call all_but,$(NOT_ASAN)))
+ASAN_KINDS = $(if $(filter command line,$(origin KINDS)),$(KINDS),$(call all_for,Address))
+TSAN_KINDS = $(if $(filter command line,$(origin KINDS)),$(KINDS),$(call all_for,Thread))
 asan: | $(FIRST)
 	$(Q)$(MAKE) check BUILD=$(BUILD)/asan SANITIZE=address KINDS='$(ASAN_KINDS)'
 ubsan: | $(FIRST)

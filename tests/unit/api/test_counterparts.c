@@ -80,6 +80,7 @@
  * Erlang's erl_tracer: tests/unit/cli/test_tracer_cli.c; pmtrace, posix_trace and the kernel's
  * tracepoints: tests/unit/api/test_counterparts_trace.c.
  */
+/* Not under ThreadSanitizer: it knows no code that we make. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>

@@ -6,6 +6,7 @@
  *
  *	region   | words        | handler | frame | what it interrupted | low: in use |
  */
+/* Not under ThreadSanitizer: its terabytes of memory are searched, and nothing has threads. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>

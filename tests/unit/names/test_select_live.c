@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Disabling and enabling single probes of a session in a real process. */
+/* Not under ThreadSanitizer: its terabytes of memory are searched, and nothing has threads. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>

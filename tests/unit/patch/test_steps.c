@@ -3,6 +3,8 @@
  * A target in steps: attached to, changed several times, released; and ways to name its probes:
  * lists without duplicates, predicates, pairs, force.
  */
+/* Not under ThreadSanitizer: it crashes in children that share memory. */
+/* Not under AddressSanitizer: its terabytes of memory are searched at each of many changes. */
 #include <sched.h>
 #include <setjmp.h>
 #include <signal.h>

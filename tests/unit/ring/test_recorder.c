@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Overwriting rings, read backwards: whole, lapped, during writes, and with false contents. */
+/* Not under ThreadSanitizer: it knows no fences. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>

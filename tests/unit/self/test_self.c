@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Listing, enabling and disabling one's own probes, with threads, and after fork(2). */
+/* Not under ThreadSanitizer: it knows neither stacks nor code that we make. */
+/* Not under AddressSanitizer: its terabytes of memory are searched at each of many changes. */
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>

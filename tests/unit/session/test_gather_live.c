@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What sessions gather from a real process, compared with what it did. */
+/* Not under ThreadSanitizer: its terabytes of memory are searched, and nothing has threads. */
 #include <math.h>
 #include <setjmp.h>
 #include <signal.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Sessions that stay in a process, and can be read by any controller. */
+/* Not under ThreadSanitizer: it knows no code that we make. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

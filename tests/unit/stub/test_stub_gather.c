@@ -3,6 +3,7 @@
  * Gathering stubs: cells and tables of keys, in one thread, and in many under a storm of
  * signals.
  */
+/* Not under ThreadSanitizer: it knows no code that we make. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -3,6 +3,7 @@
  * Stubs of begins and ends, by thread and by key, in one thread, and in many under a storm of
  * signals; for one process, and where forked children share the table.
  */
+/* Not under ThreadSanitizer: it knows no code that we make. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -4,6 +4,7 @@
  * in a thread that is only stopped and in one that makes calls for us; a signal with a handler
  * still interrupts them.
  */
+/* Not under ThreadSanitizer: it knows neither stacks nor code that we make. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <signal.h>
