@@ -13,10 +13,18 @@ void pairing_deinit(struct pairing *pairing)
 	*pairing = (struct pairing){0};
 }
 
-/* Pairs again the probes of a provider that may be part of a pair. False without memory. */
-static bool pair_again(struct pairing *pairing, const char *provider)
+/* Whether two that may be part of a pair can decide with whom the other one pairs. */
+static bool are_kin(const struct pairing_probe *a, const struct pairing_probe *b)
+{
+	return a->may_be != PAIR_NONE && a->kin == b->kin &&
+	       memcmp(a->plain, b->plain, a->kin) == 0 && strcmp(a->provider, b->provider) == 0;
+}
+
+/* Pairs the last probe and its kin again. False without memory. */
+static bool pair_again(struct pairing *pairing)
 {
 	struct pairing_probe *probes = pairing->probes;
+	const struct pairing_probe *last = &probes[pairing->count - 1];
 	size_t *indices = calloc(pairing->count, sizeof(*indices)), count = 0;
 	char **names = calloc(pairing->count, sizeof(*names));
 	struct pair_part *parts = calloc(pairing->count, sizeof(*parts));
@@ -24,8 +32,7 @@ static bool pair_again(struct pairing *pairing, const char *provider)
 	uint32_t pairs = 0;
 
 	for (size_t i = 0; i < pairing->count && ok; i++) {
-		if (probes[i].may_be == PAIR_NONE || probes[i].same != i ||
-			strcmp(probes[i].provider, provider) != 0)
+		if (probes[i].same != i || !are_kin(&probes[i], last))
 			continue;
 		names[count] = probes[i].plain;
 		indices[count++] = i;
@@ -59,12 +66,13 @@ struct probe_error *pairing_add(struct pairing *pairing, const char *provider, c
 	if (!probe->plain)
 		return probe_error_no_memory();
 	probe->may_be = pair_may_be(probe->plain, &probe->stem);
+	probe->kin = pair_kin(probe->plain);
 	while (probe->same < pairing->count &&
 		(strcmp(pairing->probes[probe->same].plain, probe->plain) != 0 ||
 			strcmp(pairing->probes[probe->same].provider, provider) != 0))
 		probe->same++;
 	pairing->count++;
-	if (probe->may_be == PAIR_NONE || pair_again(pairing, provider))
+	if (probe->may_be == PAIR_NONE || pair_again(pairing))
 		return NULL;
 	free(pairing->probes[--pairing->count].plain);
 	return probe_error_no_memory();

@@ -13,6 +13,7 @@ struct pairing_probe {
 	char *plain;	       /* the name, spelled by pair_plain_name() */
 	enum pair_role may_be; /* by its name alone */
 	size_t stem;	       /* bytes of `plain` before the word that makes it so */
+	size_t kin;	       /* pair_kin() */
 	size_t same;	       /* the first probe of this plain name: the index, its own or lower */
 	enum pair_role role;   /* with the probes known so far */
 	size_t begin;	       /* of PAIR_END: the index of the probe that begins */

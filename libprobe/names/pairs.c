@@ -158,6 +158,19 @@ enum pair_role pair_may_be(const char *name, size_t *stem_ret)
 	return PAIR_NONE;
 }
 
+size_t pair_kin(const char *name)
+{
+	static const char inner[] = "super__"; /* of the only word with two parts */
+	size_t length;
+
+	if (pair_may_be(name, &length) == PAIR_NONE)
+		return strlen(name);
+	while (length >= sizeof(inner) - 1 &&
+		memcmp(name + length - (sizeof(inner) - 1), inner, sizeof(inner) - 1) == 0)
+		length -= sizeof(inner) - 1;
+	return length;
+}
+
 /* ---- By the catalogue ----------------------------------------------------------------- */
 
 /* Whether the meaning of a begin lists the probe among its ends. */

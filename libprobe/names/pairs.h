@@ -43,4 +43,10 @@ void pairs_by_name(
  */
 enum pair_role pair_may_be(const char *plain_name, size_t *stem_ret);
 
+/*
+ * How many bytes of a plain name are the same in all that can decide with whom it pairs. It is the
+ * stem, but shorter where x__super__failed may end both x__super__start and x__required.
+ */
+size_t pair_kin(const char *plain_name);
+
 #endif

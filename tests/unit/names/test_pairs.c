@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "libprobe/names/pairs.h"
+#include "libprobe/names/pairing.h"
 
 enum { PROBES_MAX = 32 };
 
@@ -211,6 +211,60 @@ static void test_one(void **state)
 	assert_non_null(by_patterns(PROBE_PAIRING_ONE, TEXTS("a:in", "a:*")));
 }
 
+/* ---- One after another -------------------------------------------------------------------- */
+
+/* The pairs of `count` names of one provider are those of all of them at once. */
+static void same_as_at_once(const struct pairing *pairing, char *const *names, size_t count)
+{
+	uint32_t pairs = 0;
+
+	assert_int_equal(pairing->count, count);
+	pairs_by_name(names, count, parts, &pairs);
+	for (size_t i = 0; i < count; i++) {
+		const struct pairing_probe *probe = &pairing->probes[i];
+
+		if (probe->role != parts[i].role)
+			fail_msg("%s: %d, not %d", names[i], probe->role, parts[i].role);
+		if (probe->role != PAIR_END)
+			continue;
+		assert_int_equal(parts[probe->begin].role, PAIR_BEGIN);
+		assert_int_equal(parts[probe->begin].pair, parts[i].pair);
+	}
+}
+
+/* In whatever order they come: all words behind some stems that are parts of others. */
+static void test_one_after_another(void **state)
+{
+	static const char *const stems[] = {"", "x__", "x__super__", "super__", "x__y__", "xsuper__"};
+	static const char *const words[] = {"start", "begin", "done", "failed", "super__failed",
+		"required", "entry", "exit", "acquired", "enter", "entered", "end", "other"};
+	enum { STEMS = sizeof(stems) / sizeof(*stems), WORDS = sizeof(words) / sizeof(*words) };
+	char texts[STEMS * WORDS][32], *names[PROBES_MAX];
+
+	(void)state;
+	for (size_t i = 0; i < STEMS * WORDS; i++)
+		snprintf(texts[i], sizeof(texts[i]), "%s%s", stems[i / WORDS], words[i % WORDS]);
+	srand(1);
+	for (int round = 0; round < 300; round++) {
+		struct pairing pairing = {0};
+		size_t count = 0;
+
+		for (size_t i = 0; i < 2 * PROBES_MAX && count < PROBES_MAX; i++) {
+			char *name = texts[(size_t)rand() % (STEMS * WORDS)];
+			bool is_new = true;
+
+			for (size_t k = 0; k < count; k++)
+				is_new &= strcmp(names[k], name) != 0;
+			if (!is_new)
+				continue;
+			assert_null(pairing_add(&pairing, "a", name));
+			names[count++] = name;
+			same_as_at_once(&pairing, names, count);
+		}
+		pairing_deinit(&pairing);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -221,6 +275,7 @@ int main(void)
 		cmocka_unit_test(test_catalogue),
 		cmocka_unit_test(test_listed),
 		cmocka_unit_test(test_one),
+		cmocka_unit_test(test_one_after_another),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
