@@ -231,6 +231,16 @@ void a64_store_exclusive(struct a64 *e, int rs, int rt, int rn)
 	a64_put(e, 0xc8007c00 | three(rt, rn, rs));
 }
 
+void a64_load_acquire(struct a64 *e, int rt, int rn, unsigned int bytes)
+{
+	a64_put(e, 0x08dffc00 | size_of(bytes) << 30 | three(rt, rn, 0)); /* ldar */
+}
+
+void a64_store_release(struct a64 *e, int rt, int rn, unsigned int bytes)
+{
+	a64_put(e, 0x089ffc00 | size_of(bytes) << 30 | three(rt, rn, 0)); /* stlr */
+}
+
 /* ---- Others ------------------------------------------------------------------------------- */
 
 void a64_thread(struct a64 *e, int rt)

@@ -99,6 +99,9 @@ void a64_store_indexed(
 /* rt = the word at rn; rs = 0 if it has been set to rt, and nobody has changed it in between. */
 void a64_load_exclusive(struct a64 *e, int rt, int rn);
 void a64_store_exclusive(struct a64 *e, int rs, int rt, int rn);
+/* Of 4 or 8 bytes at rn, in the order of C11's memory_order_acquire and _release. */
+void a64_load_acquire(struct a64 *e, int rt, int rn, unsigned int bytes);
+void a64_store_release(struct a64 *e, int rt, int rn, unsigned int bytes);
 /* rt = the thread pointer. */
 void a64_thread(struct a64 *e, int rt);
 /* rd = the low 4 or 8 bytes of the vector register. */

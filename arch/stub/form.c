@@ -93,7 +93,73 @@ void form_load(struct form *f, int a, struct form_mem mem, uint8_t bytes, bool i
 
 void form_store(struct form *f, int a, struct form_mem mem)
 {
-	f->put(f, &(struct form_insn){.op = FORM_STORE, .a = (int8_t)a, .mem = mem});
+	form_store_part(f, a, mem, sizeof(uint64_t));
+}
+
+void form_store_part(struct form *f, int a, struct form_mem mem, uint8_t bytes)
+{
+	f->put(f,
+		&(struct form_insn){.op = FORM_STORE, .a = (int8_t)a, .mem = mem, .bytes = bytes});
+}
+
+void form_store_packed(struct form *f, int a, struct form_mem mem, uint8_t bytes)
+{
+	f->put(f, &(struct form_insn){
+			  .op = bytes == sizeof(uint64_t) ? FORM_STORE_HALVES : FORM_STORE,
+			  .a = (int8_t)a,
+			  .mem = mem,
+			  .bytes = bytes});
+}
+
+/* `op` with a constant operand. */
+static void put_const(
+	struct form *f, enum form_op op, struct form_mem mem, uint8_t bytes, int32_t value)
+{
+	f->put(f, &(struct form_insn){.op = op,
+			  .mem = mem,
+			  .bytes = bytes,
+			  .is_constant = true,
+			  .value = (uint64_t)(int64_t)value});
+}
+
+void form_store_const(struct form *f, struct form_mem mem, uint8_t bytes, int32_t value)
+{
+	put_const(f, FORM_STORE_CONST, mem, bytes, value);
+}
+
+void form_acquire(struct form *f, int a, struct form_mem mem, uint8_t bytes)
+{
+	f->put(f, &(struct form_insn){
+			  .op = FORM_ACQUIRE, .a = (int8_t)a, .mem = mem, .bytes = bytes});
+}
+
+void form_publish(struct form *f, int a, struct form_mem mem, uint8_t bytes)
+{
+	f->put(f, &(struct form_insn){
+			  .op = FORM_PUBLISH, .a = (int8_t)a, .mem = mem, .bytes = bytes});
+}
+
+void form_publish_const(struct form *f, struct form_mem mem, uint8_t bytes, int32_t value)
+{
+	put_const(f, FORM_PUBLISH, mem, bytes, value);
+}
+
+void form_publish_add(struct form *f, int a, struct form_mem mem)
+{
+	f->put(f, &(struct form_insn){.op = FORM_PUBLISH_ADD,
+			  .a = (int8_t)a,
+			  .mem = mem,
+			  .bytes = sizeof(uint64_t)});
+}
+
+void form_publish_add_const(struct form *f, struct form_mem mem, int32_t value)
+{
+	put_const(f, FORM_PUBLISH_ADD, mem, sizeof(uint64_t), value);
+}
+
+void form_alone(struct form *f, enum form_op op)
+{
+	f->put(f, &(struct form_insn){.op = op});
 }
 
 void form_change(struct form *f, enum form_op op, struct form_mem mem)

@@ -52,13 +52,26 @@ enum form_op {
 	FORM_VECTOR,   /* a = the vector register b at the site, its low 4 or 8 bytes */
 	FORM_CPU,      /* a = the number of the CPU, as a hint */
 	/* memory */
-	FORM_LOAD,  /* a = `bytes` bytes at `mem` */
-	FORM_STORE, /* 8 bytes at `mem` = a */
-	FORM_CLEAR, /* 8 bytes at `mem` = 0 */
+	FORM_LOAD,	   /* a = `bytes` bytes at `mem` */
+	FORM_STORE,	   /* `bytes` bytes at `mem` = a */
+	FORM_STORE_CONST,  /* 4 or 8 bytes at `mem` = `value`, 32 bits with their sign */
+	FORM_STORE_HALVES, /* 8 bytes at `mem`, a multiple of four, = a; may change a */
 	/* Adds 1 to 8 bytes at `mem`: its last instruction is the store. */
 	FORM_COUNT,
 	FORM_COUNT_SHARED, /* the same, where other threads do, too: all of them are counted */
 	FORM_COMPUTE,	   /* a = the address `mem` */
+	/*
+	 * Order, for what others read and write: `mem` is 4 or 8 bytes, a multiple of their number.
+	 * What comes after ACQUIRE in the stub is read and written after its load, and what comes
+	 * before PUBLISH is before its store. The store is the last instruction of PUBLISH, so it
+	 * may end a restartable sequence.
+	 */
+	FORM_ACQUIRE,	  /* a = `mem` */
+	FORM_PUBLISH,	  /* `mem` = a, or `value` */
+	FORM_PUBLISH_ADD, /* 8 bytes at `mem` += a, or `value`; only this thread writes there */
+	FORM_FENCE, /* no later instruction, reading the clock is one, begins before all earlier are
+		       done */
+	FORM_YIELD, /* tells the processor that the thread waits */
 	/* operators with one operand */
 	FORM_NEGATE,
 	FORM_COMPLEMENT,
@@ -136,8 +149,20 @@ void form_move(struct form *f, int a, int b);
 void form_extend(struct form *f, int a, int b, uint8_t bytes, bool is_signed);
 void form_cpu(struct form *f, int a);
 void form_load(struct form *f, int a, struct form_mem mem, uint8_t bytes, bool is_signed);
+/* All 8 bytes of a; and its low `bytes` bytes. */
 void form_store(struct form *f, int a, struct form_mem mem);
-/* CLEAR, COUNT or COUNT_SHARED. */
+void form_store_part(struct form *f, int a, struct form_mem mem, uint8_t bytes);
+/* The same into what is packed: of 8 bytes, the address is a multiple of 4. May change a. */
+void form_store_packed(struct form *f, int a, struct form_mem mem, uint8_t bytes);
+void form_store_const(struct form *f, struct form_mem mem, uint8_t bytes, int32_t value);
+void form_acquire(struct form *f, int a, struct form_mem mem, uint8_t bytes);
+void form_publish(struct form *f, int a, struct form_mem mem, uint8_t bytes);
+void form_publish_const(struct form *f, struct form_mem mem, uint8_t bytes, int32_t value);
+void form_publish_add(struct form *f, int a, struct form_mem mem);
+void form_publish_add_const(struct form *f, struct form_mem mem, int32_t value);
+/* FENCE or YIELD. */
+void form_alone(struct form *f, enum form_op op);
+/* COUNT or COUNT_SHARED. */
 void form_change(struct form *f, enum form_op op, struct form_mem mem);
 void form_compute(struct form *f, int a, struct form_mem mem);
 /* NEGATE or COMPLEMENT. */

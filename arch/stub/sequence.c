@@ -54,7 +54,7 @@ void form_sequence_end(struct form *f, const struct stub_plan *plan, const struc
 void form_sequence_leave(struct form *f, const struct stub_plan *plan)
 {
 	if (plan->stub->thread.has_rseq)
-		form_change(f, FORM_CLEAR, field_of_rseq(plan, RSEQ_CS));
+		form_store_const(f, field_of_rseq(plan, RSEQ_CS), sizeof(uint64_t), 0);
 }
 
 void form_cpu_set(

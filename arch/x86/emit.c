@@ -81,14 +81,15 @@ void emit_mem(struct emit *e, bool wide, enum emit_op op, int reg, struct emit_m
 {
 	if (m.fs)
 		emit_u8(e, 0x64);
-	emit_rex(e, wide, reg, m.index, m.base, false);
+	/* Without REX, byte registers 4 to 7 would be %ah to %bh. */
+	emit_rex(e, wide, reg, m.index, m.base, op == OP_MOV_STORE8 && reg >= RSP);
 	emit_opcode(e, op);
 	emit_operand(e, reg, m);
 }
 
 void emit_reg(struct emit *e, bool wide, enum emit_op op, int reg, int rm)
 {
-	/* Without REX, byte registers 4 to 7 would be %ah to %bh. */
+	/* As above. */
 	emit_rex(e, wide, reg, REG_NONE, rm, op == OP_MOVZX8 || op == OP_MOVSX8);
 	emit_opcode(e, op);
 	emit_u8(e, 0xc0 | (reg & 7) << 3 | (rm & 7));

@@ -95,22 +95,56 @@ static void load(struct a64 *e, int rt, struct form_mem m, unsigned int bytes, b
 	a64_load_indexed(e, rt, base, A64_STEP_2, 0, bytes, is_signed);
 }
 
-static void store(struct a64 *e, int rt, struct form_mem m)
+static void store(struct a64 *e, int rt, struct form_mem m, unsigned int bytes)
 {
-	bool indexed = is_indexed(m, sizeof(uint64_t));
+	bool indexed = is_indexed(m, bytes);
 	int index = m.index, base;
 
 	if (indexed)
 		m.index = FORM_NONE;
 	base = base_of(e, m);
 	if (indexed) {
-		a64_store_indexed(e, rt, base, reg(index), log2_of(m.scale), sizeof(uint64_t));
+		a64_store_indexed(e, rt, base, reg(index), log2_of(m.scale), bytes);
 		return;
 	}
-	if (a64_store(e, rt, base, m.disp, sizeof(uint64_t)))
+	if (a64_store(e, rt, base, m.disp, bytes))
 		return;
 	a64_const(e, A64_STEP_2, (uint64_t)(int64_t)m.disp);
-	a64_store_indexed(e, rt, base, A64_STEP_2, 0, sizeof(uint64_t));
+	a64_store_indexed(e, rt, base, A64_STEP_2, 0, bytes);
+}
+
+/* The register that has the whole address: A64_STEP, or a base that is one. */
+static int address_of(struct a64 *e, struct form_mem m)
+{
+	int base = base_of(e, m);
+
+	if (base != A64_SP && !m.disp)
+		return base;
+	add_disp(e, A64_STEP, base, m.disp);
+	return A64_STEP;
+}
+
+/* The register that has the number to store: zero, or A64_STATUS. */
+static int number(struct a64 *e, uint64_t value)
+{
+	if (!value)
+		return A64_ZERO;
+	a64_const(e, A64_STATUS, value);
+	return A64_STATUS;
+}
+
+static int operand(struct a64 *e, const struct form_insn *i)
+{
+	return i->is_constant ? number(e, i->value) : reg(i->a);
+}
+
+static void publish_add(struct a64 *e, const struct form_insn *i)
+{
+	int at = address_of(e, i->mem), by = operand(e, i);
+
+	a64_load(e, A64_STEP_2, at, 0, sizeof(uint64_t), false);
+	a64_op(e, true, A64_ADD, A64_STEP_2, A64_STEP_2, by);
+	a64_store_release(e, A64_STEP_2, at, sizeof(uint64_t));
 }
 
 static void count(struct a64 *e, struct form_mem m)
@@ -162,15 +196,26 @@ static void cpu(const struct a64_lowering *l, int rd)
 
 static void use_memory(struct a64 *e, const struct form_insn *i)
 {
+	int at;
+
 	switch (i->op) {
 	case FORM_LOAD:
 		load(e, reg(i->a), i->mem, i->bytes, i->is_signed);
 		break;
 	case FORM_STORE:
-		store(e, reg(i->a), i->mem);
+	case FORM_STORE_CONST:
+	case FORM_STORE_HALVES:
+		store(e, operand(e, i), i->mem, i->bytes);
 		break;
-	case FORM_CLEAR:
-		store(e, A64_ZERO, i->mem);
+	case FORM_ACQUIRE:
+		a64_load_acquire(e, reg(i->a), address_of(e, i->mem), i->bytes);
+		break;
+	case FORM_PUBLISH:
+		at = address_of(e, i->mem);
+		a64_store_release(e, operand(e, i), at, i->bytes);
+		break;
+	case FORM_PUBLISH_ADD:
+		publish_add(e, i);
 		break;
 	case FORM_COUNT:
 		count(e, i->mem);
@@ -373,11 +418,21 @@ static void put(struct form *form, const struct form_insn *i)
 		break;
 	case FORM_LOAD:
 	case FORM_STORE:
-	case FORM_CLEAR:
+	case FORM_STORE_CONST:
+	case FORM_STORE_HALVES:
+	case FORM_ACQUIRE:
+	case FORM_PUBLISH:
+	case FORM_PUBLISH_ADD:
 	case FORM_COUNT:
 	case FORM_COUNT_SHARED:
 	case FORM_COMPUTE:
 		use_memory(e, i);
+		break;
+	case FORM_FENCE:
+		a64_put(e, 0xd5033fdf); /* isb: barriers of memory do not order the counter */
+		break;
+	case FORM_YIELD:
+		a64_put(e, 0xd503203f); /* yield */
 		break;
 	default:
 		operate(e, i);

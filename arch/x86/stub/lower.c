@@ -155,19 +155,35 @@ static void operate(struct emit *e, const struct form_insn *i)
 	}
 }
 
+/* ---- Memory -------------------------------------------------------------------------- */
+
+/* The processor keeps the order of loads, and that of stores: plain ones acquire and publish. */
 static void use_memory(struct emit *e, const struct form_insn *i)
 {
 	struct emit_mem m = memory(i->mem);
+	bool wide = i->bytes == sizeof(uint64_t);
 
 	switch (i->op) {
 	case FORM_LOAD:
+	case FORM_ACQUIRE:
 		emit_load(e, m, i->bytes, i->is_signed, registers[i->a]);
 		break;
-	case FORM_STORE:
-		emit_mem(e, true, OP_MOV_STORE, registers[i->a], m);
+	case FORM_STORE_HALVES:
+		emit_store_halves(e, registers[i->a], m);
 		break;
-	case FORM_CLEAR:
-		emit_store_imm(e, true, m, 0);
+	case FORM_STORE:
+	case FORM_STORE_CONST:
+	case FORM_PUBLISH:
+		if (i->is_constant)
+			emit_store_imm(e, wide, m, (int32_t)i->value);
+		else
+			emit_store_part(e, registers[i->a], m, i->bytes);
+		break;
+	case FORM_PUBLISH_ADD:
+		if (i->is_constant)
+			emit_imm_mem(e, true, IMM_ADD, m, (int32_t)i->value);
+		else
+			emit_mem(e, true, OP_ADD_TO, registers[i->a], m);
 		break;
 	case FORM_COUNT_SHARED:
 		emit_lock(e);
@@ -226,11 +242,21 @@ static void put(struct form *form, const struct form_insn *i)
 		break;
 	case FORM_LOAD:
 	case FORM_STORE:
-	case FORM_CLEAR:
+	case FORM_STORE_CONST:
+	case FORM_STORE_HALVES:
+	case FORM_ACQUIRE:
+	case FORM_PUBLISH:
+	case FORM_PUBLISH_ADD:
 	case FORM_COUNT:
 	case FORM_COUNT_SHARED:
 	case FORM_COMPUTE:
 		use_memory(e, i);
+		break;
+	case FORM_FENCE:
+		emit_bytes(e, "\x0f\xae\xe8", 3); /* lfence */
+		break;
+	case FORM_YIELD:
+		emit_bytes(e, "\xf3\x90", 2); /* pause */
 		break;
 	default:
 		operate(e, i);

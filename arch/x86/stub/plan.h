@@ -74,6 +74,10 @@ void emit_vector(struct emit *e, int vector, unsigned int bytes, int dst);
 void emit_extend(struct emit *e, int reg, unsigned int bytes, bool is_signed, int dst);
 /* dst = the value at m, of 1 to 8 bytes, extended to 64 bits. */
 void emit_load(struct emit *e, struct emit_mem m, unsigned int bytes, bool is_signed, int dst);
+/* Stores the low `bytes` bytes of a register. */
+void emit_store_part(struct emit *e, int reg, struct emit_mem m, unsigned int bytes);
+/* Stores eight, and changes the register. The whole may be misaligned, and in two cache lines. */
+void emit_store_halves(struct emit *e, int reg, struct emit_mem m);
 /* Stores the low `bytes` bytes of REG_VALUE, and changes it. Eight need an alignment of four. */
 void emit_store(struct emit *e, struct emit_mem m, unsigned int bytes);
 

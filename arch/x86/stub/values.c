@@ -75,17 +75,25 @@ void emit_load(struct emit *e, struct emit_mem m, unsigned int bytes, bool is_si
 	emit_mem(e, wide, op, dst, m);
 }
 
-void emit_store(struct emit *e, struct emit_mem m, unsigned int bytes)
+void emit_store_part(struct emit *e, int reg, struct emit_mem m, unsigned int bytes)
 {
-	struct emit_mem upper = m;
-
 	if (bytes == 2)
 		emit_u8(e, 0x66);
-	emit_mem(e, false, bytes == 1 ? OP_MOV_STORE8 : OP_MOV_STORE, REG_VALUE, m);
-	if (bytes < 8)
-		return;
-	/* In halves: the whole may be misaligned, and then in two cache lines. */
-	upper.disp += 4;
-	emit_shift(e, true, false, REG_VALUE, 32);
-	emit_mem(e, false, OP_MOV_STORE, REG_VALUE, upper);
+	emit_mem(e, bytes == 8, bytes == 1 ? OP_MOV_STORE8 : OP_MOV_STORE, reg, m);
+}
+
+void emit_store_halves(struct emit *e, int reg, struct emit_mem m)
+{
+	emit_store_part(e, reg, m, 4);
+	m.disp += 4;
+	emit_shift(e, true, false, reg, 32);
+	emit_store_part(e, reg, m, 4);
+}
+
+void emit_store(struct emit *e, struct emit_mem m, unsigned int bytes)
+{
+	if (bytes == 8)
+		emit_store_halves(e, REG_VALUE, m);
+	else
+		emit_store_part(e, REG_VALUE, m, bytes);
 }

@@ -70,9 +70,9 @@ static uint64_t word_at(const uint8_t *at, unsigned int bytes)
 	return word;
 }
 
-static void add_one(uint8_t *at)
+static void add(uint8_t *at, uint64_t number)
 {
-	uint64_t next = word_at(at, sizeof(next)) + 1;
+	uint64_t next = word_at(at, sizeof(next)) + number;
 
 	memcpy(at, &next, sizeof(next));
 }
@@ -174,18 +174,26 @@ static void step(uint64_t *v, const struct form_insn *i, const struct form_world
 		v[i->a] = world->cpu;
 		break;
 	case FORM_LOAD:
+	case FORM_ACQUIRE:
 		v[i->a] = extended(
 			word_at(address_of(v, world, i->mem), i->bytes), i->bytes, i->is_signed);
 		break;
-	case FORM_CLEAR:
-		memset(address_of(v, world, i->mem), 0, sizeof(uint64_t));
+	case FORM_PUBLISH_ADD:
+		add(address_of(v, world, i->mem), i->is_constant ? i->value : v[i->a]);
 		break;
 	case FORM_COUNT:
 	case FORM_COUNT_SHARED:
-		add_one(address_of(v, world, i->mem));
+		add(address_of(v, world, i->mem), 1);
 		break;
 	case FORM_STORE:
-		memcpy(address_of(v, world, i->mem), &v[i->a], sizeof(uint64_t));
+	case FORM_STORE_CONST:
+	case FORM_STORE_HALVES:
+	case FORM_PUBLISH:
+		memcpy(address_of(v, world, i->mem), i->is_constant ? &i->value : &v[i->a],
+			i->bytes);
+		break;
+	case FORM_FENCE:
+	case FORM_YIELD:
 		break;
 	case FORM_COMPUTE:
 		v[i->a] = (uintptr_t)address_of(v, world, i->mem);

@@ -86,6 +86,63 @@ static void original(struct program *p, struct form *f)
 			  .is_signed = choose(p, 2)});
 }
 
+static void store(struct program *p, struct form *f, int a)
+{
+	struct form_mem mem = any_address(p, f, a);
+
+	switch (choose(p, 4)) {
+	case 0:
+		form_store(f, a, mem);
+		break;
+	case 1:
+		form_store_part(f, a, mem, any_size(p));
+		break;
+	case 2:
+		form_store_packed(f, a, mem, any_size(p));
+		form_const(f, a, expr_random_edge(&p->random)); /* it may be changed */
+		break;
+	default:
+		form_store_const(f, mem, choose(p, 2) ? 4 : 8, any_constant(p));
+		break;
+	}
+}
+
+/* What threads share is aligned. */
+static void shared(struct program *p, struct form *f, int a)
+{
+	struct form_mem mem = form_at(FORM_NEXT, (int32_t)choose(p, WORLD_DATA) * 8);
+	uint8_t bytes = choose(p, 2) ? 4 : 8;
+
+	form_address(f, FORM_NEXT, (uintptr_t)p->fixture->memory.data);
+	if (choose(p, 2)) {
+		mem.index = FORM_SCRATCH;
+		form_const(f, FORM_SCRATCH, 0);
+	}
+	switch (choose(p, 7)) {
+	case 0:
+		form_change(f, FORM_COUNT_SHARED, mem);
+		break;
+	case 1:
+		form_acquire(f, a, mem, bytes);
+		break;
+	case 2:
+		form_publish(f, a, mem, bytes);
+		break;
+	case 3:
+		form_publish_const(f, mem, bytes, any_constant(p));
+		break;
+	case 4:
+		form_publish_add(f, a, mem);
+		break;
+	case 5:
+		form_publish_add_const(f, mem, any_constant(p));
+		break;
+	default:
+		form_alone(f, choose(p, 2) ? FORM_FENCE : FORM_YIELD);
+		break;
+	}
+}
+
 static void memory(struct program *p, struct form *f)
 {
 	int a = any_register(p);
@@ -95,18 +152,16 @@ static void memory(struct program *p, struct form *f)
 		form_load(f, a, any_address(p, f, FORM_NONE), any_size(p), choose(p, 2));
 		break;
 	case 1:
-		form_store(f, a, any_address(p, f, a));
+		store(p, f, a);
 		break;
 	case 2:
 		form_compute(f, a, any_address(p, f, FORM_NONE));
 		break;
 	case 3:
-		form_change(
-			f, choose(p, 2) ? FORM_COUNT : FORM_CLEAR, any_address(p, f, FORM_NONE));
+		form_change(f, FORM_COUNT, any_address(p, f, FORM_NONE));
 		break;
-	case 4: /* aligned, as what threads share is */
-		form_address(f, FORM_NEXT, (uintptr_t)p->fixture->memory.data);
-		form_change(f, FORM_COUNT_SHARED, form_at(FORM_NEXT, (int32_t)choose(p, 64) * 8));
+	case 4:
+		shared(p, f, a);
 		break;
 	case 5:
 		form_load(f, a,
