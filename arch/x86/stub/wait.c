@@ -258,10 +258,14 @@ void emit_wait(struct emit *e, struct stub_plan *p)
 	emit_jump_label(e, CC_E, vain);
 	emit_wake_all(e, OWNER_AT);
 	emit_jump_label(e, -1, vain);
-	emit_place(e, late); /* a thread that was woken in time may have run only now */
+	/*
+	 * A thread that was woken in time may have run only now. `moved` is read before that last
+	 * look: if the controller makes room right after it, it has not given up on that.
+	 */
+	emit_place(e, late);
+	emit_mem(e, true, OP_MOV_LOAD, RCX, mem_at(RSI, offsetof(struct probe_room, moved)));
 	emit_if_room(e, p, room);
-	emit_mem(e, true, OP_MOV_LOAD, RAX, mem_at(RSI, offsetof(struct probe_room, moved)));
-	emit_mem(e, true, OP_MOV_STORE, RAX, mem_at(RSI, offsetof(struct probe_room, gave_up)));
+	emit_mem(e, true, OP_MOV_STORE, RCX, mem_at(RSI, offsetof(struct probe_room, gave_up)));
 	emit_place(e, vain);
 	emit_restore(e);
 	emit_jump_label(e, -1, p->wait_lost);
