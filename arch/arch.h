@@ -168,6 +168,8 @@ struct arch_thread {
 	 * CLOCK_MONOTONIC, in nanoseconds. Excludes has_rseq: a sequence makes no system call.
 	 */
 	bool no_counter;
+	/* Single instructions add to memory, and compare and exchange it (aarch64: FEAT_LSE). */
+	bool has_atomics;
 };
 
 enum arch_stub_kind {

@@ -163,6 +163,11 @@ void a64_extract(struct a64 *e, int rd, int rn, unsigned int low, unsigned int b
 	a64_bits(e, true, is_signed, rd, rn, low, low + bits - 1);
 }
 
+void a64_extract_pair(struct a64 *e, int rd, int rn, int rm, unsigned int low)
+{
+	a64_put(e, 0x93c00000 | low << 10 | three(rd, rn, rm));
+}
+
 /* ---- Memory ----------------------------------------------------------------------------- */
 
 static uint32_t size_of(unsigned int bytes)
@@ -221,14 +226,29 @@ void a64_store_indexed(
 	a64_indexed(e, 0, rt, rn, rm, shift, bytes);
 }
 
-void a64_load_exclusive(struct a64 *e, int rt, int rn)
+void a64_load_exclusive(struct a64 *e, int rt, int rn, unsigned int bytes)
 {
-	a64_put(e, 0xc85f7c00 | three(rt, rn, 0));
+	a64_put(e, 0x085ffc00 | size_of(bytes) << 30 | three(rt, rn, 0)); /* ldaxr */
 }
 
-void a64_store_exclusive(struct a64 *e, int rs, int rt, int rn)
+void a64_store_exclusive(struct a64 *e, int rs, int rt, int rn, unsigned int bytes)
 {
-	a64_put(e, 0xc8007c00 | three(rt, rn, rs));
+	a64_put(e, 0x0800fc00 | size_of(bytes) << 30 | three(rt, rn, rs)); /* stlxr */
+}
+
+void a64_cas(struct a64 *e, int rs, int rt, int rn, unsigned int bytes)
+{
+	a64_put(e, 0x08e0fc00 | size_of(bytes) << 30 | three(rt, rn, rs)); /* casal */
+}
+
+void a64_swap(struct a64 *e, int rs, int rt, int rn, unsigned int bytes)
+{
+	a64_put(e, 0x38e08000 | size_of(bytes) << 30 | three(rt, rn, rs)); /* swpal */
+}
+
+void a64_add_to(struct a64 *e, int rs, int rn, unsigned int bytes)
+{
+	a64_put(e, 0x38600000 | size_of(bytes) << 30 | three(A64_ZERO, rn, rs)); /* staddl */
 }
 
 void a64_load_acquire(struct a64 *e, int rt, int rn, unsigned int bytes)

@@ -60,7 +60,8 @@ enum a64_op {
 	A64_SDIV = 0x1ac00c00,
 	A64_LSLV = 0x1ac02000,
 	A64_LSRV = 0x1ac02400,
-	A64_ASRV = 0x1ac02800
+	A64_ASRV = 0x1ac02800,
+	A64_UMULH = 0x1bc07c00 /* only wide */
 };
 
 void a64_put(struct a64 *e, uint32_t insn);
@@ -83,6 +84,8 @@ bool a64_op_mask(struct a64 *e, bool wide, enum a64_op op, int rd, int rn, uint6
 /* Shifts by a number below the width. */
 void a64_shift_left(struct a64 *e, bool wide, int rd, int rn, unsigned int count);
 void a64_shift_right(struct a64 *e, bool wide, int rd, int rn, unsigned int count);
+/* rd = 64 bits of rn:rm from bit `low` on. */
+void a64_extract_pair(struct a64 *e, int rd, int rn, int rm, unsigned int low);
 /* rd = the `bits` bits of rn from bit `low` on, extended to 64 bits. */
 void a64_extract(
 	struct a64 *e, int rd, int rn, unsigned int low, unsigned int bits, bool is_signed);
@@ -96,9 +99,19 @@ void a64_load_indexed(struct a64 *e, int rt, int rn, int rm, unsigned int shift,
 	bool is_signed);
 void a64_store_indexed(
 	struct a64 *e, int rt, int rn, int rm, unsigned int shift, unsigned int bytes);
-/* rt = the word at rn; rs = 0 if it has been set to rt, and nobody has changed it in between. */
-void a64_load_exclusive(struct a64 *e, int rt, int rn);
-void a64_store_exclusive(struct a64 *e, int rs, int rt, int rn);
+/*
+ * rt = 4 or 8 bytes at rn, with what acquires; rs = 0 if rt has been stored there, with what
+ * releases, and nobody has changed it in between.
+ */
+void a64_load_exclusive(struct a64 *e, int rt, int rn, unsigned int bytes);
+void a64_store_exclusive(struct a64 *e, int rs, int rt, int rn, unsigned int bytes);
+/*
+ * FEAT_LSE. If 4 or 8 bytes at rn are rs, they are set to rt; rs = what was there. rt = what was
+ * there, which is set to rs. And rs is added, with what releases.
+ */
+void a64_cas(struct a64 *e, int rs, int rt, int rn, unsigned int bytes);
+void a64_swap(struct a64 *e, int rs, int rt, int rn, unsigned int bytes);
+void a64_add_to(struct a64 *e, int rs, int rn, unsigned int bytes);
 /* Of 4 or 8 bytes at rn, in the order of C11's memory_order_acquire and _release. */
 void a64_load_acquire(struct a64 *e, int rt, int rn, unsigned int bytes);
 void a64_store_release(struct a64 *e, int rt, int rn, unsigned int bytes);

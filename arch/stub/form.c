@@ -16,9 +16,11 @@ void form_jump(struct form *f, int label)
 	f->put(f, &(struct form_insn){.op = FORM_JUMP, .label = label});
 }
 
-void form_jump_if(struct form *f, bool wide, int a, enum form_when when, int b, int label)
+/* JUMP_IF or SUB_JUMP_IF. */
+static void jump_if(
+	struct form *f, enum form_op op, bool wide, int a, enum form_when when, int b, int label)
 {
-	f->put(f, &(struct form_insn){.op = FORM_JUMP_IF,
+	f->put(f, &(struct form_insn){.op = op,
 			  .wide = wide,
 			  .a = (int8_t)a,
 			  .when = when,
@@ -26,15 +28,64 @@ void form_jump_if(struct form *f, bool wide, int a, enum form_when when, int b, 
 			  .label = label});
 }
 
-void form_jump_if_const(
-	struct form *f, bool wide, int a, enum form_when when, int32_t value, int label)
+static void jump_if_const(struct form *f, enum form_op op, bool wide, int a, enum form_when when,
+	int32_t value, int label)
 {
-	f->put(f, &(struct form_insn){.op = FORM_JUMP_IF,
+	f->put(f, &(struct form_insn){.op = op,
 			  .wide = wide,
 			  .a = (int8_t)a,
 			  .when = when,
 			  .is_constant = true,
 			  .value = (uint64_t)(int64_t)value,
+			  .label = label});
+}
+
+void form_jump_if(struct form *f, bool wide, int a, enum form_when when, int b, int label)
+{
+	jump_if(f, FORM_JUMP_IF, wide, a, when, b, label);
+}
+
+void form_jump_if_const(
+	struct form *f, bool wide, int a, enum form_when when, int32_t value, int label)
+{
+	jump_if_const(f, FORM_JUMP_IF, wide, a, when, value, label);
+}
+
+void form_sub_jump_if(struct form *f, bool wide, int a, enum form_when when, int b, int label)
+{
+	jump_if(f, FORM_SUB_JUMP_IF, wide, a, when, b, label);
+}
+
+void form_sub_jump_if_const(
+	struct form *f, bool wide, int a, enum form_when when, int32_t value, int label)
+{
+	jump_if_const(f, FORM_SUB_JUMP_IF, wide, a, when, value, label);
+}
+
+void form_jump_if_at(
+	struct form *f, uint8_t bytes, int a, enum form_when when, struct form_mem mem, int label)
+{
+	f->put(f, &(struct form_insn){.op = FORM_JUMP_IF,
+			  .wide = bytes == sizeof(uint64_t),
+			  .a = (int8_t)a,
+			  .when = when,
+			  .is_memory = true,
+			  .bytes = bytes,
+			  .mem = mem,
+			  .label = label});
+}
+
+void form_jump_if_at_const(struct form *f, uint8_t bytes, struct form_mem mem, enum form_when when,
+	int32_t value, int label)
+{
+	f->put(f, &(struct form_insn){.op = FORM_JUMP_IF,
+			  .wide = bytes == sizeof(uint64_t),
+			  .when = when,
+			  .is_constant = true,
+			  .value = (uint64_t)(int64_t)value,
+			  .is_memory = true,
+			  .bytes = bytes,
+			  .mem = mem,
 			  .label = label});
 }
 
@@ -164,7 +215,34 @@ void form_alone(struct form *f, enum form_op op)
 
 void form_change(struct form *f, enum form_op op, struct form_mem mem)
 {
-	f->put(f, &(struct form_insn){.op = op, .mem = mem});
+	form_add_const_to(f, op, mem, sizeof(uint64_t), 1);
+}
+
+void form_add_to(struct form *f, enum form_op op, struct form_mem mem, uint8_t bytes, int a)
+{
+	f->put(f, &(struct form_insn){.op = op, .a = (int8_t)a, .mem = mem, .bytes = bytes});
+}
+
+void form_add_const_to(
+	struct form *f, enum form_op op, struct form_mem mem, uint8_t bytes, int32_t value)
+{
+	put_const(f, op, mem, bytes, value);
+}
+
+void form_cas(
+	struct form *f, struct form_mem mem, uint8_t bytes, int a, enum form_when when, int label)
+{
+	f->put(f, &(struct form_insn){.op = FORM_CAS,
+			  .mem = mem,
+			  .bytes = bytes,
+			  .a = (int8_t)a,
+			  .when = when,
+			  .label = label});
+}
+
+void form_exchange(struct form *f, int a, struct form_mem mem, uint8_t bytes)
+{
+	form_add_to(f, FORM_EXCHANGE, mem, bytes, a);
 }
 
 void form_compute(struct form *f, int a, struct form_mem mem)
@@ -190,6 +268,29 @@ void form_highest(struct form *f, int a, int b)
 void form_two(struct form *f, enum form_op op, bool wide, int a, int b)
 {
 	f->put(f, &(struct form_insn){.op = op, .wide = wide, .a = (int8_t)a, .b = (int8_t)b});
+}
+
+void form_two_at(struct form *f, enum form_op op, int a, struct form_mem mem)
+{
+	f->put(f, &(struct form_insn){.op = op,
+			  .wide = true,
+			  .a = (int8_t)a,
+			  .is_memory = true,
+			  .bytes = sizeof(uint64_t),
+			  .mem = mem});
+}
+
+void form_multiply(struct form *f, int a, int b, int32_t factor)
+{
+	f->put(f, &(struct form_insn){.op = FORM_MULTIPLY,
+			  .a = (int8_t)a,
+			  .b = (int8_t)b,
+			  .value = (uint64_t)(int64_t)factor});
+}
+
+void form_mul_high(struct form *f, uint8_t shift)
+{
+	f->put(f, &(struct form_insn){.op = FORM_MUL_HIGH, .wide = true, .shift = shift});
 }
 
 void form_two_const(struct form *f, enum form_op op, bool wide, int a, int32_t value)

@@ -41,8 +41,16 @@ enum form_op {
 	FORM_PLACE,   /* `label` is here */
 	FORM_JUMP,    /* to `label` */
 	FORM_JUMP_IF, /* to `label`, if `when` is true of a and the right operand */
+	/* the same; and the right operand is subtracted from a */
+	FORM_SUB_JUMP_IF,
 	/* to `label`, unless the `bytes` bytes (1 or 8) at `mem` are `value`; changes RIGHT */
 	FORM_JUMP_UNLESS_BYTES,
+	/*
+	 * If the 4 or 8 bytes at `mem`, a multiple of their number, are VALUE, a is stored there;
+	 * VALUE = what was there. To `label` if a was stored (`when` is FORM_EQ) or was not
+	 * (FORM_NE). In the order of C11's memory_order_acq_rel.
+	 */
+	FORM_CAS,
 	/* values; what has less than 64 bits is extended, with its sign if `is_signed` */
 	FORM_CONST,    /* a = `value` */
 	FORM_ADDRESS,  /* a = `value`, an address in the target */
@@ -56,10 +64,15 @@ enum form_op {
 	FORM_STORE,	   /* `bytes` bytes at `mem` = a */
 	FORM_STORE_CONST,  /* 4 or 8 bytes at `mem` = `value`, 32 bits with their sign */
 	FORM_STORE_HALVES, /* 8 bytes at `mem`, a multiple of four, = a; may change a */
-	/* Adds 1 to 8 bytes at `mem`: its last instruction is the store. */
+	/* Adds a, or `value`, to 4 or 8 bytes at `mem`: its last instruction is the store. */
 	FORM_COUNT,
-	FORM_COUNT_SHARED, /* the same, where other threads do, too: all of them are counted */
-	FORM_COMPUTE,	   /* a = the address `mem` */
+	/*
+	 * The same, where other threads do, too: all of them are counted. `mem` is a multiple of
+	 * `bytes`. Comes after what is before it in the stub.
+	 */
+	FORM_COUNT_SHARED,
+	FORM_EXCHANGE, /* a and such bytes at `mem` change places; ordered as CAS */
+	FORM_COMPUTE,  /* a = the address `mem` */
 	/*
 	 * Order, for what others read and write: `mem` is 4 or 8 bytes, a multiple of their number.
 	 * What comes after ACQUIRE in the stub is read and written after its load, and what comes
@@ -68,7 +81,7 @@ enum form_op {
 	 */
 	FORM_ACQUIRE,	  /* a = `mem` */
 	FORM_PUBLISH,	  /* `mem` = a, or `value` */
-	FORM_PUBLISH_ADD, /* 8 bytes at `mem` += a, or `value`; only this thread writes there */
+	FORM_PUBLISH_ADD, /* `mem` += a, or `value`; only this thread writes there */
 	FORM_FENCE, /* no later instruction, reading the clock is one, begins before all earlier are
 		       done */
 	FORM_YIELD, /* tells the processor that the thread waits */
@@ -77,6 +90,13 @@ enum form_op {
 	FORM_COMPLEMENT,
 	FORM_FLIP,    /* flips the bit `shift` of a */
 	FORM_HIGHEST, /* a = the number of the highest bit in b, which is not 0 */
+	/* a = b * `value`, 32 bits with their sign */
+	FORM_MULTIPLY,
+	/*
+	 * VALUE = 64 bits of the product of VALUE and RIGHT, from bit `shift`, 1 to 63, on;
+	 * changes SCRATCH
+	 */
+	FORM_MUL_HIGH,
 	/* with two: a, and the right operand */
 	FORM_ADD,
 	FORM_SUB,
@@ -123,6 +143,11 @@ struct form_insn {
 	uint8_t bytes, shift;
 	int8_t a, b;	  /* registers */
 	bool is_constant; /* the right operand is `value`, 32 bits with their sign; not b */
+	/*
+	 * The right operand (or, of a comparison with a constant, the left one) is the `bytes`
+	 * bytes at `mem`: 4 or 8, as wide as the instruction; or 1, to find out if it is equal.
+	 */
+	bool is_memory;
 	int label;
 	struct form_mem mem;
 	uint64_t value;
@@ -139,6 +164,13 @@ void form_place(struct form *f, int label);
 void form_jump(struct form *f, int label);
 void form_jump_if(struct form *f, bool wide, int a, enum form_when when, int b, int label);
 void form_jump_if_const(
+	struct form *f, bool wide, int a, enum form_when when, int32_t value, int label);
+void form_jump_if_at(
+	struct form *f, uint8_t bytes, int a, enum form_when when, struct form_mem mem, int label);
+void form_jump_if_at_const(struct form *f, uint8_t bytes, struct form_mem mem, enum form_when when,
+	int32_t value, int label);
+void form_sub_jump_if(struct form *f, bool wide, int a, enum form_when when, int b, int label);
+void form_sub_jump_if_const(
 	struct form *f, bool wide, int a, enum form_when when, int32_t value, int label);
 void form_jump_unless_bytes(
 	struct form *f, struct form_mem mem, uint8_t bytes, uint64_t value, int label);
@@ -162,8 +194,17 @@ void form_publish_add(struct form *f, int a, struct form_mem mem);
 void form_publish_add_const(struct form *f, struct form_mem mem, int32_t value);
 /* FENCE or YIELD. */
 void form_alone(struct form *f, enum form_op op);
-/* COUNT or COUNT_SHARED. */
+/*
+ * COUNT or COUNT_SHARED: adds 1 to 8 bytes. And these or PUBLISH_ADD: adds a, or a number, to so
+ * many.
+ */
 void form_change(struct form *f, enum form_op op, struct form_mem mem);
+void form_add_to(struct form *f, enum form_op op, struct form_mem mem, uint8_t bytes, int a);
+void form_add_const_to(
+	struct form *f, enum form_op op, struct form_mem mem, uint8_t bytes, int32_t value);
+void form_cas(
+	struct form *f, struct form_mem mem, uint8_t bytes, int a, enum form_when when, int label);
+void form_exchange(struct form *f, int a, struct form_mem mem, uint8_t bytes);
 void form_compute(struct form *f, int a, struct form_mem mem);
 /* NEGATE or COMPLEMENT. */
 void form_one(struct form *f, enum form_op op, bool wide, int a);
@@ -171,6 +212,10 @@ void form_flip(struct form *f, int a, uint8_t bit);
 void form_highest(struct form *f, int a, int b);
 /* ADD to MUL. */
 void form_two(struct form *f, enum form_op op, bool wide, int a, int b);
+/* ADD to XOR, of 8 bytes. */
+void form_two_at(struct form *f, enum form_op op, int a, struct form_mem mem);
+void form_multiply(struct form *f, int a, int b, int32_t factor);
+void form_mul_high(struct form *f, uint8_t shift);
 /* ADD to XOR, SHL and SHR (without sign). */
 void form_two_const(struct form *f, enum form_op op, bool wide, int a, int32_t value);
 /* DIV, MOD, SHL or SHR of VALUE by RIGHT. */

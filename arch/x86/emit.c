@@ -82,7 +82,8 @@ void emit_mem(struct emit *e, bool wide, enum emit_op op, int reg, struct emit_m
 	if (m.fs)
 		emit_u8(e, 0x64);
 	/* Without REX, byte registers 4 to 7 would be %ah to %bh. */
-	emit_rex(e, wide, reg, m.index, m.base, op == OP_MOV_STORE8 && reg >= RSP);
+	emit_rex(e, wide, reg, m.index, m.base,
+		(op == OP_MOV_STORE8 || op == OP_CMP8) && reg >= RSP);
 	emit_opcode(e, op);
 	emit_operand(e, reg, m);
 }

@@ -113,8 +113,7 @@ static void store(struct a64 *e, int rt, struct form_mem m, unsigned int bytes)
 	a64_store_indexed(e, rt, base, A64_STEP_2, 0, bytes);
 }
 
-/* The register that has the whole address: A64_STEP, or a base that is one. */
-static int address_of(struct a64 *e, struct form_mem m)
+int a64_address_of(struct a64 *e, struct form_mem m)
 {
 	int base = base_of(e, m);
 
@@ -133,38 +132,9 @@ static int number(struct a64 *e, uint64_t value)
 	return A64_STATUS;
 }
 
-static int operand(struct a64 *e, const struct form_insn *i)
+int a64_operand(struct a64 *e, const struct form_insn *i)
 {
 	return i->is_constant ? number(e, i->value) : reg(i->a);
-}
-
-static void publish_add(struct a64 *e, const struct form_insn *i)
-{
-	int at = address_of(e, i->mem), by = operand(e, i);
-
-	a64_load(e, A64_STEP_2, at, 0, sizeof(uint64_t), false);
-	a64_op(e, true, A64_ADD, A64_STEP_2, A64_STEP_2, by);
-	a64_store_release(e, A64_STEP_2, at, sizeof(uint64_t));
-}
-
-static void count(struct a64 *e, struct form_mem m)
-{
-	add_disp(e, A64_STEP, base_of(e, m), m.disp);
-	a64_load(e, A64_STEP_2, A64_STEP, 0, sizeof(uint64_t), false);
-	a64_op_const(e, true, A64_ADD, A64_STEP_2, A64_STEP_2, 1);
-	a64_store(e, A64_STEP_2, A64_STEP, 0, sizeof(uint64_t));
-}
-
-static void count_shared(struct a64 *e, struct form_mem m)
-{
-	int again = a64_label(e);
-
-	add_disp(e, A64_STEP, base_of(e, m), m.disp);
-	a64_place(e, again);
-	a64_load_exclusive(e, A64_STEP_2, A64_STEP);
-	a64_op_const(e, true, A64_ADD, A64_STEP_2, A64_STEP_2, 1);
-	a64_store_exclusive(e, A64_STATUS, A64_STEP_2, A64_STEP);
-	a64_jump_zero(e, false, false, A64_STATUS, again);
 }
 
 static void original(const struct a64_lowering *l, const struct form_insn *i)
@@ -205,23 +175,14 @@ static void use_memory(struct a64 *e, const struct form_insn *i)
 	case FORM_STORE:
 	case FORM_STORE_CONST:
 	case FORM_STORE_HALVES:
-		store(e, operand(e, i), i->mem, i->bytes);
+		store(e, a64_operand(e, i), i->mem, i->bytes);
 		break;
 	case FORM_ACQUIRE:
-		a64_load_acquire(e, reg(i->a), address_of(e, i->mem), i->bytes);
+		a64_load_acquire(e, reg(i->a), a64_address_of(e, i->mem), i->bytes);
 		break;
 	case FORM_PUBLISH:
-		at = address_of(e, i->mem);
-		a64_store_release(e, operand(e, i), at, i->bytes);
-		break;
-	case FORM_PUBLISH_ADD:
-		publish_add(e, i);
-		break;
-	case FORM_COUNT:
-		count(e, i->mem);
-		break;
-	case FORM_COUNT_SHARED:
-		count_shared(e, i->mem);
+		at = a64_address_of(e, i->mem);
+		a64_store_release(e, a64_operand(e, i), at, i->bytes);
 		break;
 	default: /* FORM_COMPUTE */
 		add_disp(e, reg(i->a), base_of(e, i->mem), i->mem.disp);
@@ -231,16 +192,19 @@ static void use_memory(struct a64 *e, const struct form_insn *i)
 
 /* ---- Jumps ---------------------------------------------------------------------------- */
 
-/* Compares with a number: a - value is a + -value, with the same flags. Changes A64_STEP_2. */
-static void compare_const(struct a64 *e, bool wide, int a, int32_t value)
+/*
+ * rd = a - value, or only the flags of it: it is a + -value, with the same flags, unless that is 0.
+ * Changes A64_STEP_2.
+ */
+static void subtract_const(struct a64 *e, bool wide, int rd, int a, int32_t value)
 {
 	int64_t number = value;
 
-	if (a64_op_const(e, wide, number < 0 ? A64_ADDS : A64_SUBS, A64_ZERO, a,
+	if (a64_op_const(e, wide, number < 0 ? A64_ADDS : A64_SUBS, rd, a,
 		    (uint64_t)(number < 0 ? -number : number)))
 		return;
 	a64_const(e, A64_STEP_2, (uint64_t)number);
-	a64_op(e, wide, A64_SUBS, A64_ZERO, a, A64_STEP_2);
+	a64_op(e, wide, A64_SUBS, rd, a, A64_STEP_2);
 }
 
 static void jump_if(struct a64 *e, const struct form_insn *i)
@@ -257,16 +221,24 @@ static void jump_if(struct a64 *e, const struct form_insn *i)
 		[FORM_ABOVE] = A64_HI,
 		[FORM_NOT_ABOVE] = A64_LS,
 	};
-	int a = reg(i->a);
+	bool subtracts = i->op == FORM_SUB_JUMP_IF;
+	int a = reg(i->a), b = reg(i->b);
 
-	if (i->is_constant && !i->value && (i->when == FORM_EQ || i->when == FORM_NE)) {
+	if (i->is_memory) {
+		int *operand = i->is_constant ? &a : &b;
+
+		*operand = A64_STEP;
+		load(e, *operand, i->mem, i->bytes, false);
+	}
+	if (i->is_constant && !i->value && !subtracts &&
+		(i->when == FORM_EQ || i->when == FORM_NE)) {
 		a64_jump_zero(e, i->wide, i->when == FORM_EQ, a, i->label);
 		return;
 	}
 	if (i->is_constant)
-		compare_const(e, i->wide, a, (int32_t)i->value);
+		subtract_const(e, i->wide, subtracts ? a : A64_ZERO, a, (int32_t)i->value);
 	else
-		a64_op(e, i->wide, A64_SUBS, A64_ZERO, a, reg(i->b));
+		a64_op(e, i->wide, A64_SUBS, subtracts ? a : A64_ZERO, a, b);
 	a64_jump_if(e, conditions[i->when], i->label);
 }
 
@@ -274,7 +246,7 @@ static void jump_unless_bytes(struct a64 *e, const struct form_insn *i)
 {
 	load(e, A64_STEP, i->mem, i->bytes, false);
 	if (i->bytes == 1) {
-		compare_const(e, false, A64_STEP, (int32_t)i->value);
+		subtract_const(e, false, A64_ZERO, A64_STEP, (int32_t)i->value);
 	} else {
 		a64_const(e, A64_STEP_2, i->value);
 		a64_op(e, true, A64_SUBS, A64_ZERO, A64_STEP, A64_STEP_2);
@@ -329,6 +301,15 @@ static void operate_const(struct a64 *e, const struct form_insn *i, enum a64_op 
 	a64_op(e, i->wide, op, a, a, A64_STEP_2);
 }
 
+static void mul_high(struct a64 *e, unsigned int shift)
+{
+	int value = reg(FORM_VALUE), right = reg(FORM_RIGHT);
+
+	a64_op(e, true, A64_UMULH, A64_STEP, value, right);
+	a64_op(e, true, A64_MUL, value, value, right);
+	a64_extract_pair(e, value, A64_STEP, value, shift);
+}
+
 static void operate(struct a64 *e, const struct form_insn *i)
 {
 	static const enum a64_op plain[] = {
@@ -363,11 +344,22 @@ static void operate(struct a64 *e, const struct form_insn *i)
 	case FORM_SHR:
 		shift(e, i);
 		break;
+	case FORM_MULTIPLY:
+		a64_const(e, A64_STEP_2, i->value);
+		a64_op(e, true, A64_MUL, a, reg(i->b), A64_STEP_2);
+		break;
+	case FORM_MUL_HIGH:
+		mul_high(e, i->shift);
+		break;
 	default:
-		if (i->is_constant)
+		if (i->is_memory) {
+			load(e, A64_STEP, i->mem, i->bytes, false);
+			a64_op(e, i->wide, plain[i->op], a, a, A64_STEP);
+		} else if (i->is_constant) {
 			operate_const(e, i, plain[i->op]);
-		else
+		} else {
 			a64_op(e, i->wide, plain[i->op], a, a, reg(i->b));
+		}
 		break;
 	}
 }
@@ -387,6 +379,7 @@ static void put(struct form *form, const struct form_insn *i)
 		a64_jump(e, i->label);
 		break;
 	case FORM_JUMP_IF:
+	case FORM_SUB_JUMP_IF:
 		jump_if(e, i);
 		break;
 	case FORM_JUMP_UNLESS_BYTES:
@@ -422,11 +415,15 @@ static void put(struct form *form, const struct form_insn *i)
 	case FORM_STORE_HALVES:
 	case FORM_ACQUIRE:
 	case FORM_PUBLISH:
-	case FORM_PUBLISH_ADD:
-	case FORM_COUNT:
-	case FORM_COUNT_SHARED:
 	case FORM_COMPUTE:
 		use_memory(e, i);
+		break;
+	case FORM_COUNT:
+	case FORM_PUBLISH_ADD:
+	case FORM_COUNT_SHARED:
+	case FORM_EXCHANGE:
+	case FORM_CAS:
+		a64_lower_change(l, i);
 		break;
 	case FORM_FENCE:
 		a64_put(e, 0xd5033fdf); /* isb: barriers of memory do not order the counter */

@@ -35,6 +35,18 @@ static struct emit_mem memory(struct form_mem m)
 
 /* ---- Jumps --------------------------------------------------------------------------- */
 
+static void compare_memory(struct emit *e, const struct form_insn *i)
+{
+	struct emit_mem m = memory(i->mem);
+
+	if (i->is_constant && i->bytes == 1)
+		emit_cmp_byte(e, m, (uint8_t)i->value);
+	else if (i->is_constant)
+		emit_imm_mem(e, i->wide, IMM_CMP, m, (int32_t)i->value);
+	else
+		emit_mem(e, i->wide, i->bytes == 1 ? OP_CMP8 : OP_CMP, registers[i->a], m);
+}
+
 static void jump_if(struct emit *e, const struct form_insn *i)
 {
 	static const int conditions[] = {
@@ -51,7 +63,13 @@ static void jump_if(struct emit *e, const struct form_insn *i)
 	};
 	int a = registers[i->a];
 
-	if (!i->is_constant)
+	if (i->op == FORM_SUB_JUMP_IF && i->is_constant)
+		emit_imm(e, i->wide, IMM_SUB, a, (int32_t)i->value);
+	else if (i->op == FORM_SUB_JUMP_IF)
+		emit_reg(e, i->wide, OP_SUB, a, registers[i->b]);
+	else if (i->is_memory)
+		compare_memory(e, i);
+	else if (!i->is_constant)
 		emit_reg(e, i->wide, OP_CMP, a, registers[i->b]);
 	else if (i->value)
 		emit_imm(e, i->wide, IMM_CMP, a, (int32_t)i->value);
@@ -146,8 +164,18 @@ static void operate(struct emit *e, const struct form_insn *i)
 	case FORM_SHR:
 		shift(e, i);
 		break;
+	case FORM_MULTIPLY:
+		emit_multiply(e, a, registers[i->b], (int32_t)i->value);
+		break;
+	case FORM_MUL_HIGH:
+		emit_one(e, true, ONE_MUL, RCX);      /* rdx:rax */
+		emit_bytes(e, "\x48\x0f\xac\xd0", 4); /* shrd $shift, %rdx, %rax */
+		emit_u8(e, i->shift);
+		break;
 	default:
-		if (i->is_constant)
+		if (i->is_memory)
+			emit_mem(e, i->wide, plain[i->op].op, a, memory(i->mem));
+		else if (i->is_constant)
 			emit_imm(e, i->wide, plain[i->op].digit, a, (int32_t)i->value);
 		else
 			emit_reg(e, i->wide, plain[i->op].op, a, registers[i->b]);
@@ -156,6 +184,21 @@ static void operate(struct emit *e, const struct form_insn *i)
 }
 
 /* ---- Memory -------------------------------------------------------------------------- */
+
+static void add_to(struct emit *e, const struct form_insn *i)
+{
+	struct emit_mem m = memory(i->mem);
+	bool wide = i->bytes == sizeof(uint64_t);
+
+	if (!i->is_constant)
+		emit_mem(e, wide, OP_ADD_TO, registers[i->a], m);
+	else if (i->value == 1)
+		emit_inc(e, wide, m);
+	else if (i->value == UINT64_MAX)
+		emit_dec(e, wide, m);
+	else
+		emit_imm_mem(e, wide, IMM_ADD, m, (int32_t)i->value);
+}
 
 /* The processor keeps the order of loads, and that of stores: plain ones acquire and publish. */
 static void use_memory(struct emit *e, const struct form_insn *i)
@@ -180,17 +223,17 @@ static void use_memory(struct emit *e, const struct form_insn *i)
 			emit_store_part(e, registers[i->a], m, i->bytes);
 		break;
 	case FORM_PUBLISH_ADD:
-		if (i->is_constant)
-			emit_imm_mem(e, true, IMM_ADD, m, (int32_t)i->value);
-		else
-			emit_mem(e, true, OP_ADD_TO, registers[i->a], m);
+		add_to(e, i);
 		break;
 	case FORM_COUNT_SHARED:
 		emit_lock(e);
-		emit_inc(e, true, m);
+		add_to(e, i);
 		break;
 	case FORM_COUNT:
-		emit_inc(e, true, m);
+		add_to(e, i);
+		break;
+	case FORM_EXCHANGE: /* locked without a prefix */
+		emit_mem(e, wide, OP_XCHG, registers[i->a], m);
 		break;
 	default: /* FORM_COMPUTE */
 		emit_mem(e, true, OP_LEA, registers[i->a], m);
@@ -213,10 +256,17 @@ static void put(struct form *form, const struct form_insn *i)
 		emit_jump_label(e, -1, i->label);
 		break;
 	case FORM_JUMP_IF:
+	case FORM_SUB_JUMP_IF:
 		jump_if(e, i);
 		break;
 	case FORM_JUMP_UNLESS_BYTES:
 		jump_unless_bytes(e, i);
+		break;
+	case FORM_CAS:
+		emit_lock(e);
+		emit_mem(e, i->bytes == sizeof(uint64_t), OP_CMPXCHG, registers[i->a],
+			memory(i->mem));
+		emit_jump_label(e, i->when == FORM_EQ ? CC_E : CC_NE, i->label);
 		break;
 	case FORM_CONST:
 		emit_const(e, registers[i->a], i->value);
@@ -249,6 +299,7 @@ static void put(struct form *form, const struct form_insn *i)
 	case FORM_PUBLISH_ADD:
 	case FORM_COUNT:
 	case FORM_COUNT_SHARED:
+	case FORM_EXCHANGE:
 	case FORM_COMPUTE:
 		use_memory(e, i);
 		break;

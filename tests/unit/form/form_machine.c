@@ -70,11 +70,27 @@ static uint64_t word_at(const uint8_t *at, unsigned int bytes)
 	return word;
 }
 
-static void add(uint8_t *at, uint64_t number)
+/* Those that change memory: COUNT and others add, EXCHANGE swaps. */
+static void change(uint64_t *v, const struct form_insn *i, uint8_t *at)
 {
-	uint64_t next = word_at(at, sizeof(next)) + number;
+	uint64_t before = word_at(at, i->bytes), operand = i->is_constant ? i->value : v[i->a];
+	uint64_t after = i->op == FORM_EXCHANGE ? operand : before + operand;
 
-	memcpy(at, &next, sizeof(next));
+	memcpy(at, &after, i->bytes);
+	if (i->op == FORM_EXCHANGE)
+		v[i->a] = before;
+}
+
+/* CAS; whether it jumps. */
+static bool compare_and_swap(uint64_t *v, const struct form_insn *i, uint8_t *at)
+{
+	uint64_t before = word_at(at, i->bytes);
+	bool same = before == v[FORM_VALUE];
+
+	if (same)
+		memcpy(at, &v[i->a], i->bytes);
+	v[FORM_VALUE] = before;
+	return same == (i->when == FORM_EQ);
 }
 
 static uint64_t original(const struct form_world *world, int number)
@@ -86,10 +102,20 @@ static uint64_t original(const struct form_world *world, int number)
 	return word_at(world->memory + world->frame->saved[number], sizeof(uint64_t));
 }
 
-static bool holds(const uint64_t *v, const struct form_insn *i)
+static uint64_t right_of(
+	const uint64_t *v, const struct form_insn *i, const struct form_world *world)
 {
-	uint64_t right = i->is_constant ? i->value : v[i->b];
-	uint64_t a = typed(v[i->a], i, false), b = typed(right, i, false);
+	if (i->is_constant)
+		return i->value;
+	return i->is_memory ? word_at(address_of(v, world, i->mem), i->bytes) : v[i->b];
+}
+
+static bool holds(const uint64_t *v, const struct form_insn *i, const struct form_world *world)
+{
+	uint64_t left = i->is_memory && i->is_constant
+				? word_at(address_of(v, world, i->mem), i->bytes)
+				: v[i->a];
+	uint64_t a = typed(left, i, false), b = typed(right_of(v, i, world), i, false);
 	int64_t sa = (int64_t)typed(a, i, true), sb = (int64_t)typed(b, i, true);
 	bool results[] = {[FORM_EQ] = a == b,
 		[FORM_NE] = a != b,
@@ -117,9 +143,9 @@ static uint64_t divided(const struct form_insn *i, uint64_t a, uint64_t b)
 	return (uint64_t)(remainder ? sa % sb : sa / sb);
 }
 
-static uint64_t result(const uint64_t *v, const struct form_insn *i)
+static uint64_t result(const uint64_t *v, const struct form_insn *i, const struct form_world *world)
 {
-	uint64_t a = v[i->a], b = i->is_constant ? i->value : v[i->b];
+	uint64_t a = v[i->a], b = right_of(v, i, world);
 	unsigned int count = (unsigned int)b & (i->wide ? 63 : 31);
 
 	switch (i->op) {
@@ -179,11 +205,10 @@ static void step(uint64_t *v, const struct form_insn *i, const struct form_world
 			word_at(address_of(v, world, i->mem), i->bytes), i->bytes, i->is_signed);
 		break;
 	case FORM_PUBLISH_ADD:
-		add(address_of(v, world, i->mem), i->is_constant ? i->value : v[i->a]);
-		break;
 	case FORM_COUNT:
 	case FORM_COUNT_SHARED:
-		add(address_of(v, world, i->mem), 1);
+	case FORM_EXCHANGE:
+		change(v, i, address_of(v, world, i->mem));
 		break;
 	case FORM_STORE:
 	case FORM_STORE_CONST:
@@ -198,6 +223,13 @@ static void step(uint64_t *v, const struct form_insn *i, const struct form_world
 	case FORM_COMPUTE:
 		v[i->a] = (uintptr_t)address_of(v, world, i->mem);
 		break;
+	case FORM_MULTIPLY:
+		v[i->a] = v[i->b] * i->value;
+		break;
+	case FORM_MUL_HIGH:
+		v[FORM_VALUE] =
+			(uint64_t)((unsigned __int128)v[FORM_VALUE] * v[FORM_RIGHT] >> i->shift);
+		break;
 	case FORM_FLIP:
 		v[i->a] ^= UINT64_C(1) << i->shift;
 		break;
@@ -206,8 +238,34 @@ static void step(uint64_t *v, const struct form_insn *i, const struct form_world
 		v[i->a] = 63 - (uint64_t)__builtin_clzll(v[i->b]);
 		break;
 	default:
-		v[i->a] = typed(result(v, i), i, false);
+		v[i->a] = typed(result(v, i, world), i, false);
 		break;
+	}
+}
+
+/* Runs one instruction; whether it jumps. */
+static bool run_one(uint64_t *v, const struct form_insn *i, const struct form_world *world)
+{
+	bool jumps;
+
+	switch (i->op) {
+	case FORM_PLACE:
+		return false;
+	case FORM_JUMP:
+		return true;
+	case FORM_JUMP_IF:
+		return holds(v, i, world);
+	case FORM_SUB_JUMP_IF:
+		jumps = holds(v, i, world);
+		v[i->a] = typed(v[i->a] - right_of(v, i, world), i, false);
+		return jumps;
+	case FORM_JUMP_UNLESS_BYTES:
+		return word_at(address_of(v, world, i->mem), i->bytes) != i->value;
+	case FORM_CAS:
+		return compare_and_swap(v, i, address_of(v, world, i->mem));
+	default:
+		step(v, i, world);
+		return false;
 	}
 }
 
@@ -217,13 +275,8 @@ void form_machine_run(const struct form_machine *m, const struct form_world *wor
 
 	for (size_t at = 0; at < m->count; at++) {
 		const struct form_insn *i = &m->insns[at];
-		bool jumps = i->op == FORM_JUMP || (i->op == FORM_JUMP_IF && holds(v, i)) ||
-			     (i->op == FORM_JUMP_UNLESS_BYTES &&
-				     word_at(address_of(v, world, i->mem), i->bytes) != i->value);
 
-		if (i->op > FORM_JUMP_UNLESS_BYTES)
-			step(v, i, world);
-		if (!jumps)
+		if (!run_one(v, i, world))
 			continue;
 		assert_true(m->places[i->label] < m->count);
 		at = m->places[i->label];

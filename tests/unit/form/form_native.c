@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 
 #include <cmocka.h>
@@ -81,6 +82,15 @@ static bool translate(struct form_native *n, const struct frame *frame,
 }
 
 #endif
+
+bool form_native_has_atomics(void)
+{
+#if defined(__aarch64__)
+	return getauxval(AT_HWCAP) & HWCAP_ATOMICS;
+#else
+	return true;
+#endif
+}
 
 bool form_native_is_possible(void)
 {

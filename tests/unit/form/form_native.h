@@ -23,6 +23,8 @@ struct form_native {
 
 /* Whether there is a back end for this processor. */
 bool form_native_is_possible(void);
+/* arch_thread.has_atomics of this processor. */
+bool form_native_has_atomics(void);
 void form_native_init(struct form_native *n);
 void form_native_deinit(struct form_native *n);
 /* What `write` puts into a form; valid until the next one is made. */

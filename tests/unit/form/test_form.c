@@ -3,8 +3,10 @@
  * Random programs in the form of stubs: the machine of the tests and this processor, for which a
  * back end has translated them, leave the same.
  */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -107,6 +109,44 @@ static void store(struct program *p, struct form *f, int a)
 	}
 }
 
+/* Adds, often one more or less, or swaps. */
+static void change(struct program *p, struct form *f, int a, struct form_mem mem, uint8_t bytes)
+{
+	static const enum form_op adds[] = {FORM_COUNT, FORM_COUNT_SHARED, FORM_PUBLISH_ADD};
+	enum form_op op = adds[choose(p, 3)];
+
+	switch (choose(p, 4)) {
+	case 0:
+		form_add_to(f, op, mem, bytes, a);
+		break;
+	case 1:
+		form_add_const_to(f, op, mem, bytes, any_constant(p));
+		break;
+	case 2:
+		form_add_const_to(f, op, mem, bytes, choose(p, 2) ? 1 : -1);
+		break;
+	default:
+		if (a != mem.base)
+			form_exchange(f, a, mem, bytes);
+		break;
+	}
+}
+
+/* Often with what is there. VALUE is a number of so many bytes. */
+static void compare_and_swap(
+	struct program *p, struct form *f, int a, struct form_mem mem, uint8_t bytes)
+{
+	int label = form_label(f);
+
+	if (choose(p, 2))
+		form_load(f, FORM_VALUE, mem, bytes, false);
+	else
+		form_extend(f, FORM_VALUE, FORM_VALUE, bytes, false);
+	form_cas(f, mem, bytes, a, choose(p, 2) ? FORM_EQ : FORM_NE, label);
+	form_one(f, FORM_COMPLEMENT, true, FORM_RIGHT);
+	form_place(f, label);
+}
+
 /* What threads share is aligned. */
 static void shared(struct program *p, struct form *f, int a)
 {
@@ -118,9 +158,9 @@ static void shared(struct program *p, struct form *f, int a)
 		mem.index = FORM_SCRATCH;
 		form_const(f, FORM_SCRATCH, 0);
 	}
-	switch (choose(p, 7)) {
+	switch (choose(p, 8)) {
 	case 0:
-		form_change(f, FORM_COUNT_SHARED, mem);
+		change(p, f, a, mem, bytes);
 		break;
 	case 1:
 		form_acquire(f, a, mem, bytes);
@@ -136,6 +176,9 @@ static void shared(struct program *p, struct form *f, int a)
 		break;
 	case 5:
 		form_publish_add_const(f, mem, any_constant(p));
+		break;
+	case 6:
+		compare_and_swap(p, f, a, mem, bytes);
 		break;
 	default:
 		form_alone(f, choose(p, 2) ? FORM_FENCE : FORM_YIELD);
@@ -192,7 +235,7 @@ static void operate(struct program *p, struct form *f)
 	bool wide = choose(p, 2);
 	int a = any_register(p), b = any_register(p);
 
-	switch (choose(p, 8)) {
+	switch (choose(p, 11)) {
 	case 0:
 		form_one(f, choose(p, 2) ? FORM_NEGATE : FORM_COMPLEMENT, wide, a);
 		break;
@@ -213,6 +256,16 @@ static void operate(struct program *p, struct form *f)
 		form_two_const(f, choose(p, 2) ? FORM_SHL : FORM_SHR, wide, a,
 			(int32_t)choose(p, wide ? 64 : 32));
 		break;
+	case 7:
+		form_two_at(f, FORM_ADD + choose(p, 5), a, any_address(p, f, a));
+		break;
+	case 8:
+		form_multiply(f, a, b, any_constant(p));
+		break;
+	case 9:
+		form_mul_high(f, (uint8_t)(1 + choose(p, 63)));
+		form_const(f, FORM_SCRATCH, expr_random_edge(&p->random)); /* may be changed */
+		break;
 	case 6:
 		form_by_right(f, choose(p, 2) ? FORM_SHL : FORM_SHR, wide, choose(p, 2));
 		break;
@@ -222,14 +275,45 @@ static void operate(struct program *p, struct form *f)
 	}
 }
 
+/* Often they are: the one byte is there, or a number. */
+static void equal_bytes(struct program *p, struct form *f, int a, int label)
+{
+	enum form_when when = choose(p, 2) ? FORM_EQ : FORM_NE;
+	struct form_mem mem = any_address(p, f, a);
+
+	form_extend(f, a, a, 1, false);
+	if (choose(p, 2))
+		form_store_part(f, a, mem, 1);
+	if (choose(p, 2))
+		form_jump_if_at(f, 1, a, when, mem, label);
+	else
+		form_jump_if_at_const(f, 1, mem, when, (int32_t)choose(p, 256), label);
+}
+
 static void jump(struct program *p, struct form *f)
 {
 	int label = form_label(f), a = any_register(p), b = any_register(p);
 	bool wide = choose(p, 2);
 
-	switch (choose(p, 4)) {
+	switch (choose(p, 8)) {
 	case 0:
 		form_jump(f, label);
+		break;
+	case 3:
+		form_sub_jump_if(f, wide, a, any_comparison(p), b, label);
+		break;
+	case 4:
+		form_sub_jump_if_const(f, wide, a, any_comparison(p), any_constant(p), label);
+		break;
+	case 5:
+		form_jump_if_at(f, wide ? 8 : 4, a, any_comparison(p), any_address(p, f, a), label);
+		break;
+	case 6:
+		form_jump_if_at_const(f, wide ? 8 : 4, any_address(p, f, FORM_NONE),
+			any_comparison(p), any_constant(p), label);
+		break;
+	case 7:
+		equal_bytes(p, f, a, label);
 		break;
 	case 1:
 		form_jump_if(f, wide, a, any_comparison(p), b, label);
@@ -346,6 +430,7 @@ static void random_programs(void **state)
 		snprintf(text, sizeof(text), "program %d, seed %#lx", n, program.seed);
 		for (int i = 0; i < WORLD_TEMPS; i++)
 			x->memory.temps[i] = expr_random_edge(&x->random);
+		x->thread.has_atomics = n % 2 && form_native_has_atomics();
 		function = form_fixture_make(x, write_program, &program);
 		for (int run = 0; run < RUNS; run++) {
 			for (int i = 0; i < WORLD_TEMPS; i++)
@@ -388,12 +473,83 @@ static void labels(void **state)
 	assert_in_range(x->memory.temps[1], x->memory.temps[0] + 8, end - 1);
 }
 
+/* ---- Threads that change the same words ---------------------------------------------- */
+
+enum { THREADS = 4, CHANGES = 20000 };
+
+struct crowd {
+	form_native_function *function;
+	uint64_t words[3];
+	uint64_t swapped[THREADS]; /* what each has got */
+	atomic_int next;
+};
+
+/* Adds to two words, in the ways there are, and exchanges its own number for that in a third. */
+static void write_changes(struct form *f, void *arg)
+{
+	int again = form_label(f);
+
+	(void)arg;
+	f->put(f, &(struct form_insn){.op = FORM_ORIGINAL,
+			  .a = FORM_POINTER,
+			  .b = (int8_t)form_native_live,
+			  .bytes = sizeof(uint64_t)});
+	form_add_const_to(f, FORM_COUNT_SHARED, form_at(FORM_POINTER, 0), 4, 3);
+	form_place(f, again);
+	form_load(f, FORM_VALUE, form_at(FORM_POINTER, 8), sizeof(uint64_t), false);
+	form_compute(f, FORM_NEXT, form_at(FORM_VALUE, 5));
+	form_cas(f, form_at(FORM_POINTER, 8), sizeof(uint64_t), FORM_NEXT, FORM_NE, again);
+	form_load(f, FORM_NEXT, form_temp(0), sizeof(uint64_t), false);
+	form_exchange(f, FORM_NEXT, form_at(FORM_POINTER, 16), sizeof(uint64_t));
+	form_store(f, FORM_NEXT, form_temp(0));
+}
+
+static void *change_words(void *arg)
+{
+	struct form_memory memory = {0};
+	struct crowd *crowd = arg;
+	int number = atomic_fetch_add(&crowd->next, 1);
+
+	memory.temps[0] = (uint64_t)number + 1;
+	for (int i = 0; i < CHANGES; i++)
+		crowd->function((uint8_t *)memory.temps, (uintptr_t)crowd->words, 0);
+	crowd->swapped[number] = memory.temps[0];
+	return NULL;
+}
+
+/* Nothing that a thread adds is lost, and of what they exchange nothing. */
+static void threads(void **state)
+{
+	struct form_fixture *x = *state;
+
+	for (int atomics = 0; atomics <= form_native_has_atomics(); atomics++) {
+		struct crowd crowd = {.next = 0};
+		pthread_t ids[THREADS];
+		uint64_t sum;
+
+		x->thread.has_atomics = atomics;
+		crowd.function =
+			form_native_make(&x->native, &x->frame, &x->thread, write_changes, NULL);
+		for (int i = 0; i < THREADS; i++)
+			assert_int_equal(pthread_create(&ids[i], NULL, change_words, &crowd), 0);
+		for (int i = 0; i < THREADS; i++)
+			pthread_join(ids[i], NULL);
+		assert_int_equal(crowd.words[0], 3 * THREADS * CHANGES);
+		assert_int_equal(crowd.words[1], 5 * THREADS * CHANGES);
+		sum = crowd.words[2];
+		for (int i = 0; i < THREADS; i++)
+			sum += crowd.swapped[i];
+		assert_int_equal(sum, THREADS * (THREADS + 1) / 2);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(
 			random_programs, form_fixture_setup, form_fixture_teardown),
 		cmocka_unit_test_setup_teardown(labels, form_fixture_setup, form_fixture_teardown),
+		cmocka_unit_test_setup_teardown(threads, form_fixture_setup, form_fixture_teardown),
 	};
 
 	if (!form_native_is_possible()) {
