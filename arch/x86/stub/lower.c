@@ -18,6 +18,11 @@ static const int registers[FORM_REGISTERS] = {
 	[FORM_SPARE_2] = R11,
 };
 
+int lowering_register(int form_register)
+{
+	return registers[form_register];
+}
+
 static struct emit_mem memory(struct form_mem m)
 {
 	struct emit_mem ret = {.index = m.index == FORM_NONE ? REG_NONE : registers[m.index],
@@ -323,125 +328,4 @@ static int new_label(struct form *form)
 void lowering_init(struct lowering *l, struct emit *e, const struct frame *frame)
 {
 	*l = (struct lowering){{put, new_label}, e, frame};
-}
-
-/* ---- For what is written for x86-64 alone ------------------------------------------------ */
-
-/* The register of the form that is there. */
-static int form_register(int reg)
-{
-	int ret = 0;
-
-	while (registers[ret] != reg)
-		ret++;
-	return ret;
-}
-
-const struct sequence *emit_sequence_begin(
-	struct emit *e, struct stub_plan *plan, int scratch, int aborted)
-{
-	struct lowering l;
-
-	lowering_init(&l, e, NULL);
-	return form_sequence_begin(&l.form, plan, form_register(scratch), aborted);
-}
-
-void emit_sequence_end(struct emit *e, const struct stub_plan *plan, const struct sequence *q)
-{
-	struct lowering l;
-
-	lowering_init(&l, e, NULL);
-	form_sequence_end(&l.form, plan, q);
-}
-
-void emit_sequence_leave(struct emit *e, const struct stub_plan *plan)
-{
-	struct lowering l;
-
-	lowering_init(&l, e, NULL);
-	form_sequence_leave(&l.form, plan);
-}
-
-void emit_cpu_set(struct emit *e, const struct stub_plan *plan, int reg, uint8_t shift,
-	uint64_t sets, int slow)
-{
-	struct lowering l;
-
-	lowering_init(&l, e, NULL);
-	form_cpu_set(&l.form, plan, form_register(reg), shift, sets, slow);
-}
-
-void emit_shared_set(struct emit *e, const struct stub_plan *plan, int reg, uint32_t offset)
-{
-	struct lowering l;
-
-	lowering_init(&l, e, NULL);
-	form_shared_set(&l.form, plan, form_register(reg), offset);
-}
-
-void emit_shared_inc(struct emit *e, const struct stub_plan *plan, size_t field)
-{
-	struct lowering l;
-
-	lowering_init(&l, e, NULL);
-	form_shared_inc(&l.form, plan, field);
-}
-
-void emit_cpu_inc(struct emit *e, struct stub_plan *plan, size_t field, int slow)
-{
-	struct lowering l;
-
-	lowering_init(&l, e, NULL);
-	form_cpu_inc(&l.form, plan, field, slow);
-}
-
-void emit_address(struct emit *e, const struct frame *frame, const struct arch_arg *arg, int dst)
-{
-	struct lowering l;
-
-	lowering_init(&l, e, frame);
-	form_operand_address(&l.form, form_register(dst), arg);
-}
-
-void emit_value(struct emit *e, const struct frame *frame, const struct arch_arg *arg)
-{
-	struct lowering l;
-
-	lowering_init(&l, e, frame);
-	form_operand(&l.form, FORM_VALUE, arg);
-}
-
-void emit_captured(
-	struct emit *e, const struct stub_plan *plan, const struct frame *frame, int capture)
-{
-	struct lowering l;
-
-	lowering_init(&l, e, frame);
-	form_captured(&l.form, FORM_VALUE, plan, capture);
-}
-
-void emit_expr(struct emit *e, const struct stub_plan *plan, const struct frame *frame,
-	const struct arch_expr *expr, int bad)
-{
-	struct lowering l;
-
-	lowering_init(&l, e, frame);
-	form_expr(&l.form, plan, expr, bad);
-}
-
-void emit_filter(struct emit *e, const struct stub_plan *plan, const struct frame *frame,
-	const struct arch_expr *expr, int reject)
-{
-	struct lowering l;
-
-	lowering_init(&l, e, frame);
-	form_filter(&l.form, plan, expr, reject);
-}
-
-void emit_order_of_double(struct emit *e)
-{
-	struct lowering l;
-
-	lowering_init(&l, e, NULL);
-	form_order_of_double(&l.form);
 }

@@ -15,6 +15,8 @@ struct lowering {
 	const struct frame *frame; /* where the site's registers are */
 };
 
+/* The register of x86-64 that one of the form is. */
+int lowering_register(int form_register);
 void lowering_init(struct lowering *l, struct emit *e, const struct frame *frame);
 
 #endif

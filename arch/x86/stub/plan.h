@@ -81,7 +81,7 @@ void emit_store_halves(struct emit *e, int reg, struct emit_mem m);
 /* Stores the low `bytes` bytes of REG_VALUE, and changes it. Eight need an alignment of four. */
 void emit_store(struct emit *e, struct emit_mem m, unsigned int bytes);
 
-/* ---- What is written in the form (lower.c): see arch/stub/plan.h ------------------- */
+/* ---- What is written in the form (bridge.c): see arch/stub/plan.h ------------------- */
 
 /* Registers are those of x86-64 that are one of the form. */
 const struct sequence *emit_sequence_begin(
