@@ -251,6 +251,11 @@ void a64_add_to(struct a64 *e, int rs, int rn, unsigned int bytes)
 	a64_put(e, 0x38600000 | size_of(bytes) << 30 | three(A64_ZERO, rn, rs)); /* staddl */
 }
 
+void a64_fetch_add(struct a64 *e, int rs, int rt, int rn, unsigned int bytes)
+{
+	a64_put(e, 0x38e00000 | size_of(bytes) << 30 | three(rt, rn, rs)); /* ldaddal */
+}
+
 void a64_load_acquire(struct a64 *e, int rt, int rn, unsigned int bytes)
 {
 	a64_put(e, 0x08dffc00 | size_of(bytes) << 30 | three(rt, rn, 0)); /* ldar */
@@ -266,6 +271,16 @@ void a64_store_release(struct a64 *e, int rt, int rn, unsigned int bytes)
 void a64_thread(struct a64 *e, int rt)
 {
 	a64_put(e, 0xd53bd040 | (uint32_t)rt); /* mrs rt, tpidr_el0 */
+}
+
+void a64_time(struct a64 *e, int rt)
+{
+	a64_put(e, 0xd53be040 | (uint32_t)rt); /* mrs rt, cntvct_el0 */
+}
+
+void a64_call_kernel(struct a64 *e)
+{
+	a64_put(e, 0xd4000001); /* svc 0 */
 }
 
 void a64_vector(struct a64 *e, int rd, int vector, unsigned int bytes)
@@ -288,6 +303,16 @@ int a64_label(struct a64 *e)
 void a64_place(struct a64 *e, int label)
 {
 	e->labels[label] = e->length;
+}
+
+void a64_label_word(struct a64 *e, int label, int from)
+{
+	uint64_t value = e->labels[label] - (from < 0 ? -e->at : e->labels[from]);
+
+	if (e->labels[label] == SIZE_MAX || (from >= 0 && e->labels[from] == SIZE_MAX))
+		e->overflow = true;
+	a64_put(e, (uint32_t)value);
+	a64_put(e, (uint32_t)(value >> 32));
 }
 
 static void a64_branch(struct a64 *e, uint32_t insn, uint8_t low, uint8_t bits, int label)

@@ -107,22 +107,29 @@ void a64_load_exclusive(struct a64 *e, int rt, int rn, unsigned int bytes);
 void a64_store_exclusive(struct a64 *e, int rs, int rt, int rn, unsigned int bytes);
 /*
  * FEAT_LSE. If 4 or 8 bytes at rn are rs, they are set to rt; rs = what was there. rt = what was
- * there, which is set to rs. And rs is added, with what releases.
+ * there, which is set to rs. And rs is added, with what releases; or rt = what was there
+ * before.
  */
 void a64_cas(struct a64 *e, int rs, int rt, int rn, unsigned int bytes);
 void a64_swap(struct a64 *e, int rs, int rt, int rn, unsigned int bytes);
 void a64_add_to(struct a64 *e, int rs, int rn, unsigned int bytes);
+void a64_fetch_add(struct a64 *e, int rs, int rt, int rn, unsigned int bytes);
 /* Of 4 or 8 bytes at rn, in the order of C11's memory_order_acquire and _release. */
 void a64_load_acquire(struct a64 *e, int rt, int rn, unsigned int bytes);
 void a64_store_release(struct a64 *e, int rt, int rn, unsigned int bytes);
 /* rt = the thread pointer. */
 void a64_thread(struct a64 *e, int rt);
+/* rt = the virtual counter. */
+void a64_time(struct a64 *e, int rt);
+void a64_call_kernel(struct a64 *e);
 /* rd = the low 4 or 8 bytes of the vector register. */
 void a64_vector(struct a64 *e, int rd, int vector, unsigned int bytes);
 
 /* Labels: a new one, its place, its address, jumps to it. */
 int a64_label(struct a64 *e);
 void a64_place(struct a64 *e, int label);
+/* 8 bytes: the address of a label that has its place, or its distance from such a label. */
+void a64_label_word(struct a64 *e, int label, int from);
 void a64_label_address(struct a64 *e, int rd, int label);
 void a64_jump(struct a64 *e, int label);
 void a64_jump_if(struct a64 *e, enum a64_condition condition, int label);

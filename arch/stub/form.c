@@ -99,6 +99,27 @@ void form_jump_unless_bytes(
 			  .label = label});
 }
 
+void form_jump_if_word(struct form *f, uint64_t address, enum form_when when, int label)
+{
+	f->put(f, &(struct form_insn){
+			  .op = FORM_JUMP_IF_WORD, .value = address, .when = when, .label = label});
+}
+
+void form_align(struct form *f, uint32_t alignment)
+{
+	f->put(f, &(struct form_insn){.op = FORM_ALIGN, .value = alignment});
+}
+
+void form_word(struct form *f, uint8_t bytes, uint64_t value)
+{
+	f->put(f, &(struct form_insn){.op = FORM_WORD, .bytes = bytes, .value = value});
+}
+
+void form_label_word(struct form *f, int label, int from)
+{
+	f->put(f, &(struct form_insn){.op = FORM_LABEL_WORD, .label = label, .from = from});
+}
+
 void form_const(struct form *f, int a, uint64_t value)
 {
 	f->put(f, &(struct form_insn){.op = FORM_CONST, .a = (int8_t)a, .value = value});
@@ -131,6 +152,21 @@ void form_extend(struct form *f, int a, int b, uint8_t bytes, bool is_signed)
 void form_cpu(struct form *f, int a)
 {
 	f->put(f, &(struct form_insn){.op = FORM_CPU, .a = (int8_t)a});
+}
+
+void form_time(struct form *f)
+{
+	f->put(f, &(struct form_insn){.op = FORM_TIME});
+}
+
+void form_store_time(struct form *f, struct form_mem mem)
+{
+	f->put(f, &(struct form_insn){.op = FORM_STORE_TIME, .mem = mem});
+}
+
+void form_kernel(struct form *f, enum form_call call)
+{
+	f->put(f, &(struct form_insn){.op = FORM_KERNEL, .value = call});
 }
 
 void form_load(struct form *f, int a, struct form_mem mem, uint8_t bytes, bool is_signed)
@@ -243,6 +279,12 @@ void form_cas(
 void form_exchange(struct form *f, int a, struct form_mem mem, uint8_t bytes)
 {
 	form_add_to(f, FORM_EXCHANGE, mem, bytes, a);
+}
+
+void form_fetch_add(struct form *f, int a, struct form_mem mem, uint8_t bytes)
+{
+	f->put(f, &(struct form_insn){
+			  .op = FORM_FETCH_ADD, .a = (int8_t)a, .mem = mem, .bytes = bytes});
 }
 
 void form_compute(struct form *f, int a, struct form_mem mem)

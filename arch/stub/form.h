@@ -45,6 +45,13 @@ enum form_op {
 	FORM_SUB_JUMP_IF,
 	/* to `label`, unless the `bytes` bytes (1 or 8) at `mem` are `value`; changes RIGHT */
 	FORM_JUMP_UNLESS_BYTES,
+	/* to `label`, if the u32 at the address `value` is (EQ) or is not (NE) 0; changes RIGHT */
+	FORM_JUMP_IF_WORD,
+	/* data, which nothing reaches as code */
+	FORM_ALIGN, /* here is a multiple of `value` */
+	FORM_WORD,  /* `bytes` bytes (4 or 8): `value` */
+	/* 8 bytes: the address of `label`, or its distance from `from`; both are placed before */
+	FORM_LABEL_WORD,
 	/*
 	 * If the 4 or 8 bytes at `mem`, a multiple of their number, are VALUE, a is stored there;
 	 * VALUE = what was there. To `label` if a was stored (`when` is FORM_EQ) or was not
@@ -59,6 +66,12 @@ enum form_op {
 	FORM_ORIGINAL, /* a = the register b at the site: `bytes` bytes from bit `shift` on */
 	FORM_VECTOR,   /* a = the vector register b at the site, its low 4 or 8 bytes */
 	FORM_CPU,      /* a = the number of the CPU, as a hint */
+	FORM_TIME,     /* VALUE = the processor's clock; changes SCRATCH */
+	/*
+	 * VALUE = what the kernel answers to the call `value`, of enum form_call, whose arguments
+	 * are in SET, FROM, SCRATCH, SPARE, POINTER and NEXT; changes RIGHT and SPARE_2.
+	 */
+	FORM_KERNEL,
 	/* memory */
 	FORM_LOAD,	   /* a = `bytes` bytes at `mem` */
 	FORM_STORE,	   /* `bytes` bytes at `mem` = a */
@@ -72,7 +85,10 @@ enum form_op {
 	 */
 	FORM_COUNT_SHARED,
 	FORM_EXCHANGE, /* a and such bytes at `mem` change places; ordered as CAS */
-	FORM_COMPUTE,  /* a = the address `mem` */
+	/* The same, ordered as CAS; a = what was there. */
+	FORM_FETCH_ADD,
+	FORM_STORE_TIME, /* 8 bytes at `mem` = the clock; changes VALUE and SCRATCH */
+	FORM_COMPUTE,	 /* a = the address `mem` */
 	/*
 	 * Order, for what others read and write: `mem` is 4 or 8 bytes, a multiple of their number.
 	 * What comes after ACQUIRE in the stub is read and written after its load, and what comes
@@ -129,6 +145,16 @@ enum form_when {
 	FORM_NOT_ABOVE
 };
 
+/* System calls. */
+enum form_call {
+	FORM_CALL_FUTEX,
+	FORM_CALL_GETPID,
+	FORM_CALL_GETTID,
+	FORM_CALL_PRCTL,
+	FORM_CALL_SIGPROCMASK, /* rt_sigprocmask */
+	FORM_CALLS
+};
+
 /* An address: base + index * scale + disp. */
 struct form_mem {
 	int8_t base, index; /* index: or FORM_NONE */
@@ -148,7 +174,7 @@ struct form_insn {
 	 * bytes at `mem`: 4 or 8, as wide as the instruction; or 1, to find out if it is equal.
 	 */
 	bool is_memory;
-	int label;
+	int label, from;
 	struct form_mem mem;
 	uint64_t value;
 };
@@ -174,12 +200,21 @@ void form_sub_jump_if_const(
 	struct form *f, bool wide, int a, enum form_when when, int32_t value, int label);
 void form_jump_unless_bytes(
 	struct form *f, struct form_mem mem, uint8_t bytes, uint64_t value, int label);
+/* If the u32 at `address` is 0, or is not. */
+void form_jump_if_word(struct form *f, uint64_t address, enum form_when when, int label);
+void form_align(struct form *f, uint32_t alignment);
+void form_word(struct form *f, uint8_t bytes, uint64_t value);
+/* from: a label, or FORM_NONE. */
+void form_label_word(struct form *f, int label, int from);
 void form_const(struct form *f, int a, uint64_t value);
 void form_address(struct form *f, int a, uint64_t address);
 void form_label_address(struct form *f, int a, int label);
 void form_move(struct form *f, int a, int b);
 void form_extend(struct form *f, int a, int b, uint8_t bytes, bool is_signed);
 void form_cpu(struct form *f, int a);
+void form_time(struct form *f);
+void form_store_time(struct form *f, struct form_mem mem);
+void form_kernel(struct form *f, enum form_call call);
 void form_load(struct form *f, int a, struct form_mem mem, uint8_t bytes, bool is_signed);
 /* All 8 bytes of a; and its low `bytes` bytes. */
 void form_store(struct form *f, int a, struct form_mem mem);
@@ -205,6 +240,7 @@ void form_add_const_to(
 void form_cas(
 	struct form *f, struct form_mem mem, uint8_t bytes, int a, enum form_when when, int label);
 void form_exchange(struct form *f, int a, struct form_mem mem, uint8_t bytes);
+void form_fetch_add(struct form *f, int a, struct form_mem mem, uint8_t bytes);
 void form_compute(struct form *f, int a, struct form_mem mem);
 /* NEGATE or COMPLEMENT. */
 void form_one(struct form *f, enum form_op op, bool wide, int a);

@@ -7,6 +7,7 @@
 
 #include "arch/arch.h"
 #include "arch/stub/form.h"
+#include "arch/stub/isa.h"
 
 enum { FRAME_REGISTERS = 32 };
 
@@ -42,6 +43,7 @@ enum { RSEQ_CPU_ID = 4, RSEQ_CS = 8 };
  */
 struct stub_plan {
 	const struct arch_stub *stub;
+	const struct stub_isa *isa;
 	struct frame small;	     /* while an early filter runs */
 	struct frame frame;	     /* after that */
 	bool is_early;		     /* the filter needs only the small frame */

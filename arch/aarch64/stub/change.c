@@ -42,6 +42,24 @@ static void add_to_shared(struct a64 *e, const struct form_insn *i, bool lse)
 	a64_jump_zero(e, false, false, A64_STATUS, again);
 }
 
+static void fetch_add(struct a64 *e, const struct form_insn *i, bool lse)
+{
+	bool wide = i->bytes == sizeof(uint64_t);
+	int at = a64_address_of(e, i->mem), a = a64_register(i->a), again;
+
+	if (lse) {
+		a64_fetch_add(e, a, a, at, i->bytes);
+		return;
+	}
+	again = a64_label(e);
+	a64_place(e, again);
+	a64_load_exclusive(e, A64_STEP_2, at, i->bytes);
+	a64_op(e, wide, A64_ADD, A64_STEP_2, A64_STEP_2, a);
+	a64_store_exclusive(e, A64_STATUS, A64_STEP_2, at, i->bytes);
+	a64_jump_zero(e, false, false, A64_STATUS, again);
+	a64_op(e, wide, A64_SUB, a, A64_STEP_2, a);
+}
+
 static void exchange(struct a64 *e, const struct form_insn *i, bool lse)
 {
 	int at = a64_address_of(e, i->mem), a = a64_register(i->a), again;
@@ -93,6 +111,9 @@ void a64_lower_change(const struct a64_lowering *l, const struct form_insn *i)
 		break;
 	case FORM_COUNT_SHARED:
 		add_to_shared(l->e, i, lse);
+		break;
+	case FORM_FETCH_ADD:
+		fetch_add(l->e, i, lse);
 		break;
 	case FORM_EXCHANGE:
 		exchange(l->e, i, lse);

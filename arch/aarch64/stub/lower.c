@@ -184,6 +184,10 @@ static void use_memory(struct a64 *e, const struct form_insn *i)
 		at = a64_address_of(e, i->mem);
 		a64_store_release(e, a64_operand(e, i), at, i->bytes);
 		break;
+	case FORM_STORE_TIME:
+		a64_time(e, reg(FORM_VALUE));
+		store(e, reg(FORM_VALUE), i->mem, sizeof(uint64_t));
+		break;
 	default: /* FORM_COMPUTE */
 		add_disp(e, reg(i->a), base_of(e, i->mem), i->mem.disp);
 		break;
@@ -364,6 +368,27 @@ static void operate(struct a64 *e, const struct form_insn *i)
 	}
 }
 
+/* ---- The kernel -------------------------------------------------------------------------- */
+
+static void ask_kernel(struct a64 *e, enum form_call call)
+{
+	static const uint16_t calls[FORM_CALLS] = {
+		[FORM_CALL_FUTEX] = 98,
+		[FORM_CALL_GETPID] = 172,
+		[FORM_CALL_GETTID] = 178,
+		[FORM_CALL_PRCTL] = 167,
+		[FORM_CALL_SIGPROCMASK] = 135,
+	};
+
+	int set = reg(FORM_SET); /* the answer is there, too */
+
+	a64_move(e, A64_STEP, set);
+	a64_const(e, A64_STATUS, calls[call]); /* x8 */
+	a64_call_kernel(e);
+	a64_move(e, reg(FORM_VALUE), set);
+	a64_move(e, set, A64_STEP);
+}
+
 /* ---- All instructions --------------------------------------------------------------------- */
 
 static void put(struct form *form, const struct form_insn *i)
@@ -384,6 +409,23 @@ static void put(struct form *form, const struct form_insn *i)
 		break;
 	case FORM_JUMP_UNLESS_BYTES:
 		jump_unless_bytes(e, i);
+		break;
+	case FORM_JUMP_IF_WORD:
+		a64_address(e, A64_STEP, i->value);
+		a64_load(e, A64_STEP, A64_STEP, 0, sizeof(uint32_t), false);
+		a64_jump_zero(e, false, i->when == FORM_EQ, A64_STEP, i->label);
+		break;
+	case FORM_ALIGN:
+		while (e->length % i->value)
+			a64_put(e, 0); /* udf: never executed */
+		break;
+	case FORM_WORD:
+		a64_put(e, (uint32_t)i->value);
+		if (i->bytes == sizeof(uint64_t))
+			a64_put(e, (uint32_t)(i->value >> 32));
+		break;
+	case FORM_LABEL_WORD:
+		a64_label_word(e, i->label, i->from);
 		break;
 	case FORM_CONST:
 		a64_const(e, reg(i->a), i->value);
@@ -409,18 +451,26 @@ static void put(struct form *form, const struct form_insn *i)
 	case FORM_CPU:
 		cpu(l, reg(i->a));
 		break;
+	case FORM_TIME:
+		a64_time(e, reg(FORM_VALUE));
+		break;
+	case FORM_KERNEL:
+		ask_kernel(e, (enum form_call)i->value);
+		break;
 	case FORM_LOAD:
 	case FORM_STORE:
 	case FORM_STORE_CONST:
 	case FORM_STORE_HALVES:
 	case FORM_ACQUIRE:
 	case FORM_PUBLISH:
+	case FORM_STORE_TIME:
 	case FORM_COMPUTE:
 		use_memory(e, i);
 		break;
 	case FORM_COUNT:
 	case FORM_PUBLISH_ADD:
 	case FORM_COUNT_SHARED:
+	case FORM_FETCH_ADD:
 	case FORM_EXCHANGE:
 	case FORM_CAS:
 		a64_lower_change(l, i);

@@ -27,7 +27,7 @@ struct a64_lowering {
 int a64_address_of(struct a64 *e, struct form_mem mem);
 /* The register that has the operand a, or `value`: A64_STATUS, or the zero register. */
 int a64_operand(struct a64 *e, const struct form_insn *insn);
-/* COUNT, PUBLISH_ADD, COUNT_SHARED, EXCHANGE and CAS (change.c). */
+/* COUNT, PUBLISH_ADD, COUNT_SHARED, FETCH_ADD, EXCHANGE and CAS (change.c). */
 void a64_lower_change(const struct a64_lowering *l, const struct form_insn *insn);
 
 void a64_lowering_init(struct a64_lowering *l, struct a64 *e, const struct frame *frame,

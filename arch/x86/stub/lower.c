@@ -96,6 +96,29 @@ static void jump_unless_bytes(struct emit *e, const struct form_insn *i)
 	emit_jump_label(e, CC_NE, i->label);
 }
 
+/* ---- Data -------------------------------------------------------------------------------- */
+
+static void data(struct emit *e, const struct form_insn *i)
+{
+	uint64_t from;
+
+	switch (i->op) {
+	case FORM_ALIGN: /* no short jump may cross the padding */
+		emit_align(e, i->value);
+		break;
+	case FORM_WORD:
+		if (i->bytes == sizeof(uint32_t))
+			emit_u32(e, (uint32_t)i->value);
+		else
+			emit_u64(e, i->value);
+		break;
+	default: /* FORM_LABEL_WORD */
+		from = i->from == FORM_NONE ? -e->at : e->labels[i->from];
+		emit_u64(e, e->labels[i->label] - from);
+		break;
+	}
+}
+
 /* ---- Operators ----------------------------------------------------------------------- */
 
 /* %rax / %rcx or its remainder. The smallest number by -1 would trap. */
@@ -240,8 +263,45 @@ static void use_memory(struct emit *e, const struct form_insn *i)
 	case FORM_EXCHANGE: /* locked without a prefix */
 		emit_mem(e, wide, OP_XCHG, registers[i->a], m);
 		break;
+	case FORM_FETCH_ADD:
+		emit_lock(e);
+		emit_mem(e, wide, OP_XADD, registers[i->a], m);
+		break;
+	case FORM_STORE_TIME:
+		emit_bytes(e, "\x0f\x31", 2); /* rdtsc: edx:eax */
+		emit_mem(e, false, OP_MOV_STORE, RAX, m);
+		m.disp += 4; /* in halves, as emit_store() does */
+		emit_mem(e, false, OP_MOV_STORE, RDX, m);
+		break;
 	default: /* FORM_COMPUTE */
 		emit_mem(e, true, OP_LEA, registers[i->a], m);
+		break;
+	}
+}
+
+/* The number of the CPU, as a hint; the time; and the kernel. */
+static void ask(struct emit *e, const struct form_insn *i)
+{
+	static const uint16_t calls[FORM_CALLS] = {
+		[FORM_CALL_FUTEX] = 202,
+		[FORM_CALL_GETPID] = 39,
+		[FORM_CALL_GETTID] = 186,
+		[FORM_CALL_PRCTL] = 157,
+		[FORM_CALL_SIGPROCMASK] = 14,
+	};
+
+	switch (i->op) {
+	case FORM_CPU:
+		emit_cpu_hint(e, registers[i->a]);
+		break;
+	case FORM_TIME:
+		emit_bytes(e, "\x0f\x31", 2); /* rdtsc: edx:eax */
+		emit_shift(e, true, true, RDX, 32);
+		emit_reg(e, true, OP_OR, RAX, RDX);
+		break;
+	default: /* FORM_KERNEL: its registers are those that Linux wants */
+		emit_const(e, RAX, calls[i->value]);
+		emit_bytes(e, "\x0f\x05", 2); /* syscall */
 		break;
 	}
 }
@@ -273,6 +333,15 @@ static void put(struct form *form, const struct form_insn *i)
 			memory(i->mem));
 		emit_jump_label(e, i->when == FORM_EQ ? CC_E : CC_NE, i->label);
 		break;
+	case FORM_JUMP_IF_WORD:
+		emit_test_u32(e, i->value, RCX);
+		emit_jump_label(e, i->when == FORM_EQ ? CC_E : CC_NE, i->label);
+		break;
+	case FORM_ALIGN:
+	case FORM_WORD:
+	case FORM_LABEL_WORD:
+		data(e, i);
+		break;
 	case FORM_CONST:
 		emit_const(e, registers[i->a], i->value);
 		break;
@@ -293,7 +362,9 @@ static void put(struct form *form, const struct form_insn *i)
 		emit_vector(e, i->b, i->bytes, registers[i->a]);
 		break;
 	case FORM_CPU:
-		emit_cpu_hint(e, registers[i->a]);
+	case FORM_TIME:
+	case FORM_KERNEL:
+		ask(e, i);
 		break;
 	case FORM_LOAD:
 	case FORM_STORE:
@@ -305,6 +376,8 @@ static void put(struct form *form, const struct form_insn *i)
 	case FORM_COUNT:
 	case FORM_COUNT_SHARED:
 	case FORM_EXCHANGE:
+	case FORM_FETCH_ADD:
+	case FORM_STORE_TIME:
 	case FORM_COMPUTE:
 		use_memory(e, i);
 		break;

@@ -46,6 +46,14 @@ enum {
 	TABLE_BYTES_MAX = 1 << 30
 };
 
+static const struct stub_isa x86_64_isa = {
+	.stack_pointer = RSP,
+	.frame_pointer = RBP,
+	.registers = 16,
+	.vectors = 16, /* more need AVX-512 */
+	.red_zone = RED_ZONE,
+};
+
 /* ---- Frame -------------------------------------------------------------- */
 
 /* A smaller frame (fewer registers, no temporaries) is a prefix of a larger one. */
@@ -375,7 +383,7 @@ static bool plan_stub(struct stub_plan *p, const struct arch_stub *s)
 {
 	int registers, flags;
 
-	*p = (struct stub_plan){.stub = s};
+	*p = (struct stub_plan){.stub = s, .isa = &x86_64_isa};
 	if (s->capture_count > ARCH_ARGS_MAX || s->recorded > s->capture_count ||
 		s->every > INT32_MAX || s->rate > INT32_MAX)
 		return false;

@@ -2,6 +2,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -70,14 +71,14 @@ static uint64_t word_at(const uint8_t *at, unsigned int bytes)
 	return word;
 }
 
-/* Those that change memory: COUNT and others add, EXCHANGE swaps. */
+/* Those that change memory: COUNT and others add, EXCHANGE swaps, FETCH_ADD does both. */
 static void change(uint64_t *v, const struct form_insn *i, uint8_t *at)
 {
 	uint64_t before = word_at(at, i->bytes), operand = i->is_constant ? i->value : v[i->a];
 	uint64_t after = i->op == FORM_EXCHANGE ? operand : before + operand;
 
 	memcpy(at, &after, i->bytes);
-	if (i->op == FORM_EXCHANGE)
+	if (i->op == FORM_EXCHANGE || i->op == FORM_FETCH_ADD)
 		v[i->a] = before;
 }
 
@@ -91,6 +92,19 @@ static bool compare_and_swap(uint64_t *v, const struct form_insn *i, uint8_t *at
 		memcpy(at, &v[i->a], i->bytes);
 	v[FORM_VALUE] = before;
 	return same == (i->when == FORM_EQ);
+}
+
+static uint64_t ask_kernel(const struct form_insn *i)
+{
+	switch ((enum form_call)i->value) {
+	case FORM_CALL_GETPID:
+		return (uint64_t)getpid();
+	case FORM_CALL_GETTID:
+		return (uint64_t)gettid();
+	default:
+		fail_msg("no call: %#lx", i->value);
+		return 0;
+	}
 }
 
 static uint64_t original(const struct form_world *world, int number)
@@ -208,7 +222,11 @@ static void step(uint64_t *v, const struct form_insn *i, const struct form_world
 	case FORM_COUNT:
 	case FORM_COUNT_SHARED:
 	case FORM_EXCHANGE:
+	case FORM_FETCH_ADD:
 		change(v, i, address_of(v, world, i->mem));
+		break;
+	case FORM_KERNEL:
+		v[FORM_VALUE] = ask_kernel(i);
 		break;
 	case FORM_STORE:
 	case FORM_STORE_CONST:
@@ -261,6 +279,8 @@ static bool run_one(uint64_t *v, const struct form_insn *i, const struct form_wo
 		return jumps;
 	case FORM_JUMP_UNLESS_BYTES:
 		return word_at(address_of(v, world, i->mem), i->bytes) != i->value;
+	case FORM_JUMP_IF_WORD:
+		return (*(const uint32_t *)(uintptr_t)i->value == 0) == (i->when == FORM_EQ);
 	case FORM_CAS:
 		return compare_and_swap(v, i, address_of(v, world, i->mem));
 	default:

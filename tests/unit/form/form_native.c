@@ -60,7 +60,7 @@ static bool translate(struct form_native *n, const struct frame *frame,
 	a64_put(&e, 0xf81f0ff3); /* str x19, [sp, -16]! */
 	a64_op_const(&e, true, A64_ADD, 19, A64_SP, 0);
 	a64_op_const(&e, true, A64_ADD, A64_SP, 0, 0);
-	a64_move(&e, 12, 1);
+	a64_move(&e, form_native_live, 1);
 	a64_lowering_init(&l, &e, frame, thread);
 	write(&l.form, arg);
 	a64_op_const(&e, true, A64_ADD, A64_SP, 19, 0);

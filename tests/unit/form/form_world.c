@@ -24,6 +24,7 @@ int form_fixture_setup(void **state)
 		.live = form_native_live,
 		.stack = form_native_stack};
 	x->random = 88172645463325252U;
+	memcpy(x->words, (uint32_t[]){0, 1, 0x10000, 0x80000000}, sizeof(x->words));
 	*state = x;
 	return 0;
 }

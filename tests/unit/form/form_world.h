@@ -22,6 +22,7 @@ struct form_fixture {
 	struct arch_thread thread;
 	struct form_world world;
 	uint64_t random;
+	uint32_t words[4]; /* 0, and others */
 };
 
 /* For cmocka; *state is a form_fixture. */

@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -190,7 +191,7 @@ static void memory(struct program *p, struct form *f)
 {
 	int a = any_register(p);
 
-	switch (choose(p, 7)) {
+	switch (choose(p, 8)) {
 	case 0:
 		form_load(f, a, any_address(p, f, FORM_NONE), any_size(p), choose(p, 2));
 		break;
@@ -211,6 +212,11 @@ static void memory(struct program *p, struct form *f)
 			form_at(FORM_THREAD, (int32_t)((intptr_t)&of_thread -
 						       (intptr_t)__builtin_thread_pointer())),
 			any_size(p), choose(p, 2));
+		break;
+	case 6:
+		form_address(f, FORM_NEXT, (uintptr_t)p->fixture->memory.data);
+		form_fetch_add(f, a == FORM_NEXT ? FORM_VALUE : a,
+			form_at(FORM_NEXT, (int32_t)choose(p, 64) * 8), choose(p, 2) ? 4 : 8);
 		break;
 	default:
 		form_load(f, a, form_temp((int)choose(p, TEMPS)), any_size(p), choose(p, 2));
@@ -349,6 +355,28 @@ static void compare_bytes(struct program *p, struct form *f)
 	form_const(f, FORM_RIGHT, edge);
 }
 
+/* Near the code, or anywhere. */
+static void compare_word(struct program *p, struct form *f)
+{
+	static const uint32_t words[] = {0, 1, 0x10000, 0x80000000};
+	uintptr_t word = choose(p, 2) ? (uintptr_t)&words[choose(p, 4)]
+				      : (uintptr_t)&p->fixture->words[choose(p, 4)];
+	int label = form_label(f);
+
+	form_jump_if_word(f, word, choose(p, 2) ? FORM_EQ : FORM_NE, label);
+	form_one(f, FORM_COMPLEMENT, true, FORM_VALUE);
+	form_place(f, label);
+	form_const(f, FORM_RIGHT, word);
+}
+
+/* The processor may change other registers than the machine does. */
+static void ask(struct program *p, struct form *f)
+{
+	form_kernel(f, choose(p, 2) ? FORM_CALL_GETPID : FORM_CALL_GETTID);
+	form_const(f, FORM_RIGHT, 1);
+	form_const(f, FORM_SPARE_2, 2);
+}
+
 static void values(struct program *p, struct form *f)
 {
 	int a = any_register(p), b = any_register(p);
@@ -394,7 +422,13 @@ static void write_program(struct form *f, void *arg)
 	for (int i = 0; i < STEPS; i++) {
 		if (p->open_count == OPEN_MAX || (p->open_count && choose(p, 6) == 0))
 			place_one(p, f);
-		switch (choose(p, 7)) {
+		switch (choose(p, 9)) {
+		case 7:
+			compare_word(p, f);
+			break;
+		case 8:
+			ask(p, f);
+			break;
 		case 0:
 			jump(p, f);
 			break;
@@ -446,10 +480,11 @@ static void random_programs(void **state)
 	}
 }
 
-/* Leaves where its two labels are. */
+/* Leaves where its labels are, the time, and the start of the words at the third. */
 static void write_labels(struct form *f, void *arg)
 {
-	int first = form_label(f), second = form_label(f);
+	int first = form_label(f), second = form_label(f), words = form_label(f);
+	int end = form_label(f);
 
 	(void)arg;
 	form_place(f, first);
@@ -457,20 +492,43 @@ static void write_labels(struct form *f, void *arg)
 	form_label_address(f, FORM_RIGHT, second);
 	form_store(f, FORM_VALUE, form_temp(0));
 	form_store(f, FORM_RIGHT, form_temp(1));
+	form_time(f);
+	form_store(f, FORM_VALUE, form_temp(2));
+	form_store_time(f, form_temp(3));
+	form_label_address(f, FORM_VALUE, words);
+	form_store(f, FORM_VALUE, form_temp(4));
 	form_place(f, second);
+	form_jump(f, end);
+	form_align(f, 32);
+	form_place(f, words);
+	form_word(f, 4, 0x12345678);
+	form_word(f, 4, 0xfedcba98);
+	form_word(f, 8, UINT64_C(0x123456789abcdef0));
+	form_label_word(f, second, FORM_NONE);
+	form_label_word(f, second, first);
+	form_place(f, end);
 }
 
-/* Only the processor has addresses of code. */
+/* Only the processor has addresses of code, and a time. */
 static void labels(void **state)
 {
 	struct form_fixture *x = *state;
 	form_native_function *function =
 		form_native_make(&x->native, &x->frame, &x->thread, write_labels, NULL);
 	uint64_t start = (uintptr_t)x->native.code, end = start + x->native.used;
+	uint64_t *temps = x->memory.temps, words[4];
 
-	function((uint8_t *)x->memory.temps, 0, 0);
-	assert_in_range(x->memory.temps[0], start, end - 1);
-	assert_in_range(x->memory.temps[1], x->memory.temps[0] + 8, end - 1);
+	function((uint8_t *)temps, 0, 0);
+	assert_in_range(temps[0], start, end - 1);
+	assert_in_range(temps[1], temps[0] + 8, end - 1);
+	assert_true(temps[2] > 0 && temps[3] >= temps[2]);
+	assert_in_range(temps[4], temps[1], end - sizeof(words));
+	assert_int_equal(temps[4] % 32, 0);
+	memcpy(words, (const void *)(uintptr_t)temps[4], sizeof(words));
+	assert_int_equal(words[0], UINT64_C(0xfedcba9812345678));
+	assert_int_equal(words[1], UINT64_C(0x123456789abcdef0));
+	assert_int_equal(words[2], temps[1]);
+	assert_int_equal(words[3], temps[1] - temps[0]);
 }
 
 /* ---- Threads that change the same words ---------------------------------------------- */

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+/* What the generator of stubs must know of an instruction set besides its form. */
+#ifndef ARCH_STUB_ISA_H
+#define ARCH_STUB_ISA_H
+
+#include <stdint.h>
+
+/* Registers have the numbers that operands have. */
+struct stub_isa {
+	int8_t stack_pointer, frame_pointer;
+	/* Operands may name the general registers, and the vector registers, below these. */
+	uint8_t registers, vectors;
+	uint16_t red_zone; /* bytes below the stack pointer that belong to the program */
+};
+
+#endif
