@@ -232,6 +232,9 @@ $(UNIT_BIN): $(BUILD)/%: $(BUILD)/obj/%.o $(TEST_LIBS)
 	@mkdir -p $(@D)
 	$(Q)$(LINK) -o $@ $< $(TEST_LIBS) $(CMOCKA_LIBS) $(LIBS)
 
+# Sets the rules for rounding.
+$(BUILD)/tests/unit/form/test_form_double: private LDLIBS += -lm
+
 fuzzers: $(FUZZ_BIN)
 $(FUZZ_BIN): $(BUILD)/%: $(BUILD)/obj/%.o $(TEST_LIBS)
 	$(say) LD $@

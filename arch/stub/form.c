@@ -292,6 +292,16 @@ void form_compute(struct form *f, int a, struct form_mem mem)
 	f->put(f, &(struct form_insn){.op = FORM_COMPUTE, .a = (int8_t)a, .mem = mem});
 }
 
+void form_add_double(struct form *f, struct form_mem mem, int temp)
+{
+	f->put(f, &(struct form_insn){.op = FORM_ADD_DOUBLE, .mem = mem, .value = (uint64_t)temp});
+}
+
+void form_vector(struct form *f, enum form_op op, int temp)
+{
+	f->put(f, &(struct form_insn){.op = op, .value = (uint64_t)temp});
+}
+
 void form_one(struct form *f, enum form_op op, bool wide, int a)
 {
 	f->put(f, &(struct form_insn){.op = op, .wide = wide, .a = (int8_t)a});

@@ -101,6 +101,15 @@ enum form_op {
 	FORM_FENCE, /* no later instruction, reading the clock is one, begins before all earlier are
 		       done */
 	FORM_YIELD, /* tells the processor that the thread waits */
+	/*
+	 * RIGHT += the double at `mem`, to the nearest, without exceptions; which NaN it gives is
+	 * not said. Changes SCRATCH, POINTER, NEXT, FROM and the spare ones. KEEP_VECTOR comes
+	 * before; RESTORE_VECTOR after all that was not run to its end, and may be done again.
+	 * FORM_VECTOR_TEMPS temporaries from number `value` on are theirs.
+	 */
+	FORM_ADD_DOUBLE,
+	FORM_KEEP_VECTOR,
+	FORM_RESTORE_VECTOR,
 	/* operators with one operand */
 	FORM_NEGATE,
 	FORM_COMPLEMENT,
@@ -130,6 +139,8 @@ enum form_op {
 	FORM_SHL,
 	FORM_SHR
 };
+
+enum { FORM_VECTOR_TEMPS = 4 };
 
 /* Comparisons; flipping the last bit negates one. */
 enum form_when {
@@ -242,6 +253,9 @@ void form_cas(
 void form_exchange(struct form *f, int a, struct form_mem mem, uint8_t bytes);
 void form_fetch_add(struct form *f, int a, struct form_mem mem, uint8_t bytes);
 void form_compute(struct form *f, int a, struct form_mem mem);
+void form_add_double(struct form *f, struct form_mem mem, int temp);
+/* KEEP_VECTOR or RESTORE_VECTOR. */
+void form_vector(struct form *f, enum form_op op, int temp);
 /* NEGATE or COMPLEMENT. */
 void form_one(struct form *f, enum form_op op, bool wide, int a);
 void form_flip(struct form *f, int a, uint8_t bit);

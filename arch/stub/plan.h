@@ -126,6 +126,11 @@ void form_shared_inc(struct form *f, const struct stub_plan *plan, size_t field)
  */
 void form_cpu_inc(struct form *f, struct stub_plan *plan, size_t field, int slow);
 
+/* ---- Doubles (double.c) -------------------------------------------------------- */
+
+/* What FORM_ADD_DOUBLE does, with instructions of whole numbers. */
+void form_add_double_plainly(struct form *f, struct form_mem mem);
+
 /* ---- Values of operands (values.c) ------------------------------------------- */
 
 /* Whether the value of a scalar is extended with its sign. */

@@ -427,6 +427,12 @@ static void put(struct form *form, const struct form_insn *i)
 	case FORM_LABEL_WORD:
 		a64_label_word(e, i->label, i->from);
 		break;
+	case FORM_ADD_DOUBLE:
+		form_add_double_plainly(form, i->mem);
+		break;
+	case FORM_KEEP_VECTOR:
+	case FORM_RESTORE_VECTOR:
+		break; /* none is used */
 	case FORM_CONST:
 		a64_const(e, reg(i->a), i->value);
 		break;

@@ -193,6 +193,22 @@ static uint64_t result(const uint64_t *v, const struct form_insn *i, const struc
 	}
 }
 
+static double double_of(uint64_t bits)
+{
+	double number;
+
+	memcpy(&number, &bits, sizeof(number));
+	return number;
+}
+
+static uint64_t double_bits(double number)
+{
+	uint64_t bits;
+
+	memcpy(&bits, &number, sizeof(bits));
+	return bits;
+}
+
 /* What is not a jump. */
 static void step(uint64_t *v, const struct form_insn *i, const struct form_world *world)
 {
@@ -235,6 +251,12 @@ static void step(uint64_t *v, const struct form_insn *i, const struct form_world
 		memcpy(address_of(v, world, i->mem), i->is_constant ? &i->value : &v[i->a],
 			i->bytes);
 		break;
+	case FORM_ADD_DOUBLE:
+		v[FORM_RIGHT] = double_bits(double_of(v[FORM_RIGHT]) +
+					    double_of(word_at(address_of(v, world, i->mem), 8)));
+		break;
+	case FORM_KEEP_VECTOR:
+	case FORM_RESTORE_VECTOR:
 	case FORM_FENCE:
 	case FORM_YIELD:
 		break;
