@@ -114,7 +114,10 @@ void a64_cas(struct a64 *e, int rs, int rt, int rn, unsigned int bytes);
 void a64_swap(struct a64 *e, int rs, int rt, int rn, unsigned int bytes);
 void a64_add_to(struct a64 *e, int rs, int rn, unsigned int bytes);
 void a64_fetch_add(struct a64 *e, int rs, int rt, int rn, unsigned int bytes);
-/* Of 4 or 8 bytes at rn, in the order of C11's memory_order_acquire and _release. */
+/*
+ * Of 4 or 8 bytes at rn, in the order of C11's memory_order_acquire and _release; and an acquiring
+ * load stays after an earlier releasing store.
+ */
 void a64_load_acquire(struct a64 *e, int rt, int rn, unsigned int bytes);
 void a64_store_release(struct a64 *e, int rt, int rn, unsigned int bytes);
 /* rt = the thread pointer. */

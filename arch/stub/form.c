@@ -99,10 +99,14 @@ void form_jump_unless_bytes(
 			  .label = label});
 }
 
-void form_jump_if_word(struct form *f, uint64_t address, enum form_when when, int label)
+void form_jump_if_word(
+	struct form *f, int scratch, uint64_t address, enum form_when when, int label)
 {
-	f->put(f, &(struct form_insn){
-			  .op = FORM_JUMP_IF_WORD, .value = address, .when = when, .label = label});
+	f->put(f, &(struct form_insn){.op = FORM_JUMP_IF_WORD,
+			  .a = (int8_t)scratch,
+			  .value = address,
+			  .when = when,
+			  .label = label});
 }
 
 void form_align(struct form *f, uint32_t alignment)

@@ -45,7 +45,7 @@ enum form_op {
 	FORM_SUB_JUMP_IF,
 	/* to `label`, unless the `bytes` bytes (1 or 8) at `mem` are `value`; changes RIGHT */
 	FORM_JUMP_UNLESS_BYTES,
-	/* to `label`, if the u32 at the address `value` is (EQ) or is not (NE) 0; changes RIGHT */
+	/* to `label`, if the u32 at the address `value` is (EQ) or is not (NE) 0; may change a */
 	FORM_JUMP_IF_WORD,
 	/* data, which nothing reaches as code */
 	FORM_ALIGN, /* here is a multiple of `value` */
@@ -91,9 +91,9 @@ enum form_op {
 	FORM_COMPUTE,	 /* a = the address `mem` */
 	/*
 	 * Order, for what others read and write: `mem` is 4 or 8 bytes, a multiple of their number.
-	 * What comes after ACQUIRE in the stub is read and written after its load, and what comes
-	 * before PUBLISH is before its store. The store is the last instruction of PUBLISH, so it
-	 * may end a restartable sequence.
+	 * What comes after ACQUIRE in the stub is read and written after its load, which is after
+	 * an earlier PUBLISH; and what comes before PUBLISH is before its store. The store is the
+	 * last instruction of PUBLISH, so it may end a restartable sequence.
 	 */
 	FORM_ACQUIRE,	  /* a = `mem` */
 	FORM_PUBLISH,	  /* `mem` = a, or `value` */
@@ -212,7 +212,8 @@ void form_sub_jump_if_const(
 void form_jump_unless_bytes(
 	struct form *f, struct form_mem mem, uint8_t bytes, uint64_t value, int label);
 /* If the u32 at `address` is 0, or is not. */
-void form_jump_if_word(struct form *f, uint64_t address, enum form_when when, int label);
+void form_jump_if_word(
+	struct form *f, int scratch, uint64_t address, enum form_when when, int label);
 void form_align(struct form *f, uint32_t alignment);
 void form_word(struct form *f, uint8_t bytes, uint64_t value);
 /* from: a label, or FORM_NONE. */

@@ -381,7 +381,7 @@ static void put(struct form *form, const struct form_insn *i)
 		emit_jump_label(e, i->when == FORM_EQ ? CC_E : CC_NE, i->label);
 		break;
 	case FORM_JUMP_IF_WORD:
-		emit_test_u32(e, i->value, RCX);
+		emit_test_u32(e, i->value, registers[i->a]);
 		emit_jump_label(e, i->when == FORM_EQ ? CC_E : CC_NE, i->label);
 		break;
 	case FORM_ALIGN:

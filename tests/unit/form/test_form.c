@@ -361,12 +361,12 @@ static void compare_word(struct program *p, struct form *f)
 	static const uint32_t words[] = {0, 1, 0x10000, 0x80000000};
 	uintptr_t word = choose(p, 2) ? (uintptr_t)&words[choose(p, 4)]
 				      : (uintptr_t)&p->fixture->words[choose(p, 4)];
-	int label = form_label(f);
+	int label = form_label(f), scratch = any_register(p);
 
-	form_jump_if_word(f, word, choose(p, 2) ? FORM_EQ : FORM_NE, label);
+	form_jump_if_word(f, scratch, word, choose(p, 2) ? FORM_EQ : FORM_NE, label);
 	form_one(f, FORM_COMPLEMENT, true, FORM_VALUE);
 	form_place(f, label);
-	form_const(f, FORM_RIGHT, word);
+	form_const(f, scratch, word);
 }
 
 /* The processor may change other registers than the machine does. */
