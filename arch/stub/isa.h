@@ -7,7 +7,7 @@
 
 /* Registers have the numbers that operands have. */
 struct stub_isa {
-	int8_t stack_pointer, frame_pointer;
+	int8_t stack_pointer, frame_pointer, first_argument;
 	/* Operands may name the general registers, and the vector registers, below these. */
 	uint8_t registers, vectors;
 	uint16_t red_zone; /* bytes below the stack pointer that belong to the program */

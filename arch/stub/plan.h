@@ -71,10 +71,10 @@ struct stub_plan {
 	int kept_temp, begin_temp; /* of an end: where its begin is kept; of a span: its time */
 	bool has_duration;	   /* of a pair, in nanoseconds, if something asks for it: */
 	int duration_temp;
-	int tag_temp;			  /* of the key */
-	int tries_temp;			  /* how often an aborted sequence is retried */
-	int wait_temp;			  /* when a wait for room began; above the first register */
-	int key_temp[ARCH_KEYS_MAX];	  /* numbers, and strings' words */
+	int tag_temp;		     /* of the key */
+	int tries_temp;		     /* how often an aborted sequence is retried */
+	int wait_temp;		     /* of a wait for room: WAIT_WORDS above the first register */
+	int key_temp[ARCH_KEYS_MAX]; /* numbers, and strings' words */
 	int32_t record_at[ARCH_ARGS_MAX]; /* by recorded capture: its fixed place in a record */
 	int32_t record_mask_at;
 	uint32_t record_align; /* records are padded to multiples of it */
@@ -126,6 +126,11 @@ void form_shared_inc(struct form *f, const struct stub_plan *plan, size_t field)
  */
 void form_cpu_inc(struct form *f, struct stub_plan *plan, size_t field, int slow);
 
+/* VALUE = the time; changes SCRATCH. The subroutine gets it from the kernel. */
+void form_clock(struct form *f, const struct stub_plan *plan);
+/* Stores it at `mem`, a multiple of four; changes VALUE and SCRATCH. */
+void form_store_clock(struct form *f, const struct stub_plan *plan, struct form_mem mem);
+
 /* ---- Doubles (double.c) -------------------------------------------------------- */
 
 /* What FORM_ADD_DOUBLE does, with instructions of whole numbers. */
@@ -135,6 +140,8 @@ void form_add_double_plainly(struct form *f, struct form_mem mem);
 
 /* Whether the value of a scalar is extended with its sign. */
 bool value_is_signed(const struct arch_arg *arg);
+/* a = all of a register at the site. */
+void form_original(struct form *f, int a, int reg);
 /* a = the address of a memory operand; changes FORM_SCRATCH. */
 void form_operand_address(struct form *f, int a, const struct arch_arg *arg);
 /* a = the value of a scalar that needs no check; changes FORM_SCRATCH. */
@@ -161,5 +168,68 @@ void form_filter(
 	struct form *f, const struct stub_plan *plan, const struct arch_expr *expr, int reject);
 /* FORM_SCRATCH = a number with the order of the double in FORM_RIGHT: cell_order_of(). */
 void form_order_of_double(struct form *f);
+
+/* ---- Records (record.c) --------------------------------------------------------- */
+
+/* While a record is written: where it is; and where bytes go, which is its end then. */
+enum { FORM_RECORD = FORM_RIGHT, FORM_OUT = FORM_POINTER };
+
+/* Whether it is a begin or an end of spans; and whether an end needs anything of its begin. */
+bool stub_has_spans(const struct arch_stub *stub);
+bool stub_keeps_begins(const struct arch_stub *stub);
+/*
+ * All of a record at RECORD, except its time and a span's; OUT = its end, if its length varies.
+ * Changes all registers but RECORD and SET.
+ */
+void form_record_body(struct form *f, const struct stub_plan *plan);
+/*
+ * Jumps to `label` if the longest record has room in the ring at `ring`, or has none. head = the
+ * ring's head; changes FORM_VALUE.
+ */
+void form_jump_by_room(
+	struct form *f, const struct stub_plan *plan, int ring, int head, bool has_room, int label);
+/*
+ * Each action has a main part, which falls through to the exit, and a slow part further down,
+ * which the main part jumps to.
+ */
+void form_record(struct form *f, struct stub_plan *plan);
+void form_record_slow(struct form *f, struct stub_plan *plan);
+/* The record of a hit that has waited: what pointers lead to may be something else by now. */
+void form_record_again(struct form *f, struct stub_plan *plan);
+
+/*
+ * What it needs of other parts: writes the fixed part of a prepared capture into the record; copies
+ * the SCRATCH bytes at FROM to OUT, and changes VALUE, NEXT, SPARE; copies the bytes of all
+ * recorded pairs there, to the record's end; before a sequence, finds an end's begin, prepares the
+ * captures of the stack, and prepares all captures once more.
+ */
+void form_capture(struct form *f, const struct stub_plan *plan, int capture);
+void form_copy(struct form *f);
+void form_copy_pairs(struct form *f, const struct stub_plan *plan);
+void form_end(struct form *f, struct stub_plan *plan);
+void form_prepare_stacks(struct form *f, const struct stub_plan *plan);
+void form_prepare_again(struct form *f, const struct stub_plan *plan);
+
+/* ---- Waiting for room (wait.c) ---------------------------------------------------- */
+
+/* Behind the saved registers of a stub whose hits wait, from wait_temp on. */
+enum { WAIT_WORDS = 8 };
+
+/* The hit has not waited yet; and what is out of line. */
+void form_wait_none(struct form *f, const struct stub_plan *plan);
+void form_wait(struct form *f, struct stub_plan *plan);
+
+/* ---- Gates (gate.c) ---------------------------------------------------------------- */
+
+enum { GATE_TEMPS = 2 };
+
+/* Waits at the gate; this is the whole action. */
+void form_gate(struct form *f, const struct stub_plan *plan);
+/*
+ * futex(2) of the word at SET: VALUE = the answer. Sleeps while it is what SCRATCH is, up to the
+ * time in two temporaries; wakes all. Change FROM, RIGHT and SPARE_2, and SPARE or SCRATCH.
+ */
+void form_futex_wait(struct form *f, int timespec);
+void form_futex_wake(struct form *f);
 
 #endif

@@ -22,8 +22,7 @@ static uint64_t value_of_immediate(const struct arch_arg *arg)
 	return value;
 }
 
-/* a = all of a register at the site. */
-static void form_original(struct form *f, int a, int reg)
+void form_original(struct form *f, int a, int reg)
 {
 	f->put(f, &(struct form_insn){.op = FORM_ORIGINAL,
 			  .a = (int8_t)a,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Hits that wait for room (arch/x86/stub/wait.c), as their controller sees them.
+ * Hits that wait for room (arch/stub/wait.c), as their controller sees them.
  *
  * A gate's thread (libprobe/follow/gate_waiter.c) does two things for them. It owns the word that
  * they sleep on, so that the kernel ends all waits when we die; and it turns the first wait after

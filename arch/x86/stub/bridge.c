@@ -124,3 +124,87 @@ void emit_order_of_double(struct emit *e)
 	lowering_init(&l, e, NULL);
 	form_order_of_double(&l.form);
 }
+
+void emit_record_body(struct emit *e, const struct stub_plan *plan)
+{
+	struct lowering l;
+
+	lowering_init(&l, e, NULL);
+	form_record_body(&l.form, plan);
+}
+
+void emit_record(struct emit *e, struct stub_plan *plan)
+{
+	struct lowering l;
+
+	lowering_init(&l, e, &plan->frame);
+	form_record(&l.form, plan);
+}
+
+void emit_record_slow(struct emit *e, struct stub_plan *plan)
+{
+	struct lowering l;
+
+	lowering_init(&l, e, &plan->frame);
+	form_record_slow(&l.form, plan);
+}
+
+void emit_gate(struct emit *e, const struct stub_plan *plan)
+{
+	struct lowering l;
+
+	lowering_init(&l, e, &plan->frame);
+	form_gate(&l.form, plan);
+}
+
+/* ---- The other way round ------------------------------------------------------------------- */
+
+static struct emit *emit_of(struct form *f)
+{
+	return ((struct lowering *)f)->e;
+}
+
+void form_clock(struct form *f, const struct stub_plan *plan)
+{
+	emit_time(emit_of(f), plan);
+}
+
+void form_store_clock(struct form *f, const struct stub_plan *plan, struct form_mem mem)
+{
+	if (plan->stub->thread.no_counter) {
+		form_clock(f, plan);
+		form_store_packed(f, FORM_VALUE, mem, sizeof(uint64_t));
+	} else {
+		form_store_time(f, mem);
+	}
+}
+
+void form_capture(struct form *f, const struct stub_plan *plan, int i)
+{
+	emit_capture(emit_of(f), plan, i);
+}
+
+void form_copy(struct form *f)
+{
+	emit_copy(emit_of(f));
+}
+
+void form_copy_pairs(struct form *f, const struct stub_plan *plan)
+{
+	emit_copy_pairs(emit_of(f), plan);
+}
+
+void form_end(struct form *f, struct stub_plan *plan)
+{
+	emit_end(emit_of(f), plan);
+}
+
+void form_prepare_stacks(struct form *f, const struct stub_plan *plan)
+{
+	emit_prepare_stacks(emit_of(f), plan);
+}
+
+void form_prepare_again(struct form *f, const struct stub_plan *plan)
+{
+	emit_prepare_again(emit_of(f), plan);
+}

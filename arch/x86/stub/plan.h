@@ -48,8 +48,6 @@ void emit_sequence_descriptors(struct emit *e, const struct stub_plan *plan);
 void emit_cpu_hint(struct emit *e, int reg);
 /* %rax = the time; changes %rdx. The subroutine gets it from the kernel. */
 void emit_time(struct emit *e, const struct stub_plan *plan);
-/* Stores it in halves, as emit_store() does. */
-void emit_store_time(struct emit *e, const struct stub_plan *plan, struct emit_mem m);
 void emit_time_subroutine(struct emit *e, const struct stub_plan *plan);
 
 /* ---- Flags to be cleared (alignment.c) --------------------------------------- */
@@ -172,29 +170,16 @@ void emit_check_subroutine(struct emit *e, const struct stub_plan *plan);
  */
 void emit_sample(struct emit *e, struct stub_plan *plan); /* sample.c */
 void emit_sample_slow(struct emit *e, const struct stub_plan *plan);
-/* Whether it is a begin or an end of spans; and whether an end needs anything of its begin. */
-bool stub_has_spans(const struct arch_stub *stub);
-bool stub_keeps_begins(const struct arch_stub *stub);
 /* Whether there is room for what it keeps of a begin, or needs of it (begins.c). */
 bool stub_may_keep_begins(const struct arch_stub *stub);
-/*
- * All of a record at REG_RECORD, except its time and a span's; REG_OUT = its end, if its length
- * varies. Changes all registers of a recording stub but REG_RECORD and REG_RING.
- */
-void emit_record_body(struct emit *e, const struct stub_plan *plan); /* record.c */
+/* Those of arch/stub: all but REG_RECORD and REG_RING is changed by emit_record_body(). */
+void emit_record_body(struct emit *e, const struct stub_plan *plan);
 void emit_record(struct emit *e, struct stub_plan *plan);
 void emit_record_slow(struct emit *e, struct stub_plan *plan);
-/*
- * Writes a record into the ring at REG_RING and publishes it; jumps to `full` if there is no room.
- * Changes what emit_record_body() does, but REG_RING.
- */
-void emit_ring_record(struct emit *e, const struct stub_plan *plan, int full);
+void emit_gate(struct emit *e, const struct stub_plan *plan);
 /* Prepares all captures once more: those who shared what pointers lead to have gone on. */
 void emit_prepare_again(struct emit *e, const struct stub_plan *plan); /* stub.c */
-/* Of a stub that waits for room (wait.c): the hit has not waited yet; and what is out of line. */
-void emit_wait_none(struct emit *e, const struct stub_plan *plan);
-void emit_wait(struct emit *e, struct stub_plan *plan);
-void emit_gather(struct emit *e, struct stub_plan *plan); /* gather.c */
+void emit_gather(struct emit *e, struct stub_plan *plan);	       /* gather.c */
 void emit_gather_slow(struct emit *e, const struct stub_plan *plan);
 void emit_begin(struct emit *e, struct stub_plan *plan); /* flights.c */
 void emit_flights_slow(struct emit *e, const struct stub_plan *plan);
@@ -207,10 +192,7 @@ void emit_call(struct emit *e, struct stub_plan *plan); /* call.c */
 void emit_call_slow(struct emit *e, const struct stub_plan *plan);
 /* The temporaries it needs. */
 int call_temps(const struct arch_stub *stub);
-/* Waits at the gate; this is the whole action. */
-void emit_gate(struct emit *e, const struct stub_plan *plan); /* gate.c */
 enum {
-	GATE_TEMPS = 3,
 	GATE_REGISTERS = 8,
 	/* Where %rdi, the third of them, is saved, from %rsp on. */
 	GATE_ARGUMENT = 8 * (GATE_TEMPS + GATE_REGISTERS - 3)

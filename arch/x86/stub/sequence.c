@@ -78,19 +78,6 @@ void emit_time(struct emit *e, const struct stub_plan *plan)
 	emit_reg(e, true, OP_OR, RAX, RDX);
 }
 
-void emit_store_time(struct emit *e, const struct stub_plan *plan, struct emit_mem m)
-{
-	if (plan->stub->thread.no_counter) {
-		emit_time(e, plan);
-		emit_store(e, m, sizeof(uint64_t));
-		return;
-	}
-	emit_bytes(e, "\x0f\x31", 2); /* rdtsc */
-	emit_mem(e, false, OP_MOV_STORE, RAX, m);
-	m.disp += 4;
-	emit_mem(e, false, OP_MOV_STORE, RDX, m);
-}
-
 /* %rax = CLOCK_MONOTONIC in nanoseconds; 0 if a filter forbids the call. */
 void emit_time_subroutine(struct emit *e, const struct stub_plan *plan)
 {

@@ -49,6 +49,7 @@ enum {
 static const struct stub_isa x86_64_isa = {
 	.stack_pointer = RSP,
 	.frame_pointer = RBP,
+	.first_argument = RDI,
 	.registers = 16,
 	.vectors = 16, /* more need AVX-512 */
 	.red_zone = RED_ZONE,
@@ -73,10 +74,10 @@ static void frame_layout(struct frame *f, int skipped, int flags, int registers,
 		f->saved[f->order[i]] = 8 * (f->temps + f->order_count - 1 - i);
 }
 
-/* The red zone, and behind it the word of a wait: so nothing more has to be done for that. */
+/* The red zone, and behind it the words of a wait: so nothing more has to be done for them. */
 static int skipped_bytes(const struct stub_plan *p)
 {
-	return RED_ZONE + (p->stub->room ? 8 : 0);
+	return RED_ZONE + (p->stub->room ? 8 * WAIT_WORDS : 0);
 }
 
 static void emit_enter(struct emit *e, const struct stub_plan *p)

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Recording: a hit's time, thread, site and arguments go into a ring.
+ *
+ * The time is read inside the sequence, or with the lock held, so the records of one ring are
+ * in time order. docs/ring.md says why who reads finds whole records.
+ */
+#include "arch/layout.h"
+#include "arch/stub/isa.h"
+#include "arch/stub/plan.h"
+
+bool stub_has_spans(const struct arch_stub *s)
+{
+	return s->flights.table && s->flights.record;
+}
+
+bool stub_keeps_begins(const struct arch_stub *s)
+{
+	return s->flights.table && s->flights.keep;
+}
+
+/* In the ring at SET. */
+static struct form_mem ring_word(size_t offset)
+{
+	return form_at(FORM_SET, (int32_t)offset);
+}
+
+/* In the record at FORM_RECORD. */
+static struct form_mem record_word(size_t offset)
+{
+	return form_at(FORM_RECORD, (int32_t)offset);
+}
+
+/* ---- The record ------------------------------------------------------------------------ */
+
+/* The thread's id, marked if in a forked child. Changes VALUE, SCRATCH. */
+static void form_tid(struct form *f, const struct stub_plan *p)
+{
+	const struct arch_stub *s = p->stub;
+
+	if (s->thread.has_tid)
+		form_load(f, FORM_VALUE, form_at(FORM_THREAD, s->thread.tid_offset),
+			sizeof(uint32_t), false);
+	else if (p->kernel_tid)
+		form_load(f, FORM_VALUE, form_temp(p->tid_temp), sizeof(uint32_t), false);
+	else
+		form_const(f, FORM_VALUE, 0);
+	if (s->own) {
+		int own = form_label(f);
+
+		form_jump_if_word(f, FORM_SCRATCH, s->own, FORM_NE, own);
+		form_two_const(f, FORM_OR, false, FORM_VALUE, (int32_t)RING_TID_CHILD);
+		form_place(f, own);
+	}
+	form_store_part(
+		f, FORM_VALUE, record_word(offsetof(struct ring_record, tid)), sizeof(uint32_t));
+}
+
+void form_record_body(struct form *f, const struct stub_plan *p)
+{
+	const struct arch_stub *s = p->stub;
+
+	form_tid(f, p);
+	form_store_const(f, record_word(offsetof(struct ring_record, site)), sizeof(uint32_t),
+		(int32_t)s->site);
+	for (int i = 0; i < s->recorded; i++)
+		form_capture(f, p, i);
+	if (p->records_mask) {
+		form_load(f, FORM_VALUE, form_temp(p->mask_temp), sizeof(uint32_t), false);
+		form_store_packed(f, FORM_VALUE, record_word((size_t)p->record_mask_at),
+			(uint8_t)ring_mask_bytes(s->recorded));
+	}
+	if (p->recorded_pairs || stub_has_spans(s))
+		form_compute(f, FORM_OUT, record_word(p->fixed_bytes));
+	if (p->recorded_pairs)
+		form_copy_pairs(f, p);
+}
+
+/*
+ * Appends the duration and the begin's record at OUT. The end holds the begin, but a signal
+ * handler that begins as much as there is room for writes there. Its time then differs, and the
+ * span is lost: jumps to `lost`. The writer, which is this thread, changes the time first.
+ */
+static void form_begin_of_span(struct form *f, const struct stub_plan *p, int lost)
+{
+	const struct arch_flights *flights = &p->stub->flights;
+	uint32_t most = flights->keep - flights->record;
+
+	form_load(f, FORM_VALUE, form_temp(p->duration_temp), sizeof(uint64_t), false);
+	form_store_packed(f, FORM_VALUE, form_at(FORM_OUT, 0), sizeof(uint64_t));
+	form_two_const(f, FORM_ADD, true, FORM_OUT, sizeof(uint64_t));
+	form_load(f, FORM_FROM, form_temp(p->kept_temp), sizeof(uint64_t), false);
+	form_load(f, FORM_SCRATCH, form_at(FORM_FROM, offsetof(struct probe_begun, bytes)),
+		sizeof(uint32_t), false);
+	/* The program may have overwritten it. */
+	form_two_const(f, FORM_AND, false, FORM_SCRATCH, -RING_ALIGN);
+	form_compute(f, FORM_VALUE, form_at(FORM_SCRATCH, -(int32_t)sizeof(struct ring_record)));
+	form_jump_if_const(f, true, FORM_VALUE, FORM_ABOVE,
+		(int32_t)(most - sizeof(struct ring_record)), lost);
+	form_two_const(f, FORM_ADD, true, FORM_FROM, (int32_t)flights->record);
+	form_copy(f);
+	form_load(f, FORM_VALUE, form_at(FORM_FROM, offsetof(struct ring_record, time)),
+		sizeof(uint64_t), false);
+	form_jump_if_at(f, sizeof(uint64_t), FORM_VALUE, FORM_NE, form_temp(p->begin_temp), lost);
+	form_two(f, FORM_ADD, true, FORM_OUT, FORM_SCRATCH);
+}
+
+/* ---- In a ring ------------------------------------------------------------------------- */
+
+void form_jump_by_room(
+	struct form *f, const struct stub_plan *p, int ring, int head, bool has_room, int label)
+{
+	const struct arch_stub *s = p->stub;
+
+	form_acquire(
+		f, FORM_VALUE, form_at(ring, offsetof(struct ring_header, tail)), sizeof(uint64_t));
+	form_load(f, head, form_at(ring, offsetof(struct ring_header, head)), sizeof(uint64_t),
+		false);
+	/* The negative of what is in use. */
+	form_two(f, FORM_SUB, true, FORM_VALUE, head);
+	form_jump_if_const(f, true, FORM_VALUE, has_room ? FORM_GE : FORM_LT,
+		(int32_t)(p->max_bytes - s->ring_bytes), label);
+}
+
+/*
+ * In a flight recorder, the word at the new head leads back to this record, which begins at the
+ * old head. OUT holds its length if it varies.
+ */
+static void form_publish_over(struct form *f, const struct stub_plan *p)
+{
+	struct form_mem head = ring_word(offsetof(struct ring_header, head));
+
+	form_load(f, FORM_RECORD, head, sizeof(uint64_t), false);
+	if (p->recorded_pairs)
+		form_compute(f, FORM_VALUE, form_indexed(FORM_RECORD, FORM_OUT, RING_BACK_BYTES));
+	else
+		form_compute(f, FORM_VALUE, record_word(p->fixed_bytes + RING_BACK_BYTES));
+	form_extend(f, FORM_SCRATCH, FORM_VALUE, sizeof(uint32_t), false);
+	form_two_const(f, FORM_AND, false, FORM_SCRATCH, (int32_t)(p->stub->ring_bytes - 1));
+	form_store(
+		f, FORM_RECORD, form_indexed(FORM_SET, FORM_SCRATCH, sizeof(struct ring_header)));
+	form_publish(f, FORM_VALUE, head, sizeof(uint64_t));
+}
+
+void form_ring_record(struct form *f, const struct stub_plan *p, int full)
+{
+	const struct arch_stub *s = p->stub;
+	struct form_mem head = ring_word(offsetof(struct ring_header, head));
+	bool varies = p->recorded_pairs || stub_has_spans(s);
+
+	/* A reader that finds a part of this record finds the head that the last one has left. */
+	if (s->overwrite)
+		form_acquire(f, FORM_RECORD, head, sizeof(uint64_t));
+	else
+		form_jump_by_room(f, p, FORM_SET, FORM_RECORD, false, full);
+	form_two_const(f, FORM_AND, false, FORM_RECORD, (int32_t)(s->ring_bytes - 1));
+	form_compute(f, FORM_RECORD,
+		form_indexed(FORM_SET, FORM_RECORD,
+			sizeof(struct ring_header) + (s->overwrite ? RING_BACK_BYTES : 0)));
+	form_store_clock(f, p, record_word(offsetof(struct ring_record, time)));
+	form_record_body(f, p);
+	if (stub_has_spans(s))
+		form_begin_of_span(f, p, full);
+	if (varies)
+		form_two(f, FORM_SUB, true, FORM_OUT, FORM_RECORD);
+	if (s->overwrite)
+		form_publish_over(f, p);
+	else if (varies)
+		form_publish_add(f, FORM_OUT, head);
+	else
+		form_publish_add_const(f, head, (int32_t)p->fixed_bytes);
+}
+
+/* ---- Which ring ------------------------------------------------------------------------ */
+
+/* The record into the ring of this CPU. */
+static void form_cpu_record(struct form *f, struct stub_plan *p, int slow, int full)
+{
+	const struct arch_stub *s = p->stub;
+	const struct sequence *q = form_sequence_begin(f, p, FORM_SET, slow);
+
+	form_cpu_set(f, p, FORM_SET, s->rings_shift, s->rings, slow);
+	form_two(f, FORM_ADD, true, FORM_SET, FORM_VALUE);
+	form_ring_record(f, p, full);
+	form_sequence_end(f, p, q);
+}
+
+/*
+ * SET = a ring of the sets [cpus, 2 * cpus), locked; jumps to `lost` if none is free. The search
+ * starts at the CPU's own number, if known.
+ */
+static void form_lock_ring(struct form *f, const struct stub_plan *p, int lost)
+{
+	const struct arch_stub *s = p->stub;
+	int in_range = form_label(f), next = form_label(f), got = form_label(f);
+	int wrapped = form_label(f);
+
+	form_cpu(f, FORM_RIGHT);
+	form_jump_if_const(f, false, FORM_RIGHT, FORM_BELOW, (int32_t)s->cpus, in_range);
+	form_const(f, FORM_RIGHT, 0);
+	form_place(f, in_range);
+	form_const(f, FORM_SCRATCH, s->cpus);
+	form_place(f, next);
+	form_compute(f, FORM_SET, form_at(FORM_RIGHT, (int32_t)s->cpus));
+	form_two_const(f, FORM_SHL, true, FORM_SET, s->rings_shift);
+	form_address(f, FORM_VALUE, s->rings);
+	form_two(f, FORM_ADD, true, FORM_SET, FORM_VALUE);
+	form_const(f, FORM_VALUE, 1);
+	form_exchange(
+		f, FORM_VALUE, ring_word(offsetof(struct ring_header, lock)), sizeof(uint32_t));
+	form_jump_if_const(f, false, FORM_VALUE, FORM_EQ, 0, got);
+	form_two_const(f, FORM_ADD, false, FORM_RIGHT, 1);
+	form_jump_if_const(f, false, FORM_RIGHT, FORM_BELOW, (int32_t)s->cpus, wrapped);
+	form_const(f, FORM_RIGHT, 0);
+	form_place(f, wrapped);
+	form_sub_jump_if_const(f, false, FORM_SCRATCH, FORM_NE, 1, next);
+	form_jump(f, lost);
+	form_place(f, got);
+	/* Do not read the time ahead, while another thread had the lock. */
+	form_alone(f, FORM_FENCE);
+}
+
+static void form_unlock_ring(struct form *f)
+{
+	form_publish_const(f, ring_word(offsetof(struct ring_header, lock)), sizeof(uint32_t), 0);
+}
+
+void form_record(struct form *f, struct stub_plan *p)
+{
+	if (stub_has_spans(p->stub))
+		form_end(f, p);
+	form_prepare_stacks(f, p);
+	if (p->stub->thread.has_rseq)
+		form_cpu_record(f, p, p->slow, p->full);
+	else
+		form_jump(f, p->slow);
+}
+
+void form_record_again(struct form *f, struct stub_plan *p)
+{
+	int full = form_label(f);
+
+	form_prepare_again(f, p);
+	if (!p->stub->thread.has_rseq) {
+		form_jump(f, p->slow_again);
+		return;
+	}
+	form_cpu_record(f, p, p->slow_again, full);
+	form_jump(f, p->wait_done);
+	form_place(f, full);
+	form_sequence_leave(f, p);
+	form_jump(f, p->wait);
+}
+
+/* The path of threads without rseq, of aborted sequences, and of hits that find no room. */
+void form_record_slow(struct form *f, struct stub_plan *p)
+{
+	bool waits = p->stub->room != 0;
+	int full = form_label(f);
+
+	form_place(f, p->slow);
+	form_wait_none(f, p);
+	form_place(f, p->slow_again);
+	form_sequence_leave(f, p);
+	form_lock_ring(f, p, waits ? p->wait_lost : p->lost);
+	form_ring_record(f, p, full);
+	form_unlock_ring(f);
+	form_jump(f, waits ? p->wait_done : p->out);
+	form_place(f, full);
+	form_unlock_ring(f);
+	form_jump(f, waits ? p->wait : p->lost);
+	form_place(f, p->full);
+	form_sequence_leave(f, p);
+	form_jump(f, waits ? p->wait_first : p->lost);
+	form_wait(f, p);
+}
