@@ -141,8 +141,8 @@ static void memory(void **state)
 	a64_load_indexed(e, 9, 12, 11, 3, 8, false);
 	a64_load_indexed(e, 9, 12, 11, 0, 1, false);
 	a64_store_indexed(e, 9, 12, 17, 0, 8);
-	a64_load_exclusive(e, 17, 16);
-	a64_store_exclusive(e, 15, 17, 16);
+	a64_load_exclusive(e, 17, 16, 8);
+	a64_store_exclusive(e, 15, 17, 16, 8);
 	EXPECT(&o, 0xf97fffe9 /* ldr x9, [sp, 32760] */, 0xb97ffd49 /* ldr w9, [x10, 16380] */,
 		0x39bffd49 /* ldrsb x9, [x10, 4095] */, 0xb8900149 /* ldursw x9, [x10, -256] */,
 		0x784ff149 /* ldurh w9, [x10, 255] */, 0xf90007e9 /* str x9, [sp, 8] */,
