@@ -3,6 +3,7 @@
 #ifndef ARCH_STUB_ISA_H
 #define ARCH_STUB_ISA_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Registers have the numbers that operands have. */
@@ -10,6 +11,7 @@ struct stub_isa {
 	int8_t stack_pointer, frame_pointer, first_argument;
 	/* Operands may name the general registers, and the vector registers, below these. */
 	uint8_t registers, vectors;
+	bool has_cpu_hint; /* FORM_CPU needs no restartable sequences */
 	uint16_t red_zone; /* bytes below the stack pointer that belong to the program */
 };
 

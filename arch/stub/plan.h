@@ -126,11 +126,6 @@ void form_shared_inc(struct form *f, const struct stub_plan *plan, size_t field)
  */
 void form_cpu_inc(struct form *f, struct stub_plan *plan, size_t field, int slow);
 
-/* VALUE = the time; changes SCRATCH. The subroutine gets it from the kernel. */
-void form_clock(struct form *f, const struct stub_plan *plan);
-/* Stores it at `mem`, a multiple of four; changes VALUE and SCRATCH. */
-void form_store_clock(struct form *f, const struct stub_plan *plan, struct form_mem mem);
-
 /* ---- Doubles (double.c) -------------------------------------------------------- */
 
 /* What FORM_ADD_DOUBLE does, with instructions of whole numbers. */
@@ -146,6 +141,12 @@ void form_original(struct form *f, int a, int reg);
 void form_operand_address(struct form *f, int a, const struct arch_arg *arg);
 /* a = the value of a scalar that needs no check; changes FORM_SCRATCH. */
 void form_operand(struct form *f, int a, const struct arch_arg *arg);
+/* FORM_VALUE = the time; changes FORM_SCRATCH. */
+void form_now(struct form *f, const struct stub_plan *plan);
+/* Stores it, at a multiple of 4; changes both. */
+void form_store_now(struct form *f, const struct stub_plan *plan, struct form_mem mem);
+/* FORM_VALUE = the kernel's time, in nanoseconds; changes FORM_SCRATCH. */
+void form_ask_time(struct form *f, const struct stub_plan *plan);
 /* a = a prepared scalar capture; changes FORM_SCRATCH. */
 void form_captured(struct form *f, int a, const struct stub_plan *plan, int capture);
 

@@ -157,7 +157,7 @@ void form_ring_record(struct form *f, const struct stub_plan *p, int full)
 	form_compute(f, FORM_RECORD,
 		form_indexed(FORM_SET, FORM_RECORD,
 			sizeof(struct ring_header) + (s->overwrite ? RING_BACK_BYTES : 0)));
-	form_store_clock(f, p, record_word(offsetof(struct ring_record, time)));
+	form_store_now(f, p, record_word(offsetof(struct ring_record, time)));
 	form_record_body(f, p);
 	if (stub_has_spans(s))
 		form_begin_of_span(f, p, full);
@@ -185,20 +185,35 @@ static void form_cpu_record(struct form *f, struct stub_plan *p, int slow, int f
 	form_sequence_end(f, p, q);
 }
 
-/*
- * SET = a ring of the sets [cpus, 2 * cpus), locked; jumps to `lost` if none is free. The search
- * starts at the CPU's own number, if known.
- */
+/* RIGHT = where to look first: at the CPU's own number, or at one of the thread's. */
+static void form_first_ring(struct form *f, const struct stub_plan *p)
+{
+	const struct arch_stub *s = p->stub;
+	int in_range = form_label(f);
+
+	if (s->thread.has_rseq || p->isa->has_cpu_hint) {
+		form_cpu(f, FORM_RIGHT);
+		form_jump_if_const(f, false, FORM_RIGHT, FORM_BELOW, (int32_t)s->cpus, in_range);
+		form_const(f, FORM_RIGHT, 0);
+		form_place(f, in_range);
+		return;
+	}
+	/* A hash of the thread pointer, as a fraction of the number of rings. */
+	form_compute(f, FORM_RIGHT, form_at(FORM_THREAD, 0));
+	form_two_const(f, FORM_SHR, true, FORM_RIGHT, 4);
+	form_const(f, FORM_VALUE, UINT32_C(0x9e3779b1));
+	form_two(f, FORM_MUL, false, FORM_RIGHT, FORM_VALUE);
+	form_multiply(f, FORM_RIGHT, FORM_RIGHT, (int32_t)s->cpus);
+	form_two_const(f, FORM_SHR, true, FORM_RIGHT, 32);
+}
+
+/* SET = a ring of the sets [cpus, 2 * cpus), locked; jumps to `lost` if none is free. */
 static void form_lock_ring(struct form *f, const struct stub_plan *p, int lost)
 {
 	const struct arch_stub *s = p->stub;
-	int in_range = form_label(f), next = form_label(f), got = form_label(f);
-	int wrapped = form_label(f);
+	int next = form_label(f), got = form_label(f), wrapped = form_label(f);
 
-	form_cpu(f, FORM_RIGHT);
-	form_jump_if_const(f, false, FORM_RIGHT, FORM_BELOW, (int32_t)s->cpus, in_range);
-	form_const(f, FORM_RIGHT, 0);
-	form_place(f, in_range);
+	form_first_ring(f, p);
 	form_const(f, FORM_SCRATCH, s->cpus);
 	form_place(f, next);
 	form_compute(f, FORM_SET, form_at(FORM_RIGHT, (int32_t)s->cpus));

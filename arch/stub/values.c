@@ -98,3 +98,21 @@ void form_captured(struct form *f, int a, const struct stub_plan *p, int i)
 		form_operand(f, a, &c->arg);
 	}
 }
+
+void form_now(struct form *f, const struct stub_plan *p)
+{
+	if (p->stub->thread.no_counter)
+		form_ask_time(f, p);
+	else
+		form_time(f);
+}
+
+void form_store_now(struct form *f, const struct stub_plan *p, struct form_mem mem)
+{
+	if (p->stub->thread.no_counter) {
+		form_now(f, p);
+		form_store_packed(f, FORM_VALUE, mem, sizeof(uint64_t));
+	} else {
+		form_store_time(f, mem);
+	}
+}

@@ -75,7 +75,7 @@ static void time_left(struct form *f, const struct stub_plan *p, int late)
 {
 	int began = form_label(f);
 
-	form_clock(f, p);
+	form_now(f, p);
 	form_jump_if_at_const(f, sizeof(uint64_t), word(p, SINCE), FORM_NE, 0, began);
 	/* Not 0: where a filter forbids to ask for the time, that would be each time's begin. */
 	form_two_const(f, FORM_OR, true, FORM_VALUE, 1);
@@ -172,7 +172,7 @@ static void count_waited(struct form *f, const struct stub_plan *p)
 	int none = form_label(f);
 
 	form_jump_if_at_const(f, sizeof(uint64_t), word(p, SINCE), FORM_EQ, 0, none);
-	form_clock(f, p);
+	form_now(f, p);
 	form_two_at(f, FORM_SUB, FORM_VALUE, word(p, SINCE));
 	form_address(f, FORM_RIGHT, p->stub->room);
 	form_add_to(f, FORM_COUNT_SHARED, form_at(FORM_RIGHT, offsetof(struct probe_room, ticks)),

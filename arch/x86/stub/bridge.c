@@ -164,19 +164,9 @@ static struct emit *emit_of(struct form *f)
 	return ((struct lowering *)f)->e;
 }
 
-void form_clock(struct form *f, const struct stub_plan *plan)
+void form_ask_time(struct form *f, const struct stub_plan *plan)
 {
 	emit_time(emit_of(f), plan);
-}
-
-void form_store_clock(struct form *f, const struct stub_plan *plan, struct form_mem mem)
-{
-	if (plan->stub->thread.no_counter) {
-		form_clock(f, plan);
-		form_store_packed(f, FORM_VALUE, mem, sizeof(uint64_t));
-	} else {
-		form_store_time(f, mem);
-	}
 }
 
 void form_capture(struct form *f, const struct stub_plan *plan, int i)

@@ -50,6 +50,7 @@ static const struct stub_isa x86_64_isa = {
 	.stack_pointer = RSP,
 	.frame_pointer = RBP,
 	.first_argument = RDI,
+	.has_cpu_hint = true,
 	.registers = 16,
 	.vectors = 16, /* more need AVX-512 */
 	.red_zone = RED_ZONE,
