@@ -41,6 +41,11 @@ void a64_clz(struct a64 *e, bool wide, int rd, int rn)
 	a64_put(e, 0x5ac01000 | wide_bit(wide) | three(rd, rn, 0));
 }
 
+void a64_rbit(struct a64 *e, bool wide, int rd, int rn)
+{
+	a64_put(e, 0x5ac00000 | wide_bit(wide) | three(rd, rn, 0));
+}
+
 void a64_move(struct a64 *e, int rd, int rn)
 {
 	a64_op(e, true, A64_ORR, rd, A64_ZERO, rn);
@@ -268,6 +273,16 @@ void a64_store_release(struct a64 *e, int rt, int rn, unsigned int bytes)
 
 /* ---- Others ------------------------------------------------------------------------------- */
 
+void a64_push(struct a64 *e, int rt)
+{
+	a64_put(e, 0xf81f0c00 | three(rt, A64_SP, 0)); /* str rt, [sp, -16]! */
+}
+
+void a64_pop(struct a64 *e, int rt)
+{
+	a64_put(e, 0xf8410400 | three(rt, A64_SP, 0)); /* ldr rt, [sp], 16 */
+}
+
 void a64_thread(struct a64 *e, int rt)
 {
 	a64_put(e, 0xd53bd040 | (uint32_t)rt); /* mrs rt, tpidr_el0 */
@@ -337,6 +352,16 @@ void a64_label_address(struct a64 *e, int rd, int label)
 void a64_jump(struct a64 *e, int label)
 {
 	a64_branch(e, 0x14000000, 0, 26, label);
+}
+
+void a64_call(struct a64 *e, int label)
+{
+	a64_branch(e, 0x94000000, 0, 26, label);
+}
+
+void a64_return(struct a64 *e, int rn)
+{
+	a64_put(e, 0xd65f0000 | three(0, rn, 0));
 }
 
 void a64_jump_if(struct a64 *e, enum a64_condition condition, int label)

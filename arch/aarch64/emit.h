@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 /* Registers are numbers; 31 is the stack pointer in addresses and additions, else zero. */
-enum { A64_SP = 31, A64_ZERO = 31 };
+enum { A64_LINK = 30, A64_SP = 31, A64_ZERO = 31 };
 
 /* Flipping the last bit negates a condition. */
 enum a64_condition {
@@ -72,6 +72,8 @@ void a64_add_shifted(struct a64 *e, int rd, int rn, int rm, unsigned int shift);
 void a64_msub(struct a64 *e, bool wide, int rd, int rn, int rm, int ra);
 /* rd = the number of zeros above the highest bit of rn. */
 void a64_clz(struct a64 *e, bool wide, int rd, int rn);
+/* rd = the bits of rn in the opposite order. */
+void a64_rbit(struct a64 *e, bool wide, int rd, int rn);
 void a64_move(struct a64 *e, int rd, int rn);
 void a64_const(struct a64 *e, int rd, uint64_t value);
 /* Loads an address, relative to the program counter if it is in reach. */
@@ -120,6 +122,9 @@ void a64_fetch_add(struct a64 *e, int rs, int rt, int rn, unsigned int bytes);
  */
 void a64_load_acquire(struct a64 *e, int rt, int rn, unsigned int bytes);
 void a64_store_release(struct a64 *e, int rt, int rn, unsigned int bytes);
+/* A register onto the stack, as 16 bytes, and from there. */
+void a64_push(struct a64 *e, int rt);
+void a64_pop(struct a64 *e, int rt);
 /* rt = the thread pointer. */
 void a64_thread(struct a64 *e, int rt);
 /* rt = the virtual counter. */
@@ -135,6 +140,8 @@ void a64_place(struct a64 *e, int label);
 void a64_label_word(struct a64 *e, int label, int from);
 void a64_label_address(struct a64 *e, int rd, int label);
 void a64_jump(struct a64 *e, int label);
+void a64_call(struct a64 *e, int label);
+void a64_return(struct a64 *e, int rn);
 void a64_jump_if(struct a64 *e, enum a64_condition condition, int label);
 /* If a register is zero, or is not. */
 void a64_jump_zero(struct a64 *e, bool wide, bool is_zero, int rt, int label);

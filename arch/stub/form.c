@@ -124,6 +124,36 @@ void form_label_word(struct form *f, int label, int from)
 	f->put(f, &(struct form_insn){.op = FORM_LABEL_WORD, .label = label, .from = from});
 }
 
+void form_call(struct form *f, int label)
+{
+	f->put(f, &(struct form_insn){.op = FORM_CALL, .label = label});
+}
+
+void form_ask(struct form *f, int label, int no)
+{
+	f->put(f, &(struct form_insn){.op = FORM_ASK, .label = label, .no = no});
+}
+
+void form_yes_if(struct form *f, int a, int b)
+{
+	f->put(f, &(struct form_insn){
+			  .op = FORM_YES_IF, .wide = true, .a = (int8_t)a, .b = (int8_t)b});
+}
+
+void form_yes_if_const(struct form *f, int a, int32_t value)
+{
+	f->put(f, &(struct form_insn){.op = FORM_YES_IF,
+			  .wide = true,
+			  .a = (int8_t)a,
+			  .is_constant = true,
+			  .value = (uint64_t)(int64_t)value});
+}
+
+void form_stack(struct form *f, enum form_op op, int a)
+{
+	f->put(f, &(struct form_insn){.op = op, .a = (int8_t)a});
+}
+
 void form_const(struct form *f, int a, uint64_t value)
 {
 	f->put(f, &(struct form_insn){.op = FORM_CONST, .a = (int8_t)a, .value = value});
@@ -321,6 +351,11 @@ void form_highest(struct form *f, int a, int b)
 	f->put(f, &(struct form_insn){.op = FORM_HIGHEST, .a = (int8_t)a, .b = (int8_t)b});
 }
 
+void form_lowest(struct form *f, int a, int b)
+{
+	f->put(f, &(struct form_insn){.op = FORM_LOWEST, .a = (int8_t)a, .b = (int8_t)b});
+}
+
 void form_two(struct form *f, enum form_op op, bool wide, int a, int b)
 {
 	f->put(f, &(struct form_insn){.op = op, .wide = wide, .a = (int8_t)a, .b = (int8_t)b});
@@ -356,6 +391,12 @@ void form_two_const(struct form *f, enum form_op op, bool wide, int a, int32_t v
 			  .a = (int8_t)a,
 			  .is_constant = true,
 			  .value = (uint64_t)(int64_t)value});
+}
+
+void form_shift_by_right(struct form *f, int a)
+{
+	f->put(f,
+		&(struct form_insn){.op = FORM_SHL, .wide = true, .a = (int8_t)a, .b = FORM_RIGHT});
 }
 
 void form_by_right(struct form *f, enum form_op op, bool wide, bool is_signed)

@@ -30,8 +30,12 @@ enum {
 	FORM_SPARE,
 	FORM_SPARE_2,
 	FORM_REGISTERS,
-	/* Only in addresses: the stub's frame on the stack, and the thread pointer. */
+	/*
+	 * Only in addresses: the stub's frame on the stack, from the stub itself and, as CALLER,
+	 * from a subroutine that begins with NEST; and the thread pointer.
+	 */
 	FORM_FRAME = FORM_REGISTERS,
+	FORM_CALLER,
 	FORM_THREAD,
 	FORM_NONE = -1
 };
@@ -58,6 +62,22 @@ enum form_op {
 	 * (FORM_NE). In the order of C11's memory_order_acq_rel.
 	 */
 	FORM_CAS,
+	/*
+	 * Subroutines. One that calls others begins with NEST and ends with RETURN_NESTED, and the
+	 * others call none. Or their end is an answer, where it depends on nothing but the call of
+	 * ASK.
+	 */
+	FORM_CALL, /* calls `label` */
+	FORM_ASK,  /* calls `label`; goes to `no` if it answers no */
+	FORM_NEST,
+	FORM_RETURN_NESTED,
+	FORM_RETURN,
+	FORM_YES, /* returns with this answer */
+	FORM_NO,
+	FORM_YES_IF, /* returns with the answer yes, if a and the right operand are equal */
+	/* Keeps a on the stack, and takes it back: no address of the frame is used in between. */
+	FORM_PUSH,
+	FORM_POP,
 	/* values; what has less than 64 bits is extended, with its sign if `is_signed` */
 	FORM_CONST,    /* a = `value` */
 	FORM_ADDRESS,  /* a = `value`, an address in the target */
@@ -122,6 +142,7 @@ enum form_op {
 	 * changes SCRATCH
 	 */
 	FORM_MUL_HIGH,
+	FORM_LOWEST, /* the same of the lowest bit */
 	/* with two: a, and the right operand */
 	FORM_ADD,
 	FORM_SUB,
@@ -135,7 +156,7 @@ enum form_op {
 	 */
 	FORM_DIV,
 	FORM_MOD,
-	/* by RIGHT modulo the width, or by a constant below it */
+	/* any a, by RIGHT modulo the width, or by a constant below it */
 	FORM_SHL,
 	FORM_SHR
 };
@@ -168,7 +189,7 @@ enum form_call {
 
 /* An address: base + index * scale + disp. */
 struct form_mem {
-	int8_t base, index; /* index: or FORM_NONE */
+	int8_t base, index; /* or FORM_NONE */
 	uint8_t scale;	    /* 1, 2, 4 or 8 */
 	int32_t disp;
 };
@@ -185,7 +206,7 @@ struct form_insn {
 	 * bytes at `mem`: 4 or 8, as wide as the instruction; or 1, to find out if it is equal.
 	 */
 	bool is_memory;
-	int label, from;
+	int label, from, no;
 	struct form_mem mem;
 	uint64_t value;
 };
@@ -218,6 +239,12 @@ void form_align(struct form *f, uint32_t alignment);
 void form_word(struct form *f, uint8_t bytes, uint64_t value);
 /* from: a label, or FORM_NONE. */
 void form_label_word(struct form *f, int label, int from);
+void form_call(struct form *f, int label);
+void form_ask(struct form *f, int label, int no);
+void form_yes_if(struct form *f, int a, int b);
+void form_yes_if_const(struct form *f, int a, int32_t value);
+/* PUSH or POP. */
+void form_stack(struct form *f, enum form_op op, int a);
 void form_const(struct form *f, int a, uint64_t value);
 void form_address(struct form *f, int a, uint64_t address);
 void form_label_address(struct form *f, int a, int label);
@@ -239,7 +266,7 @@ void form_publish(struct form *f, int a, struct form_mem mem, uint8_t bytes);
 void form_publish_const(struct form *f, struct form_mem mem, uint8_t bytes, int32_t value);
 void form_publish_add(struct form *f, int a, struct form_mem mem);
 void form_publish_add_const(struct form *f, struct form_mem mem, int32_t value);
-/* FENCE or YIELD. */
+/* What has no operands. */
 void form_alone(struct form *f, enum form_op op);
 /*
  * COUNT or COUNT_SHARED: adds 1 to 8 bytes. And these or PUBLISH_ADD: adds a, or a number, to so
@@ -261,6 +288,7 @@ void form_vector(struct form *f, enum form_op op, int temp);
 void form_one(struct form *f, enum form_op op, bool wide, int a);
 void form_flip(struct form *f, int a, uint8_t bit);
 void form_highest(struct form *f, int a, int b);
+void form_lowest(struct form *f, int a, int b);
 /* ADD to MUL. */
 void form_two(struct form *f, enum form_op op, bool wide, int a, int b);
 /* ADD to XOR, of 8 bytes. */
@@ -269,6 +297,8 @@ void form_multiply(struct form *f, int a, int b, int32_t factor);
 void form_mul_high(struct form *f, uint8_t shift);
 /* ADD to XOR, SHL and SHR (without sign). */
 void form_two_const(struct form *f, enum form_op op, bool wide, int a, int32_t value);
+/* SHL of a by RIGHT. */
+void form_shift_by_right(struct form *f, int a);
 /* DIV, MOD, SHL or SHR of VALUE by RIGHT. */
 void form_by_right(struct form *f, enum form_op op, bool wide, bool is_signed);
 

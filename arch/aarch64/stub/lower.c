@@ -54,16 +54,34 @@ static void add_disp(struct a64 *e, int rd, int rn, int64_t disp)
 	a64_op(e, true, A64_ADD, rd, rn, A64_STEP_2);
 }
 
-/* The register that has an address without its displacement. Changes A64_STEP. */
+static int plain_base(struct form_mem m)
+{
+	switch (m.base) {
+	case FORM_FRAME:
+	case FORM_CALLER: /* return addresses are in registers */
+		return A64_SP;
+	case FORM_THREAD:
+		return A64_STEP;
+	case FORM_NONE:
+		return A64_ZERO;
+	default:
+		return reg(m.base);
+	}
+}
+
+/*
+ * The register that has an address without its displacement: if there is no base, there is an
+ * index. Changes A64_STEP.
+ */
 static int base_of(struct a64 *e, struct form_mem m)
 {
-	int base = m.base == FORM_FRAME ? A64_SP : m.base == FORM_THREAD ? A64_STEP : reg(m.base);
+	int base = plain_base(m);
 
 	if (m.base == FORM_THREAD)
 		a64_thread(e, A64_STEP);
 	if (m.index == FORM_NONE)
 		return base;
-	if (base == A64_SP) {
+	if (base == A64_SP && m.base != FORM_NONE) {
 		a64_op_const(e, true, A64_ADD, A64_STEP, A64_SP, 0);
 		base = A64_STEP;
 	}
@@ -74,7 +92,8 @@ static int base_of(struct a64 *e, struct form_mem m)
 /* Whether one instruction can add the index itself. */
 static bool is_indexed(struct form_mem m, unsigned int bytes)
 {
-	return m.index != FORM_NONE && !m.disp && (m.scale == 1 || m.scale == bytes);
+	return m.base != FORM_NONE && m.index != FORM_NONE && !m.disp &&
+	       (m.scale == 1 || m.scale == bytes);
 }
 
 static void load(struct a64 *e, int rt, struct form_mem m, unsigned int bytes, bool is_signed)
@@ -211,6 +230,31 @@ static void subtract_const(struct a64 *e, bool wide, int rd, int a, int32_t valu
 	a64_op(e, wide, A64_SUBS, rd, a, A64_STEP_2);
 }
 
+/* The register of the left operand of a comparison: of one with a constant, it may be in memory. */
+static int left_of(struct a64 *e, const struct form_insn *i)
+{
+	if (!i->is_memory || !i->is_constant)
+		return reg(i->a);
+	load(e, A64_STEP, i->mem, i->bytes, false);
+	return A64_STEP;
+}
+
+/* Sets the flags of a comparison, perhaps by a subtraction. Changes A64_STEP and A64_STEP_2. */
+static void compare(struct a64 *e, const struct form_insn *i, int a)
+{
+	int result = i->op == FORM_SUB_JUMP_IF ? a : A64_ZERO, b = reg(i->b);
+
+	if (i->is_constant) {
+		subtract_const(e, i->wide, result, a, (int32_t)i->value);
+		return;
+	}
+	if (i->is_memory) {
+		b = A64_STEP;
+		load(e, b, i->mem, i->bytes, false);
+	}
+	a64_op(e, i->wide, A64_SUBS, result, a, b);
+}
+
 static void jump_if(struct a64 *e, const struct form_insn *i)
 {
 	static const enum a64_condition conditions[] = {
@@ -226,23 +270,14 @@ static void jump_if(struct a64 *e, const struct form_insn *i)
 		[FORM_NOT_ABOVE] = A64_LS,
 	};
 	bool subtracts = i->op == FORM_SUB_JUMP_IF;
-	int a = reg(i->a), b = reg(i->b);
+	int a = left_of(e, i);
 
-	if (i->is_memory) {
-		int *operand = i->is_constant ? &a : &b;
-
-		*operand = A64_STEP;
-		load(e, *operand, i->mem, i->bytes, false);
-	}
 	if (i->is_constant && !i->value && !subtracts &&
 		(i->when == FORM_EQ || i->when == FORM_NE)) {
 		a64_jump_zero(e, i->wide, i->when == FORM_EQ, a, i->label);
 		return;
 	}
-	if (i->is_constant)
-		subtract_const(e, i->wide, subtracts ? a : A64_ZERO, a, (int32_t)i->value);
-	else
-		a64_op(e, i->wide, A64_SUBS, subtracts ? a : A64_ZERO, a, b);
+	compare(e, i, a);
 	a64_jump_if(e, conditions[i->when], i->label);
 }
 
@@ -256,6 +291,54 @@ static void jump_unless_bytes(struct a64 *e, const struct form_insn *i)
 		a64_op(e, true, A64_SUBS, A64_ZERO, A64_STEP, A64_STEP_2);
 	}
 	a64_jump_if(e, A64_NE, i->label);
+}
+
+/* ---- Subroutines ------------------------------------------------------------------------ */
+
+/* An answer is the zero flag: yes if it is set. */
+static void subroutine(struct a64 *e, const struct form_insn *i)
+{
+	int other;
+
+	switch (i->op) {
+	case FORM_CALL:
+		a64_call(e, i->label);
+		break;
+	case FORM_ASK:
+		a64_call(e, i->label);
+		a64_jump_if(e, A64_NE, i->no);
+		break;
+	case FORM_NEST:
+		a64_move(e, A64_NESTED, A64_LINK);
+		break;
+	case FORM_RETURN_NESTED:
+		a64_return(e, A64_NESTED);
+		break;
+	case FORM_YES:
+		a64_op(e, true, A64_SUBS, A64_ZERO, A64_ZERO, A64_ZERO);
+		a64_return(e, A64_LINK);
+		break;
+	case FORM_NO:
+		a64_op_const(e, true, A64_SUBS, A64_ZERO, A64_SP, 0); /* not zero */
+		a64_return(e, A64_LINK);
+		break;
+	case FORM_YES_IF:
+		other = a64_label(e);
+		compare(e, i, left_of(e, i));
+		a64_jump_if(e, A64_NE, other);
+		a64_return(e, A64_LINK);
+		a64_place(e, other);
+		break;
+	case FORM_PUSH:
+		a64_push(e, reg(i->a));
+		break;
+	case FORM_POP:
+		a64_pop(e, reg(i->a));
+		break;
+	default: /* FORM_RETURN */
+		a64_return(e, A64_LINK);
+		break;
+	}
 }
 
 /* ---- Operators -------------------------------------------------------------------------- */
@@ -339,6 +422,10 @@ static void operate(struct a64 *e, const struct form_insn *i)
 	case FORM_HIGHEST:
 		a64_clz(e, true, a, reg(i->b));
 		a64_op_mask(e, true, A64_EOR, a, a, 63);
+		break;
+	case FORM_LOWEST:
+		a64_rbit(e, true, a, reg(i->b));
+		a64_clz(e, true, a, a);
 		break;
 	case FORM_DIV:
 	case FORM_MOD:
@@ -486,6 +573,18 @@ static void put(struct form *form, const struct form_insn *i)
 		break;
 	case FORM_YIELD:
 		a64_put(e, 0xd503203f); /* yield */
+		break;
+	case FORM_CALL:
+	case FORM_ASK:
+	case FORM_NEST:
+	case FORM_RETURN_NESTED:
+	case FORM_RETURN:
+	case FORM_YES:
+	case FORM_NO:
+	case FORM_YES_IF:
+	case FORM_PUSH:
+	case FORM_POP:
+		subroutine(e, i);
 		break;
 	default:
 		operate(e, i);

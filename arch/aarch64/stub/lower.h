@@ -9,8 +9,11 @@
 struct arch_thread;
 struct frame;
 
-/* Registers besides those of the form: for what takes more than one step. */
-enum { A64_STATUS = 8, A64_STEP = 16, A64_STEP_2 = 17 };
+/*
+ * Registers besides those of the form: for what takes more than one step; and where a subroutine
+ * that calls others returns to. Subroutines also change the link register.
+ */
+enum { A64_STATUS = 8, A64_NESTED = 12, A64_STEP = 16, A64_STEP_2 = 17 };
 
 /* The processor's register that is one of the form. */
 int a64_register(int form_register);

@@ -29,11 +29,21 @@ static struct emit_mem memory(struct form_mem m)
 		.scale = m.scale,
 		.disp = m.disp};
 
-	if (m.base == FORM_THREAD) {
-		ret.base = REG_NONE;
+	switch (m.base) {
+	case FORM_THREAD:
 		ret.fs = true;
-	} else {
-		ret.base = m.base == FORM_FRAME ? RSP : registers[m.base];
+		/* fall through */
+	case FORM_NONE:
+		ret.base = REG_NONE;
+		break;
+	case FORM_CALLER: /* above the return address */
+		ret.disp += (int32_t)sizeof(uint64_t);
+		/* fall through */
+	case FORM_FRAME:
+		ret.base = RSP;
+		break;
+	default:
+		ret.base = registers[m.base];
 	}
 	return ret;
 }
@@ -52,20 +62,9 @@ static void compare_memory(struct emit *e, const struct form_insn *i)
 		emit_mem(e, i->wide, i->bytes == 1 ? OP_CMP8 : OP_CMP, registers[i->a], m);
 }
 
-static void jump_if(struct emit *e, const struct form_insn *i)
+/* Sets the flags of a comparison, perhaps by a subtraction. */
+static void compare(struct emit *e, const struct form_insn *i)
 {
-	static const int conditions[] = {
-		[FORM_EQ] = CC_E,
-		[FORM_NE] = CC_NE,
-		[FORM_LT] = CC_L,
-		[FORM_GE] = CC_GE,
-		[FORM_GT] = CC_G,
-		[FORM_LE] = CC_LE,
-		[FORM_BELOW] = CC_B,
-		[FORM_NOT_BELOW] = CC_AE,
-		[FORM_ABOVE] = CC_A,
-		[FORM_NOT_ABOVE] = CC_BE,
-	};
 	int a = registers[i->a];
 
 	if (i->op == FORM_SUB_JUMP_IF && i->is_constant)
@@ -80,7 +79,34 @@ static void jump_if(struct emit *e, const struct form_insn *i)
 		emit_imm(e, i->wide, IMM_CMP, a, (int32_t)i->value);
 	else
 		emit_reg(e, i->wide, OP_TEST, a, a);
-	emit_jump_label(e, conditions[i->when], i->label);
+}
+
+/* Is a compared with 0, and have the flags been set so already? */
+static bool is_tested(const struct lowering *l, const struct form_insn *i)
+{
+	return i->op != FORM_SUB_JUMP_IF && !i->is_memory && i->is_constant && !i->value &&
+	       (i->when == FORM_EQ || i->when == FORM_NE) && l->tested == i->a &&
+	       l->tested_wide == i->wide;
+}
+
+static void jump_if(const struct lowering *l, const struct form_insn *i)
+{
+	static const int conditions[] = {
+		[FORM_EQ] = CC_E,
+		[FORM_NE] = CC_NE,
+		[FORM_LT] = CC_L,
+		[FORM_GE] = CC_GE,
+		[FORM_GT] = CC_G,
+		[FORM_LE] = CC_LE,
+		[FORM_BELOW] = CC_B,
+		[FORM_NOT_BELOW] = CC_AE,
+		[FORM_ABOVE] = CC_A,
+		[FORM_NOT_ABOVE] = CC_BE,
+	};
+
+	if (!is_tested(l, i))
+		compare(l->e, i);
+	emit_jump_label(l->e, conditions[i->when], i->label);
 }
 
 static void jump_unless_bytes(struct emit *e, const struct form_insn *i)
@@ -115,6 +141,63 @@ static void data(struct emit *e, const struct form_insn *i)
 	default: /* FORM_LABEL_WORD */
 		from = i->from == FORM_NONE ? -e->at : e->labels[i->from];
 		emit_u64(e, e->labels[i->label] - from);
+		break;
+	}
+}
+
+/* ---- Subroutines --------------------------------------------------------------------- */
+
+static void emit_return(struct emit *e)
+{
+	emit_u8(e, 0xc3);
+}
+
+static void yes_if(const struct lowering *l, const struct form_insn *i)
+{
+	int other = emit_label(l->e);
+
+	if (!is_tested(l, i))
+		compare(l->e, i);
+	emit_jump_label(l->e, CC_NE, other);
+	emit_return(l->e);
+	emit_place(l->e, other);
+}
+
+/* An answer is the zero flag: yes if it is set. */
+static void subroutine(const struct lowering *l, const struct form_insn *i)
+{
+	struct emit *e = l->e;
+
+	switch (i->op) {
+	case FORM_CALL:
+		emit_call_label(e, i->label);
+		break;
+	case FORM_ASK:
+		emit_call_label(e, i->label);
+		emit_jump_label(e, CC_NE, i->no);
+		break;
+	case FORM_YES:
+		emit_reg(e, false, OP_CMP, RAX, RAX);
+		emit_return(e);
+		break;
+	case FORM_NO:
+		emit_reg(e, true, OP_TEST, RSP, RSP); /* not zero */
+		emit_return(e);
+		break;
+	case FORM_YES_IF:
+		yes_if(l, i);
+		break;
+	case FORM_PUSH:
+		emit_push(e, registers[i->a]);
+		break;
+	case FORM_POP:
+		emit_pop(e, registers[i->a]);
+		break;
+	case FORM_RETURN:
+	case FORM_RETURN_NESTED:
+		emit_return(e);
+		break;
+	default: /* FORM_NEST: the stack has all return addresses */
 		break;
 	}
 }
@@ -183,6 +266,9 @@ static void operate(struct emit *e, const struct form_insn *i)
 		break;
 	case FORM_HIGHEST:
 		emit_reg(e, true, OP_BSR, a, registers[i->b]);
+		break;
+	case FORM_LOWEST:
+		emit_reg(e, true, OP_BSF, a, registers[i->b]);
 		break;
 	case FORM_DIV:
 	case FORM_MOD:
@@ -355,9 +441,27 @@ static void add_double(struct emit *e, const struct form_insn *i)
 
 /* ---- All instructions ------------------------------------------------------------------ */
 
-static void put(struct form *form, const struct form_insn *i)
+/* Do the flags tell whether the result is 0? */
+static bool is_test(const struct form_insn *i)
 {
-	const struct lowering *l = (const struct lowering *)form;
+	switch (i->op) {
+	case FORM_NEGATE:
+	case FORM_ADD:
+	case FORM_SUB:
+	case FORM_AND:
+	case FORM_OR:
+	case FORM_XOR:
+		return true;
+	case FORM_SHL:
+	case FORM_SHR:
+		return i->is_constant && i->value;
+	default:
+		return false;
+	}
+}
+
+static void lower(const struct lowering *l, const struct form_insn *i)
+{
 	struct emit *e = l->e;
 
 	switch (i->op) {
@@ -369,7 +473,7 @@ static void put(struct form *form, const struct form_insn *i)
 		break;
 	case FORM_JUMP_IF:
 	case FORM_SUB_JUMP_IF:
-		jump_if(e, i);
+		jump_if(l, i);
 		break;
 	case FORM_JUMP_UNLESS_BYTES:
 		jump_unless_bytes(e, i);
@@ -443,10 +547,31 @@ static void put(struct form *form, const struct form_insn *i)
 	case FORM_YIELD:
 		emit_bytes(e, "\xf3\x90", 2); /* pause */
 		break;
+	case FORM_CALL:
+	case FORM_ASK:
+	case FORM_NEST:
+	case FORM_RETURN_NESTED:
+	case FORM_RETURN:
+	case FORM_YES:
+	case FORM_NO:
+	case FORM_YES_IF:
+	case FORM_PUSH:
+	case FORM_POP:
+		subroutine(l, i);
+		break;
 	default:
 		operate(e, i);
 		break;
 	}
+}
+
+static void put(struct form *form, const struct form_insn *i)
+{
+	struct lowering *l = (struct lowering *)form;
+
+	lower(l, i);
+	l->tested = is_test(i) ? i->a : FORM_NONE;
+	l->tested_wide = i->wide;
 }
 
 static int new_label(struct form *form)
@@ -456,5 +581,5 @@ static int new_label(struct form *form)
 
 void lowering_init(struct lowering *l, struct emit *e, const struct frame *frame)
 {
-	*l = (struct lowering){{put, new_label}, e, frame};
+	*l = (struct lowering){{put, new_label}, e, frame, FORM_NONE, false};
 }

@@ -13,6 +13,10 @@ struct lowering {
 	struct form form;
 	struct emit *e;
 	const struct frame *frame; /* where the site's registers are */
+	/* The flags tell whether this register of the form, or its lower half, is 0; or FORM_NONE
+	 */
+	int tested;
+	bool tested_wide;
 };
 
 /* The register of x86-64 that one of the form is. */

@@ -54,10 +54,22 @@ static uint64_t typed(uint64_t value, const struct form_insn *i, bool is_signed)
 
 static uint8_t *address_of(const uint64_t *v, const struct form_world *world, struct form_mem m)
 {
-	uint64_t base = m.base == FORM_FRAME	? (uintptr_t)world->memory
-			: m.base == FORM_THREAD ? (uintptr_t)__builtin_thread_pointer()
-						: v[m.base];
+	uint64_t base;
 
+	switch (m.base) {
+	case FORM_FRAME:
+	case FORM_CALLER:
+		base = (uintptr_t)world->memory;
+		break;
+	case FORM_THREAD:
+		base = (uintptr_t)__builtin_thread_pointer();
+		break;
+	case FORM_NONE:
+		base = 0;
+		break;
+	default:
+		base = v[m.base];
+	}
 	if (m.index != FORM_NONE)
 		base += v[m.index] * m.scale;
 	return (uint8_t *)(uintptr_t)(base + (uint64_t)(int64_t)m.disp);
@@ -209,7 +221,7 @@ static uint64_t double_bits(double number)
 	return bits;
 }
 
-/* What is not a jump. */
+/* What goes straight on. */
 static void step(uint64_t *v, const struct form_insn *i, const struct form_world *world)
 {
 	switch (i->op) {
@@ -277,19 +289,24 @@ static void step(uint64_t *v, const struct form_insn *i, const struct form_world
 		assert_int_not_equal(v[i->b], 0);
 		v[i->a] = 63 - (uint64_t)__builtin_clzll(v[i->b]);
 		break;
+	case FORM_LOWEST:
+		assert_int_not_equal(v[i->b], 0);
+		v[i->a] = (uint64_t)__builtin_ctzll(v[i->b]);
+		break;
 	default:
 		v[i->a] = typed(result(v, i, world), i, false);
 		break;
 	}
 }
 
-/* Runs one instruction; whether it jumps. */
+/* Runs an instruction that is none of a subroutine's; whether it jumps. */
 static bool run_one(uint64_t *v, const struct form_insn *i, const struct form_world *world)
 {
 	bool jumps;
 
 	switch (i->op) {
 	case FORM_PLACE:
+	case FORM_NEST:
 		return false;
 	case FORM_JUMP:
 		return true;
@@ -311,16 +328,86 @@ static bool run_one(uint64_t *v, const struct form_insn *i, const struct form_wo
 	}
 }
 
+/* ---- Subroutines ------------------------------------------------------------------------ */
+
+enum { STACK_MAX = 8 };
+
+struct run {
+	uint64_t v[FORM_REGISTERS];
+	const struct form_machine *machine;
+	const struct form_world *world;
+	size_t at;		   /* the instruction */
+	uint64_t stack[STACK_MAX]; /* of PUSH */
+	size_t calls[2];	   /* the subroutine's, and the one's that it calls */
+	int no[2];		   /* where each goes if the answer is no */
+	int pushed, called;
+};
+
+static void go_to(struct run *r, int label)
+{
+	assert_true(r->machine->places[label] < r->machine->count);
+	r->at = r->machine->places[label];
+}
+
+static void call(struct run *r, const struct form_insn *i)
+{
+	assert_true(r->called < 2);
+	r->no[r->called] = i->op == FORM_ASK ? i->no : FORM_NONE;
+	r->calls[r->called++] = r->at;
+	go_to(r, i->label);
+	if (r->called == 2)
+		assert_int_not_equal(r->machine->insns[r->at + 1].op, FORM_NEST);
+}
+
+static void back(struct run *r, bool answers, bool answer)
+{
+	assert_true(r->called > 0);
+	r->at = r->calls[--r->called];
+	assert_int_equal(r->no[r->called] != FORM_NONE, answers);
+	if (answers && !answer)
+		go_to(r, r->no[r->called]);
+}
+
+static void run_one_of_all(struct run *r, const struct form_insn *i)
+{
+	switch (i->op) {
+	case FORM_CALL:
+	case FORM_ASK:
+		call(r, i);
+		break;
+	case FORM_RETURN:
+	case FORM_RETURN_NESTED:
+		back(r, false, false);
+		break;
+	case FORM_YES:
+	case FORM_NO:
+		back(r, true, i->op == FORM_YES);
+		break;
+	case FORM_YES_IF:
+		if (holds(r->v, i, r->world))
+			back(r, true, true);
+		break;
+	case FORM_PUSH:
+		assert_true(r->pushed < STACK_MAX);
+		r->stack[r->pushed++] = r->v[i->a];
+		break;
+	case FORM_POP:
+		assert_true(r->pushed > 0);
+		r->v[i->a] = r->stack[--r->pushed];
+		break;
+	default:
+		if (run_one(r->v, i, r->world))
+			go_to(r, i->label);
+		break;
+	}
+}
+
 void form_machine_run(const struct form_machine *m, const struct form_world *world)
 {
-	uint64_t v[FORM_REGISTERS] = {0};
+	struct run r = {.machine = m, .world = world};
 
-	for (size_t at = 0; at < m->count; at++) {
-		const struct form_insn *i = &m->insns[at];
-
-		if (!run_one(v, i, world))
-			continue;
-		assert_true(m->places[i->label] < m->count);
-		at = m->places[i->label];
-	}
+	for (; r.at < m->count; r.at++)
+		run_one_of_all(&r, &m->insns[r.at]);
+	assert_int_equal(r.called, 0);
+	assert_int_equal(r.pushed, 0);
 }

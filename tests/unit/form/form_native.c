@@ -19,7 +19,7 @@ enum { CODE_BYTES = 1 << 18 };
  */
 #if defined(__x86_64__)
 
-const int form_native_live = R12, form_native_stack = RSP;
+const int form_native_live = R13, form_native_stack = RSP;
 
 static bool translate(struct form_native *n, const struct frame *frame,
 	const struct arch_thread *thread, void (*write)(struct form *f, void *arg), void *arg)
@@ -32,14 +32,14 @@ static bool translate(struct form_native *n, const struct frame *frame,
 		if (pass)
 			emit_again(&e);
 		emit_push(&e, RBX);
-		emit_push(&e, R12);
+		emit_push(&e, R13);
 		emit_reg(&e, true, OP_MOV_LOAD, RBX, RSP);
 		emit_reg(&e, true, OP_MOV_LOAD, RSP, RDI);
-		emit_reg(&e, true, OP_MOV_LOAD, R12, RSI);
+		emit_reg(&e, true, OP_MOV_LOAD, R13, RSI);
 		lowering_init(&l, &e, frame);
 		write(&l.form, arg);
 		emit_reg(&e, true, OP_MOV_LOAD, RSP, RBX);
-		emit_pop(&e, R12);
+		emit_pop(&e, R13);
 		emit_pop(&e, RBX);
 		emit_u8(&e, 0xc3);
 	}
@@ -49,7 +49,7 @@ static bool translate(struct form_native *n, const struct frame *frame,
 
 #elif defined(__aarch64__)
 
-const int form_native_live = 12, form_native_stack = A64_SP;
+const int form_native_live = 13, form_native_stack = A64_SP;
 
 static bool translate(struct form_native *n, const struct frame *frame,
 	const struct arch_thread *thread, void (*write)(struct form *f, void *arg), void *arg)
@@ -57,15 +57,17 @@ static bool translate(struct form_native *n, const struct frame *frame,
 	struct a64 e = {.out = n->code, .room = n->room, .at = (uintptr_t)n->code};
 	struct a64_lowering l;
 
-	a64_put(&e, 0xf81f0ff3); /* str x19, [sp, -16]! */
+	a64_push(&e, 19);
+	a64_push(&e, A64_LINK);
 	a64_op_const(&e, true, A64_ADD, 19, A64_SP, 0);
 	a64_op_const(&e, true, A64_ADD, A64_SP, 0, 0);
 	a64_move(&e, form_native_live, 1);
 	a64_lowering_init(&l, &e, frame, thread);
 	write(&l.form, arg);
 	a64_op_const(&e, true, A64_ADD, A64_SP, 19, 0);
-	a64_put(&e, 0xf84107f3); /* ldr x19, [sp], 16 */
-	a64_put(&e, 0xd65f03c0); /* ret */
+	a64_pop(&e, A64_LINK);
+	a64_pop(&e, 19);
+	a64_return(&e, A64_LINK);
 	n->used = e.length;
 	return a64_finish(&e);
 }

@@ -241,7 +241,16 @@ static void operate(struct program *p, struct form *f)
 	bool wide = choose(p, 2);
 	int a = any_register(p), b = any_register(p);
 
-	switch (choose(p, 11)) {
+	switch (choose(p, 13)) {
+	case 11:
+		form_shift_by_right(f, a);
+		break;
+	case 12:
+		form_stack(f, FORM_PUSH, a);
+		form_const(f, a, expr_random_edge(&p->random));
+		form_two(f, FORM_ADD, true, a, b);
+		form_stack(f, FORM_POP, b);
+		break;
 	case 0:
 		form_one(f, choose(p, 2) ? FORM_NEGATE : FORM_COMPLEMENT, wide, a);
 		break;
@@ -250,7 +259,10 @@ static void operate(struct program *p, struct form *f)
 		break;
 	case 2:
 		form_two_const(f, FORM_OR, true, b, 1 << choose(p, 31));
-		form_highest(f, a, b);
+		if (choose(p, 2))
+			form_highest(f, a, b);
+		else
+			form_lowest(f, a, b);
 		break;
 	case 3:
 		form_two(f, FORM_ADD + choose(p, 6), wide, a, b);
@@ -294,6 +306,20 @@ static void equal_bytes(struct program *p, struct form *f, int a, int label)
 		form_jump_if_at(f, 1, a, when, mem, label);
 	else
 		form_jump_if_at_const(f, 1, mem, when, (int32_t)choose(p, 256), label);
+}
+
+/* Often what has just been computed is compared with 0. */
+static void test(struct program *p, struct form *f)
+{
+	int a = any_register(p), label = form_label(f);
+
+	form_two_const(f, FORM_ADD + choose(p, 5), choose(p, 2), a, choose(p, 2));
+	if (choose(p, 4) == 0)
+		form_two_const(f, choose(p, 2) ? FORM_SHL : FORM_SHR, choose(p, 2), a,
+			(int32_t)choose(p, 32));
+	form_jump_if_const(f, choose(p, 2), choose(p, 8) ? a : any_register(p), any_comparison(p),
+		(int32_t)(choose(p, 8) == 0), label);
+	p->open[p->open_count++] = label;
 }
 
 static void jump(struct program *p, struct form *f)
@@ -430,7 +456,10 @@ static void write_program(struct form *f, void *arg)
 			ask(p, f);
 			break;
 		case 0:
-			jump(p, f);
+			if (choose(p, 2))
+				jump(p, f);
+			else
+				test(p, f);
 			break;
 		case 1:
 			compare_bytes(p, f);
@@ -477,6 +506,60 @@ static void random_programs(void **state)
 			x->world.vector_value = expr_random(&x->random);
 			form_fixture_run(x, function, text);
 		}
+	}
+}
+
+/*
+ * The first temporary is counted down, by a subroutine that asks another one, until its low byte is
+ * 0 or 1; the second one has what is left, and the third one how often the answer was no.
+ */
+static void write_subroutines(struct form *f, void *arg)
+{
+	int countdown = form_label(f), is_small = form_label(f), next = form_label(f);
+	int no = form_label(f), yes = form_label(f), done = form_label(f);
+
+	(void)arg;
+	form_load(f, FORM_VALUE, form_temp(0), sizeof(uint64_t), false);
+	form_call(f, countdown);
+	form_store(f, FORM_VALUE, form_temp(1));
+	form_jump(f, done);
+
+	form_place(f, countdown);
+	form_alone(f, FORM_NEST);
+	form_const(f, FORM_RIGHT, 0);
+	form_store(f, FORM_RIGHT, form_at(FORM_CALLER, 2 * 8));
+	form_place(f, next);
+	form_move(f, FORM_FROM, FORM_VALUE);
+	form_ask(f, is_small, no);
+	form_alone(f, FORM_RETURN_NESTED);
+	form_place(f, no);
+	form_change(f, FORM_COUNT, form_at(FORM_CALLER, 2 * 8));
+	form_two_const(f, FORM_SUB, true, FORM_VALUE, 1);
+	form_jump(f, next);
+
+	form_place(f, is_small);
+	form_two_const(f, FORM_AND, true, FORM_FROM, 0xff);
+	form_yes_if_const(f, FORM_FROM, 0);
+	form_const(f, FORM_RIGHT, 1);
+	form_jump_if(f, true, FORM_FROM, FORM_EQ, FORM_RIGHT, yes);
+	form_const(f, FORM_RIGHT, 512);
+	form_yes_if(f, FORM_FROM, FORM_RIGHT);
+	form_alone(f, FORM_NO);
+	form_place(f, yes);
+	form_alone(f, FORM_YES);
+	form_place(f, done);
+}
+
+static void subroutines(void **state)
+{
+	struct form_fixture *x = *state;
+	form_native_function *function = form_fixture_make(x, write_subroutines, NULL);
+
+	for (uint64_t n = 0; n < 600; n++) {
+		x->memory.temps[0] = n;
+		form_fixture_run(x, function, "subroutines");
+		assert_int_equal(x->memory.temps[1], n & 0xff ? (n & ~0xffUL) + 1 : n);
+		assert_int_equal(x->memory.temps[2], n & 0xff ? (n & 0xff) - 1 : 0);
 	}
 }
 
@@ -606,6 +689,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(
 			random_programs, form_fixture_setup, form_fixture_teardown),
+		cmocka_unit_test_setup_teardown(
+			subroutines, form_fixture_setup, form_fixture_teardown),
 		cmocka_unit_test_setup_teardown(labels, form_fixture_setup, form_fixture_teardown),
 		cmocka_unit_test_setup_teardown(threads, form_fixture_setup, form_fixture_teardown),
 	};

@@ -32,10 +32,10 @@ enum {
 	OTHER_BITS = 0x5a5a5a5a
 };
 
-/* As the notes of x86-64 name them: registers 7, 12 and 2. Any processor has such numbers. */
-static const char *const notes[] = {"8@%rdi -4@%r12d 4@%edx", "-8@%rdi 8@%r12 -4@%edx",
-	"-1@%dil 1@%r12b -2@%dx", "4@%edi 4@%r12d -8@%rdx", "2@%di -8@%r12 8@%rdx"};
-static const int numbers[] = {7, 12, 2};
+/* As the notes of x86-64 name them: registers 7, 13 and 2. Any processor has such numbers. */
+static const char *const notes[] = {"8@%rdi -4@%r13d 4@%edx", "-8@%rdi 8@%r13 -4@%edx",
+	"-1@%dil 1@%r13b -2@%dx", "4@%edi 4@%r13d -8@%rdx", "2@%di -8@%r13 8@%rdx"};
+static const int numbers[] = {7, 13, 2};
 
 struct subject {
 	struct form_fixture *fixture;
@@ -112,7 +112,7 @@ static void try_hit(struct subject *s, form_native_function *function, const cha
 	}
 	for (int i = 0; i < s->stub.capture_count; i++) {
 		const struct arch_arg *arg = &s->stub.captures[i].arg;
-		uint64_t value = values[arg->base == 7 ? 0 : arg->base == 12 ? 1 : 2];
+		uint64_t value = values[arg->base == 7 ? 0 : arg->base == 13 ? 1 : 2];
 
 		words[i] = extended(value, arg->size, arg->is_signed && !arg->is_float);
 	}
@@ -232,7 +232,7 @@ static void doubles(void **state)
 		"arg1 < 1e-40 || arg1 > arg0", "(arg0 == arg2) == !(arg1 < 2)"};
 
 	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++)
-		try_text(*state, "8f@%rdi 4f@%r12d -8f@%rdx", texts[i], 600, floating);
+		try_text(*state, "8f@%rdi 4f@%r13d -8f@%rdx", texts[i], 600, floating);
 }
 
 /* A string is a pair of temporaries: where it is, and its length with flags. */
@@ -248,7 +248,7 @@ static void strings(void **state)
 		struct subject s;
 		form_native_function *function;
 
-		subject_init(&s, x, "8@%rdi 8@%r12 8@%rdx", texts[i]);
+		subject_init(&s, x, "8@%rdi 8@%r13 8@%rdx", texts[i]);
 		s.as_filter = i % 2;
 		function = form_fixture_make(x, write_expr, &s);
 		for (size_t k = 0; k < sizeof(given) / sizeof(*given); k++) {
@@ -271,7 +271,7 @@ static void checked(void **state)
 	struct subject s;
 	form_native_function *function;
 
-	subject_init(&s, x, "8@%rdi 8@%r12 8@%rdx", "arg0 + 1 > arg1");
+	subject_init(&s, x, "8@%rdi 8@%r13 8@%rdx", "arg0 + 1 > arg1");
 	s.plan.checked = 1;
 	function = form_fixture_make(x, write_expr, &s);
 	for (int i = 0; i < 200; i++) {
