@@ -273,6 +273,16 @@ void a64_store_release(struct a64 *e, int rt, int rn, unsigned int bytes)
 
 /* ---- Others ------------------------------------------------------------------------------- */
 
+void a64_store_vector(struct a64 *e, int vector, int rn)
+{
+	a64_put(e, 0x3d800000 | three(vector, rn, 0)); /* str qN, [rn] */
+}
+
+void a64_unsign_link(struct a64 *e)
+{
+	a64_put(e, 0xd50320ff); /* xpaclri: a nop where addresses are never signed */
+}
+
 void a64_push(struct a64 *e, int rt)
 {
 	a64_put(e, 0xf81f0c00 | three(rt, A64_SP, 0)); /* str rt, [sp, -16]! */

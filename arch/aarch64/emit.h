@@ -122,6 +122,10 @@ void a64_fetch_add(struct a64 *e, int rs, int rt, int rn, unsigned int bytes);
  */
 void a64_load_acquire(struct a64 *e, int rt, int rn, unsigned int bytes);
 void a64_store_release(struct a64 *e, int rt, int rn, unsigned int bytes);
+/* 16 bytes at rn = the vector register. */
+void a64_store_vector(struct a64 *e, int vector, int rn);
+/* Removes the signature from an address in the link register, if there may be one. */
+void a64_unsign_link(struct a64 *e);
 /* A register onto the stack, as 16 bytes, and from there. */
 void a64_push(struct a64 *e, int rt);
 void a64_pop(struct a64 *e, int rt);

@@ -149,6 +149,16 @@ void form_yes_if_const(struct form *f, int a, int32_t value)
 			  .value = (uint64_t)(int64_t)value});
 }
 
+void form_yes_if_at(struct form *f, int a, struct form_mem mem)
+{
+	f->put(f, &(struct form_insn){.op = FORM_YES_IF,
+			  .wide = true,
+			  .a = (int8_t)a,
+			  .is_memory = true,
+			  .mem = mem,
+			  .bytes = sizeof(uint64_t)});
+}
+
 void form_stack(struct form *f, enum form_op op, int a)
 {
 	f->put(f, &(struct form_insn){.op = op, .a = (int8_t)a});
@@ -230,6 +240,11 @@ void form_store_packed(struct form *f, int a, struct form_mem mem, uint8_t bytes
 			  .a = (int8_t)a,
 			  .mem = mem,
 			  .bytes = bytes});
+}
+
+void form_store_vector(struct form *f, int vector, struct form_mem mem)
+{
+	f->put(f, &(struct form_insn){.op = FORM_STORE_VECTOR, .b = (int8_t)vector, .mem = mem});
 }
 
 /* `op` with a constant operand. */

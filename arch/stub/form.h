@@ -96,6 +96,7 @@ enum form_op {
 	FORM_LOAD,	   /* a = `bytes` bytes at `mem` */
 	FORM_STORE,	   /* `bytes` bytes at `mem` = a */
 	FORM_STORE_CONST,  /* 4 or 8 bytes at `mem` = `value`, 32 bits with their sign */
+	FORM_STORE_VECTOR, /* 16 bytes at `mem` = the vector register b at the site */
 	FORM_STORE_HALVES, /* 8 bytes at `mem`, a multiple of four, = a; may change a */
 	/* Adds a, or `value`, to 4 or 8 bytes at `mem`: its last instruction is the store. */
 	FORM_COUNT,
@@ -143,6 +144,9 @@ enum form_op {
 	 */
 	FORM_MUL_HIGH,
 	FORM_LOWEST, /* the same of the lowest bit */
+	FORM_UNTAG, /* clears those bits of an address that the processor ignores and Linux does not
+		     */
+	FORM_UNSIGN, /* a return address without its signature; not in a subroutine */
 	/* with two: a, and the right operand */
 	FORM_ADD,
 	FORM_SUB,
@@ -243,6 +247,7 @@ void form_call(struct form *f, int label);
 void form_ask(struct form *f, int label, int no);
 void form_yes_if(struct form *f, int a, int b);
 void form_yes_if_const(struct form *f, int a, int32_t value);
+void form_yes_if_at(struct form *f, int a, struct form_mem mem);
 /* PUSH or POP. */
 void form_stack(struct form *f, enum form_op op, int a);
 void form_const(struct form *f, int a, uint64_t value);
@@ -260,6 +265,7 @@ void form_store(struct form *f, int a, struct form_mem mem);
 void form_store_part(struct form *f, int a, struct form_mem mem, uint8_t bytes);
 /* The same into what is packed: of 8 bytes, the address is a multiple of 4. May change a. */
 void form_store_packed(struct form *f, int a, struct form_mem mem, uint8_t bytes);
+void form_store_vector(struct form *f, int vector, struct form_mem mem);
 void form_store_const(struct form *f, struct form_mem mem, uint8_t bytes, int32_t value);
 void form_acquire(struct form *f, int a, struct form_mem mem, uint8_t bytes);
 void form_publish(struct form *f, int a, struct form_mem mem, uint8_t bytes);
@@ -284,7 +290,7 @@ void form_compute(struct form *f, int a, struct form_mem mem);
 void form_add_double(struct form *f, struct form_mem mem, int temp);
 /* KEEP_VECTOR or RESTORE_VECTOR. */
 void form_vector(struct form *f, enum form_op op, int temp);
-/* NEGATE or COMPLEMENT. */
+/* NEGATE, COMPLEMENT, UNTAG or UNSIGN. */
 void form_one(struct form *f, enum form_op op, bool wide, int a);
 void form_flip(struct form *f, int a, uint8_t bit);
 void form_highest(struct form *f, int a, int b);

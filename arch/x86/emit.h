@@ -107,6 +107,7 @@ enum emit_op {
 	OP_MOVLP_LOAD = 0x0f12,	 /* 66: %xmm <- mem */
 	OP_MOVLP_STORE = 0x0f13, /* 66: mem <- %xmm */
 	OP_ADDS = 0x0f58,	 /* f2: %xmm += mem */
+	OP_MOVU_STORE = 0x0f11,	 /* no prefix: all of %xmm`reg` */
 	OP_MXCSR = 0x0fae	 /* no prefix; `reg` is MXCSR_LOAD or MXCSR_STORE */
 };
 enum { MXCSR_LOAD = 2, MXCSR_STORE = 3 };

@@ -191,6 +191,9 @@ static void use_memory(struct a64 *e, const struct form_insn *i)
 	case FORM_LOAD:
 		load(e, reg(i->a), i->mem, i->bytes, i->is_signed);
 		break;
+	case FORM_STORE_VECTOR:
+		a64_store_vector(e, i->b, a64_address_of(e, i->mem));
+		break;
 	case FORM_STORE:
 	case FORM_STORE_CONST:
 	case FORM_STORE_HALVES:
@@ -416,6 +419,14 @@ static void operate(struct a64 *e, const struct form_insn *i)
 	case FORM_COMPLEMENT:
 		a64_op(e, i->wide, A64_ORN, a, A64_ZERO, a);
 		break;
+	case FORM_UNTAG: /* its first byte */
+		a64_op_mask(e, true, A64_AND, a, a, UINT64_MAX >> 8);
+		break;
+	case FORM_UNSIGN:
+		a64_move(e, A64_LINK, a);
+		a64_unsign_link(e);
+		a64_move(e, a, A64_LINK);
+		break;
 	case FORM_FLIP:
 		a64_op_mask(e, true, A64_EOR, a, a, UINT64_C(1) << i->shift);
 		break;
@@ -554,6 +565,7 @@ static void put(struct form *form, const struct form_insn *i)
 	case FORM_STORE:
 	case FORM_STORE_CONST:
 	case FORM_STORE_HALVES:
+	case FORM_STORE_VECTOR:
 	case FORM_ACQUIRE:
 	case FORM_PUBLISH:
 	case FORM_STORE_TIME:

@@ -261,6 +261,9 @@ static void operate(struct emit *e, const struct form_insn *i)
 	case FORM_COMPLEMENT:
 		emit_one(e, i->wide, i->op == FORM_NEGATE ? ONE_NEG : ONE_NOT, a);
 		break;
+	case FORM_UNTAG: /* all bits count; and return addresses are not signed */
+	case FORM_UNSIGN:
+		break;
 	case FORM_FLIP:
 		emit_flip(e, a, i->shift);
 		break;
@@ -324,6 +327,9 @@ static void use_memory(struct emit *e, const struct form_insn *i)
 	case FORM_LOAD:
 	case FORM_ACQUIRE:
 		emit_load(e, m, i->bytes, i->is_signed, registers[i->a]);
+		break;
+	case FORM_STORE_VECTOR:
+		emit_store_vector(e, i->b, m);
 		break;
 	case FORM_STORE_HALVES:
 		emit_store_halves(e, registers[i->a], m);
@@ -530,6 +536,7 @@ static void lower(const struct lowering *l, const struct form_insn *i)
 	case FORM_STORE:
 	case FORM_STORE_CONST:
 	case FORM_STORE_HALVES:
+	case FORM_STORE_VECTOR:
 	case FORM_ACQUIRE:
 	case FORM_PUBLISH:
 	case FORM_PUBLISH_ADD:

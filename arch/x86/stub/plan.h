@@ -68,6 +68,8 @@ void emit_original_part(struct emit *e, const struct frame *frame, int reg, unsi
 	unsigned int bytes, bool is_signed, int dst);
 /* dst = the low 4 or 8 bytes of a vector register. */
 void emit_vector(struct emit *e, int vector, unsigned int bytes, int dst);
+/* 16 bytes at m = a vector register. */
+void emit_store_vector(struct emit *e, int vector, struct emit_mem m);
 /* dst = the low `bytes` bytes of a register, extended to 64 bits. */
 void emit_extend(struct emit *e, int reg, unsigned int bytes, bool is_signed, int dst);
 /* dst = the value at m, of 1 to 8 bytes, extended to 64 bits. */

@@ -43,6 +43,11 @@ void emit_vector(struct emit *e, int vector, unsigned int bytes, int dst)
 	emit_u8(e, 0xc0 | (vector & 7) << 3 | (dst & 7));
 }
 
+void emit_store_vector(struct emit *e, int vector, struct emit_mem m)
+{
+	emit_mem(e, false, OP_MOVU_STORE, vector, m);
+}
+
 /* The instruction that extends so many bytes to 64 bits; *wide_ret: its operand has 64 bits. */
 static enum emit_op extension(unsigned int bytes, bool is_signed, bool *wide_ret)
 {

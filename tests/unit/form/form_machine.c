@@ -221,6 +221,26 @@ static uint64_t double_bits(double number)
 	return bits;
 }
 
+/* As the processor that runs the tests has addresses. */
+static uint64_t untagged(uint64_t address)
+{
+#if defined(__aarch64__)
+	address &= UINT64_MAX >> 8;
+#endif
+	return address;
+}
+
+static uint64_t unsigned_return(uint64_t address)
+{
+#if defined(__aarch64__)
+	register uint64_t link __asm__("x30") = address;
+
+	__asm__("hint #7" : "+r"(link)); /* xpaclri */
+	address = link;
+#endif
+	return address;
+}
+
 /* What goes straight on. */
 static void step(uint64_t *v, const struct form_insn *i, const struct form_world *world)
 {
@@ -281,6 +301,16 @@ static void step(uint64_t *v, const struct form_insn *i, const struct form_world
 	case FORM_MUL_HIGH:
 		v[FORM_VALUE] =
 			(uint64_t)((unsigned __int128)v[FORM_VALUE] * v[FORM_RIGHT] >> i->shift);
+		break;
+	case FORM_UNTAG:
+		v[i->a] = untagged(v[i->a]);
+		break;
+	case FORM_UNSIGN:
+		v[i->a] = unsigned_return(v[i->a]);
+		break;
+	case FORM_STORE_VECTOR: /* the upper half is 0 */
+		memcpy(address_of(v, world, i->mem), (uint64_t[2]){world->vector_value},
+			2 * sizeof(uint64_t));
 		break;
 	case FORM_FLIP:
 		v[i->a] ^= UINT64_C(1) << i->shift;

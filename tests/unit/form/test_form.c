@@ -191,7 +191,10 @@ static void memory(struct program *p, struct form *f)
 {
 	int a = any_register(p);
 
-	switch (choose(p, 8)) {
+	switch (choose(p, 9)) {
+	case 7:
+		form_store_vector(f, 0, any_address(p, f, FORM_NONE));
+		break;
 	case 0:
 		form_load(f, a, any_address(p, f, FORM_NONE), any_size(p), choose(p, 2));
 		break;
@@ -252,7 +255,10 @@ static void operate(struct program *p, struct form *f)
 		form_stack(f, FORM_POP, b);
 		break;
 	case 0:
-		form_one(f, choose(p, 2) ? FORM_NEGATE : FORM_COMPLEMENT, wide, a);
+		if (choose(p, 4))
+			form_one(f, choose(p, 2) ? FORM_NEGATE : FORM_COMPLEMENT, wide, a);
+		else
+			form_one(f, choose(p, 2) ? FORM_UNTAG : FORM_UNSIGN, true, a);
 		break;
 	case 1:
 		form_flip(f, a, (uint8_t)choose(p, 64));
@@ -511,7 +517,8 @@ static void random_programs(void **state)
 
 /*
  * The first temporary is counted down, by a subroutine that asks another one, until its low byte is
- * 0 or 1; the second one has what is left, and the third one how often the answer was no.
+ * 0, 1 or the fourth one; the second one has what is left, and the third one how often the answer
+ * was no.
  */
 static void write_subroutines(struct form *f, void *arg)
 {
@@ -528,6 +535,7 @@ static void write_subroutines(struct form *f, void *arg)
 	form_alone(f, FORM_NEST);
 	form_const(f, FORM_RIGHT, 0);
 	form_store(f, FORM_RIGHT, form_at(FORM_CALLER, 2 * 8));
+	form_compute(f, FORM_SET, form_at(FORM_CALLER, 3 * 8));
 	form_place(f, next);
 	form_move(f, FORM_FROM, FORM_VALUE);
 	form_ask(f, is_small, no);
@@ -544,6 +552,7 @@ static void write_subroutines(struct form *f, void *arg)
 	form_jump_if(f, true, FORM_FROM, FORM_EQ, FORM_RIGHT, yes);
 	form_const(f, FORM_RIGHT, 512);
 	form_yes_if(f, FORM_FROM, FORM_RIGHT);
+	form_yes_if_at(f, FORM_FROM, form_at(FORM_SET, 0));
 	form_alone(f, FORM_NO);
 	form_place(f, yes);
 	form_alone(f, FORM_YES);
@@ -552,14 +561,18 @@ static void write_subroutines(struct form *f, void *arg)
 
 static void subroutines(void **state)
 {
+	enum { LAST = 77 };
 	struct form_fixture *x = *state;
 	form_native_function *function = form_fixture_make(x, write_subroutines, NULL);
 
 	for (uint64_t n = 0; n < 600; n++) {
+		uint64_t low = n & 0xff, last = low >= LAST ? LAST : low ? 1 : 0;
+
 		x->memory.temps[0] = n;
+		x->memory.temps[3] = LAST;
 		form_fixture_run(x, function, "subroutines");
-		assert_int_equal(x->memory.temps[1], n & 0xff ? (n & ~0xffUL) + 1 : n);
-		assert_int_equal(x->memory.temps[2], n & 0xff ? (n & 0xff) - 1 : 0);
+		assert_int_equal(x->memory.temps[1], n - low + last);
+		assert_int_equal(x->memory.temps[2], low - last);
 	}
 }
 
