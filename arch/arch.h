@@ -440,6 +440,7 @@ struct arch_stub {
 	 */
 	uint64_t call, call_data, pc;
 	struct arch_safe safe;
+	uint32_t page_bytes;  /* of a page of memory, a power of two, 4096 or more */
 	bool frees_flags;     /* the arithmetic flags need not be kept: see overwrites_flags() */
 	bool may_ask_time;    /* if the counter cannot be read, a system call may give the time */
 	bool may_ask_name;    /* a system call may give the thread's name */

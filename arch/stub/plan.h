@@ -9,7 +9,7 @@
 #include "arch/stub/form.h"
 #include "arch/stub/isa.h"
 
-enum { FRAME_REGISTERS = 32 };
+enum { FRAME_REGISTERS = 32, KEPT_PAGES = 2 };
 
 /*
  * The stack frame of a running stub: from the stack pointer on, temporaries of 8 bytes; then what
@@ -149,6 +149,26 @@ void form_store_now(struct form *f, const struct stub_plan *plan, struct form_me
 void form_ask_time(struct form *f, const struct stub_plan *plan);
 /* a = a prepared scalar capture; changes FORM_SCRATCH. */
 void form_captured(struct form *f, int a, const struct stub_plan *plan, int capture);
+
+/* ---- Readable pages (readable.c) -------------------------------------------------- */
+
+/* How many pointers must be checked for a capture, at most (captures.c). */
+int capture_checks(const struct arch_capture *capture);
+/* Decides whether pages are kept: plan->keeps_pages. */
+void plan_checks(struct stub_plan *plan);
+/* Before the first check of a hit. */
+void form_checks_begin(struct form *f, const struct stub_plan *plan);
+/*
+ * Jumps to `no` unless the aligned word containing address FROM is readable. May align FROM down to
+ * that; changes all registers but POINTER and NEXT. `frame`: FORM_FRAME, or FORM_CALLER in a
+ * subroutine.
+ */
+void form_check(struct form *f, const struct stub_plan *plan, int frame, int no);
+void form_check_subroutine(struct form *f, const struct stub_plan *plan);
+/* a = where its page begins. */
+void form_page_of(struct form *f, const struct stub_plan *plan, int a);
+/* a = 0, if a and b are on the same page. */
+void form_compare_pages(struct form *f, const struct stub_plan *plan, int a, int b);
 
 /* ---- Expressions (expr.c) ------------------------------------------------------ */
 

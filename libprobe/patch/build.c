@@ -103,6 +103,7 @@ static struct arch_stub describe(const struct install *a, size_t i)
 		.gate = session->data + a->gate_offset,
 		.gate_unless = a->gate_unless,
 		.safe = a->safe,
+		.page_bytes = (uint32_t)page_bytes(),
 		.frees_flags = frees_flags(a, i),
 		.may_call_kernel = c->seccomp.allowed & SECCOMP_ASK,
 		.may_ask_time = c->seccomp.allowed & SECCOMP_TIME,

@@ -198,3 +198,27 @@ void form_prepare_again(struct form *f, const struct stub_plan *plan)
 {
 	emit_prepare_again(emit_of(f), plan);
 }
+
+void emit_checks_begin(struct emit *e, const struct stub_plan *plan)
+{
+	struct lowering l;
+
+	lowering_init(&l, e, NULL);
+	form_checks_begin(&l.form, plan);
+}
+
+/* The answer is in the flags. */
+void emit_check(struct emit *e, const struct stub_plan *plan, int depth)
+{
+	if (plan->keeps_pages)
+		emit_mem(e, true, OP_LEA, RDI, temp_at(plan->pages_temp + depth));
+	emit_call_label(e, plan->check);
+}
+
+void emit_check_subroutine(struct emit *e, const struct stub_plan *plan)
+{
+	struct lowering l;
+
+	lowering_init(&l, e, &plan->frame);
+	form_check_subroutine(&l.form, plan);
+}

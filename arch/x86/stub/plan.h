@@ -10,7 +10,7 @@
 #include "arch/stub/plan.h"
 #include "arch/x86/emit.h"
 
-enum { PAGE_BYTES = 4096, XMM_BYTES = 16, KEPT_PAGES = 2 };
+enum { PAGE_BYTES = 4096, XMM_BYTES = 16 };
 
 /*
  * Registers of a recording stub. All are saved; RSI and R8 to R11 only if it follows pointers
@@ -119,8 +119,6 @@ void emit_order_of_double(struct emit *e);
 uint32_t capture_bytes(const struct arch_capture *capture);
 /* The temporaries that it needs besides its pair. */
 int capture_spill_temps(const struct arch_capture *capture);
-/* How many pointers must be checked for it, at most. */
-int capture_checks(const struct arch_capture *capture);
 /* Whether it can be captured as requested. */
 bool capture_is_possible(const struct arch_capture *capture);
 
@@ -153,8 +151,6 @@ void emit_capture_subroutines(struct emit *e, const struct stub_plan *plan);
 
 /* ---- Readable pages (readable.c) ----------------------------------------------- */
 
-/* Decides whether pages are kept: plan->keeps_pages. */
-void plan_checks(struct stub_plan *plan);
 /* Before the first check of a hit. */
 void emit_checks_begin(struct emit *e, const struct stub_plan *plan);
 /*

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "libprobe/base/page.h"
 #include "tests/unit/stub/stub_host.h"
 
 enum { RSEQ_SIGNATURE_X86 = 0x53053053 };
@@ -126,6 +127,7 @@ struct arch_stub stub_host_stub(const struct stub_host *host, bool has_rseq)
 		.rings_shift = HOST_RINGS_SHIFT,
 		.ring_bytes = HOST_RING_BYTES,
 		.site = (uint32_t)HOST_SITE,
+		.page_bytes = (uint32_t)page_bytes(),
 		.may_call_kernel = true,
 		.may_ask_name = true,
 	};
