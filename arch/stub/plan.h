@@ -170,6 +170,12 @@ void form_page_of(struct form *f, const struct stub_plan *plan, int a);
 /* a = 0, if a and b are on the same page. */
 void form_compare_pages(struct form *f, const struct stub_plan *plan, int a, int b);
 
+/* ---- Measuring (strings.c) ---------------------------------------------------------- */
+
+/* What a pointer points to: up to a NUL, or a given number of bytes. */
+void form_measure_subroutine(struct form *f, const struct stub_plan *plan);
+void form_extent_subroutine(struct form *f, const struct stub_plan *plan);
+
 /* ---- Expressions (expr.c) ------------------------------------------------------ */
 
 /* One bit for each capture that an expression uses; NULL uses none. */

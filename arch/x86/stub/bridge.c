@@ -222,3 +222,19 @@ void emit_check_subroutine(struct emit *e, const struct stub_plan *plan)
 	lowering_init(&l, e, &plan->frame);
 	form_check_subroutine(&l.form, plan);
 }
+
+void emit_measure_subroutine(struct emit *e, const struct stub_plan *plan)
+{
+	struct lowering l;
+
+	lowering_init(&l, e, NULL);
+	form_measure_subroutine(&l.form, plan);
+}
+
+void emit_extent_subroutine(struct emit *e, const struct stub_plan *plan)
+{
+	struct lowering l;
+
+	lowering_init(&l, e, NULL);
+	form_extent_subroutine(&l.form, plan);
+}
