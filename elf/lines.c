@@ -2,8 +2,8 @@
 /*
  * Source lines, by libdwfl in a child process.
  *
- *	lines_find()  -- address -->  libdwfl in a child
- *	              <-- line, file --
+ *	lines_find()  -- addresses -->  libdwfl in a child
+ *	              <-- line, file --  for each
  *
  * libdwfl maps the files it reads, so a file that is truncated meanwhile kills its reader with
  * SIGBUS. Without memory it crashes at the next look-up or fails an assertion, and malformed
@@ -143,18 +143,21 @@ static _Noreturn void serve(
 	const struct libdw *libdw, const struct object *object, int channel, pid_t parent)
 {
 	struct server server = {.libdw = libdw};
+	uint64_t addresses[LINES_AT_ONCE];
 	struct answer answer;
-	uint64_t address;
+	ssize_t got;
 
 	set_up(parent);
 	report(&server, object);
-	while (recv(channel, &address, sizeof(address), 0) == sizeof(address)) {
-		size_t length;
+	while ((got = recv(channel, addresses, sizeof(addresses), 0)) > 0) {
+		for (size_t i = 0; i < (size_t)got / sizeof(*addresses); i++) {
+			size_t length;
 
-		find(&server, address, &answer);
-		length = offsetof(struct answer, file) + strlen(answer.file) + 1;
-		if (send(channel, &answer, length, MSG_NOSIGNAL) != (ssize_t)length)
-			break;
+			find(&server, addresses[i], &answer);
+			length = offsetof(struct answer, file) + strlen(answer.file) + 1;
+			if (send(channel, &answer, length, MSG_NOSIGNAL) != (ssize_t)length)
+				_exit(EXIT_FAILURE);
+		}
 	}
 	_exit(EXIT_SUCCESS);
 }
@@ -232,14 +235,12 @@ void lines_close(struct lines *lines)
 }
 
 /* False if the child has ended or does not answer. */
-static bool ask(const struct lines *lines, uint64_t address, struct answer *ret)
+static bool receive(const struct lines *lines, struct answer *ret)
 {
 	struct pollfd channel = {.fd = lines->channel, .events = POLLIN};
 	ssize_t got;
 	int ready;
 
-	if (send(lines->channel, &address, sizeof(address), MSG_NOSIGNAL) != sizeof(address))
-		return false;
 	do {
 		ready = poll(&channel, 1, ANSWER_MS);
 	} while (ready < 0 && errno == EINTR);
@@ -265,21 +266,19 @@ static const char *keep(struct lines *lines, const char *file)
 	return copy;
 }
 
-bool lines_find(struct lines *lines, uint64_t address, const char **file_ret, int *line_ret)
+void lines_find(struct lines *lines, const uint64_t *addresses, size_t count, struct line *ret)
 {
+	size_t bytes = count * sizeof(*addresses), found = 0;
 	struct answer answer;
-	const char *file;
 
+	for (size_t i = 0; i < count; i++)
+		ret[i] = (struct line){0};
 	if (!lines->pid)
-		return false;
-	if (!ask(lines, address, &answer)) {
+		return;
+	if (send(lines->channel, addresses, bytes, MSG_NOSIGNAL) == (ssize_t)bytes)
+		for (; found < count && receive(lines, &answer); found++)
+			if (answer.line > 0)
+				ret[found] = (struct line){keep(lines, answer.file), answer.line};
+	if (found < count)
 		give_up(lines);
-		return false;
-	}
-	file = answer.line > 0 ? keep(lines, answer.file) : NULL;
-	if (!file)
-		return false;
-	*file_ret = file;
-	*line_ret = answer.line;
-	return true;
 }

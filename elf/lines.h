@@ -20,7 +20,17 @@ struct lines;
 PROBE_MUST_CHECK struct probe_error *lines_open(struct object *object, struct lines **ret);
 void lines_close(struct lines *lines);
 
-/* The file and line of an address; false if unknown. `lines` owns *file_ret. */
-bool lines_find(struct lines *lines, uint64_t address, const char **file_ret, int *line_ret);
+enum { LINES_AT_ONCE = 64 };
+
+struct line {
+	const char *file; /* borrowed from `lines`; NULL: unknown */
+	int number;
+};
+
+/*
+ * The lines of up to LINES_AT_ONCE addresses. Many at once are cheaper than one by one, each of
+ * which has to wait for the child.
+ */
+void lines_find(struct lines *lines, const uint64_t *addresses, size_t count, struct line *ret);
 
 #endif

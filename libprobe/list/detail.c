@@ -123,6 +123,34 @@ static void open_lines(struct list_file *file)
 	probe_error_free(lines_open(file->object, &file->lines));
 }
 
+/*
+ * Asks for the line of a site, and beside it for those of others that are not known: for as many
+ * as have been asked for before it. So who wants one is not kept waiting for all, and who wants all
+ * has them soon, in whatever order.
+ */
+static void ask_lines(struct probe_list *list, struct list_file *file, size_t site)
+{
+	uint64_t addresses[LINES_AT_ONCE] = {list->sites[site].pc};
+	size_t sites[LINES_AT_ONCE] = {site}, count = 1, i = file->lines_next;
+	struct line found[LINES_AT_ONCE];
+
+	for (; i < list->site_count && list->more[i].file == list->more[site].file &&
+		count <= file->lines_asked && count < LINES_AT_ONCE;
+		i++) {
+		if (i == site || list->more[i].line_known)
+			continue;
+		addresses[count] = list->sites[i].pc;
+		sites[count++] = i;
+	}
+	file->lines_next = i;
+	file->lines_asked++;
+	lines_find(file->lines, addresses, count, found);
+	for (i = 0; i < count; i++) {
+		list->more[sites[i]].line = found[i];
+		list->more[sites[i]].line_known = true;
+	}
+}
+
 /* Plans all sites of a file at once, because the proofs search its whole code. */
 static struct probe_error *make_plans(struct list_file *file)
 {
@@ -211,7 +239,8 @@ static const char *other_machine(uint16_t machine)
 struct probe_error *probe_list_detail(struct probe_list *list, const struct probe_site *site,
 	bool with_plan, struct probe_site_detail *ret)
 {
-	struct list_file *file = &list->files[list->more[site - list->sites].file];
+	const struct list_site *more = &list->more[site - list->sites];
+	struct list_file *file = &list->files[more->file];
 	uint64_t start;
 	bool is_known;
 
@@ -229,10 +258,10 @@ struct probe_error *probe_list_detail(struct probe_list *list, const struct prob
 		ret->function_offset = site->pc - start;
 	ret->byte_count = object_read(file->object, site->pc, ret->bytes, sizeof(ret->bytes));
 	open_lines(file);
-	if (file->lines && !lines_find(file->lines, site->pc, &ret->file, &ret->line)) {
-		ret->file = NULL;
-		ret->line = 0;
-	}
+	if (file->lines && !more->line_known)
+		ask_lines(list, file, (size_t)(more - list->more));
+	ret->file = more->line.file;
+	ret->line = more->line.number;
 	if (!with_plan)
 		return NULL;
 	if (site->pid) {

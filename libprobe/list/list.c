@@ -151,7 +151,7 @@ static void add_sites(struct probe_list *list, size_t file_index, int pid)
 {
 	struct list_file *file = &list->files[file_index];
 
-	file->first_site = list->site_count;
+	file->first_site = file->lines_next = list->site_count;
 	for (size_t i = 0; i < file->notes.count; i++) {
 		const struct sdt_note *note = &file->notes.notes[i];
 

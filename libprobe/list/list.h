@@ -29,14 +29,18 @@ struct list_file {
 	bool object_tried;
 	struct lines *lines;
 	bool lines_tried;
-	size_t first_site;	  /* index of the site of its first note */
+	size_t lines_asked; /* how often */
+	size_t lines_next;  /* index of the first site that was not asked for beside another */
+	size_t first_site;  /* index of the site of its first note */
 	struct forecast forecast; /* of its sites; made on demand */
 	bool plans_tried;
 };
 
 /* Additional data of a site, at the same index as in probe_list.sites. */
 struct list_site {
-	size_t file;		/* index */
+	size_t file; /* index */
+	struct line line;
+	bool line_known;
 	struct probe_arg *args; /* one allocation, with the text of the specs; NULL: not parsed */
 	size_t arg_count;
 };

@@ -285,6 +285,7 @@ static const char *symbol_of(const struct naming *n, struct module *module, uint
 static bool line_of(struct naming *n, const struct module *module, uint64_t link,
 	const char **file_ret, int *line_ret)
 {
+	struct line line = {0};
 	struct reader *reader;
 
 	if (!n->options.lines || !module || !module->object)
@@ -293,7 +294,13 @@ static bool line_of(struct naming *n, const struct module *module, uint64_t link
 	if (!reader->lines_tried)
 		probe_error_free(lines_open(module->object, &reader->lines));
 	reader->lines_tried = true;
-	return reader->lines && lines_find(reader->lines, link, file_ret, line_ret);
+	if (reader->lines)
+		lines_find(reader->lines, &link, 1, &line);
+	if (!line.file)
+		return false;
+	*file_ret = line.file;
+	*line_ret = line.number;
+	return true;
 }
 
 /*

@@ -23,12 +23,12 @@ enum { SITE_LINE = 4 };
 
 static void check_site(const char *path, bool has_lines)
 {
-	const char *file = NULL;
 	struct sdt_notes notes;
 	struct object *object;
 	struct lines *lines;
+	uint64_t nowhere = 0xdeadbeef000;
 	uint8_t nop = 0;
-	int line = 0;
+	struct line line;
 
 	assert_no_error(object_open(path, &object));
 	assert_no_error(sdt_read(object, &notes));
@@ -36,14 +36,40 @@ static void check_site(const char *path, bool has_lines)
 	assert_int_equal(object_read(object, notes.notes[0].pc, &nop, 1), 1);
 	assert_int_equal(nop, 0x90);
 	assert_no_error(lines_open(object, &lines));
-	assert_int_equal(lines_find(lines, notes.notes[0].pc, &file, &line), has_lines);
+	lines_find(lines, &notes.notes[0].pc, 1, &line);
+	assert_int_equal(line.file != NULL, has_lines);
 	if (has_lines) {
-		assert_non_null(strstr(file, "site.c"));
-		assert_int_equal(line, SITE_LINE);
+		assert_non_null(strstr(line.file, "site.c"));
+		assert_int_equal(line.number, SITE_LINE);
 	}
-	assert_false(lines_find(lines, 0xdeadbeef000, &file, &line));
+	lines_find(lines, &nowhere, 1, &line);
+	assert_null(line.file);
 	lines_close(lines);
 	sdt_notes_deinit(&notes);
+	object_close(object);
+}
+
+/* Of many addresses at once, each has the line that it has alone. */
+static void check_many(const char *path)
+{
+	uint64_t addresses[LINES_AT_ONCE], start = 0, size;
+	struct line found[LINES_AT_ONCE], line;
+	struct object *object;
+	struct lines *lines;
+
+	assert_no_error(object_open(path, &object));
+	assert_no_error(lines_open(object, &lines));
+	assert_true(object_symbol(object, "f", 1, &start, &size));
+	for (uint64_t i = 0; i < LINES_AT_ONCE; i++)
+		addresses[i] = i % 5 == 3 ? 0xdeadbeef000 : start + i * 7 % size;
+	lines_find(lines, addresses, LINES_AT_ONCE, found);
+	for (int i = 0; i < LINES_AT_ONCE; i++) {
+		lines_find(lines, &addresses[i], 1, &line);
+		assert_int_equal(found[i].file != NULL, i % 5 != 3);
+		assert_ptr_equal(found[i].file, line.file);
+		assert_int_equal(found[i].number, line.number);
+	}
+	lines_close(lines);
 	object_close(object);
 }
 
@@ -56,6 +82,8 @@ static void check_compiled(const char *options, bool has_lines)
 	assert_true(run("cc %s -o %s/site %s", options, dir, path));
 	snprintf(path, sizeof(path), "%s/site", dir);
 	check_site(path, has_lines);
+	if (has_lines)
+		check_many(path);
 	assert_true(run("rm -r %s", dir));
 }
 
@@ -107,16 +135,18 @@ static void without_libdw(void **state)
 static void not_for_libdw(void **state)
 {
 	struct image image = {.wide = true, .type = 0x1234, .no_sections = true};
-	const char *file;
+	uint64_t address = IMAGE_BASE;
 	struct object *object;
 	struct lines *lines;
-	int fd, line;
+	struct line line;
+	int fd;
 
 	(void)state;
 	image_build(&image);
 	assert_no_error(image_open_bytes(image.file.data, image.file.size, &fd, &object));
 	assert_no_error(lines_open(object, &lines));
-	assert_false(lines_find(lines, IMAGE_BASE, &file, &line));
+	lines_find(lines, &address, 1, &line);
+	assert_null(line.file);
 	lines_close(lines);
 	object_close(object);
 	close(fd);
