@@ -25,6 +25,8 @@ INSTALL ?= install
 PKG_CONFIG ?= pkg-config
 CFLAGS ?= -O2 -g
 CXXFLAGS ?= -O2 -g
+# What is built for: make's own machine, unless a cross compiler is used.
+MACHINE ?= $(firstword $(subst -, ,$(MAKE_HOST)))
 # A list for -fsanitize=; empty for a plain build.
 SANITIZE ?=
 # What `make check` runs, and for how long each test may run.
@@ -97,7 +99,15 @@ HELPER_SRC := $(sort $(filter-out $(UNIT_SRC),$(wildcard tests/unit/*.c tests/un
 FUZZ_SRC := $(sort $(wildcard tests/fuzz/fuzz_*.c))
 # What probes mean: text that is part of the library, too.
 PROBES := $(sort $(wildcard libprobe/catalogue/probes/*.probes))
+# Targets about x86-64's own instructions and registers.
+X86_TARGETS := args% preserve% liblate libcrowd late company% crowded% heads% hops% neighbours% \
+	ocaml% rows% taken% tight% unfit old_loader sandbox caught contexts fault preempted \
+	stacks% strange
 TARGET_SRC := $(sort $(wildcard $(foreach e,c S cc,tests/targets/*.$(e) tests/targets/*/*.$(e))))
+ifneq ($(MACHINE),x86_64)
+TARGET_SRC := $(filter-out $(foreach e,c S,$(foreach t,$(X86_TARGETS),$(foreach d,\
+	arguments libraries processes sites threads,tests/targets/$(d)/$(t).$(e)))),$(TARGET_SRC))
+endif
 
 objects = $(patsubst %,$(BUILD)/obj/%.o,$(basename $(1)))
 BUILTIN := $(BUILD)/obj/libprobe/catalogue/builtin.o
@@ -291,7 +301,7 @@ DEPS_CHECK := libcmocka-dev g++ clang lld mold musl-tools \
 	python3 python3.11 python3-setuptools python3-wheel python3-mypy \
 	postgresql-15 openjdk-17-jre-headless openjdk-17-jdk-headless ruby php8.2-cli systemtap
 # The processor that we are ported to: a cross compiler, an emulator, and what makes its disk.
-DEPS_AARCH64 := gcc-aarch64-linux-gnu qemu-system-arm kmod cpio e2fsprogs
+DEPS_AARCH64 := gcc-aarch64-linux-gnu g++-aarch64-linux-gnu qemu-system-arm kmod cpio e2fsprogs
 DEPS_LINT := clang-format cppcheck mandoc shellcheck git
 DEPS_FUZZ := clang libclang-rt-14-dev llvm
 DEPS_COVERAGE := gcovr
@@ -480,7 +490,8 @@ Targets:
 Variables:
   V=1 shows the commands; BUILD=DIR builds elsewhere; CC, CFLAGS, CPPFLAGS, LDFLAGS,
   LDLIBS are added to; SANITIZE=LIST is for -fsanitize=; TEST_SECONDS is a test's limit;
-  REPEATS runs a failed test so many times more, and it passes if it then passes each time
+  REPEATS runs a failed test so many times more, and it passes if it then passes each time;
+  MACHINE is what a cross compiler builds for (aarch64)
 endef
 
 help:

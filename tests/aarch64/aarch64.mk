@@ -8,8 +8,8 @@ AARCH64_ROOT := $(abspath $(AARCH64))/debian/root
 AARCH64_LIB := $(AARCH64_ROOT)/usr/lib/aarch64-linux-gnu
 AARCH64_SECONDS ?= 1200
 AARCH64_MAKE = PKG_CONFIG_SYSROOT_DIR='$(AARCH64_ROOT)' PKG_CONFIG_LIBDIR='$(AARCH64_LIB)/pkgconfig' \
-	$(MAKE) BUILD='$(AARCH64)' CC='aarch64-linux-gnu-gcc --sysroot=$(AARCH64_ROOT)' \
-	AR=aarch64-linux-gnu-ar SANITIZE=
+	$(MAKE) BUILD='$(AARCH64)' MACHINE=aarch64 CC='aarch64-linux-gnu-gcc --sysroot=$(AARCH64_ROOT)' \
+	CXX='aarch64-linux-gnu-g++ --sysroot=$(AARCH64_ROOT)' AR=aarch64-linux-gnu-ar SANITIZE=
 
 # Folders of unit tests that need no patched process. test_args_x86_64 reads the host's programs,
 # and takes them for those of x86-64. Not compiled, because of x86-64's instructions in them:

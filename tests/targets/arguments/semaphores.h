@@ -12,8 +12,12 @@
 #define _SDT_HAS_SEMAPHORES 1
 #include <sys/sdt.h>
 
-/* Room for a jump after a site, which no branch enters. */
+/* Room for a jump after a site, which no branch enters, where a jump is longer than a nop. */
+#ifdef __x86_64__
 #define SEMAPHORES_ROOM __asm__ volatile("lea 0(%%rsp), %%rsp\n\tlea 0(%%rsp), %%rsp" ::: "memory")
+#else
+#define SEMAPHORES_ROOM __asm__ volatile("" ::: "memory")
+#endif
 
 /* Two sites behind one test. Returns whether the semaphore was nonzero. */
 #define SEMAPHORES_DEFINE(FUNCTION, WHERE)                                                         \

@@ -16,7 +16,7 @@
  *	bare	nothing, for comparison
  *	nop	a probe of <sys/sdt.h> with three integers
  *	string	the same, but the last argument points to text
- *	nop10, nop5, pun	see loop_sites.S
+ *	nop10, nop5, pun	see loop_sites.S; on x86-64
  *	pair	two probes, pair__begin and pair__end
  *	inline	no probe, but a recorder compiled in: time, thread and three
  *		integers in a record of 40 bytes; the limit of what a tracer can do
@@ -27,7 +27,9 @@
 #include <string.h>
 #include <sys/sdt.h>
 #include <sys/syscall.h>
+#ifdef __x86_64__
 #include <x86intrin.h>
+#endif
 
 #include "pace.h"
 #include "../target.h"
@@ -47,9 +49,11 @@ struct ring {
 	struct record records[RING_RECORDS];
 };
 
+#ifdef __x86_64__
 uint64_t loop_nop10(uint64_t hits, const char *text);
 uint64_t loop_nop5(uint64_t hits, const char *text);
 uint64_t loop_pun(uint64_t hits, const char *text);
+#endif
 
 static __thread struct ring thread_ring;
 static __thread volatile uint64_t thread_counter;
@@ -89,11 +93,27 @@ __attribute__((noinline)) static uint64_t loop_pair(uint64_t hits, const char *t
 	(void)text;
 	for (i = 0; i < hits; i++) {
 		STAP_PROBE2(loop, pair__begin, hits - i, i);
+#ifdef __x86_64__
 		/* Two sites closer than a jump is long cannot both be patched. */
 		__asm__ volatile("lea 1(%0), %0\n\tlea 1(%0), %0" : "+r"(between));
+#else
+		__asm__ volatile("add %0, %0, 1" : "+r"(between));
+#endif
 		STAP_PROBE2(loop, pair__end, hits - i, i);
 	}
 	return i;
+}
+
+static uint64_t time_stamp(void)
+{
+#ifdef __x86_64__
+	return __rdtsc();
+#else
+	uint64_t stamp;
+
+	__asm__ volatile("mrs %0, cntvct_el0" : "=r"(stamp));
+	return stamp;
+#endif
 }
 
 __attribute__((noinline)) static uint64_t loop_inline(uint64_t hits, const char *text)
@@ -106,7 +126,7 @@ __attribute__((noinline)) static uint64_t loop_inline(uint64_t hits, const char 
 		uint64_t head = ring->head;
 		struct record *record = &ring->records[head % RING_RECORDS];
 
-		record->time = __rdtsc();
+		record->time = time_stamp();
 		record->site = 1;
 		record->tid = tid;
 		record->args[0] = hits - i;
@@ -136,9 +156,11 @@ static const struct variant {
 	{ "bare", loop_bare },
 	{ "nop", loop_nop },
 	{ "string", loop_string },
+#ifdef __x86_64__
 	{ "nop10", loop_nop10 },
 	{ "nop5", loop_nop5 },
 	{ "pun", loop_pun },
+#endif
 	{ "pair", loop_pair },
 	{ "inline", loop_inline },
 	{ "counter", loop_counter },

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Loops around sites that compilers do not generate.
+ * Loops around sites that compilers do not generate, of x86-64.
  *
  *	uint64_t loop_X(uint64_t hits, const char *text)
  *
@@ -9,6 +9,7 @@
  */
 #include "../note.h"
 
+#ifdef __x86_64__
 	.text
 
 /* usdt.h: a one-byte nop, followed by one of ten bytes. */
@@ -85,5 +86,6 @@ loop_pun:
 	ret
 	.cfi_endproc
 	.size	loop_pun, . - loop_pun
+#endif
 
 	.section .note.GNU-stack, "", @progbits

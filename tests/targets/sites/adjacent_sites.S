@@ -8,40 +8,54 @@
  */
 #include "../note.h"
 
+#ifdef __x86_64__
+#define VALUE "8@%rax"
+#define BEGIN mov %rdi, %rax
+#define GROW lea 1(%rax), %rax
+#define GROW_SHORT inc %rax
+#define JUMP jmp
+#else
+#define VALUE "8@x0"
+#define BEGIN
+#define GROW add x0, x0, 1
+#define GROW_SHORT GROW
+#define JUMP b
+#endif
+
 	.text
 	.globl	adjacent_pass
 	.type	adjacent_pass, @function
 adjacent_pass:
 	.cfi_startproc
-	mov	%rdi, %rax
-	PROBE_NOP adjacent, one_first, "8@%rax"
-	PROBE_NOP adjacent, one_second, "8@%rax"
-	lea	1(%rax), %rax
-	lea	1(%rax), %rax
+	BEGIN
+	PROBE_NOP adjacent, one_first, VALUE
+	PROBE_NOP adjacent, one_second, VALUE
+	GROW
+	GROW
 
-	PROBE_NOP adjacent, three_first, "8@%rax"
-	jmp	1f
-	PROBE_NOP adjacent, three_second, "8@%rax"
+	PROBE_NOP adjacent, three_first, VALUE
+	JUMP	1f
+	PROBE_NOP adjacent, three_second, VALUE
 1:
-	lea	1(%rax), %rax
-	lea	1(%rax), %rax
+	GROW
+	GROW
 
-	PROBE_NOP adjacent, four_first, "8@%rax"
-	inc	%rax
-	PROBE_NOP adjacent, four_second, "8@%rax"
-	lea	1(%rax), %rax
+	PROBE_NOP adjacent, four_first, VALUE
+	GROW_SHORT
+	PROBE_NOP adjacent, four_second, VALUE
+	GROW
 
-	PROBE_NOP adjacent, row_first, "8@%rax"
-	PROBE_NOP adjacent, row_second, "8@%rax"
-	PROBE_NOP adjacent, row_third, "8@%rax"
-	PROBE_NOP adjacent, row_fourth, "8@%rax"
-	lea	1(%rax), %rax
-	lea	1(%rax), %rax
+	PROBE_NOP adjacent, row_first, VALUE
+	PROBE_NOP adjacent, row_second, VALUE
+	PROBE_NOP adjacent, row_third, VALUE
+	PROBE_NOP adjacent, row_fourth, VALUE
+	GROW
+	GROW
 
-	PROBE_NOP adjacent, five_first, "8@%rax"
-	lea	1(%rax), %rax
-	PROBE_NOP adjacent, five_second, "8@%rax"
-	lea	1(%rax), %rax
+	PROBE_NOP adjacent, five_first, VALUE
+	GROW
+	PROBE_NOP adjacent, five_second, VALUE
+	GROW
 	ret
 	.cfi_endproc
 	.size	adjacent_pass, . - adjacent_pass
