@@ -427,18 +427,67 @@ static struct probe_error *measure_module(
 	return error;
 }
 
+/* Includes an address. */
+static void extend(struct code_extent *reach, uint64_t address)
+{
+	uint64_t end = reach->start + reach->size;
+
+	if (address < reach->start)
+		reach->start = address;
+	reach->size = (address < end ? end : address + 1) - reach->start;
+}
+
+/* What the instructions that are moved for a site lead to. */
+static void extend_by_targets(struct code_extent *reach, const struct arch *arch,
+	const struct select_site *site, const struct plan_move *move)
+{
+	const uint8_t *bytes;
+	size_t known = plan_code(&site->plan, move->offset, &bytes);
+	struct arch_insn insn;
+
+	for (size_t at = 0; at < move->length; at += insn.length) {
+		if (at >= known ||
+			!arch->decode(bytes + at, known - at, site->pc + move->offset + at, &insn))
+			return;
+		if (insn.flow == ARCH_FLOW_BRANCH || insn.flow == ARCH_FLOW_JUMP ||
+			insn.flow == ARCH_FLOW_CALL)
+			extend(reach, insn.target);
+	}
+}
+
+/* From the first of these sites, and of what their instructions lead to, to the last. */
+static struct code_extent sites_reach(const struct install *a, size_t first, size_t end)
+{
+	const struct select_site *sites = a->selection->sites;
+	struct code_extent reach = {sites[a->order[first]].pc, 1};
+
+	for (size_t i = first; i < end; i++) {
+		const struct select_site *site = &sites[a->order[i]];
+		const struct plan_move *move = plan_move_of(&site->plan, site->chosen);
+
+		extend(&reach, site->pc);
+		if (move)
+			extend_by_targets(&reach, a->change->arch, site, move);
+	}
+	return reach;
+}
+
 /*
- * Memory for a piece of code. An arena that is mapped for it is announced at once, so a controller
- * that is killed leaves nothing unknown.
+ * Memory for a piece of code, in reach of the whole module, so that whatever is moved may lead to
+ * any of its places; if the module is too large for that, in reach of what order[first..end) need.
+ * An arena that is mapped for it is announced at once, so a controller that is killed leaves
+ * nothing unknown.
  */
 static struct probe_error *allocate_piece(
-	struct change *change, const struct module *module, struct piece *p)
+	const struct install *a, size_t first, size_t end, struct piece *p)
 {
-	size_t arenas = change->registry.arena_count;
-	struct probe_error *error =
-		change_alloc_code(change, p->size, module->start, module->end, &p->start);
+	const struct module *module = install_module(a, a->order[first]);
+	size_t arenas = a->change->registry.arena_count;
+	struct code_extent reaches[] = {
+		{module->start, module->end - module->start}, sites_reach(a, first, end)};
+	struct probe_error *error = change_alloc_code(a->change, p->size, reaches, 2, &p->start);
 
-	return error || change->registry.arena_count == arenas ? error : change_store(change);
+	return error || a->change->registry.arena_count == arenas ? error : change_store(a->change);
 }
 
 /* Builds and writes the code of order[first..end), the sites of one module. */
@@ -451,7 +500,7 @@ static struct probe_error *build_module(struct install *a, size_t first, size_t 
 	safe_memory(module, &a->change->maps, &a->safe);
 	error = measure_module(a, first, end, &p.size);
 	if (!error && p.size)
-		error = allocate_piece(a->change, module, &p);
+		error = allocate_piece(a, first, end, &p);
 	if (error)
 		return error;
 	p.bytes = malloc(p.size + 1);

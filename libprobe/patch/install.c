@@ -29,13 +29,16 @@ static struct probe_error *make_home(struct install *a)
 	const struct selection *s = a->selection;
 	const struct modules *m = &a->change->modules;
 	const struct module *near = s->probe_count ? s->probes[0].module : &m->items[m->count - 1];
+	/* Of a module that is too large (build.c), the first site. */
+	struct code_extent reaches[] = {{near->start, near->end - near->start},
+		{a->order_count ? s->sites[a->order[0]].pc : near->start, 1}};
 	struct probe_error *error;
 	uint64_t unused;
 
 	if (a->change->registry.home)
 		return NULL;
-	error = change_alloc_code(a->change, s->site_count * ROUGH_STUB_BYTES + page_bytes(),
-		near->start, near->end, &unused);
+	error = change_alloc_code(
+		a->change, s->site_count * ROUGH_STUB_BYTES + page_bytes(), reaches, 2, &unused);
 	if (!error)
 		code_release(&a->change->taken);
 	/* If this controller dies soon, the next one finds a registry beside the data. */

@@ -112,9 +112,12 @@ void change_give_back(struct change *change);
 PROBE_MUST_CHECK struct probe_error *change_run_in(struct change *change, size_t thread,
 	const char *what, struct control_call *calls, size_t count);
 
-/* Where in code memory `size` bytes may go (see code_alloc()); maps an arena if need be. */
+/*
+ * Where in code memory `size` bytes may go that reach all of an extent with jumps (see
+ * code_alloc()); maps an arena if need be. Of several extents the first for which there is room.
+ */
 PROBE_MUST_CHECK struct probe_error *change_alloc_code(struct change *change, size_t size,
-	uint64_t reach_start, uint64_t reach_end, uint64_t *ret);
+	const struct code_extent *reaches, size_t count, uint64_t *ret);
 
 /*
  * Has the target create a file of `size` bytes in memory, or the lasting one (if not NULL), map it

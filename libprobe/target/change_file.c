@@ -199,7 +199,7 @@ static struct probe_error *put_path(struct change *change, const char *path, uin
 			"its "
 			"core file",
 			change->pid);
-	error = change_alloc_code(change, size, r->home, r->home + 1, ret);
+	error = change_alloc_code(change, size, &(struct code_extent){r->home, 1}, 1, ret);
 	if (!error)
 		error = memory_write_code(change->mem, *ret, path, size);
 	return error;

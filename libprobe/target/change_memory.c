@@ -170,23 +170,35 @@ static struct probe_error *map_arena(
 	return error ? error : change_reread_maps(change);
 }
 
-struct probe_error *change_alloc_code(
-	struct change *change, size_t size, uint64_t reach_start, uint64_t reach_end, uint64_t *ret)
+static struct probe_error *alloc_code(
+	struct change *change, size_t size, struct code_extent reach, uint64_t *ret)
 {
 	struct registry *r = &change->registry;
+	uint64_t end = reach.start + reach.size, arena = ARENA_BYTES;
 	struct probe_error *error;
-	uint64_t arena = ARENA_BYTES;
 
-	*ret = code_alloc(r, &change->taken, size, ARCH_STUB_ALIGN, reach_start, reach_end);
+	*ret = code_alloc(r, &change->taken, size, ARCH_STUB_ALIGN, reach.start, end);
 	if (*ret)
 		return NULL;
 	while (arena < size * 2 + ARENA_BYTES / 2)
 		arena *= 2;
-	error = map_arena(change, arena, reach_start, reach_end);
+	error = map_arena(change, arena, reach.start, end);
 	if (error)
 		return error;
-	*ret = code_alloc(r, &change->taken, size, ARCH_STUB_ALIGN, reach_start, reach_end);
+	*ret = code_alloc(r, &change->taken, size, ARCH_STUB_ALIGN, reach.start, end);
 	return *ret ? NULL : probe_error_no_memory();
+}
+
+struct probe_error *change_alloc_code(struct change *change, size_t size,
+	const struct code_extent *reaches, size_t count, uint64_t *ret)
+{
+	struct probe_error *error = alloc_code(change, size, reaches[0], ret);
+
+	for (size_t i = 1; i < count && error && error->code == PROBE_ERROR_REFUSED; i++) {
+		probe_error_free(error);
+		error = alloc_code(change, size, reaches[i], ret);
+	}
+	return error;
 }
 
 struct probe_error *change_map_data(struct change *change, size_t size,
@@ -207,7 +219,8 @@ struct probe_error *change_write_image(struct change *change, struct code_extent
 
 	ret->size = registry_image_size(r);
 	/* Anywhere: images are data. */
-	error = change_alloc_code(change, ret->size, r->home, r->home + 1, &ret->start);
+	error = change_alloc_code(
+		change, ret->size, &(struct code_extent){r->home, 1}, 1, &ret->start);
 	return error ? error : registry_write(r, change->mem, ret->start);
 }
 
