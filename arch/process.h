@@ -148,6 +148,7 @@ struct arch_process {
 	uint16_t gate_argument;
 	uint8_t red_zone;    /* bytes below the stack pointer that are in use */
 	bool tp_is_self;     /* the word at the thread pointer holds the thread pointer */
+	bool tp_is_end;	     /* a thread's control block ends there, and does not begin there */
 	uint8_t guard;	     /* offset of glibc's pointer guard from the thread pointer; 0: none */
 	uint8_t guard_shift; /* a guarded pointer is finally rotated left by this many bits */
 	const char *musl;    /* musl's name of this machine, as in its file names */

@@ -40,6 +40,7 @@ struct passage {
 	bool is_ending;		    /* it has been released where its process ends */
 	bool is_leaf;		    /* it runs as a leaf, or did until it was asked to stop */
 	int calls;		    /* of the loader */
+	uint64_t argument;	    /* the first one of its last call, where the result hides it */
 	int idle_stops;		    /* while it was idle */
 	struct leaf leaf;	    /* if is_leaf */
 	uint64_t unseen_ns;	    /* how long a held one has run code that was not looked at */

@@ -125,6 +125,28 @@ static bool step_seized(struct passage *p)
 	return false;
 }
 
+/* Does the result of a system call take the place of its first argument? */
+static bool result_hides_argument(void)
+{
+	const int8_t *registers = arch_process()->registers;
+
+	return registers[ARCH_RESULT] == registers[ARCH_ARG0];
+}
+
+/* Before a system call of the loader. */
+static void keep_argument(struct passage *p)
+{
+	struct arch_registers regs;
+
+	if (p->state == PASSAGE_LOADER && result_hides_argument() && registers_read(p->tid, &regs))
+		p->argument = arch_get(&regs, ARCH_ARG0);
+}
+
+static uint64_t first_argument(const struct passage *p)
+{
+	return result_hides_argument() ? p->argument : arch_get(&p->regs, ARCH_ARG0);
+}
+
 /* After a system call of the loader: is everything mapped? */
 static bool is_mapped(struct passage *p)
 {
@@ -138,8 +160,7 @@ static bool is_mapped(struct passage *p)
 	case SYS_rseq:
 		p->facts.known = true;
 		p->facts.has_rseq = arch_get(&p->regs, ARCH_RESULT) == 0;
-		p->facts.rseq_offset =
-			(int32_t)(arch_get(&p->regs, ARCH_ARG0) - arch_get(&p->regs, ARCH_TP));
+		p->facts.rseq_offset = (int32_t)(first_argument(p) - arch_get(&p->regs, ARCH_TP));
 		p->facts.rseq_signature = (uint32_t)arch_get(&p->regs, ARCH_ARG3);
 		return true;
 	}
@@ -257,8 +278,10 @@ static bool step_system_call(struct passage *p)
 		return false;
 	}
 	p->returning = !p->returning;
-	if (!behind)
+	if (!behind) {
+		keep_argument(p);
 		return true;
+	}
 	if (!registers_read(p->tid, &p->regs))
 		return true;
 	if (p->state == PASSAGE_PROGRAM && program_has_glibc_loader(p->pid, p->files)) {

@@ -3,8 +3,9 @@
  * glibc exports what is needed, some of it for debuggers only:
  *
  *   _thread_db_pthread_tid   in libc: {bits, elements, offset} of the thread's
- *                            id in its control block (nptl_db), which is at
- *                            the thread pointer on x86-64
+ *                            id in its control block (nptl_db), which begins or
+ *                            ends at the thread pointer
+ *   _thread_db_sizeof_pthread   in libc: the bytes of that block
  *   __rseq_offset, _size     in the loader, since 2.35: the thread's struct
  *                            rseq, from the thread pointer; size 0: none
  *
@@ -46,24 +47,33 @@ bool threads_is_loader(const struct module *module)
 	       object_symbol(module->object, "_dl_debug_state", 15, &value, &size);
 }
 
-static bool read_tid_offset(struct modules *modules, int32_t *ret)
+/* A constant of the C library's, as its file has it. */
+static bool read_constant(struct modules *modules, const char *name, void *value, size_t bytes)
 {
-	static const char name[] = "_thread_db_pthread_tid";
-
 	for (size_t i = 0; i < modules->count; i++) {
 		struct module *m = &modules->items[i];
-		uint64_t value, size;
-		uint32_t field[3];
+		uint64_t address, size;
 
-		if (!m->object || !object_symbol(m->object, name, strlen(name), &value, &size) ||
-			object_read(m->object, value, field, sizeof(field)) != sizeof(field))
-			continue;
-		if (field[0] != TID_BITS || field[2] >= OFFSET_MAX)
-			return false;
-		*ret = field[2];
-		return true;
+		if (m->object && object_symbol(m->object, name, strlen(name), &address, &size) &&
+			object_read(m->object, address, value, bytes) == bytes)
+			return true;
 	}
 	return false;
+}
+
+static bool read_tid_offset(struct modules *modules, int32_t *ret)
+{
+	uint32_t field[3], block = 0;
+
+	if (!read_constant(modules, "_thread_db_pthread_tid", field, sizeof(field)) ||
+		field[0] != TID_BITS || field[2] >= OFFSET_MAX)
+		return false;
+	if (arch_process()->tp_is_end &&
+		(!read_constant(modules, "_thread_db_sizeof_pthread", &block, sizeof(block)) ||
+			block >= OFFSET_MAX))
+		return false;
+	*ret = (int32_t)(field[2] - block);
+	return true;
 }
 
 /* A variable of the loader, as it is in the process now. */

@@ -85,6 +85,7 @@ const struct arch_process aarch64_process = {
 		WORD_X0 + 1, WORD_X0 + 2, WORD_X0 + 3, WORD_X0 + 4, WORD_X0 + 5},
 	.general_first = WORD_X0,
 	.general_count = WORD_X30 + 1,
+	.tp_is_end = true,
 	.musl = "aarch64",
 	.waits = waits,
 	.wait_count = sizeof(waits) / sizeof(*waits),

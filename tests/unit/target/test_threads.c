@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 #include <dlfcn.h>
-#include <linux/rseq.h>
+#include <sys/rseq.h>
 #include <pthread.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -72,7 +72,7 @@ static void test_this_process(void **state)
 		return;
 	}
 	assert_int_equal(thread.rseq_offset, *offset);
-	assert_int_equal(thread.rseq_signature, 0x53053053);
+	assert_int_equal(thread.rseq_signature, RSEQ_SIG);
 }
 
 /* A program that has not begun has no threads to distinguish. */
