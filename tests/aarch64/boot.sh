@@ -22,6 +22,7 @@ timeout "$seconds" qemu-system-aarch64 -M virt -cpu max -smp 2 -m 3G \
 	-drive "file=$folder/disk,format=raw,if=virtio,cache=unsafe" -snapshot \
 	-virtfs "local,path=$source,mount_tag=source,security_model=none" \
 	-virtfs "local,path=$share,mount_tag=share,security_model=none" \
-	</dev/null 2>&1 | tee "$share/log" | grep --line-buffered -v "^status: " || :
+	</dev/null 2>&1 | tee "$share/log" |
+	sed -u 's/\r$//; /^status: /d; /sysrq: Power Off$/d; /reboot: Power down$/d' || :
 status=$(tr -d '\r' <"$share/log" | sed -n 's/^status: //p' | tail -n 1)
 exit "${status:-125}"

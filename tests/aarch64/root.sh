@@ -17,7 +17,7 @@ packages="linux-image-arm64 busybox-static
 	libc6-dev libelf-dev libdw-dev libiberty-dev libcapstone-dev libcmocka-dev libjson-c-dev
 	libbabeltrace2-dev systemtap-sdt-dev libstdc++-12-dev
 	mount bash coreutils grep sed gawk findutils procps util-linux jq binutils gcc
-	postgresql-15 libruby3.1 python3.11"
+	postgresql-15 ruby python3"
 fail()
 {
 	echo "tests/aarch64/root.sh: $*" >&2
@@ -34,17 +34,28 @@ mkdir -p "$folder"/{lists,debs}/partial "$folder/cache" "$root"
 
 apt=(apt-get -qq -o APT::Architecture=arm64 -o APT::Architectures=arm64
 	-o APT::Sandbox::User= -o Debug::NoLocking=true -o Acquire::Retries=5
-	-o Dir::State="$folder" -o Dir::State::Lists="$folder/lists"
+	-o APT::Update::Error-Mode=any -o Dir::State="$folder" -o Dir::State::Lists="$folder/lists"
 	-o Dir::State::status="$folder/status"
 	-o Dir::Cache="$folder/cache" -o Dir::Cache::archives="$folder/debs")
-"${apt[@]}" update >/dev/null || fail "the lists of arm64 packages cannot be had"
+# Mirrors fail now and then: each step is tried several times. What apt-get says is shown only of
+# the last one.
+try()
+{
+	local delay
+	for delay in 5 20 0; do
+		"${apt[@]}" "$@" >"$folder/said" 2>&1 </dev/null && return
+		sleep $delay
+	done
+	cat "$folder/said" >&2
+	return 1
+}
+try update || fail "the lists of arm64 packages cannot be had: is there a network, and has the mirror of /etc/apt arm64?"
 # shellcheck disable=SC2086 # a list of words
-"${apt[@]}" install -y -d --no-install-recommends $packages >/dev/null ||
-	fail "the arm64 packages cannot be had: does the mirror of /etc/apt have arm64?"
+try install -y -d --no-install-recommends $packages || fail "the arm64 packages cannot be had"
 for package in "$folder"/debs/*.deb; do
 	dpkg -x "$package" "$root"
 done
-rm -rf "$folder"/{debs,lists,cache,status}
+rm -rf "$folder"/{debs,lists,cache,status,said}
 
 # ---- The machine ---------------------------------------------------------------
 
