@@ -492,7 +492,7 @@ static void set_wait(int64_t ms)
 
 	victim_start(&v, spin_body);
 	victim_end(&v);
-	wait_ms = ms + 10 * (now_ns() - start) / 1000000;
+	wait_ms = ms + 5 * (now_ns() - start) / 1000000;
 }
 
 /* Stops it twice, and runs calls in it: its call must end as if nothing had happened. */
