@@ -29,9 +29,16 @@ struct catalogue_file {
 	size_t words_count;
 };
 
+/* A file that was added, or what the library's own text says of one provider. */
+struct catalogue_source {
+	_Atomic(struct catalogue_file *) file; /* owned; NULL: not parsed yet */
+	const char *text;		       /* the library's, from a line "provider" on */
+	size_t length;
+};
+
 struct probe_catalogue {
-	struct catalogue_file *files; /* the last goes first */
-	size_t file_count;
+	struct catalogue_source *sources; /* the last goes first */
+	size_t source_count;
 };
 
 /*
@@ -41,6 +48,13 @@ struct probe_catalogue {
 PROBE_MUST_CHECK struct probe_error *catalogue_parse(
 	const char *path, const char *text, size_t length, struct catalogue_file *ret);
 void catalogue_file_deinit(struct catalogue_file *file);
+
+/*
+ * Returns the file of a source. The library's text is parsed when a provider is first asked for:
+ * NULL if it is about another provider than this one (NULL: any), or without memory.
+ */
+const struct catalogue_file *catalogue_file_of(
+	const struct probe_catalogue *catalogue, size_t source, const char *provider);
 
 /* Whether a name, in which `-` is the same as `__`, matches one that may have `*`. */
 bool catalogue_name_matches(const char *pattern, const char *name);

@@ -80,15 +80,16 @@ static struct probe_error *none_has(size_t index, const char *text)
 		what(index), text);
 }
 
-/* The meanings of the catalogue one by one, those of the last file first; NULL after the last. */
+/* The meanings of the catalogue one by one, the library's last; NULL after the last. */
 static const struct probe_meaning *meaning_at(const struct probe_catalogue *catalogue, size_t index)
 {
-	for (size_t i = catalogue->file_count; i-- > 0;) {
-		const struct catalogue_file *file = &catalogue->files[i];
+	for (size_t i = catalogue->source_count; i-- > 0;) {
+		const struct catalogue_file *file = catalogue_file_of(catalogue, i, NULL);
+		size_t count = file ? file->probe_count : 0;
 
-		if (index < file->probe_count)
+		if (index < count)
 			return &file->probes[index];
-		index -= file->probe_count;
+		index -= count;
 	}
 	return NULL;
 }

@@ -38,10 +38,10 @@ static struct probe_error *plain_list(const struct probe_pattern *pattern, const
 	struct probe_error *error = NULL;
 
 	*ret = NULL;
-	for (size_t i = 0; i < catalogue->file_count; i++) {
-		const struct catalogue_file *file = &catalogue->files[i];
+	for (size_t i = 0; i < catalogue->source_count; i++) {
+		const struct catalogue_file *file = catalogue_file_of(catalogue, i, NULL);
 
-		for (size_t k = 0; k < file->probe_count && !error; k++) {
+		for (size_t k = 0; file && k < file->probe_count && !error; k++) {
 			const struct probe_meaning *its = &file->probes[k];
 
 			/* A later file may say something else of it. */

@@ -138,10 +138,10 @@ static bool find_in_all(
 {
 	bool any = false;
 
-	for (size_t i = 0; i < name->catalogue->file_count; i++) {
-		const struct catalogue_file *file = &name->catalogue->files[i];
+	for (size_t i = 0; i < name->catalogue->source_count; i++) {
+		const struct catalogue_file *file = catalogue_file_of(name->catalogue, i, provider);
 
-		for (size_t k = 0; k < file->probe_count; k++) {
+		for (size_t k = 0; file && k < file->probe_count; k++) {
 			const struct probe_meaning *meaning = &file->probes[k];
 			const struct probe_arg_meaning *arg = arg_of(name, meaning);
 			struct key key;

@@ -75,7 +75,8 @@ PROBE_MUST_CHECK struct probe_error *probe_catalogue_add(
 /*
  * Returns what is known of a probe whose note has so many arguments (SIZE_MAX: not known, or it
  * does not matter); NULL: nothing. A version of a program with other arguments than the
- * catalogue's is another probe. Owned by the catalogue.
+ * catalogue's is another probe. Owned by the catalogue. What the library knows of a provider is
+ * parsed when it is first asked for; without memory for that, nothing is known.
  */
 const struct probe_meaning *probe_catalogue_find(const struct probe_catalogue *catalogue,
 	const char *provider, const char *name, size_t arg_count);

@@ -8,10 +8,12 @@
 struct probe_catalogue *catalogue_made(const char *text)
 {
 	struct probe_catalogue *catalogue = malloc(sizeof(*catalogue));
+	struct catalogue_source *source = calloc(1, sizeof(*source));
 	struct catalogue_file *file = malloc(sizeof(*file));
 
-	if (!catalogue || !file || catalogue_parse("file", text, strlen(text), file))
+	if (!catalogue || !source || !file || catalogue_parse("file", text, strlen(text), file))
 		abort();
-	*catalogue = (struct probe_catalogue){.files = file, .file_count = 1};
+	source->file = file;
+	*catalogue = (struct probe_catalogue){.sources = source, .source_count = 1};
 	return catalogue;
 }

@@ -2,6 +2,7 @@
 /* The files of the catalogue: what they say, which probe a line is about, and their mistakes. */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -12,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "libprobe/catalogue/builtin.h"
 #include "libprobe/catalogue/catalogue.h"
 
 /* Writes a file, adds it, and returns the error. */
@@ -75,6 +77,42 @@ static void test_builtin(void **state)
 	assert_non_null(strstr(m->needs, "USE_ZEND_DTRACE=1"));
 	probe_catalogue_free(catalogue);
 	assert_null(probe_catalogue_find(NULL, "php", "function__entry", SIZE_MAX));
+}
+
+/* Each provider is parsed by itself; together they say what the whole text does. */
+static void test_parts(void **state)
+{
+	struct probe_catalogue *catalogue = create();
+	struct catalogue_file whole;
+	size_t probes = 0;
+
+	(void)state;
+	assert_null(catalogue_parse(
+		"the catalogue", catalogue_builtin, catalogue_builtin_length, &whole));
+	for (size_t i = 0; i < catalogue->source_count; i++)
+		assert_null(atomic_load(&catalogue->sources[i].file));
+	assert_null(probe_catalogue_find(catalogue, "nobody", "hit", SIZE_MAX));
+	for (size_t i = 0; i < whole.probe_count; i++) {
+		const struct probe_meaning *m = &whole.probes[i];
+		const struct probe_meaning *found =
+			probe_catalogue_find(catalogue, m->provider, m->name, m->arg_count);
+
+		assert_non_null(found);
+		assert_string_equal(found->provider, m->provider);
+	}
+	for (size_t i = 0; i < catalogue->source_count; i++) {
+		const struct catalogue_file *file = catalogue_file_of(catalogue, i, NULL);
+
+		for (size_t k = 0; k < file->probe_count; k++)
+			assert_string_equal(file->probes[k].provider, file->probes[0].provider);
+		for (size_t k = 0; k < i; k++)
+			assert_string_not_equal(file->probes[0].provider,
+				catalogue_file_of(catalogue, k, NULL)->probes[0].provider);
+		probes += file->probe_count;
+	}
+	assert_int_equal(probes, whole.probe_count);
+	catalogue_file_deinit(&whole);
+	probe_catalogue_free(catalogue);
 }
 
 static void test_wildcards(void **state)
@@ -178,6 +216,7 @@ static void test_mistakes(void **state)
 		{"provider p\nwords K 1=x\nprovider q\nprobe x a:K\n", ":4: there is no type 'K'"},
 	};
 	struct probe_catalogue *catalogue = create();
+	size_t count = catalogue->source_count;
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
@@ -190,7 +229,7 @@ static void test_mistakes(void **state)
 		probe_error_free(error);
 	}
 	/* Nothing was added. */
-	assert_int_equal(catalogue->file_count, 1);
+	assert_int_equal(catalogue->source_count, count);
 	probe_catalogue_free(catalogue);
 }
 
@@ -239,6 +278,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_builtin),
+		cmocka_unit_test(test_parts),
 		cmocka_unit_test(test_wildcards),
 		cmocka_unit_test(test_override),
 		cmocka_unit_test(test_mistakes),
