@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Symbols: by name from a hash table per symbol table, by address from a sorted table of functions
- * and one of data. Each is built at the first look-up that needs it; .symtab (megabytes in a big
- * library) is not read if .dynsym answers.
+ * Symbols: by name from the file's own hash table, if .dynsym has one as the dynamic linker wants
+ * it (SHT_GNU_HASH), or else from one of ours per symbol table; by address from a sorted table of
+ * functions and one of data. Each is built at the first look-up that needs it; .symtab (megabytes
+ * in a big library) is not read if .dynsym answers.
  *
  * In a relocatable object (ET_REL) values are offsets into sections, which overlap, so there is
  * no look-up by address.
@@ -13,6 +14,8 @@
 #include "elf/internal.h"
 #include "libprobe/base/array.h"
 
+enum { HASH_HEADER = 4 /* words of an SHT_GNU_HASH table before its filter */ };
+
 /* One symbol table of the file. libelf owns all data, which lives as long as object->elf. */
 struct table {
 	bool loaded;
@@ -20,6 +23,7 @@ struct table {
 	size_t count;
 	const char *names;
 	size_t names_size; /* up to and including the last NUL, so every name in it is terminated */
+	Elf_Data *hash;	   /* SHT_GNU_HASH; NULL if missing or malformed */
 	uint32_t *buckets; /* symbol index, 0 (the null symbol) if free; or NULL */
 	size_t bucket_mask;
 };
@@ -44,18 +48,39 @@ struct symbols {
 	struct by_address functions, data;
 };
 
+/* The first section of a type; NULL if there is none. */
+static Elf_Scn *find_section(const struct object *object, uint32_t type, GElf_Shdr *ret)
+{
+	Elf_Scn *section = NULL;
+
+	do {
+		section = object->section_table ? elf_nextscn(object->elf, section) : NULL;
+		if (!section || !gelf_getshdr(section, ret))
+			return NULL;
+	} while (ret->sh_type != type);
+	return section;
+}
+
+/* The hash table of the symbols in a section. */
+static Elf_Data *find_hash(const struct object *object, size_t symbols)
+{
+	GElf_Shdr header;
+	Elf_Scn *section = find_section(object, SHT_GNU_HASH, &header);
+	Elf_Data *data = section && header.sh_link == symbols ? elf_getdata(section, NULL) : NULL;
+
+	return data && data->d_buf && data->d_size >= HASH_HEADER * sizeof(uint32_t) ? data : NULL;
+}
+
 static void table_load(const struct object *object, struct table *table, uint32_t type)
 {
-	Elf_Scn *section = NULL, *names;
+	Elf_Scn *section, *names;
 	GElf_Shdr header;
 	Elf_Data *data;
 
 	table->loaded = true;
-	do {
-		section = object->section_table ? elf_nextscn(object->elf, section) : NULL;
-		if (!section || !gelf_getshdr(section, &header))
-			return;
-	} while (header.sh_type != type);
+	section = find_section(object, type, &header);
+	if (!section)
+		return;
 	names = elf_getscn(object->elf, header.sh_link);
 	data = names ? elf_getdata(names, NULL) : NULL;
 	if (data && data->d_buf && data->d_size) {
@@ -71,6 +96,8 @@ static void table_load(const struct object *object, struct table *table, uint32_
 	if (table->count > UINT32_MAX / 2)
 		table->count = UINT32_MAX / 2;
 	table->data = data;
+	if (type == SHT_DYNSYM)
+		table->hash = find_hash(object, elf_ndxscn(section));
 }
 
 static struct symbols *symbols_of(struct object *object)
@@ -91,7 +118,56 @@ static bool table_symbol(
 	return true;
 }
 
-/* ---- By name ---------------------------------------------------------------- */
+/* ---- By name, as the dynamic linker does -------------------------------------- */
+
+/* A word of the table, in the host's byte order; `at` is checked. */
+static uint32_t hash_word(const struct table *table, size_t at)
+{
+	uint32_t word;
+
+	memcpy(&word, (const char *)table->hash->d_buf + at * sizeof(word), sizeof(word));
+	return word;
+}
+
+static uint32_t gnu_hash(const char *name, size_t length)
+{
+	uint32_t value = 5381;
+
+	for (size_t i = 0; i < length; i++)
+		value = value * 33 + (uint8_t)name[i];
+	return value;
+}
+
+/*
+ * The table has a count of buckets, the number of the first symbol that is in it, the words of a
+ * Bloom filter, which we need not ask, their shift; the filter; for each bucket its first symbol;
+ * for each symbol its hash, whose bit 0 marks the last one of its bucket.
+ */
+static bool hash_find(const struct object *object, const struct table *table, const char *name,
+	size_t length, GElf_Sym *ret)
+{
+	size_t words = table->hash->d_size / sizeof(uint32_t);
+	size_t count = hash_word(table, 0), first = hash_word(table, 1);
+	size_t buckets = HASH_HEADER + hash_word(table, 2) * (object->wide ? 2ull : 1ull);
+	size_t values = buckets + count;
+	uint32_t wanted = gnu_hash(name, length), value = 0;
+	size_t index;
+
+	if (!count || values > words)
+		return false;
+	index = hash_word(table, buckets + wanted % count);
+	for (; index >= first && index - first < words - values && !(value & 1); index++) {
+		const char *found;
+
+		value = hash_word(table, values + index - first);
+		if ((value | 1) == (wanted | 1) && table_symbol(table, index, ret, &found) &&
+			!strncmp(found, name, length) && !found[length])
+			return true;
+	}
+	return false;
+}
+
+/* ---- By name, otherwise ------------------------------------------------------- */
 
 /* FNV-1a */
 static size_t hash(const char *name, size_t length)
@@ -165,6 +241,8 @@ static bool table_find(const struct object *object, struct table *table, uint32_
 
 	if (!table->loaded)
 		table_load(object, table, type);
+	if (table->hash)
+		return hash_find(object, table, name, length, ret);
 	if (!table->data || !table_index(table))
 		return false;
 	index = *table_bucket(table, name, length);

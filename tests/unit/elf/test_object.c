@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* ELF files: headers, segments, bytes, build ids, symbols, and files that are not ELF. */
+#include <fcntl.h>
 #include <sys/stat.h>
 
+#include "elf/internal.h"
 #include "tests/unit/elf/elf_image.h"
 
 struct fixture {
@@ -274,8 +276,43 @@ static void check_symbols(const char *path, bool stripped)
 	object_close(object);
 }
 
+/* A file whose hash table has other numbers finds less, and nothing that is not there. */
+static void spoil_hash(const char *path)
+{
+	static const uint32_t values[] = {0, 1, 2, 0x7fffffff, 0x80000000, 0xffffffff};
+	struct object *object;
+	GElf_Shdr header;
+	uint32_t kept;
+	int fd = open(path, O_RDWR);
+
+	assert_true(fd >= 0);
+	assert_no_error(object_open(path, &object));
+	if (!object_section(object, ".gnu.hash", &header))
+		header.sh_size = 0;
+	object_close(object);
+	for (uint64_t at = 0; at < header.sh_size; at += sizeof(kept)) {
+		off_t offset = (off_t)(header.sh_offset + at);
+
+		assert_int_equal(pread(fd, &kept, sizeof(kept), offset), sizeof(kept));
+		for (size_t i = 0; i < sizeof(values) / sizeof(*values); i++) {
+			uint64_t value, size;
+
+			assert_int_equal(
+				pwrite(fd, &values[i], sizeof(kept), offset), sizeof(kept));
+			assert_no_error(object_open(path, &object));
+			if (object_symbol(object, "data", 4, &value, &size))
+				assert_int_equal(size, 16);
+			assert_false(object_symbol(object, "absent", 6, &value, &size));
+			object_close(object);
+		}
+		assert_int_equal(pwrite(fd, &kept, sizeof(kept), offset), sizeof(kept));
+	}
+	close(fd);
+}
+
 static void symbols(void **state)
 {
+	static const char *const hashes[] = {"sysv", "gnu", "both"};
 	char dir[] = "/tmp/probectl-test-XXXXXX", c[256];
 
 	(void)state;
@@ -288,6 +325,14 @@ static void symbols(void **state)
 	check_symbols(c, false);
 	snprintf(c, sizeof(c), "%s/stripped.so", dir);
 	check_symbols(c, true);
+	for (size_t i = 0; i < sizeof(hashes) / sizeof(*hashes); i++) {
+		assert_true(
+			run("cc -O1 -shared -fPIC -Wl,--hash-style=%s -o %s/hash.so %s/symbols.c",
+				hashes[i], dir, dir));
+		snprintf(c, sizeof(c), "%s/hash.so", dir);
+		check_symbols(c, false);
+		spoil_hash(c);
+	}
 	assert_true(run("rm -r %s", dir));
 }
 
