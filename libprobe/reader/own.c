@@ -229,21 +229,30 @@ static RARE void end_stream(struct own_reader *reader, const struct own_stream *
 			probe_error_new(PROBE_ERROR_FORMAT, "%s: %s", stream->path, stream->why);
 }
 
+/* The stream on top has its next item. */
+static void take_turns(struct own_reader *reader)
+{
+	struct turn *top = &reader->heap[0];
+
+	top->time_ns = top->stream->time_ns;
+	if (top->time_ns >= reader->second_ns)
+		sink_top(reader);
+}
+
 /* Finds the next item of the stream on top, which then may be no more there. */
-static struct probe_error *advance(struct own_reader *reader)
+static RARE struct probe_error *advance(struct own_reader *reader)
 {
 	struct turn *top = &reader->heap[0];
 	struct probe_error *error = own_stream_advance(top->stream, &reader->result);
 
 	if (error)
 		return error;
-	top->time_ns = top->stream->time_ns;
 	if (top->stream->item == OWN_ITEM_NONE) {
 		end_stream(reader, top->stream);
 		*top = reader->heap[--reader->turn_count];
 		sink_top(reader);
-	} else if (top->time_ns >= reader->second_ns) {
-		sink_top(reader);
+	} else {
+		take_turns(reader);
 	}
 	return NULL;
 }
@@ -408,7 +417,8 @@ static void find_thread(
 		ret->tid = ret->pid;
 }
 
-static void take_hit(struct own_reader *reader, struct own_stream *stream, struct probe_event *ret)
+static inline void fill_hit(
+	struct own_reader *reader, struct own_stream *stream, struct probe_event *ret)
 {
 	const struct step_result *result = &reader->result;
 	uint32_t has = stream->class->has;
@@ -430,6 +440,19 @@ static void take_hit(struct own_reader *reader, struct own_stream *stream, struc
 			reader_stacks_take(&reader->stacks, stream, result->stack, result->frames,
 				OWN_HAS(has, OWN_STACK_END) ? result->numbers[OWN_STACK_END]
 							    : PROBE_STACK_WHOLE);
+}
+
+/* Takes the item of the stream on top, if it is a hit, and all of it is in memory. */
+static bool take_hit(struct own_reader *reader, struct probe_event *ret)
+{
+	struct own_stream *stream = reader->heap[0].stream;
+
+	if (stream->item != OWN_ITEM_EVENT || stream->event->meaning != OWN_HIT ||
+		!own_stream_decode(stream, &reader->result))
+		return false;
+	fill_hit(reader, stream, ret);
+	reader->taken = true;
+	return true;
 }
 
 /* Takes an event that is no hit. */
@@ -468,14 +491,12 @@ static struct probe_error *take(
 		*is_event_ret = true;
 		return NULL;
 	}
-	reader->result.comm = NULL;
-	reader->result.frames = 0;
 	error = own_stream_take(stream, &reader->result, &taken);
 	if (error || !taken)
 		return error;
 	if (stream->event->meaning != OWN_HIT)
 		return take_name(reader, stream);
-	take_hit(reader, stream, ret);
+	fill_hit(reader, stream, ret);
 	*is_event_ret = true;
 	return NULL;
 }
@@ -502,12 +523,12 @@ static RARE void give_up(struct own_reader *reader)
 	close_part(reader);
 }
 
-static struct probe_error *own_next(void *source, struct probe_event *ret, bool *there_ret)
+/* What comes next, if it is not what comes next most often. */
+static RARE struct probe_error *next_item(
+	struct own_reader *reader, struct probe_event *ret, bool *there_ret)
 {
-	struct own_reader *reader = source;
 	struct probe_error *error = NULL;
 
-	*there_ret = false;
 	while (!error && !*there_ret) {
 		if (reader->taken) {
 			reader->taken = false;
@@ -523,6 +544,19 @@ static struct probe_error *own_next(void *source, struct probe_event *ret, bool 
 	if (error)
 		give_up(reader);
 	return error;
+}
+
+static struct probe_error *own_next(void *source, struct probe_event *ret, bool *there_ret)
+{
+	struct own_reader *reader = source;
+
+	/* Most often it is a hit, and all of it is in memory. */
+	if (reader->taken && reader->turn_count && own_stream_next(reader->heap[0].stream)) {
+		reader->taken = false;
+		take_turns(reader);
+	}
+	*there_ret = !reader->taken && reader->turn_count && take_hit(reader, ret);
+	return *there_ret ? NULL : next_item(reader, ret, there_ret);
 }
 
 static uint64_t own_read(void *source)

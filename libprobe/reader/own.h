@@ -259,6 +259,7 @@ struct own_stream {
 	const uint8_t *at;    /* what is taken next */
 	const uint8_t *limit; /* the end of the packet's content, as far as it is in the block */
 	const uint8_t *end;   /* of the bytes in the block */
+	size_t ahead;	      /* an event of the packet begins with as many bytes in memory */
 
 	/* The packet: */
 	const struct own_stream_class *class; /* NULL: none is open */
@@ -297,6 +298,8 @@ void own_stream_deinit(struct own_stream *stream);
  */
 PROBE_MUST_CHECK struct probe_error *own_stream_advance(
 	struct own_stream *stream, struct step_result *result);
+/* The same, where the next item is an event in memory, as it is most often. False: it is not. */
+bool own_stream_next(struct own_stream *stream);
 
 /*
  * Decodes the event that is next, into its class's values and *result. *taken_ret: false if it
@@ -304,5 +307,20 @@ PROBE_MUST_CHECK struct probe_error *own_stream_advance(
  */
 PROBE_MUST_CHECK struct probe_error *own_stream_take(
 	struct own_stream *stream, struct step_result *result, bool *taken_ret);
+
+/* The same, as far as it is in memory. False: it is not taken, and *result is of no use. */
+static inline bool own_stream_decode(struct own_stream *stream, struct step_result *result)
+{
+	const uint8_t *after;
+
+	result->values = stream->event->values;
+	result->skew = stream->skew;
+	result->comm = NULL;
+	result->frames = 0;
+	after = own_decode(stream->event->steps, stream->at, stream->limit, result);
+	if (after)
+		stream->at = after;
+	return after != NULL;
+}
 
 #endif

@@ -96,8 +96,8 @@ static struct probe_value *value_of(const struct step *step, const struct step_r
 	return &result->values[step->to];
 }
 
-/* A step that ends the run. Returns what comes after it, or NULL. */
-static const uint8_t *take_variable(
+/* A step that ends the run, and those after it. */
+static __attribute__((noinline)) const uint8_t *decode_variable(
 	const struct step *step, const uint8_t *at, const uint8_t *end, struct step_result *result)
 {
 	uint64_t room = (uint64_t)(end - at);
@@ -110,7 +110,7 @@ static const uint8_t *take_variable(
 			result->comm = (const char *)at;
 		else if (after)
 			set_bytes(value_of(step, result), at, (uint64_t)(after - 1 - at));
-		return after;
+		return after ? own_decode(step + 1, after, end, result) : NULL;
 	}
 	if (length > room / step->kind)
 		return NULL;
@@ -132,7 +132,7 @@ static const uint8_t *take_variable(
 		result->frames = length;
 		break;
 	}
-	return at + length * step->kind;
+	return own_decode(step + 1, at + length * step->kind, end, result);
 }
 
 static void make_null(struct probe_value *value)
@@ -201,9 +201,8 @@ const uint8_t *own_decode(
 			result->numbers[step->to] = (uint64_t)signed_bits(run, step);
 			break;
 		default:
-			at = take_variable(step, at, end, result);
-			if (!at)
-				return NULL;
+			/* The last call: what all other steps need then stays in registers. */
+			return decode_variable(step, at, end, result);
 		}
 	}
 }

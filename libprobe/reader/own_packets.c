@@ -22,9 +22,6 @@
 #include "libprobe/base/array.h"
 #include "libprobe/reader/own.h"
 
-/* Kept apart: what most events need is then short, and stays in registers. */
-#define RARE __attribute__((noinline))
-
 enum {
 	SLACK = 8, /* own_decode() reads whole words */
 	BITS = 8,
@@ -81,6 +78,7 @@ static void set_limit(struct own_stream *stream)
 	stream->limit = stream->content_end < end_of(stream)
 				? stream->block + (stream->content_end - stream->block_at)
 				: stream->end;
+	stream->ahead = stream->class && is_whole(stream) ? stream->class->header_bytes : AHEAD;
 }
 
 /* Reads until the block is full, or the file ends. */
@@ -294,26 +292,31 @@ static const struct own_class *class_of(const struct own_stream_class *stream, u
 	return ARRAY_FIND(stream->classes, stream->class_count, id, id);
 }
 
-/* Looks at the header of the packet's next event. False at its end, or if it makes no sense. */
-static bool find_event(struct own_stream *stream)
+/* Looks at the header of the packet's next event, which is in memory. */
+static inline bool read_header(struct own_stream *stream, const uint8_t *at)
 {
 	const struct own_stream_class *class = stream->class;
-	const uint8_t *at = stream->at;
+	const struct own_class *event = class_of(class, bits_at(at, &class->id_at));
 
-	if ((size_t)(stream->limit - at) < class->header_bytes) {
-		if (place_of(stream, at) < stream->content_end)
-			spoil_packet(stream, "an event is cut off");
-		stream->class = NULL;
+	if (!event)
 		return false;
-	}
-	stream->event = class_of(class, bits_at(at, &class->id_at));
-	if (!stream->event) {
-		spoil_packet(stream, "an event is of a kind that is not described");
-		return false;
-	}
+	stream->event = event;
+	stream->item = OWN_ITEM_EVENT;
 	stream->time_ns = own_time_ns(&class->clock, bits_at(at, &class->time_at));
 	stream->at = at + class->header_bytes;
 	return true;
+}
+
+/* Finds the packet's next event, if there is one that makes sense. */
+static void find_event(struct own_stream *stream)
+{
+	if ((size_t)(stream->limit - stream->at) < stream->class->header_bytes) {
+		if (place_of(stream, stream->at) < stream->content_end)
+			spoil_packet(stream, "an event is cut off");
+		stream->class = NULL;
+	} else if (!read_header(stream, stream->at)) {
+		spoil_packet(stream, "an event is of a kind that is not described");
+	}
 }
 
 /* How far it is to where the next event would begin. */
@@ -335,9 +338,17 @@ static struct probe_error *align(struct own_stream *stream)
 	return fill(stream, AHEAD);
 }
 
-/* What comes next, if it is not an event of the open packet. */
-static RARE struct probe_error *advance_further(
-	struct own_stream *stream, struct step_result *result)
+bool own_stream_next(struct own_stream *stream)
+{
+	const uint8_t *at;
+
+	if (!stream->class || stream->owed_events || stream->owed_packets)
+		return false;
+	at = stream->at + padding(stream);
+	return stream->limit - at >= (ptrdiff_t)stream->ahead && read_header(stream, at);
+}
+
+struct probe_error *own_stream_advance(struct own_stream *stream, struct step_result *result)
 {
 	struct probe_error *error = NULL;
 
@@ -353,8 +364,8 @@ static RARE struct probe_error *advance_further(
 			*owed = 0;
 		} else if (stream->class) {
 			error = align(stream);
-			if (!error && find_event(stream))
-				stream->item = OWN_ITEM_EVENT;
+			if (!error)
+				find_event(stream);
 		} else if (stream->packet_end < stream->size) {
 			error = open_packet(stream, result);
 		} else {
@@ -365,25 +376,8 @@ static RARE struct probe_error *advance_further(
 	return error;
 }
 
-struct probe_error *own_stream_advance(struct own_stream *stream, struct step_result *result)
-{
-	/* Most often, much of the packet is left, and nothing was lost. */
-	if (stream->class && !stream->owed_events && !stream->owed_packets) {
-		size_t over = padding(stream);
-
-		if ((size_t)(stream->limit - stream->at) >= AHEAD + over) {
-			stream->at += over;
-			if (find_event(stream)) {
-				stream->item = OWN_ITEM_EVENT;
-				return NULL;
-			}
-		}
-	}
-	return advance_further(stream, result);
-}
-
 /* The event is longer than what is in memory: there may be more of its packet. */
-static RARE struct probe_error *take_long(
+static struct probe_error *take_long(
 	struct own_stream *stream, struct step_result *result, bool *taken_ret)
 {
 	const uint8_t *after;
@@ -409,14 +403,6 @@ static RARE struct probe_error *take_long(
 struct probe_error *own_stream_take(
 	struct own_stream *stream, struct step_result *result, bool *taken_ret)
 {
-	const uint8_t *after;
-
-	result->values = stream->event->values;
-	result->skew = stream->skew;
-	after = own_decode(stream->event->steps, stream->at, stream->limit, result);
-	*taken_ret = after != NULL;
-	if (!after)
-		return take_long(stream, result, taken_ret);
-	stream->at = after;
-	return NULL;
+	*taken_ret = own_stream_decode(stream, result);
+	return *taken_ret ? NULL : take_long(stream, result, taken_ret);
 }

@@ -92,12 +92,20 @@ static bool is_recent(struct summary_recent *recent, const struct probe_event *e
 	return true;
 }
 
+/* Where a former event with these names is kept: SUMMARY_RECENT_WAYS places. */
+static struct summary_recent *recent_of(
+	struct probe_summary *summary, const struct probe_event *event)
+{
+	size_t at = hash_word(0, (uintptr_t)event->name) & (SUMMARY_RECENT - 1);
+
+	return summary->recent[at];
+}
+
 /* The same; quickly, where an event with these names was at the same place. */
 static struct probe_error *find_probe(
 	struct probe_summary *summary, const struct probe_event *event, struct summary_probe **ret)
 {
-	size_t at = hash_word(0, (uintptr_t)event->name) & (SUMMARY_RECENT - 1);
-	struct summary_recent *recent = summary->recent[at];
+	struct summary_recent *recent = recent_of(summary, event);
 	struct probe_error *error;
 
 	for (size_t i = 0; i < SUMMARY_RECENT_WAYS; i++) {
@@ -110,7 +118,7 @@ static struct probe_error *find_probe(
 	if (error || !*ret)
 		return error;
 	memmove(recent + 1, recent, (SUMMARY_RECENT_WAYS - 1) * sizeof(*recent));
-	recent[0] = (struct summary_recent){event->provider, event->name, event->texts, *ret};
+	recent[0] = (struct summary_recent){event->provider, event->name, event->texts, *ret, NULL};
 	return NULL;
 }
 
@@ -283,7 +291,60 @@ static size_t take_time(struct probe_summary *summary, const struct probe_event 
 	return bin;
 }
 
-struct probe_error *probe_summary_add(
+/* ---- Hits that are like former ones ------------------------------------------------------ */
+
+/* Keeps the thread of a hit that has just been counted. */
+static void remember(struct probe_summary *summary, const struct probe_event *event)
+{
+	struct summary_recent *recent = recent_of(summary, event);
+
+	if (recent->name == event->name && recent->provider == event->provider)
+		recent->thread = summary->last_thread;
+}
+
+/*
+ * Counts a hit that is like a former one, except that it is later than all others, and in the bin
+ * of the last one: for that, nothing has to be searched. Returns its probe. NULL: it is none.
+ */
+static struct summary_probe *count_like(
+	struct probe_summary *summary, const struct probe_event *event)
+{
+	const struct summary_recent *recent = recent_of(summary, event);
+	struct summary_thread *thread = recent->thread;
+	struct summary_probe *probe = recent->probe;
+	uint64_t time_ns = event->time_ns;
+
+	if (recent->name != event->name || recent->provider != event->provider || !event->texts ||
+		recent->texts != event->texts || !thread)
+		return NULL;
+	if (thread->pid != event->pid || thread->tid != event->tid ||
+		thread->comm_at != event->comm || thread->texts != event->texts || !event->tid)
+		return NULL;
+	if (event->kind != PROBE_EVENT_HIT || event->begin || event->stack ||
+		time_ns - summary->last_bin_ns >= summary->width_ns || time_ns < summary->end_ns ||
+		time_ns > INT64_MAX)
+		return NULL;
+	summary->events++;
+	summary->end_ns = time_ns;
+	summary->hits++;
+	thread->hits++;
+	probe->hits++;
+	probe->bins[summary->last_bin]++;
+	return probe;
+}
+
+/* ---- All events --------------------------------------------------------------------------- */
+
+/* A hit may begin or end something. */
+static struct probe_error *add_flight(struct probe_summary *summary,
+	const struct summary_probe *probe, const struct probe_event *event, size_t bin)
+{
+	return probe->may_begin || probe->role == PROBE_ROLE_END
+		       ? flights_hit(summary, probe->index, event, bin)
+		       : NULL;
+}
+
+static RARE struct probe_error *add_event(
 	struct probe_summary *summary, const struct probe_event *event)
 {
 	struct summary_probe *probe, *begin = NULL;
@@ -310,9 +371,20 @@ struct probe_error *probe_summary_add(
 	error = count_hit(summary, event, bin, &probe);
 	if (error || !probe)
 		return error;
+	remember(summary, event);
 	if (event->begin)
 		return begin ? flights_span(summary, begin->index, probe->index, event, bin) : NULL;
-	return probe->may_begin || probe->role == PROBE_ROLE_END
-		       ? flights_hit(summary, probe->index, event, bin)
-		       : NULL;
+	return add_flight(summary, probe, event, bin);
+}
+
+struct probe_error *probe_summary_add(
+	struct probe_summary *summary, const struct probe_event *event)
+{
+	struct summary_probe *probe = count_like(summary, event);
+	struct probe_error *error;
+
+	if (!probe)
+		return add_event(summary, event);
+	error = add_keys(summary, probe, event);
+	return error ? error : add_flight(summary, probe, event, summary->last_bin);
 }

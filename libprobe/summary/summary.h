@@ -190,6 +190,7 @@ struct summary_recent {
 	const char *provider, *name; /* not to be followed */
 	uint64_t texts;
 	struct summary_probe *probe;
+	struct summary_thread *thread; /* that hit it; or NULL */
 };
 
 struct probe_summary {

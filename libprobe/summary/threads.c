@@ -39,6 +39,7 @@ static bool grow(struct probe_summary *summary)
 	}
 	free(before);
 	summary->last_thread = NULL;
+	memset(summary->recent, 0, sizeof(summary->recent));
 	return true;
 }
 
