@@ -148,7 +148,7 @@ static void memory(void **state)
 		0x784ff149 /* ldurh w9, [x10, 255] */, 0xf90007e9 /* str x9, [sp, 8] */,
 		0xf81f8149 /* stur x9, [x10, -8] */, 0xf86b7989 /* ldr x9, [x12, x11, lsl 3] */,
 		0x386b6989 /* ldrb w9, [x12, x11] */, 0xf8316989 /* str x9, [x12, x17] */,
-		0xc85f7e11 /* ldxr x17, [x16] */, 0xc80f7e11 /* stxr w15, x17, [x16] */);
+		0xc85ffe11 /* ldaxr x17, [x16] */, 0xc80ffe11 /* stlxr w15, x17, [x16] */);
 	assert_true(a64_finish(e));
 	a64_load_indexed(e, 9, 12, 11, 2, 8, false); /* by its size, or not at all */
 	assert_false(a64_finish(e));
