@@ -247,6 +247,15 @@ void form_store_vector(struct form *f, int vector, struct form_mem mem)
 	f->put(f, &(struct form_insn){.op = FORM_STORE_VECTOR, .b = (int8_t)vector, .mem = mem});
 }
 
+void form_store_original(struct form *f, int reg, uint8_t shift, struct form_mem mem, uint8_t bytes)
+{
+	f->put(f, &(struct form_insn){.op = FORM_STORE_ORIGINAL,
+			  .b = (int8_t)reg,
+			  .shift = shift,
+			  .mem = mem,
+			  .bytes = bytes});
+}
+
 /* `op` with a constant operand. */
 static void put_const(
 	struct form *f, enum form_op op, struct form_mem mem, uint8_t bytes, int32_t value)

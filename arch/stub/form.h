@@ -97,6 +97,11 @@ enum form_op {
 	FORM_STORE,	   /* `bytes` bytes at `mem` = a */
 	FORM_STORE_CONST,  /* 4 or 8 bytes at `mem` = `value`, 32 bits with their sign */
 	FORM_STORE_VECTOR, /* 16 bytes at `mem` = the vector register b at the site */
+	/*
+	 * `bytes` bytes at `mem`, of 8 at a multiple of four, = those of the register b at the
+	 * site, from bit `shift` on; may change VALUE
+	 */
+	FORM_STORE_ORIGINAL,
 	FORM_STORE_HALVES, /* 8 bytes at `mem`, a multiple of four, = a; may change a */
 	/* Adds a, or `value`, to 4 or 8 bytes at `mem`: its last instruction is the store. */
 	FORM_COUNT,
@@ -266,6 +271,9 @@ void form_store_part(struct form *f, int a, struct form_mem mem, uint8_t bytes);
 /* The same into what is packed: of 8 bytes, the address is a multiple of 4. May change a. */
 void form_store_packed(struct form *f, int a, struct form_mem mem, uint8_t bytes);
 void form_store_vector(struct form *f, int vector, struct form_mem mem);
+/* Part of a register at the site, into what is packed; may change VALUE. */
+void form_store_original(
+	struct form *f, int reg, uint8_t shift, struct form_mem mem, uint8_t bytes);
 void form_store_const(struct form *f, struct form_mem mem, uint8_t bytes, int32_t value);
 void form_acquire(struct form *f, int a, struct form_mem mem, uint8_t bytes);
 void form_publish(struct form *f, int a, struct form_mem mem, uint8_t bytes);

@@ -175,6 +175,21 @@ static void original(const struct a64_lowering *l, const struct form_insn *i)
 		a64_extract(l->e, to, from, i->shift, bits, i->is_signed);
 }
 
+/* A register that is as it was at the site is stored without a copy. */
+static void store_original(const struct a64_lowering *l, const struct form_insn *i)
+{
+	int from = i->b;
+
+	if (from == A64_SP || l->frame->saved[from] >= 0 || i->shift) {
+		struct form_insn copy = *i;
+
+		copy.a = FORM_VALUE;
+		original(l, &copy);
+		from = reg(FORM_VALUE);
+	}
+	store(l->e, from, i->mem, i->bytes);
+}
+
 /* The number of the CPU is in what the kernel keeps for restartable sequences. */
 static void cpu(const struct a64_lowering *l, int rd)
 {
@@ -548,6 +563,9 @@ static void put(struct form *form, const struct form_insn *i)
 		break;
 	case FORM_ORIGINAL:
 		original(l, i);
+		break;
+	case FORM_STORE_ORIGINAL:
+		store_original(l, i);
 		break;
 	case FORM_VECTOR:
 		a64_vector(e, reg(i->a), i->b, i->bytes);

@@ -445,6 +445,20 @@ static void add_double(struct emit *e, const struct form_insn *i)
 	emit_mem(e, true, OP_MOV_LOAD, RCX, kept(i, OPERAND));
 }
 
+/* A register that is as it was at the site is stored without a copy. */
+static void store_original(const struct lowering *l, const struct form_insn *i)
+{
+	struct emit_mem m = memory(i->mem);
+	bool is_live = i->b != RSP && l->frame->saved[i->b] < 0 && !i->shift;
+
+	if (is_live && i->bytes < sizeof(uint64_t)) {
+		emit_store_part(l->e, i->b, m, i->bytes);
+		return;
+	}
+	emit_original_part(l->e, l->frame, i->b, i->shift, i->bytes, false, REG_VALUE);
+	emit_store(l->e, m, i->bytes);
+}
+
 /* ---- All instructions ------------------------------------------------------------------ */
 
 /* Do the flags tell whether the result is 0? */
@@ -523,6 +537,9 @@ static void lower(const struct lowering *l, const struct form_insn *i)
 	case FORM_ORIGINAL:
 		emit_original_part(
 			e, l->frame, i->b, i->shift, i->bytes, i->is_signed, registers[i->a]);
+		break;
+	case FORM_STORE_ORIGINAL:
+		store_original(l, i);
 		break;
 	case FORM_VECTOR:
 		emit_vector(e, i->b, i->bytes, registers[i->a]);

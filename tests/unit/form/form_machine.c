@@ -255,6 +255,10 @@ static void step(uint64_t *v, const struct form_insn *i, const struct form_world
 	case FORM_ORIGINAL:
 		v[i->a] = extended(original(world, i->b) >> i->shift, i->bytes, i->is_signed);
 		break;
+	case FORM_STORE_ORIGINAL:
+		v[FORM_VALUE] = original(world, i->b) >> i->shift;
+		memcpy(address_of(v, world, i->mem), &v[FORM_VALUE], i->bytes);
+		break;
 	case FORM_VECTOR:
 		v[i->a] = extended(world->vector_value, i->bytes, false);
 		break;

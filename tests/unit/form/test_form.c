@@ -78,14 +78,22 @@ static void original(struct program *p, struct form *f)
 	} parts[] = {{1, 0}, {1, 8}, {2, 0}, {4, 0}, {8, 0}};
 	uint32_t part = choose(p, 5);
 	int number = (int)choose(p, 16);
+	uint8_t shift;
 
 	if (choose(p, 3) == 0)
 		number = choose(p, 2) ? form_native_live : form_native_stack;
+	shift = number == form_native_stack ? 0 : parts[part].shift;
+	if (choose(p, 2)) {
+		form_store_original(
+			f, number, shift, any_address(p, f, FORM_VALUE), parts[part].bytes);
+		form_const(f, FORM_VALUE, expr_random_edge(&p->random)); /* it may be changed */
+		return;
+	}
 	f->put(f, &(struct form_insn){.op = FORM_ORIGINAL,
 			  .a = (int8_t)any_register(p),
 			  .b = (int8_t)number,
 			  .bytes = parts[part].bytes,
-			  .shift = number == form_native_stack ? 0 : parts[part].shift,
+			  .shift = shift,
 			  .is_signed = choose(p, 2)});
 }
 
