@@ -176,6 +176,20 @@ void form_compare_pages(struct form *f, const struct stub_plan *plan, int a, int
 void form_measure_subroutine(struct form *f, const struct stub_plan *plan);
 void form_extent_subroutine(struct form *f, const struct stub_plan *plan);
 
+/* ---- Captures ------------------------------------------------------------------------ */
+
+/* Stores a pair: a pointer, and the word in VALUE. */
+void form_store_pair(struct form *f, int temp, int pointer);
+/* Before a sequence: prepares capture `i`, of the thread's name (comm.c). Changes all registers. */
+void form_prepare_comm(struct form *f, const struct stub_plan *plan, int i);
+/* The temporaries of a capture of the stack, besides its pair (stack.c). */
+int stack_temps(const struct arch_capture *capture);
+/*
+ * Before a sequence: prepares these captures, once it is known that the hit leaves something.
+ * Changes all registers.
+ */
+void form_prepare_stacks(struct form *f, const struct stub_plan *plan);
+
 /* ---- Expressions (expr.c) ------------------------------------------------------ */
 
 /* One bit for each capture that an expression uses; NULL uses none. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The values of operands that need no check: constants, registers, memory. */
+/* The values of operands that need no check: constants, registers, memory; and pairs. */
 #include "arch/arch.h"
 #include "arch/stub/plan.h"
 
@@ -115,4 +115,10 @@ void form_store_now(struct form *f, const struct stub_plan *p, struct form_mem m
 	} else {
 		form_store_time(f, mem);
 	}
+}
+
+void form_store_pair(struct form *f, int temp, int pointer)
+{
+	form_store(f, pointer, form_temp(temp));
+	form_store(f, FORM_VALUE, form_temp(temp + 1));
 }

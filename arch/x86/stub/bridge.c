@@ -238,3 +238,19 @@ void emit_extent_subroutine(struct emit *e, const struct stub_plan *plan)
 	lowering_init(&l, e, NULL);
 	form_extent_subroutine(&l.form, plan);
 }
+
+void emit_prepare_comm(struct emit *e, const struct stub_plan *plan, int i)
+{
+	struct lowering l;
+
+	lowering_init(&l, e, &plan->frame);
+	form_prepare_comm(&l.form, plan, i);
+}
+
+void emit_prepare_stacks(struct emit *e, const struct stub_plan *plan)
+{
+	struct lowering l;
+
+	lowering_init(&l, e, &plan->frame);
+	form_prepare_stacks(&l.form, plan);
+}

@@ -131,8 +131,6 @@ void emit_store_pair(struct emit *e, int temp, int pointer);
 void emit_prepare_stacks(struct emit *e, const struct stub_plan *plan);
 /* Before a sequence: prepares capture `i`, of the thread's name (comm.c). */
 void emit_prepare_comm(struct emit *e, const struct stub_plan *plan, int i);
-/* The temporaries of such a capture of the stack, besides its pair. */
-int stack_temps(const struct arch_capture *capture);
 /* Before a sequence: prepares capture `i`, unless it is simply read later. */
 void emit_prepare_capture(struct emit *e, const struct stub_plan *plan, int i);
 /* REG_VALUE = a prepared scalar capture, or the word of its bytes; changes REG_SCRATCH. */

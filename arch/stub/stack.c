@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Captures of the stack: its bytes, or the return addresses in it.
+ *
+ * Memory above the stack pointer's own page may be unmapped, so each page is checked before it
+ * is read, as pointers are (captures.c). In code built without frame pointers their register may
+ * have any number; the chain ends if the next one is not above the last one, is far away, or cannot
+ * be read. Where the site's function has saved its caller's, to use the register for something
+ * else, the chain begins there. On all instruction sets a frame pointer leads to that of the
+ * caller, and the return address is in the word above.
+ */
+#include "arch/layout.h"
+#include "arch/stub/plan.h"
+
+enum { FRAME_BYTES_MAX = 1 << 20 };
+
+/* For return addresses: the last frame pointer, the readable page, the count. */
+enum { LAST, PAGE, COUNT, FRAME_TEMPS };
+
+int stack_temps(const struct arch_capture *c)
+{
+	return c->stack == ARCH_STACK_FRAMES ? FRAME_TEMPS + c->bytes_max / 8 : 0;
+}
+
+/*
+ *	POINTER	the stack pointer
+ *	NEXT	the end of the wanted bytes
+ *	FROM	the page to check
+ */
+static void bytes_of_stack(struct form *f, const struct stub_plan *p, int i)
+{
+	const struct arch_capture *c = &p->stub->captures[i];
+	int next = form_label(f), all = form_label(f), cut = form_label(f), done = form_label(f);
+	int32_t page = (int32_t)p->stub->page_bytes;
+
+	form_original(f, FORM_POINTER, p->isa->stack_pointer);
+	form_compute(f, FORM_NEXT, form_at(FORM_POINTER, c->bytes_max));
+	form_compute(f, FORM_FROM, form_at(FORM_POINTER, page));
+	form_page_of(f, p, FORM_FROM);
+	form_place(f, next);
+	form_jump_if(f, true, FORM_FROM, FORM_NOT_BELOW, FORM_NEXT, all);
+	form_check(f, p, FORM_FRAME, cut);
+	form_two_const(f, FORM_ADD, true, FORM_FROM, page);
+	form_jump(f, next);
+	form_place(f, cut);
+	form_const(f, FORM_VALUE, UINT64_C(1) << RING_STRING_TRUNCATED_BIT);
+	form_two(f, FORM_ADD, true, FORM_VALUE, FORM_FROM);
+	form_two(f, FORM_SUB, true, FORM_VALUE, FORM_POINTER);
+	form_jump(f, done);
+	form_place(f, all);
+	form_const(f, FORM_VALUE, c->bytes_max);
+	form_place(f, done);
+	form_store_pair(f, p->temp[i], FORM_POINTER);
+}
+
+/* Jumps to `end` unless the word at NEXT + offset is readable; changes all but POINTER and NEXT. */
+static void readable(struct form *f, const struct stub_plan *p, int page, int32_t offset, int end)
+{
+	int known = form_label(f);
+
+	form_compute(f, FORM_FROM, form_at(FORM_NEXT, offset));
+	form_move(f, FORM_VALUE, FORM_FROM);
+	form_page_of(f, p, FORM_VALUE);
+	form_jump_if_at(f, sizeof(uint64_t), FORM_VALUE, FORM_EQ, form_temp(page), known);
+	form_check(f, p, FORM_FRAME, end);
+	form_page_of(f, p, FORM_FROM);
+	form_store(f, FORM_FROM, form_temp(page));
+	form_place(f, known);
+}
+
+/* NEXT = the first frame pointer. */
+static void first_frame(struct form *f, const struct stub_plan *p, const struct arch_capture *c)
+{
+	if (c->arg.kind == ARCH_ARG_MEMORY) {
+		form_operand_address(f, FORM_NEXT, &c->arg);
+		form_load(f, FORM_NEXT, form_at(FORM_NEXT, 0), sizeof(uint64_t), false);
+	} else {
+		form_original(f, FORM_NEXT, p->isa->frame_pointer);
+	}
+}
+
+/*
+ *	POINTER	where the addresses go
+ *	NEXT	the frame pointer
+ */
+static void frames(struct form *f, const struct stub_plan *p, int i)
+{
+	const struct arch_capture *c = &p->stub->captures[i];
+	int page = p->spill[i] + PAGE;
+	struct form_mem last = form_temp(p->spill[i] + LAST),
+			count = form_temp(p->spill[i] + COUNT);
+	struct form_mem place = {.base = FORM_POINTER, .index = FORM_SCRATCH, .scale = 8};
+	int next = form_label(f), end = form_label(f);
+
+	form_compute(f, FORM_POINTER, form_temp(p->spill[i] + FRAME_TEMPS));
+	form_original(f, FORM_VALUE, p->isa->stack_pointer);
+	form_store(f, FORM_VALUE, last);
+	form_store_const(f, form_temp(page), sizeof(uint64_t), 1); /* none */
+	form_store_const(f, count, sizeof(uint64_t), 0);
+	first_frame(f, p, c);
+	form_place(f, next);
+	form_move(f, FORM_VALUE, FORM_NEXT);
+	form_two_const(f, FORM_AND, true, FORM_VALUE, 7);
+	form_jump_if_const(f, true, FORM_VALUE, FORM_NE, 0, end);
+	form_move(f, FORM_VALUE, FORM_NEXT);
+	form_two_at(f, FORM_SUB, FORM_VALUE, last);
+	/* below the last one counts as far above, unsigned */
+	form_jump_if_const(f, true, FORM_VALUE, FORM_NOT_BELOW, FRAME_BYTES_MAX, end);
+	readable(f, p, page, 0, end);
+	readable(f, p, page, 8, end);
+	form_load(f, FORM_SCRATCH, count, sizeof(uint64_t), false);
+	form_load(f, FORM_VALUE, form_at(FORM_NEXT, 8), sizeof(uint64_t), false);
+	form_one(f, FORM_UNSIGN, true, FORM_VALUE);
+	form_store(f, FORM_VALUE, place);
+	form_two_const(f, FORM_ADD, true, FORM_SCRATCH, 1);
+	form_store(f, FORM_SCRATCH, count);
+	form_jump_if_const(f, true, FORM_SCRATCH, FORM_NOT_BELOW, (int32_t)c->bytes_max / 8, end);
+	form_compute(f, FORM_VALUE, form_at(FORM_NEXT, 8));
+	form_store(f, FORM_VALUE, last);
+	form_load(f, FORM_NEXT, form_at(FORM_NEXT, 0), sizeof(uint64_t), false);
+	form_jump(f, next);
+	form_place(f, end);
+	form_load(f, FORM_VALUE, count, sizeof(uint64_t), false);
+	form_two_const(f, FORM_SHL, true, FORM_VALUE, 3);
+	form_store_pair(f, p->temp[i], FORM_POINTER);
+}
+
+void form_prepare_stacks(struct form *f, const struct stub_plan *p)
+{
+	for (int i = 0; i < p->stub->capture_count; i++) {
+		if (p->stub->captures[i].stack == ARCH_STACK_BYTES)
+			bytes_of_stack(f, p, i);
+		else if (p->stub->captures[i].stack == ARCH_STACK_FRAMES)
+			frames(f, p, i);
+	}
+}
