@@ -64,7 +64,7 @@ struct stub_plan {
 	int expr_temp;		   /* the first one for expressions */
 	int call_temp;		   /* the first one of the called function's frame */
 	int value_temp, time_temp; /* the gathered value, and when its pair ended */
-	int double_temp;	   /* five, of gather.c */
+	int double_temp;	   /* FORM_VECTOR_TEMPS, and one, of gather.c */
 	int process_temp;	   /* the number of the process, if flights need one */
 	int entry_temp;		  /* where begins are kept: the entry; of an end, 0: none is held */
 	int pass_temp, last_temp; /* of such a begin: once more? the time in its place before */
@@ -272,5 +272,25 @@ void form_gate(struct form *f, const struct stub_plan *plan);
  */
 void form_futex_wait(struct form *f, int timespec);
 void form_futex_wake(struct form *f);
+
+/* ---- Gathering (gather.c) -------------------------------------------------------- */
+
+void form_gather(struct form *f, struct stub_plan *plan);
+void form_gather_slow(struct form *f, const struct stub_plan *plan);
+
+/* ---- Tables of keys (table.c) ------------------------------------------------------ */
+
+/*
+ * Before a sequence: puts the words of the key and its tag into temporaries. Invalid keys jump
+ * to plan->lost.
+ */
+void form_key(struct form *f, const struct stub_plan *plan);
+/*
+ * SET = the cell of the key in the table at SET, created if missing. Changes all registers. Jumps
+ * to `full` if there is no room. `again` is where the sequence restarts after creating an entry;
+ * negative: many threads share the table.
+ */
+void form_lookup(struct form *f, const struct stub_plan *plan, int again, int full);
+void form_hash_subroutine(struct form *f, const struct stub_plan *plan);
 
 #endif

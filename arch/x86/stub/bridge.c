@@ -117,12 +117,28 @@ void emit_filter(struct emit *e, const struct stub_plan *plan, const struct fram
 	form_filter(&l.form, plan, expr, reject);
 }
 
-void emit_order_of_double(struct emit *e)
+void emit_gather(struct emit *e, struct stub_plan *plan)
+{
+	struct lowering l;
+
+	lowering_init(&l, e, &plan->frame);
+	form_gather(&l.form, plan);
+}
+
+void emit_gather_slow(struct emit *e, const struct stub_plan *plan)
+{
+	struct lowering l;
+
+	lowering_init(&l, e, &plan->frame);
+	form_gather_slow(&l.form, plan);
+}
+
+void emit_hash_subroutine(struct emit *e, const struct stub_plan *plan)
 {
 	struct lowering l;
 
 	lowering_init(&l, e, NULL);
-	form_order_of_double(&l.form);
+	form_hash_subroutine(&l.form, plan);
 }
 
 void emit_record_body(struct emit *e, const struct stub_plan *plan)

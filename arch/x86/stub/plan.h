@@ -110,8 +110,6 @@ void emit_expr(struct emit *e, const struct stub_plan *plan, const struct frame 
 /* Jumps to `reject` unless it is true; changes the same registers. */
 void emit_filter(struct emit *e, const struct stub_plan *plan, const struct frame *frame,
 	const struct arch_expr *expr, int reject);
-/* %rdx = a number with the order of the double in %rcx: cell_order_of(). */
-void emit_order_of_double(struct emit *e);
 
 /* ---- Captures (captures.c) --------------------------------------------------- */
 
@@ -175,8 +173,9 @@ void emit_record_slow(struct emit *e, struct stub_plan *plan);
 void emit_gate(struct emit *e, const struct stub_plan *plan);
 /* Prepares all captures once more: those who shared what pointers lead to have gone on. */
 void emit_prepare_again(struct emit *e, const struct stub_plan *plan); /* stub.c */
-void emit_gather(struct emit *e, struct stub_plan *plan);	       /* gather.c */
+void emit_gather(struct emit *e, struct stub_plan *plan);
 void emit_gather_slow(struct emit *e, const struct stub_plan *plan);
+void emit_hash_subroutine(struct emit *e, const struct stub_plan *plan);
 void emit_begin(struct emit *e, struct stub_plan *plan); /* flights.c */
 void emit_flights_slow(struct emit *e, const struct stub_plan *plan);
 /* An end holds the begin that it needs until the exit: no begin is held yet; and there. */
@@ -193,20 +192,5 @@ enum {
 	/* Where %rdi, the third of them, is saved, from %rsp on. */
 	GATE_ARGUMENT = 8 * (GATE_TEMPS + GATE_REGISTERS - 3)
 };
-
-/* ---- Tables of keys (table.c) --------------------------------------------------- */
-
-/*
- * Before a sequence: puts the words of the key and its tag into temporaries. Invalid keys jump
- * to p->lost.
- */
-void emit_key(struct emit *e, const struct stub_plan *plan);
-void emit_hash_subroutine(struct emit *e, const struct stub_plan *plan);
-/*
- * %rdi = the cell of the key in the table at %rdi, created if missing. Changes all registers
- * except %rbx, %rbp and %r12 to %r15. Jumps to `full` if there is no room. `again` is where the
- * sequence restarts after creating an entry; negative: many threads share the table.
- */
-void emit_lookup(struct emit *e, const struct stub_plan *plan, int again, int full);
 
 #endif

@@ -286,7 +286,7 @@ static bool plan_gather(struct stub_plan *p)
 	p->value_temp = take_temps(p, 1);
 	p->time_temp = take_temps(p, 1);
 	if (g->is_double && g->parts & ARCH_GATHER_SUM)
-		p->double_temp = take_temps(p, 5);
+		p->double_temp = take_temps(p, FORM_VECTOR_TEMPS + 1);
 	if (!g->key_count)
 		return true;
 	p->tag_temp = take_temps(p, 1);

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Tables of keys (arch/layout.h): finding the cell of a key.
+ *
+ * In a CPU's own table the search is part of the sequence that changes the cell. Creating an
+ * entry stores its tag last; then the sequence restarts and finds it. In the table that threads
+ * without rseq share, an entry is claimed by its tag first.
+ *
+ * The order of memory: whoever finds a tag, on any CPU, or in the controller, must find the key
+ * that belongs to it. So the tag is published (FORM_PUBLISH) after the key has been written, and
+ * where threads share the table, a search acquires the tag before it looks at the key. In a CPU's
+ * own table only threads of that CPU write and search: each finds what those before it have done,
+ * since the kernel orders a thread's work before that of the next one on the CPU. A claim
+ * (TABLE_TAG_FILLING) tells nothing of the key; what its owner writes may be seen before or after
+ * it, since nobody looks there until the tag is another one. An entry is never given back, so a tag
+ * that was found stays.
+ *
+ * The hash multiplies by 2^64 divided by the golden ratio (Knuth, The Art of Computer
+ * Programming, volume 3, 6.4) and folds the upper half into the lower.
+ */
+#include "arch/layout.h"
+#include "arch/stub/plan.h"
+
+#define GOLDEN UINT64_C(0x9e3779b97f4a7c15)
+
+enum { AT_TAG = 0, AT_OWNER = 8, AT_WORDS = 16, WORD = sizeof(uint64_t) };
+
+static const struct arch_key *key_of(const struct stub_plan *p, int k)
+{
+	return &p->stub->gather.keys[k];
+}
+
+static int32_t bytes_at(const struct stub_plan *p)
+{
+	return AT_WORDS + WORD * p->stub->gather.key_count;
+}
+
+/* FROM, SCRATCH = address and length of a string of the key. */
+static void load_string(struct form *f, const struct stub_plan *p, int k)
+{
+	int pair = p->temp[key_of(p, k)->string];
+
+	form_load(f, FORM_FROM, form_temp(pair), WORD, false);
+	form_load(f, FORM_SCRATCH, form_temp(pair + 1), sizeof(uint32_t), false);
+	form_two_const(f, FORM_AND, false, FORM_SCRATCH, RING_STRING_LENGTH);
+}
+
+/* ---- The hash ------------------------------------------------------------------------ */
+
+/* VALUE *= RIGHT with its upper half folded into the lower; changes `scratch`. */
+static void mix(struct form *f, int scratch)
+{
+	form_two(f, FORM_MUL, true, FORM_VALUE, FORM_RIGHT);
+	form_move(f, scratch, FORM_VALUE);
+	form_two_const(f, FORM_SHR, true, scratch, 32);
+	form_two(f, FORM_XOR, true, FORM_VALUE, scratch);
+}
+
+/* Adds SCRATCH bytes at FROM to the hash in VALUE; changes POINTER, NEXT and SPARE. */
+void form_hash_subroutine(struct form *f, const struct stub_plan *p)
+{
+	int words = form_label(f), few = form_label(f), done = form_label(f);
+
+	form_place(f, p->hash);
+	form_const(f, FORM_NEXT, 0);
+	form_jump_if_const(f, false, FORM_SCRATCH, FORM_BELOW, WORD, few);
+	form_compute(f, FORM_SPARE, form_at(FORM_SCRATCH, -WORD));
+	form_place(f, words);
+	form_two_at(f, FORM_XOR, FORM_VALUE, form_indexed(FORM_FROM, FORM_NEXT, 0));
+	mix(f, FORM_POINTER);
+	form_two_const(f, FORM_ADD, true, FORM_NEXT, WORD);
+	form_jump_if(f, true, FORM_NEXT, FORM_BELOW, FORM_SPARE, words);
+	form_two_at(f, FORM_XOR, FORM_VALUE, form_indexed(FORM_FROM, FORM_SPARE, 0));
+	form_jump(f, done);
+	form_place(f, few);
+	form_jump_if(f, false, FORM_NEXT, FORM_NOT_BELOW, FORM_SCRATCH, done);
+	form_load(f, FORM_POINTER, form_indexed(FORM_FROM, FORM_NEXT, 0), 1, false);
+	form_two(f, FORM_XOR, true, FORM_VALUE, FORM_POINTER);
+	form_two(f, FORM_MUL, true, FORM_VALUE, FORM_RIGHT);
+	form_two_const(f, FORM_ADD, false, FORM_NEXT, 1);
+	form_jump(f, few);
+	form_place(f, done);
+	mix(f, FORM_POINTER);
+	form_alone(f, FORM_RETURN);
+}
+
+void form_key(struct form *f, const struct stub_plan *p)
+{
+	const struct arch_gather *g = &p->stub->gather;
+
+	for (int k = 0; k < g->key_count; k++) {
+		if (!g->keys[k].number)
+			continue;
+		form_expr(f, p, g->keys[k].number, p->lost);
+		form_store(f, FORM_VALUE, form_temp(p->key_temp[k]));
+	}
+	form_const(f, FORM_RIGHT, GOLDEN);
+	form_const(f, FORM_VALUE, g->owner);
+	for (int k = 0; k < g->key_count; k++) {
+		form_two_at(f, FORM_XOR, FORM_VALUE, form_temp(p->key_temp[k]));
+		mix(f, FORM_SCRATCH);
+		if (g->keys[k].number)
+			continue;
+		load_string(f, p, k);
+		form_call(f, p->hash);
+	}
+	form_two_const(f, FORM_OR, true, FORM_VALUE, 1);
+	form_store(f, FORM_VALUE, form_temp(p->tag_temp));
+}
+
+/* ---- Searching -------------------------------------------------------------------------- */
+
+/* Jumps to `differ` unless the SCRATCH bytes at FROM equal those at POINTER; changes VALUE, NEXT.
+ */
+static void compare_string(struct form *f, int differ)
+{
+	int words = form_label(f), few = form_label(f), done = form_label(f);
+
+	form_const(f, FORM_NEXT, 0);
+	form_jump_if_const(f, false, FORM_SCRATCH, FORM_BELOW, WORD, few);
+	form_place(f, words);
+	form_load(f, FORM_VALUE, form_indexed(FORM_FROM, FORM_NEXT, 0), WORD, false);
+	form_jump_if_at(
+		f, WORD, FORM_VALUE, FORM_NE, form_indexed(FORM_POINTER, FORM_NEXT, 0), differ);
+	form_two_const(f, FORM_ADD, true, FORM_NEXT, WORD);
+	form_compute(f, FORM_VALUE, form_at(FORM_SCRATCH, -WORD));
+	form_jump_if(f, true, FORM_NEXT, FORM_BELOW, FORM_VALUE, words);
+	form_load(f, FORM_VALUE, form_indexed(FORM_FROM, FORM_SCRATCH, -WORD), WORD, false);
+	form_jump_if_at(f, WORD, FORM_VALUE, FORM_NE,
+		form_indexed(FORM_POINTER, FORM_SCRATCH, -WORD), differ);
+	form_jump(f, done);
+	form_place(f, few);
+	form_jump_if(f, false, FORM_NEXT, FORM_NOT_BELOW, FORM_SCRATCH, done);
+	form_load(f, FORM_VALUE, form_indexed(FORM_FROM, FORM_NEXT, 0), 1, false);
+	form_jump_if_at(
+		f, 1, FORM_VALUE, FORM_NE, form_indexed(FORM_POINTER, FORM_NEXT, 0), differ);
+	form_two_const(f, FORM_ADD, false, FORM_NEXT, 1);
+	form_jump(f, few);
+	form_place(f, done);
+}
+
+/* Advances POINTER past a string of SCRATCH bytes. */
+static void next_string(struct form *f)
+{
+	form_two_const(f, FORM_ADD, true, FORM_SCRATCH, WORD - 1);
+	form_two_const(f, FORM_AND, true, FORM_SCRATCH, -WORD);
+	form_two(f, FORM_ADD, true, FORM_POINTER, FORM_SCRATCH);
+}
+
+/* Jumps to `differ` unless the entry at RIGHT has the key. */
+static void match(struct form *f, const struct stub_plan *p, int differ)
+{
+	const struct arch_gather *g = &p->stub->gather;
+
+	form_jump_if_at_const(f, sizeof(g->owner), form_at(FORM_RIGHT, AT_OWNER), FORM_NE,
+		(int32_t)g->owner, differ);
+	for (int k = 0; k < g->key_count; k++) {
+		form_load(f, FORM_VALUE, form_temp(p->key_temp[k]), WORD, false);
+		form_jump_if_at(f, WORD, FORM_VALUE, FORM_NE,
+			form_at(FORM_RIGHT, AT_WORDS + WORD * k), differ);
+	}
+	form_compute(f, FORM_POINTER, form_at(FORM_RIGHT, bytes_at(p)));
+	for (int k = 0; k < g->key_count; k++) {
+		if (g->keys[k].number)
+			continue;
+		load_string(f, p, k);
+		compare_string(f, differ);
+		next_string(f);
+	}
+}
+
+/* Writes the key into the entry at RIGHT, its tag last; changes all registers but RIGHT and SET. */
+static void fill(struct form *f, const struct stub_plan *p)
+{
+	const struct arch_gather *g = &p->stub->gather;
+
+	form_const(f, FORM_VALUE, g->owner);
+	form_store(f, FORM_VALUE, form_at(FORM_RIGHT, AT_OWNER));
+	for (int k = 0; k < g->key_count; k++) {
+		form_load(f, FORM_VALUE, form_temp(p->key_temp[k]), WORD, false);
+		form_store(f, FORM_VALUE, form_at(FORM_RIGHT, AT_WORDS + WORD * k));
+	}
+	form_compute(f, FORM_POINTER, form_at(FORM_RIGHT, bytes_at(p)));
+	for (int k = 0; k < g->key_count; k++) {
+		if (g->keys[k].number)
+			continue;
+		load_string(f, p, k);
+		form_copy(f);
+		next_string(f);
+	}
+	form_load(f, FORM_VALUE, form_temp(p->tag_temp), WORD, false);
+	form_publish(f, FORM_VALUE, form_at(FORM_RIGHT, AT_TAG), WORD);
+}
+
+/*
+ *	set	the table
+ *	spare	number of the entry looked at, which is at `right`
+ *	spare_2	how many more may be looked at
+ */
+void form_lookup(struct form *f, const struct stub_plan *p, int again, int full)
+{
+	const struct arch_gather *g = &p->stub->gather;
+	struct form_mem tag = form_at(FORM_RIGHT, AT_TAG), our_tag = form_temp(p->tag_temp);
+	int next = form_label(f), same = form_label(f), free_entry = form_label(f);
+	int advance = form_label(f), found = form_label(f);
+	bool shared = again < 0;
+
+	form_load(f, FORM_SPARE, our_tag, WORD, false);
+	form_two_const(f, FORM_SHR, true, FORM_SPARE, 32);
+	form_two_const(f, FORM_AND, false, FORM_SPARE, (int32_t)g->entries - 1);
+	form_const(f, FORM_SPARE_2, TABLE_PROBES_MAX);
+	form_place(f, next);
+	form_multiply(f, FORM_RIGHT, FORM_SPARE, (int32_t)g->entry_bytes);
+	form_two(f, FORM_ADD, true, FORM_RIGHT, FORM_SET);
+	if (shared)
+		form_acquire(f, FORM_VALUE, tag, WORD);
+	else
+		form_load(f, FORM_VALUE, tag, WORD, false);
+	form_jump_if_at(f, WORD, FORM_VALUE, FORM_EQ, our_tag, same);
+	form_jump_if_const(f, true, FORM_VALUE, FORM_EQ, 0, free_entry);
+	form_place(f, advance);
+	form_two_const(f, FORM_ADD, false, FORM_SPARE, 1);
+	form_two_const(f, FORM_AND, false, FORM_SPARE, (int32_t)g->entries - 1);
+	form_sub_jump_if_const(f, false, FORM_SPARE_2, FORM_NE, 1, next);
+	form_jump(f, full);
+
+	form_place(f, free_entry);
+	if (shared) { /* VALUE is 0 */
+		form_const(f, FORM_SCRATCH, TABLE_TAG_FILLING);
+		form_cas(f, tag, WORD, FORM_SCRATCH, FORM_NE, next);
+	}
+	fill(f, p);
+	form_jump(f, shared ? found : again);
+
+	form_place(f, same);
+	match(f, p, advance);
+	form_place(f, found);
+	form_compute(f, FORM_SET, form_at(FORM_RIGHT, (int32_t)g->entry_cell));
+}
