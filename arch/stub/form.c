@@ -89,6 +89,17 @@ void form_jump_if_at_const(struct form *f, uint8_t bytes, struct form_mem mem, e
 			  .label = label});
 }
 
+void form_jump_if_bits(
+	struct form *f, struct form_mem mem, uint32_t bits, enum form_when when, int label)
+{
+	f->put(f, &(struct form_insn){.op = FORM_JUMP_IF_BITS,
+			  .mem = mem,
+			  .bytes = sizeof(bits),
+			  .value = bits,
+			  .when = when,
+			  .label = label});
+}
+
 void form_jump_unless_bytes(
 	struct form *f, struct form_mem mem, uint8_t bytes, uint64_t value, int label)
 {

@@ -47,6 +47,9 @@ enum form_op {
 	FORM_JUMP_IF, /* to `label`, if `when` is true of a and the right operand */
 	/* the same; and the right operand is subtracted from a */
 	FORM_SUB_JUMP_IF,
+	/* to `label`, if none (EQ) or any (NE) of the bits `value` are set in the 4 bytes at `mem`
+	 */
+	FORM_JUMP_IF_BITS,
 	/* to `label`, unless the `bytes` bytes (1 or 8) at `mem` are `value`; changes RIGHT */
 	FORM_JUMP_UNLESS_BYTES,
 	/* to `label`, if the u32 at the address `value` is (EQ) or is not (NE) 0; may change a */
@@ -114,7 +117,7 @@ enum form_op {
 	/* The same, ordered as CAS; a = what was there. */
 	FORM_FETCH_ADD,
 	FORM_STORE_TIME, /* 8 bytes at `mem` = the clock; changes VALUE and SCRATCH */
-	FORM_COMPUTE,	 /* a = the address `mem` */
+	FORM_COMPUTE,	 /* a = the address `mem`; of the thread pointer, no more than that */
 	/*
 	 * Order, for what others read and write: `mem` is 4 or 8 bytes, a multiple of their number.
 	 * What comes after ACQUIRE in the stub is read and written after its load, which is after
@@ -236,6 +239,8 @@ void form_jump_if_at(
 	struct form *f, uint8_t bytes, int a, enum form_when when, struct form_mem mem, int label);
 void form_jump_if_at_const(struct form *f, uint8_t bytes, struct form_mem mem, enum form_when when,
 	int32_t value, int label);
+void form_jump_if_bits(
+	struct form *f, struct form_mem mem, uint32_t bits, enum form_when when, int label);
 void form_sub_jump_if(struct form *f, bool wide, int a, enum form_when when, int b, int label);
 void form_sub_jump_if_const(
 	struct form *f, bool wide, int a, enum form_when when, int32_t value, int label);

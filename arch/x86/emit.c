@@ -147,6 +147,14 @@ void emit_cmp_byte(struct emit *e, struct emit_mem m, uint8_t imm)
 	emit_u8(e, imm);
 }
 
+void emit_test_mem(struct emit *e, struct emit_mem m, uint32_t imm)
+{
+	emit_rex(e, false, 0, m.index, m.base, false);
+	emit_u8(e, 0xf7);
+	emit_operand(e, 0, m);
+	emit_u32(e, imm);
+}
+
 void emit_shift(struct emit *e, bool wide, bool left, int reg, uint8_t count)
 {
 	emit_rex(e, wide, 0, REG_NONE, reg, false);

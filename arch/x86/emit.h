@@ -138,6 +138,8 @@ void emit_shift_cl(struct emit *e, bool wide, int digit, int reg);
 void emit_multiply(struct emit *e, int reg, int from, int32_t factor);
 /* Flips a bit of a register. */
 void emit_flip(struct emit *e, int reg, uint8_t bit);
+/* testl $imm, mem. */
+void emit_test_mem(struct emit *e, struct emit_mem mem, uint32_t imm);
 /* cmpb $imm, mem. */
 void emit_cmp_byte(struct emit *e, struct emit_mem mem, uint8_t imm);
 /* shl or shr by a constant. */

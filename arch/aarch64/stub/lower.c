@@ -299,6 +299,16 @@ static void jump_if(struct a64 *e, const struct form_insn *i)
 	a64_jump_if(e, conditions[i->when], i->label);
 }
 
+static void jump_if_bits(struct a64 *e, const struct form_insn *i)
+{
+	load(e, A64_STEP, i->mem, i->bytes, false);
+	if (!a64_op_mask(e, false, A64_AND, A64_STEP, A64_STEP, i->value)) {
+		a64_const(e, A64_STEP_2, i->value);
+		a64_op(e, false, A64_AND, A64_STEP, A64_STEP, A64_STEP_2);
+	}
+	a64_jump_zero(e, false, i->when == FORM_EQ, A64_STEP, i->label);
+}
+
 static void jump_unless_bytes(struct a64 *e, const struct form_insn *i)
 {
 	load(e, A64_STEP, i->mem, i->bytes, false);
@@ -519,6 +529,9 @@ static void put(struct form *form, const struct form_insn *i)
 	case FORM_JUMP_IF:
 	case FORM_SUB_JUMP_IF:
 		jump_if(e, i);
+		break;
+	case FORM_JUMP_IF_BITS:
+		jump_if_bits(e, i);
 		break;
 	case FORM_JUMP_UNLESS_BYTES:
 		jump_unless_bytes(e, i);

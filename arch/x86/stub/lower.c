@@ -366,7 +366,8 @@ static void use_memory(struct emit *e, const struct form_insn *i)
 		emit_mem(e, false, OP_MOV_STORE, RDX, m);
 		break;
 	default: /* FORM_COMPUTE */
-		emit_mem(e, true, OP_LEA, registers[i->a], m);
+		/* The thread pointer points to itself (System V ABI, TLS). */
+		emit_mem(e, true, m.fs ? OP_MOV_LOAD : OP_LEA, registers[i->a], m);
 		break;
 	}
 }
@@ -494,6 +495,10 @@ static void lower(const struct lowering *l, const struct form_insn *i)
 	case FORM_JUMP_IF:
 	case FORM_SUB_JUMP_IF:
 		jump_if(l, i);
+		break;
+	case FORM_JUMP_IF_BITS:
+		emit_test_mem(e, memory(i->mem), (uint32_t)i->value);
+		emit_jump_label(e, i->when == FORM_EQ ? CC_E : CC_NE, i->label);
 		break;
 	case FORM_JUMP_UNLESS_BYTES:
 		jump_unless_bytes(e, i);

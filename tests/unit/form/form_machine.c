@@ -350,6 +350,9 @@ static bool run_one(uint64_t *v, const struct form_insn *i, const struct form_wo
 		jumps = holds(v, i, world);
 		v[i->a] = typed(v[i->a] - right_of(v, i, world), i, false);
 		return jumps;
+	case FORM_JUMP_IF_BITS:
+		return !(word_at(address_of(v, world, i->mem), i->bytes) & i->value) ==
+		       (i->when == FORM_EQ);
 	case FORM_JUMP_UNLESS_BYTES:
 		return word_at(address_of(v, world, i->mem), i->bytes) != i->value;
 	case FORM_JUMP_IF_WORD:

@@ -210,7 +210,8 @@ static void memory(struct program *p, struct form *f)
 		store(p, f, a);
 		break;
 	case 2:
-		form_compute(f, a, any_address(p, f, FORM_NONE));
+		form_compute(f, a,
+			choose(p, 4) ? any_address(p, f, FORM_NONE) : form_at(FORM_THREAD, 0));
 		break;
 	case 3:
 		form_change(f, FORM_COUNT, any_address(p, f, FORM_NONE));
@@ -341,9 +342,14 @@ static void jump(struct program *p, struct form *f)
 	int label = form_label(f), a = any_register(p), b = any_register(p);
 	bool wide = choose(p, 2);
 
-	switch (choose(p, 8)) {
+	switch (choose(p, 9)) {
 	case 0:
 		form_jump(f, label);
+		break;
+	case 8:
+		form_jump_if_bits(f, any_address(p, f, FORM_NONE),
+			choose(p, 2) ? 1U << choose(p, 32) : (uint32_t)any_constant(p),
+			choose(p, 2) ? FORM_EQ : FORM_NE, label);
 		break;
 	case 3:
 		form_sub_jump_if(f, wide, a, any_comparison(p), b, label);
