@@ -6,13 +6,57 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "arch/arch.h"
+
+struct form;
+struct form_mem;
+struct stub_plan;
+
+/*
+ * Parts of stubs that are still written for an instruction set. NULL: it has none, and stubs that
+ * need it are refused. Those with a part of the plan's own name are described there.
+ */
+struct stub_parts {
+	/* The action, which falls through to the exit; and what it needs out of line, or NULL. */
+	void (*action[ARCH_STUB_KINDS])(struct form *f, struct stub_plan *p);
+	void (*slow[ARCH_STUB_KINDS])(struct form *f, struct stub_plan *p);
+	/* Prepares a capture. */
+	void (*prepare)(struct form *f, const struct stub_plan *p, int capture);
+	/* Pairs: an end holds no begin yet; what it holds is free again; what is out of line. */
+	void (*hold_none)(struct form *f, const struct stub_plan *p);
+	void (*release)(struct form *f, const struct stub_plan *p);
+	void (*flights_slow)(struct form *f, const struct stub_plan *p);
+	/* FORM_VALUE = the kernel's time, in nanoseconds; changes FORM_SCRATCH. */
+	void (*ask_time)(struct form *f, const struct stub_plan *p);
+	/* What all of these call. */
+	void (*subroutines)(struct form *f, const struct stub_plan *p);
+};
+
 /* Registers have the numbers that operands have. */
 struct stub_isa {
 	int8_t stack_pointer, frame_pointer, first_argument;
 	/* Operands may name the general registers, and the vector registers, below these. */
 	uint8_t registers, vectors;
-	bool has_cpu_hint; /* FORM_CPU needs no restartable sequences */
 	uint16_t red_zone; /* bytes below the stack pointer that belong to the program */
+	bool has_cpu_hint; /* FORM_CPU needs no restartable sequences */
+
+	/*
+	 * Lays out both frames of a plan that has all of its temporaries. They have FORM_VALUE, and
+	 * the first `registers` of RIGHT, SCRATCH, SET, FROM, POINTER, NEXT, SPARE and SPARE_2; the
+	 * small frame two of these at most, and no temporaries.
+	 */
+	void (*lay_out)(struct stub_plan *p, int registers);
+	/*
+	 * Enters a stub with the small frame, goes over to the whole one, and back; and leaves the
+	 * stub for the next one. Each makes the form read the site's registers from there.
+	 */
+	void (*enter)(struct form *f, const struct stub_plan *p);
+	void (*grow)(struct form *f, const struct stub_plan *p);
+	void (*shrink)(struct form *f, const struct stub_plan *p);
+	void (*leave)(struct form *f, const struct stub_plan *p);
+	/* What these need out of line; NULL: nothing. */
+	void (*late)(struct form *f, const struct stub_plan *p);
+	struct stub_parts parts;
 };
 
 #endif

@@ -9,7 +9,16 @@
 #include "arch/stub/form.h"
 #include "arch/stub/isa.h"
 
-enum { FRAME_REGISTERS = 32, KEPT_PAGES = 2 };
+enum {
+	FRAME_REGISTERS = 32,
+	PAGE_BYTES = 4096, /* pages may be larger */
+	VECTOR_BYTES = 16,
+	KEPT_PAGES = 2,
+	GATE_TEMPS = 2
+};
+
+/* For return addresses: the last frame pointer, the readable page, the count; then they come. */
+enum { STACK_LAST, STACK_PAGE, STACK_COUNT, STACK_TEMPS };
 
 /*
  * The stack frame of a running stub: from the stack pointer on, temporaries of 8 bytes; then what
@@ -18,7 +27,7 @@ enum { FRAME_REGISTERS = 32, KEPT_PAGES = 2 };
 struct frame {
 	/* of a register's value at the site: offset from the stack pointer, or -1 */
 	int saved[FRAME_REGISTERS];
-	int order[8]; /* the registers pushed after the flags */
+	int order[12]; /* the registers saved, after those that are always */
 	int order_count;
 	int temps;
 	int size; /* the site's stack pointer is so much higher */
@@ -28,6 +37,7 @@ struct frame {
 struct sequence {
 	int retry, start, end, abort, descriptor;
 	int aborted; /* where the hit continues after an abort, without a sequence */
+	int scratch; /* a register that is free at `retry` */
 };
 
 enum { SEQUENCES_MAX = 8 };
@@ -99,6 +109,50 @@ struct stub_plan {
 	int sequence_count;
 };
 
+/* ---- Planning (plan.c, plan_action.c) ------------------------------------------- */
+
+/* False if there can be no such stub. */
+bool plan_stub(struct stub_plan *plan, const struct arch_stub *stub, const struct stub_isa *isa);
+/* What the action needs. */
+bool plan_action(struct stub_plan *plan);
+/* Tells whoever wants the stub what it asks the kernel. */
+void plan_answer(const struct stub_plan *plan, struct arch_stub_code *ret);
+/* The first of so many more temporaries. */
+int take_temps(struct stub_plan *plan, int count);
+/* Whether it is a begin or an end of spans; and whether an end needs anything of its begin. */
+bool stub_has_spans(const struct arch_stub *stub);
+bool stub_keeps_begins(const struct arch_stub *stub);
+
+/* ---- What can be captured (capturable.c) --------------------------------------------- */
+
+bool operand_is_possible(const struct stub_isa *isa, const struct arch_arg *arg);
+/* Whether the operand has only the lower half of the value. */
+bool operand_is_half(const struct arch_arg *arg);
+/* Whether it is read through a pointer that must be checked. */
+bool operand_is_checked(const struct stub_isa *isa, const struct arch_arg *arg, bool is_static);
+/* Whether it can be captured as requested. */
+bool capture_is_possible(const struct stub_isa *isa, const struct arch_capture *capture);
+/* Whether it has a bit in the mask of readable captures. */
+bool capture_is_checked(const struct stub_isa *isa, const struct arch_capture *capture);
+/* How many pointers must be checked for it, at most. */
+int capture_checks(const struct stub_isa *isa, const struct arch_capture *capture);
+/* The largest number of bytes. */
+uint32_t capture_bytes(const struct arch_capture *capture);
+/* The temporaries that it needs besides its pair. */
+int capture_spill_temps(const struct arch_capture *capture);
+
+/* ---- Whole stubs (stub.c) -------------------------------------------------------------- */
+
+void form_stub(struct form *f, struct stub_plan *plan);
+/* Prepares all captures once more: those who shared what pointers lead to have gone on. */
+void form_prepare_again(struct form *f, const struct stub_plan *plan);
+
+/* ---- Sampling (sample.c) ---------------------------------------------------------------- */
+
+/* Jumps to the exit if the hit is not to be taken; and what is out of line. */
+void form_sample(struct form *f, struct stub_plan *plan);
+void form_sample_slow(struct form *f, const struct stub_plan *plan);
+
 /* ---- Restartable sequences (sequence.c) ------------------------------------ */
 
 /* Begins a sequence; changes `scratch`. Whatever is live then must also be live at `aborted`. */
@@ -109,6 +163,9 @@ void form_sequence_end(
 	struct form *f, const struct stub_plan *plan, const struct sequence *sequence);
 /* After a jump out of a sequence. */
 void form_sequence_leave(struct form *f, const struct stub_plan *plan);
+/* At the end of the stub. */
+void form_sequence_aborts(struct form *f, const struct stub_plan *plan);
+void form_sequence_descriptors(struct form *f, const struct stub_plan *plan);
 /*
  * a = sets_of_cpu_0 + (cpu << shift), if the CPU has sets of its own; otherwise jumps to `slow` (an
  * unregistered thread has a negative number). Sets FORM_VALUE to sets_of_cpu_0, which a does not
@@ -145,17 +202,11 @@ void form_operand(struct form *f, int a, const struct arch_arg *arg);
 void form_now(struct form *f, const struct stub_plan *plan);
 /* Stores it, at a multiple of 4; changes both. */
 void form_store_now(struct form *f, const struct stub_plan *plan, struct form_mem mem);
-/* FORM_VALUE = the kernel's time, in nanoseconds; changes FORM_SCRATCH. */
-void form_ask_time(struct form *f, const struct stub_plan *plan);
 /* a = a prepared scalar capture; changes FORM_SCRATCH. */
 void form_captured(struct form *f, int a, const struct stub_plan *plan, int capture);
 
 /* ---- Readable pages (readable.c) -------------------------------------------------- */
 
-/* How many pointers must be checked for a capture, at most (captures.c). */
-int capture_checks(const struct arch_capture *capture);
-/* Decides whether pages are kept: plan->keeps_pages. */
-void plan_checks(struct stub_plan *plan);
 /* Before the first check of a hit. */
 void form_checks_begin(struct form *f, const struct stub_plan *plan);
 /*
@@ -182,11 +233,9 @@ void form_extent_subroutine(struct form *f, const struct stub_plan *plan);
 void form_store_pair(struct form *f, int temp, int pointer);
 /* Before a sequence: prepares capture `i`, of the thread's name (comm.c). Changes all registers. */
 void form_prepare_comm(struct form *f, const struct stub_plan *plan, int i);
-/* The temporaries of a capture of the stack, besides its pair (stack.c). */
-int stack_temps(const struct arch_capture *capture);
 /*
- * Before a sequence: prepares these captures, once it is known that the hit leaves something.
- * Changes all registers.
+ * Before a sequence: prepares captures of the stack (stack.c), once it is known that the hit leaves
+ * something. Changes all registers.
  */
 void form_prepare_stacks(struct form *f, const struct stub_plan *plan);
 
@@ -215,9 +264,6 @@ void form_order_of_double(struct form *f);
 /* While a record is written: where it is; and where bytes go, which is its end then. */
 enum { FORM_RECORD = FORM_RIGHT, FORM_OUT = FORM_POINTER };
 
-/* Whether it is a begin or an end of spans; and whether an end needs anything of its begin. */
-bool stub_has_spans(const struct arch_stub *stub);
-bool stub_keeps_begins(const struct arch_stub *stub);
 /*
  * All of a record at RECORD, except its time and a span's; OUT = its end, if its length varies.
  * Changes all registers but RECORD and SET.
@@ -248,8 +294,6 @@ void form_capture(struct form *f, const struct stub_plan *plan, int capture);
 void form_copy(struct form *f);
 void form_copy_pairs(struct form *f, const struct stub_plan *plan);
 void form_end(struct form *f, struct stub_plan *plan);
-void form_prepare_stacks(struct form *f, const struct stub_plan *plan);
-void form_prepare_again(struct form *f, const struct stub_plan *plan);
 
 /* ---- Waiting for room (wait.c) ---------------------------------------------------- */
 
@@ -261,8 +305,6 @@ void form_wait_none(struct form *f, const struct stub_plan *plan);
 void form_wait(struct form *f, struct stub_plan *plan);
 
 /* ---- Gates (gate.c) ---------------------------------------------------------------- */
-
-enum { GATE_TEMPS = 2 };
 
 /* Waits at the gate; this is the whole action. */
 void form_gate(struct form *f, const struct stub_plan *plan);

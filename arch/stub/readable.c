@@ -22,15 +22,6 @@
 
 enum { MINUS_EINVAL = -22, NO_PAGE = 1, WORD_BYTES = 8 };
 
-void plan_checks(struct stub_plan *p)
-{
-	int checks = 0;
-
-	for (int i = 0; i < p->stub->capture_count; i++)
-		checks += capture_checks(&p->stub->captures[i]);
-	p->keeps_pages = checks > 1 && p->stub->may_call_kernel;
-}
-
 void form_checks_begin(struct form *f, const struct stub_plan *p)
 {
 	if (!p->keeps_pages)

@@ -9,16 +9,6 @@
 #include "arch/stub/isa.h"
 #include "arch/stub/plan.h"
 
-bool stub_has_spans(const struct arch_stub *s)
-{
-	return s->flights.table && s->flights.record;
-}
-
-bool stub_keeps_begins(const struct arch_stub *s)
-{
-	return s->flights.table && s->flights.keep;
-}
-
 /* In the ring at SET. */
 static struct form_mem ring_word(size_t offset)
 {

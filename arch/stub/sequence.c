@@ -26,6 +26,8 @@
 #include "arch/layout.h"
 #include "arch/stub/plan.h"
 
+enum { TRIES_MASK = 7, DESCRIPTOR_ALIGN = 32 };
+
 static struct form_mem field_of_rseq(const struct stub_plan *plan, int32_t offset)
 {
 	return form_at(FORM_THREAD, plan->stub->thread.rseq_offset + offset);
@@ -36,8 +38,8 @@ const struct sequence *form_sequence_begin(
 {
 	struct sequence *q = &plan->sequences[plan->sequence_count++];
 
-	*q = (struct sequence){
-		form_label(f), form_label(f), form_label(f), form_label(f), form_label(f), aborted};
+	*q = (struct sequence){form_label(f), form_label(f), form_label(f), form_label(f),
+		form_label(f), aborted, scratch};
 	form_place(f, q->retry);
 	form_label_address(f, scratch, q->descriptor);
 	form_store(f, scratch, field_of_rseq(plan, RSEQ_CS));
@@ -56,6 +58,52 @@ void form_sequence_leave(struct form *f, const struct stub_plan *plan)
 	if (plan->stub->thread.has_rseq)
 		form_store_const(f, field_of_rseq(plan, RSEQ_CS), sizeof(uint64_t), 0);
 }
+
+/* The number of tries left is not initialised: any number will do. */
+static void form_try_again(struct form *f, const struct stub_plan *plan, const struct sequence *q)
+{
+	int scratch = q->scratch;
+	struct form_mem tries = form_temp(plan->tries_temp);
+
+	form_load(f, scratch, tries, sizeof(uint64_t), false);
+	form_two_const(f, FORM_AND, true, scratch, TRIES_MASK);
+	form_jump_if_const(f, true, scratch, FORM_EQ, 0, q->aborted);
+	form_two_const(f, FORM_SUB, true, scratch, 1);
+	form_store(f, scratch, tries);
+	form_jump(f, q->retry);
+}
+
+/* The kernel requires the signature in the four bytes before the abort handler. */
+void form_sequence_aborts(struct form *f, const struct stub_plan *plan)
+{
+	for (int i = 0; i < plan->sequence_count; i++) {
+		const struct sequence *q = &plan->sequences[i];
+
+		form_word(f, sizeof(uint32_t), plan->stub->thread.rseq_signature);
+		form_place(f, q->abort);
+		if (plan->stub->gather.key_count)
+			form_try_again(f, plan, q);
+		else
+			form_jump(f, q->aborted);
+	}
+}
+
+/* struct rseq_cs, at the end of the stub. */
+void form_sequence_descriptors(struct form *f, const struct stub_plan *plan)
+{
+	for (int i = 0; i < plan->sequence_count; i++) {
+		const struct sequence *q = &plan->sequences[i];
+
+		form_align(f, DESCRIPTOR_ALIGN);
+		form_place(f, q->descriptor);
+		form_word(f, sizeof(uint64_t), 0); /* version and flags */
+		form_label_word(f, q->start, FORM_NONE);
+		form_label_word(f, q->end, q->start);
+		form_label_word(f, q->abort, FORM_NONE);
+	}
+}
+
+/* ---- The memory of a CPU ---------------------------------------------------------------- */
 
 void form_cpu_set(
 	struct form *f, const struct stub_plan *plan, int a, uint8_t shift, uint64_t sets, int slow)

@@ -14,14 +14,6 @@
 
 enum { FRAME_BYTES_MAX = 1 << 20 };
 
-/* For return addresses: the last frame pointer, the readable page, the count. */
-enum { LAST, PAGE, COUNT, FRAME_TEMPS };
-
-int stack_temps(const struct arch_capture *c)
-{
-	return c->stack == ARCH_STACK_FRAMES ? FRAME_TEMPS + c->bytes_max / 8 : 0;
-}
-
 /*
  *	POINTER	the stack pointer
  *	NEXT	the end of the wanted bytes
@@ -86,13 +78,13 @@ static void first_frame(struct form *f, const struct stub_plan *p, const struct 
 static void frames(struct form *f, const struct stub_plan *p, int i)
 {
 	const struct arch_capture *c = &p->stub->captures[i];
-	int page = p->spill[i] + PAGE;
-	struct form_mem last = form_temp(p->spill[i] + LAST),
-			count = form_temp(p->spill[i] + COUNT);
+	int page = p->spill[i] + STACK_PAGE;
+	struct form_mem last = form_temp(p->spill[i] + STACK_LAST),
+			count = form_temp(p->spill[i] + STACK_COUNT);
 	struct form_mem place = {.base = FORM_POINTER, .index = FORM_SCRATCH, .scale = 8};
 	int next = form_label(f), end = form_label(f);
 
-	form_compute(f, FORM_POINTER, form_temp(p->spill[i] + FRAME_TEMPS));
+	form_compute(f, FORM_POINTER, form_temp(p->spill[i] + STACK_TEMPS));
 	form_original(f, FORM_VALUE, p->isa->stack_pointer);
 	form_store(f, FORM_VALUE, last);
 	form_store_const(f, form_temp(page), sizeof(uint64_t), 1); /* none */

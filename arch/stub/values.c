@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The values of operands that need no check: constants, registers, memory; and pairs. */
+/* The values of operands that need no check: constants, registers, memory; pairs; and the time. */
 #include "arch/arch.h"
 #include "arch/stub/plan.h"
 
@@ -102,7 +102,7 @@ void form_captured(struct form *f, int a, const struct stub_plan *p, int i)
 void form_now(struct form *f, const struct stub_plan *p)
 {
 	if (p->stub->thread.no_counter)
-		form_ask_time(f, p);
+		p->isa->parts.ask_time(f, p);
 	else
 		form_time(f);
 }

@@ -22,53 +22,6 @@
 #include "arch/x86/stub/flights.h"
 #include "arch/x86/stub/stub.h"
 
-enum { KEPT_BYTES_MAX = 1 << 30 /* of an entry, as an immediate operand */ };
-
-/* ---- What is possible --------------------------------------------------------------- */
-
-/* Where the arguments that are kept of a begin end. */
-static uint32_t arguments_end(const struct arch_flights *f)
-{
-	return f->record ? f->record : f->keep;
-}
-
-/* Is there such a place among them? Of a number, `bytes` is 0. */
-static bool is_place(const struct arch_flights *f, uint32_t offset, uint32_t bytes)
-{
-	return offset >= sizeof(struct probe_begun) && offset % 8 == 0 &&
-	       offset + 8 + (bytes ? (bytes + 7) & ~7u : 8) <= arguments_end(f);
-}
-
-static bool may_keep(const struct arch_stub *s, const struct arch_kept *k)
-{
-	const struct arch_capture *c = &s->captures[k->capture];
-
-	return k->capture < s->capture_count && c->is_string == (k->bytes > 0) &&
-	       arch_capture_has_bytes(c) == (k->bytes > 0) &&
-	       is_place(&s->flights, k->offset, k->bytes);
-}
-
-bool stub_may_keep_begins(const struct arch_stub *s)
-{
-	const struct arch_flights *f = &s->flights;
-
-	if (f->keep % 8 || f->keep > RING_RECORD_MAX || f->record % 8 ||
-		(f->record && (f->record < sizeof(struct probe_begun) ||
-				      f->record + sizeof(struct ring_record) > f->keep)) ||
-		(uint64_t)f->depth * (f->keep + 8) > KEPT_BYTES_MAX ||
-		f->kept_count > ARCH_KEPT_MAX)
-		return false;
-	for (int i = 0; i < f->kept_count; i++)
-		if (!may_keep(s, &f->kept[i]))
-			return false;
-	for (int i = 0; i < s->capture_count; i++)
-		if (s->captures[i].begun &&
-			!is_place(f, s->captures[i].begun,
-				s->captures[i].is_string ? s->captures[i].bytes_max : 0))
-			return false;
-	return true;
-}
-
 /* ---- Places ------------------------------------------------------------------------- */
 
 /* Where the first begin is kept in an entry. */
@@ -124,7 +77,7 @@ static void emit_keep_number(struct emit *e, const struct stub_plan *p, const st
 	int written = emit_label(e);
 
 	emit_store_imm(e, true, kept_word(p, k->offset), 0);
-	if (x86_64_capture_checked(c)) {
+	if (capture_is_checked(p->isa, c)) {
 		emit_mem(e, false, OP_MOV_LOAD, RAX, temp_at(p->mask_temp));
 		emit_imm(e, false, IMM_AND, RAX, (int32_t)(UINT32_C(1) << k->capture));
 		emit_jump_label(e, CC_NE, written);

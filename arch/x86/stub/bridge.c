@@ -90,6 +90,14 @@ void emit_value(struct emit *e, const struct frame *frame, const struct arch_arg
 	form_operand(&l.form, FORM_VALUE, arg);
 }
 
+void emit_time(struct emit *e, const struct stub_plan *plan)
+{
+	struct lowering l;
+
+	lowering_init(&l, e, NULL);
+	form_now(&l.form, plan);
+}
+
 void emit_captured(
 	struct emit *e, const struct stub_plan *plan, const struct frame *frame, int capture)
 {
@@ -117,30 +125,6 @@ void emit_filter(struct emit *e, const struct stub_plan *plan, const struct fram
 	form_filter(&l.form, plan, expr, reject);
 }
 
-void emit_gather(struct emit *e, struct stub_plan *plan)
-{
-	struct lowering l;
-
-	lowering_init(&l, e, &plan->frame);
-	form_gather(&l.form, plan);
-}
-
-void emit_gather_slow(struct emit *e, const struct stub_plan *plan)
-{
-	struct lowering l;
-
-	lowering_init(&l, e, &plan->frame);
-	form_gather_slow(&l.form, plan);
-}
-
-void emit_hash_subroutine(struct emit *e, const struct stub_plan *plan)
-{
-	struct lowering l;
-
-	lowering_init(&l, e, NULL);
-	form_hash_subroutine(&l.form, plan);
-}
-
 void emit_record_body(struct emit *e, const struct stub_plan *plan)
 {
 	struct lowering l;
@@ -149,40 +133,11 @@ void emit_record_body(struct emit *e, const struct stub_plan *plan)
 	form_record_body(&l.form, plan);
 }
 
-void emit_record(struct emit *e, struct stub_plan *plan)
-{
-	struct lowering l;
-
-	lowering_init(&l, e, &plan->frame);
-	form_record(&l.form, plan);
-}
-
-void emit_record_slow(struct emit *e, struct stub_plan *plan)
-{
-	struct lowering l;
-
-	lowering_init(&l, e, &plan->frame);
-	form_record_slow(&l.form, plan);
-}
-
-void emit_gate(struct emit *e, const struct stub_plan *plan)
-{
-	struct lowering l;
-
-	lowering_init(&l, e, &plan->frame);
-	form_gate(&l.form, plan);
-}
-
 /* ---- The other way round ------------------------------------------------------------------- */
 
 static struct emit *emit_of(struct form *f)
 {
 	return ((struct lowering *)f)->e;
-}
-
-void form_ask_time(struct form *f, const struct stub_plan *plan)
-{
-	emit_time(emit_of(f), plan);
 }
 
 void form_capture(struct form *f, const struct stub_plan *plan, int i)
@@ -203,24 +158,6 @@ void form_copy_pairs(struct form *f, const struct stub_plan *plan)
 void form_end(struct form *f, struct stub_plan *plan)
 {
 	emit_end(emit_of(f), plan);
-}
-
-void form_prepare_stacks(struct form *f, const struct stub_plan *plan)
-{
-	emit_prepare_stacks(emit_of(f), plan);
-}
-
-void form_prepare_again(struct form *f, const struct stub_plan *plan)
-{
-	emit_prepare_again(emit_of(f), plan);
-}
-
-void emit_checks_begin(struct emit *e, const struct stub_plan *plan)
-{
-	struct lowering l;
-
-	lowering_init(&l, e, NULL);
-	form_checks_begin(&l.form, plan);
 }
 
 /* The answer is in the flags. */
@@ -261,12 +198,4 @@ void emit_prepare_comm(struct emit *e, const struct stub_plan *plan, int i)
 
 	lowering_init(&l, e, &plan->frame);
 	form_prepare_comm(&l.form, plan, i);
-}
-
-void emit_prepare_stacks(struct emit *e, const struct stub_plan *plan)
-{
-	struct lowering l;
-
-	lowering_init(&l, e, &plan->frame);
-	form_prepare_stacks(&l.form, plan);
 }

@@ -39,12 +39,6 @@ enum { CALL_FRAME = 32, CALL_STUB_SP = 0, CALL_SITE_SP = 8, CALL_SITE_PC = 16 };
 
 /* ---- The call ----------------------------------------------------------------------- */
 
-/* Words, mask and pointers: see arch_stub.call. */
-int call_temps(const struct arch_stub *stub)
-{
-	return 2 * stub->recorded + 1;
-}
-
 static void emit_words(struct emit *e, const struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;

@@ -6,11 +6,6 @@
  * through a pointer that the program itself may never follow. So it is checked first (readable.c),
  * except addresses within two pages above the stack pointer whose base is %rbp: with a frame
  * pointer, that is the frame.
- *
- * Halves. A value of 16 bytes (__int128) may be in two registers, but the note names only the one
- * with its lower half. gcc and clang pair registers differently, so nobody can say which holds the
- * other half; and gcc writes only the lower half of a constant. What is captured is that half, as
- * bytes that are cut.
  */
 #include "arch/arch.h"
 #include "arch/layout.h"
@@ -18,143 +13,7 @@
 #include "arch/x86/stub/stub.h"
 #include "arch/x86/stub/plan.h"
 
-enum { STACK_NEAR = 2 * PAGE_BYTES, HALF_BYTES = 8 };
-
-/* ---- What can be captured, and how -------------------------------------------- */
-
-static bool is_scalar_size(uint32_t size)
-{
-	return size == 1 || size == 2 || size == 4 || size == 8;
-}
-
-/* Does the operand have only the lower half of the value? */
-static bool is_half(const struct arch_arg *arg)
-{
-	return arg->size == 2 * HALF_BYTES &&
-	       (arg->kind == ARCH_ARG_IMMEDIATE ||
-		       (arg->kind == ARCH_ARG_REGISTER && arg->width == HALF_BYTES));
-}
-
-bool x86_64_capturable(const struct arch_arg *arg)
-{
-	switch (arg->kind) {
-	case ARCH_ARG_IMMEDIATE:
-		return !arg->symbol && (is_scalar_size(arg->size) || is_half(arg));
-	case ARCH_ARG_REGISTER:
-		return arg->base >= 0 && arg->base < 16 &&
-		       (is_scalar_size(arg->size) || is_half(arg));
-	case ARCH_ARG_FP_REGISTER: /* more than 16 of them need AVX-512 */
-		return arg->base >= 0 && arg->base < 16 &&
-		       (arg->size == 4 || arg->size == 8 || arg->size == XMM_BYTES);
-	case ARCH_ARG_MEMORY:
-		return !arg->symbol && arg->size > 0 && arg->size <= PAGE_BYTES && arg->base < 16 &&
-		       arg->index < 16;
-	case ARCH_ARG_UNKNOWN:
-		break;
-	}
-	return false;
-}
-
-/* Pointers and lengths are in general registers, constants or memory. */
-static bool is_whole(const struct arch_arg *arg)
-{
-	return arg->kind != ARCH_ARG_FP_REGISTER && is_scalar_size(arg->size);
-}
-
-static bool steps_are_possible(const struct arch_capture *c)
-{
-	if (c->step_count > ARCH_STEPS_MAX)
-		return false;
-	for (int i = 0; i < c->step_count; i++) {
-		const struct arch_step *step = &c->steps[i];
-		bool is_address =
-			!step->size && i + 1 == c->step_count && (c->is_string || c->has_length);
-
-		if ((!is_address && !is_scalar_size(step->size)) || (step->scale && !c->has_index))
-			return false;
-	}
-	return true;
-}
-
-bool capture_is_possible(const struct arch_capture *c)
-{
-	if (c->stack == ARCH_STACK_BYTES)
-		return c->bytes_max > 0 && c->bytes_max <= ARCH_STACK_MAX && c->bytes_max % 8 == 0;
-	if (c->stack == ARCH_STACK_FRAMES)
-		return c->bytes_max > 0 && c->bytes_max <= 8 * ARCH_FRAMES_MAX &&
-		       c->bytes_max % 8 == 0;
-	if (c->is_comm)
-		return true;
-	if (c->begun)
-		return !c->is_string || c->bytes_max > 0;
-	if (!x86_64_capturable(&c->arg))
-		return false;
-	if (c->has_length && (!x86_64_capturable(&c->length) || !is_whole(&c->length)))
-		return false;
-	if (c->has_index && (!x86_64_capturable(&c->index) || !is_whole(&c->index)))
-		return false;
-	if (!steps_are_possible(c))
-		return false;
-	return !(c->is_string || c->has_length || c->step_count) || is_whole(&c->arg);
-}
-
-uint32_t capture_bytes(const struct arch_capture *c)
-{
-	if (c->stack)
-		return c->bytes_max;
-	if (c->is_comm)
-		return ARCH_COMM_MAX;
-	if (c->arg.kind == ARCH_ARG_FP_REGISTER)
-		return XMM_BYTES;
-	if (c->is_string || c->has_length)
-		return c->bytes_max;
-	if (is_half(&c->arg))
-		return HALF_BYTES;
-	return c->arg.size < c->bytes_max ? c->arg.size : c->bytes_max;
-}
-
-int capture_spill_temps(const struct arch_capture *c)
-{
-	if (c->stack)
-		return stack_temps(c);
-	if (c->is_comm)
-		return ARCH_COMM_MAX / 8;
-	if (!arch_capture_has_bytes(c))
-		return 0;
-	return c->arg.kind == ARCH_ARG_FP_REGISTER ? XMM_BYTES / 8 : is_half(&c->arg);
-}
-
-/* Static storage and the stack frame are mapped as long as the code there runs. */
-static bool memory_is_safe(const struct arch_arg *arg, bool is_static)
-{
-	if (arg->index != ARCH_REG_NONE)
-		return false;
-	if (arg->base == RSP)
-		return arg->disp >= -128 && arg->disp <= PAGE_BYTES;
-	return is_static && arg->base < 0;
-}
-
-static bool is_checked(const struct arch_arg *arg, bool is_static)
-{
-	return arg->kind == ARCH_ARG_MEMORY && !memory_is_safe(arg, is_static);
-}
-
-bool x86_64_capture_checked(const struct arch_capture *c)
-{
-	if (c->stack || c->is_comm || c->begun)
-		return false;
-	return c->step_count || is_checked(&c->arg, c->is_static) ||
-	       (c->has_length && is_checked(&c->length, c->length_is_static));
-}
-
-int capture_checks(const struct arch_capture *c)
-{
-	if (c->stack || c->is_comm)
-		return 0;
-	return (c->is_string || c->has_length) + is_checked(&c->arg, c->is_static) +
-	       (c->has_length && is_checked(&c->length, c->length_is_static)) +
-	       (c->has_index && is_checked(&c->index, c->index_is_static));
-}
+enum { STACK_NEAR = 2 * PAGE_BYTES };
 
 /* ---- Checked pointers -------------------------------------------------------------- */
 
@@ -184,7 +43,7 @@ static void emit_pointer(struct emit *e, const struct stub_plan *p, const struct
 	int good;
 
 	emit_address(e, &p->frame, arg, R8);
-	if (!is_checked(arg, is_static))
+	if (!operand_is_checked(p->isa, arg, is_static))
 		return;
 	good = emit_label(e);
 	if (arg->base == RBP) {
@@ -203,7 +62,7 @@ static void emit_pointer(struct emit *e, const struct stub_plan *p, const struct
 static void emit_checked_value(struct emit *e, const struct stub_plan *p,
 	const struct arch_arg *arg, bool is_static, int bad)
 {
-	if (!is_checked(arg, is_static)) {
+	if (!operand_is_checked(p->isa, arg, is_static)) {
 		emit_value(e, &p->frame, arg);
 		return;
 	}
@@ -334,7 +193,7 @@ static void emit_prepare_vector(struct emit *e, const struct stub_plan *p, int i
 	emit_u8(e, arg->base & 8 ? 0x45 : 0x41);
 	emit_bytes(e, "\x0f\x11", 2); /* movups %xmmN,(%r8) */
 	emit_u8(e, (arg->base & 7) << 3);
-	emit_const(e, RAX, XMM_BYTES);
+	emit_const(e, RAX, VECTOR_BYTES);
 	emit_store_pair(e, p->temp[i], R8);
 }
 
@@ -360,7 +219,7 @@ static void emit_keep(struct emit *e, const struct stub_plan *p, int i)
 void emit_prepare_capture(struct emit *e, const struct stub_plan *p, int i)
 {
 	const struct arch_capture *c = &p->stub->captures[i];
-	bool checked = x86_64_capture_checked(c), variable = arch_capture_has_bytes(c);
+	bool checked = capture_is_checked(p->isa, c), variable = arch_capture_has_bytes(c);
 	int bad, done;
 
 	if (c->begun || c->stack || (!checked && !variable))
@@ -375,7 +234,7 @@ void emit_prepare_capture(struct emit *e, const struct stub_plan *p, int i)
 	}
 	if (c->arg.kind != ARCH_ARG_MEMORY && !c->has_length && !c->step_count) {
 		emit_value(e, &p->frame, &c->arg);
-		if (is_half(&c->arg)) {
+		if (operand_is_half(&c->arg)) {
 			emit_mem(e, true, OP_MOV_STORE, RAX, temp_at(p->spill[i]));
 			emit_mem(e, true, OP_LEA, R8, temp_at(p->spill[i]));
 		}

@@ -610,5 +610,14 @@ static int new_label(struct form *form)
 
 void lowering_init(struct lowering *l, struct emit *e, const struct frame *frame)
 {
-	*l = (struct lowering){{put, new_label}, e, frame, FORM_NONE, false};
+	*l = (struct lowering){
+		.form = {put, new_label}, .e = e, .frame = frame, .tested = FORM_NONE};
+}
+
+struct emit *lowering_set_frame(struct form *f, const struct frame *frame)
+{
+	struct lowering *l = (struct lowering *)f;
+
+	l->frame = frame;
+	return l->e;
 }

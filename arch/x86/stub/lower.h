@@ -17,10 +17,15 @@ struct lowering {
 	 */
 	int tested;
 	bool tested_wide;
+	/* Of a whole stub: where it goes to the next one, and whether that is in reach. */
+	size_t next_jump;
+	bool reaches;
 };
 
 /* The register of x86-64 that one of the form is. */
 int lowering_register(int form_register);
+/* Changes the frame; where machine code goes. */
+struct emit *lowering_set_frame(struct form *f, const struct frame *frame);
 void lowering_init(struct lowering *l, struct emit *e, const struct frame *frame);
 
 #endif

@@ -10,8 +10,6 @@
 #include "arch/stub/plan.h"
 #include "arch/x86/emit.h"
 
-enum { PAGE_BYTES = 4096, XMM_BYTES = 16 };
-
 /*
  * Registers of a recording stub. All are saved; RSI and R8 to R11 only if it follows pointers
  * or calls the kernel.
@@ -38,16 +36,21 @@ static inline struct emit_mem temp_at(int temp)
 	return mem_at(RSP, 8 * temp);
 }
 
-/* ---- Restartable sequences (sequence.c) ------------------------------------ */
+/* ---- The frame (frame.c): see struct stub_isa ------------------------------------------ */
 
-/* At the end of the stub. */
-void emit_sequence_aborts(struct emit *e, const struct stub_plan *plan);
-void emit_sequence_descriptors(struct emit *e, const struct stub_plan *plan);
+void x86_64_lay_out(struct stub_plan *plan, int registers);
+void x86_64_enter(struct form *f, const struct stub_plan *plan);
+void x86_64_grow(struct form *f, const struct stub_plan *plan);
+void x86_64_shrink(struct form *f, const struct stub_plan *plan);
+void x86_64_leave(struct form *f, const struct stub_plan *plan);
+void x86_64_late(struct form *f, const struct stub_plan *plan);
+
+/* ---- The CPU and the time (time.c) ----------------------------------------------------- */
 
 /* reg = the number of the CPU as a hint. */
 void emit_cpu_hint(struct emit *e, int reg);
-/* %rax = the time; changes %rdx. The subroutine gets it from the kernel. */
-void emit_time(struct emit *e, const struct stub_plan *plan);
+/* %rax = the time, which the subroutine gets from the kernel. */
+void emit_ask_time(struct emit *e, const struct stub_plan *plan);
 void emit_time_subroutine(struct emit *e, const struct stub_plan *plan);
 
 /* ---- Flags to be cleared (alignment.c) --------------------------------------- */
@@ -101,6 +104,8 @@ void emit_cpu_inc(struct emit *e, struct stub_plan *plan, size_t field, int slow
 void emit_address(struct emit *e, const struct frame *frame, const struct arch_arg *arg, int dst);
 /* REG_VALUE = the value of a scalar that needs no check; changes REG_SCRATCH. */
 void emit_value(struct emit *e, const struct frame *frame, const struct arch_arg *arg);
+/* %rax = the time; changes %rdx. */
+void emit_time(struct emit *e, const struct stub_plan *plan);
 /* REG_VALUE = a prepared scalar capture; changes REG_SCRATCH. */
 void emit_captured(
 	struct emit *e, const struct stub_plan *plan, const struct frame *frame, int capture);
@@ -113,20 +118,8 @@ void emit_filter(struct emit *e, const struct stub_plan *plan, const struct fram
 
 /* ---- Captures (captures.c) --------------------------------------------------- */
 
-/* The largest number of bytes. */
-uint32_t capture_bytes(const struct arch_capture *capture);
-/* The temporaries that it needs besides its pair. */
-int capture_spill_temps(const struct arch_capture *capture);
-/* Whether it can be captured as requested. */
-bool capture_is_possible(const struct arch_capture *capture);
-
 /* Stores a pair: a pointer, and the word in %rax. */
 void emit_store_pair(struct emit *e, int temp, int pointer);
-/*
- * Before a sequence: prepares the captures of the stack (stack.c), once it is known that the hit
- * leaves something. Changes all registers.
- */
-void emit_prepare_stacks(struct emit *e, const struct stub_plan *plan);
 /* Before a sequence: prepares capture `i`, of the thread's name (comm.c). */
 void emit_prepare_comm(struct emit *e, const struct stub_plan *plan, int i);
 /* Before a sequence: prepares capture `i`, unless it is simply read later. */
@@ -147,8 +140,6 @@ void emit_capture_subroutines(struct emit *e, const struct stub_plan *plan);
 
 /* ---- Readable pages (readable.c) ----------------------------------------------- */
 
-/* Before the first check of a hit. */
-void emit_checks_begin(struct emit *e, const struct stub_plan *plan);
 /*
  * Checks whether the aligned word containing address %rsi is readable: ZF if so. Aligns %rsi;
  * changes %rax, %rcx, %rdx, %rdi, %r10, %r11. In a subroutine, `depth` is 1.
@@ -158,24 +149,8 @@ void emit_check_subroutine(struct emit *e, const struct stub_plan *plan);
 
 /* ---- Actions ---------------------------------------------------------------------- */
 
-/*
- * Each action has a main part, which falls through to the exit, and a slow part further down,
- * which the main part jumps to.
- */
-void emit_sample(struct emit *e, struct stub_plan *plan); /* sample.c */
-void emit_sample_slow(struct emit *e, const struct stub_plan *plan);
-/* Whether there is room for what it keeps of a begin, or needs of it (begins.c). */
-bool stub_may_keep_begins(const struct arch_stub *stub);
-/* Those of arch/stub: all but REG_RECORD and REG_RING is changed by emit_record_body(). */
+/* That of arch/stub: all but REG_RECORD and REG_RING is changed. */
 void emit_record_body(struct emit *e, const struct stub_plan *plan);
-void emit_record(struct emit *e, struct stub_plan *plan);
-void emit_record_slow(struct emit *e, struct stub_plan *plan);
-void emit_gate(struct emit *e, const struct stub_plan *plan);
-/* Prepares all captures once more: those who shared what pointers lead to have gone on. */
-void emit_prepare_again(struct emit *e, const struct stub_plan *plan); /* stub.c */
-void emit_gather(struct emit *e, struct stub_plan *plan);
-void emit_gather_slow(struct emit *e, const struct stub_plan *plan);
-void emit_hash_subroutine(struct emit *e, const struct stub_plan *plan);
 void emit_begin(struct emit *e, struct stub_plan *plan); /* flights.c */
 void emit_flights_slow(struct emit *e, const struct stub_plan *plan);
 /* An end holds the begin that it needs until the exit: no begin is held yet; and there. */
@@ -185,8 +160,6 @@ void emit_release(struct emit *e, const struct stub_plan *plan);
 void emit_end(struct emit *e, struct stub_plan *plan);
 void emit_call(struct emit *e, struct stub_plan *plan); /* call.c */
 void emit_call_slow(struct emit *e, const struct stub_plan *plan);
-/* The temporaries it needs. */
-int call_temps(const struct arch_stub *stub);
 enum {
 	GATE_REGISTERS = 8,
 	/* Where %rdi, the third of them, is saved, from %rsp on. */
