@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * aarch64: probes are listed, their arguments parsed, and their sites planned. Sites are not
- * patched yet: there is no stub().
+ * aarch64: probes are listed, their arguments parsed, and their sites planned; and there are stubs
+ * of what is written in the form.
  */
 #include <elf.h>
 
@@ -11,6 +11,7 @@
 #include "arch/aarch64/move.h"
 #include "arch/aarch64/patch.h"
 #include "arch/aarch64/scan.h"
+#include "arch/aarch64/stub/stub.h"
 
 const struct arch arch_aarch64 = {
 	.name = "aarch64",
@@ -31,4 +32,7 @@ const struct arch arch_aarch64 = {
 	.move = aarch64_move,
 	.jump = aarch64_jump,
 	.jump_target = aarch64_jump_target,
+	.capturable = aarch64_capturable,
+	.capture_checked = aarch64_capture_checked,
+	.stub = aarch64_stub,
 };

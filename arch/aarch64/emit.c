@@ -271,6 +271,32 @@ void a64_store_release(struct a64 *e, int rt, int rn, unsigned int bytes)
 	a64_put(e, 0x089ffc00 | size_of(bytes) << 30 | three(rt, rn, 0)); /* stlr */
 }
 
+static void a64_pair(struct a64 *e, uint32_t insn, int rt, int rt2, int disp)
+{
+	a64_put(e, insn | ((uint32_t)(disp / 8) & 0x7f) << 15 | (uint32_t)rt2 << 10 |
+			   (uint32_t)A64_SP << 5 | (uint32_t)rt);
+}
+
+void a64_store_pair(struct a64 *e, int rt, int rt2, int disp)
+{
+	a64_pair(e, 0xa9000000, rt, rt2, disp);
+}
+
+void a64_load_pair(struct a64 *e, int rt, int rt2, int disp)
+{
+	a64_pair(e, 0xa9400000, rt, rt2, disp);
+}
+
+void a64_push_pair(struct a64 *e, int rt, int rt2, int bytes)
+{
+	a64_pair(e, 0xa9800000, rt, rt2, -bytes);
+}
+
+void a64_pop_pair(struct a64 *e, int rt, int rt2, int bytes)
+{
+	a64_pair(e, 0xa8c00000, rt, rt2, bytes);
+}
+
 /* ---- Others ------------------------------------------------------------------------------- */
 
 void a64_store_vector(struct a64 *e, int vector, int rn)
@@ -291,6 +317,16 @@ void a64_push(struct a64 *e, int rt)
 void a64_pop(struct a64 *e, int rt)
 {
 	a64_put(e, 0xf8410400 | three(rt, A64_SP, 0)); /* ldr rt, [sp], 16 */
+}
+
+void a64_flags(struct a64 *e, int rt)
+{
+	a64_put(e, 0xd53b4200 | (uint32_t)rt); /* mrs rt, nzcv */
+}
+
+void a64_set_flags(struct a64 *e, int rt)
+{
+	a64_put(e, 0xd51b4200 | (uint32_t)rt); /* msr nzcv, rt */
 }
 
 void a64_thread(struct a64 *e, int rt)
@@ -383,6 +419,15 @@ void a64_jump_zero(struct a64 *e, bool wide, bool is_zero, int rt, int label)
 {
 	a64_branch(e, (is_zero ? 0x34000000 : 0x35000000) | wide_bit(wide) | (uint32_t)rt, 5, 19,
 		label);
+}
+
+bool a64_jump_to(struct a64 *e, uint64_t to)
+{
+	uint32_t insn = 0x14000000;
+	bool ok = aarch64_set_distance(&insn, 0, 26, (int64_t)(to - (e->at + e->length)));
+
+	a64_put(e, insn);
+	return ok;
 }
 
 static bool set_distance(uint32_t *insn, uint8_t low, uint8_t bits, int64_t distance)

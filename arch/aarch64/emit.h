@@ -129,6 +129,14 @@ void a64_unsign_link(struct a64 *e);
 /* A register onto the stack, as 16 bytes, and from there. */
 void a64_push(struct a64 *e, int rt);
 void a64_pop(struct a64 *e, int rt);
+/* Two registers at sp + disp, a multiple of 8 of 504 at most; and below it, which moves sp. */
+void a64_store_pair(struct a64 *e, int rt, int rt2, int disp);
+void a64_load_pair(struct a64 *e, int rt, int rt2, int disp);
+void a64_push_pair(struct a64 *e, int rt, int rt2, int bytes);
+void a64_pop_pair(struct a64 *e, int rt, int rt2, int bytes);
+/* rt = the flags; and back. */
+void a64_flags(struct a64 *e, int rt);
+void a64_set_flags(struct a64 *e, int rt);
 /* rt = the thread pointer. */
 void a64_thread(struct a64 *e, int rt);
 /* rt = the virtual counter. */
@@ -149,6 +157,8 @@ void a64_return(struct a64 *e, int rn);
 void a64_jump_if(struct a64 *e, enum a64_condition condition, int label);
 /* If a register is zero, or is not. */
 void a64_jump_zero(struct a64 *e, bool wide, bool is_zero, int rt, int label);
+/* A jump to an address; false if it is out of reach. */
+bool a64_jump_to(struct a64 *e, uint64_t to);
 /* Resolves the labels; false if anything went wrong. */
 bool a64_finish(struct a64 *e);
 

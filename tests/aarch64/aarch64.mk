@@ -19,14 +19,16 @@ AARCH64_MAKE = PKG_CONFIG_SYSROOT_DIR='$(AARCH64_ROOT)' PKG_CONFIG_LIBDIR='$(AAR
 # and takes them for those of x86-64. Not compiled, because of x86-64's instructions in them:
 # self/test_self_calls and stub/test_stub_{call,doubles,spans}.
 AARCH64_FOLDERS := arch base catalogue export follow form http metrics modules otlp process record \
-	ring runtime stop thread
+	ring runtime stop stub_aarch64 thread
 AARCH64_TESTS := $(filter-out %/test_args_x86_64.c, \
 	$(sort $(wildcard $(AARCH64_FOLDERS:%=tests/unit/%/test_*.c)))) \
 	$(patsubst %,tests/unit/target/test_%.c,data pages registry space threads) \
 	tests/unit/plan/test_plan_aarch64.c tests/unit/plan/test_plan_holds.c \
-	tests/unit/expr/test_expr_c.c tests/golden/test_move.c tests/aarch64/list.sh
+	tests/unit/stub/test_stub_sample.c tests/unit/expr/test_expr_c.c \
+	tests/golden/test_move.c tests/aarch64/list.sh
 ifeq ($(AARCH64_SHORT),1)
-AARCH64_TESTS := $(sort $(wildcard tests/unit/arch/test_*_aarch64.c tests/unit/form/test_*.c)) \
+AARCH64_TESTS := $(sort $(wildcard tests/unit/arch/test_*_aarch64.c tests/unit/form/test_*.c \
+	tests/unit/stub_aarch64/test_*.c)) \
 	$(patsubst %,tests/unit/%.c,arch/test_process plan/test_plan_aarch64 stop/test_children \
 	target/test_registry target/test_space target/test_threads thread/test_registers) \
 	tests/golden/test_move.c tests/aarch64/list.sh

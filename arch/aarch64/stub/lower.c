@@ -643,5 +643,6 @@ static int new_label(struct form *form)
 void a64_lowering_init(struct a64_lowering *l, struct a64 *e, const struct frame *frame,
 	const struct arch_thread *thread)
 {
-	*l = (struct a64_lowering){{put, new_label}, e, frame, thread};
+	*l = (struct a64_lowering){
+		.form = {put, new_label}, .e = e, .frame = frame, .thread = thread};
 }

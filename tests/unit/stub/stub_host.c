@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -11,8 +12,6 @@
 
 #include "libprobe/base/page.h"
 #include "tests/unit/stub/stub_host.h"
-
-enum { RSEQ_SIGNATURE_X86 = 0x53053053 };
 
 /* Maps `bytes` at a free address within 1 GiB below this program. */
 static void *map_near(size_t bytes, int fd, int protection)
@@ -31,6 +30,13 @@ static void *map_near(size_t bytes, int fd, int protection)
 	return NULL;
 }
 
+/* Returns from a function that is a site. */
+#ifdef __aarch64__
+static const uint8_t way_back[] = {0xc0, 0x03, 0x5f, 0xd6};
+#else
+static const uint8_t way_back[] = {0xc3};
+#endif
+
 static void find_thread(struct arch_thread *t)
 {
 	/* nptl_db's descriptor of a field: bits, number of elements, offset */
@@ -38,7 +44,13 @@ static void find_thread(struct arch_thread *t)
 	const ptrdiff_t *rseq = dlsym(RTLD_DEFAULT, "__rseq_offset");
 	const unsigned int *rseq_size = dlsym(RTLD_DEFAULT, "__rseq_size");
 
-	*t = (struct arch_thread){.has_tp = true, .rseq_signature = RSEQ_SIGNATURE_X86};
+	*t = (struct arch_thread){
+		.has_tp = true,
+		.rseq_signature = arch_process()->rseq_signature,
+#ifdef __aarch64__
+		.has_atomics = getauxval(AT_HWCAP) & HWCAP_ATOMICS,
+#endif
+	};
 	if (tid && tid[0] == 32) {
 		t->has_tid = true;
 		t->tid_offset = tid[2];
@@ -132,39 +144,48 @@ struct arch_stub stub_host_stub(const struct stub_host *host, bool has_rseq)
 		.may_ask_name = true,
 	};
 
-	stub.thread.has_rseq = has_rseq;
+	stub.thread.has_rseq = has_rseq && host->thread.has_rseq;
 	return stub;
+}
+
+void stub_host_written(struct stub_host *host, size_t from)
+{
+	__builtin___clear_cache((char *)host->code + from, (char *)host->code + host->code_used);
 }
 
 void *stub_host_emit(struct stub_host *host, const struct arch_stub *stub)
 {
+	const struct arch *arch = arch_host();
 	size_t at = (host->code_used + ARCH_STUB_ALIGN - 1) & ~(size_t)(ARCH_STUB_ALIGN - 1);
+	uintptr_t start = (uintptr_t)host->code + at;
 	struct arch_stub_code code = {0};
 
 	assert_true(at < HOST_CODE_BYTES);
-	assert_int_equal(arch_x86_64.stub(stub, (uintptr_t)host->code + at, host->code_rw + at,
-				 HOST_CODE_BYTES - at, &code),
+	assert_int_equal(arch->stub(stub, start, host->code_rw + at, HOST_CODE_BYTES - at, &code),
 		ARCH_STUB_OK);
 	assert_true(code.length <= ARCH_STUB_MAX);
-	assert_int_equal(host->code_rw[at + code.next_jump], 0xe9);
+	assert_int_equal(
+		arch->jump_target(start + code.next_jump, host->code_rw + at + code.next_jump),
+		stub->next);
 	host->code_used = at + code.length;
+	stub_host_written(host, at);
 	return host->code + at;
 }
 
 stub_host_site *stub_host_emit_site(struct stub_host *host, struct arch_stub *stub)
 {
-	size_t at = (host->code_used + 31) & ~(size_t)31;
+	size_t jump = arch_host()->jump_length, at = (host->code_used + 31) & ~(size_t)31;
+	uintptr_t site = (uintptr_t)host->code + at;
 	uint8_t *entry;
 
 	assert_true(at + 32 <= HOST_CODE_BYTES);
-	host->code_used = at + 6;
-	stub->next = (uintptr_t)host->code + at + 5;
+	memcpy(host->code_rw + at + jump, way_back, sizeof(way_back));
+	host->code_used = at + jump + sizeof(way_back);
+	stub->next = site + jump;
 	entry = stub_host_emit(host, stub);
-	assert_int_equal(
-		arch_x86_64.jump((uintptr_t)host->code + at, (uintptr_t)entry, host->code_rw + at),
-		5);
-	host->code_rw[at + 5] = 0xc3;
-	return (stub_host_site *)(uintptr_t)(host->code + at);
+	assert_int_equal(arch_host()->jump(site, (uintptr_t)entry, host->code_rw + at), jump);
+	stub_host_written(host, at);
+	return (stub_host_site *)site;
 }
 
 struct ring_header *stub_host_ring(const struct stub_host *host, uint32_t number)

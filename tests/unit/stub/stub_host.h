@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A host for generated stubs: code, counters and rings in the test's own process. Only on
- * x86-64; elsewhere the tests that use it are skipped.
+ * A host for generated stubs: code, counters and rings in the test's own process.
  */
 #ifndef TESTS_UNIT_STUB_HOST_H
 #define TESTS_UNIT_STUB_HOST_H
@@ -44,11 +43,13 @@ void stub_host_reset(struct stub_host *host);
 
 /* A description with everything but kind, captures and next. */
 struct arch_stub stub_host_stub(const struct stub_host *host, bool has_rseq);
+/* Code from an offset on has been written: the processor looks at it. */
+void stub_host_written(struct stub_host *host, size_t from);
 /* Emits a stub; fails the test if that fails. Its address. */
 void *stub_host_emit(struct stub_host *host, const struct arch_stub *stub);
 /*
- * A function that is a site: `jmp stub; ret` with the stub's way back to the
- * ret. The arguments are in %rdi, %rsi, %rdx at the site.
+ * A function that is a site: a jump to the stub, and a return, where the stub continues. The
+ * arguments are where a function finds them: on x86-64 in %rdi, %rsi, %rdx.
  */
 typedef void stub_host_site(uint64_t a, uint64_t b, uint64_t c);
 stub_host_site *stub_host_emit_site(struct stub_host *host, struct arch_stub *stub);

@@ -147,12 +147,12 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(sampling, gathering_setup, gathering_teardown),
 		cmocka_unit_test_setup_teardown(rate_by_many, gathering_setup, gathering_teardown),
+#ifdef __x86_64__
 		cmocka_unit_test_setup_teardown(
 			flight_recorders, gathering_setup, gathering_teardown),
+#endif
 	};
 
-#ifndef __x86_64__
-	return 77; /* these stubs only run on x86-64 */
-#endif
+	(void)flight_recorders; /* only x86-64 has such stubs */
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How a stub is entered and left. Pairs of registers are pushed, so the stack pointer stays a
+ * multiple of 16, as the processor wants it where it is used; nothing of the program is below it.
+ *
+ *   stp x16, x17, [sp, -N]!
+ *   [mrs x16, nzcv]
+ *   stp ...                    the other registers of the small frame, and the flags
+ *   ...
+ *   stp ..., [sp, -M]!         those of the whole frame
+ *   sub sp, sp, ...            temporaries
+ *   ...
+ *   add sp, sp, ...
+ *   ldp ...
+ *   ...
+ *   ldp ...; [msr nzcv, x16]; ldp x16, x17, [sp], N
+ *   b next
+ *
+ * x16 and x17 may be live at a site, which is no call, so the way on is one direct branch. A stub
+ * is entered by such a branch, too, so it needs no landing pad (FEAT_BTI).
+ *
+ * Sources: AAPCS64, 6.4.5 (the stack); DDI 0487, C6.2.
+ */
+#include "arch/aarch64/emit.h"
+#include "arch/aarch64/stub/lower.h"
+#include "arch/stub/plan.h"
+
+enum { PAIR_BYTES = 16, FLAGS = -1 };
+
+static int rounded(int words)
+{
+	return (8 * words + PAIR_BYTES - 1) / PAIR_BYTES * PAIR_BYTES;
+}
+
+/* The words of the small frame: registers, and the flags. Returns their number. */
+static int small_words(const struct stub_plan *p, int8_t words[8])
+{
+	int count = 0;
+
+	words[count++] = A64_STEP;
+	words[count++] = A64_STEP_2;
+	words[count++] = A64_STATUS;
+	words[count++] = (int8_t)a64_register(FORM_VALUE);
+	for (int i = 0; i < p->small.order_count; i++)
+		words[count++] = (int8_t)p->small.order[i];
+	if (p->keeps_flags)
+		words[count++] = FLAGS;
+	return count;
+}
+
+static void frame_layout(struct frame *f, const struct stub_plan *p, int registers, int temps)
+{
+	static const int order[] = {FORM_RIGHT, FORM_SCRATCH, FORM_SET, FORM_FROM, FORM_POINTER,
+		FORM_NEXT, FORM_SPARE, FORM_SPARE_2};
+	int8_t words[8];
+	int count, more, below = rounded(temps);
+
+	f->order_count = registers;
+	f->temps = temps;
+	for (int i = 0; i < FRAME_REGISTERS; i++)
+		f->saved[i] = -1;
+	for (int i = 0; i < registers; i++)
+		f->order[i] = a64_register(order[i]);
+	count = small_words(p, words);
+	more = registers - p->small.order_count;
+	for (int i = 0; i < more; i++)
+		f->saved[f->order[p->small.order_count + i]] = below + 8 * i;
+	below += rounded(more);
+	for (int i = 0; i < count; i++)
+		if (words[i] != FLAGS)
+			f->saved[words[i]] = below + 8 * i;
+	f->size = below + rounded(count);
+}
+
+void a64_lay_out(struct stub_plan *p, int registers)
+{
+	p->small.order_count = registers < 2 ? registers : 2;
+	frame_layout(&p->small, p, p->small.order_count, 0);
+	frame_layout(&p->frame, p, registers, p->frame.temps);
+}
+
+static struct a64 *set_frame(struct form *f, const struct frame *frame)
+{
+	struct a64_lowering *l = (struct a64_lowering *)f;
+
+	l->frame = frame;
+	return l->e;
+}
+
+/* The second of a pair, if there is one. */
+static int second(const int *registers, int i, int count)
+{
+	return i + 1 < count ? registers[i + 1] : A64_ZERO;
+}
+
+void a64_enter(struct form *f, const struct stub_plan *p)
+{
+	struct a64 *e = set_frame(f, &p->small);
+	int registers[8];
+	int8_t words[8];
+	int count = small_words(p, words);
+
+	for (int i = 0; i < count; i++)
+		registers[i] = words[i] == FLAGS ? A64_STEP : words[i];
+	a64_push_pair(e, A64_STEP, A64_STEP_2, p->small.size);
+	if (p->keeps_flags)
+		a64_flags(e, A64_STEP);
+	for (int i = 2; i < count; i += 2)
+		a64_store_pair(e, registers[i], second(registers, i, count), 8 * i);
+}
+
+void a64_leave(struct form *f, const struct stub_plan *p)
+{
+	struct a64_lowering *l = (struct a64_lowering *)f;
+	struct a64 *e = l->e;
+	int registers[8];
+	int8_t words[8];
+	int count = small_words(p, words);
+
+	for (int i = 0; i < count; i++)
+		registers[i] = words[i] == FLAGS ? A64_STEP : words[i];
+	for (int i = 2; i < count; i += 2)
+		a64_load_pair(e, registers[i], second(registers, i, count), 8 * i);
+	if (p->keeps_flags)
+		a64_set_flags(e, A64_STEP);
+	a64_pop_pair(e, A64_STEP, A64_STEP_2, p->small.size);
+	l->next_jump = e->length;
+	l->reaches = a64_jump_to(e, p->stub->next);
+}
+
+/* sp += or -= some bytes. */
+static void move_stack(struct a64 *e, enum a64_op op, int bytes)
+{
+	if (bytes > 0xfff)
+		a64_op_const(e, true, op, A64_SP, A64_SP, (uint64_t)bytes & ~UINT64_C(0xfff));
+	if (bytes & 0xfff)
+		a64_op_const(e, true, op, A64_SP, A64_SP, (uint64_t)bytes & 0xfff);
+}
+
+void a64_grow(struct form *f, const struct stub_plan *p)
+{
+	struct a64 *e = set_frame(f, &p->frame);
+	const int *registers = p->frame.order + p->small.order_count;
+	int count = p->frame.order_count - p->small.order_count;
+
+	if (count)
+		a64_push_pair(e, registers[0], second(registers, 0, count), rounded(count));
+	for (int i = 2; i < count; i += 2)
+		a64_store_pair(e, registers[i], second(registers, i, count), 8 * i);
+	move_stack(e, A64_SUB, rounded(p->frame.temps));
+}
+
+void a64_shrink(struct form *f, const struct stub_plan *p)
+{
+	struct a64 *e = set_frame(f, &p->small);
+	const int *registers = p->frame.order + p->small.order_count;
+	int count = p->frame.order_count - p->small.order_count;
+
+	move_stack(e, A64_ADD, rounded(p->frame.temps));
+	for (int i = 2; i < count; i += 2)
+		a64_load_pair(e, registers[i], second(registers, i, count), 8 * i);
+	if (count)
+		a64_pop_pair(e, registers[0], second(registers, 0, count), rounded(count));
+}

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT */
+/* Stub generation for aarch64: operations of struct arch, see arch/arch.h. */
+#ifndef ARCH_AARCH64_STUB_STUB_H
+#define ARCH_AARCH64_STUB_STUB_H
+
+#include "arch/arch.h"
+
+bool aarch64_capturable(const struct arch_arg *arg);
+bool aarch64_capture_checked(const struct arch_capture *capture);
+enum arch_stub_status aarch64_stub(const struct arch_stub *stub, uint64_t at, uint8_t *out,
+	size_t room, struct arch_stub_code *ret);
+
+#endif

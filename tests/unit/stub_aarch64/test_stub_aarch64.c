@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: MIT */
+/* Stubs of aarch64 as its processor runs them: what they count, and that they leave no trace. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/unit/expr/expr_interpreter.h"
+#include "tests/unit/expr/expr_random.h"
+#include "tests/unit/stub_aarch64/patterns.h"
+
+enum { STACK_WORDS = 512, ROUNDS = 40, FPSR_BITS = 0x0800009f };
+
+struct fixture {
+	struct stub_host host;
+	uint64_t *stack, random;
+	uint64_t rate_word;
+	uint32_t words[2]; /* 0 and 1 */
+};
+
+static int setup(void **state)
+{
+	struct fixture *x = calloc(1, sizeof(*x));
+
+	stub_host_init(&x->host, true);
+	x->stack = aligned_alloc(16, STACK_WORDS * sizeof(uint64_t));
+	x->random = 88172645463325252U;
+	x->words[1] = 1;
+	*state = x;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *x = *state;
+
+	stub_host_deinit(&x->host);
+	free(x->stack);
+	free(x);
+	return 0;
+}
+
+static void fill(struct fixture *x, struct patterns *p)
+{
+	for (int i = 0; i < 31; i++)
+		p->x[i] = expr_random(&x->random);
+	p->sp = (uintptr_t)(x->stack + STACK_WORDS / 2);
+	p->nzcv = (expr_random(&x->random) >> 33 & 15) << 28;
+	p->fpsr = expr_random(&x->random) & FPSR_BITS;
+	for (int i = 0; i < 32; i++)
+		for (int k = 0; k < 16; k++)
+			p->v[i][k] = (uint8_t)(expr_random(&x->random) >> 40);
+	for (int i = 0; i < STACK_WORDS; i++)
+		x->stack[i] = expr_random(&x->random);
+}
+
+/* Zero again; code is not written where other code was, which some emulators do not see. */
+static void reset(struct fixture *x)
+{
+	size_t used = x->host.code_used;
+
+	stub_host_reset(&x->host);
+	x->host.code_used = (used + 63) & ~(size_t)63;
+	x->rate_word = 0;
+}
+
+/* A hit; checks that it changed nothing that the program can see. */
+static void hit(struct fixture *x, const struct patterns *in, const void *entry)
+{
+	static const size_t above = STACK_WORDS / 2 * sizeof(uint64_t);
+	uint64_t before[STACK_WORDS / 2];
+	size_t used = x->host.code_used;
+	struct patterns out;
+
+	memcpy(before, x->stack + STACK_WORDS / 2, above);
+	memset(&out, 0x55, sizeof(out));
+	patterns_run(&x->host, in, &out, entry);
+	x->host.code_used = used; /* the same again */
+	for (int i = 0; i < 31; i++)
+		if (out.x[i] != in->x[i])
+			fail_msg("x%d: %#lx, was %#lx", i, out.x[i], in->x[i]);
+	assert_int_equal(out.sp, in->sp);
+	assert_int_equal(out.nzcv, in->nzcv);
+	assert_int_equal(out.fpsr, in->fpsr);
+	assert_memory_equal(out.v, in->v, sizeof(out.v));
+	assert_memory_equal(x->stack + STACK_WORDS / 2, before, above);
+}
+
+/* Each way to make a stub, with a hit on each of many patterns. `taken`: of ROUNDS hits. */
+static void each_way(struct fixture *x, struct arch_stub *stub, uint64_t taken)
+{
+	struct arch_thread thread = x->host.thread;
+	struct patterns in;
+
+	for (int way = 0; way < 4; way++) {
+		const void *entry;
+
+		stub->thread = thread;
+		stub->thread.has_rseq = thread.has_rseq && way & 1;
+		stub->thread.has_atomics = thread.has_atomics && way & 2;
+		stub->next = (uintptr_t)patterns_next;
+		reset(x);
+		entry = stub_host_emit(&x->host, stub);
+		for (int i = 0; i < ROUNDS; i++) {
+			fill(x, &in);
+			hit(x, &in, entry);
+		}
+		if (taken != UINT64_MAX)
+			assert_int_equal(stub_host_hits(&x->host), taken);
+	}
+}
+
+static void counting(void **state)
+{
+	struct fixture *x = *state;
+	struct arch_stub stub = stub_host_stub(&x->host, true);
+
+	each_way(x, &stub, ROUNDS);
+	stub.on = (uintptr_t)&x->words[1];
+	stub.off = (uintptr_t)&x->words[0];
+	each_way(x, &stub, ROUNDS);
+	stub.on = (uintptr_t)&x->words[0];
+	each_way(x, &stub, 0);
+	stub.on = 0;
+	stub.off = (uintptr_t)&x->words[1];
+	each_way(x, &stub, 0);
+	stub.off = 0;
+	stub.guard = (uintptr_t)&x->words[0];
+	each_way(x, &stub, 0);
+}
+
+static void sampling(void **state)
+{
+	struct fixture *x = *state;
+	struct arch_stub stub = stub_host_stub(&x->host, true);
+
+	stub.every = 5;
+	each_way(x, &stub, UINT64_MAX); /* on each CPU */
+	stub.every = 0;
+	stub.rate = 7;
+	stub.rate_ticks = UINT64_C(1) << 60;
+	stub.rate_word = (uintptr_t)&x->rate_word;
+	each_way(x, &stub, 7);
+	stub.every = 3;
+	each_way(x, &stub, UINT64_MAX);
+}
+
+/* ---- Filters ------------------------------------------------------------------------------ */
+
+/* Registers 7, 6 and 2; and two words from the stack pointer on. */
+static const char note[] = "8@%rdi -4@%esi 2@%dx 8@8(%rsp) -1@3(%rsp)";
+
+static const char *const texts[] = {
+	"arg0 > 9223372036854775807", /* of the first, so half of them */
+	"arg1 < 0 && arg2 != 7",
+	"arg0 ^ arg3 > 5 || arg4 == 3",
+	"(arg0 + arg1 * arg2) % 3 == (arg3 - arg4) % 2",
+	"pid != 0 && arg1 > 0",
+	"tid != 0 && arg0 / (arg2 | 1) > 77",
+};
+
+/* The captures of the note are made for x86-64, whose stack pointer is register 4. */
+static void on_aarch64(struct expr_case *c)
+{
+	for (int i = 0; i < c->layout.capture_count; i++)
+		if (c->layout.captures[i].arg.base == 4)
+			c->layout.captures[i].arg.base = 31;
+}
+
+static uint64_t value_of(const struct fixture *x, const struct patterns *in, unsigned int arg)
+{
+	const uint8_t *stack = (const uint8_t *)(x->stack + STACK_WORDS / 2);
+	uint64_t word;
+
+	switch (arg) {
+	case 0:
+		return in->x[7];
+	case 1:
+		return (uint64_t)(int64_t)(int32_t)in->x[6];
+	case 2:
+		return (uint16_t)in->x[2];
+	case 3:
+		memcpy(&word, stack + 8, sizeof(word));
+		return word;
+	default:
+		return (uint64_t)(int64_t)(int8_t)stack[3];
+	}
+}
+
+static void filter(struct fixture *x, const char *text, bool has_rseq)
+{
+	struct arch_stub stub = stub_host_stub(&x->host, has_rseq);
+	uint64_t words[ARCH_ARGS_MAX] = {0}, expected = 0, value;
+	struct expr_case c;
+	struct probe_error *error = expr_case_init(&c, note, text);
+	struct patterns in;
+	const void *entry;
+
+	if (error)
+		fail_msg("%s: %s", text, error->message);
+	on_aarch64(&c);
+	stub.captures = c.layout.captures;
+	stub.capture_count = (uint8_t)c.layout.capture_count;
+	stub.filter = &c.bound;
+	stub.next = (uintptr_t)patterns_next;
+	reset(x);
+	entry = stub_host_emit(&x->host, &stub);
+	for (int i = 0; i < 10 * ROUNDS; i++) {
+		struct expr_input input = {.words = words, .pid = getpid(), .tid = gettid()};
+
+		fill(x, &in);
+		for (unsigned int k = 0; k < stub.capture_count; k++)
+			words[k] = value_of(x, &in, expr_case_arg(&c, (uint8_t)k));
+		expected += expr_interpret(&c.bound, &input, &value) && value;
+		hit(x, &in, entry);
+		if (stub_host_hits(&x->host) != expected)
+			fail_msg("%s: hit %d: %lu are counted, not %lu", text, i,
+				stub_host_hits(&x->host), expected);
+	}
+	assert_true(expected > 0);
+	expr_case_deinit(&c);
+}
+
+static void filters(void **state)
+{
+	struct fixture *x = *state;
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++)
+		for (int rseq = 0; rseq < 2; rseq++)
+			filter(x, texts[i], rseq);
+}
+
+/* What is not written in the form yet is refused. */
+static void refused(void **state)
+{
+	struct fixture *x = *state;
+	struct arch_stub stub = stub_host_stub(&x->host, false);
+	struct arch_capture string = {.is_string = true,
+		.bytes_max = 8,
+		.arg = {.kind = ARCH_ARG_REGISTER, .size = 8, .width = 8, .index = -1}};
+	uint8_t out[ARCH_STUB_MAX];
+	struct arch_stub_code code;
+
+	stub.next = 0x10000;
+	stub.captures = &string;
+	stub.capture_count = 1;
+	assert_int_equal(
+		arch_aarch64.stub(&stub, 0x20000, out, sizeof(out), &code), ARCH_STUB_UNSUPPORTED);
+	stub.capture_count = 0;
+	assert_int_equal(arch_aarch64.stub(&stub, 0x20000, out, sizeof(out), &code), ARCH_STUB_OK);
+	assert_int_equal(arch_aarch64.stub(&stub, 0x20000, out, 16, &code), ARCH_STUB_NO_ROOM);
+	assert_int_equal(arch_aarch64.stub(&stub, 0x20000000, out, sizeof(out), &code),
+		ARCH_STUB_OUT_OF_REACH);
+	stub.thread.no_counter = stub.may_ask_time = true;
+	assert_int_equal(
+		arch_aarch64.stub(&stub, 0x20000, out, sizeof(out), &code), ARCH_STUB_UNSUPPORTED);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(counting, setup, teardown),
+		cmocka_unit_test_setup_teardown(sampling, setup, teardown),
+		cmocka_unit_test_setup_teardown(filters, setup, teardown),
+		cmocka_unit_test_setup_teardown(refused, setup, teardown),
+	};
+
+#ifndef __aarch64__
+	return 77; /* these stubs only run on aarch64 */
+#endif
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
