@@ -212,6 +212,8 @@ struct arch_process {
 
 	/* Reads the time stamp that stubs read, without a system call. */
 	uint64_t (*counter)(void);
+	/* Has the processor what arch_thread.has_atomics says? NULL: stubs need not know. */
+	bool (*has_atomics)(void);
 	/* Raises SIGTRAP; returns if a handler returns. */
 	void (*trap)(void);
 	int state_regset;      /* NT_* of the floating-point state for ptrace(2) */

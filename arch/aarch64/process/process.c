@@ -2,6 +2,7 @@
 /* Processes of aarch64 on Linux: see arch/process.h. */
 #include <elf.h>
 #include <linux/audit.h>
+#include <sys/auxv.h>
 
 #include "arch/aarch64/process/frame.h"
 
@@ -60,6 +61,12 @@ static const uint16_t blocks[] = {
 };
 
 #if defined(__aarch64__)
+/* The kernel tells all processes the same. */
+static bool has_atomics(void)
+{
+	return getauxval(AT_HWCAP) & HWCAP_ATOMICS;
+}
+
 static uint64_t counter(void)
 {
 	uint64_t stamp;
@@ -106,6 +113,7 @@ const struct arch_process aarch64_process = {
 	.set_leave = aarch64_set_leave,
 	.layout = &aarch64_frame_layout,
 	.counter = ON_HOST(counter),
+	.has_atomics = ON_HOST(has_atomics),
 	.state_regset = NT_ARM_SVE,
 	.state_regset_else = NT_PRFPREG,
 	.state_is_lost = true,

@@ -4,7 +4,6 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -47,9 +46,7 @@ static void find_thread(struct arch_thread *t)
 	*t = (struct arch_thread){
 		.has_tp = true,
 		.rseq_signature = arch_process()->rseq_signature,
-#ifdef __aarch64__
-		.has_atomics = getauxval(AT_HWCAP) & HWCAP_ATOMICS,
-#endif
+		.has_atomics = arch_process()->has_atomics && arch_process()->has_atomics(),
 	};
 	if (tid && tid[0] == 32) {
 		t->has_tid = true;
