@@ -25,11 +25,17 @@
 #include "arch/aarch64/stub/lower.h"
 #include "arch/stub/plan.h"
 
-enum { PAIR_BYTES = 16, FLAGS = -1 };
+enum { PAIR_BYTES = 16, FLAGS = -1, ALL = 8 /* registers of the form besides VALUE */ };
 
 static int rounded(int words)
 {
 	return (8 * words + PAIR_BYTES - 1) / PAIR_BYTES * PAIR_BYTES;
+}
+
+/* Above what is saved: so nothing more has to be done for a wait. */
+static int wait_bytes(const struct stub_plan *p)
+{
+	return p->stub->room ? rounded(WAIT_WORDS) : 0;
 }
 
 /* The words of the small frame: registers, and the flags. Returns their number. */
@@ -48,28 +54,41 @@ static int small_words(const struct stub_plan *p, int8_t words[8])
 	return count;
 }
 
+/* Only stubs that may need all have subroutines, which change two more. */
+static void set_order(struct frame *f, int registers)
+{
+	static const int order[ALL] = {FORM_RIGHT, FORM_SCRATCH, FORM_SET, FORM_FROM, FORM_POINTER,
+		FORM_NEXT, FORM_SPARE, FORM_SPARE_2};
+
+	f->order_count = 0;
+	while (f->order_count < registers) {
+		f->order[f->order_count] = a64_register(order[f->order_count]);
+		f->order_count++;
+	}
+	if (registers == ALL) {
+		f->order[f->order_count++] = A64_NESTED;
+		f->order[f->order_count++] = A64_LINK;
+	}
+}
+
 static void frame_layout(struct frame *f, const struct stub_plan *p, int registers, int temps)
 {
-	static const int order[] = {FORM_RIGHT, FORM_SCRATCH, FORM_SET, FORM_FROM, FORM_POINTER,
-		FORM_NEXT, FORM_SPARE, FORM_SPARE_2};
 	int8_t words[8];
 	int count, more, below = rounded(temps);
 
-	f->order_count = registers;
 	f->temps = temps;
 	for (int i = 0; i < FRAME_REGISTERS; i++)
 		f->saved[i] = -1;
-	for (int i = 0; i < registers; i++)
-		f->order[i] = a64_register(order[i]);
+	set_order(f, registers);
 	count = small_words(p, words);
-	more = registers - p->small.order_count;
+	more = f->order_count - p->small.order_count;
 	for (int i = 0; i < more; i++)
 		f->saved[f->order[p->small.order_count + i]] = below + 8 * i;
 	below += rounded(more);
 	for (int i = 0; i < count; i++)
 		if (words[i] != FLAGS)
 			f->saved[words[i]] = below + 8 * i;
-	f->size = below + rounded(count);
+	f->size = below + rounded(count) + wait_bytes(p);
 }
 
 void a64_lay_out(struct stub_plan *p, int registers)
@@ -77,6 +96,7 @@ void a64_lay_out(struct stub_plan *p, int registers)
 	p->small.order_count = registers < 2 ? registers : 2;
 	frame_layout(&p->small, p, p->small.order_count, 0);
 	frame_layout(&p->frame, p, registers, p->frame.temps);
+	p->wait_temp = (p->frame.size - wait_bytes(p)) / 8;
 }
 
 static struct a64 *set_frame(struct form *f, const struct frame *frame)
