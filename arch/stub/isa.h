@@ -20,8 +20,6 @@ struct stub_parts {
 	/* The action, which falls through to the exit; and what it needs out of line, or NULL. */
 	void (*action[ARCH_STUB_KINDS])(struct form *f, struct stub_plan *p);
 	void (*slow[ARCH_STUB_KINDS])(struct form *f, struct stub_plan *p);
-	/* Prepares a capture. */
-	void (*prepare)(struct form *f, const struct stub_plan *p, int capture);
 	/* Pairs: an end holds no begin yet; what it holds is free again; what is out of line. */
 	void (*hold_none)(struct form *f, const struct stub_plan *p);
 	void (*release)(struct form *f, const struct stub_plan *p);
@@ -48,7 +46,8 @@ struct stub_isa {
 	void (*lay_out)(struct stub_plan *p, int registers);
 	/*
 	 * Enters a stub with the small frame, goes over to the whole one, and back; and leaves the
-	 * stub for the next one. Each makes the form read the site's registers from there.
+	 * stub for the next one. Each makes the form read the site's registers from there; leave
+	 * from the whole frame, with which what is out of line runs.
 	 */
 	void (*enter)(struct form *f, const struct stub_plan *p);
 	void (*grow)(struct form *f, const struct stub_plan *p);

@@ -168,9 +168,7 @@ static bool has_parts(const struct stub_plan *p)
 	bool is_here = s->kind == ARCH_STUB_COUNT || s->kind == ARCH_STUB_GATE ||
 		       s->kind == ARCH_STUB_RECORD || s->kind == ARCH_STUB_GATHER;
 
-	return (is_here || parts->action[s->kind]) &&
-	       (!(p->pairs || p->checked || s->recorded) || parts->prepare) &&
-	       (!s->flights.table || parts->flights_slow) &&
+	return (is_here || parts->action[s->kind]) && (!s->flights.table || parts->flights_slow) &&
 	       (!s->thread.no_counter || parts->ask_time);
 }
 

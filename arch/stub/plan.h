@@ -231,6 +231,23 @@ void form_extent_subroutine(struct form *f, const struct stub_plan *plan);
 
 /* Stores a pair: a pointer, and the word in VALUE. */
 void form_store_pair(struct form *f, int temp, int pointer);
+/* Before a sequence: prepares capture `i`, unless it is simply read later. Changes all registers.
+ */
+void form_prepare_capture(struct form *f, const struct stub_plan *plan, int i);
+/* VALUE = a prepared scalar capture, or the word of its bytes; changes SCRATCH. */
+void form_captured_word(struct form *f, const struct stub_plan *plan, int i);
+/* Within the sequence: writes the fixed part of capture `i` into the record at RIGHT. */
+void form_capture(struct form *f, const struct stub_plan *plan, int i);
+/*
+ * Copies SCRATCH bytes at FROM to POINTER; changes VALUE, NEXT and SPARE. Never reads past the end:
+ * copies eight bytes at a time and then the last eight again, overlapping; of fewer than eight the
+ * first and last four; of fewer than four one by one.
+ */
+void form_copy(struct form *f);
+/* Within the sequence: copies the bytes of all recorded pairs to POINTER, the record's end then. */
+void form_copy_pairs(struct form *f, const struct stub_plan *plan);
+/* The subroutines that these call. */
+void form_capture_subroutines(struct form *f, const struct stub_plan *plan);
 /* Before a sequence: prepares capture `i`, of the thread's name (comm.c). Changes all registers. */
 void form_prepare_comm(struct form *f, const struct stub_plan *plan, int i);
 /*
@@ -284,15 +301,7 @@ void form_record_slow(struct form *f, struct stub_plan *plan);
 /* The record of a hit that has waited: what pointers lead to may be something else by now. */
 void form_record_again(struct form *f, struct stub_plan *plan);
 
-/*
- * What it needs of other parts: writes the fixed part of a prepared capture into the record; copies
- * the SCRATCH bytes at FROM to OUT, and changes VALUE, NEXT, SPARE; copies the bytes of all
- * recorded pairs there, to the record's end; before a sequence, finds an end's begin, prepares the
- * captures of the stack, and prepares all captures once more.
- */
-void form_capture(struct form *f, const struct stub_plan *plan, int capture);
-void form_copy(struct form *f);
-void form_copy_pairs(struct form *f, const struct stub_plan *plan);
+/* Before a sequence: finds an end's begin. */
 void form_end(struct form *f, struct stub_plan *plan);
 
 /* ---- Waiting for room (wait.c) ---------------------------------------------------- */

@@ -37,9 +37,9 @@ static void form_id(struct form *f, enum form_call call, int temp)
 
 static void form_prepare(struct form *f, const struct stub_plan *p, uint32_t captures)
 {
-	for (int i = 0; p->isa->parts.prepare && i < p->stub->capture_count; i++)
+	for (int i = 0; i < p->stub->capture_count; i++)
 		if (captures >> i & 1)
-			p->isa->parts.prepare(f, p, i);
+			form_prepare_capture(f, p, i);
 }
 
 static uint32_t all_captures(const struct stub_plan *p)
@@ -50,8 +50,6 @@ static uint32_t all_captures(const struct stub_plan *p)
 /* None is prepared: all that are checked could be read so far, and no page is known to be there. */
 static void form_prepare_none(struct form *f, const struct stub_plan *p)
 {
-	if (!p->checked && !p->pairs)
-		return;
 	if (p->checked)
 		form_store_const(
 			f, form_temp(p->mask_temp), sizeof(uint32_t), (int32_t)all_captures(p));
@@ -163,6 +161,7 @@ static void form_slow_parts(struct form *f, struct stub_plan *p)
 	if (p->isa->late)
 		p->isa->late(f, p);
 	form_sequence_aborts(f, p);
+	form_capture_subroutines(f, p);
 	if (p->stub->gather.key_count)
 		form_hash_subroutine(f, p);
 	if (parts->subroutines)

@@ -74,22 +74,6 @@ void emit_cpu_inc(struct emit *e, struct stub_plan *plan, size_t field, int slow
 	form_cpu_inc(&l.form, plan, field, slow);
 }
 
-void emit_address(struct emit *e, const struct frame *frame, const struct arch_arg *arg, int dst)
-{
-	struct lowering l;
-
-	lowering_init(&l, e, frame);
-	form_operand_address(&l.form, form_register(dst), arg);
-}
-
-void emit_value(struct emit *e, const struct frame *frame, const struct arch_arg *arg)
-{
-	struct lowering l;
-
-	lowering_init(&l, e, frame);
-	form_operand(&l.form, FORM_VALUE, arg);
-}
-
 void emit_time(struct emit *e, const struct stub_plan *plan)
 {
 	struct lowering l;
@@ -133,69 +117,33 @@ void emit_record_body(struct emit *e, const struct stub_plan *plan)
 	form_record_body(&l.form, plan);
 }
 
+void emit_word(struct emit *e, const struct stub_plan *plan, int i)
+{
+	struct lowering l;
+
+	lowering_init(&l, e, &plan->frame);
+	form_captured_word(&l.form, plan, i);
+}
+
+void emit_copy(struct emit *e)
+{
+	struct lowering l;
+
+	lowering_init(&l, e, NULL);
+	form_copy(&l.form);
+}
+
+void emit_store_pair(struct emit *e, int temp, int pointer)
+{
+	struct lowering l;
+
+	lowering_init(&l, e, NULL);
+	form_store_pair(&l.form, temp, form_register(pointer));
+}
+
 /* ---- The other way round ------------------------------------------------------------------- */
-
-static struct emit *emit_of(struct form *f)
-{
-	return ((struct lowering *)f)->e;
-}
-
-void form_capture(struct form *f, const struct stub_plan *plan, int i)
-{
-	emit_capture(emit_of(f), plan, i);
-}
-
-void form_copy(struct form *f)
-{
-	emit_copy(emit_of(f));
-}
-
-void form_copy_pairs(struct form *f, const struct stub_plan *plan)
-{
-	emit_copy_pairs(emit_of(f), plan);
-}
 
 void form_end(struct form *f, struct stub_plan *plan)
 {
-	emit_end(emit_of(f), plan);
-}
-
-/* The answer is in the flags. */
-void emit_check(struct emit *e, const struct stub_plan *plan, int depth)
-{
-	if (plan->keeps_pages)
-		emit_mem(e, true, OP_LEA, RDI, temp_at(plan->pages_temp + depth));
-	emit_call_label(e, plan->check);
-}
-
-void emit_check_subroutine(struct emit *e, const struct stub_plan *plan)
-{
-	struct lowering l;
-
-	lowering_init(&l, e, &plan->frame);
-	form_check_subroutine(&l.form, plan);
-}
-
-void emit_measure_subroutine(struct emit *e, const struct stub_plan *plan)
-{
-	struct lowering l;
-
-	lowering_init(&l, e, NULL);
-	form_measure_subroutine(&l.form, plan);
-}
-
-void emit_extent_subroutine(struct emit *e, const struct stub_plan *plan)
-{
-	struct lowering l;
-
-	lowering_init(&l, e, NULL);
-	form_extent_subroutine(&l.form, plan);
-}
-
-void emit_prepare_comm(struct emit *e, const struct stub_plan *plan, int i)
-{
-	struct lowering l;
-
-	lowering_init(&l, e, &plan->frame);
-	form_prepare_comm(&l.form, plan, i);
+	emit_end(((struct lowering *)f)->e, plan);
 }

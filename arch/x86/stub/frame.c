@@ -113,6 +113,7 @@ void x86_64_leave(struct form *f, const struct stub_plan *p)
 	emit_mem(e, true, OP_LEA, RSP, mem_at(RSP, skipped_bytes(p)));
 	l->next_jump = e->length;
 	l->reaches = emit_jump(e, p->stub->next);
+	l->frame = &p->frame;
 }
 
 void x86_64_late(struct form *f, const struct stub_plan *p)

@@ -100,10 +100,6 @@ void emit_shared_set(struct emit *e, const struct stub_plan *plan, int reg, uint
 void emit_shared_inc(struct emit *e, const struct stub_plan *plan, size_t field);
 void emit_cpu_inc(struct emit *e, struct stub_plan *plan, size_t field, int slow);
 
-/* dst = the address of a memory operand; changes REG_SCRATCH. */
-void emit_address(struct emit *e, const struct frame *frame, const struct arch_arg *arg, int dst);
-/* REG_VALUE = the value of a scalar that needs no check; changes REG_SCRATCH. */
-void emit_value(struct emit *e, const struct frame *frame, const struct arch_arg *arg);
 /* %rax = the time; changes %rdx. */
 void emit_time(struct emit *e, const struct stub_plan *plan);
 /* REG_VALUE = a prepared scalar capture; changes REG_SCRATCH. */
@@ -120,32 +116,10 @@ void emit_filter(struct emit *e, const struct stub_plan *plan, const struct fram
 
 /* Stores a pair: a pointer, and the word in %rax. */
 void emit_store_pair(struct emit *e, int temp, int pointer);
-/* Before a sequence: prepares capture `i`, of the thread's name (comm.c). */
-void emit_prepare_comm(struct emit *e, const struct stub_plan *plan, int i);
-/* Before a sequence: prepares capture `i`, unless it is simply read later. */
-void emit_prepare_capture(struct emit *e, const struct stub_plan *plan, int i);
 /* REG_VALUE = a prepared scalar capture, or the word of its bytes; changes REG_SCRATCH. */
 void emit_word(struct emit *e, const struct stub_plan *plan, int i);
-/* Within the sequence: writes the fixed part of capture `i` into the record. */
-void emit_capture(struct emit *e, const struct stub_plan *plan, int i);
 /* Copies [%rsi, %rsi + %rdx) to REG_OUT; changes %rax, %r9, %r10. */
 void emit_copy(struct emit *e);
-/* Within the sequence: copies the bytes of all recorded pairs to REG_OUT, the record's end then. */
-void emit_copy_pairs(struct emit *e, const struct stub_plan *plan);
-/* Measures what a pointer points to (strings.c): up to a NUL, or a given number of bytes. */
-void emit_measure_subroutine(struct emit *e, const struct stub_plan *plan);
-void emit_extent_subroutine(struct emit *e, const struct stub_plan *plan);
-/* The subroutines that those above call. */
-void emit_capture_subroutines(struct emit *e, const struct stub_plan *plan);
-
-/* ---- Readable pages (readable.c) ----------------------------------------------- */
-
-/*
- * Checks whether the aligned word containing address %rsi is readable: ZF if so. Aligns %rsi;
- * changes %rax, %rcx, %rdx, %rdi, %r10, %r11. In a subroutine, `depth` is 1.
- */
-void emit_check(struct emit *e, const struct stub_plan *plan, int depth);
-void emit_check_subroutine(struct emit *e, const struct stub_plan *plan);
 
 /* ---- Actions ---------------------------------------------------------------------- */
 

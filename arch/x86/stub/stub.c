@@ -48,16 +48,10 @@ static void ask_time(struct form *f, const struct stub_plan *p)
 	emit_ask_time(emitted(f), p);
 }
 
-static void prepare(struct form *f, const struct stub_plan *p, int capture)
-{
-	emit_prepare_capture(emitted(f), p, capture);
-}
-
 static void subroutines(struct form *f, const struct stub_plan *p)
 {
 	struct emit *e = emitted(f);
 
-	emit_capture_subroutines(e, p);
 	emit_time_subroutine(e, p);
 }
 
@@ -86,7 +80,6 @@ static const struct stub_isa x86_64_isa = {
 				{
 					[ARCH_STUB_CALL] = call_slow,
 				},
-			.prepare = prepare,
 			.hold_none = hold_none,
 			.release = release,
 			.flights_slow = flights_slow,
