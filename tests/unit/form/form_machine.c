@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -106,17 +108,20 @@ static bool compare_and_swap(uint64_t *v, const struct form_insn *i, uint8_t *at
 	return same == (i->when == FORM_EQ);
 }
 
-static uint64_t ask_kernel(const struct form_insn *i)
+/* What the kernel itself answers. */
+static uint64_t ask_kernel(const uint64_t *v, const struct form_insn *i)
 {
-	switch ((enum form_call)i->value) {
-	case FORM_CALL_GETPID:
-		return (uint64_t)getpid();
-	case FORM_CALL_GETTID:
-		return (uint64_t)gettid();
-	default:
-		fail_msg("no call: %#lx", i->value);
-		return 0;
-	}
+	static const long calls[FORM_CALLS] = {
+		[FORM_CALL_FUTEX] = SYS_futex,
+		[FORM_CALL_GETPID] = SYS_getpid,
+		[FORM_CALL_GETTID] = SYS_gettid,
+		[FORM_CALL_PRCTL] = SYS_prctl,
+		[FORM_CALL_SIGPROCMASK] = SYS_rt_sigprocmask,
+	};
+	long answer = syscall(calls[i->value], v[FORM_SET], v[FORM_FROM], v[FORM_SCRATCH],
+		v[FORM_SPARE], v[FORM_POINTER], v[FORM_NEXT]);
+
+	return (uint64_t)(answer < 0 ? -errno : answer);
 }
 
 static uint64_t original(const struct form_world *world, int number)
@@ -278,7 +283,7 @@ static void step(uint64_t *v, const struct form_insn *i, const struct form_world
 		change(v, i, address_of(v, world, i->mem));
 		break;
 	case FORM_KERNEL:
-		v[FORM_VALUE] = ask_kernel(i);
+		v[FORM_VALUE] = ask_kernel(v, i);
 		break;
 	case FORM_STORE:
 	case FORM_STORE_CONST:
