@@ -150,7 +150,7 @@ static bool walk_entry(const struct walk *w, uint64_t offset)
 
 	if (!snapshot_read(w->view, offset, &tag, sizeof(tag)) || !(tag & 1))
 		return true;
-	/* Pairs with the store of the tag (on x86, stores and loads are in order). */
+	/* Pairs with the store of the tag, which the stub publishes (arch/stub/table.c). */
 	atomic_thread_fence(memory_order_acquire);
 	if (!snapshot_read(w->view, offset, w->entry, l->entry_cell + w->cell_bytes))
 		return true;
@@ -259,13 +259,17 @@ void snapshot_walk_flights(struct snapshot *view,
 	snapshot_begin_round(view);
 	for (uint32_t i = 0; l->flights && i < l->flight_entries; i++) {
 		uint64_t offset = l->flights - l->data + (uint64_t)i * bytes;
+		size_t first = offsetof(struct probe_flight, key);
 		struct probe_flight flight;
 
 		if (snapshot_is_empty(view, offset, bytes) ||
-			!snapshot_read(view, offset, &flight, sizeof(flight)) ||
+			!snapshot_read(view, offset, &flight, first) ||
 			flight.state < FLIGHT_PAIR || !flight.depth)
 			continue;
-		visit(data, offset, &flight);
+		/* Pairs with the stores of state and depth, which the stub publishes. */
+		atomic_thread_fence(memory_order_acquire);
+		if (snapshot_read(view, offset + first, &flight.key, sizeof(flight) - first))
+			visit(data, offset, &flight);
 	}
 }
 
