@@ -60,6 +60,7 @@ rm -rf "$folder"/{debs,lists,cache,status,said}
 # ---- The machine ---------------------------------------------------------------
 
 ln -sf bash "$root/bin/sh"
+ln -sf gawk "$root/usr/bin/awk"
 printf '%s\n' 'root:x:0:0:root:/root:/bin/bash' 'nobody:x:65534:65534:nobody:/:/bin/bash' \
 	>"$root/etc/passwd"
 printf '%s\n' 'root:x:0:' 'nogroup:x:65534:' >"$root/etc/group"
