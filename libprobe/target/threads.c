@@ -219,6 +219,11 @@ static struct probe_error *may_read_counter(
 	if (!control_can_run(&change->control, &change->control.threads[thread]))
 		return NULL;
 	error = change_run_in(change, thread, "ask a thread for its clock", &call, 1);
+	/* A kernel that does not know the question, as most of aarch64, keeps no thread from it. */
+	if (error && call.result == -EINVAL) {
+		probe_error_free(error);
+		return NULL;
+	}
 	if (!error)
 		error = memory_read_all(change->pid, answer, &mode, sizeof(mode));
 	*ret = mode != PR_TSC_SIGSEGV;
