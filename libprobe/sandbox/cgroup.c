@@ -89,7 +89,7 @@ static void unescape(char *text)
 	for (; *text; text++) {
 		unsigned int code;
 
-		if (sscanf(text, "\\%3o", &code) == 1) {
+		if (*text == '\\' && sscanf(text, "\\%3o", &code) == 1) {
 			*out++ = (char)code;
 			text += 3;
 		} else {
@@ -99,20 +99,29 @@ static void unescape(char *text)
 	*out = '\0';
 }
 
+/* The end of a line of mountinfo, from its type on, if it is of this one; else NULL. */
+static const char *end_of(const char *line, const char *type)
+{
+	const char *at = strstr(line, " - ");
+	size_t length = strlen(type);
+
+	if (!at || at > line + strcspn(line, "\n"))
+		return NULL;
+	at += strlen(" - ");
+	return strncmp(at, type, length) == 0 && at[length] == ' ' ? at : NULL;
+}
+
 /* Where the hierarchy is mounted, and which of its folders; false if it is not mounted. */
 static bool find_mount(const char *mounts, size_t version, char *root, char *point)
 {
 	for (const char *line = mounts; line && *line; line = strchr(line, '\n')) {
-		const char *rest;
-		char type[32], options[256];
+		const char *end;
+		char options[256];
 
 		line += *line == '\n';
-		if (sscanf(line, "%*d %*d %*s %4095s %4095s", root, point) != 2)
-			continue;
-		rest = strstr(line, " - ");
-		if (!rest || rest > line + strcspn(line, "\n") ||
-			sscanf(rest, " - %31s %*s %255s", type, options) != 2 ||
-			strcmp(type, versions[version].type) != 0 ||
+		end = end_of(line, versions[version].type);
+		if (!end || sscanf(line, "%*d %*d %*s %4095s %4095s", root, point) != 2 ||
+			sscanf(end, "%*s %*s %255s", options) != 1 ||
 			(!version && !has_word(options, "memory", strlen(options))))
 			continue;
 		unescape(root);
