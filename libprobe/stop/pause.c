@@ -18,6 +18,7 @@
  * Source: Documentation/scheduler/sched-stats.rst of Linux, /proc/<pid>/schedstat.
  */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "libprobe/base/file.h"
 #include "libprobe/process/procfs.h"
@@ -32,12 +33,14 @@ enum {
 
 static uint64_t read_waited_ns(const char *path)
 {
-	unsigned long long ran, waited;
-	char text[96];
+	char text[96], *second, *end;
+	uint64_t waited;
 
-	if (!file_read(path, text, sizeof(text)) || sscanf(text, "%llu %llu", &ran, &waited) != 2)
+	if (!file_read(path, text, sizeof(text)))
 		return PAUSE_UNKNOWN;
-	return waited;
+	strtoull(text, &second, 10); /* how long it ran */
+	waited = strtoull(second, &end, 10);
+	return end != second ? waited : PAUSE_UNKNOWN;
 }
 
 static uint64_t waited_ns(pid_t pid, pid_t tid)
@@ -100,21 +103,31 @@ static struct control_thread *find_longest(struct control *control, uint64_t tha
 	return found;
 }
 
+/* How long this thread has waited since pause_look(). */
+static uint64_t own_since(const struct control *control)
+{
+	uint64_t now = own_waited_ns();
+
+	return control->waited_ns == PAUSE_UNKNOWN || now == PAUSE_UNKNOWN
+		       ? PAUSE_UNKNOWN
+		       : now - control->waited_ns;
+}
+
 /* Reads few files: most threads have not waited for a processor. */
 uint64_t pause_longest(struct control *control)
 {
-	uint64_t own = own_waited_ns(), longest = 0;
+	uint64_t own = PAUSE_UNKNOWN, longest = 0;
 	struct control_thread *thread;
 
-	if (control->waited_ns == PAUSE_UNKNOWN)
-		own = PAUSE_UNKNOWN;
-	else if (own != PAUSE_UNKNOWN)
-		own -= control->waited_ns;
 	while ((thread = find_longest(control, longest))) {
 		uint64_t ns, waited = PAUSE_UNKNOWN;
 
-		if (thread->pause.waited_ns != PAUSE_UNKNOWN)
+		/* Otherwise nothing may be subtracted. */
+		if (thread->pause.waited_ns != PAUSE_UNKNOWN && thread->pause.let_ns) {
+			if (own == PAUSE_UNKNOWN)
+				own = own_since(control);
 			waited = waited_ns(thread->pid, thread->tid);
+		}
 		ns = pause_ns(&thread->pause, waited, own);
 		longest = ns > longest ? ns : longest;
 		thread->pause.ended_ns = 0;
