@@ -180,14 +180,21 @@ static struct disasm *disasm_create(void)
 /*
  * capstone 4 sorts a table of registers at the first instruction, without a lock
  * (X86_insn_reg_intel()). Decoding one instruction here, before any other thread can, prevents
- * concurrent sorting.
+ * concurrent sorting. The handle remains that of this thread.
  */
 static bool library_settle(void)
 {
 	struct disasm *disasm = disasm_create();
 
-	disasm_free(disasm);
-	return disasm;
+	if (!disasm)
+		return false;
+	if (pthread_key_create(&library.key, disasm_free)) {
+		disasm_free(disasm);
+		return false;
+	}
+	if (pthread_setspecific(library.key, disasm))
+		disasm_free(disasm);
+	return true;
 }
 
 static bool library_bind(void *handle)
@@ -220,7 +227,7 @@ static void library_load(void)
 		return;
 	}
 	take_memory_from(&memory_ours);
-	if (!library_settle() || pthread_key_create(&library.key, disasm_free)) {
+	if (!library_settle()) {
 		take_memory_from(&memory_libc);
 		dlclose(handle);
 		return;
