@@ -156,7 +156,7 @@ static struct probe_error *add_source(
 	if (!ARRAY_ROOM(catalogue->sources, catalogue->source_count))
 		return probe_error_no_memory();
 	*ret = &catalogue->sources[catalogue->source_count++];
-	**ret = (struct catalogue_source){0};
+	**ret = (struct catalogue_source){.text = NULL};
 	return NULL;
 }
 
