@@ -16,7 +16,7 @@
 #include "libprobe/record/ctf.h"
 
 enum {
-	CTF_JOBS = 2,
+	CTF_JOBS = 3,
 	CTF_JOB_BYTES = 8 << 20 /* of memory: whole huge pages */
 };
 
