@@ -5,7 +5,6 @@
 #include <langinfo.h>
 #include <locale.h>
 #include <stdio.h>
-#include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -14,6 +13,7 @@
 #include "cli/catalogue.h"
 #include "cli/cli.h"
 #include "cli/options.h"
+#include "cli/print/out.h"
 #include "cli/print/reading.h"
 #include "cli/records.h"
 #include "probe/sink.h"
@@ -46,19 +46,6 @@ static struct probe_error *write_all(int fd, const char *text, size_t length, co
 		length -= (size_t)written;
 	}
 	return NULL;
-}
-
-/* To standard output, whose reader may leave when it has seen enough. */
-static struct probe_error *write_text(const char *text, size_t length)
-{
-	int err;
-
-	if (fwrite(text, 1, length, stdout) == length && fflush(stdout) == 0)
-		return NULL;
-	err = errno;
-	__fpurge(stdout);
-	clearerr(stdout);
-	return err == EPIPE ? NULL : probe_error_system(err, "cannot write the output");
 }
 
 /* An output that cannot be written whole is removed, unless it existed before. */
@@ -208,7 +195,9 @@ static struct probe_error *print(
 	if (options->html && strcmp(options->html, "-") != 0)
 		error = write_page(options->html, text, length);
 	else
-		error = write_text(text, length);
+		error = fwrite(text, 1, length, stdout) == length && fflush(stdout) == 0
+				? NULL
+				: out_failed(stdout);
 	free(text);
 	return error;
 }

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <stdio_ext.h>
 #include <string.h>
 
 #include "cli/print/out.h"
@@ -72,13 +74,22 @@ void out_boolean_field(struct buffer *out, const char *key, bool value)
 	buffer_string(out, value ? "true" : "false");
 }
 
+struct probe_error *out_failed(FILE *stream)
+{
+	int err = errno;
+
+	__fpurge(stream);
+	clearerr(stream);
+	return err == EPIPE ? NULL : probe_error_system(err, "cannot write the output");
+}
+
 struct probe_error *out_flush(struct buffer *out, FILE *stream)
 {
-	bool no_memory = out->no_memory;
+	struct probe_error *error = out->no_memory ? probe_error_no_memory() : NULL;
 
-	if (out->length > 0)
-		fwrite(out->data, 1, out->length, stream);
+	if (out->length > 0 && fwrite(out->data, 1, out->length, stream) != out->length)
+		error = probe_error_first(error, out_failed(stream));
 	out->length = 0;
 	out->no_memory = false;
-	return no_memory ? probe_error_no_memory() : NULL;
+	return error;
 }

@@ -32,7 +32,13 @@ void out_hex_field(struct buffer *out, const char *key, uint64_t value);
 void out_number_field(struct buffer *out, const char *key, uint64_t value);
 void out_boolean_field(struct buffer *out, const char *key, bool value);
 
-/* Writes all to a stream and empties the buffer. What the stream says is its owner's to check. */
+/*
+ * After a write to a stream has failed, while errno says why: drops what it has not written, and
+ * returns the error. NULL: its reader has seen enough, and left.
+ */
+PROBE_MUST_CHECK struct probe_error *out_failed(FILE *stream);
+
+/* Writes all to a stream and empties the buffer. What the stream keeps, main() writes. */
 PROBE_MUST_CHECK struct probe_error *out_flush(struct buffer *out, FILE *stream);
 
 #endif

@@ -282,9 +282,13 @@ for command in list status; do
 	status=$?
 	[ "$status" -le 1 ] || fail "$command >/dev/full: status $status"
 done
-"$PROBECTL" list --json "$TARGETS/many" >/dev/full 2>"$SCRATCH/err"
-same "list >/dev/full: status" "$?" 1
-grep -q "cannot write" "$SCRATCH/err" || fail "list >/dev/full: $(cat "$SCRATCH/err")"
+for format in "" --json; do
+	# shellcheck disable=SC2086 # no word, or one
+	"$PROBECTL" list $format "$TARGETS/many" >/dev/full 2>"$SCRATCH/err"
+	same "list $format >/dev/full: status" "$?" 1
+	same "list $format >/dev/full" "$(cat "$SCRATCH/err")" \
+		"probectl: cannot write the output: No space left on device"
+done
 "$PROBECTL" list --json "$TARGETS/many" 2>"$SCRATCH/err" | head -n 1 >/dev/null
 status=${PIPESTATUS[0]}
 [ "$status" = 0 ] || [ "$status" = 141 ] || fail "list | head: $(cat "$SCRATCH/err")"
