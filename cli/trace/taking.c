@@ -77,11 +77,14 @@ void trace_count_unwritten(struct trace *trace)
 {
 	for (size_t i = 0; i < trace->target_count; i++) {
 		const struct trace_target *target = &trace->targets[i];
+		uint64_t before = trace->unwritten;
 
 		/* Once: what cannot be switched off goes on to hit. */
-		if (!target->rings && !target->broken)
-			trace_fail(
-				trace, probe_session_poll(target->session, count_hit, trace, NULL));
+		if (target->rings || target->broken)
+			continue;
+		trace_fail(trace, probe_session_poll(target->session, count_hit, trace, NULL));
+		trace_fail(trace, probe_ctf_discarded(trace->record, target->session,
+					  trace->unwritten - before));
 	}
 }
 

@@ -541,6 +541,8 @@ struct probe_error *probe_ctf_discarded(
 	struct ctf_stream *stream;
 	struct probe_error *error;
 
+	if (ctf->failed)
+		ctf_discard_late(ctf, count);
 	if (ctf->failed || !count)
 		return NULL;
 	if (source)

@@ -56,7 +56,10 @@ enum {
 	CTF_PACKET_BYTES = 4096,
 	CTF_BATCH_BYTES = 1 << 18, /* packets written at once */
 	CTF_HEADER_BYTES = 76,
-	CTF_SEQUENCE_AT = 56, /* of a packet: its packet_seq_num */
+	/* Of a packet: */
+	CTF_SIZE_AT = 48,      /* its packet_size */
+	CTF_SEQUENCE_AT = 56,  /* its packet_seq_num */
+	CTF_DISCARDED_AT = 64, /* its events_discarded */
 	CTF_TAKEN_HEADER_BYTES = 80,
 	CTF_UUID_BYTES = 16,
 	CTF_EVENT_BYTES_MAX = CTF_BATCH_BYTES - CTF_PACKET_BYTES,
@@ -358,6 +361,11 @@ PROBE_MUST_CHECK struct probe_error *ctf_part_stream(struct ctf_part *part,
 PROBE_MUST_CHECK struct probe_error *ctf_part_ring_stream(struct ctf_part *part,
 	const struct ctf_source *source, unsigned int ring, struct ctf_stream **ret);
 
+/* The name of a stream's file. */
+enum { CTF_STREAM_NAME_BYTES = 64 };
+void ctf_stream_name(char ret[CTF_STREAM_NAME_BYTES], const struct ctf_part *part,
+	const struct ctf_stream *stream);
+
 /*
  * Opens the file of a stream for appending, or creates it. Not for long: a record of many processes
  * would exceed the limit of open files.
@@ -462,6 +470,8 @@ const struct ctf_source *ctf_take_source(
 /* Notes losses of such a session. */
 PROBE_MUST_CHECK struct probe_error *ctf_take_discarded(
 	struct probe_ctf *ctf, const struct ctf_source *source, uint64_t count);
+/* Adds losses to a record that cannot be written any more, where it can be (ctf_late.c). */
+void ctf_discard_late(struct probe_ctf *ctf, uint64_t count);
 /* Writes the losses that no packet tells yet. */
 PROBE_MUST_CHECK struct probe_error *ctf_take_flush(struct probe_ctf *ctf);
 void ctf_take_deinit(struct probe_ctf *ctf);

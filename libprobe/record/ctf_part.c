@@ -165,16 +165,22 @@ void ctf_part_close(struct ctf_part *part)
 
 /* ---- Streams ---------------------------------------------------------------------- */
 
+void ctf_stream_name(char ret[CTF_STREAM_NAME_BYTES], const struct ctf_part *part,
+	const struct ctf_stream *stream)
+{
+	/* Sessions are numbered in the order of their first hits. */
+	snprintf(ret, CTF_STREAM_NAME_BYTES, "stream_%zu_cpu%d", (size_t)(stream - part->streams),
+		stream->cpu);
+}
+
 /* Opened for each write: a record of many processes would exceed the limit of open files. */
 struct probe_error *ctf_part_file(
 	const struct ctf_part *part, struct ctf_stream *stream, int more_flags, int *ret)
 {
 	int flags = O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC | more_flags;
-	char name[64];
+	char name[CTF_STREAM_NAME_BYTES];
 
-	/* Sessions are numbered in the order of their first hits. */
-	snprintf(name, sizeof(name), "stream_%zu_cpu%d", (size_t)(stream - part->streams),
-		stream->cpu);
+	ctf_stream_name(name, part, stream);
 	*ret = openat(part->folder, name, stream->created ? flags : flags | O_CREAT | O_EXCL, 0666);
 	if (*ret < 0)
 		return probe_error_system(

@@ -6,7 +6,7 @@
 
 #include "libprobe/record/ctf.h"
 
-enum { BITS = 8, MAGIC_BYTES = 4, SIZE_OFFSET = 24 + 24 };
+enum { BITS = 8, MAGIC_BYTES = 4 };
 static const uint32_t magic = 0xc1fc1fc1;
 
 static size_t whole_pages(size_t bytes)
@@ -113,7 +113,7 @@ static size_t whole_packets(const struct ctf_stream *stream, size_t written)
 	while (at < written) {
 		uint64_t bits;
 
-		memcpy(&bits, stream->buffer + at + SIZE_OFFSET, sizeof(bits));
+		memcpy(&bits, stream->buffer + at + CTF_SIZE_AT, sizeof(bits));
 		if (at + bits / BITS > written)
 			break;
 		at += bits / BITS;

@@ -108,7 +108,8 @@ PROBE_MUST_CHECK struct probe_error *probe_ctf_take(struct probe_ctf *ctf,
 	const struct probe_ctf_names *names, struct probe_ctf_taken *ret);
 
 /*
- * Adds that `count` further hits of a session were lost, since the last such call. Errors: as
+ * Adds that `count` further hits of a session were lost, since the last such call. After an error,
+ * it does so in what was written before, as far as the file system lets it. Errors: as
  * probe_ctf_hit().
  */
 PROBE_MUST_CHECK struct probe_error *probe_ctf_discarded(

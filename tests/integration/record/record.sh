@@ -26,6 +26,16 @@ read_record()
 	[ ! -s "$SCRATCH/$1.bt" ] || fail "babeltrace2 on $1: $(head -3 "$SCRATCH/$1.bt")"
 }
 
+# read_losses NAME: the same, but it must say how many hits were lost, which sets $lost
+read_losses()
+{
+	babeltrace2 --clock-seconds "$SCRATCH/$1" >"$SCRATCH/$1.txt" 2>"$SCRATCH/$1.bt" ||
+		fail "babeltrace2 does not read $1"
+	lost=$(sed -n 's/.*racer discarded \([0-9]*\) events.*/\1/p' "$SCRATCH/$1.bt" |
+		awk '{ n += $1 } END { print n + 0 }')
+	[ "$lost" -gt 0 ] || fail "$1: nothing is lost: $(head -3 "$SCRATCH/$1.bt")"
+}
+
 # events NAME: their number
 events()
 {
@@ -158,11 +168,7 @@ kill -STOP "$recorder"
 ask 50000
 kill -CONT "$recorder"
 record_end lost INT 0
-babeltrace2 "$SCRATCH/lost" >"$SCRATCH/lost.txt" 2>"$SCRATCH/lost.bt" ||
-	fail "babeltrace2 does not read lost"
-lost=$(sed -n 's/.*racer discarded \([0-9]*\) events.*/\1/p' "$SCRATCH/lost.bt" |
-	awk '{ n += $1 } END { print n + 0 }')
-[ "$lost" -gt 0 ] || fail "nothing is lost: $(head -3 "$SCRATCH/lost.bt")"
+read_losses lost
 same "hits and losses" "$(($(events lost) + lost))" 100000
 grep -q "$lost hits were lost" "$SCRATCH/lost.err" || fail "losses are not told"
 
@@ -175,8 +181,9 @@ ask 50000
 wait "$recorder"
 same "status without room" "$?" 1
 same "errors without room" "$(grep -c 'which is whole so far: File too large' "$SCRATCH/room.err")" 1
-read_record room
+read_losses room
 [ "$(events room)" -gt 0 ] || fail "nothing is left of what had room"
+[ "$(($(events room) + lost))" -le 100000 ] || fail "$(events room) hits and $lost losses of 100000"
 same_state "$target_pid"
 
 # A full disk of our own.
@@ -188,13 +195,14 @@ if "${ways[@]}" true 2>/dev/null; then
 	"${ways[@]}" sh -c 'mount -t tmpfs -o size=256k none "$1" || exit
 		"$2" record -o "$1/record" loop:nop -- "$3" -s nop -n 100000 >/dev/null 2>"$4.err"
 		echo $? >"$4.status"
+		"$2" report --json "$1/record" >"$4.json"
 		babeltrace2 "$1/record" >"$4.txt" 2>"$4.bt" || echo "babeltrace2: $?" >>"$4.bt"' \
 		sh "$SCRATCH/disk" "$PROBECTL" "$TARGETS/loop" "$SCRATCH/full" || fail "no full disk"
 	same "status on a full disk" "$(cat "$SCRATCH/full.status")" 1
 	same "lines about it" "$(wc -l <"$SCRATCH/full.err")" 3
 	grep -q 'which is whole so far: No space left on device' "$SCRATCH/full.err" ||
 		fail "not said: $(cat "$SCRATCH/full.err")"
-	[ ! -s "$SCRATCH/full.bt" ] || fail "babeltrace2 on a full disk: $(head -3 "$SCRATCH/full.bt")"
+	! grep -v 'Tracer discarded' "$SCRATCH/full.bt" || fail "babeltrace2 on a full disk: $(head -3 "$SCRATCH/full.bt")"
 	full=$(grep -c ' loop:nop: ' "$SCRATCH/full.txt")
 	[ "$full" -gt 1000 ] || fail "only $full hits of a full disk are left"
 	# That the rings ran over meanwhile was the disk's fault.
@@ -203,6 +211,9 @@ if "${ways[@]}" true 2>/dev/null; then
 	[ "${recorded:-$((full + 1))}" -le "$full" ] && [ "${missing:-0}" -gt 0 ] &&
 		[ "${missing:-0}" -le $((100000 - full)) ] ||
 		fail "$full hits are there of 100000: $(cat "$SCRATCH/full.err")"
+	same "hits that a record of a full disk says are lost" \
+		"$(sed -n '1s/.*,"lost":\([0-9]*\),.*/\1/p' "$SCRATCH/full.json")" \
+		"${missing:-0}"
 else
 	echo "note: no disk of our own: none is full"
 fi
