@@ -14,7 +14,10 @@
 #include "libprobe/sandbox/seccomp.h"
 #include "libprobe/thread/urgent.h"
 
-enum { SLICE_NS = 100000 /* the shortest that the scheduler takes */ };
+enum {
+	SLICE_NS = 100000, /* the shortest that the scheduler takes */
+	RESET_ON_FORK = 1
+};
 
 /* struct sched_attr of <linux/sched/types.h>, its first version; see sched_setattr(2). */
 struct attributes {
@@ -39,6 +42,8 @@ void *urgent_begin(void)
 	}
 	wanted = *old;
 	wanted.policy = SCHED_FIFO;
+	/* A helper that is forked meanwhile may outlive this (libprobe/modules/distant.c). */
+	wanted.flags |= RESET_ON_FORK;
 	wanted.priority = 1;
 	wanted.nice = 0;
 	wanted.runtime = 0;
@@ -54,7 +59,12 @@ void *urgent_begin(void)
 
 void urgent_end(void *before)
 {
-	if (before)
-		syscall(SYS_sched_setattr, 0, before, 0);
-	free(before);
+	struct attributes *old = before;
+
+	if (old && syscall(SYS_sched_setattr, 0, old, 0) != 0) {
+		/* RLIMIT_RTPRIO lets others than root have the priority, but not take this back. */
+		old->flags |= RESET_ON_FORK;
+		syscall(SYS_sched_setattr, 0, old, 0);
+	}
+	free(old);
 }
