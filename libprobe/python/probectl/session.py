@@ -165,7 +165,8 @@ class Session:
     of a tracer that hands over hits ("print", "span"), or gathers rows ("count", "sum,EXPR",
     "hist,EXPR", "latency" ...; probectl-trace(1)). `filter`, `key` and `match` are expressions.
     `min_ns`: shorter spans are left out. `stack` takes call stacks: "" copies, "frames" follows
-    the frame pointers. With `keep_going`, refused sites are left out, whatever names them.
+    the frame pointers. With `wait_ns`, hits wait so long for room in their rings (at most a second)
+    before they are lost. With `keep_going`, refused sites are left out, whatever names them.
 
     The process is restored by close(), at the end of a `with` block, and when the interpreter
     exits. Threads may share a session; a forked child cannot use it.
@@ -182,6 +183,7 @@ class Session:
         match: Optional[str] = None,
         min_ns: int = 0,
         stack: Optional[str] = None,
+        wait_ns: int = 0,
         ring_bytes: int = 0,
         string_bytes: int = 0,
         follow_libraries: bool = False,
@@ -203,6 +205,7 @@ class Session:
         options.gather.key_count = len(keys)
         options.gather.match = None if match is None else _bytes(match)
         options.span_min_ns = abi.fitting(min_ns, c_uint64)
+        options.wait_ns = abi.fitting(wait_ns, c_uint64)
         options.ring_bytes = abi.fitting(ring_bytes, c_size_t)
         options.string_bytes = abi.fitting(string_bytes, c_uint16)
         options.follow_libraries = follow_libraries

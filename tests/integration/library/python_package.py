@@ -154,6 +154,16 @@ class Hits(OnTarget):
             self.assertGreater(session.lost, 0)
             self.assertEqual(count + session.lost, 200000)
 
+    def test_hits_wait(self):
+        with probectl.Session(
+            self.pid, ["hits:work"], ring_bytes=4096, wait_ns=10**9
+        ) as session:
+            self.hit(20000)
+            session.stop()
+            self.assertEqual((sum(1 for _ in session), session.lost), (40000, 0))
+        with self.assertRaisesRegex(probectl.ProbeError, "for a second at most"):
+            probectl.Session(self.pid, ["hits:work"], wait_ns=10**9 + 1)
+
     def test_slow_reader(self):
         """What nobody reads stays in the process, and then is lost, and counted."""
         with probectl.Session(self.pid, ["hits:work"]) as session:
