@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "libprobe/summary/summary.h"
 #include "tests/unit/summary/summary_events.h"
 
 struct probe_summary *summary_made(const struct probe_summary_options *options)
@@ -48,4 +49,13 @@ struct probe_value summary_string(const char *text)
 {
 	return (struct probe_value){
 		.kind = PROBE_VALUE_STRING, .bytes = text, .length = strlen(text)};
+}
+
+uint64_t summary_bins_sum(const uint64_t *bins)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < SUMMARY_BINS; i++)
+		sum += bins[i];
+	return sum;
 }

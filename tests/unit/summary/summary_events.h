@@ -16,6 +16,9 @@ void summary_hit(struct probe_summary *summary, uint64_t time_ns, pid_t tid, con
 	const struct probe_value *arg);
 void summary_lose(struct probe_summary *summary, uint64_t time_ns, uint64_t count);
 
+/* Of SUMMARY_BINS. */
+uint64_t summary_bins_sum(const uint64_t *bins);
+
 struct probe_value summary_number(uint64_t value);
 struct probe_value summary_string(const char *text);
 
