@@ -1,139 +1,45 @@
 /* SPDX-License-Identifier: MIT */
 /* Streams with a log, and logs read as pre-recorded streams (XSH 2.11, posix_trace_*). */
 #include <errno.h>
-#include <ftw.h>
 #include <pthread.h>
 #include <setjmp.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "libprobe/session/session.h"
 #include "libprobe/stream/stream.h"
-#include "tests/unit/stream/stream_live.h"
+#include "tests/unit/stream/stream_log.h"
 
-enum { LOG_BYTES = 1 << 20 };
-
-static char folder[] = "/tmp/probectl-log.XXXXXX";
-static uint64_t file_bytes;
-
-static int remove_one(const char *path, const struct stat *status, int type, struct FTW *ftw)
-{
-	(void)status, (void)type, (void)ftw;
-	return remove(path);
-}
-
-static int measure_one(const char *path, const struct stat *status, int type, struct FTW *ftw)
-{
-	if (type == FTW_F && strncmp(path + ftw->base, "stream_", 7) == 0)
-		file_bytes += (uint64_t)status->st_size;
-	return 0;
-}
-
-static uint64_t log_bytes(void)
-{
-	file_bytes = 0;
-	assert_int_equal(nftw(folder, measure_one, 16, FTW_PHYS), 0);
-	return file_bytes;
-}
-
-static int setup(void **state)
-{
-	strcpy(folder, "/tmp/probectl-log.XXXXXX");
-	return mkdtemp(folder) ? live_setup(state) : -1;
-}
-
-static int teardown(void **state)
-{
-	nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-	return live_teardown(state);
-}
-
-static struct probe_stream *log_of(
-	struct live *l, const char *pattern, struct probe_stream_options options)
-{
-	options.log = folder;
-	if (!options.stream_bytes)
-		options.stream_bytes = 1 << 24;
-	return stream_of(l, pattern, &options);
-}
-
-/* The log as a pre-recorded stream. */
-static struct probe_stream *reopen(void)
-{
-	struct probe_stream *stream;
-	struct probe_error *error = probe_stream_open(folder, &stream);
-
-	if (error && error->code == PROBE_ERROR_UNSUPPORTED) {
-		probe_error_free(error);
-		skip();
-	}
-	live_ok(error);
-	return stream;
-}
-
-static bool read_next(struct probe_stream *stream, struct seen *seen)
-{
-	bool there;
-
-	live_ok(probe_stream_next(
-		stream, seen->data, sizeof(seen->data), NULL, &seen->event, &there));
-	return there;
-}
-
-/* The number of a name in a stream, from its list. */
-static uint32_t listed(struct probe_stream *stream, const char *wanted)
-{
-	const char *name;
-	bool there;
-
-	for (uint32_t type = 0;; type++) {
-		live_ok(probe_stream_type_next(stream, type, &type, &there));
-		if (!there)
-			fail_msg("there is no type %s", wanted);
-		live_ok(probe_stream_type_name(stream, type, &name));
-		if (strcmp(name, wanted) == 0)
-			return type;
-	}
-}
-
-/*
- * ---- Reading what was flushed
- * -----------------------------------------------------------------
- */
+/* ---- Reading what was flushed ---- */
 
 static void check_log(struct probe_stream *stream)
 {
-	uint32_t value = listed(stream, "live:value");
+	uint32_t value = log_listed(stream, "live:value");
 	uint64_t last = 0;
 	struct seen seen;
 	bool there;
 
-	assert_true(read_next(stream, &seen));
+	assert_true(log_next(stream, &seen));
 	assert_int_equal(seen.event.type, PROBE_STREAM_START);
 	for (long i = 0; i < HITS; i++) {
-		assert_true(read_next(stream, &seen));
+		assert_true(log_next(stream, &seen));
 		/* Flushes are events, too. */
 		while (seen.event.type == PROBE_STREAM_FLUSH_START ||
 			seen.event.type == PROBE_STREAM_FLUSH_STOP)
-			assert_true(read_next(stream, &seen));
+			assert_true(log_next(stream, &seen));
 		assert_int_equal(seen.event.type, value);
 		assert_int_equal(seen.event.event.args[0].i, live_value(i));
 		assert_true(seen.event.event.time_ns >= last);
 		last = seen.event.event.time_ns;
 	}
-	assert_true(read_next(stream, &seen));
+	assert_true(log_next(stream, &seen));
 	assert_int_equal(seen.event.type, PROBE_STREAM_STOP);
 	assert_int_equal(seen.event.event.args[0].i, 0);
 	live_ok(probe_stream_next(stream, NULL, 0, NULL, &seen.event, &there));
@@ -170,7 +76,7 @@ static void test_flush(void **state)
 	live_ok(probe_stream_get_attributes(stream, &a));
 	live_ok(probe_stream_shutdown(stream));
 
-	stream = reopen();
+	stream = log_reopen();
 	live_ok(probe_stream_get_attributes(stream, &b));
 	assert_string_equal(b.options.name, "flushed");
 	assert_true(strncmp(b.version, "probectl ", 9) == 0);
@@ -180,8 +86,8 @@ static void test_flush(void **state)
 	assert_int_equal(b.options.stream_bytes, a.options.stream_bytes);
 	assert_int_equal(b.user_event_bytes, b.user_event_bytes);
 	/* Names keep their numbers. */
-	assert_int_equal(listed(stream, "live:value"), value);
-	assert_int_equal(listed(stream, "my:own"), mine);
+	assert_int_equal(log_listed(stream, "live:value"), value);
+	assert_int_equal(log_listed(stream, "my:own"), mine);
 	status = status_of(stream);
 	assert_int_equal(status.flushed, HITS);
 	assert_false(status.running);
@@ -227,8 +133,8 @@ static void test_flushing(void **state)
 	pthread_join(thread, NULL);
 	assert_false(status_of(f.stream).flushing);
 	live_ok(probe_stream_shutdown(f.stream));
-	f.stream = reopen();
-	while (read_next(f.stream, &seen)) {
+	f.stream = log_reopen();
+	while (log_next(f.stream, &seen)) {
 		begun += seen.event.type == PROBE_STREAM_FLUSH_START;
 		ended += seen.event.type == PROBE_STREAM_FLUSH_STOP;
 		assert_true(ended <= begun);
@@ -300,9 +206,9 @@ static void test_polled(void **state)
 	flushed = status.flushed;
 	assert_true(flushed > 0);
 	live_ok(probe_stream_shutdown(stream));
-	stream = reopen();
+	stream = log_reopen();
 	assert_int_equal(status_of(stream).lost, status.lost);
-	while (read_next(stream, &seen)) {
+	while (log_next(stream, &seen)) {
 		hits += seen.event.type > PROBE_STREAM_UNNAMED;
 		if (seen.event.type == PROBE_STREAM_OVERFLOW)
 			lost += seen.event.event.lost;
@@ -330,8 +236,8 @@ static void test_loop(void **state)
 	live_ok(probe_stream_poll(stream, NULL)); /* writes nothing */
 	assert_int_equal(status_of(stream).flushed, 0);
 	live_ok(probe_stream_shutdown(stream));
-	stream = reopen();
-	while (read_next(stream, &seen)) {
+	stream = log_reopen();
+	while (log_next(stream, &seen)) {
 		overflow |= seen.event.type == PROBE_STREAM_OVERFLOW;
 		resume |= seen.event.type == PROBE_STREAM_RESUME;
 		if (seen.event.type <= PROBE_STREAM_UNNAMED)
@@ -359,9 +265,9 @@ static void test_flush_to(void **state)
 	long hits = 0, own = 0;
 	struct seen seen;
 
-	snprintf(name, sizeof(name), "%s/other", folder);
+	snprintf(name, sizeof(name), "%s/other", log_folder);
 	live_ok(probe_ctf_create(name, NULL, &other));
-	snprintf(name, sizeof(name), "%s/record", folder);
+	snprintf(name, sizeof(name), "%s/record", log_folder);
 	live_ok(probe_ctf_create(name, NULL, &record));
 	live_ok(probe_stream_start(stream));
 	live_order(l, 'o');
@@ -381,7 +287,7 @@ static void test_flush_to(void **state)
 	probe_ctf_free(record);
 	probe_ctf_free(other);
 	live_ok(probe_stream_open(name, &stream));
-	while (read_next(stream, &seen)) {
+	while (log_next(stream, &seen)) {
 		bool is_own = seen.event.type < PROBE_STREAM_SYSTEM_TYPES;
 
 		hits += !is_own;
@@ -417,169 +323,6 @@ static void test_clock_set_back(void **state)
 	live_ok(probe_stream_shutdown(stream));
 }
 
-/* ---- A log with a limit --------------------------------------------------------- */
-
-static void test_log_loop(void **state)
-{
-	static const struct probe_stream_options options = {
-		.log_policy = PROBE_STREAM_LOG_LOOP, .log_bytes = LOG_BYTES};
-	struct live *l = *state;
-	struct probe_stream *stream = log_of(l, "live:value", options);
-	struct probe_stream_status status;
-	struct seen seen;
-	long hits = 0, last = 0;
-
-	live_ok(probe_stream_start(stream));
-	for (int i = 0; i < 10; i++) {
-		live_order(l, 'o');
-		live_ok(probe_stream_flush(stream));
-		assert_true(log_bytes() <= LOG_BYTES);
-	}
-	status = status_of(stream);
-	assert_true(status.running && status.log_full && status.log_overrun);
-	assert_false(status.overrun);
-	assert_false(status_of(stream).log_overrun);
-	live_ok(probe_stream_shutdown(stream));
-	assert_true(log_bytes() <= LOG_BYTES && log_bytes() > LOG_BYTES / 2);
-	stream = reopen();
-	while (read_next(stream, &seen)) {
-		if (seen.event.type <= PROBE_STREAM_UNNAMED)
-			continue;
-		last = (long)seen.event.event.args[0].i;
-		hits++;
-	}
-	assert_true(hits > 5000 && hits < 10 * HITS);
-	assert_int_equal(last, live_value(HITS - 1));
-	assert_true(status_of(stream).log_full);
-	live_ok(probe_stream_close(stream));
-}
-
-/* Replaces libc's function: removing the files of parts fails while this is set. */
-static bool keeps_files;
-
-int unlinkat(int at, const char *name, int flags)
-{
-	if (keeps_files && strncmp(name, "stream_", 7) == 0) {
-		errno = EACCES;
-		return -1;
-	}
-	return (int)syscall(SYS_unlinkat, at, name, flags);
-}
-
-static void make_file(const char *name)
-{
-	char path[128];
-	FILE *file;
-
-	snprintf(path, sizeof(path), "%s/%s", folder, name);
-	file = fopen(path, "we");
-	assert_non_null(file);
-	fputs("mine\n", file);
-	fclose(file);
-}
-
-static void make_folder(const char *name)
-{
-	char path[128];
-
-	snprintf(path, sizeof(path), "%s/%s", folder, name);
-	assert_int_equal(mkdir(path, 0777), 0);
-}
-
-/* Foreign files are in parts; and then old parts cannot be removed. */
-static void test_log_loop_kept(void **state)
-{
-	static const struct probe_stream_options options = {
-		.log_policy = PROBE_STREAM_LOG_LOOP, .log_bytes = LOG_BYTES};
-	struct live *l = *state;
-	struct probe_stream *stream = log_of(l, "live:value", options);
-
-	make_file("000001/notes");
-	make_folder("000001/stream_folder");
-	make_folder("000001/000000");
-	make_file("000001/000000/stream_0_cpu0");
-	live_ok(probe_stream_start(stream));
-	for (int i = 0; i < 5; i++) {
-		live_order(l, 'o');
-		live_ok(probe_stream_flush(stream));
-		assert_true(log_bytes() <= LOG_BYTES);
-	}
-	assert_true(status_of(stream).log_overrun);
-	keeps_files = true;
-	live_order(l, 'o');
-	is_error(probe_stream_flush(stream), EACCES);
-	keeps_files = false;
-	assert_int_equal(status_of(stream).flush_error, EACCES);
-	live_ok(probe_stream_shutdown(stream));
-}
-
-static void test_log_until_full(void **state)
-{
-	static const struct probe_stream_options options = {
-		.log_policy = PROBE_STREAM_LOG_UNTIL_FULL, .log_bytes = LOG_BYTES};
-	struct live *l = *state;
-	struct probe_stream *stream = log_of(l, "live:value", options);
-	struct probe_stream_status status;
-	struct seen seen;
-	long hits = 0;
-
-	live_ok(probe_stream_start(stream));
-	for (int i = 0; i < 3; i++) {
-		live_order(l, 'o');
-		live_ok(probe_stream_flush(stream));
-	}
-	status = status_of(stream);
-	assert_true(!status.running && status.log_full && status.log_overrun);
-	live_ok(probe_stream_start(stream)); /* there is no room for anything */
-	assert_false(status_of(stream).running);
-	live_ok(probe_stream_shutdown(stream));
-	assert_true(log_bytes() <= LOG_BYTES && log_bytes() > LOG_BYTES / 2);
-	stream = reopen();
-	while (read_next(stream, &seen)) {
-		if (seen.event.type <= PROBE_STREAM_UNNAMED)
-			continue;
-		assert_int_equal(seen.event.event.args[0].i, live_value(hits % HITS));
-		hits++;
-	}
-	assert_true(hits > 5000 && hits < 3 * HITS);
-	assert_int_equal(seen.event.type, PROBE_STREAM_STOP);
-	assert_int_equal(seen.event.event.args[0].i, 1);
-	live_ok(probe_stream_close(stream));
-}
-
-static void test_clear(void **state)
-{
-	static const struct probe_stream_options options = {
-		.log_policy = PROBE_STREAM_LOG_UNTIL_FULL, .log_bytes = LOG_BYTES};
-	struct live *l = *state;
-	struct probe_stream *stream = log_of(l, "live:*", options);
-	struct probe_stream_status status;
-	struct seen seen;
-
-	live_ok(probe_stream_start(stream));
-	for (int i = 0; i < 3; i++) {
-		live_order(l, 'o');
-		live_ok(probe_stream_flush(stream));
-	}
-	live_ok(probe_stream_clear(stream));
-	status = status_of(stream);
-	assert_true(!status.log_full && !status.log_overrun && !status.flushed);
-	assert_false(status.running); /* as before */
-	assert_int_equal(log_bytes(), 0);
-	live_ok(probe_stream_start(stream));
-	live_order(l, '1');
-	live_ok(probe_stream_shutdown(stream));
-	stream = reopen();
-	assert_true(read_next(stream, &seen));
-	assert_int_equal(seen.event.type, PROBE_STREAM_START);
-	assert_true(read_next(stream, &seen));
-	assert_string_equal(seen.event.event.name, "op__start");
-	assert_true(read_next(stream, &seen));
-	assert_int_equal(seen.event.type, PROBE_STREAM_STOP);
-	assert_false(read_next(stream, &seen));
-	live_ok(probe_stream_close(stream));
-}
-
 /* A program's own events may have the stream's names (probe/posix_trace.h). */
 static void test_names(void **state)
 {
@@ -592,46 +335,20 @@ static void test_names(void **state)
 	struct seen seen;
 
 	(void)state;
-	live_ok(probe_ctf_create(folder, NULL, &ctf));
+	live_ok(probe_ctf_create(log_folder, NULL, &ctf));
 	live_ok(probe_ctf_hit(ctf, &session, &hit, "p"));
 	live_ok(probe_ctf_flush(ctf));
 	probe_ctf_free(ctf);
-	stream = reopen();
-	assert_true(read_next(stream, &seen));
-	assert_int_equal(seen.event.type, listed(stream, "posix_trace:stop"));
+	stream = log_reopen();
+	assert_true(log_next(stream, &seen));
+	assert_int_equal(seen.event.type, log_listed(stream, "posix_trace:stop"));
 	assert_true(seen.event.type > PROBE_STREAM_UNNAMED);
 	assert_int_equal(seen.event.event.pid, 5);
-	assert_false(read_next(stream, &seen));
+	assert_false(log_next(stream, &seen));
 	live_ok(probe_stream_close(stream));
 }
 
 /* ---- Errors --------------------------------------------------------------------- */
-
-static void test_no_room(void **state)
-{
-	static const struct probe_stream_options options = {.log_policy = PROBE_STREAM_LOG_APPEND};
-	struct live *l = *state;
-	struct probe_stream *stream = log_of(l, "live:value", options);
-	struct rlimit before, small = {1 << 16, RLIM_INFINITY};
-	struct probe_stream_status status;
-
-	live_ok(probe_stream_start(stream));
-	live_order(l, 'o');
-	signal(SIGXFSZ, SIG_IGN);
-	assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
-	small.rlim_max = before.rlim_max;
-	assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
-	is_error(probe_stream_flush(stream), EFBIG);
-	status = status_of(stream);
-	assert_int_equal(status.flush_error, EFBIG);
-	assert_true(status.log_overrun);
-	assert_int_equal(status_of(stream).flush_error, 0);
-	assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
-	live_ok(probe_stream_shutdown(stream));
-	/* What was written before is readable. */
-	stream = reopen();
-	live_ok(probe_stream_close(stream));
-}
 
 static void test_usage(void **state)
 {
@@ -649,10 +366,10 @@ static void test_usage(void **state)
 	char path[64];
 	FILE *file;
 
-	options.log = folder;
+	options.log = log_folder;
 	is_error(probe_stream_create(l->target, &request, &options, &report, &stream), EINVAL);
 	options.log_bytes = 0;
-	snprintf(path, sizeof(path), "%s/there", folder);
+	snprintf(path, sizeof(path), "%s/there", log_folder);
 	file = fopen(path, "we");
 	assert_non_null(file);
 	fclose(file);
@@ -660,7 +377,7 @@ static void test_usage(void **state)
 	assert_non_null(error);
 	assert_int_equal(error->code, PROBE_ERROR_STATE); /* the folder is not empty */
 	probe_error_free(error);
-	error = probe_stream_open(folder, &stream);
+	error = probe_stream_open(log_folder, &stream);
 	assert_non_null(error); /* no log */
 	probe_error_free(error);
 	is_error(probe_stream_open("/nonexistent", &stream), ENOENT);
@@ -669,7 +386,7 @@ static void test_usage(void **state)
 	stream = log_of(l, "live:value", (struct probe_stream_options){0});
 	is_error(probe_stream_rewind(stream), EINVAL);
 	live_ok(probe_stream_shutdown(stream));
-	stream = reopen();
+	stream = log_reopen();
 	/* Operations for active streams only. */
 	is_error(probe_stream_start(stream), EINVAL);
 	is_error(probe_stream_stop(stream), EINVAL);
@@ -689,7 +406,7 @@ static void test_usage(void **state)
 
 int main(void)
 {
-#define LOGGED(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+#define LOGGED(test) cmocka_unit_test_setup_teardown(test, log_setup, log_teardown)
 	const struct CMUnitTest tests[] = {
 		LOGGED(test_flush),
 		LOGGED(test_flushing),
@@ -698,11 +415,6 @@ int main(void)
 		LOGGED(test_loop),
 		LOGGED(test_flush_to),
 		LOGGED(test_clock_set_back),
-		LOGGED(test_log_loop),
-		LOGGED(test_log_loop_kept),
-		LOGGED(test_log_until_full),
-		LOGGED(test_clear),
-		LOGGED(test_no_room),
 		LOGGED(test_names),
 		LOGGED(test_usage),
 	};
