@@ -48,7 +48,6 @@
 
 enum {
 	CHUNK = 128 << 10,
-	ENTRIES = 8192, /* pages whose entries are read at once */
 	FINDS_MAX = 65536,
 	PARTS_MAX = 4096,
 	HEAD_MAX = 1024,	  /* of a floating-point state: layout.state_head */
@@ -185,16 +184,6 @@ static size_t read_memory(const struct search *s, uint64_t address, void *buffer
 	return got ? got : read_file(s->mem, address, buffer, size);
 }
 
-/* The entries of `count` pages; how many were read. */
-static size_t read_entries(const struct search *s, uint64_t address, size_t count)
-{
-	size_t size = (count < ENTRIES ? count : ENTRIES) * sizeof(*s->entries);
-	ssize_t length = pread(s->pagemap, s->entries, size,
-		(off_t)(address / page_bytes() * sizeof(*s->entries)));
-
-	return length < 0 ? 0 : (size_t)length / sizeof(*s->entries);
-}
-
 /* Is a page that could not be read in memory? One that is gone meanwhile is not. */
 static bool is_there(const struct search *s, uint64_t address)
 {
@@ -238,30 +227,43 @@ static bool search_run(struct search *s, uint64_t start, uint64_t end)
 	return true;
 }
 
+/* Searches [start, end), which is there, but for the page that is not searched. */
+static void search_present(struct search *s, uint64_t start, uint64_t end)
+{
+	uint64_t after = s->skipped + page_bytes();
+
+	if (s->skipped >= end || after <= start) {
+		search_run(s, start, end);
+		return;
+	}
+	if (s->skipped <= start || search_run(s, start, s->skipped))
+		search_run(s, after, end);
+}
+
 /* Searches the pages of [start, end) that the process has. */
 static void search_pages(struct search *s, uint64_t start, uint64_t end)
 {
-	const uint64_t page = page_bytes();
-	uint64_t run = 0; /* where the pages that are there began */
+	uint64_t from = start, to = start; /* pages that are there, not yet searched */
 
-	for (uint64_t at = page_of(start); at < end && !s->unknown;) {
-		size_t count = read_entries(s, at, page_after(end - at) / page);
+	for (uint64_t at = page_of(start); at < end && !s->unknown && !s->no_memory;) {
+		size_t count = pages_look(&s->pages, at, end, &at);
 
-		if (!count)
+		if (count == SIZE_MAX) {
 			s->unknown = unreadable;
-		for (size_t i = 0; i < count && !s->unknown && !s->no_memory; i++, at += page) {
-			bool there = s->entries[i] & PAGE_THERE && at != s->skipped;
-
-			if (there && !run)
-				run = at < start ? start : at;
-			else if (!there && run && search_run(s, run, at))
-				run = 0;
-		}
-		if (s->no_memory)
 			return;
+		}
+		for (size_t i = 0; i < count && !s->unknown && !s->no_memory; i++) {
+			const struct pages_run *run = &s->pages.runs[i];
+
+			if (run->start > to) {
+				search_present(s, from, to);
+				from = run->start;
+			}
+			to = run->end < end ? run->end : end;
+		}
 	}
-	if (run && !s->unknown)
-		search_run(s, run, end);
+	if (!s->unknown && !s->no_memory)
+		search_present(s, from, to);
 }
 
 /* Bytes after the end of a file, in its last page, are only in memory. */
@@ -334,19 +336,17 @@ struct probe_error *search_range(struct search *s, uint64_t start, uint64_t end)
 /* How much of [start, end) the process has in memory. */
 static uint64_t measure_pages(struct search *s, uint64_t start, uint64_t end)
 {
-	const uint64_t page = page_bytes();
-	uint64_t pages = 0;
+	uint64_t bytes = 0;
 
 	for (uint64_t at = page_of(start); at < end;) {
-		size_t count = read_entries(s, at, page_after(end - at) / page);
+		size_t count = pages_look(&s->pages, at, end, &at);
 
-		if (!count)
+		if (count == SIZE_MAX)
 			return UINT64_MAX;
 		for (size_t i = 0; i < count; i++)
-			pages += (s->entries[i] & PAGE_THERE) != 0;
-		at += count * page;
+			bytes += s->pages.runs[i].end - s->pages.runs[i].start;
 	}
-	return pages * page;
+	return bytes;
 }
 
 /* How much its file holds; UINT64_MAX if it cannot be opened. */
@@ -520,8 +520,7 @@ struct probe_error *search_open(
 			       ? probe_error_new(PROBE_ERROR_NOT_FOUND, "process %d has ended", pid)
 			       : probe_error_system(errno, "%s", path);
 	ret->buffer = array_resident(CHUNK + PLACE_IMAGE_MAX);
-	ret->entries = array_resident(ENTRIES * sizeof(*ret->entries));
-	if (!ret->buffer || !ret->entries)
+	if (!pages_open(ret->pagemap, &ret->pages) || !ret->buffer)
 		return probe_error_no_memory();
 	return NULL;
 }
@@ -531,7 +530,7 @@ void search_close(struct search *s)
 	if (s->places && s->pagemap >= 0)
 		close(s->pagemap);
 	free(s->buffer);
-	free(s->entries);
+	pages_close(&s->pages);
 	free(s->finds);
 	free(s->parts);
 	forget_mappings(s);

@@ -6,6 +6,7 @@
 #ifndef LIBPROBE_BUSY_SEARCH_H
 #define LIBPROBE_BUSY_SEARCH_H
 
+#include "libprobe/busy/pages.h"
 #include "libprobe/busy/places.h"
 #include "libprobe/modules/backing.h"
 #include "libprobe/process/maps.h"
@@ -35,7 +36,7 @@ struct search {
 	uint64_t skipped; /* a page that is not searched */
 	int pagemap;
 	uint8_t *buffer;
-	uint64_t *entries;
+	struct pages pages;
 	struct maps maps;	       /* of the last search of everything */
 	struct search_source *sources; /* beside its items */
 	struct backing backing;

@@ -98,6 +98,8 @@ const struct seccomp_call seccomp_calls[] = {
 		{UINT32_MAX, SECCOMP_ADDRESS, AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_INO,
 			SECCOMP_ADDRESS}, -EBADF},
 	{"openat2", SECCOMP_OWN_CACHED, SYS_openat2, {UINT32_MAX, SECCOMP_ADDRESS}, -EINVAL},
+	{"ioctl", SECCOMP_OWN_PAGES, SYS_ioctl,
+		{UINT32_MAX, SECCOMP_PAGEMAP_SCAN, SECCOMP_ADDRESS}, -EBADF},
 	/* clang-format on */
 };
 const size_t seccomp_call_count = sizeof(seccomp_calls) / sizeof(*seccomp_calls);

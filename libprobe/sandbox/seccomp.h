@@ -38,8 +38,12 @@ enum seccomp_own {
 	SECCOMP_OWN_ALARM = 4096,   /* has us continued while we hold threads */
 	SECCOMP_OWN_DIRECT = 8192,  /* asks how a file may be written past the page cache */
 	SECCOMP_OWN_CACHED = 16384, /* looks at files without asking their file systems */
-	SECCOMP_OWN_END = 32768
+	SECCOMP_OWN_PAGES = 32768,  /* asks which pages a target has */
+	SECCOMP_OWN_END = 65536
 };
+
+/* Which pages a process has: the number of that ioctl(2), of its pagemap, since Linux 6.7. */
+#define SECCOMP_PAGEMAP_SCAN UINT64_C(0xc0606610)
 
 /* Placeholders for arguments that are known only when the call is made. */
 #define SECCOMP_ADDRESS UINT64_C(0x10000) /* an address of mapped memory */

@@ -194,6 +194,7 @@ static void test_what_is_ours_to_call(void **state)
 		{SYS_pidfd_getfd, SECCOMP_OWN_TAKE},
 		{SYS_statx, SECCOMP_OWN_DIRECT | SECCOMP_OWN_CACHED},
 		{SYS_openat2, SECCOMP_OWN_CACHED},
+		{SYS_ioctl, SECCOMP_OWN_PAGES},
 	};
 	static const uint32_t actions[] = {SECCOMP_RET_KILL_PROCESS, SECCOMP_RET_KILL_THREAD,
 		SECCOMP_RET_TRAP, SECCOMP_RET_ERRNO | EPERM};
