@@ -170,6 +170,11 @@ struct arch_thread {
 	bool no_counter;
 	/* Single instructions add to memory, and compare and exchange it (aarch64: FEAT_LSE). */
 	bool has_atomics;
+	/*
+	 * A system call clears parts of vector registers (aarch64: all of SVE but the lowest 128
+	 * bits of each vector), so they are kept around each.
+	 */
+	bool loses_vectors;
 };
 
 enum arch_stub_kind {

@@ -214,6 +214,8 @@ struct arch_process {
 	uint64_t (*counter)(void);
 	/* Has the processor what arch_thread.has_atomics says? NULL: stubs need not know. */
 	bool (*has_atomics)(void);
+	/* The same for arch_thread.loses_vectors. */
+	bool (*loses_vectors)(void);
 	/* Raises SIGTRAP; returns if a handler returns. */
 	void (*trap)(void);
 	int state_regset;      /* NT_* of the floating-point state for ptrace(2) */

@@ -349,6 +349,50 @@ void a64_vector(struct a64 *e, int rd, int vector, unsigned int bytes)
 	a64_put(e, (bytes == 8 ? 0x9e660000 : 0x1e260000) | three(rd, vector, 0)); /* fmov */
 }
 
+/* ---- SVE: from the stack pointer on, predicates and FFR, in the room of three vectors; vectors.
+ */
+
+enum { PREDICATES = 16, VECTORS = 32, PREDICATE_VECTORS = 3, VECTORS_MOST = 31 };
+
+/* A predicate (register pN) or a vector (zN) at its `slot` from the stack pointer on. */
+static void a64_sve(struct a64 *e, bool is_load, bool is_vector, int number, uint32_t slot)
+{
+	a64_put(e, (is_load ? 0x85800000 : 0xe5800000) | (uint32_t)is_vector << 14 |
+			   slot >> 3 << 16 | (slot & 7) << 10 | three(number, A64_SP, 0));
+}
+
+static void a64_sve_all(struct a64 *e, bool is_load)
+{
+	for (int i = 0; i < PREDICATES; i++)
+		a64_sve(e, is_load, false, i, (uint32_t)i);
+	for (int i = 0; i < VECTORS; i++)
+		a64_sve(e, is_load, true, i, (uint32_t)(PREDICATE_VECTORS + i));
+}
+
+/* sp += so many vectors. */
+static void a64_sve_stack(struct a64 *e, int vectors)
+{
+	a64_put(e, 0x04205000 | ((uint32_t)vectors & 0x3f) << 5 | three(A64_SP, 0, A64_SP));
+}
+
+void a64_keep_vectors(struct a64 *e)
+{
+	a64_sve_stack(e, -VECTORS_MOST);
+	a64_sve_stack(e, VECTORS_MOST - VECTORS - PREDICATE_VECTORS);
+	a64_sve_all(e, false);
+	a64_put(e, 0x2519f000); /* rdffr p0.b */
+	a64_sve(e, false, false, 0, PREDICATES);
+}
+
+void a64_restore_vectors(struct a64 *e)
+{
+	a64_sve(e, true, false, 0, PREDICATES);
+	a64_put(e, 0x25289000); /* wrffr p0.b */
+	a64_sve_all(e, true);
+	a64_sve_stack(e, VECTORS_MOST);
+	a64_sve_stack(e, VECTORS + PREDICATE_VECTORS - VECTORS_MOST);
+}
+
 /* ---- Labels ---------------------------------------------------------------------------------- */
 
 int a64_label(struct a64 *e)

@@ -126,6 +126,12 @@ void a64_store_release(struct a64 *e, int rt, int rn, unsigned int bytes);
 void a64_store_vector(struct a64 *e, int vector, int rn);
 /* Removes the signature from an address in the link register, if there may be one. */
 void a64_unsign_link(struct a64 *e);
+/*
+ * Puts all that SVE has in vector registers, predicates and FFR onto the stack, at most 8960 bytes,
+ * and takes it back.
+ */
+void a64_keep_vectors(struct a64 *e);
+void a64_restore_vectors(struct a64 *e);
 /* A register onto the stack, as 16 bytes, and from there. */
 void a64_push(struct a64 *e, int rt);
 void a64_pop(struct a64 *e, int rt);

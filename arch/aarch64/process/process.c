@@ -67,6 +67,11 @@ static bool has_atomics(void)
 	return getauxval(AT_HWCAP) & HWCAP_ATOMICS;
 }
 
+static bool loses_vectors(void)
+{
+	return getauxval(AT_HWCAP) & HWCAP_SVE;
+}
+
 static uint64_t counter(void)
 {
 	uint64_t stamp;
@@ -114,6 +119,7 @@ const struct arch_process aarch64_process = {
 	.layout = &aarch64_frame_layout,
 	.counter = ON_HOST(counter),
 	.has_atomics = ON_HOST(has_atomics),
+	.loses_vectors = ON_HOST(loses_vectors),
 	.state_regset = NT_ARM_SVE,
 	.state_regset_else = NT_PRFPREG,
 	.state_is_lost = true,

@@ -493,7 +493,7 @@ static void operate(struct a64 *e, const struct form_insn *i)
 
 /* ---- The kernel -------------------------------------------------------------------------- */
 
-static void ask_kernel(struct a64 *e, enum form_call call)
+static void ask_kernel(const struct a64_lowering *l, enum form_call call)
 {
 	static const uint16_t calls[FORM_CALLS] = {
 		[FORM_CALL_FUTEX] = 98,
@@ -502,14 +502,18 @@ static void ask_kernel(struct a64 *e, enum form_call call)
 		[FORM_CALL_PRCTL] = 167,
 		[FORM_CALL_SIGPROCMASK] = 135,
 	};
-
+	struct a64 *e = l->e;
 	int set = reg(FORM_SET); /* the answer is there, too */
 
+	if (l->thread->loses_vectors)
+		a64_keep_vectors(e);
 	a64_move(e, A64_STEP, set);
 	a64_const(e, A64_STATUS, calls[call]); /* x8 */
 	a64_call_kernel(e);
 	a64_move(e, reg(FORM_VALUE), set);
 	a64_move(e, set, A64_STEP);
+	if (l->thread->loses_vectors)
+		a64_restore_vectors(e);
 }
 
 /* ---- All instructions --------------------------------------------------------------------- */
@@ -590,7 +594,7 @@ static void put(struct form *form, const struct form_insn *i)
 		a64_time(e, reg(FORM_VALUE));
 		break;
 	case FORM_KERNEL:
-		ask_kernel(e, (enum form_call)i->value);
+		ask_kernel(l, (enum form_call)i->value);
 		break;
 	case FORM_LOAD:
 	case FORM_STORE:

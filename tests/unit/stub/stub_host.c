@@ -47,6 +47,7 @@ static void find_thread(struct arch_thread *t)
 		.has_tp = true,
 		.rseq_signature = arch_process()->rseq_signature,
 		.has_atomics = arch_process()->has_atomics && arch_process()->has_atomics(),
+		.loses_vectors = arch_process()->loses_vectors && arch_process()->loses_vectors(),
 	};
 	if (tid && tid[0] == 32) {
 		t->has_tid = true;
