@@ -24,7 +24,8 @@ AARCH64_TESTS := $(filter-out %/test_args_x86_64.c, \
 	$(sort $(wildcard $(AARCH64_FOLDERS:%=tests/unit/%/test_*.c)))) \
 	$(patsubst %,tests/unit/target/test_%.c,data pages registry space threads) \
 	tests/unit/plan/test_plan_aarch64.c tests/unit/plan/test_plan_holds.c \
-	tests/unit/stub/test_stub_sample.c tests/unit/expr/test_expr_c.c \
+	$(patsubst %,tests/unit/stub/test_stub_%.c,gather sample threads) \
+	tests/unit/expr/test_expr_c.c \
 	tests/golden/test_move.c tests/aarch64/list.sh
 ifeq ($(AARCH64_SHORT),1)
 AARCH64_TESTS := $(sort $(wildcard tests/unit/arch/test_*_aarch64.c tests/unit/form/test_*.c \

@@ -146,7 +146,7 @@ void a64_leave(struct form *f, const struct stub_plan *p)
 	a64_pop_pair(e, A64_STEP, A64_STEP_2, p->small.size);
 	l->next_jump = e->length;
 	l->reaches = a64_jump_to(e, p->stub->next);
-	l->frame = &p->frame;
+	l->frame = &p->frame; /* of the slow parts, which follow */
 }
 
 /* sp += or -= some bytes. */

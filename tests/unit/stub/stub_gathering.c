@@ -8,12 +8,7 @@
 
 #include "tests/unit/stub/stub_gathering.h"
 
-const struct arch_capture gathering_captures[3] = {
-	{.arg = {.kind = ARCH_ARG_REGISTER, .size = 8, .width = 8, .base = 7, .index = -1}},
-	{.arg = {.kind = ARCH_ARG_REGISTER, .size = 8, .width = 8, .base = 6, .index = -1}},
-	{.arg = {.kind = ARCH_ARG_REGISTER, .size = 8, .width = 8, .base = 7, .index = -1},
-		.is_string = true,
-		.bytes_max = GATHERING_STRING_MAX}};
+struct arch_capture gathering_captures[3];
 static const struct arch_expr_node first_node = {.kind = ARCH_EXPR_CAPTURE, .wide = true};
 static const struct arch_expr_node second_node = {
 	.kind = ARCH_EXPR_CAPTURE, .wide = true, .capture = 1};
@@ -23,6 +18,10 @@ int gathering_setup(void **state)
 {
 	struct gathering *c = calloc(1, sizeof(*c));
 
+	for (int i = 0; i < 3; i++)
+		gathering_captures[i] = stub_host_argument(i % 2);
+	gathering_captures[2].is_string = true;
+	gathering_captures[2].bytes_max = GATHERING_STRING_MAX;
 	stub_host_init(&c->host, true);
 	c->extra = calloc(1, GATHERING_EXTRA_BYTES);
 	*state = c;

@@ -30,8 +30,8 @@ struct gathering {
 int gathering_setup(void **state);
 int gathering_teardown(void **state);
 
-/* The first argument, the second, and the text that the first points to. */
-extern const struct arch_capture gathering_captures[3];
+/* The first argument, the second, and the text that the first points to; once there is one. */
+extern struct arch_capture gathering_captures[3];
 extern const struct arch_expr gathering_first, gathering_second;
 
 /* A stub that gathers `parts` of the first argument into the site's cell. */

@@ -29,17 +29,20 @@ static void *map_near(size_t bytes, int fd, int protection)
 	return NULL;
 }
 
-/* Returns from a function that is a site. */
+/* What returns from a function that is a site, and where it finds its arguments. */
 #ifdef __aarch64__
 static const uint8_t way_back[] = {0xc0, 0x03, 0x5f, 0xd6};
+static const int8_t host_arguments[] = {0, 1, 2};
 #else
 static const uint8_t way_back[] = {0xc3};
+static const int8_t host_arguments[] = {7, 6, 2};
 #endif
 
 static void find_thread(struct arch_thread *t)
 {
 	/* nptl_db's descriptor of a field: bits, number of elements, offset */
 	const uint32_t *tid = dlsym(RTLD_DEFAULT, "_thread_db_pthread_tid");
+	const uint32_t *block = dlsym(RTLD_DEFAULT, "_thread_db_sizeof_pthread");
 	const ptrdiff_t *rseq = dlsym(RTLD_DEFAULT, "__rseq_offset");
 	const unsigned int *rseq_size = dlsym(RTLD_DEFAULT, "__rseq_size");
 
@@ -49,9 +52,9 @@ static void find_thread(struct arch_thread *t)
 		.has_atomics = arch_process()->has_atomics && arch_process()->has_atomics(),
 		.loses_vectors = arch_process()->loses_vectors && arch_process()->loses_vectors(),
 	};
-	if (tid && tid[0] == 32) {
+	if (tid && tid[0] == 32 && block) {
 		t->has_tid = true;
-		t->tid_offset = tid[2];
+		t->tid_offset = (int32_t)(tid[2] - (arch_process()->tp_is_end ? *block : 0));
 	}
 	if (rseq && rseq_size && *rseq_size > 0) {
 		t->has_rseq = true;
@@ -168,6 +171,15 @@ void *stub_host_emit(struct stub_host *host, const struct arch_stub *stub)
 	host->code_used = at + code.length;
 	stub_host_written(host, at);
 	return host->code + at;
+}
+
+struct arch_capture stub_host_argument(int number)
+{
+	return (struct arch_capture){.arg = {.kind = ARCH_ARG_REGISTER,
+					     .size = 8,
+					     .width = 8,
+					     .base = host_arguments[number],
+					     .index = ARCH_REG_NONE}};
 }
 
 stub_host_site *stub_host_emit_site(struct stub_host *host, struct arch_stub *stub)

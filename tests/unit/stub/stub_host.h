@@ -52,6 +52,8 @@ void *stub_host_emit(struct stub_host *host, const struct arch_stub *stub);
  * arguments are where a function finds them: on x86-64 in %rdi, %rsi, %rdx.
  */
 typedef void stub_host_site(uint64_t a, uint64_t b, uint64_t c);
+/* The capture of all 64 bits of one of the arguments. */
+struct arch_capture stub_host_argument(int number);
 stub_host_site *stub_host_emit_site(struct stub_host *host, struct arch_stub *stub);
 
 struct ring_header *stub_host_ring(const struct stub_host *host, uint32_t number);

@@ -263,8 +263,5 @@ int main(void)
 		cmocka_unit_test_setup_teardown(full_tables, gathering_setup, gathering_teardown),
 	};
 
-#ifndef __x86_64__
-	return 77; /* these stubs only run on x86-64 */
-#endif
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -239,18 +239,14 @@ static void refused(void **state)
 {
 	struct fixture *x = *state;
 	struct arch_stub stub = stub_host_stub(&x->host, false);
-	struct arch_capture string = {.is_string = true,
-		.bytes_max = 8,
-		.arg = {.kind = ARCH_ARG_REGISTER, .size = 8, .width = 8, .index = -1}};
 	uint8_t out[ARCH_STUB_MAX];
 	struct arch_stub_code code;
 
 	stub.next = 0x10000;
-	stub.captures = &string;
-	stub.capture_count = 1;
+	stub.kind = ARCH_STUB_CALL;
 	assert_int_equal(
 		arch_aarch64.stub(&stub, 0x20000, out, sizeof(out), &code), ARCH_STUB_UNSUPPORTED);
-	stub.capture_count = 0;
+	stub.kind = ARCH_STUB_COUNT;
 	assert_int_equal(arch_aarch64.stub(&stub, 0x20000, out, sizeof(out), &code), ARCH_STUB_OK);
 	assert_int_equal(arch_aarch64.stub(&stub, 0x20000, out, 16, &code), ARCH_STUB_NO_ROOM);
 	assert_int_equal(arch_aarch64.stub(&stub, 0x20000000, out, sizeof(out), &code),
