@@ -20,10 +20,6 @@ struct stub_parts {
 	/* The action, which falls through to the exit; and what it needs out of line, or NULL. */
 	void (*action[ARCH_STUB_KINDS])(struct form *f, struct stub_plan *p);
 	void (*slow[ARCH_STUB_KINDS])(struct form *f, struct stub_plan *p);
-	/* Pairs: an end holds no begin yet; what it holds is free again; what is out of line. */
-	void (*hold_none)(struct form *f, const struct stub_plan *p);
-	void (*release)(struct form *f, const struct stub_plan *p);
-	void (*flights_slow)(struct form *f, const struct stub_plan *p);
 	/* FORM_VALUE = the kernel's time, in nanoseconds; changes FORM_SCRATCH. */
 	void (*ask_time)(struct form *f, const struct stub_plan *p);
 	/* What all of these call. */

@@ -165,10 +165,7 @@ static bool has_parts(const struct stub_plan *p)
 	const struct stub_parts *parts = &p->isa->parts;
 	const struct arch_stub *s = p->stub;
 
-	bool is_here = s->kind == ARCH_STUB_COUNT || s->kind == ARCH_STUB_GATE ||
-		       s->kind == ARCH_STUB_RECORD || s->kind == ARCH_STUB_GATHER;
-
-	return (is_here || parts->action[s->kind]) && (!s->flights.table || parts->flights_slow) &&
+	return (s->kind != ARCH_STUB_CALL || parts->action[s->kind]) &&
 	       (!s->thread.no_counter || parts->ask_time);
 }
 

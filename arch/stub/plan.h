@@ -301,9 +301,6 @@ void form_record_slow(struct form *f, struct stub_plan *plan);
 /* The record of a hit that has waited: what pointers lead to may be something else by now. */
 void form_record_again(struct form *f, struct stub_plan *plan);
 
-/* Before a sequence: finds an end's begin. */
-void form_end(struct form *f, struct stub_plan *plan);
-
 /* ---- Waiting for room (wait.c) ---------------------------------------------------- */
 
 /* Behind the saved registers of a stub whose hits wait, from wait_temp on. */
@@ -323,6 +320,16 @@ void form_gate(struct form *f, const struct stub_plan *plan);
  */
 void form_futex_wait(struct form *f, int timespec);
 void form_futex_wake(struct form *f);
+
+/* ---- Pairs (flights.c) -------------------------------------------------------------- */
+
+void form_begin(struct form *f, struct stub_plan *plan);
+void form_flights_slow(struct form *f, const struct stub_plan *plan);
+/* An end holds the begin that it needs until the exit: no begin is held yet; and there. */
+void form_hold_none(struct form *f, const struct stub_plan *plan);
+void form_release(struct form *f, const struct stub_plan *plan);
+/* Sets the value to the time since the begin, and jumps to the exit if the pair does not pass. */
+void form_end(struct form *f, struct stub_plan *plan);
 
 /* ---- Gathering (gather.c) -------------------------------------------------------- */
 

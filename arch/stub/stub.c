@@ -114,6 +114,9 @@ static void form_action(struct form *f, struct stub_plan *p)
 	case ARCH_STUB_GATHER:
 		form_gather(f, p);
 		break;
+	case ARCH_STUB_BEGIN:
+		form_begin(f, p);
+		break;
 	default:
 		p->isa->parts.action[p->stub->kind](f, p);
 		break;
@@ -155,8 +158,7 @@ static void form_slow_parts(struct form *f, struct stub_plan *p)
 	else if (parts->slow[p->stub->kind])
 		parts->slow[p->stub->kind](f, p);
 	form_sample_slow(f, p);
-	if (p->stub->flights.table)
-		parts->flights_slow(f, p);
+	form_flights_slow(f, p);
 	form_failures(f, p);
 	if (p->isa->late)
 		p->isa->late(f, p);
@@ -202,14 +204,12 @@ void form_stub(struct form *f, struct stub_plan *p)
 	if (p->is_early)
 		form_filter(f, p, s->filter, p->small_out);
 	p->isa->grow(f, p);
-	if (s->flights.table)
-		p->isa->parts.hold_none(f, p);
+	form_hold_none(f, p);
 	form_preparations(f, p);
 	form_sample(f, p);
 	form_action(f, p);
 	form_place(f, p->out);
-	if (s->flights.table)
-		p->isa->parts.release(f, p);
+	form_release(f, p);
 	p->isa->shrink(f, p);
 	form_place(f, p->small_out);
 	p->isa->leave(f, p);

@@ -35,7 +35,7 @@ static bool is_gone(uint32_t tid)
 	return tid && getpgid((pid_t)tid) < 0 && errno == ESRCH;
 }
 
-/* State and depth are one word to those who take an entry (arch/x86/stub/flights.c). */
+/* State and depth are one word to those who take an entry (arch/stub/flight_entries.c). */
 static bool set_idle(
 	const struct probe_session *s, uint64_t offset, const struct probe_flight *flight)
 {

@@ -18,11 +18,6 @@ static const int registers[FORM_REGISTERS] = {
 	[FORM_SPARE_2] = R11,
 };
 
-int lowering_register(int form_register)
-{
-	return registers[form_register];
-}
-
 static struct emit_mem memory(struct form_mem m)
 {
 	struct emit_mem ret = {.index = m.index == FORM_NONE ? REG_NONE : registers[m.index],

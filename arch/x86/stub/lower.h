@@ -24,6 +24,9 @@ struct lowering {
 
 /* The register of x86-64 that one of the form is. */
 int lowering_register(int form_register);
+/* KEEP_VECTOR, ADD_DOUBLE of what is at `mem`, RESTORE_VECTOR (double.c). */
+void lower_double(struct emit *e, const struct form_insn *insn, struct emit_mem mem);
+
 /* Changes the frame; where machine code goes. */
 struct emit *lowering_set_frame(struct form *f, const struct frame *frame);
 void lowering_init(struct lowering *l, struct emit *e, const struct frame *frame);

@@ -86,52 +86,22 @@ void emit_store(struct emit *e, struct emit_mem m, unsigned int bytes);
 
 /* ---- What is written in the form (bridge.c): see arch/stub/plan.h ------------------- */
 
-/* Registers are those of x86-64 that are one of the form. */
-const struct sequence *emit_sequence_begin(
-	struct emit *e, struct stub_plan *plan, int scratch, int aborted);
-void emit_sequence_end(
-	struct emit *e, const struct stub_plan *plan, const struct sequence *sequence);
 void emit_sequence_leave(struct emit *e, const struct stub_plan *plan);
-/* Sets %rax, too. */
-void emit_cpu_set(struct emit *e, const struct stub_plan *plan, int reg, uint8_t shift,
-	uint64_t sets, int slow);
-void emit_shared_set(struct emit *e, const struct stub_plan *plan, int reg, uint32_t offset);
 /* Changes %rax; that of a CPU %rcx, too. */
 void emit_shared_inc(struct emit *e, const struct stub_plan *plan, size_t field);
 void emit_cpu_inc(struct emit *e, struct stub_plan *plan, size_t field, int slow);
 
-/* %rax = the time; changes %rdx. */
-void emit_time(struct emit *e, const struct stub_plan *plan);
 /* REG_VALUE = a prepared scalar capture; changes REG_SCRATCH. */
 void emit_captured(
 	struct emit *e, const struct stub_plan *plan, const struct frame *frame, int capture);
-/* REG_VALUE = the expression; changes %rcx, %rdx. Jumps to `bad` if it cannot be computed. */
-void emit_expr(struct emit *e, const struct stub_plan *plan, const struct frame *frame,
-	const struct arch_expr *expr, int bad);
-/* Jumps to `reject` unless it is true; changes the same registers. */
-void emit_filter(struct emit *e, const struct stub_plan *plan, const struct frame *frame,
-	const struct arch_expr *expr, int reject);
 
 /* ---- Captures (captures.c) --------------------------------------------------- */
 
-/* Stores a pair: a pointer, and the word in %rax. */
-void emit_store_pair(struct emit *e, int temp, int pointer);
 /* REG_VALUE = a prepared scalar capture, or the word of its bytes; changes REG_SCRATCH. */
 void emit_word(struct emit *e, const struct stub_plan *plan, int i);
-/* Copies [%rsi, %rsi + %rdx) to REG_OUT; changes %rax, %r9, %r10. */
-void emit_copy(struct emit *e);
 
 /* ---- Actions ---------------------------------------------------------------------- */
 
-/* That of arch/stub: all but REG_RECORD and REG_RING is changed. */
-void emit_record_body(struct emit *e, const struct stub_plan *plan);
-void emit_begin(struct emit *e, struct stub_plan *plan); /* flights.c */
-void emit_flights_slow(struct emit *e, const struct stub_plan *plan);
-/* An end holds the begin that it needs until the exit: no begin is held yet; and there. */
-void emit_hold_none(struct emit *e, const struct stub_plan *plan);
-void emit_release(struct emit *e, const struct stub_plan *plan);
-/* Sets the value to the time since the begin, and jumps to the exit if the pair does not pass. */
-void emit_end(struct emit *e, struct stub_plan *plan);
 void emit_call(struct emit *e, struct stub_plan *plan); /* call.c */
 void emit_call_slow(struct emit *e, const struct stub_plan *plan);
 enum {

@@ -13,11 +13,6 @@ static struct emit *emitted(struct form *f)
 	return ((struct lowering *)f)->e;
 }
 
-static void begin(struct form *f, struct stub_plan *p)
-{
-	emit_begin(emitted(f), p);
-}
-
 static void call(struct form *f, struct stub_plan *p)
 {
 	emit_call(emitted(f), p);
@@ -26,21 +21,6 @@ static void call(struct form *f, struct stub_plan *p)
 static void call_slow(struct form *f, struct stub_plan *p)
 {
 	emit_call_slow(emitted(f), p);
-}
-
-static void hold_none(struct form *f, const struct stub_plan *p)
-{
-	emit_hold_none(emitted(f), p);
-}
-
-static void release(struct form *f, const struct stub_plan *p)
-{
-	emit_release(emitted(f), p);
-}
-
-static void flights_slow(struct form *f, const struct stub_plan *p)
-{
-	emit_flights_slow(emitted(f), p);
 }
 
 static void ask_time(struct form *f, const struct stub_plan *p)
@@ -73,16 +53,12 @@ static const struct stub_isa x86_64_isa = {
 		{
 			.action =
 				{
-					[ARCH_STUB_BEGIN] = begin,
 					[ARCH_STUB_CALL] = call,
 				},
 			.slow =
 				{
 					[ARCH_STUB_CALL] = call_slow,
 				},
-			.hold_none = hold_none,
-			.release = release,
-			.flights_slow = flights_slow,
 			.ask_time = ask_time,
 			.subroutines = subroutines,
 		},

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The begins that an entry of the table holds (struct probe_flight): a stack of times, and next to
+ * each of them what the end needs of the begin (struct probe_begun): arguments that its
+ * expressions ask for, and, if it leaves a record (a span), what the begin has captured.
+ *
+ * The latter is a record as a ring would have it (record.c). What is kept is written where the next
+ * begin belongs, and the depth publishes it. Without a sequence a signal handler may use the same
+ * place before that, so it is written once more afterwards: before, in case the handler never
+ * returns, and after, because the handler may have written there.
+ *
+ * A begin whose end never comes stays on the stack of times: the program has left it by longjmp(3),
+ * as PostgreSQL leaves a query that fails. So the stack is a ring, which never fills up with these:
+ * a begin takes the place of the oldest one. An end clears the time of its begin. So an end whose
+ * begin has lost its place finds no time there: whatever took the place has ended before.
+ *
+ * An end that needs what its begin has kept holds the begin until the hit is done: it is still
+ * counted, and nobody else writes there (except signal handlers that begin as much as there is room
+ * for, all at once). If entries are found by key, the whole entry stays taken meanwhile.
+ */
+#include "arch/stub/flights.h"
+
+enum { U32 = sizeof(uint32_t), U64 = sizeof(uint64_t) };
+
+/* ---- Places ------------------------------------------------------------------------- */
+
+/* Where the first begin is kept in an entry. */
+static int32_t kept_offset(const struct stub_plan *p)
+{
+	return (int32_t)(sizeof(struct probe_flight) + 8 * p->stub->flights.depth);
+}
+
+/* The time of the begin in place SET. */
+static struct form_mem time_of_begin(void)
+{
+	struct form_mem time = FIELD(times);
+
+	time.index = FORM_SET;
+	time.scale = sizeof(uint64_t);
+	return time;
+}
+
+/* a = where the begin in place SET is kept, plus `offset`. */
+static void kept_address(
+	struct form *f, const struct stub_plan *p, int a, int scratch, int32_t offset)
+{
+	form_multiply(f, scratch, FORM_SET, (int32_t)p->stub->flights.keep);
+	form_compute(f, a, form_indexed(FORM_RIGHT, scratch, kept_offset(p) + offset));
+}
+
+void begin_keep_entry(struct form *f, const struct stub_plan *p)
+{
+	if (stub_keeps_begins(p->stub))
+		form_store(f, FORM_RIGHT, form_temp(p->entry_temp));
+}
+
+/* ---- Arguments for expressions of the end ------------------------------------------- */
+
+/* A word in what is kept; RECORD is at the record, if there is one, else at the start. */
+static struct form_mem kept_word(const struct stub_plan *p, uint32_t offset)
+{
+	return form_at(FORM_RECORD, (int32_t)(offset - p->stub->flights.record));
+}
+
+/* At most as many bytes as there is room for. */
+static void keep_string(struct form *f, const struct stub_plan *p, const struct arch_kept *k)
+{
+	int temp = p->temp[k->capture], fits = form_label(f);
+
+	form_load(f, FORM_VALUE, form_temp(temp + 1), U64, false);
+	form_extend(f, FORM_SCRATCH, FORM_VALUE, U32, false);
+	form_two_const(f, FORM_AND, false, FORM_SCRATCH, RING_STRING_LENGTH);
+	form_jump_if_const(f, false, FORM_SCRATCH, FORM_NOT_ABOVE, k->bytes, fits);
+	form_const(f, FORM_VALUE, k->bytes | UINT64_C(1) << RING_STRING_TRUNCATED_BIT);
+	form_const(f, FORM_SCRATCH, k->bytes);
+	form_place(f, fits);
+	form_store(f, FORM_VALUE, kept_word(p, k->offset));
+	form_load(f, FORM_FROM, form_temp(temp), U64, false);
+	form_compute(f, FORM_OUT, kept_word(p, k->offset + 8));
+	form_copy(f);
+}
+
+static void keep_number(struct form *f, const struct stub_plan *p, const struct arch_kept *k)
+{
+	const struct arch_capture *c = &p->stub->captures[k->capture];
+	uint32_t readable = UINT32_C(1) << k->capture;
+	int written = form_label(f);
+
+	form_store_const(f, kept_word(p, k->offset), U64, 0);
+	if (p->checked & readable) {
+		form_jump_if_bits(f, form_temp(p->mask_temp), readable, FORM_NE, written);
+		form_const(f, FORM_VALUE, UINT64_C(1) << RING_STRING_NULL_BIT);
+		form_store(f, FORM_VALUE, kept_word(p, k->offset));
+	}
+	form_place(f, written);
+	form_captured(f, FORM_VALUE, p, k->capture);
+	/* What is in a vector register was not extended. */
+	if (c->arg.kind == ARCH_ARG_FP_REGISTER && c->arg.size == 4 && c->arg.is_signed)
+		form_extend(f, FORM_VALUE, FORM_VALUE, U32, true);
+	form_store(f, FORM_VALUE, kept_word(p, k->offset + 8));
+}
+
+static void keep_arguments(struct form *f, const struct stub_plan *p)
+{
+	const struct arch_flights *flights = &p->stub->flights;
+
+	for (int i = 0; i < flights->kept_count; i++) {
+		if (flights->kept[i].bytes)
+			keep_string(f, p, &flights->kept[i]);
+		else
+			keep_number(f, p, &flights->kept[i]);
+	}
+}
+
+void begin_prepare(struct form *f, const struct stub_plan *p)
+{
+	for (int i = 0; i < p->stub->capture_count; i++) {
+		const struct arch_capture *c = &p->stub->captures[i];
+
+		if (!c->begun || !c->is_string)
+			continue;
+		form_load(f, FORM_SCRATCH, form_temp(p->kept_temp), U64, false);
+		form_load(f, FORM_VALUE, form_at(FORM_SCRATCH, c->begun), U64, false);
+		form_compute(f, FORM_POINTER, form_at(FORM_SCRATCH, c->begun + 8));
+		form_store(f, FORM_POINTER, form_temp(p->temp[i]));
+		form_store(f, FORM_VALUE, form_temp(p->temp[i] + 1));
+		/* The program may have overwritten it. */
+		form_two_const(f, FORM_AND, false, FORM_VALUE, RING_STRING_LENGTH);
+		form_jump_if_const(
+			f, false, FORM_VALUE, FORM_ABOVE, (int32_t)c->bytes_max, p->lost);
+	}
+}
+
+/* ---- Begins ------------------------------------------------------------------------- */
+
+/*
+ * Writes number SET of what the entry at RIGHT keeps, a record with no time until it is whole;
+ * VALUE = the time. Changes all registers but SET and RECORD, where the record is.
+ *
+ * An end that copies what is kept knows by the time that nobody has written there meanwhile. So
+ * each time in a place is later than the one before. The clock alone does not see to that: in a
+ * virtual machine it moves in steps of up to 80 ticks, and a processor reads it ahead. Both are
+ * written by the thread that has the entry, or by its signal handlers, so they are in order for it.
+ */
+static void keep_record(struct form *f, const struct stub_plan *p)
+{
+	struct form_mem time = form_at(FORM_RECORD, offsetof(struct ring_record, time));
+	int later = form_label(f);
+
+	form_load(f, FORM_VALUE, time, U64, false);
+	form_store(f, FORM_VALUE, form_temp(p->last_temp));
+	form_store_const(f, time, U64, 0);
+	keep_arguments(f, p);
+	form_record_body(f, p);
+	form_two(f, FORM_SUB, true, FORM_OUT, FORM_RECORD);
+	form_store_part(f, FORM_OUT, kept_word(p, offsetof(struct probe_begun, bytes)), U32);
+	form_now(f, p);
+	form_load(f, FORM_SCRATCH, form_temp(p->last_temp), U64, false);
+	form_jump_if(f, true, FORM_VALUE, FORM_ABOVE, FORM_SCRATCH, later);
+	form_compute(f, FORM_VALUE, form_at(FORM_SCRATCH, 1));
+	form_place(f, later);
+	form_store(f, FORM_VALUE, time);
+}
+
+/* VALUE = the time of the begin in place SET of the entry at RIGHT; and what is kept of it. */
+static void keep_begin(struct form *f, const struct stub_plan *p)
+{
+	if (!stub_keeps_begins(p->stub)) {
+		form_now(f, p);
+		return;
+	}
+	kept_address(f, p, FORM_RECORD, FORM_VALUE, (int32_t)p->stub->flights.record);
+	if (stub_has_spans(p->stub)) {
+		keep_record(f, p);
+	} else {
+		keep_arguments(f, p);
+		form_now(f, p);
+	}
+	form_load(f, FORM_RIGHT, form_temp(p->entry_temp), U64, false);
+}
+
+/* SET = the place of the next begin. */
+static void next_place(struct form *f, const struct stub_plan *p)
+{
+	form_load(f, FORM_SET, FIELD(depth), U32, false);
+	form_two_const(f, FORM_AND, false, FORM_SET, (int32_t)p->stub->flights.depth - 1);
+}
+
+static void count_begin(struct form *f)
+{
+	form_add_const_to(f, FORM_PUBLISH_ADD, FIELD(depth), U32, 1);
+}
+
+void begin_push(struct form *f, const struct stub_plan *p)
+{
+	next_place(f, p);
+	keep_begin(f, p);
+	form_store(f, FORM_VALUE, time_of_begin());
+	count_begin(f);
+}
+
+void begin_push_again(struct form *f, const struct stub_plan *p)
+{
+	int once_more = form_label(f), done = form_label(f);
+
+	if (!stub_keeps_begins(p->stub)) {
+		begin_push(f, p);
+		form_store(f, FORM_VALUE, time_of_begin());
+		return;
+	}
+	next_place(f, p);
+	form_store_const(f, form_temp(p->pass_temp), U32, 0);
+	form_place(f, once_more);
+	keep_begin(f, p);
+	form_store(f, FORM_VALUE, time_of_begin());
+	form_jump_if_at_const(f, U32, form_temp(p->pass_temp), FORM_NE, 0, done);
+	count_begin(f);
+	form_store_const(f, form_temp(p->pass_temp), U32, 1);
+	form_jump(f, once_more);
+	form_place(f, done);
+}
+
+void begin_newest_place(struct form *f, const struct stub_plan *p, int empty)
+{
+	form_load(f, FORM_SET, FIELD(depth), U32, false);
+	form_jump_if_const(f, false, FORM_SET, FORM_EQ, 0, empty);
+	form_two_const(f, FORM_SUB, false, FORM_SET, 1);
+	form_two_const(f, FORM_AND, false, FORM_SET, (int32_t)p->stub->flights.depth - 1);
+}
+
+void begin_newest(struct form *f, const struct stub_plan *p, int empty, int gone)
+{
+	begin_newest_place(f, p, empty);
+	form_load(f, FORM_VALUE, time_of_begin(), U64, false);
+	form_jump_if_const(f, true, FORM_VALUE, FORM_EQ, 0, gone);
+}
+
+void begin_clear(struct form *f)
+{
+	form_store_const(f, time_of_begin(), U64, 0);
+}
+
+void begin_uncount(struct form *f)
+{
+	form_add_const_to(f, FORM_PUBLISH_ADD, FIELD(depth), U32, -1);
+}
+
+void begin_note_kept(struct form *f, const struct stub_plan *p)
+{
+	if (stub_has_spans(p->stub))
+		form_store(f, FORM_VALUE, form_temp(p->begin_temp));
+	kept_address(f, p, FORM_SCRATCH, FORM_SCRATCH, 0);
+	form_store(f, FORM_SCRATCH, form_temp(p->kept_temp));
+}

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Entries of the table of pairs: finding, taking and freeing them (flights.c says why).
+ *
+ * The order of memory. Who writes to an entry has it: by a compare and swap of its state, which
+ * acquires, or because it is the thread's own. What has been written is published by the store that
+ * lets others in again: the state (by key, and for a new entry), or the depth (by thread). A
+ * compare and swap need not be seen before what its owner writes next: others look at the key only
+ * with a state, or a depth, that was published after it.
+ *
+ * By key: the state is acquired before the key is compared, so the key is that of this state or a
+ * newer one. It is compared once more when the entry is taken, for the state may have gone round
+ * meanwhile. A begin publishes the state after `away` of the place where the key belongs has been
+ * counted up, and an end counts that down after the state is free: whoever has learned of a begin,
+ * in whatever way orders memory, finds both.
+ *
+ * By thread, where others can take entries at depth 0: the depth is acquired before the key is
+ * compared. A depth above 0 that another thread has published comes with its key, which is not
+ * ours. One that was ours is known to this thread itself. At depth 0 state and depth are one word
+ * to the compare and swap, and the key is compared once more after it. An end lowers the depth with
+ * a store that publishes: all that it has read and cleared comes before others can take the entry.
+ *
+ * By thread, where nobody else can: a thread finds what it has written itself. An entry of another
+ * thread never has its key, nor ever had.
+ */
+#include "arch/stub/flights.h"
+
+#define GOLDEN UINT64_C(0x9e3779b97f4a7c15)
+
+enum { SPINS = 128, U32 = sizeof(uint32_t), U64 = sizeof(uint64_t) };
+
+static int32_t pair_state(const struct stub_plan *p)
+{
+	return (int32_t)(FLIGHT_PAIR + p->stub->flights.pair);
+}
+
+static int32_t entry_bytes(const struct stub_plan *p)
+{
+	const struct arch_flights *f = &p->stub->flights;
+	uint32_t bytes = sizeof(struct probe_flight) + f->depth * (8 + f->keep);
+
+	return (int32_t)((bytes + 63) & ~63u);
+}
+
+/* ---- Looking at entries ------------------------------------------------------------- */
+
+/* Sets SPARE and SPARE_2 to the first entry; changes RIGHT. */
+static void first_entry(struct form *f, const struct stub_plan *p)
+{
+	const struct arch_flights *flights = &p->stub->flights;
+
+	form_const(f, FORM_RIGHT, GOLDEN);
+	form_compute(f, FORM_SPARE, form_at(FORM_FROM, (int32_t)flights->pair));
+	if (flights->process) {
+		/* The product's upper half, of which the index is taken, then has it times GOLDEN.
+		 */
+		form_load(f, FORM_SPARE_2, form_temp(p->process_temp), U32, false);
+		form_two_const(f, FORM_SHL, true, FORM_SPARE_2, 32);
+		form_two(f, FORM_ADD, true, FORM_SPARE, FORM_SPARE_2);
+	}
+	form_two(f, FORM_MUL, true, FORM_SPARE, FORM_RIGHT);
+	form_two_const(f, FORM_SHR, true, FORM_SPARE, 32);
+	form_two_const(f, FORM_AND, false, FORM_SPARE, (int32_t)flights->entries - 1);
+	form_const(f, FORM_SPARE_2, FLIGHT_PROBES_MAX);
+}
+
+static void entry_address(struct form *f, const struct stub_plan *p)
+{
+	form_multiply(f, FORM_RIGHT, FORM_SPARE, entry_bytes(p));
+	form_two(f, FORM_ADD, true, FORM_RIGHT, FORM_POINTER);
+}
+
+/* Continues at `next` with the next entry, if one is left to look at. */
+static void advance(struct form *f, const struct stub_plan *p, int next)
+{
+	form_two_const(f, FORM_ADD, false, FORM_SPARE, 1);
+	form_two_const(f, FORM_AND, false, FORM_SPARE, (int32_t)p->stub->flights.entries - 1);
+	form_sub_jump_if_const(f, false, FORM_SPARE_2, FORM_NE, 1, next);
+}
+
+/*
+ * Compares the key and the process of the entry at RIGHT with ours: jumps to `label` if they are
+ * the same (FORM_EQ), or are not (FORM_NE). Where the key is another, may also jump to `other`.
+ * Changes SCRATCH.
+ */
+static void compare_key(
+	struct form *f, const struct stub_plan *p, int other, enum form_when when, int label)
+{
+	if (!p->stub->flights.process) {
+		form_jump_if_at(f, U64, FORM_FROM, when, FIELD(key), label);
+		return;
+	}
+	form_jump_if_at(f, U64, FORM_FROM, FORM_NE, FIELD(key), other);
+	form_load(f, FORM_SCRATCH, form_temp(p->process_temp), U32, false);
+	form_jump_if_at(f, U32, FORM_SCRATCH, when, FIELD(process), label);
+}
+
+void flight_find_own(struct form *f, const struct stub_plan *p, int other, int missing)
+{
+	int next = form_label(f), found = form_label(f);
+
+	first_entry(f, p);
+	form_place(f, next);
+	entry_address(f, p);
+	form_jump_if_at_const(f, U32, FIELD(state), FORM_NE, pair_state(p), other);
+	if (p->stub->flights.process) {
+		form_acquire(f, FORM_SET, FIELD(depth), U32);
+		if (p->stub->kind != ARCH_STUB_BEGIN)
+			form_jump_if_const(f, false, FORM_SET, FORM_EQ, 0, other);
+	}
+	compare_key(f, p, other, FORM_EQ, found);
+	form_place(f, other);
+	advance(f, p, next);
+	form_jump(f, missing);
+	form_place(f, found);
+}
+
+/* ---- Taking entries ------------------------------------------------------------------ */
+
+void flight_publish(struct form *f, const struct stub_plan *p)
+{
+	form_publish_const(f, FIELD(state), U32, pair_state(p));
+}
+
+/* Takes the entry at RIGHT if it is in the state VALUE (with 8 bytes: and has the depth 0). */
+static void take_if(struct form *f, uint8_t bytes, enum form_when when, int label)
+{
+	form_const(f, FORM_SCRATCH, FLIGHT_TAKEN);
+	form_cas(f, FIELD(state), bytes, FORM_SCRATCH, when, label);
+}
+
+void flight_take(struct form *f, const struct stub_plan *p, int missing)
+{
+	int again = form_label(f), next = form_label(f), other = form_label(f);
+	int busy = form_label(f), taken = form_label(f), stale = form_label(f);
+	int more = form_label(f), looked = form_label(f);
+
+	form_const(f, FORM_NEXT, SPINS);
+	form_place(f, again);
+	form_const(f, FORM_SET, 0);
+	first_entry(f, p);
+	form_place(f, next);
+	entry_address(f, p);
+	form_acquire(f, FORM_VALUE, FIELD(state), U32);
+	form_jump_if_const(f, false, FORM_VALUE, FORM_EQ, FLIGHT_TAKEN, busy);
+	form_jump_if_const(f, false, FORM_VALUE, FORM_NE, pair_state(p), other);
+	compare_key(f, p, other, FORM_NE, other);
+	take_if(f, U32, FORM_NE, busy);
+	/* Meanwhile it may have become another key's. */
+	compare_key(f, p, stale, FORM_EQ, taken);
+	form_place(f, stale);
+	flight_publish(f, p);
+	form_place(f, busy);
+	form_const(f, FORM_SET, 1);
+	form_place(f, other);
+	form_jump_if_const(f, false, FORM_SPARE_2, FORM_NE, FLIGHT_PROBES_MAX, more);
+	form_jump_if_at_const(f, U32, FIELD(away), FORM_EQ, 0, looked);
+	form_place(f, more);
+	advance(f, p, next);
+	form_place(f, looked);
+	form_jump_if_const(f, false, FORM_SET, FORM_EQ, 0, missing);
+	form_alone(f, FORM_YIELD);
+	form_sub_jump_if_const(f, false, FORM_NEXT, FORM_NE, 1, again);
+	form_jump(f, missing);
+	form_place(f, taken);
+}
+
+/* RIGHT = an unused entry, taken; jumps to `taken` with it. Others follow after it. */
+static void take_idle(struct form *f, const struct stub_plan *p, int taken)
+{
+	int next = form_label(f), other = form_label(f);
+
+	first_entry(f, p);
+	form_place(f, next);
+	entry_address(f, p);
+	form_load(f, FORM_VALUE, FIELD(state), U64, false); /* and the depth, the upper half */
+	form_jump_if_const(f, true, FORM_VALUE, FORM_BELOW, FLIGHT_PAIR, other);
+	form_const(f, FORM_SCRATCH, UINT32_MAX);
+	form_jump_if(f, true, FORM_VALUE, FORM_ABOVE, FORM_SCRATCH, other);
+	take_if(f, U64, FORM_EQ, taken);
+	form_place(f, other);
+	advance(f, p, next);
+}
+
+/* Notes in the entry at RIGHT, which is taken, whose it is. */
+static void own(struct form *f, const struct stub_plan *p)
+{
+	const struct arch_stub *s = p->stub;
+
+	form_store(f, FORM_FROM, FIELD(key));
+	form_store_const(f, FIELD(depth), U32, 0);
+	if (s->flights.process) {
+		form_load(f, FORM_VALUE, form_temp(p->process_temp), U32, false);
+		form_store_part(f, FORM_VALUE, FIELD(process), U32);
+	}
+	if (s->thread.has_tid) {
+		form_load(f, FORM_VALUE, form_at(FORM_THREAD, s->thread.tid_offset), U32, false);
+		form_store_part(f, FORM_VALUE, FIELD(tid), U32);
+	}
+}
+
+/* Notes how far the entry at RIGHT is from where its key belongs, and there that it is away. */
+static void note_distance(struct form *f, const struct stub_plan *p)
+{
+	int near = form_label(f);
+
+	form_store_const(f, FIELD(distance), U32, 0);
+	form_const(f, FORM_SCRATCH, FLIGHT_PROBES_MAX);
+	form_sub_jump_if(f, false, FORM_SCRATCH, FORM_EQ, FORM_SPARE_2, near);
+	form_store_part(f, FORM_SCRATCH, FIELD(distance), U32);
+	form_two(f, FORM_SUB, false, FORM_SPARE, FORM_SCRATCH);
+	form_two_const(f, FORM_AND, false, FORM_SPARE, (int32_t)p->stub->flights.entries - 1);
+	form_multiply(f, FORM_SPARE, FORM_SPARE, entry_bytes(p));
+	form_add_const_to(f, FORM_COUNT_SHARED,
+		form_indexed(FORM_POINTER, FORM_SPARE, offsetof(struct probe_flight, away)), U32,
+		1);
+	form_place(f, near);
+}
+
+void flight_claim(struct form *f, const struct stub_plan *p)
+{
+	int next = form_label(f), claimed = form_label(f);
+
+	first_entry(f, p);
+	form_place(f, next);
+	entry_address(f, p);
+	form_const(f, FORM_VALUE, FLIGHT_FREE);
+	take_if(f, U32, FORM_EQ, claimed);
+	advance(f, p, next);
+	if (p->stub->flights.process && !p->stub->flights.match)
+		take_idle(f, p, claimed);
+	form_jump(f, p->lost);
+	form_place(f, claimed);
+	if (p->stub->flights.match)
+		note_distance(f, p);
+	own(f, p);
+}
+
+void flight_retake(struct form *f, const struct stub_plan *p, int other)
+{
+	int ours = form_label(f), stale = form_label(f);
+
+	form_const(f, FORM_VALUE, (uint32_t)pair_state(p));
+	take_if(f, U64, FORM_NE, other);
+	/* Somebody else may also have had it meanwhile. */
+	compare_key(f, p, stale, FORM_EQ, ours);
+	form_place(f, stale);
+	flight_publish(f, p);
+	form_jump(f, other);
+	form_place(f, ours);
+	own(f, p);
+}
+
+/* ---- Freeing entries ------------------------------------------------------------------- */
+
+void flight_free(struct form *f, const struct stub_plan *p)
+{
+	int near = form_label(f), inside = form_label(f), done = form_label(f);
+
+	form_jump_if_at_const(f, U32, FIELD(distance), FORM_EQ, 0, near);
+	form_load(f, FORM_SCRATCH, FIELD(distance), U32, false);
+	form_publish_const(f, FIELD(state), U32, FLIGHT_FREE);
+	/* The program may have overwritten it. */
+	form_two_const(f, FORM_AND, false, FORM_SCRATCH, FLIGHT_PROBES_MAX - 1);
+	form_multiply(f, FORM_SCRATCH, FORM_SCRATCH, entry_bytes(p));
+	form_move(f, FORM_NEXT, FORM_RIGHT);
+	form_two(f, FORM_SUB, true, FORM_NEXT, FORM_SCRATCH);
+	form_address(f, FORM_SPARE, p->stub->flights.table);
+	form_jump_if(f, true, FORM_NEXT, FORM_NOT_BELOW, FORM_SPARE, inside);
+	form_const(f, FORM_SPARE, (uint64_t)p->stub->flights.entries * (uint32_t)entry_bytes(p));
+	form_two(f, FORM_ADD, true, FORM_NEXT, FORM_SPARE);
+	form_place(f, inside);
+	form_add_const_to(f, FORM_COUNT_SHARED,
+		form_at(FORM_NEXT, offsetof(struct probe_flight, away)), U32, -1);
+	form_jump(f, done);
+	form_place(f, near);
+	form_publish_const(f, FIELD(state), U32, FLIGHT_FREE);
+	form_place(f, done);
+}
