@@ -154,6 +154,42 @@ static void memory(void **state)
 	assert_false(a64_finish(e));
 }
 
+/* What threads share: in order, and of 4 or 8 bytes; and products of 128 bits. */
+static void shared(void **state)
+{
+	struct output o;
+	struct a64 *e = start(&o);
+
+	(void)state;
+	a64_cas(e, 15, 2, 16, 8);
+	a64_cas(e, 15, 2, 16, 4);
+	a64_swap(e, 2, 2, 16, 8);
+	a64_swap(e, 2, 3, 16, 4);
+	a64_add_to(e, 2, 16, 8);
+	a64_add_to(e, 2, 16, 4);
+	a64_fetch_add(e, 2, 3, 16, 8);
+	a64_fetch_add(e, 2, 3, 16, 4);
+	a64_load_exclusive(e, 17, 16, 4);
+	a64_store_exclusive(e, 15, 17, 16, 4);
+	a64_load_acquire(e, 2, 16, 8);
+	a64_load_acquire(e, 2, 16, 4);
+	a64_store_release(e, 2, 16, 8);
+	a64_store_release(e, A64_ZERO, 16, 4);
+	a64_op(e, true, A64_UMULH, 16, 9, 10);
+	a64_extract_pair(e, 9, 16, 9, 32);
+	a64_extract_pair(e, 9, 16, 9, 1);
+	EXPECT(&o, 0xc8effe02 /* casal x15, x2, [x16] */, 0x88effe02 /* casal w15, w2, [x16] */,
+		0xf8e28202 /* swpal x2, x2, [x16] */, 0xb8e28203 /* swpal w2, w3, [x16] */,
+		0xf862021f /* staddl x2, [x16] */, 0xb862021f /* staddl w2, [x16] */,
+		0xf8e20203 /* ldaddal x2, x3, [x16] */, 0xb8e20203 /* ldaddal w2, w3, [x16] */,
+		0x885ffe11 /* ldaxr w17, [x16] */, 0x880ffe11 /* stlxr w15, w17, [x16] */,
+		0xc8dffe02 /* ldar x2, [x16] */, 0x88dffe02 /* ldar w2, [x16] */,
+		0xc89ffe02 /* stlr x2, [x16] */, 0x889ffe1f /* stlr wzr, [x16] */,
+		0x9bca7d30 /* umulh x16, x9, x10 */, 0x93c98209 /* extr x9, x16, x9, 32 */,
+		0x93c90609 /* extr x9, x16, x9, 1 */);
+	assert_true(a64_finish(e));
+}
+
 static void addresses(void **state)
 {
 	struct output o;
@@ -195,6 +231,7 @@ int main(void)
 		cmocka_unit_test(registers),
 		cmocka_unit_test(numbers),
 		cmocka_unit_test(memory),
+		cmocka_unit_test(shared),
 		cmocka_unit_test(addresses),
 		cmocka_unit_test(labels),
 	};
