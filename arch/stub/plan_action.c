@@ -179,7 +179,7 @@ static bool plan_flights(struct stub_plan *p)
 	p->kernel_tid |= !f->match && !p->stub->thread.has_tp;
 	if (f->process)
 		p->process_temp = take_temps(p, 1);
-	/* By key, an entry is less than the table away from its place: emit_free(). */
+	/* By key, an entry is less than the table away from its place: flight_free(). */
 	return is_power_of_two(f->entries) && (!f->match || f->entries >= FLIGHT_PROBES_MAX) &&
 	       is_power_of_two(f->depth) && f->depth < 1 << 20 &&
 	       (f->keep ? plan_keeping(p) : p->stub->kind != ARCH_STUB_RECORD);

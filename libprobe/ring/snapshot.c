@@ -261,10 +261,14 @@ void snapshot_walk_flights(struct snapshot *view,
 		uint64_t offset = l->flights - l->data + (uint64_t)i * bytes;
 		size_t first = offsetof(struct probe_flight, key);
 		struct probe_flight flight;
+		uint64_t word; /* state and depth */
 
 		if (snapshot_is_empty(view, offset, bytes) ||
-			!snapshot_read(view, offset, &flight, first) ||
-			flight.state < FLIGHT_PAIR || !flight.depth)
+			!snapshot_read(view, offset, &word, first))
+			continue;
+		flight.state = (uint32_t)word;
+		flight.depth = (uint32_t)(word >> 32);
+		if (flight.state < FLIGHT_PAIR || !flight.depth)
 			continue;
 		/* Pairs with the stores of state and depth, which the stub publishes. */
 		atomic_thread_fence(memory_order_acquire);
