@@ -8,6 +8,7 @@
 static const struct stub_isa aarch64_isa = {
 	.stack_pointer = A64_SP,
 	.frame_pointer = 29,
+	.first_argument = 0,
 	.registers = 32,
 	.vectors = 32,
 	.lay_out = a64_lay_out,

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Stubs of aarch64 as its processor runs them: what they count, and that they leave no trace. */
+/*
+ * Stubs of aarch64 as its processor runs them: what they count and record, how they wait, and that
+ * they leave no trace.
+ */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,6 +13,10 @@
 
 #include <cmocka.h>
 
+#include "arch/process.h"
+#include "arch/runtime.h"
+#include "libprobe/base/clock.h"
+#include "libprobe/ring/room.h"
 #include "tests/unit/expr/expr_interpreter.h"
 #include "tests/unit/expr/expr_random.h"
 #include "tests/unit/stub_aarch64/patterns.h"
@@ -90,6 +98,31 @@ static void hit(struct fixture *x, const struct patterns *in, const void *entry)
 	assert_memory_equal(x->stack + STACK_WORDS / 2, before, above);
 }
 
+/* All records, which have no arguments. */
+static uint64_t records(const struct fixture *x)
+{
+	uint64_t count = 0;
+
+	for (uint32_t i = 0; i < stub_host_ring_count(&x->host); i++) {
+		const struct ring_header *ring = stub_host_ring(&x->host, i);
+		uint64_t last = 0;
+
+		assert_int_equal(ring->lock, 0);
+		for (uint64_t at = ring->tail; at < ring->head; at += sizeof(struct ring_record)) {
+			struct ring_record record;
+
+			memcpy(&record, (const uint8_t *)(ring + 1) + at % HOST_RING_BYTES,
+				sizeof(record));
+			assert_int_equal(record.site, (uint32_t)HOST_SITE);
+			assert_int_equal(record.tid, x->host.thread.has_tid ? gettid() : 0);
+			assert_true(record.time >= last && record.time);
+			last = record.time;
+			count++;
+		}
+	}
+	return count;
+}
+
 /* Each way to make a stub, with a hit on each of many patterns. `taken`: of ROUNDS hits. */
 static void each_way(struct fixture *x, struct arch_stub *stub, uint64_t taken)
 {
@@ -109,7 +142,9 @@ static void each_way(struct fixture *x, struct arch_stub *stub, uint64_t taken)
 			fill(x, &in);
 			hit(x, &in, entry);
 		}
-		if (taken != UINT64_MAX)
+		if (stub->kind == ARCH_STUB_RECORD)
+			assert_int_equal(records(x), taken);
+		else if (taken != UINT64_MAX)
 			assert_int_equal(stub_host_hits(&x->host), taken);
 	}
 }
@@ -147,6 +182,127 @@ static void sampling(void **state)
 	each_way(x, &stub, 7);
 	stub.every = 3;
 	each_way(x, &stub, UINT64_MAX);
+}
+
+/* ---- Records, and waiting ------------------------------------------------------------------- */
+
+static void recording(void **state)
+{
+	struct fixture *x = *state;
+	struct arch_stub stub = stub_host_stub(&x->host, true);
+
+	stub.kind = ARCH_STUB_RECORD;
+	each_way(x, &stub, ROUNDS);
+	stub.guard = (uintptr_t)&x->words[0];
+	each_way(x, &stub, 0);
+}
+
+/* No ring has room, and all are read: as if nothing had been written. */
+static void fill_rings(struct fixture *x)
+{
+	for (uint32_t i = 0; i < stub_host_ring_count(&x->host); i++)
+		stub_host_ring(&x->host, i)->head =
+			stub_host_ring(&x->host, i)->tail + HOST_RING_BYTES;
+}
+
+struct later {
+	struct fixture *x;
+	struct probe_room *room;
+};
+
+static void *empty_rings(void *arg)
+{
+	struct later *later = arg;
+
+	usleep(30000);
+	for (uint32_t i = 0; i < stub_host_ring_count(&later->x->host); i++) {
+		struct ring_header *ring = stub_host_ring(&later->x->host, i);
+		uint64_t head = __atomic_load_n(&ring->head, __ATOMIC_ACQUIRE);
+
+		__atomic_store_n(&ring->tail, head, __ATOMIC_RELEASE);
+	}
+	room_tell(later->room);
+	return NULL;
+}
+
+static void wait_once(struct fixture *x, struct arch_stub *stub, struct probe_room *room)
+{
+	struct later later = {x, room};
+	struct patterns in;
+	pthread_t thread;
+	const void *entry;
+
+	reset(x);
+	entry = stub_host_emit(&x->host, stub);
+	*room = (struct probe_room){.moved = 1};
+	room->gate.turns[0].owner = 12345 | GATE_WAITED;
+	fill(x, &in);
+	hit(x, &in, entry);
+	assert_int_equal(records(x), 1);
+	assert_int_equal(room->waited, 0);
+	fill_rings(x);
+	assert_int_equal(pthread_create(&thread, NULL, empty_rings, &later), 0);
+	fill(x, &in);
+	hit(x, &in, entry);
+	pthread_join(thread, NULL);
+	assert_int_equal(room->waited, 1);
+	assert_int_equal(records(x), 1);
+	assert_int_equal(stub_host_lost(&x->host), 0);
+	fill_rings(x);
+	fill(x, &in);
+	hit(x, &in, entry); /* too long */
+	assert_int_equal(stub_host_lost(&x->host), 1);
+	assert_int_equal(room->gave_up, room->moved);
+}
+
+static void waiting(void **state)
+{
+	struct fixture *x = *state;
+	struct arch_stub stub = stub_host_stub(&x->host, true);
+	struct arch_thread thread = x->host.thread;
+	struct probe_room room;
+	struct clock clock;
+
+	clock_init(&clock, arch_process()->counter);
+	stub.kind = ARCH_STUB_RECORD;
+	stub.room = (uintptr_t)&room;
+	stub.wait_ticks = clock_ticks_per_s(&clock) / 2;
+	stub.wait_scale = clock_tick_ns32(&clock);
+	stub.next = (uintptr_t)patterns_next;
+	for (int way = 0; way < 4; way++) {
+		stub.thread.has_rseq = thread.has_rseq && way & 1;
+		stub.thread.has_atomics = thread.has_atomics && way & 2;
+		wait_once(x, &stub, &room);
+	}
+}
+
+static void gates(void **state)
+{
+	struct fixture *x = *state;
+	struct arch_stub stub = stub_host_stub(&x->host, true);
+	struct probe_gate gate = {.armed = 1, .pass = 1};
+	struct patterns in;
+	const void *entry;
+
+	stub.kind = ARCH_STUB_GATE;
+	stub.gate = (uintptr_t)&gate;
+	stub.gate_unless = (uintptr_t)&x->words[1];
+	stub.next = (uintptr_t)patterns_next;
+	reset(x);
+	entry = stub_host_emit(&x->host, &stub);
+	fill(x, &in);
+	hit(x, &in, entry);
+	assert_int_equal(gate.pass, 1); /* it is not for this one */
+	in.x[0] = ARCH_GATE_CALLER;
+	hit(x, &in, entry);
+	assert_int_equal(gate.pass, 0);
+	/* Its owner has died. */
+	gate.turns[1].owner = GATE_FLIP;
+	hit(x, &in, entry);
+	assert_int_equal(gate.arrived, 1);
+	assert_int_equal(gate.armed, 0);
+	hit(x, &in, entry);
+	assert_int_equal(gate.arrived, 1);
 }
 
 /* ---- Filters ------------------------------------------------------------------------------ */
@@ -261,6 +417,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(counting, setup, teardown),
 		cmocka_unit_test_setup_teardown(sampling, setup, teardown),
+		cmocka_unit_test_setup_teardown(recording, setup, teardown),
+		cmocka_unit_test_setup_teardown(waiting, setup, teardown),
+		cmocka_unit_test_setup_teardown(gates, setup, teardown),
 		cmocka_unit_test_setup_teardown(filters, setup, teardown),
 		cmocka_unit_test_setup_teardown(refused, setup, teardown),
 	};
