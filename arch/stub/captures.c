@@ -294,9 +294,16 @@ void form_captured_word(struct form *f, const struct stub_plan *p, int i)
 
 void form_capture(struct form *f, const struct stub_plan *p, int i)
 {
-	form_captured_word(f, p, i);
-	form_store_packed(f, FORM_VALUE, form_at(FORM_RIGHT, p->record_at[i]),
-		(uint8_t)arch_capture_fixed(&p->stub->captures[i]));
+	const struct arch_capture *c = &p->stub->captures[i];
+	struct form_mem place = form_at(FORM_RECORD, p->record_at[i]);
+	uint8_t bytes = (uint8_t)arch_capture_fixed(c);
+
+	if (arch_capture_has_bytes(c) || p->checked >> i & 1) {
+		form_captured_word(f, p, i);
+		form_store_packed(f, FORM_VALUE, place, bytes);
+	} else {
+		form_store_operand(f, &c->arg, place, bytes);
+	}
 }
 
 /* The `bytes` bytes at FROM + index + disp go to POINTER + index + disp. */

@@ -198,6 +198,9 @@ void form_original(struct form *f, int a, int reg);
 void form_operand_address(struct form *f, int a, const struct arch_arg *arg);
 /* a = the value of a scalar that needs no check; changes FORM_SCRATCH. */
 void form_operand(struct form *f, int a, const struct arch_arg *arg);
+/* Stores the low bytes of such a scalar into what is packed; changes FORM_VALUE, FORM_SCRATCH. */
+void form_store_operand(
+	struct form *f, const struct arch_arg *arg, struct form_mem mem, uint8_t bytes);
 /* FORM_VALUE = the time; changes FORM_SCRATCH. */
 void form_now(struct form *f, const struct stub_plan *plan);
 /* Stores it, at a multiple of 4; changes both. */

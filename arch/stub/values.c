@@ -85,6 +85,24 @@ void form_operand(struct form *f, int a, const struct arch_arg *arg)
 	}
 }
 
+void form_store_operand(
+	struct form *f, const struct arch_arg *arg, struct form_mem mem, uint8_t bytes)
+{
+	uint32_t in_register = arg->size < arg->width ? arg->size : arg->width;
+	bool is_constant = arg->kind == ARCH_ARG_IMMEDIATE && bytes >= sizeof(uint32_t);
+
+	if (arg->kind == ARCH_ARG_REGISTER && bytes <= in_register) {
+		form_store_original(f, arg->base, arg->shift, mem, bytes);
+		return;
+	}
+	if (!is_constant) {
+		form_operand(f, FORM_VALUE, arg);
+		form_store_packed(f, FORM_VALUE, mem, bytes);
+	}
+	for (int at = 0; is_constant && at < bytes; at += 4, mem.disp += 4)
+		form_store_const(f, mem, 4, (int32_t)(value_of_immediate(arg) >> 8 * at));
+}
+
 void form_captured(struct form *f, int a, const struct stub_plan *p, int i)
 {
 	const struct arch_capture *c = &p->stub->captures[i];
