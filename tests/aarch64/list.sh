@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# probectl on aarch64: Debian's programs are listed, with each argument understood, and planned; and
-# what is not there is refused in one line.
+# probectl on aarch64: Debian's programs are listed, with each argument understood, and planned.
 set -u
 fail()
 {
@@ -47,11 +46,4 @@ for _ in $(seq 100); do
 done
 "$PROBECTL" list -p $python >"$SCRATCH/live" || fail "a process cannot be listed"
 grep -q '^python:' "$SCRATCH/live" || fail "no probes of the process"
-for command in enable trace top; do
-	timeout 60 "$PROBECTL" $command -p $python 'python:*' >"$SCRATCH/out" 2>"$SCRATCH/err" &&
-		fail "$command: does not fail"
-	cat "$SCRATCH/err"
-	[ "$(wc -l <"$SCRATCH/err")" = 1 ] || fail "$command: not one line"
-	grep -q 'can be listed, not enabled' "$SCRATCH/err" || fail "$command: does not say why"
-done
 kill -0 $python || fail "the process has ended"
