@@ -22,8 +22,6 @@ struct lowering {
 	bool reaches;
 };
 
-/* The register of x86-64 that one of the form is. */
-int lowering_register(int form_register);
 /* KEEP_VECTOR, ADD_DOUBLE of what is at `mem`, RESTORE_VECTOR (double.c). */
 void lower_double(struct emit *e, const struct form_insn *insn, struct emit_mem mem);
 
