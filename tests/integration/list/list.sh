@@ -86,9 +86,11 @@ check_file 8 "$python_file"
 check_file 14 /usr/bin/php8.2
 check_file 3 "$(realpath /usr/lib/*-linux-gnu/libstdc++.so.6 2>/dev/null | head -1)"
 check_file 32 /usr/bin/stap
-for file in /usr/lib/jvm/*/lib/server/libjvm.so /usr/lib/*-linux-gnu/libc.so.6; do
+# Installations have several names.
+realpath -q /usr/lib/jvm/*/lib/server/libjvm.so /usr/lib/*-linux-gnu/libc.so.6 | sort -u >"$SCRATCH/files"
+while read -r file; do
 	check_file 0 "$file"
-done
+done <"$SCRATCH/files"
 
 # ---- The command line -------------------------------------------------------------
 
@@ -294,39 +296,10 @@ fi
 same "modules listed twice" \
 	"$(printf '%s\n' "$out" | awk 'NR > 1 { print $1, $NF }' | sort | uniq -d | head -3)" ""
 
-# ---- Time and memory ------------------------------------------------------------------------
+# ---- Memory ---------------------------------------------------------------------------------
 
-# best N COMMAND…: the shortest of N runs, in microseconds
-best()
-{
-	local n=$1 least=
-	shift
-	for ((; n > 0; n--)); do
-		local begin=${EPOCHREALTIME/./} us
-		"$@" >/dev/null 2>&1 </dev/null
-		us=$((${EPOCHREALTIME/./} - begin))
-		[ -n "$least" ] && [ "$us" -ge "$least" ] || least=$us
-	done
-	echo "$least"
-}
-
-eu_readelf_all()
-{
-	find /usr/bin /usr/sbin /usr/lib/*-linux-gnu -maxdepth 1 -type f -print0 |
-		xargs -0 eu-readelf -n
-}
-
-# Times are only printed (make bench checks them); a sanitizer or a profiler takes memory of its
-# own.
+# A sanitizer or a profiler takes memory of its own. `make bench` measures the time.
 if [ -n "$jvm_17" ] && ! grep -qE '__(asan|tsan|ubsan|gcov)_' "$PROBECTL"; then
-	ours=$(best 30 "$PROBECTL" list --json "$jvm_17")
-	theirs=$(best 30 readelf -n "$jvm_17")
-	echo "note: list --json of libjvm: $ours us; readelf -n: $theirs us"
-	if command -v eu-readelf >/dev/null; then
-		ours=$(best 3 "$PROBECTL" list)
-		theirs=$(best 3 eu_readelf_all)
-		echo "note: list of the system: $ours us; eu-readelf -n: $theirs us"
-	fi
 	# Peak memory, measured while it waits for a reader with all lists in memory.
 	mkfifo "$SCRATCH/fifo"
 	"$PROBECTL" list --json "$jvm_17" >"$SCRATCH/fifo" &
