@@ -634,6 +634,13 @@ struct arch {
 	 * place that is not known to be a stack? NULL: it never does.
 	 */
 	bool (*loses_stack)(const uint8_t *bytes, size_t length);
+
+	/*
+	 * Whether code may set the stack pointer as loses_stack() looks for it; false: it does not.
+	 * A search of bytes, a thousand times faster than decoding. What is true of code is true of
+	 * all that begins with it. NULL where loses_stack is.
+	 */
+	bool (*may_lose_stack)(const uint8_t *bytes, size_t length);
 	/*
 	 * In the code after a system call instruction: is the register of the call's fourth
 	 * argument dead, so that it may hold anything? NULL: not known.

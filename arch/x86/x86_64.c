@@ -64,6 +64,7 @@ const struct arch arch_x86_64 = {
 	.prefix_length = prefix_length,
 	.nop_length = x86_64_nop_length,
 	.loses_stack = x86_64_loses_stack,
+	.may_lose_stack = x86_64_may_lose_stack,
 	.argument_dies = x86_64_argument_dies,
 	.move = x86_64_move,
 	.jump = x86_64_jump,

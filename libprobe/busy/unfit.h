@@ -11,6 +11,8 @@ struct unfit {
 	const struct arch *arch;
 	const struct module *module; /* borrowed */
 	struct sequences sequences;
+	/* Code from the start of a function on that does not lose the stack; link-time. */
+	struct object_range harmless;
 };
 
 /* Looks at a module of a process. Errors: PROBE_ERROR_MEMORY. */
@@ -19,6 +21,6 @@ PROBE_MUST_CHECK struct probe_error *unfit_open(
 void unfit_close(struct unfit *unfit);
 
 /* Why no stub may run at an address of the process; NULL: it may. */
-const char *unfit_reason(const struct unfit *unfit, uint64_t pc);
+const char *unfit_reason(struct unfit *unfit, uint64_t pc);
 
 #endif

@@ -107,11 +107,8 @@ static void follow(struct known *k, const uint8_t *bytes, size_t length)
 	}
 }
 
-/*
- * Whether the code may contain one of these instructions with %rsp. Decoding takes a thousand
- * times longer.
- */
-static bool is_worth_it(const uint8_t *bytes, size_t length)
+/* May the code contain one of these instructions with %rsp? */
+bool x86_64_may_lose_stack(const uint8_t *bytes, size_t length)
 {
 	for (size_t i = 0; i + 1 < length; i++) {
 		uint8_t opcode = bytes[i + 1], operand = i + 2 < length ? bytes[i + 2] : 0;
@@ -135,8 +132,6 @@ bool x86_64_loses_stack(const uint8_t *bytes, size_t length)
 	struct known known = {.stack = 1 << RBP};
 	size_t at = 0, size;
 
-	if (!is_worth_it(bytes, length))
-		return false;
 	for (; at < length && (size = disasm_length(bytes + at, length - at)); at += size)
 		follow(&known, bytes + at, size);
 	return known.lost;
