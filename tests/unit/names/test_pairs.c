@@ -235,7 +235,8 @@ static void same_as_at_once(const struct pairing *pairing, char *const *names, s
 /* In whatever order they come: all words behind some stems that are parts of others. */
 static void test_one_after_another(void **state)
 {
-	static const char *const stems[] = {"", "x__", "x__super__", "super__", "x__y__", "xsuper__"};
+	static const char *const stems[] = {
+		"", "x__", "x__super__", "super__", "x__y__", "xsuper__"};
 	static const char *const words[] = {"start", "begin", "done", "failed", "super__failed",
 		"required", "entry", "exit", "acquired", "enter", "entered", "end", "other"};
 	enum { STEMS = sizeof(stems) / sizeof(*stems), WORDS = sizeof(words) / sizeof(*words) };
