@@ -409,8 +409,11 @@ struct probe_error *install_patch(struct transaction *t)
 		error = verify(&c);
 	if (!error)
 		error = edits_note(&t->text);
-	if (!error)
+	if (!error) {
 		error = edits_pretouch(&t->text, t->change->mem);
+		/* The process runs: a library that is not there may be open again by now. */
+		t->change->gone |= error && error->code != PROBE_ERROR_NOT_FOUND;
+	}
 	if (!error)
 		error = prepare_windows(&c);
 	if (!error)
