@@ -273,6 +273,16 @@ anew()
 	: >"$SCRATCH/$1.err"
 }
 
+# wait_file FILE: until it is there, for a minute at most
+wait_file()
+{
+	for ((try = 0; try < 6000; try++)); do
+		[ ! -e "$1" ] || return 0
+		sleep 0.01
+	done
+	fail "there is no $1"
+}
+
 # trace_start NAME ARGS…: `probectl trace ARGS`, its output in $SCRATCH/NAME.out
 trace_start()
 {

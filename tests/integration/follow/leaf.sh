@@ -117,19 +117,13 @@ same "no such program" "$(paste -s -d' ' "$SCRATCH/stdout")" "127 127"
 for ((i = 1; i <= 5; i++)); do
 	rm -f "$SCRATCH/ended" "$SCRATCH/statuses"
 	"$PROBECTL" trace --count -o /dev/null loop:nop -- /bin/sh -c "i=0
-while [ \$i -lt 60 ]; do $leaf exit 3; echo \$?; i=\$((i + 1)); done >$SCRATCH/statuses
+while [ \$i -lt 300 ]; do $leaf exit 3; echo \$?; i=\$((i + 1)); done >$SCRATCH/statuses
 echo >$SCRATCH/ended" >/dev/null 2>&1 &
-	for ((try = 0; try < 600; try++)); do
-		[ ! -e "$SCRATCH/statuses" ] || break
-		sleep 0.1
-	done
+	wait_file "$SCRATCH/statuses"
 	sleep "0.0$((2 * i - 1))"
 	kill -KILL $! 2>/dev/null
 	wait $! 2>/dev/null
-	for ((try = 0; try < 600; try++)); do
-		[ -e "$SCRATCH/ended" ] && break
-		sleep 0.1
-	done
-	same "killed: programs" "$(grep -c '^3$' "$SCRATCH/statuses")" 60
+	wait_file "$SCRATCH/ended"
+	same "killed: programs" "$(grep -c '^3$' "$SCRATCH/statuses")" 300
 done
 finish

@@ -78,17 +78,15 @@ same "stopping and going on" "$(sed "s/^147$/0/; s/^t$/T/" "$SCRATCH/stopped")" 
 traced 0 "for i in 1 2 3 4 5; do $idle tracer & sleep 0.00\$i; kill -KILL \$!; wait \$!
 [ \$? = 137 ] || exit 1; done" loop:nop
 for ((i = 1; i <= 5; i++)); do
-	rm -f "$SCRATCH/ended"
+	rm -f "$SCRATCH/ended" "$SCRATCH/trues"
 	"$PROBECTL" trace --count -o /dev/null loop:nop -- /bin/sh -c "i=0
-while [ \$i -lt 40 ]; do /bin/true && echo true; i=\$((i + 1)); done >$SCRATCH/trues
+while [ \$i -lt 200 ]; do /bin/true && echo true; i=\$((i + 1)); done >$SCRATCH/trues
 echo >$SCRATCH/ended" >/dev/null 2>&1 &
+	wait_file "$SCRATCH/trues"
 	sleep "0.0$((2 * i - 1))"
 	kill -KILL $! 2>/dev/null
 	wait $! 2>/dev/null
-	for ((try = 0; try < 600; try++)); do
-		[ -e "$SCRATCH/ended" ] && break
-		sleep 0.1
-	done
-	same "killed: programs" "$(grep -c true "$SCRATCH/trues")" 40
+	wait_file "$SCRATCH/ended"
+	same "killed: programs" "$(grep -c true "$SCRATCH/trues")" 200
 done
 finish
