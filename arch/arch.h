@@ -185,7 +185,6 @@ enum arch_stub_kind {
 	ARCH_STUB_BEGIN,  /* stores the time, for the GATHER or RECORD stub of the end */
 	ARCH_STUB_CALL	  /* calls a function of the target itself: see arch_stub.call */
 };
-enum { ARCH_STUB_KINDS = ARCH_STUB_CALL + 1 };
 
 /* Which part of the stack to capture. */
 enum arch_capture_stack {

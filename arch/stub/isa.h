@@ -9,22 +9,7 @@
 #include "arch/arch.h"
 
 struct form;
-struct form_mem;
 struct stub_plan;
-
-/*
- * Parts of stubs that are still written for an instruction set. NULL: it has none, and stubs that
- * need it are refused. Those with a part of the plan's own name are described there.
- */
-struct stub_parts {
-	/* The action, which falls through to the exit; and what it needs out of line, or NULL. */
-	void (*action[ARCH_STUB_KINDS])(struct form *f, struct stub_plan *p);
-	void (*slow[ARCH_STUB_KINDS])(struct form *f, struct stub_plan *p);
-	/* FORM_VALUE = the kernel's time, in nanoseconds; changes FORM_SCRATCH. */
-	void (*ask_time)(struct form *f, const struct stub_plan *p);
-	/* What all of these call. */
-	void (*subroutines)(struct form *f, const struct stub_plan *p);
-};
 
 /* Registers have the numbers that operands have. */
 struct stub_isa {
@@ -51,7 +36,15 @@ struct stub_isa {
 	void (*leave)(struct form *f, const struct stub_plan *p);
 	/* What these need out of line; NULL: nothing. */
 	void (*late)(struct form *f, const struct stub_plan *p);
-	struct stub_parts parts;
+
+	/*
+	 * What is not written in the form; NULL: there is none, and stubs that need it are refused.
+	 * `call` calls a function of the program (call.c), and may change all registers. The
+	 * subroutine plan->time: FORM_VALUE = CLOCK_MONOTONIC in nanoseconds, or 0 if a filter
+	 * forbids the system call; it changes nothing else.
+	 */
+	void (*call)(struct form *f, const struct stub_plan *p);
+	void (*time_subroutine)(struct form *f, const struct stub_plan *p);
 };
 
 #endif

@@ -162,11 +162,8 @@ static int registers_of(const struct stub_plan *p)
 /* Are all of its parts there for this instruction set? */
 static bool has_parts(const struct stub_plan *p)
 {
-	const struct stub_parts *parts = &p->isa->parts;
-	const struct arch_stub *s = p->stub;
-
-	return (s->kind != ARCH_STUB_CALL || parts->action[s->kind]) &&
-	       (!s->thread.no_counter || parts->ask_time);
+	return (p->stub->kind != ARCH_STUB_CALL || p->isa->call) &&
+	       (!p->stub->thread.no_counter || p->isa->time_subroutine);
 }
 
 static void plan_temps_of_checks(struct stub_plan *p)

@@ -313,6 +313,11 @@ enum { WAIT_WORDS = 8 };
 void form_wait_none(struct form *f, const struct stub_plan *plan);
 void form_wait(struct form *f, struct stub_plan *plan);
 
+/* ---- Calls of functions of the program (call.c) ------------------------------------- */
+
+void form_call_function(struct form *f, struct stub_plan *plan);
+void form_call_function_slow(struct form *f, const struct stub_plan *plan);
+
 /* ---- Gates (gate.c) ---------------------------------------------------------------- */
 
 /* Waits at the gate; this is the whole action. */

@@ -117,8 +117,8 @@ static void form_action(struct form *f, struct stub_plan *p)
 	case ARCH_STUB_BEGIN:
 		form_begin(f, p);
 		break;
-	default:
-		p->isa->parts.action[p->stub->kind](f, p);
+	default: /* ARCH_STUB_CALL */
+		form_call_function(f, p);
 		break;
 	}
 }
@@ -147,16 +147,14 @@ static void form_failures(struct form *f, const struct stub_plan *p)
 
 static void form_slow_parts(struct form *f, struct stub_plan *p)
 {
-	const struct stub_parts *parts = &p->isa->parts;
-
 	if (p->stub->kind == ARCH_STUB_COUNT)
 		form_count_slow(f, p);
 	else if (p->stub->kind == ARCH_STUB_RECORD)
 		form_record_slow(f, p);
 	else if (p->stub->kind == ARCH_STUB_GATHER)
 		form_gather_slow(f, p);
-	else if (parts->slow[p->stub->kind])
-		parts->slow[p->stub->kind](f, p);
+	else if (p->stub->kind == ARCH_STUB_CALL)
+		form_call_function_slow(f, p);
 	form_sample_slow(f, p);
 	form_flights_slow(f, p);
 	form_failures(f, p);
@@ -166,8 +164,8 @@ static void form_slow_parts(struct form *f, struct stub_plan *p)
 	form_capture_subroutines(f, p);
 	if (p->stub->gather.key_count)
 		form_hash_subroutine(f, p);
-	if (parts->subroutines)
-		parts->subroutines(f, p);
+	if (p->stub->thread.no_counter)
+		p->isa->time_subroutine(f, p);
 	form_sequence_descriptors(f, p);
 }
 

@@ -120,7 +120,7 @@ void form_captured(struct form *f, int a, const struct stub_plan *p, int i)
 void form_now(struct form *f, const struct stub_plan *p)
 {
 	if (p->stub->thread.no_counter)
-		p->isa->parts.ask_time(f, p);
+		form_call(f, p->time);
 	else
 		form_time(f);
 }

@@ -23,51 +23,24 @@
  * For an unwinder, the stub is a signal frame (augmentation `S`): it interrupted the function
  * at the site, which is not a call, so the rules for that very address apply.
  *
- * While a thread is between the two counts, this stub and the code after it must stay until the
- * thread returns; see libprobe/busy/busy.c.
- *
  * Sources: DWARF 5, 6.4 (call frame information), figure 3.36 of the System V ABI, AMD64
  * supplement (register numbers); Linux Standard Base 5, 10.6.1 (.eh_frame).
  */
 #include <string.h>
 
-#include "arch/layout.h"
-#include "arch/x86/stub/stub.h"
+#include "arch/x86/stub/lower.h"
 #include "arch/x86/stub/plan.h"
+#include "arch/x86/stub/stub.h"
 
 enum { CALL_FRAME = 32, CALL_STUB_SP = 0, CALL_SITE_SP = 8, CALL_SITE_PC = 16 };
 
 /* ---- The call ----------------------------------------------------------------------- */
 
-static void emit_words(struct emit *e, const struct stub_plan *p)
+void x86_64_call(struct form *f, const struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
+	struct emit *e = lowering_emit(f);
 
-	for (int i = 0; i < s->recorded; i++) {
-		emit_word(e, p, i);
-		emit_mem(e, true, OP_MOV_STORE, RAX, temp_at(p->call_temp + i));
-	}
-	if (p->checked) {
-		emit_mem(e, false, OP_MOV_LOAD, RAX, temp_at(p->mask_temp));
-		emit_mem(e, true, OP_MOV_STORE, RAX, temp_at(p->call_temp + s->recorded));
-	} else {
-		emit_store_imm(e, true, temp_at(p->call_temp + s->recorded), -1);
-	}
-	for (int i = 0; i < s->recorded; i++) {
-		if (!arch_capture_has_bytes(&s->captures[i]))
-			continue;
-		emit_mem(e, true, OP_MOV_LOAD, RAX, temp_at(p->temp[i]));
-		emit_mem(e, true, OP_MOV_STORE, RAX, temp_at(p->call_temp + s->recorded + 1 + i));
-	}
-}
-
-void emit_call(struct emit *e, struct stub_plan *p)
-{
-	const struct arch_stub *s = p->stub;
-
-	emit_cpu_inc(e, p, offsetof(struct probe_slot, hits), p->slow);
-	emit_place(e, p->entered);
-	emit_words(e, p);
 	emit_mem(e, true, OP_LEA, RDI, temp_at(p->call_temp));
 	emit_const(e, RSI, s->call_data);
 	emit_mem(e, true, OP_LEA, RDX, mem_at(RSP, p->frame.size));
@@ -81,22 +54,6 @@ void emit_call(struct emit *e, struct stub_plan *p)
 	emit_mem(e, true, OP_MOV_STORE, RCX, mem_at(RSP, CALL_SITE_PC));
 	emit_bytes(e, "\x41\xff\xd3", 3); /* call *%r11 */
 	emit_mem(e, true, OP_MOV_LOAD, RSP, mem_at(RSP, CALL_STUB_SP));
-	emit_cpu_inc(e, p, offsetof(struct probe_slot, seen), p->slow_leave);
-}
-
-/* The paths of threads without rseq. */
-void emit_call_slow(struct emit *e, const struct stub_plan *p)
-{
-	if (!p->stub->thread.has_rseq)
-		return;
-	emit_place(e, p->slow);
-	emit_sequence_leave(e, p);
-	emit_shared_inc(e, p, offsetof(struct probe_slot, hits));
-	emit_jump_label(e, -1, p->entered);
-	emit_place(e, p->slow_leave);
-	emit_sequence_leave(e, p);
-	emit_shared_inc(e, p, offsetof(struct probe_slot, seen));
-	emit_jump_label(e, -1, p->out);
 }
 
 /* ---- Unwinding ------------------------------------------------------------------------ */

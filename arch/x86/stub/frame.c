@@ -118,5 +118,5 @@ void x86_64_leave(struct form *f, const struct stub_plan *p)
 
 void x86_64_late(struct form *f, const struct stub_plan *p)
 {
-	emit_alignment_slow(((struct lowering *)f)->e, p);
+	emit_alignment_slow(lowering_emit(f), p);
 }

@@ -609,10 +609,13 @@ void lowering_init(struct lowering *l, struct emit *e, const struct frame *frame
 		.form = {put, new_label}, .e = e, .frame = frame, .tested = FORM_NONE};
 }
 
+struct emit *lowering_emit(struct form *f)
+{
+	return ((struct lowering *)f)->e;
+}
+
 struct emit *lowering_set_frame(struct form *f, const struct frame *frame)
 {
-	struct lowering *l = (struct lowering *)f;
-
-	l->frame = frame;
-	return l->e;
+	((struct lowering *)f)->frame = frame;
+	return lowering_emit(f);
 }

@@ -22,10 +22,8 @@ struct lowering {
 	bool reaches;
 };
 
-/* KEEP_VECTOR, ADD_DOUBLE of what is at `mem`, RESTORE_VECTOR (double.c). */
-void lower_double(struct emit *e, const struct form_insn *insn, struct emit_mem mem);
-
-/* Changes the frame; where machine code goes. */
+/* Where machine code goes: what is not written in the form; and the same, with another frame. */
+struct emit *lowering_emit(struct form *f);
 struct emit *lowering_set_frame(struct form *f, const struct frame *frame);
 void lowering_init(struct lowering *l, struct emit *e, const struct frame *frame);
 

@@ -49,9 +49,8 @@ void x86_64_late(struct form *f, const struct stub_plan *plan);
 
 /* reg = the number of the CPU as a hint. */
 void emit_cpu_hint(struct emit *e, int reg);
-/* %rax = the time, which the subroutine gets from the kernel. */
-void emit_ask_time(struct emit *e, const struct stub_plan *plan);
-void emit_time_subroutine(struct emit *e, const struct stub_plan *plan);
+/* See struct stub_isa. */
+void x86_64_time_subroutine(struct form *f, const struct stub_plan *plan);
 
 /* ---- Flags to be cleared (alignment.c) --------------------------------------- */
 
@@ -84,26 +83,9 @@ void emit_store_halves(struct emit *e, int reg, struct emit_mem m);
 /* Stores the low `bytes` bytes of REG_VALUE, and changes it. Eight need an alignment of four. */
 void emit_store(struct emit *e, struct emit_mem m, unsigned int bytes);
 
-/* ---- What is written in the form (bridge.c): see arch/stub/plan.h ------------------- */
-
-void emit_sequence_leave(struct emit *e, const struct stub_plan *plan);
-/* Changes %rax; that of a CPU %rcx, too. */
-void emit_shared_inc(struct emit *e, const struct stub_plan *plan, size_t field);
-void emit_cpu_inc(struct emit *e, struct stub_plan *plan, size_t field, int slow);
-
-/* REG_VALUE = a prepared scalar capture; changes REG_SCRATCH. */
-void emit_captured(
-	struct emit *e, const struct stub_plan *plan, const struct frame *frame, int capture);
-
-/* ---- Captures (captures.c) --------------------------------------------------- */
-
-/* REG_VALUE = a prepared scalar capture, or the word of its bytes; changes REG_SCRATCH. */
-void emit_word(struct emit *e, const struct stub_plan *plan, int i);
-
 /* ---- Actions ---------------------------------------------------------------------- */
 
-void emit_call(struct emit *e, struct stub_plan *plan); /* call.c */
-void emit_call_slow(struct emit *e, const struct stub_plan *plan);
+void x86_64_call(struct form *f, const struct stub_plan *plan); /* call.c: see struct stub_isa */
 enum {
 	GATE_REGISTERS = 8,
 	/* Where %rdi, the third of them, is saved, from %rsp on. */

@@ -1,39 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Stubs for x86-64 (arch/stub/stub.c), with the parts that are still written for it alone: each
- * makes machine code at once, where the form stands.
- */
+/* Stubs for x86-64 (arch/stub/stub.c). */
 #include "arch/x86/stub/stub.h"
 #include "arch/x86/emit.h"
 #include "arch/x86/stub/lower.h"
 #include "arch/x86/stub/plan.h"
-
-static struct emit *emitted(struct form *f)
-{
-	return ((struct lowering *)f)->e;
-}
-
-static void call(struct form *f, struct stub_plan *p)
-{
-	emit_call(emitted(f), p);
-}
-
-static void call_slow(struct form *f, struct stub_plan *p)
-{
-	emit_call_slow(emitted(f), p);
-}
-
-static void ask_time(struct form *f, const struct stub_plan *p)
-{
-	emit_ask_time(emitted(f), p);
-}
-
-static void subroutines(struct form *f, const struct stub_plan *p)
-{
-	struct emit *e = emitted(f);
-
-	emit_time_subroutine(e, p);
-}
 
 static const struct stub_isa x86_64_isa = {
 	.stack_pointer = RSP,
@@ -49,19 +19,8 @@ static const struct stub_isa x86_64_isa = {
 	.shrink = x86_64_shrink,
 	.leave = x86_64_leave,
 	.late = x86_64_late,
-	.parts =
-		{
-			.action =
-				{
-					[ARCH_STUB_CALL] = call,
-				},
-			.slow =
-				{
-					[ARCH_STUB_CALL] = call_slow,
-				},
-			.ask_time = ask_time,
-			.subroutines = subroutines,
-		},
+	.call = x86_64_call,
+	.time_subroutine = x86_64_time_subroutine,
 };
 
 bool x86_64_capturable(const struct arch_arg *arg)

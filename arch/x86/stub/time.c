@@ -4,6 +4,7 @@
  *
  * Sources: Intel SDM volume 2, LSL; clock_gettime(2).
  */
+#include "arch/x86/stub/lower.h"
 #include "arch/x86/stub/plan.h"
 
 enum {
@@ -25,19 +26,12 @@ void emit_cpu_hint(struct emit *e, int reg)
 	emit_imm(e, false, IMM_AND, reg, 0xfff);
 }
 
-void emit_ask_time(struct emit *e, const struct stub_plan *plan)
-{
-	emit_call_label(e, plan->time);
-}
-
-/* %rax = CLOCK_MONOTONIC in nanoseconds; 0 if a filter forbids the call. */
-void emit_time_subroutine(struct emit *e, const struct stub_plan *plan)
+void x86_64_time_subroutine(struct form *f, const struct stub_plan *plan)
 {
 	static const int changed[] = {RCX, RSI, RDI, R11};
 	enum { CHANGED = sizeof(changed) / sizeof(*changed), SECONDS = 0, NANOSECONDS = 8 };
+	struct emit *e = lowering_emit(f);
 
-	if (!plan->stub->thread.no_counter)
-		return;
 	emit_place(e, plan->time);
 	for (int i = 0; i < CHANGED; i++)
 		emit_push(e, changed[i]);
