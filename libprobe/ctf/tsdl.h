@@ -40,7 +40,11 @@ struct tsdl_clock {
 	struct tsdl_clock *next;
 };
 
-/* A name that a number has in an enumeration. */
+/*
+ * A name that a number has in an enumeration. Our records have up to three; only what writes them
+ * again needs more than to know that they are there.
+ */
+enum { TSDL_LABELS_MAX = 64 };
 struct tsdl_label {
 	const char *name;
 	int64_t first, last;

@@ -76,8 +76,14 @@ bool tsdl_set_size(struct tsdl_parser *p, uint64_t size, struct tsdl_type *type)
 
 bool tsdl_add_label(struct tsdl_parser *p, struct tsdl_type *type, const struct tsdl_label *label)
 {
-	struct tsdl_label *copy = tsdl_alloc(p, sizeof(*copy));
+	struct tsdl_label *copy;
+	int count = 0;
 
+	for (const struct tsdl_label *each = type->labels; each; each = each->next)
+		count++;
+	if (count == TSDL_LABELS_MAX)
+		return tsdl_fail(p, "an enumeration has more than %d labels", TSDL_LABELS_MAX);
+	copy = tsdl_alloc(p, sizeof(*copy));
 	if (!copy)
 		return false;
 	*copy = *label;

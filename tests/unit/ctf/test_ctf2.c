@@ -173,6 +173,49 @@ static void test_refused_classes(void **state)
 		"line 2: structures in structures are not understood");
 }
 
+/* An enumeration of so many labels, as TSDL, or as JSON of CTF 2. */
+static void write_enumeration(struct buffer *out, int labels, bool is_json)
+{
+	out->length = 0;
+	buffer_string(out, is_json ? PREAMBLE "\x1e{\"type\":\"data-stream-class\","
+					      "\"packet-context-field-class\":{\"type\":"
+					      "\"structure\",\"member-classes\":[{\"name\":\"a\","
+					      "\"field-class\":{" UNSIGNED
+					      ",\"length\":8,\"mappings\":{\"a\":["
+				   : "typealias enum : integer { size = 8; } {");
+	for (int i = 0; i < labels; i++)
+		buffer_string(out, is_json ? i ? ",[1,2]" : "[1,2]" : i ? ",a" : "a");
+	buffer_string(out, is_json ? "]}}}]}}\n" : "} := e;\n");
+}
+
+/* Nobody needs as many as fit into metadata, each of which would take memory. */
+static void test_labels(void **state)
+{
+	static const char why[] = "an enumeration has more than 64 labels";
+	struct buffer out;
+
+	(void)state;
+	assert_true(buffer_init(&out));
+	for (int json = 0; json < 2; json++) {
+		for (int labels = TSDL_LABELS_MAX; labels <= TSDL_LABELS_MAX + 1; labels++) {
+			struct probe_error *error;
+			struct tsdl tsdl;
+
+			write_enumeration(&out, labels, json);
+			error = json ? ctf2_parse(out.data, out.length, &tsdl)
+				     : tsdl_parse(out.data, out.length, &tsdl);
+			if (labels <= TSDL_LABELS_MAX && error)
+				fail_msg("%s", error->message);
+			assert_int_equal(error != NULL, labels > TSDL_LABELS_MAX);
+			if (error)
+				assert_non_null(strstr(error->message, why));
+			probe_error_free(error);
+			tsdl_free(&tsdl);
+		}
+	}
+	buffer_deinit(&out);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -181,6 +224,7 @@ int main(void)
 		cmocka_unit_test(test_refused_text),
 		cmocka_unit_test(test_refused_fragments),
 		cmocka_unit_test(test_refused_classes),
+		cmocka_unit_test(test_labels),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
