@@ -25,6 +25,7 @@ struct gate {
 	bool waiting, ending;
 	uint32_t owned;			/* the waiter's death ends its turns: so far it has none */
 	uint32_t opened;		/* the waiter may look at the gate, or end */
+	uint32_t ended;			/* the waiter looks at the gate no more */
 	uint32_t owner;			/* its thread id */
 	struct robust_list_head robust; /* of the waiter: all turns, one after the other */
 	struct robust_list turns[GATE_TURNS];

@@ -71,12 +71,14 @@ static void wait_until_set(uint32_t *word)
 }
 
 /*
- * Signals the descriptor whenever a thread has taken a number. Looks now and then without being
- * woken: a target that writes the word as it likes can suppress any wake-up.
+ * Signals the descriptor whenever a thread has taken a number. It is woken for that, so it looks
+ * seldom without being woken: a target that writes the word as it likes, or moves who waits there
+ * to another word (FUTEX_REQUEUE), can suppress any wake-up. That delays its own threads, and our
+ * end.
  */
 static void signal_arrivals(struct gate *gate)
 {
-	static const struct timespec a_while = {.tv_nsec = 100 * 1000 * 1000};
+	static const struct timespec a_while = {.tv_sec = 2};
 	uint32_t seen = 0;
 
 	while (!atomic_load((_Atomic bool *)&gate->ending)) {
@@ -103,6 +105,7 @@ static void *wait_for_threads(void *data)
 	wait_until_set(&gate->opened);
 	signal_arrivals(gate);
 	syscall(SYS_set_robust_list, NULL, sizeof(gate->robust));
+	set_and_wake(&gate->ended);
 	return NULL;
 }
 
@@ -200,6 +203,11 @@ void gate_release(struct gate *gate)
 	}
 }
 
+static void wake_waiter(struct gate *gate)
+{
+	futex(&gate->shared->arrived, FUTEX_WAKE, INT_MAX, NULL);
+}
+
 void gate_shut(struct gate *gate)
 {
 	if (gate->shared)
@@ -208,19 +216,28 @@ void gate_shut(struct gate *gate)
 		return;
 	atomic_store((_Atomic bool *)&gate->ending, true);
 	set_and_wake(&gate->opened);
-	if (!gate->shared)
-		return;
-	/* The waiter may be about to wait: the word must differ from what it saw. */
-	atomic_fetch_add(shared_word(&gate->shared->arrived), 1);
-	futex(&gate->shared->arrived, FUTEX_WAKE, INT_MAX, NULL);
+	if (gate->shared)
+		wake_waiter(gate);
+}
+
+/* A waiter that is about to wait does not hear it: so it is woken until it has ended. */
+static void end_waiter(struct gate *gate)
+{
+	static const struct timespec a_moment = {.tv_nsec = 1000 * 1000};
+
+	while (gate->shared && !atomic_load(shared_word(&gate->ended))) {
+		wake_waiter(gate);
+		futex(&gate->ended, FUTEX_WAIT, 0, &a_moment);
+	}
+	worker_join(&gate->waiter);
+	gate->waiting = false;
 }
 
 void gate_close(struct gate *gate)
 {
 	gate_shut(gate);
 	if (gate->waiting)
-		worker_join(&gate->waiter);
-	gate->waiting = false;
+		end_waiter(gate);
 	if (!gate->shared)
 		return;
 	gate_take(gate);

@@ -2,11 +2,13 @@
 /* The controller's side of a gate whose words the target writes at will. */
 #include <linux/futex.h>
 #include <poll.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
@@ -65,6 +67,79 @@ static void test_one_thread(void **state)
 	gate_close(&gate);
 	close(gate.event);
 	assert_int_equal(shared->armed, 0);
+	munmap(shared, 4096);
+}
+
+/* How often the waiter has slept so far. */
+static long sleeps(const struct gate *gate)
+{
+	char path[64], line[128];
+	long count = -1;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%u/status", gate->owner);
+	file = fopen(path, "re");
+	assert_non_null(file);
+	while (fgets(line, sizeof(line), file))
+		sscanf(line, "voluntary_ctxt_switches: %ld", &count);
+	fclose(file);
+	return count;
+}
+
+/* Sessions are many, and often idle: a waiter has no processor time while nothing comes. */
+static void test_idle(void **state)
+{
+	struct probe_gate *shared = shared_gate();
+	struct gate gate;
+	long before;
+
+	(void)state;
+	open_gate(&gate, shared);
+	usleep(100000);
+	before = sleeps(&gate);
+	usleep(900000);
+	assert_in_range(sleeps(&gate) - before, 0, 1);
+	gate_close(&gate);
+	close(gate.event);
+	munmap(shared, 4096);
+}
+
+struct writer {
+	struct probe_gate *shared;
+	atomic_bool over;
+};
+
+/* Undoes whatever the controller may write, and wakes the waiter all the time. */
+static void *write_back(void *data)
+{
+	struct writer *writer = data;
+
+	while (!atomic_load(&writer->over)) {
+		atomic_store((_Atomic uint32_t *)&writer->shared->arrived, 0);
+		syscall(SYS_futex, &writer->shared->arrived, FUTEX_WAKE, 1, NULL, NULL, 0);
+	}
+	return NULL;
+}
+
+static void test_close_written_back(void **state)
+{
+	struct probe_gate *shared = shared_gate();
+	struct writer writer = {.shared = shared};
+	pthread_t thread;
+
+	(void)state;
+	assert_int_equal(pthread_create(&thread, NULL, write_back, &writer), 0);
+	alarm(60);
+	for (int i = 0; i < 200; i++) {
+		struct gate gate;
+
+		open_gate(&gate, shared);
+		gate_close(&gate);
+		close(gate.event);
+	}
+	alarm(0);
+	atomic_store(&writer.over, true);
+	pthread_join(thread, NULL);
 	munmap(shared, 4096);
 }
 
@@ -135,6 +210,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_one_thread),
+		cmocka_unit_test(test_idle),
+		cmocka_unit_test(test_close_written_back),
 		cmocka_unit_test(test_close_unheard),
 		cmocka_unit_test(test_never_opened),
 		cmocka_unit_test(test_death),
