@@ -18,12 +18,6 @@
 
 enum { MORE_BITS = 10, FRACTION_BITS = 52, EXPONENT_MOST = 0x7ff };
 
-/* A shift by RIGHT, of any register. */
-static void shift_by_right(struct form *f, enum form_op op, int a)
-{
-	f->put(f, &(struct form_insn){.op = op, .wide = true, .a = (int8_t)a, .b = FORM_RIGHT});
-}
-
 /* The larger one is in RIGHT, twice its magnitude in POINTER; the other's in NEXT. */
 static void order(struct form *f)
 {
@@ -87,9 +81,9 @@ static void align(struct form *f)
 	form_jump_if_const(f, true, FORM_SCRATCH, FORM_ABOVE, 62, far);
 	form_move(f, FORM_RIGHT, FORM_SCRATCH);
 	form_move(f, FORM_SCRATCH, FORM_NEXT);
-	shift_by_right(f, FORM_SHR, FORM_NEXT);
+	form_shift_by_right(f, FORM_SHR, FORM_NEXT);
 	form_one(f, FORM_NEGATE, true, FORM_RIGHT);
-	shift_by_right(f, FORM_SHL, FORM_SCRATCH); /* what has left NEXT */
+	form_shift_by_right(f, FORM_SHL, FORM_SCRATCH); /* what has left NEXT */
 	form_jump_if_const(f, true, FORM_SCRATCH, FORM_EQ, 0, none);
 	form_two_const(f, FORM_OR, true, FORM_NEXT, 1);
 	form_place(f, none);
@@ -112,7 +106,7 @@ static void subtract(struct form *f, int done)
 	form_move(f, FORM_RIGHT, FORM_SPARE);
 	form_two_const(f, FORM_SUB, true, FORM_RIGHT, 1);
 	form_place(f, fits);
-	shift_by_right(f, FORM_SHL, FORM_POINTER);
+	form_shift_by_right(f, FORM_SHL, FORM_POINTER);
 	form_two(f, FORM_SUB, true, FORM_SPARE, FORM_RIGHT);
 	form_jump(f, out);
 	form_place(f, is_nothing);

@@ -57,7 +57,6 @@ struct stub_plan {
 	struct frame small;	     /* while an early filter runs */
 	struct frame frame;	     /* after that */
 	bool is_early;		     /* the filter needs only the small frame */
-	bool is_aligned;	     /* the alignment check may stay on (alignment.c) */
 	bool keeps_flags;	     /* the arithmetic ones */
 	uint32_t checked;	     /* captures with a bit in the mask of readable ones */
 	bool records_mask;	     /* and the record contains the mask */
@@ -104,7 +103,6 @@ struct stub_plan {
 	int slow_flight, timed;	 /* without rseq, for a begin by thread; it is noted */
 	int number, numbered;	 /* take a number for the process; it has one */
 	int entered, slow_leave; /* counted as called; without rseq, after the call */
-	int clear_check, check_cleared, restore_check, check_restored; /* alignment.c */
 	struct sequence sequences[SEQUENCES_MAX];
 	int sequence_count;
 };

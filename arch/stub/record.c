@@ -156,9 +156,10 @@ void form_ring_record(struct form *f, const struct stub_plan *p, int full)
 	if (s->overwrite)
 		form_publish_over(f, p);
 	else if (varies)
-		form_publish_add(f, FORM_OUT, head);
+		form_add_to(f, FORM_PUBLISH_ADD, head, sizeof(uint64_t), FORM_OUT);
 	else
-		form_publish_add_const(f, head, (int32_t)p->fixed_bytes);
+		form_add_const_to(
+			f, FORM_PUBLISH_ADD, head, sizeof(uint64_t), (int32_t)p->fixed_bytes);
 }
 
 /* ---- Which ring ------------------------------------------------------------------------ */

@@ -25,7 +25,7 @@ static void word_of_string(struct form *f)
 	form_jump_if(f, true, FORM_FROM, FORM_NOT_BELOW, FORM_POINTER, whole);
 	form_compute(f, FORM_RIGHT, bits); /* modulo 64 */
 	form_const(f, FORM_SPARE_2, UINT64_MAX);
-	form_shift_by_right(f, FORM_SPARE_2);
+	form_shift_by_right(f, FORM_SHL, FORM_SPARE_2);
 	form_one(f, FORM_COMPLEMENT, true, FORM_SPARE_2);
 	form_two(f, FORM_OR, true, FORM_VALUE, FORM_SPARE_2);
 	form_place(f, whole);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Machine code of aarch64 for the instructions of arch/stub/form.h. */
+/*
+ * Machine code of aarch64 for the instructions of arch/stub/form.h. Each subject of them has a
+ * file: jumps.c, values.c, memory.c, change.c, kernel.c, operators.c.
+ */
 #ifndef ARCH_AARCH64_STUB_LOWER_H
 #define ARCH_AARCH64_STUB_LOWER_H
 
@@ -30,12 +33,28 @@ struct a64_lowering {
 	bool reaches;
 };
 
+/* ---- Instructions of each subject: see form_subject() ----------------------------------- */
+
+void a64_lower_control(const struct a64_lowering *l, const struct form_insn *insn);
+void a64_lower_value(const struct a64_lowering *l, const struct form_insn *insn);
+void a64_lower_memory(const struct a64_lowering *l, const struct form_insn *insn);
+void a64_lower_change(const struct a64_lowering *l, const struct form_insn *insn);
+void a64_lower_system(const struct a64_lowering *l, const struct form_insn *insn);
+void a64_lower_operator(const struct a64_lowering *l, const struct form_insn *insn);
+
+/* ---- What these share -------------------------------------------------------------------- */
+
+/* rd = rn + disp; rn may be the stack pointer. Changes A64_STEP_2, and A64_STEP. */
+void a64_add_disp(struct a64 *e, int rd, int rn, int64_t disp);
 /* The register that has an address: A64_STEP, or a base that is one. Changes A64_STEP_2. */
 int a64_address_of(struct a64 *e, struct form_mem mem);
 /* The register that has the operand a, or `value`: A64_STATUS, or the zero register. */
 int a64_operand(struct a64 *e, const struct form_insn *insn);
-/* COUNT, PUBLISH_ADD, COUNT_SHARED, FETCH_ADD, EXCHANGE and CAS (change.c). */
-void a64_lower_change(const struct a64_lowering *l, const struct form_insn *insn);
+/* rt = `bytes` bytes at `mem`; and back. Change A64_STEP and A64_STEP_2. */
+void a64_lower_load(struct a64 *e, int rt, struct form_mem mem, unsigned int bytes, bool is_signed);
+void a64_lower_store(struct a64 *e, int rt, struct form_mem mem, unsigned int bytes);
+/* rd = the part of a register at the site that the instruction names. */
+void a64_original(const struct a64_lowering *l, const struct form_insn *insn, int rd);
 
 /* The frame (frame.c): see struct stub_isa. */
 void a64_lay_out(struct stub_plan *plan, int registers);

@@ -6,7 +6,7 @@
 
 #include "arch/x86/process/frame.h"
 #include "arch/x86/process/process.h"
-#include "arch/x86/stub/plan.h"
+#include "arch/x86/stub/frame.h"
 
 enum {
 	USER_CS = 0x33, /* of 64-bit code */

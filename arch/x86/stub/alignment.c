@@ -25,7 +25,8 @@
  * supplement, 3.2.1.
  */
 #include "arch/layout.h"
-#include "arch/x86/stub/plan.h"
+#include "arch/x86/stub/frame.h"
+#include "arch/x86/stub/lower.h"
 
 enum { FLAG_DF = 1 << 10, FLAG_AC = 1 << 18 };
 
@@ -83,34 +84,43 @@ static void emit_if_set(struct emit *e, const struct stub_plan *p, int label)
 	emit_jump_label(e, CC_NE, label);
 }
 
-void emit_alignment_enter(struct emit *e, const struct stub_plan *p)
+void lower_alignment_enter(struct lowering *l, const struct stub_plan *p)
 {
-	if (p->is_aligned)
+	struct emit *e = l->e;
+
+	if (stub_is_aligned(p))
 		return;
+	l->alignment =
+		(struct alignment){emit_label(e), emit_label(e), emit_label(e), emit_label(e)};
 	emit_u8(e, 0x9c); /* pushf */
-	emit_if_set(e, p, p->clear_check);
-	emit_place(e, p->check_cleared);
+	emit_if_set(e, p, l->alignment.clear);
+	emit_place(e, l->alignment.cleared);
 }
 
-void emit_alignment_leave(struct emit *e, const struct stub_plan *p)
+void lower_alignment_leave(struct lowering *l, const struct stub_plan *p)
 {
-	if (p->is_aligned)
+	struct emit *e = l->e;
+
+	if (stub_is_aligned(p))
 		return;
-	emit_if_set(e, p, p->restore_check);
+	emit_if_set(e, p, l->alignment.restore);
 	emit_mem(e, true, OP_LEA, RSP, mem_at(RSP, 8));
-	emit_place(e, p->check_restored);
+	emit_place(e, l->alignment.restored);
 }
 
-void emit_alignment_slow(struct emit *e, const struct stub_plan *p)
+void x86_64_late(struct form *f, const struct stub_plan *p)
 {
-	if (p->is_aligned)
+	struct lowering *l = (struct lowering *)f;
+	struct emit *e = l->e;
+
+	if (stub_is_aligned(p))
 		return;
-	emit_place(e, p->clear_check);
+	emit_place(e, l->alignment.clear);
 	emit_u8(e, 0x9c);
 	emit_imm_mem(e, false, IMM_AND, mem_at(RSP, 0), ~cleared(p));
 	emit_u8(e, 0x9d); /* popf */
-	emit_jump_label(e, -1, p->check_cleared);
-	emit_place(e, p->restore_check);
+	emit_jump_label(e, -1, l->alignment.cleared);
+	emit_place(e, l->alignment.restore);
 	emit_u8(e, 0x9d);
-	emit_jump_label(e, -1, p->check_restored);
+	emit_jump_label(e, -1, l->alignment.restored);
 }

@@ -28,8 +28,8 @@
  */
 #include <string.h>
 
+#include "arch/x86/stub/frame.h"
 #include "arch/x86/stub/lower.h"
-#include "arch/x86/stub/plan.h"
 #include "arch/x86/stub/stub.h"
 
 enum { CALL_FRAME = 32, CALL_STUB_SP = 0, CALL_SITE_SP = 8, CALL_SITE_PC = 16 };

@@ -20,9 +20,8 @@
  */
 #include <assert.h>
 
-#include "arch/x86/emit.h"
+#include "arch/x86/stub/frame.h"
 #include "arch/x86/stub/lower.h"
-#include "arch/x86/stub/plan.h"
 
 /* A smaller frame (fewer registers, no temporaries) is a prefix of a larger one. */
 static void frame_layout(struct frame *f, int skipped, int flags, int registers, int temps)
@@ -49,10 +48,8 @@ static int skipped_bytes(const struct stub_plan *p)
 
 void x86_64_lay_out(struct stub_plan *p, int registers)
 {
-	int flags, skipped = skipped_bytes(p);
+	int flags = p->keeps_flags + !stub_is_aligned(p), skipped = skipped_bytes(p);
 
-	p->is_aligned = stub_is_aligned(p);
-	flags = p->keeps_flags + !p->is_aligned;
 	frame_layout(&p->frame, skipped, flags, registers, p->frame.temps);
 	frame_layout(&p->small, skipped, flags, registers < 2 ? registers : 2, 0);
 	p->wait_temp = (p->frame.size - skipped) / 8;
@@ -70,7 +67,7 @@ void x86_64_enter(struct form *f, const struct stub_plan *p)
 		emit_bytes(e, "\x9f\x0f\x90\xc0", 4); /* lahf; seto %al */
 		emit_push(e, RAX);
 	}
-	emit_alignment_enter(e, p);
+	lower_alignment_enter((struct lowering *)f, p);
 	for (int i = 0; i < small->order_count; i++)
 		emit_push(e, small->order[i]);
 }
@@ -104,7 +101,7 @@ void x86_64_leave(struct form *f, const struct stub_plan *p)
 
 	for (int i = p->small.order_count - 1; i >= 0; i--)
 		emit_pop(e, p->small.order[i]);
-	emit_alignment_leave(e, p);
+	lower_alignment_leave(l, p);
 	if (p->keeps_flags) {
 		emit_pop(e, RAX);
 		emit_bytes(e, "\x04\x7f\x9e", 3); /* add $0x7f,%al (sets OF as it was); sahf */
@@ -114,9 +111,4 @@ void x86_64_leave(struct form *f, const struct stub_plan *p)
 	l->next_jump = e->length;
 	l->reaches = emit_jump(e, p->stub->next);
 	l->frame = &p->frame;
-}
-
-void x86_64_late(struct form *f, const struct stub_plan *p)
-{
-	emit_alignment_slow(lowering_emit(f), p);
 }

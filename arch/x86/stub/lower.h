@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Machine code of x86-64 for the instructions of arch/stub/form.h. */
+/*
+ * Machine code of x86-64 for the instructions of arch/stub/form.h. Each subject of them has a file:
+ * jumps.c, values.c, memory.c, change.c, kernel.c, double.c, operators.c.
+ */
 #ifndef ARCH_X86_STUB_LOWER_H
 #define ARCH_X86_STUB_LOWER_H
 
@@ -7,6 +10,11 @@
 #include "arch/x86/emit.h"
 
 struct frame;
+
+/* Labels of a stub that clears flags (alignment.c): if they are set; and after that. */
+struct alignment {
+	int clear, cleared, restore, restored;
+};
 
 /* Labels are those of `e`. Both pointers are borrowed. */
 struct lowering {
@@ -17,14 +25,35 @@ struct lowering {
 	 */
 	int tested;
 	bool tested_wide;
+	struct alignment alignment;
 	/* Of a whole stub: where it goes to the next one, and whether that is in reach. */
 	size_t next_jump;
 	bool reaches;
 };
 
+void lowering_init(struct lowering *l, struct emit *e, const struct frame *frame);
 /* Where machine code goes: what is not written in the form; and the same, with another frame. */
 struct emit *lowering_emit(struct form *f);
 struct emit *lowering_set_frame(struct form *f, const struct frame *frame);
-void lowering_init(struct lowering *l, struct emit *e, const struct frame *frame);
+
+/* ---- Instructions of each subject: see form_subject() ----------------------------------- */
+
+void lower_control(const struct lowering *l, const struct form_insn *insn);
+void lower_value(const struct lowering *l, const struct form_insn *insn);
+void lower_memory(const struct lowering *l, const struct form_insn *insn);
+void lower_change(const struct lowering *l, const struct form_insn *insn);
+void lower_system(const struct lowering *l, const struct form_insn *insn);
+void lower_double(const struct lowering *l, const struct form_insn *insn);
+void lower_operator(const struct lowering *l, const struct form_insn *insn);
+
+/* ---- What these share -------------------------------------------------------------------- */
+
+/* The processor's register that is one of the form; and an operand in memory. */
+int lower_register(int form_register);
+struct emit_mem lower_mem(struct form_mem mem);
+/* dst = the part of a register at the site that the instruction names. */
+void lower_original(const struct lowering *l, const struct form_insn *insn, int dst);
+/* dst = the value at m, of 1 to 8 bytes, extended to 64 bits. */
+void emit_load(struct emit *e, struct emit_mem m, unsigned int bytes, bool is_signed, int dst);
 
 #endif

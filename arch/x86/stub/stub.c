@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Stubs for x86-64 (arch/stub/stub.c). */
 #include "arch/x86/stub/stub.h"
-#include "arch/x86/emit.h"
+#include "arch/x86/stub/frame.h"
 #include "arch/x86/stub/lower.h"
-#include "arch/x86/stub/plan.h"
 
 static const struct stub_isa x86_64_isa = {
 	.stack_pointer = RSP,

@@ -286,7 +286,6 @@ static void step(uint64_t *v, const struct form_insn *i, const struct form_world
 		v[FORM_VALUE] = ask_kernel(v, i);
 		break;
 	case FORM_STORE:
-	case FORM_STORE_CONST:
 	case FORM_STORE_HALVES:
 	case FORM_PUBLISH:
 		memcpy(address_of(v, world, i->mem), i->is_constant ? &i->value : &v[i->a],

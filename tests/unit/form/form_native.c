@@ -8,7 +8,6 @@
 
 #include "arch/aarch64/stub/lower.h"
 #include "arch/x86/stub/lower.h"
-#include "arch/x86/stub/plan.h"
 #include "tests/unit/form/form_native.h"
 
 enum { CODE_BYTES = 1 << 18 };

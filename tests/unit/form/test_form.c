@@ -181,10 +181,10 @@ static void shared(struct program *p, struct form *f, int a)
 		form_publish_const(f, mem, bytes, any_constant(p));
 		break;
 	case 4:
-		form_publish_add(f, a, mem);
+		form_add_to(f, FORM_PUBLISH_ADD, mem, sizeof(uint64_t), a);
 		break;
 	case 5:
-		form_publish_add_const(f, mem, any_constant(p));
+		form_add_const_to(f, FORM_PUBLISH_ADD, mem, sizeof(uint64_t), any_constant(p));
 		break;
 	case 6:
 		compare_and_swap(p, f, a, mem, bytes);
@@ -255,7 +255,7 @@ static void operate(struct program *p, struct form *f)
 
 	switch (choose(p, 13)) {
 	case 11:
-		form_shift_by_right(f, a);
+		form_shift_by_right(f, FORM_SHL, a);
 		break;
 	case 12:
 		form_stack(f, FORM_PUSH, a);
@@ -565,7 +565,8 @@ static void write_subroutines(struct form *f, void *arg)
 	form_const(f, FORM_RIGHT, 1);
 	form_jump_if(f, true, FORM_FROM, FORM_EQ, FORM_RIGHT, yes);
 	form_const(f, FORM_RIGHT, 512);
-	form_yes_if(f, FORM_FROM, FORM_RIGHT);
+	f->put(f, &(struct form_insn){
+			  .op = FORM_YES_IF, .wide = true, .a = FORM_FROM, .b = FORM_RIGHT});
 	form_yes_if_at(f, FORM_FROM, form_at(FORM_SET, 0));
 	form_alone(f, FORM_NO);
 	form_place(f, yes);

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The kernel, the number of the CPU, and the time.
+ *
+ * Source: Linux, include/uapi/asm-generic/unistd.h.
+ */
+#include <assert.h>
+
+#include "arch/aarch64/stub/lower.h"
+#include "arch/arch.h"
+#include "arch/stub/plan.h"
+
+/* The number of the CPU is in what the kernel keeps for restartable sequences. */
+static void cpu(const struct a64_lowering *l, int rd)
+{
+	assert(l->thread->has_rseq);
+	a64_lower_load(l->e, rd, form_at(FORM_THREAD, l->thread->rseq_offset + RSEQ_CPU_ID),
+		sizeof(uint32_t), false);
+}
+
+static void ask_kernel(const struct a64_lowering *l, enum form_call call)
+{
+	static const uint16_t calls[FORM_CALLS] = {
+		[FORM_CALL_FUTEX] = 98,
+		[FORM_CALL_GETPID] = 172,
+		[FORM_CALL_GETTID] = 178,
+		[FORM_CALL_PRCTL] = 167,
+		[FORM_CALL_SIGPROCMASK] = 135,
+	};
+	struct a64 *e = l->e;
+	int set = a64_register(FORM_SET); /* the answer is there, too */
+
+	if (l->thread->loses_vectors)
+		a64_keep_vectors(e);
+	a64_move(e, A64_STEP, set);
+	a64_const(e, A64_STATUS, calls[call]); /* x8 */
+	a64_call_kernel(e);
+	a64_move(e, a64_register(FORM_VALUE), set);
+	a64_move(e, set, A64_STEP);
+	if (l->thread->loses_vectors)
+		a64_restore_vectors(e);
+}
+
+void a64_lower_system(const struct a64_lowering *l, const struct form_insn *i)
+{
+	struct a64 *e = l->e;
+	int value = a64_register(FORM_VALUE);
+
+	switch (i->op) {
+	case FORM_CPU:
+		cpu(l, a64_register(i->a));
+		break;
+	case FORM_TIME:
+		a64_time(e, value);
+		break;
+	case FORM_STORE_TIME:
+		a64_time(e, value);
+		a64_lower_store(e, value, i->mem, sizeof(uint64_t));
+		break;
+	case FORM_KERNEL:
+		ask_kernel(l, (enum form_call)i->value);
+		break;
+	case FORM_FENCE:
+		a64_put(e, 0xd5033fdf); /* isb: barriers of memory do not order the counter */
+		break;
+	default:			/* FORM_YIELD */
+		a64_put(e, 0xd503203f); /* yield */
+		break;
+	}
+}

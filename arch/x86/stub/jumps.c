@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: MIT */
+/* Control: labels, jumps, subroutines, and data between them. */
+#include "arch/x86/stub/lower.h"
+
+/* ---- Jumps --------------------------------------------------------------------------- */
+
+static void compare_memory(struct emit *e, const struct form_insn *i)
+{
+	struct emit_mem m = lower_mem(i->mem);
+
+	if (i->is_constant && i->bytes == 1)
+		emit_cmp_byte(e, m, (uint8_t)i->value);
+	else if (i->is_constant)
+		emit_imm_mem(e, i->wide, IMM_CMP, m, (int32_t)i->value);
+	else
+		emit_mem(e, i->wide, i->bytes == 1 ? OP_CMP8 : OP_CMP, lower_register(i->a), m);
+}
+
+/* Sets the flags of a comparison, perhaps by a subtraction. */
+static void compare(struct emit *e, const struct form_insn *i)
+{
+	int a = lower_register(i->a);
+
+	if (i->op == FORM_SUB_JUMP_IF && i->is_constant)
+		emit_imm(e, i->wide, IMM_SUB, a, (int32_t)i->value);
+	else if (i->op == FORM_SUB_JUMP_IF)
+		emit_reg(e, i->wide, OP_SUB, a, lower_register(i->b));
+	else if (i->is_memory)
+		compare_memory(e, i);
+	else if (!i->is_constant)
+		emit_reg(e, i->wide, OP_CMP, a, lower_register(i->b));
+	else if (i->value)
+		emit_imm(e, i->wide, IMM_CMP, a, (int32_t)i->value);
+	else
+		emit_reg(e, i->wide, OP_TEST, a, a);
+}
+
+/* Is a compared with 0, and have the flags been set so already? */
+static bool is_tested(const struct lowering *l, const struct form_insn *i)
+{
+	return i->op != FORM_SUB_JUMP_IF && !i->is_memory && i->is_constant && !i->value &&
+	       (i->when == FORM_EQ || i->when == FORM_NE) && l->tested == i->a &&
+	       l->tested_wide == i->wide;
+}
+
+static void jump_if(const struct lowering *l, const struct form_insn *i)
+{
+	static const int conditions[] = {
+		[FORM_EQ] = CC_E,
+		[FORM_NE] = CC_NE,
+		[FORM_LT] = CC_L,
+		[FORM_GE] = CC_GE,
+		[FORM_GT] = CC_G,
+		[FORM_LE] = CC_LE,
+		[FORM_BELOW] = CC_B,
+		[FORM_NOT_BELOW] = CC_AE,
+		[FORM_ABOVE] = CC_A,
+		[FORM_NOT_ABOVE] = CC_BE,
+	};
+
+	if (!is_tested(l, i))
+		compare(l->e, i);
+	emit_jump_label(l->e, conditions[i->when], i->label);
+}
+
+static void jump_unless_bytes(struct emit *e, const struct form_insn *i)
+{
+	struct emit_mem m = lower_mem(i->mem);
+
+	if (i->bytes == 1) {
+		emit_cmp_byte(e, m, (uint8_t)i->value);
+	} else {
+		emit_const(e, RCX, i->value);
+		emit_mem(e, true, OP_CMP, RCX, m);
+	}
+	emit_jump_label(e, CC_NE, i->label);
+}
+
+/* ---- Data ---------------------------------------------------------------------------- */
+
+static void data(struct emit *e, const struct form_insn *i)
+{
+	uint64_t from;
+
+	switch (i->op) {
+	case FORM_ALIGN: /* no short jump may cross the padding */
+		emit_align(e, i->value);
+		break;
+	case FORM_WORD:
+		if (i->bytes == sizeof(uint32_t))
+			emit_u32(e, (uint32_t)i->value);
+		else
+			emit_u64(e, i->value);
+		break;
+	default: /* FORM_LABEL_WORD */
+		from = i->from == FORM_NONE ? -e->at : e->labels[i->from];
+		emit_u64(e, e->labels[i->label] - from);
+		break;
+	}
+}
+
+/* ---- Subroutines --------------------------------------------------------------------- */
+
+static void emit_return(struct emit *e)
+{
+	emit_u8(e, 0xc3);
+}
+
+static void yes_if(const struct lowering *l, const struct form_insn *i)
+{
+	int other = emit_label(l->e);
+
+	if (!is_tested(l, i))
+		compare(l->e, i);
+	emit_jump_label(l->e, CC_NE, other);
+	emit_return(l->e);
+	emit_place(l->e, other);
+}
+
+/* An answer is the zero flag: yes if it is set. */
+static void subroutine(const struct lowering *l, const struct form_insn *i)
+{
+	struct emit *e = l->e;
+
+	switch (i->op) {
+	case FORM_CALL:
+		emit_call_label(e, i->label);
+		break;
+	case FORM_ASK:
+		emit_call_label(e, i->label);
+		emit_jump_label(e, CC_NE, i->no);
+		break;
+	case FORM_YES:
+		emit_reg(e, false, OP_CMP, RAX, RAX);
+		emit_return(e);
+		break;
+	case FORM_NO:
+		emit_reg(e, true, OP_TEST, RSP, RSP); /* not zero */
+		emit_return(e);
+		break;
+	case FORM_YES_IF:
+		yes_if(l, i);
+		break;
+	case FORM_PUSH:
+		emit_push(e, lower_register(i->a));
+		break;
+	case FORM_POP:
+		emit_pop(e, lower_register(i->a));
+		break;
+	case FORM_RETURN:
+	case FORM_RETURN_NESTED:
+		emit_return(e);
+		break;
+	default: /* FORM_NEST: the stack has all return addresses */
+		break;
+	}
+}
+
+/* ---- All of them ----------------------------------------------------------------------- */
+
+void lower_control(const struct lowering *l, const struct form_insn *i)
+{
+	struct emit *e = l->e;
+
+	switch (i->op) {
+	case FORM_PLACE:
+		emit_place(e, i->label);
+		break;
+	case FORM_JUMP:
+		emit_jump_label(e, -1, i->label);
+		break;
+	case FORM_JUMP_IF:
+	case FORM_SUB_JUMP_IF:
+		jump_if(l, i);
+		break;
+	case FORM_JUMP_IF_BITS:
+		emit_test_mem(e, lower_mem(i->mem), (uint32_t)i->value);
+		emit_jump_label(e, i->when == FORM_EQ ? CC_E : CC_NE, i->label);
+		break;
+	case FORM_JUMP_IF_WORD:
+		emit_test_u32(e, i->value, lower_register(i->a));
+		emit_jump_label(e, i->when == FORM_EQ ? CC_E : CC_NE, i->label);
+		break;
+	case FORM_JUMP_UNLESS_BYTES:
+		jump_unless_bytes(e, i);
+		break;
+	case FORM_ALIGN:
+	case FORM_WORD:
+	case FORM_LABEL_WORD:
+		data(e, i);
+		break;
+	default:
+		subroutine(l, i);
+		break;
+	}
+}
