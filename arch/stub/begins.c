@@ -186,17 +186,17 @@ static void next_place(struct form *f, const struct stub_plan *p)
 	form_two_const(f, FORM_AND, false, FORM_SET, (int32_t)p->stub->flights.depth - 1);
 }
 
-static void count_begin(struct form *f)
-{
-	form_add_const_to(f, FORM_PUBLISH_ADD, FIELD(depth), U32, 1);
-}
-
-void begin_push(struct form *f, const struct stub_plan *p)
+static void push(struct form *f, const struct stub_plan *p, enum form_op count)
 {
 	next_place(f, p);
 	keep_begin(f, p);
 	form_store(f, FORM_VALUE, time_of_begin());
-	count_begin(f);
+	form_add_const_to(f, count, FIELD(depth), U32, 1);
+}
+
+void begin_push(struct form *f, const struct stub_plan *p)
+{
+	push(f, p, FORM_PUBLISH_ADD);
 }
 
 void begin_push_again(struct form *f, const struct stub_plan *p)
@@ -204,7 +204,7 @@ void begin_push_again(struct form *f, const struct stub_plan *p)
 	int once_more = form_label(f), done = form_label(f);
 
 	if (!stub_keeps_begins(p->stub)) {
-		begin_push(f, p);
+		push(f, p, FORM_PUBLISH_ADD_WHOLE);
 		form_store(f, FORM_VALUE, time_of_begin());
 		return;
 	}
@@ -214,7 +214,7 @@ void begin_push_again(struct form *f, const struct stub_plan *p)
 	keep_begin(f, p);
 	form_store(f, FORM_VALUE, time_of_begin());
 	form_jump_if_at_const(f, U32, form_temp(p->pass_temp), FORM_NE, 0, done);
-	count_begin(f);
+	form_add_const_to(f, FORM_PUBLISH_ADD_WHOLE, FIELD(depth), U32, 1);
 	form_store_const(f, form_temp(p->pass_temp), U32, 1);
 	form_jump(f, once_more);
 	form_place(f, done);
@@ -242,7 +242,7 @@ void begin_clear(struct form *f)
 
 void begin_uncount(struct form *f)
 {
-	form_add_const_to(f, FORM_PUBLISH_ADD, FIELD(depth), U32, -1);
+	form_add_const_to(f, FORM_PUBLISH_ADD_WHOLE, FIELD(depth), U32, -1);
 }
 
 void begin_note_kept(struct form *f, const struct stub_plan *p)

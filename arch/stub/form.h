@@ -113,6 +113,11 @@ enum form_op {
 	FORM_COUNT,
 	FORM_PUBLISH_ADD,
 	/*
+	 * The same as PUBLISH_ADD where a signal handler of this thread may write there in between,
+	 * and adds to what that has left. Not for a restartable sequence.
+	 */
+	FORM_PUBLISH_ADD_WHOLE,
+	/*
 	 * The following count what all threads do, at a multiple of `bytes`, without a lock: the
 	 * same addition, after what is before it in the stub; one that gives a = what was there;
 	 * and a and the word change places. These two are in the order of C11's
@@ -323,7 +328,7 @@ void form_publish_const(struct form *f, struct form_mem mem, uint8_t bytes, int3
 
 /* ---- Changes (form/change.c) ------------------------------------------------------------ */
 
-/* COUNT, PUBLISH_ADD or COUNT_SHARED: adds 1 to 8 bytes; or a, or a number, to so many. */
+/* COUNT, PUBLISH_ADD, PUBLISH_ADD_WHOLE or COUNT_SHARED: adds 1 to 8 bytes; or a, or a number, to so many. */
 void form_change(struct form *f, enum form_op op, struct form_mem mem);
 void form_add_to(struct form *f, enum form_op op, struct form_mem mem, uint8_t bytes, int a);
 void form_add_const_to(

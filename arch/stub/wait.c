@@ -73,12 +73,14 @@ static void wake_all(struct form *f, int32_t at)
 /* SPARE = the ticks that are left; jumps to `late` if there are none. */
 static void time_left(struct form *f, const struct stub_plan *p, int late)
 {
-	int began = form_label(f);
+	int began = form_label(f), known = form_label(f);
 
 	form_now(f, p);
 	form_jump_if_at_const(f, sizeof(uint64_t), word(p, SINCE), FORM_NE, 0, began);
 	/* Not 0: where a filter forbids to ask for the time, that would be each time's begin. */
-	form_two_const(f, FORM_OR, true, FORM_VALUE, 1);
+	form_jump_if_const(f, true, FORM_VALUE, FORM_NE, 0, known);
+	form_const(f, FORM_VALUE, 1);
+	form_place(f, known);
 	form_store(f, FORM_VALUE, word(p, SINCE));
 	form_place(f, began);
 	form_two_at(f, FORM_SUB, FORM_VALUE, word(p, SINCE));
@@ -166,14 +168,17 @@ static void restore(struct form *f, const struct stub_plan *p)
 		form_load(f, kept[i], word(p, FIRST_KEPT + i), sizeof(uint64_t), false);
 }
 
-/* Counts a hit that has waited. */
+/* Counts a hit that has waited, with its ticks: none if time has gone back. */
 static void count_waited(struct form *f, const struct stub_plan *p)
 {
-	int none = form_label(f);
+	int none = form_label(f), forward = form_label(f);
 
 	form_jump_if_at_const(f, sizeof(uint64_t), word(p, SINCE), FORM_EQ, 0, none);
 	form_now(f, p);
 	form_two_at(f, FORM_SUB, FORM_VALUE, word(p, SINCE));
+	form_jump_if_const(f, true, FORM_VALUE, FORM_GE, 0, forward);
+	form_const(f, FORM_VALUE, 0);
+	form_place(f, forward);
 	form_address(f, FORM_RIGHT, p->stub->room);
 	form_add_to(f, FORM_COUNT_SHARED, form_at(FORM_RIGHT, offsetof(struct probe_room, ticks)),
 		sizeof(uint64_t), FORM_VALUE);

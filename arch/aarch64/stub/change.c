@@ -109,6 +109,7 @@ void a64_lower_change(const struct a64_lowering *l, const struct form_insn *i)
 	case FORM_PUBLISH_ADD:
 		add_to(l->e, i);
 		break;
+	case FORM_PUBLISH_ADD_WHOLE:
 	case FORM_COUNT_SHARED:
 		add_to_shared(l->e, i, lse);
 		break;

@@ -29,6 +29,7 @@ void lower_change(const struct lowering *l, const struct form_insn *i)
 	switch (i->op) {
 	case FORM_COUNT:
 	case FORM_PUBLISH_ADD:
+	case FORM_PUBLISH_ADD_WHOLE: /* no signal comes within an instruction */
 		add_to(e, i);
 		break;
 	case FORM_COUNT_SHARED:

@@ -276,6 +276,7 @@ static void step(uint64_t *v, const struct form_insn *i, const struct form_world
 			word_at(address_of(v, world, i->mem), i->bytes), i->bytes, i->is_signed);
 		break;
 	case FORM_PUBLISH_ADD:
+	case FORM_PUBLISH_ADD_WHOLE:
 	case FORM_COUNT:
 	case FORM_COUNT_SHARED:
 	case FORM_EXCHANGE:

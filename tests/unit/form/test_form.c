@@ -121,8 +121,9 @@ static void store(struct program *p, struct form *f, int a)
 /* Adds, often one more or less, or swaps. */
 static void change(struct program *p, struct form *f, int a, struct form_mem mem, uint8_t bytes)
 {
-	static const enum form_op adds[] = {FORM_COUNT, FORM_COUNT_SHARED, FORM_PUBLISH_ADD};
-	enum form_op op = adds[choose(p, 3)];
+	static const enum form_op adds[] = {
+		FORM_COUNT, FORM_COUNT_SHARED, FORM_PUBLISH_ADD, FORM_PUBLISH_ADD_WHOLE};
+	enum form_op op = adds[choose(p, 4)];
 
 	switch (choose(p, 4)) {
 	case 0:
