@@ -175,6 +175,16 @@ struct arch_thread {
 	 * bits of each vector), so they are kept around each.
 	 */
 	bool loses_vectors;
+	/*
+	 * An access may fail because the address has not the tag that memory has (aarch64:
+	 * FEAT_MTE): stubs that read the program's memory turn that off while they run.
+	 */
+	bool checks_tags;
+	/*
+	 * A system call may end a mode of the thread (aarch64: the streaming mode of FEAT_SME).
+	 * In that mode stubs make none, and take it as one that has failed.
+	 */
+	bool has_modes;
 };
 
 enum arch_stub_kind {

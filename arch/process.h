@@ -15,6 +15,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct arch_thread;
+
 /* ---- Registers ------------------------------------------------------------------------------ */
 
 /* The general registers of a stopped thread, as ptrace(2) reads and writes them. */
@@ -212,10 +214,8 @@ struct arch_process {
 
 	/* Reads the time stamp that stubs read, without a system call. */
 	uint64_t (*counter)(void);
-	/* Has the processor what arch_thread.has_atomics says? NULL: stubs need not know. */
-	bool (*has_atomics)(void);
-	/* The same for arch_thread.loses_vectors. */
-	bool (*loses_vectors)(void);
+	/* Sets what depends on the processor, from has_atomics on. NULL: stubs need not know. */
+	void (*describe_processor)(struct arch_thread *thread);
 	/* Raises SIGTRAP; returns if a handler returns. */
 	void (*trap)(void);
 	int state_regset;      /* NT_* of the floating-point state for ptrace(2) */

@@ -329,6 +329,27 @@ void a64_set_flags(struct a64 *e, int rt)
 	a64_put(e, 0xd51b4200 | (uint32_t)rt); /* msr nzcv, rt */
 }
 
+void a64_tags(struct a64 *e, int rt)
+{
+	a64_put(e, 0xd53b42e0 | (uint32_t)rt); /* mrs rt, tco */
+}
+
+void a64_set_tags(struct a64 *e, int rt)
+{
+	a64_put(e, 0xd51b42e0 | (uint32_t)rt); /* msr tco, rt */
+}
+
+void a64_ignore_tags(struct a64 *e)
+{
+	a64_put(e, 0xd503419f); /* msr tco, 1 */
+}
+
+void a64_streaming(struct a64 *e, int rt)
+{
+	a64_put(e, 0xd53b4240 | (uint32_t)rt); /* mrs rt, svcr */
+	a64_op_mask(e, true, A64_AND, rt, rt, 1);
+}
+
 void a64_thread(struct a64 *e, int rt)
 {
 	a64_put(e, 0xd53bd040 | (uint32_t)rt); /* mrs rt, tpidr_el0 */

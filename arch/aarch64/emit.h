@@ -143,6 +143,12 @@ void a64_pop_pair(struct a64 *e, int rt, int rt2, int bytes);
 /* rt = the flags; and back. */
 void a64_flags(struct a64 *e, int rt);
 void a64_set_flags(struct a64 *e, int rt);
+/* rt = whether tags of addresses are not checked; and back, or they are not from here on. */
+void a64_tags(struct a64 *e, int rt);
+void a64_set_tags(struct a64 *e, int rt);
+void a64_ignore_tags(struct a64 *e);
+/* rt = 1 in the streaming mode, else 0. */
+void a64_streaming(struct a64 *e, int rt);
 /* rt = the thread pointer. */
 void a64_thread(struct a64 *e, int rt);
 /* rt = the virtual counter. */

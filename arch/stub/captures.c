@@ -20,7 +20,7 @@ enum { STACK_NEAR = 2 * PAGE_BYTES };
 /* Jumps to `bad` unless the `size` bytes at POINTER are readable, or perhaps to `good`. */
 static void check_bytes(struct form *f, const struct stub_plan *p, uint32_t size, int good, int bad)
 {
-	form_one(f, FORM_UNTAG, true, FORM_POINTER);
+	form_untag(f, p);
 	form_move(f, FORM_FROM, FORM_POINTER);
 	form_check(f, p, FORM_FRAME, bad);
 	if (size == 1)
@@ -102,10 +102,10 @@ static void found_value(
 }
 
 /* POINTER = a pointer in VALUE, to what is measured. */
-static void follow(struct form *f)
+static void follow(struct form *f, const struct stub_plan *p)
 {
 	form_move(f, FORM_POINTER, FORM_VALUE);
-	form_one(f, FORM_UNTAG, true, FORM_POINTER);
+	form_untag(f, p);
 }
 
 /*
@@ -159,7 +159,7 @@ static void prepare_bytes(
 	form_place(f, positive);
 	form_store(f, FORM_VALUE, form_temp(temp));
 	found_value(f, p, c, temp + 1, bad);
-	follow(f);
+	follow(f, p);
 	/* at most bytes_max */
 	form_const(f, FORM_NEXT, c->bytes_max);
 	form_jump_if_at(f, sizeof(uint64_t), FORM_NEXT, FORM_NOT_ABOVE, form_temp(temp), all);
@@ -199,7 +199,7 @@ static void keep(struct form *f, const struct stub_plan *p, int i)
 	uint64_t cut = c->arg.size > capture_bytes(c);
 
 	if (c->is_string) {
-		follow(f);
+		follow(f, p);
 		form_const(f, FORM_NEXT, c->bytes_max + 1);
 		form_call(f, p->measure);
 		form_store_pair(f, p->temp[i], FORM_POINTER);

@@ -173,6 +173,10 @@ static void plan_temps_of_checks(struct stub_plan *p)
 	plan_checks(p);
 	if (p->keeps_pages)
 		p->pages_temp = take_temps(p, KEPT_PAGES);
+	p->asks_tagged = p->stub->thread.checks_tags && p->stub->may_call_kernel &&
+			 (p->strings || p->extents || p->checked);
+	if (p->asks_tagged)
+		p->tag_of_temp = take_temps(p, 1);
 	if (p->kernel_tid)
 		p->tid_temp = take_temps(p, 1);
 	if (p->kernel_pid)

@@ -63,6 +63,7 @@ struct stub_plan {
 	bool strings, stacks, names; /* there are captures of this kind */
 	bool extents;		     /* or captures with a length */
 	bool keeps_pages;	     /* that a hit has found readable (readable.c) */
+	bool asks_tagged;	     /* for pages with the pointer's tag, too (readable.c) */
 	bool kernel_tid;	     /* the thread's or the process's id comes from the kernel */
 	bool kernel_pid;
 	int pairs, recorded_pairs;
@@ -70,6 +71,7 @@ struct stub_plan {
 	int spill[ARCH_ARGS_MAX]; /* copy of a register; return addresses */
 	int tid_temp, pid_temp, mask_temp;
 	int pages_temp;		   /* the first of KEPT_PAGES */
+	int tag_of_temp;	   /* the pointer that was untagged last, if that is asked with */
 	int expr_temp;		   /* the first one for expressions */
 	int call_temp;		   /* the first one of the called function's frame */
 	int value_temp, time_temp; /* the gathered value, and when its pair ended */
@@ -210,6 +212,8 @@ void form_captured(struct form *f, int a, const struct stub_plan *plan, int capt
 
 /* Before the first check of a hit. */
 void form_checks_begin(struct form *f, const struct stub_plan *plan);
+/* POINTER = a pointer of the program, as it is checked and followed. */
+void form_untag(struct form *f, const struct stub_plan *plan);
 /*
  * Jumps to `no` unless the aligned word containing address FROM is readable. May align FROM down to
  * that; changes all registers but POINTER and NEXT. `frame`: FORM_FRAME, or FORM_CALLER in a

@@ -14,6 +14,10 @@
  * several strings. A second answer would be no better than the first, because what lies there is
  * read a moment later anyway. Two pages are kept, for structures that point to strings.
  *
+ * Where memory may have tags that an address must have, too, the kernel may look at them. It is
+ * asked without the tag first, because that is how it wants addresses of a program that has not
+ * said that it uses tags (Linux, tagged-address-abi.rst); and then with it.
+ *
  * None is kept for the next hit: any thread may unmap or protect a page meanwhile, and nothing in
  * user space tells. For the same reason all other memory is asked for, as docs/ring.md says.
  */
@@ -24,14 +28,26 @@ enum { MINUS_EINVAL = -22, NO_PAGE = 1, WORD_BYTES = 8 };
 
 void form_checks_begin(struct form *f, const struct stub_plan *p)
 {
+	if (p->asks_tagged)
+		form_store_const(f, form_temp(p->tag_of_temp), sizeof(uint64_t), 0);
 	if (!p->keeps_pages)
 		return;
 	for (int i = 0; i < KEPT_PAGES; i++)
 		form_store_const(f, form_temp(p->pages_temp + i), sizeof(uint64_t), NO_PAGE);
 }
 
+void form_untag(struct form *f, const struct stub_plan *p)
+{
+	if (p->asks_tagged)
+		form_store(f, FORM_POINTER, form_temp(p->tag_of_temp));
+	form_one(f, FORM_UNTAG, true, FORM_POINTER);
+}
+
 void form_check(struct form *f, const struct stub_plan *p, int frame, int no)
 {
+	if (p->asks_tagged)
+		form_load(
+			f, FORM_RIGHT, form_at(frame, 8 * p->tag_of_temp), sizeof(uint64_t), false);
 	if (p->keeps_pages)
 		form_compute(f, FORM_SET, form_at(frame, 8 * p->pages_temp));
 	form_ask(f, p->check, no);
@@ -73,6 +89,36 @@ static void keep_page(struct form *f, const struct stub_plan *p)
 	form_store(f, FORM_VALUE, form_at(FORM_SET, 0));
 }
 
+/* VALUE = the answer, about FROM; keeps SET. */
+static void ask_once(struct form *f, const struct stub_plan *p)
+{
+	if (p->keeps_pages)
+		form_stack(f, FORM_PUSH, FORM_SET);
+	form_const(f, FORM_SET, UINT32_MAX);
+	form_const(f, FORM_SCRATCH, 0);
+	form_const(f, FORM_SPARE, WORD_BYTES);
+	form_kernel(f, FORM_CALL_SIGPROCMASK);
+	if (p->keeps_pages)
+		form_stack(f, FORM_POP, FORM_SET);
+}
+
+/* The same once more if the answer is not yes, and RIGHT has a tag. */
+static void ask_tagged(struct form *f, const struct stub_plan *p)
+{
+	int known = form_label(f);
+
+	form_stack(f, FORM_POP, FORM_RIGHT);
+	form_jump_if_const(f, true, FORM_VALUE, FORM_EQ, MINUS_EINVAL, known);
+	form_move(f, FORM_SCRATCH, FORM_RIGHT);
+	form_one(f, FORM_UNTAG, true, FORM_SCRATCH);
+	form_two(f, FORM_XOR, true, FORM_RIGHT, FORM_SCRATCH);
+	form_jump_if_const(f, true, FORM_RIGHT, FORM_EQ, 0, known);
+	form_two(f, FORM_OR, true, FORM_FROM, FORM_RIGHT);
+	ask_once(f, p);
+	form_one(f, FORM_UNTAG, true, FORM_FROM);
+	form_place(f, known);
+}
+
 static void ask(struct form *f, const struct stub_plan *p)
 {
 	int no = form_label(f);
@@ -80,14 +126,12 @@ static void ask(struct form *f, const struct stub_plan *p)
 	/* A null set is not an error; nothing is mapped in the first page. */
 	form_jump_if_const(f, true, FORM_FROM, FORM_BELOW, (int32_t)p->stub->page_bytes, no);
 	form_two_const(f, FORM_AND, true, FORM_FROM, -WORD_BYTES);
-	if (p->keeps_pages)
-		form_stack(f, FORM_PUSH, FORM_SET);
-	form_const(f, FORM_SET, UINT32_MAX);
-	form_const(f, FORM_SCRATCH, 0);
-	form_const(f, FORM_SPARE, WORD_BYTES);
-	form_kernel(f, FORM_CALL_SIGPROCMASK);
+	if (p->asks_tagged)
+		form_stack(f, FORM_PUSH, FORM_RIGHT);
+	ask_once(f, p);
+	if (p->asks_tagged)
+		ask_tagged(f, p);
 	if (p->keeps_pages) {
-		form_stack(f, FORM_POP, FORM_SET);
 		form_jump_if_const(f, true, FORM_VALUE, FORM_NE, MINUS_EINVAL, no);
 		keep_page(f, p);
 		form_alone(f, FORM_YES);

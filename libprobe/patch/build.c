@@ -112,9 +112,8 @@ static struct arch_stub describe(const struct install *a, size_t i)
 
 	if (threads_is_loader(probe->module))
 		stub.thread = (struct arch_thread){0};
-	stub.thread.has_atomics = arch_process()->has_atomics && arch_process()->has_atomics();
-	stub.thread.loses_vectors =
-		arch_process()->loses_vectors && arch_process()->loses_vectors();
+	if (arch_process()->describe_processor)
+		arch_process()->describe_processor(&stub.thread);
 	stub.thread.no_counter = session->flags & REG_SESSION_KERNEL_TIME;
 	stub.thread.has_rseq = stub.thread.has_rseq && !stub.thread.no_counter;
 	if (a->describe)

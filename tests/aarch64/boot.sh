@@ -15,8 +15,8 @@ share=$(mktemp -d)
 trap 'rm -rf "$share"' EXIT
 printf '%s\n' "$3" >"$share/command"
 
-# The processor has what qemu has: SVE, pointer authentication, landing pads.
-timeout "$seconds" qemu-system-aarch64 -M virt -cpu max -smp 2 -m 3G \
+# The processor has what qemu has: SVE, pointer authentication, landing pads, memory tags.
+timeout "$seconds" qemu-system-aarch64 -M virt,mte=on -cpu max -smp 2 -m 3G \
 	-kernel "$folder"/root/boot/vmlinuz-* -initrd "$folder/early.gz" \
 	-append 'console=ttyAMA0 quiet panic=-1' -no-reboot -nographic -nic none \
 	-drive "file=$folder/disk,format=raw,if=virtio,cache=unsafe" -snapshot \

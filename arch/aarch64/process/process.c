@@ -5,6 +5,7 @@
 #include <sys/auxv.h>
 
 #include "arch/aarch64/process/frame.h"
+#include "arch/arch.h"
 
 #define PSTATE_32 UINT64_C(0x10) /* it runs 32-bit code */
 
@@ -61,15 +62,19 @@ static const uint16_t blocks[] = {
 };
 
 #if defined(__aarch64__)
-/* The kernel tells all processes the same. */
-static bool has_atomics(void)
-{
-	return getauxval(AT_HWCAP) & HWCAP_ATOMICS;
-}
+/* <asm/hwcap.h>; Linux 5.10 and 5.19. */
+#define HAS_MTE (UINT64_C(1) << 18)
+#define HAS_SME (UINT64_C(1) << 23)
 
-static bool loses_vectors(void)
+/* The kernel tells all processes the same. */
+static void describe_processor(struct arch_thread *thread)
 {
-	return getauxval(AT_HWCAP) & HWCAP_SVE;
+	uint64_t first = getauxval(AT_HWCAP), second = getauxval(AT_HWCAP2);
+
+	thread->has_atomics = first & HWCAP_ATOMICS;
+	thread->loses_vectors = first & HWCAP_SVE;
+	thread->checks_tags = second & HAS_MTE;
+	thread->has_modes = second & HAS_SME;
 }
 
 static uint64_t counter(void)
@@ -118,8 +123,7 @@ const struct arch_process aarch64_process = {
 	.set_leave = aarch64_set_leave,
 	.layout = &aarch64_frame_layout,
 	.counter = ON_HOST(counter),
-	.has_atomics = ON_HOST(has_atomics),
-	.loses_vectors = ON_HOST(loses_vectors),
+	.describe_processor = ON_HOST(describe_processor),
 	.state_regset = NT_ARM_SVE,
 	.state_regset_else = NT_PRFPREG,
 	.state_is_lost = true,

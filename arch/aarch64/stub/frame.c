@@ -5,7 +5,8 @@
  *
  *   stp x16, x17, [sp, -N]!
  *   [mrs x16, nzcv]
- *   stp ...                    the other registers of the small frame, and the flags
+ *   [mrs x17, tco; msr tco, 1]
+ *   stp ...                    the other registers of the small frame, the flags, the tags' check
  *   ...
  *   stp ..., [sp, -M]!         those of the whole frame
  *   sub sp, sp, ...            temporaries
@@ -13,19 +14,25 @@
  *   add sp, sp, ...
  *   ldp ...
  *   ...
- *   ldp ...; [msr nzcv, x16]; ldp x16, x17, [sp], N
+ *   ldp ...; [msr nzcv, x16]; [msr tco, x17]; ldp x16, x17, [sp], N
  *   b next
  *
  * x16 and x17 may be live at a site, which is no call, so the way on is one direct branch. A stub
  * is entered by such a branch, too, so it needs no landing pad (FEAT_BTI).
  *
- * Sources: AAPCS64, 6.4.5 (the stack); DDI 0487, C6.2.
+ * Memory may have tags, which the upper byte of an address must have, too (FEAT_MTE). A stub reads
+ * what its pointer leads to without the tag, or by another register; an operand may be of a freed
+ * piece of memory. None of that may fail, so tags are not checked while it runs. A signal handler
+ * that interrupts it has them checked as ever, because the kernel keeps this for it.
+ *
+ * Sources: AAPCS64, 6.4.5 (the stack); DDI 0487, C6.2; Linux, memory-tagging-extension.rst.
  */
 #include "arch/aarch64/emit.h"
 #include "arch/aarch64/stub/lower.h"
 #include "arch/stub/plan.h"
 
-enum { PAIR_BYTES = 16, FLAGS = -1, ALL = 8 /* registers of the form besides VALUE */ };
+/* FLAGS and TAGS: not registers, but what goes through A64_STEP and A64_STEP_2. */
+enum { PAIR_BYTES = 16, FLAGS = -1, TAGS = -2, ALL = 8 /* registers of the form besides VALUE */ };
 
 static int rounded(int words)
 {
@@ -38,7 +45,13 @@ static int wait_bytes(const struct stub_plan *p)
 	return p->stub->room ? rounded(WAIT_WORDS) : 0;
 }
 
-/* The words of the small frame: registers, and the flags. Returns their number. */
+/* Does it read memory that the program may have given tags? */
+static bool ignores_tags(const struct stub_plan *p)
+{
+	return p->stub->thread.checks_tags && p->stub->capture_count;
+}
+
+/* The words of the small frame: registers, the flags, and TAGS. Returns their number. */
 static int small_words(const struct stub_plan *p, int8_t words[8])
 {
 	int count = 0;
@@ -51,6 +64,21 @@ static int small_words(const struct stub_plan *p, int8_t words[8])
 		words[count++] = (int8_t)p->small.order[i];
 	if (p->keeps_flags)
 		words[count++] = FLAGS;
+	if (ignores_tags(p))
+		words[count++] = TAGS;
+	return count;
+}
+
+/* What has them when they are stored and loaded. */
+static int small_registers(const struct stub_plan *p, int registers[8])
+{
+	int8_t words[8];
+	int count = small_words(p, words);
+
+	for (int i = 0; i < count; i++)
+		registers[i] = words[i] == FLAGS  ? A64_STEP
+			       : words[i] == TAGS ? A64_STEP_2
+						  : words[i];
 	return count;
 }
 
@@ -86,7 +114,7 @@ static void frame_layout(struct frame *f, const struct stub_plan *p, int registe
 		f->saved[f->order[p->small.order_count + i]] = below + 8 * i;
 	below += rounded(more);
 	for (int i = 0; i < count; i++)
-		if (words[i] != FLAGS)
+		if (words[i] >= 0)
 			f->saved[words[i]] = below + 8 * i;
 	f->size = below + rounded(count) + wait_bytes(p);
 }
@@ -116,15 +144,15 @@ static int second(const int *registers, int i, int count)
 void a64_enter(struct form *f, const struct stub_plan *p)
 {
 	struct a64 *e = set_frame(f, &p->small);
-	int registers[8];
-	int8_t words[8];
-	int count = small_words(p, words);
+	int registers[8], count = small_registers(p, registers);
 
-	for (int i = 0; i < count; i++)
-		registers[i] = words[i] == FLAGS ? A64_STEP : words[i];
 	a64_push_pair(e, A64_STEP, A64_STEP_2, p->small.size);
 	if (p->keeps_flags)
 		a64_flags(e, A64_STEP);
+	if (ignores_tags(p)) {
+		a64_tags(e, A64_STEP_2);
+		a64_ignore_tags(e);
+	}
 	for (int i = 2; i < count; i += 2)
 		a64_store_pair(e, registers[i], second(registers, i, count), 8 * i);
 }
@@ -133,16 +161,14 @@ void a64_leave(struct form *f, const struct stub_plan *p)
 {
 	struct a64_lowering *l = (struct a64_lowering *)f;
 	struct a64 *e = l->e;
-	int registers[8];
-	int8_t words[8];
-	int count = small_words(p, words);
+	int registers[8], count = small_registers(p, registers);
 
-	for (int i = 0; i < count; i++)
-		registers[i] = words[i] == FLAGS ? A64_STEP : words[i];
 	for (int i = 2; i < count; i += 2)
 		a64_load_pair(e, registers[i], second(registers, i, count), 8 * i);
 	if (p->keeps_flags)
 		a64_set_flags(e, A64_STEP);
+	if (ignores_tags(p))
+		a64_set_tags(e, A64_STEP_2);
 	a64_pop_pair(e, A64_STEP, A64_STEP_2, p->small.size);
 	l->next_jump = e->length;
 	l->reaches = a64_jump_to(e, p->stub->next);

@@ -10,12 +10,25 @@
 #include "arch/arch.h"
 #include "arch/stub/plan.h"
 
+enum { MINUS_EFAULT = -14 };
+
 /* The number of the CPU is in what the kernel keeps for restartable sequences. */
 static void cpu(const struct a64_lowering *l, int rd)
 {
 	assert(l->thread->has_rseq);
 	a64_lower_load(l->e, rd, form_at(FORM_THREAD, l->thread->rseq_offset + RSEQ_CPU_ID),
 		sizeof(uint32_t), false);
+}
+
+/*
+ * A call would end the streaming mode, and clear its vectors: it is not made there, which looks as
+ * if it had failed.
+ */
+static void unless_streaming(struct a64 *e, int streaming)
+{
+	a64_const(e, a64_register(FORM_VALUE), (uint64_t)MINUS_EFAULT);
+	a64_streaming(e, A64_STEP);
+	a64_jump_zero(e, true, false, A64_STEP, streaming);
 }
 
 static void ask_kernel(const struct a64_lowering *l, enum form_call call)
@@ -29,7 +42,10 @@ static void ask_kernel(const struct a64_lowering *l, enum form_call call)
 	};
 	struct a64 *e = l->e;
 	int set = a64_register(FORM_SET); /* the answer is there, too */
+	int streaming = a64_label(e);
 
+	if (l->thread->has_modes)
+		unless_streaming(e, streaming);
 	if (l->thread->loses_vectors)
 		a64_keep_vectors(e);
 	a64_move(e, A64_STEP, set);
@@ -39,6 +55,7 @@ static void ask_kernel(const struct a64_lowering *l, enum form_call call)
 	a64_move(e, set, A64_STEP);
 	if (l->thread->loses_vectors)
 		a64_restore_vectors(e);
+	a64_place(e, streaming);
 }
 
 void a64_lower_system(const struct a64_lowering *l, const struct form_insn *i)

@@ -21,6 +21,7 @@ enum {
 	PAGES,
 	PAIR = PAGES + KEPT_PAGES,
 	SPILL = PAIR + 2,
+	TAG = WORLD_TEMPS - 1,
 	/* Registers at the site, in its frame. */
 	POINTER = 2,
 	NUMBER = 3,
@@ -45,6 +46,7 @@ struct subject {
 	struct arch_capture capture;
 	struct arch_stub stub;
 	struct stub_plan plan;
+	bool asks_tagged;
 };
 
 static void subject_init(struct subject *s, struct form_fixture *x)
@@ -100,11 +102,20 @@ static form_native_function *make(struct subject *s, struct arch_capture capture
 		.extents = capture.has_length && !capture.is_string,
 		.stacks = capture.stack != ARCH_STACK_NOT,
 		.keeps_pages = keeps_pages,
+		.asks_tagged = s->asks_tagged,
+		.tag_of_temp = TAG,
 		.mask_temp = MASK,
 		.pages_temp = PAGES,
 		.temp = {PAIR},
 		.spill = {SPILL}};
 	return form_fixture_make(s->fixture, write_capture, s);
+}
+
+/* With kept pages or without; asked for once, or with the tag, too. */
+static form_native_function *make_way(struct subject *s, struct arch_capture capture, int way)
+{
+	s->asks_tagged = way & 2;
+	return make(s, capture, way & 1);
 }
 
 static void hit(
@@ -164,9 +175,9 @@ static void scalars(void **state)
 	subject_init(&s, *state);
 	memset(s.memory.start, 0x81, (size_t)(s.memory.end - s.memory.start));
 	for (uint32_t size = 1; size <= 8; size *= 2) {
-		for (int keeps = 0; keeps < 2; keeps++) {
-			form_native_function *function =
-				make(&s, (struct arch_capture){.arg = at_pointer(size, 16)}, keeps);
+		for (int way = 0; way < 4; way++) {
+			form_native_function *function = make_way(
+				&s, (struct arch_capture){.arg = at_pointer(size, 16)}, way);
 			const uint64_t *value = &s.fixture->memory.temps[PAIR];
 
 			for (int away = -20; away <= 3; away++) {
@@ -230,8 +241,8 @@ static void strings(void **state)
 
 	subject_init(&s, *state);
 	memset(s.memory.start, 'x', (size_t)(s.memory.end - s.memory.start));
-	for (int keeps = 0; keeps < 2; keeps++) {
-		form_native_function *function = make(&s, capture, keeps);
+	for (int way = 0; way < 4; way++) {
+		form_native_function *function = make_way(&s, capture, way);
 
 		/* None ends before the page does. */
 		for (uint64_t n = 1; n < 2 * MAX; n++) {

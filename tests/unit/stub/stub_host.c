@@ -49,9 +49,9 @@ static void find_thread(struct arch_thread *t)
 	*t = (struct arch_thread){
 		.has_tp = true,
 		.rseq_signature = arch_process()->rseq_signature,
-		.has_atomics = arch_process()->has_atomics && arch_process()->has_atomics(),
-		.loses_vectors = arch_process()->loses_vectors && arch_process()->loses_vectors(),
 	};
+	if (arch_process()->describe_processor)
+		arch_process()->describe_processor(t);
 	if (tid && tid[0] == 32 && block) {
 		t->has_tid = true;
 		t->tid_offset = (int32_t)(tid[2] - (arch_process()->tp_is_end ? *block : 0));

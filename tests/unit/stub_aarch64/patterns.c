@@ -30,6 +30,7 @@ void patterns_load(const struct patterns *in, struct patterns *out, const void *
 
 _Static_assert(offsetof(struct patterns, sp) == 248, "the code below relies on it");
 _Static_assert(offsetof(struct patterns, v) == 272, "the code below relies on it");
+_Static_assert(offsetof(struct patterns, streaming) == 784, "the code below relies on it");
 
 __asm__(
 	".text\n"
@@ -45,6 +46,7 @@ __asm__(
 	ADDRESS("x3", patterns_out) "str x1, [x3]\n"
 	ADDRESS("x3", patterns_sp) "mov x4, sp\n" "str x4, [x3]\n"
 	"mov x30, x0\n"
+	"ldr x3, [x30, 784]\n" "cbz x3, 0f\n" ".inst 0xd503437f\n" "0:\n" /* smstart sm */
 	VECTORS(LOAD_VECTORS)
 	"ldr x3, [x30, 256]\n" "msr nzcv, x3\n"
 	"ldr x3, [x30, 264]\n" "msr fpsr, x3\n"
@@ -66,6 +68,9 @@ __asm__(
 	"mrs x1, nzcv\n" "str x1, [x0, 256]\n"
 	"mrs x1, fpsr\n" "str x1, [x0, 264]\n"
 	VECTORS(STORE_VECTORS)
+	"ldr x1, [x0, 784]\n" "cbz x1, 0f\n"
+	".inst 0xd53b4241\n" "str x1, [x0, 784]\n" /* mrs x1, svcr */
+	".inst 0xd503427f\n" "0:\n" /* smstop sm */
 	ADDRESS("x1", patterns_sp) "ldr x1, [x1]\n" "mov sp, x1\n"
 	"ldp x18, x19, [sp]\n" "ldp x20, x21, [sp, 16]\n" "ldp x22, x23, [sp, 32]\n"
 	"ldp x24, x25, [sp, 48]\n" "ldp x26, x27, [sp, 64]\n" "ldp x28, x29, [sp, 80]\n"
@@ -92,6 +97,7 @@ void patterns_run(
 	memcpy(way + 8, &in->x[30], sizeof(in->x[30]));
 	host->code_used = at + 16;
 	stub_host_written(host, at);
+	out->streaming = in->streaming;
 	patterns_load(in, out, host->code + at);
 }
 

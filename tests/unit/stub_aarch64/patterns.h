@@ -11,6 +11,7 @@
 struct patterns {
 	uint64_t x[31], sp, nzcv, fpsr;
 	uint8_t v[32][16];
+	uint64_t streaming; /* not 0: in the streaming mode (FEAT_SME), which `fpsr` suits */
 };
 
 /* Where stubs must continue, so that patterns_run() returns. */

@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -21,7 +23,8 @@
 #include "tests/unit/expr/expr_random.h"
 #include "tests/unit/stub_aarch64/patterns.h"
 
-enum { STACK_WORDS = 512, ROUNDS = 40, FPSR_BITS = 0x0800009f };
+/* Half of the stack is below a site: a stub may keep all that SVE has there. */
+enum { STACK_WORDS = 4096, WAY_BYTES = 16, ROUNDS = 40, FPSR_BITS = 0x0800009f };
 
 struct fixture {
 	struct stub_host host;
@@ -58,6 +61,7 @@ static void fill(struct fixture *x, struct patterns *p)
 		p->x[i] = expr_random(&x->random);
 	p->sp = (uintptr_t)(x->stack + STACK_WORDS / 2);
 	p->nzcv = (expr_random(&x->random) >> 33 & 15) << 28;
+	p->streaming = 0;
 	p->fpsr = expr_random(&x->random) & FPSR_BITS;
 	for (int i = 0; i < 32; i++)
 		for (int k = 0; k < 16; k++)
@@ -72,7 +76,7 @@ static void reset(struct fixture *x)
 	size_t used = x->host.code_used;
 
 	stub_host_reset(&x->host);
-	x->host.code_used = (used + 63) & ~(size_t)63;
+	x->host.code_used = (used + 2 * WAY_BYTES + 63) & ~(size_t)63; /* of hit(), too */
 	x->rate_word = 0;
 }
 
@@ -94,6 +98,7 @@ static void hit(struct fixture *x, const struct patterns *in, const void *entry)
 	assert_int_equal(out.sp, in->sp);
 	assert_int_equal(out.nzcv, in->nzcv);
 	assert_int_equal(out.fpsr, in->fpsr);
+	assert_int_equal(out.streaming, in->streaming);
 	assert_memory_equal(out.v, in->v, sizeof(out.v));
 	assert_memory_equal(x->stack + STACK_WORDS / 2, before, above);
 }
@@ -390,6 +395,149 @@ static void filters(void **state)
 			filter(x, texts[i], rseq);
 }
 
+/* ---- Memory with tags, and the streaming mode ---------------------------------------------- */
+
+/* <asm/mman.h> and <linux/prctl.h>; Linux 5.10. */
+enum { WITH_TAGS = 0x20, SET_TAGGED = 55, TAGGED = 1, SYNCHRONOUS = 2, GRANULE = 16 };
+
+static bool sets_tags(unsigned long mode)
+{
+	return !prctl(SET_TAGGED, mode, 0, 0, 0);
+}
+
+#ifdef __aarch64__
+/* The page's address with that tag, which all of it has: some emulators do not know more. */
+static uint8_t *tag(uint8_t *page, size_t bytes, uint8_t number)
+{
+	uint8_t *tagged = (uint8_t *)((uintptr_t)page | (uintptr_t)number << 56);
+
+	for (size_t at = 0; at < bytes; at += GRANULE)
+		__asm__ volatile(".arch armv8.5-a+memtag\nstg %0, [%0]" ::"r"(tagged + at)
+				 : "memory");
+	return tagged;
+}
+
+/* Whether tags are not checked; and so from now on. */
+static uint64_t ignores_tags(void)
+{
+	uint64_t word;
+
+	__asm__ volatile("mrs %0, s3_3_c4_c2_7" : "=r"(word));
+	return word;
+}
+
+static void ignore_tags(uint64_t word)
+{
+	__asm__ volatile("msr s3_3_c4_c2_7, %0" ::"r"(word));
+}
+#else
+static uint8_t *tag(uint8_t *page, size_t bytes, uint8_t number)
+{
+	(void)bytes, (void)number;
+	return page;
+}
+
+static uint64_t ignores_tags(void)
+{
+	return 0;
+}
+
+static void ignore_tags(uint64_t word)
+{
+	(void)word;
+}
+#endif
+
+/* Records what a register leads to: the word of the capture; then a mask, and the bytes. */
+static const uint64_t *take(struct fixture *x, const struct patterns *in,
+	const struct arch_arg *arg, bool is_string, bool has_rseq)
+{
+	struct arch_stub stub = stub_host_stub(&x->host, has_rseq);
+	struct arch_capture capture = {
+		.arg = *arg, .is_string = is_string, .bytes_max = is_string ? 64 : 0};
+	const struct ring_record *record;
+	size_t bytes;
+
+	stub.kind = ARCH_STUB_RECORD;
+	stub.captures = &capture;
+	stub.capture_count = stub.recorded = 1;
+	stub.next = (uintptr_t)patterns_next;
+	reset(x);
+	hit(x, in, stub_host_emit(&x->host, &stub));
+	record = stub_host_only_record(&x->host, &bytes);
+	assert_non_null(record);
+	return stub_host_open_record(&capture, 1, record, bytes);
+}
+
+/* Register 7, and the word behind where register 6 leads. */
+static const struct arch_arg of_7 = {
+	.kind = ARCH_ARG_REGISTER, .size = 8, .width = 8, .base = 7, .index = ARCH_REG_NONE};
+static const struct arch_arg behind_6 = {.kind = ARCH_ARG_MEMORY,
+	.size = 8,
+	.width = 8,
+	.base = 6,
+	.disp = 8,
+	.index = ARCH_REG_NONE};
+
+static void tags(void **state)
+{
+	static const char text[] = "a text with a tag";
+	struct fixture *x = *state;
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	const uint64_t *words;
+	struct patterns in;
+	uint8_t *memory, *at;
+
+	if (!x->host.thread.checks_tags)
+		skip();
+	memory = mmap(
+		NULL, page, PROT_READ | PROT_WRITE | WITH_TAGS, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_ptr_not_equal(memory, MAP_FAILED);
+	at = tag(memory, page, 3);
+	memcpy(at, text, sizeof(text));
+	assert_true(sets_tags(TAGGED | SYNCHRONOUS | 0xfffeUL << 3));
+	for (int way = 0; way < 4; way++) {
+		ignore_tags((uint64_t)(way & 1) << 25);
+		fill(x, &in);
+		in.x[7] = (uintptr_t)at;
+		in.x[6] = (uintptr_t)memory; /* it has been freed, maybe */
+		words = take(x, &in, &of_7, true, way & 2);
+		assert_int_equal(ignores_tags(), (uint64_t)(way & 1) << 25);
+		assert_int_equal(words[0], sizeof(text) - 1);
+		assert_memory_equal(words + 1, text, sizeof(text) - 1);
+		/* Not more than that it does not fail: the kernel may look at tags. */
+		words = take(x, &in, &behind_6, false, way & 2);
+		if (words[1])
+			assert_memory_equal(words, text + 8, 8);
+	}
+	ignore_tags(0);
+	assert_true(sets_tags(0));
+	munmap(memory, page);
+}
+
+static void streaming(void **state)
+{
+	struct fixture *x = *state;
+	char text[] = "a text that the kernel is asked for";
+	char *heap = strdup(text);
+	struct patterns in;
+
+	if (!x->host.thread.has_modes)
+		skip();
+	for (int way = 0; way < 4; way++) {
+		const uint64_t *words;
+
+		fill(x, &in);
+		in.streaming = way & 1;
+		in.fpsr = way & 1 ? FPSR_BITS : in.fpsr;
+		in.x[7] = (uintptr_t)heap;
+		words = take(x, &in, &of_7, true, way & 2);
+		assert_int_equal(
+			words[0], in.streaming ? 1U << RING_STRING_NULL_BIT : strlen(text));
+	}
+	free(heap);
+}
+
 /* What is not written in the form yet is refused. */
 static void refused(void **state)
 {
@@ -421,6 +569,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(waiting, setup, teardown),
 		cmocka_unit_test_setup_teardown(gates, setup, teardown),
 		cmocka_unit_test_setup_teardown(filters, setup, teardown),
+		cmocka_unit_test_setup_teardown(tags, setup, teardown),
+		cmocka_unit_test_setup_teardown(streaming, setup, teardown),
 		cmocka_unit_test_setup_teardown(refused, setup, teardown),
 	};
 
