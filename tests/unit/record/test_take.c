@@ -231,6 +231,20 @@ static void test_no_room(void **state)
 	take_close(&h);
 }
 
+/* Does a thread write large packets? Only where the file system takes them past its cache. */
+static bool has_writer(void)
+{
+	struct take_host h;
+	bool found;
+
+	take_open(&h, "/tmp", NULL);
+	fill(&h, clock_monotonic_ns() - TAKE_RING_BYTES);
+	take_hits(&h, PROBE_CTF_ALL);
+	found = h.ctf->writer;
+	take_close(&h);
+	return found;
+}
+
 /*
  * Packets that could not be written as a whole, of more threads than one may have: what was handed
  * over after the first one was not written either, and all comes in packets of a page.
@@ -245,6 +259,8 @@ static void test_late_room(void **state)
 	size_t count = 0;
 
 	(void)state;
+	if (!has_writer())
+		skip();
 	signal(SIGXFSZ, SIG_IGN);
 	take_open(&h, "/tmp", NULL);
 	time = clock_monotonic_ns();
@@ -256,10 +272,8 @@ static void test_late_room(void **state)
 	small = (struct rlimit){.rlim_cur = 100000, .rlim_max = limit.rlim_max};
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
 	hits = take_hits(&h, PROBE_CTF_MUCH);
-	if (h.ctf->writer) {
-		assert_int_equal(ctf_writer_finished(h.ctf->writer, true), 2);
-		assert_int_equal(hits, 0);
-	}
+	assert_int_equal(ctf_writer_finished(h.ctf->writer, true), 2);
+	assert_int_equal(hits, 0);
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
 	hits += take_hits(&h, PROBE_CTF_ALL);
 	assert_int_equal(hits, count);
@@ -305,14 +319,12 @@ static void test_slow(void **state)
 	uint64_t tail;
 
 	(void)state;
+	if (!has_writer())
+		skip();
 	take_open(&h, "/tmp", NULL);
 	count = before = fill(&h, clock_monotonic_ns());
 	usleep(1000);
 	assert_int_equal(take_hits(&h, PROBE_CTF_ALL), count);
-	if (!h.ctf->writer) {
-		take_close(&h);
-		skip();
-	}
 	stop_writer(h.ctf->writer);
 	for (size_t i = 0; i < CTF_JOBS; i++) {
 		count += fill(&h, clock_monotonic_ns());
