@@ -28,14 +28,14 @@ AARCH64_TESTS := $(filter-out %/test_args_x86_64.c, \
 	tests/unit/expr/test_expr_c.c \
 	tests/golden/test_move.c tests/aarch64/list.sh \
 	tests/aarch64/count.sh tests/aarch64/postgres.sh tests/aarch64/tags.sh \
-	tests/integration/sites/large.sh
+	tests/aarch64/trace.sh tests/integration/sites/large.sh
 ifeq ($(AARCH64_SHORT),1)
 AARCH64_TESTS := $(sort $(wildcard tests/unit/arch/test_*_aarch64.c tests/unit/form/test_*.c \
 	tests/unit/stub_aarch64/test_*.c)) \
 	$(patsubst %,tests/unit/%.c,arch/test_process plan/test_plan_aarch64 stop/test_children \
 	target/test_registry target/test_space target/test_threads thread/test_registers) \
 	tests/golden/test_move.c tests/aarch64/list.sh tests/aarch64/count.sh tests/aarch64/tags.sh \
-	tests/integration/sites/large.sh
+	tests/aarch64/trace.sh tests/integration/sites/large.sh
 endif
 
 .PHONY: check-aarch64

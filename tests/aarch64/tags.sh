@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# Text in memory with tags is recorded, by a pointer with its tag; one with another tag harms nobody;
+# Text in memory with tags is taken, by a pointer with its tag; one with another tag harms nobody;
 # and the program's own accesses are checked as before (FEAT_MTE).
 . tests/integration/lib.sh
 . tests/aarch64/lib.sh
