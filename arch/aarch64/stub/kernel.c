@@ -22,7 +22,7 @@ static void cpu(const struct a64_lowering *l, int rd)
 
 /*
  * A call would end the streaming mode, and clear its vectors: it is not made there, which looks as
- * if it had failed.
+ * if it had failed. By its first look, a thread gets from Linux what it needs for FEAT_SME.
  */
 static void unless_streaming(struct a64 *e, int streaming)
 {
