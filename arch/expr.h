@@ -89,4 +89,25 @@ struct arch_expr {
 	uint8_t count;
 };
 
+static inline bool arch_expr_is_string_test(enum arch_expr_kind kind)
+{
+	return kind == ARCH_EXPR_STRING_IS || kind == ARCH_EXPR_STRING_BEGINS;
+}
+
+/* Is it the value of a capture? */
+static inline bool arch_expr_is_capture(enum arch_expr_kind kind)
+{
+	return kind == ARCH_EXPR_CAPTURE || kind == ARCH_EXPR_DOUBLE || kind == ARCH_EXPR_FLOAT;
+}
+
+static inline bool arch_expr_is_leaf(enum arch_expr_kind kind)
+{
+	return kind <= ARCH_EXPR_DURATION;
+}
+
+static inline bool arch_expr_is_binary(enum arch_expr_kind kind)
+{
+	return kind >= ARCH_EXPR_ADD;
+}
+
 #endif

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The sum of two doubles, without the processor's unit for them: for instruction sets whose vector
- * registers cannot be kept at a low price. On aarch64 each write to one clears what SVE has of it
- * above 128 bits, and a program may have numbers there at any site.
+ * Doubles without the processor's unit for them, whose state is the program's: as whole numbers,
+ * they are compared (cell_order_of()); and they are added.
+ *
+ * The sum is for instruction sets whose vector registers cannot be kept at a low price. On aarch64
+ *each write to one clears what SVE has of it above 128 bits, and a program may have numbers there
+ *at any site.
  *
  * IEEE 754: the number of the larger magnitude comes first, so the result has its sign; the other
  * one is shifted to its exponent. Both have ten bits more than a double, and the lowest says if any
@@ -17,6 +20,73 @@
 #include "arch/stub/plan.h"
 
 enum { MORE_BITS = 10, FRACTION_BITS = 52, EXPONENT_MOST = 0x7ff };
+
+/* ---- What is compared ----------------------------------------------------------- */
+
+/*
+ * A float has 8 bits of exponent, with a bias of 127, and 23 behind them; a double 11, 1023 and 52.
+ */
+void form_widen(struct form *f)
+{
+	int is_small = form_label(f), is_large = form_label(f), done = form_label(f);
+
+	form_extend(f, FORM_SCRATCH, FORM_VALUE, sizeof(uint32_t), false);
+	form_two_const(f, FORM_SHR, false, FORM_SCRATCH, 31); /* the sign */
+	form_two_const(f, FORM_SHL, true, FORM_SCRATCH, 63);
+	form_two_const(f, FORM_AND, false, FORM_VALUE, 0x7fffffff);
+	form_jump_if_const(f, false, FORM_VALUE, FORM_BELOW, 0x800000, is_small);
+	form_jump_if_const(f, false, FORM_VALUE, FORM_NOT_BELOW, 0x7f800000, is_large);
+	form_two_const(f, FORM_SHL, true, FORM_VALUE, 52 - 23);
+	form_const(f, FORM_RIGHT, UINT64_C(896) << 52 /* 1023 - 127 */);
+	form_two(f, FORM_ADD, true, FORM_VALUE, FORM_RIGHT);
+	form_jump(f, done);
+
+	form_place(f, is_large); /* infinite, or no number */
+	form_two_const(f, FORM_SHL, true, FORM_VALUE, 52 - 23);
+	form_const(f, FORM_RIGHT, UINT64_C(1792) << 52 /* 2047 - 255 */);
+	form_two(f, FORM_ADD, true, FORM_VALUE, FORM_RIGHT);
+	form_jump(f, done);
+
+	form_place(f, is_small); /* 0, or VALUE * 2^-149: its first bit is implied in a double */
+	form_jump_if_const(f, false, FORM_VALUE, FORM_EQ, 0, done);
+	form_highest(f, FORM_RIGHT, FORM_VALUE);
+	form_one(f, FORM_NEGATE, false, FORM_RIGHT);
+	form_two_const(f, FORM_ADD, false, FORM_RIGHT, 52); /* so far is it from its place */
+	form_by_right(f, FORM_SHL, true, false);
+	form_one(f, FORM_NEGATE, false, FORM_RIGHT);
+	/* the first bit adds the 1 */
+	form_two_const(f, FORM_ADD, false, FORM_RIGHT, 52 + 1023 - 149 - 1);
+	form_two_const(f, FORM_SHL, true, FORM_RIGHT, 52);
+	form_two(f, FORM_ADD, true, FORM_VALUE, FORM_RIGHT);
+	form_place(f, done);
+	form_two(f, FORM_OR, true, FORM_VALUE, FORM_SCRATCH);
+}
+
+void form_positive_zero(struct form *f)
+{
+	int done = form_label(f);
+
+	form_move(f, FORM_SCRATCH, FORM_VALUE);
+	form_two_const(f, FORM_SHL, true, FORM_SCRATCH, 1);
+	form_jump_if_const(f, true, FORM_SCRATCH, FORM_NE, 0, done);
+	form_const(f, FORM_VALUE, 0);
+	form_place(f, done);
+}
+
+void form_order_of_double(struct form *f)
+{
+	int negative = form_label(f), done = form_label(f);
+
+	form_move(f, FORM_SCRATCH, FORM_RIGHT);
+	form_jump_if_const(f, true, FORM_SCRATCH, FORM_LT, 0, negative);
+	form_flip(f, FORM_SCRATCH, 63);
+	form_jump(f, done);
+	form_place(f, negative);
+	form_one(f, FORM_COMPLEMENT, true, FORM_SCRATCH);
+	form_place(f, done);
+}
+
+/* ---- The sum ------------------------------------------------------------------- */
 
 /* The larger one is in RIGHT, twice its magnitude in POINTER; the other's in NEXT. */
 static void order(struct form *f)

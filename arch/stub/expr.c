@@ -23,102 +23,18 @@ struct context {
 static void value_of(struct context *c, int node);
 static void jump_if(struct context *c, int node, bool when, int label);
 
-/* ---- Looking at trees -------------------------------------------------------- */
-
-static bool is_string_test(enum arch_expr_kind kind)
-{
-	return kind == ARCH_EXPR_STRING_IS || kind == ARCH_EXPR_STRING_BEGINS;
-}
-
-static bool is_capture(enum arch_expr_kind kind)
-{
-	return kind == ARCH_EXPR_CAPTURE || kind == ARCH_EXPR_DOUBLE || kind == ARCH_EXPR_FLOAT;
-}
-
-static bool is_leaf(const struct arch_expr_node *n)
-{
-	return n->kind <= ARCH_EXPR_DURATION;
-}
-
-static bool is_binary(const struct arch_expr_node *n)
-{
-	return n->kind >= ARCH_EXPR_ADD;
-}
+/* ---- Looking at nodes ---------------------------------------------------------- */
 
 /* Yields 0 or 1 by a jump. */
 static bool is_condition(const struct arch_expr_node *n)
 {
-	return is_string_test(n->kind) || n->kind == ARCH_EXPR_NOT || n->kind == ARCH_EXPR_IN ||
-	       n->kind >= ARCH_EXPR_LT;
+	return arch_expr_is_string_test(n->kind) || n->kind == ARCH_EXPR_NOT ||
+	       n->kind == ARCH_EXPR_IN || n->kind >= ARCH_EXPR_LT;
 }
 
 static bool is_small_constant(const struct arch_expr_node *n)
 {
 	return n->kind == ARCH_EXPR_CONST && (int64_t)n->value == (int32_t)n->value;
-}
-
-uint32_t expr_captures(const struct arch_expr *expr)
-{
-	uint32_t used = 0;
-
-	for (int i = 0; expr && i < expr->count; i++)
-		if (is_capture(expr->nodes[i].kind) || is_string_test(expr->nodes[i].kind))
-			used |= UINT32_C(1) << expr->nodes[i].capture;
-	return used;
-}
-
-bool expr_has(const struct arch_expr *expr, enum arch_expr_kind kind)
-{
-	for (int i = 0; expr && i < expr->count; i++)
-		if (expr->nodes[i].kind == kind)
-			return true;
-	return false;
-}
-
-int expr_temps(const struct arch_expr *expr)
-{
-	int need[ARCH_EXPR_NODES_MAX] = {0};
-
-	if (!expr || !expr->count)
-		return 0;
-	for (int i = 0; i < expr->count; i++) {
-		const struct arch_expr_node *n = &expr->nodes[i];
-
-		if (is_leaf(n) || is_string_test(n->kind))
-			continue;
-		need[i] = need[n->left];
-		if (is_binary(n)) {
-			bool waits = n->is_double ? expr->nodes[n->right].kind != ARCH_EXPR_CONST
-						  : !is_leaf(&expr->nodes[n->left]) &&
-							    !is_leaf(&expr->nodes[n->right]);
-
-			if (need[n->right] + waits > need[i])
-				need[i] = need[n->right] + waits;
-		}
-	}
-	return need[expr->count - 1];
-}
-
-bool expr_is_possible(const struct arch_stub *stub, const struct arch_expr *expr)
-{
-	if (!expr)
-		return true;
-	if (!expr->count || expr->count > ARCH_EXPR_NODES_MAX)
-		return false;
-	for (int i = 0; i < expr->count; i++) {
-		const struct arch_expr_node *n = &expr->nodes[i];
-		bool string = is_string_test(n->kind);
-
-		if (string || is_capture(n->kind)) {
-			if (n->capture >= stub->capture_count ||
-				stub->captures[n->capture].is_string != string ||
-				arch_capture_has_bytes(&stub->captures[n->capture]) != string)
-				return false;
-		} else if (!is_leaf(n) && (n->left >= i || (is_binary(n) && n->right >= i))) {
-			return false;
-		}
-	}
-	return true;
 }
 
 /* ---- Values -------------------------------------------------------------------- */
@@ -128,73 +44,6 @@ static void extend(struct context *c, const struct arch_expr_node *type)
 {
 	if (!type->wide)
 		form_extend(c->f, FORM_VALUE, FORM_VALUE, sizeof(uint32_t), type->is_signed);
-}
-
-/* ---- Floating-point values, without the processor's unit for them ------------------ */
-
-/*
- * VALUE = the double of the float in it; changes RIGHT and SCRATCH. A float has 8 bits of exponent,
- * with a bias of 127, and 23 behind them; a double 11, 1023 and 52.
- */
-static void widen(struct form *f)
-{
-	int is_small = form_label(f), is_large = form_label(f), done = form_label(f);
-
-	form_extend(f, FORM_SCRATCH, FORM_VALUE, sizeof(uint32_t), false);
-	form_two_const(f, FORM_SHR, false, FORM_SCRATCH, 31); /* the sign */
-	form_two_const(f, FORM_SHL, true, FORM_SCRATCH, 63);
-	form_two_const(f, FORM_AND, false, FORM_VALUE, 0x7fffffff);
-	form_jump_if_const(f, false, FORM_VALUE, FORM_BELOW, 0x800000, is_small);
-	form_jump_if_const(f, false, FORM_VALUE, FORM_NOT_BELOW, 0x7f800000, is_large);
-	form_two_const(f, FORM_SHL, true, FORM_VALUE, 52 - 23);
-	form_const(f, FORM_RIGHT, UINT64_C(896) << 52 /* 1023 - 127 */);
-	form_two(f, FORM_ADD, true, FORM_VALUE, FORM_RIGHT);
-	form_jump(f, done);
-
-	form_place(f, is_large); /* infinite, or no number */
-	form_two_const(f, FORM_SHL, true, FORM_VALUE, 52 - 23);
-	form_const(f, FORM_RIGHT, UINT64_C(1792) << 52 /* 2047 - 255 */);
-	form_two(f, FORM_ADD, true, FORM_VALUE, FORM_RIGHT);
-	form_jump(f, done);
-
-	form_place(f, is_small); /* 0, or VALUE * 2^-149: its first bit is implied in a double */
-	form_jump_if_const(f, false, FORM_VALUE, FORM_EQ, 0, done);
-	form_highest(f, FORM_RIGHT, FORM_VALUE);
-	form_one(f, FORM_NEGATE, false, FORM_RIGHT);
-	form_two_const(f, FORM_ADD, false, FORM_RIGHT, 52); /* so far is it from its place */
-	form_by_right(f, FORM_SHL, true, false);
-	form_one(f, FORM_NEGATE, false, FORM_RIGHT);
-	/* the first bit adds the 1 */
-	form_two_const(f, FORM_ADD, false, FORM_RIGHT, 52 + 1023 - 149 - 1);
-	form_two_const(f, FORM_SHL, true, FORM_RIGHT, 52);
-	form_two(f, FORM_ADD, true, FORM_VALUE, FORM_RIGHT);
-	form_place(f, done);
-	form_two(f, FORM_OR, true, FORM_VALUE, FORM_SCRATCH);
-}
-
-/* -0 becomes 0: it is not less than 0. */
-static void positive_zero(struct form *f)
-{
-	int done = form_label(f);
-
-	form_move(f, FORM_SCRATCH, FORM_VALUE);
-	form_two_const(f, FORM_SHL, true, FORM_SCRATCH, 1);
-	form_jump_if_const(f, true, FORM_SCRATCH, FORM_NE, 0, done);
-	form_const(f, FORM_VALUE, 0);
-	form_place(f, done);
-}
-
-void form_order_of_double(struct form *f)
-{
-	int negative = form_label(f), done = form_label(f);
-
-	form_move(f, FORM_SCRATCH, FORM_RIGHT);
-	form_jump_if_const(f, true, FORM_SCRATCH, FORM_LT, 0, negative);
-	form_flip(f, FORM_SCRATCH, 63);
-	form_jump(f, done);
-	form_place(f, negative);
-	form_one(f, FORM_COMPLEMENT, true, FORM_SCRATCH);
-	form_place(f, done);
 }
 
 /* a = a leaf; changes SCRATCH, and that of a double RIGHT. */
@@ -214,8 +63,8 @@ static void leaf(struct context *c, int a, const struct arch_expr_node *n)
 		assert(a == FORM_VALUE);
 		form_captured(c->f, a, c->plan, n->capture);
 		if (n->kind == ARCH_EXPR_FLOAT)
-			widen(c->f);
-		positive_zero(c->f);
+			form_widen(c->f);
+		form_positive_zero(c->f);
 		break;
 	case ARCH_EXPR_TID:
 		form_load(c->f, a,
@@ -243,10 +92,10 @@ static void operands(struct context *c, const struct arch_expr_node *n)
 {
 	const struct arch_expr_node *left = &c->nodes[n->left], *right = &c->nodes[n->right];
 
-	if (is_leaf(right)) {
+	if (arch_expr_is_leaf(right->kind)) {
 		value_of(c, n->left);
 		leaf(c, FORM_RIGHT, right);
-	} else if (is_leaf(left)) {
+	} else if (arch_expr_is_leaf(left->kind)) {
 		value_of(c, n->right);
 		form_move(c->f, FORM_RIGHT, FORM_VALUE);
 		leaf(c, FORM_VALUE, left);
@@ -312,7 +161,7 @@ static void value_of(struct context *c, int node)
 {
 	const struct arch_expr_node *n = &c->nodes[node];
 
-	if (is_leaf(n)) {
+	if (arch_expr_is_leaf(n->kind)) {
 		leaf(c, FORM_VALUE, n);
 	} else if (is_condition(n)) {
 		int is_false = form_label(c->f), done = form_label(c->f);
@@ -323,7 +172,7 @@ static void value_of(struct context *c, int node)
 		form_place(c->f, is_false);
 		form_const(c->f, FORM_VALUE, 0);
 		form_place(c->f, done);
-	} else if (is_binary(n)) {
+	} else if (arch_expr_is_binary(n->kind)) {
 		compute(c, n);
 	} else {
 		value_of(c, n->left);
@@ -467,7 +316,7 @@ static void jump_if(struct context *c, int node, bool when, int label)
 	const struct arch_expr_node *n = &c->nodes[node];
 	bool decided = n->kind == ARCH_EXPR_EITHER; /* what decides alone */
 
-	if (is_string_test(n->kind)) {
+	if (arch_expr_is_string_test(n->kind)) {
 		string_test(c, n, when, label);
 	} else if (n->kind == ARCH_EXPR_IN) {
 		list_test(c, n, when, label);

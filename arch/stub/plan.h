@@ -185,6 +185,12 @@ void form_cpu_inc(struct form *f, struct stub_plan *plan, size_t field, int slow
 
 /* ---- Doubles (double.c) -------------------------------------------------------- */
 
+/* VALUE = the double of the float in it; changes RIGHT and SCRATCH. */
+void form_widen(struct form *f);
+/* The double in VALUE: -0 becomes 0, since it is not less than 0; changes SCRATCH. */
+void form_positive_zero(struct form *f);
+/* SCRATCH = a number with the order of the double in RIGHT: cell_order_of(). */
+void form_order_of_double(struct form *f);
 /* What FORM_ADD_DOUBLE does, with instructions of whole numbers. */
 void form_add_double_plainly(struct form *f, struct form_mem mem);
 
@@ -261,7 +267,7 @@ void form_prepare_comm(struct form *f, const struct stub_plan *plan, int i);
  */
 void form_prepare_stacks(struct form *f, const struct stub_plan *plan);
 
-/* ---- Expressions (expr.c) ------------------------------------------------------ */
+/* ---- Expressions (expr_needs.c, expr.c) ------------------------------------------------------ */
 
 /* One bit for each capture that an expression uses; NULL uses none. */
 uint32_t expr_captures(const struct arch_expr *expr);
@@ -278,9 +284,6 @@ void form_expr(struct form *f, const struct stub_plan *plan, const struct arch_e
 /* Jumps to `reject` unless it is true; changes the same registers. */
 void form_filter(
 	struct form *f, const struct stub_plan *plan, const struct arch_expr *expr, int reject);
-/* FORM_SCRATCH = a number with the order of the double in FORM_RIGHT: cell_order_of(). */
-void form_order_of_double(struct form *f);
-
 /* ---- Records (record.c) --------------------------------------------------------- */
 
 /* While a record is written: where it is; and where bytes go, which is its end then. */
