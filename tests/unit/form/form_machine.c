@@ -338,6 +338,44 @@ static void step(uint64_t *v, const struct form_insn *i, const struct form_world
 	}
 }
 
+/*
+ * Changes what an instruction may change besides its result, so that whoever still needs it fails,
+ * whatever the processor of the test does.
+ */
+static void spoil(uint64_t *v, const struct form_insn *i)
+{
+	static const uint64_t any = UINT64_C(0x5a17c0dedeadbeef);
+
+	switch (i->op) {
+	case FORM_JUMP_IF_WORD:
+	case FORM_STORE_HALVES:
+		v[i->a] = any;
+		break;
+	case FORM_STORE_ORIGINAL:
+		v[FORM_VALUE] = any;
+		break;
+	case FORM_JUMP_UNLESS_BYTES:
+		v[FORM_RIGHT] = any;
+		break;
+	case FORM_KERNEL:
+		v[FORM_RIGHT] = v[FORM_SPARE_2] = any;
+		break;
+	case FORM_DIV:
+	case FORM_MOD:
+		v[FORM_RIGHT] = v[FORM_SCRATCH] = any;
+		break;
+	case FORM_MUL_HIGH:
+		v[FORM_SCRATCH] = any;
+		break;
+	case FORM_ADD_DOUBLE:
+		v[FORM_SCRATCH] = v[FORM_POINTER] = v[FORM_NEXT] = v[FORM_FROM] = any;
+		v[FORM_SPARE] = v[FORM_SPARE_2] = any;
+		break;
+	default:
+		break;
+	}
+}
+
 /* Runs an instruction that is none of a subroutine's; whether it jumps. */
 static bool run_one(uint64_t *v, const struct form_insn *i, const struct form_world *world)
 {
@@ -440,6 +478,7 @@ static void run_one_of_all(struct run *r, const struct form_insn *i)
 	default:
 		if (run_one(r->v, i, r->world))
 			go_to(r, i->label);
+		spoil(r->v, i);
 		break;
 	}
 }
