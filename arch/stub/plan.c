@@ -105,7 +105,6 @@ static bool plan_captures(struct stub_plan *p)
 		if (!arch_capture_has_bytes(c))
 			continue;
 		p->temp[i] = take_temps(p, 2);
-		p->pairs++;
 		if (i < s->recorded) {
 			p->recorded_pairs++;
 			p->max_bytes += capture_bytes(c);

@@ -66,7 +66,7 @@ struct stub_plan {
 	bool asks_tagged;	     /* for pages with the pointer's tag, too (readable.c) */
 	bool kernel_tid;	     /* the thread's or the process's id comes from the kernel */
 	bool kernel_pid;
-	int pairs, recorded_pairs;
+	int recorded_pairs;
 	int temp[ARCH_ARGS_MAX];  /* by capture */
 	int spill[ARCH_ARGS_MAX]; /* copy of a register; return addresses */
 	int tid_temp, pid_temp, mask_temp;

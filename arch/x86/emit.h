@@ -40,7 +40,6 @@ enum {
 	CC_NE = 5,
 	CC_BE = 6,
 	CC_A = 7,
-	CC_NS = 9,
 	CC_L = 12,
 	CC_GE = 13,
 	CC_LE = 14,
@@ -103,7 +102,7 @@ enum emit_op {
 	OP_CMPXCHG = 0x0fb1, /* mem with %rax; where equal, mem <- reg */
 	OP_XADD = 0x0fc1,    /* mem += reg, reg <- the old mem */
 	OP_LSL = 0x0f03,
-	/* After emit_prefix(): of a double, the low half of %xmm`reg`. */
+	/* After a prefix: of a double, the low half of %xmm`reg`. */
 	OP_MOVLP_LOAD = 0x0f12,	 /* 66: %xmm <- mem */
 	OP_MOVLP_STORE = 0x0f13, /* 66: mem <- %xmm */
 	OP_ADDS = 0x0f58,	 /* f2: %xmm += mem */
@@ -174,21 +173,10 @@ void emit_again(struct emit *e);
 /* Resolves the labels; false if anything went wrong. */
 bool emit_finish(struct emit *e);
 
-/* Operands. */
+/* An operand. */
 static inline struct emit_mem mem_at(int base, int32_t disp)
 {
 	return (struct emit_mem){.base = base, .index = REG_NONE, .scale = 1, .disp = disp};
-}
-
-static inline struct emit_mem mem_indexed(int base, int index, int32_t disp)
-{
-	return (struct emit_mem){.base = base, .index = index, .scale = 1, .disp = disp};
-}
-
-static inline struct emit_mem mem_fs(int32_t disp)
-{
-	return (struct emit_mem){
-		.base = REG_NONE, .index = REG_NONE, .scale = 1, .disp = disp, .fs = true};
 }
 
 #endif
