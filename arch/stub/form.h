@@ -42,7 +42,7 @@ enum {
 
 /* Operations, by subject: see form_subject(). `mem` is an address. */
 enum form_op {
-	/* ---- Control: jumps; no register changes unless it is said */
+	/* ---- Control: jumps. An instruction changes a register only where this says so. */
 	FORM_PLACE,   /* `label` is here */
 	FORM_JUMP,    /* to `label` */
 	FORM_JUMP_IF, /* to `label`, if `when` is true of a and the right operand */
@@ -86,9 +86,9 @@ enum form_op {
 	FORM_VECTOR,   /* a = the vector register b at the site, its low 4 or 8 bytes */
 
 	/* ---- Memory */
-	FORM_COMPUTE,	   /* a = the address `mem`; of the thread pointer, no more than that */
-	FORM_LOAD,	   /* a = `bytes` bytes at `mem`, extended as values are */
-	FORM_STORE,	   /* `bytes` bytes at `mem` = a, or 4 or 8 = `value` */
+	FORM_COMPUTE, /* a = the address `mem`; of the thread pointer, no more than that */
+	FORM_LOAD,    /* a = `bytes` bytes at `mem`, extended as values are */
+	FORM_STORE,   /* `bytes` bytes at `mem` = a; or 4 or 8 = `value`, 32 bits with their sign */
 	FORM_STORE_HALVES, /* 8 bytes at `mem`, a multiple of four, = a; may change a */
 	/*
 	 * `bytes` bytes at `mem`, of 8 at a multiple of four, = those of the register b at the
@@ -118,10 +118,10 @@ enum form_op {
 	 */
 	FORM_PUBLISH_ADD_WHOLE,
 	/*
-	 * The following count what all threads do, at a multiple of `bytes`, without a lock: the
-	 * same addition, after what is before it in the stub; one that gives a = what was there;
-	 * and a and the word change places. These two are in the order of C11's
-	 * memory_order_acq_rel.
+	 * Where other threads change the word, too, at a multiple of `bytes`: nothing that anybody
+	 * does is lost. COUNT_SHARED adds as COUNT does, and comes after what is before it in the
+	 * stub. FETCH_ADD adds a, and a = what was there; EXCHANGE: a and the word change places;
+	 * both in the order of C11's memory_order_acq_rel.
 	 */
 	FORM_COUNT_SHARED,
 	FORM_FETCH_ADD,
@@ -135,7 +135,8 @@ enum form_op {
 	/* ---- System: the processor and the kernel */
 	FORM_CPU,	 /* a = the number of the CPU, as a hint */
 	FORM_TIME,	 /* VALUE = the processor's clock; may change SCRATCH */
-	FORM_STORE_TIME, /* 8 bytes at `mem`, a multiple of four, = it; may change both */
+	FORM_STORE_TIME, /* 8 bytes at `mem`, a multiple of four, = the clock; may change VALUE,
+			    SCRATCH */
 	/*
 	 * VALUE = what the kernel answers to the call `value`, of enum form_call, whose arguments
 	 * are in SET, FROM, SCRATCH, SPARE, POINTER and NEXT; may change RIGHT and SPARE_2.
@@ -156,18 +157,19 @@ enum form_op {
 	FORM_KEEP_VECTOR,
 	FORM_RESTORE_VECTOR,
 
-	/* ---- Operators: of a, */
+	/* ---- Operators: a = that of a */
 	FORM_NEGATE,
 	FORM_COMPLEMENT,
-	FORM_FLIP,  /* of its bit `shift` */
-	FORM_UNTAG, /* clears those bits of an address that the processor ignores and Linux does not
-		     */
+	FORM_FLIP,   /* with the other bit `shift` */
+	FORM_UNTAG,  /* without those bits of an address that the processor ignores and Linux does
+		      * not
+		      */
 	FORM_UNSIGN, /* a return address without its signature; not in a subroutine */
-	/* of b, */
+	/* a = that of b */
 	FORM_HIGHEST,  /* a = the number of the highest bit in b, which is not 0 */
 	FORM_LOWEST,   /* the same of the lowest bit */
 	FORM_MULTIPLY, /* a = b * `value`, 32 bits with their sign */
-	/* of a and the right operand, */
+	/* a = that of a and the right operand */
 	FORM_ADD,
 	FORM_SUB,
 	FORM_AND,
@@ -178,8 +180,8 @@ enum form_op {
 	FORM_SHL,
 	FORM_SHR,
 	/*
-	 * and of VALUE by RIGHT, which is not 0; may change RIGHT and SCRATCH. If `is_signed`, the
-	 * smallest number by -1 is itself, and leaves no remainder.
+	 * VALUE = that of VALUE by RIGHT, which is not 0; may change RIGHT and SCRATCH. If
+	 * `is_signed`, the smallest number by -1 is itself, and leaves no remainder.
 	 */
 	FORM_DIV,
 	FORM_MOD,
@@ -190,7 +192,7 @@ enum form_op {
 	FORM_MUL_HIGH
 };
 
-/* Each back end has a file for each of these, beside lower.c. */
+/* Back ends have a file for each of these, beside lower.c. */
 enum form_subject {
 	FORM_CONTROL,
 	FORM_VALUES,

@@ -10,7 +10,6 @@ static unsigned int log2_of(unsigned int scale)
 	return (unsigned int)__builtin_ctz(scale);
 }
 
-/* rd = rn + disp; rn may be the stack pointer. Changes A64_STEP_2. */
 void a64_add_disp(struct a64 *e, int rd, int rn, int64_t disp)
 {
 	if (a64_op_const(e, true, disp < 0 ? A64_SUB : A64_ADD, rd, rn,

@@ -108,6 +108,7 @@ void lower_alignment_leave(struct lowering *l, const struct stub_plan *p)
 	emit_place(e, l->alignment.restored);
 }
 
+/* What both jump to. */
 void x86_64_late(struct form *f, const struct stub_plan *p)
 {
 	struct lowering *l = (struct lowering *)f;
