@@ -29,7 +29,8 @@ static void check(const struct probe_meaning *m, const struct probe_catalogue *c
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct catalogue_file file;
-	struct probe_catalogue catalogue = {.files = &file, .file_count = 1};
+	struct catalogue_source source = {.file = &file};
+	struct probe_catalogue catalogue = {.sources = &source, .source_count = 1};
 	struct probe_error *error = catalogue_parse("file", (const char *)data, size, &file);
 
 	if (error) {
