@@ -15,6 +15,7 @@
  * (probe/sink.h) nor the server of metrics (probe/metrics.h) ever blocks.
  */
 #include <poll.h>
+#include <stdlib.h>
 
 #include "cli/cli.h"
 #include "cli/timer.h"
@@ -70,19 +71,23 @@ static bool visit_hit(const struct probe_hit *hit, void *data)
 	return !trace->gone && !output_full(&trace->targets[round->target]);
 }
 
-/* Switches one target's probes off, and stops tracing it. */
-static void target_stop(struct trace *trace, struct trace_target *target)
+static void note_stopped(
+	struct trace *trace, struct trace_target *target, struct probe_error *error)
 {
-	struct probe_error *error;
-
-	if (!target->on)
-		return;
 	target->on = false;
-	error = target->rings ? trace_rings_stop(target) : probe_session_stop(target->session);
 	target->stuck = error != NULL;
 	trace_fail(trace,
 		probe_error_prefix(error, "process %d keeps its probes until `probectl repair`",
 			(int)probe_target_pid(target->target)));
+}
+
+/* Switches one target's probes off, and stops tracing it. */
+static void target_stop(struct trace *trace, struct trace_target *target)
+{
+	if (!target->on)
+		return;
+	note_stopped(trace, target,
+		target->rings ? trace_rings_stop(target) : probe_session_stop(target->session));
 }
 
 /* Reads what there is. A record takes what few bytes there are only now and then, or at the end. */
@@ -417,8 +422,29 @@ void trace_switch(struct trace *trace, bool on)
 			probe_session_switch(trace->targets[i].session, SIZE_MAX, on);
 }
 
+/* All at once; without memory for that, nothing is done. */
+static void stop_sessions(struct trace *trace)
+{
+	struct probe_session **sessions =
+		calloc(trace->target_count + 1, sizeof(struct probe_session *));
+	struct probe_error **errors = calloc(trace->target_count + 1, sizeof(struct probe_error *));
+	size_t count = 0;
+
+	for (size_t i = 0; sessions && errors && i < trace->target_count; i++)
+		if (trace->targets[i].on && !trace->targets[i].rings)
+			sessions[count++] = trace->targets[i].session;
+	probe_sessions_stop(sessions, count, errors);
+	count = 0;
+	for (size_t i = 0; sessions && errors && i < trace->target_count; i++)
+		if (trace->targets[i].on && !trace->targets[i].rings)
+			note_stopped(trace, &trace->targets[i], errors[count++]);
+	free(sessions);
+	free(errors);
+}
+
 void trace_stop(struct trace *trace)
 {
+	stop_sessions(trace);
 	for (size_t i = 0; i < trace->target_count; i++)
 		target_stop(trace, &trace->targets[i]);
 }

@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* The end of a session, in the target and in children that were forked with its code. */
+/*
+ * The end of a session, in the target and in children that were forked with its code; and of
+ * sessions of many processes, each of which is stopped, and perhaps searched (libprobe/busy).
+ */
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "libprobe/base/worker.h"
 #include "libprobe/follow/watch.h"
 #include "libprobe/session/keys.h"
 #include "libprobe/session/session.h"
@@ -146,6 +152,104 @@ struct probe_error *probe_session_stop(struct probe_session *session)
 	session_update_counts(session);
 	return error;
 }
+
+/* ---- Many sessions --------------------------------------------------------------------------- */
+
+enum {
+	WORKERS_MIN = 2, /* a thread often waits: for a stop, for another probectl */
+	WORKERS_MAX = 8,
+	SHARE = 4 /* sessions for each thread that is started */
+};
+
+/* What the threads work on. A session is taken by whoever gets its number first. */
+struct stopping {
+	struct probe_session *const *sessions;
+	struct probe_error **errors;
+	size_t count;
+	atomic_size_t next;
+};
+
+/*
+ * May other threads change other processes meanwhile? Not if processes share what is known of their
+ * files, or memory, where one registry is that of both; and only one thread may use a held process.
+ */
+static bool is_independent(const struct probe_session *s)
+{
+	const struct probe_target *target = s->target;
+
+	return !s->options.watch && !target->files && !target->held && !target->shares_memory;
+}
+
+/* Sessions of one process belong to the first of them. */
+static bool is_first(const struct stopping *all, size_t index)
+{
+	for (size_t i = 0; i < index; i++)
+		if (all->sessions[i]->target == all->sessions[index]->target)
+			return false;
+	return true;
+}
+
+static bool is_process_independent(const struct stopping *all, size_t first)
+{
+	for (size_t i = first; i < all->count; i++)
+		if (all->sessions[i]->target == all->sessions[first]->target &&
+			!is_independent(all->sessions[i]))
+			return false;
+	return true;
+}
+
+static void *stop_independent(void *data)
+{
+	struct stopping *all = data;
+	size_t first;
+
+	while ((first = atomic_fetch_add(&all->next, 1)) < all->count) {
+		if (!is_first(all, first) || !is_process_independent(all, first))
+			continue;
+		for (size_t i = first; i < all->count; i++)
+			if (all->sessions[i]->target == all->sessions[first]->target)
+				all->errors[i] = probe_session_stop(all->sessions[i]);
+	}
+	return NULL;
+}
+
+static size_t workers_for(size_t count)
+{
+	cpu_set_t cpus;
+	size_t most = WORKERS_MIN;
+
+	if (sched_getaffinity(0, sizeof(cpus), &cpus) == 0 && CPU_COUNT(&cpus) > WORKERS_MIN)
+		most = (size_t)CPU_COUNT(&cpus);
+	most = most < WORKERS_MAX ? most : WORKERS_MAX;
+	return count / SHARE < most ? count / SHARE : most;
+}
+
+void probe_sessions_stop(
+	struct probe_session *const *sessions, size_t count, struct probe_error **errors)
+{
+	struct stopping all = {.sessions = sessions, .errors = errors, .count = count};
+	struct worker workers[WORKERS_MAX];
+	size_t wanted = workers_for(count), started = 0;
+
+	for (size_t i = 0; i < count; i++)
+		errors[i] = NULL;
+	/* This thread is one of them, and does all if no other can be started. */
+	while (started + 1 < wanted && worker_start(&workers[started], stop_independent, &all) == 0)
+		started++;
+	if (started)
+		stop_independent(&all);
+	for (size_t i = 0; i < started; i++)
+		worker_join(&workers[i]);
+	/* The others; and those that failed, unless they have waited for somebody else. */
+	for (size_t i = 0; i < count; i++) {
+		if (errors[i] && errors[i]->code == PROBE_ERROR_STATE)
+			continue;
+		probe_error_free(errors[i]);
+		errors[i] = probe_session_stop(sessions[i]);
+	}
+}
+
+/* ---- Its memory ------------------------------------------------------------------------------ */
 
 void probe_session_free(struct probe_session *session)
 {

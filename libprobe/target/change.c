@@ -312,6 +312,7 @@ struct probe_error *change_stop(struct change *change)
 			: control_stop(change->pid, change->target->lender, &change->control);
 	change->control.seccomp = &change->seccomp;
 	change->stopped = !error;
+	change->target->shares_memory |= change->control.guests != NULL;
 	if (!error)
 		error = check_program(change);
 	if (error)

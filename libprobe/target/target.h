@@ -55,6 +55,7 @@ struct probe_target {
 	void *on_wait_data;
 	/* Not 0: a process in its memory that waits for us and runs nothing else meanwhile. */
 	pid_t lender;
+	bool shares_memory;		  /* with another process, as a stop has found */
 	const struct target_proxy *proxy; /* owned by libprobe/self, or NULL */
 	struct spawn_facts facts;
 	struct arch_gadgets gadgets; /* known, and there; `call` 0: they are to be found */

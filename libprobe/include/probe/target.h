@@ -696,6 +696,14 @@ bool probe_session_is_selected(const struct probe_session *session, size_t probe
  */
 PROBE_MUST_CHECK struct probe_error *probe_session_stop(struct probe_session *session);
 /*
+ * Ends `count` sessions, as probe_session_stop() does, and sets errors[i] to the error of
+ * sessions[i], or NULL. Many processes are changed at once, by a few threads, which this function
+ * starts and ends: what was given to probe_target_on_wait() may be called by several of them. All
+ * targets are used, and none may be used by another thread meanwhile.
+ */
+void probe_sessions_stop(
+	struct probe_session *const *sessions, size_t count, struct probe_error **errors);
+/*
  * Frees a session. If it was not stopped, the next controller removes it from the target. NULL is
  * allowed.
  */

@@ -5,6 +5,7 @@
 # cannot be traced, the others still are.
 . tests/integration/lib.sh
 need_attach
+need flock
 
 children=200
 hits=500
@@ -49,15 +50,21 @@ print(sum(map(len, seen.values())) + lost, len(seen), disordered)
 PYTHON
 }
 
+# traced_kids: those that have memory of ours
+traced_kids()
+{
+	local maps=("${kids[@]/#//proc/}")
+	grep -l probectl "${maps[@]/%//maps}" 2>/dev/null
+}
+
+# all_off KID…: they are as they were, and no other has memory of ours
 all_off()
 {
 	hear_ready=$answer
 	for kid in "$@"; do
 		same_state "$kid"
 	done
-	if grep -l probectl "${kids[@]/#//proc/}" 2>/dev/null; then
-		fail "mappings are left"
-	fi
+	[ -z "$(traced_kids)" ] || fail "mappings are left in $(traced_kids)"
 	tell bye
 	end_target 0
 	same "what the herd did" "$hear_ready" "hits $((hits * (children - gone)))"
@@ -136,6 +143,30 @@ kill -KILL "${kids[5]}" "${kids[150]}"
 ask go
 trace_stop many
 same "hits of those that stayed" "$(tally)" "$(((children - gone) * hits)) $((children - gone)) 0"
+all_off "${kids[0]}" "${kids[77]}" "${kids[-1]}"
+
+# Some end while all are switched off, and another probectl has one: that holds up nobody else.
+gone=0
+herd
+trace_start many --json --children "$target_pid" herd:hit
+all_on "--children, of which one is locked" "$children"
+ask go
+exec 9<"/proc/${kids[0]}/status"
+flock 9
+kill -INT "$tracer_pid"
+for kid in "${kids[@]:100:50}"; do
+	kill -KILL "$kid"
+	sleep 0.005
+done
+for ((i = 0; i < 150; i++)); do
+	[ "$(traced_kids)" = "/proc/${kids[0]}/maps" ] && break
+	sleep 0.1
+done
+same "those that are still on" "$(traced_kids)" "/proc/${kids[0]}/maps"
+exec 9<&-
+wait "$tracer_pid"
+same "one locked: status" $? 0
+same "one locked: hits, processes, disordered" "$(tally)" "$((children * hits)) $children 0"
 all_off "${kids[0]}" "${kids[77]}" "${kids[-1]}"
 
 # A selection without processes is an error.
