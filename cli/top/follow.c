@@ -308,6 +308,8 @@ static struct probe_error *start_process(struct top_source *source, struct top_m
 		error = start_pairs(source, process, &source->times, later, &process->times);
 	if (!error && source->keyed.gone)
 		error = source_start_keyed(source, process, later);
+	/* If it has ended in between, nobody knows whether it had pairs: the columns are empty. */
+	model->has_times |= !error && !process->times && !probe_target_alive(target);
 	if (!error)
 		error = take_probes(source, process, model);
 	if (!error)

@@ -95,7 +95,7 @@ struct top_model {
 	size_t count;
 	size_t *shown; /* indices of those that pass the filter, in order; has room for all */
 	size_t shown_count;
-	bool has_times;	      /* there are pairs */
+	bool has_times;	      /* there are pairs, or there may have been some */
 	bool has_keys;	      /* rows with keys may come */
 	uint64_t interval_ns; /* that new_hits came in */
 	uint64_t elapsed_ns;  /* that total came in */

@@ -51,6 +51,24 @@ awk '
 grep -q ', all of ' "$SCRATCH/lines" || fail "no last table: $(grep '^#' "$SCRATCH/lines")"
 same_state "$target_pid"
 
+# A process that ends between its two sessions: its hits are shown, and the columns for how long
+# its pairs took, as nobody knows whether it had any. Another one has none.
+"$TARGETS/pairs" 1 0 < <(sleep 100) >/dev/null &
+ending=$!
+"$TARGETS/life" < <(sleep 100) >/dev/null &
+other=$!
+on_exit "kill $other $ending 2>/dev/null"
+until [ "$(readlink "/proc/$other/exe")" -ef "$TARGETS/life" ] &&
+	[ "$(readlink "/proc/$ending/exe")" -ef "$TARGETS/pairs" ]; do sleep 0.01; done
+ENDING=$ending LD_PRELOAD=$TARGETS/libending.so timeout -s TERM 2 \
+	"$PROBECTL" top -p "$ending,$other" -i 0.2 >"$SCRATCH/lines" 2>"$SCRATCH/err"
+wait "$ending"
+same "ended in between: its status" "$?" 137
+grep -q "process $ending was killed" "$SCRATCH/err" || fail "ended in between: $(cat "$SCRATCH/err")"
+grep -q ' PROBE .*HITS/s.* P50 .* OPEN' "$SCRATCH/lines" ||
+	fail "ended in between: $(head -3 "$SCRATCH/lines")"
+kill "$other"
+
 # Output to a closed pipe, and to a full disk.
 "$PROBECTL" top -p "$target_pid" -i 0.05 'pairs:*' 2>"$SCRATCH/err" | head -1 >/dev/null
 same "a closed pipe" "${PIPESTATUS[0]}" 0
