@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the test suite of ocaml-probes shows of that controller, shown of this one. The targets
- * are this program itself, started with the name of a task.
+ * What the test suite of ocaml-probes shows of that controller, shown of this one: here, of
+ * programs that are launched; in test_counterparts_live.c, of those that run, and of forked ones.
  *
  *	there				here
  *	terminating/test, assorted_handlers	launched_with_all
@@ -82,7 +82,6 @@
  */
 /* Not under ThreadSanitizer: it knows no code that we make. */
 #include <setjmp.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -90,24 +89,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
-#include "probe/self.h"
-#include "probe/target.h"
-#include "tests/unit/room.h"
+#include "tests/unit/api/asked.h"
+#include "tests/unit/api/counterparts.h"
 
 /* ---- The targets ------------------------------------------------------------------------ */
 
-/* This gives every probe a semaphore. */
-#define _SDT_HAS_SEMAPHORES 1
-#include <sys/sdt.h>
-
-#define SEMAPHORE(name)                                                                            \
-	__attribute__((section(".probes"))) volatile unsigned short same_##name##_semaphore
 SEMAPHORE(main);
 SEMAPHORE(test_noarg);
 SEMAPHORE(test1);
@@ -115,13 +104,6 @@ SEMAPHORE(test_arg);
 SEMAPHORE(test_manyarg);
 SEMAPHORE(conditional);
 SEMAPHORE(live);
-SEMAPHORE(asked);
-SEMAPHORE(one);
-SEMAPHORE(two);
-SEMAPHORE(three);
-
-/* No patch may cross a page boundary: these functions do not, wherever they are loaded. */
-#define WHOLE __attribute__((noinline, aligned(2048)))
 
 WHOLE static long assorted(long x, long y)
 {
@@ -198,131 +180,11 @@ static int run_live(char **argv)
 	return (int)(digest % 251);
 }
 
-WHOLE static int run_asked(char **argv)
-{
-	(void)argv;
-	if (!same_asked_semaphore)
-		return 3;
-	STAP_PROBE1(same, asked, 1);
-	ROOM();
-	return 4;
-}
-
-/* Endlessly: three probes in turn. */
-WHOLE static int run_endless(char **argv)
-{
-	(void)argv;
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	for (;;) {
-		DTRACE_PROBE(same, one);
-		ROOM();
-		usleep(200);
-		DTRACE_PROBE(same, two);
-		ROOM();
-		DTRACE_PROBE(same, three);
-		ROOM();
-	}
-	return 0;
-}
-
 static const struct {
 	const char *name;
 	int (*run)(char **argv);
 } targets[] = {{"assorted", run_assorted}, {"conditional", run_conditional}, {"live", run_live},
-	{"asked", run_asked}, {"endless", run_endless}};
-
-/* ---- Controlling ------------------------------------------------------------------------ */
-
-static void ok(struct probe_error *error)
-{
-	if (error)
-		fail_msg("%s", error->message);
-}
-
-static void is_error(struct probe_error *error, enum probe_error_code code, const char *message)
-{
-	assert_non_null(error);
-	assert_string_equal(error->message, message);
-	assert_int_equal(error->code, code);
-	probe_error_free(error);
-}
-
-typedef struct probe_error *change(struct probe_target *target, const struct probe_request *request,
-	struct probe_report *report);
-
-/* Whether the last change stopped all threads. */
-static bool stopped;
-
-static struct probe_error *change_all(struct probe_target *target, change *how, bool atomic,
-	const char *const *texts, size_t count)
-{
-	struct probe_pattern *patterns[8];
-	struct probe_request request = {.patterns = (const struct probe_pattern *const *)patterns,
-		.pattern_count = count,
-		.atomic = atomic};
-	struct probe_report report = {0};
-	struct probe_error *error;
-
-	assert_true(count <= 8);
-	for (size_t i = 0; i < count; i++)
-		ok(probe_pattern_parse(texts[i], &patterns[i]));
-	error = how(target, &request, &report);
-	stopped = report.stop_ns > 0;
-	probe_report_deinit(&report);
-	for (size_t i = 0; i < count; i++)
-		probe_pattern_free(patterns[i]);
-	return error;
-}
-
-static struct probe_error *change_one(struct probe_target *target, change *how, const char *text)
-{
-	return change_all(target, how, false, &text, 1);
-}
-
-/* The state of one of our probes, without its texts. */
-static struct probe_status state_of(struct probe_target *target, const char *name)
-{
-	struct probe_status *states, found = {.refcount = UINT32_MAX};
-	size_t count;
-
-	ok(probe_target_status(target, &states, &count));
-	for (size_t i = 0; i < count; i++)
-		if (strcmp(states[i].provider, "same") == 0 && strcmp(states[i].name, name) == 0)
-			found = states[i];
-	free(states);
-	found.provider = found.name = found.path = NULL;
-	return found;
-}
-
-static uint32_t refcount(struct probe_target *target, const char *name)
-{
-	return state_of(target, name).refcount;
-}
-
-static struct probe_target *spawn(const char *what, const char *first, const char *second)
-{
-	char *argv[] = {"/proc/self/exe", (char *)what, (char *)first, (char *)second, NULL};
-	struct probe_target *target;
-
-	ok(probe_target_spawn(argv, &target));
-	return target;
-}
-
-static int exit_status(pid_t pid)
-{
-	int status;
-
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_true(WIFEXITED(status));
-	return WEXITSTATUS(status);
-}
-
-static void end(struct probe_target *target)
-{
-	kill(probe_target_pid(target), SIGKILL);
-	waitpid(probe_target_pid(target), NULL, 0);
-	probe_target_close(target);
-}
+	{"asked", run_asked}};
 
 /* ---- Launched: every hit is a line of text ------------------------------------------------- */
 
@@ -491,208 +353,6 @@ static void no_probes(void **state)
 	probe_target_close(target);
 }
 
-/* ---- Attached to -------------------------------------------------------------------------- */
-
-static const char *const endless[] = {"same:one", "same:two", "same:three"};
-
-static void are(struct probe_target *target, uint32_t one, uint32_t two, uint32_t three)
-{
-	assert_int_equal(refcount(target, "one"), one);
-	assert_int_equal(refcount(target, "two"), two);
-	assert_int_equal(refcount(target, "three"), three);
-}
-
-/* Enabled probes are hit, and nothing else is patched. */
-static void hit_alone(struct probe_target *target, const char *name)
-{
-	static const char *const names[] = {"one", "two", "three"};
-
-	for (size_t i = 0; i < 3; i++)
-		assert_int_equal(state_of(target, names[i]).patched, strcmp(names[i], name) == 0);
-	while (!state_of(target, name).hits)
-		usleep(1000);
-}
-
-static void toggled(void **state)
-{
-	struct probe_target *target = spawn("endless", NULL, NULL);
-
-	(void)state;
-	ok(probe_target_release(target));
-	are(target, 0, 0, 0);
-	for (size_t i = 0; i < 3; i++) {
-		ok(change_one(target, probe_target_enable, endless[i]));
-		are(target, i == 0, i == 1, i == 2);
-		hit_alone(target, endless[i] + strlen("same:"));
-		ok(change_one(target, probe_target_disable, endless[i]));
-		are(target, 0, 0, 0);
-		assert_int_equal(state_of(target, endless[i] + strlen("same:")).patched, 0);
-	}
-	ok(change_one(target, probe_target_enable, "/^same:(one|two|three)$/"));
-	are(target, 1, 1, 1);
-	ok(change_all(target, probe_target_disable, false, endless, 3));
-	are(target, 0, 0, 0);
-	/* If only counts change, nothing else is stopped. */
-	for (int atomic = 0; atomic < 2; atomic++) {
-		ok(change_all(target, probe_target_enable, atomic, endless, 3));
-		assert_true(stopped);
-		are(target, 1, 1, 1);
-		ok(change_all(target, probe_target_enable, atomic, endless, 2));
-		assert_int_equal(stopped, atomic);
-		are(target, 2, 2, 1);
-		ok(change_all(target, probe_target_disable, atomic, endless + 1, 1));
-		assert_int_equal(stopped, atomic);
-		are(target, 2, 1, 1);
-		ok(change_all(target, probe_target_disable, atomic, endless, 3));
-		assert_true(stopped);
-		are(target, 1, 0, 0);
-		ok(change_all(target, probe_target_disable, atomic, endless, 1));
-		are(target, 0, 0, 0);
-	}
-	assert_true(probe_target_alive(target));
-	end(target);
-}
-
-static void two_targets(void **state)
-{
-	struct probe_target *first = spawn("endless", NULL, NULL);
-	struct probe_target *second = spawn("endless", NULL, NULL);
-	char message[160];
-
-	(void)state;
-	ok(change_all(first, probe_target_enable, false, endless, 3));
-	ok(probe_target_release(first));
-	ok(probe_target_release(second));
-	snprintf(message, sizeof(message), "process %d is not held", probe_target_pid(first));
-	is_error(probe_target_release(first), PROBE_ERROR_STATE, message);
-	ok(probe_target_attach(first));
-	snprintf(message, sizeof(message), "process %d is attached to already",
-		probe_target_pid(first));
-	is_error(probe_target_attach(first), PROBE_ERROR_STATE, message);
-	/* Each has its own state. */
-	snprintf(message, sizeof(message), "process %d is not held", probe_target_pid(second));
-	is_error(probe_target_release(second), PROBE_ERROR_STATE, message);
-	are(first, 1, 1, 1);
-	are(second, 0, 0, 0);
-	ok(change_all(first, probe_target_disable, false, endless, 3));
-	are(first, 0, 0, 0);
-	ok(change_all(first, probe_target_enable, true, endless, 3));
-	ok(probe_target_attach(second));
-	ok(change_all(second, probe_target_enable, false, endless, 2));
-	are(first, 1, 1, 1);
-	are(second, 1, 1, 0);
-	ok(probe_target_release(first));
-	ok(probe_target_release(second));
-	snprintf(message, sizeof(message),
-		"same:three is not enabled in process %d (`probectl status -p %d` shows what is; "
-		"--keep-going does the rest)",
-		probe_target_pid(second), probe_target_pid(second));
-	is_error(change_all(second, probe_target_disable, false, endless, 3), PROBE_ERROR_STATE,
-		message);
-	are(second, 1, 1, 0);
-	end(first);
-	end(second);
-}
-
-static void of_itself(void **state)
-{
-	struct probe_target *target;
-	char message[200];
-
-	(void)state;
-	ok(probe_target_open(getpid(), NULL, &target));
-	snprintf(message, sizeof(message),
-		"process %d is the caller itself: use the functions of probe/self.h", getpid());
-	is_error(probe_target_attach(target), PROBE_ERROR_STATE, message);
-	is_error(change_one(target, probe_target_enable, "same:asked"), PROBE_ERROR_STATE, message);
-	assert_int_equal(refcount(target, "asked"), 0);
-	probe_target_close(target);
-}
-
-/* ---- Forked --------------------------------------------------------------------------------- */
-
-/* Its exit status says whether the probe was enabled. */
-static pid_t fork_asked(int wait_for, bool by_itself)
-{
-	static const struct probe_report none;
-	pid_t pid = fork();
-	char byte;
-
-	assert_true(pid >= 0);
-	if (pid)
-		return pid;
-	if (wait_for >= 0 && read(wait_for, &byte, 1) < 0)
-		_exit(1);
-	if (by_itself) {
-		struct probe_report report = none;
-		struct probe_pattern *pattern = NULL;
-		struct probe_request request = {
-			.patterns = (const struct probe_pattern *const *)&pattern,
-			.pattern_count = 1};
-		struct probe_error *error = probe_pattern_parse("same:asked", &pattern);
-
-		if (!error)
-			error = probe_self_enable(&request, &report);
-		if (error)
-			_exit(1);
-	}
-	_exit(run_asked(NULL));
-}
-
-static void only_the_child(void **state)
-{
-	struct probe_target *target;
-	int ready[2];
-	pid_t pid;
-
-	(void)state;
-	assert_int_equal(pipe(ready), 0);
-	pid = fork_asked(ready[0], false);
-	ok(probe_target_open(pid, "/proc/self/exe", &target));
-	ok(change_one(target, probe_target_enable, "same:*"));
-	assert_int_equal(write(ready[1], "", 1), 1);
-	assert_int_equal(exit_status(pid), 4);
-	assert_int_equal(same_asked_semaphore, 0);
-	probe_target_close(target);
-	close(ready[0]);
-	close(ready[1]);
-}
-
-static void the_child_itself(void **state)
-{
-	(void)state;
-	assert_int_equal(exit_status(fork_asked(-1, true)), 4);
-	assert_int_equal(same_asked_semaphore, 0);
-}
-
-static void an_orphan_itself(void **state)
-{
-	int result[2];
-	char status = 0;
-	pid_t pid;
-
-	(void)state;
-	assert_int_equal(pipe(result), 0);
-	pid = fork();
-	assert_true(pid >= 0);
-	if (pid == 0) {
-		/* Its child waits until it is an orphan. */
-		pid_t parent = getpid();
-
-		if (fork() != 0)
-			_exit(0);
-		while (getppid() == parent)
-			usleep(1000);
-		status = (char)exit_status(fork_asked(-1, true));
-		_exit(write(result[1], &status, 1) != 1);
-	}
-	assert_int_equal(exit_status(pid), 0);
-	assert_int_equal(read(result[0], &status, 1), 1);
-	assert_int_equal(status, 4);
-	close(result[0]);
-	close(result[1]);
-}
-
 int main(int argc, char **argv)
 {
 	static const struct CMUnitTest tests[] = {
@@ -701,12 +361,6 @@ int main(int argc, char **argv)
 		cmocka_unit_test(many_live_values),
 		cmocka_unit_test(on_from_the_start),
 		cmocka_unit_test(no_probes),
-		cmocka_unit_test(toggled),
-		cmocka_unit_test(two_targets),
-		cmocka_unit_test(of_itself),
-		cmocka_unit_test(only_the_child),
-		cmocka_unit_test(the_child_itself),
-		cmocka_unit_test(an_orphan_itself),
 	};
 
 #ifndef __x86_64__
