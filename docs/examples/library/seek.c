@@ -87,13 +87,22 @@ static void finish(struct seeking *s, size_t i)
 	unsigned long long hits = 0;
 	size_t count;
 
-	check(probe_session_stop(s->sessions[i]));
 	probes = probe_session_probes(s->sessions[i], &count);
 	for (size_t k = 0; k < count; k++)
 		hits += probes[k].hits;
 	printf("process %zu: %llu hits\n", i + 1, hits);
 	probe_session_free(s->sessions[i]);
 	probe_target_close(s->targets[i]);
+}
+
+/* All of them, before one is reported. */
+static void stop(struct seeking *s)
+{
+	struct probe_error *errors[PROCESSES_MAX];
+
+	probe_sessions_stop(s->sessions, s->count, errors);
+	for (size_t i = 0; i < s->count; i++)
+		check(errors[i]);
 }
 
 int main(int argc, char **argv)
@@ -123,6 +132,7 @@ int main(int argc, char **argv)
 		look(&s);
 		poll(&wake, 1, 1);
 	}
+	stop(&s);
 	for (size_t i = 0; i < s.count; i++)
 		finish(&s, i);
 	/* Those that came and ended, or could not be held. */
