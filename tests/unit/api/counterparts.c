@@ -18,7 +18,7 @@ void ok(struct probe_error *error)
 		fail_msg("%s", error->message);
 }
 
-void is_error(struct probe_error *error, enum probe_error_code code, const char *message)
+void fails_with(struct probe_error *error, enum probe_error_code code, const char *message)
 {
 	assert_non_null(error);
 	assert_string_equal(error->message, message);

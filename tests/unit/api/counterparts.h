@@ -9,7 +9,7 @@
 #include "probe/target.h"
 
 void ok(struct probe_error *error);
-void is_error(struct probe_error *error, enum probe_error_code code, const char *message);
+void fails_with(struct probe_error *error, enum probe_error_code code, const char *message);
 
 typedef struct probe_error *change(struct probe_target *target, const struct probe_request *request,
 	struct probe_report *report);

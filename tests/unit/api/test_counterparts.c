@@ -347,7 +347,8 @@ static void no_probes(void **state)
 	snprintf(message, sizeof(message),
 		"no probe matches 'true:*': there are no probes in process %d",
 		probe_target_pid(target));
-	is_error(change_one(target, probe_target_enable, "true:*"), PROBE_ERROR_NOT_FOUND, message);
+	fails_with(
+		change_one(target, probe_target_enable, "true:*"), PROBE_ERROR_NOT_FOUND, message);
 	ok(probe_target_release(target));
 	assert_int_equal(exit_status(probe_target_pid(target)), 0);
 	probe_target_close(target);

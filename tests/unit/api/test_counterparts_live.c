@@ -116,14 +116,14 @@ static void two_targets(void **state)
 	ok(probe_target_release(first));
 	ok(probe_target_release(second));
 	snprintf(message, sizeof(message), "process %d is not held", probe_target_pid(first));
-	is_error(probe_target_release(first), PROBE_ERROR_STATE, message);
+	fails_with(probe_target_release(first), PROBE_ERROR_STATE, message);
 	ok(probe_target_attach(first));
 	snprintf(message, sizeof(message), "process %d is attached to already",
 		probe_target_pid(first));
-	is_error(probe_target_attach(first), PROBE_ERROR_STATE, message);
+	fails_with(probe_target_attach(first), PROBE_ERROR_STATE, message);
 	/* Each has its own state. */
 	snprintf(message, sizeof(message), "process %d is not held", probe_target_pid(second));
-	is_error(probe_target_release(second), PROBE_ERROR_STATE, message);
+	fails_with(probe_target_release(second), PROBE_ERROR_STATE, message);
 	are(first, 1, 1, 1);
 	are(second, 0, 0, 0);
 	ok(change_all(first, probe_target_disable, false, endless, 3, NULL));
@@ -139,7 +139,7 @@ static void two_targets(void **state)
 		"same:three is not enabled in process %d (`probectl status -p %d` shows what is; "
 		"--keep-going does the rest)",
 		probe_target_pid(second), probe_target_pid(second));
-	is_error(change_all(second, probe_target_disable, false, endless, 3, NULL),
+	fails_with(change_all(second, probe_target_disable, false, endless, 3, NULL),
 		PROBE_ERROR_STATE, message);
 	are(second, 1, 1, 0);
 	kill_target(first);
@@ -155,8 +155,9 @@ static void of_itself(void **state)
 	ok(probe_target_open(getpid(), NULL, &target));
 	snprintf(message, sizeof(message),
 		"process %d is the caller itself: use the functions of probe/self.h", getpid());
-	is_error(probe_target_attach(target), PROBE_ERROR_STATE, message);
-	is_error(change_one(target, probe_target_enable, "same:asked"), PROBE_ERROR_STATE, message);
+	fails_with(probe_target_attach(target), PROBE_ERROR_STATE, message);
+	fails_with(
+		change_one(target, probe_target_enable, "same:asked"), PROBE_ERROR_STATE, message);
 	assert_int_equal(refcount(target, "asked"), 0);
 	probe_target_close(target);
 }
