@@ -481,8 +481,8 @@ uint64_t trace_lost(const struct trace *trace)
 }
 
 /*
- * After an error of the disk, which was reported. What was being written then is in neither number,
- * and of hits that were added one by one, some were still in memory.
+ * After an error of the disk, which was reported. Of what was being written then, some may be there
+ * that nobody counted; and of hits that were added one by one, some were still in memory.
  */
 static void report_unwritten(const struct trace *trace, uint64_t unwritten)
 {
@@ -505,7 +505,8 @@ void trace_report_record(const struct trace *trace)
 	uint64_t lost = trace_lost(trace);
 
 	if (trace->gone)
-		report_unwritten(trace, lost + trace->unwritten);
+		report_unwritten(
+			trace, lost + trace->unwritten + probe_ctf_unwritten(trace->record));
 	else if (lost)
 		report_warning("%" PRIu64 " hit%s lost: the rings were full; larger ones (-b)%s or "
 			       "fewer probes help",

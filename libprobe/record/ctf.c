@@ -83,8 +83,10 @@ static struct probe_error *begin_part(
 
 struct probe_error *ctf_checked(struct probe_ctf *ctf, struct probe_error *error)
 {
-	if (error && !ctf->failed)
+	if (error && !ctf->failed) {
 		error = probe_error_first(error, ctf_direct_give_up(ctf));
+		ctf_tell_losses(ctf);
+	}
 	ctf->failed |= error != NULL;
 	return probe_error_prefix(error, "%s", ctf->path);
 }
@@ -160,11 +162,14 @@ struct probe_error *ctf_rotate(struct probe_ctf *ctf, uint64_t time_ns)
 	struct probe_error *error = ctf_direct_settle(ctf, true);
 	struct ctf_instant from[CTF_CLOCKS] = {{0}};
 
-	error = probe_error_first(error, ctf_part_flush(&ctf->before));
+	if (!error)
+		error = ctf_part_flush(&ctf->before);
+	if (error)
+		return error;
 	close_before(ctf);
 	ctf_sync_clocks(ctf);
 	/* No packet may follow that tells of the losses so far. */
-	error = probe_error_first(error, ctf_take_flush(ctf));
+	error = ctf_take_flush(ctf);
 	error = probe_error_first(error, ctf_part_describe(&ctf->part));
 	ctf->part.over = true;
 	if (!error)
@@ -357,6 +362,7 @@ static struct probe_error *add_event(struct probe_ctf *ctf, struct ctf_part *par
 		return error;
 	at = put_event(at, stream, hit, site, comm, comm_length, stacks);
 	stream->length = (size_t)(at - stream->buffer);
+	ctf_stream_note_hit(stream);
 	return NULL;
 }
 
@@ -381,7 +387,12 @@ struct probe_error *probe_ctf_hit(struct probe_ctf *ctf, const struct probe_sess
 		error = add_event(ctf, part, stream, hit, site, comm ? comm : "");
 	ctf->last_cpu = hit->cpu;
 	ctf->last_ns = hit->time_ns;
-	return error ? ctf_checked(ctf, error) : NULL;
+	if (!error)
+		return NULL;
+	error = ctf_checked(ctf, error);
+	ctf->unwritten++;
+	ctf_discard_late(ctf, 1);
+	return error;
 }
 
 struct probe_error *probe_ctf_discarded(
@@ -410,6 +421,8 @@ struct probe_error *probe_ctf_discarded(
 	error = ctf_part_write(part, stream);
 	if (!error && !ctf_stream_discard(stream, part->uuid, count))
 		error = probe_error_new(PROBE_ERROR_FORMAT, "a loss fits into no packet");
+	if (error)
+		stream->discarded += count;
 	return error ? ctf_checked(ctf, error) : NULL;
 }
 
@@ -420,7 +433,9 @@ struct probe_error *probe_ctf_forget(struct probe_ctf *ctf, const struct probe_s
 	ctf_classes_forget(ctf, session);
 	if (ctf->failed)
 		return NULL;
-	error = probe_error_first(ctf_direct_settle(ctf, true), ctf_take_flush(ctf));
+	error = ctf_direct_settle(ctf, true);
+	/* Not before: it leaves out streams that have packets to be settled. */
+	error = probe_error_first(error, ctf_take_flush(ctf));
 	ctf_take_forget(ctf, session);
 	error = probe_error_first(error, ctf_part_forget(&ctf->before, session));
 	error = probe_error_first(error, ctf_part_forget(&ctf->part, session));
@@ -441,9 +456,10 @@ struct probe_error *probe_ctf_flush(struct probe_ctf *ctf)
 	ctf_sync_clocks(ctf);
 	if (!error)
 		error = ctf_part_describe(&ctf->part);
-	if (++ctf->flushes == LATE_FLUSHES) {
-		error = probe_error_first(error, ctf_direct_settle(ctf, true));
-		close_before(ctf);
+	if (++ctf->flushes == LATE_FLUSHES && !error) {
+		error = ctf_direct_settle(ctf, true);
+		if (!error)
+			close_before(ctf);
 	}
 	return error ? ctf_checked(ctf, error) : NULL;
 }
@@ -451,4 +467,9 @@ struct probe_error *probe_ctf_flush(struct probe_ctf *ctf)
 uint64_t probe_ctf_bytes(const struct probe_ctf *ctf)
 {
 	return ctf->closed_bytes + ctf->before.written + ctf->part.written;
+}
+
+uint64_t probe_ctf_unwritten(const struct probe_ctf *ctf)
+{
+	return ctf->unwritten;
 }

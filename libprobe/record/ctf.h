@@ -129,6 +129,7 @@ struct probe_ctf {
 	size_t class_count;
 	struct ctf_site *sites; /* see ctf_classes.c */
 	bool failed;
+	uint64_t unwritten; /* hits that were taken or added, and could not be written */
 
 	struct ctf_kinds kinds;
 	struct ctf_source *sources;
@@ -164,7 +165,12 @@ const struct ctf_source *ctf_take_source(
 /* Notes losses of such a session. */
 PROBE_MUST_CHECK struct probe_error *ctf_take_discarded(
 	struct probe_ctf *ctf, const struct ctf_source *source, uint64_t count);
-/* Adds losses to a record that cannot be written any more, where it can be (ctf_late.c). */
+/*
+ * Once a record cannot be written any more: what was dropped becomes losses, and those that no
+ * packet tells are told where they can be (ctf_late.c).
+ */
+void ctf_tell_losses(struct probe_ctf *ctf);
+/* Adds more losses to such a record. */
 void ctf_discard_late(struct probe_ctf *ctf, uint64_t count);
 /* Writes the losses that no packet tells yet. */
 PROBE_MUST_CHECK struct probe_error *ctf_take_flush(struct probe_ctf *ctf);

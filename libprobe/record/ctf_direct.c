@@ -112,12 +112,14 @@ struct probe_error *ctf_direct_give(struct taking *t, struct ctf_job *job)
 	job->session = t->source->session;
 	job->hits = t->source->hits;
 	job->hit_count = t->source->agreed;
+	job->paged = 0;
 	t->source->hits = hits;
 	put_names(job, stream);
 	job->sequence = stream->sequence - job->names / CTF_PACKET_BYTES;
 	memset(packet_of(job) + packet->content, 0, packet->size - packet->content);
 	ctf_put_header(stream, t->part->uuid, packet, packet_of(job));
 	job->size = job->names + packet->size;
+	job->last_at = stream->written + (off_t)job->names;
 	stream->written += (off_t)job->size;
 	t->part->written += job->size;
 	stream->last = packet->end;
@@ -128,13 +130,24 @@ struct probe_error *ctf_direct_give(struct taking *t, struct ctf_job *job)
 
 /* ---- Settling ---------------------------------------------------------------------- */
 
-static void end_job(struct probe_ctf *ctf, struct ctf_job *job, bool is_written)
+static void free_job(struct probe_ctf *ctf, struct ctf_job *job)
 {
-	if (is_written)
-		ctf_count_hits(ctf, job->session, job->hits, job->hit_count);
 	close(job->fd);
 	free(job->hits);
 	ctf_writer_settle(ctf->writer);
+}
+
+static void end_job(struct probe_ctf *ctf, struct ctf_job *job, bool is_written)
+{
+	struct ctf_stream *stream = &job->part->streams[job->stream];
+
+	if (job->done)
+		stream->last_at = job->last_at;
+	if (is_written)
+		ctf_count_hits(ctf, job->session, job->hits, job->hit_count);
+	else
+		stream->dropped += ctf_sum_hits(job->hits, job->hit_count) - job->paged;
+	free_job(ctf, job);
 }
 
 /* The stream is again as before the job, and so is its file. */
@@ -164,7 +177,7 @@ static void put_names_again(const struct ctf_job *job, struct ctf_stream *stream
 }
 
 /* Writes what a job has as packets of a page each. */
-static struct probe_error *write_pages(struct probe_ctf *ctf, const struct ctf_job *job)
+static struct probe_error *write_pages(struct probe_ctf *ctf, struct ctf_job *job)
 {
 	struct ctf_stream *stream = &job->part->streams[job->stream];
 	const struct ring_forms forms = {ctf->kinds.kinds[stream->kind - 1].forms, job->hit_count};
@@ -175,13 +188,15 @@ static struct probe_error *write_pages(struct probe_ctf *ctf, const struct ctf_j
 
 	stream->buffer = ctf->packets;
 	put_names_again(job, stream);
-	for (size_t i = 0; i < size && !error; i += ring_padded(length, RING_ALIGN)) {
+	for (size_t i = 0; i < size; i += ring_padded(length, RING_ALIGN)) {
 		length = ring_record_length(&forms, records + i, size - i);
 		memcpy(&stream->last, records + i, sizeof(stream->last));
 		error = ctf_part_room(job->part, stream, length, &at);
-		if (!error)
-			stream->length =
-				(size_t)(ctf_put(at, records + i, length) - stream->buffer);
+		if (error)
+			break;
+		stream->length = (size_t)(ctf_put(at, records + i, length) - stream->buffer);
+		ctf_stream_note_hit(stream);
+		job->paged++;
 	}
 	return ctf_end_packets(job->part, stream, error);
 }
@@ -252,6 +267,6 @@ void ctf_direct_deinit(struct probe_ctf *ctf)
 		return;
 	ctf_writer_finished(ctf->writer, true);
 	while ((job = ctf_writer_waiting(ctf->writer, 0)))
-		end_job(ctf, job, false);
+		free_job(ctf, job);
 	ctf_writer_free(ctf->writer);
 }

@@ -71,8 +71,10 @@ static struct probe_error *give(struct taking *t, struct ctf_job *job)
 		error = ctf_part_describe(t->part);
 	if (!error)
 		error = ctf_direct_give(t, job);
-	if (error)
+	if (error) {
+		t->stream->dropped += ctf_sum_hits(t->source->hits, t->source->agreed);
 		return ctf_end_packets(t->part, t->stream, error);
+	}
 	ctf_note_moved(t);
 	return NULL;
 }

@@ -9,8 +9,6 @@
 
 #include "libprobe/record/ctf.h"
 
-enum { BITS = 8 };
-
 /* The stream with most in its file; NULL: all files are empty. */
 static struct ctf_stream *longest_of(const struct ctf_part *part)
 {
@@ -22,42 +20,62 @@ static struct ctf_stream *longest_of(const struct ctf_part *part)
 	return longest;
 }
 
-/* Where the last packet of a file begins, of which `size` bytes are whole packets. */
-static off_t last_packet(int fd, off_t size)
+/* Puts the losses of a stream into the last packet of its file. */
+static void tell(const struct ctf_part *part, const struct ctf_stream *stream)
 {
-	off_t at = 0, last = 0;
-	uint64_t bits;
+	const off_t at = stream->last_at + CTF_DISCARDED_AT;
+	char name[CTF_STREAM_NAME_BYTES];
+	ssize_t written;
+	int fd;
 
-	while (at < size && pread(fd, &bits, sizeof(bits), at + CTF_SIZE_AT) == sizeof(bits) &&
-		bits >= BITS && bits / BITS <= (uint64_t)(size - at)) {
-		last = at;
-		at += (off_t)(bits / BITS);
-	}
-	return last;
+	ctf_stream_name(name, part, stream);
+	/* For appending, pwrite(2) would not look at the place. */
+	fd = openat(part->folder, name, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return;
+	written = pwrite(fd, &stream->discarded, sizeof(stream->discarded), at);
+	(void)written;
+	close(fd);
 }
 
 void ctf_discard_late(struct probe_ctf *ctf, uint64_t count)
 {
 	const struct ctf_part *part = &ctf->part;
 	struct ctf_stream *stream = longest_of(part);
-	char name[CTF_STREAM_NAME_BYTES];
-	off_t at;
-	int fd;
 
 	if (!stream) {
 		part = &ctf->before;
 		stream = longest_of(part);
 	}
-	if (!stream)
+	if (!stream || !count)
 		return;
-	ctf_stream_name(name, part, stream);
-	/* For appending, pwrite(2) would not look at the place. */
-	fd = openat(part->folder, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0)
-		return;
-	at = last_packet(fd, stream->written) + CTF_DISCARDED_AT;
 	stream->discarded += count;
-	if (pwrite(fd, &stream->discarded, sizeof(stream->discarded), at) < 0)
-		stream->discarded -= count;
-	close(fd);
+	tell(part, stream);
+}
+
+/* Returns the losses of streams that have no packet in a file. */
+static uint64_t tell_part(struct probe_ctf *ctf, struct ctf_part *part)
+{
+	uint64_t rest = 0;
+
+	for (size_t i = 0; i < part->stream_count; i++) {
+		struct ctf_stream *stream = &part->streams[i];
+
+		ctf_stream_empty(stream, 0);
+		ctf->unwritten += stream->dropped;
+		stream->discarded += stream->dropped;
+		if (!stream->written)
+			rest += stream->discarded;
+		else if (stream->discarded)
+			tell(part, stream);
+	}
+	return rest;
+}
+
+void ctf_tell_losses(struct probe_ctf *ctf)
+{
+	uint64_t rest = tell_part(ctf, &ctf->part);
+
+	rest += tell_part(ctf, &ctf->before);
+	ctf_discard_late(ctf, rest);
 }

@@ -236,6 +236,7 @@ struct probe_error *ctf_part_forget(struct ctf_part *part, const struct probe_se
 			continue;
 		ctf_stream_close(stream, part->uuid);
 		error = error ? error : ctf_part_write(part, stream);
+		ctf_stream_empty(stream, 0);
 		free(stream->buffer);
 		free(stream->frames.slots);
 		ctf_threads_deinit(&stream->threads);

@@ -54,6 +54,7 @@ static struct probe_error *add_record(struct taking *t, uint8_t *bytes, size_t l
 		return error;
 	memcpy(bytes, &record, sizeof(record));
 	stream->length = (size_t)(ctf_put(at, bytes, length) - stream->buffer);
+	ctf_stream_note_hit(stream);
 	return NULL;
 }
 
@@ -80,7 +81,8 @@ struct probe_error *ctf_add_records(struct taking *t, uint8_t *copy, size_t size
 			break;
 		error = add_record(t, bytes, length, at && record.tid == thread);
 		thread = record.tid;
-		at += ring_padded(length, RING_ALIGN);
+		if (!error)
+			at += ring_padded(length, RING_ALIGN);
 	}
 	*length_ret = at;
 	return error;
@@ -94,8 +96,7 @@ struct probe_error *ctf_end_packets(
 		ctf_stream_close(stream, part->uuid);
 		error = ctf_part_write(part, stream);
 	}
-	stream->is_open = false;
-	stream->packet = 0;
+	ctf_stream_empty(stream, 0);
 	stream->buffer = NULL;
 	return error;
 }
@@ -128,8 +129,9 @@ struct probe_error *ctf_take_small(struct taking *t)
 	error = ctf_add_records(t, ctf->copy, size, begins, &length, &ok);
 	error = ctf_end_packets(t->part, t->stream, error);
 	if (error) {
-		/* Some of them may be in the file, so they are not among those that are not. */
-		rings_consume(t->ring, length);
+		/* Each of them is in the file, or dropped. */
+		if (length)
+			rings_consume(t->ring, length);
 		return error;
 	}
 	ctf_count_hits(ctf, t->source->session, t->source->hits, t->source->agreed);

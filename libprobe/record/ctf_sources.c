@@ -80,6 +80,15 @@ void ctf_count_hits(
 	}
 }
 
+uint64_t ctf_sum_hits(const uint64_t *hits, size_t count)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < count; i++)
+		sum += hits[i];
+	return sum;
+}
+
 void ctf_note_moved(struct taking *t)
 {
 	t->moved = true;

@@ -105,8 +105,17 @@ bool ctf_stream_discard(
 	return true;
 }
 
-/* The end of the last complete packet in the first `written` bytes. */
-static size_t whole_packets(const struct ctf_stream *stream, size_t written)
+void ctf_stream_empty(struct ctf_stream *stream, size_t kept)
+{
+	for (size_t i = kept / CTF_PACKET_BYTES; i < CTF_BATCH_BYTES / CTF_PACKET_BYTES; i++)
+		stream->dropped += stream->hits[i];
+	memset(stream->hits, 0, sizeof(stream->hits));
+	stream->packet = 0;
+	stream->is_open = false;
+}
+
+/* The end of the last complete packet in the first `written` bytes; notes where it begins. */
+static size_t whole_packets(struct ctf_stream *stream, size_t written)
 {
 	size_t at = 0;
 
@@ -116,6 +125,7 @@ static size_t whole_packets(const struct ctf_stream *stream, size_t written)
 		memcpy(&bits, stream->buffer + at + CTF_SIZE_AT, sizeof(bits));
 		if (at + bits / BITS > written)
 			break;
+		stream->last_at = stream->written + (off_t)at;
 		at += bits / BITS;
 	}
 	return at;
@@ -139,7 +149,7 @@ struct probe_error *ctf_stream_write(struct ctf_stream *stream, int fd)
 	whole = whole_packets(stream, done);
 	stream->written += (off_t)whole;
 	/* No packet is open, so nothing follows the closed ones. */
-	stream->packet = 0;
+	ctf_stream_empty(stream, whole);
 	if (!err)
 		return NULL;
 	if (whole < done && ftruncate(fd, stream->written) != 0)

@@ -135,8 +135,11 @@ struct ctf_stream {
 	bool begun;	      /* it has had a packet */
 	uint64_t begin, last; /* of the open packet; of the last event: in units of its clock */
 	uint64_t discarded, sequence;
-	bool owes; /* losses that no packet tells yet */
-	off_t written;
+	bool owes;		/* losses that no packet tells yet */
+	uint64_t dropped;	/* hits that were added and could not be written */
+	off_t written, last_at; /* bytes in the file; where its last packet begins */
+	/* In the buffer: of each packet, at the number of its first page. */
+	uint16_t hits[CTF_BATCH_BYTES / CTF_PACKET_BYTES];
 	struct ctf_frames frames;
 	struct ctf_threads threads;
 };
@@ -160,6 +163,15 @@ uint8_t *ctf_stream_room(
 /* Counts lost events. False if the stream must be written first. */
 bool ctf_stream_discard(
 	struct ctf_stream *stream, const uint8_t uuid[CTF_UUID_BYTES], uint64_t count);
+
+/* Notes that what was added last to the open packet is a hit. */
+static inline void ctf_stream_note_hit(struct ctf_stream *stream)
+{
+	stream->hits[stream->packet / CTF_PACKET_BYTES]++;
+}
+
+/* Forgets the packets, of which the first `kept` bytes are written: other hits are dropped. */
+void ctf_stream_empty(struct ctf_stream *stream, size_t kept);
 
 /* Ends the open packet. */
 void ctf_stream_close(struct ctf_stream *stream, const uint8_t uuid[CTF_UUID_BYTES]);

@@ -55,6 +55,8 @@ uint64_t ctf_first_time(const struct rings *rings, const struct ring *ring);
 /* Counts the hits of each site that have been written, and clears them. */
 void ctf_count_hits(
 	struct probe_ctf *ctf, struct probe_session *session, uint64_t *hits, size_t count);
+/* The hits of all sites. */
+uint64_t ctf_sum_hits(const uint64_t *hits, size_t count);
 /* Notes that records were moved to the stream. */
 void ctf_note_moved(struct taking *t);
 

@@ -33,9 +33,11 @@ struct ctf_job {
 	struct probe_session *session;
 	size_t names;		  /* bytes of packets that name threads, before the large one */
 	struct ctf_packet packet; /* the large one */
+	off_t last_at;		  /* where that one begins in the file */
 	uint64_t sequence;	  /* of the first of them */
 	uint64_t *hits;		  /* of each site */
 	size_t hit_count;	  /* of sites */
+	uint64_t paged;		  /* hits that went into packets of a page instead */
 };
 
 struct ctf_writer {

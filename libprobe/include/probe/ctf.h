@@ -131,6 +131,12 @@ PROBE_MUST_CHECK struct probe_error *probe_ctf_flush(struct probe_ctf *ctf);
 /* Returns the bytes of hits that were written so far, in all parts. */
 uint64_t probe_ctf_bytes(const struct probe_ctf *ctf);
 
+/*
+ * Returns the hits that were taken or added before an error, and could not be written. The record
+ * counts them as lost, as far as the file system lets it.
+ */
+uint64_t probe_ctf_unwritten(const struct probe_ctf *ctf);
+
 #ifdef __cplusplus
 }
 #endif

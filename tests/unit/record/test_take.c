@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -201,22 +202,30 @@ static void test_losses(void **state)
 	take_close(&h);
 }
 
-/* No room, in the middle of a large packet: whole packets stay, as many as there is room for. */
-static void test_no_room(void **state)
+/* Files may not grow beyond that many bytes; returns what was the limit. */
+static struct rlimit limit_files(rlim_t bytes)
 {
 	struct rlimit limit, small;
+
+	signal(SIGXFSZ, SIG_IGN);
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+	small = (struct rlimit){.rlim_cur = bytes, .rlim_max = limit.rlim_max};
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+	return limit;
+}
+
+static void check_no_room(const char *folder)
+{
 	struct probe_ctf_taken taken;
 	struct probe_error *error;
 	struct take_found found;
+	struct rlimit limit;
 	struct take_host h;
+	size_t count, left;
 
-	(void)state;
-	signal(SIGXFSZ, SIG_IGN);
-	take_open(&h, "/tmp", NULL);
-	fill(&h, clock_monotonic_ns() - TAKE_RING_BYTES);
-	assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
-	small = (struct rlimit){.rlim_cur = 100000, .rlim_max = limit.rlim_max};
-	assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+	take_open(&h, folder, NULL);
+	count = fill(&h, clock_monotonic_ns() - TAKE_RING_BYTES);
+	limit = limit_files(100000);
 	error = probe_ctf_take(h.ctf, &h.session, PROBE_CTF_ALL, NULL, &taken);
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
 	assert_non_null(error);
@@ -225,9 +234,68 @@ static void test_no_room(void **state)
 	found = take_stream(&h, "stream_0_cpu0");
 	assert_int_equal(found.packets, 100000 / TAKE_PAGE);
 	assert_true(found.in_order);
-	/* Nothing is added any more. */
+	/* Each is in the file, or lost, or still there. */
+	left = (h.session.rings.rings[0].head - h.session.rings.rings[0].tail) / TAKE_NUMBER;
+	assert_int_equal(found.hits + found.lost + left, count);
+	assert_true(found.lost > 0);
+	assert_int_equal(probe_ctf_unwritten(h.ctf), found.lost);
+	/* Nothing is added any more, but losses are. */
 	assert_null(probe_ctf_take(h.ctf, &h.session, PROBE_CTF_ALL, NULL, &taken));
 	assert_int_equal(taken.hits, 0);
+	assert_null(probe_ctf_discarded(h.ctf, &h.session, left));
+	found = take_stream(&h, "stream_0_cpu0");
+	assert_int_equal(found.hits + found.lost, count);
+	take_close(&h);
+}
+
+/* No room, in the middle of a large packet: whole packets stay, as many as there is room for. */
+static void test_no_room(void **state)
+{
+	(void)state;
+	check_no_room("/tmp");
+	/* The same of small ones. */
+	if (access("/dev/shm", W_OK) == 0)
+		check_no_room("/dev/shm");
+}
+
+/* Losses that no packet tells at an error: each stream has its own, the longest the rest. */
+static void test_late_losses(void **state)
+{
+	struct take_host h, short_one, empty;
+	struct probe_error *error;
+	char path[128];
+	int fd;
+
+	(void)state;
+	take_open(&h, "/tmp", NULL);
+	short_one = empty = (struct take_host){0};
+	take_session_open(&short_one);
+	take_session_open(&empty);
+	short_one.ctf = empty.ctf = h.ctf;
+	for (int i = 0; i < 2; i++) {
+		fill(&h, clock_monotonic_ns());
+		usleep(1000);
+		take_hits(&h, PROBE_CTF_ALL);
+	}
+	take_hit(&short_one, clock_monotonic_ns(), 0, 77, NULL);
+	assert_int_equal(take_hits(&short_one, PROBE_CTF_ALL), 1);
+	assert_int_equal(take_hits(&empty, PROBE_CTF_ALL), 0);
+	assert_null(probe_ctf_discarded(h.ctf, &h.session, 1));
+	assert_null(probe_ctf_discarded(h.ctf, &short_one.session, 10));
+	/* No other file is ours. */
+	snprintf(path, sizeof(path), "%s/stream_2_cpu0", h.path);
+	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	assert_true(fd >= 0);
+	close(fd);
+	error = probe_ctf_discarded(h.ctf, &empty.session, 100);
+	assert_non_null(error);
+	probe_error_free(error);
+	assert_null(probe_ctf_discarded(h.ctf, &short_one.session, 1000));
+	assert_int_equal(take_stream(&h, "stream_0_cpu0").lost, 1101);
+	assert_int_equal(take_stream(&h, "stream_1_cpu0").lost, 10);
+	assert_int_equal(probe_ctf_unwritten(h.ctf), 0);
+	rings_close(&short_one.session.rings);
+	rings_close(&empty.session.rings);
 	take_close(&h);
 }
 
@@ -252,8 +320,8 @@ static bool has_writer(void)
 static void test_late_room(void **state)
 {
 	enum { THREADS = 1500 };
-	struct rlimit limit, small;
 	struct take_found found;
+	struct rlimit limit;
 	struct take_host h;
 	uint64_t time, hits;
 	size_t count = 0;
@@ -261,16 +329,13 @@ static void test_late_room(void **state)
 	(void)state;
 	if (!has_writer())
 		skip();
-	signal(SIGXFSZ, SIG_IGN);
 	take_open(&h, "/tmp", NULL);
 	time = clock_monotonic_ns();
 	for (; (count + 2) * TAKE_NUMBER <= TAKE_RING_BYTES; count++)
 		take_hit(&h, time + count, 0,
 			100 + (uint32_t)(count * TAKE_NUMBER * THREADS / TAKE_RING_BYTES), NULL);
 	usleep(1000);
-	assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
-	small = (struct rlimit){.rlim_cur = 100000, .rlim_max = limit.rlim_max};
-	assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+	limit = limit_files(100000);
 	hits = take_hits(&h, PROBE_CTF_MUCH);
 	assert_int_equal(ctf_writer_finished(h.ctf->writer, true), 2);
 	assert_int_equal(hits, 0);
@@ -406,6 +471,7 @@ int main(void)
 		cmocka_unit_test(test_damage),
 		cmocka_unit_test(test_losses),
 		cmocka_unit_test(test_no_room),
+		cmocka_unit_test(test_late_losses),
 		cmocka_unit_test(test_late_room),
 		cmocka_unit_test(test_slow),
 		cmocka_unit_test(test_kinds),
