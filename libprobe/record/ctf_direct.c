@@ -154,11 +154,15 @@ static void end_job(struct probe_ctf *ctf, struct ctf_job *job, bool is_written)
 static struct probe_error *take_back(struct ctf_job *job)
 {
 	struct ctf_stream *stream = &job->part->streams[job->stream];
+	struct stat status;
 
 	stream->written -= (off_t)job->size;
 	stream->sequence = job->sequence;
 	job->part->written -= job->size;
 	job->part->direct = 0;
+	/* That of a job that was not tried is shorter: it may not be allowed to grow. */
+	if (fstat(job->fd, &status) == 0 && status.st_size <= stream->written)
+		return NULL;
 	return ftruncate(job->fd, stream->written) == 0
 		       ? NULL
 		       : probe_error_system(errno, "cannot write the record (and its last packet "
