@@ -25,6 +25,7 @@ enum {
 	PAIR = 3,
 	THREADS = 4,
 	HITS = 20000,
+	HAND_OVERS = 2000,
 	/* temporaries */
 	VALUE = 0,
 	TIME,
@@ -394,7 +395,7 @@ static void *hand_over(void *arg)
 	struct fixture *x = arg;
 	uint64_t number = (uint64_t)atomic_fetch_add(&x->threads, 1);
 
-	for (uint64_t turn = number; turn < HITS; turn += THREADS) {
+	for (uint64_t turn = number; turn < HAND_OVERS; turn += THREADS) {
 		while (atomic_load_explicit(&x->begun, memory_order_acquire) != turn)
 			sched_yield();
 		if (turn)
