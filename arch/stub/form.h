@@ -330,7 +330,10 @@ void form_publish_const(struct form *f, struct form_mem mem, uint8_t bytes, int3
 
 /* ---- Changes (form/change.c) ------------------------------------------------------------ */
 
-/* COUNT, PUBLISH_ADD, PUBLISH_ADD_WHOLE or COUNT_SHARED: adds 1 to 8 bytes; or a, or a number, to so many. */
+/*
+ * COUNT, PUBLISH_ADD, PUBLISH_ADD_WHOLE or COUNT_SHARED: adds 1 to 8 bytes; or a, or a number, to
+ * so many.
+ */
 void form_change(struct form *f, enum form_op op, struct form_mem mem);
 void form_add_to(struct form *f, enum form_op op, struct form_mem mem, uint8_t bytes, int a);
 void form_add_const_to(
