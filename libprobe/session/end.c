@@ -3,7 +3,6 @@
  * The end of a session, in the target and in children that were forked with its code; and of
  * sessions of many processes, each of which is stopped, and perhaps searched (libprobe/busy).
  */
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -213,14 +212,14 @@ static void *stop_independent(void *data)
 	return NULL;
 }
 
+/* (sched_getaffinity(2) may be forbidden to us.) */
 static size_t workers_for(size_t count)
 {
-	cpu_set_t cpus;
-	size_t most = WORKERS_MIN;
+	long cpus = sysconf(_SC_NPROCESSORS_CONF);
+	size_t most = cpus < WORKERS_MIN   ? WORKERS_MIN
+		      : cpus > WORKERS_MAX ? WORKERS_MAX
+					   : (size_t)cpus;
 
-	if (sched_getaffinity(0, sizeof(cpus), &cpus) == 0 && CPU_COUNT(&cpus) > WORKERS_MIN)
-		most = (size_t)CPU_COUNT(&cpus);
-	most = most < WORKERS_MAX ? most : WORKERS_MAX;
 	return count / SHARE < most ? count / SHARE : most;
 }
 
