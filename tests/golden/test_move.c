@@ -27,20 +27,23 @@ struct place {
 	uint64_t site, stub;
 };
 
-/* How code is assembled and linked; `test` is a command that finds out whether both work. */
+/*
+ * How code is assembled and linked, and what makes bytes of a linked file if the linker does not;
+ * `test` is a command that finds out whether they work.
+ */
 struct isa {
 	const struct arch *arch;
-	const char *pairs, *as, *ld, *test;
+	const char *pairs, *as, *ld, *copy, *test;
 };
 
-static const struct isa x86_64 = {&arch_x86_64, "x86_64/*", "as --64", "ld",
-	"echo '{disp32} jmp 0' | as --64 -o /dev/null - 2>/dev/null && ld -v >/dev/null"};
+static const struct isa x86_64 = {&arch_x86_64, "x86_64/*", "as --64", "ld --oformat binary",
+	"true", "echo '{disp32} jmp 0' | as --64 -o /dev/null - 2>/dev/null && ld -v >/dev/null"};
 #if defined(__aarch64__)
 static const struct isa aarch64 = {&arch_aarch64, "aarch64/*/*", "as -march=armv8.5-a", "ld",
-	"as --version >/dev/null 2>&1 && ld -v >/dev/null"};
+	"objcopy -O binary", "as --version >/dev/null 2>&1 && ld -v >/dev/null"};
 #else
 static const struct isa aarch64 = {&arch_aarch64, "aarch64/*/*",
-	"clang --target=aarch64-linux-gnu -march=armv8.5-a -c", "ld.lld",
+	"clang --target=aarch64-linux-gnu -march=armv8.5-a -c", "ld.lld --oformat binary", "true",
 	"echo nop | clang --target=aarch64-linux-gnu -c -x assembler -o /dev/null - 2>/dev/null && "
 	"ld.lld -v >/dev/null"};
 #endif
@@ -80,9 +83,9 @@ static size_t assemble(const struct isa *isa, const char *path, uint64_t at, uin
 	snprintf(command, sizeof(command),
 		"%s -o %s/o '%s' && "
 		"%s -Ttext %#lx -e 0 --defsym site=%#lx --defsym function=%#lx --defsym data=%#lx "
-		"--oformat binary -o %s/binary %s/o",
+		"-o %s/binary %s/o && %s %s/binary",
 		isa->as, folder, path, isa->ld, at, site, site + 0x100000, site + 0x200000, folder,
-		folder);
+		folder, isa->copy, folder);
 	if (system(command))
 		fail_msg("cannot assemble %s", path);
 	snprintf(binary, sizeof(binary), "%s/binary", folder);
