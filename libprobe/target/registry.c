@@ -289,8 +289,10 @@ static struct probe_error *load_image(pid_t pid, struct registry *ret)
 	struct probe_error *error;
 	uint8_t *bytes;
 
-	if (memory_read(pid, ret->image, &header, sizeof(header)) != sizeof(header) ||
-		header.magic != IMAGE_MAGIC)
+	error = memory_read_all(pid, ret->image, &header, sizeof(header));
+	if (error)
+		return error;
+	if (header.magic != IMAGE_MAGIC)
 		return malformed(pid, "no image");
 	if (header.version != IMAGE_VERSION)
 		return probe_error_new(PROBE_ERROR_UNSUPPORTED,

@@ -86,6 +86,8 @@ int main(int argc, char **argv)
 	probe_session_free(w.session);
 	check(probe_ctf_flush(w.ctf));
 	printf("%llu bytes\n", (unsigned long long)probe_ctf_bytes(w.ctf));
+	/* An error ends this program; one that goes on, as on a full disk, asks what is missing. */
+	printf("%llu hits not written\n", (unsigned long long)probe_ctf_unwritten(w.ctf));
 	probe_ctf_free(w.ctf);
 	probe_target_close(target);
 	probe_pattern_free(pattern);

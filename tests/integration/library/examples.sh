@@ -233,6 +233,7 @@ end_target
 echo 500 | example launch "$TARGETS/hits" 2 >"$SCRATCH/launched"
 grep -qx 'hits:work 1000' "$SCRATCH/launched" || fail "launch: $(cat "$SCRATCH/launched")"
 echo 500 | example record "$SCRATCH/record" hits:work "$TARGETS/hits" 2 >"$SCRATCH/recorded"
+grep -qx "0 hits not written" "$SCRATCH/recorded" || fail "record: $(cat "$SCRATCH/recorded")"
 same "bytes of the record" "$(sed -n 's/^\([0-9]*\) bytes$/\1/p' "$SCRATCH/recorded")" \
 	"$(cat "$SCRATCH"/record/*/stream_* "$SCRATCH"/record/stream_* 2>/dev/null | wc -c)"
 same "recorded" "$(example read "$SCRATCH/record")" "1000 hits, 0 lost; 1000 with arg0"
