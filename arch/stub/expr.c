@@ -100,9 +100,11 @@ static void operands(struct context *c, const struct arch_expr_node *n)
 		form_move(c->f, FORM_RIGHT, FORM_VALUE);
 		leaf(c, FORM_VALUE, left);
 	} else {
-		struct form_mem temp = form_temp(c->plan->expr_temp + c->temps++);
+		struct form_mem temp;
 
+		/* The left one is computed before it waits: see expr_temps(). */
 		value_of(c, n->left);
+		temp = form_temp(c->plan->expr_temp + c->temps++);
 		form_store(c->f, FORM_VALUE, temp);
 		value_of(c, n->right);
 		form_move(c->f, FORM_RIGHT, FORM_VALUE);
