@@ -23,7 +23,7 @@ enum { NO_PROBE = -1 };
 struct merged {
 	size_t probe;
 	uint64_t count;
-	__int128 sum;
+	uint64_t sum;			       /* modulo 2^64, as each cell's */
 	double double_sum;		       /* of doubles */
 	uint64_t most, least, last, last_time; /* as in struct probe_cell */
 	uint64_t *buckets;		       /* owned; or NULL */
@@ -137,8 +137,7 @@ static void add_cell(
 	if (types->value_double)
 		row->double_sum += double_of(cell->sum);
 	else
-		row->sum +=
-			types->value_signed ? (__int128)(int64_t)cell->sum : (__int128)cell->sum;
+		row->sum += cell->sum;
 	if (cell->most > row->most)
 		row->most = cell->most;
 	if (cell->least > row->least)
@@ -265,6 +264,15 @@ static size_t begin_of(const struct probe_session *s, size_t probe)
 	return SIZE_MAX;
 }
 
+/* Which CPU counted what must not matter: a cell's sum may have wrapped, so the whole one does. */
+static long double sum_of(const struct scale *scale, const struct merged *from)
+{
+	if (scale->is_double)
+		return from->double_sum;
+	return (scale->is_signed ? (long double)(int64_t)from->sum : (long double)from->sum) *
+	       scale->unit;
+}
+
 /* The numbers of a row; keys and buckets come from where they have been copied to. */
 static void fill_row(const struct probe_session *s, const struct merged *from, double tick_ns,
 	const uint64_t *in_flight, struct probe_row *row)
@@ -289,7 +297,7 @@ static void fill_row(const struct probe_session *s, const struct merged *from, d
 		row->in_flight = in_flight[part->part.pair];
 	if (!row->has_value)
 		return;
-	row->sum = scale.is_double ? from->double_sum : (long double)from->sum * scale.unit;
+	row->sum = sum_of(&scale, from);
 	set_extremes(row, from, &scale);
 	if (g->last && from->last_time)
 		row->last = value_of(&scale, from->last);

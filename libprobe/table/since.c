@@ -77,6 +77,18 @@ static uint64_t minus(uint64_t now, uint64_t before)
 	return now > before ? now - before : 0;
 }
 
+/* Sums are modulo 2^64, so is what they grow by. Times, which have a unit, never reach that. */
+static long double sum_since(const struct probe_row *now, const struct probe_row *before)
+{
+	long double grown = now->sum - before->sum;
+
+	if (now->is_float || now->unit != 1)
+		return grown;
+	if (grown < (now->is_signed ? -0x1p63L : 0))
+		return grown + 0x1p64L;
+	return now->is_signed && grown >= 0x1p63L ? grown - 0x1p64L : grown;
+}
+
 /* Takes from a row of its own what was there before. */
 static void subtract(struct probe_table_row *row, const struct probe_table_row *before)
 {
@@ -86,7 +98,7 @@ static void subtract(struct probe_table_row *row, const struct probe_table_row *
 		buckets[i] = minus(buckets[i], before->row.buckets[i]);
 	difference_extremes(&row->row, &before->row);
 	row->row.count = minus(row->row.count, before->row.count);
-	row->row.sum -= before->row.sum;
+	row->row.sum = sum_since(&row->row, &before->row);
 	row->unmatched = minus(row->unmatched, before->unmatched);
 	value_number(&before->row.last, &row->first);
 }

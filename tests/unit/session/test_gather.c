@@ -195,7 +195,8 @@ static void test_cells(void **state)
 	assert_int_equal(row->count, 2);
 	assert_int_equal(row->min.kind, PROBE_VALUE_UNSIGNED);
 	assert_true(row->min.u == UINT64_MAX && row->max.u == UINT64_MAX);
-	assert_true(row->sum == 2 * (long double)UINT64_MAX);
+	/* Modulo 2^64, as if one CPU had counted both. */
+	assert_true(row->sum == UINT64_MAX - 1);
 	/* A probe without hits has a row without values. */
 	row = row_of(h, 0);
 	assert_int_equal(row->count, 0);

@@ -156,6 +156,38 @@ static void signed_and_unsigned_keys_are_compared_as_numbers(void **state)
 	probe_table_free(table);
 }
 
+/* A sum that has wrapped since: what it grew by has wrapped, too. */
+static void differences_of_sums_wrap(void **state)
+{
+	static const struct {
+		bool is_signed;
+		long double before, after, grown;
+	} cases[] = {{false, 3, 1, UINT64_MAX - 1}, {false, UINT64_MAX, 4, 5}, {true, 3, 1, -2},
+		{true, INT64_MAX, INT64_MIN, 1}, {true, INT64_MIN, INT64_MAX, -1}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct probe_row row = {.probe = 1,
+			.begin = SIZE_MAX,
+			.count = 1,
+			.has_value = true,
+			.is_signed = cases[i].is_signed,
+			.sum = cases[i].before,
+			.unit = 1};
+		struct probe_table *earlier = rows_table(0, &row, 1), *later, *since;
+		size_t count;
+
+		row.count = 2;
+		row.sum = cases[i].after;
+		later = rows_table(0, &row, 1);
+		assert_null(probe_table_since(later, earlier, &since));
+		assert_true(probe_table_rows(since, &count)->row.sum == cases[i].grown);
+		probe_table_free(since);
+		probe_table_free(later);
+		probe_table_free(earlier);
+	}
+}
+
 static void differences_are_what_is_new(void **state)
 {
 	uint64_t *old_buckets = rows_buckets(100), *new_buckets = rows_buckets(100);
@@ -224,6 +256,7 @@ int main(void)
 		cmocka_unit_test(percentiles_of_few_values_are_those_values),
 		cmocka_unit_test(rows_of_one_probe_and_key_become_one),
 		cmocka_unit_test(signed_and_unsigned_keys_are_compared_as_numbers),
+		cmocka_unit_test(differences_of_sums_wrap),
 		cmocka_unit_test(differences_are_what_is_new),
 	};
 
