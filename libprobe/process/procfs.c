@@ -348,6 +348,8 @@ struct probe_error *procfs_permission_error(pid_t pid)
 			pid, scope);
 	return probe_error_new(PROBE_ERROR_PERMISSION,
 		"process %d may not be traced: it is not dumpable, has more capabilities or is in "
-		"another user namespace: run probectl as root",
-		pid);
+		"another user namespace: %s",
+		pid,
+		geteuid() != 0 ? "run probectl as root"
+			       : "run probectl outside of its container, as the host's root");
 }

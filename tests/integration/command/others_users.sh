@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 # runs-as: root
 #
-# --name finds the processes of other users, too: one line says that they may not be used.
+# --name finds the processes of other users, too: one line says that they may not be used. So it
+# is for a root that has fewer capabilities than a process; it is not told to become root.
 . tests/integration/lib.sh
 need setpriv
 
@@ -38,4 +39,9 @@ for command in list status; do
 	same "$command" "$(as_nobody $command)" "probectl: cannot read the mappings of process \
 ${pids[0]}: it belongs to user 0; run as that user or as root$also"
 done
+weak_root=$(setpriv --bounding-set=-sys_ptrace --inh-caps=-all "$PROBECTL" trace x:y \
+	-p "${pids[0]}" 2>&1 >/dev/null </dev/null)
+same "a root without CAP_SYS_PTRACE" "$weak_root" "probectl: process ${pids[0]} may not be traced: \
+it is not dumpable, has more capabilities or is in another user namespace: run probectl outside of \
+its container, as the host's root"
 finish
