@@ -80,18 +80,35 @@ void a64_const(struct a64 *e, int rd, uint64_t value)
 	}
 }
 
-void a64_address(struct a64 *e, int rd, uint64_t address)
+/* rd = the page of an address; false, and nothing, if it is out of reach. */
+static bool a64_page(struct a64 *e, int rd, uint64_t address)
 {
 	uint64_t here = e->at + e->length;
 	uint32_t insn = 0x90000000 | (uint32_t)rd; /* adrp */
 
-	if (!aarch64_set_page_field(&insn, (int64_t)(address >> 12) - (int64_t)(here >> 12))) {
-		a64_const(e, rd, address);
-		return;
-	}
+	if (!aarch64_set_page_field(&insn, (int64_t)(address >> 12) - (int64_t)(here >> 12)))
+		return false;
 	a64_put(e, insn);
-	if (address & 0xfff)
+	return true;
+}
+
+void a64_address(struct a64 *e, int rd, uint64_t address)
+{
+	if (!a64_page(e, rd, address))
+		a64_const(e, rd, address);
+	else if (address & 0xfff)
 		a64_op_const(e, true, A64_ADD, rd, rd, address & 0xfff);
+}
+
+void a64_load_word(struct a64 *e, int rt, uint64_t address)
+{
+	int64_t disp = (int64_t)(address & 0xfff);
+
+	if (disp % 4 || !a64_page(e, rt, address)) {
+		a64_address(e, rt, address);
+		disp = 0;
+	}
+	a64_load(e, rt, rt, disp, sizeof(uint32_t), false);
 }
 
 bool a64_op_const(struct a64 *e, bool wide, enum a64_op op, int rd, int rn, uint64_t value)
@@ -180,15 +197,25 @@ static uint32_t size_of(unsigned int bytes)
 	return bytes == 8 ? 3 : bytes == 4 ? 2 : bytes == 2 ? 1 : 0;
 }
 
+static bool is_scaled(int64_t disp, unsigned int bytes)
+{
+	return disp >= 0 && disp % bytes == 0 && disp / bytes < 4096;
+}
+
+bool a64_disp_fits(int64_t disp, unsigned int bytes)
+{
+	return is_scaled(disp, bytes) || (disp >= -256 && disp < 256);
+}
+
 /* `opc` is 0 for a store, 1 for a load, 2 for one that extends a sign. */
 static bool a64_memory(
 	struct a64 *e, uint32_t opc, int rt, int rn, int64_t disp, unsigned int bytes)
 {
 	uint32_t insn = 0x38000000 | size_of(bytes) << 30 | opc << 22 | three(rt, rn, 0);
 
-	if (disp >= 0 && disp % bytes == 0 && disp / bytes < 4096)
+	if (is_scaled(disp, bytes))
 		a64_put(e, insn | 0x01000000 | (uint32_t)(disp / bytes) << 10);
-	else if (disp >= -256 && disp < 256)
+	else if (a64_disp_fits(disp, bytes))
 		a64_put(e, insn | ((uint32_t)disp & 0x1ff) << 12);
 	else
 		return false;

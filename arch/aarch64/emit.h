@@ -35,7 +35,8 @@ struct a64 {
 	uint8_t *out;
 	size_t room, length;
 	uint64_t at;
-	bool overflow; /* a table below was too small, or a number does not fit */
+	bool overflow;	 /* a table below was too small, or a number does not fit */
+	bool has_thread; /* A64_STEP is the thread pointer (arch/aarch64/stub/memory.c) */
 	int label_count, fixup_count;
 	size_t labels[A64_LABELS];
 	struct {
@@ -78,6 +79,8 @@ void a64_move(struct a64 *e, int rd, int rn);
 void a64_const(struct a64 *e, int rd, uint64_t value);
 /* Loads an address, relative to the program counter if it is in reach. */
 void a64_address(struct a64 *e, int rd, uint64_t address);
+/* Loads the u32 there. */
+void a64_load_word(struct a64 *e, int rt, uint64_t address);
 /* ADD, SUB, ADDS or SUBS of a number; false, and nothing, if it does not fit: 12 bits, or 12
  * above 12. */
 bool a64_op_const(struct a64 *e, bool wide, enum a64_op op, int rd, int rn, uint64_t value);
@@ -95,6 +98,7 @@ void a64_extract(
  * rt = `bytes` bytes (1, 2, 4 or 8) at rn + disp, or at rn + (rm << shift), where shift is 0 or the
  * logarithm of bytes; extended. False, and nothing, if the displacement does not fit.
  */
+bool a64_disp_fits(int64_t disp, unsigned int bytes);
 bool a64_load(struct a64 *e, int rt, int rn, int64_t disp, unsigned int bytes, bool is_signed);
 bool a64_store(struct a64 *e, int rt, int rn, int64_t disp, unsigned int bytes);
 void a64_load_indexed(struct a64 *e, int rt, int rn, int rm, unsigned int shift, unsigned int bytes,

@@ -44,6 +44,7 @@ enum {
 enum form_op {
 	/* ---- Control: jumps. An instruction changes a register only where this says so. */
 	FORM_PLACE,   /* `label` is here */
+	FORM_MARK,    /* the same, for words alone: no instruction leads there */
 	FORM_JUMP,    /* to `label` */
 	FORM_JUMP_IF, /* to `label`, if `when` is true of a and the right operand */
 	/* the same; and the right operand is subtracted from a, whether it jumps or not */
@@ -274,6 +275,7 @@ struct form {
 
 int form_label(struct form *f);
 void form_place(struct form *f, int label);
+void form_mark(struct form *f, int label);
 void form_jump(struct form *f, int label);
 void form_jump_if(struct form *f, bool wide, int a, enum form_when when, int b, int label);
 void form_jump_if_const(

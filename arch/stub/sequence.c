@@ -43,13 +43,13 @@ const struct sequence *form_sequence_begin(
 	form_place(f, q->retry);
 	form_label_address(f, scratch, q->descriptor);
 	form_store(f, scratch, field_of_rseq(plan, RSEQ_CS));
-	form_place(f, q->start);
+	form_mark(f, q->start);
 	return q;
 }
 
 void form_sequence_end(struct form *f, const struct stub_plan *plan, const struct sequence *q)
 {
-	form_place(f, q->end);
+	form_mark(f, q->end);
 	form_sequence_leave(f, plan);
 }
 

@@ -58,7 +58,6 @@ static int small_words(const struct stub_plan *p, int8_t words[8])
 
 	words[count++] = A64_STEP;
 	words[count++] = A64_STEP_2;
-	words[count++] = A64_STATUS;
 	words[count++] = (int8_t)a64_register(FORM_VALUE);
 	for (int i = 0; i < p->small.order_count; i++)
 		words[count++] = (int8_t)p->small.order[i];
@@ -82,7 +81,21 @@ static int small_registers(const struct stub_plan *p, int registers[8])
 	return count;
 }
 
-/* Only stubs that may need all have subroutines, which change two more. */
+/*
+ * Only stubs that may need all have subroutines, which change two more. A64_STATUS is for system
+ * calls, which a wait makes, too, for loops without FEAT_LSE, and for numbers that do not fit into
+ * an instruction.
+ */
+static void add_others(struct frame *f, const struct stub_plan *p, int registers)
+{
+	if (registers == ALL) {
+		f->order[f->order_count++] = A64_NESTED;
+		f->order[f->order_count++] = A64_LINK;
+	}
+	if (registers == ALL || p->stub->room || !p->stub->thread.has_atomics)
+		f->order[f->order_count++] = A64_STATUS;
+}
+
 static void set_order(struct frame *f, int registers)
 {
 	static const int order[ALL] = {FORM_RIGHT, FORM_SCRATCH, FORM_SET, FORM_FROM, FORM_POINTER,
@@ -92,10 +105,6 @@ static void set_order(struct frame *f, int registers)
 	while (f->order_count < registers) {
 		f->order[f->order_count] = a64_register(order[f->order_count]);
 		f->order_count++;
-	}
-	if (registers == ALL) {
-		f->order[f->order_count++] = A64_NESTED;
-		f->order[f->order_count++] = A64_LINK;
 	}
 }
 
@@ -108,6 +117,8 @@ static void frame_layout(struct frame *f, const struct stub_plan *p, int registe
 	for (int i = 0; i < FRAME_REGISTERS; i++)
 		f->saved[i] = -1;
 	set_order(f, registers);
+	if (f == &p->frame)
+		add_others(f, p, registers);
 	count = small_words(p, words);
 	more = f->order_count - p->small.order_count;
 	for (int i = 0; i < more; i++)
@@ -173,6 +184,7 @@ void a64_leave(struct form *f, const struct stub_plan *p)
 	l->next_jump = e->length;
 	l->reaches = a64_jump_to(e, p->stub->next);
 	l->frame = &p->frame; /* of the slow parts, which follow */
+	e->has_thread = false;
 }
 
 /* sp += or -= some bytes. */

@@ -28,7 +28,7 @@ static int left_of(struct a64 *e, const struct form_insn *i)
 	return A64_STEP;
 }
 
-/* Sets the flags of a comparison, perhaps by a subtraction. Changes A64_STEP and A64_STEP_2. */
+/* Sets the flags of a comparison, perhaps by a subtraction. Changes A64_STEP_2. */
 static void compare(struct a64 *e, const struct form_insn *i, int a)
 {
 	int result = i->op == FORM_SUB_JUMP_IF ? a : A64_ZERO, b = a64_register(i->b);
@@ -38,7 +38,7 @@ static void compare(struct a64 *e, const struct form_insn *i, int a)
 		return;
 	}
 	if (i->is_memory) {
-		b = A64_STEP;
+		b = A64_STEP_2;
 		a64_lower_load(e, b, i->mem, i->bytes, false);
 	}
 	a64_op(e, i->wide, A64_SUBS, result, a, b);
@@ -94,8 +94,7 @@ static void jump_unless_bytes(struct a64 *e, const struct form_insn *i)
 
 static void jump_if_word(struct a64 *e, const struct form_insn *i)
 {
-	a64_address(e, A64_STEP, i->value);
-	a64_load(e, A64_STEP, A64_STEP, 0, sizeof(uint32_t), false);
+	a64_load_word(e, A64_STEP, i->value);
 	a64_jump_zero(e, false, i->when == FORM_EQ, A64_STEP, i->label);
 }
 
@@ -175,6 +174,7 @@ void a64_lower_control(const struct a64_lowering *l, const struct form_insn *i)
 
 	switch (i->op) {
 	case FORM_PLACE:
+	case FORM_MARK:
 		a64_place(e, i->label);
 		break;
 	case FORM_JUMP:

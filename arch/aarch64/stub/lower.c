@@ -25,7 +25,35 @@ int a64_register(int form_register)
 	return registers[form_register];
 }
 
-static void put(struct form *form, const struct form_insn *i)
+/*
+ * Does an instruction leave it to those who change A64_STEP to say so? All of memory.c do, and
+ * these change it at most by way of that.
+ */
+static bool tells_of_step(const struct form_insn *i)
+{
+	switch (i->op) {
+	case FORM_MARK:
+	case FORM_LABEL:
+	case FORM_CONST:
+	case FORM_ADDRESS:
+	case FORM_MOVE:
+	case FORM_ORIGINAL:
+	case FORM_TIME:
+	case FORM_STORE_TIME:
+	case FORM_COUNT:
+	case FORM_PUBLISH_ADD:
+		return true;
+	case FORM_JUMP_IF:
+	case FORM_SUB_JUMP_IF:
+		return !i->is_memory || !i->is_constant;
+	default:
+		return form_subject(i->op) == FORM_MEMORY ||
+		       (form_subject(i->op) == FORM_OPERATORS && i->op <= FORM_SHR &&
+			       !i->is_memory);
+	}
+}
+
+static void lower(struct form *form, const struct form_insn *i)
 {
 	const struct a64_lowering *l = (const struct a64_lowering *)form;
 
@@ -53,6 +81,13 @@ static void put(struct form *form, const struct form_insn *i)
 		a64_lower_operator(l, i);
 		break;
 	}
+}
+
+static void put(struct form *form, const struct form_insn *i)
+{
+	lower(form, i);
+	if (!tells_of_step(i))
+		((struct a64_lowering *)form)->e->has_thread = false;
 }
 
 static int new_label(struct form *form)

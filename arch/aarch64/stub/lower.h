@@ -46,10 +46,13 @@ void a64_lower_operator(const struct a64_lowering *l, const struct form_insn *in
 
 /* rd = rn + disp; rn may be the stack pointer. Changes A64_STEP_2, and A64_STEP. */
 void a64_add_disp(struct a64 *e, int rd, int rn, int64_t disp);
-/* The register that has an address: A64_STEP, or a base that is one. Changes A64_STEP_2. */
-int a64_address_of(struct a64 *e, struct form_mem mem);
-/* The register that has the operand a, or `value`: A64_STATUS, or the zero register. */
-int a64_operand(struct a64 *e, const struct form_insn *insn);
+/* The register that has an address: rd, or a base that is one. May change A64_STEP and
+ * A64_STEP_2. */
+int a64_address_of(struct a64 *e, struct form_mem mem, int rd);
+/* The register that has the operand a, or `value`: rd, or the zero register. */
+int a64_operand(struct a64 *e, const struct form_insn *insn, int rd);
+/* Whether a load or a store reaches it, and changes no register besides. */
+bool a64_is_direct(struct form_mem mem, unsigned int bytes);
 /* rt = `bytes` bytes at `mem`; and back. Change A64_STEP and A64_STEP_2. */
 void a64_lower_load(struct a64 *e, int rt, struct form_mem mem, unsigned int bytes, bool is_signed);
 void a64_lower_store(struct a64 *e, int rt, struct form_mem mem, unsigned int bytes);

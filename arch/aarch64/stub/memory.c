@@ -10,17 +10,34 @@ static unsigned int log2_of(unsigned int scale)
 	return (unsigned int)__builtin_ctz(scale);
 }
 
+/* A register is about to be changed. */
+static void changes(struct a64 *e, int rd)
+{
+	if (rd == A64_STEP)
+		e->has_thread = false;
+}
+
 void a64_add_disp(struct a64 *e, int rd, int rn, int64_t disp)
 {
+	changes(e, rd);
 	if (a64_op_const(e, true, disp < 0 ? A64_SUB : A64_ADD, rd, rn,
 		    (uint64_t)(disp < 0 ? -disp : disp)))
 		return;
 	a64_const(e, A64_STEP_2, (uint64_t)disp);
 	if (rn == A64_SP) {
+		changes(e, A64_STEP);
 		a64_op_const(e, true, A64_ADD, A64_STEP, A64_SP, 0);
 		rn = A64_STEP;
 	}
 	a64_op(e, true, A64_ADD, rd, rn, A64_STEP_2);
+}
+
+/* A64_STEP = the thread pointer, which it may have been since the last instruction. */
+static void load_thread(struct a64 *e)
+{
+	if (!e->has_thread)
+		a64_thread(e, A64_STEP);
+	e->has_thread = true;
 }
 
 static int plain_base(struct form_mem m)
@@ -40,32 +57,34 @@ static int plain_base(struct form_mem m)
 
 /*
  * The register that has an address without its displacement: if there is no base, there is an
- * index. Changes A64_STEP.
+ * index. May change rd, or A64_STEP.
  */
-static int base_of(struct a64 *e, struct form_mem m)
+static int base_of(struct a64 *e, struct form_mem m, int rd)
 {
 	int base = plain_base(m);
 
 	if (m.base == FORM_THREAD)
-		a64_thread(e, A64_STEP);
+		load_thread(e);
 	if (m.index == FORM_NONE)
 		return base;
+	changes(e, rd);
 	if (base == A64_SP && m.base != FORM_NONE) {
+		changes(e, A64_STEP);
 		a64_op_const(e, true, A64_ADD, A64_STEP, A64_SP, 0);
 		base = A64_STEP;
 	}
-	a64_add_shifted(e, A64_STEP, base, a64_register(m.index), log2_of(m.scale));
-	return A64_STEP;
+	a64_add_shifted(e, rd, base, a64_register(m.index), log2_of(m.scale));
+	return rd;
 }
 
-int a64_address_of(struct a64 *e, struct form_mem m)
+int a64_address_of(struct a64 *e, struct form_mem m, int rd)
 {
-	int base = base_of(e, m);
+	int base = base_of(e, m, rd);
 
 	if (base != A64_SP && !m.disp)
 		return base;
-	a64_add_disp(e, A64_STEP, base, m.disp);
-	return A64_STEP;
+	a64_add_disp(e, rd, base, m.disp);
+	return rd;
 }
 
 /* Whether one instruction can add the index itself. */
@@ -73,6 +92,13 @@ static bool is_indexed(struct form_mem m, unsigned int bytes)
 {
 	return m.base != FORM_NONE && m.index != FORM_NONE && !m.disp &&
 	       (m.scale == 1 || m.scale == bytes);
+}
+
+bool a64_is_direct(struct form_mem m, unsigned int bytes)
+{
+	if (m.base == FORM_THREAD || m.base == FORM_NONE)
+		return false;
+	return m.index == FORM_NONE ? a64_disp_fits(m.disp, bytes) : is_indexed(m, bytes);
 }
 
 /* ---- Loads and stores ------------------------------------------------------------------- */
@@ -84,7 +110,7 @@ void a64_lower_load(struct a64 *e, int rt, struct form_mem m, unsigned int bytes
 
 	if (indexed)
 		m.index = FORM_NONE;
-	base = base_of(e, m);
+	base = base_of(e, m, A64_STEP);
 	if (indexed) {
 		a64_load_indexed(
 			e, rt, base, a64_register(index), log2_of(m.scale), bytes, is_signed);
@@ -103,7 +129,7 @@ void a64_lower_store(struct a64 *e, int rt, struct form_mem m, unsigned int byte
 
 	if (indexed)
 		m.index = FORM_NONE;
-	base = base_of(e, m);
+	base = base_of(e, m, A64_STEP);
 	if (indexed) {
 		a64_store_indexed(e, rt, base, a64_register(index), log2_of(m.scale), bytes);
 		return;
@@ -114,18 +140,28 @@ void a64_lower_store(struct a64 *e, int rt, struct form_mem m, unsigned int byte
 	a64_store_indexed(e, rt, base, A64_STEP_2, 0, bytes);
 }
 
-/* The register that has the number to store: zero, or A64_STATUS. */
-static int number(struct a64 *e, uint64_t value)
+int a64_operand(struct a64 *e, const struct form_insn *i, int rd)
 {
-	if (!value)
+	if (!i->is_constant)
+		return a64_register(i->a);
+	if (!i->value)
 		return A64_ZERO;
-	a64_const(e, A64_STATUS, value);
-	return A64_STATUS;
+	a64_const(e, rd, i->value);
+	return rd;
 }
 
-int a64_operand(struct a64 *e, const struct form_insn *i)
+/* A number goes through A64_STEP_2, which what is not direct needs for the address. */
+static void store(struct a64 *e, const struct form_insn *i)
 {
-	return i->is_constant ? number(e, i->value) : a64_register(i->a);
+	struct form_mem mem = i->mem;
+
+	if (i->is_constant && i->value && !a64_is_direct(mem, i->bytes)) {
+		int at = a64_address_of(e, mem, A64_STEP);
+
+		a64_store(e, a64_operand(e, i, A64_STEP_2), at, 0, i->bytes);
+	} else {
+		a64_lower_store(e, a64_operand(e, i, A64_STEP_2), mem, i->bytes);
+	}
 }
 
 /* A register that is as it was at the site is stored without a copy. */
@@ -147,27 +183,29 @@ void a64_lower_memory(const struct a64_lowering *l, const struct form_insn *i)
 
 	switch (i->op) {
 	case FORM_COMPUTE:
-		a64_add_disp(e, a64_register(i->a), base_of(e, i->mem), i->mem.disp);
+		at = a64_register(i->a);
+		a64_add_disp(e, at, base_of(e, i->mem, at), i->mem.disp);
 		break;
 	case FORM_LOAD:
 		a64_lower_load(e, a64_register(i->a), i->mem, i->bytes, i->is_signed);
 		break;
 	case FORM_STORE:
 	case FORM_STORE_HALVES:
-		a64_lower_store(e, a64_operand(e, i), i->mem, i->bytes);
+		store(e, i);
 		break;
 	case FORM_STORE_ORIGINAL:
 		store_original(l, i);
 		break;
 	case FORM_STORE_VECTOR:
-		a64_store_vector(e, i->b, a64_address_of(e, i->mem));
+		a64_store_vector(e, i->b, a64_address_of(e, i->mem, A64_STEP));
 		break;
 	case FORM_ACQUIRE:
-		a64_load_acquire(e, a64_register(i->a), a64_address_of(e, i->mem), i->bytes);
+		at = a64_register(i->a);
+		a64_load_acquire(e, at, a64_address_of(e, i->mem, at), i->bytes);
 		break;
 	default: /* FORM_PUBLISH */
-		at = a64_address_of(e, i->mem);
-		a64_store_release(e, a64_operand(e, i), at, i->bytes);
+		at = a64_address_of(e, i->mem, A64_STEP);
+		a64_store_release(e, a64_operand(e, i, A64_STEP_2), at, i->bytes);
 		break;
 	}
 }

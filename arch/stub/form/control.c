@@ -12,6 +12,11 @@ void form_place(struct form *f, int label)
 	f->put(f, &(struct form_insn){.op = FORM_PLACE, .label = label});
 }
 
+void form_mark(struct form *f, int label)
+{
+	f->put(f, &(struct form_insn){.op = FORM_MARK, .label = label});
+}
+
 void form_jump(struct form *f, int label)
 {
 	f->put(f, &(struct form_insn){.op = FORM_JUMP, .label = label});

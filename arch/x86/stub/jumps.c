@@ -164,6 +164,7 @@ void lower_control(const struct lowering *l, const struct form_insn *i)
 
 	switch (i->op) {
 	case FORM_PLACE:
+	case FORM_MARK:
 		emit_place(e, i->label);
 		break;
 	case FORM_JUMP:

@@ -25,7 +25,7 @@ static void put(struct form *f, const struct form_insn *insn)
 	struct form_machine *m = (struct form_machine *)f;
 
 	assert_true(m->count < MACHINE_INSNS);
-	if (insn->op == FORM_PLACE) {
+	if (insn->op == FORM_PLACE || insn->op == FORM_MARK) {
 		assert_int_equal(m->places[insn->label], SIZE_MAX);
 		m->places[insn->label] = m->count;
 	}
@@ -383,6 +383,7 @@ static bool run_one(uint64_t *v, const struct form_insn *i, const struct form_wo
 
 	switch (i->op) {
 	case FORM_PLACE:
+	case FORM_MARK:
 	case FORM_NEST:
 		return false;
 	case FORM_JUMP:
