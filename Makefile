@@ -356,7 +356,7 @@ torture: all targets
 	$(Q)[ '$(CHAOS)' = 0 ] || BUILD='$(abspath $(BUILD))' bash tests/torture/chaos.sh \
 		-s '$(CHAOS)'
 
-bench: all targets
+bench: all targets $(BUILD)/tests/unit/stub/test_stub_instructions
 	$(Q)BUILD='$(abspath $(BUILD))' bash tests/bench/run.sh
 
 # The sanitizers build into folders of their own. `make asan KINDS=integration`

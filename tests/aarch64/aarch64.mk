@@ -24,7 +24,7 @@ AARCH64_TESTS := $(filter-out %/test_args_x86_64.c, \
 	$(sort $(wildcard $(AARCH64_FOLDERS:%=tests/unit/%/test_*.c)))) \
 	$(patsubst %,tests/unit/target/test_%.c,data pages registry space threads) \
 	tests/unit/plan/test_plan_aarch64.c tests/unit/plan/test_plan_holds.c \
-	$(patsubst %,tests/unit/stub/test_stub_%.c,gather sample threads) \
+	$(patsubst %,tests/unit/stub/test_stub_%.c,gather instructions sample threads) \
 	tests/unit/expr/test_expr_c.c \
 	tests/golden/test_move.c tests/aarch64/list.sh \
 	tests/aarch64/count.sh tests/aarch64/postgres.sh tests/aarch64/tags.sh \
@@ -33,7 +33,8 @@ ifeq ($(AARCH64_SHORT),1)
 AARCH64_TESTS := $(sort $(wildcard tests/unit/arch/test_*_aarch64.c tests/unit/form/test_*.c \
 	tests/unit/stub_aarch64/test_*.c)) \
 	$(patsubst %,tests/unit/%.c,arch/test_process plan/test_plan_aarch64 stop/test_children \
-	target/test_registry target/test_space target/test_threads thread/test_registers) \
+	stub/test_stub_instructions target/test_registry target/test_space target/test_threads \
+	thread/test_registers) \
 	tests/golden/test_move.c tests/aarch64/list.sh tests/aarch64/count.sh tests/aarch64/tags.sh \
 	tests/aarch64/trace.sh tests/integration/sites/large.sh
 endif

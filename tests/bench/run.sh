@@ -4,9 +4,10 @@
 # `make bench`: one table, in one run, of the costs of probectl and other tools on this machine.
 # usage: tests/bench/run.sh [--quick] [--minute] [PART…]
 #
-# The parts are hits, tracers, self, events, record, pcp, pause, first, follow, newcomers, list,
-# postgres and peers, each a script in this folder. The last one is the table that tells most:
-# probectl beside the best other tool for each kind of work, measured in turns. --minute is for record. A part that cannot run on this machine, or without root, says why.
+# The parts are hits, instructions, tracers, self, events, record, pcp, pause, first, follow,
+# newcomers, list, postgres and peers, each a script in this folder. The last one is the table that
+# tells most: probectl beside the best other tool for each kind of work, measured in turns. --minute
+# is for record. A part that cannot run on this machine, or without root, says why.
 # BUILD is the build folder. Everything temporary (events, daemons, servers and files) is
 # removed, even after Ctrl-C.
 set -u
@@ -15,7 +16,7 @@ cd "$(dirname "$0")/../.." || exit 1
 BUILD=$(realpath -m "${BUILD:-build}")
 export BUILD
 
-all=(hits tracers self events record pcp pause first follow newcomers list postgres peers)
+all=(hits instructions tracers self events record pcp pause first follow newcomers list postgres peers)
 parts=()
 for argument; do
 	case $argument in
