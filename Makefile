@@ -100,8 +100,8 @@ FUZZ_SRC := $(sort $(wildcard tests/fuzz/fuzz_*.c))
 # What probes mean: text that is part of the library, too.
 PROBES := $(sort $(wildcard libprobe/catalogue/probes/*.probes))
 # Targets about x86-64's own instructions and registers.
-X86_TARGETS := args% preserve% liblate libcrowd late company% crowded% heads% hops% neighbours% \
-	ocaml% rows% taken% tight% unfit old_loader sandbox caught contexts fault preempted \
+X86_TARGETS := liblate libcrowd late company% crowded% heads% hops% neighbours% \
+	ocaml% rows% taken% old_loader sandbox caught contexts fault preempted \
 	stacks% strange
 TARGET_SRC := $(sort $(wildcard $(foreach e,c S cc,tests/targets/*.$(e) tests/targets/*/*.$(e))))
 ifneq ($(MACHINE),x86_64)

@@ -2,7 +2,7 @@
 /*
  * Executes every form of operand that a probe's arguments can have.
  *
- *	args            hits each probe args:NAME of args_cases.h once
+ *	args            hits each probe args:NAME of args_cases_*.h once
  *	args --expect   prints {"name":…,"args":…}, what a tracer must show
  *	args --wait     the same as without, but waits for a line before and after
  *
@@ -34,7 +34,12 @@ enum { ARGS_FIXED = 0x60000000, ARGS_STACK = 0x60008000 };
 	"994: .balign 4\n"							\
 	".popsection\n"
 
-#define ARGS_LOAD								\
+#ifdef __x86_64__
+
+#define ARGS_CASES "args_cases_x86_64.h"
+#define ARGS_ENTER								\
+	"push %rbx; push %rbp; push %r12; push %r13; push %r14; push %r15\n"	\
+	"mov %rsp, args_saved_sp(%rip)\n"					\
 	"movabs $0x887766559030a080, %rax\n"					\
 	"movabs $0x887766559131a181, %rbx\n"					\
 	"movabs $0x887766559232a282, %rcx\n"					\
@@ -50,31 +55,53 @@ enum { ARGS_FIXED = 0x60000000, ARGS_STACK = 0x60008000 };
 	"movabs $0x887766559c3cac8c, %r13\n"					\
 	"movabs $0x887766559d3dad8d, %r14\n"					\
 	"movabs $0x887766559e3eae8e, %r15\n"
+#define ARGS_LEAVE								\
+	"mov args_saved_sp(%rip), %rsp\n"					\
+	"pop %r15; pop %r14; pop %r13; pop %r12; pop %rbp; pop %rbx\n"
+
+#else /* aarch64 */
+
+#define ARGS_CASES "args_cases_aarch64.h"
+#define ARGS_ADDRESS(REGISTER, WHAT)						\
+	"adrp " #REGISTER ", " #WHAT "; add " #REGISTER ", " #REGISTER ", :lo12:" #WHAT
+#define ARGS_ENTER								\
+	"stp x29, x30, [sp, #-96]!\n"						\
+	"stp x19, x20, [sp, #16]; stp x21, x22, [sp, #32]; stp x23, x24, [sp, #48]\n" \
+	"stp x25, x26, [sp, #64]; stp x27, x28, [sp, #80]\n"			\
+	ARGS_ADDRESS(x9, args_saved_sp) "; mov x10, sp; str x10, [x9]\n"	\
+	".irp n, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30\n" \
+	"ldr x\\n, =0x887766559030a080 + 0x01010101 * \\n\n"			\
+	".endr\n"
+/* The instruction that a jump behind the nop replaces depends on its own address. */
+#define ARGS_LEAVE								\
+	ARGS_ADDRESS(x9, args_saved_sp) "; ldr x9, [x9]; mov sp, x9\n"		\
+	"ldp x19, x20, [sp, #16]; ldp x21, x22, [sp, #32]; ldp x23, x24, [sp, #48]\n" \
+	"ldp x25, x26, [sp, #64]; ldp x27, x28, [sp, #80]\n"			\
+	"ldp x29, x30, [sp], #96\n"
+
+#endif
 
 /* A function case_NAME that sets up, passes the site and restores the stack. */
 #define ARGS_CASE(NAME, SETUP, SPEC, EXPECTED)					\
 	__asm__(".text\n"							\
-		".type case_" #NAME ", @function\n"				\
+		".type case_" #NAME ", %function\n"				\
 		".globl case_" #NAME "\n"					\
 		"case_" #NAME ":\n"						\
 		".cfi_startproc\n"						\
-		"push %rbx; push %rbp; push %r12; push %r13; push %r14; push %r15\n" \
-		"mov %rsp, args_saved_rsp(%rip)\n"				\
-		ARGS_LOAD							\
+		ARGS_ENTER							\
 		SETUP "\n"							\
 		"990: nop\n"							\
-		"mov args_saved_rsp(%rip), %rsp\n"				\
-		"pop %r15; pop %r14; pop %r13; pop %r12; pop %rbp; pop %rbx\n"	\
+		ARGS_LEAVE							\
 		"ret\n"								\
 		".cfi_endproc\n"						\
 		".size case_" #NAME ", . - case_" #NAME "\n"			\
 		ARGS_NOTE(#NAME, SPEC));
-#include "args_cases.h"
+#include ARGS_CASES
 #undef ARGS_CASE
 
 __asm__(".data\n"
-	".globl args_data, args_end, args_saved_rsp\n"
-	".type args_data, @object\n"
+	".globl args_data, args_end, args_saved_sp\n"
+	".type args_data, %object\n"
 	".balign 16\n"
 	".quad 0\n"
 	".quad 77\n"
@@ -91,17 +118,17 @@ __asm__(".data\n"
 	".quad 4242\n"				/* 80 */
 	".size args_data, . - args_data\n"
 	"args_end:\n"
-	".type args_local, @object\n"
+	".type args_local, %object\n"
 	"args_local: .long -31337, 31338\n"
 	".size args_local, . - args_local\n"
-	".type args_saved_rsp, @object\n"
+	".type args_saved_sp, %object\n"
 	".balign 8\n"
-	"args_saved_rsp: .quad 0\n"
-	".size args_saved_rsp, . - args_saved_rsp\n"
+	"args_saved_sp: .quad 0\n"
+	".size args_saved_sp, . - args_saved_sp\n"
 	".text\n");
 
 #define ARGS_CASE(NAME, SETUP, SPEC, EXPECTED) void case_##NAME(void);
-#include "args_cases.h"
+#include ARGS_CASES
 #undef ARGS_CASE
 
 /* The two that a compiler writes. */
@@ -130,7 +157,7 @@ static const struct args_case {
 	const char *expected;
 } cases[] = {
 #define ARGS_CASE(NAME, SETUP, SPEC, EXPECTED) { #NAME, case_##NAME, EXPECTED },
-#include "args_cases.h"
+#include ARGS_CASES
 #undef ARGS_CASE
 	{ "compiled", case_compiled,
 	  "[-1, 200, -300, 50000, -70000, 4000000000, -5000000000, 18000000000000000000]" },

@@ -4,11 +4,13 @@
  * passes the site preserve:hit, and stores the machine state into `preserve_after`. preserve.c
  * defines the layout.
  *
- * Between the site and the stores no instruction may change what is compared, so they are moves
- * relative to the program counter, and the flags come last, after the red zone (pushf writes
- * there).
+ * Between the site and the stores no instruction may change what is compared. On x86-64 they are
+ * moves relative to the program counter, and the flags come last, after the red zone (pushf writes
+ * there); on aarch64 the first is relative to the stack pointer, and the others to its register.
  */
 #include "../note.h"
+
+#ifdef __x86_64__
 
 #define GPR(n)	((n) * 8)
 #define FLAGS	(15 * 8)
@@ -96,4 +98,89 @@ preserve_hit:
 
 	.local	preserve_rsp
 	.comm	preserve_rsp, 8, 8
+#else /* aarch64 */
+
+#define GPR(n)	((n) * 8)
+#define FLAGS	(31 * 8)
+#define FPSR	(32 * 8)
+#define V(n)	(34 * 8 + (n) * 16)
+
+	.text
+	.globl	preserve_hit
+	.type	preserve_hit, %function
+preserve_hit:
+	.cfi_startproc
+	stp	x29, x30, [sp, -160]!
+	stp	x19, x20, [sp, 16]
+	stp	x21, x22, [sp, 32]
+	stp	x23, x24, [sp, 48]
+	stp	x25, x26, [sp, 64]
+	stp	x27, x28, [sp, 80]
+	stp	d8, d9, [sp, 96]
+	stp	d10, d11, [sp, 112]
+	stp	d12, d13, [sp, 128]
+	stp	d14, d15, [sp, 144]
+	sub	sp, sp, 32
+
+	adrp	x9, preserve_text
+	ldr	x9, [x9, :lo12:preserve_text]
+	stp	x9, xzr, [sp]
+	adrp	x9, preserve_before
+	add	x9, x9, :lo12:preserve_before
+	.irp	n, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15
+	ldr	q\n, [x9, V(\n)]
+	.endr
+	.irp	n, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31
+	ldr	q\n, [x9, V(\n)]
+	.endr
+	ldp	x0, x1, [x9, FLAGS]
+	msr	nzcv, x0
+	msr	fpsr, x1
+	.irp	n, 0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19
+	ldr	x\n, [x9, GPR(\n)]
+	.endr
+	.irp	n, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 9
+	ldr	x\n, [x9, GPR(\n)]
+	.endr
+
+	PROBE_NOP preserve, hit, "8@x0 4@w1 -1@w9 8@[sp, 8] 8f@d3 8@[sp]"
+
+	str	x0, [sp, 16]
+	adrp	x0, preserve_after
+	add	x0, x0, :lo12:preserve_after
+	.irp	n, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15
+	str	x\n, [x0, GPR(\n)]
+	.endr
+	.irp	n, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30
+	str	x\n, [x0, GPR(\n)]
+	.endr
+	ldr	x1, [sp, 16]
+	str	x1, [x0, GPR(0)]
+	mrs	x1, nzcv
+	mrs	x2, fpsr
+	stp	x1, x2, [x0, FLAGS]
+	.irp	n, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15
+	str	q\n, [x0, V(\n)]
+	.endr
+	.irp	n, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31
+	str	q\n, [x0, V(\n)]
+	.endr
+
+	add	sp, sp, 32
+	ldp	x19, x20, [sp, 16]
+	ldp	x21, x22, [sp, 32]
+	ldp	x23, x24, [sp, 48]
+	ldp	x25, x26, [sp, 64]
+	ldp	x27, x28, [sp, 80]
+	ldp	d8, d9, [sp, 96]
+	ldp	d10, d11, [sp, 112]
+	ldp	d12, d13, [sp, 128]
+	ldp	d14, d15, [sp, 144]
+	ldp	x29, x30, [sp], 160
+	ret
+	.cfi_endproc
+	.size	preserve_hit, . - preserve_hit
+
+#endif
+
 	.section .note.GNU-stack, "", @progbits

@@ -3,7 +3,7 @@
  * Sites with less room after the nop than a jump needs, and no unused bytes near by. A branch leads
  * to each nop, so nothing can be moved before it. The bytes behind the nop would be the distance of
  * a pun that leads into the program. Each function returns its argument plus 10; an argument of 0
- * is no hit.
+ * is no hit. On aarch64 the nop itself is as long as a jump.
  *
  *	uint64_t tight_twin(uint64_t value)	something enters right after the nop
  *	uint64_t tight_call(uint64_t value)	the same; a call follows, in what moves
@@ -13,6 +13,8 @@
 #include "../note.h"
 
 	.text
+
+#ifdef __x86_64__
 
 .macro FUNCTION name
 	.globl	tight_\name
@@ -83,4 +85,30 @@ FUNCTION page
 2:
 	lea	10(%rdi), %rax
 END page
+
+#else /* aarch64 */
+
+/* A branch leads to the nop, another right behind it. */
+.macro FUNCTION name
+	.globl	tight_\name
+	.type	tight_\name, %function
+tight_\name:
+	.cfi_startproc
+	cbz	x0, 2f
+	tbz	x0, 0, 1f
+1:	PROBE_NOP tight, \name, "8@x0"
+2:
+	add	x0, x0, 10
+	ret
+	.cfi_endproc
+	.size	tight_\name, . - tight_\name
+.endm
+
+FUNCTION twin
+FUNCTION call
+FUNCTION part
+FUNCTION page
+
+#endif
+
 	.section .note.GNU-stack, "", @progbits

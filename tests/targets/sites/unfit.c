@@ -2,8 +2,8 @@
 /* flags: -D_GNU_SOURCE */
 /*
  * A program with probes where no stub may run: in two of its own restartable sequences, one
- * described in a section, the other in a variable that is filled in; and where %rsp reads a
- * table. Another probe, unfit:outside, is elsewhere.
+ * described in a section, the other in a variable that is filled in; and, on x86-64, where %rsp
+ * reads a table. Another probe, unfit:outside, is elsewhere.
  *
  *	count N		passes all of them N times, under a storm of signals	"counted N"
  *
@@ -20,6 +20,11 @@
 
 enum { INTERVAL_US = 200 };
 
+#ifdef __x86_64__
+#define FIRST "%rdi"
+#else
+#define FIRST "x0"
+#endif
 #define NOTE(name)                                                                                 \
 	"990: nop\n"                                                                               \
 	".pushsection .note.stapsdt,\"?\",\"note\"\n"                                              \
@@ -30,7 +35,7 @@ enum { INTERVAL_US = 200 };
 	"993: .8byte 990b, _.stapsdt.base, 0\n"                                                    \
 	".asciz \"unfit\"\n"                                                                       \
 	".asciz \"" name "\"\n"                                                                    \
-	".asciz \"8@%rdi\"\n"                                                                      \
+	".asciz \"8@" FIRST "\"\n"                                                                 \
 	"994: .balign 4\n"                                                                         \
 	".popsection\n"
 
@@ -38,6 +43,7 @@ enum { INTERVAL_US = 200 };
  * long NAME(struct rseq *area, const void *descriptor, const volatile long *signals):
  * 0 if a signal came while it waited and did not abort it.
  */
+#ifdef __x86_64__
 #define SEQUENCE(name)                                                                             \
 	".globl " name "\n.type " name ", @function\n" name ":\n"                                  \
 	"mov $200, %eax\n"                                                                         \
@@ -58,6 +64,31 @@ enum { INTERVAL_US = 200 };
 			  "mov $2, %eax\n"                                                         \
 			  "ret\n"                                                                  \
 			  ".size " name ", . - " name "\n"
+#else
+/* clang-format off */
+#define SEQUENCE(name)								\
+	".globl " name "\n.type " name ", %function\n" name ":\n"		\
+	"mov w9, #200\n"							\
+	"str x1, [x0, #8]\n" name "_start:\n"					\
+	"ldr x3, [x2]\n"							\
+	"2:\n" NOTE(name) "mov x4, x3\n"					\
+	"ldr x5, [x2]\n"							\
+	"cmp x5, x4\n"								\
+	"b.ne 1f\n"								\
+	"subs w9, w9, #1\n"							\
+	"b.ne 2b\n"								\
+	"str xzr, [x0, #8]\n" name "_end:\n"					\
+	"mov x0, #1\n"								\
+	"ret\n"									\
+	"1: str xzr, [x0, #8]\n"						\
+	"mov x0, #0\n"								\
+	"ret\n"									\
+	".inst 0xd428bc00\n" name "_abort:\n"					\
+	"mov x0, #2\n"								\
+	"ret\n"									\
+	".size " name ", . - " name "\n"
+/* clang-format on */
+#endif
 
 /* clang-format off */
 __asm__(".text\n" SEQUENCE("described") SEQUENCE("built")
@@ -69,6 +100,7 @@ __asm__(".text\n" SEQUENCE("described") SEQUENCE("built")
 	".popsection\n");
 /* clang-format on */
 
+#ifdef __x86_64__
 /* uint64_t unstacked(const uint64_t *end): sums a table of which two words are left. */
 __asm__(".text\n.globl unstacked\n.type unstacked, @function\n"
 	"unstacked:\n"
@@ -81,6 +113,25 @@ __asm__(".text\n.globl unstacked\n.type unstacked, @function\n"
 							    "ret\n"
 							    ".size unstacked, . - unstacked\n");
 uint64_t unstacked(const uint64_t *end);
+
+static void unstack(void)
+{
+	static uint64_t table[64];
+
+	for (int k = 0; k < 64; k++)
+		table[k] = (uint64_t)k;
+	if (unstacked(table + 62) != 62 + 63)
+		_exit(3);
+	for (int k = 0; k < 64; k++)
+		if (table[k] != (uint64_t)k)
+			_exit(3);
+}
+#else
+/* Its stack pointer points to a stack. */
+static void unstack(void)
+{
+}
+#endif
 
 long described(struct rseq *area, const void *descriptor, const volatile long *signals);
 long built(struct rseq *area, const void *descriptor, const volatile long *signals);
@@ -98,18 +149,11 @@ static void count(int rounds)
 {
 	struct itimerval storm = {{0, INTERVAL_US}, {0, INTERVAL_US}}, none = {{0, 0}, {0, 0}};
 	struct rseq *area = (struct rseq *)((char *)__builtin_thread_pointer() + __rseq_offset);
-	static uint64_t table[64];
 	long lost = 0;
 
 	for (int i = 0; i < rounds; i++) {
 		STAP_PROBE1(unfit, outside, i);
-		for (int k = 0; k < 64; k++)
-			table[k] = (uint64_t)k;
-		if (unstacked(table + 62) != 62 + 63)
-			_exit(3);
-		for (int k = 0; k < 64; k++)
-			if (table[k] != (uint64_t)k)
-				_exit(3);
+		unstack();
 	}
 	setitimer(ITIMER_REAL, &storm, NULL);
 	for (int i = 0; i < rounds; i++) {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Every form of operand that a note's arguments can have, with the value that a tracer must
- * show.
+ * Every form of operand that a note's arguments can have on x86-64, with the value that a tracer
+ * must show.
  *
  *	ARGS_CASE(NAME, SETUP, SPEC, EXPECTED)
  *
  * NAME is the probe's, and SPEC its argument string. SETUP is assembly that runs right before
- * the site, after ARGS_LOAD (args.c) has given every general register except %rsp a value of
- * its own. EXPECTED is the `args` of the hit in JSON; an aggregate is the hexadecimal string of
- * its bytes.
+ * the site, after ARGS_ENTER (args.c) has given every general register except the stack pointer a
+ * value of its own. EXPECTED is the `args` of the hit in JSON; an aggregate is the hexadecimal
+ * string of its bytes.
  *
  * The file is included several times, with a different ARGS_CASE each time.
  */
