@@ -32,6 +32,11 @@ const struct arch *arch_host(void)
 #endif
 }
 
+uint64_t arch_signature(const struct arch *arch)
+{
+	return arch->process && arch->process->signature ? arch->process->signature() : 0;
+}
+
 const struct arch_process *arch_process(void)
 {
 	const struct arch *arch = arch_host();

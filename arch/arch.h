@@ -547,6 +547,10 @@ struct arch {
 	/* The stack pointer first, then the frame pointer, then the other callee-saved ones. */
 	const struct arch_unwind_register *unwind_registers;
 	uint8_t unwind_count;
+	/* Which of them a call leaves the return address in; 0: it is on the stack. */
+	uint8_t unwind_return;
+	/* Bytes from where a frame pointer leads to the caller's stack pointer; 0: it varies. */
+	uint8_t frame_record_end;
 
 	/* -- patching: NULL if only arguments of the ISA are parsed -- */
 
@@ -707,6 +711,9 @@ const struct arch *arch_of_args(uint16_t elf_machine);
  * refused. NULL: there is none.
  */
 const struct arch *arch_host(void);
+
+/* The bits of a return address of this machine's processes that may hold a signature. */
+uint64_t arch_signature(const struct arch *arch);
 
 /*
  * Does `found` hold a breakpoint in place of the first bytes, and after it the others unchanged?

@@ -74,8 +74,13 @@ struct arch_gadgets {
  * offsets from the start of the frame, in bytes.
  */
 struct arch_frame_layout {
-	uint16_t bytes;				 /* up to the end of the last member named here */
-	uint16_t sp, pc;			 /* of the interrupted context */
+	uint16_t bytes;	 /* up to the end of the last member named here */
+	uint16_t sp, pc; /* of the interrupted context */
+	/*
+	 * Its registers, in the order of their DWARF numbers from 0 on. None: the code that a
+	 * handler returns to has call frame information, which says where they are.
+	 */
+	uint16_t registers, register_count;
 	uint16_t stack, stack_flags, stack_size; /* the thread's alternate stack (stack_t) */
 	uint16_t state; /* where the address of the floating-point state is; 0: the state is in the
 			   frame */
@@ -214,6 +219,8 @@ struct arch_process {
 
 	/* Reads the time stamp that stubs read, without a system call. */
 	uint64_t (*counter)(void);
+	/* The bits of a return address that may hold its signature. NULL: addresses have none. */
+	uint64_t (*signature)(void);
 	/* Sets what depends on the processor, from has_atomics on. NULL: stubs need not know. */
 	void (*describe_processor)(struct arch_thread *thread);
 	/* Raises SIGTRAP; returns if a handler returns. */

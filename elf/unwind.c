@@ -213,8 +213,10 @@ struct unwind_saved unwind_saved(struct unwind *unwind, uint64_t address, uint8_
 
 	if (!rules || rules->none || rules->cfa.how != UNWIND_REGISTER || rules->cfa.reg != sp)
 		return saved;
-	saved.return_at = saved_at(rules, rules->return_address);
-	if (saved.return_at >= 0)
+	saved.return_at = rules->registers[rules->return_address].how == UNWIND_SAME
+				  ? UNWIND_IN_REGISTER
+				  : saved_at(rules, rules->return_address);
+	if (saved.return_at != -1)
 		saved.frame_at = saved_at(rules, fp);
 	return saved;
 }
@@ -237,7 +239,26 @@ static void compute_register(const struct unwind_rules *rules, size_t reg,
 	to->known |= (uint64_t)is_known << reg;
 }
 
-enum unwind_status unwind_step(struct unwind *unwind, uint64_t address,
+/*
+ * The stack pointer may be unknown, after a step by frame pointers. A function that has saved the
+ * frame pointer and the return address side by side has its own frame pointer lead there.
+ */
+static bool compute_cfa(const struct unwind_rules *rules, uint8_t fp,
+	const struct unwind_registers *from, const struct unwind_memory *memory, uint64_t *ret)
+{
+	const struct unwind_rule *frame = &rules->registers[fp],
+				 *back = &rules->registers[rules->return_address];
+
+	if (rules->cfa.how != UNWIND_REGISTER || from->known >> rules->cfa.reg & 1)
+		return unwind_rule_compute(&rules->cfa, from, 0, memory, ret);
+	if (frame->how != UNWIND_AT_CFA || back->how != UNWIND_AT_CFA ||
+		(uint64_t)back->offset != (uint64_t)frame->offset + 8 || !(from->known >> fp & 1))
+		return false;
+	*ret = from->values[fp] - (uint64_t)frame->offset;
+	return true;
+}
+
+enum unwind_status unwind_step(struct unwind *unwind, uint64_t address, uint8_t fp,
 	const struct unwind_memory *memory, struct unwind_registers *registers, bool *is_signal_ret)
 {
 	const struct unwind_rules *rules = find_rules(unwind, address);
@@ -253,7 +274,7 @@ enum unwind_status unwind_step(struct unwind *unwind, uint64_t address,
 		from.values[rules->return_address] = from.pc;
 		from.known |= UINT64_C(1) << rules->return_address;
 	}
-	if (!unwind_rule_compute(&rules->cfa, &from, 0, memory, &cfa))
+	if (!compute_cfa(rules, fp, &from, memory, &cfa))
 		return UNWIND_FAILED;
 	for (size_t i = 0; i < UNWIND_REGISTERS; i++)
 		compute_register(rules, i, &from, cfa, memory, &to);

@@ -46,25 +46,28 @@ PROBE_MUST_CHECK struct probe_error *unwind_open(struct object *object, struct u
 /* NULL is allowed. */
 void unwind_close(struct unwind *unwind);
 
-/* Where a function without a frame of its own has what its caller needs. */
+/* Where a function whose frame is known by the stack pointer has what its caller needs. */
 struct unwind_saved {
-	int32_t return_at; /* distance from the stack pointer to the return address, or -1 */
+	/* Distance from the stack pointer to the return address; or UNWIND_IN_REGISTER, or -1. */
+	int32_t return_at;
 	int32_t frame_at; /* likewise, to the caller's frame pointer; -1: that is in its register */
 };
+enum { UNWIND_IN_REGISTER = -2 };
 
 /*
  * Finds them for an address, by the numbers of the stack pointer and of the frame pointer. Both
- * are -1 if the return address is not relative to the stack pointer, or unknown.
+ * are -1 if the frame is not relative to the stack pointer, or the return address is unknown.
  */
 struct unwind_saved unwind_saved(struct unwind *unwind, uint64_t address, uint8_t sp, uint8_t fp);
 
 /*
- * One step. `address` is the place in the file whose rules apply: the pc, or the byte before it
- * if the pc is a return address, because the call may be the last instruction of its function.
- * Registers change only if the result is UNWIND_CALLER. *is_signal_ret is true for the frame
- * that the kernel pushes for a signal: the caller's pc is then not a return address.
+ * One step; `fp` is the number of the frame pointer. `address` is the place in the file whose rules
+ * apply: the pc, or the byte before it if the pc is a return address, because the call may be the
+ * last instruction of its function. Registers change only if the result is UNWIND_CALLER.
+ * *is_signal_ret is true for the frame that the kernel pushes for a signal: the caller's pc is then
+ * not a return address.
  */
-enum unwind_status unwind_step(struct unwind *unwind, uint64_t address,
+enum unwind_status unwind_step(struct unwind *unwind, uint64_t address, uint8_t fp,
 	const struct unwind_memory *memory, struct unwind_registers *registers,
 	bool *is_signal_ret);
 

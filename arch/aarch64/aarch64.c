@@ -7,14 +7,35 @@
 
 #include "arch/aarch64/args.h"
 #include "arch/aarch64/decode.h"
+#include "arch/aarch64/emit.h"
 #include "arch/aarch64/encoding.h"
 #include "arch/aarch64/move.h"
 #include "arch/aarch64/patch.h"
 #include "arch/aarch64/scan.h"
 #include "arch/aarch64/stub/stub.h"
 
+/* "DWARF for the Arm 64-bit Architecture", section 4.1. */
+static const struct arch_unwind_register unwind_registers[] = {
+	{A64_SP, 31},
+	{29, 29},
+	{30, 30},
+	{19, 19},
+	{20, 20},
+	{21, 21},
+	{22, 22},
+	{23, 23},
+	{24, 24},
+	{25, 25},
+	{26, 26},
+	{27, 27},
+	{28, 28},
+};
+
 const struct arch arch_aarch64 = {
 	.name = "aarch64",
+	.unwind_registers = unwind_registers,
+	.unwind_count = sizeof(unwind_registers) / sizeof(unwind_registers[0]),
+	.unwind_return = 2,
 	.elf_machine = EM_AARCH64,
 	.process = &aarch64_process,
 	.parse_args = aarch64_parse_args,

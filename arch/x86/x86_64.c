@@ -33,6 +33,7 @@ const struct arch arch_x86_64 = {
 	.name = "x86-64",
 	.unwind_registers = unwind_registers,
 	.unwind_count = sizeof(unwind_registers) / sizeof(unwind_registers[0]),
+	.frame_record_end = 16,
 	.elf_machine = EM_X86_64,
 	.process = &x86_64_process,
 	.elf_machine_args = EM_386, /* its registers have the same names */

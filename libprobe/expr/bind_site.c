@@ -107,16 +107,34 @@ static struct probe_error *bind_comm(struct binder *b, uint8_t *ret)
 	return NULL;
 }
 
+/* A return address that was captured, without a signature; 0 if `capture` is -1. */
+static struct arch_expr bind_caller(struct binder *b, int capture)
+{
+	struct arch_expr_node *nodes = b->bound->nodes + b->used;
+	uint64_t signature = arch_signature(b->site->arch);
+	uint8_t count = capture >= 0 && signature ? 3 : 1;
+
+	nodes[0] = (struct arch_expr_node){.kind = ARCH_EXPR_CONST, .wide = true};
+	if (capture >= 0)
+		nodes[0] = (struct arch_expr_node){
+			.kind = ARCH_EXPR_CAPTURE, .wide = true, .capture = (uint8_t)capture};
+	if (count == 3) {
+		nodes[1] = (struct arch_expr_node){
+			.kind = ARCH_EXPR_CONST, .wide = true, .value = ~signature};
+		nodes[2] = (struct arch_expr_node){
+			.kind = ARCH_EXPR_AND, .wide = true, .left = 0, .right = 1};
+	}
+	b->used += count;
+	return (struct arch_expr){nodes, count};
+}
+
 /* The parts of a stack are those from `part` on. */
 static struct probe_error *bind_stack(struct binder *b, size_t part)
 {
 	int capture = record_layout_capture_stack(b->layout, b->site->arch, ARCH_STACK_FRAMES,
 		8 * ARCH_FRAMES_MAX, b->site->saved.frame_at);
 	struct arch_expr_node *nodes = b->bound->nodes + b->used;
-	int caller = b->site->saved.return_at < 0
-			     ? -1
-			     : record_layout_capture_word(
-				       b->layout, b->site->arch, b->site->saved.return_at);
+	int caller = record_layout_capture_return(b->layout, b->site);
 
 	if (capture < 0)
 		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
@@ -124,13 +142,9 @@ static struct probe_error *bind_stack(struct binder *b, size_t part)
 	b->bound->key_strings[part + BIND_STACK_FRAMES] = (uint8_t)capture;
 	nodes[0] = (struct arch_expr_node){
 		.kind = ARCH_EXPR_CONST, .wide = true, .value = b->site->pc};
-	nodes[1] = (struct arch_expr_node){.kind = ARCH_EXPR_CONST, .wide = true};
-	if (caller >= 0)
-		nodes[1] = (struct arch_expr_node){
-			.kind = ARCH_EXPR_CAPTURE, .wide = true, .capture = (uint8_t)caller};
-	b->used += 2;
-	b->bound->key_numbers[part + BIND_STACK_SITE] = (struct arch_expr){&nodes[0], 1};
-	b->bound->key_numbers[part + BIND_STACK_CALLER] = (struct arch_expr){&nodes[1], 1};
+	b->used++;
+	b->bound->key_numbers[part + BIND_STACK_SITE] = (struct arch_expr){nodes, 1};
+	b->bound->key_numbers[part + BIND_STACK_CALLER] = bind_caller(b, caller);
 	return NULL;
 }
 

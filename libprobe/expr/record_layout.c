@@ -222,6 +222,15 @@ int record_layout_capture_begun(struct record_layout *layout, const struct recor
 	return layout->capture_count++;
 }
 
+static struct arch_arg unwind_register(const struct arch *arch, size_t place)
+{
+	return (struct arch_arg){.kind = ARCH_ARG_REGISTER,
+		.size = 8,
+		.base = arch->unwind_registers[place].reg,
+		.index = ARCH_REG_NONE,
+		.width = 8};
+}
+
 /* 8 bytes of the stack at `offset` from the stack pointer. */
 static struct arch_arg stack_word(const struct arch *arch, int32_t offset)
 {
@@ -252,13 +261,17 @@ int record_layout_capture_comm(struct record_layout *layout)
 	return layout->capture_count++;
 }
 
-int record_layout_capture_word(
-	struct record_layout *layout, const struct arch *arch, int32_t offset)
+int record_layout_capture_return(
+	struct record_layout *layout, const struct record_layout_site *site)
 {
-	struct arch_capture capture = {.arg = stack_word(arch, offset)};
+	const struct arch *arch = site->arch;
+	bool in_register = site->saved.return_at == UNWIND_IN_REGISTER && arch->unwind_return;
+	struct arch_capture capture = {0};
 
-	if (layout->capture_count == ARCH_ARGS_MAX)
+	if (layout->capture_count == ARCH_ARGS_MAX || (site->saved.return_at < 0 && !in_register))
 		return -1;
+	capture.arg = in_register ? unwind_register(arch, arch->unwind_return)
+				  : stack_word(arch, site->saved.return_at);
 	layout->captures[layout->capture_count] = capture;
 	return layout->capture_count++;
 }
@@ -268,11 +281,7 @@ static void add_copy(struct record_layout *l, const struct arch *arch, size_t by
 {
 	for (size_t i = 0; i < arch->unwind_count; i++)
 		l->captures[l->capture_count++] =
-			(struct arch_capture){.arg = {.kind = ARCH_ARG_REGISTER,
-						      .size = 8,
-						      .base = arch->unwind_registers[i].reg,
-						      .index = ARCH_REG_NONE,
-						      .width = 8}};
+			(struct arch_capture){.arg = unwind_register(arch, i)};
 	if (bytes < STACK_BYTES_MIN)
 		bytes = bytes ? STACK_BYTES_MIN : STACK_BYTES_DEFAULT;
 	if (bytes > ARCH_STACK_MAX)
@@ -281,12 +290,10 @@ static void add_copy(struct record_layout *l, const struct arch *arch, size_t by
 					 l, arch, ARCH_STACK_BYTES, bytes & ~7u, -1));
 }
 
-/* The function's own return address, where it has no frame, and the others. They come first, too.
- */
+/* The function's own return address, if the chain may lack it, and the others. They come first. */
 static void add_frames(struct record_layout *l, const struct record_layout_site *site)
 {
-	if (site->saved.return_at >= 0)
-		record_layout_capture_word(l, site->arch, site->saved.return_at);
+	record_layout_capture_return(l, site);
 	l->stack = (uint8_t)(1 + record_layout_capture_stack(l, site->arch, ARCH_STACK_FRAMES,
 					 8 * ARCH_FRAMES_MAX, site->saved.frame_at));
 }

@@ -105,9 +105,12 @@ int record_layout_capture_stack(struct record_layout *layout, const struct arch 
 /* Captures the thread's name, for a key. Returns the same. */
 int record_layout_capture_comm(struct record_layout *layout);
 
-/* Captures 8 bytes of the stack at `offset` from the stack pointer. Returns the same. */
-int record_layout_capture_word(
-	struct record_layout *layout, const struct arch *arch, int32_t offset);
+/*
+ * Captures the return address of a site's function, if the chain of frame pointers may lack it.
+ * Returns the same; -1, too, if the chain has it. It may be signed.
+ */
+int record_layout_capture_return(
+	struct record_layout *layout, const struct record_layout_site *site);
 
 /*
  * Records what was captured for expressions, too. Call it after everything was added; the

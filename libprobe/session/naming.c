@@ -304,16 +304,28 @@ static bool line_of(struct naming *n, const struct module *module, uint64_t link
 }
 
 /*
+ * The code that the kernel brings, and where handlers return to, is named like a file. It may be
+ * between the segments of one, where these are far apart.
+ */
+static const struct mapping *find_vdso(const struct naming *n, uint64_t ip)
+{
+	const struct mapping *mapping = maps_find(&n->maps, ip);
+
+	return mapping && !strcmp(mapping->path, "[vdso]") ? mapping : NULL;
+}
+
+/*
  * A call may be the last instruction of its function; then its return address is in the next one.
  */
 static struct named *make_frame(struct naming *n, uint64_t ip, bool is_return)
 {
-	struct module *module = modules_find(&n->modules, ip - is_return);
-	const char *symbol, *path = module ? module->path : "", *file = NULL;
+	const struct mapping *vdso = find_vdso(n, ip);
+	struct module *module = vdso ? NULL : modules_find(&n->modules, ip - is_return);
+	const char *symbol, *path = module ? module->path : vdso ? vdso->path : "", *file = NULL;
 	const char *id = module && module->object ? object_build_id(module->object) : NULL;
 	size_t symbol_size = 0, path_size = strlen(path) + 1, file_size = 0;
 	size_t id_size = id && *id ? strlen(id) + 1 : 0;
-	uint64_t link = module ? ip - module->bias : ip, start = 0;
+	uint64_t link = module ? ip - module->bias : vdso ? ip - vdso->start : ip, start = 0;
 	AUTO_FREE char *demangled = NULL;
 	struct named *named;
 	bool of_file;
@@ -345,7 +357,7 @@ static struct named *make_frame(struct naming *n, uint64_t ip, bool is_return)
 	named->of_file = of_file;
 	named->seen = jit_map_generation(n->jit);
 	named->frame = (struct probe_frame){.ip = ip,
-		.module = module ? named->text : NULL,
+		.module = module || vdso ? named->text : NULL,
 		.symbol = symbol ? named->text + path_size : NULL,
 		.offset = symbol ? link - start : link,
 		.function = symbol ? start : function_at(module, link - is_return),

@@ -8,6 +8,10 @@
  * that points into the copy and the return address next to it points into code. The result may be
  * wrong, as with any tool, but is bounded: the stack pointer only goes up, except for the frame of
  * a signal, and there are at most PROBE_FRAMES_MAX frames.
+ *
+ * Where calls leave the return address in a register, functions that call nothing may have no
+ * frame, and programs may sign the addresses that they save. A signature is taken off without a
+ * look at it: what is read is not trusted in any case.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +29,7 @@ enum {
 struct unwinder {
 	const struct arch *arch;
 	struct naming *naming; /* borrowed */
+	uint64_t signature;    /* bits of return addresses */
 	const struct probe_frame *frames[PROBE_FRAMES_MAX];
 	size_t count;
 };
@@ -45,6 +50,7 @@ struct probe_error *unwinder_create(
 		return probe_error_no_memory();
 	u->arch = arch;
 	u->naming = naming;
+	u->signature = arch_signature(arch);
 	*ret = u;
 	return NULL;
 }
@@ -83,7 +89,8 @@ struct walk {
 	const struct unwinder_thread *thread;
 	uint64_t start; /* address of the copy */
 	struct unwind_registers registers;
-	bool missed; /* something above the copy was asked for */
+	uint64_t low; /* the stack pointer is not below that */
+	bool missed;  /* something above the copy was asked for */
 	bool is_signal;
 };
 
@@ -111,25 +118,56 @@ static uint64_t dwarf_register(const struct walk *walk, int place, bool *known_r
 	return walk->registers.values[dwarf];
 }
 
+/* Without rules: the kernel may have pushed this frame for a handler; its registers are in it. */
+static enum unwind_status step_over_signal(struct walk *walk)
+{
+	const struct arch *arch = walk->unwinder->arch;
+	const struct arch_frame_layout *layout = arch->process->layout;
+	struct unwind_registers next = {0};
+	uint8_t sp_number = arch->unwind_registers[SP].dwarf;
+	bool sp_known, missed = walk->missed;
+	uint64_t sp = dwarf_register(walk, SP, &sp_known), mark;
+
+	if (!layout->register_count || !sp_known)
+		return UNWIND_NO_RULES;
+	if (!read_word(walk, sp + layout->mark, &mark) || mark != layout->mark_word) {
+		walk->missed = missed; /* it need not be there */
+		return UNWIND_NO_RULES;
+	}
+	for (uint16_t i = 0; i < layout->register_count; i++)
+		if (!read_word(walk, sp + layout->registers + 8 * i, &next.values[i]))
+			return UNWIND_FAILED;
+	if (!read_word(walk, sp + layout->sp, &next.values[sp_number]) ||
+		!read_word(walk, sp + layout->pc, &next.pc))
+		return UNWIND_FAILED;
+	next.known = ((UINT64_C(1) << layout->register_count) - 1) | UINT64_C(1) << sp_number;
+	walk->registers = next;
+	walk->is_signal = true;
+	return UNWIND_CALLER;
+}
+
 /* Without rules: [fp] is the caller's frame pointer, [fp + 8] the return address. */
 static enum unwind_status step_by_frame_pointer(struct walk *walk)
 {
-	const struct arch_unwind_register *regs = walk->unwinder->arch->unwind_registers;
+	const struct arch *arch = walk->unwinder->arch;
+	const struct arch_unwind_register *regs = arch->unwind_registers;
 	struct unwind_registers next = {0};
-	uint64_t fp, sp, caller_fp;
-	bool fp_known, sp_known;
+	uint64_t fp, caller_fp;
+	bool fp_known;
 
 	fp = dwarf_register(walk, FP, &fp_known);
-	sp = dwarf_register(walk, SP, &sp_known);
 	if (fp_known && fp == 0)
 		return UNWIND_OUTERMOST; /* so the ABI marks it */
-	if (!fp_known || !sp_known || fp % 8 || fp < sp || fp - sp > FRAME_BYTES_MAX)
+	if (!fp_known || fp % 8 || fp < walk->low || fp - walk->low > FRAME_BYTES_MAX)
 		return UNWIND_FAILED;
 	if (!read_word(walk, fp, &caller_fp) || !read_word(walk, fp + 8, &next.pc))
 		return UNWIND_FAILED;
 	next.values[regs[FP].dwarf] = caller_fp;
-	next.values[regs[SP].dwarf] = fp + 16;
-	next.known = UINT64_C(1) << regs[FP].dwarf | UINT64_C(1) << regs[SP].dwarf;
+	next.values[regs[SP].dwarf] = fp + arch->frame_record_end;
+	next.known = UINT64_C(1) << regs[FP].dwarf;
+	if (arch->frame_record_end)
+		next.known |= UINT64_C(1) << regs[SP].dwarf;
+	walk->low = fp + 16;
 	walk->registers = next;
 	walk->is_signal = false;
 	return next.pc ? UNWIND_CALLER : UNWIND_OUTERMOST;
@@ -153,20 +191,25 @@ static enum unwind_status step(struct walk *walk, bool is_return)
 	uint64_t bias;
 	struct unwind *rules = naming_rules(u->naming, address, &bias);
 	enum unwind_status status = UNWIND_NO_RULES;
-	bool sp_known, was_known;
-	uint64_t sp = dwarf_register(walk, SP, &was_known), next;
+	uint64_t low = walk->low, sp;
+	bool sp_known;
 
 	if (rules)
-		status = unwind_step(
-			rules, address - bias, &memory, &walk->registers, &walk->is_signal);
+		status = unwind_step(rules, address - bias, u->arch->unwind_registers[FP].dwarf,
+			&memory, &walk->registers, &walk->is_signal);
+	if (status == UNWIND_NO_RULES)
+		status = step_over_signal(walk);
 	if (status == UNWIND_NO_RULES)
 		status = step_by_frame_pointer(walk);
 	if (status != UNWIND_CALLER)
 		return status;
-	/* A handler may have a stack of its own. */
-	next = dwarf_register(walk, SP, &sp_known);
-	if (!sp_known || (next <= sp && !walk->is_signal))
+	sp = dwarf_register(walk, SP, &sp_known);
+	if (sp_known)
+		walk->low = sp;
+	/* A handler may have a stack of its own; what has called nothing may have no frame. */
+	if (!walk->is_signal && walk->low < low + is_return)
 		return UNWIND_FAILED;
+	walk->registers.pc &= ~u->signature;
 	return naming_find_code(u->naming, walk->registers.pc) ? UNWIND_CALLER : UNWIND_FAILED;
 }
 
@@ -183,6 +226,7 @@ static void walk_init(struct walk *walk, struct unwinder *u, const struct unwind
 			sizeof(uint64_t));
 		walk->registers.known |= UINT64_C(1) << dwarf;
 	}
+	walk->low = walk->start;
 }
 
 struct probe_error *unwinder_copy(
@@ -243,6 +287,7 @@ struct probe_error *unwinder_frames(struct unwinder *unwinder, uint64_t pc, uint
 	struct probe_error *error = NULL;
 	uint64_t ip;
 
+	caller &= ~unwinder->signature;
 	unwinder->count = 0;
 	naming_find_code(unwinder->naming, pc);
 	add_frame(unwinder, pc, false, &error);
@@ -256,6 +301,7 @@ struct probe_error *unwinder_frames(struct unwinder *unwinder, uint64_t pc, uint
 	}
 	for (size_t i = 0; i < count && unwinder->count < PROBE_FRAMES_MAX && !error; i++) {
 		memcpy(&ip, (const uint8_t *)returns + 8 * i, sizeof(ip));
+		ip &= ~unwinder->signature;
 		if (!naming_find_code(unwinder->naming, ip) ||
 			!add_frame(unwinder, ip, true, &error)) {
 			end = PROBE_STACK_LOST;

@@ -20,8 +20,8 @@ PROBE_MUST_CHECK struct probe_error *unwinder_create(
 void unwinder_free(struct unwinder *unwinder);
 
 /*
- * What the frame pointer does not lead to at a site: the return address and the caller's frame
- * pointer, if the function has no frame of its own.
+ * What the frame pointer may not lead to at a site: the return address and the caller's frame
+ * pointer, if call frame information says where they are by the stack pointer.
  */
 struct unwind_saved unwinder_saved(struct unwinder *unwinder, uint64_t pc);
 

@@ -84,6 +84,18 @@ static uint64_t counter(void)
 	__asm__ volatile("mrs %0, cntvct_el0" : "=r"(stamp));
 	return stamp;
 }
+/*
+ * The processor takes a signature off, and leaves what belongs to an address by the kernel's
+ * settings, which are the same for all processes. Bit 55 says that it is an address of user space.
+ */
+static uint64_t signature(void)
+{
+	uint64_t all = ~(UINT64_C(1) << 55), plain;
+
+	/* xpaclri; a nop on processors without signatures */
+	__asm__("mov x30, %1\n\thint #7\n\tmov %0, x30" : "=r"(plain) : "r"(all) : "x30");
+	return all & ~plain;
+}
 #define ON_HOST(function) (function)
 #else
 #define ON_HOST(function) NULL
@@ -123,6 +135,7 @@ const struct arch_process aarch64_process = {
 	.set_leave = aarch64_set_leave,
 	.layout = &aarch64_frame_layout,
 	.counter = ON_HOST(counter),
+	.signature = ON_HOST(signature),
 	.describe_processor = ON_HOST(describe_processor),
 	.state_regset = NT_ARM_SVE,
 	.state_regset_else = NT_PRFPREG,

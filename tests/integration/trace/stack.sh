@@ -8,7 +8,7 @@ need_attach
 rounds=50
 
 # stacks_of FILE PROBE: the JSON stacks of one probe, as "COUNT END inner,...,main", sorted;
-# frames outside main, and those of the C library, are left out
+# frames outside main, those of the C library, and the kernel's code are left out
 stacks_of()
 {
 	"$python" - "$1" "$2" <<'PYTHON'
@@ -20,7 +20,7 @@ for line in open(sys.argv[1], encoding="utf-8"):
         continue
     names = []
     for frame in item["frames"]:
-        if "libc.so" not in frame["module"]:
+        if "libc.so" not in frame["module"] and frame["module"] != "[vdso]":
             names.append(frame["symbol"])
         if frame["symbol"] == "main":
             break
@@ -47,8 +47,12 @@ calls="$((2 * rounds)) whole leaf,middle,right,calls,main
 $rounds whole leaf,left,calls,main"
 recursion="1 whole bottom,recurse,recurse,recurse,recurse,recurse,main"
 
-# By unwind rules, in code with and without frame pointers.
-for target in stacks stacks_frames; do
+# On aarch64 a function saves its return address below its variables.
+big="1 truncated behind_big,big"
+[ "$(uname -m)" != aarch64 ] || big=$big,main
+
+# By unwind rules, in code with and without frame pointers, and with signed addresses.
+for target in stacks stacks_frames stacks_signed; do
 	trace_stacks "$target" "$target" -t stack 'stacks:*'
 	out=$SCRATCH/$target.json
 	same "$target: calls" "$(stacks_of "$out" stacks:call)" "$calls"
@@ -56,7 +60,7 @@ for target in stacks stacks_frames; do
 	same "$target: a signal" "$(stacks_of "$out" stacks:signal)" \
 		"1 whole on_signal,on_illegal,interrupted,main"
 	# 20,000 bytes lie between the end of the copy and the caller.
-	same "$target: a big frame" "$(stacks_of "$out" stacks:big)" "1 truncated behind_big,big"
+	same "$target: a big frame" "$(stacks_of "$out" stacks:big)" "$big"
 	deep=$(stacks_of "$out" stacks:deep)
 	same "$target: no more than 127 frames" "$(tr ',' '\n' <<<"$deep" | grep -c .)" 127
 	case $deep in
@@ -80,6 +84,23 @@ case $(stacks_of "$out" stacks:deep) in
 '1 truncated bottom,deep,deep,'*) ;;
 *) fail "frame pointers: too many frames: $(stacks_of "$out" stacks:deep)" ;;
 esac
+
+# The innermost return address may be in a register, and signed; and so may be those of a key.
+if [ "$(uname -m)" = aarch64 ]; then
+	trace_stacks signed stacks_signed -t stack,frames stacks:call
+	same "signed addresses" "$(stacks_of "$SCRATCH/signed.json" stacks:call | sed 's/,[^,]*libc.*//' |
+		cut -d, -f1,2 | sort)" "$((2 * rounds)) whole leaf,middle
+$rounds whole leaf,left"
+	printf '\n\n' | "$PROBECTL" trace --json -c -k ustack -o "$SCRATCH/key" stacks:call -- \
+		"$TARGETS/stacks_signed" "$rounds" >"$SCRATCH/stdout" 2>"$SCRATCH/err" ||
+		fail "a key: $(cat "$SCRATCH/err")"
+	same "signed addresses in a key" "$("$python" -c 'import json, sys
+for line in open(sys.argv[1]):
+    row = json.loads(line)
+    if "keys" in row:
+        print(row["count"], *row["keys"][0][:2])' "$SCRATCH/key" | sort -n)" "$rounds leaf left
+$((2 * rounds)) leaf middle"
+fi
 
 # ---- What is printed ----------------------------------------------------------------
 

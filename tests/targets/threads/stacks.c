@@ -23,7 +23,10 @@
 enum { BIG_BYTES = 20000, RECURSION = 5, DEPTH = 200 };
 
 /* Code after a call keeps it from becoming a tail call. */
-#define CALL __attribute__((noinline, noclone)) static
+#ifndef PROTECTED
+#define PROTECTED /* see stacks_signed.c */
+#endif
+#define CALL PROTECTED __attribute__((noinline, noclone)) static
 #define KEEP(value) __asm__ volatile("" : "+r"(value)::"memory")
 
 static volatile unsigned long hits;
@@ -111,13 +114,21 @@ CALL void on_signal(int number)
 	KEEP(value);
 }
 
-/* Continues after the ud2 (0f 0b). */
+/* An undefined instruction, and the place behind it. */
+#ifdef __x86_64__
+#define UNDEFINED "ud2"
+#define AFTER_UNDEFINED(context) ((context)->uc_mcontext.gregs[REG_RIP] += 2)
+#else
+#define UNDEFINED "udf #0"
+#define AFTER_UNDEFINED(context) ((context)->uc_mcontext.pc += 4)
+#endif
+
 CALL void on_illegal(int number, siginfo_t *info, void *context)
 {
 	ucontext_t *interrupted_at = context;
 
 	(void)info;
-	interrupted_at->uc_mcontext.gregs[REG_RIP] += 2;
+	AFTER_UNDEFINED(interrupted_at);
 	on_signal(number);
 }
 
@@ -125,7 +136,7 @@ CALL void on_illegal(int number, siginfo_t *info, void *context)
 CALL unsigned long interrupted(unsigned long value)
 {
 	value++;
-	__asm__ volatile("ud2" : "+r"(value)::"memory");
+	__asm__ volatile(UNDEFINED : "+r"(value)::"memory");
 	return value;
 }
 

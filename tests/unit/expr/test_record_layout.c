@@ -439,6 +439,32 @@ static void test_stacks(void **state)
 	assert_null(stack.bytes);
 }
 
+/* On aarch64 a function that calls nothing has its return address in x30. */
+static void test_return_register(void **state)
+{
+	const struct arch *arch = arch_of_machine(EM_AARCH64);
+	struct module module = {0};
+	struct record_layout_site site;
+	struct record_layout layout = {0};
+
+	(void)state;
+	record_layout_site_init(&site, arch, &module, "");
+	assert_int_equal(record_layout_capture_return(&layout, &site), -1);
+	site.saved.return_at = UNWIND_IN_REGISTER;
+	assert_int_equal(record_layout_capture_return(&layout, &site), 0);
+	assert_int_equal(layout.captures[0].arg.kind, ARCH_ARG_REGISTER);
+	assert_int_equal(layout.captures[0].arg.base, 30);
+	assert_true(arch->capturable(&layout.captures[0].arg));
+	site.saved.return_at = 24;
+	assert_int_equal(record_layout_capture_return(&layout, &site), 1);
+	assert_int_equal(layout.captures[1].arg.kind, ARCH_ARG_MEMORY);
+	assert_int_equal(layout.captures[1].arg.disp, 24);
+	/* On x86-64 no register has it. */
+	site.arch = arch_of_machine(EM_X86_64);
+	site.saved.return_at = UNWIND_IN_REGISTER;
+	assert_int_equal(record_layout_capture_return(&layout, &site), -1);
+}
+
 /* ---- Which arguments -------------------------------------------------------------------- */
 
 static const struct capture both_strings[] = {
@@ -538,6 +564,7 @@ int main(void)
 		cmocka_unit_test(test_stated_lengths),
 		cmocka_unit_test(test_guesses),
 		cmocka_unit_test(test_stacks),
+		cmocka_unit_test(test_return_register),
 		cmocka_unit_test(test_wanted),
 		cmocka_unit_test(test_many),
 		cmocka_unit_test(test_random),
