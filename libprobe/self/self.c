@@ -16,33 +16,35 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static __thread bool is_owner __attribute__((tls_model("initial-exec")));
+static __thread bool is_taken_to_fork __attribute__((tls_model("initial-exec")));
 
 enum { SOON_SECONDS = 2 };
 
-/* The thread with the lock creates the copy. */
+/*
+ * The thread with the lock forks for what it does: it creates a copy, or a child that opens files
+ * of other machines.
+ */
 static void before_fork(void)
 {
-	if (helper_is_quiet)
+	if (is_owner)
 		return;
 	pthread_mutex_lock(&lock);
-	is_owner = true;
+	is_owner = is_taken_to_fork = true;
 }
 
 static void after_fork(void)
 {
-	if (helper_is_quiet)
+	if (!is_taken_to_fork)
 		return;
-	is_owner = false;
+	is_owner = is_taken_to_fork = false;
 	pthread_mutex_unlock(&lock);
 }
 
 static void after_fork_in_child(void)
 {
-	if (helper_is_quiet)
-		return;
-	self_after_fork();
-	is_owner = false;
-	pthread_mutex_unlock(&lock);
+	if (is_taken_to_fork)
+		self_after_fork();
+	after_fork();
 }
 
 static void set_up(void)
