@@ -3,6 +3,7 @@
 #ifndef TESTS_UNIT_ARGS_CASE_H
 #define TESTS_UNIT_ARGS_CASE_H
 
+#include <elf.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -181,8 +182,10 @@ static inline void args_check_hostile(args_parse_fn *parse, const char *item)
  * The arguments that readelf(1) finds in a file, each understood. Skips where
  * the file or readelf is absent.
  */
-static inline void args_check_file(args_parse_fn *parse, const char *path, size_t notes_expected)
+static inline void args_check_file(const struct arch *arch, const char *path, size_t notes_expected)
 {
+	Elf64_Ehdr header = {0};
+
 	struct arch_arg args[ARCH_ARGS_MAX];
 	size_t capacity = 0, notes = 0, count, i;
 	char *command, *line = NULL, *at;
@@ -191,6 +194,11 @@ static inline void args_check_file(args_parse_fn *parse, const char *path, size_
 
 	if (!file) {
 		print_message("skipped: no %s here\n", path);
+		skip();
+	}
+	if (fread(&header, sizeof(header), 1, file) != 1 || header.e_machine != arch->elf_machine) {
+		print_message("skipped: %s is for another machine\n", path);
+		fclose(file);
 		skip();
 	}
 	fclose(file);
@@ -203,7 +211,7 @@ static inline void args_check_file(args_parse_fn *parse, const char *path, size_
 		if (!at)
 			continue;
 		notes++;
-		count = parse(at + strlen("Arguments: "), args);
+		count = arch->parse_args(at + strlen("Arguments: "), args);
 		for (i = 0; i < count; i++) {
 			if (args[i].kind == ARCH_ARG_UNKNOWN)
 				fail_msg("%s: \"%.*s\" in %s", path, (int)args[i].spec_length,

@@ -197,6 +197,18 @@ static void test_table(void **state)
 	assert_non_null(arch_aarch64.stub);
 }
 
+#define FILE_TEST(name, path, notes)                                                               \
+	static void test_##name(void **state)                                                      \
+	{                                                                                          \
+		(void)state;                                                                       \
+		args_check_file(&arch_aarch64, path, notes);                                       \
+	}
+
+FILE_TEST(postgres, "/usr/lib/postgresql/15/bin/postgres", 71)
+FILE_TEST(libruby, "/usr/lib/aarch64-linux-gnu/libruby-3.1.so.3.1", 39)
+FILE_TEST(python, "/usr/bin/python3.11", 8)
+FILE_TEST(libstdcxx, "/usr/lib/aarch64-linux-gnu/libstdc++.so.6", 3)
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -205,6 +217,10 @@ int main(void)
 		cmocka_unit_test(test_register_names),
 		cmocka_unit_test(test_notes),
 		cmocka_unit_test(test_hostile),
+		cmocka_unit_test(test_postgres),
+		cmocka_unit_test(test_libruby),
+		cmocka_unit_test(test_python),
+		cmocka_unit_test(test_libstdcxx),
 		cmocka_unit_test(test_table),
 	};
 

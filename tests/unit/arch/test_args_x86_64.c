@@ -358,7 +358,7 @@ static void test_hostile(void **state)
 	static void test_##name(void **state)                                                      \
 	{                                                                                          \
 		(void)state;                                                                       \
-		args_check_file(x86_64_parse_args, path, notes);                                   \
+		args_check_file(&arch_x86_64, path, notes);                                        \
 	}
 
 FILE_TEST(libjvm, "/usr/lib/jvm/java-17-openjdk-amd64/lib/server/libjvm.so", 531)

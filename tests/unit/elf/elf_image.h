@@ -18,6 +18,15 @@
 
 #include "elf/object.h"
 
+/* Where Debian has the libraries of this machine, and its JVM. */
+#ifdef __aarch64__
+#define MULTIARCH "aarch64-linux-gnu"
+#define JVM_MACHINE "arm64"
+#else
+#define MULTIARCH "x86_64-linux-gnu"
+#define JVM_MACHINE "amd64"
+#endif
+
 struct buffer {
 	bool wide, big_endian;
 	size_t size;

@@ -10,7 +10,7 @@
 /* ---- Compared with readelf --------------------------------------------------------- */
 
 static const char *const real_files[] = {
-	"/usr/lib/x86_64-linux-gnu/libstdc++.so.6",
+	"/usr/lib/" MULTIARCH "/libstdc++.so.6",
 	"/usr/bin/stap",
 };
 

@@ -339,7 +339,7 @@ static void symbols(void **state)
 /* Every function symbol that readelf lists is found by name and by address. */
 static void symbols_same_as_readelf(void **state)
 {
-	static const char path[] = "/usr/lib/x86_64-linux-gnu/libstdc++.so.6";
+	static const char path[] = "/usr/lib/" MULTIARCH "/libstdc++.so.6";
 	char line[4096], name[4096];
 	struct object *object;
 	size_t count = 0;
@@ -349,7 +349,7 @@ static void symbols_same_as_readelf(void **state)
 	if (access(path, R_OK) || !run("readelf --version > /dev/null 2>&1"))
 		skip_because("the file or readelf is absent", path);
 	assert_no_error(object_open(path, &object));
-	readelf = popen("readelf -sW /usr/lib/x86_64-linux-gnu/libstdc++.so.6", "r");
+	readelf = popen("readelf -sW /usr/lib/" MULTIARCH "/libstdc++.so.6", "r");
 	assert_non_null(readelf);
 	while (fgets(line, sizeof(line), readelf)) {
 		uint64_t value, size, start;

@@ -8,12 +8,12 @@
 /* ---- Compared with readelf ------------------------------------------------------ */
 
 static const char *const real_files[] = {
-	"/usr/lib/jvm/java-17-openjdk-amd64/lib/server/libjvm.so",
+	"/usr/lib/jvm/java-17-openjdk-" JVM_MACHINE "/lib/server/libjvm.so",
 	"/usr/lib/postgresql/15/bin/postgres",
-	"/usr/lib/x86_64-linux-gnu/libruby-3.1.so.3.1",
+	"/usr/lib/" MULTIARCH "/libruby-3.1.so.3.1",
 	"/usr/bin/python3.11",
 	"/usr/bin/php8.2",
-	"/usr/lib/x86_64-linux-gnu/libstdc++.so.6",
+	"/usr/lib/" MULTIARCH "/libstdc++.so.6",
 	"/usr/bin/stap",
 };
 
