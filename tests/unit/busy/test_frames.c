@@ -22,6 +22,7 @@ void spin_first(const _Atomic uint64_t *stop);
 void spin_second(const _Atomic uint64_t *stop);
 extern const char spin_first_start[], spin_first_end[], spin_second_start[], spin_second_end[];
 /* clang-format off */
+#ifdef __x86_64__
 __asm__("	.text\n"
 	"spin_first:\n"
 	"spin_first_start: pause\n"
@@ -33,6 +34,17 @@ __asm__("	.text\n"
 	"	cmpq $0, (%rdi)\n"
 	"	je spin_second_start\n"
 	"spin_second_end: ret\n");
+#else
+__asm__("	.text\n"
+	"spin_first:\n"
+	"spin_first_start: ldr x1, [x0]\n"
+	"	cbz x1, spin_first_start\n"
+	"spin_first_end: ret\n"
+	"spin_second:\n"
+	"spin_second_start: ldr x1, [x0]\n"
+	"	cbz x1, spin_second_start\n"
+	"spin_second_end: ret\n");
+#endif
 /* clang-format on */
 
 static struct shared *shared;

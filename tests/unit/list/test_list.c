@@ -22,6 +22,7 @@
 #define _SDT_HAS_SEMAPHORES 1
 #include <sys/sdt.h>
 
+#include "arch/arch.h"
 #include "libprobe/modules/modules.h"
 #include "probe/list.h"
 
@@ -37,6 +38,13 @@ __attribute__((noinline)) void function_with_probes(long number, int other)
 	STAP_PROBE1(selftest, plain, number);
 	STAP_PROBE2(selftest, guarded, other, 7L);
 }
+
+/* The constant that is an argument, as compilers for this machine write it. */
+#ifdef __x86_64__
+static const char seven[] = "-8@$7";
+#else
+static const char seven[] = "-8@7";
+#endif
 
 /* ---- Helpers ------------------------------------------------------------------- */
 
@@ -173,7 +181,7 @@ static void test_args(void **state)
 	assert_true(args[0].is_signed);
 	assert_false(args[0].is_float);
 	assert_int_equal(args[1].size, 8);
-	assert_string_equal(args[1].spec, "-8@$7");
+	assert_string_equal(args[1].spec, seven);
 	succeed(probe_list_args(list, site, &again, &count));
 	assert_ptr_equal(args, again);
 	probe_list_free(list);
@@ -197,7 +205,7 @@ static void test_args_of_other_machine(void **state)
 	assert_int_equal(count, 2);
 	assert_int_equal(args[0].size, 4);
 	assert_true(args[0].is_signed);
-	assert_string_equal(args[1].spec, "-8@$7");
+	assert_string_equal(args[1].spec, seven);
 	probe_list_free(list);
 	free(path);
 }
@@ -212,15 +220,14 @@ static void test_detail(void **state)
 	assert_string_equal(detail.function, "function_with_probes");
 	assert_true(detail.function_offset < 4096);
 	assert_int_equal(detail.byte_count, 16);
-	assert_int_equal(detail.bytes[0], 0x90);
+	assert_int_equal(
+		arch_host()->nop_length(detail.bytes, detail.byte_count), arch_host()->site_nop);
 	assert_int_equal(detail.plan, PROBE_PLAN_NONE);
 	if (detail.file)
 		assert_non_null(strstr(detail.file, "test_list.c"));
-#ifdef __x86_64__
 	succeed(probe_list_detail(list, find(list, "guarded", 1), true, &detail));
 	assert_int_not_equal(detail.plan, PROBE_PLAN_NONE);
 	assert_true((detail.plan == PROBE_PLAN_REFUSED) == (detail.reason != NULL));
-#endif
 	probe_list_free(list);
 }
 
