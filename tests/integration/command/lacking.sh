@@ -94,6 +94,7 @@ grep -q '^probectl: refused lacking:two at 0x.*liblacking.so: it lacks an argume
 same "a library: refused once" "$(grep -c refused "$SCRATCH/err")" 1
 
 # So it is where a filter or a value asks for it.
+spec=$("$PROBECTL" list --json "$TARGETS/liblacking.so" lacking:two | jq -r .args_spec)
 for how in 'count' 'hist,arg1'; do
 	"$PROBECTL" trace -t "$how" --json -o "$SCRATCH/late.out" --filter 'arg1 == 2' lacking:two -- \
 		"$TARGETS/lacking" "$TARGETS/liblacking.so" </dev/null >/dev/null 2>"$SCRATCH/err"
@@ -101,6 +102,6 @@ for how in 'count' 'hist,arg1'; do
 	same "a library, $how: hits" "$(jq -s 'map(.hits // .count // 0) | add' "$SCRATCH/late.out")" 1
 	[ "$how" = count ] && what="filter 'arg1 == 2'" || what="value 'arg1'"
 	same "a library, $how" "$(sed 's/0x[0-9a-f]* in .*liblacking.so/AT/' "$SCRATCH/err")" \
-		"probectl: refused lacking:two at AT: the $what, column 1: there is no arg1, the probe has 1 argument: -8@%rdi"
+		"probectl: refused lacking:two at AT: the $what, column 1: there is no arg1, the probe has 1 argument: $spec"
 done
 finish

@@ -155,21 +155,21 @@ end_target
 
 # ---- Switched off as it was switched on ---------------------------------------------------------
 
-start "$TARGETS/hops"
+start "$TARGETS/adjacent"
 save_state "$target_pid"
-ctl enable --plan nop -p "$target_pid" 'hops:*'
-"$PROBECTL" disable -p "$target_pid" 'hops:*' >"$SCRATCH/out" 2>"$SCRATCH/off.err" &&
+ctl enable --plan behind -p "$target_pid" 'adjacent:*'
+"$PROBECTL" disable -p "$target_pid" 'adjacent:*' >"$SCRATCH/out" 2>"$SCRATCH/off.err" &&
 	fail "disable does not say what is off"
-ctl disable --plan nop -p "$target_pid" 'hops:*'
+ctl disable --plan behind -p "$target_pid" 'adjacent:*'
 same_state "$target_pid"
-one=$("$PROBECTL" list --json -p "$target_pid" 'hops:*' | jq -r .name | head -1)
-trace_start other -c -p "$target_pid" "hops:$one"
+one=$("$PROBECTL" list --json -p "$target_pid" 'adjacent:*' | jq -r .name | head -1)
+trace_start other -c -p "$target_pid" "adjacent:$one"
 wait_tracing other
-ctl disable --force -p "$target_pid" "hops:$one"
-grep -q "process $target_pid: hops:$one stays on: process $tracer_pid traces it" "$SCRATCH/err" ||
+ctl disable --force -p "$target_pid" "adjacent:$one"
+grep -q "process $target_pid: adjacent:$one stays on: process $tracer_pid traces it" "$SCRATCH/err" ||
 	fail "disable --force does not say that it is on: $(cat "$SCRATCH/err")"
 trace_stop other
-ctl disable --force -p "$target_pid" "hops:$one"
+ctl disable --force -p "$target_pid" "adjacent:$one"
 same "disable --force of what is off" "$(cat "$SCRATCH/err")" ""
 same_state "$target_pid"
 finish

@@ -25,10 +25,10 @@ fi
 
 # Each probe of the programs that are installed is known, with as many arguments as it has.
 for file in /usr/lib/postgresql/15/bin/postgres /usr/bin/python3.11 /usr/bin/php8.2 \
-	/usr/lib/x86_64-linux-gnu/libruby-3.1.so.3.1 /usr/lib/x86_64-linux-gnu/libstdc++.so.6 \
-	/usr/sbin/libvirtd /usr/lib/x86_64-linux-gnu/libvirt.so.0 \
-	/usr/lib/x86_64-linux-gnu/libvirt/connection-driver/libvirt_driver_qemu.so \
-	/usr/lib/x86_64-linux-gnu/libguestfs.so.0 \
+	/usr/lib/*-linux-gnu/libruby-3.1.so.3.1 /usr/lib/*-linux-gnu/libstdc++.so.6 \
+	/usr/sbin/libvirtd /usr/lib/*-linux-gnu/libvirt.so.0 \
+	/usr/lib/*-linux-gnu/libvirt/connection-driver/libvirt_driver_qemu.so \
+	/usr/lib/*-linux-gnu/libguestfs.so.0 \
 	/usr/lib/jvm/java-17-openjdk-*/lib/server/libjvm.so; do
 	[ -e "$file" ] || continue
 	same "unknown in $file" "$("$PROBECTL" list -v --json "$file" 2>>"$SCRATCH/err" |

@@ -236,8 +236,11 @@ same "hits before the crash" "$(events crash)" 10000
 # Arguments of all sizes and kinds; the exit status is the program's.
 "$PROBECTL" record -q -o "$SCRATCH/args" 'args:*' -- "$TARGETS/args" || fail "args failed"
 read_record args
-grep -q ' args:rax: .*arg0 = 9833440829064126592, arg1 = -8613303244645425024, arg2 = 2419105920, arg3 = -1875861376, arg4 = 41088, arg5 = -24448, arg6 = 128, arg7 = -128 }' \
-	"$SCRATCH/args.txt" || fail "args:rax: $(grep args:rax: "$SCRATCH/args.txt")"
+# The first register has the same value, and the same types, on each machine.
+first=rax
+[ "$(uname -m)" = x86_64 ] || first=x0
+grep -q " args:$first: .*arg0 = 9833440829064126592, arg1 = -8613303244645425024, arg2 = 2419105920, arg3 = -1875861376, arg4 = 41088, arg5 = -24448, arg6 = 128, arg7 = -128 }" \
+	"$SCRATCH/args.txt" || fail "args:$first: $(grep "args:$first:" "$SCRATCH/args.txt")"
 "$PROBECTL" record -q -o "$SCRATCH/status" 'args:*' -- sh -c 'exit 3' 2>/dev/null
 same "status of the program" "$?" 3
 
