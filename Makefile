@@ -33,6 +33,8 @@ SANITIZE ?=
 KINDS ?= unit golden integration
 TEST_SECONDS ?= 300
 REPEATS ?= 0
+# By how much the hits that only have to be many are fewer in unit tests.
+TEST_SLOWER ?= 1
 FUZZ_SECONDS ?= 20
 # What `make torture` does to each of PROGRAMS; see tests/torture/run.sh.
 KILLS ?= 1000
@@ -180,7 +182,7 @@ $(PROGRAM_OBJ): private OUR_CPPFLAGS += -DPROBE_INTERPRETER='"$(INTERPRETER)"'
 $(ALL_OBJ): $(BUILD)/obj/%.o: %.c $(SETTINGS) | $(FIRST)
 	$(say) CC $<
 	@mkdir -p $(@D)
-	$(Q)$(COMPILE) $(if $(filter tests/%,$<),$(CMOCKA_CFLAGS)) $< -o $@
+	$(Q)$(COMPILE) $(if $(filter tests/%,$<),$(CMOCKA_CFLAGS) -DTEST_SLOWER=$(TEST_SLOWER)) $< -o $@
 
 # The lines of the catalogue, as string literals.
 $(BUILTIN:.o=.c): $(PROBES) $(SOURCES)

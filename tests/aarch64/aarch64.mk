@@ -9,11 +9,14 @@ AARCH64_LIB := $(AARCH64_ROOT)/usr/lib/aarch64-linux-gnu
 # The limits of the whole and of a test: an emulator is slow.
 AARCH64_SECONDS ?= 3600
 AARCH64_TEST_SECONDS ?= 900
+# By how much the hits that only have to be many are fewer there.
+AARCH64_SLOWER ?= 10
 # 1: only tests of what is different there.
 AARCH64_SHORT ?= 0
 AARCH64_MAKE = PKG_CONFIG_SYSROOT_DIR='$(AARCH64_ROOT)' PKG_CONFIG_LIBDIR='$(AARCH64_LIB)/pkgconfig' \
 	$(MAKE) BUILD='$(AARCH64)' MACHINE=aarch64 CC='aarch64-linux-gnu-gcc --sysroot=$(AARCH64_ROOT)' \
-	CXX='aarch64-linux-gnu-g++ --sysroot=$(AARCH64_ROOT)' AR=aarch64-linux-gnu-ar SANITIZE=
+	CXX='aarch64-linux-gnu-g++ --sysroot=$(AARCH64_ROOT)' AR=aarch64-linux-gnu-ar SANITIZE= \
+	TEST_SLOWER=$(AARCH64_SLOWER)
 
 # Folders of unit tests that need no patched process. test_args_x86_64 reads the host's programs,
 # and takes them for those of x86-64. Not compiled, because of x86-64's instructions in them:
@@ -44,4 +47,4 @@ check-aarch64: | $(FIRST)
 	$(Q)bash tests/aarch64/root.sh '$(AARCH64)/debian'
 	$(Q)$(AARCH64_MAKE) all targets $(patsubst %.c,$(AARCH64)/%,$(filter %.c,$(AARCH64_TESTS)))
 	$(Q)bash tests/aarch64/boot.sh '$(AARCH64)/debian' '$(AARCH64_SECONDS)' \
-		'bash tests/run.sh -b $(AARCH64) -t $(AARCH64_TEST_SECONDS) -r $(REPEATS) $(AARCH64_TESTS)'
+		'PROBE_TEST_SLOWER=$(AARCH64_SLOWER) bash tests/run.sh -b $(AARCH64) -t $(AARCH64_TEST_SECONDS) -r $(REPEATS) $(AARCH64_TESTS)'

@@ -19,6 +19,8 @@ fi
 integration=$(dirname "${BASH_SOURCE[0]}")
 python=/usr/bin/python3
 failures=0
+# By how much the hits that only have to be many are fewer: an emulator is slow.
+slower=${PROBE_TEST_SLOWER:-1}
 
 # ---- Results -----------------------------------------------------------------
 
@@ -72,6 +74,13 @@ need_attach()
 	scope=$(cat /proc/sys/kernel/yama/ptrace_scope 2>/dev/null || echo 0)
 	[ "$scope" = 0 ] || [ "$(id -u)" = 0 ] ||
 		skip "kernel.yama.ptrace_scope is $scope: attaching to other programs needs root"
+}
+
+# need_short_nops: skips what is about sites whose nop is shorter than a jump
+need_short_nops()
+{
+	[ "$(uname -m)" = x86_64 ] ||
+		skip "the nop of a site is as long as a jump here: no jump needs the bytes around it"
 }
 
 at_exit=()

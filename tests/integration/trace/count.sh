@@ -53,10 +53,7 @@ attached()
 	end_target
 }
 
-# An emulator is many times slower than a processor.
-read -r _ pace < <("$TARGETS/loop" -s nop -n 1000000)
-many=$(awk -v ns="$pace" 'BEGIN { print ns < 10 ? 1000000 : 20000 }')
-echo "$pace ns for an iteration: $many hits"
+many=$((1000000 / slower))
 attached nop "$many" 1
 attached nop "$many" 1 --plan behind
 attached nop "$many" 16
@@ -87,19 +84,19 @@ done
 # Records: each hit is recorded, or counted as lost.
 for threads in 1 4; do
 	"$PROBECTL" trace --json -o "$SCRATCH/records.out" loop:nop -- \
-		"$TARGETS/loop" -s nop -n 300000 -t "$threads" >"$SCRATCH/stdout" 2>"$SCRATCH/err" ||
+		"$TARGETS/loop" -s nop -n "$((300000 / slower))" -t "$threads" >"$SCRATCH/stdout" 2>"$SCRATCH/err" ||
 		fail "trace -- loop: status $?: $(head -3 "$SCRATCH/err")"
 	read -r kept lost disordered < <(records_of "$SCRATCH/records.out")
-	same "records and losses, $threads threads" "$((kept + lost))" "$((300000 * threads))"
+	same "records and losses, $threads threads" "$((kept + lost))" "$((300000 / slower * threads))"
 	[ "$kept" -gt 0 ] || fail "no record was kept"
 	same "hits of a thread out of order" "$disordered" 0
 done
 
 # A ring that is far too small loses nearly all hits, and reports it.
 "$PROBECTL" trace --json -b 4k -o "$SCRATCH/small.out" loop:nop -- \
-	"$TARGETS/loop" -s nop -n 300000 >"$SCRATCH/stdout" 2>"$SCRATCH/err" || fail "a small ring: status $?"
+	"$TARGETS/loop" -s nop -n "$((300000 / slower))" >"$SCRATCH/stdout" 2>"$SCRATCH/err" || fail "a small ring: status $?"
 read -r kept lost _ < <(records_of "$SCRATCH/small.out")
-same "records and losses in a small ring" "$((kept + lost))" 300000
+same "records and losses in a small ring" "$((kept + lost))" "$((300000 / slower))"
 
 # Slow enough that nothing may be lost.
 "$PROBECTL" trace --json -o "$SCRATCH/slow.out" loop:nop -- \

@@ -32,7 +32,7 @@ enum {
 	END_SITE = 9,
 	VARIANTS = 8,
 	THREADS = 4,
-	HITS = 30000,
+	HITS = 30000 / TEST_SLOWER,
 	RINGS_MAX = 256
 };
 #define TICK_NS32 (UINT64_C(3) << 31) /* a tick takes 1.5 ns */

@@ -34,7 +34,7 @@ enum {
 	LONG_MS = 900,
 	MS = 1000000,
 	CROWD_THREADS = 4,
-	CROWD_HITS = 50000
+	CROWD_HITS = 50000 / TEST_SLOWER
 };
 
 static struct probe_room *room_of(const struct stub_host *host)
