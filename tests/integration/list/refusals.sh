@@ -4,6 +4,7 @@
 # reasons beforehand. They differ from the file's only if the process has mapped something where
 # memory is needed.
 . tests/integration/lib.sh
+need_short_nops
 need jq
 need_attach
 

@@ -3,6 +3,7 @@
 # A pun never misses memory that we have allocated ourselves; no jump crosses a page boundary;
 # notes with the same address count its hits once for each probe.
 . tests/integration/lib.sh
+need_short_nops
 need_attach
 need jq
 

@@ -3,7 +3,7 @@
 # A stub keeps the arithmetic flags, unless the code after its site overwrites them: so does the
 # stub of a second session, which finds the site patched.
 . tests/integration/lib.sh
-[ "$(uname -m)" = x86_64 ] || skip "x86-64 only"
+[ "$(uname -m)" = x86_64 ] || skip "stubs keep the flags here, whatever follows their sites"
 
 # flags_at PID PROBE: what the first stub at its only site does with the flags
 flags_at()

@@ -3,6 +3,7 @@
 # Where a branch enters right behind the nop, the jump is before it: hits and arguments are right,
 # passes that skip the probe are none, and nothing but the own bytes changes.
 . tests/integration/lib.sh
+need_short_nops
 need jq
 need_attach
 

@@ -3,6 +3,7 @@
 # Where there is room for a short jump alone, it leads to a jump in bytes that are nobody's: hits
 # count, sites near by share the padding, and all of it is given back.
 . tests/integration/lib.sh
+need_short_nops
 need jq
 need_attach
 

@@ -21,10 +21,14 @@ texts()
 	"$python" "$integration/poke.py" "$pid" changed "$program" | wc -l
 }
 
+# Where a nop is as long as a jump, only the last ten of a row share one.
+plans=behind
+[ "$(uname -m)" = x86_64 ] || plans=$'behind\nnop'
+
 start "$program"
 pid=$target_pid
 save_state "$pid"
-same "plans" "$("$PROBECTL" list -vv --json -p "$pid" "${names[@]}" | jq -r .plan | sort -u)" behind
+same "plans" "$("$PROBECTL" list -vv --json -p "$pid" "${names[@]}" | jq -r .plan | sort -u)" "$plans"
 
 # ---- All at once: five jumps, for all but two that a branch comes behind ----------------------
 ctl enable -p "$pid" "${names[@]}"

@@ -3,6 +3,7 @@
 # The OCaml protocol: one byte at site + 1, and two counts in the semaphore. Handlers are switched
 # by us and by OCaml's own tool (ocaml_probes.py), and the sites are traced meanwhile.
 . tests/integration/lib.sh
+[ "$(uname -m)" = x86_64 ] || skip "OCaml has its protocol on x86-64 alone"
 need_attach
 need jq readelf
 

@@ -23,11 +23,15 @@ counts()
 	same "$1" "$(enabled_of rows | cut -d' ' -f1,2)" "$(printf '%s\n' "${@:2}" | sort)"
 }
 
+# Where a nop is as long as a jump, only the last ten of a row share one.
+plans="484 behind,60 hop"
+[ "$(uname -m)" = x86_64 ] || plans="43 behind,501 nop"
+
 start "$program"
 pid=$target_pid
 save_state "$pid"
 same "plans" "$("$PROBECTL" list -vv --json -p "$pid" "${names[@]}" | jq -r .plan | sort | uniq -c |
-	sed 's/^ *//' | paste -sd,)" "484 behind,60 hop"
+	sed 's/^ *//' | paste -sd,)" "$plans"
 
 # ---- All at once: a jump for each row; where the short one leads is right behind it ------------
 ctl enable -p "$pid" "${names[@]}"
@@ -46,7 +50,9 @@ ctl disable --force --keep-going -p "$pid" "${names[@]}"
 same_state "$pid"
 
 # The first of those that a branch enters behind cannot share the jump: half would be lost.
+# (A nop that is as long as a jump has one of its own.)
 for name in rows:rbranch_1 rows:rbranch_60; do
+	[ "$(uname -m)" = x86_64 ] || break
 	"$PROBECTL" enable -p "$pid" "$name" >"$SCRATCH/branch.out" 2>"$SCRATCH/branch.err" &&
 		fail "$name is on"
 	says branch "a branch enters the instructions after the nop"
@@ -56,7 +62,7 @@ same_state "$pid"
 # ---- Singly, in random order: what is on counts each pass since then --------------------------
 RANDOM=12
 declare -A hits=()
-for ((i = 0; i < 60; i++)); do
+for ((i = 0; i < 60 / slower; i++)); do
 	name=${names[RANDOM % ${#names[@]}]#*:}
 	if [ -n "${hits[$name]-}" ]; then
 		ctl disable -p "$pid" "rows:$name"
@@ -93,35 +99,37 @@ poke()
 {
 	"$python" "$integration/poke.py" "$pid" poke "$third" "$1"
 }
-ctl enable -p "$pid" rows:r400_1
-read -r place _ < <("$python" "$integration/poke.py" "$pid" changed "$program")
-third=$(printf '%#x' $((place - 398)))
-ctl disable -p "$pid" rows:r400_1
-poke cc
-ctl enable -p "$pid" rows:r400_2 rows:r400_3 rows:r400_399
-poke 90
-pass 4
-counts "after a breakpoint" "r400_2 4" "r400_3 4" "r400_399 4"
-poke cc
-ctl disable -p "$pid" rows:r400_3
-ctl enable -p "$pid" rows:r400_3
-poke 90
-pass 1
-counts "after another" "r400_2 5" "r400_3 1" "r400_399 5"
-ctl disable -p "$pid" rows:r400_2 rows:r400_3 rows:r400_399
-same_state "$pid"
+if [ "$(uname -m)" = x86_64 ]; then
+	ctl enable -p "$pid" rows:r400_1
+	read -r place _ < <("$python" "$integration/poke.py" "$pid" changed "$program")
+	third=$(printf '%#x' $((place - 398)))
+	ctl disable -p "$pid" rows:r400_1
+	poke cc
+	ctl enable -p "$pid" rows:r400_2 rows:r400_3 rows:r400_399
+	poke 90
+	pass 4
+	counts "after a breakpoint" "r400_2 4" "r400_3 4" "r400_399 4"
+	poke cc
+	ctl disable -p "$pid" rows:r400_3
+	ctl enable -p "$pid" rows:r400_3
+	poke 90
+	pass 1
+	counts "after another" "r400_2 5" "r400_3 1" "r400_399 5"
+	ctl disable -p "$pid" rows:r400_2 rows:r400_3 rows:r400_399
+	same_state "$pid"
 
-# Another instruction is no nop: what is before it is left alone.
-poke f8
-"$PROBECTL" enable -p "$pid" rows:r400_1 >"$SCRATCH/other.out" 2>"$SCRATCH/other.err" &&
-	fail "r400_1 is on"
-says other "the memory there does not hold what the file holds"
-ctl enable -p "$pid" rows:r400_4
-pass 2
-counts "behind it" "r400_4 2"
-ctl disable -p "$pid" rows:r400_4
-poke 90
-same_state "$pid"
+	# Another instruction is no nop: what is before it is left alone.
+	poke f8
+	"$PROBECTL" enable -p "$pid" rows:r400_1 >"$SCRATCH/other.out" 2>"$SCRATCH/other.err" &&
+		fail "r400_1 is on"
+	says other "the memory there does not hold what the file holds"
+	ctl enable -p "$pid" rows:r400_4
+	pass 2
+	counts "behind it" "r400_4 2"
+	ctl disable -p "$pid" rows:r400_4
+	poke 90
+	same_state "$pid"
+fi
 
 # ---- A thread stands where the jump is to be --------------------------------------------------
 ask spin

@@ -5,6 +5,7 @@
 # A kernel uprobe at a twin's nop, while signals arrive: a handler returns to the byte after it, and
 # its frame stays on the stack. When the uprobe has gone, the twin is mended all the same.
 . tests/integration/lib.sh
+need_short_nops
 need jq
 need_attach
 

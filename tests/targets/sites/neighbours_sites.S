@@ -14,91 +14,26 @@
  */
 #include "../note.h"
 
-	.text
+#ifdef __x86_64__
 
-.macro FUNCTION name
-	.globl	neighbours_\name
-	.type	neighbours_\name, @function
-	.balign 16
-neighbours_\name:
-	.cfi_startproc
-.endm
-.macro END name
-	.cfi_endproc
-	.size	neighbours_\name, . - neighbours_\name
-.endm
-.macro NOP5
-	.byte	0x0f, 0x1f, 0x44, 0, 0
-.endm
-.macro LONG name
-991:	NOP5
-	PROBE_NOTE 991b, neighbours, \name, "8@%rdi"
-.endm
-
-FUNCTION row
-	.irp number, 01, 02, 03, 04, 05, 06, 07, 08, 09, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21
-	PROBE_NOP neighbours, row\number, "8@%rdi"
-	.endr
+#define VALUE "8@%rdi"
+#define SPUN "8@%rax"
+.macro ADD_TEN
 	lea	1(%rdi), %rax
 	lea	9(%rax), %rax
 	ret
-END row
-
-FUNCTION usdt
-	PROBE_NOP neighbours, usdt_first, "8@%rdi"
-	PROBE_NOP neighbours, usdt_second, "8@%rdi"
-	NOP5
-	lea	1(%rdi), %rax
-	lea	9(%rax), %rax
-	ret
-END usdt
-
-FUNCTION long
-	LONG	long_first
-	LONG	long_second
-	LONG	long_third
-	lea	1(%rdi), %rax
-	lea	9(%rax), %rax
-	ret
-END long
-
-FUNCTION folded
-992:
-	PROBE_NOP neighbours, folded_first, "8@%rdi"
-	PROBE_NOTE 992b, neighbours, folded_other, "8@%rdi"
-	PROBE_NOP neighbours, folded_second, "8@%rdi"
-	lea	1(%rdi), %rax
-	lea	9(%rax), %rax
-	ret
-END folded
-
-FUNCTION entered
+.endm
+/* To 1, if the argument is odd. */
+.macro GO_ODD
 	test	$1, %dil
 	jne	1f
-	PROBE_NOP neighbours, entered_first, "8@%rdi"
-	PROBE_NOP neighbours, entered_second, "8@%rdi"
-1:
-	PROBE_NOP neighbours, entered_third, "8@%rdi"
-	PROBE_NOP neighbours, entered_fourth, "8@%rdi"
-	lea	1(%rdi), %rax
-	lea	9(%rax), %rax
-	ret
-END entered
-
-FUNCTION call
-	PROBE_NOP neighbours, call_first, "8@%rdi"
-	PROBE_NOP neighbours, call_second, "8@%rdi"
-	call	add_ten
-	mov	%rax, %rax
-	ret
-END call
-
-FUNCTION spin
+.endm
+.macro SPIN_BEGIN
 	xor	%eax, %eax
 1:
 	inc	%rax
-	PROBE_NOP neighbours, spin_first, "8@%rax"
-	PROBE_NOP neighbours, spin_second, "8@%rax"
+.endm
+.macro SPIN_END
 	pause
 	pause
 	pause
@@ -108,12 +43,136 @@ FUNCTION spin
 	je	1b
 2:
 	ret
+.endm
+.macro NOP5
+	.byte	0x0f, 0x1f, 0x44, 0, 0
+.endm
+.macro PREPARE_CALL
+.endm
+.macro CALL_ADD_TEN
+	call	add_ten
+	mov	%rax, %rax
+	ret
+.endm
+
+#else /* aarch64 */
+
+#define VALUE "8@x0"
+#define SPUN "8@x0"
+.macro ADD_TEN
+	add	x0, x0, 1
+	add	x0, x0, 9
+	ret
+.endm
+.macro GO_ODD
+	tbnz	x0, 0, 1f
+.endm
+.macro SPIN_BEGIN
+	mov	x1, x0
+	mov	x0, 0
+1:
+	add	x0, x0, 1
+.endm
+.macro SPIN_END
+	yield
+	yield
+	yield
+	sub	x0, x0, 1
+	cbnz	x0, 2f
+	ldr	w2, [x1]
+	cbz	w2, 1b
+2:
+	ret
+.endm
+/* All nops have one length. */
+.macro NOP5
+	nop
+.endm
+.macro PREPARE_CALL
+	stp	x29, x30, [sp, -16]!
+.endm
+.macro CALL_ADD_TEN
+	bl	add_ten
+	ldp	x29, x30, [sp], 16
+	ret
+.endm
+
+#endif
+
+	.text
+
+.macro FUNCTION name
+	.globl	neighbours_\name
+	.type	neighbours_\name, %function
+	.balign 16
+neighbours_\name:
+	.cfi_startproc
+.endm
+.macro END name
+	.cfi_endproc
+	.size	neighbours_\name, . - neighbours_\name
+.endm
+.macro LONG name
+991:	NOP5
+	PROBE_NOTE 991b, neighbours, \name, VALUE
+.endm
+
+FUNCTION row
+	.irp number, 01, 02, 03, 04, 05, 06, 07, 08, 09, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21
+	PROBE_NOP neighbours, row\number, VALUE
+	.endr
+	ADD_TEN
+END row
+
+FUNCTION usdt
+	PROBE_NOP neighbours, usdt_first, VALUE
+	PROBE_NOP neighbours, usdt_second, VALUE
+	NOP5
+	ADD_TEN
+END usdt
+
+FUNCTION long
+	LONG	long_first
+	LONG	long_second
+	LONG	long_third
+	ADD_TEN
+END long
+
+FUNCTION folded
+992:
+	PROBE_NOP neighbours, folded_first, VALUE
+	PROBE_NOTE 992b, neighbours, folded_other, VALUE
+	PROBE_NOP neighbours, folded_second, VALUE
+	ADD_TEN
+END folded
+
+FUNCTION entered
+	GO_ODD
+	PROBE_NOP neighbours, entered_first, VALUE
+	PROBE_NOP neighbours, entered_second, VALUE
+1:
+	PROBE_NOP neighbours, entered_third, VALUE
+	PROBE_NOP neighbours, entered_fourth, VALUE
+	ADD_TEN
+END entered
+
+FUNCTION call
+	PREPARE_CALL
+	PROBE_NOP neighbours, call_first, VALUE
+	PROBE_NOP neighbours, call_second, VALUE
+	CALL_ADD_TEN
+END call
+
+FUNCTION spin
+	SPIN_BEGIN
+	PROBE_NOP neighbours, spin_first, SPUN
+	PROBE_NOP neighbours, spin_second, SPUN
+	SPIN_END
 END spin
 
 add_ten:
 	.cfi_startproc
-	lea	10(%rdi), %rax
-	ret
+	ADD_TEN
 	.cfi_endproc
 	.size	add_ten, . - add_ten
 

@@ -10,11 +10,92 @@
  */
 #include "../note.h"
 
+#ifdef __x86_64__
+
+#define VALUE "8@%rdi"
+.macro ADD_TEN
+	lea	1(%rdi), %rax
+	lea	9(%rax), %rax
+	ret
+.endm
+/* To 1, if the argument is odd. */
+.macro GO_ODD
+	test	$1, %dil
+	jne	1f
+.endm
+.macro SPIN_BEGIN
+	xor	%eax, %eax
+1:
+	inc	%rax
+.endm
+.macro SPIN_END
+	pause
+	pause
+	pause
+	dec	%rax
+	jne	2f
+	cmpl	$0, (%rdi)
+	je	1b
+2:
+	ret
+.endm
+.macro HOP_BEGIN
+	mov	%rdi, %rax
+	test	$1, %dil
+.endm
+.macro HOP_END
+	jne	1f
+1:
+	add	$10, %rax
+	ret
+	.skip	13, 0xcc
+.endm
+
+#else /* aarch64 */
+
+#define VALUE "8@x0"
+.macro ADD_TEN
+	add	x0, x0, 1
+	add	x0, x0, 9
+	ret
+.endm
+.macro GO_ODD
+	tbnz	x0, 0, 1f
+.endm
+.macro SPIN_BEGIN
+	mov	x1, x0
+	mov	x0, 0
+1:
+	add	x0, x0, 1
+.endm
+.macro SPIN_END
+	yield
+	yield
+	yield
+	sub	x0, x0, 1
+	cbnz	x0, 2f
+	ldr	w2, [x1]
+	cbz	w2, 1b
+2:
+	ret
+.endm
+/* No jump is short. */
+.macro HOP_BEGIN
+	tst	x0, 1
+.endm
+.macro HOP_END
+	b.ne	1f
+1:
+	ADD_TEN
+.endm
+
+#endif
+
 	.text
 
 .macro FUNCTION name
 	.globl	rows_\name
-	.type	rows_\name, @function
+	.type	rows_\name, %function
 	.balign 16
 rows_\name:
 	.cfi_startproc
@@ -25,7 +106,7 @@ rows_\name:
 .endm
 .macro SITE row, number
 	.noaltmacro
-	PROBE_NOP rows, r\row\()_\number, "8@%rdi"
+	PROBE_NOP rows, r\row\()_\number, VALUE
 .endm
 /* The sites `first` to `last` of a row; only in the other syntax of macros does % count. */
 .macro ROW row, first, last
@@ -36,11 +117,6 @@ rows_\name:
 	.set	number, number + 1
 	.endr
 .endm
-.macro ADD_TEN
-	lea	1(%rdi), %rax
-	lea	9(%rax), %rax
-	ret
-.endm
 
 	.irp	count, 1, 2, 41, 400
 FUNCTION \count
@@ -50,8 +126,7 @@ END \count
 	.endr
 
 FUNCTION branch
-	test	$1, %dil
-	jne	1f
+	GO_ODD
 	ROW	branch, 1, 60
 1:
 	ROW	branch, 61, 100
@@ -59,30 +134,15 @@ FUNCTION branch
 END branch
 
 FUNCTION hop
-	mov	%rdi, %rax
-	test	$1, %dil
+	HOP_BEGIN
 	ROW	hop, 1, 60
-	jne	1f
-1:
-	add	$10, %rax
-	ret
-	.skip	13, 0xcc
+	HOP_END
 END hop
 
 FUNCTION spin
-	xor	%eax, %eax
-1:
-	inc	%rax
+	SPIN_BEGIN
 	ROW	spin, 1, 50
-	pause
-	pause
-	pause
-	dec	%rax
-	jne	2f
-	cmpl	$0, (%rdi)
-	je	1b
-2:
-	ret
+	SPIN_END
 END spin
 
 	.section .note.GNU-stack, "", @progbits
