@@ -135,7 +135,9 @@ static void unstack(void)
 
 long described(struct rseq *area, const void *descriptor, const volatile long *signals);
 long built(struct rseq *area, const void *descriptor, const volatile long *signals);
-extern const char described_cs[], built_start[], built_end[], built_abort[];
+/* Hidden: GNU as and ld lose what a label of this file adds in an entry of aarch64's GOT. */
+__attribute__((visibility("hidden"))) extern const char described_cs[], built_start[], built_end[],
+	built_abort[];
 static struct rseq_cs built_cs;
 static volatile long signals;
 
