@@ -20,7 +20,9 @@
 /* Two places to be interrupted at; each loops until *stop is not 0. */
 void spin_first(const _Atomic uint64_t *stop);
 void spin_second(const _Atomic uint64_t *stop);
-extern const char spin_first_start[], spin_first_end[], spin_second_start[], spin_second_end[];
+/* Hidden: GNU as and ld lose what a label of this file adds in an entry of aarch64's GOT. */
+__attribute__((visibility("hidden"))) extern const char spin_first_start[], spin_first_end[],
+	spin_second_start[], spin_second_end[];
 /* clang-format off */
 #ifdef __x86_64__
 __asm__("	.text\n"

@@ -18,5 +18,7 @@ struct stub_state {
  */
 void stub_harness_run(const struct stub_state *in, struct stub_state *out, const void *entry);
 extern const char stub_harness_next[];
+/* Says why tests that need it are skipped, on a machine that has none; their exit status. */
+int stub_harness_lacks(void);
 
 #endif

@@ -5,7 +5,6 @@
  */
 #include <fenv.h>
 #include <float.h>
-#include <immintrin.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,6 +13,10 @@
 #include <string.h>
 
 #include <cmocka.h>
+
+#ifdef __x86_64__
+#include <immintrin.h>
+#endif
 
 #include "probe/hit.h"
 #include "tests/unit/stub/stub_gathering.h"
@@ -155,46 +158,107 @@ static void order_of_doubles(void **state)
 	}
 }
 
+/* ---- What the program has set ---------------------------------------------------------------- */
+
+#ifdef __x86_64__
+
+static const uint64_t modes[] = {
+	_MM_ROUND_NEAREST, _MM_ROUND_DOWN, _MM_ROUND_UP, _MM_ROUND_TOWARD_ZERO};
+/* No exception is masked, and none has happened. */
+static const uint64_t always = _MM_FLUSH_ZERO_ON;
+
+static uint64_t get_state(void)
+{
+	return _mm_getcsr();
+}
+
+static void set_state(uint64_t state)
+{
+	_mm_setcsr((unsigned int)state);
+}
+
+/* A hit while a vector register holds `mine`, which holds `left` afterwards. */
+static void hit_with_vector(stub_host_site *site, uint64_t bits, const char *mine, char *left)
+{
+	__asm__ volatile(
+		"movdqu (%[mine]), %%xmm0\n\t"
+		"xor %%esi, %%esi\n\t"
+		"xor %%edx, %%edx\n\t"
+		"call *%[site]\n\t"
+		"movdqu %%xmm0, (%[left])"
+		:
+		: [left] "b"(left), [mine] "r"(mine), [site] "r"(site), "D"(bits)
+		: "rax", "rcx", "rdx", "rsi", "r8", "r9", "r10", "r11", "xmm0", "cc", "memory");
+}
+
+#else /* aarch64: the rules of fpcr, and in the upper half what fpsr says has happened */
+
+static const uint64_t modes[] = {0, 2 << 22, 1 << 22, 3 << 22};
+static const uint64_t always = 1 << 24; /* flush to zero */
+
+static uint64_t get_state(void)
+{
+	uint64_t rules, happened;
+
+	__asm__ volatile("mrs %0, fpcr\n\tmrs %1, fpsr" : "=r"(rules), "=r"(happened));
+	return happened << 32 | rules;
+}
+
+static void set_state(uint64_t state)
+{
+	__asm__ volatile("msr fpcr, %0\n\tmsr fpsr, %1"
+			 :
+			 : "r"(state & UINT32_MAX), "r"(state >> 32)
+			 : "memory");
+}
+
+static void hit_with_vector(stub_host_site *site, uint64_t bits, const char *mine, char *left)
+{
+	register uint64_t first __asm__("x0") = bits;
+
+	__asm__ volatile("ldr q0, [%[mine]]\n\t"
+			 "mov x1, xzr\n\t"
+			 "mov x2, xzr\n\t"
+			 "blr %[site]\n\t"
+			 "str q0, [%[left]]"
+			 : "+r"(first)
+			 : [left] "r"(left), [mine] "r"(mine), [site] "r"(site)
+			 : "x1", "x2", "x30", "v0", "cc", "memory");
+}
+
+#endif
+
 /* Sums are rounded to the nearest, and no exception is raised, whatever the program has set. */
 static void state_of_the_program(void **state)
 {
-	static const unsigned int modes[] = {
-		_MM_ROUND_NEAREST, _MM_ROUND_DOWN, _MM_ROUND_UP, _MM_ROUND_TOWARD_ZERO};
+	static const char mine[] = "in the register";
 	struct gathering *c = *state;
-	unsigned int before = _mm_getcsr();
+	uint64_t before = get_state();
 
 	for (int rseq = 0; rseq < 2; rseq++) {
 		for (size_t i = 0; i < 4; i++) {
-			/* No exception is masked, and none has happened. */
-			unsigned int ours = modes[i] | _MM_FLUSH_ZERO_ON, after;
-			__m128i mine = _mm_set_epi64x(0x123456789abcdef0, 0x0fedcba987654321), left;
+			uint64_t ours = modes[i] | always, after;
 			double wanted = 0;
 
 			make_site(c, rseq, ALL, false);
 			for (int k = 0; k < 3; k++) {
 				double value = k < 2 ? 0.1 : DBL_TRUE_MIN;
+				char left[sizeof(mine)];
 
 				wanted += value;
-				_mm_setcsr(ours);
-				__asm__ volatile(
-					"movdqa %[mine], %%xmm0\n\t"
-					"xor %%esi, %%esi\n\t"
-					"xor %%edx, %%edx\n\t"
-					"call *%[site]\n\t"
-					"movdqa %%xmm0, %[left]"
-					: [left] "=m"(left)
-					: [mine] "m"(mine), [site] "r"(c->site), "D"(bits_of(value))
-					: "rax", "rcx", "rdx", "rsi", "r8", "r9", "r10", "r11",
-					"xmm0", "cc", "memory");
-				after = _mm_getcsr();
-				_mm_setcsr(before);
+				set_state(ours);
+				hit_with_vector(c->site, bits_of(value), mine, left);
+				after = get_state();
+				set_state(before);
 				assert_int_equal(after, ours);
-				assert_memory_equal(&mine, &left, sizeof(mine));
+				assert_memory_equal(mine, left, sizeof(mine));
 			}
 			assert_int_equal(bits_of(sum_of(c)), bits_of(wanted));
 		}
 	}
 }
+
+/* ---- In many threads ------------------------------------------------------------------------- */
 
 /* Adds halves, which are exact in any order; the caller's own doubles must not change. */
 static void hit_half(void *data, uint64_t number)
@@ -203,7 +267,11 @@ static void hit_half(void *data, uint64_t number)
 	double own = (double)number * 1.25 + 3;
 
 	c->site(bits_of((double)(number % 1000) + 0.5), number % 10, 0);
+#ifdef __x86_64__
 	__asm__ volatile("" : "+x"(own));
+#else
+	__asm__ volatile("" : "+w"(own));
+#endif
 	if (own != (double)number * 1.25 + 3)
 		abort();
 }

@@ -6,6 +6,7 @@
  */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -337,7 +338,8 @@ int main(void)
 	};
 
 #ifndef __x86_64__
-	return 77; /* this code only runs on x86-64 */
+	puts("code of x86-64, which this machine does not run");
+	return 77;
 #endif
 	if (!arch_x86_64.can_decode())
 		return 77;
