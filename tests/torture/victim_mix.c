@@ -14,6 +14,7 @@ SEMAPHORE(handler);
 SEMAPHORE(thread);
 
 /* The flags that the addition sets are read after the probe. */
+#if defined(__x86_64__)
 #define CARRY_CODE(between)                                                                        \
 	do {                                                                                       \
 		uint64_t sum = b;                                                                  \
@@ -24,6 +25,17 @@ SEMAPHORE(thread);
 				 : "cc");                                                          \
 		carries += carry + 2 * parity + 4 * sign + sum;                                    \
 	} while (0)
+#elif defined(__aarch64__)
+#define CARRY_CODE(between)                                                                        \
+	do {                                                                                       \
+		uint64_t sum = b, flags;                                                           \
+		__asm__ volatile("adds %0, %0, %2\n\t" between "mrs %1, nzcv"                      \
+				 : "+&r"(sum), "=&r"(flags)                                        \
+				 : "r"(a)                                                          \
+				 : "cc");                                                          \
+		carries += (flags >> 28) + sum;                                                    \
+	} while (0)
+#endif
 
 /* A probe inside assembly: the note is written by hand (SystemTap's user space markers). */
 #define CARRY_NOTE                                                                                 \
