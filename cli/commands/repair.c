@@ -63,6 +63,7 @@ static void add_text(struct buffer *out, pid_t pid, const struct probe_repair *r
 		add_count(out, done.semaphores, "semaphore");
 		add_count(out, done.mappings, "mapping");
 		add_count(out, done.descriptors, "descriptor");
+		add_count(out, done.frames, "frame");
 	}
 	if (left) {
 		buffer_string(out, "; left as they are:");
@@ -90,6 +91,7 @@ static void add_json(struct buffer *out, pid_t pid, const struct probe_repair *r
 	buffer_unsigned(out, repair->semaphores);
 	out_number_field(out, ",\"mappings\":", repair->mappings);
 	out_number_field(out, ",\"descriptors\":", repair->descriptors);
+	out_number_field(out, ",\"frames\":", repair->frames);
 	buffer_string(out, ",\"waiting\":");
 	buffer_unsigned(out, repair->waiting);
 	buffer_json_end(out);

@@ -221,6 +221,7 @@ static struct probe_error *warn_of_stale(struct probe_target *target)
 	add_count(&out, stale.semaphores, "semaphore");
 	add_count(&out, stale.mappings, "mapping");
 	add_count(&out, stale.descriptors, "descriptor");
+	add_count(&out, stale.frames, "frame");
 	if (out.length)
 		report_warning("process %d has leftovers (%.*s): `probectl repair -p %d` removes "
 			       "them",

@@ -81,11 +81,15 @@ static struct probe_error *mend(struct change *c, struct probe_repair *ret)
 
 static struct probe_error *repair(struct change *c, struct probe_repair *ret)
 {
-	struct probe_error *error = mend(c, ret);
-	size_t patched = site_count_patched(c), now, semaphores, low, left;
+	size_t patched, now, semaphores, low, left, frames;
+	struct probe_error *error = change_remove_frames(c, &frames);
 	struct probe_stale stale = {0};
 	struct orphans orphans;
 
+	ret->frames += frames;
+	if (!error)
+		error = mend(c, ret);
+	patched = site_count_patched(c);
 	if (!error)
 		error = orphans_remove(c, &orphans);
 	if (error)
@@ -172,6 +176,22 @@ struct probe_error *probe_target_repair(struct probe_target *target, struct prob
 
 /* ---- What there is to repair ---------------------------------------------------------- */
 
+static struct probe_error *count_frames(struct probe_target *target, const struct maps *maps,
+	const struct registry *registry, size_t *ret)
+{
+	struct modules modules = {0};
+	struct rooms rooms = {0};
+	struct probe_error *error =
+		modules_read_mapped(target->pid, maps, target->files, &modules);
+
+	if (!error)
+		error = rooms_find(target->pid, -1, maps, &modules, change_home_room(registry),
+			false, &rooms);
+	*ret = rooms.left_count;
+	modules_deinit(&modules);
+	return error;
+}
+
 struct probe_error *probe_target_stale(struct probe_target *target, struct probe_stale *ret)
 {
 	bool busy = lock_is_taken(target->pid);
@@ -179,6 +199,7 @@ struct probe_error *probe_target_stale(struct probe_target *target, struct probe
 	struct orphans orphans = {0};
 	struct maps maps = {0};
 	struct probe_error *error = maps_read(target->pid, &maps);
+	size_t frames = 0;
 
 	*ret = (struct probe_stale){0};
 	if (!error)
@@ -187,11 +208,13 @@ struct probe_error *probe_target_stale(struct probe_target *target, struct probe
 		count_sessions(&registry, ret);
 		ret->semaphores = semaphores_short(&registry, target->pid);
 		orphans_count(target->pid, &maps, &registry, &orphans);
+		error = count_frames(target, &maps, &registry, &frames);
 	}
 	/* Neither before nor after was another controller at work on them. */
 	if (!busy && !lock_is_taken(target->pid)) {
 		ret->mappings = orphans.mappings;
 		ret->descriptors = orphans.descriptors;
+		ret->frames = frames;
 	}
 	registry_deinit(&registry);
 	maps_deinit(&maps);

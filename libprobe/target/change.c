@@ -154,26 +154,41 @@ static struct probe_error *check_process(struct change *c)
 				 PROBE_ERROR_NOT_FOUND, "process %d has ended", target->pid);
 }
 
-/* The rest of the page that is the registry's home. */
-static struct room home_room(const struct change *c)
+struct room change_home_room(const struct registry *registry)
 {
-	if (!c->registry.home)
+	if (!registry->home)
 		return (struct room){.kind = ROOM_HOME};
-	return (struct room){ROOM_HOME, c->registry.home + HOME_USED, REGISTRY_PAGE - HOME_USED};
+	return (struct room){ROOM_HOME, registry->home + HOME_USED, REGISTRY_PAGE - HOME_USED};
 }
 
 static struct probe_error *find_rooms(struct change *c)
 {
+	const struct room home = change_home_room(&c->registry);
+
 	c->rooms_known = true;
 	/*
 	 * A held target has just been started, or was checked before. If all threads are
 	 * stopped, what a killed controller left stays, and is not used.
 	 */
 	return c->target->held || c->stopped
-		       ? rooms_find(c->pid, c->mem, &c->maps, &c->modules, home_room(c), false,
-				 &c->rooms)
+		       ? rooms_find(
+				 c->pid, c->mem, &c->maps, &c->modules, home, false, &c->rooms)
 		       : control_find_rooms(c->pid, c->target->lender, c->mem, &c->maps,
-				 &c->modules, home_room(c), &c->rooms);
+				 &c->modules, home, &c->rooms);
+}
+
+struct probe_error *change_remove_frames(struct change *change, size_t *count_ret)
+{
+	struct probe_error *error = rooms_find(change->pid, change->mem, &change->maps,
+		&change->modules, change_home_room(&change->registry), false, &change->rooms);
+	size_t left = change->rooms.left_count;
+
+	*count_ret = 0;
+	if (error || !left)
+		return error;
+	error = find_rooms(change);
+	*count_ret = left - change->rooms.left_count;
+	return error;
 }
 
 static const struct change no_change = {.lock = -1, .mem = -1};
@@ -374,7 +389,7 @@ static struct probe_error *check_filters(struct change *change, enum seccomp_kin
 static struct rooms rooms_for(
 	const struct change *c, const struct control_call *calls, size_t count)
 {
-	struct room home = home_room(c);
+	struct room home = change_home_room(&c->registry);
 	struct rooms rooms = c->rooms;
 	bool stays = home.size && !rooms_are_left_at(&rooms, home.start);
 

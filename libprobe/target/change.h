@@ -129,6 +129,12 @@ PROBE_MUST_CHECK struct probe_error *change_alloc_code(struct change *change, si
 PROBE_MUST_CHECK struct probe_error *change_map_file(struct change *change, size_t size,
 	const struct lasting_file *lasting, struct control_call *calls, size_t count, int *fd_ret);
 
+/* The rest of the page that is the registry's home, for frames; size 0: there is none. */
+struct room change_home_room(const struct registry *registry);
+
+/* Removes the frames that killed controllers left; says how many. Errors: those of stopping. */
+PROBE_MUST_CHECK struct probe_error *change_remove_frames(struct change *change, size_t *count_ret);
+
 /* Calls: map code where nothing is (any other place is no success); close; unmap. */
 struct control_call change_call_map_code(uint64_t address, uint64_t size);
 struct control_call change_call_close(int64_t fd);

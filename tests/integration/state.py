@@ -9,7 +9,8 @@ usage: state.py save PID FILE       stores the text and the semaphores
        state.py semaphores PID      prints "PATH PROVIDER:NAME ADDRESS VALUE"
        state.py sites PATH          prints "PROVIDER:NAME ADDRESS OFFSET"
 
-The text is every executable mapping of a file, byte for byte. The semaphores are those
+The text is every executable mapping of a file, byte for byte, and the last page of each that is
+only read: what follows a segment there belongs to nobody, and is used by controllers. The semaphores are those
 named by the stapsdt notes of the mapped files. It has its own reader of notes, so that an
 error of the tool under test cannot hide itself.
 """
@@ -19,6 +20,9 @@ import pickle
 import struct
 import sys
 import time
+
+
+PAGE = 4096
 
 
 def maps(pid):
@@ -135,22 +139,37 @@ def text(pid):
     return found
 
 
+def tails(pid):
+    found = []
+    with open(f"/proc/{pid}/mem", "rb", 0) as memory:
+        for start, end, permissions, _, _, path in maps(pid):
+            if permissions != "r--p":
+                continue
+            memory.seek(end - PAGE)
+            try:
+                found.append((start, path, end - PAGE, memory.read(PAGE)))
+            except OSError:
+                pass  # behind the end of the file
+    return found
+
+
 def compare(pid, before):
     """Prints the differences; returns how many there are."""
     wrong = 0
     now = {(start, path) for start, _, _, _, _, path in maps(pid)}
     with open(f"/proc/{pid}/mem", "rb", 0) as memory:
-        for start, path, old in before["text"]:
+        pieces = [(start, path, start, old) for start, path, old in before["text"]]
+        for start, path, at, old in pieces + before["tails"]:
             if (start, path) not in now:
                 continue  # the program closed that library
-            memory.seek(start)
+            memory.seek(at)
             new = memory.read(len(old))
             if new == old:
                 continue
             places = [i for i in range(len(old)) if i >= len(new) or old[i] != new[i]]
             wrong += 1
             print(f"{path}: {len(places)} bytes of text differ, the first at "
-                  f"{start + places[0]:#x}: was {old[places[0]:places[0] + 8].hex()}, "
+                  f"{at + places[0]:#x}: was {old[places[0]:places[0] + 8].hex()}, "
                   f"is {new[places[0]:places[0] + 8].hex()}")
         current = semaphores(pid)
         for key, value in before["semaphores"].items():
@@ -186,7 +205,8 @@ def wait(pid, probe, seconds):
 def main(arguments):
     command = arguments[1] if len(arguments) > 2 else ""
     if command == "save":
-        state = {"text": text(arguments[2]), "semaphores": semaphores(arguments[2])}
+        state = {"text": text(arguments[2]), "tails": tails(arguments[2]),
+                 "semaphores": semaphores(arguments[2])}
         with open(arguments[3], "wb") as file:
             pickle.dump(state, file)
         return 0

@@ -71,7 +71,7 @@ int main(int argc, char **argv)
 	printf("%zu persistent sessions\n", count);
 	free(kept);
 	check(probe_target_stale(target, &stale));
-	if (stale.sessions || stale.mappings || stale.descriptors) {
+	if (stale.sessions || stale.mappings || stale.descriptors || stale.frames) {
 		check(probe_target_repair(target, &repaired));
 		printf("removed %zu sessions of dead controllers\n", repaired.sessions);
 	}

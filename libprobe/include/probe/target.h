@@ -305,6 +305,7 @@ struct probe_repair {
 	size_t waiting;	   /* sessions that are off, but whose code a thread still runs */
 	/* Of sessions that were not complete yet, or were almost gone. */
 	size_t mappings, descriptors;
+	size_t frames; /* which a thread that made a system call would have returned through */
 };
 
 /*
@@ -323,11 +324,12 @@ struct probe_stale {
 	size_t probes;		      /* of other sessions, that were being switched off */
 	size_t semaphores;	      /* that are lower than what sessions have added */
 	size_t mappings, descriptors; /* as in struct probe_repair */
+	size_t frames;
 };
 
 /*
- * Tells what dead controllers left, without stopping the target. Mappings and descriptors are not
- * counted while another controller changes the target. Errors: as probe_target_status().
+ * Tells what dead controllers left, without stopping the target. Mappings, descriptors and frames
+ * are not counted while another controller changes the target. Errors: as probe_target_status().
  */
 PROBE_MUST_CHECK struct probe_error *probe_target_stale(
 	struct probe_target *target, struct probe_stale *ret);

@@ -104,7 +104,7 @@ static void is_clean(struct live *l)
 
 	live_ok(probe_target_stale(l->target, &stale));
 	assert_int_equal(stale.sessions + stale.probes + stale.semaphores, 0);
-	assert_int_equal(stale.mappings + stale.descriptors, 0);
+	assert_int_equal(stale.mappings + stale.descriptors + stale.frames, 0);
 	live_ok(maps_read(l->pid, &maps));
 	for (size_t i = 0; i < maps.count; i++)
 		assert_null(strstr(maps.items[i].path, "memfd:probectl"));
@@ -239,6 +239,37 @@ static void the_way_back(void **state)
 	is_clean(l);
 }
 
+/* The last thing that a killed controller leaves, when nothing else of it is there any more. */
+static void frame_of_a_killed_one(void **state)
+{
+	struct live *l = *state;
+	struct probe_repair repaired = {0};
+	struct probe_stale stale;
+	char before[sizeof(ROOM_MARK)] = "", after[sizeof(ROOM_MARK)] = "?";
+	struct rooms rooms;
+	struct change c;
+	uint64_t mark;
+
+	live_ok(change_begin(l->target, &c));
+	live_ok(rooms_find(l->pid, c.mem, &c.maps, &c.modules, change_home_room(&c.registry), false,
+		&rooms));
+	assert_true(rooms.count > 0 && rooms.items[0].kind == ROOM_TAIL);
+	mark = rooms.items[0].start + arch_process()->frame_mark;
+	assert_int_equal(memory_read(l->pid, mark, before, sizeof(before)), sizeof(before));
+	live_ok(memory_write_code(c.mem, mark, ROOM_MARK, sizeof(ROOM_MARK)));
+	change_end(&c);
+	live_ok(probe_target_stale(l->target, &stale));
+	assert_int_equal(stale.frames, 1);
+	live_ok(probe_target_repair(l->target, &repaired));
+	assert_int_equal(repaired.frames, 1);
+	assert_int_equal(memory_read(l->pid, mark, after, sizeof(after)), sizeof(after));
+	assert_memory_equal(after, before, sizeof(before));
+	is_clean(l);
+	repaired.frames = 0;
+	live_ok(probe_target_repair(l->target, &repaired));
+	assert_int_equal(repaired.frames, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -247,6 +278,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(all_or_nothing, live_setup, live_teardown),
 		cmocka_unit_test_setup_teardown(counts_as_well, live_setup, live_teardown),
 		cmocka_unit_test_setup_teardown(the_way_back, live_setup, live_teardown),
+		cmocka_unit_test_setup_teardown(frame_of_a_killed_one, live_setup, live_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
