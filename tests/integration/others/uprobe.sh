@@ -8,6 +8,8 @@ need jq
 
 company=$TARGETS/company
 [ -x "$company" ] || skip "$company is not built"
+x86=
+[ "$(uname -m)" != x86_64 ] || x86=yes
 declare -A offset_of
 while read -r name _ offset; do
 	offset_of[$name]=$offset
@@ -60,8 +62,9 @@ times()
 # The kernel may use either of the two nops of usdt.h. Older kernels refuse prefixed nops.
 start "$company" 1
 all_offsets=()
-both5=${offset_of[company:both5]} both10=${offset_of[company:both10]}
-for offset in "${offset_of[@]}" $((both5 + 1)) $((both10 + 1)); do
+seconds=()
+[ -z "$x86" ] || seconds=($((offset_of[company:both5] + 1)) $((offset_of[company:both10] + 1)))
+for offset in "${offset_of[@]}" "${seconds[@]}"; do
 	answer=$("$TARGETS/uprobe" -1 "$company" "$offset" </dev/null)
 	case $answer in
 	on) all_offsets+=("$offset") ;;
@@ -156,7 +159,7 @@ done
 
 # The kernel takes the whole nop, and gives it back, whether or not a thread passed. From then
 # on our probe does not count.
-for name in company:five company:both5; do
+for name in ${x86:+company:five company:both5}; do
 	for offset in "${offset_of[$name]}" $((offset_of[$name] + 1)); do
 		[ "$name $offset" = "company:five ${offset_of[$name]}" ] || [ "$name" = company:both5 ] ||
 			continue
@@ -310,10 +313,11 @@ over()
 	same_state "$target_pid"
 }
 
-for plan in pun twin nop; do
+for plan in ${x86:+pun twin} nop; do
 	start "$company" "$threads"
 	save_state "$target_pid"
 	names_of_plan=(company:five company:both5 company:both10)
+	[ -n "$x86" ] || names_of_plan=(entered:site)
 	if [ "$plan" != nop ]; then
 		name=
 		one_of "$plan" company:one company:end company:wide company:call || name=
@@ -331,10 +335,10 @@ done
 # Beside the first bytes of a jump after the nop: both count, whoever comes or leaves first.
 start "$company" "$threads"
 save_state "$target_pid"
-one_of part company:one company:end company:wide company:call ||
+[ -z "$x86" ] || one_of part company:one company:end company:wide company:call ||
 	die "no part of a jump is possible"
 offset=${offset_of[$name]}
-for first in ours kernel; do
+for first in ${x86:+ours kernel}; do
 	for leaves in ours kernel; do
 		what="$name, part, $first first, $leaves leaves first"
 		[ "$first" = ours ] || kernel_on -1 "$company" "$offset"
@@ -358,21 +362,29 @@ end_target
 start "$company" 2
 save_state "$target_pid"
 ask run
+meeting=("${offset_of[company:one]}" "${offset_of[company:end]}")
+if [ -n "$x86" ]; then
+	meeting+=("${offset_of[company:five]}" "${offset_of[company:both5]}")
+	all_probes=('company:*')
+	plans=("pun,behind" "nop,pun" "twin,part" "part,nop")
+else
+	all_probes=('company:*' 'entered:*')
+	meeting+=("${offset_of[entered:site]}")
+	plans=("behind" "nop" "behind,nop" "nop,behind")
+fi
 (
 	for ((round = 0; round < 30; round++)); do
-		kernel_on "$target_pid" "$company" "${offset_of[company:five]}" "${offset_of[company:both5]}" \
-			"${offset_of[company:one]}" "${offset_of[company:end]}"
+		kernel_on "$target_pid" "$company" "${meeting[@]}"
 		kernel_off
 	done
 ) 2>/dev/null &
 comes_and_goes=$!
 while kill -0 "$comes_and_goes" 2>/dev/null; do
-	plans=("pun,behind" "nop,pun" "twin,part" "part,nop")
 	plan=${plans[RANDOM % 4]}
-	"$PROBECTL" enable -q --keep-going --plan "$plan" -p "$target_pid" 'company:*' >/dev/null 2>&1
+	"$PROBECTL" enable -q --keep-going --plan "$plan" -p "$target_pid" "${all_probes[@]}" >/dev/null 2>&1
 	"$PROBECTL" status -p "$target_pid" >/dev/null 2>&1
 	[ $((RANDOM % 2)) = 0 ] || "$PROBECTL" repair -p "$target_pid" >/dev/null 2>&1
-	"$PROBECTL" disable -q --force -p "$target_pid" 'company:*' >/dev/null 2>&1
+	"$PROBECTL" disable -q --force -p "$target_pid" "${all_probes[@]}" >/dev/null 2>&1
 	check_alive "$target_pid"
 done
 wait "$comes_and_goes"
@@ -458,6 +470,7 @@ if [ -n "$tracing" ]; then
 	echo 0 >"$tracing/events/$group/enable"
 	trace_stop tracefs
 	for name in "${names[@]}"; do
+		[[ $name == company:* ]] || continue
 		same "tracefs: $name" "$(hits_of "$SCRATCH/tracefs.out" "$name")" "$passed"
 	done
 	same_state "$target_pid"
@@ -472,7 +485,9 @@ fi
 # one exists.
 start "$company" 2
 save_state "$target_pid"
-for place in one:1 wide:1 five:5 both5:6 both10:11; do
+behind=1
+[ -n "$x86" ] || behind=4
+for place in "one:$behind" "wide:$behind" ${x86:+five:5 both5:6 both10:11}; do
 	name=company:${place%:*}
 	kernel_on "$target_pid" "$company" $((offset_of[$name] + ${place#*:}))
 	"$PROBECTL" enable -q --plan behind -p "$target_pid" "$name" >"$SCRATCH/out" 2>"$SCRATCH/err" &&

@@ -21,13 +21,17 @@
 uint64_t company_one(uint64_t value), company_wide(uint64_t value), company_call(uint64_t value),
 	company_end(uint64_t value), company_five(uint64_t value), company_both5(uint64_t value),
 	company_both10(uint64_t value), company_ten(uint64_t value), company_row(uint64_t value),
-	company_hop(uint64_t value);
+	company_hop(uint64_t value), company_entered(uint64_t value);
 
 enum { THREADS_MAX = 16 };
 
-static uint64_t (*const functions[])(uint64_t) = {company_one, company_wide, company_call,
-	company_end, company_five, company_both5, company_both10, company_ten, company_row,
-	company_hop};
+static uint64_t (*const functions[])(uint64_t) = {
+#ifdef __x86_64__
+	company_five, company_both5, company_both10, company_ten, company_hop,
+#else
+	company_entered,
+#endif
+	company_one, company_wide, company_call, company_end, company_row};
 
 static uint64_t rounds; /* of each thread */
 static atomic_bool ended;

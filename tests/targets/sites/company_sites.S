@@ -25,6 +25,8 @@ company_\name:
 	.byte	0x66, 0x2e, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0
 .endm
 
+#ifdef __x86_64__
+
 /* <sys/sdt.h>; two instructions are moved. */
 FUNCTION one
 	PROBE_NOP company, one, "8@%rdi"
@@ -119,4 +121,66 @@ FUNCTION ten
 	ret
 END ten
 
-	.section .note.GNU-stack, "", @progbits
+#else
+
+/* <sys/sdt.h>; an instruction is moved. */
+FUNCTION one
+	PROBE_NOP company, one, "8@x0"
+	add	x0, x0, 1
+	add	x0, x0, 9
+	ret
+END one
+
+/* One that knows its own address is moved. */
+FUNCTION wide
+	PROBE_NOP company, wide, "8@x0"
+	adr	x1, 1f
+	ldr	x1, [x1]
+	add	x0, x0, x1
+	ret
+	.balign 8
+1:	.quad	10
+END wide
+
+/* A call is moved. */
+FUNCTION call
+	str	x30, [sp, -16]!
+	PROBE_NOP company, call, "8@x0"
+	bl	3f
+	add	x0, x0, 3
+	ldr	x30, [sp], 16
+	ret
+END call
+3:
+	add	x0, x0, 7
+	ret
+
+/* The end of a function. */
+FUNCTION end
+	add	x0, x0, 10
+	PROBE_NOP company, end, "8@x0"
+	ret
+END end
+
+/* Neighbours. */
+FUNCTION row
+	PROBE_NOP company, row_first, "8@x0"
+	PROBE_NOP company, row_second, "8@x0"
+	PROBE_NOP company, row_third, "8@x0"
+	add	x0, x0, 10
+	ret
+END row
+
+/* A branch, never taken, leads to what follows the nop: our jump is over the nop itself. */
+FUNCTION entered
+	cmn	x0, 1
+	b.eq	1f
+	PROBE_NOP entered, site, "8@x0"
+1:
+	add	x0, x0, 10
+	ret
+END entered
+
+#endif
+
+	.section .note.GNU-stack, "", %progbits

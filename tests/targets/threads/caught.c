@@ -26,7 +26,11 @@ static unsigned long passes, wrong;
 static void on_timer(int number, siginfo_t *info, void *data)
 {
 	const ucontext_t *context = data;
+#ifdef __x86_64__
 	uintptr_t pc = (uintptr_t)context->uc_mcontext.gregs[REG_RIP];
+#else
+	uintptr_t pc = context->uc_mcontext.pc;
+#endif
 	char line[64];
 
 	(void)number;
@@ -47,7 +51,11 @@ __attribute__((noinline)) static unsigned long mix(unsigned long n)
 	unsigned long mixed = n * 0x9e3779b97f4a7c15;
 
 	STAP_PROBE2(caught, mix, n, mixed);
+#ifdef __x86_64__
 	__asm__ volatile("addq $0x10001, %0" : "+r"(mixed) : : "cc");
+#else
+	__asm__ volatile("add %0, %0, %1" : "+r"(mixed) : "r"(0x10001UL));
+#endif
 	return mixed;
 }
 

@@ -27,11 +27,18 @@ static void on_fault(int number)
 	mprotect(page, PAGE, PROT_READ | PROT_WRITE);
 }
 
-/* The addition is long enough for a jump at the probe to replace it. */
+/* What faults is long enough for a jump at the probe to replace it. */
 __attribute__((noinline)) static void touch(int *at)
 {
+#ifdef __x86_64__
 	STAP_PROBE1(fault, touch, at);
 	__asm__ volatile("addl $0x10001, (%0)" : : "D"(at) : "memory", "cc");
+#else
+	int value = *at + 0x10001;
+
+	STAP_PROBE1(fault, touch, at);
+	__asm__ volatile("str %w1, [%0]" : : "r"(at), "r"(value) : "memory");
+#endif
 }
 
 int main(void)
