@@ -22,7 +22,6 @@
  * Sources: ptrace(2), "execve(2) under ptrace"; proc_pid_syscall(5).
  */
 #include <errno.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -34,7 +33,6 @@
 #include "libprobe/follow/launch.h"
 #include "libprobe/follow/rights.h"
 #include "libprobe/process/memory.h"
-#include "libprobe/sandbox/seccomp.h"
 
 enum {
 	RUN_NS = 3000000, /* others wait for our caller, too */
@@ -71,8 +69,8 @@ static struct launch *begin(
 		return NULL;
 	alarm_set(&l->alarm);
 	launch = &l->items[l->count];
-	*launch = (struct launch){
-		.gate = gate, .passage = {.may_follow = rights_stay, .files = l->files}};
+	*launch = (struct launch){.gate = gate,
+		.passage = {.may_follow = rights_stay, .files = l->files, .yield = &l->yield}};
 	passage_begin(&launch->passage, pid, tid, may_go);
 	if (launch->passage.state == PASSAGE_OVER)
 		return NULL;
@@ -273,11 +271,9 @@ static bool serve_all(struct launches *l)
  * Most stops follow the last one within microseconds; sleeping and being woken takes longer.
  * Threads that share the processor with us run first.
  */
-static void wait_for_stop(struct control_signals *signals, uint64_t moved_ns)
+static void wait_for_stop(struct yield *yield, struct control_signals *signals, uint64_t moved_ns)
 {
-	if (clock_monotonic_ns() - moved_ns < AWAKE_NS && seccomp_may_call(SECCOMP_OWN_MOVE))
-		sched_yield();
-	else
+	if (clock_monotonic_ns() - moved_ns >= AWAKE_NS || !yield_once(yield))
 		control_signals_wait(signals);
 }
 
@@ -300,7 +296,7 @@ void launches_run(struct launches *launches)
 		if (progress.held || (all && !progress.any) || now >= end)
 			break;
 		if (all)
-			wait_for_stop(&signals, moved);
+			wait_for_stop(&launches->yield, &signals, moved);
 	}
 	control_signals_give(&signals);
 	if (progress.held || progress.any || !all)

@@ -40,6 +40,7 @@ struct launches {
 	size_t count;
 	struct files *files;	   /* of the programs */
 	struct alarm alarm;	   /* is set while there are any */
+	struct yield yield;	   /* while they run */
 	struct guardian *guardian; /* who holds programs that are sought; borrowed; NULL: nobody */
 	/* That were not held, though sought; how many of them launches_told() has told. */
 	size_t missed, missed_told;

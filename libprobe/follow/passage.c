@@ -57,7 +57,6 @@
  * Sources: ptrace(2), "execve(2) under ptrace"; glibc, elf/rtld.c and
  * sysdeps/nptl/dl_tls_init_tp.c.
  */
-#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/ptrace.h>
@@ -65,7 +64,6 @@
 
 #include "libprobe/follow/stages.h"
 #include "libprobe/process/procfs.h"
-#include "libprobe/sandbox/seccomp.h"
 
 enum {
 	YIELDS = 8,
@@ -105,20 +103,18 @@ static pid_t next_stop_soon(const struct passage *p, bool yields, int *status_re
 	/* A leaf runs for longer. */
 	yields &= p->state != PASSAGE_LEAF;
 
-	for (int i = 0; i < YIELDS && id == 0 && yields; i++) {
-		sched_yield();
+	for (int i = 0; i < YIELDS && id == 0 && yields && yield_once(p->yield); i++)
 		id = next_stop(p, status_ret);
-	}
 	return id;
 }
 
 bool passage_step(struct passage *passage)
 {
-	bool yields = seccomp_may_call(SECCOMP_OWN_MOVE), any = false;
+	bool any = false;
 
 	while (passage->state != PASSAGE_OVER) {
 		int status;
-		pid_t id = next_stop_soon(passage, any && yields, &status);
+		pid_t id = next_stop_soon(passage, any, &status);
 
 		if (id == 0)
 			break;

@@ -10,6 +10,7 @@
 #include "arch/process.h"
 #include "libprobe/follow/leaf.h"
 #include "libprobe/target/target.h"
+#include "libprobe/thread/yield.h"
 
 enum passage_state {
 	PASSAGE_THROUGH,  /* it runs through execve(2) by itself */
@@ -31,6 +32,7 @@ struct passage {
 	/* Called at execve(), with the address of the path: may it be followed? NULL: yes. */
 	bool (*may_follow)(pid_t tid, uint64_t path);
 	struct files *files;	    /* borrowed; may be NULL */
+	struct yield *yield;	    /* borrowed; shared by all that one thread traces */
 	bool called;		    /* execve(2) has been entered */
 	bool returning;		    /* the next stop of the loader is after a system call */
 	bool thread_ready;	    /* the loader has set the thread pointer */
@@ -62,8 +64,8 @@ void passage_again(struct passage *passage, bool may_go);
 /*
  * Handles the stops that have been reported, and lets the thread run on after each except the last
  * one, that of PASSAGE_HELD. Does not wait: for the next stop, it gives up the processor a few
- * times at most. A held passage may end here, too, if its process was killed. Returns whether there
- * was a stop.
+ * times at most, unless others want it. A held passage may end here, too, if its process was
+ * killed. Returns whether there was a stop.
  */
 bool passage_step(struct passage *passage);
 

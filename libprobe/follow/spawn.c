@@ -131,7 +131,8 @@ static struct probe_error *run_to_hold(
 static struct probe_error *start_child(
 	char *const argv[], int go[2], int failed[2], struct probe_target *target)
 {
-	struct passage passage = {0};
+	struct yield yield = {0};
+	struct passage passage = {.yield = &yield};
 	siginfo_t info = {0};
 	int err;
 

@@ -225,6 +225,7 @@ static void leave_leaf(struct passage *p)
 		.tid = p->tid,
 		.may_follow = p->may_follow,
 		.files = p->files,
+		.yield = p->yield,
 		.told = leaf_replaced(p->pid)};
 }
 
