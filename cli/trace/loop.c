@@ -57,8 +57,7 @@ static bool visit_hit(const struct probe_hit *hit, void *data)
 	/* Counts are in no order; pointers mean something in one process. */
 	if (trace->merge && !tracer->stacks && !tracer->heap) {
 		if (!merge_add(trace->merge, round->target, hit)) {
-			trace_fail(trace, probe_error_no_memory());
-			trace->loop.over = trace->gone = true;
+			output_check(trace, probe_error_no_memory());
 			return false;
 		}
 		return !merge_full(trace->merge);
@@ -330,7 +329,8 @@ static void output_finish(struct trace *trace)
 		wait_for(trace, NSEC_PER_SEC);
 		output_flush(trace);
 	}
-	trace->gone |= probe_sink_pending(trace->sink) != 0;
+	if (probe_sink_pending(trace->sink))
+		trace->gone = trace->cut_off = true;
 	trace->loop.over = true;
 }
 
@@ -500,7 +500,7 @@ void trace_run(struct trace *trace)
 	trace_look(trace, true);
 	if (!trace->gone)
 		drain(trace);
-	else if (trace->record)
+	else if (trace->record || trace->cut_off)
 		trace_count_unwritten(trace);
 	flight_print(trace);
 	trace_report_losses(trace);

@@ -17,10 +17,12 @@
 static void output_fail(struct trace *trace, struct probe_error *error)
 {
 	trace->gone = trace->loop.over = true;
-	if (error->code == PROBE_ERROR_SYSTEM && error->err == EPIPE)
+	if (error->code == PROBE_ERROR_SYSTEM && error->err == EPIPE) {
 		probe_error_free(error);
-	else
-		trace_fail(trace, error);
+		return;
+	}
+	trace->cut_off = true;
+	trace_fail(trace, error);
 }
 
 void output_check(struct trace *trace, struct probe_error *error)

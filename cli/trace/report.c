@@ -404,6 +404,27 @@ static const char *longer_wait(const struct trace *trace)
 	return trace->tracers->options.wait_ns ? ", a longer wait (--full=wait:TIME)" : "";
 }
 
+/*
+ * The error was reported. What had been collected to be put in order, and what the rings held, is
+ * missing; of what was handed to the output, the end may be.
+ */
+static void report_cut_off(const struct trace *trace, const struct rows *rows)
+{
+	uint64_t counted = 0;
+
+	for (size_t i = 0; i < rows->count; i++)
+		if (rows->rows[i].role != PROBE_ROLE_BEGIN)
+			counted += rows->rows[i].hits - rows->rows[i].lost;
+	if (counted > trace->hits)
+		report_warning("the output is cut off: up to %" PRIu64 " hit%s in it, and at least "
+			       "%" PRIu64 " %s not",
+			trace->hits, trace->hits == 1 ? " is" : "s are", counted - trace->hits,
+			counted - trace->hits == 1 ? "is" : "are");
+	else
+		report_warning("the output is cut off: not all of its %" PRIu64 " hit%s in it",
+			trace->hits, trace->hits == 1 ? " is" : "s are");
+}
+
 void trace_report_summary(const struct trace *trace)
 {
 	struct rows rows;
@@ -427,6 +448,8 @@ void trace_report_summary(const struct trace *trace)
 		fprintf(stderr, "probectl: %zu probe%s not hit (-a names %s)\n", rows.count - shown,
 			rows.count - shown == 1 ? " was" : "s were",
 			rows.count - shown == 1 ? "it" : "them");
+	if (trace->cut_off && rows.count)
+		report_cut_off(trace, &rows);
 	if (lost)
 		fprintf(stderr,
 			"probectl: hits were lost because the rings were full; larger ones (-b)%s "

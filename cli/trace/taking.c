@@ -83,8 +83,9 @@ void trace_count_unwritten(struct trace *trace)
 		if (target->rings || target->broken)
 			continue;
 		trace_fail(trace, probe_session_poll(target->session, count_hit, trace, NULL));
-		trace_fail(trace, probe_ctf_discarded(trace->record, target->session,
-					  trace->unwritten - before));
+		if (trace->record)
+			trace_fail(trace, probe_ctf_discarded(trace->record, target->session,
+						  trace->unwritten - before));
 	}
 }
 

@@ -137,6 +137,7 @@ struct trace {
 	int output_fd;
 	bool to_file; /* a regular file, which is always ready to be written */
 	bool gone;    /* the output has no reader any more, or cannot be written */
+	bool cut_off; /* it is gone, but not because its reader had seen enough */
 
 	struct probe_metrics *metrics; /* of -t metrics; else NULL */
 	struct probe_metrics_server *server;
@@ -149,7 +150,7 @@ struct trace {
 	struct loop loop;
 
 	uint64_t hits;	    /* handed over, to the output or a loaded tracer */
-	uint64_t unwritten; /* that were in rings when the record could not be written any more */
+	uint64_t unwritten; /* that were in rings when nothing could be written any more */
 	bool flight;	    /* the user asks for what the rings of flight recorders hold */
 	bool failed;	    /* an error was reported: exit status 1 */
 	bool noted;	    /* the notes about programs that were started later were printed */

@@ -216,6 +216,30 @@ what="a full disk"
 fails "No space left on device" --json -o /dev/full
 fails "No space left on device" -o /dev/full
 fails "No space left on device" --json >/dev/full
+
+# cut_off WHAT: every hit that was counted is said to be in the output, or not to be
+cut_off()
+{
+	local counted told
+	counted=$(sed -n 's/.*: \([0-9]*\) hits\?, \([0-9]*\) lost.*/\1 - \2/p' "$SCRATCH/err")
+	told=$(sed -n 's/.*cut off: up to \([0-9]*\) hits\? .* at least \([0-9]*\) .*/\1 + \2/p
+		s/.*cut off: not all of its \([0-9]*\) hits\? .*/\1/p' "$SCRATCH/err")
+	same "$1: hits that are told of" "$((told))" "$((counted))"
+	((counted)) || fail "$1: $(cat "$SCRATCH/err")"
+}
+
+what="a full disk, one process"
+timeout 60 "$PROBECTL" trace -o /dev/full comer:hit -- "$TARGETS/comer" 200000 2>"$SCRATCH/err"
+cut_off "$what"
+# Hits of several are put in order first.
+what="a full disk, two processes"
+timeout 60 "$PROBECTL" trace --follow -o /dev/full comer:hit -- \
+	sh -c '"$1" 200000 & "$1" 200000; wait' sh "$TARGETS/comer" 2>"$SCRATCH/err"
+cut_off "$what"
+# Who reads no more has seen enough.
+timeout 60 "$PROBECTL" trace comer:hit -- "$TARGETS/comer" 200000 2>"$SCRATCH/err" | head -1 >/dev/null
+! grep -q "cut off" "$SCRATCH/err" || fail "a reader that ends: $(cat "$SCRATCH/err")"
+
 what="no standard output"
 busy 1
 traces >&-
