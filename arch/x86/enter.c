@@ -20,7 +20,7 @@
  * Sources: Intel SDM volume 1, 13.1 to 13.8; volume 2, XGETBV, CPUID leaf 0DH.
  */
 #include "arch/general.h"
-#include "libprobe/self/enter.h"
+#include "arch/enter.h"
 
 #if defined(__x86_64__)
 

@@ -8,7 +8,7 @@
 
 #include "arch/general.h"
 #include "libprobe/self/callers.h"
-#include "libprobe/self/enter.h"
+#include "arch/enter.h"
 #include "libprobe/self/helper/helper.h"
 #include "libprobe/self/hook.h"
 

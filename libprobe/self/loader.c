@@ -14,7 +14,7 @@
 
 #include "libprobe/follow/gate.h"
 #include "libprobe/patch/attempt.h"
-#include "libprobe/self/enter.h"
+#include "arch/enter.h"
 #include "libprobe/self/helper/helper.h"
 #include "libprobe/self/loader.h"
 

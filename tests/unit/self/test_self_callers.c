@@ -23,7 +23,7 @@
 
 #include "arch/general.h"
 #include "libprobe/self/callers.h"
-#include "libprobe/self/enter.h"
+#include "arch/enter.h"
 #include "libprobe/self/hook.h"
 #include "libprobe/self/self.h"
 #include "tests/unit/self/self_hits.h"

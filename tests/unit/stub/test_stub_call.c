@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "arch/general.h"
-#include "libprobe/self/enter.h"
+#include "arch/enter.h"
 #include "tests/unit/stub/stub_variant.h"
 
 enum { DATA = 0x5eed, PC = 0x1234 };
