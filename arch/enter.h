@@ -1,27 +1,43 @@
 /* SPDX-License-Identifier: MIT */
-/* Where stubs enter this library. */
-#ifndef LIBPROBE_SELF_ENTER_H
-#define LIBPROBE_SELF_ENTER_H
+/*
+ * Between a stub and a function of the program (ARCH_STUB_CALL): saves everything that a function
+ * may change but a stub does not save. Executed in the program itself, so each is compiled for its
+ * own machine only.
+ */
+#ifndef ARCH_ENTER_H
+#define ARCH_ENTER_H
 
 #include <stdbool.h>
-#include <stdint.h>
 
-#include "libprobe/base/error.h"
+#if defined(__x86_64__) || defined(__aarch64__)
 
 /*
- * Finds out what to save, and how. Without `by_register` it uses the context switch's way even
- * if there is a faster one; for tests. Error: PROBE_ERROR_UNSUPPORTED (this processor cannot do
- * it).
+ * Finds out what to save, and how. Without `by_register` it uses the processor's way for all of it
+ * even if there is a faster one; for tests. False: this processor cannot do it.
  */
-PROBE_MUST_CHECK struct probe_error *enter_init(bool by_register);
-
-/* arch_stub.call; defined by the user of this module (hook.c), GENERAL_ONLY (arch/general.h). */
-void enter_called(const uint64_t *frame, uint64_t site);
+bool enter_init(bool by_register);
 
 /*
- * For enter_called(): saves vector and floating-point state, calls a function, which may be any,
- * in the state in which functions begin, and restores.
+ * For the function that a stub calls, which is GENERAL_ONLY (arch/general.h): saves vector and
+ * floating-point state, calls a function, which may be any, in the state in which functions begin,
+ * and restores.
  */
 void enter_saving(void (*function)(void *data), void *data);
+
+#else
+
+static inline bool enter_init(bool by_register)
+{
+	(void)by_register;
+	return false;
+}
+
+/* Never called. */
+static inline void enter_saving(void (*function)(void *data), void *data)
+{
+	function(data);
+}
+
+#endif
 
 #endif

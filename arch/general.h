@@ -7,10 +7,15 @@
  * is compiled to leave them alone, without calls into sanitizers. It must call only such functions,
  * and none of a library: memcpy(3) uses vectors.
  */
-#if defined(__x86_64__)
+#if defined(__x86_64__) || defined(__aarch64__)
+#if defined(__aarch64__) && defined(__clang__)
+#define GENERAL_TARGET "no-neon,no-fp-armv8"
+#else
+#define GENERAL_TARGET "general-regs-only"
+#endif
 #define GENERAL_ONLY                                                                               \
-	__attribute__((target("general-regs-only"), no_instrument_function,                        \
-		no_sanitize("address"), no_sanitize("undefined"), no_sanitize("thread")))
+	__attribute__((target(GENERAL_TARGET), no_instrument_function, no_sanitize("address"),     \
+		no_sanitize("undefined"), no_sanitize("thread")))
 #else
 #define GENERAL_ONLY
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * aarch64: probes are listed, their arguments parsed, and their sites planned; and there are stubs
- * of what is written in the form.
+ * of what is written in the form, and of calls.
  */
 #include <elf.h>
 
@@ -9,6 +9,7 @@
 #include "arch/aarch64/decode.h"
 #include "arch/aarch64/emit.h"
 #include "arch/aarch64/encoding.h"
+#include "arch/aarch64/general.h"
 #include "arch/aarch64/move.h"
 #include "arch/aarch64/patch.h"
 #include "arch/aarch64/scan.h"
@@ -46,6 +47,7 @@ const struct arch arch_aarch64 = {
 	.breakpoint_length = AARCH64_INSN_LENGTH,
 	.is_breakpoint = aarch64_is_breakpoint,
 	.decode = aarch64_decode,
+	.is_general = aarch64_is_general,
 	.insn_align = AARCH64_INSN_LENGTH,
 	.scan = aarch64_scan,
 	.scan_function = aarch64_scan_function,
@@ -56,4 +58,5 @@ const struct arch arch_aarch64 = {
 	.capturable = aarch64_capturable,
 	.capture_checked = aarch64_capture_checked,
 	.stub = aarch64_stub,
+	.call_unwind = aarch64_call_unwind,
 };

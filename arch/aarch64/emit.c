@@ -497,6 +497,11 @@ void a64_call(struct a64 *e, int label)
 	a64_branch(e, 0x94000000, 0, 26, label);
 }
 
+void a64_call_register(struct a64 *e, int rn)
+{
+	a64_put(e, 0xd63f0000 | three(0, rn, 0)); /* blr */
+}
+
 void a64_return(struct a64 *e, int rn)
 {
 	a64_put(e, 0xd65f0000 | three(0, rn, 0));

@@ -169,6 +169,7 @@ void a64_label_word(struct a64 *e, int label, int from);
 void a64_label_address(struct a64 *e, int rd, int label);
 void a64_jump(struct a64 *e, int label);
 void a64_call(struct a64 *e, int label);
+void a64_call_register(struct a64 *e, int rn);
 void a64_return(struct a64 *e, int rn);
 void a64_jump_if(struct a64 *e, enum a64_condition condition, int label);
 /* If a register is zero, or is not. */

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Between a stub and a function of the program: saves everything that a function may change but a
- * stub does not save. That is the state of the x87 unit, of vector registers in all sizes, and of
- * the mask registers. A function that provably changes none of them (general.c) is called without;
- * so is the way to it, which is GENERAL_ONLY.
+ * What a function may change but a stub does not save is the state of the x87 unit, of vector
+ * registers in all sizes, and of the mask registers.
  *
  * The context switch's way (xsavec, xrstor) takes 50 and 130 ns on an AMD EPYC with AVX-512.
  * Asking what is in use (xgetbv) and saving and restoring just that, register by register,
@@ -19,13 +17,14 @@
  *
  * Sources: Intel SDM volume 1, 13.1 to 13.8; volume 2, XGETBV, CPUID leaf 0DH.
  */
-#include "arch/general.h"
 #include "arch/enter.h"
+#include "arch/general.h"
 
 #if defined(__x86_64__)
 
 #include <cpuid.h>
 #include <stddef.h>
+#include <stdint.h>
 
 enum {
 	LEGACY_BYTES = 512,
@@ -77,17 +76,15 @@ static uint64_t area_bytes(uint64_t mask)
 	return (end + 63) & ~UINT64_C(63);
 }
 
-struct probe_error *enter_init(bool by_register)
+bool enter_init(bool by_register)
 {
 	unsigned int a, b, c, d, low, high;
 
 	if (state.mask && state.asked == by_register)
-		return NULL;
+		return true;
 	state.asked = by_register;
 	if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE))
-		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
-			"no function can be connected to a probe: this processor cannot save its "
-			"state (xsave)");
+		return false;
 	__asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
 	__cpuid_count(0xd, 1, a, b, c, d);
 	by_register =
@@ -99,7 +96,7 @@ struct probe_error *enter_init(bool by_register)
 	state.bytes = area_bytes(low & STATE_SAVED);
 	state.mask = low & STATE_SAVED;
 	state.by_register = by_register;
-	return NULL;
+	return true;
 }
 
 /* ---- Register by register ------------------------------------------------------------------ */
@@ -234,20 +231,6 @@ GENERAL_ONLY __attribute__((noinline)) void enter_saving(void (*function)(void *
 		else
 			empty_x87();
 	}
-}
-
-#else
-
-struct probe_error *enter_init(bool by_register)
-{
-	(void)by_register;
-	return probe_error_new(PROBE_ERROR_UNSUPPORTED,
-		"no function can be connected to a probe on this processor");
-}
-
-void enter_saving(void (*function)(void *data), void *data)
-{
-	function(data);
 }
 
 #endif

@@ -6,9 +6,9 @@
  */
 #include <errno.h>
 
+#include "arch/enter.h"
 #include "arch/general.h"
 #include "libprobe/self/callers.h"
-#include "arch/enter.h"
 #include "libprobe/self/helper/helper.h"
 #include "libprobe/self/hook.h"
 

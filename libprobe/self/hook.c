@@ -8,10 +8,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "arch/enter.h"
 #include "libprobe/names/select.h"
 #include "libprobe/patch/report.h"
 #include "libprobe/process/procfs.h"
-#include "arch/enter.h"
 #include "libprobe/self/helper/helper.h"
 #include "libprobe/self/hook.h"
 
@@ -118,6 +118,15 @@ static struct probe_error *find_sites(
 	return error;
 }
 
+struct probe_error *hook_check_processor(void)
+{
+	if (enter_init(true))
+		return NULL;
+	return probe_error_new(PROBE_ERROR_UNSUPPORTED,
+		"no function can be connected to a probe: the state of this processor cannot be "
+		"saved");
+}
+
 struct attach_call attach_call_of_process(void)
 {
 	/* A forked child has the functions, too. */
@@ -219,7 +228,7 @@ struct probe_error *hook_attach(struct hook *hook, bool keep_going, struct probe
 {
 	struct hook_sites *sites = NULL;
 	struct helper_work work = {.act = CONTROLLER_ATTACH, .report = report};
-	struct probe_error *error = enter_init(true);
+	struct probe_error *error = hook_check_processor();
 
 	if (!error)
 		error = find_sites(hook, keep_going, report, &sites);

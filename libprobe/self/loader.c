@@ -14,7 +14,6 @@
 
 #include "libprobe/follow/gate.h"
 #include "libprobe/patch/attempt.h"
-#include "arch/enter.h"
 #include "libprobe/self/helper/helper.h"
 #include "libprobe/self/loader.h"
 
@@ -127,7 +126,7 @@ struct probe_error *loader_create(void (*opened)(void), struct hook **ret)
 	head.data = (uintptr_t)hook->sites->items;
 	work.result = &hook->counters;
 	work.result_bytes = sizeof(hook->counters);
-	error = enter_init(true);
+	error = hook_check_processor();
 	if (!error && !attach_know(NULL, &known))
 		error = probe_error_no_memory();
 	if (!error) {

@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# What only one instruction set has stands in arch/: registers, opcodes, the kernel's numbers for
-# it. docs/porting.md names the files that are executed in the program itself, and stay.
+# What only one instruction set has stands in arch/: registers, opcodes, the kernel's numbers for it.
 . tests/lint/lib.sh
 set +e # grep finding nothing is the good case
 
@@ -12,8 +11,6 @@ words+='|__asm__|asm|cpuid\.h|x86intrin\.h|0x53053053|0xcc|0xe[89b]|SYS_(epoll_w
 members='(->|\.)(r[abcd]x|r[sd]i|r[bs]p|rip|r8|r9|r1[0-5])'
 
 found=$(sources '*.c' '*.h' | grep -E '^(cli|libprobe|elf)/' |
-	grep -vxF -e libprobe/self/enter.c -e libprobe/self/helper/start.c \
-		-e libprobe/self/helper/program.c |
 	while read -r file; do
 		# Comments may say anything; the lines keep their numbers.
 		sed -E 's,/\*[^*]*\*/,,g; s,^[[:space:]]*/?\*.*,,; s,/\*.*,,' "$file" |

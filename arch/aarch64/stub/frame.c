@@ -187,6 +187,24 @@ void a64_leave(struct form *f, const struct stub_plan *p)
 	e->has_thread = false;
 }
 
+void a64_check_tags(struct a64 *e, const struct stub_plan *p)
+{
+	int8_t words[8];
+	int last = small_words(p, words) - 1;
+
+	if (!ignores_tags(p))
+		return;
+	a64_lower_load(e, A64_STEP_2, form_at(FORM_FRAME, p->frame.size - p->small.size + 8 * last),
+		sizeof(uint64_t), false);
+	a64_set_tags(e, A64_STEP_2);
+}
+
+void a64_check_no_tags(struct a64 *e, const struct stub_plan *p)
+{
+	if (ignores_tags(p))
+		a64_ignore_tags(e);
+}
+
 /* sp += or -= some bytes. */
 static void move_stack(struct a64 *e, enum a64_op op, int bytes)
 {

@@ -65,6 +65,11 @@ void a64_enter(struct form *f, const struct stub_plan *plan);
 void a64_grow(struct form *f, const struct stub_plan *plan);
 void a64_shrink(struct form *f, const struct stub_plan *plan);
 void a64_leave(struct form *f, const struct stub_plan *plan);
+/* With the whole frame: tags are checked as they were at the site, and not any more. */
+void a64_check_tags(struct a64 *e, const struct stub_plan *plan);
+void a64_check_no_tags(struct a64 *e, const struct stub_plan *plan);
+/* A call of a function of the program (call.c): see struct stub_isa. */
+void a64_call_function(struct form *f, const struct stub_plan *plan);
 
 void a64_lowering_init(struct a64_lowering *l, struct a64 *e, const struct frame *frame,
 	const struct arch_thread *thread);

@@ -16,6 +16,7 @@ static const struct stub_isa aarch64_isa = {
 	.grow = a64_grow,
 	.shrink = a64_shrink,
 	.leave = a64_leave,
+	.call = a64_call_function,
 };
 
 bool aarch64_capturable(const struct arch_arg *arg)

@@ -4,7 +4,7 @@
  *
  * The stub has already saved the registers it uses. These are exactly the ones that a function
  * may change, except the vector and floating-point registers, which the callee saves
- * (libprobe/self/enter.c). What remains is to align the stack as functions expect, so that
+ * (arch/x86/enter.c). What remains is to align the stack as functions expect, so that
  * unwinders still find the way back:
  *
  *	site's %rsp ------>	+----------------------------+
@@ -20,14 +20,9 @@
  *				+----------------------------+
  *				| return address: the stub   |
  *
- * For an unwinder, the stub is a signal frame (augmentation `S`): it interrupted the function
- * at the site, which is not a call, so the rules for that very address apply.
- *
- * Sources: DWARF 5, 6.4 (call frame information), figure 3.36 of the System V ABI, AMD64
- * supplement (register numbers); Linux Standard Base 5, 10.6.1 (.eh_frame).
+ * Source: figure 3.36 of the System V ABI, AMD64 supplement (register numbers).
  */
-#include <string.h>
-
+#include "arch/stub/unwind.h"
 #include "arch/x86/stub/frame.h"
 #include "arch/x86/stub/lower.h"
 #include "arch/x86/stub/stub.h"
@@ -58,61 +53,23 @@ void x86_64_call(struct form *f, const struct stub_plan *p)
 
 /* ---- Unwinding ------------------------------------------------------------------------ */
 
-enum {
-	CFA_OFFSET = 0x80, /* | register; DW_CFA_* and DW_OP_* of <dwarf.h> */
-	CFA_DEF_CFA_EXPRESSION = 0x0f,
-	CFA_EXPRESSION = 0x10,
-	OP_BREG_RSP = 0x77,
-	OP_DEREF = 0x06,
-	DWARF_RA = 16,
-	DATA_ALIGN = 0x78 /* -8 as SLEB128 */
-};
+enum { DWARF_RA = 16, SP_BASE = UNWIND_OP_BREG + 7 };
 
-/* The CIE, after its length. For each saved register: its number, and -distance / 8. */
-static const uint8_t cie[] = {
-	/* clang-format off */
-	0, 0, 0, 0, 1, 'z', 'R', 'S', 0, 1, DATA_ALIGN, DWARF_RA,
-	1, 0, /* addresses of code are plain 8 bytes */
-	CFA_DEF_CFA_EXPRESSION, 3, OP_BREG_RSP, CALL_SITE_SP, OP_DEREF,
-	CFA_EXPRESSION, DWARF_RA, 2, OP_BREG_RSP, CALL_SITE_PC,
-	CFA_OFFSET | 0, 17,  /* rax */
-	CFA_OFFSET | 2, 20,  /* the flags lie in between, twice */
-	CFA_OFFSET | 1, 21,  /* rdx */
-	CFA_OFFSET | 5, 22,  /* rdi */
-	CFA_OFFSET | 4, 23,  /* rsi */
-	CFA_OFFSET | 8, 24, CFA_OFFSET | 9, 25, CFA_OFFSET | 10, 26, CFA_OFFSET | 11, 27,
+/* For each saved register: its number, and its distance below the CFA / 8. */
+static const uint8_t cie[] = UNWIND_CIE(DWARF_RA, /* clang-format off */
+	UNWIND_DEF_CFA_EXPRESSION, 3, SP_BASE, CALL_SITE_SP, UNWIND_OP_DEREF,
+	UNWIND_EXPRESSION, DWARF_RA, 2, SP_BASE, CALL_SITE_PC,
+	UNWIND_OFFSET | 0, 17,  /* rax */
+	UNWIND_OFFSET | 2, 20,  /* the flags lie in between, twice */
+	UNWIND_OFFSET | 1, 21,  /* rdx */
+	UNWIND_OFFSET | 5, 22,  /* rdi */
+	UNWIND_OFFSET | 4, 23,  /* rsi */
+	UNWIND_OFFSET | 8, 24, UNWIND_OFFSET | 9, 25, UNWIND_OFFSET | 10, 26, UNWIND_OFFSET | 11, 27,
 	0, 0 /* pads to a multiple of 8, including the length */
-	/* clang-format on */
-};
+	/* clang-format on */);
 _Static_assert((sizeof(cie) + 4) % 8 == 0, "entries are aligned");
-
-/* An FDE, after its length. */
-struct fde {
-	uint32_t length;
-	uint32_t cie; /* distance from here back to the CIE */
-	uint64_t start, size;
-	uint8_t augmentation, nops[7];
-};
-_Static_assert(sizeof(struct fde) == 32, "entries are aligned");
 
 size_t x86_64_call_unwind(const struct arch_extent *stubs, size_t count, uint8_t *out, size_t room)
 {
-	uint32_t length = sizeof(cie);
-	size_t at = sizeof(length) + sizeof(cie);
-	size_t all = at + count * sizeof(struct fde) + sizeof(length);
-
-	if (room < all)
-		return all;
-	memcpy(out, &length, sizeof(length));
-	memcpy(out + sizeof(length), cie, sizeof(cie));
-	for (size_t i = 0; i < count; i++, at += sizeof(struct fde)) {
-		struct fde fde = {.length = sizeof(fde) - sizeof(fde.length),
-			.cie = (uint32_t)(at + sizeof(fde.length)),
-			.start = stubs[i].start,
-			.size = stubs[i].size};
-
-		memcpy(out + at, &fde, sizeof(fde));
-	}
-	memset(out + at, 0, sizeof(length)); /* the end */
-	return all;
+	return unwind_section(cie, sizeof(cie), stubs, count, out, room);
 }

@@ -2,12 +2,11 @@
 /*
  * Makes libprobe.so a program, too: it has an entry point (the linker's -e), and names the loader
  * that the C library was built with. The loader has set the library up when it comes here. In
- * libprobe.a these would be a program's own.
- *
- * Sources: System V ABI, AMD64 supplement, "Process Initialization"; libc.so.6 does the same.
+ * libprobe.a these would be a program's own. libc.so.6 does the same.
  */
 #include <stdlib.h>
 
+#include "arch/start.h"
 #include "libprobe/self/helper/controller.h"
 #include "libprobe/self/helper/image.h"
 
@@ -33,20 +32,4 @@ __attribute__((used, noreturn)) static void image_begin(long *stack, void (*load
 	__builtin_unreachable();
 }
 
-#if defined(__x86_64__)
-__asm__(".globl image_entry\n"
-	".hidden image_entry\n"
-	".type image_entry, @function\n"
-	"image_entry:\n"
-	"	xorl %ebp, %ebp\n"
-	"	movq %rsp, %rdi\n"
-	"	movq %rdx, %rsi\n"
-	"	andq $-16, %rsp\n"
-	"	call image_begin\n"
-	"	hlt\n");
-#else
-void image_entry(void) /* nothing is changed on this processor */
-{
-	__builtin_trap();
-}
-#endif
+ARCH_ENTRY(image_entry, image_begin);

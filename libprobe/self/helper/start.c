@@ -64,6 +64,8 @@
 #include <unistd.h>
 
 #include "arch/arch.h"
+#include "arch/start.h"
+#include "libprobe/base/page.h"
 #include "libprobe/self/callers.h"
 #include "libprobe/self/helper/controller.h"
 #include "libprobe/self/helper/helper.h"
@@ -72,11 +74,8 @@
 
 __thread bool helper_is_quiet __attribute__((tls_model("initial-exec")));
 
-#if defined(__x86_64__)
-
 enum {
 	STACK_BYTES = 8 << 20, /* of the forker, and so of a copy; only used pages count */
-	GUARD_BYTES = 4096,
 	RSEQ_BYTES_MIN = 32,
 	LOOK_NS = 50000000, /* interval for checking that the forker is alive */
 	RSEQ_UNREGISTER = 1,
@@ -86,20 +85,6 @@ enum {
 /* Where glibc (2.35 and later) has the area that it registers for each thread. */
 extern const ptrdiff_t __rseq_offset __attribute__((weak));
 extern const unsigned int __rseq_size __attribute__((weak));
-
-/* A system call that does not change errno. */
-static long raw_call(long number, long a, long b, long c, long d, long e)
-{
-	register long r10 __asm__("r10") = d;
-	register long r8 __asm__("r8") = e;
-	long result;
-
-	__asm__ volatile("syscall"
-			 : "=a"(result)
-			 : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8)
-			 : "rcx", "r11", "memory");
-	return result;
-}
 
 /* Ends this process when its parent ends, or has ended. */
 static void end_with(pid_t parent)
@@ -324,9 +309,9 @@ static struct probe_error *prepare(struct start *s)
 	snprintf(s->socket, sizeof(s->socket), "%d", s->ends[1]);
 	s->stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE,
 		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
-	if (s->stack == MAP_FAILED || mprotect(s->stack, GUARD_BYTES, PROT_NONE) < 0)
+	if (s->stack == MAP_FAILED || mprotect(s->stack, page_bytes(), PROT_NONE) < 0)
 		return probe_error_system(errno, "cannot map memory for a copy of this process");
-	s->word = (_Atomic uint32_t *)(void *)(s->stack + GUARD_BYTES);
+	s->word = (_Atomic uint32_t *)(void *)(s->stack + page_bytes());
 	return NULL;
 }
 
@@ -371,28 +356,10 @@ void start_end(struct start *s, bool is_late)
 
 struct probe_error *start_check(void)
 {
-	return NULL;
-}
+	const struct arch *arch = arch_host();
 
-#else
-
-struct probe_error *start_check(void)
-{
+	if (arch && arch->call_unwind)
+		return NULL;
 	return probe_error_new(PROBE_ERROR_UNSUPPORTED,
 		"probes of programs for this processor can be listed, not enabled");
 }
-
-struct probe_error *start_controller(struct start *start, int image)
-{
-	(void)start;
-	(void)image;
-	return start_check();
-}
-
-void start_end(struct start *start, bool is_late)
-{
-	(void)start;
-	(void)is_late;
-}
-
-#endif

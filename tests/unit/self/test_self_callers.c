@@ -21,9 +21,9 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 
+#include "arch/enter.h"
 #include "arch/general.h"
 #include "libprobe/self/callers.h"
-#include "arch/enter.h"
 #include "libprobe/self/hook.h"
 #include "libprobe/self/self.h"
 #include "tests/unit/self/self_hits.h"
@@ -104,7 +104,7 @@ static void with_threads(void (*act)(void))
 {
 	pthread_t threads[THREADS];
 
-	self_ok(enter_init(true));
+	assert_true(enter_init(true));
 	done = false;
 	for (int i = 0; i < THREADS; i++)
 		assert_int_equal(pthread_create(&threads[i], NULL, pass_until_done, NULL), 0);
@@ -201,7 +201,7 @@ static void test_turns(void **state)
 	long taken = 0;
 
 	(void)state;
-	self_ok(enter_init(true));
+	assert_true(enter_init(true));
 	pass(); /* claims a record */
 	assert_true(signal(SIGTRAP, on_step) != SIG_ERR);
 	for (stop_at = 0; steps >= stop_at || !stop_at; stop_at++) {

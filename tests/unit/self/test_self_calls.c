@@ -37,7 +37,13 @@ __attribute__((noinline)) static void all_kinds(
 __attribute__((noinline)) static void wide(long i)
 {
 	/* clang-format off */
+#ifdef __aarch64__
+	register long first __asm__("x0") = i;
+
+	__asm__ volatile(STAP_PROBE_ASM(testcalls, wide, 16@x0) : : "r"(first));
+#else
 	__asm__ volatile(STAP_PROBE_ASM(testcalls, wide, 16@%%rdi) : : "D"(i));
+#endif
 	/* clang-format on */
 	ROOM();
 }

@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "arch/general.h"
 #include "arch/enter.h"
+#include "arch/general.h"
 #include "tests/unit/stub/stub_variant.h"
 
 enum { DATA = 0x5eed, PC = 0x1234 };
@@ -267,10 +267,10 @@ static void vectors_are_kept(void **state)
 static void all_are_kept_together(void **state)
 {
 	(void)state;
-	assert_null(enter_init(false));
+	assert_true(enter_init(false));
 	variant_each(check_registers);
 	variant_each(check_vectors);
-	assert_null(enter_init(true));
+	assert_true(enter_init(true));
 }
 
 /* ---- Arguments ----------------------------------------------------------------------------- */
@@ -304,43 +304,6 @@ static void arguments_are_handed_over(void **state)
 	variant_each(check_arguments);
 }
 
-/* ---- The unwinder's section ------------------------------------------------------------------ */
-
-static void section_is_well_formed(void **state)
-{
-	const struct arch_extent stubs[] = {{0x1000, 0x200}, {0x2000, 0x300}};
-	uint8_t section[256];
-	size_t size = arch_x86_64.call_unwind(stubs, 2, NULL, 0), at = 0, entries = 0;
-	uint32_t length, id;
-
-	(void)state;
-	assert_true(size <= sizeof(section));
-	memset(section, 0xff, sizeof(section));
-	assert_int_equal(arch_x86_64.call_unwind(stubs, 2, section, size - 1), size);
-	assert_int_equal(section[0], 0xff);
-	assert_int_equal(arch_x86_64.call_unwind(stubs, 2, section, size), size);
-	assert_int_equal(section[size], 0xff);
-	for (;; at += 4 + length, entries++) {
-		uint64_t range[2];
-
-		memcpy(&length, section + at, 4);
-		if (!length)
-			break;
-		assert_int_equal(length % 4, 0);
-		memcpy(&id, section + at + 4, 4);
-		if (!entries) {
-			assert_int_equal(id, 0);
-			continue;
-		}
-		assert_int_equal(id, at + 4); /* back to the first */
-		memcpy(range, section + at + 8, sizeof(range));
-		assert_int_equal(range[0], stubs[entries - 1].start);
-		assert_int_equal(range[1], stubs[entries - 1].size);
-	}
-	assert_int_equal(entries, 3);
-	assert_int_equal(at + 4, size);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -348,14 +311,10 @@ int main(void)
 		cmocka_unit_test(vectors_are_kept),
 		cmocka_unit_test(all_are_kept_together),
 		cmocka_unit_test(arguments_are_handed_over),
-		cmocka_unit_test(section_is_well_formed),
 	};
-	struct probe_error *error = enter_init(true);
 
-	if (error) {
-		print_message("skipped: %s\n", error->message);
+	if (!enter_init(true))
 		return 77;
-	}
 	look_at_processor();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Instructions that change only general registers, flags and memory: bits 25 to 28 tell the groups
+ * of vectors, and one bit the loads and stores of these. Of system instructions, only what is
+ * listed: smstart, and what sets FPCR, are among them. A system call is none: it clears parts of
+ * SVE's vectors.
+ *
+ * Source: Arm ARM (DDI 0487), C4.1 "A64 instruction set encoding".
+ */
+#include "arch/aarch64/general.h"
+#include "arch/aarch64/decode.h"
+#include "arch/aarch64/encoding.h"
+
+struct pattern {
+	uint32_t mask, bits;
+};
+
+static const struct pattern general[] = {
+	{0xfffff01f, 0xd503201f}, /* hints */
+	{0xfffff01f, 0xd503301f}, /* barriers, clrex */
+	{0xfff00000, 0xd5300000}, /* mrs */
+	{0xffffffe0, 0xd51b4200}, /* msr nzcv */
+	{0x1c000000, 0x10000000}, /* constants */
+	{0x7c000000, 0x14000000}, /* b, bl */
+	{0xfe000000, 0x54000000}, /* b.cond, bc.cond */
+	{0x7c000000, 0x34000000}, /* cbz, cbnz, tbz, tbnz */
+	{0x0e000000, 0x0a000000}, /* registers */
+	{0x0e000000, 0x08000000}, /* memory, without the bit for vectors */
+};
+
+bool aarch64_is_general(const uint8_t *bytes, size_t length)
+{
+	enum aarch64_kind kind;
+	uint32_t insn;
+
+	if (length < AARCH64_INSN_LENGTH)
+		return false;
+	insn = aarch64_load(bytes);
+	kind = aarch64_kind_of(insn);
+	if (kind == AARCH64_RET || kind == AARCH64_TRAP)
+		return true;
+	for (size_t i = 0; kind != AARCH64_UNKNOWN && i < sizeof(general) / sizeof(*general); i++)
+		if ((insn & general[i].mask) == general[i].bits)
+			return true;
+	return false;
+}

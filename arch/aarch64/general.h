@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef ARCH_AARCH64_GENERAL_H
+#define ARCH_AARCH64_GENERAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Implements is_general() of arch/arch.h. */
+bool aarch64_is_general(const uint8_t *bytes, size_t length);
+
+#endif

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Sources: Linux, arch/arm64/kernel/entry.S (a call changes x0 alone); glibc,
+ * sysdeps/aarch64/start.S (the entry). A loader may come by an indirect branch (FEAT_BTI).
+ */
+#ifndef ARCH_AARCH64_START_H
+#define ARCH_AARCH64_START_H
+
+static inline long raw_call(long number, long a, long b, long c, long d, long e)
+{
+	register long x8 __asm__("x8") = number;
+	register long x0 __asm__("x0") = a;
+	register long x1 __asm__("x1") = b;
+	register long x2 __asm__("x2") = c;
+	register long x3 __asm__("x3") = d;
+	register long x4 __asm__("x4") = e;
+
+	__asm__ volatile("svc 0"
+			 : "+r"(x0)
+			 : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4)
+			 : "memory");
+	return x0;
+}
+
+#define ARCH_ENTRY(name, calls)                                                                    \
+	__asm__(".globl " #name "\n"                                                               \
+		".hidden " #name "\n"                                                              \
+		".type " #name ", %function\n" #name ":\n"                                         \
+		"	hint 38\n" /* bti jc */                                                    \
+		"	mov x29, 0\n"                                                                    \
+		"	mov x30, 0\n"                                                                    \
+		"	mov x1, x0\n"                                                                    \
+		"	mov x0, sp\n"                                                                    \
+		"	bl " #calls "\n"                                                           \
+		"	brk 0\n")
+
+#endif
