@@ -20,31 +20,35 @@ AARCH64_MAKE = PKG_CONFIG_SYSROOT_DIR='$(AARCH64_ROOT)' PKG_CONFIG_LIBDIR='$(AAR
 
 # Folders of unit tests that need no patched process. test_args_x86_64 reads the host's programs,
 # and takes them for those of x86-64. Not compiled, because of x86-64's instructions in them:
-# self/test_self_calls and stub/test_stub_{call,doubles,spans}.
+# stub/test_stub_{call,doubles,spans}. tests/aarch64/self.sh runs AARCH64_SELF.
 AARCH64_FOLDERS := arch base catalogue export follow form http metrics modules otlp process record \
 	ring runtime stop stub_aarch64 thread
+AARCH64_SELF := $(patsubst %,tests/unit/self/test_self_%.c,calls order)
 AARCH64_TESTS := $(filter-out %/test_args_x86_64.c, \
 	$(sort $(wildcard $(AARCH64_FOLDERS:%=tests/unit/%/test_*.c)))) \
 	$(patsubst %,tests/unit/target/test_%.c,data pages registry space threads) \
 	tests/unit/plan/test_plan_aarch64.c tests/unit/plan/test_plan_holds.c \
 	$(patsubst %,tests/unit/stub/test_stub_%.c,gather instructions sample threads) \
-	tests/unit/expr/test_expr_c.c \
+	tests/unit/expr/test_expr_c.c $(patsubst %,tests/unit/self/test_%.c,general messages) \
 	tests/golden/test_move.c tests/aarch64/list.sh \
 	tests/aarch64/count.sh tests/aarch64/postgres.sh tests/aarch64/tags.sh \
-	tests/aarch64/trace.sh tests/integration/sites/large.sh
+	tests/aarch64/self.sh tests/aarch64/trace.sh \
+	$(patsubst %,tests/integration/sites/%.sh,general large)
 ifeq ($(AARCH64_SHORT),1)
 AARCH64_TESTS := $(sort $(wildcard tests/unit/arch/test_*_aarch64.c tests/unit/form/test_*.c \
 	tests/unit/stub_aarch64/test_*.c)) \
 	$(patsubst %,tests/unit/%.c,arch/test_process plan/test_plan_aarch64 stop/test_children \
-	stub/test_stub_instructions target/test_registry target/test_space target/test_threads \
+	self/test_general stub/test_stub_instructions target/test_registry target/test_space \
+	target/test_threads \
 	thread/test_registers) \
 	tests/golden/test_move.c tests/aarch64/list.sh tests/aarch64/count.sh tests/aarch64/tags.sh \
-	tests/aarch64/trace.sh tests/integration/sites/large.sh
+	tests/aarch64/trace.sh $(patsubst %,tests/integration/sites/%.sh,general large)
 endif
 
 .PHONY: check-aarch64
 check-aarch64: | $(FIRST)
 	$(Q)bash tests/aarch64/root.sh '$(AARCH64)/debian'
-	$(Q)$(AARCH64_MAKE) all targets $(patsubst %.c,$(AARCH64)/%,$(filter %.c,$(AARCH64_TESTS)))
+	$(Q)$(AARCH64_MAKE) all targets $(patsubst %.c,$(AARCH64)/%,\
+		$(filter %.c,$(AARCH64_TESTS)) $(if $(filter %/self.sh,$(AARCH64_TESTS)),$(AARCH64_SELF)))
 	$(Q)bash tests/aarch64/boot.sh '$(AARCH64)/debian' '$(AARCH64_SECONDS)' \
 		'PROBE_TEST_SLOWER=$(AARCH64_SLOWER) bash tests/run.sh -b $(AARCH64) -t $(AARCH64_TEST_SECONDS) -r $(REPEATS) $(AARCH64_TESTS)'

@@ -5,6 +5,7 @@
  */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unwind.h>
@@ -25,6 +26,7 @@ enum { STACK_WORDS = 8192, DATA = 0x5eed, ROUNDS = 200, FPSR_BITS = 0x0800009f }
 enum { FPCR_BITS = 1 << 24 | 3 << 22 };
 #define HAS_SVE (UINT64_C(1) << 22)
 #define HAS_SME (UINT64_C(1) << 23)
+#define HAS_SME_FA64 (UINT64_C(1) << 30)
 #define HAS_MTE (UINT64_C(1) << 18)
 
 struct fixture {
@@ -256,7 +258,7 @@ static void registers_are_kept(void **state)
 enum { VECTOR_MAX = 256 };
 
 struct vectors {
-	uint8_t z[32 * VECTOR_MAX], p[16 * VECTOR_MAX / 8], ffr[VECTOR_MAX / 8];
+	uint8_t z[32 * VECTOR_MAX], p[17 * VECTOR_MAX / 8]; /* FFR is behind the predicates */
 	uint64_t fpcr, fpsr;
 };
 
@@ -268,76 +270,135 @@ static uint64_t vector_bytes(void)
 	return bytes;
 }
 
-/* Everything is set, the site is passed, everything is read. */
-static void hit_with(stub_host_site *site, struct vectors *in, struct vectors *out)
+static uint64_t streaming_bytes(void)
 {
-	register uint64_t sites __asm__("x19") = (uintptr_t)site;
-	register struct vectors *from __asm__("x20") = in;
-	register struct vectors *to __asm__("x21") = out;
-	register uint8_t *from_p __asm__("x22") = in->p;
-	register uint8_t *to_p __asm__("x23") = out->p;
+	uint64_t bytes;
+
+	__asm__(".inst 0x04bf5820\nmov %0, x0" : "=r"(bytes) : : "x0"); /* rdsvl x0, 1 */
+	return bytes;
+}
+
+/* In which mode, and whether FFR is there. */
+struct mode {
+	uint64_t is_streaming, has_ffr;
+};
+
+/* What the code below has in x20 to x25, and further words of it. */
+struct job {
+	void *from, *to, *from_p, *to_p;
+	uint64_t is_streaming, has_ffr;
+	uint64_t fpcr, fpsr;
+	stub_host_site *site;
 	uint64_t low[8];
+};
+_Static_assert(offsetof(struct job, fpcr) == 48 && offsetof(struct job, site) == 64 &&
+		       offsetof(struct job, low) == 72,
+	"as the code below has it");
+
+/* Everything is set, the site is passed, everything is read. */
+static void hit_with(
+	stub_host_site *site, const struct mode *mode, struct vectors *in, struct vectors *out)
+{
+	struct job job = {in->z, out->z, in->p, out->p, mode->is_streaming, mode->has_ffr, in->fpcr,
+		in->fpsr, site, {0}};
+	register struct job *x19 __asm__("x19") = &job;
 
 	__asm__ volatile(
 		".arch_extension sve\n"
-		"stp d8, d9, [%5]\nstp d10, d11, [%5, 16]\nstp d12, d13, [%5, 32]\n"
-		"stp d14, d15, [%5, 48]\n"
-		"msr fpcr, %6\nmsr fpsr, %7\n"
-		"ldr p0, [x22, #16, mul vl]\nwrffr p0.b\n" EACH(
+		"stp d8, d9, [x19, 72]\nstp d10, d11, [x19, 88]\n"
+		"stp d12, d13, [x19, 104]\nstp d14, d15, [x19, 120]\n"
+		"ldp x20, x21, [x19]\nldp x22, x23, [x19, 16]\nldp x24, x25, [x19, 32]\n"
+		"cbz x24, 1f\n.inst 0xd503437f\n1:\n" /* smstart sm */
+		"ldp x0, x1, [x19, 48]\nmsr fpcr, x0\nmsr fpsr, x1\n"
+		"cbz x25, 1f\nldr p0, [x22, #16, mul vl]\nwrffr p0.b\n1:\n" EACH(
 			HALF, "ldr p\\n, [x22, #\\n, mul vl]") EACH(HALF "," FURTHER,
-			"ldr z\\n, [x20, #\\n, mul vl]") "blr x19\n" EACH(HALF "," FURTHER,
-			"str z\\n, [x21, #\\n, mul vl]") EACH(HALF,
-			"str p\\n, [x23, #\\n, mul vl]") "rdffr p0.b\nstr p0, [x23, #16, mul vl]\n"
-							 "ldp d8, d9, [%5]\nldp d10, d11, [%5, "
-							 "16]\nldp d12, d13, [%5, 32]\n"
-							 "ldp d14, d15, [%5, 48]\n"
+			"ldr z\\n, [x20, #\\n, mul vl]") "ldr x0, [x19, 64]\nblr x0\n" EACH(HALF
+			"," FURTHER,
+			"str z\\n, [x21, #\\n, mul vl]")
+			EACH(HALF, "str p\\n, [x23, #\\n, mul vl]") "cbz x25, 1f\nrdffr p0.b\nstr "
+								    "p0, [x23, "
+								    "#16, mul vl]\n1:\n"
+								    "mrs x0, fpcr\nmrs x1, "
+								    "fpsr\nstp x0, x1, "
+								    "[x19, 48]\nmsr fpcr, xzr\n"
+								    "cbz x24, 1f\n.inst "
+								    "0xd503427f\n1:\n" /* smstop
+											  sm
+											*/
+								    "ldp d8, d9, [x19, 72]\nldp "
+								    "d10, d11, "
+								    "[x19, 88]\n"
+								    "ldp d12, d13, [x19, 104]\nldp "
+								    "d14, d15, "
+								    "[x19, 120]\n"
 		:
-		: "r"(sites), "r"(from), "r"(to), "r"(from_p), "r"(to_p), "r"(low), "r"(in->fpcr),
-		"r"(in->fpsr)
-		: GENERAL);
-	__asm__ volatile("mrs %0, fpcr" : "=r"(out->fpcr));
-	__asm__ volatile("mrs %0, fpsr" : "=r"(out->fpsr));
-	__asm__ volatile("msr fpcr, xzr");
+		: "r"(x19)
+		: GENERAL, "x20", "x21", "x22", "x23", "x24", "x25");
+	out->fpcr = job.fpcr;
+	out->fpsr = job.fpsr;
 }
 
 /* FFR is a run of ones from the first element on, as instructions leave it. */
 static void fill_vectors(struct fixture *x, struct vectors *v, uint64_t bytes)
 {
-	uint64_t ones = expr_random(&x->random) >> 33 % (bytes + 1);
+	uint64_t ones = (expr_random(&x->random) >> 33) % (bytes + 1);
 
 	memset(v, 0, sizeof(*v));
 	for (size_t i = 0; i < sizeof(v->z); i++)
 		v->z[i] = (uint8_t)(expr_random(&x->random) >> 40);
-	/* The last is FFR. */
 	for (size_t i = 0; i < 16 * bytes / 8; i++)
 		v->p[i] = (uint8_t)(expr_random(&x->random) >> 40);
 	for (size_t i = 0; i < bytes; i++)
-		if (i < ones % (bytes + 1))
+		if (i < ones)
 			v->p[16 * bytes / 8 + i / 8] |= (uint8_t)(1 << i % 8);
 	v->fpcr = expr_random(&x->random) >> 40 & 1 ? FPCR_BITS : 0;
 	v->fpsr = expr_random(&x->random) & FPSR_BITS;
 }
 
+static void check_vectors(struct fixture *x, stub_host_site *site, const struct mode *mode)
+{
+	static struct vectors in, out;
+	uint64_t bytes = mode->is_streaming ? streaming_bytes() : vector_bytes();
+
+	for (int i = 0; i < ROUNDS; i++) {
+		fill_vectors(x, &in, bytes);
+		in.fpsr = mode->is_streaming ? FPSR_BITS : in.fpsr;
+		memset(&out, 0, sizeof(out));
+		hit_with(site, mode, &in, &out);
+		assert_memory_equal(out.z, in.z, 32 * bytes);
+		assert_memory_equal(out.p, in.p, 16 * bytes / 8);
+		if (mode->has_ffr)
+			assert_memory_equal(
+				out.p + 16 * bytes / 8, in.p + 16 * bytes / 8, bytes / 8);
+		assert_int_equal(out.fpcr, in.fpcr);
+		assert_int_equal(out.fpsr, in.fpsr);
+		assert_int_equal(called.streaming, 0);
+	}
+}
+
 static void vectors_are_kept(void **state)
 {
 	struct fixture *x = *state;
-	static struct vectors in, out;
 	struct arch_stub stub = call_stub(x, NULL, 0, false);
 	stub_host_site *site = stub_host_emit_site(&x->host, &stub);
-	uint64_t bytes;
+	struct mode mode = {0, true};
 
 	if (!has_sve())
 		skip();
-	bytes = vector_bytes();
-	for (int i = 0; i < ROUNDS; i++) {
-		fill_vectors(x, &in, bytes);
-		memset(&out, 0, sizeof(out));
-		hit_with(site, &in, &out);
-		assert_memory_equal(out.z, in.z, 32 * bytes);
-		assert_memory_equal(out.p, in.p, 17 * bytes / 8);
-		assert_int_equal(out.fpcr, in.fpcr);
-		assert_int_equal(out.fpsr, in.fpsr);
-	}
+	check_vectors(x, site, &mode);
+	check_counts(x, ROUNDS);
+}
+
+static void streaming_vectors_are_kept(void **state)
+{
+	struct fixture *x = *state;
+	struct arch_stub stub = call_stub(x, NULL, 0, false);
+	stub_host_site *site = stub_host_emit_site(&x->host, &stub);
+	struct mode mode = {1, getauxval(AT_HWCAP2) & HAS_SME_FA64};
+
+	if (!x->host.thread.has_modes)
+		skip();
+	check_vectors(x, site, &mode);
 	check_counts(x, ROUNDS);
 }
 
@@ -455,6 +516,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(registers_are_kept, setup, teardown),
 		cmocka_unit_test_setup_teardown(vectors_are_kept, setup, teardown),
+		cmocka_unit_test_setup_teardown(streaming_vectors_are_kept, setup, teardown),
 		cmocka_unit_test_setup_teardown(arguments_are_handed_over, setup, teardown),
 		cmocka_unit_test_setup_teardown(unwinders_find_the_site, setup, teardown),
 		cmocka_unit_test_setup_teardown(frame_records_are_linked, setup, teardown),
