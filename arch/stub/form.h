@@ -233,6 +233,7 @@ enum form_when {
 
 /* System calls. */
 enum form_call {
+	FORM_CALL_CLOCK_GETTIME,
 	FORM_CALL_FUTEX,
 	FORM_CALL_GETPID,
 	FORM_CALL_GETTID,

@@ -158,11 +158,16 @@ static int registers_of(const struct stub_plan *p)
 	return s->kind == ARCH_STUB_RECORD && !p->frame.temps && !s->rate && !s->overwrite ? 3 : 8;
 }
 
-/* Are all of its parts there for this instruction set? */
+/*
+ * Are all of its parts there for this instruction set? The kernel cannot be asked for the time in a
+ * mode that this would end.
+ */
 static bool has_parts(const struct stub_plan *p)
 {
+	const struct arch_thread *thread = &p->stub->thread;
+
 	return (p->stub->kind != ARCH_STUB_CALL || p->isa->call) &&
-	       (!p->stub->thread.no_counter || p->isa->time_subroutine);
+	       (!thread->no_counter || (p->isa->time_subroutine && !thread->has_modes));
 }
 
 static void plan_temps_of_checks(struct stub_plan *p)

@@ -29,9 +29,17 @@
 
 /* ---- What comes before the action ---------------------------------------------- */
 
-static void form_id(struct form *f, enum form_call call, int temp)
+/* The kernel is not asked in a mode that a system call would end. Then the hit is lost. */
+static void form_id(struct form *f, const struct stub_plan *p, enum form_call call, int temp)
 {
+	enum arch_stub_kind kind = p->stub->kind;
+	bool counts_losses =
+		kind == ARCH_STUB_RECORD || kind == ARCH_STUB_GATHER || kind == ARCH_STUB_BEGIN;
+
 	form_kernel(f, call);
+	if (p->stub->thread.has_modes)
+		form_jump_if_const(
+			f, false, FORM_VALUE, FORM_LT, 0, counts_losses ? p->lost : p->out);
 	form_store(f, FORM_VALUE, form_temp(temp));
 }
 
@@ -63,9 +71,9 @@ static void form_preparations(struct form *f, const struct stub_plan *p)
 	uint32_t first = s->filter && !p->is_early ? expr_captures(s->filter) : 0;
 
 	if (p->kernel_tid)
-		form_id(f, FORM_CALL_GETTID, p->tid_temp);
+		form_id(f, p, FORM_CALL_GETTID, p->tid_temp);
 	if (p->kernel_pid)
-		form_id(f, FORM_CALL_GETPID, p->pid_temp);
+		form_id(f, p, FORM_CALL_GETPID, p->pid_temp);
 	form_prepare_none(f, p);
 	form_prepare(f, p, first);
 	if (s->filter && !p->is_early)

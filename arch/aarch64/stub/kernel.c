@@ -10,7 +10,7 @@
 #include "arch/arch.h"
 #include "arch/stub/plan.h"
 
-enum { MINUS_EFAULT = -14 };
+enum { MINUS_EFAULT = -14, MONOTONIC = 1, PAIR_BYTES = 16 };
 
 /* The number of the CPU is in what the kernel keeps for restartable sequences. */
 static void cpu(const struct a64_lowering *l, int rd)
@@ -34,6 +34,7 @@ static void unless_streaming(struct a64 *e, int streaming)
 static void ask_kernel(const struct a64_lowering *l, enum form_call call)
 {
 	static const uint16_t calls[FORM_CALLS] = {
+		[FORM_CALL_CLOCK_GETTIME] = 113,
 		[FORM_CALL_FUTEX] = 98,
 		[FORM_CALL_GETPID] = 172,
 		[FORM_CALL_GETTID] = 178,
@@ -56,6 +57,28 @@ static void ask_kernel(const struct a64_lowering *l, enum form_call call)
 	if (l->thread->loses_vectors)
 		a64_restore_vectors(e);
 	a64_place(e, streaming);
+}
+
+/* Two registers are saved; above them is a struct timespec, which stays 0 if the call is refused.
+ */
+void a64_time_subroutine(struct form *f, const struct stub_plan *plan)
+{
+	const struct a64_lowering *l = (const struct a64_lowering *)f;
+	int clock = a64_register(FORM_SET), where = a64_register(FORM_FROM); /* x0, x1 */
+	int value = a64_register(FORM_VALUE);
+	struct a64 *e = l->e;
+
+	a64_place(e, plan->time);
+	a64_push_pair(e, clock, where, 2 * PAIR_BYTES);
+	a64_store_pair(e, A64_ZERO, A64_ZERO, PAIR_BYTES);
+	a64_const(e, clock, MONOTONIC);
+	a64_op_const(e, true, A64_ADD, where, A64_SP, PAIR_BYTES);
+	ask_kernel(l, FORM_CALL_CLOCK_GETTIME);
+	a64_load_pair(e, A64_STEP, value, PAIR_BYTES);
+	a64_const(e, A64_STEP_2, (uint64_t)-1000000000);
+	a64_msub(e, true, value, A64_STEP, A64_STEP_2, value);
+	a64_pop_pair(e, clock, where, 2 * PAIR_BYTES);
+	a64_return(e, A64_LINK);
 }
 
 void a64_lower_system(const struct a64_lowering *l, const struct form_insn *i)

@@ -71,6 +71,9 @@ void a64_check_no_tags(struct a64 *e, const struct stub_plan *plan);
 /* A call of a function of the program (call.c): see struct stub_isa. */
 void a64_call_function(struct form *f, const struct stub_plan *plan);
 
+/* plan->time: see struct stub_isa. */
+void a64_time_subroutine(struct form *f, const struct stub_plan *plan);
+
 void a64_lowering_init(struct a64_lowering *l, struct a64 *e, const struct frame *frame,
 	const struct arch_thread *thread);
 

@@ -17,6 +17,7 @@ static const struct stub_isa aarch64_isa = {
 	.shrink = a64_shrink,
 	.leave = a64_leave,
 	.call = a64_call_function,
+	.time_subroutine = a64_time_subroutine,
 };
 
 bool aarch64_capturable(const struct arch_arg *arg)

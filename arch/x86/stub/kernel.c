@@ -9,7 +9,6 @@
 #include "arch/x86/stub/lower.h"
 
 enum {
-	SYS_CLOCK_GETTIME = 228,
 	MONOTONIC = 1, /* CLOCK_MONOTONIC */
 	TIMESPEC_BYTES = 16,
 	/* GDT_ENTRY_CPUNODE * 8 + 3: a segment whose limit is node << 12 | cpu */
@@ -41,6 +40,7 @@ static void emit_syscall(struct emit *e)
 static void ask_kernel(struct emit *e, uint64_t call)
 {
 	static const uint16_t calls[FORM_CALLS] = {
+		[FORM_CALL_CLOCK_GETTIME] = 228,
 		[FORM_CALL_FUTEX] = 202,
 		[FORM_CALL_GETPID] = 39,
 		[FORM_CALL_GETTID] = 186,
@@ -96,10 +96,9 @@ void x86_64_time_subroutine(struct form *f, const struct stub_plan *plan)
 	for (int i = 0; i < CHANGED; i++)
 		emit_push(e, changed[i]);
 	emit_bytes(e, "\x6a\x00\x6a\x00", 4); /* push $0; push $0: struct timespec */
-	emit_const(e, RAX, SYS_CLOCK_GETTIME);
 	emit_const(e, RDI, MONOTONIC);
 	emit_reg(e, true, OP_MOV_LOAD, RSI, RSP);
-	emit_syscall(e);
+	ask_kernel(e, FORM_CALL_CLOCK_GETTIME);
 	emit_mem(e, true, OP_MOV_LOAD, RAX, mem_at(RSP, SECONDS));
 	emit_multiply(e, RAX, RAX, 1000000000);
 	emit_mem(e, true, OP_ADD, RAX, mem_at(RSP, NANOSECONDS));

@@ -112,6 +112,7 @@ static bool compare_and_swap(uint64_t *v, const struct form_insn *i, uint8_t *at
 static uint64_t ask_kernel(const uint64_t *v, const struct form_insn *i)
 {
 	static const long calls[FORM_CALLS] = {
+		[FORM_CALL_CLOCK_GETTIME] = SYS_clock_gettime,
 		[FORM_CALL_FUTEX] = SYS_futex,
 		[FORM_CALL_GETPID] = SYS_getpid,
 		[FORM_CALL_GETTID] = SYS_gettid,

@@ -202,6 +202,38 @@ static void recording(void **state)
 	each_way(x, &stub, 0);
 }
 
+/* The kernel is asked for the time, as it is for threads that may not read the counter. */
+static void clockless(void **state)
+{
+	struct fixture *x = *state;
+	struct arch_stub stub = stub_host_stub(&x->host, false);
+	struct patterns in;
+
+	stub.kind = ARCH_STUB_RECORD;
+	stub.next = (uintptr_t)patterns_next;
+	stub.thread.no_counter = stub.may_ask_time = true;
+	stub.thread.has_modes = false;
+	for (int way = 0; way < 4; way++) {
+		uint64_t before = clock_monotonic_ns();
+		const struct ring_record *record;
+		const void *entry;
+		size_t bytes;
+
+		stub.thread.has_atomics = x->host.thread.has_atomics && way & 1;
+		stub.every = way & 2 ? 1 : 0;
+		stub.rate = way & 2 ? 10 : 0; /* that asks for the time as well */
+		stub.rate_ticks = 1000000000;
+		stub.rate_word = (uintptr_t)&x->rate_word;
+		reset(x);
+		entry = stub_host_emit(&x->host, &stub);
+		fill(x, &in);
+		hit(x, &in, entry);
+		record = stub_host_only_record(&x->host, &bytes);
+		assert_non_null(record);
+		assert_in_range(record->time, before, clock_monotonic_ns());
+	}
+}
+
 /* No ring has room, and all are read: as if nothing had been written. */
 static void fill_rings(struct fixture *x)
 {
@@ -538,6 +570,44 @@ static void streaming(void **state)
 	free(heap);
 }
 
+/* An id that only the kernel knows is right, or the hit is lost, or no filter lets it pass. */
+static void streaming_ids(void **state)
+{
+	static const struct arch_expr_node node = {.kind = ARCH_EXPR_TID};
+	const struct arch_expr filter = {&node, 1};
+	struct fixture *x = *state;
+	struct arch_stub stub = stub_host_stub(&x->host, true);
+	const struct ring_record *record;
+	struct patterns in;
+	size_t bytes;
+
+	if (!x->host.thread.has_modes)
+		skip();
+	stub.next = (uintptr_t)patterns_next;
+	stub.thread.has_tid = stub.thread.has_rseq = false;
+	for (int way = 0; way < 4; way++) {
+		bool is_streaming = way & 1;
+
+		stub.kind = way & 2 ? ARCH_STUB_RECORD : ARCH_STUB_COUNT;
+		stub.filter = way & 2 ? NULL : &filter;
+		reset(x);
+		fill(x, &in);
+		in.streaming = is_streaming;
+		in.fpsr = is_streaming ? FPSR_BITS : in.fpsr;
+		hit(x, &in, stub_host_emit(&x->host, &stub));
+		if (stub.kind == ARCH_STUB_COUNT) {
+			assert_int_equal(stub_host_hits(&x->host), !is_streaming);
+			continue;
+		}
+		assert_int_equal(stub_host_lost(&x->host), is_streaming);
+		if (!is_streaming) {
+			record = stub_host_only_record(&x->host, &bytes);
+			assert_non_null(record);
+			assert_int_equal(record->tid, gettid());
+		}
+	}
+}
+
 /* What there cannot be is refused. */
 static void refused(void **state)
 {
@@ -552,7 +622,11 @@ static void refused(void **state)
 	assert_int_equal(arch_aarch64.stub(&stub, 0x20000, out, 16, &code), ARCH_STUB_NO_ROOM);
 	assert_int_equal(arch_aarch64.stub(&stub, 0x20000000, out, sizeof(out), &code),
 		ARCH_STUB_OUT_OF_REACH);
+	/* The time is asked for, unless a mode may forbid that. */
 	stub.thread.no_counter = stub.may_ask_time = true;
+	stub.thread.has_modes = false;
+	assert_int_equal(arch_aarch64.stub(&stub, 0x20000, out, sizeof(out), &code), ARCH_STUB_OK);
+	stub.thread.has_modes = true;
 	assert_int_equal(
 		arch_aarch64.stub(&stub, 0x20000, out, sizeof(out), &code), ARCH_STUB_UNSUPPORTED);
 }
@@ -563,11 +637,13 @@ int main(void)
 		cmocka_unit_test_setup_teardown(counting, setup, teardown),
 		cmocka_unit_test_setup_teardown(sampling, setup, teardown),
 		cmocka_unit_test_setup_teardown(recording, setup, teardown),
+		cmocka_unit_test_setup_teardown(clockless, setup, teardown),
 		cmocka_unit_test_setup_teardown(waiting, setup, teardown),
 		cmocka_unit_test_setup_teardown(gates, setup, teardown),
 		cmocka_unit_test_setup_teardown(filters, setup, teardown),
 		cmocka_unit_test_setup_teardown(tags, setup, teardown),
 		cmocka_unit_test_setup_teardown(streaming, setup, teardown),
+		cmocka_unit_test_setup_teardown(streaming_ids, setup, teardown),
 		cmocka_unit_test_setup_teardown(refused, setup, teardown),
 	};
 
