@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "arch/process.h"
 #include "libprobe/busy/search.h"
 #include "libprobe/process/memory.h"
 #include "libprobe/process/procfs.h"
@@ -37,11 +38,13 @@ static uint64_t *map(size_t size, int sharing)
 	return memory;
 }
 
-/* As the kernel saves a program counter: flags and selectors follow it. */
+/* As the kernel saves a program counter: the mark of a frame follows it. */
 static void put(volatile uint64_t *at, uint64_t kind)
 {
+	const struct arch_frame_layout *layout = arch_process()->layout;
+
 	at[0] = place_of(kind);
-	at[2] = UINT64_C(0x002b000000000033);
+	at[(layout->mark - layout->pc) / sizeof(*at)] = layout->mark_word;
 }
 
 /* Memory of a file whose pages the process drops. */
@@ -102,7 +105,7 @@ static void holder_body(struct shared *s)
 	put(&map(PAGE * 3, MAP_SHARED)[601], 3);
 	put(&in_data[4000], 4);
 	put(&on_stack[9], 5);
-	put(&closed[509], 6);
+	put(&closed[508], 6);
 	mprotect(closed, PAGE, PROT_NONE);
 	/* Across the end of a block that is read at once. */
 	put(&many[(33 << 20) / 8 - 1], 7);
