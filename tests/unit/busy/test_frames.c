@@ -20,9 +20,7 @@
 /* Two places to be interrupted at; each loops until *stop is not 0. */
 void spin_first(const _Atomic uint64_t *stop);
 void spin_second(const _Atomic uint64_t *stop);
-/* Hidden: GNU as and ld lose what a label of this file adds in an entry of aarch64's GOT. */
-__attribute__((visibility("hidden"))) extern const char spin_first_start[], spin_first_end[],
-	spin_second_start[], spin_second_end[];
+extern const char spin_first_start[], spin_first_end[], spin_second_start[], spin_second_end[];
 /* clang-format off */
 #ifdef __x86_64__
 __asm__("	.text\n"
@@ -37,7 +35,9 @@ __asm__("	.text\n"
 	"	je spin_second_start\n"
 	"spin_second_end: ret\n");
 #else
+/* Global: GNU as and ld lose what a label of this file adds in an entry of the GOT. */
 __asm__("	.text\n"
+	"	.globl spin_first_start, spin_first_end, spin_second_start, spin_second_end\n"
 	"spin_first:\n"
 	"spin_first_start: ldr x1, [x0]\n"
 	"	cbz x1, spin_first_start\n"
