@@ -32,8 +32,9 @@ AARCH64_TESTS := $(filter-out %/test_args_x86_64.c, \
 	tests/unit/expr/test_expr_c.c $(patsubst %,tests/unit/self/test_%.c,general messages) \
 	tests/golden/test_move.c tests/aarch64/list.sh \
 	tests/aarch64/count.sh tests/aarch64/postgres.sh tests/aarch64/tags.sh \
-	tests/aarch64/self.sh tests/aarch64/trace.sh \
-	$(patsubst %,tests/integration/sites/%.sh,general large)
+	$(patsubst %,tests/aarch64/%.sh,registers self trace) \
+	$(patsubst %,tests/integration/%.sh,repair/leftovers repair/repair repair/restore \
+		sites/general sites/large)
 ifeq ($(AARCH64_SHORT),1)
 AARCH64_TESTS := $(sort $(wildcard tests/unit/arch/test_*_aarch64.c tests/unit/form/test_*.c \
 	tests/unit/stub_aarch64/test_*.c)) \

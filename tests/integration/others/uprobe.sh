@@ -63,7 +63,9 @@ times()
 start "$company" 1
 all_offsets=()
 seconds=()
-[ -z "$x86" ] || seconds=($((offset_of[company:both5] + 1)) $((offset_of[company:both10] + 1)))
+for name in ${x86:+company:both5 company:both10}; do
+	seconds+=("$((offset_of[$name] + 1))")
+done
 for offset in "${offset_of[@]}" "${seconds[@]}"; do
 	answer=$("$TARGETS/uprobe" -1 "$company" "$offset" </dev/null)
 	case $answer in

@@ -14,7 +14,7 @@ trace()
 	local times=$1 i
 	shift
 	for ((i = 0; i < times; i++)); do
-		timeout 20 "$PROBECTL" trace -q -d 5ms -p "$target_pid" "$@" >"$SCRATCH/out" 2>"$SCRATCH/err" ||
+		timeout 120 "$PROBECTL" trace -q -d 5ms -p "$target_pid" "$@" >"$SCRATCH/out" 2>"$SCRATCH/err" ||
 			fail "trace $i $*: status $?: $(tail -1 "$SCRATCH/err")"
 	done
 }
