@@ -181,12 +181,11 @@ static struct probe_error *count_frames(struct probe_target *target, const struc
 {
 	struct modules modules = {0};
 	struct rooms rooms = {0};
-	struct probe_error *error =
-		modules_read_mapped(target->pid, maps, target->files, &modules);
+	struct probe_error *error = modules_read_mapped(target->pid, maps, target->files, &modules);
 
 	if (!error)
-		error = rooms_find(target->pid, -1, maps, &modules, change_home_room(registry),
-			false, &rooms);
+		error = rooms_find(
+			target->pid, -1, maps, &modules, change_home_room(registry), false, &rooms);
 	*ret = rooms.left_count;
 	modules_deinit(&modules);
 	return error;

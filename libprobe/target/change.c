@@ -171,8 +171,7 @@ static struct probe_error *find_rooms(struct change *c)
 	 * stopped, what a killed controller left stays, and is not used.
 	 */
 	return c->target->held || c->stopped
-		       ? rooms_find(
-				 c->pid, c->mem, &c->maps, &c->modules, home, false, &c->rooms)
+		       ? rooms_find(c->pid, c->mem, &c->maps, &c->modules, home, false, &c->rooms)
 		       : control_find_rooms(c->pid, c->target->lender, c->mem, &c->maps,
 				 &c->modules, home, &c->rooms);
 }
