@@ -192,6 +192,13 @@ static void prepare_vector(struct form *f, const struct stub_plan *p, int i)
 	form_store_pair(f, p->temp[i], FORM_POINTER);
 }
 
+static void keep_string(struct form *f, const struct stub_plan *p, int i)
+{
+	form_const(f, FORM_NEXT, p->stub->captures[i].bytes_max + 1);
+	form_call(f, p->measure);
+	form_store_pair(f, p->temp[i], FORM_POINTER);
+}
+
 /* What was read is in VALUE (a scalar or a string's pointer) or at POINTER. */
 static void keep(struct form *f, const struct stub_plan *p, int i)
 {
@@ -200,9 +207,7 @@ static void keep(struct form *f, const struct stub_plan *p, int i)
 
 	if (c->is_string) {
 		follow(f, p);
-		form_const(f, FORM_NEXT, c->bytes_max + 1);
-		form_call(f, p->measure);
-		form_store_pair(f, p->temp[i], FORM_POINTER);
+		keep_string(f, p, i);
 	} else if (arch_capture_has_bytes(c)) {
 		form_const(f, FORM_VALUE, capture_bytes(c) | cut << RING_STRING_TRUNCATED_BIT);
 		form_store_pair(f, p->temp[i], FORM_POINTER);
@@ -216,6 +221,12 @@ static void prepare_operand(struct form *f, const struct stub_plan *p, int i)
 {
 	const struct arch_arg *arg = &p->stub->captures[i].arg;
 
+	if (p->stub->captures[i].is_string) {
+		form_operand(f, FORM_POINTER, arg);
+		form_untag(f, p);
+		keep_string(f, p, i);
+		return;
+	}
 	form_operand(f, FORM_VALUE, arg);
 	if (operand_is_half(arg)) {
 		form_store(f, FORM_VALUE, form_temp(p->spill[i]));

@@ -15,20 +15,39 @@
 
 enum { WORD_BYTES = 8, WORD_SHIFT = 3 };
 
-/* VALUE = the word at FROM; of the first one, bytes before the string count as nonzero. */
-static void word_of_string(struct form *f)
+static void load_word(struct form *f)
 {
-	int whole = form_label(f);
+	form_load(f, FORM_VALUE, form_at(FORM_FROM, 0), sizeof(uint64_t), false);
+}
+
+/*
+ * Goes to `look` with the first word at FROM of a page; of the string's first one, bytes before the
+ * string count as nonzero.
+ */
+static void first_word(struct form *f, int look)
+{
 	struct form_mem bits = {.base = FORM_NONE, .index = FORM_POINTER, .scale = 1 << WORD_SHIFT};
 
-	form_load(f, FORM_VALUE, form_at(FORM_FROM, 0), sizeof(uint64_t), false);
-	form_jump_if(f, true, FORM_FROM, FORM_NOT_BELOW, FORM_POINTER, whole);
+	load_word(f);
+	form_jump_if(f, true, FORM_FROM, FORM_NOT_BELOW, FORM_POINTER, look);
 	form_compute(f, FORM_RIGHT, bits); /* modulo 64 */
 	form_const(f, FORM_SPARE_2, UINT64_MAX);
 	form_shift_by_right(f, FORM_SHL, FORM_SPARE_2);
 	form_one(f, FORM_COMPLEMENT, true, FORM_SPARE_2);
 	form_two(f, FORM_OR, true, FORM_VALUE, FORM_SPARE_2);
-	form_place(f, whole);
+	form_jump(f, look);
+}
+
+/* SCRATCH = the end of the page of FROM, or of what is of interest, if that comes first. */
+static void end_of_page(struct form *f, const struct stub_plan *p)
+{
+	int within = form_label(f);
+
+	form_compute(f, FORM_SCRATCH, form_at(FORM_FROM, (int32_t)p->stub->page_bytes));
+	form_page_of(f, p, FORM_SCRATCH);
+	form_jump_if(f, true, FORM_SCRATCH, FORM_BELOW, FORM_NEXT, within);
+	form_move(f, FORM_SCRATCH, FORM_NEXT);
+	form_place(f, within);
 }
 
 /* The end of a subroutine: VALUE = how far `end` is behind POINTER, and flag bits. */
@@ -55,7 +74,7 @@ static void return_null(struct form *f)
  * flag bits, as in the record.
  *
  *	FROM	the word looked at, aligned
- *	SCRATCH	words below it can be read
+ *	SCRATCH	words below it can be read, and are of interest
  *	NEXT	the first byte that is of no interest
  *	SET, SPARE	the constants of the search
  */
@@ -63,6 +82,7 @@ void form_measure_subroutine(struct form *f, const struct stub_plan *p)
 {
 	int page = form_label(f), word = form_label(f), found = form_label(f);
 	int cut = form_label(f), fault = form_label(f), null = form_label(f);
+	int look = form_label(f);
 
 	form_place(f, p->measure);
 	form_alone(f, FORM_NEST);
@@ -71,22 +91,23 @@ void form_measure_subroutine(struct form *f, const struct stub_plan *p)
 	form_two_const(f, FORM_AND, true, FORM_FROM, -WORD_BYTES);
 	form_place(f, page);
 	form_check(f, p, FORM_CALLER, fault);
-	form_compute(f, FORM_SCRATCH, form_at(FORM_FROM, (int32_t)p->stub->page_bytes));
-	form_page_of(f, p, FORM_SCRATCH);
-
+	end_of_page(f, p);
 	form_const(f, FORM_SET, UINT64_C(0) - UINT64_C(0x0101010101010101));
 	form_const(f, FORM_SPARE, UINT64_C(0x8080808080808080));
+	first_word(f, look);
+
 	form_place(f, word);
-	word_of_string(f);
+	load_word(f);
+	form_place(f, look);
 	form_compute(f, FORM_SPARE_2, form_indexed(FORM_VALUE, FORM_SET, 0));
 	form_one(f, FORM_COMPLEMENT, true, FORM_VALUE);
 	form_two(f, FORM_AND, true, FORM_VALUE, FORM_SPARE_2);
 	form_two(f, FORM_AND, true, FORM_VALUE, FORM_SPARE);
 	form_jump_if_const(f, true, FORM_VALUE, FORM_NE, 0, found);
 	form_two_const(f, FORM_ADD, true, FORM_FROM, WORD_BYTES);
-	form_jump_if(f, true, FORM_FROM, FORM_NOT_BELOW, FORM_NEXT, cut);
 	form_jump_if(f, true, FORM_FROM, FORM_BELOW, FORM_SCRATCH, word);
-	form_jump(f, page);
+	form_jump_if(f, true, FORM_FROM, FORM_BELOW, FORM_NEXT, page);
+	form_jump(f, cut);
 
 	form_place(f, found); /* by its bit 7: shifted, the byte's number */
 	form_lowest(f, FORM_VALUE, FORM_VALUE);
