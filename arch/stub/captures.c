@@ -120,7 +120,7 @@ static void sized_string(struct form *f, const struct stub_plan *p, int temp)
 	form_jump_if_const(f, true, FORM_NEXT, FORM_EQ, 0, done);
 	form_store(f, FORM_NEXT, form_temp(temp + 1));
 	form_two_const(f, FORM_ADD, true, FORM_NEXT, 1);
-	form_call(f, p->measure);
+	form_call_nest(f, p->measure);
 	form_const(f, FORM_RIGHT, UINT64_C(1) << RING_STRING_TRUNCATED_BIT);
 	form_two_at(f, FORM_ADD, FORM_RIGHT, form_temp(temp + 1));
 	form_jump_if(f, true, FORM_VALUE, FORM_NE, FORM_RIGHT, done);
@@ -137,7 +137,7 @@ static void sized_bytes(
 	int kept = form_label(f);
 
 	form_two(f, FORM_ADD, true, FORM_NEXT, FORM_POINTER);
-	form_call(f, p->extent);
+	form_call_nest(f, p->extent);
 	form_const(f, FORM_NEXT, c->bytes_max);
 	form_jump_if_at(f, sizeof(uint64_t), FORM_NEXT, FORM_NOT_BELOW, form_temp(temp), kept);
 	form_const(f, FORM_NEXT, UINT64_C(1) << RING_STRING_TRUNCATED_BIT);
@@ -195,7 +195,7 @@ static void prepare_vector(struct form *f, const struct stub_plan *p, int i)
 static void keep_string(struct form *f, const struct stub_plan *p, int i)
 {
 	form_const(f, FORM_NEXT, p->stub->captures[i].bytes_max + 1);
-	form_call(f, p->measure);
+	form_call_nest(f, p->measure);
 	form_store_pair(f, p->temp[i], FORM_POINTER);
 }
 

@@ -57,12 +57,14 @@ enum form_op {
 	/* to `label`, if the u32 at the address `value` is (EQ) or is not (NE) 0; may change a */
 	FORM_JUMP_IF_WORD,
 	/*
-	 * Subroutines. One that calls others begins with NEST and ends with RETURN_NESTED, and the
-	 * others call none. Or their end is an answer, where it depends on nothing but the call of
-	 * ASK.
+	 * Subroutines. One that calls others is called by CALL_NEST, begins with NEST and ends with
+	 * RETURN_NESTED; the others call none. The end of one that ASK calls is an answer.
+	 * CALL_NEST and ASK are for what may ask the kernel, and may change SPARE_2 before and
+	 * after.
 	 */
 	FORM_CALL, /* calls `label` */
-	FORM_ASK,  /* calls `label`; goes to `no` if it answers no */
+	FORM_CALL_NEST,
+	FORM_ASK, /* calls `label`; goes to `no` if it answers no */
 	FORM_NEST,
 	FORM_RETURN_NESTED,
 	FORM_RETURN,
@@ -296,6 +298,7 @@ void form_jump_unless_bytes(
 void form_jump_if_word(
 	struct form *f, int scratch, uint64_t address, enum form_when when, int label);
 void form_call(struct form *f, int label);
+void form_call_nest(struct form *f, int label);
 void form_ask(struct form *f, int label, int no);
 void form_yes_if_const(struct form *f, int a, int32_t value);
 void form_yes_if_at(struct form *f, int a, struct form_mem mem);

@@ -127,6 +127,7 @@ static void subroutine(struct a64 *e, const struct form_insn *i)
 
 	switch (i->op) {
 	case FORM_CALL:
+	case FORM_CALL_NEST:
 		a64_call(e, i->label);
 		break;
 	case FORM_ASK:

@@ -131,6 +131,11 @@ void form_call(struct form *f, int label)
 	f->put(f, &(struct form_insn){.op = FORM_CALL, .label = label});
 }
 
+void form_call_nest(struct form *f, int label)
+{
+	f->put(f, &(struct form_insn){.op = FORM_CALL_NEST, .label = label});
+}
+
 void form_ask(struct form *f, int label, int no)
 {
 	f->put(f, &(struct form_insn){.op = FORM_ASK, .label = label, .no = no});

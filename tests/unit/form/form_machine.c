@@ -361,6 +361,10 @@ static void spoil(uint64_t *v, const struct form_insn *i)
 	case FORM_KERNEL:
 		v[FORM_RIGHT] = v[FORM_SPARE_2] = any;
 		break;
+	case FORM_CALL_NEST:
+	case FORM_ASK:
+		v[FORM_SPARE_2] = any;
+		break;
 	case FORM_DIV:
 	case FORM_MOD:
 		v[FORM_RIGHT] = v[FORM_SCRATCH] = any;
@@ -437,8 +441,8 @@ static void call(struct run *r, const struct form_insn *i)
 	r->no[r->called] = i->op == FORM_ASK ? i->no : FORM_NONE;
 	r->calls[r->called++] = r->at;
 	go_to(r, i->label);
-	if (r->called == 2)
-		assert_int_not_equal(r->machine->insns[r->at + 1].op, FORM_NEST);
+	assert_int_equal(r->machine->insns[r->at + 1].op == FORM_NEST, i->op == FORM_CALL_NEST);
+	spoil(r->v, i);
 }
 
 static void back(struct run *r, bool answers, bool answer)
@@ -446,6 +450,7 @@ static void back(struct run *r, bool answers, bool answer)
 	assert_true(r->called > 0);
 	r->at = r->calls[--r->called];
 	assert_int_equal(r->no[r->called] != FORM_NONE, answers);
+	spoil(r->v, &r->machine->insns[r->at]);
 	if (answers && !answer)
 		go_to(r, r->no[r->called]);
 }
@@ -454,6 +459,7 @@ static void run_one_of_all(struct run *r, const struct form_insn *i)
 {
 	switch (i->op) {
 	case FORM_CALL:
+	case FORM_CALL_NEST:
 	case FORM_ASK:
 		call(r, i);
 		break;

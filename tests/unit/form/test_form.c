@@ -542,7 +542,7 @@ static void write_subroutines(struct form *f, void *arg)
 
 	(void)arg;
 	form_load(f, FORM_VALUE, form_temp(0), sizeof(uint64_t), false);
-	form_call(f, countdown);
+	form_call_nest(f, countdown);
 	form_store(f, FORM_VALUE, form_temp(1));
 	form_jump(f, done);
 

@@ -265,15 +265,15 @@ static const struct row {
 	{"count, one in N: taken", make_sampled, ALONE, {43, 46}},
 	{"record without arguments", make_record, ALONE, {43, 46}},
 	{"record of 3 integers", make_integers, ALONE, {55, 51}},
-	{"record of an integer and a constant string", make_safe_string, ALONE, {151, 159}},
-	{"record of an integer and a string on the heap", make_string, ALONE, {158, 170}},
+	{"record of an integer and a constant string", make_safe_string, ALONE, {151, 153}},
+	{"record of an integer and a string on the heap", make_string, ALONE, {158, 164}},
 	{"histogram of an argument", make_histogram, ALONE, {69, 75}},
 	{"count by a key", make_keyed, ALONE, {69, 74}},
 	{"latency by thread: begin", make_by_thread, BEGIN, {58, 67}},
 	{"latency by thread: end", make_by_thread, END, {103, 121}},
 	{"latency by a key: begin", make_by_key, BEGIN, {82, 92}},
 	{"latency by a key: end", make_by_key, END, {117, 133}},
-	{"a string on the heap, with vectors to be kept", make_string_of_vectors, ALONE, {0, 274}},
+	{"a string on the heap, with vectors to be kept", make_string_of_vectors, ALONE, {0, 268}},
 };
 
 static unsigned int count_row(struct gathering *c, const char *text, const struct row *row)
