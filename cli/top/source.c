@@ -14,6 +14,8 @@
 #include "cli/timer.h"
 #include "cli/top/source.h"
 
+enum { PROCESS_SESSIONS = 3 };
+
 void source_note_change(struct top_source *source, struct probe_report *report)
 {
 	if (report->stop_ns > source->stop_ns)
@@ -257,12 +259,16 @@ const char *source_title(const struct top_source *source)
 	return source->title;
 }
 
+static struct probe_error *not_stopped(const struct top_process *process, struct probe_error *error)
+{
+	return probe_error_prefix(error, "process %d keeps its probes until `probectl repair`",
+		(int)probe_target_pid(process->target));
+}
+
 struct probe_error *source_stop_session(
 	const struct top_process *process, struct probe_session *session)
 {
-	return probe_error_prefix(session ? probe_session_stop(session) : NULL,
-		"process %d keeps its probes until `probectl repair`",
-		(int)probe_target_pid(process->target));
+	return not_stopped(process, session ? probe_session_stop(session) : NULL);
 }
 
 /* The first error is handed back; the others are reported at once. */
@@ -274,19 +280,46 @@ static void keep_first(struct probe_error *error, struct probe_error **ret)
 		*ret = error;
 }
 
+/* Stops the sessions of so many processes at once; `sessions` and `errors` have room for them. */
+static void stop_all(const struct top_process *processes, size_t count,
+	struct probe_session **sessions, struct probe_error **errors, struct probe_error **ret)
+{
+	size_t session_count = 0, done = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		struct probe_session *its[] = {
+			processes[i].keyed, processes[i].times, processes[i].counts};
+
+		for (size_t k = 0; k < PROCESS_SESSIONS; k++)
+			if (its[k])
+				sessions[session_count++] = its[k];
+	}
+	probe_sessions_stop(sessions, session_count, errors);
+	for (size_t i = 0; i < count; i++) {
+		const struct top_process *p = &processes[i];
+		size_t its_count = (p->keyed != NULL) + (p->times != NULL) + (p->counts != NULL);
+
+		for (size_t k = 0; k < its_count; k++)
+			keep_first(not_stopped(p, errors[done++]), ret);
+	}
+}
+
 struct probe_error *source_stop(struct top_source *source)
 {
+	size_t most = PROCESS_SESSIONS * source->count + 1;
+	struct probe_session *its[PROCESS_SESSIONS], **sessions = calloc(most, sizeof(*sessions));
+	struct probe_error *its_errors[PROCESS_SESSIONS], **errors = calloc(most, sizeof(*errors));
 	struct probe_error *error = NULL;
 
 	/* Others wait for nothing that follows. */
 	source_finish_watch(source);
-	for (size_t i = 0; i < source->count; i++) {
-		struct top_process *process = &source->processes[i];
-
-		keep_first(source_stop_session(process, process->keyed), &error);
-		keep_first(source_stop_session(process, process->times), &error);
-		keep_first(source_stop_session(process, process->counts), &error);
-	}
+	if (sessions && errors)
+		stop_all(source->processes, source->count, sessions, errors, &error);
+	/* Without memory, one process after the other. */
+	for (size_t i = 0; i < source->count && !(sessions && errors); i++)
+		stop_all(&source->processes[i], 1, its, its_errors, &error);
+	free(sessions);
+	free(errors);
 	return error;
 }
 

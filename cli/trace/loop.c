@@ -430,13 +430,17 @@ static void stop_sessions(struct trace *trace)
 	struct probe_error **errors = calloc(trace->target_count + 1, sizeof(struct probe_error *));
 	size_t count = 0;
 
-	for (size_t i = 0; sessions && errors && i < trace->target_count; i++)
-		if (trace->targets[i].on && !trace->targets[i].rings)
-			sessions[count++] = trace->targets[i].session;
+	for (size_t i = 0; sessions && errors && i < trace->target_count; i++) {
+		if (!trace->targets[i].on)
+			continue;
+		if (trace->targets[i].rings)
+			trace_fail(trace, trace_rings_suspend(&trace->targets[i]));
+		sessions[count++] = trace->targets[i].session;
+	}
 	probe_sessions_stop(sessions, count, errors);
 	count = 0;
 	for (size_t i = 0; sessions && errors && i < trace->target_count; i++)
-		if (trace->targets[i].on && !trace->targets[i].rings)
+		if (trace->targets[i].on)
 			note_stopped(trace, &trace->targets[i], errors[count++]);
 	free(sessions);
 	free(errors);

@@ -161,9 +161,14 @@ struct probe_error *trace_rings_write(struct trace *trace, struct trace_target *
 
 /* ---- Afterwards ---------------------------------------------------------------------- */
 
-struct probe_error *trace_rings_stop(struct trace_target *target)
+struct probe_error *trace_rings_suspend(const struct trace_target *target)
 {
-	struct probe_error *error = probe_stream_stop(target->rings->stream);
+	return probe_stream_stop(target->rings->stream);
+}
+
+struct probe_error *trace_rings_stop(const struct trace_target *target)
+{
+	struct probe_error *error = trace_rings_suspend(target);
 
 	return probe_error_first(error, probe_session_stop(target->session));
 }

@@ -361,8 +361,10 @@ PROBE_MUST_CHECK struct probe_error *trace_target_start(struct trace *trace,
  */
 PROBE_MUST_CHECK struct probe_error *trace_rings_poll(
 	struct trace *trace, struct trace_target *target);
+/* Stops the stream; the session goes on. */
+PROBE_MUST_CHECK struct probe_error *trace_rings_suspend(const struct trace_target *target);
 /* Stops the stream and its session. */
-PROBE_MUST_CHECK struct probe_error *trace_rings_stop(struct trace_target *target);
+PROBE_MUST_CHECK struct probe_error *trace_rings_stop(const struct trace_target *target);
 /* The process has ended. */
 PROBE_MUST_CHECK struct probe_error *trace_rings_note_end(
 	struct trace *trace, struct trace_target *target);

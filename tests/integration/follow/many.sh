@@ -5,7 +5,7 @@
 # cannot be traced, the others still are.
 . tests/integration/lib.sh
 need_attach
-need flock
+need flock jq
 
 children=200
 hits=500
@@ -168,6 +168,41 @@ wait "$tracer_pid"
 same "one locked: status" $? 0
 same "one locked: hits, processes, disordered" "$(tally)" "$((children * hits)) $children 0"
 all_off "${kids[0]}" "${kids[77]}" "${kids[-1]}"
+
+# locked WHAT COMMAND…: the same at the end of another command
+locked()
+{
+	local what=$1 pid
+	shift
+	herd
+	"$PROBECTL" "$@" --children "$target_pid" herd:hit >"$SCRATCH/lines" 2>"$SCRATCH/many.err" &
+	pid=$!
+	on_exit "kill $pid 2>/dev/null"
+	for ((i = 0; i < 600; i++)); do
+		[ "$(traced_kids | wc -l)" -lt "$children" ] || break
+		sleep 0.05
+	done
+	wait_on "${kids[-1]}" herd:hit
+	ask go
+	exec 9<"/proc/${kids[0]}/status"
+	flock 9
+	kill -INT "$pid"
+	for ((i = 0; i < 150; i++)); do
+		[ "$(traced_kids)" = "/proc/${kids[0]}/maps" ] && break
+		sleep 0.1
+	done
+	same "$what: those that are still on" "$(traced_kids)" "/proc/${kids[0]}/maps"
+	exec 9<&-
+	wait "$pid"
+	same "$what, one locked: status" $? 0
+	all_off "${kids[0]}" "${kids[77]}" "${kids[-1]}"
+}
+
+locked top top -i 30
+same "top: hits" "$(awk '$1 == "herd:hit" { n = $3 } END { print n }' "$SCRATCH/lines")" "$((children * hits))"
+locked "full rings" record --full=stop -o "$SCRATCH/stop"
+same "full rings: hits" "$("$PROBECTL" report --json "$SCRATCH/stop" |
+	jq -c 'select(.type == "record") | [.hits, .lost]')" "[$((children * hits)),0]"
 
 # A selection without processes is an error.
 wrong()
