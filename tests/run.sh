@@ -13,8 +13,8 @@
 # list.sh, test_ring.c.
 #
 # A test passes with status 0 and is skipped with 77; its last line then says why. A cmocka
-# program that skips some of its cases counts as passed, plus one skip. Scripts run in the root
-# of the sources with
+# program that skips some of its cases counts as passed, plus one skip that names them. Scripts run
+# in the root of the sources with
 #   BUILD      the build folder, absolute
 #   PROBECTL   the program
 #   TARGETS    the folder of the built tests/targets
@@ -108,6 +108,16 @@ failed=0
 skips=()
 failures=()
 
+# cases_skipped LOG: what cmocka says, with the reasons of tests/unit/skip.h
+cases_skipped()
+{
+	awk '/^\[ RUN / { name = $NF }
+		/^\[  REASON  \] / { reason[name] = ": " substr($0, 14) }
+		/^\[  SKIPPED \] [^ ]+$/ && !told[$NF]++ {
+			printf "%s%s%s", all++ ? "; " : "", $NF, reason[$NF]
+		}' "$1"
+}
+
 # report RESULT NAME LOG MILLISECONDS STATUS
 report()
 {
@@ -116,9 +126,8 @@ report()
 	ok)
 		printf 'ok    %s (%d.%d s)\n' "$2" $(($4 / 1000)) $(($4 / 100 % 10))
 		passed=$((passed + 1))
-		cases=$(sed -n 's/^\[  SKIPPED \] [0-9]* test(s).*//; s/^\[  SKIPPED \] //p' "$3" |
-			sort -u | grep -v '^$' | paste -sd' ')
-		[ -z "$cases" ] || skips+=("$2: cases $cases")
+		cases=$(cases_skipped "$3")
+		[ -z "$cases" ] || skips+=("$2: $cases")
 		;;
 	skip)
 		reason=$(grep -v '^[[:space:]]*$' "$3" | tail -n 1)

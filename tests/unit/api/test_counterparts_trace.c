@@ -21,6 +21,8 @@
 
 #include <cmocka.h>
 
+#include "tests/unit/skip.h"
+
 /* `text` is in `file`; without a file, it is the reason. */
 struct counterpart {
 	const char *what, *file, *text;
@@ -382,7 +384,7 @@ static void all_of_pcp(void **state)
 
 	(void)state;
 	if (access(header, R_OK) != 0)
-		skip();
+		skip_because("needs the header of PCP's trace library");
 	assert_true(check_words(header, "PMTRACE_ERR_") >= 13);
 	assert_true(check_words(header, "PMTRACE_STATE_") >= 7);
 	/* Declarations, and what comments say of them. */
@@ -399,7 +401,7 @@ static void all_metrics(void **state)
 
 	(void)state;
 	if (!text)
-		skip();
+		skip_because("needs PCP's trace agent");
 	while ((line = strsep(&rest, "\n"))) {
 		if (strchr(line, '{') && sscanf(line, "%63s {", name) == 1) {
 			strcpy(group, name);

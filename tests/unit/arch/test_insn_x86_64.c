@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "arch/x86/decode/insn.h"
+#include "tests/unit/skip.h"
 
 enum { AT = 0x401000, TO = 0x501000 };
 
@@ -434,9 +435,7 @@ int main(void)
 		cmocka_unit_test(test_move_many),
 	};
 
-	if (!x86_64_can_decode()) {
-		print_message("skipped: the disassembler library is not installed\n");
-		return 77;
-	}
+	if (!x86_64_can_decode())
+		return skip_all("the disassembler library is not installed");
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

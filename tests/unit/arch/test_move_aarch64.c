@@ -27,6 +27,7 @@
 
 #include "arch/aarch64/decode.h"
 #include "arch/aarch64/encoding.h"
+#include "tests/unit/skip.h"
 
 #if defined(__aarch64__)
 
@@ -377,8 +378,7 @@ int main(void)
 
 int main(void)
 {
-	print_message("skipped: needs aarch64 (make check-aarch64)\n");
-	return 77;
+	return skip_all("needs aarch64 (make check-aarch64)");
 }
 
 #endif

@@ -24,6 +24,7 @@
 #include <cmocka.h>
 
 #include "arch/x86/decode/insn.h"
+#include "tests/unit/skip.h"
 
 #if defined(__x86_64__)
 
@@ -349,8 +350,7 @@ static void run_all(uint64_t address)
 	uint8_t *arena = arena_create(address);
 
 	if (!arena) {
-		print_message("0x%lx is in use\n", address);
-		skip();
+		skip_because("the addresses of the code are in use");
 	}
 	assert_true(case_table_end - case_table > 50);
 	for (const struct case_entry *entry = case_table; entry < case_table_end; entry++) {
@@ -422,8 +422,7 @@ int main(void)
 
 int main(void)
 {
-	puts("skipped: x86-64 code runs on x86-64 only");
-	return 77;
+	return skip_all("x86-64 code runs on x86-64 only");
 }
 
 #endif

@@ -14,6 +14,7 @@
 #include "libprobe/base/clock.h"
 #include "libprobe/base/page.h"
 #include "libprobe/busy/pages.h"
+#include "tests/unit/skip.h"
 
 enum { PAGES = 20000, MORE = 5000 };
 static char expected[PAGES];
@@ -83,14 +84,14 @@ static void test_reserved(void **state)
 	(void)state;
 	assert_true(pagemap >= 0);
 	if (memory == MAP_FAILED)
-		skip();
+		skip_because("there is too little address space");
 	memory[size / 2] = 1;
 	assert_true(pages_open(pagemap, &pages));
 	begin_ns = clock_monotonic_ns();
 	if (pages_look(&pages, first, first + size, &next) != 1 || next != first + size) {
 		pages_close(&pages);
 		munmap(memory, size);
-		skip(); /* an older kernel */
+		skip_because("needs Linux 6.7 or newer (PAGEMAP_SCAN)");
 	}
 	assert_true(clock_monotonic_ns() - begin_ns < 200000000);
 	assert_true(pages.runs[0].start <= first + size / 2);

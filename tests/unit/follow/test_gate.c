@@ -19,6 +19,7 @@
 #include <cmocka.h>
 
 #include "libprobe/follow/gate.h"
+#include "tests/unit/skip.h"
 
 static struct probe_gate *shared_gate(void)
 {
@@ -154,7 +155,7 @@ static void test_close_unheard(void **state)
 
 	(void)state;
 #ifdef __SANITIZE_THREAD__
-	skip(); /* this is a race, on purpose */
+	skip_because("this is a race, on purpose");
 #endif
 	open_gate(&gate, shared);
 	/* The waiter has seen this, and waits for the next one. */

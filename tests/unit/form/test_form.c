@@ -15,6 +15,7 @@
 
 #include "tests/unit/expr/expr_random.h"
 #include "tests/unit/form/form_world.h"
+#include "tests/unit/skip.h"
 
 enum { PROGRAMS = 4000, STEPS = 60, RUNS = 4, OPEN_MAX = 8, TEMPS = FORM_REGISTERS };
 
@@ -724,9 +725,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(threads, form_fixture_setup, form_fixture_teardown),
 	};
 
-	if (!form_native_is_possible()) {
-		print_message("there is no back end for this processor\n");
-		return 77;
-	}
+	if (!form_native_is_possible())
+		return skip_all("there is no back end for this processor");
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

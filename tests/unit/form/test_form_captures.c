@@ -14,6 +14,7 @@
 #include "arch/layout.h"
 #include "libprobe/base/page.h"
 #include "tests/unit/form/form_world.h"
+#include "tests/unit/skip.h"
 
 enum {
 	/* Temporaries. */
@@ -437,9 +438,7 @@ int main(void)
 		FORM_TEST(strings), FORM_TEST(lengths), FORM_TEST(steps),
 		FORM_TEST(vectors_and_names), FORM_TEST(stacks), FORM_TEST(copies)};
 
-	if (!form_native_is_possible()) {
-		print_message("there is no back end for this processor\n");
-		return 77;
-	}
+	if (!form_native_is_possible())
+		return skip_all("there is no back end for this processor");
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,6 +13,7 @@
 
 #include "tests/unit/expr/expr_random.h"
 #include "tests/unit/form/form_world.h"
+#include "tests/unit/skip.h"
 
 enum { PAIRS = 400000, LEFT = 0, OTHER, SUM, PLAIN_SUM, VALUE, SET, VECTOR, KEPT };
 
@@ -137,9 +138,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(sums, form_fixture_setup, form_fixture_teardown),
 	};
 
-	if (!form_native_is_possible()) {
-		print_message("there is no back end for this processor\n");
-		return 77;
-	}
+	if (!form_native_is_possible())
+		return skip_all("there is no back end for this processor");
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,6 +16,7 @@
 
 #include "arch/layout.h"
 #include "tests/unit/form/form_native.h"
+#include "tests/unit/skip.h"
 
 enum {
 	SLOTS_SHIFT = 12,
@@ -430,9 +431,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(between_threads, setup, teardown),
 	};
 
-	if (!form_native_is_possible()) {
-		print_message("there is no back end for this processor\n");
-		return 77;
-	}
+	if (!form_native_is_possible())
+		return skip_all("there is no back end for this processor");
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

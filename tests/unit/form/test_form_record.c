@@ -21,6 +21,7 @@
 #include "libprobe/base/clock.h"
 #include "libprobe/ring/room.h"
 #include "tests/unit/form/form_native.h"
+#include "tests/unit/skip.h"
 
 enum {
 	CPUS = 4, /* no fewer than threads: else none of the locks might be free */
@@ -560,9 +561,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(gates_for_callers, setup, teardown),
 	};
 
-	if (!form_native_is_possible()) {
-		print_message("there is no back end for this processor\n");
-		return 77;
-	}
+	if (!form_native_is_possible())
+		return skip_all("there is no back end for this processor");
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,6 +12,7 @@
 
 #include "tests/unit/expr/expr_random.h"
 #include "tests/unit/form/form_world.h"
+#include "tests/unit/skip.h"
 
 #if defined(__aarch64__) && defined(HWCAP_SVE)
 
@@ -104,9 +105,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(kept, form_fixture_setup, form_fixture_teardown),
 	};
 
-	if (!has_vectors()) {
-		print_message("this processor has no SVE\n");
-		return 77;
-	}
+	if (!has_vectors())
+		return skip_all("this processor has no SVE");
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

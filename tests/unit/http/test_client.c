@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "libprobe/http/client.h"
+#include "tests/unit/skip.h"
 
 /* Nothing is sent: the client is not run. */
 static struct http_client *client_made(void)
@@ -18,7 +19,7 @@ static struct http_client *client_made(void)
 	struct probe_error *error = http_client_open("http://127.0.0.1:1/", NULL, &client);
 
 	if (error && error->code == PROBE_ERROR_UNSUPPORTED) {
-		print_message("%s\n", error->message);
+		skip_reason(error->message);
 		probe_error_free(error);
 		skip();
 	}

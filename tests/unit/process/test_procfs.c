@@ -19,6 +19,7 @@
 #include <cmocka.h>
 
 #include "libprobe/process/procfs.h"
+#include "tests/unit/skip.h"
 
 /* A child that has prepared itself and waits. */
 static pid_t child(void (*prepare)(const char *), const char *argument)
@@ -91,7 +92,7 @@ static void test_groups(void **state)
 
 	(void)state;
 	if (geteuid() != 0)
-		skip();
+		skip_because("needs root");
 	pid = child(set_groups, NULL);
 	assert_in_range(procfs_status_number(pid, "Threads:"), 1, 2);
 	assert_int_equal(procfs_status_number(pid, "Seccomp:"), 0);

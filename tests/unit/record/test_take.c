@@ -18,6 +18,7 @@
 
 #include "libprobe/record/ctf_writer.h"
 #include "tests/unit/record/take_host.h"
+#include "tests/unit/skip.h"
 
 enum { MANY_THREADS = 1500 /* more than a packet may have */ };
 
@@ -342,7 +343,7 @@ static void test_late_room(void **state)
 
 	(void)state;
 	if (!has_writer())
-		skip();
+		skip_because("needs a file system with O_DIRECT");
 	take_open(&h, "/tmp", NULL);
 	count = fill_threads(&h, clock_monotonic_ns(), MANY_THREADS);
 	usleep(1000);
@@ -396,7 +397,7 @@ static void test_slow(void **state)
 
 	(void)state;
 	if (!has_writer())
-		skip();
+		skip_because("needs a file system with O_DIRECT");
 	take_open(&h, "/tmp", NULL);
 	count = before = fill(&h, clock_monotonic_ns());
 	usleep(1000);

@@ -11,6 +11,7 @@
 #include "tests/unit/elf/elf_image.h"
 #include "libprobe/runtime/events/image.h"
 #include "probe/posix_trace.h"
+#include "tests/unit/skip.h"
 
 /* ---- The file -------------------------------------------------------------------------- */
 
@@ -109,7 +110,7 @@ static void file_in_readelf(void **state)
 	length = fread(text, 1, sizeof(text) - 1, readelf);
 	text[length] = '\0';
 	if (pclose(readelf) != 0)
-		skip();
+		skip_because("needs readelf");
 	assert_null(strstr(text, "arning"));
 	assert_null(strstr(text, "rror"));
 	assert_non_null(strstr(text, "Name: plain"));

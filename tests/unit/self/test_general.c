@@ -10,6 +10,7 @@
 
 #include "arch/arch.h"
 #include "libprobe/self/general.h"
+#include "tests/unit/skip.h"
 
 #if defined(__x86_64__)
 
@@ -230,8 +231,7 @@ int main(void)
 
 int main(void)
 {
-	puts("skipped: neither x86-64 nor aarch64");
-	return 77;
+	return skip_all("neither x86-64 nor aarch64");
 }
 
 #endif

@@ -27,6 +27,7 @@
 #include "libprobe/self/hook.h"
 #include "libprobe/self/self.h"
 #include "tests/unit/self/self_hits.h"
+#include "tests/unit/skip.h"
 
 enum { THREADS = 3, CYCLES = 3000, SHORT_CYCLES = 60000, MANY = 60, RECORDS = 1000 };
 
@@ -433,7 +434,7 @@ static void in_child(void (*act)(void))
 	}
 	assert_int_equal(waitpid(child, &status, 0), child);
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
-		skip();
+		skip_because("a filter cannot be installed here");
 	assert_int_equal(status, 0);
 }
 
@@ -514,7 +515,7 @@ static void test_filtered_caller(void **state)
 {
 	(void)state;
 	if (geteuid() != 0) /* others cannot read filters, and take them for the strictest */
-		skip();
+		skip_because("only root can read filters");
 	in_child(connect_filtered);
 }
 

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "tests/unit/skip.h"
 #include "tests/unit/stream/stream_log.h"
 
 char log_folder[] = "/tmp/probectl-log.XXXXXX";
@@ -63,6 +64,7 @@ struct probe_stream *log_reopen(void)
 	struct probe_error *error = probe_stream_open(log_folder, &stream);
 
 	if (error && error->code == PROBE_ERROR_UNSUPPORTED) {
+		skip_reason(error->message);
 		probe_error_free(error);
 		skip();
 	}

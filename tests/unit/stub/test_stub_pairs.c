@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "tests/unit/skip.h"
 #include "tests/unit/stub/stub_gathering.h"
 
 enum { PAIR = 3, DEPTH = 128, FLIGHTS = 64 };
@@ -194,7 +195,7 @@ static void pairs_of_dead_threads(void **state)
 	void *(*const bodies[])(void *) = {begin_only, end_only, begin_only, end_only};
 
 	if (!c->host.thread.has_tid)
-		skip();
+		skip_because("stubs do not know thread ids here");
 	for (int forks = 0; forks < 2; forks++) {
 		emit_pair(c, true, forks, NULL, DEPTH);
 		for (int i = 0; i < 4; i++) {

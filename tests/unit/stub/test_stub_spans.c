@@ -18,6 +18,7 @@
 #include <cmocka.h>
 
 #include "libprobe/expr/interpret.h"
+#include "tests/unit/skip.h"
 #include "tests/unit/stub/stub_crowd.h"
 #include "tests/unit/stub/stub_host.h"
 
@@ -572,7 +573,7 @@ static void many_threads(void **state)
 	struct spans *s = *state;
 
 	if (stub_host_ring_count(&s->host) > RINGS_MAX)
-		skip();
+		skip_because("there are too many processors");
 	for (int variant = 0; variant < VARIANTS; variant++) {
 		pthread_t thread;
 		uint64_t spans;
@@ -635,7 +636,7 @@ static void none_is_lost(void **state)
 	int pairs = 10 * HITS, threads = 2;
 
 	if (stub_host_ring_count(&s->host) > RINGS_MAX)
-		skip();
+		skip_because("there are too many processors");
 	/* Without rseq, a ring may not be free for long: its owner is preempted. */
 	for (int variant = 1; variant < VARIANTS; variant += 2) {
 		pthread_t thread;

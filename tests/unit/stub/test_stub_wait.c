@@ -24,6 +24,7 @@
 #include "libprobe/base/clock.h"
 #include "libprobe/ring/room.h"
 #include "arch/process.h"
+#include "tests/unit/skip.h"
 #include "tests/unit/stub/stub_crowd.h"
 #include "tests/unit/stub/stub_variant.h"
 
@@ -389,7 +390,7 @@ static void check_calls(struct variant *v)
 		assert_int_equal(waitpid(child, &status, 0), child);
 		assert_true(WIFEXITED(status));
 		if (WEXITSTATUS(status) == 77)
-			skip();
+			skip_because("a filter cannot be installed here");
 		assert_int_equal(WEXITSTATUS(status), 0);
 	}
 }
@@ -455,7 +456,7 @@ static void the_way_of_hits_with_room_is_the_same(void **state)
 {
 	(void)state;
 	if (arch_x86_64.can_decode && !arch_x86_64.can_decode())
-		skip();
+		skip_because("needs the disassembler's library");
 	variant_each(check_costs);
 }
 

@@ -21,6 +21,7 @@
 #include "libprobe/ring/room.h"
 #include "tests/unit/expr/expr_interpreter.h"
 #include "tests/unit/expr/expr_random.h"
+#include "tests/unit/skip.h"
 #include "tests/unit/stub_aarch64/patterns.h"
 
 /* Half of the stack is below a site: a stub may keep all that SVE has there. */
@@ -521,7 +522,7 @@ static void tags(void **state)
 	uint8_t *memory, *at;
 
 	if (!x->host.thread.checks_tags)
-		skip();
+		skip_because("this processor or kernel has no tags of memory (MTE)");
 	memory = mmap(
 		NULL, page, PROT_READ | PROT_WRITE | WITH_TAGS, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	assert_ptr_not_equal(memory, MAP_FAILED);
@@ -555,7 +556,7 @@ static void streaming(void **state)
 	struct patterns in;
 
 	if (!x->host.thread.has_modes)
-		skip();
+		skip_because("this processor has no SME");
 	for (int way = 0; way < 4; way++) {
 		const uint64_t *words;
 
@@ -648,7 +649,7 @@ int main(void)
 	};
 
 #ifndef __aarch64__
-	return 77; /* these stubs only run on aarch64 */
+	return skip_all("these stubs only run on aarch64");
 #endif
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

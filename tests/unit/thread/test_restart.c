@@ -28,6 +28,7 @@
 #include "libprobe/process/procfs.h"
 #include "libprobe/stop/remaining.h"
 #include "libprobe/thread/restart.h"
+#include "tests/unit/skip.h"
 #include "tests/unit/victim.h"
 
 enum { WAIT_MS = 200, STOPS = 8 };
@@ -303,13 +304,14 @@ static void need_knowledge(void)
 		!strstr(sched, "se.exec_start") ||
 		!file_read("/proc/self/schedstat", counters, sizeof(counters)) ||
 		sscanf(counters, "%llu %llu %llu", &ran, &waited, &times) != 3 || !ran)
-		skip();
+		skip_because("the kernel does not tell how long a thread has waited "
+			     "(CONFIG_SCHED_DEBUG)");
 	assert_done(maps_read(getpid(), &maps));
 	code = maps_find(&maps, (uint64_t)(uintptr_t)dlsym(RTLD_DEFAULT, "epoll_wait"));
 	is_libc = code && remaining_is_libc(code->path);
 	maps_deinit(&maps);
 	if (!is_libc || !arch_host()->argument_dies || !arch_host()->can_decode())
-		skip();
+		skip_because("limits are shortened only in glibc's calls that have been decoded");
 }
 
 /* Never less than what is left; and less than before, at one stop at least. */
@@ -464,7 +466,7 @@ static void test_which_hidden_calls(void **state)
 
 	(void)state;
 	if (!arch_process()->hidden_call)
-		skip();
+		skip_because("here the registers tell of every call");
 	arch_set(&regs, ARCH_NUMBER, SYS_epoll_wait);
 	arch_set(&regs, ARCH_SP, SP);
 	arch_set(&regs, ARCH_PC, PC);
@@ -492,7 +494,7 @@ static void test_which_calls(void **state)
 
 	(void)state;
 	if (arch_process()->hidden_call)
-		skip();
+		skip_because("here the registers do not tell of a call");
 	assert_true(restart_wait(&regs, NULL));
 	assert_int_equal((int64_t)arch_get(&regs, ARCH_RESULT), -514);
 	assert_false(restart_wait(&regs, NULL));

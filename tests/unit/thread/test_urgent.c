@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "libprobe/thread/urgent.h"
+#include "tests/unit/skip.h"
 
 enum { NOBODY = 65534 };
 
@@ -51,7 +52,7 @@ static void test_without_rights(void **state)
 
 	(void)state;
 	if (geteuid() != 0)
-		skip();
+		skip_because("needs root");
 	child = fork();
 	assert_true(child >= 0);
 	if (child == 0) {
