@@ -33,6 +33,7 @@ enum {
 	ROOM_AT = 1024, /* in the host's first page */
 	BOUND_MS = 100,
 	LONG_MS = 900,
+	LATE = 10, /* so many times as long something may take on a busy machine */
 	MS = 1000000,
 	CROWD_THREADS = 4,
 	CROWD_HITS = 50000 / TEST_SLOWER
@@ -111,7 +112,7 @@ static uint64_t hit_ms(struct variant *v, const void *entry)
 	return (clock_monotonic_ns() - before) / MS;
 }
 
-/* Something that happens after a while, in another thread. */
+/* Something that happens in another thread when a hit has waited for a while. */
 struct later {
 	struct variant *v;
 	void (*act)(struct variant *v);
@@ -121,8 +122,13 @@ struct later {
 static void *acting(void *data)
 {
 	struct later *later = data;
+	const struct timespec a_moment = {.tv_nsec = MS}, a_while = {.tv_nsec = 20 * MS};
+	uint32_t *arrived = &room_of(&later->v->host)->gate.arrived;
 
-	nanosleep(&(struct timespec){.tv_nsec = 20 * MS}, NULL);
+	/* However late the hit comes. If it says nothing, the test fails, but it ends. */
+	for (int i = 0; i < LONG_MS && !__atomic_load_n(arrived, __ATOMIC_ACQUIRE); i++)
+		nanosleep(&a_moment, NULL);
+	nanosleep(&a_while, NULL);
 	later->act(later->v);
 	return NULL;
 }
@@ -154,12 +160,11 @@ static void check_room_is_made(struct variant *v)
 	took = hit_ms(v, entry);
 	assert_int_equal(errno, EXDEV);
 	pthread_join(later.thread, NULL);
-	assert_true(took >= 15 && took < LONG_MS / 2);
+	assert_true(took >= 15 && took < LONG_MS);
 	assert_int_equal(recorded(&v->host, 40), 1);
 	assert_int_equal(stub_host_lost(&v->host), 0);
 	assert_int_equal(room->waited, 1);
-	assert_true(
-		room->ticks > stub.wait_ticks / LONG_MS * 15 && room->ticks < stub.wait_ticks / 2);
+	assert_true(room->ticks > stub.wait_ticks / LONG_MS * 15 && room->ticks < stub.wait_ticks);
 	/* The one who waits says so, once. */
 	assert_int_equal(room->gate.arrived, 1);
 	for (uint32_t i = 0; i < stub_host_ring_count(&v->host); i++)
@@ -253,7 +258,7 @@ static void check_kernel_time(struct variant *v)
 	entry = stub_host_emit(&v->host, &stub);
 	fill(&v->host);
 	took = hit_ms(v, entry);
-	assert_true(took >= BOUND_MS - 1 && took < 3 * BOUND_MS);
+	assert_true(took >= BOUND_MS - 1 && took < LATE * BOUND_MS);
 	assert_int_equal(stub_host_lost(&v->host), 1);
 	assert_true(room_of(&v->host)->ticks >= stub.wait_ticks);
 }
@@ -274,11 +279,11 @@ static void check_it_runs_out(struct variant *v)
 	fill(&v->host);
 	for (uint32_t round = 1; round < 3; round++) {
 		took = hit_ms(v, entry);
-		assert_true(took >= BOUND_MS - 1 && took < 3 * BOUND_MS);
+		assert_true(took >= BOUND_MS - 1 && took < LATE * BOUND_MS);
 		before = clock_monotonic_ns();
 		for (int i = 0; i < 100; i++)
 			variant_hit(v, entry);
-		assert_true(clock_monotonic_ns() - before < BOUND_MS * (uint64_t)MS);
+		assert_true(clock_monotonic_ns() - before < LATE * BOUND_MS * (uint64_t)MS);
 		assert_int_equal(stub_host_lost(&v->host), 101 * round);
 		assert_int_equal(room_of(&v->host)->waited, round);
 		room_tell(room_of(&v->host)); /* elsewhere, say */
@@ -326,10 +331,10 @@ static void check_end(struct variant *v, void (*act)(struct variant *v), bool lo
 
 	fill(&v->host);
 	begin(&later);
-	assert_true(hit_ms(v, entry) < LONG_MS / 2);
+	assert_true(hit_ms(v, entry) < LONG_MS);
 	pthread_join(later.thread, NULL);
 	assert_int_equal(room_of(&v->host)->waited, 1);
-	assert_true(hit_ms(v, entry) < LONG_MS / 2);
+	assert_true(hit_ms(v, entry) < LONG_MS);
 	assert_int_equal(room_of(&v->host)->waited, 1);
 	assert_int_equal(stub_host_lost(&v->host), lost ? 2 : 0);
 	assert_int_equal(recorded(&v->host, 40), 0);
@@ -414,7 +419,7 @@ static void check_nonsense(struct variant *v)
 		entry = stub_host_emit(&v->host, &stub);
 		fill(&v->host);
 		room_of(&v->host)->gate.turns[0].owner = owners[i];
-		assert_true(hit_ms(v, entry) < LONG_MS / 2);
+		assert_true(hit_ms(v, entry) < LONG_MS);
 		assert_int_equal(stub_host_lost(&v->host), 1);
 	}
 }
