@@ -45,6 +45,9 @@
 
 #define PASS_NS UINT64_C(2000000000) /* until a thread that was resumed stops again */
 #define LEAVING_NS UINT64_C(1000000000)
+/* What a thread waits for that does not stop. */
+#define UNSTOPPABLE                                                                                \
+	"what it started with vfork(2), for a device, or for its control group to be thawed"
 
 enum {
 	LOOK_NS = 1000000,
@@ -413,6 +416,14 @@ static pid_t blocked_thread(pid_t pid)
 	return tid;
 }
 
+static struct probe_error *cannot_stop(pid_t pid, pid_t tid)
+{
+	return probe_error_new(PROBE_ERROR_STATE,
+		"thread %d of process %d cannot stop: it waits for " UNSTOPPABLE
+		": try again later",
+		tid, pid);
+}
+
 /* Waits until every thread can stop. No thread is stopped meanwhile. */
 static struct probe_error *await_unblocked(struct control *control, uint64_t deadline_ns)
 {
@@ -430,10 +441,7 @@ static struct probe_error *await_unblocked(struct control *control, uint64_t dea
 		nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
 	}
 	release(control);
-	return probe_error_new(PROBE_ERROR_STATE,
-		"thread %d of process %d cannot stop: it waits for what it started with vfork(2), "
-		"or for a device: try again later",
-		tid, control->pid);
+	return cannot_stop(control->pid, tid);
 }
 
 /* ---- Stopping all --------------------------------------------------------------------------- */
@@ -589,8 +597,7 @@ static struct probe_error *give_up(pid_t pid, int unable_passes, uint64_t deadli
 	if (clock_monotonic_ns() < deadline)
 		return NULL;
 	return probe_error_new(PROBE_ERROR_STATE,
-		"no thread of process %d can stop: each waits for what it started with vfork(2), "
-		"or for a device: try again later",
+		"no thread of process %d can stop: each waits for " UNSTOPPABLE ": try again later",
 		pid);
 }
 
@@ -658,8 +665,5 @@ struct probe_error *control_let_pass(
 		if (error || !control->count || !control->threads[0].is_running)
 			return error;
 	} while (clock_monotonic_ns() < deadline);
-	return probe_error_new(PROBE_ERROR_STATE,
-		"thread %d of process %d cannot stop: it waits for what it started with vfork(2), "
-		"or for a device: try again later",
-		tid, control->pid);
+	return cannot_stop(control->pid, tid);
 }
