@@ -42,14 +42,15 @@ static struct probe_error *bind_expr(
 {
 	struct arch_expr_node *nodes = b->bound->nodes + b->used;
 	struct probe_error *error;
+	uint8_t count;
 
 	if (!expr)
 		return NULL;
-	error = expr_bind(expr, b->layout, b->site, nodes, &ret->count);
+	error = expr_bind(expr, b->layout, b->site, nodes, &count);
 	if (error)
-		return error;
-	ret->nodes = nodes;
-	b->used += ret->count;
+		return error; /* *ret stays empty */
+	*ret = (struct arch_expr){.nodes = nodes, .count = count};
+	b->used += count;
 	return NULL;
 }
 

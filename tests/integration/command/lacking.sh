@@ -55,6 +55,13 @@ wrong "lacking:two: the key 'str(arg7)', column 1: ${two#*: }" trace -c "${p[@]}
 wrong "lacking:two: the value 'arg7', column 1: ${two#*: }" trace -t hist,arg7 "${p[@]}" lacking:two
 wrong "lacking:mixed: the filter 'arg1', column 1: there is no arg1, the probe has 1 argument: *" \
 	trace "${p[@]}" -f arg1 lacking:mixed
+# What only an argument's type shows to be wrong, after other parts of the expression were bound.
+shift="a number of 64 bits can be shifted by 0 to 63"
+wrong "lacking:two: the filter 'arg0 << 64', column 9: $shift" trace -c "${p[@]}" -f 'arg0 << 64' lacking:two
+wrong "lacking:two: the key 'arg0 << 64', column 9: $shift" trace -c "${p[@]}" -k 'arg0 << 64' lacking:two
+wrong "lacking:two: the value 'arg0 << 64', column 9: $shift" trace -t "hist,arg0 << 64" "${p[@]}" lacking:two
+wrong "lacking:two: the value 'arg0 << 64', column 9: $shift" \
+	trace -t "sum,arg0 << 64" -k arg1 "${p[@]}" lacking:two
 same_state "$target_pid"
 
 # What all sites have is no mistake.
