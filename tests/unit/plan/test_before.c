@@ -214,7 +214,8 @@ int main(void)
 	};
 
 #ifndef __x86_64__
-	return skip_all("OCaml has its protocol, and sites have jumps before their nops, on x86-64 alone");
+	return skip_all(
+		"OCaml has its protocol, and sites have jumps before their nops, on x86-64 alone");
 #endif
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
