@@ -23,7 +23,7 @@ AARCH64_MAKE = PKG_CONFIG_SYSROOT_DIR='$(AARCH64_ROOT)' PKG_CONFIG_LIBDIR='$(AAR
 # stub/test_stub_{call,doubles,spans}. tests/aarch64/self.sh runs AARCH64_SELF.
 AARCH64_FOLDERS := arch base catalogue export follow form http metrics modules otlp process record \
 	ring runtime stop stub_aarch64 thread
-AARCH64_SELF := $(patsubst %,tests/unit/self/test_self_%.c,calls order)
+AARCH64_SELF := tests/unit/self/test_self_calls.c
 AARCH64_TESTS := $(filter-out %/test_args_x86_64.c, \
 	$(sort $(wildcard $(AARCH64_FOLDERS:%=tests/unit/%/test_*.c)))) \
 	$(patsubst %,tests/unit/target/test_%.c,data pages registry space threads) \
