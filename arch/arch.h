@@ -459,6 +459,7 @@ struct arch_stub {
 	bool frees_flags;     /* the arithmetic flags need not be kept: see overwrites_flags() */
 	bool may_ask_time;    /* if the counter cannot be read, a system call may give the time */
 	bool may_ask_name;    /* a system call may give the thread's name */
+	bool may_ask_cpu;     /* likewise the number of its CPU, where nothing else does */
 	bool may_call_kernel; /* a system call may check pointers; otherwise they are not followed
 			       */
 };
@@ -477,6 +478,7 @@ struct arch_stub_code {
 	size_t next_jump; /* offset of the jump() to `next`, which may be redirected later */
 	bool asks;	  /* it makes system calls, or would if may_call_kernel were set */
 	bool asks_name;	  /* it asks for the thread's name */
+	bool asks_cpu;	  /* ... and for the number of the CPU */
 };
 
 /* Why a stub could not be generated. */

@@ -82,7 +82,10 @@ static void leaf(struct context *c, int a, const struct arch_expr_node *n)
 		form_load(c->f, a, form_temp(c->plan->duration_temp), sizeof(uint64_t), false);
 		break;
 	default:
-		form_cpu(c->f, a);
+		if (c->plan->kernel_cpu)
+			form_load(c->f, a, form_temp(c->plan->cpu_temp), sizeof(uint32_t), false);
+		else
+			form_cpu(c->f, a);
 		break;
 	}
 }

@@ -63,9 +63,8 @@ static bool plan_expressions(struct stub_plan *p)
 			temps = expr_temps(all[i]);
 		p->kernel_tid |= expr_has(all[i], ARCH_EXPR_TID) && !p->stub->thread.has_tid;
 		p->kernel_pid |= expr_has(all[i], ARCH_EXPR_PID) && !p->stub->pid;
-		if (expr_has(all[i], ARCH_EXPR_CPU) && !p->isa->has_cpu_hint &&
-			!p->stub->thread.has_rseq)
-			return false;
+		p->kernel_cpu |= expr_has(all[i], ARCH_EXPR_CPU) && !p->isa->has_cpu_hint &&
+				 !p->stub->thread.has_rseq;
 	}
 	p->expr_temp = take_temps(p, temps);
 	return true;
@@ -139,7 +138,7 @@ static bool is_early(const struct stub_plan *p)
 	const struct arch_expr *filter = p->stub->filter;
 	uint32_t used = expr_captures(filter);
 
-	if (!filter || expr_temps(filter) || p->kernel_tid || p->kernel_pid)
+	if (!filter || expr_temps(filter) || p->kernel_tid || p->kernel_pid || p->kernel_cpu)
 		return false;
 	for (int i = 0; i < p->stub->capture_count; i++)
 		if (used >> i & 1 && (arch_capture_has_bytes(&p->stub->captures[i]) ||
@@ -185,6 +184,8 @@ static void plan_temps_of_checks(struct stub_plan *p)
 		p->tid_temp = take_temps(p, 1);
 	if (p->kernel_pid)
 		p->pid_temp = take_temps(p, 1);
+	if (p->kernel_cpu)
+		p->cpu_temp = take_temps(p, 1);
 }
 
 bool plan_stub(struct stub_plan *p, const struct arch_stub *s, const struct stub_isa *isa)
@@ -201,6 +202,8 @@ bool plan_stub(struct stub_plan *p, const struct arch_stub *s, const struct stub
 		return false;
 	if ((p->kernel_tid || p->kernel_pid) && !s->may_call_kernel)
 		return false;
+	if (p->kernel_cpu && !s->may_ask_cpu)
+		return false;
 	plan_temps_of_checks(p);
 	p->is_early = is_early(p);
 	/* Unwinders know where a function's frame has the registers. */
@@ -214,4 +217,5 @@ void plan_answer(const struct stub_plan *p, struct arch_stub_code *ret)
 	ret->asks = p->strings || p->extents || p->checked || p->stacks || p->kernel_tid ||
 		    p->kernel_pid;
 	ret->asks_name = p->names;
+	ret->asks_cpu = p->kernel_cpu;
 }

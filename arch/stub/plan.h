@@ -66,10 +66,11 @@ struct stub_plan {
 	bool asks_tagged;	     /* for pages with the pointer's tag, too (readable.c) */
 	bool kernel_tid;	     /* the thread's or the process's id comes from the kernel */
 	bool kernel_pid;
+	bool kernel_cpu; /* likewise the number of the CPU, for expressions */
 	int recorded_pairs;
 	int temp[ARCH_ARGS_MAX];  /* by capture */
 	int spill[ARCH_ARGS_MAX]; /* copy of a register; return addresses */
-	int tid_temp, pid_temp, mask_temp;
+	int tid_temp, pid_temp, cpu_temp, mask_temp;
 	int pages_temp;		   /* the first of KEPT_PAGES */
 	int tag_of_temp;	   /* the pointer that was untagged last, if that is asked with */
 	int expr_temp;		   /* the first one for expressions */

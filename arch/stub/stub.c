@@ -29,18 +29,34 @@
 
 /* ---- What comes before the action ---------------------------------------------- */
 
-/* The kernel is not asked in a mode that a system call would end. Then the hit is lost. */
-static void form_id(struct form *f, const struct stub_plan *p, enum form_call call, int temp)
+/* VALUE is an id, or the kernel was not asked: in a mode that a call would end. The hit is lost. */
+static void form_if_answered(struct form *f, const struct stub_plan *p)
 {
 	enum arch_stub_kind kind = p->stub->kind;
 	bool counts_losses =
 		kind == ARCH_STUB_RECORD || kind == ARCH_STUB_GATHER || kind == ARCH_STUB_BEGIN;
 
-	form_kernel(f, call);
 	if (p->stub->thread.has_modes)
 		form_jump_if_const(
 			f, false, FORM_VALUE, FORM_LT, 0, counts_losses ? p->lost : p->out);
+}
+
+static void form_id(struct form *f, const struct stub_plan *p, enum form_call call, int temp)
+{
+	form_kernel(f, call);
+	form_if_answered(f, p);
 	form_store(f, FORM_VALUE, form_temp(temp));
+}
+
+/* getcpu(2) writes it there. */
+static void form_cpu_id(struct form *f, const struct stub_plan *p)
+{
+	form_store_const(f, form_temp(p->cpu_temp), sizeof(uint64_t), 0);
+	form_compute(f, FORM_SET, form_temp(p->cpu_temp));
+	form_const(f, FORM_FROM, 0);
+	form_const(f, FORM_SCRATCH, 0);
+	form_kernel(f, FORM_CALL_GETCPU);
+	form_if_answered(f, p);
 }
 
 static void form_prepare(struct form *f, const struct stub_plan *p, uint32_t captures)
@@ -74,6 +90,8 @@ static void form_preparations(struct form *f, const struct stub_plan *p)
 		form_id(f, p, FORM_CALL_GETTID, p->tid_temp);
 	if (p->kernel_pid)
 		form_id(f, p, FORM_CALL_GETPID, p->pid_temp);
+	if (p->kernel_cpu)
+		form_cpu_id(f, p);
 	form_prepare_none(f, p);
 	form_prepare(f, p, first);
 	if (s->filter && !p->is_early)

@@ -108,6 +108,7 @@ static struct arch_stub describe(const struct install *a, size_t i)
 		.may_call_kernel = c->seccomp.allowed & SECCOMP_ASK,
 		.may_ask_time = c->seccomp.allowed & SECCOMP_TIME,
 		.may_ask_name = c->seccomp.allowed & SECCOMP_NAME,
+		.may_ask_cpu = c->seccomp.allowed & SECCOMP_CPU,
 	};
 
 	if (threads_is_loader(probe->module))
@@ -131,6 +132,8 @@ static struct probe_error *stub_error(
 		return seccomp_error(&a->change->seccomp, SECCOMP_TIME);
 	if (status == ARCH_STUB_UNSUPPORTED && !(a->change->seccomp.allowed & SECCOMP_ASK))
 		return seccomp_error(&a->change->seccomp, SECCOMP_ASK);
+	if (status == ARCH_STUB_UNSUPPORTED && !(a->change->seccomp.allowed & SECCOMP_CPU))
+		return seccomp_error(&a->change->seccomp, SECCOMP_CPU);
 	return probe_error_new(PROBE_ERROR_UNSUPPORTED,
 		"%s:%s: no code can be generated for it: %s", probe->provider, probe->name,
 		status == ARCH_STUB_NO_ROOM	   ? "it would be too long"
@@ -393,6 +396,7 @@ static struct probe_error *build_stub(struct install *a, size_t i, struct piece 
 	first->head = as->stub;
 	a->asks |= as->code.asks;
 	a->asks_name |= as->code.asks_name;
+	a->asks_cpu |= as->code.asks_cpu;
 	if (!first->is_new)
 		return NULL;
 	if (site_is_chained(&first->reg))

@@ -357,7 +357,7 @@ static bool calls_kernel(const struct install *a)
 {
 	const struct reg_session *session = registry_session(&a->change->registry, a->session);
 
-	return a->asks || a->asks_name || a->waits || a->is_gate ||
+	return a->asks || a->asks_name || a->asks_cpu || a->waits || a->is_gate ||
 	       session->flags & REG_SESSION_KERNEL_TIME;
 }
 

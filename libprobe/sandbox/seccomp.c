@@ -73,6 +73,7 @@ const struct seccomp_call seccomp_calls[] = {
 		{SECCOMP_ADDRESS, 0 /* FUTEX_WAIT */, INT32_MAX, SECCOMP_ADDRESS}, -EAGAIN},
 	{"prctl", SECCOMP_TIME, SYS_prctl, {PR_GET_TSC, SECCOMP_ADDRESS}, 0},
 	{"prctl", SECCOMP_NAME, SYS_prctl, {PR_GET_NAME, SECCOMP_ADDRESS}, 0},
+	{"getcpu", SECCOMP_CPU, SYS_getcpu, {SECCOMP_ADDRESS, 0, 0}, 0},
 	{"clock_gettime", SECCOMP_TIME, SYS_clock_gettime, {CLOCK_MONOTONIC, SECCOMP_ADDRESS}, 0},
 	/* Our own. No process has pid 0, and nothing is mapped at address 8. */
 	{"ptrace", SECCOMP_OWN_TRACE, SYS_ptrace, {PTRACE_CONT}, -ESRCH},

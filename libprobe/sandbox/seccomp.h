@@ -20,8 +20,9 @@ enum seccomp_kind {
 	SECCOMP_WAIT = 8,  /* stubs wait at a gate */
 	SECCOMP_TIME = 16, /* whether the processor's counter is readable; stubs get the time */
 	SECCOMP_NAME = 32, /* stubs get the name of their thread */
-	SECCOMP_ALL = 63,
-	SECCOMP_KINDS = 6
+	SECCOMP_CPU = 64,  /* stubs get the number of their processor */
+	SECCOMP_ALL = 127,
+	SECCOMP_KINDS = 7
 };
 
 /*
@@ -29,17 +30,17 @@ enum seccomp_kind {
  * works. The others are optional, and are not made if they would kill us.
  */
 enum seccomp_own {
-	SECCOMP_OWN_TRACE = 64,
-	SECCOMP_OWN_KCMP = 128,	    /* finds out which processes share memory */
-	SECCOMP_OWN_URGENT = 256,   /* raises our priority while threads are stopped */
-	SECCOMP_OWN_MOVE = 512,	    /* runs on a certain processor, or lets others run */
-	SECCOMP_OWN_REMOVE = 1024,  /* frees the memory of rings */
-	SECCOMP_OWN_TAKE = 2048,    /* takes files that a target has made */
-	SECCOMP_OWN_ALARM = 4096,   /* has us continued while we hold threads */
-	SECCOMP_OWN_DIRECT = 8192,  /* asks how a file may be written past the page cache */
-	SECCOMP_OWN_CACHED = 16384, /* looks at files without asking their file systems */
-	SECCOMP_OWN_PAGES = 32768,  /* asks which pages a target has */
-	SECCOMP_OWN_END = 65536
+	SECCOMP_OWN_TRACE = 128,
+	SECCOMP_OWN_KCMP = 256,	    /* finds out which processes share memory */
+	SECCOMP_OWN_URGENT = 512,   /* raises our priority while threads are stopped */
+	SECCOMP_OWN_MOVE = 1024,    /* runs on a certain processor, or lets others run */
+	SECCOMP_OWN_REMOVE = 2048,  /* frees the memory of rings */
+	SECCOMP_OWN_TAKE = 4096,    /* takes files that a target has made */
+	SECCOMP_OWN_ALARM = 8192,   /* has us continued while we hold threads */
+	SECCOMP_OWN_DIRECT = 16384, /* asks how a file may be written past the page cache */
+	SECCOMP_OWN_CACHED = 32768, /* looks at files without asking their file systems */
+	SECCOMP_OWN_PAGES = 65536,  /* asks which pages a target has */
+	SECCOMP_OWN_END = 131072
 };
 
 /* Which pages a process has: the number of that ioctl(2), of its pagemap, since Linux 6.7. */

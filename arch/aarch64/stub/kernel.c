@@ -36,6 +36,7 @@ static void ask_kernel(const struct a64_lowering *l, enum form_call call)
 	static const uint16_t calls[FORM_CALLS] = {
 		[FORM_CALL_CLOCK_GETTIME] = 113,
 		[FORM_CALL_FUTEX] = 98,
+		[FORM_CALL_GETCPU] = 168,
 		[FORM_CALL_GETPID] = 172,
 		[FORM_CALL_GETTID] = 178,
 		[FORM_CALL_PRCTL] = 167,

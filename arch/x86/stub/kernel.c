@@ -42,6 +42,7 @@ static void ask_kernel(struct emit *e, uint64_t call)
 	static const uint16_t calls[FORM_CALLS] = {
 		[FORM_CALL_CLOCK_GETTIME] = 228,
 		[FORM_CALL_FUTEX] = 202,
+		[FORM_CALL_GETCPU] = 309,
 		[FORM_CALL_GETPID] = 39,
 		[FORM_CALL_GETTID] = 186,
 		[FORM_CALL_PRCTL] = 157,

@@ -114,6 +114,7 @@ static uint64_t ask_kernel(const uint64_t *v, const struct form_insn *i)
 	static const long calls[FORM_CALLS] = {
 		[FORM_CALL_CLOCK_GETTIME] = SYS_clock_gettime,
 		[FORM_CALL_FUTEX] = SYS_futex,
+		[FORM_CALL_GETCPU] = SYS_getcpu,
 		[FORM_CALL_GETPID] = SYS_getpid,
 		[FORM_CALL_GETTID] = SYS_gettid,
 		[FORM_CALL_PRCTL] = SYS_prctl,

@@ -129,6 +129,7 @@ static void test_calls_are_tried(void **state)
 		{SYS_munmap, SECCOMP_UNMAP, "munmap"},
 		{SYS_gettid, SECCOMP_ASK, "gettid"},
 		{SYS_futex, SECCOMP_WAIT, "futex"},
+		{SYS_getcpu, SECCOMP_CPU, "getcpu"},
 	};
 
 	(void)state;

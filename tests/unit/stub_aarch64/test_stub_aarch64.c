@@ -4,6 +4,7 @@
  * they leave no trace.
  */
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -571,6 +572,53 @@ static void streaming(void **state)
 	free(heap);
 }
 
+/* Without restartable sequences the kernel is asked for the number of the CPU. */
+static void cpu_of_kernel(void **state)
+{
+	static const struct arch_expr_node nodes[] = {{.kind = ARCH_EXPR_CPU},
+		{.kind = ARCH_EXPR_CONST, .value = 0},
+		{.kind = ARCH_EXPR_EQ, .left = 0, .right = 1}};
+	struct fixture *x = *state;
+	struct arch_stub stub = stub_host_stub(&x->host, false);
+	struct arch_stub_code code;
+	uint8_t out[ARCH_STUB_MAX];
+	struct patterns in;
+	cpu_set_t before, one;
+
+	assert_int_equal(sched_getaffinity(0, sizeof(before), &before), 0);
+	stub.next = (uintptr_t)patterns_next;
+	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+		struct arch_expr_node mine[3];
+		const struct arch_expr filter = {mine, 3};
+
+		if (!CPU_ISSET(cpu, &before))
+			continue;
+		CPU_ZERO(&one);
+		CPU_SET(cpu, &one);
+		assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
+		memcpy(mine, nodes, sizeof(mine));
+		for (int way = 0; way < 3; way++) {
+			mine[1].value = (uint64_t)(way & 1 ? cpu : cpu + 1);
+			stub.filter = &filter;
+			reset(x);
+			fill(x, &in);
+			in.streaming = way == 2 && x->host.thread.has_modes;
+			in.fpsr = in.streaming ? FPSR_BITS : in.fpsr;
+			mine[2].kind = way == 2 ? ARCH_EXPR_NE : ARCH_EXPR_EQ;
+			hit(x, &in, stub_host_emit(&x->host, &stub));
+			assert_int_equal(
+				stub_host_hits(&x->host), way == 1 || (way == 2 && !in.streaming));
+		}
+	}
+	assert_int_equal(sched_setaffinity(0, sizeof(before), &before), 0);
+	stub.next = 0x10000;
+	assert_int_equal(arch_aarch64.stub(&stub, 0x20000, out, sizeof(out), &code), ARCH_STUB_OK);
+	assert_true(code.asks_cpu);
+	stub.may_ask_cpu = false;
+	assert_int_equal(
+		arch_aarch64.stub(&stub, 0x20000, out, sizeof(out), &code), ARCH_STUB_UNSUPPORTED);
+}
+
 /* An id that only the kernel knows is right, or the hit is lost, or no filter lets it pass. */
 static void streaming_ids(void **state)
 {
@@ -645,6 +693,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(tags, setup, teardown),
 		cmocka_unit_test_setup_teardown(streaming, setup, teardown),
 		cmocka_unit_test_setup_teardown(streaming_ids, setup, teardown),
+		cmocka_unit_test_setup_teardown(cpu_of_kernel, setup, teardown),
 		cmocka_unit_test_setup_teardown(refused, setup, teardown),
 	};
 
