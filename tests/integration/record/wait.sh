@@ -142,7 +142,7 @@ for ((i = 0; i < 200; i++)); do
 	[ ! -s "$SCRATCH/first.out" ] || break
 	sleep 0.02
 done
-record_start several --full=wait:1s -b 128k -f 'arg0 % 64 == 0' -p "$first,$target_pid" crew:work
+record_start several --full=wait:1s -b 128k -f 'arg0 % 256 == 0' -p "$first,$target_pid" crew:work
 wait_on "$first" crew:work
 sleep 1.5
 ask release
@@ -156,27 +156,28 @@ echo release >&"$first_in"
 record_stop several
 hits=$(told several recorded)
 same "several: lost" "$(told several lost)" 0
+[ "$(told several waited)" -gt 0 ] || fail "several: no hit has waited"
 same "several: in the record" "$(in_record several)" "[$hits,0]"
 "$PROBECTL" export -F csv "$SCRATCH/several" >"$SCRATCH/csv"
 # They number their hits. A thread may have stood still in one since long before the begin, so the
 # second one of each thread is where all are there; at the end, each may be in one.
+same "several: the columns" "$(head -1 "$SCRATCH/csv" | cut -d, -f2,3,11)" "pid,tid,arg0"
+sed 1d "$SCRATCH/csv" | cut -d, -f2,3,11 >"$SCRATCH/numbers"
 same "several: without a gap, to the end" "$(awk -F, '
-	NR == 1 { for (i = 1; i <= NF; i++) column[$i] = i; next }
-	FNR == 1 { next }
-	{ pid = $column["pid"]; n = $column["arg0"] }
 	NR == FNR {
-		if (++seen[pid, $column["tid"]] == 2 && n > from[pid]) from[pid] = n
-		if (n > most[pid]) most[pid] = n
+		if (seen[$2] < 2 && ++seen[$2] == 2 && $3 > from[$1]) from[$1] = $3
+		if ($3 > most[$1]) most[$1] = $3
 		next
 	}
-	n >= from[pid] { count[pid]++ }
+	$3 >= from[$1] { count[$1]++ }
 	END {
 		for (pid in from) {
 			processes++
-			missing += (most[pid] - from[pid]) / 64 + 1 - count[pid]
+			missing += (most[pid] - from[pid]) / 256 + 1 - count[pid]
 		}
 		print processes, missing <= 8 ? "whole" : missing " are missing"
-	}' "$SCRATCH/csv" "$SCRATCH/csv")" "2 whole"
+	}' "$SCRATCH/numbers" "$SCRATCH/numbers")" "2 whole"
+rm "$SCRATCH/numbers"
 rm "$SCRATCH/csv"
 echo quit >&"$first_in"
 exec {first_in}>&-
