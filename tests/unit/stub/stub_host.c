@@ -29,14 +29,13 @@ static void *map_near(size_t bytes, int fd, int protection)
 	return NULL;
 }
 
-/* What returns from a function that is a site, and where it finds its arguments. */
+/* What returns from a function that is a site. */
 #ifdef __aarch64__
 static const uint8_t way_back[] = {0xc0, 0x03, 0x5f, 0xd6};
-static const int8_t host_arguments[] = {0, 1, 2};
 #else
 static const uint8_t way_back[] = {0xc3};
-static const int8_t host_arguments[] = {7, 6, 2};
 #endif
+static const int8_t host_arguments[] = {HOST_FIRST, HOST_SECOND, HOST_THIRD};
 
 static void find_thread(struct arch_thread *t)
 {

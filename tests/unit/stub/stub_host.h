@@ -26,6 +26,13 @@ enum {
 	HOST_SITE = 0x8badf00d - (1LL << 32)
 };
 
+/* The registers in which a function has its arguments. */
+#ifdef __aarch64__
+enum { HOST_FIRST = 0, HOST_SECOND = 1, HOST_THIRD = 2 };
+#else
+enum { HOST_FIRST = 7, HOST_SECOND = 6, HOST_THIRD = 2 };
+#endif
+
 struct stub_host {
 	uint8_t *code_rw, *code; /* one memory, twice: to be written, to be executed */
 	size_t code_used;
@@ -54,7 +61,7 @@ void stub_host_written(struct stub_host *host, size_t from);
 void *stub_host_emit(struct stub_host *host, const struct arch_stub *stub);
 /*
  * A function that is a site: a jump to the stub, and a return, where the stub continues. The
- * arguments are where a function finds them: on x86-64 in %rdi, %rsi, %rdx.
+ * arguments are where a function finds them.
  */
 typedef void stub_host_site(uint64_t a, uint64_t b, uint64_t c);
 /* The capture of all 64 bits of one of the arguments. */

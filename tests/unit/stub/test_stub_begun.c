@@ -37,31 +37,36 @@ _Static_assert(FLIGHTS *FLIGHT_BYTES <= GATHERING_EXTRA_BYTES, "there is room");
 		.kind = ARCH_ARG_REGISTER, .size = size_, .width = size_, .base = base_,           \
 		.index = -1, .is_signed = sign_                                                    \
 	}
-enum { DX = 2, SI = 6, DI = 7 };
-
-/* The number and the text of each site; a hit has (%rdi, %rsi, %rdx). */
+/* The number and the text of each site. */
 static const struct arch_capture operands[SITES][2] = {
-	{{.arg = REGISTER(8, false, DI)},
-		{.arg = REGISTER(8, false, DX), .is_string = true, .bytes_max = TEXT_MAX}},
+	{{.arg = REGISTER(8, false, HOST_FIRST)},
+		{.arg = REGISTER(8, false, HOST_THIRD), .is_string = true, .bytes_max = TEXT_MAX}},
 	/* a smaller number; a longer text, behind a pointer that must be checked */
-	{{.arg = REGISTER(4, true, DI)},
-		{.arg = {.kind = ARCH_ARG_MEMORY, .size = 8, .width = 8, .base = SI, .index = -1},
-			.is_string = true,
-			.bytes_max = 2 * TEXT_MAX}},
+	{{.arg = REGISTER(4, true, HOST_FIRST)}, {.arg = {.kind = ARCH_ARG_MEMORY,
+							  .size = 8,
+							  .width = 8,
+							  .base = HOST_SECOND,
+							  .index = -1},
+							 .is_string = true,
+							 .bytes_max = 2 * TEXT_MAX}},
 	/* a number in memory */
-	{{.arg = {.kind = ARCH_ARG_MEMORY, .size = 2, .is_signed = true, .base = DI, .index = -1}},
-		{.arg = REGISTER(8, false, DX), .is_string = true, .bytes_max = TEXT_MAX}},
+	{{.arg = {.kind = ARCH_ARG_MEMORY,
+		  .size = 2,
+		  .is_signed = true,
+		  .base = HOST_FIRST,
+		  .index = -1}},
+		{.arg = REGISTER(8, false, HOST_THIRD), .is_string = true, .bytes_max = TEXT_MAX}},
 	{{.arg = {.kind = ARCH_ARG_IMMEDIATE,
 		  .size = 4,
 		  .disp = CONSTANT,
 		  .base = -1,
 		  .index = -1}},
-		{.arg = REGISTER(8, false, SI), .is_string = true, .bytes_max = TEXT_MAX}},
+		{.arg = REGISTER(8, false, HOST_SECOND), .is_string = true, .bytes_max = TEXT_MAX}},
 };
 
 /* The end's own argument, the begin's number, and the begin's text. */
 static const struct arch_capture end_captures[3] = {
-	{.arg = REGISTER(8, false, DI)},
+	{.arg = REGISTER(8, false, HOST_FIRST)},
 	{.begun = AT_NUMBER},
 	{.begun = AT_TEXT, .is_string = true, .bytes_max = TEXT_MAX},
 };

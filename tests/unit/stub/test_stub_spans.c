@@ -67,8 +67,12 @@ static const char *const texts[] = {"", "a", "of some length", "four", "sixteen 
 static uint32_t process, processes;
 
 static const struct arch_capture captures[2] = {
-	{.arg = {.kind = ARCH_ARG_REGISTER, .size = 8, .width = 8, .base = 7, .index = -1}},
-	{.arg = {.kind = ARCH_ARG_REGISTER, .size = 8, .width = 8, .base = 2, .index = -1},
+	{.arg = {.kind = ARCH_ARG_REGISTER,
+		 .size = 8,
+		 .width = 8,
+		 .base = HOST_FIRST,
+		 .index = -1}},
+	{.arg = {.kind = ARCH_ARG_REGISTER, .size = 8, .width = 8, .base = HOST_THIRD, .index = -1},
 		.is_string = true,
 		.bytes_max = TEXT_MAX},
 };
@@ -417,10 +421,18 @@ static void texts_that_are_cut_or_missing(void **state)
 static void ends_with_texts(void **state)
 {
 	static const struct arch_capture text_and_word[2] = {
-		{.arg = {.kind = ARCH_ARG_REGISTER, .size = 8, .width = 8, .base = 2, .index = -1},
+		{.arg = {.kind = ARCH_ARG_REGISTER,
+			 .size = 8,
+			 .width = 8,
+			 .base = HOST_THIRD,
+			 .index = -1},
 			.is_string = true,
 			.bytes_max = TEXT_MAX},
-		{.arg = {.kind = ARCH_ARG_MEMORY, .size = 8, .width = 8, .base = 6, .index = -1}},
+		{.arg = {.kind = ARCH_ARG_MEMORY,
+			 .size = 8,
+			 .width = 8,
+			 .base = HOST_SECOND,
+			 .index = -1}},
 	};
 	static const char text[] = "eight, ";
 	static const uint64_t word = 4711;
