@@ -676,7 +676,7 @@ static void handlers_take_nothing(void **state)
 
 		forget(s);
 		emit(s, variant, 0);
-		for (int round = 0; round < 1000; round++) {
+		for (int round = 0; round < 1000 / TEST_SLOWER; round++) {
 			spans += 100 + crowd_run(come_and_go, s, 1, 100, true);
 			drain(s);
 		}
