@@ -16,7 +16,8 @@ root=$folder/root
 packages="linux-image-arm64 busybox-static
 	libc6-dev libelf-dev libdw-dev libiberty-dev libcapstone-dev libcmocka-dev libjson-c-dev
 	libbabeltrace2-dev systemtap-sdt-dev libstdc++-12-dev
-	mount bash coreutils grep sed gawk findutils procps util-linux jq binutils gcc
+	mount bash coreutils diffutils grep sed gawk findutils procps util-linux jq binutils gcc
+	babeltrace2
 	postgresql-15 ruby python3"
 fail()
 {
@@ -61,6 +62,7 @@ rm -rf "$folder"/{debs,lists,cache,status,said}
 
 ln -sf bash "$root/bin/sh"
 ln -sf gawk "$root/usr/bin/awk"
+ln -sf gcc "$root/usr/bin/cc"
 printf '%s\n' 'root:x:0:0:root:/root:/bin/bash' 'nobody:x:65534:65534:nobody:/:/bin/bash' \
 	>"$root/etc/passwd"
 printf '%s\n' 'root:x:0:' 'nogroup:x:65534:' >"$root/etc/group"
@@ -72,7 +74,8 @@ mkdir -p /dev/pts /dev/shm /host /share
 mount -t devpts devpts /dev/pts
 ln -s /proc/self/fd /dev/fd
 for at in /dev/shm /tmp /run; do mount -t tmpfs tmpfs $at; done
-mount -t 9p -o trans=virtio,version=9p2000.L,msize=1048576 source /host
+# Nobody changes the sources meanwhile: they are read once.
+mount -t 9p -o trans=virtio,version=9p2000.L,msize=1048576,cache=loose source /host
 mount -t 9p -o trans=virtio,version=9p2000.L,msize=1048576 share /share
 ldconfig
 cd /host
