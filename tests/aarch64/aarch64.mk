@@ -25,10 +25,10 @@ AARCH64_NOT := stub/test_stub_call
 # Not run there yet:
 AARCH64_NOT += $(patsubst %,self/test_%,self self_calls self_callers self_forks self_order) \
 	api/test_counterparts_live api/test_api names/test_select_live reader/test_reader \
-	sandbox/test_seccomp $(patsubst %,busy/test_%,doubts frames pages places) \
+	sandbox/test_seccomp $(patsubst %,busy/test_%,doubts pages places) \
 	$(patsubst %,patch/test_%,actions steps transaction) session/test_gather_live \
 	session/test_kept stream/test_stream $(patsubst %,stream/test_stream_%,log log_limits wait) \
-	$(patsubst %,stub/test_stub_%,begun expr pairs spans)
+	$(patsubst %,stub/test_stub_%,expr pairs spans)
 AARCH64_TESTS := $(filter-out $(AARCH64_NOT:%=tests/unit/%.c), \
 	$(sort $(wildcard tests/unit/*/test_*.c tests/golden/test_*.c))) \
 	$(patsubst %,tests/aarch64/%.sh,list count postgres registers self tags trace) \
