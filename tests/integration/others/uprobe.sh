@@ -34,6 +34,14 @@ kernel_on()
 	same "the kernel" "$said" on
 }
 
+# In some emulators a breakpoint may be hit twice: what the kernel counts, without us, is
+# then no measure.
+is_exact=yes
+same_counts()
+{
+	[ -z "$is_exact" ] || same "$@"
+}
+
 # kernel_counts: what each has counted so far
 kernel_counts()
 {
@@ -74,6 +82,19 @@ for offset in "${offset_of[@]}" "${seconds[@]}"; do
 	*) skip "$answer" ;;
 	esac
 done
+end_target
+
+start "$company" 3
+kernel_on -1 "$company" "${all_offsets[@]}"
+for ((round = 1; round <= 4; round++)); do
+	ask "go 500"
+	[ "$(kernel_counts)" = "$(times ${#all_offsets[@]} $((1500 * round)))" ] || is_exact=
+done
+[ -n "$is_exact" ] || {
+	[ "$(uname -m)" != x86_64 ] || fail "the kernel alone does not count each hit"
+	echo "note: here the kernel alone does not count each hit once"
+}
+kernel_off
 end_target
 
 # ---- Ours ---------------------------------------------------------------------------------
@@ -137,7 +158,7 @@ for first in ours kernel; do
 		ask "go $rounds"
 		same "$what: both" "$answer" "passed $passed wrong 0"
 		ours_count "$what: our hits" "${hits% *}"
-		same "$what: the kernel's" "$(kernel_counts)" "$(times "$count" "${hits#* }")"
+		same_counts "$what: the kernel's" "$(kernel_counts)" "$(times "$count" "${hits#* }")"
 		if [ "$leaves" = ours ]; then
 			ours_off
 			ask "go $rounds"
@@ -177,7 +198,7 @@ for name in ${x86:+company:five company:both5}; do
 			[ "$passes" = 0 ] || {
 				ask "go $rounds"
 				same "$what: beside the kernel" "$answer" "passed $passed wrong 0"
-				same "$what: the kernel's hits" "$(kernel_counts)" "$passed"
+				same_counts "$what: the kernel's hits" "$(kernel_counts)" "$passed"
 			}
 			kernel_off
 			ask "go $rounds"
@@ -348,7 +369,7 @@ for first in ${x86:+ours kernel}; do
 		[ "$first" = kernel ] || kernel_on -1 "$company" "$offset"
 		go "both"
 		ours_count_of "$what" "$name" "$passed"
-		same "$what: the kernel's hits" "$(kernel_counts)" "$passed"
+		same_counts "$what: the kernel's hits" "$(kernel_counts)" "$passed"
 		[ "$leaves" = ours ] || kernel_off
 		go "all, or we alone"
 		ended 0 disable -q -p "$target_pid" "$name"
@@ -466,7 +487,7 @@ if [ -n "$tracing" ]; then
 	echo 1 >"$tracing/events/$group/enable"
 	ask "go $rounds"
 	same "tracefs: both" "$answer" "passed $passed wrong 0"
-	same "tracefs: the kernel's hits" \
+	same_counts "tracefs: the kernel's hits" \
 		"$(awk -v file="$company" '$1 == file {print $3}' "$tracing/uprobe_profile" | sort -u)" \
 		"$passed"
 	echo 0 >"$tracing/events/$group/enable"
