@@ -31,18 +31,17 @@ AARCH64_NOT += $(patsubst %,self/test_%,self self_calls self_callers self_forks 
 	$(patsubst %,stub/test_stub_%,expr pairs spans)
 AARCH64_TESTS := $(filter-out $(AARCH64_NOT:%=tests/unit/%.c), \
 	$(sort $(wildcard tests/unit/*/test_*.c tests/golden/test_*.c))) \
-	$(patsubst %,tests/aarch64/%.sh,list count postgres registers self tags trace) \
+	$(patsubst %,tests/aarch64/%.sh,list count postgres registers self stacks tags trace) \
 	$(patsubst %,tests/integration/%.sh,list/catalogue list/list repair/leftovers repair/repair \
 		repair/restore sites/args sites/general sites/large sites/unfit)
 ifeq ($(AARCH64_SHORT),1)
 AARCH64_TESTS := $(sort $(wildcard tests/unit/arch/test_*_aarch64.c tests/unit/form/test_*.c \
-	tests/unit/stub_aarch64/test_*.c)) \
+	tests/unit/stub_aarch64/test_*.c)) tests/unit/session/test_unwinder.c \
 	$(patsubst %,tests/unit/%.c,arch/test_process plan/test_plan_aarch64 stop/test_children \
 	self/test_general stub/test_stub_instructions target/test_registry target/test_space \
-	target/test_threads \
-	thread/test_registers) \
-	tests/golden/test_move.c tests/aarch64/list.sh tests/aarch64/count.sh tests/aarch64/tags.sh \
-	tests/aarch64/trace.sh $(patsubst %,tests/integration/sites/%.sh,general large)
+	target/test_threads thread/test_registers) tests/golden/test_move.c \
+	$(patsubst %,tests/aarch64/%.sh,count list stacks tags trace) \
+	$(patsubst %,tests/integration/sites/%.sh,general large)
 endif
 
 .PHONY: check-aarch64

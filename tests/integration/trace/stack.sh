@@ -98,7 +98,7 @@ $rounds whole leaf,left"
 for line in open(sys.argv[1]):
     row = json.loads(line)
     if "keys" in row:
-        print(row["count"], *row["keys"][0][:2])' "$SCRATCH/key" | sort -n)" "$rounds leaf left
+        print(row["hits"], *row["keys"][0][:2])' "$SCRATCH/key" | sort -n)" "$rounds leaf left
 $((2 * rounds)) leaf middle"
 fi
 
