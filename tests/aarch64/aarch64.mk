@@ -26,7 +26,7 @@ AARCH64_NOT := stub/test_stub_call
 AARCH64_NOT += $(patsubst %,self/test_%,self self_calls self_callers self_forks self_order) \
 	api/test_counterparts_live api/test_api names/test_select_live reader/test_reader \
 	sandbox/test_seccomp $(patsubst %,busy/test_%,doubts pages places) \
-	$(patsubst %,patch/test_%,actions steps transaction) session/test_gather_live \
+	$(patsubst %,patch/test_%,actions steps) session/test_gather_live \
 	session/test_kept stream/test_stream $(patsubst %,stream/test_stream_%,log log_limits wait) \
 	$(patsubst %,stub/test_stub_%,expr pairs spans)
 AARCH64_TESTS := $(filter-out $(AARCH64_NOT:%=tests/unit/%.c), \
