@@ -11,16 +11,22 @@
 
 #include <cmocka.h>
 
-/* Says why the case that runs is to be skipped. */
-static inline void skip_reason(const char *reason)
+/* Says why the case that runs is to be skipped, in the manner of printf(3). */
+__attribute__((format(printf, 1, 2))) static inline void skip_reason(const char *format, ...)
 {
-	print_message("[  REASON  ] %s\n", reason);
+	va_list ap;
+
+	va_start(ap, format);
+	print_message("[  REASON  ] ");
+	vprint_message(format, ap);
+	print_message("\n");
+	va_end(ap);
 }
 
 /* Skips it. */
-#define skip_because(reason)                                                                       \
+#define skip_because(...)                                                                          \
 	do {                                                                                       \
-		skip_reason(reason);                                                               \
+		skip_reason(__VA_ARGS__);                                                          \
 		skip();                                                                            \
 	} while (0)
 

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "arch/arch.h"
+#include "tests/unit/skip.h"
 
 typedef size_t args_parse_fn(const char *args, struct arch_arg ret[ARCH_ARGS_MAX]);
 
@@ -192,14 +193,11 @@ static inline void args_check_file(const struct arch *arch, const char *path, si
 	FILE *file = fopen(path, "r");
 	FILE *pipe;
 
-	if (!file) {
-		print_message("skipped: no %s here\n", path);
-		skip();
-	}
+	if (!file)
+		skip_because("no %s here", path);
 	if (fread(&header, sizeof(header), 1, file) != 1 || header.e_machine != arch->elf_machine) {
-		print_message("skipped: %s is for another machine\n", path);
 		fclose(file);
-		skip();
+		skip_because("%s is for another machine", path);
 	}
 	fclose(file);
 	assert_true(asprintf(&command, "LC_ALL=C readelf -nW '%s' 2>/dev/null", path) > 0);
@@ -220,10 +218,8 @@ static inline void args_check_file(const struct arch *arch, const char *path, si
 		}
 	}
 	free(line);
-	if (pclose(pipe) != 0) {
-		print_message("skipped: readelf failed or is absent\n");
-		skip();
-	}
+	if (pclose(pipe) != 0)
+		skip_because("readelf failed or is absent");
 	print_message("%s: %zu notes\n", path, notes);
 	assert_int_equal(notes, notes_expected);
 }

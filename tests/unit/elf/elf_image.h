@@ -17,6 +17,7 @@
 #include <cmocka.h>
 
 #include "elf/object.h"
+#include "tests/unit/skip.h"
 
 /* Where Debian has the libraries of this machine, and its JVM. */
 #ifdef __aarch64__
@@ -213,17 +214,11 @@ __attribute__((format(printf, 1, 2))) static inline bool run(const char *format,
 	return system(command) == 0;
 }
 
-static inline void skip_because(const char *why, const char *what)
-{
-	print_message("skipped: %s: %s\n", what, why);
-	skip();
-}
-
 /* Skips a test that links with a linker that is not installed. */
 static inline void need_linker(const char *name)
 {
 	if (!run("command -v ld.%s >/dev/null", name))
-		skip_because("is not installed", name);
+		skip_because("%s is not installed", name);
 }
 
 /* Writes a file into a directory and returns its path in `path`. */

@@ -58,9 +58,9 @@ static void same_as_readelf(void **state)
 	FILE *readelf;
 
 	if (access(path, R_OK))
-		skip_because(strerror(errno), path);
+		skip_because("%s: %s", path, strerror(errno));
 	if (!run("readelf --version > /dev/null 2>&1"))
-		skip_because("readelf is not installed", path);
+		skip_because("readelf is not installed");
 	assert_no_error(object_open(path, &object));
 	snprintf(command, sizeof(command), "readelf --debug-dump=frames '%s'", path);
 	readelf = popen(command, "r");

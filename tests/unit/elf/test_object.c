@@ -320,7 +320,7 @@ static void symbols(void **state)
 	write_file(dir, "symbols.c", source, c);
 	if (!run("cc -O1 -shared -fPIC -o %s/full.so %s && strip -o %s/stripped.so %s/full.so", dir,
 		    c, dir, dir))
-		skip_because("cc or strip do not work", "symbols");
+		skip_because("cc or strip do not work");
 	snprintf(c, sizeof(c), "%s/full.so", dir);
 	check_symbols(c, false);
 	snprintf(c, sizeof(c), "%s/stripped.so", dir);
@@ -347,7 +347,7 @@ static void symbols_same_as_readelf(void **state)
 
 	(void)state;
 	if (access(path, R_OK) || !run("readelf --version > /dev/null 2>&1"))
-		skip_because("the file or readelf is absent", path);
+		skip_because("%s or readelf is absent", path);
 	assert_no_error(object_open(path, &object));
 	readelf = popen("readelf -sW /usr/lib/" MULTIARCH "/libstdc++.so.6", "r");
 	assert_non_null(readelf);
@@ -383,7 +383,7 @@ static void build_id_of_a_real_file(void **state)
 		sscanf(line, " Build ID: %127s", id);
 	pclose(readelf);
 	if (!*id)
-		skip_because("readelf shows no build id", "build_id_of_a_real_file");
+		skip_because("readelf shows no build id");
 	/* readelf reads its own /proc/self/exe. */
 	readelf = popen("command -v readelf", "r");
 	assert_non_null(readelf);

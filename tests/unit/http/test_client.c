@@ -19,7 +19,7 @@ static struct http_client *client_made(void)
 	struct probe_error *error = http_client_open("http://127.0.0.1:1/", NULL, &client);
 
 	if (error && error->code == PROBE_ERROR_UNSUPPORTED) {
-		skip_reason(error->message);
+		skip_reason("%s", error->message);
 		probe_error_free(error);
 		skip();
 	}

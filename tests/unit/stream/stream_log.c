@@ -64,7 +64,7 @@ struct probe_stream *log_reopen(void)
 	struct probe_error *error = probe_stream_open(log_folder, &stream);
 
 	if (error && error->code == PROBE_ERROR_UNSUPPORTED) {
-		skip_reason(error->message);
+		skip_reason("%s", error->message);
 		probe_error_free(error);
 		skip();
 	}

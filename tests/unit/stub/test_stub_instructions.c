@@ -30,6 +30,7 @@
 #include "arch/stub/plan.h"
 #include "libprobe/base/page.h"
 #include "tests/unit/stub/stub_gathering.h"
+#include "tests/unit/skip.h"
 
 #ifdef __aarch64__
 enum { ISA = 1 };
@@ -316,7 +317,7 @@ static void costs(void **state)
 	assert_ptr_not_equal(text, MAP_FAILED);
 	strcpy(text, "sixteen letters!");
 	if (!c->host.thread.has_rseq)
-		skip();
+		skip_because("the C library registers no restartable sequences");
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		const struct row *row = &rows[i];
 		unsigned int count;

@@ -385,7 +385,7 @@ static void vectors_are_kept(void **state)
 	struct mode mode = {0, true};
 
 	if (!has_sve())
-		skip();
+		skip_because("this processor has no SVE");
 	check_vectors(x, site, &mode);
 	check_counts(x, ROUNDS);
 }
@@ -398,7 +398,7 @@ static void streaming_vectors_are_kept(void **state)
 	struct mode mode = {1, getauxval(AT_HWCAP2) & HAS_SME_FA64};
 
 	if (!x->host.thread.has_modes)
-		skip();
+		skip_because("this processor has no SME");
 	check_vectors(x, site, &mode);
 	check_counts(x, ROUNDS);
 }

@@ -631,7 +631,7 @@ static void streaming_ids(void **state)
 	size_t bytes;
 
 	if (!x->host.thread.has_modes)
-		skip();
+		skip_because("this processor has no SME");
 	stub.next = (uintptr_t)patterns_next;
 	stub.thread.has_tid = stub.thread.has_rseq = false;
 	for (int way = 0; way < 4; way++) {
