@@ -228,7 +228,8 @@ struct probe_gate {
  * counts `arrived` up and wakes the controller. The controller clears it when it has made room, and
  * wakes all.
  *
- * When a wait has run out, `gave_up` becomes what `moved` is: while they are equal, nobody waits.
+ * A wait's time begins anew when `moved` changes. When it has run out, `gave_up` becomes what
+ * `moved` is: while they are equal, nobody waits.
  */
 struct probe_room {
 	struct probe_gate gate;

@@ -313,7 +313,7 @@ void form_record_again(struct form *f, struct stub_plan *plan);
 /* ---- Waiting for room (wait.c) ---------------------------------------------------- */
 
 /* Behind the saved registers of a stub whose hits wait, from wait_temp on. */
-enum { WAIT_WORDS = 8 };
+enum { WAIT_WORDS = 10 };
 
 /* The hit has not waited yet; and what is out of line. */
 void form_wait_none(struct form *f, const struct stub_plan *plan);

@@ -6,7 +6,9 @@
  *   wait:                     no room, again
  *     a forked child that does not count, or the controller has let go? leave
  *     the controller is dead, or somebody has waited in vain? lost
- *     too long, and no room? lost, and nobody waits until the controller has made room
+ *     too long since the controller has made room, and no room?
+ *       lost, and nobody waits until the controller has made room
+ *     room was made again and again, but others took it, for much too long? only this hit is lost
  *     look at the ring for a moment; room? again
  *     sleep until the controller makes room, at most for what is left; wait
  *   again:                    the record once more, wherever the thread is now; no room? wait
@@ -28,6 +30,7 @@
 
 enum {
 	SPINS = 32, /* some microseconds: while the controller is just about to make room */
+	ANEW = 9,   /* so many times the limit after its begin, a wait begins anew no more */
 	OWNER_AT = offsetof(struct probe_room, gate.turns[0].owner),
 	ARRIVED_AT = offsetof(struct probe_room, gate.arrived)
 };
@@ -36,9 +39,17 @@ enum {
 static const int kept[] = {FORM_FROM, FORM_POINTER, FORM_NEXT, FORM_SPARE, FORM_SPARE_2};
 enum { KEPT = sizeof(kept) / sizeof(*kept) };
 
-/* The words behind the saved registers; SINCE: the time at which the wait began; 0: it has not. */
-enum { SINCE, FIRST_KEPT, SECONDS = FIRST_KEPT + KEPT, NANOSECONDS, WORDS };
+/*
+ * The words behind the saved registers. SINCE: the time at which the wait began; 0: it has not.
+ * QUIET: since when `moved` is what the thread has seen, MADE.
+ */
+enum { SINCE, QUIET, MADE, FIRST_KEPT, SECONDS = FIRST_KEPT + KEPT, NANOSECONDS, WORDS };
 _Static_assert((int)WORDS == (int)WAIT_WORDS, "so much is skipped");
+
+/* Where a wait goes on. */
+struct ways {
+	int again, room, vain, dead, late, starved;
+};
 
 static struct form_mem word(const struct stub_plan *p, int number)
 {
@@ -70,10 +81,15 @@ static void wake_all(struct form *f, int32_t at)
 	form_futex_wake(f);
 }
 
-/* SPARE = the ticks that are left; jumps to `late` if there are none. */
-static void time_left(struct form *f, const struct stub_plan *p, int late)
+/*
+ * SPARE = the ticks that are left. FROM is what `moved` is: if it has changed, they count from now
+ * on. Jumps to `late` if there are none, or to `starved` if others have taken all room for so long
+ * that they do not begin anew.
+ */
+static void time_left(struct form *f, const struct stub_plan *p, const struct ways *to)
 {
 	int began = form_label(f), known = form_label(f);
+	int anew = form_label(f), same = form_label(f);
 
 	form_now(f, p);
 	form_jump_if_at_const(f, sizeof(uint64_t), word(p, SINCE), FORM_NE, 0, began);
@@ -82,11 +98,21 @@ static void time_left(struct form *f, const struct stub_plan *p, int late)
 	form_const(f, FORM_VALUE, 1);
 	form_place(f, known);
 	form_store(f, FORM_VALUE, word(p, SINCE));
+	form_jump(f, anew);
 	form_place(f, began);
-	form_two_at(f, FORM_SUB, FORM_VALUE, word(p, SINCE));
+	form_jump_if_at(f, sizeof(uint64_t), FORM_FROM, FORM_EQ, word(p, MADE), same);
+	form_move(f, FORM_RIGHT, FORM_VALUE);
+	form_two_at(f, FORM_SUB, FORM_RIGHT, word(p, SINCE));
+	form_const(f, FORM_SPARE, ANEW * p->stub->wait_ticks);
+	form_sub_jump_if(f, true, FORM_SPARE, FORM_NOT_ABOVE, FORM_RIGHT, to->starved);
+	form_place(f, anew);
+	form_store(f, FORM_VALUE, word(p, QUIET));
+	form_store(f, FORM_FROM, word(p, MADE));
+	form_place(f, same);
+	form_two_at(f, FORM_SUB, FORM_VALUE, word(p, QUIET));
 	form_const(f, FORM_SPARE, p->stub->wait_ticks);
 	/* Also where the counters of two CPUs differ, and time has gone back. */
-	form_sub_jump_if(f, true, FORM_SPARE, FORM_NOT_ABOVE, FORM_VALUE, late);
+	form_sub_jump_if(f, true, FORM_SPARE, FORM_NOT_ABOVE, FORM_VALUE, to->late);
 }
 
 /* Jumps back to `again` if the controller has made room meanwhile, or is gone. FROM = the owner. */
@@ -127,33 +153,32 @@ static void sleep_once(struct form *f, const struct stub_plan *p)
 }
 
 /* Waits for room in the ring at POINTER. */
-static void wait_loop(
-	struct form *f, const struct stub_plan *p, int room, int vain, int dead, int late)
+static void wait_loop(struct form *f, const struct stub_plan *p, const struct ways *to)
 {
-	int again = form_label(f), spin = form_label(f);
+	int spin = form_label(f);
 
-	form_place(f, again);
+	form_place(f, to->again);
 	/* A signal handler may have forked. */
 	form_jump_if_word(f, FORM_RIGHT, p->stub->guard, FORM_EQ, p->wait_over);
 	form_address(f, FORM_NEXT, p->stub->room);
 	form_acquire(f, FORM_VALUE, room_word(OWNER_AT), sizeof(uint32_t));
 	form_jump_if_const(f, false, FORM_VALUE, FORM_EQ, 0, p->wait_over);
 	form_two_const(f, FORM_AND, false, FORM_VALUE, GATE_OWNER);
-	form_jump_if_const(f, false, FORM_VALUE, FORM_EQ, 0, dead);
+	form_jump_if_const(f, false, FORM_VALUE, FORM_EQ, 0, to->dead);
 	form_acquire(
 		f, FORM_VALUE, room_word(offsetof(struct probe_room, gave_up)), sizeof(uint64_t));
-	form_jump_if_at(f, sizeof(uint64_t), FORM_VALUE, FORM_EQ,
-		room_word(offsetof(struct probe_room, moved)), vain);
-	time_left(f, p, late);
+	form_acquire(f, FORM_FROM, room_word(offsetof(struct probe_room, moved)), sizeof(uint64_t));
+	form_jump_if(f, true, FORM_VALUE, FORM_EQ, FORM_FROM, to->vain);
+	time_left(f, p, to);
 	form_const(f, FORM_RIGHT, SPINS);
 	form_place(f, spin);
-	if_room(f, p, room);
+	if_room(f, p, to->room);
 	form_alone(f, FORM_YIELD);
 	form_sub_jump_if_const(f, false, FORM_RIGHT, FORM_NE, 1, spin);
-	announce(f, again);
-	if_room(f, p, room);
+	announce(f, to->again);
+	if_room(f, p, to->room);
 	sleep_once(f, p);
-	form_jump(f, again);
+	form_jump(f, to->again);
 }
 
 static void keep(struct form *f, const struct stub_plan *p)
@@ -201,7 +226,8 @@ static void wait_ends(struct form *f, const struct stub_plan *p)
 
 void form_wait(struct form *f, struct stub_plan *p)
 {
-	int room = form_label(f), vain = form_label(f), dead = form_label(f), late = form_label(f);
+	struct ways to = {form_label(f), form_label(f), form_label(f), form_label(f), form_label(f),
+		form_label(f)};
 
 	if (!p->stub->room)
 		return;
@@ -210,25 +236,30 @@ void form_wait(struct form *f, struct stub_plan *p)
 	form_place(f, p->wait);
 	keep(f, p);
 	form_move(f, FORM_POINTER, FORM_SET);
-	wait_loop(f, p, room, vain, dead, late);
+	wait_loop(f, p, &to);
 
-	form_place(f, room);
+	form_place(f, to.room);
 	restore(f, p);
 	form_record_again(f, p);
 
-	form_place(f, dead); /* the kernel wakes only one of those who wait */
-	form_jump_if_at_const(f, sizeof(uint64_t), word(p, SINCE), FORM_EQ, 0, vain);
+	form_place(f, to.dead); /* the kernel wakes only one of those who wait */
+	form_jump_if_at_const(f, sizeof(uint64_t), word(p, SINCE), FORM_EQ, 0, to.vain);
 	wake_all(f, OWNER_AT);
-	form_jump(f, vain);
+	form_jump(f, to.vain);
 	/*
-	 * A thread that was woken in time may have run only now. `moved` is read first: if there is
-	 * room right after the second look, it is not what `gave_up` becomes.
+	 * A thread that was woken in time may have run only now, and others have taken the room.
+	 * `moved` is read first: if there is room right after the second look, it is not what
+	 * `gave_up` becomes.
 	 */
-	form_place(f, late);
+	form_place(f, to.late);
 	form_acquire(f, FORM_FROM, room_word(offsetof(struct probe_room, moved)), sizeof(uint64_t));
-	if_room(f, p, room);
+	if_room(f, p, to.room);
+	form_jump_if_at(f, sizeof(uint64_t), FORM_FROM, FORM_NE, word(p, MADE), to.again);
 	form_store(f, FORM_FROM, room_word(offsetof(struct probe_room, gave_up)));
-	form_place(f, vain);
+	form_jump(f, to.vain);
+	form_place(f, to.starved); /* the wait is in vain for this hit only */
+	if_room(f, p, to.room);
+	form_place(f, to.vain);
 	restore(f, p);
 	form_jump(f, p->wait_lost);
 	wait_ends(f, p);

@@ -102,8 +102,9 @@ struct probe_session_options {
 	/*
 	 * With PROBE_SESSION_RECORD, without `overwrite`, `until_full` and `spans`: a hit that
 	 * finds no room in its ring waits for it, up to so long (PROBE_WAIT_MAX_NS at most); 0: it
-	 * is lost at once. If that was in vain, no hit waits until probe_session_poll() has made
-	 * room. Hits that still wait when the session ends are not a part of it.
+	 * is lost at once. If no room was made meanwhile, no hit waits until probe_session_poll()
+	 * has made some. If others took what was made, it waits anew, up to ten times as long in
+	 * all. Hits that still wait when the session ends are not a part of it.
 	 * probe_session_waited() says how many have waited; probe_session_fd() tells when one
 	 * begins to.
 	 */

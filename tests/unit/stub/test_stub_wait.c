@@ -297,6 +297,121 @@ static void a_wait_runs_out_once(void **state)
 	variant_each(check_it_runs_out);
 }
 
+/* ---- Room that others take ------------------------------------------------------------------ */
+
+/* Room is made and taken again, a number of times, before a hit that waits can see any. */
+struct taking {
+	struct variant *v;
+	int times;
+	atomic_bool over;  /* the hit is */
+	uint64_t last_ns;  /* no sooner was room made for the last time, or had the hit begun */
+	uint64_t quiet_ns; /* for so long none was made, at most */
+};
+
+static void take_turn(struct taking *t, void (*act)(struct taking *t))
+{
+	uint64_t before = clock_monotonic_ns(), quiet;
+
+	act(t);
+	quiet = clock_monotonic_ns() - t->last_ns;
+	t->quiet_ns = quiet > t->quiet_ns ? quiet : t->quiet_ns;
+	t->last_ns = before;
+}
+
+static void make_and_take(struct taking *t)
+{
+	room_tell(room_of(&t->v->host));
+}
+
+static void leave_room(struct taking *t)
+{
+	empty(&t->v->host);
+}
+
+static void *making_and_taking(void *data)
+{
+	struct taking *t = data;
+	const struct timespec a_moment = {.tv_nsec = MS}, a_while = {.tv_nsec = 10 * MS};
+	uint32_t *arrived = &room_of(&t->v->host)->gate.arrived;
+
+	while (!__atomic_load_n(arrived, __ATOMIC_ACQUIRE) && !atomic_load(&t->over))
+		nanosleep(&a_moment, NULL);
+	for (int i = 0; i < t->times && !atomic_load(&t->over); i++) {
+		take_turn(t, make_and_take);
+		nanosleep(&a_while, NULL);
+	}
+	if (!atomic_load(&t->over))
+		take_turn(t, leave_room);
+	return NULL;
+}
+
+/*
+ * A hit during which room is made and taken so often. Once more if this machine was too busy to do
+ * that in time; returns how long it took.
+ */
+static uint64_t hit_while_taking(struct variant *v, const void *entry, int times)
+{
+	for (int tries = 0; tries < 20; tries++) {
+		struct taking taking = {.v = v, .times = times, .last_ns = clock_monotonic_ns()};
+		pthread_t thread;
+		uint64_t took;
+
+		stub_host_reset(&v->host);
+		*room_of(&v->host) = (struct probe_room){.moved = 1};
+		room_of(&v->host)->gate.turns[0].owner = OWNER | GATE_WAITED;
+		fill(&v->host);
+		assert_int_equal(pthread_create(&thread, NULL, making_and_taking, &taking), 0);
+		took = hit_ms(v, entry);
+		atomic_store(&taking.over, true);
+		pthread_join(thread, NULL);
+		if (taking.quiet_ns < (BOUND_MS - 1) * (uint64_t)MS)
+			return took;
+	}
+	skip_because("the machine is too busy");
+	return 0;
+}
+
+/* For longer than a wait may take. */
+static void check_room_is_taken(struct variant *v)
+{
+	struct arch_stub stub = waiting_stub(v, BOUND_MS);
+	const void *entry = stub_host_emit(&v->host, &stub);
+
+	assert_true(hit_while_taking(v, entry, 25) >= 2 * BOUND_MS);
+	assert_int_equal(stub_host_lost(&v->host), 0);
+	assert_int_equal(room_of(&v->host)->waited, 1);
+	assert_true(room_of(&v->host)->ticks >= 2 * stub.wait_ticks);
+	assert_int_equal(room_of(&v->host)->gave_up, 0);
+	assert_int_equal(recorded(&v->host, 40), 1);
+}
+
+static void a_wait_begins_anew_when_others_take_the_room(void **state)
+{
+	(void)state;
+	variant_each(check_room_is_taken);
+}
+
+/* In the end it is lost, and no other hit is for that. */
+static void check_starved(struct variant *v)
+{
+	struct arch_stub stub = waiting_stub(v, BOUND_MS);
+	const void *entry = stub_host_emit(&v->host, &stub);
+
+	assert_true(hit_while_taking(v, entry, 100 * LATE) >= 9 * (BOUND_MS - 1));
+	assert_int_equal(stub_host_lost(&v->host), 1);
+	assert_int_equal(room_of(&v->host)->waited, 1);
+	assert_int_equal(room_of(&v->host)->gave_up, 0);
+	assert_int_equal(recorded(&v->host, 40), 0);
+}
+
+static void it_does_not_forever(void **state)
+{
+	(void)state;
+	variant_each(check_starved);
+}
+
+/* ---- What ends a wait ----------------------------------------------------------------------- */
+
 static void end_turn(struct variant *v, uint32_t owner)
 {
 	uint32_t *word = &room_of(&v->host)->gate.turns[0].owner;
@@ -600,6 +715,8 @@ int main(void)
 		cmocka_unit_test(what_is_gone_after_a_wait_is_not_read),
 		cmocka_unit_test(flags_do_not_matter),
 		cmocka_unit_test(a_wait_runs_out_once),
+		cmocka_unit_test(a_wait_begins_anew_when_others_take_the_room),
+		cmocka_unit_test(it_does_not_forever),
 		cmocka_unit_test(it_ends_with_the_controller),
 		cmocka_unit_test(waits_are_measured_by_the_kernel),
 		cmocka_unit_test(those_who_do_not_wait_make_no_call),
