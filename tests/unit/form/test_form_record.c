@@ -423,6 +423,35 @@ static void a_wait_runs_out(void **state)
 	assert_int_equal(hit(function), RECORDED);
 }
 
+/* Others take the room that is made, for longer than a wait without any takes. */
+static void *take_and_empty(void *arg)
+{
+	struct fixture *x = arg;
+
+	for (int i = 0; i < LONG_MS / 15; i++) {
+		usleep(20000);
+		room_tell(&x->room);
+	}
+	empty(x);
+	return NULL;
+}
+
+static void a_wait_begins_anew(void **state)
+{
+	struct fixture *x = *state;
+	form_native_function *function;
+	pthread_t later;
+
+	let_wait(x, LONG_MS);
+	function = make_record(x);
+	fill(x);
+	assert_int_equal(pthread_create(&later, NULL, take_and_empty, x), 0);
+	assert_int_equal(hit(function), RECORDED);
+	pthread_join(later, NULL);
+	assert_int_equal(x->room.waited, 1);
+	assert_int_equal(x->room.gave_up, 0);
+}
+
 /* The session's end lets all go, who leave nothing; so does a fork. A dead controller does not. */
 static void what_ends_a_wait(void **state)
 {
@@ -555,6 +584,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(many_threads_record, setup, teardown),
 		cmocka_unit_test_setup_teardown(waits_for_room, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_wait_runs_out, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_wait_begins_anew, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_ends_a_wait, setup, teardown),
 		cmocka_unit_test_setup_teardown(none_of_a_crowd_is_lost, setup, teardown),
 		cmocka_unit_test_setup_teardown(gates, setup, teardown),
