@@ -134,11 +134,9 @@ static void report_refused(struct run *run, struct run_program *program)
 static void close_program(struct run *run, size_t i)
 {
 	struct run_program *program = &run->programs[i];
-	struct probe_error *error;
+	struct probe_error *error = program->session ? probe_session_stop(program->session) : NULL;
 
 	report_refused(run, program);
-	error = program->session ? probe_session_stop(program->session) : NULL;
-
 	if (error)
 		report_error(error);
 	probe_session_free(program->session);
@@ -249,6 +247,8 @@ static struct probe_error *look_for_libraries(struct run *run, struct run_progra
 	struct probe_error *error = probe_session_poll(program->session, no_hit, NULL, NULL);
 	bool waited = program->waiting;
 
+	/* Of what it follows: enable() knows nothing of that. */
+	report_notes_since(probe_session_report(program->session), &program->told);
 	if (error || !has_come(run, program))
 		return error;
 	error = enable(run, program);

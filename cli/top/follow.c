@@ -57,6 +57,21 @@ void source_note_failure(struct top_source *source, struct probe_error *error)
 	probe_error_free(error);
 }
 
+/* Those that have been told may be of another of its sessions, which mostly note the same. */
+void source_note_notes(struct top_source *source, struct top_process *process)
+{
+	const struct probe_session *const sessions[] = {
+		process->counts, process->times, process->keyed};
+
+	for (size_t i = 0; i < sizeof(sessions) / sizeof(sessions[0]); i++) {
+		const struct probe_report *report =
+			sessions[i] ? probe_session_report(sessions[i]) : NULL;
+
+		for (; report && process->notes < report->note_count; process->notes++)
+			add_news(source, "%s", report->notes[process->notes]);
+	}
+}
+
 void source_note_site(struct top_source *source, pid_t pid, const struct probe_site_news *news)
 {
 	char fault[PROBE_FAULT_BYTES];
@@ -181,6 +196,7 @@ static struct probe_error *take_probes(
 	if (error)
 		return error;
 	process->refusals = report->refusal_count;
+	source_note_notes(source, process);
 	probes = probe_session_probes(process->counts, &count);
 	for (; process->probes < count; process->probes++) {
 		const struct probe_session_probe *probe = &probes[process->probes];

@@ -340,6 +340,7 @@ void source_drop(struct top_source *source, struct top_model *model, size_t inde
 	source_note_failure(source, source_stop_session(process, process->keyed));
 	source_note_failure(source, source_stop_session(process, process->times));
 	source_note_failure(source, source_stop_session(process, process->counts));
+	source_note_notes(source, process);
 	source_note_failure(source, source_keep_times(source, process));
 	source_note_failure(source, source_keep_keys(source, process));
 	add_figures(model, process, true);

@@ -20,6 +20,7 @@ struct top_process {
 	bool exited;	 /* the process has ended */
 	size_t probes;	 /* of counts, that there are rows for */
 	size_t refusals; /* of probe_session_report(), that are in the rows */
+	size_t notes;	 /* of one of its sessions, that have been told */
 };
 
 /* How long pairs took (times.c). */
@@ -112,6 +113,8 @@ PROBE_MUST_CHECK struct probe_error *source_stop_session(
 
 /* Makes an error news, and frees it. NULL is allowed. */
 void source_note_failure(struct top_source *source, struct probe_error *error);
+/* The notes of its sessions' reports that are new. */
+void source_note_notes(struct top_source *source, struct top_process *process);
 
 /*
  * Switches a process's probes off and forgets it; what it has done stays in the model.

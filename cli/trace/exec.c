@@ -71,6 +71,7 @@ static void drop_done(struct trace *trace)
 		if (!is_done(trace, i))
 			continue;
 		trace_report_losses(trace);
+		trace_report_refusals(trace);
 		for (size_t k = i; k < trace->target_count && trace->targets[k].target == process;
 			k++)
 			trace_fail(trace, gone_keep(trace, &trace->targets[k]));

@@ -501,6 +501,7 @@ void trace_run(struct trace *trace)
 	trace_report_missed(trace);
 	trace_look(trace, true);
 	trace_stop(trace);
+	trace_report_refusals(trace);
 	trace_look(trace, true);
 	if (!trace->gone)
 		drain(trace);

@@ -221,17 +221,56 @@ void trace_take_refusals(
 	trace->failed |= named && !trace->request->keep_going;
 }
 
+/* How often the session's notes, up to one, say the same. */
+static size_t count_notes(const struct trace_target *target, size_t end, const char *note)
+{
+	const struct probe_report *report = probe_session_report(target->session);
+	size_t count = 0;
+
+	for (size_t i = 0; i < end; i++)
+		count += strcmp(report->notes[i], note) == 0;
+	return count;
+}
+
+/* Each tracer has sessions of its own, which mostly note the same: has another one been told? */
+static bool is_noted(const struct trace *trace, const struct trace_target *target, const char *note)
+{
+	size_t times = count_notes(target, target->told.notes, note);
+
+	for (size_t i = 0; i < trace->target_count; i++) {
+		const struct trace_target *other = &trace->targets[i];
+
+		if (other != target && other->target == target->target && other->session &&
+			count_notes(other, other->told.notes, note) > times)
+			return true;
+	}
+	return false;
+}
+
+static void report_new_notes(const struct trace *trace, struct trace_target *target)
+{
+	const struct probe_report *report = probe_session_report(target->session);
+
+	for (; target->told.notes < report->note_count; target->told.notes++) {
+		const char *note = report->notes[target->told.notes];
+
+		if (!is_noted(trace, target, note))
+			report_warning("%s", note);
+	}
+}
+
 /* All tracers have the same sites. */
 void trace_report_refusals(struct trace *trace)
 {
 	for (size_t i = 0; i < trace->target_count; i++) {
 		struct trace_target *target = &trace->targets[i];
 
-		if (!target->session || target->tracer != trace->tracers)
+		if (!target->session)
 			continue;
-		trace_take_refusals(trace, probe_session_report(target->session),
-			probe_target_pid(target->target), &target->told);
-		report_notes_since(probe_session_report(target->session), &target->told);
+		if (target->tracer == trace->tracers)
+			trace_take_refusals(trace, probe_session_report(target->session),
+				probe_target_pid(target->target), &target->told);
+		report_new_notes(trace, target);
 	}
 }
 

@@ -31,6 +31,8 @@ struct gate {
 	struct robust_list turns[GATE_TURNS];
 	uint32_t flips; /* a bit for each turn: its GATE_FLIP */
 	uint32_t taken; /* the last number that gate_take() has seen */
+	bool armed;	/* by us: those who are not served in time disarm it */
+	bool lapsed;	/* they did */
 };
 
 enum gate_place {
@@ -93,6 +95,11 @@ bool gate_is_busy(const struct gate *gate);
 uint32_t gate_waiting(const struct gate *gate);
 /* May one of those wait in this turn? Others in it have been released, and are about to leave. */
 bool gate_holds_turn(const struct gate *gate, uint32_t turn);
+/*
+ * Has a thread gone on since the last call because nobody served it in time (struct probe_gate)?
+ * Others after it were not held. From here on they are again.
+ */
+bool gate_has_lapsed(struct gate *gate);
 /* Releases the threads that gate_take() has seen. */
 void gate_release(struct gate *gate);
 /* While a gate is shut off, no thread is held, and those that were are released. */

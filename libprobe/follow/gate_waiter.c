@@ -3,7 +3,8 @@
  * The controller's side of a gate.
  *
  * A gate whose controller has died releases all threads at once, and one that nobody serves disarms
- * itself (struct probe_gate): a stopped controller delays its target once, by two seconds.
+ * itself (struct probe_gate): a stopped controller delays its target once, by two seconds. When it
+ * goes on, it sees that, and arms the gate again.
  *
  * The kernel reports the death through the thread's list of robust futexes. glibc sets one up for
  * each thread, for its own mutexes; the waiter locks none, and puts the gate's in its place.
@@ -121,6 +122,15 @@ struct probe_error *gate_prepare(struct gate *gate)
 	return NULL;
 }
 
+/* Whoever disarms the gate between two calls is not forgotten. */
+static void set_armed(struct gate *gate, bool armed)
+{
+	uint32_t before = atomic_exchange(shared_word(&gate->shared->armed), armed);
+
+	gate->lapsed |= gate->armed && !before;
+	gate->armed = armed;
+}
+
 void gate_open(struct gate *gate, struct probe_gate *shared, int event)
 {
 	gate->shared = shared;
@@ -128,7 +138,7 @@ void gate_open(struct gate *gate, struct probe_gate *shared, int event)
 	wait_until_set(&gate->owned);
 	own_turns(gate);
 	set_and_wake(&gate->opened);
-	atomic_store(shared_word(&shared->armed), 1);
+	set_armed(gate, true);
 }
 
 void gate_clear(int event)
@@ -184,9 +194,21 @@ void gate_arm(struct gate *gate, bool armed)
 {
 	if (!gate->shared)
 		return;
-	atomic_store(shared_word(&gate->shared->armed), armed);
+	set_armed(gate, armed);
 	if (!armed && gate_take(gate))
 		gate_release(gate);
+}
+
+bool gate_has_lapsed(struct gate *gate)
+{
+	bool lapsed;
+
+	if (!gate->shared)
+		return false;
+	set_armed(gate, gate->armed);
+	lapsed = gate->lapsed;
+	gate->lapsed = false;
+	return lapsed;
 }
 
 void gate_release(struct gate *gate)
@@ -211,7 +233,7 @@ static void wake_waiter(struct gate *gate)
 void gate_shut(struct gate *gate)
 {
 	if (gate->shared)
-		atomic_store(shared_word(&gate->shared->armed), 0);
+		set_armed(gate, false);
 	if (!gate->waiting)
 		return;
 	atomic_store((_Atomic bool *)&gate->ending, true);

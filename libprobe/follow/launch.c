@@ -203,6 +203,13 @@ static void let_all_go(struct launches *l, const struct launch_gate *gate)
 	control_signals_give(&signals);
 }
 
+/* Who was not served in time, and those after it, were not held. */
+static void count_lapses(struct launches *l)
+{
+	for (size_t i = 0; i < l->gate_count; i++)
+		l->missed += gate_has_lapsed(&l->gates[i]->gate);
+}
+
 void launches_remove(struct launches *launches, const struct launch_gate *gate)
 {
 	size_t i = 0;
@@ -211,6 +218,7 @@ void launches_remove(struct launches *launches, const struct launch_gate *gate)
 		i++;
 	if (i == launches->gate_count)
 		return;
+	count_lapses(launches);
 	launches->gates[i] = launches->gates[--launches->gate_count];
 	let_all_go(launches, gate);
 	for (i = 0; i < launches->count; i++)
@@ -260,6 +268,7 @@ static bool serve_all(struct launches *l)
 	bool all = true;
 
 	gate_clear(l->event);
+	count_lapses(l);
 	if (l->guardian)
 		hold_serve(l, l->guardian);
 	for (size_t i = 0; i < l->gate_count; i++)
@@ -318,6 +327,7 @@ static struct probe_error *tell_missed(struct launches *launches, bool at_end)
 
 void launches_end(struct launches *launches)
 {
+	count_lapses(launches);
 	if (launches->guardian)
 		hold_finish(launches, launches->guardian);
 	launches->guardian = NULL;

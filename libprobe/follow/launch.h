@@ -42,7 +42,7 @@ struct launches {
 	struct alarm alarm;	   /* is set while there are any */
 	struct yield yield;	   /* while they run */
 	struct guardian *guardian; /* who holds programs that are sought; borrowed; NULL: nobody */
-	/* That were not held, though sought; how many of them launches_told() has told. */
+	/* That were not held, though wanted; how many of them launches_told() has told. */
 	size_t missed, missed_told;
 	/* The control groups (/proc/PID/cgroup) that had no limit a moment ago; until when. */
 	char free_groups[1024];

@@ -131,10 +131,11 @@ static void close_wait(struct probe_session *s)
 
 struct probe_error *probe_session_stop(struct probe_session *session)
 {
-	struct probe_error *error;
+	struct probe_error *error, *lapse;
 
 	if (session->stopped)
 		return NULL;
+	lapse = session_note_lapse(session);
 	close_gates(session);
 	error = stop_in(session, session->target);
 	close_wait(session);
@@ -149,7 +150,7 @@ struct probe_error *probe_session_stop(struct probe_session *session)
 	}
 	session->stopped = !error;
 	session_update_counts(session);
-	return error;
+	return probe_error_first(error, lapse);
 }
 
 /* ---- Many sessions --------------------------------------------------------------------------- */

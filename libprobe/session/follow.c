@@ -273,21 +273,41 @@ struct probe_error *session_catch_up(struct probe_session *s)
 }
 
 /*
+ * If a thread was not served in time, it has gone on, and those after it were not held: there may
+ * be libraries of which no thread waits.
+ */
+struct probe_error *session_note_lapse(struct probe_session *s)
+{
+	bool told = s->lapse_told;
+
+	if (!gate_has_lapsed(&s->gate))
+		return NULL;
+	s->lapsed = s->lapse_told = true;
+	if (told)
+		return NULL;
+	return report_note(&s->report,
+		"process %d: hits in libraries that it opened while probectl was stopped or busy "
+		"may be missing: a thread waits for %d seconds at most",
+		s->target->pid, GATE_TIMEOUT_S);
+}
+
+/*
  * Releases the threads that have opened a library, after switching its probes on; or, in a forked
  * child, after reporting the probes that are not switched on.
  */
 struct probe_error *session_serve_gate(struct probe_session *s)
 {
-	struct probe_error *error = NULL;
 	struct waiters waiters = {0};
 	bool ours = false, follows;
+	struct probe_error *error;
 
 	if (s->event < 0)
 		return NULL;
 	gate_clear(s->event);
 	session_note_waiting(s);
-	if (!gate_take(&s->gate))
-		return NULL;
+	error = session_note_lapse(s);
+	if (error || (!gate_take(&s->gate) && !s->lapsed))
+		return error;
 	if (!waiters_find(&waiters, &s->gate, &s->gate_place) || (has_to_wait(s) && may_wait(s))) {
 		free(waiters.items);
 		gate_raise(s->event);
@@ -300,7 +320,7 @@ struct probe_error *session_serve_gate(struct probe_session *s)
 			error = session_note_child(s, waiters.items[i].pid);
 	}
 	/* A thread that has continued, or was not found, may have been one of the target's own. */
-	follows = !error && (ours || !waiters.count);
+	follows = !error && (ours || !waiters.count || s->lapsed);
 	if (follows)
 		error = follow_now(s);
 	free(waiters.items);
@@ -310,6 +330,7 @@ struct probe_error *session_serve_gate(struct probe_session *s)
 		return NULL;
 	}
 	s->gate_since_ns = 0;
+	s->lapsed = false;
 	gate_release(&s->gate);
 	return follows ? settle(s, error) : error;
 }

@@ -58,6 +58,8 @@ struct probe_session {
 	struct gate gate; /* at the loader */
 	struct waiters_place gate_place;
 	uint64_t gate_since_ns; /* a thread waits there that could not be served yet; or 0 */
+	bool lapsed;		/* one was not served in time: libraries are to be looked for */
+	bool lapse_told;
 	uint64_t catch_up_ns; /* libraries are to be probed that could not be in time: when; or 0 */
 	struct launch_gate exec_gate; /* served by options.watch */
 	struct gate wait;	      /* where hits wait for room (wait.c) */
@@ -262,6 +264,11 @@ PROBE_MUST_CHECK struct probe_error *session_follow(struct probe_session *sessio
  * child, after reporting those that are not probed.
  */
 PROBE_MUST_CHECK struct probe_error *session_serve_gate(struct probe_session *session);
+/*
+ * If a thread was not served in time, adds a note to the session's report, once; those that come
+ * are held again.
+ */
+PROBE_MUST_CHECK struct probe_error *session_note_lapse(struct probe_session *session);
 /* Now and then, probes libraries whose threads could not be held until they were probed. */
 PROBE_MUST_CHECK struct probe_error *session_catch_up(struct probe_session *session);
 

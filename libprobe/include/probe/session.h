@@ -201,7 +201,8 @@ bool probe_session_matched(const struct probe_session *session, size_t pattern);
 
 /*
  * Returns what was done in libraries that the target has opened since the session began. Refused
- * sites there are not errors. Owned by the session.
+ * sites there are not errors. A thread that opens one waits for probe_session_poll(), but only for
+ * two seconds: a note says if hits may be missing for that reason. Owned by the session.
  */
 const struct probe_report *probe_session_report(const struct probe_session *session);
 

@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # Who waits at a gate of a controller that is killed goes on at once: long before the two seconds
-# after which a gate that nobody serves lets everyone go.
+# after which a gate that nobody serves lets everyone go. If it is only stopped, what is missed is
+# told, and the gate holds again when it goes on.
 . tests/integration/lib.sh
 need_attach
+need jq
 
 library=$TARGETS/liblate.so
 [ -e "$library" ] || skip "$library is not built"
@@ -59,4 +61,93 @@ for line in sys.stdin:
 	wait_tracing programs
 	killed "programs, round $round" 18
 done
+
+# A constructor passes its probe while the controller is stopped, another one after that.
+plugin=$TARGETS/libctor_plugin.so
+cat >"$SCRATCH/loads.py" <<'END'
+import ctypes, os, subprocess, sys, time
+scratch, *plugins = sys.argv[1:]
+def wait_for(name):
+    while not os.path.exists(f"{scratch}/{name}"):
+        time.sleep(0.01)
+for i, plugin in enumerate(plugins):
+    wait_for(f"go{i}")
+    began = time.monotonic()
+    if plugin == "true":
+        subprocess.run([plugin], check=True)
+    else:
+        assert ctypes.CDLL(plugin).ctor_plugin_call(6) == 7
+    with open(f"{scratch}/took{i}.new", "w") as file:
+        print(int((time.monotonic() - began) * 1000), file=file)
+    os.rename(f"{scratch}/took{i}.new", f"{scratch}/took{i}")
+END
+libraries_line='hits in libraries that it opened while probectl was stopped or busy may be missing'
+programs_line='1 or more processes have started while too many others did, or while probectl was stopped or busy'
+cp "$plugin" "$SCRATCH/second.so"
+cp "$plugin" "$SCRATCH/third.so"
+
+# lapse WHAT LINE LOADS COMMAND…: the first of what is loaded comes while the command is stopped,
+# the last after that, if it is not alone; LINE is told once
+lapse()
+{
+	local what=$1 line=$2 loads=$3 took pid i
+	shift 3
+	rm -rf "$SCRATCH"/{go,took}? "$SCRATCH/recorded"
+	# shellcheck disable=SC2086
+	"$PROBECTL" "$@" -- "$python" "$SCRATCH/loads.py" "$SCRATCH" $loads \
+		>"$SCRATCH/out" 2>"$SCRATCH/err" </dev/null &
+	pid=$!
+	on_exit "end_process $pid"
+	for ((i = 0; i < 600; i++)); do
+		grep -qs loads.py /proc/"$(pgrep -P "$pid" python3)"/cmdline && break
+		sleep 0.1
+	done
+	sleep 1
+	# shellcheck disable=SC2086
+	set -- $loads
+	# All but the last, or the only one, are missed.
+	for ((i = 0; i < $# - ($# > 1); i++)); do
+		kill -STOP "$pid"
+		: >"$SCRATCH/go$i"
+		wait_file "$SCRATCH/took$i"
+		took=$(<"$SCRATCH/took$i")
+		[ "$took" -ge 1900 ] || fail "$what: was not held: $took ms"
+		[ $# -gt 1 ] || sleep 0.5
+		kill -CONT "$pid"
+		[ $# = 1 ] || wait_on_line "$what" "$line"
+		sleep 1
+	done
+	: >"$SCRATCH/go$i"
+	wait_file "$SCRATCH/took$(($# - 1))"
+	wait "$pid" || fail "$what: status $?: $(cat "$SCRATCH/err")"
+	took=$(<"$SCRATCH/took$(($# - 1))")
+	[ "$took" -lt 10000 ] || fail "$what: the last took $took ms"
+	same "$what: told" "$(grep -c "$line" "$SCRATCH/err")" 1
+}
+wait_on_line()
+{
+	local try
+	for ((try = 0; try < 300; try++)); do
+		grep -q "$2" "$SCRATCH/err" && return
+		sleep 0.1
+	done
+	fail "$1: nothing is told: $(cat "$SCRATCH/err")"
+}
+
+# The first two miss a hit each in their constructors, no other one.
+lapse "libraries, counted" "$libraries_line" "$plugin $SCRATCH/second.so $SCRATCH/third.so" \
+	trace -c --json 'ctor:*'
+same "libraries, counted: hits of the last" "$(jq -s 'map(select(.hits) | {(.name): .hits}) | add.construct' \
+	"$SCRATCH/out")" 1
+lapse "a library, two tracers" "$libraries_line" "$plugin $SCRATCH/second.so" \
+	trace -t count -t hist,arg0 'ctor:*'
+lapse "the last library" "$libraries_line" "$plugin" trace -c 'ctor:*'
+lapse "a library, run" "$libraries_line" "$plugin $SCRATCH/second.so" run -e 'ctor:*'
+lapse "a library, recorded" "$libraries_line" "$plugin $SCRATCH/second.so" \
+	record -o "$SCRATCH/recorded" 'ctor:*'
+lapse "a library, a stream" "$libraries_line" "$plugin $SCRATCH/second.so" \
+	record --full stop -o "$SCRATCH/recorded" 'ctor:*'
+lapse "a library, top" "$libraries_line" "$plugin $SCRATCH/second.so" top -d 60 'ctor:*'
+lapse "a program" "$programs_line" "true $SCRATCH/second.so" trace -c 'ctor:*'
+same "a program: hits of the library" "$(awk '/ctor:construct/ {print $2}' "$SCRATCH/out")" 1
 finish

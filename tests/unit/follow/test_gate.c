@@ -71,6 +71,38 @@ static void test_one_thread(void **state)
 	munmap(shared, 4096);
 }
 
+/* Who waited in vain has disarmed the gate: that is told once, and it holds again. */
+static void test_lapse(void **state)
+{
+	struct probe_gate *shared = shared_gate();
+	struct gate gate = {0};
+
+	(void)state;
+	assert_false(gate_has_lapsed(&gate));
+	open_gate(&gate, shared);
+	assert_false(gate_has_lapsed(&gate));
+	for (int i = 0; i < 2; i++) {
+		atomic_store((_Atomic uint32_t *)&shared->armed, 0);
+		assert_true(gate_has_lapsed(&gate));
+		assert_int_equal(shared->armed, 1);
+		assert_false(gate_has_lapsed(&gate));
+	}
+	/* We do so as well. */
+	gate_arm(&gate, false);
+	assert_false(gate_has_lapsed(&gate));
+	assert_int_equal(shared->armed, 0);
+	gate_arm(&gate, true);
+	assert_false(gate_has_lapsed(&gate));
+	atomic_store((_Atomic uint32_t *)&shared->armed, 0);
+	gate_arm(&gate, false);
+	gate_arm(&gate, true);
+	assert_true(gate_has_lapsed(&gate));
+	gate_close(&gate);
+	assert_false(gate_has_lapsed(&gate));
+	close(gate.event);
+	munmap(shared, 4096);
+}
+
 /* How often the waiter has slept so far. */
 static long sleeps(const struct gate *gate)
 {
@@ -211,6 +243,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_one_thread),
+		cmocka_unit_test(test_lapse),
 		cmocka_unit_test(test_idle),
 		cmocka_unit_test(test_close_written_back),
 		cmocka_unit_test(test_close_unheard),
