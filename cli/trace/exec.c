@@ -21,8 +21,12 @@ static void drop_process(struct trace *trace, size_t from)
 	struct probe_target *process = trace->targets[from].target;
 	size_t count = 0;
 
-	while (from + count < trace->target_count && trace->targets[from + count].target == process)
+	while (from + count < trace->target_count &&
+		trace->targets[from + count].target == process) {
 		trace_target_close(trace, &trace->targets[from + count++]);
+		if (trace->merge)
+			merge_remove(trace->merge, from);
+	}
 	trace->target_count -= count;
 	memmove(&trace->targets[from], &trace->targets[from + count],
 		(trace->target_count - from) * sizeof(*trace->targets));
@@ -56,7 +60,8 @@ static bool is_done(const struct trace *trace, size_t i)
 	for (; i < trace->target_count && trace->targets[i].target == process; i++) {
 		const struct trace_target *target = &trace->targets[i];
 
-		if (target->on || (has_probes(target) && !gone_may_drop(trace, target)))
+		if (target->on || (has_probes(target) && !gone_may_drop(trace, target)) ||
+			(trace->merge && merge_holds(trace->merge, i)))
 			return false;
 	}
 	return true;

@@ -9,6 +9,10 @@
  * wake-ups a second. We look again at once only after a round that brought
  * BUSY_HITS or more, when the rings might run over.
  *
+ * The hits of several targets are printed in the order of time. They are read one after the other,
+ * up to an instant that is later each time, so hits that are younger than the begin of a round wait
+ * for the next one: the targets that were read first may have had older ones since.
+ *
  * A sleep (cli/loop.h) also ends with everything else that may happen: signals, the
  * end of a target, a target that waits for us in dlopen(3), an output that can
  * take more or whose reader went away, somebody who asks for metrics. Neither output
@@ -25,8 +29,14 @@ enum {
 	FIRST_SLEEP_NS = 500 * 1000,
 	LAST_SLEEP_NS = 20 * 1000 * 1000,
 	BUSY_HITS = 1000,
-	FLUSH_NS = NSEC_PER_SEC, /* how long output to a file may lie in memory */
-	LOSSES_NS = NSEC_PER_SEC /* how often losses are reported, and sites checked */
+	FLUSH_NS = NSEC_PER_SEC,  /* how long output to a file may lie in memory */
+	LOSSES_NS = NSEC_PER_SEC, /* how often losses are reported, and sites checked */
+	/*
+	 * Of several targets, a hit waits so long for older ones that are not there yet: each
+	 * session has its own clock, with an error of some microseconds, and a thread publishes a
+	 * record a little after it has read the time.
+	 */
+	ORDER_NS = 2 * NSEC_PER_MSEC
 };
 
 struct timers {
@@ -41,6 +51,7 @@ struct timers {
 struct round {
 	struct trace *trace;
 	size_t target;
+	bool blocked; /* the output is full, so not all targets were read */
 	size_t hits;
 	size_t taken; /* hits that were moved into the record without being looked at */
 };
@@ -51,18 +62,20 @@ static bool visit_hit(const struct probe_hit *hit, void *data)
 {
 	struct round *round = data;
 	struct trace *trace = round->trace;
-	const struct trace_tracer *tracer = trace->targets[round->target].tracer;
+	const struct trace_target *target = &trace->targets[round->target];
+	const struct trace_tracer *tracer = target->tracer;
+	const char *comm = output_comm(trace, target, hit);
 
 	round->hits++;
 	/* Counts are in no order; pointers mean something in one process. */
 	if (trace->merge && !tracer->stacks && !tracer->heap) {
-		if (!merge_add(trace->merge, round->target, hit)) {
+		if (!merge_add(trace->merge, round->target, hit, comm)) {
 			output_check(trace, probe_error_no_memory());
 			return false;
 		}
-		return !merge_full(trace->merge);
+		return !merge_full(trace->merge, round->target);
 	}
-	if (!output_hit(round->target, hit, trace))
+	if (!output_hit(round->target, hit, comm, trace))
 		return false;
 	if (trace->record || !output_full(&trace->targets[round->target]))
 		return true;
@@ -99,6 +112,10 @@ static struct probe_error *read_hits(struct round *round, struct trace_target *t
 
 	if (target->rings)
 		return trace_rings_poll(trace, target);
+	if (trace->merge && merge_full(trace->merge, round->target)) {
+		*more = true;
+		return probe_session_poll(target->session, NULL, NULL, NULL);
+	}
 	if (!trace_takes(trace, target) || !trace_take(trace, target, all, &round->taken))
 		return probe_session_poll(target->session, visit_hit, round, more);
 	error = probe_session_poll(target->session, NULL, NULL, NULL);
@@ -113,13 +130,13 @@ static struct probe_error *read_hits(struct round *round, struct trace_target *t
 
 /*
  * Reads what the rings of a target that is off still hold, and lets their memory go. Forked
- * children may have hit meanwhile. For what the output has no room for, it is called again.
+ * children may have hit meanwhile. For what there is no room for, it is called again.
  */
 static void read_rest(struct round *round)
 {
 	struct trace *trace = round->trace;
 	struct trace_target *target = &trace->targets[round->target];
-	bool more;
+	bool more, full;
 
 	if (target->rings) {
 		output_check(trace, trace_rings_note_end(trace, target));
@@ -127,11 +144,10 @@ static void read_rest(struct round *round)
 	}
 	do {
 		more = false;
-		if (trace->merge && merge_full(trace->merge))
-			merge_drain(trace->merge, output_hit, trace);
 		trace_fail(trace, read_hits(round, target, &more));
 		more &= trace->seeks && !trace->gone && !trace_is_full(trace) && !target->stuck;
-	} while (more && !output_full(target));
+		full = trace->merge && merge_full(trace->merge, round->target);
+	} while (more && !full && !output_full(target));
 	target->unread = more;
 }
 
@@ -175,9 +191,27 @@ void trace_stop_ended(struct trace *trace)
 	}
 }
 
+/*
+ * Prints the hits that are older than what a round that began at this time may have left unread. A
+ * clock that was set back has no order to keep.
+ */
+static void print_merged(const struct round *round, uint64_t begin_ns)
+{
+	struct trace *trace = round->trace;
+	uint64_t until_ns, known_ns;
+
+	if (!trace->merge || round->blocked)
+		return;
+	until_ns = begin_ns < trace->merged_ns ? UINT64_MAX : begin_ns - ORDER_NS;
+	known_ns = merge_known_ns(trace->merge);
+	merge_drain(trace->merge, known_ns < until_ns ? known_ns : until_ns, output_hit, trace);
+	trace->merged_ns = begin_ns;
+}
+
 /* Looks at every session once; returns how many hits that brought. */
 static size_t poll_all(struct trace *trace)
 {
+	uint64_t begin_ns = clock_ns(CLOCK_REALTIME);
 	struct round round = {.trace = trace};
 	bool any = false;
 
@@ -188,6 +222,7 @@ static size_t poll_all(struct trace *trace)
 		struct trace_target *target = &trace->targets[at];
 
 		round.target = at;
+		round.blocked |= target->tracer->sink == trace->sink && output_full(target);
 		if (target->unread && !output_full(target))
 			read_rest(&round);
 		/* Hits stay in the rings while the output is blocked. */
@@ -196,8 +231,7 @@ static size_t poll_all(struct trace *trace)
 	}
 	trace->first++;
 	trace_report_refusals(trace);
-	if (trace->merge)
-		merge_drain(trace->merge, output_hit, trace);
+	print_merged(&round, begin_ns);
 	/* A record tells its readers between which hits some were lost. */
 	if (trace->record)
 		trace_report_losses(trace);
@@ -389,7 +423,7 @@ static void drain_sinks(struct trace *trace)
 static void drain(struct trace *trace)
 {
 	struct round round = {.trace = trace};
-	bool again = false;
+	bool again = false, waiting;
 	size_t before;
 
 	do {
@@ -401,10 +435,13 @@ static void drain(struct trace *trace)
 				target_poll(&round);
 		}
 		again = true;
-		if (trace->merge)
-			merge_drain(trace->merge, output_hit, trace);
+		/* Targets that were full have more. */
+		waiting = trace->merge && !merge_is_empty(trace->merge);
+		if (waiting)
+			merge_drain(trace->merge, merge_known_ns(trace->merge), output_hit, trace);
 		drain_sinks(trace);
-	} while (round.hits + round.taken != before && !trace->gone && !trace_is_full(trace));
+	} while ((round.hits + round.taken != before || waiting) && !trace->gone &&
+		 !trace_is_full(trace));
 }
 
 void trace_fail(struct trace *trace, struct probe_error *error)

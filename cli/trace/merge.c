@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 #include <stdlib.h>
+#include <string.h>
 
 #include "cli/trace/merge.h"
 #include "libprobe/base/array.h"
 #include "libprobe/base/buffer.h"
 #include "libprobe/base/event.h"
 
-enum { FULL_BYTES = 4 << 20 };
+/* Shared by the targets; each has at least the second. */
+enum { FULL_BYTES = 4 << 20, SHARE_BYTES = 64 << 10 };
+/* By how much a session's clock may seem to go back when it is read again. */
+enum { CLOCK_ERROR_NS = 20000 };
 
 /* The hit follows it, as a packed event, of a span with its begin. */
 struct entry {
@@ -21,10 +25,19 @@ struct place {
 	size_t offset; /* of an entry: a later one is after the others */
 };
 
+/* What is waiting of a target. */
+struct source {
+	size_t bytes;
+	uint64_t most_ns; /* time of the latest hit */
+	uint64_t last_ns; /* of the one that was added last, though it is here no more */
+};
+
 struct merge {
 	struct buffer entries; /* one after the other */
 	struct place *places;
 	size_t count;
+	struct source *sources;
+	size_t source_count;
 };
 
 struct merge *merge_create(void)
@@ -38,6 +51,7 @@ void merge_free(struct merge *merge)
 		return;
 	buffer_deinit(&merge->entries);
 	free(merge->places);
+	free(merge->sources);
 	free(merge);
 }
 
@@ -72,12 +86,41 @@ static struct probe_hit hit_of(const struct probe_event *event, size_t probe)
 	};
 }
 
-bool merge_add(struct merge *merge, size_t target, const struct probe_hit *hit)
+static struct source *source_of(struct merge *merge, size_t target)
+{
+	while (merge->source_count <= target) {
+		if (!ARRAY_ROOM(merge->sources, merge->source_count))
+			return NULL;
+		merge->sources[merge->source_count++] = (struct source){0};
+	}
+	return &merge->sources[target];
+}
+
+/*
+ * A session's hits come oldest first. One that seems to be a little older than the one before was
+ * converted to time by a newer reading of the clock; it has not changed places with it.
+ */
+static uint64_t in_order(struct source *source, uint64_t time_ns)
+{
+	if (time_ns < source->last_ns && source->last_ns - time_ns < CLOCK_ERROR_NS)
+		time_ns = source->last_ns;
+	source->last_ns = time_ns;
+	if (time_ns > source->most_ns)
+		source->most_ns = time_ns;
+	return time_ns;
+}
+
+bool merge_add(struct merge *merge, size_t target, const struct probe_hit *hit, const char *comm)
 {
 	struct probe_event event = event_of(hit), begin;
+	struct source *source = source_of(merge, target);
 	struct entry *entry;
 	size_t bytes;
 
+	if (!source)
+		return false;
+	event.time_ns = in_order(source, hit->time_ns);
+	event.comm = comm;
 	if (hit->begin) {
 		begin = event_of(hit->begin);
 		event.begin = &begin;
@@ -92,14 +135,42 @@ bool merge_add(struct merge *merge, size_t target, const struct probe_hit *hit)
 		.begin_probe = hit->begin ? hit->begin->probe : 0,
 		.filter = hit->filter};
 	event_pack(&event, entry + 1);
-	merge->places[merge->count++] = (struct place){hit->time_ns, merge->entries.length};
+	merge->places[merge->count++] = (struct place){event.time_ns, merge->entries.length};
 	merge->entries.length += sizeof(*entry) + bytes;
+	source->bytes += sizeof(*entry) + bytes;
 	return true;
 }
 
-bool merge_full(const struct merge *merge)
+static bool is_full(const struct merge *merge, const struct source *source)
 {
-	return merge->entries.length >= FULL_BYTES;
+	size_t share = FULL_BYTES / merge->source_count;
+
+	return source->bytes >= (share > SHARE_BYTES ? share : SHARE_BYTES);
+}
+
+bool merge_full(const struct merge *merge, size_t target)
+{
+	return target < merge->source_count && is_full(merge, &merge->sources[target]);
+}
+
+bool merge_holds(const struct merge *merge, size_t target)
+{
+	return target < merge->source_count && merge->sources[target].bytes;
+}
+
+bool merge_is_empty(const struct merge *merge)
+{
+	return merge->count == 0;
+}
+
+uint64_t merge_known_ns(const struct merge *merge)
+{
+	uint64_t known_ns = UINT64_MAX;
+
+	for (size_t i = 0; i < merge->source_count; i++)
+		if (is_full(merge, &merge->sources[i]) && merge->sources[i].most_ns < known_ns)
+			known_ns = merge->sources[i].most_ns;
+	return known_ns;
 }
 
 static int place_compare(const void *a, const void *b)
@@ -111,24 +182,75 @@ static int place_compare(const void *a, const void *b)
 	return left->offset < right->offset ? -1 : left->offset > right->offset;
 }
 
-void merge_drain(struct merge *merge,
-	bool (*visit)(size_t target, const struct probe_hit *hit, void *data), void *data)
+static int place_compare_offsets(const void *a, const void *b)
+{
+	const struct place *left = a, *right = b;
+
+	return left->offset < right->offset ? -1 : left->offset > right->offset;
+}
+
+/* What is left of the places, from this one on, moves to the begin, with its entries. */
+static void keep_from(struct merge *merge, size_t first)
+{
+	struct place *places = merge->places + first;
+	size_t count = merge->count - first;
+
+	merge->entries.length = 0;
+	for (size_t i = 0; i < merge->source_count; i++)
+		merge->sources[i].bytes = merge->sources[i].most_ns = 0;
+	if (count)
+		qsort(places, count, sizeof(*places), place_compare_offsets);
+	for (size_t i = 0; i < count; i++) {
+		struct entry *entry = (void *)(merge->entries.data + places[i].offset);
+		struct source *source = &merge->sources[entry->target];
+		size_t bytes = sizeof(*entry) + entry->bytes;
+
+		source->bytes += bytes;
+		if (places[i].time_ns > source->most_ns)
+			source->most_ns = places[i].time_ns;
+		memmove(merge->entries.data + merge->entries.length, entry, bytes);
+		merge->places[i] = (struct place){places[i].time_ns, merge->entries.length};
+		merge->entries.length += bytes;
+	}
+	merge->count = count;
+}
+
+void merge_remove(struct merge *merge, size_t target)
+{
+	if (target >= merge->source_count)
+		return;
+	for (size_t i = 0; i < merge->count; i++) {
+		struct entry *entry = (void *)(merge->entries.data + merge->places[i].offset);
+
+		entry->target -= entry->target > target;
+	}
+	merge->source_count--;
+	memmove(merge->sources + target, merge->sources + target + 1,
+		(merge->source_count - target) * sizeof(*merge->sources));
+}
+
+static bool visit_entry(struct entry *entry, merge_visit *visit, void *data)
+{
+	const struct probe_event *event = event_unpack(entry + 1, entry->bytes);
+	struct probe_hit hit = hit_of(event, entry->probe), begin;
+
+	hit.filter = entry->filter;
+	if (event->begin) {
+		begin = hit_of(event->begin, entry->begin_probe);
+		hit.begin = &begin;
+	}
+	return visit(entry->target, &hit, event->comm, data);
+}
+
+void merge_drain(struct merge *merge, uint64_t until_ns, merge_visit *visit, void *data)
 {
 	bool more = true;
+	size_t i;
 
 	if (merge->count)
 		qsort(merge->places, merge->count, sizeof(*merge->places), place_compare);
-	for (size_t i = 0; i < merge->count && more; i++) {
-		struct entry *entry = (void *)(merge->entries.data + merge->places[i].offset);
-		const struct probe_event *event = event_unpack(entry + 1, entry->bytes);
-		struct probe_hit hit = hit_of(event, entry->probe), begin;
-
-		hit.filter = entry->filter;
-		if (event->begin) {
-			begin = hit_of(event->begin, entry->begin_probe);
-			hit.begin = &begin;
-		}
-		more = visit(entry->target, &hit, data);
-	}
-	merge->entries.length = merge->count = 0;
+	for (i = 0; i < merge->count && more && merge->places[i].time_ns <= until_ns; i++)
+		more = visit_entry(
+			(void *)(merge->entries.data + merge->places[i].offset), visit, data);
+	keep_from(merge, more ? i : merge->count);
 }

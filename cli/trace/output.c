@@ -61,7 +61,7 @@ static bool is_removed(const struct trace_target *target, size_t probe)
 
 /* Hands a hit to its tracer. `probes` are those of its session. */
 static void dispatch(struct trace *trace, const struct trace_target *target,
-	const struct probe_hit *hit, const struct probe_session_probe *probes)
+	const struct probe_hit *hit, const char *comm, const struct probe_session_probe *probes)
 {
 	static const enum probe_tracer_tag tags[] = {
 		[PROBE_ROLE_NONE] = PROBE_TAG_POINT,
@@ -70,8 +70,6 @@ static void dispatch(struct trace *trace, const struct trace_target *target,
 	};
 	const struct probe_session_probe *probe = &probes[hit->probe];
 	const struct trace_tracer *tracer = target->tracer;
-	const char *comm = comm_cache_get_forked(
-		trace->comms, hit->pid, hit->tid, hit->time_ns, probe_target_pid(target->target));
 
 	if (trace->record) {
 		output_check(trace, probe_ctf_hit(trace->record, target->session, hit, comm));
@@ -91,7 +89,14 @@ static void dispatch(struct trace *trace, const struct trace_target *target,
 		probe_sink_hit(tracer->sink, hit, probe, comm);
 }
 
-bool output_hit(size_t target, const struct probe_hit *hit, void *data)
+const char *output_comm(
+	struct trace *trace, const struct trace_target *target, const struct probe_hit *hit)
+{
+	return comm_cache_get_forked(
+		trace->comms, hit->pid, hit->tid, hit->time_ns, probe_target_pid(target->target));
+}
+
+bool output_hit(size_t target, const struct probe_hit *hit, const char *comm, void *data)
 {
 	struct trace *trace = data;
 	struct trace_target *its = &trace->targets[target];
@@ -103,7 +108,7 @@ bool output_hit(size_t target, const struct probe_hit *hit, void *data)
 	probes = probe_session_probes(its->session, &count);
 	if (hit->probe >= count || its->tracer->gone || is_removed(its, hit->probe))
 		return true;
-	dispatch(trace, its, hit, probes);
+	dispatch(trace, its, hit, comm, probes);
 	if (!trace_count_hit(its, hit->probe))
 		trace_fail(trace, probe_error_no_memory());
 	if (trace->gone)
@@ -137,6 +142,7 @@ struct probe_error *output_record(struct trace *trace, const struct probe_ctf_op
 
 struct flight {
 	struct trace *trace;
+	struct merge *merge; /* NULL: of one target */
 	size_t target;
 };
 
@@ -145,10 +151,11 @@ static bool visit_flight(const struct probe_hit *hit, void *data)
 {
 	const struct flight *flight = data;
 	struct trace *trace = flight->trace;
+	const char *comm = output_comm(trace, &trace->targets[flight->target], hit);
 
-	if (!trace->merge)
-		return output_hit(flight->target, hit, trace);
-	if (merge_add(trace->merge, flight->target, hit))
+	if (!flight->merge)
+		return output_hit(flight->target, hit, comm, trace);
+	if (merge_add(flight->merge, flight->target, hit, comm))
 		return true;
 	trace_fail(trace, probe_error_no_memory());
 	return false;
@@ -156,9 +163,16 @@ static bool visit_flight(const struct probe_hit *hit, void *data)
 
 void flight_print(struct trace *trace)
 {
+	/* What the others still wait for has nothing to do with it. */
+	struct merge *merge = trace->merge ? merge_create() : NULL;
+
+	if (trace->merge && !merge) {
+		trace_fail(trace, probe_error_no_memory());
+		return;
+	}
 	for (size_t i = 0; i < trace->target_count && !trace->gone; i++) {
 		struct trace_target *target = &trace->targets[i];
-		struct flight flight = {trace, i};
+		struct flight flight = {trace, merge, i};
 
 		if (target->rings)
 			output_check(trace, trace_rings_write(trace, target));
@@ -166,8 +180,9 @@ void flight_print(struct trace *trace)
 			trace_fail(trace,
 				probe_session_snapshot(target->session, visit_flight, &flight));
 	}
-	if (trace->merge)
-		merge_drain(trace->merge, output_hit, trace);
+	if (merge)
+		merge_drain(merge, UINT64_MAX, output_hit, trace);
+	merge_free(merge);
 }
 
 /* ---- Loaded tracers --------------------------------------------------------- */

@@ -72,7 +72,7 @@ struct trace_target {
 	bool broken;   /* its rings could not be read; reported once */
 	bool stuck;    /* its probes could not be switched off: hits may continue without end */
 	bool by_hit;   /* of a record: its hits are added one by one (taking.c) */
-	bool unread;   /* it is off, and its rings hold hits that the output had no room for */
+	bool unread;   /* it is off, and its rings hold hits that there was no room for */
 	bool wanted;   /* it waits for us: probe_session_fd() is readable */
 	bool later;    /* of no process that was named: of what one has become meanwhile */
 	int pidfd;     /* see loop_watch_exit() */
@@ -147,6 +147,7 @@ struct trace {
 
 	struct comm_cache *comms;
 	struct merge *merge; /* NULL with one target, and if there is no common order */
+	uint64_t merged_ns;  /* when the round began whose hits were printed last */
 	struct loop loop;
 
 	uint64_t hits;	    /* handed over, to the output or a loaded tracer */
@@ -318,8 +319,11 @@ void output_flush(struct trace *trace);
 void output_check(struct trace *trace, struct probe_error *error);
 /* No more hits of this target should be taken now. */
 bool output_full(const struct trace_target *target);
+/* The name of the thread of a hit, or NULL; valid until the next call. */
+const char *output_comm(
+	struct trace *trace, const struct trace_target *target, const struct probe_hit *hit);
 /* Takes one hit; false when no more should be handed over. `data` is the trace. */
-bool output_hit(size_t target, const struct probe_hit *hit, void *data);
+bool output_hit(size_t target, const struct probe_hit *hit, const char *comm, void *data);
 /* Reports that this many more hits of a probe were lost. */
 void output_lost(struct trace *trace, const struct trace_target *target,
 	const struct probe_session_probe *probe, uint64_t lost);
