@@ -223,8 +223,12 @@ struct arch_process {
 	uint64_t (*signature)(void);
 	/* Sets what depends on the processor, from has_atomics on. NULL: stubs need not know. */
 	void (*describe_processor)(struct arch_thread *thread);
-	/* Raises SIGTRAP; returns if a handler returns. */
+	/*
+	 * Raises SIGTRAP; returns if a handler returns that calls pass_trap() with its context.
+	 * NULL: the context leads behind the instruction that has trapped.
+	 */
 	void (*trap)(void);
+	void (*pass_trap)(void *context);
 	int state_regset;      /* NT_* of the floating-point state for ptrace(2) */
 	int state_regset_else; /* where the processor lacks that; 0: it never does */
 	bool state_is_lost;    /* a system call destroys some of it: it is written back after one */

@@ -175,15 +175,18 @@ struct answer {
 	int32_t err;
 };
 
-static void ignore_trap(int signal)
+static void ignore_trap(int signal, siginfo_t *info, void *context)
 {
 	(void)signal;
+	(void)info;
+	if (arch_process()->pass_trap)
+		arch_process()->pass_trap(context);
 }
 
 /* Returning from a handler calls rt_sigreturn(2); if that fails, the child ends here. */
 static long return_from_handler(void)
 {
-	struct sigaction action = {.sa_handler = ignore_trap};
+	struct sigaction action = {.sa_sigaction = ignore_trap, .sa_flags = SA_SIGINFO};
 
 	if (sigaction(SIGTRAP, &action, NULL) < 0)
 		return -errno;

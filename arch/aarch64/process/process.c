@@ -3,7 +3,9 @@
 #include <elf.h>
 #include <linux/audit.h>
 #include <sys/auxv.h>
+#include <ucontext.h>
 
+#include "arch/aarch64/encoding.h"
 #include "arch/aarch64/process/frame.h"
 #include "arch/arch.h"
 
@@ -96,6 +98,16 @@ static uint64_t signature(void)
 	__asm__("mov x30, %1\n\thint #7\n\tmov %0, x30" : "=r"(plain) : "r"(all) : "x30");
 	return all & ~plain;
 }
+
+static void trap(void)
+{
+	__asm__ volatile("brk #0" ::: "memory");
+}
+
+static void pass_trap(void *context)
+{
+	((ucontext_t *)context)->uc_mcontext.pc += AARCH64_INSN_LENGTH;
+}
 #define ON_HOST(function) (function)
 #else
 #define ON_HOST(function) NULL
@@ -137,6 +149,8 @@ const struct arch_process aarch64_process = {
 	.counter = ON_HOST(counter),
 	.signature = ON_HOST(signature),
 	.describe_processor = ON_HOST(describe_processor),
+	.trap = ON_HOST(trap),
+	.pass_trap = ON_HOST(pass_trap),
 	.state_regset = NT_ARM_SVE,
 	.state_regset_else = NT_PRFPREG,
 	.state_is_lost = true,

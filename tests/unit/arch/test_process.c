@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <errno.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/user.h>
@@ -43,6 +44,29 @@ static void a_process_is_of_this_machine(void **state)
 		if (arch != arch_host())
 			assert_null(arch->process->counter);
 	}
+}
+
+static int traps;
+
+static void pass(int number, siginfo_t *info, void *context)
+{
+	(void)number;
+	(void)info;
+	traps++;
+	if (arch_process()->pass_trap)
+		arch_process()->pass_trap(context);
+}
+
+static void a_trap_is_passed(void **state)
+{
+	struct sigaction action = {.sa_sigaction = pass, .sa_flags = SA_SIGINFO}, before;
+
+	(void)state;
+	assert_int_equal(sigaction(SIGTRAP, &action, &before), 0);
+	arch_process()->trap();
+	arch_process()->trap();
+	assert_int_equal(sigaction(SIGTRAP, &before, NULL), 0);
+	assert_int_equal(traps, 2);
 }
 
 static void find(const void *code, size_t size, struct arch_gadgets *ret)
@@ -476,6 +500,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_kernels_numbers),
 		cmocka_unit_test(a_process_is_of_this_machine),
+		cmocka_unit_test(a_trap_is_passed),
 		cmocka_unit_test(x86_64_finds_its_gadgets),
 		cmocka_unit_test(registers_are_where_the_kernel_has_them),
 		cmocka_unit_test(calls_have_this_machines_numbers),
