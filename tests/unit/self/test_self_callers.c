@@ -385,6 +385,24 @@ static void test_vfork(void **state)
 	with_threads(vfork_often);
 }
 
+/* The library forks while it holds its lock if a file is another machine's. */
+static void test_fork_with_lock(void **state)
+{
+	atomic_long calls = 0;
+	int cancel = self_lock();
+	pid_t child = fork();
+
+	(void)state;
+	if (child == 0)
+		_exit(0);
+	self_join(child);
+	self_unlock(cancel);
+	self_ok(probe_self_register("testcalls:hit", self_count, &calls));
+	hit(1);
+	assert_int_equal(calls, 1);
+	self_ok(probe_self_unregister("testcalls:hit", self_count, &calls));
+}
+
 /* ---- Without membarrier(2) ----------------------------------------------------------------- */
 
 /* From now on the kernel refuses these calls: to all threads, or to this one. */
@@ -532,6 +550,7 @@ int main(void)
 		cmocka_unit_test(test_signals),
 		cmocka_unit_test(test_forks),
 		cmocka_unit_test(test_vfork),
+		cmocka_unit_test(test_fork_with_lock),
 		cmocka_unit_test(test_filtered),
 		cmocka_unit_test(test_forbidden),
 		cmocka_unit_test(test_filtered_caller),

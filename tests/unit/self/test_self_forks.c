@@ -10,7 +10,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "libprobe/self/self.h"
 #include "tests/unit/self/self_hits.h"
 
 /* ---- Forks ------------------------------------------------------------------------------ */
@@ -50,25 +49,6 @@ static void test_fork(void **state)
 	self_ok(probe_self_unregister("testcalls:hit", self_count, &calls));
 	self_text_same();
 	self_nothing_left();
-}
-
-/* The library forks while it holds its lock if a file is another machine's. */
-static void test_fork_with_lock(void **state)
-{
-	atomic_long calls = 0;
-	int cancel = self_lock();
-	pid_t child = fork();
-
-	(void)state;
-	if (child == 0)
-		_exit(0);
-	self_join(child);
-	self_unlock(cancel);
-	test_fork(state);
-	self_ok(probe_self_register("testcalls:hit", self_count, &calls));
-	hit(1);
-	assert_int_equal(calls, 1);
-	self_ok(probe_self_unregister("testcalls:hit", self_count, &calls));
 }
 
 static bool in_child;
@@ -292,7 +272,6 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_fork),
-		cmocka_unit_test(test_fork_with_lock),
 		cmocka_unit_test(test_fork_within),
 		cmocka_unit_test(test_children_keep_descriptors),
 		cmocka_unit_test(test_children_elsewhere),
