@@ -64,18 +64,40 @@ struct subject {
 	stub_host_site *filter, *value; /* sites: the expression as a filter and as a value */
 };
 
+/* The place of an argument among those of a function; the notes name registers as x86-64's do. */
+static int place_of(uint8_t reg)
+{
+	enum { RDI = 7, RSI = 6 };
+
+	return reg == RDI ? 0 : reg == RSI ? 1 : 2;
+}
+
+/* An argument where functions of this machine have it. */
+static void bring(struct arch_arg *arg)
+{
+	if (arg->base != ARCH_REG_NONE)
+		arg->base = stub_host_argument(place_of(arg->base)).arg.base;
+}
+
 static void subject_init(
 	struct subject *s, struct fixture *f, const char *args, const char *text, bool has_rseq)
 {
 	struct arch_stub stub = stub_host_stub(&f->host, has_rseq);
 	struct probe_error *error = expr_case_init(&s->expr, args, text);
+	struct arch_capture captures[ARCH_ARGS_MAX];
 
 	s->fixture = f;
 	if (error)
 		fail_msg("%s: %s", text, error->message);
+	memcpy(captures, s->expr.layout.captures, sizeof(captures));
+	for (uint8_t i = 0; i < s->expr.layout.capture_count; i++) {
+		bring(&captures[i].arg);
+		bring(&captures[i].index);
+		bring(&captures[i].length);
+	}
 	f->host.code_used = 0;
 	stub.pid = getpid();
-	stub.captures = s->expr.layout.captures;
+	stub.captures = captures;
 	stub.capture_count = s->expr.layout.capture_count;
 	stub.filter = &s->expr.bound;
 	s->filter = stub_host_emit_site(&f->host, &stub);
@@ -124,10 +146,7 @@ static uint64_t extended(uint64_t word, uint32_t size, bool is_signed)
 /* A note's argument: "SIZE@%REG". */
 static uint64_t word_of(const struct arch_arg *arg, const uint64_t args[3])
 {
-	return extended(args[arg->base == 7	 ? 0
-				: arg->base == 6 ? 1
-						 : 2],
-		arg->size, arg->is_signed);
+	return extended(args[place_of(arg->base)], arg->size, arg->is_signed);
 }
 
 /* Reads at any address, as long as something is there (a sanitizer's shadow, for example). */
