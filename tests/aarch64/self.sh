@@ -6,6 +6,8 @@
 # one of its changes waits for another longer than a change waits.
 . tests/integration/lib.sh
 
-cp "$BUILD/tests/unit/self/test_self_calls" "$SCRATCH"
-"$SCRATCH/test_self_calls" >"$SCRATCH/log" 2>&1 || fail "status $?: $(cat "$SCRATCH/log")"
+for test in calls callers forks; do
+	cp "$BUILD/tests/unit/self/test_self_$test" "$SCRATCH/test"
+	"$SCRATCH/test" >"$SCRATCH/log" 2>&1 || fail "test_self_$test: status $?: $(cat "$SCRATCH/log")"
+done
 finish
