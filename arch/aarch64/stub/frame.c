@@ -51,6 +51,12 @@ static bool ignores_tags(const struct stub_plan *p)
 	return p->stub->thread.checks_tags && p->stub->capture_count;
 }
 
+/* Unwinders find the registers of a call at distances that are always the same (call.c). */
+static bool is_call(const struct stub_plan *p)
+{
+	return p->stub->kind == ARCH_STUB_CALL;
+}
+
 /* The words of the small frame: registers, the flags, and TAGS. Returns their number. */
 static int small_words(const struct stub_plan *p, int8_t words[8])
 {
@@ -58,6 +64,8 @@ static int small_words(const struct stub_plan *p, int8_t words[8])
 
 	words[count++] = A64_STEP;
 	words[count++] = A64_STEP_2;
+	if (is_call(p))
+		words[count++] = A64_STATUS; /* so TAGS take what would be a gap */
 	words[count++] = (int8_t)a64_register(FORM_VALUE);
 	for (int i = 0; i < p->small.order_count; i++)
 		words[count++] = (int8_t)p->small.order[i];
@@ -92,7 +100,7 @@ static void add_others(struct frame *f, const struct stub_plan *p, int registers
 		f->order[f->order_count++] = A64_NESTED;
 		f->order[f->order_count++] = A64_LINK;
 	}
-	if (registers == ALL || p->stub->room || !p->stub->thread.has_atomics)
+	if (!is_call(p) && (registers == ALL || p->stub->room || !p->stub->thread.has_atomics))
 		f->order[f->order_count++] = A64_STATUS;
 }
 
