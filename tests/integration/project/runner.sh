@@ -53,10 +53,11 @@ a_test integration/lib.sh 'exit 1'
 expect 0 '1 passed, 0 failed, 1 skipped' integration
 prints 'ok    integration/good .*'
 
-a_test golden/cases.sh 'echo "[  SKIPPED ] one"; echo "[  SKIPPED ] 1 test(s), listed below:"
-	echo "[  SKIPPED ] one"'
+a_test golden/cases.sh 'echo "[ RUN      ] one"; echo "[  REASON  ] no luck"; echo "[  SKIPPED ] one"
+	echo "[ RUN      ] two"; echo "[  SKIPPED ] two"
+	echo "[  SKIPPED ] 2 test(s), listed below:"; echo "[  SKIPPED ] one"; echo "[  SKIPPED ] two"'
 expect 0 '1 passed, 0 failed, 1 skipped' golden
-prints '  golden/cases: cases one'
+prints '  golden/cases: one: no luck; two'
 
 a_test integration/bad.sh 'echo the reason; exit 3'
 a_test integration/slow.sh 'sleep 60'
