@@ -31,7 +31,7 @@ AARCH64_TESTS := $(filter-out $(AARCH64_NOT:%=tests/unit/%.c), \
 	$(sort $(wildcard tests/unit/*/test_*.c tests/golden/test_*.c))) \
 	$(patsubst %,tests/aarch64/%.sh,list count postgres registers self stacks tags trace) \
 	$(patsubst %,tests/integration/%.sh,list/catalogue list/list repair/leftovers repair/repair \
-		repair/restore sites/args sites/general sites/large sites/unfit trace/order)
+		repair/restore sites/args sites/general sites/large sites/unfit trace/order trace/stack_hits)
 ifeq ($(AARCH64_SHORT),1)
 AARCH64_TESTS := $(sort $(wildcard tests/unit/arch/test_*_aarch64.c tests/unit/form/test_*.c \
 	tests/unit/stub_aarch64/test_*.c)) tests/unit/session/test_unwinder.c \
