@@ -34,7 +34,7 @@ AARCH64_TESTS := $(filter-out $(AARCH64_NOT:%=tests/unit/%.c), \
 		repair/restore sites/args sites/general sites/large sites/unfit trace/order trace/stack_hits)
 ifeq ($(AARCH64_SHORT),1)
 AARCH64_TESTS := $(sort $(wildcard tests/unit/arch/test_*_aarch64.c tests/unit/form/test_*.c \
-	tests/unit/stub_aarch64/test_*.c)) tests/unit/session/test_unwinder.c \
+	tests/unit/stub_aarch64/test_*.c)) \
 	$(patsubst %,tests/unit/%.c,arch/test_process plan/test_plan_aarch64 stop/test_children \
 	self/test_general stub/test_stub_instructions target/test_registry target/test_space \
 	target/test_threads thread/test_registers) tests/golden/test_move.c \
