@@ -3,6 +3,7 @@
  * Unwinding copies of stacks: this program's own, through a handler and through code without rules,
  * truncated ones, and random bytes.
  */
+/* Not under ThreadSanitizer: its own frames are between a handler and what it interrupts. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
