@@ -57,6 +57,17 @@ traced_kids()
 	grep -l probectl "${maps[@]/%//maps}" 2>/dev/null
 }
 
+# only_the_first WHAT: within some seconds, no other has memory of ours
+only_the_first()
+{
+	local i
+	for ((i = 0; i < 150; i++)); do
+		[ "$(traced_kids)" = "/proc/${kids[0]}/maps" ] && break
+		sleep 0.1
+	done
+	same "$1" "$(traced_kids)" "/proc/${kids[0]}/maps"
+}
+
 # all_off KID…: they are as they were, and no other has memory of ours
 all_off()
 {
@@ -158,11 +169,7 @@ for kid in "${kids[@]:100:50}"; do
 	kill -KILL "$kid"
 	sleep 0.005
 done
-for ((i = 0; i < 150; i++)); do
-	[ "$(traced_kids)" = "/proc/${kids[0]}/maps" ] && break
-	sleep 0.1
-done
-same "those that are still on" "$(traced_kids)" "/proc/${kids[0]}/maps"
+only_the_first "those that are still on"
 exec 9<&-
 wait "$tracer_pid"
 same "one locked: status" $? 0
@@ -187,11 +194,7 @@ locked()
 	exec 9<"/proc/${kids[0]}/status"
 	flock 9
 	kill -INT "$pid"
-	for ((i = 0; i < 150; i++)); do
-		[ "$(traced_kids)" = "/proc/${kids[0]}/maps" ] && break
-		sleep 0.1
-	done
-	same "$what: those that are still on" "$(traced_kids)" "/proc/${kids[0]}/maps"
+	only_the_first "$what: those that are still on"
 	exec 9<&-
 	wait "$pid"
 	same "$what, one locked: status" $? 0

@@ -13,37 +13,12 @@
  *							is most often where the jump will be
  */
 #include "../note.h"
+#include "rows.inc"
 
 #ifdef __x86_64__
 
 #define VALUE "8@%rdi"
 #define SPUN "8@%rax"
-.macro ADD_TEN
-	lea	1(%rdi), %rax
-	lea	9(%rax), %rax
-	ret
-.endm
-/* To 1, if the argument is odd. */
-.macro GO_ODD
-	test	$1, %dil
-	jne	1f
-.endm
-.macro SPIN_BEGIN
-	xor	%eax, %eax
-1:
-	inc	%rax
-.endm
-.macro SPIN_END
-	pause
-	pause
-	pause
-	dec	%rax
-	jne	2f
-	cmpl	$0, (%rdi)
-	je	1b
-2:
-	ret
-.endm
 .macro NOP5
 	.byte	0x0f, 0x1f, 0x44, 0, 0
 .endm
@@ -59,31 +34,6 @@
 
 #define VALUE "8@x0"
 #define SPUN "8@x0"
-.macro ADD_TEN
-	add	x0, x0, 1
-	add	x0, x0, 9
-	ret
-.endm
-.macro GO_ODD
-	tbnz	x0, 0, 1f
-.endm
-.macro SPIN_BEGIN
-	mov	x1, x0
-	mov	x0, 0
-1:
-	add	x0, x0, 1
-.endm
-.macro SPIN_END
-	yield
-	yield
-	yield
-	sub	x0, x0, 1
-	cbnz	x0, 2f
-	ldr	w2, [x1]
-	cbz	w2, 1b
-2:
-	ret
-.endm
 /* All nops have one length. */
 .macro NOP5
 	nop
