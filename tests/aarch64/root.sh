@@ -2,30 +2,27 @@
 # SPDX-License-Identifier: MIT
 #
 # Makes a small arm64 Debian of unpacked packages, for a cross compiler and for an emulator.
-# usage: tests/aarch64/root.sh FOLDER
+# usage: tests/aarch64/root.sh FOLDER PACKAGE...
 #
 # Below FOLDER: root (for --sysroot, qemu-aarch64 -L, and readers of its programs), disk (the same as
 # an ext4 image) and early.gz (an initramfs that mounts it). Nothing is installed on this machine,
 # and no foreign architecture is added to it: apt-get has a state of its own there. Does
-# nothing if it is there already.
+# nothing if it is there already, with the same packages.
 set -euo pipefail
 
 folder=$(realpath -m "$1")
+shift
 root=$folder/root
-# The machine; what the project is built with; what its tests are run with; programs with probes.
-packages="linux-image-arm64 busybox-static
-	libc6-dev libelf-dev libdw-dev libiberty-dev libcapstone-dev libcmocka-dev libjson-c-dev
-	libbabeltrace2-dev systemtap-sdt-dev libstdc++-12-dev
-	mount bash coreutils diffutils grep sed gawk findutils procps util-linux jq binutils gcc
-	babeltrace2
-	postgresql-15 ruby python3"
+# The machine. PACKAGEs are what the project is built and tested with.
+packages="linux-image-arm64 busybox-static kmod mount bash coreutils diffutils findutils gawk grep
+	iproute2 procps sed tar util-linux"
 fail()
 {
 	echo "tests/aarch64/root.sh: $*" >&2
 	exit 1
 }
 
-stamp=$(cksum "$0")
+stamp="$(cksum "$0") $*"
 [ "$(cat "$folder/made" 2>/dev/null)" != "$stamp" ] || exit 0
 rm -rf "$folder"
 mkdir -p "$folder"/{lists,debs}/partial "$folder/cache" "$root"
@@ -52,7 +49,7 @@ try()
 }
 try update || fail "the lists of arm64 packages cannot be had: is there a network, and has the mirror of /etc/apt arm64?"
 # shellcheck disable=SC2086 # a list of words
-try install -y -d --no-install-recommends $packages || fail "the arm64 packages cannot be had"
+try install -y -d --no-install-recommends $packages "$@" || fail "the arm64 packages cannot be had"
 for package in "$folder"/debs/*.deb; do
 	dpkg -x "$package" "$root"
 done
@@ -62,24 +59,31 @@ rm -rf "$folder"/{debs,lists,cache,status,said}
 
 ln -sf bash "$root/bin/sh"
 ln -sf gawk "$root/usr/bin/awk"
+# What packages do as they are installed, which they were not: their programs have other names.
 ln -sf gcc "$root/usr/bin/cc"
+ln -sf g++ "$root/usr/bin/c++"
+find "$root"/usr/lib/jvm/*/bin -type f -printf '%p\n' 2>/dev/null | while read -r file; do
+	ln -sf "${file#"$root"}" "$root/usr/bin/"
+done
 printf '%s\n' 'root:x:0:0:root:/root:/bin/bash' 'nobody:x:65534:65534:nobody:/:/bin/bash' \
 	>"$root/etc/passwd"
 printf '%s\n' 'root:x:0:' 'nogroup:x:65534:' >"$root/etc/group"
-# boot.sh gives it the command, in a file of the shared folder.
+# boot.sh gives it the sources and the command, on the second disk.
 cat >"$root/init.sh" <<'END'
 #!/bin/bash
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8
-mkdir -p /dev/pts /dev/shm /host /share
+mkdir -p /dev/pts /dev/shm /host
 mount -t devpts devpts /dev/pts
 ln -s /proc/self/fd /dev/fd
 for at in /dev/shm /tmp /run; do mount -t tmpfs tmpfs $at; done
-# Nobody changes the sources meanwhile: they are read once.
-mount -t 9p -o trans=virtio,version=9p2000.L,msize=1048576,cache=loose source /host
-mount -t 9p -o trans=virtio,version=9p2000.L,msize=1048576 share /share
+chmod 1777 /dev/shm /tmp
+mount -t tracefs tracefs /sys/kernel/tracing
+mount -t cgroup2 cgroup2 /sys/fs/cgroup
+mount -t ext4 /dev/vdb /host
+ip link set lo up
 ldconfig
 cd /host
-bash /share/command
+bash .command
 echo "status: $?"
 sync
 echo o >/proc/sysrq-trigger
@@ -96,7 +100,7 @@ modules=$root/lib/modules/$kernel
 depmod -b "$root" "$kernel"
 # Each module after those that it needs.
 number=10
-for module in virtio_pci virtio_mmio virtio_blk ext4 9pnet_virtio 9p crc32c_generic; do
+for module in virtio_pci virtio_mmio virtio_blk ext4 crc32c_generic; do
 	grep -E "/$module\.ko:" "$modules/modules.dep" | tr -d : |
 		awk '{for (i = NF; i; i--) print $i}'
 done | awk '!seen[$0]++' | while read -r file; do
