@@ -46,7 +46,7 @@ $twice"
 # ---- A whole run -------------------------------------------------------------------------
 
 for how in heap heap,total heap,bytes=16384; do
-	heap_run json --json -t "$how" 'otel_memory:*'
+	heap_run json --json -b 64M -t "$how" 'otel_memory:*'
 	same "$how" "$(sums_of json)" "$all"
 	grep -q 'warning: 1 free was not seen: memory was allocated again' "$SCRATCH/json.err" ||
 		fail "$how: $(cat "$SCRATCH/json.err")"
@@ -165,8 +165,8 @@ same "pprof: the build id" "$(decode "$SCRATCH/pprof.out" mapping)" \
 	"$(readelf -n "$TARGETS/heap" | sed -n 's/.*Build ID: //p')"
 # The address is the one behind the call of sample() in the file.
 read -r address line file < <(decode "$SCRATCH/pprof.out" locations)
-objdump -d --start-address=$((address - 5)) --stop-address=$((address)) "$TARGETS/heap" |
-	grep -q 'call.*<sample>' || fail "pprof: there is no call before $address"
+objdump -d "$TARGETS/heap" | grep -B1 "^ *${address#0x}:" |
+	grep -Eq '(call|bl)[[:space:]].*<sample' || fail "pprof: there is no call before $address"
 sed -n "${line}p" "$file" | grep -q 'sample(100, 1000)\|KEEP(user)' ||
 	fail "pprof: the call is not in $file:$line"
 heap_run hits -t stack,pprof otel_memory:alloc

@@ -22,7 +22,24 @@
 
 #include "../target.h"
 
-enum { ROUNDS = 10, CODE_BYTES = 18, PAGE = 4096 };
+/* Code that keeps a frame pointer, calls the address between both parts, and returns. */
+#if defined(__x86_64__)
+/* push %rbp; mov %rsp,%rbp; movabs $leaf,%rax */
+static const uint8_t code_head[] = {0x55, 0x48, 0x89, 0xe5, 0x48, 0xb8};
+/* call *%rax; pop %rbp; ret */
+static const uint8_t code_tail[] = {0xff, 0xd0, 0x5d, 0xc3};
+#elif defined(__aarch64__)
+/* stp x29, x30, [sp, #-16]!; mov x29, sp; ldr x16, 1f; blr x16; ldp x29, x30, [sp], #16; ret; 1: */
+static const uint32_t code_head[] = {
+	0xa9bf7bfd, 0x910003fd, 0x58000090, 0xd63f0200, 0xa8c17bfd, 0xd65f03c0};
+static const uint8_t code_tail[0];
+#endif
+
+enum {
+	ROUNDS = 10,
+	CODE_BYTES = sizeof(code_head) + sizeof(uint64_t) + sizeof(code_tail),
+	PAGE = 4096,
+};
 
 static unsigned long hits;
 
@@ -33,20 +50,18 @@ __attribute__((noinline)) static void leaf(void)
 	__asm__ volatile("" ::: "memory");
 }
 
-/* push %rbp; mov %rsp,%rbp; movabs $leaf,%rax; call *%rax; pop %rbp; ret */
 static void *generate(void)
 {
-	static const uint8_t head[] = {0x55, 0x48, 0x89, 0xe5, 0x48, 0xb8};
-	static const uint8_t tail[] = {0xff, 0xd0, 0x5d, 0xc3};
 	uint64_t address = (uintptr_t)leaf;
 	uint8_t *code =
 		mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (code == MAP_FAILED)
 		exit(1);
-	memcpy(code, head, sizeof(head));
-	memcpy(code + sizeof(head), &address, sizeof(address));
-	memcpy(code + sizeof(head) + sizeof(address), tail, sizeof(tail));
+	memcpy(code, code_head, sizeof(code_head));
+	memcpy(code + sizeof(code_head), &address, sizeof(address));
+	memcpy(code + sizeof(code_head) + sizeof(address), code_tail, sizeof(code_tail));
+	__builtin___clear_cache((char *)code, (char *)code + CODE_BYTES);
 	if (mprotect(code, PAGE, PROT_READ | PROT_EXEC))
 		exit(1);
 	return code;
