@@ -20,6 +20,8 @@ import tempfile
 import urllib.request
 
 WIDTHS = (320, 360, 1280)
+# How long an answer may take: an emulator is slow.
+SECONDS = 60 * int(os.environ.get("PROBE_TEST_SLOWER", "1"))
 
 
 class Browser:
@@ -51,7 +53,7 @@ class Browser:
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.url + path, data,
                                          {"Content-Type": "application/json"})
-        with urllib.request.urlopen(request, timeout=60) as answer:
+        with urllib.request.urlopen(request, timeout=SECONDS) as answer:
             return json.load(answer)["value"]
 
     def devtools(self, command, **parameters):
@@ -75,7 +77,7 @@ class Browser:
     def close(self):
         try:
             request = urllib.request.Request(self.url, method="DELETE")
-            urllib.request.urlopen(request, timeout=20).close()
+            urllib.request.urlopen(request, timeout=SECONDS).close()
         finally:
             self.driver.terminate()
             self.driver.wait()

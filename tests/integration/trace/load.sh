@@ -229,15 +229,15 @@ cut_off()
 }
 
 what="a full disk, one process"
-timeout 60 "$PROBECTL" trace -o /dev/full comer:hit -- "$TARGETS/comer" 200000 2>"$SCRATCH/err"
+timeout $((60 * slower)) "$PROBECTL" trace -o /dev/full comer:hit -- "$TARGETS/comer" 200000 2>"$SCRATCH/err"
 cut_off "$what"
 # Hits of several are put in order first.
 what="a full disk, two processes"
-timeout 60 "$PROBECTL" trace --follow -o /dev/full comer:hit -- \
+timeout $((60 * slower)) "$PROBECTL" trace --follow -o /dev/full comer:hit -- \
 	sh -c '"$1" 200000 & "$1" 200000; wait' sh "$TARGETS/comer" 2>"$SCRATCH/err"
 cut_off "$what"
 # Who reads no more has seen enough.
-timeout 60 "$PROBECTL" trace comer:hit -- "$TARGETS/comer" 200000 2>"$SCRATCH/err" | head -1 >/dev/null
+timeout $((60 * slower)) "$PROBECTL" trace comer:hit -- "$TARGETS/comer" 200000 2>"$SCRATCH/err" | head -1 >/dev/null
 ! grep -q "cut off" "$SCRATCH/err" || fail "a reader that ends: $(cat "$SCRATCH/err")"
 
 what="no standard output"

@@ -60,7 +60,7 @@ other=$!
 on_exit "kill $other $ending 2>/dev/null"
 until [ "$(readlink "/proc/$other/exe")" -ef "$TARGETS/life" ] &&
 	[ "$(readlink "/proc/$ending/exe")" -ef "$TARGETS/pairs" ]; do sleep 0.01; done
-ENDING=$ending LD_PRELOAD=$TARGETS/libending.so timeout -s TERM 2 \
+ENDING=$ending LD_PRELOAD=$TARGETS/libending.so timeout -s TERM $((2 * slower)) \
 	"$PROBECTL" top -p "$ending,$other" -i 0.2 >"$SCRATCH/lines" 2>"$SCRATCH/err"
 wait "$ending"
 same "ended in between: its status" "$?" 137
@@ -73,7 +73,7 @@ kill "$other"
 "$PROBECTL" top -p "$target_pid" -i 0.05 'pairs:*' 2>"$SCRATCH/err" | head -1 >/dev/null
 same "a closed pipe" "${PIPESTATUS[0]}" 0
 [ ! -s "$SCRATCH/err" ] || fail "a closed pipe: $(cat "$SCRATCH/err")"
-timeout 20 "$PROBECTL" top -p "$target_pid" -i 0.05 'pairs:*' >/dev/full 2>"$SCRATCH/err"
+timeout $((20 * slower)) "$PROBECTL" top -p "$target_pid" -i 0.05 'pairs:*' >/dev/full 2>"$SCRATCH/err"
 same "a full disk" "$?" 1
 grep -q 'cannot write the output' "$SCRATCH/err" || fail "a full disk: $(cat "$SCRATCH/err")"
 same "two tables" "$("$PROBECTL" top -p "$target_pid" -i 0.2 -d 0.3 | grep -c '^#')" 2
@@ -121,7 +121,7 @@ start "$SCRATCH/pairs-$$" 2 50
 top_pid=$!
 on_exit "kill $top_pid 2>/dev/null"
 # There are two sessions: of probes, and of keys.
-for ((i = 0; i < 300; i++)); do
+for ((i = 0; i < 300 * slower; i++)); do
 	[ "$("$PROBECTL" status --json -p "$target_pid" | jq -s 'map(.refcount) | min')" != 2 ] || break
 	sleep 0.1
 done
@@ -150,7 +150,7 @@ top_lines()
 	"$PROBECTL" top -i 0.1 -p "$target_pid" "$@" >"$SCRATCH/lines" 2>"$SCRATCH/err" &
 	top_pid=$!
 	on_exit "kill $top_pid 2>/dev/null"
-	for ((try = 0; try < 600; try++)); do
+	for ((try = 0; try < 600 * slower; try++)); do
 		[ ! -s "$SCRATCH/lines" ] || return 0
 		sleep 0.1
 	done
@@ -327,11 +327,11 @@ OVER=$SCRATCH/over "$PROBECTL" top -i 0.1 'ctor:*' -- sh "$SCRATCH/many" "$TARGE
 	>"$SCRATCH/lines" 2>"$SCRATCH/err" </dev/null &
 top_pid=$!
 on_exit "kill $top_pid 2>/dev/null"
-for ((i = 0; i < 600; i++)); do
+for ((i = 0; i < 600 * slower; i++)); do
 	! grep -q '^all done' "$SCRATCH/lines" || break
 	sleep 0.1
 done
-for ((i = 0; i < 100; i++)); do
+for ((i = 0; i < 100 * slower; i++)); do
 	# The shell's and a sleep's, each for two sessions and the watch.
 	open=$(find "/proc/$top_pid/fd" -lname '/proc/*/mem' 2>/dev/null | wc -l)
 	[ "$open" -gt 6 ] || break
@@ -348,7 +348,7 @@ same "hits of many programs" "$(hits "$SCRATCH/lines" ctor:main)" 30
 	>"$SCRATCH/lines" 2>"$SCRATCH/err" &
 top_pid=$!
 on_exit "kill $top_pid 2>/dev/null"
-for ((i = 0; i < 600; i++)); do
+for ((i = 0; i < 600 * slower; i++)); do
 	! grep -q '^ready' "$SCRATCH/lines" || break
 	sleep 0.1
 done
@@ -382,7 +382,7 @@ screen()
 sees()
 {
 	local try
-	for ((try = 0; try < 200; try++)); do
+	for ((try = 0; try < 200 * slower; try++)); do
 		screen >"$SCRATCH/screen"
 		! grep -q -- "$1" "$SCRATCH/screen" || return 0
 		sleep 0.1
@@ -436,7 +436,7 @@ keys Enter
 sees 'it is begun'
 
 # Counts, orders, filters, the cursor.
-requests=200000
+requests=$((200000 / slower))
 start "$TARGETS/pairs" "$threads" "$requests"
 save_state "$target_pid"
 top_start
@@ -642,7 +642,7 @@ keys O
 sees ' off 3'
 ask close
 ask "open $plugin"
-for ((i = 0; i < 100; i++)); do
+for ((i = 0; i < 100 * slower; i++)); do
 	[ -n "$("$PROBECTL" status --json -p "$target_pid" 2>/dev/null)" ] || break
 	sleep 0.1
 done
@@ -765,7 +765,7 @@ kill -KILL "$top_pid"
 sees 'the status is 137'
 check_alive "$speaker"
 touch "$SCRATCH/killed"
-for ((i = 0; i < 100; i++)); do
+for ((i = 0; i < 100 * slower; i++)); do
 	[ -d "/proc/$speaker" ] || break
 	sleep 0.1
 done
@@ -776,13 +776,13 @@ keys Enter
 # A terminal that accepts no output does not keep top from ending, and still gets the end.
 start "$TARGETS/pairs" 1 1
 save_state "$target_pid"
-env TERM=xterm "$python" - "$PROBECTL" "$target_pid" <<'PYTHON' >"$SCRATCH/out" || fail "a stalled terminal: $(cat "$SCRATCH/out")"
+env TERM=xterm "$python" - "$PROBECTL" "$target_pid" "$slower" <<'PYTHON' >"$SCRATCH/out" || fail "a stalled terminal: $(cat "$SCRATCH/out")"
 import fcntl, os, pty, select, signal, struct, sys, termios, time
 pid, fd = pty.fork()
 if pid == 0:
     os.execv(sys.argv[1], ["probectl", "top", "-i", "0.02", "-p", sys.argv[2]])
-time.sleep(1)
-deadline = time.monotonic() + 20
+time.sleep(int(sys.argv[3]))
+deadline = time.monotonic() + 20 * int(sys.argv[3])
 # A resize redraws everything; earlier output stays in place while there is room.
 for rows in range(20, 220):
     fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, 200, 0, 0))
@@ -812,7 +812,7 @@ same_state "$target_pid"
 # The terminal goes away.
 top_start
 terminal kill-server
-for ((i = 0; i < 100; i++)); do
+for ((i = 0; i < 100 * slower; i++)); do
 	[ -d "/proc/$top_pid" ] || break
 	sleep 0.1
 done

@@ -185,7 +185,7 @@ loaded()
 {
 	local wanted=$1 options=$2 status
 	shift 2
-	timeout 60 "$PROBECTL" trace -t "$own$options" "$@" -- "$TARGETS/loop" -s nop -n 1000 \
+	timeout $((60 * slower)) "$PROBECTL" trace -t "$own$options" "$@" -- "$TARGETS/loop" -s nop -n 1000 \
 		>"$SCRATCH/own.out" 2>"$SCRATCH/own.err"
 	status=$?
 	same "status with '$options'" "$status" "$wanted"

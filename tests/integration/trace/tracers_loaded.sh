@@ -13,7 +13,7 @@ loaded()
 {
 	local wanted=$1 options=$2
 	shift 2
-	timeout 60 "$PROBECTL" trace -t "$own$options" "$@" -- "$TARGETS/loop" -s nop -n 1000 \
+	timeout $((60 * slower)) "$PROBECTL" trace -t "$own$options" "$@" -- "$TARGETS/loop" -s nop -n 1000 \
 		>"$SCRATCH/own.out" 2>"$SCRATCH/own.err"
 	same "status with '$options'" "$?" "$wanted"
 }
@@ -50,11 +50,11 @@ same_state "$first"
 
 # ---- Later ---------------------------------------------------------------------------
 
-# is_off PID PROBE: its site is restored, within ten seconds
+# is_off PID PROBE: its site is restored, within ten seconds, or more on a slow machine
 is_off()
 {
 	local try
-	for ((try = 0; try < 100; try++)); do
+	for ((try = 0; try < 100 * slower; try++)); do
 		[ "$("$PROBECTL" list --json -p "$1" "$2" | jq -s 'map(.enabled) | any')" = false ] && return
 		sleep 0.1
 	done
