@@ -87,6 +87,11 @@ struct arch_frame_layout {
 	/* A word that every frame of a 64-bit thread contains, and hardly anything else does. */
 	uint16_t mark;
 	uint64_t mark_word;
+	/*
+	 * Not 0: that word is not among the registers. Then sp, pc and the flags follow each other,
+	 * and flags of a program have none but these bits.
+	 */
+	uint64_t flag_bits;
 	/* How far above the frame the floating-point state is, unless the frame is a copy. */
 	uint16_t state_min, state_max;
 	/* The first bytes of that state tell its length, and a word follows it. */

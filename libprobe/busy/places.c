@@ -5,8 +5,9 @@
  *
  * A program may copy that, whole or only the registers, to any address. The mark of the layout
  * tells it from other memory, whatever the handler's restorer is, so the search looks for this mark
- * at every byte. Where no data refers to the places, as inside a program's function, each aligned
- * word of a stack in use counts if it is one of them.
+ * at every byte. Registers of aarch64 have none: there a place counts between a stack pointer and
+ * flags, at any byte, too. Where no data refers to the places, as inside a program's function, each
+ * aligned word of a stack in use counts if it is one of them.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,7 @@
 enum {
 	LINE_SHIFT = 6,
 	STACK_DISABLED = 2, /* SS_DISABLE */
+	STACK_ALIGN = 16,
 	BLOCK = 64
 };
 
@@ -150,6 +152,17 @@ static bool is_context(const struct piece *p, size_t i)
 	return mark + 8 <= p->size && load(p->bytes + mark) == p->layout->mark_word;
 }
 
+/* Do registers without a mark have their program counter at i? The stack pointer, it, the flags. */
+static bool is_in_registers(const struct piece *p, size_t i)
+{
+	uint64_t sp;
+
+	if (!p->layout->flag_bits || i < 8 || i + 16 > p->size || is_context(p, i))
+		return false;
+	sp = load(p->bytes + i - 8);
+	return sp && sp % STACK_ALIGN == 0 && !(load(p->bytes + i + 8) & ~p->layout->flag_bits);
+}
+
 /* The aligned words at [i, end) that are no program counters of images. */
 static bool look_at_words(const struct places *places, const struct piece *p, size_t i, size_t end,
 	const struct place_visitor *visitor)
@@ -157,7 +170,7 @@ static bool look_at_words(const struct places *places, const struct piece *p, si
 	for (; i < end && i < p->step; i += 8) {
 		uint64_t word = load(p->bytes + i);
 
-		if (is_context(p, i))
+		if (is_context(p, i) || is_in_registers(p, i))
 			continue;
 		if (!tell_word(places, p, i, word, false, visitor) ||
 			(places->guard &&
@@ -182,6 +195,24 @@ static bool look_at_marks(const struct places *places, const struct piece *p, si
 			!tell_word(places, p, pc, load(p->bytes + pc), true, visitor))
 			return false;
 		if (begins(p, i, layout->mark) && !tell_image(p, image, visitor))
+			return false;
+	}
+	return true;
+}
+
+/* The registers without a mark whose stack pointers are at [i, end). */
+static bool look_at_registers(const struct places *places, const struct piece *p, size_t i,
+	size_t end, const struct place_visitor *visitor)
+{
+	for (; i < end && i < p->step && i + 24 <= p->size; i++) {
+		const struct place_image image = {.at = p->address + i,
+			.sp = load(p->bytes + i),
+			.pc = load(p->bytes + i + 8)};
+
+		if (!places_have(places, image.pc) || !is_in_registers(p, i + 8))
+			continue;
+		if (!visitor->word(visitor->data, image.at + 8, image.pc, true) ||
+			!visitor->image(visitor->data, &image))
 			return false;
 	}
 	return true;
@@ -215,6 +246,17 @@ static bool may_have_mark(const uint8_t *block, uint64_t mark)
 	return any;
 }
 
+/* May registers begin in a block, at any byte? BLOCK + 15 bytes are read. */
+static bool may_have_registers(const struct places *places, const uint8_t *block)
+{
+	uint64_t low = places->low, span = places->span;
+	bool any = false;
+
+	for (size_t k = 0; k < BLOCK; k++)
+		any |= load(block + k + 8) - low < span;
+	return any;
+}
+
 bool places_scan(const struct places *places, uint64_t address, const uint8_t *bytes, size_t size,
 	size_t step, const struct place_visitor *visitor)
 {
@@ -224,13 +266,15 @@ bool places_scan(const struct places *places, uint64_t address, const uint8_t *b
 
 	/* Few words matter: a block is examined only if it may contain one. */
 	for (size_t i = 0; i < size && ok; i += BLOCK) {
-		bool is_last = size - i < BLOCK + 7;
+		bool is_last = size - i < BLOCK + 15;
 		size_t end = size - i < BLOCK ? size : i + BLOCK;
 
 		if (has_words && (is_last || may_have_words(places, bytes + i)))
 			ok = look_at_words(places, &piece, i, end, visitor);
 		if (ok && (is_last || may_have_mark(bytes + i, layout->mark_word)))
 			ok = look_at_marks(places, &piece, i, end, visitor);
+		if (ok && layout->flag_bits && (is_last || may_have_registers(places, bytes + i)))
+			ok = look_at_registers(places, &piece, i, end, visitor);
 	}
 	return ok;
 }

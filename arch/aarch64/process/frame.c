@@ -35,6 +35,11 @@
 #include "arch/aarch64/process/frame.h"
 
 #define PSTATE_BTYPE UINT64_C(0xc00) /* the last instruction was an indirect branch */
+#define PSTATE_SSBS (UINT64_C(1) << 12)
+#define PSTATE_SS (UINT64_C(1) << 21)
+#define PSTATE_DIT (UINT64_C(1) << 24)
+#define PSTATE_TCO (UINT64_C(1) << 25)
+#define PSTATE_NZCV (UINT64_C(15) << 28)
 
 enum {
 	FPSIMD_MAGIC = 0x46508001,
@@ -95,6 +100,7 @@ const struct arch_frame_layout aarch64_frame_layout = {
 	.stack_size = offsetof(struct kernel_frame, stack_size),
 	.mark = RECORDS,
 	.mark_word = UINT64_C(0x0000021046508001), /* FPSIMD_MAGIC, its size */
+	.flag_bits = PSTATE_NZCV | PSTATE_TCO | PSTATE_DIT | PSTATE_SS | PSTATE_SSBS | PSTATE_BTYPE,
 };
 
 void aarch64_make_frame(const struct arch_frame *frame, uint8_t *out)

@@ -237,9 +237,45 @@ static void test_any_address(void **state)
 	places_deinit(&all);
 }
 
+/* Registers without a mark: between a stack pointer and flags, at any byte of the memory. */
+static void test_registers(void **state)
+{
+	const uint64_t flags = UINT64_C(0x60001000), words[3] = {0x12340, 0x1010, flags};
+	const uint64_t others[][3] = {{0x12348, 0x1010, flags}, {0, 0x1010, flags},
+		{0x12340, 0x1100, flags}, {0x12340, 0x1010, 0x400000},
+		{0x12340, 0x1010, flags << 32}};
+	static uint8_t memory[WORDS * 8];
+	struct places p = {.are_code = true};
+
+	(void)state;
+	if (!arch_process()->layout->flag_bits)
+		skip_because("there is a mark among the registers here");
+	assert_true(places_add(&p, 0x1000, 0x1100));
+	places_prepare(&p);
+	for (size_t at = 0; at + sizeof(words) <= 256; at++) {
+		memset(memory, 0, sizeof(memory));
+		memcpy(memory + at, words, sizeof(words));
+		scan(&p, (uint64_t *)memory, 32, 32);
+		assert_int_equal(seen.word_count, 1);
+		assert_int_equal(seen.saved, 1);
+		assert_int_equal(seen.at[0], FIRST + at + 8);
+		assert_int_equal(seen.image_count, 1);
+		assert_int_equal(seen.image.sp, 0x12340);
+		scan(&p, (uint64_t *)memory, 32, at / 8);
+		assert_int_equal(seen.word_count, 0);
+		for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++) {
+			memcpy(memory + at, others[i], sizeof(others[i]));
+			scan(&p, (uint64_t *)memory, 32, 32);
+			assert_int_equal(seen.word_count, 0);
+		}
+	}
+	places_deinit(&p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_registers),
 		cmocka_unit_test(test_have),
 		cmocka_unit_test(test_words),
 		cmocka_unit_test(test_frames),
