@@ -9,7 +9,7 @@
 need_attach
 sandbox=$TARGETS/sandbox
 unseen="warning: process [0-9]*: \(hits in libraries\|a program that it starts\).*would kill it for futex"
-mapping="9 319 11 28" # mmap, memfd_create, munmap, madvise
+mapping="mmap memfd_create munmap madvise"
 
 # same_life WHAT: the target answers, is as before, and contains nothing of ours
 same_life()
@@ -41,7 +41,7 @@ hits()
 
 # ---- Filters that only the target is under -------------------------------------------------
 
-start "$TARGETS/seccomp" 0
+start "$TARGETS/seccomp" nothing
 save_state "$target_pid"
 if [ "$(id -u)" = 0 ]; then
 	hits 3 "$PROBECTL" trace -q -n 3 -p "$target_pid" 'seccomp:hit(arg0,str(arg1),str(arg2))'
@@ -60,7 +60,7 @@ if [ "$(id -u)" = 0 ]; then
 		end_target
 	done
 	# What stubs call: constants and variables are shown, and a message says that others are not.
-	start "$TARGETS/seccomp" 14
+	start "$TARGETS/seccomp" rt_sigprocmask
 	save_state "$target_pid"
 	"$PROBECTL" trace -q -n 3 -p "$target_pid" 'seccomp:hit(arg0,str(arg1),str(arg2),str(arg3))' \
 		>"$SCRATCH/out" 2>"$SCRATCH/err" || fail "without rt_sigprocmask: $(cat "$SCRATCH/err")"
@@ -70,7 +70,7 @@ if [ "$(id -u)" = 0 ]; then
 	same_life "without rt_sigprocmask"
 	end_target
 	# Only the kernel has the name of a thread.
-	start "$TARGETS/seccomp" 157
+	start "$TARGETS/seccomp" prctl
 	save_state "$target_pid"
 	refused "names without prctl" 'would kill it for prctl' \
 		"$PROBECTL" trace -c -k comm -d 0.1 -p "$target_pid" seccomp:hit
@@ -81,7 +81,7 @@ if [ "$(id -u)" = 0 ]; then
 	end_target
 	# A thread that waits for a library to be probed waits in futex(2): without it, some hits are
 	# missed.
-	start "$TARGETS/seccomp" 202
+	start "$TARGETS/seccomp" futex
 	save_state "$target_pid"
 	for command in "trace -c" "record -o $SCRATCH/unseen" top; do
 		# shellcheck disable=SC2086 # words
@@ -100,7 +100,7 @@ fi
 
 # ---- Threads --------------------------------------------------------------------------------
 
-for how in "14 worker" "319 worker"; do
+for how in "rt_sigprocmask worker" "memfd_create worker"; do
 	# shellcheck disable=SC2086 # two words
 	start "$TARGETS/seccomp" $how
 	save_state "$target_pid"
@@ -109,14 +109,14 @@ for how in "14 worker" "319 worker"; do
 			>"$SCRATCH/out" 2>"$SCRATCH/err" || fail "thread $how: status $?: $(cat "$SCRATCH/err")"
 		same "thread $how: hits" "$(grep -c '"text"' "$SCRATCH/out")" 3
 	done
-	[ "$how" = "319 worker" ] && [ "$(id -u)" = 0 ] || grep -q 'warning: .*seccomp' "$SCRATCH/err" ||
+	[ "$how" = "memfd_create worker" ] && [ "$(id -u)" = 0 ] || grep -q 'warning: .*seccomp' "$SCRATCH/err" ||
 		fail "thread $how: not said: $(cat "$SCRATCH/err")"
 	same_life "thread $how"
 	end_target
 done
 
 # Strict seccomp forbids even the time stamp counter.
-start "$TARGETS/seccomp" 0 strict
+start "$TARGETS/seccomp" nothing strict
 save_state "$target_pid"
 refused "a strict thread" 'strict seccomp' "$PROBECTL" trace -q -n 1 -p "$target_pid" seccomp:hit
 for filter in 1 'str(arg1) == "text"'; do
@@ -130,7 +130,7 @@ end_target
 # ---- A filter added while it is traced
 # --------------------------------------------------------
 
-start "$TARGETS/seccomp" 319 later
+start "$TARGETS/seccomp" memfd_create later
 trace_start later -p "$target_pid" 'seccomp:hit(arg0,str(arg2))'
 wait_tracing later
 ask now
@@ -159,10 +159,10 @@ within()
 
 # Optional calls are not made if they would kill: madvise, kcmp, sched_setattr, sched_getattr,
 # sched_setaffinity, sched_getaffinity, sched_yield.
-start "$TARGETS/seccomp" 0 none
+start "$TARGETS/seccomp" nothing none
 save_state "$target_pid"
 probe='seccomp:hit(arg0,str(arg1))'
-for filters in kill:28 "trap:28 kill:312 kill:314" kill:315 "kill:203 kill:204 kill:24 trap:312" container; do
+for filters in kill:madvise "trap:madvise kill:kcmp kill:sched_setattr" kill:sched_getattr "kill:sched_setaffinity kill:sched_getaffinity kill:sched_yield trap:kcmp" container; do
 	within "$filters" list -vv "$TARGETS/seccomp"
 	within "$filters" list -p "$target_pid"
 	within "$filters" enable -p "$target_pid" seccomp:hit
@@ -178,12 +178,12 @@ for filters in kill:28 "trap:28 kill:312 kill:314" kill:315 "kill:203 kill:204 k
 	same_life "under $filters"
 done
 # Without these nothing works: this is reported, and nothing is killed.
-for call in "101 ptrace" "310 process_vm_readv" "311 process_vm_writev"; do
+for call in ptrace process_vm_readv process_vm_writev; do
 	for action in kill trap; do
-		refused "$action $call" "would kill probectl for calling ${call#* }" \
-			"$sandbox" "$action:${call% *}" -- "$PROBECTL" enable -p "$target_pid" seccomp:hit
-		refused "$action $call, started" "would kill probectl for calling ${call#* }" \
-			"$sandbox" "$action:${call% *}" -- "$PROBECTL" run seccomp:hit -- true
+		refused "$action $call" "would kill probectl for calling $call" \
+			"$sandbox" "$action:$call" -- "$PROBECTL" enable -p "$target_pid" seccomp:hit
+		refused "$action $call, started" "would kill probectl for calling $call" \
+			"$sandbox" "$action:$call" -- "$PROBECTL" run seccomp:hit -- true
 	done
 done
 same_life "calls that nothing can be done without"
@@ -194,7 +194,7 @@ end_target
 
 cat >"$SCRATCH/inside.sh" <<'INSIDE'
 probectl=$1 program=$2 out=$3
-coproc TARGET { exec "$program" 0 none; }
+coproc TARGET { exec "$program" nothing none; }
 pid=$TARGET_PID
 read -r -u "${TARGET[0]}" line
 maps=$(cat "/proc/$pid/maps")
@@ -214,9 +214,9 @@ probe='seccomp:hit(arg0,str(arg1),str(arg2))'
 	read -r -t 20 -u "${TARGET[0]}" line
 	echo "target $line"
 	kill "$pid"
-	sleep 0.5 | "$probectl" trace -q -n 3 "$probe" -- "$program" 0 none
+	sleep 0.5 | "$probectl" trace -q -n 3 "$probe" -- "$program" nothing none
 	echo "launch $?"
-	sleep 0.5 | "$probectl" run seccomp:hit -- "$program" 0 none
+	sleep 0.5 | "$probectl" run seccomp:hit -- "$program" nothing none
 	echo "run $?"
 } >"$out" 2>&1 </dev/null
 INSIDE
@@ -232,7 +232,7 @@ inside()
 
 caps=
 [ "$(id -u)" != 0 ] || caps=caps
-for filters in container "container allow" "errno:135:1"; do
+for filters in container "container allow" "errno:personality"; do
 	# shellcheck disable=SC2086 # lists of words
 	inside "$filters" $caps $filters
 	for line in "attach 0" "enable 0" "disable 0" "record 0" "maps 0" "target alive" "launch 0" "run 0"; do
@@ -243,31 +243,31 @@ done
 # The only call that we need in the target but never make ourselves.
 for action in kill trap; do
 	# shellcheck disable=SC2086
-	inside "$action 319" $caps container "$action:319"
-	grep -q 'would kill it for memfd_create' "$SCRATCH/inside" || fail "$action 319: $(cat "$SCRATCH/inside")"
-	grep -qx "target alive" "$SCRATCH/inside" || fail "$action 319: the target: $(cat "$SCRATCH/inside")"
-	grep -qx "maps 0" "$SCRATCH/inside" || fail "$action 319: something is left"
+	inside "$action memfd_create" $caps container "$action:memfd_create"
+	grep -q 'would kill it for memfd_create' "$SCRATCH/inside" || fail "$action memfd_create: $(cat "$SCRATCH/inside")"
+	grep -qx "target alive" "$SCRATCH/inside" || fail "$action memfd_create: the target: $(cat "$SCRATCH/inside")"
+	grep -qx "maps 0" "$SCRATCH/inside" || fail "$action memfd_create: something is left"
 done
-for call in "319 memfd_create" "28 madvise"; do
+for call in memfd_create madvise; do
 	# shellcheck disable=SC2086
-	inside "no $call" $caps container "errno:${call% *}:1"
-	grep -q "does not allow ${call#* } (Operation not permitted)" "$SCRATCH/inside" ||
+	inside "no $call" $caps container "errno:$call"
+	grep -q "does not allow $call (Operation not permitted)" "$SCRATCH/inside" ||
 		fail "no $call: $(cat "$SCRATCH/inside")"
 	grep -qx "target alive" "$SCRATCH/inside" || fail "no $call: the target"
 	grep -qx "maps 0" "$SCRATCH/inside" || fail "no $call: something is left"
 done
 # shellcheck disable=SC2086
-inside "no ptrace" $caps container errno:101:1
+inside "no ptrace" $caps container errno:ptrace
 grep -q 'keeps probectl from calling ptrace: .*SYS_PTRACE' "$SCRATCH/inside" ||
 	fail "no ptrace: $(cat "$SCRATCH/inside")"
 # shellcheck disable=SC2086
-inside "no process_vm_readv" $caps container errno:310:1
+inside "no process_vm_readv" $caps container errno:process_vm_readv
 grep -q 'keeps probectl from calling process_vm_readv: .*SYS_PTRACE' "$SCRATCH/inside" ||
 	fail "no process_vm_readv: $(cat "$SCRATCH/inside")"
 
 # As root from outside: the filters can be read.
 if [ "$(id -u)" = 0 ]; then
-	start "$sandbox" container -- "$TARGETS/seccomp" 0 none
+	start "$sandbox" container -- "$TARGETS/seccomp" nothing none
 	save_state "$target_pid"
 	hits 3 "$PROBECTL" trace -q -n 3 -p "$target_pid" 'seccomp:hit(arg0,str(arg1),str(arg2))'
 	same_life "a container, from outside"
@@ -276,7 +276,7 @@ fi
 
 # A process that joins a container later has no ancestor inside (docker exec).
 if [ "$(id -u)" = 0 ] && command -v nsenter >/dev/null; then
-	start unshare -pf --mount-proc --kill-child "$sandbox" caps container -- "$TARGETS/seccomp" 0 none
+	start unshare -pf --mount-proc --kill-child "$sandbox" caps container -- "$TARGETS/seccomp" nothing none
 	outer=$target_pid
 	inner=$(cat "/proc/$outer/task/$outer/children")
 	join=(nsenter -t "${inner// /}" -p -m)
@@ -298,7 +298,7 @@ if [ "$(id -u)" = 0 ] && command -v nsenter >/dev/null; then
 		on_exit "rmdir '$group/$name/$name/$name' '$group/$name/$name' '$group/$name'"
 		# shellcheck disable=SC2016 # expanded by that shell
 		deep=(sh -c 'echo $$ >"$0/cgroup.procs" && exec "$@"' "$group/$name/$name/$name")
-		start "${deep[@]}" unshare -pf --mount-proc --kill-child "$sandbox" caps container -- "$TARGETS/seccomp" 0 none
+		start "${deep[@]}" unshare -pf --mount-proc --kill-child "$sandbox" caps container -- "$TARGETS/seccomp" nothing none
 		outer=$target_pid
 		inner=$(cat "/proc/$outer/task/$outer/children")
 		hits 3 "${deep[@]}" nsenter -t "${inner// /}" -p -m "$sandbox" caps container -- \
@@ -309,7 +309,7 @@ fi
 
 # Two unrelated sandboxes with equally many filters.
 # shellcheck disable=SC2086
-start "$sandbox" $caps kill:319 -- "$TARGETS/seccomp" 0 none
+start "$sandbox" $caps kill:memfd_create -- "$TARGETS/seccomp" nothing none
 save_state "$target_pid"
 # shellcheck disable=SC2086
 refused "another sandbox" 'only root can read the filter' "$sandbox" $caps allow -- \

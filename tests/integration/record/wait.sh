@@ -235,7 +235,7 @@ end_target
 
 # ---- A filter that forbids to sleep ----------------------------------------------------------
 
-start "$TARGETS/seccomp" 202 all
+start "$TARGETS/seccomp" futex all
 "$PROBECTL" record -o "$SCRATCH/filtered" --full=wait -p "$target_pid" seccomp:hit >"$SCRATCH/out" 2>"$SCRATCH/err"
 same "filtered: status" "$?" 1
 # Others than root do not know the filter.
@@ -248,7 +248,7 @@ check_alive "$target_pid"
 end_target
 
 # One that comes later ends the record.
-start "$TARGETS/seccomp" 202 later
+start "$TARGETS/seccomp" futex later
 save_state "$target_pid"
 record_start later --full=wait -p "$target_pid" seccomp:hit
 wait_tracing later "$recorder"

@@ -166,7 +166,7 @@ end_target 0
 
 # Stubs cannot ask which pages are readable: the copy of another thread's stack ends with
 # the page of the stack pointer.
-start "$TARGETS/seccomp" 14 worker
+start "$TARGETS/seccomp" rt_sigprocmask worker
 "$PROBECTL" trace --json --stack -n 2 -p "$target_pid" seccomp:hit >"$SCRATCH/filtered" 2>"$SCRATCH/err" ||
 	fail "under a filter: $(cat "$SCRATCH/err")"
 same "stacks under a filter" \

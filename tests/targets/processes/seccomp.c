@@ -2,8 +2,8 @@
 /*
  * A program with a seccomp filter that passes seccomp:hit all the time.
  *
- *	seccomp KILLED [THREADS]	system call KILLED (a number) kills the process;
- *		0: the filter allows everything
+ *	seccomp KILLED [THREADS]	system call KILLED (a name of calls.h) kills the process;
+ *		nothing: the filter allows everything
  *	THREADS		who has the filter
  *	all		the only thread, from the start
  *	worker		a second thread, which alone passes the probe
@@ -22,9 +22,9 @@
 #include <stddef.h>
 #include <string.h>
 #include <sys/sdt.h>
-#include <sys/syscall.h>
 
 #include "../target.h"
+#include "calls.h"
 
 static char variable[] = "variable";
 static char *written; /* in memory that may go away */
@@ -33,7 +33,7 @@ static void install(uint32_t killed)
 {
 	struct sock_filter code[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, killed ? killed : UINT32_MAX, 0, 1),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, killed, 0, 1),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};
@@ -74,7 +74,8 @@ static void *work(void *data)
 
 int main(int argc, char **argv)
 {
-	uint32_t killed = argc > 1 ? (uint32_t)atoi(argv[1]) : 0;
+	const char *call = argc > 1 ? argv[1] : "nothing";
+	uint32_t killed = strcmp(call, "nothing") ? call_number(call) : UINT32_MAX;
 	const char *threads = argc > 2 ? argv[2] : "all";
 	bool is_worker = !strcmp(threads, "worker") || !strcmp(threads, "strict");
 	char line[64];
