@@ -15,6 +15,10 @@ if [ -n "$path" ]; then
 else
 	groups=$(awk '/ - cgroup2 / {print $5; exit}' /proc/self/mountinfo)$(sed -n 's/^0:://p' /proc/self/cgroup)
 	limit=memory.max
+	# Groups below the root of a tree may have no limits yet.
+	grep -qw memory "$groups/cgroup.subtree_control" ||
+		{ echo +memory >"$groups/cgroup.subtree_control" &&
+			on_exit "echo -memory >'$groups/cgroup.subtree_control'"; } 2>/dev/null
 fi
 make_group()
 {
