@@ -19,7 +19,8 @@ fi
 integration=$(dirname "${BASH_SOURCE[0]}")
 python=/usr/bin/python3
 failures=0
-# By how much the hits that only have to be many are fewer: an emulator is slow.
+# By how much the hits that only have to be many are fewer, and waiting may take longer: an emulator
+# is slow.
 slower=${PROBE_TEST_SLOWER:-1}
 
 # ---- Results -----------------------------------------------------------------
@@ -125,7 +126,7 @@ start()
 hear()
 {
 	answer=
-	IFS= read -r -t 60 -u "$target_out" answer ||
+	IFS= read -r -t $((60 * slower)) -u "$target_out" answer ||
 		die "the target said nothing: $(cat "$SCRATCH/target.err")"
 }
 
@@ -282,10 +283,10 @@ anew()
 	: >"$SCRATCH/$1.err"
 }
 
-# wait_file FILE: until it is there, for a minute at most
+# wait_file FILE: until it is there, for a minute at most, or longer on a slow machine
 wait_file()
 {
-	for ((try = 0; try < 6000; try++)); do
+	for ((try = 0; try < 6000 * slower; try++)); do
 		[ ! -e "$1" ] || return 0
 		sleep 0.01
 	done
@@ -326,7 +327,7 @@ record_stop()
 # wait_on PID PROBE: until a site is patched
 wait_on()
 {
-	"$python" "$integration/state.py" wait "$1" "$2" 60 ||
+	"$python" "$integration/state.py" wait "$1" "$2" $((60 * slower)) ||
 		fail "no site of $2 is patched in $1: $(cat "$SCRATCH"/*.err 2>/dev/null | head -5)"
 }
 
@@ -335,7 +336,7 @@ wait_on()
 wait_tracing()
 {
 	local try
-	for ((try = 0; try < 600; try++)); do
+	for ((try = 0; try < 600 * slower; try++)); do
 		grep -qs 'Ctrl-C ends' "$SCRATCH/$1.err" && return
 		kill -0 "${2-$tracer_pid}" 2>/dev/null || break
 		sleep 0.1
