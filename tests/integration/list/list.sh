@@ -81,12 +81,12 @@ check_file()
 
 check_file 531 "${jvm_17:-/usr/lib/jvm/java-17/libjvm.so}"
 check_file 71 /usr/lib/postgresql/15/bin/postgres
-# The build for aarch64 has one ruby:cmethod__return less.
-ruby_sites=40
-[ "$(uname -m)" = x86_64 ] || ruby_sites=39
+# The build for aarch64 has one ruby:cmethod__return less, and PHP without probes.
+ruby_sites=40 php_sites=14
+[ "$(uname -m)" = x86_64 ] || ruby_sites=39 php_sites=0
 check_file "$ruby_sites" "$(realpath /usr/lib/*/libruby-3.1.so.3.1 2>/dev/null | head -1)"
 check_file 8 "$python_file"
-check_file 14 /usr/bin/php8.2
+check_file "$php_sites" /usr/bin/php8.2
 check_file 3 "$(realpath /usr/lib/*-linux-gnu/libstdc++.so.6 2>/dev/null | head -1)"
 check_file 32 /usr/bin/stap
 # Installations have several names.
