@@ -19,6 +19,7 @@
 
 #include <cmocka.h>
 
+#include "arch/arch.h"
 #include "libprobe/process/memory.h"
 #include "libprobe/process/procfs.h"
 #include "tests/unit/dying.h"
@@ -239,13 +240,17 @@ ssize_t pwrite(int fd, const void *bytes, size_t size, off_t offset)
 	return syscall(SYS_pwrite64, fd, bytes, size, offset);
 }
 
-/* The address of the jump that leads from live:value to its stubs. */
+/*
+ * The address of the jump that leads from live:value to its stubs: that at the site, or, if that
+ * one has bytes which have to stay, the jump that it leads to.
+ */
 static uint64_t entry_of(pid_t pid, enum probe_plan plan)
 {
+	const struct arch *arch = arch_host();
 	const struct probe_site *sites;
 	struct probe_list *list;
-	uint64_t pc = 0, at;
-	int32_t distance;
+	uint8_t bytes[ARCH_JUMP_MAX];
+	uint64_t at = 0;
 	size_t count;
 
 	live_ok(probe_list_create(&list));
@@ -253,13 +258,16 @@ static uint64_t entry_of(pid_t pid, enum probe_plan plan)
 	sites = probe_list_sites(list, &count);
 	for (size_t i = 0; i < count; i++)
 		if (strcmp(sites[i].name, "value") == 0)
-			pc = sites[i].pc + sites[i].bias;
+			at = sites[i].pc + sites[i].bias;
 	probe_list_free(list);
-	assert_true(pc != 0);
-	/* Both lead to a page of their own, a long nop through a jump that exists already. */
-	at = plan == PROBE_PLAN_PUN ? pc : pc + 1;
-	assert_int_equal(memory_read(pid, at + 1, &distance, sizeof(distance)), sizeof(distance));
-	return at + 5 + (uint64_t)distance;
+	assert_true(at != 0);
+	/* The long nop is the site's, or comes after a shorter one. */
+	if (plan == PROBE_PLAN_LONG_NOP && arch->site_nop < arch->jump_length)
+		at += arch->site_nop;
+	if (plan == PROBE_PLAN_LONG_NOP && !arch->nop_fixed)
+		return at;
+	assert_int_equal(memory_read(pid, at, bytes, sizeof(bytes)), sizeof(bytes));
+	return arch->jump_target(at, bytes);
 }
 
 static struct probe_error *count_values(

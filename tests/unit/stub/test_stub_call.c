@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Stubs that call a function: the function gets the arguments, may change everything that a
- * function may, and the program sees no change; unwinders find the way back.
+ * Stubs of x86-64 that call a function: the function gets the arguments, may change everything that
+ * a function may, and the program sees no change.
  */
-#include <cpuid.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
@@ -14,6 +13,10 @@
 #include "arch/general.h"
 #include "tests/unit/stub/stub_variant.h"
 #include "tests/unit/skip.h"
+
+#ifdef __x86_64__
+
+#include <cpuid.h>
 
 enum { DATA = 0x5eed, PC = 0x1234 };
 
@@ -319,3 +322,12 @@ int main(void)
 	look_at_processor();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
+
+#else
+
+int main(void)
+{
+	return skip_all("these stubs only run on x86-64; those of aarch64 are test_call_aarch64's");
+}
+
+#endif
