@@ -68,6 +68,12 @@ need()
 	done
 }
 
+# has_probes FILE: a program that is built with probes, which its packager may have left out
+has_probes()
+{
+	[ -e "$1" ] && readelf -SW "$1" | grep -qF .note.stapsdt
+}
+
 # Yama may deny access to users who are neither root nor ancestors of the target.
 need_attach()
 {

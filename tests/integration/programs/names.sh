@@ -76,7 +76,7 @@ if command -v ruby3.1 >/dev/null; then
 	same "begins that are missing" "$(hints -t latency --keep-going --pairs auto ruby:method__entry ruby:method__return -- ruby3.1 "$SCRATCH/calls.rb" |
 		sed 's/: Since.*//')" "probectl: most begins of ruby:method__entry are missing"
 fi
-if command -v php8.2 >/dev/null; then
+if has_probes "$(command -v php8.2)"; then
 	echo '<?php function f() { return 1; } f();' >"$SCRATCH/calls.php"
 	need='PHP passes it only with USE_ZEND_DTRACE=1 in its environment.'
 	same "PHP" "$(hints -c 'php:request*' 'php:function*' -- php8.2 -n "$SCRATCH/calls.php")" \

@@ -4,6 +4,7 @@
 # in the environment.
 . tests/integration/lib.sh
 need php8.2 jq
+has_probes "$(command -v php8.2)" || skip "this PHP is built without probes"
 
 cat >"$SCRATCH/calls.php" <<'PHP'
 <?php

@@ -132,7 +132,7 @@ php_serve()
 	die "PHP does not serve: $(cat "$SCRATCH/php.log")"
 }
 
-if [ -n "$(command -v php8.2)" ] && [ -n "$(command -v curl)" ]; then
+if has_probes "$(command -v php8.2)" && [ -n "$(command -v curl)" ]; then
 	need_attach
 	php_serve
 	save_state "$php_pid"
@@ -148,7 +148,7 @@ if [ -n "$(command -v php8.2)" ] && [ -n "$(command -v curl)" ]; then
 	between "milliseconds of /" 3 "$(milliseconds "$(column 6 '"/"')")" 1000
 	same_state "$php_pid"
 else
-	echo "note: no php8.2 or no curl"
+	echo "note: no php8.2 with probes, or no curl"
 fi
 
 # ---- C++ -------------------------------------------------------------------------
