@@ -302,7 +302,7 @@ DEPS_CHECK := libcmocka-dev g++ clang lld mold musl-tools \
 	python3 python3.11 python3-setuptools python3-wheel python3-mypy \
 	postgresql-15 openjdk-17-jre-headless openjdk-17-jdk-headless ruby php8.2-cli systemtap
 # The processor that we are ported to: a cross compiler, an emulator, and what makes its disk.
-DEPS_AARCH64 := gcc-aarch64-linux-gnu g++-aarch64-linux-gnu qemu-system-arm kmod cpio e2fsprogs
+DEPS_AARCH64 := gcc-aarch64-linux-gnu g++-aarch64-linux-gnu qemu-system-arm kmod cpio e2fsprogs xz-utils
 DEPS_LINT := clang-format cppcheck mandoc shellcheck git
 DEPS_FUZZ := clang libclang-rt-14-dev llvm
 DEPS_COVERAGE := gcovr

@@ -17,6 +17,9 @@ AARCH64_MAKE = PKG_CONFIG_SYSROOT_DIR='$(AARCH64_ROOT)' PKG_CONFIG_LIBDIR='$(AAR
 	$(MAKE) BUILD='$(AARCH64)' MACHINE=aarch64 CC='aarch64-linux-gnu-gcc --sysroot=$(AARCH64_ROOT)' \
 	CXX='aarch64-linux-gnu-g++ --sysroot=$(AARCH64_ROOT)' AR=aarch64-linux-gnu-ar SANITIZE= \
 	TEST_SLOWER=$(AARCH64_SLOWER)
+# Its kernel: a package, or PACKAGE/SUITE. One that has pages of 16 KiB is
+# linux-image-arm64-16k/bookworm-backports.
+AARCH64_KERNEL ?= linux-image-arm64
 # What tests need, as on every machine; less for the short list. No compiler there makes programs of
 # 32 bits.
 AARCH64_PACKAGES := $(DEPS_BUILD) $(if $(filter 1,$(AARCH64_SHORT)),$(filter g++ jq lib% babeltrace2 \
@@ -50,7 +53,7 @@ endif
 
 .PHONY: check-aarch64
 check-aarch64: | $(FIRST)
-	$(Q)bash tests/aarch64/root.sh '$(AARCH64)/debian' $(AARCH64_PACKAGES)
+	$(Q)bash tests/aarch64/root.sh '$(AARCH64)/debian' $(AARCH64_KERNEL) $(AARCH64_PACKAGES)
 	$(Q)$(AARCH64_MAKE) all targets $(patsubst %.c,$(AARCH64)/%,\
 		$(filter %.c,$(AARCH64_TESTS)) $(if $(filter %/self.sh,$(AARCH64_TESTS)),$(AARCH64_SELF)))
 	$(Q)bash tests/aarch64/boot.sh '$(AARCH64)/debian' '$(AARCH64)' '$(AARCH64_SECONDS)' \

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 #
 # Makes a small arm64 Debian of unpacked packages, for a cross compiler and for an emulator.
-# usage: tests/aarch64/root.sh FOLDER PACKAGE...
+# usage: tests/aarch64/root.sh FOLDER KERNEL PACKAGE...
 #
 # Below FOLDER: root (for --sysroot, qemu-aarch64 -L, and readers of its programs), disk (the same as
 # an ext4 image) and early.gz (an initramfs that mounts it). Nothing is installed on this machine,
@@ -11,10 +11,12 @@
 set -euo pipefail
 
 folder=$(realpath -m "$1")
-shift
 root=$folder/root
-# The machine. PACKAGEs are what the project is built and tested with.
-packages="linux-image-arm64 busybox-static kmod mount bash coreutils diffutils findutils gawk grep
+# The machine, with the package KERNEL, or KERNEL/SUITE. PACKAGEs are what the project is built and
+# tested with.
+kernel=$2
+shift 2
+packages="$kernel busybox-static kmod mount bash coreutils diffutils findutils gawk grep
 	iproute2 procps sed tar util-linux"
 fail()
 {
@@ -22,18 +24,22 @@ fail()
 	exit 1
 }
 
-stamp="$(cksum "$0") $*"
+stamp="$(cksum "$0") $kernel $*"
 [ "$(cat "$folder/made" 2>/dev/null)" != "$stamp" ] || exit 0
 rm -rf "$folder"
-mkdir -p "$folder"/{lists,debs}/partial "$folder/cache" "$root"
+mkdir -p "$folder"/{lists,debs}/partial "$folder"/{cache,sources} "$root"
 : >"$folder/status"
 
 # ---- Packages ----------------------------------------------------------------
 
+cp -r /etc/apt/sources.list.d/. "$folder/sources"
+[ ! -e /etc/apt/sources.list ] || cp /etc/apt/sources.list "$folder/sources/main.list"
+[[ $kernel != */* ]] || echo "deb http://deb.debian.org/debian ${kernel#*/} main" >"$folder/sources/kernel.list"
 apt=(apt-get -qq -o APT::Architecture=arm64 -o APT::Architectures=arm64
 	-o APT::Sandbox::User= -o Debug::NoLocking=true -o Acquire::Retries=5
 	-o APT::Update::Error-Mode=any -o Dir::State="$folder" -o Dir::State::Lists="$folder/lists"
-	-o Dir::State::status="$folder/status"
+	-o Dir::State::status="$folder/status" -o Dir::Etc::sourcelist=/dev/null
+	-o Dir::Etc::sourceparts="$folder/sources"
 	-o Dir::Cache="$folder/cache" -o Dir::Cache::archives="$folder/debs")
 # Mirrors fail now and then: each step is tried several times. What apt-get says is shown only of
 # the last one.
@@ -53,7 +59,7 @@ try install -y -d --no-install-recommends $packages "$@" || fail "the arm64 pack
 for package in "$folder"/debs/*.deb; do
 	dpkg -x "$package" "$root"
 done
-rm -rf "$folder"/{debs,lists,cache,status,said}
+rm -rf "$folder"/{debs,lists,cache,sources,status,said}
 
 # ---- The machine ---------------------------------------------------------------
 
@@ -62,8 +68,8 @@ ln -sf gawk "$root/usr/bin/awk"
 # What packages do as they are installed, which they were not: their programs have other names.
 ln -sf gcc "$root/usr/bin/cc"
 ln -sf g++ "$root/usr/bin/c++"
-find "$root"/usr/lib/jvm/*/bin -type f -printf '%p\n' 2>/dev/null | while read -r file; do
-	ln -sf "${file#"$root"}" "$root/usr/bin/"
+for file in "$root"/usr/lib/jvm/*/bin/*; do
+	[ ! -e "$file" ] || ln -sf "${file#"$root"}" "$root/usr/bin/"
 done
 printf '%s\n' 'root:x:0:0:root:/root:/bin/bash' 'nobody:x:65534:65534:nobody:/:/bin/bash' \
 	>"$root/etc/passwd"
@@ -94,19 +100,20 @@ chmod +x "$root/init.sh"
 early=$folder/early
 mkdir -p "$early"/{bin,modules,proc,sys,dev,new}
 cp "$root/bin/busybox" "$early/bin/"
-kernel=$(basename "$root"/boot/vmlinuz-*)
-kernel=${kernel#vmlinuz-}
-modules=$root/lib/modules/$kernel
-depmod -b "$root" "$kernel"
+release=$(basename "$root"/boot/vmlinuz-*)
+release=${release#vmlinuz-}
+modules=$root/lib/modules/$release
+depmod -b "$root" "$release"
 # Each module after those that it needs.
 number=10
 for module in virtio_pci virtio_mmio virtio_blk ext4 crc32c_generic; do
-	grep -E "/$module\.ko:" "$modules/modules.dep" | tr -d : |
-		awk '{for (i = NF; i; i--) print $i}'
+	awk -v end="/$module[.]ko([.]xz)?:$" \
+		'$1 ~ end {sub(":", ""); for (i = NF; i; i--) print $i}' "$modules/modules.dep"
 done | awk '!seen[$0]++' | while read -r file; do
 	cp "$modules/$file" "$early/modules/$number-${file##*/}"
 	number=$((number + 1))
 done
+find "$early/modules" -name '*.xz' -exec xz -d {} +
 cat >"$early/init" <<'END'
 #!/bin/busybox sh
 B=/bin/busybox
