@@ -83,10 +83,16 @@ need_attach()
 		skip "kernel.yama.ptrace_scope is $scope: attaching to other programs needs root"
 }
 
-# need_short_nops: skips what is about sites whose nop is shorter than a jump
+# has_short_nops: is the nop of a site shorter than a jump, which then replaces several instructions?
+has_short_nops()
+{
+	[ "$(uname -m)" = x86_64 ]
+}
+
+# need_short_nops: skips what is about such sites
 need_short_nops()
 {
-	[ "$(uname -m)" = x86_64 ] ||
+	has_short_nops ||
 		skip "the nop of a site is as long as a jump here: no jump needs the bytes around it"
 }
 

@@ -38,13 +38,17 @@ counted()
 
 # ---- The alignment check ---------------------------------------------------------------
 
-traced "check 300" 300 'strange:hit(arg0,str(arg1),arg2)'
+# Where programs cannot turn it on, what is not aligned is read all the same.
+ask "check 0"
+check=check
+[ "$answer" != none ] || check=hit
+traced "$check 300" 300 'strange:hit(arg0,str(arg1),arg2)'
 jq -se 'map(select(.args)) | all(.args[1] == "aligned nowhere, and rather long" and .args[2] == 42)' \
 	"$SCRATCH/trace.out" >/dev/null || fail "arguments: $(tail -2 "$SCRATCH/trace.out")"
-counted "check 300" 300 -c strange:hit
-counted "check 300" 1 -c --filter 'arg2 == 42 && arg0 == 7' strange:hit
-counted "check 300" 300 -t count -k 'str(arg1)' strange:hit
-counted "jump 300" 300 -c strange:jump
+counted "$check 300" 300 -c strange:hit
+counted "$check 300" 1 -c --filter 'arg2 == 42 && arg0 == 7' strange:hit
+counted "$check 300" 300 -t count -k 'str(arg1)' strange:hit
+[ "$check" = hit ] || counted "jump 300" 300 -c strange:jump
 same_state "$target_pid"
 
 # ---- Threads unknown to libc -----------------------------------------------------------
@@ -52,7 +56,7 @@ same_state "$target_pid"
 # odd ORDER: counts and records are complete, with these threads
 odd()
 {
-	local hits=200000
+	local hits=$((200000 / slower))
 	ask "$1 3"
 	counted "go $hits" $((4 * hits)) -c strange:hit
 	counted "go $hits" $((4 * hits)) -t hist,arg0 strange:hit
@@ -98,14 +102,18 @@ odd share
 start "$TARGETS/strange"
 save_state "$target_pid"
 ask seal
-sealed 1
-ask "sealed 2"
-sealed 3
-end_target
-start "$TARGETS/strange"
-save_state "$target_pid"
-ask "sealed 1"
-sealed 2
+if [ "$answer" = none ]; then
+	echo "note: this kernel has no PR_SET_TSC: all threads may read the counter"
+else
+	sealed 1
+	ask "sealed 2"
+	sealed 3
+	end_target
+	start "$TARGETS/strange"
+	save_state "$target_pid"
+	ask "sealed 1"
+	sealed 2
+fi
 end_target
 start "$TARGETS/strange"
 save_state "$target_pid"

@@ -9,31 +9,55 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/sdt.h>
+#include <ucontext.h>
 
 /*
- * A jump at the probe, or after its nop, replaces at least two of the instructions; nothing
- * here calls libc.
+ * On x86-64 a jump at the probe, or after its nop, replaces at least two of the instructions;
+ * nothing here calls libc.
  */
 __attribute__((noinline, noclone)) static unsigned long mix(unsigned long n)
 {
 	unsigned long mixed = n * 0x9e3779b97f4a7c15;
 
 	STAP_PROBE2(PROVIDER, mix, n, mixed);
+#ifdef __x86_64__
 	__asm__ volatile("incq %0\n"
 			 "addq $0x10000, %0"
 			 : "+a"(mixed)
 			 :
 			 : "cc");
+#else
+	__asm__ volatile("add %0, %0, 1\n"
+			 "add %0, %0, 0x10000"
+			 : "+r"(mixed));
+#endif
 	return mixed;
 }
 
-/* The second of them: if its address were taken, it could be a jump target. */
+/*
+ * The second of them: if its address were taken, it could be a jump target. 0: a jump replaces one
+ * instruction, so none is between.
+ */
 static inline uintptr_t find_between(void)
 {
+#ifdef __x86_64__
 	static const char both[] = {0x48, (char)0xff, (char)0xc0, 0x48, 0x05};
 	const char *found = memmem((const void *)mix, 128, both, sizeof(both));
 
 	return found ? (uintptr_t)found + 3 : 0;
+#else
+	return 0;
+#endif
+}
+
+/* Where a handler has interrupted the thread. */
+static inline uintptr_t interrupted_at(const ucontext_t *context)
+{
+#ifdef __x86_64__
+	return (uintptr_t)context->uc_mcontext.gregs[REG_RIP];
+#else
+	return context->uc_mcontext.pc;
+#endif
 }
 
 /* Overwrites what handlers have left on the stack: it would look like a frame to return to. */

@@ -4,13 +4,14 @@
  * A process with unusual threads. It takes one command per line, and answers with one line:
  *
  *	hit N	passes strange:hit(I, TEXT, NUMBER) N times	"hits N"
- *	check N	the same, with the alignment check on		"hits N"
- *	jump N	passes strange:jump N times, with the check on	"hits N"
+ *	check N	the same, with the alignment check on		"hits N", or "none" where only
+ *	jump N	passes strange:jump N times, with the check on	the kernel can turn it on
  *	share N	makes N threads that have its thread pointer	"threads N"
  *	own N	makes N threads with a pointer of their own	"threads N"
  *	sealed N	the same as share, but they may not read the
  *		time stamp counter (PR_SET_TSC)			"threads N"
- *	seal	from now on, the main thread may not either	"sealed"
+ *	seal	from now on, the main thread may not either	"sealed", or "none" where the
+ *								kernel has no such limit
  *	go N	every thread passes the probe N times		"hits ALL"
  *
  * These threads are made with clone(2) and unknown to libc. Every second pass also passes
@@ -26,14 +27,27 @@
 
 #include "../target.h"
 
-enum { FLAG_AC = 1 << 18, STACK_BYTES = 1 << 16, BLOCK_BYTES = 1 << 13, THREADS_MAX = 16 };
+enum { STACK_BYTES = 1 << 16, BLOCK_BYTES = 1 << 13, THREADS_MAX = 16 };
 
 static char bytes[] = "\0\0\0\x2a\0\0\0aligned nowhere, and rather long";
+
+#ifdef __x86_64__
+#define HIT_ARGUMENTS "8@%%rdi 8@%%rcx 4@(%%rsi)"
+#else
+#define HIT_ARGUMENTS "8@x0 8@x1 4@[x2]"
+#endif
 
 /* The number is an operand in memory. */
 __attribute__((noinline)) static uint64_t work(uint64_t i, const char *number)
 {
 	uint64_t value = i * 3 + 7;
+#ifdef __x86_64__
+	register uint64_t first __asm__("rdi") = i;
+	register const char *second __asm__("rcx") = number + 4, *third __asm__("rsi") = number;
+#else
+	register uint64_t first __asm__("x0") = i;
+	register const char *second __asm__("x1") = number + 4, *third __asm__("x2") = number;
+#endif
 
 	__asm__ volatile("990: nop\n"
 			 ".pushsection .note.stapsdt,\"?\",\"note\"\n"
@@ -44,11 +58,11 @@ __attribute__((noinline)) static uint64_t work(uint64_t i, const char *number)
 			 "993: .8byte 990b, _.stapsdt.base, 0\n"
 			 ".asciz \"strange\"\n"
 			 ".asciz \"hit\"\n"
-			 ".asciz \"8@%%rdi 8@%%rcx 4@(%%rsi)\"\n"
+			 ".asciz \"" HIT_ARGUMENTS "\"\n"
 			 "994: .balign 4\n"
 			 ".popsection\n"
 			 :
-			 : "D"(i), "c"(number + 4), "S"(number)
+			 : "r"(first), "r"(second), "r"(third)
 			 : "memory");
 	value ^= i * 0x9e3779b97f4a7c15;
 	return value + (i << 7);
@@ -59,12 +73,15 @@ static uint64_t computed(uint64_t i)
 	return ((i * 3 + 7) ^ (i * 0x9e3779b97f4a7c15)) + (i << 7);
 }
 
+#ifdef __x86_64__
+enum { HAS_CHECK = 1 };
 static void check_alignment(bool on)
 {
+	const uint64_t check = UINT64_C(1) << 18; /* AC */
 	uint64_t flags;
 
 	__asm__ volatile("pushfq; pop %0" : "=r"(flags) : : "memory");
-	flags = on ? flags | FLAG_AC : flags & ~(uint64_t)FLAG_AC;
+	flags = on ? flags | check : flags & ~check;
 	__asm__ volatile("push %0; popfq" : : "r"(flags) : "memory", "cc");
 }
 
@@ -100,6 +117,18 @@ static void jump(int hits)
 		check_alignment(false);
 	}
 }
+#else
+enum { HAS_CHECK = 0 };
+static void check_alignment(bool on)
+{
+	(void)on;
+}
+
+static void jump(int hits)
+{
+	(void)hits;
+}
+#endif
 
 static void hit(int hits, bool checked)
 {
@@ -192,6 +221,9 @@ static void obey(const char *line)
 	if (sscanf(line, "hit %d", &number) == 1) {
 		hit(number, false);
 		printf("hits %d\n", number);
+	} else if (!HAS_CHECK && (sscanf(line, "check %d", &number) == 1 ||
+					 sscanf(line, "jump %d", &number) == 1)) {
+		puts("none");
 	} else if (sscanf(line, "check %d", &number) == 1) {
 		hit(number, true);
 		printf("hits %d\n", number);
@@ -205,8 +237,7 @@ static void obey(const char *line)
 	} else if (sscanf(line, "sealed %d", &number) == 1) {
 		make_threads(number, false, true);
 	} else if (strcmp(line, "seal") == 0) {
-		prctl(PR_SET_TSC, PR_TSC_SIGSEGV);
-		puts("sealed");
+		puts(prctl(PR_SET_TSC, PR_TSC_SIGSEGV) ? "none" : "sealed");
 	} else if (sscanf(line, "go %d", &number) == 1) {
 		go(number);
 	}
