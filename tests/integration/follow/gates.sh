@@ -11,9 +11,11 @@ library=$TARGETS/liblate.so
 [ -e "$library" ] || skip "$library is not built"
 
 # waiting PID…: how many of them wait in futex(2)
+futex=202
+[ "$(uname -m)" = x86_64 ] || futex=98
 waiting()
 {
-	cat "${@/%//syscall}" 2>/dev/null | grep -c '^202 '
+	cat "${@/%//syscall}" 2>/dev/null | grep -c "^$futex "
 }
 
 # killed WHAT WAITERS PARENT: the target of this name waits at a gate of a stopped controller, with

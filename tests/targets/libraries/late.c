@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Opens a library and passes its four sites 100 times: late:whole has one with a nop of 5
- * bytes, late:part one with such a nop and one with a nop of one byte, late:none one of the
- * latter. With `--plan nop` only the long ones can be patched.
+ * Opens a library and passes its four sites 100 times: late:whole has one with room for a jump,
+ * late:part one with such room and one without, late:none one without. That is in the nop
+ * (`--plan nop`) or, where each nop has room, behind it (`--plan behind`): only sites with room
+ * can be patched so.
  *
  *	late LIBRARY [exec|child|fork|both]	prints "done". By default it opens the library
  *		itself; else the program it executes does (exec), or one that its child

@@ -2,10 +2,15 @@
 /* Like liblate, with 512 probes of one site each, crowd:p000 to crowd:p777 in octal digits. */
 #include <sys/sdt.h>
 
-/* With room for a jump behind each site. */
+/* What follows each site, with room for a jump where the site's nop has none. */
+#ifdef __x86_64__
+#define BEHIND ".byte 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0"
+#else
+#define BEHIND "nop"
+#endif
 #define SITE(name)                                                                                 \
 	DTRACE_PROBE(crowd, name);                                                                 \
-	__asm__ volatile(".byte 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0")
+	__asm__ volatile(BEHIND)
 #define SITES_8(name)                                                                              \
 	SITE(name##0);                                                                             \
 	SITE(name##1);                                                                             \

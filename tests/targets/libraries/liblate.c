@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* The library that late opens: see late.c. */
 
-#define NOP_1 ".byte 0x90"
-#define NOP_5 ".byte 0x0f, 0x1f, 0x44, 0x00, 0x00"
+#ifdef __x86_64__
+#define ROOM ".byte 0x0f, 0x1f, 0x44, 0x00, 0x00" /* a nop as long as a jump */
+#define NO_ROOM ".byte 0x90"
+#else
+#define ROOM "nop\n mov x9, x9"
+#define NO_ROOM "nop\n hint #34" /* bti c, which cannot be moved */
+#endif
 
-/* A site with a chosen nop (note.h describes the layout), without arguments. */
-#define LATE_SITE(nop, name)                                                                       \
-	__asm__ volatile("990: " nop "\n"                                                          \
+/* A site with chosen instructions (note.h describes the layout), without arguments. */
+#define LATE_SITE(code, name)                                                                      \
+	__asm__ volatile("990: " code "\n"                                                         \
 			 ".pushsection .note.stapsdt, \"?\", \"note\"\n"                           \
 			 ".balign 4\n"                                                             \
 			 ".long 992f - 991f, 994f - 993f, 3\n"                                     \
@@ -24,8 +29,8 @@ void late_pass(void);
 
 void late_pass(void)
 {
-	LATE_SITE(NOP_5, "whole");
-	LATE_SITE(NOP_5, "part");
-	LATE_SITE(NOP_1, "part");
-	LATE_SITE(NOP_1, "none");
+	LATE_SITE(ROOM, "whole");
+	LATE_SITE(ROOM, "part");
+	LATE_SITE(NO_ROOM, "part");
+	LATE_SITE(NO_ROOM, "none");
 }
