@@ -29,7 +29,10 @@
 
 enum { PAGE = 4096, A_WHILE_US = 300000, CALLS = 100 };
 
-#if defined(__x86_64__)
+/* CODE: where every library that is built here has code. */
+#ifdef __x86_64__
+enum { CODE = PAGE };
+
 static long call(long number, long a, long b, long c)
 {
 	register long d __asm__("r10") = 0, e __asm__("r8") = 0;
@@ -42,10 +45,18 @@ static long call(long number, long a, long b, long c)
 	return result;
 }
 #else
-/* Not a leaf, then: what it does is followed in any case. */
+enum { CODE = 0 };
+
 static long call(long number, long a, long b, long c)
 {
-	return syscall(number, a, b, c, 0, 0);
+	register long x8 __asm__("x8") = number, x0 __asm__("x0") = a, x1 __asm__("x1") = b;
+	register long x2 __asm__("x2") = c, x3 __asm__("x3") = 0, x4 __asm__("x4") = 0;
+
+	__asm__ volatile("svc #0"
+			 : "+r"(x0)
+			 : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4)
+			 : "memory");
+	return x0;
 }
 #endif
 
@@ -76,8 +87,7 @@ static int print_stops(void)
 static int map(const char *path, int ms)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	/* Every library that is built here has code in its second page. */
-	void *at = mmap(NULL, PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, PAGE);
+	void *at = mmap(NULL, PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, CODE);
 
 	usleep((useconds_t)ms * 1000);
 	return at == MAP_FAILED;
@@ -99,10 +109,10 @@ static int start(char **argv)
 /* The thread has no stack of its own to return on: it only ends. */
 static int start_thread(void)
 {
-#if defined(__x86_64__)
 	static char stack[PAGE] __attribute__((aligned(16)));
 	long flags =
 		CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM;
+#ifdef __x86_64__
 	register long d __asm__("r10") = 0, e __asm__("r8") = 0;
 	long result;
 
@@ -116,10 +126,21 @@ static int start_thread(void)
 			 : "a"(SYS_clone), "D"(flags), "S"(stack + sizeof(stack)), "d"(0), "r"(d),
 			 "r"(e), [exit] "i"(SYS_exit)
 			 : "rcx", "r11", "memory");
-	if (result < 0)
-		return 1;
+#else
+	register long x8 __asm__("x8") = SYS_clone, result __asm__("x0") = flags;
+	register char *x1 __asm__("x1") = stack + sizeof(stack);
+	register long x2 __asm__("x2") = 0, x3 __asm__("x3") = 0, x4 __asm__("x4") = 0;
+
+	__asm__ volatile("svc #0\n"
+			 "cbnz x0, 1f\n"
+			 "mov x8, %[exit]\n"
+			 "svc #0\n"
+			 "1:\n"
+			 : "+r"(result), "+r"(x8)
+			 : "r"(x1), "r"(x2), "r"(x3), "r"(x4), [exit] "i"(SYS_exit)
+			 : "memory");
 #endif
-	return puts("thread") < 0;
+	return result < 0 || puts("thread") < 0;
 }
 
 static volatile sig_atomic_t handled;
