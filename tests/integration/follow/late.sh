@@ -11,8 +11,8 @@ library=$TARGETS/liblate.so
 [ -x "$late" ] || skip "$late is not built"
 each=(late:none late:part late:whole)
 # Only the sites with room for a jump can be patched so.
-plan=nop
-[ "$(uname -m)" = x86_64 ] || plan=behind
+plan=nop either=behind,nop
+[ "$(uname -m)" = x86_64 ] || plan=behind either=behind
 
 # check WHAT STATUS WANTED: the status, and that both refused sites are named once each
 check()
@@ -137,7 +137,7 @@ print(shown)
 END
 /usr/bin/python3.11 -c '' && for how in '' -v; do
 	# shellcheck disable=SC2086
-	"$PROBECTL" run $how --plan behind,$plan '/^(python:line|late:)/' -- \
+	"$PROBECTL" run $how --plan $either '/^(python:line|late:)/' -- \
 		/usr/bin/python3.11 "$SCRATCH/later.py" "$PROBECTL" "$library" \
 		>"$SCRATCH/stdout" 2>"$SCRATCH/err"
 	same "a library after the rest: status" "$?" 0
