@@ -141,7 +141,7 @@ void passage_leave(struct passage *passage)
 		stage_let_go(passage);
 	} else if (passage->state < PASSAGE_HELD) {
 		passage->state = PASSAGE_LEAVING;
-		ptrace(PTRACE_INTERRUPT, passage->tid, NULL, NULL);
+		stage_interrupt(passage);
 	}
 	passage_step(passage);
 }
@@ -179,8 +179,10 @@ struct probe_error *passage_take(struct passage *passage, struct probe_target *t
 		return probe_error_no_memory();
 	control->pid = passage->pid;
 	control->count = 1;
-	control->threads[0] = (struct control_thread){
-		.tid = passage->pid, .pid = passage->pid, .regs = passage->regs};
+	control->threads[0] = (struct control_thread){.tid = passage->pid,
+		.pid = passage->pid,
+		.is_again = passage->is_again,
+		.regs = passage->regs};
 	target->pid = passage->pid;
 	target->held = target->hurry = target->alone = true;
 	target->attached = passage->was_idle;

@@ -10,6 +10,7 @@
 #include "arch/process.h"
 #include "libprobe/follow/leaf.h"
 #include "libprobe/target/target.h"
+#include "libprobe/thread/restart.h"
 #include "libprobe/thread/yield.h"
 
 enum passage_state {
@@ -41,6 +42,7 @@ struct passage {
 	pid_t stray;		    /* what a leaf has started, released after it; 0: nothing */
 	bool is_ending;		    /* it has been released where its process ends */
 	bool is_leaf;		    /* it runs as a leaf, or did until it was asked to stop */
+	bool is_again;		    /* as in struct control_thread */
 	int calls;		    /* of the loader */
 	uint64_t argument;	    /* the first one of its last call, where the result hides it */
 	int idle_stops;		    /* while it was idle */
@@ -48,6 +50,7 @@ struct passage {
 	uint64_t unseen_ns;	    /* how long a held one has run code that was not looked at */
 	struct probe_error *told;   /* what was lost at its end; NULL: nothing. Owned */
 	uint64_t deadline_ns;	    /* of the state (CLOCK_MONOTONIC) */
+	struct restart_seen seen;   /* when it was asked to stop, if arch_process.hidden_call */
 	struct arch_registers regs; /* of a held one */
 	struct spawn_facts facts;
 };

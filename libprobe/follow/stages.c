@@ -10,6 +10,7 @@
 #include "libprobe/follow/leaf.h"
 #include "libprobe/follow/program.h"
 #include "libprobe/follow/stages.h"
+#include "libprobe/stop/settle.h"
 #include "libprobe/thread/nearby.h"
 #include "libprobe/thread/registers.h"
 #include "libprobe/thread/restart.h"
@@ -51,10 +52,17 @@ void stage_enter(struct passage *p, enum passage_state state)
 	p->deadline_ns = clock_monotonic_ns() + allowed[state];
 }
 
+void stage_interrupt(struct passage *p)
+{
+	if (arch_process()->hidden_call)
+		restart_look(p->pid, p->tid, &p->seen);
+	ptrace(PTRACE_INTERRUPT, p->tid, NULL, NULL);
+}
+
 void stage_ask_to_stop(struct passage *p, enum passage_state state)
 {
 	stage_enter(p, state);
-	ptrace(PTRACE_INTERRUPT, p->tid, NULL, NULL);
+	stage_interrupt(p);
 }
 
 bool stage_begin(struct passage *passage)
@@ -67,8 +75,28 @@ bool stage_begin(struct passage *passage)
 
 void stage_let_go(struct passage *p)
 {
+	if (p->is_again) {
+		settle_detach(
+			&(struct control_thread){.tid = p->tid, .pid = p->pid, .regs = p->regs});
+		p->state = PASSAGE_OVER;
+		return;
+	}
 	/* It was killed just now: its end is still to be collected. */
 	p->state = ptrace(PTRACE_DETACH, p->tid, NULL, NULL) < 0 ? PASSAGE_LEAVING : PASSAGE_OVER;
+}
+
+/*
+ * A thread has stopped as it was asked to, with these registers. If that has ended a wait, it will
+ * begin again. Returns whether it did.
+ */
+static bool has_ended_wait(struct passage *p)
+{
+	p->is_again = false;
+	if (!restart_wait(&p->regs, &p->seen))
+		return false;
+	registers_write(p->tid, &p->regs);
+	p->is_again = arch_process()->hidden_call != 0;
+	return true;
 }
 
 static void run_on(struct passage *p, int signal)
@@ -111,16 +139,11 @@ static bool step_call(struct passage *p)
 /* It has stopped, not in execve(2). Was that after one that failed? Then it is released. */
 static bool step_seized(struct passage *p)
 {
-	struct arch_registers regs;
-	bool on_way = registers_read(p->tid, &regs) &&
-		      ((long)arch_get(&regs, ARCH_CALL) < 0 || is_on_way(&regs));
-
-	if (on_way) {
+	if (registers_read(p->tid, &p->regs) && !has_ended_wait(p) &&
+		((long)arch_get(&p->regs, ARCH_CALL) < 0 || is_on_way(&p->regs))) {
 		stage_enter(p, PASSAGE_CALL);
 		return true;
 	}
-	if (restart_wait(&regs, NULL))
-		registers_write(p->tid, &regs);
 	stage_let_go(p);
 	return false;
 }
@@ -252,12 +275,13 @@ static bool step_stopping(struct passage *p)
 {
 	if (!registers_read(p->tid, &p->regs))
 		return true;
-	if (restart_wait(&p->regs, NULL))
-		registers_write(p->tid, &p->regs);
-	if (!p->is_leaf)
+	has_ended_wait(p);
+	if (!p->is_leaf) {
 		idle_fails(p->pid, p->files);
-	else if (!hold_leaf(p))
+	} else if (!hold_leaf(p)) {
+		p->is_again = false;
 		return true;
+	}
 	p->was_idle = true;
 	stage_enter(p, PASSAGE_HELD);
 	return false;
@@ -345,7 +369,11 @@ void stage_stop(struct passage *p, int status)
 	if (event == PTRACE_EVENT_EXEC)
 		p->tid = p->pid;
 	note_stray(p, event);
-	if (p->state == PASSAGE_LEAVING) {
+	if (p->state == PASSAGE_LEAVING && event == PTRACE_EVENT_STOP && signal == SIGTRAP) {
+		if (registers_read(p->tid, &p->regs))
+			has_ended_wait(p);
+		stage_let_go(p);
+	} else if (p->state == PASSAGE_LEAVING) {
 		/* A signal that was on its way arrives. */
 		if (ptrace(PTRACE_DETACH, p->tid, NULL,
 			    (long)(event || signal == SYSCALL_STOP ? 0 : signal)) == 0)

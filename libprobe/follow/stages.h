@@ -8,6 +8,9 @@
 /* Begins to trace it, in PASSAGE_THROUGH; false: it must not be traced, or is gone. */
 bool stage_begin(struct passage *passage);
 
+/* Asks the thread to stop. */
+void stage_interrupt(struct passage *passage);
+
 /* Enters a state, whose time begins; and asks the thread to stop. */
 void stage_enter(struct passage *passage, enum passage_state state);
 void stage_ask_to_stop(struct passage *passage, enum passage_state state);

@@ -62,6 +62,7 @@ same "a thousand programs" "$(cat "$SCRATCH/stdout" "$SCRATCH/err")" ""
 traced loop:nop "for signal in 1 2 9 15 1 2 9 15; do
 	$leaf kill \$signal; [ \$? = \$((128 + signal)) ] || echo \"\$signal: wrong\"; done" 2>/dev/null
 same "killed by themselves" "$(cat "$SCRATCH/stdout")" ""
+silent loop:nop 0 "$leaf exit 0; for i in 1 2 3; do $leaf waits || exit 1; done"
 silent loop:nop 0 "for i in 1 2 3 4 5 6; do $leaf handlers \$((i * 2)) || exit 1; done"
 traced loop:nop "$leaf exit 0; $leaf exit 0; for i in 1 2 3 4 5 6 7 8 9; do
 	$leaf tracer >/dev/null & sleep 0.00\$i; kill -KILL \$!; wait \$!

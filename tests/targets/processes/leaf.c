@@ -13,6 +13,7 @@
  *	leaf fork PROGRAM ARGS…	starts it, waits for it, and has its status
  *	leaf thread		starts a thread, which ends with the process; prints "thread"
  *	leaf handlers MS	handles a timer's signals so long: 0, or 1 if there were none
+ *	leaf waits		1 if a wait has ended before its time limit
  */
 #include <fcntl.h>
 #include <sched.h>
@@ -26,6 +27,8 @@
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "waits.h"
 
 enum { PAGE = 4096, A_WHILE_US = 300000, CALLS = 100 };
 
@@ -182,6 +185,8 @@ int main(int argc, char **argv)
 		return start_thread();
 	if (strcmp(mode, "handlers") == 0)
 		return handlers(number);
+	if (strcmp(mode, "waits") == 0)
+		return !waits();
 	if (strcmp(mode, "tracer") == 0) {
 		print_tracer();
 		usleep(A_WHILE_US);
