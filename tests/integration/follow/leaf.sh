@@ -37,7 +37,9 @@ traced loop:nop "for i in 1 2 3 4 5 6; do $leaf calls; done"
 	fail "it stood still: $(paste -s -d' ' "$SCRATCH/stdout") times"
 
 # Nobody is asked to stop on the way through execve(2), if the machine is not too busy.
-if command -v strace >/dev/null; then
+if [ "$slower" != 1 ]; then
+	echo "note: this machine is slow: how often threads are asked to stop is not tested"
+elif command -v strace >/dev/null; then
 	strace -e trace=ptrace -o "$SCRATCH/calls" "$PROBECTL" trace -q -c -o /dev/null loop:nop -- \
 		/bin/sh -c "i=0; while [ \$i -lt 100 ]; do $leaf exit 0; i=\$((i + 1)); done" >/dev/null 2>&1
 	same "the traced controller: status" "$?" 0
@@ -47,18 +49,21 @@ else
 	echo "note: strace is not installed: how often threads are asked to stop is not tested"
 fi
 
-# It is traced indeed, and not for long.
-traced loop:nop "$leaf tracer; $leaf tracer; $leaf tracer"
-same "who traces them" "$(awk '{ print ($1 > 0) " " $2 }' "$SCRATCH/stdout")" "0 0
-1 0
-1 0"
+# It is traced indeed, and not for long. (If the machine is busy, it may have looked too late.)
+for ((i = 0; i < 20; i++)); do
+	traced loop:nop "$leaf tracer; $leaf tracer; $leaf tracer"
+	same "who traces them later" "$(awk '{ print $2 }' "$SCRATCH/stdout" | sort -u)" 0
+	tracers=$(awk '{ print ($1 > 0) }' "$SCRATCH/stdout" | paste -s -d' ')
+	[ "$tracers" != "0 1 1" ] || break
+done
+same "who traces them" "$tracers" "0 1 1"
 
 # ---- Ends, signals ----------------------------------------------------------------------------
 
-traced loop:nop "i=0; while [ \$i -lt 1000 ]; do
+traced loop:nop "i=0; while [ \$i -lt $((1000 / slower)) ]; do
 	$leaf exit \$((i % 256)); [ \$? = \$((i % 256)) ] || echo \"\$i: wrong\"
 	i=\$((i + 1)); done"
-same "a thousand programs" "$(cat "$SCRATCH/stdout" "$SCRATCH/err")" ""
+same "a thousand programs, or a hundred" "$(cat "$SCRATCH/stdout" "$SCRATCH/err")" ""
 traced loop:nop "for signal in 1 2 9 15 1 2 9 15; do
 	$leaf kill \$signal; [ \$? = \$((128 + signal)) ] || echo \"\$signal: wrong\"; done" 2>/dev/null
 same "killed by themselves" "$(cat "$SCRATCH/stdout")" ""
@@ -84,12 +89,18 @@ export x; LD_PRELOAD=$TARGETS/libctor.so $leaf exit 0"
 
 # Code with probes, mapped by system calls: told if it ends, and no leaf from then on.
 missed="ended soon after it had mapped $TARGETS/liblate.so: hits of probes in it are not reported"
-traced 'late:*' "$leaf exit 0; $leaf exit 0
+late='hits of its first .* ms are not reported'
+# It may be held before it ends, if the machine is busy; each time, one of both is told.
+for ((i = 0; i < 20; i++)); do
+	traced 'late:*' "$leaf exit 0; $leaf exit 0
 $leaf map $TARGETS/liblate.so 0; $leaf map $TARGETS/liblate.so 0; $leaf map $TARGETS/liblate.so 0"
-same "told" "$(grep -c "$missed" "$SCRATCH/err")" 1
+	same "told" "$(grep -c "$missed\|$late" "$SCRATCH/err")" 1
+	! grep -q "$missed" "$SCRATCH/err" || break
+done
+[ "$i" -lt 20 ] || fail "no end is told: $(cat "$SCRATCH/err")"
 # The same where it runs for longer.
 traced 'late:*' "$leaf exit 0; $leaf exit 0; $leaf map $TARGETS/liblate.so 200"
-same "told later" "$(grep -c 'hits of its first .* ms are not reported' "$SCRATCH/err")" 1
+same "told later" "$(grep -c "$late" "$SCRATCH/err")" 1
 # A file without probes loses nothing.
 silent loop:nop 0 "$leaf exit 0; $leaf exit 0; $leaf map $(command -v jq) 0; $leaf exit 0"
 
@@ -117,13 +128,13 @@ same "no such program" "$(paste -s -d' ' "$SCRATCH/stdout")" "127 127"
 for ((i = 1; i <= 5; i++)); do
 	rm -f "$SCRATCH/ended" "$SCRATCH/statuses"
 	"$PROBECTL" trace --count -o /dev/null loop:nop -- /bin/sh -c "i=0
-while [ \$i -lt 300 ]; do $leaf exit 3; echo \$?; i=\$((i + 1)); done >$SCRATCH/statuses
+while [ \$i -lt $((300 / slower)) ]; do $leaf exit 3; echo \$?; i=\$((i + 1)); done >$SCRATCH/statuses
 echo >$SCRATCH/ended" >/dev/null 2>&1 &
 	wait_file "$SCRATCH/statuses"
 	sleep "0.0$((2 * i - 1))"
 	kill -KILL $! 2>/dev/null
 	wait $! 2>/dev/null
 	wait_file "$SCRATCH/ended"
-	same "killed: programs" "$(grep -c '^3$' "$SCRATCH/statuses")" 300
+	same "killed: programs" "$(grep -c '^3$' "$SCRATCH/statuses")" $((300 / slower))
 done
 finish

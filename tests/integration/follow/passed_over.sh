@@ -50,11 +50,14 @@ traced 0 "/bin/sh -c 'kill -TERM \$\$'; /bin/sh -c 'kill -TERM \$\$'; [ \$? = 14
 traced 0 "/bin/sh -c 'exit 5'; /bin/sh -c 'exit 5'; [ \$? = 5 ] || exit 1" loop:nop
 
 # It is watched indeed, and not for long; the third time not, as it outlived that the second time.
+# On aarch64 nothing is: no single request of ptrace(2) takes a call back.
 idle=$TARGETS/idle
+watched=1
+[ "$(uname -m)" = x86_64 ] || watched=0
 "$PROBECTL" trace --count -o "$SCRATCH/out" loop:nop -- \
 	/bin/sh -c "$idle tracer; $idle tracer; $idle tracer; exit 0" >"$SCRATCH/tracers" 2>"$SCRATCH/err"
 same "who traces them" "$(awk '{ print ($1 > 0) " " $2 }' "$SCRATCH/tracers")" "0 0
-1 0
+$watched 0
 0 0"
 
 # Nor for many calls, however quick they are.
@@ -80,13 +83,13 @@ traced 0 "for i in 1 2 3 4 5; do $idle tracer & sleep 0.00\$i; kill -KILL \$!; w
 for ((i = 1; i <= 5; i++)); do
 	rm -f "$SCRATCH/ended" "$SCRATCH/trues"
 	"$PROBECTL" trace --count -o /dev/null loop:nop -- /bin/sh -c "i=0
-while [ \$i -lt 200 ]; do /bin/true && echo true; i=\$((i + 1)); done >$SCRATCH/trues
+while [ \$i -lt $((200 / slower)) ]; do /bin/true && echo true; i=\$((i + 1)); done >$SCRATCH/trues
 echo >$SCRATCH/ended" >/dev/null 2>&1 &
 	wait_file "$SCRATCH/trues"
 	sleep "0.0$((2 * i - 1))"
 	kill -KILL $! 2>/dev/null
 	wait $! 2>/dev/null
 	wait_file "$SCRATCH/ended"
-	same "killed: programs" "$(grep -c true "$SCRATCH/trues")" 200
+	same "killed: programs" "$(grep -c true "$SCRATCH/trues")" $((200 / slower))
 done
 finish
