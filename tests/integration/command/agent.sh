@@ -35,7 +35,7 @@ until_is()
 {
 	local what=$1 wanted=$2 got='' try
 	shift 2
-	for ((try = 0; try < 300; try++)); do
+	for ((try = 0; try < 300 * slower; try++)); do
 		got=$("$@")
 		[ "$got" != "$wanted" ] || return 0
 		sleep 0.1
