@@ -128,6 +128,8 @@ TARGET_PARTS := $(foreach s,$(TARGET_SRC),$(wildcard $(basename $(s))_sites.S))
 TARGET_MAIN := $(notdir $(basename $(filter-out $(TARGET_PARTS),$(TARGET_SRC))))
 TARGET_LIB := $(patsubst %,$(BUILD)/tests/targets/%.so,$(filter lib%,$(TARGET_MAIN)))
 TARGET_BIN := $(addprefix $(BUILD)/tests/targets/,$(filter-out lib%,$(TARGET_MAIN)))
+TORTURE := $(BUILD)/tests/torture
+TORTURE_BIN := $(addprefix $(TORTURE)/,cycler killer steps.so victim)
 
 LIB_A := $(BUILD)/libprobe.a
 LIB_SO := $(BUILD)/libprobe.so
@@ -263,7 +265,7 @@ $(BUILD)/tests/fuzz/fuzz_stream: WRAPPED := $(IN_MEMORY) tsdl_parse own_trace_co
 TARGET_FLAGS = OUT=$(@D); eval "set -- $$(sed -n '1,5s/.*flags: *\(.*\)$$/\1/p' $< | \
 	sed 's,\*/ *$$,,') $$(cat $(basename $<).flags 2>/dev/null)"
 
-targets: $(TARGET_LIB) $(TARGET_BIN)
+targets: $(TARGET_LIB) $(TARGET_BIN) $(TORTURE_BIN)
 define target_rules
 $(BUILD)/tests/targets/lib%.so: $(1)lib%.$(2) | $(FIRST)
 	$$(say) TARGET $$@
@@ -281,6 +283,20 @@ $(foreach d,$(sort $(dir $(TARGET_SRC))),$(eval $(call target_rules,$(d),c,$(CC)
 # Targets include each other's sources, and are quick to build.
 $(TARGET_LIB) $(TARGET_BIN): $(SETTINGS) $(TARGET_SRC) $(SMALL_SRC) \
 	$(wildcard $(foreach e,h flags,tests/targets/*.$(e) tests/targets/*/*.$(e)))
+
+# The programs of tests/torture, with simple flags, too. One of them calls the library.
+TORTURE_CC = $(CC) -Wl,--as-needed
+$(TORTURE)/cycler: private TORTURE_CC = $(LINK)
+$(TORTURE)/steps.so: private TORTURE_CC += -shared -fPIC
+$(TORTURE)/cycler: tests/torture/cycler.c $(LIB_A)
+$(TORTURE)/killer: tests/torture/killer.c
+$(TORTURE)/steps.so: tests/torture/steps.c
+$(TORTURE)/victim: tests/torture/victim.c tests/torture/victim_mix.c
+$(TORTURE_BIN): $(SETTINGS) $(wildcard tests/torture/*.h) tests/targets/target.h | $(FIRST)
+	$(say) TARGET $@
+	@mkdir -p $(@D)
+	$(Q)$(TORTURE_CC) -O2 -g -Wall -Wextra -D_GNU_SOURCE -std=gnu11 -I. -Ilibprobe/include -o $@ \
+		$(filter %.c %.a,$^) $(LIBS)
 
 # ---- Packages ------------------------------------------------------------
 

@@ -27,7 +27,6 @@ shift $((OPTIND - 1))
 [ $# -gt 0 ] || set -- compute signals altstack churn fork spawn coroutine sleep python ruby java \
 	postgres
 need_attach
-torture_build
 mkdir -p "$SCRATCH/chaos"
 
 names=()
@@ -81,9 +80,9 @@ for name; do
 			-XX:ActiveProcessorCount=2 -Xmx256m -cp "$SCRATCH" Busy stay
 		;;
 	postgres) member_postgres ;;
-	compute) member compute --keep-going 'victim:*' "$SCRATCH/bin/victim" compute 4 ;;
-	sleep) member sleep --keep-going 'victim:*' "$SCRATCH/bin/victim" sleep 8 ;;
-	*) member "$name" --keep-going 'victim:*' "$SCRATCH/bin/victim" "$name" ;;
+	compute) member compute --keep-going 'victim:*' "$bin/victim" compute 4 ;;
+	sleep) member sleep --keep-going 'victim:*' "$bin/victim" sleep 8 ;;
+	*) member "$name" --keep-going 'victim:*' "$bin/victim" "$name" ;;
 	esac
 done
 

@@ -5,19 +5,10 @@
 # shellcheck disable=SC2154 # which sets answer, pg_dir, pg_bin
 
 torture=tests/torture
+bin=$BUILD/tests/torture
+[ -x "$bin/killer" ] || skip "$bin/killer is not built"
 # Targets never rest: they must leave the machine to others.
 read -r -a nicely <<<"${TORTURE_NICE-nice -n 5}"
-
-torture_build()
-{
-	mkdir -p "$SCRATCH/bin"
-	${CC:-cc} -O2 -g -Wall -Wextra -D_GNU_SOURCE -std=gnu11 -I. -o "$SCRATCH/bin/killer" \
-		"$torture/killer.c" || die "killer.c"
-	${CC:-cc} -O2 -g -Wall -Wextra -D_GNU_SOURCE -std=gnu11 -I. -o "$SCRATCH/bin/victim" \
-		"$torture/victim.c" "$torture/victim_mix.c" -pthread || die "victim.c"
-	${CC:-cc} -O2 -g -Wall -Wextra -D_GNU_SOURCE -std=gnu11 -shared -fPIC \
-		-o "$SCRATCH/bin/steps.so" "$torture/steps.c" -ldl || die "steps.c"
-}
 
 # leftovers PID: what is left of ours: mappings by name, executable memory
 # without a file, the guard, and descriptors
@@ -47,20 +38,20 @@ program_start()
 	compute | signals | altstack | churn | fork | spawn | exec | coroutine)
 		[[ $1 != fork && $1 != spawn ]] || forks=yes
 		probes=('victim:*')
-		start "${nicely[@]}" "$SCRATCH/bin/victim" "$1"
+		start "${nicely[@]}" "$bin/victim" "$1"
 		;;
 	four) # threads
 		probes=('victim:*')
-		start "${nicely[@]}" "$SCRATCH/bin/victim" compute 4
+		start "${nicely[@]}" "$bin/victim" compute 4
 		;;
 	threads) # 64 of them, computing
 		probes=('victim:*')
-		start "${nicely[@]}" "$SCRATCH/bin/victim" compute 64
+		start "${nicely[@]}" "$bin/victim" compute 64
 		;;
 	sleep)
 		forks=yes
 		probes=('victim:*')
-		start "${nicely[@]}" "$SCRATCH/bin/victim" sleep 8
+		start "${nicely[@]}" "$bin/victim" sleep 8
 		;;
 	python)
 		probes=('python:*')
@@ -174,7 +165,7 @@ torture_kill()
 	program_check
 	first_rounds=$rounds
 	local p=(-p "$target_pid")
-	result=$("$SCRATCH/bin/killer" "${p[@]}" -n "$2" -s "$3" -h "$heal_every" -- \
+	result=$("$bin/killer" "${p[@]}" -n "$2" -s "$3" -h "$heal_every" -- \
 		"$PROBECTL" enable "${extra[@]}" "${p[@]}" "${probes[@]}" -- \
 		"$PROBECTL" disable --force --keep-going "${p[@]}" "${probes[@]}" -- \
 		"$PROBECTL" trace -c -d 0.003 "${extra[@]}" "${p[@]}" "${probes[@]}" -- \
@@ -196,14 +187,11 @@ torture_kill()
 torture_library()
 {
 	local program=$1 result
-	[ -e "$SCRATCH/bin/cycler" ] || ${CC:-cc} -O2 -g -Wall -Wextra -D_GNU_SOURCE -std=gnu11 \
-		-Ilibprobe/include -o "$SCRATCH/bin/cycler" "$torture/cycler.c" "$BUILD/libprobe.a" \
-		-lelf -liberty -ldl -lpthread || die "cycler.c"
 	program_start "$program"
 	before=$(leftovers "$target_pid")
 	[ "$program" = exec ] || save_state "$target_pid"
 	program_check
-	result=$("$SCRATCH/bin/cycler" "$target_pid" "$2" "${probes[@]}" 2>&1) ||
+	result=$("$bin/cycler" "$target_pid" "$2" "${probes[@]}" 2>&1) ||
 		fail "$program: $result"
 	as_before
 	program_check
@@ -230,10 +218,10 @@ torture_cycle()
 		"$PROBECTL" trace -t hist,tid -k cpu -d 0.001 "${extra[@]}" "${p[@]}" "${probes[@]}" --
 		"$PROBECTL" trace -t ring -d 0.001 "${extra[@]}" "${p[@]}" "${probes[@]}")
 	# Of every eight commands, each pair of on and off is a cycle: there are six.
-	"$SCRATCH/bin/killer" "${p[@]}" -k -n $((each * 8 / 6)) -- "${round[@]}" \
+	"$bin/killer" "${p[@]}" -k -n $((each * 8 / 6)) -- "${round[@]}" \
 		>"$SCRATCH/second" 2>&1 &
 	second=$!
-	result1=$("$SCRATCH/bin/killer" "${p[@]}" -k -n $((each * 8 / 6)) -- "${round[@]}" 2>&1) ||
+	result1=$("$bin/killer" "${p[@]}" -k -n $((each * 8 / 6)) -- "${round[@]}" 2>&1) ||
 		fail "$program: $result1"
 	wait "$second" || fail "$program, second controller: $(cat "$SCRATCH/second")"
 	result2=$(tail -1 "$SCRATCH/second")
@@ -251,7 +239,7 @@ dying()
 	local at=$1 rc
 	shift
 	# The sanitizers' runtime need not come first.
-	ASAN_OPTIONS=verify_asan_link_order=0 LD_PRELOAD=$SCRATCH/bin/steps.so PROBECTL_DIE_AT=$at \
+	ASAN_OPTIONS=verify_asan_link_order=0 LD_PRELOAD=$bin/steps.so PROBECTL_DIE_AT=$at \
 		PROBECTL_DIED=$SCRATCH/died "$PROBECTL" "$@" >"$SCRATCH/out" 2>"$SCRATCH/err"
 	rc=$?
 	return "$rc"

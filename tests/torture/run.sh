@@ -35,7 +35,6 @@ shift $((OPTIND - 1))
 [ $# -gt 0 ] || set -- compute four signals altstack churn threads fork spawn exec coroutine sleep \
 	python ruby java postgres
 need_attach
-torture_build
 
 # In a shell of its own: a program that is not installed is skipped.
 apart()

@@ -6,7 +6,6 @@
 . tests/integration/lib.sh
 . tests/torture/lib.sh
 need_attach
-torture_build
 
 # In a shell of its own, because each program has its own target. SEED changes the kills.
 apart()
