@@ -217,7 +217,7 @@ static struct probe_error *choose(struct install *a, struct claims *claims,
 			       : probe_error_no_memory();
 	}
 	if (site->chosen == PROBE_PLAN_REFUSED && !site->reasons[0])
-		select_add_reason(site, plan_impossible);
+		select_add_reason(site, plan_impossible(&site->plan));
 	return NULL;
 }
 

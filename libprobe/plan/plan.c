@@ -74,7 +74,10 @@ const enum probe_plan plan_default_order[PLAN_DEFAULTS] = {PROBE_PLAN_TOGGLE, PR
 
 const char plan_entry_provider[] = "probectl";
 
-const char plan_impossible[] = "none of the requested plans is possible there";
+static const char none_possible[] = "none of the requested plans is possible there";
+
+static const char no_short_nop[] =
+	"its nop is as long as a jump, which none of the requested plans is for: use behind or nop";
 
 const char plan_crosses[] = "the jump would cross a page, and could not be written in one step";
 
@@ -239,7 +242,7 @@ static void plan_bytes(const struct object *object, const struct arch *arch,
 	if (!first)
 		plan->behind.cannot = no_nop;
 	if (!plan->short_nop)
-		plan->relocate.cannot = no_nop;
+		plan->relocate.cannot = first < arch->jump_length ? no_nop : no_short_nop;
 }
 
 /* ---- Planning -------------------------------------------------------------------------- */
@@ -568,6 +571,11 @@ const char *plan_reason(const struct plan *plan, const enum probe_plan *order, s
 	return reason;
 }
 
+const char *plan_impossible(const struct plan *plan)
+{
+	return plan->nop_length && !plan->nop_offset ? no_short_nop : none_possible;
+}
+
 enum probe_plan plan_choose(const struct plan *plan, const enum probe_plan *order, size_t count,
 	const char **reason_ret)
 {
@@ -577,7 +585,7 @@ enum probe_plan plan_choose(const struct plan *plan, const enum probe_plan *orde
 			return order[i];
 	*reason_ret = plan_reason(plan, order, count);
 	if (!*reason_ret)
-		*reason_ret = plan_impossible;
+		*reason_ret = plan_impossible(plan);
 	return PROBE_PLAN_REFUSED;
 }
 

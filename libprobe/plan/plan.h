@@ -93,7 +93,10 @@ enum probe_plan plan_choose(const struct plan *plan, const enum probe_plan *orde
 
 /* Why instructions that plans of `order` would move must stay; NULL: nothing speaks against it. */
 const char *plan_reason(const struct plan *plan, const enum probe_plan *order, size_t count);
-extern const char plan_impossible[];  /* where there is no better reason */
+
+/* Where there is no better reason. */
+const char *plan_impossible(const struct plan *plan);
+
 extern const char plan_crosses[];     /* a page's end */
 extern const char plan_in_distance[]; /* of a pun: the nop of another site */
 extern const char plan_no_decoder[];  /* the error where code cannot be decoded */

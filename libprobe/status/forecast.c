@@ -204,7 +204,7 @@ static void choose(const struct arch *arch, const struct claims *claims, struct 
 			select_add_reason(site, reason);
 	}
 	if (!site->reasons[0])
-		select_add_reason(site, plan_impossible);
+		select_add_reason(site, plan_impossible(&site->plan));
 }
 
 /* Chooses for each site alone, then for all, by ascending address. */

@@ -270,7 +270,8 @@ static void test_other_plans(void **state)
 	assert_int_equal(choose(&plans[0], PROBE_PLAN_BEHIND, &reason), PROBE_PLAN_REFUSED);
 	assert_string_equal(reason, plan_jumps);
 	assert_int_equal(choose(&plans[0], PROBE_PLAN_PUN, &reason), PROBE_PLAN_REFUSED);
-	assert_string_equal(reason, "none of the requested plans is possible there");
+	assert_string_equal(reason, "its nop is as long as a jump, which none of the requested "
+				    "plans is for: use behind or nop");
 
 	assert_int_equal(plans[1].nop_offset, 1);
 	assert_true(plans[1].nop_length >= 8);

@@ -115,7 +115,7 @@ static void adjacent_sites(void **state)
 	assert_int_equal(plans[1].behind.lead, 4);
 }
 
-/* What needs a jump to anywhere, or one of less than a nop, is never chosen. */
+/* What needs a jump to anywhere, or one of less than a nop, is never chosen, and says so. */
 static void never(void **state)
 {
 	static const enum probe_plan x86[] = {PROBE_PLAN_TOGGLE, PROBE_PLAN_HOP, PROBE_PLAN_PUN,
@@ -129,8 +129,10 @@ static void never(void **state)
 	(void)state;
 	assert_null(arch_aarch64.far_jump);
 	plan_code_of(code, 5, at, 1, x86, sizeof(x86) / sizeof(*x86), &plan);
-	assert_int_equal(
-		plan_choose(&plan, x86, sizeof(x86) / sizeof(*x86), &reason), PROBE_PLAN_REFUSED);
+	for (size_t i = 0; i < sizeof(x86) / sizeof(*x86); i++) {
+		assert_int_equal(plan_choose(&plan, &x86[i], 1, &reason), PROBE_PLAN_REFUSED);
+		assert_non_null(strstr(reason, "its nop is as long as a jump"));
+	}
 	assert_int_equal(plan_of(no_nop, 5, &plan), PROBE_PLAN_REFUSED);
 }
 
