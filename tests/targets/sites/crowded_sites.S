@@ -2,16 +2,21 @@
 /*
  * Sites that compete for memory or addresses.
  *
- *	uint64_t crowded_near(uint64_t value)	returns value + 10
- *	uint64_t crowded_folded(uint64_t value)	the same
+ *	uint64_t crowded_folded(uint64_t value)	returns value + 10
  *	uint64_t crowded_edgeN(uint64_t value)	the same; its site is N bytes before a page's end
+ *	uint64_t crowded_near(uint64_t value)	the same; on x86-64
  *
  * With `e9` for its nop, the bytes 8d 87 N 0 after it make a jump by N * 64 KiB + 0x878d: right
  * after the program, where the nearest usable memory is.
  */
 #include "../note.h"
+#include "rows.inc"
 
 	.text
+
+#ifdef __x86_64__
+
+#define VALUE "8@%rdi"
 
 .macro NEAR number
 	PROBE_NOP crowded, near\number, "8@%rdi"
@@ -31,20 +36,24 @@ crowded_near:
 	.cfi_endproc
 	.size	crowded_near, . - crowded_near
 
+#else /* aarch64 */
+
+#define VALUE "8@x0"
+
+#endif
+
 /* The result of a linker that folds identical functions; and one of another probe. */
 	.globl	crowded_folded
-	.type	crowded_folded, @function
+	.type	crowded_folded, %function
 crowded_folded:
 	.cfi_startproc
 890:
 	nop
-	PROBE_NOTE 890b, crowded, folded, "8@%rdi", crowded_semaphore
-	PROBE_NOTE 890b, crowded, folded, "8@%rdi", crowded_semaphore
-	PROBE_NOTE 890b, crowded, another, "8@%rdi"
-	PROBE_NOTE 890b, crowded, folded, "8@%rdi", crowded_other_semaphore
-	lea	1(%rdi), %rax
-	lea	9(%rax), %rax
-	ret
+	PROBE_NOTE 890b, crowded, folded, VALUE, crowded_semaphore
+	PROBE_NOTE 890b, crowded, folded, VALUE, crowded_semaphore
+	PROBE_NOTE 890b, crowded, another, VALUE
+	PROBE_NOTE 890b, crowded, folded, VALUE, crowded_other_semaphore
+	ADD_TEN
 	.cfi_endproc
 	.size	crowded_folded, . - crowded_folded
 
@@ -52,22 +61,24 @@ crowded_folded:
 	.balign	4096, 0xcc
 	.zero	4096 - \before, 0xcc
 	.globl	crowded_edge\before
-	.type	crowded_edge\before, @function
+	.type	crowded_edge\before, %function
 crowded_edge\before:
 	.cfi_startproc
-	PROBE_NOP crowded, edge\before, "8@%rdi"
-	lea	1(%rdi), %rax
-	lea	9(%rax), %rax
-	ret
+	PROBE_NOP crowded, edge\before, VALUE
+	ADD_TEN
 	.cfi_endproc
 	.size	crowded_edge\before, . - crowded_edge\before
 .endm
+	EDGE 4
+#ifdef __x86_64__
 	EDGE 1
 	EDGE 2
 	EDGE 3
-	EDGE 4
 	EDGE 5
 	EDGE 6
+#else
+	EDGE 8
+#endif
 
 	.section .probes, "aw"
 	.balign	2
