@@ -96,6 +96,10 @@ need_short_nops()
 		skip "the nop of a site is as long as a jump here: no jump needs the bytes around it"
 }
 
+# What a debugger writes over an instruction.
+breakpoint=cc
+[ "$(uname -m)" = x86_64 ] || breakpoint=000020d4
+
 at_exit=()
 # on_exit COMMAND: commands run in reverse order
 on_exit()

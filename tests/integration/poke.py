@@ -7,8 +7,11 @@ usage: poke.py PID changed PATH              prints "ADDRESS FILE'S-BYTES MEMORY
        poke.py PID peek ADDRESS LENGTH       prints the bytes as hexadecimal digits
        poke.py PID poke ADDRESS HEX          writes them, in one write
 """
+import os
 import sys
 
+# Where instructions have one length, those that differ are told as wholes.
+UNIT = 4 if os.uname().machine == "aarch64" else 1
 NEAR = 8  # bytes that are the same between two that are not, within one patch
 
 
@@ -31,6 +34,8 @@ def changed(pid, path):
                 else:
                     runs.append([at, at])
             for first, last in runs:
+                first -= first % UNIT
+                last += UNIT - 1 - last % UNIT
                 print(f"{start + first:#x} {wanted[first:last + 1].hex()} "
                       f"{found[first:last + 1].hex()}")
 

@@ -17,6 +17,7 @@
  *	nop	a probe of <sys/sdt.h> with three integers
  *	string	the same, but the last argument points to text
  *	nop10, nop5, pun	see loop_sites.S; on x86-64
+ *	entered	the same on aarch64
  *	pair	two probes, pair__begin and pair__end
  *	inline	no probe, but a recorder compiled in: time, thread and three
  *		integers in a record of 40 bytes; the limit of what a tracer can do
@@ -53,6 +54,8 @@ struct ring {
 uint64_t loop_nop10(uint64_t hits, const char *text);
 uint64_t loop_nop5(uint64_t hits, const char *text);
 uint64_t loop_pun(uint64_t hits, const char *text);
+#else
+uint64_t loop_entered(uint64_t hits, const char *text);
 #endif
 
 static __thread struct ring thread_ring;
@@ -160,6 +163,8 @@ static const struct variant {
 	{ "nop10", loop_nop10 },
 	{ "nop5", loop_nop5 },
 	{ "pun", loop_pun },
+#else
+	{ "entered", loop_entered },
 #endif
 	{ "pair", loop_pair },
 	{ "inline", loop_inline },

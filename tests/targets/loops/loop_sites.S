@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Loops around sites that compilers do not generate, of x86-64.
+ * Loops around sites that compilers do not generate.
  *
  *	uint64_t loop_X(uint64_t hits, const char *text)
  *
@@ -86,6 +86,30 @@ loop_pun:
 	ret
 	.cfi_endproc
 	.size	loop_pun, . - loop_pun
+
+#else /* aarch64 */
+	.text
+
+/* The loop is entered after the nop, so the jump is over the nop itself. */
+	.globl	loop_entered
+	.type	loop_entered, @function
+loop_entered:
+	.cfi_startproc
+	mov	x1, x0
+	mov	x2, 0
+	add	x1, x1, 1
+	b	2f
+	.balign 16
+1:
+	PROBE_NOP loop, entered, "8@x1 8@x2 8@x0"
+	add	x2, x2, 1
+2:
+	sub	x1, x1, 1
+	cbnz	x1, 1b
+	mov	x0, x2
+	ret
+	.cfi_endproc
+	.size	loop_entered, . - loop_entered
 #endif
 
 	.section .note.GNU-stack, "", @progbits
