@@ -32,7 +32,8 @@ gdb_on()
 	done
 }
 
-while read -r name address _; do
+while read -r probe at _; do
+	name=$probe address=$at
 	start "$company" 1
 	save_state "$target_pid"
 	bias=0x$(grep -m1 "company" "/proc/$target_pid/maps" | cut -d- -f1)
@@ -52,4 +53,22 @@ while read -r name address _; do
 	same_state "$target_pid"
 	end_target
 done < <("$python" tests/integration/state.py sites "$company")
+
+# gdb was there first: it holds the process until it detaches.
+start "$company" 1
+save_state "$target_pid"
+gdb_on $((0x$(grep -m1 "company" "/proc/$target_pid/maps" | cut -d- -f1) + address))
+"$PROBECTL" enable -q -p "$target_pid" "$name" 2>"$SCRATCH/first.err" && fail "enabled under gdb"
+says first "is being traced by process $gdb_pid"
+tell "go $rounds"
+wait "$gdb_pid"
+hear
+same "gdb alone" "$answer" "passed $rounds wrong 0"
+same_state "$target_pid"
+ctl enable -p "$target_pid" "$name"
+ask "go $rounds"
+same "gdb has gone: hits" "$("$PROBECTL" status --json -p "$target_pid" | jq 'select(.refcount > 0).hits')" $rounds
+ctl disable -p "$target_pid" "$name"
+same_state "$target_pid"
+end_target
 finish

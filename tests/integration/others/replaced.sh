@@ -14,7 +14,7 @@ void pass(void);
 static int used;
 #define SITE(name) \
 	void name(int n); \
-	void name(int n) { DTRACE_PROBE1(upgraded, name, n); __asm__ volatile("xchg %ax, %ax; xchg %ax, %ax; xchg %ax, %ax"); used += n; }
+	void name(int n) { DTRACE_PROBE1(upgraded, name, n); __asm__ volatile("nop; nop; nop; nop; nop"); used += n; }
 SITE(kept)
 SITE(other)
 #ifdef OLD
