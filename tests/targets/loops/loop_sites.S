@@ -95,15 +95,14 @@ loop_pun:
 	.type	loop_entered, @function
 loop_entered:
 	.cfi_startproc
-	mov	x1, x0
-	mov	x2, 0
-	add	x1, x1, 1
+	add	x1, x0, 1
+	mov	x2, -1
 	b	2f
 	.balign 16
 1:
 	PROBE_NOP loop, entered, "8@x1 8@x2 8@x0"
-	add	x2, x2, 1
 2:
+	add	x2, x2, 1
 	sub	x1, x1, 1
 	cbnz	x1, 1b
 	mov	x0, x2
