@@ -23,7 +23,8 @@ AARCH64_KERNEL ?= linux-image-arm64
 # What tests need, as on every machine; less for the short list. No compiler there makes programs of
 # 32 bits.
 AARCH64_PACKAGES := $(DEPS_BUILD) $(if $(filter 1,$(AARCH64_SHORT)),$(filter g++ jq lib% babeltrace2 \
-	postgresql% ruby python3,$(DEPS_CHECK)),$(DEPS_DEMO) $(filter-out %-multilib,$(DEPS_CHECK)))
+	postgresql% ruby python3,$(DEPS_CHECK)),$(DEPS_DEMO) $(DEPS_STATIC) $(filter-out %-multilib,$(DEPS_CHECK)))
+AARCH64_GOALS := all targets $(if $(filter 1,$(AARCH64_SHORT)),,static)
 
 # tests/aarch64/self.sh runs AARCH64_SELF.
 AARCH64_SELF := $(patsubst %,tests/unit/self/test_self_%.c,calls callers forks)
@@ -54,7 +55,7 @@ endif
 .PHONY: check-aarch64
 check-aarch64: | $(FIRST)
 	$(Q)bash tests/aarch64/root.sh '$(AARCH64)/debian' $(AARCH64_KERNEL) $(AARCH64_PACKAGES)
-	$(Q)$(AARCH64_MAKE) all targets $(patsubst %.c,$(AARCH64)/%,\
+	$(Q)$(AARCH64_MAKE) $(AARCH64_GOALS) $(patsubst %.c,$(AARCH64)/%,\
 		$(filter %.c,$(AARCH64_TESTS)) $(if $(filter %/self.sh,$(AARCH64_TESTS)),$(AARCH64_SELF)))
 	$(Q)bash tests/aarch64/boot.sh '$(AARCH64)/debian' '$(AARCH64)' '$(AARCH64_SECONDS)' \
 		'PROBE_TEST_SLOWER=$(AARCH64_SLOWER) bash tests/run.sh -b $(AARCH64) -t $(AARCH64_TEST_SECONDS) -r $(REPEATS) $(AARCH64_TESTS)'
