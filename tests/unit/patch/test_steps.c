@@ -153,7 +153,7 @@ static void closed_while_attached(void **state)
 /* Threads are stopped anywhere, even in stubs: nothing of ours stays. */
 static void steps_under_load(void **state)
 {
-	enum { TIMES = 100 };
+	enum { TIMES = 100 / TEST_SLOWER };
 	struct live *l = *state;
 	char text[128], reply;
 
