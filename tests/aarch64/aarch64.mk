@@ -26,20 +26,8 @@ AARCH64_PACKAGES := $(DEPS_BUILD) $(if $(filter 1,$(AARCH64_SHORT)),$(filter g++
 	postgresql% ruby python3,$(DEPS_CHECK)),$(DEPS_DEMO) $(DEPS_STATIC) $(filter-out %-multilib,$(DEPS_CHECK)))
 AARCH64_GOALS := all targets $(if $(filter 1,$(AARCH64_SHORT)),,static)
 
-# tests/aarch64/self.sh runs AARCH64_SELF.
-AARCH64_SELF := $(patsubst %,tests/unit/self/test_self_%.c,calls callers forks)
-# All unit tests but these. Not compiled, because of x86-64's instructions in it:
-AARCH64_NOT := stub/test_stub_call
-# Its hits should take as long as on a real machine:
-AARCH64_NOT += stub/test_stub_spans
-# It takes more than ten minutes where the sources are on another machine's file system:
-AARCH64_NOT += session/test_unwinder
-# It finds entries of stubs as the jumps of x86-64 lead there:
-AARCH64_NOT += patch/test_steps
-AARCH64_NOT += $(AARCH64_SELF:tests/unit/%.c=%)
-AARCH64_TESTS := $(filter-out $(AARCH64_NOT:%=tests/unit/%.c), \
-	$(sort $(wildcard tests/unit/*/test_*.c tests/golden/test_*.c))) \
-	$(patsubst %,tests/aarch64/%.sh,list count postgres registers self stacks tags trace) \
+AARCH64_TESTS := $(sort $(wildcard tests/unit/*/test_*.c tests/golden/test_*.c)) \
+	$(patsubst %,tests/aarch64/%.sh,list count postgres registers stacks tags trace) \
 	$(patsubst %,tests/integration/%.sh,list/catalogue list/list repair/leftovers repair/repair \
 		repair/restore sites/args sites/general sites/large sites/unfit trace/order trace/stack_hits)
 ifeq ($(AARCH64_SHORT),1)
@@ -55,7 +43,7 @@ endif
 .PHONY: check-aarch64
 check-aarch64: | $(FIRST)
 	$(Q)bash tests/aarch64/root.sh '$(AARCH64)/debian' $(AARCH64_KERNEL) $(AARCH64_PACKAGES)
-	$(Q)$(AARCH64_MAKE) $(AARCH64_GOALS) $(patsubst %.c,$(AARCH64)/%,\
-		$(filter %.c,$(AARCH64_TESTS)) $(if $(filter %/self.sh,$(AARCH64_TESTS)),$(AARCH64_SELF)))
+	$(Q)$(AARCH64_MAKE) $(AARCH64_GOALS) \
+		$(patsubst %.c,$(AARCH64)/%,$(filter %.c,$(AARCH64_TESTS)))
 	$(Q)bash tests/aarch64/boot.sh '$(AARCH64)/debian' '$(AARCH64)' '$(AARCH64_SECONDS)' \
 		'PROBE_TEST_SLOWER=$(AARCH64_SLOWER) bash tests/run.sh -b $(AARCH64) -t $(AARCH64_TEST_SECONDS) -r $(REPEATS) $(AARCH64_TESTS)'
