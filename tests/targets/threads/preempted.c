@@ -113,13 +113,13 @@ static void pass_until_caught(int self)
 	sigemptyset(&timer);
 	sigaddset(&timer, SIGALRM);
 	set_timer(150);
-	passing = 1;
 	sigprocmask(SIG_UNBLOCK, &timer, NULL);
+	passing = 1; /* code of libc is no stub */
 	while (!threads[self].caught) {
 		passes++;
 		wrong += mix(passes) != passes * 0x9e3779b97f4a7c15 + 0x10001;
 	}
-	scrub(4096);
+	scrub(8192);
 	switch_to(self + 1);
 }
 
