@@ -15,13 +15,14 @@ if [ -n "$path" ]; then
 else
 	groups=$(awk '/ - cgroup2 / {print $5; exit}' /proc/self/mountinfo)$(sed -n 's/^0:://p' /proc/self/cgroup)
 	limit=memory.max
-	# Groups below the root of a tree may have no limits yet.
-	grep -qw memory "$groups/cgroup.subtree_control" ||
-		{ echo +memory >"$groups/cgroup.subtree_control" &&
-			on_exit "echo -memory >'$groups/cgroup.subtree_control'"; } 2>/dev/null
 fi
 make_group()
 {
+	local children
+	# Groups below it may have no limits yet.
+	children=$(dirname "$groups/$1")/cgroup.subtree_control
+	[ "$limit" != memory.max ] || grep -qw memory "$children" ||
+		{ echo +memory >"$children" && on_exit "echo -memory >'$children'"; } 2>/dev/null
 	mkdir "$groups/$1" 2>"$SCRATCH/err" && on_exit "rmdir '$groups/$1'" &&
 		echo "$(($2 << 20))" 2>"$SCRATCH/err" >"$groups/$1/$limit" ||
 		skip "no control group with a limit can be made: $(cat "$SCRATCH/err")"
@@ -118,7 +119,7 @@ end_target
 # A program that has just started will need what is left.
 # shellcheck disable=SC2016 # expanded by that shell
 printf 'hits 3000000\n' | "$PROBECTL" trace -o "$SCRATCH/out" grows:hit -- \
-	sh -c 'echo $$ >"$1/cgroup.procs" && exec "$2" 18' sh "$groups/$group" "$TARGETS/grows" >"$SCRATCH/stdout" 2>"$SCRATCH/err"
+	sh -c 'echo $$ >"$1/cgroup.procs" && exec "$2" 18' sh "$groups/$group/inner" "$TARGETS/grows" >"$SCRATCH/stdout" 2>"$SCRATCH/err"
 same "a program that was started" "$?" 0
 grep -q 'left of 24 MiB' "$SCRATCH/err" || fail "a program that was started: $(cat "$SCRATCH/err")"
 finish
