@@ -107,7 +107,7 @@ ran()
 		sleep 0.2
 	fi
 	pid=${answer#ready }
-	for ((i = 0; i < 100; i++)); do
+	for ((i = 0; i < 100 * slower; i++)); do
 		[ "$("$PROBECTL" status --json -p "$pid" 2>/dev/null | jq .enabled)" != "$wanted" ] || break
 		[ "$way" = raw ] || break
 		sleep 0.1
@@ -165,7 +165,7 @@ for ((i = 0; i < 6; i++)); do
 	kill -KILL $tracer 2>/dev/null
 	wait $tracer 2>/dev/null
 	# If it is killed before it releases the program, the program dies with it.
-	for ((k = 0; k < 600; k++)); do
+	for ((k = 0; k < 600 * slower; k++)); do
 		case $(sed -n 's/^State:[[:space:]]*\(.\).*/\1/p' "/proc/${child:-none}/status" 2>/dev/null) in
 		'' | Z | X) break ;;
 		esac
@@ -183,11 +183,11 @@ mkfifo "$SCRATCH/more"
 tracer=$!
 on_exit "end_process $tracer"
 exec {more}>"$SCRATCH/more"
-for ((k = 0; k < 600; k++)); do
+for ((k = 0; k < 600 * slower; k++)); do
 	grep -q ran "$SCRATCH/stdout" && [ "$(readlink "/proc/$tracer/fd"/* | grep -c '/mem$')" -le 5 ] && break
 	sleep 0.1
 done
-[ $k -lt 600 ] || fail "it holds $(readlink "/proc/$tracer/fd"/* | grep -c '/mem$') processes' memory"
+[ $k -lt $((600 * slower)) ] || fail "it holds $(readlink "/proc/$tracer/fd"/* | grep -c '/mem$') processes' memory"
 exec {more}>&-
 wait $tracer
 

@@ -15,7 +15,7 @@ loop=$TARGETS/loop
 # This does not depend on time: what hangs, hangs forever.
 bounded()
 {
-	timeout -s KILL 250 "$@"
+	timeout -s KILL $((250 * slower)) "$@"
 }
 
 # same_end NAME PROGRAM…: it ends with its own status and output under each command

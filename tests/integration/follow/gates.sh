@@ -25,23 +25,23 @@ killed()
 	local began try pids
 	kill -STOP "$tracer_pid"
 	tell go
-	for ((try = 0; try < 100; try++)); do
+	for ((try = 0; try < 100 * slower; try++)); do
 		mapfile -t pids < <({ echo "$target_pid" && pgrep -P "$target_pid"; } | sed 's,^,/proc/,')
 		[ "$(waiting "${pids[@]}")" -ge "$2" ] && break
 		sleep 0.01
 	done
-	[ "$try" -lt 100 ] || fail "$1: $(waiting "${pids[@]}") of $2 wait at the gate"
+	[ "$try" -lt $((100 * slower)) ] || fail "$1: $(waiting "${pids[@]}") of $2 wait at the gate"
 	began=${EPOCHREALTIME/./}
 	kill -KILL "$tracer_pid"
 	hear
 	took=$(((${EPOCHREALTIME/./} - began) / 1000))
 	same "$1: answer" "$answer" "done"
-	[ "$took" -lt 1500 ] || fail "$1: held for $took ms after the controller was killed"
+	[ "$took" -lt $((1500 * slower)) ] || fail "$1: held for $took ms after the controller was killed"
 	wait "$tracer_pid" 2>/dev/null
 	began=${EPOCHREALTIME/./}
 	ask go
 	took=$(((${EPOCHREALTIME/./} - began) / 1000))
-	[ "$took" -lt 1800 ] || fail "$1: held for $took ms at a gate of a controller that is dead"
+	[ "$took" -lt $((1800 * slower)) ] || fail "$1: held for $took ms at a gate of a controller that is dead"
 	ctl repair -p "$target_pid"
 	end_target
 }
@@ -100,11 +100,11 @@ lapse()
 		>"$SCRATCH/out" 2>"$SCRATCH/err" </dev/null &
 	pid=$!
 	on_exit "end_process $pid"
-	for ((i = 0; i < 600; i++)); do
+	for ((i = 0; i < 600 * slower; i++)); do
 		grep -qs loads.py /proc/"$(pgrep -P "$pid" python3)"/cmdline && break
 		sleep 0.1
 	done
-	sleep 1
+	sleep "$slower"
 	# shellcheck disable=SC2086
 	set -- $loads
 	# All but the last, or the only one, are missed.
@@ -123,13 +123,13 @@ lapse()
 	wait_file "$SCRATCH/took$(($# - 1))"
 	wait "$pid" || fail "$what: status $?: $(cat "$SCRATCH/err")"
 	took=$(<"$SCRATCH/took$(($# - 1))")
-	[ "$took" -lt 10000 ] || fail "$what: the last took $took ms"
+	[ "$took" -lt $((10000 * slower)) ] || fail "$what: the last took $took ms"
 	same "$what: told" "$(grep -c "$line" "$SCRATCH/err")" 1
 }
 wait_on_line()
 {
 	local try
-	for ((try = 0; try < 300; try++)); do
+	for ((try = 0; try < 300 * slower; try++)); do
 		grep -q "$2" "$SCRATCH/err" && return
 		sleep 0.1
 	done

@@ -53,20 +53,20 @@ count()
 	jq -c "select($2)" "$SCRATCH/$1.out" | wc -l
 }
 
-# soon WHAT MS: one process runs in that time
+# soon WHAT MS: one process runs in that time, or in more on a slow machine
 soon()
 {
 	local begun=${EPOCHREALTIME/./} ms
-	timeout 20 "$comer" 1 || fail "$1: status $?"
+	timeout $((20 * slower)) "$comer" 1 || fail "$1: status $?"
 	ms=$(((${EPOCHREALTIME/./} - begun) / 1000))
-	((ms < $2)) || fail "$1: a process took $ms ms"
+	((ms < $2 * slower)) || fail "$1: a process took $ms ms"
 }
 
 # ended WHAT: the guardian ends soon; whoever adopts it may leave a zombie
 ended()
 {
 	local i
-	for ((i = 0; i < 100; i++)); do
+	for ((i = 0; i < 100 * slower; i++)); do
 		grep -qs '^State:.[^ZX]' "/proc/$guard/status" || return
 		sleep 0.05
 	done
@@ -107,7 +107,7 @@ printf '#!%s\nexit 0\n' "$SCRATCH/shell" >"$SCRATCH/script" && chmod +x "$SCRATC
 ln -s comer "$SCRATCH/link"
 hold other "$SCRATCH/link" --exe "$SCRATCH/shell" 'comer:early'
 for ((i = 0; i < 20; i++)); do
-	timeout 20 "$SCRATCH/script" || fail "a script: status $?"
+	timeout $((20 * slower)) "$SCRATCH/script" || fail "a script: status $?"
 done
 soon "a link" 2000
 "$python" -c "import os, sys, threading

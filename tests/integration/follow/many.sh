@@ -61,7 +61,7 @@ traced_kids()
 only_the_first()
 {
 	local i
-	for ((i = 0; i < 150; i++)); do
+	for ((i = 0; i < 150 * slower; i++)); do
 		[ "$(traced_kids)" = "/proc/${kids[0]}/maps" ] && break
 		sleep 0.1
 	done
@@ -185,7 +185,7 @@ locked()
 	"$PROBECTL" "$@" --children "$target_pid" herd:hit >"$SCRATCH/lines" 2>"$SCRATCH/many.err" &
 	pid=$!
 	on_exit "kill $pid 2>/dev/null"
-	for ((i = 0; i < 600; i++)); do
+	for ((i = 0; i < 600 * slower; i++)); do
 		[ "$(traced_kids | wc -l)" -lt "$children" ] || break
 		sleep 0.05
 	done

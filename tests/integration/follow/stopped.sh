@@ -32,5 +32,5 @@ done
 : >"$SCRATCH/end"
 wait "$tracer_pid" || fail "trace: status $?: $(head -5 "$SCRATCH/stopped.err")"
 # A thread at a gate waits for 2 seconds.
-(($(<"$SCRATCH/end.ms") < 3000)) || fail "a program took $(<"$SCRATCH/end.ms") ms to start and end"
+(($(<"$SCRATCH/end.ms") < 3000 * slower)) || fail "a program took $(<"$SCRATCH/end.ms") ms to start and end"
 finish

@@ -33,7 +33,7 @@ ending()
 	on_exit "end_process $tracer_pid"
 	wait_tracing "$1"
 	echo >&"$go"
-	for ((i = 0; i < 100; i++)); do
+	for ((i = 0; i < 100 * slower; i++)); do
 		[ -n "$(loading)" ] && break
 		sleep 0.1
 	done
@@ -44,7 +44,7 @@ ending()
 	sleep 1
 	kill -0 "$tracer_pid" 2>/dev/null || fail "$1: the trace does not wait for its reader"
 	printf "%1000s" x >&"$never" # no library
-	timeout 10 tail --pid="$script" -f /dev/null || fail "$1: a program is held: $(
+	timeout $((10 * slower)) tail --pid="$script" -f /dev/null || fail "$1: a program is held: $(
 		grep State "/proc/$(loading)/status")"
 	kill -KILL "$tracer_pid"
 	wait "$tracer_pid" 2>/dev/null
