@@ -156,13 +156,19 @@ static bool result_hides_argument(void)
 	return registers[ARCH_RESULT] == registers[ARCH_ARG0];
 }
 
-/* Before a system call of the loader. */
-static void keep_argument(struct passage *p)
+/*
+ * Before a system call of the loader. Where such calls set the thread pointer (x86-64), the exit of
+ * the last one has told of it.
+ */
+static void step_entry(struct passage *p)
 {
 	struct arch_registers regs;
 
-	if (p->state == PASSAGE_LOADER && result_hides_argument() && registers_read(p->tid, &regs))
-		p->argument = arch_get(&regs, ARCH_ARG0);
+	if (p->state != PASSAGE_LOADER || !result_hides_argument() ||
+		!registers_read(p->tid, &regs))
+		return;
+	p->argument = arch_get(&regs, ARCH_ARG0);
+	p->thread_ready = arch_get(&regs, ARCH_TP) != 0;
 }
 
 static uint64_t first_argument(const struct passage *p)
@@ -304,7 +310,7 @@ static bool step_system_call(struct passage *p)
 	}
 	p->returning = !p->returning;
 	if (!behind) {
-		keep_argument(p);
+		step_entry(p);
 		return true;
 	}
 	if (!registers_read(p->tid, &p->regs))
