@@ -123,7 +123,7 @@ cat >"$SCRATCH/later.py" <<'END'
 import ctypes, os, subprocess, sys, time
 status, library = sys.argv[1:]
 def show():
-    command = [status, "status", "-p", str(os.getpid()), "/^(late:|python:line)/"]
+    command = [status, "status", "-p", str(os.getpid()), "/^(late:|python:gc__start)/"]
     return subprocess.run(command, capture_output=True, text=True).stdout
 ctypes.CDLL(library)
 # While probes are being enabled, their semaphores are up already, and those of refused ones still.
@@ -137,13 +137,13 @@ print(shown)
 END
 /usr/bin/python3.11 -c '' && for how in '' -v; do
 	# shellcheck disable=SC2086
-	"$PROBECTL" run $how --plan $either '/^(python:line|late:)/' -- \
+	"$PROBECTL" run $how --plan $either '/^(python:gc__start|late:)/' -- \
 		/usr/bin/python3.11 "$SCRATCH/later.py" "$PROBECTL" "$library" \
 		>"$SCRATCH/stdout" 2>"$SCRATCH/err"
 	same "a library after the rest: status" "$?" 0
 	same "a library after the rest: what is on" \
 		"$(awk '/:/ {print $2, $3, $4}' "$SCRATCH/stdout" | sort | paste -sd' ')" \
-		"late:none off 0 late:part on 1 late:whole on 1 python:line on 1"
+		"late:none off 0 late:part on 1 late:whole on 1 python:gc__start on 1"
 done
 same "a library after the rest: -v" "$(sed -n 's/^probectl: \(.*\) in [0-9]*$/\1/p' "$SCRATCH/err" | paste -sd' ')" \
 	"1 probe, 1 site enabled 2 probes, 2 sites enabled"
