@@ -319,6 +319,12 @@ static bool unmap_two(struct victim *v, struct control *control, uint64_t at)
 	return !calls[1].is_unseen;
 }
 
+/* Where a frame can lead to another one, because each needs the same state. */
+static bool can_go_on_its_way(void)
+{
+	return arch_process()->layout->state != 0;
+}
+
 /* A thread that computes makes the last two calls on its way; another one under our eyes. */
 static void test_on_its_way(void **state)
 {
@@ -329,7 +335,7 @@ static void test_on_its_way(void **state)
 	(void)state;
 	victim_start(&v, spin_body);
 	at = make_room(&v, &control);
-	assert_false(unmap_two(&v, &control, at));
+	assert_int_equal(unmap_two(&v, &control, at), !can_go_on_its_way());
 	control_resume(&control);
 	await(&v.shared->progress, atomic_load(&v.shared->progress) + 1);
 	victim_end(&v);
@@ -364,7 +370,7 @@ static void test_on_its_way_while_stopped(void **state)
 	assert_int_equal(kill(v.pid, SIGSTOP), 0);
 	sleep_ms(5);
 	at = make_room(&v, &control);
-	assert_false(unmap_two(&v, &control, at));
+	assert_int_equal(unmap_two(&v, &control, at), !can_go_on_its_way());
 	control_resume(&control);
 	progress = atomic_load(&v.shared->progress);
 	sleep_ms(20);
