@@ -409,21 +409,16 @@ static struct probe_error *let_go(struct control *control, struct control_thread
 {
 	struct arch_registers first = calling(thread, gadgets, p->first_address, &calls[0]);
 	struct arch_registers second = calling(thread, gadgets, p->frame_address, &calls[1]);
-	bool has_own = !arch_process()->layout->state;
-	uint64_t state = has_own ? p->first_address + prepared_frame_bytes() : p->state_address;
 	struct arch_frame frame = {.registers = &second,
 		.sigreturn = gadgets->sigreturn,
 		.mask = ALL_SIGNALS,
-		.state = state,
-		.state_bytes = p->state_size,
+		.state = p->state_address,
 		.mark = ROOM_MARK};
 	struct probe_error *error;
 
 	arch_process()->make_frame(&frame, p->frame);
 	error = memory_write_code(
 		rooms->mem, p->first_address, p->frame, arch_process()->frame_bytes);
-	if (!error && has_own)
-		error = memory_write_code(rooms->mem, state, p->state, p->state_size);
 	if (error)
 		return error;
 	calls[0].is_unseen = calls[1].is_unseen = true;
