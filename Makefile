@@ -247,6 +247,9 @@ $(UNIT_BIN): $(BUILD)/%: $(BUILD)/obj/%.o $(TEST_LIBS)
 # Sets the rules for rounding.
 $(BUILD)/tests/unit/form/test_form_double: private LDLIBS += -lm
 
+# Its segments are far apart.
+$(BUILD)/tests/unit/session/test_naming: private LDFLAGS += -Wl,-z,max-page-size=0x10000
+
 fuzzers: $(FUZZ_BIN)
 $(FUZZ_BIN): $(BUILD)/%: $(BUILD)/obj/%.o $(TEST_LIBS)
 	$(say) LD $@

@@ -203,11 +203,29 @@ static bool is_code(const struct naming *n, uint64_t address)
 	return mapping && mapping->executable;
 }
 
+/*
+ * The module whose segment is there, or NULL: between two segments the kernel may have put code
+ * that was generated.
+ */
+static struct module *module_at(const struct naming *n, uint64_t address)
+{
+	struct module *module = modules_find(&n->modules, address);
+	const struct object_segment *segments;
+	size_t count;
+
+	if (!module || !module->object)
+		return module;
+	segments = object_segments(module->object, &count);
+	for (size_t i = 0; i < count; i++)
+		if (address - module->bias - segments[i].address < segments[i].size)
+			return module;
+	return NULL;
+}
+
 /* Can it have a name at all? Code, and the data of files; not the heap, nor what is no address. */
 static bool is_nameable(const struct naming *n, uint64_t address)
 {
-	return is_code(n, address) ||
-	       (maps_find(&n->maps, address) && modules_find(&n->modules, address));
+	return is_code(n, address) || (maps_find(&n->maps, address) && module_at(n, address));
 }
 
 /* A library may have been opened, or code generated. False: it is too early. */
@@ -320,7 +338,7 @@ static const struct mapping *find_vdso(const struct naming *n, uint64_t ip)
 static struct named *make_frame(struct naming *n, uint64_t ip, bool is_return)
 {
 	const struct mapping *vdso = find_vdso(n, ip);
-	struct module *module = vdso ? NULL : modules_find(&n->modules, ip - is_return);
+	struct module *module = vdso ? NULL : module_at(n, ip - is_return);
 	const char *symbol, *path = module ? module->path : vdso ? vdso->path : "", *file = NULL;
 	const char *id = module && module->object ? object_build_id(module->object) : NULL;
 	size_t symbol_size = 0, path_size = strlen(path) + 1, file_size = 0;
@@ -428,7 +446,7 @@ const struct probe_frame *naming_frame(struct naming *n, uint64_t ip, bool is_re
 /* What is not in a function: the symbol of data, or else the file and the place in it. */
 static char *make_label(const struct naming *n, const struct probe_frame *frame)
 {
-	struct module *module = modules_find(&n->modules, frame->ip);
+	struct module *module = module_at(n, frame->ip);
 	const char *symbol = NULL, *slash = frame->module ? strrchr(frame->module, '/') : NULL;
 	char *ret = NULL;
 

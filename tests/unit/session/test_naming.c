@@ -7,12 +7,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <link.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "libprobe/session/naming.h"
+#include "tests/unit/skip.h"
 
 enum { PAGE = 4096, MAGIC = 0x4a695444 };
 
@@ -112,12 +114,54 @@ static void test_generated(void **state)
 	munmap(code, PAGE);
 }
 
+/* The end of the first segment of this program, and the beginning of the second, in pages. */
+static int find_gap(struct dl_phdr_info *info, size_t size, void *data)
+{
+	uint64_t *gap = data, page = (uint64_t)sysconf(_SC_PAGESIZE);
+	unsigned int found = 0;
+
+	(void)size;
+	for (int i = 0; i < info->dlpi_phnum && found < 2; i++) {
+		const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+		uint64_t start = info->dlpi_addr + segment->p_vaddr;
+
+		if (segment->p_type != PT_LOAD)
+			continue;
+		gap[found] = found ? start & -page : (start + segment->p_memsz + page - 1) & -page;
+		found++;
+	}
+	return 1;
+}
+
+/* Code that is generated between two segments of a module is not the module's. */
+static void test_between_segments(void **state)
+{
+	struct naming *naming;
+	uint64_t gap[2] = {0};
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	void *code;
+
+	(void)state;
+	dl_iterate_phdr(find_gap, gap);
+	if (gap[1] < gap[0] + page)
+		skip_because("the linker leaves no gap between segments for pages of this size");
+	code = mmap((void *)gap[0], page, PROT_READ | PROT_EXEC,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+	assert_true(code == (void *)gap[0]);
+	naming = create();
+	assert_null(naming_name(naming, (uintptr_t)code));
+	assert_string_equal(naming_name(naming, (uintptr_t)naming_function), "naming_function");
+	naming_free(naming);
+	munmap(code, page);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_own),
 		cmocka_unit_test(test_nothing),
 		cmocka_unit_test(test_generated),
+		cmocka_unit_test(test_between_segments),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
