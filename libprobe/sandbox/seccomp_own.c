@@ -43,7 +43,7 @@
 
 enum {
 	LINEAGE_MAX = 64,
-	SPARE_BYTES = 8192,	 /* two pages */
+	SPARE_BYTES = 128 << 10, /* two pages of the largest size, which calls change */
 	TRIAL_TIMEOUT_MS = 2000, /* another process may decide (SECCOMP_RET_USER_NOTIF) */
 	TEXT_MAX = 8192		 /* a long name for each hierarchy of cgroups(7) */
 };

@@ -7,7 +7,7 @@ AARCH64 := $(BUILD)/aarch64
 AARCH64_ROOT := $(abspath $(AARCH64))/debian/root
 AARCH64_LIB := $(AARCH64_ROOT)/usr/lib/aarch64-linux-gnu
 # The limits of the whole and of a test: an emulator is slow.
-AARCH64_SECONDS ?= 7200
+AARCH64_SECONDS ?= 14400
 AARCH64_TEST_SECONDS ?= 900
 # By how much the hits that only have to be many are fewer there.
 AARCH64_SLOWER ?= 10
@@ -26,10 +26,17 @@ AARCH64_PACKAGES := $(DEPS_BUILD) $(if $(filter 1,$(AARCH64_SHORT)),$(filter g++
 	postgresql% ruby python3,$(DEPS_CHECK)),$(DEPS_DEMO) $(DEPS_STATIC) $(filter-out %-multilib,$(DEPS_CHECK)))
 AARCH64_GOALS := all targets $(if $(filter 1,$(AARCH64_SHORT)),,static)
 
+# All unit tests, and of the others those that have passed there so far.
 AARCH64_TESTS := $(sort $(wildcard tests/unit/*/test_*.c tests/golden/test_*.c)) \
 	$(patsubst %,tests/aarch64/%.sh,list count postgres registers stacks tags trace) \
-	$(patsubst %,tests/integration/%.sh,list/catalogue list/list repair/leftovers repair/repair \
-		repair/restore sites/args sites/general sites/large sites/unfit trace/order trace/stack_hits)
+	$(patsubst %,tests/integration/%.sh,follow/exec list/catalogue list/list others/replaced \
+		others/strace others/uprobe pcp/pcp_life processes/calls processes/strange \
+		programs/beside programs/jvm programs/names programs/names_postgres \
+		programs/norm_postgres programs/postgres programs/python programs/record_postgres \
+		programs/ruby project/demo project/static record/machines record/stacks \
+		repair/leftovers repair/repair repair/restore sites/args sites/crowded sites/general \
+		sites/large sites/neighbours sites/rows_uprobe sites/tight sites/unfit trace/count \
+		trace/kept trace/load trace/order trace/spans trace/stack_hits)
 ifeq ($(AARCH64_SHORT),1)
 AARCH64_TESTS := $(sort $(wildcard tests/unit/arch/test_*_aarch64.c tests/unit/form/test_*.c \
 	tests/unit/stub_aarch64/test_*.c)) \

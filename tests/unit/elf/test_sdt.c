@@ -67,7 +67,6 @@ static void same_as_readelf(void **state)
 	assert_no_error(object_open(path, &object));
 	assert_no_error(sdt_read(object, &notes));
 	assert_int_equal(notes.defect_count, 0);
-	assert_true(notes.count > 0);
 	snprintf(command, sizeof(command), "readelf -nW '%s'", path);
 	readelf = popen(command, "r");
 	assert_non_null(readelf);

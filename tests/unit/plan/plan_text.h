@@ -22,6 +22,12 @@ static const char plan_text_head[] =
 	"894: .balign 4\n .popsection\n.endm\n"
 	" .text\npersonality: .cfi_startproc\n ret\n .cfi_endproc\n";
 
+/* Does a compiler here make code of x86-64, which the texts are? */
+static inline bool plan_text_compiles(void)
+{
+	return run("echo endbr64 | cc -c -x assembler -o /dev/null - 2> /dev/null");
+}
+
 /* The caller frees the array. */
 static inline const struct sdt_note **plan_notes_of(const struct sdt_notes *notes)
 {

@@ -20,6 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "libprobe/base/page.h"
 #include "libprobe/process/memory.h"
 #include "libprobe/process/procfs.h"
 #include "tests/unit/stop/victim_bodies.h"
@@ -289,21 +290,23 @@ static void test_two_rooms(void **state)
 static uint64_t make_room(struct victim *v, struct control *control)
 {
 	struct control_call call = {.number = SYS_mmap,
-		.args = {0, 12288, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0}};
+		.args = {0, 3 * page_bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			-1, 0}};
 
 	assert_done(control_borrow(v->pid, NULL, control));
 	assert_done(control_run(control, &v->rooms, &v->gadgets, v->prepared, &call, 1));
 	v->rooms.count = 1;
-	v->rooms.items[0] = (struct room){ROOM_HOME, call.result, 4096};
+	v->rooms.items[0] = (struct room){ROOM_HOME, call.result, page_bytes()};
 	return call.result;
 }
 
 /* Unmaps the other two. Is it seen? */
 static bool unmap_two(struct victim *v, struct control *control, uint64_t at)
 {
+	uint64_t page = page_bytes();
 	struct control_call calls[3] = {{.number = SYS_getpid},
-		{.number = SYS_munmap, .args = {at + 4096, 4096}, .lets_go = true},
-		{.number = SYS_munmap, .args = {at + 8192, 4096}}};
+		{.number = SYS_munmap, .args = {at + page, page}, .lets_go = true},
+		{.number = SYS_munmap, .args = {at + 2 * page, page}}};
 	static const uint8_t zeros[4096];
 	uint8_t bytes[4096];
 
@@ -313,8 +316,8 @@ static bool unmap_two(struct victim *v, struct control *control, uint64_t at)
 	assert_int_equal(calls[1].is_unseen, calls[2].is_unseen);
 	assert_int_equal(memory_read(v->pid, at, bytes, 4096), 4096);
 	assert_memory_equal(bytes, zeros, sizeof(bytes));
-	assert_int_equal(memory_read(v->pid, at + 4096, bytes, 1), 0);
-	assert_int_equal(memory_read(v->pid, at + 8192, bytes, 1), 0);
+	assert_int_equal(memory_read(v->pid, at + page, bytes, 1), 0);
+	assert_int_equal(memory_read(v->pid, at + 2 * page, bytes, 1), 0);
 	assert_int_equal(control->count, 1);
 	return !calls[1].is_unseen;
 }

@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "libprobe/stream/stream.h"
 #include "tests/unit/stream/stream_live.h"
 
 static const struct probe_stream_options roomy = {
@@ -88,6 +89,16 @@ static void *read_on(void *data)
 	}
 }
 
+static unsigned int threads_inside(struct probe_stream *stream)
+{
+	unsigned int ret;
+
+	pthread_mutex_lock(&stream->lock);
+	ret = (unsigned int)stream->users;
+	pthread_mutex_unlock(&stream->lock);
+	return ret;
+}
+
 static void test_readers(void **state)
 {
 	struct live *l = *state;
@@ -98,7 +109,8 @@ static void test_readers(void **state)
 		assert_int_equal(pthread_create(&threads[i], NULL, read_on, &r), 0);
 	live_ok(probe_stream_start(r.stream));
 	live_order(l, 'v');
-	while (r.values < THREADS * HITS)
+	/* A call that begins after the end would find no stream. */
+	while (r.values < THREADS * HITS || threads_inside(r.stream) < 4)
 		usleep(1000);
 	end(r.stream);
 	for (int i = 0; i < 4; i++)

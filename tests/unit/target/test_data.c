@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "libprobe/base/page.h"
 #include "arch/layout.h"
 #include "libprobe/target/data.h"
 
@@ -24,7 +25,7 @@ static struct reg_session lay_out(size_t probes, struct data_needs needs)
 	data_place(&s);
 	assert_true(data_makes_sense(&s));
 	assert_int_equal(s.data_size % 4096, 0);
-	assert_int_equal(s.slots, DATA + 4096);
+	assert_int_equal(s.slots, DATA + page_bytes());
 	return s;
 }
 
