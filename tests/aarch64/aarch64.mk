@@ -50,7 +50,7 @@ endif
 .PHONY: check-aarch64
 check-aarch64: | $(FIRST)
 	$(Q)bash tests/aarch64/root.sh '$(AARCH64)/debian' $(AARCH64_KERNEL) $(AARCH64_PACKAGES)
-	$(Q)$(AARCH64_MAKE) $(AARCH64_GOALS) \
+	+$(Q)$(AARCH64_MAKE) $(AARCH64_GOALS) \
 		$(patsubst %.c,$(AARCH64)/%,$(filter %.c,$(AARCH64_TESTS)))
 	$(Q)bash tests/aarch64/boot.sh '$(AARCH64)/debian' '$(AARCH64)' '$(AARCH64_SECONDS)' \
 		'PROBE_TEST_SLOWER=$(AARCH64_SLOWER) bash tests/run.sh -b $(AARCH64) -t $(AARCH64_TEST_SECONDS) -r $(REPEATS) $(AARCH64_TESTS)'
