@@ -107,7 +107,7 @@ depmod -b "$root" "$release"
 # Each module after those that it needs.
 number=10
 for module in virtio_pci virtio_mmio virtio_blk ext4 crc32c_generic; do
-	awk -v end="/$module[.]ko([.]xz)?:$" \
+	awk -v end="/${module}[.]ko([.]xz)?:$" \
 		'$1 ~ end {sub(":", ""); for (i = NF; i; i--) print $i}' "$modules/modules.dep"
 done | awk '!seen[$0]++' | while read -r file; do
 	cp "$modules/$file" "$early/modules/$number-${file##*/}"

@@ -24,6 +24,7 @@
 #include "libprobe/process/procfs.h"
 #include "tests/unit/dying.h"
 #include "tests/unit/live.h"
+#include "tests/unit/slower.h"
 
 typedef struct probe_error *change(struct probe_target *target, const struct probe_request *request,
 	struct probe_report *report);

@@ -28,6 +28,7 @@
 #include "libprobe/self/self.h"
 #include "tests/unit/self/self_hits.h"
 #include "tests/unit/skip.h"
+#include "tests/unit/slower.h"
 
 enum {
 	THREADS = 3,

@@ -11,11 +11,7 @@
 
 #include "arch/arch.h"
 #include "arch/layout.h"
-
-/* By how much the hits of many threads are fewer, as make says: an emulator is slow. */
-#ifndef TEST_SLOWER
-#define TEST_SLOWER 1
-#endif
+#include "tests/unit/slower.h"
 
 enum {
 	HOST_RING_BYTES = 1 << 16,
