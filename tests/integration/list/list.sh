@@ -320,13 +320,14 @@ fi
 # A line says how far reading is, where there are many files; it is erased. Into a file, it is not
 # written.
 if command -v script >/dev/null; then
-	many="\$(yes '$TARGETS/loop' | head -n 30000)"
-	script -qec "'$PROBECTL' list $many" /dev/null >"$SCRATCH/tty.out" </dev/null ||
+	# As many as a command may have: a quick machine reads thousands before it says anything.
+	many="\$(yes ./loop | head -n 100000)"
+	script -qec "cd '$TARGETS' && '$PROBECTL' list $many" /dev/null >"$SCRATCH/tty.out" </dev/null ||
 		fail "list on a terminal"
-	grep -qaE $'probectl: [0-9]+ of 30000 files read\e\\[K\r' "$SCRATCH/tty.out" ||
+	grep -qaE $'probectl: [0-9]+ of 100000 files read\e\\[K\r' "$SCRATCH/tty.out" ||
 		fail "no progress"
 	grep -qaF $'files read\e[K\r\e[KPROBE ' "$SCRATCH/tty.out" || fail "the progress stays"
-	eval "\"\$PROBECTL\" list $many" 2>"$SCRATCH/err" >"$SCRATCH/out" || fail "list of many files"
+	(cd "$TARGETS" && eval "\"\$PROBECTL\" list $many") 2>"$SCRATCH/err" >"$SCRATCH/out" || fail "list of many files"
 	same "errors" "$(cat "$SCRATCH/err")" ""
 fi
 # Plans of a file for another machine (e_machine: AArch64, or x86-64) are not for this one.
