@@ -158,17 +158,12 @@ struct arch_process {
 	/* Above the stack pointer of a thread that waits at a gate: the function's first argument.
 	 */
 	uint16_t gate_argument;
-	uint8_t red_zone; /* bytes below the stack pointer that are in use */
-	bool tp_is_self;  /* the word at the thread pointer holds the thread pointer */
-	bool tp_is_end;	  /* a thread's control block ends there, and does not begin there */
-	/*
-	 * Where glibc has its pointer guard: so far from the thread pointer; or, if that is 0, in a
-	 * variable of its loader or of a static program, by one of these names. A guarded pointer
-	 * is finally rotated left by `guard_shift` bits.
-	 */
-	uint8_t guard, guard_shift;
-	const char *guard_names[2];
-	const char *musl; /* musl's name of this machine, as in its file names */
+	uint8_t red_zone;    /* bytes below the stack pointer that are in use */
+	bool tp_is_self;     /* the word at the thread pointer holds the thread pointer */
+	bool tp_is_end;	     /* a thread's control block ends there, and does not begin there */
+	uint8_t guard;	     /* offset of glibc's pointer guard from the thread pointer; 0: none */
+	uint8_t guard_shift; /* a guarded pointer is finally rotated left by this many bits */
+	const char *musl;    /* musl's name of this machine, as in its file names */
 
 	/* -- system calls -- */
 

@@ -23,18 +23,26 @@
  *
  * A stray pointer that a function has left somewhere counts. That costs a leftover, never the
  * target.
+ *
+ * Source: sysdeps/unix/sysv/linux/x86_64/pointer_guard.h and sysdeps/x86_64/nptl/tls.h
+ * (header.pointer_guard) of glibc.
  */
 #include <stdlib.h>
 
 #include "libprobe/base/array.h"
 #include "libprobe/busy/doubts.h"
-#include "libprobe/target/threads.h"
+#include "libprobe/process/memory.h"
 
 enum { DOUBTS_MAX = 4096, SEARCHES_MAX = 8, REACH_BYTES = 64 << 10, HANDLER_BYTES = 16 << 10 };
 
-void doubts_begin(struct doubts *doubts, const struct change *change)
+void doubts_begin(struct doubts *doubts, const struct control *control)
 {
-	doubts->unguarded = !doubts->guard && !threads_guard(change, &doubts->guard);
+	uint64_t tp = control->count ? arch_get(&control->threads[0].regs, ARCH_TP) : 0, guard;
+
+	if (tp && arch_process()->guard &&
+		memory_read(control->pid, tp + arch_process()->guard, &guard, sizeof(guard)) ==
+			sizeof(guard))
+		doubts->guard = guard;
 }
 
 static struct doubt *find_doubt(struct doubts *doubts, const struct search_find *find)
@@ -130,8 +138,7 @@ struct probe_error *doubts_settle(struct doubts *doubts, struct search *search, 
 	for (size_t i = 0; i < doubts->count && !error; i++) {
 		struct doubt *doubt = &doubts->items[i];
 
-		doubt->is_held = doubt->is_held ||
-				 (!doubt->settled && (search->unknown || doubts->unguarded));
+		doubt->is_held = doubt->is_held || (!doubt->settled && search->unknown);
 		doubt->settled = true;
 	}
 	doubts->any = false;

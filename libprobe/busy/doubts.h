@@ -5,7 +5,7 @@
 
 #include "libprobe/busy/frames.h"
 #include "libprobe/busy/search.h"
-#include "libprobe/target/change.h"
+#include "libprobe/stop/control.h"
 
 /* One of them, and what is known of it. */
 struct doubt {
@@ -19,12 +19,11 @@ struct doubts {
 	size_t count;
 	bool any;	/* some are not settled */
 	uint64_t guard; /* of the process's pointers, see libprobe/busy/places.h */
-	bool unguarded; /* that is not known: whatever is a doubt is held */
 	size_t searches;
 };
 
 /* With all threads stopped, before doubts_are_live(). */
-void doubts_begin(struct doubts *doubts, const struct change *change);
+void doubts_begin(struct doubts *doubts, const struct control *control);
 
 /*
  * With all threads stopped, and `frames` read: will a thread resume a context? True if that is

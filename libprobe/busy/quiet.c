@@ -86,7 +86,7 @@ struct probe_error *quiet_look(struct quiet *quiet, const struct change *change,
 	if (error)
 		return error;
 	busy_look_at_calls(busy, change);
-	doubts_begin(&quiet->doubts, change);
+	doubts_begin(&quiet->doubts, &change->control);
 	return judge(quiet, change) ? NULL : probe_error_no_memory();
 }
 

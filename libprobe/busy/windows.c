@@ -120,7 +120,7 @@ struct probe_error *windows_read(struct windows *w, const struct change *change)
 	struct probe_error *error = frames_read(&w->frames, &change->control);
 	const char *unknown;
 
-	doubts_begin(&w->doubts, change);
+	doubts_begin(&w->doubts, &change->control);
 	if (!error && w->places.count && w->search.part_count)
 		error = search_parts(w);
 	unknown = w->frames.unknown ? w->frames.unknown : w->search.unknown;

@@ -8,9 +8,6 @@
  *   _thread_db_sizeof_pthread   in libc: the bytes of that block
  *   __rseq_offset, _size     in the loader, since 2.35: the thread's struct
  *                            rseq, from the thread pointer; size 0: none
- *   __pointer_chk_guard      in the loader, where the guard is not in the thread's control
- *                            block; in a static program, __pointer_chk_guard_local, which is
- *                            not for others, and gone if it was stripped
  *
  * That is right for the threads that glibc makes. A thread that a program makes by itself
  * (clone(2)) may share the thread pointer of its creator, and then both change one counter
@@ -21,8 +18,7 @@
  * without the thread pointer: they use locks and ask the kernel.
  *
  * Sources: ptrace(2); rseq(2); nptl/pthread_create.c of glibc, which registers the area
- * before a thread runs code of the program; sysdeps/unix/sysv/linux/ISA/pointer_guard.h and
- * sysdeps/x86_64/nptl/tls.h (header.pointer_guard).
+ * before a thread runs code of the program.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -82,10 +78,10 @@ static bool read_tid_offset(struct modules *modules, int32_t *ret)
 
 /* A variable of the loader, as it is in the process now. */
 static bool read_variable(
-	pid_t pid, const struct modules *modules, const char *name, void *value, size_t size)
+	pid_t pid, struct modules *modules, const char *name, void *value, size_t size)
 {
 	for (size_t i = 0; i < modules->count; i++) {
-		const struct module *m = &modules->items[i];
+		struct module *m = &modules->items[i];
 		uint64_t address, symbol_size;
 
 		if (m->object &&
@@ -124,28 +120,6 @@ void threads_model(struct probe_target *target, struct modules *modules, struct 
 		/* A loader at work sets the size first; 0 is where the thread's id would be. */
 		offset && offset > -OFFSET_MAX && offset < OFFSET_MAX;
 	ret->rseq_offset = offset;
-}
-
-bool threads_guard(const struct change *change, uint64_t *ret)
-{
-	const struct arch_process *process = arch_process();
-	const struct control *control = &change->control;
-	const struct modules *modules = &change->modules;
-
-	*ret = 0;
-	if (process->guard)
-		return control->count &&
-		       memory_read(change->pid,
-			       arch_get(&control->threads[0].regs, ARCH_TP) + process->guard, ret,
-			       sizeof(*ret)) == sizeof(*ret);
-	for (size_t i = 0; i < sizeof(process->guard_names) / sizeof(*process->guard_names); i++)
-		if (read_variable(change->pid, modules, process->guard_names[i], ret, sizeof(*ret)))
-			return true;
-	/* musl's guards nothing. */
-	for (size_t i = 0; i < modules->count; i++)
-		if (threads_is_loader(&modules->items[i]))
-			return true;
-	return false;
 }
 
 /* ---- Is it so? ---------------------------------------------------------------------- */

@@ -33,12 +33,6 @@ PROBE_MUST_CHECK struct probe_error *threads_check_counter(struct change *change
  */
 PROBE_MUST_CHECK struct probe_error *threads_check_dispatch(struct change *change);
 
-/*
- * glibc's pointer guard of a process whose threads are stopped; 0 if its C library has none. False
- * if that is not known.
- */
-bool threads_guard(const struct change *change, uint64_t *ret);
-
 /* Is this module the program's dynamic loader, whose code runs before threads are set up? */
 bool threads_is_loader(const struct module *module);
 

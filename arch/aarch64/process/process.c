@@ -127,7 +127,6 @@ const struct arch_process aarch64_process = {
 	.general_first = WORD_X0,
 	.general_count = WORD_X30 + 1,
 	.tp_is_end = true,
-	.guard_names = {"__pointer_chk_guard", "__pointer_chk_guard_local"},
 	.musl = "aarch64",
 	.waits = waits,
 	.wait_count = sizeof(waits) / sizeof(*waits),

@@ -210,15 +210,6 @@ static void test_guarded(void **state)
 	assert_false(is_live_settled(h));
 }
 
-/* How a static program that was stripped stores them cannot be known. */
-static void test_unguarded(void **state)
-{
-	struct host *h = *state;
-
-	h->doubts.unguarded = true;
-	assert_true(is_live_settled(h));
-}
-
 /* Frames hold pointers to each other: those in it, and in the handler's stack, do not count. */
 static void test_its_own_pointers(void **state)
 {
@@ -310,7 +301,6 @@ int main(void)
 		TEST(test_somebody_refers),
 		TEST(test_points_elsewhere),
 		TEST(test_guarded),
-		TEST(test_unguarded),
 		TEST(test_its_own_pointers),
 		TEST(test_several),
 		TEST(test_unknown),

@@ -125,35 +125,6 @@ static void test_loader(void **state)
 	assert_false(threads_is_loader(&(struct module){0}));
 }
 
-/* What setjmp(3) has stored is, without the guard, an address of this stack. */
-static void test_guard(void **state)
-{
-	struct control_thread thread = {.tid = getpid()};
-	struct change change = {.pid = getpid(), .control = {.threads = &thread, .count = 1}};
-	struct probe_error *error = modules_read(getpid(), NULL, &change.modules);
-	uint8_t shift = arch_process()->guard_shift;
-	uint64_t guard, words[sizeof(jmp_buf) / (sizeof(uint64_t))];
-	unsigned int found = 0;
-	jmp_buf place;
-
-	(void)state;
-	assert_null(error);
-	arch_set(&thread.regs, ARCH_TP, (uintptr_t)__builtin_thread_pointer());
-	assert_true(threads_guard(&change, &guard));
-	modules_deinit(&change.modules);
-	assert_int_equal(setjmp(place), 0);
-	memcpy(words, place, sizeof(words));
-	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++) {
-		uint64_t plain = (words[i] >> shift | words[i] << (-shift & 63)) ^ guard;
-
-		found += words[i] && plain - (uintptr_t)&thread + 4096 < 8192;
-	}
-	assert_true(found);
-	/* Neither a thread nor a loader tells. */
-	change = (struct change){.pid = getpid()};
-	assert_false(threads_guard(&change, &guard));
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -161,7 +132,6 @@ int main(void)
 		cmocka_unit_test(test_held),
 		cmocka_unit_test(test_no_libc),
 		cmocka_unit_test(test_loader),
-		cmocka_unit_test(test_guard),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
