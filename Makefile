@@ -102,7 +102,7 @@ FUZZ_SRC := $(sort $(wildcard tests/fuzz/fuzz_*.c))
 # What probes mean: text that is part of the library, too.
 PROBES := $(sort $(wildcard libprobe/catalogue/probes/*.probes))
 # Targets about x86-64's own instructions and registers.
-X86_TARGETS := heads% hops% ocaml% taken% contexts preempted
+X86_TARGETS := heads% hops% ocaml% taken%
 TARGET_SRC := $(sort $(wildcard $(foreach e,c S cc,tests/targets/*.$(e) tests/targets/*/*.$(e))))
 ifneq ($(MACHINE),x86_64)
 TARGET_SRC := $(filter-out $(foreach e,c S,$(foreach t,$(X86_TARGETS),$(foreach d,\

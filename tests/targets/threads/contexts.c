@@ -20,6 +20,7 @@
 #include <alloca.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -43,6 +44,7 @@ struct action {
 extern char __executable_start, etext;
 void restore_mov(void), restore_push(void), restore_xor(void), restore_jump(void);
 /* clang-format off */
+#ifdef __x86_64__
 __asm__("	.text\n"
 	"restore_mov: mov $15, %rax\n"
 	"	syscall\n"
@@ -53,7 +55,39 @@ __asm__("	.text\n"
 	"	add $15, %eax\n"
 	"	syscall\n"
 	"restore_jump: jmp restore_push\n");
+#else
+__asm__("	.text\n"
+	"restore_mov: mov x8, 139\n"
+	"	svc 0\n"
+	"restore_push: mov x9, 139\n"
+	"	str x9, [sp, -16]!\n"
+	"	ldr x8, [sp], 16\n"
+	"	svc 0\n"
+	"restore_xor: eor x8, x8, x8\n"
+	"	add x8, x8, 139\n"
+	"	svc 0\n"
+	"restore_jump: b restore_push\n");
+#endif
 /* clang-format on */
+
+/* General registers, stack pointer, program counter and flags, as a context has them. */
+#ifdef __x86_64__
+enum { REGISTERS_BYTES = sizeof(gregset_t) };
+#else
+enum {
+	REGISTERS_BYTES = sizeof(mcontext_t) - offsetof(mcontext_t, regs) -
+			  sizeof(((mcontext_t *)NULL)->__reserved)
+};
+#endif
+
+static void *registers_of(ucontext_t *context)
+{
+#ifdef __x86_64__
+	return context->uc_mcontext.gregs;
+#else
+	return context->uc_mcontext.regs;
+#endif
+}
 
 static bool in_stub, far_away, switches, copies, drops;
 static size_t bytes, stack_bytes;
@@ -79,20 +113,29 @@ static void say(const char *text)
 }
 
 /* Continues outside. User contexts have neither flags nor selectors. */
-static void set_aside(gregset_t registers)
+static void set_aside(ucontext_t *context)
 {
-	greg_t flags = registers[REG_EFL], selectors = registers[REG_CSGSFS];
+#ifdef __x86_64__
+	greg_t *words = context->uc_mcontext.gregs;
+	greg_t flags = words[REG_EFL], selectors = words[REG_CSGSFS];
+#else
+	uint64_t flags = context->uc_mcontext.pstate;
+#endif
 
-	memcpy(copy, registers, sizeof(gregset_t));
-	memcpy(registers, outside.uc_mcontext.gregs, sizeof(gregset_t));
-	registers[REG_EFL] = flags;
-	registers[REG_CSGSFS] = selectors;
+	memcpy(copy, registers_of(context), REGISTERS_BYTES);
+	memcpy(registers_of(context), registers_of(&outside), REGISTERS_BYTES);
+#ifdef __x86_64__
+	words[REG_EFL] = flags;
+	words[REG_CSGSFS] = selectors;
+#else
+	context->uc_mcontext.pstate = flags;
+#endif
 }
 
 static void on_timer(int number, siginfo_t *info, void *data)
 {
 	ucontext_t *context = data;
-	uintptr_t pc = (uintptr_t)context->uc_mcontext.gregs[REG_RIP];
+	uintptr_t pc = interrupted_at(context);
 	bool is_own = pc >= (uintptr_t)&__executable_start && pc < (uintptr_t)&etext;
 	volatile char *room;
 	char line[64];
@@ -101,8 +144,8 @@ static void on_timer(int number, siginfo_t *info, void *data)
 	(void)info;
 	if (goes_on) {
 		goes_on = 0;
-		memcpy(context->uc_mcontext.gregs, copy, sizeof(gregset_t));
-		memset(copy, 0, sizeof(gregset_t)); /* or it would look like a frame to return to */
+		memcpy(registers_of(context), copy, REGISTERS_BYTES);
+		memset(copy, 0, REGISTERS_BYTES); /* or it would look like a frame to return to */
 		return;
 	}
 	if (!passing || caught || (in_stub ? is_own : pc != between))
@@ -110,7 +153,7 @@ static void on_timer(int number, siginfo_t *info, void *data)
 	set_timer(0);
 	caught = 1;
 	if (copies) {
-		set_aside(context->uc_mcontext.gregs);
+		set_aside(context);
 		return;
 	}
 	if (switches) {
@@ -219,6 +262,9 @@ static void pass_on(void *stack)
 		say("caught");
 		(void)target_read_line(line, sizeof(line));
 		go_inside();
+#ifdef __aarch64__
+		scrub(16384); /* what go_inside() raised counts until it is overwritten */
+#endif
 	} while (target_read_line(line, sizeof(line)) && line[0] != 'q');
 }
 
@@ -267,7 +313,7 @@ int main(int argc, char **argv)
 		start_idle() != 0)
 		return 3;
 	stack_bytes = far_away ? STACK : bytes;
-	copy = malloc(sizeof(gregset_t) + 8);
+	copy = malloc(REGISTERS_BYTES + 8);
 	copy += bytes % 8;
 	target_wait();
 	if (strcmp(argv[3], "array") == 0) {

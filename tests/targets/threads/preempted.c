@@ -29,6 +29,8 @@ enum { THREADS_MAX = 64 };
 extern char __executable_start, etext;
 void swap_stacks(void **from, void *to);
 /* clang-format off */
+#ifdef __x86_64__
+enum { SAVED_WORDS = 7 };
 __asm__("	.text\n"
 	"swap_stacks:\n"
 	"	push %rbp\n	push %rbx\n	push %r12\n	push %r13\n	push %r14\n	push %r15\n"
@@ -36,6 +38,25 @@ __asm__("	.text\n"
 	"	mov %rsi, %rsp\n"
 	"	pop %r15\n	pop %r14\n	pop %r13\n	pop %r12\n	pop %rbx\n	pop %rbp\n"
 	"	ret\n");
+#else
+enum { SAVED_WORDS = 20 };
+__asm__("	.text\n"
+	"swap_stacks:\n"
+	"	sub sp, sp, 160\n"
+	"	stp d8, d9, [sp]\n	stp d10, d11, [sp, 16]\n"
+	"	stp d12, d13, [sp, 32]\n	stp d14, d15, [sp, 48]\n"
+	"	stp x19, x20, [sp, 64]\n	stp x21, x22, [sp, 80]\n	stp x23, x24, [sp, 96]\n"
+	"	stp x25, x26, [sp, 112]\n	stp x27, x28, [sp, 128]\n	stp x29, x30, [sp, 144]\n"
+	"	mov x2, sp\n"
+	"	str x2, [x0]\n"
+	"	mov sp, x1\n"
+	"	ldp d8, d9, [sp]\n	ldp d10, d11, [sp, 16]\n"
+	"	ldp d12, d13, [sp, 32]\n	ldp d14, d15, [sp, 48]\n"
+	"	ldp x19, x20, [sp, 64]\n	ldp x21, x22, [sp, 80]\n	ldp x23, x24, [sp, 96]\n"
+	"	ldp x25, x26, [sp, 112]\n	ldp x27, x28, [sp, 128]\n	ldp x29, x30, [sp, 144]\n"
+	"	add sp, sp, 160\n"
+	"	ret\n");
+#endif
 /* clang-format on */
 
 static struct {
@@ -71,8 +92,7 @@ static void set_timer(int microseconds)
 
 static void on_timer(int number, siginfo_t *info, void *data)
 {
-	const ucontext_t *context = data;
-	uintptr_t pc = (uintptr_t)context->uc_mcontext.gregs[REG_RIP];
+	uintptr_t pc = interrupted_at(data);
 	bool is_own = pc >= (uintptr_t)&__executable_start && pc < (uintptr_t)&etext;
 
 	(void)number;
@@ -93,13 +113,13 @@ static void pass_until_caught(int self)
 	sigemptyset(&timer);
 	sigaddset(&timer, SIGALRM);
 	set_timer(150);
-	passing = 1;
 	sigprocmask(SIG_UNBLOCK, &timer, NULL);
+	passing = 1; /* code of libc is no stub */
 	while (!threads[self].caught) {
 		passes++;
 		wrong += mix(passes) != passes * 0x9e3779b97f4a7c15 + 0x10001;
 	}
-	scrub(4096);
+	scrub(8192);
 	switch_to(self + 1);
 }
 
@@ -135,10 +155,10 @@ static void start(int thread, char *stack, size_t bytes)
 {
 	void **sp = (void **)(((uintptr_t)stack + bytes) & ~(uintptr_t)15);
 
-	*--sp = NULL;
-	*--sp = (void *)run;
-	sp -= 6;
-	memset(sp, 0, 6 * sizeof(*sp));
+	/* The last of the saved words is the return address. */
+	sp -= SAVED_WORDS + SAVED_WORDS % 2;
+	memset(sp, 0, (SAVED_WORDS + SAVED_WORDS % 2) * sizeof(*sp));
+	sp[SAVED_WORDS - 1] = (void *)run;
 	current = thread;
 	swap_stacks(&starter, sp);
 }
