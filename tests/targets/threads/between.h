@@ -6,6 +6,7 @@
 #ifndef TESTS_BETWEEN_H
 #define TESTS_BETWEEN_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/sdt.h>
@@ -58,6 +59,25 @@ static inline uintptr_t interrupted_at(const ucontext_t *context)
 #else
 	return context->uc_mcontext.pc;
 #endif
+}
+
+/*
+ * Called by the handler of SIGALRM and SIGTRAP: is the thread at an address? If not, it makes one
+ * step. Between two instructions that a processor ends at once, no timer comes by itself. Only
+ * x86-64 has such an address.
+ */
+static inline bool step_to(ucontext_t *context, uintptr_t address)
+{
+	bool ret = interrupted_at(context) == address;
+
+#ifdef __x86_64__
+	enum { TRAP_FLAG = 0x100 };
+
+	context->uc_mcontext.gregs[REG_EFL] &= ~TRAP_FLAG;
+	if (!ret)
+		context->uc_mcontext.gregs[REG_EFL] |= TRAP_FLAG;
+#endif
+	return ret;
 }
 
 /* Overwrites what handlers have left on the stack: it would look like a frame to return to. */

@@ -2,7 +2,7 @@
 /*
  * flags: -D_GNU_SOURCE -pthread
  *
- * A timer's handler that stays as long as the test wants if it has interrupted the code after a
+ * A handler of signals that stays as long as the test wants if it has interrupted the code after a
  * probe, or code outside the program (a stub): in a frame of its own, by switching to the user
  * context that reads lines, or by saving the registers.
  *
@@ -132,7 +132,7 @@ static void set_aside(ucontext_t *context)
 #endif
 }
 
-static void on_timer(int number, siginfo_t *info, void *data)
+static void on_signal(int number, siginfo_t *info, void *data)
 {
 	ucontext_t *context = data;
 	uintptr_t pc = interrupted_at(context);
@@ -148,9 +148,11 @@ static void on_timer(int number, siginfo_t *info, void *data)
 		memset(copy, 0, REGISTERS_BYTES); /* or it would look like a frame to return to */
 		return;
 	}
-	if (!passing || caught || (in_stub ? is_own : pc != between))
+	if (!passing || caught || (in_stub && is_own))
 		return;
 	set_timer(0);
+	if (!in_stub && !step_to(context, between))
+		return;
 	caught = 1;
 	if (copies) {
 		set_aside(context);
@@ -291,7 +293,7 @@ static int start_idle(void)
 
 int main(int argc, char **argv)
 {
-	struct action action = {on_timer, SA_SIGINFO | SA_RESTART | RESTORER, restore_mov, 0};
+	struct action action = {on_signal, SA_SIGINFO | SA_RESTART | RESTORER, restore_mov, 0};
 	char line[64];
 
 	if (argc != 6)
@@ -310,6 +312,7 @@ int main(int argc, char **argv)
 	if (strcmp(argv[4], "jump") == 0)
 		action.restorer = restore_jump;
 	if (syscall(SYS_rt_sigaction, SIGALRM, &action, NULL, sizeof(action.mask)) != 0 ||
+		syscall(SYS_rt_sigaction, SIGTRAP, &action, NULL, sizeof(action.mask)) != 0 ||
 		start_idle() != 0)
 		return 3;
 	stack_bytes = far_away ? STACK : bytes;

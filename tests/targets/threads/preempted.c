@@ -90,16 +90,18 @@ static void set_timer(int microseconds)
 	setitimer(ITIMER_REAL, &interval, NULL);
 }
 
-static void on_timer(int number, siginfo_t *info, void *data)
+static void on_signal(int number, siginfo_t *info, void *data)
 {
 	uintptr_t pc = interrupted_at(data);
 	bool is_own = pc >= (uintptr_t)&__executable_start && pc < (uintptr_t)&etext;
 
 	(void)number;
 	(void)info;
-	if (!passing || (in_stub ? is_own : pc != between))
+	if (!passing || (in_stub && is_own))
 		return;
 	set_timer(0);
+	if (!in_stub && !step_to(data, between))
+		return;
 	passing = 0;
 	threads[current].caught = 1;
 	switch_to(current + 1);
@@ -107,13 +109,14 @@ static void on_timer(int number, siginfo_t *info, void *data)
 
 static void pass_until_caught(int self)
 {
-	sigset_t timer;
+	sigset_t signals;
 
 	threads[self].caught = 0;
-	sigemptyset(&timer);
-	sigaddset(&timer, SIGALRM);
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGALRM);
+	sigaddset(&signals, SIGTRAP);
 	set_timer(150);
-	sigprocmask(SIG_UNBLOCK, &timer, NULL);
+	sigprocmask(SIG_UNBLOCK, &signals, NULL);
 	passing = 1; /* code of libc is no stub */
 	while (!threads[self].caught) {
 		passes++;
@@ -165,7 +168,7 @@ static void start(int thread, char *stack, size_t bytes)
 
 int main(int argc, char **argv)
 {
-	struct sigaction action = {.sa_sigaction = on_timer, .sa_flags = SA_SIGINFO | SA_RESTART};
+	struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_RESTART};
 	size_t bytes;
 	char *stacks;
 
@@ -177,7 +180,8 @@ int main(int argc, char **argv)
 	uses_setjmp = strcmp(argv[2], "setjmp") == 0;
 	bytes = strtoul(argv[3], NULL, 10);
 	count = atoi(argv[4]);
-	if (count < 1 || count > THREADS_MAX || sigaction(SIGALRM, &action, NULL) != 0)
+	if (count < 1 || count > THREADS_MAX || sigaction(SIGALRM, &action, NULL) != 0 ||
+		sigaction(SIGTRAP, &action, NULL) != 0)
 		return 3;
 	target_wait();
 	stacks = alloca(bytes * ((size_t)count + 1));
