@@ -30,6 +30,7 @@ struct arch_registers {
 struct arch_regset {
 	int type; /* NT_* */
 	uint8_t word, bytes;
+	bool never_changes; /* by us: it is not written */
 };
 
 enum arch_register {

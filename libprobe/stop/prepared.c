@@ -2,8 +2,8 @@
 /*
  * The frame of a borrowed thread, its floating-point state and, for calls that it makes on its
  * way, one more frame are put into rooms: into one that is large enough for all, or each into
- * another. Where that state is a part of the frame, they have one room, and there is no other
- * frame.
+ * another. Where that state is a part of the frame, they have one room, and the other frame has its
+ * own.
  */
 #include <string.h>
 
@@ -28,6 +28,17 @@ static size_t align_up(size_t size)
 	return (size + ROOM_ALIGN - 1) & ~(size_t)(ROOM_ALIGN - 1);
 }
 
+size_t prepared_frame_bytes(void)
+{
+	return align_up(arch_process()->frame_bytes);
+}
+
+/* Of one more frame, which has the state of the other one if it can. */
+static size_t first_bytes(const struct prepared *p)
+{
+	return prepared_frame_bytes() + (arch_process()->layout->state ? 0 : p->state_size);
+}
+
 /* Both parts in one room, from an offset of it on; or the frame alone. */
 static void put_frame(struct prepared *p, const struct room *room, size_t offset, bool both)
 {
@@ -45,7 +56,7 @@ static bool place(struct prepared *p, const struct rooms *rooms)
 	size_t state = p->state_size;
 
 	for (size_t i = 0; i < rooms->count; i++) {
-		if (rooms->items[i].size < align_up(arch_process()->frame_bytes) + state)
+		if (rooms->items[i].size < prepared_frame_bytes() + state)
 			continue;
 		put_frame(p, &rooms->items[i], 0, true);
 		return true;
@@ -77,7 +88,7 @@ static void place_first(struct prepared *p, const struct rooms *rooms)
 {
 	for (size_t i = 0; i < PREPARED_ROOMS - 1 && !p->first_address; i++) {
 		struct written *w = &p->written[i];
-		size_t offset = align_up(w->size), end = offset + arch_process()->frame_bytes;
+		size_t offset = align_up(w->size), end = offset + first_bytes(p);
 
 		if (!w->size || end > w->room.size)
 			continue;
@@ -87,11 +98,11 @@ static void place_first(struct prepared *p, const struct rooms *rooms)
 	for (size_t i = 0; i < rooms->count && !p->first_address; i++) {
 		const struct room *room = &rooms->items[i];
 
-		if (room->size < arch_process()->frame_bytes || is_used(p, room))
+		if (room->size < first_bytes(p) || is_used(p, room))
 			continue;
 		p->first_address = room->start;
 		p->written[PREPARED_ROOMS - 1].room = *room;
-		p->written[PREPARED_ROOMS - 1].size = arch_process()->frame_bytes;
+		p->written[PREPARED_ROOMS - 1].size = first_bytes(p);
 	}
 }
 
@@ -103,7 +114,7 @@ struct probe_error *prepared_place(
 	prepared_forget(p);
 	p->first_address = 0;
 	if (place(p, rooms)) {
-		if (with_first && arch_process()->layout->state)
+		if (with_first)
 			place_first(p, rooms);
 		return NULL;
 	}

@@ -33,6 +33,9 @@ struct prepared {
 	struct written written[PREPARED_ROOMS];
 };
 
+/* From a frame to the state that is written behind it. */
+size_t prepared_frame_bytes(void);
+
 /* Nothing is written anywhere. */
 void prepared_forget(struct prepared *p);
 

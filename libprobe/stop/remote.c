@@ -400,7 +400,7 @@ static bool can_let_go(const struct control *control, const struct control_threa
 {
 	/* may_run: it was borrowed by control_borrow(), and is not held by anything else. */
 	return calls[0].lets_go && count == 2 && control->count == 1 && thread->may_run &&
-	       p->first_address && (int64_t)arch_get(&thread->regs, ARCH_CALL) < 0;
+	       p->first_address && !restart_is_in_call(control->pid, &thread->regs);
 }
 
 static struct probe_error *let_go(struct control *control, struct control_thread *thread,
@@ -409,16 +409,21 @@ static struct probe_error *let_go(struct control *control, struct control_thread
 {
 	struct arch_registers first = calling(thread, gadgets, p->first_address, &calls[0]);
 	struct arch_registers second = calling(thread, gadgets, p->frame_address, &calls[1]);
+	bool has_own = !arch_process()->layout->state;
+	uint64_t state = has_own ? p->first_address + prepared_frame_bytes() : p->state_address;
 	struct arch_frame frame = {.registers = &second,
 		.sigreturn = gadgets->sigreturn,
 		.mask = ALL_SIGNALS,
-		.state = p->state_address,
+		.state = state,
+		.state_bytes = p->state_size,
 		.mark = ROOM_MARK};
 	struct probe_error *error;
 
 	arch_process()->make_frame(&frame, p->frame);
 	error = memory_write_code(
 		rooms->mem, p->first_address, p->frame, arch_process()->frame_bytes);
+	if (!error && has_own)
+		error = memory_write_code(rooms->mem, state, p->state, p->state_size);
 	if (error)
 		return error;
 	calls[0].is_unseen = calls[1].is_unseen = true;

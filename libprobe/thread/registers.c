@@ -25,6 +25,8 @@ static bool transfer_others(pid_t tid, int request, struct arch_registers *regis
 		bool is_half = arch->regsets[i].bytes == sizeof(half);
 		struct iovec bytes = {is_half ? (void *)&half : word, arch->regsets[i].bytes};
 
+		if (request == PTRACE_SETREGSET && arch->regsets[i].never_changes)
+			continue;
 		if (ptrace(request, tid, arch->regsets[i].type, &bytes))
 			return false;
 		if (is_half)

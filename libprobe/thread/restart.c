@@ -123,6 +123,18 @@ bool restart_hides_block(pid_t pid, const struct arch_registers *regs)
 	       code == expected;
 }
 
+bool restart_is_in_call(pid_t pid, const struct arch_registers *regs)
+{
+	uint32_t expected = arch_process()->hidden_call, code[2];
+
+	if (!expected)
+		return (int64_t)arch_get(regs, ARCH_CALL) >= 0;
+	/* Behind the call, or led back to it. */
+	return memory_read(pid, arch_get(regs, ARCH_PC) - CALL_BYTES, code, sizeof(code)) !=
+		       sizeof(code) ||
+	       code[0] == expected || code[1] == expected;
+}
+
 bool restart_wait(struct arch_registers *regs, const struct restart_seen *seen)
 {
 	return arch_process()->hidden_call ? make_again(regs, seen) : restart_ended(regs);

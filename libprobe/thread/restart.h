@@ -37,6 +37,12 @@ void restart_undo(struct arch_registers *regs);
  */
 bool restart_hides_block(pid_t pid, const struct arch_registers *regs);
 
+/*
+ * Is a stopped thread in a system call? Where its registers do not tell, one that has just returned
+ * counts, too, and one that is about to make a call.
+ */
+bool restart_is_in_call(pid_t pid, const struct arch_registers *regs);
+
 /* Is a system call one of those? */
 bool restart_is_wait(long number);
 

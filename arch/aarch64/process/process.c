@@ -12,8 +12,8 @@
 #define PSTATE_32 UINT64_C(0x10) /* it runs 32-bit code */
 
 static const struct arch_regset regsets[] = {
-	{NT_ARM_TLS, WORD_TLS, 8},
-	{NT_ARM_SYSTEM_CALL, WORD_CALL, 4},
+	{.type = NT_ARM_TLS, .word = WORD_TLS, .bytes = 8, .never_changes = true},
+	{.type = NT_ARM_SYSTEM_CALL, .word = WORD_CALL, .bytes = 4},
 };
 
 static const int unkept[] = {AARCH64_NT_SSVE, AARCH64_NT_ZA};

@@ -7,6 +7,10 @@
 # it the processor, and it is never stopped twice without having run between.
 . tests/integration/lib.sh
 
+# At most, while a file is made. On aarch64 some registers, and what SME has, are sets of their own.
+requests=28
+[ "$(uname -m)" != aarch64 ] || requests=40
+
 command -v strace >/dev/null || skip "strace is not installed"
 start "$TARGETS/gap"
 
@@ -42,7 +46,7 @@ for command in enable disable enable disable; do
 	[ "$most" = 2 ] || fail "$most stops in the calls that make a file: $(cat "$SCRATCH/stops")"
 	# Without those that wait, for a thread that gets no processor, a millisecond each
 	most=$(grep pidfd_getfd "$SCRATCH/stops" | awk '{ gsub(/ rt_sigtimedwait( openat read close)? waitid/, ""); print NF }' | sort -n | tail -1)
-	[ "$most" -le 28 ] || fail "$most requests while a file is made: $(cat "$SCRATCH/stops")"
+	[ "$most" -le "$requests" ] || fail "$most requests while a file is made: $(cat "$SCRATCH/stops")"
 	! grep -q 'ftruncate' "$SCRATCH/stops" || fail "a size is set in a stop: $(cat "$SCRATCH/stops")"
 done
 

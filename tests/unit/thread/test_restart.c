@@ -506,6 +506,42 @@ static void test_which_calls(void **state)
 	assert_false(restart_wait(&regs, NULL));
 }
 
+__attribute__((noreturn)) static void sleeping_body(struct shared *s)
+{
+	atomic_store(&s->ready, 1);
+	for (;;)
+		pause();
+}
+
+__attribute__((noreturn)) static void computing_body(struct shared *s)
+{
+	atomic_store(&s->ready, 1);
+	for (;;)
+		atomic_fetch_add(&s->progress, 1);
+}
+
+/* Of one that computes it is certain, wherever in its loop it is stopped. */
+static void test_who_is_in_call(void **state)
+{
+	(void)state;
+	for (int sleeps = 0; sleeps < 2; sleeps++) {
+		struct victim v;
+
+		victim_start(&v, sleeps ? sleeping_body : computing_body);
+		sleep_ms(10);
+		for (int i = 0; i < STOPS; i++) {
+			struct control control;
+
+			assert_done(control_stop(v.pid, 0, &control));
+			assert_int_equal(control.count, 1);
+			assert_int_equal(
+				restart_is_in_call(v.pid, &control.threads[0].regs), sleeps);
+			control_resume(&control);
+		}
+		victim_end(&v);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -518,6 +554,7 @@ int main(void)
 		cmocka_unit_test(test_signals_end_them),
 		cmocka_unit_test(test_which_calls),
 		cmocka_unit_test(test_which_hidden_calls),
+		cmocka_unit_test(test_who_is_in_call),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
