@@ -152,15 +152,19 @@ static bool is_context(const struct piece *p, size_t i)
 	return mark + 8 <= p->size && load(p->bytes + mark) == p->layout->mark_word;
 }
 
-/* Do registers without a mark have their program counter at i? The stack pointer, it, the flags. */
-static bool is_in_registers(const struct piece *p, size_t i)
+/*
+ * Do registers without a mark have their program counter at i? The stack pointer, it, the flags. No
+ * stack is in code of ours; a controller's own notes of that code look like this.
+ */
+static bool is_in_registers(const struct places *places, const struct piece *p, size_t i)
 {
 	uint64_t sp;
 
 	if (!p->layout->flag_bits || i < 8 || i + 16 > p->size || is_context(p, i))
 		return false;
 	sp = load(p->bytes + i - 8);
-	return sp && sp % STACK_ALIGN == 0 && !(load(p->bytes + i + 8) & ~p->layout->flag_bits);
+	return sp && sp % STACK_ALIGN == 0 && !places_have(places, sp) &&
+	       !(load(p->bytes + i + 8) & ~p->layout->flag_bits);
 }
 
 /* The aligned words at [i, end) that are no program counters of images. */
@@ -170,7 +174,7 @@ static bool look_at_words(const struct places *places, const struct piece *p, si
 	for (; i < end && i < p->step; i += 8) {
 		uint64_t word = load(p->bytes + i);
 
-		if (is_context(p, i) || is_in_registers(p, i))
+		if (is_context(p, i) || is_in_registers(places, p, i))
 			continue;
 		if (!tell_word(places, p, i, word, false, visitor) ||
 			(places->guard &&
@@ -209,7 +213,7 @@ static bool look_at_registers(const struct places *places, const struct piece *p
 			.sp = load(p->bytes + i),
 			.pc = load(p->bytes + i + 8)};
 
-		if (!places_have(places, image.pc) || !is_in_registers(p, i + 8))
+		if (!places_have(places, image.pc) || !is_in_registers(places, p, i + 8))
 			continue;
 		if (!visitor->word(visitor->data, image.at + 8, image.pc, true) ||
 			!visitor->image(visitor->data, &image))

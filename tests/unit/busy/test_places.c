@@ -243,7 +243,7 @@ static void test_registers(void **state)
 	const uint64_t flags = UINT64_C(0x60001000), words[3] = {0x12340, 0x1010, flags};
 	const uint64_t others[][3] = {{0x12348, 0x1010, flags}, {0, 0x1010, flags},
 		{0x12340, 0x1100, flags}, {0x12340, 0x1010, 0x400000},
-		{0x12340, 0x1010, flags << 32}};
+		{0x12340, 0x1010, flags << 32}, {0x1010, 0x1010, flags}};
 	static uint8_t memory[WORDS * 8];
 	struct places p = {.are_code = true};
 
