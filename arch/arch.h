@@ -678,6 +678,12 @@ struct arch {
 	size_t (*far_jump)(uint64_t at, uint64_t to, uint8_t *out);
 	/* Where such a jump, read back from `at` (ARCH_JUMP_MAX bytes), leads; 0: it is neither. */
 	uint64_t (*jump_target)(uint64_t at, const uint8_t *bytes);
+	/*
+	 * Is an instruction of a stub, of insn_align bytes, a call of a function of the program? The
+	 * frame of such a function looks like copied registers if these have no mark
+	 * (arch_frame_layout.flag_bits). NULL: frames do not.
+	 */
+	bool (*is_function_call)(const uint8_t *bytes);
 	/* Can this argument be captured at all? */
 	bool (*capturable)(const struct arch_arg *arg);
 	/*

@@ -55,6 +55,7 @@ const struct arch arch_aarch64 = {
 	.move = aarch64_move,
 	.jump = aarch64_jump,
 	.jump_target = aarch64_jump_target,
+	.is_function_call = aarch64_is_function_call,
 	.capturable = aarch64_capturable,
 	.capture_checked = aarch64_capture_checked,
 	.stub = aarch64_stub,

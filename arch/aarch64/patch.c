@@ -37,3 +37,9 @@ uint64_t aarch64_jump_target(uint64_t at, const uint8_t *bytes)
 
 	return kind == AARCH64_B ? aarch64_target(insn, kind, at) : 0;
 }
+
+/* a64_call_register(); stubs call parts of their own by a label. */
+bool aarch64_is_function_call(const uint8_t *bytes)
+{
+	return aarch64_kind_of(aarch64_load(bytes)) == AARCH64_BLR;
+}

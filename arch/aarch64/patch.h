@@ -9,5 +9,6 @@ bool aarch64_is_breakpoint(const uint8_t *bytes);
 size_t aarch64_nop_length(const uint8_t *bytes, size_t length);
 size_t aarch64_jump(uint64_t at, uint64_t to, uint8_t *out);
 uint64_t aarch64_jump_target(uint64_t at, const uint8_t *bytes);
+bool aarch64_is_function_call(const uint8_t *bytes);
 
 #endif

@@ -49,17 +49,41 @@ static uint64_t hop_size(const struct reg_site *site)
 	return site->hop ? arch_host()->jump_length : 0;
 }
 
-bool busy_places(struct places *places, const struct registry *registry, const bool *sites,
-	const bool *stubs)
+/* A stub whose code cannot be read is added whole. */
+static bool add_stub(
+	struct places *places, const struct change *change, const struct reg_stub *stub)
 {
+	const struct reg_session *session = registry_session(&change->registry, stub->session);
+	bool (*is_call)(const uint8_t *) = change->arch->is_function_call;
+	size_t step = change->arch->insn_align, got = 0;
+	uint64_t start = stub->start;
+	uint8_t *code = NULL;
+	bool ok = true;
+
+	if (is_call && session && session->flags & REG_SESSION_CALLS) {
+		code = malloc(stub->size);
+		ok = code != NULL;
+		got = ok ? memory_read(change->pid, stub->start, code, stub->size) : 0;
+	}
+	for (size_t i = step; i <= got && ok; i += step) {
+		if (!is_call(code + i - step))
+			continue;
+		ok = places_add(places, start, stub->start + i);
+		start = stub->start + i + 1;
+	}
+	free(code);
+	return ok && places_add(places, start, stub->start + stub->size);
+}
+
+bool busy_places(
+	struct places *places, const struct change *change, const bool *sites, const bool *stubs)
+{
+	const struct registry *registry = &change->registry;
 	bool ok = true;
 
 	places->are_code = true;
-	for (size_t i = 0; i < registry->stub_count && ok; i++) {
-		const struct reg_stub *stub = &registry->stubs[i];
-
-		ok = !stubs[i] || places_add(places, stub->start, stub->start + stub->size);
-	}
+	for (size_t i = 0; i < registry->stub_count && ok; i++)
+		ok = !stubs[i] || add_stub(places, change, &registry->stubs[i]);
 	for (size_t i = 0; i < registry->site_count && ok; i++) {
 		const struct reg_site *site = &registry->sites[i];
 

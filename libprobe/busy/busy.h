@@ -17,9 +17,12 @@ struct busy {
 bool busy_init(struct busy *busy, const struct registry *registry);
 void busy_deinit(struct busy *busy);
 
-/* The code of the ending sites and stubs; false without memory. */
-bool busy_places(struct places *places, const struct registry *registry, const bool *sites,
-	const bool *stubs);
+/*
+ * The code of the ending sites and stubs, without the addresses that functions of the program
+ * return to: busy_look_at_calls() finds these threads. False without memory.
+ */
+bool busy_places(
+	struct places *places, const struct change *change, const bool *sites, const bool *stubs);
 
 /* Treats all of them as busy: it is unknown which threads are in them. */
 void busy_all(

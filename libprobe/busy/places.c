@@ -20,6 +20,7 @@ enum {
 	LINE_SHIFT = 6,
 	STACK_DISABLED = 2, /* SS_DISABLE */
 	STACK_ALIGN = 16,
+	PAGE_SHIFT = 12, /* of the smallest page */
 	BLOCK = 64
 };
 
@@ -154,16 +155,17 @@ static bool is_context(const struct piece *p, size_t i)
 
 /*
  * Do registers without a mark have their program counter at i? The stack pointer, it, the flags. No
- * stack is in code of ours; a controller's own notes of that code look like this.
+ * stack is in a page with such a place; a controller's own notes of its code look like this.
  */
-static bool is_in_registers(const struct places *places, const struct piece *p, size_t i)
+static bool is_in_registers(const struct piece *p, size_t i)
 {
-	uint64_t sp;
+	uint64_t sp, pc;
 
 	if (!p->layout->flag_bits || i < 8 || i + 16 > p->size || is_context(p, i))
 		return false;
 	sp = load(p->bytes + i - 8);
-	return sp && sp % STACK_ALIGN == 0 && !places_have(places, sp) &&
+	pc = load(p->bytes + i);
+	return sp && sp % STACK_ALIGN == 0 && (sp ^ pc) >> PAGE_SHIFT &&
 	       !(load(p->bytes + i + 8) & ~p->layout->flag_bits);
 }
 
@@ -174,7 +176,7 @@ static bool look_at_words(const struct places *places, const struct piece *p, si
 	for (; i < end && i < p->step; i += 8) {
 		uint64_t word = load(p->bytes + i);
 
-		if (is_context(p, i) || is_in_registers(places, p, i))
+		if (is_context(p, i) || is_in_registers(p, i))
 			continue;
 		if (!tell_word(places, p, i, word, false, visitor) ||
 			(places->guard &&
@@ -213,7 +215,7 @@ static bool look_at_registers(const struct places *places, const struct piece *p
 			.sp = load(p->bytes + i),
 			.pc = load(p->bytes + i + 8)};
 
-		if (!places_have(places, image.pc) || !is_in_registers(places, p, i + 8))
+		if (!places_have(places, image.pc) || !is_in_registers(p, i + 8))
 			continue;
 		if (!visitor->word(visitor->data, image.at + 8, image.pc, true) ||
 			!visitor->image(visitor->data, &image))

@@ -37,15 +37,15 @@ enum {
 struct probe_error *quiet_open(
 	const struct change *change, const bool *sites, const bool *stubs, struct quiet *ret)
 {
-	const struct registry *r = &change->registry;
 	struct probe_error *error;
 
 	*ret = (struct quiet){.sites = sites, .stubs = stubs};
-	if (!busy_places(&ret->places, r, sites, stubs))
+	if (!busy_places(&ret->places, change, sites, stubs))
 		return probe_error_no_memory();
 	error = frames_open(change->pid, &change->maps, &ret->places, NEAR_REACH, &ret->frames);
 	return error ? error
-		     : search_open(change->pid, change->mem, &ret->places, r->guard, &ret->search);
+		     : search_open(change->pid, change->mem, &ret->places, change->registry.guard,
+			       &ret->search);
 }
 
 void quiet_close(struct quiet *quiet)
