@@ -17,6 +17,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import urllib.error
 import urllib.request
 
 WIDTHS = (320, 360, 1280)
@@ -42,10 +43,12 @@ class Browser:
         arguments = ["--headless=new", "--disable-gpu", "--disable-dev-shm-usage",
                      f"--user-data-dir={self.folder}/profile", "--no-first-run",
                      "--disable-background-networking", "--hide-scrollbars"]
+        # With a port, chromedriver gives up where Chromium takes longer than a few seconds to answer.
+        arguments.append("--remote-debugging-pipe")
         # Its own sandbox cannot be set up as root, nor in a container. The page is ours.
         arguments.append("--no-sandbox")
         session = self.call("", {"capabilities": {"alwaysMatch": {
-            "goog:chromeOptions": {"args": arguments},
+            "goog:chromeOptions": {"args": arguments, "browserStartupTimeout": SECONDS * 1000},
             "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"}}}})
         self.url += "/" + session["sessionId"]
 
@@ -53,8 +56,12 @@ class Browser:
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.url + path, data,
                                          {"Content-Type": "application/json"})
-        with urllib.request.urlopen(request, timeout=SECONDS) as answer:
-            return json.load(answer)["value"]
+        try:
+            with urllib.request.urlopen(request, timeout=SECONDS) as answer:
+                return json.load(answer)["value"]
+        except urllib.error.HTTPError as error:
+            value = json.load(error)["value"]
+            raise SystemExit(f"{path or 'session'}: {value['error']}: {value['message']}") from None
 
     def devtools(self, command, **parameters):
         return self.call("/goog/cdp/execute", {"cmd": command, "params": parameters})

@@ -10,7 +10,7 @@ import json
 import pathlib
 import sys
 
-from browser import Browser
+from browser import Browser, SECONDS
 
 PANEL = "devtools://devtools/bundled/devtools_app.html?panel=timeline"
 LOAD = """
@@ -27,7 +27,7 @@ const done = arguments[arguments.length - 1];
 
 browser = Browser()
 try:
-    browser.call("/timeouts", {"script": 60000})
+    browser.call("/timeouts", {"script": SECONDS * 1000})
     browser.call("/url", {"url": PANEL})
     threads = browser.call("/execute/async", {
         "script": LOAD, "args": [pathlib.Path(sys.argv[1]).read_text(encoding="utf-8")]})
