@@ -26,9 +26,9 @@ SECONDS = 60 * int(os.environ.get("PROBE_TEST_SLOWER", "1"))
 
 
 class Browser:
-    """One window."""
+    """One window, which keeps these logs."""
 
-    def __init__(self):
+    def __init__(self, *logs):
         self.folder = tempfile.mkdtemp(prefix="browser.")
         self.driver = subprocess.Popen(
             ["chromedriver", "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -49,7 +49,7 @@ class Browser:
         arguments.append("--no-sandbox")
         session = self.call("", {"capabilities": {"alwaysMatch": {
             "goog:chromeOptions": {"args": arguments, "browserStartupTimeout": SECONDS * 1000},
-            "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"}}}})
+            "goog:loggingPrefs": dict.fromkeys(logs, "ALL")}}})
         self.url += "/" + session["sessionId"]
 
     def call(self, path, body=None):
@@ -192,7 +192,7 @@ def check_keyboard(browser, links, fail):
 
 def look(page):
     failures = []
-    browser = Browser()
+    browser = Browser("browser", "performance")
     try:
         for scheme in "light", "dark":
             for width in WIDTHS:

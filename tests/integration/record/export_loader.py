@@ -12,11 +12,12 @@ import sys
 
 from browser import Browser, SECONDS
 
-PANEL = "devtools://devtools/bundled/devtools_app.html?panel=timeline"
+# The code of the panel without the panel, which takes long to load.
+MODEL = "devtools://devtools/bundled/models/trace/trace.js"
 LOAD = """
 const done = arguments[arguments.length - 1];
 (async () => {
-  const {TraceModel} = await import('./models/trace/trace.js');
+  const {TraceModel} = await import(location.href);
   const model = TraceModel.Model.createWithAllHandlers();
   await model.parse(JSON.parse(arguments[0]).traceEvents, {metadata: {}});
   const parsed = model.parsedTrace(0);
@@ -28,7 +29,7 @@ const done = arguments[arguments.length - 1];
 browser = Browser()
 try:
     browser.call("/timeouts", {"script": SECONDS * 1000})
-    browser.call("/url", {"url": PANEL})
+    browser.call("/url", {"url": MODEL})
     threads = browser.call("/execute/async", {
         "script": LOAD, "args": [pathlib.Path(sys.argv[1]).read_text(encoding="utf-8")]})
 finally:
