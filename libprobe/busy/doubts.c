@@ -123,7 +123,7 @@ static bool add_places(const struct doubts *doubts, struct places *places)
 
 struct probe_error *doubts_settle(struct doubts *doubts, struct search *search, bool *settled_ret)
 {
-	const struct place_visitor visitor = {doubts, on_word, on_image, false};
+	const struct place_visitor visitor = {doubts, on_word, on_image, .maps = NULL};
 	struct probe_error *error = NULL;
 	struct places *places;
 

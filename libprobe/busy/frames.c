@@ -171,7 +171,7 @@ static void check_end(struct frames *f, uint64_t at)
  */
 static void search_stack(struct walk *walk, uint64_t start, uint64_t end, bool is_shared)
 {
-	const struct place_visitor visitor = {walk, on_word, on_image, false};
+	const struct place_visitor visitor = {walk, on_word, on_image, .maps = walk->frames->maps};
 	struct frames *f = walk->frames;
 
 	for (uint64_t at = start & ~UINT64_C(7), step; at < end; at += step) {

@@ -20,7 +20,6 @@ enum {
 	LINE_SHIFT = 6,
 	STACK_DISABLED = 2, /* SS_DISABLE */
 	STACK_ALIGN = 16,
-	PAGE_SHIFT = 12, /* of the smallest page */
 	BLOCK = 64
 };
 
@@ -101,6 +100,7 @@ struct piece {
 	const uint8_t *bytes;
 	size_t size, step;
 	const struct arch_frame_layout *layout;
+	const struct maps *maps; /* NULL: unknown */
 };
 
 /* The image that begins at an offset of a piece. */
@@ -155,18 +155,20 @@ static bool is_context(const struct piece *p, size_t i)
 
 /*
  * Do registers without a mark have their program counter at i? The stack pointer, it, the flags. No
- * stack is in a page with such a place; a controller's own notes of its code look like this.
+ * stack is in code; the notes that a controller has of its code look like this otherwise.
  */
 static bool is_in_registers(const struct piece *p, size_t i)
 {
-	uint64_t sp, pc;
+	const struct mapping *m;
+	uint64_t sp;
 
 	if (!p->layout->flag_bits || i < 8 || i + 16 > p->size || is_context(p, i))
 		return false;
 	sp = load(p->bytes + i - 8);
-	pc = load(p->bytes + i);
-	return sp && sp % STACK_ALIGN == 0 && (sp ^ pc) >> PAGE_SHIFT &&
-	       !(load(p->bytes + i + 8) & ~p->layout->flag_bits);
+	if (!sp || sp % STACK_ALIGN || load(p->bytes + i + 8) & ~p->layout->flag_bits)
+		return false;
+	m = p->maps ? maps_find(p->maps, sp) : NULL;
+	return !m || m->writable || !m->executable;
 }
 
 /* The aligned words at [i, end) that are no program counters of images. */
@@ -267,7 +269,7 @@ bool places_scan(const struct places *places, uint64_t address, const uint8_t *b
 	size_t step, const struct place_visitor *visitor)
 {
 	const struct arch_frame_layout *layout = arch_process()->layout;
-	const struct piece piece = {address, bytes, size, step, layout};
+	const struct piece piece = {address, bytes, size, step, layout, visitor->maps};
 	bool has_words = !places->are_code && !visitor->only_images, ok = true;
 
 	/* Few words matter: a block is examined only if it may contain one. */

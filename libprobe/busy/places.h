@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "libprobe/process/maps.h"
+
 enum { PLACES_FILTER_BITS = 16 };
 
 struct place {
@@ -60,7 +62,8 @@ struct place_visitor {
 	/* A word that is a place. `is_context`: as the program counter of an image. */
 	bool (*word)(void *data, uint64_t at, uint64_t word, bool is_context);
 	bool (*image)(void *data, const struct place_image *image);
-	bool only_images; /* report no words except their program counters */
+	bool only_images;	 /* report no words except their program counters */
+	const struct maps *maps; /* of the process, which tell where its code is. NULL: unknown */
 };
 
 /*

@@ -201,7 +201,8 @@ static bool is_there(const struct search *s, uint64_t address)
 /* Searches [start, end), which was entirely present when that was checked. */
 static bool search_run(struct search *s, uint64_t start, uint64_t end)
 {
-	const struct place_visitor own = {s, add_find, add_part, .only_images = true};
+	const struct place_visitor own = {
+		s, add_find, add_part, .only_images = true, .maps = &s->maps};
 	const struct place_visitor *visitor = s->visitor ? s->visitor : &own;
 	const uint64_t page = page_bytes();
 	bool is_page = false; /* what could not be read is read page by page */
