@@ -45,8 +45,7 @@ static bool on_image(void *data, const struct place_image *image)
 static struct mapping code = {.start = 0x1000, .end = 0x2000, .readable = true, .executable = true};
 static const struct maps maps = {&code, 1, NULL};
 static const struct place_visitor visitor = {&seen, on_word, on_image, .maps = &maps};
-static const struct place_visitor only_images = {{&seen, on_word, on_image, true} seen, on_word,
-	on_image, .only_images = true, .maps = &maps};
+static const struct place_visitor only_images = {&seen, on_word, on_image, true, &maps};
 
 static void scan(const struct places *places, const uint64_t *words, size_t count, size_t step)
 {
