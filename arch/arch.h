@@ -679,8 +679,8 @@ struct arch {
 	/* Where such a jump, read back from `at` (ARCH_JUMP_MAX bytes), leads; 0: it is neither. */
 	uint64_t (*jump_target)(uint64_t at, const uint8_t *bytes);
 	/*
-	 * Is an instruction of a stub, of insn_align bytes, a call of a function of the program? The
-	 * frame of such a function looks like copied registers if these have no mark
+	 * Is an instruction of a stub, of insn_align bytes, a call of a function of the program?
+	 * The frame of such a function looks like copied registers if these have no mark
 	 * (arch_frame_layout.flag_bits). NULL: frames do not.
 	 */
 	bool (*is_function_call)(const uint8_t *bytes);

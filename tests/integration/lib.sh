@@ -83,6 +83,19 @@ need_attach()
 		skip "kernel.yama.ptrace_scope is $scope: attaching to other programs needs root"
 }
 
+# tells_ends: does the kernel tell how a process ended that its parent has waited for? Before that,
+# Linux 6.15, it is only known if probectl comes first.
+tells_ends()
+{
+	printf '%s\n' 6.15 "$(uname -r)" | sort -CV
+}
+
+# same_end WHAT GOT WANTED: same(), of a result that depends on that
+same_end()
+{
+	! tells_ends || same "$@"
+}
+
 # has_short_nops: is the nop of a site shorter than a jump, which then replaces several instructions?
 has_short_nops()
 {

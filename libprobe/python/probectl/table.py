@@ -53,14 +53,23 @@ class Table(NamedTuple):
     unmatched: int  # ends without a begin
 
 
+# A long double has its sign and exponent after 8 bytes (x87), which begin with the leading one, or
+# after 14 (IEEE 754 binary128), which do not have it.
+_HAS_ONE = bytes(ctypes.c_longdouble(1.0))[14:16] != b"\xff\x3f"
+_EXPONENT = 8 if _HAS_ONE else 14
+_FRACTION = 63 if _HAS_ONE else 112  # bits below the one
+
+
 def _sum(row: Any) -> Number:
-    """Whole numbers exactly: Python's float has fewer digits than a long double (x87)."""
-    raw = ctypes.string_at(ctypes.addressof(row) + abi.Row.sum.offset, 10)
-    exponent = int.from_bytes(raw[8:], "little")
+    """Whole numbers exactly: Python's float has fewer digits than a long double."""
+    raw = ctypes.string_at(ctypes.addressof(row) + abi.Row.sum.offset, _EXPONENT + 2)
+    exponent = int.from_bytes(raw[_EXPONENT:], "little")
     if row.is_float or exponent & 0x7FFF == 0x7FFF:
         return float(row.sum)
-    whole = int.from_bytes(raw[:8], "little")
-    shift = (exponent & 0x7FFF) - 16383 - 63
+    whole = int.from_bytes(raw[:_EXPONENT], "little")
+    if not _HAS_ONE and exponent & 0x7FFF:
+        whole |= 1 << _FRACTION
+    shift = (exponent & 0x7FFF) - 16383 - _FRACTION
     whole = whole << shift if shift >= 0 else whole >> -shift
     return -whole if exponent & 0x8000 else whole
 

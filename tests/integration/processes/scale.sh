@@ -72,7 +72,7 @@ python311=/usr/bin/python3.11
 }
 start "$python311" -c '
 import threading, sys, time
-threading.stack_size(65536)
+threading.stack_size(131072)
 for i in range(1000):
     threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()
 def called():

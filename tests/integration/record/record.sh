@@ -229,7 +229,7 @@ wait_on "$target_pid" hits:work
 ask 5000
 end_process "$target_pid"
 wait "$recorder"
-same "status after the target was killed" "$?" 1
+same_end "status after the target was killed" "$?" 1
 read_record crash
 same "hits before the crash" "$(events crash)" 10000
 

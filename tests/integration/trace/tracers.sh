@@ -173,7 +173,7 @@ printed=$(wc -l <"$SCRATCH/ring.out")
 end_process "$target_pid"
 wait "$tracer_pid"
 # The process was killed, which the status shows.
-same "the trace of a killed process" "$?" 1
+same_end "the trace of a killed process" "$?" 1
 same "after its death" "$(wc -l <"$SCRATCH/ring.out")" $((2 * printed))
 
 # ---- Tracers of shared objects -----------------------------------------------------
