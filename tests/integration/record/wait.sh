@@ -150,6 +150,10 @@ wait_on "$first" crew:work
 sleep 1.5
 ask release
 wait_tracing several "$recorder"
+# The rings fill up, whoever is quicker, for less than a hit waits at most.
+kill -STOP "$recorder"
+sleep 0.4
+kill -CONT "$recorder"
 sleep 0.5
 echo fork >&"$first_in"
 sleep 0.1
