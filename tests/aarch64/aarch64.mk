@@ -29,14 +29,21 @@ AARCH64_GOALS := all targets $(if $(filter 1,$(AARCH64_SHORT)),,static)
 # All unit tests, and of the others those that have passed there so far.
 AARCH64_TESTS := $(sort $(wildcard tests/unit/*/test_*.c tests/golden/test_*.c)) \
 	$(patsubst %,tests/aarch64/%.sh,list count postgres registers stacks tags trace) \
-	$(patsubst %,tests/integration/%.sh,follow/exec list/catalogue list/list others/replaced \
-		others/strace others/uprobe pcp/pcp_life processes/calls processes/strange \
-		programs/beside programs/jvm programs/names programs/names_postgres \
-		programs/norm_postgres programs/postgres programs/python programs/record_postgres \
-		programs/ruby project/demo project/static record/machines record/stacks \
-		repair/leftovers repair/repair repair/restore sites/args sites/crowded sites/general \
-		sites/large sites/neighbours sites/rows_uprobe sites/tight sites/unfit trace/count \
-		trace/kept trace/load trace/order trace/spans trace/stack_hits)
+	$(patsubst %,tests/integration/%.sh,follow/exec library/examples library/python_package \
+		library/self list/catalogue list/list list/memcheck others/chaos others/held \
+		others/hostile others/leaving others/locked others/notice others/replaced \
+		others/strace others/together others/uprobe pcp/pcp_life processes/brief \
+		processes/calls processes/crew processes/forked processes/killed processes/life \
+		processes/limits processes/strange processes/threads programs/beside programs/jvm \
+		programs/names programs/names_postgres programs/norm_postgres programs/postgres \
+		programs/python programs/record_postgres programs/ruby project/demo \
+		project/static record/ctf2 record/export record/machines record/own \
+		record/remains record/stacks record/traced repair/leftovers repair/repair \
+		repair/restore runtime/event_storm runtime/events runtime/instrument \
+		runtime/pmtrace runtime/pmtrace_fortran sites/args sites/crowded sites/general \
+		sites/large sites/neighbours sites/rows_uprobe sites/tight sites/unfit \
+		trace/count trace/jit trace/kept trace/load trace/order trace/spans trace/stack \
+		trace/stack_hits trace/symbols trace/tracers_loaded trace/values trace/words)
 ifeq ($(AARCH64_SHORT),1)
 AARCH64_TESTS := $(sort $(wildcard tests/unit/arch/test_*_aarch64.c tests/unit/form/test_*.c \
 	tests/unit/stub_aarch64/test_*.c)) \
