@@ -33,17 +33,17 @@ AARCH64_TESTS := $(sort $(wildcard tests/unit/*/test_*.c tests/golden/test_*.c))
 		library/self list/catalogue list/list list/memcheck others/chaos others/held \
 		others/hostile others/leaving others/locked others/notice others/replaced \
 		others/strace others/together others/uprobe pcp/pcp_life processes/brief \
-		processes/calls processes/crew processes/forked processes/killed processes/life \
-		processes/limits processes/strange processes/threads programs/beside programs/jvm \
+		processes/calls processes/cgroup processes/crew processes/forked processes/killed processes/life \
+		processes/limits processes/scale processes/strange processes/threads programs/beside programs/jvm \
 		programs/names programs/names_postgres programs/norm_postgres programs/postgres \
 		programs/python programs/record_postgres programs/ruby project/demo \
-		project/static record/ctf2 record/export record/machines record/own \
-		record/remains record/stacks record/traced repair/leftovers repair/repair \
+		project/static record/ctf2 record/export record/export_loader record/machines record/own \
+		record/record record/remains record/stacks record/traced repair/leftovers repair/repair \
 		repair/restore runtime/event_storm runtime/events runtime/instrument \
 		runtime/pmtrace runtime/pmtrace_fortran sites/args sites/crowded sites/general \
 		sites/large sites/neighbours sites/rows_uprobe sites/tight sites/unfit \
 		trace/count trace/jit trace/kept trace/load trace/order trace/spans trace/stack \
-		trace/stack_hits trace/symbols trace/tracers_loaded trace/values trace/words)
+		trace/stack_hits trace/symbols trace/tracers trace/tracers_loaded trace/values trace/words)
 ifeq ($(AARCH64_SHORT),1)
 AARCH64_TESTS := $(sort $(wildcard tests/unit/arch/test_*_aarch64.c tests/unit/form/test_*.c \
 	tests/unit/stub_aarch64/test_*.c)) \
