@@ -55,16 +55,17 @@ static bool add_stub(
 {
 	const struct reg_session *session = registry_session(&change->registry, stub->session);
 	bool (*is_call)(const uint8_t *) = change->arch->is_function_call;
-	size_t step = change->arch->insn_align, got = 0;
-	uint64_t start = stub->start;
-	uint8_t *code = NULL;
+	uint64_t start = stub->start, end = stub->start + stub->size;
+	size_t step = change->arch->insn_align, got;
+	uint8_t *code;
 	bool ok = true;
 
-	if (is_call && session && session->flags & REG_SESSION_CALLS) {
-		code = malloc(stub->size);
-		ok = code != NULL;
-		got = ok ? memory_read(change->pid, stub->start, code, stub->size) : 0;
-	}
+	if (!is_call || !session || !(session->flags & REG_SESSION_CALLS))
+		return places_add(places, start, end);
+	code = malloc(stub->size);
+	if (!code)
+		return false;
+	got = memory_read(change->pid, start, code, stub->size);
 	for (size_t i = step; i <= got && ok; i += step) {
 		if (!is_call(code + i - step))
 			continue;
@@ -72,7 +73,7 @@ static bool add_stub(
 		start = stub->start + i + 1;
 	}
 	free(code);
-	return ok && places_add(places, start, stub->start + stub->size);
+	return ok && places_add(places, start, end);
 }
 
 bool busy_places(

@@ -30,11 +30,11 @@ AARCH64_GOALS := all targets $(if $(filter 1,$(AARCH64_SHORT)),,static)
 AARCH64_TESTS := $(sort $(wildcard tests/unit/*/test_*.c tests/golden/test_*.c)) \
 	$(patsubst %,tests/aarch64/%.sh,list count postgres registers stacks tags trace) \
 	$(patsubst %,tests/integration/%.sh,follow/exec library/examples library/python_package \
-		library/self list/catalogue list/list list/memcheck others/chaos others/held \
+		library/self list/catalogue list/list list/memcheck others/chaos others/debugger others/held \
 		others/hostile others/leaving others/locked others/notice others/replaced \
 		others/strace others/together others/uprobe pcp/pcp_life processes/brief \
 		processes/calls processes/cgroup processes/crew processes/forked processes/killed processes/life \
-		processes/limits processes/scale processes/strange processes/threads programs/beside programs/jvm \
+		processes/limits processes/scale processes/strange processes/threads processes/worlds programs/beside programs/jvm \
 		programs/names programs/names_postgres programs/norm_postgres programs/postgres \
 		programs/python programs/record_postgres programs/ruby project/demo \
 		project/static record/ctf2 record/export record/export_loader record/machines record/own \
