@@ -215,7 +215,7 @@ cc -O2 -g -Ilibprobe/include -D_GNU_SOURCE -I. -o "$SCRATCH/shared" tests/target
 	-L"$BUILD" -lprobe_events -lpthread || fail "not linked with libprobe_events.so"
 same "what libprobe_events.so needs" \
 	"$(readelf -d "$BUILD/libprobe_events.so" | grep -o 'Shared library: .*' |
-		grep -v ld-linux | xargs)" \
+		grep -v ld-linux-aarch64 | xargs)" \
 	"Shared library: [libc.so.6]"
 export LD_LIBRARY_PATH=$BUILD
 start "$SCRATCH/shared"

@@ -46,7 +46,7 @@ same "what is said of flags" "$(sed 's/ in libprobe.*//' "$SCRATCH/ours.err" | t
 	"pmtracestate: PMTRACE_STATE_COMMS has no effect;pmtracestate: 0x80 has no effect: there are no such flags;"
 same "what libprobe_pmtrace.so needs" \
 	"$(readelf -d "$BUILD/libprobe_pmtrace.so" | grep -o 'Shared library: .*' |
-		grep -v ld-linux | xargs)" \
+		grep -v ld-linux-aarch64 | xargs)" \
 	"Shared library: [libc.so.6]"
 
 # Diagnostics: each call.
