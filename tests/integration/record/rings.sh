@@ -42,13 +42,13 @@ second()
 {
 	echo "$1" >&"$second_in"
 	said=$((said + 1))
-	for ((i = 0; i < 600; i++)); do
+	for ((i = 0; i < 600 * slower; i++)); do
 		[ "$(wc -l <"$SCRATCH/second.out")" -ge $said ] && return
 		sleep 0.1
 	done
 	fail "the second process does not answer"
 }
-for ((i = 0; i < 100; i++)); do
+for ((i = 0; i < 100 * slower; i++)); do
 	[ -s "$SCRATCH/second.out" ] && break
 	sleep 0.1
 done
@@ -58,7 +58,7 @@ wait_tracing loop "$recorder"
 ask 50000
 second 100
 kill -USR1 "$recorder"
-for ((i = 0; i < 600; i++)); do
+for ((i = 0; i < 600 * slower; i++)); do
 	[ "$(grep -ac . "$SCRATCH"/loop/stream_* 2>/dev/null | wc -l)" -ge 4 ] && break
 	sleep 0.1
 done
@@ -128,7 +128,7 @@ come()
 {
 	local i started=()
 	for ((i = 0; i < $1; i++)); do
-		"$comer" 20 15000 alone &
+		"$comer" 20 $((15000 * slower)) alone &
 		started+=($!)
 		((i % 8 != 7)) || wait "${started[@]}"
 	done
@@ -139,11 +139,11 @@ come()
 record_start many --full=loop --follow --exe "$comer" comer:hit
 wait_tracing many "$recorder"
 come 10
-sleep 0.5
+sleep "$slower"
 kill -USR1 "$recorder"
-sleep 0.5
+sleep "$slower"
 come 74
-sleep 0.5
+sleep "$slower"
 record_stop many
 dropped=$(sed -n 's/.* rings of \([0-9]*\) process[es]* that had ended were dropped, .*/\1/p' "$SCRATCH/many.err")
 check_came many $(($(processes many) + ${dropped:-0}))
