@@ -66,7 +66,7 @@ slow_pid=$!
 on_exit "end_process $slow_pid"
 sleep 1
 ask 100
-for ((try = 0; try < 50; try++)); do
+for ((try = 0; try < 50 * slower; try++)); do
 	[ "$(wc -l <"$SCRATCH/served.out")" -ge 100 ] && break
 	sleep 0.1
 done
@@ -86,12 +86,14 @@ trace_stop served
 
 # Its descriptors are its own.
 trace_start started --listen :0 -t metrics -i 0.2 hits:work -- \
-	sh -c 'ls -l /proc/self/fd >"$1"; exec "$2"' sh "$SCRATCH/descriptors" "$TARGETS/hits"
-for ((try = 0; try < 300; try++)); do
+	sh -c 'ls -l /proc/self/fd >"$1"; while [ ! -e "$2" ]; do sleep 0.1; done; exec "$3"' sh \
+	"$SCRATCH/descriptors" "$SCRATCH/asked" "$TARGETS/hits"
+for ((try = 0; try < 300 * slower; try++)); do
 	[ -n "$(url_of started)" ] && break
 	sleep 0.1
 done
 get "$(url_of started)" >"$SCRATCH/text"
+touch "$SCRATCH/asked"
 grep -q '^probectl_rows_left_out 0$' "$SCRATCH/text" || fail "started: $(cat "$SCRATCH/text")"
 wait "$tracer_pid" || fail "started: $(cat "$SCRATCH/started.err")"
 grep -qE 'socket|eventpoll' "$SCRATCH/descriptors" && fail "it inherits $(cat "$SCRATCH/descriptors")"
@@ -109,7 +111,7 @@ wait_tracing come
 "$comer" 10000 10000 >/dev/null </dev/null &
 second=$!
 on_exit "end_process $second"
-for ((try = 0; try < 300; try++)); do
+for ((try = 0; try < 300 * slower; try++)); do
 	get "$(url_of come)" >"$SCRATCH/text"
 	! grep -q "^probectl_count_hits_total{.*pid=\"$second\"" "$SCRATCH/text" || break
 	sleep 0.1

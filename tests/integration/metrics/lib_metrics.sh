@@ -74,7 +74,7 @@ until_query()
 {
 	local try got
 
-	for ((try = 0; try < 300; try++)); do
+	for ((try = 0; try < 300 * ${slower:?}; try++)); do
 		got=$(query "$1" 2>&1)
 		[ "$got" != "$2" ] || return 0
 		sleep 0.1
@@ -92,7 +92,7 @@ collector_start()
 	mkdir "$collected"
 	"${python:?}" tests/integration/metrics/collector.py "$collected" "${@:2}" >"$collected/port" 2>&1 &
 	on_exit "end_process $!"
-	for ((try = 0; try < 300; try++)); do
+	for ((try = 0; try < 300 * ${slower:?}; try++)); do
 		[ -s "$collected/port" ] && break
 		sleep 0.1
 	done

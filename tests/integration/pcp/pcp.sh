@@ -116,7 +116,7 @@ observe.value, double, instant none"
 pminfo -h local:// -l mmv.probectl.latency.hits >"$SCRATCH/labels"
 labels=$(sed -n 's/.*request__start..request__fail"\] labels //p' "$SCRATCH/labels")
 same "labels" "$(jq -c '[.pid, .program, .provider, .probe, .begin, .host]' <<<"$labels")" \
-	"[$target_pid,\"pairs\",\"pairs\",\"request__fail\",\"request__start\",\"$(hostname)\"]"
+	"[$target_pid,\"pairs\",\"pairs\",\"request__fail\",\"request__start\",\"$(uname -n)\"]"
 end values
 
 # Times. The interval is so long that the last one covers everything: it is shown when the
