@@ -225,7 +225,7 @@ static struct probe_error *read_sites(
 	struct probe_error *error = site_read_all(registry, pid, &edits, ret);
 
 	edits_deinit(&edits);
-	if (!error && (busy || lock_is_taken(pid))) {
+	if (!error && (busy || lock_is_taken(pid) || registry_is_stale(registry, pid))) {
 		free(*ret);
 		*ret = NULL;
 	}

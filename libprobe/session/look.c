@@ -5,8 +5,9 @@
  *
  * The bytes of all sites are read at once, without stopping anything, and compared with those of
  * the last look; usually that is all. Only if they differ, two more things are read: the registry,
- * because another controller may have put its stub before ours, and the files, because a library
- * may have been closed. While another controller makes a change, nothing is concluded.
+ * because another session may have put its stub before ours, and the files, because a library may
+ * have been closed. While another session makes a change, nothing is concluded: neither if somebody
+ * has the lock, nor if another registry was published since it was read.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -270,13 +271,19 @@ static bool is_there(const struct probe_session *s)
 static struct probe_error *look(struct probe_session *s, bool last,
 	void (*visit)(const struct probe_site_news *news, void *data), void *data)
 {
-	bool busy = lock_is_taken(s->target->pid);
+	pid_t pid = s->target->pid;
+	bool busy = lock_is_taken(pid);
 	struct evidence evidence = {0};
-	struct probe_error *error = edits_read(&s->watch.edits, s->target->pid);
+	struct probe_error *error = edits_read(&s->watch.edits, pid);
 
 	if (!error && any_changed(&s->watch)) {
 		error = evidence_read(s->target, &evidence);
-		if (!error && !busy && !lock_is_taken(s->target->pid) && is_there(s))
+		busy = busy || lock_is_taken(pid);
+		/* Again, for a change may have been made between the two. */
+		if (!error && !busy)
+			error = edits_read(&s->watch.edits, pid);
+		busy = busy || lock_is_taken(pid) || registry_is_stale(&evidence.registry, pid);
+		if (!error && !busy && is_there(s))
 			take_all(s, &evidence, last, visit, data);
 		else
 			busy = true;

@@ -192,7 +192,7 @@ static struct probe_error *look_at(pid_t pid, struct look *look)
 		struct probe_error *error = read_once(pid, look);
 
 		if (error || i == BUSY_TRIES || !any_inconsistent(look) ||
-			!(busy || lock_is_taken(pid)))
+			!(busy || lock_is_taken(pid) || registry_is_stale(&look->registry, pid)))
 			return error;
 		look_deinit(look);
 		nanosleep(&(struct timespec){.tv_nsec = BUSY_WAIT_NS}, NULL);

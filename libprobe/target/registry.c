@@ -22,6 +22,9 @@ enum {
 #undef X
 };
 
+/* Whoever has no lock may read an image while it is replaced: such a load is begun again. */
+enum { LOADS_MAX = 20 };
+
 /* The home page. `image` is the one word that is ever changed. */
 struct home_page {
 	uint64_t magic;
@@ -223,7 +226,6 @@ static struct probe_error *parse_image(
 	at += header->type##_count * sizeof(*ret->name);
 	REGISTRY_ARRAYS(X)
 #undef X
-	ret->generation = header->generation;
 	ret->guard = header->guard;
 	ret->next_session = header->next_session;
 	return NULL;
@@ -292,6 +294,7 @@ static struct probe_error *load_image(pid_t pid, struct registry *ret)
 	error = memory_read_all(pid, ret->image, &header, sizeof(header));
 	if (error)
 		return error;
+	ret->generation = header.generation;
 	if (header.magic != IMAGE_MAGIC)
 		return malformed(pid, "no image");
 	if (header.version != IMAGE_VERSION)
@@ -317,15 +320,25 @@ static struct probe_error *load_image(pid_t pid, struct registry *ret)
 
 struct probe_error *registry_load(pid_t pid, const struct maps *maps, struct registry *ret)
 {
-	struct probe_error *error;
+	struct probe_error *error = NULL;
 	struct home_page home;
 
 	*ret = (struct registry){.next_session = 1};
-	error = find_home(pid, maps, &home, &ret->home);
-	if (error || !ret->home)
-		return error;
-	ret->image = home.image;
-	error = load_image(pid, ret);
+	for (int tries = 0; tries < LOADS_MAX; tries++) {
+		registry_deinit(ret);
+		probe_error_free(error);
+		error = find_home(pid, maps, &home, &ret->home);
+		if (error || !ret->home)
+			return error;
+		ret->image = home.image;
+		error = load_image(pid, ret);
+		if (!registry_is_stale(ret, pid))
+			break;
+		if (!error)
+			error = probe_error_new(PROBE_ERROR_STATE,
+				"another probectl is changing the probes of process %d: try again",
+				pid);
+	}
 	if (error)
 		registry_deinit(ret);
 	return error;
@@ -334,9 +347,13 @@ struct probe_error *registry_load(pid_t pid, const struct maps *maps, struct reg
 bool registry_is_stale(const struct registry *registry, pid_t pid)
 {
 	struct home_page home;
+	struct image_header header;
 
+	/* An image may be where the one before the last was. */
 	return registry->home &&
-	       (!read_home(pid, registry->home, &home) || home.image != registry->image);
+	       (!read_home(pid, registry->home, &home) || home.image != registry->image ||
+		       memory_read(pid, home.image, &header, sizeof(header)) != sizeof(header) ||
+		       header.generation != registry->generation);
 }
 
 /* ---- Storing --------------------------------------------------------------------- */
@@ -346,7 +363,7 @@ struct probe_error *registry_write(struct registry *registry, int mem, uint64_t 
 	struct image_header header = {.magic = IMAGE_MAGIC,
 		.version = IMAGE_VERSION,
 		.next_session = registry->next_session,
-		.generation = ++registry->generation,
+		.generation = registry->generation + 1,
 		.guard = registry->guard,
 		.size = registry_image_size(registry)};
 	struct probe_error *error;
@@ -382,6 +399,7 @@ struct probe_error *registry_publish(
 			&image, sizeof(image));
 	if (error)
 		return error;
+	registry->generation++;
 	registry->image = image;
 	registry->image_size = size;
 	return NULL;

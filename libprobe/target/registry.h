@@ -204,9 +204,10 @@ struct data_notes {
 #define DATA_MAGIC UINT64_C(0x31617461646f7270) /* "prodata1" */
 
 /*
- * Loads the registry of a process; one without has home 0 and nothing else.
- * Errors: PROBE_ERROR_FORMAT (there is one, but it makes no sense),
- * PROBE_ERROR_PERMISSION (there may be one, but memory may not be read).
+ * Loads the registry of a process; one without has home 0 and nothing else. The lock is not needed
+ * to read: what is loaded was the current one at a moment. Errors: PROBE_ERROR_FORMAT (there is
+ * one, but it makes no sense), PROBE_ERROR_PERMISSION (there may be one, but memory may not be
+ * read), PROBE_ERROR_STATE (it changes all the time).
  */
 PROBE_MUST_CHECK struct probe_error *registry_load(
 	pid_t pid, const struct maps *maps, struct registry *ret);

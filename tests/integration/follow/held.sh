@@ -29,7 +29,10 @@ hold()
 	[[ $guard =~ ^[0-9]+$ ]] || skip "the kernel has no FAN_OPEN_EXEC_PERM for us"
 }
 
-# come N [ARGS…]: that many processes at once, by different parents
+# How many come at once: each is held for half a second at most.
+together=$((40 / slower))
+
+# come N [ARGS…]: that many processes, by different parents
 come()
 {
 	local i started=()
@@ -40,11 +43,19 @@ come()
 			sh -c '"$@"; exit $?' sh "$comer" $hits 100 "${@:2}" &
 		fi
 		started+=($!)
-	done
-	for i in "${started[@]}"; do
-		wait "$i" || fail "a process: status $?"
+		((${#started[@]} < together && i < $1 - 1)) || came
 	done
 	sleep 0.3
+}
+
+# came: waits for those that were started
+came()
+{
+	local pid
+	for pid in "${started[@]}"; do
+		wait "$pid" || fail "a process: status $?"
+	done
+	started=()
 }
 
 # count NAME FILTER: lines of JSON
@@ -133,7 +144,7 @@ for ((i = 0; i < 10; i++)); do
 	soon "stopped, and known to be" 1000
 done
 kill -CONT "$tracer_pid"
-sleep 1
+sleep "$slower"
 come 4
 trace_stop stop
 [ "$(count stop '.name == "early"')" -ge 4 ] || fail "after SIGCONT: $(cat "$SCRATCH/stop.err")"
@@ -166,11 +177,11 @@ missed end 3
 hold more "$comer" 'comer:early'
 come_unseen 2
 kill -CONT "$tracer_pid"
-sleep 1
+sleep "$slower"
 missed more 2
 come_unseen 1
 kill -CONT "$tracer_pid"
-sleep 1
+sleep "$slower"
 missed more 2
 trace_stop more
 missed more 3
@@ -204,15 +215,15 @@ soon "both stopped" 5000
 ended "both stopped"
 soon "both stopped before" 500
 kill -CONT "$tracer_pid"
-sleep 0.5
+sleep "$slower"
 come 4
 trace_stop both
 
 # The guardian is killed: processes are found by looking. We are killed: he ends.
 hold lost "$comer" 'comer:*'
 kill -KILL "$guard"
-sleep 0.5
-hits=500
+sleep "$slower"
+hits=$((500 * slower))
 come 2
 trace_stop lost
 says lost "2 processes came"
