@@ -15,11 +15,11 @@
 
 #include "libprobe/modules/safe.h"
 
-enum { PAGE = 4096, PAGES = 6 };
+enum { PAGE = 65536 /* or a whole number of smaller ones */, PAGES = 6 };
 
 static const char constant[] = "a constant";
 static char variable[] = "a variable";
-static char zeros[64 * PAGE]; /* reaches beyond the page that the file's variables end in */
+static char zeros[4 * PAGE]; /* reaches beyond the page that the file's variables end in */
 
 static bool is_in(const struct arch_safe *safe, const void *address)
 {

@@ -15,6 +15,13 @@
 
 enum { BYTES = 1 << 18 /* more than a pipe holds */ };
 
+/* A pipe that holds 64 KiB, whatever the size of a page. */
+static void open_pipe(int ends[2], int flags)
+{
+	assert_int_equal(pipe2(ends, O_CLOEXEC | flags), 0);
+	assert_int_equal(fcntl(ends[1], F_SETPIPE_SZ, 65536), 65536);
+}
+
 static void give(struct ctf_writer *writer, int fd, uint8_t fill)
 {
 	struct ctf_job *job = ctf_writer_next(writer);
@@ -50,7 +57,7 @@ static void test_waits(void **state)
 	(void)state;
 	assert_non_null(writer);
 	assert_true(writer->has_thread);
-	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	open_pipe(ends, 0);
 	for (uint8_t round = 0; round < 3; round++) {
 		for (uint8_t i = 0; i < CTF_JOBS; i++)
 			give(writer, ends[1], round + i);
@@ -78,7 +85,7 @@ static void test_fails(void **state)
 
 	(void)state;
 	assert_non_null(writer);
-	assert_int_equal(pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
+	open_pipe(ends, O_NONBLOCK);
 	/* It takes a part only. */
 	give(writer, ends[1], 1);
 	assert_int_equal(ctf_writer_finished(writer, true), 1);
@@ -91,7 +98,7 @@ static void test_fails(void **state)
 	close(ends[0]);
 	close(ends[1]);
 	/* Then it goes on. */
-	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	open_pipe(ends, 0);
 	give(writer, ends[1], 3);
 	read_job(ends[0], 3);
 	assert_int_equal(ctf_writer_finished(writer, true), 1);

@@ -12,7 +12,7 @@
 
 #include "libprobe/ring/walk.h"
 
-enum { HEADER = sizeof(struct ring_record), MOST = 40, PAGE = 4096, NOW = 1000 };
+enum { HEADER = sizeof(struct ring_record), MOST = 40, PAGE = 65536, NOW = 1000 };
 
 /* Site 0: a number of 4 bytes; site 1: one of 1 byte, and two strings; there is no site 2. */
 static const struct ring_form forms[] = {
@@ -22,7 +22,7 @@ static const struct ring_form forms[] = {
 };
 static const struct ring_forms all = {forms, 3};
 
-static uint8_t bytes[PAGE];
+static uint8_t bytes[4096];
 
 /* Returns where the record ends. */
 static size_t put(size_t at, uint64_t time, uint32_t site, uint32_t tid, uint32_t a, uint32_t b)
@@ -77,13 +77,13 @@ static void test_length(void **state)
 	assert_int_equal(ring_record_length(&all, bytes, HEADER + 9 + 7), 0);
 	assert_int_equal(ring_record_length(&all, bytes, HEADER - 1), 0);
 	put(0, 1, 1, 7, MOST, MOST);
-	assert_int_equal(ring_record_length(&all, bytes, PAGE), HEADER + 9 + 2 * MOST);
+	assert_int_equal(ring_record_length(&all, bytes, sizeof(bytes)), HEADER + 9 + 2 * MOST);
 	put(0, 1, 1, 7, MOST + 1, 0);
-	assert_int_equal(ring_record_length(&all, bytes, PAGE), 0);
+	assert_int_equal(ring_record_length(&all, bytes, sizeof(bytes)), 0);
 	put(0, 1, 2, 7, 0, 0);
-	assert_int_equal(ring_record_length(&all, bytes, PAGE), 0);
+	assert_int_equal(ring_record_length(&all, bytes, sizeof(bytes)), 0);
 	bytes[offsetof(struct ring_record, site)] = 3;
-	assert_int_equal(ring_record_length(&all, bytes, PAGE), 0);
+	assert_int_equal(ring_record_length(&all, bytes, sizeof(bytes)), 0);
 }
 
 static void test_all(void **state)

@@ -19,6 +19,8 @@
 #include "tests/unit/expr/expr_random.h"
 #include "tests/unit/stub/stub_host.h"
 
+/* A page, or a whole number of smaller ones. */
+enum { PAGE = 65536 };
 enum { CELL = 1 << 12, RANDOM_TEXTS = 3000, RANDOM_HITS = 12, TEXT_MAX = 400 };
 
 struct fixture {
@@ -408,23 +410,24 @@ static void bounded_strings(void **state)
 static void cut_string(void **state)
 {
 	struct fixture *f = *state;
-	char *pages = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *pages =
+		mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct subject s;
 
 	assert_ptr_not_equal(pages, MAP_FAILED);
-	assert_int_equal(mprotect(pages + 4096, 4096, PROT_NONE), 0);
-	memcpy(pages + 4096 - 6, "SELECT", 6);
+	assert_int_equal(mprotect(pages + PAGE, PAGE, PROT_NONE), 0);
+	memcpy(pages + PAGE - 6, "SELECT", 6);
 	subject_init(&s, f, "8@%rdi", "str(arg0) == \"SELECT\"", true);
-	s.filter((uintptr_t)pages + 4096 - 6, 0, 0);
+	s.filter((uintptr_t)pages + PAGE - 6, 0, 0);
 	assert_int_equal(stub_host_hits(&f->host), 0);
 	s.filter((uintptr_t) "SELECT", 0, 0);
 	assert_int_equal(stub_host_hits(&f->host), 1);
 	expr_case_deinit(&s.expr);
 	subject_init(&s, f, "8@%rdi", "starts_with(str(arg0), \"SELECT\")", true);
-	s.filter((uintptr_t)pages + 4096 - 6, 0, 0);
+	s.filter((uintptr_t)pages + PAGE - 6, 0, 0);
 	assert_int_equal(stub_host_hits(&f->host), 2);
 	expr_case_deinit(&s.expr);
-	munmap(pages, 8192);
+	munmap(pages, 2 * PAGE);
 }
 
 /* ---- Memory behind pointers ----------------------------------------------------------- */
@@ -457,7 +460,7 @@ static void long_lists(void **state)
 	expr_case_deinit(&s.expr);
 }
 
-enum { MEMORY_BYTES = 8192, NOTHING_BYTES = 64 << 20 };
+enum { MEMORY_BYTES = 2 * PAGE, NOTHING_BYTES = 64 << 20 };
 
 /*
  * Two pages that point into themselves, with nothing readable before and behind them, where indices
@@ -512,7 +515,7 @@ static void try_found(struct fixture *f, const char *text, bool has_rseq)
 		else if (i % 6 == 3)
 			args[0] = f->end + (uint64_t)near[next_random(f) % 6];
 		else if (i % 6 == 4) /* across the pages */
-			args[0] = f->memory + 4096 + (uint64_t)near[next_random(f) % 6];
+			args[0] = f->memory + PAGE + (uint64_t)near[next_random(f) % 6];
 		try_hit(&s, text, args);
 	}
 	expr_case_deinit(&s.expr);
