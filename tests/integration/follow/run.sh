@@ -33,9 +33,13 @@ same "output with a plugin" "$(cat "$SCRATCH/stdout")" "done 4"
 same "the plugin's own probe" "$(args_of "$SCRATCH/ctor.out")" "plugin(6)"
 
 # run alone enables probes and leaves: OCaml's handlers then count.
-same "run of toggles" "$(printf 'hit\nprint\nquit\n' |
-	"$PROBECTL" run -e 'ocaml*:*' -- "$TARGETS/ocaml" 2>"$SCRATCH/err" | sed -n 's/ semaphores.*//; s/^hits //p')" \
-	"10 10 17 10 0 0"
+if [ "$(uname -m)" = x86_64 ]; then
+	same "run of toggles" "$(printf 'hit\nprint\nquit\n' |
+		"$PROBECTL" run -e 'ocaml*:*' -- "$TARGETS/ocaml" 2>"$SCRATCH/err" | sed -n 's/ semaphores.*//; s/^hits //p')" \
+		"10 10 17 10 0 0"
+else
+	echo "note: OCaml has its protocol on x86-64 alone: run of toggles is not tested"
+fi
 
 # Exit status: the program's own, of a signal, and of a program that cannot be started.
 status_of()
