@@ -37,11 +37,11 @@ ending()
 		[ -n "$(loading)" ] && break
 		sleep 0.1
 	done
-	sleep 1
+	sleep "$slower"
 	[ "$(awk '/^TracerPid:/ {print $2}' "/proc/$(loading)/status")" = "$tracer_pid" ] ||
 		fail "$1: the program is not on its way"
 	kill -INT "$tracer_pid"
-	sleep 1
+	sleep "$slower"
 	kill -0 "$tracer_pid" 2>/dev/null || fail "$1: the trace does not wait for its reader"
 	printf "%1000s" x >&"$never" # no library
 	timeout $((10 * slower)) tail --pid="$script" -f /dev/null || fail "$1: a program is held: $(
@@ -51,10 +51,12 @@ ending()
 	wait "$script"
 }
 
-# Its output is more than fits a pipe.
+# Its output is more than fits a pipe, also where a slow machine lets it begin before it is traced.
+pause=0
+[ "$slower" = 1 ] || pause=1000
 cat >"$SCRATCH/script" <<END
 read -r _ <"$SCRATCH/go"
-"$comer" 4000 0
+"$comer" 4000 $pause
 LD_PRELOAD=$SCRATCH/never.so "$comer" 7 0 2>/dev/null
 END
 
