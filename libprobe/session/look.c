@@ -278,6 +278,12 @@ static struct probe_error *look(struct probe_session *s, bool last,
 
 	if (!error && any_changed(&s->watch)) {
 		error = evidence_read(s->target, &evidence);
+		/* It changes all the time: the next look tells more. */
+		if (error && error->code == PROBE_ERROR_STATE) {
+			probe_error_free(error);
+			error = NULL;
+			busy = true;
+		}
 		busy = busy || lock_is_taken(pid);
 		/* Again, for a change may have been made between the two. */
 		if (!error && !busy)
