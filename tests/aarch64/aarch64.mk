@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # `make check-aarch64`, for the Makefile: builds all of the project with a cross compiler and the
-# packages of an arm64 Debian, and runs there, in an emulator, what works on aarch64 so far. The
-# build folder has to be below the sources, which is all that the emulator sees.
+# packages of an arm64 Debian, and runs there, in an emulator, what `make check` runs. The build
+# folder has to be below the sources, which is all that the emulator sees.
 
 AARCH64 := $(BUILD)/aarch64
 AARCH64_ROOT := $(abspath $(AARCH64))/debian/root
@@ -24,40 +24,23 @@ AARCH64_KERNEL ?= linux-image-arm64
 # 32 bits.
 AARCH64_PACKAGES := $(DEPS_BUILD) $(if $(filter 1,$(AARCH64_SHORT)),$(filter g++ jq lib% babeltrace2 \
 	postgresql% ruby python3,$(DEPS_CHECK)),$(DEPS_DEMO) $(DEPS_STATIC) $(filter-out %-multilib,$(DEPS_CHECK)))
-AARCH64_GOALS := all targets $(if $(filter 1,$(AARCH64_SHORT)),,static)
-
-# All unit tests, and of the others those that have passed there so far.
-AARCH64_TESTS := $(sort $(wildcard tests/unit/*/test_*.c tests/golden/test_*.c)) \
-	$(patsubst %,tests/aarch64/%.sh,list count postgres registers stacks tags trace) \
-	$(patsubst %,tests/integration/%.sh,follow/exec library/examples library/python_package \
-		library/self list/catalogue list/list list/memcheck others/chaos others/debugger others/held \
-		others/hostile others/leaving others/locked others/notice others/replaced \
-		others/strace others/together others/uprobe pcp/pcp_life processes/brief \
-		processes/calls processes/cgroup processes/crew processes/forked processes/killed processes/life \
-		processes/limits processes/scale processes/strange processes/threads processes/worlds programs/beside programs/jvm \
-		programs/names programs/names_postgres programs/norm_postgres programs/postgres \
-		programs/python programs/record_postgres programs/ruby project/demo \
-		project/static record/ctf2 record/export record/export_loader record/machines record/own \
-		record/record record/remains record/stacks record/traced repair/leftovers repair/repair \
-		repair/restore runtime/event_storm runtime/events runtime/instrument \
-		runtime/pmtrace runtime/pmtrace_fortran sites/args sites/crowded sites/general \
-		sites/large sites/neighbours sites/rows_uprobe sites/tight sites/unfit \
-		trace/count trace/jit trace/kept trace/load trace/order trace/spans trace/stack \
-		trace/stack_hits trace/symbols trace/tracers trace/tracers_loaded trace/values trace/words)
+AARCH64_GOALS := all targets static unit-tests
+AARCH64_TESTS := unit golden integration
 ifeq ($(AARCH64_SHORT),1)
-AARCH64_TESTS := $(sort $(wildcard tests/unit/arch/test_*_aarch64.c tests/unit/form/test_*.c \
+AARCH64_UNIT_TESTS := $(sort $(wildcard tests/unit/arch/test_*_aarch64.c tests/unit/form/test_*.c \
 	tests/unit/stub_aarch64/test_*.c)) \
 	$(patsubst %,tests/unit/%.c,arch/test_process plan/test_plan_aarch64 stop/test_children \
-	self/test_general stub/test_stub_instructions target/test_registry target/test_space \
-	target/test_threads thread/test_registers) tests/golden/test_move.c \
-	$(patsubst %,tests/aarch64/%.sh,count list stacks tags trace) \
-	$(patsubst %,tests/integration/sites/%.sh,general large)
+	self/test_general session/test_unwinder stub/test_stub_instructions target/test_registry \
+	target/test_space target/test_threads thread/test_registers)
+AARCH64_GOALS := all targets $(patsubst %.c,$(AARCH64)/%,$(AARCH64_UNIT_TESTS) tests/golden/test_move.c)
+AARCH64_TESTS := $(AARCH64_UNIT_TESTS) tests/golden/test_move.c \
+	$(patsubst %,tests/integration/%.sh,list/plans_aarch64 trace/tags_aarch64 trace/words \
+	programs/postgres programs/python programs/ruby repair/repair sites/general sites/large)
 endif
 
 .PHONY: check-aarch64
 check-aarch64: | $(FIRST)
 	$(Q)bash tests/aarch64/root.sh '$(AARCH64)/debian' $(AARCH64_KERNEL) $(AARCH64_PACKAGES)
-	+$(Q)$(AARCH64_MAKE) $(AARCH64_GOALS) \
-		$(patsubst %.c,$(AARCH64)/%,$(filter %.c,$(AARCH64_TESTS)))
+	+$(Q)$(AARCH64_MAKE) $(AARCH64_GOALS)
 	$(Q)bash tests/aarch64/boot.sh '$(AARCH64)/debian' '$(AARCH64)' '$(AARCH64_SECONDS)' \
 		'PROBE_TEST_SLOWER=$(AARCH64_SLOWER) bash tests/run.sh -b $(AARCH64) -t $(AARCH64_TEST_SECONDS) -r $(REPEATS) $(AARCH64_TESTS)'

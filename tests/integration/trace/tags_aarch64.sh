@@ -4,7 +4,8 @@
 # Text in memory with tags is taken, by a pointer with its tag; one with another tag harms nobody;
 # and the program's own accesses are checked as before (FEAT_MTE).
 . tests/integration/lib.sh
-. tests/aarch64/lib.sh
+need_attach
+need jq
 
 start "$TARGETS/tagged"
 [ "$answer" != none ] || skip "this processor has no memory tags, or this kernel does not use them"

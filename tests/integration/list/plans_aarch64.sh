@@ -1,15 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# probectl on aarch64: Debian's programs are listed, with each argument understood, and planned.
-set -u
-fail()
-{
-	echo "FAIL: $*"
-	exit 1
-}
-
-# ---- Listing ------------------------------------------------------------------
+# Debian's programs for arm64 are listed, with each argument understood, and planned.
+. tests/integration/lib.sh
+[ "$(uname -m)" = aarch64 ] || skip "aarch64's own plans"
+need jq readelf
 
 lib=/usr/lib/aarch64-linux-gnu
 for file in /usr/lib/postgresql/15/bin/postgres "$lib"/libruby-3.1.so.3.1 "$lib"/libstdc++.so.6 \
@@ -34,16 +29,4 @@ for file in /usr/lib/postgresql/15/bin/postgres "$lib"/libruby-3.1.so.3.1 "$lib"
 	[ "$((4 * behind))" -ge "$((3 * $(wc -l <"$SCRATCH/plans")))" ] ||
 		fail "$file: only $behind sites have a jump behind the nop"
 done
-
-# ---- A process ------------------------------------------------------------------
-
-python3.11 -S -c 'import time; print("up", flush=True); time.sleep(1000)' >"$SCRATCH/up" &
-python=$!
-trap 'kill $python' EXIT
-for _ in $(seq 100); do
-	[ -s "$SCRATCH/up" ] && break
-	sleep 0.1
-done
-"$PROBECTL" list -p $python >"$SCRATCH/live" || fail "a process cannot be listed"
-grep -q '^python:' "$SCRATCH/live" || fail "no probes of the process"
-kill -0 $python || fail "the process has ended"
+finish

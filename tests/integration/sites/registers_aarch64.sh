@@ -4,9 +4,11 @@
 # A million hits under signals change no register of aarch64: neither the general ones nor the flags,
 # nor what SVE has, whatever the stubs do and wherever their jumps are.
 . tests/integration/lib.sh
-. tests/aarch64/lib.sh
+need_attach
+need jq
 
 start "$TARGETS/kept" 2
+[ "$answer" != none ] || skip "this processor has no SVE"
 save_state "$target_pid"
 trace_start alone -c --json -p "$target_pid" 'kept:*'
 wait_tracing alone
