@@ -22,7 +22,8 @@
  * aarch64 shows no tracer which call that was, and takes the result for that of a call that has
  * ended. So each thread is looked at before the stop: if it slept in such a call, and stands behind
  * it with EINTR afterwards, it is led back to the instruction, with the first argument, which the
- * result has replaced.
+ * result has replaced. A call that a thread begins between the look and the stop, mostly within
+ * microseconds, ends with EINTR: nobody but the kernel knows its first argument.
  *
  * The calls here have done nothing yet when they return EINTR; one that has sent or
  * received something returns how much. close(2) is different, so it is not among them.

@@ -8,6 +8,7 @@
 need jq timeout
 
 leaf=$TARGETS/leaf
+tracer="$leaf tracer $((300 * slower))"
 loop=$TARGETS/loop
 [ -x "$leaf" ] || skip "the test targets are not built"
 
@@ -51,7 +52,7 @@ fi
 
 # It is traced indeed, and not for long. (If the machine is busy, it may have looked too late.)
 for ((i = 0; i < 20; i++)); do
-	traced loop:nop "$leaf tracer; $leaf tracer; $leaf tracer"
+	traced loop:nop "$tracer; $tracer; $tracer"
 	same "who traces them later" "$(awk '{ print $2 }' "$SCRATCH/stdout" | sort -u)" 0
 	tracers=$(awk '{ print ($1 > 0) }' "$SCRATCH/stdout" | paste -s -d' ')
 	[ "$tracers" != "0 1 1" ] || break
@@ -71,15 +72,20 @@ same "a thousand programs, or a hundred" "$(cat "$SCRATCH/stdout" "$SCRATCH/err"
 traced loop:nop "for signal in 1 2 9 15 1 2 9 15; do
 	$leaf kill \$signal; [ \$? = \$((128 + signal)) ] || echo \"\$signal: wrong\"; done" 2>/dev/null
 same "killed by themselves" "$(cat "$SCRATCH/stdout")" ""
-silent loop:nop 0 "$leaf exit 0; for i in 1 2 3; do $leaf waits || exit 1; done"
+if [ "$slower" = 1 ] || [ "$(uname -m)" = x86_64 ]; then
+	silent loop:nop 0 "$leaf exit 0; for i in 1 2 3; do $leaf waits || exit 1; done"
+else
+	# One that begins between a look and the stop ends early there (libprobe/thread/restart.c).
+	echo "note: this machine is slow: that waits do not end early is not tested"
+fi
 silent loop:nop 0 "for i in 1 2 3 4 5 6; do $leaf handlers \$((i * 2)) || exit 1; done"
 traced loop:nop "$leaf exit 0; $leaf exit 0; for i in 1 2 3 4 5 6 7 8 9; do
-	$leaf tracer >/dev/null & sleep 0.00\$i; kill -KILL \$!; wait \$!
+	$tracer >/dev/null & sleep 0.00\$i; kill -KILL \$!; wait \$!
 	[ \$? = 137 ] || echo \"\$i: wrong\"; done" 2>/dev/null
 same "killed by others" "$(cat "$SCRATCH/stdout")" ""
 # (The state letter of a stopped process is t while it is traced.)
 traced loop:nop "$leaf exit 0; $leaf exit 0; for i in 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9; do
-	$leaf tracer >/dev/null & sleep 0.00\$i; kill -STOP \$!; sleep 0.03
+	$tracer >/dev/null & sleep 0.00\$i; kill -STOP \$!; sleep 0.03
 	ps -o stat= -p \$! | cut -c1 | tr t T; kill -CONT \$!; wait \$!; echo \$?; done"
 same "stopping and going on" "$(sort "$SCRATCH/stdout" | uniq -c | paste -s -d' ' | tr -s ' ')" " 20 0 20 T"
 
@@ -92,19 +98,23 @@ silent ctor:construct 1 "$leaf exit 0; $leaf exit 0; x=$(head -c 60000 /dev/zero
 export x; LD_PRELOAD=$TARGETS/libctor.so $leaf exit 0"
 
 # Code with probes, mapped by system calls: told if it ends, and no leaf from then on.
-missed="ended soon after it had mapped $TARGETS/liblate.so: hits of probes in it are not reported"
-late='hits of its first .* ms are not reported'
-# It may be held before it ends, if the machine is busy; each time, one of both is told.
-for ((i = 0; i < 20; i++)); do
-	traced 'late:*' "$leaf exit 0; $leaf exit 0
+if [ "$slower" = 1 ]; then
+	missed="ended soon after it had mapped $TARGETS/liblate.so: hits of probes in it are not reported"
+	late='hits of its first .* ms are not reported'
+	# It may be held before it ends, if the machine is busy; each time, one of both is told.
+	for ((i = 0; i < 20; i++)); do
+		traced 'late:*' "$leaf exit 0; $leaf exit 0
 $leaf map $TARGETS/liblate.so 0; $leaf map $TARGETS/liblate.so 0; $leaf map $TARGETS/liblate.so 0"
-	same "told" "$(grep -c "$missed\|$late" "$SCRATCH/err")" 1
-	! grep -q "$missed" "$SCRATCH/err" || break
-done
-[ "$i" -lt 20 ] || fail "no end is told: $(cat "$SCRATCH/err")"
-# The same where it runs for longer.
-traced 'late:*' "$leaf exit 0; $leaf exit 0; $leaf map $TARGETS/liblate.so $((200 * slower))"
-same "told later" "$(grep -c "$late" "$SCRATCH/err")" 1
+		same "told" "$(grep -c "$missed\|$late" "$SCRATCH/err")" 1
+		! grep -q "$missed" "$SCRATCH/err" || break
+	done
+	[ "$i" -lt 20 ] || fail "no end is told: $(cat "$SCRATCH/err")"
+	# The same where it runs for longer.
+	traced 'late:*' "$leaf exit 0; $leaf exit 0; $leaf map $TARGETS/liblate.so 200"
+	same "told later" "$(grep -c "$late" "$SCRATCH/err")" 1
+else
+	echo "note: this machine is slow: code that a leaf maps in its first milliseconds is not tested"
+fi
 # A file without probes loses nothing.
 silent loop:nop 0 "$leaf exit 0; $leaf exit 0; $leaf map $(command -v jq) 0; $leaf exit 0"
 

@@ -7,7 +7,7 @@
  *	leaf exit STATUS	ends
  *	leaf kill SIGNAL	sends itself a signal
  *	leaf calls		prints how often it stood still during a hundred system calls
- *	leaf tracer		prints who traces it: at its start, and a while later
+ *	leaf tracer MS		prints who traces it: at its start, and so many ms later
  *	leaf map FILE MS	maps the code of a file, and ends so many ms later
  *	leaf exec PROGRAM ARGS…	becomes it
  *	leaf fork PROGRAM ARGS…	starts it, waits for it, and has its status
@@ -30,7 +30,7 @@
 
 #include "waits.h"
 
-enum { PAGE = 4096, A_WHILE_US = 300000, CALLS = 100 };
+enum { PAGE = 4096, CALLS = 100 };
 
 /* CODE: where every library that is built here has code. */
 #ifdef __x86_64__
@@ -189,7 +189,7 @@ int main(int argc, char **argv)
 		return !waits();
 	if (strcmp(mode, "tracer") == 0) {
 		print_tracer();
-		usleep(A_WHILE_US);
+		usleep((useconds_t)number * 1000);
 		return !print_tracer() || puts("") < 0;
 	}
 	return number;
