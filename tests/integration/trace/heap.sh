@@ -8,6 +8,9 @@ need_attach
 need jq objdump readelf
 
 rounds=200 threads=3
+# Where a copy of a stack takes long, three threads on two processors might find each ring locked by
+# one that was preempted, and lose a hit (docs/ring.md).
+[ "$slower" = 1 ] || threads=2
 
 # heap_run NAME ARGS…: a whole run of the target, whose hits all have room
 heap_run()
@@ -73,7 +76,7 @@ heap;main;twice 20"
 heap_run total -t heap,total,folded 'otel_memory:*'
 same "folded, all" "$(awk '{ n += $NF } END { print n }' "$SCRATCH/total.out")" $((6000 * n + 3530))
 heap_run graph -t heap,flamegraph 'otel_memory:*'
-grep -q '<title>all (609020 bytes, 100 %)</title>' "$SCRATCH/graph.out" ||
+grep -q "<title>all ($((1000 * n + 3000 * threads + 20)) bytes, 100 %)</title>" "$SCRATCH/graph.out" ||
 	fail "flamegraph: $(grep '<title>all' "$SCRATCH/graph.out")"
 
 # pprof, decoded by its schema (github.com/google/pprof/proto/profile.proto): all references lead
