@@ -50,7 +50,8 @@ struct arch_arg {
 	int64_t disp;	    /* displacement, absolute address or immediate */
 	const char *symbol; /* into the note's string, not terminated; NULL if none */
 	size_t symbol_length;
-	const char *spec; /* this argument's own text, into the note's string */
+	uint8_t symbol_bits; /* not 0: only the low bits of their sum count */
+	const char *spec;    /* this argument's own text, into the note's string */
 	size_t spec_length;
 };
 

@@ -3,7 +3,7 @@
  * Operands of aarch64, as gcc and clang print them for the constraint "nor" of <sys/sdt.h>:
  *
  *	operand  = register | [ "#" ] sum | "[" register [ "," offset ] "]"
- *	offset   = [ "#" ] sum | register [ "," extend [ [ "#" ] number ] ]
+ *	offset   = [ "#" ] [ ":lo12:" ] sum | register [ "," extend [ [ "#" ] number ] ]
  *	extend   = "lsl" | "sxtx" | "uxtx"
  *
  * gcc prints no `#` before numbers (older versions did); clang addresses nearly everything
@@ -19,7 +19,8 @@
 enum {
 	REGISTER_COUNT = 32,
 	STACK_POINTER = 31,
-	SHIFT_MAX = 3 /* arch_arg's scale is at most 8 */
+	SHIFT_MAX = 3, /* arch_arg's scale is at most 8 */
+	PAGE_BITS = 12 /* what adrp leaves to the instruction that follows it */
 };
 
 /* clang-format off */
@@ -96,6 +97,12 @@ static bool looks_like_register(const char *word, size_t length)
 	return i > 1 && (i == length || word[i] == '.');
 }
 
+/* It is in no symbol table: .LC0, .LANCHOR0. */
+static bool is_local_label(const struct spec_sum *sum)
+{
+	return sum->symbol && sum->symbol_length > 2 && spec_word_is(sum->symbol, 2, ".l");
+}
+
 /* Consumes a 64-bit general register; the zero register is ARCH_REG_NONE. */
 static bool take_address_register(struct spec_text *text, int8_t *number_ret)
 {
@@ -144,9 +151,15 @@ static bool take_offset(struct spec_text *text, struct arch_arg *arg)
 		return !spec_take(text, ',') || take_extend(text, arg);
 	}
 	spec_take(text, '#');
-	if (!spec_sum(text, &sum) || sum.symbol)
+	if (spec_take(text, ':')) {
+		length = spec_word(text, &name);
+		if (!spec_word_is(name, length, "lo12") || !spec_take(text, ':'))
+			return false;
+		arg->symbol_bits = PAGE_BITS;
+	}
+	if (!spec_sum(text, &sum) || !sum.symbol != !arg->symbol_bits || is_local_label(&sum))
 		return false;
-	arg->disp = sum.value;
+	spec_set(arg, ARCH_ARG_MEMORY, &sum);
 	return true;
 }
 
@@ -170,7 +183,7 @@ static bool take_immediate(struct spec_text *text, struct arch_arg *arg)
 		return false;
 	if (sum.symbol && looks_like_register(sum.symbol, sum.symbol_length))
 		return false;
-	if (sum.symbol && sum.symbol_length > 2 && spec_word_is(sum.symbol, 2, ".l"))
+	if (is_local_label(&sum))
 		return false;
 	spec_set(arg, ARCH_ARG_IMMEDIATE, &sum);
 	return true;

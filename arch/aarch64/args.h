@@ -13,11 +13,14 @@
  *	sym+8				IMMEDIATE; disp + the symbol's address (not its contents)
  *	[x0] [sp, 60] [x0, #-16]	MEMORY; index NONE, scale 1
  *	[x1, x2] [x1, x2, lsl 3]	MEMORY; scale 1 or 8
+ *	[x0, #:lo12:sym+8]		MEMORY; symbol_bits 12: x0 is what adrp has put there
  *
- * Deliberately UNKNOWN: `[x0, #:lo12:sym]`, which adds the low 12 bits of the symbol's run-time
- * address to x0 (and the symbol is usually a local label in no symbol table); index registers
- * extended from 32 bits (uxtw, sxtw); write-back; shifts above 3; local labels (`.LC0`), which
- * stand for memory; x31 and vector elements.
+ * Deliberately UNKNOWN: local labels, which are in no symbol table; index registers extended from
+ * 32 bits (uxtw, sxtw); write-back; shifts above 3; x31 and vector elements.
+ *
+ * `[x0, #:lo12:.LANCHOR0]` is what gcc prints of a static variable, unless it has
+ * -fno-section-anchors. The adrp before the site tells the page, but nothing in the file tells
+ * which of the page's variables the label stood for.
  */
 #ifndef ARCH_AARCH64_ARGS_H
 #define ARCH_AARCH64_ARGS_H

@@ -38,6 +38,8 @@ static bool resolve(struct arch_arg *arg, bool *is_static_ret, struct module *mo
 			return false;
 		value += arg->disp;
 		arg->disp = value + module->bias;
+		if (arg->symbol_bits)
+			arg->disp &= (INT64_C(1) << arg->symbol_bits) - 1;
 		arg->symbol = NULL;
 		/* With a register, the symbol is only the start of an address. */
 		*is_static_ret = arg->kind == ARCH_ARG_MEMORY && arg->base < 0 && arg->index < 0 &&

@@ -17,7 +17,7 @@ root=$folder/root
 kernel=$2
 shift 2
 packages="$kernel busybox-static kmod mount bash coreutils diffutils findutils gawk grep
-	hostname iproute2 ncurses-bin procps sed tar util-linux"
+	hostname iproute2 ncurses-base ncurses-bin procps sed tar util-linux"
 fail()
 {
 	echo "tests/aarch64/root.sh: $*" >&2
@@ -78,7 +78,7 @@ printf '%s\n' 'root:x:0:' 'nogroup:x:65534:' >"$root/etc/group"
 cat >"$root/init.sh" <<'END'
 #!/bin/bash
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8
-mkdir -p /dev/pts /dev/shm /host
+mkdir -p /dev/pts /dev/shm /host /opt
 mount -t devpts devpts /dev/pts
 ln -s /proc/self/fd /dev/fd
 for at in /dev/shm /tmp /run; do mount -t tmpfs tmpfs $at; done

@@ -19,10 +19,10 @@ on_exit "end_process $target_pid"
 to()
 {
 	case $1 in
-	export) timeout 20 "$PROBECTL" export -F csv -o "$2" - <"$SCRATCH/hits" ;;
-	report) timeout 20 "$PROBECTL" report --html "$2" - <"$SCRATCH/hits" ;;
-	trace) timeout 20 "$PROBECTL" trace -q -n 5 -o "$2" -p "$target_pid" 'loop:pair*' ;;
-	record) timeout 20 "$PROBECTL" record -q -n 5 -o "$2" -p "$target_pid" 'loop:pair*' ;;
+	export) timeout $((20 * slower)) "$PROBECTL" export -F csv -o "$2" - <"$SCRATCH/hits" ;;
+	report) timeout $((20 * slower)) "$PROBECTL" report --html "$2" - <"$SCRATCH/hits" ;;
+	trace) timeout $((20 * slower)) "$PROBECTL" trace -q -n 5 -o "$2" -p "$target_pid" 'loop:pair*' ;;
+	record) timeout $((20 * slower)) "$PROBECTL" record -q -n 5 -o "$2" -p "$target_pid" 'loop:pair*' ;;
 	esac >"$SCRATCH/out" 2>"$SCRATCH/err"
 }
 

@@ -19,7 +19,7 @@ cc -O2 -g -std=gnu11 -D_GNU_SOURCE -Ilibprobe/include -o "$target" \
 # run ARGUMENT…: its output, as one line
 run()
 {
-	timeout 60 "$target" "$@" 2>"$SCRATCH/err" | tr '\n' ';'
+	timeout $((60 * slower)) "$target" "$@" 2>"$SCRATCH/err" | tr '\n' ';'
 }
 
 # gone WHAT PID…: within some seconds
@@ -27,7 +27,7 @@ gone()
 {
 	local try what=$1 left pid
 	shift
-	for ((try = 0; try < 200; try++)); do
+	for ((try = 0; try < 200 * slower; try++)); do
 		left=
 		for pid; do
 			[ ! -e "/proc/$pid" ] || left+=" $pid"
@@ -109,7 +109,7 @@ linked_static()
 		-o "$SCRATCH/static" tests/integration/library/controllers.c \
 		libprobe/self/helper/image.c "$BUILD/libprobe.a" -lelf -ldl -lpthread ||
 		die "the target cannot be linked with libprobe.a"
-	timeout 60 "$SCRATCH/static" how 2>"$SCRATCH/err"
+	timeout $((60 * slower)) "$SCRATCH/static" how 2>"$SCRATCH/err"
 }
 
 same "where it is installed" "$(linked_static "$so")" executed
@@ -130,7 +130,7 @@ if cc -E -include stdarg.h -include stddef.h -include stdint.h -include setjmp.h
 			"tests/unit/self/$test.c" tests/unit/self/self_text.c \
 			tests/unit/self/self_hits.c "$so" -Wl,-rpath,"$SCRATCH" -lcmocka -lpthread ||
 			die "$test cannot be linked with libprobe.so"
-		timeout 100 "$SCRATCH/$test" >"$SCRATCH/$test.out" 2>&1 ||
+		timeout $((100 * slower)) "$SCRATCH/$test" >"$SCRATCH/$test.out" 2>&1 ||
 			fail "$test: $(grep -v -e OK -e RUN "$SCRATCH/$test.out" | tail -20)"
 	done
 else

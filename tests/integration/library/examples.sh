@@ -29,7 +29,7 @@ example()
 {
 	local name=$1
 	shift
-	timeout 60 "$SCRATCH/bin/$name" "$@" 2>"$SCRATCH/err" || fail "$name $*: $(head -3 "$SCRATCH/err")"
+	timeout $((60 * slower)) "$SCRATCH/bin/$name" "$@" 2>"$SCRATCH/err" || fail "$name $*: $(head -3 "$SCRATCH/err")"
 }
 
 # behind OUTPUT NAME ARGS…: the same next to the target, whose input it must not hold open

@@ -161,7 +161,7 @@ if command -v python3 >/dev/null && [ -n "$site" ]; then
 	ask look
 	before=$answer
 	for command in enable trace; do
-		timeout 20 "$PROBECTL" $command -p "$target_pid" world:hit >"$SCRATCH/out" \
+		timeout $((20 * slower)) "$PROBECTL" $command -p "$target_pid" world:hit >"$SCRATCH/out" \
 			2>"$SCRATCH/err" </dev/null
 		same "a guest: $command" "$?" 1
 		grep -q 'guest: it is code of another machine type' "$SCRATCH/err" ||

@@ -123,6 +123,11 @@ ARGS_CASE(memory_negative_index, ARGS_ADDRESS(x19, args_data+16) "; mov x20, #-2
 	"[1234605616436508552, -77129852519530769, 1234605616436508552, -77129852519530769]")
 ARGS_CASE(memory_sum, ARGS_ADDRESS(x5, args_data), "-8@[x5, 16-8] 8@[ x5 ] -4@[x5,8+8]",
 	"[-77129852519530769, 1234605616436508552, -100000]")
+/* The low bits of an address, of which adrp has the others. */
+ARGS_CASE(memory_low, "adrp x0, args_data; adrp x1, args_data+8; adrp x2, args_data+16",
+	"8@[x0, #:lo12:args_data] -8@[x1, :lo12:args_data+8] -4@[x2, #:lo12:args_data+16]"
+	" 8@[x0, #:lo12:.LANCHOR0]",
+	"[1234605616436508552, -77129852519530769, -100000, null]")
 ARGS_CASE(stack, "ldr x9, =0x12345678; mov x10, #7; stp x9, x10, [sp, #-32]!; mov x9, #-5; str x9, [sp, #16]",
 	"8@[sp] 4@[sp, 8] -8@[sp, 16] -4@[sp, #16] 2@[sp] 1@[sp, 1]",
 	"[305419896, 7, -5, -5, 22136, 86]")
