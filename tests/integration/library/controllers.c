@@ -184,7 +184,7 @@ static void print_descriptors(pid_t pid)
 
 static void *look_at_one(void *data)
 {
-	struct pair p = catch (*(pid_t *)data, 1000);
+	struct pair p = catch (*(pid_t *)data, 1000 * TEST_SLOWER);
 
 	print_descriptors(p.pid);
 	release(p);
@@ -345,7 +345,7 @@ static void stop(void)
 	change_with(stop_controller);
 	self = gettid();
 	pthread_create(&stopper, NULL, stop_always, &self);
-	for (int i = 0; i < 100; i++)
+	for (int i = 0; i < 100 / TEST_SLOWER; i++)
 		change();
 	printf("all\n");
 }

@@ -12,7 +12,8 @@ need cc
 so=$SCRATCH/libprobe.so
 cp "$BUILD/libprobe.so" "$so" && ln -s libprobe.so "$so.0" || die "libprobe.so is not there"
 target=$SCRATCH/controllers
-cc -O2 -g -std=gnu11 -D_GNU_SOURCE -Ilibprobe/include -o "$target" \
+flags=(-O2 -g -std=gnu11 -D_GNU_SOURCE -DTEST_SLOWER="$slower" -I. -Ilibprobe/include)
+cc "${flags[@]}" -o "$target" \
 	tests/integration/library/controllers.c "$so" -Wl,-rpath,"$SCRATCH" -lpthread ||
 	die "the target cannot be linked"
 
@@ -105,8 +106,8 @@ same "executable again" "$(run how)" "executed;"
 # linked_static IMAGE: what the program is changed by, if IMAGE is where libprobe.so was installed
 linked_static()
 {
-	cc -O2 -g -std=gnu11 -D_GNU_SOURCE -Ilibprobe/include -I. -DPROBE_IMAGE="\"$1\"" \
-		-o "$SCRATCH/static" tests/integration/library/controllers.c \
+	cc "${flags[@]}" -DPROBE_IMAGE="\"$1\"" -o "$SCRATCH/static" \
+		tests/integration/library/controllers.c \
 		libprobe/self/helper/image.c "$BUILD/libprobe.a" -lelf -ldl -lpthread ||
 		die "the target cannot be linked with libprobe.a"
 	timeout $((60 * slower)) "$SCRATCH/static" how 2>"$SCRATCH/err"
@@ -126,7 +127,7 @@ same "where another build is" "$(linked_static "$SCRATCH/other.so")" copied
 if cc -E -include stdarg.h -include stddef.h -include stdint.h -include setjmp.h -include cmocka.h \
 	-x c /dev/null >/dev/null 2>&1; then
 	for test in test_self test_self_calls test_self_forks test_self_order; do
-		cc -O2 -g -std=gnu11 -D_GNU_SOURCE -I. -Ilibprobe/include -o "$SCRATCH/$test" \
+		cc "${flags[@]}" -o "$SCRATCH/$test" \
 			"tests/unit/self/$test.c" tests/unit/self/self_text.c \
 			tests/unit/self/self_hits.c "$so" -Wl,-rpath,"$SCRATCH" -lcmocka -lpthread ||
 			die "$test cannot be linked with libprobe.so"

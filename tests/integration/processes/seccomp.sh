@@ -193,7 +193,7 @@ end_target
 # ------------------------------------------------------------
 
 cat >"$SCRATCH/inside.sh" <<'INSIDE'
-probectl=$1 program=$2 out=$3
+probectl=$1 program=$2 out=$3 seconds=$4
 coproc TARGET { exec "$program" nothing none; }
 pid=$TARGET_PID
 read -r -u "${TARGET[0]}" line
@@ -214,9 +214,9 @@ probe='seccomp:hit(arg0,str(arg1),str(arg2))'
 	read -r -t 20 -u "${TARGET[0]}" line
 	echo "target $line"
 	kill "$pid"
-	sleep 0.5 | "$probectl" trace -q -n 3 "$probe" -- "$program" nothing none
+	sleep "$seconds" | "$probectl" trace -q -n 3 "$probe" -- "$program" nothing none
 	echo "launch $?"
-	sleep 0.5 | "$probectl" run seccomp:hit -- "$program" nothing none
+	sleep "$seconds" | "$probectl" run seccomp:hit -- "$program" nothing none
 	echo "run $?"
 } >"$out" 2>&1 </dev/null
 INSIDE
@@ -227,7 +227,8 @@ inside()
 	local what=$1
 	shift
 	rm -f "$SCRATCH/inside"
-	timeout -k 5 $((100 * slower)) "$sandbox" "$@" -- bash "$SCRATCH/inside.sh" "$PROBECTL" "$TARGETS/seccomp" "$SCRATCH/inside"
+	timeout -k 5 $((100 * slower)) "$sandbox" "$@" -- bash "$SCRATCH/inside.sh" "$PROBECTL" "$TARGETS/seccomp" "$SCRATCH/inside" \
+		"$slower"
 }
 
 caps=
