@@ -37,11 +37,11 @@ ending()
 		[ -n "$(loading)" ] && break
 		sleep 0.1
 	done
-	sleep "$slower"
+	sleep 1
 	[ "$(awk '/^TracerPid:/ {print $2}' "/proc/$(loading)/status")" = "$tracer_pid" ] ||
 		fail "$1: the program is not on its way"
 	kill -INT "$tracer_pid"
-	sleep "$slower"
+	sleep 1
 	kill -0 "$tracer_pid" 2>/dev/null || fail "$1: the trace does not wait for its reader"
 	printf "%1000s" x >&"$never" # no library
 	timeout $((10 * slower)) tail --pid="$script" -f /dev/null || fail "$1: a program is held: $(
