@@ -104,7 +104,7 @@ if [ -x /usr/bin/python3.11 ]; then
 	answer_stop
 	same "calls of price()" "$(column 4 '"price"')" 20
 	same "calls of total()" "$(column 4 '"total"')" 1
-	between "milliseconds of total()" "0.99 * $answer - 1" \
+	between "milliseconds of total()" "0.99 * $answer - $slower" \
 		"$(milliseconds "$(column 5 '"total"')")" "$answer + 0.1"
 	same_state "$target_pid"
 	end_target
