@@ -48,7 +48,7 @@ ask $many
 same "two threads" "$answer" "did $((2 * many))"
 record_stop two
 whole two $((2 * many))
-grep -q '^probectl: [0-9]* hits waited for room, [0-9.]* s in all$' "$SCRATCH/two.err" ||
+grep -q '^probectl: [0-9]* hits\? waited for room, [0-9.]* s in all$' "$SCRATCH/two.err" ||
 	fail "the waits: $(cat "$SCRATCH/two.err")"
 # Each thread has all of its hits, in their order.
 "$PROBECTL" export -F csv "$SCRATCH/two" >"$SCRATCH/csv"
