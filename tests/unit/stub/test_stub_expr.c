@@ -460,7 +460,8 @@ static void long_lists(void **state)
 	expr_case_deinit(&s.expr);
 }
 
-enum { MEMORY_BYTES = 2 * PAGE, NOTHING_BYTES = 64 << 20 };
+enum { MEMORY_BYTES = 2 * PAGE };
+#define NOTHING_BYTES (UINT64_C(4) << 30)
 
 /*
  * Two pages that point into themselves, with nothing readable before and behind them, where indices
