@@ -8,7 +8,7 @@ AARCH64_ROOT := $(abspath $(AARCH64))/debian/root
 AARCH64_LIB := $(AARCH64_ROOT)/usr/lib/aarch64-linux-gnu
 # The limits of the whole and of a test: an emulator is slow.
 AARCH64_SECONDS ?= 21600
-AARCH64_TEST_SECONDS ?= 900
+AARCH64_TEST_SECONDS ?= 1800
 # By how much the hits that only have to be many are fewer there.
 AARCH64_SLOWER ?= 10
 # 1: only tests of what is different there.
