@@ -159,11 +159,12 @@ static struct pair catch (pid_t changer, unsigned int later_us)
 	}
 }
 
-/* What it has open, besides standard files that lead nowhere. */
-static void print_descriptors(pid_t pid)
+/* What a process has open, besides standard files that lead nowhere, as text; is it anything? */
+static bool list_descriptors(pid_t pid, char *text, size_t bytes)
 {
 	char path[300], link[300];
 	struct dirent *entry;
+	size_t used = 0;
 	DIR *dir;
 
 	snprintf(path, sizeof(path), "/proc/%d/fd", pid);
@@ -174,20 +175,32 @@ static void print_descriptors(pid_t pid)
 		snprintf(path, sizeof(path), "/proc/%d/fd/%s", pid, entry->d_name);
 		length = readlink(path, link, sizeof(link) - 1);
 		link[length > 0 ? length : 0] = '\0';
-		if (strncmp(link, "socket:", 7) == 0 || strncmp(link, "pipe:", 5) == 0 ||
-			strncmp(link, "/dev/", 5) == 0)
-			printf("%.6s ", link);
+		if ((strncmp(link, "socket:", 7) == 0 || strncmp(link, "pipe:", 5) == 0 ||
+			    strncmp(link, "/dev/", 5) == 0) &&
+			used + 8 < bytes)
+			used += (size_t)sprintf(text + used, "%.6s ", link);
 	}
-	printf("\n");
-	closedir(dir);
+	if (dir)
+		closedir(dir);
+	return used > 0;
 }
 
+/* Prints what a controller has open when it has closed the others, or at its end. */
 static void *look_at_one(void *data)
 {
-	struct pair p = catch (*(pid_t *)data, 1000 * TEST_SLOWER);
+	struct pair p = catch (*(pid_t *)data, 0);
+	char now[1024], last[1024] = "";
 
-	print_descriptors(p.pid);
+	while (list_descriptors(p.pid, now, sizeof(now))) {
+		strcpy(last, now);
+		release(p);
+		if (strcmp(last, "socket ") == 0)
+			break;
+		usleep(200);
+		stop_both(p);
+	}
 	release(p);
+	printf("%s\n", last);
 	return NULL;
 }
 
@@ -336,7 +349,7 @@ static void *stop_always(void *data)
 	return NULL;
 }
 
-static void stop(void)
+static void stop(int changes)
 {
 	static pid_t self;
 	pthread_t stopper;
@@ -345,7 +358,7 @@ static void stop(void)
 	change_with(stop_controller);
 	self = gettid();
 	pthread_create(&stopper, NULL, stop_always, &self);
-	for (int i = 0; i < 100 / TEST_SLOWER; i++)
+	for (int i = 0; i < changes; i++)
 		change();
 	printf("all\n");
 }
@@ -488,7 +501,7 @@ int main(int argc, char **argv)
 	else if (!strcmp(what, "several"))
 		change_several();
 	else if (!strcmp(what, "stop"))
-		stop();
+		stop(atoi(argv[2]));
 	else if (!strcmp(what, "stop-both"))
 		change_with(stop_these);
 	else if (!strcmp(what, "stop-filtered")) {

@@ -12,7 +12,7 @@ need cc
 so=$SCRATCH/libprobe.so
 cp "$BUILD/libprobe.so" "$so" && ln -s libprobe.so "$so.0" || die "libprobe.so is not there"
 target=$SCRATCH/controllers
-flags=(-O2 -g -std=gnu11 -D_GNU_SOURCE -DTEST_SLOWER="$slower" -I. -Ilibprobe/include)
+flags=(-O2 -g -std=gnu11 -D_GNU_SOURCE -I. -Ilibprobe/include)
 cc "${flags[@]}" -o "$target" \
 	tests/integration/library/controllers.c "$so" -Wl,-rpath,"$SCRATCH" -lpthread ||
 	die "the target cannot be linked"
@@ -68,7 +68,7 @@ gone "the program has ended, but not its child" "$controller" "$forker"
 
 run stop-both >"$SCRATCH/both" &
 run stop-filtered >"$SCRATCH/filtered" &
-same "stopped" "$(run stop)" "none, soon;none, soon;all;"
+same "stopped" "$(run stop $((100 / slower)))" "none, soon;none, soon;all;"
 wait
 same "both are stopped" "$(cat "$SCRATCH/both")" "none, late;"
 same "both are stopped, and there is no descriptor" "$(cat "$SCRATCH/filtered")" "none, late;"
@@ -97,7 +97,7 @@ same "very little stack" "$(ulimit -s 64 && run how)" "copied;"
 chmod -x "$so"
 same "not executable" "$(run how)" "copied;"
 same "several changes in one call" "$(run several)" "1 copies;3 calls;"
-same "a copy is stopped" "$(run stop)" "none, soon;none, soon;all;"
+same "a copy is stopped" "$(run stop $((100 / slower)))" "none, soon;none, soon;all;"
 chmod +x "$so"
 same "executable again" "$(run how)" "executed;"
 
