@@ -23,11 +23,11 @@
 #
 # If this runs as root, integration tests run as an ordinary user. A test that contains the line
 # `# runs-as: both` runs a second time as root, and one with `# runs-as: root` only as root.
-# With PROBE_TEST_AS=self everything runs as the current user. Logs stay in BUILD/check/. The
-# last line is `N passed, N failed, N skipped`.
+# With PROBE_TEST_AS=self everything runs as the current user. Logs stay in BUILD/check/; the end of
+# each that tells of a failure is printed at once. The last line is `N passed, N failed, N skipped`.
 #
 # With -r, what failed is run REPEATS times more, after all others. A test that passes each of
-# these counts as passed and is named as unsteady, with the end of the log of its failure.
+# these counts as passed and is named as unsteady.
 set -u
 # Variables meant for other programs must not influence tests: a proxy, a language, the address
 # of a server, Java options, variables of the calling make.
@@ -106,7 +106,6 @@ fi
 passed=0
 failed=0
 skips=()
-failures=()
 
 # cases_skipped LOG: what cmocka says, with the reasons of tests/unit/skip.h
 cases_skipped()
@@ -136,8 +135,8 @@ report()
 		;;
 	*)
 		printf 'FAIL  %s (%s, log: %s)\n' "$2" "$5" "$3"
+		tail -n 40 "$3" | sed 's/^/| /'
 		failed=$((failed + 1))
-		failures+=("$3")
 		;;
 	esac
 }
@@ -296,10 +295,6 @@ for path in "${!failed_runs[@]}"; do
 	fi
 done
 
-for log in "${failures[@]}"; do
-	printf '\n---- the end of %s ----\n' "$log"
-	tail -n 40 "$log"
-done
 if [ ${#unsteady[@]} -gt 0 ]; then
 	printf '\nunsteady, each failed once and then passed %d times:\n' "$repeats"
 	printf '  %s\n' "${unsteady[@]}"

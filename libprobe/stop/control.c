@@ -150,13 +150,28 @@ static struct probe_error *seize(struct control *control, pid_t pid, pid_t tid, 
 	return NULL;
 }
 
-/* Attaches to every thread of a process that is not attached yet. */
+/* Is one of these threads gone? */
+static bool has_left(pid_t pid, const pid_t *tids, size_t count)
+{
+	size_t there = 0;
+
+	while (there < count && procfs_thread_state(pid, tids[there]))
+		there++;
+	return there < count;
+}
+
+/*
+ * Attaches to every thread of a process that is not attached yet. *new_ret grows if there may be
+ * more: the kernel goes through its list by position, so if a thread leaves it after it was listed,
+ * the next one can be left out (proc_task_readdir() in fs/proc/base.c). One that has ended and is
+ * still there afterwards was there all the time.
+ */
 static struct probe_error *seize_process(struct control *control, pid_t pid, size_t *new_ret)
 {
-	size_t known = control->count, hint = 0;
+	size_t known = control->count, hint = 0, ended_count = 0;
 	struct probe_error *error = NULL;
 	DIR *threads = procfs_threads(pid);
-	pid_t tid;
+	pid_t tid, *ended = NULL;
 
 	if (!threads && errno == ENOENT && pid != control->pid)
 		return NULL;
@@ -170,8 +185,16 @@ static struct probe_error *seize_process(struct control *control, pid_t pid, siz
 			continue;
 		error = seize(control, pid, tid, &attached);
 		*new_ret += attached;
+		if (error || attached)
+			continue;
+		if (ARRAY_ROOM(ended, ended_count))
+			ended[ended_count++] = tid;
+		else
+			error = probe_error_no_memory();
 	}
 	closedir(threads);
+	*new_ret += !error && has_left(pid, ended, ended_count);
+	free(ended);
 	return error;
 }
 

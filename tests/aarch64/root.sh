@@ -81,6 +81,7 @@ export PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8
 mkdir -p /dev/pts /dev/shm /host /opt
 mount -t devpts devpts /dev/pts
 ln -s /proc/self/fd /dev/fd
+ln -s /proc/self/fd/1 /dev/stdout
 for at in /dev/shm /tmp /run; do mount -t tmpfs tmpfs $at; done
 chmod 1777 /dev/shm /tmp
 mount -t tracefs tracefs /sys/kernel/tracing

@@ -126,7 +126,7 @@ for ((i = 0; i < 20; i++)); do
 	traced loop:nop "$leaf exit 0; $leaf exit 0
 	$leaf exec $loop -s nop -n 100; $leaf exec $loop -s nop -n 100"
 	told=$(grep -c 'has executed another program by a system call of its own' "$SCRATCH/err")
-	[ "$(hits_of "$SCRATCH/out")" -ge $((told * 100)) ] || break
+	[ "$(hits_of "$SCRATCH/out")" -ge $((told * 100)) ] || fail "told, but hits are missing"
 	[ "$told" != 2 ] || break
 done
 same "executed" "$(hits_of "$SCRATCH/out")" 200

@@ -66,7 +66,7 @@ limit=${PROBE_TEST_SLOWER:-1}
 expect 1 '1 passed, 2 failed, 1 skipped' -t "$limit" integration
 prints 'FAIL  integration/bad \(status 3, log: .*\)'
 prints "FAIL  integration/slow \(status 124 after $limit s, log: .*\)"
-prints 'the reason'
+prints '\| the reason'
 
 # What fails is run again if that is asked for. Only what then passes each time counts as passed.
 # shellcheck disable=SC2016 # expanded by the test
@@ -74,7 +74,7 @@ a_test integration/once.sh 'echo x >>"'"$SCRATCH"'/runs"
 	[ "$(wc -l <"'"$SCRATCH"'/runs")" != 1 ] || { echo "only the first time"; exit 1; }'
 expect 0 '1 passed, 0 failed, 0 skipped' -r 2 tests/integration/once.sh
 prints 'FAIL  integration/once .*'
-prints 'only the first time'
+prints '\| only the first time'
 prints 'unsteady, each failed once and then passed 2 times:'
 prints '  tests/integration/once.sh'
 [ "$(wc -l <runs)" = 3 ] || { echo "$(wc -l <runs) runs, wanted 3"; exit 1; }
