@@ -20,6 +20,7 @@
 #include "libprobe/stop/children.h"
 
 enum {
+	LIST_TRIES = 8,
 	SIZE_TRIES = 8,
 	SCAN_NS = 10000000,
 	SCAN_SHARE = 20, /* times as long as the last one took */
@@ -68,6 +69,38 @@ pid_t *children_of(pid_t pid)
 	return pids;
 }
 
+/* A list has as many ids as another one, and the same. */
+static bool are_same(const pid_t *list, const pid_t *other)
+{
+	size_t i = 0;
+
+	if (!list || !other)
+		return list == other;
+	while (list[i] && list[i] == other[i])
+		i++;
+	return list[i] == other[i];
+}
+
+/*
+ * The kernel goes through its lists by position: if a child, or a thread, ends after it was listed,
+ * the next one can be left out (get_children_pid() in fs/proc/array.c). So two lists in a row have
+ * to be the same.
+ */
+static pid_t *all_children_of(pid_t pid)
+{
+	pid_t *list = children_of(pid);
+	bool differs = true;
+
+	for (int i = 0; i < LIST_TRIES && differs; i++) {
+		pid_t *before = list;
+
+		list = children_of(pid);
+		differs = !are_same(before, list);
+		free(before);
+	}
+	return list;
+}
+
 /*
  * Without kcmp(2), as in most containers: one memory has one size at any time. A forked child
  * has less of it: fork(2) does not copy pages of files.
@@ -101,7 +134,7 @@ bool children_share(pid_t pid, pid_t other)
 
 pid_t *children_apart(pid_t pid)
 {
-	pid_t *pids = children_of(pid);
+	pid_t *pids = all_children_of(pid);
 	size_t kept = 0;
 
 	for (size_t i = 0; pids && pids[i]; i++)
@@ -130,7 +163,7 @@ static bool add_pid(pid_t pid, pid_t **list)
 
 static void add_sharing_children(pid_t pid, pid_t of, pid_t **list)
 {
-	pid_t *children = children_of(of);
+	pid_t *children = all_children_of(of);
 
 	for (size_t i = 0; children && children[i]; i++)
 		if (children[i] != pid && children_share(pid, children[i]))

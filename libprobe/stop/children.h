@@ -9,7 +9,10 @@
 
 #include "libprobe/base/error.h"
 
-/* The pids of the children of all threads, ended by 0; to be freed. NULL: none, or no memory. */
+/*
+ * The pids of the children of all threads, ended by 0; to be freed. NULL: none, or no memory. If
+ * others end meanwhile, one may be left out.
+ */
 pid_t *children_of(pid_t pid);
 /* Of one thread. */
 pid_t *children_of_thread(pid_t pid, pid_t tid);
@@ -32,7 +35,7 @@ pid_t *children_sharing(pid_t pid);
  * (see procfs_last_pid()). False without memory.
  */
 bool children_add_sharing(pid_t pid, long from, long to, pid_t **list);
-/* children_of(), except those that share its memory. */
+/* All children, except those that share its memory; as children_of(), but none is left out. */
 pid_t *children_apart(pid_t pid);
 
 /*

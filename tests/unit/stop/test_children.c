@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Which processes share their memory, even if a filter denies kcmp(2). */
+/*
+ * Which processes are a process's children, and which share its memory, even if a filter denies
+ * kcmp(2).
+ */
 /* Not under ThreadSanitizer: it knows no processes that share memory. */
 #include <errno.h>
 #include <linux/filter.h>
@@ -19,10 +22,13 @@
 #include <cmocka.h>
 
 #include "libprobe/stop/children.h"
+#include "tests/unit/slower.h"
 
+/* If a test fails, nobody else ends it. */
 static int wait_for_ever(void *unused)
 {
 	(void)unused;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	for (;;)
 		pause();
 	return 0;
@@ -46,6 +52,55 @@ static void check(void)
 	assert_int_equal(waitpid(shares, NULL, 0), shares);
 	assert_int_equal(waitpid(apart, NULL, 0), apart);
 	assert_false(children_share(getpid(), apart));
+}
+
+/* ---- Children that end while they are listed --------------------------------------------- */
+
+enum { MORTALS = 100, ROUNDS = 300 / TEST_SLOWER };
+
+static bool is_listed(pid_t pid)
+{
+	pid_t *children = children_apart(getpid());
+	bool found = false;
+
+	for (size_t i = 0; children && children[i]; i++)
+		found = found || children[i] == pid;
+	free(children);
+	return found;
+}
+
+/* Those that end were begun before, so they are listed before it. Nobody waits for them. */
+static void test_others_end(void **state)
+{
+	(void)state;
+	signal(SIGCHLD, SIG_IGN);
+	for (int round = 0; round < ROUNDS; round++) {
+		int end[2];
+		pid_t pid;
+
+		assert_int_equal(pipe(end), 0);
+		for (int i = 0; i < MORTALS; i++)
+			if (fork() == 0) {
+				char byte;
+
+				close(end[1]);
+				_exit(read(end[0], &byte, 1) > 0);
+			}
+		pid = fork();
+		if (pid == 0) {
+			close(end[1]);
+			wait_for_ever(NULL);
+		}
+		assert_true(pid > 0);
+		close(end[0]);
+		close(end[1]);
+		for (int i = 0; i < 20; i++)
+			assert_true(is_listed(pid));
+		kill(pid, SIGKILL);
+		while (kill(pid, 0) == 0)
+			usleep(100);
+	}
+	signal(SIGCHLD, SIG_DFL);
 }
 
 static void test_kcmp(void **state)
@@ -74,6 +129,7 @@ static void test_without_kcmp(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_others_end),
 		cmocka_unit_test(test_kcmp),
 		cmocka_unit_test(test_without_kcmp),
 	};
