@@ -217,15 +217,20 @@ static void note_distance(struct form *f, const struct stub_plan *p)
 	form_place(f, near);
 }
 
-void flight_claim(struct form *f, const struct stub_plan *p)
+void flight_claim(struct form *f, const struct stub_plan *p, int own_entry)
 {
-	int next = form_label(f), claimed = form_label(f);
+	int next = form_label(f), claimed = form_label(f), other = form_label(f);
 
 	first_entry(f, p);
 	form_place(f, next);
 	entry_address(f, p);
 	form_const(f, FORM_VALUE, FLIGHT_FREE);
 	take_if(f, U32, FORM_EQ, claimed);
+	if (own_entry >= 0) {
+		form_jump_if_const(f, false, FORM_VALUE, FORM_NE, pair_state(p), other);
+		compare_key(f, p, other, FORM_EQ, own_entry);
+		form_place(f, other);
+	}
 	advance(f, p, next);
 	if (p->stub->flights.process && !p->stub->flights.match)
 		take_idle(f, p, claimed);

@@ -110,16 +110,20 @@ static void push_and_publish(struct form *f, const struct stub_plan *p)
 }
 
 /*
- * No thread, and no signal handler, sees a new entry before the time is in it. So a handler
- * may have made another one for the thread. The innermost begin is always in the first of them.
+ * No thread, and no signal handler, sees a new entry before the time is in it. So a handler may have
+ * made another one for the thread. The innermost begin is always in the first of them: a handler
+ * that comes after an entry was taken makes a later one, and the entry of a handler that came
+ * before is found when one is taken. (Where processes share the table, others may free earlier
+ * ones; but there an end goes by entries that have no begin.)
  */
 static void begin_own(struct form *f, struct stub_plan *p)
 {
 	int missing = form_label(f), idle = form_label(f), push = form_label(f);
-	int other = form_label(f);
+	int other = form_label(f), found = form_label(f);
 	const struct sequence *q;
 
 	flight_find_own(f, p, other, missing);
+	form_place(f, found);
 	if (p->stub->flights.process) {
 		form_jump_if_const(f, false, FORM_SET, FORM_EQ, 0, idle);
 		form_jump_if_at_const(f, U32, FIELD(depth), FORM_EQ, 0, idle);
@@ -141,7 +145,7 @@ static void begin_own(struct form *f, struct stub_plan *p)
 		form_jump(f, push);
 	}
 	form_place(f, missing);
-	flight_claim(f, p);
+	flight_claim(f, p, p->stub->flights.process ? -1 : found);
 	form_place(f, push);
 	push_and_publish(f, p);
 }
@@ -176,7 +180,7 @@ static void begin_key(struct form *f, const struct stub_plan *p)
 	flight_take(f, p, missing);
 	form_jump(f, push);
 	form_place(f, missing);
-	flight_claim(f, p);
+	flight_claim(f, p, -1);
 	form_place(f, push);
 	push_and_publish(f, p);
 }

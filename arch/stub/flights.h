@@ -35,8 +35,11 @@ static inline struct form_mem flight_field(size_t offset)
 void flight_find_own(struct form *f, const struct stub_plan *plan, int other, int missing);
 /* RIGHT = an entry of the key, taken; jumps to `missing` if there is none. */
 void flight_take(struct form *f, const struct stub_plan *plan, int missing);
-/* RIGHT = an entry for the key, taken; without one the hit is lost. */
-void flight_claim(struct form *f, const struct stub_plan *plan);
+/*
+ * RIGHT = an entry for the key, taken; without one the hit is lost. Unless `own_entry` is -1, jumps
+ * there with the thread's entry that a signal handler has made meanwhile.
+ */
+void flight_claim(struct form *f, const struct stub_plan *plan, int own_entry);
 /* Takes the thread's own entry at depth 0; jumps to `other` if another thread was faster. */
 void flight_retake(struct form *f, const struct stub_plan *plan, int other);
 /* The entry at RIGHT, which was taken and is whole, can be found again. */

@@ -5,9 +5,13 @@
  * and where forked children share the table.
  */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -28,6 +32,7 @@ enum {
 	ENTRY_BYTES = (ENTRY_CELL + GATHERING_CELL_BYTES + 63) / 64 * 64,
 	VARIANTS = 8,
 	SITES = 4,
+	STRIDE = 3 * TEST_SLOWER,
 	CONSTANT = 77
 };
 _Static_assert(FLIGHTS *FLIGHT_BYTES <= GATHERING_EXTRA_BYTES, "there is room");
@@ -160,6 +165,7 @@ static uint64_t counted(const struct gathering *c, int64_t number_wanted, uint64
 }
 
 #define LOST(c) gathering_slots(c, offsetof(struct probe_slot, lost))
+#define UNMATCHED(c) gathering_slots(c, offsetof(struct probe_slot, unmatched))
 #define CUT (TEXT_MAX | UINT64_C(1) << RING_STRING_TRUNCATED_BIT)
 #define MISSING (UINT64_C(1) << RING_STRING_NULL_BIT)
 
@@ -225,7 +231,7 @@ static void filtered(void **state)
 		assert_int_equal(counted(c, 3, 6), 1);
 		assert_int_equal(LOST(c), 0);
 		c->end(3, 0, 0);
-		assert_int_equal(gathering_slots(c, offsetof(struct probe_slot, unmatched)), 1);
+		assert_int_equal(UNMATCHED(c), 1);
 	}
 }
 
@@ -284,6 +290,83 @@ static void many_threads(void **state)
 	}
 }
 
+/* ---- A handler that begins and ends, at any instruction of a thread's first begin -------- */
+
+static const struct gathering *interrupted;
+
+static void begin_and_end(int signal)
+{
+	(void)signal;
+	begins[0](7, 0, (uintptr_t)text);
+	interrupted->end(7, 0, 0);
+}
+
+/* Says by its exit status whether both pairs were seen. */
+__attribute__((noreturn)) static void be_interrupted(const struct gathering *c)
+{
+	bool ok = ptrace(PTRACE_TRACEME, 0, NULL, NULL) == 0;
+
+	interrupted = c;
+	signal(SIGUSR1, begin_and_end);
+	raise(SIGSTOP);
+	begins[0](3, 0, (uintptr_t)text);
+	raise(SIGSTOP);
+	c->end(3, 0, 0);
+	_exit(ok && counted(c, 3, 6) == 1 && counted(c, 7, 6) == 1 && LOST(c) == 0 &&
+			      UNMATCHED(c) == 0
+		      ? 0
+		      : 1);
+}
+
+static int awaited(pid_t pid)
+{
+	int status = 0;
+
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	return status;
+}
+
+/* Interrupts after so many steps; false: that is after the begin. */
+static bool interrupt(const struct gathering *c, int steps)
+{
+	int status, done = 0;
+	pid_t pid = fork();
+
+	if (pid == 0)
+		be_interrupted(c);
+	for (status = awaited(pid); done < steps; done++) {
+		assert_int_equal(ptrace(PTRACE_SINGLESTEP, pid, NULL, NULL), 0);
+		status = awaited(pid);
+		assert_true(WIFSTOPPED(status));
+		if (WSTOPSIG(status) != SIGTRAP)
+			break;
+	}
+	assert_int_equal(ptrace(PTRACE_CONT, pid, NULL, (long)SIGUSR1), 0);
+	status = awaited(pid);
+	if (done == steps) {
+		assert_true(WIFSTOPPED(status) && WSTOPSIG(status) == SIGSTOP);
+		assert_int_equal(ptrace(PTRACE_CONT, pid, NULL, NULL), 0);
+		status = awaited(pid);
+	}
+	if (status)
+		print_message("after %d steps\n", steps);
+	assert_int_equal(status, 0);
+	return done == steps;
+}
+
+static void handlers(void **state)
+{
+	struct gathering *c = *state;
+
+	for (int variant = 0; variant < VARIANTS; variant++) {
+		int steps = variant;
+
+		for (emit(c, variant, NULL); interrupt(c, steps); steps += STRIDE)
+			emit(c, variant, NULL);
+		assert_true(steps > 100);
+	}
+}
+
 /* Only an end knows what its begin has kept, and only as much as there is. */
 static void impossible_stubs(void **state)
 {
@@ -329,6 +412,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(filtered, gathering_setup, gathering_teardown),
 		cmocka_unit_test_setup_teardown(overwritten, gathering_setup, gathering_teardown),
 		cmocka_unit_test_setup_teardown(many_threads, gathering_setup, gathering_teardown),
+		cmocka_unit_test_setup_teardown(handlers, gathering_setup, gathering_teardown),
 		cmocka_unit_test_setup_teardown(
 			impossible_stubs, gathering_setup, gathering_teardown),
 	};
