@@ -13,10 +13,10 @@ each=60
 [ "$slower" = 1 ] || each=20
 hits=7
 
-# what PID: its open descriptors, and its memory in KB
+# what PID: its open descriptors, and its memory in KB, without the parts of files that it has used
 what()
 {
-	echo "$(find "/proc/$1/fd" -type l | wc -l) $(sed -n 's/^VmRSS:[^0-9]*\([0-9]*\).*/\1/p' "/proc/$1/status")"
+	echo "$(find "/proc/$1/fd" -type l | wc -l) $(awk '/^Rss(Anon|Shmem):/ { kb += $2 } END { print kb }' "/proc/$1/status")"
 }
 
 # look NAME COMMAND…: probectl COMMAND follows a shell that starts many programs, one after the
