@@ -97,6 +97,12 @@ bool object_symbol(struct object *object, const char *name, size_t name_length, 
 	uint64_t *size_ret);
 
 /*
+ * Does no other symbol have this name, and another value, as static variables of two source files
+ * can? True if the file has no .symtab, which alone would tell.
+ */
+bool object_symbol_is_only(struct object *object, const char *name, size_t name_length);
+
+/*
  * Does the file need no symbol of others (undefined in .dynsym) for whose name `match` is true?
  * False if that cannot be read completely.
  */

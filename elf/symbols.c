@@ -25,6 +25,7 @@ struct table {
 	size_t names_size; /* up to and including the last NUL, so every name in it is terminated */
 	Elf_Data *hash;	   /* SHT_GNU_HASH; NULL if missing or malformed */
 	uint32_t *buckets; /* symbol index, 0 (the null symbol) if free; or NULL */
+	bool *several;	   /* for each bucket: others have this name, and another value */
 	size_t bucket_mask;
 };
 
@@ -209,11 +210,22 @@ static void table_insert(struct table *table, size_t index)
 	if (GELF_ST_TYPE(symbol.st_info) == STT_SECTION || GELF_ST_TYPE(symbol.st_info) == STT_FILE)
 		return;
 	bucket = table_bucket(table, name, strlen(name));
-	if (*bucket && (GELF_ST_BIND(symbol.st_info) == STB_LOCAL ||
-			       (table_symbol(table, *bucket, &held, &held_name) &&
-				       GELF_ST_BIND(held.st_info) != STB_LOCAL)))
-		return;
+	if (*bucket && table_symbol(table, *bucket, &held, &held_name)) {
+		if (held.st_value != symbol.st_value)
+			table->several[bucket - table->buckets] = true;
+		if (GELF_ST_BIND(symbol.st_info) == STB_LOCAL ||
+			GELF_ST_BIND(held.st_info) != STB_LOCAL)
+			return;
+	}
 	*bucket = (uint32_t)index;
+}
+
+static void table_forget_index(struct table *table)
+{
+	free(table->buckets);
+	free(table->several);
+	table->buckets = NULL;
+	table->several = NULL;
 }
 
 static bool table_index(struct table *table)
@@ -225,8 +237,11 @@ static bool table_index(struct table *table)
 	while (buckets < table->count * 2)
 		buckets *= 2;
 	table->buckets = calloc(buckets, sizeof(*table->buckets));
-	if (!table->buckets)
+	table->several = calloc(buckets, sizeof(*table->several));
+	if (!table->buckets || !table->several) {
+		table_forget_index(table);
 		return false;
+	}
 	table->bucket_mask = buckets - 1;
 	for (size_t i = 1; i < table->count; i++)
 		table_insert(table, i);
@@ -263,6 +278,19 @@ bool object_symbol(struct object *object, const char *name, size_t name_length, 
 	*value_ret = symbol.st_value;
 	*size_ret = symbol.st_size;
 	return true;
+}
+
+bool object_symbol_is_only(struct object *object, const char *name, size_t name_length)
+{
+	struct symbols *symbols = symbols_of(object);
+	struct table *table = symbols ? &symbols->full : NULL;
+
+	if (table && !table->loaded)
+		table_load(object, table, SHT_SYMTAB);
+	if (!table || !table->data)
+		return table != NULL;
+	return table_index(table) &&
+	       !table->several[table_bucket(table, name, name_length) - table->buckets];
 }
 
 bool object_imports_none(
@@ -450,8 +478,8 @@ void symbols_free(struct symbols *symbols)
 {
 	if (!symbols)
 		return;
-	free(symbols->dynamic.buckets);
-	free(symbols->full.buckets);
+	table_forget_index(&symbols->dynamic);
+	table_forget_index(&symbols->full);
 	free(symbols->functions.items);
 	free(symbols->data.items);
 	free(symbols);

@@ -234,6 +234,10 @@ static const char source[] =
 	"int absent(void);\n"
 	"int caller(void) { return absent() + exported(1); }\n"
 	"void set(int x) { hidden = x; }\n";
+/* Has a variable of its own that has the same name. */
+static const char other_source[] = "static int hidden = 4;\n"
+				   "void set_other(int x) { hidden = x; }\n"
+				   "int other(void) { return hidden; }\n";
 
 static bool is_name(const char *name, void *data)
 {
@@ -255,6 +259,9 @@ static void check_symbols(const char *path, bool stripped)
 	assert_int_equal(object_read(object, value, contents, 16), 16);
 	assert_int_equal(contents[2], 3);
 	assert_int_equal(object_symbol(object, "hidden", 6, &value, &size), !stripped);
+	assert_int_equal(object_symbol_is_only(object, "hidden", 6), stripped);
+	assert_true(object_symbol_is_only(object, "data", 4));
+	assert_true(object_symbol_is_only(object, "exported+8", 8));
 	assert_false(object_symbol(object, "absent", 6, &value, &size)); /* undefined */
 	assert_false(object_imports_none(object, is_name, (char[]){"absent"}));
 	assert_true(object_imports_none(object, is_name, (char[]){"exported"}));
@@ -318,8 +325,9 @@ static void symbols(void **state)
 	(void)state;
 	assert_non_null(mkdtemp(dir));
 	write_file(dir, "symbols.c", source, c);
-	if (!run("cc -O1 -shared -fPIC -o %s/full.so %s && strip -o %s/stripped.so %s/full.so", dir,
-		    c, dir, dir))
+	write_file(dir, "other.c", other_source, c);
+	if (!run("cc -O1 -shared -fPIC -o %s/full.so %s/*.c && strip -o %s/stripped.so %s/full.so",
+		    dir, dir, dir, dir))
 		skip_because("cc or strip do not work");
 	snprintf(c, sizeof(c), "%s/full.so", dir);
 	check_symbols(c, false);
@@ -327,7 +335,7 @@ static void symbols(void **state)
 	check_symbols(c, true);
 	for (size_t i = 0; i < sizeof(hashes) / sizeof(*hashes); i++) {
 		assert_true(
-			run("cc -O1 -shared -fPIC -Wl,--hash-style=%s -o %s/hash.so %s/symbols.c",
+			run("cc -O1 -shared -fPIC -Wl,--hash-style=%s -o %s/hash.so %s/*.c",
 				hashes[i], dir, dir));
 		snprintf(c, sizeof(c), "%s/hash.so", dir);
 		check_symbols(c, false);
