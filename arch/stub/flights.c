@@ -110,10 +110,10 @@ static void push_and_publish(struct form *f, const struct stub_plan *p)
 }
 
 /*
- * No thread, and no signal handler, sees a new entry before the time is in it. So a handler may have
- * made another one for the thread. The innermost begin is always in the first of them: a handler
- * that comes after an entry was taken makes a later one, and the entry of a handler that came
- * before is found when one is taken. (Where processes share the table, others may free earlier
+ * No thread, and no signal handler, sees a new entry before the time is in it. So a handler may
+ * have made another one for the thread. The innermost begin is always in the first of them: a
+ * handler that comes after an entry was taken makes a later one, and the entry of a handler that
+ * came before is found when one is taken. (Where processes share the table, others may free earlier
  * ones; but there an end goes by entries that have no begin.)
  */
 static void begin_own(struct form *f, struct stub_plan *p)

@@ -35,8 +35,8 @@ static bool resolve(struct arch_arg *arg, bool *is_static_ret, struct module *mo
 	*is_static_ret = false;
 	if (arg->symbol) {
 		/* Of two variables, nothing tells which one is meant. */
-		if (!object_symbol(module->object, arg->symbol, arg->symbol_length, &value,
-			    &size) ||
+		if (!object_symbol(
+			    module->object, arg->symbol, arg->symbol_length, &value, &size) ||
 			!object_symbol_is_only(module->object, arg->symbol, arg->symbol_length))
 			return false;
 		value += arg->disp;

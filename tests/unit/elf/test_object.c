@@ -334,9 +334,8 @@ static void symbols(void **state)
 	snprintf(c, sizeof(c), "%s/stripped.so", dir);
 	check_symbols(c, true);
 	for (size_t i = 0; i < sizeof(hashes) / sizeof(*hashes); i++) {
-		assert_true(
-			run("cc -O1 -shared -fPIC -Wl,--hash-style=%s -o %s/hash.so %s/*.c",
-				hashes[i], dir, dir));
+		assert_true(run("cc -O1 -shared -fPIC -Wl,--hash-style=%s -o %s/hash.so %s/*.c",
+			hashes[i], dir, dir));
 		snprintf(c, sizeof(c), "%s/hash.so", dir);
 		check_symbols(c, false);
 		spoil_hash(c);

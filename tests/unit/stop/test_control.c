@@ -71,7 +71,8 @@ static void churn_body(struct shared *s)
 		pause();
 }
 
-/* We stop every thread that the kernel lists, unless it is on its way out: it runs no code again. */
+/* We stop every thread that the kernel lists, unless it is on its way out: it runs no code again.
+ */
 static void all_stopped(pid_t pid, const struct control *control)
 {
 	struct dirent *entry;

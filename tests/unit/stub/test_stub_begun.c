@@ -313,9 +313,9 @@ __attribute__((noreturn)) static void be_interrupted(const struct gathering *c)
 	raise(SIGSTOP);
 	c->end(3, 0, 0);
 	_exit(ok && counted(c, 3, 6) == 1 && counted(c, 7, 6) == 1 && LOST(c) == 0 &&
-			      UNMATCHED(c) == 0
-		      ? 0
-		      : 1);
+				UNMATCHED(c) == 0
+			? 0
+			: 1);
 }
 
 static int awaited(pid_t pid)
