@@ -102,9 +102,11 @@ static ssize_t read_auxv(pid_t pid, uint64_t auxv[AUXV_MAX][2])
 static enum image_state image_read(pid_t pid, struct image *ret)
 {
 	uint64_t auxv[AUXV_MAX][2];
-	ssize_t length = read_auxv(pid, auxv);
+	ssize_t length;
 
 	*ret = (struct image){0};
+	pid = procfs_living(pid); /* a main thread that has ended has no memory */
+	length = read_auxv(pid, auxv);
 	if (length < 0) /* what belongs to a process that is exiting is root's, too */
 		return errno != ENOENT && procfs_status_number(pid, "VmSize:") >= 0 ? IMAGE_DENIED
 										    : IMAGE_GONE;

@@ -5,7 +5,7 @@
  * PTRACE_SEIZE attaches without stopping and without a signal, so it is done
  * for all threads first; only PTRACE_INTERRUPT begins the pause. A list of
  * threads is only complete if it was read while all that it names were
- * stopped, so the list is read until nothing new appears.
+ * stopped, so the list is read until nothing new can appear.
  *
  * A thread may stop for another reason first: a signal on its way. It is
  * passed on at once, and the thread stops again for our interrupt before it
@@ -21,7 +21,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -39,12 +38,12 @@
 #include "libprobe/thread/registers.h"
 #include "libprobe/stop/remaining.h"
 #include "libprobe/thread/restart.h"
+#include "libprobe/stop/seize.h"
 #include "libprobe/stop/settle.h"
 #include "libprobe/thread/urgent.h"
 #include "libprobe/stop/wait.h"
 
 #define PASS_NS UINT64_C(2000000000) /* until a thread that was resumed stops again */
-#define LEAVING_NS UINT64_C(1000000000)
 /* What a thread waits for that does not stop. */
 #define UNSTOPPABLE                                                                                \
 	"what it started with vfork(2), for a device, or for its control group to be thawed"
@@ -53,6 +52,7 @@ enum {
 	LOOK_NS = 1000000,
 	MOMENT_NS = 100000, /* a thread needs some of it for two calls */
 	LET_GO_TRIES = 100,
+	PASSES_MAX = 100,   /* over the lists of threads, until there are no more */
 	UNABLE_PASSES = 50, /* over threads that cannot make calls when they are stopped */
 	STACK_BYTES = 32 << 10
 };
@@ -66,148 +66,9 @@ void control_calm(struct control *control)
 
 /* ---- Stopping --------------------------------------------------------------- */
 
-/*
- * Is it one of the first `known` threads? The kernel lists them in the same order every time, so
- * the next one is usually at *hint, which is advanced.
- */
-static bool has_thread(const struct control *control, size_t known, pid_t tid, size_t *hint)
-{
-	for (size_t i = 0; i < known; i++) {
-		size_t at = (*hint + i) % known;
-
-		if (control->threads[at].tid == tid) {
-			*hint = at + 1;
-			return true;
-		}
-	}
-	return false;
-}
-
-/*
- * Makes room for one more thread. Called before it is attached to: a thread that is not listed
- * would never be resumed.
- */
-static struct probe_error *make_room(struct control *control)
-{
-	return ARRAY_ROOM(control->threads, control->count) ? NULL : probe_error_no_memory();
-}
-
 static void drop_thread(struct control *control, size_t i)
 {
 	control->threads[i] = control->threads[--control->count];
-}
-
-/*
- * A controller that is killed gives back the lock of its target a moment before the target's
- * threads (do_exit() in the kernel's kernel/exit.c). So a tracer that is ending is waited for. If
- * there is none, it may have left just now: this is tried once more.
- */
-static bool try_seize(pid_t tid)
-{
-	uint64_t end = clock_monotonic_ns() + LEAVING_NS;
-	bool was_free = false;
-
-	while (ptrace(PTRACE_SEIZE, tid, NULL, PTRACE_O_TRACESYSGOOD) < 0) {
-		int err = errno;
-		long tracer = err == EPERM ? procfs_status_number(tid, "TracerPid:") : -1;
-		bool stays = tracer > 0 && procfs_thread_state(tracer, tracer) &&
-			     !procfs_is_exiting(tracer);
-
-		if (tracer < 0 || stays || (!tracer && was_free) || clock_monotonic_ns() >= end) {
-			errno = err;
-			return false;
-		}
-		was_free = !tracer;
-		nanosleep(&(struct timespec){.tv_nsec = MOMENT_NS}, NULL);
-	}
-	return true;
-}
-
-/* Attaches to a thread. If it is gone or dead, *attached_ret is false. */
-static struct probe_error *seize(struct control *control, pid_t pid, pid_t tid, bool *attached_ret)
-{
-	struct probe_error *error = make_room(control);
-
-	*attached_ret = false;
-	if (error)
-		return error;
-	if (!try_seize(tid)) {
-		int err = errno;
-		char state = procfs_thread_state(pid, tid);
-
-		if (err == ESRCH || !state || strchr("ZXx", state))
-			return NULL;
-		if (err == EPERM)
-			return procfs_permission_error(pid);
-		return probe_error_system(err, "cannot trace thread %d of process %d", tid, pid);
-	}
-	*attached_ret = true;
-	control->threads[control->count++] = (struct control_thread){.tid = tid,
-		.pid = pid,
-		.is_running = true,
-		.seen = {.number = -1},
-		.pause = {.waited_ns = PAUSE_UNKNOWN}};
-	return NULL;
-}
-
-/* Is one of these threads gone? */
-static bool has_left(pid_t pid, const pid_t *tids, size_t count)
-{
-	size_t there = 0;
-
-	while (there < count && procfs_thread_state(pid, tids[there]))
-		there++;
-	return there < count;
-}
-
-/*
- * Attaches to every thread of a process that is not attached yet. *new_ret grows if there may be
- * more: the kernel goes through its list by position, so if a thread leaves it after it was listed,
- * the next one can be left out (proc_task_readdir() in fs/proc/base.c). One that has ended and is
- * still there afterwards was there all the time.
- */
-static struct probe_error *seize_process(struct control *control, pid_t pid, size_t *new_ret)
-{
-	size_t known = control->count, hint = 0, ended_count = 0;
-	struct probe_error *error = NULL;
-	DIR *threads = procfs_threads(pid);
-	pid_t tid, *ended = NULL;
-
-	if (!threads && errno == ENOENT && pid != control->pid)
-		return NULL;
-	if (!threads)
-		return errno == ENOENT ? procfs_no_process(pid)
-				       : probe_error_system(errno, "/proc/%d/task", pid);
-	while (!error && (tid = procfs_next_thread(threads))) {
-		bool attached;
-
-		if (has_thread(control, known, tid, &hint))
-			continue;
-		error = seize(control, pid, tid, &attached);
-		*new_ret += attached;
-		if (error || attached)
-			continue;
-		if (ARRAY_ROOM(ended, ended_count))
-			ended[ended_count++] = tid;
-		else
-			error = probe_error_no_memory();
-	}
-	closedir(threads);
-	*new_ret += !error && has_left(pid, ended, ended_count);
-	free(ended);
-	return error;
-}
-
-/* Attaches to every thread that is not attached yet, of the process and its guests. */
-static struct probe_error *seize_new(struct control *control, size_t *new_ret)
-{
-	struct probe_error *error;
-
-	*new_ret = 0;
-	error = seize_process(control, control->pid, new_ret);
-	for (size_t i = 0; !error && control->guests && control->guests[i]; i++)
-		error = seize_process(control, control->guests[i], new_ret);
-	return error;
 }
 
 /* At once: if we die, the thread continues as its registers say. */
@@ -485,41 +346,43 @@ static void drop_lender(struct control *control)
 	control->guests = NULL;
 }
 
+static size_t guest_count(const struct control *control)
+{
+	size_t count = 0;
+
+	while (control->guests && control->guests[count])
+		count++;
+	return count;
+}
+
 /*
  * Processes that share the memory and were started while the threads were being stopped. Ids are
- * given out in order, so it is known which of them may be new.
+ * given out in order, so it is known which of them may be new. *new_ret grows by their number.
  */
-static struct probe_error *add_new_guests(struct control *control, int loadavg, long *last_pid)
+static struct probe_error *add_new_guests(
+	struct control *control, int loadavg, long *last_pid, size_t *new_ret)
 {
 	long now = procfs_last_pid(loadavg);
+	size_t before = guest_count(control);
 
 	if (now != *last_pid &&
 		!children_add_sharing(control->pid, *last_pid, now, &control->guests))
 		return probe_error_no_memory();
 	drop_lender(control);
 	*last_pid = now;
+	*new_ret += guest_count(control) - before;
 	return NULL;
 }
 
 /*
- * Does the kernel count as many threads as we have stopped? Stopped threads create no others.
- * The folder of the threads has two links, and one more for each thread (proc_task_getattr() in
- * fs/proc/base.c).
+ * One try; *again_ret: a thread did not stop, or there were more and more of them, and all others
+ * were resumed.
  */
-static bool is_complete(const struct control *control, int folder)
-{
-	struct stat status;
-
-	return !control->guests && fstat(folder, &status) == 0 &&
-	       status.st_nlink == control->count + 2;
-}
-
-/* One try; *again_ret: a thread did not stop, and all others were resumed. */
 static struct probe_error *stop_all(struct control *control, bool *again_ret)
 {
 	struct probe_error *error = NULL;
 	size_t added, stopped = 0;
-	int loadavg = open("/proc/loadavg", O_RDONLY | O_CLOEXEC);
+	int passes, loadavg = open("/proc/loadavg", O_RDONLY | O_CLOEXEC);
 	int folder = procfs_open_threads(control->pid);
 	long last_pid = procfs_last_pid(loadavg);
 
@@ -531,28 +394,33 @@ static struct probe_error *stop_all(struct control *control, bool *again_ret)
 	get_ready(control);
 	/* A process that is looked at now need not be looked at while the threads are stopped. */
 	if (!error)
-		error = add_new_guests(control, loadavg, &last_pid);
-	while (!error && added && !*again_ret) {
-		*again_ret = !interrupt(control, stopped);
+		error = add_new_guests(control, loadavg, &last_pid, &added);
+	for (passes = 0; !error && added && passes < PASSES_MAX; passes++) {
+		if (!interrupt(control, stopped)) {
+			*again_ret = true;
+			break;
+		}
 		stopped = control->count;
-		if (!*again_ret)
-			error = add_new_guests(control, loadavg, &last_pid);
 		added = 0;
-		if (!error && !*again_ret && !is_complete(control, folder))
+		if (control->guests || !seized_all(control, folder))
 			error = seize_new(control, &added);
+		if (!error)
+			error = add_new_guests(control, loadavg, &last_pid, &added);
 	}
 	if (folder >= 0)
 		close(folder);
 	if (loadavg >= 0)
 		close(loadavg);
-	if (!error && *again_ret) {
-		release_stopped(control);
-	} else if (!error && !control->count) {
+	if (!error && !*again_ret && !added && !control->count)
 		error = probe_error_new(
 			PROBE_ERROR_NOT_FOUND, "process %d has ended", control->pid);
-	}
-	if (error)
+	if (!error && *again_ret) {
+		release_stopped(control);
+	} else if (error || added) {
+		/* Those that were attached to last have not been asked to stop yet. */
 		release(control);
+		*again_ret = !error;
+	}
 	return error;
 }
 
@@ -575,6 +443,13 @@ struct probe_error *control_stop_within(
 			error = stop_all(ret, &again);
 		if (error || !again)
 			return error;
+		if (clock_monotonic_ns() >= deadline) {
+			release(ret);
+			return probe_error_new(PROBE_ERROR_STATE,
+				"threads of process %d come and go faster than they can be "
+				"stopped: try again later",
+				pid);
+		}
 		/* The more often it failed, the longer the others run in between. */
 		nanosleep(&(struct timespec){pause / 1000000000, pause % 1000000000}, NULL);
 	}
@@ -591,7 +466,7 @@ uint64_t control_resume(struct control *control)
 static struct probe_error *stop_one(struct control *control, pid_t tid)
 {
 	bool attached;
-	struct probe_error *error = seize(control, control->pid, tid, &attached);
+	struct probe_error *error = seize_thread(control, control->pid, tid, &attached);
 
 	if (error || !attached)
 		return error;

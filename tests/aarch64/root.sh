@@ -81,7 +81,9 @@ export PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8
 mkdir -p /dev/pts /dev/shm /host /opt
 mount -t devpts devpts /dev/pts
 ln -s /proc/self/fd /dev/fd
-ln -s /proc/self/fd/1 /dev/stdout
+ln -s fd/0 /dev/stdin
+ln -s fd/1 /dev/stdout
+ln -s fd/2 /dev/stderr
 for at in /dev/shm /tmp /run; do mount -t tmpfs tmpfs $at; done
 chmod 1777 /dev/shm /tmp
 mount -t tracefs tracefs /sys/kernel/tracing

@@ -9,6 +9,7 @@
 #include <linux/futex.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -71,6 +72,30 @@ static void churn_body(struct shared *s)
 		pause();
 }
 
+/* Goes on in another thread, and ends. */
+static void *move_on(void *data)
+{
+	struct shared *s = data;
+	pthread_t next;
+
+	pthread_detach(pthread_self());
+	atomic_fetch_add(&s->ready, 1);
+	count_once(s);
+	while (pthread_create(&next, NULL, move_on, s))
+		sched_yield();
+	return NULL;
+}
+
+static void chain_body(struct shared *s)
+{
+	pthread_t thread;
+
+	for (int i = 0; i < 3; i++)
+		pthread_create(&thread, NULL, move_on, s);
+	for (;;)
+		pause();
+}
+
 /* We stop every thread that the kernel lists, unless it is on its way out: it runs no code again.
  */
 static void all_stopped(pid_t pid, const struct control *control)
@@ -97,13 +122,12 @@ static void all_stopped(pid_t pid, const struct control *control)
 	closedir(dir);
 }
 
-static void test_threads_being_created(void **state)
+static void stop_often(void (*body)(struct shared *))
 {
 	struct control control;
 	struct victim v;
 
-	(void)state;
-	victim_start(&v, churn_body);
+	victim_start(&v, body);
 	for (int i = 0; i < CHURN_STOPS; i++) {
 		uint64_t progress;
 
@@ -121,6 +145,13 @@ static void test_threads_being_created(void **state)
 	}
 	assert_int_equal(procfs_status_number(v.pid, "TracerPid:"), 0);
 	victim_end(&v);
+}
+
+static void test_threads_being_created(void **state)
+{
+	(void)state;
+	stop_often(churn_body);
+	stop_often(chain_body);
 }
 
 static void spin_body(struct shared *s)

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/* Attaches to the threads of a process, which run on (PTRACE_SEIZE). */
+#ifndef LIBPROBE_STOP_SEIZE_H
+#define LIBPROBE_STOP_SEIZE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "libprobe/stop/control.h"
+
+/*
+ * Attaches to a thread of a process, and appends it. If it is gone or dead, *attached_ret is false.
+ */
+struct probe_error *seize_thread(struct control *control, pid_t pid, pid_t tid, bool *attached_ret);
+
+/*
+ * Attaches to every thread that is not attached yet, of the process and its guests, and appends it.
+ * *new_ret is not 0 if there are some, or may be more: only if it is 0, and all threads are
+ * stopped, are these all that there are.
+ *
+ * Errors: PROBE_ERROR_NOT_FOUND, PROBE_ERROR_PERMISSION, PROBE_ERROR_SYSTEM; those that were
+ * attached stay so.
+ */
+struct probe_error *seize_new(struct control *control, size_t *new_ret);
+
+/*
+ * Has the process no thread that is not attached? `folder` is procfs_open_threads() of it. Cheap,
+ * and false while there are threads that have ended.
+ */
+bool seized_all(const struct control *control, int folder);
+
+#endif
