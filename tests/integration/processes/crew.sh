@@ -72,6 +72,10 @@ traced "a program without a main thread"
 "$PROBECTL" list -p "$target_pid" crew:work >"$SCRATCH/out" 2>"$SCRATCH/err" || fail "list: $(cat "$SCRATCH/err")"
 grep -q crew:work "$SCRATCH/out" || fail "list of a program without a main thread: $(cat "$SCRATCH/out")"
 "$PROBECTL" repair -p "$target_pid" >"$SCRATCH/out" 2>"$SCRATCH/err" || fail "repair: $(cat "$SCRATCH/err")"
+# Its child was there before: it is not traced, nor taken for another program.
+"$PROBECTL" trace -q -c -d 0.5 --follow -p "$target_pid" crew:work >"$SCRATCH/out" 2>"$SCRATCH/err" ||
+	fail "trace --follow: $(cat "$SCRATCH/err")"
+same "messages about a program without a main thread" "$(cat "$SCRATCH/err")" ""
 ask quit
 same "without a main thread" "$answer" "wrong 0"
 end_target

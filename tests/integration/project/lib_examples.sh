@@ -178,7 +178,7 @@ examples_start()
 #!/bin/sh
 for_at_most()
 {
-	timeout -s INT -k 20 --preserve-status "\$@"
+	timeout -s INT -k $((20 * slower)) --preserve-status "\$@"
 }
 seconds=60
 case "\$* " in *" -- "*) ;; trace* | record* | top*) seconds=1 ;; esac

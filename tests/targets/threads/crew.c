@@ -8,7 +8,7 @@
  *	crew pool BYTES	on one in memory of mmap(2)
  *	crew alt BYTES	in a handler on an alternate stack, an array in main's frame
  *	crew child|sibling	also in another process that shares the memory
- *	crew leader		in a thread; the main one ends at "release"
+ *	crew leader		in a thread; the main one ends at "release"; there is a child
  *	crew vfork		in two threads; a third is in vfork(2) until "release"
  *	crew later		the same, but it goes there at "fork"
  *	crew spawn THREADS	in one; others start programs all the time
@@ -166,10 +166,23 @@ static void *lead(void *data)
 	_exit(data != NULL);
 }
 
+/* It was there before all that is done to its parent, and hits nothing. */
+static void start_child(void)
+{
+	pid_t parent = getpid();
+
+	if (fork() == 0) {
+		while (getppid() == parent)
+			usleep(1000);
+		_exit(0);
+	}
+}
+
 static void end_leader(void)
 {
 	pthread_t thread;
 
+	start_child();
 	pthread_create(&thread, NULL, lead, NULL);
 	while (!atomic_load(&released))
 		usleep(1000);
