@@ -25,7 +25,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "libprobe/base/array.h"
 #include "libprobe/base/clock.h"
 #include "libprobe/base/file.h"
 #include "libprobe/process/procfs.h"
