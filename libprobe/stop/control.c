@@ -218,40 +218,32 @@ static void get_ready(struct control *control)
 	control->coming = NULL;
 }
 
-static void ask_to_stop(struct control_thread *thread)
+/*
+ * Threads that wait come first: no thread is stopped yet while they are checked once more. Then
+ * come the others that sleep, and last those that run: only they lose time.
+ */
+static void ask_all_to_stop(struct control *control)
 {
-	/* As late as possible: what it does from here on is not seen. */
-	if (arch_process()->hidden_call)
-		restart_look(thread->pid, thread->tid, &thread->seen);
-	thread->pause.asked_ns = clock_monotonic_ns();
-	if (thread->wait)
-		remaining_interrupt(thread->wait);
-	else
-		ptrace(PTRACE_INTERRUPT, thread->tid, NULL, NULL);
+	for (size_t i = 0; i < control->count; i++)
+		if (control->threads[i].wait)
+			seize_ask_to_stop(&control->threads[i]);
+	for (size_t i = 0; i < control->count; i++)
+		if (!control->threads[i].wait && control->threads[i].was_asleep)
+			seize_ask_to_stop(&control->threads[i]);
+	for (size_t i = 0; i < control->count; i++)
+		if (!control->threads[i].wait && !control->threads[i].was_asleep)
+			seize_ask_to_stop(&control->threads[i]);
 }
 
 /*
- * Interrupts the threads from index `from` on, waits for them and reads their registers.
+ * Waits for the threads from index `from` on, which were asked to stop, and reads their registers.
  * Returns false if one does not stop, which is then the first that is_running.
  */
-static bool interrupt(struct control *control, size_t from)
+static bool await_stops(struct control *control, size_t from)
 {
 	uint64_t begun = clock_monotonic_ns();
 	bool all = true;
 
-	/*
-	 * Threads that wait come first: no thread is stopped yet while they are checked once more.
-	 * Then come the others that sleep, and last those that run: only they lose time.
-	 */
-	for (size_t i = from; i < control->count; i++)
-		if (control->threads[i].wait)
-			ask_to_stop(&control->threads[i]);
-	for (size_t i = from; i < control->count; i++)
-		if (!control->threads[i].wait && control->threads[i].was_asleep)
-			ask_to_stop(&control->threads[i]);
-	for (size_t i = from; i < control->count; i++)
-		if (!control->threads[i].wait && !control->threads[i].was_asleep)
-			ask_to_stop(&control->threads[i]);
 	for (size_t i = from; i < control->count && all;) {
 		struct control_thread *thread = &control->threads[i];
 		enum wait_result result = wait_for_interrupt(thread->tid, begun, &control->signals);
@@ -389,20 +381,22 @@ static struct probe_error *stop_all(struct control *control, bool *again_ret)
 	free(control->guests);
 	control->guests = children_sharing(control->pid);
 	drop_lender(control);
-	error = seize_new(control, &added);
+	error = seize_new(control, SEIZE_LET_RUN, &added);
 	get_ready(control);
 	/* A process that is looked at now need not be looked at while the threads are stopped. */
 	if (!error)
 		error = add_new_guests(control, loadavg, &last_pid, &added);
+	if (!error)
+		ask_all_to_stop(control);
 	for (passes = 0; !error && added && passes < PASSES_MAX; passes++) {
-		if (!interrupt(control, stopped)) {
+		if (!await_stops(control, stopped)) {
 			*again_ret = true;
 			break;
 		}
 		stopped = control->count;
 		added = 0;
 		if (control->guests || !seized_all(control, folder))
-			error = seize_new(control, &added);
+			error = seize_new(control, SEIZE_ASK, &added);
 		if (!error)
 			error = add_new_guests(control, loadavg, &last_pid, &added);
 	}
@@ -416,7 +410,7 @@ static struct probe_error *stop_all(struct control *control, bool *again_ret)
 	if (!error && *again_ret) {
 		release_stopped(control);
 	} else if (error || added) {
-		/* Those that were attached to last have not been asked to stop yet. */
+		/* Some may not have been asked to stop yet. */
 		release(control);
 		*again_ret = !error;
 	}
@@ -470,7 +464,8 @@ static struct probe_error *stop_one(struct control *control, pid_t tid)
 	if (error || !attached)
 		return error;
 	get_ready(control);
-	if (!interrupt(control, 0))
+	ask_all_to_stop(control);
+	if (!await_stops(control, 0))
 		control_calm(control);
 	return NULL;
 }

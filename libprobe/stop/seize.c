@@ -11,7 +11,9 @@
 #include "libprobe/base/array.h"
 #include "libprobe/base/clock.h"
 #include "libprobe/process/procfs.h"
+#include "libprobe/stop/remaining.h"
 #include "libprobe/stop/seize.h"
+#include "libprobe/thread/restart.h"
 
 #define LEAVING_NS UINT64_C(1000000000)
 
@@ -95,6 +97,18 @@ struct probe_error *seize_thread(struct control *control, pid_t pid, pid_t tid, 
 	return NULL;
 }
 
+void seize_ask_to_stop(struct control_thread *thread)
+{
+	/* As late as possible: what it does from here on is not seen. */
+	if (arch_process()->hidden_call)
+		restart_look(thread->pid, thread->tid, &thread->seen);
+	thread->pause.asked_ns = clock_monotonic_ns();
+	if (thread->wait)
+		remaining_interrupt(thread->wait);
+	else
+		ptrace(PTRACE_INTERRUPT, thread->tid, NULL, NULL);
+}
+
 /*
  * Does the kernel count as many threads of a process as are attached to, or have ended? Stopped
  * threads create no others. Its folder, which is open, has two links, and one more for each thread
@@ -122,7 +136,8 @@ static bool has_all(const struct control *control, pid_t pid, int folder, const 
  * listed, the next one can be left out (proc_task_readdir()); and one that was listed may have
  * created another before it ended.
  */
-static struct probe_error *seize_process(struct control *control, pid_t pid, size_t *new_ret)
+static struct probe_error *seize_process(
+	struct control *control, pid_t pid, enum seize_then then, size_t *new_ret)
 {
 	size_t known = control->count, hint = 0, ended_count = 0;
 	struct probe_error *error = NULL;
@@ -140,6 +155,8 @@ static struct probe_error *seize_process(struct control *control, pid_t pid, siz
 		if (has_thread(control, known, tid, &hint))
 			continue;
 		error = seize_thread(control, pid, tid, &attached);
+		if (!error && attached && then == SEIZE_ASK)
+			seize_ask_to_stop(&control->threads[control->count - 1]);
 		if (error || attached)
 			continue;
 		if (ARRAY_ROOM(ended, ended_count))
@@ -155,14 +172,14 @@ static struct probe_error *seize_process(struct control *control, pid_t pid, siz
 	return error;
 }
 
-struct probe_error *seize_new(struct control *control, size_t *new_ret)
+struct probe_error *seize_new(struct control *control, enum seize_then then, size_t *new_ret)
 {
 	struct probe_error *error;
 
 	*new_ret = 0;
-	error = seize_process(control, control->pid, new_ret);
+	error = seize_process(control, control->pid, then, new_ret);
 	for (size_t i = 0; !error && control->guests && control->guests[i]; i++)
-		error = seize_process(control, control->guests[i], new_ret);
+		error = seize_process(control, control->guests[i], then, new_ret);
 	return error;
 }
 

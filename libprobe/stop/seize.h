@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Attaches to the threads of a process, which run on (PTRACE_SEIZE). */
+/* Attaches to the threads of a process, which run on (PTRACE_SEIZE), and asks them to stop. */
 #ifndef LIBPROBE_STOP_SEIZE_H
 #define LIBPROBE_STOP_SEIZE_H
 
@@ -13,6 +13,15 @@
  */
 struct probe_error *seize_thread(struct control *control, pid_t pid, pid_t tid, bool *attached_ret);
 
+/* Asks a thread to stop (PTRACE_INTERRUPT); does not wait. */
+void seize_ask_to_stop(struct control_thread *thread);
+
+/*
+ * What follows when a thread is attached to. SEIZE_ASK: it is asked to stop at once, because a
+ * thread can create another and end within microseconds, and that one can do the same.
+ */
+enum seize_then { SEIZE_LET_RUN, SEIZE_ASK };
+
 /*
  * Attaches to every thread that is not attached yet, of the process and its guests, and appends it.
  * *new_ret is not 0 if there are some, or may be more: only if it is 0, and all threads are
@@ -21,7 +30,7 @@ struct probe_error *seize_thread(struct control *control, pid_t pid, pid_t tid, 
  * Errors: PROBE_ERROR_NOT_FOUND, PROBE_ERROR_PERMISSION, PROBE_ERROR_SYSTEM; those that were
  * attached stay so.
  */
-struct probe_error *seize_new(struct control *control, size_t *new_ret);
+struct probe_error *seize_new(struct control *control, enum seize_then then, size_t *new_ret);
 
 /*
  * Has the process no thread that is not attached? `folder` is procfs_open_threads() of it. Cheap,
