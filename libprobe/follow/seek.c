@@ -14,7 +14,6 @@
  * What is not there at one look and there at the next has begun in between, and after the file was
  * last known to be closed.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +24,7 @@
 #include "libprobe/base/clock.h"
 #include "libprobe/base/error.h"
 #include "libprobe/follow/seek.h"
+#include "libprobe/process/procfs.h"
 
 enum {
 	LOOK_NS = 2000000,	/* at least, between two looks at all processes */
@@ -156,20 +156,18 @@ void seek_hurry(struct seek *seek)
 static void look_at_all(
 	const struct seek *seek, const struct seek_visitor *visitor, uint64_t since_ns)
 {
-	DIR *dir = opendir("/proc");
-	struct dirent *entry;
+	DIR *processes = procfs_processes();
+	pid_t pid;
 
-	while (dir && (entry = readdir(dir))) {
-		pid_t pid = atoi(entry->d_name);
-
-		if (pid <= 0 || pid == getpid() || visitor->is_known(visitor->data, pid) ||
+	while ((pid = procfs_next_id(processes))) {
+		if (pid == getpid() || visitor->is_known(visitor->data, pid) ||
 			!seek->newcomers.is_wanted(pid, seek->has_looked, seek->newcomers.data))
 			continue;
 		if (!visitor->take(visitor->data, pid, since_ns))
 			break;
 	}
-	if (dir)
-		closedir(dir);
+	if (processes)
+		closedir(processes);
 }
 
 static void plan_next(struct seek *seek, uint64_t began_ns)

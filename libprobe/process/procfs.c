@@ -123,15 +123,20 @@ int procfs_open_threads(pid_t pid)
 	return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
-pid_t procfs_next_thread(DIR *threads)
+DIR *procfs_processes(void)
+{
+	return opendir("/proc");
+}
+
+pid_t procfs_next_id(DIR *list)
 {
 	struct dirent *entry;
 
-	while (threads && (entry = readdir(threads))) {
-		pid_t tid = atoi(entry->d_name);
+	while (list && (entry = readdir(list))) {
+		pid_t id = atoi(entry->d_name);
 
-		if (tid > 0) /* neither "." nor ".." */
-			return tid;
+		if (id > 0) /* others are no numbers */
+			return id;
 	}
 	return 0;
 }
@@ -226,7 +231,7 @@ pid_t procfs_living(pid_t pid)
 	DIR *threads = procfs_thread_state(pid, pid) == 'Z' ? procfs_threads(pid) : NULL;
 	pid_t tid, found = pid;
 
-	while (found == pid && (tid = procfs_next_thread(threads))) {
+	while (found == pid && (tid = procfs_next_id(threads))) {
 		char state = procfs_thread_state(pid, tid);
 
 		if (state && !strchr("ZXx", state))
@@ -272,7 +277,7 @@ bool procfs_is_exiting(pid_t pid)
 	bool exiting = threads != NULL;
 	pid_t tid;
 
-	while (exiting && (tid = procfs_next_thread(threads)))
+	while (exiting && (tid = procfs_next_id(threads)))
 		exiting = is_thread_exiting(pid, tid);
 	if (threads)
 		closedir(threads);

@@ -30,8 +30,10 @@ void procfs_comm(pid_t pid, char *buffer, size_t size);
 DIR *procfs_threads(pid_t pid);
 /* Opens the folder that lists them; -1 and errno on failure. */
 int procfs_open_threads(pid_t pid);
-/* The next thread; 0 after the last one, and if `threads` is NULL. */
-pid_t procfs_next_thread(DIR *threads);
+/* The list of all processes; as procfs_threads(). */
+DIR *procfs_processes(void);
+/* The next thread or process; 0 after the last one, and if `list` is NULL. */
+pid_t procfs_next_id(DIR *list);
 /* The state letter of a thread, or 0 if it is gone. */
 char procfs_thread_state(pid_t pid, pid_t tid);
 /* The processor that a thread runs on or ran on last; -1: it is gone. */

@@ -10,6 +10,7 @@
 
 #include "libprobe/base/worker.h"
 #include "libprobe/follow/watch.h"
+#include "libprobe/repair/inherited.h"
 #include "libprobe/session/keys.h"
 #include "libprobe/session/session.h"
 #include "libprobe/target/target.h"
@@ -149,6 +150,8 @@ struct probe_error *probe_session_stop(struct probe_session *session)
 		error = NULL;
 	}
 	session->stopped = !error;
+	if (session->stopped)
+		inherited_end(&session->goes_on);
 	session_update_counts(session);
 	return probe_error_first(error, lapse);
 }
@@ -255,6 +258,7 @@ void probe_session_free(struct probe_session *session)
 {
 	if (!session)
 		return;
+	inherited_forget(&session->goes_on);
 	close_gates(session);
 	close_wait(session);
 	probe_report_deinit(&session->report);

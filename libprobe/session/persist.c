@@ -24,6 +24,7 @@
 
 #include "arch/process.h"
 #include "libprobe/process/procfs.h"
+#include "libprobe/repair/inherited.h"
 #include "libprobe/session/notes.h"
 #include "libprobe/session/session.h"
 #include "libprobe/target/target.h"
@@ -112,6 +113,8 @@ struct probe_error *probe_session_leave(struct probe_session *session, const cha
 		error = change_store(&c);
 	change_end(&c);
 	session->stopped = !error;
+	if (session->stopped)
+		inherited_forget(&session->goes_on);
 	return error;
 }
 

@@ -13,6 +13,7 @@
 #include "libprobe/patch/install.h"
 #include "libprobe/patch/later.h"
 #include "libprobe/process/procfs.h"
+#include "libprobe/repair/inherited.h"
 #include "libprobe/session/notes.h"
 #include "libprobe/session/session.h"
 #include "libprobe/target/fate.h"
@@ -304,6 +305,7 @@ static struct probe_error *start_once(struct probe_target *target,
 	error = session_reserve(s);
 	if (!error)
 		error = session_prepare_gates(s);
+	inherited_begin(&s->goes_on);
 	if (!error)
 		error = change_begin(target, &c);
 	if (!error) {

@@ -54,6 +54,7 @@ struct probe_session {
 	bool *matched;
 	uint32_t id;
 	bool stopped;
+	bool goes_on;	  /* counted by repair/inherited.c */
 	int event;	  /* an eventfd(2) that its gate raises, or -1 */
 	struct gate gate; /* at the loader */
 	struct waiters_place gate_place;

@@ -60,7 +60,7 @@ pid_t *children_of(pid_t pid)
 	size_t count = 0;
 	char path[96];
 
-	while ((tid = procfs_next_thread(threads))) {
+	while ((tid = procfs_next_id(threads))) {
 		snprintf(path, sizeof(path), "/proc/%d/task/%d/children", pid, tid);
 		pids = append_children(path, pids, &count);
 	}
@@ -240,7 +240,7 @@ static void scan_process(struct children_cache *cache, pid_t pid)
 	DIR *threads = procfs_threads(pid);
 	pid_t outer;
 
-	while ((outer = procfs_next_thread(threads))) {
+	while ((outer = procfs_next_id(threads))) {
 		long inner = procfs_status_last_number(outer, "NSpid:");
 
 		if (inner > 0)

@@ -284,7 +284,7 @@ static pid_t blocked_thread(pid_t pid)
 	DIR *threads = procfs_threads(pid);
 	pid_t tid;
 
-	while ((tid = procfs_next_thread(threads)) && !stays_blocked(tid))
+	while ((tid = procfs_next_id(threads)) && !stays_blocked(tid))
 		;
 	if (threads)
 		closedir(threads);

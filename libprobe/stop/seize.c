@@ -149,7 +149,7 @@ static struct probe_error *seize_process(
 		return pid == control->pid ? procfs_no_process(pid) : NULL;
 	if (!threads)
 		return probe_error_system(errno, "/proc/%d/task", pid);
-	while (!error && (tid = procfs_next_thread(threads))) {
+	while (!error && (tid = procfs_next_id(threads))) {
 		bool attached;
 
 		if (has_thread(control, known, tid, &hint))

@@ -355,8 +355,10 @@ PROBE_MUST_CHECK struct probe_error *probe_session_select(
 bool probe_session_is_selected(const struct probe_session *session, size_t probe);
 
 /*
- * Ends a session: restores the target's sites and semaphores. Records that are still in the rings
- * can be polled afterwards. It is not an error if the target has ended. Errors: as
+ * Ends a session: restores the target's sites and semaphores, and those of processes that were
+ * forked with copies of it. Some of these may be found only when the last session of this process
+ * ends: those whose parents have ended, as that of a daemon has. Records that are still in the
+ * rings can be polled afterwards. It is not an error if the target has ended. Errors: as
  * probe_target_disable().
  */
 PROBE_MUST_CHECK struct probe_error *probe_session_stop(struct probe_session *session);

@@ -81,6 +81,22 @@ for follow in "" --follow; do
 	same_state "$target_pid"
 done
 
+# So are those of a process to which no parent leads any more: its parent has ended.
+trace_start daemon --json -p "$target_pid" life:hit
+wait_on "$target_pid" life:hit
+ask daemon
+child=${answer#daemon }
+ask "hit 5"
+[ "$("$PROBECTL" status --json -p "$child" | jq .patched)" = 1 ] || fail "the daemon has no copy"
+trace_stop daemon
+same "the daemon, after the trace" "$("$PROBECTL" status --json -p "$child" | jq -s length)" 0
+same "the daemon's mappings" "$(grep -c memfd:probectl "/proc/$child/maps")" 0
+cmp -s <(text_hash "$child") <(text_hash "$target_pid") || fail "the daemon's text is not its parent's"
+ask "hit 5"
+ask back
+same "after the daemon" "$answer" alone
+same_state "$target_pid"
+
 # A killed controller leaves its probes in both; repair removes them from both.
 trace_start dead --json -p "$target_pid" life:hit
 wait_on "$target_pid" life:hit
@@ -97,6 +113,25 @@ same "the child's status after repair" "$answer" "status 0"
 same_state "$target_pid"
 tell quit
 end_target 0
+
+# The target itself has ended when the trace does; its child has not.
+for follow in "" --follow; do
+	start "$TARGETS/life"
+	unpatched=$(text_hash "$target_pid")
+	# shellcheck disable=SC2086 # one word or none
+	trace_start left --json $follow -p "$target_pid" life:hit
+	wait_on "$target_pid" life:hit
+	ask leave
+	child=${answer#child }
+	on_exit "end_process $child"
+	ask "hit 5"
+	trace_stop left
+	same "a child that is left, ${follow:-alone}" "$("$PROBECTL" status --json -p "$child" | jq -s length)" 0
+	same "its mappings, ${follow:-alone}" "$(grep -c memfd:probectl "/proc/$child/maps")" 0
+	same "its text, ${follow:-alone}" "$(text_hash "$child")" "$unpatched"
+	ask "hit 5"
+	tell quit
+done
 
 # ---- A library that is closed --------------------------------------------------------------
 

@@ -8,6 +8,8 @@
  *	block	blocks all signals			"blocked"
  *	fork	a child takes the following commands	"child PID"
  *	back	the child ends; the parent continues	"status STATUS"
+ *	daemon	a child of a child that has ended does	"daemon PID"; after back "alone"
+ *	leave	a child does, and the process ends	"child PID"
  *	open LIB	opens a library and calls it	"opened"
  *	close	closes it, and fills its place		"closed BYTES"
  *	check	checks what is there now		"intact", or "altered"
@@ -108,6 +110,48 @@ static void split(void)
 	printf("status %d\n", status);
 }
 
+/* Waits until its parent has ended. */
+static void stay_alone(pid_t parent)
+{
+	while (getppid() == parent)
+		usleep(1000);
+}
+
+/* The process waits for the end of a child's child, whose parent ends at once. */
+static void become_daemon(void)
+{
+	int alive[2];
+	pid_t pid;
+	char byte;
+
+	if (pipe(alive) != 0)
+		exit(1);
+	pid = fork();
+	if (pid == 0) {
+		pid = getpid();
+		if (fork() != 0)
+			_exit(0);
+		stay_alone(pid);
+		printf("daemon %d\n", (int)getpid());
+		return;
+	}
+	waitpid(pid, NULL, 0);
+	close(alive[1]);
+	if (read(alive[0], &byte, 1) == 0)
+		puts("alone");
+	close(alive[0]);
+}
+
+static void leave(void)
+{
+	pid_t parent = getpid();
+
+	if (fork() != 0)
+		_exit(0);
+	stay_alone(parent);
+	printf("child %d\n", (int)getpid());
+}
+
 int main(void)
 {
 	char line[512], path[500];
@@ -127,6 +171,10 @@ int main(void)
 			block();
 		} else if (strcmp(line, "fork") == 0) {
 			split();
+		} else if (strcmp(line, "daemon") == 0) {
+			become_daemon();
+		} else if (strcmp(line, "leave") == 0) {
+			leave();
 		} else if (strcmp(line, "back") == 0) {
 			return 0;
 		} else if (sscanf(line, "open %499[^\n]", path) == 1) {

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT */
+/* Copies of sessions in processes that were forked, and to which no parent leads any more. */
+#ifndef LIBPROBE_REPAIR_INHERITED_H
+#define LIBPROBE_REPAIR_INHERITED_H
+
+#include <stdbool.h>
+
+/*
+ * A session of this process goes on from here, and *goes_on_ret says so. To be called before it
+ * changes its target. Thread-safe, as all of these.
+ */
+void inherited_begin(bool *goes_on_ret);
+/*
+ * It has been stopped, if it went on; it does no longer. After the last one, its copies and those
+ * of the others are removed.
+ */
+void inherited_end(bool *goes_on);
+/* The same for one that failed, is left to its target, or is freed as it is. Removes nothing. */
+void inherited_forget(bool *goes_on);
+
+#endif
