@@ -31,6 +31,7 @@
 #include "libprobe/follow/program.h"
 #include "libprobe/follow/seek.h"
 #include "libprobe/follow/watch.h"
+#include "libprobe/process/auxv.h"
 #include "libprobe/process/maps.h"
 #include "libprobe/process/memory.h"
 #include "libprobe/process/procfs.h"
@@ -39,7 +40,6 @@
 #include "libprobe/target/target.h"
 
 enum {
-	AUXV_MAX = 64,
 	SCAN_NS = 2000000, /* at least, between two looks at children */
 	SCAN_SHARE = 20	   /* and so many times as long as one look takes */
 };
@@ -83,47 +83,28 @@ enum image_state {
 	IMAGE_DENIED /* it cannot be read: a program of another user */
 };
 
-/* How many bytes of its auxiliary vector could be read; -1 and errno: not opened. */
-static ssize_t read_auxv(pid_t pid, uint64_t auxv[AUXV_MAX][2])
-{
-	char path[48];
-	ssize_t length;
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/%d/auxv", pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return -1;
-	length = read(fd, auxv, AUXV_MAX * sizeof(auxv[0]));
-	close(fd);
-	return length > 0 ? length : 0;
-}
-
 static enum image_state image_read(pid_t pid, struct image *ret)
 {
-	uint64_t auxv[AUXV_MAX][2];
-	ssize_t length;
+	struct auxv auxv;
 
 	*ret = (struct image){0};
 	pid = procfs_living(pid); /* a main thread that has ended has no memory */
-	length = read_auxv(pid, auxv);
-	if (length < 0) /* what belongs to a process that is exiting is root's, too */
+	if (auxv_read(pid, &auxv) <
+		0) /* what belongs to a process that is exiting is root's, too */
 		return errno != ENOENT && procfs_status_number(pid, "VmSize:") >= 0 ? IMAGE_DENIED
 										    : IMAGE_GONE;
 	/* execve(2) maps the program before it writes the vector. */
-	if (length > 0 && auxv[0][0] == AT_NULL)
+	if (auxv.bytes > 0 && auxv.items[0][0] == AT_NULL)
 		return IMAGE_GONE;
-	for (size_t i = 0; i < (size_t)length / sizeof(auxv[0]); i++)
-		if (auxv[i][0] == AT_RANDOM)
-			ret->address = auxv[i][1];
+	ret->address = auxv_value(&auxv, AT_RANDOM);
 	/*
 	 * A 32-bit program's vector means nothing here, but differs from a 64-bit one's. Or it has
 	 * ended since the vector was read: then there is none any more.
 	 */
 	if (ret->address && memory_read(pid, ret->address, ret->random, sizeof(ret->random)) !=
 				    sizeof(ret->random))
-		length = read_auxv(pid, auxv);
-	return length > 0 ? IMAGE_READ : IMAGE_GONE;
+		auxv_read(pid, &auxv);
+	return auxv.bytes > 0 ? IMAGE_READ : IMAGE_GONE;
 }
 
 static bool image_same(const struct image *a, const struct image *b)

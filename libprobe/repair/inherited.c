@@ -6,20 +6,34 @@
  * since. What is a copy there? While sessions of this process go on, they cannot be told from
  * copies; when none does any more, each one that names this process as its owner is a copy.
  */
+#include <link.h>
 #include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "libprobe/base/array.h"
 #include "libprobe/patch/install.h"
+#include "libprobe/process/auxv.h"
 #include "libprobe/process/procfs.h"
 #include "libprobe/repair/inherited.h"
 #include "libprobe/target/target.h"
 
-enum { PASSES = 4 /* over all processes: one may be forked while others are looked at */ };
+enum {
+	PASSES = 4, /* over all processes: one may be forked while others are looked at */
+	IMAGES_MAX = 65536
+};
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static size_t going_on;	     /* sessions of this process */
-static uint64_t began_ticks; /* when the first of them did: see procfs_start_time() */
+/* The sessions of this process. */
+static struct {
+	pthread_mutex_t lock;
+	size_t going_on;
+	uint64_t began_ticks; /* when the first of them did: see procfs_start_time(); or 0 */
+	uint64_t *images;     /* AT_RANDOM of their targets, in order, each once; owned */
+	size_t image_count;
+	bool any_image; /* there are too many */
+} all = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static uint64_t now_ticks(void)
 {
@@ -34,10 +48,46 @@ static bool any_goes_on(void)
 {
 	bool any;
 
-	pthread_mutex_lock(&lock);
-	any = going_on > 0;
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_lock(&all.lock);
+	any = all.going_on > 0;
+	pthread_mutex_unlock(&all.lock);
 	return any;
+}
+
+static uint64_t image_of(pid_t pid)
+{
+	struct auxv auxv;
+
+	return auxv_read(procfs_living(pid), &auxv) > 0 ? auxv_value(&auxv, AT_RANDOM) : 0;
+}
+
+/* With the lock. */
+static void add_image(uint64_t image)
+{
+	size_t at = array_search(all.images, all.image_count, sizeof(image), 0, image);
+
+	if (!image || (at < all.image_count && all.images[at] == image))
+		return;
+	if (all.image_count == IMAGES_MAX || !ARRAY_ROOM(all.images, all.image_count)) {
+		all.any_image = true;
+		return;
+	}
+	memmove(&all.images[at + 1], &all.images[at], (all.image_count - at) * sizeof(image));
+	all.images[at] = image;
+	all.image_count++;
+}
+
+/* May a process be a fork of a target? */
+static bool has_image(pid_t pid)
+{
+	uint64_t image = image_of(pid);
+	bool found;
+
+	pthread_mutex_lock(&all.lock);
+	found = image &&
+		(all.any_image || array_find(all.images, all.image_count, sizeof(image), 0, image));
+	pthread_mutex_unlock(&all.lock);
+	return found;
 }
 
 /* ---- Copies ----------------------------------------------------------------------------- */
@@ -101,7 +151,8 @@ static bool look_at_all(uint64_t since_ticks)
 	pid_t pid;
 
 	while ((pid = procfs_next_id(processes))) {
-		if (pid == getpid() || procfs_start_time(pid) < since_ticks || !has_copies(pid))
+		if (pid == getpid() || procfs_start_time(pid) < since_ticks || !has_image(pid) ||
+			!has_copies(pid))
 			continue;
 		remove_copies(pid);
 		any = true;
@@ -113,16 +164,20 @@ static bool look_at_all(uint64_t since_ticks)
 
 /* ---- Sessions ----------------------------------------------------------------------------- */
 
-void inherited_begin(bool *goes_on_ret)
+void inherited_begin(pid_t pid, bool *goes_on_ret)
 {
-	pthread_mutex_lock(&lock);
-	if (going_on++ == 0)
-		began_ticks = now_ticks();
-	pthread_mutex_unlock(&lock);
+	uint64_t image = image_of(pid);
+
+	pthread_mutex_lock(&all.lock);
+	all.going_on++;
+	if (!all.began_ticks)
+		all.began_ticks = now_ticks();
+	add_image(image);
+	pthread_mutex_unlock(&all.lock);
 	*goes_on_ret = true;
 }
 
-/* Was it the last one? Then *since_ret is when the first of them began. */
+/* Does none go on any more? Then *since_ret is when the first of them began. */
 static bool leave(bool *goes_on, uint64_t *since_ret)
 {
 	bool last;
@@ -130,10 +185,10 @@ static bool leave(bool *goes_on, uint64_t *since_ret)
 	if (!*goes_on)
 		return false;
 	*goes_on = false;
-	pthread_mutex_lock(&lock);
-	last = --going_on == 0;
-	*since_ret = began_ticks;
-	pthread_mutex_unlock(&lock);
+	pthread_mutex_lock(&all.lock);
+	last = --all.going_on == 0;
+	*since_ret = all.began_ticks;
+	pthread_mutex_unlock(&all.lock);
 	return last;
 }
 
@@ -144,6 +199,20 @@ void inherited_forget(bool *goes_on)
 	leave(goes_on, &since);
 }
 
+/* There are no copies, unless others go on: what theirs would be known by is kept. */
+static void begin_anew(void)
+{
+	pthread_mutex_lock(&all.lock);
+	if (!all.going_on) {
+		free(all.images);
+		all.images = NULL;
+		all.image_count = 0;
+		all.any_image = false;
+		all.began_ticks = 0;
+	}
+	pthread_mutex_unlock(&all.lock);
+}
+
 void inherited_end(bool *goes_on)
 {
 	uint64_t since;
@@ -152,4 +221,5 @@ void inherited_end(bool *goes_on)
 		return;
 	for (int pass = 0; pass < PASSES && look_at_all(since); pass++)
 		;
+	begin_anew();
 }

@@ -4,12 +4,13 @@
 #define LIBPROBE_REPAIR_INHERITED_H
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 /*
  * A session of this process goes on from here, and *goes_on_ret says so. To be called before it
- * changes its target. Thread-safe, as all of these.
+ * changes its target, which is `pid`. Thread-safe, as all of these.
  */
-void inherited_begin(bool *goes_on_ret);
+void inherited_begin(pid_t pid, bool *goes_on_ret);
 /*
  * It has been stopped, if it went on; it does no longer. After the last one, its copies and those
  * of the others are removed.

@@ -305,7 +305,7 @@ static struct probe_error *start_once(struct probe_target *target,
 	error = session_reserve(s);
 	if (!error)
 		error = session_prepare_gates(s);
-	inherited_begin(&s->goes_on);
+	inherited_begin(target->pid, &s->goes_on);
 	if (!error)
 		error = change_begin(target, &c);
 	if (!error) {
