@@ -476,6 +476,8 @@ static void a_reader_that_stops_is_not_waited_for(void **state)
 
 	(void)state;
 	assert_int_equal(pipe(ends), 0);
+	/* A pipe has room for 16 pages, which may be large. */
+	assert_true(fcntl(ends[1], F_SETPIPE_SZ, PIPE_BUF) > 0);
 	assert_null(probe_sink_create(PROBE_SINK_JSON, ends[1], "the pipe", &sink));
 	while (!probe_sink_full(sink)) {
 		probe_sink_hit(sink, &hit, &query, "a");
