@@ -128,6 +128,9 @@ struct arch_state {
 	size_t bytes;
 };
 
+/* How a restartable sequence ended (rseq(2)). */
+enum arch_sequence { ARCH_SEQUENCE_OVER, ARCH_SEQUENCE_TOLD, ARCH_SEQUENCE_ABORTED };
+
 /* ---- The table ------------------------------------------------------------------------------ */
 
 struct arch_process {
@@ -229,6 +232,13 @@ struct arch_process {
 	uint64_t (*signature)(void);
 	/* Sets what depends on the processor, from has_atomics on. NULL: stubs need not know. */
 	void (*describe_processor)(struct arch_thread *thread);
+	/*
+	 * Runs a restartable sequence in a thread whose area (struct rseq) is registered with
+	 * rseq_signature: sets *begun, and waits until *told is set, at most so many rounds. NULL:
+	 * all kernels end sequences here when they should.
+	 */
+	enum arch_sequence (*sequence)(
+		void *area, uint32_t *begun, const uint32_t *told, uint64_t rounds);
 	/*
 	 * Raises SIGTRAP; returns if a handler returns that calls pass_trap() with its context.
 	 * NULL: the context leads behind the instruction that has trapped.

@@ -2,47 +2,43 @@
 /*
  * A process that is forked inherits patched code, and a copy of the registry. The end of a session
  * finds such processes as children of its target (session/end.c). But a daemon forks twice and its
- * parent ends, or the target itself has ended. So all processes are looked at that have begun
- * since. What is a copy there? While sessions of this process go on, they cannot be told from
- * copies; when none does any more, each one that names this process as its owner is a copy.
+ * parent ends, or the target itself has ended. So all processes are looked at. What is a copy
+ * there? While sessions of this process go on, they cannot be told from copies; when none does any
+ * more, each one that names this process as its owner is a copy. One that was forked in the middle
+ * of a change may have our memory, and no registry that says so.
+ *
+ * To read the maps of a process may take long, or for ever, if it waits for a disk or a server. So
+ * only those are read that the kernel gave the same auxiliary vector as a target: fork(2) copies
+ * it, execve(2) makes another.
  */
 #include <link.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "libprobe/base/array.h"
+#include "libprobe/base/clock.h"
 #include "libprobe/patch/install.h"
 #include "libprobe/process/auxv.h"
 #include "libprobe/process/procfs.h"
+#include "libprobe/process/shared.h"
 #include "libprobe/repair/inherited.h"
+#include "libprobe/target/orphans.h"
 #include "libprobe/target/target.h"
 
-enum {
-	PASSES = 4, /* over all processes: one may be forked while others are looked at */
-	IMAGES_MAX = 65536
-};
+enum { IMAGES_MAX = 65536 };
+/* For all, unless one cannot be stopped: processes that are forked all the time never end. */
+#define PATIENCE_NS UINT64_C(1000000000)
 
 /* The sessions of this process. */
 static struct {
 	pthread_mutex_t lock;
 	size_t going_on;
-	uint64_t began_ticks; /* when the first of them did: see procfs_start_time(); or 0 */
-	uint64_t *images;     /* AT_RANDOM of their targets, in order, each once; owned */
+	uint64_t *images; /* AT_RANDOM of their targets, in order, each once; owned */
 	size_t image_count;
 	bool any_image; /* there are too many */
 } all = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-static uint64_t now_ticks(void)
-{
-	uint64_t hz = (uint64_t)sysconf(_SC_CLK_TCK);
-	struct timespec t;
-
-	clock_gettime(CLOCK_BOOTTIME, &t);
-	return (uint64_t)t.tv_sec * hz + (uint64_t)t.tv_nsec * hz / 1000000000;
-}
 
 static bool any_goes_on(void)
 {
@@ -98,31 +94,42 @@ static bool is_copy(const struct reg_session *session)
 	       session->owner_start == procfs_start_time(session->owner);
 }
 
-/* Stops nothing. */
+/* Is there a copy, or memory of ours without any session? Stops nothing. */
 static bool has_copies(pid_t pid)
 {
 	struct registry registry = {0};
 	struct maps maps = {0};
 	struct probe_error *error = maps_read(pid, &maps);
-	bool any = false;
+	bool ours = false, found = false;
 
-	if (!error)
+	for (size_t i = 0; !error && i < maps.count && !ours; i++)
+		ours = shared_is_code(&maps.items[i]) || shared_is_data(&maps.items[i]);
+	if (!error && ours)
 		error = registry_load(pid, &maps, &registry);
+	if (!error)
+		found = ours && !registry.session_count;
 	for (size_t i = 0; !error && i < registry.session_count; i++)
-		any = any || is_copy(&registry.sessions[i]);
+		found = found || is_copy(&registry.sessions[i]);
 	probe_error_free(error);
 	registry_deinit(&registry);
 	maps_deinit(&maps);
-	return any;
+	return found;
 }
 
 static struct probe_error *retire_copies(struct probe_target *target)
 {
 	AUTO_CHANGE struct change c;
 	struct probe_error *error = change_begin(target, &c);
+	struct orphans orphans;
+	size_t frames;
 
 	/* One that has begun meanwhile, with the same target, is no copy. */
 	if (error || any_goes_on())
+		return error;
+	error = change_remove_frames(&c, &frames);
+	if (!error)
+		error = orphans_remove(&c, &orphans);
+	if (error)
 		return error;
 	for (size_t i = 0; i < c.registry.session_count; i++)
 		if (is_copy(&c.registry.sessions[i]))
@@ -143,23 +150,52 @@ static void remove_copies(pid_t pid)
 	probe_error_free(error);
 }
 
-/* False: there were none. */
-static bool look_at_all(uint64_t since_ticks)
-{
-	DIR *processes = procfs_processes();
-	bool any = false;
-	pid_t pid;
+/* ---- Processes ---------------------------------------------------------------------------- */
 
-	while ((pid = procfs_next_id(processes))) {
-		if (pid == getpid() || procfs_start_time(pid) < since_ticks || !has_image(pid) ||
-			!has_copies(pid))
-			continue;
+/* A look at all processes, over and over until there is nothing new. */
+struct looking {
+	uint64_t end_ns;
+	pid_t *tried; /* each is tried once; owned */
+	size_t tried_count;
+	bool again; /* one was found, which may have forked others before */
+};
+
+static bool is_tried(const struct looking *looking, pid_t pid)
+{
+	for (size_t i = 0; i < looking->tried_count; i++)
+		if (looking->tried[i] == pid)
+			return true;
+	return false;
+}
+
+static void look_at(struct looking *looking, pid_t pid)
+{
+	if (pid == getpid() || is_tried(looking, pid) || !has_image(pid))
+		return;
+	if (has_copies(pid) && ARRAY_ROOM(looking->tried, looking->tried_count)) {
+		looking->tried[looking->tried_count++] = pid;
 		remove_copies(pid);
-		any = true;
+		looking->again = true;
+	} else if (!procfs_start_time(pid)) { /* it has ended since */
+		looking->again = true;
 	}
-	if (processes)
-		closedir(processes);
-	return any;
+}
+
+static void look_at_all(void)
+{
+	struct looking looking = {.end_ns = clock_monotonic_ns() + PATIENCE_NS, .again = true};
+
+	while (looking.again && clock_monotonic_ns() < looking.end_ns) {
+		DIR *processes = procfs_processes();
+		pid_t pid;
+
+		looking.again = false;
+		while ((pid = procfs_next_id(processes)) && clock_monotonic_ns() < looking.end_ns)
+			look_at(&looking, pid);
+		if (processes)
+			closedir(processes);
+	}
+	free(looking.tried);
 }
 
 /* ---- Sessions ----------------------------------------------------------------------------- */
@@ -170,15 +206,13 @@ void inherited_begin(pid_t pid, bool *goes_on_ret)
 
 	pthread_mutex_lock(&all.lock);
 	all.going_on++;
-	if (!all.began_ticks)
-		all.began_ticks = now_ticks();
 	add_image(image);
 	pthread_mutex_unlock(&all.lock);
 	*goes_on_ret = true;
 }
 
-/* Does none go on any more? Then *since_ret is when the first of them began. */
-static bool leave(bool *goes_on, uint64_t *since_ret)
+/* Does none go on any more, since this one does not? */
+static bool leave(bool *goes_on)
 {
 	bool last;
 
@@ -187,16 +221,13 @@ static bool leave(bool *goes_on, uint64_t *since_ret)
 	*goes_on = false;
 	pthread_mutex_lock(&all.lock);
 	last = --all.going_on == 0;
-	*since_ret = all.began_ticks;
 	pthread_mutex_unlock(&all.lock);
 	return last;
 }
 
 void inherited_forget(bool *goes_on)
 {
-	uint64_t since;
-
-	leave(goes_on, &since);
+	leave(goes_on);
 }
 
 /* There are no copies, unless others go on: what theirs would be known by is kept. */
@@ -208,18 +239,14 @@ static void begin_anew(void)
 		all.images = NULL;
 		all.image_count = 0;
 		all.any_image = false;
-		all.began_ticks = 0;
 	}
 	pthread_mutex_unlock(&all.lock);
 }
 
 void inherited_end(bool *goes_on)
 {
-	uint64_t since;
-
-	if (!leave(goes_on, &since))
+	if (!leave(goes_on))
 		return;
-	for (int pass = 0; pass < PASSES && look_at_all(since); pass++)
-		;
+	look_at_all();
 	begin_anew();
 }

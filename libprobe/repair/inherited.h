@@ -12,8 +12,8 @@
  */
 void inherited_begin(pid_t pid, bool *goes_on_ret);
 /*
- * It has been stopped, if it went on; it does no longer. After the last one, its copies and those
- * of the others are removed.
+ * It goes on no longer: it has been stopped, or could not be. After the last one, its copies and
+ * those of the others are removed.
  */
 void inherited_end(bool *goes_on);
 /* The same for one that failed, is left to its target, or is freed as it is. Removes nothing. */

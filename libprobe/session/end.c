@@ -150,8 +150,7 @@ struct probe_error *probe_session_stop(struct probe_session *session)
 		error = NULL;
 	}
 	session->stopped = !error;
-	if (session->stopped)
-		inherited_end(&session->goes_on);
+	inherited_end(&session->goes_on);
 	session_update_counts(session);
 	return probe_error_first(error, lapse);
 }

@@ -30,6 +30,7 @@
 #include "arch/process.h"
 #include "libprobe/process/memory.h"
 #include "libprobe/thread/dispatch.h"
+#include "libprobe/thread/rseq.h"
 #include "libprobe/target/target.h"
 #include "libprobe/target/threads.h"
 
@@ -107,7 +108,7 @@ void threads_model(struct probe_target *target, struct modules *modules, struct 
 	ret->has_tid = read_tid_offset(modules, &ret->tid_offset);
 	ret->has_tp = ret->has_tid;
 	if (starting) {
-		ret->has_rseq = target->facts.has_rseq;
+		ret->has_rseq = target->facts.has_rseq && rseq_is_sound();
 		ret->rseq_offset = target->facts.rseq_offset;
 		ret->rseq_signature = target->facts.rseq_signature;
 		return;
@@ -118,7 +119,7 @@ void threads_model(struct probe_target *target, struct modules *modules, struct 
 		read_variable(target->pid, modules, "__rseq_size", &size, sizeof(size)) && size &&
 		read_variable(target->pid, modules, "__rseq_offset", &offset, sizeof(offset)) &&
 		/* A loader at work sets the size first; 0 is where the thread's id would be. */
-		offset && offset > -OFFSET_MAX && offset < OFFSET_MAX;
+		offset && offset > -OFFSET_MAX && offset < OFFSET_MAX && rseq_is_sound();
 	ret->rseq_offset = offset;
 }
 

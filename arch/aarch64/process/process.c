@@ -7,6 +7,7 @@
 
 #include "arch/aarch64/encoding.h"
 #include "arch/aarch64/process/frame.h"
+#include "arch/aarch64/process/sequence.h"
 #include "arch/arch.h"
 
 #define PSTATE_32 UINT64_C(0x10) /* it runs 32-bit code */
@@ -149,6 +150,7 @@ const struct arch_process aarch64_process = {
 	.counter = ON_HOST(counter),
 	.signature = ON_HOST(signature),
 	.describe_processor = ON_HOST(describe_processor),
+	.sequence = ON_HOST(aarch64_sequence),
 	.trap = ON_HOST(trap),
 	.pass_trap = ON_HOST(pass_trap),
 	.state_regset = NT_ARM_SVE,

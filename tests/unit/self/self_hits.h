@@ -7,8 +7,9 @@
 #include <stdbool.h>
 
 #include "tests/unit/self/self_text.h"
+#include "tests/unit/slower.h"
 
-enum { DEPTH = 5, ROUNDS = 20 };
+enum { DEPTH = 5, ROUNDS = 2 + 20 / TEST_SLOWER };
 
 /* testcalls:hit, in a section of its own, of_hit: the linker says where that begins and ends. */
 void hit(long i);

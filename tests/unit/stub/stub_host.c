@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "libprobe/base/page.h"
+#include "libprobe/thread/rseq.h"
 #include "tests/unit/stub/stub_host.h"
 
 /* Maps `bytes` at a free address within 1 GiB below this program. */
@@ -55,7 +56,7 @@ static void find_thread(struct arch_thread *t)
 		t->has_tid = true;
 		t->tid_offset = (int32_t)(tid[2] - (arch_process()->tp_is_end ? *block : 0));
 	}
-	if (rseq && rseq_size && *rseq_size > 0) {
+	if (rseq && rseq_size && *rseq_size > 0 && rseq_is_sound()) {
 		t->has_rseq = true;
 		t->rseq_offset = *rseq;
 	}
