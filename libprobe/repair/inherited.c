@@ -27,7 +27,10 @@
 #include "libprobe/target/orphans.h"
 #include "libprobe/target/target.h"
 
-enum { IMAGES_MAX = 65536 };
+enum {
+	IMAGES_MAX = 65536,
+	ENDED_PASSES = 20 /* more looks because some process has ended before it was looked at */
+};
 /* For all, unless one cannot be stopped: processes that are forked all the time never end. */
 #define PATIENCE_NS UINT64_C(1000000000)
 
@@ -155,47 +158,54 @@ static void remove_copies(pid_t pid)
 /* A look at all processes, over and over until there is nothing new. */
 struct looking {
 	uint64_t end_ns;
-	pid_t *tried; /* each is tried once; owned */
-	size_t tried_count;
+	pid_t *seen; /* those that have been tried, or have ended: once is enough; owned */
+	size_t seen_count;
 	bool again; /* one was found, which may have forked others before */
+	bool ended; /* one has ended, which may have been a copy, and have forked others */
 };
 
-static bool is_tried(const struct looking *looking, pid_t pid)
+static bool is_seen(const struct looking *looking, pid_t pid)
 {
-	for (size_t i = 0; i < looking->tried_count; i++)
-		if (looking->tried[i] == pid)
+	for (size_t i = 0; i < looking->seen_count; i++)
+		if (looking->seen[i] == pid)
 			return true;
 	return false;
 }
 
 static void look_at(struct looking *looking, pid_t pid)
 {
-	if (pid == getpid() || is_tried(looking, pid) || !has_image(pid))
+	bool found;
+
+	if (pid == getpid() || is_seen(looking, pid))
 		return;
-	if (has_copies(pid) && ARRAY_ROOM(looking->tried, looking->tried_count)) {
-		looking->tried[looking->tried_count++] = pid;
+	found = has_image(pid) && has_copies(pid);
+	if (!found && procfs_start_time(pid) && !procfs_is_zombie(pid))
+		return;
+	if (!ARRAY_ROOM(looking->seen, looking->seen_count))
+		return;
+	looking->seen[looking->seen_count++] = pid;
+	if (found)
 		remove_copies(pid);
-		looking->again = true;
-	} else if (!procfs_start_time(pid)) { /* it has ended since */
-		looking->again = true;
-	}
+	looking->again = looking->again || found;
+	looking->ended = looking->ended || !found;
 }
 
 static void look_at_all(void)
 {
 	struct looking looking = {.end_ns = clock_monotonic_ns() + PATIENCE_NS, .again = true};
 
-	while (looking.again && clock_monotonic_ns() < looking.end_ns) {
+	for (int ended = 0; (looking.again || (looking.ended && ended++ < ENDED_PASSES)) &&
+			    clock_monotonic_ns() < looking.end_ns;) {
 		DIR *processes = procfs_processes();
 		pid_t pid;
 
-		looking.again = false;
+		looking.again = looking.ended = false;
 		while ((pid = procfs_next_id(processes)) && clock_monotonic_ns() < looking.end_ns)
 			look_at(&looking, pid);
 		if (processes)
 			closedir(processes);
 	}
-	free(looking.tried);
+	free(looking.seen);
 }
 
 /* ---- Sessions ----------------------------------------------------------------------------- */
