@@ -19,6 +19,7 @@
 #include "arch/process.h"
 #include "arch/runtime.h"
 #include "libprobe/base/clock.h"
+#include "libprobe/base/page.h"
 #include "libprobe/ring/room.h"
 #include "tests/unit/expr/expr_interpreter.h"
 #include "tests/unit/expr/expr_random.h"
@@ -553,23 +554,27 @@ static void streaming(void **state)
 {
 	struct fixture *x = *state;
 	char text[] = "a text that the kernel is asked for";
-	char *heap = strdup(text);
+	size_t page = page_bytes();
+	char *apart; /* in no page that stubs know */
 	struct patterns in;
 
 	if (!x->host.thread.has_modes)
 		skip_because("this processor has no SME");
+	apart = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_ptr_not_equal(apart, MAP_FAILED);
+	memcpy(apart, text, sizeof(text));
 	for (int way = 0; way < 4; way++) {
 		const uint64_t *words;
 
 		fill(x, &in);
 		in.streaming = way & 1;
 		in.fpsr = way & 1 ? FPSR_BITS : in.fpsr;
-		in.x[7] = (uintptr_t)heap;
+		in.x[7] = (uintptr_t)apart;
 		words = take(x, &in, &of_7, true, way & 2);
 		assert_int_equal(
 			words[0], in.streaming ? 1U << RING_STRING_NULL_BIT : strlen(text));
 	}
-	free(heap);
+	munmap(apart, page);
 }
 
 /* Without restartable sequences the kernel is asked for the number of the CPU. */

@@ -40,7 +40,7 @@ static void test_counters(void **state)
 
 	(void)state;
 	assert_int_equal(s.slots_shift, 7);
-	assert_int_equal(s.data_size, 2 * 4096);
+	assert_int_equal(s.data_size, 2 * page_bytes());
 	assert_false(data_has_table(&s));
 	assert_int_equal(s.cell_bytes | s.flights | s.rings | s.flags, 0);
 }
