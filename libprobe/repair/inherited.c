@@ -53,11 +53,15 @@ static bool any_goes_on(void)
 	return any;
 }
 
+/* 0: it has none, or may not be read. */
 static uint64_t image_of(pid_t pid)
 {
 	struct auxv auxv;
 
-	return auxv_read(procfs_living(pid), &auxv) > 0 ? auxv_value(&auxv, AT_RANDOM) : 0;
+	/* A main thread that has ended has none. */
+	if (auxv_read(pid, &auxv) <= 0 && auxv_read(procfs_living(pid), &auxv) <= 0)
+		return 0;
+	return auxv_value(&auxv, AT_RANDOM);
 }
 
 /* With the lock. */
@@ -76,10 +80,9 @@ static void add_image(uint64_t image)
 	all.image_count++;
 }
 
-/* May a process be a fork of a target? */
-static bool has_image(pid_t pid)
+/* Is it that of a target? */
+static bool is_known(uint64_t image)
 {
-	uint64_t image = image_of(pid);
 	bool found;
 
 	pthread_mutex_lock(&all.lock);
@@ -174,11 +177,15 @@ static bool is_seen(const struct looking *looking, pid_t pid)
 
 static void look_at(struct looking *looking, pid_t pid)
 {
+	uint64_t image;
 	bool found;
 
 	if (pid == getpid() || is_seen(looking, pid))
 		return;
-	found = has_image(pid) && has_copies(pid);
+	image = image_of(pid);
+	if (image && !is_known(image))
+		return;
+	found = image && has_copies(pid);
 	if (!found && procfs_start_time(pid) && !procfs_is_zombie(pid))
 		return;
 	if (!ARRAY_ROOM(looking->seen, looking->seen_count))
