@@ -20,6 +20,7 @@
 #include "libprobe/base/array.h"
 #include "libprobe/base/clock.h"
 #include "libprobe/patch/install.h"
+#include "libprobe/patch/report.h"
 #include "libprobe/process/auxv.h"
 #include "libprobe/process/procfs.h"
 #include "libprobe/process/shared.h"
@@ -143,8 +144,7 @@ static struct probe_error *retire_copies(struct probe_target *target)
 	return uninstall_unreferenced(&c);
 }
 
-/* If it fails, the next command for that process does it: the owner is dead by then. */
-static void remove_copies(pid_t pid)
+static struct probe_error *remove_copies(pid_t pid)
 {
 	struct probe_target *target;
 	struct probe_error *error = probe_target_open(pid, NULL, &target);
@@ -153,7 +153,7 @@ static void remove_copies(pid_t pid)
 		error = retire_copies(target);
 		probe_target_close(target);
 	}
-	probe_error_free(error);
+	return error;
 }
 
 /* ---- Processes ---------------------------------------------------------------------------- */
@@ -161,6 +161,8 @@ static void remove_copies(pid_t pid)
 /* A look at all processes, over and over until there is nothing new. */
 struct looking {
 	uint64_t end_ns;
+	struct probe_report *report;
+	struct probe_error *error; /* the first; owned */
 	pid_t *seen; /* those that have been tried, or have ended: once is enough; owned */
 	size_t seen_count;
 	bool again; /* one was found, which may have forked others before */
@@ -175,6 +177,29 @@ static bool is_seen(const struct looking *looking, pid_t pid)
 	return false;
 }
 
+static bool has_ended(pid_t pid)
+{
+	return !procfs_start_time(pid) || procfs_is_zombie(pid);
+}
+
+/* If it fails, the next command for that process does it: the owner is dead by then. */
+static void try(struct looking *looking, pid_t pid)
+{
+	struct probe_error *error, *noted = NULL;
+
+	if (clock_monotonic_ns() < looking->end_ns)
+		error = remove_copies(pid);
+	else
+		error = probe_error_new(PROBE_ERROR_STATE, "others have taken too long");
+	if (error && !has_ended(pid))
+		noted = report_note(looking->report,
+			"process %d, which a traced process has forked, keeps its probes until "
+			"`probectl repair -p %d`: %s",
+			pid, pid, error->message);
+	looking->error = probe_error_first(looking->error, noted);
+	probe_error_free(error);
+}
+
 static void look_at(struct looking *looking, pid_t pid)
 {
 	uint64_t image;
@@ -186,20 +211,24 @@ static void look_at(struct looking *looking, pid_t pid)
 	if (image && !is_known(image))
 		return;
 	found = image && has_copies(pid);
-	if (!found && procfs_start_time(pid) && !procfs_is_zombie(pid))
+	if (!found && !has_ended(pid))
 		return;
 	if (!ARRAY_ROOM(looking->seen, looking->seen_count))
 		return;
 	looking->seen[looking->seen_count++] = pid;
 	if (found)
-		remove_copies(pid);
+		try(looking, pid);
 	looking->again = looking->again || found;
 	looking->ended = looking->ended || !found;
 }
 
-static void look_at_all(void)
+static struct probe_error *look_at_all(pid_t failed, struct probe_report *report)
 {
-	struct looking looking = {.end_ns = clock_monotonic_ns() + PATIENCE_NS, .again = true};
+	struct looking looking = {
+		.end_ns = clock_monotonic_ns() + PATIENCE_NS, .report = report, .again = true};
+
+	if (failed && ARRAY_ROOM(looking.seen, looking.seen_count))
+		looking.seen[looking.seen_count++] = failed;
 
 	for (int ended = 0; (looking.again || (looking.ended && ended++ < ENDED_PASSES)) &&
 			    clock_monotonic_ns() < looking.end_ns;) {
@@ -207,12 +236,13 @@ static void look_at_all(void)
 		pid_t pid;
 
 		looking.again = looking.ended = false;
-		while ((pid = procfs_next_id(processes)) && clock_monotonic_ns() < looking.end_ns)
+		while ((pid = procfs_next_id(processes)))
 			look_at(&looking, pid);
 		if (processes)
 			closedir(processes);
 	}
 	free(looking.seen);
+	return looking.error;
 }
 
 /* ---- Sessions ----------------------------------------------------------------------------- */
@@ -260,10 +290,13 @@ static void begin_anew(void)
 	pthread_mutex_unlock(&all.lock);
 }
 
-void inherited_end(bool *goes_on)
+struct probe_error *inherited_end(bool *goes_on, pid_t failed, struct probe_report *report)
 {
+	struct probe_error *error;
+
 	if (!leave(goes_on))
-		return;
-	look_at_all();
+		return NULL;
+	error = look_at_all(failed, report);
 	begin_anew();
+	return error;
 }

@@ -6,16 +6,20 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "probe/target.h"
+
 /*
  * A session of this process goes on from here, and *goes_on_ret says so. To be called before it
  * changes its target, which is `pid`. Thread-safe, as all of these.
  */
 void inherited_begin(pid_t pid, bool *goes_on_ret);
 /*
- * It goes on no longer: it has been stopped, or could not be. After the last one, its copies and
- * those of the others are removed.
+ * It goes on no longer: it has been stopped; or could not be, in `failed` (0: it has been). After
+ * the last one, its copies and those of the others are removed; `report` gets a note about each
+ * other process that keeps them. Errors: PROBE_ERROR_MEMORY, for a note.
  */
-void inherited_end(bool *goes_on);
+PROBE_MUST_CHECK struct probe_error *inherited_end(
+	bool *goes_on, pid_t failed, struct probe_report *report);
 /* The same for one that failed, is left to its target, or is freed as it is. Removes nothing. */
 void inherited_forget(bool *goes_on);
 

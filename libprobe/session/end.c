@@ -150,7 +150,9 @@ struct probe_error *probe_session_stop(struct probe_session *session)
 		error = NULL;
 	}
 	session->stopped = !error;
-	inherited_end(&session->goes_on);
+	lapse = probe_error_first(
+		lapse, inherited_end(&session->goes_on, error ? session->target->pid : 0,
+			       &session->report));
 	session_update_counts(session);
 	return probe_error_first(error, lapse);
 }
