@@ -167,16 +167,27 @@ done
 
 # ---- Another tracer --------------------------------------------------------------------------
 
+# strace_start PID, strace_end
+strace_start()
+{
+	strace -o "$SCRATCH/strace.out" -p "$1" 2>"$SCRATCH/strace.err" &
+	strace=$!
+	for ((i = 0; i < 200; i++)); do
+		grep -q "^TracerPid:[[:space:]]*$strace\$" "/proc/$1/status" && break
+		sleep 0.05
+	done
+}
+strace_end()
+{
+	kill "$strace"
+	wait "$strace" 2>/dev/null
+}
+
 if command -v strace >/dev/null; then
 	start "$TARGETS/life"
 	save_state "$target_pid"
 	maps=$(cat "/proc/$target_pid/maps")
-	strace -o "$SCRATCH/strace.out" -p "$target_pid" 2>"$SCRATCH/strace.err" &
-	strace=$!
-	for ((i = 0; i < 200; i++)); do
-		grep -q "^TracerPid:[[:space:]]*$strace\$" "/proc/$target_pid/status" && break
-		sleep 0.05
-	done
+	strace_start "$target_pid"
 	for command in enable trace; do
 		"$PROBECTL" $command -p "$target_pid" life:hit >"$SCRATCH/out" 2>"$SCRATCH/err" </dev/null
 		same "$command under strace" "$?" 1
@@ -185,8 +196,21 @@ if command -v strace >/dev/null; then
 	done
 	ask "hit 1"
 	same "mappings under strace" "$(cat "/proc/$target_pid/maps")" "$maps"
-	kill "$strace"
-	wait "$strace" 2>/dev/null
+	strace_end
+	same_state "$target_pid"
+
+	# A daemon cannot be cleaned at the end of a trace: it is named.
+	trace_start held --json -p "$target_pid" life:hit
+	wait_on "$target_pid" life:hit
+	ask daemon
+	child=${answer#daemon }
+	strace_start "$child"
+	trace_stop held
+	says held "warning: process $child, which .* has forked, keeps its probes .* by process $strace (strace)"
+	strace_end
+	ctl repair -p "$child"
+	same "the daemon's text" "$(text_hash "$child")" "$(text_hash "$target_pid")"
+	ask back
 	same_state "$target_pid"
 	tell quit
 	end_target 0
