@@ -26,12 +26,12 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "libprobe/base/clock.h"
 #include "libprobe/base/file.h"
+#include "libprobe/base/kernel.h"
 #include "libprobe/follow/cached.h"
 #include "libprobe/follow/hold.h"
 #include "libprobe/follow/rights.h"
@@ -74,20 +74,13 @@ static int open_as_seen(pid_t tid, const char *name)
 	return fd;
 }
 
-static bool is_new_enough(void)
-{
-	struct utsname name;
-	int major, minor;
-
-	return uname(&name) == 0 && sscanf(name.release, "%d.%d", &major, &minor) == 2 &&
-	       (major > LINUX_MAJOR || (major == LINUX_MAJOR && minor >= LINUX_MINOR));
-}
-
 /* Is it known that the thread does not hold the lock? A running one has not begun to wait yet. */
 static bool may_be_seized(const struct guardian_event *event, bool *running_ret)
 {
 	char name[RIGHTS_PATH_MAX];
-	uint64_t address = is_new_enough() ? path_address(event->tid, running_ret) : 0;
+	uint64_t address = kernel_is_since(LINUX_MAJOR, LINUX_MINOR)
+				   ? path_address(event->tid, running_ret)
+				   : 0;
 	struct file_id file;
 	bool same;
 	int fd;

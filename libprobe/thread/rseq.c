@@ -17,23 +17,21 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <sys/utsname.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "arch/process.h"
 #include "libprobe/base/clock.h"
+#include "libprobe/base/kernel.h"
 #include "libprobe/thread/rseq.h"
 
 enum {
 	LINUX_MAJOR = 6, /* from this kernel on it is tried */
 	LINUX_MINOR = 19,
 	STACK_BYTES = 64 << 10,
-	ROUNDS =
-		20000000, /* of waiting: longer than a thread has the processor if others want it */
+	ROUNDS = 20000000, /* longer than a thread has the processor if others want it */
 	TRIES = 5
 };
 #define PATIENCE_NS UINT64_C(1000000000) /* for the sequence to begin */
@@ -45,18 +43,6 @@ struct trial {
 	enum arch_sequence ended;
 	_Alignas(16) uint8_t stack[STACK_BYTES], other_stack[STACK_BYTES];
 };
-
-static bool is_suspected(void)
-{
-	struct utsname name;
-	int major, minor;
-
-	if (!arch_process()->sequence)
-		return false;
-	if (uname(&name) != 0 || sscanf(name.release, "%d.%d", &major, &minor) != 2)
-		return true;
-	return major > LINUX_MAJOR || (major == LINUX_MAJOR && minor >= LINUX_MINOR);
-}
 
 /* Runs when the one that waits has lost the processor, and only then. */
 static int tell(void *data)
@@ -140,7 +126,10 @@ bool rseq_is_sound(void)
 	int found = known;
 
 	if (!found) {
-		found = !is_suspected() || try_all() ? 1 : 2;
+		bool suspected =
+			arch_process()->sequence && kernel_is_since(LINUX_MAJOR, LINUX_MINOR);
+
+		found = !suspected || try_all() ? 1 : 2;
 		known = found;
 	}
 	return found == 1;
