@@ -7,7 +7,7 @@ AARCH64 := $(BUILD)/aarch64
 AARCH64_ROOT := $(abspath $(AARCH64))/debian/root
 AARCH64_LIB := $(AARCH64_ROOT)/usr/lib/aarch64-linux-gnu
 # The limits of the whole and of a test: an emulator is slow.
-AARCH64_SECONDS ?= 21600
+AARCH64_SECONDS ?= 43200
 AARCH64_TEST_SECONDS ?= 1800
 # By how much the hits that only have to be many are fewer there.
 AARCH64_SLOWER ?= 10
@@ -31,7 +31,7 @@ AARCH64_UNIT_TESTS := $(sort $(wildcard tests/unit/arch/test_*_aarch64.c tests/u
 	tests/unit/stub_aarch64/test_*.c)) \
 	$(patsubst %,tests/unit/%.c,arch/test_process plan/test_plan_aarch64 stop/test_children \
 	self/test_general session/test_unwinder stub/test_stub_instructions target/test_registry \
-	target/test_space target/test_threads thread/test_registers)
+	target/test_space target/test_threads thread/test_registers thread/test_rseq)
 AARCH64_GOALS := all targets $(patsubst %.c,$(AARCH64)/%,$(AARCH64_UNIT_TESTS) tests/golden/test_move.c)
 AARCH64_TESTS := $(AARCH64_UNIT_TESTS) tests/golden/test_move.c \
 	$(patsubst %,tests/integration/%.sh,list/plans_aarch64 trace/tags_aarch64 trace/words \
