@@ -159,3 +159,11 @@ bool shared_is_code(const struct mapping *m)
 	return m->executable && !m->writable && !m->is_shared &&
 	       strcmp(m->path, "/memfd:" SHARED_NAME) == 0;
 }
+
+bool shared_any(const struct maps *maps)
+{
+	for (size_t i = 0; i < maps->count; i++)
+		if (shared_is_code(&maps->items[i]) || shared_is_data(&maps->items[i]))
+			return true;
+	return false;
+}

@@ -58,5 +58,7 @@ bool shared_is_lasting(const struct mapping *mapping);
 
 /* Whether a mapping may be a session's data; only its first bytes tell whether it is. */
 bool shared_is_data(const struct mapping *mapping);
+/* Has a process a mapping of either kind? */
+bool shared_any(const struct maps *maps);
 
 #endif

@@ -107,14 +107,11 @@ static bool has_copies(pid_t pid)
 	struct registry registry = {0};
 	struct maps maps = {0};
 	struct probe_error *error = maps_read(pid, &maps);
-	bool ours = false, found = false;
+	bool ours = !error && shared_any(&maps), found;
 
-	for (size_t i = 0; !error && i < maps.count && !ours; i++)
-		ours = shared_is_code(&maps.items[i]) || shared_is_data(&maps.items[i]);
-	if (!error && ours)
+	if (ours)
 		error = registry_load(pid, &maps, &registry);
-	if (!error)
-		found = ours && !registry.session_count;
+	found = ours && !error && !registry.session_count;
 	for (size_t i = 0; !error && i < registry.session_count; i++)
 		found = found || is_copy(&registry.sessions[i]);
 	probe_error_free(error);
@@ -229,7 +226,6 @@ static struct probe_error *look_at_all(pid_t failed, struct probe_report *report
 
 	if (failed && ARRAY_ROOM(looking.seen, looking.seen_count))
 		looking.seen[looking.seen_count++] = failed;
-
 	for (int ended = 0; (looking.again || (looking.ended && ended++ < ENDED_PASSES)) &&
 			    clock_monotonic_ns() < looking.end_ns;) {
 		DIR *processes = procfs_processes();

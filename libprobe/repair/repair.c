@@ -121,10 +121,8 @@ static bool is_touched(pid_t pid)
 	struct maps maps = {0};
 	struct probe_error *error = maps_read(pid, &maps);
 	struct orphans orphans = {0};
-	bool found = false;
+	bool found = !error && shared_any(&maps);
 
-	for (size_t i = 0; !error && i < maps.count && !found; i++)
-		found = shared_is_code(&maps.items[i]) || shared_is_data(&maps.items[i]);
 	if (!error && !found)
 		orphans_count(pid, &maps, &none, &orphans);
 	probe_error_free(error);
