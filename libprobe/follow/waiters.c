@@ -72,7 +72,7 @@ static void find_in(struct waiters *waiters, const struct waiters_place *place, 
 	DIR *threads = procfs_threads(pid);
 	pid_t tid;
 
-	while ((tid = procfs_next_id(threads)))
+	while ((tid = procfs_next_thread(pid, threads)))
 		look_at(waiters, place, pid, tid);
 	if (threads)
 		closedir(threads);

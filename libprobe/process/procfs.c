@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "libprobe/base/file.h"
+#include "libprobe/base/kernel.h"
 #include "libprobe/process/procfs.h"
 
 enum { VALUE_BYTES = 512 };
@@ -231,7 +232,7 @@ pid_t procfs_living(pid_t pid)
 	DIR *threads = procfs_thread_state(pid, pid) == 'Z' ? procfs_threads(pid) : NULL;
 	pid_t tid, found = pid;
 
-	while (found == pid && (tid = procfs_next_id(threads))) {
+	while (found == pid && (tid = procfs_next_thread(pid, threads))) {
 		char state = procfs_thread_state(pid, tid);
 
 		if (state && !strchr("ZXx", state))
@@ -260,6 +261,39 @@ static bool is_thread_exiting(pid_t pid, pid_t tid)
 	return field ? strtoul(field, NULL, 10) & EXITING : errno == ENOENT || errno == ESRCH;
 }
 
+/*
+ * Linux 5.12 made io_uring's workers and pollers tasks of the process that uses the ring
+ * (PF_IO_WORKER), and Linux 6.4 did the same with vhost's workers (PF_USER_WORKER). Before, the
+ * first bit marked virtual processors (PF_VCPU), and the second one users of async_schedule(). The
+ * stable kernels 5.10.162 and later have the io_uring of 5.15; there, the name tells the two uses
+ * of the bit apart.
+ *
+ * Source: include/linux/sched.h and io_uring/io-wq.c of Linux.
+ */
+bool procfs_is_worker(pid_t pid, pid_t tid)
+{
+	enum { IO_WORKER = 0x10, USER_WORKER = 0x4000 };
+	char path[64], buffer[1024];
+	const char *field;
+	unsigned long flags;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", pid, tid);
+	field = stat_field(path, 9, buffer, sizeof(buffer));
+	flags = field ? strtoul(field, NULL, 10) : 0;
+	if (flags & IO_WORKER)
+		return kernel_is_since(5, 12) || strstr(buffer, "(iou-");
+	return flags & USER_WORKER && kernel_is_since(6, 4);
+}
+
+pid_t procfs_next_thread(pid_t pid, DIR *threads)
+{
+	pid_t tid;
+
+	while ((tid = procfs_next_id(threads)) && procfs_is_worker(pid, tid))
+		;
+	return tid;
+}
+
 bool procfs_is_kernel_thread(pid_t pid)
 {
 	enum { KERNEL_THREAD = 0x200000 }; /* PF_KTHREAD, from the same header */
@@ -277,7 +311,7 @@ bool procfs_is_exiting(pid_t pid)
 	bool exiting = threads != NULL;
 	pid_t tid;
 
-	while (exiting && (tid = procfs_next_id(threads)))
+	while (exiting && (tid = procfs_next_thread(pid, threads)))
 		exiting = is_thread_exiting(pid, tid);
 	if (threads)
 		closedir(threads);

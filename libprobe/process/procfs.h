@@ -32,8 +32,16 @@ DIR *procfs_threads(pid_t pid);
 int procfs_open_threads(pid_t pid);
 /* The list of all processes; as procfs_threads(). */
 DIR *procfs_processes(void);
-/* The next thread or process; 0 after the last one, and if `list` is NULL. */
+/* The next task or process; 0 after the last one, and if `list` is NULL. */
 pid_t procfs_next_id(DIR *list);
+/* The same for the threads of a process, without the kernel's workers (procfs_is_worker()). */
+pid_t procfs_next_thread(pid_t pid, DIR *threads);
+/*
+ * Is a task of a process a thread of the kernel's: a worker of io_uring or vhost? It has the
+ * process's memory and files, but never returns to the program: its registers mean nothing, it
+ * makes no system call, and a stop would end what it does for the program with an error.
+ */
+bool procfs_is_worker(pid_t pid, pid_t tid);
 /* The state letter of a thread, or 0 if it is gone. */
 char procfs_thread_state(pid_t pid, pid_t tid);
 /* The processor that a thread runs on or ran on last; -1: it is gone. */

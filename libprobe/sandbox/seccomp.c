@@ -146,7 +146,7 @@ struct probe_error *seccomp_look(pid_t pid, struct seccomp *ret)
 	*ret = (struct seccomp){.pid = pid, .allowed = SECCOMP_ALL};
 	if (!threads && procfs_no_room(errno))
 		error = probe_error_system(errno, "/proc/%d/task", pid);
-	while (!error && (tid = procfs_next_id(threads)))
+	while (!error && (tid = procfs_next_thread(pid, threads)))
 		error = add_thread(ret, tid);
 	if (threads)
 		closedir(threads);

@@ -149,6 +149,7 @@ static uint64_t release_stopped(struct control *control)
 static void forget(struct control *control)
 {
 	free(control->threads);
+	free(control->passed);
 	free(control->guests);
 	remaining_free(control->remaining);
 	*control = (struct control){
@@ -284,7 +285,7 @@ static pid_t blocked_thread(pid_t pid)
 	DIR *threads = procfs_threads(pid);
 	pid_t tid;
 
-	while ((tid = procfs_next_id(threads)) && !stays_blocked(tid))
+	while ((tid = procfs_next_thread(pid, threads)) && !stays_blocked(tid))
 		;
 	if (threads)
 		closedir(threads);

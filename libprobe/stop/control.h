@@ -42,11 +42,18 @@ struct control_thread {
 	struct remaining_wait *wait;
 };
 
+/* A task that is not stopped: one that has ended, or a worker of the kernel's. */
+struct control_passed {
+	pid_t pid, tid;
+};
+
 /* Some or all threads of a process, stopped under ptrace(2) by the calling thread. */
 struct control {
 	pid_t pid;
 	struct control_thread *threads;
 	size_t count;
+	struct control_passed *passed; /* as the threads were listed last; owned */
+	size_t passed_count;
 	pid_t lender;  /* see control_stop() */
 	pid_t *guests; /* others in the same memory but it, ended by 0; NULL: none. Owned */
 	struct remaining *remaining; /* of the threads' waits; owned. NULL: unknown */
@@ -99,7 +106,8 @@ struct control_call {
 /*
  * Stops every thread of a process, also those being created meanwhile, and of the processes that
  * share its memory. One of these, the `lender`, is left alone (0: none): it waits for us, and runs
- * nothing of its own.
+ * nothing of its own. The kernel's workers (procfs_is_worker()) go on, as they would for a call
+ * that has begun.
  *
  * While a thread waits in vfork(2), no thread is stopped. A thread that begins to do so
  * meanwhile keeps the others for some milliseconds at most; then all are let go, and it is

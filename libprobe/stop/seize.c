@@ -110,13 +110,12 @@ void seize_ask_to_stop(struct control_thread *thread)
 }
 
 /*
- * Does the kernel count as many threads of a process as are attached to, or have ended? Stopped
- * threads create no others. Its folder, which is open, has two links, and one more for each thread
- * (proc_task_getattr() in fs/proc/base.c). Those that have ended are counted afterwards: if one
- * leaves in between, that is seen.
+ * Does the kernel count as many tasks of a process as are attached to, or were passed over? Stopped
+ * threads create no others, and the kernel's workers only others of their kind. Its folder, which
+ * is open, has two links, and one more for each task (proc_task_getattr() in fs/proc/base.c). Those
+ * that were passed over are counted afterwards: if one leaves in between, that is seen.
  */
-static bool has_all(const struct control *control, pid_t pid, int folder, const pid_t *ended,
-	size_t ended_count)
+static bool has_all(const struct control *control, pid_t pid, int folder)
 {
 	struct stat status;
 	size_t count = 0;
@@ -125,9 +124,18 @@ static bool has_all(const struct control *control, pid_t pid, int folder, const 
 		return false;
 	for (size_t i = 0; i < control->count; i++)
 		count += control->threads[i].pid == pid;
-	for (size_t i = 0; i < ended_count; i++)
-		count += procfs_thread_state(pid, ended[i]) != 0;
+	for (size_t i = 0; i < control->passed_count; i++)
+		count += control->passed[i].pid == pid &&
+			 procfs_thread_state(pid, control->passed[i].tid) != 0;
 	return status.st_nlink == count + 2;
+}
+
+static struct probe_error *pass_over(struct control *control, pid_t pid, pid_t tid)
+{
+	if (!ARRAY_ROOM(control->passed, control->passed_count))
+		return probe_error_no_memory();
+	control->passed[control->passed_count++] = (struct control_passed){pid, tid};
+	return NULL;
 }
 
 /*
@@ -139,10 +147,10 @@ static bool has_all(const struct control *control, pid_t pid, int folder, const 
 static struct probe_error *seize_process(
 	struct control *control, pid_t pid, enum seize_then then, size_t *new_ret)
 {
-	size_t known = control->count, hint = 0, ended_count = 0;
+	size_t known = control->count, hint = 0;
 	struct probe_error *error = NULL;
 	DIR *threads = procfs_threads(pid);
-	pid_t tid, *ended = NULL;
+	pid_t tid;
 
 	/* ESRCH: it ended while the name was looked up. */
 	if (!threads && (errno == ENOENT || errno == ESRCH))
@@ -150,25 +158,21 @@ static struct probe_error *seize_process(
 	if (!threads)
 		return probe_error_system(errno, "/proc/%d/task", pid);
 	while (!error && (tid = procfs_next_id(threads))) {
-		bool attached;
+		bool attached = false;
 
 		if (has_thread(control, known, tid, &hint))
 			continue;
-		error = seize_thread(control, pid, tid, &attached);
+		if (!procfs_is_worker(pid, tid))
+			error = seize_thread(control, pid, tid, &attached);
 		if (!error && attached && then == SEIZE_ASK)
 			seize_ask_to_stop(&control->threads[control->count - 1]);
-		if (error || attached)
-			continue;
-		if (ARRAY_ROOM(ended, ended_count))
-			ended[ended_count++] = tid;
-		else
-			error = probe_error_no_memory();
+		if (!error && !attached)
+			error = pass_over(control, pid, tid);
 	}
 	*new_ret += control->count - known;
 	if (!error)
-		*new_ret += !has_all(control, pid, dirfd(threads), ended, ended_count);
+		*new_ret += !has_all(control, pid, dirfd(threads));
 	closedir(threads);
-	free(ended);
 	return error;
 }
 
@@ -177,6 +181,7 @@ struct probe_error *seize_new(struct control *control, enum seize_then then, siz
 	struct probe_error *error;
 
 	*new_ret = 0;
+	control->passed_count = 0;
 	error = seize_process(control, control->pid, then, new_ret);
 	for (size_t i = 0; !error && control->guests && control->guests[i]; i++)
 		error = seize_process(control, control->guests[i], then, new_ret);
@@ -185,5 +190,5 @@ struct probe_error *seize_new(struct control *control, enum seize_then then, siz
 
 bool seized_all(const struct control *control, int folder)
 {
-	return has_all(control, control->pid, folder, NULL, 0);
+	return has_all(control, control->pid, folder);
 }

@@ -24,6 +24,7 @@ enum seize_then { SEIZE_LET_RUN, SEIZE_ASK };
 
 /*
  * Attaches to every thread that is not attached yet, of the process and its guests, and appends it.
+ * The kernel's workers (procfs_is_worker()) and threads that have ended are passed over.
  * *new_ret is not 0 if there are some, or may be more: only if it is 0, and all threads are
  * stopped, are these all that there are.
  *
@@ -33,8 +34,8 @@ enum seize_then { SEIZE_LET_RUN, SEIZE_ASK };
 struct probe_error *seize_new(struct control *control, enum seize_then then, size_t *new_ret);
 
 /*
- * Has the process no thread that is not attached? `folder` is procfs_open_threads() of it. Cheap,
- * and false while there are threads that have ended.
+ * Has the process no thread that is not attached, except those that were passed over as they were
+ * listed last? `folder` is procfs_open_threads() of it. Cheap.
  */
 bool seized_all(const struct control *control, int folder);
 

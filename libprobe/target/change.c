@@ -377,7 +377,7 @@ static struct probe_error *check_filters(struct change *change, enum seccomp_kin
 	pid_t tid;
 
 	change->seccomp.wanted = kind;
-	while (!found && (tid = procfs_next_id(threads)))
+	while (!found && (tid = procfs_next_thread(change->pid, threads)))
 		found = seccomp_may_run(&change->seccomp, tid);
 	if (threads)
 		closedir(threads);

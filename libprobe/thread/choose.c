@@ -59,7 +59,7 @@ struct probe_error *choose_thread(pid_t pid, const struct seccomp *seccomp,
 	if (!threads)
 		return errno == ENOENT ? procfs_no_process(pid)
 				       : probe_error_system(errno, "/proc/%d/task", pid);
-	for (int i = 0; i < CHOOSE_LOOKS && least && (tid = procfs_next_id(threads));) {
+	for (int i = 0; i < CHOOSE_LOOKS && least && (tid = procfs_next_thread(pid, threads));) {
 		enum cost cost = COST_UNFIT;
 
 		if (!is_unable(unable, tid) && seccomp_may_run(seccomp, tid))
