@@ -195,7 +195,7 @@ static bool let_go(struct launches *l, const struct launch_gate *gate)
 static void let_all_go(struct launches *l, const struct launch_gate *gate)
 {
 	uint64_t end = clock_monotonic_ns() + LET_GO_NS;
-	struct control_signals signals;
+	struct control_signals signals = {0};
 
 	control_signals_take(&signals);
 	while (let_go(l, gate) && clock_monotonic_ns() < end)
@@ -289,7 +289,7 @@ static void wait_for_stop(struct yield *yield, struct control_signals *signals, 
 void launches_run(struct launches *launches)
 {
 	uint64_t now = clock_monotonic_ns(), end = now + RUN_NS, moved = now;
-	struct control_signals signals;
+	struct control_signals signals = {0};
 	struct progress progress;
 	bool all;
 

@@ -90,9 +90,9 @@ void passage_again(struct passage *passage, bool may_go)
 /* The next stop of the thread, or of what it has become: as control_wait(). */
 static pid_t next_stop(const struct passage *p, int *status_ret)
 {
-	pid_t id = control_wait(p->tid, status_ret, WNOHANG);
+	pid_t id = control_wait(p->tid, status_ret);
 
-	return id < 0 && p->tid != p->pid ? control_wait(p->pid, status_ret, WNOHANG) : id;
+	return id < 0 && p->tid != p->pid ? control_wait(p->pid, status_ret) : id;
 }
 
 /* Mostly the next stop comes soon. Threads that share the processor with us run first. */

@@ -76,9 +76,12 @@ bool stage_begin(struct passage *passage)
 void stage_let_go(struct passage *p)
 {
 	if (p->is_again) {
-		settle_detach(
-			&(struct control_thread){.tid = p->tid, .pid = p->pid, .regs = p->regs});
-		p->state = PASSAGE_OVER;
+		struct control_thread thread = {.tid = p->tid, .pid = p->pid, .regs = p->regs};
+
+		settle_detach(&(struct control_signals){0}, &thread);
+		p->state = thread.is_running ? PASSAGE_LEAVING : PASSAGE_OVER;
+		if (thread.is_running)
+			stage_interrupt(p);
 		return;
 	}
 	/* It was killed just now: its end is still to be collected. */

@@ -16,6 +16,7 @@
 #include "libprobe/repair/inherited.h"
 #include "libprobe/session/notes.h"
 #include "libprobe/session/session.h"
+#include "libprobe/stop/control.h"
 #include "libprobe/target/fate.h"
 #include "libprobe/target/target.h"
 
@@ -382,6 +383,7 @@ struct probe_error *probe_session_poll(struct probe_session *session,
 	struct probe_error *error = NULL;
 	bool any = session_read_rings(session, visit, data);
 
+	control_let_late_go();
 	session_update_counts(session);
 	if (session->stopped && visit && !any && !session->options.overwrite)
 		rings_discharge(&session->rings);

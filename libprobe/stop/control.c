@@ -25,6 +25,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "libprobe/base/array.h"
 #include "libprobe/base/clock.h"
 #include "libprobe/base/file.h"
 #include "libprobe/process/procfs.h"
@@ -90,7 +91,7 @@ static bool let_late_go(struct control *control)
 	for (size_t i = 0; i < control->count;) {
 		struct control_thread *thread = &control->threads[i];
 		int status = 0;
-		pid_t pid = control_wait(thread->tid, &status, WNOHANG);
+		pid_t pid = control_wait(thread->tid, &status);
 
 		if (!pid) {
 			i++;
@@ -99,8 +100,7 @@ static bool let_late_go(struct control *control)
 		if (pid == thread->tid && WAIT_EVENT_OF(status) == PTRACE_EVENT_STOP)
 			read_registers(thread);
 		if (pid == thread->tid)
-			ptrace(PTRACE_DETACH, thread->tid, NULL,
-				WAIT_EVENT_OF(status) ? 0 : (long)WSTOPSIG(status));
+			ptrace(PTRACE_DETACH, thread->tid, NULL, wait_signal_of(status));
 		drop_thread(control, i);
 	}
 	return control->count == 0;
@@ -118,7 +118,7 @@ static void detach(struct control *control, bool in_call)
 		if (thread->regs_changed)
 			registers_write(thread->tid, &thread->regs);
 		if (thread->is_again)
-			settle_detach(thread);
+			settle_detach(&control->signals, thread);
 		else
 			reap_or_detach(thread->tid);
 		thread->pause.ended_ns = clock_monotonic_ns();
@@ -146,6 +146,34 @@ static uint64_t release_stopped(struct control *control)
 	return longest;
 }
 
+/*
+ * A thread that was asked to stop can only be detached from when it has stopped, and only by the
+ * thread that traces it; the kernel detaches from all that a thread has traced when that ends. So a
+ * tracing thread remembers those that have not stopped yet.
+ */
+static _Thread_local struct control late;
+
+static void move_threads(struct control *from, pid_t pid, struct control *to)
+{
+	for (size_t i = 0; i < from->count;) {
+		if ((pid && from->threads[i].pid != pid) || !ARRAY_ROOM(to->threads, to->count)) {
+			i++;
+			continue;
+		}
+		to->threads[to->count] = from->threads[i];
+		to->threads[to->count++].wait = NULL;
+		drop_thread(from, i);
+	}
+}
+
+void control_let_late_go(void)
+{
+	if (!late.threads || !let_late_go(&late))
+		return;
+	free(late.threads);
+	late.threads = NULL;
+}
+
 static void forget(struct control *control)
 {
 	free(control->threads);
@@ -169,6 +197,7 @@ static uint64_t release(struct control *control)
 		ptrace(PTRACE_INTERRUPT, control->threads[i].tid, NULL, NULL);
 	for (int i = 0; i < LET_GO_TRIES && !let_late_go(control); i++)
 		nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
+	move_threads(control, 0, &late);
 	forget(control);
 	return longest;
 }
@@ -431,6 +460,8 @@ struct probe_error *control_stop_within(
 	bool again;
 
 	*ret = (struct control){.pid = pid, .lender = lender};
+	control_let_late_go();
+	move_threads(&late, pid, ret);
 	for (;; pause *= 2) {
 		error = await_unblocked(ret, deadline);
 		if (!error)
@@ -518,6 +549,8 @@ struct probe_error *control_borrow_within(pid_t pid, const struct seccomp *secco
 	int passes = 0;
 
 	*ret = (struct control){.pid = pid, .seccomp = seccomp, .coming = coming};
+	control_let_late_go();
+	move_threads(&late, pid, ret);
 	while (!error) {
 		pid_t tid = 0;
 

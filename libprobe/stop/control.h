@@ -143,11 +143,11 @@ PROBE_MUST_CHECK struct probe_error *control_borrow_within(pid_t pid, const stru
 	uint64_t patience_ns, const struct control_coming *coming, struct control *ret);
 
 /*
- * waitpid(2) for the stops of a traced thread: `tid` when it has stopped, 0 with
- * WNOHANG when it has not, -1 when it is gone. The exit status of a child of
- * this process is left to the code that started it.
+ * waitpid(2) for the stops of a traced thread, which does not wait: `tid` when it has stopped, 0
+ * when it has not, -1 when it is gone. The exit status of a child of this process is left to the
+ * code that started it. wait.h has what waits.
  */
-pid_t control_wait(pid_t tid, int *status_ret, int flags);
+pid_t control_wait(pid_t tid, int *status_ret);
 
 /*
  * Is it in a system call that, if we died while it runs one of ours, would end
@@ -169,6 +169,13 @@ bool control_can_run(const struct control *control, const struct control_thread 
 uint64_t control_resume(struct control *control);
 
 /*
+ * After an error, a thread that has not stopped may stop later, for as long as nobody lets it go.
+ * This does that for those that this thread has asked; to be called from time to time. Stopping or
+ * borrowing the threads of that process does it, too.
+ */
+void control_let_late_go(void);
+
+/*
  * Finds the rooms of a target that runs (see rooms_find()). Where a killed controller has left
  * a frame, all threads are stopped for a moment: what is left afterwards is still in use.
  */
@@ -183,10 +190,13 @@ PROBE_MUST_CHECK struct probe_error *control_find_rooms(pid_t pid, pid_t lender,
  * If this process is killed at any instant, the thread finishes the system call
  * it is in and then restores itself by rt_sigreturn(2) from a frame in one of the
  * rooms. Its stack is not touched. Otherwise the registers are put back through ptrace, so that an
- * interrupted system call restarts as it would have.
+ * interrupted system call restarts as it would have. A thread that does not come back from a call
+ * (WAIT_STOP_NS) is interrupted and put back; one that cannot be interrupted goes on as if this
+ * process had been killed, and is_running is set for it.
  *
- * Errors: PROBE_ERROR_STATE (it has become another program), PROBE_ERROR_NOT_FOUND (it is
- * being killed), PROBE_ERROR_UNSUPPORTED (there is no room), PROBE_ERROR_SYSTEM.
+ * Errors: PROBE_ERROR_STATE (it has become another program, or does not come back from a call),
+ * PROBE_ERROR_NOT_FOUND (it is being killed), PROBE_ERROR_UNSUPPORTED (there is no room),
+ * PROBE_ERROR_SYSTEM.
  */
 PROBE_MUST_CHECK struct probe_error *control_run(struct control *control, const struct rooms *rooms,
 	const struct arch_gadgets *gadgets, struct prepared *prepared, struct control_call *calls,

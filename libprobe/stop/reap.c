@@ -30,7 +30,7 @@ static void *wait_for_end(void *data)
 		rc = waitid(P_PID, (id_t)tid, &info, WEXITED | WNOWAIT | __WALL);
 	} while (rc < 0 && errno == EINTR);
 	if (rc == 0)
-		control_wait(tid, &(int){0}, WNOHANG);
+		control_wait(tid, &(int){0});
 	return NULL;
 }
 
@@ -53,7 +53,7 @@ void reap_or_detach(pid_t tid)
 
 	/* It may stop just now. */
 	while (stopped == tid && ptrace(PTRACE_DETACH, tid, NULL, NULL) < 0 && errno == ESRCH) {
-		stopped = control_wait(tid, &(int){0}, WNOHANG);
+		stopped = control_wait(tid, &(int){0});
 		if (stopped == 0)
 			wait_apart(tid);
 	}

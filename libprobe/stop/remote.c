@@ -46,11 +46,13 @@
 #include "libprobe/base/array.h"
 #include "libprobe/base/clock.h"
 #include "libprobe/process/memory.h"
+#include "libprobe/process/procfs.h"
 #include "libprobe/stop/control.h"
 #include "libprobe/thread/dispatch.h"
 #include "libprobe/thread/registers.h"
 #include "libprobe/stop/prepared.h"
 #include "libprobe/stop/settle.h"
+#include "libprobe/stop/wait.h"
 
 #define ALL_SIGNALS (~UINT64_C(0))
 
@@ -63,6 +65,25 @@ enum {
 static struct probe_error *gone(const struct control *control)
 {
 	return probe_error_new(PROBE_ERROR_NOT_FOUND, "process %d has ended", control->pid);
+}
+
+/* The error for a thread that does not come back from a call: it should have by now. */
+static struct probe_error *too_late(
+	const struct control *control, const struct control_thread *thread)
+{
+	char state = procfs_thread_state(thread->pid, thread->tid);
+
+	if (!state)
+		return gone(control);
+	return probe_error_new(PROBE_ERROR_STATE,
+		"thread %d of process %d does not come back from a system call that it makes for "
+		"probectl, after %d seconds: it %s (state %c): try again later",
+		thread->tid, control->pid, (int)(WAIT_STOP_NS / 1000000000),
+		state == 'R'   ? "gets no processor, or does not leave the kernel"
+		: state == 'D' ? "waits for a device, for memory, or for its control group to be "
+				 "thawed"
+			       : "waits",
+		state);
 }
 
 /* Has the thread more than a frame restores? */
@@ -220,27 +241,76 @@ static struct probe_error *prepare(const struct control *control,
  */
 
 /*
- * Lets the thread run to the next entry or exit of a system call. Of all signals, only SIGSTOP
- * cannot be blocked: it is passed on, and the process stays stopped when we detach.
+ * Waits until the thread enters or leaves a system call, or until it stops otherwise if that was
+ * `asked` of it while it ran. All signals are blocked except SIGSTOP, which is passed on: the
+ * process stays stopped when we detach.
  */
-static bool to_syscall_stop(struct control_thread *thread)
+static enum wait_result await_syscall_stop(
+	struct control *control, struct control_thread *thread, bool asked, int *status_ret)
 {
 	uint64_t begun = clock_monotonic_ns();
-	pid_t tid = thread->tid;
 	long deliver = 0;
 
-	for (;;) {
-		int status;
+	for (bool runs = asked;; runs = false) {
+		enum wait_result result;
 
-		if (ptrace(PTRACE_SYSCALL, tid, NULL, deliver) < 0 ||
-			control_wait(tid, &status, 0) != tid)
-			return false;
-		if (WSTOPSIG(status) == (SIGTRAP | 0x80))
+		if (!runs && ptrace(PTRACE_SYSCALL, thread->tid, NULL, deliver) < 0)
+			return WAIT_GONE;
+		result = wait_for_stop(thread->tid, begun, &control->signals, status_ret);
+		thread->is_running = result == WAIT_TIMEOUT;
+		if (result != WAIT_STOPPED)
+			return result;
+		if (WSTOPSIG(*status_ret) == WAIT_SYSCALL_STOP ||
+			(asked && WAIT_EVENT_OF(*status_ret)))
 			break;
-		deliver = status >> 16 ? 0 : WSTOPSIG(status);
+		deliver = wait_signal_of(*status_ret);
 	}
 	pause_let(&thread->pause, begun);
-	return true;
+	return WAIT_STOPPED;
+}
+
+/* Lets the thread run to the next entry or exit of a system call. */
+static enum wait_result to_syscall_stop(struct control *control, struct control_thread *thread)
+{
+	int status;
+
+	return await_syscall_stop(control, thread, false, &status);
+}
+
+/* Did the kernel end a call because of a stop? It does the call again, or says EINTR. */
+static bool is_interrupted(int64_t result)
+{
+	return result == -EINTR || (result <= -512 && result >= -516); /* ERESTARTSYS, ... */
+}
+
+/*
+ * Interrupts a call that does not end, and waits once more. NULL: the thread has made it after all.
+ * After an error its registers can be put back, unless it still runs. `enters`: it had not begun
+ * the call.
+ */
+static struct probe_error *call_off(
+	struct control *control, struct control_thread *thread, bool enters)
+{
+	struct probe_error *error = too_late(control, thread);
+	enum wait_result result = WAIT_GONE;
+	struct arch_registers regs;
+	int status = 0;
+
+	if (ptrace(PTRACE_INTERRUPT, thread->tid, NULL, NULL) == 0)
+		result = await_syscall_stop(control, thread, true, &status);
+	if (result == WAIT_STOPPED && WAIT_EVENT_OF(status))
+		return error;
+	/* At the entry of a call, what we write would be the call's, and its result replaces ours.
+	 */
+	if (result == WAIT_STOPPED && enters)
+		result = to_syscall_stop(control, thread);
+	if (result == WAIT_STOPPED && !registers_read(thread->tid, &regs))
+		result = WAIT_GONE;
+	if (result == WAIT_TIMEOUT ||
+		(result == WAIT_STOPPED && is_interrupted((int64_t)arch_get(&regs, ARCH_RESULT))))
+		return error;
+	probe_error_free(error);
+	return result == WAIT_GONE ? gone(control) : NULL;
 }
 
 /* A thread that makes a call, and then returns through the frame at an address. */
@@ -259,11 +329,20 @@ static struct probe_error *run_call(struct control *control, struct control_thre
 	const struct arch_gadgets *gadgets, const struct prepared *p, struct control_call *call)
 {
 	struct arch_registers regs = calling(thread, gadgets, p->frame_address, call);
+	struct probe_error *error = NULL;
+	enum wait_result entered, left;
 
 	if (call->text)
 		arch_set(&regs, ARCH_ARG0, p->frame_address + arch_process()->frame_text);
-	if (!registers_write(thread->tid, &regs) || !to_syscall_stop(thread) ||
-		!to_syscall_stop(thread) || !registers_read(thread->tid, &regs))
+	if (!registers_write(thread->tid, &regs))
+		return gone(control);
+	entered = to_syscall_stop(control, thread);
+	left = entered == WAIT_STOPPED ? to_syscall_stop(control, thread) : entered;
+	if (left == WAIT_TIMEOUT)
+		error = call_off(control, thread, entered == WAIT_TIMEOUT);
+	if (error)
+		return error;
+	if (left == WAIT_GONE || !registers_read(thread->tid, &regs))
 		return gone(control);
 	call->result = (int64_t)arch_get(&regs, ARCH_RESULT);
 	return NULL;
@@ -341,7 +420,7 @@ static struct control_thread *choose_stopped(struct control *control)
 	for (size_t i = 0; i < control->count; i++) {
 		struct control_thread *thread = &control->threads[i];
 
-		if (!thread->may_run && !control_can_run(control, thread))
+		if (thread->is_running || (!thread->may_run && !control_can_run(control, thread)))
 			continue;
 		found = thread;
 		if (!control_would_interrupt(thread))
@@ -381,9 +460,14 @@ static struct probe_error *lead_away(struct control *control, const struct prepa
 {
 	struct control_thread *thread = control->threads;
 
-	while (control->count && !is_away(thread, p))
-		if (!to_syscall_stop(thread) || !registers_read(thread->tid, &thread->regs))
+	while (control->count && !is_away(thread, p)) {
+		enum wait_result result = to_syscall_stop(control, thread);
+
+		if (result == WAIT_TIMEOUT)
+			return too_late(control, thread);
+		if (result == WAIT_GONE || !registers_read(thread->tid, &thread->regs))
 			return gone(control);
+	}
 	return NULL;
 }
 
@@ -429,13 +513,15 @@ static struct probe_error *let_go(struct control *control, struct control_thread
 	calls[0].is_unseen = calls[1].is_unseen = true;
 	calls[0].result = calls[1].result = 0;
 	error = control_let_pass(control, &first);
+	if (!error)
+		error = lead_away(control, p);
 	/* The next controller finds what it returns through. */
 	if (error)
 		prepared_forget(p);
-	return error ? error : lead_away(control, p);
+	return error;
 }
 
-struct probe_error *control_run_and_leave(struct control *control, const struct rooms *rooms,
+static struct probe_error *run_and_leave(struct control *control, const struct rooms *rooms,
 	const struct arch_gadgets *gadgets, struct prepared *p, struct control_call *calls,
 	size_t count)
 {
@@ -454,8 +540,8 @@ struct probe_error *control_run_and_leave(struct control *control, const struct 
 			"no thread of process %d can make system calls for probectl just now: try "
 			"again",
 			control->pid);
-	if (!settle_thread(thread))
-		return gone(control);
+	if (!settle_thread(&control->signals, thread))
+		return thread->is_running ? too_late(control, thread) : gone(control);
 	leave_sequence(control, thread, current);
 	error = prepare(control, thread, gadgets, rooms, calls, count, p);
 	if (error)
@@ -475,10 +561,29 @@ struct probe_error *control_run_and_leave(struct control *control, const struct 
 			(calls[i].then && !calls[i].then(calls[i].data, thread->tid)))
 			break;
 	}
+	/* It goes its way as if we had died; the next controller finds what it returns through. */
+	if (thread->is_running) {
+		prepared_forget(p);
+		return error;
+	}
 	set_leaving(thread, gadgets, p);
 	restore_state(thread->tid, p);
 	ptrace(PTRACE_SETSIGMASK, thread->tid, sizeof(p->mask), &p->mask);
 	registers_write(thread->tid, &thread->regs);
+	return error;
+}
+
+struct probe_error *control_run_and_leave(struct control *control, const struct rooms *rooms,
+	const struct arch_gadgets *gadgets, struct prepared *p, struct control_call *calls,
+	size_t count)
+{
+	bool is_calm = !control->signals.in_force;
+	struct probe_error *error;
+
+	control_signals_take(&control->signals);
+	error = run_and_leave(control, rooms, gadgets, p, calls, count);
+	if (is_calm)
+		control_signals_give(&control->signals);
 	return error;
 }
 

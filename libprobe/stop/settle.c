@@ -32,38 +32,42 @@
 #include "libprobe/thread/registers.h"
 #include "libprobe/thread/restart.h"
 
-enum { PASSES = 8, SYSCALL_STOP = SIGTRAP | 0x80 };
+enum { PASSES = 8 };
 
-/* The signal that a stop (0: there was none) is about, which has to be passed on; 0: none. */
-static long signal_of(int status)
+/* Resumes a thread up to its next stop. */
+static bool run_on(struct control_signals *signals, struct control_thread *thread, int request,
+	long deliver, uint64_t begun_ns, int *status_ret)
 {
-	return !status || WAIT_EVENT_OF(status) || WSTOPSIG(status) == SYSCALL_STOP
-		       ? 0
-		       : WSTOPSIG(status);
+	enum wait_result result = WAIT_GONE;
+
+	if (ptrace(request, thread->tid, NULL, deliver) == 0)
+		result = wait_for_stop(thread->tid, begun_ns, signals, status_ret);
+	thread->is_running = result == WAIT_TIMEOUT;
+	return result == WAIT_STOPPED;
 }
 
 /* To the entry of the call, or to a signal; then to the stop that we ask for. */
-static bool pass(pid_t tid)
+static bool pass(struct control_signals *signals, struct control_thread *thread, uint64_t begun_ns)
 {
 	int status;
 
-	if (ptrace(PTRACE_SYSCALL, tid, NULL, NULL) < 0 || control_wait(tid, &status, 0) != tid ||
-		ptrace(PTRACE_INTERRUPT, tid, NULL, NULL) < 0)
+	if (!run_on(signals, thread, PTRACE_SYSCALL, 0, begun_ns, &status) ||
+		ptrace(PTRACE_INTERRUPT, thread->tid, NULL, NULL) < 0)
 		return false;
 	do {
-		if (ptrace(PTRACE_CONT, tid, NULL, signal_of(status)) < 0 ||
-			control_wait(tid, &status, 0) != tid)
+		if (!run_on(signals, thread, PTRACE_CONT, wait_signal_of(status), begun_ns,
+			    &status))
 			return false;
 	} while (WAIT_EVENT_OF(status) != PTRACE_EVENT_STOP);
 	return true;
 }
 
-bool settle_thread(struct control_thread *thread)
+bool settle_thread(struct control_signals *signals, struct control_thread *thread)
 {
 	uint64_t begun = clock_monotonic_ns();
 
 	for (int i = 0; i < PASSES && restart_hides_block(thread->pid, &thread->regs); i++) {
-		if (!pass(thread->tid) || !registers_read(thread->tid, &thread->regs))
+		if (!pass(signals, thread, begun) || !registers_read(thread->tid, &thread->regs))
 			return false;
 		thread->regs_changed = false;
 		pause_let(&thread->pause, begun);
@@ -73,34 +77,36 @@ bool settle_thread(struct control_thread *thread)
 
 /* Runs the call, which is interrupted at once; if nothing else ends it, the kernel makes it again.
  */
-static void begin_call(pid_t tid)
+static void begin_call(
+	struct control_signals *signals, struct control_thread *thread, uint64_t begun_ns)
 {
 	struct arch_registers regs;
 	int status;
 
-	if (ptrace(PTRACE_INTERRUPT, tid, NULL, NULL) == 0 &&
-		ptrace(PTRACE_SYSCALL, tid, NULL, NULL) == 0 &&
-		control_wait(tid, &status, 0) == tid && registers_read(tid, &regs) &&
-		restart_ended(&regs))
-		registers_write(tid, &regs);
+	if (ptrace(PTRACE_INTERRUPT, thread->tid, NULL, NULL) == 0 &&
+		run_on(signals, thread, PTRACE_SYSCALL, 0, begun_ns, &status) &&
+		registers_read(thread->tid, &regs) && restart_ended(&regs))
+		registers_write(thread->tid, &regs);
 }
 
-void settle_detach(struct control_thread *thread)
+void settle_detach(struct control_signals *signals, struct control_thread *thread)
 {
+	uint64_t begun = clock_monotonic_ns();
 	struct arch_registers regs = thread->regs;
 	long deliver = 0;
 	int status = 0;
 
-	if (ptrace(PTRACE_SYSCALL, thread->tid, NULL, NULL) == 0 &&
-		control_wait(thread->tid, &status, 0) != thread->tid)
+	if (!run_on(signals, thread, PTRACE_SYSCALL, 0, begun, &status) && thread->is_running)
 		return;
-	deliver = signal_of(status);
+	deliver = wait_signal_of(status);
 	if (deliver) {
 		restart_undo(&regs);
 		registers_write(thread->tid, &regs);
 	} else {
-		begin_call(thread->tid);
+		begin_call(signals, thread, begun);
 	}
+	if (thread->is_running)
+		return;
 	if (!deliver || ptrace(PTRACE_DETACH, thread->tid, NULL, deliver) < 0)
 		reap_or_detach(thread->tid);
 }

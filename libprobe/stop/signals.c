@@ -21,8 +21,11 @@ void control_signals_take(struct control_signals *signals)
 {
 	sigset_t set = child_signal(), old;
 
+	if (signals->in_force)
+		return;
 	pthread_sigmask(SIG_BLOCK, &set, &old);
-	*signals = (struct control_signals){.is_blocked = !sigismember(&old, SIGCHLD)};
+	*signals = (struct control_signals){
+		.in_force = true, .is_blocked = !sigismember(&old, SIGCHLD)};
 }
 
 void control_signals_give(struct control_signals *signals)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Waits for stops by sleeping: then the target gets our processor at once.
+ * Waits for stops by sleeping: then the target gets our processor at once. Every wait for a thread
+ * of a target is in this file, and has a limit.
  */
 #include <errno.h>
 #include <sys/ptrace.h>
@@ -11,8 +12,6 @@
 #include "libprobe/process/procfs.h"
 #include "libprobe/stop/control.h"
 #include "libprobe/stop/wait.h"
-
-#define STOP_TIMEOUT_NS UINT64_C(2000000000) /* for a thread that gets no processor */
 
 /* A process that this one started: the caller waits for its exit status. */
 static bool is_own_child(pid_t tid)
@@ -27,23 +26,23 @@ static bool look(pid_t tid, siginfo_t *info, int flags)
 
 	do {
 		*info = (siginfo_t){0};
-		rc = waitid(P_PID, tid, info, flags | WSTOPPED | __WALL);
+		rc = waitid(P_PID, tid, info, flags | WSTOPPED | WNOHANG | __WALL);
 	} while (rc < 0 && errno == EINTR);
 	return rc == 0;
 }
 
-pid_t control_wait(pid_t tid, int *status_ret, int flags)
+pid_t control_wait(pid_t tid, int *status_ret)
 {
 	siginfo_t info;
 
 	/* A stop is taken at once. Asked for stops alone, a thread that has ended is none. */
 	for (;;) {
-		if (look(tid, &info, flags)) {
+		if (look(tid, &info, 0)) {
 			/* As wait(2) has it. */
 			*status_ret = (int)((unsigned int)info.si_status << 8 | 0x7f);
 			return info.si_pid;
 		}
-		if (!look(tid, &info, flags | WEXITED | WNOWAIT))
+		if (!look(tid, &info, WEXITED | WNOWAIT))
 			return -1;
 		if (info.si_pid != tid)
 			return 0;
@@ -58,42 +57,53 @@ pid_t control_wait(pid_t tid, int *status_ret, int flags)
 	return -1;
 }
 
+long wait_signal_of(int status)
+{
+	return !status || WAIT_EVENT_OF(status) || WSTOPSIG(status) == WAIT_SYSCALL_STOP
+		       ? 0
+		       : WSTOPSIG(status);
+}
+
 bool wait_is_blocked(pid_t tid)
 {
 	return procfs_thread_state(tid, tid) == 'D';
 }
 
-/*
- * Waits until a traced thread stops. The other threads are stopped meanwhile, so this gives up soon
- * if it cannot stop.
- */
-static enum wait_result wait_stop(
-	pid_t tid, uint64_t begun_ns, struct control_signals *signals, int *status_ret)
+/* Gives up earlier on a thread that is blocked for `blocked_ns`. */
+static enum wait_result wait_stop(pid_t tid, uint64_t begun_ns, uint64_t blocked_ns,
+	struct control_signals *signals, int *status_ret)
 {
 	for (;;) {
-		pid_t pid = control_wait(tid, status_ret, WNOHANG);
+		pid_t pid = control_wait(tid, status_ret);
 		uint64_t waited;
 
 		if (pid)
 			return pid == tid ? WAIT_STOPPED : WAIT_GONE;
 		control_signals_wait(signals);
 		waited = clock_monotonic_ns() - begun_ns;
-		if (waited >= STOP_TIMEOUT_NS ||
-			(waited >= WAIT_BLOCKED_NS && wait_is_blocked(tid)))
+		if (waited >= WAIT_STOP_NS || (waited >= blocked_ns && wait_is_blocked(tid)))
 			return WAIT_TIMEOUT;
 	}
+}
+
+/* A call of ours may be blocked for a while: the kernel reads memory back, or another thread maps
+ * some. */
+enum wait_result wait_for_stop(
+	pid_t tid, uint64_t begun_ns, struct control_signals *signals, int *status_ret)
+{
+	return wait_stop(tid, begun_ns, WAIT_STOP_NS, signals, status_ret);
 }
 
 enum wait_result wait_for_interrupt(pid_t tid, uint64_t begun_ns, struct control_signals *signals)
 {
 	for (;;) {
 		int status = 0;
-		enum wait_result result = wait_stop(tid, begun_ns, signals, &status);
+		enum wait_result result =
+			wait_stop(tid, begun_ns, WAIT_BLOCKED_NS, signals, &status);
 
 		if (result != WAIT_STOPPED || WAIT_EVENT_OF(status) == PTRACE_EVENT_STOP)
 			return result;
-		if (ptrace(PTRACE_CONT, tid, NULL,
-			    WAIT_EVENT_OF(status) ? 0 : (long)WSTOPSIG(status)) < 0)
+		if (ptrace(PTRACE_CONT, tid, NULL, wait_signal_of(status)) < 0)
 			return WAIT_GONE;
 	}
 }
