@@ -176,12 +176,9 @@ static size_t read_file(int fd, uint64_t offset, void *buffer, size_t size)
 /* As much as there is, from the start. What the process itself may not read goes by `mem`. */
 static size_t read_memory(const struct search *s, uint64_t address, void *buffer, size_t size)
 {
-	size_t got;
-
 	if (s->file >= 0)
 		return read_file(s->file, address + s->file_bias, buffer, size);
-	got = memory_read(s->pid, address, buffer, size);
-	return got ? got : read_file(s->mem, address, buffer, size);
+	return memory_read_forced(s->pid, s->mem, address, buffer, size);
 }
 
 /* Is a page that could not be read in memory? One that is gone meanwhile is not. */

@@ -26,6 +26,7 @@
 #include <unistd.h>
 
 #include "libprobe/modules/distant.h"
+#include "libprobe/process/procfs.h"
 #include "libprobe/process/shared.h"
 
 enum { ANSWER_MS = 5000, COPY_BYTES = 1 << 16, COPIED_BYTES_MAX = 1 << 30 };
@@ -44,38 +45,13 @@ static bool is_local(const char *type)
 	return false;
 }
 
-/* The file system type of a device, from a list of mounts (proc_pid_mountinfo(5)). */
-static bool find_type(const char *path, const char *device, char type[64])
-{
-	FILE *file = fopen(path, "re");
-	char *line = NULL, found[32];
-	bool there = false;
-	size_t room = 0;
-
-	while (file && !there && getline(&line, &room, file) > 0) {
-		const char *end = strstr(line, " - ");
-
-		there = end && sscanf(line, "%*d %*d %31s", found) == 1 &&
-			strcmp(found, device) == 0 && sscanf(end, " - %63s", type) == 1;
-	}
-	if (file)
-		fclose(file);
-	free(line);
-	return there;
-}
-
 bool distant_is(pid_t pid, uint32_t dev_major, uint32_t dev_minor)
 {
-	char path[48], device[32], type[64];
+	char type[PROCFS_MOUNT_TYPE];
 
 	if (dev_major)
 		return false;
-	snprintf(device, sizeof(device), "%u:%u", dev_major, dev_minor);
-	snprintf(path, sizeof(path), "/proc/%d/mountinfo", (int)pid);
-	/* The layers of an overlay are mounted elsewhere. */
-	return !(find_type(path, device, type) ||
-		       find_type("/proc/self/mountinfo", device, type)) ||
-	       !is_local(type);
+	return !procfs_mount_type(pid, dev_major, dev_minor, type) || !is_local(type);
 }
 
 /* ---- Copying -------------------------------------------------------------------------- */

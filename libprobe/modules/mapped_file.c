@@ -79,18 +79,16 @@ static bool same_header(const struct mapped_files *files, const struct mapping *
 {
 	const struct mapping *header = mapping_of_header(files, mapping);
 	unsigned char in_file[COMPARED_BYTES], in_memory[COMPARED_BYTES];
-	struct iovec local = {in_memory, sizeof(in_memory)}, remote;
-	ssize_t got, have;
+	ssize_t have;
+	size_t got;
 
 	if (!header)
 		return true;
-	remote.iov_base = (void *)(uintptr_t)header->start;
-	remote.iov_len = sizeof(in_memory);
-	got = process_vm_readv(files->pid, &local, 1, &remote, 1, 0);
-	if (got < 0)
+	got = memory_read(files->pid, header->start, in_memory, sizeof(in_memory));
+	if (!got)
 		return true;
 	have = pread(fd, in_file, sizeof(in_file), 0);
-	return have >= 0 && have <= got && memcmp(in_file, in_memory, (size_t)have) == 0;
+	return have >= 0 && (size_t)have <= got && memcmp(in_file, in_memory, (size_t)have) == 0;
 }
 
 bool mapped_is_memory(const struct mapping *mapping)

@@ -17,6 +17,7 @@
 #include "libprobe/base/array.h"
 #include "libprobe/process/edits.h"
 #include "libprobe/process/memory.h"
+#include "libprobe/process/served.h"
 
 enum { PAGE = 4096 }; /* or a part of one, where pages are larger: that does no harm */
 
@@ -112,6 +113,28 @@ struct probe_error *edits_prepare(struct edits *edits)
 
 /* ---- Reading ------------------------------------------------------------------------- */
 
+/* Writing waits where the program has to lift a protection first: see served.c. */
+static struct probe_error *check_writable(const struct edits *edits, pid_t pid)
+{
+	struct served served __attribute__((cleanup(served_end)));
+
+	served_begin(pid, &served);
+	served.looks_ahead = true;
+	for (size_t i = 0; i < edits->count; i++) {
+		const struct edit *item = &edits->items[edits->order[i]];
+		uint64_t last = item->address + item->length - 1;
+
+		if (!item->is_write || !edits->spans[item->span].readable ||
+			(served_writable(&served, item->address) && served_writable(&served, last)))
+			continue;
+		return probe_error_new(PROBE_ERROR_STATE,
+			"process %d protects the page at %#jx from writing (userfaultfd(2)): its "
+			"bytes cannot be changed until it has ended that",
+			pid, (uintmax_t)item->address);
+	}
+	return NULL;
+}
+
 struct probe_error *edits_read(struct edits *edits, pid_t pid)
 {
 	struct probe_error *error = memory_read_pieces(pid, edits->pieces, edits->span_count);
@@ -128,7 +151,7 @@ struct probe_error *edits_read(struct edits *edits, pid_t pid)
 			all || memory_read(pid, span->address, edits->before + span->offset,
 				       span->length) == span->length;
 	}
-	return NULL;
+	return check_writable(edits, pid);
 }
 
 const uint8_t *edits_found(const struct edits *edits, size_t i)

@@ -61,7 +61,10 @@ struct edit *edits_add(struct edits *edits, uint64_t address, size_t length);
 PROBE_MUST_CHECK struct probe_error *edits_prepare(struct edits *edits);
 void edits_deinit(struct edits *edits);
 
-/* Errors: PROBE_ERROR_NOT_FOUND, PROBE_ERROR_PERMISSION. Single places may be unreadable. */
+/*
+ * Errors: PROBE_ERROR_NOT_FOUND, PROBE_ERROR_PERMISSION; PROBE_ERROR_STATE (a page that is to be
+ * written is protected by userfaultfd(2)). Single places may be unreadable.
+ */
 PROBE_MUST_CHECK struct probe_error *edits_read(struct edits *edits, pid_t pid);
 
 /* What edits_read() found at the i-th place; NULL if it is not mapped. */

@@ -8,6 +8,20 @@
 #include "libprobe/base/page.h"
 #include "libprobe/process/memory.h"
 #include "libprobe/process/procfs.h"
+#include "libprobe/process/served.h"
+
+/* ---- Reading --------------------------------------------------------------------------- */
+
+/* How much of it can be read without waiting for a program. */
+static size_t readable(pid_t pid, uint64_t address, size_t size, bool is_forced)
+{
+	struct served served;
+
+	served_begin(pid, &served);
+	size = served_readable(&served, address, size, is_forced);
+	served_end(&served);
+	return size;
+}
 
 /* All threads share the memory, but a thread that has ended no longer gives access to it. */
 static ssize_t read_pieces(
@@ -23,11 +37,28 @@ static ssize_t read_pieces(
 	return living == pid ? -1 : process_vm_readv(living, local, count, remote, count, 0);
 }
 
-size_t memory_read(pid_t pid, uint64_t address, void *buffer, size_t size)
+static ssize_t read_piece(pid_t pid, uint64_t address, void *buffer, size_t size)
 {
 	struct iovec local = {buffer, size}, remote = {(void *)address, size};
-	ssize_t length = read_pieces(pid, &local, &remote, 1);
 
+	return read_pieces(pid, &local, &remote, 1);
+}
+
+size_t memory_read(pid_t pid, uint64_t address, void *buffer, size_t size)
+{
+	ssize_t length = read_piece(pid, address, buffer, readable(pid, address, size, false));
+
+	return length < 0 ? 0 : length;
+}
+
+size_t memory_read_forced(pid_t pid, int mem, uint64_t address, void *buffer, size_t size)
+{
+	ssize_t length;
+
+	size = readable(pid, address, size, true);
+	length = read_piece(pid, address, buffer, size);
+	if (length <= 0)
+		length = pread(mem, buffer, size, (off_t)address);
 	return length < 0 ? 0 : length;
 }
 
@@ -47,21 +78,34 @@ static struct probe_error *check_length(
 
 struct probe_error *memory_read_all(pid_t pid, uint64_t address, void *buffer, size_t size)
 {
-	struct iovec local = {buffer, size}, remote = {(void *)address, size};
+	size_t at_once = readable(pid, address, size, false);
 
-	return check_length(read_pieces(pid, &local, &remote, 1), pid, "readable", address, size);
+	return check_length(
+		read_piece(pid, address, buffer, at_once), pid, "readable", address, size);
+}
+
+static struct probe_error *unreadable_piece(pid_t pid)
+{
+	return probe_error_new(
+		PROBE_ERROR_FORMAT, "process %d: the memory of a site cannot be read", pid);
 }
 
 struct probe_error *memory_read_pieces(pid_t pid, const struct memory_piece *pieces, size_t count)
 {
 	enum { AT_ONCE = 512 }; /* below IOV_MAX */
 	struct iovec local[AT_ONCE], remote[AT_ONCE];
+	struct served served __attribute__((cleanup(served_end)));
 
+	served_begin(pid, &served);
+	served.looks_ahead = true;
 	while (count) {
 		size_t n = count < AT_ONCE ? count : AT_ONCE, size = 0;
 		ssize_t length;
 
 		for (size_t i = 0; i < n; i++) {
+			if (served_readable(&served, pieces[i].address, pieces[i].size, false) !=
+				pieces[i].size)
+				return unreadable_piece(pid);
 			local[i] = (struct iovec){pieces[i].buffer, pieces[i].size};
 			remote[i] = (struct iovec){(void *)pieces[i].address, pieces[i].size};
 			size += pieces[i].size;
@@ -70,13 +114,14 @@ struct probe_error *memory_read_pieces(pid_t pid, const struct memory_piece *pie
 		if (length < 0 && errno == ESRCH)
 			return probe_error_new(PROBE_ERROR_NOT_FOUND, "process %d has ended", pid);
 		if (length < 0 || (size_t)length != size)
-			return probe_error_new(PROBE_ERROR_FORMAT,
-				"process %d: the memory of a site cannot be read", pid);
+			return unreadable_piece(pid);
 		pieces += n;
 		count -= n;
 	}
 	return NULL;
 }
+
+/* ---- Writing, and what is in memory -------------------------------------------------------- */
 
 struct probe_error *memory_write_data(pid_t pid, uint64_t address, const void *buffer, size_t size)
 {

@@ -392,3 +392,36 @@ struct probe_error *procfs_permission_error(pid_t pid)
 		geteuid() != 0 ? "run probectl as root"
 			       : "run probectl outside of its container, as the host's root");
 }
+
+/* ---- Mounts --------------------------------------------------------------------------- */
+
+/* The file system type of a device, from a list of mounts (proc_pid_mountinfo(5)). */
+static bool find_type(const char *path, const char *device, char type[PROCFS_MOUNT_TYPE])
+{
+	FILE *file = fopen(path, "re");
+	char *line = NULL, found[32];
+	bool there = false;
+	size_t room = 0;
+
+	while (file && !there && getline(&line, &room, file) > 0) {
+		const char *end = strstr(line, " - ");
+
+		there = end && sscanf(line, "%*d %*d %31s", found) == 1 &&
+			strcmp(found, device) == 0 && sscanf(end, " - %63s", type) == 1;
+	}
+	if (file)
+		fclose(file);
+	free(line);
+	return there;
+}
+
+bool procfs_mount_type(
+	pid_t pid, uint32_t dev_major, uint32_t dev_minor, char type[PROCFS_MOUNT_TYPE])
+{
+	char path[48], device[32];
+
+	snprintf(device, sizeof(device), "%u:%u", dev_major, dev_minor);
+	snprintf(path, sizeof(path), "/proc/%d/mountinfo", (int)pid);
+	/* The layers of an overlay are mounted elsewhere. */
+	return find_type(path, device, type) || find_type("/proc/self/mountinfo", device, type);
+}

@@ -88,6 +88,13 @@ uint64_t procfs_start_time(pid_t pid);
  */
 bool procfs_exit_status(pid_t pid, uint64_t start_time, int *ret);
 /*
+ * The type of the file system that has a device number, as a process or this one has it mounted
+ * (proc_pid_mountinfo(5)); false if neither has. Accesses no file system.
+ */
+enum { PROCFS_MOUNT_TYPE = 64 };
+bool procfs_mount_type(
+	pid_t pid, uint32_t dev_major, uint32_t dev_minor, char type[PROCFS_MOUNT_TYPE]);
+/*
  * Whether an errno of open(2) only says that descriptors or memory ran out, and nothing about
  * the file.
  */

@@ -146,19 +146,28 @@ static struct probe_error *read_state(const struct control *control,
 
 /* ---- What killed controllers have left ---- */
 
-/* Has a handler interrupted the thread at `leave`? Its frame holds what the frame pointer was. */
+/*
+ * Has a handler interrupted the thread at `leave`? Its frame holds what the frame pointer was. The
+ * search ends with the stack's mapping, because the next one may be anything. A stack that cannot
+ * be read may hold such a frame.
+ */
 static bool handler_leads_to_room(pid_t pid, const struct rooms *rooms, uint64_t sp)
 {
-	uint64_t words[512];
+	const struct mapping *m = maps_find(rooms->maps, sp);
+	uint64_t at = sp & ~UINT64_C(7), end = sp + HANDLER_STACK, words[512];
 
-	for (uint64_t at = sp & ~UINT64_C(7); at - sp < HANDLER_STACK; at += sizeof(words)) {
-		ssize_t size = memory_read(pid, at, words, sizeof(words));
+	if (m && m->end < end)
+		end = m->end;
+	while (at < end) {
+		size_t want = end - at < sizeof(words) ? end - at : sizeof(words);
+		size_t size = memory_read(pid, at, words, want);
 
-		for (size_t i = 0; size > 0 && i < (size_t)size / sizeof(*words); i++)
+		for (size_t i = 0; i < size / sizeof(*words); i++)
 			if (rooms_are_left_at(rooms, words[i]))
 				return true;
-		if (size != (ssize_t)sizeof(words))
-			break;
+		if (size != want)
+			return m && m->readable;
+		at += size;
 	}
 	return false;
 }
