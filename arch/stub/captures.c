@@ -178,8 +178,7 @@ void form_capture_subroutines(struct form *f, const struct stub_plan *p)
 		form_measure_subroutine(f, p);
 	if (p->extents)
 		form_extent_subroutine(f, p);
-	if (p->strings || p->extents || p->checked || p->stacks)
-		form_check_subroutine(f, p);
+	form_check_subroutines(f, p);
 }
 
 /* ---- Before the sequence -------------------------------------------------------------- */

@@ -218,4 +218,5 @@ void plan_answer(const struct stub_plan *p, struct arch_stub_code *ret)
 		    p->kernel_pid;
 	ret->asks_name = p->names;
 	ret->asks_cpu = p->kernel_cpu;
+	ret->asks_stack = p->stacks;
 }

@@ -94,9 +94,9 @@ struct stub_plan {
 	uint32_t max_bytes;
 
 	/* Labels. */
-	int check, measure, extent, hash, time; /* subroutines */
-	int out, small_out;			/* the exits, from either frame */
-	int slow, full;				/* a thread without rseq; no room */
+	int check, check_stack, measure, extent, hash, time; /* subroutines */
+	int out, small_out;				     /* the exits, from either frame */
+	int slow, full;					     /* a thread without rseq; no room */
 	int slow_again, wait_first, wait; /* after a wait; no room, if hits wait for it (wait.c) */
 	int wait_over, wait_done, wait_lost; /* leave nothing; left a record; lost, after a wait */
 	int lost, unmatched;		     /* count the hit as such */
@@ -227,7 +227,9 @@ void form_untag(struct form *f, const struct stub_plan *plan);
  * subroutine.
  */
 void form_check(struct form *f, const struct stub_plan *plan, int frame, int no);
-void form_check_subroutine(struct form *f, const struct stub_plan *plan);
+/* The same for a page above the stack pointer that must be in memory, too; needs a temporary. */
+void form_check_stack(struct form *f, const struct stub_plan *plan, int temp, int no);
+void form_check_subroutines(struct form *f, const struct stub_plan *plan);
 /* a = where its page begins. */
 void form_page_of(struct form *f, const struct stub_plan *plan, int a);
 /* a = 0, if a and b are on the same page. */

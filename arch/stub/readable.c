@@ -18,6 +18,11 @@
  * asked without the tag first, because that is how it wants addresses of a program that has not
  * said that it uses tags (Linux, tagged-address-abi.rst); and then with it.
  *
+ * A copy of a stack, or a walk through its frames, is different: it goes to addresses that the
+ * program may never touch, because nothing tells where a stack ends. Where a program serves page
+ * faults (userfaultfd(2)), rt_sigprocmask waits for that program if the page is not in memory,
+ * perhaps forever. So mincore(2) is asked first: it tells whether the page is, and never waits.
+ *
  * None is kept for the next hit: any thread may unmap or protect a page meanwhile, and nothing in
  * user space tells. For the same reason all other memory is asked for, as docs/ring.md says.
  */
@@ -51,6 +56,13 @@ void form_check(struct form *f, const struct stub_plan *p, int frame, int no)
 	if (p->keeps_pages)
 		form_compute(f, FORM_SET, form_at(frame, 8 * p->pages_temp));
 	form_ask(f, p->check, no);
+}
+
+void form_check_stack(struct form *f, const struct stub_plan *p, int temp, int no)
+{
+	form_store_const(f, form_temp(temp), sizeof(uint64_t), 0);
+	form_compute(f, FORM_SET, form_temp(temp));
+	form_ask(f, p->check_stack, no);
 }
 
 void form_page_of(struct form *f, const struct stub_plan *p, int a)
@@ -87,6 +99,26 @@ static void keep_page(struct form *f, const struct stub_plan *p)
 	}
 	page(f, p);
 	form_store(f, FORM_VALUE, form_at(FORM_SET, 0));
+}
+
+/*
+ * Jumps to `no` unless the page of FROM is in memory; SET leads to a byte that is 0. mincore(2)
+ * leaves it 0 where nothing is mapped.
+ */
+static void ask_resident(struct form *f, const struct stub_plan *p, int no)
+{
+	form_stack(f, FORM_PUSH, FORM_FROM);
+	form_stack(f, FORM_PUSH, FORM_SET);
+	form_move(f, FORM_SCRATCH, FORM_SET);
+	form_move(f, FORM_SET, FORM_FROM);
+	form_page_of(f, p, FORM_SET);
+	form_const(f, FORM_FROM, 1);
+	form_kernel(f, FORM_CALL_MINCORE);
+	form_stack(f, FORM_POP, FORM_SET);
+	form_stack(f, FORM_POP, FORM_FROM);
+	form_load(f, FORM_VALUE, form_at(FORM_SET, 0), sizeof(uint64_t), false);
+	form_two_const(f, FORM_AND, true, FORM_VALUE, 1);
+	form_jump_if_const(f, true, FORM_VALUE, FORM_EQ, 0, no);
 }
 
 /* VALUE = the answer, about FROM; keeps SET. */
@@ -142,6 +174,19 @@ static void ask(struct form *f, const struct stub_plan *p)
 	form_alone(f, FORM_NO);
 }
 
+static void ask_stack(struct form *f, const struct stub_plan *p)
+{
+	int no = form_label(f);
+
+	form_jump_if_const(f, true, FORM_FROM, FORM_BELOW, (int32_t)p->stub->page_bytes, no);
+	form_two_const(f, FORM_AND, true, FORM_FROM, -WORD_BYTES);
+	ask_resident(f, p, no);
+	ask_once(f, p);
+	form_yes_if_const(f, FORM_VALUE, MINUS_EINVAL);
+	form_place(f, no);
+	form_alone(f, FORM_NO);
+}
+
 /* Answers yes if FROM is in one of the extents. */
 static void if_safe(struct form *f, const struct stub_plan *p)
 {
@@ -181,15 +226,20 @@ static void if_above(struct form *f, const struct stub_plan *p)
  * The site's stack pointer may seem to be some words lower here, if return addresses have been
  * pushed: these words are on its stack, too.
  */
-void form_check_subroutine(struct form *f, const struct stub_plan *p)
+static void if_known(struct form *f, const struct stub_plan *p)
 {
-	form_place(f, p->check);
 	if_safe(f, p);
 	/* Is it the page of the site's stack pointer? */
 	form_original(f, FORM_VALUE, p->isa->stack_pointer);
 	form_compare_pages(f, p, FORM_VALUE, FORM_FROM);
 	form_yes_if_const(f, FORM_VALUE, 0);
 	if_above(f, p);
+}
+
+static void check_subroutine(struct form *f, const struct stub_plan *p)
+{
+	form_place(f, p->check);
+	if_known(f, p);
 	if (!p->stub->may_call_kernel) {
 		form_alone(f, FORM_NO);
 		return;
@@ -197,4 +247,22 @@ void form_check_subroutine(struct form *f, const struct stub_plan *p)
 	if (p->keeps_pages)
 		if_kept(f, p);
 	ask(f, p);
+}
+
+static void check_stack_subroutine(struct form *f, const struct stub_plan *p)
+{
+	form_place(f, p->check_stack);
+	if_known(f, p);
+	if (p->stub->may_call_kernel && p->stub->may_ask_stack)
+		ask_stack(f, p);
+	else
+		form_alone(f, FORM_NO);
+}
+
+void form_check_subroutines(struct form *f, const struct stub_plan *p)
+{
+	if (p->strings || p->extents || p->checked || p->stacks)
+		check_subroutine(f, p);
+	if (p->stacks)
+		check_stack_subroutine(f, p);
 }

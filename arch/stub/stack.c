@@ -2,8 +2,16 @@
 /*
  * Captures of the stack: its bytes, or the return addresses in it.
  *
- * Memory above the stack pointer's own page may be unmapped, so each page is checked before it
- * is read, as pointers are (captures.c). In code built without frame pointers their register may
+ * Memory above the stack pointer's own page may be unmapped, or be something else, so each page is
+ * checked before it is read (readable.c).
+ *
+ * C libraries keep a thread's control block, which the thread pointer leads to, at the top of the
+ * stack that they make, above all frames: nothing is read beyond it. So if that is within the bytes
+ * to copy, they are all of one stack, and its pages are asked for as pointers are. Otherwise the
+ * stack may be any, and the copy ends with the first page that is not in memory. That may also be a
+ * page that was swapped out, or part of a large variable that the program has not written yet.
+ *
+ * In code built without frame pointers their register may
  * have any number; the chain ends if the next one is not above the last one, is far away, or cannot
  * be read. Where the site's function has saved its caller's, to use the register for something
  * else, the chain begins there. On all instruction sets a frame pointer leads to that of the
@@ -16,37 +24,56 @@ enum { FRAME_BYTES_MAX = 1 << 20 };
 
 /*
  *	POINTER	the stack pointer
- *	NEXT	the end of the wanted bytes
+ *	NEXT	the end of the wanted bytes, then of those that can be read
  *	FROM	the page to check
  */
 static void bytes_of_stack(struct form *f, const struct stub_plan *p, int i)
 {
 	const struct arch_capture *c = &p->stub->captures[i];
 	int next = form_label(f), all = form_label(f), cut = form_label(f), done = form_label(f);
+	int within = form_label(f), any = form_label(f), known = form_label(f);
+	struct form_mem is_own = form_temp(p->temp[i] + 1); /* until the pair is stored */
 	int32_t page = (int32_t)p->stub->page_bytes;
 
 	form_original(f, FORM_POINTER, p->isa->stack_pointer);
 	form_compute(f, FORM_NEXT, form_at(FORM_POINTER, c->bytes_max));
+	if (p->stub->thread.has_tp) {
+		form_store_const(f, is_own, sizeof(uint64_t), 0);
+		form_compute(f, FORM_FROM, form_at(FORM_THREAD, 0));
+		form_jump_if(f, true, FORM_FROM, FORM_BELOW, FORM_POINTER, within);
+		form_jump_if(f, true, FORM_FROM, FORM_NOT_BELOW, FORM_NEXT, within);
+		form_move(f, FORM_NEXT, FORM_FROM);
+		form_store_const(f, is_own, sizeof(uint64_t), 1);
+	}
+	form_place(f, within);
 	form_compute(f, FORM_FROM, form_at(FORM_POINTER, page));
 	form_page_of(f, p, FORM_FROM);
 	form_place(f, next);
 	form_jump_if(f, true, FORM_FROM, FORM_NOT_BELOW, FORM_NEXT, all);
-	form_check(f, p, FORM_FRAME, cut);
+	if (p->stub->thread.has_tp) {
+		form_jump_if_at_const(f, sizeof(uint64_t), is_own, FORM_EQ, 0, any);
+		form_check(f, p, FORM_FRAME, cut);
+		form_jump(f, known);
+	}
+	form_place(f, any);
+	form_check_stack(f, p, p->temp[i], cut);
+	form_place(f, known);
 	form_two_const(f, FORM_ADD, true, FORM_FROM, page);
 	form_jump(f, next);
 	form_place(f, cut);
-	form_const(f, FORM_VALUE, UINT64_C(1) << RING_STRING_TRUNCATED_BIT);
-	form_two(f, FORM_ADD, true, FORM_VALUE, FORM_FROM);
-	form_two(f, FORM_SUB, true, FORM_VALUE, FORM_POINTER);
-	form_jump(f, done);
+	form_move(f, FORM_NEXT, FORM_FROM);
 	form_place(f, all);
-	form_const(f, FORM_VALUE, c->bytes_max);
+	form_move(f, FORM_VALUE, FORM_NEXT);
+	form_two(f, FORM_SUB, true, FORM_VALUE, FORM_POINTER);
+	form_jump_if_const(f, true, FORM_VALUE, FORM_EQ, (int32_t)c->bytes_max, done);
+	form_two_const(f, FORM_OR, true, FORM_VALUE, 1 << RING_STRING_TRUNCATED_BIT);
 	form_place(f, done);
 	form_store_pair(f, p->temp[i], FORM_POINTER);
 }
 
 /* Jumps to `end` unless the word at NEXT + offset is readable; changes all but POINTER and NEXT. */
-static void readable(struct form *f, const struct stub_plan *p, int page, int32_t offset, int end)
+static void readable(
+	struct form *f, const struct stub_plan *p, int page, int temp, int32_t offset, int end)
 {
 	int known = form_label(f);
 
@@ -54,7 +81,7 @@ static void readable(struct form *f, const struct stub_plan *p, int page, int32_
 	form_move(f, FORM_VALUE, FORM_FROM);
 	form_page_of(f, p, FORM_VALUE);
 	form_jump_if_at(f, sizeof(uint64_t), FORM_VALUE, FORM_EQ, form_temp(page), known);
-	form_check(f, p, FORM_FRAME, end);
+	form_check_stack(f, p, temp, end);
 	form_page_of(f, p, FORM_FROM);
 	form_store(f, FORM_FROM, form_temp(page));
 	form_place(f, known);
@@ -98,8 +125,13 @@ static void frames(struct form *f, const struct stub_plan *p, int i)
 	form_two_at(f, FORM_SUB, FORM_VALUE, last);
 	/* below the last one counts as far above, unsigned */
 	form_jump_if_const(f, true, FORM_VALUE, FORM_NOT_BELOW, FRAME_BYTES_MAX, end);
-	readable(f, p, page, 0, end);
-	readable(f, p, page, 8, end);
+	if (p->stub->thread.has_tp) {
+		form_compute(f, FORM_FROM, form_at(FORM_THREAD, 0));
+		form_two_at(f, FORM_SUB, FORM_FROM, last);
+		form_jump_if(f, true, FORM_FROM, FORM_NOT_ABOVE, FORM_VALUE, end);
+	}
+	readable(f, p, page, p->temp[i], 0, end);
+	readable(f, p, page, p->temp[i], 8, end);
 	form_load(f, FORM_SCRATCH, count, sizeof(uint64_t), false);
 	form_load(f, FORM_VALUE, form_at(FORM_NEXT, 8), sizeof(uint64_t), false);
 	form_one(f, FORM_UNSIGN, true, FORM_VALUE);

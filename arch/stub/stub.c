@@ -197,11 +197,11 @@ static void form_slow_parts(struct form *f, struct stub_plan *p)
 
 static void make_labels(struct form *f, struct stub_plan *p)
 {
-	int *const labels[] = {&p->check, &p->measure, &p->extent, &p->hash, &p->time, &p->out,
-		&p->small_out, &p->slow, &p->full, &p->lost, &p->unmatched, &p->slow_sample,
-		&p->sampled, &p->slow_update, &p->gone, &p->slow_flight, &p->timed, &p->entered,
-		&p->slow_leave, &p->number, &p->numbered, &p->slow_again, &p->wait_first, &p->wait,
-		&p->wait_over, &p->wait_done, &p->wait_lost};
+	int *const labels[] = {&p->check, &p->check_stack, &p->measure, &p->extent, &p->hash,
+		&p->time, &p->out, &p->small_out, &p->slow, &p->full, &p->lost, &p->unmatched,
+		&p->slow_sample, &p->sampled, &p->slow_update, &p->gone, &p->slow_flight, &p->timed,
+		&p->entered, &p->slow_leave, &p->number, &p->numbered, &p->slow_again,
+		&p->wait_first, &p->wait, &p->wait_over, &p->wait_done, &p->wait_lost};
 
 	for (size_t i = 0; i < sizeof(labels) / sizeof(*labels); i++)
 		*labels[i] = form_label(f);

@@ -109,6 +109,7 @@ static struct arch_stub describe(const struct install *a, size_t i)
 		.may_ask_time = c->seccomp.allowed & SECCOMP_TIME,
 		.may_ask_name = c->seccomp.allowed & SECCOMP_NAME,
 		.may_ask_cpu = c->seccomp.allowed & SECCOMP_CPU,
+		.may_ask_stack = c->seccomp.allowed & SECCOMP_STACK,
 	};
 
 	if (threads_is_loader(probe->module))
@@ -397,6 +398,7 @@ static struct probe_error *build_stub(struct install *a, size_t i, struct piece 
 	a->asks |= as->code.asks;
 	a->asks_name |= as->code.asks_name;
 	a->asks_cpu |= as->code.asks_cpu;
+	a->asks_stack |= as->code.asks_stack;
 	if (!first->is_new)
 		return NULL;
 	if (site_is_chained(&first->reg))

@@ -81,6 +81,7 @@ struct install {
 	bool waits;	      /* its hits wait for room, and make system calls for that */
 	bool asks_name;	      /* set: some stub asks for the name of its thread */
 	bool asks_cpu;	      /* set: ... for the number of its CPU */
+	bool asks_stack;      /* set: ... for pages of its stack, or would if it were allowed */
 	bool takes_time;      /* the stubs read the time stamp counter */
 	bool is_gate;	      /* the stubs wait for the controller (struct probe_gate) */
 	uint64_t gate_offset; /* of that struct in the session's data */

@@ -68,6 +68,7 @@ const struct seccomp_call seccomp_calls[] = {
 	{"rt_sigprocmask", SECCOMP_ASK, SYS_rt_sigprocmask, {UINT32_MAX, 8, 0, 8}, -EFAULT},
 	{"gettid", SECCOMP_ASK, SYS_gettid, {0}, 0},
 	{"getpid", SECCOMP_ASK, SYS_getpid, {0}, 0},
+	{"mincore", SECCOMP_STACK, SYS_mincore, {8, 1, SECCOMP_ADDRESS}, -EINVAL},
 	{"futex", SECCOMP_WAIT, SYS_futex, {SECCOMP_ADDRESS, 1 /* FUTEX_WAKE */, INT32_MAX}, 0},
 	{"futex", SECCOMP_WAIT, SYS_futex,
 		{SECCOMP_ADDRESS, 0 /* FUTEX_WAIT */, INT32_MAX, SECCOMP_ADDRESS}, -EAGAIN},

@@ -14,15 +14,16 @@
 
 /* Purposes of the calls that a target's threads make for us; bits. */
 enum seccomp_kind {
-	SECCOMP_MAP = 1,   /* one borrowed thread maps memory ... */
-	SECCOMP_UNMAP = 2, /* ... or unmaps it */
-	SECCOMP_ASK = 4,   /* stubs check a pointer, or get the thread's id */
-	SECCOMP_WAIT = 8,  /* stubs wait at a gate */
-	SECCOMP_TIME = 16, /* whether the processor's counter is readable; stubs get the time */
-	SECCOMP_NAME = 32, /* stubs get the name of their thread */
-	SECCOMP_CPU = 64,  /* stubs get the number of their processor */
-	SECCOMP_ALL = 127,
-	SECCOMP_KINDS = 7
+	SECCOMP_MAP = 1,     /* one borrowed thread maps memory ... */
+	SECCOMP_UNMAP = 2,   /* ... or unmaps it */
+	SECCOMP_ASK = 4,     /* stubs check a pointer, or get the thread's id */
+	SECCOMP_WAIT = 8,    /* stubs wait at a gate */
+	SECCOMP_TIME = 16,   /* whether the processor's counter is readable; stubs get the time */
+	SECCOMP_NAME = 32,   /* stubs get the name of their thread */
+	SECCOMP_CPU = 64,    /* stubs get the number of their processor */
+	SECCOMP_STACK = 128, /* stubs ask which pages of a stack are in memory */
+	SECCOMP_ALL = 255,
+	SECCOMP_KINDS = 8
 };
 
 /*
@@ -30,17 +31,17 @@ enum seccomp_kind {
  * works. The others are optional, and are not made if they would kill us.
  */
 enum seccomp_own {
-	SECCOMP_OWN_TRACE = 128,
-	SECCOMP_OWN_KCMP = 256,	    /* finds out which processes share memory */
-	SECCOMP_OWN_URGENT = 512,   /* raises our priority while threads are stopped */
-	SECCOMP_OWN_MOVE = 1024,    /* runs on a certain processor, or lets others run */
-	SECCOMP_OWN_REMOVE = 2048,  /* frees the memory of rings */
-	SECCOMP_OWN_TAKE = 4096,    /* takes files that a target has made */
-	SECCOMP_OWN_ALARM = 8192,   /* has us continued while we hold threads */
-	SECCOMP_OWN_DIRECT = 16384, /* asks how a file may be written past the page cache */
-	SECCOMP_OWN_CACHED = 32768, /* looks at files without asking their file systems */
-	SECCOMP_OWN_PAGES = 65536,  /* asks which pages a target has */
-	SECCOMP_OWN_END = 131072
+	SECCOMP_OWN_TRACE = 256,
+	SECCOMP_OWN_KCMP = 512,	    /* finds out which processes share memory */
+	SECCOMP_OWN_URGENT = 1024,  /* raises our priority while threads are stopped */
+	SECCOMP_OWN_MOVE = 2048,    /* runs on a certain processor, or lets others run */
+	SECCOMP_OWN_REMOVE = 4096,  /* frees the memory of rings */
+	SECCOMP_OWN_TAKE = 8192,    /* takes files that a target has made */
+	SECCOMP_OWN_ALARM = 16384,  /* has us continued while we hold threads */
+	SECCOMP_OWN_DIRECT = 32768, /* asks how a file may be written past the page cache */
+	SECCOMP_OWN_CACHED = 65536, /* looks at files without asking their file systems */
+	SECCOMP_OWN_PAGES = 131072, /* asks which pages a target has */
+	SECCOMP_OWN_END = 262144
 };
 
 /* Which pages a process has: the number of that ioctl(2), of its pagemap, since Linux 6.7. */

@@ -225,6 +225,7 @@ struct probe_error *session_install(struct probe_session *s, struct change *c,
 		s->calls |= install.asks ? SECCOMP_ASK & c->seccomp.allowed : 0;
 		s->calls |= install.asks_name ? SECCOMP_NAME : 0;
 		s->calls |= install.asks_cpu ? SECCOMP_CPU : 0;
+		s->calls |= install.asks_stack ? SECCOMP_STACK & c->seccomp.allowed : 0;
 		s->calls |= install.waits ? SECCOMP_WAIT : 0;
 	}
 	for (size_t i = 0; i < s->request.pattern_count && !error; i++)

@@ -39,6 +39,7 @@ static void ask_kernel(const struct a64_lowering *l, enum form_call call)
 		[FORM_CALL_GETCPU] = 168,
 		[FORM_CALL_GETPID] = 172,
 		[FORM_CALL_GETTID] = 178,
+		[FORM_CALL_MINCORE] = 232,
 		[FORM_CALL_PRCTL] = 167,
 		[FORM_CALL_SIGPROCMASK] = 135,
 	};

@@ -45,6 +45,7 @@ static void ask_kernel(struct emit *e, uint64_t call)
 		[FORM_CALL_GETCPU] = 309,
 		[FORM_CALL_GETPID] = 39,
 		[FORM_CALL_GETTID] = 186,
+		[FORM_CALL_MINCORE] = 27,
 		[FORM_CALL_PRCTL] = 157,
 		[FORM_CALL_SIGPROCMASK] = 14,
 	};

@@ -117,6 +117,7 @@ static uint64_t ask_kernel(const uint64_t *v, const struct form_insn *i)
 		[FORM_CALL_GETCPU] = SYS_getcpu,
 		[FORM_CALL_GETPID] = SYS_getpid,
 		[FORM_CALL_GETTID] = SYS_gettid,
+		[FORM_CALL_MINCORE] = SYS_mincore,
 		[FORM_CALL_PRCTL] = SYS_prctl,
 		[FORM_CALL_SIGPROCMASK] = SYS_rt_sigprocmask,
 	};

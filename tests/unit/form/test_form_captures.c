@@ -64,7 +64,8 @@ static void subject_init(struct subject *s, struct form_fixture *x)
 	s->stub = (struct arch_stub){.captures = &s->capture,
 		.capture_count = 1,
 		.page_bytes = (uint32_t)page,
-		.may_call_kernel = true};
+		.may_call_kernel = true,
+		.may_ask_stack = true};
 	/* What is above the stack pointer is data. */
 	x->frame.size = (int)offsetof(struct form_memory, data) - WORLD_BELOW;
 }
@@ -81,6 +82,7 @@ static void write_capture(struct form *f, void *arg)
 	int done = form_label(f);
 
 	p->check = form_label(f);
+	p->check_stack = form_label(f);
 	p->measure = form_label(f);
 	p->extent = form_label(f);
 	form_store_const(f, form_temp(MASK), sizeof(uint32_t), 1);

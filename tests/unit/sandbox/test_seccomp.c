@@ -130,6 +130,7 @@ static void test_calls_are_tried(void **state)
 		{SYS_gettid, SECCOMP_ASK, "gettid"},
 		{SYS_futex, SECCOMP_WAIT, "futex"},
 		{SYS_getcpu, SECCOMP_CPU, "getcpu"},
+		{SYS_mincore, SECCOMP_STACK, "mincore"},
 	};
 	int mode;
 

@@ -144,6 +144,7 @@ struct arch_stub stub_host_stub(const struct stub_host *host, bool has_rseq)
 		.may_call_kernel = true,
 		.may_ask_name = true,
 		.may_ask_cpu = true,
+		.may_ask_stack = true,
 	};
 
 	stub.thread.has_rseq = has_rseq && host->thread.has_rseq;

@@ -48,7 +48,8 @@ static void whole_bytes(void **state)
 
 	volatile uint8_t room[16384]; /* so that the stack does not end just above */
 
-	room[0] = room[sizeof(room) - 1] = 1;
+	for (size_t i = 0; i < sizeof(room); i++) /* so that all of it is in memory */
+		room[i] = 1;
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
 		stub_host_site *site = emit_site(host, ARCH_STACK_BYTES, sizes[i]);
 		volatile uint64_t magic[MAGIC_WORDS];
@@ -112,6 +113,33 @@ static void bytes_end_with_the_stack(void **state)
 	assert_memory_equal(bytes + length - LOCAL_BYTES / 2 - 256,
 		memory + STACK_PAGES * PAGE - LOCAL_BYTES / 2 - 256, LOCAL_BYTES / 2);
 	munmap(memory, (STACK_PAGES + 1) * PAGE);
+}
+
+/* The page above is a program's, which may have to provide it first: it is not even asked for. */
+static void bytes_end_where_memory_does(void **state)
+{
+	struct stub_host *host = *state;
+	struct small s = {.site = emit_site(host, ARCH_STACK_BYTES, ARCH_STACK_MAX - 8)};
+	uint8_t *memory = mmap(NULL, 2 * STACK_PAGES * PAGE, PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	unsigned char there;
+	uint64_t word;
+
+	assert_ptr_not_equal(memory, MAP_FAILED);
+	getcontext(&s.callee);
+	s.callee.uc_stack.ss_sp = memory + (STACK_PAGES - 4) * PAGE;
+	s.callee.uc_stack.ss_size = 4 * PAGE;
+	s.callee.uc_link = &s.caller;
+	makecontext(&s.callee, (void (*)(void))on_small_stack, 2, (unsigned int)(uintptr_t)&s,
+		(unsigned int)((uintptr_t)&s >> 32));
+	assert_int_equal(swapcontext(&s.caller, &s.callee), 0);
+	captured(host, &word);
+	assert_true(ring_string_length(word) > LOCAL_BYTES);
+	assert_true(ring_string_length(word) < 4 * PAGE);
+	assert_true(word >> RING_STRING_TRUNCATED_BIT & 1);
+	assert_int_equal(mincore(memory + STACK_PAGES * PAGE, PAGE, &there), 0);
+	assert_int_equal(there & 1, 0);
+	munmap(memory, 2 * STACK_PAGES * PAGE);
 }
 
 /* ---- Return addresses ------------------------------------------------------------------ */
@@ -232,6 +260,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(whole_bytes, stub_host_setup, stub_host_teardown),
 		cmocka_unit_test_setup_teardown(
 			bytes_end_with_the_stack, stub_host_setup, stub_host_teardown),
+		cmocka_unit_test_setup_teardown(
+			bytes_end_where_memory_does, stub_host_setup, stub_host_teardown),
 		cmocka_unit_test_setup_teardown(frames, stub_host_setup, stub_host_teardown),
 		cmocka_unit_test_setup_teardown(no_frames, stub_host_setup, stub_host_teardown),
 		cmocka_unit_test_setup_teardown(not_of_begins, stub_host_setup, stub_host_teardown),
