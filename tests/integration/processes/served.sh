@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# runs-as: root
+# Stacks end where memory begins whose pages a program provides (userfaultfd(2)): neither a stub nor
+# the controller asks for one, because the thread that provides it may be waiting for us.
+# As another user, the kernel would fail there instead of waiting.
+. tests/integration/lib.sh
+
+# moves WHAT: both threads pass the probe, and nobody has asked for a page
+moves()
+{
+	local before after
+	ask ""
+	before=($answer)
+	for ((try = 0; try < 200 * slower; try++)); do
+		ask ""
+		after=($answer)
+		[[ ${after[1]} -le ${before[1]} || ${after[2]} -le ${before[2]} ]] || break
+		sleep 0.02
+	done
+	[[ ${after[1]} -gt ${before[1]} && ${after[2]} -gt ${before[2]} ]] ||
+		fail "$1: a thread hangs: $answer"
+	same "$1: pages that were asked for" "${after[4]}" 0
+}
+
+for how in missing minor nobody; do
+	start "$TARGETS/served" $how
+	if [ "$answer" = lacks ]; then
+		[ $how != missing ] || skip "this kernel lacks userfaultfd"
+		echo "note: this kernel lacks userfaultfd for $how pages"
+		continue
+	fi
+	save_state "$target_pid"
+
+	for options in "-t stack" "--stack -o /dev/null" "-t stack,frames" "-c -k ustack"; do
+		# shellcheck disable=SC2086
+		timeout -k 1 $((30 * slower)) "$PROBECTL" trace $options -d 0.2 -p "$target_pid" served:work \
+			>"$SCRATCH/out" 2>"$SCRATCH/err" ||
+			fail "$how, trace $options: status $?: $(cat "$SCRATCH/err")"
+		moves "$how, trace $options"
+	done
+	grep -q work_plainly "$SCRATCH/out" || fail "$how: no stack: $(head -5 "$SCRATCH/out")"
+
+	# Who was killed has left frames; whether one is in use is looked for on all stacks.
+	for ((i = 0; i < 15; i++)); do
+		trace_start killed -c -p "$target_pid" served:work
+		sleep 0.0$((i * 4 / 10))$((i * 4 % 10))
+		end_process "$tracer_pid"
+		timeout -k 1 $((30 * slower)) "$PROBECTL" repair -p "$target_pid" \
+			>"$SCRATCH/out" 2>"$SCRATCH/err" ||
+			fail "$how, repair $i: status $?: $(cat "$SCRATCH/err")"
+	done
+	moves "$how, repair"
+	same_state "$target_pid"
+	end_target
+done
+finish
