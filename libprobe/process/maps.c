@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "libprobe/base/array.h"
@@ -326,6 +327,129 @@ struct probe_error *maps_read(pid_t pid, struct maps *ret)
 	text = NULL;
 	return probe_error_prefix(
 		parse_text(terminated, length, ret), "cannot read process %d", (int)pid);
+}
+
+/* ---- Parts ---------------------------------------------------------------- */
+
+/* As in include/uapi/linux/fs.h of Linux 6.11, which the C library may not have yet. */
+struct procmap_query {
+	uint64_t size, query_flags, query_addr;
+	uint64_t vma_start, vma_end, vma_flags, vma_page_size, vma_offset, inode;
+	uint32_t dev_major, dev_minor;
+	uint32_t vma_name_size, build_id_size;
+	uint64_t vma_name_addr, build_id_addr;
+};
+#define PROCMAP_QUERY_CALL _IOWR('f', 17, struct procmap_query)
+enum {
+	QUERY_READABLE = 1,
+	QUERY_WRITABLE = 2,
+	QUERY_EXECUTABLE = 4,
+	QUERY_SHARED = 8,
+	QUERY_OR_NEXT = 0x10,
+	QUERY_NAME_MAX = 4096
+};
+
+/* A line as /proc/PID/maps has it. */
+static void format_line(
+	const struct procmap_query *query, const char *name, char *line, size_t size)
+{
+	snprintf(line, size, "%jx-%jx %c%c%c%c %jx %x:%x %ju %s\n", (uintmax_t)query->vma_start,
+		(uintmax_t)query->vma_end, query->vma_flags & QUERY_READABLE ? 'r' : '-',
+		query->vma_flags & QUERY_WRITABLE ? 'w' : '-',
+		query->vma_flags & QUERY_EXECUTABLE ? 'x' : '-',
+		query->vma_flags & QUERY_SHARED ? 's' : 'p', (uintmax_t)query->vma_offset,
+		query->dev_major, query->dev_minor, (uintmax_t)query->inode, name);
+}
+
+/* Appends the lines of the mappings in a part, from *at on. Returns 0 or an errno. */
+static int query_part(int fd, const struct maps_part *part, uint64_t *at, FILE *out)
+{
+	uint64_t end = part->start + part->size;
+	char name[QUERY_NAME_MAX], line[QUERY_NAME_MAX + 256];
+
+	*at = *at > part->start ? *at : part->start;
+	while (*at < end) {
+		struct procmap_query query = {.size = sizeof(query),
+			.query_flags = QUERY_OR_NEXT,
+			.query_addr = *at,
+			.vma_name_size = sizeof(name),
+			.vma_name_addr = (uint64_t)(uintptr_t)name};
+
+		name[0] = '\0';
+		if (ioctl(fd, PROCMAP_QUERY_CALL, &query) < 0)
+			return errno == ENOENT ? 0 : errno;
+		if (query.vma_start >= end)
+			return 0;
+		for (char *c = name; (c = strchr(c, '\n'));)
+			*c = '?'; /* it ends no line */
+		format_line(&query, query.vma_name_size ? name : "", line, sizeof(line));
+		if (fputs(line, out) < 0)
+			return ENOMEM;
+		*at = query.vma_end;
+	}
+	return 0;
+}
+
+static int query_text(pid_t pid, const struct maps_part *sorted, size_t count, char **text_ret,
+	size_t *length_ret)
+{
+	FILE *out = open_memstream(text_ret, length_ret);
+	char path[64];
+	int fd, err = 0;
+	uint64_t at = 0;
+
+	if (!out)
+		return ENOMEM;
+	snprintf(path, sizeof(path), "/proc/%d/maps", (int)procfs_living(pid));
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		err = errno;
+	for (size_t i = 0; i < count && !err; i++)
+		err = query_part(fd, &sorted[i], &at, out);
+	if (fd >= 0)
+		close(fd);
+	if (fclose(out) != 0 && !err)
+		err = ENOMEM;
+	return err;
+}
+
+struct probe_error *maps_read_parts(
+	pid_t pid, const struct maps_part *parts, size_t count, struct maps *ret)
+{
+	AUTO_FREE struct maps_part *sorted = calloc(count + 1, sizeof(*sorted));
+	AUTO_FREE char *text = NULL;
+	size_t length = 0;
+	int err;
+
+	*ret = (struct maps){0};
+	if (!sorted)
+		return probe_error_no_memory();
+	if (count)
+		memcpy(sorted, parts, count * sizeof(*sorted));
+	ARRAY_SORT(sorted, count, start);
+	err = query_text(pid, sorted, count, &text, &length);
+	return err ? maps_read(pid, ret) : maps_parse(text, length, ret);
+}
+
+bool maps_has_flag(pid_t pid, uint64_t start, const char *flag)
+{
+	char path[64], line[QUERY_NAME_MAX], wanted[16];
+	bool is_it = false, has = false;
+	uintmax_t from = 0, to;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/smaps", (int)procfs_living(pid));
+	snprintf(wanted, sizeof(wanted), " %s ", flag);
+	file = fopen(path, "re");
+	while (file && from <= start && !has && fgets(line, sizeof(line), file)) {
+		if (strncmp(line, "VmFlags:", 8) == 0)
+			has = is_it && strstr(line, wanted);
+		else if (sscanf(line, "%jx-%jx ", &from, &to) == 2)
+			is_it = from == start;
+	}
+	if (file)
+		fclose(file);
+	return has;
 }
 
 void maps_deinit(struct maps *maps)

@@ -39,6 +39,26 @@ struct maps {
  */
 PROBE_MUST_CHECK struct probe_error *maps_read(pid_t pid, struct maps *ret);
 
+/* A part of a process's address space. */
+struct maps_part {
+	uint64_t start, size;
+};
+
+/*
+ * Reads only the mappings that overlap these parts. The ioctl PROCMAP_QUERY (Linux 6.11) finds them
+ * one by one, so this is short enough for a stop; a kernel without it makes us read all mappings.
+ * Errors as above.
+ */
+PROBE_MUST_CHECK struct probe_error *maps_read_parts(
+	pid_t pid, const struct maps_part *parts, size_t count, struct maps *ret);
+
+/*
+ * Has the mapping that begins at an address this flag ("wf") in its line VmFlags of
+ * /proc/PID/smaps (proc_pid_smaps(5))? false: it has not, or that cannot be read. The kernel walks
+ * the pages of all mappings before it, so this is for rare cases.
+ */
+bool maps_has_flag(pid_t pid, uint64_t start, const char *flag);
+
 /* For tests: parses text of `length` bytes. */
 PROBE_MUST_CHECK struct probe_error *maps_parse(const char *text, size_t length, struct maps *ret);
 

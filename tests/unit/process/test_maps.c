@@ -6,7 +6,9 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -187,6 +189,64 @@ static void test_execve(void **state)
 	assert_true(WIFSIGNALED(status));
 }
 
+static void test_parts(void **state)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	int fd = memfd_create("a b\n", 0);
+	char *at = mmap(NULL, 6 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint64_t start = (uint64_t)(uintptr_t)at;
+	struct maps_part parts[] = {{start + 5 * page, page}, {start, 3 * page}};
+	const struct mapping *one;
+	struct maps maps, all;
+	struct stat st;
+
+	(void)state;
+	assert_ptr_not_equal(at, MAP_FAILED);
+	assert_int_equal(ftruncate(fd, 4 * (off_t)page), 0);
+	assert_int_equal(fstat(fd, &st), 0);
+	assert_ptr_equal(mmap(at + page, page, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED, fd,
+				 (off_t)page),
+		at + page);
+	assert_int_equal(munmap(at + 4 * page, page), 0);
+	assert_null(maps_read_parts(getpid(), parts, 2, &maps));
+	assert_null(maps_read(getpid(), &all));
+	one = maps_find(&maps, start + page);
+	assert_non_null(one);
+	assert_int_equal(one->start, start + page);
+	assert_int_equal(one->end, start + 2 * page);
+	assert_int_equal(one->offset, page);
+	assert_int_equal(one->inode, st.st_ino);
+	assert_int_equal(one->dev_minor, maps_find(&all, start + page)->dev_minor);
+	assert_true(one->readable && one->executable && !one->writable && !one->is_shared);
+	assert_true(one->deleted);
+	assert_int_equal(strncmp(one->path, "/memfd:a b", 10), 0);
+	assert_non_null(maps_find(&maps, start));
+	assert_non_null(maps_find(&maps, start + 2 * page));
+	assert_null(maps_find(&maps, start + 4 * page));
+	assert_non_null(maps_find(&maps, start + 5 * page));
+	/* A kernel without PROCMAP_QUERY gives all of them. */
+	assert_true(maps.count == 4 || maps.count == all.count);
+	maps_deinit(&maps);
+	maps_deinit(&all);
+	close(fd);
+	munmap(at, 6 * page);
+}
+
+static void test_flags(void **state)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	char *at = mmap(NULL, 3 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint64_t start = (uint64_t)(uintptr_t)at;
+
+	(void)state;
+	assert_ptr_not_equal(at, MAP_FAILED);
+	assert_int_equal(madvise(at + page, page, MADV_WIPEONFORK), 0);
+	assert_true(maps_has_flag(getpid(), start + page, "wf"));
+	assert_false(maps_has_flag(getpid(), start + 2 * page, "wf"));
+	assert_false(maps_has_flag(getpid(), start + page, "dc"));
+	munmap(at, 3 * page);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -196,6 +256,8 @@ int main(void)
 		cmocka_unit_test(test_find),
 		cmocka_unit_test(test_self),
 		cmocka_unit_test(test_execve),
+		cmocka_unit_test(test_parts),
+		cmocka_unit_test(test_flags),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
