@@ -46,7 +46,10 @@ static void add_text(struct buffer *out, pid_t pid, const struct probe_repair *r
 
 	buffer_string(out, "process ");
 	buffer_unsigned(out, (uint64_t)pid);
-	done.waiting = done.mended = 0;
+	done.waiting = done.mended = done.lost = done.sealed_bytes = 0;
+	if (repair->lost)
+		buffer_string(out,
+			": the program had mapped memory over that of probectl, or unmapped it");
 	if (repair->mended) {
 		buffer_string(out, ": patched again:");
 		add_count(out, repair->mended, "site");
@@ -73,6 +76,11 @@ static void add_text(struct buffer *out, pid_t pid, const struct probe_repair *r
 		buffer_string(out,
 			"; a thread may return to the code of a session that is off: repair "
 			"again later");
+	if (repair->sealed_bytes) {
+		buffer_string(out, "; the program has sealed ");
+		buffer_unsigned(out, repair->sealed_bytes >> 10);
+		buffer_string(out, " KiB of probectl's memory: it stays until the program ends");
+	}
 	buffer_char(out, '\n');
 }
 
@@ -92,6 +100,8 @@ static void add_json(struct buffer *out, pid_t pid, const struct probe_repair *r
 	out_number_field(out, ",\"mappings\":", repair->mappings);
 	out_number_field(out, ",\"descriptors\":", repair->descriptors);
 	out_number_field(out, ",\"frames\":", repair->frames);
+	out_number_field(out, ",\"lost\":", repair->lost);
+	out_number_field(out, ",\"sealed_bytes\":", repair->sealed_bytes);
 	buffer_string(out, ",\"waiting\":");
 	buffer_unsigned(out, repair->waiting);
 	buffer_json_end(out);

@@ -222,6 +222,14 @@ static struct probe_error *warn_of_stale(struct probe_target *target)
 	add_count(&out, stale.mappings, "mapping");
 	add_count(&out, stale.descriptors, "descriptor");
 	add_count(&out, stale.frames, "frame");
+	if (stale.lost)
+		report_warning("process %d has mapped memory over that of probectl, or unmapped "
+			       "it: sites may jump there; `probectl repair -p %d` restores them",
+			probe_target_pid(target), probe_target_pid(target));
+	if (stale.sealed_bytes)
+		report_warning("process %d has sealed %ju KiB of probectl's memory: it stays until "
+			       "the program ends",
+			probe_target_pid(target), (uintmax_t)stale.sealed_bytes >> 10);
 	if (out.length)
 		report_warning("process %d has leftovers (%.*s): `probectl repair -p %d` removes "
 			       "them",

@@ -182,6 +182,8 @@ static struct probe_error *enable_once(struct probe_target *target,
 		return error;
 	error = install_heal(&c);
 	if (!error)
+		error = report_memory(report, &c);
+	if (!error)
 		error = enable_select(&c, request, &selection);
 	if (!error)
 		error = later_reserve(target, &c.modules);
@@ -392,6 +394,9 @@ struct probe_error *probe_target_disable(struct probe_target *target,
 	if (error)
 		return error;
 	error = orphans_remove(&c, &orphans);
+	/* Its sites lead nowhere, whatever is asked for. */
+	if (!error && c.lost)
+		error = uninstall_unreferenced(&c);
 	if (!error)
 		error = recall_probes(
 			&c.modules, &c.registry, request->patterns, request->pattern_count);
@@ -399,6 +404,7 @@ struct probe_error *probe_target_disable(struct probe_target *target,
 		error = enable_select(&c, request, &selection);
 	if (!error)
 		error = disable_selected(&c, &selection, request, report);
+	error = probe_error_first(error, report_memory(report, &c));
 	report->stop_ns = c.stop_ns;
 	selection_deinit(&selection);
 	change_end(&c);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "libprobe/base/clock.h"
@@ -58,6 +60,12 @@ static struct probe_error *renew_guard(struct change *c)
 
 	if (!r->home)
 		return NULL;
+	if (!r->guard)
+		return probe_error_new(PROBE_ERROR_STATE,
+			"process %d has unmapped or replaced a page of probectl, and a thread may "
+			"still return to code that needs it: nothing is added until `probectl "
+			"repair -p %d` can free the rest",
+			c->pid, c->pid);
 	error = memory_read_all(c->pid, r->guard, &guard, sizeof(guard));
 	if (error || guard)
 		return error;
@@ -86,7 +94,7 @@ static struct probe_error *number_process(struct change *c, struct reg_session *
 	static const uint32_t one = 1;
 	uint64_t page = registry_guard_page(&c->registry);
 
-	for (uint64_t word = page + GUARD_PROCESSES_OFFSET; word < page + REGISTRY_PAGE;
+	for (uint64_t word = page + GUARD_PROCESSES_OFFSET; word < page + GUARD_MARK_OFFSET;
 		word += sizeof(one)) {
 		if (has_process(&c->registry, word))
 			continue;
@@ -118,6 +126,7 @@ static struct probe_error *create_session(struct install *install)
 	struct lasting_file lasting;
 	struct probe_error *error;
 	struct reg_session *added;
+	struct stat st;
 
 	error = data_lay_out(
 		&session, install->selection->probe_count + install->spare_probes, &install->needs);
@@ -135,9 +144,12 @@ static struct probe_error *create_session(struct install *install)
 	if (error)
 		return error;
 	header.home = c->registry.home;
-	header.maker = install->file ? lasting_maker(c->pid) : 0;
+	header.maker = lasting_maker(c->pid);
 	if (pwrite(install->fd, &header, sizeof(header), 0) != sizeof(header))
 		return probe_error_new(PROBE_ERROR_SYSTEM, "cannot write shared memory");
+	if (fstat(install->fd, &st) < 0)
+		return probe_error_system(errno, "cannot look at shared memory");
+	session.inode = st.st_ino;
 	added = registry_add_session(&c->registry);
 	if (!added)
 		return probe_error_no_memory();
@@ -146,6 +158,23 @@ static struct probe_error *create_session(struct install *install)
 	install->created = true;
 	install->data_size = session.data_size;
 	return NULL;
+}
+
+/* Notes in the session's data where code is: see struct data_arenas. */
+static struct probe_error *note_arenas(const struct install *install)
+{
+	const struct registry *r = &install->change->registry;
+	struct data_arenas arenas = {0};
+
+	if (install->fd < 0)
+		return NULL;
+	for (size_t i = 0; i < r->arena_count && arenas.count < DATA_ARENAS_MAX; i++) {
+		arenas.items[arenas.count].start = r->arenas[i].start;
+		arenas.items[arenas.count++].size = r->arenas[i].size;
+	}
+	return pwrite(install->fd, &arenas, sizeof(arenas), DATA_ARENAS_OFFSET) == sizeof(arenas)
+		       ? NULL
+		       : probe_error_new(PROBE_ERROR_SYSTEM, "cannot write shared memory");
 }
 
 struct install install_of(struct transaction *transaction, struct selection *selection,
@@ -317,6 +346,8 @@ static struct probe_error *create_and_build(struct install *install, struct prob
 		error = create_session(install);
 	if (!error)
 		error = install_build(install);
+	if (!error)
+		error = note_arenas(install);
 	if (!error)
 		error = report_denied(install, report);
 	if (!error && install->take)

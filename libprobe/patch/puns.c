@@ -17,6 +17,7 @@
 #include "libprobe/base/page.h"
 #include "libprobe/patch/puns.h"
 #include "libprobe/process/memory.h"
+#include "libprobe/target/own.h"
 #include "libprobe/target/site.h"
 #include "libprobe/target/space.h"
 
@@ -28,6 +29,22 @@ static const char pun_crosses[] =
 	"the jump at the address that its bytes would jump to would cross a page";
 
 /* ---- Taking -------------------------------------------------------------------------- */
+
+/* Is it a page of a pun that has ended, which the program has sealed? */
+static bool is_spare(const struct change *c, uint64_t page)
+{
+	const struct registry *r = &c->registry;
+	bool spare = false;
+
+	for (size_t i = 0; i < r->arena_count; i++)
+		spare = spare || (r->arenas[i].sealed && r->arenas[i].start == page &&
+					 r->arenas[i].size == page_bytes());
+	for (size_t i = 0; i < r->site_count; i++)
+		spare = spare && r->sites[i].pun != page;
+	for (size_t i = 0; i < c->taken.count; i++)
+		spare = spare && c->taken.items[i].start != page;
+	return spare;
+}
 
 static const char *take(struct install *install, uint64_t entry)
 {
@@ -46,6 +63,10 @@ static const char *take(struct install *install, uint64_t entry)
 			       ? NULL
 			       : pun_taken;
 	/* Puns do not share pages. */
+	if (is_spare(install->change, page))
+		return code_keep(&install->change->taken, (struct code_extent){page, page_bytes()})
+			       ? NULL
+			       : "out of memory";
 	if ((at < install->pun_page_count && pages[at] == page) ||
 		!space_is_free(&install->change->maps, page, page + page_bytes()))
 		return pun_taken;
@@ -112,6 +133,19 @@ void puns_place(
 
 /* ---- Mapping ------------------------------------------------------------------------- */
 
+/* Unmaps pages that no registry lists. */
+static void drop_pages(struct change *change, const uint64_t *pages, size_t count)
+{
+	struct own_extent *extents = calloc(count + 1, sizeof(*extents));
+
+	for (size_t i = 0; extents && i < count; i++)
+		extents[i] = (struct own_extent){pages[i], page_bytes(), OWN_NAMED, false, false};
+	/* What stays becomes an orphan. */
+	if (extents)
+		probe_error_free(own_unmap(change, extents, count));
+	free(extents);
+}
+
 /*
  * Maps pages for code at addresses that were free when the maps were read; *done_ret: how many
  * of them. Fewer without an error: the next one is in use.
@@ -133,8 +167,7 @@ static struct probe_error *map_pages(
 		return error;
 	/* A kernel before 4.17 has mapped it elsewhere. */
 	if (!error && calls[*done_ret].result > 0)
-		probe_error_free(change_unmap_pages(
-			change, &(uint64_t){(uint64_t)calls[*done_ret].result}, 1));
+		drop_pages(change, &(uint64_t){(uint64_t)calls[*done_ret].result}, 1);
 	if (error && calls[*done_ret].result != -EEXIST)
 		return error;
 	probe_error_free(error);
@@ -164,8 +197,7 @@ struct probe_error *puns_map(struct install *install, bool *again_ret)
 
 void puns_drop(struct install *install)
 {
-	probe_error_free(
-		change_unmap_pages(install->change, install->pun_pages, install->puns_mapped));
+	drop_pages(install->change, install->pun_pages, install->puns_mapped);
 	install->puns_mapped = install->pun_page_count = 0;
 	code_release_all(&install->change->taken);
 }
@@ -178,10 +210,13 @@ struct probe_error *puns_announce(struct install *install)
 {
 	for (size_t i = 0; i < install->puns_mapped; i++) {
 		struct reg_arena *arena = registry_add_arena(&install->change->registry);
+		const struct mapping *m;
 
 		if (!arena)
 			return probe_error_no_memory();
-		*arena = (struct reg_arena){install->pun_pages[i], page_bytes()};
+		m = maps_find(&install->change->maps, install->pun_pages[i]);
+		*arena = (struct reg_arena){
+			install->pun_pages[i], page_bytes(), m ? m->inode : 0, 0};
 	}
 	return install->puns_mapped ? change_store(install->change) : NULL;
 }

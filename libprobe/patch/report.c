@@ -110,6 +110,18 @@ struct probe_error *report_note(struct probe_report *report, const char *format,
 	return NULL;
 }
 
+struct probe_error *report_memory(struct probe_report *report, const struct change *change)
+{
+	struct probe_error *error = NULL;
+
+	if (change->lost)
+		error = report_note(report, REPORT_LOST, change->pid);
+	if (!error && change->sealed_bytes)
+		error = report_note(
+			report, REPORT_SEALED, change->pid, (uintmax_t)change->sealed_bytes >> 10);
+	return error;
+}
+
 void probe_report_deinit(struct probe_report *report)
 {
 	report_forget(report, 0);

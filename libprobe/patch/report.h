@@ -3,6 +3,7 @@
 #define LIBPROBE_PATCH_REPORT_H
 
 #include "libprobe/names/select.h"
+#include "libprobe/target/change.h"
 #include "probe/target.h"
 
 /* Adds a refused site, with copies of its strings; `report` may be NULL. */
@@ -26,5 +27,14 @@ void report_forget(struct probe_report *report, size_t count);
 /* Adds a note about a session; `report` may be NULL. */
 PROBE_MUST_CHECK struct probe_error *report_note(
 	struct probe_report *report, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Adds notes if the program has taken memory of ours, or has sealed some that was to be freed. */
+PROBE_MUST_CHECK struct probe_error *report_memory(
+	struct probe_report *report, const struct change *change);
+#define REPORT_LOST                                                                                \
+	"process %d has mapped memory over that of probectl, or unmapped it: the probes that "     \
+	"needed it are off"
+#define REPORT_SEALED                                                                              \
+	"process %d has sealed %ju KiB of probectl's memory: it stays until the program ends"
 
 #endif

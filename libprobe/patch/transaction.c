@@ -157,8 +157,11 @@ struct probe_error *transaction_write(struct transaction *t)
 	struct code_extent now = {r->image, r->image_size};
 	bool raise = t->kind != TRANSACTION_ENDS;
 	int mem = t->change->mem;
-	struct probe_error *error = write_text(t);
+	/* Stubs that are linked, and the registry, are in memory that the program may replace. */
+	struct probe_error *error = change_confirm(t->change);
 
+	if (!error)
+		error = write_text(t);
 	if (error)
 		return error;
 	error = raise ? publish(t) : semaphores_write(&t->semaphores, mem);

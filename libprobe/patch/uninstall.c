@@ -24,6 +24,7 @@
 #include <string.h>
 
 #include "libprobe/base/array.h"
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/page.h"
 #include "libprobe/patch/install.h"
 #include "libprobe/busy/busy.h"
@@ -55,7 +56,7 @@ static bool is_wanted(const struct registry *r, uint64_t key, uint32_t session)
 size_t uninstall_find_dead(struct change *change)
 {
 	struct registry *r = &change->registry;
-	size_t count = 0;
+	size_t count = change->lost_ends;
 
 	for (size_t i = 0; i < r->session_count; i++) {
 		struct reg_session *session = &r->sessions[i];
@@ -414,30 +415,31 @@ static void drop_probes(struct registry *r)
 	r->probe_count = kept;
 }
 
-/* The pages of puns whose sites have ended, sorted; they are arenas no more. */
-static uint64_t *take_puns(const struct ending *e, struct registry *r, size_t *count_ret)
+/* The pages of puns whose sites have ended; they are arenas no more. */
+static struct reg_arena *take_puns(const struct ending *e, struct registry *r, size_t *count_ret)
 {
-	uint64_t *pages = calloc(r->site_count + 1, sizeof(*pages));
-	bool *flags = calloc(r->arena_count + 1, sizeof(*flags));
+	AUTO_FREE uint64_t *pages = calloc(r->site_count + 1, sizeof(*pages));
+	AUTO_FREE bool *flags = calloc(r->arena_count + 1, sizeof(*flags));
+	struct reg_arena *taken = calloc(r->arena_count + 1, sizeof(*taken));
 	size_t count = 0;
 
-	for (size_t i = 0; pages && flags && i < r->site_count; i++)
+	for (size_t i = 0; pages && i < r->site_count; i++)
 		if (e->sites[i] && !e->busy.sites[i] && r->sites[i].pun_size == page_bytes())
 			pages[count++] = r->sites[i].pun;
-	if (count) {
-		array_sort(pages, count, sizeof(*pages), 0);
-		for (size_t i = 0; i < r->arena_count; i++)
-			flags[i] = array_find(pages, count, sizeof(*pages), 0,
-					   r->arenas[i].start) != NULL;
-		registry_drop_arena(r, flags);
+	*count_ret = 0;
+	if (!pages || !flags || !taken) {
+		free(taken);
+		return NULL;
 	}
-	if (!flags) {
-		free(pages);
-		pages = NULL;
+	array_sort(pages, count, sizeof(*pages), 0);
+	for (size_t i = 0; i < r->arena_count; i++) {
+		flags[i] = !r->arenas[i].sealed &&
+			   array_find(pages, count, sizeof(*pages), 0, r->arenas[i].start);
+		if (flags[i])
+			taken[(*count_ret)++] = r->arenas[i];
 	}
-	free(flags);
-	*count_ret = count;
-	return pages;
+	registry_drop_arena(r, flags);
+	return taken;
 }
 
 /*
@@ -492,24 +494,23 @@ static struct probe_error *give_back_hops(const struct ending *e, const struct c
 /* When the sites are restored: gives back what no thread is in. */
 static struct probe_error *give_back(struct ending *e, struct change *change)
 {
+	AUTO_FREE struct reg_arena *puns = NULL;
 	struct probe_error *error = NULL;
-	uint64_t *pages;
 	size_t count;
 
 	keep_held(e, &change->registry);
 	error = give_back_hops(e, change);
 	if (error)
 		return error;
-	pages = take_puns(e, &change->registry, &count);
-	if (!pages)
+	puns = take_puns(e, &change->registry, &count);
+	if (!puns)
 		return probe_error_no_memory();
 	drop_ended(e, &change->registry);
 	drop_probes(&change->registry);
 	if (count)
 		error = change_store(change);
 	if (!error) /* no thread can come to them, and the registry has forgotten them */
-		error = change_unmap_pages(change, pages, count);
-	free(pages);
+		error = change_unmap_arenas(change, puns, count);
 	return error ? error : collect(change);
 }
 
@@ -581,6 +582,7 @@ struct probe_error *uninstall(struct transaction *t)
 		error = change_store(change);
 	if (!error)
 		error = e.any ? end_all(&e, change) : transaction_commit_counts(t);
+	change->lost_ends &= error != NULL;
 	ending_deinit(&e);
 	return error;
 }

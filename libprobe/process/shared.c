@@ -160,6 +160,11 @@ bool shared_is_code(const struct mapping *m)
 	       strcmp(m->path, "/memfd:" SHARED_NAME) == 0;
 }
 
+bool shared_is_named(const struct mapping *m)
+{
+	return strcmp(m->path, "/memfd:" SHARED_NAME) == 0 || shared_is_lasting_name(m->path);
+}
+
 bool shared_any(const struct maps *maps)
 {
 	for (size_t i = 0; i < maps->count; i++)

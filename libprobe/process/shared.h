@@ -58,6 +58,8 @@ bool shared_is_lasting(const struct mapping *mapping);
 
 /* Whether a mapping may be a session's data; only its first bytes tell whether it is. */
 bool shared_is_data(const struct mapping *mapping);
+/* Has it one of our names, whatever the program may do with it (mprotect(2)) by now? */
+bool shared_is_named(const struct mapping *mapping);
 /* Has a process a mapping of either kind? */
 bool shared_any(const struct maps *maps);
 

@@ -11,6 +11,8 @@
 #include "libprobe/repair/mend.h"
 #include "libprobe/target/lock.h"
 #include "libprobe/target/orphans.h"
+#include "libprobe/target/own.h"
+#include "libprobe/process/procfs.h"
 #include "libprobe/process/shared.h"
 #include "libprobe/stop/children.h"
 #include "libprobe/target/site.h"
@@ -167,7 +169,9 @@ struct probe_error *probe_target_repair(struct probe_target *target, struct prob
 
 	if (error)
 		return error;
+	ret->lost += c.lost;
 	error = repair(&c, ret);
+	ret->sealed_bytes += own_sealed(c.pid, &c.maps, &c.registry);
 	change_end(&c);
 	return error ? error : repair_children(target->pid, ret);
 }
@@ -189,6 +193,25 @@ static struct probe_error *count_frames(struct probe_target *target, const struc
 	return error;
 }
 
+static struct probe_error *find_lost(struct probe_target *target, const struct maps *maps,
+	struct registry *registry, bool *lost_ret)
+{
+	struct modules modules = {0};
+	struct probe_error *error = NULL;
+
+	if (registry->home) {
+		*lost_ret = own_check(target->pid, -1, maps, registry);
+		return NULL;
+	}
+	if (!shared_any(maps))
+		return NULL;
+	error = modules_read_mapped(procfs_living(target->pid), maps, target->files, &modules);
+	if (!error)
+		error = lost_find(target->pid, maps, &modules, registry, lost_ret);
+	modules_deinit(&modules);
+	return error;
+}
+
 struct probe_error *probe_target_stale(struct probe_target *target, struct probe_stale *ret)
 {
 	bool busy = lock_is_taken(target->pid);
@@ -197,12 +220,16 @@ struct probe_error *probe_target_stale(struct probe_target *target, struct probe
 	struct maps maps = {0};
 	struct probe_error *error = maps_read(target->pid, &maps);
 	size_t frames = 0;
+	bool lost = false;
 
 	*ret = (struct probe_stale){0};
 	if (!error)
 		error = registry_load(target->pid, &maps, &registry);
+	if (!error)
+		error = find_lost(target, &maps, &registry, &lost);
 	if (!error) {
 		count_sessions(&registry, ret);
+		ret->sealed_bytes = own_sealed(target->pid, &maps, &registry);
 		ret->semaphores = semaphores_short(&registry, target->pid);
 		orphans_count(target->pid, &maps, &registry, &orphans);
 		error = count_frames(target, &maps, &registry, &frames);
@@ -212,6 +239,7 @@ struct probe_error *probe_target_stale(struct probe_target *target, struct probe
 		ret->mappings = orphans.mappings;
 		ret->descriptors = orphans.descriptors;
 		ret->frames = frames;
+		ret->lost = lost;
 	}
 	registry_deinit(&registry);
 	maps_deinit(&maps);

@@ -10,6 +10,7 @@
 
 #include "libprobe/base/worker.h"
 #include "libprobe/follow/watch.h"
+#include "libprobe/patch/report.h"
 #include "libprobe/repair/inherited.h"
 #include "libprobe/session/keys.h"
 #include "libprobe/session/session.h"
@@ -72,10 +73,16 @@ static struct probe_error *end_in(struct probe_session *s, struct probe_target *
 		error = uninstall_unreferenced(&c);
 		if (!error && target == s->target)
 			session_note_left(s, &c.registry);
+	} else if (c.lost) {
+		error = uninstall_unreferenced(&c);
 	}
 	if (!error && again)
 		error = change_reread(&c);
-	return error || !again ? error : install_heal(&c);
+	if (!error && again)
+		error = install_heal(&c);
+	c.lost = c.lost && !s->lost;
+	s->lost |= c.lost;
+	return probe_error_first(error, report_memory(&s->report, &c));
 }
 
 static struct probe_error *stop_in(struct probe_session *s, struct probe_target *target)

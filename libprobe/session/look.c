@@ -12,11 +12,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libprobe/patch/report.h"
 #include "libprobe/process/memory.h"
 #include "libprobe/process/procfs.h"
 #include "libprobe/session/session.h"
 #include "libprobe/target/change.h"
 #include "libprobe/target/lock.h"
+#include "libprobe/target/own.h"
 #include "libprobe/target/site.h"
 #include "libprobe/target/target.h"
 
@@ -42,6 +44,7 @@ void session_watch_deinit(struct session_watch *watch)
 {
 	free(watch->sites);
 	edits_deinit(&watch->edits);
+	registry_deinit(&watch->memory);
 	*watch = (struct session_watch){0};
 }
 
@@ -68,6 +71,51 @@ static const struct watched_site *find(
 	return NULL;
 }
 
+static bool is_in(const struct reg_arena *arena, uint64_t address, uint64_t size)
+{
+	return size && address - arena->start < arena->size;
+}
+
+/* Does the session need an arena? Others may go when their sessions end. */
+static bool needs(const struct registry *r, const struct session_watch *watch,
+	const struct reg_arena *arena, uint32_t session)
+{
+	for (size_t i = 0; i < r->stub_count; i++)
+		if (r->stubs[i].session == session &&
+			is_in(arena, r->stubs[i].start, r->stubs[i].size))
+			return true;
+	for (size_t i = 0; i < watch->count; i++)
+		if (is_in(arena, watch->sites[i].reg.tail, watch->sites[i].reg.tail_size) ||
+			is_in(arena, watch->sites[i].reg.pun, watch->sites[i].reg.pun_size))
+			return true;
+	return r->home - arena->start < arena->size;
+}
+
+static struct probe_error *watch_memory(
+	struct session_watch *watch, const struct registry *r, uint32_t id)
+{
+	const struct reg_session *session = registry_session(r, id);
+	struct reg_session *copy = session ? registry_add_session(&watch->memory) : NULL;
+
+	if (!session)
+		return NULL;
+	if (!copy)
+		return probe_error_no_memory();
+	*copy = *session;
+	watch->memory.guard = r->guard;
+	for (size_t i = 0; i < r->arena_count; i++) {
+		struct reg_arena *arena;
+
+		if (!needs(r, watch, &r->arenas[i], id))
+			continue;
+		arena = registry_add_arena(&watch->memory);
+		if (!arena)
+			return probe_error_no_memory();
+		*arena = r->arenas[i];
+	}
+	return NULL;
+}
+
 struct probe_error *session_watch(struct probe_session *s, const struct registry *r)
 {
 	struct session_watch next = {.sites = calloc(r->site_count + 1, sizeof(*next.sites))};
@@ -91,6 +139,8 @@ struct probe_error *session_watch(struct probe_session *s, const struct registry
 	}
 	if (!error)
 		error = edits_prepare(&next.edits);
+	if (!error)
+		error = watch_memory(&next, r, s->id);
 	if (error) {
 		session_watch_deinit(&next);
 		return error;
@@ -300,6 +350,31 @@ static struct probe_error *look(struct probe_session *s, bool last,
 	return error;
 }
 
+/*
+ * If the program has taken memory that the stubs need, they write into memory of its own, or sites
+ * jump there: the session ends.
+ */
+static struct probe_error *look_at_memory(struct probe_session *s)
+{
+	pid_t pid = s->target->pid;
+	struct probe_error *error = NULL;
+	bool holds = true;
+
+	if (!s->watch.memory.session_count || lock_is_taken(pid))
+		return NULL;
+	error = own_holds(pid, s->target->mem, &s->watch.memory, &holds);
+	if (error || holds || lock_is_taken(pid) || !is_there(s))
+		return error;
+	if (s->opened)
+		return probe_error_new(PROBE_ERROR_STATE,
+			"process %d has mapped memory over that of probectl, or unmapped it: what "
+			"was counted is lost; `probectl repair -p %d` restores its sites",
+			pid, pid);
+	s->lost = true;
+	error = probe_session_stop(s);
+	return error ? error : probe_error_new(PROBE_ERROR_STATE, REPORT_LOST, pid);
+}
+
 /* ---- What was left ---------------------------------------------------------------------- */
 
 void session_note_left(struct probe_session *s, const struct registry *r)
@@ -353,7 +428,9 @@ struct probe_error *probe_session_look(struct probe_session *session, bool last,
 	}
 	if (!session->watch.count || !is_there(session))
 		return NULL;
-	error = look(session, false, visit, data);
+	error = look_at_memory(session);
+	if (!error)
+		error = look(session, false, visit, data);
 	/*
 	 * A library that is just being opened will come to the gate: its sites were not restored.
 	 */

@@ -12,6 +12,7 @@
 #include "libprobe/patch/attempt.h"
 #include "libprobe/patch/install.h"
 #include "libprobe/patch/later.h"
+#include "libprobe/patch/report.h"
 #include "libprobe/process/procfs.h"
 #include "libprobe/repair/inherited.h"
 #include "libprobe/session/notes.h"
@@ -273,6 +274,8 @@ static struct probe_error *start(
 	error = change_need_descriptors(c, SESSION_DESCRIPTORS);
 	if (!error)
 		error = install_heal(c);
+	if (!error)
+		error = report_memory(report, c);
 	if (!error)
 		error = session_stack_start(s, c->arch);
 	if (!error)

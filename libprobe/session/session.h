@@ -41,7 +41,8 @@ struct watched_site;
 struct session_watch {
 	struct watched_site *sites;
 	size_t count;
-	struct edits edits; /* a place for each, in the same order */
+	struct edits edits;	/* a place for each, in the same order */
+	struct registry memory; /* what of ours the session needs: arenas, its data, the guard */
 };
 
 enum { SESSION_COMMAND_BYTES = 16 /* of the kernel's TASK_COMM_LEN */ };
@@ -54,6 +55,7 @@ struct probe_session {
 	bool *matched;
 	uint32_t id;
 	bool stopped;
+	bool lost;	  /* the program has taken memory that it needed, which was told */
 	bool goes_on;	  /* counted by repair/inherited.c */
 	int event;	  /* an eventfd(2) that its gate raises, or -1 */
 	struct gate gate; /* at the loader */

@@ -17,6 +17,7 @@
 #include "libprobe/process/procfs.h"
 #include "libprobe/status/gathered.h"
 #include "libprobe/target/lock.h"
+#include "libprobe/target/own.h"
 #include "libprobe/target/site.h"
 #include "libprobe/target/target.h"
 
@@ -114,8 +115,8 @@ static struct probe_error *read_counters(
 	return NULL;
 }
 
-static struct probe_error *snapshot_read(
-	struct snapshot *snapshot, pid_t pid, const struct registry *r, const struct selection *s)
+static struct probe_error *snapshot_read(struct snapshot *snapshot, pid_t pid,
+	const struct maps *maps, const struct registry *r, const struct selection *s)
 {
 	struct probe_error *error = read_all_semaphores(&snapshot->semaphores, pid, s);
 
@@ -130,7 +131,8 @@ static struct probe_error *snapshot_read(
 	for (size_t i = 0; i < r->session_count && !error; i++) {
 		const struct reg_session *session = &r->sessions[i];
 
-		if (!(session->flags & REG_SESSION_PERSISTENT))
+		/* The program may have mapped memory of its own there. */
+		if (!(session->flags & REG_SESSION_PERSISTENT) || !own_has_data(maps, session))
 			continue;
 		if (gathered_has_cells(session))
 			snapshot->gathered[i] = gathered_hits(pid, session);
@@ -172,7 +174,8 @@ static struct probe_error *read_once(pid_t pid, struct look *look)
 	if (!error)
 		error = select_probes(&look->modules, NULL, 0, &look->selection);
 	if (!error)
-		error = snapshot_read(&look->snapshot, pid, &look->registry, &look->selection);
+		error = snapshot_read(
+			&look->snapshot, pid, &look->maps, &look->registry, &look->selection);
 	return error;
 }
 
@@ -227,7 +230,7 @@ static bool find_hits(const struct snapshot *snapshot, const struct registry *r,
 	*ret = 0;
 	if (!gathered_has_cells(session)) {
 		*ret = counters ? sum_counters(counters, session, probe->slot) : 0;
-		return true;
+		return counters != NULL;
 	}
 	/* Of pairs, the cells count the ends that have a begin. */
 	if (!gathered || probe->part || probe->slot >= session->slot_capacity)

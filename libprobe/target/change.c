@@ -229,7 +229,7 @@ struct probe_error *change_begin_as_it_is(struct probe_target *target, struct ch
 			"(PR_SET_SYSCALL_USER_DISPATCH), also those",
 			ret->pid);
 	if (!error)
-		error = registry_load(ret->pid, &ret->maps, &ret->registry);
+		error = change_load(ret);
 	if (!error)
 		threads_model(target, &ret->modules, &ret->thread);
 	if (error)
@@ -259,7 +259,7 @@ struct probe_error *change_look(struct probe_target *target, struct change *ret)
 	if (!error)
 		error = check_target(ret);
 	if (!error)
-		error = registry_load(ret->pid, &ret->maps, &ret->registry);
+		error = change_load(ret);
 	if (error)
 		change_end(ret);
 	return error;

@@ -41,17 +41,22 @@ struct change {
 	struct prepared *prepared; /* for remote calls; NULL before the first */
 	struct control control;	   /* while stopped or borrowed */
 	bool stopped;
-	bool gone;     /* a site's memory was not there */
-	bool differs;  /* a site's memory was not as its file has it */
+	/*
+	 * Memory of ours was mapped over or unmapped by the program (own.h). Sessions that needed
+	 * it are retired: uninstall_find_dead() finds that once.
+	 */
+	bool lost, lost_ends;
+	uint64_t sealed_bytes; /* that this change could not unmap, because the program sealed it */
+	bool gone;	       /* a site's memory was not there */
+	bool differs;	       /* a site's memory was not as its file has it */
 	bool borrowed; /* one thread is stopped for several runs of calls: change_borrow() */
 	struct seccomp seccomp; /* what its threads may call; see change_judge() */
 	uint64_t resumed_ns;	/* when it was resumed last (CLOCK_MONOTONIC), or 0 */
 	uint64_t stop_ns;	/* the longest stop so far */
 };
 
-enum { CHANGE_PAGES_AT_ONCE = 64 }; /* pages unmapped by one run of calls */
-enum { CHANGE_FILE_CALLS = 8 };	    /* of mmap(2) for one file: a thread is stopped meanwhile */
-enum { ARENA_BYTES = 256 << 10 };   /* arenas are this large, or a multiple of it */
+enum { CHANGE_FILE_CALLS = 8 };	  /* of mmap(2) for one file: a thread is stopped meanwhile */
+enum { ARENA_BYTES = 256 << 10 }; /* arenas are this large, or a multiple of it */
 
 /*
  * Locks the target against other controllers and reads its state. Errors leave
@@ -159,9 +164,24 @@ PROBE_MUST_CHECK struct probe_error *change_publish(
 /* Both. This announces what is about to be done, so that the next controller can finish it. */
 PROBE_MUST_CHECK struct probe_error *change_store(struct change *change);
 
-/* Unmaps single pages, some at a time. */
-PROBE_MUST_CHECK struct probe_error *change_unmap_pages(
-	struct change *change, const uint64_t *pages, size_t count);
+/*
+ * Loads the registry from the mappings that were read, and compares it with them (own.h). Errors:
+ * those of registry_load() and lost_find().
+ */
+PROBE_MUST_CHECK struct probe_error *change_load(struct change *change);
+
+/*
+ * Is all memory still ours that the registry lists? Right before some of it is written; short
+ * enough for a stop. Errors: PROBE_ERROR_STATE (it is not), those of maps_read().
+ */
+PROBE_MUST_CHECK struct probe_error *change_confirm(const struct change *change);
+
+/*
+ * Unmaps arenas that the registry does not list. Those that the program has sealed are listed
+ * again. Errors: those of change_run().
+ */
+PROBE_MUST_CHECK struct probe_error *change_unmap_arenas(
+	struct change *change, const struct reg_arena *arenas, size_t count);
 
 /* Unmaps what no session uses any more; at the end, everything. */
 PROBE_MUST_CHECK struct probe_error *change_collect(struct change *change);

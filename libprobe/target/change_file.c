@@ -28,6 +28,7 @@
 #include "libprobe/process/shared.h"
 #include "libprobe/stop/children.h"
 #include "libprobe/target/change.h"
+#include "libprobe/target/own.h"
 
 enum { MAP_TRIES = 4, FILE_ARGUMENT = 4 /* of mmap(2) */, NOT_MADE = 1, MAPPINGS_LEFT = 256 };
 
@@ -136,10 +137,11 @@ static void unmap_file(struct change *change, struct memory_file *file)
 {
 	for (size_t i = 1; i < file->count - 1; i++) {
 		struct control_call *map = &file->calls[i];
-		struct control_call undo = change_call_unmap((uint64_t)map->result, map->args[1]);
+		struct own_extent undo = {
+			(uint64_t)map->result, map->args[1], OWN_NAMED, false, false};
 
 		if (map->result > 0)
-			probe_error_free(change_run(change, "unmap memory", &undo, 1));
+			probe_error_free(own_unmap(change, &undo, 1));
 		map->result = 0;
 	}
 }

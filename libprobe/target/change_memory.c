@@ -6,7 +6,7 @@
  *            +-----------+---------------------------+---------------------+
  *            | home page | images of the registry    | stubs and tails     |
  *            +-----------+---------------------------+---------------------+
- *            (home page in the first arena only; its last page is the guard:
+ *            (home page in the first arena only; the guard's page follows it:
  *            anonymous, readable and writable, wiped on fork, so that a child
  *            finds it zero)
  *   pun      one page each, readable and executable, private
@@ -29,11 +29,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "libprobe/base/file.h"
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/page.h"
 #include "libprobe/process/memory.h"
 #include "libprobe/process/shared.h"
 #include "libprobe/target/change.h"
+#include "libprobe/target/own.h"
 #include "libprobe/target/space.h"
 
 enum { MAP_TRIES = 4 };
@@ -57,7 +58,34 @@ struct probe_error *change_reread(struct change *change)
 
 	registry_deinit(&change->registry);
 	code_release_all(&change->taken);
-	return error ? error : registry_load(change->pid, &change->maps, &change->registry);
+	return error ? error : change_load(change);
+}
+
+struct probe_error *change_load(struct change *change)
+{
+	struct registry *r = &change->registry;
+	struct probe_error *error = registry_load(change->pid, &change->maps, r);
+	bool lost = false;
+
+	if (!error && r->home)
+		lost = own_check(change->pid, change->mem, &change->maps, r);
+	else if (!error)
+		error = lost_find(change->pid, &change->maps, &change->modules, r, &lost);
+	change->lost |= lost;
+	change->lost_ends |= lost;
+	return error;
+}
+
+struct probe_error *change_confirm(const struct change *change)
+{
+	bool holds = false;
+	struct probe_error *error = own_holds(change->pid, change->mem, &change->registry, &holds);
+
+	return error || holds ? error
+			      : probe_error_new(PROBE_ERROR_STATE,
+					"process %d has just mapped memory over that of probectl, "
+					"or unmapped it: try again",
+					change->pid);
 }
 
 struct control_call change_call_unmap(uint64_t start, uint64_t size)
@@ -95,6 +123,18 @@ static struct probe_error *map_guard(struct change *change, uint64_t guard)
 	return change_run(change, "map memory for code", calls, 2);
 }
 
+/* Writes what stubs test, and what the page is known by. */
+static struct probe_error *set_guard(struct change *change, uint64_t page)
+{
+	static const uint32_t one = 1;
+	const struct guard_mark mark = {GUARD_MAGIC, page};
+	struct probe_error *error =
+		memory_write_code(change->mem, page + GUARD_MARK_OFFSET, &mark, sizeof(mark));
+
+	change->registry.guard = page;
+	return error ? error : memory_write_code(change->mem, page, &one, sizeof(one));
+}
+
 /* Maps an arena at an address; *taken_ret: there is something already. */
 static struct probe_error *map_arena_at(
 	struct change *change, uint64_t address, uint64_t size, bool *taken_ret)
@@ -110,8 +150,8 @@ static struct probe_error *map_arena_at(
 	if (!error && (uint64_t)call.result == address && !change->registry.home)
 		error = map_guard(change, address + size - page_bytes());
 	if (call.result > 0 && (error || (uint64_t)call.result != address)) {
-		struct control_call undo = change_call_unmap((uint64_t)call.result, size);
-		struct probe_error *second = change_run(change, "unmap memory", &undo, 1);
+		struct own_extent undo = {(uint64_t)call.result, size, OWN_NAMED, false, false};
+		struct probe_error *second = own_unmap(change, &undo, 1);
 
 		*taken_ret = !error;
 		if (!error)
@@ -151,23 +191,28 @@ static struct probe_error *place_arena(
 static struct probe_error *map_arena(
 	struct change *change, uint64_t size, uint64_t reach_start, uint64_t reach_end)
 {
-	static const uint32_t one = 1;
 	struct registry *r = &change->registry;
 	struct reg_arena arena = {.size = size}, *added;
 	struct probe_error *error = place_arena(change, &arena, reach_start, reach_end);
+	const struct mapping *m;
 
+	if (!error)
+		error = change_reread_maps(change);
 	if (error)
 		return error;
+	m = maps_find(&change->maps, arena.start);
+	if (!m || !shared_is_code(m))
+		return shared_replaced(change->pid);
 	added = registry_add_arena(r);
 	if (!added)
 		return probe_error_no_memory();
 	*added = arena;
-	if (!r->home) {
-		r->home = arena.start;
-		r->guard = arena.start + arena.size - page_bytes();
-		error = memory_write_code(change->mem, r->guard, &one, sizeof(one));
-	}
-	return error ? error : change_reread_maps(change);
+	added->inode = m->inode;
+	if (r->home)
+		return NULL;
+	r->home = arena.start;
+	added->size -= page_bytes();
+	return set_guard(change, arena.start + added->size);
 }
 
 static struct probe_error *alloc_code(
@@ -218,9 +263,15 @@ struct probe_error *change_write_image(struct change *change, struct code_extent
 	struct probe_error *error;
 
 	ret->size = registry_image_size(r);
-	/* Anywhere: images are data. */
-	error = change_alloc_code(
-		change, ret->size, &(struct code_extent){r->home, 1}, 1, &ret->start);
+	/* Anywhere: images are data. Without a home, near what remains of our code (lost.c). */
+	error = change_alloc_code(change, ret->size,
+		&(struct code_extent){r->home	       ? r->home
+				      : r->arena_count ? r->arenas[0].start
+						       : change->modules.items[0].start,
+			1},
+		1, &ret->start);
+	if (!error)
+		error = change_confirm(change);
 	return error ? error : registry_write(r, change->mem, ret->start);
 }
 
@@ -243,39 +294,88 @@ struct probe_error *change_store(struct change *change)
 
 /* ---- Giving back ---------------------------------------------------------------------- */
 
-struct probe_error *change_unmap_pages(struct change *change, const uint64_t *pages, size_t count)
+struct probe_error *change_unmap_arenas(
+	struct change *change, const struct reg_arena *arenas, size_t count)
 {
-	struct probe_error *error = NULL;
+	AUTO_FREE struct own_extent *extents = calloc(count + 1, sizeof(*extents));
+	struct probe_error *error;
 
-	for (size_t done = 0; done < count && !error;) {
-		struct control_call calls[CHANGE_PAGES_AT_ONCE];
-		size_t n = 0;
+	if (!extents)
+		return probe_error_no_memory();
+	for (size_t i = 0; i < count; i++)
+		extents[i] = (struct own_extent){
+			arenas[i].start, arenas[i].size, arenas[i].inode, false, false};
+	error = own_unmap(change, extents, count);
+	for (size_t i = 0; i < count && !error; i++) {
+		struct reg_arena *kept =
+			extents[i].is_sealed ? registry_add_arena(&change->registry) : NULL;
 
-		for (; n < CHANGE_PAGES_AT_ONCE && done < count; n++, done++)
-			calls[n] = change_call_unmap(pages[done], page_bytes());
-		error = change_run(change, "unmap memory", calls, n);
+		if (kept)
+			*kept = arenas[i];
+		if (kept)
+			kept->sealed = 1;
+		else if (extents[i].is_sealed)
+			error = probe_error_no_memory();
 	}
 	return error;
 }
 
+/* The arena with the registry, and the guard after it. *sealed_ret: they stay. */
+static struct probe_error *unmap_home(
+	struct change *change, struct reg_arena *home, bool *sealed_ret)
+{
+	uint64_t guard = registry_guard_page(&change->registry);
+	struct own_extent extents[] = {{home->start, home->size, home->inode, false, false},
+		{guard, page_bytes(), OWN_GUARD, true, false}};
+	struct probe_error *error = own_unmap(change, extents, guard ? 2 : 1);
+
+	home->sealed = *sealed_ret = extents[0].is_sealed;
+	return error;
+}
+
+/* Takes the arenas out of the registry, except those that stay anyway: home's, and sealed ones. */
+static struct reg_arena *take_arenas(struct registry *r, size_t *count_ret)
+{
+	struct reg_arena *taken = calloc(r->arena_count + 1, sizeof(*taken));
+	size_t kept = 0;
+
+	*count_ret = 0;
+	for (size_t i = 0; taken && i < r->arena_count; i++) {
+		struct reg_arena *arena = &r->arenas[i];
+
+		if (arena->sealed || r->home - arena->start < arena->size)
+			r->arenas[kept++] = *arena;
+		else
+			taken[(*count_ret)++] = *arena;
+	}
+	if (taken)
+		r->arena_count = kept;
+	return taken;
+}
+
 /*
- * Everything, when no session is left. The home, with the guard, goes first: so a registry that is
- * found never lists memory that was unmapped and could be the target's own by then. If we die, the
- * rest are orphans.
+ * Everything, when no session is left. The arena with the home is the last, because it stays if the
+ * program has sealed another: the next session uses what could not be unmapped. If we die, what the
+ * registry lists and is gone is not taken for ours (own.h), and what it does not list are orphans.
  */
 static struct probe_error *unmap_all(struct change *change)
 {
 	struct registry *r = &change->registry;
-	struct control_call *calls = calloc(r->arena_count + 1, sizeof(*calls));
-	struct probe_error *error;
-	size_t count = 0;
+	size_t count, sealed = 0, home = SIZE_MAX;
+	AUTO_FREE struct reg_arena *arenas = take_arenas(r, &count);
+	struct probe_error *error =
+		arenas ? change_unmap_arenas(change, arenas, count) : probe_error_no_memory();
+	bool home_sealed = false;
 
-	if (!calls)
-		return probe_error_no_memory();
-	for (size_t i = 0; i < r->arena_count; i++)
-		calls[count++] = change_call_unmap(r->arenas[i].start, r->arenas[i].size);
-	error = change_run(change, "unmap memory", calls, count);
-	free(calls);
+	for (size_t i = 0; i < r->arena_count; i++) {
+		sealed += r->arenas[i].sealed != 0;
+		if (r->home - r->arenas[i].start < r->arenas[i].size)
+			home = i;
+	}
+	if (!error && !sealed && home != SIZE_MAX)
+		error = unmap_home(change, &r->arenas[home], &home_sealed);
+	if (!error && (sealed || home_sealed))
+		return r->home ? change_store(change) : NULL;
 	if (!error)
 		registry_deinit(r);
 	return error;
@@ -309,32 +409,31 @@ static struct probe_error *note_files(const struct change *change, struct lastin
 struct probe_error *change_collect(struct change *change)
 {
 	struct registry *r = &change->registry;
-	struct control_call *calls = calloc(r->session_count + 1, sizeof(*calls));
+	AUTO_FREE struct own_extent *data = calloc(r->session_count + 1, sizeof(*data));
 	struct lasting_names files = {0};
-	struct probe_error *error = calls ? note_files(change, &files) : probe_error_no_memory();
+	struct probe_error *error = data ? note_files(change, &files) : probe_error_no_memory();
 	size_t count = 0;
 
 	if (error) {
 		lasting_deinit(&files);
-		free(calls);
 		return error;
 	}
 	for (size_t i = r->session_count; i-- > 0;) {
 		if (!(r->sessions[i].flags & REG_SESSION_RETIRED))
 			continue;
-		calls[count++] = change_call_unmap(r->sessions[i].data, r->sessions[i].data_size);
+		data[count++] = (struct own_extent){r->sessions[i].data, r->sessions[i].data_size,
+			r->sessions[i].inode, false, false};
 		registry_forget_texts(r, r->sessions[i].id);
 		registry_remove_session(r, i);
 	}
 	/* If we die, they are orphans (libprobe/target/orphans.h): they are unmapped only once. */
 	if (r->home && (count || r->session_count))
 		error = change_store(change);
-	if (!error && count)
-		error = change_run(change, "unmap memory", calls, count);
-	free(calls);
+	if (!error)
+		error = own_unmap(change, data, count);
 	if (error)
 		lasting_deinit(&files);
 	else
 		lasting_remove(&files, change->pid);
-	return error || !r->home || r->session_count ? error : unmap_all(change);
+	return error || !r->arena_count || r->session_count ? error : unmap_all(change);
 }

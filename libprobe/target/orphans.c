@@ -22,8 +22,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/page.h"
 #include "libprobe/target/orphans.h"
+#include "libprobe/target/own.h"
 #include "libprobe/process/memory.h"
 #include "libprobe/process/procfs.h"
 #include "libprobe/process/shared.h"
@@ -71,23 +73,23 @@ static bool is_orphan(pid_t pid, const struct mapping *m, const struct registry 
 	/* What cannot be read was mapped before its file got a size. */
 	if (memory_read(pid, m->start, &header, sizeof(header)) != sizeof(header))
 		return !shared_is_lasting(m);
+	/* Code that the program has protected (mprotect(2)): nothing can run there. */
+	if (!m->is_shared && header.magic != DATA_MAGIC)
+		return true;
 	return shared_is_lasting(m) ? is_made_by(&header, pid) : leads_here(&header, r);
 }
 
 /* The guard took the place of the first arena's last page: where it is missing, there it is. */
-static uint64_t end_of(const struct mapping *m)
+static bool lacks_guard(const struct mapping *m)
 {
-	bool has_guard = shared_is_code(m) &&
-			 (m->end - m->start) % ARENA_BYTES == ARENA_BYTES - page_bytes();
-
-	return m->end + (has_guard ? page_bytes() : 0);
+	return shared_is_code(m) && (m->end - m->start) % ARENA_BYTES == ARENA_BYTES - page_bytes();
 }
 
 struct probe_error *orphans_unmap(struct change *change, size_t *count_ret)
 {
-	struct control_call calls[AT_ONCE];
+	AUTO_FREE struct own_extent *extents = calloc(2 * change->maps.count + 1, sizeof(*extents));
 	struct lasting_names files = {0};
-	struct probe_error *error = NULL;
+	struct probe_error *error = extents ? NULL : probe_error_no_memory();
 	size_t count = 0;
 
 	*count_ret = 0;
@@ -99,14 +101,16 @@ struct probe_error *orphans_unmap(struct change *change, size_t *count_ret)
 		++*count_ret;
 		if (!lasting_note(&files, &change->maps, m->start))
 			error = probe_error_no_memory();
-		calls[count++] = change_call_unmap(m->start, end_of(m) - m->start);
-		if (count < AT_ONCE || error)
-			continue;
-		error = change_run(change, "unmap memory", calls, count);
-		count = 0;
+		extents[count++] =
+			(struct own_extent){m->start, m->end - m->start, m->inode, false, false};
+		if (lacks_guard(m))
+			extents[count++] = (struct own_extent){
+				m->end, page_bytes(), OWN_NEW_GUARD, true, false};
 	}
-	if (!error && count)
-		error = change_run(change, "unmap memory", calls, count);
+	if (!error)
+		error = own_unmap(change, extents, count);
+	for (size_t i = 0; i < count && !error; i++)
+		*count_ret -= extents[i].is_sealed;
 	if (error)
 		lasting_deinit(&files);
 	else
@@ -216,7 +220,7 @@ void orphans_count(
 	*ret = (struct orphans){.descriptors = find_descriptors(living, registry, fds, AT_ONCE)};
 	for (size_t i = 0; i < maps->count; i++)
 		ret->mappings += is_orphan(pid, &maps->items[i], registry);
-	if (!registry->session_count)
+	if (!registry->session_count && !registry_is_sealed(registry))
 		ret->mappings += registry->arena_count;
 }
 
@@ -229,7 +233,8 @@ struct probe_error *orphans_remove(struct change *change, struct orphans *ret)
 	error = orphans_unmap(change, &ret->mappings);
 	if (!error)
 		error = close_orphans(change, &ret->descriptors);
-	if (error || !change->registry.home || change->registry.session_count)
+	if (error || !change->registry.home || change->registry.session_count ||
+		registry_is_sealed(&change->registry))
 		return error;
 	ret->mappings += arenas;
 	return change_collect(change);

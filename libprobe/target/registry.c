@@ -183,7 +183,7 @@ static struct probe_error *follow_data(pid_t pid, const struct maps *maps, const
 		return error;
 	home = error || header.magic != DATA_MAGIC ? NULL : maps_find(maps, header.home);
 	probe_error_free(error);
-	if (home && home->executable && !home->writable && read_home(pid, header.home, home_ret))
+	if (home && shared_is_code(home) && read_home(pid, header.home, home_ret))
 		*ret = header.home;
 	return NULL;
 }
@@ -250,7 +250,7 @@ static bool number_makes_sense(const struct registry *r, const struct reg_sessio
 
 	return !session->process ||
 	       (session->process % sizeof(uint32_t) == 0 &&
-		       session->process - first < REGISTRY_PAGE - GUARD_PROCESSES_OFFSET);
+		       session->process - first < GUARD_MARK_OFFSET - GUARD_PROCESSES_OFFSET);
 }
 
 /* What is written into the target, and where, is never taken on trust. */
@@ -318,6 +318,26 @@ static struct probe_error *load_image(pid_t pid, struct registry *ret)
 	return error;
 }
 
+/*
+ * Is the image in code memory of ours? The program may have mapped memory of its own there. The
+ * mappings that were read may be older than the image.
+ */
+static bool has_image(pid_t pid, const struct maps *maps, uint64_t image)
+{
+	struct maps_part part = {image, sizeof(struct image_header)};
+	const struct mapping *m = maps_find(maps, image);
+	struct maps now = {0};
+	bool found = m && shared_is_code(m);
+
+	if (found)
+		return true;
+	probe_error_free(maps_read_parts(pid, &part, 1, &now));
+	m = maps_find(&now, image);
+	found = m && shared_is_code(m);
+	maps_deinit(&now);
+	return found;
+}
+
 struct probe_error *registry_load(pid_t pid, const struct maps *maps, struct registry *ret)
 {
 	struct probe_error *error = NULL;
@@ -328,6 +348,8 @@ struct probe_error *registry_load(pid_t pid, const struct maps *maps, struct reg
 		registry_deinit(ret);
 		probe_error_free(error);
 		error = find_home(pid, maps, &home, &ret->home);
+		if (!error && ret->home && !has_image(pid, maps, home.image))
+			ret->home = 0;
 		if (error || !ret->home)
 			return error;
 		ret->image = home.image;
@@ -342,6 +364,15 @@ struct probe_error *registry_load(pid_t pid, const struct maps *maps, struct reg
 	if (error)
 		registry_deinit(ret);
 	return error;
+}
+
+bool registry_is_sealed(const struct registry *registry)
+{
+	bool sealed = false;
+
+	for (size_t i = 0; i < registry->arena_count; i++)
+		sealed = sealed || registry->arenas[i].sealed;
+	return sealed && !registry->session_count;
 }
 
 bool registry_is_stale(const struct registry *registry, pid_t pid)

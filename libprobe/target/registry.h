@@ -27,6 +27,8 @@
 /* Code memory that controllers mapped: the first one is home, single pages are puns'. */
 struct reg_arena {
 	uint64_t start, size;
+	uint64_t inode;	 /* of its file: a mapping of any other file is not ours (own.h) */
+	uint64_t sealed; /* 1: the program has sealed it (mseal(2)), so it cannot be unmapped */
 };
 
 enum reg_session_flags {
@@ -53,7 +55,7 @@ struct reg_session {
 	/* Its start time, in clock ticks since boot; without an owner: which function is called. */
 	uint64_t owner_start;
 	uint64_t stamp; /* unique among all sessions, also those of other programs */
-	uint64_t data, data_size;
+	uint64_t data, data_size, inode;
 	uint64_t slots; /* addresses in the target, within data */
 	uint64_t rings;
 	uint32_t slot_count, slot_capacity;
@@ -175,14 +177,20 @@ struct data_header {
 	uint32_t guard;	    /* 1: the guard of stubs that forked children run as well */
 	uint64_t answer;    /* where the kernel writes what a call is made to learn */
 	uint32_t processes; /* the number given out last: see arch_flights */
-	uint32_t maker;	    /* of a lasting file: lasting_maker() of its process; otherwise 0 */
+	uint32_t maker;	    /* lasting_maker() of its process */
 };
+/*
+ * `home` of data that the program has sealed (mseal(2)) and whose session has ended: it stays as
+ * long as the process does, and is nobody's.
+ */
+#define DATA_SEALED_HOME UINT64_MAX
 
 enum {
 	/* What is used of the home page and the guard's, and a divisor of what a page has. */
 	REGISTRY_PAGE = 4096,
 	/* The guard's page has guards, of 8 bytes, and from here on a u32 for each session. */
 	GUARD_PROCESSES_OFFSET = 2048,
+	GUARD_MARK_OFFSET = REGISTRY_PAGE - 16, /* struct guard_mark */
 	/* In the first page of the data: */
 	DATA_RATE_OFFSET = 128,	     /* u64: see arch_stub.rate_word */
 	DATA_CLOCK_OFFSET = 256,     /* struct data_clock */
@@ -190,7 +198,19 @@ enum {
 	DATA_NOTES_OFFSET = 384,     /* struct data_notes */
 	DATA_GATE_OFFSET = 512,	     /* struct probe_gate: where libraries are opened */
 	DATA_EXEC_GATE_OFFSET = 768, /* struct probe_gate: at execve() */
-	DATA_ROOM_OFFSET = 1024	     /* struct probe_room */
+	DATA_ROOM_OFFSET = 1024,     /* struct probe_room */
+	DATA_ARENAS_OFFSET = 2048    /* struct data_arenas */
+};
+/*
+ * Where our code was when the session began: if the registry is lost, this tells which jumps of
+ * sites lead to what was ours (lost.c). Those beyond the array are not known then.
+ */
+enum { DATA_ARENAS_MAX = 120 };
+struct data_arenas {
+	uint64_t count;
+	struct {
+		uint64_t start, size;
+	} items[DATA_ARENAS_MAX];
 };
 /* Of a persistent session: all clocks at one instant near its start. Zero: not known. */
 struct data_clock {
@@ -201,10 +221,16 @@ struct data_clock {
 struct data_notes {
 	uint64_t offset, bytes; /* in the data */
 };
-#define DATA_MAGIC UINT64_C(0x31617461646f7270) /* "prodata1" */
+/* By this the guard's page is known; a forked child, which finds it zero, has another proof. */
+struct guard_mark {
+	uint64_t magic, page; /* GUARD_MAGIC, and the address of the page */
+};
+#define GUARD_MAGIC UINT64_C(0x3164726175677270) /* "prguard1" */
+#define DATA_MAGIC UINT64_C(0x31617461646f7270)	 /* "prodata1" */
 
 /*
- * Loads the registry of a process; one without has home 0 and nothing else. The lock is not needed
+ * Loads the registry of a process; one without has home 0 and nothing else, and so has one whose
+ * memory is no longer ours: see lost.c. The lock is not needed
  * to read: what is loaded was the current one at a moment. Errors: PROBE_ERROR_FORMAT (there is
  * one, but it makes no sense), PROBE_ERROR_PERMISSION (there may be one, but memory may not be
  * read), PROBE_ERROR_STATE (it changes all the time).
@@ -226,6 +252,9 @@ PROBE_MUST_CHECK struct probe_error *registry_write(
 /* Makes an image of `size` bytes the current one: one word is written. */
 PROBE_MUST_CHECK struct probe_error *registry_publish(
 	struct registry *registry, int mem, uint64_t image, uint64_t size);
+
+/* Does the target have nothing of ours but memory that the program has sealed? */
+bool registry_is_sealed(const struct registry *registry);
 
 /* Has another controller changed the registry since it was loaded? */
 bool registry_is_stale(const struct registry *registry, pid_t pid);

@@ -306,6 +306,9 @@ struct probe_repair {
 	/* Of sessions that were not complete yet, or were almost gone. */
 	size_t mappings, descriptors;
 	size_t frames; /* which a thread that made a system call would have returned through */
+	/* The program had mapped memory over that of sessions, or unmapped it: they ended. */
+	size_t lost;	       /* processes */
+	uint64_t sealed_bytes; /* that cannot be freed: the program has sealed them (mseal(2)) */
 };
 
 /*
@@ -325,6 +328,8 @@ struct probe_stale {
 	size_t semaphores;	      /* that are lower than what sessions have added */
 	size_t mappings, descriptors; /* as in struct probe_repair */
 	size_t frames;
+	size_t lost;	       /* 1: the program has taken memory that sites or stubs need */
+	uint64_t sealed_bytes; /* no leftovers: they stay until the program ends */
 };
 
 /*

@@ -73,7 +73,7 @@ static void guard(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < SIZES; i++) {
-		struct reg_arena arena = {BASE, ARENA};
+		struct reg_arena arena = {.start = BASE, .size = ARENA};
 		struct registry registry = {.home = BASE, .arenas = &arena, .arena_count = 1};
 		struct code_taken taken = {0};
 		uint64_t at, end = BASE;

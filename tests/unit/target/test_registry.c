@@ -80,7 +80,8 @@ static int host_setup(void **state)
 	*header = (struct data_header){.magic = DATA_MAGIC, .home = h->arena, .session = 1};
 	no_error(memory_open(getpid(), &h->mem));
 	h->registry = (struct registry){.home = h->arena, .next_session = 2, .guard = 0x1234};
-	*registry_add_arena(&h->registry) = (struct reg_arena){h->arena, ARENA_BYTES};
+	*registry_add_arena(&h->registry) =
+		(struct reg_arena){.start = h->arena, .size = ARENA_BYTES};
 	session = registry_add_session(&h->registry);
 	*session = (struct reg_session){.id = 1,
 		.flags = REG_SESSION_PERSISTENT,
@@ -544,8 +545,9 @@ static void test_code_alloc(void **state)
 	size_t count = 0;
 
 	(void)state;
-	*registry_add_arena(&r) = (struct reg_arena){BASE - 0x100000, REGISTRY_PAGE};
-	*registry_add_arena(&r) = (struct reg_arena){BASE, SIZE};
+	*registry_add_arena(&r) =
+		(struct reg_arena){.start = BASE - 0x100000, .size = REGISTRY_PAGE};
+	*registry_add_arena(&r) = (struct reg_arena){.start = BASE, .size = SIZE};
 	*registry_add_site(&r) = (struct reg_site){.tail = BASE + 0x1000, .tail_size = 30};
 	*registry_add_stub(&r) = (struct reg_stub){.start = BASE + 0x1040, .size = 100};
 	while (count < 160) {
@@ -579,8 +581,9 @@ static void test_code_take(void **state)
 	struct code_taken taken = {0};
 
 	(void)state;
-	*registry_add_arena(&r) = (struct reg_arena){BASE - 0x100000, REGISTRY_PAGE};
-	*registry_add_arena(&r) = (struct reg_arena){BASE, SIZE};
+	*registry_add_arena(&r) =
+		(struct reg_arena){.start = BASE - 0x100000, .size = REGISTRY_PAGE};
+	*registry_add_arena(&r) = (struct reg_arena){.start = BASE, .size = SIZE};
 	*registry_add_stub(&r) = (struct reg_stub){.start = BASE + 0x1040, .size = 100};
 	*registry_add_site(&r) =
 		(struct reg_site){.entry = BASE + 0x5002, .pun = BASE + 0x5002, .pun_size = 14};
@@ -620,7 +623,7 @@ static void test_code_reach(void **state)
 	struct code_taken taken = {0};
 
 	(void)state;
-	*registry_add_arena(&r) = (struct reg_arena){near, 0x40000};
+	*registry_add_arena(&r) = (struct reg_arena){.start = near, .size = 0x40000};
 	assert_int_equal(code_alloc(&r, &taken, 64, 16, far, far + 0x1000), 0);
 	assert_int_equal(code_alloc(&r, &taken, 64, 16, 0x400000, 0x500000), 0);
 	assert_int_equal(

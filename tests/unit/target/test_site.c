@@ -12,7 +12,7 @@
 
 enum { SITE = 0x400000, ARENA = 0x500000, ARENA_SIZE = 0x1000 };
 
-static struct reg_arena arena = {ARENA, ARENA_SIZE};
+static struct reg_arena arena = {.start = ARENA, .size = ARENA_SIZE};
 static const struct registry registry = {.arenas = &arena, .arena_count = 1};
 
 /* The first instruction after the nop of a site. */

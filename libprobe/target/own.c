@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A program may keep its own books of free addresses, and map memory over ours (MAP_FIXED), or
+ * unmap it. What is there then is the program's: it is neither unmapped nor written.
+ *
+ * Code and data are ours while a mapping has our name and the inode of the file that we made, for
+ * no other file has that. The guard is anonymous memory, because only that is wiped on fork
+ * (MADV_WIPEONFORK). It is a mapping of exactly one page, which holds our mark; in a forked child,
+ * which finds it zero, the kernel's flag for wiped memory (VmFlags: wf) is the proof.
+ *
+ * A session whose data, guard, stubs or tails are gone cannot go on: its stubs would write into
+ * memory of the program, or its sites jump there. It is retired, and ends as that of a dead
+ * controller does.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "libprobe/base/cleanup.h"
+#include "libprobe/base/page.h"
+#include "libprobe/process/memory.h"
+#include "libprobe/process/shared.h"
+#include "libprobe/target/own.h"
+#include "libprobe/target/target.h"
+
+enum { AT_ONCE = 8 /* extents unmapped in one stop */ };
+
+/* ---- The guard -------------------------------------------------------------------------- */
+
+static bool has_mark(pid_t pid, int mem, uint64_t page)
+{
+	struct guard_mark mark = {0};
+	uint64_t at = page + GUARD_MARK_OFFSET;
+	struct probe_error *error;
+
+	if (mem < 0)
+		return memory_read(pid, at, &mark, sizeof(mark)) == sizeof(mark) &&
+		       mark.magic == GUARD_MAGIC && mark.page == page;
+	/* Also if the program may not read it any more (mprotect(2)). */
+	error = memory_read_code(mem, at, &mark, sizeof(mark));
+	probe_error_free(error);
+	return !error && mark.magic == GUARD_MAGIC && mark.page == page;
+}
+
+static bool is_one_page(const struct maps *maps, uint64_t page)
+{
+	const struct mapping *m = maps_find(maps, page);
+
+	return m && m->start == page && m->end == page + page_bytes() && !m->inode &&
+	       !m->is_shared && !m->executable;
+}
+
+bool own_is_guard(pid_t pid, int mem, const struct maps *maps, uint64_t page)
+{
+	return is_one_page(maps, page) &&
+	       (has_mark(pid, mem, page) || maps_has_flag(pid, page, "wf"));
+}
+
+/* Has nothing ever been written to a page? Not known without /proc/PID/pagemap. */
+static bool is_untouched(pid_t pid, uint64_t page)
+{
+	bool there = true;
+	char path[48];
+	int pagemap;
+
+	snprintf(path, sizeof(path), "/proc/%d/pagemap", (int)pid);
+	pagemap = open(path, O_RDONLY | O_CLOEXEC);
+	if (pagemap < 0)
+		return false;
+	memory_run(pagemap, page, page_bytes(), &there);
+	close(pagemap);
+	return !there;
+}
+
+/* May stubs use it? */
+static bool guard_works(pid_t pid, int mem, const struct maps *maps, uint64_t page)
+{
+	const struct mapping *m = maps_find(maps, page);
+
+	return own_is_guard(pid, mem, maps, page) && m->readable && m->writable;
+}
+
+/* ---- Unmapping -------------------------------------------------------------------------- */
+
+static bool is_ours(const struct change *c, const struct maps *maps, const struct mapping *m,
+	const struct own_extent *extent)
+{
+	if (extent->inode == OWN_GUARD || extent->inode == OWN_NEW_GUARD)
+		return own_is_guard(c->pid, c->mem, maps, extent->start) ||
+		       (extent->inode == OWN_NEW_GUARD && is_one_page(maps, extent->start) &&
+			       is_untouched(c->pid, extent->start));
+	return shared_is_named(m) && (m->inode == extent->inode || extent->inode == OWN_NAMED);
+}
+
+/* Tells later controllers that it is nobody's. */
+static void disown_data(const struct change *c, const struct mapping *m)
+{
+	static const uint64_t home = DATA_SEALED_HOME;
+
+	if (shared_is_data(m) && m->writable && m->offset == 0)
+		probe_error_free(memory_write_data(c->pid,
+			m->start + offsetof(struct data_header, home), &home, sizeof(home)));
+}
+
+/* A run of mappings of one extent, and of those that follow it. */
+struct run {
+	uint64_t start, end;
+	struct own_extent *extent; /* the first */
+};
+
+static struct probe_error *unmap_run(struct change *c, const struct maps *maps, struct run *run)
+{
+	struct control_call call = change_call_unmap(run->start, run->end - run->start);
+	struct probe_error *error = run->end && !run->extent->is_sealed
+					    ? change_run(c, "unmap memory", &call, 1)
+					    : NULL;
+
+	/* mseal(2): "the memory cannot be unmapped, moved or shrunk". */
+	if (error && call.result == -EPERM) {
+		probe_error_free(error);
+		error = NULL;
+		run->extent->is_sealed = true;
+		c->sealed_bytes += run->extent->size;
+		disown_data(c, maps_find(maps, run->start));
+	}
+	/* The next call's frame lies elsewhere. */
+	if (!error && call.result == 0 && c->registry.home - run->start < call.args[1])
+		c->registry.home = 0;
+	run->end = 0;
+	return error;
+}
+
+/*
+ * With all threads stopped. The home and its guard go in one call: if we die between two, nothing
+ * tells that the guard is ours.
+ */
+static struct probe_error *unmap_stopped(
+	struct change *c, struct own_extent *extents, size_t count, const struct maps *maps)
+{
+	struct probe_error *error = NULL;
+	struct run run = {0};
+
+	for (size_t i = 0; i < count && !error; i++) {
+		struct own_extent *e = &extents[i];
+		uint64_t end = e->start + e->size;
+		const struct mapping *m = maps_find_from(maps, e->start);
+
+		if (!e->follows && run.end)
+			error = unmap_run(c, maps, &run);
+		if (!e->follows)
+			run.extent = e;
+		for (; m && m < maps->items + maps->count && m->start < end && !error; m++) {
+			uint64_t from = m->start > e->start ? m->start : e->start;
+
+			if (!is_ours(c, maps, m, e))
+				continue;
+			if (run.end && run.end != from)
+				error = unmap_run(c, maps, &run);
+			run.start = run.end ? run.start : from;
+			run.end = m->end < end ? m->end : end;
+		}
+	}
+	return error ? error : unmap_run(c, maps, &run);
+}
+
+static struct probe_error *unmap_some(struct change *c, struct own_extent *extents, size_t count)
+{
+	struct maps_part parts[AT_ONCE];
+	bool was_stopped = c->stopped;
+	struct maps maps = {0};
+	struct probe_error *error;
+
+	for (size_t i = 0; i < count; i++)
+		parts[i] = (struct maps_part){extents[i].start, extents[i].size};
+	/* All that calls need is found before the stop. */
+	error = change_run(c, "unmap memory", NULL, 0);
+	if (!error && !was_stopped)
+		error = change_stop(c);
+	if (error)
+		return error;
+	error = maps_read_parts(c->pid, parts, count, &maps);
+	if (!error)
+		error = unmap_stopped(c, extents, count, &maps);
+	if (!was_stopped)
+		change_resume(c);
+	maps_deinit(&maps);
+	return error;
+}
+
+struct probe_error *own_unmap(struct change *change, struct own_extent *extents, size_t count)
+{
+	struct probe_error *error = NULL;
+
+	while (count && !error) {
+		size_t some = count < AT_ONCE ? count : AT_ONCE;
+
+		/* The two extents stay together. */
+		if (some < count && extents[some].follows)
+			some--;
+		error = unmap_some(change, extents, some);
+		extents += some;
+		count -= some;
+	}
+	return error;
+}
+
+/* ---- Comparing -------------------------------------------------------------------------- */
+
+/* Do arenas cover all of [start, start + size)? They are sorted, and parts of one are apart. */
+static bool in_arenas(const struct registry *r, uint64_t start, uint64_t size)
+{
+	for (size_t i = 0; i < r->arena_count; i++)
+		if (start - r->arenas[i].start < r->arenas[i].size)
+			return size <= r->arenas[i].start + r->arenas[i].size - start;
+	return !size;
+}
+
+/* The parts of an arena that stubs can be in. False without memory: then it is left out. */
+static bool add_parts(struct registry *to, const struct maps *maps, const struct reg_arena *arena)
+{
+	uint64_t end = arena->start + arena->size;
+	const struct mapping *m = maps_find_from(maps, arena->start);
+	struct reg_arena *last = NULL;
+
+	for (; m && m < maps->items + maps->count && m->start < end; m++) {
+		uint64_t from = m->start > arena->start ? m->start : arena->start;
+		uint64_t to_end = m->end < end ? m->end : end;
+
+		if (!shared_is_code(m) || m->inode != arena->inode)
+			continue;
+		if (last && last->start + last->size == from) {
+			last->size = to_end - last->start;
+			continue;
+		}
+		last = registry_add_arena(to);
+		if (!last)
+			return false;
+		*last = *arena;
+		last->start = from;
+		last->size = to_end - from;
+	}
+	return true;
+}
+
+/* Puts the parts in the arenas' place. */
+static void trim_arenas(struct registry *r, const struct maps *maps)
+{
+	struct registry trimmed = {0};
+	bool ok = true;
+
+	for (size_t i = 0; i < r->arena_count && ok; i++)
+		ok = add_parts(&trimmed, maps, &r->arenas[i]);
+	free(r->arenas);
+	r->arenas = trimmed.arenas;
+	r->arena_count = trimmed.arena_count;
+}
+
+bool own_has_data(const struct maps *maps, const struct reg_session *session)
+{
+	uint64_t at = session->data, end = at + session->data_size;
+	const struct mapping *m = maps_find(maps, at);
+
+	for (; m && m < maps->items + maps->count && m->start <= at && at < end; m++) {
+		if (!shared_is_data(m) || m->inode != session->inode || !m->readable ||
+			!m->writable)
+			return false;
+		at = m->end;
+	}
+	return at >= end;
+}
+
+/* Removes stubs and tails that are gone: no thread returns to them. Returns whether there were. */
+static bool drop_gone(struct registry *r)
+{
+	bool *gone = calloc(r->stub_count + 1, sizeof(*gone)), any = false;
+
+	for (size_t i = 0; gone && i < r->stub_count; i++) {
+		gone[i] = !in_arenas(r, r->stubs[i].start, r->stubs[i].size);
+		any = any || gone[i];
+	}
+	if (gone)
+		registry_drop_stub(r, gone);
+	free(gone);
+	for (size_t i = 0; i < r->site_count; i++) {
+		struct reg_site *site = &r->sites[i];
+
+		if (site->tail_size && !in_arenas(r, site->tail, site->tail_size)) {
+			site->tail_size = 0;
+			any = true;
+		}
+		if (site->pun && !in_arenas(r, site->pun, site->pun_size)) {
+			site->pun = site->pun_size = 0;
+			any = true;
+		}
+	}
+	return any;
+}
+
+bool own_check(pid_t pid, int mem, const struct maps *maps, struct registry *r)
+{
+	uint64_t guard = registry_guard_page(r);
+	bool all_lost, any_lost;
+
+	trim_arenas(r, maps);
+	all_lost = drop_gone(r);
+	if (guard && !guard_works(pid, mem, maps, guard)) {
+		all_lost = true;
+		r->guard = 0;
+	}
+	any_lost = all_lost;
+	for (size_t i = 0; i < r->session_count; i++) {
+		struct reg_session *session = &r->sessions[i];
+		bool lost = all_lost || !own_has_data(maps, session);
+
+		if (!r->guard)
+			session->process = 0;
+		if (lost)
+			registry_retire(r, session);
+		any_lost = any_lost || lost;
+	}
+	/* Without a session, a controller died while it unmapped the rest. */
+	return any_lost && r->session_count;
+}
+
+/* All of an arena? */
+static bool has_arena(const struct maps *maps, const struct reg_arena *arena)
+{
+	uint64_t at = arena->start, end = at + arena->size;
+	const struct mapping *m = maps_find(maps, at);
+
+	for (; m && m < maps->items + maps->count && m->start <= at && at < end; m++) {
+		if (!shared_is_code(m) || m->inode != arena->inode)
+			return false;
+		at = m->end;
+	}
+	return at >= end;
+}
+
+static bool has_all(pid_t pid, int mem, const struct maps *maps, const struct registry *r)
+{
+	uint64_t guard = registry_guard_page(r);
+	bool all = !guard || guard_works(pid, mem, maps, guard);
+
+	for (size_t i = 0; i < r->arena_count && all; i++)
+		all = has_arena(maps, &r->arenas[i]);
+	for (size_t i = 0; i < r->session_count && all; i++)
+		all = r->sessions[i].flags & REG_SESSION_RETIRED ||
+		      own_has_data(maps, &r->sessions[i]);
+	return all;
+}
+
+struct probe_error *own_holds(pid_t pid, int mem, const struct registry *r, bool *ret)
+{
+	AUTO_FREE struct maps_part *parts =
+		calloc(r->arena_count + r->session_count + 1, sizeof(*parts));
+	struct probe_error *error;
+	struct maps maps = {0};
+	size_t count = 0;
+
+	if (!parts)
+		return probe_error_no_memory();
+	for (size_t i = 0; i < r->arena_count; i++)
+		parts[count++] = (struct maps_part){r->arenas[i].start, r->arenas[i].size};
+	for (size_t i = 0; i < r->session_count; i++)
+		parts[count++] = (struct maps_part){r->sessions[i].data, r->sessions[i].data_size};
+	if (r->guard)
+		parts[count++] = (struct maps_part){registry_guard_page(r), page_bytes()};
+	error = maps_read_parts(pid, parts, count, &maps);
+	if (!error)
+		*ret = has_all(pid, mem, &maps, r);
+	maps_deinit(&maps);
+	return error;
+}
+
+uint64_t own_sealed(pid_t pid, const struct maps *maps, const struct registry *r)
+{
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < r->arena_count; i++)
+		bytes += r->arenas[i].sealed ? r->arenas[i].size : 0;
+	for (size_t i = 0; i < maps->count; i++) {
+		const struct mapping *m = &maps->items[i];
+		struct data_header header;
+
+		if (shared_is_data(m) && m->offset == 0 &&
+			memory_read(pid, m->start, &header, sizeof(header)) == sizeof(header) &&
+			header.magic == DATA_MAGIC && header.home == DATA_SEALED_HOME)
+			bytes += m->end - m->start;
+	}
+	return bytes;
+}
