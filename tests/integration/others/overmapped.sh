@@ -1,0 +1,134 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# runs-as: both
+#
+# A program maps memory of its own over probectl's, unmaps it, moves it, or changes its protection:
+# it keeps what it has mapped, its sites are restored, and every command says what has happened.
+. tests/integration/lib.sh
+need_attach
+need jq
+
+# taken WHICH HOW: the program takes memory
+taken()
+{
+	ask "$1 $2"
+	[[ $answer = taken* ]] || fail "$1 $2: the program says $answer"
+	what="$1 $2"
+}
+
+# unharmed AFTER: what the program mapped is still there, its text is as before, and it runs
+unharmed()
+{
+	ask check
+	same "$what, then $1: the program's memory" "$answer" kept
+	ask 100
+	same "$what, then $1: the program" "$answer" "passed 100"
+	same_state "$target_pid"
+	end_target
+}
+
+begin()
+{
+	start "$TARGETS/overmap"
+	save_state "$target_pid"
+	ask 10
+}
+
+# ---- Probes that stay on ------------------------------------------------------------
+
+# kept_on WHICH HOW...: a kept session, then `status` and `repair`
+kept_on()
+{
+	local which=$1 how
+	shift
+	for how; do
+		begin
+		ctl enable -q -t hist,arg0 -p "$target_pid" overmap:hit
+		ask 10
+		taken "$which" "$how"
+		"$PROBECTL" status -p "$target_pid" >"$SCRATCH/out" 2>"$SCRATCH/status.err"
+		# Nothing needs the last page of the code.
+		[ "$which $how" = "code last" ] ||
+			says status "mapped memory over that of probectl, or unmapped it"
+		ctl repair -p "$target_pid"
+		[ "$which $how" != "code last" ] || ctl disable --force -p "$target_pid" overmap:hit
+		same "$what: mappings that remain" "$(ours)" 0
+		unharmed repair
+	done
+}
+kept_on code full first last exec unmap file memfd move none write
+kept_on guard full unmap none
+kept_on data full last unmap memfd move none
+kept_on all unmap full
+
+# Whatever comes next says so.
+next_command() # next_command HOW ARGS...
+{
+	local how=$1
+	shift
+	begin
+	ctl enable -q -t ring -p "$target_pid" overmap:hit
+	taken code "$how"
+	"$PROBECTL" "$@" -p "$target_pid" overmap:hit >"$SCRATCH/out" 2>"$SCRATCH/next.err"
+	says next "mapped memory over that of probectl, or unmapped it"
+	"$PROBECTL" disable -q --force -p "$target_pid" overmap:hit
+	same "$what, then $1: mappings that remain" "$(ours)" 0
+	unharmed "$1"
+}
+for how in full unmap; do
+	next_command $how disable
+	next_command $how enable
+	next_command $how trace -c -d 0.01
+done
+
+# ---- Probes of a trace ---------------------------------------------------------------
+
+# wait_said: until one of the traces says so
+wait_said()
+{
+	for ((try = 0; try < 600 * slower; try++)); do
+		! cat "$SCRATCH"/{one,other}.err | grep -q "mapped memory over that of" || return 0
+		sleep 0.1
+	done
+	fail "$what: no trace says so: $(cat "$SCRATCH"/{one,other}.err)"
+}
+
+# traced WHICH HOW: two traces; they look by themselves
+traced()
+{
+	local one
+	begin
+	trace_start one -c -p "$target_pid" overmap:hit
+	wait_tracing one
+	one=$tracer_pid
+	trace_start other -o /dev/null -p "$target_pid" overmap:hit
+	wait_tracing other
+	ask 10
+	taken "$1" "$2"
+	wait_said
+	kill -INT "$one" "$tracer_pid"
+	wait "$one"
+	wait "$tracer_pid"
+	same "$what: mappings that remain" "$(ours)" 0
+	unharmed trace
+}
+traced data full
+traced code full
+traced guard unmap
+
+# ---- Children --------------------------------------------------------------------------
+
+begin
+ctl enable -q -p "$target_pid" overmap:hit
+ask fork
+child=${answer#child }
+ask "code full"
+ctl repair -p "$child"
+ask check
+same "in a child: the program's memory" "$answer" kept
+ask 10
+same "the child" "$answer" "passed 10"
+ctl disable -p "$target_pid" overmap:hit
+same_state "$target_pid"
+end_target
+finish
