@@ -312,10 +312,11 @@ DEPS_DEMO := python3.11-minimal
 # Programs of 32 bits, and those that probectl refuses: gcc-12-multilib (gcc-multilib excludes every
 # cross compiler, for one link of headers), valgrind, qemu-user.
 # Reads records: babeltrace2; metrics: pcp, prometheus, python3-prometheus-client; what pmtrace is compared with: libpcp-trace2-dev, gfortran;
-# looks at the page of a report: chromium; is a terminal: tmux; have a completion: zsh, fish.
+# looks at the page of a report: chromium; is a terminal: tmux; have a completion: zsh, fish;
+# reads the unit: systemd.
 DEPS_CHECK := libcmocka-dev g++ clang lld mold musl-tools \
 	gcc-12-multilib valgrind qemu-user strace \
-	procps iproute2 jq tmux zsh fish gdb elfutils babeltrace2 pcp prometheus \
+	procps iproute2 jq tmux zsh fish gdb elfutils babeltrace2 pcp prometheus systemd \
 	python3-prometheus-client libpcp-trace2-dev gfortran chromium chromium-driver \
 	python3 python3.11 python3-setuptools python3-wheel python3-mypy \
 	postgresql-15 openjdk-17-jre-headless openjdk-17-jdk-headless ruby php8.2-cli systemtap
@@ -409,7 +410,7 @@ STANDARD := $(wildcard libprobe/include/probe/standard/*.h)
 SMALL_CFLAGS_events := -I$${includedir}/probe/standard
 MAN := $(wildcard docs/man/*.[1-8])
 COMPLETION := docs/completion/probectl
-UNIT := docs/packaging/systemd/probectl-agent.service
+UNIT := docs/packaging/systemd/probectl@.service
 # The other shells ask bash's.
 named_completion = sed 's|/usr/local/share/bash-completion/completions|$(COMPLETIONDIR)|' $(COMPLETION).$(1)
 man_dir = $(MANDIR)/man$(subst .,,$(suffix $(1)))

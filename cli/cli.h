@@ -38,7 +38,6 @@ command_fn cmd_record;
 command_fn cmd_export;
 command_fn cmd_report;
 command_fn cmd_top;
-command_fn cmd_agent;
 
 /* Prints "probectl: MESSAGE" on standard error. Frees the error; returns its exit status. */
 int report_error(struct probe_error *error);

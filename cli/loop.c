@@ -4,8 +4,7 @@
  * comes between a look and a sleep.
  *
  *	SIGINT			ends us. The terminal sends it to a program that we started, too
- *	SIGTERM, SIGHUP		end us, and are handed on to the program; `agent` reads its file
- *				again on SIGHUP
+ *	SIGTERM, SIGHUP		end us, and are handed on to the program
  *	SIGQUIT (Ctrl-\)	ends us, unless we started a program: it is for that one, as a
  *				JVM prints its threads
  *	SIGCHLD			ends the sleep: the program, or a process under ptrace(2)
@@ -63,12 +62,6 @@ static void take_signal(struct loop *loop, int signal)
 			return;
 		break;
 	case SIGHUP:
-		if (loop->reload) {
-			*loop->reload = true;
-			return;
-		}
-		hand_on(loop, signal);
-		break;
 	case SIGTERM:
 		hand_on(loop, signal);
 		break;
@@ -182,8 +175,6 @@ struct probe_error *loop_open(struct loop *loop, const int *own)
 	sigemptyset(&signals);
 	add_signals(&signals, common);
 	add_signals(&signals, own);
-	if (loop->reload)
-		sigaddset(&signals, SIGHUP);
 	/* If our parent ignored it, our children would vanish before we waited for them. */
 	signal(SIGCHLD, SIG_DFL);
 	signal(SIGPIPE, SIG_IGN);

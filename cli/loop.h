@@ -33,7 +33,6 @@ struct loop {
 	/* Takes the signals that only this command has; `data` is for it. */
 	void (*take_signal)(int signal, void *data);
 	void *data;
-	bool *reload; /* SIGHUP sets it; NULL: SIGHUP ends the command */
 
 	bool over;	  /* the command is to end: set by signals, and by the command */
 	bool interrupted; /* by a signal */

@@ -29,7 +29,6 @@ static const struct command commands[] = {
 		cmd_export},
 	{"report", "summarize a record: rates, latencies, losses; also as a page with charts",
 		cmd_report},
-	{"agent", "keep up the sessions that a file names, for systemd", cmd_agent},
 };
 
 enum { COMMAND_COUNT = sizeof(commands) / sizeof(commands[0]) };

@@ -51,8 +51,8 @@ static struct probe_error *run_checked(void *data, int *status_ret)
 
 static const char help_text[] =
 	"Starts a program with probes enabled before any of its code runs. The exit\n"
-	"status is that of the program. (Of programs that others start: trace --follow,\n"
-	"or agent.)\n";
+	"status is that of the program. For programs that others start, use\n"
+	"`probectl trace --follow`.\n";
 
 struct probe_error *cmd_run(int argc, char **argv, int *status_ret)
 {
@@ -72,7 +72,7 @@ struct probe_error *cmd_run(int argc, char **argv, int *status_ret)
 		OPTION_ROWS(rows),
 		.starts_program = true,
 		.no_follow = "run follows its program, unless --no-follow is given; to probe what "
-			     "others start, use `probectl trace --follow` or `probectl agent`",
+			     "others start, use `probectl trace --follow`",
 		.common = &options.common,
 		.run = run_checked,
 		.data = &options,

@@ -321,7 +321,7 @@ static const char enable_help[] =
 	"Switches probes of running processes on, until `probectl disable`. Each probe\n"
 	"counts how often it was enabled. With -t, leaves a session with that tracer in\n"
 	"the process; `probectl read` prints what it has gathered. Processes that come\n"
-	"later are left alone: `probectl trace --follow` and `probectl agent` probe them.\n";
+	"later are left alone: `probectl trace --follow` probes them.\n";
 
 static const char disable_help[] =
 	"Undoes one `probectl enable` of each probe. A probe whose reference count\n"
@@ -392,7 +392,7 @@ struct probe_error *cmd_enable(int argc, char **argv, int *status_ret)
 		.other_pair = "disable-pair",
 		.other_pair_help = "disable this pair in the same change",
 		.no_follow = "enable ends as soon as the probes are on, and probes nothing that "
-			     "comes later; `probectl trace --follow` and `probectl agent` do",
+			     "comes later; `probectl trace --follow` does",
 		.synopsis = "enable (" SYNOPSIS_RUNNING ") [OPTIONS] PROBE...",
 		.help = enable_help,
 	};

@@ -263,10 +263,6 @@ _probectl()
 		mapfile -t COMPREPLY < <(compgen -d -- "$cur")
 		compopt -o filenames 2>/dev/null
 		;;
-	agent)
-		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
-		compopt -o filenames 2>/dev/null
-		;;
 	*)
 		if [ "$command" = list ] && [ -z "$pid" ]; then
 			# Files, and behind a file its probes.

@@ -46,14 +46,8 @@ for file in zsh/site-functions/_probectl fish/vendor_completions.d/probectl.fish
 	fi
 done
 
-unit=$root/lib/systemd/system/probectl-agent.service
-grep -q '^ExecStart=/opt/probe/bin/probectl agent /' "$unit"
-# Of a program that is not there it complains, too.
-if command -v systemd-analyze >/dev/null; then
-	sed "s|/opt/probe/bin|$root/bin|" "$unit" >"$SCRATCH/probectl-agent.service"
-	systemd-analyze verify --man=no "$SCRATCH/probectl-agent.service"
-fi
-"$root/bin/probectl" agent --check docs/examples/agent/agent.conf
+cmp <(sed "s|@BINDIR@|/opt/probe/bin|" docs/packaging/systemd/probectl@.service) \
+	"$root/lib/systemd/system/probectl@.service"
 
 cat >"$SCRATCH/user.c" <<'C'
 #include <probe/pattern.h>

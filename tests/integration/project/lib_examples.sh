@@ -200,7 +200,6 @@ SH
 	java_programs
 	other_programs
 	own_program
-	cp "$sources/docs/examples/agent/agent.conf" .
 	records
 	examples_clear
 }
