@@ -48,22 +48,21 @@ static struct probe_error *write_all(int fd, const char *text, size_t length, co
 	return NULL;
 }
 
-/* An output that cannot be written whole is removed, unless it existed before. */
+/* An output that cannot be written whole is emptied: its path may lead elsewhere by now. */
 static struct probe_error *write_page(const char *path, const char *text, size_t length)
 {
 	struct probe_error *error;
-	struct stat before;
-	bool is_new = stat(path, &before) != 0;
-	int fd;
+	int fd, cut = 0;
 
 	error = probe_output_open(path, &fd);
 	if (error)
 		return error;
 	error = write_all(fd, text, length, path);
+	if (error)
+		cut = ftruncate(fd, 0);
+	(void)cut;
 	if (close(fd) != 0 && !error)
 		error = probe_error_system(errno, "cannot write %s", path);
-	if (error && is_new)
-		unlink(path);
 	return error;
 }
 

@@ -1,13 +1,33 @@
 /* SPDX-License-Identifier: MIT */
-/* Small files of /proc and /sys. */
+/* Small files of /proc and /sys; and files for output, which another user may have prepared. */
 #ifndef LIBPROBE_BASE_FILE_H
 #define LIBPROBE_BASE_FILE_H
 
 #include <stddef.h>
+#include <sys/types.h>
+
+#include "libprobe/base/error.h"
+
+/* The modes of what output makes: for the user alone. */
+enum { FILE_MODE = 0600, FOLDER_MODE = 0700 };
 
 /* Reads a small file and terminates its text; returns its length, or 0. */
 size_t file_read(const char *path, char *buffer, size_t size);
 /* The same with as many reads as it takes; text beyond `size` is dropped. */
 size_t file_read_whole(const char *path, char *buffer, size_t size);
+
+/*
+ * Makes a folder, or opens the one that is there: *ret is a descriptor of it. Follows no link of
+ * another user (place.c), nor does probe_output_open() (probe/sink.h). Errors: PROBE_ERROR_SYSTEM,
+ * PROBE_ERROR_PERMISSION.
+ */
+PROBE_MUST_CHECK struct probe_error *file_folder(const char *path, int *ret);
+
+/*
+ * Opens (O_PATH) the folder of an absolute path's last component, which need not exist. `root` is
+ * the folder / of a process, and `user` is whose links it follows beside root's. Errors: as above.
+ */
+PROBE_MUST_CHECK struct probe_error *file_parent(
+	const char *root, uid_t user, const char *path, int *ret);
 
 #endif

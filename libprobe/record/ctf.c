@@ -21,8 +21,8 @@
 #include <unistd.h>
 
 #include "libprobe/base/clock.h"
+#include "libprobe/base/file.h"
 #include "libprobe/session/session.h"
-#include "libprobe/output/place.h"
 #include "libprobe/record/ctf.h"
 
 enum {
@@ -44,7 +44,7 @@ static struct probe_error *root_open(const char *path, int *ret)
 	bool empty = true;
 	DIR *folder;
 	int fd;
-	struct probe_error *error = place_folder(path, &fd);
+	struct probe_error *error = file_folder(path, &fd);
 
 	if (error)
 		return error;

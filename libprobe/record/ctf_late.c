@@ -4,7 +4,6 @@
  * of packets count losses, so a larger number in the last packet of a file tells of these, and
  * needs no room. (File systems that never overwrite need some: there, only the user is told.)
  */
-#include <fcntl.h>
 #include <unistd.h>
 
 #include "libprobe/record/ctf.h"
@@ -21,16 +20,13 @@ static struct ctf_stream *longest_of(const struct ctf_part *part)
 }
 
 /* Puts the losses of a stream into the last packet of its file. */
-static void tell(const struct ctf_part *part, const struct ctf_stream *stream)
+static void tell(const struct ctf_part *part, struct ctf_stream *stream)
 {
 	const off_t at = stream->last_at + CTF_DISCARDED_AT;
-	char name[CTF_STREAM_NAME_BYTES];
 	ssize_t written;
-	int fd;
-
-	ctf_stream_name(name, part, stream);
 	/* For appending, pwrite(2) would not look at the place. */
-	fd = openat(part->folder, name, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
+	int fd = ctf_stream_open(part, stream, 0);
+
 	if (fd < 0)
 		return;
 	written = pwrite(fd, &stream->discarded, sizeof(stream->discarded), at);

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "libprobe/base/array.h"
+#include "libprobe/base/file.h"
 #include "libprobe/record/ctf.h"
 #include "libprobe/session/session.h"
 
@@ -60,7 +61,7 @@ static struct probe_error *write_metadata(struct ctf_part *part)
 		return error;
 	}
 	unlinkat(part->folder, draft, 0);
-	fd = openat(part->folder, draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	fd = openat(part->folder, draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, FILE_MODE);
 	if (text.no_memory)
 		error = probe_error_no_memory();
 	else if (fd < 0)
@@ -141,7 +142,7 @@ struct probe_error *ctf_part_open(struct ctf_part *part, int root, const char *n
 	/* RFC 9562, 5.4: version 4 of the variant that it defines. */
 	part->uuid[6] = (uint8_t)((part->uuid[6] & 0x0f) | 0x40);
 	part->uuid[8] = (uint8_t)((part->uuid[8] & 0x3f) | 0x80);
-	if (name[0] != '.' && mkdirat(root, name, 0777) != 0)
+	if (name[0] != '.' && mkdirat(root, name, FOLDER_MODE) != 0)
 		return probe_error_system(errno, "cannot create the folder %s", name);
 	part->folder = openat(root, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (part->folder < 0)
@@ -173,20 +174,41 @@ void ctf_stream_name(char ret[CTF_STREAM_NAME_BYTES], const struct ctf_part *par
 		stream->cpu);
 }
 
-/* Opened for each write: a record of many processes would exceed the limit of open files. */
+int ctf_stream_open(const struct ctf_part *part, struct ctf_stream *stream, int flags)
+{
+	char name[CTF_STREAM_NAME_BYTES];
+	struct stat st;
+	int fd;
+
+	ctf_stream_name(name, part, stream);
+	flags |= O_WRONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC;
+	fd = openat(
+		part->folder, name, stream->created ? flags : flags | O_CREAT | O_EXCL, FILE_MODE);
+	if (fd < 0)
+		return -1;
+	if (fstat(fd, &st) ||
+		(stream->created && (st.st_dev != stream->dev || st.st_ino != stream->ino))) {
+		close(fd);
+		errno = ESTALE;
+		return -1;
+	}
+	stream->created = true;
+	stream->dev = st.st_dev;
+	stream->ino = st.st_ino;
+	return fd;
+}
+
 struct probe_error *ctf_part_file(
 	const struct ctf_part *part, struct ctf_stream *stream, int more_flags, int *ret)
 {
-	int flags = O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC | more_flags;
+	const char *what = stream->created ? "open" : "create";
 	char name[CTF_STREAM_NAME_BYTES];
 
+	*ret = ctf_stream_open(part, stream, O_APPEND | more_flags);
+	if (*ret >= 0)
+		return NULL;
 	ctf_stream_name(name, part, stream);
-	*ret = openat(part->folder, name, stream->created ? flags : flags | O_CREAT | O_EXCL, 0666);
-	if (*ret < 0)
-		return probe_error_system(
-			errno, "cannot %s %s", stream->created ? "open" : "create", name);
-	stream->created = true;
-	return NULL;
+	return probe_error_system(errno, "cannot %s %s", what, name);
 }
 
 struct probe_error *ctf_part_write(struct ctf_part *part, struct ctf_stream *stream)

@@ -126,7 +126,9 @@ struct ctf_stream {
 	unsigned int ring;		     /* of these */
 	int cpu;
 	int32_t pid;  /* of a ring's bytes: of their session's process */
-	bool created; /* its file exists */
+	bool created; /* its file exists: this one */
+	dev_t dev;
+	ino_t ino;
 	uint8_t *
 		buffer; /* CTF_BATCH_BYTES; of a ring's bytes only borrowed, while they are added */
 	size_t packet;	/* start of the open packet, or of the next one */

@@ -20,6 +20,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "libprobe/base/file.h"
 #include "libprobe/stream/stream.h"
 
 const char stream_index_name[] = ".stream";
@@ -67,14 +68,15 @@ static void write_all(FILE *file, const struct stream_index *index)
 
 struct probe_error *stream_index_write(const char *folder, const struct stream_index *index)
 {
-	int at = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC), fd, err = 0;
+	int at, fd, err = 0;
 	FILE *file = NULL;
+	struct probe_error *error = file_folder(folder, &at);
 
-	if (at < 0)
-		return probe_error_system(errno, "cannot open %s", folder);
+	if (error)
+		return probe_error_prefix(error, "%s", folder);
 	/* One that we make, whatever the folder's owner has put there. */
 	unlinkat(at, draft_name, 0);
-	fd = openat(at, draft_name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	fd = openat(at, draft_name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, FILE_MODE);
 	if (fd >= 0)
 		file = fdopen(fd, "w");
 	if (file) {

@@ -25,6 +25,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "libprobe/base/file.h"
 #include "libprobe/record/ctf.h"
 #include "libprobe/session/session.h"
 #include "libprobe/stream/stream.h"
@@ -163,6 +164,22 @@ static uint64_t chunk_of(const struct stream_log *log)
 	return log->options->log_bytes / CHUNKS;
 }
 
+/* Its path may lead elsewhere by now: what is removed there must be the log's. */
+static struct probe_error *open_log(const struct stream_log *log, DIR **ret)
+{
+	int fd;
+	struct probe_error *error = file_folder(log->options->log, &fd);
+
+	if (error)
+		return probe_error_prefix(error, "%s", log->options->log);
+	*ret = fdopendir(fd);
+	if (*ret)
+		return NULL;
+	error = probe_error_system(errno, "cannot open %s", log->options->log);
+	close(fd);
+	return error;
+}
+
 /* Makes room for this many bytes, or finds the log full. */
 static struct probe_error *keep_limit(struct stream_log *log, uint64_t need)
 {
@@ -170,10 +187,11 @@ static struct probe_error *keep_limit(struct stream_log *log, uint64_t need)
 		struct usage usage = {0};
 		char name[CTF_PART_NAME_BYTES];
 		struct probe_error *error;
-		DIR *folder = opendir(log->options->log);
+		DIR *folder;
 
-		if (!folder)
-			return probe_error_system(errno, "cannot open %s", log->options->log);
+		error = open_log(log, &folder);
+		if (error)
+			return error;
 		measure(folder, &usage);
 		need += 2 * usage.files * PAGE_BYTES;
 		if (usage.bytes + need <= log->options->log_bytes) {
@@ -386,11 +404,11 @@ void stream_log_free(struct stream_log *log)
 
 struct probe_error *stream_log_clear(struct stream_log *log)
 {
-	DIR *folder = opendir(log->options->log);
-	struct probe_error *error;
+	DIR *folder;
+	struct probe_error *error = open_log(log, &folder);
 
-	if (!folder)
-		return probe_error_system(errno, "cannot open %s", log->options->log);
+	if (error)
+		return error;
 	probe_ctf_free(log->ctf);
 	log->ctf = NULL;
 	error = remove_all(folder);

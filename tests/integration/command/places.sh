@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # runs-as: both
-# Where output goes: in a folder like /tmp, files and links that another user has put there are
-# neither followed nor written; one's own are.
+# Where output goes: in a folder like /tmp, or another user's, files and links that another user has
+# put there are neither followed nor written; one's own are. What is made is for its user alone.
 . tests/integration/lib.sh
 
 open=$SCRATCH/open
@@ -57,33 +57,116 @@ for command in $commands; do
 	grep -q 'Is a directory' "$SCRATCH/err" || fail "$command: $(cat "$SCRATCH/err")"
 done
 
+# ---- Modes: surroundings.sh has those of new files -------------------------------------------
+
+for command in $commands; do
+	path=$SCRATCH/own/shared.$command
+	touch "$path" && chmod 640 "$path"
+	to "$command" "$path" || fail "$command: $(cat "$SCRATCH/err")"
+	same "$command: mode of an existing file" "$(stat -c %a "$path")" 640
+done
+if [[ $commands == *trace ]]; then
+	timeout $((20 * slower)) "$PROBECTL" record -q -n 5 --rotate 1h -o "$SCRATCH/own/parts" \
+		-p "$target_pid" 'loop:pair*' 2>"$SCRATCH/err" || fail "record: $(cat "$SCRATCH/err")"
+	same "record in parts: modes" "$(find "$SCRATCH/own/parts" -printf '%y%m\n' | sort -u | paste -sd' ')" \
+		"d700 f600"
+fi
+[ "$(id -u)" = 0 ] || finish
+
 # ---- Another user's --------------------------------------------------------------------
 
-if [ "$(id -u)" = 0 ]; then
-	as_other=(setpriv --reuid=nobody --regid=nogroup --clear-groups --inh-caps=-all)
-	echo secret >"$SCRATCH/own/secret"
-	mkdir "$SCRATCH/own/empty"
-	# shellcheck disable=SC2016 # expanded by that shell
-	"${as_other[@]}" sh -c 'umask 0; cd "$1" && ln -s ../own/secret link && ln -s ../own far &&
-		ln -s ../own/empty dirlink && echo theirs >file && mkfifo pipe && mkdir folder.theirs' \
-		sh "$open" || die "nobody cannot prepare the folder"
-	ln "$SCRATCH/own/secret" "$open/hard"
-	for command in $commands; do
-		for path in link far/secret file pipe hard; do
-			to "$command" "$open/$path" && fail "$command to $path: it is written to"
-			grep -q 'where everybody may put one\|Permission denied' "$SCRATCH/err" ||
-				fail "$command to $path: $(cat "$SCRATCH/err")"
-			same "lines of $command to $path" "$(wc -l <"$SCRATCH/err")" 1
+# The owner of a target, and another user.
+as_owner=(setpriv --reuid=65533 --regid=65533 --clear-groups --inh-caps=-all)
+as_other=(setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all)
+
+# shut FOLDER WHO…: nothing that is another user's there is followed or written to, by this user
+shut()
+{
+	local folder=$1 path command
+	shift
+	for command in $1; do
+		for path in link far/secret pipe hard hardlink ${3-}; do
+			"$2" "$command" "$folder/$path" && fail "$2 $command to $folder/$path: it is written to"
+			grep -q 'where others may put one\|Permission denied' "$SCRATCH/err" ||
+				fail "$2 $command to $folder/$path: $(cat "$SCRATCH/err")"
+			same "lines of $2 $command to $folder/$path" "$(wc -l <"$SCRATCH/err")" 1
 		done
-		same "$command: the secret" "$(cat "$SCRATCH/own/secret")" secret
-		same "$command: the other's file" "$(cat "$open/file")" theirs
 	done
-	for path in dirlink folder.theirs far/new; do
-		to record "$open/$path" && fail "record to $path: it is written to"
-		grep -q 'where everybody may put one\|Permission denied' "$SCRATCH/err" ||
-			fail "record to $path: $(cat "$SCRATCH/err")"
-		same "record to $path: files" "$(find "$open/$path/" -type f 2>/dev/null | wc -l)" 0
+	for path in root.secret owner.secret; do
+		same "$path after $2 in $folder" "$(cat "$SCRATCH/own/$path")" secret
 	done
-	to record "$open/mine" || fail "record: $(cat "$SCRATCH/err")"
-fi
+	same "the other's file after $2 in $folder" "$(cat "$folder/file")" theirs
+}
+owner_to()
+{
+	case $1 in
+	export) "${as_owner[@]}" timeout $((20 * slower)) "$PROBECTL" export -F csv -o "$2" - ;;
+	report) "${as_owner[@]}" timeout $((20 * slower)) "$PROBECTL" report --html "$2" - ;;
+	esac <"$SCRATCH/hits" >"$SCRATCH/out" 2>"$SCRATCH/err"
+}
+
+chmod 644 "$SCRATCH/hits"
+echo secret >"$SCRATCH/own/root.secret"
+cp "$SCRATCH/own/root.secret" "$SCRATCH/own/owner.secret"
+chown 65533 "$SCRATCH/own/owner.secret"
+mkdir "$SCRATCH/own/empty"
+ln -s root.secret "$SCRATCH/own/root.link" && ln -s owner.secret "$SCRATCH/own/owner.link"
+chown -h 65533 "$SCRATCH/own/owner.link"
+for kind in sticky loose group theirs; do
+	for who in root owner; do
+		folder=$SCRATCH/$kind.$who
+		mkdir "$folder" || die "mkdir"
+		case $kind in
+		sticky) chmod 1777 "$folder" ;;
+		loose) chmod 777 "$folder" ;;
+		group) chgrp 65534 "$folder" && chmod 775 "$folder" ;;
+		theirs) chown 65534 "$folder" ;;
+		esac
+		# shellcheck disable=SC2016 # expanded by that shell
+		"${as_other[@]}" sh -c 'umask 0; cd "$1" && ln -s "../own/$2.secret" link && mkdir far.d &&
+			ln -s ../own far && ln -s "../own/$2.secret" far.d/secret && ln -s ../own/empty dirlink &&
+			echo theirs >file && mkfifo pipe && mkdir folder.theirs' \
+			sh "$folder" "$who" || die "the other cannot prepare $folder"
+		ln "$SCRATCH/own/$who.secret" "$folder/hard" && ln -P "$SCRATCH/own/$who.link" "$folder/hardlink" ||
+			die "ln"
+		file='file'
+		# A file of the folder's owner is what the user means.
+		[ "$kind" != theirs ] || file=far.d/secret
+		if [ "$who" = root ]; then
+			shut "$folder" "$commands" to "$file"
+		else
+			shut "$folder" "export report" owner_to "$file"
+		fi
+		rm "$folder/hard"
+	done
+	folder=$SCRATCH/$kind.root
+	paths=(dirlink far/new)
+	[ "$kind" = theirs ] || paths+=(folder.theirs)
+	for path in "${paths[@]}"; do
+		to record "$folder/$path" && fail "record to $folder/$path: it is written to"
+		grep -q 'where others may put one\|Permission denied' "$SCRATCH/err" ||
+			fail "record to $folder/$path: $(cat "$SCRATCH/err")"
+		same "record to $folder/$path: files" "$(find "$folder/$path/" -type f 2>/dev/null | grep -vc secret)" 0
+	done
+	to record "$folder/mine" || fail "record to $folder/mine: $(cat "$SCRATCH/err")"
+done
+
+# ---- The other's pipe in the place of a record's file, while it is written -------------------
+
+rec=$SCRATCH/theirs.root/folder.theirs
+timeout -k 1 $((20 * slower)) "$PROBECTL" record -q -o "$rec" -p "$target_pid" 'loop:pair*' \
+	>"$SCRATCH/out" 2>"$SCRATCH/rec.err" &
+recorder=$!
+for ((i = 0; i < 200 * slower; i++)); do
+	[ -n "$(find "$rec" -name 'stream_*' -size +0)" ] && break
+	sleep 0.05
+done
+# shellcheck disable=SC2016 # expanded by that shell
+"${as_other[@]}" sh -c 'cd "$1" && for file in stream_*; do mv "$file" "was.$file" && mkfifo "$file"; done' \
+	sh "$rec" || die "the other cannot change $rec"
+wait "$recorder"
+same "status of a record whose file is a pipe now" "$?" 1
+says rec 'cannot open stream_.*\(No such device\|Stale\)'
+
+check_alive "$target_pid"
 finish

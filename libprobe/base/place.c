@@ -2,19 +2,27 @@
 /*
  * Opens files and folders for output.
  *
- * In a folder like /tmp, where everybody may put files, but not remove those of others
- * (the sticky bit), another user can be there first: with a link by which root writes
- * over a file of root's, or with a file or a pipe of his own. Linux has settings against
- * that (fs.protected_symlinks, _regular, _fifos, _hardlinks; proc_sys_fs(5)), which may be
- * 0. So their rules are kept here, for every component of a path: in a sticky folder that
- * others may write to,
+ * In a folder where others may put files, such as /tmp, another user can be there first: with a
+ * link by which root writes over a file of root's, or with a file or a pipe of his own. Linux has
+ * settings against that (fs.protected_symlinks, _regular, _fifos, _hardlinks; proc_sys_fs(5)), but
+ * they may be 0, and they cover sticky folders only. So each component of a path is checked here.
  *
- *	a link is followed      if it is ours, or the folder's owner's
- *	what is there is used   likewise; and a file only if it has no other name, since
- *	                        its creator is unknown
+ * A folder is closed if only its user and root may put something into it. In all other folders,
  *
- * Links of /proc are followed by the kernel: what they lead to has no path
+ *	a link is followed if it belongs to the user or root, and has one name
+ *	a file is written, and a folder is used, if it belongs to the user, root or the owner of the
+ *	folder that it is in; but no file with two names, because another user may have made either
+ *	(link(2))
+ *	a pipe, or any other file, is opened if it belongs to the user or root: opening waits for a
+ *	pipe's reader
+ *
+ * In a closed folder, the owner of the root folder counts as root, because root has another number
+ * in a user namespace.
+ *
+ * The kernel follows the links of /proc, since the files that they lead to have no path
  * (/dev/stdout, /dev/fd/N).
+ *
+ * Output holds the strings of programs, such as queries, so new files are for the user alone.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -27,14 +35,17 @@
 #include <sys/statfs.h>
 #include <unistd.h>
 
-#include "libprobe/output/place.h"
+#include "libprobe/base/file.h"
 #include "probe/sink.h"
 
 enum { LINKS_MAX = 40 /* as the kernel's */ };
 
 struct walk {
 	const char *path; /* what is made, for messages */
-	int at;		  /* the folder that has been reached */
+	uid_t user;	  /* for whom */
+	const char *root; /* the folder / */
+	struct stat root_status;
+	int at; /* the folder that has been reached, or -1 */
 	char rest[PATH_MAX];
 	unsigned int links;
 };
@@ -48,15 +59,21 @@ static struct probe_error *failed(const struct walk *w)
 static struct probe_error *not_ours(const struct walk *w, const char *name, const char *what)
 {
 	return probe_error_new(PROBE_ERROR_PERMISSION,
-		"cannot create %s: '%s' is %s, in a folder where everybody may put one", w->path,
-		name, what);
+		"cannot create %s: '%s' is %s, in a folder where others may put one: name another "
+		"place",
+		w->path, name, what);
 }
 
-static bool is_trusted(const struct stat *folder, const struct stat *st)
+static bool is_users(const struct walk *w, const struct stat *st)
 {
-	bool open = folder->st_mode & S_ISVTX && folder->st_mode & (S_IWOTH | S_IWGRP);
+	return st->st_uid == w->user || st->st_uid == 0;
+}
 
-	return !open || st->st_uid == geteuid() || st->st_uid == folder->st_uid;
+/* Only the user and root may write to it. The group's rights include those of an ACL (acl(5)). */
+static bool is_closed(const struct walk *w, const struct stat *folder)
+{
+	return !(folder->st_mode & (S_IWGRP | S_IWOTH)) &&
+	       (is_users(w, folder) || folder->st_uid == w->root_status.st_uid);
 }
 
 /* May the present file or folder be used? */
@@ -67,17 +84,20 @@ static struct probe_error *check_there(
 
 	if (fstat(w->at, &folder))
 		return failed(w);
-	if (!is_trusted(&folder, st))
+	if (is_closed(w, &folder))
+		return NULL;
+	if (!is_users(w, st) &&
+		!(st->st_uid == folder.st_uid && (S_ISREG(st->st_mode) || S_ISDIR(st->st_mode))))
 		return not_ours(w, name, "another user's");
-	if (S_ISREG(st->st_mode) && st->st_nlink > 1 && folder.st_mode & S_ISVTX &&
-		folder.st_mode & S_IWOTH)
+	if (S_ISREG(st->st_mode) && st->st_nlink > 1)
 		return not_ours(w, name, "a file with another name, too");
 	return NULL;
 }
 
 static void move_to(struct walk *w, int fd)
 {
-	close(w->at);
+	if (w->at >= 0)
+		close(w->at);
 	w->at = fd;
 }
 
@@ -88,18 +108,38 @@ static bool of_proc(int at)
 	return fstatfs(at, &fs) == 0 && fs.f_type == PROC_SUPER_MAGIC;
 }
 
+static struct probe_error *begin_at(struct walk *w, const char *folder)
+{
+	int fd = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd < 0)
+		return failed(w);
+	move_to(w, fd);
+	return NULL;
+}
+
+/* ".." of a root folder is the folder itself, though ours may be above that of a process. */
+static bool is_root(const struct walk *w)
+{
+	struct stat st;
+
+	return fstat(w->at, &st) == 0 && st.st_dev == w->root_status.st_dev &&
+	       st.st_ino == w->root_status.st_ino;
+}
+
 /* Puts what a link says before the rest of the path. */
 static struct probe_error *follow(struct walk *w, const char *name, const struct stat *link)
 {
 	char text[PATH_MAX], rest[PATH_MAX];
 	struct stat folder;
 	ssize_t length;
-	int root;
 
 	if (fstat(w->at, &folder))
 		return failed(w);
-	if (!is_trusted(&folder, link))
-		return not_ours(w, name, "another user's link");
+	if (!is_closed(w, &folder) && (!is_users(w, link) || link->st_nlink > 1))
+		return not_ours(w, name,
+			is_users(w, link) ? "a link with another name, too"
+					  : "another user's link");
 	length = readlinkat(w->at, name, text, sizeof(text) - 1);
 	if (length < 0)
 		return failed(w);
@@ -110,13 +150,7 @@ static struct probe_error *follow(struct walk *w, const char *name, const struct
 		return failed(w);
 	}
 	stpcpy(stpcpy(stpcpy(w->rest, text), *rest ? "/" : ""), rest);
-	if (text[0] != '/')
-		return NULL;
-	root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (root < 0)
-		return failed(w);
-	move_to(w, root);
-	return NULL;
+	return text[0] == '/' ? begin_at(w, w->root) : NULL;
 }
 
 /* Takes the next component off the rest; false where there is none. */
@@ -144,7 +178,10 @@ static struct probe_error *open_there(
 
 	if (error)
 		return error;
-	*ret = openat(w->at, name, O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW);
+	/* A pipe that has taken the file's place is not waited for. */
+	*ret = openat(w->at, name,
+		O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW |
+			(S_ISREG(there->st_mode) ? O_NONBLOCK : 0));
 	if (*ret < 0)
 		return failed(w);
 	if (fstat(*ret, &st) == 0 && st.st_dev == there->st_dev && st.st_ino == there->st_ino &&
@@ -162,7 +199,7 @@ static struct probe_error *open_last(struct walk *w, const char *name, int *ret,
 	struct stat st;
 	int err;
 
-	*ret = openat(w->at, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
+	*ret = openat(w->at, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, FILE_MODE);
 	if (*ret >= 0)
 		return NULL;
 	/* In folders that are not for files (/dev, /proc) it is not EEXIST, whatever is there. */
@@ -191,6 +228,8 @@ static struct probe_error *enter(struct walk *w, const char *name, bool last)
 	struct stat st;
 	int fd;
 
+	if (strcmp(name, "..") == 0 && is_root(w))
+		return NULL;
 	if (fstatat(w->at, name, &st, AT_SYMLINK_NOFOLLOW))
 		return failed(w);
 	link = S_ISLNK(st.st_mode);
@@ -211,25 +250,23 @@ static struct probe_error *enter(struct walk *w, const char *name, bool last)
 /* What is done with a component; *ret >= 0 ends the walk. */
 typedef struct probe_error *step_fn(struct walk *w, const char *name, bool last, int *ret);
 
-/* The caller closes w->at. Messages call the path `shown`. */
-static struct probe_error *walk(
-	struct walk *w, const char *path, const char *shown, step_fn *step, int *ret)
+/* The caller sets `path`, `user` and `root`, and closes w->at. */
+static struct probe_error *walk(struct walk *w, const char *path, step_fn *step, int *ret)
 {
 	char name[NAME_MAX + 1];
-	struct probe_error *error = NULL;
+	struct probe_error *error;
 	bool last = false;
 
-	*w = (struct walk){.path = path, .at = -1};
+	w->at = -1;
 	*ret = -1;
 	if (strlen(path) >= sizeof(w->rest) || !*path) {
 		errno = *path ? ENAMETOOLONG : ENOENT;
 		return failed(w);
 	}
 	strcpy(w->rest, path);
-	w->at = open(*path == '/' ? "/" : ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (w->at < 0)
+	if (stat(w->root, &w->root_status))
 		return failed(w);
-	w->path = shown;
+	error = begin_at(w, *path == '/' ? w->root : ".");
 	while (!error && *ret < 0 && next_name(w, name, &last))
 		error = step(w, name, last, ret);
 	return error;
@@ -258,8 +295,8 @@ static struct probe_error *file_step(struct walk *w, const char *name, bool last
 
 struct probe_error *probe_output_open(const char *path, int *ret)
 {
-	struct walk w;
-	struct probe_error *error = walk(&w, path, path, file_step, ret);
+	struct walk w = {.path = path, .user = geteuid(), .root = "/"};
+	struct probe_error *error = walk(&w, path, file_step, ret);
 
 	if (!error && *ret < 0)
 		error = is_folder(&w);
@@ -271,21 +308,39 @@ struct probe_error *probe_output_open(const char *path, int *ret)
 static struct probe_error *folder_step(struct walk *w, const char *name, bool last, int *ret)
 {
 	(void)ret;
-	if (last && mkdirat(w->at, name, 0777) && errno != EEXIST)
+	if (last && mkdirat(w->at, name, FOLDER_MODE) && errno != EEXIST)
 		return failed(w);
 	return enter(w, name, last);
 }
 
-struct probe_error *place_folder(const char *path, int *ret)
+struct probe_error *file_folder(const char *path, int *ret)
 {
-	struct walk w;
 	/* The caller says which. */
-	struct probe_error *error = walk(&w, path, "the folder", folder_step, ret);
+	struct walk w = {.path = "the folder", .user = geteuid(), .root = "/"};
+	struct probe_error *error = walk(&w, path, folder_step, ret);
 
 	if (!error) {
 		*ret = openat(w.at, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 		error = *ret < 0 ? failed(&w) : NULL;
 	}
+	if (w.at >= 0)
+		close(w.at);
+	return error;
+}
+
+static struct probe_error *parent_step(struct walk *w, const char *name, bool last, int *ret)
+{
+	if (!last)
+		return enter(w, name, false);
+	*ret = fcntl(w->at, F_DUPFD_CLOEXEC, 0);
+	return *ret < 0 ? failed(w) : NULL;
+}
+
+struct probe_error *file_parent(const char *root, uid_t user, const char *path, int *ret)
+{
+	struct walk w = {.path = path, .user = user, .root = root};
+	struct probe_error *error = walk(&w, path, parent_step, ret);
+
 	if (w.at >= 0)
 		close(w.at);
 	return error;
