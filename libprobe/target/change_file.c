@@ -291,8 +291,16 @@ struct probe_error *change_map_file(struct change *change, size_t size,
 		.ours = -1,
 		.count = count + 2};
 	struct probe_error *error = need_mappings(change, count);
+	struct lasting_file found = {.folder = -1};
 	uint64_t path = 0;
 
+	if (lasting) {
+		found.path = lasting->path;
+		found.layout = lasting->layout;
+		file.lasting = &found;
+	}
+	if (!error && lasting)
+		error = lasting_find(change->pid, found.path, &found.folder);
 	if (!error && lasting)
 		error = put_path(change, lasting->path, &path);
 	if (!error) {
@@ -314,6 +322,7 @@ struct probe_error *change_map_file(struct change *change, size_t size,
 		close_ours(&file.ours);
 	if (fd_ret)
 		*fd_ret = file.ours;
+	close_ours(&found.folder);
 	close_ours(&file.pidfd);
 	close_ours(&file.threads);
 	return error;

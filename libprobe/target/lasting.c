@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The target itself creates the file, with its own rights and in its own view of the file system,
- * and only if it does not exist (O_EXCL). So no link made by others is followed, and no file is
- * overwritten.
+ * and only if it does not exist (O_EXCL). So no file is overwritten. The kernel follows any link on
+ * the way to the file's folder. So we find the folder first, following links of the target's user
+ * and root only (base/place.c), and check that the new file is in it.
  *
  * A hit writes into the file's pages, and that must never fail: the kernel sends SIGBUS if the file
  * system has no room for a page when it is first touched, or if the file was truncated. So all room
@@ -26,6 +27,7 @@
 
 #include "arch/layout.h"
 #include "libprobe/base/array.h"
+#include "libprobe/base/file.h"
 #include "libprobe/base/page.h"
 #include "libprobe/process/procfs.h"
 #include "libprobe/process/shared.h"
@@ -151,6 +153,30 @@ static struct probe_error *take_room(pid_t pid, int fd, const struct lasting_fil
 	return NULL;
 }
 
+struct probe_error *lasting_find(pid_t pid, const char *path, int *ret)
+{
+	/* The last number is that by which the kernel judges access to files. */
+	long user = procfs_status_last_number(pid, "Uid:");
+	char root[48];
+
+	*ret = -1;
+	if (user < 0)
+		return probe_error_new(PROBE_ERROR_NOT_FOUND, "process %d has ended", pid);
+	snprintf(root, sizeof(root), "/proc/%d/root", procfs_living(pid));
+	return file_parent(root, (uid_t)user, path, ret);
+}
+
+/* Does the file's name in the folder lead to the open file? */
+static bool is_in_place(int fd, const struct lasting_file *file)
+{
+	const char *name = strrchr(file->path, '/') + 1;
+	struct stat st, named;
+
+	return fstat(fd, &st) == 0 &&
+	       fstatat(file->folder, name, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       st.st_dev == named.st_dev && st.st_ino == named.st_ino;
+}
+
 static bool is_new(int fd, struct statfs *fs)
 {
 	struct stat st;
@@ -177,6 +203,9 @@ struct probe_error *lasting_open(
 		error = shared_replaced(pid);
 	} else if (!keeps_room(&fs)) {
 		error = keeps_none(file->path);
+	} else if (!is_in_place(path_fd, file)) {
+		error = probe_error_new(PROBE_ERROR_STATE,
+			"cannot create %s: its folder was replaced just then", file->path);
 	} else {
 		*fd_ret = procfs_open_regular(path_fd, O_RDWR);
 		error = *fd_ret < 0 ? probe_error_system(errno, "cannot open %s", file->path)

@@ -15,6 +15,7 @@
 struct lasting_file {
 	const char *path;
 	const struct reg_session *layout; /* before data_place() */
+	int folder;			  /* where it is to be created: lasting_find() */
 };
 
 /* Errors: PROBE_ERROR_USAGE (no absolute path, or none that ends in SHARED_SUFFIX). */
@@ -28,6 +29,12 @@ uint64_t lasting_bytes(const struct reg_session *layout);
  * PROBE_ERROR_SYSTEM; PROBE_ERROR_USAGE (a file system on which hits could wait for ever, or fail).
  */
 PROBE_MUST_CHECK struct probe_error *lasting_room(pid_t pid, const char *path, uint64_t *ret);
+
+/*
+ * Opens the folder in which the process is to create a file: no link of other users is followed to
+ * it. Errors: PROBE_ERROR_SYSTEM, PROBE_ERROR_PERMISSION.
+ */
+PROBE_MUST_CHECK struct probe_error *lasting_find(pid_t pid, const char *path, int *ret);
 
 /*
  * Opens the empty file that is descriptor `fd` of a thread of the target. Sets its size, allocates

@@ -168,5 +168,37 @@ wait "$recorder"
 same "status of a record whose file is a pipe now" "$?" 1
 says rec 'cannot open stream_.*\(No such device\|Stale\)'
 
+# ---- A flight recorder's file, which the target creates --------------------------------------
+
+shm=$(mktemp -d /dev/shm/probectl-test.XXXXXX) || finish
+on_exit "rm -rf '$shm'"
+mkdir "$shm/own" "$shm/loose"
+chmod 777 "$shm/loose"
+chmod 755 "$shm"
+chown 65533 "$shm/own"
+"${as_other[@]}" ln -s ../own "$shm/loose/far"
+"${as_owner[@]}" ln -s ../own "$shm/loose/mine"
+"${as_owner[@]}" "$TARGETS/loop" -s pair -p 3000 -n 1000000000 -r 1 >/dev/null 2>&1 &
+owned=$!
+on_exit "end_process $owned"
+for _ in {1..200}; do
+	[ "$(readlink "/proc/$owned/exe")" != "$TARGETS/loop" ] || break
+	sleep 0.05
+done
+save_state "$owned"
+flight()
+{
+	"$PROBECTL" enable -q -t ring -b 128k --file "$1/%p.probectl" -p "$owned" 'loop:pair*' 2>"$SCRATCH/err"
+}
+if flight "$shm/loose/mine"; then
+	same "mode of the flight recorder's file" "$(stat -c '%a %u' "$shm/own/$owned.probectl")" "400 65533"
+	"$PROBECTL" disable -q -p "$owned" 'loop:pair*' || fail "disable: status $?"
+	flight "$shm/loose/far" && fail "a flight recorder by another user's link"
+	grep -q "another user's link" "$SCRATCH/err" || fail "the message: $(cat "$SCRATCH/err")"
+	same "files" "$(find "$shm" -type f)" ""
+	same_state "$owned"
+else
+	grep -q 'file system\|tmpfs' "$SCRATCH/err" || fail "a flight recorder: $(cat "$SCRATCH/err")"
+fi
 check_alive "$target_pid"
 finish
