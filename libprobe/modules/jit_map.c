@@ -11,7 +11,8 @@
  * Source: linux/tools/perf/Documentation/jit-interface.txt.
  *
  * Everybody may put a file into /tmp. It is used if it is a regular file of the process's user or
- * of root, and no link is followed to it (beneath.c). What is in it is not trusted: it is read, not
+ * of root, no link is followed to it (beneath.c), and it has no other name: other users may link
+ * the file of another process (link(2)). What is in it is not trusted: it is read, not
  * mapped, since the process may truncate it; and only up to a size.
  *
  * Others write jit-PID.dump (jit_dump.c), which is asked first.
@@ -69,7 +70,7 @@ static bool is_trusted(const struct stat *st, const void *data)
 {
 	const long *uid = data;
 
-	return st->st_uid == 0 || (long)st->st_uid == *uid;
+	return st->st_nlink == 1 && (st->st_uid == 0 || (long)st->st_uid == *uid);
 }
 
 static int open_file(const struct jit_map *map)

@@ -3,7 +3,7 @@
 # runs-as: both
 #
 # Call stacks through generated code: its names are those of jit-PID.dump, where that is mapped, and of
-# /tmp/perf-PID.map, if these are files of the process's user or of root.
+# /tmp/perf-PID.map, if these are files of the process's user or of root, under one name.
 . tests/integration/lib.sh
 need_attach
 
@@ -37,7 +37,7 @@ for how in folded frames,folded; do
 	stack_of dump "$how"
 	same "names of a dump" "$found" "main;JS:*dumped app.js:3;leaf 10"
 done
-for how in link fifo broken none unmapped; do
+for how in link hard fifo broken none unmapped; do
 	stack_of "$how" folded
 	same "$how: no name" "$found" "main;0x;leaf 10"
 done

@@ -8,7 +8,7 @@
  *	main -> generated code -> leaf	jit:call, ROUNDS times
  *
  * HOW the code's names are in /tmp/perf-PID.map: file; late, once half of the calls are made, and
- * a name at first that is replaced; link, fifo, broken: not as they should be. dump: in
+ * a name at first that is replaced; link, hard, fifo, broken: not as they should be. dump: in
  * /tmp/jit-PID.dump, and other ones in the map; unmapped: the dump is not mapped.
  */
 #include <stdint.h>
@@ -115,9 +115,9 @@ static void name_code(const char *how, const char *path, const void *code)
 	snprintf(other, sizeof(other), "%s.other", path);
 	if (!strcmp(how, "fifo") && mkfifo(path, 0600))
 		exit(1);
-	if (!strcmp(how, "link")) {
+	if (!strcmp(how, "link") || !strcmp(how, "hard")) {
 		write_name(other, code, "linked");
-		if (symlink(other, path))
+		if (!strcmp(how, "link") ? symlink(other, path) : link(other, path))
 			exit(1);
 	} else if (!strcmp(how, "broken")) {
 		write_name(path, (void *)-(uintptr_t)1, "beyond");
