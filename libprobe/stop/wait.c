@@ -69,25 +69,26 @@ bool wait_is_blocked(pid_t tid)
 	return procfs_thread_state(tid, tid) == 'D';
 }
 
-/* Gives up earlier on a thread that is blocked for `blocked_ns`. */
+/*
+ * Gives up earlier on a thread that is blocked for `blocked_ns`. The clock is read before each
+ * look: if this process was stopped itself, the thread gets one more.
+ */
 static enum wait_result wait_stop(pid_t tid, uint64_t begun_ns, uint64_t blocked_ns,
 	struct control_signals *signals, int *status_ret)
 {
 	for (;;) {
+		uint64_t waited = clock_monotonic_ns() - begun_ns;
 		pid_t pid = control_wait(tid, status_ret);
-		uint64_t waited;
 
 		if (pid)
 			return pid == tid ? WAIT_STOPPED : WAIT_GONE;
-		control_signals_wait(signals);
-		waited = clock_monotonic_ns() - begun_ns;
 		if (waited >= WAIT_STOP_NS || (waited >= blocked_ns && wait_is_blocked(tid)))
 			return WAIT_TIMEOUT;
+		control_signals_wait(signals);
 	}
 }
 
-/* A call of ours may be blocked for a while: the kernel reads memory back, or another thread maps
- * some. */
+/* While a thread makes a call for us, it may be blocked: memory is read back from a disk. */
 enum wait_result wait_for_stop(
 	pid_t tid, uint64_t begun_ns, struct control_signals *signals, int *status_ret)
 {
