@@ -31,11 +31,12 @@
 
 #include "elf/internal.h"
 #include "elf/lines.h"
+#include "libprobe/base/clock.h"
+#include "libprobe/base/worker.h"
 
-enum {
-	ANSWER_MS = 20000, /* gigabytes of debug information take less */
-	FILE_BYTES = 4096
-};
+#define ANSWER_NS UINT64_C(20000000000) /* gigabytes of debug information take less */
+
+enum { LOOK_MS = 100, FILE_BYTES = 4096 };
 
 struct libdw {
 	typeof(dwfl_begin) *begin;
@@ -177,9 +178,7 @@ static void give_up(struct lines *lines)
 	lines->channel = -1;
 	if (!lines->pid)
 		return;
-	kill(lines->pid, SIGKILL);
-	while (waitpid(lines->pid, NULL, 0) < 0 && errno == EINTR)
-		;
+	worker_end_child(lines->pid, 0, &(int){0});
 	lines->pid = 0;
 }
 
@@ -237,13 +236,14 @@ void lines_close(struct lines *lines)
 /* False if the child has ended or does not answer. */
 static bool receive(const struct lines *lines, struct answer *ret)
 {
+	const struct patience patience = patience_of(ANSWER_NS);
 	struct pollfd channel = {.fd = lines->channel, .events = POLLIN};
 	ssize_t got;
 	int ready;
 
 	do {
-		ready = poll(&channel, 1, ANSWER_MS);
-	} while (ready < 0 && errno == EINTR);
+		ready = poll(&channel, 1, LOOK_MS);
+	} while (ready <= 0 && !patience_is_over(&patience));
 	if (ready <= 0)
 		return false;
 	got = recv(lines->channel, ret, sizeof(*ret), 0);

@@ -11,12 +11,13 @@
  * CLOCK_MONOTONIC's. Pairs are taken all the same, so the rest of the code need not
  * distinguish.
  */
+#include <signal.h>
 #include <stddef.h>
 #include <time.h>
 
 #include "libprobe/base/clock.h"
 
-enum { CALIBRATION_NS = 500000, FINE_CALIBRATION_NS = 4000000 };
+enum { CALIBRATION_NS = 500000, FINE_CALIBRATION_NS = 4000000, HURRY_NS = 1000000000 };
 
 static uint64_t clock_ns(clockid_t id)
 {
@@ -122,4 +123,29 @@ uint64_t clock_realtime_ns(const struct clock *clock, uint64_t stamp)
 	/* Counts back from the newer pair: records are at most as old as one poll. */
 	return clock->last_ns +
 	       (int64_t)((double)(int64_t)(stamp - clock->last_stamp) * clock->stamp_ns);
+}
+
+/* ---- Limits -----------------------------------------------------------------------------------
+ */
+
+struct patience patience_of(uint64_t ns)
+{
+	uint64_t now = clock_monotonic_ns();
+
+	return (struct patience){.hurry_ns = now + HURRY_NS, .end_ns = now + ns};
+}
+
+bool patience_is_interrupted(void)
+{
+	sigset_t pending;
+
+	return sigpending(&pending) == 0 &&
+	       (sigismember(&pending, SIGINT) || sigismember(&pending, SIGTERM));
+}
+
+bool patience_is_over(const struct patience *patience)
+{
+	uint64_t now = clock_monotonic_ns();
+
+	return now >= patience->end_ns || (now >= patience->hurry_ns && patience_is_interrupted());
 }

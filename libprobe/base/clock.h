@@ -3,11 +3,27 @@
 #ifndef LIBPROBE_BASE_CLOCK_H
 #define LIBPROBE_BASE_CLOCK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 uint64_t clock_monotonic_ns(void);
 /* CLOCK_REALTIME. */
 uint64_t clock_now_ns(void);
+
+/*
+ * The limit of a wait. A user who has pressed Ctrl-C is kept waiting for a second at most: long
+ * enough for all that usually takes a moment, such as a stop on a busy machine.
+ */
+struct patience {
+	uint64_t hurry_ns, end_ns; /* CLOCK_MONOTONIC */
+};
+
+/* From now on. */
+struct patience patience_of(uint64_t ns);
+/* Is the time up, or does a signal wait that is to end us (patience_is_interrupted())? */
+bool patience_is_over(const struct patience *patience);
+/* Is SIGINT or SIGTERM pending? It is if the caller has blocked it, to read it later. */
+bool patience_is_interrupted(void);
 
 /*
  * Converts time stamps to CLOCK_REALTIME by two pairs of both clocks; clock_sync() advances the

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "arch/arch.h"
+#include "libprobe/base/worker.h"
 #include "libprobe/follow/passage.h"
 #include "libprobe/sandbox/seccomp.h"
 #include "libprobe/target/target.h"
@@ -185,10 +186,8 @@ struct probe_error *probe_target_spawn(char *const argv[], struct probe_target *
 	close_pair(go);
 	close_pair(failed);
 	if (error) {
-		if (target->pid > 0) {
-			kill(target->pid, SIGKILL);
-			waitpid(target->pid, NULL, __WALL);
-		}
+		if (target->pid > 0)
+			worker_end_child(target->pid, 0, &(int){0});
 		target->spawned = false;
 		probe_target_close(target);
 		return error;

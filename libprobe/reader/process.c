@@ -30,10 +30,12 @@
 
 #include "libprobe/base/buffer.h"
 #include "libprobe/base/error.h"
+#include "libprobe/base/worker.h"
 #include "libprobe/reader/reader.h"
 #include "libprobe/base/event.h"
 
 enum {
+	END_NS = 1000000000,   /* of a process that has closed its pipe */
 	WRITE_BYTES = 1 << 16, /* frames written at once */
 	READ_BYTES = 1 << 18,  /* room for them */
 	PIPE_BYTES = 1 << 20,  /* capacity of the pipe, if the kernel allows it */
@@ -273,22 +275,20 @@ struct process_reader {
 	bool over; /* nothing follows */
 };
 
-/* Kills the process and returns its wait status. */
-static int reap(struct process_reader *reader)
+/* Waits for the end of the process and returns its wait status; 0: it is not known. */
+static int reap(struct process_reader *reader, uint64_t patience_ns)
 {
 	int status = 0;
-	pid_t got;
+	bool ended;
 
 	if (reader->fd >= 0)
 		close(reader->fd);
 	reader->fd = -1;
 	if (!reader->pid)
 		return 0;
-	do {
-		got = waitpid(reader->pid, &status, 0);
-	} while (got < 0 && errno == EINTR);
+	ended = worker_end_child(reader->pid, patience_ns, &status);
 	reader->pid = 0;
-	return got < 0 ? 0 : status;
+	return ended ? status : 0;
 }
 
 static void process_close(void *source)
@@ -297,9 +297,7 @@ static void process_close(void *source)
 
 	if (!reader)
 		return;
-	if (reader->pid)
-		kill(reader->pid, SIGKILL);
-	reap(reader);
+	reap(reader, 0);
 	free(reader->data);
 	free(reader->path);
 	free(reader);
@@ -307,7 +305,7 @@ static void process_close(void *source)
 
 static struct probe_error *gave_up(struct process_reader *reader)
 {
-	int status = reap(reader);
+	int status = reap(reader, END_NS);
 
 	reader->over = true;
 	if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_NO_MEMORY)

@@ -38,6 +38,7 @@
 
 #include "arch/process.h"
 #include "libprobe/base/file.h"
+#include "libprobe/base/worker.h"
 #include "libprobe/process/procfs.h"
 #include "libprobe/sandbox/seccomp.h"
 
@@ -289,9 +290,7 @@ struct probe_error *seccomp_try(unsigned int kind, struct seccomp_trial *ret)
 	close(answers[1]);
 	if (child > 0) {
 		read_answers(answers[0], kind, ret);
-		kill(child, SIGKILL);
-		while (waitpid(child, NULL, __WALL) < 0 && errno == EINTR)
-			;
+		worker_end_child(child, 0, &(int){0});
 	}
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	close(answers[0]);

@@ -330,7 +330,7 @@ static struct probe_error *cannot_stop(pid_t pid, pid_t tid)
 }
 
 /* Waits until every thread can stop. No thread is stopped meanwhile. */
-static struct probe_error *await_unblocked(struct control *control, uint64_t deadline_ns)
+static struct probe_error *await_unblocked(struct control *control, const struct patience *patience)
 {
 	pid_t tid = 0;
 
@@ -341,7 +341,7 @@ static struct probe_error *await_unblocked(struct control *control, uint64_t dea
 			tid = blocked_thread(control->pid);
 		if (!tid)
 			return NULL;
-		if (clock_monotonic_ns() >= deadline_ns)
+		if (patience_is_over(patience))
 			break;
 		nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
 	}
@@ -455,20 +455,21 @@ struct probe_error *control_stop(pid_t pid, pid_t lender, struct control *ret)
 struct probe_error *control_stop_within(
 	pid_t pid, pid_t lender, uint64_t patience_ns, struct control *ret)
 {
-	uint64_t deadline = clock_monotonic_ns() + patience_ns, pause = LOOK_NS;
+	const struct patience patience = patience_of(patience_ns);
 	struct probe_error *error;
+	uint64_t pause = LOOK_NS;
 	bool again;
 
 	*ret = (struct control){.pid = pid, .lender = lender};
 	control_let_late_go();
 	move_threads(&late, pid, ret);
 	for (;; pause *= 2) {
-		error = await_unblocked(ret, deadline);
+		error = await_unblocked(ret, &patience);
 		if (!error)
 			error = stop_all(ret, &again);
 		if (error || !again)
 			return error;
-		if (clock_monotonic_ns() >= deadline) {
+		if (patience_is_over(&patience)) {
 			release(ret);
 			return probe_error_new(PROBE_ERROR_STATE,
 				"threads of process %d come and go faster than they can be "
@@ -508,7 +509,7 @@ struct probe_error *control_borrow(pid_t pid, const struct seccomp *seccomp, str
 }
 
 /* Why no thread of a process can be borrowed, or NULL if another look is worthwhile. */
-static struct probe_error *give_up(pid_t pid, int unable_passes, uint64_t deadline)
+static struct probe_error *give_up(pid_t pid, int unable_passes, const struct patience *patience)
 {
 	if ((!procfs_start_time(pid) && !procfs_no_room(errno)) || procfs_is_zombie(pid))
 		return procfs_no_process(pid);
@@ -518,7 +519,7 @@ static struct probe_error *give_up(pid_t pid, int unable_passes, uint64_t deadli
 			"runs 32-bit code, or hands its calls to a handler of the program "
 			"(PR_SET_SYSCALL_USER_DISPATCH): try again",
 			pid);
-	if (clock_monotonic_ns() < deadline)
+	if (!patience_is_over(patience))
 		return NULL;
 	return probe_error_new(PROBE_ERROR_STATE,
 		"no thread of process %d can stop: each waits for " UNSTOPPABLE ": try again later",
@@ -543,7 +544,7 @@ static bool is_borrowed(struct control *control, struct choose_unable *unable)
 struct probe_error *control_borrow_within(pid_t pid, const struct seccomp *seccomp,
 	uint64_t patience_ns, const struct control_coming *coming, struct control *ret)
 {
-	uint64_t deadline = clock_monotonic_ns() + patience_ns;
+	const struct patience patience = patience_of(patience_ns);
 	struct choose_unable unable = {.count = 0};
 	struct probe_error *error = NULL;
 	int passes = 0;
@@ -565,7 +566,7 @@ struct probe_error *control_borrow_within(pid_t pid, const struct seccomp *secco
 			passes++;
 		}
 		if (!error)
-			error = give_up(pid, passes, deadline);
+			error = give_up(pid, passes, &patience);
 		if (!error && (ret->count || !unable.count))
 			nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
 	}

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "libprobe/base/clock.h"
+#include "libprobe/base/worker.h"
 #include "libprobe/output/format.h"
 #include "libprobe/tracer/guest.h"
 #include "libprobe/tracer/tags.h"
@@ -38,7 +39,8 @@ struct probe_tracer_host {
 	struct probe_sink *sink;
 	bool ready, done, off;
 	unsigned int unanswered;
-	uint64_t asked_ns; /* when the first unanswered ping was sent */
+	uint64_t asked_ns;	  /* when the first unanswered ping was sent */
+	struct patience patience; /* of the wait for an answer; timeout_ns is looked at by itself */
 	uint64_t heard_ns;
 	char reply[1024];
 	size_t reply_length;
@@ -86,32 +88,31 @@ static struct probe_error *host_options(struct probe_tracer_host *host, const ch
 
 /* ---- Its end ---------------------------------------------------------------------- */
 
-/* Waits for the process, which has closed its replies or was killed. */
-static struct probe_error *reap(struct probe_tracer_host *host)
+/* Waits for the process, which has closed its replies or is to be killed. */
+static struct probe_error *reap(struct probe_tracer_host *host, uint64_t patience_ns)
 {
 	int status = 0;
-	pid_t got;
+	bool got = worker_end_child(host->pid, patience_ns, &status);
 
-	do {
-		got = waitpid(host->pid, &status, 0);
-	} while (got < 0 && errno == EINTR);
 	host->pid = 0;
 	if (host->done)
 		return NULL;
-	if (got > 0 && WIFSIGNALED(status) && WTERMSIG(status) == SIGPIPE)
+	if (got && WIFSIGNALED(status) && WTERMSIG(status) == SIGPIPE)
 		return probe_error_system(EPIPE, "tracer %s", host->path);
-	if (got > 0 && WIFSIGNALED(status))
+	if (got && WIFSIGNALED(status))
 		return probe_error_new(PROBE_ERROR_STATE, "tracer %s was ended by signal %d (%s)",
 			host->path, WTERMSIG(status), strsignal(WTERMSIG(status)));
 	return probe_error_new(PROBE_ERROR_STATE, "tracer %s ended by itself, with status %d",
-		host->path, got > 0 ? WEXITSTATUS(status) : 0);
+		host->path, got ? WEXITSTATUS(status) : 0);
 }
 
-static struct probe_error *give_up(struct probe_tracer_host *host)
+static struct probe_error *give_up(struct probe_tracer_host *host, bool interrupted)
 {
-	kill(host->pid, SIGKILL);
 	host->done = true; /* send nothing more */
-	probe_error_free(reap(host));
+	probe_error_free(reap(host, 0));
+	if (interrupted)
+		return probe_error_new(PROBE_ERROR_STATE,
+			"tracer %s had not answered when a signal came, and was ended", host->path);
 	return probe_error_new(PROBE_ERROR_STATE,
 		"tracer %s did not answer for %llu s, and was ended (its option timeout=SECONDS "
 		"allows more; 0: for ever)",
@@ -255,6 +256,7 @@ static struct buffer *host_ask(struct probe_tracer_host *host)
 {
 	if (!host->unanswered++)
 		host->asked_ns = clock_monotonic_ns();
+	host->patience = patience_of(UINT64_MAX / 2);
 	return &sink_context(host->sink)->out;
 }
 
@@ -292,14 +294,15 @@ static struct probe_error *wait_for_replies(
 	struct pollfd fds[] = {{.fd = host->replies, .events = POLLIN},
 		{.fd = probe_sink_pending(host->sink) ? host->input : -1, .events = POLLOUT}};
 	struct probe_error *error;
-	bool ended;
+	bool ended, interrupted;
 
 	poll(fds, 2, 100);
 	error = read_replies(host, listener, &ended);
 	if (!error && ended)
-		return reap(host);
-	if (!error && !host->done && is_late(host))
-		return give_up(host);
+		return reap(host, NSEC_PER_SEC);
+	interrupted = patience_is_over(&host->patience);
+	if (!error && !host->done && (interrupted || is_late(host)))
+		return give_up(host, interrupted);
 	return error;
 }
 
@@ -309,6 +312,7 @@ static struct probe_error *wait_until_ready(struct probe_tracer_host *host)
 
 	host->unanswered = 1;
 	host->asked_ns = clock_monotonic_ns();
+	host->patience = patience_of(UINT64_MAX / 2);
 	while (!error && !host->ready)
 		error = wait_for_replies(host, &(struct listener){0});
 	host->unanswered = 0;
@@ -439,9 +443,9 @@ struct probe_error *probe_tracer_host_poll(struct probe_tracer_host *host,
 	if (error)
 		return error;
 	if (ended)
-		return reap(host);
+		return reap(host, NSEC_PER_SEC);
 	if (is_late(host))
-		return give_up(host);
+		return give_up(host, false);
 	if (!host->unanswered && clock_monotonic_ns() - host->heard_ns >= NSEC_PER_SEC)
 		wire_put(host_ask(host), WIRE_PING);
 	return NULL;
@@ -460,17 +464,15 @@ struct probe_error *probe_tracer_host_finish(struct probe_tracer_host *host)
 		if (!error)
 			error = wait_for_replies(host, &(struct listener){0});
 	}
-	return error || !host->pid ? error : reap(host);
+	return error || !host->pid ? error : reap(host, NSEC_PER_SEC);
 }
 
 void probe_tracer_host_free(struct probe_tracer_host *host)
 {
 	if (!host)
 		return;
-	if (host->pid) {
-		kill(host->pid, SIGKILL);
-		probe_error_free(reap(host));
-	}
+	if (host->pid)
+		probe_error_free(reap(host, 0));
 	if (host->input >= 0)
 		close(host->input);
 	if (host->replies >= 0)
