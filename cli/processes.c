@@ -213,6 +213,15 @@ struct probe_error *processes_open(
 	return NULL;
 }
 
+void processes_tell_frozen(const struct probe_target *target)
+{
+	if (probe_target_frozen(target))
+		report_warning(
+			"process %d is frozen: waiting up to 8 s for it to be thawed, as its "
+			"probes cannot be switched off before; Ctrl-C ends the wait",
+			(int)probe_target_pid(target));
+}
+
 bool processes_follow(const struct common_options *common)
 {
 	return common->follow || (common->program && !common->no_follow);

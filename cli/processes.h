@@ -63,6 +63,12 @@ struct probe_error *processes_unless_ended(
 PROBE_MUST_CHECK struct probe_error *processes_open(
 	const struct common_options *common, pid_t pid, struct probe_target **ret);
 
+/*
+ * Before probe_sessions_stop(): if the process is frozen, warns that this waits, and that a signal
+ * ends the wait.
+ */
+void processes_tell_frozen(const struct probe_target *target);
+
 /* Is what happens to them later to be followed? */
 bool processes_follow(const struct common_options *common);
 

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "cli/processes.h"
 #include "cli/timer.h"
 #include "cli/top/source.h"
 
@@ -313,6 +314,8 @@ struct probe_error *source_stop(struct top_source *source)
 
 	/* Others wait for nothing that follows. */
 	source_finish_watch(source);
+	for (size_t i = 0; i < source->count; i++)
+		processes_tell_frozen(source->processes[i].target);
 	if (sessions && errors)
 		stop_all(source->processes, source->count, sessions, errors, &error);
 	/* Without memory, one process after the other. */

@@ -485,6 +485,9 @@ static void stop_sessions(struct trace *trace)
 
 void trace_stop(struct trace *trace)
 {
+	for (size_t i = 0; i < trace->target_count; i++)
+		if (trace->targets[i].on && trace->targets[i].tracer == trace->tracers)
+			processes_tell_frozen(trace->targets[i].target);
 	stop_sessions(trace);
 	for (size_t i = 0; i < trace->target_count; i++)
 		target_stop(trace, &trace->targets[i]);

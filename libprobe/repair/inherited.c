@@ -42,6 +42,8 @@ static struct {
 	uint64_t *images; /* AT_RANDOM of their targets, in order, each once; owned */
 	size_t image_count;
 	bool any_image; /* there are too many */
+	pid_t *failed;	/* targets whose own sessions could not be ended: these are no copies */
+	size_t failed_count;
 } all = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static bool any_goes_on(void)
@@ -219,13 +221,16 @@ static void look_at(struct looking *looking, pid_t pid)
 	looking->ended = looking->ended || !found;
 }
 
-static struct probe_error *look_at_all(pid_t failed, struct probe_report *report)
+static struct probe_error *look_at_all(struct probe_report *report)
 {
 	struct looking looking = {
 		.end_ns = clock_monotonic_ns() + PATIENCE_NS, .report = report, .again = true};
 
-	if (failed && ARRAY_ROOM(looking.seen, looking.seen_count))
-		looking.seen[looking.seen_count++] = failed;
+	pthread_mutex_lock(&all.lock);
+	for (size_t i = 0; i < all.failed_count; i++)
+		if (ARRAY_ROOM(looking.seen, looking.seen_count))
+			looking.seen[looking.seen_count++] = all.failed[i];
+	pthread_mutex_unlock(&all.lock);
 	for (int ended = 0; (looking.again || (looking.ended && ended++ < ENDED_PASSES)) &&
 			    clock_monotonic_ns() < looking.end_ns;) {
 		DIR *processes = procfs_processes();
@@ -254,8 +259,8 @@ void inherited_begin(pid_t pid, bool *goes_on_ret)
 	*goes_on_ret = true;
 }
 
-/* Does none go on any more, since this one does not? */
-static bool leave(bool *goes_on)
+/* Does none go on any more, since this one does not? `failed`: its target, if it was not ended. */
+static bool leave(bool *goes_on, pid_t failed)
 {
 	bool last;
 
@@ -264,13 +269,15 @@ static bool leave(bool *goes_on)
 	*goes_on = false;
 	pthread_mutex_lock(&all.lock);
 	last = --all.going_on == 0;
+	if (failed && ARRAY_ROOM(all.failed, all.failed_count))
+		all.failed[all.failed_count++] = failed;
 	pthread_mutex_unlock(&all.lock);
 	return last;
 }
 
 void inherited_forget(bool *goes_on)
 {
-	leave(goes_on);
+	leave(goes_on, 0);
 }
 
 /* There are no copies, unless others go on: what theirs would be known by is kept. */
@@ -281,6 +288,9 @@ static void begin_anew(void)
 		free(all.images);
 		all.images = NULL;
 		all.image_count = 0;
+		free(all.failed);
+		all.failed = NULL;
+		all.failed_count = 0;
 		all.any_image = false;
 	}
 	pthread_mutex_unlock(&all.lock);
@@ -290,9 +300,9 @@ struct probe_error *inherited_end(bool *goes_on, pid_t failed, struct probe_repo
 {
 	struct probe_error *error;
 
-	if (!leave(goes_on))
+	if (!leave(goes_on, failed))
 		return NULL;
-	error = look_at_all(failed, report);
+	error = look_at_all(report);
 	begin_anew();
 	return error;
 }

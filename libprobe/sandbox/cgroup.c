@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Memory is charged to the control group of the process that touches it first: for everything
- * that stubs write, the target's.
+ * that stubs write, the target's. In a frozen group (`docker pause`, `systemctl freeze`), no thread
+ * runs an instruction of its program: a system call that is begun in one ends when the group is
+ * thawed. Version 1 of the freezer does not even let a thread stop for ptrace(2).
  *
  * /proc/PID/cgroup names a process's groups, one line per hierarchy:
  *
@@ -17,7 +19,8 @@
  * drops before it kills; only inactive ones are counted as free here.
  *
  * Sources: cgroups(7), cgroup_namespaces(7), proc_pid_mountinfo(5);
- * Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst of Linux.
+ * Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst and
+ * cgroup-v1/freezer-subsystem.rst of Linux.
  */
 #include <limits.h>
 #include <stdio.h>
@@ -62,7 +65,7 @@ static bool has_word(const char *list, const char *word, size_t end)
 }
 
 /* The path of a process's group in a hierarchy; false if it has none. */
-static bool find_group(const char *groups, size_t version, char *path)
+static bool find_group(const char *groups, size_t version, const char *controller, char *path)
 {
 	for (const char *line = groups; line && *line; line = strchr(line, '\n')) {
 		const char *list, *at;
@@ -73,7 +76,7 @@ static bool find_group(const char *groups, size_t version, char *path)
 		if (!at || strcspn(at + 1, "\n") >= PATH_MAX)
 			continue;
 		if (version ? list + 1 != at || strncmp(line, "0:", 2) != 0
-			    : !has_word(list + 1, "memory", (size_t)(at - list - 1)))
+			    : !has_word(list + 1, controller, (size_t)(at - list - 1)))
 			continue;
 		snprintf(path, PATH_MAX, "%.*s", (int)strcspn(at + 1, "\n"), at + 1);
 		return true;
@@ -112,7 +115,8 @@ static const char *end_of(const char *line, const char *type)
 }
 
 /* Where the hierarchy is mounted, and which of its folders; false if it is not mounted. */
-static bool find_mount(const char *mounts, size_t version, char *root, char *point)
+static bool find_mount(
+	const char *mounts, size_t version, const char *controller, char *root, char *point)
 {
 	for (const char *line = mounts; line && *line; line = strchr(line, '\n')) {
 		const char *end;
@@ -122,7 +126,7 @@ static bool find_mount(const char *mounts, size_t version, char *root, char *poi
 		end = end_of(line, versions[version].type);
 		if (!end || sscanf(line, "%*d %*d %*s %4095s %4095s", root, point) != 2 ||
 			sscanf(end, "%*s %*s %255s", options) != 1 ||
-			(!version && !has_word(options, "memory", strlen(options))))
+			(!version && !has_word(options, controller, strlen(options))))
 			continue;
 		unescape(root);
 		unescape(point);
@@ -133,14 +137,15 @@ static bool find_mount(const char *mounts, size_t version, char *root, char *poi
 
 /* A group's folder, and how much of its path is the mount point. */
 static bool find_folder(const char *folder, const char *groups, const char *mounts, size_t version,
-	char *ret, size_t *mount_ret)
+	const char *controller, char *ret, size_t *mount_ret)
 {
 	char group[PATH_MAX], root[PATH_MAX], point[PATH_MAX];
 	const char *inside = group;
 	size_t length;
 	int mount;
 
-	if (!find_group(groups, version, group) || !find_mount(mounts, version, root, point))
+	if (!find_group(groups, version, controller, group) ||
+		!find_mount(mounts, version, controller, root, point))
 		return false;
 	length = strcmp(root, "/") == 0 ? 0 : strlen(root);
 	if (strncmp(group, root, length) != 0 || (group[length] && group[length] != '/'))
@@ -217,7 +222,7 @@ void cgroup_memory_in(
 		char path[PATH_MAX];
 		size_t mount;
 
-		if (!find_folder(folder, groups, mounts, v, path, &mount))
+		if (!find_folder(folder, groups, mounts, v, "memory", path, &mount))
 			continue;
 		for (int i = 0; i < FOLDERS_MAX; i++) {
 			look_at_folder(path, &versions[v], ret);
@@ -226,6 +231,46 @@ void cgroup_memory_in(
 			*strrchr(path, '/') = '\0';
 		}
 	}
+}
+
+/* ---- Frozen ---------------------------------------------------------------------------------- */
+
+/* Version 1 says in each group what its ancestors make of it; so does version 2 once it is done. */
+static bool says_frozen(const char *path, size_t version)
+{
+	char text[STAT_MAX];
+
+	if (!version)
+		return read_file(path, "freezer.state", text, sizeof(text)) && text[0] == 'F';
+	return number_in(path, "cgroup.freeze", 0) == 1 ||
+	       (read_file(path, "cgroup.events", text, sizeof(text)) &&
+		       number_behind(text, "frozen ") == 1);
+}
+
+bool cgroup_frozen_in(
+	const char *folder, const char *groups, const char *mounts, char ret[CGROUP_PATH_BYTES])
+{
+	for (size_t v = 0; v < sizeof(versions) / sizeof(*versions); v++) {
+		char path[PATH_MAX];
+		size_t mount;
+		bool found = false;
+
+		if (!find_folder(folder, groups, mounts, v, "freezer", path, &mount))
+			continue;
+		/* The highest that is frozen is the one to be thawed. */
+		for (int i = 0; i < FOLDERS_MAX; i++) {
+			if (says_frozen(path, v)) {
+				snprintf(ret, CGROUP_PATH_BYTES, "%s", path);
+				found = true;
+			}
+			if (strlen(path) <= mount)
+				break;
+			*strrchr(path, '/') = '\0';
+		}
+		if (found)
+			return true;
+	}
+	return false;
 }
 
 /* ---- Of a process -----------------------------------------------------------------------------
@@ -256,6 +301,16 @@ void cgroup_memory(pid_t pid, struct cgroup_memory *ret)
 	free(groups);
 }
 
+bool cgroup_frozen(pid_t pid, char ret[CGROUP_PATH_BYTES])
+{
+	const char *mounts;
+	char *groups = read_both(pid, &mounts);
+	bool frozen = groups && cgroup_frozen_in("", groups, mounts, ret);
+
+	free(groups);
+	return frozen;
+}
+
 char *cgroup_events(pid_t pid)
 {
 	const char *mounts;
@@ -265,7 +320,7 @@ char *cgroup_events(pid_t pid)
 		char path[PATH_MAX], text[STAT_MAX];
 		size_t mount;
 
-		if (find_folder("", groups, mounts, v, path, &mount) &&
+		if (find_folder("", groups, mounts, v, "memory", path, &mount) &&
 			read_file(path, versions[v].events, text, sizeof(text)) &&
 			asprintf(&ret, "%s/%s", path, versions[v].events) < 0)
 			ret = NULL;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* How much memory the control groups of a process leave it. */
+/* How much memory the control groups of a process leave it, and whether they let it run. */
 #ifndef LIBPROBE_SANDBOX_CGROUP_H
 #define LIBPROBE_SANDBOX_CGROUP_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -25,11 +26,20 @@ char *cgroup_events(pid_t pid);
 /* The count; 0 if `events` is NULL or cannot be read. */
 uint64_t cgroup_kills(const char *events);
 
+enum { CGROUP_PATH_BYTES = PATH_MAX };
+/*
+ * Is a process in a control group that is frozen, or is being frozen? *ret is then the path of the
+ * group to be thawed, among those that we see.
+ */
+bool cgroup_frozen(pid_t pid, char ret[CGROUP_PATH_BYTES]);
+
 /*
  * For tests: the same for given contents of /proc/PID/cgroup and /proc/self/mountinfo, with
  * `folder` before each path of the latter.
  */
 void cgroup_memory_in(
 	const char *folder, const char *groups, const char *mounts, struct cgroup_memory *ret);
+bool cgroup_frozen_in(
+	const char *folder, const char *groups, const char *mounts, char ret[CGROUP_PATH_BYTES]);
 
 #endif

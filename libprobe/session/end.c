@@ -6,8 +6,10 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "libprobe/base/clock.h"
 #include "libprobe/base/worker.h"
 #include "libprobe/follow/watch.h"
 #include "libprobe/patch/report.h"
@@ -17,7 +19,7 @@
 #include "libprobe/target/target.h"
 
 /* Address space for an end without memory: libc's text, tables. */
-enum { RESERVE_BYTES = 8 << 20 };
+enum { RESERVE_BYTES = 8 << 20, FROZEN_LOOK_NS = 20000000 };
 
 struct probe_error *session_reserve(struct probe_session *s)
 {
@@ -215,7 +217,8 @@ static void *stop_independent(void *data)
 	size_t first;
 
 	while ((first = atomic_fetch_add(&all->next, 1)) < all->count) {
-		if (!is_first(all, first) || !is_process_independent(all, first))
+		if (!is_first(all, first) || !is_process_independent(all, first) ||
+			probe_target_frozen(all->sessions[first]->target))
 			continue;
 		for (size_t i = first; i < all->count; i++)
 			if (all->sessions[i]->target == all->sessions[first]->target)
@@ -235,12 +238,20 @@ static size_t workers_for(size_t count)
 	return count / SHARE < most ? count / SHARE : most;
 }
 
+/* Until it has been thawed, or the patience is over, which is the same for all. */
+static void await_thawed(const struct probe_target *target, const struct patience *patience)
+{
+	while (probe_target_frozen(target) && !patience_is_over(patience))
+		nanosleep(&(struct timespec){.tv_nsec = FROZEN_LOOK_NS}, NULL);
+}
+
 void probe_sessions_stop(
 	struct probe_session *const *sessions, size_t count, struct probe_error **errors)
 {
 	struct stopping all = {.sessions = sessions, .errors = errors, .count = count};
 	struct worker workers[WORKERS_MAX];
 	size_t wanted = workers_for(count), started = 0;
+	struct patience patience;
 
 	for (size_t i = 0; i < count; i++)
 		errors[i] = NULL;
@@ -253,9 +264,18 @@ void probe_sessions_stop(
 		worker_join(&workers[i]);
 	/* The others; and those that failed, unless they have waited for somebody else. */
 	for (size_t i = 0; i < count; i++) {
-		if (errors[i] && errors[i]->code == PROBE_ERROR_STATE)
+		if ((errors[i] && errors[i]->code == PROBE_ERROR_STATE) ||
+			probe_target_frozen(sessions[i]->target))
 			continue;
 		probe_error_free(errors[i]);
+		errors[i] = probe_session_stop(sessions[i]);
+	}
+	/* Frozen processes come last, when all the others are as they were. */
+	patience = patience_of(CONTROL_PATIENCE_NS);
+	for (size_t i = 0; i < count; i++) {
+		if (errors[i] || sessions[i]->stopped)
+			continue;
+		await_thawed(sessions[i]->target, &patience);
 		errors[i] = probe_session_stop(sessions[i]);
 	}
 }

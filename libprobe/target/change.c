@@ -17,6 +17,7 @@
 #include "libprobe/process/memory.h"
 #include "libprobe/process/procfs.h"
 #include "libprobe/process/shared.h"
+#include "libprobe/sandbox/cgroup.h"
 #include "libprobe/sandbox/seccomp.h"
 #include "libprobe/stop/children.h"
 #include "libprobe/target/change.h"
@@ -190,6 +191,18 @@ struct probe_error *change_remove_frames(struct change *change, size_t *count_re
 	return error;
 }
 
+/* A frozen process is not waited for here: other processes may be traced meanwhile. */
+static struct probe_error *check_frozen(pid_t pid)
+{
+	char group[CGROUP_PATH_BYTES];
+
+	return cgroup_frozen(pid, group)
+		       ? probe_error_new(PROBE_ERROR_STATE,
+				 "process %d is frozen (its control group %s): thaw it first", pid,
+				 group)
+		       : NULL;
+}
+
 static const struct change no_change = {.lock = -1, .mem = -1};
 
 struct probe_error *change_begin_as_it_is(struct probe_target *target, struct change *ret)
@@ -204,6 +217,8 @@ struct probe_error *change_begin_as_it_is(struct probe_target *target, struct ch
 			"process %d is the caller itself: use the functions of probe/self.h",
 			ret->pid);
 	error = target->alone ? NULL : seccomp_check_own();
+	if (!error && !target->alone)
+		error = check_frozen(ret->pid);
 	if (target->alone)
 		ret->urgent = urgent_begin();
 	if (!error)

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "libprobe/process/procfs.h"
+#include "libprobe/sandbox/cgroup.h"
 #include "libprobe/target/change.h"
 #include "libprobe/target/target.h"
 
@@ -112,6 +113,13 @@ bool probe_target_alive(const struct probe_target *target)
 		return true;
 	/* The main thread may end before the others do. */
 	return procfs_thread_state(pid, pid) == 'Z' && procfs_status_number(pid, "Threads:") > 1;
+}
+
+bool probe_target_frozen(const struct probe_target *target)
+{
+	char group[CGROUP_PATH_BYTES];
+
+	return cgroup_frozen(target->pid, group);
 }
 
 const char *target_string(struct probe_target *target, const char *text)

@@ -366,7 +366,9 @@ PROBE_MUST_CHECK struct probe_error *probe_session_stop(struct probe_session *se
  * Ends `count` sessions, as probe_session_stop() does, and sets errors[i] to the error of
  * sessions[i], or NULL. Many processes are changed at once, by a few threads, which this function
  * starts and ends: what was given to probe_target_on_wait() may be called by several of them. All
- * targets are used, and none may be used by another thread meanwhile.
+ * targets are used, and none may be used by another thread meanwhile. Processes in frozen control
+ * groups come last, and are given eight seconds in all to be thawed; one, if SIGINT or SIGTERM is
+ * blocked and pending.
  */
 void probe_sessions_stop(
 	struct probe_session *const *sessions, size_t count, struct probe_error **errors);

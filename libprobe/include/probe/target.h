@@ -95,6 +95,12 @@ PROBE_MUST_CHECK struct probe_error *probe_target_executable(
  */
 bool probe_target_alive(const struct probe_target *target);
 
+/*
+ * Tells whether the process is in a frozen control group (`docker pause`). Until it is thawed,
+ * functions that change it fail with PROBE_ERROR_STATE, and its probes cannot be switched off.
+ */
+bool probe_target_frozen(const struct probe_target *target);
+
 /* How a process ended. */
 struct probe_fate {
 	int signal;	    /* that killed it; 0: none, or no longer known */

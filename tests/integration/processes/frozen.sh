@@ -2,41 +2,166 @@
 # SPDX-License-Identifier: MIT
 # runs-as: root
 #
-# A program whose control group is frozen cannot stop, and this is said; once it is thawed, a trace
-# that waits for it goes on. Only version 1 of the freezer keeps threads from stopping.
+# A program whose control group is frozen runs no call for us, and with version 1 of the freezer it
+# does not even stop. Commands say so at once; a trace whose process is frozen meanwhile waits for a
+# limited time, or until a signal; other processes of the same trace wait for nothing.
 . tests/integration/lib.sh
 need_attach
 
-below=$(sed -n 's/^[0-9]*:freezer://p' /proc/self/cgroup)
-top=$(awk '$NF ~ /freezer/ && / - cgroup / {print $5; exit}' /proc/self/mountinfo)
-group=$top$below/probectl-test.$$
-[ -n "$top" ] || skip "there is no freezer of version 1"
-mkdir "$group" 2>"$SCRATCH/err" || skip "no control group can be made: $(<"$SCRATCH/err")"
-on_exit "rmdir '$group'"
+# use VERSION: makes a control group, where that is possible, and sets how it is frozen
+use()
+{
+	local top below
+	case $1 in
+	1)
+		top=$(awk '$NF ~ /freezer/ && / - cgroup / {print $5; exit}' /proc/self/mountinfo)
+		below=$(sed -n 's/^[0-9]*:freezer://p' /proc/self/cgroup)
+		switch=freezer.state frozen=FROZEN thawed=THAWED
+		;;
+	2)
+		top=$(awk '/ - cgroup2 / {print $5; exit}' /proc/self/mountinfo)
+		below=$(sed -n 's/^0:://p' /proc/self/cgroup)
+		switch=cgroup.freeze frozen=1 thawed=0
+		;;
+	esac
+	[ -n "$top" ] || return 1
+	base=$top${below%/}
+	group=$base/probectl-test.$$
+	mkdir "$group" "$group/inner" 2>"$SCRATCH/err" || return 1
+	on_exit "rmdir '$group/inner' '$group'"
+	on_exit "echo $thawed >'$group/$switch'"
+}
 
-start "$TARGETS/grows" 1
-save_state "$target_pid"
-echo "$target_pid" >"$group/cgroup.procs"
-on_exit "echo THAWED >'$group/freezer.state'"
-echo FROZEN >"$group/freezer.state"
-tries=0
-until [ "$(<"$group/freezer.state")" = FROZEN ] || ((tries++ > 200)); do
-	sleep 0.05
+freeze()
+{
+	echo $frozen >"$group/$switch"
+	case $switch in
+	freezer.state) wait_until "[ \"\$(<'$group/$switch')\" = FROZEN ]" ;;
+	*) wait_until "grep -q 'frozen 1' '$group/inner/cgroup.events'" ;;
+	esac
+}
+
+thaw()
+{
+	echo $thawed >"$group/$switch"
+}
+
+# wait_until CONDITION
+wait_until()
+{
+	local try
+	for ((try = 0; try < 1000 * slower; try++)); do
+		! eval "$1" || return 0
+		sleep 0.01
+	done
+	fail "not so in time: $1"
+}
+
+# names_group NAME: its standard error names the process and the group that is to be thawed
+names_group()
+{
+	says "$1" "process $target_pid is frozen (its control group $group): thaw it first"
+}
+
+# trace_frozen NAME ARGS…: traces both processes, and freezes the one once probes are on
+trace_frozen()
+{
+	anew "$1"
+	env --default-signal=INT "$PROBECTL" trace -c "${@:2}" -p "$target_pid" -p "$free" \
+		grows:hit >"$SCRATCH/$1.out" 2>"$SCRATCH/$1.err" &
+	tracer_pid=$!
+	wait_tracing "$1"
+	freeze
+}
+
+# is_off PID: nothing of ours is left in it
+is_off()
+{
+	! grep -q memfd:probectl "/proc/$1/maps"
+}
+
+# limited: the wait ends by itself
+limited()
+{
+	trace_frozen limit -d 500ms
+	wait "$tracer_pid"
+	same "version 2, at the limit: status" "$?" 1
+	names_group limit
+	thaw
+	ctl repair -p "$target_pid"
+	same_state "$target_pid"
+	same_state "$free"
+}
+
+check_version()
+{
+	local command
+	start "$TARGETS/grows" 1
+	free=$target_pid
+	save_state "$free"
+	start "$TARGETS/grows" 1
+	save_state "$target_pid"
+	# The group above is frozen: that is the one to be thawed.
+	echo "$target_pid" >"$group/inner/cgroup.procs"
+
+	freeze
+	for command in 'trace -c -d 10ms' enable 'disable --force' "record -d 10ms -o $SCRATCH/record"; do
+		# shellcheck disable=SC2086 # words
+		"$PROBECTL" $command -p "$target_pid" grows:hit >"$SCRATCH/frozen.out" 2>"$SCRATCH/frozen.err"
+		same "version $1, frozen, $command: status" "$?" 1
+		names_group frozen
+	done
+	"$PROBECTL" status -p "$target_pid" grows:hit >"$SCRATCH/frozen.out" 2>&1 ||
+		fail "version $1, frozen, status: $(<"$SCRATCH/frozen.out")"
+	# The other one is traced.
+	"$PROBECTL" trace -c -d 10ms -p "$target_pid" -p "$free" grows:hit >"$SCRATCH/frozen.out" \
+		2>"$SCRATCH/frozen.err"
+	names_group frozen
+	says frozen "tracing 1 probe"
+	thaw
+	same_state "$target_pid"
+	same_state "$free"
+
+	# Thawed before the patience is over.
+	trace_frozen thawed
+	kill -INT "$tracer_pid"
+	wait_until "grep -q 'is frozen: waiting' '$SCRATCH/thawed.err'"
+	wait_until "is_off $free"
+	! is_off "$target_pid" || fail "version $1: what is frozen was changed"
+	thaw
+	wait "$tracer_pid"
+	same "version $1, thawed: status" "$?" 0
+	same "version $1, thawed: messages" "$(grep -c 'keeps its probes' "$SCRATCH/thawed.err")" 0
+	same_state "$target_pid"
+	same_state "$free"
+
+	# A second signal ends the wait; the probes that stay are named, and repaired later.
+	trace_frozen ended
+	kill -INT "$tracer_pid"
+	wait_until "grep -q 'is frozen: waiting' '$SCRATCH/ended.err'"
+	kill -TERM "$tracer_pid"
+	wait "$tracer_pid"
+	same "version $1, ended: status" "$?" 1
+	says ended "process $target_pid keeps its probes until .probectl repair.: process"
+	names_group ended
+	! grep -q forked "$SCRATCH/ended.err" || fail "version $1: $(grep forked "$SCRATCH/ended.err")"
+	same_state "$free"
+	thaw
+	ctl repair -p "$target_pid"
+	same_state "$target_pid"
+
+	[ "$1" = 1 ] || limited
+	echo "$target_pid" >"$base/cgroup.procs"
+	end_target
+	end_process "$free"
+}
+
+checked=0
+for version in 1 2; do
+	use $version || continue
+	check_version $version
+	rmdir "$group/inner" "$group"
+	checked=$((checked + 1))
 done
-"$PROBECTL" trace -c -d 10ms -p "$target_pid" grows:hit >"$SCRATCH/out" 2>"$SCRATCH/err"
-same "frozen: status" "$?" 1
-grep -q 'can stop: each waits for .* or for its control group to be thawed' "$SCRATCH/err" ||
-	fail "frozen: $(<"$SCRATCH/err")"
-anew thawed
-env --default-signal=INT "$PROBECTL" trace -c -p "$target_pid" grows:hit >"$SCRATCH/thawed.out" 2>"$SCRATCH/thawed.err" &
-tracer_pid=$!
-sleep 0.3
-echo THAWED >"$group/freezer.state"
-wait_tracing thawed
-ask "hits 1000"
-trace_stop thawed
-same "thawed: hits" "$(awk '$1 == "grows:hit" {print $2}' "$SCRATCH/thawed.out")" 1000
-same_state "$target_pid"
-echo "$target_pid" >"$top$below/cgroup.procs"
-end_target
+[ $checked -gt 0 ] || skip "no control group can be made: $(<"$SCRATCH/err")"
 finish

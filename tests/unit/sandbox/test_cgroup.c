@@ -144,10 +144,49 @@ static void test_nonsense(void **state)
 	assert_int_equal(cgroup_kills(NULL), 0);
 }
 
+static void test_frozen(void **state)
+{
+	static const char freezer[] =
+		"35 31 0:33 / /sys/fs/cgroup/freezer rw - cgroup cgroup "
+		"rw,freezer\n"
+		"41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
+	static const char groups[] = "6:freezer:/f/g\n4:memory:/x\n0::/a/b\n";
+	char path[CGROUP_PATH_BYTES], wanted[CGROUP_PATH_BYTES];
+
+	assert_false(cgroup_frozen_in(*state, groups, freezer, path));
+	put(*state, "sys/fs/cgroup/unified/a/b/cgroup.freeze", "0\n");
+	put(*state, "sys/fs/cgroup/unified/a/b/cgroup.events", "populated 1\nfrozen 0\n");
+	put(*state, "sys/fs/cgroup/unified/a/cgroup.freeze", "0\n");
+	put(*state, "sys/fs/cgroup/freezer/f/g/freezer.state", "THAWED\n");
+	put(*state, "sys/fs/cgroup/freezer/f/freezer.state", "THAWED\n");
+	assert_false(cgroup_frozen_in(*state, groups, freezer, path));
+
+	/* What is being frozen counts as well; the group to be thawed is named. */
+	put(*state, "sys/fs/cgroup/unified/a/cgroup.freeze", "1\n");
+	assert_true(cgroup_frozen_in(*state, groups, freezer, path));
+	snprintf(wanted, sizeof(wanted), "%s/sys/fs/cgroup/unified/a", (char *)*state);
+	assert_string_equal(path, wanted);
+	put(*state, "sys/fs/cgroup/unified/a/cgroup.freeze", "0\n");
+
+	/* An ancestor that a container does not show. */
+	put(*state, "sys/fs/cgroup/unified/a/b/cgroup.events", "populated 1\nfrozen 1\n");
+	assert_true(cgroup_frozen_in(*state, groups, freezer, path));
+	snprintf(wanted, sizeof(wanted), "%s/sys/fs/cgroup/unified/a/b", (char *)*state);
+	assert_string_equal(path, wanted);
+	put(*state, "sys/fs/cgroup/unified/a/b/cgroup.events", "populated 1\nfrozen 0\n");
+
+	/* Version 1. */
+	put(*state, "sys/fs/cgroup/freezer/f/g/freezer.state", "FREEZING\n");
+	assert_true(cgroup_frozen_in(*state, groups, freezer, path));
+	snprintf(wanted, sizeof(wanted), "%s/sys/fs/cgroup/freezer/f/g", (char *)*state);
+	assert_string_equal(path, wanted);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_version_2, make_folder, remove_folder),
+		cmocka_unit_test_setup_teardown(test_frozen, make_folder, remove_folder),
 		cmocka_unit_test_setup_teardown(test_version_1, make_folder, remove_folder),
 		cmocka_unit_test_setup_teardown(test_views, make_folder, remove_folder),
 		cmocka_unit_test_setup_teardown(test_nonsense, make_folder, remove_folder),
