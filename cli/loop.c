@@ -22,6 +22,7 @@
 #include "cli/child.h"
 #include "cli/timer.h"
 #include "cli/loop.h"
+#include "cli/print/messages.h"
 
 enum { ROOM_FIRST = 16 };
 
@@ -152,6 +153,7 @@ struct probe_error *loop_sleep(struct loop *loop)
 	begin_round(loop);
 	if (signalled)
 		take_signals(loop);
+	messages_retry();
 	return no_memory ? probe_error_no_memory() : NULL;
 }
 

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "cli/print/messages.h"
 #include "cli/print/print.h"
 #include "libprobe/base/nearest.h"
 #include "probe/version.h"
@@ -161,8 +162,11 @@ int main(int argc, char **argv)
 
 	if (!keep_places())
 		return STATUS_FAILED; /* and nowhere to say why */
+	messages_begin();
 	error = run(argc - 1, argv + 1, &status);
 	if (error)
 		failed = report_error(error);
-	return finish_output(status ? status : failed);
+	status = finish_output(status ? status : failed);
+	messages_end();
+	return status;
 }

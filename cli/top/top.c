@@ -23,6 +23,7 @@
 #include "cli/print/print.h"
 #include "cli/request.h"
 #include "cli/top/top.h"
+#include "libprobe/base/file.h"
 #include "probe/sink.h"
 
 enum {
@@ -203,9 +204,24 @@ static void lose_output(struct top *top, int err)
 		top_fail(top, probe_error_system(err, "cannot write the output"));
 }
 
-/* Writes lines to standard output; a signal ends the wait for a slow reader. */
+/* What one write takes: whole lines, so that nothing else begins in the middle of one. */
+static size_t piece_length(const char *bytes, size_t count)
+{
+	const char *line_end = count > PIECE_BYTES ? memrchr(bytes, '\n', PIECE_BYTES) : NULL;
+
+	return line_end		     ? (size_t)(line_end + 1 - bytes)
+	       : count < PIECE_BYTES ? count
+				     : PIECE_BYTES;
+}
+
+/*
+ * Writes lines to standard output. A signal ends the wait for a slow reader, and so does the time
+ * limit (-d) while probes are on.
+ */
 static void write_lines(struct top *top, const char *bytes, size_t count)
 {
+	bool ended = false;
+
 	while (count && !top->gone) {
 		bool ready = false;
 		ssize_t done;
@@ -213,11 +229,13 @@ static void write_lines(struct top *top, const char *bytes, size_t count)
 		wait_for(top, FOLLOW_NS, POLLOUT, &ready);
 		if (!top->events.over)
 			follow(top);
-		if (!ready && top->events.interrupted)
+		ended |= timer_due(&top->end, now_ns());
+		top->events.over |= ended;
+		if (!ready && (top->events.interrupted || ended))
 			return;
 		if (!ready)
 			continue;
-		done = write(STDOUT_FILENO, bytes, count < PIECE_BYTES ? count : PIECE_BYTES);
+		done = write(top->output, bytes, piece_length(bytes, count));
 		if (done < 0 && errno != EINTR && errno != EAGAIN)
 			lose_output(top, errno);
 		bytes += done > 0 ? done : 0;
@@ -424,10 +442,11 @@ static struct probe_error *begin_source(struct top *top)
 }
 
 /* Before anything is switched on: a standard output that is closed cannot be written. */
-static struct probe_error *check_output(void)
+static struct probe_error *check_output(struct top *top)
 {
-	int flags = fcntl(STDOUT_FILENO, F_GETFL);
+	int flags = fcntl(STDOUT_FILENO, F_GETFL), own = file_reopen(STDOUT_FILENO);
 
+	top->output = own < 0 ? STDOUT_FILENO : own;
 	return flags < 0 || (flags & O_ACCMODE) == O_RDONLY
 		       ? probe_error_system(EBADF, "the standard output")
 		       : NULL;
@@ -435,7 +454,7 @@ static struct probe_error *check_output(void)
 
 static struct probe_error *begin(struct top *top)
 {
-	struct probe_error *error = check_output();
+	struct probe_error *error = check_output(top);
 
 	if (!error)
 		error = begin_source(top);
@@ -490,6 +509,7 @@ static void end(struct top *top)
 	error = source_stop(top->source);
 	/* A user who waits because the reader takes nothing may interrupt us again. */
 	top->events.interrupted = false;
+	top->end = timer_every(0);
 	print_kept(top);
 	if (!top->error && !top->gone && !(was_screen && is_alive && !top->events.child))
 		print_end(top, was_screen ? draw_rows(&top->view) : top->options->top);
@@ -517,7 +537,7 @@ static int wait_for_program(struct top *top)
 
 int top_run(const struct top_options *options)
 {
-	struct top top = {.options = options, .events = {.signal_fd = -1}};
+	struct top top = {.options = options, .events = {.signal_fd = -1}, .output = STDOUT_FILENO};
 	int status = STATUS_DONE, failed = STATUS_DONE;
 
 	model_init(&top.model);
@@ -541,6 +561,8 @@ int top_run(const struct top_options *options)
 	model_deinit(&top.model);
 	frame_deinit(&top.frame);
 	free(top.message);
+	if (top.output != STDOUT_FILENO)
+		close(top.output);
 	loop_close(&top.events);
 	return status;
 }

@@ -410,6 +410,8 @@ struct top {
 	struct timer looks, end;
 	uint64_t escape_ns, message_ns; /* CLOCK_MONOTONIC; UINT64_MAX: never */
 
+	int output; /* standard output, or a description of our own for the same (file_reopen()) */
+
 	bool stale;		   /* the screen does not show what it should */
 	bool gone;		   /* our output has no reader any more */
 	struct probe_error *error; /* what ended it */

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "libprobe/base/file.h"
@@ -32,4 +34,15 @@ size_t file_read_whole(const char *path, char *buffer, size_t size)
 		close(fd);
 	buffer[length] = '\0';
 	return length;
+}
+
+int file_reopen(int fd)
+{
+	char path[48];
+	struct stat st;
+
+	if (!isatty(fd) && (fstat(fd, &st) < 0 || !S_ISFIFO(st.st_mode)))
+		return -1;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	return open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 }

@@ -30,4 +30,11 @@ PROBE_MUST_CHECK struct probe_error *file_folder(const char *path, int *ret);
 PROBE_MUST_CHECK struct probe_error *file_parent(
 	const char *root, uid_t user, const char *path, int *ret);
 
+/*
+ * A description of our own for what a descriptor writes to, which does not block; the descriptor's
+ * is shared with the shell and with programs that we start. -1: it is neither a terminal nor a
+ * pipe, its reader is gone, or it is another user's.
+ */
+int file_reopen(int fd);
+
 #endif

@@ -8,8 +8,9 @@
  * before each write, and what is then written is small enough never to block:
  * POLLOUT on a pipe means room for PIPE_BUF bytes (pipe(7)). Regular files
  * always have room, and take all at once. A terminal that says POLLOUT may have
- * room for one byte only, so it is opened a second time, for us alone and without
- * blocking; sockets take a flag with each call.
+ * room for one byte only, and the program may fill a pipe between poll() and the
+ * write. So both are opened a second time, for us alone and without blocking;
+ * sockets take a flag with each call.
  *
  * The traced program often writes to the same pipe or terminal. What one call
  * of write(2) hands over is not mixed with it, so each ends at the end of a
@@ -26,6 +27,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "libprobe/base/file.h"
 #include "libprobe/output/format.h"
 
 enum {
@@ -38,7 +40,7 @@ struct probe_sink {
 	struct format_context context;
 	int fd;
 	char *name;
-	int own;      /* a file description of our own for the same terminal, or -1 */
+	int own;      /* a file description of our own for the same terminal or pipe, or -1 */
 	bool regular; /* never blocks */
 	bool socket;
 	bool failed; /* output is discarded from now on */
@@ -53,17 +55,6 @@ static const struct format *format_of(enum probe_sink_format format)
 		return &format_json;
 	}
 	return NULL;
-}
-
-/* Where it may not be opened (it is another user's), it is written as it is. */
-static void open_terminal(struct probe_sink *sink)
-{
-	char path[48];
-
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", sink->fd);
-	sink->own = open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	if (sink->own >= 0)
-		sink->fd = sink->own;
 }
 
 struct probe_error *sink_create(
@@ -84,11 +75,12 @@ struct probe_error *sink_create(
 	sink->format = format;
 	sink->context.clock.second = -1;
 	sink->fd = fd;
-	sink->own = -1;
 	sink->regular = S_ISREG(st.st_mode);
 	sink->socket = S_ISSOCK(st.st_mode);
-	if (isatty(fd))
-		open_terminal(sink);
+	sink->own = file_reopen(fd);
+	/* If it may not be opened (it is another user's), it is written as it is. */
+	if (sink->own >= 0)
+		sink->fd = sink->own;
 	sink->name = strdup(name);
 	if (!sink->name || !buffer_init(&sink->context.out)) {
 		probe_sink_free(sink);
