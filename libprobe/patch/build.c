@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/page.h"
 #include "libprobe/modules/safe.h"
 #include "libprobe/patch/install.h"
@@ -537,6 +538,21 @@ static struct probe_error *build_module(struct install *a, size_t first, size_t 
 
 /* ---- The registry -------------------------------------------------------------------- */
 
+/* A gate's key is its address: it has no name. */
+static struct probe_error *keep_names(const struct install *a)
+{
+	const struct selection *s = a->selection;
+	AUTO_FREE struct reg_name *names = calloc(s->probe_count + 1, sizeof(*names));
+
+	if (!names)
+		return probe_error_no_memory();
+	for (size_t i = 0; i < s->probe_count; i++)
+		names[i] = (struct reg_name){
+			s->probes[i].key, s->probes[i].provider, s->probes[i].name};
+	return registry_add_names(
+		&a->change->registry, names, a->is_gate || a->caller ? 0 : s->probe_count);
+}
+
 /* Gives each probe of the selection a counter: a new one, or the one it had before. */
 static struct probe_error *add_probes(struct install *a)
 {
@@ -561,7 +577,7 @@ static struct probe_error *add_probes(struct install *a)
 			.slot = a->slots ? a->slots[i] : session->slot_count++};
 	}
 	registry_sort(r);
-	return NULL;
+	return keep_names(a);
 }
 
 /* Makes room, in the order of a site's stubs, for those that are linked in between. */

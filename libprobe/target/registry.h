@@ -127,7 +127,10 @@ struct reg_stub {
 	uint32_t pad;
 };
 
-/* A part of the text that the controller of a persistent session leaves. */
+/*
+ * A part of the text that the controller of a persistent session leaves. Session 0, which no
+ * session is, has the names of the probes: see registry_names().
+ */
 struct reg_text {
 	uint32_t session;
 	uint32_t index; /* of the part */
@@ -278,6 +281,35 @@ bool registry_set_text(struct registry *registry, uint32_t session, const char *
 /* A copy of it, to be freed; NULL: there is none, or no memory. */
 char *registry_text(const struct registry *registry, uint32_t session);
 void registry_forget_texts(struct registry *registry, uint32_t session);
+
+/* A probe by its key. */
+struct reg_name {
+	uint64_t key;
+	const char *provider, *name;
+};
+
+/* Sorted by key. */
+struct registry_names {
+	struct reg_name *items;
+	size_t count;
+	char *text; /* the strings are in it */
+};
+
+/*
+ * The names of the registry's probes; an older probectl kept none of those that it switched on.
+ * Errors: PROBE_ERROR_MEMORY.
+ */
+PROBE_MUST_CHECK struct probe_error *registry_names(
+	const struct registry *registry, struct registry_names *ret);
+void registry_names_deinit(struct registry_names *names);
+/* NULL: it is not known. */
+const struct reg_name *registry_names_find(const struct registry_names *names, uint64_t key);
+/*
+ * Adds names of probes that are in the registry, and drops those of probes that are no longer in
+ * it. The strings are copied. Errors: PROBE_ERROR_MEMORY.
+ */
+PROBE_MUST_CHECK struct probe_error *registry_add_names(
+	struct registry *registry, const struct reg_name *added, size_t count);
 
 struct reg_session *registry_session(const struct registry *registry, uint32_t id);
 struct reg_site *registry_site(const struct registry *registry, uint64_t pc);

@@ -55,6 +55,7 @@ static void model_init(struct model *model)
 static void use(struct registry *r, uint64_t place)
 {
 	struct code_taken taken = {0};
+	struct registry_names names;
 	uint64_t code, total = 0;
 	size_t count;
 	int fd;
@@ -73,6 +74,12 @@ static void use(struct registry *r, uint64_t place)
 		require(registry_site(r, r->sites[i].pc) != NULL, "a site is not found");
 		(void)registry_stubs(r, r->sites[i].pc, &count);
 	}
+	require(!registry_names(r, &names), "no memory for the names");
+	for (size_t i = 0; i < names.count; i++)
+		require(*names.items[i].name && registry_names_find(&names, names.items[i].key),
+			"a name is not found");
+	registry_names_deinit(&names);
+	require(!registry_add_names(r, NULL, 0), "no memory for the names");
 	for (size_t i = 0; i < r->semaphore_count; i++)
 		require(registry_semaphores(r, r->semaphores[i].key, &count) && count,
 			"a semaphore is not found");

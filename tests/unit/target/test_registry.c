@@ -636,6 +636,92 @@ static void test_code_reach(void **state)
 	registry_deinit(&r);
 }
 
+/* ---- Names -------------------------------------------------------------------------- */
+
+static void add_probe(struct registry *r, uint64_t key)
+{
+	*registry_add_probe(r) = (struct reg_probe){.key = key, .session = 1, .refcount = 1};
+	registry_sort(r);
+}
+
+static void is_named(const struct registry *r, uint64_t key, const char *provider, const char *name)
+{
+	struct registry_names names;
+	const struct reg_name *found;
+
+	no_error(registry_names(r, &names));
+	found = registry_names_find(&names, key);
+	if (!name) {
+		assert_null(found);
+	} else {
+		assert_non_null(found);
+		assert_string_equal(found->provider, provider);
+		assert_string_equal(found->name, name);
+	}
+	registry_names_deinit(&names);
+}
+
+static void test_names(void **state)
+{
+	struct host *h = *state;
+	char name[300] = {0};
+	const struct reg_name added[] = {{7, "first", "seven"}, {3, "first", "three"}};
+	const struct reg_name more[] = {{5, "second", name}, {9, "second", "in no session"}};
+	struct registry r;
+	char *text;
+
+	memset(name, 'n', sizeof(name) - 1);
+	add_probe(&h->registry, 7);
+	add_probe(&h->registry, 3);
+	add_probe(&h->registry, 4); /* by a controller that keeps no names */
+	assert_true(registry_set_text(&h->registry, 1, "what the session was asked"));
+	no_error(registry_add_names(&h->registry, added, 2));
+	add_probe(&h->registry, 5);
+	no_error(registry_add_names(&h->registry, more, 2));
+	store(h);
+	no_error(load(&r));
+	is_named(&r, 3, "first", "three");
+	is_named(&r, 4, NULL, NULL);
+	is_named(&r, 5, "second", name);
+	is_named(&r, 7, "first", "seven");
+	is_named(&r, 9, NULL, NULL);
+	text = registry_text(&r, 1);
+	assert_string_equal(text, "what the session was asked");
+	free(text);
+	/* They go with their probes. */
+	r.probe_count = 1;
+	no_error(registry_add_names(&r, NULL, 0));
+	is_named(&r, 3, "first", "three");
+	is_named(&r, 7, NULL, NULL);
+	r.probe_count = 0;
+	no_error(registry_add_names(&r, NULL, 0));
+	assert_int_equal(r.text_count, 1);
+	registry_deinit(&r);
+}
+
+/* Whatever the parts hold, nothing beyond them is read. */
+static void test_damaged_names(void **state)
+{
+	struct host *h = *state;
+	const struct reg_name added[] = {{3, "provider", "name"}};
+	struct registry_names names;
+	struct registry *r = &h->registry;
+
+	add_probe(r, 3);
+	no_error(registry_add_names(r, added, 1));
+	assert_int_equal(r->text_count, 1);
+	memset(r->texts->bytes, 'x', sizeof(r->texts->bytes));
+	is_named(r, 3, NULL, NULL);
+	r->texts->bytes[20] = 0; /* the name does not end */
+	no_error(registry_names(r, &names));
+	assert_int_equal(names.count, 0);
+	registry_names_deinit(&names);
+	r->texts->index = UINT32_MAX;
+	is_named(r, 3, NULL, NULL);
+	no_error(registry_add_names(r, added, 1));
+	is_named(r, 3, "provider", "name");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -652,6 +738,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_damaged_header, host_setup, host_teardown),
 		cmocka_unit_test_setup_teardown(test_damaged_sessions, host_setup, host_teardown),
 		cmocka_unit_test_setup_teardown(test_damaged_elements, host_setup, host_teardown),
+		cmocka_unit_test_setup_teardown(test_names, host_setup, host_teardown),
+		cmocka_unit_test_setup_teardown(test_damaged_names, host_setup, host_teardown),
 		cmocka_unit_test(test_search),
 		cmocka_unit_test(test_refcounts),
 		cmocka_unit_test(test_order_of_stubs),
