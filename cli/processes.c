@@ -470,7 +470,8 @@ struct probe_error *mistake_end(
 
 void left_out_add(struct left_out *left, pid_t pid, struct probe_error *error)
 {
-	bool lacks = error->code == PROBE_ERROR_NOT_FOUND;
+	/* A process of which something could not be read may have the probes. */
+	bool lacks = error->code == PROBE_ERROR_NOT_FOUND && error->err != EIO;
 
 	/* It was found by a condition, and has ended since. */
 	if (kill(pid, 0) < 0 && errno == ESRCH) {

@@ -55,10 +55,11 @@ struct probe_error *request_init(struct request_options *options, struct common_
 
 	if (error)
 		return error;
-	if (!common->patterns.count)
+	if (!common->patterns.count && !options->request.force)
 		return probe_error_new(
 			PROBE_ERROR_USAGE, "no PROBE given; `probectl list` shows what there is");
 	options->request = (struct probe_request){
+		.force = options->request.force,
 		.patterns = (const struct probe_pattern *const *)common->patterns.items,
 		.pattern_count = common->patterns.count,
 	};

@@ -247,6 +247,8 @@ static struct probe_error *switch_request(struct switch_options *options)
 	bool mixed = is_mixed(options);
 	struct probe_error *error = NULL;
 
+	/* Without a PROBE, it is about all that are on. */
+	request->force = options->force && !options->direction->patches;
 	if (mixed)
 		error = switch_mixed(options);
 	for (size_t i = 0; i < options->pairs.count && !mixed && !error; i++)
@@ -325,7 +327,8 @@ static const char enable_help[] =
 
 static const char disable_help[] =
 	"Undoes one `probectl enable` of each probe. A probe whose reference count\n"
-	"is then 0 is off, and its code is as it was before.\n";
+	"is then 0 is off, and its code is as it was before. --force without a PROBE\n"
+	"switches off all that are on.\n";
 
 static struct probe_error *switch_command(
 	const struct direction *direction, int argc, char **argv, int *status_ret)
@@ -411,7 +414,7 @@ struct probe_error *cmd_disable(int argc, char **argv, int *status_ret)
 		.other_help = "enable this PROBE in the same change; may be repeated",
 		.other_pair = "enable-pair",
 		.other_pair_help = "enable this pair in the same change",
-		.synopsis = "disable (" SYNOPSIS_RUNNING ") [OPTIONS] PROBE...",
+		.synopsis = "disable (" SYNOPSIS_RUNNING ") [OPTIONS] (PROBE... | --force)",
 		.help = disable_help,
 	};
 

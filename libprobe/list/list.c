@@ -18,6 +18,9 @@
 
 #include "libprobe/base/array.h"
 #include "libprobe/list/list.h"
+#include "libprobe/names/recall.h"
+#include "libprobe/process/procfs.h"
+#include "libprobe/target/registry.h"
 
 /* ---- Life ------------------------------------------------------------------- */
 
@@ -275,20 +278,12 @@ static struct probe_error *add_module(struct probe_list *list, struct module *mo
 	struct probe_error *error;
 	size_t files = list->file_count;
 
+	error = module_read_notes(module);
+	if (error)
+		return error;
+	/* One unusable file does not hide the others. */
 	if (!module->object)
 		return add_defect(list, module->path, 0, module->reason);
-	error = module_read_notes(module);
-	if (error) {
-		/* One unusable file does not hide the others. */
-		struct probe_error *second = NULL;
-
-		if (error->code == PROBE_ERROR_FORMAT) {
-			second = add_defect(list, module->path, 0, error->message);
-			probe_error_free(error);
-			return second;
-		}
-		return error;
-	}
 	file = (struct list_file){
 		.notes = module->notes,
 		.bias = module->bias,
@@ -309,11 +304,23 @@ static struct probe_error *add_module(struct probe_list *list, struct module *mo
 struct probe_error *probe_list_add_process(struct probe_list *list, int pid)
 {
 	size_t first = list->site_count;
-	struct modules modules;
-	struct probe_error *error = modules_read(pid, NULL, &modules);
+	struct registry registry = {0};
+	struct modules modules = {0};
+	struct maps maps = {0};
+	struct probe_error *error = maps_read(pid, &maps);
 
+	if (!error)
+		error = modules_read_mapped(procfs_living(pid), &maps, NULL, &modules);
+	/* Without a registry, all files are believed; the state of the probes says what is wrong.
+	 */
+	if (!error)
+		probe_error_free(registry_load(pid, &maps, &registry));
+	if (!error)
+		error = recall_probes(&modules, pid, &maps, &registry, NULL, 0);
 	for (size_t i = 0; i < modules.count && !error; i++)
 		error = add_module(list, &modules.items[i], pid);
+	registry_deinit(&registry);
 	modules_deinit(&modules);
+	maps_deinit(&maps);
 	return error ? error : list_read_state(list, pid, first);
 }

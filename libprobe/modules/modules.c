@@ -274,12 +274,26 @@ static struct probe_error *module_open(
 		module->object = module->file->object;
 	}
 	if (error) {
-		module->object = NULL;
-		module->reason = strdup(error->message);
+		struct probe_error *second = module_distrust(module, error->message);
+
 		probe_error_free(error);
-		return module->reason ? NULL : probe_error_no_memory();
+		return second;
 	}
 	return set_bias(mapping, module);
+}
+
+/* A module of which nothing is known so far but where it is mapped. */
+static struct module module_of(const struct mapping *mapping)
+{
+	return (struct module){
+		.path = strdup(mapping->path),
+		.dev_major = mapping->dev_major,
+		.dev_minor = mapping->dev_minor,
+		.inode = mapping->inode,
+		.deleted = mapping->deleted,
+		.fd = -1,
+		.successor = -1,
+	};
 }
 
 static struct probe_error *lookup_add(struct lookup *lookup, const struct mapping *mapping)
@@ -291,15 +305,7 @@ static struct probe_error *lookup_add(struct lookup *lookup, const struct mappin
 	if (!ARRAY_ROOM(modules->items, modules->count))
 		return probe_error_no_memory();
 	module = &modules->items[modules->count];
-	*module = (struct module){
-		.path = strdup(mapping->path),
-		.dev_major = mapping->dev_major,
-		.dev_minor = mapping->dev_minor,
-		.inode = mapping->inode,
-		.deleted = mapping->deleted,
-		.fd = -1,
-		.successor = -1,
-	};
+	*module = module_of(mapping);
 	lookup->modules.count++;
 	if (!module->path)
 		return probe_error_no_memory();
@@ -372,7 +378,7 @@ struct probe_error *modules_read(pid_t pid, struct files *files, struct modules 
 
 struct probe_error *module_read_notes(struct module *module)
 {
-	struct probe_error *error;
+	struct probe_error *error, *second;
 
 	if (module->notes_read || !module->object)
 		return NULL;
@@ -383,7 +389,53 @@ struct probe_error *module_read_notes(struct module *module)
 		error = sdt_read(module->object, &module->notes);
 	}
 	module->notes_read = !error;
-	return error;
+	if (!error || error->code == PROBE_ERROR_MEMORY)
+		return error;
+	second = module_distrust(module, error->message);
+	probe_error_free(error);
+	return second;
+}
+
+struct probe_error *module_distrust(struct module *module, const char *reason)
+{
+	size_t path = strlen(module->path);
+
+	/* Readers name the file themselves. */
+	if (strncmp(reason, module->path, path) == 0 && strncmp(reason + path, ": ", 2) == 0)
+		reason += path + 2;
+	if (!module->file) {
+		if (module->notes_read)
+			sdt_notes_deinit(&module->notes);
+		object_close(module->object);
+	}
+	module->object = NULL;
+	module->notes = (struct sdt_notes){0};
+	module->notes_read = false;
+	module->bias = 0;
+	free(module->reason);
+	module->reason = strdup(reason);
+	return module->reason ? NULL : probe_error_no_memory();
+}
+
+struct probe_error *modules_add_unread(
+	struct modules *modules, const struct maps *maps, uint64_t address, const char *reason)
+{
+	const struct mapping *mapping = maps_find(maps, address);
+	struct lookup lookup = {.mapped.maps = maps};
+	struct module *module;
+
+	if (!mapping || !is_candidate(mapping))
+		return NULL;
+	if (!ARRAY_ROOM(modules->items, modules->count))
+		return probe_error_no_memory();
+	module = &modules->items[modules->count++];
+	*module = module_of(mapping);
+	module->reason = strdup(reason);
+	if (!module->path || !module->reason)
+		return probe_error_no_memory();
+	set_range(&lookup, module);
+	qsort(modules->items, modules->count, sizeof(*modules->items), compare_starts);
+	return NULL;
 }
 
 struct module *modules_find(const struct modules *modules, uint64_t address)

@@ -26,7 +26,7 @@ struct module {
 	uint64_t start, end;   /* lowest and highest mapped address of the file (at this bias) */
 	uint64_t bias;	       /* run-time minus link-time address; modulo 2^64 */
 	int fd;		       /* the very file that is mapped; -1 if it cannot be opened */
-	struct object *object; /* NULL if it cannot be opened or is not an ELF file: see reason */
+	struct object *object; /* NULL if it cannot be read: see reason */
 	char *reason;	       /* why object is NULL, else NULL; owned */
 	int successor;	       /* of a file that cannot be opened: what is at its path now, or -1 */
 	size_t unnamed;	       /* recall_probes(): how many of its probes are on without a name */
@@ -59,10 +59,23 @@ PROBE_MUST_CHECK struct probe_error *modules_read_mapped(
 void modules_deinit(struct modules *modules);
 
 /*
- * Reads the notes of a module into module->notes, once. A module without an object has none.
- * Errors: those of sdt_read().
+ * Reads the notes of a module into module->notes, once. A module without an object has none; one
+ * whose notes cannot be read has no object from then on, but a reason. Errors: PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *module_read_notes(struct module *module);
+
+/*
+ * Forgets everything that was read of a module's file: it has no object from then on, but this
+ * reason. Errors: PROBE_ERROR_MEMORY.
+ */
+PROBE_MUST_CHECK struct probe_error *module_distrust(struct module *module, const char *reason);
+
+/*
+ * Adds the file that is mapped at an address as a module without an object, if a file with code is
+ * mapped there. Pointers to modules become invalid. Errors: PROBE_ERROR_MEMORY.
+ */
+PROBE_MUST_CHECK struct probe_error *modules_add_unread(
+	struct modules *modules, const struct maps *maps, uint64_t address, const char *reason);
 
 /* Is it a mapping of the module's file at the module's bias? Of one without an object: at any. */
 bool module_has_mapping(const struct module *module, const struct mapping *mapping);

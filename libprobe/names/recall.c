@@ -1,50 +1,165 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A library is upgraded while processes have the old file mapped. Nothing leads to that file any
- * more (/proc/PID/map_files does, with CAP_CHECKPOINT_RESTORE), and notes are in no segment, so
- * what probes it has is unknown. Those that are on must still be shown, and be switched off.
+ * A library's file may change while processes have it mapped: it is upgraded, deleted, or written
+ * to in place. Notes are in no segment, so a process has no copy of them, and the probes that are
+ * on must still be shown, and be switched off. So a file is believed only as long as it agrees with
+ * what the registry says of it; if it does not, or cannot be read at all, the probes of the
+ * registry take the place of its notes.
  *
- * The registry knows their sites, but not their names: it has a key, which is a hash of the address
- * of the module's first note, the provider and the name. Each step of that hash (FNV-1a) can be
- * undone. So for a name that might be the probe's, the key tells the address; if that lies in the
- * module, the name is right, as any other name would lead somewhere among 2^64 addresses. The names
- * to try are those that the user has typed, and those in the file that is at the path now, which as
- * a rule is the next version of the same library.
+ * The registry has the names of probes, and a key, which is a hash of the address of the module's
+ * first note, the provider and the name. Each step of that hash (FNV-1a) can be undone. So for a
+ * name that might be the probe's, the key tells the address; if that lies in the module, the name
+ * is right, as any other name would lead somewhere among 2^64 addresses. This also finds the names
+ * of probes that an older probectl has switched on, which kept none. The names to try then are
+ * those that the user has typed, and those in the file that is at the path now, which as a rule is
+ * the next version of the same library.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "libprobe/base/array.h"
+#include "libprobe/base/cleanup.h"
 #include "libprobe/names/pattern.h"
 #include "libprobe/names/recall.h"
 #include "libprobe/names/select.h"
+#include "libprobe/process/memory.h"
+#include "libprobe/target/site.h"
+
+static const char has_changed[] =
+	"the file has changed since the process mapped it; restart the program to probe it";
+
+/* ---- Files that contradict the registry ------------------------------------------------------ */
+
+/* A site, as the notes of a file, or the stubs of the registry, have it. */
+struct fact {
+	uint64_t pc, key; /* run-time */
+};
+
+static int compare_facts(const void *a, const void *b)
+{
+	const struct fact *x = a, *y = b;
+
+	if (x->pc != y->pc)
+		return x->pc < y->pc ? -1 : 1;
+	return x->key < y->key ? -1 : x->key > y->key;
+}
+
+/* The sites of a file, sorted; the caller frees them. NULL without memory. */
+static struct fact *facts_of(const struct module *module)
+{
+	const struct sdt_notes *notes = &module->notes;
+	struct fact *facts = calloc(notes->count + 1, sizeof(*facts));
+
+	for (size_t i = 0; facts && i < notes->count; i++) {
+		const struct sdt_note *note = &notes->notes[i];
+
+		facts[i] = (struct fact){note->pc + module->bias,
+			select_key(notes, module->bias, note->provider, note->name)};
+	}
+	if (facts)
+		qsort(facts, notes->count, sizeof(*facts), compare_facts);
+	return facts;
+}
+
+/* Is a stub that of a probe that is on? The key of a gate, which is in no file, is its address. */
+static bool is_probed(const struct registry *r, const struct reg_stub *stub)
+{
+	return stub->pc && stub->key != stub->pc && registry_refcount(r, stub->key, false) > 0;
+}
+
+/*
+ * Is our jump at the site of a stub? Otherwise the registry may speak of a library that was closed,
+ * at whose place another one is by now.
+ */
+static bool is_patched(pid_t pid, const struct registry *r, const struct reg_stub *stub)
+{
+	const struct reg_site *site = registry_site(r, stub->pc);
+	uint8_t bytes[sizeof(site->original)];
+	enum site_state state;
+
+	if (!site || memory_read(pid, site->patch, bytes, site->length) != site->length)
+		return false;
+	state = site_state(r, site, bytes);
+	return state == SITE_PATCHED || state == SITE_COVERED;
+}
+
+static struct probe_error *check_module(pid_t pid, const struct registry *r, struct module *module)
+{
+	size_t first = ARRAY_SEARCH(r->stubs, r->stub_count, pc, module->start);
+	size_t end = ARRAY_SEARCH(r->stubs, r->stub_count, pc, module->end);
+	struct probe_error *error = first < end ? module_read_notes(module) : NULL;
+	struct fact *facts;
+	bool changed = false;
+
+	if (error || first == end || !module->object)
+		return error;
+	facts = facts_of(module);
+	if (!facts)
+		return probe_error_no_memory();
+	for (size_t i = first; i < end && !changed; i++) {
+		const struct reg_stub *stub = &r->stubs[i];
+		const struct fact fact = {stub->pc, stub->key};
+
+		changed = is_probed(r, stub) &&
+			  !bsearch(&fact, facts, module->notes.count, sizeof(*facts),
+				  compare_facts) &&
+			  is_patched(pid, r, stub);
+	}
+	free(facts);
+	return changed ? module_distrust(module, has_changed) : NULL;
+}
+
+/* A file that has no ELF header any more is no module; but it was one when it was probed. */
+static struct probe_error *add_missing(
+	pid_t pid, const struct maps *maps, const struct registry *r, struct modules *modules)
+{
+	struct probe_error *error = NULL;
+
+	for (size_t i = 0; i < r->stub_count && !error; i++)
+		if (is_probed(r, &r->stubs[i]) && !modules_find(modules, r->stubs[i].pc) &&
+			is_patched(pid, r, &r->stubs[i]))
+			error = modules_add_unread(modules, maps, r->stubs[i].pc, has_changed);
+	return error;
+}
+
+/* ---- Names ------------------------------------------------------------------------------------
+ */
 
 struct candidate {
 	const char *provider, *name; /* in the storage of the notes to come */
 };
 
+/* The sites of one probe, by its key. */
+struct probed {
+	uint64_t key, pc;
+};
+
 struct recall {
 	struct module *module;
 	const struct registry *registry;
+	const struct registry_names *names;
+	const struct probed *sites; /* sorted by key */
+	size_t site_count;
 	struct candidate *candidates;
 	size_t candidate_count;
 	struct sdt_notes notes;
+	char *at; /* where the storage of the notes is free */
 };
 
-static const char *store(char **at, const char *text)
+static const char *store(struct recall *recall, const char *text)
 {
-	const char *copy = *at;
+	const char *copy = recall->at;
 
-	*at = stpcpy(*at, text) + 1;
+	recall->at = stpcpy(recall->at, text) + 1;
 	return copy;
 }
 
-static void add_candidate(struct recall *recall, char **at, const char *provider, const char *name)
+static struct candidate stored(struct recall *recall, const char *provider, const char *name)
 {
-	struct candidate *candidate = &recall->candidates[recall->candidate_count++];
+	struct candidate ret = {.provider = store(recall, provider)};
 
-	candidate->provider = store(at, provider);
-	candidate->name = store(at, name);
+	ret.name = store(recall, name);
+	return ret;
 }
 
 /* The notes of the file that is there now; none if it is no such file. */
@@ -63,49 +178,70 @@ static void read_successor(const struct module *module, struct sdt_notes *ret)
 	probe_error_free(error);
 }
 
+static size_t bytes_of(const char *provider, const char *name)
+{
+	return strlen(provider) + strlen(name) + 2;
+}
+
 static bool find_candidates(
 	struct recall *recall, const struct probe_pattern *const *patterns, size_t count)
 {
+	const struct registry_names *names = recall->names;
 	const char *provider, *name;
 	struct sdt_notes now;
 	size_t bytes = 1;
-	char *at;
 
 	read_successor(recall->module, &now);
+	for (size_t i = 0; i < names->count; i++)
+		bytes += bytes_of(names->items[i].provider, names->items[i].name);
 	for (size_t i = 0; i < count; i++)
 		if (pattern_names(patterns[i], &provider, &name))
-			bytes += strlen(provider) + strlen(name) + 2;
+			bytes += bytes_of(provider, name);
 	for (size_t i = 0; i < now.count; i++)
-		bytes += strlen(now.notes[i].provider) + strlen(now.notes[i].name) + 2;
+		bytes += bytes_of(now.notes[i].provider, now.notes[i].name);
 	recall->candidates = calloc(count + now.count + 1, sizeof(*recall->candidates));
-	recall->notes.storage = at = malloc(bytes);
-	if (recall->candidates && at) {
+	recall->notes.storage = recall->at = malloc(bytes);
+	if (recall->candidates && recall->at) {
 		for (size_t i = 0; i < count; i++)
 			if (pattern_names(patterns[i], &provider, &name))
-				add_candidate(recall, &at, provider, name);
+				recall->candidates[recall->candidate_count++] =
+					stored(recall, provider, name);
 		for (size_t i = 0; i < now.count; i++)
-			add_candidate(recall, &at, now.notes[i].provider, now.notes[i].name);
+			recall->candidates[recall->candidate_count++] =
+				stored(recall, now.notes[i].provider, now.notes[i].name);
 	}
 	sdt_notes_deinit(&now);
-	return recall->candidates && at;
+	return recall->candidates && recall->at;
 }
 
-/* The candidate whose name leads from the key to an address of the module, or NULL. */
-static const struct candidate *find_name(struct recall *recall, uint64_t key)
+/* Does a name lead from the key to an address of the module? */
+static bool fits(struct recall *recall, uint64_t key, const char *provider, const char *name)
 {
-	const struct module *module = recall->module;
+	uint64_t place = select_key_place(key, provider, name);
 
-	for (size_t i = 0; i < recall->candidate_count; i++) {
-		const struct candidate *candidate = &recall->candidates[i];
-		uint64_t place = select_key_place(key, candidate->provider, candidate->name);
+	if (place < recall->module->start || place >= recall->module->end ||
+		(recall->notes.first && recall->notes.first != place))
+		return false;
+	recall->notes.first = place;
+	return true;
+}
 
-		if (place < module->start || place >= module->end ||
-			(recall->notes.first && recall->notes.first != place))
-			continue;
-		recall->notes.first = place;
-		return candidate;
+static bool find_name(struct recall *recall, uint64_t key, struct candidate *ret)
+{
+	const struct reg_name *known = registry_names_find(recall->names, key);
+
+	if (known) {
+		if (!fits(recall, key, known->provider, known->name))
+			return false;
+		*ret = stored(recall, known->provider, known->name);
+		return true;
 	}
-	return NULL;
+	for (size_t i = 0; i < recall->candidate_count; i++) {
+		*ret = recall->candidates[i];
+		if (fits(recall, key, ret->provider, ret->name))
+			return true;
+	}
+	return false;
 }
 
 static bool add_note(
@@ -126,16 +262,19 @@ static bool add_note(
 /* A note for each site of a probe; for one without sites, one that has its semaphore. */
 static bool add_notes(struct recall *recall, const struct candidate *candidate, uint64_t key)
 {
-	const struct registry *r = recall->registry;
+	const struct reg_semaphore *semaphores;
 	size_t count, before = recall->notes.count;
-	const struct reg_semaphore *semaphores = registry_semaphores(r, key, &count);
-	uint64_t semaphore = count ? semaphores[0].address : 0, last = 0;
+	uint64_t semaphore = 0, last = 0;
 
+	semaphores = registry_semaphores(recall->registry, key, &count);
+	if (count)
+		semaphore = semaphores[0].address;
 	/* Those of one site stand together: one for each session. */
-	for (size_t i = 0; i < r->stub_count; i++) {
-		if (r->stubs[i].key != key || !r->stubs[i].pc || r->stubs[i].pc == last)
+	for (size_t i = ARRAY_SEARCH(recall->sites, recall->site_count, key, key);
+		i < recall->site_count && recall->sites[i].key == key; i++) {
+		if (recall->sites[i].pc == last)
 			continue;
-		last = r->stubs[i].pc;
+		last = recall->sites[i].pc;
 		if (!add_note(recall, candidate, last, semaphore))
 			return false;
 	}
@@ -145,12 +284,11 @@ static bool add_notes(struct recall *recall, const struct candidate *candidate, 
 /* Has a probe whose name is unknown a site in the module? */
 static bool is_in_module(const struct recall *recall, uint64_t key)
 {
-	const struct registry *r = recall->registry;
 	const struct module *module = recall->module;
 
-	for (size_t i = 0; i < r->stub_count; i++)
-		if (r->stubs[i].key == key && r->stubs[i].pc >= module->start &&
-			r->stubs[i].pc < module->end)
+	for (size_t i = ARRAY_SEARCH(recall->sites, recall->site_count, key, key);
+		i < recall->site_count && recall->sites[i].key == key; i++)
+		if (recall->sites[i].pc >= module->start && recall->sites[i].pc < module->end)
 			return true;
 	return false;
 }
@@ -161,36 +299,85 @@ static bool recall_all(struct recall *recall)
 
 	for (size_t i = 0; i < r->probe_count; i++) {
 		uint64_t key = r->probes[i].key;
-		const struct candidate *candidate;
+		struct candidate candidate;
+		bool found;
 
 		/* One that several sessions want stands there for each of them. */
 		if ((i && r->probes[i - 1].key == key) || !registry_refcount(r, key, false))
 			continue;
-		candidate = find_name(recall, key);
-		if (candidate && !add_notes(recall, candidate, key))
+		found = find_name(recall, key, &candidate);
+		if (found && !add_notes(recall, &candidate, key))
 			return false;
 		recall->module->unnamed +=
-			!candidate && registry_refcount(r, key, true) && is_in_module(recall, key);
+			!found && registry_refcount(r, key, true) && is_in_module(recall, key);
 	}
 	return true;
 }
 
-struct probe_error *recall_probes(struct modules *modules, const struct registry *registry,
+static int compare_probed(const void *a, const void *b)
+{
+	const struct probed *x = a, *y = b;
+
+	if (x->key != y->key)
+		return x->key < y->key ? -1 : 1;
+	return x->pc < y->pc ? -1 : x->pc > y->pc;
+}
+
+/* The sites of the registry's probes; NULL without memory. */
+static struct probed *sites_by_key(const struct registry *r, size_t *count_ret)
+{
+	struct probed *sites = calloc(r->stub_count + 1, sizeof(*sites));
+
+	*count_ret = 0;
+	for (size_t i = 0; sites && i < r->stub_count; i++)
+		if (r->stubs[i].pc)
+			sites[(*count_ret)++] = (struct probed){r->stubs[i].key, r->stubs[i].pc};
+	if (sites)
+		qsort(sites, *count_ret, sizeof(*sites), compare_probed);
+	return sites;
+}
+
+static struct probe_error *recall_unread(struct modules *modules, const struct registry *registry,
 	const struct probe_pattern *const *patterns, size_t count)
 {
-	for (size_t i = 0; i < modules->count && registry->probe_count; i++) {
-		struct recall recall = {.module = &modules->items[i], .registry = registry};
-		bool ok;
+	struct registry_names names;
+	struct probe_error *error = registry_names(registry, &names);
+	AUTO_FREE struct probed *sites = NULL;
+	size_t site_count = 0;
+	bool ok = true;
+
+	if (error)
+		return error;
+	for (size_t i = 0; i < modules->count && ok; i++) {
+		struct recall recall = {
+			.module = &modules->items[i], .registry = registry, .names = &names};
 
 		if (recall.module->object || recall.module->notes_read)
 			continue;
-		ok = find_candidates(&recall, patterns, count) && recall_all(&recall);
+		if (!sites)
+			sites = sites_by_key(registry, &site_count);
+		recall.sites = sites;
+		recall.site_count = site_count;
+		ok = sites && find_candidates(&recall, patterns, count) && recall_all(&recall);
 		free(recall.candidates);
 		/* Modules own them. */
 		recall.module->notes = recall.notes;
 		recall.module->notes_read = true;
-		if (!ok)
-			return probe_error_no_memory();
 	}
-	return NULL;
+	registry_names_deinit(&names);
+	return ok ? NULL : probe_error_no_memory();
+}
+
+struct probe_error *recall_probes(struct modules *modules, pid_t pid, const struct maps *maps,
+	const struct registry *registry, const struct probe_pattern *const *patterns, size_t count)
+{
+	struct probe_error *error = NULL;
+
+	if (!registry->probe_count)
+		return NULL;
+	for (size_t i = 0; i < modules->count && !error; i++)
+		error = check_module(pid, registry, &modules->items[i]);
+	if (!error)
+		error = add_missing(pid, maps, registry, modules);
+	return error ? error : recall_unread(modules, registry, patterns, count);
 }

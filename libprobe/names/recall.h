@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Probes that are on in files that can be read no more: see recall.c. */
+/* Probes that are on in files that have changed, or can be read no more: see recall.c. */
 #ifndef LIBPROBE_NAMES_RECALL_H
 #define LIBPROBE_NAMES_RECALL_H
 
@@ -8,12 +8,14 @@
 #include "probe/pattern.h"
 
 /*
- * Gives each module that could not be opened notes of its probes that the registry has, as far as
- * their names can be told; the names that patterns spell out are tried as well. Such a module has
- * no object: its probes can be shown and switched off, and nothing else. Errors:
- * PROBE_ERROR_MEMORY.
+ * Takes away the file of each module that does not agree with what the registry says of it, and
+ * gives each module without a file notes of its probes that the registry has, as far as their names
+ * are known; names that patterns spell out are tried, too. The probes of such a module can be shown
+ * and switched off, and nothing else: their notes have no arguments. Modules may be added: pointers
+ * to them become invalid. Errors: PROBE_ERROR_MEMORY.
  */
-PROBE_MUST_CHECK struct probe_error *recall_probes(struct modules *modules,
-	const struct registry *registry, const struct probe_pattern *const *patterns, size_t count);
+PROBE_MUST_CHECK struct probe_error *recall_probes(struct modules *modules, pid_t pid,
+	const struct maps *maps, const struct registry *registry,
+	const struct probe_pattern *const *patterns, size_t count);
 
 #endif

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -383,7 +384,10 @@ struct probe_error *select_check_arguments(struct selection *selection)
 	return error;
 }
 
-/* The probe may be in a module that could not be read. Takes the error for those that could. */
+/*
+ * The probe may be in a module that could not be read: error->err is EIO then. Takes the error for
+ * those that could.
+ */
 static struct probe_error *or_unread(struct probe_error *error, const struct modules *modules,
 	const struct probe_pattern *pattern, pid_t pid, bool any)
 {
@@ -400,6 +404,7 @@ static struct probe_error *or_unread(struct probe_error *error, const struct mod
 			     "no probe matches '%s' in what can be read of process %d (%s: %s)",
 			     probe_pattern_text(pattern), (int)pid, module->path, module->reason);
 	probe_error_free(error);
+	more->err = EIO;
 	return more;
 }
 

@@ -66,8 +66,7 @@ static struct probe_error *check_patterns(const struct update *u)
 		if (u->actions[i].end)
 			patterns[request.pattern_count++] = u->actions[i].end;
 	}
-	if (request.pattern_count)
-		error = enable_select(u->change, &request, &named);
+	error = enable_select(u->change, &request, &named);
 	selection_deinit(&named);
 	free(patterns);
 	return error;

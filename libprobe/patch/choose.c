@@ -27,7 +27,8 @@ static const char is_shared[] =
 static const char has_shared_semaphore[] = "its semaphore is mapped shared: raising it would "
 					   "change the file, and every process that has it mapped";
 static const char changed[] =
-	"the memory there does not hold what the file holds: another tool may have patched it";
+	"the memory there does not hold what the file holds: another tool may have patched it, or "
+	"the file has changed since";
 
 /* ---- Planning --------------------------------------------------------------------- */
 
@@ -343,7 +344,8 @@ static struct probe_error *plan_module(
 	struct selection *s = a->selection;
 	struct plan_order order = plan_order(a);
 	AUTO_FREE size_t *sites = calloc(end - first, sizeof(*sites));
-	struct probe_error *error = module_read_notes(install_module(a, a->order[first]));
+	struct module *module = install_module(a, a->order[first]);
+	struct probe_error *error = module_read_notes(module);
 	size_t count = 0;
 
 	if (!error && !sites)
@@ -352,8 +354,9 @@ static struct probe_error *plan_module(
 		if (!is_to_plan(a, a->order[i]))
 			continue;
 		sites[count++] = a->order[i];
-		select_refuse(&s->sites[a->order[i]], NULL);
+		select_refuse(&s->sites[a->order[i]], module->reason);
 	}
+	count = module->object ? count : 0;
 	if (!error && count)
 		error = choose_all(a, claims, sites, count, order);
 	if (!error)

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libprobe/base/array.h"
+#include "libprobe/base/cleanup.h"
 #include "libprobe/names/recall.h"
 #include "libprobe/patch/attempt.h"
 #include "libprobe/patch/enable.h"
@@ -110,7 +112,10 @@ struct probe_error *enable_select(
 		return probe_error_new(PROBE_ERROR_USAGE,
 			"%zu patterns are no pairs: each start needs an end",
 			request->pattern_count);
-	error = select_probes(&c->modules, request->patterns, request->pattern_count, ret);
+	error = recall_probes(&c->modules, c->pid, &c->maps, &c->registry, request->patterns,
+		request->pattern_count);
+	if (!error)
+		error = select_probes(&c->modules, request->patterns, request->pattern_count, ret);
 	if (!error)
 		error = select_check_arguments(ret);
 	if (!error)
@@ -147,7 +152,9 @@ struct probe_error *enable_selected(struct change *c, struct selection *s,
 
 	t.atomic = request->atomic;
 	install.persistent = true;
-	error = toggles_take(&t, s, request, true, report);
+	error = report_drop_unread(s, request, false, c->pid, report);
+	if (!error)
+		error = toggles_take(&t, s, request, true, report);
 	if (!error)
 		error = split_known(&t, s, request, report);
 	install.served = report->probes > before.probes;
@@ -382,6 +389,60 @@ struct probe_error *disable_selected(struct change *c, struct selection *s,
 	return error;
 }
 
+/* Switches off the probes that are not in a selection: their names are not known. */
+static void drop_others(
+	struct registry *r, const uint64_t *keys, size_t count, struct probe_report *report)
+{
+	uint64_t last = 0;
+
+	for (size_t i = 0; i < r->probe_count; i++) {
+		struct reg_probe *probe = &r->probes[i];
+		const struct reg_session *session = registry_session(r, probe->session);
+
+		if (!probe->refcount || !(session->flags & REG_SESSION_PERSISTENT) ||
+			array_find(keys, count, sizeof(*keys), 0, probe->key))
+			continue;
+		report->probes += !i || probe->key != last;
+		last = probe->key;
+		probe->refcount = 0;
+	}
+	last = 0;
+	for (size_t i = 0; i < r->stub_count; i++) {
+		const struct reg_stub *stub = &r->stubs[i];
+		const struct reg_probe *probe = registry_probe(r, stub->key, stub->session);
+
+		if (!probe || probe->refcount || stub->pc == last ||
+			array_find(keys, count, sizeof(*keys), 0, stub->key))
+			continue;
+		report->sites++;
+		last = stub->pc;
+	}
+}
+
+/*
+ * --force without patterns is about everything that controllers have switched on, also where no
+ * name is known. What only other tools have switched on stays, as nobody has named it.
+ */
+static struct probe_error *take_all(
+	struct change *c, struct selection *s, struct probe_report *report)
+{
+	AUTO_FREE uint64_t *keys = calloc(s->probe_count + 1, sizeof(*keys));
+
+	if (!keys)
+		return probe_error_no_memory();
+	for (size_t i = 0; i < s->probe_count; i++) {
+		struct select_probe *probe = &s->probes[i];
+
+		keys[i] = probe->key;
+		probe->unwanted = !registry_persistent(&c->registry, probe->key) &&
+				  !plan_is_ocaml(probe->provider);
+	}
+	array_sort(keys, s->probe_count, sizeof(*keys), 0);
+	drop_others(&c->registry, keys, s->probe_count, report);
+	selection_drop_unwanted(s);
+	return NULL;
+}
+
 struct probe_error *probe_target_disable(struct probe_target *target,
 	const struct probe_request *request, struct probe_report *report)
 {
@@ -398,10 +459,9 @@ struct probe_error *probe_target_disable(struct probe_target *target,
 	if (!error && c.lost)
 		error = uninstall_unreferenced(&c);
 	if (!error)
-		error = recall_probes(
-			&c.modules, &c.registry, request->patterns, request->pattern_count);
-	if (!error)
 		error = enable_select(&c, request, &selection);
+	if (!error && request->force && !request->pattern_count)
+		error = take_all(&c, &selection, report);
 	if (!error)
 		error = disable_selected(&c, &selection, request, report);
 	error = probe_error_first(error, report_memory(report, &c));

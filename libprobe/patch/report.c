@@ -79,6 +79,41 @@ struct probe_error *report_drop_lacking(struct selection *selection, struct prob
 	return error;
 }
 
+struct probe_error *report_drop_unread(struct selection *selection,
+	const struct probe_request *request, bool served, pid_t pid, struct probe_report *report)
+{
+	size_t sites = selection->site_count, refused = 0;
+	const struct select_probe *first = NULL;
+	struct probe_error *error = NULL;
+
+	for (size_t i = 0; i < selection->probe_count && !error; i++) {
+		struct select_probe *probe = &selection->probes[i];
+
+		if (probe->module->object)
+			continue;
+		probe->unwanted = true;
+		if (!first || (probe->exact && !first->exact))
+			first = probe;
+		refused += probe->site_count;
+		for (size_t k = 0; k < probe->site_count && !error; k++) {
+			struct select_site *site = &selection->sites[probe->first_site + k];
+
+			select_refuse(site, probe->module->reason);
+			error = report_refusal(report, probe, site);
+		}
+	}
+	if (!error && first && !request->keep_going &&
+		(first->exact || (!served && refused == sites)))
+		error = probe_error_new(PROBE_ERROR_REFUSED,
+			"process %d: %zu of %zu sites cannot be patched (%s:%s%s), so nothing is "
+			"changed%s",
+			pid, refused, sites, first->provider, first->name,
+			refused > 1 ? ", ..." : "",
+			refused < sites ? " (--keep-going does the rest)" : "");
+	selection_drop_unwanted(selection);
+	return error;
+}
+
 void report_forget(struct probe_report *report, size_t count)
 {
 	while (report->refusal_count > count) {

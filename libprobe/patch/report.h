@@ -21,6 +21,14 @@ PROBE_MUST_CHECK struct probe_error *report_drop(struct selection *selection,
 PROBE_MUST_CHECK struct probe_error *report_drop_lacking(
 	struct selection *selection, struct probe_report *report);
 
+/*
+ * Drops the probes of modules that cannot be read, because nothing can be proved of their sites;
+ * each site is reported as refused. PROBE_ERROR_REFUSED, unless the request keeps going: one of
+ * them is named exactly, or nothing else was selected and `served` is not set.
+ */
+PROBE_MUST_CHECK struct probe_error *report_drop_unread(struct selection *selection,
+	const struct probe_request *request, bool served, pid_t pid, struct probe_report *report);
+
 /* Forgets all refusals but the first `count`. */
 void report_forget(struct probe_report *report, size_t count);
 

@@ -59,7 +59,7 @@ static struct probe_error *look(struct probe_session *s, struct change *c)
 	/* Another program's wait for the same address. */
 	if (!registry_session(&c->registry, s->id))
 		return NULL;
-	error = session_select_asked(s, &c->modules, &selection);
+	error = session_select_asked(s, c, &selection);
 	if (!error) {
 		session_keep_new(s, c, &selection);
 		error = session_refuse(s, &selection, reason);

@@ -160,7 +160,7 @@ static struct probe_error *follow_once(struct probe_session *s)
 	session_stack_refresh(s);
 	/* Refusals are in the session's report: there is no --keep-going here. */
 	s->request.keep_going = true;
-	error = session_select_asked(s, &c.modules, &selection);
+	error = session_select_asked(s, &c, &selection);
 	if (!error) {
 		session_keep_new(s, &c, &selection);
 		leave_to_loader(&c, &selection);

@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "arch/process.h"
+#include "libprobe/names/recall.h"
 #include "libprobe/process/procfs.h"
 #include "libprobe/repair/inherited.h"
 #include "libprobe/session/notes.h"
@@ -269,7 +270,8 @@ static void keep_own(
 	const struct probe_session *s, const struct registry *r, struct selection *selection)
 {
 	for (size_t i = 0; i < selection->probe_count; i++)
-		selection->probes[i].unwanted = !registry_probe(r, selection->probes[i].key, s->id);
+		selection->probes[i].unwanted = !selection->probes[i].module->object ||
+						!registry_probe(r, selection->probes[i].key, s->id);
 	selection_drop_unwanted(selection);
 }
 
@@ -293,24 +295,16 @@ static struct probe_error *check_all_known(const struct probe_session *s,
 		unread->reason);
 }
 
-static const struct arch *arch_of_modules(const struct modules *modules)
-{
-	for (size_t i = 0; i < modules->count; i++)
-		if (modules->items[i].object)
-			return arch_of_machine(object_machine(modules->items[i].object));
-	return NULL;
-}
-
 static struct probe_error *resume(struct probe_session *s, struct modules *modules,
 	const struct maps *maps, const struct registry *r)
 {
 	const struct reg_session *session = registry_session(r, s->id);
-	const struct arch *arch = arch_of_modules(modules);
+	const struct arch *arch = arch_host();
 	struct data_needs needs = session_needs(s);
 	struct selection selection = {0};
 	struct probe_error *error;
 
-	if (!session || !is_shown(session) || !arch)
+	if (!session || !is_shown(session))
 		return probe_error_new(PROBE_ERROR_NOT_FOUND,
 			"process %d has no persistent session %u", s->target->pid, s->id);
 	if (!data_fits(session, &needs))
@@ -321,7 +315,9 @@ static struct probe_error *resume(struct probe_session *s, struct modules *modul
 	if (session->flags & REG_SESSION_KERNEL_TIME)
 		clock_init(&s->clock, NULL);
 	take_clock(s);
-	error = select_probes(modules, s->patterns, s->request.pattern_count, &selection);
+	error = recall_probes(modules, s->target->pid, maps, r, NULL, 0);
+	if (!error)
+		error = select_probes(modules, s->patterns, s->request.pattern_count, &selection);
 	if (!error) {
 		keep_own(s, r, &selection);
 		error = check_all_known(s, modules, r, &selection);

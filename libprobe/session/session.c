@@ -11,6 +11,7 @@
 #include "libprobe/follow/watch.h"
 #include "libprobe/patch/attempt.h"
 #include "libprobe/patch/install.h"
+#include "libprobe/names/recall.h"
 #include "libprobe/patch/later.h"
 #include "libprobe/patch/report.h"
 #include "libprobe/process/procfs.h"
@@ -154,15 +155,16 @@ static bool is_off(const struct probe_session *s, uint64_t key)
 	return false;
 }
 
-/* Forgets the probes that the session has already. */
+/* Forgets the probes that the session has already, or whose files cannot be read. */
 void session_keep_new(
 	const struct probe_session *s, const struct change *c, struct selection *selection)
 {
 	for (size_t i = 0; i < selection->probe_count; i++) {
 		struct select_probe *probe = &selection->probes[i];
 
-		probe->unwanted =
-			registry_probe(&c->registry, probe->key, s->id) || is_off(s, probe->key);
+		probe->unwanted = !probe->module->object ||
+				  registry_probe(&c->registry, probe->key, s->id) ||
+				  is_off(s, probe->key);
 	}
 	selection_drop_unwanted(selection);
 }
@@ -238,13 +240,15 @@ struct probe_error *session_install(struct probe_session *s, struct change *c,
 
 /* Without patterns, nothing is selected: the session only follows. */
 struct probe_error *session_select_asked(
-	const struct probe_session *s, struct modules *modules, struct selection *ret)
+	const struct probe_session *s, struct change *c, struct selection *ret)
 {
 	struct probe_error *error;
 
 	if (!s->request.pattern_count)
 		return NULL;
-	error = select_probes(modules, s->patterns, s->request.pattern_count, ret);
+	error = recall_probes(&c->modules, c->pid, &c->maps, &c->registry, NULL, 0);
+	if (!error)
+		error = select_probes(&c->modules, s->patterns, s->request.pattern_count, ret);
 	if (!error)
 		later_drop(s->target, &s->request, ret);
 	return error;
@@ -259,6 +263,7 @@ static struct probe_error *may_come(struct probe_error *error)
 		return error;
 	more = probe_error_new(error->code,
 		"%s; --follow waits for libraries that are opened later", error->message);
+	more->err = error->err;
 	probe_error_free(error);
 	return more;
 }
@@ -279,7 +284,7 @@ static struct probe_error *start(
 	if (!error)
 		error = session_stack_start(s, c->arch);
 	if (!error)
-		error = session_select_asked(s, &c->modules, &selection);
+		error = session_select_asked(s, c, &selection);
 	if (!error)
 		error = select_check_arguments(&selection);
 	/* How a program without a wanted probe ends need not be known. */
@@ -287,6 +292,9 @@ static struct probe_error *start(
 		fate_begin(s->target);
 	if (!error && !s->options.follow_libraries)
 		error = may_come(select_unmatched(&c->modules, &selection, s->patterns, c->pid));
+	if (!error)
+		error = report_drop_unread(
+			&selection, &s->request, s->options.follow_libraries, c->pid, report);
 	if (!error)
 		error = session_install(s, c, &selection, report);
 	selection_deinit(&selection);

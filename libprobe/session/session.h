@@ -236,12 +236,15 @@ PROBE_MUST_CHECK struct probe_error *session_take_probes(struct probe_session *s
 PROBE_MUST_CHECK struct probe_error *session_install(struct probe_session *session,
 	struct change *change, struct selection *selection, struct probe_report *report);
 
-/* Forgets the probes of a selection that the session has already; child.c, too. */
+/*
+ * Forgets the probes of a selection that the session has already, or whose files cannot be read;
+ * child.c, too.
+ */
 void session_keep_new(const struct probe_session *session, const struct change *change,
 	struct selection *selection);
 /* Selects the requested probes; none without patterns: the session then only follows. */
 PROBE_MUST_CHECK struct probe_error *session_select_asked(
-	const struct probe_session *session, struct modules *modules, struct selection *ret);
+	const struct probe_session *session, struct change *change, struct selection *ret);
 
 /*
  * Of a selection that the session does not have now, installs and drops the probes that it has had

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Files of a target that cannot be opened: see libprobe/names/recall.c. */
+/* Files of a target that cannot be read: see libprobe/names/recall.c. */
 #include "libprobe/names/recall.h"
 #include "libprobe/process/procfs.h"
 #include "libprobe/target/target.h"
@@ -16,8 +16,10 @@ struct probe_error *probe_target_unread(struct probe_target *target,
 		error = modules_read_mapped(procfs_living(target->pid), &maps, NULL, &modules);
 	if (!error)
 		error = registry_load(target->pid, &maps, &registry);
+	for (size_t i = 0; i < modules.count && !error; i++)
+		error = module_read_notes(&modules.items[i]);
 	if (!error)
-		error = recall_probes(&modules, &registry, NULL, 0);
+		error = recall_probes(&modules, target->pid, &maps, &registry, NULL, 0);
 	for (size_t i = 0; i < modules.count && !error; i++) {
 		const struct module *module = &modules.items[i];
 

@@ -65,11 +65,34 @@ static struct probe_error *read_modules(struct change *c)
 	return error;
 }
 
+/* Does its code run on this machine? Where a controller has patched it, it does. */
+static struct probe_error *check_machine(struct change *c)
+{
+	const struct module *program = first_program(&c->modules);
+	bool wide = program && object_is_64bit(program->object);
+
+	c->arch = program ? arch_of_machine(object_machine(program->object)) : NULL;
+	if (!program && c->registry.home)
+		c->arch = arch_host();
+	else if (!program)
+		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
+			"process %d: none of its program files can be read", c->pid);
+	else if (!c->arch || !c->arch->stub || !wide)
+		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
+			"process %d runs code of a machine type whose probes can be listed, "
+			"not enabled (%s)",
+			c->pid,
+			!wide	  ? "32-bit"
+			: c->arch ? c->arch->name
+				  : "unknown");
+	return NULL;
+}
+
 /* Can we patch the code of this process? */
 static struct probe_error *check_target(struct change *c)
 {
 	long parent = c->target->alone ? 0 : procfs_status_number(c->pid, "PPid:");
-	const struct module *program = first_program(&c->modules);
+	struct probe_error *error;
 	char buffer[64];
 	const char *emulator = emulator_of(c->pid, &c->modules, buffer), *shadow_stack;
 
@@ -84,18 +107,9 @@ static struct probe_error *check_target(struct change *c)
 			"process %d is executed by %s, which runs translated copies of its code: "
 			"probes in it would never be hit",
 			c->pid, emulator);
-	if (!program)
-		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
-			"process %d: none of its program files can be read", c->pid);
-	c->arch = arch_of_machine(object_machine(program->object));
-	if (!c->arch || !c->arch->stub || !object_is_64bit(program->object))
-		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
-			"process %d runs code of a machine type whose probes can be listed, "
-			"not enabled (%s)",
-			c->pid,
-			!object_is_64bit(program->object) ? "32-bit"
-			: c->arch			  ? c->arch->name
-							  : "unknown");
+	error = check_machine(c);
+	if (error)
+		return error;
 	shadow_stack = c->arch->process->shadow_stack_line;
 	if (shadow_stack &&
 		procfs_status_has(c->pid, shadow_stack, c->arch->process->shadow_stack_word))
@@ -232,6 +246,8 @@ struct probe_error *change_begin_as_it_is(struct probe_target *target, struct ch
 	if (!error)
 		error = change_need_descriptors(ret, CHANGE_DESCRIPTORS);
 	if (!error)
+		error = change_load(ret);
+	if (!error)
 		error = check_target(ret);
 	if (!error)
 		error = target->alone ? seccomp_look_at_main(ret->pid, &ret->seccomp)
@@ -243,8 +259,6 @@ struct probe_error *change_begin_as_it_is(struct probe_target *target, struct ch
 			"process %d itself handles the system calls of a thread "
 			"(PR_SET_SYSCALL_USER_DISPATCH), also those",
 			ret->pid);
-	if (!error)
-		error = change_load(ret);
 	if (!error)
 		threads_model(target, &ret->modules, &ret->thread);
 	if (error)
@@ -272,9 +286,9 @@ struct probe_error *change_look(struct probe_target *target, struct change *ret)
 	if (!error)
 		error = read_modules(ret);
 	if (!error)
-		error = check_target(ret);
-	if (!error)
 		error = change_load(ret);
+	if (!error)
+		error = check_target(ret);
 	if (error)
 		change_end(ret);
 	return error;

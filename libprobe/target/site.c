@@ -105,6 +105,18 @@ bool site_is_in_file(const struct modules *modules, const struct reg_site *site)
 					  memcmp(bytes, site->original, site->length) == 0);
 }
 
+/*
+ * If a file is written to while it is mapped, the page that we have patched, of which the process
+ * has a copy of its own, still is as it was. Text of another library has no such copies.
+ */
+static bool is_old_text(const struct change *change, const struct reg_site *site, int pagemap)
+{
+	const struct mapping *mapping = maps_find(&change->maps, site->patch);
+
+	return mapping && mapping->executable && mapping->inode &&
+	       is_own_copy(pagemap, site->patch);
+}
+
 /* It may be another library by now, or the same one opened again. */
 static enum site_state state_in_file(const struct change *change, const struct reg_site *site,
 	enum site_state state, int pagemap)
@@ -114,7 +126,9 @@ static enum site_state state_in_file(const struct change *change, const struct r
 		return is_own_copy(pagemap, site->patch) ? state : SITE_GONE;
 	case SITE_COVERED:
 	case SITE_FOREIGN:
-		return site_is_in_file(&change->modules, site) ? state : SITE_GONE;
+		return site_is_in_file(&change->modules, site) || is_old_text(change, site, pagemap)
+			       ? state
+			       : SITE_GONE;
 	case SITE_PATCHED:
 	case SITE_GONE:
 		return state;
@@ -357,7 +371,7 @@ void site_forget_closed(struct change *change)
 
 			if (!r->sites[i].pc)
 				continue;
-			if (original && pagemap < 0)
+			if (states[i] != SITE_PATCHED && pagemap < 0)
 				pagemap = open_pagemap(change->pid);
 			lost = state_in_file(change, &r->sites[i], states[i], pagemap) == SITE_GONE;
 			note_site(&losses, r, i, lost, original);

@@ -195,7 +195,8 @@ PROBE_MUST_CHECK struct probe_error *probe_target_enable(struct probe_target *ta
  * Subtracts one from the reference count of every probe that matches. When a count reaches 0,
  * sites and semaphores are restored. Errors: PROBE_ERROR_STATE (a probe is off, and nothing is
  * changed), otherwise as probe_target_enable(). A probe that only wildcards match may be off if
- * it cannot be patched: enabling with the same patterns has left it out, too.
+ * it cannot be patched: enabling with the same patterns has left it out, too. With `force` and no
+ * patterns, every probe that a controller has enabled is switched off.
  */
 PROBE_MUST_CHECK struct probe_error *probe_target_disable(struct probe_target *target,
 	const struct probe_request *request, struct probe_report *report);
@@ -260,8 +261,9 @@ struct probe_unread {
 };
 
 /*
- * Calls `visit` for each file of the target that cannot be opened: replaced by an upgrade of its
- * package, for example. Probes of it that are on are found all the same if the file at its path
+ * Calls `visit` for each file of the target that cannot be read: replaced by an upgrade of its
+ * package, for example, or written to since its probes were enabled. Probes of it that are on are
+ * found all the same. If an older version has enabled them, they are found if the file at its path
  * has probes of these names; probe_target_disable() also finds those that it is given by name.
  * Errors: as probe_target_status().
  */

@@ -89,9 +89,9 @@ put new.so
 ask 3
 trace_stop trace
 same "hits of the trace" "$(hits_of "$SCRATCH/trace.out")" 8
-same "what is on" "$(on | grep kept)" "kept 1 8"
+# One that the new file does not have, too: the process itself knows its name.
+same "what is on" "$(on | grep -v other)" "$(printf '%s\n' 'dropped 1 8' 'kept 1 8')"
 says status "libupgraded.so: .*replaced on disk by another file"
-says status "1 probe of it is on under a name that cannot be read"
 for command in list status; do
 	names_file "replaced on disk" $command -p "$target_pid"
 done
@@ -125,13 +125,40 @@ end_target
 
 # ---- No file at all --------------------------------------------------------------------
 
-start "$SCRATCH/main"
-save_state "$target_pid"
-ctl enable -p "$target_pid" upgraded:kept
-rm "$SCRATCH/libupgraded.so"
-names_file "it was deleted" status -p "$target_pid"
-names_file "it was deleted" disable -p "$target_pid" 'upgraded:*'
-ctl disable -p "$target_pid" upgraded:kept
-same_state "$target_pid"
-end_target
+for on in enable ring killed traced; do
+	put old.so
+	start "$SCRATCH/main"
+	save_state "$target_pid"
+	case $on in
+	enable) ctl enable -p "$target_pid" upgraded:kept upgraded:dropped ;;
+	ring) ctl enable -t ring -p "$target_pid" upgraded:kept upgraded:dropped ;;
+	*)
+		trace_start trace -c --json -p "$target_pid" upgraded:kept upgraded:dropped
+		wait_tracing trace
+		;;
+	esac
+	[ $on != killed ] || end_process "$tracer_pid"
+	rm "$SCRATCH/libupgraded.so"
+	ask 5
+	same "$on: what is on" "$(on | cut -d' ' -f1,2 | paste -sd,)" "dropped 1,kept 1"
+	says status "libupgraded.so: .*it was deleted.*restart the program"
+	case $on in
+	enable)
+		names_file "it was deleted" trace -c -d 50ms -p "$target_pid" 'upgraded:*'
+		ctl disable -p "$target_pid" 'upgraded:k*'
+		same "$on: what is on" "$(on)" "dropped 1 5"
+		ctl disable --force -p "$target_pid"
+		;;
+	ring) ctl disable -p "$target_pid" 'upgraded:*' ;;
+	killed) ctl repair -p "$target_pid" ;;
+	traced)
+		trace_stop trace
+		same "$on: hits" "$(hits_of "$SCRATCH/trace.out")" 10
+		;;
+	esac
+	same "$on: what is on afterwards" "$(on)" ""
+	same "$on: mappings of ours" "$(ours)" 0
+	same_state "$target_pid"
+	end_target
+done
 finish
