@@ -108,7 +108,8 @@ uint32_t capture_bytes(const struct arch_capture *c)
 int capture_spill_temps(const struct arch_capture *c)
 {
 	if (c->stack)
-		return c->stack == ARCH_STACK_FRAMES ? STACK_TEMPS + c->bytes_max / 8 : 0;
+		return c->stack == ARCH_STACK_FRAMES ? STACK_TEMPS + c->bytes_max / 8
+						     : RESIDENT_TEMPS;
 	if (c->is_comm)
 		return ARCH_COMM_MAX / 8;
 	if (!arch_capture_has_bytes(c))

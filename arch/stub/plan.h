@@ -20,6 +20,10 @@ enum {
 /* For return addresses: the last frame pointer, the readable page, the count; then they come. */
 enum { STACK_LAST, STACK_PAGE, STACK_COUNT, STACK_TEMPS };
 
+/* For bytes of the stack: a byte for each of their pages but the first, from mincore(2). */
+enum { RESIDENT_TEMPS = 3 };
+_Static_assert(ARCH_STACK_MAX / PAGE_BYTES + 2 <= 8 * RESIDENT_TEMPS, "a byte for each page");
+
 /*
  * The stack frame of a running stub: from the stack pointer on, temporaries of 8 bytes; then what
  * was saved.

@@ -22,6 +22,73 @@
 
 enum { FRAME_BYTES_MAX = 1 << 20 };
 
+/* FROM = the page after the stack pointer's, which is POINTER. */
+static void first_page(struct form *f, const struct stub_plan *p)
+{
+	form_compute(f, FORM_FROM, form_at(FORM_POINTER, (int32_t)p->stub->page_bytes));
+	form_page_of(f, p, FORM_FROM);
+}
+
+/*
+ * Jumps to `own` if the bytes from POINTER to NEXT are of the main thread's stack, or the thread
+ * pointer is among them: NEXT = the thread pointer then. Changes VALUE.
+ */
+static void if_own(struct form *f, const struct stub_plan *p, int own)
+{
+	const struct arch_extent *stack = &p->stub->safe.stack;
+	int other = form_label(f), any = form_label(f);
+
+	if (stack->size) {
+		form_address(f, FORM_VALUE, stack->start);
+		form_jump_if(f, true, FORM_POINTER, FORM_BELOW, FORM_VALUE, other);
+		form_address(f, FORM_VALUE, stack->start + stack->size);
+		form_jump_if(f, true, FORM_POINTER, FORM_BELOW, FORM_VALUE, own);
+	}
+	form_place(f, other);
+	if (p->stub->thread.has_tp) {
+		form_compute(f, FORM_VALUE, form_at(FORM_THREAD, 0));
+		form_jump_if(f, true, FORM_VALUE, FORM_BELOW, FORM_POINTER, any);
+		form_jump_if(f, true, FORM_VALUE, FORM_NOT_BELOW, FORM_NEXT, any);
+		form_move(f, FORM_NEXT, FORM_VALUE);
+		form_jump(f, own);
+	}
+	form_place(f, any);
+}
+
+/*
+ * NEXT = where the first page above POINTER begins that is not in memory, if that is lower. A call
+ * that fails leaves the bytes of pages that are not mapped, or all, 0. Changes all but POINTER.
+ */
+static void end_of_resident(struct form *f, const struct stub_plan *p, int i)
+{
+	int next = form_label(f), cut = form_label(f), done = form_label(f);
+
+	first_page(f, p);
+	form_jump_if(f, true, FORM_FROM, FORM_NOT_BELOW, FORM_NEXT, done);
+	if (p->stub->may_call_kernel && p->stub->may_ask_stack) {
+		for (int k = 0; k < RESIDENT_TEMPS; k++)
+			form_store_const(f, form_temp(p->spill[i] + k), sizeof(uint64_t), 0);
+		form_move(f, FORM_SET, FORM_FROM);
+		form_move(f, FORM_FROM, FORM_NEXT);
+		form_two(f, FORM_SUB, true, FORM_FROM, FORM_SET);
+		form_compute(f, FORM_SCRATCH, form_temp(p->spill[i]));
+		form_kernel(f, FORM_CALL_MINCORE);
+		first_page(f, p);
+		form_compute(f, FORM_SCRATCH, form_temp(p->spill[i]));
+		form_place(f, next);
+		form_load(f, FORM_VALUE, form_at(FORM_SCRATCH, 0), 1, false);
+		form_two_const(f, FORM_AND, true, FORM_VALUE, 1);
+		form_jump_if_const(f, true, FORM_VALUE, FORM_EQ, 0, cut);
+		form_two_const(f, FORM_ADD, true, FORM_SCRATCH, 1);
+		form_two_const(f, FORM_ADD, true, FORM_FROM, (int32_t)p->stub->page_bytes);
+		form_jump_if(f, true, FORM_FROM, FORM_BELOW, FORM_NEXT, next);
+		form_jump(f, done);
+	}
+	form_place(f, cut);
+	form_move(f, FORM_NEXT, FORM_FROM);
+	form_place(f, done);
+}
+
 /*
  *	POINTER	the stack pointer
  *	NEXT	the end of the wanted bytes, then of those that can be read
@@ -31,33 +98,18 @@ static void bytes_of_stack(struct form *f, const struct stub_plan *p, int i)
 {
 	const struct arch_capture *c = &p->stub->captures[i];
 	int next = form_label(f), all = form_label(f), cut = form_label(f), done = form_label(f);
-	int within = form_label(f), any = form_label(f), known = form_label(f);
-	struct form_mem is_own = form_temp(p->temp[i] + 1); /* until the pair is stored */
+	int own = form_label(f);
 	int32_t page = (int32_t)p->stub->page_bytes;
 
 	form_original(f, FORM_POINTER, p->isa->stack_pointer);
 	form_compute(f, FORM_NEXT, form_at(FORM_POINTER, c->bytes_max));
-	if (p->stub->thread.has_tp) {
-		form_store_const(f, is_own, sizeof(uint64_t), 0);
-		form_compute(f, FORM_FROM, form_at(FORM_THREAD, 0));
-		form_jump_if(f, true, FORM_FROM, FORM_BELOW, FORM_POINTER, within);
-		form_jump_if(f, true, FORM_FROM, FORM_NOT_BELOW, FORM_NEXT, within);
-		form_move(f, FORM_NEXT, FORM_FROM);
-		form_store_const(f, is_own, sizeof(uint64_t), 1);
-	}
-	form_place(f, within);
-	form_compute(f, FORM_FROM, form_at(FORM_POINTER, page));
-	form_page_of(f, p, FORM_FROM);
+	if_own(f, p, own);
+	end_of_resident(f, p, i);
+	form_place(f, own);
+	first_page(f, p);
 	form_place(f, next);
 	form_jump_if(f, true, FORM_FROM, FORM_NOT_BELOW, FORM_NEXT, all);
-	if (p->stub->thread.has_tp) {
-		form_jump_if_at_const(f, sizeof(uint64_t), is_own, FORM_EQ, 0, any);
-		form_check(f, p, FORM_FRAME, cut);
-		form_jump(f, known);
-	}
-	form_place(f, any);
-	form_check_stack(f, p, p->temp[i], cut);
-	form_place(f, known);
+	form_check(f, p, FORM_FRAME, cut);
 	form_two_const(f, FORM_ADD, true, FORM_FROM, page);
 	form_jump(f, next);
 	form_place(f, cut);
