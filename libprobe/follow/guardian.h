@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "libprobe/follow/cached.h"
+#include "libprobe/target/cached.h"
 
 struct guardian;
 

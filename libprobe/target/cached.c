@@ -13,7 +13,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "libprobe/follow/cached.h"
+#include "libprobe/target/cached.h"
 #include "libprobe/modules/distant.h"
 #include "libprobe/sandbox/seccomp.h"
 

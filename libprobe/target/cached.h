@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What the kernel knows of files by itself: nothing here waits for a file system. */
-#ifndef LIBPROBE_FOLLOW_CACHED_H
-#define LIBPROBE_FOLLOW_CACHED_H
+#ifndef LIBPROBE_TARGET_CACHED_H
+#define LIBPROBE_TARGET_CACHED_H
 
 #include <stdbool.h>
 #include <stdint.h>
