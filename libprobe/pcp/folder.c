@@ -10,6 +10,7 @@
  *
  *	.probectl.PID.START.TIME	being made, or being removed
  *	probectl.PID.START.TIME		read by pmdammv
+ *	.probectl.lock			locked by an exporter that looks for free numbers
  *
  * PID and START identify the owner. MMV_FLAG_PROCESS makes the agent ignore files whose process
  * is gone; the next exporter removes them.
@@ -178,7 +179,7 @@ struct probe_error *pcp_folder_open(struct pcp_folder **ret)
 
 	if (!folder)
 		return probe_error_no_memory();
-	folder->fd = -1;
+	folder->fd = folder->lock = -1;
 	error = libpcp_load(&folder->libpcp);
 	if (!error)
 		error = folder_find(folder);
@@ -195,28 +196,62 @@ void pcp_folder_close(struct pcp_folder *folder)
 {
 	if (!folder)
 		return;
+	if (folder->lock >= 0)
+		close(folder->lock);
 	if (folder->fd >= 0)
 		close(folder->fd);
 	free(folder->path);
 	free(folder);
 }
 
+/*
+ * Opens the file that is locked, or creates it: those who may write to the folder may open it, and
+ * nobody else. The folder itself can be opened, and so locked, by every user.
+ */
+static int open_lock(const struct pcp_folder *folder)
+{
+	static const char name[] = ".probectl.lock";
+	int fd = openat(folder->fd, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	struct stat st;
+	mode_t mode;
+
+	if (fd >= 0 || errno != ENOENT || fstat(folder->fd, &st) < 0)
+		return fd;
+	mode = S_IRUSR | S_IWUSR | (st.st_mode & S_IWGRP ? S_IRGRP | S_IWGRP : 0) |
+	       (st.st_mode & S_IWOTH ? S_IROTH | S_IWOTH : 0);
+	fd = openat(folder->fd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return -1;
+	/* Only root may give it to the owner of the folder; its group is enough for the others. */
+	if (fchown(fd, st.st_uid, st.st_gid) == 0 || fchown(fd, (uid_t)-1, st.st_gid) == 0)
+		fchmod(fd, mode);
+	return fd;
+}
+
 struct probe_error *pcp_folder_lock(struct pcp_folder *folder)
 {
-	/* The lock is held for milliseconds; if it is held longer, give up. */
+	/*
+	 * The lock is held for milliseconds; if it is held longer, give up. Another controller may
+	 * be creating the file.
+	 */
 	for (int try = 0; try < LOCK_TRIES; try++) {
-		if (!flock(folder->fd, LOCK_EX | LOCK_NB))
+		if (folder->lock < 0)
+			folder->lock = open_lock(folder);
+		if (folder->lock >= 0 && !flock(folder->lock, LOCK_EX | LOCK_NB))
 			return NULL;
-		if (errno != EWOULDBLOCK && errno != EINTR)
-			return probe_error_system(errno, "cannot lock %s", folder->path);
+		if (errno != EWOULDBLOCK && errno != EINTR && errno != EEXIST && errno != EACCES)
+			return probe_error_system(
+				errno, "cannot lock %s/.probectl.lock", folder->path);
 		nanosleep(&(struct timespec){.tv_nsec = LOCK_PAUSE_NS}, NULL);
 	}
-	return probe_error_new(PROBE_ERROR_STATE, "%s is locked by another process", folder->path);
+	return probe_error_new(PROBE_ERROR_STATE,
+		"cannot lock %s/.probectl.lock: it is another user's, or locked by another process",
+		folder->path);
 }
 
 void pcp_folder_unlock(struct pcp_folder *folder)
 {
-	flock(folder->fd, LOCK_UN);
+	flock(folder->lock, LOCK_UN);
 }
 
 /* ---- The files of others ---------------------------------------------------------- */

@@ -6,6 +6,7 @@
 . tests/integration/lib.sh
 . tests/integration/pcp/lib_pcp.sh
 need_attach
+need flock
 need_pcp
 pcp_setup
 pmcd_start
@@ -23,6 +24,10 @@ start "$TARGETS/hits" $threads
 save_state "$target_pid"
 me=$target_pid/hits:work
 options=(-q -i 0.2 -p "$target_pid" hits:work)
+
+# Each user can open the folder, and lock it: that holds up no exporter.
+exec {folder}<"$pcp_dir/tmp/mmv"
+flock -s "$folder"
 
 # ---- An archive ----------------------------------------------------------------------
 
