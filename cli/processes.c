@@ -16,7 +16,7 @@
 #include "libprobe/base/buffer.h"
 #include "libprobe/base/file.h"
 
-enum { QUIET_SECONDS = 2 /* of waiting for another probectl */ };
+enum { QUIET_SECONDS = 2 /* of waiting for another controller */ };
 
 struct process {
 	pid_t pid, parent;
@@ -178,14 +178,14 @@ struct probe_error *processes_check(const struct common_options *common)
 }
 
 /* Ctrl-C, which may be blocked until somebody reads it, ends the wait. */
-static bool go_on_waiting(pid_t pid, unsigned int seconds, void *unused)
+static bool go_on_waiting(pid_t pid, unsigned int seconds, const char *holder, void *unused)
 {
 	sigset_t pending;
 
 	(void)unused;
 	if (seconds == QUIET_SECONDS)
 		report_warning(
-			"process %d: another probectl is changing its probes: waiting for it", pid);
+			"process %d: %s has locked its probes: waiting for it", (int)pid, holder);
 	return sigpending(&pending) < 0 ||
 	       !(sigismember(&pending, SIGINT) || sigismember(&pending, SIGTERM));
 }
@@ -220,6 +220,37 @@ void processes_tell_frozen(const struct probe_target *target)
 			"process %d is frozen: waiting up to 8 s for it to be thawed, as its "
 			"probes cannot be switched off before; Ctrl-C ends the wait",
 			(int)probe_target_pid(target));
+}
+
+void processes_take_turns(size_t count, const struct turn *turn)
+{
+	struct probe_error **busy = calloc(count + 1, sizeof(*busy));
+	struct probe_patience patience = {0};
+	bool any = true;
+
+	for (bool first = true; any && (first || probe_patience_wait(&patience)); first = false) {
+		any = false;
+		for (size_t i = 0; i < count; i++) {
+			struct probe_error *error;
+
+			if (!first && !busy[i])
+				continue;
+			error = turn->change(turn->data, i, busy ? &patience : NULL);
+			if (busy) {
+				probe_error_free(busy[i]);
+				busy[i] = NULL;
+			}
+			if (busy && error && error->code == PROBE_ERROR_BUSY)
+				busy[i] = error;
+			else
+				turn->end(turn->data, i, error);
+			any |= busy && busy[i];
+		}
+	}
+	for (size_t i = 0; any && i < count; i++)
+		if (busy[i])
+			turn->end(turn->data, i, busy[i]);
+	free(busy);
 }
 
 bool processes_follow(const struct common_options *common)

@@ -58,7 +58,7 @@ struct probe_error *processes_unless_ended(
 
 /*
  * Opens a process, which has to meet the conditions; says so if a change of it has to wait for
- * another probectl.
+ * another process.
  */
 PROBE_MUST_CHECK struct probe_error *processes_open(
 	const struct common_options *common, pid_t pid, struct probe_target **ret);
@@ -68,6 +68,21 @@ PROBE_MUST_CHECK struct probe_error *processes_open(
  * ends the wait.
  */
 void processes_tell_frozen(const struct probe_target *target);
+
+/* A change of one of several processes, each known by its number. */
+struct turn {
+	/* `patience`: for probe_target_set_patience(); NULL without memory. */
+	struct probe_error *(*change)(void *data, size_t index, struct probe_patience *patience);
+	/* Called once for each process; owns the error, or NULL. */
+	void (*end)(void *data, size_t index, struct probe_error *error);
+	void *data;
+};
+
+/*
+ * Changes `count` processes. Those that somebody has locked come again when all others have been
+ * changed: they are waited for together.
+ */
+void processes_take_turns(size_t count, const struct turn *turn);
 
 /* Is what happens to them later to be followed? */
 bool processes_follow(const struct common_options *common);

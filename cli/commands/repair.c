@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* probectl repair: removes what dead controllers left, and patches again what others restored. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/cli.h"
@@ -195,29 +196,49 @@ static struct probe_error *repair_and_settle(
 				 (int)left->pid);
 }
 
-static struct probe_error *repair_process(
-	const struct repair_options *options, pid_t pid, int *status_ret)
+struct repairing {
+	const struct repair_options *options;
+	struct probe_repair *repairs; /* of each process, also if it comes again */
+	int *status_ret;
+};
+
+static struct probe_error *repair_process(void *data, size_t index, struct probe_patience *patience)
 {
+	const struct repairing *repairing = data;
+	const struct common_options *common = &repairing->options->common;
+	pid_t pid = common->pids.items[index];
 	struct left_sites left = {.pid = pid};
-	struct probe_repair repair = {0};
+	struct probe_repair *repair = &repairing->repairs[index];
 	struct probe_target *target;
-	struct probe_error *error = processes_open(&options->common, pid, &target);
+	struct probe_error *error = processes_open(common, pid, &target);
 
 	if (error)
 		return error;
-	error = repair_and_settle(target, &repair, &left);
+	probe_target_set_patience(target, patience);
+	error = repair_and_settle(target, repair, &left);
 	if (!error)
-		error = print(options, pid, &repair, left.count);
+		error = print(repairing->options, pid, repair, left.count);
 	if (left.count)
-		*status_ret = STATUS_FAILED;
+		*repairing->status_ret = STATUS_FAILED;
 	probe_target_close(target);
-	return processes_error(&options->common, pid, error);
+	return processes_error(common, pid, error);
+}
+
+static void repair_end(void *data, size_t index, struct probe_error *error)
+{
+	const struct repairing *repairing = data;
+
+	error = processes_unless_ended(&repairing->options->common, index, error);
+	if (error)
+		*repairing->status_ret = report_error(error);
 }
 
 static struct probe_error *repair_checked(void *data, int *status_ret)
 {
 	struct repair_options *options = data;
 	struct common_options *common = &options->common;
+	struct repairing repairing = {.options = options, .status_ret = status_ret};
+	const struct turn turn = {repair_process, repair_end, &repairing};
 	struct probe_error *unfound;
 
 	if (common->operand_count)
@@ -225,14 +246,12 @@ static struct probe_error *repair_checked(void *data, int *status_ret)
 	unfound = processes_find_running(common);
 	if (unfound)
 		return unfound;
+	repairing.repairs = calloc(common->pids.count + 1, sizeof(*repairing.repairs));
+	if (!repairing.repairs)
+		return probe_error_no_memory();
 	/* Every process, even if one fails; they are independent of each other. */
-	for (size_t i = 0; i < common->pids.count; i++) {
-		struct probe_error *error = processes_unless_ended(
-			common, i, repair_process(options, common->pids.items[i], status_ret));
-
-		if (error)
-			*status_ret = report_error(error);
-	}
+	processes_take_turns(common->pids.count, &turn);
+	free(repairing.repairs);
 	return NULL;
 }
 

@@ -116,17 +116,27 @@ static struct probe_error *switch_target(const struct direction *direction,
 	return error;
 }
 
-/* *left_ret: sites that something else has changed were left as they are. */
-static struct probe_error *switch_process(const struct direction *direction,
-	const struct switch_options *options, pid_t pid, bool *left_ret)
+struct switching {
+	const struct switch_options *options;
+	struct mistake mistake;
+	int status;
+	bool left; /* sites that something else has changed were left as they are */
+};
+
+static struct probe_error *switch_process(void *data, size_t index, struct probe_patience *patience)
 {
+	struct switching *switching = data;
+	const struct switch_options *options = switching->options;
+	const struct common_options *common = &options->kept.common;
 	struct probe_report report = {0};
 	struct probe_target *target = NULL;
-	struct probe_error *error = processes_open(&options->kept.common, pid, &target);
+	struct probe_error *error = processes_open(common, common->pids.items[index], &target);
 
-	if (!error)
-		error = switch_target(direction, options, target, &report);
-	*left_ret |= report.left != 0;
+	if (!error) {
+		probe_target_set_patience(target, patience);
+		error = switch_target(options->direction, options, target, &report);
+	}
+	switching->left |= report.left != 0;
 	probe_report_deinit(&report);
 	probe_target_close(target);
 	return error;
@@ -138,27 +148,30 @@ static void note_status(int its, int *status)
 		*status = its;
 }
 
+static void switch_end(void *data, size_t index, struct probe_error *error)
+{
+	struct switching *switching = data;
+	const struct common_options *common = &switching->options->kept.common;
+	pid_t pid = common->pids.items[index];
+
+	error = processes_unless_ended(common, index, error);
+	if (error && !mistake_take(&switching->mistake, pid, error))
+		note_status(report_error(processes_error(common, pid, error)), &switching->status);
+}
+
 /* Every process, even if one fails; they are independent of each other. */
-static int switch_all(const struct direction *direction, const struct switch_options *options)
+static int switch_all(const struct switch_options *options)
 {
 	const struct common_options *common = &options->kept.common;
-	struct mistake mistake = {0};
+	struct switching switching = {.options = options, .status = STATUS_DONE};
+	const struct turn turn = {switch_process, switch_end, &switching};
 	struct probe_error *error;
-	int status = STATUS_DONE;
-	bool left = false;
 
-	for (size_t i = 0; i < common->pids.count; i++) {
-		pid_t pid = common->pids.items[i];
-
-		error = processes_unless_ended(
-			common, i, switch_process(direction, options, pid, &left));
-		if (error && !mistake_take(&mistake, pid, error))
-			note_status(report_error(processes_error(common, pid, error)), &status);
-	}
-	error = mistake_end(&mistake, common, common->pids.count);
+	processes_take_turns(common->pids.count, &turn);
+	error = mistake_end(&switching.mistake, common, common->pids.count);
 	if (error)
-		note_status(report_error(error), &status);
-	return left ? STATUS_FAILED : status;
+		note_status(report_error(error), &switching.status);
+	return switching.left ? STATUS_FAILED : switching.status;
 }
 
 /* ---- The command line ------------------------------------------------------- */
@@ -315,7 +328,7 @@ static struct probe_error *switch_checked(void *data, int *status_ret)
 	if (!error)
 		error = switch_tracer(options);
 	if (!error)
-		*status_ret = switch_all(options->direction, options);
+		*status_ret = switch_all(options);
 	return error ? error : tell(options);
 }
 

@@ -356,36 +356,66 @@ static struct probe_error *start_named(
 	return error;
 }
 
+struct starting {
+	struct top_source *source;
+	struct top_model *model;
+	const struct common_options *common;
+	struct left_out left;
+	struct probe_error *error; /* owned */
+};
+
+static struct probe_error *start_turn(void *data, size_t index, struct probe_patience *patience)
+{
+	struct starting *starting = data;
+	struct probe_target *target;
+	struct probe_error *error;
+
+	if (starting->error)
+		return NULL;
+	error = processes_open(starting->common, starting->common->pids.items[index], &target);
+	if (error)
+		return error;
+	probe_target_set_patience(target, patience);
+	error = start_named(starting->source, starting->model, target);
+	if (!error)
+		probe_target_set_patience(target, NULL);
+	return error;
+}
+
 /* Processes that were found by their name or parent may have ended since, or not be ours. */
+static void end_turn(void *data, size_t index, struct probe_error *error)
+{
+	struct starting *starting = data;
+	const struct common_options *common = starting->common;
+	pid_t pid = common->pids.items[index];
+
+	error = processes_error(common, pid, error);
+	if (!error)
+		return;
+	if (index < common->pids_given || (common->pids.count == 1 && !starting->source->seeks) ||
+		error->code == PROBE_ERROR_MEMORY)
+		starting->error = probe_error_first(starting->error, error);
+	else
+		left_out_add(&starting->left, pid, error);
+}
+
 static struct probe_error *start_all(
 	struct top_source *source, const struct common_options *common, struct top_model *model)
 {
-	struct left_out left = {0};
-	struct probe_error *error = NULL;
+	struct starting starting = {.source = source, .model = model, .common = common};
+	const struct turn turn = {start_turn, end_turn, &starting};
+	bool lacks;
 
-	for (size_t i = 0; i < common->pids.count && !error; i++) {
-		pid_t pid = common->pids.items[i];
-		struct probe_target *target;
-
-		error = processes_open(common, pid, &target);
-		if (!error)
-			error = start_named(source, model, target);
-		error = processes_error(common, pid, error);
-		if (!error || i < common->pids_given ||
-			(common->pids.count == 1 && !source->seeks) ||
-			error->code == PROBE_ERROR_MEMORY)
-			continue;
-		left_out_add(&left, pid, error);
-		error = NULL;
-	}
-	left_out_report(&left, common);
-	if (!error && !source->count && !source->seeks)
-		error = left_out_lacking(&left, common);
-	if (!error && !source->count && !source->seeks)
-		error = probe_error_new(PROBE_ERROR_NOT_FOUND,
+	processes_take_turns(common->pids.count, &turn);
+	left_out_report(&starting.left, common);
+	lacks = !starting.error && !source->count && !source->seeks;
+	if (lacks)
+		starting.error = left_out_lacking(&starting.left, common);
+	if (lacks && !starting.error)
+		starting.error = probe_error_new(PROBE_ERROR_NOT_FOUND,
 			"none of the %zu processes can be traced", common->pids.count);
-	left_out_deinit(&left, common);
-	return error;
+	left_out_deinit(&starting.left, common);
+	return starting.error;
 }
 
 static struct probe_error *create(const struct top_options *options, struct top_source **ret)

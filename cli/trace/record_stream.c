@@ -119,6 +119,8 @@ struct probe_error *trace_target_start(struct trace *trace, struct trace_target 
 			      : probe_error_no_memory();
 	if (!error)
 		target->session = probe_stream_session(target->rings->stream);
+	else if (target->rings)
+		error = probe_error_first(error, trace_rings_end(trace, target));
 	return error;
 }
 

@@ -286,50 +286,101 @@ static bool is_mistake(const struct trace_target *target, const struct probe_err
 	return target->given || error->code == PROBE_ERROR_USAGE;
 }
 
-static struct probe_error *start_sessions(struct trace *trace, const struct trace_options *options)
-{
-	size_t asked = options->common.pids.count, kept = 0, count = trace->target_count;
-	struct started started = {0};
-	struct mistake mistake = {0};
-	struct probe_error *error = probe_watch_create(trace->follow, &trace->watch), *wrong;
-	bool unwanted = false, unfit;
+/* The first sessions of a trace. */
+struct starting {
+	struct trace *trace;
+	const struct trace_options *options;
+	struct started started;
+	struct mistake mistake;
+	struct probe_error *error; /* that ends the trace; owned */
+	bool unwanted;
+};
 
-	if (!error && trace->seeks)
-		error = processes_seek_later(trace->common, trace->watch);
-	if (error)
-		return error;
+static struct probe_error *start_turn(void *data, size_t index, struct probe_patience *patience)
+{
+	struct starting *starting = data;
+	struct trace_target *target = &starting->trace->targets[index];
+	struct probe_error *error;
+
+	if (starting->error)
+		return NULL;
+	probe_target_set_patience(target->target, patience);
+	error = start_session(starting->trace, target, starting->options, &starting->started);
+	probe_target_set_patience(target->target, NULL);
+	return error;
+}
+
+/* Of processes that were found by name, some may have none of the probes. */
+static void end_turn(void *data, size_t index, struct probe_error *its)
+{
+	struct starting *starting = data;
+	const struct trace_options *options = starting->options;
+	const struct trace_target *target = &starting->trace->targets[index];
+	pid_t pid = probe_target_pid(target->target);
+
+	starting->unwanted |= !starting->error && !its && !target->on;
+	if (its && starting->error)
+		probe_error_free(its);
+	else if (its && !(is_mistake(target, its) && mistake_take(&starting->mistake, pid, its)))
+		starting->error = leave_out(starting->trace, options, pid,
+			processes_error(&options->common, pid, its), target->given);
+}
+
+/* Those that are on have to be switched off, whatever happens to the rest. */
+static void keep_started(struct trace *trace)
+{
+	size_t kept = 0;
+
 	for (size_t i = 0; i < trace->target_count; i++) {
 		struct trace_target *target = &trace->targets[i];
-		pid_t pid = probe_target_pid(target->target);
-		struct probe_error *its =
-			error ? NULL : start_session(trace, target, options, &started);
 
-		/* Of processes that were found by name, some may have none of the probes. */
-		if (its && !(is_mistake(target, its) && mistake_take(&mistake, pid, its)))
-			error = leave_out(trace, options, pid,
-				processes_error(&options->common, pid, its), target->given);
-		unwanted |= !error && !its && !target->on;
-		/* Those that are on have to be switched off, whatever happens to the rest. */
 		if (target->on)
 			trace->targets[kept++] = *target;
 		else
 			trace_target_close(trace, target);
 	}
 	trace->target_count = kept;
-	unfit = count && mistake.count == count;
-	wrong = mistake_end(&mistake, &options->common, count);
+}
+
+/* The error if nothing is traced. */
+static struct probe_error *check_started(struct trace *trace, struct starting *starting)
+{
+	const struct common_options *common = &starting->options->common;
+	size_t count = trace->target_count;
+	bool unfit = count && starting->mistake.count == count;
+	struct probe_error *wrong = mistake_end(&starting->mistake, common, count);
+	struct probe_error *error = starting->error;
+
+	keep_started(trace);
 	if (unfit && !error)
 		error = wrong;
 	else
 		trace_fail(trace, wrong);
-	left_out_report(&trace->left, &options->common);
-	if (!error && !kept && unwanted)
-		error = probe_error_new(PROBE_ERROR_STATE, "nothing is traced");
-	else if (!error && !kept && !trace->seeks)
-		error = left_out_lacking(&trace->left, &options->common);
-	if (!error && !kept && !trace->seeks)
-		error = probe_error_new(
-			PROBE_ERROR_NOT_FOUND, "none of the %zu processes can be traced", asked);
+	left_out_report(&trace->left, common);
+	if (error || trace->target_count)
+		return error;
+	if (starting->unwanted)
+		return probe_error_new(PROBE_ERROR_STATE, "nothing is traced");
+	if (trace->seeks)
+		return NULL;
+	error = left_out_lacking(&trace->left, common);
+	return error ? error
+		     : probe_error_new(PROBE_ERROR_NOT_FOUND,
+			       "none of the %zu processes can be traced", common->pids.count);
+}
+
+static struct probe_error *start_sessions(struct trace *trace, const struct trace_options *options)
+{
+	struct starting starting = {.trace = trace, .options = options};
+	const struct turn turn = {start_turn, end_turn, &starting};
+	struct probe_error *error = probe_watch_create(trace->follow, &trace->watch);
+
+	if (!error && trace->seeks)
+		error = processes_seek_later(trace->common, trace->watch);
+	if (error)
+		return error;
+	processes_take_turns(trace->target_count, &turn);
+	error = check_started(trace, &starting);
 	/* Only now: where nothing can be recorded, there is no folder either. */
 	if (!error)
 		error = output_record(trace, &options->parts);
@@ -339,7 +390,7 @@ static struct probe_error *start_sessions(struct trace *trace, const struct trac
 	/* A program that has just been started has yet to open its libraries. */
 	if (!trace->loop.child)
 		report_unmatched(trace);
-	report_started(trace, &started);
+	report_started(trace, &starting.started);
 	exports_report(trace);
 	return NULL;
 }

@@ -293,8 +293,10 @@ static struct probe_error *take(
 	ret->unseen_ns = now - w->checked_ns;
 	w->checked_ns = now;
 	error = probe_target_open(w->pid, NULL, &ret->target);
-	if (!error)
+	if (!error) {
 		ret->target->files = files_hold(watch->launches.files);
+		ret->target->late = true;
+	}
 	if (!error || (error->code != PROBE_ERROR_NOT_FOUND && !procfs_is_zombie(w->pid) &&
 			      (kill(w->pid, 0) == 0 || errno != ESRCH)))
 		return error;

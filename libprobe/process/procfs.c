@@ -59,16 +59,25 @@ long procfs_status_number(pid_t pid, const char *key)
 	return status_value(pid, key, value) ? strtol(value, NULL, 10) : -1;
 }
 
-long procfs_status_last_number(pid_t pid, const char *key)
+size_t procfs_status_numbers(pid_t pid, const char *key, long ret[PROCFS_NUMBERS_MAX])
 {
 	char value[VALUE_BYTES], *rest = NULL;
-	long number = -1;
+	size_t count = 0;
 
 	if (!status_value(pid, key, value))
-		return -1;
-	for (char *word = strtok_r(value, " \t", &rest); word; word = strtok_r(NULL, " \t", &rest))
-		number = strtol(word, NULL, 10);
-	return number;
+		return 0;
+	for (char *word = strtok_r(value, " \t", &rest); word && count < PROCFS_NUMBERS_MAX;
+		word = strtok_r(NULL, " \t", &rest))
+		ret[count++] = strtol(word, NULL, 10);
+	return count;
+}
+
+long procfs_status_last_number(pid_t pid, const char *key)
+{
+	long numbers[PROCFS_NUMBERS_MAX];
+	size_t count = procfs_status_numbers(pid, key, numbers);
+
+	return count ? numbers[count - 1] : -1;
 }
 
 bool procfs_status_has(pid_t pid, const char *key, const char *word)
@@ -318,15 +327,22 @@ bool procfs_is_exiting(pid_t pid)
 	return exiting;
 }
 
-uint64_t procfs_start_time(pid_t pid)
+uint64_t procfs_start_time_of(const char *path)
 {
-	char path[48], buffer[1024];
+	char buffer[1024];
 	const char *field;
 
 	errno = 0;
-	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
 	field = stat_field(path, 22, buffer, sizeof(buffer));
 	return field ? strtoull(field, NULL, 10) : 0;
+}
+
+uint64_t procfs_start_time(pid_t pid)
+{
+	char path[48];
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	return procfs_start_time_of(path);
 }
 
 bool procfs_exit_status(pid_t pid, uint64_t start_time, int *ret)

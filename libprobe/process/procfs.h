@@ -11,11 +11,16 @@
 
 #include "libprobe/base/error.h"
 
+/* NSpid has a number for each of 33 pid namespaces (MAX_PID_NS_LEVEL is 32), and nothing more. */
+enum { PROCFS_NUMBERS_MAX = 33 };
+
 /*
  * The first number after a key of /proc/PID/status, or -1: errno is then 0 if the key is
  * missing.
  */
 long procfs_status_number(pid_t pid, const char *key);
+/* All numbers after a key; returns how many there are. */
+size_t procfs_status_numbers(pid_t pid, const char *key, long ret[PROCFS_NUMBERS_MAX]);
 /* The last number after a key, or -1. For NSpid, it is the pid in the process's own namespace. */
 long procfs_status_last_number(pid_t pid, const char *key);
 /* Whether the line of a key contains a word. */
@@ -82,6 +87,8 @@ int procfs_open_regular(int path_fd, int flags);
  * that procfs_no_room() recognises.
  */
 uint64_t procfs_start_time(pid_t pid);
+/* The same for a stat file that is elsewhere than in our /proc. */
+uint64_t procfs_start_time_of(const char *path);
 /*
  * The wait status of a process that has ended but has not been waited for, if its start time
  * matches; false if it does not exist, or the status is unknown.

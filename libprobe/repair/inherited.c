@@ -143,12 +143,13 @@ static struct probe_error *retire_copies(struct probe_target *target)
 	return uninstall_unreferenced(&c);
 }
 
-static struct probe_error *remove_copies(pid_t pid)
+static struct probe_error *remove_copies(pid_t pid, struct probe_patience *patience)
 {
 	struct probe_target *target;
 	struct probe_error *error = probe_target_open(pid, NULL, &target);
 
 	if (!error) {
+		probe_target_set_patience(target, patience);
 		error = retire_copies(target);
 		probe_target_close(target);
 	}
@@ -166,6 +167,9 @@ struct looking {
 	size_t seen_count;
 	bool again; /* one was found, which may have forked others before */
 	bool ended; /* one has ended, which may have been a copy, and have forked others */
+	struct probe_patience patience;
+	bool busy;	/* another process has locked one */
+	bool last_look; /* locked ones are not waited for any longer */
 };
 
 static bool is_seen(const struct looking *looking, pid_t pid)
@@ -181,15 +185,22 @@ static bool has_ended(pid_t pid)
 	return !procfs_start_time(pid) || procfs_is_zombie(pid);
 }
 
-/* If it fails, the next command for that process does it: the owner is dead by then. */
-static void try(struct looking *looking, pid_t pid)
+/*
+ * If it fails, the next command for that process does it: the owner is dead by then. False: another
+ * process has locked it, and it is to be tried again after the others.
+ */
+static bool try(struct looking *looking, pid_t pid)
 {
 	struct probe_error *error, *noted = NULL;
 
 	if (clock_monotonic_ns() < looking->end_ns)
-		error = remove_copies(pid);
+		error = remove_copies(pid, &looking->patience);
 	else
 		error = probe_error_new(PROBE_ERROR_STATE, "others have taken too long");
+	if (error && error->code == PROBE_ERROR_BUSY && !looking->last_look) {
+		probe_error_free(error);
+		return false;
+	}
 	if (error && !has_ended(pid))
 		noted = report_note(looking->report,
 			"process %d, which a traced process has forked, keeps its probes until "
@@ -197,6 +208,7 @@ static void try(struct looking *looking, pid_t pid)
 			pid, pid, error->message);
 	looking->error = probe_error_first(looking->error, noted);
 	probe_error_free(error);
+	return true;
 }
 
 static void look_at(struct looking *looking, pid_t pid)
@@ -215,10 +227,25 @@ static void look_at(struct looking *looking, pid_t pid)
 	if (!ARRAY_ROOM(looking->seen, looking->seen_count))
 		return;
 	looking->seen[looking->seen_count++] = pid;
-	if (found)
-		try(looking, pid);
+	if (found && !try(looking, pid)) {
+		looking->busy = true;
+		looking->seen_count--;
+		return;
+	}
 	looking->again = looking->again || found;
 	looking->ended = looking->ended || !found;
+}
+
+static void look_once(struct looking *looking)
+{
+	DIR *processes = procfs_processes();
+	pid_t pid;
+
+	looking->again = looking->ended = looking->busy = false;
+	while ((pid = procfs_next_id(processes)))
+		look_at(looking, pid);
+	if (processes)
+		closedir(processes);
 }
 
 static struct probe_error *look_at_all(struct probe_report *report)
@@ -232,15 +259,14 @@ static struct probe_error *look_at_all(struct probe_report *report)
 			looking.seen[looking.seen_count++] = all.failed[i];
 	pthread_mutex_unlock(&all.lock);
 	for (int ended = 0; (looking.again || (looking.ended && ended++ < ENDED_PASSES)) &&
-			    clock_monotonic_ns() < looking.end_ns;) {
-		DIR *processes = procfs_processes();
-		pid_t pid;
-
-		looking.again = looking.ended = false;
-		while ((pid = procfs_next_id(processes)))
-			look_at(&looking, pid);
-		if (processes)
-			closedir(processes);
+			    clock_monotonic_ns() < looking.end_ns;)
+		look_once(&looking);
+	/* The end of a session has waited already for users that lock their own processes. */
+	while (looking.busy) {
+		looking.last_look = !looking.patience.is_long ||
+				    !probe_patience_wait(&looking.patience) ||
+				    clock_monotonic_ns() >= looking.end_ns;
+		look_once(&looking);
 	}
 	free(looking.seen);
 	return looking.error;

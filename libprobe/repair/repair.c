@@ -136,10 +136,11 @@ static bool is_touched(pid_t pid)
  * Children were forked with the code and the registry that their parent had then. One in
  * its memory has the parent's own; it may be what changes the parent now (self/helper/start.h).
  */
-static struct probe_error *repair_children(pid_t pid, struct probe_repair *ret)
+static struct probe_error *repair_children(
+	const struct probe_target *target, struct probe_repair *ret)
 {
-	pid_t *children = children_apart(pid);
-	struct probe_error *error = NULL;
+	pid_t *children = children_apart(target->pid);
+	struct probe_error *error = NULL, *busy = NULL;
 
 	for (size_t i = 0; children && children[i] && !error; i++) {
 		struct probe_target *child;
@@ -148,6 +149,7 @@ static struct probe_error *repair_children(pid_t pid, struct probe_repair *ret)
 			continue;
 		error = probe_target_open(children[i], NULL, &child);
 		if (!error) {
+			probe_target_set_patience(child, target->patience);
 			error = probe_target_repair(child, ret);
 			probe_target_close(child);
 		}
@@ -157,9 +159,14 @@ static struct probe_error *repair_children(pid_t pid, struct probe_repair *ret)
 			error = NULL;
 		}
 		error = probe_error_prefix(error, "child %d", (int)children[i]);
+		/* One that is locked keeps nobody from repairing the others. */
+		if (error && error->code == PROBE_ERROR_BUSY) {
+			busy = probe_error_first(busy, error);
+			error = NULL;
+		}
 	}
 	free(children);
-	return error;
+	return probe_error_first(error, busy);
 }
 
 struct probe_error *probe_target_repair(struct probe_target *target, struct probe_repair *ret)
@@ -173,7 +180,7 @@ struct probe_error *probe_target_repair(struct probe_target *target, struct prob
 	error = repair(&c, ret);
 	ret->sealed_bytes += own_sealed(c.pid, &c.maps, &c.registry);
 	change_end(&c);
-	return error ? error : repair_children(target->pid, ret);
+	return error ? error : repair_children(target, ret);
 }
 
 /* ---- What there is to repair ---------------------------------------------------------- */

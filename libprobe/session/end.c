@@ -98,26 +98,38 @@ static struct probe_error *stop_in(struct probe_session *s, struct probe_target 
 	return end_in(s, target, true);
 }
 
+static bool is_busy(const struct probe_error *error)
+{
+	return error && error->code == PROBE_ERROR_BUSY;
+}
+
 /*
- * Children that were forked meanwhile are patched as their parent was. If one cannot be cleaned
- * now, the next command for it does so: its session's owner is then dead.
+ * Children that were forked meanwhile are patched as their parent was. Returns an error if another
+ * process has locked one of them. If a child cannot be cleaned now, the next command for it does
+ * so: its session's owner is then dead.
  */
-static void stop_in_children(struct probe_session *s, pid_t pid)
+static struct probe_error *stop_in_children(struct probe_session *s, pid_t pid)
 {
 	pid_t *children = children_apart(pid);
+	struct probe_error *busy = NULL;
 
 	for (size_t i = 0; children && children[i]; i++) {
 		struct probe_target *child;
 		struct probe_error *error = probe_target_open(children[i], NULL, &child);
 
 		if (!error) {
+			probe_target_set_patience(child, s->target->patience);
 			error = stop_in(s, child);
 			probe_target_close(child);
 		}
-		probe_error_free(error);
-		stop_in_children(s, children[i]);
+		if (is_busy(error))
+			busy = probe_error_first(busy, error);
+		else
+			probe_error_free(error);
+		busy = probe_error_first(busy, stop_in_children(s, children[i]));
 	}
 	free(children);
+	return busy;
 }
 
 static void close_gates(struct probe_session *s)
@@ -139,9 +151,10 @@ static void close_wait(struct probe_session *s)
 	s->event = -1;
 }
 
-struct probe_error *probe_session_stop(struct probe_session *session)
+/* Fails at once if another process has locked the target; it can then be called again. */
+static struct probe_error *stop_session(struct probe_session *session, bool is_last_try)
 {
-	struct probe_error *error, *lapse;
+	struct probe_error *error, *busy, *lapse;
 
 	if (session->stopped)
 		return NULL;
@@ -152,12 +165,17 @@ struct probe_error *probe_session_stop(struct probe_session *session)
 	/* From here on, forked children run no inherited stub. */
 	if (session->rings.base)
 		((struct data_header *)session->rings.base)->guard = 0;
-	stop_in_children(session, session->target->pid);
+	busy = stop_in_children(session, session->target->pid);
 	if (error &&
 		(error->code == PROBE_ERROR_NOT_FOUND || !probe_target_alive(session->target))) {
 		probe_error_free(error);
 		error = NULL;
 	}
+	if (!is_last_try && (is_busy(error) || (!error && busy))) {
+		probe_error_free(lapse);
+		return probe_error_first(error, busy);
+	}
+	probe_error_free(busy);
 	session->stopped = !error;
 	lapse = probe_error_first(
 		lapse, inherited_end(&session->goes_on, error ? session->target->pid : 0,
@@ -166,10 +184,18 @@ struct probe_error *probe_session_stop(struct probe_session *session)
 	return probe_error_first(error, lapse);
 }
 
+struct probe_error *probe_session_stop(struct probe_session *session)
+{
+	struct probe_error *error;
+
+	probe_sessions_stop(&session, 1, &error);
+	return error;
+}
+
 /* ---- Many sessions --------------------------------------------------------------------------- */
 
 enum {
-	WORKERS_MIN = 2, /* a thread often waits: for a stop, for another probectl */
+	WORKERS_MIN = 2, /* a thread often waits for a stop */
 	WORKERS_MAX = 8,
 	SHARE = 4 /* sessions for each thread that is started */
 };
@@ -222,7 +248,7 @@ static void *stop_independent(void *data)
 			continue;
 		for (size_t i = first; i < all->count; i++)
 			if (all->sessions[i]->target == all->sessions[first]->target)
-				all->errors[i] = probe_session_stop(all->sessions[i]);
+				all->errors[i] = stop_session(all->sessions[i], false);
 	}
 	return NULL;
 }
@@ -245,38 +271,72 @@ static void await_thawed(const struct probe_target *target, const struct patienc
 		nanosleep(&(struct timespec){.tv_nsec = FROZEN_LOOK_NS}, NULL);
 }
 
+static void stop_with_workers(struct stopping *all)
+{
+	struct worker workers[WORKERS_MAX];
+	size_t wanted = workers_for(all->count), started = 0;
+
+	/* This thread is one of them, and does all if no other can be started. */
+	while (started + 1 < wanted && worker_start(&workers[started], stop_independent, all) == 0)
+		started++;
+	if (started)
+		stop_independent(all);
+	for (size_t i = 0; i < started; i++)
+		worker_join(&workers[i]);
+}
+
+/* Tries again where another process had locked the target; is any of them locked still? */
+static bool stop_busy(struct stopping *all, bool is_last_try)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < all->count; i++) {
+		if (!is_busy(all->errors[i]))
+			continue;
+		probe_error_free(all->errors[i]);
+		all->errors[i] = stop_session(all->sessions[i], is_last_try);
+		any |= is_busy(all->errors[i]);
+	}
+	return any;
+}
+
+/* A locked process is waited for when all others are off. */
 void probe_sessions_stop(
 	struct probe_session *const *sessions, size_t count, struct probe_error **errors)
 {
 	struct stopping all = {.sessions = sessions, .errors = errors, .count = count};
-	struct worker workers[WORKERS_MAX];
-	size_t wanted = workers_for(count), started = 0;
-	struct patience patience;
+	struct probe_patience patience = {0};
+	struct patience thawing;
+	bool any_busy = false;
 
-	for (size_t i = 0; i < count; i++)
-		errors[i] = NULL;
-	/* This thread is one of them, and does all if no other can be started. */
-	while (started + 1 < wanted && worker_start(&workers[started], stop_independent, &all) == 0)
-		started++;
-	if (started)
-		stop_independent(&all);
-	for (size_t i = 0; i < started; i++)
-		worker_join(&workers[i]);
-	/* The others; and those that failed, unless they have waited for somebody else. */
 	for (size_t i = 0; i < count; i++) {
-		if ((errors[i] && errors[i]->code == PROBE_ERROR_STATE) ||
-			probe_target_frozen(sessions[i]->target))
-			continue;
-		probe_error_free(errors[i]);
-		errors[i] = probe_session_stop(sessions[i]);
+		errors[i] = NULL;
+		probe_target_set_patience(sessions[i]->target, &patience);
 	}
+	stop_with_workers(&all);
+	/* The others; and those that failed, unless they have waited for a thread. */
+	for (size_t i = 0; i < count; i++) {
+		if (probe_target_frozen(sessions[i]->target))
+			continue;
+		if (!errors[i] || (!is_busy(errors[i]) && errors[i]->code != PROBE_ERROR_STATE)) {
+			probe_error_free(errors[i]);
+			errors[i] = stop_session(sessions[i], false);
+		}
+		any_busy |= is_busy(errors[i]);
+	}
+	while (any_busy && probe_patience_wait(&patience))
+		any_busy = stop_busy(&all, false);
+	if (any_busy)
+		stop_busy(&all, true);
+	for (size_t i = 0; i < count; i++)
+		probe_target_set_patience(sessions[i]->target, NULL);
 	/* Frozen processes come last, when all the others are as they were. */
-	patience = patience_of(CONTROL_PATIENCE_NS);
+	thawing = patience_of(CONTROL_PATIENCE_NS);
 	for (size_t i = 0; i < count; i++) {
 		if (errors[i] || sessions[i]->stopped)
 			continue;
-		await_thawed(sessions[i]->target, &patience);
-		errors[i] = probe_session_stop(sessions[i]);
+		await_thawed(sessions[i]->target, &thawing);
+		errors[i] = stop_session(sessions[i], true);
 	}
 }
 

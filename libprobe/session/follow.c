@@ -224,7 +224,7 @@ static bool may_wait(struct probe_session *s)
 /* Does another controller change the target at the moment? */
 static bool is_passing(const struct probe_error *error)
 {
-	return error && error->code == PROBE_ERROR_STATE;
+	return error && (error->code == PROBE_ERROR_STATE || error->code == PROBE_ERROR_BUSY);
 }
 
 /*

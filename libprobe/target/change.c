@@ -217,7 +217,7 @@ static struct probe_error *check_frozen(pid_t pid)
 		       : NULL;
 }
 
-static const struct change no_change = {.lock = -1, .mem = -1};
+static const struct change no_change = {.lock = {-1, -1}, .mem = -1};
 
 struct probe_error *change_begin_as_it_is(struct probe_target *target, struct change *ret)
 {
@@ -305,8 +305,7 @@ void change_end(struct change *change)
 	free(change->prepared);
 	if (change->mem >= 0)
 		close(change->mem);
-	if (change->lock >= 0)
-		close(change->lock);
+	lock_release(&change->lock);
 	urgent_end(change->urgent);
 	*change = no_change;
 }

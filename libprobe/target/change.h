@@ -18,6 +18,7 @@
 #include "libprobe/stop/control.h"
 #include "libprobe/target/code.h"
 #include "libprobe/target/lasting.h"
+#include "libprobe/target/lock.h"
 #include "libprobe/target/registry.h"
 #include "probe/target.h"
 
@@ -28,7 +29,8 @@ struct change {
 	void (*restored)(void *data);
 	void *restored_data;
 	pid_t pid;
-	int lock, mem;
+	struct target_lock lock;
+	int mem;
 	struct maps maps;
 	struct modules modules;
 	struct registry registry;
@@ -61,7 +63,7 @@ enum { ARENA_BYTES = 256 << 10 }; /* arenas are this large, or a multiple of it 
 /*
  * Locks the target against other controllers and reads its state. Errors leave
  * nothing to end: PROBE_ERROR_NOT_FOUND, PROBE_ERROR_PERMISSION,
- * PROBE_ERROR_UNSUPPORTED, PROBE_ERROR_STATE (another controller is busy),
+ * PROBE_ERROR_UNSUPPORTED, PROBE_ERROR_BUSY (another process has the lock),
  * PROBE_ERROR_SYSTEM (EMFILE: too few descriptors are left).
  */
 PROBE_MUST_CHECK struct probe_error *change_begin(struct probe_target *target, struct change *ret);

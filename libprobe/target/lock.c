@@ -1,38 +1,328 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The lock is one on a file of /proc/PID, which lasts no longer than the controller that has it.
+ * The lock is flock(2) on /proc/PID/personality: the kernel drops it when its holder dies. Only the
+ * user of the process and root can open that file (mode 0400), so no other user can hold the lock.
+ * `status` can be opened by every user, and `mem` by nobody after the main thread has ended.
  *
- * A change takes milliseconds, but seconds where the machine is busy or the program has thousands
- * of sites, and several controllers may wait for one. So the limit is far above that: it is there
- * for a controller that is itself stopped.
+ * Each pid namespace has inodes of its own in /proc, and since Linux 5.8 each mount of procfs has,
+ * too. Controllers in different namespaces therefore lock two files:
+ *
+ *	/proc/PID/personality			in the /proc of the controller
+ *	/proc/PID/root/proc/N/personality	in the /proc of the target, where its pid is N
+ *
+ * A target can mount anything on its /proc, even a file system that never answers (FUSE). So the
+ * second path is walked only as far as the kernel knows it by itself, and only within procfs. If
+ * that fails, the first file alone is locked. A target that arranges this harms only itself.
+ *
+ * A change takes milliseconds, but seconds on a busy machine or with thousands of sites. The limit
+ * is far above that, for a controller that is itself stopped. A process of a user who may trace
+ * the target, but not everything that we may trace, is given a moment only: otherwise a user could
+ * delay root by locking his own processes.
+ *
+ * Sources: fs/proc/base.c and fs/proc/root.c of Linux, flock(2), proc_locks(5).
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <linux/magic.h>
+#include <linux/openat2.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "libprobe/base/clock.h"
+#include "libprobe/base/file.h"
 #include "libprobe/process/procfs.h"
+#include "libprobe/sandbox/seccomp.h"
+#include "libprobe/target/cached.h"
 #include "libprobe/target/lock.h"
 #include "libprobe/target/target.h"
 
 #define SECOND_NS UINT64_C(1000000000)
 #define PATIENCE_NS (20 * SECOND_NS)
 #define PATIENCE_LENT_NS (5 * SECOND_NS) /* a thread of the target waits for us */
+#define PATIENCE_STRANGER_NS (SECOND_NS / 2)
 #define PATIENCE_HURRY_NS (SECOND_NS / 10)
 #define PAUSE_NS 10000000
 
-static uint64_t patience_ns(const struct probe_target *target)
+enum { OPEN_TRIES = 3, PATH_BYTES = 64 };
+
+/* ---- The files ------------------------------------------------------------------------ */
+
+/* Opens a file in a folder of procfs; follows no link, and enters no other mount. */
+static int open_within(int procfs, long pid, const char *name)
 {
-	return target->hurry ? PATIENCE_HURRY_NS : target->lender ? PATIENCE_LENT_NS : PATIENCE_NS;
+	const struct open_how how = {.flags = O_RDONLY | O_NOFOLLOW | O_CLOEXEC,
+		.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV};
+	char path[PATH_BYTES];
+
+	snprintf(path, sizeof(path), "%ld/%s", pid, name);
+	return (int)syscall(SYS_openat2, procfs, path, &how, sizeof(how));
 }
 
-static int open_status(pid_t pid, char path[48])
+/* Does /proc of the process lead to the same files as ours? */
+static bool sees_our_proc(pid_t living)
 {
-	snprintf(path, 48, "/proc/%d/status", pid);
-	return open(path, O_RDONLY | O_CLOEXEC);
+	static const char *const links[] = {"ns/mnt", "root"};
+	char path[PATH_BYTES], its[256], own[256];
+
+	for (size_t i = 0; i < sizeof(links) / sizeof(*links); i++) {
+		ssize_t length, own_length;
+
+		snprintf(path, sizeof(path), "/proc/%d/%s", (int)living, links[i]);
+		length = readlink(path, its, sizeof(its));
+		snprintf(path, sizeof(path), "/proc/self/%s", links[i]);
+		own_length = readlink(path, own, sizeof(own));
+		if (length < 0 || length != own_length || memcmp(its, own, (size_t)length) != 0)
+			return false;
+	}
+	return true;
+}
+
+/* Opens /proc of the process if procfs is mounted there. No file system is asked. */
+static int open_their_proc(pid_t living)
+{
+	char path[PATH_BYTES], type[PROCFS_MOUNT_TYPE];
+	struct file_id id;
+	int root, proc = -1;
+
+	snprintf(path, sizeof(path), "/proc/%d/root", (int)living);
+	root = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (root < 0)
+		return -1;
+	/* The kernel does not wait for a lock of its own either, so it may fail for a moment. */
+	for (int i = 0; i < OPEN_TRIES && proc < 0; i++)
+		proc = cached_open(root, "proc", RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+	close(root);
+	if (proc < 0)
+		return -1;
+	if (cached_identify(proc, &id) &&
+		procfs_mount_type(living, major(id.device), minor(id.device), type) &&
+		strcmp(type, "proc") == 0)
+		return proc;
+	close(proc);
+	return -1;
+}
+
+/*
+ * The pid of the process in that procfs, or 0: the procfs may be of the pid namespace of the
+ * process, or of one above it.
+ */
+static long pid_within(int procfs, pid_t pid)
+{
+	uint64_t start = procfs_start_time(pid);
+	long pids[PROCFS_NUMBERS_MAX];
+	size_t count = procfs_status_numbers(pid, "NSpid:", pids);
+	char path[PATH_BYTES];
+
+	while (count--) {
+		int stat = open_within(procfs, pids[count], "stat");
+		uint64_t its_start;
+
+		if (stat < 0)
+			continue;
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", stat);
+		its_start = procfs_start_time_of(path);
+		close(stat);
+		if (start && its_start == start)
+			return pids[count];
+	}
+	return 0;
+}
+
+static int open_theirs(pid_t pid)
+{
+	pid_t living = procfs_living(pid);
+	int procfs, fd = -1;
+	long its_pid;
+
+	if (sees_our_proc(living))
+		return -1;
+	procfs = open_their_proc(living);
+	if (procfs < 0)
+		return -1;
+	its_pid = pid_within(procfs, pid);
+	if (its_pid)
+		fd = open_within(procfs, its_pid, "personality");
+	close(procfs);
+	return fd;
+}
+
+static bool same_file(int a, int b)
+{
+	struct stat a_st, b_st;
+
+	return fstat(a, &a_st) == 0 && fstat(b, &b_st) == 0 && a_st.st_dev == b_st.st_dev &&
+	       a_st.st_ino == b_st.st_ino;
+}
+
+/* False, and errno, if the first cannot be opened. */
+static bool open_files(pid_t pid, struct target_lock *ret)
+{
+	char path[PATH_BYTES];
+
+	*ret = (struct target_lock){-1, -1};
+	snprintf(path, sizeof(path), "/proc/%d/personality", pid);
+	ret->ours = open(path, O_RDONLY | O_CLOEXEC);
+	if (ret->ours < 0)
+		return false;
+	ret->theirs = open_theirs(pid);
+	/* Locked twice, one file would exclude us from itself. */
+	if (ret->theirs >= 0 && same_file(ret->ours, ret->theirs)) {
+		close(ret->theirs);
+		ret->theirs = -1;
+	}
+	return true;
+}
+
+void lock_release(struct target_lock *lock)
+{
+	if (lock->ours >= 0)
+		close(lock->ours);
+	if (lock->theirs >= 0)
+		close(lock->theirs);
+	*lock = (struct target_lock){-1, -1};
+}
+
+/* Locks both or none. *taken_ret: the file that another process has locked. */
+static bool take(const struct target_lock *lock, int how, int *taken_ret)
+{
+	*taken_ret = lock->ours;
+	if (flock(lock->ours, how | LOCK_NB) < 0)
+		return false;
+	*taken_ret = lock->theirs;
+	if (lock->theirs < 0 || flock(lock->theirs, how | LOCK_NB) == 0)
+		return true;
+	flock(lock->ours, LOCK_UN);
+	return false;
+}
+
+/* ---- The holder ----------------------------------------------------------------------- */
+
+/* The file of a descriptor as proc_locks(5) names it. */
+static void name_file(int fd, char name[PATH_BYTES])
+{
+	struct stat st = {0};
+
+	fstat(fd, &st);
+	snprintf(name, PATH_BYTES, "%02x:%02x:%ju", major(st.st_dev), minor(st.st_dev),
+		(uintmax_t)st.st_ino);
+}
+
+/* "1: FLOCK ADVISORY WRITE PID MAJOR:MINOR:INODE 0 EOF"; 0: it is not in our pid namespace. */
+static pid_t find_holder(const char *file)
+{
+	FILE *locks = fopen("/proc/locks", "re");
+	char line[256], found[PATH_BYTES];
+	int pid = 0, its_pid;
+
+	while (locks && !pid && fgets(line, sizeof(line), locks))
+		if (sscanf(line, "%*s FLOCK %*s %*s %d %63s", &its_pid, found) == 2 &&
+			strcmp(found, file) == 0)
+			pid = its_pid;
+	if (locks)
+		fclose(locks);
+	return pid;
+}
+
+/*
+ * Has the process the lock? True if that is unknown. The process that took the lock may have ended,
+ * and its pid may be another's: the lock then lives on in a process that it has forked.
+ */
+static bool has_lock(pid_t pid, const char *file)
+{
+	char path[PATH_BYTES + NAME_MAX], text[4096];
+	const struct dirent *entry;
+	bool found = false;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/proc/%d/fdinfo", pid);
+	dir = opendir(path);
+	if (!dir)
+		return errno != ENOENT;
+	while (!found && (entry = readdir(dir))) {
+		const char *lock;
+
+		snprintf(path, sizeof(path), "/proc/%d/fdinfo/%s", pid, entry->d_name);
+		lock = file_read(path, text, sizeof(text)) ? strstr(text, "FLOCK") : NULL;
+		found = lock && strstr(lock, file);
+	}
+	closedir(dir);
+	return found;
+}
+
+/*
+ * Is the holder of a user who may not trace all that we may? A holder that cannot be seen may be of
+ * any user who may trace the target.
+ */
+static bool is_stranger(pid_t target, pid_t holder)
+{
+	long users[PROCFS_NUMBERS_MAX];
+	size_t count = procfs_status_numbers(holder ? holder : target, "Uid:", users);
+
+	for (size_t i = 0; i < count; i++)
+		if ((uid_t)users[i] != geteuid() && !(holder && users[i] == 0))
+			return true;
+	return count == 0;
+}
+
+static void name_holder(struct lock_holder *holder, pid_t pid, bool is_there)
+{
+	char comm[32];
+
+	procfs_comm(pid, comm, sizeof(comm));
+	if (!pid)
+		snprintf(holder->name, sizeof(holder->name), "a process of another container");
+	else if (!is_there)
+		snprintf(holder->name, sizeof(holder->name), "a process forked by %d (ended)", pid);
+	else if (!holder->is_stranger)
+		snprintf(holder->name, sizeof(holder->name), "process %d (%s)", pid, comm);
+	else
+		snprintf(holder->name, sizeof(holder->name), "process %d (%s) of user %ld", pid,
+			comm, procfs_status_number(pid, "Uid:"));
+}
+
+/* Looks for the holder once a second: the list of locks may be long. */
+static void look_for_holder(struct probe_target *target, int taken)
+{
+	struct lock_holder *holder = &target->holder;
+	uint64_t now = clock_monotonic_ns();
+	char file[PATH_BYTES];
+	bool is_there;
+	pid_t pid;
+
+	if (holder->looked_ns && now - holder->looked_ns < SECOND_NS)
+		return;
+	holder->looked_ns = now;
+	name_file(taken, file);
+	pid = find_holder(file);
+	is_there = pid && has_lock(pid, file);
+	holder->is_stranger = is_stranger(target->pid, is_there ? pid : 0);
+	name_holder(holder, pid, is_there);
+}
+
+/* ---- Waiting -------------------------------------------------------------------------- */
+
+static uint64_t patience_ns(const struct probe_target *target)
+{
+	if (target->holder.is_stranger)
+		return target->hurry || target->late ? PAUSE_NS : PATIENCE_STRANGER_NS;
+	if (target->hurry)
+		return PATIENCE_HURRY_NS;
+	return target->lender ? PATIENCE_LENT_NS : PATIENCE_NS;
+}
+
+static bool tell(const struct probe_target *target, unsigned int seconds)
+{
+	return !target->on_wait ||
+	       target->on_wait(target->pid, seconds, target->holder.name, target->on_wait_data);
 }
 
 /* `told`: how many seconds the listener knows of. It is told of each, also if we were delayed. */
@@ -40,42 +330,78 @@ static bool may_wait(const struct probe_target *target, uint64_t waited_ns, unsi
 {
 	if (waited_ns >= patience_ns(target))
 		return false;
-	if (!target->on_wait || waited_ns / SECOND_NS <= *told)
-		return true;
-	++*told;
-	return target->on_wait(target->pid, *told, target->on_wait_data);
+	return waited_ns / SECOND_NS <= *told || tell(target, ++*told);
 }
 
-struct probe_error *lock_target(const struct probe_target *target, int *fd_ret)
+/* The caller is the one who waits. Several threads may share its patience. */
+static void note_busy(const struct probe_target *target, struct probe_patience *patience)
 {
-	uint64_t since = clock_monotonic_ns();
-	unsigned int told = 0;
-	char path[48];
+	if (!target->holder.is_stranger)
+		__atomic_store_n(&patience->is_long, true, __ATOMIC_RELAXED);
+	if (patience->tell && !tell(target, patience->tell))
+		__atomic_store_n(&patience->is_over, true, __ATOMIC_RELAXED);
+}
 
-	*fd_ret = open_status(target->pid, path);
-	if (*fd_ret < 0)
-		return errno == ENOENT ? procfs_no_process(target->pid)
-				       : probe_error_system(errno, "%s", path);
-	while (flock(*fd_ret, LOCK_EX | LOCK_NB) < 0) {
-		if (!may_wait(target, clock_monotonic_ns() - since, &told)) {
-			close(*fd_ret);
-			*fd_ret = -1;
-			return probe_error_new(PROBE_ERROR_STATE,
-				"another probectl is changing the probes of process %d: try again",
-				target->pid);
+static void pause_a_moment(void)
+{
+	nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
+}
+
+bool probe_patience_wait(struct probe_patience *patience)
+{
+	uint64_t now = clock_monotonic_ns();
+	uint64_t most = patience->is_long ? PATIENCE_NS : PATIENCE_STRANGER_NS;
+
+	if (!patience->since_ns)
+		patience->since_ns = now;
+	if (patience->is_over || now - patience->since_ns >= most)
+		return false;
+	patience->is_long = false;
+	patience->tell = 0;
+	if ((now - patience->since_ns) / SECOND_NS > patience->told)
+		patience->tell = ++patience->told;
+	pause_a_moment();
+	return true;
+}
+
+static struct probe_error *not_opened(pid_t pid, int err)
+{
+	if (err == EACCES || err == EPERM)
+		return procfs_permission_error(pid);
+	return err == ENOENT || err == ESRCH ? procfs_no_process(pid)
+					     : probe_error_system(err, "/proc/%d/personality", pid);
+}
+
+struct probe_error *lock_target(struct probe_target *target, struct target_lock *ret)
+{
+	uint64_t begun_ns = clock_monotonic_ns();
+	unsigned int told = 0;
+	int taken;
+
+	if (!open_files(target->pid, ret))
+		return not_opened(target->pid, errno);
+	while (!take(ret, LOCK_EX, &taken)) {
+		look_for_holder(target, taken);
+		if (target->patience)
+			note_busy(target, target->patience);
+		if (target->patience || !may_wait(target, clock_monotonic_ns() - begun_ns, &told)) {
+			lock_release(ret);
+			return probe_error_new(PROBE_ERROR_BUSY,
+				"%s has locked the probes of process %d: try again when it has "
+				"ended",
+				target->holder.name, target->pid);
 		}
-		nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
+		pause_a_moment();
 	}
 	return NULL;
 }
 
 bool lock_is_taken(pid_t pid)
 {
-	char path[48];
-	int fd = open_status(pid, path);
-	bool taken = fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) < 0;
+	struct target_lock lock;
+	int taken;
+	bool is_taken = open_files(pid, &lock) && !take(&lock, LOCK_SH, &taken);
 
-	if (fd >= 0)
-		close(fd);
-	return taken;
+	lock_release(&lock);
+	return is_taken;
 }

@@ -5,14 +5,21 @@
 
 #include "probe/target.h"
 
-/*
- * Waits for other controllers; see probe_target_on_wait(). *fd_ret is to be closed; the lock lasts
- * as long as it is open. Errors: PROBE_ERROR_STATE (another controller has it for too
- * long), PROBE_ERROR_NOT_FOUND (no such process), PROBE_ERROR_SYSTEM.
- */
-PROBE_MUST_CHECK struct probe_error *lock_target(const struct probe_target *target, int *fd_ret);
+/* The open files that are locked; -1 for a file that is not open. */
+struct target_lock {
+	int ours, theirs;
+};
 
-/* Is a controller changing the process? */
+/*
+ * Waits for the process that holds the lock; see probe_target_on_wait() and
+ * probe_target_set_patience(). Errors: PROBE_ERROR_BUSY (another process has held it for too
+ * long), PROBE_ERROR_NOT_FOUND (no such process), PROBE_ERROR_PERMISSION, PROBE_ERROR_SYSTEM.
+ */
+PROBE_MUST_CHECK struct probe_error *lock_target(
+	struct probe_target *target, struct target_lock *ret);
+void lock_release(struct target_lock *lock);
+
+/* Is a controller changing the process? False if the caller may not take the lock. */
 bool lock_is_taken(pid_t pid);
 
 #endif

@@ -358,8 +358,7 @@ struct probe_error *registry_load(pid_t pid, const struct maps *maps, struct reg
 			break;
 		if (!error)
 			error = probe_error_new(PROBE_ERROR_STATE,
-				"another probectl is changing the probes of process %d: try again",
-				pid);
+				"the probes of process %d change all the time: try again", pid);
 	}
 	if (error)
 		registry_deinit(ret);

@@ -91,10 +91,16 @@ struct probe_error *probe_target_executable(const struct probe_target *target, c
 }
 
 void probe_target_on_wait(struct probe_target *target,
-	bool (*on_wait)(pid_t pid, unsigned int seconds, void *data), void *data)
+	bool (*on_wait)(pid_t pid, unsigned int seconds, const char *holder, void *data),
+	void *data)
 {
 	target->on_wait = on_wait;
 	target->on_wait_data = data;
+}
+
+void probe_target_set_patience(struct probe_target *target, struct probe_patience *patience)
+{
+	target->patience = patience;
 }
 
 pid_t probe_target_pid(const struct probe_target *target)

@@ -24,6 +24,13 @@ struct target_proxy {
 	void *data;
 };
 
+/* The process that had the lock when a change had to wait. */
+struct lock_holder {
+	bool is_stranger; /* it is neither root's nor of our user */
+	uint64_t looked_ns;
+	char name[64]; /* for messages */
+};
+
 /* A copy of some text, in the list of its target. */
 struct target_text {
 	struct target_text *next;
@@ -47,12 +54,15 @@ struct probe_target {
 	 */
 	bool alone;
 	bool hurry;    /* others wait for us: fail if the target cannot be changed at once */
+	bool late;     /* it was found while others were traced, and these must not be delayed */
 	bool attached; /* it is held, and was running before: probe_target_attach() */
 	bool dropped;  /* and probes were switched off since */
 	struct control control; /* while held: all its threads, stopped */
 	/* Or NULL: see probe_target_on_wait(). */
-	bool (*on_wait)(pid_t pid, unsigned int seconds, void *data);
+	bool (*on_wait)(pid_t pid, unsigned int seconds, const char *holder, void *data);
 	void *on_wait_data;
+	struct probe_patience *patience; /* or NULL: probe_target_set_patience(); borrowed */
+	struct lock_holder holder;
 	/* Not 0: a process in its memory that waits for us and runs nothing else meanwhile. */
 	pid_t lender;
 	bool shares_memory;		  /* with another process, as a stop has found */

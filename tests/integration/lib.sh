@@ -151,6 +151,34 @@ start()
 	hear
 }
 
+# hold_lock PID [COMMAND…]: COMMAND, which runs what follows it, takes a shared lock of each file of
+# a process that it may open, in /proc. Sets $holder_pid; the locks end with that process.
+hold_lock()
+{
+	local pid=$1 said=$SCRATCH/held.$1
+	shift
+	rm -f "$said"
+	"$@" "$python" - "$pid" >"$said" <<-'END' &
+		import fcntl, glob, os, sys, time
+		held = []
+		folder = "/proc/" + sys.argv[1]
+		for path in [folder] + glob.glob(folder + "/*"):
+		    try:
+		        held.append(os.open(path, os.O_RDONLY | os.O_NONBLOCK))
+		        fcntl.flock(held[-1], fcntl.LOCK_SH | fcntl.LOCK_NB)
+		    except OSError:
+		        pass
+		print("held", flush=True)
+		time.sleep(300)
+	END
+	holder_pid=$!
+	on_exit "end_process $holder_pid"
+	until grep -qs held "$said"; do
+		kill -0 "$holder_pid" || die "no lock can be taken"
+		sleep 0.05
+	done
+}
+
 # hear: reads the target's next line into $answer
 hear()
 {

@@ -11,10 +11,10 @@
 
 #include "example.h"
 
-static bool on_wait(pid_t pid, unsigned int seconds, void *data)
+static bool on_wait(pid_t pid, unsigned int seconds, const char *holder, void *data)
 {
 	(void)data;
-	fprintf(stderr, "waiting for process %d\n", pid);
+	fprintf(stderr, "waiting for %s, which has locked process %d\n", holder, pid);
 	return seconds < 10;
 }
 

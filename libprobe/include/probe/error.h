@@ -23,7 +23,8 @@ enum probe_error_code {
 	PROBE_ERROR_STATE,	 /* not possible now: for example, the probe to disable is off */
 	PROBE_ERROR_REFUSED,	 /* a site cannot be patched safely */
 	PROBE_ERROR_UNSUPPORTED, /* the library does not support this target, ISA or kernel */
-	PROBE_ERROR_ENDED /* a program that was started has ended too early; `err` says how */
+	PROBE_ERROR_ENDED, /* a program that was started has ended too early; `err` says how */
+	PROBE_ERROR_BUSY   /* another process, named in the message, has the target's lock */
 };
 
 struct probe_error {

@@ -18,7 +18,8 @@
  * (pthread_cancel(3)) finishes a call that changes something first. All of these calls have,
  * besides their own errors: PROBE_ERROR_PERMISSION (the process is not dumpable, a debugger is
  * attached ...), PROBE_ERROR_UNSUPPORTED (it cannot be patched; see probe_target_open()),
- * PROBE_ERROR_STATE (another controller is at work, or the change was not done in time: try again),
+ * PROBE_ERROR_BUSY (another controller is at work), PROBE_ERROR_STATE (the change was not done in
+ * time: try again),
  * PROBE_ERROR_SYSTEM, PROBE_ERROR_MEMORY.
  */
 #ifndef PROBE_SELF_H

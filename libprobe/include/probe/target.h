@@ -70,12 +70,35 @@ PROBE_MUST_CHECK struct probe_error *probe_target_release(struct probe_target *t
 void probe_target_close(struct probe_target *target);
 
 /*
- * Calls `on_wait` once a second while a change of a target waits for another controller, which is
- * changing the same process: it has waited for `seconds`. A change fails with PROBE_ERROR_STATE
- * after 20 seconds, or if `on_wait` returns false. NULL: nobody is told.
+ * Controllers of one process take turns: one that changes it holds a lock, which only root and the
+ * user of the process can take. Calls `on_wait` once a second while a change of a target waits for
+ * another process that holds the lock: `holder` describes it ("process 12 (probectl)"), and the
+ * change has waited for `seconds`. A change fails with PROBE_ERROR_BUSY after 20 seconds, after
+ * half a second if the holder is neither root's nor of the caller's user, or if `on_wait` returns
+ * false. NULL: nobody is told.
  */
 void probe_target_on_wait(struct probe_target *target,
-	bool (*on_wait)(pid_t pid, unsigned int seconds, void *data), void *data);
+	bool (*on_wait)(pid_t pid, unsigned int seconds, const char *holder, void *data),
+	void *data);
+
+/*
+ * How long a caller that changes several processes waits, all together. Initialise with {0}; the
+ * members are private.
+ */
+struct probe_patience {
+	uint64_t since_ns;
+	unsigned int told, tell; /* seconds, as for on_wait() */
+	bool is_long, is_over;
+};
+
+/*
+ * Until it is called with NULL, changes of the target wait for nobody: they fail with
+ * PROBE_ERROR_BUSY at once. The caller changes the other processes meanwhile, and repeats what has
+ * failed while probe_patience_wait() allows it. The patience, which targets share, outlives that.
+ */
+void probe_target_set_patience(struct probe_target *target, struct probe_patience *patience);
+/* After a round in which some changes have failed: waits a moment; false: the time is over. */
+bool probe_patience_wait(struct probe_patience *patience);
 
 /* Returns the process id. */
 pid_t probe_target_pid(const struct probe_target *target);
@@ -185,8 +208,8 @@ struct probe_request {
  *
  * Errors: PROBE_ERROR_NOT_FOUND (a pattern matches no probe), PROBE_ERROR_REFUSED (the message
  * has the number of sites and the first probe; the report has all sites and the reasons),
- * PROBE_ERROR_STATE (a count would overflow; another controller is at work),
- * PROBE_ERROR_PERMISSION, PROBE_ERROR_SYSTEM, PROBE_ERROR_MEMORY.
+ * PROBE_ERROR_STATE (a count would overflow), PROBE_ERROR_BUSY, PROBE_ERROR_PERMISSION,
+ * PROBE_ERROR_SYSTEM, PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *probe_target_enable(struct probe_target *target,
 	const struct probe_request *request, struct probe_report *report);
@@ -323,7 +346,7 @@ struct probe_repair {
  * Removes what controllers left in the target, and in the children that it has forked, if they
  * died while they changed or traced it: their sessions, and changes that they had begun. Every
  * other function that changes a target does this first. Adds to *ret, after an error too. Errors:
- * PROBE_ERROR_PERMISSION, PROBE_ERROR_STATE (another controller is at work), PROBE_ERROR_SYSTEM,
+ * PROBE_ERROR_PERMISSION, PROBE_ERROR_BUSY, PROBE_ERROR_SYSTEM,
  * PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *probe_target_repair(

@@ -1,24 +1,16 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # Another controller is at work on the process, or has been stopped while it was: a command waits
-# for it, says so if that takes long, and gives up only after many seconds, with nothing changed.
+# for it, names it if that takes long, and gives up only after many seconds, with nothing changed.
+# Other processes of the same command do not wait meanwhile.
 . tests/integration/lib.sh
 need_attach
-need flock
 
 start "$TARGETS/semaphores"
 pid=$target_pid
 save_state "$pid"
-{
-	flock 9 && echo held >"$SCRATCH/held"
-	exec sleep 300
-} 9<"/proc/$pid/status" &
-holder_pid=$!
-on_exit "end_process $holder_pid"
-until grep -qs held "$SCRATCH/held"; do
-	kill -0 "$holder_pid" || die "the lock cannot be taken"
-	sleep 0.05
-done
+hold_lock "$pid"
+holder="process $holder_pid ($(<"/proc/$holder_pid/comm"))"
 
 # wait_for FILE: until the command says that it waits
 wait_for()
@@ -29,7 +21,7 @@ wait_for()
 		sleep 0.1
 	done
 	same "what it says" "$(cat "$1")" \
-		"probectl: warning: process $pid: another probectl is changing its probes: waiting for it"
+		"probectl: warning: process $pid: $holder has locked its probes: waiting for it"
 }
 
 "$PROBECTL" trace -c -p "$pid" demo:event >"$SCRATCH/out" 2>"$SCRATCH/impatient.err" &
@@ -45,6 +37,22 @@ for ((try = 0; try < 30; try++)); do
 	sleep 0.1
 done
 [ "$try" -lt 30 ] || fail "Ctrl-C does not end a command that waits"
+
+# The others of several processes are switched at once, and the locked one afterwards.
+"$TARGETS/semaphores" < <(sleep 300) >/dev/null &
+second=$!
+on_exit "end_process $second"
+until "$PROBECTL" list -p "$second" demo:event >/dev/null 2>&1; do
+	sleep 0.05
+done
+"$PROBECTL" enable -q -p "$pid,$second" demo:event 2>"$SCRATCH/two.err" &
+two=$!
+on_exit "end_process $two"
+wait_on "$second" demo:event
+kill -0 "$two" || fail "the second process is on, but nobody waits for the first: $(cat "$SCRATCH/two.err")"
+"$PROBECTL" status -p "$pid" demo:event >"$SCRATCH/out" 2>&1
+grep -q '1/1' "$SCRATCH/out" && fail "the locked process is changed"
+
 # Longer than a change takes on a busy machine.
 sleep 4
 "$PROBECTL" enable -q -p "$pid" demo:event 2>"$SCRATCH/patient.err" &
@@ -53,7 +61,7 @@ on_exit "end_process $patient"
 wait "$impatient"
 same "after 20 seconds" "$?" 1
 same "what it says then" "$(tail -1 "$SCRATCH/impatient.err")" \
-	"probectl: another probectl is changing the probes of process $pid: try again"
+	"probectl: $holder has locked the probes of process $pid: try again when it has ended"
 wait_for "$SCRATCH/patient.err"
 same_state "$pid"
 
@@ -61,6 +69,8 @@ same_state "$pid"
 kill -0 "$patient" || fail "it has not waited: $(cat "$SCRATCH/patient.err")"
 end_process "$holder_pid"
 wait "$patient" || fail "enable: $(cat "$SCRATCH/patient.err")"
+wait "$two" || fail "enable of two: $(cat "$SCRATCH/two.err")"
+"$PROBECTL" disable -q -p "$pid,$second" demo:event || fail "disable of two"
 "$PROBECTL" disable -q -p "$pid" demo:event 2>"$SCRATCH/err" || fail "disable: $(cat "$SCRATCH/err")"
 same "without another one" "$(cat "$SCRATCH/err")" ""
 

@@ -237,6 +237,32 @@ inside "a mount namespace" "${ways[@]}"
 inside "mount and pid namespaces" "${ways[@]}" -pf --kill-child
 inside "mount, pid and user namespaces" unshare -rmpf --kill-child
 
+# A controller in a container, with a /proc of its own, and one outside take turns.
+if [ "$(id -u)" = 0 ] && unshare -mpf --mount-proc true 2>"$SCRATCH/err"; then
+	start unshare -mpf --mount-proc --kill-child "$SCRATCH/bfd-pie"
+	outer=$target_pid
+	target_pid=$(cat "/proc/$outer/task/$outer/children")
+	target_pid=${target_pid// /}
+	save_state "$target_pid"
+	hold_lock 1 nsenter -t "$target_pid" -m
+	"$PROBECTL" enable -q -p "$target_pid" world:hit 2>"$SCRATCH/err" &
+	waiting=$!
+	on_exit "end_process $waiting"
+	until grep -q . "$SCRATCH/err"; do
+		kill -0 "$waiting" 2>/dev/null || break
+		sleep 0.1
+	done
+	same "a container's controller" "$(cat "$SCRATCH/err")" "probectl: warning: process $target_pid: \
+process $holder_pid ($(<"/proc/$holder_pid/comm")) has locked its probes: waiting for it"
+	same_state "$target_pid"
+	end_process "$holder_pid"
+	wait "$waiting" || fail "after the container's controller: $(cat "$SCRATCH/err")"
+	"$PROBECTL" disable -q -p "$target_pid" world:hit || fail "disable"
+	same_state "$target_pid"
+	target_pid=$outer
+	quit
+fi
+
 if [ "$(id -u)" = 0 ]; then
 	mkdir -p "$SCRATCH/root/bin"
 	cp "$SCRATCH/bfd-static" "$SCRATCH/root/bin/world"

@@ -1,0 +1,116 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# runs-as: root
+#
+# Another user locks what he can open: the files of /proc/PID of somebody else's process, and those
+# of a process of his own that runs the same program. Neither delays nor misleads root and the
+# owner, whose processes are traced, and are switched off, as if he were not there.
+. tests/integration/lib.sh
+need_attach
+need setpriv
+
+owner=65534 stranger=65533
+# as USER COMMAND…: sets $as, which runs the command as that user
+as()
+{
+	as=(env HOME=/nonexistent setpriv --reuid "$1" --regid "$1" --clear-groups "${@:2}")
+}
+
+# program USER: runs the program as that user; sets $started_pid
+program()
+{
+	as "$1" "$SCRATCH/strangers"
+	"${as[@]}" < <(exec sleep 300) >/dev/null &
+	started_pid=$!
+	on_exit "end_process $started_pid"
+	until "$PROBECTL" list -p "$started_pid" world:hit >/dev/null 2>&1; do
+		sleep 0.05
+	done
+}
+
+# in_time WHAT SINCE: less than a controller waits for another one
+in_time()
+{
+	[ $((SECONDS - $2)) -lt $((10 * slower)) ] || fail "$1 took $((SECONDS - $2)) seconds"
+}
+
+chmod 755 "$SCRATCH"
+cp "$TARGETS/world" "$SCRATCH/strangers"
+program "$owner"
+owned=$started_pid
+save_state "$owned"
+
+# ---- A process of the owner ----------------------------------------------------------
+
+as "$stranger"
+hold_lock "$owned" "${as[@]}"
+for who in 0 "$owner"; do
+	since=$SECONDS
+	as "$who" "$PROBECTL"
+	"${as[@]}" enable -q -p "$owned" world:hit 2>"$SCRATCH/err" ||
+		fail "user $who: enable: $(cat "$SCRATCH/err")"
+	"${as[@]}" disable -q -p "$owned" world:hit 2>>"$SCRATCH/err" ||
+		fail "user $who: disable: $(cat "$SCRATCH/err")"
+	in_time "user $who" "$since"
+	same "user $who: locks of a stranger" "$(grep -c lock "$SCRATCH/err")" 0
+done
+same_state "$owned"
+end_process "$holder_pid"
+
+# ---- A process of the stranger's own ------------------------------------------------------
+
+program "$stranger"
+strange=$started_pid
+as "$stranger"
+hold_lock "$strange" "${as[@]}"
+refusal="process $holder_pid ($(<"/proc/$holder_pid/comm")) of user $stranger has locked the probes of process $strange"
+
+since=$SECONDS
+trace_start first -c --name strangers world:hit
+wait_on "$owned" world:hit
+until grep -q tracing "$SCRATCH/first.err"; do
+	kill -0 "$tracer_pid" || die "trace: $(cat "$SCRATCH/first.err")"
+	sleep 0.05
+done
+trace_stop first
+in_time "a trace of both" "$since"
+same "who is left out" "$(head -1 "$SCRATCH/first.err")" \
+	"probectl: warning: $refusal: try again when it has ended"
+same_state "$owned"
+
+since=$SECONDS
+"$PROBECTL" enable -q --name strangers world:hit 2>"$SCRATCH/err"
+same "enable of both: status" "$?" 1
+same "enable of both" "$(cat "$SCRATCH/err")" "probectl: $refusal: try again when it has ended"
+"$PROBECTL" disable -q --name strangers world:hit 2>/dev/null
+in_time "enable and disable of both" "$since"
+same_state "$owned"
+end_process "$holder_pid"
+
+# While both are traced, and stopped: the owner's is off at once; the stranger's stays, which is said.
+trace_start second -c --name strangers world:hit
+wait_on "$owned" world:hit
+wait_on "$strange" world:hit
+until grep -q tracing "$SCRATCH/second.err"; do
+	sleep 0.05
+done
+as "$stranger"
+hold_lock "$strange" "${as[@]}"
+kill -STOP "$strange"
+since=$SECONDS
+kill -INT "$tracer_pid"
+wait "$tracer_pid"
+same "a trace that cannot be ended: status" "$?" 1
+in_time "its end" "$since"
+grep -q "process $strange keeps its probes until .probectl repair.: process $holder_pid ($(<"/proc/$holder_pid/comm"))" \
+	"$SCRATCH/second.err" || fail "its end: $(cat "$SCRATCH/second.err")"
+same_state "$owned"
+kill -CONT "$strange"
+end_process "$holder_pid"
+"$PROBECTL" repair -p "$strange" >/dev/null || fail "repair"
+same "after it is repaired" "$(grep -c memfd:probectl "/proc/$strange/maps")" 0
+
+for pid in "$owned" "$strange"; do
+	check_alive "$pid"
+done
+finish
