@@ -221,17 +221,19 @@ static struct probe_error *report_denied(const struct install *a, struct probe_r
 {
 	const struct seccomp *seccomp = &a->change->seccomp;
 
+	if (a->asks && !(seccomp->allowed & SECCOMP_ASK))
+		return report_note(report,
+			"%s, which probes need to check that memory is readable: only constants "
+			"and "
+			"variables of the program are shown as strings, and as what pointers lead "
+			"to",
+			seccomp_why(seccomp, SECCOMP_ASK));
 	if (a->asks_stack && !(seccomp->allowed & SECCOMP_STACK))
 		return report_note(report,
 			"%s, which probes need to find the end of a thread's stack: stacks are cut "
 			"after the page of the stack pointer, except the main thread's",
 			seccomp_why(seccomp, SECCOMP_STACK));
-	if (!a->asks || seccomp->allowed & SECCOMP_ASK)
-		return NULL;
-	return report_note(report,
-		"%s, which probes need to check that memory is readable: only constants and "
-		"variables of the program are shown as strings, and as what pointers lead to",
-		seccomp_why(seccomp, SECCOMP_ASK));
+	return NULL;
 }
 
 struct module *install_module(const struct install *install, size_t site)
