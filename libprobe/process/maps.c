@@ -408,7 +408,8 @@ static int query_text(pid_t pid, const struct maps_part *sorted, size_t count, c
 		err = query_part(fd, &sorted[i], &at, out);
 	if (fd >= 0)
 		close(fd);
-	if (fclose(out) != 0 && !err)
+	/* Where memory is short, glibc sets the text to NULL and reports no error. */
+	if ((fclose(out) != 0 || !*text_ret) && !err)
 		err = ENOMEM;
 	return err;
 }
@@ -431,25 +432,27 @@ struct probe_error *maps_read_parts(
 	return err ? maps_read(pid, ret) : maps_parse(text, length, ret);
 }
 
-bool maps_has_flag(pid_t pid, uint64_t start, const char *flag)
+struct probe_error *maps_has_flag(pid_t pid, uint64_t start, const char *flag, bool *ret)
 {
 	char path[64], line[QUERY_NAME_MAX], wanted[16];
-	bool is_it = false, has = false;
+	bool is_it = false;
 	uintmax_t from = 0, to;
 	FILE *file;
 
 	snprintf(path, sizeof(path), "/proc/%d/smaps", (int)procfs_living(pid));
 	snprintf(wanted, sizeof(wanted), " %s ", flag);
+	*ret = false;
 	file = fopen(path, "re");
-	while (file && from <= start && !has && fgets(line, sizeof(line), file)) {
+	if (!file)
+		return procfs_no_room(errno) ? probe_error_system(errno, "%s", path) : NULL;
+	while (from <= start && !*ret && fgets(line, sizeof(line), file)) {
 		if (strncmp(line, "VmFlags:", 8) == 0)
-			has = is_it && strstr(line, wanted);
+			*ret = is_it && strstr(line, wanted);
 		else if (sscanf(line, "%jx-%jx ", &from, &to) == 2)
 			is_it = from == start;
 	}
-	if (file)
-		fclose(file);
-	return has;
+	fclose(file);
+	return NULL;
 }
 
 void maps_deinit(struct maps *maps)

@@ -54,10 +54,12 @@ PROBE_MUST_CHECK struct probe_error *maps_read_parts(
 
 /*
  * Has the mapping that begins at an address this flag ("wf") in its line VmFlags of
- * /proc/PID/smaps (proc_pid_smaps(5))? false: it has not, or that cannot be read. The kernel walks
- * the pages of all mappings before it, so this is for rare cases.
+ * /proc/PID/smaps (proc_pid_smaps(5))? *ret is false, too, where the file may not be read. The
+ * kernel walks the pages of all mappings before it, so this is for rare cases. Errors:
+ * PROBE_ERROR_SYSTEM (no descriptor, or no memory).
  */
-bool maps_has_flag(pid_t pid, uint64_t start, const char *flag);
+PROBE_MUST_CHECK struct probe_error *maps_has_flag(
+	pid_t pid, uint64_t start, const char *flag, bool *ret);
 
 /* For tests: parses text of `length` bytes. */
 PROBE_MUST_CHECK struct probe_error *maps_parse(const char *text, size_t length, struct maps *ret);

@@ -206,10 +206,8 @@ static struct probe_error *find_lost(struct probe_target *target, const struct m
 	struct modules modules = {0};
 	struct probe_error *error = NULL;
 
-	if (registry->home) {
-		*lost_ret = own_check(target->pid, -1, maps, registry);
-		return NULL;
-	}
+	if (registry->home)
+		return own_check(target->pid, -1, maps, registry, lost_ret);
 	if (!shared_any(maps))
 		return NULL;
 	error = modules_read_mapped(procfs_living(target->pid), maps, target->files, &modules);

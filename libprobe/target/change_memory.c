@@ -68,7 +68,7 @@ struct probe_error *change_load(struct change *change)
 	bool lost = false;
 
 	if (!error && r->home)
-		lost = own_check(change->pid, change->mem, &change->maps, r);
+		error = own_check(change->pid, change->mem, &change->maps, r, &lost);
 	else if (!error)
 		error = lost_find(change->pid, &change->maps, &change->modules, r, &lost);
 	change->lost |= lost;

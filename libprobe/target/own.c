@@ -22,6 +22,7 @@
 #include "libprobe/base/cleanup.h"
 #include "libprobe/base/page.h"
 #include "libprobe/process/memory.h"
+#include "libprobe/process/procfs.h"
 #include "libprobe/process/shared.h"
 #include "libprobe/target/own.h"
 #include "libprobe/target/target.h"
@@ -53,46 +54,58 @@ static bool is_one_page(const struct maps *maps, uint64_t page)
 	       !m->is_shared && !m->executable;
 }
 
-bool own_is_guard(pid_t pid, int mem, const struct maps *maps, uint64_t page)
+/* Is it a page that controllers have mapped as a guard? */
+static struct probe_error *is_guard(
+	pid_t pid, int mem, const struct maps *maps, uint64_t page, bool *ret)
 {
-	return is_one_page(maps, page) &&
-	       (has_mark(pid, mem, page) || maps_has_flag(pid, page, "wf"));
+	*ret = is_one_page(maps, page) && has_mark(pid, mem, page);
+	return *ret || !is_one_page(maps, page) ? NULL : maps_has_flag(pid, page, "wf", ret);
 }
 
 /* Has nothing ever been written to a page? Not known without /proc/PID/pagemap. */
-static bool is_untouched(pid_t pid, uint64_t page)
+static struct probe_error *is_untouched(pid_t pid, uint64_t page, bool *ret)
 {
+	int pagemap = memory_open_pagemap(pid);
 	bool there = true;
-	char path[48];
-	int pagemap;
 
-	snprintf(path, sizeof(path), "/proc/%d/pagemap", (int)pid);
-	pagemap = open(path, O_RDONLY | O_CLOEXEC);
+	*ret = false;
 	if (pagemap < 0)
-		return false;
+		return procfs_no_room(errno)
+			       ? probe_error_system(errno, "/proc/%d/pagemap", (int)pid)
+			       : NULL;
 	memory_run(pagemap, page, page_bytes(), &there);
 	close(pagemap);
-	return !there;
+	*ret = !there;
+	return NULL;
 }
 
 /* May stubs use it? */
-static bool guard_works(pid_t pid, int mem, const struct maps *maps, uint64_t page)
+static struct probe_error *guard_works(
+	pid_t pid, int mem, const struct maps *maps, uint64_t page, bool *ret)
 {
 	const struct mapping *m = maps_find(maps, page);
+	struct probe_error *error = is_guard(pid, mem, maps, page, ret);
 
-	return own_is_guard(pid, mem, maps, page) && m->readable && m->writable;
+	*ret = !error && *ret && m->readable && m->writable;
+	return error;
 }
 
 /* ---- Unmapping -------------------------------------------------------------------------- */
 
-static bool is_ours(const struct change *c, const struct maps *maps, const struct mapping *m,
-	const struct own_extent *extent)
+static struct probe_error *is_ours(const struct change *c, const struct maps *maps,
+	const struct mapping *m, const struct own_extent *extent, bool *ret)
 {
-	if (extent->inode == OWN_GUARD || extent->inode == OWN_NEW_GUARD)
-		return own_is_guard(c->pid, c->mem, maps, extent->start) ||
-		       (extent->inode == OWN_NEW_GUARD && is_one_page(maps, extent->start) &&
-			       is_untouched(c->pid, extent->start));
-	return shared_is_named(m) && (m->inode == extent->inode || extent->inode == OWN_NAMED);
+	struct probe_error *error;
+
+	if (extent->inode != OWN_GUARD && extent->inode != OWN_NEW_GUARD) {
+		*ret = shared_is_named(m) &&
+		       (m->inode == extent->inode || extent->inode == OWN_NAMED);
+		return NULL;
+	}
+	error = is_guard(c->pid, c->mem, maps, extent->start, ret);
+	if (error || *ret || extent->inode == OWN_GUARD || !is_one_page(maps, extent->start))
+		return error;
+	return is_untouched(c->pid, extent->start, ret);
 }
 
 /* Tells later controllers that it is nobody's. */
@@ -154,8 +167,10 @@ static struct probe_error *unmap_stopped(
 			run.extent = e;
 		for (; m && m < maps->items + maps->count && m->start < end && !error; m++) {
 			uint64_t from = m->start > e->start ? m->start : e->start;
+			bool ours;
 
-			if (!is_ours(c, maps, m, e))
+			error = is_ours(c, maps, m, e, &ours);
+			if (error || !ours)
 				continue;
 			if (run.end && run.end != from)
 				error = unmap_run(c, maps, &run);
@@ -218,7 +233,7 @@ static bool in_arenas(const struct registry *r, uint64_t start, uint64_t size)
 	return !size;
 }
 
-/* The parts of an arena that stubs can be in. False without memory: then it is left out. */
+/* The parts of an arena that stubs can be in. False without memory. */
 static bool add_parts(struct registry *to, const struct maps *maps, const struct reg_arena *arena)
 {
 	uint64_t end = arena->start + arena->size;
@@ -246,16 +261,19 @@ static bool add_parts(struct registry *to, const struct maps *maps, const struct
 }
 
 /* Puts the parts in the arenas' place. */
-static void trim_arenas(struct registry *r, const struct maps *maps)
+static struct probe_error *trim_arenas(struct registry *r, const struct maps *maps)
 {
 	struct registry trimmed = {0};
 	bool ok = true;
 
 	for (size_t i = 0; i < r->arena_count && ok; i++)
 		ok = add_parts(&trimmed, maps, &r->arenas[i]);
-	free(r->arenas);
+	free(ok ? r->arenas : trimmed.arenas);
+	if (!ok)
+		return probe_error_no_memory();
 	r->arenas = trimmed.arenas;
 	r->arena_count = trimmed.arena_count;
+	return NULL;
 }
 
 bool own_has_data(const struct maps *maps, const struct reg_session *session)
@@ -272,18 +290,19 @@ bool own_has_data(const struct maps *maps, const struct reg_session *session)
 	return at >= end;
 }
 
-/* Removes stubs and tails that are gone: no thread returns to them. Returns whether there were. */
-static bool drop_gone(struct registry *r)
+/* Removes stubs and tails that are gone: no thread returns to them. *any_ret: there were some. */
+static struct probe_error *drop_gone(struct registry *r, bool *any_ret)
 {
-	bool *gone = calloc(r->stub_count + 1, sizeof(*gone)), any = false;
+	AUTO_FREE bool *gone = calloc(r->stub_count + 1, sizeof(*gone));
+	bool any = false;
 
-	for (size_t i = 0; gone && i < r->stub_count; i++) {
+	if (!gone)
+		return probe_error_no_memory();
+	for (size_t i = 0; i < r->stub_count; i++) {
 		gone[i] = !in_arenas(r, r->stubs[i].start, r->stubs[i].size);
 		any = any || gone[i];
 	}
-	if (gone)
-		registry_drop_stub(r, gone);
-	free(gone);
+	registry_drop_stub(r, gone);
 	for (size_t i = 0; i < r->site_count; i++) {
 		struct reg_site *site = &r->sites[i];
 
@@ -296,17 +315,25 @@ static bool drop_gone(struct registry *r)
 			any = true;
 		}
 	}
-	return any;
+	*any_ret = any;
+	return NULL;
 }
 
-bool own_check(pid_t pid, int mem, const struct maps *maps, struct registry *r)
+struct probe_error *own_check(
+	pid_t pid, int mem, const struct maps *maps, struct registry *r, bool *lost_ret)
 {
 	uint64_t guard = registry_guard_page(r);
-	bool all_lost, any_lost;
+	bool works = true, all_lost = false, any_lost;
+	struct probe_error *error = trim_arenas(r, maps);
 
-	trim_arenas(r, maps);
-	all_lost = drop_gone(r);
-	if (guard && !guard_works(pid, mem, maps, guard)) {
+	*lost_ret = false;
+	if (!error && guard)
+		error = guard_works(pid, mem, maps, guard, &works);
+	if (!error)
+		error = drop_gone(r, &all_lost);
+	if (error)
+		return error;
+	if (!works) {
 		all_lost = true;
 		r->guard = 0;
 	}
@@ -322,7 +349,8 @@ bool own_check(pid_t pid, int mem, const struct maps *maps, struct registry *r)
 		any_lost = any_lost || lost;
 	}
 	/* Without a session, a controller died while it unmapped the rest. */
-	return any_lost && r->session_count;
+	*lost_ret = any_lost && r->session_count;
+	return NULL;
 }
 
 /* All of an arena? */
@@ -339,17 +367,22 @@ static bool has_arena(const struct maps *maps, const struct reg_arena *arena)
 	return at >= end;
 }
 
-static bool has_all(pid_t pid, int mem, const struct maps *maps, const struct registry *r)
+static struct probe_error *has_all(
+	pid_t pid, int mem, const struct maps *maps, const struct registry *r, bool *ret)
 {
 	uint64_t guard = registry_guard_page(r);
-	bool all = !guard || guard_works(pid, mem, maps, guard);
+	struct probe_error *error = NULL;
+	bool all = true;
 
+	if (guard)
+		error = guard_works(pid, mem, maps, guard, &all);
 	for (size_t i = 0; i < r->arena_count && all; i++)
 		all = has_arena(maps, &r->arenas[i]);
 	for (size_t i = 0; i < r->session_count && all; i++)
 		all = r->sessions[i].flags & REG_SESSION_RETIRED ||
 		      own_has_data(maps, &r->sessions[i]);
-	return all;
+	*ret = all;
+	return error;
 }
 
 struct probe_error *own_holds(pid_t pid, int mem, const struct registry *r, bool *ret)
@@ -370,7 +403,7 @@ struct probe_error *own_holds(pid_t pid, int mem, const struct registry *r, bool
 		parts[count++] = (struct maps_part){registry_guard_page(r), page_bytes()};
 	error = maps_read_parts(pid, parts, count, &maps);
 	if (!error)
-		*ret = has_all(pid, mem, &maps, r);
+		error = has_all(pid, mem, &maps, r, ret);
 	maps_deinit(&maps);
 	return error;
 }

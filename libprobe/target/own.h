@@ -28,22 +28,21 @@ struct own_extent {
 PROBE_MUST_CHECK struct probe_error *own_unmap(
 	struct change *change, struct own_extent *extents, size_t count);
 
-/* Is it a page that controllers have mapped as a guard? `mem` is from memory_open(). */
-bool own_is_guard(pid_t pid, int mem, const struct maps *maps, uint64_t page);
-
 /*
  * Compares the registry (in this process) with the mappings. Code memory that is not ours any more
  * is removed from the arenas. Sessions that need something that was lost are retired:
- * their sites jump there. Returns whether something was lost. `mem` may be -1.
+ * their sites jump there. *lost_ret: something was lost. `mem` may be -1. After an error, the
+ * registry may be incomplete. Errors: PROBE_ERROR_MEMORY, PROBE_ERROR_SYSTEM.
  */
-bool own_check(pid_t pid, int mem, const struct maps *maps, struct registry *registry);
+PROBE_MUST_CHECK struct probe_error *own_check(
+	pid_t pid, int mem, const struct maps *maps, struct registry *registry, bool *lost_ret);
 
 /* Is all of a session's data mapped, and as its stubs need it? */
 bool own_has_data(const struct maps *maps, const struct reg_session *session);
 
 /*
  * Is all memory still ours that a registry lists, except that of retired sessions? Short enough for
- * a stop. `mem` may be -1. Errors: those of maps_read().
+ * a stop. `mem` may be -1. Errors: those of maps_read(), PROBE_ERROR_SYSTEM.
  */
 PROBE_MUST_CHECK struct probe_error *own_holds(
 	pid_t pid, int mem, const struct registry *registry, bool *ret);
