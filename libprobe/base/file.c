@@ -40,9 +40,13 @@ int file_reopen(int fd)
 {
 	char path[48];
 	struct stat st;
+	int flags = fcntl(fd, F_GETFL);
 
+	if (flags < 0)
+		return -1;
 	if (!isatty(fd) && (fstat(fd, &st) < 0 || !S_ISFIFO(st.st_mode)))
 		return -1;
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	return open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	/* O_DIRECT: the pipe keeps each write apart (pipe(2)). */
+	return open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | (flags & O_DIRECT));
 }

@@ -3,6 +3,7 @@
 #ifndef LIBPROBE_BASE_FILE_H
 #define LIBPROBE_BASE_FILE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -17,11 +18,11 @@ size_t file_read(const char *path, char *buffer, size_t size);
 size_t file_read_whole(const char *path, char *buffer, size_t size);
 
 /*
- * Makes a folder, or opens the one that is there: *ret is a descriptor of it. Follows no link of
- * another user (place.c), nor does probe_output_open() (probe/sink.h). Errors: PROBE_ERROR_SYSTEM,
- * PROBE_ERROR_PERMISSION.
+ * Opens a folder: *ret is a descriptor of it. If it is missing and `make` is true, creates it.
+ * Follows no link of another user (place.c), nor does probe_output_open() (probe/sink.h). Errors:
+ * PROBE_ERROR_SYSTEM, PROBE_ERROR_PERMISSION.
  */
-PROBE_MUST_CHECK struct probe_error *file_folder(const char *path, int *ret);
+PROBE_MUST_CHECK struct probe_error *file_folder(const char *path, bool make, int *ret);
 
 /*
  * Opens (O_PATH) the folder of an absolute path's last component, which need not exist. `root` is

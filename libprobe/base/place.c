@@ -44,6 +44,7 @@ struct walk {
 	const char *path; /* what is made, for messages */
 	uid_t user;	  /* for whom */
 	const char *root; /* the folder / */
+	bool makes;	  /* a folder that is missing */
 	struct stat root_status;
 	int at; /* the folder that has been reached, or -1 */
 	char rest[PATH_MAX];
@@ -308,15 +309,15 @@ struct probe_error *probe_output_open(const char *path, int *ret)
 static struct probe_error *folder_step(struct walk *w, const char *name, bool last, int *ret)
 {
 	(void)ret;
-	if (last && mkdirat(w->at, name, FOLDER_MODE) && errno != EEXIST)
+	if (last && w->makes && mkdirat(w->at, name, FOLDER_MODE) && errno != EEXIST)
 		return failed(w);
 	return enter(w, name, last);
 }
 
-struct probe_error *file_folder(const char *path, int *ret)
+struct probe_error *file_folder(const char *path, bool make, int *ret)
 {
 	/* The caller says which. */
-	struct walk w = {.path = "the folder", .user = geteuid(), .root = "/"};
+	struct walk w = {.path = "the folder", .user = geteuid(), .root = "/", .makes = make};
 	struct probe_error *error = walk(&w, path, folder_step, ret);
 
 	if (!error) {

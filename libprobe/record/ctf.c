@@ -44,7 +44,7 @@ static struct probe_error *root_open(const char *path, int *ret)
 	bool empty = true;
 	DIR *folder;
 	int fd;
-	struct probe_error *error = file_folder(path, &fd);
+	struct probe_error *error = file_folder(path, true, &fd);
 
 	if (error)
 		return error;

@@ -70,7 +70,7 @@ struct probe_error *stream_index_write(const char *folder, const struct stream_i
 {
 	int at, fd, err = 0;
 	FILE *file = NULL;
-	struct probe_error *error = file_folder(folder, &at);
+	struct probe_error *error = file_folder(folder, false, &at);
 
 	if (error)
 		return probe_error_prefix(error, "%s", folder);

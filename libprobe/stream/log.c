@@ -168,7 +168,7 @@ static uint64_t chunk_of(const struct stream_log *log)
 static struct probe_error *open_log(const struct stream_log *log, DIR **ret)
 {
 	int fd;
-	struct probe_error *error = file_folder(log->options->log, &fd);
+	struct probe_error *error = file_folder(log->options->log, false, &fd);
 
 	if (error)
 		return probe_error_prefix(error, "%s", log->options->log);

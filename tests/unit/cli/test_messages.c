@@ -53,6 +53,7 @@ static void test_unread(void **state)
 {
 	int before = dup(STDERR_FILENO), ends[2];
 	unsigned int lines = 0, dropped = 0, last;
+	FILE *stream = stderr;
 
 	(void)state;
 	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
@@ -83,6 +84,7 @@ static void test_unread(void **state)
 	fill(ends[1]);
 	fputs("nobody reads this\n", stderr);
 	messages_end();
+	stderr = stream;
 	close(ends[0]);
 	close(ends[1]);
 	close(before);
