@@ -507,16 +507,13 @@ struct probe_error *search_words(
 struct probe_error *search_open(
 	pid_t pid, int mem, const struct places *places, uint64_t skipped, struct search *ret)
 {
-	char path[48];
-
 	*ret = (struct search){
 		.pid = pid, .mem = mem, .places = places, .skipped = page_of(skipped), .file = -1};
-	snprintf(path, sizeof(path), "/proc/%d/pagemap", pid);
-	ret->pagemap = open(path, O_RDONLY | O_CLOEXEC);
+	ret->pagemap = memory_open_pagemap(pid);
 	if (ret->pagemap < 0)
 		return errno == ENOENT || errno == ESRCH
 			       ? probe_error_new(PROBE_ERROR_NOT_FOUND, "process %d has ended", pid)
-			       : probe_error_system(errno, "%s", path);
+			       : probe_error_system(errno, "/proc/%d/pagemap", (int)pid);
 	ret->buffer = array_resident(CHUNK + PLACE_IMAGE_MAX);
 	if (!pages_open(ret->pagemap, &ret->pages) || !ret->buffer)
 		return probe_error_no_memory();

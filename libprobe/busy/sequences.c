@@ -117,15 +117,13 @@ struct probe_error *sequences_read(pid_t pid, const struct module *module, struc
 	uint64_t *buffer = calloc(CHUNK_WORDS, sizeof(*buffer));
 	const struct object_segment *segments;
 	struct probe_error *error = NULL;
-	char path[48];
 	size_t count;
 	int pagemap;
 
 	*ret = (struct sequences){0};
 	if (!buffer)
 		return probe_error_no_memory();
-	snprintf(path, sizeof(path), "/proc/%d/pagemap", pid);
-	pagemap = open(path, O_RDONLY | O_CLOEXEC);
+	pagemap = memory_open_pagemap(pid);
 	segments = object_segments(module->object, &count);
 	for (size_t i = 0; i < count && !error; i++)
 		if (!segments[i].executable && (segments[i].writable || is_fixed))

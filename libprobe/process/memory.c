@@ -185,6 +185,14 @@ bool memory_is_there(int fd)
 	return pread(fd, &byte, 1, 0) != 0;
 }
 
+int memory_open_pagemap(pid_t pid)
+{
+	char path[48];
+
+	snprintf(path, sizeof(path), "/proc/%d/pagemap", (int)pid);
+	return open(path, O_RDONLY | O_CLOEXEC);
+}
+
 size_t memory_run(int pagemap, uint64_t address, size_t size, bool *there_ret)
 {
 	enum { ENTRIES = 32 };

@@ -61,6 +61,9 @@ bool memory_is_there(int fd);
 /* Bits of a page's entry in /proc/PID/pagemap: present, or swapped. */
 #define PAGE_THERE (UINT64_C(3) << 62)
 
+/* Opens /proc/PID/pagemap; -1 and errno if that fails. */
+int memory_open_pagemap(pid_t pid);
+
 /*
  * The length of the run, of at most `size` bytes from an address on and at least one, whose pages
  * are all in memory, or all not (*there_ret). Reading pages that are not in memory would allocate

@@ -35,6 +35,7 @@
 
 #include "libprobe/base/array.h"
 #include "libprobe/base/page.h"
+#include "libprobe/process/memory.h"
 #include "libprobe/process/procfs.h"
 #include "libprobe/process/served.h"
 
@@ -42,17 +43,9 @@
 #define IS_SWAPPED (UINT64_C(1) << 62)
 #define IS_PROTECTED (UINT64_C(1) << 57) /* by userfaultfd */
 
-static int open_pagemap(pid_t pid)
-{
-	char path[48];
-
-	snprintf(path, sizeof(path), "/proc/%d/pagemap", (int)pid);
-	return open(path, O_RDONLY | O_CLOEXEC);
-}
-
 void served_begin(pid_t pid, struct served *ret)
 {
-	*ret = (struct served){.pid = pid, .pagemap = open_pagemap(pid)};
+	*ret = (struct served){.pid = pid, .pagemap = memory_open_pagemap(pid)};
 }
 
 void served_end(struct served *served)
@@ -84,7 +77,7 @@ static bool read_living(struct served *s, uint64_t page, size_t count)
 		return false;
 	close(s->pagemap);
 	s->pid = living;
-	s->pagemap = open_pagemap(living);
+	s->pagemap = memory_open_pagemap(living);
 	return read_entries(s, page, count);
 }
 

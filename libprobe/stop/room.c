@@ -40,6 +40,7 @@
 
 #include "libprobe/base/page.h"
 #include "libprobe/process/memory.h"
+#include "libprobe/process/served.h"
 #include "libprobe/stop/room.h"
 
 /* A stack's pages are looked at one by one: so many of the smallest there are. */
@@ -264,12 +265,9 @@ static enum stack_state stack_state(
 /* Returns how many entries there are. */
 static size_t read_pagemap(pid_t pid, uint64_t address, uint64_t entries[], size_t count)
 {
-	char path[48];
+	int fd = memory_open_pagemap(pid);
 	ssize_t length;
-	int fd;
 
-	snprintf(path, sizeof(path), "/proc/%d/pagemap", pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return 0;
 	length = pread(fd, entries, count * sizeof(*entries),
@@ -304,10 +302,23 @@ static bool find_on_stack(
 	return false;
 }
 
+/* The pages of a stack that was registered with userfaultfd(2) are a program's to provide. */
+static bool is_ready(pid_t pid, const struct room *room)
+{
+	bool ready = true;
+	struct served served;
+
+	served_begin(pid, &served);
+	for (size_t at = 0; at < room->size && ready; at += page_bytes())
+		ready = served_writable(&served, room->start + at);
+	served_end(&served);
+	return ready;
+}
+
 bool room_on_stack(pid_t pid, const struct maps *maps, struct room *ret)
 {
 	*ret = (struct room){.start = 0};
-	return find_on_stack(pid, maps, STACK_FREE, ret);
+	return find_on_stack(pid, maps, STACK_FREE, ret) && is_ready(pid, ret);
 }
 
 static struct probe_error *check_stack(pid_t pid, bool reclaim, struct rooms *rooms)

@@ -332,14 +332,6 @@ static bool any_data(pid_t pid, const struct maps *maps)
 	return false;
 }
 
-static int open_pagemap(pid_t pid)
-{
-	char path[48];
-
-	snprintf(path, sizeof(path), "/proc/%d/pagemap", (int)pid);
-	return open(path, O_RDONLY | O_CLOEXEC);
-}
-
 struct probe_error *lost_find(pid_t pid, const struct maps *maps, const struct modules *modules,
 	struct registry *ret, bool *lost_ret)
 {
@@ -349,7 +341,7 @@ struct probe_error *lost_find(pid_t pid, const struct maps *maps, const struct m
 	*lost_ret = false;
 	if (ret->home || !shared_any(maps))
 		return NULL;
-	s.pagemap = open_pagemap(pid);
+	s.pagemap = memory_open_pagemap(pid);
 	find_code(&s, maps);
 	if (s.code.count)
 		compare_all(&s, maps, modules);

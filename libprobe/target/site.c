@@ -349,14 +349,6 @@ size_t site_count_patched(const struct change *change)
 	return count;
 }
 
-static int open_pagemap(pid_t pid)
-{
-	char path[48];
-
-	snprintf(path, sizeof(path), "/proc/%d/pagemap", pid);
-	return open(path, O_RDONLY | O_CLOEXEC);
-}
-
 void site_forget_closed(struct change *change)
 {
 	struct registry *r = &change->registry;
@@ -372,7 +364,7 @@ void site_forget_closed(struct change *change)
 			if (!r->sites[i].pc)
 				continue;
 			if (states[i] != SITE_PATCHED && pagemap < 0)
-				pagemap = open_pagemap(change->pid);
+				pagemap = memory_open_pagemap(change->pid);
 			lost = state_in_file(change, &r->sites[i], states[i], pagemap) == SITE_GONE;
 			note_site(&losses, r, i, lost, original);
 		}
