@@ -123,7 +123,7 @@ static struct probe_error *create_session(struct install *install)
 	};
 	struct data_header header = {
 		.magic = DATA_MAGIC, .session = session.id, .guard = 1, .processes = 1};
-	struct lasting_file lasting;
+	const struct lasting_file file = {.path = install->file, .layout = &session};
 	struct probe_error *error;
 	struct reg_session *added;
 	struct stat st;
@@ -132,10 +132,9 @@ static struct probe_error *create_session(struct install *install)
 		&session, install->selection->probe_count + install->spare_probes, &install->needs);
 	if (!error)
 		error = make_home(install);
-	lasting = (struct lasting_file){.path = install->file, .layout = &session};
 	if (!error)
-		error = change_map_data(c, session.data_size, install->file ? &lasting : NULL,
-			install->caller != 0, &session.data, &install->fd);
+		error = change_map_data(c, session.data_size, &file, install->caller != 0,
+			&session.data, &install->fd);
 	if (error)
 		return error;
 	data_place(&session);

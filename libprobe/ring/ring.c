@@ -19,6 +19,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "libprobe/process/overcommit.h"
 #include "libprobe/sandbox/seccomp.h"
 #include "libprobe/ring/ring.h"
 #include "libprobe/ring/room.h"
@@ -72,6 +73,9 @@ void rings_discharge(struct rings *rings)
 		return;
 	rings->damaged = rings_damaged(rings);
 	rings->count = 0;
+	/* A thread that is still in a stub may write a record, and needs its pages then. */
+	if (overcommit_is_strict())
+		return;
 	/* Both are multiples of the page size. */
 	if (seccomp_may_call(SECCOMP_OWN_REMOVE))
 		madvise(rings->base + offset,

@@ -4,6 +4,10 @@
  * are charged to the target's control group; if the group reaches its memory limit, the kernel
  * kills the target. So if there is a limit, buffers and tables are small enough to use only a part
  * of what the group has left, even when all of them are touched.
+ *
+ * The pages of a flight recorder's file are allocated before a hit touches them, and with the
+ * sysctl vm.overcommit_memory=2 those of every session (libprobe/process/overcommit.h). They take
+ * only a part of what the file system or the machine has left.
  */
 #include <stdio.h>
 #include <string.h>
@@ -14,6 +18,7 @@
 #include "libprobe/base/page.h"
 #include "libprobe/follow/watch.h"
 #include "libprobe/patch/report.h"
+#include "libprobe/process/overcommit.h"
 #include "libprobe/sandbox/cgroup.h"
 #include "libprobe/session/session.h"
 #include "libprobe/target/space.h"
@@ -24,6 +29,7 @@ enum {
 		8, /* unless the user sets a size: the program may have just begun, and need more */
 	KEYS_MIN = 16,
 	FIGURE_MAX = 32,
+	WHY_MAX = 256,
 	FREE_NS = 1000000000
 };
 
@@ -113,63 +119,98 @@ static void look_at_memory(const struct probe_session *session, struct cgroup_me
 	l->free_until_ns = now + FREE_NS;
 }
 
-/* The bytes that a session's file takes in its file system; 0: impossible. */
-static uint64_t file_bytes(const struct data_needs *needs, size_t probes)
+/* Reports that buffers or tables are smaller than wanted; `why` says what is left. */
+static struct probe_error *report_less(const struct data_needs *needs,
+	const struct data_needs *wanted, const char *why, struct probe_report *report)
+{
+	char now[FIGURE_MAX], before[FIGURE_MAX];
+
+	if (needs->ring_bytes != wanted->ring_bytes)
+		return report_note(report,
+			"%s: the buffers have %s for each CPU instead of %s (-b)", why,
+			figure(needs->ring_bytes, now), figure(wanted->ring_bytes, before));
+	if (needs->keys_max != wanted->keys_max)
+		return report_note(report,
+			"%s: the tables have room for %zu keys on each CPU instead of %zu (--keys)",
+			why, needs->keys_max, wanted->keys_max);
+	return NULL;
+}
+
+/* The bytes that a session allocates beforehand; 0: impossible. */
+static uint64_t whole_bytes(const struct data_needs *needs, size_t probes)
 {
 	struct reg_session s = {.cpus = sysconf(_SC_NPROCESSORS_CONF)};
 	struct probe_error *error = data_lay_out(&s, probes, needs);
-	uint64_t bytes = error ? 0 : lasting_bytes(&s);
+	uint64_t bytes = error ? 0 : data_bytes(&s);
 
 	probe_error_free(error);
 	return bytes;
 }
 
-/* The file takes only a part of the free room. */
-static struct probe_error *fit_file(const struct probe_session *session, struct data_needs *needs,
-	size_t probes, struct probe_report *report)
+/* Makes that fit into a part of the room at `where`. */
+static struct probe_error *fit_whole(const struct probe_session *session, struct data_needs *needs,
+	size_t probes, const char *where, uint64_t room, struct probe_report *report)
 {
-	const struct probe_session_options *asked = &session->options;
-	size_t wanted = needs->ring_bytes;
-	uint64_t room, bytes = file_bytes(needs, probes);
-	char text[FIGURE_MAX], now[FIGURE_MAX], before[FIGURE_MAX];
-	struct probe_error *error = lasting_room(session->target->pid, asked->file, &room);
+	const struct data_needs wanted = *needs;
+	uint64_t most = room / ROOM_SHARE, bytes = whole_bytes(needs, probes);
+	char text[FIGURE_MAX], takes[FIGURE_MAX], part[FIGURE_MAX], why[WHY_MAX];
 
-	if (error)
-		return error;
-	while (bytes > room / ROOM_SHARE && take_less(asked, needs))
-		bytes = file_bytes(needs, probes);
-	if (bytes > room / ROOM_SHARE)
+	if (session->options.together > 1)
+		most /= session->options.together;
+	while (bytes > most && take_less(&session->options, needs))
+		bytes = whole_bytes(needs, probes);
+	if (bytes > most)
 		return probe_error_new(PROBE_ERROR_REFUSED,
-			"%s would take %s, and its file system has %s left, of which it may take "
-			"half: "
-			"take smaller buffers (-b), or another place",
-			asked->file, figure(bytes, before), figure(room, text));
-	if (needs->ring_bytes == wanted)
+			"process %d: the session would take %s, and %s has %s left, of which it "
+			"may take %s: use smaller buffers (-b), fewer keys (--keys) or fewer "
+			"probes",
+			session->target->pid, figure(bytes, takes), where, figure(room, text),
+			figure(most, part));
+	snprintf(why, sizeof(why), "process %d: %s has %s left", session->target->pid, where,
+		figure(room, text));
+	return report_less(needs, &wanted, why, report);
+}
+
+/* Where the session's memory is allocated beforehand, and how much is left there. */
+static struct probe_error *fit_allocated(const struct probe_session *session,
+	struct data_needs *needs, size_t probes, struct probe_report *report)
+{
+	const char *file = session->options.file;
+	struct cgroup_memory own;
+	struct probe_error *error;
+	uint64_t room;
+
+	if (file) {
+		error = lasting_room(session->target->pid, file, &room);
+		return error ? error
+			     : fit_whole(session, needs, probes, "the file system of --file", room,
+				       report);
+	}
+	room = overcommit_room();
+	if (room == UINT64_MAX)
 		return NULL;
-	return report_note(report,
-		"%s: its file system has %s left: buffers of %s for each CPU are taken instead of "
-		"%s (-b)",
-		asked->file, figure(room, text), figure(needs->ring_bytes, now),
-		figure(wanted, before));
+	/* We allocate it, so it is charged to our own group. */
+	cgroup_memory(getpid(), &own);
+	if (own.room < room)
+		return fit_whole(session, needs, probes,
+			"with vm.overcommit_memory=2, the control group of probectl", own.room,
+			report);
+	return fit_whole(
+		session, needs, probes, "with vm.overcommit_memory=2, the machine", room, report);
 }
 
 struct probe_error *session_fit(const struct probe_session *session, struct data_needs *needs,
 	size_t probes, struct probe_report *report)
 {
 	const struct probe_session_options *asked = &session->options;
-	struct data_needs wanted = *needs;
+	struct probe_error *error = fit_allocated(session, needs, probes, report);
+	const struct data_needs wanted = *needs;
 	struct cgroup_memory memory;
 	uint64_t most, bytes = most_bytes(needs, probes);
-	char room[FIGURE_MAX], limit[FIGURE_MAX], now[FIGURE_MAX], before[FIGURE_MAX];
+	char room[FIGURE_MAX], limit[FIGURE_MAX], why[WHY_MAX];
 
-	if (asked->file) {
-		struct probe_error *error = fit_file(session, needs, probes, report);
-
-		if (error)
-			return error;
-		wanted = *needs;
-		bytes = most_bytes(needs, probes);
-	}
+	if (error)
+		return error;
 	look_at_memory(session, &memory);
 	if (memory.limit == UINT64_MAX || !bytes)
 		return NULL;
@@ -182,18 +223,7 @@ struct probe_error *session_fit(const struct probe_session *session, struct data
 		bytes = most_bytes(needs, probes);
 	if (bytes > most)
 		return too_large(session->target->pid, bytes, most, &memory);
-	if (needs->ring_bytes == wanted.ring_bytes && needs->keys_max == wanted.keys_max)
-		return NULL;
-	figure(memory.room, room);
-	figure(memory.limit, limit);
-	if (needs->ring_bytes != wanted.ring_bytes)
-		return report_note(report,
-			"process %d: its control group has %s left of %s: the buffers have %s for "
-			"each CPU instead of %s (-b)",
-			session->target->pid, room, limit, figure(needs->ring_bytes, now),
-			figure(wanted.ring_bytes, before));
-	return report_note(report,
-		"process %d: its control group has %s left of %s: the tables have room for %zu "
-		"keys on each CPU instead of %zu (--keys)",
-		session->target->pid, room, limit, needs->keys_max, wanted.keys_max);
+	snprintf(why, sizeof(why), "process %d: its control group has %s left of %s",
+		session->target->pid, figure(memory.room, room), figure(memory.limit, limit));
+	return report_less(needs, &wanted, why, report);
 }

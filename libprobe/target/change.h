@@ -127,14 +127,14 @@ PROBE_MUST_CHECK struct probe_error *change_alloc_code(struct change *change, si
 	const struct code_extent *reaches, size_t count, uint64_t *ret);
 
 /*
- * Has the target create a file of `size` bytes in memory, or the lasting one (if not NULL), map it
- * by these calls of mmap(2), whose descriptor is set here (CHANGE_FILE_CALLS at the most), and
- * close it. One thread is stopped all the while. The results of the calls are set, also after an
+ * Has the target create a file of `size` bytes, map it by these calls of mmap(2), whose descriptor
+ * is set here (CHANGE_FILE_CALLS at the most), and close it. Without `data`, all of the file may be
+ * written. One thread is stopped all the while. The results of the calls are set, also after an
  * error; 0: it was not made, or is undone. *fd_ret (may be NULL) is this process's descriptor, or
  * -1 after an error.
  */
 PROBE_MUST_CHECK struct probe_error *change_map_file(struct change *change, size_t size,
-	const struct lasting_file *lasting, struct control_call *calls, size_t count, int *fd_ret);
+	const struct lasting_file *data, struct control_call *calls, size_t count, int *fd_ret);
 
 /* The rest of the page that is the registry's home, for frames; size 0: there is none. */
 struct room change_home_room(const struct registry *registry);
@@ -153,7 +153,7 @@ struct control_call change_call_unmap(uint64_t start, uint64_t size);
  * ones are what was written to the descriptor before the target first touches them.
  */
 PROBE_MUST_CHECK struct probe_error *change_map_data(struct change *change, size_t size,
-	const struct lasting_file *lasting, bool is_private, uint64_t *address_ret, int *fd_ret);
+	const struct lasting_file *data, bool is_private, uint64_t *address_ret, int *fd_ret);
 
 /*
  * Writes the registry, as it now is in this process, as an image that is not the current one

@@ -24,11 +24,13 @@
 
 #include "libprobe/base/file.h"
 #include "libprobe/process/memory.h"
+#include "libprobe/process/overcommit.h"
 #include "libprobe/process/procfs.h"
 #include "libprobe/process/shared.h"
 #include "libprobe/stop/children.h"
 #include "libprobe/target/change.h"
 #include "libprobe/target/own.h"
+#include "libprobe/target/data.h"
 
 enum { MAP_TRIES = 4, FILE_ARGUMENT = 4 /* of mmap(2) */, NOT_MADE = 1, MAPPINGS_LEFT = 256 };
 
@@ -279,9 +281,37 @@ static struct probe_error *settle(struct memory_file *file)
 	return probe_error_system((int)-map->result, "process %d: cannot map memory", file->pid);
 }
 
-struct probe_error *change_map_file(struct change *change, size_t size,
-	const struct lasting_file *lasting, struct control_call *calls, size_t count, int *fd_ret)
+/*
+ * Allocates what may be written, where a store could fail otherwise. Code as well: probes must go
+ * off however little memory is left then.
+ */
+static struct probe_error *fill_file(
+	const struct memory_file *file, const struct lasting_file *data)
 {
+	struct data_extent extent = {0, file->size};
+	uint64_t bytes = data ? data_bytes(data->layout) : file->size;
+	int err = 0;
+
+	if (!overcommit_is_strict())
+		return NULL;
+	if (!data)
+		err = overcommit_fill(file->ours, extent.start, extent.end);
+	for (uint32_t i = 0; data && !err && data_extent(data->layout, i, &extent); i++)
+		err = overcommit_fill(file->ours, extent.start, extent.end);
+	if (err != ENOSPC)
+		return err ? probe_error_system(err, "process %d: %ju bytes of shared memory",
+				     file->pid, (uintmax_t)bytes)
+			   : NULL;
+	return probe_error_new(PROBE_ERROR_SYSTEM,
+		"process %d: no memory for %ju KiB that hits may write: with "
+		"vm.overcommit_memory=2, the machine has %ju KiB left",
+		file->pid, (uintmax_t)bytes >> 10, (uintmax_t)overcommit_room() >> 10);
+}
+
+struct probe_error *change_map_file(struct change *change, size_t size,
+	const struct lasting_file *data, struct control_call *calls, size_t count, int *fd_ret)
+{
+	const struct lasting_file *lasting = data && data->path ? data : NULL;
 	struct memory_file file = {.pid = change->pid,
 		.size = size,
 		.lasting = lasting,
@@ -311,6 +341,8 @@ struct probe_error *change_map_file(struct change *change, size_t size,
 		error = settle(&file);
 	if (!error && !lasting) {
 		error = shared_set_size(file.pid, file.ours, size);
+		if (!error)
+			error = fill_file(&file, data);
 		if (error)
 			unmap_file(change, &file);
 	}

@@ -247,11 +247,11 @@ struct probe_error *change_alloc_code(struct change *change, size_t size,
 }
 
 struct probe_error *change_map_data(struct change *change, size_t size,
-	const struct lasting_file *lasting, bool is_private, uint64_t *address_ret, int *fd_ret)
+	const struct lasting_file *data, bool is_private, uint64_t *address_ret, int *fd_ret)
 {
 	struct control_call call = call_mmap(0, size, PROT_READ | PROT_WRITE,
 		(is_private ? MAP_PRIVATE : MAP_SHARED) | MAP_NORESERVE);
-	struct probe_error *error = change_map_file(change, size, lasting, &call, 1, fd_ret);
+	struct probe_error *error = change_map_file(change, size, data, &call, 1, fd_ret);
 
 	*address_ret = call.result;
 	return error;

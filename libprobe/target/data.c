@@ -173,6 +173,34 @@ bool data_fits(const struct reg_session *session, const struct data_needs *needs
 	return fits;
 }
 
+bool data_extent(const struct reg_session *s, uint32_t index, struct data_extent *ret)
+{
+	uint64_t notes = data_notes_offset(s);
+
+	if (index == 0) {
+		*ret = (struct data_extent){0, s->rings ? s->rings : s->data_size};
+	} else if (s->rings && index <= 2 * s->cpus) {
+		ret->start = s->rings + ((uint64_t)(index - 1) << s->rings_shift);
+		ret->end =
+			ret->start + sizeof(struct ring_header) + s->ring_bytes + RING_RECORD_MAX;
+	} else if (index == 2 * s->cpus + 1 && notes) {
+		*ret = (struct data_extent){notes, s->data_size};
+	} else {
+		return false;
+	}
+	return true;
+}
+
+uint64_t data_bytes(const struct reg_session *session)
+{
+	struct data_extent extent;
+	uint64_t bytes = 0;
+
+	for (uint32_t i = 0; data_extent(session, i, &extent); i++)
+		bytes += page_after(extent.end - extent.start);
+	return bytes;
+}
+
 void data_place(struct reg_session *session)
 {
 	session->slots += session->data;

@@ -55,6 +55,16 @@ size_t data_flight_bytes(uint32_t depth, uint32_t keep_bytes);
 PROBE_MUST_CHECK struct probe_error *data_lay_out(
 	struct reg_session *session, size_t probes, const struct data_needs *needs);
 
+struct data_extent {
+	uint64_t start, end;
+};
+
+/* The parts that stubs and controllers write, before data_place(); false after the last one. */
+bool data_extent(const struct reg_session *session, uint32_t index, struct data_extent *ret);
+
+/* Their bytes. */
+uint64_t data_bytes(const struct reg_session *session);
+
 /* Turns the offsets into addresses in the target, for data that is mapped at session->data. */
 void data_place(struct reg_session *session);
 

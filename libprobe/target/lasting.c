@@ -29,6 +29,7 @@
 #include "libprobe/base/array.h"
 #include "libprobe/base/file.h"
 #include "libprobe/base/page.h"
+#include "libprobe/process/overcommit.h"
 #include "libprobe/process/procfs.h"
 #include "libprobe/process/shared.h"
 #include "libprobe/target/data.h"
@@ -61,39 +62,6 @@ struct probe_error *lasting_check(const char *path)
 
 /* ---- Room ------------------------------------------------------------------------------- */
 
-struct extent {
-	uint64_t start, end;
-};
-
-/* The parts that stubs and controllers write, by index; false after the last one. */
-static bool extent_of(const struct reg_session *l, uint32_t index, struct extent *ret)
-{
-	uint64_t notes = data_notes_offset(l);
-
-	if (index == 0) {
-		*ret = (struct extent){0, l->rings};
-	} else if (index <= 2 * l->cpus) {
-		ret->start = l->rings + ((uint64_t)(index - 1) << l->rings_shift);
-		ret->end =
-			ret->start + sizeof(struct ring_header) + l->ring_bytes + RING_RECORD_MAX;
-	} else if (index == 2 * l->cpus + 1 && notes) {
-		*ret = (struct extent){notes, l->data_size};
-	} else {
-		return false;
-	}
-	return true;
-}
-
-uint64_t lasting_bytes(const struct reg_session *layout)
-{
-	struct extent extent;
-	uint64_t bytes = 0;
-
-	for (uint32_t i = 0; extent_of(layout, i, &extent); i++)
-		bytes += page_after(extent.end - extent.start);
-	return bytes;
-}
-
 static bool keeps_room(const struct statfs *fs)
 {
 	return fs->f_type == TMPFS_MAGIC || fs->f_type == EXT4_SUPER_MAGIC ||
@@ -125,6 +93,9 @@ struct probe_error *lasting_room(pid_t pid, const char *path, uint64_t *ret)
 		error = keeps_none(path);
 	else
 		*ret = (uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize;
+	/* Its pages are memory: it may have more free than the kernel commits. */
+	if (!error && fs.f_type == TMPFS_MAGIC && overcommit_room() < *ret)
+		*ret = overcommit_room();
 	free(folder);
 	return error;
 }
@@ -134,19 +105,19 @@ static struct probe_error *take_room(pid_t pid, int fd, const struct lasting_fil
 {
 	const struct data_header header = {.magic = DATA_MAGIC, .maker = lasting_maker(pid)};
 	const struct reg_session *l = file->layout;
-	struct extent extent;
+	struct data_extent extent;
 
 	if (pwrite(fd, &header, sizeof(header), 0) != (ssize_t)sizeof(header))
 		return probe_error_system(errno, "cannot write %s", file->path);
 
 	if (ftruncate(fd, (off_t)l->data_size) < 0)
 		return probe_error_system(errno, "cannot make %s", file->path);
-	for (uint32_t i = 0; extent_of(l, i, &extent); i++)
+	for (uint32_t i = 0; data_extent(l, i, &extent); i++)
 		if (fallocate(fd, 0, (off_t)extent.start, (off_t)(extent.end - extent.start)) < 0)
 			return probe_error_system(errno,
 				"there is no room for %s, which takes %ju MiB (-b makes it "
 				"smaller)",
-				file->path, (uintmax_t)(lasting_bytes(l) >> 20) + 1);
+				file->path, (uintmax_t)(data_bytes(l) >> 20) + 1);
 	/* Even its owner would kill the process by truncating it. */
 	if (fchmod(fd, 0400) < 0)
 		return probe_error_system(errno, "cannot protect %s", file->path);

@@ -11,7 +11,10 @@
 #include "libprobe/process/maps.h"
 #include "libprobe/target/registry.h"
 
-/* A file to create: its path as the target sees it, and the layout of what stubs write. */
+/*
+ * A file to create: its path as the target sees it (NULL: a file in memory, which does not last),
+ * and the layout of what stubs write.
+ */
 struct lasting_file {
 	const char *path;
 	const struct reg_session *layout; /* before data_place() */
@@ -20,9 +23,6 @@ struct lasting_file {
 
 /* Errors: PROBE_ERROR_USAGE (no absolute path, or none that ends in SHARED_SUFFIX). */
 PROBE_MUST_CHECK struct probe_error *lasting_check(const char *path);
-
-/* How many bytes of a session need room in the file system. */
-uint64_t lasting_bytes(const struct reg_session *layout);
 
 /*
  * How many bytes are free for the target's user where a process would create the file. Errors:

@@ -43,7 +43,7 @@ typedef unsigned int trace_event_id_t;
  * an error number, and then leaves *event_id alone.
  *
  * Errors: ENAMETOOLONG (the name has more than TRACE_EVENT_NAME_MAX bytes), EINVAL (it
- * is empty), and those of memfd_create(2), fcntl(2), ftruncate(2), pwrite(2) and mmap(2),
+ * is empty), and those of memfd_create(2), fcntl(2), fallocate(2), pwrite(2) and mmap(2),
  * such as EMFILE and ENOMEM: the probe cannot be made now. ENOTSUP: not on this
  * instruction set.
  */

@@ -14,7 +14,10 @@
 #define F_SEAL_FUTURE_WRITE 0x0010
 #endif
 
-/* A file in memory; or -1 with errno. Never uses descriptors 0 to 2. */
+/*
+ * A file in memory; or -1 with errno. Never uses descriptors 0 to 2. Its pages are there: with
+ * vm.overcommit_memory=2, the program would otherwise get SIGBUS where it names a probe.
+ */
 static int make_file(const char *name, size_t length)
 {
 	int low = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING), fd, err;
@@ -25,7 +28,7 @@ static int make_file(const char *name, size_t length)
 	err = errno;
 	close(low);
 	errno = err;
-	if (fd < 0 || ftruncate(fd, (off_t)length) == 0)
+	if (fd < 0 || fallocate(fd, 0, 0, (off_t)length) == 0)
 		return fd;
 	err = errno;
 	close(fd);

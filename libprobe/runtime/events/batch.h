@@ -22,7 +22,7 @@ struct batch_probe {
 /*
  * Creates a file with room for this many probes. Its descriptor stays open, because controllers
  * have no other way to open the file. Returns 0, or an error of memfd_create(2), fcntl(2),
- * ftruncate(2) or mmap(2).
+ * fallocate(2) or mmap(2).
  */
 int batch_open(const struct arch_event *machine, uint32_t capacity, const char *provider,
 	struct batch *ret);

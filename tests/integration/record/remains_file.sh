@@ -197,12 +197,12 @@ ways=(unshare -rm)
 [ "$(id -u)" != 0 ] || ways=(unshare -m)
 if [ "$(getconf _NPROCESSORS_CONF)" -le 8 ] && "${ways[@]}" true 2>/dev/null; then
 	roomy 64k
-	refused "would take .* its file system has 64 KiB left, of which it may take half" -t ring -b 128k --file "$file"
+	refused "would take .* the file system of --file has 64 KiB left, of which it may take 32 KiB" -t ring -b 128k --file "$file"
 	roomy 16M
 	probes=(pairs:request__start)
 	"$PROBECTL" enable -t ring --file "$file" -p "$target_pid" "${probes[@]}" >"$SCRATCH/out" 2>"$SCRATCH/err" ||
 		fail "a small file system: $(cat "$SCRATCH/err")"
-	grep -q "buffers of .* are taken instead of 4 MiB" "$SCRATCH/err" || fail "nothing is said: $(cat "$SCRATCH/err")"
+	grep -q "the buffers have .* for each CPU instead of 4 MiB" "$SCRATCH/err" || fail "nothing is said: $(cat "$SCRATCH/err")"
 	# The file is where the process sees it.
 	[ ! -e "$file" ] || fail "the file is on our own file system"
 	ask go
