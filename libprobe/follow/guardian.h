@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "libprobe/target/cached.h"
+#include "libprobe/modules/distant.h"
 
 struct guardian;
 

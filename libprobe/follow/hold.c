@@ -32,7 +32,7 @@
 #include "libprobe/base/clock.h"
 #include "libprobe/base/file.h"
 #include "libprobe/base/kernel.h"
-#include "libprobe/target/cached.h"
+#include "libprobe/modules/distant.h"
 #include "libprobe/follow/hold.h"
 #include "libprobe/follow/rights.h"
 #include "libprobe/process/procfs.h"

@@ -6,7 +6,7 @@
 #ifndef LIBPROBE_FOLLOW_LAUNCH_H
 #define LIBPROBE_FOLLOW_LAUNCH_H
 
-#include "libprobe/target/cached.h"
+#include "libprobe/modules/distant.h"
 #include "libprobe/follow/gate.h"
 #include "libprobe/follow/passage.h"
 #include "libprobe/stop/alarm.h"

@@ -12,22 +12,29 @@
  * blocks, nothing waits for it, and it ends when the file system answers.
  *
  * A file system on a disk, which has a device number of its own, is assumed to answer.
+ *
+ * What the kernel knows by itself is asked without the file system: a path is looked up with
+ * RESOLVE_CACHED (openat2(2)), and the number of a file with AT_STATX_DONT_SYNC (statx(2)).
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "libprobe/modules/distant.h"
 #include "libprobe/process/procfs.h"
 #include "libprobe/process/shared.h"
+#include "libprobe/sandbox/seccomp.h"
 
 enum { ANSWER_MS = 5000, COPY_BYTES = 1 << 16, COPIED_BYTES_MAX = 1 << 30 };
 
@@ -52,6 +59,44 @@ bool distant_is(pid_t pid, uint32_t dev_major, uint32_t dev_minor)
 	if (dev_major)
 		return false;
 	return !procfs_mount_type(pid, dev_major, dev_minor, type) || !is_local(type);
+}
+
+/* ---- Without asking ----------------------------------------------------------------- */
+
+bool file_id_same(const struct file_id *a, const struct file_id *b)
+{
+	return a->device == b->device && a->inode == b->inode;
+}
+
+int cached_open(int folder, const char *name, uint64_t resolve)
+{
+	const struct open_how how = {
+		.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_CACHED | resolve};
+
+	if (!seccomp_may_call(SECCOMP_OWN_CACHED)) {
+		errno = EPERM;
+		return -1;
+	}
+	return (int)syscall(SYS_openat2, folder, name, &how, sizeof(how));
+}
+
+bool cached_identify(int fd, struct file_id *ret)
+{
+	struct statx st;
+
+	if (!seccomp_may_call(SECCOMP_OWN_CACHED)) {
+		errno = EPERM;
+		return false;
+	}
+	if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_INO, &st) < 0)
+		return false;
+	*ret = (struct file_id){makedev(st.stx_dev_major, st.stx_dev_minor), st.stx_ino};
+	return true;
+}
+
+bool file_is_distant(const struct file_id *file)
+{
+	return distant_is(getpid(), major(file->device), minor(file->device));
 }
 
 /* ---- Copying -------------------------------------------------------------------------- */

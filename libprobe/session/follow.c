@@ -16,7 +16,6 @@
 #include "libprobe/process/memory.h"
 #include "libprobe/process/procfs.h"
 #include "libprobe/session/session.h"
-#include "libprobe/target/fate.h"
 #include "libprobe/target/target.h"
 
 enum {

@@ -19,7 +19,6 @@
 #include "libprobe/session/notes.h"
 #include "libprobe/session/session.h"
 #include "libprobe/stop/control.h"
-#include "libprobe/target/fate.h"
 #include "libprobe/target/target.h"
 
 enum {

@@ -15,7 +15,6 @@
 
 #include "libprobe/process/procfs.h"
 #include "libprobe/sandbox/cgroup.h"
-#include "libprobe/target/fate.h"
 #include "libprobe/target/target.h"
 
 enum { INFO_EXIT = 1 << 3 };

@@ -41,7 +41,7 @@
 #include "libprobe/base/file.h"
 #include "libprobe/process/procfs.h"
 #include "libprobe/sandbox/seccomp.h"
-#include "libprobe/target/cached.h"
+#include "libprobe/modules/distant.h"
 #include "libprobe/target/lock.h"
 #include "libprobe/target/target.h"
 

@@ -93,4 +93,7 @@ struct probe_target *target_create(pid_t pid, uint64_t start_time);
 /* A copy that lives as long as the target; NULL without memory. */
 const char *target_string(struct probe_target *target, const char *text);
 
+/* Notes, once, the values that probe_target_fate() compares with (fate.c). */
+void fate_begin(struct probe_target *target);
+
 #endif
