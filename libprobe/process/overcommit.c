@@ -3,7 +3,8 @@
  * A page of a memfd is committed when it is first touched, not when the file gets its size. With
  * vm.overcommit_memory=2, the kernel refuses that if the page exceeds the commit limit, and sends
  * SIGBUS to the process that touched it: for everything that stubs write, to the target. With the
- * other settings the kernel never refuses a single page: if memory runs out, it kills a process.
+ * other settings the kernel does not refuse a single page (before Linux 5.2: while it has any page
+ * that it can free): if memory runs out, it kills a process.
  *
  * fallocate(2) commits pages before they are touched, and reports an error instead. The pages are
  * charged to the control group of the process that calls it.

@@ -157,6 +157,9 @@ static struct probe_error *fit_whole(const struct probe_session *session, struct
 
 	if (session->options.together > 1)
 		most /= session->options.together;
+	/* Without forked children, the table of begins has its default size; now it may shrink. */
+	if (bytes > most && needs->pairs && !needs->flights_min)
+		needs->flights_min = DATA_FLIGHTS_MIN;
 	while (bytes > most && take_less(&session->options, needs))
 		bytes = whole_bytes(needs, probes);
 	if (bytes > most)

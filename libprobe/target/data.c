@@ -11,8 +11,9 @@
  *   rings        see arch/layout.h
  *   notes        of a flight recorder: what its records are (libprobe/session/notes.h)
  *
- * It is a file in memory, empty at first: only pages that are touched cost anything.
- * So everything has room for the worst case, and only the address space is limited.
+ * It is a file in memory, empty at first: only pages that are touched cost anything, except with
+ * vm.overcommit_memory=2 (libprobe/process/overcommit.h). So everything has room for the worst
+ * case, and otherwise only the address space is limited.
  */
 #include "arch/layout.h"
 #include "libprobe/base/page.h"
@@ -25,7 +26,6 @@ enum {
 	SHIFT_MAX = 40,
 	SET_SHIFT_MAX = 30, /* stubs reach all of a set with a 32-bit offset */
 	LINE = 64,
-	FLIGHTS_MIN = 1024,
 	FLIGHTS_MIN_KEY = 1 << 14, /* any number of requests may be under way */
 	FLIGHTS_MAX = 1 << 18
 };
@@ -90,7 +90,7 @@ static uint64_t lay_out_set(struct reg_session *s, size_t probes, const struct d
 static void lay_out_flights(struct reg_session *s, const struct data_needs *needs)
 {
 	uint64_t entries = 4 * (uint64_t)needs->threads * needs->pairs;
-	uint64_t least = FLIGHTS_MIN, bytes;
+	uint64_t least = DATA_FLIGHTS_MIN, bytes;
 
 	if (needs->by_key && !needs->keep_bytes)
 		least = FLIGHTS_MIN_KEY;
@@ -107,7 +107,7 @@ static void lay_out_flights(struct reg_session *s, const struct data_needs *need
 					      : DATA_DEPTH_THREAD;
 	s->flight_keep = (uint32_t)needs->keep_bytes;
 	bytes = data_flight_bytes(s->flight_depth, s->flight_keep);
-	while (s->flight_keep && s->flight_entries > FLIGHTS_MIN &&
+	while (s->flight_keep && s->flight_entries > DATA_FLIGHTS_MIN &&
 		s->flight_entries * bytes > FLIGHTS_KEPT_MAX)
 		s->flight_entries /= 2;
 	s->flights = s->data_size;

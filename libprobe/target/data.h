@@ -39,6 +39,7 @@ enum {
 	DATA_DEPTH_KEY = 8,
 	DATA_DEPTH_SPANS = 128,	   /* of a thread, where begins are kept */
 	DATA_KEEP_DEFAULT = 1024,  /* for begins in libraries that are opened later */
+	DATA_FLIGHTS_MIN = 1024,   /* entries of the table of begins */
 	DATA_FLIGHTS_FORKS = 4096, /* fewer if memory is scarce, but at least: */
 	DATA_FLIGHTS_FEW = 64
 };

@@ -90,6 +90,23 @@ refused "a table" "$figures" trace -t hist,arg0 -k arg1 --keys 2000 -d 10ms
 grep -qE 'the machine has [0-9.]+ MiB left: the buffers have 1 MiB for each CPU instead of 4 MiB' "$SCRATCH/err" ||
 	fail "default buffers: not said: $(<"$SCRATCH/err")"
 same_state "$target_pid"
+end_target
+
+# The table of begins has entries for a thousand threads, or for fewer. One is 40 KiB.
+start "$TARGETS/pairs" 2 20
+save_state "$target_pid"
+left $((64 + 4 * $(getconf _NPROCESSORS_CONF)))
+trace_start few -t span -p "$target_pid" 'pairs:request__start(arg0,str(arg3))' pairs:request__done
+wait_tracing few
+ask go
+hear
+trace_stop few
+grep -q " 36 spans, 0 lost" "$SCRATCH/few.err" || fail "a smaller table of begins: $(<"$SCRATCH/few.err")"
+same_state "$target_pid"
+tell bye
+end_target
+start "$TARGETS/grows" 1
+save_state "$target_pid"
 
 # Another program was faster.
 if strace -qq -o /dev/null -e inject=fallocate:error=ENOSPC true 2>/dev/null; then
