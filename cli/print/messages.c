@@ -92,14 +92,23 @@ static void pass_on(struct messages *m)
 	}
 }
 
+/* A line of progress ends with a carriage return, and is erased by a sequence of its own. */
+static bool ends_message(const struct messages *m, char c)
+{
+	static const char erase[] = {'\33', '[', 'K'};
+
+	return c == '\n' || c == '\r' ||
+	       (c == 'K' && m->length >= sizeof(erase) &&
+		       !memcmp(m->text + m->length - sizeof(erase), erase, sizeof(erase)));
+}
+
 static void add(struct messages *m, char c)
 {
 	if (m->length < sizeof(m->text))
 		m->text[m->length++] = c;
 	else
 		m->is_cut = true;
-	/* A line of progress ends with a carriage return. */
-	if (c != '\n' && c != '\r')
+	if (!ends_message(m, c))
 		return;
 	if (m->is_cut) {
 		m->length = m->whole;
@@ -152,7 +161,7 @@ void messages_end(void)
 
 	if (!messages.before)
 		return;
-	/* An escape sequence may be left without the end of a line. */
+	/* A message may be left without the end of a line. */
 	messages.whole = messages.length;
 	pass_on(&messages);
 	while (messages.whole && poll(&output, 1, END_MS) > 0)
