@@ -102,6 +102,23 @@ same "steps, the other way" "$(example steps "$target_pid" pairs:step__done pair
 "$PROBECTL" disable -q -p "$target_pid" pairs:step__done || fail "it cannot be disabled"
 same_state "$target_pid"
 
+# The first process is locked until the probe is on in the second.
+mkfifo "$SCRATCH/fifo"
+"$TARGETS/pairs" 2 1000 <>"$SCRATCH/fifo" >"$SCRATCH/second" &
+second=$!
+on_exit "end_process $second"
+until [ -s "$SCRATCH/second" ]; do sleep 0.05; done
+hold_lock "$target_pid"
+{
+	wait_on "$second" pairs:step__start
+	kill "$holder_pid"
+} &
+same "several" "$(example several pairs:step__start "$target_pid" "$second")" "$second: 1 sites
+$target_pid: 1 sites"
+"$PROBECTL" disable -q -p "$target_pid,$second" pairs:step__start || fail "they cannot be disabled"
+end_process "$second"
+same_state "$target_pid"
+
 behind "$SCRATCH/kept" keep "$target_pid" pairs:request__start arg2 2
 wait_on "$target_pid" pairs:request__start
 ask go
