@@ -204,14 +204,15 @@ void pcp_folder_close(struct pcp_folder *folder)
 	free(folder);
 }
 
+static const char lock_name[] = ".probectl.lock";
+
 /*
  * Opens the file that is locked, or creates it: those who may write to the folder may open it, and
  * nobody else. The folder itself can be opened, and so locked, by every user.
  */
 static int open_lock(const struct pcp_folder *folder)
 {
-	static const char name[] = ".probectl.lock";
-	int fd = openat(folder->fd, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	int fd = openat(folder->fd, lock_name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	struct stat st;
 	mode_t mode;
 
@@ -219,13 +220,41 @@ static int open_lock(const struct pcp_folder *folder)
 		return fd;
 	mode = S_IRUSR | S_IWUSR | (st.st_mode & S_IWGRP ? S_IRGRP | S_IWGRP : 0) |
 	       (st.st_mode & S_IWOTH ? S_IROTH | S_IWOTH : 0);
-	fd = openat(folder->fd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	fd = openat(folder->fd, lock_name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return -1;
 	/* Only root may give it to the owner of the folder; its group is enough for the others. */
 	if (fchown(fd, st.st_uid, st.st_gid) == 0 || fchown(fd, (uid_t)-1, st.st_gid) == 0)
 		fchmod(fd, mode);
 	return fd;
+}
+
+/* The process that had the lock before removes the file: then another file has the name. */
+static bool lock_has_name(const struct pcp_folder *folder)
+{
+	struct stat locked, named;
+
+	return !fstat(folder->lock, &locked) &&
+	       !fstatat(folder->fd, lock_name, &named, AT_SYMLINK_NOFOLLOW) &&
+	       locked.st_dev == named.st_dev && locked.st_ino == named.st_ino;
+}
+
+/* False, and errno (EAGAIN: try again), if the lock is not taken. */
+static bool take_lock(struct pcp_folder *folder)
+{
+	int err;
+
+	folder->lock = open_lock(folder);
+	if (folder->lock < 0)
+		return false;
+	errno = EAGAIN;
+	if (!flock(folder->lock, LOCK_EX | LOCK_NB) && lock_has_name(folder))
+		return true;
+	err = errno;
+	close(folder->lock);
+	folder->lock = -1;
+	errno = err;
+	return false;
 }
 
 struct probe_error *pcp_folder_lock(struct pcp_folder *folder)
@@ -235,23 +264,24 @@ struct probe_error *pcp_folder_lock(struct pcp_folder *folder)
 	 * be creating the file.
 	 */
 	for (int try = 0; try < LOCK_TRIES; try++) {
-		if (folder->lock < 0)
-			folder->lock = open_lock(folder);
-		if (folder->lock >= 0 && !flock(folder->lock, LOCK_EX | LOCK_NB))
+		if (take_lock(folder))
 			return NULL;
-		if (errno != EWOULDBLOCK && errno != EINTR && errno != EEXIST && errno != EACCES)
+		if (errno != EAGAIN && errno != EINTR && errno != EEXIST && errno != EACCES &&
+			errno != ENOENT)
 			return probe_error_system(
-				errno, "cannot lock %s/.probectl.lock", folder->path);
+				errno, "cannot lock %s/%s", folder->path, lock_name);
 		nanosleep(&(struct timespec){.tv_nsec = LOCK_PAUSE_NS}, NULL);
 	}
 	return probe_error_new(PROBE_ERROR_STATE,
-		"cannot lock %s/.probectl.lock: it is another user's, or locked by another process",
-		folder->path);
+		"cannot lock %s/%s: it is another user's, or locked by another process",
+		folder->path, lock_name);
 }
 
 void pcp_folder_unlock(struct pcp_folder *folder)
 {
-	flock(folder->lock, LOCK_UN);
+	unlinkat(folder->fd, lock_name, 0);
+	close(folder->lock);
+	folder->lock = -1;
 }
 
 /* ---- The files of others ---------------------------------------------------------- */

@@ -8,7 +8,7 @@
 . tests/integration/lib.sh
 
 # At most, while a file is made. On aarch64 some registers, and what SME has, are sets of their own.
-requests=28
+requests=32
 [ "$(uname -m)" != aarch64 ] || requests=40
 
 command -v strace >/dev/null || skip "strace is not installed"
