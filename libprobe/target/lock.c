@@ -137,9 +137,8 @@ static long pid_within(int procfs, pid_t pid)
 	return 0;
 }
 
-static int open_theirs(pid_t pid)
+static int open_theirs(pid_t living)
 {
-	pid_t living = procfs_living(pid);
 	int procfs, fd = -1;
 	long its_pid;
 
@@ -148,7 +147,7 @@ static int open_theirs(pid_t pid)
 	procfs = open_their_proc(living);
 	if (procfs < 0)
 		return -1;
-	its_pid = pid_within(procfs, pid);
+	its_pid = pid_within(procfs, living);
 	if (its_pid)
 		fd = open_within(procfs, its_pid, "personality");
 	close(procfs);
@@ -163,17 +162,21 @@ static bool same_file(int a, int b)
 	       a_st.st_ino == b_st.st_ino;
 }
 
-/* False, and errno, if the first cannot be opened. */
+/*
+ * False, and errno, if the first cannot be opened. The files of a main thread that has ended are
+ * root's; those of a thread that lives are found by its id, too.
+ */
 static bool open_files(pid_t pid, struct target_lock *ret)
 {
 	char path[PATH_BYTES];
+	pid_t living = procfs_living(pid);
 
 	*ret = (struct target_lock){-1, -1};
-	snprintf(path, sizeof(path), "/proc/%d/personality", pid);
+	snprintf(path, sizeof(path), "/proc/%d/personality", living);
 	ret->ours = open(path, O_RDONLY | O_CLOEXEC);
 	if (ret->ours < 0)
 		return false;
-	ret->theirs = open_theirs(pid);
+	ret->theirs = open_theirs(living);
 	/* Locked twice, one file would exclude us from itself. */
 	if (ret->theirs >= 0 && same_file(ret->ours, ret->theirs)) {
 		close(ret->theirs);
