@@ -323,7 +323,7 @@ struct arch_stub {
 	bool may_ask_time;    /* if the counter cannot be read, a system call may give the time */
 	bool may_ask_name;    /* a system call may give the thread's name */
 	bool may_ask_cpu;     /* likewise the number of its CPU, where nothing else does */
-	bool may_ask_stack;   /* likewise which pages of a stack are in memory */
+	bool may_ask_stack;   /* a system call may tell which pages are in memory */
 	bool may_call_kernel; /* a system call may check pointers; otherwise they are not followed
 			       */
 };
@@ -343,7 +343,7 @@ struct arch_stub_code {
 	bool asks;	  /* it makes system calls, or would if may_call_kernel were set */
 	bool asks_name;	  /* it asks for the thread's name */
 	bool asks_cpu;	  /* ... and for the number of the CPU */
-	bool asks_stack;  /* ... for pages of a stack, or would if may_ask_stack were set */
+	bool asks_stack;  /* it asks which pages are in memory, or would with may_ask_stack */
 };
 
 /* Why a stub could not be generated. */

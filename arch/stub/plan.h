@@ -20,7 +20,7 @@ enum {
 /* For return addresses: the last frame pointer, the readable page, the count; then they come. */
 enum { STACK_LAST, STACK_PAGE, STACK_COUNT, STACK_TEMPS };
 
-/* For bytes of the stack: a byte for each of their pages but the first, from mincore(2). */
+/* One byte for each page of a copied stack except the first: the vector that mincore(2) fills. */
 enum { RESIDENT_TEMPS = 3 };
 _Static_assert(ARCH_STACK_MAX / PAGE_BYTES + 2 <= 8 * RESIDENT_TEMPS, "a byte for each page");
 
@@ -231,7 +231,10 @@ void form_untag(struct form *f, const struct stub_plan *plan);
  * subroutine.
  */
 void form_check(struct form *f, const struct stub_plan *plan, int frame, int no);
-/* The same for a page above the stack pointer that must be in memory, too; needs a temporary. */
+/*
+ * The same, for a page above the stack pointer. The page must also be in memory. `temp` is a
+ * temporary for mincore(2).
+ */
 void form_check_stack(struct form *f, const struct stub_plan *plan, int temp, int no);
 void form_check_subroutines(struct form *f, const struct stub_plan *plan);
 /* a = where its page begins. */

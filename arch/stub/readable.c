@@ -18,10 +18,10 @@
  * asked without the tag first, because that is how it wants addresses of a program that has not
  * said that it uses tags (Linux, tagged-address-abi.rst); and then with it.
  *
- * A copy of a stack, or a walk through its frames, is different: it goes to addresses that the
- * program may never touch, because nothing tells where a stack ends. Where a program serves page
- * faults (userfaultfd(2)), rt_sigprocmask waits for that program if the page is not in memory,
- * perhaps forever. So mincore(2) is asked first: it tells whether the page is, and never waits.
+ * A copy of a stack, or a walk through its frames, goes to addresses that the program may never
+ * touch, because the end of a stack is unknown. If a program serves the page faults there
+ * (userfaultfd(2)) and the page is not in memory, rt_sigprocmask waits for that program, perhaps
+ * forever. So mincore(2) is called first: it tells whether the page is in memory, and never waits.
  *
  * None is kept for the next hit: any thread may unmap or protect a page meanwhile, and nothing in
  * user space tells. For the same reason all other memory is asked for, as docs/ring.md says.
@@ -102,8 +102,8 @@ static void keep_page(struct form *f, const struct stub_plan *p)
 }
 
 /*
- * Jumps to `no` unless the page of FROM is in memory; SET leads to a byte that is 0. mincore(2)
- * leaves it 0 where nothing is mapped.
+ * Jumps to `no` unless the page of FROM is in memory. SET points to a byte that is 0: mincore(2)
+ * leaves that byte unchanged where nothing is mapped.
  */
 static void ask_resident(struct form *f, const struct stub_plan *p, int no)
 {

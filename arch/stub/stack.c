@@ -2,27 +2,28 @@
 /*
  * Captures of the stack: its bytes, or the return addresses in it.
  *
- * Memory above the stack pointer's own page may be unmapped, or be something else, so each page is
- * checked before it is read (readable.c).
+ * Memory above the page of the stack pointer may be unmapped, or may be something other than a
+ * stack, so each page is checked before it is read (readable.c).
  *
- * C libraries keep a thread's control block, which the thread pointer leads to, at the top of the
- * stack that they make, above all frames: nothing is read beyond it. So if that is within the bytes
- * to copy, they are all of one stack, and its pages are asked for as pointers are. Otherwise the
- * stack may be any, and the copy ends with the first page that is not in memory. That may also be a
- * page that was swapped out, or part of a large variable that the program has not written yet.
+ * A C library puts the control block of a thread, which the thread pointer points to, at the top of
+ * the stack that it allocates, above all frames. Nothing is read beyond the thread pointer. If the
+ * thread pointer lies within the bytes to copy, they all belong to one stack, and its pages are
+ * checked as those of pointers are. Otherwise the kind of stack is unknown, and the copy ends with
+ * the first page that is not in memory. Such a page may also have been swapped out, or belong to a
+ * large variable that the program has not written yet.
  *
- * In code built without frame pointers their register may
- * have any number; the chain ends if the next one is not above the last one, is far away, or cannot
- * be read. Where the site's function has saved its caller's, to use the register for something
- * else, the chain begins there. On all instruction sets a frame pointer leads to that of the
- * caller, and the return address is in the word above.
+ * Code that is built without frame pointers may keep any number in their register, so a walk ends
+ * at a frame pointer that is not above the last one, is far away, or cannot be read. If the site's
+ * function has saved its caller's frame pointer, to use the register for something else, the walk
+ * begins with the saved one. On all instruction sets a frame pointer leads to that of the caller,
+ * and the return address is in the word above.
  */
 #include "arch/layout.h"
 #include "arch/stub/plan.h"
 
 enum { FRAME_BYTES_MAX = 1 << 20 };
 
-/* FROM = the page after the stack pointer's, which is POINTER. */
+/* FROM = the page after the one that holds the stack pointer (POINTER). */
 static void first_page(struct form *f, const struct stub_plan *p)
 {
 	form_compute(f, FORM_FROM, form_at(FORM_POINTER, (int32_t)p->stub->page_bytes));
@@ -30,8 +31,8 @@ static void first_page(struct form *f, const struct stub_plan *p)
 }
 
 /*
- * Jumps to `own` if the bytes from POINTER to NEXT are of the main thread's stack, or the thread
- * pointer is among them: NEXT = the thread pointer then. Changes VALUE.
+ * Jumps to `own` if POINTER is in the main thread's stack, or if the thread pointer lies in
+ * [POINTER, NEXT). In the second case NEXT becomes the thread pointer. Changes VALUE.
  */
 static void if_own(struct form *f, const struct stub_plan *p, int own)
 {
@@ -56,8 +57,9 @@ static void if_own(struct form *f, const struct stub_plan *p, int own)
 }
 
 /*
- * NEXT = where the first page above POINTER begins that is not in memory, if that is lower. A call
- * that fails leaves the bytes of pages that are not mapped, or all, 0. Changes all but POINTER.
+ * Lowers NEXT to the first page above POINTER that is not in memory, if there is such a page below
+ * NEXT. If mincore(2) fails, the bytes of unmapped pages, or all bytes, stay 0. Changes every
+ * register except POINTER.
  */
 static void end_of_resident(struct form *f, const struct stub_plan *p, int i)
 {
@@ -91,7 +93,7 @@ static void end_of_resident(struct form *f, const struct stub_plan *p, int i)
 
 /*
  *	POINTER	the stack pointer
- *	NEXT	the end of the wanted bytes, then of those that can be read
+ *	NEXT	the end of the wanted bytes, then of the readable ones
  *	FROM	the page to check
  */
 static void bytes_of_stack(struct form *f, const struct stub_plan *p, int i)
