@@ -16,7 +16,7 @@
 #include "libprobe/base/buffer.h"
 #include "libprobe/base/file.h"
 
-enum { QUIET_SECONDS = 2 /* of waiting for another controller */ };
+enum { QUIET_SECONDS = 2 /* before a wait for another controller is reported */ };
 
 struct process {
 	pid_t pid, parent;
@@ -501,7 +501,7 @@ struct probe_error *mistake_end(
 
 void left_out_add(struct left_out *left, pid_t pid, struct probe_error *error)
 {
-	/* A process of which something could not be read may have the probes. */
+	/* EIO: a file of the process could not be read, so it may have the probes. */
 	bool lacks = error->code == PROBE_ERROR_NOT_FOUND && error->err != EIO;
 
 	/* It was found by a condition, and has ended since. */

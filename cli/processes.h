@@ -57,30 +57,30 @@ struct probe_error *processes_unless_ended(
 	const struct common_options *common, size_t index, struct probe_error *error);
 
 /*
- * Opens a process, which has to meet the conditions; says so if a change of it has to wait for
- * another process.
+ * Opens a process, which has to meet the conditions. If a change of the process later waits for
+ * another process, a warning says so.
  */
 PROBE_MUST_CHECK struct probe_error *processes_open(
 	const struct common_options *common, pid_t pid, struct probe_target **ret);
 
 /*
- * Before probe_sessions_stop(): if the process is frozen, warns that this waits, and that a signal
- * ends the wait.
+ * Called before probe_sessions_stop(). If the process is frozen, warns that the command waits, and
+ * that a signal ends the wait.
  */
 void processes_tell_frozen(const struct probe_target *target);
 
-/* A change of one of several processes, each known by its number. */
+/* One change each of several processes, which are numbered from 0. */
 struct turn {
-	/* `patience`: for probe_target_set_patience(); NULL without memory. */
+	/* `patience` is for probe_target_set_patience(); NULL if there was no memory for it. */
 	struct probe_error *(*change)(void *data, size_t index, struct probe_patience *patience);
-	/* Called once for each process; owns the error, or NULL. */
+	/* Called once for each process. It owns the error, which may be NULL. */
 	void (*end)(void *data, size_t index, struct probe_error *error);
 	void *data;
 };
 
 /*
- * Changes `count` processes. Those that somebody has locked come again when all others have been
- * changed: they are waited for together.
+ * Changes `count` processes. Locked processes are tried again, all together, after the rest have
+ * been changed.
  */
 void processes_take_turns(size_t count, const struct turn *turn);
 

@@ -34,7 +34,7 @@
 #include "libprobe/base/clock.h"
 #include "libprobe/base/worker.h"
 
-#define ANSWER_NS UINT64_C(20000000000) /* gigabytes of debug information take less */
+#define ANSWER_NS UINT64_C(20000000000) /* enough for gigabytes of debug information */
 
 enum { LOOK_MS = 100, FILE_BYTES = 4096 };
 

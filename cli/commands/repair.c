@@ -198,7 +198,7 @@ static struct probe_error *repair_and_settle(
 
 struct repairing {
 	const struct repair_options *options;
-	struct probe_repair *repairs; /* of each process, also if it comes again */
+	struct probe_repair *repairs; /* one for each process; a retry adds to it */
 	int *status_ret;
 };
 

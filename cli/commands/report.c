@@ -48,7 +48,10 @@ static struct probe_error *write_all(int fd, const char *text, size_t length, co
 	return NULL;
 }
 
-/* An output that cannot be written whole is emptied: its path may lead elsewhere by now. */
+/*
+ * Truncates an output that was not written completely. Its path may lead to another file by now, so
+ * it is not removed.
+ */
 static struct probe_error *write_page(const char *path, const char *text, size_t length)
 {
 	struct probe_error *error;

@@ -120,7 +120,7 @@ struct switching {
 	const struct switch_options *options;
 	struct mistake mistake;
 	int status;
-	bool left; /* sites that something else has changed were left as they are */
+	bool left; /* sites changed by somebody else were left as they are */
 };
 
 static struct probe_error *switch_process(void *data, size_t index, struct probe_patience *patience)
@@ -260,7 +260,7 @@ static struct probe_error *switch_request(struct switch_options *options)
 	bool mixed = is_mixed(options);
 	struct probe_error *error = NULL;
 
-	/* Without a PROBE, it is about all that are on. */
+	/* Without a PROBE, --force means every probe that is on. */
 	request->force = options->force && !options->direction->patches;
 	if (mixed)
 		error = switch_mixed(options);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Lines wait in memory until standard error takes them. When too many wait, the newest are dropped
- * and counted, and a line says how many, once the others have been read.
+ * Lines wait in memory until standard error accepts them. If the memory is full, new lines are
+ * dropped and counted; once the waiting lines have been written, another line tells how many.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -19,13 +19,13 @@
 
 enum {
 	WAITING_BYTES = 64 << 10,
-	END_MS = 500 /* without any progress */
+	END_MS = 500 /* without progress */
 };
 
-/* Needs no memory from the heap: there may be none, which is what a message is about. */
+/* Static, because a message may report that the heap has no memory left. */
 static struct messages {
 	pid_t owner;
-	FILE *before; /* what `stderr` was */
+	FILE *before; /* the original `stderr` */
 	int fd;
 	bool is_socket;
 	char text[WAITING_BYTES]; /* [0, whole): lines that wait; [whole, length): the next one */
@@ -34,7 +34,7 @@ static struct messages {
 	uint64_t dropped;
 } messages = {.fd = -1};
 
-/* At most PIPE_BUF bytes, which are written at once if poll(2) says that there is room. */
+/* Writes at most PIPE_BUF bytes: if poll(2) reports room, a pipe takes them without blocking. */
 static ssize_t write_some(const struct messages *m)
 {
 	struct pollfd output = {.fd = m->fd, .events = POLLOUT};
@@ -52,7 +52,7 @@ static ssize_t write_some(const struct messages *m)
 			    : write(m->fd, m->text, length);
 }
 
-/* All before has been read. */
+/* Queues the line about dropped messages. Called when nothing else is waiting. */
 static void tell_dropped(struct messages *m)
 {
 	char line[128];
@@ -83,7 +83,7 @@ static void pass_on(struct messages *m)
 			continue;
 		if (written < 0 && errno == EAGAIN)
 			return;
-		/* After an error, nobody will ever read it. */
+		/* A write error is final (the reader has closed the pipe): discard the lines. */
 		if (written < 0)
 			written = (ssize_t)m->whole;
 		m->whole -= (size_t)written;
@@ -122,7 +122,10 @@ static ssize_t take(void *cookie, const char *text, size_t size)
 {
 	struct messages *m = cookie;
 
-	/* A process that we have forked, as for a loaded tracer, writes its own messages only. */
+	/*
+	 * A child that we forked, such as the host of a loaded tracer, must not print our queued
+	 * lines.
+	 */
 	if (getpid() != m->owner)
 		return write(STDERR_FILENO, text, size);
 	for (size_t i = 0; i < size; i++)

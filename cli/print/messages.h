@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Standard error that never blocks. Whoever reads it may have stopped to (a pipe of a supervisor, a
- * terminal after Ctrl-S), and a message must not keep probes on.
+ * A standard error that never blocks. Its reader may have stopped reading (the pipe of a
+ * supervisor, a terminal after Ctrl-S), and a blocked message would keep probes on.
  */
 #ifndef CLI_PRINT_MESSAGES_H
 #define CLI_PRINT_MESSAGES_H
 
-/* From here on, `stderr` is such a stream. Without memory, it stays what it was. */
+/* Replaces `stderr` by such a stream. If there is no memory, `stderr` stays as it was. */
 void messages_begin(void);
-/* Writes messages that had to wait, as far as there is room now. */
+/* Writes as many of the waiting messages as standard error has room for. */
 void messages_retry(void);
 /*
- * Before the process ends: gives a slow reader some time. Messages that it does not take by then
- * are lost.
+ * Called before the process ends: waits a moment for a slow reader. The remaining messages are
+ * lost.
  */
 void messages_end(void);
 

@@ -204,7 +204,7 @@ static void lose_output(struct top *top, int err)
 		top_fail(top, probe_error_system(err, "cannot write the output"));
 }
 
-/* What one write takes: whole lines, so that nothing else begins in the middle of one. */
+/* Limits one write to whole lines, so that the program's own output begins on a new line. */
 static size_t piece_length(const char *bytes, size_t count)
 {
 	const char *line_end = count > PIECE_BYTES ? memrchr(bytes, '\n', PIECE_BYTES) : NULL;
@@ -215,8 +215,8 @@ static size_t piece_length(const char *bytes, size_t count)
 }
 
 /*
- * Writes lines to standard output. A signal ends the wait for a slow reader, and so does the time
- * limit (-d) while probes are on.
+ * Writes lines to standard output. The wait for a slow reader ends at a signal and, while probes
+ * are on, at the time limit (-d).
  */
 static void write_lines(struct top *top, const char *bytes, size_t count)
 {

@@ -410,7 +410,7 @@ struct top {
 	struct timer looks, end;
 	uint64_t escape_ns, message_ns; /* CLOCK_MONOTONIC; UINT64_MAX: never */
 
-	int output; /* standard output, or a description of our own for the same (file_reopen()) */
+	int output; /* standard output, or file_reopen() of it */
 
 	bool stale;		   /* the screen does not show what it should */
 	bool gone;		   /* our output has no reader any more */

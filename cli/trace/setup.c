@@ -286,13 +286,13 @@ static bool is_mistake(const struct trace_target *target, const struct probe_err
 	return target->given || error->code == PROBE_ERROR_USAGE;
 }
 
-/* The first sessions of a trace. */
+/* The start of a trace's first sessions. */
 struct starting {
 	struct trace *trace;
 	const struct trace_options *options;
 	struct started started;
 	struct mistake mistake;
-	struct probe_error *error; /* that ends the trace; owned */
+	struct probe_error *error; /* ends the trace; owned */
 	bool unwanted;
 };
 
@@ -310,7 +310,7 @@ static struct probe_error *start_turn(void *data, size_t index, struct probe_pat
 	return error;
 }
 
-/* Of processes that were found by name, some may have none of the probes. */
+/* Processes that were found by name may lack the probes: this is no error unless all of them do. */
 static void end_turn(void *data, size_t index, struct probe_error *its)
 {
 	struct starting *starting = data;
@@ -326,7 +326,7 @@ static void end_turn(void *data, size_t index, struct probe_error *its)
 			processes_error(&options->common, pid, its), target->given);
 }
 
-/* Those that are on have to be switched off, whatever happens to the rest. */
+/* Keeps the targets whose probes are on, even after an error: they must be switched off later. */
 static void keep_started(struct trace *trace)
 {
 	size_t kept = 0;
@@ -342,7 +342,7 @@ static void keep_started(struct trace *trace)
 	trace->target_count = kept;
 }
 
-/* The error if nothing is traced. */
+/* Returns an error if no process is traced. */
 static struct probe_error *check_started(struct trace *trace, struct starting *starting)
 {
 	const struct common_options *common = &starting->options->common;
