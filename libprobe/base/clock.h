@@ -11,18 +11,21 @@ uint64_t clock_monotonic_ns(void);
 uint64_t clock_now_ns(void);
 
 /*
- * The limit of a wait. A user who has pressed Ctrl-C is kept waiting for a second at most: long
- * enough for all that usually takes a moment, such as a stop on a busy machine.
+ * The time limit of a wait. If the user presses Ctrl-C, the wait lasts one second at most: enough
+ * for anything that usually takes a moment, such as a stop on a busy machine.
  */
 struct patience {
 	uint64_t hurry_ns, end_ns; /* CLOCK_MONOTONIC */
 };
 
-/* From now on. */
+/* A limit that begins now. */
 struct patience patience_of(uint64_t ns);
-/* Is the time up, or does a signal wait that is to end us (patience_is_interrupted())? */
+/* Has the limit passed, or should a pending signal end the wait (patience_is_interrupted())? */
 bool patience_is_over(const struct patience *patience);
-/* Is SIGINT or SIGTERM pending? It is if the caller has blocked it, to read it later. */
+/*
+ * Is SIGINT or SIGTERM pending? A signal stays pending if the caller has blocked it, to read it
+ * later.
+ */
 bool patience_is_interrupted(void);
 
 /*

@@ -2,17 +2,18 @@
 /*
  * Opens files and folders for output.
  *
- * In a folder where others may put files, such as /tmp, another user can be there first: with a
- * link by which root writes over a file of root's, or with a file or a pipe of his own. Linux has
- * settings against that (fs.protected_symlinks, _regular, _fifos, _hardlinks; proc_sys_fs(5)), but
- * they may be 0, and they cover sticky folders only. So each component of a path is checked here.
+ * In a folder where others may create files, such as /tmp, another user can prepare the path of our
+ * output: with a link that makes root overwrite a file of root's, or with a file or a pipe of their
+ * own. Linux has settings against that (fs.protected_symlinks, _regular, _fifos, _hardlinks;
+ * proc_sys_fs(5)), but they may be 0, and they cover only sticky folders. So each component of a
+ * path is checked here.
  *
- * A folder is closed if only its user and root may put something into it. In all other folders,
+ * A folder is closed if only its user and root can create files in it. In all other folders,
  *
- *	a link is followed if it belongs to the user or root, and has one name
+ *	a link is followed if it belongs to the user or root, and has no second name
  *	a file is written, and a folder is used, if it belongs to the user, root or the owner of the
- *	folder that it is in; but no file with two names, because another user may have made either
- *	(link(2))
+ *	folder that contains it; but no file with two names, because another user may have made
+ *	either name (link(2))
  *	a pipe, or any other file, is opened if it belongs to the user or root: opening waits for a
  *	pipe's reader
  *
@@ -42,11 +43,11 @@ enum { LINKS_MAX = 40 /* as the kernel's */ };
 
 struct walk {
 	const char *path; /* what is made, for messages */
-	uid_t user;	  /* for whom */
-	const char *root; /* the folder / */
-	bool makes;	  /* a folder that is missing */
+	uid_t user;	  /* the user that output is for */
+	const char *root; /* the root folder */
+	bool makes;	  /* create missing folders */
 	struct stat root_status;
-	int at; /* the folder that has been reached, or -1 */
+	int at; /* the folder reached so far, or -1 */
 	char rest[PATH_MAX];
 	unsigned int links;
 };
@@ -119,7 +120,10 @@ static struct probe_error *begin_at(struct walk *w, const char *folder)
 	return NULL;
 }
 
-/* ".." of a root folder is the folder itself, though ours may be above that of a process. */
+/*
+ * In the root folder of a process, ".." is that folder itself, although the kernel would lead us
+ * above it.
+ */
 static bool is_root(const struct walk *w)
 {
 	struct stat st;
@@ -179,7 +183,7 @@ static struct probe_error *open_there(
 
 	if (error)
 		return error;
-	/* A pipe that has taken the file's place is not waited for. */
+	/* O_NONBLOCK: a pipe may have taken the file's place by now. */
 	*ret = openat(w->at, name,
 		O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW |
 			(S_ISREG(there->st_mode) ? O_NONBLOCK : 0));

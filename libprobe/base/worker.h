@@ -24,10 +24,10 @@ int worker_start(struct worker *worker, void *(*run)(void *data), void *data);
 void worker_join(struct worker *worker);
 
 /*
- * Waits for a child that is about to end, and kills it if it has not ended after `patience_ns` (0:
- * at once). A process that waits for a file system that does not answer ends no earlier (FUSE): it
- * is left then, and init reaps it after we have ended. Returns false in that case, or if something
- * else has waited for the child.
+ * Waits for a child that should end by itself, and kills it after `patience_ns` (0: at once). A
+ * child that waits for a file system without an answer (FUSE) survives SIGKILL. It is then left
+ * behind, and init reaps it after we have ended. Returns false in that case, and if something else
+ * has reaped the child.
  */
 bool worker_end_child(pid_t child, uint64_t patience_ns, int *status_ret);
 
