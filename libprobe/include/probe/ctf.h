@@ -48,9 +48,9 @@ struct probe_ctf_options {
 };
 
 /*
- * Begins a record. The folder must be empty, or is created. `options` may be NULL. Files and
- * folders that it creates have the modes 0600 and 0700. Errors: PROBE_ERROR_STATE (the folder is
- * not empty), PROBE_ERROR_SYSTEM, PROBE_ERROR_MEMORY.
+ * Begins a record. The folder must be empty; if it is missing, it is created. `options` may be
+ * NULL. Files and folders that it creates have the modes 0600 and 0700. Errors: PROBE_ERROR_STATE
+ * (the folder is not empty), PROBE_ERROR_SYSTEM, PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *probe_ctf_create(
 	const char *directory, const struct probe_ctf_options *options, struct probe_ctf **ret);

@@ -364,11 +364,10 @@ bool probe_session_is_selected(const struct probe_session *session, size_t probe
 PROBE_MUST_CHECK struct probe_error *probe_session_stop(struct probe_session *session);
 /*
  * Ends `count` sessions, as probe_session_stop() does, and sets errors[i] to the error of
- * sessions[i], or NULL. Many processes are changed at once, by a few threads, which this function
- * starts and ends: what was given to probe_target_on_wait() may be called by several of them. All
- * targets are used, and none may be used by another thread meanwhile. Processes in frozen control
- * groups come last, and are given eight seconds in all to be thawed; one, if SIGINT or SIGTERM is
- * blocked and pending.
+ * sessions[i], or NULL. A few threads, which this function starts and ends, change the processes in
+ * parallel; any of them may call the function given to probe_target_on_wait(). No other thread may
+ * use the targets meanwhile. Processes in frozen control groups come last. All of them together
+ * have eight seconds to be thawed, or one second if SIGINT or SIGTERM is blocked and pending.
  */
 void probe_sessions_stop(
 	struct probe_session *const *sessions, size_t count, struct probe_error **errors);

@@ -31,8 +31,8 @@ struct probe_sink;
 /*
  * Opens a file for output, as open(2) does with O_CREAT and O_TRUNC. *ret is its descriptor. A file
  * that it creates has the mode 0600. In a folder where others may create files, such as /tmp or
- * another user's, it does not follow links of other users, nor open their files or pipes, whatever
- * the kernel's settings are.
+ * another user's, it follows no link of another user and opens no file or pipe of another user,
+ * whatever the kernel's settings are.
  *
  * Errors: PROBE_ERROR_SYSTEM, PROBE_ERROR_PERMISSION.
  */

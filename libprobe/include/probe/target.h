@@ -70,20 +70,20 @@ PROBE_MUST_CHECK struct probe_error *probe_target_release(struct probe_target *t
 void probe_target_close(struct probe_target *target);
 
 /*
- * Controllers of one process take turns: one that changes it holds a lock, which only root and the
- * user of the process can take. Calls `on_wait` once a second while a change of a target waits for
- * another process that holds the lock: `holder` describes it ("process 12 (probectl)"), and the
- * change has waited for `seconds`. A change fails with PROBE_ERROR_BUSY after 20 seconds, after
- * half a second if the holder is neither root's nor of the caller's user, or if `on_wait` returns
- * false. NULL: nobody is told.
+ * Controllers of one process take turns: a controller that changes it holds a lock, which only root
+ * and the user of the process can take. If a change of the target must wait for another process
+ * that holds the lock, `on_wait` is called once a second; NULL reports nothing. `holder` describes
+ * that process ("process 12 (probectl)"); `seconds` is how long the change has waited. The change
+ * fails with PROBE_ERROR_BUSY after 20 seconds, or if `on_wait` returns false. It fails after half
+ * a second if the holder's user is neither root nor the caller's.
  */
 void probe_target_on_wait(struct probe_target *target,
 	bool (*on_wait)(pid_t pid, unsigned int seconds, const char *holder, void *data),
 	void *data);
 
 /*
- * How long a caller that changes several processes waits, all together. Initialise with {0}; the
- * members are private.
+ * How long a caller that changes several processes waits in all. Initialise with {0}; the members
+ * are private.
  */
 struct probe_patience {
 	uint64_t since_ns;
@@ -92,12 +92,16 @@ struct probe_patience {
 };
 
 /*
- * Until it is called with NULL, changes of the target wait for nobody: they fail with
- * PROBE_ERROR_BUSY at once. The caller changes the other processes meanwhile, and repeats what has
- * failed while probe_patience_wait() allows it. The patience, which targets share, outlives that.
+ * Until this is called with NULL, changes of the target do not wait for the lock: they fail with
+ * PROBE_ERROR_BUSY at once. The caller changes its other processes first, and repeats the failed
+ * changes while probe_patience_wait() returns true. Several targets may share `patience`, which
+ * must live until then.
  */
 void probe_target_set_patience(struct probe_target *target, struct probe_patience *patience);
-/* After a round in which some changes have failed: waits a moment; false: the time is over. */
+/*
+ * Called after a round in which some changes failed: waits a moment. Returns false if the time is
+ * over.
+ */
 bool probe_patience_wait(struct probe_patience *patience);
 
 /* Returns the process id. */
@@ -217,8 +221,8 @@ PROBE_MUST_CHECK struct probe_error *probe_target_enable(struct probe_target *ta
 /*
  * Subtracts one from the reference count of every probe that matches. When a count reaches 0,
  * sites and semaphores are restored. Errors: PROBE_ERROR_STATE (a probe is off, and nothing is
- * changed), otherwise as probe_target_enable(). A probe that only wildcards match may be off if
- * it cannot be patched: enabling with the same patterns has left it out, too. With `force` and no
+ * changed), otherwise as probe_target_enable(). A probe that only wildcards match may be off if it
+ * cannot be patched, because enabling with the same patterns left it out, too. With `force` and no
  * patterns, every probe that a controller has enabled is switched off.
  */
 PROBE_MUST_CHECK struct probe_error *probe_target_disable(struct probe_target *target,
@@ -284,11 +288,11 @@ struct probe_unread {
 };
 
 /*
- * Calls `visit` for each file of the target that cannot be read: replaced by an upgrade of its
- * package, for example, or written to since its probes were enabled. Probes of it that are on are
- * found all the same. If an older version has enabled them, they are found if the file at its path
- * has probes of these names; probe_target_disable() also finds those that it is given by name.
- * Errors: as probe_target_status().
+ * Calls `visit` for each file of the target that cannot be read: one that an upgrade of its package
+ * has replaced, for example, or that was written to after its probes were enabled. Its probes that
+ * are on are found nevertheless. If an older version of probectl has enabled them, they are found
+ * if the file at its path has probes of these names; probe_target_disable() also finds the probes
+ * that are given by name. Errors: as probe_target_status().
  */
 PROBE_MUST_CHECK struct probe_error *probe_target_unread(struct probe_target *target,
 	void (*visit)(const struct probe_unread *file, void *data), void *data);
@@ -337,9 +341,9 @@ struct probe_repair {
 	/* Of sessions that were not complete yet, or were almost gone. */
 	size_t mappings, descriptors;
 	size_t frames; /* which a thread that made a system call would have returned through */
-	/* The program had mapped memory over that of sessions, or unmapped it: they ended. */
+	/* The program mapped memory over that of sessions, or unmapped it, so they ended. */
 	size_t lost;	       /* processes */
-	uint64_t sealed_bytes; /* that cannot be freed: the program has sealed them (mseal(2)) */
+	uint64_t sealed_bytes; /* cannot be freed: the program has sealed them (mseal(2)) */
 };
 
 /*
@@ -360,7 +364,7 @@ struct probe_stale {
 	size_t mappings, descriptors; /* as in struct probe_repair */
 	size_t frames;
 	size_t lost;	       /* 1: the program has taken memory that sites or stubs need */
-	uint64_t sealed_bytes; /* no leftovers: they stay until the program ends */
+	uint64_t sealed_bytes; /* not leftovers: they stay until the program ends */
 };
 
 /*
