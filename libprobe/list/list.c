@@ -281,7 +281,7 @@ static struct probe_error *add_module(struct probe_list *list, struct module *mo
 	error = module_read_notes(module);
 	if (error)
 		return error;
-	/* One unusable file does not hide the others. */
+	/* An unusable file does not hide the probes of the other files. */
 	if (!module->object)
 		return add_defect(list, module->path, 0, module->reason);
 	file = (struct list_file){
@@ -311,7 +311,9 @@ struct probe_error *probe_list_add_process(struct probe_list *list, int pid)
 
 	if (!error)
 		error = modules_read_mapped(procfs_living(pid), &maps, NULL, &modules);
-	/* Without a registry, all files are believed; the state of the probes says what is wrong.
+	/*
+	 * If the registry cannot be loaded, believe all files; the probes' state tells what is
+	 * wrong.
 	 */
 	if (!error)
 		probe_error_free(registry_load(pid, &maps, &registry));

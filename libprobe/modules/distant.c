@@ -13,8 +13,8 @@
  *
  * A file system on a disk, which has a device number of its own, is assumed to answer.
  *
- * What the kernel knows by itself is asked without the file system: a path is looked up with
- * RESOLVE_CACHED (openat2(2)), and the number of a file with AT_STATX_DONT_SYNC (statx(2)).
+ * Some questions the kernel answers from its caches, without asking the file system: openat2(2)
+ * with RESOLVE_CACHED finds a path, and statx(2) with AT_STATX_DONT_SYNC tells a file's number.
  */
 #include <errno.h>
 #include <fcntl.h>

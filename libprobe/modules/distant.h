@@ -20,7 +20,7 @@ bool distant_is(pid_t pid, uint32_t dev_major, uint32_t dev_minor);
  */
 int distant_copy(int (*open)(void *data, int *err_ret), void *data, int *err_ret);
 
-/* What the kernel knows of files by itself: no file system is asked. */
+/* The identity of a file, as the kernel has it cached: no file system is asked. */
 struct file_id {
 	dev_t device;
 	ino_t inode;
@@ -29,13 +29,13 @@ struct file_id {
 bool file_id_same(const struct file_id *a, const struct file_id *b);
 
 /*
- * Opens a path from a folder, with O_PATH and flags of openat2(2); -1: the kernel does not have it
- * at hand, or is older than Linux 5.12, or a seccomp filter forbids it to us.
+ * Opens a path relative to a folder, with O_PATH and flags of openat2(2). Returns -1 if the kernel
+ * has not cached the path, is older than Linux 5.12, or a seccomp filter forbids us the call.
  */
 int cached_open(int folder, const char *name, uint64_t resolve);
-/* Which file an open one is. */
+/* Identifies an open file. */
 bool cached_identify(int fd, struct file_id *ret);
-/* Does a program or another machine serve it, as far as we see? */
+/* Does a program or another machine serve the file, as far as our mounts tell? */
 bool file_is_distant(const struct file_id *file);
 
 #endif

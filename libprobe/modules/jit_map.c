@@ -10,10 +10,10 @@
  * as code is generated; the last one that covers an address counts, since memory is used again.
  * Source: linux/tools/perf/Documentation/jit-interface.txt.
  *
- * Everybody may put a file into /tmp. It is used if it is a regular file of the process's user or
- * of root, no link is followed to it (beneath.c), and it has no other name: other users may link
- * the file of another process (link(2)). What is in it is not trusted: it is read, not
- * mapped, since the process may truncate it; and only up to a size.
+ * Everybody may put a file into /tmp. This one is used only if it is a regular file of the
+ * process's user or of root, no link leads to it (beneath.c), and it has no second name, because
+ * other users could link the map of another process (link(2)). Its contents are untrusted: they are
+ * read, not mapped, because the process may truncate the file; and only up to a size.
  *
  * Others write jit-PID.dump (jit_dump.c), which is asked first.
  */

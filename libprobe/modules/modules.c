@@ -282,7 +282,7 @@ static struct probe_error *module_open(
 	return set_bias(mapping, module);
 }
 
-/* A module of which nothing is known so far but where it is mapped. */
+/* A module about which only its place is known so far. */
 static struct module module_of(const struct mapping *mapping)
 {
 	return (struct module){
@@ -400,7 +400,7 @@ struct probe_error *module_distrust(struct module *module, const char *reason)
 {
 	size_t path = strlen(module->path);
 
-	/* Readers name the file themselves. */
+	/* The errors of readers begin with the path. */
 	if (strncmp(reason, module->path, path) == 0 && strncmp(reason + path, ": ", 2) == 0)
 		reason += path + 2;
 	if (!module->file) {

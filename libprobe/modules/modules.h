@@ -59,20 +59,20 @@ PROBE_MUST_CHECK struct probe_error *modules_read_mapped(
 void modules_deinit(struct modules *modules);
 
 /*
- * Reads the notes of a module into module->notes, once. A module without an object has none; one
- * whose notes cannot be read has no object from then on, but a reason. Errors: PROBE_ERROR_MEMORY.
+ * Reads the notes of a module into module->notes, once. A module without an object has none. If the
+ * notes cannot be read, the module loses its object and gets a reason. Errors: PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *module_read_notes(struct module *module);
 
 /*
- * Forgets everything that was read of a module's file: it has no object from then on, but this
- * reason. Errors: PROBE_ERROR_MEMORY.
+ * Forgets everything that was read from a module's file: from then on the module has this reason
+ * instead of an object. Errors: PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *module_distrust(struct module *module, const char *reason);
 
 /*
- * Adds the file that is mapped at an address as a module without an object, if a file with code is
- * mapped there. Pointers to modules become invalid. Errors: PROBE_ERROR_MEMORY.
+ * Adds the file that is mapped at an address, if it is mapped with code, as a module without an
+ * object. Pointers to modules become invalid. Errors: PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *modules_add_unread(
 	struct modules *modules, const struct maps *maps, uint64_t address, const char *reason);

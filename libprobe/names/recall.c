@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A library's file may change while processes have it mapped: it is upgraded, deleted, or written
- * to in place. Notes are in no segment, so a process has no copy of them, and the probes that are
- * on must still be shown, and be switched off. So a file is believed only as long as it agrees with
- * what the registry says of it; if it does not, or cannot be read at all, the probes of the
- * registry take the place of its notes.
+ * to in place. Notes are in no segment, so the process has no copy of them. Still, probes that are
+ * on must be shown, and must be switched off. So a file is believed only while it agrees with the
+ * registry. If it does not, or cannot be read at all, the registry's probes replace its notes.
  *
- * The registry has the names of probes, and a key, which is a hash of the address of the module's
- * first note, the provider and the name. Each step of that hash (FNV-1a) can be undone. So for a
- * name that might be the probe's, the key tells the address; if that lies in the module, the name
- * is right, as any other name would lead somewhere among 2^64 addresses. This also finds the names
- * of probes that an older probectl has switched on, which kept none. The names to try then are
- * those that the user has typed, and those in the file that is at the path now, which as a rule is
- * the next version of the same library.
+ * The registry has the names of probes, and a key for each: a hash of the address of the module's
+ * first note, the provider and the name. Each step of the hash (FNV-1a) can be undone, so a key and
+ * a guessed name yield an address. If that address lies in the module, the guess is right: a wrong
+ * name would yield any of 2^64 addresses. This also finds the names of probes that an older
+ * probectl has switched on, which kept no names. The guesses are the names that the user has typed,
+ * and the names in the file that is at the path now, which usually is the next version of the same
+ * library.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +29,7 @@ static const char has_changed[] =
 
 /* ---- Files that contradict the registry ------------------------------------------------------ */
 
-/* A site, as the notes of a file, or the stubs of the registry, have it. */
+/* A site, from the notes of a file or from the stubs of the registry. */
 struct fact {
 	uint64_t pc, key; /* run-time */
 };
@@ -44,7 +43,7 @@ static int compare_facts(const void *a, const void *b)
 	return x->key < y->key ? -1 : x->key > y->key;
 }
 
-/* The sites of a file, sorted; the caller frees them. NULL without memory. */
+/* Returns the sites of a file, sorted; the caller frees them. NULL if there is no memory. */
 static struct fact *facts_of(const struct module *module)
 {
 	const struct sdt_notes *notes = &module->notes;
@@ -61,15 +60,15 @@ static struct fact *facts_of(const struct module *module)
 	return facts;
 }
 
-/* Is a stub that of a probe that is on? The key of a gate, which is in no file, is its address. */
+/* Does a stub belong to a probe that is on? A gate is in no file; its key equals its address. */
 static bool is_probed(const struct registry *r, const struct reg_stub *stub)
 {
 	return stub->pc && stub->key != stub->pc && registry_refcount(r, stub->key, false) > 0;
 }
 
 /*
- * Is our jump at the site of a stub? Otherwise the registry may speak of a library that was closed,
- * at whose place another one is by now.
+ * Is our jump at the site of a stub? If not, the registry may describe a library that was closed,
+ * whose addresses another library has now.
  */
 static bool is_patched(pid_t pid, const struct registry *r, const struct reg_stub *stub)
 {
@@ -109,7 +108,7 @@ static struct probe_error *check_module(pid_t pid, const struct registry *r, str
 	return changed ? module_distrust(module, has_changed) : NULL;
 }
 
-/* A file that has no ELF header any more is no module; but it was one when it was probed. */
+/* A file that has lost its ELF header is not among the modules, but was when it was probed. */
 static struct probe_error *add_missing(
 	pid_t pid, const struct maps *maps, const struct registry *r, struct modules *modules)
 {
@@ -129,7 +128,7 @@ struct candidate {
 	const char *provider, *name; /* in the storage of the notes to come */
 };
 
-/* The sites of one probe, by its key. */
+/* The sites that share one key: those of one probe. */
 struct probed {
 	uint64_t key, pc;
 };
@@ -143,7 +142,7 @@ struct recall {
 	struct candidate *candidates;
 	size_t candidate_count;
 	struct sdt_notes notes;
-	char *at; /* where the storage of the notes is free */
+	char *at; /* the first free byte in the storage of the notes */
 };
 
 static const char *store(struct recall *recall, const char *text)
@@ -214,7 +213,7 @@ static bool find_candidates(
 	return recall->candidates && recall->at;
 }
 
-/* Does a name lead from the key to an address of the module? */
+/* Does the key, with this name, yield an address of the module? */
 static bool fits(struct recall *recall, uint64_t key, const char *provider, const char *name)
 {
 	uint64_t place = select_key_place(key, provider, name);
@@ -323,7 +322,7 @@ static int compare_probed(const void *a, const void *b)
 	return x->pc < y->pc ? -1 : x->pc > y->pc;
 }
 
-/* The sites of the registry's probes; NULL without memory. */
+/* The sites of all probes in the registry; NULL if there is no memory. */
 static struct probed *sites_by_key(const struct registry *r, size_t *count_ret)
 {
 	struct probed *sites = calloc(r->stub_count + 1, sizeof(*sites));

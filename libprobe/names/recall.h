@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Probes that are on in files that have changed, or can be read no more: see recall.c. */
+/* Probes that are on in files that have changed or can no longer be read: see recall.c. */
 #ifndef LIBPROBE_NAMES_RECALL_H
 #define LIBPROBE_NAMES_RECALL_H
 
@@ -8,11 +8,11 @@
 #include "probe/pattern.h"
 
 /*
- * Takes away the file of each module that does not agree with what the registry says of it, and
- * gives each module without a file notes of its probes that the registry has, as far as their names
- * are known; names that patterns spell out are tried, too. The probes of such a module can be shown
- * and switched off, and nothing else: their notes have no arguments. Modules may be added: pointers
- * to them become invalid. Errors: PROBE_ERROR_MEMORY.
+ * Discards the file of each module that contradicts the registry. A module without a file gets
+ * notes of its probes in the registry, if their names are known; names that the patterns spell out
+ * are tried, too. The probes of such a module can only be shown and switched off: their notes have
+ * no arguments. Modules may be added, so pointers to them become invalid. Errors:
+ * PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *recall_probes(struct modules *modules, pid_t pid,
 	const struct maps *maps, const struct registry *registry,

@@ -385,8 +385,8 @@ struct probe_error *select_check_arguments(struct selection *selection)
 }
 
 /*
- * The probe may be in a module that could not be read: error->err is EIO then. Takes the error for
- * those that could.
+ * Some files could not be read, and the probe may be in one of them: sets error->err to EIO.
+ * `error` is about the readable files.
  */
 static struct probe_error *or_unread(struct probe_error *error, const struct modules *modules,
 	const struct probe_pattern *pattern, pid_t pid, bool any)

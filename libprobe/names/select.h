@@ -105,8 +105,8 @@ PROBE_MUST_CHECK struct probe_error *select_lacking(const struct probe_pattern *
 PROBE_MUST_CHECK struct probe_error *select_check_arguments(struct selection *selection);
 
 /*
- * The error for the first pattern that matched nothing; NULL if all did. Its number is EIO if there
- * are files that could not be read, else 0.
+ * The error for the first pattern that matched nothing; NULL if all patterns matched. error->err is
+ * EIO if some files could not be read, otherwise 0.
  */
 PROBE_MUST_CHECK struct probe_error *select_unmatched(struct modules *modules,
 	const struct selection *selection, const struct probe_pattern *const *patterns, pid_t pid);

@@ -40,7 +40,7 @@ struct probe_sink {
 	struct format_context context;
 	int fd;
 	char *name;
-	int own;      /* a file description of our own for the same terminal or pipe, or -1 */
+	int own;      /* the same terminal or pipe, opened again for us alone; or -1 */
 	bool regular; /* never blocks */
 	bool socket;
 	bool failed; /* output is discarded from now on */
@@ -78,7 +78,9 @@ struct probe_error *sink_create(
 	sink->regular = S_ISREG(st.st_mode);
 	sink->socket = S_ISSOCK(st.st_mode);
 	sink->own = file_reopen(fd);
-	/* If it may not be opened (it is another user's), it is written as it is. */
+	/*
+	 * A descriptor that may not be opened again (it belongs to another user) is used as it is.
+	 */
 	if (sink->own >= 0)
 		sink->fd = sink->own;
 	sink->name = strdup(name);
