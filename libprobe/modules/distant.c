@@ -13,7 +13,7 @@
  *
  * A file system on a disk, which has a device number of its own, is assumed to answer.
  *
- * Some questions the kernel answers from its caches, without asking the file system: openat2(2)
+ * The kernel answers some questions from its caches, without asking the file system: openat2(2)
  * with RESOLVE_CACHED finds a path, and statx(2) with AT_STATX_DONT_SYNC tells a file's number.
  */
 #include <errno.h>

@@ -78,9 +78,7 @@ struct probe_error *sink_create(
 	sink->regular = S_ISREG(st.st_mode);
 	sink->socket = S_ISSOCK(st.st_mode);
 	sink->own = file_reopen(fd);
-	/*
-	 * A descriptor that may not be opened again (it belongs to another user) is used as it is.
-	 */
+	/* If it may not be opened again (it is another user's), use the descriptor itself. */
 	if (sink->own >= 0)
 		sink->fd = sink->own;
 	sink->name = strdup(name);
