@@ -538,7 +538,7 @@ static struct probe_error *build_module(struct install *a, size_t first, size_t 
 
 /* ---- The registry -------------------------------------------------------------------- */
 
-/* A gate's key is its address: it has no name. */
+/* Gates and calls of functions have keys, but no names. */
 static struct probe_error *keep_names(const struct install *a)
 {
 	const struct selection *s = a->selection;

@@ -389,7 +389,7 @@ struct probe_error *disable_selected(struct change *c, struct selection *s,
 	return error;
 }
 
-/* Switches off the probes that are not in a selection: their names are not known. */
+/* Switches off the enabled probes that a selection lacks because their names are unknown. */
 static void drop_others(
 	struct registry *r, const uint64_t *keys, size_t count, struct probe_report *report)
 {
@@ -420,8 +420,9 @@ static void drop_others(
 }
 
 /*
- * --force without patterns is about everything that controllers have switched on, also where no
- * name is known. What only other tools have switched on stays, as nobody has named it.
+ * --force without patterns selects everything that controllers have switched on, including probes
+ * without a known name. Probes that only other tools have switched on stay on, because the user has
+ * named none.
  */
 static struct probe_error *take_all(
 	struct change *c, struct selection *s, struct probe_report *report)
@@ -455,7 +456,10 @@ struct probe_error *probe_target_disable(struct probe_target *target,
 	if (error)
 		return error;
 	error = orphans_remove(&c, &orphans);
-	/* Its sites lead nowhere, whatever is asked for. */
+	/*
+	 * Once memory is lost, the sites lead nowhere: they go off even if the request names other
+	 * probes.
+	 */
 	if (!error && c.lost)
 		error = uninstall_unreferenced(&c);
 	if (!error)

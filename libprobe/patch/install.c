@@ -159,7 +159,7 @@ static struct probe_error *create_session(struct install *install)
 	return NULL;
 }
 
-/* Notes in the session's data where code is: see struct data_arenas. */
+/* Writes into the session's data where our code is: see struct data_arenas. */
 static struct probe_error *note_arenas(const struct install *install)
 {
 	const struct registry *r = &install->change->registry;

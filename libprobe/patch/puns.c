@@ -30,7 +30,7 @@ static const char pun_crosses[] =
 
 /* ---- Taking -------------------------------------------------------------------------- */
 
-/* Is it a page of a pun that has ended, which the program has sealed? */
+/* Is this the page of an ended pun, kept only because the program has sealed it? */
 static bool is_spare(const struct change *c, uint64_t page)
 {
 	const struct registry *r = &c->registry;
@@ -140,7 +140,7 @@ static void drop_pages(struct change *change, const uint64_t *pages, size_t coun
 
 	for (size_t i = 0; extents && i < count; i++)
 		extents[i] = (struct own_extent){pages[i], page_bytes(), OWN_NAMED, false, false};
-	/* What stays becomes an orphan. */
+	/* If unmapping fails, the pages become orphans. */
 	if (extents)
 		probe_error_free(own_unmap(change, extents, count));
 	free(extents);

@@ -22,9 +22,10 @@ PROBE_MUST_CHECK struct probe_error *report_drop_lacking(
 	struct selection *selection, struct probe_report *report);
 
 /*
- * Drops the probes of modules that cannot be read, because nothing can be proved of their sites;
- * each site is reported as refused. PROBE_ERROR_REFUSED, unless the request keeps going: one of
- * them is named exactly, or nothing else was selected and `served` is not set.
+ * Drops the probes of modules that cannot be read, because nothing can be proved about their sites;
+ * the report lists each site as refused. Returns PROBE_ERROR_REFUSED if the request does not keep
+ * going and a pattern names such a probe exactly, or if nothing else was selected and `served` is
+ * not set.
  */
 PROBE_MUST_CHECK struct probe_error *report_drop_unread(struct selection *selection,
 	const struct probe_request *request, bool served, pid_t pid, struct probe_report *report);
@@ -36,7 +37,7 @@ void report_forget(struct probe_report *report, size_t count);
 PROBE_MUST_CHECK struct probe_error *report_note(
 	struct probe_report *report, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Adds notes if the program has taken memory of ours, or has sealed some that was to be freed. */
+/* Adds notes if the program has taken memory of ours, or has sealed memory that should be freed. */
 PROBE_MUST_CHECK struct probe_error *report_memory(
 	struct probe_report *report, const struct change *change);
 #define REPORT_LOST                                                                                \

@@ -157,7 +157,7 @@ struct probe_error *transaction_write(struct transaction *t)
 	struct code_extent now = {r->image, r->image_size};
 	bool raise = t->kind != TRANSACTION_ENDS;
 	int mem = t->change->mem;
-	/* Stubs that are linked, and the registry, are in memory that the program may replace. */
+	/* The program may have replaced the memory that holds the registry and the stubs in use. */
 	struct probe_error *error = change_confirm(t->change);
 
 	if (!error)

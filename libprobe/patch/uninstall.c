@@ -415,7 +415,7 @@ static void drop_probes(struct registry *r)
 	r->probe_count = kept;
 }
 
-/* The pages of puns whose sites have ended; they are arenas no more. */
+/* Takes the pages of puns whose sites have ended out of the arenas. Sealed pages stay. */
 static struct reg_arena *take_puns(const struct ending *e, struct registry *r, size_t *count_ret)
 {
 	AUTO_FREE uint64_t *pages = calloc(r->site_count + 1, sizeof(*pages));
