@@ -113,7 +113,7 @@ struct probe_error *edits_prepare(struct edits *edits)
 
 /* ---- Reading ------------------------------------------------------------------------- */
 
-/* Writing waits where the program has to lift a protection first: see served.c. */
+/* Refuses a write that would wait for the program to lift a protection (served.c). */
 static struct probe_error *check_writable(const struct edits *edits, pid_t pid)
 {
 	struct served served __attribute__((cleanup(served_end)));

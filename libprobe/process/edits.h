@@ -62,8 +62,8 @@ PROBE_MUST_CHECK struct probe_error *edits_prepare(struct edits *edits);
 void edits_deinit(struct edits *edits);
 
 /*
- * Errors: PROBE_ERROR_NOT_FOUND, PROBE_ERROR_PERMISSION; PROBE_ERROR_STATE (a page that is to be
- * written is protected by userfaultfd(2)). Single places may be unreadable.
+ * Errors: PROBE_ERROR_NOT_FOUND, PROBE_ERROR_PERMISSION; PROBE_ERROR_STATE (userfaultfd(2) protects
+ * a page to be written). Single places may be unreadable.
  */
 PROBE_MUST_CHECK struct probe_error *edits_read(struct edits *edits, pid_t pid);
 

@@ -349,7 +349,7 @@ enum {
 	QUERY_NAME_MAX = 4096
 };
 
-/* A line as /proc/PID/maps has it. */
+/* Formats a line as /proc/PID/maps does. */
 static void format_line(
 	const struct procmap_query *query, const char *name, char *line, size_t size)
 {
@@ -361,7 +361,7 @@ static void format_line(
 		query->dev_major, query->dev_minor, (uintmax_t)query->inode, name);
 }
 
-/* Appends the lines of the mappings in a part, from *at on. Returns 0 or an errno. */
+/* Appends the lines of the mappings in a part, from *at on. Returns 0 or an error number. */
 static int query_part(int fd, const struct maps_part *part, uint64_t *at, FILE *out)
 {
 	uint64_t end = part->start + part->size;
@@ -381,7 +381,7 @@ static int query_part(int fd, const struct maps_part *part, uint64_t *at, FILE *
 		if (query.vma_start >= end)
 			return 0;
 		for (char *c = name; (c = strchr(c, '\n'));)
-			*c = '?'; /* it ends no line */
+			*c = '?'; /* a newline in a name would end the line */
 		format_line(&query, query.vma_name_size ? name : "", line, sizeof(line));
 		if (fputs(line, out) < 0)
 			return ENOMEM;
@@ -408,7 +408,7 @@ static int query_text(pid_t pid, const struct maps_part *sorted, size_t count, c
 		err = query_part(fd, &sorted[i], &at, out);
 	if (fd >= 0)
 		close(fd);
-	/* Where memory is short, glibc sets the text to NULL and reports no error. */
+	/* When memory is short, glibc can set the text to NULL without reporting an error. */
 	if ((fclose(out) != 0 || !*text_ret) && !err)
 		err = ENOMEM;
 	return err;

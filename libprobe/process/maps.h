@@ -46,16 +46,16 @@ struct maps_part {
 
 /*
  * Reads only the mappings that overlap these parts. The ioctl PROCMAP_QUERY (Linux 6.11) finds them
- * one by one, so this is short enough for a stop; a kernel without it makes us read all mappings.
- * Errors as above.
+ * one by one, which is fast enough for a stop; on an older kernel all mappings are read. Errors as
+ * above.
  */
 PROBE_MUST_CHECK struct probe_error *maps_read_parts(
 	pid_t pid, const struct maps_part *parts, size_t count, struct maps *ret);
 
 /*
- * Has the mapping that begins at an address this flag ("wf") in its line VmFlags of
- * /proc/PID/smaps (proc_pid_smaps(5))? *ret is false, too, where the file may not be read. The
- * kernel walks the pages of all mappings before it, so this is for rare cases. Errors:
+ * Does the mapping that begins at an address have this flag ("wf") in its VmFlags line of
+ * /proc/PID/smaps (proc_pid_smaps(5))? *ret is also false if the file may not be read. The kernel
+ * walks the pages of all mappings before this one, so this is for rare cases. Errors:
  * PROBE_ERROR_SYSTEM (no descriptor, or no memory).
  */
 PROBE_MUST_CHECK struct probe_error *maps_has_flag(

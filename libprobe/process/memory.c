@@ -12,7 +12,7 @@
 
 /* ---- Reading --------------------------------------------------------------------------- */
 
-/* How much of it can be read without waiting for a program. */
+/* Returns how many of `size` bytes can be read without waiting for a program. */
 static size_t readable(pid_t pid, uint64_t address, size_t size, bool is_forced)
 {
 	struct served served;

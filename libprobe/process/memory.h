@@ -2,8 +2,8 @@
 /*
  * Reading and writing a target's memory. Addresses are the target's.
  *
- * Reading never waits for a program that serves page faults: a page that such a program would have
- * to provide counts as unreadable (served.c).
+ * Reading never waits for a program that serves page faults: pages that the program has not
+ * provided yet count as unreadable (served.c).
  */
 #ifndef LIBPROBE_PROCESS_MEMORY_H
 #define LIBPROBE_PROCESS_MEMORY_H
@@ -17,9 +17,11 @@
 
 /* Reads memory (process_vm_readv(2)); returns the number of bytes read. */
 size_t memory_read(pid_t pid, uint64_t address, void *buffer, size_t size);
-/* The same, and by `mem` (memory_open()) what the process itself may not read. */
+/*
+ * Like memory_read(), but reads through `mem` (memory_open()) what the process itself may not read.
+ */
 size_t memory_read_forced(pid_t pid, int mem, uint64_t address, void *buffer, size_t size);
-/* The same as memory_read(), but everything must be readable. */
+/* Like memory_read(), but fails unless everything can be read. */
 PROBE_MUST_CHECK struct probe_error *memory_read_all(
 	pid_t pid, uint64_t address, void *buffer, size_t size);
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A page of a memfd is committed when it is first touched, not when the file gets its size. With
- * vm.overcommit_memory=2, the kernel refuses that if the page exceeds the commit limit, and sends
- * SIGBUS to the process that touched it: for everything that stubs write, to the target. With the
- * other settings the kernel does not refuse a single page (before Linux 5.2: while it has any page
- * that it can free): if memory runs out, it kills a process.
+ * vm.overcommit_memory=2, the kernel refuses to commit a page beyond the commit limit, and sends
+ * SIGBUS to the process that touched it. Stubs touch pages in the target, so the target would get
+ * it. With the other settings the kernel refuses no single page (before Linux 5.2: as long as it can
+ * free one): if memory runs out, it kills
+ * a process.
  *
  * fallocate(2) commits pages before they are touched, and reports an error instead. The pages are
  * charged to the control group of the process that calls it.
@@ -25,7 +26,7 @@ enum {
 	NEVER = 2, /* OVERCOMMIT_NEVER of Linux */
 	TEXT_MAX = 4096,
 	PATH_BYTES = 256,
-	AT_ONCE = 16 << 20 /* a signal undoes a call, not those before it */
+	AT_ONCE = 16 << 20 /* an interrupted call is undone; earlier calls are not */
 };
 
 static bool is_strict_in(const char *folder)
@@ -36,7 +37,7 @@ static bool is_strict_in(const char *folder)
 	return file_read(path, text, sizeof(text)) && strtol(text, NULL, 10) == NEVER;
 }
 
-/* A figure of /proc/meminfo, in bytes; 0 if it is missing. */
+/* Returns a value of /proc/meminfo in bytes; 0 if it is missing. */
 static uint64_t figure(const char *text, const char *name)
 {
 	const char *at = strstr(text, name);

@@ -272,10 +272,10 @@ static bool is_thread_exiting(pid_t pid, pid_t tid)
 
 /*
  * Linux 5.12 made io_uring's workers and pollers tasks of the process that uses the ring
- * (PF_IO_WORKER), and Linux 6.4 did the same with vhost's workers (PF_USER_WORKER). Before, the
- * first bit marked virtual processors (PF_VCPU), and the second one users of async_schedule(). The
- * stable kernels 5.10.162 and later have the io_uring of 5.15; there, the name tells the two uses
- * of the bit apart.
+ * (PF_IO_WORKER), and Linux 6.4 did the same with vhost's workers (PF_USER_WORKER). In older
+ * kernels the first bit marked virtual processors (PF_VCPU), and the second marked users of
+ * async_schedule(). The stable kernels 5.10.162 and later have the io_uring of 5.15, so there the
+ * name of the task tells which meaning the first bit has.
  *
  * Source: include/linux/sched.h and io_uring/io-wq.c of Linux.
  */
@@ -438,6 +438,6 @@ bool procfs_mount_type(
 
 	snprintf(device, sizeof(device), "%u:%u", dev_major, dev_minor);
 	snprintf(path, sizeof(path), "/proc/%d/mountinfo", (int)pid);
-	/* The layers of an overlay are mounted elsewhere. */
+	/* A container does not see the mounts of its overlay's layers, but we may. */
 	return find_type(path, device, type) || find_type("/proc/self/mountinfo", device, type);
 }

@@ -11,7 +11,7 @@
 
 #include "libprobe/base/error.h"
 
-/* NSpid has a number for each of 33 pid namespaces (MAX_PID_NS_LEVEL is 32), and nothing more. */
+/* The NSpid line has a number for each of at most 33 pid namespaces (MAX_PID_NS_LEVEL is 32). */
 enum { PROCFS_NUMBERS_MAX = 33 };
 
 /*
@@ -19,7 +19,7 @@ enum { PROCFS_NUMBERS_MAX = 33 };
  * missing.
  */
 long procfs_status_number(pid_t pid, const char *key);
-/* All numbers after a key; returns how many there are. */
+/* Reads all numbers after a key. Returns their count. */
 size_t procfs_status_numbers(pid_t pid, const char *key, long ret[PROCFS_NUMBERS_MAX]);
 /* The last number after a key, or -1. For NSpid, it is the pid in the process's own namespace. */
 long procfs_status_last_number(pid_t pid, const char *key);
@@ -39,12 +39,12 @@ int procfs_open_threads(pid_t pid);
 DIR *procfs_processes(void);
 /* The next task or process; 0 after the last one, and if `list` is NULL. */
 pid_t procfs_next_id(DIR *list);
-/* The same for the threads of a process, without the kernel's workers (procfs_is_worker()). */
+/* Like procfs_next_id(), but skips the kernel's workers (procfs_is_worker()). */
 pid_t procfs_next_thread(pid_t pid, DIR *threads);
 /*
- * Is a task of a process a thread of the kernel's: a worker of io_uring or vhost? It has the
- * process's memory and files, but never returns to the program: its registers mean nothing, it
- * makes no system call, and a stop would end what it does for the program with an error.
+ * Is a task of a process one of the kernel's threads: a worker of io_uring or vhost? It uses the
+ * process's memory and files, but never returns to the program. Its registers mean nothing, it
+ * makes no system calls, and a stop would end its current operation with an error.
  */
 bool procfs_is_worker(pid_t pid, pid_t tid);
 /* The state letter of a thread, or 0 if it is gone. */
@@ -87,7 +87,7 @@ int procfs_open_regular(int path_fd, int flags);
  * that procfs_no_room() recognises.
  */
 uint64_t procfs_start_time(pid_t pid);
-/* The same for a stat file that is elsewhere than in our /proc. */
+/* Like procfs_start_time(), for a stat file in another procfs. */
 uint64_t procfs_start_time_of(const char *path);
 /*
  * The wait status of a process that has ended but has not been waited for, if its start time
@@ -95,8 +95,8 @@ uint64_t procfs_start_time_of(const char *path);
  */
 bool procfs_exit_status(pid_t pid, uint64_t start_time, int *ret);
 /*
- * The type of the file system that has a device number, as a process or this one has it mounted
- * (proc_pid_mountinfo(5)); false if neither has. Accesses no file system.
+ * Finds the type of the file system that has a device number, in the mounts of a process or of this
+ * one (proc_pid_mountinfo(5)). Returns false if neither has mounted it. Accesses no file system.
  */
 enum { PROCFS_MOUNT_TYPE = 64 };
 bool procfs_mount_type(

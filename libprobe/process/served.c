@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A program can serve the page faults of its own memory, or of another process's: QEMU does so
- * after a live migration, CRIU after a lazy restore. Whoever touches a page that is missing then
- * sleeps in the kernel, in handle_userfault(), until the program has provided the page. A
- * controller that reads memory sleeps there, too, and only SIGKILL ends that. If the thread that
- * serves is one that we have stopped, it never ends, and the process stands still.
+ * after a live migration, CRIU after a lazy restore. A thread that touches a missing page then
+ * sleeps in the kernel, in handle_userfault(), until the program has provided the page. So does a
+ * controller that reads the memory, and only SIGKILL ends its sleep. If we have stopped the thread
+ * that serves the faults, the sleep never ends, and the process stands still.
  *
- * So before memory is read, the pagemap is asked:
+ * So we consult the pagemap before we read memory:
  *
  *	present, or swapped out  reading does not ask the program
  *	neither                  the mapping decides:
@@ -14,15 +14,15 @@
  *	                         shared memory and huge pages (vma_can_userfault())
  *	  anything else          the flags um (missing) and ui (minor) in /proc/PID/smaps
  *
- * If a page is swapped out and has the write-protect bit, the entry may also stand for a page that
- * has never been there (a marker): it counts as missing.
+ * If an entry says "swapped out" and has the write-protect bit, the page may also never have been
+ * there (the entry is a marker). Such a page counts as missing.
  *
- * Writing to a present page waits only if that page is write-protected (flag uw, bit 57 of its
- * pagemap entry). Since Linux 6.7, a program can have the kernel lift the protection itself
- * (UFFD_FEATURE_WP_ASYNC); that is the only kind that file mappings can have.
+ * A write to a present page waits only if the page is write-protected (flag uw, bit 57 of its
+ * pagemap entry). Since Linux 6.7, a program can ask the kernel to lift the protection itself
+ * (UFFD_FEATURE_WP_ASYNC). File mappings can have only that kind of protection.
  *
- * Reading smaps takes the time of a walk through all pages, so it comes last: hardly any process
- * has a page that is missing where something is read.
+ * To show smaps, the kernel walks all pages, so smaps is read last. Few processes miss a page where
+ * something is read.
  *
  * Sources: userfaultfd(2), proc_pid_smaps(5); Documentation/admin-guide/mm/pagemap.rst and
  * userfaultfd.rst, fs/userfaultfd.c, fs/proc/task_mmu.c of Linux.
@@ -68,7 +68,7 @@ static bool read_entries(struct served *s, uint64_t page, size_t count)
 	return s->count > 0;
 }
 
-/* A main thread that has ended has no pagemap any more: another thread's is read. */
+/* If the main thread has ended, the process has no pagemap: read another thread's. */
 static bool read_living(struct served *s, uint64_t page, size_t count)
 {
 	pid_t living = procfs_living(s->pid);
@@ -81,7 +81,10 @@ static bool read_living(struct served *s, uint64_t page, size_t count)
 	return read_entries(s, page, count);
 }
 
-/* The entry of a page; `more` pages behind it will be asked for. Present if nothing is known. */
+/*
+ * The pagemap entry of a page. The caller will ask for `more` pages behind it. If the entry cannot
+ * be read, the page counts as present.
+ */
 static uint64_t entry_of(struct served *s, uint64_t page, size_t more)
 {
 	size_t count = more < SERVED_ENTRIES && !s->looks_ahead ? more + 1 : SERVED_ENTRIES;
@@ -103,7 +106,7 @@ static bool add_range(struct served *s, uint64_t start, uint64_t end, bool reads
 	return true;
 }
 
-/* The registered ranges, from the flags of all mappings; false if they cannot be read. */
+/* Reads the registered ranges from the flags of all mappings; false if they cannot be read. */
 static bool read_ranges(struct served *s)
 {
 	uint64_t start = 0, end = 0;
@@ -134,7 +137,10 @@ static bool read_ranges(struct served *s)
 	return ok;
 }
 
-/* Can a mapping be registered at all, except for protection that the kernel lifts itself? */
+/*
+ * Can a mapping be registered in a way that makes somebody wait? The kernel lifts the protection of
+ * file mappings itself.
+ */
 static bool may_be_registered(const struct served *s, const struct mapping *m)
 {
 	char type[PROCFS_MOUNT_TYPE];
@@ -155,7 +161,7 @@ static const struct served_range *range_of(const struct served *s, uint64_t addr
 	return NULL;
 }
 
-/* May touching the page of an address wait? What cannot be known counts as yes. */
+/* May touching the page of an address wait? If this cannot be known, the answer is yes. */
 static bool may_wait(struct served *s, uint64_t address, bool is_write, bool is_forced)
 {
 	const struct served_range *range;

@@ -58,7 +58,10 @@ bool shared_is_lasting(const struct mapping *mapping);
 
 /* Whether a mapping may be a session's data; only its first bytes tell whether it is. */
 bool shared_is_data(const struct mapping *mapping);
-/* Has it one of our names, whatever the program may do with it (mprotect(2)) by now? */
+/*
+ * Does a mapping have one of our names, even if the program has changed its protection
+ * (mprotect(2))?
+ */
 bool shared_is_named(const struct mapping *mapping);
 /* Has a process a mapping of either kind? */
 bool shared_any(const struct maps *maps);
