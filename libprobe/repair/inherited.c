@@ -42,7 +42,7 @@ static struct {
 	uint64_t *images; /* AT_RANDOM of their targets, in order, each once; owned */
 	size_t image_count;
 	bool any_image; /* there are too many */
-	pid_t *failed;	/* targets whose own sessions could not be ended: these are no copies */
+	pid_t *failed;	/* targets whose own sessions could not be ended: not copies */
 	size_t failed_count;
 } all = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -168,8 +168,8 @@ struct looking {
 	bool again; /* one was found, which may have forked others before */
 	bool ended; /* one has ended, which may have been a copy, and have forked others */
 	struct probe_patience patience;
-	bool busy;	/* another process has locked one */
-	bool last_look; /* locked ones are not waited for any longer */
+	bool busy;	/* another process has locked a process with copies */
+	bool last_look; /* stop waiting for locks */
 };
 
 static bool is_seen(const struct looking *looking, pid_t pid)
@@ -186,8 +186,9 @@ static bool has_ended(pid_t pid)
 }
 
 /*
- * If it fails, the next command for that process does it: the owner is dead by then. False: another
- * process has locked it, and it is to be tried again after the others.
+ * Removes the copies in a process. If that fails, its next command does so, because the session's
+ * owner is dead by then. Returns false if another process has locked it: it is tried again after
+ * the others.
  */
 static bool try(struct looking *looking, pid_t pid)
 {
@@ -261,7 +262,7 @@ static struct probe_error *look_at_all(struct probe_report *report)
 	for (int ended = 0; (looking.again || (looking.ended && ended++ < ENDED_PASSES)) &&
 			    clock_monotonic_ns() < looking.end_ns;)
 		look_once(&looking);
-	/* The end of a session has waited already for users that lock their own processes. */
+	/* Ending the sessions has already waited for users who lock their own processes. */
 	while (looking.busy) {
 		looking.last_look = !looking.patience.is_long ||
 				    !probe_patience_wait(&looking.patience) ||
@@ -285,7 +286,10 @@ void inherited_begin(pid_t pid, bool *goes_on_ret)
 	*goes_on_ret = true;
 }
 
-/* Does none go on any more, since this one does not? `failed`: its target, if it was not ended. */
+/*
+ * Ends one session's share. Returns true if no session goes on now. `failed`: the session's target,
+ * if it could not be ended.
+ */
 static bool leave(bool *goes_on, pid_t failed)
 {
 	bool last;

@@ -159,7 +159,7 @@ static struct probe_error *repair_children(
 			error = NULL;
 		}
 		error = probe_error_prefix(error, "child %d", (int)children[i]);
-		/* One that is locked keeps nobody from repairing the others. */
+		/* A locked child does not stop the repair of the others. */
 		if (error && error->code == PROBE_ERROR_BUSY) {
 			busy = probe_error_first(busy, error);
 			error = NULL;

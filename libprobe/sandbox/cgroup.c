@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory is charged to the control group of the process that touches it first: for everything
- * that stubs write, the target's. In a frozen group (`docker pause`, `systemctl freeze`), no thread
- * runs an instruction of its program: a system call that is begun in one ends when the group is
- * thawed. Version 1 of the freezer does not even let a thread stop for ptrace(2).
+ * Memory is charged to the control group of the process that touches it first; the target is the
+ * one that touches what stubs write. In a frozen group (`docker pause`, `systemctl freeze`), no
+ * thread runs an instruction of its program, and a system call that a thread has begun for us ends
+ * only when the group is thawed. With version 1 of the freezer, a thread does not even stop for
+ * ptrace(2).
  *
  * /proc/PID/cgroup names a process's groups, one line per hierarchy:
  *
@@ -235,7 +236,10 @@ void cgroup_memory_in(
 
 /* ---- Frozen ---------------------------------------------------------------------------------- */
 
-/* Version 1 says in each group what its ancestors make of it; so does version 2 once it is done. */
+/*
+ * In version 1, each group's file includes the state of its ancestors. So does version 2's file,
+ * once freezing is complete.
+ */
 static bool says_frozen(const char *path, size_t version)
 {
 	char text[STAT_MAX];
@@ -257,7 +261,7 @@ bool cgroup_frozen_in(
 
 		if (!find_folder(folder, groups, mounts, v, "freezer", path, &mount))
 			continue;
-		/* The highest that is frozen is the one to be thawed. */
+		/* The highest frozen group is the one to thaw. */
 		for (int i = 0; i < FOLDERS_MAX; i++) {
 			if (says_frozen(path, v)) {
 				snprintf(ret, CGROUP_PATH_BYTES, "%s", path);

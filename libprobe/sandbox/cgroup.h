@@ -28,8 +28,8 @@ uint64_t cgroup_kills(const char *events);
 
 enum { CGROUP_PATH_BYTES = PATH_MAX };
 /*
- * Is a process in a control group that is frozen, or is being frozen? *ret is then the path of the
- * group to be thawed, among those that we see.
+ * Is a process in a control group that is frozen, or is being frozen? If so, *ret becomes the path
+ * of the group to thaw, among the groups that we can see.
  */
 bool cgroup_frozen(pid_t pid, char ret[CGROUP_PATH_BYTES]);
 

@@ -39,8 +39,8 @@ enum seccomp_own {
 	SECCOMP_OWN_TAKE = 8192,    /* takes files that a target has made */
 	SECCOMP_OWN_ALARM = 16384,  /* has us continued while we hold threads */
 	SECCOMP_OWN_DIRECT = 32768, /* asks how a file may be written past the page cache */
-	SECCOMP_OWN_CACHED = 65536, /* looks at files without asking their file systems */
-	SECCOMP_OWN_PAGES = 131072, /* asks which pages a target has */
+	SECCOMP_OWN_CACHED = 65536, /* identifies files without asking their file systems */
+	SECCOMP_OWN_PAGES = 131072, /* finds out which pages a target has */
 	SECCOMP_OWN_END = 262144
 };
 

@@ -104,9 +104,9 @@ static bool is_busy(const struct probe_error *error)
 }
 
 /*
- * Children that were forked meanwhile are patched as their parent was. Returns an error if another
- * process has locked one of them. If a child cannot be cleaned now, the next command for it does
- * so: its session's owner is then dead.
+ * Removes the probes of children that were forked during the session: they were patched as their
+ * parent was. Returns an error if another process has locked one of them. If a child cannot be
+ * cleaned now, its next command does so, because the session's owner is dead by then.
  */
 static struct probe_error *stop_in_children(struct probe_session *s, pid_t pid)
 {
@@ -151,7 +151,7 @@ static void close_wait(struct probe_session *s)
 	s->event = -1;
 }
 
-/* Fails at once if another process has locked the target; it can then be called again. */
+/* Fails at once if another process has locked the target. It can then be called again. */
 static struct probe_error *stop_session(struct probe_session *session, bool is_last_try)
 {
 	struct probe_error *error, *busy, *lapse;
@@ -195,7 +195,7 @@ struct probe_error *probe_session_stop(struct probe_session *session)
 /* ---- Many sessions --------------------------------------------------------------------------- */
 
 enum {
-	WORKERS_MIN = 2, /* a thread often waits for a stop */
+	WORKERS_MIN = 2, /* even with one CPU: a thread often waits for a stop */
 	WORKERS_MAX = 8,
 	SHARE = 4 /* sessions for each thread that is started */
 };
@@ -264,7 +264,7 @@ static size_t workers_for(size_t count)
 	return count / SHARE < most ? count / SHARE : most;
 }
 
-/* Until it has been thawed, or the patience is over, which is the same for all. */
+/* Waits until the process has been thawed. All frozen processes share the limit. */
 static void await_thawed(const struct probe_target *target, const struct patience *patience)
 {
 	while (probe_target_frozen(target) && !patience_is_over(patience))
@@ -285,7 +285,7 @@ static void stop_with_workers(struct stopping *all)
 		worker_join(&workers[i]);
 }
 
-/* Tries again where another process had locked the target; is any of them locked still? */
+/* Repeats the changes that failed because of a lock. Returns true if a target is still locked. */
 static bool stop_busy(struct stopping *all, bool is_last_try)
 {
 	bool any = false;
@@ -300,7 +300,7 @@ static bool stop_busy(struct stopping *all, bool is_last_try)
 	return any;
 }
 
-/* A locked process is waited for when all others are off. */
+/* Waits for locked processes last, when the probes of all others are off. */
 void probe_sessions_stop(
 	struct probe_session *const *sessions, size_t count, struct probe_error **errors)
 {
@@ -314,7 +314,10 @@ void probe_sessions_stop(
 		probe_target_set_patience(sessions[i]->target, &patience);
 	}
 	stop_with_workers(&all);
-	/* The others; and those that failed, unless they have waited for a thread. */
+	/*
+	 * Stops sessions that need this thread, and repeats failed stops, except those that have
+	 * waited for a thread.
+	 */
 	for (size_t i = 0; i < count; i++) {
 		if (probe_target_frozen(sessions[i]->target))
 			continue;
@@ -330,7 +333,7 @@ void probe_sessions_stop(
 		stop_busy(&all, true);
 	for (size_t i = 0; i < count; i++)
 		probe_target_set_patience(sessions[i]->target, NULL);
-	/* Frozen processes come last, when all the others are as they were. */
+	/* Frozen processes come last, when all others have been restored. */
 	thawing = patience_of(CONTROL_PATIENCE_NS);
 	for (size_t i = 0; i < count; i++) {
 		if (errors[i] || sessions[i]->stopped)

@@ -76,7 +76,7 @@ static bool is_in(const struct reg_arena *arena, uint64_t address, uint64_t size
 	return size && address - arena->start < arena->size;
 }
 
-/* Does the session need an arena? Others may go when their sessions end. */
+/* Does the session need an arena? Other arenas may vanish when other sessions end. */
 static bool needs(const struct registry *r, const struct session_watch *watch,
 	const struct reg_arena *arena, uint32_t session)
 {
@@ -351,8 +351,8 @@ static struct probe_error *look(struct probe_session *s, bool last,
 }
 
 /*
- * If the program has taken memory that the stubs need, they write into memory of its own, or sites
- * jump there: the session ends.
+ * Ends the session if the program has taken memory that its stubs need: sites would jump to memory
+ * of the program, or stubs would write there.
  */
 static struct probe_error *look_at_memory(struct probe_session *s)
 {

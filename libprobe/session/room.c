@@ -5,9 +5,9 @@
  * kills the target. So if there is a limit, buffers and tables are small enough to use only a part
  * of what the group has left, even when all of them are touched.
  *
- * The pages of a flight recorder's file are allocated before a hit touches them, and with the
- * sysctl vm.overcommit_memory=2 those of every session (libprobe/process/overcommit.h). They take
- * only a part of what the file system or the machine has left.
+ * Some pages are allocated before a hit touches them: those of a flight recorder's file and, with
+ * the sysctl vm.overcommit_memory=2, those of every session (libprobe/process/overcommit.h). They
+ * take only a part of what the file system or the machine has left.
  */
 #include <stdio.h>
 #include <string.h>
@@ -119,7 +119,7 @@ static void look_at_memory(const struct probe_session *session, struct cgroup_me
 	l->free_until_ns = now + FREE_NS;
 }
 
-/* Reports that buffers or tables are smaller than wanted; `why` says what is left. */
+/* Reports that buffers or tables are smaller than wanted. `why` tells how much memory is left. */
 static struct probe_error *report_less(const struct data_needs *needs,
 	const struct data_needs *wanted, const char *why, struct probe_report *report)
 {
@@ -136,7 +136,7 @@ static struct probe_error *report_less(const struct data_needs *needs,
 	return NULL;
 }
 
-/* The bytes that a session allocates beforehand; 0: impossible. */
+/* The number of bytes that a session allocates beforehand; 0 if its layout is impossible. */
 static uint64_t whole_bytes(const struct data_needs *needs, size_t probes)
 {
 	struct reg_session s = {.cpus = sysconf(_SC_NPROCESSORS_CONF)};
@@ -147,7 +147,7 @@ static uint64_t whole_bytes(const struct data_needs *needs, size_t probes)
 	return bytes;
 }
 
-/* Makes that fit into a part of the room at `where`. */
+/* Makes buffers and tables small enough for a part of the room at `where`. */
 static struct probe_error *fit_whole(const struct probe_session *session, struct data_needs *needs,
 	size_t probes, const char *where, uint64_t room, struct probe_report *report)
 {
@@ -174,7 +174,7 @@ static struct probe_error *fit_whole(const struct probe_session *session, struct
 	return report_less(needs, &wanted, why, report);
 }
 
-/* Where the session's memory is allocated beforehand, and how much is left there. */
+/* Fits the session into the place where its memory is allocated beforehand, if there is one. */
 static struct probe_error *fit_allocated(const struct probe_session *session,
 	struct data_needs *needs, size_t probes, struct probe_report *report)
 {
@@ -192,7 +192,7 @@ static struct probe_error *fit_allocated(const struct probe_session *session,
 	room = overcommit_room();
 	if (room == UINT64_MAX)
 		return NULL;
-	/* We allocate it, so it is charged to our own group. */
+	/* probectl allocates this memory, so it is charged to probectl's own group. */
 	cgroup_memory(getpid(), &own);
 	if (own.room < room)
 		return fit_whole(session, needs, probes,

@@ -154,7 +154,6 @@ static bool is_off(const struct probe_session *s, uint64_t key)
 	return false;
 }
 
-/* Forgets the probes that the session has already, or whose files cannot be read. */
 void session_keep_new(
 	const struct probe_session *s, const struct change *c, struct selection *selection)
 {

@@ -41,8 +41,8 @@ struct watched_site;
 struct session_watch {
 	struct watched_site *sites;
 	size_t count;
-	struct edits edits;	/* a place for each, in the same order */
-	struct registry memory; /* what of ours the session needs: arenas, its data, the guard */
+	struct edits edits;	/* one for each, in the same order */
+	struct registry memory; /* memory that the session needs: arenas, its data, the guard */
 };
 
 enum { SESSION_COMMAND_BYTES = 16 /* of the kernel's TASK_COMM_LEN */ };
@@ -55,7 +55,7 @@ struct probe_session {
 	bool *matched;
 	uint32_t id;
 	bool stopped;
-	bool lost;	  /* the program has taken memory that it needed, which was told */
+	bool lost;	  /* the program has taken memory that it needed; reported */
 	bool goes_on;	  /* counted by repair/inherited.c */
 	int event;	  /* an eventfd(2) that its gate raises, or -1 */
 	struct gate gate; /* at the loader */
@@ -237,8 +237,8 @@ PROBE_MUST_CHECK struct probe_error *session_install(struct probe_session *sessi
 	struct change *change, struct selection *selection, struct probe_report *report);
 
 /*
- * Forgets the probes of a selection that the session has already, or whose files cannot be read;
- * child.c, too.
+ * Drops probes from a selection that the session already has, or whose files cannot be read;
+ * child.c uses it, too.
  */
 void session_keep_new(const struct probe_session *session, const struct change *change,
 	struct selection *selection);
