@@ -10,7 +10,7 @@
  *
  *	.probectl.PID.START.TIME	being made, or being removed
  *	probectl.PID.START.TIME		read by pmdammv
- *	.probectl.lock			locked by an exporter that looks for free numbers
+ *	.probectl.lock			locked by an exporter while it looks for free numbers
  *
  * PID and START identify the owner. MMV_FLAG_PROCESS makes the agent ignore files whose process
  * is gone; the next exporter removes them.
@@ -207,8 +207,8 @@ void pcp_folder_close(struct pcp_folder *folder)
 static const char lock_name[] = ".probectl.lock";
 
 /*
- * Opens the file that is locked, or creates it: those who may write to the folder may open it, and
- * nobody else. The folder itself can be opened, and so locked, by every user.
+ * Opens the lock file, and creates it if it is missing. Only users who may write to the folder may
+ * open it; the folder itself can be opened, and so locked, by every user.
  */
 static int open_lock(const struct pcp_folder *folder)
 {
@@ -223,7 +223,9 @@ static int open_lock(const struct pcp_folder *folder)
 	fd = openat(folder->fd, lock_name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return -1;
-	/* Only root may give it to the owner of the folder; its group is enough for the others. */
+	/*
+	 * Only root can change the owner to the folder's. For other creators its group is enough.
+	 */
 	if (fchown(fd, st.st_uid, st.st_gid) == 0 || fchown(fd, (uid_t)-1, st.st_gid) == 0)
 		fchmod(fd, mode);
 	return fd;
@@ -260,8 +262,8 @@ static bool take_lock(struct pcp_folder *folder)
 struct probe_error *pcp_folder_lock(struct pcp_folder *folder)
 {
 	/*
-	 * The lock is held for milliseconds; if it is held longer, give up. Another controller may
-	 * be creating the file.
+	 * The lock is usually held for milliseconds, so give up if it is held longer. Another
+	 * controller may be creating the file.
 	 */
 	for (int try = 0; try < LOCK_TRIES; try++) {
 		if (take_lock(folder))

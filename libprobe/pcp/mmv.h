@@ -27,7 +27,7 @@ struct libpcp {
 struct pcp_folder {
 	struct libpcp libpcp;
 	char *path;
-	int fd, lock; /* the folder, and the file in it that is locked; or -1 */
+	int fd, lock; /* the folder, and the lock file in it; or -1 */
 };
 
 /* The prefix of our files' names; a dot before it hides them. */

@@ -35,7 +35,7 @@
 #include "libprobe/base/event.h"
 
 enum {
-	END_NS = 1000000000,   /* of a process that has closed its pipe */
+	END_NS = 1000000000,   /* for a process that has closed its pipe to end */
 	WRITE_BYTES = 1 << 16, /* frames written at once */
 	READ_BYTES = 1 << 18,  /* room for them */
 	PIPE_BYTES = 1 << 20,  /* capacity of the pipe, if the kernel allows it */
@@ -275,7 +275,7 @@ struct process_reader {
 	bool over; /* nothing follows */
 };
 
-/* Waits for the end of the process and returns its wait status; 0: it is not known. */
+/* Waits for the end of the process. Returns its wait status; 0 if it is unknown. */
 static int reap(struct process_reader *reader, uint64_t patience_ns)
 {
 	int status = 0;

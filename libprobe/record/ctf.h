@@ -61,14 +61,14 @@ void ctf_stream_name(char ret[CTF_STREAM_NAME_BYTES], const struct ctf_part *par
 	const struct ctf_stream *stream);
 
 /*
- * Creates the file of a stream, or opens it again for writing. -1 with errno(3); ESTALE: somebody
- * has put another file in its place, or a pipe.
+ * Creates the file of a stream, or opens it again for writing. Returns -1 and sets errno on an
+ * error; ESTALE means that somebody has put another file, or a pipe, in its place.
  */
 int ctf_stream_open(const struct ctf_part *part, struct ctf_stream *stream, int flags);
 
 /*
- * The same for appending. Not for long: a record of many processes would exceed the limit of open
- * files.
+ * Like ctf_stream_open(), for appending. Close the file soon: a record of many processes would
+ * exceed the limit of open files.
  */
 PROBE_MUST_CHECK struct probe_error *ctf_part_file(
 	const struct ctf_part *part, struct ctf_stream *stream, int more_flags, int *ret);

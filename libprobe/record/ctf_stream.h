@@ -126,7 +126,7 @@ struct ctf_stream {
 	unsigned int ring;		     /* of these */
 	int cpu;
 	int32_t pid;  /* of a ring's bytes: of their session's process */
-	bool created; /* its file exists: this one */
+	bool created; /* the file exists, with this identity: */
 	dev_t dev;
 	ino_t ino;
 	uint8_t *

@@ -73,7 +73,10 @@ void rings_discharge(struct rings *rings)
 		return;
 	rings->damaged = rings_damaged(rings);
 	rings->count = 0;
-	/* A thread that is still in a stub may write a record, and needs its pages then. */
+	/*
+	 * Keep the pages: a thread that is still in a stub may write a record, and could not get
+	 * them back.
+	 */
 	if (overcommit_is_strict())
 		return;
 	/* Both are multiples of the page size. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Files of a target that cannot be read: see libprobe/names/recall.c. */
+/* Files of a target that cannot be read: libprobe/names/recall.c explains them. */
 #include "libprobe/names/recall.h"
 #include "libprobe/process/procfs.h"
 #include "libprobe/target/target.h"

@@ -15,8 +15,9 @@
 #endif
 
 /*
- * A file in memory; or -1 with errno. Never uses descriptors 0 to 2. Its pages are there: with
- * vm.overcommit_memory=2, the program would otherwise get SIGBUS where it names a probe.
+ * Creates a file in memory. Returns -1 and sets errno on an error. Never uses descriptors 0 to 2.
+ * The pages are allocated at once: with vm.overcommit_memory=2, the program could otherwise get
+ * SIGBUS when it names a probe.
  */
 static int make_file(const char *name, size_t length)
 {
