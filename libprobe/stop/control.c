@@ -147,9 +147,9 @@ static uint64_t release_stopped(struct control *control)
 }
 
 /*
- * A thread that was asked to stop can only be detached from when it has stopped, and only by the
- * thread that traces it; the kernel detaches from all that a thread has traced when that ends. So a
- * tracing thread remembers those that have not stopped yet.
+ * Threads of targets that this thread asked to stop, and that have not stopped yet. Only a
+ * stopped tracee can be detached from, and only by the thread that traces it. When a tracing thread
+ * ends, the kernel detaches from all its tracees. So each tracing thread keeps its own list.
  */
 static _Thread_local struct control late;
 

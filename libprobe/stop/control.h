@@ -42,7 +42,7 @@ struct control_thread {
 	struct remaining_wait *wait;
 };
 
-/* A task that is not stopped: one that has ended, or a worker of the kernel's. */
+/* A task that is never stopped: it has ended, or is a worker of the kernel. */
 struct control_passed {
 	pid_t pid, tid;
 };
@@ -52,7 +52,7 @@ struct control {
 	pid_t pid;
 	struct control_thread *threads;
 	size_t count;
-	struct control_passed *passed; /* as the threads were listed last; owned */
+	struct control_passed *passed; /* of the last list of threads; owned */
 	size_t passed_count;
 	pid_t lender;  /* see control_stop() */
 	pid_t *guests; /* others in the same memory but it, ended by 0; NULL: none. Owned */
@@ -105,9 +105,9 @@ struct control_call {
 
 /*
  * Stops every thread of a process, also those being created meanwhile, and of the processes that
- * share its memory. One of these, the `lender`, is left alone (0: none): it waits for us, and runs
- * nothing of its own. The kernel's workers (procfs_is_worker()) go on, as they would for a call
- * that has begun.
+ * share its memory. One of these processes, the `lender` (0: none), is left alone: it waits for us
+ * and runs no code of its own. The kernel's workers (procfs_is_worker()) go on, as they would
+ * finish a system call that has begun.
  *
  * While a thread waits in vfork(2), no thread is stopped. A thread that begins to do so
  * meanwhile keeps the others for some milliseconds at most; then all are let go, and it is
@@ -143,9 +143,9 @@ PROBE_MUST_CHECK struct probe_error *control_borrow_within(pid_t pid, const stru
 	uint64_t patience_ns, const struct control_coming *coming, struct control *ret);
 
 /*
- * waitpid(2) for the stops of a traced thread, which does not wait: `tid` when it has stopped, 0
- * when it has not, -1 when it is gone. The exit status of a child of this process is left to the
- * code that started it. wait.h has what waits.
+ * Calls waitpid(2) for the stops of a traced thread, without waiting. Returns `tid` if it has
+ * stopped, 0 if it has not, -1 if it is gone. If it is a child of this process, its exit status is
+ * left to the code that started it. The functions in wait.h wait.
  */
 pid_t control_wait(pid_t tid, int *status_ret);
 
@@ -169,9 +169,10 @@ bool control_can_run(const struct control *control, const struct control_thread 
 uint64_t control_resume(struct control *control);
 
 /*
- * After an error, a thread that has not stopped may stop later, for as long as nobody lets it go.
- * This does that for those that this thread has asked; to be called from time to time. Stopping or
- * borrowing the threads of that process does it, too.
+ * After an error, a thread that was asked to stop may stop later, and then stays stopped until it
+ * is detached from. This function detaches from such threads of the calling thread, if they have
+ * stopped by now; call it from time to time. Stopping or borrowing the threads of the same process
+ * does so, too.
  */
 void control_let_late_go(void);
 
@@ -187,12 +188,12 @@ PROBE_MUST_CHECK struct probe_error *control_find_rooms(pid_t pid, pid_t lender,
  * Runs system calls in one of the stopped threads, in order, and none after the first
  * that has not succeeded. The result of each call that was reached is set.
  *
- * If this process is killed at any instant, the thread finishes the system call
- * it is in and then restores itself by rt_sigreturn(2) from a frame in one of the
- * rooms. Its stack is not touched. Otherwise the registers are put back through ptrace, so that an
- * interrupted system call restarts as it would have. A thread that does not come back from a call
- * (WAIT_STOP_NS) is interrupted and put back; one that cannot be interrupted goes on as if this
- * process had been killed, and is_running is set for it.
+ * If this process is killed at any instant, the thread finishes the system call it is in and then
+ * restores itself by rt_sigreturn(2) from a frame in one of the rooms. Its stack is not touched.
+ * Otherwise the registers are put back through ptrace, so that an interrupted system call restarts
+ * as it would have. A thread that does not come back from a call within WAIT_STOP_NS is interrupted
+ * and put back. If it cannot be interrupted, is_running is set for it, and it goes on as if this
+ * process had been killed.
  *
  * Errors: PROBE_ERROR_STATE (it has become another program, or does not come back from a call),
  * PROBE_ERROR_NOT_FOUND (it is being killed), PROBE_ERROR_UNSUPPORTED (there is no room),

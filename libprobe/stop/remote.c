@@ -67,7 +67,7 @@ static struct probe_error *gone(const struct control *control)
 	return probe_error_new(PROBE_ERROR_NOT_FOUND, "process %d has ended", control->pid);
 }
 
-/* The error for a thread that does not come back from a call: it should have by now. */
+/* The error for a thread that has not come back from a call in time. */
 static struct probe_error *too_late(
 	const struct control *control, const struct control_thread *thread)
 {
@@ -147,9 +147,9 @@ static struct probe_error *read_state(const struct control *control,
 /* ---- What killed controllers have left ---- */
 
 /*
- * Has a handler interrupted the thread at `leave`? Its frame holds what the frame pointer was. The
- * search ends with the stack's mapping, because the next one may be anything. A stack that cannot
- * be read may hold such a frame.
+ * Has a handler interrupted the thread at `leave`? Then the handler's frame holds the frame pointer
+ * of that moment. The search ends with the stack's mapping, because the next mapping may be
+ * anything. A stack that cannot be read counts as holding such a frame.
  */
 static bool handler_leads_to_room(pid_t pid, const struct rooms *rooms, uint64_t sp)
 {
@@ -250,8 +250,8 @@ static struct probe_error *prepare(const struct control *control,
  */
 
 /*
- * Waits until the thread enters or leaves a system call, or until it stops otherwise if that was
- * `asked` of it while it ran. All signals are blocked except SIGSTOP, which is passed on: the
+ * Waits until the thread enters or leaves a system call, or until it stops for another reason, if
+ * it was `asked` to while it ran. All signals are blocked except SIGSTOP, which is passed on: the
  * process stays stopped when we detach.
  */
 static enum wait_result await_syscall_stop(
@@ -286,16 +286,16 @@ static enum wait_result to_syscall_stop(struct control *control, struct control_
 	return await_syscall_stop(control, thread, false, &status);
 }
 
-/* Did the kernel end a call because of a stop? It does the call again, or says EINTR. */
+/* Did a stop end the system call? The kernel then repeats the call or returns EINTR. */
 static bool is_interrupted(int64_t result)
 {
 	return result == -EINTR || (result <= -512 && result >= -516); /* ERESTARTSYS, ... */
 }
 
 /*
- * Interrupts a call that does not end, and waits once more. NULL: the thread has made it after all.
- * After an error its registers can be put back, unless it still runs. `enters`: it had not begun
- * the call.
+ * Interrupts a call that does not end, and waits once more. Returns NULL if the thread has made the
+ * call after all. After an error its registers can be put back, unless it still runs. `enters`: the
+ * thread had not entered the call yet.
  */
 static struct probe_error *call_off(
 	struct control *control, struct control_thread *thread, bool enters)
@@ -309,7 +309,9 @@ static struct probe_error *call_off(
 		result = await_syscall_stop(control, thread, true, &status);
 	if (result == WAIT_STOPPED && WAIT_EVENT_OF(status))
 		return error;
-	/* At the entry of a call, what we write would be the call's, and its result replaces ours.
+	/*
+	 * Let the call end first: at its entry, registers that we write become its arguments, and
+	 * its result overwrites one of them.
 	 */
 	if (result == WAIT_STOPPED && enters)
 		result = to_syscall_stop(control, thread);
@@ -570,7 +572,10 @@ static struct probe_error *run_and_leave(struct control *control, const struct r
 			(calls[i].then && !calls[i].then(calls[i].data, thread->tid)))
 			break;
 	}
-	/* It goes its way as if we had died; the next controller finds what it returns through. */
+	/*
+	 * The thread goes on as if we had died. The next controller finds the frame that it returns
+	 * through.
+	 */
 	if (thread->is_running) {
 		prepared_forget(p);
 		return error;

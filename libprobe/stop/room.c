@@ -302,7 +302,10 @@ static bool find_on_stack(
 	return false;
 }
 
-/* The pages of a stack that was registered with userfaultfd(2) are a program's to provide. */
+/*
+ * Are all pages of a room in memory, or the kernel's to provide? Other pages may be a program's to
+ * provide (userfaultfd(2)).
+ */
 static bool is_ready(pid_t pid, const struct room *room)
 {
 	bool ready = true;

@@ -110,10 +110,10 @@ void seize_ask_to_stop(struct control_thread *thread)
 }
 
 /*
- * Does the kernel count as many tasks of a process as are attached to, or were passed over? Stopped
- * threads create no others, and the kernel's workers only others of their kind. Its folder, which
- * is open, has two links, and one more for each task (proc_task_getattr() in fs/proc/base.c). Those
- * that were passed over are counted afterwards: if one leaves in between, that is seen.
+ * Does the kernel count as many tasks of a process as we have attached to or passed over? Stopped
+ * threads create no tasks, and the kernel's workers create only workers. The link count of the open
+ * folder is the number of tasks plus two (proc_task_getattr() in fs/proc/base.c). The tasks that
+ * were passed over are counted after that, so one that ends in between makes the numbers differ.
  */
 static bool has_all(const struct control *control, pid_t pid, int folder)
 {

@@ -34,8 +34,8 @@ enum seize_then { SEIZE_LET_RUN, SEIZE_ASK };
 struct probe_error *seize_new(struct control *control, enum seize_then then, size_t *new_ret);
 
 /*
- * Has the process no thread that is not attached, except those that were passed over as they were
- * listed last? `folder` is procfs_open_threads() of it. Cheap.
+ * Are all threads of the process attached, except those that were passed over when they were last
+ * listed? `folder` comes from procfs_open_threads(). Cheap.
  */
 bool seized_all(const struct control *control, int folder);
 

@@ -5,10 +5,10 @@
 #include <stdbool.h>
 
 /*
- * The kernel notifies a tracer with SIGCHLD. Sleeping until it arrives hands the processor to the
- * thread at once; waitpid(2) has no time limit. Between _take and _give the signal is blocked;
- * signals that _wait has taken are raised again at the end, so that the caller misses no child of
- * its own. Initialise with {0}. A second _take does nothing.
+ * The kernel notifies a tracer with SIGCHLD. Sleeping until it arrives gives the processor to the
+ * thread at once; waitpid(2) would do so, too, but has no time limit. Between _take and _give the
+ * signal is blocked. At the end, the signals that _wait has taken are raised again, so that the
+ * caller misses no child of its own. Initialise with {0}. A second _take does nothing.
  */
 struct control_signals {
 	bool in_force;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Waits for stops by sleeping: then the target gets our processor at once. Every wait for a thread
- * of a target is in this file, and has a limit.
+ * Waits for stops by sleeping, so that the target gets our processor at once. Every wait for a
+ * target's thread is in this file, and has a limit.
  */
 #include <errno.h>
 #include <sys/ptrace.h>
@@ -70,8 +70,8 @@ bool wait_is_blocked(pid_t tid)
 }
 
 /*
- * Gives up earlier on a thread that is blocked for `blocked_ns`. The clock is read before each
- * look: if this process was stopped itself, the thread gets one more.
+ * Gives up on a blocked thread after `blocked_ns`, and on any other after WAIT_STOP_NS. The clock
+ * is read before each look, so if this process was stopped itself, the thread gets another look.
  */
 static enum wait_result wait_stop(pid_t tid, uint64_t begun_ns, uint64_t blocked_ns,
 	struct control_signals *signals, int *status_ret)
@@ -88,7 +88,10 @@ static enum wait_result wait_stop(pid_t tid, uint64_t begun_ns, uint64_t blocked
 	}
 }
 
-/* While a thread makes a call for us, it may be blocked: memory is read back from a disk. */
+/*
+ * In a call for us, a thread may be blocked while a disk reads memory back, so a blocked thread
+ * gets no shorter limit.
+ */
 enum wait_result wait_for_stop(
 	pid_t tid, uint64_t begun_ns, struct control_signals *signals, int *status_ret)
 {

@@ -13,15 +13,17 @@
 /* The PTRACE_EVENT_* of a status; 0: none. */
 #define WAIT_EVENT_OF(status) ((unsigned int)(status) >> 16)
 
-/* The stop at the entry and the exit of a system call (PTRACE_O_TRACESYSGOOD). */
+/* The signal of a stop at the entry or exit of a system call (PTRACE_O_TRACESYSGOOD). */
 enum { WAIT_SYSCALL_STOP = SIGTRAP | 0x80 };
-/* The signal that a stop (0: there was none) is about, which has to be passed on; 0: none. */
+/*
+ * The signal that a stop was about, and that must be passed on. 0 if there is none, or if `status`
+ * is 0.
+ */
 long wait_signal_of(int status);
 
 /* How long the other threads stay stopped while one is in vfork(2). */
 enum { WAIT_BLOCKED_NS = 10000000 };
-/* How long they stay stopped at most while one gets no processor, or does not end a call of ours.
- */
+/* How long the other threads stay stopped while one gets no processor, or is in a call for us. */
 #define WAIT_STOP_NS UINT64_C(2000000000)
 
 enum wait_result { WAIT_STOPPED, WAIT_GONE, WAIT_TIMEOUT };
@@ -33,8 +35,8 @@ enum wait_result { WAIT_STOPPED, WAIT_GONE, WAIT_TIMEOUT };
 bool wait_is_blocked(pid_t tid);
 
 /*
- * Waits for the next stop of a traced thread that runs since `begun_ns` (CLOCK_MONOTONIC).
- * WAIT_TIMEOUT: it has not stopped within WAIT_STOP_NS.
+ * Waits for the next stop of a traced thread that has run since `begun_ns` (CLOCK_MONOTONIC).
+ * Returns WAIT_TIMEOUT if it does not stop within WAIT_STOP_NS.
  */
 enum wait_result wait_for_stop(
 	pid_t tid, uint64_t begun_ns, struct control_signals *signals, int *status_ret);
