@@ -4,8 +4,7 @@
  * vm.overcommit_memory=2, the kernel refuses to commit a page beyond the commit limit, and sends
  * SIGBUS to the process that touched it. Stubs touch pages in the target, so the target would get
  * it. With the other settings the kernel refuses no single page (before Linux 5.2: as long as it can
- * free one): if memory runs out, it kills
- * a process.
+ * free one): if memory runs out, it kills a process.
  *
  * fallocate(2) commits pages before they are touched, and reports an error instead. The pages are
  * charged to the control group of the process that calls it.

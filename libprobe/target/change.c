@@ -65,7 +65,7 @@ static struct probe_error *read_modules(struct change *c)
 	return error;
 }
 
-/* Does its code run on this machine? Where a controller has patched it, it does. */
+/* Does the target's code run on this machine? If a controller has patched it, the answer is yes. */
 static struct probe_error *check_machine(struct change *c)
 {
 	const struct module *program = first_program(&c->modules);
@@ -205,7 +205,7 @@ struct probe_error *change_remove_frames(struct change *change, size_t *count_re
 	return error;
 }
 
-/* A frozen process is not waited for here: other processes may be traced meanwhile. */
+/* Does not wait for a frozen process, so that other processes can be traced meanwhile. */
 static struct probe_error *check_frozen(pid_t pid)
 {
 	char group[CGROUP_PATH_BYTES];

@@ -44,11 +44,11 @@ struct change {
 	struct control control;	   /* while stopped or borrowed */
 	bool stopped;
 	/*
-	 * Memory of ours was mapped over or unmapped by the program (own.h). Sessions that needed
-	 * it are retired: uninstall_find_dead() finds that once.
+	 * The program has mapped memory over ours or unmapped it (own.h). The sessions that needed
+	 * it are retired. `lost_ends` makes uninstall_find_dead() report work until they are ended.
 	 */
 	bool lost, lost_ends;
-	uint64_t sealed_bytes; /* that this change could not unmap, because the program sealed it */
+	uint64_t sealed_bytes; /* not unmapped, because the program has sealed them */
 	bool gone;	       /* a site's memory was not there */
 	bool differs;	       /* a site's memory was not as its file has it */
 	bool borrowed; /* one thread is stopped for several runs of calls: change_borrow() */
@@ -57,7 +57,7 @@ struct change {
 	uint64_t stop_ns;	/* the longest stop so far */
 };
 
-enum { CHANGE_FILE_CALLS = 8 };	  /* of mmap(2) for one file: a thread is stopped meanwhile */
+enum { CHANGE_FILE_CALLS = 8 };	  /* mmap(2) calls for one file: a thread is stopped meanwhile */
 enum { ARENA_BYTES = 256 << 10 }; /* arenas are this large, or a multiple of it */
 
 /*
@@ -127,11 +127,11 @@ PROBE_MUST_CHECK struct probe_error *change_alloc_code(struct change *change, si
 	const struct code_extent *reaches, size_t count, uint64_t *ret);
 
 /*
- * Has the target create a file of `size` bytes, map it by these calls of mmap(2), whose descriptor
- * is set here (CHANGE_FILE_CALLS at the most), and close it. Without `data`, all of the file may be
- * written. One thread is stopped all the while. The results of the calls are set, also after an
- * error; 0: it was not made, or is undone. *fd_ret (may be NULL) is this process's descriptor, or
- * -1 after an error.
+ * Has the target create a file of `size` bytes, map it by these calls of mmap(2), and close it. One
+ * thread is stopped during all of that. There may be CHANGE_FILE_CALLS calls at most; their
+ * descriptor is set here. Without `data`, all of the file may be written. The results of the calls
+ * are set, also after an error; 0: it was not made, or is undone. *fd_ret (may be NULL) is this
+ * process's descriptor, or -1 after an error.
  */
 PROBE_MUST_CHECK struct probe_error *change_map_file(struct change *change, size_t size,
 	const struct lasting_file *data, struct control_call *calls, size_t count, int *fd_ret);
@@ -173,14 +173,14 @@ PROBE_MUST_CHECK struct probe_error *change_store(struct change *change);
 PROBE_MUST_CHECK struct probe_error *change_load(struct change *change);
 
 /*
- * Is all memory still ours that the registry lists? Right before some of it is written; short
- * enough for a stop. Errors: PROBE_ERROR_STATE (it is not), those of maps_read().
+ * Is all memory that the registry lists still ours? Called right before some of it is written;
+ * short enough for a stop. Errors: PROBE_ERROR_STATE (it is not), those of maps_read().
  */
 PROBE_MUST_CHECK struct probe_error *change_confirm(const struct change *change);
 
 /*
- * Unmaps arenas that the registry does not list. Those that the program has sealed are listed
- * again. Errors: those of change_run().
+ * Unmaps arenas that the registry does not list. Arenas that the program has sealed return to the
+ * registry. Errors: those of change_run().
  */
 PROBE_MUST_CHECK struct probe_error *change_unmap_arenas(
 	struct change *change, const struct reg_arena *arenas, size_t count);

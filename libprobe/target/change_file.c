@@ -282,8 +282,9 @@ static struct probe_error *settle(struct memory_file *file)
 }
 
 /*
- * Allocates what may be written, where a store could fail otherwise. Code as well: probes must go
- * off however little memory is left then.
+ * With vm.overcommit_memory=2, a store to a page that is not allocated may fail. So everything that
+ * may be written is allocated, including code: switching probes off must work when no memory is
+ * left.
  */
 static struct probe_error *fill_file(
 	const struct memory_file *file, const struct lasting_file *data)

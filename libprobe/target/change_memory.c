@@ -123,7 +123,7 @@ static struct probe_error *map_guard(struct change *change, uint64_t guard)
 	return change_run(change, "map memory for code", calls, 2);
 }
 
-/* Writes what stubs test, and what the page is known by. */
+/* Writes the word that stubs test, and the mark that identifies the page. */
 static struct probe_error *set_guard(struct change *change, uint64_t page)
 {
 	static const uint32_t one = 1;
@@ -263,7 +263,10 @@ struct probe_error *change_write_image(struct change *change, struct code_extent
 	struct probe_error *error;
 
 	ret->size = registry_image_size(r);
-	/* Anywhere: images are data. Without a home, near what remains of our code (lost.c). */
+	/*
+	 * Images are data, so they can be anywhere. If there is no home, they go near what remains
+	 * of our code (lost.c).
+	 */
 	error = change_alloc_code(change, ret->size,
 		&(struct code_extent){r->home	       ? r->home
 				      : r->arena_count ? r->arenas[0].start
@@ -320,7 +323,10 @@ struct probe_error *change_unmap_arenas(
 	return error;
 }
 
-/* The arena with the registry, and the guard after it. *sealed_ret: they stay. */
+/*
+ * Unmaps the arena with the registry, and the guard after it. *sealed_ret: the program has sealed
+ * them, and both stay.
+ */
 static struct probe_error *unmap_home(
 	struct change *change, struct reg_arena *home, bool *sealed_ret)
 {
@@ -333,7 +339,7 @@ static struct probe_error *unmap_home(
 	return error;
 }
 
-/* Takes the arenas out of the registry, except those that stay anyway: home's, and sealed ones. */
+/* Takes arenas out of the registry, except those that stay: the home's, and sealed ones. */
 static struct reg_arena *take_arenas(struct registry *r, size_t *count_ret)
 {
 	struct reg_arena *taken = calloc(r->arena_count + 1, sizeof(*taken));
@@ -354,9 +360,10 @@ static struct reg_arena *take_arenas(struct registry *r, size_t *count_ret)
 }
 
 /*
- * Everything, when no session is left. The arena with the home is the last, because it stays if the
- * program has sealed another: the next session uses what could not be unmapped. If we die, what the
- * registry lists and is gone is not taken for ours (own.h), and what it does not list are orphans.
+ * Unmaps everything when no session is left. The arena with the home comes last: if the program has
+ * sealed another arena, the home stays, too, so that the next session can use what is left. If we
+ * die in between, a listed arena that is gone is not taken for ours (own.h), and an unlisted one is
+ * an orphan.
  */
 static struct probe_error *unmap_all(struct change *change)
 {

@@ -60,10 +60,13 @@ struct data_extent {
 	uint64_t start, end;
 };
 
-/* The parts that stubs and controllers write, before data_place(); false after the last one. */
+/*
+ * A part that stubs and controllers write, numbered from 0; false after the last one. Usable before
+ * data_place().
+ */
 bool data_extent(const struct reg_session *session, uint32_t index, struct data_extent *ret);
 
-/* Their bytes. */
+/* The sum of the sizes of these parts. */
 uint64_t data_bytes(const struct reg_session *session);
 
 /* Turns the offsets into addresses in the target, for data that is mapped at session->data. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The target itself creates the file, with its own rights and in its own view of the file system,
- * and only if it does not exist (O_EXCL). So no file is overwritten. The kernel follows any link on
- * the way to the file's folder. So we find the folder first, following links of the target's user
- * and root only (base/place.c), and check that the new file is in it.
+ * and only if it does not exist (O_EXCL). So no file is overwritten. But the kernel follows any
+ * link on the way to the file's folder. So we find the folder first, following only links of the
+ * target's user and of root (base/place.c), and check that the new file is in it.
  *
  * A hit writes into the file's pages, and that must never fail: the kernel sends SIGBUS if the file
  * system has no room for a page when it is first touched, or if the file was truncated. So all room
@@ -93,7 +93,10 @@ struct probe_error *lasting_room(pid_t pid, const char *path, uint64_t *ret)
 		error = keeps_none(path);
 	else
 		*ret = (uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize;
-	/* Its pages are memory: it may have more free than the kernel commits. */
+	/*
+	 * The pages of a tmpfs are memory: the kernel may refuse to commit what the file system has
+	 * free.
+	 */
 	if (!error && fs.f_type == TMPFS_MAGIC && overcommit_room() < *ret)
 		*ret = overcommit_room();
 	free(folder);
@@ -126,7 +129,7 @@ static struct probe_error *take_room(pid_t pid, int fd, const struct lasting_fil
 
 struct probe_error *lasting_find(pid_t pid, const char *path, int *ret)
 {
-	/* The last number is that by which the kernel judges access to files. */
+	/* The last number is the file system UID, which decides about access to files. */
 	long user = procfs_status_last_number(pid, "Uid:");
 	char root[48];
 

@@ -12,13 +12,13 @@
 #include "libprobe/target/registry.h"
 
 /*
- * A file to create: its path as the target sees it (NULL: a file in memory, which does not last),
- * and the layout of what stubs write.
+ * A file to create: its path in the target's view (NULL: a file in memory, which does not last),
+ * and the layout of the data that stubs write.
  */
 struct lasting_file {
 	const char *path;
 	const struct reg_session *layout; /* before data_place() */
-	int folder;			  /* where it is to be created: lasting_find() */
+	int folder;			  /* the file's folder: lasting_find() */
 };
 
 /* Errors: PROBE_ERROR_USAGE (no absolute path, or none that ends in SHARED_SUFFIX). */
@@ -31,8 +31,8 @@ PROBE_MUST_CHECK struct probe_error *lasting_check(const char *path);
 PROBE_MUST_CHECK struct probe_error *lasting_room(pid_t pid, const char *path, uint64_t *ret);
 
 /*
- * Opens the folder in which the process is to create a file: no link of other users is followed to
- * it. Errors: PROBE_ERROR_SYSTEM, PROBE_ERROR_PERMISSION.
+ * Opens the folder in which the process will create a file. Links of users other than the process's
+ * and root are not followed. Errors: PROBE_ERROR_SYSTEM, PROBE_ERROR_PERMISSION.
  */
 PROBE_MUST_CHECK struct probe_error *lasting_find(pid_t pid, const char *path, int *ret);
 

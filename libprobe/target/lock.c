@@ -4,20 +4,20 @@
  * user of the process and root can open that file (mode 0400), so no other user can hold the lock.
  * `status` can be opened by every user, and `mem` by nobody after the main thread has ended.
  *
- * Each pid namespace has inodes of its own in /proc, and since Linux 5.8 each mount of procfs has,
- * too. Controllers in different namespaces therefore lock two files:
+ * Each pid namespace has its own inodes in /proc; since Linux 5.8, so has each mount of procfs.
+ * Controllers in different namespaces therefore lock two files:
  *
  *	/proc/PID/personality			in the /proc of the controller
  *	/proc/PID/root/proc/N/personality	in the /proc of the target, where its pid is N
  *
  * A target can mount anything on its /proc, even a file system that never answers (FUSE). So the
- * second path is walked only as far as the kernel knows it by itself, and only within procfs. If
- * that fails, the first file alone is locked. A target that arranges this harms only itself.
+ * second path is followed only while the kernel has it cached, and only within procfs. If that
+ * fails, only the first file is locked. A target that arranges this harms only itself.
  *
- * A change takes milliseconds, but seconds on a busy machine or with thousands of sites. The limit
- * is far above that, for a controller that is itself stopped. A process of a user who may trace
- * the target, but not everything that we may trace, is given a moment only: otherwise a user could
- * delay root by locking his own processes.
+ * A change takes milliseconds, or seconds on a busy machine or with thousands of sites. The limit
+ * of the wait is far above that, because the holder may itself be stopped. If the holder's user may
+ * trace the target, but not everything that we may trace, the limit is much lower: otherwise that
+ * user could delay root by locking their own processes.
  *
  * Sources: fs/proc/base.c and fs/proc/root.c of Linux, flock(2), proc_locks(5).
  */
@@ -67,7 +67,7 @@ static int open_within(int procfs, long pid, const char *name)
 	return (int)syscall(SYS_openat2, procfs, path, &how, sizeof(how));
 }
 
-/* Does /proc of the process lead to the same files as ours? */
+/* Does the process see the same procfs on /proc as we do? */
 static bool sees_our_proc(pid_t living)
 {
 	static const char *const links[] = {"ns/mnt", "root"};
@@ -86,7 +86,7 @@ static bool sees_our_proc(pid_t living)
 	return true;
 }
 
-/* Opens /proc of the process if procfs is mounted there. No file system is asked. */
+/* Opens /proc of the process if procfs is mounted there. Asks no file system. */
 static int open_their_proc(pid_t living)
 {
 	char path[PATH_BYTES], type[PROCFS_MOUNT_TYPE];
@@ -97,7 +97,7 @@ static int open_their_proc(pid_t living)
 	root = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (root < 0)
 		return -1;
-	/* The kernel does not wait for a lock of its own either, so it may fail for a moment. */
+	/* The kernel fails instead of waiting for one of its own locks, so try again. */
 	for (int i = 0; i < OPEN_TRIES && proc < 0; i++)
 		proc = cached_open(root, "proc", RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
 	close(root);
@@ -112,8 +112,8 @@ static int open_their_proc(pid_t living)
 }
 
 /*
- * The pid of the process in that procfs, or 0: the procfs may be of the pid namespace of the
- * process, or of one above it.
+ * Returns the pid of the process in a procfs, or 0. The procfs may belong to the pid namespace of
+ * the process, or to one above it.
  */
 static long pid_within(int procfs, pid_t pid)
 {
@@ -163,8 +163,8 @@ static bool same_file(int a, int b)
 }
 
 /*
- * False, and errno, if the first cannot be opened. The files of a main thread that has ended are
- * root's; those of a thread that lives are found by its id, too.
+ * Returns false and sets errno if the first file cannot be opened. After the main thread has ended,
+ * its files are root's; the id of a living thread leads to files of the process's user.
  */
 static bool open_files(pid_t pid, struct target_lock *ret)
 {
@@ -177,7 +177,7 @@ static bool open_files(pid_t pid, struct target_lock *ret)
 	if (ret->ours < 0)
 		return false;
 	ret->theirs = open_theirs(living);
-	/* Locked twice, one file would exclude us from itself. */
+	/* One file locked through two descriptors would lock us out ourselves. */
 	if (ret->theirs >= 0 && same_file(ret->ours, ret->theirs)) {
 		close(ret->theirs);
 		ret->theirs = -1;
@@ -194,7 +194,7 @@ void lock_release(struct target_lock *lock)
 	*lock = (struct target_lock){-1, -1};
 }
 
-/* Locks both or none. *taken_ret: the file that another process has locked. */
+/* Locks both files or neither. *taken_ret becomes the file that another process has locked. */
 static bool take(const struct target_lock *lock, int how, int *taken_ret)
 {
 	*taken_ret = lock->ours;
@@ -209,7 +209,7 @@ static bool take(const struct target_lock *lock, int how, int *taken_ret)
 
 /* ---- The holder ----------------------------------------------------------------------- */
 
-/* The file of a descriptor as proc_locks(5) names it. */
+/* Names the file of a descriptor as proc_locks(5) does. */
 static void name_file(int fd, char name[PATH_BYTES])
 {
 	struct stat st = {0};
@@ -219,7 +219,10 @@ static void name_file(int fd, char name[PATH_BYTES])
 		(uintmax_t)st.st_ino);
 }
 
-/* "1: FLOCK ADVISORY WRITE PID MAJOR:MINOR:INODE 0 EOF"; 0: it is not in our pid namespace. */
+/*
+ * Line: "1: FLOCK ADVISORY WRITE PID MAJOR:MINOR:INODE 0 EOF". Returns 0 if our pid namespace does
+ * not have the holder.
+ */
 static pid_t find_holder(const char *file)
 {
 	FILE *locks = fopen("/proc/locks", "re");
@@ -236,8 +239,8 @@ static pid_t find_holder(const char *file)
 }
 
 /*
- * Has the process the lock? True if that is unknown. The process that took the lock may have ended,
- * and its pid may be another's: the lock then lives on in a process that it has forked.
+ * Does the process have the lock? True if that is unknown. The process that took the lock may have
+ * ended, and its pid may have been reused: the lock then lives on in a process that it forked.
  */
 static bool has_lock(pid_t pid, const char *file)
 {
@@ -262,8 +265,8 @@ static bool has_lock(pid_t pid, const char *file)
 }
 
 /*
- * Is the holder of a user who may not trace all that we may? A holder that cannot be seen may be of
- * any user who may trace the target.
+ * May the holder's user trace less than we may? A holder that we cannot see may belong to any user
+ * who may trace the target.
  */
 static bool is_stranger(pid_t target, pid_t holder)
 {
@@ -336,7 +339,7 @@ static bool may_wait(const struct probe_target *target, uint64_t waited_ns, unsi
 	return waited_ns / SECOND_NS <= *told || tell(target, ++*told);
 }
 
-/* The caller is the one who waits. Several threads may share its patience. */
+/* The caller does the waiting. Several threads may share its patience. */
 static void note_busy(const struct probe_target *target, struct probe_patience *patience)
 {
 	if (!target->holder.is_stranger)

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The program has mapped memory of its own over our registry, or has unmapped it. Then nothing
- * lists the sites that still jump to our code, or to where it was. The modules' files do: a page of
- * text that is the process's own copy differs from its file only where somebody has written. Such
- * bytes are restored only if they are proved to be ours:
+ * lists the sites that still jump to our code, or to the addresses where it was. But they can be
+ * found by comparing text with the modules' files: where a page of text is the process's own copy,
+ * it differs from the file only in bytes that somebody has written. Such bytes are restored only if
+ * they are proved to be ours:
  *
- *   jump         leads into code memory of ours, or to where that was according to data of ours
- *                (struct data_header, struct data_arenas)
+ *   jump         leads into our code memory, or to where our data says that it was (struct
+ *                data_header, struct data_arenas)
  *   short jump   leads to such a jump (PROBE_PLAN_HOP)
  *
- * Memory of ours that remains may have a thread in it, so it becomes leftovers of retired sessions,
- * and is freed as those are (libprobe/patch/uninstall.c).
+ * A thread may run in memory of ours that remains. So this memory becomes the leftovers of retired
+ * sessions, and is freed as those are (libprobe/patch/uninstall.c).
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -26,9 +27,9 @@
 #include "libprobe/target/lasting.h"
 #include "libprobe/target/own.h"
 
-enum { AROUND = 8 /* bytes of the next page that a jump may have */, SHORT_BYTES = 2 };
+enum { AROUND = 8 /* bytes of a jump that may lie in the next page */, SHORT_BYTES = 2 };
 
-/* A short jump that leads to what may be a jump of ours. */
+/* A short jump to an address where we may have put a jump. */
 struct short_jump {
 	uint64_t at, to;
 	uint8_t memory[SHORT_BYTES], file[SHORT_BYTES];
@@ -38,7 +39,7 @@ struct scan {
 	const struct arch *arch;
 	pid_t pid;
 	int pagemap;
-	struct code_taken code; /* where our code is, or was */
+	struct code_taken code; /* where our code is or was */
 	struct registry *found;
 	struct short_jump *shorts;
 	size_t short_count;
@@ -68,7 +69,10 @@ static void add_code(struct scan *s, uint64_t start, uint64_t size)
 		s->failed |= !code_keep(&s->code, (struct code_extent){start, size});
 }
 
-/* Data tells it, also that of a process from which this one was forked. */
+/*
+ * Adds the places of our code that data of ours lists. The data may be that of a process from which
+ * this one was forked.
+ */
 static void add_noted(struct scan *s, const struct mapping *m)
 {
 	struct data_arenas arenas;
@@ -118,7 +122,10 @@ static void add_site(struct scan *s, const struct piece *p, size_t at, size_t le
 	memcpy(site->patched, p->memory + at, length);
 }
 
-/* The bytes of a jump of ours; 0: it is none. Twins are two, and the second begins in the first. */
+/*
+ * Returns the length of our jump at `at`, or 0 if there is none. Twins are two jumps; the second
+ * begins one byte into the first.
+ */
 static size_t jump_length(const struct scan *s, const struct piece *p, size_t at)
 {
 	const struct arch *arch = s->arch;
@@ -137,7 +144,7 @@ static size_t jump_length(const struct scan *s, const struct piece *p, size_t at
 	return length;
 }
 
-/* A short jump of ours, perhaps: add_shorts() decides. */
+/* Notes a short jump, which may be ours: add_shorts() decides. */
 static void take_short(struct scan *s, const struct piece *p, size_t at)
 {
 	const struct arch *arch = s->arch;
@@ -157,7 +164,7 @@ static void take_short(struct scan *s, const struct piece *p, size_t at)
 	memcpy(jump->file, p->file + at, SHORT_BYTES);
 }
 
-/* The bytes at `at` are not the file's. Returns where to go on. */
+/* Handles bytes at `at` that differ from the file. Returns where the comparison continues. */
 static size_t take_difference(struct scan *s, const struct piece *p, size_t from, size_t at)
 {
 	size_t first = at >= from + s->arch->jump_length ? at - s->arch->jump_length + 1 : from;
@@ -186,7 +193,9 @@ static void compare(struct scan *s, const struct piece *p)
 
 /* ---- Modules ---------------------------------------------------------------------------- */
 
-/* As in site.c: a page that is present, and no longer the file's. */
+/*
+ * Is a page of text the process's own copy? As in site.c: it is present, but not the file's page.
+ */
 static bool is_own_copy(const struct scan *s, uint64_t page)
 {
 	uint64_t entry;
@@ -199,7 +208,10 @@ static bool is_own_copy(const struct scan *s, uint64_t page)
 	       (entry & (UINT64_C(1) << 63) && !(entry & (UINT64_C(1) << 61)));
 }
 
-/* Text that the process has copied, and the first bytes after it: the last jump may need them. */
+/*
+ * Compares pages that the process has copied, and the first bytes behind them, where the last jump
+ * may end.
+ */
 static void compare_run(struct scan *s, const struct module *module, uint64_t start, uint64_t end)
 {
 	struct piece p = {.start = start, .size = end - start};
@@ -234,7 +246,7 @@ static void compare_text(struct scan *s, const struct module *module, const stru
 	}
 }
 
-/* Hops have been found as jumps. */
+/* Keeps the short jumps that lead to one of our jumps, which have all been found by now. */
 static void add_shorts(struct scan *s)
 {
 	size_t hops = s->found->site_count;
@@ -266,7 +278,7 @@ static void compare_all(struct scan *s, const struct maps *maps, const struct mo
 
 /* ---- What remains ------------------------------------------------------------------------ */
 
-/* A leftover: a thread may be anywhere in it. */
+/* Makes memory of ours a leftover, because a thread may be anywhere in it. */
 static void add_leftover(struct scan *s, const struct mapping *m)
 {
 	struct reg_arena *arena = registry_add_arena(s->found);
@@ -284,7 +296,7 @@ static void add_session(struct scan *s, const struct mapping *m)
 {
 	struct reg_session *session;
 
-	/* The layout is not needed, but has to make sense. */
+	/* The layout of the session is not used, but must be consistent. */
 	if (m->end - m->start <= page_bytes())
 		return;
 	session = registry_add_session(s->found);
@@ -301,7 +313,7 @@ static void add_session(struct scan *s, const struct mapping *m)
 		.slots = m->start + page_bytes()};
 }
 
-/* Data of this process, whose registry is gone. A probectl has that of other processes mapped. */
+/* Is this data of this process? A traced probectl also has the data of its own targets mapped. */
 static bool is_its_data(pid_t pid, const struct mapping *m)
 {
 	struct data_header header;

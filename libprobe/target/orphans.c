@@ -73,7 +73,7 @@ static bool is_orphan(pid_t pid, const struct mapping *m, const struct registry 
 	/* What cannot be read was mapped before its file got a size. */
 	if (memory_read(pid, m->start, &header, sizeof(header)) != sizeof(header))
 		return !shared_is_lasting(m);
-	/* Code that the program has protected (mprotect(2)): nothing can run there. */
+	/* The program has protected this code (mprotect(2)), so no thread can run there. */
 	if (!m->is_shared && header.magic != DATA_MAGIC)
 		return true;
 	return shared_is_lasting(m) ? is_made_by(&header, pid) : leads_here(&header, r);

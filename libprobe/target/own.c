@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A program may keep its own books of free addresses, and map memory over ours (MAP_FIXED), or
- * unmap it. What is there then is the program's: it is neither unmapped nor written.
+ * A program may keep its own records of free addresses, and map memory over ours (MAP_FIXED), or
+ * unmap it. From then on the memory there is the program's: we must neither unmap nor write it.
  *
- * Code and data are ours while a mapping has our name and the inode of the file that we made, for
- * no other file has that. The guard is anonymous memory, because only that is wiped on fork
- * (MADV_WIPEONFORK). It is a mapping of exactly one page, which holds our mark; in a forked child,
- * which finds it zero, the kernel's flag for wiped memory (VmFlags: wf) is the proof.
+ * Code and data are ours while a mapping has our name and the inode of the file that we created: no
+ * other file has that inode. The guard is anonymous memory, because only anonymous memory can be
+ * wiped on fork (MADV_WIPEONFORK). The guard is a mapping of exactly one page that holds our mark.
+ * A forked child finds the page zero; there, the kernel's flag for wiped memory (VmFlags: wf) is
+ * the proof.
  *
  * A session whose data, guard, stubs or tails are gone cannot go on: its stubs would write into
- * memory of the program, or its sites jump there. It is retired, and ends as that of a dead
- * controller does.
+ * memory of the program, or its sites would jump there. Such a session is retired, and ends like
+ * the session of a dead controller.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -40,7 +41,7 @@ static bool has_mark(pid_t pid, int mem, uint64_t page)
 	if (mem < 0)
 		return memory_read(pid, at, &mark, sizeof(mark)) == sizeof(mark) &&
 		       mark.magic == GUARD_MAGIC && mark.page == page;
-	/* Also if the program may not read it any more (mprotect(2)). */
+	/* Reads the mark even if the program has made the page unreadable (mprotect(2)). */
 	error = memory_read_code(mem, at, &mark, sizeof(mark));
 	probe_error_free(error);
 	return !error && mark.magic == GUARD_MAGIC && mark.page == page;
@@ -54,7 +55,7 @@ static bool is_one_page(const struct maps *maps, uint64_t page)
 	       !m->is_shared && !m->executable;
 }
 
-/* Is it a page that controllers have mapped as a guard? */
+/* Has a controller mapped this page as a guard? */
 static struct probe_error *is_guard(
 	pid_t pid, int mem, const struct maps *maps, uint64_t page, bool *ret)
 {
@@ -62,7 +63,7 @@ static struct probe_error *is_guard(
 	return *ret || !is_one_page(maps, page) ? NULL : maps_has_flag(pid, page, "wf", ret);
 }
 
-/* Has nothing ever been written to a page? Not known without /proc/PID/pagemap. */
+/* Is a page still unwritten? *ret is false if /proc/PID/pagemap cannot be opened. */
 static struct probe_error *is_untouched(pid_t pid, uint64_t page, bool *ret)
 {
 	int pagemap = memory_open_pagemap(pid);
@@ -79,7 +80,7 @@ static struct probe_error *is_untouched(pid_t pid, uint64_t page, bool *ret)
 	return NULL;
 }
 
-/* May stubs use it? */
+/* Is the page a guard that stubs can read and write? */
 static struct probe_error *guard_works(
 	pid_t pid, int mem, const struct maps *maps, uint64_t page, bool *ret)
 {
@@ -108,7 +109,7 @@ static struct probe_error *is_ours(const struct change *c, const struct maps *ma
 	return is_untouched(c->pid, extent->start, ret);
 }
 
-/* Tells later controllers that it is nobody's. */
+/* Marks data as nobody's, for later controllers. */
 static void disown_data(const struct change *c, const struct mapping *m)
 {
 	static const uint64_t home = DATA_SEALED_HOME;
@@ -118,7 +119,7 @@ static void disown_data(const struct change *c, const struct mapping *m)
 			m->start + offsetof(struct data_header, home), &home, sizeof(home)));
 }
 
-/* A run of mappings of one extent, and of those that follow it. */
+/* Adjacent mappings of one extent, and of the extents that follow it. */
 struct run {
 	uint64_t start, end;
 	struct own_extent *extent; /* the first */
@@ -139,7 +140,7 @@ static struct probe_error *unmap_run(struct change *c, const struct maps *maps, 
 		c->sealed_bytes += run->extent->size;
 		disown_data(c, maps_find(maps, run->start));
 	}
-	/* The next call's frame lies elsewhere. */
+	/* If the home is gone, frames for the next calls must go elsewhere. */
 	if (!error && call.result == 0 && c->registry.home - run->start < call.args[1])
 		c->registry.home = 0;
 	run->end = 0;
@@ -147,8 +148,8 @@ static struct probe_error *unmap_run(struct change *c, const struct maps *maps, 
 }
 
 /*
- * With all threads stopped. The home and its guard go in one call: if we die between two, nothing
- * tells that the guard is ours.
+ * Unmaps while all threads are stopped. The home and its guard are unmapped in one call: if we died
+ * between two calls, nothing would prove that the guard is ours.
  */
 static struct probe_error *unmap_stopped(
 	struct change *c, struct own_extent *extents, size_t count, const struct maps *maps)
@@ -190,7 +191,7 @@ static struct probe_error *unmap_some(struct change *c, struct own_extent *exten
 
 	for (size_t i = 0; i < count; i++)
 		parts[i] = (struct maps_part){extents[i].start, extents[i].size};
-	/* All that calls need is found before the stop. */
+	/* Prepare everything that calls need before the stop. */
 	error = change_run(c, "unmap memory", NULL, 0);
 	if (!error && !was_stopped)
 		error = change_stop(c);
@@ -212,7 +213,7 @@ struct probe_error *own_unmap(struct change *change, struct own_extent *extents,
 	while (count && !error) {
 		size_t some = count < AT_ONCE ? count : AT_ONCE;
 
-		/* The two extents stay together. */
+		/* The last two extents must not be separated. */
 		if (some < count && extents[some].follows)
 			some--;
 		error = unmap_some(change, extents, some);
@@ -224,7 +225,10 @@ struct probe_error *own_unmap(struct change *change, struct own_extent *extents,
 
 /* ---- Comparing -------------------------------------------------------------------------- */
 
-/* Do arenas cover all of [start, start + size)? They are sorted, and parts of one are apart. */
+/*
+ * Do arenas cover all of [start, start + size)? They are sorted, and parts of one arena do not
+ * touch.
+ */
 static bool in_arenas(const struct registry *r, uint64_t start, uint64_t size)
 {
 	for (size_t i = 0; i < r->arena_count; i++)
@@ -233,7 +237,7 @@ static bool in_arenas(const struct registry *r, uint64_t start, uint64_t size)
 	return !size;
 }
 
-/* The parts of an arena that stubs can be in. False without memory. */
+/* Adds the parts of an arena that are still ours. Returns false if there is no memory. */
 static bool add_parts(struct registry *to, const struct maps *maps, const struct reg_arena *arena)
 {
 	uint64_t end = arena->start + arena->size;
@@ -260,7 +264,7 @@ static bool add_parts(struct registry *to, const struct maps *maps, const struct
 	return true;
 }
 
-/* Puts the parts in the arenas' place. */
+/* Replaces the arenas by the parts that are still ours. */
 static struct probe_error *trim_arenas(struct registry *r, const struct maps *maps)
 {
 	struct registry trimmed = {0};
@@ -290,7 +294,7 @@ bool own_has_data(const struct maps *maps, const struct reg_session *session)
 	return at >= end;
 }
 
-/* Removes stubs and tails that are gone: no thread returns to them. *any_ret: there were some. */
+/* Removes stubs and tails that are gone: no thread can return to them. *any_ret: some were gone. */
 static struct probe_error *drop_gone(struct registry *r, bool *any_ret)
 {
 	AUTO_FREE bool *gone = calloc(r->stub_count + 1, sizeof(*gone));
@@ -348,12 +352,12 @@ struct probe_error *own_check(
 			registry_retire(r, session);
 		any_lost = any_lost || lost;
 	}
-	/* Without a session, a controller died while it unmapped the rest. */
+	/* If no session is left, a controller died while it unmapped the rest. */
 	*lost_ret = any_lost && r->session_count;
 	return NULL;
 }
 
-/* All of an arena? */
+/* Is the whole arena still ours? */
 static bool has_arena(const struct maps *maps, const struct reg_arena *arena)
 {
 	uint64_t at = arena->start, end = at + arena->size;

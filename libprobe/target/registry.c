@@ -319,8 +319,8 @@ static struct probe_error *load_image(pid_t pid, struct registry *ret)
 }
 
 /*
- * Is the image in code memory of ours? The program may have mapped memory of its own there. The
- * mappings that were read may be older than the image.
+ * Is the image in code memory of ours, or has the program mapped memory of its own there? The
+ * mappings may have been read before the image was written.
  */
 static bool has_image(pid_t pid, const struct maps *maps, uint64_t image)
 {

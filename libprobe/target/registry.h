@@ -27,7 +27,7 @@
 /* Code memory that controllers mapped: the first one is home, single pages are puns'. */
 struct reg_arena {
 	uint64_t start, size;
-	uint64_t inode;	 /* of its file: a mapping of any other file is not ours (own.h) */
+	uint64_t inode;	 /* of its file; a mapping of another file is not ours (own.h) */
 	uint64_t sealed; /* 1: the program has sealed it (mseal(2)), so it cannot be unmapped */
 };
 
@@ -128,8 +128,8 @@ struct reg_stub {
 };
 
 /*
- * A part of the text that the controller of a persistent session leaves. Session 0, which no
- * session is, has the names of the probes: see registry_names().
+ * A part of the text that the controller of a persistent session leaves. Session 0 does not exist:
+ * its text holds the names of the probes (registry_names()).
  */
 struct reg_text {
 	uint32_t session;
@@ -183,8 +183,8 @@ struct data_header {
 	uint32_t maker;	    /* lasting_maker() of its process */
 };
 /*
- * `home` of data that the program has sealed (mseal(2)) and whose session has ended: it stays as
- * long as the process does, and is nobody's.
+ * The `home` of data whose session has ended, but which the program has sealed (mseal(2)). The data
+ * stays until the process ends, and is nobody's.
  */
 #define DATA_SEALED_HOME UINT64_MAX
 
@@ -205,8 +205,8 @@ enum {
 	DATA_ARENAS_OFFSET = 2048    /* struct data_arenas */
 };
 /*
- * Where our code was when the session began: if the registry is lost, this tells which jumps of
- * sites lead to what was ours (lost.c). Those beyond the array are not known then.
+ * Where our code was when the session began. If the registry is lost, this tells which jumps at
+ * sites lead to memory that was ours (lost.c). Arenas beyond the end of the array are then unknown.
  */
 enum { DATA_ARENAS_MAX = 120 };
 struct data_arenas {
@@ -224,7 +224,10 @@ struct data_clock {
 struct data_notes {
 	uint64_t offset, bytes; /* in the data */
 };
-/* By this the guard's page is known; a forked child, which finds it zero, has another proof. */
+/*
+ * Identifies the page of the guard. A forked child finds the page zero; it has another proof
+ * (own.h).
+ */
 struct guard_mark {
 	uint64_t magic, page; /* GUARD_MAGIC, and the address of the page */
 };
@@ -232,11 +235,11 @@ struct guard_mark {
 #define DATA_MAGIC UINT64_C(0x31617461646f7270)	 /* "prodata1" */
 
 /*
- * Loads the registry of a process; one without has home 0 and nothing else, and so has one whose
- * memory is no longer ours: see lost.c. The lock is not needed
- * to read: what is loaded was the current one at a moment. Errors: PROBE_ERROR_FORMAT (there is
- * one, but it makes no sense), PROBE_ERROR_PERMISSION (there may be one, but memory may not be
- * read), PROBE_ERROR_STATE (it changes all the time).
+ * Loads the registry of a process. If the process has no registry, or the memory that held it is no
+ * longer ours (lost.c), the result has home 0 and is empty. Reading does not need the lock: the
+ * result was the current registry at some moment. Errors: PROBE_ERROR_FORMAT (there is one, but it
+ * makes no sense), PROBE_ERROR_PERMISSION (there may be one, but memory may not be read),
+ * PROBE_ERROR_STATE (it changes all the time).
  */
 PROBE_MUST_CHECK struct probe_error *registry_load(
 	pid_t pid, const struct maps *maps, struct registry *ret);
@@ -256,7 +259,7 @@ PROBE_MUST_CHECK struct probe_error *registry_write(
 PROBE_MUST_CHECK struct probe_error *registry_publish(
 	struct registry *registry, int mem, uint64_t image, uint64_t size);
 
-/* Does the target have nothing of ours but memory that the program has sealed? */
+/* Does the target have nothing of ours left, except memory that the program has sealed? */
 bool registry_is_sealed(const struct registry *registry);
 
 /* Has another controller changed the registry since it was loaded? */
@@ -282,31 +285,31 @@ bool registry_set_text(struct registry *registry, uint32_t session, const char *
 char *registry_text(const struct registry *registry, uint32_t session);
 void registry_forget_texts(struct registry *registry, uint32_t session);
 
-/* A probe by its key. */
+/* The name of the probe that has a key. */
 struct reg_name {
 	uint64_t key;
 	const char *provider, *name;
 };
 
-/* Sorted by key. */
+/* The names of a registry's probes, sorted by key. */
 struct registry_names {
 	struct reg_name *items;
 	size_t count;
-	char *text; /* the strings are in it */
+	char *text; /* holds the strings */
 };
 
 /*
- * The names of the registry's probes; an older probectl kept none of those that it switched on.
- * Errors: PROBE_ERROR_MEMORY.
+ * Finds the names of the registry's probes. Probes that an older probectl has switched on have no
+ * name. Errors: PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *registry_names(
 	const struct registry *registry, struct registry_names *ret);
 void registry_names_deinit(struct registry_names *names);
-/* NULL: it is not known. */
+/* Returns NULL if the name is unknown. */
 const struct reg_name *registry_names_find(const struct registry_names *names, uint64_t key);
 /*
- * Adds names of probes that are in the registry, and drops those of probes that are no longer in
- * it. The strings are copied. Errors: PROBE_ERROR_MEMORY.
+ * Adds names of probes that are in the registry, and removes the names of probes that are no longer
+ * in it. The strings are copied. Errors: PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *registry_add_names(
 	struct registry *registry, const struct reg_name *added, size_t count);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The names of a registry's probes, for when their files can be read no more.
+ * The names of a registry's probes, for when their files can no longer be read.
  *
- * They are the text of session 0, which does not exist. So the layout of the image is that of a
- * registry without names: a controller that does not know of them keeps them as they are, and one
- * that finds none knows the probes by their keys only.
+ * They are the text of session 0, which does not exist, so the layout of the image is the same with
+ * and without names. A controller that does not know of names keeps them unchanged. A controller
+ * that finds no names knows the probes only by their keys.
  *
- * The text is a sequence of entries: the key, the provider and the name, each string with its NUL.
- * An empty provider is that of the entry before.
+ * The text is a sequence of entries: the key, the provider and the name; both strings end with a
+ * NUL. An empty provider stands for the provider of the previous entry.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,9 @@
 
 enum { NAMES_SESSION = 0, PART_BYTES = sizeof(((struct reg_text *)0)->bytes) };
 
-/* Takes a string at *at; NULL if it does not end before `end`. */
+/*
+ * Reads the string at *at, and moves *at behind it. Returns NULL if it does not end before `end`.
+ */
 static const char *take_text(const char **at, const char *end)
 {
 	const char *text = *at, *zero = memchr(text, 0, (size_t)(end - text));
@@ -27,7 +29,7 @@ static const char *take_text(const char **at, const char *end)
 	return zero ? text : NULL;
 }
 
-/* The whole text, zeros at its end; NULL without memory. */
+/* Joins the parts of the text; zeros follow its end. Returns NULL if there is no memory. */
 static char *join_parts(const struct registry *r, size_t *size_ret)
 {
 	size_t count = 0;
@@ -36,7 +38,7 @@ static char *join_parts(const struct registry *r, size_t *size_ret)
 	for (size_t i = 0; i < r->text_count; i++)
 		count += r->texts[i].session == NAMES_SESSION;
 	text = calloc(count + 1, PART_BYTES);
-	/* The index is the target's, and may be anything. */
+	/* The index comes from the target, so it may be any number. */
 	for (size_t i = 0; text && i < r->text_count; i++)
 		if (r->texts[i].session == NAMES_SESSION && r->texts[i].index < count)
 			memcpy(text + (size_t)r->texts[i].index * PART_BYTES, r->texts[i].bytes,
@@ -71,7 +73,7 @@ struct probe_error *registry_names(const struct registry *registry, struct regis
 		at += sizeof(name.key);
 		its = take_text(&at, end);
 		name.name = its ? take_text(&at, end) : NULL;
-		/* The text ends with zeros. */
+		/* An empty name: the text has ended, and zeros fill the rest. */
 		if (!name.name || !*name.name)
 			break;
 		name.provider = provider = *its ? its : provider;
@@ -147,7 +149,10 @@ struct probe_error *registry_add_names(
 	for (size_t i = 0; i < count && ok; i++)
 		ok = add_name(&names, added[i]);
 	ARRAY_SORT(names.items, names.count, key);
-	/* The probes are sorted by key; one that several sessions have comes once for each. */
+	/*
+	 * The probes are sorted by key. A probe that several sessions use appears once for each
+	 * session.
+	 */
 	for (size_t i = 0; i < registry->probe_count && ok; i++) {
 		uint64_t key = registry->probes[i].key;
 		const struct reg_name *name = registry_names_find(&names, key);

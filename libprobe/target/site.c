@@ -106,8 +106,9 @@ bool site_is_in_file(const struct modules *modules, const struct reg_site *site)
 }
 
 /*
- * If a file is written to while it is mapped, the page that we have patched, of which the process
- * has a copy of its own, still is as it was. Text of another library has no such copies.
+ * Does the process have its own copy of the page that we patched? Then that page holds the text of
+ * the mapped file, even if the file has been written to since. The text of another library has no
+ * such copies.
  */
 static bool is_old_text(const struct change *change, const struct reg_site *site, int pagemap)
 {

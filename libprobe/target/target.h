@@ -24,9 +24,9 @@ struct target_proxy {
 	void *data;
 };
 
-/* The process that had the lock when a change had to wait. */
+/* The process that held the lock when a change had to wait. */
 struct lock_holder {
-	bool is_stranger; /* it is neither root's nor of our user */
+	bool is_stranger; /* its user is neither root nor ours */
 	uint64_t looked_ns;
 	char name[64]; /* for messages */
 };
@@ -54,7 +54,7 @@ struct probe_target {
 	 */
 	bool alone;
 	bool hurry;    /* others wait for us: fail if the target cannot be changed at once */
-	bool late;     /* it was found while others were traced, and these must not be delayed */
+	bool late;     /* found while others were traced; must not delay them */
 	bool attached; /* it is held, and was running before: probe_target_attach() */
 	bool dropped;  /* and probes were switched off since */
 	struct control control; /* while held: all its threads, stopped */
