@@ -164,7 +164,10 @@ static uint64_t chunk_of(const struct stream_log *log)
 	return log->options->log_bytes / CHUNKS;
 }
 
-/* Its path may lead elsewhere by now: what is removed there must be the log's. */
+/*
+ * Opens the folder again to delete parts of the log. The path may lead elsewhere by now, so no link
+ * of another user is followed.
+ */
 static struct probe_error *open_log(const struct stream_log *log, DIR **ret)
 {
 	int fd;

@@ -40,7 +40,7 @@ struct probe_tracer_host {
 	bool ready, done, off;
 	unsigned int unanswered;
 	uint64_t asked_ns;	  /* when the first unanswered ping was sent */
-	struct patience patience; /* of the wait for an answer; timeout_ns is looked at by itself */
+	struct patience patience; /* of the wait for an answer; timeout_ns is checked separately */
 	uint64_t heard_ns;
 	char reply[1024];
 	size_t reply_length;
@@ -88,7 +88,7 @@ static struct probe_error *host_options(struct probe_tracer_host *host, const ch
 
 /* ---- Its end ---------------------------------------------------------------------- */
 
-/* Waits for the process, which has closed its replies or is to be killed. */
+/* Waits for the end of the process, which has closed its replies or will be killed. */
 static struct probe_error *reap(struct probe_tracer_host *host, uint64_t patience_ns)
 {
 	int status = 0;
