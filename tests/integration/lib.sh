@@ -151,8 +151,9 @@ start()
 	hear
 }
 
-# hold_lock PID [COMMAND…]: COMMAND, which runs what follows it, takes a shared lock of each file of
-# a process that it may open, in /proc. Sets $holder_pid; the locks end with that process.
+# hold_lock PID [COMMAND…]: takes a shared lock of each file in /proc/PID that can be opened.
+# COMMAND runs the program that does so, for example as another user. Sets $holder_pid; the locks
+# end with that process.
 hold_lock()
 {
 	local pid=$1 said=$SCRATCH/held.$1

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Every call with which the controller may wait is in the table of docs/reliability.md ("Waits"),
-# with its limit, and the table names no call that is not there. Prints FILE: CALL for each
-# difference. The names are those of system calls and of functions of libc that can sleep; the
-# functions of ours that wait are built on them.
+# Each call that can make the controller wait must be in the table of docs/reliability.md ("Waits"),
+# with its limit, and the table must not name other calls. Prints FILE: CALL for each difference.
+# The names are those of system calls and libc functions that can sleep; functions of ours that wait
+# use these.
 . tests/lint/lib.sh
 need perl
 set +e # the exit status of the last awk is the result
@@ -14,7 +14,7 @@ calls+='|sigtimedwait|sigwaitinfo|sigwait|sigsuspend|pause|pthread_join|pthread_
 calls+='|pthread_mutex_lock|pthread_rwlock_(rd|wr)lock|sem_(timed)?wait|read|readv|write|writev'
 calls+='|process_vm_(read|write)v|fsync|fdatasync|getpwnam|getgrgid|getaddrinfo|control_wait'
 
-# Without comments and texts. What follows a dot is a member of a struct, not a function.
+# Comments and strings are removed. A name after a dot is a struct's member, not a function.
 sources '*.c' | grep -E '^(cli|libprobe|elf|arch)/' |
 	xargs perl -0 -ne '
 		s{/\*.*?\*/}{}gs;
@@ -23,7 +23,7 @@ sources '*.c' | grep -E '^(cli|libprobe|elf|arch)/' |
 	sort -u >"$SCRATCH/there"
 
 # A row: | `file` `file` | `call` `call` | what it waits for | its limit |
-# Each of its files makes at least one of the calls, and each call is made in at least one file.
+# Each file of a row makes at least one of its calls, and at least one file makes each call.
 awk -F'|' -v list='docs/reliability.md: "Waits"' '
 	function complain(text) { print text; bad = 1 }
 	FILENAME != "docs/reliability.md" { there[$0] = 1; next }

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # runs-as: both
-# Where output goes: in a folder like /tmp, or another user's, files and links that another user has
-# put there are neither followed nor written; one's own are. What is made is for its user alone.
+# Output in a folder like /tmp, or in another user's folder: files and links that another user has
+# put there are neither followed nor written; the user's own are. New files and folders are for
+# their user alone.
 . tests/integration/lib.sh
 
 open=$SCRATCH/open
@@ -75,11 +76,11 @@ fi
 
 # ---- Another user's --------------------------------------------------------------------
 
-# The owner of a target, and another user.
+# The owner of a target, and a user who owns nothing of it.
 as_owner=(setpriv --reuid=65533 --regid=65533 --clear-groups --inh-caps=-all)
 as_other=(setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all)
 
-# shut FOLDER WHO…: nothing that is another user's there is followed or written to, by this user
+# shut FOLDER WHO…: a command of this user follows and writes nothing there that is another user's
 shut()
 {
 	local folder=$1 path command
@@ -122,7 +123,7 @@ for kind in sticky loose group theirs; do
 		group) chgrp 65534 "$folder" && chmod 775 "$folder" ;;
 		theirs) chown 65534 "$folder" ;;
 		esac
-		# shellcheck disable=SC2016 # expanded by that shell
+		# shellcheck disable=SC2016 # the inner shell expands it
 		"${as_other[@]}" sh -c 'umask 0; cd "$1" && ln -s "../own/$2.secret" link && mkdir far.d &&
 			ln -s ../own far && ln -s "../own/$2.secret" far.d/secret && ln -s ../own/empty dirlink &&
 			echo theirs >file && mkfifo pipe && mkdir folder.theirs' \
@@ -130,7 +131,7 @@ for kind in sticky loose group theirs; do
 		ln "$SCRATCH/own/$who.secret" "$folder/hard" && ln -P "$SCRATCH/own/$who.link" "$folder/hardlink" ||
 			die "ln"
 		file='file'
-		# A file of the folder's owner is what the user means.
+		# The folder's owner may provide a file: the user has chosen that folder.
 		[ "$kind" != theirs ] || file=far.d/secret
 		if [ "$who" = root ]; then
 			shut "$folder" "$commands" to "$file"
@@ -151,7 +152,7 @@ for kind in sticky loose group theirs; do
 	to record "$folder/mine" || fail "record to $folder/mine: $(cat "$SCRATCH/err")"
 done
 
-# ---- The other's pipe in the place of a record's file, while it is written -------------------
+# ---- Another user's pipe takes the place of a record's file, while it is written --------------
 
 rec=$SCRATCH/theirs.root/folder.theirs
 timeout -k 1 $((20 * slower)) "$PROBECTL" record -q -o "$rec" -p "$target_pid" 'loop:pair*' \

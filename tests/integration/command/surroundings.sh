@@ -113,7 +113,7 @@ end_target 0
 
 # ---- Modes, and an environment of nothing -----------------------------------------------------
 
-# modes UMASK: of all files that are made: for the user alone, whatever the umask leaves
+# modes UMASK: all new files and folders are for their user alone, whatever the umask allows
 modes()
 {
 	(

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # runs-as: both
-# The unit probectl@.service: systemd accepts it; its command line, with the options of the example,
-# makes a record for each start, and SIGTERM ends it with the probes off and nothing lost.
+# The unit probectl@.service: systemd accepts it. Its command line, with the options of the example,
+# makes one record for each start. SIGTERM ends it: the probes are off and nothing is lost.
 . tests/integration/lib.sh
 need systemd-analyze
 need_attach
@@ -14,13 +14,14 @@ same "what systemd says about the unit" "$(grep -F probectl "$SCRATCH/verify")" 
 sed 's/^KillSignal/KillSignals/' "$unit" >"$SCRATCH/probectl@wrong.service"
 systemd-analyze verify --man=no "$SCRATCH/probectl@wrong.service" 2>&1 | grep -q KillSignals ||
 	fail "verify reads nothing"
-# What systemd makes of "$$" (systemd.service(5)).
+# systemd turns "$$" into "$" (systemd.service(5)).
 command=$(sed -n 's/^ExecStart=//p' "$unit" | sed 's/\$\$/$/g')
 mask=$(sed -n 's/^UMask=//p' "$unit")
 same "how it is ended" "$(grep -E '^(KillSignal|KillMode)=' "$unit")" KillSignal=SIGTERM
 
-# args FILE N: its Nth line ARGS=, also if it is a comment, as systemd reads it (systemd.exec(5),
-# EnvironmentFile): backslashes continue lines, and stand for the character behind them
+# args FILE N: prints the Nth line ARGS= of a file, also one in a comment, as systemd reads it
+# (systemd.exec(5), EnvironmentFile): a backslash continues a line, or protects the character behind
+# it
 args()
 {
 	local line count=0
@@ -33,7 +34,8 @@ args()
 			s#--pairs auto#--pairs listed#"
 }
 
-# session_start ARGS INVOCATION [PROBE], session_end: until this probe is on
+# session_start ARGS INVOCATION [PROBE]: starts the unit's command, and waits until this probe is
+# on; session_end: ends it
 session_start()
 {
 	anew session
@@ -76,7 +78,7 @@ done
 same "mode of what the shell writes" "$(stat -c %a "$SCRATCH/state/slow-orders")" 600
 end_target
 
-# One that is killed leaves its probes on: the next start removes them.
+# A killed session leaves its probes on: its next start removes them.
 start "$TARGETS/tight"
 save_state "$target_pid"
 session_start "trace -q -c -p $target_pid tight:twin" killed

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Another controller is at work on the process, or has been stopped while it was: a command waits
-# for it, names it if that takes long, and gives up only after many seconds, with nothing changed.
-# Other processes of the same command do not wait meanwhile.
+# Another controller is changing the process, or has been stopped meanwhile: a command waits for it,
+# names it if that takes long, and gives up only after many seconds, with nothing changed. The
+# command does not delay its other processes.
 . tests/integration/lib.sh
 need_attach
 
@@ -38,7 +38,7 @@ for ((try = 0; try < 30; try++)); do
 done
 [ "$try" -lt 30 ] || fail "Ctrl-C does not end a command that waits"
 
-# The others of several processes are switched at once, and the locked one afterwards.
+# Of several processes, only the locked one is delayed.
 "$TARGETS/semaphores" < <(sleep 300) >/dev/null &
 second=$!
 on_exit "end_process $second"

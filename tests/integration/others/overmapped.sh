@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 # runs-as: both
 #
-# A program maps memory of its own over probectl's, unmaps it, moves it, or changes its protection:
-# it keeps what it has mapped, its sites are restored, and every command says what has happened.
+# A program maps memory of its own over probectl's, or unmaps, moves or protects probectl's. It
+# keeps what it has mapped, its sites are restored, and every command reports it.
 . tests/integration/lib.sh
 need_attach
 need jq
@@ -16,7 +16,8 @@ taken()
 	what="$1 $2"
 }
 
-# unharmed AFTER: what the program mapped is still there, its text is as before, and it runs
+# unharmed AFTER: the memory that the program mapped is still there, its text is as before, and it
+# runs
 unharmed()
 {
 	ask check
@@ -47,7 +48,7 @@ kept_on()
 		ask 10
 		taken "$which" "$how"
 		"$PROBECTL" status -p "$target_pid" >"$SCRATCH/out" 2>"$SCRATCH/status.err"
-		# Nothing needs the last page of the code.
+		# The last page of the code is not in use.
 		[ "$which $how" = "code last" ] ||
 			says status "mapped memory over that of probectl, or unmapped it"
 		ctl repair -p "$target_pid"
@@ -61,7 +62,7 @@ kept_on guard full unmap none
 kept_on data full last unmap memfd move none
 kept_on all unmap full
 
-# Whatever comes next says so.
+# The next command, whichever it is, reports it.
 next_command() # next_command HOW ARGS...
 {
 	local how=$1
@@ -83,7 +84,7 @@ done
 
 # ---- Probes of a trace ---------------------------------------------------------------
 
-# wait_said: until one of the traces says so
+# wait_said: waits until one of the traces reports it
 wait_said()
 {
 	for ((try = 0; try < 600 * slower; try++)); do
@@ -93,7 +94,7 @@ wait_said()
 	fail "$what: no trace says so: $(cat "$SCRATCH"/{one,other}.err)"
 }
 
-# traced WHICH HOW: two traces; they look by themselves
+# traced WHICH HOW: two traces, which notice it by themselves
 traced()
 {
 	local one

@@ -89,7 +89,7 @@ put new.so
 ask 3
 trace_stop trace
 same "hits of the trace" "$(hits_of "$SCRATCH/trace.out")" 8
-# One that the new file does not have, too: the process itself knows its name.
+# A probe that the new file lacks: the process's registry knows its name.
 same "what is on" "$(on | grep -v other)" "$(printf '%s\n' 'dropped 1 8' 'kept 1 8')"
 says status "libupgraded.so: .*replaced on disk by another file"
 for command in list status; do

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# A library whose file is written to while a process has it mapped: its notes or its section headers
-# change, or its header is no ELF file's any more. The text stays, so the program runs on. What is on
-# is shown and switched off all the same, by whatever switched it on; other libraries of the process,
-# and other processes, are not concerned.
+# Somebody writes to a library's file while a process has it mapped: its notes or section headers
+# change, or it loses its ELF header. The text stays, so the program runs on. Probes that are on are
+# shown, and whatever switched them on can switch them off. Other libraries of the process, and
+# other processes, are not affected.
 . tests/integration/lib.sh
 need_attach
 need gcc
@@ -57,7 +57,7 @@ for folder in good bad; do
 done
 library=$SCRATCH/bad/librewritten.so
 
-# rewrite HOW: in place, as no package manager would
+# rewrite HOW: changes the file in place, as no package manager would
 rewrite()
 {
 	"$python" - "$library" "$1" <<'PYTHON'
@@ -86,20 +86,20 @@ with open(path, "r+b") as file:
 PYTHON
 }
 
-# fresh: the library as it was, as another file
+# fresh: puts an unchanged library in the place of the file
 fresh()
 {
 	cp "$SCRATCH/librewritten.so" "$SCRATCH/next" && mv "$SCRATCH/next" "$library"
 }
 
-# on: NAME COUNT PATCHED/SITES of each probe that is on
+# on: prints NAME COUNT PATCHED/SITES of each probe that is on
 on()
 {
 	"$PROBECTL" status --json -p "$target_pid" 2>"$SCRATCH/status.err" |
 		jq -r '"\(.name) \(.refcount) \(.patched)/\(.sites)"' | sort | paste -sd,
 }
 
-# fails NAME ARGS…: the command must fail; what it says is in $SCRATCH/NAME.err
+# fails NAME ARGS…: the command must fail; its messages go to $SCRATCH/NAME.err
 fails()
 {
 	local name=$1
@@ -107,7 +107,7 @@ fails()
 	! "$PROBECTL" "$@" >"$SCRATCH/out" 2>"$SCRATCH/$name.err" </dev/null || fail "probectl $* succeeds"
 }
 
-# as_at_start: nothing of ours is left, and the program runs
+# as_at_start: nothing of probectl's is left, and the program runs
 as_at_start()
 {
 	same "mappings of ours" "$(ours)" 0
@@ -116,7 +116,7 @@ as_at_start()
 	same "the program" "$answer" passed
 }
 
-# begin HOW: a program with the library as it was
+# begin HOW: starts a program with an unchanged library
 begin()
 {
 	how=$1
@@ -129,7 +129,7 @@ begin()
 	text=$(text_hash "$target_pid")
 }
 
-# ---- Shown and switched off --------------------------------------------------------
+# ---- Probes are shown and switched off ---------------------------------------------
 
 for how in zeroed renamed moved headless cut; do
 	begin $how
@@ -150,7 +150,7 @@ done
 
 for how in zeroed cut; do
 	begin $how
-	# By a tracer's session, and by a trace that ends.
+	# A tracer's session switched them on; then a trace that ends.
 	ctl enable -t ring -p "$target_pid" 'rewritten:*'
 	trace_start ends -c --json -p "$target_pid" 'rewritten:*'
 	wait_tracing ends
@@ -162,7 +162,7 @@ for how in zeroed cut; do
 	same "$how: what is on" "$(on)" "one 1 1/1,two 1 1/1"
 	fails read read -p "$target_pid"
 	says read "2 of the 2 probes of session"
-	# What is asked of other libraries is done, and of this one refused, with the reason.
+	# Requests for other libraries succeed; requests for this one are refused with the reason.
 	"$PROBECTL" list -p "$target_pid" >"$SCRATCH/out" 2>"$SCRATCH/list.err" || fail "list: status $?"
 	says list "librewritten.so: $why"
 	same "$how: what is listed" "$(grep -c steady: "$SCRATCH/out")" 2
@@ -195,7 +195,7 @@ done
 begin retexted
 ctl enable -p "$target_pid" 'rewritten:*'
 read -r address _ patched < <("$python" tests/integration/poke.py "$target_pid" changed "$library")
-# The process has its own copy of the page, so only the file has other code there.
+# The process has its own copy of the page, so only the file holds the other code.
 "$python" - "$target_pid" "$library" "$address" <<'PYTHON'
 import sys
 pid, path, address = sys.argv[1], sys.argv[2], int(sys.argv[3], 16)
@@ -248,7 +248,7 @@ for order in good_first bad_first; do
 	ctl repair -p "$both"
 	same "$order: the good one's text" "$(text_hash "$good")" "$good_text"
 	as_at_start
-	# Nothing is on in it: what it may have is not known, and the others are not concerned.
+	# No probe is on there, and its probes are unknown; other processes are not affected.
 	"$PROBECTL" enable -p "$both" 'rewritten:*' >"$SCRATCH/out" 2>"$SCRATCH/err"
 	same "$order: the status of enable" $? 1
 	grep -q "2 probes, 2 sites enabled in $good" "$SCRATCH/out" || fail "$order: enable: $(cat "$SCRATCH/out")"

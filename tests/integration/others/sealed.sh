@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 # runs-as: both
 #
-# A program seals memory of probectl's, and its own text (mseal(2), Linux 6.10): the sites are
-# restored all the same; what cannot be unmapped stays, is told of once, and is used again.
+# A program seals memory of probectl's, and its own text (mseal(2), Linux 6.10). The sites are
+# restored nevertheless. Memory that cannot be unmapped stays, is reported once, and is used again.
 . tests/integration/lib.sh
 need_attach
 need jq
@@ -16,7 +16,7 @@ sealed()
 	[[ $answer = taken* ]] || fail "seal $1: the program says $answer"
 }
 
-# mappings: how many there are, and which are ours
+# mappings: prints how many mappings there are, and which are ours
 mappings()
 {
 	echo "$(wc -l <"/proc/$target_pid/maps") $(ours)"
@@ -32,7 +32,7 @@ begin()
 	ask 10
 }
 
-# again HITS [PLAN]: a later trace counts
+# again HITS [PLAN]: a later trace still counts
 again()
 {
 	trace_start again -c --json ${2+--plan "$2"} -p "$target_pid" overmap:hit
@@ -43,7 +43,7 @@ again()
 	same "$what: what a later trace says" "$(grep -vc 'Ctrl-C ends' "$SCRATCH/again.err")" 0
 }
 
-# stays KIB: `status` and `repair` each say how much stays, in one line
+# stays KIB: `status` and `repair` each report in one line how much stays
 stays()
 {
 	"$PROBECTL" status -p "$target_pid" >"$SCRATCH/out" 2>"$SCRATCH/status.err"

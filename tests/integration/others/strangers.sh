@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: MIT
 # runs-as: root
 #
-# Another user locks what he can open: the files of /proc/PID of somebody else's process, and those
-# of a process of his own that runs the same program. Neither delays nor misleads root and the
-# owner, whose processes are traced, and are switched off, as if he were not there.
+# Another user locks every file that can be opened: those in /proc/PID of other users' processes,
+# and those of an own process that runs the same program. This neither delays nor misleads root and
+# the owner: their processes are traced and switched off as ever.
 . tests/integration/lib.sh
 need_attach
 need setpriv
@@ -28,7 +28,7 @@ program()
 	done
 }
 
-# in_time WHAT SINCE: less than a controller waits for another one
+# in_time WHAT SINCE: took less time than a controller waits for another one
 in_time()
 {
 	[ $((SECONDS - $2)) -lt $((10 * slower)) ] || fail "$1 took $((SECONDS - $2)) seconds"
@@ -87,7 +87,8 @@ in_time "enable and disable of both" "$since"
 same_state "$owned"
 end_process "$holder_pid"
 
-# While both are traced, and stopped: the owner's is off at once; the stranger's stays, which is said.
+# Both are traced, and both are stopped: the owner's is switched off at once; the stranger's is
+# named and stays on.
 trace_start second -c --name strangers world:hit
 wait_on "$owned" world:hit
 wait_on "$strange" world:hit

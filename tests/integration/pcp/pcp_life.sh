@@ -25,7 +25,7 @@ save_state "$target_pid"
 me=$target_pid/hits:work
 options=(-q -i 0.2 -p "$target_pid" hits:work)
 
-# Each user can open the folder, and lock it: that holds up no exporter.
+# Every user can open the folder and lock it. No exporter waits for that lock.
 exec {folder}<"$pcp_dir/tmp/mmv"
 flock -s "$folder"
 

@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: MIT
 # runs-as: root
 #
-# A program whose control group is frozen runs no call for us, and with version 1 of the freezer it
-# does not even stop. Commands say so at once; a trace whose process is frozen meanwhile waits for a
-# limited time, or until a signal; other processes of the same trace wait for nothing.
+# A program whose control group is frozen makes no system call for us, and with version 1 of the
+# freezer its threads do not even stop. Commands say so at once. A trace whose process is frozen
+# later waits at its end, for a limited time or until a signal; its other processes wait for
+# nothing.
 . tests/integration/lib.sh
 need_attach
 
@@ -57,13 +58,13 @@ wait_until()
 	fail "not so in time: $1"
 }
 
-# names_group NAME: its standard error names the process and the group that is to be thawed
+# names_group NAME: standard error names the process, and the group to thaw
 names_group()
 {
 	says "$1" "process $target_pid is frozen (its control group $group): thaw it first"
 }
 
-# trace_frozen NAME ARGS…: traces both processes, and freezes the one once probes are on
+# trace_frozen NAME ARGS…: traces both processes, and freezes the first once probes are on
 trace_frozen()
 {
 	anew "$1"
@@ -74,13 +75,13 @@ trace_frozen()
 	freeze
 }
 
-# is_off PID: nothing of ours is left in it
+# is_off PID: no memory of probectl's is left in the process
 is_off()
 {
 	! grep -q memfd:probectl "/proc/$1/maps"
 }
 
-# limited: the wait ends by itself
+# limited: checks that the wait ends by itself
 limited()
 {
 	trace_frozen limit -d 500ms
@@ -101,19 +102,19 @@ check_version()
 	save_state "$free"
 	start "$TARGETS/grows" 1
 	save_state "$target_pid"
-	# The group above is frozen: that is the one to be thawed.
+	# The parent group is frozen, so it is the one to thaw.
 	echo "$target_pid" >"$group/inner/cgroup.procs"
 
 	freeze
 	for command in 'trace -c -d 10ms' enable 'disable --force' "record -d 10ms -o $SCRATCH/record"; do
-		# shellcheck disable=SC2086 # words
+		# shellcheck disable=SC2086 # split into words
 		"$PROBECTL" $command -p "$target_pid" grows:hit >"$SCRATCH/frozen.out" 2>"$SCRATCH/frozen.err"
 		same "version $1, frozen, $command: status" "$?" 1
 		names_group frozen
 	done
 	"$PROBECTL" status -p "$target_pid" grows:hit >"$SCRATCH/frozen.out" 2>&1 ||
 		fail "version $1, frozen, status: $(<"$SCRATCH/frozen.out")"
-	# The other one is traced.
+	# The process that is not frozen is traced.
 	"$PROBECTL" trace -c -d 10ms -p "$target_pid" -p "$free" grows:hit >"$SCRATCH/frozen.out" \
 		2>"$SCRATCH/frozen.err"
 	names_group frozen
@@ -122,7 +123,7 @@ check_version()
 	same_state "$target_pid"
 	same_state "$free"
 
-	# Thawed before the patience is over.
+	# The process is thawed before the limit.
 	trace_frozen thawed
 	kill -INT "$tracer_pid"
 	wait_until "grep -q 'is frozen: waiting' '$SCRATCH/thawed.err'"

@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: MIT
 # runs-as: both
 #
-# With vm.overcommit_memory=2, a store to a page that is not there yet may be SIGBUS of the target:
-# so all that hits may write is there before, or the command is refused with both figures. The
-# setting, and the memory that is left, are files that this test mounts over those of the kernel.
+# With vm.overcommit_memory=2, a store to a page that is not allocated yet can raise SIGBUS in the
+# target. So all pages that hits may write are allocated beforehand, or the command is refused, with
+# the needed and the available size. The test mounts its own files over the kernel's setting and
+# over /proc/meminfo.
 . tests/integration/lib.sh
 need_attach
 ways=(unshare -rm)
@@ -17,7 +18,7 @@ fi
 echo 2 >"$SCRATCH/setting"
 mount --bind "$SCRATCH/setting" /proc/sys/vm/overcommit_memory 2>"$SCRATCH/err" ||
 	skip "no file can be mounted over one of /proc: $(<"$SCRATCH/err")"
-# left MIB: what the machine may still commit
+# left MIB: sets how much memory the machine may still commit
 left()
 {
 	printf 'MemTotal: 1 kB\nCommitLimit: %d kB\nCommitted_AS: %d kB\n' $((($1 + 100) << 10)) $((100 << 10)) >"$SCRATCH/left"
@@ -25,7 +26,7 @@ left()
 left 100000
 mount --bind "$SCRATCH/left" /proc/meminfo || die "mount"
 
-# blocks PID: those of the session's memory, which PID has open
+# blocks PID: prints the allocated blocks of the session's memory, which PID has open
 blocks()
 {
 	local fd
@@ -66,7 +67,7 @@ same_state "$target_pid"
 tell bye
 end_target
 
-# ---- There is not enough ----------------------------------------------------------------
+# ---- Too little memory is left -------------------------------------------------------------
 
 # refused WHAT MESSAGE ARGS…: `probectl ARGS`
 refused()
@@ -80,7 +81,7 @@ refused()
 }
 start "$TARGETS/grows" 1
 save_state "$target_pid"
-# Each processor has two buffers; of the room, the session may take half.
+# Each processor has two buffers; the session may take half of the memory that is left.
 left $((8 * $(getconf _NPROCESSORS_CONF)))
 figures='would take [0-9.]+ MiB, and with vm.overcommit_memory=2, the machine has [0-9.]+ MiB left, of which it may take [0-9.]+ MiB'
 refused "trace -b 4M" "$figures" trace -b 4M -d 10ms
@@ -108,7 +109,7 @@ end_target
 start "$TARGETS/grows" 1
 save_state "$target_pid"
 
-# Another program was faster.
+# Another program takes the memory after the check.
 if strace -qq -o /dev/null -e inject=fallocate:error=ENOSPC true 2>/dev/null; then
 	left 100000
 	for ((call = 1; call < 100; call++)); do

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # runs-as: root
-# Stacks end where memory begins whose pages a program provides (userfaultfd(2)): neither a stub nor
-# the controller asks for one, because the thread that provides it may be waiting for us.
-# As another user, the kernel would fail there instead of waiting.
+# Above these stacks lies memory whose pages a program provides (userfaultfd(2)). Neither a stub nor
+# the controller asks for such a page, because the thread that provides it may be waiting for us.
+# Root only: for other users, the kernel would fail instead of waiting.
 . tests/integration/lib.sh
 
-# moves WHAT: both threads pass the probe, and nobody has asked for a page
+# moves WHAT: both threads pass the probe, and no page was asked for
 moves()
 {
 	local before after
@@ -41,7 +41,7 @@ for how in missing minor nobody; do
 	done
 	grep -q work_plainly "$SCRATCH/out" || fail "$how: no stack: $(head -5 "$SCRATCH/out")"
 
-	# Who was killed has left frames; whether one is in use is looked for on all stacks.
+	# A killed controller leaves frames. The next one searches all stacks for a frame in use.
 	for ((i = 0; i < 15; i++)); do
 		trace_start killed -c -p "$target_pid" served:work
 		sleep 0.0$((i * 4 / 10))$((i * 4 % 10))

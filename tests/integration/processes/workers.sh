@@ -2,16 +2,16 @@
 # SPDX-License-Identifier: MIT
 # runs-as: both
 #
-# Threads of the kernel's among the tasks of a process: io_uring's workers and pollers. They never
-# return to the program, so none of them can make a call for us, and a stop would end their work
-# with an error.
+# A process with the kernel's own threads among its tasks: io_uring's workers and pollers. They
+# never return to the program, so they can make no call for us, and a stop would end their work with
+# an error.
 . tests/integration/lib.sh
 need_attach
 
 mkfifo "$SCRATCH/fifo"
 chmod 755 "$SCRATCH"
 
-# bounded WHAT ARGS…: probectl must succeed, and must not wait for ever
+# bounded WHAT ARGS…: probectl must succeed, and must not hang
 bounded()
 {
 	local what=$1
@@ -20,7 +20,8 @@ bounded()
 		fail "$what: status $?: $(cat "$SCRATCH/err")"
 }
 
-# whole_trace WHAT: its counts are right, and the operation under way ends as if nobody had looked
+# whole_trace WHAT: the counts are right, and the operation in progress ends as if there were no
+# trace
 whole_trace()
 {
 	anew trace
@@ -36,7 +37,7 @@ whole_trace()
 	same "$1: the operation" "$answer" opened
 }
 
-# workers MODE…: all that is done to one program
+# workers MODE…: tests one program in all ways
 workers()
 {
 	local i
@@ -52,7 +53,7 @@ workers()
 	ask open
 	same "the operation after enable and disable" "$answer" opened
 
-	# Whatever a killed controller has borrowed goes on, and the next one works.
+	# After a controller is killed, the borrowed thread goes on, and the next controller works.
 	for ((i = 0; i < 10; i++)); do
 		trace_start killed -c -p "$target_pid" workers:work
 		sleep "0.0$((i * 7 % 10))$((i * 3 % 10))"

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 # runs-as: both
 #
-# Call stacks through generated code: its names are those of jit-PID.dump, where that is mapped, and of
-# /tmp/perf-PID.map, if these are files of the process's user or of root, under one name.
+# Call stacks through generated code get their names from jit-PID.dump, if it is mapped, and from
+# /tmp/perf-PID.map. Both must be files of the process's user or of root, with one name only.
 . tests/integration/lib.sh
 need_attach
 

@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # runs-as: both
-# Standard error, or standard output, is a full pipe that nobody reads. Probes go off at the time
-# limit or at a signal all the same; messages are dropped and counted; only data waits for a reader,
-# until a signal ends that.
+# Standard error or standard output is a full pipe that nobody reads. Probes go off nevertheless, at
+# the time limit or at a signal. Messages are dropped and counted. Only data waits for a reader,
+# until a signal ends that wait.
 . tests/integration/lib.sh
 need_attach
 
 start "$TARGETS/loop" -s nop -n 1000000 -b -a
 save_state "$target_pid"
 
-# unread STREAM HOW COMMAND…: runs it with a full pipe as STREAM (stderr, stdout, both); prints its
-# state and whether probes are on after it should have ended, then the same after each of INT and
-# TERM, and what it wrote once the pipe was read
+# unread STREAM HOW COMMAND…: runs COMMAND with a full pipe as STREAM (stderr, stdout, both). Prints
+# its state, and whether probes are on, after it should have ended; then the same after INT and
+# after TERM; then the messages that the pipe yields when it is read.
 unread()
 {
 	"$python" - "$PROBECTL" "$target_pid" "$@" <<'PYTHON'
@@ -53,7 +53,7 @@ if how == "signal":
 until(lambda: not on())
 print(state().split()[1], end=" ")
 if stream != "stderr" and command[0] != "record":
-    # It waits for its reader.
+    # The tracer waits for its reader.
     tracer.send_signal(signal.SIGINT if how == "limit" else signal.SIGTERM)
 until(lambda: tracer.poll() is not None)
 print(state())
@@ -80,7 +80,7 @@ done
 check both trace
 check both record -o "$SCRATCH/record"
 
-# Commands without a loop end by themselves, or at a signal.
+# Commands without an event loop end by themselves, or at a signal.
 for command in status list; do
 	same "$command" "$(unread stderr limit $command)" 'off ended off'
 done
