@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* flags: -D_GNU_SOURCE */
 /*
- * A program that keeps its own books of free addresses, and maps memory over that of probectl.
+ * A program that keeps its own records of free addresses, and maps memory over probectl's.
  *
  *	N		passes its probe N times; answers "passed N"
  *	WHICH HOW	takes memory; answers "taken SIZE", "none", or "no REASON"
@@ -46,7 +46,7 @@ static bool is_named(const char *line)
 	return strstr(line, "/memfd:probectl") != NULL;
 }
 
-/* The first mapping of a kind after an address. */
+/* Finds the first mapping of a kind after an address. */
 static bool find(const char *which, const void *after, struct range *ret)
 {
 	FILE *maps = fopen("/proc/self/maps", "r");
@@ -87,7 +87,7 @@ static int own_file(const char *how, size_t size)
 	return fd;
 }
 
-/* Takes a range; false: errno tells why not. */
+/* Takes a range. Returns false and sets errno on an error. */
 static bool take(struct range *r, const char *how)
 {
 	size_t size = (size_t)(r->end - r->start);
@@ -150,7 +150,7 @@ static void take_all(const char *which, const char *how)
 		printf("none\n");
 }
 
-/* Is it mapped, and if it was filled, is that still there? */
+/* Returns an error text unless the range is mapped and, if it was filled, keeps its contents. */
 static const char *check(const struct range *r)
 {
 	const char *filled[] = {"full", "first", "last", "exec", "file", "memfd"};

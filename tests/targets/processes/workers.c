@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A process with threads of the kernel's among its tasks: workers of io_uring.
+ * A process that has kernel threads among its tasks: workers of io_uring.
  *
  *	workers FIFO [poll]
  *
- * One operation is always under way in a worker: it opens FIFO for reading, and nobody has it open
- * for writing. A signal or a stop would end it with an error. With `poll`, the kernel also has a
- * thread that takes operations from the ring (IORING_SETUP_SQPOLL). Commands, one a line:
+ * A worker always has one operation in progress: it opens FIFO for reading, while nobody has it
+ * open for writing. A signal or a stop would end it with an error. With `poll`, the kernel also has
+ * a thread that takes operations from the ring (IORING_SETUP_SQPOLL). Commands, one per line:
  *
  *	hit N	passes the probe work N times; answers "passed N"
  *	open	opens the other end of FIFO; answers "opened" if the operation has got the file,
@@ -73,7 +73,7 @@ static uint32_t *word(const struct ring *ring, uint32_t offset)
 	return (uint32_t *)(ring->memory + offset);
 }
 
-/* Opens a file in a worker. */
+/* Starts an operation that opens a file in a worker. */
 static void begin(struct ring *ring, const char *path)
 {
 	uint32_t *tail = word(ring, ring->params.sq_off.tail);
@@ -90,7 +90,7 @@ static void begin(struct ring *ring, const char *path)
 		ring->flags ? IORING_ENTER_SQ_WAKEUP : 0, NULL, 0);
 }
 
-/* Is the operation over? Then this is its result. */
+/* Returns true and the result if the operation is over. */
 static bool is_over(const struct ring *ring, int *result_ret)
 {
 	const struct io_uring_cqe *ends = (const void *)(ring->memory + ring->params.cq_off.cqes);
@@ -127,7 +127,7 @@ static void open_other_end(struct ring *ring, const char *path)
 	int other = -1, result = 0;
 	bool over = is_over(ring, &result);
 
-	/* Without a reader, it is not opened. */
+	/* While no reader has the FIFO open, this open fails. */
 	for (int i = 0; i < PATIENCE_MS && !over && other < 0; i++) {
 		other = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
 		over = is_over(ring, &result);

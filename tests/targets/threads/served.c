@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* flags: -D_GNU_SOURCE -pthread */
 /*
- * Threads whose stacks end where memory begins that the program provides itself (userfaultfd(2)):
+ * Threads whose stacks lie right below memory that the program itself provides (userfaultfd(2)):
  *
  *	served missing|minor|nobody
  *
- * Probe served:work is passed by a thread on a stack that the C library uses for it, and by one
- * on a stack that it has switched to (makecontext(3)); with `minor`, by two of the first kind. A
- * third thread is there to provide pages; with `nobody` none is. The program never touches that
- * memory. After "ready", it answers each line with how often the threads have passed the probe, and
- * how many pages were asked for. It says "lacks" if the kernel lacks such page faults.
+ * One thread passes the probe served:work on a stack that the C library made, and one on a stack
+ * that it has switched to (makecontext(3)); with `minor`, both use stacks of the C library. A third
+ * thread provides pages; with `nobody` there is no such thread. The program never touches that
+ * memory. After "ready", it answers each line with the number of times that the threads have passed
+ * the probe, and the number of pages that were asked for. It prints "lacks" if the kernel lacks
+ * such page faults.
  */
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
@@ -47,7 +48,7 @@ static void *serve(void *data)
 {
 	struct uffd_msg message;
 
-	/* Only its being stopped matters: what it is asked for is never provided. */
+	/* This thread exists to be stopped; it never provides a page. */
 	while (read(faults, &message, sizeof(message)) == sizeof(message))
 		served++;
 	return data;
@@ -69,7 +70,7 @@ static void work_inside(void)
 		work(1);
 }
 
-/* A stack, and right above it memory that is registered. */
+/* Makes a stack, and registers the memory right above it. */
 static char *stack_below(void)
 {
 	int memory = memfd_create("served", 0);
@@ -81,7 +82,7 @@ static char *stack_below(void)
 
 	if (base == MAP_FAILED || memory < 0 || ftruncate(memory, SERVED_BYTES) != 0)
 		exit(1);
-	if (is_minor) { /* pages that the file has, and this mapping has not */
+	if (is_minor) { /* pages in the file, but not in this mapping */
 		other = mmap(NULL, SERVED_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
 		memset(other, 1, SERVED_BYTES);
 		munmap(other, SERVED_BYTES);

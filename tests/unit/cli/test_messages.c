@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Standard error that nobody reads, and that is read again. */
+/* Standard error that is not read for a while, and then is. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -27,7 +27,7 @@ static void fill(int fd)
 	assert_int_equal(fcntl(fd, F_SETFL, 0), 0);
 }
 
-/* Reads what there is; counts the lines of the test, and the messages that are said to be lost. */
+/* Reads what is there. Counts the test's lines, and the messages that are reported as dropped. */
 static void read_all(int fd, unsigned int *lines, unsigned int *dropped)
 {
 	static char text[1 << 20];
@@ -66,7 +66,7 @@ static void test_unread(void **state)
 		fputs("of these", stderr);
 		putc('\n', stderr);
 	}
-	/* The line that is being written comes behind the number of those that are lost. */
+	/* The unfinished line must follow the line about dropped messages. */
 	fputs("half", stderr);
 	for (int i = 0; i < 10; i++) {
 		read_all(ends[0], &lines, &dropped);
@@ -77,7 +77,7 @@ static void test_unread(void **state)
 	assert_true(lines > 1000 && dropped > 1000);
 	last = dropped;
 
-	/* From here on, all is as it was; and the end does not wait for a reader for long. */
+	/* Messages pass again. At the end, messages_end() does not wait long for a reader. */
 	fputs(" a line\n", stderr);
 	read_all(ends[0], &lines, &dropped);
 	assert_int_equal(dropped, last);

@@ -224,7 +224,7 @@ static void test_parts(void **state)
 	assert_non_null(maps_find(&maps, start + 2 * page));
 	assert_null(maps_find(&maps, start + 4 * page));
 	assert_non_null(maps_find(&maps, start + 5 * page));
-	/* A kernel without PROCMAP_QUERY gives all of them. */
+	/* A kernel without PROCMAP_QUERY yields all mappings. */
 	assert_true(maps.count == 4 || maps.count == all.count);
 	maps_deinit(&maps);
 	maps_deinit(&all);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How much the kernel still commits, in a copy of its files; memory is allocated before its use. */
+/* How much the kernel will still commit, from copies of its files; and allocation before use. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Memory whose pages a program provides, read and written: in this process's own memory. */
+/* Reads and writes of this process's own memory, some of whose pages a program provides. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -37,13 +37,13 @@ static void no_error(struct probe_error *error)
 		fail_msg("%s", error->message);
 }
 
-/* A descriptor with these features; skips the case without. */
+/* Returns a userfaultfd(2) with these features; skips the test if there is none. */
 static int open_faults(uint64_t features)
 {
 	struct uffdio_api api = {.api = UFFD_API, .features = features};
 	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
 
-	/* Without rights, the kernel fails where it would wait. */
+	/* For an unprivileged user, a fault in the kernel fails where it would wait. */
 	if (fd < 0)
 		fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY);
 	if (fd < 0 || ioctl(fd, UFFDIO_API, &api) != 0)
@@ -68,7 +68,7 @@ static uint8_t *map(int flags, int fd)
 	return memory;
 }
 
-/* Every way to read; the first page of `memory` is there. */
+/* Tries every way to read; only the first page of `memory` is present. */
 static void check_reads(const uint8_t *memory)
 {
 	const size_t page = page_bytes(), all = PAGES * page;
@@ -133,7 +133,7 @@ static void minor_pages(void **state)
 	close(fd);
 }
 
-/* Pages that are missing, and that the kernel itself provides. */
+/* Missing pages that the kernel itself provides. */
 static void plain_pages(void **state)
 {
 	uint8_t *memory = map(MAP_PRIVATE | MAP_ANONYMOUS, -1), *buffer;
@@ -187,6 +187,6 @@ int main(void)
 		cmocka_unit_test(protected_pages),
 	};
 
-	alarm(ENOUGH_S); /* a read that waits for us, waits for ever */
+	alarm(ENOUGH_S); /* a read that waits for this thread never ends */
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

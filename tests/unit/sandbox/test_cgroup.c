@@ -161,21 +161,21 @@ static void test_frozen(void **state)
 	put(*state, "sys/fs/cgroup/freezer/f/freezer.state", "THAWED\n");
 	assert_false(cgroup_frozen_in(*state, groups, freezer, path));
 
-	/* What is being frozen counts as well; the group to be thawed is named. */
+	/* A group that is being frozen counts, too, and its path is returned. */
 	put(*state, "sys/fs/cgroup/unified/a/cgroup.freeze", "1\n");
 	assert_true(cgroup_frozen_in(*state, groups, freezer, path));
 	snprintf(wanted, sizeof(wanted), "%s/sys/fs/cgroup/unified/a", (char *)*state);
 	assert_string_equal(path, wanted);
 	put(*state, "sys/fs/cgroup/unified/a/cgroup.freeze", "0\n");
 
-	/* An ancestor that a container does not show. */
+	/* An ancestor that a container does not see is frozen. */
 	put(*state, "sys/fs/cgroup/unified/a/b/cgroup.events", "populated 1\nfrozen 1\n");
 	assert_true(cgroup_frozen_in(*state, groups, freezer, path));
 	snprintf(wanted, sizeof(wanted), "%s/sys/fs/cgroup/unified/a/b", (char *)*state);
 	assert_string_equal(path, wanted);
 	put(*state, "sys/fs/cgroup/unified/a/b/cgroup.events", "populated 1\nfrozen 0\n");
 
-	/* Version 1. */
+	/* Version 1 of the freezer. */
 	put(*state, "sys/fs/cgroup/freezer/f/g/freezer.state", "FREEZING\n");
 	assert_true(cgroup_frozen_in(*state, groups, freezer, path));
 	snprintf(wanted, sizeof(wanted), "%s/sys/fs/cgroup/freezer/f/g", (char *)*state);

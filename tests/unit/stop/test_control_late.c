@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A thread that does not come back from a system call that it makes for us: it is put back, or goes
- * on by itself when the call ends. Either way it is as it was, and the next calls work.
+ * A thread does not come back from a system call that it makes for us. It is put back, or goes on
+ * by itself when the call ends. In both cases it is as it was before, and later calls work.
  */
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
@@ -26,7 +26,7 @@ static void spin_body(struct shared *s)
 		atomic_fetch_add(&s->progress, 1);
 }
 
-/* It runs, is not traced, blocks no signal, and makes calls for the next controller. */
+/* The thread runs, is not traced, blocks no signal, and can make calls for the next controller. */
 static void is_as_before(struct victim *v)
 {
 	struct control_call call = {.number = SYS_getpid};
@@ -63,7 +63,7 @@ static void run_late(struct victim *v, struct control *control, struct control_c
 	probe_error_free(error);
 }
 
-/* It can be interrupted, and is put back. */
+/* A call that a stop interrupts: the thread is put back. */
 static void test_sleeping_call(void **state)
 {
 	struct control_call call = {.number = SYS_read};
@@ -80,19 +80,18 @@ static void test_sleeping_call(void **state)
 	assert_false(control.threads[0].is_running);
 	control_resume(&control);
 	is_as_before(&v);
-	/* What it waited for is still there. */
+	/* The byte that the call waited for is still there. */
 	assert_int_equal(write(v.shared->pipe[1], "x", 1), 1);
 	assert_int_equal(
 		poll(&(struct pollfd){.fd = v.shared->pipe[0], .events = POLLIN}, 1, 0), 1);
 	victim_end(&v);
 }
 
-/* ---- A call that no stop interrupts: it reads memory that another process serves ---------------
- */
+/* ---- A call that no stop interrupts: it reads memory that another process serves ---- */
 
 static uint8_t *served;
 
-/* Gives the memory when `signals` says so. */
+/* Provides the memory when `signals` tells it to. */
 static void serve(struct shared *s, int faults)
 {
 	struct uffdio_zeropage zeros = {.range = {(uintptr_t)served, page_bytes()}};
@@ -141,7 +140,7 @@ static void test_call_that_stays(void **state)
 	run_late(&v, &control, &call);
 	assert_true(control.threads[0].is_running);
 	control_resume(&control);
-	/* It goes on when it can, and then by itself. */
+	/* The thread goes on by itself as soon as the call ends. */
 	progress = atomic_load(&v.shared->progress);
 	control_let_late_go();
 	sleep_ms(20);

@@ -48,7 +48,7 @@ static void whole_bytes(void **state)
 
 	volatile uint8_t room[16384]; /* so that the stack does not end just above */
 
-	for (size_t i = 0; i < sizeof(room); i++) /* so that all of it is in memory */
+	for (size_t i = 0; i < sizeof(room); i++) /* puts all of it into memory */
 		room[i] = 1;
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
 		stub_host_site *site = emit_site(host, ARCH_STACK_BYTES, sizes[i]);
@@ -115,7 +115,9 @@ static void bytes_end_with_the_stack(void **state)
 	munmap(memory, (STACK_PAGES + 1) * PAGE);
 }
 
-/* The page above is a program's, which may have to provide it first: it is not even asked for. */
+/*
+ * The page above belongs to a program that may have to provide it: it is not read, nor asked for.
+ */
 static void bytes_end_where_memory_does(void **state)
 {
 	struct stub_host *host = *state;

@@ -673,7 +673,7 @@ static void test_names(void **state)
 	memset(name, 'n', sizeof(name) - 1);
 	add_probe(&h->registry, 7);
 	add_probe(&h->registry, 3);
-	add_probe(&h->registry, 4); /* by a controller that keeps no names */
+	add_probe(&h->registry, 4); /* as added by a controller that keeps no names */
 	assert_true(registry_set_text(&h->registry, 1, "what the session was asked"));
 	no_error(registry_add_names(&h->registry, added, 2));
 	add_probe(&h->registry, 5);
@@ -688,7 +688,7 @@ static void test_names(void **state)
 	text = registry_text(&r, 1);
 	assert_string_equal(text, "what the session was asked");
 	free(text);
-	/* They go with their probes. */
+	/* When a probe goes, so does its name. */
 	r.probe_count = 1;
 	no_error(registry_add_names(&r, NULL, 0));
 	is_named(&r, 3, "first", "three");
@@ -699,7 +699,7 @@ static void test_names(void **state)
 	registry_deinit(&r);
 }
 
-/* Whatever the parts hold, nothing beyond them is read. */
+/* Nothing beyond the parts is read, whatever they hold. */
 static void test_damaged_names(void **state)
 {
 	struct host *h = *state;
