@@ -217,8 +217,8 @@ void processes_tell_frozen(const struct probe_target *target)
 {
 	if (probe_target_frozen(target))
 		report_warning(
-			"process %d is frozen: waiting up to 8 s for it to be thawed, as its "
-			"probes cannot be switched off before; Ctrl-C ends the wait",
+			"process %d is frozen: waiting up to 8 s for it to be thawed, "
+			"because its probes cannot be switched off before; Ctrl-C ends the wait",
 			(int)probe_target_pid(target));
 }
 

@@ -247,11 +247,12 @@ static void warn_of_unread(const struct probe_unread *file, void *data)
 	process->unread++;
 	report_warning("process %d: %s: %s", pid, file->path, file->reason);
 	if (file->unnamed)
-		report_warning("process %d: %zu probe%s of it %s on under %s that cannot be read; "
-			       "`probectl disable -p %d PROVIDER:NAME` finds one that is named, "
-			       "`probectl disable --force -p %d` switches all off",
+		report_warning(
+			"process %d: %zu probe%s of this file %s on, but the name%s unknown; "
+			"`probectl disable -p %d PROVIDER:NAME` switches off a probe that "
+			"has this name, `probectl disable --force -p %d` all probes",
 			pid, COUNTED(file->unnamed), file->unnamed == 1 ? "is" : "are",
-			file->unnamed == 1 ? "a name" : "names", pid, pid);
+			file->unnamed == 1 ? " is" : "s are", pid, pid);
 }
 
 static void warn_of_site(const struct probe_bad_site *site, void *data)

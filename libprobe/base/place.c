@@ -143,8 +143,7 @@ static struct probe_error *follow(struct walk *w, const char *name, const struct
 		return failed(w);
 	if (!is_closed(w, &folder) && (!is_users(w, link) || link->st_nlink > 1))
 		return not_ours(w, name,
-			is_users(w, link) ? "a link with another name, too"
-					  : "another user's link");
+			is_users(w, link) ? "a link with a second name" : "another user's link");
 	length = readlinkat(w->at, name, text, sizeof(text) - 1);
 	if (length < 0)
 		return failed(w);

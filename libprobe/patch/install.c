@@ -222,10 +222,8 @@ static struct probe_error *report_denied(const struct install *a, struct probe_r
 
 	if (a->asks && !(seccomp->allowed & SECCOMP_ASK))
 		return report_note(report,
-			"%s, which probes need to check that memory is readable: only constants "
-			"and "
-			"variables of the program are shown as strings, and as what pointers lead "
-			"to",
+			"%s, which probes need to check that memory is readable: strings and "
+			"pointers are followed only to constants and variables of the program",
 			seccomp_why(seccomp, SECCOMP_ASK));
 	if (a->asks_stack && !(seccomp->allowed & SECCOMP_STACK))
 		return report_note(report,
