@@ -3,8 +3,8 @@
  * A page of a memfd is committed when it is first touched, not when the file gets its size. With
  * vm.overcommit_memory=2, the kernel refuses to commit a page beyond the commit limit, and sends
  * SIGBUS to the process that touched it. Stubs touch pages in the target, so the target would get
- * it. With the other settings the kernel refuses no single page (before Linux 5.2: as long as it can
- * free one): if memory runs out, it kills a process.
+ * it. With the other settings the kernel refuses no single page (before Linux 5.2: as long as it
+ * can free one): if memory runs out, it kills a process.
  *
  * fallocate(2) commits pages before they are touched, and reports an error instead. The pages are
  * charged to the control group of the process that calls it.
