@@ -236,7 +236,7 @@ void lines_close(struct lines *lines)
 /* False if the child has ended or does not answer. */
 static bool receive(const struct lines *lines, struct answer *ret)
 {
-	const struct patience patience = patience_of(ANSWER_NS);
+	struct patience patience = patience_of(ANSWER_NS);
 	struct pollfd channel = {.fd = lines->channel, .events = POLLIN};
 	ssize_t got;
 	int ready;

@@ -130,9 +130,7 @@ uint64_t clock_realtime_ns(const struct clock *clock, uint64_t stamp)
 
 struct patience patience_of(uint64_t ns)
 {
-	uint64_t now = clock_monotonic_ns();
-
-	return (struct patience){.hurry_ns = now + HURRY_NS, .end_ns = now + ns};
+	return (struct patience){.end_ns = clock_monotonic_ns() + ns};
 }
 
 bool patience_is_interrupted(void)
@@ -143,9 +141,14 @@ bool patience_is_interrupted(void)
 	       (sigismember(&pending, SIGINT) || sigismember(&pending, SIGTERM));
 }
 
-bool patience_is_over(const struct patience *patience)
+bool patience_is_over(struct patience *patience)
 {
 	uint64_t now = clock_monotonic_ns();
 
-	return now >= patience->end_ns || (now >= patience->hurry_ns && patience_is_interrupted());
+	if (!patience->hurries && patience_is_interrupted()) {
+		patience->hurries = true;
+		if (patience->end_ns > now + HURRY_NS)
+			patience->end_ns = now + HURRY_NS;
+	}
+	return now >= patience->end_ns;
 }

@@ -11,17 +11,18 @@ uint64_t clock_monotonic_ns(void);
 uint64_t clock_now_ns(void);
 
 /*
- * The time limit of a wait. If the user presses Ctrl-C, the wait lasts one second at most: enough
- * for anything that usually takes a moment, such as a stop on a busy machine.
+ * The time limit of a wait. If the user presses Ctrl-C, the wait lasts one more second at most:
+ * enough for anything that usually takes a moment, such as a stop on a busy machine.
  */
 struct patience {
-	uint64_t hurry_ns, end_ns; /* CLOCK_MONOTONIC */
+	uint64_t end_ns; /* CLOCK_MONOTONIC */
+	bool hurries;	 /* a signal was pending */
 };
 
 /* A limit that begins now. */
 struct patience patience_of(uint64_t ns);
 /* Has the limit passed, or should a pending signal end the wait (patience_is_interrupted())? */
-bool patience_is_over(const struct patience *patience);
+bool patience_is_over(struct patience *patience);
 /*
  * Is SIGINT or SIGTERM pending? A signal stays pending if the caller has blocked it, to read it
  * later.

@@ -265,7 +265,7 @@ static size_t workers_for(size_t count)
 }
 
 /* Waits until the process has been thawed. All frozen processes share the limit. */
-static void await_thawed(const struct probe_target *target, const struct patience *patience)
+static void await_thawed(const struct probe_target *target, struct patience *patience)
 {
 	while (probe_target_frozen(target) && !patience_is_over(patience))
 		nanosleep(&(struct timespec){.tv_nsec = FROZEN_LOOK_NS}, NULL);

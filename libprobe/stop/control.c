@@ -330,7 +330,7 @@ static struct probe_error *cannot_stop(pid_t pid, pid_t tid)
 }
 
 /* Waits until every thread can stop. No thread is stopped meanwhile. */
-static struct probe_error *await_unblocked(struct control *control, const struct patience *patience)
+static struct probe_error *await_unblocked(struct control *control, struct patience *patience)
 {
 	pid_t tid = 0;
 
@@ -455,7 +455,7 @@ struct probe_error *control_stop(pid_t pid, pid_t lender, struct control *ret)
 struct probe_error *control_stop_within(
 	pid_t pid, pid_t lender, uint64_t patience_ns, struct control *ret)
 {
-	const struct patience patience = patience_of(patience_ns);
+	struct patience patience = patience_of(patience_ns);
 	struct probe_error *error;
 	uint64_t pause = LOOK_NS;
 	bool again;
@@ -509,7 +509,7 @@ struct probe_error *control_borrow(pid_t pid, const struct seccomp *seccomp, str
 }
 
 /* Why no thread of a process can be borrowed, or NULL if another look is worthwhile. */
-static struct probe_error *give_up(pid_t pid, int unable_passes, const struct patience *patience)
+static struct probe_error *give_up(pid_t pid, int unable_passes, struct patience *patience)
 {
 	if ((!procfs_start_time(pid) && !procfs_no_room(errno)) || procfs_is_zombie(pid))
 		return procfs_no_process(pid);
@@ -544,7 +544,7 @@ static bool is_borrowed(struct control *control, struct choose_unable *unable)
 struct probe_error *control_borrow_within(pid_t pid, const struct seccomp *seccomp,
 	uint64_t patience_ns, const struct control_coming *coming, struct control *ret)
 {
-	const struct patience patience = patience_of(patience_ns);
+	struct patience patience = patience_of(patience_ns);
 	struct choose_unable unable = {.count = 0};
 	struct probe_error *error = NULL;
 	int passes = 0;
