@@ -3,7 +3,7 @@
  * flags: -D_GNU_SOURCE
  *
  * For LD_PRELOAD: the process ENDING is killed when probectl is about to change it for the second
- * time, which begins with a lock of its status file.
+ * time, which begins with a lock of a file in its folder of /proc.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -13,15 +13,15 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static int is_status_of(int fd, const char *pid)
+static int is_file_of(int fd, const char *pid)
 {
 	char path[64], link[64] = "", wanted[64];
 	ssize_t length;
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	snprintf(wanted, sizeof(wanted), "/proc/%s/status", pid);
+	snprintf(wanted, sizeof(wanted), "/proc/%s/", pid);
 	length = readlink(path, link, sizeof(link) - 1);
-	return length > 0 && strcmp(link, wanted) == 0;
+	return length > 0 && strncmp(link, wanted, strlen(wanted)) == 0;
 }
 
 /* Also when nobody waits for it: it is a zombie then. */
@@ -48,7 +48,7 @@ int flock(int fd, int operation)
 	static int changes;
 	const char *pid = getenv("ENDING");
 
-	if (pid && operation & LOCK_EX && is_status_of(fd, pid) && ++changes == 2)
+	if (pid && operation & LOCK_EX && is_file_of(fd, pid) && ++changes == 2)
 		end(pid);
 	return (int)syscall(SYS_flock, fd, operation);
 }
