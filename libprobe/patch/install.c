@@ -356,18 +356,33 @@ static struct probe_error *create_and_build(struct install *install, struct prob
 	return error;
 }
 
+/* Can it be added to? */
+static struct probe_error *check_session(const struct install *install)
+{
+	const struct change *c = install->change;
+	const struct reg_session *session = registry_session(&c->registry, install->session);
+
+	if (!install->session || (session && !(session->flags & REG_SESSION_RETIRED)))
+		return NULL;
+	return probe_error_new(PROBE_ERROR_STATE,
+		c->lost ? "process %d has mapped memory over that of probectl, or unmapped it: the "
+			  "session has ended"
+			: "process %d: another controller has ended the session",
+		c->pid);
+}
+
 struct probe_error *install_add(struct install *install, struct probe_report *report)
 {
 	struct change *change = install->change;
 	struct probe_error *error = NULL;
 
 	install->report = report;
-	if (install->session && !registry_session(&change->registry, install->session))
-		return probe_error_new(PROBE_ERROR_STATE,
-			"process %d: another controller has ended the session", change->pid);
 	/* Another controller may have died since the last look: a session is added to as well. */
 	if (uninstall_find_dead(change) || uninstall_has_leftovers(&change->registry))
 		error = uninstall_and_look(change);
+	/* It may just have been ended, because memory that it needed is gone. */
+	if (!error)
+		error = check_session(install);
 	if (!error)
 		error = uninstall_check_leftovers(change);
 	if (!error)

@@ -35,7 +35,8 @@ static void begin(struct work *w, struct live *l)
 	w->transaction = transaction_of(&w->change, TRANSACTION_ADDS);
 }
 
-static struct probe_error *add(struct work *w, const char *text)
+/* To a session of the target; 0: to a new one. */
+static struct probe_error *add_to(struct work *w, uint32_t session, const char *text)
 {
 	struct part *part = &w->parts[w->count++];
 	struct probe_pattern *pattern;
@@ -46,9 +47,15 @@ static struct probe_error *add(struct work *w, const char *text)
 		&part->selection));
 	part->install = install_of(&w->transaction, &part->selection, &w->request);
 	part->install.persistent = true;
+	part->install.session = session;
 	error = install_add(&part->install, &part->report);
 	probe_pattern_free(pattern);
 	return error;
+}
+
+static struct probe_error *add(struct work *w, const char *text)
+{
+	return add_to(w, 0, text);
 }
 
 static void end(struct work *w)
@@ -270,6 +277,29 @@ static void frame_of_a_killed_one(void **state)
 	assert_int_equal(repaired.frames, 0);
 }
 
+/* A session whose memory the program has taken is ended before anything can be added to it. */
+static void session_that_is_lost(void **state)
+{
+	struct live *l = *state;
+	struct probe_error *error;
+	struct reg_session *session;
+	struct work w;
+
+	change_all(l, "live:value", probe_target_enable);
+	begin(&w, l);
+	assert_int_equal(w.change.registry.session_count, 1);
+	session = &w.change.registry.sessions[0];
+	registry_retire(&w.change.registry, session);
+	w.change.lost = w.change.lost_ends = true;
+	error = add_to(&w, session->id, "live:op__start");
+	assert_non_null(error);
+	assert_int_equal(error->code, PROBE_ERROR_STATE);
+	assert_non_null(strstr(error->message, "the session has ended"));
+	probe_error_free(error);
+	end(&w);
+	is_clean(l);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -279,6 +309,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(counts_as_well, live_setup, live_teardown),
 		cmocka_unit_test_setup_teardown(the_way_back, live_setup, live_teardown),
 		cmocka_unit_test_setup_teardown(frame_of_a_killed_one, live_setup, live_teardown),
+		cmocka_unit_test_setup_teardown(session_that_is_lost, live_setup, live_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
