@@ -528,10 +528,8 @@ static struct probe_error *build_module(struct install *a, size_t first, size_t 
 		if (!error)
 			error = build_stub(a, site, &p);
 	}
-	if (!error)
-		error = change_confirm(a->change);
 	if (!error && p.used)
-		error = memory_write_code(a->change->mem, p.start, p.bytes, p.used);
+		error = change_write(a->change, p.start, p.bytes, p.used);
 	free(p.bytes);
 	return error;
 }

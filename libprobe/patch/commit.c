@@ -83,6 +83,7 @@ static struct probe_error *describe_edit(const struct commit_site *at, struct ed
 		edit->length = as->reg.length;
 		return NULL;
 	}
+	edit->is_private = true; /* it was written when the site was patched */
 	/* The jump that leads to the first stub, or to one that comes later, is redirected. */
 	edit->length = as->link ? at->install->change->arch->jump(as->link, as->head, edit->bytes)
 				: site_entry_jump(&as->reg, as->head, edit->bytes);
@@ -347,10 +348,15 @@ static struct probe_error *check_counter(const struct install *a)
 {
 	const struct reg_session *session = registry_session(&a->change->registry, a->session);
 
-	return session->flags & REG_SESSION_KERNEL_TIME
-		       ? NULL
-		       : threads_check_counter(
-				 a->change, session->data + offsetof(struct data_header, answer));
+	struct probe_error *error = NULL;
+
+	if (session->flags & REG_SESSION_KERNEL_TIME)
+		return NULL;
+	/* The kernel writes there. */
+	error = change_confirm(a->change);
+	return error ? error
+		     : threads_check_counter(
+			       a->change, session->data + offsetof(struct data_header, answer));
 }
 
 static bool calls_kernel(const struct install *a)

@@ -74,7 +74,7 @@ static struct probe_error *renew_guard(struct change *c)
 		return probe_error_new(PROBE_ERROR_STATE,
 			"process %d inherited probes over too many generations: disable them first",
 			c->pid);
-	return memory_write_code(c->mem, r->guard, &one, sizeof(one));
+	return change_write(c, r->guard, &one, sizeof(one));
 }
 
 static bool has_process(const struct registry *registry, uint64_t word)
@@ -99,7 +99,7 @@ static struct probe_error *number_process(struct change *c, struct reg_session *
 		if (has_process(&c->registry, word))
 			continue;
 		session->process = word;
-		return memory_write_code(c->mem, word, &one, sizeof(one));
+		return change_write(c, word, &one, sizeof(one));
 	}
 	return probe_error_new(PROBE_ERROR_STATE,
 		"process %d has too many sessions that time pairs in forked children: end some "

@@ -221,7 +221,7 @@ struct probe_error *puns_announce(struct install *install)
 	return install->puns_mapped ? change_store(install->change) : NULL;
 }
 
-struct probe_error *puns_write(const struct install *install)
+static struct probe_error *write_jumps(const struct install *install)
 {
 	struct probe_error *error = NULL;
 
@@ -240,6 +240,22 @@ struct probe_error *puns_write(const struct install *install)
 		length = install->change->arch->far_jump(as->twin.second, as->reg.tail, jump);
 		error = memory_write_code(install->change->mem, as->twin.second, jump, length);
 	}
+	return error;
+}
+
+struct probe_error *puns_write(const struct install *install)
+{
+	struct probe_error *error = NULL;
+	bool any = false, stops;
+
+	for (size_t i = 0; i < install->selection->site_count; i++)
+		any = any || install->sites[i].reg.pun;
+	if (any)
+		error = change_begin_write(install->change, &stops);
+	if (!any || error)
+		return error;
+	error = write_jumps(install);
+	change_end_write(install->change, stops);
 	return error;
 }
 

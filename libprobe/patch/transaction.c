@@ -58,10 +58,15 @@ struct probe_error *transaction_keep_way_back(struct transaction *t)
 void transaction_go_back(struct transaction *t)
 {
 	struct probe_error *error;
+	bool stops;
 
 	if (!t->before.start || t->written)
 		return;
-	error = change_publish(t->change, t->before);
+	error = change_begin_write(t->change, &stops);
+	if (!error) {
+		error = change_publish(t->change, t->before);
+		change_end_write(t->change, stops);
+	}
 	probe_error_free(error ? error : change_reread(t->change)); /* the first is reported */
 }
 
@@ -119,7 +124,7 @@ struct probe_error *transaction_prepare(struct transaction *t)
 	/* A process in which nothing was ever enabled has no registry. */
 	if (error || t->kind == TRANSACTION_MENDS || !t->change->registry.home)
 		return error;
-	return change_write_image(t->change, &t->next);
+	return change_place_image(t->change, &t->next);
 }
 
 /* ---- The stop --------------------------------------------------------------------------- */
@@ -135,7 +140,7 @@ struct probe_error *transaction_read(struct transaction *t)
 
 static struct probe_error *publish(const struct transaction *t)
 {
-	return t->next.start ? change_publish(t->change, t->next) : NULL;
+	return t->next.start ? change_write_image(t->change, t->next) : NULL;
 }
 
 /* Sites and toggles: all or none. */
@@ -151,17 +156,15 @@ static struct probe_error *write_text(struct transaction *t)
 	return error;
 }
 
-struct probe_error *transaction_write(struct transaction *t)
+/* What is written is still ours, or the program's as it was read. */
+static struct probe_error *write_all(struct transaction *t)
 {
 	const struct registry *r = &t->change->registry;
 	struct code_extent now = {r->image, r->image_size};
 	bool raise = t->kind != TRANSACTION_ENDS;
 	int mem = t->change->mem;
-	/* The program may have replaced the memory that holds the registry and the stubs in use. */
-	struct probe_error *error = change_confirm(t->change);
+	struct probe_error *error = write_text(t);
 
-	if (!error)
-		error = write_text(t);
 	if (error)
 		return error;
 	error = raise ? publish(t) : semaphores_write(&t->semaphores, mem);
@@ -177,6 +180,21 @@ struct probe_error *transaction_write(struct transaction *t)
 		edits_revert(&t->text, mem);
 		return error;
 	}
+	return NULL;
+}
+
+struct probe_error *transaction_write(struct transaction *t)
+{
+	bool stops;
+	/* Stubs that are linked, and the registry, are in memory that the program may replace. */
+	struct probe_error *error = change_begin_write(t->change, &stops);
+
+	if (error)
+		return error;
+	error = write_all(t);
+	change_end_write(t->change, stops);
+	if (error)
+		return error;
 	t->written = true;
 	code_release_all(&t->change->taken); /* the registry names all of it now */
 	return NULL;

@@ -201,7 +201,7 @@ struct probe_error *edits_pretouch(const struct edits *edits, int mem)
 		const struct edit *item = &edits->items[i];
 		const uint8_t *found = edits_found(edits, i);
 
-		if (!item->is_write || !found || item->address / PAGE == last)
+		if (!item->is_write || item->is_private || !found || item->address / PAGE == last)
 			continue;
 		error = memory_write_code(mem, item->address, found, 1);
 		last = item->address / PAGE;

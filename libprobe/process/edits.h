@@ -27,6 +27,7 @@ struct edit {
 	uint64_t address;
 	uint16_t length; /* up to EDIT_BYTES, if it is written */
 	bool is_write;
+	bool is_private; /* its page is the process's own already: see edits_pretouch() */
 	uint8_t bytes[EDIT_BYTES];
 	uint32_t span; /* set by edits_prepare() */
 };

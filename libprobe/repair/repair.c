@@ -185,16 +185,15 @@ struct probe_error *probe_target_repair(struct probe_target *target, struct prob
 
 /* ---- What there is to repair ---------------------------------------------------------- */
 
-static struct probe_error *count_frames(struct probe_target *target, const struct maps *maps,
-	const struct registry *registry, size_t *ret)
+static struct probe_error *count_frames(
+	struct probe_target *target, const struct maps *maps, size_t *ret)
 {
 	struct modules modules = {0};
 	struct rooms rooms = {0};
 	struct probe_error *error = modules_read_mapped(target->pid, maps, target->files, &modules);
 
 	if (!error)
-		error = rooms_find(
-			target->pid, -1, maps, &modules, change_home_room(registry), false, &rooms);
+		error = rooms_find(target->pid, -1, maps, &modules, false, &rooms);
 	*ret = rooms.left_count;
 	modules_deinit(&modules);
 	return error;
@@ -237,7 +236,7 @@ struct probe_error *probe_target_stale(struct probe_target *target, struct probe
 		ret->sealed_bytes = own_sealed(target->pid, &maps, &registry);
 		ret->semaphores = semaphores_short(&registry, target->pid);
 		orphans_count(target->pid, &maps, &registry, &orphans);
-		error = count_frames(target, &maps, &registry, &frames);
+		error = count_frames(target, &maps, &frames);
 	}
 	/* Neither before nor after was another controller at work on them. */
 	if (!busy && !lock_is_taken(target->pid)) {

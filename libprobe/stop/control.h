@@ -181,8 +181,7 @@ void control_let_late_go(void);
  * a frame, all threads are stopped for a moment: what is left afterwards is still in use.
  */
 PROBE_MUST_CHECK struct probe_error *control_find_rooms(pid_t pid, pid_t lender, int mem,
-	const struct maps *maps, const struct modules *modules, struct room home,
-	struct rooms *ret);
+	const struct maps *maps, const struct modules *modules, struct rooms *ret);
 
 /*
  * Runs system calls in one of the stopped threads, in order, and none after the first

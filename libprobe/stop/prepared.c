@@ -164,11 +164,6 @@ static void compose(struct prepared *p, uint64_t address, const void *bytes, siz
 	}
 }
 
-static bool is_zero(const uint8_t *bytes, size_t size)
-{
-	return !size || (!bytes[0] && memcmp(bytes, bytes + 1, size - 1) == 0);
-}
-
 struct probe_error *prepared_write(const struct rooms *rooms, struct prepared *p)
 {
 	struct probe_error *error = NULL;
@@ -185,10 +180,6 @@ struct probe_error *prepared_write(const struct rooms *rooms, struct prepared *p
 			room_seal(w->bytes);
 		else if (w->size)
 			error = memory_read_code(rooms->mem, w->room.start, w->before, w->size);
-		/* The rest of our page holds zeros, unless the program has replaced it. */
-		if (w->size && !error && w->room.kind == ROOM_HOME && !is_zero(w->before, w->size))
-			error = probe_error_new(PROBE_ERROR_STATE,
-				"the process has mapped memory over that of probectl: try again");
 		if (w->size && !error)
 			error = memory_write_code(rooms->mem, w->room.start, w->bytes, w->size);
 		done += !error;

@@ -173,8 +173,8 @@ static bool handler_leads_to_room(pid_t pid, const struct rooms *rooms, uint64_t
 }
 
 /* One look: removes what was left unless a thread is there. */
-static struct probe_error *reclaim_rooms(pid_t pid, pid_t lender, const struct modules *modules,
-	struct room home, struct rooms *rooms, bool *used_ret)
+static struct probe_error *reclaim_rooms(
+	pid_t pid, pid_t lender, const struct modules *modules, struct rooms *rooms, bool *used_ret)
 {
 	struct control control;
 	struct probe_error *error = control_stop(pid, lender, &control);
@@ -191,21 +191,21 @@ static struct probe_error *reclaim_rooms(pid_t pid, pid_t lender, const struct m
 			    handler_leads_to_room(pid, rooms, sp);
 	}
 	if (!*used_ret)
-		error = rooms_find(pid, rooms->mem, rooms->maps, modules, home, true, rooms);
+		error = rooms_find(pid, rooms->mem, rooms->maps, modules, true, rooms);
 	control_resume(&control);
 	return error;
 }
 
 struct probe_error *control_find_rooms(pid_t pid, pid_t lender, int mem, const struct maps *maps,
-	const struct modules *modules, struct room home, struct rooms *ret)
+	const struct modules *modules, struct rooms *ret)
 {
-	struct probe_error *error = rooms_find(pid, mem, maps, modules, home, false, ret);
+	struct probe_error *error = rooms_find(pid, mem, maps, modules, false, ret);
 	bool is_used = false;
 
 	for (int i = 0; i < RECLAIM_TRIES && !error && ret->left_count; i++) {
 		if (i)
 			nanosleep(&(struct timespec){.tv_nsec = RECLAIM_WAIT_NS}, NULL);
-		error = reclaim_rooms(pid, lender, modules, home, ret, &is_used);
+		error = reclaim_rooms(pid, lender, modules, ret, &is_used);
 	}
 	/* Only its frame says where that thread really is. */
 	if (!error && is_used)

@@ -167,31 +167,6 @@ static struct probe_error *add_tails(
 	return error;
 }
 
-/* A user of our own memory leaves zeros there, as before. */
-static struct probe_error *check_home(
-	pid_t pid, const struct room *home, bool reclaim, struct rooms *rooms)
-{
-	static const uint8_t zeros[BYTES_MAX];
-	uint8_t memory[BYTES_MAX];
-
-	if (!home->size || memory_read(pid, home->start, memory, home->size) != home->size ||
-		!has_mark(memory, home->size))
-		return NULL;
-	if (reclaim)
-		return memory_write_code(rooms->mem, home->start, zeros, home->size);
-	add_left(rooms, home);
-	return NULL;
-}
-
-void rooms_prefer(struct rooms *rooms, struct room room)
-{
-	if (rooms->count == ROOMS_MAX)
-		rooms->count--;
-	memmove(&rooms->items[1], &rooms->items[0], rooms->count * sizeof(room));
-	rooms->items[0] = room;
-	rooms->count++;
-}
-
 bool rooms_are_left_at(const struct rooms *rooms, uint64_t address)
 {
 	for (size_t i = 0; i < rooms->left_count; i++)
@@ -345,12 +320,11 @@ static struct probe_error *check_stack(pid_t pid, bool reclaim, struct rooms *ro
 /* ---- All ------------------------------------------------------------------------------------- */
 
 struct probe_error *rooms_find(pid_t pid, int mem, const struct maps *maps,
-	const struct modules *modules, struct room home, bool reclaim, struct rooms *ret)
+	const struct modules *modules, bool reclaim, struct rooms *ret)
 {
-	struct probe_error *error;
+	struct probe_error *error = NULL;
 
 	*ret = (struct rooms){.mem = mem, .maps = maps};
-	error = check_home(pid, &home, reclaim, ret);
 	/* Rather where no code is. */
 	for (size_t i = 0; i < 2 * modules->count && !error; i++) {
 		const struct module *m = &modules->items[i % modules->count];

@@ -26,7 +26,6 @@ enum {
 
 enum room_kind {
 	ROOM_TAIL, /* its bytes must be restored */
-	ROOM_HOME, /* in memory that we mapped */
 	ROOM_STACK /* see room_on_stack() */
 };
 
@@ -50,16 +49,12 @@ struct rooms {
 
 /*
  * Finds the tails of pages after the read-only segments of the program and its libc, and what
- * killed controllers left in these, in `home` (a room in our own memory; size 0: there is none)
- * and on the stack. With `reclaim`, what they left is removed: no thread's stack pointer may be
- * in one of those rooms. `mem` is from memory_open(). No other
+ * killed controllers left in these and on the stack. With `reclaim`, what they left is removed: no
+ * thread's stack pointer may be in one of those rooms. `mem` is from memory_open(). No other
  * controller may be changing the target.
  */
 PROBE_MUST_CHECK struct probe_error *rooms_find(pid_t pid, int mem, const struct maps *maps,
-	const struct modules *modules, struct room home, bool reclaim, struct rooms *ret);
-
-/* Adds one as the first. */
-void rooms_prefer(struct rooms *rooms, struct room room);
+	const struct modules *modules, bool reclaim, struct rooms *ret);
 
 /* Is an address in a room that was left? */
 bool rooms_are_left_at(const struct rooms *rooms, uint64_t address);

@@ -33,7 +33,6 @@ enum {
 	EXEC_TRIES = 10,
 	HURRY_NS = 100000000,
 	CHANGE_DESCRIPTORS = 12, /* open at once, beside those of the modules; some to spare */
-	HOME_USED = 128,	 /* bytes of the registry's home page, and some to spare */
 	MAP_TRIES = 4
 };
 
@@ -169,32 +168,23 @@ static struct probe_error *check_process(struct change *c)
 				 PROBE_ERROR_NOT_FOUND, "process %d has ended", target->pid);
 }
 
-struct room change_home_room(const struct registry *registry)
-{
-	if (!registry->home)
-		return (struct room){.kind = ROOM_HOME};
-	return (struct room){ROOM_HOME, registry->home + HOME_USED, REGISTRY_PAGE - HOME_USED};
-}
-
 static struct probe_error *find_rooms(struct change *c)
 {
-	const struct room home = change_home_room(&c->registry);
-
 	c->rooms_known = true;
 	/*
 	 * A held target has just been started, or was checked before. If all threads are
 	 * stopped, what a killed controller left stays, and is not used.
 	 */
 	return c->target->held || c->stopped
-		       ? rooms_find(c->pid, c->mem, &c->maps, &c->modules, home, false, &c->rooms)
+		       ? rooms_find(c->pid, c->mem, &c->maps, &c->modules, false, &c->rooms)
 		       : control_find_rooms(c->pid, c->target->lender, c->mem, &c->maps,
-				 &c->modules, home, &c->rooms);
+				 &c->modules, &c->rooms);
 }
 
 struct probe_error *change_remove_frames(struct change *change, size_t *count_ret)
 {
-	struct probe_error *error = rooms_find(change->pid, change->mem, &change->maps,
-		&change->modules, change_home_room(&change->registry), false, &change->rooms);
+	struct probe_error *error = rooms_find(
+		change->pid, change->mem, &change->maps, &change->modules, false, &change->rooms);
 	size_t left = change->rooms.left_count;
 
 	*count_ret = 0;
@@ -413,27 +403,11 @@ static struct probe_error *check_filters(struct change *change, enum seccomp_kin
 	return error || found ? error : seccomp_error(&change->seccomp, kind);
 }
 
-/* Home is preferred, unless these calls unmap it. */
-static struct rooms rooms_for(
-	const struct change *c, const struct control_call *calls, size_t count)
+static struct probe_error *run_stopped(
+	struct change *c, const char *what, struct control_call *calls, size_t count)
 {
-	struct room home = change_home_room(&c->registry);
-	struct rooms rooms = c->rooms;
-	bool stays = home.size && !rooms_are_left_at(&rooms, home.start);
-
-	for (size_t i = 0; i < count; i++)
-		stays = stays && (calls[i].number != SYS_munmap ||
-					 home.start - calls[i].args[0] >= calls[i].args[1]);
-	if (stays)
-		rooms_prefer(&rooms, home);
-	return rooms;
-}
-
-static struct probe_error *run_stopped(struct change *c, const struct rooms *rooms,
-	const char *what, struct control_call *calls, size_t count)
-{
-	struct probe_error *error =
-		control_run_and_leave(&c->control, rooms, &c->gadgets, c->prepared, calls, count);
+	struct probe_error *error = control_run_and_leave(
+		&c->control, &c->rooms, &c->gadgets, c->prepared, calls, count);
 
 	for (size_t i = 0; i < count && !error; i++)
 		if (calls[i].result < 0 && calls[i].result >= -4095)
@@ -465,15 +439,13 @@ struct probe_error *change_run_in(struct change *change, size_t thread, const ch
 {
 	struct control all = change->control;
 	struct probe_error *error = prepare_calls(change);
-	struct rooms rooms;
 
 	if (error)
 		return error;
-	rooms = rooms_for(change, calls, count);
 	change->control.threads = &all.threads[thread];
 	change->control.count = 1;
-	error = run_stopped(change, &rooms, what, calls, count);
-	control_clear(&rooms, change->prepared);
+	error = run_stopped(change, what, calls, count);
+	control_clear(&change->rooms, change->prepared);
 	change->control.threads = all.threads;
 	change->control.count = all.count;
 	return error;
@@ -547,8 +519,8 @@ static struct probe_error *take_thread(struct change *c)
 }
 
 /* Makes calls in a thread. What that needs in the target's memory is removed when it runs again. */
-static struct probe_error *run_some(struct change *c, const struct rooms *rooms, const char *what,
-	struct control_call *calls, size_t count)
+static struct probe_error *run_some(
+	struct change *c, const char *what, struct control_call *calls, size_t count)
 {
 	bool borrow = must_borrow(c);
 	struct probe_error *error = NULL;
@@ -559,10 +531,10 @@ static struct probe_error *run_some(struct change *c, const struct rooms *rooms,
 	error = borrow ? take_thread(c) : NULL;
 	if (error)
 		return error;
-	error = run_stopped(c, rooms, what, calls, count);
+	error = run_stopped(c, what, calls, count);
 	if (borrow)
 		resume(c);
-	control_clear(rooms, c->prepared);
+	control_clear(&c->rooms, c->prepared);
 	return explain(c, error);
 }
 
@@ -599,7 +571,6 @@ struct probe_error *change_run(
 {
 	size_t done = 0, some = must_borrow(change) ? 1 : count;
 	struct probe_error *error = NULL;
-	struct rooms rooms;
 
 	if (change->seccomp.count)
 		error = check_filters(change, kind_of(calls, count));
@@ -609,9 +580,8 @@ struct probe_error *change_run(
 		error = prepare_calls(change);
 	if (error)
 		return error;
-	rooms = rooms_for(change, calls, count);
 	while (!error && done < count) {
-		error = run_some(change, &rooms, what, &calls[done], some);
+		error = run_some(change, what, &calls[done], some);
 		done += some;
 		if (!control_succeeded(&calls[done - 1]))
 			break;

@@ -136,9 +136,6 @@ PROBE_MUST_CHECK struct probe_error *change_alloc_code(struct change *change, si
 PROBE_MUST_CHECK struct probe_error *change_map_file(struct change *change, size_t size,
 	const struct lasting_file *data, struct control_call *calls, size_t count, int *fd_ret);
 
-/* The rest of the page that is the registry's home, for frames; size 0: there is none. */
-struct room change_home_room(const struct registry *registry);
-
 /* Removes the frames that killed controllers left; says how many. Errors: those of stopping. */
 PROBE_MUST_CHECK struct probe_error *change_remove_frames(struct change *change, size_t *count_ret);
 
@@ -156,14 +153,17 @@ PROBE_MUST_CHECK struct probe_error *change_map_data(struct change *change, size
 	const struct lasting_file *data, bool is_private, uint64_t *address_ret, int *fd_ret);
 
 /*
- * Writes the registry, as it now is in this process, as an image that is not the current one
- * yet; and makes it the current one: one word is written.
+ * Finds a place for an image of the registry, as it now is in this process; writes the image there,
+ * and makes it the current one: one word is written. Another image that is still there can be made
+ * the current one again. Writing is for between change_begin_write() and change_end_write().
  */
-PROBE_MUST_CHECK struct probe_error *change_write_image(
+PROBE_MUST_CHECK struct probe_error *change_place_image(
 	struct change *change, struct code_extent *ret);
+PROBE_MUST_CHECK struct probe_error *change_write_image(
+	struct change *change, struct code_extent image);
 PROBE_MUST_CHECK struct probe_error *change_publish(
 	struct change *change, struct code_extent image);
-/* Both. This announces what is about to be done, so that the next controller can finish it. */
+/* All of it. This announces what is about to be done, so that the next controller can finish it. */
 PROBE_MUST_CHECK struct probe_error *change_store(struct change *change);
 
 /*
@@ -179,8 +179,19 @@ PROBE_MUST_CHECK struct probe_error *change_load(struct change *change);
 PROBE_MUST_CHECK struct probe_error *change_confirm(const struct change *change);
 
 /*
- * Unmaps arenas that the registry does not list. Arenas that the program has sealed return to the
- * registry. Errors: those of change_run().
+ * Stops all threads, unless they are stopped, and confirms the same: until change_end_write(), what
+ * is written is ours. While the program runs, it may map memory of its own between a comparison and
+ * a write. Errors: those of stopping and of change_confirm(); then there is nothing to end.
+ */
+PROBE_MUST_CHECK struct probe_error *change_begin_write(struct change *change, bool *stops_ret);
+void change_end_write(struct change *change, bool stops);
+/* The same for one piece of memory that the registry lists. */
+PROBE_MUST_CHECK struct probe_error *change_write(
+	struct change *change, uint64_t address, const void *bytes, size_t size);
+
+/*
+ * Unmaps arenas that the registry does not list. Arenas that the program has sealed return to
+ * the registry. Errors: those of change_run().
  */
 PROBE_MUST_CHECK struct probe_error *change_unmap_arenas(
 	struct change *change, const struct reg_arena *arenas, size_t count);

@@ -205,7 +205,7 @@ static struct probe_error *put_path(struct change *change, const char *path, uin
 			change->pid);
 	error = change_alloc_code(change, size, &(struct code_extent){r->home, 1}, 1, ret);
 	if (!error)
-		error = memory_write_code(change->mem, *ret, path, size);
+		error = change_write(change, *ret, path, size);
 	return error;
 }
 

@@ -88,6 +88,39 @@ struct probe_error *change_confirm(const struct change *change)
 					change->pid);
 }
 
+struct probe_error *change_begin_write(struct change *change, bool *stops_ret)
+{
+	struct probe_error *error = NULL;
+
+	*stops_ret = !change->stopped;
+	if (*stops_ret)
+		error = change_stop(change);
+	if (!error)
+		error = change_confirm(change);
+	if (error)
+		change_end_write(change, *stops_ret);
+	return error;
+}
+
+void change_end_write(struct change *change, bool stops)
+{
+	if (stops)
+		change_resume(change);
+}
+
+struct probe_error *change_write(
+	struct change *change, uint64_t address, const void *bytes, size_t size)
+{
+	bool stops;
+	struct probe_error *error = change_begin_write(change, &stops);
+
+	if (error)
+		return error;
+	error = memory_write_code(change->mem, address, bytes, size);
+	change_end_write(change, stops);
+	return error;
+}
+
 struct control_call change_call_unmap(uint64_t start, uint64_t size)
 {
 	return (struct control_call){.number = SYS_munmap, .args = {start, size}};
@@ -110,7 +143,6 @@ struct control_call change_call_map_code(uint64_t address, uint64_t size)
 	return call;
 }
 
-/* Gives the first arena its guard, in its last page. */
 static struct probe_error *map_guard(struct change *change, uint64_t guard)
 {
 	struct control_call calls[] = {
@@ -135,6 +167,27 @@ static struct probe_error *set_guard(struct change *change, uint64_t page)
 	return error ? error : memory_write_code(change->mem, page, &one, sizeof(one));
 }
 
+/* Makes an arena the home, with the guard in its last page: that is mapped over what is ours. */
+static struct probe_error *make_home(struct change *change, struct reg_arena *arena)
+{
+	uint64_t guard = arena->start + arena->size - page_bytes();
+	bool stops;
+	/* All that the calls need is found before the stop. */
+	struct probe_error *error = change_run(change, "map memory for code", NULL, 0);
+
+	if (!error)
+		error = change_begin_write(change, &stops);
+	if (error)
+		return error;
+	error = map_guard(change, guard);
+	if (!error)
+		error = set_guard(change, guard);
+	change_end_write(change, stops);
+	change->registry.home = arena->start;
+	arena->size -= page_bytes();
+	return error;
+}
+
 /* Maps an arena at an address; *taken_ret: there is something already. */
 static struct probe_error *map_arena_at(
 	struct change *change, uint64_t address, uint64_t size, bool *taken_ret)
@@ -147,8 +200,6 @@ static struct probe_error *map_arena_at(
 		probe_error_free(error);
 		return NULL;
 	}
-	if (!error && (uint64_t)call.result == address && !change->registry.home)
-		error = map_guard(change, address + size - page_bytes());
 	if (call.result > 0 && (error || (uint64_t)call.result != address)) {
 		struct own_extent undo = {(uint64_t)call.result, size, OWN_NAMED, false, false};
 		struct probe_error *second = own_unmap(change, &undo, 1);
@@ -208,11 +259,7 @@ static struct probe_error *map_arena(
 		return probe_error_no_memory();
 	*added = arena;
 	added->inode = m->inode;
-	if (r->home)
-		return NULL;
-	r->home = arena.start;
-	added->size -= page_bytes();
-	return set_guard(change, arena.start + added->size);
+	return r->home ? NULL : make_home(change, added);
 }
 
 static struct probe_error *alloc_code(
@@ -257,25 +304,28 @@ struct probe_error *change_map_data(struct change *change, size_t size,
 	return error;
 }
 
-struct probe_error *change_write_image(struct change *change, struct code_extent *ret)
+struct probe_error *change_place_image(struct change *change, struct code_extent *ret)
 {
 	struct registry *r = &change->registry;
-	struct probe_error *error;
 
 	ret->size = registry_image_size(r);
 	/*
 	 * Images are data, so they can be anywhere. If there is no home, they go near what remains
 	 * of our code (lost.c).
 	 */
-	error = change_alloc_code(change, ret->size,
+	return change_alloc_code(change, ret->size,
 		&(struct code_extent){r->home	       ? r->home
 				      : r->arena_count ? r->arenas[0].start
 						       : change->modules.items[0].start,
 			1},
 		1, &ret->start);
-	if (!error)
-		error = change_confirm(change);
-	return error ? error : registry_write(r, change->mem, ret->start);
+}
+
+struct probe_error *change_write_image(struct change *change, struct code_extent image)
+{
+	struct probe_error *error = registry_write(&change->registry, change->mem, image.start);
+
+	return error ? error : change_publish(change, image);
 }
 
 struct probe_error *change_publish(struct change *change, struct code_extent image)
@@ -286,10 +336,15 @@ struct probe_error *change_publish(struct change *change, struct code_extent ima
 struct probe_error *change_store(struct change *change)
 {
 	struct code_extent image;
-	struct probe_error *error = change_write_image(change, &image);
+	bool stops;
+	struct probe_error *error = change_place_image(change, &image);
 
 	if (!error)
-		error = change_publish(change, image);
+		error = change_begin_write(change, &stops);
+	if (error)
+		return error;
+	error = change_write_image(change, image);
+	change_end_write(change, stops);
 	if (!error)
 		code_release(&change->taken); /* the registry itself knows where its image is */
 	return error;

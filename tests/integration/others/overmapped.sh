@@ -117,6 +117,40 @@ traced data full
 traced code full
 traced guard unmap
 
+# ---- Between a comparison and a write ----------------------------------------------------
+
+# in_stops ARGS…: whatever probectl writes into its own memory, the program stands still
+in_stops()
+{
+	strace -e trace=ptrace,pwrite64 -o "$SCRATCH/strace" "$PROBECTL" "$@" -p "$target_pid" overmap:hit \
+		>"$SCRATCH/out" 2>&1 || fail "$*: $(<"$SCRATCH/out")"
+	[ "$1" = disable ] || grep -A1 'memfd:probectl' "/proc/$target_pid/maps" >"$SCRATCH/ours"
+	"$python" - "$SCRATCH/ours" "$SCRATCH/strace" <<-'END' || fail "$*: probectl writes while the program runs"
+		import re, sys
+		ours = [[int(end, 16) for end in line.split()[0].split("-")]
+		        for line in open(sys.argv[1]) if line[0] != "-" and " r-xp " in line or " rw-p " in line]
+		stopped = bad = inside = 0
+		for line in open(sys.argv[2]):
+		    if re.match(r"ptrace\(PTRACE_(INTERRUPT|DETACH)", line):
+		        stopped = "INTERRUPT" in line
+		    write = re.match(r"pwrite64\(.*, (\d+)\)\s+=", line)
+		    if write and any(start <= int(write[1]) < end for start, end in ours):
+		        inside += 1
+		        bad += not stopped
+		sys.exit(bad > 0 or inside == 0)
+	END
+}
+if command -v strace >/dev/null; then
+	begin
+	in_stops enable -q
+	in_stops enable -q -t hist,arg0
+	in_stops disable -q --force
+	same "mappings that remain" "$(ours)" 0
+	what="nothing" && unharmed "probectl under strace"
+else
+	echo "writes while the program runs: not looked for, strace is not installed"
+fi
+
 # ---- Children --------------------------------------------------------------------------
 
 begin

@@ -258,8 +258,7 @@ static void frame_of_a_killed_one(void **state)
 	uint64_t mark;
 
 	live_ok(change_begin(l->target, &c));
-	live_ok(rooms_find(
-		l->pid, c.mem, &c.maps, &c.modules, change_home_room(&c.registry), false, &rooms));
+	live_ok(rooms_find(l->pid, c.mem, &c.maps, &c.modules, false, &rooms));
 	assert_true(rooms.count > 0 && rooms.items[0].kind == ROOM_TAIL);
 	mark = rooms.items[0].start + arch_process()->frame_mark;
 	assert_int_equal(memory_read(l->pid, mark, before, sizeof(before)), sizeof(before));

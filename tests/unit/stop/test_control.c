@@ -313,8 +313,8 @@ static void test_two_rooms(void **state)
 	assert_done(control_run(&control, &v.rooms, &v.gadgets, v.prepared, &call, 1));
 	at = call.result;
 	v.rooms.count = 2;
-	v.rooms.items[0] = (struct room){ROOM_HOME, at, 512};
-	v.rooms.items[1] = (struct room){ROOM_HOME, at + 4096, 4096};
+	v.rooms.items[0] = (struct room){ROOM_TAIL, at, 512};
+	v.rooms.items[1] = (struct room){ROOM_TAIL, at + 4096, 4096};
 	run_getpid(&v, &control);
 	control_resume(&control);
 	array_is_unchanged(&v);
@@ -331,7 +331,7 @@ static uint64_t make_room(struct victim *v, struct control *control)
 	assert_done(control_borrow(v->pid, NULL, control));
 	assert_done(control_run(control, &v->rooms, &v->gadgets, v->prepared, &call, 1));
 	v->rooms.count = 1;
-	v->rooms.items[0] = (struct room){ROOM_HOME, call.result, page_bytes()};
+	v->rooms.items[0] = (struct room){ROOM_TAIL, call.result, page_bytes()};
 	return call.result;
 }
 
