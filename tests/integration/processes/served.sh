@@ -11,10 +11,10 @@ moves()
 {
 	local before after
 	ask ""
-	before=($answer)
+	read -ra before <<<"$answer"
 	for ((try = 0; try < 200 * slower; try++)); do
 		ask ""
-		after=($answer)
+		read -ra after <<<"$answer"
 		[[ ${after[1]} -le ${before[1]} || ${after[2]} -le ${before[2]} ]] || break
 		sleep 0.02
 	done
