@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The lock is flock(2) on /proc/PID/personality: the kernel drops it when its holder dies. Only the
- * user of the process and root can open that file (mode 0400), so no other user can hold the lock.
- * `status` can be opened by every user, and `mem` by nobody after the main thread has ended.
+ * The lock is flock(2) on the folder /proc/PID/fdinfo: the kernel drops it when its holder dies.
+ * Only those who may read the process's memory can open that folder (ptrace(2), PTRACE_MODE_READ;
+ * before Linux 5.14 it has mode 0500), so no other user can hold the lock. Every user can open
+ * `status`. Once the main thread has ended, nobody can open `mem`, and only root files of mode 0400.
  *
  * Each pid namespace has its own inodes in /proc; since Linux 5.8, so has each mount of procfs.
  * Controllers in different namespaces therefore lock two files:
  *
- *	/proc/PID/personality			in the /proc of the controller
- *	/proc/PID/root/proc/N/personality	in the /proc of the target, where its pid is N
+ *	/proc/PID/fdinfo		in the /proc of the controller
+ *	/proc/PID/root/proc/N/fdinfo	in the /proc of the target, where its pid is N
  *
  * A target can mount anything on its /proc, even a file system that never answers (FUSE). So the
  * second path is followed only while the kernel has it cached, and only within procfs. If that
@@ -19,7 +20,7 @@
  * trace the target, but not everything that we may trace, the limit is much lower: otherwise that
  * user could delay root by locking their own processes.
  *
- * Sources: fs/proc/base.c and fs/proc/root.c of Linux, flock(2), proc_locks(5).
+ * Sources: fs/proc/fd.c, fs/proc/base.c and fs/proc/root.c of Linux, flock(2), proc_locks(5).
  */
 #include <dirent.h>
 #include <errno.h>
@@ -137,8 +138,9 @@ static long pid_within(int procfs, pid_t pid)
 	return 0;
 }
 
-static int open_theirs(pid_t living)
+static int open_theirs(pid_t pid)
 {
+	pid_t living = procfs_living(pid);
 	int procfs, fd = -1;
 	long its_pid;
 
@@ -147,9 +149,9 @@ static int open_theirs(pid_t living)
 	procfs = open_their_proc(living);
 	if (procfs < 0)
 		return -1;
-	its_pid = pid_within(procfs, living);
+	its_pid = pid_within(procfs, pid);
 	if (its_pid)
-		fd = open_within(procfs, its_pid, "personality");
+		fd = open_within(procfs, its_pid, "fdinfo");
 	close(procfs);
 	return fd;
 }
@@ -162,21 +164,17 @@ static bool same_file(int a, int b)
 	       a_st.st_ino == b_st.st_ino;
 }
 
-/*
- * Returns false and sets errno if the first file cannot be opened. After the main thread has ended,
- * its files are root's; the id of a living thread leads to files of the process's user.
- */
+/* Returns false and sets errno if the first file cannot be opened. */
 static bool open_files(pid_t pid, struct target_lock *ret)
 {
 	char path[PATH_BYTES];
-	pid_t living = procfs_living(pid);
 
 	*ret = (struct target_lock){-1, -1};
-	snprintf(path, sizeof(path), "/proc/%d/personality", living);
+	snprintf(path, sizeof(path), "/proc/%d/fdinfo", pid);
 	ret->ours = open(path, O_RDONLY | O_CLOEXEC);
 	if (ret->ours < 0)
 		return false;
-	ret->theirs = open_theirs(living);
+	ret->theirs = open_theirs(pid);
 	/* One file locked through two descriptors would lock us out ourselves. */
 	if (ret->theirs >= 0 && same_file(ret->ours, ret->theirs)) {
 		close(ret->theirs);
@@ -375,7 +373,7 @@ static struct probe_error *not_opened(pid_t pid, int err)
 	if (err == EACCES || err == EPERM)
 		return procfs_permission_error(pid);
 	return err == ENOENT || err == ESRCH ? procfs_no_process(pid)
-					     : probe_error_system(err, "/proc/%d/personality", pid);
+					     : probe_error_system(err, "/proc/%d/fdinfo", pid);
 }
 
 struct probe_error *lock_target(struct probe_target *target, struct target_lock *ret)

@@ -162,7 +162,7 @@ herd
 trace_start many --json --children "$target_pid" herd:hit
 all_on "--children, of which one is locked" "$children"
 ask go
-exec 9<"/proc/${kids[0]}/personality"
+exec 9<"/proc/${kids[0]}/fdinfo"
 flock 9
 kill -INT "$tracer_pid"
 for kid in "${kids[@]:100:50}"; do
@@ -191,7 +191,7 @@ locked()
 	done
 	wait_on "${kids[-1]}" herd:hit
 	ask go
-	exec 9<"/proc/${kids[0]}/personality"
+	exec 9<"/proc/${kids[0]}/fdinfo"
 	flock 9
 	kill -INT "$pid"
 	only_the_first "$what: those that are still on"
