@@ -173,12 +173,19 @@ static bool next_name(struct walk *w, char name[NAME_MAX + 1], bool *last_ret)
 	return true;
 }
 
+/* Is this the file that was checked? Another process may have put one into its place. */
+static bool is_same(int fd, const struct stat *checked)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && st.st_dev == checked->st_dev && st.st_ino == checked->st_ino;
+}
+
 /* Opens the file that was checked, and no other one. */
 static struct probe_error *open_there(
 	const struct walk *w, const char *name, const struct stat *there, int *ret)
 {
 	struct probe_error *error = check_there(w, name, there);
-	struct stat st;
 
 	if (error)
 		return error;
@@ -188,8 +195,9 @@ static struct probe_error *open_there(
 			(S_ISREG(there->st_mode) ? O_NONBLOCK : 0));
 	if (*ret < 0)
 		return failed(w);
-	if (fstat(*ret, &st) == 0 && st.st_dev == there->st_dev && st.st_ino == there->st_ino &&
-		(!S_ISREG(st.st_mode) || ftruncate(*ret, 0) == 0))
+	if (!is_same(*ret, there))
+		errno = ESTALE;
+	else if (!S_ISREG(there->st_mode) || ftruncate(*ret, 0) == 0)
 		return NULL;
 	error = failed(w);
 	close(*ret);
@@ -247,6 +255,11 @@ static struct probe_error *enter(struct walk *w, const char *name, bool last)
 		(last ? O_RDONLY : O_PATH) | O_DIRECTORY | O_CLOEXEC | (link ? 0 : O_NOFOLLOW));
 	if (fd < 0)
 		return failed(w);
+	if (last && !link && !is_same(fd, &st)) {
+		close(fd);
+		errno = ESTALE;
+		return failed(w);
+	}
 	move_to(w, fd);
 	return NULL;
 }
