@@ -3,7 +3,8 @@
  * The lock is flock(2) on the folder /proc/PID/fdinfo: the kernel drops it when its holder dies.
  * Only those who may read the process's memory can open that folder (ptrace(2), PTRACE_MODE_READ;
  * before Linux 5.14 it has mode 0500), so no other user can hold the lock. Every user can open
- * `status`. Once the main thread has ended, nobody can open `mem`, and only root files of mode 0400.
+ * `status`. Once the main thread has ended, nobody can open `mem`, and only root files of mode
+ *0400.
  *
  * Each pid namespace has its own inodes in /proc; since Linux 5.8, so has each mount of procfs.
  * Controllers in different namespaces therefore lock two files:
