@@ -191,7 +191,6 @@ struct probe_error *transaction_write(struct transaction *t)
 
 	if (error)
 		return error;
-	t->change->written = true;
 	error = write_all(t);
 	change_end_write(t->change, stops);
 	if (error)
