@@ -496,7 +496,7 @@ static struct probe_error *allocate_piece(
 		{module->start, module->end - module->start}, sites_reach(a, first, end)};
 	struct probe_error *error = change_alloc_code(a->change, p->size, reaches, 2, &p->start);
 
-	return error || a->change->registry.arena_count == arenas ? error : change_store(a->change);
+	return error || a->change->registry.arena_count == arenas ? error : change_store(a->change, true);
 }
 
 /* Builds and writes the code of order[first..end), the sites of one module. */
@@ -654,7 +654,7 @@ struct probe_error *install_build(struct install *install)
 	if (!error)
 		error = announce(install);
 	if (!error)
-		error = change_store(c);
+		error = change_store(c, true);
 	if (!error)
 		error = hops_write(install);
 	return error;

@@ -44,7 +44,7 @@ static struct probe_error *make_home(struct install *a)
 	if (!error)
 		code_release(&a->change->taken);
 	/* If this controller dies soon, the next one finds a registry beside the data. */
-	return error ? error : change_store(a->change);
+	return error ? error : change_store(a->change, true);
 }
 
 /*

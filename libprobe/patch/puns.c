@@ -218,7 +218,7 @@ struct probe_error *puns_announce(struct install *install)
 		*arena = (struct reg_arena){
 			install->pun_pages[i], page_bytes(), m ? m->inode : 0, 0};
 	}
-	return install->puns_mapped ? change_store(install->change) : NULL;
+	return install->puns_mapped ? change_store(install->change, true) : NULL;
 }
 
 static struct probe_error *write_jumps(const struct install *install)

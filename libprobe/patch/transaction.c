@@ -185,14 +185,14 @@ static struct probe_error *write_all(struct transaction *t)
 
 struct probe_error *transaction_write(struct transaction *t)
 {
-	bool stops;
-	/* Stubs that are linked, and the registry, are in memory that the program may replace. */
-	struct probe_error *error = change_begin_write(t->change, &stops);
+	/*
+	 * The program may have replaced the memory that holds the registry and the stubs in use.
+	 * All threads are stopped, unless only counts change.
+	 */
+	struct probe_error *error = change_confirm(t->change);
 
-	if (error)
-		return error;
-	error = write_all(t);
-	change_end_write(t->change, stops);
+	if (!error)
+		error = write_all(t);
 	if (error)
 		return error;
 	t->written = true;

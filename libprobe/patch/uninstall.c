@@ -469,10 +469,10 @@ static struct probe_error *collect(struct change *change)
 		struct reg_session *session = registry_session(r, r->stubs[i].session);
 
 		if (session && session->flags & REG_SESSION_RETIRED)
-			return change_store(change);
+			return change_store(change, true);
 	}
 	if (r->site_count && !r->probe_count)
-		return change_store(change); /* a thread is in a tail */
+		return change_store(change, true); /* a thread is in a tail */
 	error = collect_orphans(change);
 	return error ? error : change_collect(change);
 }
@@ -508,7 +508,7 @@ static struct probe_error *give_back(struct ending *e, struct change *change)
 	drop_ended(e, &change->registry);
 	drop_probes(&change->registry);
 	if (count)
-		error = change_store(change);
+		error = change_store(change, true);
 	if (!error) /* no thread can come to them, and the registry has forgotten them */
 		error = change_unmap_arenas(change, puns, count);
 	return error ? error : collect(change);
@@ -579,7 +579,7 @@ struct probe_error *uninstall(struct transaction *t)
 		error = probe_error_no_memory();
 	/* The intention is stored first, so that the next controller can finish it. */
 	if (!error && change->registry.home)
-		error = change_store(change);
+		error = change_store(change, e.any || t->atomic);
 	if (!error)
 		error = e.any ? end_all(&e, change) : transaction_commit_counts(t);
 	change->lost_ends &= error != NULL;

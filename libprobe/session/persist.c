@@ -111,7 +111,7 @@ struct probe_error *probe_session_leave(struct probe_session *session, const cha
 		return error;
 	error = leave(session, &c.registry, text);
 	if (!error)
-		error = change_store(&c);
+		error = change_store(&c, true);
 	change_end(&c);
 	session->stopped = !error;
 	if (session->stopped)

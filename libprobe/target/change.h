@@ -163,8 +163,11 @@ PROBE_MUST_CHECK struct probe_error *change_write_image(
 	struct change *change, struct code_extent image);
 PROBE_MUST_CHECK struct probe_error *change_publish(
 	struct change *change, struct code_extent image);
-/* All of it. This announces what is about to be done, so that the next controller can finish it. */
-PROBE_MUST_CHECK struct probe_error *change_store(struct change *change);
+/*
+ * All of it. This announces what is about to be done, so that the next controller can finish it.
+ * Without `may_stop`, threads that run go on: for changes of counts, which stop nothing.
+ */
+PROBE_MUST_CHECK struct probe_error *change_store(struct change *change, bool may_stop);
 
 /*
  * Loads the registry from the mappings that were read, and compares it with them (own.h). Errors:

@@ -333,14 +333,14 @@ struct probe_error *change_publish(struct change *change, struct code_extent ima
 	return registry_publish(&change->registry, change->mem, image.start, image.size);
 }
 
-struct probe_error *change_store(struct change *change)
+struct probe_error *change_store(struct change *change, bool may_stop)
 {
 	struct code_extent image;
-	bool stops;
+	bool stops = false;
 	struct probe_error *error = change_place_image(change, &image);
 
 	if (!error)
-		error = change_begin_write(change, &stops);
+		error = may_stop ? change_begin_write(change, &stops) : change_confirm(change);
 	if (error)
 		return error;
 	error = change_write_image(change, image);
@@ -437,7 +437,7 @@ static struct probe_error *unmap_all(struct change *change)
 	if (!error && !sealed && home != SIZE_MAX)
 		error = unmap_home(change, &r->arenas[home], &home_sealed);
 	if (!error && (sealed || home_sealed))
-		return r->home ? change_store(change) : NULL;
+		return r->home ? change_store(change, true) : NULL;
 	if (!error)
 		registry_deinit(r);
 	return error;
@@ -490,7 +490,7 @@ struct probe_error *change_collect(struct change *change)
 	}
 	/* If we die, they are orphans (libprobe/target/orphans.h): they are unmapped only once. */
 	if (r->home && (count || r->session_count))
-		error = change_store(change);
+		error = change_store(change, true);
 	if (!error)
 		error = own_unmap(change, data, count);
 	if (error)

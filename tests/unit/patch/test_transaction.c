@@ -231,7 +231,7 @@ static void the_way_back(void **state)
 	live_ok(transaction_keep_way_back(&t));
 	for (int i = 0; i < 5; i++) {
 		c.registry.probes[0].refcount = 0;
-		live_ok(change_store(&c));
+		live_ok(change_store(&c, true));
 		assert_int_not_equal(c.registry.image, t.before.start);
 	}
 	states(l, "");
