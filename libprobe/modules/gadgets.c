@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "libprobe/base/cleanup.h"
+#include "libprobe/modules/distant.h"
 #include "libprobe/modules/files.h"
 #include "libprobe/modules/gadgets.h"
 #include "libprobe/modules/modules.h"
@@ -113,19 +114,46 @@ static struct probe_error *search_module(struct module *module, struct arch_gadg
 	return NULL;
 }
 
-/* Adds those of the code that the kernel has mapped. */
-static void search_vdso(pid_t pid, const struct maps *maps, struct arch_gadgets *gadgets)
+/*
+ * Is it code to be searched in memory: the vDSO, or that of a file that cannot be read? Reading a
+ * page that is not in memory waits for its file system, so that has to be one that answers.
+ */
+static bool is_searched(pid_t pid, const struct mapping *m, const struct modules *modules)
 {
+	if (strcmp(m->path, "[vdso]") == 0)
+		return m->end - m->start <= VDSO_MAX;
+	if (!m->executable || !m->readable || !m->inode)
+		return false;
+	for (size_t i = 0; i < modules->count; i++)
+		if (!modules->items[i].object && module_has_mapping(&modules->items[i], m))
+			return !distant_is(pid, m->dev_major, m->dev_minor);
+	return false;
+}
+
+static struct probe_error *search_memory(pid_t pid, const struct maps *maps,
+	const struct modules *modules, struct arch_gadgets *gadgets)
+{
+	AUTO_FREE uint8_t *code = malloc(PART_BYTES);
+
+	if (!code)
+		return probe_error_no_memory();
 	for (size_t i = 0; i < maps->count; i++) {
 		const struct mapping *m = &maps->items[i];
-		size_t size = m->end - m->start;
-		AUTO_FREE uint8_t *code = NULL;
+		size_t got, step;
 
-		if (strcmp(m->path, "[vdso]") != 0 || size > VDSO_MAX || !(code = malloc(size)))
+		if (has_all(gadgets) || !is_searched(pid, m, modules))
 			continue;
-		size = memory_read(pid, m->start, code, size);
-		arch_process()->find_gadgets(code, size, m->start, gadgets);
+		for (uint64_t at = m->start; at < m->end && !has_all(gadgets); at += step) {
+			size_t left = m->end - at;
+
+			got = memory_read(pid, at, code, left < PART_BYTES ? left : PART_BYTES);
+			arch_process()->find_gadgets(code, got, at, gadgets);
+			if (got < PART_BYTES)
+				break;
+			step = got - longest() + 1;
+		}
 	}
+	return NULL;
 }
 
 struct probe_error *gadgets_find(
@@ -148,7 +176,7 @@ struct probe_error *gadgets_find(
 		error = search_module(m, ret);
 	}
 	if (!has_all(ret))
-		search_vdso(pid, maps, ret);
+		error = probe_error_first(error, search_memory(pid, maps, modules, ret));
 	if (has_all(ret)) {
 		probe_error_free(error);
 		return NULL;

@@ -161,4 +161,36 @@ for on in enable ring killed traced; do
 	same_state "$target_pid"
 	end_target
 done
+
+# ---- No file of the process can be read ------------------------------------------------------
+
+# All code that lets a thread make system calls is in a file that its owner may not read any more.
+gcc -O2 -static -D_GNU_SOURCE -DOLD -Itests/targets -o "$SCRATCH/alone" "$SCRATCH/main.c" \
+	"$SCRATCH/old.c" 2>"$SCRATCH/gcc" || {
+	echo "a static program cannot be built: $(head -1 "$SCRATCH/gcc")"
+	finish
+}
+for on in enable traced; do
+	chmod 755 "$SCRATCH/alone"
+	start "$SCRATCH/alone"
+	save_state "$target_pid"
+	if [ "$on" = enable ]; then
+		ctl enable -p "$target_pid" 'upgraded:*'
+	else
+		trace_start alone -c -p "$target_pid" 'upgraded:*'
+		wait_tracing alone
+	fi
+	chmod 0 "$SCRATCH/alone"
+	ask 5
+	same "static, $on: what is on" "$(on | cut -d' ' -f1,2 | paste -sd,)" "dropped 1,kept 1,other 1"
+	if [ "$on" = enable ]; then
+		ctl disable --force -p "$target_pid"
+	else
+		trace_stop alone
+	fi
+	same "static, $on: what is on afterwards" "$(on)" ""
+	same "static, $on: mappings of ours" "$(ours)" 0
+	same_state "$target_pid"
+	end_target
+done
 finish
