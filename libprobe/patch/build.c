@@ -496,7 +496,8 @@ static struct probe_error *allocate_piece(
 		{module->start, module->end - module->start}, sites_reach(a, first, end)};
 	struct probe_error *error = change_alloc_code(a->change, p->size, reaches, 2, &p->start);
 
-	return error || a->change->registry.arena_count == arenas ? error : change_store(a->change, true);
+	return error || a->change->registry.arena_count == arenas ? error
+								  : change_store(a->change, true);
 }
 
 /* Builds and writes the code of order[first..end), the sites of one module. */
