@@ -156,7 +156,7 @@ static struct probe_error *write_text(struct transaction *t)
 	return error;
 }
 
-/* What is written is still ours, or the program's as it was read. */
+/* Writes only memory that is still ours, and the program's as it was read. */
 static struct probe_error *write_all(struct transaction *t)
 {
 	const struct registry *r = &t->change->registry;
