@@ -347,12 +347,11 @@ static bool is_in_the_way(const struct commit *c)
 static struct probe_error *check_counter(const struct install *a)
 {
 	const struct reg_session *session = registry_session(&a->change->registry, a->session);
-
-	struct probe_error *error = NULL;
+	struct probe_error *error;
 
 	if (session->flags & REG_SESSION_KERNEL_TIME)
 		return NULL;
-	/* The kernel writes there. */
+	/* The kernel writes its answer into the session's data. */
 	error = change_confirm(a->change);
 	return error ? error
 		     : threads_check_counter(

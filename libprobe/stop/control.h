@@ -105,8 +105,8 @@ struct control_call {
 
 /*
  * Stops every thread of a process, also those being created meanwhile, and of the processes that
- * share its memory. One of these processes, the `lender` (0: none), is left alone: it waits for us
- * and runs no code of its own. The kernel's workers (procfs_is_worker()) go on, as they would
+ * share its memory. If `lender` is not 0, that process is left alone: it waits for us and runs no
+ * code of its own. The kernel's workers (procfs_is_worker()) go on, as they would
  * finish a system call that has begun.
  *
  * While a thread waits in vfork(2), no thread is stopped. A thread that begins to do so
