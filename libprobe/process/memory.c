@@ -44,11 +44,20 @@ static ssize_t read_piece(pid_t pid, uint64_t address, void *buffer, size_t size
 	return read_pieces(pid, &local, &remote, 1);
 }
 
-size_t memory_read(pid_t pid, uint64_t address, void *buffer, size_t size)
+size_t memory_read_known(struct served *known, uint64_t address, void *buffer, size_t size)
 {
-	ssize_t length = read_piece(pid, address, buffer, readable(pid, address, size, false));
+	ssize_t length = read_piece(
+		known->pid, address, buffer, served_readable(known, address, size, false));
 
 	return length < 0 ? 0 : length;
+}
+
+size_t memory_read(pid_t pid, uint64_t address, void *buffer, size_t size)
+{
+	struct served known AUTO_SERVED;
+
+	served_begin(pid, &known);
+	return memory_read_known(&known, address, buffer, size);
 }
 
 size_t memory_read_forced(pid_t pid, int mem, uint64_t address, void *buffer, size_t size)
@@ -94,7 +103,7 @@ struct probe_error *memory_read_pieces(pid_t pid, const struct memory_piece *pie
 {
 	enum { AT_ONCE = 512 }; /* below IOV_MAX */
 	struct iovec local[AT_ONCE], remote[AT_ONCE];
-	struct served served __attribute__((cleanup(served_end)));
+	struct served served AUTO_SERVED;
 
 	served_begin(pid, &served);
 	served.looks_ahead = true;

@@ -15,8 +15,12 @@
 
 #include "libprobe/base/error.h"
 
+struct served;
+
 /* Reads memory (process_vm_readv(2)); returns the number of bytes read. */
 size_t memory_read(pid_t pid, uint64_t address, void *buffer, size_t size);
+/* Like memory_read(), for one of many reads of a process: see served_begin(). */
+size_t memory_read_known(struct served *known, uint64_t address, void *buffer, size_t size);
 /*
  * Like memory_read(), but reads through `mem` (memory_open()) what the process itself may not read.
  */

@@ -118,11 +118,12 @@ static bool read_ranges(struct served *s)
 	snprintf(path, sizeof(path), "/proc/%d/smaps", (int)s->pid);
 	file = fopen(path, "re");
 	while (file && ok && getline(&line, &room, file) > 0) {
-		unsigned long long from, to;
+		/* Only a mapping's first line begins with a digit, in lower case. */
+		if (strchr("0123456789abcdef", line[0])) {
+			char *dash;
 
-		if (sscanf(line, "%llx-%llx ", &from, &to) == 2) {
-			start = from;
-			end = to;
+			start = strtoull(line, &dash, 16);
+			end = strtoull(dash + (*dash == '-'), NULL, 16);
 		} else if (strncmp(line, "VmFlags:", 8) == 0) {
 			bool reads = strstr(line, " um") || strstr(line, " ui");
 
@@ -155,10 +156,10 @@ static bool may_be_registered(const struct served *s, const struct mapping *m)
 
 static const struct served_range *range_of(const struct served *s, uint64_t address)
 {
-	for (size_t i = 0; i < s->range_count; i++)
-		if (address - s->ranges[i].start < s->ranges[i].end - s->ranges[i].start)
-			return &s->ranges[i];
-	return NULL;
+	size_t first = ARRAY_SEARCH_ABOVE(s->ranges, s->range_count, end, address);
+
+	return first < s->range_count && s->ranges[first].start <= address ? &s->ranges[first]
+									   : NULL;
 }
 
 /* May touching the page of an address wait? If this cannot be known, the answer is yes. */
@@ -167,6 +168,8 @@ static bool may_wait(struct served *s, uint64_t address, bool is_write, bool is_
 	const struct served_range *range;
 	const struct mapping *m;
 
+	if (s->has_ranges && !s->is_unknown && !range_of(s, address))
+		return false;
 	if (!s->has_maps) {
 		struct probe_error *error = maps_read(s->pid, &s->maps);
 

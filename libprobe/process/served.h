@@ -18,7 +18,10 @@ struct served_range {
 	bool reads; /* reading a missing page waits; otherwise only writing does */
 };
 
-/* Our knowledge of a process's pages. */
+/*
+ * Our knowledge of a process's pages. Share it between reads that follow each other: to learn which
+ * ranges are registered, the flags of all mappings are read.
+ */
 struct served {
 	pid_t pid;
 	int pagemap;
@@ -29,13 +32,16 @@ struct served {
 	/* Read when the first missing page is found. */
 	bool has_maps, has_ranges, is_unknown;
 	struct maps maps;
-	struct served_range *ranges; /* owned */
+	struct served_range *ranges; /* owned; sorted */
 	size_t range_count;
 };
 
 /* Never fails: if the kernel shows no pagemap, no page counts as served. */
 void served_begin(pid_t pid, struct served *ret);
 void served_end(struct served *served);
+
+/* Ends when it goes out of scope. */
+#define AUTO_SERVED __attribute__((cleanup(served_end)))
 
 /*
  * Returns how many of `size` bytes, from the first on, can be read without waiting for a program.

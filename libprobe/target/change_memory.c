@@ -456,14 +456,25 @@ static bool is_maker(const struct change *change, const struct reg_session *sess
 static struct probe_error *note_files(const struct change *change, struct lasting_names *names)
 {
 	const struct registry *r = &change->registry;
+	AUTO_FREE struct maps_part *parts = calloc(r->session_count + 1, sizeof(*parts));
 	struct maps maps = {0};
-	struct probe_error *error = maps_read(change->pid, &maps);
+	struct probe_error *error;
+	size_t count = 0;
 
-	for (size_t i = 0; i < r->session_count && !error; i++)
-		if (r->sessions[i].flags & REG_SESSION_RETIRED &&
-			is_maker(change, &r->sessions[i]) &&
-			!lasting_note(names, &maps, r->sessions[i].data))
+	if (!parts)
+		return probe_error_no_memory();
+	for (size_t i = 0; i < r->session_count; i++)
+		if (r->sessions[i].flags & REG_SESSION_RETIRED)
+			parts[count++] = (struct maps_part){r->sessions[i].data, 1};
+	error = maps_read_parts(change->pid, parts, count, &maps);
+	for (size_t i = 0; i < r->session_count && !error; i++) {
+		const struct reg_session *session = &r->sessions[i];
+		const struct mapping *m = maps_find(&maps, session->data);
+
+		if (session->flags & REG_SESSION_RETIRED && m && shared_is_lasting(m) &&
+			is_maker(change, session) && !lasting_note(names, &maps, session->data))
 			error = probe_error_no_memory();
+	}
 	maps_deinit(&maps);
 	return error;
 }

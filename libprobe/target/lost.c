@@ -23,6 +23,7 @@
 #include "libprobe/base/page.h"
 #include "libprobe/process/memory.h"
 #include "libprobe/process/procfs.h"
+#include "libprobe/process/served.h"
 #include "libprobe/process/shared.h"
 #include "libprobe/target/lasting.h"
 #include "libprobe/target/own.h"
@@ -38,6 +39,7 @@ struct short_jump {
 struct scan {
 	const struct arch *arch;
 	pid_t pid;
+	struct served known; /* of its pages */
 	int pagemap;
 	struct code_taken code; /* where our code is or was */
 	struct registry *found;
@@ -78,11 +80,11 @@ static void add_noted(struct scan *s, const struct mapping *m)
 	struct data_arenas arenas;
 	struct data_header header;
 
-	if (memory_read(s->pid, m->start, &header, sizeof(header)) != sizeof(header) ||
+	if (memory_read_known(&s->known, m->start, &header, sizeof(header)) != sizeof(header) ||
 		header.magic != DATA_MAGIC || header.home == DATA_SEALED_HOME)
 		return;
 	add_code(s, header.home, header.home ? ARENA_BYTES : 0);
-	if (memory_read(s->pid, m->start + DATA_ARENAS_OFFSET, &arenas, sizeof(arenas)) !=
+	if (memory_read_known(&s->known, m->start + DATA_ARENAS_OFFSET, &arenas, sizeof(arenas)) !=
 		sizeof(arenas))
 		return;
 	for (size_t i = 0; i < arenas.count && i < DATA_ARENAS_MAX; i++)
@@ -314,14 +316,14 @@ static void add_session(struct scan *s, const struct mapping *m)
 }
 
 /* Is this data of this process? A traced probectl also has the data of its own targets mapped. */
-static bool is_its_data(pid_t pid, const struct mapping *m)
+static bool is_its_data(struct scan *s, const struct mapping *m)
 {
 	struct data_header header;
 
 	return shared_is_data(m) && m->offset == 0 &&
-	       memory_read(pid, m->start, &header, sizeof(header)) == sizeof(header) &&
+	       memory_read_known(&s->known, m->start, &header, sizeof(header)) == sizeof(header) &&
 	       header.magic == DATA_MAGIC && header.home && header.home != DATA_SEALED_HOME &&
-	       header.maker && header.maker == lasting_maker(pid);
+	       header.maker && header.maker == lasting_maker(s->pid);
 }
 
 static void add_remains(struct scan *s, const struct maps *maps)
@@ -329,17 +331,17 @@ static void add_remains(struct scan *s, const struct maps *maps)
 	for (size_t i = 0; i < maps->count; i++) {
 		const struct mapping *m = &maps->items[i];
 
-		if (is_its_data(s->pid, m))
+		if (is_its_data(s, m))
 			add_session(s, m);
 		else if (shared_is_code(m))
 			add_leftover(s, m);
 	}
 }
 
-static bool any_data(pid_t pid, const struct maps *maps)
+static bool any_data(struct scan *s, const struct maps *maps)
 {
 	for (size_t i = 0; i < maps->count; i++)
-		if (is_its_data(pid, &maps->items[i]))
+		if (is_its_data(s, &maps->items[i]))
 			return true;
 	return false;
 }
@@ -354,13 +356,15 @@ struct probe_error *lost_find(pid_t pid, const struct maps *maps, const struct m
 	if (ret->home || !shared_any(maps))
 		return NULL;
 	s.pagemap = memory_open_pagemap(pid);
+	served_begin(pid, &s.known);
 	find_code(&s, maps);
 	if (s.code.count)
 		compare_all(&s, maps, modules);
-	*lost_ret = found.site_count || any_data(pid, maps);
+	*lost_ret = found.site_count || any_data(&s, maps);
 	if (*lost_ret)
 		add_remains(&s, maps);
 	registry_sort(&found);
+	served_end(&s.known);
 	if (s.pagemap >= 0)
 		close(s.pagemap);
 	free(s.code.items);

@@ -28,10 +28,15 @@
 #include "libprobe/target/own.h"
 #include "libprobe/process/memory.h"
 #include "libprobe/process/procfs.h"
+#include "libprobe/process/served.h"
 #include "libprobe/process/shared.h"
 #include "libprobe/target/space.h"
 
-enum { AT_ONCE = 64 };
+/*
+ * A killed controller leaves a few; a program that maps thousands itself must not make others wait
+ * until all of them are unmapped.
+ */
+enum { AT_ONCE = 64, MAPPINGS_AT_ONCE = 512 };
 
 /* ---- Mappings --------------------------------------------------------------------------- */
 
@@ -62,7 +67,7 @@ static bool is_made_by(const struct data_header *header, pid_t pid)
 	return header->magic == DATA_MAGIC && header->maker && header->maker == lasting_maker(pid);
 }
 
-static bool is_orphan(pid_t pid, const struct mapping *m, const struct registry *r)
+static bool is_orphan(struct served *known, const struct mapping *m, const struct registry *r)
 {
 	struct data_header header;
 
@@ -71,12 +76,12 @@ static bool is_orphan(pid_t pid, const struct mapping *m, const struct registry 
 	if (!shared_is_data(m) || m->offset != 0 || has_data(r, m->start))
 		return false;
 	/* What cannot be read was mapped before its file got a size. */
-	if (memory_read(pid, m->start, &header, sizeof(header)) != sizeof(header))
+	if (memory_read_known(known, m->start, &header, sizeof(header)) != sizeof(header))
 		return !shared_is_lasting(m);
 	/* The program has protected this code (mprotect(2)), so no thread can run there. */
 	if (!m->is_shared && header.magic != DATA_MAGIC)
 		return true;
-	return shared_is_lasting(m) ? is_made_by(&header, pid) : leads_here(&header, r);
+	return shared_is_lasting(m) ? is_made_by(&header, known->pid) : leads_here(&header, r);
 }
 
 /* The guard took the place of the first arena's last page: where it is missing, there it is. */
@@ -88,15 +93,17 @@ static bool lacks_guard(const struct mapping *m)
 struct probe_error *orphans_unmap(struct change *change, size_t *count_ret)
 {
 	AUTO_FREE struct own_extent *extents = calloc(2 * change->maps.count + 1, sizeof(*extents));
+	struct served known AUTO_SERVED;
 	struct lasting_names files = {0};
 	struct probe_error *error = extents ? NULL : probe_error_no_memory();
 	size_t count = 0;
 
 	*count_ret = 0;
-	for (size_t i = 0; i < change->maps.count && !error; i++) {
+	served_begin(change->pid, &known);
+	for (size_t i = 0; i < change->maps.count && *count_ret < MAPPINGS_AT_ONCE && !error; i++) {
 		const struct mapping *m = &change->maps.items[i];
 
-		if (!is_orphan(change->pid, m, &change->registry))
+		if (!is_orphan(&known, m, &change->registry))
 			continue;
 		++*count_ret;
 		if (!lasting_note(&files, &change->maps, m->start))
@@ -215,11 +222,13 @@ void orphans_count(
 	pid_t pid, const struct maps *maps, const struct registry *registry, struct orphans *ret)
 {
 	pid_t living = procfs_living(pid);
+	struct served known AUTO_SERVED;
 	int64_t fds[AT_ONCE];
 
+	served_begin(pid, &known);
 	*ret = (struct orphans){.descriptors = find_descriptors(living, registry, fds, AT_ONCE)};
 	for (size_t i = 0; i < maps->count; i++)
-		ret->mappings += is_orphan(pid, &maps->items[i], registry);
+		ret->mappings += is_orphan(&known, &maps->items[i], registry);
 	if (!registry->session_count && !registry_is_sealed(registry))
 		ret->mappings += registry->arena_count;
 }

@@ -24,6 +24,7 @@
 #include "libprobe/base/page.h"
 #include "libprobe/process/memory.h"
 #include "libprobe/process/procfs.h"
+#include "libprobe/process/served.h"
 #include "libprobe/process/shared.h"
 #include "libprobe/target/own.h"
 #include "libprobe/target/target.h"
@@ -414,8 +415,10 @@ struct probe_error *own_holds(pid_t pid, int mem, const struct registry *r, bool
 
 uint64_t own_sealed(pid_t pid, const struct maps *maps, const struct registry *r)
 {
+	struct served known AUTO_SERVED;
 	uint64_t bytes = 0;
 
+	served_begin(pid, &known);
 	for (size_t i = 0; i < r->arena_count; i++)
 		bytes += r->arenas[i].sealed ? r->arenas[i].size : 0;
 	for (size_t i = 0; i < maps->count; i++) {
@@ -423,7 +426,8 @@ uint64_t own_sealed(pid_t pid, const struct maps *maps, const struct registry *r
 		struct data_header header;
 
 		if (shared_is_data(m) && m->offset == 0 &&
-			memory_read(pid, m->start, &header, sizeof(header)) == sizeof(header) &&
+			memory_read_known(&known, m->start, &header, sizeof(header)) ==
+				sizeof(header) &&
 			header.magic == DATA_MAGIC && header.home == DATA_SEALED_HOME)
 			bytes += m->end - m->start;
 	}

@@ -6,6 +6,7 @@
 #include "libprobe/base/array.h"
 #include "libprobe/process/memory.h"
 #include "libprobe/process/procfs.h"
+#include "libprobe/process/served.h"
 #include "libprobe/process/shared.h"
 #include "libprobe/target/data.h"
 #include "libprobe/target/registry.h"
@@ -162,50 +163,67 @@ static struct probe_error *malformed(pid_t pid, const char *what)
 		what);
 }
 
-static bool read_home(pid_t pid, uint64_t address, struct home_page *ret)
+static bool read_home(struct served *known, uint64_t address, struct home_page *ret)
 {
-	return memory_read(pid, address, ret, sizeof(*ret)) == sizeof(*ret) &&
+	return memory_read_known(known, address, ret, sizeof(*ret)) == sizeof(*ret) &&
 	       ret->magic == HOME_MAGIC;
 }
 
-/* The home page that a session's data leads to, or 0. */
-static struct probe_error *follow_data(pid_t pid, const struct maps *maps, const struct mapping *m,
+/* Does a session's data lead to a home page? */
+static bool follow_data(struct served *known, const struct maps *maps, const struct mapping *m,
 	struct home_page *home_ret, uint64_t *ret)
 {
-	struct probe_error *error;
 	struct data_header header;
 	const struct mapping *home;
 
-	if (!shared_is_data(m))
-		return NULL;
-	error = memory_read_all(pid, m->start, &header, sizeof(header));
-	if (error && error->code == PROBE_ERROR_PERMISSION)
-		return error;
-	home = error || header.magic != DATA_MAGIC ? NULL : maps_find(maps, header.home);
-	probe_error_free(error);
-	if (home && shared_is_code(home) && read_home(pid, header.home, home_ret))
-		*ret = header.home;
-	return NULL;
+	if (!shared_is_data(m) ||
+		memory_read_known(known, m->start, &header, sizeof(header)) != sizeof(header) ||
+		header.magic != DATA_MAGIC)
+		return false;
+	*ret = header.home;
+	home = maps_find(maps, header.home);
+	return home && shared_is_code(home) && read_home(known, header.home, home_ret);
 }
 
 /*
- * The home page, or 0. Data may lead to a page that has not become a home, and a
- * home may have no data: their controller was killed between the one and the
- * other, and so before it patched anything.
+ * The home page, or 0: the first page of a mapping of code. Data may lead to a page that has not
+ * become a home, and a home may have no data: their controller was killed between the one and the
+ * other, and so before it patched anything. Data decides only between several homes: its page may
+ * be missing, and then the flags of all mappings are read (served.c).
  */
 static struct probe_error *find_home(
 	pid_t pid, const struct maps *maps, struct home_page *home_ret, uint64_t *ret)
 {
-	struct probe_error *error = NULL;
+	struct served known AUTO_SERVED;
+	struct home_page home;
+	size_t count = 0;
+	bool found = false;
 
 	*ret = 0;
-	for (size_t i = 0; i < maps->count && !*ret && !error; i++)
-		error = follow_data(pid, maps, &maps->items[i], home_ret, ret);
-	for (size_t i = 0; i < maps->count && !*ret && !error; i++)
-		if (shared_is_code(&maps->items[i]) &&
-			read_home(pid, maps->items[i].start, home_ret))
-			*ret = maps->items[i].start;
-	return error;
+	served_begin(pid, &known);
+	errno = 0;
+	for (size_t i = 0; i < maps->count && count < 2; i++) {
+		uint64_t start = maps->items[i].start;
+
+		if (!shared_is_code(&maps->items[i]) || !read_home(&known, start, &home))
+			continue;
+		if (!count++) {
+			*home_ret = home;
+			*ret = start;
+		}
+	}
+	if (!count && errno == EPERM)
+		return procfs_permission_error(pid);
+	for (size_t i = 0; i < maps->count && count > 1 && !found; i++) {
+		uint64_t at;
+
+		found = follow_data(&known, maps, &maps->items[i], &home, &at);
+		if (found) {
+			*home_ret = home;
+			*ret = at;
+		}
+	}
+	return NULL;
 }
 
 /* Takes the arrays out of an image's bytes. */
@@ -378,11 +396,14 @@ bool registry_is_stale(const struct registry *registry, pid_t pid)
 {
 	struct home_page home;
 	struct image_header header;
+	struct served known AUTO_SERVED;
 
+	served_begin(pid, &known);
 	/* An image may be where the one before the last was. */
 	return registry->home &&
-	       (!read_home(pid, registry->home, &home) || home.image != registry->image ||
-		       memory_read(pid, home.image, &header, sizeof(header)) != sizeof(header) ||
+	       (!read_home(&known, registry->home, &home) || home.image != registry->image ||
+		       memory_read_known(&known, home.image, &header, sizeof(header)) !=
+			       sizeof(header) ||
 		       header.generation != registry->generation);
 }
 

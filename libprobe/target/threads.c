@@ -29,6 +29,7 @@
 
 #include "arch/process.h"
 #include "libprobe/process/memory.h"
+#include "libprobe/process/served.h"
 #include "libprobe/thread/dispatch.h"
 #include "libprobe/thread/rseq.h"
 #include "libprobe/target/target.h"
@@ -126,34 +127,36 @@ void threads_model(struct probe_target *target, struct modules *modules, struct 
 /* ---- Is it so? ---------------------------------------------------------------------- */
 
 /* A thread's control block points to itself (System V ABI, TLS), where that is so. */
-static bool has_block(pid_t pid, uint64_t pointer)
+static bool has_block(struct served *known, uint64_t pointer)
 {
 	uint64_t self;
 
 	return !arch_process()->tp_is_self ||
-	       (memory_read(pid, pointer, &self, sizeof(self)) == sizeof(self) && self == pointer);
+	       (memory_read_known(known, pointer, &self, sizeof(self)) == sizeof(self) &&
+		       self == pointer);
 }
 
 /* A new thread that has yet to register its area. */
-static bool is_unregistered(pid_t pid, uint64_t area)
+static bool is_unregistered(struct served *known, uint64_t area)
 {
 	int32_t cpu;
 
-	return memory_read(pid, area + RSEQ_CPU_ID, &cpu, sizeof(cpu)) == sizeof(cpu) && cpu < 0;
+	return memory_read_known(known, area + RSEQ_CPU_ID, &cpu, sizeof(cpu)) == sizeof(cpu) &&
+	       cpu < 0;
 }
 
 static bool is_as_modelled(
-	pid_t pid, const struct control_thread *thread, const struct arch_thread *model)
+	struct served *known, const struct control_thread *thread, const struct arch_thread *model)
 {
 	struct __ptrace_rseq_configuration rseq = {0};
 	uint64_t pointer = arch_get(&thread->regs, ARCH_TP);
 
 	if (!model->has_rseq || ptrace(PTRACE_GET_RSEQ_CONFIGURATION, thread->tid, sizeof(rseq),
 					&rseq) != sizeof(rseq))
-		return has_block(pid, pointer);
+		return has_block(known, pointer);
 	if (rseq.rseq_abi_pointer)
 		return rseq.rseq_abi_pointer == pointer + model->rseq_offset;
-	return has_block(pid, pointer) && is_unregistered(pid, pointer + model->rseq_offset);
+	return has_block(known, pointer) && is_unregistered(known, pointer + model->rseq_offset);
 }
 
 static int compare(const void *a, const void *b)
@@ -183,16 +186,18 @@ static struct probe_error *find_shared(const struct control *control, bool *ret)
 struct probe_error *threads_check(
 	struct probe_target *target, const struct control *control, const struct arch_thread *model)
 {
+	struct served known AUTO_SERVED;
 	struct probe_error *error;
 	bool odd;
 
+	served_begin(control->pid, &known);
 	if (!model->has_tp)
 		return NULL;
 	error = find_shared(control, &odd);
 	if (error)
 		return error;
 	for (size_t i = 0; i < control->count && !odd; i++)
-		odd = !is_as_modelled(control->pid, &control->threads[i], model);
+		odd = !is_as_modelled(&known, &control->threads[i], model);
 	if (!odd)
 		return NULL;
 	target->odd_threads = true;

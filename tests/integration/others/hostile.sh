@@ -116,4 +116,25 @@ for ((seed = 1; seed <= rounds; seed++)); do
 	done
 	end_process "$victim"
 done
+
+# ---- Mappings that are named as ours are -----------------------------------------------------
+
+# Whether a program serves a missing page is told by the flags of all mappings, so they are not
+# read for each page.
+if command -v strace >/dev/null; then
+	for command in status repair enable; do
+		what="named as ours: $command"
+		start "$TARGETS/hostile" named 300
+		what_to=()
+		[ "$command" = repair ] || what_to=(hostile:tick)
+		strace -f -qq -e trace=openat -o "$SCRATCH/strace" "$PROBECTL" "$command" -p "$target_pid" \
+			"${what_to[@]}" >"$SCRATCH/out" 2>&1 || fail "$what: $(<"$SCRATCH/out")"
+		reads=$(grep -c '/smaps"' "$SCRATCH/strace")
+		[ "$reads" -le 8 ] || fail "$what: reads the flags of all mappings $reads times"
+		"$PROBECTL" disable -q --force -p "$target_pid" hostile:tick 2>/dev/null
+		ask stop
+		tell bye
+		end_target 0
+	done
+fi
 finish

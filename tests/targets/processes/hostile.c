@@ -7,11 +7,11 @@
  *	hostile cut             keeps the memory's descriptor, and truncates the file
  *	hostile swap FILE       replaces the descriptor by another file
  *	hostile registry SEED   overwrites what controllers store for each other
+ *	hostile named COUNT     has mappings of its own that are named as ours are, untouched
  *
- * One thread does so as soon and as often as it can; the main thread passes hostile:tick
- * and hostile:tock.
- * Prints "ready PID"; a line stops both, and is answered by "did N", the number of times it
- * found something to do. Another line ends it.
+ * But for the last, one thread does so as soon and as often as it can; the main thread passes
+ *hostile:tick and hostile:tock. Prints "ready PID"; a line stops both, and is answered by "did N",
+ *the number of times it found something to do. Another line ends it.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -20,6 +20,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/sdt.h>
 
 #include "../target.h"
@@ -144,13 +145,27 @@ static void *misbehave(void *data)
 {
 	struct hostile *h = data;
 
-	while (!h->over) {
+	while (!h->over && strcmp(h->mode, "named") != 0) {
 		if (!strcmp(h->mode, "swap") || !strcmp(h->mode, "cut"))
 			visit_descriptors(h);
 		else
 			visit_maps(h);
 	}
 	return NULL;
+}
+
+/* ---- Mappings of its own ------------------------------------------------------------------ */
+
+static bool map_named(int count)
+{
+	int fd = memfd_create("probectl", MFD_CLOEXEC);
+	bool ok = fd >= 0 && ftruncate(fd, 1 << 16) == 0;
+
+	for (int i = 0; i < count && ok; i++)
+		ok = mmap(NULL, 1 << 16, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) != MAP_FAILED;
+	if (fd >= 0)
+		close(fd);
+	return ok;
 }
 
 /* ---- The program ------------------------------------------------------------------------- */
@@ -179,6 +194,8 @@ int main(int argc, char **argv)
 		if (h.victim < 0)
 			return 2;
 	}
+	if (!strcmp(h.mode, "named") && !map_named(atoi(h.argument)))
+		return 2;
 	h.mem = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
 	if (h.mem < 0)
 		return 2;
