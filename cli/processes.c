@@ -222,37 +222,6 @@ void processes_tell_frozen(const struct probe_target *target)
 			(int)probe_target_pid(target));
 }
 
-void processes_take_turns(size_t count, const struct turn *turn)
-{
-	struct probe_error **busy = calloc(count + 1, sizeof(*busy));
-	struct probe_patience patience = {0};
-	bool any = true;
-
-	for (bool first = true; any && (first || probe_patience_wait(&patience)); first = false) {
-		any = false;
-		for (size_t i = 0; i < count; i++) {
-			struct probe_error *error;
-
-			if (!first && !busy[i])
-				continue;
-			error = turn->change(turn->data, i, busy ? &patience : NULL);
-			if (busy) {
-				probe_error_free(busy[i]);
-				busy[i] = NULL;
-			}
-			if (busy && error && error->code == PROBE_ERROR_BUSY)
-				busy[i] = error;
-			else
-				turn->end(turn->data, i, error);
-			any |= busy && busy[i];
-		}
-	}
-	for (size_t i = 0; any && i < count; i++)
-		if (busy[i])
-			turn->end(turn->data, i, busy[i]);
-	free(busy);
-}
-
 bool processes_follow(const struct common_options *common)
 {
 	return common->follow || (common->program && !common->no_follow);

@@ -71,6 +71,7 @@ void processes_tell_frozen(const struct probe_target *target);
 
 /* One change each of several processes, which are numbered from 0. */
 struct turn {
+	pid_t (*pid)(void *data, size_t index);
 	/* `patience` is for probe_target_set_patience(); NULL if there was no memory for it. */
 	struct probe_error *(*change)(void *data, size_t index, struct probe_patience *patience);
 	/* Called once for each process. It owns the error, which may be NULL. */
@@ -79,8 +80,8 @@ struct turn {
 };
 
 /*
- * Changes `count` processes. Locked processes are tried again, all together, after the rest have
- * been changed.
+ * Changes `count` processes. Users share the time, and a process with many threads comes after
+ * smaller ones. Locked processes are tried again, all together, after the rest have been changed.
  */
 void processes_take_turns(size_t count, const struct turn *turn);
 

@@ -202,6 +202,13 @@ struct repairing {
 	int *status_ret;
 };
 
+static pid_t repair_pid(void *data, size_t index)
+{
+	const struct repairing *repairing = data;
+
+	return repairing->options->common.pids.items[index];
+}
+
 static struct probe_error *repair_process(void *data, size_t index, struct probe_patience *patience)
 {
 	const struct repairing *repairing = data;
@@ -238,7 +245,7 @@ static struct probe_error *repair_checked(void *data, int *status_ret)
 	struct repair_options *options = data;
 	struct common_options *common = &options->common;
 	struct repairing repairing = {.options = options, .status_ret = status_ret};
-	const struct turn turn = {repair_process, repair_end, &repairing};
+	const struct turn turn = {repair_pid, repair_process, repair_end, &repairing};
 	struct probe_error *unfound;
 
 	if (common->operand_count)

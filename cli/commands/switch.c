@@ -123,6 +123,13 @@ struct switching {
 	bool left; /* sites changed by somebody else were left as they are */
 };
 
+static pid_t switch_pid(void *data, size_t index)
+{
+	const struct switching *switching = data;
+
+	return switching->options->kept.common.pids.items[index];
+}
+
 static struct probe_error *switch_process(void *data, size_t index, struct probe_patience *patience)
 {
 	struct switching *switching = data;
@@ -164,7 +171,7 @@ static int switch_all(const struct switch_options *options)
 {
 	const struct common_options *common = &options->kept.common;
 	struct switching switching = {.options = options, .status = STATUS_DONE};
-	const struct turn turn = {switch_process, switch_end, &switching};
+	const struct turn turn = {switch_pid, switch_process, switch_end, &switching};
 	struct probe_error *error;
 
 	processes_take_turns(common->pids.count, &turn);

@@ -364,6 +364,13 @@ struct starting {
 	struct probe_error *error; /* owned */
 };
 
+static pid_t turn_pid(void *data, size_t index)
+{
+	const struct starting *starting = data;
+
+	return starting->common->pids.items[index];
+}
+
 static struct probe_error *start_turn(void *data, size_t index, struct probe_patience *patience)
 {
 	struct starting *starting = data;
@@ -403,7 +410,7 @@ static struct probe_error *start_all(
 	struct top_source *source, const struct common_options *common, struct top_model *model)
 {
 	struct starting starting = {.source = source, .model = model, .common = common};
-	const struct turn turn = {start_turn, end_turn, &starting};
+	const struct turn turn = {turn_pid, start_turn, end_turn, &starting};
 	bool lacks;
 
 	processes_take_turns(common->pids.count, &turn);

@@ -291,10 +291,18 @@ struct starting {
 	struct trace *trace;
 	const struct trace_options *options;
 	struct started started;
+	uint64_t turns;
 	struct mistake mistake;
 	struct probe_error *error; /* ends the trace; owned */
 	bool unwanted;
 };
+
+static pid_t turn_pid(void *data, size_t index)
+{
+	const struct starting *starting = data;
+
+	return probe_target_pid(starting->trace->targets[index].target);
+}
 
 static struct probe_error *start_turn(void *data, size_t index, struct probe_patience *patience)
 {
@@ -304,6 +312,7 @@ static struct probe_error *start_turn(void *data, size_t index, struct probe_pat
 
 	if (starting->error)
 		return NULL;
+	target->turn = starting->turns++;
 	probe_target_set_patience(target->target, patience);
 	error = start_session(starting->trace, target, starting->options, &starting->started);
 	probe_target_set_patience(target->target, NULL);
@@ -326,7 +335,10 @@ static void end_turn(void *data, size_t index, struct probe_error *its)
 			processes_error(&options->common, pid, its), target->given);
 }
 
-/* Keeps the targets whose probes are on, even after an error: they must be switched off later. */
+/*
+ * Keeps the targets whose probes are on, even after an error: they must be switched off later, in
+ * the order that they were started in (cli/turns.c).
+ */
 static void keep_started(struct trace *trace)
 {
 	size_t kept = 0;
@@ -340,6 +352,7 @@ static void keep_started(struct trace *trace)
 			trace_target_close(trace, target);
 	}
 	trace->target_count = kept;
+	ARRAY_SORT(trace->targets, kept, turn);
 }
 
 /* Returns an error if no process is traced. */
@@ -372,7 +385,7 @@ static struct probe_error *check_started(struct trace *trace, struct starting *s
 static struct probe_error *start_sessions(struct trace *trace, const struct trace_options *options)
 {
 	struct starting starting = {.trace = trace, .options = options};
-	const struct turn turn = {start_turn, end_turn, &starting};
+	const struct turn turn = {turn_pid, start_turn, end_turn, &starting};
 	struct probe_error *error = probe_watch_create(trace->follow, &trace->watch);
 
 	if (!error && trace->seeks)

@@ -66,6 +66,7 @@ struct trace_target {
 	struct trace_tracer *tracer;
 	struct probe_session *session;
 	struct trace_rings *rings; /* that are written on request (record_stream.c), or NULL */
+	uint64_t turn;		   /* the processes' order, among those of the start */
 	bool on;		   /* the session has been started and not stopped */
 	bool exited;   /* the process is gone; what is in its rings is still to be read */
 	bool judged;   /* how the process ended was checked, and reported */

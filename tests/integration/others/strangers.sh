@@ -16,14 +16,14 @@ as()
 	as=(env HOME=/nonexistent setpriv --reuid "$1" --regid "$1" --clear-groups "${@:2}")
 }
 
-# program USER: runs the program as that user; sets $started_pid
+# program USER PROGRAM…: runs the program as that user; sets $started_pid
 program()
 {
-	as "$1" "$SCRATCH/strangers"
-	"${as[@]}" < <(exec sleep 300) >/dev/null &
+	as "$@"
+	"${as[@]}" < <(echo && exec sleep 300) >/dev/null &
 	started_pid=$!
 	on_exit "end_process $started_pid"
-	until "$PROBECTL" list -p "$started_pid" world:hit >/dev/null 2>&1; do
+	until "$PROBECTL" list -p "$started_pid" '*:*' >/dev/null 2>&1; do
 		sleep 0.05
 	done
 }
@@ -36,7 +36,7 @@ in_time()
 
 chmod 755 "$SCRATCH"
 cp "$TARGETS/world" "$SCRATCH/strangers"
-program "$owner"
+program "$owner" "$SCRATCH/strangers"
 owned=$started_pid
 save_state "$owned"
 
@@ -59,7 +59,7 @@ end_process "$holder_pid"
 
 # ---- A process of the stranger's own ------------------------------------------------------
 
-program "$stranger"
+program "$stranger" "$SCRATCH/strangers"
 strange=$started_pid
 as "$stranger"
 hold_lock "$strange" "${as[@]}"
@@ -111,7 +111,26 @@ end_process "$holder_pid"
 "$PROBECTL" repair -p "$strange" >/dev/null || fail "repair"
 same "after it is repaired" "$(grep -c memfd:probectl "/proc/$strange/maps")" 0
 
-for pid in "$owned" "$strange"; do
+# ---- Many processes of the stranger's -------------------------------------------------------
+
+# Users share the time, and a process with many threads comes later: so the second process that is
+# changed is the owner's, however many the stranger has.
+pids=()
+for who in "$stranger" "$stranger" "$stranger" "$owner"; do
+	program "$who" "$TARGETS/pairs" $((${#pids[@]} ? 1 : 64)) 1
+	pids+=("$started_pid")
+done
+until [ "$(awk '/^Threads:/ { print $2 }' "/proc/${pids[0]}/status")" -eq 65 ]; do
+	sleep 0.05
+done
+options=("${pids[@]/#/-p}")
+for command in enable disable; do
+	order=$("$PROBECTL" "$command" "${options[@]}" pairs:step__start | awk '{ printf "%s ", $NF }')
+	same "$command: the order of the processes" "$order" \
+		"${pids[1]} ${pids[3]} ${pids[2]} ${pids[0]} "
+done
+
+for pid in "$owned" "$strange" "${pids[@]}"; do
 	check_alive "$pid"
 done
 finish
