@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libprobe/base/array.h"
 #include "libprobe/base/cleanup.h"
 #include "libprobe/base/page.h"
 #include "libprobe/modules/safe.h"
@@ -500,21 +501,21 @@ static struct probe_error *allocate_piece(
 								  : change_store(a->change, true);
 }
 
-/* Builds and writes the code of order[first..end), the sites of one module. */
-static struct probe_error *build_module(struct install *a, size_t first, size_t end)
+/* Builds the code of order[first..end), the sites of one module; the caller frees p->bytes. */
+static struct probe_error *build_module(
+	struct install *a, size_t first, size_t end, struct piece *p)
 {
 	const struct module *module = install_module(a, a->order[first]);
-	struct piece p = {0};
 	struct probe_error *error;
 
 	safe_memory(module, &a->change->maps, &a->safe);
-	error = measure_module(a, first, end, &p.size);
-	if (!error && p.size)
-		error = allocate_piece(a, first, end, &p);
+	error = measure_module(a, first, end, &p->size);
+	if (!error && p->size)
+		error = allocate_piece(a, first, end, p);
 	if (error)
 		return error;
-	p.bytes = malloc(p.size + 1);
-	if (!p.bytes)
+	p->bytes = malloc(p->size + 1);
+	if (!p->bytes)
 		return probe_error_no_memory();
 	for (size_t i = first; i < end && !error; i++) {
 		size_t site = a->order[i];
@@ -523,15 +524,12 @@ static struct probe_error *build_module(struct install *a, size_t first, size_t 
 		if (!as->wanted)
 			continue;
 		if (as->is_new && as->first == site) {
-			error = describe_patch(a, site, &p);
+			error = describe_patch(a, site, p);
 			error = error ? error : check_patch(as);
 		}
 		if (!error)
-			error = build_stub(a, site, &p);
+			error = build_stub(a, site, p);
 	}
-	if (!error && p.used)
-		error = change_write(a->change, p.start, p.bytes, p.used);
-	free(p.bytes);
 	return error;
 }
 
@@ -639,23 +637,76 @@ static struct probe_error *announce(struct install *a)
 	return error;
 }
 
+/* ---- All of it ----------------------------------------------------------------------- */
+
+/* The code of all modules; pieces_free() is due. */
+struct pieces {
+	struct piece *items;
+	size_t count;
+};
+
+static void pieces_free(struct pieces *pieces)
+{
+	for (size_t i = 0; i < pieces->count; i++)
+		free(pieces->items[i].bytes);
+	free(pieces->items);
+}
+
+static struct probe_error *build_all(struct install *a, struct pieces *pieces)
+{
+	struct probe_error *error = NULL;
+
+	for (size_t i = 0, end; i < a->order_count && !error; i = end) {
+		end = install_module_end(a, i);
+		if (!ARRAY_ROOM(pieces->items, pieces->count))
+			return probe_error_no_memory();
+		pieces->items[pieces->count] = (struct piece){0};
+		error = build_module(a, i, end, &pieces->items[pieces->count++]);
+	}
+	return error;
+}
+
+/* Writes the code, and the registry that lists it, in one stop. */
+static struct probe_error *write_all(const struct install *a, const struct pieces *pieces)
+{
+	struct change *c = a->change;
+	struct code_extent image;
+	struct probe_error *error = change_place_image(c, &image);
+	bool stops;
+
+	if (!error)
+		error = change_begin_write(c, &stops);
+	if (error)
+		return error;
+	for (size_t i = 0; i < pieces->count && !error; i++) {
+		const struct piece *p = &pieces->items[i];
+
+		if (p->used)
+			error = memory_write_code(c->mem, p->start, p->bytes, p->used);
+	}
+	if (!error)
+		error = puns_write(a);
+	if (!error)
+		error = change_write_image(c, image);
+	change_end_write(c, stops);
+	if (!error)
+		code_release(&c->taken); /* the registry itself knows where its image is */
+	return error;
+}
+
 struct probe_error *install_build(struct install *install)
 {
-	struct change *c = install->change;
+	struct pieces pieces __attribute__((cleanup(pieces_free))) = {0};
 	struct probe_error *error = puns_announce(install);
 
 	if (!error)
 		error = add_probes(install);
-	for (size_t i = 0, end; i < install->order_count && !error; i = end) {
-		end = install_module_end(install, i);
-		error = build_module(install, i, end);
-	}
 	if (!error)
-		error = puns_write(install);
+		error = build_all(install, &pieces);
 	if (!error)
 		error = announce(install);
 	if (!error)
-		error = change_store(c, true);
+		error = write_all(install, &pieces);
 	if (!error)
 		error = hops_write(install);
 	return error;

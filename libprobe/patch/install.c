@@ -43,8 +43,7 @@ static struct probe_error *make_home(struct install *a)
 		a->change, s->site_count * ROUGH_STUB_BYTES + page_bytes(), reaches, 2, &unused);
 	if (!error)
 		code_release(&a->change->taken);
-	/* If this controller dies soon, the next one finds a registry beside the data. */
-	return error ? error : change_store(a->change, true);
+	return error;
 }
 
 /*

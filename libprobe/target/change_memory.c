@@ -37,7 +37,7 @@
 #include "libprobe/target/own.h"
 #include "libprobe/target/space.h"
 
-enum { MAP_TRIES = 4 };
+enum { MAP_TRIES = 4, EXTENTS_AT_ONCE = 8 /* unmapped in one stop */ };
 
 /* Of no file yet. */
 static struct control_call call_mmap(uint64_t address, uint64_t size, int prot, int flags)
@@ -167,7 +167,10 @@ static struct probe_error *set_guard(struct change *change, uint64_t page)
 	return error ? error : memory_write_code(change->mem, page, &one, sizeof(one));
 }
 
-/* Makes an arena the home, with the guard in its last page: that is mapped over what is ours. */
+/*
+ * Makes an arena the home, with the guard in its last page: that is mapped over what is ours.
+ * Stores the registry in the same stop: if this controller dies soon, the next one finds it.
+ */
 static struct probe_error *make_home(struct change *change, struct reg_arena *arena)
 {
 	uint64_t guard = arena->start + arena->size - page_bytes();
@@ -182,9 +185,11 @@ static struct probe_error *make_home(struct change *change, struct reg_arena *ar
 	error = map_guard(change, guard);
 	if (!error)
 		error = set_guard(change, guard);
-	change_end_write(change, stops);
 	change->registry.home = arena->start;
 	arena->size -= page_bytes();
+	if (!error)
+		error = change_store(change, true);
+	change_end_write(change, stops);
 	return error;
 }
 
@@ -479,12 +484,48 @@ static struct probe_error *note_files(const struct change *change, struct lastin
 	return error;
 }
 
+/*
+ * Unmaps data that the registry does not list any more and, if no session is left, everything else.
+ * *ended_ret: the data is gone.
+ */
+static struct probe_error *unmap_ended(
+	struct change *change, struct own_extent *data, size_t count, bool *ended_ret)
+{
+	struct registry *r = &change->registry;
+	struct probe_error *error = NULL;
+
+	/* If we die, they are orphans (libprobe/target/orphans.h): they are unmapped only once. */
+	if (r->home && (count || r->session_count))
+		error = change_store(change, true);
+	if (!error)
+		error = own_unmap(change, data, count);
+	*ended_ret = !error;
+	return error || !r->arena_count || r->session_count ? error : unmap_all(change);
+}
+
+/* Stops the threads for all of unmap_ended(), if that is little; otherwise it stops them itself. */
+static struct probe_error *stop_for_end(struct change *change, size_t count, bool *stops_ret)
+{
+	const struct registry *r = &change->registry;
+	size_t extents = count + (r->session_count ? 0 : r->arena_count);
+	/* Prepare everything that calls need before the stop. */
+	struct probe_error *error = extents ? change_run(change, "unmap memory", NULL, 0) : NULL;
+
+	*stops_ret = false;
+	if (error || change->stopped || !extents || extents > EXTENTS_AT_ONCE)
+		return error;
+	error = change_stop(change);
+	*stops_ret = !error;
+	return error;
+}
+
 struct probe_error *change_collect(struct change *change)
 {
 	struct registry *r = &change->registry;
 	AUTO_FREE struct own_extent *data = calloc(r->session_count + 1, sizeof(*data));
 	struct lasting_names files = {0};
 	struct probe_error *error = data ? note_files(change, &files) : probe_error_no_memory();
+	bool stops, ended = false;
 	size_t count = 0;
 
 	if (error) {
@@ -499,14 +540,14 @@ struct probe_error *change_collect(struct change *change)
 		registry_forget_texts(r, r->sessions[i].id);
 		registry_remove_session(r, i);
 	}
-	/* If we die, they are orphans (libprobe/target/orphans.h): they are unmapped only once. */
-	if (r->home && (count || r->session_count))
-		error = change_store(change, true);
+	error = stop_for_end(change, count, &stops);
 	if (!error)
-		error = own_unmap(change, data, count);
-	if (error)
-		lasting_deinit(&files);
-	else
+		error = unmap_ended(change, data, count, &ended);
+	if (stops)
+		change_resume(change);
+	if (ended)
 		lasting_remove(&files, change->pid);
-	return error || !r->arena_count || r->session_count ? error : unmap_all(change);
+	else
+		lasting_deinit(&files);
+	return error;
 }

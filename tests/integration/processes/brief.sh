@@ -4,7 +4,9 @@
 # What a program of one thread stands still for is little: counted, because times depend on the
 # machine. While it makes a file in memory, it is stopped for one system call, not for each, and
 # everything else that the file needs is done before or afterwards. When it is let go, probectl leaves
-# it the processor, and it is never stopped twice without having run between.
+# it the processor, and it is never stopped twice without having run between. All threads are stopped
+# for the home page, for the stubs and for the patch, and again for the intention, for the restored
+# code and for the end; one thread is stopped for the calls that make two files.
 . tests/integration/lib.sh
 
 # At most, while a file is made. On aarch64 some registers, and what SME has, are sets of their own.
@@ -36,6 +38,9 @@ for command in enable disable enable disable; do
 	order >"$SCRATCH/order"
 	awk '/PTRACE_DETACH/ { due = 1 } /sleep/ { due = 0 } /PTRACE_INTERRUPT/ && due { bad = 1 } END { exit bad || due }' \
 		"$SCRATCH/order" || fail "$command: the target is let go, and probectl goes on: $(cat "$SCRATCH/order")"
+	count=$(grep -c INTERRUPT "$SCRATCH/order")
+	[ "$count" -le "$([ "$command" = enable ] && echo 7 || echo 3)" ] ||
+		fail "$command: $count stops: $(cat "$SCRATCH/order")"
 	[ "$command" = enable ] || continue
 	awk '/touch/ { touched = 1 } /PTRACE_INTERRUPT/ { exit !touched }' "$SCRATCH/order" ||
 		fail "the page of the frame is copied in the stop: $(cat "$SCRATCH/order")"
