@@ -9,9 +9,10 @@
  *	hostile registry SEED   overwrites what controllers store for each other
  *	hostile named COUNT     has mappings of its own that are named as ours are, untouched
  *
- * But for the last, one thread does so as soon and as often as it can; the main thread passes
- *hostile:tick and hostile:tock. Prints "ready PID"; a line stops both, and is answered by "did N",
- *the number of times it found something to do. Another line ends it.
+ * In all modes but the last, one thread does so as soon and as often as it can; the main thread
+ * passes hostile:tick and hostile:tock.
+ * Prints "ready PID"; a line stops both, and is answered by "did N", the number of times it
+ * found something to do. Another line ends it.
  */
 #include <dirent.h>
 #include <fcntl.h>
