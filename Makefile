@@ -328,6 +328,7 @@ DEPS_COVERAGE := gcovr
 # Archives that libdw's needs.
 DEPS_STATIC := libbz2-dev liblzma-dev zlib1g-dev
 DEPS_DEB := build-essential debhelper lintian
+DEPS_CHECK_DEB := debootstrap
 DEPS_PYTHON := python3-setuptools python3-wheel
 
 # What a goal beside `deps` needs; `make deps` alone installs everything.
@@ -345,10 +346,11 @@ needs_fuzz := CHECK FUZZ
 needs_coverage := CHECK COVERAGE STATIC
 needs_static := STATIC
 needs_deb := DEB
+needs_check-deb := DEB CHECK_DEB
 needs_python := PYTHON
 OTHER_GOALS := $(filter-out deps,$(MAKECMDGOALS))
 PURPOSES := BUILD $(if $(OTHER_GOALS),$(foreach g,$(OTHER_GOALS),$(needs_$(g))), \
-	DEMO CHECK AARCH64 LINT FUZZ COVERAGE STATIC DEB PYTHON)
+	DEMO CHECK AARCH64 LINT FUZZ COVERAGE STATIC DEB CHECK_DEB PYTHON)
 
 deps:
 	$(Q)sh .ci/deps $(sort $(foreach p,$(PURPOSES),$(DEPS_$(p))))
@@ -456,7 +458,7 @@ install: all man
 	$(INSTALL) -m 644 $(PROBES) '$(D)$(PROBESDIR)'
 	$(INSTALL) -m 644 $(BUILD)/probe.pc '$(D)$(PKGCONFIGDIR)/probe.pc'
 	$(foreach m,$(MAN),$(INSTALL) -D -m 644 $(m) '$(D)$(call man_dir,$(m))/$(notdir $(m))' &&) :
-	$(INSTALL) -d '$(D)$(MANDIR)/man3' && cp -P $(BUILD)/man3/*.3 '$(D)$(MANDIR)/man3'
+	$(INSTALL) -d '$(D)$(MANDIR)/man3' && cp -P $(BUILD)/man3/* '$(D)$(MANDIR)/man3'
 	$(INSTALL) -D -m 644 $(COMPLETION).bash '$(D)$(COMPLETIONDIR)/probectl'
 	$(call named_completion,zsh) | $(INSTALL) -D -m 644 /dev/stdin '$(D)$(ZSHDIR)/_probectl'
 	$(call named_completion,fish) | $(INSTALL) -D -m 644 /dev/stdin '$(D)$(FISHDIR)/probectl.fish'
@@ -476,7 +478,7 @@ uninstall: man
 	rm -f $(foreach h,$(STANDARD),'$(D)$(INCLUDEDIR)/probe/standard/$(notdir $(h))')
 	rmdir '$(D)$(INCLUDEDIR)/probe/standard' 2>/dev/null || :
 	$(if $(MAN),rm -f $(foreach m,$(MAN),'$(D)$(call man_dir,$(m))/$(notdir $(m))'))
-	cd $(BUILD)/man3 && for page in *.3; do rm -f '$(D)$(MANDIR)/man3'/"$$page"; done
+	cd $(BUILD)/man3 && for page in *; do rm -f '$(D)$(MANDIR)/man3'/"$$page"; done
 	rmdir '$(D)$(INCLUDEDIR)/probe' 2>/dev/null || :
 
 clean:
@@ -503,6 +505,7 @@ Targets:
   coverage   the tests' line coverage
   man        the manual pages of the library, in $(BUILD)/man3
   deb        Debian packages, in $(BUILD)/deb
+  check-deb  build them, and try them in a bare Debian (debootstrap, as root or with sudo)
   static     $(BUILD)/static/probectl, which needs no libraries
   python     a wheel for pip, in $(BUILD)/
   install uninstall   below $$(DESTDIR)$$(PREFIX), now $(DESTDIR)$(PREFIX)

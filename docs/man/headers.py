@@ -4,7 +4,9 @@
 
 Each header gives a page of its own (probe_list.h.3: what it is about, its types, its
 functions), and each function one. Declarations that stand below one comment, without
-an empty line between them, share a page; the other names are links to it.
+an empty line between them, share a page; the other names are links to it. Functions that
+have their names from another library (pmtrace) get pages in section 3probe, so that both
+libraries can be installed.
 
 What a comment holds is what the page says: paragraphs are separated by empty lines,
 lines that are indented are shown as they stand, and a paragraph, or the end of one, that
@@ -174,8 +176,12 @@ def changed(path):
     return time.strftime("%B %-d, %Y", time.gmtime(os.stat(path).st_mtime))
 
 
+def page_file(name):
+    return name + (".3probe" if name.startswith("pmtrace") else ".3")
+
+
 def write(folder, name, text):
-    with open(os.path.join(folder, name + ".3"), "w", encoding="utf-8") as page:
+    with open(os.path.join(folder, page_file(name)), "w", encoding="utf-8") as page:
         page.write(text)
 
 
@@ -199,7 +205,7 @@ def convert(path, folder):
             continue
         write(folder, functions[0][1], function_page(path, essay, comment, functions))
         for _, name, _ in functions[1:]:
-            os.symlink(f"{functions[0][1]}.3", os.path.join(folder, f"{name}.3"))
+            os.symlink(page_file(functions[0][1]), os.path.join(folder, page_file(name)))
     write(folder, f"probe_{header}.h", header_page(path, essay, types, sorted(names)))
     return [f"{path}: {name} has no comment" for name in bare]
 

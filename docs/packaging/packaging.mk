@@ -2,12 +2,13 @@
 # Packages, for the Makefile. dpkg-buildpackage wants a folder `debian` at the top of its sources,
 # so it gets a copy of them.
 
-PACKED := LICENSE Makefile README.md arch cli docs elf libprobe tests .ci .clang-format .editorconfig
+PACKED := CHANGELOG.md LICENSE Makefile README.md arch cli docs elf libprobe tests .ci .clang-format .editorconfig
 DEB := $(BUILD)/deb
 DEB_TREE := $(DEB)/probectl-$(VERSION)
 
-.PHONY: deb static python
+.PHONY: deb check-deb static python
 
+# Symbols for debuggers are put aside: `apt install build/deb/*.deb` would install them, too.
 # What this make was told by its command line is not for the make of debian/rules, except what it
 # finds in its environment: CC, CFLAGS, DEB_BUILD_OPTIONS.
 deb: | $(FIRST)
@@ -16,7 +17,11 @@ deb: | $(FIRST)
 	$(Q)cp -r docs/packaging/debian '$(DEB_TREE)/debian'
 	$(Q)cd '$(DEB_TREE)' && MAKEFLAGS= dpkg-buildpackage -us -uc -J
 	$(Q)lintian --allow-root --fail-on error,warning --display-info --pedantic '$(DEB)'/*.changes
+	$(Q)mkdir '$(DEB)/debug' && mv '$(DEB)'/*-dbgsym_*.deb '$(DEB)/debug'
 	@ls '$(DEB)'/*.deb
+
+check-deb: deb
+	$(Q)bash docs/packaging/bare.sh '$(DEB)'
 
 # One file that needs nothing of the system it runs on, except Linux.
 STATIC := $(BUILD)/static/probectl

@@ -3,7 +3,7 @@
 # Scripts pass shellcheck, and those with a #! line are executable.
 . tests/lint/lib.sh
 need shellcheck
-for script in $(sources '*.sh') .ci/run .ci/deps docs/packaging/debian/tests/{build,demo}; do
+for script in $(sources '*.sh') .ci/run .ci/deps docs/packaging/debian/tests/{build,demo,documents}; do
 	[ -x "$script" ] || ! head -n 1 "$script" | grep -q '^#!' || {
 		echo "$script:1: is not executable"
 		exit 1
@@ -12,5 +12,5 @@ done
 # SC1091: sourced files are checked separately; SC2034: and set variables for others.
 {
 	sources '*.sh' '*.bash'
-	ls .ci/run .ci/deps docs/packaging/debian/tests/{build,demo}
+	ls .ci/run .ci/deps docs/packaging/debian/tests/{build,demo,documents}
 } | xargs -r shellcheck -x -S warning -e SC1091,SC2034

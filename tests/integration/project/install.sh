@@ -30,8 +30,9 @@ for page in docs/man/*.[1-8]; do
 	[ ! -e "$page" ] || cmp "$page" "$root/share/man/man${page##*.}/${page##*/}"
 done
 # One page for each function, including those that share one.
-for page in probe_target_enable probe_tracer_free probe_target.h libprobe; do
-	[ -s "$root/share/man/man3/$page.3" ] || {
+for page in probe_target_enable.3 probe_tracer_free.3 probe_target.h.3 libprobe.3 \
+	pmtracebegin.3probe; do
+	[ -s "$root/share/man/man3/$page" ] || {
 		echo "there is no manual page $page"
 		exit 1
 	}
