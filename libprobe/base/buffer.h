@@ -81,15 +81,11 @@ void buffer_float(struct buffer *buffer, double value);
 /* The same if it is whole and fits 64 bits; otherwise writes nothing and returns false. */
 bool buffer_whole(struct buffer *buffer, long double value);
 
-/* Whether a UTF-8 character controls a terminal. `step` is its length. */
-static inline bool buffer_is_control(const char *text, size_t step)
-{
-	unsigned char c = (unsigned char)text[0];
-
-	/* C2 80 to C2 9F are the C1 controls. */
-	return (step == 1 && (c < ' ' || c == 0x7f)) ||
-	       (step == 2 && c == 0xc2 && (unsigned char)text[1] < 0xa0);
-}
+/*
+ * Whether a UTF-8 character controls a terminal, or the direction of the text around it (Unicode's
+ * Bidi_Control), which can make a line read as another. `step` is its length.
+ */
+bool buffer_is_control(const char *text, size_t step);
 
 /*
  * Makes text that may hold any byte safe for a terminal: unprintable characters become C

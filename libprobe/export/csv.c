@@ -11,7 +11,8 @@
  * Fields that are not known are empty. A loss has its number in `lost`, a hit nothing;
  * `truncated` names the arguments that were cut. Text is UTF-8; other bytes become U+FFFD, and
  * so do control characters except tabs and ends of lines (RFC 4180 has none): the file may be
- * shown in a terminal.
+ * shown in a terminal. A spreadsheet takes a cell that begins with =, +, -, @ or a tab for a
+ *formula and computes it: a text of the program that begins so gets a ' before it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -59,6 +60,8 @@ static void add_text(struct buffer *out, const char *text, size_t length)
 
 	if (quotes)
 		buffer_char(out, '"');
+	if (length && text[0] && strchr("=+-@\t\r", text[0]))
+		buffer_char(out, '\'');
 	for (size_t i = 0; i < length;) {
 		size_t plain = plain_length(text + i, length - i), n;
 

@@ -224,6 +224,8 @@ static struct probe_error *no_name(struct parser *p)
 	struct nearest nearest = {0};
 	char typed[40 + 1];
 
+	if (parser_is_word(p->at, "not"))
+		return parser_mistake(p, p->at, "there is no 'not': it is !");
 	snprintf(typed, sizeof(typed), "%.*s", (int)parser_word_length(p->at), p->at);
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		nearest_consider(&nearest, typed, names[i]);

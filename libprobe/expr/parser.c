@@ -62,8 +62,15 @@ struct probe_error *parser_not_compared(const struct parser *p, const struct exp
 
 struct probe_error *parser_no_operator(const struct parser *p, const char *expected)
 {
-	return parser_mistake(
-		p, p->at, *p->at == '=' ? "expected an operator; '==' compares" : expected);
+	const char *at = p->at;
+
+	if (*at == '=')
+		expected = "expected an operator; '==' compares";
+	else if (parser_is_word(at, "and"))
+		expected = "expected an operator; 'and' is &&";
+	else if (parser_is_word(at, "or"))
+		expected = "expected an operator; 'or' is ||";
+	return parser_mistake(p, at, expected);
 }
 
 /* ---- Nodes ----------------------------------------------------------------------------- */
@@ -181,10 +188,15 @@ size_t parser_word_length(const char *at)
 	return length;
 }
 
+bool parser_is_word(const char *at, const char *word)
+{
+	return parser_word_length(at) == strlen(word) && strncmp(at, word, strlen(word)) == 0;
+}
+
 bool parser_take_word(struct parser *p, const char *word)
 {
 	parser_skip_blanks(p);
-	if (parser_word_length(p->at) != strlen(word) || strncmp(p->at, word, strlen(word)) != 0)
+	if (!parser_is_word(p->at, word))
 		return false;
 	p->at += strlen(word);
 	return true;

@@ -27,6 +27,7 @@ PROBE_MUST_CHECK struct probe_error *parser_no_operator(
 void parser_skip_blanks(struct parser *p);
 /* Behind blanks: go past the character, or the whole word, if it is there. */
 bool parser_take(struct parser *p, char c);
+bool parser_is_word(const char *at, const char *word);
 bool parser_take_word(struct parser *p, const char *word);
 /* The bytes of the word that begins here, or 0. */
 size_t parser_word_length(const char *at);

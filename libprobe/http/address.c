@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* Where a server listens. */
+/* Where a server listens, and under which names it answers. */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <limits.h>
+#include <netdb.h>
 #include <netinet/in.h>
+#include <resolv.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -135,4 +139,48 @@ struct probe_error *http_listen(const char *text, int *fd_ret, char shown[HTTP_A
 	show(fd, shown);
 	*fd_ret = fd;
 	return NULL;
+}
+
+/* ---- Host names ---------------------------------------------------------------- */
+
+/* Whether a name is NAME or NAME.DOMAIN, with one of the domains that are searched. */
+static bool is_in_domain(const char *host, const char *name)
+{
+	struct __res_state resolver = {0};
+	size_t length = strlen(name);
+	bool ret = false;
+
+	if (strncasecmp(host, name, length) != 0)
+		return false;
+	if (!host[length])
+		return true;
+	if (host[length] != '.' || res_ninit(&resolver) != 0)
+		return false;
+	for (char **domain = resolver.dnsrch; *domain && !ret; domain++)
+		ret = strcasecmp(host + length + 1, *domain) == 0;
+	res_nclose(&resolver);
+	return ret;
+}
+
+bool http_host_is_ours(const char *host)
+{
+	const char *colon = strrchr(host, ':'), *bracket = strrchr(host, ']');
+	size_t length =
+		colon && (!bracket || colon > bracket) ? (size_t)(colon - host) : strlen(host);
+	char name[NI_MAXHOST] = "", own[HOST_NAME_MAX + 1] = "";
+	union address address;
+
+	if (length >= sizeof(name))
+		return false;
+	memcpy(name, host, length);
+	if (length && name[length - 1] == '.')
+		name[length - 1] = '\0';
+	if (!strcasecmp(name, "localhost") || (*name && parse_host(name, &address)))
+		return true;
+	if (gethostname(own, sizeof(own) - 1) || !*own)
+		return false;
+	if (is_in_domain(name, own))
+		return true;
+	own[strcspn(own, ".")] = '\0';
+	return is_in_domain(name, own);
 }

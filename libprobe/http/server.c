@@ -141,6 +141,7 @@ static enum MHD_Result answer(void *data, struct MHD_Connection *connection, con
 	void **request)
 {
 	struct http_server *server = data;
+	const char *host = server->mhd.value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_HOST);
 	struct MHD_Response *response;
 	int page;
 
@@ -148,6 +149,10 @@ static enum MHD_Result answer(void *data, struct MHD_Connection *connection, con
 	if (strcmp(method, MHD_HTTP_METHOD_GET) && strcmp(method, MHD_HTTP_METHOD_HEAD))
 		return refuse(server, connection, MHD_HTTP_METHOD_NOT_ALLOWED,
 			"Only GET and HEAD are served here.\n");
+	if (host && !http_host_is_ours(host))
+		return refuse(server, connection, MHD_HTTP_MISDIRECTED_REQUEST,
+			"This is no name of this machine: use its address, localhost or its host "
+			"name.\n");
 	page = server->pages->find(
 		path, server->mhd.value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_ACCEPT));
 	if (page < 0)

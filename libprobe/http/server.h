@@ -9,6 +9,7 @@
 #ifndef LIBPROBE_HTTP_SERVER_H
 #define LIBPROBE_HTTP_SERVER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -60,5 +61,13 @@ void http_server_renew(struct http_server *server);
 enum { HTTP_ADDRESS_BYTES = 64 };
 PROBE_MUST_CHECK struct probe_error *http_listen(
 	const char *address, int *fd_ret, char shown[HTTP_ADDRESS_BYTES]);
+
+/*
+ * Whether a request's `Host` (HOST or HOST:PORT) names this machine: an address, localhost, or the
+ * machine's host name, alone or in a domain that resolv.conf(5) searches. Under any other name a
+ * web page of somebody else could read ours through a browser: its own name, made to resolve to
+ * this machine ("DNS rebinding"), is of the same origin.
+ */
+bool http_host_is_ours(const char *host);
 
 #endif

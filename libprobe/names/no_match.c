@@ -91,15 +91,41 @@ static void insert(struct candidate best[NEAREST_MAX], size_t *count, struct can
 	best[at] = new;
 }
 
+/* What to use instead, if the pattern names an event of another tool that is no static probe. */
+static const char *advice_for(const char *text)
+{
+	static const char kernel[] = "probes of the kernel are for bpftrace or perf, "
+				     "probectl traces programs";
+	static const char functions[] = "functions without a static probe are not traced";
+	static const char time[] = "-i SECONDS prints at intervals, and perf samples";
+	static const struct {
+		const char *prefix, *advice;
+	} events[] = {{"kprobe:", kernel}, {"kretprobe:", kernel}, {"k:", kernel}, {"kr:", kernel},
+		{"tracepoint:", kernel}, {"t:", kernel}, {"rawtracepoint:", kernel},
+		{"kfunc:", kernel}, {"kretfunc:", kernel}, {"fentry:", kernel}, {"fexit:", kernel},
+		{"syscalls:", kernel}, {"software:", kernel}, {"hardware:", kernel},
+		{"uprobe:", functions}, {"uretprobe:", functions}, {"ur:", functions},
+		{"profile:", time}, {"interval:", time}};
+
+	for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++)
+		if (strncmp(text, events[i].prefix, strlen(events[i].prefix)) == 0)
+			return events[i].advice;
+	return NULL;
+}
+
 struct probe_error *probe_pattern_no_match(const struct probe_pattern *pattern, const char *where,
 	const char *all, const char *const *names, size_t name_count)
 {
-	const char *text = probe_pattern_text(pattern);
+	const char *text = probe_pattern_text(pattern), *advice = advice_for(text);
 	struct candidate best[NEAREST_MAX];
 	size_t count = 0, typed_length;
 	char typed[COMPARED_MAX + 1];
 	bool has_provider;
 
+	if (advice)
+		return probe_error_new(PROBE_ERROR_NOT_FOUND,
+			"no probe matches '%s' in %s: %s (`%s` shows what there is)", text, where,
+			advice, all);
 	if (name_count == 0)
 		return probe_error_new(PROBE_ERROR_NOT_FOUND,
 			"no probe matches '%s': there are no probes in %s", text, where);

@@ -64,6 +64,31 @@ static struct probe_error *mistake(
 		at - parser->text + 1, expected);
 }
 
+/*
+ * Programs of bpftrace and SystemTap are mistaken for patterns. No name contains a brace, a blank
+ * before a slash, or an argument in quotes: the message says how the same is asked
+ * here. Returns NULL if it is none of them.
+ */
+static struct probe_error *check_other_language(const struct parser *parser)
+{
+	const char *text = parser->text, *brace = strchr(text, '{'),
+		   *predicate = strstr(text, " /");
+
+	if (text[0] == '/')
+		return NULL;
+	if (strncmp(text, "process(", 8) == 0)
+		return mistake(parser, text,
+			"SystemTap's process(\"FILE\").mark(\"NAME\") is FILE:NAME here");
+	if (predicate && (brace || text[strlen(text) - 1] == '/'))
+		return mistake(parser, predicate + 1,
+			"a condition is given with -f here, as in -f 'arg0 > 5'");
+	if (brace)
+		return mistake(parser, brace,
+			"instead of actions in braces, -c counts, and -t sum, avg, hist or latency "
+			"gather, with a row for each value of -k KEY");
+	return NULL;
+}
+
 /* ---- Dashes --------------------------------------------------------------- */
 
 /*
@@ -290,6 +315,8 @@ static struct probe_error *parse(const struct parser *parser)
 	if (end - text > 2 && text[0] == '/' && end[-1] == '/')
 		error = parse_regex(parser, end);
 	else
+		error = check_other_language(parser);
+	if (!error && !parser->pattern->is_regex)
 		error = parse_globs(parser, end);
 	if (error || !*captures)
 		return error;

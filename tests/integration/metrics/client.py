@@ -79,12 +79,15 @@ def bad(url):
         ("noise", bytes(range(256)) * 20, (b"", b"HTTP/1.1 4", b"HTTP/1.1 5")),
         ("a TLS client", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(500), (b"", b"HTTP/1.1 4", b"HTTP/1.1 5")),
         ("a line too long", b"GET /" + b"x" * 100000 + b" HTTP/1.1\r\n\r\n", (b"", b"HTTP/1.1 414", b"HTTP/1.1 431")),
-        ("too many headers", b"GET " + path + b" HTTP/1.1\r\nHost: x\r\n" + b"A: b\r\n" * 50000 + b"\r\n", (b"", b"HTTP/1.1 431", b"HTTP/1.1 413")),
-        ("another method", b"DELETE " + path + b" HTTP/1.1\r\nHost: x\r\n\r\n", (b"HTTP/1.1 405",)),
-        ("a body", b"POST " + path + b" HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\nx", (b"HTTP/1.1 405",)),
-        ("another path", b"GET /../../etc/passwd HTTP/1.1\r\nHost: x\r\n\r\n", (b"HTTP/1.1 404",)),
+        ("too many headers", b"GET " + path + b" HTTP/1.1\r\nHost: localhost\r\n" + b"A: b\r\n" * 50000 + b"\r\n", (b"", b"HTTP/1.1 431", b"HTTP/1.1 413")),
+        ("another method", b"DELETE " + path + b" HTTP/1.1\r\nHost: localhost\r\n\r\n", (b"HTTP/1.1 405",)),
+        ("a body", b"POST " + path + b" HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\nx", (b"HTTP/1.1 405",)),
+        ("another path", b"GET /../../etc/passwd HTTP/1.1\r\nHost: localhost\r\n\r\n", (b"HTTP/1.1 404",)),
+        ("another host's name", b"GET " + path + b" HTTP/1.1\r\nHost: evil.example:9100\r\n\r\n", (b"HTTP/1.1 421",)),
+        ("an address", b"GET " + path + b" HTTP/1.1\r\nHost: [::1]:9100\r\n\r\n", (b"HTTP/1.1 200",)),
+        ("its own name", b"GET " + path + b" HTTP/1.1\r\nHost: " + socket.gethostname().encode() + b"\r\n\r\n", (b"HTTP/1.1 200",)),
         ("an old client", b"GET " + path + b" HTTP/1.0\r\n\r\n", (b"HTTP/1.0 200", b"HTTP/1.1 200")),
-        ("several requests", (b"GET " + path + b" HTTP/1.1\r\nHost: x\r\n\r\n") * 3, (b"HTTP/1.1 200",)),
+        ("several requests", (b"GET " + path + b" HTTP/1.1\r\nHost: localhost\r\n\r\n") * 3, (b"HTTP/1.1 200",)),
     ):
         answer = talk(url, data)
         if not any(answer.startswith(start) if start else not answer for start in wanted):
@@ -92,13 +95,13 @@ def bad(url):
         # One answer a connection.
         if answer.count(b"HTTP/1.1 200") > 1:
             sys.exit(f"{name}: {answer.count(b'HTTP/1.1 200')} answers")
-    answer = talk(url, b"HEAD " + path + b" HTTP/1.1\r\nHost: x\r\n\r\n")
+    answer = talk(url, b"HEAD " + path + b" HTTP/1.1\r\nHost: localhost\r\n\r\n")
     if not answer.startswith(b"HTTP/1.1 200") or not answer.endswith(b"\r\n\r\n"):
         sys.exit(f"HEAD: {answer[:200]!r}")
     # Many at once, each of which gets its answer in turn.
     clients = [connect(url) for _ in range(200)]
     for client in clients:
-        client.sendall(b"GET " + path + b" HTTP/1.1\r\nHost: x\r\n\r\n")
+        client.sendall(b"GET " + path + b" HTTP/1.1\r\nHost: localhost\r\n\r\n")
     for number, client in enumerate(clients):
         answer = client.recv(1 << 16)
         if not answer.startswith(b"HTTP/1.1 200"):
@@ -115,7 +118,7 @@ def slow(url, seconds):
         client.sendall(start)
         client.settimeout(0.01)
     waiting = connect(url)
-    waiting.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+    waiting.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
     while clients:
         if time.monotonic() - began > 2 * float(seconds):
             sys.exit(f"{len(clients)} slow connections are open after {seconds} s")

@@ -56,11 +56,41 @@ static void test_growth(void **state)
 	buffer_deinit(&out);
 }
 
+static void assert_escaped(const char *text, const char *c, const char *json)
+{
+	struct buffer out = {0};
+
+	buffer_c_escaped(&out, text, strlen(text), 0);
+	buffer_char(&out, '\0');
+	assert_string_equal(out.data, c);
+	out.length = 0;
+	buffer_json_escaped(&out, text, strlen(text));
+	buffer_char(&out, '\0');
+	assert_string_equal(out.data, json);
+	buffer_deinit(&out);
+}
+
+/* Controls of terminals and of the direction of text are escaped, other characters are not. */
+static void test_escapes(void **state)
+{
+	(void)state;
+	assert_escaped("a\033b\x7f", "a\\033b\\177", "a\\u001bb\\u007f");
+	assert_escaped("\302\205\u00a0", "\\302\\205\u00a0", "\\u0085\u00a0");
+	assert_escaped("\u061b\u061c", "\u061b\\330\\234", "\u061b\\u061c");
+	assert_escaped("\u200f\u2010", "\\342\\200\\217\u2010", "\\u200f\u2010");
+	assert_escaped("\u2029\u202a", "\u2029\\342\\200\\252", "\u2029\\u202a");
+	assert_escaped("\u202e\u202f", "\\342\\200\\256\u202f", "\\u202e\u202f");
+	assert_escaped("\u2066\u2069\u206a", "\\342\\201\\246\\342\\201\\251\u206a",
+		"\\u2066\\u2069\u206a");
+	assert_escaped("\U0001f600", "\U0001f600", "\U0001f600");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_numbers),
 		cmocka_unit_test(test_growth),
+		cmocka_unit_test(test_escapes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

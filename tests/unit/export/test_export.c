@@ -97,7 +97,7 @@ static const struct hit {
 				.truncated = true}}},
 	{3000, JOB_START, PID, {NUMBER(7)}},
 	{4000, QUERY_DONE, PID, {NUMBER(1), {.kind = PROBE_VALUE_SIGNED, .i = -1}}},
-	{4100, QUERY_START, THREAD, {NUMBER(2), STRING("BEGIN")}},
+	{4100, QUERY_START, THREAD, {NUMBER(2), STRING("@BEGIN\u202e")}},
 	{4200, JOB_DONE, THREAD, {NUMBER(7)}},
 	{4300, STEP_DONE, THREAD, {NUMBER(9)}},
 	{4321, QUERY_DONE, THREAD, {NUMBER(2), {.kind = PROBE_VALUE_SIGNED, .i = 0}}},

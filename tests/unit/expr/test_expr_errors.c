@@ -63,6 +63,8 @@ static const struct {
 	{"", 1, OPERAND}, {"   ", 4, OPERAND}, {"arg0 >", 7, OPERAND}, {"arg0 > ", 8, OPERAND},
 	{"(", 2, OPERAND}, {"()", 2, OPERAND}, {"!", 2, OPERAND}, {"arg0 && && 1", 9, OPERAND},
 	{"arg0 &&& 1", 8, OPERAND}, {"* 1", 3, "expected '(' and a type, such as (u64 *)"}, {"arg0 += 1", 7, OPERAND},
+	{"arg0 and arg1", 6, "expected an operator; 'and' is &&"}, {"(arg0 or 1)", 7, "expected an operator; 'or' is ||"},
+	{"not arg0", 1, "there is no 'not': it is !"},
 	{"arg0 <<= 1", 8, OPERAND}, {"arg0 ->x", 7, OPERAND}, {"@", 1, OPERAND}, {"#", 1, OPERAND},
 	{"\x82\x82", 1, OPERAND},
 	{"arg0 =! 1", 6, "expected an operator; '==' compares"},

@@ -342,6 +342,15 @@ static void test_mistakes(void **state)
 	fails("/a", "bad probe '/a', column 3: expected ':' and a probe after the path, or '/' at "
 		    "the end of a regular expression");
 	fails("./a", "bad probe './a', column 4: expected ':' and a probe after the path");
+	fails("a:b { @[comm] = count(); }",
+		"bad probe 'a:b { @[comm] = count(); }', column 5: instead of actions in braces, "
+		"-c counts, and -t sum, avg, hist or latency gather, with a row for each value of "
+		"-k KEY");
+	fails("a:b /arg0 > 1/", "bad probe 'a:b /arg0 > 1/', column 5: a condition is given with "
+				"-f here, as in -f 'arg0 > 5'");
+	fails("process(\"x\").mark(\"b\")",
+		"bad probe 'process(\"x\").mark(\"b\")', column 1: SystemTap's "
+		"process(\"FILE\").mark(\"NAME\") is FILE:NAME here");
 	fails("/(/", "bad probe '/(/', column 2: Unmatched ( or \\(");
 	probe_pattern_free(NULL);
 }
@@ -402,6 +411,12 @@ static void test_nearest(void **state)
 	check_nearest("/x/liby.so:hotspot:gc__end", names, 6,
 		"no probe matches '/x/liby.so:hotspot:gc__end' in libx.so: hotspot:gc__end is "
 		"there, but not in that file (`probectl list -v` shows where)");
+	check_nearest("kprobe:do_sys_open", names, 6,
+		"no probe matches 'kprobe:do_sys_open' in libx.so: probes of the kernel are for "
+		"bpftrace or perf, probectl traces programs (`probectl list` shows what there is)");
+	check_nearest("uprobe:/bin/bash:readline", NULL, 0,
+		"no probe matches 'uprobe:/bin/bash:readline' in libx.so: functions without a "
+		"static probe are not traced (`probectl list` shows what there is)");
 	check_nearest("zzz", NULL, 0, "no probe matches 'zzz': there are no probes in libx.so");
 }
 
