@@ -119,6 +119,7 @@ bool report_refusals_since(const struct probe_report *report, pid_t pid, enum re
 	struct report_told *told)
 {
 	size_t refused = report->refusal_count - told->refusals, silent = 0;
+	const char *why = NULL; /* of the silent ones, if it is the same for all */
 	bool named = false;
 
 	for (size_t i = told->refusals; i < report->refusal_count; i++) {
@@ -127,14 +128,17 @@ bool report_refusals_since(const struct probe_report *report, pid_t pid, enum re
 		if (shown == REFUSALS_EACH)
 			report_refusal(refusal, 0);
 		else if (shown == REFUSALS_NAMED && !refusal->named)
-			silent++;
+			why = !silent++ || (why && !strcmp(why, refusal->reason)) ? refusal->reason
+										  : NULL;
 		else if (!is_told(report, told->refusals, i))
 			report_refusal(refusal, count_alike(report, i));
 		named |= refusal->named;
 	}
 	if (silent)
-		fprintf(stderr, "probectl: process %d: %zu of %zu sites refused, -v says which\n",
-			(int)pid, refused, refused + report->sites - told->sites);
+		fprintf(stderr,
+			"probectl: process %d: %zu of %zu sites refused, -v says which%s%s\n",
+			(int)pid, refused, refused + report->sites - told->sites, why ? ": " : "",
+			why ? why : "");
 	told->refusals = report->refusal_count;
 	told->sites = report->sites;
 	return named;

@@ -58,7 +58,10 @@ static void report_plans(const struct probe_report *report)
 		printf("%s %zu %s", before, report->plans[plan], probe_plan_name(plan));
 		before = ",";
 	}
-	printf("; stopped for %.1f us", (double)report->stop_ns / 1000);
+	if (report->stop_ns)
+		printf("; stopped for %.1f us", (double)report->stop_ns / 1000);
+	else
+		printf("; not stopped");
 }
 
 /* The one line that says what was done. */

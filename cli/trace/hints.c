@@ -20,8 +20,9 @@ struct hint {
 	const struct probe_session_probe *probe;
 	const void *process; /* which tells the probe's target from others */
 	size_t others;
-	bool no_begins; /* of a pair; else there are no hits */
-	bool is_met;	/* a probe with the same condition was hit */
+	/* "no hits", or of a pair "most begins", "most ends" */
+	const char *missing;
+	bool is_met; /* a probe with the same condition was hit */
 };
 
 struct hints {
@@ -70,14 +71,16 @@ static void look_at_begins(
 {
 	for (size_t i = 0; i < probes->count; i++) {
 		const struct probe_session_probe *probe = &probes->items[i];
-		struct hint hint = {.probe = probe, .process = probes->process, .no_begins = true};
+		struct hint hint = {
+			.probe = probe, .process = probes->process, .missing = "most begins"};
 
 		if (probe->role != PROBE_ROLE_BEGIN || probe->pair != end->pair)
 			continue;
 		hint.meaning = conditional(probes->tracer, probe);
 		if (!hint.meaning)
 			continue;
-		hint.is_met = end->hits >= end->unmatched;
+		/* Many begins without an end were passed nevertheless. */
+		hint.is_met = end->hits + end->in_flight >= end->unmatched;
 		add_hint(hints, &hint);
 	}
 }
@@ -96,6 +99,7 @@ static void look_at_probe(struct hints *hints, const struct trace *trace,
 {
 	struct hint hint = {.probe = probe,
 		.process = probes->process,
+		.missing = "no hits",
 		.meaning = conditional(probes->tracer, probe)};
 	bool is_passed = probe->hits || probe->lost || probe->unmatched;
 
@@ -108,18 +112,24 @@ static void look_at_probe(struct hints *hints, const struct trace *trace,
 	if (!is_passed && !counts_all(trace, probes->tracer))
 		return;
 	hint.is_met = is_passed;
+	if (probe->role == PROBE_ROLE_END && probe->in_flight > probe->hits + probe->unmatched) {
+		hint.missing = "most ends";
+		hint.is_met = false;
+	}
 	add_hint(hints, &hint);
 }
 
 static void print_hint(const struct hint *hint)
 {
-	fprintf(stderr, "probectl: %s of ", hint->no_begins ? "most begins" : "no hits");
+	bool of_pair = hint->missing[0] == 'm';
+
+	fprintf(stderr, "probectl: %s of ", hint->missing);
 	print_printable(stderr, hint->probe->provider);
 	putc(':', stderr);
 	print_printable(stderr, hint->probe->name);
 	if (hint->others)
 		fprintf(stderr, " and %zu other%s", COUNTED(hint->others));
-	fprintf(stderr, "%s: ", hint->no_begins ? " are missing" : "");
+	fprintf(stderr, "%s: ", of_pair ? " are missing" : "");
 	print_printable(stderr, hint->meaning->needs);
 	putc('\n', stderr);
 }

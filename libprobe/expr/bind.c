@@ -11,6 +11,8 @@
 #include "libprobe/expr/tree.h"
 #include "libprobe/names/argument.h"
 
+enum { POINTER_BYTES = 8 }; /* of all that is traced */
+
 struct binding {
 	const struct expr *expr;
 	struct record_layout *layout;
@@ -121,7 +123,7 @@ static struct probe_error *check_arg(const struct binding *b, const struct expr_
 	if (is_double(b, node))
 		return NULL;
 	if (spec->is_float || !is_scalar(spec) ||
-		(is_pointer && spec->kind == ARCH_ARG_FP_REGISTER))
+		(is_pointer && (spec->kind == ARCH_ARG_FP_REGISTER || spec->size < POINTER_BYTES)))
 		return expr_error(b->expr, PROBE_ERROR_USAGE, node->at,
 			"arg%u is not %s: it is declared as '%.*s'", node->arg,
 			node->step_count ? "a pointer"

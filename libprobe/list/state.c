@@ -129,9 +129,10 @@ static void read_semaphores(struct probe_list *list, int pid, size_t first, size
 
 /*
  * What was read at one of OCaml's sites is its handler's users; `count` sessions trace it. A
- * handler that is wanted but not called by its site is not on.
+ * handler that is wanted but not called by its site is not on; one that is called and not wanted is
+ * inconsistent, too, as probe_target_status() has it. A jump of ours replaces the call.
  */
-static void add_handlers(struct probe_site *site, int pid, uint32_t count)
+static void add_handlers(struct probe_site *site, int pid, uint32_t count, bool has_jump)
 {
 	const struct arch_toggle *toggle = arch_host()->toggle;
 	bool wanted = site->refcount > 0;
@@ -139,14 +140,14 @@ static void add_handlers(struct probe_site *site, int pid, uint32_t count)
 
 	if (count)
 		set_refcount(site, site->refcount + count);
-	if (!wanted || !site->pc || !toggle ||
+	if (has_jump || !site->pc || !toggle ||
 		!read_memory(pid, site->pc + site->bias + toggle->offset, &byte, sizeof(byte)))
 		return;
-	if (byte == toggle->on) {
-		site->plan = PROBE_PLAN_TOGGLE;
-	} else {
+	if (wanted != (byte == toggle->on)) {
 		site->inconsistent = true;
 		site->enabled = false;
+	} else if (wanted) {
+		site->plan = PROBE_PLAN_TOGGLE;
 	}
 }
 
@@ -171,7 +172,7 @@ static void add_references(struct probe_list *list, int pid, const struct regist
 		key = select_key(&file->notes, site->bias, site->provider, site->name);
 		count = registry_refcount(registry, key, false);
 		if (is_ocaml)
-			add_handlers(site, pid, count);
+			add_handlers(site, pid, count, patched && patched->plan == PROBE_PLAN_CALL);
 		else if (count > site->refcount)
 			set_refcount(site, count);
 		if (patched && patched->plan < PROBE_PLAN_COUNT)

@@ -158,6 +158,19 @@ enum pair_role pair_may_be(const char *name, size_t *stem_ret)
 	return PAIR_NONE;
 }
 
+bool pair_looks_reversed(const char *begin, const char *end)
+{
+	char *begin_name = pair_plain_name(begin), *end_name = pair_plain_name(end);
+	size_t begin_stem, end_stem;
+	bool ret = begin_name && end_name && pair_may_be(begin_name, &begin_stem) == PAIR_END &&
+		   pair_may_be(end_name, &end_stem) == PAIR_BEGIN && begin_stem == end_stem &&
+		   memcmp(begin_name, end_name, begin_stem) == 0;
+
+	free(begin_name);
+	free(end_name);
+	return ret;
+}
+
 size_t pair_kin(const char *name)
 {
 	static const char inner[] = "super__"; /* of the only word with two parts */

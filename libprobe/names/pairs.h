@@ -43,6 +43,9 @@ void pairs_by_name(
  */
 enum pair_role pair_may_be(const char *plain_name, size_t *stem_ret);
 
+/* Whether names say that the end begins what the begin ends: x__done and x__start. */
+bool pair_looks_reversed(const char *begin, const char *end);
+
 /*
  * How many bytes of a plain name are the same in all that can decide with whom it pairs. It is the
  * stem, but shorter where x__super__failed may end both x__super__start and x__required.

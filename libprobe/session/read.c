@@ -87,7 +87,7 @@ void session_update_counts(struct probe_session *s)
 	}
 	if (s->options.kind == PROBE_SESSION_GATHER)
 		count_gathered(s);
-	if (s->options.spans)
+	if (session_has_pairs(s))
 		count_in_flight(s);
 }
 

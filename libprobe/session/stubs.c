@@ -39,6 +39,27 @@ static struct probe_error *drop_single(
 	return error;
 }
 
+/* Notes pairs that are listed the wrong way round: the time between two calls is seldom wanted. */
+static struct probe_error *note_reversed(
+	const struct selection *s, const struct pair_part *parts, struct probe_report *report)
+{
+	struct probe_error *error = NULL;
+
+	for (size_t b = 0; b < s->probe_count && !error; b++)
+		for (size_t e = 0; e < s->probe_count && !error; e++) {
+			const struct select_probe *begin = &s->probes[b], *end = &s->probes[e];
+
+			if (parts[b].role == PAIR_BEGIN && parts[e].role == PAIR_END &&
+				parts[b].pair == parts[e].pair &&
+				pair_looks_reversed(begin->name, end->name))
+				error = report_note(report,
+					"by their names, %s:%s ends what %s:%s begins: the time "
+					"from an end to the next begin is measured",
+					begin->provider, begin->name, end->provider, end->name);
+		}
+	return error;
+}
+
 /*
  * Finds the pairs of a selection; *ret has those of its remaining probes. Gathering, spans
  * and begins with stacks drop probes without a partner; other sessions keep them. A partner may
@@ -62,8 +83,10 @@ static struct probe_error *find_pairs(struct probe_session *s, struct selection 
 		probe_error_free(error);
 		error = NULL;
 	}
-	if (error || !matches || pairing != PROBE_PAIRING_NAMES)
+	if (error || !matches)
 		return error;
+	if (pairing != PROBE_PAIRING_NAMES)
+		return note_reversed(selection, parts, report);
 	return drop_single(selection, parts, report);
 }
 

@@ -166,7 +166,7 @@ struct probe_session_probe {
 	uint64_t hits;	    /* as of the last probe_session_poll() or _stop() */
 	uint64_t lost;	    /* hits without a record: no room in the ring, or for the key */
 	uint64_t unmatched; /* ends without a begin */
-	/* With options->spans, of an end, once the session has ended: begins without an end. */
+	/* Of an end, once the session has ended: begins without an end. */
 	uint64_t in_flight;
 	struct probe_coverage coverage;
 	/*

@@ -68,13 +68,20 @@ same "a mistake without a provider" "$(cat "$SCRATCH/err")" "probectl: the key '
 hints()
 {
 	"$PROBECTL" trace -o /dev/null "$@" >"$SCRATCH/out" 2>"$SCRATCH/err" || fail "trace $*: $(cat "$SCRATCH/err")"
-	grep -E 'no hits of|most begins of' "$SCRATCH/err"
+	grep -E 'no hits of|most (begins|ends) of' "$SCRATCH/err"
 }
 same "Python's functions" "$(hints -t latency --pairs auto 'python:function*' -- "${run_python[@]}")" ""
 if command -v ruby3.1 >/dev/null; then
 	echo 'def f; 1; end; 3.times { f }' >"$SCRATCH/calls.rb"
 	same "begins that are missing" "$(hints -t latency --keep-going --pairs auto ruby:method__entry ruby:method__return -- ruby3.1 "$SCRATCH/calls.rb" |
 		sed 's/: Since.*//')" "probectl: most begins of ruby:method__entry are missing"
+	echo 'TracePoint.new(:call) {}.enable; def f; 1; end; 1000.times { f }' >"$SCRATCH/begins.rb"
+	same "ends that are missing" "$(hints -t latency --pairs auto ruby:method__entry ruby:method__return -- ruby3.1 "$SCRATCH/begins.rb" |
+		sed 's/: Since.*//')" "probectl: most ends of ruby:method__return are missing"
+	"$PROBECTL" trace -c -k 'str(lineno)' ruby:method__entry -- ruby3.1 "$SCRATCH/begins.rb" >"$SCRATCH/out" 2>"$SCRATCH/err"
+	grep -q "arg3 is not a string: it is declared as" "$SCRATCH/err" || fail "a number as a string: $(cat "$SCRATCH/out" "$SCRATCH/err")"
+	"$PROBECTL" trace -t latency ruby:method__return ruby:method__entry -- ruby3.1 "$SCRATCH/begins.rb" >"$SCRATCH/out" 2>"$SCRATCH/err"
+	grep -q "ruby:method__return ends what ruby:method__entry begins" "$SCRATCH/err" || fail "a pair the wrong way round: $(cat "$SCRATCH/err")"
 fi
 if has_probes "$(command -v php8.2)"; then
 	echo '<?php function f() { return 1; } f();' >"$SCRATCH/calls.php"

@@ -335,6 +335,7 @@ static void test_keys(void **state)
 	check_key("8@%rdi 8f@%xmm0", "str(arg0 + arg1 * 8)", 1,
 		"arg1 is not an index: it is declared as '8f@%xmm0'");
 	check_key("8f@%xmm0", "str(arg0)", 1, "arg0 is not a string: it is declared as '8f@%xmm0'");
+	check_key("-4@%edi", "str(arg0)", 1, "arg0 is not a string: it is declared as '-4@%edi'");
 }
 
 /* ---- Limits ------------------------------------------------------------------------------- */

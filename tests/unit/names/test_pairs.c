@@ -266,6 +266,18 @@ static void test_one_after_another(void **state)
 	}
 }
 
+static void test_reversed(void **state)
+{
+	(void)state;
+	assert_true(pair_looks_reversed("query__done", "query__start"));
+	assert_true(pair_looks_reversed("query-done", "query__start"));
+	assert_true(pair_looks_reversed("return", "entry"));
+	assert_false(pair_looks_reversed("query__start", "query__done"));
+	assert_false(pair_looks_reversed("query__done", "parse__start"));
+	assert_false(pair_looks_reversed("query__done", "query__abort"));
+	assert_false(pair_looks_reversed("a", "b"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -277,6 +289,7 @@ int main(void)
 		cmocka_unit_test(test_listed),
 		cmocka_unit_test(test_one),
 		cmocka_unit_test(test_one_after_another),
+		cmocka_unit_test(test_reversed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
