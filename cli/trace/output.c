@@ -324,6 +324,13 @@ void hosts_finish(struct trace *trace)
 		struct trace_tracer *tracer = &trace->tracers[i];
 		struct probe_error *error =
 			tracer->host ? probe_tracer_host_finish(tracer->host) : NULL;
+		const char *idle = tracer->host && !error && trace->hits
+					   ? probe_tracer_host_idle_tag(tracer->host)
+					   : NULL;
+
+		if (idle)
+			report_warning("tracer %s: no hit got the tag of @%s",
+				probe_tracer_name(tracer->spec), idle);
 
 		if (error)
 			tracer_fail(trace, tracer, error);

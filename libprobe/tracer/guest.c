@@ -74,21 +74,34 @@ static __attribute__((noreturn)) void refuse(
 
 /* ---- Operations ------------------------------------------------------------------- */
 
+static enum probe_tracer_verdict checked(
+	const struct guest *guest, enum probe_tracer_verdict verdict, const char *operation)
+{
+	if ((unsigned int)verdict > PROBE_TRACER_REMOVE)
+		refuse(guest, "its operation '%s' returned no verdict of probe/tracer.h",
+			operation);
+	return verdict;
+}
+
 static enum probe_tracer_verdict ask(
 	const struct guest *guest, enum probe_tracer_tag tag, const struct probe_tracee *tracee)
 {
 	const struct probe_tracer_ops *ops = guest->ops;
 
-	return (ops->enabled_tag[tag] ? ops->enabled_tag[tag] : ops->enabled)(
-		tag, guest->state, tracee);
+	return checked(guest,
+		(ops->enabled_tag[tag] ? ops->enabled_tag[tag] : ops->enabled)(
+			tag, guest->state, tracee),
+		"enabled");
 }
 
 static enum probe_tracer_verdict act(const struct guest *guest, const struct wire_got *got)
 {
 	const struct probe_tracer_ops *ops = guest->ops;
 
-	return (ops->trace_tag[got->tag] ? ops->trace_tag[got->tag] : ops->trace)(
-		got->tag, guest->state, &got->tracee, &got->term, &got->options);
+	return checked(guest,
+		(ops->trace_tag[got->tag] ? ops->trace_tag[got->tag] : ops->trace)(
+			got->tag, guest->state, &got->tracee, &got->term, &got->options),
+		"trace");
 }
 
 /* Without a term: from the process as a whole? */

@@ -388,6 +388,11 @@ void probe_tracer_host_hit(struct probe_tracer_host *host, enum probe_tracer_tag
 	wire_put_hit(&sink_context(host->sink)->out, tag, hit, probe, comm);
 }
 
+const char *probe_tracer_host_idle_tag(const struct probe_tracer_host *host)
+{
+	return tags_idle(&host->tags);
+}
+
 void probe_tracer_host_look(struct probe_tracer_host *host, pid_t pid)
 {
 	if (host->pid && !host->off)

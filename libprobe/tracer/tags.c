@@ -42,16 +42,26 @@ struct probe_error *tags_add(struct tags *tags, const char *text)
 	return error;
 }
 
-enum probe_tracer_tag tags_find(const struct tags *tags, const struct probe_session_probe *probe)
+enum probe_tracer_tag tags_find(struct tags *tags, const struct probe_session_probe *probe)
 {
 	for (size_t i = tags->count; i-- > 0;) {
 		const struct probe_pattern *pattern = tags->rules[i].pattern;
 
-		if (!pattern || probe_pattern_matches(pattern, probe->path ? probe->path : "",
-					probe->provider, probe->name))
-			return tags->rules[i].tag;
+		if (pattern && !probe_pattern_matches(pattern, probe->path ? probe->path : "",
+				       probe->provider, probe->name))
+			continue;
+		tags->rules[i].applied = true;
+		return tags->rules[i].tag;
 	}
 	return PROBE_TAG_POINT;
+}
+
+const char *tags_idle(const struct tags *tags)
+{
+	for (size_t i = 0; i < tags->count; i++)
+		if (tags->rules[i].pattern && !tags->rules[i].applied)
+			return probe_pattern_text(tags->rules[i].pattern);
+	return NULL;
 }
 
 void tags_deinit(struct tags *tags)

@@ -93,6 +93,8 @@ int main(int argc, char **argv)
 		probe_report_deinit(&report);
 	}
 	hand_over(&h, target);
+	if (probe_tracer_host_idle_tag(h.host))
+		fprintf(stderr, "no hit got the tag of %s\n", probe_tracer_host_idle_tag(h.host));
 	probe_tracer_host_free(h.host);
 	probe_session_free(h.session);
 	probe_target_close(target);

@@ -258,6 +258,8 @@ PROBE_MUST_CHECK struct probe_error *probe_tracer_host_ask(
  */
 void probe_tracer_host_hit(struct probe_tracer_host *host, enum probe_tracer_tag tag,
 	const struct probe_hit *hit, const struct probe_session_probe *probe, const char *comm);
+/* Returns the PROBE of a tag=TAG@PROBE that no hit has got, or NULL. Owned by the host. */
+const char *probe_tracer_host_idle_tag(const struct probe_tracer_host *host);
 /* Asks the tracer for its status (PROBE_TAG_STATUS): as a whole, with the pid 0; or of a process.
  */
 void probe_tracer_host_look(struct probe_tracer_host *host, pid_t pid);

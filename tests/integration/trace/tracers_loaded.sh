@@ -112,6 +112,9 @@ loaded 0 ,tag=count,tag=observe@loop:n?p,tag=point@other:\*,terms -n 1 loop:nop
 same "the tag of a probe" "$(grep -o 'tag [0-9]' "$SCRATCH/own.out")" "tag 3"
 loaded 0 ,tag=count,tag=observe@other:\*,terms -n 1 loop:nop
 same "the tag of all others" "$(grep -o 'tag [0-9]' "$SCRATCH/own.out")" "tag 4"
+says own "no hit got the tag of @other:\*"
+loaded 1 ,odd=3 loop:nop
+says own "its operation 'trace' returned no verdict of probe/tracer.h"
 loaded 2 ,tag=sum loop:nop
 says own "there is no tag 'sum'; there are point, observe, count"
 loaded 2 ',tag=count@/(/' loop:nop

@@ -2,7 +2,8 @@
 /* flags: -Ilibprobe/include */
 /*
  * A loaded tracer for the tests. It prints a line for each hit, or misbehaves as its option
- * says: crash, block, exit, refuse, off (at the start); with a number after it, at that hit.
+ * says: crash, block, exit, refuse, odd (no verdict), off (at the start); with a number after it,
+ * at that hit.
  * `only` wants the process with this number alone; `leave` wants it until it has had a hit;
  * `terms` prints what a hit's options hold.
  */
@@ -109,6 +110,8 @@ static enum probe_tracer_verdict trace(enum probe_tracer_tag tag, void *data,
 		return PROBE_TRACER_TRACE;
 	if (++its->hits == its->at)
 		misbehave(its);
+	if (!strcmp(its->what, "odd") && its->hits == its->at)
+		return (enum probe_tracer_verdict)7;
 	if (!strcmp(its->what, "remove") && its->hits == its->at)
 		return PROBE_TRACER_REMOVE;
 	if (!strcmp(its->what, "leave"))
