@@ -123,12 +123,26 @@ static const struct arch_arg *spec_of(const struct record_layout_site *site, uns
 	return arg < site->count ? &site->specs[arg] : &absent;
 }
 
+/* The length of what is wanted: that of an argument, or a number. */
+static struct arch_arg length_of(
+	const struct record_layout_site *site, const struct capture *wanted)
+{
+	if (!wanted->fixed_length)
+		return *spec_of(site, wanted->length);
+	return (struct arch_arg){.kind = ARCH_ARG_IMMEDIATE,
+		.size = 8,
+		.base = ARCH_REG_NONE,
+		.index = ARCH_REG_NONE,
+		.disp = wanted->fixed_length};
+}
+
 /* What is wanted of an argument; with a length, the bytes. Its index, or -1. */
 static int add_wanted(struct record_layout *l, const struct record_layout_site *site,
 	const struct capture *wanted, size_t bytes)
 {
 	struct arch_arg resolved = *spec_of(site, wanted->arg);
 	struct arch_arg item = *spec_of(site, wanted->index);
+	struct arch_arg length = length_of(site, wanted);
 	struct arch_capture *capture;
 	bool is_static, item_is_static = false;
 	int index;
@@ -138,8 +152,7 @@ static int add_wanted(struct record_layout *l, const struct record_layout_site *
 		(wanted->has_index && !resolve_whole(&item, &item_is_static, site)))
 		return -1;
 	if (wanted->has_length)
-		index = add_sized(
-			l, site, &resolved, is_static, spec_of(site, wanted->length), bytes);
+		index = add_sized(l, site, &resolved, is_static, &length, bytes);
 	else
 		index = add_capture(l, site->arch, &resolved, is_static, wanted->is_string, bytes);
 	if (index < 0)
@@ -328,17 +341,20 @@ void record_layout_init(struct record_layout *layout, const struct record_layout
 
 static bool same_operand(const struct arch_arg *a, const struct arch_arg *b)
 {
-	return a->spec == b->spec && a->spec_length == b->spec_length;
+	return a->spec == b->spec && a->spec_length == b->spec_length &&
+	       (a->spec || a->disp == b->disp);
 }
 
 /* Does it capture what is wanted, and as many bytes of it? */
 static bool serves(const struct arch_capture *c, const struct record_layout_site *site,
 	const struct capture *wanted, uint16_t bytes)
 {
+	const struct arch_arg length = length_of(site, wanted);
+
 	if (c->begun || !same_operand(&c->arg, spec_of(site, wanted->arg)) ||
 		c->is_string != wanted->is_string || c->has_length != wanted->has_length)
 		return false;
-	if (c->has_length && !same_operand(&c->length, spec_of(site, wanted->length)))
+	if (c->has_length && !same_operand(&c->length, &length))
 		return false;
 	if (c->step_count != wanted->step_count || c->has_index != wanted->has_index)
 		return false;

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
+#include <stdlib.h>
 #include <string.h>
 
 #include "libprobe/names/argument.h"
 #include "libprobe/names/captures.h"
 #include "libprobe/names/operand.h"
+#include "probe/session.h"
 
 static const char *skip_blanks(const char *at)
 {
@@ -41,7 +43,25 @@ bool capture_is(const struct capture *a, const struct capture *b)
 	return a->arg == b->arg && a->has_index == b->has_index &&
 	       (!a->has_index || a->index == b->index) && a->is_string == b->is_string &&
 	       a->has_length == b->has_length && (!a->has_length || a->length == b->length) &&
-	       a->of_begin == b->of_begin;
+	       a->fixed_length == b->fixed_length && a->of_begin == b->of_begin;
+}
+
+/* The length of a string: an argument, or a number of bytes. */
+static const char *parse_length(const char **at, struct capture *capture)
+{
+	unsigned long number;
+	char *end;
+
+	capture->has_length = true;
+	if (take_arg(at, &capture->length))
+		return NULL;
+	capture->length = capture->arg;
+	number = **at >= '0' && **at <= '9' ? strtoul(*at, &end, 0) : 0;
+	if (!number || number > PROBE_STRING_BYTES_MAX)
+		return "expected the length: arg0 to arg31, or a number of bytes up to 8192";
+	capture->fixed_length = (uint16_t)number;
+	*at = skip_blanks(end);
+	return NULL;
 }
 
 /* One of the list. Returns what was expected at *at, or NULL. */
@@ -51,7 +71,8 @@ static const char *parse_capture(const char **at, struct capture *capture)
 	bool has_parenthesis;
 
 	capture->is_string = take_word(at, "str");
-	capture->has_length = !capture->is_string && take_word(at, "bytes");
+	capture->has_length =
+		!capture->is_string && (take_word(at, "bytes") || take_word(at, "hex"));
 	capture->is_symbol = !capture->is_string && !capture->has_length && take_word(at, "sym");
 	has_parenthesis = *at != start;
 	if (has_parenthesis && !take_word(at, "("))
@@ -67,11 +88,11 @@ static const char *parse_capture(const char **at, struct capture *capture)
 			       : expected;
 	*at = skip_blanks(*at);
 	if (has_parenthesis && !capture->is_symbol && take_word(at, ",")) {
-		capture->has_length = true;
-		if (!take_arg(at, &capture->length))
-			return "expected arg0 to arg31, the length";
+		expected = parse_length(at, capture);
+		if (expected)
+			return expected;
 	} else if (capture->has_length) {
-		return "expected ',' and the argument that is the length";
+		return "expected ',' and the length: an argument, or a number of bytes";
 	}
 	if (has_parenthesis && !take_word(at, ")"))
 		return "expected ')'";

@@ -19,10 +19,11 @@ struct capture {
 	bool has_index; /* steps count items of an array, as another argument says */
 	unsigned char index;
 	bool is_string;
-	bool is_symbol;	      /* sym(argN): of a list, shown as the name of that address */
-	bool has_length;      /* str(argN,argM) or, if it is not a string, bytes(argN,argM) */
-	unsigned char length; /* M */
-	bool of_begin;	      /* in expressions of pairs: begin.argN */
+	bool is_symbol;	       /* sym(argN): of a list, shown as the name of that address */
+	bool has_length;       /* str(argN,argM) or, if it is not a string, bytes(argN,argM) */
+	unsigned char length;  /* M; or arg, if the length is a number: */
+	uint16_t fixed_length; /* not 0: str(argN,32) or bytes(argN,32) */
+	bool of_begin;	       /* in expressions of pairs: begin.argN */
 };
 
 bool capture_is(const struct capture *a, const struct capture *b);

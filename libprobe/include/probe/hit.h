@@ -135,9 +135,9 @@ void probe_bucket_range(size_t index, int64_t *low_ret, uint64_t *high_ret);
 void probe_row_bucket(const struct probe_row *row, size_t index, double *low_ret, double *high_ret);
 
 /*
- * Returns a percentile of a row's values, in their unit (nanoseconds for latencies): `percent`, from
- * 0 to 100, of the hits have this value or less. It is at most 1.6 % off, and between min and max.
- * Without hits or buckets, it is NAN.
+ * Returns a percentile of a row's values, in their unit (nanoseconds for latencies): `percent`,
+ * from 0 to 100, of the hits have this value or less. It is at most 1.6 % off, and between min and
+ * max. Without hits or buckets, it is NAN.
  */
 double probe_row_percentile(const struct probe_row *row, double percent);
 

@@ -47,7 +47,7 @@ trace_stop some
 same "hits of one name" "$(jq -c 'select(.args) | .args' "$SCRATCH/some.out" | sort | uniq -c | xargs)" \
 	'7 [hello,5]'
 # The data unchanged, up to -s bytes: truncation is marked.
-trace_start data --json -s 64 -p "$target_pid" 'posix_trace:request.start(bytes(arg0,arg1),str(arg0,arg1))'
+trace_start data --json -s 64 -p "$target_pid" 'posix_trace:request.start(bytes(arg0,arg1),str(arg0,arg1),hex(arg0,4),str(arg0,2))'
 wait_on "$target_pid" posix_trace:request.start
 ask "pass 1 hello"
 for length in 0 1 64 65 300; do
@@ -62,6 +62,8 @@ same "the data of events" "$(jq -c 'select(.args) | [.args[0], .args[1], .trunca
 [\"$hex\",\"\",null]
 [\"$hex\",\"\",[0]]
 [\"$hex\",\"\",[0]]"
+same "as many bytes as a number says" "$(jq -c 'select(.args) | .args[2:]' "$SCRATCH/data.out" | head -1)" \
+	'["68656c6c","he"]'
 same_state "$target_pid"
 trace_start all --json -p "$target_pid" 'posix_trace:*'
 wait_on "$target_pid" posix_trace:$unnamed

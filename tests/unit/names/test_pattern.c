@@ -307,6 +307,7 @@ static void test_wrong_steps(void **state)
 		"than 16 parentheses are nested");
 }
 
+#define LENGTH "expected the length: arg0 to arg31, or a number of bytes up to 8192"
 #define CAPTURE "expected arg0 to arg31, str(argN), bytes(argN,argM) or sym(argN)"
 
 static void test_mistakes(void **state)
@@ -326,9 +327,11 @@ static void test_mistakes(void **state)
 	fails("a:b(bytes arg0)",
 		"bad probe 'a:b(bytes arg0)', column 11: expected '(' after bytes");
 	fails("a:b(bytes(arg0))", "bad probe 'a:b(bytes(arg0))', column 15: expected ',' and the "
-				  "argument that is the length");
-	fails("a:b(bytes(arg0,8))",
-		"bad probe 'a:b(bytes(arg0,8))', column 16: expected arg0 to arg31, the length");
+				  "length: an argument, or a number of bytes");
+	fails("a:b(bytes(arg0,x))", "bad probe 'a:b(bytes(arg0,x))', column 16: " LENGTH);
+	fails("a:b(hex(arg0,0))", "bad probe 'a:b(hex(arg0,0))', column 14: " LENGTH);
+	fails("a:b(str(arg0,8193))", "bad probe 'a:b(str(arg0,8193))', column 14: " LENGTH);
+	fails("a:b(str(arg0,-1))", "bad probe 'a:b(str(arg0,-1))', column 14: " LENGTH);
 	fails("a:b(str(arg0,arg1,arg2))",
 		"bad probe 'a:b(str(arg0,arg1,arg2))', column 18: expected ')'");
 	fails("a:b(arg0 arg1)", "bad probe 'a:b(arg0 arg1)', column 10: expected ',' or ')'");
