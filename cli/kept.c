@@ -26,6 +26,7 @@ struct probe_error *kept_tracer(struct kept_options *options, struct trace_trace
 		.ring_bytes = options->ring_bytes,
 		.string_bytes = (uint16_t)options->string_bytes,
 		.file = options->file,
+		.texts = true,
 		/* Pairs that are found by names are the same without a catalogue. */
 		.catalogue =
 			pairs && !strcmp(pairs, "auto") ? NULL : options->common.patterns.catalogue,

@@ -304,7 +304,8 @@ static struct probe_error *check_options(struct export_options *options)
 	options->options.keys = (const char *const *)options->keys.items;
 	options->options.key_count = options->keys.count;
 	error = check_format(options);
-	if (!error && options->keys.count)
+	/* For names of keys, and of the texts of JSON. */
+	if (!error && (options->keys.count || options->format == PROBE_EXPORT_JSON))
 		error = catalogue_open(&options->catalogue);
 	options->options.catalogue = options->catalogue;
 	if (!error)

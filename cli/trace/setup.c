@@ -483,9 +483,13 @@ static struct probe_error *make_tracers(struct trace *trace, struct trace_option
 	for (size_t i = 0; i < trace->tracer_count; i++) {
 		struct trace_tracer *tracer = &trace->tracers[i];
 
-		/* Programs read all others: for them, arguments stay as the notes have them. */
+		/* For programs, arguments stay as the notes have them, with the texts beside them.
+		 */
 		tracer->options.described = tracer->output == PROBE_TRACER_HITS &&
 					    !trace->settings.json && !trace->directory;
+		tracer->options.texts = tracer->output == PROBE_TRACER_HITS ||
+					tracer->output == PROBE_TRACER_HITS_JSON ||
+					tracer->output == PROBE_TRACER_FLIGHT;
 		tracer->options.switched = is_switched(&tracer->options, &options->common);
 	}
 	return error ? error : trace_check_tracers(trace, options);

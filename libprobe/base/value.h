@@ -15,6 +15,12 @@ static inline bool value_has_bytes(const struct probe_value *value)
 	       value->kind == PROBE_VALUE_BYTES || value->kind == PROBE_VALUE_STACK;
 }
 
+/* A number with the text of a string that the catalogue knows. */
+static inline bool value_has_known_text(const struct probe_value *value)
+{
+	return value->kind == PROBE_VALUE_TEXT && value->known;
+}
+
 /* Appends a number in decimal; false if the value is not one. */
 bool value_add_number(struct buffer *out, const struct probe_value *value);
 

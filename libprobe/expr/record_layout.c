@@ -187,6 +187,12 @@ static void add_arg(struct record_layout *l, const struct record_layout_site *si
 	}
 	arg->is_symbol = wanted->is_symbol;
 	arg->is_bytes = wanted->has_length && !wanted->is_string;
+	if (wanted->beside) {
+		arg->value = add_wanted(l, site, &(struct capture){.arg = wanted->arg}, bytes);
+		arg->string = add_wanted(l, site, wanted, bytes);
+		arg->is_known = true;
+		return;
+	}
 	if (wanted->is_string || wanted->has_length) {
 		arg->string = add_wanted(l, site, wanted, bytes);
 		return;

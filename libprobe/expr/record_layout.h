@@ -16,6 +16,7 @@ struct record_layout_arg {
 	int8_t value, string;
 	bool is_signed, is_float;
 	bool is_guess;	/* the string is shown only if it is text */
+	bool is_known;	/* the string is shown beside the number, whatever it holds */
 	bool is_symbol; /* the value is an address that is shown by its name */
 	bool is_bytes;	/* the string is bytes of a stated length, with or without NUL */
 	uint8_t size;

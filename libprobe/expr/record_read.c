@@ -80,13 +80,18 @@ static void span_value(const struct span *span, enum probe_value_kind kind, stru
 	ret->length = span->length;
 }
 
-/* What was requested as a string, or as bytes. */
+/* What was requested as a string, or as bytes; or what the catalogue knows to be a string. */
 static void string_value(const struct arch_capture *capture, const struct record_layout_arg *arg,
 	const struct span *span, struct probe_value *ret)
 {
 	const void *end = NULL;
 
-	span_value(span, arg->is_bytes ? PROBE_VALUE_BYTES : PROBE_VALUE_STRING, ret);
+	span_value(span,
+		arg->is_known	? PROBE_VALUE_TEXT
+		: arg->is_bytes ? PROBE_VALUE_BYTES
+				: PROBE_VALUE_STRING,
+		ret);
+	ret->known = arg->is_known;
 	if (capture->has_length && !arg->is_bytes && !span->is_null)
 		end = memchr(span->bytes, '\0', span->length);
 	if (!end)
@@ -179,6 +184,10 @@ static void read_values(const struct record_layout *layout, const uint64_t *word
 			else
 				number_value(arg, words[arg->value], &values[i]);
 		}
+		/* Without its text, the number is there all the same. */
+		if (string && arg->is_known &&
+			(string->is_null || values[i].kind == PROBE_VALUE_NULL))
+			continue;
 		if (string && !arg->is_guess)
 			string_value(&layout->captures[arg->string], arg, string, &values[i]);
 		else if (string && !string->is_null && is_text(string))
@@ -201,7 +210,8 @@ void record_layout_read_frame(const struct record_layout *layout, const uint64_t
 static bool is_plain(const struct record_layout *layout, const struct record_layout_arg *arg)
 {
 	if (arg->string >= 0)
-		return !arg->is_guess && !layout->captures[arg->string].has_length;
+		return !arg->is_guess && !arg->is_known &&
+		       !layout->captures[arg->string].has_length;
 	return arg->value >= 0 && !arg->is_float &&
 	       !arch_capture_has_bytes(&layout->captures[arg->value]) &&
 	       layout->captures[arg->value].arg.kind != ARCH_ARG_FP_REGISTER;

@@ -24,6 +24,7 @@ struct capture {
 	unsigned char length;  /* M; or arg, if the length is a number: */
 	uint16_t fixed_length; /* not 0: str(argN,32) or bytes(argN,32) */
 	bool of_begin;	       /* in expressions of pairs: begin.argN */
+	bool beside;	       /* the string beside the number, and not in its place */
 };
 
 bool capture_is(const struct capture *a, const struct capture *b);

@@ -46,6 +46,26 @@ size_t meaning_captures(const struct probe_meaning *meaning, size_t arg_count,
 	return count;
 }
 
+size_t meaning_captures_all(const struct probe_meaning *meaning, size_t arg_count,
+	struct capture captures[CAPTURES_MAX])
+{
+	size_t count = 0;
+
+	for (; count < arg_count && count < CAPTURES_MAX; count++) {
+		const struct probe_arg_meaning *arg = &meaning->args[count];
+		struct capture *capture = &captures[count];
+
+		*capture = (struct capture){.arg = (unsigned char)count};
+		if (count >= meaning->arg_count ||
+			(arg->kind != PROBE_ARG_STRING && arg->kind != PROBE_ARG_SIZED_STRING))
+			continue;
+		capture->is_string = capture->beside = true;
+		capture->has_length = is_sized(arg);
+		capture->length = is_sized(arg) ? arg->length : 0;
+	}
+	return count;
+}
+
 /* ---- Words of a text -------------------------------------------------------------------- */
 
 struct scanner {

@@ -14,6 +14,9 @@
  */
 size_t meaning_captures(const struct probe_meaning *meaning, size_t arg_count,
 	struct capture captures[CAPTURES_MAX]);
+/* The same for programs to read: all arguments as numbers, and the texts of strings beside them. */
+size_t meaning_captures_all(const struct probe_meaning *meaning, size_t arg_count,
+	struct capture captures[CAPTURES_MAX]);
 
 /* Whether a text, an expression or a list of arguments, has words that can only be names. */
 bool meaning_names_used(const char *text);

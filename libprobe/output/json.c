@@ -4,6 +4,7 @@
  *
  *	{"ts":N,"pid":N,"tid":N,"cpu":N,"comm":"...","provider":"...","name":"...",
  *	 "pc":"0x...","args":[...]}
+ *	the texts of strings that the catalogue knows: "named":{"query":"..."},"named_args":[0]
  *	a span: the same of its end, with "duration":NS,"begin":{"ts":N,"pid":N,"tid":N,
  *	 "provider":"...","name":"...","pc":"0x...","args":[...]}
  *	with its stack: either of them, with "stack":"whole","frames":[...] (json_stacks.c)
@@ -16,7 +17,10 @@
  * Arguments are numbers; strings where a string was asked for, and for
  * aggregates the hexadecimal digits of their bytes; null where one could not be
  * read, or is a float that JSON cannot say (NaN, infinities). Where strings
- * or aggregates were cut, "truncated" lists the arguments by number. Of events that
+ * or aggregates were cut, "truncated" lists the arguments by number. An argument that the
+ * catalogue knows to be a string is the pointer that it is; its text is in "named", under the
+ * argument's name, or argN if the reader of a record has another catalogue. "named_args" says
+ * which arguments these are, in the same order. Of events that
  * are read from a record (probectl-export(1)), "pc" and, of losses, provider and name
  * are left out where it does not tell them.
  *
@@ -83,6 +87,8 @@ void json_value(struct buffer *out, const struct probe_value *value)
 		buffer_char(out, '"');
 	} else if (value->kind == PROBE_VALUE_STACK) {
 		json_stack(out, value);
+	} else if (value_has_known_text(value)) {
+		buffer_unsigned(out, value->u);
 	} else if (!value_add_number(out, value)) {
 		json_string(out, value->bytes, value->length);
 	}
@@ -100,6 +106,51 @@ static void json_truncated(struct buffer *out, const struct probe_hit *hit)
 	}
 	if (any)
 		buffer_char(out, ']');
+}
+
+static void json_name(struct buffer *out, const struct probe_session_probe *probe,
+	const struct probe_value *value, size_t index)
+{
+	const struct probe_meaning *meaning = probe->meaning;
+
+	buffer_char(out, '"');
+	if (meaning && index < PROBE_ARGS_MAX && probe->args[index] < meaning->arg_count) {
+		const char *name = meaning->args[probe->args[index]].name;
+
+		buffer_json_escaped(out, name, strlen(name));
+	} else {
+		buffer_string(out, "arg");
+		buffer_unsigned(out, value->number ? value->number - 1U : index);
+	}
+	buffer_char(out, '"');
+}
+
+static void json_named(
+	struct buffer *out, const struct probe_hit *hit, const struct probe_session_probe *probe)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < hit->arg_count; i++) {
+		const struct probe_value *value = &hit->args[i];
+
+		if (!value_has_known_text(value))
+			continue;
+		buffer_string(out, any ? "," : ",\"named\":{");
+		json_name(out, probe, value, i);
+		buffer_char(out, ':');
+		json_string(out, value->bytes, value->length);
+		any = true;
+	}
+	if (!any)
+		return;
+	any = false;
+	for (size_t i = 0; i < hit->arg_count; i++) {
+		if (!value_has_known_text(&hit->args[i]))
+			continue;
+		json_unsigned_field(out, any ? "," : "},\"named_args\":[", i);
+		any = true;
+	}
+	buffer_char(out, ']');
 }
 
 /* An object, but for its last brace. The CPU of a span's begin is not known. */
@@ -127,6 +178,7 @@ static void json_open_hit(struct buffer *out, const struct probe_hit *hit,
 		json_value(out, &hit->args[i]);
 	}
 	buffer_char(out, ']');
+	json_named(out, hit, probe);
 	json_truncated(out, hit);
 }
 

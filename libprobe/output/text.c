@@ -176,18 +176,38 @@ void text_meant(
 		text_value(out, value);
 }
 
+/* Is it only the length of a string whose text is shown? */
+static bool is_length(const struct probe_hit *hit, const struct probe_session_probe *probe,
+	const struct probe_arg_meaning *arg)
+{
+	const struct probe_meaning *meaning = probe->meaning;
+
+	for (size_t i = 0; i < hit->arg_count && i < PROBE_ARGS_MAX; i++) {
+		const struct probe_arg_meaning *its = &meaning->args[probe->args[i]];
+
+		if (value_has_known_text(&hit->args[i]) && probe->args[i] < meaning->arg_count &&
+			its->kind == PROBE_ARG_SIZED_STRING && &meaning->args[its->length] == arg)
+			return true;
+	}
+	return false;
+}
+
 static void text_args(
 	struct buffer *out, const struct probe_hit *hit, const struct probe_session_probe *probe)
 {
 	const struct probe_meaning *meaning = probe->meaning;
+	bool any = false;
 
 	for (size_t i = 0; i < hit->arg_count; i++) {
 		const struct probe_arg_meaning *arg = NULL;
 
 		if (meaning && i < PROBE_ARGS_MAX && probe->args[i] < meaning->arg_count)
 			arg = &meaning->args[probe->args[i]];
-		if (i)
+		if (arg && is_length(hit, probe, arg))
+			continue;
+		if (any)
 			buffer_char(out, ' ');
+		any = true;
 		if (!arg) {
 			text_value(out, &hit->args[i]);
 			continue;

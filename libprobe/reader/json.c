@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include <json-c/json.h>
+#include <json-c/json_object_iterator.h>
 
 #include "libprobe/base/buffer.h"
 #include "libprobe/base/library.h"
@@ -37,6 +38,11 @@ enum {
 	X(object_get_string_len) \
 	X(object_get_type) \
 	X(object_get_uint64) \
+	X(object_iter_begin) \
+	X(object_iter_end) \
+	X(object_iter_equal) \
+	X(object_iter_next) \
+	X(object_iter_peek_value) \
 	X(object_object_get_ex) \
 	X(object_put) \
 	X(tokener_error_desc) \
@@ -268,6 +274,31 @@ static void take_truncated(struct values *values, struct json_object *list, size
 	}
 }
 
+/* "named" has the texts of the arguments that "named_args" lists by index, in the same order. */
+static void take_named(struct values *values, struct json_object *named, struct json_object *list,
+	size_t arg_count)
+{
+	struct json_object_iterator at = library.json.object_iter_begin(named);
+	struct json_object_iterator end = library.json.object_iter_end(named);
+	size_t count = library.json.object_array_length(list);
+
+	for (size_t i = 0; i < count && !library.json.object_iter_equal(&at, &end); i++) {
+		struct json_object *item = library.json.object_array_get_idx(list, i);
+		struct probe_value text = value_of(library.json.object_iter_peek_value(&at));
+		uint64_t arg = library.json.object_get_uint64(item);
+
+		library.json.object_iter_next(&at);
+		if (arg >= arg_count || text.kind != PROBE_VALUE_STRING ||
+			(values->items[arg].kind != PROBE_VALUE_SIGNED &&
+				values->items[arg].kind != PROBE_VALUE_UNSIGNED))
+			continue;
+		values->items[arg].kind = PROBE_VALUE_TEXT;
+		values->items[arg].known = true;
+		values->items[arg].bytes = text.bytes;
+		values->items[arg].length = text.length;
+	}
+}
+
 static bool is_array(struct json_object *value)
 {
 	return value && library.json.object_get_type(value) == json_type_array;
@@ -334,6 +365,7 @@ static struct probe_error *take_hit(const struct json_reader *reader, struct jso
 	struct values *values, struct probe_event *ret)
 {
 	struct json_object *args = field(object, "args"), *list = field(object, "truncated");
+	struct json_object *named = field(object, "named"), *places = field(object, "named_args");
 	struct probe_error *error;
 
 	*ret = (struct probe_event){.kind = PROBE_EVENT_HIT,
@@ -349,6 +381,9 @@ static struct probe_error *take_hit(const struct json_reader *reader, struct jso
 	int_field(object, "cpu", &ret->cpu);
 	ret->pc = address_field(object, "pc");
 	error = take_args(reader, args, values, ret);
+	if (!error && named && library.json.object_get_type(named) == json_type_object &&
+		is_array(places))
+		take_named(values, named, places, ret->arg_count);
 	if (!error && is_array(list))
 		take_truncated(values, list, ret->arg_count);
 	return error;

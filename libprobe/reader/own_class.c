@@ -5,6 +5,7 @@
  *
  *	X_length	its length, if X is a sequence
  *	X_text		the text that the pointer X points to: a string, or bytes that may be text
+ *	X_string	the same, of what the catalogue knows to be a string
  *	X_truncated	there was more of it
  *	X_readable	0: it could not be read
  *	X_unreadable	the same, the other way round
@@ -27,6 +28,7 @@ static const struct {
 } suffixes[] = {
 	{"_length", ROLE_LENGTH},
 	{"_text", ROLE_TEXT},
+	{"_string", ROLE_TEXT},
 	{"_truncated", ROLE_TRUNCATED},
 	{"_readable", ROLE_READABLE},
 	{"_unreadable", ROLE_UNREADABLE},
@@ -290,6 +292,15 @@ static bool is_unused(const struct fields *fields, size_t index)
 	return strcmp(fields->structure->fields[index].name, "unused") == 0;
 }
 
+/* Is its text a string, as the catalogue says? */
+static bool has_string(const struct fields *fields, size_t arg)
+{
+	size_t text = fields->known[arg].text;
+	const char *name = text == SIZE_MAX ? "" : fields->structure->fields[text].name;
+
+	return text != SIZE_MAX && strcmp(strrchr(name, '_'), "_string") == 0;
+}
+
 /* Numbers the arguments. False without memory. */
 static bool make_values(struct fields *fields, struct own_class *class)
 {
@@ -308,6 +319,7 @@ static bool make_values(struct fields *fields, struct own_class *class)
 			fields->known[arg].value = fields->values;
 			class->values[fields->values++] = (struct probe_value){
 				.kind = kind_of_arg(fields, arg),
+				.known = has_string(fields, arg),
 				.number = reader_arg_number(fields->structure->fields[arg].name)};
 		}
 		fields->known[i].value = fields->known[arg].value;

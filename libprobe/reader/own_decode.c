@@ -66,16 +66,18 @@ static bool is_text(const uint8_t *at, uint64_t length)
 	return true;
 }
 
-/* A number that points to text is shown with it, if it looks like text. */
+/* A number that points to text is shown with it, if it is known to, or looks like text. */
 static void set_guess(
 	struct probe_value *value, const uint8_t *at, uint64_t length, bool unreadable)
 {
 	const uint8_t *nul = length ? memchr(at, '\0', length) : NULL;
 	uint64_t used = nul ? (uint64_t)(nul - at) : length;
 
-	if (unreadable || !is_text(at, used))
+	bool is_shown = value->known || (used && is_text(at, used));
+
+	if (unreadable || !is_shown)
 		used = 0;
-	if (used && value->kind != PROBE_VALUE_NULL)
+	if (is_shown && !unreadable && value->kind != PROBE_VALUE_NULL)
 		value->kind = PROBE_VALUE_TEXT;
 	else
 		value->truncated = false;

@@ -301,6 +301,7 @@ static uint8_t *put_arg(uint8_t *at, const struct probe_value *value, uint8_t co
 					    : ctf_put(at, &value->f, sizeof(value->f));
 		break;
 	case CTF_TEXT:
+	case CTF_KNOWN:
 		at = put_number(at, value->u, size);
 		at = put_text(at, value);
 		break;

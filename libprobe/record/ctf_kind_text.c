@@ -66,7 +66,9 @@ void ctf_describe_kind(struct buffer *out, uint32_t kind, enum ctf_clock_id cloc
 static void name_field(const struct ctf_form *form, size_t index, char ret[NAME_BYTES])
 {
 	const struct ctf_field *field = &form->fields[index];
-	const char *suffix = (field->code & 7) == CTF_TEXT ? "_text" : "";
+	const char *suffix = (field->code & 7) == CTF_TEXT    ? "_text"
+			     : (field->code & 7) == CTF_KNOWN ? "_string"
+							      : "";
 	bool again = false;
 
 	for (size_t i = 0; i < index; i++)
@@ -142,6 +144,7 @@ static void bytes(struct buffer *out, const char *name, uint8_t code)
 	switch (code & 7) {
 	case CTF_STRING:
 	case CTF_TEXT:
+	case CTF_KNOWN:
 		member(out, "char_t", "", name, length);
 		break;
 	case CTF_BYTES:

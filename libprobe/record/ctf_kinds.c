@@ -49,7 +49,8 @@ static uint8_t number_code(const struct record_layout_arg *arg, const struct arc
 static bool add_arg(struct form_maker *m, size_t place)
 {
 	const struct record_layout_arg *arg = &m->layout->args[place];
-	bool ok = !arg->is_symbol && (!arg->is_guess || arg->value >= 0 || arg->string < 0);
+	bool ok = !arg->is_symbol &&
+		  ((!arg->is_guess && !arg->is_known) || arg->value >= 0 || arg->string < 0);
 
 	if (arg->value < 0 && arg->string < 0)
 		m->form->fields[m->form->count++] = (struct ctf_field){
@@ -60,6 +61,7 @@ static bool add_arg(struct form_maker *m, size_t place)
 	if (ok && arg->string >= 0)
 		ok = add_field(m, arg->string, place,
 			arg->is_guess	? CTF_TEXT
+			: arg->is_known ? CTF_KNOWN
 			: arg->is_bytes ? CTF_BYTES
 					: CTF_STRING);
 	return ok;

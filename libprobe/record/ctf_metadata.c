@@ -218,8 +218,10 @@ static void describe_arg(struct buffer *out, const char *arg, uint8_t code)
 		number_member(out, "float", arg, code);
 		break;
 	case CTF_TEXT:
+	case CTF_KNOWN:
 		number_member(out, "uint", arg, code);
-		member(out, "string { encoding = UTF8; }", arg, "_text");
+		member(out, "string { encoding = UTF8; }", arg,
+			(code & 7) == CTF_TEXT ? "_text" : "_string");
 		break;
 	case CTF_STRING:
 		member(out, "string { encoding = UTF8; }", arg, "");

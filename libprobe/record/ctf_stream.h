@@ -195,6 +195,7 @@ enum ctf_code {
 	CTF_STRING,
 	CTF_TEXT,	   /* the pointer, then the string */
 	CTF_BYTES,	   /* u32 length, bytes */
+	CTF_KNOWN,	   /* as CTF_TEXT, of what the catalogue knows to be a string */
 	CTF_TRUNCATED = 8, /* a flag: one byte of value 1 follows */
 	CTF_SIZE_SHIFT = 4 /* of numbers: their size in bytes */
 };

@@ -47,6 +47,8 @@ struct probe_error *session_choose_captures(struct probe_session *s,
 			pattern, probe->provider, probe->name, args->count, true, captures, &count);
 	else if (meaning && s->options.described)
 		count = meaning_captures(meaning, args->count, captures);
+	else if (meaning && s->options.texts && !s->options.guess_strings)
+		count = meaning_captures_all(meaning, args->count, captures);
 	else
 		wanted = NULL;
 	if (error)

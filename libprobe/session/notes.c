@@ -70,7 +70,9 @@ static void put_site(struct buffer *out, const struct session_site *site)
 			.string = arg->string,
 			.is_signed = arg->is_signed,
 			.is_float = arg->is_float,
-			.is_guess = arg->is_guess,
+			.text = arg->is_guess	? NOTES_GUESS
+				: arg->is_known ? NOTES_KNOWN
+						: 0,
 			.is_bytes = arg->is_bytes,
 			.size = arg->size,
 			.is_symbol = arg->is_symbol};
@@ -253,7 +255,8 @@ static bool read_args(const struct notes_arg *args, struct record_layout *layout
 			.string = args[i].string,
 			.is_signed = args[i].is_signed,
 			.is_float = args[i].is_float,
-			.is_guess = args[i].is_guess,
+			.is_guess = args[i].text == NOTES_GUESS,
+			.is_known = args[i].text == NOTES_KNOWN,
 			.is_bytes = args[i].is_bytes,
 			.is_symbol = args[i].is_symbol,
 			.size = args[i].size,
@@ -379,4 +382,79 @@ struct probe_error *notes_read(
 	session->opened = session->stopped = session->dead = true;
 	session->view.layout = session->rings.layout;
 	return read_lists(session, header, &cursor);
+}
+
+/* What was captured of the stack is as it was bound: notes have only its size. */
+static bool take_layout(struct session_site *site, const struct session_site *noted)
+{
+	struct record_layout *to = &site->layout;
+	const struct record_layout *from = &noted->layout;
+
+	if (from->arg_count != to->arg_count || from->recorded < to->stack || noted->pc != site->pc)
+		return false;
+	for (size_t i = 0; i < to->arg_count; i++) {
+		uint8_t number = to->args[i].number;
+
+		to->args[i] = from->args[i];
+		to->args[i].number = number;
+	}
+	for (size_t i = to->stack; i < from->recorded; i++)
+		to->captures[i] = from->captures[i];
+	to->capture_count = to->recorded = from->recorded;
+	to->checked = from->checked;
+	return true;
+}
+
+static const struct session_site *find_noted(const struct probe_session *noted, uint32_t number)
+{
+	for (size_t i = 0; i < noted->site_count; i++)
+		if (noted->sites[i].number == number)
+			return &noted->sites[i];
+	return NULL;
+}
+
+static struct probe_error *take_layouts(struct probe_session *s, const struct probe_session *noted)
+{
+	for (size_t i = 0; i < s->site_count; i++) {
+		const struct session_site *site = find_noted(noted, s->sites[i].number);
+
+		/* It was refused when the session began. */
+		if (s->sites[i].number == UINT32_MAX)
+			continue;
+		if (!site || !take_layout(&s->sites[i], site))
+			return probe_error_new(PROBE_ERROR_STATE,
+				"session %u of process %d records something other than what was "
+				"requested",
+				s->id, s->target->pid);
+	}
+	s->record_max = noted->record_max;
+	return NULL;
+}
+
+struct probe_error *notes_take_layouts(struct probe_session *s)
+{
+	uint64_t size = s->rings.layout.data_size;
+	struct probe_session noted = {0};
+	struct data_notes place;
+	struct probe_error *error;
+	uint8_t *bytes;
+
+	if (!snapshot_read(&s->view, DATA_NOTES_OFFSET, &place, sizeof(place)))
+		return malformed("it cannot be read");
+	if (place.offset % 8 || place.bytes % 8 || place.bytes > NOTES_BYTES_MAX ||
+		place.offset > size || place.bytes > size - place.offset)
+		return malformed("where it is");
+	bytes = malloc(place.bytes + 8);
+	if (!bytes)
+		return probe_error_no_memory();
+	error = snapshot_read(&s->view, place.offset, bytes, place.bytes)
+			? notes_read(&noted, bytes, place.bytes, size)
+			: malformed("it cannot be read");
+	if (!error)
+		error = take_layouts(s, &noted);
+	free(noted.probes);
+	free(noted.known);
+	free(noted.sites);
+	free(bytes);
+	return error;
 }

@@ -57,9 +57,13 @@ struct notes_site {
 	uint8_t unused[5];
 };
 
+enum notes_text { NOTES_GUESS = 1, NOTES_KNOWN };
+
 struct notes_arg {
 	int8_t value, string;
-	uint8_t is_signed, is_float, is_guess, is_bytes;
+	uint8_t is_signed, is_float;
+	uint8_t text; /* 0: there is none beside the number; else enum notes_text */
+	uint8_t is_bytes;
 	uint8_t size;
 	uint8_t is_symbol;
 };
@@ -86,5 +90,12 @@ PROBE_MUST_CHECK struct probe_error *notes_write(struct probe_session *session);
  */
 PROBE_MUST_CHECK struct probe_error *notes_read(
 	struct probe_session *session, const uint8_t *bytes, size_t size, uint64_t file_bytes);
+
+/*
+ * Takes from the notes of a session that was opened what the records of its sites hold. The
+ * controller that began it decided that, perhaps with another catalogue. Errors: those of
+ * notes_read(); PROBE_ERROR_STATE (it has other probes than the notes).
+ */
+PROBE_MUST_CHECK struct probe_error *notes_take_layouts(struct probe_session *session);
 
 #endif

@@ -326,6 +326,8 @@ static struct probe_error *resume(struct probe_session *s, struct modules *modul
 		error = session_stack_start(s, arch);
 	if (!error)
 		error = session_resume(s, arch, &selection, r);
+	if (!error && s->options.overwrite)
+		error = notes_take_layouts(s);
 	if (!error)
 		error = session_take_probes(s, r, &selection);
 	if (!error)

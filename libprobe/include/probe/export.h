@@ -56,7 +56,7 @@ struct probe_export_options {
 	 * arguments has. Then all hits are kept in a temporary file until the end.
 	 */
 	size_t columns;
-	/* For keys that are names of arguments; borrowed likewise. NULL: there are none. */
+	/* For keys that are names of arguments, and names in JSON; borrowed likewise; or NULL. */
 	const struct probe_catalogue *catalogue;
 };
 

@@ -34,6 +34,8 @@ struct probe_value {
 	bool truncated; /* the string or the bytes were longer */
 	/* Of an event's arguments: 1 + the number that the probe's argument has; 0: its index. */
 	uint8_t number;
+	/* Of PROBE_VALUE_TEXT: the catalogue says that the argument is a string. */
+	bool known;
 	union {
 		int64_t i;
 		uint64_t u;

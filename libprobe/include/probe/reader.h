@@ -42,7 +42,8 @@ PROBE_MUST_CHECK struct probe_error *probe_reader_open(const char *path, struct 
  * Opens hits, spans and losses as `probectl trace --json` prints them: one object a line. The
  * caller closes the descriptor. `name` is what messages call the input ("standard input"), and is
  * copied. JSON does not have all types: an integer is PROBE_VALUE_SIGNED if a signed 64-bit
- * integer can hold it, and an aggregate is a string, as it was printed. Errors:
+ * integer can hold it, and an aggregate is a string, as it was printed. A number with a text in
+ * `named` is PROBE_VALUE_TEXT. Errors:
  * PROBE_ERROR_UNSUPPORTED (json-c is not installed), PROBE_ERROR_SYSTEM, PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *probe_reader_open_json(

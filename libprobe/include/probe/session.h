@@ -140,6 +140,11 @@ struct probe_session_options {
 	 * as strings, and leaves out arguments that are only their lengths.
 	 */
 	bool described;
+	/*
+	 * Without `described` and guess_strings: of such a probe, hits have all arguments as the
+	 * note has them, and those that are strings with their text (PROBE_VALUE_TEXT, `known`).
+	 */
+	bool texts;
 	/* Libraries that the program opens later are probed before their constructors run. */
 	bool follow_libraries;
 	/*

@@ -31,6 +31,7 @@ same "lines of a list" "$(shown list python:function__return | grep -c "^lineno=
 ctl trace --json -o "$SCRATCH/json" python:function__return -- "${run_python[@]}"
 same "JSON has numbers" "$(jq -r 'select(.args).args | map(type) | join(" ")' "$SCRATCH/json" | sort -u)" \
 	"number number number"
+same "and texts beside them" "$(jq -c 'select(.args).named' "$SCRATCH/json" | grep -c "^{\"filename\":\"$SCRATCH/calls.py\",\"function\":\"work\"}\$")" 5
 ctl trace --json -o "$SCRATCH/json" 'python:function__return(function,lineno)' -- "${run_python[@]}"
 same "JSON of a list" "$(jq -c 'select(.args).args' "$SCRATCH/json" | grep -c '^\["work",2\]$')" 5
 

@@ -412,6 +412,38 @@ static struct record_layout_stack stack_of(enum probe_stack_kind kind, struct un
 	return stack;
 }
 
+/* What is known to be a string is one, whatever it holds, beside its number. */
+static void test_known(void **state)
+{
+	const struct capture wanted[] = {{.arg = 0, .is_string = true, .beside = true},
+		{.arg = 1, .is_string = true, .beside = true, .has_length = true, .length = 2},
+		{.arg = 2}};
+	struct record_layout l = record_layout_of("8@%rdi 8@%rsi 4@%edx", wanted, 3, &plain);
+	struct probe_value v[ARCH_ARGS_MAX];
+
+	(void)state;
+	assert_int_equal(l.capture_count, 5);
+	assert_false(record_layout_is_plain(&l));
+	assert_true(read_words(&l, WORDS(0x1000, 2, 0x2000, 4, 4),
+		"\x01\xff"
+		"a\0bc",
+		6, v));
+	assert_int_equal(v[0].kind, PROBE_VALUE_TEXT);
+	assert_true(v[0].known);
+	assert_int_equal(v[0].u, 0x1000);
+	assert_int_equal(v[0].length, 2);
+	assert_memory_equal(v[0].bytes, "\x01\xff", 2);
+	assert_int_equal(v[1].u, 0x2000);
+	assert_int_equal(v[1].length, 1);
+	assert_int_equal(v[2].u, 4);
+	/* Empty, and one that could not be read. */
+	assert_true(read_words(&l, WORDS(0x1000, 0, 0, ABSENT, 4), NULL, 0, v));
+	assert_int_equal(v[0].kind, PROBE_VALUE_TEXT);
+	assert_int_equal(v[0].length, 0);
+	assert_int_equal(v[1].kind, PROBE_VALUE_UNSIGNED);
+	assert_int_equal(v[1].u, 0);
+}
+
 static void test_stacks(void **state)
 {
 	static const uint64_t copy[] = {1, 2, 3, 4, 5, 6, 7, 16, 99}, frames[] = {0x1234, 16, 99};
@@ -563,6 +595,7 @@ int main(void)
 		cmocka_unit_test(test_halves),
 		cmocka_unit_test(test_stated_lengths),
 		cmocka_unit_test(test_guesses),
+		cmocka_unit_test(test_known),
 		cmocka_unit_test(test_stacks),
 		cmocka_unit_test(test_return_register),
 		cmocka_unit_test(test_wanted),

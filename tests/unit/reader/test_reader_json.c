@@ -75,6 +75,42 @@ static void test_json(void **state)
 	close(fd);
 }
 
+/* Texts beside their pointers; what does not fit together is skipped. */
+static void test_json_named(void **state)
+{
+	static const char hit[] = "{\"ts\":1,\"pid\":1,\"tid\":2,\"provider\":\"p\",\"name\":\"n\","
+				  "\"args\":[4096,null,7],";
+	struct probe_reader *reader;
+	struct probe_event event;
+	char text[1024];
+	int fd;
+
+	(void)state;
+	snprintf(text, sizeof(text),
+		"%s\"named\":{\"b\":\"\",\"a\":\"text\"},\"named_args\":[2,0]}\n"
+		"%s\"named\":{\"a\":\"x\",\"b\":7},\"named_args\":[1,0,2]}\n"
+		"%s\"named\":[],\"named_args\":[0]}\n",
+		hit, hit, hit);
+	reader = text_reader(text, &fd);
+	assert_true(read_next(reader, &event));
+	assert_int_equal(event.args[0].kind, PROBE_VALUE_TEXT);
+	assert_true(event.args[0].known);
+	assert_int_equal(event.args[0].u, 4096);
+	assert_int_equal(event.args[0].length, 4);
+	assert_memory_equal(event.args[0].bytes, "text", 4);
+	assert_int_equal(event.args[2].kind, PROBE_VALUE_TEXT);
+	assert_int_equal(event.args[2].length, 0);
+	for (int i = 0; i < 2; i++) {
+		assert_true(read_next(reader, &event));
+		assert_int_equal(event.args[0].kind, PROBE_VALUE_SIGNED);
+		assert_int_equal(event.args[1].kind, PROBE_VALUE_NULL);
+		assert_int_equal(event.args[2].kind, PROBE_VALUE_SIGNED);
+	}
+	assert_false(read_next(reader, &event));
+	probe_reader_close(reader);
+	close(fd);
+}
+
 /* As `trace --stack --json` prints them. What is no frame, or too many, is left out. */
 static void test_json_stacks(void **state)
 {
@@ -214,6 +250,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_json),
+		cmocka_unit_test(test_json_named),
 		cmocka_unit_test(test_json_stacks),
 		cmocka_unit_test(test_json_span),
 		cmocka_unit_test(test_json_refused),
