@@ -9,8 +9,6 @@
 
 /* Shared by the targets; each has at least the second. */
 enum { FULL_BYTES = 4 << 20, SHARE_BYTES = 64 << 10 };
-/* By how much a session's clock may seem to go back when it is read again. */
-enum { CLOCK_ERROR_NS = 20000 };
 
 /* The hit follows it, as a packed event, of a span with its begin. */
 struct entry {
@@ -29,7 +27,6 @@ struct place {
 struct source {
 	size_t bytes;
 	uint64_t most_ns; /* time of the latest hit */
-	uint64_t last_ns; /* of the one that was added last, though it is here no more */
 };
 
 struct merge {
@@ -96,20 +93,6 @@ static struct source *source_of(struct merge *merge, size_t target)
 	return &merge->sources[target];
 }
 
-/*
- * A session's hits come oldest first. One that seems to be a little older than the one before was
- * converted to time by a newer reading of the clock; it has not changed places with it.
- */
-static uint64_t in_order(struct source *source, uint64_t time_ns)
-{
-	if (time_ns < source->last_ns && source->last_ns - time_ns < CLOCK_ERROR_NS)
-		time_ns = source->last_ns;
-	source->last_ns = time_ns;
-	if (time_ns > source->most_ns)
-		source->most_ns = time_ns;
-	return time_ns;
-}
-
 bool merge_add(struct merge *merge, size_t target, const struct probe_hit *hit, const char *comm)
 {
 	struct probe_event event = event_of(hit), begin;
@@ -119,7 +102,8 @@ bool merge_add(struct merge *merge, size_t target, const struct probe_hit *hit, 
 
 	if (!source)
 		return false;
-	event.time_ns = in_order(source, hit->time_ns);
+	if (hit->time_ns > source->most_ns)
+		source->most_ns = hit->time_ns;
 	event.comm = comm;
 	if (hit->begin) {
 		begin = event_of(hit->begin);

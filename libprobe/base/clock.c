@@ -7,17 +7,39 @@
  * meanwhile; both run at the same rate. The kernel keeps the counters of all processors in step
  * as long as its clock source is "tsc".
  *
+ * No pair is exact: reading one takes some tens of nanoseconds, and the first length of a tick
+ *comes from half a millisecond. If each round of hits was converted by its own pair, the first hit
+ *of a round could get an earlier time than the last of the one before. So time is a chain of lines,
+ *each of which begins where the one before it ends:
+ *
+ *	ns                          . '      line: as long as pairs are near it
+ *	|                    . - '|
+ *	|               . /       |          correction: from the pair before to the new one
+ *	|          . - '|         |
+ *	|     . - '     |         |
+ *	+---------------+---------+--------- stamps
+ *	          last pair   new pair: more than NEAR_NS off
+ *
+ * All stamps up to the last pair have their times for good. Only if CLOCK_REALTIME is set does time
+ * jump, at the last pair before that.
+ *
  * In a program that has disabled the counter for itself (PR_SET_TSC), stamps are
  * CLOCK_MONOTONIC's. Pairs are taken all the same, so the rest of the code need not
  * distinguish.
  */
 #include <signal.h>
 #include <stddef.h>
+#include <string.h>
 #include <time.h>
 
 #include "libprobe/base/clock.h"
 
 enum { CALIBRATION_NS = 500000, FINE_CALIBRATION_NS = 4000000, HURRY_NS = 1000000000 };
+enum {
+	NEAR_NS = 200,	/* how far off a line may be */
+	SET_NS = 20000, /* how far two readings may differ by themselves */
+	CORRECTION = 2	/* how much faster or slower a correction may run */
+};
 
 static uint64_t clock_ns(clockid_t id)
 {
@@ -70,18 +92,117 @@ void clock_init(struct clock *clock, uint64_t (*counter)(void))
 	clock->last_ns = clock->first_ns;
 	clock->last_steady_stamp = clock->first_steady_stamp;
 	clock->last_steady_ns = clock->first_steady_ns;
+	clock->line_count = 0;
+}
+
+/* ---- Lines ------------------------------------------------------------------------------ */
+
+/* Nanoseconds from one stamp to another, which may be earlier. */
+static int64_t between_ns(uint64_t from, uint64_t to, double tick_ns)
+{
+	return (int64_t)((double)(int64_t)(to - from) * tick_ns);
+}
+
+static uint64_t line_ns(const struct clock_line *line, uint64_t stamp)
+{
+	return line->ns + (uint64_t)between_ns(line->stamp, stamp, line->tick_ns);
+}
+
+static void add_line(struct clock *clock, struct clock_line line)
+{
+	if (clock->line_count == CLOCK_LINES) {
+		clock->line_count--;
+		memmove(clock->lines, clock->lines + 1, clock->line_count * sizeof(line));
+	}
+	clock->lines[clock->line_count++] = line;
+}
+
+/* Was CLOCK_REALTIME set between two pairs? The other clock has not seen it. */
+static bool was_set(const struct clock_pairs *before, const struct clock_pairs *now)
+{
+	double stamps = (double)(now->steady_stamp - before->steady_stamp);
+	double tick_ns = stamps > 0 ? (double)(now->steady_ns - before->steady_ns) / stamps : 0;
+	int64_t moved =
+		(int64_t)(now->ns - before->ns) - between_ns(before->stamp, now->stamp, tick_ns);
+
+	return moved > SET_NS || moved < -SET_NS;
+}
+
+/* Leads time from where it was at the pair before to the new pair, or as near as it may run. */
+static void correct(
+	struct clock *clock, const struct clock_pairs *before, const struct clock_pairs *now)
+{
+	const struct clock_line *last = &clock->lines[clock->line_count - 1];
+	struct clock_line line = {.from = before->stamp,
+		.stamp = before->stamp,
+		.ns = line_ns(last, before->stamp),
+		.tick_ns = clock->stamp_ns / CORRECTION};
+	double tick_ns =
+		(double)(int64_t)(now->ns - line.ns) / (double)(now->stamp - before->stamp);
+
+	if (tick_ns > clock->stamp_ns * CORRECTION)
+		line.tick_ns = clock->stamp_ns * CORRECTION;
+	else if (tick_ns > line.tick_ns)
+		line.tick_ns = tick_ns;
+	add_line(clock, line);
+	add_line(clock, (struct clock_line){now->stamp, now->stamp, line_ns(&line, now->stamp),
+				clock->stamp_ns});
+}
+
+void clock_advance(struct clock *clock, const struct clock_pairs *now)
+{
+	const struct clock_pairs before = {
+		clock->last_stamp, clock->last_ns, clock->last_steady_stamp, clock->last_steady_ns};
+	double stamps = (double)(now->steady_stamp - clock->first_steady_stamp);
+	int64_t off;
+
+	clock->last_stamp = now->stamp;
+	clock->last_ns = now->ns;
+	clock->last_steady_stamp = now->steady_stamp;
+	clock->last_steady_ns = now->steady_ns;
+	clock->stamp_ns =
+		stamps > 0 ? (double)(now->steady_ns - clock->first_steady_ns) / stamps : 0;
+	if (!clock->line_count) {
+		add_line(clock, (struct clock_line){0, now->stamp, now->ns, clock->stamp_ns});
+		return;
+	}
+	if (now->stamp <= before.stamp)
+		return;
+	off = (int64_t)(now->ns - line_ns(&clock->lines[clock->line_count - 1], now->stamp));
+	if (off <= NEAR_NS && off >= -NEAR_NS)
+		return;
+	if (was_set(&before, now))
+		add_line(clock, (struct clock_line){
+					before.stamp + 1, now->stamp, now->ns, clock->stamp_ns});
+	else
+		correct(clock, &before, now);
 }
 
 void clock_sync(struct clock *clock)
 {
-	double stamps;
+	struct clock_pairs now = {0};
 
-	clock_pair(clock, CLOCK_REALTIME, &clock->last_stamp, &clock->last_ns);
-	clock_pair(clock, CLOCK_MONOTONIC, &clock->last_steady_stamp, &clock->last_steady_ns);
-	stamps = (double)(clock->last_steady_stamp - clock->first_steady_stamp);
-	clock->stamp_ns =
-		stamps > 0 ? (double)(clock->last_steady_ns - clock->first_steady_ns) / stamps : 0;
+	clock_pair(clock, CLOCK_REALTIME, &now.stamp, &now.ns);
+	clock_pair(clock, CLOCK_MONOTONIC, &now.steady_stamp, &now.steady_ns);
+	clock_advance(clock, &now);
 }
+
+uint64_t clock_realtime_ns(const struct clock *clock, uint64_t stamp)
+{
+	unsigned int i = clock->line_count;
+
+	if (clock->stamp_ns == 0)
+		return clock->first_ns;
+	/* Nobody has read the clock since a session that is dead: there is only its last pair. */
+	if (!i)
+		return clock->last_ns +
+		       (uint64_t)between_ns(clock->last_stamp, stamp, clock->stamp_ns);
+	while (i > 1 && stamp < clock->lines[i - 1].from)
+		i--;
+	return line_ns(&clock->lines[i - 1], stamp);
+}
+
+/* ---- Ticks ------------------------------------------------------------------------------ */
 
 double clock_tick_ns(const struct clock *clock)
 {
@@ -114,15 +235,6 @@ uint64_t clock_tick_ns32(const struct clock *clock)
 	if (!clock->counter)
 		return UINT64_C(1) << 32;
 	return (uint64_t)((double)(UINT64_C(1) << 32) / measure(clock, FINE_CALIBRATION_NS));
-}
-
-uint64_t clock_realtime_ns(const struct clock *clock, uint64_t stamp)
-{
-	if (clock->stamp_ns == 0)
-		return clock->first_ns;
-	/* Counts back from the newer pair: records are at most as old as one poll. */
-	return clock->last_ns +
-	       (int64_t)((double)(int64_t)(stamp - clock->last_stamp) * clock->stamp_ns);
 }
 
 /* ---- Limits -----------------------------------------------------------------------------------

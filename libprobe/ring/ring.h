@@ -18,6 +18,7 @@ struct ring {
 	uint64_t tail;		 /* next to be read; written to the target now and then */
 	uint64_t told;		 /* what header->tail is */
 	uint64_t head;		 /* as of this round */
+	uint64_t newest;	 /* the greatest time stamp that was read */
 	uint64_t damaged;	 /* how often its contents made no sense and were discarded */
 	struct probe_room *room; /* where hits wait for room; NULL: they do not */
 };

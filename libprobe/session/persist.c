@@ -255,6 +255,7 @@ static void take_clock(struct probe_session *s)
 	clock.first_ns = kept.realtime_ns;
 	clock.first_steady_stamp = kept.steady_stamp;
 	clock.first_steady_ns = kept.steady_ns;
+	clock.line_count = 0;
 	clock_sync(&clock);
 	kept_ns = clock_tick_ns(&clock);
 	if (kept.stamp < clock.last_stamp && kept.realtime_ns < clock.last_ns &&

@@ -222,8 +222,17 @@ static bool hand_over(struct probe_session *s, const struct ring_record *record,
 {
 	struct hit_room room;
 	struct probe_hit hit;
-	size_t length = read_hit(s, record, size, ring - s->rings.rings, &room, &hit);
+	struct ring_record *copy = (struct ring_record *)s->rings.record;
 	bool go_on = true;
+	size_t length;
+
+	/* aarch64 may read the counter a few instructions ahead; a ring is in the order of time. */
+	if (record->time > s->clock.last_stamp)
+		copy->time = s->clock.last_stamp;
+	if (record->time > ring->newest)
+		ring->newest = record->time;
+	copy->time = ring->newest;
+	length = read_hit(s, record, size, ring - s->rings.rings, &room, &hit);
 
 	if (length) {
 		go_on = visit(&hit, data);

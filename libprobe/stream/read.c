@@ -30,8 +30,7 @@
 enum {
 	QUEUE_BYTES = 1 << 18, /* taken out at once, about */
 	LOG_EVENTS = 1 << 16,  /* likewise, of a stream with a log */
-	MARKS_MAX = 1024,
-	CLOCK_ERROR_NS = 1000
+	MARKS_MAX = 1024
 };
 
 /* ---- Marks ------------------------------------------------------------------------------------
@@ -184,15 +183,6 @@ static struct probe_error *know_probes(struct probe_stream *stream)
 	return error;
 }
 
-/*
- * The clock is read again before each round. By the new reading, a hit may seem older than one that
- * was converted by the last. By more than that it is so only if the system's clock was set back.
- */
-static uint64_t in_order(const struct stream_reading *r, uint64_t time_ns)
-{
-	return time_ns < r->last_ns && r->last_ns - time_ns < CLOCK_ERROR_NS ? r->last_ns : time_ns;
-}
-
 static void put_hit(struct probe_stream *stream, uint32_t type, const struct probe_hit *hit)
 {
 	const struct probe_stream_options *o = &stream->index.attributes.options;
@@ -201,7 +191,7 @@ static void put_hit(struct probe_stream *stream, uint32_t type, const struct pro
 	bool truncated;
 	size_t count = stream_limit(hit->args, hit->arg_count, o->data_bytes, args, &truncated);
 	struct probe_event event = {.kind = PROBE_EVENT_HIT,
-		.time_ns = in_order(r, hit->time_ns),
+		.time_ns = hit->time_ns,
 		.pid = hit->pid,
 		.tid = hit->tid,
 		.cpu = hit->cpu,

@@ -164,31 +164,6 @@ static void later_hits_wait(void **state)
 	merge_free(merge);
 }
 
-static void hits_of_one_target_do_not_change_places(void **state)
-{
-	struct merge *merge = merge_create();
-	struct probe_hit hit = {.time_ns = UNIT_NS};
-	struct seen seen = {0};
-
-	(void)state;
-	add(merge, 0, 1, "a");
-	/* The clock was read again, and hits seem to be some nanoseconds older. */
-	for (int i = 0; i < 3; i++) {
-		struct probe_value args[2] = {{.kind = PROBE_VALUE_NULL},
-			{.kind = PROBE_VALUE_STRING, .bytes = &"bcd"[i], .length = 1}};
-
-		hit.time_ns -= 10;
-		hit.args = args;
-		hit.arg_count = 2;
-		assert_true(merge_add(merge, 0, &hit, NULL));
-		if (i == 1)
-			merge_drain(merge, UINT64_MAX, see, &seen);
-	}
-	merge_drain(merge, UINT64_MAX, see, &seen);
-	assert_string_equal(seen.text, "0@1:a 0@1:b 0@1:c 0@1:d ");
-	merge_free(merge);
-}
-
 static void nothing_overtakes_what_a_full_target_has_left(void **state)
 {
 	struct merge *merge = merge_create();
@@ -464,7 +439,6 @@ int main(void)
 		cmocka_unit_test(many_hits_keep_their_arguments),
 		cmocka_unit_test(a_merge_says_when_it_is_full),
 		cmocka_unit_test(later_hits_wait),
-		cmocka_unit_test(hits_of_one_target_do_not_change_places),
 		cmocka_unit_test(nothing_overtakes_what_a_full_target_has_left),
 		cmocka_unit_test(names_are_read_again_after_a_second),
 		cmocka_unit_test(a_thread_that_is_gone_keeps_its_name),
