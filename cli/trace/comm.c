@@ -10,12 +10,13 @@
 enum {
 	COMM_ENTRIES = 4096, /* a power of two; threads that share one take turns */
 	COMM_BYTES = 16,     /* TASK_COMM_LEN of the kernel, with its NUL */
-	COMM_MAX_AGE_NS = 1000000000
+	COMM_MAX_AGE_NS = 100000000,
+	COMM_GONE_NS = 1000000000 /* that of a thread that is gone may be so old */
 };
 
 struct comm_entry {
 	pid_t pid, tid; /* 0: empty */
-	uint64_t read_ns;
+	uint64_t asked_ns, read_ns;
 	char comm[COMM_BYTES];
 };
 
@@ -53,45 +54,29 @@ static struct comm_entry *entry_of(struct comm_cache *cache, pid_t tid)
 	return &cache->entries[(unsigned int)tid % COMM_ENTRIES];
 }
 
-static void comm_refresh(struct comm_cache *cache, struct comm_entry *entry, pid_t pid, pid_t tid)
-{
-	const struct comm_entry *process = entry_of(cache, pid);
-	char path[64];
-
-	if (entry->pid != pid || entry->tid != tid)
-		entry->comm[0] = '\0';
-	entry->pid = pid;
-	entry->tid = tid;
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/comm", pid, tid);
-	if (comm_read(path, entry->comm) || entry->comm[0])
-		return;
-	snprintf(path, sizeof(path), "/proc/%d/comm", pid);
-	if (!comm_read(path, entry->comm) && process->pid == pid && process->tid == pid)
-		memcpy(entry->comm, process->comm, sizeof(entry->comm));
-}
-
 const char *comm_cache_get(struct comm_cache *cache, pid_t pid, pid_t tid, uint64_t time_ns)
 {
 	struct comm_entry *entry = entry_of(cache, tid);
+	char path[64];
 
-	if (entry->pid != pid || entry->tid != tid || time_ns >= entry->read_ns + COMM_MAX_AGE_NS) {
-		comm_refresh(cache, entry, pid, tid);
+	if (entry->pid != pid || entry->tid != tid)
+		*entry = (struct comm_entry){.pid = pid, .tid = tid};
+	else if (time_ns < entry->asked_ns + COMM_MAX_AGE_NS)
+		return entry->comm[0] ? entry->comm : NULL;
+	entry->asked_ns = time_ns;
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/comm", pid, tid);
+	if (comm_read(path, entry->comm))
 		entry->read_ns = time_ns;
-	}
+	else if (time_ns >= entry->read_ns + COMM_GONE_NS)
+		entry->comm[0] = '\0';
 	return entry->comm[0] ? entry->comm : NULL;
 }
 
-const char *comm_cache_get_forked(
-	struct comm_cache *cache, pid_t pid, pid_t tid, uint64_t time_ns, pid_t target)
+const char *comm_cache_known(struct comm_cache *cache, pid_t pid, pid_t tid)
 {
-	const char *comm = comm_cache_get(cache, pid, tid, time_ns);
+	const struct comm_entry *entry = entry_of(cache, tid);
 
-	return comm ? comm : comm_cache_get(cache, target, target, time_ns);
-}
-
-void comm_cache_add(struct comm_cache *cache, pid_t pid)
-{
-	comm_cache_get(cache, pid, pid, 0);
+	return entry->pid == pid && entry->tid == tid && entry->comm[0] ? entry->comm : NULL;
 }
 
 void comm_cache_forget(struct comm_cache *cache, pid_t pid)

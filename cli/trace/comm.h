@@ -13,23 +13,15 @@ struct comm_cache *comm_cache_create(void);
 void comm_cache_free(struct comm_cache *cache);
 
 /*
- * The name of a thread that hit a probe at time_ns. Read when the thread is first
- * seen, and again when it is seen a second or more later, for threads rename
- * themselves and numbers are used again; a thread that is gone keeps its last
- * name, or has its process's, as far as that is known. Owned by the cache, valid until the next
- * call; NULL where nothing is known.
+ * The name of a thread that hit a probe at time_ns. It is read when the thread is first seen, and
+ * again when it is seen a tenth of a second or more later, for threads rename themselves and
+ * numbers are used again. A thread that is gone keeps the name that was read last. If none was, its
+ * name is not known: its process, or the one that has forked it, may have another one. Owned by the
+ * cache, valid until the next call; NULL: not known.
  */
 const char *comm_cache_get(struct comm_cache *cache, pid_t pid, pid_t tid, uint64_t time_ns);
-
-/*
- * The same of a thread of `target`, or of a process that was forked from it. One that ended before
- * its name could be read has that of its target: a fork has its parent's until it changes it.
- */
-const char *comm_cache_get_forked(
-	struct comm_cache *cache, pid_t pid, pid_t tid, uint64_t time_ns, pid_t target);
-
-/* Remembers the name of a process that may be gone when its first hit is read. */
-void comm_cache_add(struct comm_cache *cache, pid_t pid);
+/* The same, of what has been read: the thread is gone, and another one may have its numbers. */
+const char *comm_cache_known(struct comm_cache *cache, pid_t pid, pid_t tid);
 
 /* Forgets the names of a process that has become another program. */
 void comm_cache_forget(struct comm_cache *cache, pid_t pid);

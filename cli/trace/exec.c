@@ -177,7 +177,7 @@ static struct probe_error *start_sessions(
 
 	trace_take_left(trace, pid);
 	comm_cache_forget(trace->comms, pid);
-	comm_cache_add(trace->comms, pid);
+	comm_cache_get(trace->comms, pid, pid, clock_ns(CLOCK_REALTIME));
 	leave_unwanted(trace, from, pid);
 	for (size_t i = from; i < trace->target_count && !error; i++)
 		error = start_session(trace, &trace->targets[i], i == from, meant, &sites);

@@ -64,7 +64,7 @@ static bool visit_hit(const struct probe_hit *hit, void *data)
 	struct trace *trace = round->trace;
 	const struct trace_target *target = &trace->targets[round->target];
 	const struct trace_tracer *tracer = target->tracer;
-	const char *comm = output_comm(trace, target, hit);
+	const char *comm = output_comm(trace, hit);
 
 	round->hits++;
 	/* Counts are in no order; pointers mean something in one process. */

@@ -57,12 +57,11 @@ void otlp_watch(struct trace *trace)
 	loop_until(&trace->loop, probe_otlp_due_ns(trace->otlp));
 }
 
-void otlp_span(const struct trace *trace, const struct trace_target *target,
-	const struct probe_hit *hit, const struct probe_session_probe *probes)
+void otlp_span(const struct trace *trace, const struct probe_hit *hit,
+	const struct probe_session_probe *probes)
 {
 	probe_otlp_span(trace->otlp, hit, &probes[hit->begin->probe], &probes[hit->probe],
-		comm_cache_get_forked(trace->comms, hit->pid, hit->pid, hit->time_ns,
-			probe_target_pid(target->target)));
+		comm_cache_get(trace->comms, hit->pid, hit->pid, hit->time_ns));
 }
 
 /* Once, while there is still time to do something about it. */

@@ -82,18 +82,16 @@ static void dispatch(struct trace *trace, const struct trace_target *target,
 	else if (tracer->host)
 		probe_tracer_host_hit(tracer->host, tags[probe->role], hit, probe, comm);
 	else if (hit->begin && trace->otlp)
-		otlp_span(trace, target, hit, probes);
+		otlp_span(trace, hit, probes);
 	else if (hit->begin)
 		probe_sink_span(tracer->sink, hit, &probes[hit->begin->probe], probe, comm);
 	else
 		probe_sink_hit(tracer->sink, hit, probe, comm);
 }
 
-const char *output_comm(
-	struct trace *trace, const struct trace_target *target, const struct probe_hit *hit)
+const char *output_comm(struct trace *trace, const struct probe_hit *hit)
 {
-	return comm_cache_get_forked(
-		trace->comms, hit->pid, hit->tid, hit->time_ns, probe_target_pid(target->target));
+	return comm_cache_get(trace->comms, hit->pid, hit->tid, hit->time_ns);
 }
 
 bool output_hit(size_t target, const struct probe_hit *hit, const char *comm, void *data)
@@ -151,7 +149,7 @@ static bool visit_flight(const struct probe_hit *hit, void *data)
 {
 	const struct flight *flight = data;
 	struct trace *trace = flight->trace;
-	const char *comm = output_comm(trace, &trace->targets[flight->target], hit);
+	const char *comm = output_comm(trace, hit);
 
 	if (!flight->merge)
 		return output_hit(flight->target, hit, comm, trace);

@@ -25,19 +25,16 @@ enum {
 	STRING_BYTES = 256,
 	ARGS_MAX = 32,
 	NUMBER_BYTES = 8,
-	COMM_BYTES = 16,
 	ENDED_MAX = 64 /* processes that have ended, and that have not been written */
 };
 
 struct trace_rings {
 	struct probe_stream *stream;
 	struct comm_cache *comms; /* the trace's */
-	pid_t pid;
-	bool alive;	       /* when it was written last: other threads have its ids afterwards */
-	char comm[COMM_BYTES]; /* when it was started */
-	uint64_t flushed;      /* of its hits */
-	uint64_t ended_ns;     /* 0: it has not */
-	uint64_t held;	       /* hits that were in the rings then; 0 once they are written */
+	bool alive;	   /* when it was written last: other threads have its ids afterwards */
+	uint64_t flushed;  /* of its hits */
+	uint64_t ended_ns; /* 0: it has not */
+	uint64_t held;	   /* hits that were in the rings then; 0 once they are written */
 };
 
 struct probe_error *trace_rings_check(const struct trace_options *options)
@@ -59,20 +56,17 @@ static const char *comm_of(void *data, pid_t pid, pid_t tid, uint64_t time_ns)
 {
 	const struct trace_rings *rings = data;
 
-	return rings->alive ? comm_cache_get_forked(rings->comms, pid, tid, time_ns, rings->pid)
-			    : rings->comm;
+	return rings->alive ? comm_cache_get(rings->comms, pid, tid, time_ns)
+			    : comm_cache_known(rings->comms, pid, tid);
 }
 
-static struct trace_rings *create_rings(struct trace *trace, pid_t pid)
+static struct trace_rings *create_rings(struct trace *trace)
 {
 	struct trace_rings *rings = calloc(1, sizeof(*rings));
-	const char *comm = comm_cache_get(trace->comms, pid, pid, 0);
 
 	if (!rings)
 		return NULL;
 	rings->comms = trace->comms;
-	rings->pid = pid;
-	snprintf(rings->comm, sizeof(rings->comm), "%s", comm ? comm : "");
 	return rings;
 }
 
@@ -114,7 +108,7 @@ struct probe_error *trace_target_start(struct trace *trace, struct trace_target 
 	if (trace->full == RECORD_FLUSH)
 		return probe_session_start(
 			target->target, request, options, report, &target->session);
-	target->rings = create_rings(trace, probe_target_pid(target->target));
+	target->rings = create_rings(trace);
 	error = target->rings ? create_stream(trace, target, request, options, report)
 			      : probe_error_no_memory();
 	if (!error)
@@ -129,8 +123,12 @@ struct probe_error *trace_target_start(struct trace *trace, struct trace_target 
 struct probe_error *trace_rings_poll(struct trace *trace, struct trace_target *target)
 {
 	struct probe_stream *stream = target->rings->stream;
+	pid_t pid = probe_target_pid(target->target);
 	struct probe_stream_status status;
 	struct probe_error *error = probe_stream_poll(stream, NULL);
+
+	/* Its hits are read when it may have ended. */
+	comm_cache_get(trace->comms, pid, pid, clock_ns(CLOCK_REALTIME));
 
 	if (error || trace->full != RECORD_STOP)
 		return error;

@@ -273,8 +273,10 @@ static struct probe_error *start_session(struct trace *trace, struct trace_targe
 	}
 	probe_report_deinit(&report);
 	target->on = !error;
+	/* It may have ended when its first hits are read. */
 	if (!error && first)
-		comm_cache_add(trace->comms, probe_target_pid(target->target));
+		comm_cache_get(trace->comms, probe_target_pid(target->target),
+			probe_target_pid(target->target), clock_ns(CLOCK_REALTIME));
 	/* A process that has ended has left its hits, and executes nothing else. */
 	if (!error && first)
 		probe_error_free(probe_watch_add(trace->watch, target->target));

@@ -9,7 +9,6 @@
 
 struct asker {
 	const struct trace *trace;
-	const struct trace_target *target;
 	bool is_gone; /* the program, and with it the names of its threads */
 };
 
@@ -17,9 +16,8 @@ static const char *comm_of(void *data, pid_t pid, pid_t tid, uint64_t time_ns)
 {
 	const struct asker *asker = data;
 
-	/* At no time, the name is the one that is known. */
-	return comm_cache_get_forked(asker->trace->comms, pid, tid, asker->is_gone ? 0 : time_ns,
-		probe_target_pid(asker->target->target));
+	return asker->is_gone ? comm_cache_known(asker->trace->comms, pid, tid)
+			      : comm_cache_get(asker->trace->comms, pid, tid, time_ns);
 }
 
 bool trace_takes(const struct trace *trace, const struct trace_target *target)
@@ -30,7 +28,7 @@ bool trace_takes(const struct trace *trace, const struct trace_target *target)
 static bool take(struct trace *trace, struct trace_target *target, enum probe_ctf_amount amount,
 	bool is_gone, size_t *hits)
 {
-	struct asker asker = {trace, target, is_gone};
+	struct asker asker = {trace, is_gone};
 	const struct probe_ctf_names names = {comm_of, &asker};
 	struct probe_ctf_taken taken;
 	struct probe_error *error =

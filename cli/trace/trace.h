@@ -288,8 +288,8 @@ void exports_update(struct trace *trace);
 PROBE_MUST_CHECK struct probe_error *otlp_open(struct trace *trace);
 void otlp_watch(struct trace *trace);
 /* Takes a hit that is a span. `probes` are those of its session. */
-void otlp_span(const struct trace *trace, const struct trace_target *target,
-	const struct probe_hit *hit, const struct probe_session_probe *probes);
+void otlp_span(const struct trace *trace, const struct probe_hit *hit,
+	const struct probe_session_probe *probes);
 /* Sends the metrics, and the spans that there are. */
 void otlp_update(struct trace *trace);
 bool otlp_is_busy(const struct trace *trace);
@@ -321,8 +321,7 @@ void output_check(struct trace *trace, struct probe_error *error);
 /* No more hits of this target should be taken now. */
 bool output_full(const struct trace_target *target);
 /* The name of the thread of a hit, or NULL; valid until the next call. */
-const char *output_comm(
-	struct trace *trace, const struct trace_target *target, const struct probe_hit *hit);
+const char *output_comm(struct trace *trace, const struct probe_hit *hit);
 /* Takes one hit; false when no more should be handed over. `data` is the trace. */
 bool output_hit(size_t target, const struct probe_hit *hit, const char *comm, void *data);
 /* Reports that this many more hits of a probe were lost. */

@@ -150,6 +150,38 @@ static struct probe_error *take_ring(struct taking *t, size_t least)
 	return error;
 }
 
+/*
+ * Asks for the names of threads whose hits have come since the ring was looked at last, and stay
+ * there for now: when they are taken, the threads may have ended. The caller remembers the names.
+ */
+static void ask_names(const struct taking *t)
+{
+	struct rings *rings = &t->source->session->rings;
+	struct children_cache *processes = &t->source->session->processes;
+	uint64_t at = t->source->heads[t->number], head = t->ring->head;
+	uint32_t last = 0, word;
+	struct ring ring = *t->ring;
+	pid_t pid, tid;
+	size_t length;
+
+	for (at = at > ring.tail ? at : ring.tail; at < head; at += length) {
+		const uint8_t *record;
+
+		ring.tail = at;
+		record = rings_first(rings, &ring);
+		length = ring_record_length(&t->forms, record, head - at);
+		length = ring_padded(length, RING_ALIGN);
+		if (!length || length > head - at)
+			return;
+		memcpy(&word, record + offsetof(struct ring_record, tid), sizeof(word));
+		if (word == last)
+			continue;
+		last = word;
+		children_thread(processes, word, &pid, &tid);
+		t->names->comm(t->names->data, pid, tid, clock_now_ns());
+	}
+}
+
 /* How long it takes until a ring is filled as far as it should be, at the present rate. */
 static void note_rate(struct ctf_source *source, unsigned int number, uint64_t since_ns,
 	struct probe_ctf_taken *ret)
@@ -204,6 +236,8 @@ static struct probe_error *take_rings(struct taking *t, struct probe_ctf_taken *
 		t->ring = &s->rings.rings[i];
 		t->number = (unsigned int)i;
 		error = take_ring(t, least);
+		if (!error && t->names && t->names->comm)
+			ask_names(t);
 		note_rate(t->source, t->number, since_ns, ret);
 	}
 	rings_end(&s->rings);

@@ -14,7 +14,7 @@
 enum {
 	SLOTS_FIRST = 16,
 	SLOTS_MAX = 1 << 14, /* a target may make up any number of threads */
-	COMM_MAX_AGE_NS = 1000000000
+	COMM_MAX_AGE_NS = 100000000
 };
 
 void ctf_threads_deinit(struct ctf_threads *threads)

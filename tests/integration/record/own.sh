@@ -41,7 +41,7 @@ for text in open(sys.argv[2]):
     hit = json.loads(text)
     if "lost" in hit:
         continue
-    assert hit["comm"], hit
+    assert hit.get("comm") != "", hit
     ours.append((hit["ts"], hit["provider"], hit["name"], hit["cpu"], hit["pid"], hit["tid"],
                  hit["args"]))
 assert ours, "no hits"

@@ -161,4 +161,21 @@ sleep 0.7
 trace_stop renamed
 same "what intervals add up to" "$(jq -s 'map(select(.interval and .keys) | .hits) | add' "$SCRATCH/renamed.out")" 10
 end_target
+
+# Where hits are shown one by one, nobody may have asked for a name in time. It is the right one, or
+# there is none: never that of the process.
+for how in trace record; do
+	options=(--json -o "$SCRATCH/hits.json")
+	[ $how = trace ] || options=(-o "$SCRATCH/named")
+	for ((i = 0; i < 20; i++)); do
+		echo "web$i 10 left"
+	done | "$PROBECTL" $how -q "${options[@]}" nicknames:hit -- "$TARGETS/nicknames" >"$SCRATCH/out" ||
+		fail "$how: status $?"
+	[ $how = trace ] || "$PROBECTL" export -F json "$SCRATCH/named" >"$SCRATCH/hits.json"
+	same "$how: all are there" "$(jq .ts "$SCRATCH/hits.json" | wc -l)" 200
+	same "$how: names" "$(jq -s 'group_by(.tid) | map(map(.comm) | unique | length) | max' "$SCRATCH/hits.json")" 1
+	same "$how: others" "$(jq -r '.comm // "web"' "$SCRATCH/hits.json" | grep -vc '^web')" 0
+	"$PROBECTL" report --json - <"$SCRATCH/hits.json" >"$SCRATCH/report" || fail "$how: report"
+	same "$how: others in a report" "$(grep -c '"comm":"nicknames"' "$SCRATCH/report")" 0
+done
 finish
