@@ -179,6 +179,20 @@ struct ring_record {
 _Static_assert(sizeof(struct ring_record) == 16, "stubs rely on the layout");
 enum { RING_ALIGN = 4, RING_BACK_BYTES = 8 };
 
+/*
+ * The word behind a record in a ring that is overwritten: the bytes from the word before the record
+ * to this one, and how many records the ring has ever had. So what was overwritten can be counted.
+ */
+enum { RING_BACK_BITS = 17 };
+static inline uint64_t ring_back_length(uint64_t word)
+{
+	return word & ((UINT64_C(1) << RING_BACK_BITS) - 1);
+}
+static inline uint64_t ring_back_count(uint64_t word)
+{
+	return word >> RING_BACK_BITS;
+}
+
 /* The length of a record, padded to a multiple of `align`. */
 static inline size_t ring_padded(size_t bytes, size_t align)
 {

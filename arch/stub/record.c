@@ -112,23 +112,35 @@ void form_jump_by_room(
 		(int32_t)(p->max_bytes - s->ring_bytes), label);
 }
 
+/* SCRATCH = the place in the ring of an offset in bytes ever written, which RECORD or VALUE has. */
+static struct form_mem form_word_at(struct form *f, const struct stub_plan *p, int offset)
+{
+	form_extend(f, FORM_SCRATCH, offset, sizeof(uint32_t), false);
+	form_two_const(f, FORM_AND, false, FORM_SCRATCH, (int32_t)(p->stub->ring_bytes - 1));
+	return form_indexed(FORM_SET, FORM_SCRATCH, sizeof(struct ring_header));
+}
+
 /*
  * In a flight recorder, the word at the new head leads back to this record, which begins at the
- * old head. OUT holds its length if it varies.
+ * old head, and counts one more than the word there. OUT holds the record's length if it varies.
  */
 static void form_publish_over(struct form *f, const struct stub_plan *p)
 {
 	struct form_mem head = ring_word(offsetof(struct ring_header, head));
+	int32_t one = (1 << RING_BACK_BITS) + RING_BACK_BYTES;
 
 	form_load(f, FORM_RECORD, head, sizeof(uint64_t), false);
 	if (p->recorded_pairs)
 		form_compute(f, FORM_VALUE, form_indexed(FORM_RECORD, FORM_OUT, RING_BACK_BYTES));
 	else
 		form_compute(f, FORM_VALUE, record_word(p->fixed_bytes + RING_BACK_BYTES));
-	form_extend(f, FORM_SCRATCH, FORM_VALUE, sizeof(uint32_t), false);
-	form_two_const(f, FORM_AND, false, FORM_SCRATCH, (int32_t)(p->stub->ring_bytes - 1));
-	form_store(
-		f, FORM_RECORD, form_indexed(FORM_SET, FORM_SCRATCH, sizeof(struct ring_header)));
+	form_load(f, FORM_RECORD, form_word_at(f, p, FORM_RECORD), sizeof(uint64_t), false);
+	form_two_const(f, FORM_AND, true, FORM_RECORD, -(1 << RING_BACK_BITS));
+	if (p->recorded_pairs)
+		form_compute(f, FORM_RECORD, form_indexed(FORM_RECORD, FORM_OUT, one));
+	else
+		form_compute(f, FORM_RECORD, record_word((size_t)one + p->fixed_bytes));
+	form_store(f, FORM_RECORD, form_word_at(f, p, FORM_VALUE));
 	form_publish(f, FORM_VALUE, head, sizeof(uint64_t));
 }
 

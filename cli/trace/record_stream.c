@@ -33,6 +33,7 @@ struct trace_rings {
 	struct comm_cache *comms; /* the trace's */
 	bool alive;	   /* when it was written last: other threads have its ids afterwards */
 	uint64_t flushed;  /* of its hits */
+	uint64_t overwritten; /* likewise */
 	uint64_t ended_ns; /* 0: it has not */
 	uint64_t held;	   /* hits that were in the rings then; 0 once they are written */
 };
@@ -154,6 +155,8 @@ struct probe_error *trace_rings_write(struct trace *trace, struct trace_target *
 	trace->overrun |= status.overrun;
 	trace->hits += status.flushed - rings->flushed;
 	rings->flushed = status.flushed;
+	trace->overwritten += status.overwritten - rings->overwritten;
+	rings->overwritten = status.overwritten;
 	if (!error)
 		rings->held = 0;
 	return error;
@@ -213,14 +216,21 @@ bool trace_rings_may_drop(const struct trace *trace, const struct trace_target *
 struct probe_error *trace_rings_end(struct trace *trace, struct trace_target *target)
 {
 	struct trace_rings *rings = target->rings;
-	struct probe_error *error = NULL;
+	struct probe_error *error = NULL, *lost = NULL;
 
 	if (is_kept(target)) {
+		uint64_t unread = probe_session_recorded(target->session) - rings->flushed -
+				  rings->overwritten;
+
 		trace->dropped++;
 		trace->dropped_hits += rings->held;
+		trace->overwritten += unread - rings->held;
+		if (trace->record)
+			lost = probe_ctf_discarded(trace->record, target->session, unread);
 	}
 	if (rings->stream)
 		error = probe_stream_shutdown(rings->stream);
+	error = probe_error_first(lost, error);
 	free(rings);
 	target->rings = NULL;
 	target->session = NULL;
@@ -229,14 +239,17 @@ struct probe_error *trace_rings_end(struct trace *trace, struct trace_target *ta
 
 void trace_rings_report(const struct trace *trace)
 {
-	if (trace->overrun && !trace->settings.quiet)
-		fprintf(stderr, "probectl: %s (see -b)\n",
-			trace->full == RECORD_LOOP
-				? "older hits were overwritten"
-				: "later hits were not recorded: the rings were full");
+	if (trace->overwritten && !trace->settings.quiet)
+		fprintf(stderr,
+			"probectl: %" PRIu64 " older hit%s overwritten, which the record counts as "
+			"lost (see -b)\n",
+			trace->overwritten, trace->overwritten == 1 ? " was" : "s were");
+	if (trace->overrun && trace->full == RECORD_STOP && !trace->settings.quiet)
+		fputs("probectl: later hits were not recorded: the rings were full (see -b)\n",
+			stderr);
 	if (trace->dropped)
-		report_warning("the rings of %zu process%s that had ended were dropped, with up "
-			       "to %" PRIu64 " hit%s: those of the last %d are kept, until SIGUSR1 "
+		report_warning("the rings of %zu process%s that had ended were dropped, with "
+			       "%" PRIu64 " hit%s: those of the last %d are kept, until SIGUSR1 "
 			       "writes them",
 			trace->dropped, trace->dropped == 1 ? "" : "es",
 			COUNTED(trace->dropped_hits), ENDED_MAX);

@@ -10,9 +10,9 @@
  *            ^                          |                   ^               |
  *            +--------------------------+                   +---------------+
  *
- * Each word `back` is where the record before it begins, as bytes ever written.
- * So a record's length follows from two places, before anything in it is looked
- * at.
+ * Each word `back` has the bytes to the word before it, and how many records the ring has ever
+ * had (arch/layout.h). So a record's length is known before anything in it is looked at, and how
+ * many were written over follows from the newest word.
  *
  * The target keeps writing. At any time it may be changing the bytes after the
  * head, up to the longest record and two words. What was copied is believed only
@@ -25,6 +25,8 @@
 
 #include "arch/layout.h"
 #include "libprobe/ring/recorder.h"
+
+enum { HEAD_TRIES = 16, RECORD_LEAST = sizeof(struct ring_record) + RING_BACK_BYTES };
 
 struct reader {
 	const struct snapshot *view;
@@ -108,33 +110,57 @@ static void drop_overwritten(struct reader *r, size_t first, const uint64_t *pla
 		to->count--;
 }
 
-/* What is between `since` and the oldest record that is left, at `oldest`, was written over. */
-static void note_gap(struct recording *to, size_t first, uint64_t since, uint64_t oldest)
+/* So many records that had not been read were written over. */
+static void note_gap(struct recording *to, size_t first, uint64_t gone)
 {
-	if (oldest <= since)
+	if (!gone)
 		return;
-	to->overwritten = true;
+	to->overwritten += gone;
 	if (to->count > first && to->records[to->count - 1].time > to->whole_from)
 		to->whole_from = to->records[to->count - 1].time;
 }
 
-/* Reads one ring from its head backwards, to *since; false without memory. */
-static bool read_ring(struct reader *r, uint64_t *since)
+/*
+ * The head of a ring, and the word there. False if the target is too fast for us, or has written
+ * nonsense: what is there is read another time.
+ */
+static bool read_head(const struct reader *r, uint64_t *head_ret, uint64_t *word_ret)
 {
-	uint64_t ring_bytes = r->view->layout.ring_bytes, head, place, end;
+	uint64_t again;
+
+	for (int i = 0; i < HEAD_TRIES; i++) {
+		if (!read_word(r, r->start, head_ret) || *head_ret % RING_BACK_BYTES)
+			return false;
+		atomic_thread_fence(memory_order_acquire); /* pairs with the store of head */
+		if (!read_word(r, place_offset(r, *head_ret), word_ret))
+			return false;
+		atomic_thread_fence(memory_order_acquire);
+		if (!read_word(r, r->start, &again))
+			return false;
+		if (again - *head_ret + 2 * RING_BACK_BYTES + r->record_max <
+			r->view->layout.ring_bytes)
+			return true;
+	}
+	return false;
+}
+
+/* Reads one ring from its head backwards, to *since; false without memory. */
+static bool read_ring(struct reader *r, struct ring_since *since)
+{
+	uint64_t ring_bytes = r->view->layout.ring_bytes, head, newest, place, end, word, made;
 	size_t first = r->recording->count, room = 0, kept;
 	uint64_t *places = NULL;
 	bool ok = true, memory = true;
 
-	if (!read_word(r, r->start, &head) || head % RING_BACK_BYTES)
+	if (!read_head(r, &head, &newest))
 		return true;
-	atomic_thread_fence(memory_order_acquire); /* pairs with the store of head */
-	for (end = head; ok && memory && end > *since; end = place) {
+	for (end = head; ok && memory && end > since->place; end = place) {
 		size_t count = r->recording->count - first;
 
-		if (!read_word(r, place_offset(r, end), &place) || place >= end ||
-			head - place > ring_bytes)
+		if (!read_word(r, place_offset(r, end), &word) || !ring_back_length(word) ||
+			ring_back_length(word) > end || head - end + ring_back_length(word) > ring_bytes)
 			break;
+		place = end - ring_back_length(word);
 		if (count == room) {
 			uint64_t *more = reallocarray(places, 2 * room + 64, sizeof(*places));
 
@@ -149,8 +175,11 @@ static bool read_ring(struct reader *r, uint64_t *since)
 	if (memory && places)
 		drop_overwritten(r, first, places);
 	kept = r->recording->count - first;
-	note_gap(r->recording, first, *since, kept ? places[kept - 1] : head);
-	*since = head;
+	/* The target can write any number there, but has not had a hit for each. */
+	made = ring_back_count(newest) - since->count;
+	if (head > since->place && made >= kept && made <= (head - since->place) / RECORD_LEAST)
+		note_gap(r->recording, first, made - kept);
+	*since = (struct ring_since){head, ring_back_count(newest)};
 	free(places);
 	return memory;
 }
@@ -168,7 +197,7 @@ static int compare_records(const void *a, const void *b)
 }
 
 struct probe_error *recording_read(
-	struct snapshot *view, size_t record_max, uint64_t *since, struct recording *ret)
+	struct snapshot *view, size_t record_max, struct ring_since *since, struct recording *ret)
 {
 	const struct reg_session *l = &view->layout;
 	struct reader reader = {.view = view, .recording = ret, .record_max = record_max};
@@ -177,7 +206,7 @@ struct probe_error *recording_read(
 	*ret = (struct recording){0};
 	snapshot_begin_round(view);
 	for (uint32_t i = 0; i < 2 * l->cpus && l->ring_bytes && memory; i++) {
-		uint64_t from = since ? since[i] : 0;
+		struct ring_since from = since ? since[i] : (struct ring_since){0};
 
 		reader.ring = i;
 		reader.start = l->rings - l->data + ((uint64_t)i << l->rings_shift);
@@ -193,6 +222,22 @@ struct probe_error *recording_read(
 	if (ret->count)
 		qsort(ret->records, ret->count, sizeof(*ret->records), compare_records);
 	return NULL;
+}
+
+uint64_t recording_total(struct snapshot *view)
+{
+	const struct reg_session *l = &view->layout;
+	struct reader reader = {.view = view};
+	uint64_t head, word, sum = 0;
+
+	snapshot_begin_round(view);
+	for (uint32_t i = 0; i < 2 * l->cpus && l->ring_bytes; i++) {
+		reader.start = l->rings - l->data + ((uint64_t)i << l->rings_shift);
+		if (!snapshot_is_empty(view, reader.start, sizeof(struct ring_header)) &&
+			read_head(&reader, &head, &word))
+			sum += ring_back_count(word);
+	}
+	return sum;
 }
 
 void recording_deinit(struct recording *recording)

@@ -18,11 +18,16 @@ struct recording {
 	size_t count;
 	uint8_t *bytes;
 	/*
-	 * Records that had not been read were written over; before this time (of the
+	 * How many records that had not been read were written over; before this time (of the
 	 * processor's counter) others may be missing.
 	 */
-	bool overwritten;
+	uint64_t overwritten;
 	uint64_t whole_from;
+};
+
+/* Up to where a ring has been read: bytes ever written, and records. All zero at first. */
+struct ring_since {
+	uint64_t place, count;
 };
 
 /*
@@ -30,13 +35,14 @@ struct recording {
  * `record_max` is the length of the longest that it writes. What they hold is
  * for the caller to check.
  *
- * `since` may be NULL; else it has a word for each ring, 0 at first, that says up to
- * where the ring has been read: each record is then copied once.
+ * `since` may be NULL; else it has one for each ring, and each record is copied once.
  *
  * Errors: PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *recording_read(
-	struct snapshot *view, size_t record_max, uint64_t *since, struct recording *ret);
+	struct snapshot *view, size_t record_max, struct ring_since *since, struct recording *ret);
+/* How many records have ever been written to the rings. */
+uint64_t recording_total(struct snapshot *view);
 void recording_deinit(struct recording *recording);
 
 #endif

@@ -17,7 +17,7 @@
 #include "libprobe/session/session.h"
 
 enum {
-	NOTES_VERSION = 3,
+	NOTES_VERSION = 4,
 	NOTES_BYTES_MAX = 64 << 20,
 	NOTES_BOOT_BYTES = 40, /* /proc/sys/kernel/random/boot_id */
 	NOTES_COMMAND_BYTES = SESSION_COMMAND_BYTES

@@ -251,7 +251,7 @@ struct probe_error *session_check_there(const struct probe_session *s)
 }
 
 struct probe_error *session_take_recording(
-	struct probe_session *s, uint64_t *since, struct recording *ret)
+	struct probe_session *s, struct ring_since *since, struct recording *ret)
 {
 	struct probe_error *error;
 
@@ -298,6 +298,11 @@ struct probe_error *probe_session_snapshot(struct probe_session *session,
 	session_visit_recording(session, &recording, 0, visit, data);
 	recording_deinit(&recording);
 	return NULL;
+}
+
+uint64_t probe_session_recorded(struct probe_session *session)
+{
+	return session->options.overwrite ? recording_total(&session->view) : 0;
 }
 
 bool session_read_rings(

@@ -320,7 +320,7 @@ PROBE_MUST_CHECK struct probe_error *session_check_there(const struct probe_sess
  * Free *ret with recording_deinit(). Errors: as probe_session_snapshot().
  */
 PROBE_MUST_CHECK struct probe_error *session_take_recording(
-	struct probe_session *session, uint64_t *since, struct recording *ret);
+	struct probe_session *session, struct ring_since *since, struct recording *ret);
 /*
  * Hands over the copied records, from index `from` on, until `visit` returns false. Returns the
  * index to continue with.

@@ -238,9 +238,9 @@ static bool visit_hit(const struct probe_hit *hit, void *data)
 		return true;
 	if (r->overflow) {
 		/* It began after the last event that is there. */
-		put_own(stream, PROBE_STREAM_OVERFLOW, r->last_ns ? r->last_ns : hit->time_ns, 0,
-			NULL, 0);
-		r->overflow = false;
+		put_own(stream, PROBE_STREAM_OVERFLOW, r->last_ns ? r->last_ns : hit->time_ns,
+			r->overflow, NULL, 0);
+		r->overflow = 0;
 	}
 	if (r->resume && hit->time_ns >= r->resume_ns) {
 		put_own(stream, PROBE_STREAM_RESUME, hit->time_ns, 0, NULL, 0);
@@ -294,6 +294,26 @@ static void tell_damage(struct probe_stream *stream)
 
 /* ---- Rounds --------------------------------------------------------------------- */
 
+/* Hits are gone that were not read. Whoever has asked for the status since has been told. */
+static void note_overwritten(struct probe_stream *stream, bool is_told)
+{
+	struct stream_reading *r = &stream->reading;
+	uint64_t gone = r->recording.overwritten;
+
+	stream->overrun |= !is_told;
+	r->overwritten += gone;
+	r->resume = true;
+	r->resume_ns = 0;
+	if (r->recording.whole_from)
+		r->resume_ns =
+			clock_realtime_ns(&stream->session->clock, r->recording.whole_from);
+	/* Of a stream, it is told before the next hit. */
+	if (stream->log)
+		put_own(stream, PROBE_STREAM_OVERFLOW, r->last_ns, gone, NULL, 0);
+	else
+		r->overflow += gone;
+}
+
 /* Hands over what is in rings that are written over; *drained_ret as stream_take(). */
 static struct probe_error *take_recorded(struct probe_stream *stream, bool *drained_ret)
 {
@@ -303,16 +323,14 @@ static struct probe_error *take_recorded(struct probe_stream *stream, bool *drai
 	if (r->recorded == r->recording.count) {
 		recording_deinit(&r->recording);
 		r->recorded = 0;
+		uint64_t gone = stream_gone(stream), told = stream->gone_status;
+
 		error = session_take_recording(stream->session, r->since, &r->recording);
 		if (error)
 			return error;
-		if (r->recording.overwritten) {
-			r->overflow = r->resume = stream->overrun = true;
-			r->resume_ns =
-				clock_realtime_ns(&stream->session->clock, r->recording.whole_from);
-			if (!r->recording.whole_from)
-				r->resume_ns = 0;
-		}
+		stream->gone_status = 0;
+		if (r->recording.overwritten)
+			note_overwritten(stream, told && gone <= told);
 	}
 	r->recorded = session_visit_recording(
 		stream->session, &r->recording, r->recorded, visit_hit, stream);

@@ -244,7 +244,7 @@ static struct probe_error *start_session(struct probe_stream *stream,
 	if (error || !its.overwrite)
 		return error;
 	stream->reading.since =
-		calloc(2 * (size_t)stream->session->rings.layout.cpus, sizeof(uint64_t));
+		calloc(2 * (size_t)stream->session->rings.layout.cpus, sizeof(struct ring_since));
 	return stream->reading.since ? NULL : probe_error_no_memory();
 }
 
@@ -412,7 +412,7 @@ struct probe_error *probe_stream_clear(struct probe_stream *stream)
 		probe_session_switch(stream->session, i, true);
 	stream_reading_reset(stream);
 	stream->lost_before += stream_lost(stream);
-	stream->lost_status = 0;
+	stream->lost_status = stream->gone_status = 0;
 	stream->overrun = false;
 	if (!error && has_own_log(stream))
 		error = stream_log_clear(stream->log);
@@ -492,26 +492,35 @@ struct probe_error *probe_stream_get_filter(
 
 /* ---- Status --------------------------------------------------------------------- */
 
-/* Whether an overwritten ring has only unread records. *over_ret: it has lost some of them. */
-static bool is_lapped(struct probe_stream *stream, bool *over_ret)
+/* Whether an overwritten ring has only unread records. *gone_ret: bytes of others that are gone. */
+static bool is_lapped(const struct probe_stream *stream, uint64_t *gone_ret)
 {
 	const struct probe_session *s = stream->session;
 	const struct reg_session *l = &s->rings.layout;
 	uint64_t margin = s->record_max + 2 * WORD;
 	bool full = false;
 
+	*gone_ret = 0;
 	for (uint32_t i = 0; i < 2 * l->cpus; i++) {
 		uint64_t head = 0, unread;
 
 		if (!snapshot_read(&s->view, l->rings - l->data + ((uint64_t)i << l->rings_shift),
 			    &head, sizeof(head)) ||
-			head <= stream->reading.since[i])
+			head <= stream->reading.since[i].place)
 			continue;
-		unread = head - stream->reading.since[i];
+		unread = head - stream->reading.since[i].place;
 		full |= unread + margin > l->ring_bytes;
-		*over_ret |= unread > l->ring_bytes;
+		*gone_ret += unread > l->ring_bytes ? unread - l->ring_bytes : 0;
 	}
 	return full;
+}
+
+uint64_t stream_gone(const struct probe_stream *stream)
+{
+	uint64_t gone;
+
+	is_lapped(stream, &gone);
+	return gone;
 }
 
 static void get_status(struct probe_stream *stream, struct probe_stream_status *ret)
@@ -523,8 +532,15 @@ static void get_status(struct probe_stream *stream, struct probe_stream_status *
 		.flush_error = stream->flush_error,
 		.lost = stream_lost(stream)};
 	ret->overrun = stream->overrun || ret->lost > stream->lost_status;
-	if (stream->reading.since && !stream->session->stopped)
-		ret->full |= is_lapped(stream, &ret->overrun);
+	ret->overwritten = stream->reading.overwritten;
+	ret->lost += ret->overwritten;
+	if (stream->reading.since && !stream->session->stopped) {
+		uint64_t gone;
+
+		ret->full |= is_lapped(stream, &gone);
+		ret->overrun |= gone > stream->gone_status;
+		stream->gone_status = gone;
+	}
 	if (!stream->log)
 		return;
 	ret->log_full = stream_log_is_full(stream->log);
@@ -541,7 +557,7 @@ struct probe_error *probe_stream_get_status(
 		return error;
 	if (stream->session) {
 		get_status(stream, ret);
-		stream->lost_status = ret->lost;
+		stream->lost_status = ret->lost - ret->overwritten;
 		stream->overrun = false;
 		stream->flush_error = 0;
 	} else {

@@ -189,12 +189,13 @@ struct stream_reading {
 	uint64_t filter_ns;
 	uint64_t last_ns; /* the latest time of an event */
 	uint64_t read_ns; /* time of the hit that was read last: a clock may be set back */
-	bool overflow;	  /* to report before the next hit */
+	uint64_t overflow; /* hits to report as lost before the next hit */
 	bool resume;	  /* to report before the next hit from resume_ns on */
 	uint64_t resume_ns;
 	uint64_t damaged; /* of the session, as reported */
 	uint64_t lost;	  /* likewise */
-	uint64_t *since;  /* see recording_read() */
+	struct ring_since *since; /* see recording_read() */
+	uint64_t overwritten;	  /* hits, of those read so far */
 	struct recording recording;
 	size_t recorded; /* of these, handed over */
 	size_t taken;	 /* events in this round */
@@ -223,6 +224,7 @@ struct probe_stream {
 	size_t mark_count;
 	struct stream_reading reading;
 	bool overrun;
+	uint64_t gone_status; /* with `since`: unread bytes that were gone then */
 	uint64_t lost_before; /* of the session, when the stream was cleared */
 	uint64_t lost_status; /* when the status was asked for */
 	unsigned int flushing;
@@ -260,6 +262,9 @@ void stream_mark(struct probe_stream *stream, uint32_t type, bool silent, int va
 	const struct probe_stream_set sets[2]);
 /* Records that it continues, and lets events in. */
 void stream_go_on(struct probe_stream *stream);
+/* With reading.since: how many unread bytes were written over. */
+uint64_t stream_gone(const struct probe_stream *stream);
+
 /* Hits that were lost since the stream was made or cleared. */
 uint64_t stream_lost(struct probe_stream *stream);
 

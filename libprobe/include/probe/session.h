@@ -222,6 +222,12 @@ PROBE_MUST_CHECK struct probe_error *probe_session_poll(struct probe_session *se
 	bool (*visit)(const struct probe_hit *hit, void *data), void *data, bool *more_ret);
 
 /*
+ * Returns how many hits a session with options->overwrite has recorded, also those that have been
+ * overwritten since; 0 for other sessions.
+ */
+uint64_t probe_session_recorded(struct probe_session *session);
+
+/*
  * Switches one probe of a session with options->switched on or off, by its index, or with
  * SIZE_MAX the session as a whole. A hit leaves a record if both are on; at first, all probes
  * are on, and the session is off. This takes one store and stops nothing: a hit that is being

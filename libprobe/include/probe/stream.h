@@ -285,8 +285,9 @@ struct probe_stream_status {
 	int flush_error;  /* the first errno of a flush since then; 0: none */
 	bool log_overrun; /* events of the log were lost since then */
 	bool log_full;
-	uint64_t lost;	  /* hits known to be lost, in total */
+	uint64_t lost;	  /* hits known to be lost, in total; those overwritten are, once read */
 	uint64_t flushed; /* hits written to the log, in total */
+	uint64_t overwritten; /* of those lost: hits that newer ones have replaced */
 };
 
 /*

@@ -238,7 +238,7 @@ static void flight_recorders(void **state)
 	enum { STEP = sizeof(struct ring_record) + RING_BACK_BYTES, MANY = 1000 };
 	struct fixture *x = *state;
 	form_native_function *function;
-	uint64_t sum = 0;
+	uint64_t sum = 0, counted = 0;
 
 	x->stub.overwrite = true;
 	function = make_record(x);
@@ -250,17 +250,22 @@ static void flight_recorders(void **state)
 		uint64_t place = ring->head, back, count = 0;
 
 		sum += ring->head;
+		memcpy(&back, data + place % RING_BYTES, sizeof(back));
+		counted += ring_back_count(back);
 		for (; place && ring->head - place + STEP < RING_BYTES; place = back, count++) {
 			uint32_t site;
 
 			memcpy(&back, data + place % RING_BYTES, sizeof(back));
-			assert_int_equal(place - back, STEP);
+			assert_int_equal(ring_back_length(back), STEP);
+			assert_int_equal(ring_back_count(back), ring->head / STEP - count);
+			back = place - STEP;
 			memcpy(&site, data + back % RING_BYTES + RING_BACK_BYTES + 8, sizeof(site));
 			assert_int_equal(site, SITE);
 		}
 		assert_true(!ring->head || count > RING_BYTES / STEP - 2);
 	}
 	assert_int_equal(sum, (uint64_t)MANY * STEP);
+	assert_int_equal(counted, MANY);
 }
 
 /* ---- By many threads -------------------------------------------------------------------- */

@@ -75,13 +75,15 @@ static uint8_t *at_place(struct ring_header *header, uint64_t place)
 static void produce(struct host *h, uint32_t ring, uint64_t time, size_t size)
 {
 	struct ring_header *header = ring_of(h, ring);
-	uint64_t place = header->head, end = place + 8 + size;
+	uint64_t place = header->head, end = place + 8 + size, word;
 	struct ring_record record = {.time = time, .tid = 7, .site = (uint32_t)size};
 	uint8_t *to = at_place(header, place) + 8;
 
 	memset(to + sizeof(record), (int)time, size - sizeof(record));
 	memcpy(to, &record, sizeof(record));
-	memcpy(at_place(header, end), &place, sizeof(place));
+	memcpy(&word, at_place(header, place), sizeof(word));
+	word = (ring_back_count(word) + 1) << RING_BACK_BITS | (end - place);
+	memcpy(at_place(header, end), &word, sizeof(word));
 	atomic_store_explicit((_Atomic uint64_t *)&header->head, end, memory_order_release);
 }
 
@@ -173,6 +175,29 @@ static void test_laps(void **state)
 	assert_true(bytes > RING_BYTES - 3 * RECORD_MAX && bytes <= RING_BYTES);
 }
 
+/* What was read, and what was overwritten before it was, is all there ever was. */
+static void test_counts(void **state)
+{
+	struct ring_since since[2 * CPUS] = {{0}};
+	struct host *h = *state;
+	uint64_t time = 0, read = 0, gone = 0;
+	static const int hits[] = {5, 0, 20000, 1, 20000, 20000, 300};
+
+	for (size_t i = 0; i < sizeof(hits) / sizeof(hits[0]); i++) {
+		for (int k = 0; k < hits[i]; k++, time++)
+			produce(h, (uint32_t)(time % 2), time / 2 + 1, size_of(time));
+		recording_deinit(&h->recording);
+		h->view.known_start = h->view.known_end = 0;
+		assert_null(recording_read(&h->view, RECORD_MAX, since, &h->recording));
+		read += h->recording.count;
+		gone += h->recording.overwritten;
+		assert_int_equal(h->recording.overwritten != 0, hits[i] == 20000);
+		assert_int_equal(read + gone, time);
+	}
+	/* The same, read for the first time. */
+	assert_int_equal(read_all(h) + h->recording.overwritten, time);
+}
+
 static void *write_on(void *data)
 {
 	struct host *h = data;
@@ -209,14 +234,18 @@ static void test_lies(void **state)
 
 	for (uint64_t i = 1; i < 20; i++)
 		produce(h, 0, i, 64);
-	memcpy(at_place(header, 72 * 10), &(uint64_t){72 * 10}, 8); /* to itself */
+	memcpy(at_place(header, 72 * 10), &(uint64_t){0}, 8); /* to itself */
 	assert_int_equal(read_all(h), 9);
-	memcpy(at_place(header, 72 * 10), &(uint64_t){72 * 12}, 8); /* forwards */
+	memcpy(at_place(header, 72 * 10), &(uint64_t){72 * 11}, 8); /* to before the first */
 	assert_int_equal(read_all(h), 9);
-	memcpy(at_place(header, 72 * 10), &(uint64_t){0}, 8); /* missing: the record is too long */
+	memcpy(at_place(header, 72 * 10), &(uint64_t){72 * 10}, 8); /* the record is too long */
 	assert_int_equal(read_all(h), 9 + 1);
-	memcpy(at_place(header, 72 * 10), &(uint64_t){72 * 9 + 4}, 8); /* not aligned */
+	memcpy(at_place(header, 72 * 10), &(uint64_t){72 + 4}, 8); /* not aligned */
 	assert_int_equal(read_all(h), 9);
+	/* More hits than there is room for in what was written. */
+	memcpy(at_place(header, 72 * 19), &(uint64_t){UINT64_MAX << RING_BACK_BITS | 72}, 8);
+	assert_int_equal(read_all(h), 9);
+	assert_int_equal(h->recording.overwritten, 0);
 	header->head = UINT64_MAX;
 	assert_int_equal(read_all(h), 0);
 	header->head = UINT64_MAX - 7;
@@ -234,6 +263,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_few, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_laps, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_counts, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_writer, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_lies, setup, teardown),
 	};

@@ -75,10 +75,11 @@ static void rate_by_many(void **state)
 /* ---- Flight recorders ---------------------------------------------------------------------- */
 
 /*
- * Walks a ring backwards; returns its number of records, whose values must differ by 8 bytes
+ * Walks a ring backwards, and adds how many records it has ever had; returns its number of records, whose values must differ by 8 bytes
  * each.
  */
-static uint64_t walk_back(const struct gathering *c, uint32_t number, uint64_t *newest_ret)
+static uint64_t walk_back(const struct gathering *c, uint32_t number, uint64_t *newest_ret,
+	uint64_t *made_ret)
 {
 	const struct ring_header *ring = stub_host_ring(&c->host, number);
 	const uint8_t *data = (const uint8_t *)(ring + 1);
@@ -89,6 +90,9 @@ static uint64_t walk_back(const struct gathering *c, uint32_t number, uint64_t *
 		struct ring_record record;
 
 		memcpy(&back, data + (at & (HOST_RING_BYTES - 1)), sizeof(back));
+		if (count == 0)
+			*made_ret += ring_back_count(back);
+		back = at - ring_back_length(back);
 		if (back >= at || ring->head - back > HOST_RING_BYTES)
 			return count;
 		assert_int_equal(back % RING_BACK_BYTES, 0);
@@ -118,7 +122,7 @@ static void flight_recorders(void **state)
 	for (int variant = 0; variant < 4; variant++) {
 		bool rseq = variant & 1, with_string = variant & 2;
 		struct arch_stub stub = stub_host_stub(&c->host, rseq);
-		uint64_t kept = 0, newest = 0;
+		uint64_t kept = 0, newest = 0, made = 0;
 		struct arch_capture captures[2] = {gathering_captures[0], gathering_captures[2]};
 
 		captures[1].arg.base = 6;
@@ -131,12 +135,13 @@ static void flight_recorders(void **state)
 		for (uint64_t i = 0; i < 100000; i++)
 			c->site(i, (uintptr_t)texts[i % 7], 0);
 		for (uint32_t ring = 0; ring < stub_host_ring_count(&c->host); ring++) {
-			uint64_t last = 0, count = walk_back(c, ring, &last);
+			uint64_t last = 0, count = walk_back(c, ring, &last, &made);
 
 			kept += count;
 			newest = last > newest ? last : newest;
 		}
 		assert_int_equal(newest, 99999);
+		assert_int_equal(made, 100000);
 		assert_true(kept > HOST_RING_BYTES / 120);
 		assert_int_equal(stub_host_lost(&c->host), 0);
 	}
