@@ -272,8 +272,10 @@ struct arch_stub {
 	 * leaves nothing while *on is zero or *off is not.
 	 */
 	uint64_t on, off;
-	bool on_until_full; /* a hit that finds no room sets *on to zero */
-	uint64_t slots;	    /* counters of CPU 0: CPU c's are at slots + (c << slots_shift) */
+	/* A hit that finds no room sets the u32 behind *on; hits are lost while that is not zero.
+	 */
+	bool on_until_full;
+	uint64_t slots; /* counters of CPU 0: CPU c's are at slots + (c << slots_shift) */
 	uint8_t slots_shift;
 	uint32_t cpus;	      /* CPUs with slots and rings; all others share one more set */
 	uint32_t slot_offset; /* of this probe's struct probe_slot, within a CPU's slots */

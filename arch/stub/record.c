@@ -150,6 +150,8 @@ void form_ring_record(struct form *f, const struct stub_plan *p, int full)
 	struct form_mem head = ring_word(offsetof(struct ring_header, head));
 	bool varies = p->recorded_pairs || stub_has_spans(s);
 
+	if (s->on_until_full)
+		form_jump_if_word(f, FORM_VALUE, s->on + sizeof(uint32_t), FORM_NE, full);
 	/* A reader that finds a part of this record finds the head that the last one has left. */
 	if (s->overwrite)
 		form_acquire(f, FORM_RECORD, head, sizeof(uint64_t));

@@ -166,7 +166,7 @@ static void form_failures(struct form *f, const struct stub_plan *p)
 	form_shared_inc(f, p, offsetof(struct probe_slot, lost));
 	if (s->on_until_full) {
 		form_address(f, FORM_VALUE, s->on);
-		form_store_const(f, form_at(FORM_VALUE, 0), sizeof(uint32_t), 0);
+		form_store_const(f, form_at(FORM_VALUE, sizeof(uint32_t)), sizeof(uint32_t), 1);
 	}
 	form_jump(f, p->out);
 }

@@ -31,11 +31,11 @@ enum {
 struct trace_rings {
 	struct probe_stream *stream;
 	struct comm_cache *comms; /* the trace's */
-	bool alive;	   /* when it was written last: other threads have its ids afterwards */
-	uint64_t flushed;  /* of its hits */
-	uint64_t overwritten; /* likewise */
-	uint64_t ended_ns; /* 0: it has not */
-	uint64_t held;	   /* hits that were in the rings then; 0 once they are written */
+	bool alive;	      /* when it was written last: other threads have its ids afterwards */
+	uint64_t flushed;     /* of its hits */
+	uint64_t overwritten; /* likewise, or lost */
+	uint64_t ended_ns;    /* 0: it has not */
+	uint64_t held;	      /* hits that were in the rings then; 0 once they are written */
 };
 
 struct probe_error *trace_rings_check(const struct trace_options *options)
@@ -146,6 +146,7 @@ struct probe_error *trace_rings_write(struct trace *trace, struct trace_target *
 	struct trace_rings *rings = target->rings;
 	struct probe_stream_status status;
 	struct probe_error *error, *unknown;
+	uint64_t gone;
 
 	rings->alive = probe_target_alive(target->target);
 	error = probe_stream_flush_to(rings->stream, trace->record);
@@ -155,8 +156,9 @@ struct probe_error *trace_rings_write(struct trace *trace, struct trace_target *
 	trace->overrun |= status.overrun;
 	trace->hits += status.flushed - rings->flushed;
 	rings->flushed = status.flushed;
-	trace->overwritten += status.overwritten - rings->overwritten;
-	rings->overwritten = status.overwritten;
+	gone = trace->full == RECORD_LOOP ? status.overwritten : status.lost;
+	trace->overwritten += gone - rings->overwritten;
+	rings->overwritten = gone;
 	if (!error)
 		rings->held = 0;
 	return error;
@@ -239,14 +241,16 @@ struct probe_error *trace_rings_end(struct trace *trace, struct trace_target *ta
 
 void trace_rings_report(const struct trace *trace)
 {
-	if (trace->overwritten && !trace->settings.quiet)
+	if (trace->overwritten && trace->full == RECORD_LOOP && !trace->settings.quiet)
 		fprintf(stderr,
 			"probectl: %" PRIu64 " older hit%s overwritten, which the record counts as "
 			"lost (see -b)\n",
 			trace->overwritten, trace->overwritten == 1 ? " was" : "s were");
 	if (trace->overrun && trace->full == RECORD_STOP && !trace->settings.quiet)
-		fputs("probectl: later hits were not recorded: the rings were full (see -b)\n",
-			stderr);
+		fprintf(stderr,
+			"probectl: later hits were not recorded: the rings were full; %" PRIu64
+			" hit%s lost until the probes were off (see -b)\n",
+			trace->overwritten, trace->overwritten == 1 ? " was" : "s were");
 	if (trace->dropped)
 		report_warning("the rings of %zu process%s that had ended were dropped, with "
 			       "%" PRIu64 " hit%s: those of the last %d are kept, until SIGUSR1 "

@@ -133,9 +133,9 @@ struct trace {
 	bool overrun;		  /* with another one than RECORD_FLUSH: not all hits are there */
 	size_t dropped;		  /* processes whose rings had to go before they were written */
 	uint64_t dropped_hits;
-	uint64_t overwritten; /* hits, with RECORD_LOOP, also of the processes that were dropped */
-	bool active;	 /* in the last round, rings had new hits that are taken */
-	uint64_t due_ns; /* one of these will be filled by a quarter in so long */
+	uint64_t overwritten; /* with RECORD_LOOP; with RECORD_STOP, lost once a ring was full */
+	bool active;	      /* in the last round, rings had new hits that are taken */
+	uint64_t due_ns;      /* one of these will be filled by a quarter in so long */
 	int output_fd;
 	bool to_file; /* a regular file, which is always ready to be written */
 	bool gone;    /* the output has no reader any more, or cannot be written */

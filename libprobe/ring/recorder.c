@@ -158,7 +158,8 @@ static bool read_ring(struct reader *r, struct ring_since *since)
 		size_t count = r->recording->count - first;
 
 		if (!read_word(r, place_offset(r, end), &word) || !ring_back_length(word) ||
-			ring_back_length(word) > end || head - end + ring_back_length(word) > ring_bytes)
+			ring_back_length(word) > end ||
+			head - end + ring_back_length(word) > ring_bytes)
 			break;
 		place = end - ring_back_length(word);
 		if (count == room) {

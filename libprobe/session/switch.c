@@ -13,11 +13,18 @@ static _Atomic uint32_t *switch_of(const struct probe_session *s)
 	return (_Atomic uint32_t *)(s->rings.base + DATA_SWITCH_OFFSET);
 }
 
+/* Set by a hit that finds no room, with options->until_full. */
+static _Atomic uint32_t *full_of(const struct probe_session *s)
+{
+	return switch_of(s) + 1;
+}
+
 /* The target, too, can write the word. */
 bool probe_session_is_on(const struct probe_session *session)
 {
 	return session->options.switched && session->rings.base &&
-	       atomic_load_explicit(switch_of(session), memory_order_relaxed);
+	       atomic_load_explicit(switch_of(session), memory_order_relaxed) &&
+	       !atomic_load_explicit(full_of(session), memory_order_relaxed);
 }
 
 void probe_session_switch(struct probe_session *session, size_t probe, bool on)
@@ -28,7 +35,12 @@ void probe_session_switch(struct probe_session *session, size_t probe, bool on)
 	if (!session->options.switched || !session->rings.base)
 		return;
 	if (probe == SIZE_MAX) {
-		atomic_store_explicit(switch_of(session), on, memory_order_relaxed);
+		/* No hit gets in between that finds it neither full nor off. */
+		if (!on)
+			atomic_store_explicit(switch_of(session), false, memory_order_seq_cst);
+		atomic_store_explicit(full_of(session), 0, memory_order_seq_cst);
+		if (on)
+			atomic_store_explicit(switch_of(session), true, memory_order_seq_cst);
 		return;
 	}
 	if (probe >= session->probe_count)

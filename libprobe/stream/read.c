@@ -239,7 +239,7 @@ static bool visit_hit(const struct probe_hit *hit, void *data)
 	if (r->overflow) {
 		/* It began after the last event that is there. */
 		put_own(stream, PROBE_STREAM_OVERFLOW, r->last_ns ? r->last_ns : hit->time_ns,
-			r->overflow, NULL, 0);
+			stream->log ? 0 : r->overflow, NULL, 0);
 		r->overflow = 0;
 	}
 	if (r->resume && hit->time_ns >= r->resume_ns) {
@@ -266,17 +266,20 @@ uint64_t stream_lost(struct probe_stream *stream)
 	return lost - stream->lost_before;
 }
 
-/* Only of rings that are emptied; a stream that stops when they are full says so by its stop. */
+/* A stream that stops when its rings are full says so by its stop; in a log, hits are counted, too.
+ */
 static void tell_lost(struct probe_stream *stream)
 {
 	struct stream_reading *r = &stream->reading;
 	uint64_t lost = stream_lost(stream);
 
-	if (stream->index.attributes.options.policy != PROBE_STREAM_FLUSH || lost == r->lost)
+	bool flushes = stream->index.attributes.options.policy == PROBE_STREAM_FLUSH;
+
+	if ((!flushes && !stream->log) || lost == r->lost)
 		return;
 	put_own(stream, PROBE_STREAM_OVERFLOW, r->last_ns, lost - r->lost, NULL, 0);
 	r->lost = lost;
-	r->resume = true;
+	r->resume = flushes;
 	r->resume_ns = 0;
 }
 
@@ -305,13 +308,11 @@ static void note_overwritten(struct probe_stream *stream, bool is_told)
 	r->resume = true;
 	r->resume_ns = 0;
 	if (r->recording.whole_from)
-		r->resume_ns =
-			clock_realtime_ns(&stream->session->clock, r->recording.whole_from);
-	/* Of a stream, it is told before the next hit. */
+		r->resume_ns = clock_realtime_ns(&stream->session->clock, r->recording.whole_from);
+	/* It is told before the next hit; a log counts hits in its own way. */
+	r->overflow += gone;
 	if (stream->log)
 		put_own(stream, PROBE_STREAM_OVERFLOW, r->last_ns, gone, NULL, 0);
-	else
-		r->overflow += gone;
 }
 
 /* Hands over what is in rings that are written over; *drained_ret as stream_take(). */

@@ -187,13 +187,13 @@ struct stream_reading {
 	uint64_t closed_ns;
 	struct probe_stream_set filter;
 	uint64_t filter_ns;
-	uint64_t last_ns; /* the latest time of an event */
-	uint64_t read_ns; /* time of the hit that was read last: a clock may be set back */
+	uint64_t last_ns;  /* the latest time of an event */
+	uint64_t read_ns;  /* time of the hit that was read last: a clock may be set back */
 	uint64_t overflow; /* hits to report as lost before the next hit */
-	bool resume;	  /* to report before the next hit from resume_ns on */
+	bool resume;	   /* to report before the next hit from resume_ns on */
 	uint64_t resume_ns;
-	uint64_t damaged; /* of the session, as reported */
-	uint64_t lost;	  /* likewise */
+	uint64_t damaged;	  /* of the session, as reported */
+	uint64_t lost;		  /* likewise */
 	struct ring_since *since; /* see recording_read() */
 	uint64_t overwritten;	  /* hits, of those read so far */
 	struct recording recording;

@@ -197,7 +197,7 @@ enum {
 	/* In the first page of the data: */
 	DATA_RATE_OFFSET = 128,	     /* u64: see arch_stub.rate_word */
 	DATA_CLOCK_OFFSET = 256,     /* struct data_clock */
-	DATA_SWITCH_OFFSET = 320,    /* u32: see arch_stub.on */
+	DATA_SWITCH_OFFSET = 320,    /* two u32: see arch_stub.on, and .on_until_full */
 	DATA_NOTES_OFFSET = 384,     /* struct data_notes */
 	DATA_GATE_OFFSET = 512,	     /* struct probe_gate: where libraries are opened */
 	DATA_EXEC_GATE_OFFSET = 768, /* struct probe_gate: at execve() */

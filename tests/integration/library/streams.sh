@@ -140,11 +140,13 @@ recorder()
 	wait_on "$target_pid" hits:work
 }
 
-# recorded NAME: what babeltrace2 prints goes to NAME.txt; it must not print messages
+# recorded NAME: what babeltrace2 prints goes to NAME.txt; it must not print messages, except of hits
+# that are gone
 recorded()
 {
 	babeltrace2 "$SCRATCH/$1" >"$SCRATCH/$1.txt" 2>"$SCRATCH/$1.bt" || fail "babeltrace2: $1"
-	[ ! -s "$SCRATCH/$1.bt" ] || fail "babeltrace2 on $1: $(head -3 "$SCRATCH/$1.bt")"
+	! grep -v 'racer discarded [0-9]* event' "$SCRATCH/$1.bt" >"$SCRATCH/$1.said" ||
+		fail "babeltrace2 on $1: $(head -3 "$SCRATCH/$1.said")"
 }
 
 recorder loop --full=loop -b 128k
@@ -167,14 +169,17 @@ for thread in 0 1; do
 done
 grep -q "{ arg0 = [01], arg1 = 49999, " "$SCRATCH/loop.txt" || fail "nothing was written at SIGUSR1"
 grep -q ' posix_trace:flush_stop: ' "$SCRATCH/loop.txt" || fail "the stream tells of no flush"
-grep -q 'comm = "hits" }.*hits:work\|hits:work.*comm = "hits"' "$SCRATCH/loop.txt" || fail "no names"
+# The threads had ended when their hits were read.
+grep ' hits:work: ' "$SCRATCH/loop.txt" | grep -qv 'comm = "\(hits\)*"' && fail "wrong names"
 # A report covers only hits, and says that there were other events.
 "$PROBECTL" report "$SCRATCH/loop" >"$SCRATCH/loop.report" || fail "no report of loop"
-grep -q "^$(grep -c ' hits:work: ' "$SCRATCH/loop.txt") hits, .* 0 lost; 1 probe, 1 process, " \
+# Together they are all that were made.
+hits=$(grep -c ' hits:work: ' "$SCRATCH/loop.txt")
+grep -q "^$hits hits, .* $((2 * 51000 - hits)) lost ([0-9.]*%); 1 probe, 1 process, " \
 	"$SCRATCH/loop.report" || fail "report of loop: $(head -2 "$SCRATCH/loop.report")"
 grep -q '^older hits were overwritten' "$SCRATCH/loop.report" || fail "the report does not say that hits are gone"
-same "stacks of loop" "$("$PROBECTL" export --format=folded --count "$SCRATCH/loop")" \
-	"hits;hits:work $(grep -c ' hits:work: ' "$SCRATCH/loop.txt")"
+same "stacks of loop" "$("$PROBECTL" export --format=folded --count "$SCRATCH/loop" 2>"$SCRATCH/null" |
+	sed 's/^?;/hits;/' | grep -v '^\[lost\]')" "hits;hits:work $(grep -c ' hits:work: ' "$SCRATCH/loop.txt")"
 same_state "$target_pid"
 
 recorder stop --full=stop -b 128k

@@ -75,11 +75,11 @@ static void rate_by_many(void **state)
 /* ---- Flight recorders ---------------------------------------------------------------------- */
 
 /*
- * Walks a ring backwards, and adds how many records it has ever had; returns its number of records, whose values must differ by 8 bytes
- * each.
+ * Walks a ring backwards, and adds how many records it has ever had; returns its number of records,
+ * whose values must differ by 8 bytes each.
  */
-static uint64_t walk_back(const struct gathering *c, uint32_t number, uint64_t *newest_ret,
-	uint64_t *made_ret)
+static uint64_t walk_back(
+	const struct gathering *c, uint32_t number, uint64_t *newest_ret, uint64_t *made_ret)
 {
 	const struct ring_header *ring = stub_host_ring(&c->host, number);
 	const uint8_t *data = (const uint8_t *)(ring + 1);
