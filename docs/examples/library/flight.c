@@ -55,6 +55,8 @@ int main(int argc, char **argv)
 	while (probe_target_alive(target))
 		usleep(10000);
 	check(probe_session_snapshot(session, visit, &last));
+	fprintf(stderr, "%llu of %llu hits are left\n", (unsigned long long)last.seen,
+		(unsigned long long)probe_session_recorded(session));
 	probes = probe_session_probes(session, &count);
 	for (size_t i = last.seen < LAST ? 0 : last.seen - LAST; i < last.seen; i++)
 		printf("%s by thread %d\n", probes[last.hits[i % LAST].probe].name,
