@@ -264,7 +264,7 @@ static struct probe_error *look_at_all(struct probe_report *report)
 		look_once(&looking);
 	/* Ending the sessions has already waited for users who lock their own processes. */
 	while (looking.busy) {
-		looking.last_look = !looking.patience.is_long ||
+		looking.last_look = !looking.patience.is_longer ||
 				    !probe_patience_wait(&looking.patience) ||
 				    clock_monotonic_ns() >= looking.end_ns;
 		look_once(&looking);

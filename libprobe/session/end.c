@@ -6,7 +6,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "libprobe/base/clock.h"
@@ -16,10 +15,11 @@
 #include "libprobe/repair/inherited.h"
 #include "libprobe/session/keys.h"
 #include "libprobe/session/session.h"
+#include "libprobe/target/lock.h"
 #include "libprobe/target/target.h"
 
 /* Address space for an end without memory: libc's text, tables. */
-enum { RESERVE_BYTES = 8 << 20, FROZEN_LOOK_NS = 20000000 };
+enum { RESERVE_BYTES = 8 << 20 };
 
 struct probe_error *session_reserve(struct probe_session *s)
 {
@@ -151,13 +151,17 @@ static void close_wait(struct probe_session *s)
 	s->event = -1;
 }
 
-/* Fails at once if another process has locked the target. It can then be called again. */
+/* Fails at once if the target cannot be changed just now. It can then be called again. */
 static struct probe_error *stop_session(struct probe_session *session, bool is_last_try)
 {
 	struct probe_error *error, *busy, *lapse;
 
 	if (session->stopped)
 		return NULL;
+	if (!is_last_try && probe_target_frozen(session->target))
+		return patience_after(session->target, true, clock_monotonic_ns(),
+			probe_error_new(
+				PROBE_ERROR_BUSY, "process %d is frozen", session->target->pid));
 	lapse = session_note_lapse(session);
 	close_gates(session);
 	error = stop_in(session, session->target);
@@ -243,8 +247,7 @@ static void *stop_independent(void *data)
 	size_t first;
 
 	while ((first = atomic_fetch_add(&all->next, 1)) < all->count) {
-		if (!is_first(all, first) || !is_process_independent(all, first) ||
-			probe_target_frozen(all->sessions[first]->target))
+		if (!is_first(all, first) || !is_process_independent(all, first))
 			continue;
 		for (size_t i = first; i < all->count; i++)
 			if (all->sessions[i]->target == all->sessions[first]->target)
@@ -264,13 +267,6 @@ static size_t workers_for(size_t count)
 	return count / SHARE < most ? count / SHARE : most;
 }
 
-/* Waits until the process has been thawed. All frozen processes share the limit. */
-static void await_thawed(const struct probe_target *target, struct patience *patience)
-{
-	while (probe_target_frozen(target) && !patience_is_over(patience))
-		nanosleep(&(struct timespec){.tv_nsec = FROZEN_LOOK_NS}, NULL);
-}
-
 static void stop_with_workers(struct stopping *all)
 {
 	struct worker workers[WORKERS_MAX];
@@ -285,7 +281,8 @@ static void stop_with_workers(struct stopping *all)
 		worker_join(&workers[i]);
 }
 
-/* Repeats the changes that failed because of a lock. Returns true if a target is still locked. */
+/* Repeats the changes that failed only for now. Returns true if a target still cannot be changed.
+ */
 static bool stop_busy(struct stopping *all, bool is_last_try)
 {
 	bool any = false;
@@ -300,13 +297,15 @@ static bool stop_busy(struct stopping *all, bool is_last_try)
 	return any;
 }
 
-/* Waits for locked processes last, when the probes of all others are off. */
+/*
+ * Waits last, when the probes of all others are off, for processes that are locked or frozen, or
+ * have a thread that cannot stop.
+ */
 void probe_sessions_stop(
 	struct probe_session *const *sessions, size_t count, struct probe_error **errors)
 {
 	struct stopping all = {.sessions = sessions, .errors = errors, .count = count};
 	struct probe_patience patience = {0};
-	struct patience thawing;
 	bool any_busy = false;
 
 	for (size_t i = 0; i < count; i++) {
@@ -319,8 +318,6 @@ void probe_sessions_stop(
 	 * waited for a thread.
 	 */
 	for (size_t i = 0; i < count; i++) {
-		if (probe_target_frozen(sessions[i]->target))
-			continue;
 		if (!errors[i] || (!is_busy(errors[i]) && errors[i]->code != PROBE_ERROR_STATE)) {
 			probe_error_free(errors[i]);
 			errors[i] = stop_session(sessions[i], false);
@@ -333,14 +330,6 @@ void probe_sessions_stop(
 		stop_busy(&all, true);
 	for (size_t i = 0; i < count; i++)
 		probe_target_set_patience(sessions[i]->target, NULL);
-	/* Frozen processes come last, when all others have been restored. */
-	thawing = patience_of(CONTROL_PATIENCE_NS);
-	for (size_t i = 0; i < count; i++) {
-		if (errors[i] || sessions[i]->stopped)
-			continue;
-		await_thawed(sessions[i]->target, &thawing);
-		errors[i] = stop_session(sessions[i], true);
-	}
 }
 
 /* ---- Its memory ------------------------------------------------------------------------------ */

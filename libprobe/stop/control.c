@@ -323,7 +323,7 @@ static pid_t blocked_thread(pid_t pid)
 
 static struct probe_error *cannot_stop(pid_t pid, pid_t tid)
 {
-	return probe_error_new(PROBE_ERROR_STATE,
+	return probe_error_new(PROBE_ERROR_BUSY,
 		"thread %d of process %d cannot stop: it waits for " UNSTOPPABLE
 		": try again later",
 		tid, pid);
@@ -471,7 +471,7 @@ struct probe_error *control_stop_within(
 			return error;
 		if (patience_is_over(&patience)) {
 			release(ret);
-			return probe_error_new(PROBE_ERROR_STATE,
+			return probe_error_new(PROBE_ERROR_BUSY,
 				"threads of process %d come and go faster than they can be "
 				"stopped: try again later",
 				pid);
@@ -513,7 +513,7 @@ static struct probe_error *give_up(pid_t pid, int unable_passes, struct patience
 {
 	if ((!procfs_start_time(pid) && !procfs_no_room(errno)) || procfs_is_zombie(pid))
 		return procfs_no_process(pid);
-	if (unable_passes >= UNABLE_PASSES)
+	if (unable_passes >= UNABLE_PASSES || (unable_passes && patience_is_over(patience)))
 		return probe_error_new(PROBE_ERROR_STATE,
 			"no thread of process %d can make system calls for probectl just now: each "
 			"runs 32-bit code, or hands its calls to a handler of the program "
@@ -521,7 +521,7 @@ static struct probe_error *give_up(pid_t pid, int unable_passes, struct patience
 			pid);
 	if (!patience_is_over(patience))
 		return NULL;
-	return probe_error_new(PROBE_ERROR_STATE,
+	return probe_error_new(PROBE_ERROR_BUSY,
 		"no thread of process %d can stop: each waits for " UNSTOPPABLE ": try again later",
 		pid);
 }

@@ -114,7 +114,7 @@ struct control_call {
  * tried again, for some seconds.
  *
  * Errors: PROBE_ERROR_NOT_FOUND (it is gone), PROBE_ERROR_PERMISSION (names
- * the cause), PROBE_ERROR_STATE (a thread does not stop, e.g. waits in vfork).
+ * the cause), PROBE_ERROR_BUSY (a thread does not stop, e.g. waits in vfork).
  * After an error nothing is stopped.
  */
 PROBE_MUST_CHECK struct probe_error *control_stop(pid_t pid, pid_t lender, struct control *ret);
@@ -134,7 +134,7 @@ PROBE_MUST_CHECK struct probe_error *control_borrow(
 
 /*
  * The same, for a certain time: after `patience_ns` a thread that cannot stop is an error
- * (PROBE_ERROR_STATE). No thread is stopped then. `coming` may be NULL; it is borrowed until the
+ * (PROBE_ERROR_BUSY). No thread is stopped then. `coming` may be NULL; it is borrowed until the
  * thread has stopped.
  */
 PROBE_MUST_CHECK struct probe_error *control_stop_within(
@@ -180,8 +180,9 @@ void control_let_late_go(void);
  * Finds the rooms of a target that runs (see rooms_find()). Where a killed controller has left
  * a frame, all threads are stopped for a moment: what is left afterwards is still in use.
  */
-PROBE_MUST_CHECK struct probe_error *control_find_rooms(pid_t pid, pid_t lender, int mem,
-	const struct maps *maps, const struct modules *modules, struct rooms *ret);
+PROBE_MUST_CHECK struct probe_error *control_find_rooms(pid_t pid, pid_t lender,
+	uint64_t patience_ns, int mem, const struct maps *maps, const struct modules *modules,
+	struct rooms *ret);
 
 /*
  * Runs system calls in one of the stopped threads, in order, and none after the first

@@ -173,11 +173,11 @@ static bool handler_leads_to_room(pid_t pid, const struct rooms *rooms, uint64_t
 }
 
 /* One look: removes what was left unless a thread is there. */
-static struct probe_error *reclaim_rooms(
-	pid_t pid, pid_t lender, const struct modules *modules, struct rooms *rooms, bool *used_ret)
+static struct probe_error *reclaim_rooms(pid_t pid, pid_t lender, uint64_t patience_ns,
+	const struct modules *modules, struct rooms *rooms, bool *used_ret)
 {
 	struct control control;
-	struct probe_error *error = control_stop(pid, lender, &control);
+	struct probe_error *error = control_stop_within(pid, lender, patience_ns, &control);
 
 	*used_ret = false;
 	if (error)
@@ -196,8 +196,8 @@ static struct probe_error *reclaim_rooms(
 	return error;
 }
 
-struct probe_error *control_find_rooms(pid_t pid, pid_t lender, int mem, const struct maps *maps,
-	const struct modules *modules, struct rooms *ret)
+struct probe_error *control_find_rooms(pid_t pid, pid_t lender, uint64_t patience_ns, int mem,
+	const struct maps *maps, const struct modules *modules, struct rooms *ret)
 {
 	struct probe_error *error = rooms_find(pid, mem, maps, modules, false, ret);
 	bool is_used = false;
@@ -205,7 +205,7 @@ struct probe_error *control_find_rooms(pid_t pid, pid_t lender, int mem, const s
 	for (int i = 0; i < RECLAIM_TRIES && !error && ret->left_count; i++) {
 		if (i)
 			nanosleep(&(struct timespec){.tv_nsec = RECLAIM_WAIT_NS}, NULL);
-		error = reclaim_rooms(pid, lender, modules, ret, &is_used);
+		error = reclaim_rooms(pid, lender, patience_ns, modules, ret, &is_used);
 	}
 	/* Only its frame says where that thread really is. */
 	if (!error && is_used)

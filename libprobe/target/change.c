@@ -31,7 +31,6 @@
 enum {
 	MOMENT_NS = 100000,
 	EXEC_TRIES = 10,
-	HURRY_NS = 100000000,
 	CHANGE_DESCRIPTORS = 12, /* open at once, beside those of the modules; some to spare */
 	MAP_TRIES = 4
 };
@@ -168,6 +167,30 @@ static struct probe_error *check_process(struct change *c)
 				 PROBE_ERROR_NOT_FOUND, "process %d has ended", target->pid);
 }
 
+/*
+ * Until a change has written or mapped something, it can be repeated after those of other
+ * processes. From then on it has to come to its end: what it has announced, the next change would
+ * take for done, or for what a dead controller has left. Once it has waited in vain, all that
+ * remains is to undo it.
+ */
+static bool may_fail(const struct change *change)
+{
+	return !change->begun && !change->waited;
+}
+
+static uint64_t begin_wait(struct change *change)
+{
+	change->wait_ns = clock_monotonic_ns();
+	return patience_for_threads(change->target, may_fail(change));
+}
+
+static struct probe_error *end_wait(struct change *change, struct probe_error *error)
+{
+	error = patience_after(change->target, may_fail(change), change->wait_ns, error);
+	change->waited |= error != NULL;
+	return error;
+}
+
 static struct probe_error *find_rooms(struct change *c)
 {
 	c->rooms_known = true;
@@ -177,8 +200,8 @@ static struct probe_error *find_rooms(struct change *c)
 	 */
 	return c->target->held || c->stopped
 		       ? rooms_find(c->pid, c->mem, &c->maps, &c->modules, false, &c->rooms)
-		       : control_find_rooms(c->pid, c->target->lender, c->mem, &c->maps,
-				 &c->modules, &c->rooms);
+		       : end_wait(c, control_find_rooms(c->pid, c->target->lender, begin_wait(c),
+					     c->mem, &c->maps, &c->modules, &c->rooms));
 }
 
 struct probe_error *change_remove_frames(struct change *change, size_t *count_ret)
@@ -339,10 +362,9 @@ struct probe_error *change_stop(struct change *change)
 		return NULL;
 	}
 	let_run(change);
-	error = change->target->hurry
-			? control_stop_within(
-				  change->pid, change->target->lender, HURRY_NS, &change->control)
-			: control_stop(change->pid, change->target->lender, &change->control);
+	error = control_stop_within(
+		change->pid, change->target->lender, begin_wait(change), &change->control);
+	error = end_wait(change, error);
 	change->control.seccomp = &change->seccomp;
 	change->stopped = !error;
 	change->target->shares_memory |= change->control.guests != NULL;
@@ -457,9 +479,8 @@ static struct probe_error *borrow_thread(struct change *c)
 	bool is_first = !c->resumed_ns;
 
 	let_run(c);
-	return control_borrow_within(c->pid, &c->seccomp,
-		c->target->hurry ? HURRY_NS : CONTROL_PATIENCE_NS, is_first ? &coming : NULL,
-		&c->control);
+	return end_wait(c, control_borrow_within(c->pid, &c->seccomp, begin_wait(c),
+				   is_first ? &coming : NULL, &c->control));
 }
 
 /* Must a thread be stopped for calls? Otherwise one is stopped already. */
@@ -582,6 +603,7 @@ struct probe_error *change_run(
 		return error;
 	while (!error && done < count) {
 		error = run_some(change, what, &calls[done], some);
+		change->begun |= !error;
 		done += some;
 		if (!control_succeeded(&calls[done - 1]))
 			break;

@@ -53,6 +53,9 @@ struct change {
 	bool differs;	       /* a site's memory was not as its file has it */
 	bool borrowed; /* one thread is stopped for several runs of calls: change_borrow() */
 	struct seccomp seccomp; /* what its threads may call; see change_judge() */
+	bool begun;		/* something in the target may be changed */
+	bool waited;		/* in vain, for threads that cannot stop */
+	uint64_t wait_ns;	/* when the last such wait began */
 	uint64_t resumed_ns;	/* when it was resumed last (CLOCK_MONOTONIC), or 0 */
 	uint64_t stop_ns;	/* the longest stop so far */
 };

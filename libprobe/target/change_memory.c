@@ -99,6 +99,8 @@ struct probe_error *change_begin_write(struct change *change, bool *stops_ret)
 		error = change_confirm(change);
 	if (error)
 		change_end_write(change, *stops_ret);
+	else
+		change->begun = true;
 	return error;
 }
 
@@ -348,6 +350,7 @@ struct probe_error *change_store(struct change *change, bool may_stop)
 		error = may_stop ? change_begin_write(change, &stops) : change_confirm(change);
 	if (error)
 		return error;
+	change->begun = true;
 	error = change_write_image(change, image);
 	change_end_write(change, stops);
 	if (!error)

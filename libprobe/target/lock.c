@@ -43,6 +43,7 @@
 #include "libprobe/base/file.h"
 #include "libprobe/process/procfs.h"
 #include "libprobe/sandbox/seccomp.h"
+#include "libprobe/stop/control.h"
 #include "libprobe/modules/distant.h"
 #include "libprobe/target/lock.h"
 #include "libprobe/target/target.h"
@@ -342,7 +343,7 @@ static bool may_wait(const struct probe_target *target, uint64_t waited_ns, unsi
 static void note_busy(const struct probe_target *target, struct probe_patience *patience)
 {
 	if (!target->holder.is_stranger)
-		__atomic_store_n(&patience->is_long, true, __ATOMIC_RELAXED);
+		__atomic_store_n(&patience->is_longer, true, __ATOMIC_RELAXED);
 	if (patience->tell && !tell(target, patience->tell))
 		__atomic_store_n(&patience->is_over, true, __ATOMIC_RELAXED);
 }
@@ -355,19 +356,93 @@ static void pause_a_moment(void)
 bool probe_patience_wait(struct probe_patience *patience)
 {
 	uint64_t now = clock_monotonic_ns();
-	uint64_t most = patience->is_long ? PATIENCE_NS : PATIENCE_STRANGER_NS;
+	uint64_t most = patience->is_longer ? PATIENCE_NS
+			: patience->is_long ? CONTROL_PATIENCE_NS
+					    : PATIENCE_STRANGER_NS;
 
 	if (!patience->since_ns)
 		patience->since_ns = now;
-	if (patience->is_over || now - patience->since_ns >= most)
+	if (!patience->signal_ns && patience_is_interrupted())
+		patience->signal_ns = now;
+	if (patience->is_over || now - patience->since_ns >= most ||
+		(patience->signal_ns && now - patience->signal_ns >= SECOND_NS))
 		return false;
-	patience->is_long = false;
+	patience->is_long = patience->is_longer = false;
 	patience->tell = 0;
 	if ((now - patience->since_ns) / SECOND_NS > patience->told)
 		patience->tell = ++patience->told;
 	pause_a_moment();
 	return true;
 }
+
+/* ---- Threads that cannot stop --------------------------------------------------------- */
+
+static uid_t user_of(const struct probe_target *target)
+{
+	long user = procfs_status_number(target->pid, "Uid:");
+
+	return user < 0 ? (uid_t)-1 : (uid_t)user;
+}
+
+void patience_join(const struct probe_target *target)
+{
+	struct probe_patience *patience = target->patience;
+	unsigned int user, none = 0;
+
+	if (!patience)
+		return;
+	user = user_of(target) + 1;
+	if (!__atomic_compare_exchange_n(
+		    &patience->user, &none, user, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED) &&
+		none != user)
+		__atomic_store_n(&patience->is_mixed, true, __ATOMIC_RELAXED);
+}
+
+/* Others are delayed if it is waited for. */
+static bool is_strangers(const struct probe_target *target)
+{
+	const struct probe_patience *patience = target->patience;
+
+	return (patience ? __atomic_load_n(&patience->is_mixed, __ATOMIC_RELAXED) : target->late) &&
+	       user_of(target) != geteuid();
+}
+
+uint64_t patience_for_threads(const struct probe_target *target, bool may_fail)
+{
+	uint64_t lent;
+
+	if (target->hurry)
+		return PATIENCE_HURRY_NS;
+	if (target->patience && may_fail)
+		return PAUSE_NS;
+	if (!is_strangers(target))
+		return target->late && !target->patience ? SECOND_NS : CONTROL_PATIENCE_NS;
+	if (!target->patience)
+		return PAUSE_NS;
+	lent = __atomic_load_n(&target->patience->lent_ns, __ATOMIC_RELAXED);
+	return lent + PAUSE_NS < PATIENCE_STRANGER_NS ? PATIENCE_STRANGER_NS - lent : PAUSE_NS;
+}
+
+struct probe_error *patience_after(const struct probe_target *target, bool may_fail,
+	uint64_t begun_ns, struct probe_error *error)
+{
+	struct probe_patience *patience = target->patience;
+
+	if (!error || error->code != PROBE_ERROR_BUSY)
+		return error;
+	if (!patience || !may_fail)
+		error->code = PROBE_ERROR_STATE;
+	if (!patience)
+		return error;
+	if (is_strangers(target))
+		__atomic_fetch_add(
+			&patience->lent_ns, clock_monotonic_ns() - begun_ns, __ATOMIC_RELAXED);
+	else if (may_fail)
+		__atomic_store_n(&patience->is_long, true, __ATOMIC_RELAXED);
+	return error;
+}
+
+/* ---- The lock ------------------------------------------------------------------------- */
 
 static struct probe_error *not_opened(pid_t pid, int err)
 {

@@ -19,6 +19,20 @@ PROBE_MUST_CHECK struct probe_error *lock_target(
 	struct probe_target *target, struct target_lock *ret);
 void lock_release(struct target_lock *lock);
 
+/*
+ * Notes that the target is one of those that share its patience. Among processes of several users,
+ * those of users other than ours are waited for only a moment: they delay the others.
+ */
+void patience_join(const struct probe_target *target);
+/*
+ * How long a change waits for threads that cannot stop. `may_fail`: nothing in the target is
+ * written yet, and the change can be repeated.
+ */
+uint64_t patience_for_threads(const struct probe_target *target, bool may_fail);
+/* After such a wait: the error, which remains PROBE_ERROR_BUSY if the change is to be repeated. */
+PROBE_MUST_CHECK struct probe_error *patience_after(const struct probe_target *target,
+	bool may_fail, uint64_t begun_ns, struct probe_error *error);
+
 /* Is a controller changing the process? Returns false if the caller may not take the lock. */
 bool lock_is_taken(pid_t pid);
 

@@ -101,6 +101,7 @@ void probe_target_on_wait(struct probe_target *target,
 void probe_target_set_patience(struct probe_target *target, struct probe_patience *patience)
 {
 	target->patience = patience;
+	patience_join(target);
 }
 
 pid_t probe_target_pid(const struct probe_target *target)

@@ -65,8 +65,8 @@ void victim_start(struct victim *victim, void (*body)(struct shared *shared))
 	victim->prepared = control_prepared();
 	assert_non_null(victim->prepared);
 	assert_done(memory_open(victim->pid, &victim->mem));
-	assert_done(control_find_rooms(
-		victim->pid, 0, victim->mem, &victim->maps, &victim->modules, &victim->rooms));
+	assert_done(control_find_rooms(victim->pid, 0, CONTROL_PATIENCE_NS, victim->mem,
+		&victim->maps, &victim->modules, &victim->rooms));
 }
 
 static void victim_deinit(struct victim *victim)

@@ -24,7 +24,8 @@ enum probe_error_code {
 	PROBE_ERROR_REFUSED,	 /* a site cannot be patched safely */
 	PROBE_ERROR_UNSUPPORTED, /* the library does not support this target, ISA or kernel */
 	PROBE_ERROR_ENDED, /* a program that was started has ended too early; `err` says how */
-	PROBE_ERROR_BUSY   /* another process, named in the message, has the target's lock */
+	PROBE_ERROR_BUSY   /* just now: another process, which is named, has the lock, or no thread
+			      can stop */
 };
 
 struct probe_error {

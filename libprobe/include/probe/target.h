@@ -87,15 +87,19 @@ void probe_target_on_wait(struct probe_target *target,
  */
 struct probe_patience {
 	uint64_t since_ns;
+	uint64_t signal_ns;	 /* when SIGINT or SIGTERM was found pending */
+	uint64_t lent_ns;	 /* for processes of other users, within their changes */
 	unsigned int told, tell; /* seconds, as for on_wait() */
-	bool is_long, is_over;
+	unsigned int user;	 /* of the first target, plus 1 */
+	bool is_mixed;		 /* not all targets are of one user */
+	bool is_long, is_longer, is_over;
 };
 
 /*
- * Until this is called with NULL, changes of the target do not wait for the lock: they fail with
- * PROBE_ERROR_BUSY at once. The caller changes its other processes first, and repeats the failed
- * changes while probe_patience_wait() returns true. Several targets may share `patience`, which
- * must live until then.
+ * Until this is called with NULL, changes of the target do not wait: they fail with
+ * PROBE_ERROR_BUSY at once if another process has the lock, or if a thread cannot stop. The caller
+ * changes its other processes first, and repeats the failed changes while probe_patience_wait()
+ * returns true. Several targets may share `patience`, which must live until then.
  */
 void probe_target_set_patience(struct probe_target *target, struct probe_patience *patience);
 /*

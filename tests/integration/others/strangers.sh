@@ -132,5 +132,78 @@ done
 
 for pid in "$owned" "$strange" "${pids[@]}"; do
 	check_alive "$pid"
+	end_process "$pid"
 done
+
+# ---- Processes of the stranger that cannot stop ------------------------------------------------
+
+# A thread of each waits in vfork(2), from the start on, or once probes are on. Each would be waited
+# for 8 seconds.
+cp "$TARGETS/crew" "$SCRATCH/crewed"
+# crew USER MODE: sets $started_pid, and $line to a descriptor that leads to its standard input
+crew()
+{
+	rm -f "$SCRATCH/fifo" && mkfifo "$SCRATCH/fifo"
+	as "$1" "$SCRATCH/crewed" "$2"
+	"${as[@]}" <"$SCRATCH/fifo" >"$SCRATCH/crew.out" &
+	started_pid=$!
+	on_exit "end_process $started_pid"
+	exec {line}>"$SCRATCH/fifo"
+	until [ -s "$SCRATCH/crew.out" ]; do
+		sleep 0.02
+	done
+}
+crew "$owner" later
+owned=$started_pid
+save_state "$owned"
+stuck=() lines=()
+for _ in 1 2 3; do
+	crew "$stranger" vfork
+	stuck+=("$started_pid") lines+=("$line")
+done
+since=$SECONDS
+"$PROBECTL" enable -q --name crewed crew:work 2>"$SCRATCH/err"
+same "enable of those in vfork: status" "$?" 1
+in_time "enable of those in vfork" "$since"
+same "those in vfork that are named" "$(grep -c 'vfork(2)' "$SCRATCH/err")" 3
+wait_on "$owned" crew:work
+"$PROBECTL" disable -q --keep-going --name crewed crew:work 2>"$SCRATCH/err"
+same_state "$owned"
+for i in 0 1 2; do
+	printf 'release\nquit\n' >&"${lines[i]}"
+	wait "${stuck[i]}"
+done
+
+stuck=() lines=()
+for _ in 1 2 3; do
+	crew "$stranger" later
+	stuck+=("$started_pid") lines+=("$line")
+done
+trace_start later -c --name crewed crew:work
+until grep -q tracing "$SCRATCH/later.err"; do
+	sleep 0.05
+done
+for i in 0 1 2; do
+	echo fork >&"${lines[i]}"
+	until grep -q '[0-9]' "/proc/${stuck[i]}"/task/*/children; do
+		sleep 0.01
+	done
+done
+since=$SECONDS
+kill -INT "$tracer_pid"
+wait "$tracer_pid"
+same "the end of a trace of those in vfork: status" "$?" 1
+in_time "the end of a trace of those in vfork" "$since"
+same "those that keep their probes" \
+	"$(grep -c 'keeps its probes until .probectl repair.*vfork(2)' "$SCRATCH/later.err")" 3
+same_state "$owned"
+for i in 0 1 2; do
+	echo release >&"${lines[i]}"
+done
+"$PROBECTL" repair --name crewed >/dev/null 2>"$SCRATCH/err" || fail "repair: $(cat "$SCRATCH/err")"
+for pid in "${stuck[@]}"; do
+	same "after it is repaired" "$(grep -c memfd:probectl "/proc/$pid/maps")" 0
+	check_alive "$pid"
+done
+check_alive "$owned"
 finish

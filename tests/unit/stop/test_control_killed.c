@@ -57,7 +57,8 @@ static void control_forever(struct victim *v)
 	int failed = 0;
 
 	/* The previous controller's leftovers may still be in use. */
-	if (control_find_rooms(v->pid, 0, v->mem, &v->maps, &v->modules, &v->rooms))
+	if (control_find_rooms(
+		    v->pid, 0, CONTROL_PATIENCE_NS, v->mem, &v->maps, &v->modules, &v->rooms))
 		_exit(3);
 	while (!failed)
 		failed = control_once(v);
@@ -174,7 +175,8 @@ static void test_killed_and_cleaned(void **state)
 		size_t count = v.rooms.count;
 
 		kill_controllers(&v, 5);
-		assert_done(control_find_rooms(v.pid, 0, v.mem, &v.maps, &v.modules, &v.rooms));
+		assert_done(control_find_rooms(
+			v.pid, 0, CONTROL_PATIENCE_NS, v.mem, &v.maps, &v.modules, &v.rooms));
 		assert_int_equal(v.rooms.left_count, 0);
 		/* All of them: whatever differs from the file is unused. */
 		assert_int_equal(v.rooms.count, count);
@@ -248,7 +250,8 @@ static void check_killed_before_each(void (*body)(struct shared *shared))
 		assert_int_equal(kill(v.pid, SIGUSR1), 0);
 		await(&v.shared->signals, 2 * n);
 		assert_true(atomic_load(&v.shared->failure) == 0);
-		assert_done(control_find_rooms(v.pid, 0, v.mem, &v.maps, &v.modules, &v.rooms));
+		assert_done(control_find_rooms(
+			v.pid, 0, CONTROL_PATIENCE_NS, v.mem, &v.maps, &v.modules, &v.rooms));
 	}
 	victim_end(&v);
 }

@@ -37,7 +37,8 @@ static void is_as_before(struct victim *v)
 	assert_int_equal(procfs_status_number(v->pid, "TracerPid:"), 0);
 	assert_true(procfs_status_text(v->pid, "SigBlk:", blocked, sizeof(blocked)));
 	assert_string_equal(blocked, "0000000000000000");
-	assert_done(control_find_rooms(v->pid, 0, v->mem, &v->maps, &v->modules, &v->rooms));
+	assert_done(control_find_rooms(
+		v->pid, 0, CONTROL_PATIENCE_NS, v->mem, &v->maps, &v->modules, &v->rooms));
 	assert_int_equal(v->rooms.left_count, 0);
 	assert_done(control_borrow(v->pid, NULL, &control));
 	assert_done(control_run(&control, &v->rooms, &v->gadgets, v->prepared, &call, 1));
