@@ -234,6 +234,16 @@ struct arch_flights {
 	uint32_t keep, record;
 	struct arch_kept kept[ARCH_KEPT_MAX];
 	uint8_t kept_count;
+	/*
+	 * By thread: the pair does not nest. A begin takes the place of one that is open, and an
+	 * end without an open begin is ignored once the thread has begun anything.
+	 *
+	 * With `takes`, what is kept is not the begin's but that of the thread's latest hit of
+	 * another probe, whose stub is a begin with `gives`: it keeps, and begins nothing. A thread
+	 * without such a hit keeps arguments that could not be read. In the other probe's record,
+	 * the begin writes its own site in place of the thread's id, which is that of the end.
+	 */
+	bool single, takes, gives;
 	uint64_t min_ns;
 	/*
 	 * The length of a tick in nanoseconds, times 2^32, for spans and for expressions of an end

@@ -40,8 +40,10 @@ struct probe_error *kept_tracer(struct kept_options *options, struct trace_trace
 	if (options->string_bytes > PROBE_STRING_BYTES_MAX)
 		return probe_error_new(PROBE_ERROR_USAGE, "-s: at most %d bytes of a string",
 			PROBE_STRING_BYTES_MAX);
-	error = tracers_init(&options->tracer, &base, options->request.request.pattern_count, false,
-		ret, &count);
+	error = tracers_init(&options->tracer, &base,
+		probe_pattern_paired(options->request.request.patterns,
+			options->request.request.pattern_count, base.catalogue),
+		false, ret, &count);
 	if (!error && count != 1)
 		error = probe_error_new(PROBE_ERROR_USAGE,
 			"tracer '%s' stands for several, and each has a session of its own; use "

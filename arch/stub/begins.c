@@ -14,6 +14,11 @@
  * a begin takes the place of the oldest one. An end clears the time of its begin. So an end whose
  * begin has lost its place finds no time there: whatever took the place has ended before.
  *
+ * A pair that does not nest (arch_flights.single) has its begin in the newest place. If its
+ * arguments come from another probe, a hit of that probe makes the place, without a time, and the
+ * begin only sets the time. A begin does that without a sequence: a signal handler that begins in
+ * between has ended by then, and the time is set again.
+ *
  * An end that needs what its begin has kept holds the begin until the hit is done: it is still
  * counted, and nobody else writes there (except signal handlers that begin as much as there is room
  * for, all at once). If entries are found by key, the whole entry stays taken meanwhile.
@@ -100,12 +105,21 @@ static void keep_number(struct form *f, const struct stub_plan *p, const struct 
 	form_store(f, FORM_VALUE, kept_word(p, k->offset + 8));
 }
 
+/* Only its word: nobody reads what follows. */
+static void keep_null(struct form *f, const struct stub_plan *p, const struct arch_kept *k)
+{
+	form_const(f, FORM_VALUE, UINT64_C(1) << RING_STRING_NULL_BIT);
+	form_store(f, FORM_VALUE, kept_word(p, k->offset));
+}
+
 static void keep_arguments(struct form *f, const struct stub_plan *p)
 {
 	const struct arch_flights *flights = &p->stub->flights;
 
 	for (int i = 0; i < flights->kept_count; i++) {
-		if (flights->kept[i].bytes)
+		if (flights->takes)
+			keep_null(f, p, &flights->kept[i]);
+		else if (flights->kept[i].bytes)
 			keep_string(f, p, &flights->kept[i]);
 		else
 			keep_number(f, p, &flights->kept[i]);
@@ -154,6 +168,8 @@ static void keep_record(struct form *f, const struct stub_plan *p)
 	form_record_body(f, p);
 	form_two(f, FORM_SUB, true, FORM_OUT, FORM_RECORD);
 	form_store_part(f, FORM_OUT, kept_word(p, offsetof(struct probe_begun, bytes)), U32);
+	if (p->stub->flights.gives)
+		return;
 	form_now(f, p);
 	form_load(f, FORM_SCRATCH, form_temp(p->last_temp), U64, false);
 	form_jump_if(f, true, FORM_VALUE, FORM_ABOVE, FORM_SCRATCH, later);
@@ -165,18 +181,22 @@ static void keep_record(struct form *f, const struct stub_plan *p)
 /* VALUE = the time of the begin in place SET of the entry at RIGHT; and what is kept of it. */
 static void keep_begin(struct form *f, const struct stub_plan *p)
 {
-	if (!stub_keeps_begins(p->stub)) {
-		form_now(f, p);
-		return;
-	}
-	kept_address(f, p, FORM_RECORD, FORM_VALUE, (int32_t)p->stub->flights.record);
-	if (stub_has_spans(p->stub)) {
+	bool keeps = stub_keeps_begins(p->stub);
+
+	if (keeps)
+		kept_address(f, p, FORM_RECORD, FORM_VALUE, (int32_t)p->stub->flights.record);
+	if (keeps && stub_has_spans(p->stub)) {
 		keep_record(f, p);
 	} else {
-		keep_arguments(f, p);
-		form_now(f, p);
+		if (keeps)
+			keep_arguments(f, p);
+		if (!p->stub->flights.gives)
+			form_now(f, p);
 	}
-	form_load(f, FORM_RIGHT, form_temp(p->entry_temp), U64, false);
+	if (p->stub->flights.gives)
+		form_const(f, FORM_VALUE, 0);
+	if (keeps)
+		form_load(f, FORM_RIGHT, form_temp(p->entry_temp), U64, false);
 }
 
 /* SET = the place of the next begin. */
@@ -220,6 +240,39 @@ void begin_push_again(struct form *f, const struct stub_plan *p)
 	form_place(f, done);
 }
 
+/* The time of a begin whose arguments are in place SET already; VALUE = the time. */
+static void keep_time(struct form *f, const struct stub_plan *p)
+{
+	form_now(f, p);
+	if (!stub_has_spans(p->stub))
+		return;
+	form_store(f, FORM_VALUE, form_temp(p->last_temp));
+	kept_address(f, p, FORM_RECORD, FORM_SCRATCH, (int32_t)p->stub->flights.record);
+	form_store_const(f, form_at(FORM_RECORD, offsetof(struct ring_record, tid)), U32,
+		(int32_t)p->stub->site);
+	form_load(f, FORM_VALUE, form_temp(p->last_temp), U64, false);
+	form_store(f, FORM_VALUE, form_at(FORM_RECORD, offsetof(struct ring_record, time)));
+	form_load(f, FORM_RIGHT, form_temp(p->entry_temp), U64, false);
+}
+
+void begin_single(struct form *f, const struct stub_plan *p)
+{
+	int first = form_label(f), timed = form_label(f), counted = form_label(f);
+
+	begin_newest_place(f, p, first);
+	if (p->stub->flights.takes) {
+		keep_time(f, p);
+		form_jump(f, timed);
+	}
+	form_place(f, first);
+	keep_begin(f, p);
+	form_place(f, timed);
+	form_store(f, FORM_VALUE, time_of_begin());
+	form_jump_if_at_const(f, U32, FIELD(depth), FORM_NE, 0, counted);
+	form_publish_const(f, FIELD(depth), U32, 1);
+	form_place(f, counted);
+}
+
 void begin_newest_place(struct form *f, const struct stub_plan *p, int empty)
 {
 	form_load(f, FORM_SET, FIELD(depth), U32, false);
@@ -238,6 +291,15 @@ void begin_newest(struct form *f, const struct stub_plan *p, int empty, int gone
 void begin_clear(struct form *f)
 {
 	form_store_const(f, time_of_begin(), U64, 0);
+}
+
+void begin_forget_newest(struct form *f, const struct stub_plan *p)
+{
+	int none = form_label(f);
+
+	begin_newest_place(f, p, none);
+	begin_clear(f);
+	form_place(f, none);
 }
 
 void begin_uncount(struct form *f)

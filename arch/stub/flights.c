@@ -101,11 +101,19 @@ static void disown(struct form *f, const struct stub_plan *p, int idle)
 	form_place(f, same);
 }
 
+static bool begins_single(const struct stub_plan *p)
+{
+	return p->stub->flights.single && !p->stub->flights.gives;
+}
+
 /* The entry at RIGHT, which is taken, gets its first begin, and can be found. */
 static void push_and_publish(struct form *f, const struct stub_plan *p)
 {
 	begin_keep_entry(f, p);
-	begin_push(f, p);
+	if (begins_single(p))
+		begin_single(f, p);
+	else
+		begin_push(f, p);
 	flight_publish(f, p);
 }
 
@@ -129,8 +137,12 @@ static void begin_own(struct form *f, struct stub_plan *p)
 		form_jump_if_at_const(f, U32, FIELD(depth), FORM_EQ, 0, idle);
 	}
 	disown(f, p, idle);
+	if (p->stub->flights.gives)
+		begin_forget_newest(f, p);
 	begin_keep_entry(f, p);
-	if (p->stub->thread.has_rseq) {
+	if (begins_single(p)) {
+		begin_single(f, p);
+	} else if (p->stub->thread.has_rseq) {
 		q = form_sequence_begin(f, p, FORM_SET, p->slow_flight);
 		begin_push(f, p);
 		form_sequence_end(f, p, q);
@@ -210,6 +222,10 @@ static void give_back(struct form *f, const struct stub_plan *p, int empty)
 	int more = form_label(f), done = form_label(f);
 
 	begin_clear(f);
+	if (p->stub->flights.single) {
+		form_place(f, empty);
+		return;
+	}
 	if (!p->stub->flights.match) {
 		begin_uncount(f);
 		form_place(f, empty);
@@ -253,6 +269,10 @@ void form_release(struct form *f, const struct stub_plan *p)
 static void end_gone(struct form *f, const struct stub_plan *p)
 {
 	form_place(f, p->gone);
+	if (p->stub->flights.single) {
+		form_jump(f, p->out);
+		return;
+	}
 	give_back(f, p, form_label(f));
 	form_jump(f, p->unmatched);
 }
@@ -267,7 +287,7 @@ void form_flights_slow(struct form *f, const struct stub_plan *p)
 		take_number(f, p);
 	if (s->kind != ARCH_STUB_BEGIN)
 		end_gone(f, p);
-	else if (!s->flights.match && s->thread.has_rseq)
+	else if (!s->flights.match && s->thread.has_rseq && !begins_single(p))
 		begin_again(f, p);
 }
 

@@ -61,6 +61,9 @@ void begin_push(struct form *f, const struct stub_plan *plan);
 /* The same without a sequence: before the depth counts it, and once more. */
 void begin_push_again(struct form *f, const struct stub_plan *plan);
 
+/* The same for a pair that does not nest. */
+void begin_single(struct form *f, const struct stub_plan *plan);
+
 /*
  * VALUE = the time of the newest begin, which stays counted; SET = its place. Jumps to `gone` if
  * another begin has taken its place.
@@ -69,6 +72,8 @@ void begin_newest(struct form *f, const struct stub_plan *plan, int empty, int g
 
 /* SET = the place of the newest begin; jumps to `empty` if there is none. */
 void begin_newest_place(struct form *f, const struct stub_plan *plan, int empty);
+/* The newest begin, if there is one, will have no end. */
+void begin_forget_newest(struct form *f, const struct stub_plan *plan);
 /* The newest begin, in place SET, has ended: its time is gone; and it is not counted any more. */
 void begin_clear(struct form *f);
 void begin_uncount(struct form *f);

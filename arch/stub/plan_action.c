@@ -125,7 +125,8 @@ static bool may_keep_begins(const struct arch_stub *s)
 		f->kept_count > ARCH_KEPT_MAX)
 		return false;
 	for (int i = 0; i < f->kept_count; i++)
-		if (!may_keep(s, &f->kept[i]))
+		if (f->takes ? !is_place(f, f->kept[i].offset, f->kept[i].bytes)
+			     : !may_keep(s, &f->kept[i]))
 			return false;
 	for (int i = 0; i < s->capture_count; i++)
 		if (s->captures[i].begun &&
@@ -179,6 +180,8 @@ static bool plan_flights(struct stub_plan *p)
 	p->kernel_tid |= !f->match && !p->stub->thread.has_tp;
 	if (f->process)
 		p->process_temp = take_temps(p, 1);
+	if ((f->single && f->match) || ((f->takes || f->gives) && !f->single))
+		return false;
 	/* By key, an entry is less than the table away from its place: flight_free(). */
 	return is_power_of_two(f->entries) && (!f->match || f->entries >= FLIGHT_PROBES_MAX) &&
 	       is_power_of_two(f->depth) && f->depth < 1 << 20 &&

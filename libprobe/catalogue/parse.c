@@ -10,6 +10,7 @@
  *	needs TEXT                       what must be so for it to be passed; before the first
  *	                                 probe: for all of the provider that say nothing else
  *	with PROBE                       the provider's probe whose semaphores must be raised, too
+ *	takes PROBE                      begins do not nest, and have this probe's arguments
  *	pair BEGIN END...                probes that end what a probe above begins
  *
  * Lines are cut in place: the strings of the result are parts of the file's text. Users write
@@ -363,6 +364,16 @@ static struct probe_error *take_with(struct parser *p)
 	return probe->with ? NULL : mistake(p, "expected the probe's name");
 }
 
+static struct probe_error *take_takes(struct parser *p)
+{
+	struct probe_meaning *probe = last_probe(p);
+
+	if (!probe)
+		return mistake(p, "there is no probe above");
+	probe->takes = take_word(p);
+	return probe->takes ? NULL : mistake(p, "expected the probe's name");
+}
+
 /* A copy of the words, for one of the probes that they end. */
 static struct probe_error *set_ends(
 	struct probe_meaning *probe, const char *const *ends, size_t count)
@@ -411,6 +422,7 @@ static const struct {
 	{"means", take_means},
 	{"needs", take_needs},
 	{"with", take_with},
+	{"takes", take_takes},
 	{"pair", take_pair},
 };
 
@@ -439,7 +451,7 @@ static struct probe_error *take_line(struct parser *p)
 	}
 	return mistake(p,
 		"'%s' begins no line: expected provider, probe, words, means, needs, "
-		"with or pair",
+		"with, takes or pair",
 		word);
 }
 

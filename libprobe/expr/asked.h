@@ -78,12 +78,12 @@ struct bound {
 void asked_note_begin(struct asked *asked, const struct record_layout_site *site);
 
 /*
- * Binds everything that a probe in this role needs to one of its sites, and adds the captures
+ * Binds everything that a probe with this part needs to one of its sites, and adds the captures
  * for it after the recorded ones. *types is widened: if some sites have signed arguments, all
  * sites have signed values. The caller frees *ret, before `asked`. Errors: PROBE_ERROR_USAGE
  * and PROBE_ERROR_UNSUPPORTED, which name the probe; PROBE_ERROR_MEMORY.
  */
-PROBE_MUST_CHECK struct probe_error *bind_site(const struct asked *asked, enum pair_role role,
+PROBE_MUST_CHECK struct probe_error *bind_site(const struct asked *asked, struct pair_part part,
 	const struct select_probe *probe, const struct record_layout_site *site,
 	struct record_layout *layout, struct bound_types *types, struct bound **ret);
 

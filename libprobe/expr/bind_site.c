@@ -249,6 +249,14 @@ static struct probe_error *bind_filter(struct binder *b, enum pair_role role)
 	return role == PAIR_END ? bind_expr(b, filter, &b->bound->pair_filter) : NULL;
 }
 
+/* Where a begin that takes its arguments from another probe keeps that they are unknown. */
+static void bind_taken(struct binder *b)
+{
+	for (uint8_t i = 0; i < b->asked->kept_count; i++)
+		b->bound->kept[i] = (struct arch_kept){
+			.offset = b->asked->kept[i].offset, .bytes = b->asked->kept[i].bytes};
+}
+
 /* The captures of a begin that it keeps for its end. */
 static struct probe_error *bind_kept(struct binder *b)
 {
@@ -274,17 +282,22 @@ static struct probe_error *bind_kept(struct binder *b)
 }
 
 static struct probe_error *bind_all(
-	struct binder *b, enum pair_role role, struct bound_types *types)
+	struct binder *b, struct pair_part part, struct bound_types *types)
 {
 	const struct asked *asked = b->asked;
+	enum pair_role role = part.role;
 	struct probe_error *error = NULL;
 
 	if (asked->stack)
 		error = bind_stack(b, 0);
+	else if (part.takes)
+		bind_taken(b);
 	else if (role == PAIR_BEGIN)
 		error = bind_kept(b);
 	else
 		error = bind_keys(b, types);
+	if (part.gives)
+		return error; /* it begins nothing */
 	if (!error && role == PAIR_NONE)
 		error = bind_value(b, types);
 	if (!error && role != PAIR_NONE)
@@ -320,7 +333,7 @@ static struct bound *shrink(const struct bound *from, size_t count)
 	return to;
 }
 
-struct probe_error *bind_site(const struct asked *asked, enum pair_role role,
+struct probe_error *bind_site(const struct asked *asked, struct pair_part part,
 	const struct select_probe *probe, const struct record_layout_site *site,
 	struct record_layout *layout, struct bound_types *types, struct bound **ret)
 {
@@ -331,7 +344,7 @@ struct probe_error *bind_site(const struct asked *asked, enum pair_role role,
 
 	if (!room)
 		return probe_error_no_memory();
-	error = bind_all(&binder, role, types);
+	error = bind_all(&binder, part, types);
 	if (!error) {
 		*ret = shrink(room, binder.used);
 		if (!*ret)

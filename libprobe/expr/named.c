@@ -18,6 +18,7 @@ enum { FILTER, VALUE, MATCH, MATCH_END, KEYS, TEXTS = KEYS + PROBE_KEYS_MAX };
 struct named {
 	const struct probe_meaning *meaning;
 	enum pair_role role;
+	bool takes; /* as in struct pair_part */
 	struct asked asked;
 	char *replaced[TEXTS]; /* its texts; NULL: without names, or not used in this role */
 };
@@ -140,14 +141,19 @@ static bool may_begin(const struct asked_names *names, const struct probe_patter
 	size_t count, const struct probe_meaning *meaning)
 {
 	enum probe_pairing pairing = names->options.gather.pairing;
-	size_t step = pairing == PROBE_PAIRING_LISTED ? 2 : count, stem;
+	size_t stem;
 
 	if (pairing == PROBE_PAIRING_NAMES)
 		return is_asked(patterns, count, meaning) &&
 		       (meaning->end_count || pair_may_be(meaning->name, &stem) == PAIR_BEGIN);
-	for (size_t i = 0; i < count; i += step)
+	for (size_t i = 0; i < count; i++) {
+		size_t place = pairs_place(patterns, count, names->options.catalogue, i);
+
+		if (place != PAIRS_GIVER && (pairing == PROBE_PAIRING_LISTED ? place % 2 : place))
+			continue;
 		if (is_asked(&patterns[i], 1, meaning))
 			return true;
+	}
 	return false;
 }
 
@@ -344,7 +350,7 @@ static struct probe_error *parse_again(const struct asked *asked, struct named *
 	struct probe_session_options options = asked->names->options;
 	struct probe_error *error = NULL;
 
-	if (named->role == PAIR_BEGIN)
+	if (named->role == PAIR_BEGIN && !named->takes)
 		error = check_begin(asked->names, named->meaning);
 
 	for (size_t i = 0; i < TEXTS && !error; i++) {
@@ -369,7 +375,7 @@ static struct probe_error *check_kinds(const struct asked *asked, const struct a
 	return NULL;
 }
 
-static struct probe_error *add_named(const struct asked *asked, enum pair_role role,
+static struct probe_error *add_named(const struct asked *asked, struct pair_part part,
 	const struct probe_meaning *meaning, const struct asked **ret)
 {
 	struct asked_names *names = asked->names;
@@ -382,7 +388,8 @@ static struct probe_error *add_named(const struct asked *asked, enum pair_role r
 	if (!named)
 		return probe_error_no_memory();
 	named->meaning = meaning;
-	named->role = role;
+	named->role = part.role;
+	named->takes = part.takes;
 	error = parse_again(asked, named);
 	if (!error) {
 		error = check_kinds(asked, &named->asked);
@@ -398,7 +405,7 @@ static struct probe_error *add_named(const struct asked *asked, enum pair_role r
 	return NULL;
 }
 
-struct probe_error *asked_for(const struct asked *asked, enum pair_role role,
+struct probe_error *asked_for(const struct asked *asked, struct pair_part part,
 	const struct select_probe *probe, size_t arg_count, const struct asked **ret)
 {
 	const struct asked_names *names = asked->names;
@@ -410,13 +417,14 @@ struct probe_error *asked_for(const struct asked *asked, enum pair_role role,
 	meaning = probe_catalogue_find(
 		names->options.catalogue, probe->provider, probe->name, arg_count);
 	for (size_t i = 0; i < names->count; i++) {
-		if (names->items[i]->meaning != meaning || names->items[i]->role != role)
+		if (names->items[i]->meaning != meaning || names->items[i]->role != part.role ||
+			names->items[i]->takes != part.takes)
 			continue;
 		*ret = &names->items[i]->asked;
 		return NULL;
 	}
 	return probe_error_prefix(
-		add_named(asked, role, meaning, ret), "%s:%s", probe->provider, probe->name);
+		add_named(asked, part, meaning, ret), "%s:%s", probe->provider, probe->name);
 }
 
 /* ---- Without names ---------------------------------------------------------------------- */

@@ -14,12 +14,12 @@ PROBE_MUST_CHECK struct probe_error *asked_init_named(struct asked *asked,
 	size_t pattern_count);
 
 /*
- * Finds the expressions that a probe in this role needs, by the names that it has with so many
+ * Finds the expressions that a probe with this part needs, by the names that it has with so many
  * arguments: `asked` itself, if there are no names. *ret is owned by `asked`. Errors:
  * PROBE_ERROR_USAGE (the probe has no such name; it is a string for one probe and a number for
  * another), which name the probe; PROBE_ERROR_MEMORY.
  */
-PROBE_MUST_CHECK struct probe_error *asked_for(const struct asked *asked, enum pair_role role,
+PROBE_MUST_CHECK struct probe_error *asked_for(const struct asked *asked, struct pair_part part,
 	const struct select_probe *probe, size_t arg_count, const struct asked **ret);
 
 /*

@@ -17,6 +17,7 @@
 
 #include "libprobe/catalogue/catalogue.h"
 #include "libprobe/names/pairs.h"
+#include "libprobe/names/pattern.h"
 
 enum { WORDS_MAX = 16 };
 
@@ -115,7 +116,7 @@ static size_t take_ends(const struct rule *rule, char *const *names, size_t coun
 		for (size_t k = 0; k < WORDS_MAX && rule->ends[k]; k++) {
 			if (strcmp(names[i] + before, rule->ends[k]) != 0)
 				continue;
-			parts[i] = (struct pair_part){PAIR_END, pair};
+			parts[i] = (struct pair_part){.role = PAIR_END, .pair = pair};
 			taken++;
 		}
 	}
@@ -134,7 +135,7 @@ static void apply_rules(char *const *names, size_t count, struct pair_part *part
 				!take_ends(
 					&rules[r], names, count, names[i], before, *pairs, parts))
 				continue;
-			parts[i] = (struct pair_part){PAIR_BEGIN, (*pairs)++};
+			parts[i] = (struct pair_part){.role = PAIR_BEGIN, .pair = (*pairs)++};
 		}
 	}
 }
@@ -142,7 +143,7 @@ static void apply_rules(char *const *names, size_t count, struct pair_part *part
 void pairs_by_name(char *const *names, size_t count, struct pair_part *parts, uint32_t *pairs)
 {
 	for (size_t i = 0; i < count; i++)
-		parts[i] = (struct pair_part){PAIR_NONE, 0};
+		parts[i] = (struct pair_part){.role = PAIR_NONE};
 	apply_rules(names, count, parts, pairs);
 }
 
@@ -209,12 +210,81 @@ static void apply_catalogue(const struct probe_catalogue *catalogue, const char 
 		for (size_t k = 0; begin && k < count; k++) {
 			if (k == i || parts[k].role != PAIR_NONE || !is_end_of(begin, names[k]))
 				continue;
-			parts[k] = (struct pair_part){PAIR_END, *pairs};
+			parts[k] = (struct pair_part){.role = PAIR_END, .pair = *pairs};
 			found = true;
 		}
 		if (found)
-			parts[i] = (struct pair_part){PAIR_BEGIN, (*pairs)++};
+			parts[i] = (struct pair_part){.role = PAIR_BEGIN, .pair = (*pairs)++};
 	}
+}
+
+/* ---- Begins whose arguments are those of another probe --------------------------------- */
+
+/* Is it the probe whose arguments the begin takes? */
+static bool is_giver(const struct probe_meaning *begin, const char *name)
+{
+	return begin && begin->takes && catalogue_name_matches(begin->takes, name);
+}
+
+/* Marks all of a pair that does not nest; `names` and `parts` are those of one provider. */
+static void mark_single(const struct probe_meaning *meaning, char *const *names, size_t count,
+	struct pair_part *parts, struct pair_part *begin)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (parts[i].role == PAIR_NONE && is_giver(meaning, names[i]))
+			parts[i] = (struct pair_part){
+				.role = PAIR_BEGIN, .pair = begin->pair, .gives = true};
+		if (parts[i].role == PAIR_NONE || parts[i].pair != begin->pair)
+			continue;
+		parts[i].single = true;
+		begin->takes |= parts[i].gives;
+	}
+}
+
+/* Those of one provider whose begin the catalogue says to be so. */
+static void apply_takes(const struct probe_catalogue *catalogue, const char *provider,
+	char *const *names, size_t count, struct pair_part *parts)
+{
+	for (size_t i = 0; i < count; i++) {
+		const struct probe_meaning *begin =
+			parts[i].role == PAIR_BEGIN && !parts[i].gives
+				? probe_catalogue_find(catalogue, provider, names[i], SIZE_MAX)
+				: NULL;
+
+		if (begin && begin->takes)
+			mark_single(begin, names, count, parts, &parts[i]);
+	}
+}
+
+size_t pairs_place(const struct probe_pattern *const *patterns, size_t count,
+	const struct probe_catalogue *catalogue, size_t pattern)
+{
+	size_t place = 0;
+
+	for (size_t i = 0; i <= pattern; i++) {
+		const char *provider, *name, *other, *begin;
+		bool gives = false;
+
+		for (size_t k = 0; k < count && pattern_names(patterns[i], &provider, &name); k++)
+			gives |= k != i && pattern_names(patterns[k], &other, &begin) &&
+				 strcmp(provider, other) == 0 &&
+				 is_giver(probe_catalogue_find(catalogue, other, begin, SIZE_MAX),
+					 name);
+		if (i == pattern)
+			return gives ? PAIRS_GIVER : place;
+		place += !gives;
+	}
+	return place;
+}
+
+size_t probe_pattern_paired(const struct probe_pattern *const *patterns, size_t count,
+	const struct probe_catalogue *catalogue)
+{
+	size_t paired = 0;
+
+	for (size_t i = 0; i < count; i++)
+		paired += pairs_place(patterns, count, catalogue, i) != PAIRS_GIVER;
+	return paired;
 }
 
 static struct probe_error *pair_names(const struct selection *s,
@@ -230,6 +300,7 @@ static struct probe_error *pair_names(const struct selection *s,
 		apply_catalogue(
 			catalogue, s->probes[i].provider, names + i, end - i, parts + i, pairs);
 		apply_rules(names + i, end - i, parts + i, pairs);
+		apply_takes(catalogue, s->probes[i].provider, names + i, end - i, parts + i);
 	}
 	free_names(names, s->probe_count);
 	if (*pairs == before && s->probe_count)
@@ -242,52 +313,91 @@ static struct probe_error *pair_names(const struct selection *s,
 
 /* ---- By patterns ------------------------------------------------------------------------ */
 
-/* The part that a pattern's probes play. */
-static struct pair_part part_of(enum probe_pairing pairing, size_t pattern)
+/* The parts of patterns, by their index. */
+struct pattern_parts {
+	const struct probe_pattern *const *patterns;
+	struct pair_part *parts; /* PAIR_NONE: it gives arguments to a begin */
+	size_t count;
+};
+
+/* The part that the probes of a pattern in this place play. */
+static struct pair_part part_of(enum probe_pairing pairing, size_t place)
 {
+	if (place == PAIRS_GIVER)
+		return (struct pair_part){.role = PAIR_NONE};
 	if (pairing == PROBE_PAIRING_ONE)
-		return (struct pair_part){pattern ? PAIR_END : PAIR_BEGIN, 0};
-	return (struct pair_part){pattern % 2 ? PAIR_END : PAIR_BEGIN, (uint32_t)(pattern / 2)};
+		return (struct pair_part){.role = place ? PAIR_END : PAIR_BEGIN};
+	return (struct pair_part){
+		.role = place % 2 ? PAIR_END : PAIR_BEGIN, .pair = (uint32_t)(place / 2)};
 }
 
 /* A probe is either a begin or an end, and belongs to one pair. */
-static struct probe_error *check_part(const struct select_probe *probe,
-	const struct probe_pattern *const *patterns, size_t count, enum probe_pairing pairing)
+static struct probe_error *check_part(
+	const struct select_probe *probe, const struct pattern_parts *all)
 {
-	struct pair_part part = part_of(pairing, probe->pattern);
+	struct pair_part part = all->parts[probe->pattern];
 
-	for (size_t i = 0; i < count; i++) {
-		struct pair_part other = part_of(pairing, i);
+	for (size_t i = 0; i < all->count; i++) {
+		struct pair_part other = all->parts[i];
 
 		if ((part.role == other.role && part.pair == other.pair) ||
-			!probe_pattern_matches(
-				patterns[i], probe->module->path, probe->provider, probe->name))
+			!probe_pattern_matches(all->patterns[i], probe->module->path,
+				probe->provider, probe->name))
 			continue;
 		return probe_error_new(PROBE_ERROR_USAGE,
 			"%s:%s matches both '%s' and '%s': it can begin or end only one pair",
-			probe->provider, probe->name, probe_pattern_text(patterns[probe->pattern]),
-			probe_pattern_text(patterns[i]));
+			probe->provider, probe->name,
+			probe_pattern_text(all->patterns[probe->pattern]),
+			probe_pattern_text(all->patterns[i]));
 	}
+	return NULL;
+}
+
+/* Finds the pairs that do not nest, in each provider of each module. */
+static struct probe_error *find_takes(
+	const struct selection *s, const struct probe_catalogue *catalogue, struct pair_part *parts)
+{
+	char **names = catalogue ? plain_names(s) : NULL;
+
+	if (catalogue && !names)
+		return probe_error_no_memory();
+	for (size_t i = 0, end; names && i < s->probe_count; i = end) {
+		end = provider_end(s, i);
+		apply_takes(catalogue, s->probes[i].provider, names + i, end - i, parts + i);
+	}
+	free_names(names, s->probe_count);
 	return NULL;
 }
 
 static struct probe_error *pair_patterns(const struct selection *s,
 	const struct probe_pattern *const *patterns, enum probe_pairing pairing,
-	struct pair_part *parts, uint32_t *pairs)
+	const struct probe_catalogue *catalogue, struct pair_part *parts, uint32_t *pairs)
 {
-	size_t count = s->pattern_count;
+	struct pattern_parts all = {.patterns = patterns,
+		.parts = calloc(s->pattern_count + 1, sizeof(*all.parts)),
+		.count = s->pattern_count};
 	struct probe_error *error = NULL;
+	size_t count = 0;
 
+	if (!all.parts)
+		return probe_error_no_memory();
+	for (size_t i = 0; i < all.count; i++) {
+		size_t place = pairs_place(patterns, all.count, catalogue, i);
+
+		all.parts[i] = part_of(pairing, place);
+		count += place != PAIRS_GIVER;
+	}
 	if (count < 2 || (pairing == PROBE_PAIRING_LISTED && count % 2))
-		return probe_error_new(PROBE_ERROR_USAGE,
+		error = probe_error_new(PROBE_ERROR_USAGE,
 			"%zu probe%s pairs: each begin needs its end", count,
 			count == 1 ? " does not make" : "s do not make");
 	for (size_t i = 0; i < s->probe_count && !error; i++) {
-		error = check_part(&s->probes[i], patterns, count, pairing);
-		parts[i] = part_of(pairing, s->probes[i].pattern);
+		error = check_part(&s->probes[i], &all);
+		parts[i] = all.parts[s->probes[i].pattern];
 	}
 	*pairs = pairing == PROBE_PAIRING_ONE ? 1 : (uint32_t)(count / 2);
-	return error;
+	free(all.parts);
+	return error ? error : find_takes(s, catalogue, parts);
 }
 
 struct probe_error *pairs_assign(const struct selection *selection,
@@ -295,13 +405,13 @@ struct probe_error *pairs_assign(const struct selection *selection,
 	const struct probe_catalogue *catalogue, struct pair_part *parts, uint32_t *pairs)
 {
 	for (size_t i = 0; i < selection->probe_count; i++)
-		parts[i] = (struct pair_part){PAIR_NONE, 0};
+		parts[i] = (struct pair_part){.role = PAIR_NONE};
 	switch (pairing) {
 	case PROBE_PAIRING_NONE:
 		return NULL;
 	case PROBE_PAIRING_NAMES:
 		return pair_names(selection, catalogue, parts, pairs);
 	default:
-		return pair_patterns(selection, patterns, pairing, parts, pairs);
+		return pair_patterns(selection, patterns, pairing, catalogue, parts, pairs);
 	}
 }

@@ -11,6 +11,9 @@ enum pair_role { PAIR_NONE, PAIR_BEGIN, PAIR_END };
 struct pair_part {
 	enum pair_role role;
 	uint32_t pair;
+	bool single; /* the pair does not nest: see probe_meaning.takes */
+	bool takes;  /* it is a begin whose arguments are those of... */
+	bool gives;  /* ...this probe, a begin by its role, which begins nothing */
 };
 
 /*
@@ -24,6 +27,14 @@ struct pair_part {
 PROBE_MUST_CHECK struct probe_error *pairs_assign(const struct selection *selection,
 	const struct probe_pattern *const *patterns, enum probe_pairing pairing,
 	const struct probe_catalogue *catalogue, struct pair_part *parts, uint32_t *pairs);
+
+/*
+ * The place of a pattern among those that begin and end pairs, if the user lists these; PAIRS_GIVER
+ * if it names the probe whose arguments a begin takes that another pattern names.
+ */
+#define PAIRS_GIVER SIZE_MAX
+size_t pairs_place(const struct probe_pattern *const *patterns, size_t count,
+	const struct probe_catalogue *catalogue, size_t pattern);
 
 /* ---- Names -------------------------------------------------------------------------- */
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Which arguments the records of a site hold, and what they are called. */
+#include <string.h>
+
 #include "libprobe/names/meaning.h"
 #include "libprobe/session/session.h"
 
@@ -31,6 +33,29 @@ static bool has_room(const struct probe_session *s, enum pair_role role, size_t 
 	return bytes + sizeof(struct probe_begun) <= room;
 }
 
+/* Its record has the arguments of another probe, so there is no list of its own. */
+static struct probe_error *check_taking(
+	const struct probe_pattern *pattern, const struct select_probe *probe)
+{
+	if (!pattern_is_exact(pattern) || !pattern_has_captures(pattern))
+		return NULL;
+	return probe_error_new(PROBE_ERROR_USAGE,
+		"%s:%s takes the arguments of another probe here: give that one the list, not '%s'",
+		probe->provider, probe->name, probe_pattern_text(pattern));
+}
+
+void session_name_taken(struct probe_session *s)
+{
+	for (size_t i = 0; i < s->probe_count; i++)
+		for (size_t k = 0; s->known[i].part.takes && k < s->probe_count; k++) {
+			if (!s->known[k].part.gives ||
+				s->known[k].part.pair != s->known[i].part.pair)
+				continue;
+			s->probes[i].meaning = s->probes[k].meaning;
+			memcpy(s->probes[i].args, s->probes[k].args, sizeof(s->probes[i].args));
+		}
+}
+
 struct probe_error *session_choose_captures(struct probe_session *s,
 	const struct select_probe *probe, const struct record_layout_site *args,
 	struct session_site *site)
@@ -42,7 +67,9 @@ struct probe_error *session_choose_captures(struct probe_session *s,
 	struct probe_error *error = NULL;
 	size_t count = 0;
 
-	if (pattern_has_captures(pattern))
+	if (s->known[site->probe].part.takes)
+		error = check_taking(pattern, probe);
+	else if (pattern_has_captures(pattern))
 		error = pattern_captures(
 			pattern, probe->provider, probe->name, args->count, true, captures, &count);
 	else if (meaning && s->options.described)

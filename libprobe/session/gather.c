@@ -258,7 +258,7 @@ static uint64_t time_of(const struct probe_session *s, uint64_t stamp)
 static size_t begin_of(const struct probe_session *s, size_t probe)
 {
 	for (size_t i = 0; is_end(s, probe) && i < s->probe_count; i++)
-		if (s->known[i].part.role == PAIR_BEGIN &&
+		if (s->known[i].part.role == PAIR_BEGIN && !s->known[i].part.gives &&
 			s->known[i].part.pair == s->known[probe].part.pair)
 			return i;
 	return SIZE_MAX;

@@ -148,7 +148,7 @@ static size_t read_begin(struct probe_session *s, const uint8_t *bytes, size_t s
 {
 	const struct pair_part *part = &s->known[ret->probe].part;
 	struct probe_hit *begin = &room->begin;
-	const struct session_site *site;
+	const struct session_site *site, *named;
 	struct ring_record record;
 	size_t length;
 
@@ -166,14 +166,24 @@ static size_t read_begin(struct probe_session *s, const uint8_t *bytes, size_t s
 	if (length == 0)
 		return 0;
 	session_name_values(s, &site->layout, room->begin_values, room->begin_names);
+	named = site;
+	if (s->known[site->probe].part.gives) {
+		named = find_site(s, record.tid);
+		if (!named || !s->known[named->probe].part.takes ||
+			s->known[named->probe].part.pair != part->pair)
+			return 0;
+	}
 	*begin = (struct probe_hit){.time_ns = clock_realtime_ns(&s->clock,
 					    record.time < end_stamp ? record.time : end_stamp),
 		.cpu = -1,
-		.probe = site->probe,
-		.pc = site->pc,
+		.probe = named->probe,
+		.pc = named->pc,
 		.args = room->begin_values,
-		.arg_count = site->layout.arg_count};
-	children_thread(&s->processes, record.tid, &begin->pid, &begin->tid);
+		.arg_count = site->layout.arg_count,
+		.pid = ret->pid,
+		.tid = ret->tid};
+	if (named == site)
+		children_thread(&s->processes, record.tid, &begin->pid, &begin->tid);
 	ret->begin = begin;
 	return sizeof(ret->duration_ns) + length;
 }

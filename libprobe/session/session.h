@@ -138,6 +138,9 @@ PROBE_MUST_CHECK struct probe_error *session_choose_captures(struct probe_sessio
 	const struct select_probe *probe, const struct record_layout_site *args,
 	struct session_site *site);
 
+/* Begins that take the arguments of another probe show them as that probe does. */
+void session_name_taken(struct probe_session *session);
+
 /* What reg_probe.part says of a probe. */
 uint32_t session_part_word(const struct pair_part *part);
 

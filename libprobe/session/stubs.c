@@ -60,6 +60,21 @@ static struct probe_error *note_reversed(
 	return error;
 }
 
+/* With --match, several of a thread's pairs may be open, so none takes another probe's arguments.
+ */
+static struct probe_error *match_by_key(const struct selection *selection, struct pair_part *parts)
+{
+	for (size_t i = 0; i < selection->probe_count; i++) {
+		if (parts[i].gives)
+			return probe_error_new(PROBE_ERROR_USAGE,
+				"%s:%s gives arguments to a begin of the same thread: that is not "
+				"possible if begins are matched by an expression",
+				selection->probes[i].provider, selection->probes[i].name);
+		parts[i].single = false;
+	}
+	return NULL;
+}
+
 /*
  * Finds the pairs of a selection; *ret has those of its remaining probes. Gathering, spans
  * and begins with stacks drop probes without a partner; other sessions keep them. A partner may
@@ -83,6 +98,8 @@ static struct probe_error *find_pairs(struct probe_session *s, struct selection 
 		probe_error_free(error);
 		error = NULL;
 	}
+	if (!error && s->options.gather.match)
+		error = match_by_key(selection, parts);
 	if (error || !matches)
 		return error;
 	if (pairing != PROBE_PAIRING_NAMES)
@@ -149,10 +166,10 @@ static struct probe_error *prepare_site(struct probe_session *s, const struct ar
 	if (s->options.kind == PROBE_SESSION_RECORD)
 		error = session_choose_captures(s, probe, &args, site);
 	if (!error)
-		error = asked_for(&s->asked, part->part.role, probe, args.count, &asked);
+		error = asked_for(&s->asked, part->part, probe, args.count, &asked);
 	if (!error)
-		error = bind_site(asked, part->part.role, probe, &args, &site->layout, &part->types,
-			&site->bound);
+		error = bind_site(
+			asked, part->part, probe, &args, &site->layout, &part->types, &site->bound);
 	if (error || s->options.kind != PROBE_SESSION_RECORD)
 		return error;
 	if (s->options.filter_value)
@@ -218,7 +235,9 @@ static void note_begins(struct probe_session *s, const struct arch *arch,
 	for (size_t i = 0; i < selection->probe_count; i++) {
 		const struct select_probe *probe = &selection->probes[i];
 
-		for (size_t k = 0; parts[i].role == PAIR_BEGIN && k < probe->site_count; k++) {
+		for (size_t k = 0;
+			parts[i].role == PAIR_BEGIN && !parts[i].takes && k < probe->site_count;
+			k++) {
 			struct record_layout_site site;
 
 			record_layout_site_init(&site, arch, probe->module,
@@ -251,6 +270,7 @@ static struct probe_error *add_all(struct probe_session *s, const struct arch *a
 		s->record_max = most;
 		error = report_drop(selection, probe, error, report);
 	}
+	session_name_taken(s);
 	if (!error)
 		selection_drop_unwanted(selection);
 	return error;
@@ -283,20 +303,25 @@ static uint32_t site_number(
 	return UINT32_MAX;
 }
 
-enum { PART_ROLE_BITS = 2 };
+enum { PART_ROLE_BITS = 2, PART_BITS = 29 };
 
 uint32_t session_part_word(const struct pair_part *part)
 {
-	return part->pair << PART_ROLE_BITS | part->role;
+	return part->pair << PART_ROLE_BITS | part->role | (uint32_t)part->single << PART_BITS |
+	       (uint32_t)part->takes << (PART_BITS + 1) | (uint32_t)part->gives << (PART_BITS + 2);
 }
 
 /* The word may come from the target: there cannot be more pairs than probes. */
 static struct pair_part part_of(uint32_t word)
 {
-	struct pair_part part = {word & ((1u << PART_ROLE_BITS) - 1), word >> PART_ROLE_BITS};
+	struct pair_part part = {.role = word & ((1u << PART_ROLE_BITS) - 1),
+		.pair = (word & ((1u << PART_BITS) - 1)) >> PART_ROLE_BITS,
+		.single = word >> PART_BITS & 1,
+		.takes = word >> (PART_BITS + 1) & 1,
+		.gives = word >> (PART_BITS + 2) & 1};
 
 	if (part.role > PAIR_END || part.pair >= PAIRS_MAX)
-		part = (struct pair_part){PAIR_NONE, 0};
+		part = (struct pair_part){.role = PAIR_NONE};
 	return part;
 }
 
@@ -408,7 +433,10 @@ static void describe_flights(const struct probe_session *s, const struct reg_ses
 		.record = s->options.spans ? sizeof(struct probe_begun) + s->asked.kept_bytes : 0,
 		.scale = s->tick_ns32,
 		.min_ns = s->options.span_min_ns,
-		.filter = if_any(&bound->pair_filter)};
+		.filter = if_any(&bound->pair_filter),
+		.single = part->part.single,
+		.takes = part->part.takes,
+		.gives = part->part.gives};
 	if (part->part.role != PAIR_BEGIN)
 		return;
 	stub->flights.kept_count = s->asked.kept_count;

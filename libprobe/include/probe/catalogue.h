@@ -53,6 +53,12 @@ struct probe_meaning {
 	const char *needs; /* what must be so for the probe to be passed, a sentence; or NULL */
 	/* A probe of the provider whose semaphores must be raised for it, too; or NULL. */
 	const char *with;
+	/*
+	 * A probe of the provider, or NULL. If set, a thread does one thing at a time that begins
+	 * here: a begin takes the place of one that is open. Where a session has that other probe
+	 * as well, the begin's arguments are those that the thread's latest hit of it has had.
+	 */
+	const char *takes;
 	const char *const *ends; /* the probes that end what this one begins */
 	size_t end_count;
 };

@@ -87,6 +87,14 @@ bool probe_pattern_matches(const struct probe_pattern *pattern, const char *path
 	const char *provider, const char *name);
 
 /*
+ * Returns how many of the patterns begin or end pairs, if these are listed in their order: all,
+ * except those of probes whose arguments a begin takes that another pattern names
+ * (probe_meaning.takes). Without a catalogue, it is all.
+ */
+size_t probe_pattern_paired(const struct probe_pattern *const *patterns, size_t count,
+	const struct probe_catalogue *catalogue);
+
+/*
  * Makes the error for a pattern that matches nothing. The message says where (`where`) was
  * searched, names up to three probes of `names` ("provider:name") that are spelled similarly, and
  * the command that lists all (`all`).

@@ -84,6 +84,9 @@ list_args = _fallible(
 plan_name = _function("probe_plan_name", c_char_p, c_int)
 
 pattern_parse_named = _fallible("probe_pattern_parse_named", c_char_p, c_void_p, _ret)
+pattern_paired = _function(
+    "probe_pattern_paired", c_size_t, POINTER(c_void_p), c_size_t, c_void_p
+)
 pattern_free = _function("probe_pattern_free", None, c_void_p)
 
 tracer_parse = _fallible("probe_tracer_parse", c_char_p, _ret)

@@ -229,12 +229,14 @@ class Session:
         state.gathers = abi.tracer_output(state.tracer) == abi.TRACER_ROWS
         if abi.tracer_output(state.tracer) not in (abi.TRACER_ROWS, abi.TRACER_HITS):
             raise ValueError(f"tracer '{tracer}' has neither hits nor rows: see probectl-trace(1)")
-        abi.tracer_configure(state.tracer, len(probes), byref(options))
+        patterns = (c_void_p * len(probes))(*[p.value for p in state.patterns])
+        paired = abi.pattern_paired(patterns, len(probes), state.catalogue)
+        abi.tracer_configure(state.tracer, paired, byref(options))
         if stack is not None:
             abi.tracer_take_stacks(state.tracer, _bytes(stack), byref(options))
         abi.target_open(abi.fitting(pid, c_int), None, byref(state.target))
         request, report = abi.Request(), abi.Report()
-        request.patterns = (c_void_p * len(probes))(*[p.value for p in state.patterns])
+        request.patterns = patterns
         request.pattern_count = len(probes)
         request.keep_going = keep_going
         request.catalogue = state.catalogue

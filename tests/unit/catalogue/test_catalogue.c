@@ -170,10 +170,12 @@ static void test_mistakes(void **state)
 		{"probe x\n", ":1: expected a line 'provider NAME' before this one"},
 		{"provider p\nprob x\n",
 			":2: 'prob' begins no line: expected provider, probe, words, "
-			"means, needs, with or pair"},
+			"means, needs, with, takes or pair"},
 		{"provider\n", ":1: expected the provider's name"},
 		{"provider p q\n", ":1: expected nothing after that, not 'q'"},
 		{"provider p\nprobe\n", ":2: expected the probe's name"},
+		{"provider p\ntakes x\n", ":2: there is no probe above"},
+		{"provider p\nprobe x\ntakes\n", ":3: expected the probe's name"},
 		{"provider p\nprobe p:x\n",
 			":2: 'p:x' has a colon: the provider has a line of its own"},
 		{"provider p\nprobe x a-b\n", ":2: 'a-b' is no name of an argument: expected "

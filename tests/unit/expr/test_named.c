@@ -39,7 +39,7 @@ static struct probe_error *find(const struct asked *asked, enum pair_role role, 
 {
 	const struct select_probe probe = {.provider = "p", .name = name};
 
-	return asked_for(asked, role, &probe, args, ret);
+	return asked_for(asked, (struct pair_part){.role = role}, &probe, args, ret);
 }
 
 static void expect(struct probe_error *error, const char *message)

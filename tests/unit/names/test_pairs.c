@@ -117,37 +117,6 @@ static void test_borders(void **state)
 	assert_string_equal(by_names(), "");
 }
 
-/* Pairs that the catalogue lists, which go before the rules; those of others stay. */
-static void test_catalogue(void **state)
-{
-	char path[] = "/tmp/test_pairsXXXXXX";
-	static const char mine[] = "provider a\nprobe x__start\npair x__start z-shut *__over\n";
-	int fd = mkstemp(path);
-
-	(void)state;
-	assert_null(probe_catalogue_create(&catalogue));
-	SELECT("libstdcxx:catch", "libstdcxx:rethrow", "libstdcxx:throw");
-	assert_string_equal(by_names(), "e0 - b0");
-	SELECT("libc:pthread_join", "libc:pthread_join_ret", "libc:wrlock_acquire_write",
-		"libc:wrlock_entry", "libc:x__done", "libc:x__start");
-	assert_string_equal(by_names(), "b0 e0 e1 b1 e2 b2");
-	assert_int_equal(write(fd, mine, sizeof(mine) - 1), sizeof(mine) - 1);
-	assert_null(probe_catalogue_add(catalogue, path));
-	SELECT("a:x__done", "a:x__start", "a:y__over", "a:z__shut", "b:x__done", "b:x__start");
-	assert_string_equal(by_names(), "- b0 e0 e0 e1 b1");
-	/* Without its listed ends, the rules apply. */
-	SELECT("a:x__done", "a:x__start", "b:y__over");
-	assert_string_equal(by_names(), "e0 b0 -");
-	close(fd);
-	unlink(path);
-	probe_catalogue_free(catalogue);
-	catalogue = NULL;
-	SELECT("libstdcxx:catch", "libstdcxx:throw");
-	assert_string_equal(by_names(), "!");
-}
-
-/* ---- Patterns --------------------------------------------------------------------------- */
-
 /* The error of pairing by patterns, or NULL. */
 static const char *by_patterns(enum probe_pairing pairing, const char *const *texts, size_t count)
 {
@@ -166,7 +135,7 @@ static const char *by_patterns(enum probe_pairing pairing, const char *const *te
 			probes[i].pattern++;
 	selection.pattern_count = count;
 	error = pairs_assign(&selection, (const struct probe_pattern *const *)patterns, pairing,
-		NULL, parts, &pairs);
+		catalogue, parts, &pairs);
 	for (size_t i = 0; i < count; i++)
 		probe_pattern_free(patterns[i]);
 	if (!error)
@@ -183,6 +152,56 @@ static void is_part(size_t probe, enum pair_role role, uint32_t pair)
 	assert_int_equal(parts[probe].role, role);
 	assert_int_equal(parts[probe].pair, pair);
 }
+
+/* Pairs that the catalogue lists, which go before the rules; those of others stay. */
+static void test_catalogue(void **state)
+{
+	char path[] = "/tmp/test_pairsXXXXXX";
+	static const char mine[] = "provider a\nprobe x__start\npair x__start z-shut *__over\n";
+	int fd = mkstemp(path);
+
+	(void)state;
+	assert_null(probe_catalogue_create(&catalogue));
+	SELECT("libstdcxx:catch", "libstdcxx:rethrow", "libstdcxx:throw");
+	assert_string_equal(by_names(), "e0 - b0");
+	SELECT("libc:pthread_join", "libc:pthread_join_ret", "libc:wrlock_acquire_write",
+		"libc:wrlock_entry", "libc:x__done", "libc:x__start");
+	assert_string_equal(by_names(), "b0 e0 e1 b1 e2 b2");
+	assert_int_equal(write(fd, mine, sizeof(mine) - 1), sizeof(mine) - 1);
+	assert_null(probe_catalogue_add(catalogue, path));
+	SELECT("a:x__done", "a:x__start", "a:y__over", "a:z__shut", "b:x__done", "b:x__start");
+	assert_string_equal(by_names(), "- b0 e0 e0 e1 b1");
+	/* Begins with the arguments of another probe; the one that gives them begins nothing. */
+	SELECT("postgresql:query__execute__done", "postgresql:query__execute__start",
+		"postgresql:query__start", "postgresql:statement__status");
+	assert_string_equal(by_names(), "e0 b0 - b0");
+	assert_true(parts[0].single && parts[1].single && parts[3].single);
+	assert_true(parts[1].takes && !parts[1].gives && parts[3].gives && !parts[3].takes);
+	SELECT("postgresql:query__execute__done", "postgresql:query__execute__start",
+		"postgresql:statement__status");
+	assert_null(by_patterns(PROBE_PAIRING_LISTED,
+		TEXTS("postgresql:statement__status", "postgresql:query__execute__start",
+			"postgresql:query__execute__done")));
+	is_part(0, PAIR_END, 0);
+	is_part(1, PAIR_BEGIN, 0);
+	is_part(2, PAIR_BEGIN, 0);
+	assert_true(parts[1].takes && parts[2].gives && parts[0].single);
+	/* Without that probe, the pair still does not nest. */
+	SELECT("postgresql:query__execute__done", "postgresql:query__execute__start");
+	assert_string_equal(by_names(), "e0 b0");
+	assert_true(parts[0].single && parts[1].single && !parts[1].takes);
+	/* Without its listed ends, the rules apply. */
+	SELECT("a:x__done", "a:x__start", "b:y__over");
+	assert_string_equal(by_names(), "e0 b0 -");
+	close(fd);
+	unlink(path);
+	probe_catalogue_free(catalogue);
+	catalogue = NULL;
+	SELECT("libstdcxx:catch", "libstdcxx:throw");
+	assert_string_equal(by_names(), "!");
+}
+
+/* ---- Patterns --------------------------------------------------------------------------- */
 
 static void test_listed(void **state)
 {

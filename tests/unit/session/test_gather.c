@@ -583,9 +583,9 @@ static void test_pairs(void **state)
 	double tick;
 
 	(void)state;
-	h->known[0].part = (struct pair_part){PAIR_END, 1};
-	h->known[1].part = (struct pair_part){PAIR_BEGIN, 1};
-	h->known[2].part = (struct pair_part){PAIR_END, 1};
+	h->known[0].part = (struct pair_part){.role = PAIR_END, .pair = 1};
+	h->known[1].part = (struct pair_part){.role = PAIR_BEGIN, .pair = 1};
+	h->known[2].part = (struct pair_part){.role = PAIR_END, .pair = 1};
 	h->session.target_pid = (uint32_t)getpid();
 	hit(cell_of(h, 0, 0), 1000000, false, 0, true);
 	hit(cell_of(h, 1, 0), 3000000, false, 0, true);

@@ -235,6 +235,95 @@ static void filtered(void **state)
 	}
 }
 
+/* ---- Pairs that do not nest, and begins with the arguments of another probe --------------- */
+
+static stub_host_site *gives, *takes;
+
+static void emit_single(struct gathering *c, int variant)
+{
+	struct arch_stub stub = end_stub(c, variant);
+
+	stub_host_reset(&c->host);
+	memset(c->extra, 0, (size_t)FLIGHTS * FLIGHT_BYTES);
+	process = processes = 1;
+	stub.flights.single = true;
+	c->end = stub_host_emit_site(&c->host, &stub);
+	stub.kind = ARCH_STUB_BEGIN;
+	stub.gather = (struct arch_gather){0};
+	stub.captures = operands[0];
+	stub.capture_count = 2;
+	stub.flights.kept_count = 2;
+	stub.flights.kept[0] = (struct arch_kept){.capture = 0, .offset = AT_NUMBER};
+	stub.flights.kept[1] =
+		(struct arch_kept){.capture = 1, .offset = AT_TEXT, .bytes = TEXT_MAX};
+	begins[0] = stub_host_emit_site(&c->host, &stub);
+	stub.flights.gives = true;
+	gives = stub_host_emit_site(&c->host, &stub);
+	stub.flights.gives = false;
+	stub.flights.takes = true;
+	stub.capture_count = 0;
+	takes = stub_host_emit_site(&c->host, &stub);
+}
+
+static void single(void **state)
+{
+	struct gathering *c = *state;
+
+	for (int variant = 0; variant < 4; variant++) {
+		emit_single(c, variant);
+		c->end(0, 0, 0);
+		assert_int_equal(UNMATCHED(c), 1);
+		for (int round = 1; round <= 3; round++) {
+			/* The inner one counts; its end leaves nothing for the outer one. */
+			begins[0](1, 0, (uintptr_t)text);
+			begins[0](2, 0, (uintptr_t)long_text);
+			c->end(0, 0, 0);
+			c->end(0, 0, 0);
+			assert_int_equal(counted(c, 1, 6), 0);
+			assert_int_equal(counted(c, 2, CUT), round);
+		}
+		assert_int_equal(UNMATCHED(c), 1);
+		assert_int_equal(LOST(c), 0);
+	}
+}
+
+static void taken(void **state)
+{
+	struct gathering *c = *state;
+
+	for (int variant = 0; variant < 4; variant++) {
+		emit_single(c, variant);
+		/* Nothing was given: the number of the key is unknown. */
+		takes(0, 0, 0);
+		c->end(0, 0, 0);
+		assert_int_equal(LOST(c), 1);
+		gives(5, 0, (uintptr_t)text);
+		c->end(0, 0, 0); /* that began nothing */
+		for (int round = 1; round <= 2; round++) {
+			takes(0, 0, 0);
+			takes(0, 0, 0);
+			c->end(0, 0, 0);
+			c->end(0, 0, 0);
+			assert_int_equal(counted(c, 5, 6), round);
+		}
+		/* The latest counts, more of them than there are places, with a text or without. */
+		for (int i = 0; i < 3 * DEPTH; i++)
+			gives(6, 0, (uintptr_t)text);
+		gives(6, 0, 0);
+		takes(0, 0, 0);
+		c->end(0, 0, 0);
+		assert_int_equal(counted(c, 6, MISSING), 1);
+		/* It also forgets a begin that is open: it has ended by a jump. */
+		takes(0, 0, 0);
+		gives(7, 0, (uintptr_t)text);
+		c->end(0, 0, 0);
+		assert_int_equal(counted(c, 6, MISSING), 1);
+		assert_int_equal(counted(c, 7, 6), 0);
+		assert_int_equal(UNMATCHED(c), 0);
+		assert_int_equal(LOST(c), 1);
+	}
+}
+
 /* What the program has written over is not believed. */
 static void overwritten(void **state)
 {
@@ -410,6 +499,8 @@ int main(void)
 			sites_that_differ, gathering_setup, gathering_teardown),
 		cmocka_unit_test_setup_teardown(unreadable, gathering_setup, gathering_teardown),
 		cmocka_unit_test_setup_teardown(filtered, gathering_setup, gathering_teardown),
+		cmocka_unit_test_setup_teardown(single, gathering_setup, gathering_teardown),
+		cmocka_unit_test_setup_teardown(taken, gathering_setup, gathering_teardown),
 		cmocka_unit_test_setup_teardown(overwritten, gathering_setup, gathering_teardown),
 		cmocka_unit_test_setup_teardown(many_threads, gathering_setup, gathering_teardown),
 		cmocka_unit_test_setup_teardown(handlers, gathering_setup, gathering_teardown),

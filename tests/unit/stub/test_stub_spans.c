@@ -279,6 +279,51 @@ static void the_end_has_its_begin(void **state)
 	}
 }
 
+/* The begin's record has the arguments of another probe, the begin's time, and its site. */
+static void arguments_of_another_probe(void **state)
+{
+	enum { GIVING_SITE = 77, TAKING_SITE = 78 };
+	struct spans *s = *state;
+	const struct ended *r;
+	size_t bytes;
+
+	for (int variant = 0; variant < 4; variant++) {
+		struct arch_stub stub = end_stub(s, variant);
+		stub_host_site *takes;
+
+		emit(s, variant, 0);
+		stub.flights.single = true;
+		s->end = stub_host_emit_site(&s->host, &stub);
+		stub.kind = ARCH_STUB_BEGIN;
+		stub.site = GIVING_SITE;
+		stub.capture_count = stub.recorded = 2;
+		stub.flights.gives = true;
+		s->begin = stub_host_emit_site(&s->host, &stub);
+		stub.site = TAKING_SITE;
+		stub.capture_count = stub.recorded = 0;
+		stub.flights.gives = false;
+		stub.flights.takes = true;
+		takes = stub_host_emit_site(&s->host, &stub);
+		begin(s, 3);
+		begin(s, 4);
+		end(s, 0); /* nothing has begun */
+		takes(0, 0, 0);
+		takes(0, 0, 0);
+		end(s, 0);
+		end(s, 0);
+		r = only(s, &bytes);
+		assert_int_equal(r->begin.header.site, GIVING_SITE);
+		assert_int_equal(r->begin.header.tid, TAKING_SITE);
+		assert_int_equal(r->begin.number, 4);
+		assert_int_equal(r->begin.word, strlen(texts[4]));
+		assert_memory_equal(r->begin.text, texts[4], strlen(texts[4]));
+		assert_in_range(r->begin.header.time, 1, r->header.time);
+		assert_in_range(r->duration_ns, 1, longest(r->begin.header.time, r->header.time));
+		assert_int_equal(LOST(s), 0);
+		assert_int_equal(UNMATCHED(s), 0);
+	}
+}
+
 static void short_ones_leave_nothing(void **state)
 {
 	/* Half of the time that the machine has counted: no hit takes as long. */
@@ -711,6 +756,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(the_end_has_its_begin, setup, teardown),
+		cmocka_unit_test_setup_teardown(arguments_of_another_probe, setup, teardown),
 		cmocka_unit_test_setup_teardown(short_ones_leave_nothing, setup, teardown),
 		cmocka_unit_test_setup_teardown(filtered, setup, teardown),
 		cmocka_unit_test_setup_teardown(nested, setup, teardown),
