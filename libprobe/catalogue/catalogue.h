@@ -8,6 +8,7 @@
 
 enum {
 	CATALOGUE_ARGS_MAX = 32,
+	CATALOGUE_OFFSET_MAX = 4095,
 	CATALOGUE_FILE_MAX = 1024 * 1024 /* bytes */
 };
 

@@ -159,6 +159,21 @@ static struct probe_error *set_sized(const struct parser *p, const struct probe_
 	return NULL;
 }
 
+/* "string+BYTES", at the plus. */
+static struct probe_error *set_offset(
+	const struct parser *p, struct probe_arg_meaning *arg, const char *plus)
+{
+	char *end;
+	unsigned long offset = strtoul(plus + 1, &end, 10);
+
+	if (!isdigit((unsigned char)plus[1]) || *end || offset > CATALOGUE_OFFSET_MAX)
+		return mistake(p, "expected a number of bytes, at most %d, in '%s'",
+			CATALOGUE_OFFSET_MAX, arg->type);
+	arg->kind = PROBE_ARG_STRING;
+	arg->offset = (unsigned short)offset;
+	return NULL;
+}
+
 static bool set_words(const struct parser *p, struct probe_arg_meaning *arg)
 {
 	for (size_t i = p->first_words; i < p->file->words_count; i++) {
@@ -178,6 +193,8 @@ static struct probe_error *set_type(
 
 	if (open && (strncmp(type, "string(", 7) == 0 || strncmp(type, "bytes(", 6) == 0))
 		return set_sized(p, probe, arg, open);
+	if (type && strncmp(type, "string+", 7) == 0)
+		return set_offset(p, arg, type + 6);
 	if (!type || is_unit(type))
 		return NULL;
 	if (strcmp(type, "string") == 0)

@@ -40,6 +40,8 @@ size_t meaning_captures(const struct probe_meaning *meaning, size_t arg_count,
 			captures[count++] = (struct capture){.arg = (unsigned char)i,
 				.is_string = arg->kind == PROBE_ARG_STRING ||
 					     arg->kind == PROBE_ARG_SIZED_STRING,
+				.steps = {{.offset = arg->offset}},
+				.step_count = arg->offset > 0,
 				.has_length = is_sized(arg),
 				.length = is_sized(arg) ? arg->length : 0};
 	}
@@ -176,9 +178,19 @@ static void put_arg(struct buffer *out, size_t index)
 	buffer_unsigned(out, index);
 }
 
-static void put_lengthy(struct buffer *out, size_t index, const struct probe_arg_meaning *arg)
+/* Where its text begins. */
+static void put_place(struct buffer *out, size_t index, const struct probe_arg_meaning *arg)
 {
 	put_arg(out, index);
+	if (!arg->offset)
+		return;
+	buffer_string(out, " + ");
+	buffer_unsigned(out, arg->offset);
+}
+
+static void put_lengthy(struct buffer *out, size_t index, const struct probe_arg_meaning *arg)
+{
+	put_place(out, index, arg);
 	if (is_sized(arg)) {
 		buffer_char(out, ',');
 		put_arg(out, arg->length);
@@ -194,7 +206,7 @@ static void put_name(struct buffer *out, const struct scanner *s,
 	if (s->in_str && *skip_blanks(s->at) == ')') {
 		put_lengthy(out, index, arg);
 	} else if (s->in_str || (arg->kind != PROBE_ARG_STRING && !is_sized(arg))) {
-		put_arg(out, index);
+		put_place(out, index, arg);
 	} else {
 		buffer_string(out, arg->kind == PROBE_ARG_SIZED_BYTES ? "bytes(" : "str(");
 		put_lengthy(out, index, arg);

@@ -20,7 +20,8 @@ static const char text[] =
 	"words Other 9=nine\n"
 	"probe b kind query:string(size) size other:Other\n"
 	"probe two same other\n"
-	"probe two same more other\n";
+	"probe two same more other\n"
+	"probe inner text:string+24\n";
 static struct probe_catalogue *catalogue; /* of the text; main() makes it */
 
 static const struct probe_meaning *meaning(const char *name)
@@ -174,6 +175,9 @@ static void test_plain(void **state)
 	is_not_plain("q:x(query)",
 		"the list '(query)': there is no argument 'query', the probe has "
 		"none whose name is known");
+	is_plain("p:inner(text)", "p:inner(str(arg0 + 24))");
+	is_plain(
+		"p:inner(str(text + 2), str(text))", "p:inner(str(arg0 + 24 + 2), str(arg0 + 24))");
 	/* Two versions. */
 	is_plain("p:two(same)", "p:two(arg0)");
 	is_not_plain("p:two(other)",
@@ -198,6 +202,12 @@ static void test_captures(void **state)
 	check(&captures[1], 1, false, -1);
 	check(&captures[2], 2, true, 3);
 	check(&captures[3], 4, false, 3);
+	/* The text begins behind where the argument points. */
+	assert_int_equal(meaning_captures(meaning("inner"), 1, captures), 1);
+	check(&captures[0], 0, true, -1);
+	assert_int_equal(captures[0].step_count, 1);
+	assert_int_equal(captures[0].steps[0].offset, 24);
+	assert_int_equal(captures[0].steps[0].size, 0);
 	/* Further arguments are numbers. */
 	assert_int_equal(meaning_captures(meaning("y"), 2, captures), 2);
 	check(&captures[1], 1, false, -1);
