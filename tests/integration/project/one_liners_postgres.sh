@@ -44,11 +44,11 @@ slow_of()
 {
 	sed -n "s/.*$1\(select [0-9]*, pg_sleep([0-9.]*)\).*/\1/p"
 }
-same "slow queries" "$(slow_of 'query="' <"$SCRATCH/answer")" "$(new_log | slow_of 'statement: ')"
+same "slow queries" "$(slow_of 'status="' <"$SCRATCH/answer")" "$(new_log | slow_of 'statement: ')"
 same "there are some" "$(grep -c pg_sleep "$SCRATCH/answer")" 5
 while read -r duration; do
 	between "milliseconds of a slow one" 20 "$(milliseconds "$duration")" 1e5
-done < <(awk '/query=/ { print $5 }' "$SCRATCH/answer")
+done < <(awk '/status=/ { print $5 }' "$SCRATCH/answer")
 
 # All queries: their normal forms, as the server's statistics have them.
 "${psql[@]}" -c "select pg_stat_statements_reset()" >/dev/null

@@ -111,14 +111,13 @@ while read -r text; do
 	grep -qxF "$text" "$SCRATCH/script" || fail "the load has no '$text'"
 done < <(texts)
 
-# How long a commit takes is up to the disk.
 section "Which single queries are slow?"
 look 1
-spans 1 0 ""
+spans 0.1 0 ""
 
 section "Can I see only some of them?"
 look 1
-spans 0.1 0 UPDATE
+spans 0.03 0 UPDATE
 look 2
 between "locks of a transaction's number" 20 "$(column 2 '"XidGen"')" 1000
 look 3
