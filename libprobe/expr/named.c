@@ -136,6 +136,20 @@ static struct probe_error *replace_any(const struct asked_names *names, size_t i
 	return *ret || first ? first : probe_error_no_memory();
 }
 
+/* Does a begin that is asked for take its arguments from it? */
+static bool may_give(const struct asked_names *names, const struct probe_pattern *const *patterns,
+	size_t count, const struct probe_meaning *meaning)
+{
+	const struct probe_meaning *begin;
+
+	for (size_t i = 0; (begin = meaning_at(names->options.catalogue, i)); i++)
+		if (begin->takes && strcmp(begin->provider, meaning->provider) == 0 &&
+			catalogue_name_matches(begin->takes, meaning->name) &&
+			is_asked(patterns, count, begin))
+			return true;
+	return false;
+}
+
 /* May the patterns make it the begin of a pair? */
 static bool may_begin(const struct asked_names *names, const struct probe_pattern *const *patterns,
 	size_t count, const struct probe_meaning *meaning)
@@ -145,7 +159,8 @@ static bool may_begin(const struct asked_names *names, const struct probe_patter
 
 	if (pairing == PROBE_PAIRING_NAMES)
 		return is_asked(patterns, count, meaning) &&
-		       (meaning->end_count || pair_may_be(meaning->name, &stem) == PAIR_BEGIN);
+		       (meaning->end_count || pair_may_be(meaning->name, &stem) == PAIR_BEGIN ||
+			       may_give(names, patterns, count, meaning));
 	for (size_t i = 0; i < count; i++) {
 		size_t place = pairs_place(patterns, count, names->options.catalogue, i);
 
@@ -179,6 +194,23 @@ static struct probe_error *try_begin(
 	return error;
 }
 
+/* The begin may lack a name only because the probe was not named that it takes its arguments from.
+ */
+static struct probe_error *add_giver(struct probe_error *error,
+	const struct probe_pattern *const *patterns, size_t count,
+	const struct probe_meaning *begin)
+{
+	struct probe_error *with;
+
+	for (size_t i = 0; i < count; i++)
+		if (pattern_may_name(patterns[i], begin->provider, begin->takes))
+			return error;
+	with = probe_error_new(error->code, "%s; name %s:%s as well, and it has that one's",
+		error->message, begin->provider, begin->takes);
+	probe_error_free(error);
+	return with;
+}
+
 /* The first begin that has all names which texts have for it. */
 static struct probe_error *find_begin(
 	struct asked_names *names, const struct probe_pattern *const *patterns, size_t count)
@@ -197,7 +229,10 @@ static struct probe_error *find_begin(
 			probe_error_free(first);
 			return NULL;
 		}
-		first = probe_error_first(first, of_probe(error, meaning));
+		error = of_probe(error, meaning);
+		if (meaning->takes && error->code == PROBE_ERROR_USAGE)
+			error = add_giver(error, patterns, count, meaning);
+		first = probe_error_first(first, error);
 	}
 	return first;
 }

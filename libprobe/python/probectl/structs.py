@@ -259,6 +259,7 @@ class ArgMeaning(Structure):
         ("type", c_char_p),
         ("kind", c_int),
         ("length", c_uint8),
+        ("offset", c_uint16),
         ("words", c_void_p),
         ("word_count", c_size_t),
     ]
@@ -274,6 +275,7 @@ class Meaning(Structure):
         ("means", c_char_p),
         ("needs", c_char_p),
         ("with", c_char_p),
+        ("takes", c_char_p),
         ("ends", c_void_p),
         ("end_count", c_size_t),
     ]

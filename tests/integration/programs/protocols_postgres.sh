@@ -53,6 +53,42 @@ for protocol in simple extended prepared; do
 	same "$protocol: unmatched" "$(jq -s 'map(.unmatched // 0) | add' "$SCRATCH/$protocol.out")" 0
 done
 
+# ---- How it is asked for ----------------------------------------------------------------
+
+# mistake TEXT ARGS...: what probectl says, and that it is a wrong usage
+mistake()
+{
+	"$PROBECTL" trace -p "$pg_pid" -d 1 "${@:2}" >"$SCRATCH/out" 2>"$SCRATCH/err"
+	same "status of a mistake" $? 2
+	same "a mistake" "$(cat "$SCRATCH/err")" "probectl: $1"
+}
+pair=(postgresql:query__execute__start postgresql:query__execute__done)
+mistake "postgresql:query__execute__start: the key 'begin.status': there is no argument 'status', the probe has none whose name is known; name postgresql:statement__status as well, and it has that one's" \
+	-t latency -k begin.status "${pair[@]}"
+mistake "postgresql:statement__status gives arguments to a begin of the same thread: that is not possible if begins are matched by an expression" \
+	-t latency --match tid "${pair[@]}" postgresql:statement__status
+mistake "tracer 'latency' takes the time from one PROBE to another: name both, the begin first, or add --pairs auto, which finds pairs by their names (X__start and X__done)" \
+	-t latency postgresql:query__execute__start postgresql:statement__status
+# Found by names, and left in the process.
+coproc STAYS { exec "${psql[@]}" 2>&1; }
+# shellcheck disable=SC2153 # coproc sets it
+on_exit "kill $STAYS_PID 2>/dev/null"
+echo "select pg_backend_pid();" >&"${STAYS[1]}"
+IFS= read -r -t 30 -u "${STAYS[0]}" backend
+trace_start auto --json -t latency --pairs auto -k begin.status -p "$backend" "${pair[@]}" postgresql:statement__status
+wait_tracing auto
+ctl enable -t latency -p "$backend" "${pair[@]}"
+echo "insert into pgbench_history (tid) values (2); select 3;" >&"${STAYS[1]}"
+IFS= read -r -t 30 -u "${STAYS[0]}" _
+ctl read --json -p "$backend"
+same "statements of a session that stays" "$(jq .count "$SCRATCH/out")" 2
+ctl disable -p "$backend" "${pair[@]}"
+trace_stop auto
+same "pairs by their names" "$(jq -r 'select(.keys?) | "\(.count) \(.keys[0])"' "$SCRATCH/auto.out" | sort | paste -sd,)" \
+	'1 insert into pgbench_history (tid) values (2);,1 select 3;'
+kill "$STAYS_PID"
+wait "$STAYS_PID"
+
 # ---- Slow ones, with their texts -------------------------------------------------------
 
 trace_start slow --json -t span --min 20ms -p "$pg_pid" --follow postgresql:query__execute__start \
