@@ -97,6 +97,8 @@ static void add_meaning(struct buffer *out, const struct probe_meaning *meaning)
 		out_text_field(out, ",\"needs\":", meaning->needs);
 	if (meaning->with)
 		out_text_field(out, ",\"with\":", meaning->with);
+	if (meaning->takes)
+		out_text_field(out, ",\"takes\":", meaning->takes);
 }
 
 static struct probe_error *add_site(

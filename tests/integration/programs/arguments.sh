@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # shellcheck disable=SC2016 # a nested class of Java has a $
 # What the catalogue says of arguments is so: each probe that Debian's programs pass, compared with
-# what the program did. PostgreSQL's are in protocols_postgres.sh, with its statistics.
+# what the program did. PostgreSQL's are in names_postgres.sh.
 . tests/integration/lib.sh
 
 # expect NAME LINE...: that the trace has these lines, of a probe and its arguments; regular

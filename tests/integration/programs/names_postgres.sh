@@ -76,4 +76,49 @@ same "keys have words" "$(sed -n 's/.*lock__wait__start  *//p' "$SCRATCH/modes.o
 	"1 AccessExclusiveLock 8,1 RowExclusiveLock 3"
 same "locks" "$(sed -n 's/.*lock__wait__start *//p' "$SCRATCH/locks.out")" \
 	"locktype=relation lockmode=AccessExclusiveLock"
+
+# ---- All of its probes -----------------------------------------------------------------
+
+"${psql[@]}" -c 'insert into t select -i from generate_series(1, 20000) i' || die "no rows"
+trace_start all -b 16M --keep-going -p "$pg_pid" --children "$pg_pid" --follow 'postgresql:*'
+wait_tracing all
+database=$("${psql[@]}" -c "select oid from pg_database where datname = current_database()")
+relation=$("${psql[@]}" -c "select pg_relation_filenode('t')")
+"${psql[@]}" >/dev/null 2>&1 <<-'S'
+	select a from t order by a desc, -a limit 1;
+	set work_mem = '64kB';
+	select count(*) from (select a from t order by a) s;
+	begin; insert into t values (0); rollback;
+	checkpoint;
+	select pg_switch_wal();
+S
+trace_stop all
+sed -E 's/^([^ ]+ +){3}[^:]* ([a-z_]+:)/\2/; s/  +/ /; s/^postgresql://' "$SCRATCH/all.out" | sort -u >"$SCRATCH/lines"
+read -r written added removed recycled < <(sed -nE 's/.*checkpoint complete: wrote ([0-9]+) buffers.*; ([0-9]+) WAL file\(s\) added, ([0-9]+) removed, ([0-9]+) recycled.*/\1 \2 \3 \4/p' "$pg_dir/log" | tail -1)
+page="fork=main block=[0-9]+ tablespace=[0-9]+ database=$database relation=$relation"
+while read -r line; do
+	grep -qxE "$line" "$SCRATCH/lines" || fail "no line '$line', but $(grep "^${line%% *} " "$SCRATCH/lines" | head -3)"
+done <<-L
+	transaction__(start|commit|abort) lxid=[0-9]+
+	sort__start kind=heap unique=false keys=2 work_mem_kb=4096 random_access=false role=serial
+	sort__start kind=datum unique=false keys=1 work_mem_kb=64 random_access=false role=serial
+	sort__done external=false used=[0-9]+
+	sort__done external=true used=[0-9]+
+	buffer__read__start $page backend=-1 extend=false
+	buffer__read__done $page backend=-1 extend=false hit=true
+	buffer__flush__start $page
+	buffer__flush__done $page
+	smgr__md__write__start $page backend=-1
+	smgr__md__write__done $page backend=-1 written=8192 requested=8192
+	smgr__md__read__done fork=[a-z]+ block=[0-9]+ .* backend=-1 read=8192 requested=8192
+	lwlock__acquire lock="WALWrite" mode=exclusive
+	lwlock__release lock="WALWrite"
+	wal__insert resource_manager=[0-9]+ flags=[0-9]+
+	checkpoint__start flags=[0-9]+
+	checkpoint__done written=$written buffers=8192 wal_added=$added wal_removed=$removed wal_recycled=$recycled
+	buffer__sync__start buffers=8192 dirty=[0-9]+
+	buffer__sync__written buffer=[0-9]+
+	buffer__sync__done buffers=8192 written=[0-9]+ dirty=[0-9]+
+	(clog|subtrans|multixact)__checkpoint__start normal=true
+L
 finish
