@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <probe/catalogue.h>
 #include <probe/pattern.h>
 #include <probe/sink.h>
 #include <probe/table.h>
@@ -94,6 +95,7 @@ int main(int argc, char **argv)
 	struct probe_table *table, *last = NULL, *since, *all;
 	struct probe_report report = {0};
 	struct probe_tracer_spec *spec;
+	struct probe_catalogue *catalogue;
 	struct probe_session *session;
 	struct probe_target *target;
 	struct probe_sink *sink;
@@ -112,7 +114,12 @@ int main(int argc, char **argv)
 	}
 	if (probe_tracer_pairs(spec))
 		printf("%s times pairs\n", probe_tracer_name(spec));
-	check(probe_tracer_configure(spec, request.pattern_count, &options));
+	/* Of some programs it is known which probe gives arguments to a begin: no pair has it. */
+	check(probe_catalogue_create(&catalogue));
+	options.catalogue = catalogue;
+	check(probe_tracer_configure(spec,
+		probe_pattern_paired(request.patterns, request.pattern_count, catalogue),
+		&options));
 	check(probe_target_open(atoi(argv[1]), NULL, &target));
 	check(probe_sink_create(PROBE_SINK_TEXT, STDOUT_FILENO, "standard output", &sink));
 	fflush(stdout);
@@ -141,6 +148,7 @@ int main(int argc, char **argv)
 	probe_sink_free(sink);
 	probe_target_close(target);
 	probe_tracer_free(spec);
+	probe_catalogue_free(catalogue);
 	while (request.pattern_count)
 		probe_pattern_free(patterns[--request.pattern_count]);
 	return 0;
