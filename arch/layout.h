@@ -101,6 +101,9 @@ enum {
  *	bytes		of strings, each padded to 8
  *	struct probe_cell
  *
+ * Behind the entries follow as many as there are probes, each for hits of its probe whose key finds
+ * no room: only the cell is used.
+ *
  * Two entries of one set may have the same key if threads without rseq insert it at the same
  * time; readers add them up.
  */

@@ -184,7 +184,7 @@ static const struct sequence *own_cell(struct form *f, struct stub_plan *p, int 
 	form_cpu_set(f, p, FORM_SET, s->slots_shift, s->slots + s->gather.cell, slow);
 	form_two(f, FORM_ADD, true, FORM_SET, FORM_VALUE);
 	if (s->gather.key_count)
-		form_lookup(f, p, q->retry, p->full);
+		form_lookup(f, p, q->retry);
 	return q;
 }
 
@@ -192,7 +192,7 @@ static void shared_cell(struct form *f, const struct stub_plan *p)
 {
 	form_shared_set(f, p, FORM_SET, p->stub->gather.cell);
 	if (p->stub->gather.key_count)
-		form_lookup(f, p, -1, p->lost);
+		form_lookup(f, p, -1);
 }
 
 /* ---- The action ------------------------------------------------------------------------ */
@@ -240,8 +240,4 @@ void form_gather_slow(struct form *f, const struct stub_plan *p)
 	shared_cell(f, p);
 	count_value(f, p, true);
 	form_jump(f, p->out);
-	form_place(f, p->full);
-	form_sequence_leave(f, p);
-	restore_vector(f, p);
-	form_jump(f, p->lost);
 }

@@ -367,11 +367,11 @@ void form_gather_slow(struct form *f, const struct stub_plan *plan);
  */
 void form_key(struct form *f, const struct stub_plan *plan);
 /*
- * SET = the cell of the key in the table at SET, created if missing. Changes all registers. Jumps
- * to `full` if there is no room. `again` is where the sequence restarts after creating an entry;
- * negative: many threads share the table.
+ * SET = the cell of the key in the table at SET, created if missing; without room for it, the
+ * probe's cell behind the entries. Changes all registers. `again` is where the sequence restarts
+ * after creating an entry; negative: many threads share the table.
  */
-void form_lookup(struct form *f, const struct stub_plan *plan, int again, int full);
+void form_lookup(struct form *f, const struct stub_plan *plan, int again);
 void form_hash_subroutine(struct form *f, const struct stub_plan *plan);
 
 #endif

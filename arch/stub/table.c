@@ -197,7 +197,7 @@ static void fill(struct form *f, const struct stub_plan *p)
  *	spare	number of the entry looked at, which is at `right`
  *	spare_2	how many more may be looked at
  */
-void form_lookup(struct form *f, const struct stub_plan *p, int again, int full)
+void form_lookup(struct form *f, const struct stub_plan *p, int again)
 {
 	const struct arch_gather *g = &p->stub->gather;
 	struct form_mem tag = form_at(FORM_RIGHT, AT_TAG), our_tag = form_temp(p->tag_temp);
@@ -222,7 +222,10 @@ void form_lookup(struct form *f, const struct stub_plan *p, int again, int full)
 	form_two_const(f, FORM_ADD, false, FORM_SPARE, 1);
 	form_two_const(f, FORM_AND, false, FORM_SPARE, (int32_t)g->entries - 1);
 	form_sub_jump_if_const(f, false, FORM_SPARE_2, FORM_NE, 1, next);
-	form_jump(f, full);
+	form_const(f, FORM_SPARE, (uint64_t)g->entries + g->owner);
+	form_multiply(f, FORM_RIGHT, FORM_SPARE, (int32_t)g->entry_bytes);
+	form_two(f, FORM_ADD, true, FORM_RIGHT, FORM_SET);
+	form_jump(f, found);
 
 	form_place(f, free_entry);
 	if (shared) { /* VALUE is 0 */

@@ -23,8 +23,7 @@ static wchar_t decode(const char *text, size_t bytes)
 }
 
 /*
- * The columns of a character. Those that take none (marks, and what turns the
- * direction of writing) or that are unknown are not printed.
+ * The columns of a character. Those that take none (marks) or that are unknown are not printed.
  */
 static size_t columns_of(const char *text, size_t bytes)
 {

@@ -49,6 +49,10 @@ static void add_value(struct buffer *out, const struct probe_value *value)
 		value_add_stack(out, value);
 		return;
 	}
+	if (value->kind == PROBE_VALUE_OTHER) {
+		buffer_bytes(out, value->bytes, value->length);
+		return;
+	}
 	buffer_char(out, '"');
 	buffer_c_escaped(out, value->bytes, value->length, '"');
 	buffer_string(out, value->truncated ? "\"..." : "\"");

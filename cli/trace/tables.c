@@ -78,17 +78,26 @@ static struct probe_error *print_interval(
 	return NULL;
 }
 
-/* The rows do not say how much they lack. A normal form is made here, of texts kept one by one. */
-static void report_lost(const struct probe_gather *gather, uint64_t lost)
+/* A normal form is made here, of texts that the target keeps one by one. */
+static void report_others(const struct probe_gather *gather, const struct probe_table *table)
 {
+	uint64_t others = 0;
 	bool has_norm = false;
+	size_t count;
+	const struct probe_table_row *rows = probe_table_rows(table, &count);
+
+	for (size_t i = 0; i < count && gather->key_count; i++)
+		if (rows[i].row.keys[0].kind == PROBE_VALUE_OTHER)
+			others += rows[i].row.count;
+	if (!others)
+		return;
 
 	for (size_t i = 0; i < gather->key_count; i++)
 		has_norm |= strncmp(gather->keys[i], "norm(", 5) == 0;
 	fprintf(stderr,
-		"probectl: hits without a row: %" PRIu64 ", for not all keys fit into the table; "
-		"--keys N makes it larger%s\n",
-		lost, has_norm ? " (norm() needs room for each different text)" : "");
+		"probectl: hits without a row of their key: %" PRIu64
+		", for not all keys fit into the table; --keys N makes it larger%s\n",
+		others, has_norm ? " (norm() needs room for each different text)" : "");
 }
 
 static struct probe_error *print_tracer(
@@ -108,8 +117,7 @@ static struct probe_error *print_tracer(
 		view = snapshot_of(trace, tracer, false);
 		probe_table_sort(table, view.order);
 		probe_sink_table(trace->sink, table, &view);
-		if (probe_table_lost(table) && tracer->options.gather.key_count)
-			report_lost(&tracer->options.gather, probe_table_lost(table));
+		report_others(&tracer->options.gather, table);
 	}
 	probe_table_free(tracer->last);
 	tracer->last = table;

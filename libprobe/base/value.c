@@ -55,6 +55,8 @@ static int rank(const struct probe_value *value)
 {
 	if (value->kind == PROBE_VALUE_NULL)
 		return 0;
+	if (value->kind == PROBE_VALUE_OTHER)
+		return 3;
 	return value_has_bytes(value) ? 2 : 1;
 }
 

@@ -12,7 +12,17 @@
 static inline bool value_has_bytes(const struct probe_value *value)
 {
 	return value->kind == PROBE_VALUE_STRING || value->kind == PROBE_VALUE_TEXT ||
-	       value->kind == PROBE_VALUE_BYTES || value->kind == PROBE_VALUE_STACK;
+	       value->kind == PROBE_VALUE_BYTES || value->kind == PROBE_VALUE_STACK ||
+	       value->kind == PROBE_VALUE_OTHER;
+}
+
+/* The key of a row of all keys that found no room. */
+static inline struct probe_value value_other(void)
+{
+	static const char text[] = "(other)";
+
+	return (struct probe_value){
+		.kind = PROBE_VALUE_OTHER, .bytes = text, .length = sizeof(text) - 1};
 }
 
 /* A number with the text of a string that the catalogue knows. */
@@ -33,8 +43,8 @@ void value_add_stack(struct buffer *out, const struct probe_value *stack);
 bool value_number(const struct probe_value *value, double *ret);
 
 /*
- * Returns <, = or > 0 like strcmp(3): null, then numbers, then NaN, then strings. A truncated
- * string differs from a complete one with the same text.
+ * Returns <, = or > 0 like strcmp(3): null, then numbers, then NaN, then strings, then "(other)". A
+ * truncated string differs from a complete one with the same text.
  */
 int value_compare(const struct probe_value *a, const struct probe_value *b);
 

@@ -29,8 +29,10 @@ void metric_key_text(struct buffer *out, const struct probe_value *key, bool is_
 		buffer_string(out, "(unreadable)");
 	if (key->kind == PROBE_VALUE_STACK)
 		value_add_stack(out, key);
+	if (key->kind == PROBE_VALUE_OTHER)
+		buffer_bytes(out, key->bytes, key->length);
 	if (key->kind == PROBE_VALUE_NULL || key->kind == PROBE_VALUE_STACK ||
-		value_add_number(out, key))
+		key->kind == PROBE_VALUE_OTHER || value_add_number(out, key))
 		return;
 	/* Bare where it cannot be mistaken for another. */
 	if (is_alone && key->length && key->bytes[0] != '"' && key->bytes[0] != '(') {
@@ -69,6 +71,9 @@ static bool take_keys(
 		done = !out.no_memory && take(&label, data);
 		buffer_deinit(&out);
 	}
+	/* A key of the program may have the same text. */
+	if (done && key_count && keys[0].kind == PROBE_VALUE_OTHER)
+		done = take_text("other", "true", take, data);
 	return done;
 }
 

@@ -107,6 +107,7 @@ void otlp_value_attribute(struct buffer *out, const char *key, const struct prob
 		buffer_hex_bytes(out, value->bytes, value->length);
 		buffer_char(out, '"');
 		break;
+	case PROBE_VALUE_OTHER:
 	case PROBE_VALUE_STACK:
 	case PROBE_VALUE_STRING:
 	case PROBE_VALUE_TEXT:

@@ -159,6 +159,8 @@ static void keys_field(struct buffer *out, const struct probe_value *keys, size_
 		json_value(out, &keys[i]);
 	}
 	buffer_char(out, ']');
+	if (keys[0].kind == PROBE_VALUE_OTHER)
+		buffer_string(out, ",\"other\":true");
 }
 
 static double average(const struct probe_row *row)

@@ -143,6 +143,8 @@ void text_value(struct buffer *out, const struct probe_value *value)
 		buffer_string(out, value->truncated ? "...}" : "}");
 	} else if (value->kind == PROBE_VALUE_STACK) {
 		value_add_stack(out, value);
+	} else if (value->kind == PROBE_VALUE_OTHER) {
+		buffer_bytes(out, value->bytes, value->length);
 	} else if (!value_add_number(out, value)) {
 		text_string(out, value);
 	}

@@ -298,6 +298,13 @@ static bool is_silent(const struct probe_table_row *row)
 	       !row->coverage.refused && !row->coverage.overwritten;
 }
 
+/* What the keys have gathered that found no room: shown whatever the limit is, for it may be most.
+ */
+static bool is_other(const struct probe_table_row *row, size_t key_count)
+{
+	return key_count && row->row.keys[0].kind == PROBE_VALUE_OTHER;
+}
+
 /*
  * Which rows are shown: the first ones up to the limit; and those without hits, if they are few and
  * no row with hits is left out.
@@ -309,15 +316,15 @@ struct shown {
 	bool show_silent;
 };
 
-static struct shown shown_rows(
-	const struct probe_table_row *rows, size_t count, const struct probe_view *view)
+static struct shown shown_rows(const struct probe_table_row *rows, size_t count, size_t key_count,
+	const struct probe_view *view)
 {
 	struct shown shown = {0};
 
 	for (size_t i = 0; i < count; i++) {
 		if (is_silent(&rows[i]))
 			shown.silent++;
-		else
+		else if (!is_other(&rows[i], key_count))
 			shown.rows++;
 	}
 	if (view->top && shown.rows > view->top) {
@@ -379,7 +386,8 @@ static void text_grid(struct format_context *context, const struct probe_table *
 	for (size_t i = 0; i < count; i++) {
 		bool silent = is_silent(&rows[i]);
 
-		if (silent ? shown->show_silent : done++ < shown->rows)
+		if (silent ? shown->show_silent
+			   : is_other(&rows[i], key_count) || done++ < shown->rows)
 			add_line(&grid, context, &rows[i], key_count, view, has_coverage);
 	}
 	grid_print(&grid, &context->out);
@@ -474,7 +482,7 @@ void text_table(struct format_context *context, const struct probe_table *table,
 	bool charts;
 
 	rows = probe_table_rows(table, &count);
-	shown = shown_rows(rows, count, view);
+	shown = shown_rows(rows, count, table->key_count, view);
 	charts = view->chart && !table->key_count && shown.rows <= CHARTS_MAX;
 	text_heading(context, view);
 	if (!count) {

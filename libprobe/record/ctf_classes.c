@@ -60,6 +60,7 @@ static uint8_t code_of(const struct probe_value *value, uint8_t size)
 		return (uint8_t)((value->known ? CTF_KNOWN : CTF_TEXT) | number | truncated);
 	case PROBE_VALUE_BYTES:
 		return (uint8_t)(CTF_BYTES | truncated);
+	case PROBE_VALUE_OTHER:
 	case PROBE_VALUE_STACK: /* a key of rows, and no argument */
 	case PROBE_VALUE_NULL:
 		break;

@@ -178,7 +178,7 @@ bool snapshot_cells(struct snapshot *view, const struct view_keys *keys,
 		.entry = malloc(l->entry_cell + data_cell_bytes(true)),
 		.visit = visit,
 		.data = data};
-	uint32_t count = data_has_table(l) ? l->entries : l->slot_capacity;
+	uint32_t count = data_cell_count(l);
 	bool go_on = walk.entry != NULL;
 
 	snapshot_begin_round(view);
@@ -190,8 +190,12 @@ bool snapshot_cells(struct snapshot *view, const struct view_keys *keys,
 
 			if (snapshot_is_empty(view, offset, l->cell_bytes))
 				continue;
-			go_on = data_has_table(l) ? walk_entry(&walk, offset)
-						  : walk_cell(&walk, offset, i);
+			if (!data_has_table(l))
+				go_on = walk_cell(&walk, offset, i);
+			else if (i < l->entries)
+				go_on = walk_entry(&walk, offset);
+			else
+				go_on = walk_cell(&walk, offset + l->entry_cell, i - l->entries);
 		}
 	}
 	free(walk.entry);

@@ -46,8 +46,12 @@ bool snapshot_is_empty(struct snapshot *view, uint64_t offset, size_t size);
 
 /* One cell, as it was copied. */
 struct view_cell {
-	uint32_t slot;	    /* of its probe */
-	const uint8_t *key; /* words of the key and bytes of its strings; NULL: there is no table */
+	uint32_t slot; /* of its probe */
+	/*
+	 * Words of the key and bytes of its strings; NULL: there is no table, or this is what all
+	 * keys have gathered that found no room in it.
+	 */
+	const uint8_t *key;
 	const struct probe_cell *cell;
 };
 

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "libprobe/base/value.h"
 #include "libprobe/session/gather.h"
 #include "libprobe/session/keys.h"
 #include "libprobe/session/session.h"
@@ -164,7 +165,9 @@ static bool merge_cell(void *data, const struct view_cell *cell)
 
 	if (probe == NO_PROBE || m->session->known[probe].part.role == PAIR_BEGIN)
 		return true;
-	if (!keys_show(m->session, (size_t)probe, cell->key, &m->shown, &key, &bytes))
+	if (!cell->key && m->key_count)
+		key = NULL, bytes = 0;
+	else if (!keys_show(m->session, (size_t)probe, cell->key, &m->shown, &key, &bytes))
 		return false;
 	row = row_of(m, (size_t)probe, key, bytes);
 	if (row)
@@ -347,7 +350,10 @@ static struct probe_row *pack(
 		row->keys = keys;
 		if (from->key_bytes)
 			memcpy(bytes, from->key, from->key_bytes);
-		keys_values(m->session, from->probe, bytes, keys);
+		if (from->key_bytes)
+			keys_values(m->session, from->probe, bytes, keys);
+		for (size_t k = 0; !from->key_bytes && k < m->key_count; k++)
+			keys[k] = value_other();
 		keys += m->key_count;
 		bytes += from->key_bytes;
 		if (from->buckets) {

@@ -292,11 +292,19 @@ static double weight(const struct probe_table_row *row, enum probe_order order)
 	return value;
 }
 
+static bool is_other(const struct probe_table *table, const struct probe_table_row *row)
+{
+	return table->key_count && row->row.keys[0].kind == PROBE_VALUE_OTHER;
+}
+
 static int compare_weights(const void *a, const void *b, void *data)
 {
 	const struct sorting *sorting = data;
+	int others = (int)is_other(sorting->table, a) - (int)is_other(sorting->table, b);
 	double left = weight(a, sorting->order), right = weight(b, sorting->order);
 
+	if (others)
+		return others;
 	if (left != right)
 		return left > right ? -1 : 1;
 	return table_compare(a, b, (void *)(uintptr_t)sorting->table);

@@ -48,6 +48,14 @@ static uint64_t align_up(uint64_t value, uint64_t alignment)
 	return (value + alignment - 1) & ~(alignment - 1);
 }
 
+uint32_t data_cell_count(const struct reg_session *session)
+{
+	if (!data_has_table(session))
+		return session->slot_capacity;
+	return session->entries +
+	       (session->flags & REG_SESSION_OTHERS ? session->slot_capacity : 0);
+}
+
 size_t data_cell_bytes(bool buckets)
 {
 	return sizeof(struct probe_cell) + (buckets ? 8 * (size_t)CELL_BUCKETS : 0);
@@ -81,7 +89,8 @@ static uint64_t lay_out_set(struct reg_session *s, size_t probes, const struct d
 		s->entry_cell = entry_cell(needs);
 		s->cell_bytes =
 			(uint32_t)align_up(s->entry_cell + data_cell_bytes(needs->buckets), LINE);
-		used = s->cells + (uint64_t)s->entries * s->cell_bytes;
+		s->flags |= REG_SESSION_OTHERS;
+		used = s->cells + ((uint64_t)s->entries + probes) * s->cell_bytes;
 	}
 	/* CPUs share no pair of cache lines: some processors fetch two at once. */
 	return used < 128 ? 128 : used;
@@ -225,7 +234,7 @@ static bool is_power(uint32_t number)
 
 static bool cells_make_sense(const struct reg_session *s)
 {
-	uint64_t count = s->entries ? s->entries : s->slot_capacity;
+	uint64_t count = data_cell_count(s);
 	uint64_t cell = data_cell_bytes(s->flags & REG_SESSION_BUCKETS);
 	uint64_t slots = (uint64_t)s->slot_capacity * sizeof(struct probe_slot);
 

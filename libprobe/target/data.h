@@ -86,6 +86,9 @@ bool data_rings_make_sense(const struct reg_session *session);
 /* Are all places possible? (Registries are read from memory of the target.) */
 bool data_makes_sense(const struct reg_session *session);
 
+/* How many cells, or entries of a table, each set has. */
+uint32_t data_cell_count(const struct reg_session *session);
+
 /* Does a session have an entry of the table of cells for each key? Else a cell per slot. */
 static inline bool data_has_table(const struct reg_session *session)
 {

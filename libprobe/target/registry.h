@@ -43,7 +43,8 @@ enum reg_session_flags {
 	 * so its data is private.
 	 */
 	REG_SESSION_CALLS = 32,
-	REG_SESSION_KERNEL_TIME = 64 /* time stamps are CLOCK_MONOTONIC's */
+	REG_SESSION_KERNEL_TIME = 64, /* time stamps are CLOCK_MONOTONIC's */
+	REG_SESSION_OTHERS = 128      /* its table has a cell for each slot behind the entries */
 };
 
 /* Counters, cells and rings of one enabling, in a mapping of its own: see data.h. */

@@ -26,7 +26,9 @@ enum probe_value_kind {
 	/* A number (u) that points to text (bytes, length), or an address and its name: sym(). */
 	PROBE_VALUE_TEXT,
 	PROBE_VALUE_BYTES, /* an aggregate, or bytes() in the pattern */
-	PROBE_VALUE_STACK  /* the key ustack: its functions, a line for each, innermost first */
+	PROBE_VALUE_STACK, /* the key ustack: its functions, a line for each, innermost first */
+	/* In place of the keys that found no room; the text is "(other)". Its row is the last one. */
+	PROBE_VALUE_OTHER
 };
 
 struct probe_value {

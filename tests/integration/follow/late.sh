@@ -29,7 +29,7 @@ check_line()
 	same "$1: status" "$2" 0
 	same "$1: sites named" "$(grep -c 'refused late:' "$SCRATCH/err")" 0
 	same "$1: one line" "$(grep 'sites refused' "$SCRATCH/err" | sed 's/process [0-9]*/process PID/' |
-		grep -v 'late:')" "probectl: process PID: 2 of 4 sites refused, -v says which"
+		grep -v 'late:')" "probectl: process PID: 2 of 4 sites refused, -v says which: none of the requested plans is possible there"
 }
 rows='late:none - (refused)
 late:part 100 (1 of 2 sites refused)

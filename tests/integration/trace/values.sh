@@ -115,13 +115,21 @@ same "rows by form" "$(rows 'select(.keys) | "\(.hits) \(.keys[0])"')" "333 /var
 334 SELECT name FROM users WHERE id = ? AND note = ?"
 same "lost" "$(rows 'select(.lost).lost')" ""
 
-# In the target there is an entry for each text: what finds no room is lost, and said to be.
+# In the target there is an entry for each text: those that find no room have a row together, which
+# is the last one and shown in any case.
 traced -c --keys 100 -k 'norm(str(arg0))' values:query
-counted=$(jq -s 'map(.hits // 0) | add' "$SCRATCH/out")
-lost=$(jq -s 'map(.lost // 0) | add' "$SCRATCH/out")
-same "counted or lost" $((counted + lost)) "$hits"
-[ "$lost" -gt 0 ] || fail "no hit of $hits was lost with room for 100 texts on a CPU"
-grep -qxF "probectl: hits without a row: $lost, for not all keys fit into the table; --keys N makes it \
-larger (norm() needs room for each different text)" "$SCRATCH/traced.err" || fail "what is lost: $(cat "$SCRATCH/traced.err")"
+same "counted" "$(jq -s 'map(.hits // 0) | add' "$SCRATCH/out")" "$hits"
+same "lost" "$(rows 'select(.lost).lost')" ""
+others=$(rows 'select(.other) | select(.keys == ["(other)"]).hits')
+[ "${others:-0}" -gt 0 ] || fail "no hit of $hits was of another key, with room for 100 texts on a CPU"
+grep -qxF "probectl: hits without a row of their key: $others, for not all keys fit into the table; --keys N makes it \
+larger (norm() needs room for each different text)" "$SCRATCH/traced.err" || fail "what has no row: $(cat "$SCRATCH/traced.err")"
+"$PROBECTL" trace -c --keys 100 --top 1 -k arg0 loop:nop -- "$TARGETS/loop" -s nop -n 10000 \
+	</dev/null 2>/dev/null | grep loop:nop >"$SCRATCH/out"
+same "rows with --top 1" "$(wc -l <"$SCRATCH/out")" 2
+grep -q ' (other)$' "$SCRATCH/out" || fail "the row of others is not shown: $(cat "$SCRATCH/out")"
+# Sums, too.
+traced -t sum,arg0 --keys 10 -k arg0 values:node
+same "the sum of all rows" "$(jq -s 'map(.sum // 0) | add' "$SCRATCH/out")" $((hits * (hits - 1) / 2))
 
 finish

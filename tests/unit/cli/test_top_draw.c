@@ -41,7 +41,7 @@ static void test_text(void **state)
 	fits("\033[2Jx\r\n", 20, true, "\\033[2Jx\\r\\n", 12);
 	fits("a\xe2\x80\xae"
 	     "b",
-		20, true, "a?b", 3);
+		20, true, "a\\342\\200\\256b", 14);
 	fits("\xff\xc3", 20, true, "\\377\\303", 8);
 	/* Two columns each: half a character is not drawn. */
 	fits("\xe6\xbc\xa2\xe5\xad\x97", 4, true, "\xe6\xbc\xa2\xe5\xad\x97", 4);

@@ -42,7 +42,7 @@ enum {
 	GATHERED = 1,
 	LOST
 };
-_Static_assert(CELL + ENTRIES * ENTRY_BYTES <= 1 << SHIFT, "a set has room");
+_Static_assert(CELL + (ENTRIES + OWNER + 1) * ENTRY_BYTES <= 1 << SHIFT, "a set has room");
 
 struct stack {
 	uint8_t below[16384]; /* for signals */
@@ -367,13 +367,14 @@ static void crowds(void **state)
 	}
 }
 
-/* A table that is full: the hit is lost, and the table is as it was. */
+/* A table that is full: the hit is added to the cell behind it, and the table is as it was. */
 static void full_table(void **state)
 {
 	struct fixture *x = *state;
 
 	area.cpu = 1;
 	for (int variant = KEYED; variant <= (KEYED | RSEQ); variant++) {
+		struct totals others = {0};
 		uint8_t *table;
 
 		assert_true(make(x, variant));
@@ -382,8 +383,16 @@ static void full_table(void **state)
 		for (int i = 0; i < ENTRIES; i++)
 			if (!*(uint64_t *)(table + (size_t)i * ENTRY_BYTES))
 				*(uint64_t *)(table + (size_t)i * ENTRY_BYTES) = 1;
-		assert_int_equal(hit(x, 4), LOST);
+		assert_int_equal(hit(x, 4), GATHERED);
+		assert_int_equal(hit(x, 5 + KEYS), GATHERED);
 		assert_int_equal(hit(x, 3 + KEYS), GATHERED);
+		add_cell(&others, &x->stub.gather,
+			(const struct probe_cell *)(table +
+						    (size_t)(ENTRIES + OWNER) * ENTRY_BYTES +
+						    ENTRY_CELL));
+		assert_int_equal(others.bucketed, 2);
+		for (int i = 0; i < ENTRIES; i++)
+			assert_true(*(uint64_t *)(table + (size_t)i * ENTRY_BYTES));
 	}
 }
 
