@@ -324,6 +324,12 @@ static struct probe_error *drop_gone(struct registry *r, bool *any_ret)
 	return NULL;
 }
 
+/* A process that is just ending has no memory any more: nobody has taken ours. */
+static bool has_memory(pid_t pid)
+{
+	return procfs_status_number(pid, "VmSize:") >= 0;
+}
+
 struct probe_error *own_check(
 	pid_t pid, int mem, const struct maps *maps, struct registry *r, bool *lost_ret)
 {
@@ -355,7 +361,7 @@ struct probe_error *own_check(
 	}
 	/* If no session is left, a controller died while it unmapped the rest. */
 	*lost_ret = any_lost && r->session_count;
-	return NULL;
+	return *lost_ret && !has_memory(pid) ? procfs_no_process(pid) : NULL;
 }
 
 /* Is the whole arena still ours? */
@@ -410,7 +416,7 @@ struct probe_error *own_holds(pid_t pid, int mem, const struct registry *r, bool
 	if (!error)
 		error = has_all(pid, mem, &maps, r, ret);
 	maps_deinit(&maps);
-	return error;
+	return !error && !*ret && !has_memory(pid) ? procfs_no_process(pid) : error;
 }
 
 uint64_t own_sealed(pid_t pid, const struct maps *maps, const struct registry *r)
