@@ -27,7 +27,8 @@ enum probe_value_kind {
 	PROBE_VALUE_TEXT,
 	PROBE_VALUE_BYTES, /* an aggregate, or bytes() in the pattern */
 	PROBE_VALUE_STACK, /* the key ustack: its functions, a line for each, innermost first */
-	/* In place of the keys that found no room; the text is "(other)". Its row is the last one. */
+	/* In place of the keys that found no room; the text is "(other)". Its row is the last one.
+	 */
 	PROBE_VALUE_OTHER
 };
 
