@@ -71,8 +71,10 @@ mistake "tracer 'latency' takes the time from one PROBE to another: name both, t
 	-t latency postgresql:query__execute__start postgresql:statement__status
 # Found by names, and left in the process.
 coproc STAYS { exec "${psql[@]}" 2>&1; }
+# bash forgets the variable once it has noticed the end of the process.
 # shellcheck disable=SC2153 # coproc sets it
-on_exit "kill $STAYS_PID 2>/dev/null"
+stays=$STAYS_PID
+on_exit "kill $stays 2>/dev/null"
 echo "select pg_backend_pid();" >&"${STAYS[1]}"
 IFS= read -r -t 30 -u "${STAYS[0]}" backend
 trace_start auto --json -t latency --pairs auto -k begin.status -p "$backend" "${pair[@]}" postgresql:statement__status
@@ -86,8 +88,8 @@ ctl disable -p "$backend" "${pair[@]}"
 trace_stop auto
 same "pairs by their names" "$(jq -r 'select(.keys?) | "\(.count) \(.keys[0])"' "$SCRATCH/auto.out" | sort | paste -sd,)" \
 	'1 insert into pgbench_history (tid) values (2);,1 select 3;'
-kill "$STAYS_PID"
-wait "$STAYS_PID"
+kill "$stays"
+wait "$stays"
 
 # ---- Slow ones, with their texts -------------------------------------------------------
 
