@@ -28,8 +28,10 @@
 #define JSON(X) \
 	X(json_object_array_get_idx) X(json_object_array_length) X(json_object_get_double) \
 	X(json_object_get_int64) X(json_object_get_string) X(json_object_get_string_len) \
-	X(json_object_get_type) X(json_object_get_uint64) X(json_object_object_get_ex) \
-	X(json_object_put) X(json_tokener_error_desc) X(json_tokener_free) \
+	X(json_object_get_type) X(json_object_get_uint64) X(json_object_iter_begin) \
+	X(json_object_iter_end) X(json_object_iter_equal) X(json_object_iter_next) \
+	X(json_object_iter_peek_name) X(json_object_iter_peek_value) \
+	X(json_object_object_get_ex) X(json_object_put) X(json_tokener_error_desc) X(json_tokener_free) \
 	X(json_tokener_get_error) X(json_tokener_get_parse_end) X(json_tokener_new_ex) \
 	X(json_tokener_parse_ex) X(json_tokener_reset)
 /* clang-format on */

@@ -133,7 +133,7 @@ record_day monday.ctf 20
 record_day tuesday.ctf 40
 answer "What has changed since yesterday?"
 same "transactions, before and after" \
-	"$(awk '$NF == "\"END;\"" { print $1, $2 }' "$SCRATCH/answer")" "40 80"
+	"$(awk '$NF == "\"END;\"" { print $1, $2 }' "$SCRATCH/answer" | sort | uniq -c | xargs)" "2 40 80"
 
 # The last queries of a session that is killed.
 question="What happened in the last ten seconds before the crash?"
