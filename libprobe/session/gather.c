@@ -165,7 +165,8 @@ static bool merge_cell(void *data, const struct view_cell *cell)
 
 	if (probe == NO_PROBE || m->session->known[probe].part.role == PAIR_BEGIN)
 		return true;
-	if (!cell->key && m->key_count)
+	/* The key `probe` alone needs no table. */
+	if (!cell->key && m->session->asked.parts.count)
 		key = NULL, bytes = 0;
 	else if (!keys_show(m->session, (size_t)probe, cell->key, &m->shown, &key, &bytes))
 		return false;
