@@ -19,6 +19,7 @@
  * (probe/sink.h) nor the server of metrics (probe/metrics.h) ever blocks.
  */
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "cli/cli.h"
@@ -29,8 +30,11 @@ enum {
 	FIRST_SLEEP_NS = 500 * 1000,
 	LAST_SLEEP_NS = 20 * 1000 * 1000,
 	BUSY_HITS = 1000,
-	FLUSH_NS = NSEC_PER_SEC,  /* how long output to a file may lie in memory */
+	FLUSH_NS = NSEC_PER_SEC, /* how long output to a file may lie in memory */
+	HEIRS_TOLD_NS = NSEC_PER_SEC,
 	LOSSES_NS = NSEC_PER_SEC, /* how often losses are reported, and sites checked */
+	HEIRS_NS =
+		50 * NSEC_PER_MSEC, /* how often forked children of one that has ended are sought */
 	/*
 	 * Of several targets, a hit waits so long for older ones that are not there yet: each
 	 * session has its own clock, with an error of some microseconds, and a thread publishes a
@@ -151,6 +155,35 @@ static void read_rest(struct round *round)
 	target->unread = more;
 }
 
+/*
+ * The hits of forked children are the session's, and may come after their parent's end. If
+ * processes are sought, these have sessions of their own.
+ */
+static bool has_heirs(const struct trace *trace, struct trace_target *target)
+{
+	uint64_t now = clock_ns(CLOCK_MONOTONIC), took;
+	size_t heirs;
+
+	if (trace->seeks || now < target->heirs_due_ns)
+		return target->has_heirs;
+	heirs = probe_session_heirs(target->session);
+	took = clock_ns(CLOCK_MONOTONIC) - now;
+	if (heirs && !target->heirs_since_ns)
+		target->heirs_since_ns = now;
+	if (heirs && !target->heirs_told && now - target->heirs_since_ns >= HEIRS_TOLD_NS &&
+		!trace->settings.quiet) {
+		fprintf(stderr,
+			"probectl: process %d has ended; %zu process%s that it has forked "
+			"%s on, and so does the trace (Ctrl-C ends it)\n",
+			(int)probe_target_pid(target->target), heirs, heirs == 1 ? "" : "es",
+			heirs == 1 ? "goes" : "go");
+		target->heirs_told = true;
+	}
+	target->heirs_due_ns = now + (10 * took > HEIRS_NS ? 10 * took : HEIRS_NS);
+	target->has_heirs = heirs > 0;
+	return target->has_heirs;
+}
+
 static void target_poll(struct round *round)
 {
 	struct trace *trace = round->trace;
@@ -170,7 +203,8 @@ static void target_poll(struct round *round)
 	 * It was set before this poll, so the poll has seen everything, except what forked children
 	 * go on to hit. If processes are sought, these get sessions of their own, at once.
 	 */
-	if (!target->exited || ((more || round->hits != before) && !trace->seeks))
+	if (!target->exited || ((more || round->hits != before) && !trace->seeks) ||
+		has_heirs(trace, target))
 		return;
 	target_stop(trace, target);
 	read_rest(round);

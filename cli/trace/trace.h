@@ -68,9 +68,12 @@ struct trace_target {
 	struct trace_rings *rings; /* that are written on request (record_stream.c), or NULL */
 	uint64_t turn;		   /* the processes' order, among those of the start */
 	bool on;		   /* the session has been started and not stopped */
-	bool exited;   /* the process is gone; what is in its rings is still to be read */
-	bool judged;   /* how the process ended was checked, and reported */
-	bool broken;   /* its rings could not be read; reported once */
+	bool exited; /* the process is gone; what is in its rings is still to be read */
+	/* Of one that has ended: its forked children go on, and so does the session. */
+	bool has_heirs, heirs_told;
+	uint64_t heirs_since_ns, heirs_due_ns; /* since when; when to look again */
+	bool judged;			       /* how the process ended was checked, and reported */
+	bool broken;			       /* its rings could not be read; reported once */
 	bool stuck;    /* its probes could not be switched off: hits may continue without end */
 	bool by_hit;   /* of a record: its hits are added one by one (taking.c) */
 	bool unread;   /* it is off, and its rings hold hits that there was no room for */

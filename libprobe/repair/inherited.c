@@ -56,8 +56,7 @@ static bool any_goes_on(void)
 	return any;
 }
 
-/* 0: it has none, or may not be read. */
-static uint64_t image_of(pid_t pid)
+uint64_t inherited_image(pid_t pid)
 {
 	struct auxv auxv;
 
@@ -185,6 +184,19 @@ static bool has_ended(pid_t pid)
 	return !procfs_start_time(pid) || procfs_is_zombie(pid);
 }
 
+size_t inherited_count(uint64_t image)
+{
+	DIR *processes = image ? procfs_processes() : NULL;
+	size_t count = 0;
+	pid_t pid;
+
+	while ((pid = procfs_next_id(processes)))
+		count += inherited_image(pid) == image && !has_ended(pid);
+	if (processes)
+		closedir(processes);
+	return count;
+}
+
 /*
  * Removes the copies in a process. If that fails, its next command does so, because the session's
  * owner is dead by then. Returns false if another process has locked it: it is tried again after
@@ -219,7 +231,7 @@ static void look_at(struct looking *looking, pid_t pid)
 
 	if (pid == getpid() || is_seen(looking, pid))
 		return;
-	image = image_of(pid);
+	image = inherited_image(pid);
 	if (image && !is_known(image))
 		return;
 	found = image && has_copies(pid);
@@ -277,7 +289,7 @@ static struct probe_error *look_at_all(struct probe_report *report)
 
 void inherited_begin(pid_t pid, bool *goes_on_ret)
 {
-	uint64_t image = image_of(pid);
+	uint64_t image = inherited_image(pid);
 
 	pthread_mutex_lock(&all.lock);
 	all.going_on++;

@@ -4,6 +4,8 @@
 #define LIBPROBE_REPAIR_INHERITED_H
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "probe/target.h"
@@ -13,6 +15,10 @@
  * changes its target, which is `pid`. Thread-safe, as all of these.
  */
 void inherited_begin(pid_t pid, bool *goes_on_ret);
+/* What a process has in common with all that it forks, until they execute a program; 0: unknown. */
+uint64_t inherited_image(pid_t pid);
+/* How many processes have it, except those that have ended. */
+size_t inherited_count(uint64_t image);
 /*
  * It goes on no longer: it has been stopped; or could not be, in `failed` (0: it has been). After
  * the last one, its copies and those of the others are removed; `report` gets a note about each

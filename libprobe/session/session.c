@@ -299,6 +299,11 @@ static struct probe_error *start(
 	return error;
 }
 
+size_t probe_session_heirs(const struct probe_session *session)
+{
+	return inherited_count(session->image);
+}
+
 static struct probe_error *start_once(struct probe_target *target,
 	const struct probe_request *request, const struct probe_session_options *options,
 	struct probe_report *report, struct probe_session **ret)
@@ -317,6 +322,7 @@ static struct probe_error *start_once(struct probe_target *target,
 	if (!error)
 		error = session_prepare_gates(s);
 	inherited_begin(target->pid, &s->goes_on);
+	s->image = options->follow_children ? inherited_image(target->pid) : 0;
 	if (!error)
 		error = change_begin(target, &c);
 	if (!error) {

@@ -57,6 +57,7 @@ struct probe_session {
 	bool stopped;
 	bool lost;	  /* the program has taken memory that it needed; reported */
 	bool goes_on;	  /* counted by repair/inherited.c */
+	uint64_t image;	  /* of the target: inherited_image() */
 	int event;	  /* an eventfd(2) that its gate raises, or -1 */
 	struct gate gate; /* at the loader */
 	struct waiters_place gate_place;

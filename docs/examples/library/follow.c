@@ -86,6 +86,12 @@ int main(int argc, char **argv)
 		look(&f);
 		poll(&wake, 1, 1);
 	}
+	/* Children that were forked may outlive their parents. */
+	for (size_t i = 0; i < f.count; i++)
+		while (probe_session_heirs(f.sessions[i])) {
+			look(&f);
+			poll(NULL, 0, 10);
+		}
 	for (size_t i = 0; i < f.count; i++) {
 		const struct probe_session_probe *probes;
 		unsigned long long hits = 0;

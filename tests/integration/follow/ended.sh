@@ -64,4 +64,27 @@ look both trace -c --json -t json
 says both "comer:hit: $total hits, 0 lost"
 look record record -o "$SCRATCH/record"
 same "record: hits" "$("$PROBECTL" export -F json "$SCRATCH/record" | wc -l)" $total
+
+# A program that ends before the children that it has forked: all their hits are there.
+for wait in 0 1000 100000; do
+	program=("$TARGETS/orphans" 8 "$wait")
+	"$PROBECTL" trace -c --json --follow 'orphans:*' -- "${program[@]}" >"$SCRATCH/out" 2>"$SCRATCH/err"
+	same "counts of children that end $wait us later" "$(jq -r '"\(.name) \(.hits)"' "$SCRATCH/out" | sort | paste -sd' ')" \
+		"child 8 parent 1"
+	"$PROBECTL" record -o "$SCRATCH/orphans$wait" --follow 'orphans:*' -- "${program[@]}" >/dev/null 2>"$SCRATCH/err"
+	same "records of children that end $wait us later" \
+		"$("$PROBECTL" export -F json "$SCRATCH/orphans$wait" | jq -r .name | sort | uniq -c | xargs)" "8 child 1 parent"
+done
+# An interrupt ends the trace, and the children go on without probes.
+trace_start long -c --follow 'orphans:*' -- "$TARGETS/orphans" 2 600000000
+until grep -q 'has ended; 2 processes that it has forked go on' "$SCRATCH/long.err"; do
+	sleep 0.05
+done
+trace_stop long
+children=$(pgrep -f "^$TARGETS/orphans 2 600000000")
+same "children" "$(wc -w <<<"$children")" 2
+for pid in $children; do
+	on_exit "kill $pid 2>/dev/null"
+	same "memory of ours in a child" "$(grep -c memfd:probectl "/proc/$pid/maps")" 0
+done
 finish
