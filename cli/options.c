@@ -481,6 +481,7 @@ void options_deinit(struct common_options *common)
 	options_free_patterns(&common->patterns);
 	free(common->pids.items);
 	free(common->parents.items);
+	free(common->trees.items);
 	for (int kind = 0; kind < CONDITION_KINDS; kind++)
 		free(common->conditions[kind].items);
 	conditions_free(common->meant);

@@ -80,7 +80,8 @@ struct common_options {
 	const char *command; /* its name, for messages */
 	struct pid_list pids;
 	size_t pids_given;	 /* how many of them are from -p: see cli/processes.h */
-	struct pid_list parents; /* --children */
+	struct pid_list parents; /* --children and --tree */
+	struct pid_list trees;	 /* --tree */
 	/* --exe, --name and so on: one of each kind that has any; and what was made of them. */
 	struct string_list conditions[CONDITION_KINDS];
 	struct conditions *meant;

@@ -88,6 +88,14 @@ static bool descends(const struct processes *all, pid_t parent, pid_t from)
 	return false;
 }
 
+static bool is_tree(const struct common_options *common, pid_t pid)
+{
+	for (size_t i = 0; i < common->trees.count; i++)
+		if (common->trees.items[i] == pid)
+			return true;
+	return false;
+}
+
 static struct probe_error *add_descendants(
 	struct common_options *common, struct processes *all, pid_t from)
 {
@@ -109,7 +117,7 @@ static struct probe_error *add_descendants(
 				error = options_add_pid(&common->pids, process->pid);
 		}
 	}
-	if (!error && !any)
+	if (!error && !any && !common->follow && !is_tree(common, from))
 		return probe_error_new(
 			PROBE_ERROR_NOT_FOUND, "process %d has no children", (int)from);
 	return error;
@@ -150,7 +158,8 @@ static bool has_conditions(const struct common_options *common)
 
 bool processes_given(const struct common_options *common)
 {
-	return common->pids.count || common->parents.count || has_conditions(common);
+	return common->pids.count || common->parents.count || common->trees.count ||
+	       has_conditions(common);
 }
 
 struct probe_error *processes_check(const struct common_options *common)
@@ -162,7 +171,7 @@ struct probe_error *processes_check(const struct common_options *common)
 			PROBE_ERROR_USAGE, "--follow and --no-follow exclude each other");
 	if (common->program && given)
 		return probe_error_new(PROBE_ERROR_USAGE,
-			"%s: give either processes (-p, --exe, --name, --children ...) or -- "
+			"%s: give either processes (-p, --tree, --exe, --name ...) or -- "
 			"PROGRAM, not both",
 			common->command);
 	if (!given && common->program && !common->program[0])
@@ -171,8 +180,8 @@ struct probe_error *processes_check(const struct common_options *common)
 			common->command, common->command);
 	if (!given && !common->program)
 		return probe_error_new(PROBE_ERROR_USAGE,
-			"%s: no process given; use -p PID, --exe FILE, --name NAME or --children "
-			"PID, or -- PROGRAM to start one",
+			"%s: no process given; use -p PID, --tree PID, --exe FILE or --name NAME, "
+			"or -- PROGRAM to start one",
 			common->command);
 	return NULL;
 }
@@ -229,7 +238,39 @@ bool processes_follow(const struct common_options *common)
 
 bool processes_seek(const struct common_options *common)
 {
-	return common->follow && common->meant && !common->pids_given && !common->parents.count;
+	return common->follow && (common->parents.count || (common->meant && !common->pids_given));
+}
+
+bool processes_may_come(const struct common_options *common)
+{
+	bool any = !common->parents.count;
+	struct process process;
+	char name[16];
+
+	for (size_t i = 0; i < common->parents.count && !any; i++) {
+		snprintf(name, sizeof(name), "%d", (int)common->parents.items[i]);
+		any = read_process(name, &process);
+	}
+	return processes_seek(common) && any;
+}
+
+/* With --tree or --children: whether it is one of those, as far as all its parents still run. */
+static bool is_below(const struct common_options *common, pid_t pid)
+{
+	struct process process = {.parent = pid};
+	char name[16];
+
+	if (!common->parents.count)
+		return true;
+	do {
+		snprintf(name, sizeof(name), "%d", (int)process.parent);
+		if (!read_process(name, &process))
+			return false;
+		for (size_t i = 0; i < common->parents.count; i++)
+			if (process.parent == common->parents.items[i])
+				return true;
+	} while (process.parent > 1);
+	return false;
 }
 
 static bool is_wanted(pid_t pid, bool is_new, void *data)
@@ -239,7 +280,7 @@ static bool is_wanted(pid_t pid, bool is_new, void *data)
 	for (size_t i = 0; !is_new && i < common->pids.count; i++)
 		if (common->pids.items[i] == pid)
 			return false;
-	return conditions_hold(common->meant, pid);
+	return is_below(common, pid) && conditions_hold(common->meant, pid);
 }
 
 struct probe_error *processes_seek_later(
@@ -263,7 +304,10 @@ void processes_report_waiting(const struct common_options *common)
 {
 	struct buffer out = {0};
 
-	conditions_describe(common->meant, &out);
+	if (common->meant)
+		conditions_describe(common->meant, &out);
+	else
+		buffer_string(&out, "comes");
 	fprintf(stderr, "probectl: waiting for each process that %.*s; Ctrl-C ends\n",
 		(int)out.length, out.data);
 	buffer_deinit(&out);
@@ -312,6 +356,14 @@ struct probe_error *processes_find(struct common_options *common)
 	struct processes all;
 
 	if (!error)
+		error = resolve_threads(&common->trees);
+	common->follow |= common->trees.count && !common->no_follow;
+	for (size_t i = 0; i < common->trees.count && !error; i++) {
+		error = options_add_pid(&common->pids, common->trees.items[i]);
+		if (!error)
+			error = options_add_pid(&common->parents, common->trees.items[i]);
+	}
+	if (!error)
 		error = resolve_threads(&common->parents);
 	if (!error)
 		error = conditions_create(common, &common->meant);
@@ -334,8 +386,7 @@ struct probe_error *processes_find_running(struct common_options *common)
 {
 	if (!processes_given(common))
 		return probe_error_new(PROBE_ERROR_USAGE,
-			"%s: no process given; use -p PID, --exe FILE, --name NAME or --children "
-			"PID",
+			"%s: no process given; use -p PID, --tree PID, --exe FILE or --name NAME",
 			common->command);
 	return processes_find(common);
 }

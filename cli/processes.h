@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which processes a command is about: those of -p and --children, or else all; of these, the ones
+ * Which processes a command is about: those of -p, --tree and --children, or else all; of these, the ones
  * that meet the conditions (cli/conditions.h). Or a program to start.
  */
 #ifndef CLI_PROCESSES_H
@@ -12,6 +12,9 @@
 
 /* clang-format off */
 #define OPTIONS_PROCESSES(common)                                                                  \
+	OPTION(0, "tree", PIDS, NULL, &(common)->trees,                                            \
+		"use these processes and all their descendants; where there is --follow, also "    \
+		"those that come"),                                                                \
 	OPTION(0, "children", PIDS, NULL, &(common)->parents,                                      \
 		"use all descendants of these processes"),                                         \
 	OPTION(0, "exe", STRINGS, "FILE", &(common)->conditions[CONDITION_EXE],                    \
@@ -26,7 +29,7 @@
 	OPTION(0, "container", STRINGS, "ID|NAME", &(common)->conditions[CONDITION_CONTAINER],     \
 		"only those in this container")
 
-#define SYNOPSIS_RUNNING "-p PID[,PID...] | --exe FILE | --name NAME | --children PID"
+#define SYNOPSIS_RUNNING "-p PID[,PID...] | --tree PID | --exe FILE | --name NAME"
 #define SYNOPSIS_PROCESSES "(" SYNOPSIS_RUNNING " | -- PROGRAM [ARGS...])"
 
 #define OPTIONS_FOLLOW(common)                                                                     \
@@ -93,6 +96,8 @@ bool processes_follow(const struct common_options *common);
  * them? After processes_find().
  */
 bool processes_seek(const struct common_options *common);
+/* Can any still come? Not if all those of --tree and --children have ended. */
+bool processes_may_come(const struct common_options *common);
 /* Lets a watch find the later ones. `common` outlives it. */
 PROBE_MUST_CHECK struct probe_error *processes_seek_later(
 	const struct common_options *common, struct probe_watch *watch);

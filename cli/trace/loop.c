@@ -279,7 +279,7 @@ static size_t poll_all(struct trace *trace)
 			target_stop(trace, target);
 		any |= target->on;
 	}
-	if (!any && !trace->seeks)
+	if (!any && !(trace->seeks && processes_may_come(trace->common)))
 		trace->loop.over = true;
 	if (trace->settings.hits_max && trace_total(trace) >= trace->settings.hits_max)
 		trace->loop.over = true;

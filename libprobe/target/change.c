@@ -464,6 +464,7 @@ struct probe_error *change_run_in(struct change *change, size_t thread, const ch
 
 	if (error)
 		return error;
+	change->begun = true;
 	change->control.threads = &all.threads[thread];
 	change->control.count = 1;
 	error = run_stopped(change, what, calls, count);
@@ -595,15 +596,18 @@ struct probe_error *change_run(
 
 	if (change->seccomp.count)
 		error = check_filters(change, kind_of(calls, count));
-	if (!error && may_ask(change))
+	if (!error && may_ask(change)) {
+		change->begun = true;
 		return ask(change, what, calls, count);
+	}
 	if (!error)
 		error = prepare_calls(change);
 	if (error)
 		return error;
 	while (!error && done < count) {
 		error = run_some(change, what, &calls[done], some);
-		change->begun |= !error;
+		/* Calls may have been made before one failed. */
+		change->begun |= !change->waited;
 		done += some;
 		if (!control_succeeded(&calls[done - 1]))
 			break;
