@@ -37,6 +37,7 @@
 #include "libprobe/process/procfs.h"
 #include "libprobe/stop/children.h"
 #include "libprobe/stop/control.h"
+#include "libprobe/target/registry.h"
 #include "libprobe/target/target.h"
 
 enum {
@@ -419,29 +420,44 @@ static bool scan(struct probe_watch *watch)
 
 /* ---- Newcomers ---------------------------------------------------------------------- */
 
+static bool has_session(const struct registry *registry, uint64_t data)
+{
+	for (size_t i = 0; i < registry->session_count; i++)
+		if (registry->sessions[i].data == data)
+			return true;
+	return false;
+}
+
 /*
  * Has another process of ours sessions, and this one all of them, as a forked child has? One that
- * has ended since it was found to be a copy of the other had them.
+ * has ended since it was found to be a copy of the other had them. One that was forked while a
+ * session was made may have its data, but no sites that lead to its stubs, and not the session in
+ * its registry, which is written with the sites.
  */
 static bool has_sessions_of(pid_t pid, pid_t other)
 {
 	static const char ours[] = "/memfd:probectl";
+	struct registry registry = {0};
 	struct maps its = {0}, others = {0};
 	struct probe_error *unread = maps_read(other, &others), *error = maps_read(pid, &its);
 	bool has_ended =
 		error && (error->code == PROBE_ERROR_STATE || error->code == PROBE_ERROR_NOT_FOUND);
 	size_t count = 0, shared = 0;
 
+	if (!error)
+		error = registry_load(pid, &its, &registry);
 	for (size_t i = 0; !unread && i < others.count; i++) {
 		const struct mapping *m = &others.items[i], *same = maps_find(&its, m->start);
 
 		if (!m->is_shared || !m->deleted || strncmp(m->path, ours, strlen(ours)) != 0)
 			continue;
 		count++;
-		shared += has_ended || (same && same->inode == m->inode);
+		shared += has_ended ||
+			  (same && same->inode == m->inode && has_session(&registry, m->start));
 	}
 	probe_error_free(unread);
 	probe_error_free(error);
+	registry_deinit(&registry);
 	maps_deinit(&its);
 	maps_deinit(&others);
 	return count && shared == count;
