@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which processes a command is about: those of -p, --tree and --children, or else all; of these, the ones
- * that meet the conditions (cli/conditions.h). Or a program to start.
+ * Which processes a command is about: those of -p, --tree and --children, or else all; of these,
+ * the ones that meet the conditions (cli/conditions.h). Or a program to start.
  */
 #ifndef CLI_PROCESSES_H
 #define CLI_PROCESSES_H

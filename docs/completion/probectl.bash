@@ -82,7 +82,7 @@ _probectl_pid_of()
 	-p | --pid) echo "${2%%,*}" ;;
 	--name) _probectl_named "$2" ;;
 	--exe) _probectl_running "$2" ;;
-	--children)
+	--children | --tree)
 		# The file ends without a newline, for which read fails.
 		read -r children 2>/dev/null <"/proc/${2%%,*}/task/${2%%,*}/children"
 		echo "${children%% *}"
@@ -148,7 +148,7 @@ _probectl()
 			program=${words[i + 1]-}
 			break
 			;;
-		-p | --pid | --name | --exe | --children) pid=$(_probectl_pid_of "${words[i]}" "${words[i + 1]-}") ;;
+		-p | --pid | --name | --exe | --children | --tree) pid=$(_probectl_pid_of "${words[i]}" "${words[i + 1]-}") ;;
 		-*) ;;
 		*) [ -n "$command" ] || command=${words[i]} ;;
 		esac
@@ -157,7 +157,7 @@ _probectl()
 	for ((i = 0; i + 1 < ${#tail[@]}; i++)); do
 		[ "${tail[i]}" = -- ] && program=${tail[i + 1]}
 		case ${tail[i]} in
-		-p | --pid | --name | --exe | --children) pid=$(_probectl_pid_of "${tail[i]}" "${tail[i + 1]}") ;;
+		-p | --pid | --name | --exe | --children | --tree) pid=$(_probectl_pid_of "${tail[i]}" "${tail[i + 1]}") ;;
 		esac
 	done
 
@@ -191,7 +191,7 @@ _probectl()
 		;;
 	esac
 	case $prev in
-	-p | --pid | --children)
+	-p | --pid | --children | --tree)
 		# Several are separated by commas.
 		_probectl_answer "$cur" < <(_probectl_pids | sed "s/^/${cur%"${cur##*,}"}/")
 		return

@@ -224,8 +224,8 @@ PROBE_MUST_CHECK struct probe_error *probe_session_poll(struct probe_session *se
 /*
  * Returns how many processes run the target's program that the target, if it is one of them, or its
  * children have forked: with follow_children, their hits are the session's. Once the target has
- * ended, the session can go on until there are none. 0 without follow_children. All processes of the
- * machine are looked at, which takes a millisecond for each hundred or so.
+ * ended, the session can go on until there are none. 0 without follow_children. All processes of
+ * the machine are looked at, which takes a millisecond for each hundred or so.
  */
 size_t probe_session_heirs(const struct probe_session *session);
 

@@ -227,10 +227,10 @@ here()
 	local command=$1 own=${pids[$2]-} first
 
 	first=${own%%,*}
-	[ "$2" != postgresql ] || [[ $command != *--children* ]] || first=$pg_pid
+	[ "$2" != postgresql ] || [[ $command != *--@(children|tree)* ]] || first=$pg_pid
 	# Two ids are of two processes; the server's children are the sessions.
 	sed -E "s/(-p|--children) (PID|[0-9]+),[0-9]+/\1 $own/g; s/(-p) (PID|[0-9]+)\b/\1 $first/g
-		s/--children (PID|[0-9]+)\b/--children ${pg_pid-0}/g
+		s/--(children|tree) (PID|[0-9]+)\b/--\1 ${pg_pid-0}/g
 		s/PROVIDER:NAME/shop:item/g; s/PROVIDER:BEGIN/shop:order__start/g
 		s/PROVIDER:END/shop:order__done/g; s/PROVIDER/shop/g
 		s#/dev/shm/(PID|[0-9]+)\.probectl#/dev/shm/$first.probectl#g" <<<"$command"
