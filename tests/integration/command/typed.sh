@@ -64,7 +64,7 @@ for command in list status repair "enable x:y" "disable x:y"; do
 	# shellcheck disable=SC2086
 	wrong 1 "no process is called 'no-such-name'" $command --name no-such-name
 done
-wrong 2 "status: no process given; use -p PID, --exe FILE, --name NAME or --children PID" status
+wrong 2 "status: no process given; use -p PID, --tree PID, --exe FILE or --name NAME" status
 
 # A mistyped probe of several processes is told with what is near, whichever way they are named.
 cp "$TARGETS/hits" "$SCRATCH/bin/typed-near"
