@@ -79,10 +79,10 @@ _probectl_pid_of()
 	local children
 
 	case $1 in
-	-p | --pid) echo "${2%%,*}" ;;
+	-p | --pid | --tree) echo "${2%%,*}" ;;
 	--name) _probectl_named "$2" ;;
 	--exe) _probectl_running "$2" ;;
-	--children | --tree)
+	--children)
 		# The file ends without a newline, for which read fails.
 		read -r children 2>/dev/null <"/proc/${2%%,*}/task/${2%%,*}/children"
 		echo "${children%% *}"

@@ -50,7 +50,7 @@ holds 'probectl ' 'enable'
 holds 'probectl help ' 'list'
 holds 'probectl trace --j' '--json'
 # Every option that the help lists, and no other word that it mentions.
-expect 'probectl repair -' '--cgroup --children --container --exe --help --json --name --pid --user -h -p'
+expect 'probectl repair -' '--cgroup --children --container --exe --help --json --name --pid --tree --user -h -p'
 for command in $(offers 'probectl help '); do
 	[ "$command" = help ] || holds "probectl $command -" --help
 done
