@@ -8,6 +8,7 @@
  *
  * Sources: proc_pid_exe(5), proc_pid_cgroup(5), proc_pid_status(5), statx(2), namespaces(7).
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -42,6 +43,7 @@ struct file_id {
 /* One value of an option. */
 struct value {
 	const char *text; /* as it was typed; owned by argv */
+	char *found;	  /* of a program: where PATH has it, if it is one of PATH's; owned */
 	char *path;	  /* absolute: of a file, or of a control group; owned */
 	uid_t user;
 	char *container;       /* its id, or the name that it is known by; owned */
@@ -106,7 +108,7 @@ static bool look_at_file(const struct conditions *c, struct value *value)
 	if (value->looked_ns && now - value->looked_ns < LOOK_NS)
 		return true;
 	value->looked_ns = now;
-	if (!file_id_of(c, value->text, &id) || has_been(value, &id))
+	if (!file_id_of(c, value->found ? value->found : value->text, &id) || has_been(value, &id))
 		return true;
 	if (!ARRAY_ROOM(value->files, value->file_count))
 		return false;
@@ -142,6 +144,55 @@ static bool is_elsewhere(const struct conditions *c, pid_t pid)
 	return file_id_of(c, path, &mounts) && !file_id_same(&mounts, &c->mounts);
 }
 
+/* The loader, given a program as its argument, maps it as execve(2) would. */
+static bool is_loader(const char *exe)
+{
+	const char *name = strrchr(exe, '/');
+
+	return name && (strncmp(name, "/ld-linux", 9) == 0 || strncmp(name, "/ld-musl", 8) == 0 ||
+			       strncmp(name, "/ld-2.", 6) == 0 || strncmp(name, "/ld.so", 6) == 0);
+}
+
+/* Has it mapped code of the file? */
+static bool has_mapped(const struct value *value, pid_t pid)
+{
+	char path[48], *line = NULL;
+	size_t room = 0;
+	bool found = false;
+	FILE *maps;
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
+	maps = fopen(path, "re");
+	while (maps && !found && getline(&line, &room, maps) > 0) {
+		const char *file = strchr(line, '/');
+
+		line[strcspn(line, "\n")] = '\0';
+		found = file && strcmp(file, value->path) == 0 && strstr(line, " r-xp ");
+	}
+	free(line);
+	if (maps)
+		fclose(maps);
+	return found;
+}
+
+/* Is it the program that has this path where the process is? */
+static bool has_path_there(const struct conditions *c, const struct value *value, pid_t pid,
+	const char *exe, const struct file_id *id)
+{
+	char path[PATH_MAX + 32];
+	struct file_id there;
+
+	if (!is_elsewhere(c, pid))
+		return false;
+	if (strcmp(exe, value->path) == 0)
+		return true;
+	if (value->text[0] != '/')
+		return false;
+	/* A link there leads to another path. */
+	snprintf(path, sizeof(path), "/proc/%d/root%.*s", (int)pid, PATH_MAX, value->text);
+	return file_id_of(c, path, &there) && file_id_same(&there, id);
+}
+
 static bool runs(const struct conditions *c, struct value *value, pid_t pid)
 {
 	char path[PATH_MAX];
@@ -152,7 +203,10 @@ static bool runs(const struct conditions *c, struct value *value, pid_t pid)
 		return false;
 	if (has_been(value, &id))
 		return true;
-	return read_exe(pid, path) && strcmp(path, value->path) == 0 && is_elsewhere(c, pid);
+	if (!read_exe(pid, path))
+		return false;
+	return has_path_there(c, value, pid, path, &id) ||
+	       (is_loader(path) && has_mapped(value, pid));
 }
 
 static bool is_called(const char *name, pid_t pid)
@@ -227,20 +281,68 @@ static bool meets(
 
 /* ---- Values ------------------------------------------------------------------------- */
 
-/* A relative path begins where we are, or is told as it is. */
+/* What a shell would run: NULL if there is none, or no memory. */
+static char *find_in_path(const char *name)
+{
+	const char *at = getenv("PATH");
+	char *path = NULL;
+
+	for (size_t length; at && *at; at += length + (at[length] == ':')) {
+		length = strcspn(at, ":");
+		if (!length || asprintf(&path, "%.*s/%s", (int)length, at, name) < 0)
+			continue;
+		if (access(path, X_OK) == 0)
+			return path;
+		free(path);
+	}
+	return NULL;
+}
+
+/* Does a process in a container run what has this path there? */
+static bool any_runs_there(const struct conditions *c, struct value *value)
+{
+	struct dirent *entry;
+	bool any = false;
+	DIR *processes;
+
+	value->path = strdup(value->text);
+	processes = value->path ? opendir("/proc") : NULL;
+	while (processes && !any && (entry = readdir(processes)))
+		any = entry->d_name[0] >= '1' && entry->d_name[0] <= '9' &&
+		      runs(c, value, (pid_t)strtol(entry->d_name, NULL, 10));
+	if (processes)
+		closedir(processes);
+	free(value->path);
+	value->path = NULL;
+	return any;
+}
+
+/* A relative path begins where we are, or is told as it is; a mere name may be one of PATH's. */
 static struct probe_error *take_file(
 	const struct conditions *c, struct value *value, bool elsewhere)
 {
 	struct file_id id;
+	int err;
 
 	value->path = realpath(value->text, NULL);
+	if (!value->path && errno == ENOENT && !strchr(value->text, '/')) {
+		value->found = find_in_path(value->text);
+		errno = ENOENT;
+		if (value->found)
+			value->path = realpath(value->found, NULL);
+	}
 	if (!value->path && errno == ENOMEM)
 		return probe_error_no_memory();
+	err = errno;
+	if (!value->path && value->text[0] == '/' && !elsewhere)
+		elsewhere = any_runs_there(c, value);
+	errno = err;
 	if (!value->path && !(elsewhere && value->text[0] == '/'))
 		return probe_error_system(errno, "--exe %s", value->text);
 	if (!value->path)
 		value->path = strdup(value->text);
-	if (!value->path || (file_id_of(c, value->text, &id) && !look_at_file(c, value)))
+	if (!value->path || (file_id_of(c, value->found ? value->found : value->text, &id) &&
+				    !look_at_file(c, value)))
 		return probe_error_no_memory();
 	return NULL;
 }
@@ -371,6 +473,7 @@ void conditions_free(struct conditions *conditions)
 	for (int kind = 0; conditions && kind < CONDITION_KINDS; kind++) {
 		for (size_t i = 0; i < conditions->kinds[kind].count; i++) {
 			free(conditions->kinds[kind].values[i].path);
+			free(conditions->kinds[kind].values[i].found);
 			free(conditions->kinds[kind].values[i].container);
 			free(conditions->kinds[kind].values[i].files);
 		}
