@@ -159,29 +159,57 @@ static void read_rest(struct round *round)
  * The hits of forked children are the session's, and may come after their parent's end. If
  * processes are sought, these have sessions of their own.
  */
-static bool has_heirs(const struct trace *trace, struct trace_target *target)
+static bool may_have_heirs(const struct trace *trace, const struct trace_target *target)
+{
+	return !trace->seeks && (target->has_heirs || !target->heirs_known);
+}
+
+static void tell_heirs(struct trace_target *target, size_t heirs, uint64_t now)
+{
+	if (!target->heirs_since_ns)
+		target->heirs_since_ns = now;
+	if (target->heirs_told || now - target->heirs_since_ns < HEIRS_TOLD_NS)
+		return;
+	target->heirs_told = true;
+	fprintf(stderr,
+		"probectl: process %d has ended; %zu process%s that it has forked %s on, and so "
+		"does the trace (Ctrl-C ends it)\n",
+		(int)probe_target_pid(target->target), heirs, heirs == 1 ? "" : "es",
+		heirs == 1 ? "goes" : "go");
+}
+
+/* Of all targets that have ended: all processes are looked at, which takes some milliseconds. */
+static void look_for_heirs(struct trace *trace)
 {
 	uint64_t now = clock_ns(CLOCK_MONOTONIC), took;
-	size_t heirs;
+	struct probe_session **sessions;
+	size_t *heirs, count = 0;
 
-	if (trace->seeks || now < target->heirs_due_ns)
-		return target->has_heirs;
-	heirs = probe_session_heirs(target->session);
-	took = clock_ns(CLOCK_MONOTONIC) - now;
-	if (heirs && !target->heirs_since_ns)
-		target->heirs_since_ns = now;
-	if (heirs && !target->heirs_told && now - target->heirs_since_ns >= HEIRS_TOLD_NS &&
-		!trace->settings.quiet) {
-		fprintf(stderr,
-			"probectl: process %d has ended; %zu process%s that it has forked "
-			"%s on, and so does the trace (Ctrl-C ends it)\n",
-			(int)probe_target_pid(target->target), heirs, heirs == 1 ? "" : "es",
-			heirs == 1 ? "goes" : "go");
-		target->heirs_told = true;
+	if (trace->seeks || now < trace->heirs_due_ns)
+		return;
+	sessions = calloc(trace->target_count + 1, sizeof(struct probe_session *));
+	heirs = calloc(trace->target_count + 1, sizeof(*heirs));
+	for (size_t i = 0; sessions && heirs && i < trace->target_count; i++)
+		if (trace->targets[i].on && trace->targets[i].exited)
+			sessions[count++] = trace->targets[i].session;
+	if (count) {
+		trace_fail(trace, probe_sessions_heirs(sessions, count, heirs));
+		took = clock_ns(CLOCK_MONOTONIC) - now;
+		trace->heirs_due_ns = now + (10 * took > HEIRS_NS ? 10 * took : HEIRS_NS);
 	}
-	target->heirs_due_ns = now + (10 * took > HEIRS_NS ? 10 * took : HEIRS_NS);
-	target->has_heirs = heirs > 0;
-	return target->has_heirs;
+	for (size_t i = 0, k = 0; k < count; i++) {
+		struct trace_target *target = &trace->targets[i];
+
+		if (!target->on || !target->exited)
+			continue;
+		target->has_heirs = heirs[k] > 0;
+		target->heirs_known = true;
+		if (heirs[k] && !trace->settings.quiet)
+			tell_heirs(target, heirs[k], now);
+		k++;
+	}
+	free(sessions);
+	free(heirs);
 }
 
 static void target_poll(struct round *round)
@@ -204,7 +232,7 @@ static void target_poll(struct round *round)
 	 * go on to hit. If processes are sought, these get sessions of their own, at once.
 	 */
 	if (!target->exited || ((more || round->hits != before) && !trace->seeks) ||
-		has_heirs(trace, target))
+		may_have_heirs(trace, target))
 		return;
 	target_stop(trace, target);
 	read_rest(round);
@@ -220,7 +248,7 @@ void trace_stop_ended(struct trace *trace)
 
 		if (!target->on || probe_target_alive(target->target))
 			continue;
-		target->exited = true;
+		target->exited = target->heirs_known = true;
 		target_poll(&round);
 	}
 }
@@ -251,6 +279,7 @@ static size_t poll_all(struct trace *trace)
 
 	trace->active = false;
 	trace->due_ns = UINT64_MAX;
+	look_for_heirs(trace);
 	for (size_t i = 0; i < trace->target_count; i++) {
 		size_t at = (trace->first + i) % trace->target_count;
 		struct trace_target *target = &trace->targets[at];

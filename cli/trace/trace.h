@@ -70,10 +70,10 @@ struct trace_target {
 	bool on;		   /* the session has been started and not stopped */
 	bool exited; /* the process is gone; what is in its rings is still to be read */
 	/* Of one that has ended: its forked children go on, and so does the session. */
-	bool has_heirs, heirs_told;
-	uint64_t heirs_since_ns, heirs_due_ns; /* since when; when to look again */
-	bool judged;			       /* how the process ended was checked, and reported */
-	bool broken;			       /* its rings could not be read; reported once */
+	bool has_heirs, heirs_known, heirs_told;
+	uint64_t heirs_since_ns;
+	bool judged;   /* how the process ended was checked, and reported */
+	bool broken;   /* its rings could not be read; reported once */
 	bool stuck;    /* its probes could not be switched off: hits may continue without end */
 	bool by_hit;   /* of a record: its hits are added one by one (taking.c) */
 	bool unread;   /* it is off, and its rings hold hits that there was no room for */
@@ -136,9 +136,10 @@ struct trace {
 	bool overrun;		  /* with another one than RECORD_FLUSH: not all hits are there */
 	size_t dropped;		  /* processes whose rings had to go before they were written */
 	uint64_t dropped_hits;
-	uint64_t overwritten; /* with RECORD_LOOP; with RECORD_STOP, lost once a ring was full */
-	bool active;	      /* in the last round, rings had new hits that are taken */
-	uint64_t due_ns;      /* one of these will be filled by a quarter in so long */
+	uint64_t overwritten;  /* with RECORD_LOOP; with RECORD_STOP, lost once a ring was full */
+	bool active;	       /* in the last round, rings had new hits that are taken */
+	uint64_t due_ns;       /* one of these will be filled by a quarter in so long */
+	uint64_t heirs_due_ns; /* when the children of those that have ended are looked for next */
 	int output_fd;
 	bool to_file; /* a regular file, which is always ready to be written */
 	bool gone;    /* the output has no reader any more, or cannot be written */

@@ -38,6 +38,7 @@
 #include "libprobe/stop/children.h"
 #include "libprobe/stop/control.h"
 #include "libprobe/target/registry.h"
+#include "libprobe/target/site.h"
 #include "libprobe/target/target.h"
 
 enum {
@@ -428,11 +429,26 @@ static bool has_session(const struct registry *registry, uint64_t data)
 	return false;
 }
 
+/* Does any site lead to stubs? A registry without sites says nothing. */
+static bool has_patches(const struct registry *registry, pid_t pid)
+{
+	struct edits edits = {0};
+	enum site_state *states = NULL;
+	struct probe_error *error = site_read_all(registry, pid, &edits, &states);
+	bool any = !registry->site_count;
+
+	for (size_t i = 0; !error && i < registry->site_count && !any; i++)
+		any = states[i] == SITE_PATCHED;
+	probe_error_free(error);
+	edits_deinit(&edits);
+	free(states);
+	return any;
+}
+
 /*
  * Has another process of ours sessions, and this one all of them, as a forked child has? One that
  * has ended since it was found to be a copy of the other had them. One that was forked while a
- * session was made may have its data, but no sites that lead to its stubs, and not the session in
- * its registry, which is written with the sites.
+ * session was made may have its data, and even its registry, but no sites that lead to its stubs.
  */
 static bool has_sessions_of(pid_t pid, pid_t other)
 {
@@ -443,6 +459,7 @@ static bool has_sessions_of(pid_t pid, pid_t other)
 	bool has_ended =
 		error && (error->code == PROBE_ERROR_STATE || error->code == PROBE_ERROR_NOT_FOUND);
 	size_t count = 0, shared = 0;
+	bool ret;
 
 	if (!error)
 		error = registry_load(pid, &its, &registry);
@@ -455,12 +472,13 @@ static bool has_sessions_of(pid_t pid, pid_t other)
 		shared += has_ended ||
 			  (same && same->inode == m->inode && has_session(&registry, m->start));
 	}
+	ret = count && shared == count && (has_ended || has_patches(&registry, pid));
 	probe_error_free(unread);
 	probe_error_free(error);
 	registry_deinit(&registry);
 	maps_deinit(&its);
 	maps_deinit(&others);
-	return count && shared == count;
+	return ret;
 }
 
 /* The watched process that it was forked from, if that has its hits; or NULL. */

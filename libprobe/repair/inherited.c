@@ -184,17 +184,20 @@ static bool has_ended(pid_t pid)
 	return !procfs_start_time(pid) || procfs_is_zombie(pid);
 }
 
-size_t inherited_count(uint64_t image)
+void inherited_count(const uint64_t *images, size_t count, size_t *ret)
 {
-	DIR *processes = image ? procfs_processes() : NULL;
-	size_t count = 0;
+	DIR *processes = procfs_processes();
 	pid_t pid;
 
-	while ((pid = procfs_next_id(processes)))
-		count += inherited_image(pid) == image && !has_ended(pid);
+	memset(ret, 0, count * sizeof(*ret));
+	while ((pid = procfs_next_id(processes))) {
+		uint64_t image = inherited_image(pid);
+
+		for (size_t i = 0; i < count; i++)
+			ret[i] += image && images[i] == image && !has_ended(pid);
+	}
 	if (processes)
 		closedir(processes);
-	return count;
 }
 
 /*

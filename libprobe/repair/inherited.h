@@ -17,8 +17,8 @@
 void inherited_begin(pid_t pid, bool *goes_on_ret);
 /* What a process has in common with all that it forks, until they execute a program; 0: unknown. */
 uint64_t inherited_image(pid_t pid);
-/* How many processes have it, except those that have ended. */
-size_t inherited_count(uint64_t image);
+/* How many processes have each of `count` images, except those that have ended: in ret[count]. */
+void inherited_count(const uint64_t *images, size_t count, size_t *ret);
 /*
  * It goes on no longer: it has been stopped; or could not be, in `failed` (0: it has been). After
  * the last one, its copies and those of the others are removed; `report` gets a note about each

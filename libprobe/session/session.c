@@ -299,9 +299,18 @@ static struct probe_error *start(
 	return error;
 }
 
-size_t probe_session_heirs(const struct probe_session *session)
+struct probe_error *probe_sessions_heirs(
+	struct probe_session *const *sessions, size_t count, size_t *ret)
 {
-	return inherited_count(session->image);
+	uint64_t *images = calloc(count + 1, sizeof(*images));
+
+	if (!images)
+		return probe_error_no_memory();
+	for (size_t i = 0; i < count; i++)
+		images[i] = sessions[i]->image;
+	inherited_count(images, count, ret);
+	free(images);
+	return NULL;
 }
 
 static struct probe_error *start_once(struct probe_target *target,

@@ -68,6 +68,7 @@ int main(int argc, char **argv)
 	struct following f = {.request = {.pattern_count = 1}};
 	struct probe_pattern *pattern;
 	struct probe_target *target;
+	size_t left;
 	pid_t pid;
 
 	if (argc < 3)
@@ -87,11 +88,16 @@ int main(int argc, char **argv)
 		poll(&wake, 1, 1);
 	}
 	/* Children that were forked may outlive their parents. */
-	for (size_t i = 0; i < f.count; i++)
-		while (probe_session_heirs(f.sessions[i])) {
-			look(&f);
-			poll(NULL, 0, 10);
-		}
+	do {
+		size_t heirs[PROGRAMS_MAX];
+
+		look(&f);
+		poll(NULL, 0, 10);
+		check(probe_sessions_heirs(f.sessions, f.count, heirs));
+		left = 0;
+		for (size_t i = 0; i < f.count; i++)
+			left += heirs[i];
+	} while (left);
 	for (size_t i = 0; i < f.count; i++) {
 		const struct probe_session_probe *probes;
 		unsigned long long hits = 0;

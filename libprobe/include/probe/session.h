@@ -222,12 +222,13 @@ PROBE_MUST_CHECK struct probe_error *probe_session_poll(struct probe_session *se
 	bool (*visit)(const struct probe_hit *hit, void *data), void *data, bool *more_ret);
 
 /*
- * Returns how many processes run the target's program that the target, if it is one of them, or its
- * children have forked: with follow_children, their hits are the session's. Once the target has
- * ended, the session can go on until there are none. 0 without follow_children. All processes of
- * the machine are looked at, which takes a millisecond for each hundred or so.
+ * Sets ret[count] to how many processes run the program of each session's target that the target,
+ * if it is one of them, or its children have forked: with follow_children, their hits are the
+ * session's. Once the target has ended, the session can go on until there are none. 0 without
+ * follow_children. All processes of the machine are looked at, once. Errors: PROBE_ERROR_MEMORY.
  */
-size_t probe_session_heirs(const struct probe_session *session);
+PROBE_MUST_CHECK struct probe_error *probe_sessions_heirs(
+	struct probe_session *const *sessions, size_t count, size_t *ret);
 
 /*
  * Returns how many hits a session with options->overwrite has recorded, also those that have been

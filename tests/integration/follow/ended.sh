@@ -65,24 +65,6 @@ says both "comer:hit: $total hits, 0 lost"
 look record record -o "$SCRATCH/record"
 same "record: hits" "$("$PROBECTL" export -F json "$SCRATCH/record" | wc -l)" $total
 
-# Children are forked before, while and after the probes of their parent are switched on: each is
-# traced, whichever way they are named. Those that are found late are not heard of before they are.
-for way in "--tree" "--children"; do
-	start "$TARGETS/orphans" 200
-	options=("$way" "$target_pid")
-	[ "$way" = --tree ] || options+=(-p "$target_pid" --follow)
-	trace_start tree -c --json "${options[@]}" orphans:child
-	hear # all are forked
-	wait_tracing tree
-	for child in $(pgrep -P "$target_pid"); do
-		wait_on "$child" orphans:child
-	done
-	tell go
-	wait "$tracer_pid"
-	same "$way: status" "$?" 0
-	same "$way: hits of children" "$(jq .hits "$SCRATCH/tree.out")" 200
-done
-
 # A program that ends before the children that it has forked: all their hits are there.
 for wait in 0 1000 100000; do
 	program=("$TARGETS/orphans" 8 "$wait")
