@@ -27,7 +27,7 @@ enum {
 	ROOM_SHARE = 2, /* of what is left, half is the program's own */
 	LIMIT_SHARE =
 		8, /* unless the user sets a size: the program may have just begun, and need more */
-	KEYS_MIN = 16 / 2,
+	KEYS_MIN = 8,
 	FIGURE_MAX = 32,
 	WHY_MAX = 256,
 	FREE_NS = 1000000000
