@@ -13,6 +13,8 @@
 #include "cli/trace/trace.h"
 #include "libprobe/base/array.h"
 
+enum { ENDED_KEYS_DEFAULT = 4096 /* what --keys is without the option */ };
+
 bool gone_may_drop(const struct trace *trace, const struct trace_target *target)
 {
 	enum probe_tracer_output output = target->tracer->output;
@@ -70,14 +72,28 @@ static void add_up(struct trace_gone *sum, const struct probe_session_probe *pro
 	sum->tally.lost += tally->lost;
 }
 
+/* Keys may be different in each process, such as pid, so their number is limited. */
 static struct probe_error *keep_rows(struct trace_target *target)
 {
 	struct trace_tracer *tracer = target->tracer;
+	const struct probe_gather *gather = &tracer->options.gather;
+	struct probe_table *rows = NULL;
 	struct probe_error *error = NULL;
 
-	if (!tracer->ended)
-		error = probe_table_create(tracer->options.gather.key_count, &tracer->ended);
-	return error ? error : probe_table_add(tracer->ended, target->session, &tracer->options);
+	if (!tracer->ended) {
+		error = probe_table_create(gather->key_count, &tracer->ended);
+		if (!error)
+			probe_table_limit(tracer->ended,
+				gather->keys_max ? gather->keys_max : ENDED_KEYS_DEFAULT);
+	}
+	if (!error)
+		error = probe_table_create(gather->key_count, &rows);
+	if (!error)
+		error = probe_table_add(rows, target->session, &tracer->options);
+	if (!error)
+		error = probe_table_add_table(tracer->ended, rows);
+	probe_table_free(rows);
+	return error;
 }
 
 struct probe_error *gone_keep(struct trace *trace, struct trace_target *target)

@@ -179,28 +179,72 @@ static struct probe_error *append_since(
 	return NULL;
 }
 
+static bool any_gone(const struct probe_table *earlier, const struct lookup *now)
+{
+	for (size_t i = 0; i < earlier->count; i++)
+		if (!lookup_find(now, &earlier->rows[i]))
+			return true;
+	return false;
+}
+
+/*
+ * Makes a copy of an earlier table in which the rows that are gone are added to the row of other
+ * keys: the later table has their hits there. *ret is NULL if none is gone. The caller frees it,
+ * also after an error.
+ */
+static struct probe_error *fold_gone(const struct probe_table *earlier,
+	const struct probe_table *table, struct probe_table **ret)
+{
+	struct lookup now;
+	struct probe_error *error = NULL;
+
+	*ret = NULL;
+	if (!table->key_count || !earlier->count)
+		return NULL;
+	if (!lookup_init(&now, table))
+		return probe_error_no_memory();
+	if (any_gone(earlier, &now)) {
+		error = probe_table_create(earlier->key_count, ret);
+		if (!error)
+			error = probe_table_add_table(*ret, earlier);
+		for (size_t i = 0; !error && i < (*ret)->count; i++)
+			if (!lookup_find(&now, &(*ret)->rows[i]))
+				table_row_fold(*ret, &(*ret)->rows[i]);
+		if (!error)
+			table_merge(*ret);
+	}
+	free(now.rows);
+	return error;
+}
+
 struct probe_error *probe_table_since(const struct probe_table *table,
 	const struct probe_table *earlier, struct probe_table **ret)
 {
 	static const struct probe_table nothing;
 	struct lookup lookup = {0};
-	struct probe_table *since = NULL;
+	struct probe_table *since = NULL, *folded = NULL;
 	struct probe_error *error = probe_table_create(table->key_count, &since);
 
 	if (!earlier)
 		earlier = &nothing;
+	if (!error)
+		error = fold_gone(earlier, table, &folded);
+	if (folded)
+		earlier = folded;
 	if (!error && !lookup_init(&lookup, earlier))
 		error = probe_error_no_memory();
 	for (size_t i = 0; i < table->count && !error; i++)
 		error = append_since(since, &table->rows[i], &lookup);
 	free(lookup.rows);
 	if (error) {
+		probe_table_free(folded);
 		probe_table_free(since);
 		return error;
 	}
 	since->lost = minus(table->lost, earlier->lost);
 	since->unmatched = minus(table->unmatched, earlier->unmatched);
 	since->in_flight = table->in_flight;
+	probe_table_free(folded);
 	*ret = since;
 	return NULL;
 }

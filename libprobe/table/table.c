@@ -197,19 +197,88 @@ void table_merge(struct probe_table *table)
 	table->count = kept;
 }
 
+/* ---- Limited tables ------------------------------------------------------------- */
+
+struct wanted {
+	const struct probe_table *table;
+	const struct probe_table_row *row;
+};
+
+static bool is_before(const void *data, size_t index)
+{
+	const struct wanted *wanted = data;
+
+	return table_compare(&wanted->table->rows[index], wanted->row,
+		       (void *)(uintptr_t)wanted->table) < 0;
+}
+
+struct probe_table_row *table_find(
+	const struct probe_table *table, size_t count, const struct probe_table_row *row)
+{
+	const struct wanted wanted = {table, row};
+	size_t at = array_partition(count, is_before, &wanted);
+
+	if (at == count || table_compare(&table->rows[at], row, (void *)(uintptr_t)table))
+		return NULL;
+	return &table->rows[at];
+}
+
+void table_row_fold(const struct probe_table *table, struct probe_table_row *row)
+{
+	struct probe_value *keys = (struct probe_value *)(uintptr_t)row->row.keys;
+
+	for (size_t i = 0; i < table->key_count; i++)
+		keys[i] = value_other();
+}
+
+void probe_table_limit(struct probe_table *table, size_t rows_max)
+{
+	table->rows_max = rows_max;
+}
+
+/*
+ * Adds a row to a table whose first `sorted` rows are in order. Thousands of processes may have
+ * ended before this one, so a row that is there already is found without sorting the table again.
+ */
+static struct probe_error *add_limited(
+	struct probe_table *table, size_t sorted, const struct probe_table_row *row)
+{
+	struct probe_table_row *sum = table_find(table, sorted, row);
+	struct probe_error *error;
+
+	if (sum) {
+		add_row(sum, row);
+		return NULL;
+	}
+	error = table_append(table, row);
+	if (error || !table->key_count || table->count <= table->rows_max)
+		return error;
+	row = &table->rows[table->count - 1];
+	table_row_fold(table, &table->rows[table->count - 1]);
+	sum = table_find(table, sorted, row);
+	if (!sum)
+		return NULL;
+	add_row(sum, row);
+	table_row_free(&table->rows[--table->count]);
+	return NULL;
+}
+
 struct probe_error *probe_table_add_table(
 	struct probe_table *table, const struct probe_table *other)
 {
+	size_t sorted = table->count;
 	struct probe_error *error = NULL;
 
 	for (size_t i = 0; i < other->count && !error; i++)
-		error = table_append(table, &other->rows[i]);
+		error = table->rows_max ? add_limited(table, sorted, &other->rows[i])
+					: table_append(table, &other->rows[i]);
 	if (error)
 		return error;
 	table->lost += other->lost;
 	table->unmatched += other->unmatched;
 	table->in_flight += other->in_flight;
-	table_merge(table);
+	if (table->count > sorted)
+		table_merge(table);
 	return NULL;
 }
 

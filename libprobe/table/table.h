@@ -10,6 +10,7 @@ struct probe_table {
 	struct probe_table_row *rows;
 	size_t count;
 	size_t key_count;
+	size_t rows_max; /* of probe_table_limit(); 0: no limit */
 	uint64_t lost, unmatched;
 	uint64_t in_flight; /* of sessions with keys: begins without an end */
 };
@@ -35,6 +36,16 @@ void table_add_totals(
 
 /* Whether the name of an end says that what began has failed: abort, rollback, error, fail. */
 bool table_name_aborts(const char *name);
+
+/*
+ * The row of a table that has the names and keys of this one, or NULL. Only the first `count` rows
+ * are searched, which must be in the order of table_compare().
+ */
+struct probe_table_row *table_find(
+	const struct probe_table *table, size_t count, const struct probe_table_row *row);
+
+/* Replaces the keys of a row of the table by PROBE_VALUE_OTHER; does nothing without keys. */
+void table_row_fold(const struct probe_table *table, struct probe_table_row *row);
 
 /* The order by names and keys of two struct probe_table_row; `table` is one with such rows. */
 int table_compare(const void *a, const void *b, void *table);

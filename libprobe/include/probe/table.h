@@ -35,6 +35,13 @@ PROBE_MUST_CHECK struct probe_error *probe_table_create(size_t key_count, struct
 void probe_table_free(struct probe_table *table);
 
 /*
+ * Limits the rows with keys that probe_table_add_table() adds; 0: no limit. Once the table has this
+ * many, only keys that it already has get more hits. Hits of other keys are added to a row of their
+ * probe whose keys are PROBE_VALUE_OTHER, so no hit is lost.
+ */
+void probe_table_limit(struct probe_table *table, size_t rows_max);
+
+/*
  * Adds what a session has gathered so far; of a PROBE_SESSION_COUNT, its counts. `options` are
  * those of the session. Rows with the same names and keys become one. Errors: those of
  * probe_session_rows(); the table can then only be freed.
@@ -53,7 +60,8 @@ PROBE_MUST_CHECK struct probe_error *probe_table_add_table(
  * Makes a table of what is new since an earlier one: the differences of counts, sums and
  * buckets. `earlier` may be NULL: then everything is new. Extremes are exact if they are new.
  * Others are the bounds of buckets; without buckets they are PROBE_VALUE_NULL. Rows
- * without a new hit are left out. Errors: PROBE_ERROR_MEMORY.
+ * without a new hit are left out. If a row of `earlier` is gone, its hits are expected in the row
+ * of PROBE_VALUE_OTHER (probe_table_limit()), and are not new there. Errors: PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *probe_table_since(const struct probe_table *table,
 	const struct probe_table *earlier, struct probe_table **ret);

@@ -60,6 +60,9 @@ look hist trace -t hist,arg0 --json
 same "hist: hits" "$(jq -r '.count // .hits' "$SCRATCH/hist.out" | head -1)" $total
 look keys trace -c -k arg0 --json
 same "keys: rows" "$(jq -r '.hits // .count' "$SCRATCH/keys.out" | grep -c "^$((rounds * each))$")" $hits
+# Keys that are different in each process: all hits are there, most of them in the row (other).
+look own trace -t hist,arg0 --json -k pid -k arg0 --keys 16
+same "own: hits" "$(jq -s 'map(.count // .hits // 0) | add' "$SCRATCH/own.out")" $total
 look both trace -c --json -t json
 says both "comer:hit: $total hits, 0 lost"
 look record record -o "$SCRATCH/record"

@@ -248,6 +248,67 @@ static void differences_are_what_is_new(void **state)
 	free(new_buckets);
 }
 
+/* Adds a hit of each process from `first` on, `count` of them, as processes end. */
+static void add_ended(struct probe_table *table, uint64_t first, uint64_t count)
+{
+	for (uint64_t pid = first; pid < first + count; pid++) {
+		const struct probe_value key = UNSIGNED(pid);
+		const struct probe_row row = {
+			.probe = 0, .begin = SIZE_MAX, .count = 2, .keys = &key, .unit = 1};
+		struct probe_table *ended = rows_table(1, &row, 1);
+
+		assert_null(probe_table_add_table(table, ended));
+		probe_table_free(ended);
+	}
+}
+
+static void a_limited_table_keeps_all_hits(void **state)
+{
+	struct probe_table *table = rows_none(1);
+	const struct probe_table_row *rows;
+	uint64_t hits = 0;
+	size_t count;
+
+	(void)state;
+	probe_table_limit(table, 3);
+	add_ended(table, 1, 500);
+	add_ended(table, 1, 4); /* three of them have a row */
+	rows = probe_table_rows(table, &count);
+	assert_int_equal(count, 4);
+	probe_table_sort(table, PROBE_ORDER_COUNT);
+	for (size_t i = 0; i < count; i++)
+		hits += rows[i].row.count;
+	assert_int_equal(hits, 2 * 504);
+	for (size_t i = 0; i < 3; i++)
+		assert_int_equal(rows[i].row.count, 4);
+	assert_int_equal(rows[3].row.keys[0].kind, PROBE_VALUE_OTHER);
+	assert_int_equal(rows[3].row.count, 2 * 498);
+	probe_table_free(table);
+}
+
+static void hits_that_lose_their_row_are_not_new(void **state)
+{
+	struct probe_table *earlier = rows_none(1), *later = rows_none(1), *since;
+	const struct probe_table_row *rows;
+	size_t count;
+
+	(void)state;
+	/* Process 9 had a row of its own while it was alive. */
+	probe_table_limit(later, 2);
+	add_ended(earlier, 1, 2);
+	add_ended(earlier, 9, 1);
+	add_ended(later, 1, 2);
+	add_ended(later, 9, 2);
+	assert_null(probe_table_since(later, earlier, &since));
+	rows = probe_table_rows(since, &count);
+	assert_int_equal(count, 1);
+	assert_int_equal(rows[0].row.keys[0].kind, PROBE_VALUE_OTHER);
+	assert_int_equal(rows[0].row.count, 2); /* those of process 10 */
+	probe_table_free(since);
+	probe_table_free(later);
+	probe_table_free(earlier);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -258,6 +319,8 @@ int main(void)
 		cmocka_unit_test(signed_and_unsigned_keys_are_compared_as_numbers),
 		cmocka_unit_test(differences_of_sums_wrap),
 		cmocka_unit_test(differences_are_what_is_new),
+		cmocka_unit_test(a_limited_table_keeps_all_hits),
+		cmocka_unit_test(hits_that_lose_their_row_are_not_new),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
