@@ -139,6 +139,8 @@ int main(int argc, char **argv)
 	probe_session_free(session);
 	/* What it has gathered stays, and could be added to that of other processes. */
 	check(probe_table_create(options.gather.key_count, &all));
+	/* Programs come and go: later keys are in a row of others. */
+	probe_table_limit(all, 10000);
 	check(probe_table_add_table(all, table));
 	print_table(sink, all, spec, &options, SECONDS);
 	print_rows(all);
