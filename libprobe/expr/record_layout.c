@@ -180,7 +180,8 @@ static void add_arg(struct record_layout *l, const struct record_layout_site *si
 		.is_float = spec->is_float,
 		.size = spec->size <= 8 ? spec->size : 0,
 		.number = wanted->arg};
-	if (wanted->step_count) {
+	/* The number beside a text is that of the argument itself. */
+	if (wanted->step_count && !wanted->beside) {
 		arg->is_signed = wanted->steps[wanted->step_count - 1].is_signed;
 		arg->is_float = false;
 		arg->size = wanted->steps[wanted->step_count - 1].size;

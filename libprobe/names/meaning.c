@@ -26,24 +26,27 @@ static bool is_length(const struct probe_meaning *meaning, size_t index)
 	return false;
 }
 
+/* What an argument means: its text or its bytes, or else its number. */
+static struct capture capture_of(size_t index, const struct probe_arg_meaning *arg)
+{
+	return (struct capture){.arg = (unsigned char)index,
+		.is_string = arg->kind == PROBE_ARG_STRING || arg->kind == PROBE_ARG_SIZED_STRING,
+		.steps = {{.offset = arg->offset}},
+		.step_count = arg->offset > 0,
+		.has_length = is_sized(arg),
+		.length = is_sized(arg) ? arg->length : 0};
+}
+
 size_t meaning_captures(const struct probe_meaning *meaning, size_t arg_count,
 	struct capture captures[CAPTURES_MAX])
 {
 	size_t count = 0;
 
 	for (size_t i = 0; i < arg_count && i < CAPTURES_MAX; i++) {
-		const struct probe_arg_meaning *arg = &meaning->args[i];
-
 		if (i >= meaning->arg_count)
 			captures[count++] = (struct capture){.arg = (unsigned char)i};
 		else if (!is_length(meaning, i))
-			captures[count++] = (struct capture){.arg = (unsigned char)i,
-				.is_string = arg->kind == PROBE_ARG_STRING ||
-					     arg->kind == PROBE_ARG_SIZED_STRING,
-				.steps = {{.offset = arg->offset}},
-				.step_count = arg->offset > 0,
-				.has_length = is_sized(arg),
-				.length = is_sized(arg) ? arg->length : 0};
+			captures[count++] = capture_of(i, &meaning->args[i]);
 	}
 	return count;
 }
@@ -54,16 +57,13 @@ size_t meaning_captures_all(const struct probe_meaning *meaning, size_t arg_coun
 	size_t count = 0;
 
 	for (; count < arg_count && count < CAPTURES_MAX; count++) {
-		const struct probe_arg_meaning *arg = &meaning->args[count];
-		struct capture *capture = &captures[count];
+		struct capture text = {0};
 
-		*capture = (struct capture){.arg = (unsigned char)count};
-		if (count >= meaning->arg_count ||
-			(arg->kind != PROBE_ARG_STRING && arg->kind != PROBE_ARG_SIZED_STRING))
-			continue;
-		capture->is_string = capture->beside = true;
-		capture->has_length = is_sized(arg);
-		capture->length = is_sized(arg) ? arg->length : 0;
+		if (count < meaning->arg_count)
+			text = capture_of(count, &meaning->args[count]);
+		text.beside = text.is_string;
+		captures[count] = text.is_string ? text
+						 : (struct capture){.arg = (unsigned char)count};
 	}
 	return count;
 }

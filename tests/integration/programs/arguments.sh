@@ -128,6 +128,9 @@ if has_probes "$(command -v php8.2)"; then
 	ctl trace -c --json -f 'starts_with(str(class + 1), "in")' -o "$SCRATCH/classes" php:exception__caught -- \
 		php8.2 -n -d display_errors=0 "$SCRATCH/all.php"
 	same "in the middle of a name" "$(grep -o '"hits":[0-9]*' "$SCRATCH/classes")" '"hits":1'
+	ctl trace --json -o "$SCRATCH/hits" php:exception__caught -- php8.2 -n -d display_errors=0 "$SCRATCH/all.php"
+	same "the class for programs" "$(grep -oE '"args":\[[0-9]{6,}\],"named":[^}]*' "$SCRATCH/hits" | sed 's/[0-9]\{6,\}/ADDRESS/')" \
+		'"args":[ADDRESS],"named":{"class":"Mine"'
 	unset USE_ZEND_DTRACE
 fi
 

@@ -214,6 +214,30 @@ static void test_captures(void **state)
 	assert_int_equal(meaning_captures(meaning("y"), 40, captures), 32);
 }
 
+/* For programs: every argument as a number, and the same texts as above beside them. */
+static void test_captures_all(void **state)
+{
+	struct capture captures[CAPTURES_MAX];
+
+	(void)state;
+	assert_int_equal(meaning_captures_all(meaning("x"), 6, captures), 6);
+	check(&captures[0], 0, true, -1);
+	assert_true(captures[0].beside);
+	check(&captures[1], 1, false, -1);
+	assert_false(captures[1].beside);
+	check(&captures[2], 2, true, 3);
+	assert_true(captures[2].beside);
+	check(&captures[3], 3, false, -1);
+	check(&captures[4], 4, false, -1);
+	check(&captures[5], 5, false, -1);
+	assert_int_equal(meaning_captures_all(meaning("inner"), 1, captures), 1);
+	check(&captures[0], 0, true, -1);
+	assert_true(captures[0].beside);
+	assert_int_equal(captures[0].step_count, 1);
+	assert_int_equal(captures[0].steps[0].offset, 24);
+	assert_int_equal(meaning_captures_all(meaning("y"), 40, captures), 32);
+}
+
 static void test_pattern(void **state)
 {
 	struct capture captures[CAPTURES_MAX];
@@ -261,6 +285,7 @@ int main(void)
 		cmocka_unit_test(test_unknown),
 		cmocka_unit_test(test_plain),
 		cmocka_unit_test(test_captures),
+		cmocka_unit_test(test_captures_all),
 		cmocka_unit_test(test_pattern),
 	};
 	int failed;
