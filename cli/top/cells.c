@@ -11,23 +11,12 @@
 
 /* ---- Characters -------------------------------------------------------------------- */
 
-/* The code point of a well-formed character. */
-static wchar_t decode(const char *text, size_t bytes)
-{
-	static const unsigned char masks[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
-	uint32_t code = (unsigned char)text[0] & masks[bytes];
-
-	for (size_t i = 1; i < bytes; i++)
-		code = code << 6 | ((unsigned char)text[i] & 0x3f);
-	return (wchar_t)code;
-}
-
 /*
  * The columns of a character. Those that take none (marks) or that are unknown are not printed.
  */
 static size_t columns_of(const char *text, size_t bytes)
 {
-	int columns = bytes == 1 ? 1 : wcwidth(decode(text, bytes));
+	int columns = bytes == 1 ? 1 : wcwidth((wchar_t)utf8_code(text, bytes));
 
 	return columns > 0 ? (size_t)columns : 0;
 }

@@ -156,24 +156,9 @@ bool buffer_whole(struct buffer *buffer, long double value)
 	return true;
 }
 
-/* The code of a UTF-8 character of 1 to 3 bytes; those of 4 are no controls. */
-static unsigned int code_of(const char *text, size_t step)
-{
-	const unsigned char *c = (const unsigned char *)text;
-
-	switch (step) {
-	case 1:
-		return c[0];
-	case 2:
-		return (c[0] & 0x1fU) << 6 | (c[1] & 0x3fU);
-	default:
-		return (c[0] & 0xfU) << 12 | (c[1] & 0x3fU) << 6 | (c[2] & 0x3fU);
-	}
-}
-
 bool buffer_is_control(const char *text, size_t step)
 {
-	unsigned int code = step && step <= 3 ? code_of(text, step) : ' ';
+	uint32_t code = step ? utf8_code(text, step) : ' ';
 
 	return code < ' ' || (code >= 0x7f && code < 0xa0) || code == 0x61c || code == 0x200e ||
 	       code == 0x200f || (code >= 0x202a && code <= 0x202e) ||
@@ -273,7 +258,7 @@ static size_t json_escape(struct buffer *buffer, const char *text, size_t length
 		buffer_char(buffer, '\\');
 		buffer_char(buffer, letter);
 	} else if (step && buffer_is_control(text, step)) {
-		unsigned int code = code_of(text, step);
+		uint32_t code = utf8_code(text, step);
 		char hex[4] = {hex_digits[code >> 12], hex_digits[code >> 8 & 15],
 			hex_digits[code >> 4 & 15], hex_digits[code & 15]};
 

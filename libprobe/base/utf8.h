@@ -4,6 +4,7 @@
 #define LIBPROBE_BASE_UTF8_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 /*
  * The length, 1 to 4 bytes, of the well-formed character at the start of a text of `length`
@@ -11,5 +12,18 @@
  * above U+10FFFF.)
  */
 size_t utf8_character(const char *text, size_t length);
+
+/* The code point of such a character of `bytes` bytes. */
+static inline uint32_t utf8_code(const char *text, size_t bytes)
+{
+	uint32_t code = (unsigned char)text[0];
+
+	/* The first of several bytes begins with as many one bits as there are bytes. */
+	if (bytes > 1)
+		code &= 0x7fU >> bytes;
+	for (size_t i = 1; i < bytes; i++)
+		code = code << 6 | ((unsigned char)text[i] & 0x3fU);
+	return code;
+}
 
 #endif
