@@ -8,6 +8,7 @@
 #include "cli/cli.h"
 #include "cli/timer.h"
 #include "cli/trace/trace.h"
+#include "libprobe/base/value.h"
 
 /*
  * Everything that a tracer's sessions have gathered so far. Of one that has failed, it is what can
@@ -86,8 +87,8 @@ static void report_others(const struct probe_gather *gather, const struct probe_
 	size_t count;
 	const struct probe_table_row *rows = probe_table_rows(table, &count);
 
-	for (size_t i = 0; i < count && gather->key_count; i++)
-		if (rows[i].row.keys[0].kind == PROBE_VALUE_OTHER)
+	for (size_t i = 0; i < count; i++)
+		if (value_keys_are_other(rows[i].row.keys, gather->key_count))
 			others += rows[i].row.count;
 	if (!others)
 		return;

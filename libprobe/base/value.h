@@ -25,6 +25,12 @@ static inline struct probe_value value_other(void)
 		.kind = PROBE_VALUE_OTHER, .bytes = text, .length = sizeof(text) - 1};
 }
 
+/* Are these the keys of that row? */
+static inline bool value_keys_are_other(const struct probe_value *keys, size_t key_count)
+{
+	return key_count && keys[0].kind == PROBE_VALUE_OTHER;
+}
+
 /* A number with the text of a string that the catalogue knows. */
 static inline bool value_has_known_text(const struct probe_value *value)
 {

@@ -72,7 +72,7 @@ static bool take_keys(
 		buffer_deinit(&out);
 	}
 	/* A key of the program may have the same text. */
-	if (done && key_count && keys[0].kind == PROBE_VALUE_OTHER)
+	if (done && value_keys_are_other(keys, key_count))
 		done = take_text("other", "true", take, data);
 	return done;
 }

@@ -298,16 +298,10 @@ static bool is_silent(const struct probe_table_row *row)
 	       !row->coverage.refused && !row->coverage.overwritten;
 }
 
-/* What the keys have gathered that found no room: shown whatever the limit is, for it may be most.
- */
-static bool is_other(const struct probe_table_row *row, size_t key_count)
-{
-	return key_count && row->row.keys[0].kind == PROBE_VALUE_OTHER;
-}
-
 /*
- * Which rows are shown: the first ones up to the limit; and those without hits, if they are few and
- * no row with hits is left out.
+ * Which rows are shown: the first ones up to the limit; the one of the keys that found no room,
+ * which may have most of the hits; and those without hits, if they are few and no row with hits is
+ * left out.
  */
 struct shown {
 	size_t rows;   /* with hits */
@@ -324,7 +318,7 @@ static struct shown shown_rows(const struct probe_table_row *rows, size_t count,
 	for (size_t i = 0; i < count; i++) {
 		if (is_silent(&rows[i]))
 			shown.silent++;
-		else if (!is_other(&rows[i], key_count))
+		else if (!value_keys_are_other(rows[i].row.keys, key_count))
 			shown.rows++;
 	}
 	if (view->top && shown.rows > view->top) {
@@ -387,7 +381,8 @@ static void text_grid(struct format_context *context, const struct probe_table *
 		bool silent = is_silent(&rows[i]);
 
 		if (silent ? shown->show_silent
-			   : is_other(&rows[i], key_count) || done++ < shown->rows)
+			   : value_keys_are_other(rows[i].row.keys, key_count) ||
+					done++ < shown->rows)
 			add_line(&grid, context, &rows[i], key_count, view, has_coverage);
 	}
 	grid_print(&grid, &context->out);

@@ -361,16 +361,14 @@ static double weight(const struct probe_table_row *row, enum probe_order order)
 	return value;
 }
 
-static bool is_other(const struct probe_table *table, const struct probe_table_row *row)
-{
-	return table->key_count && row->row.keys[0].kind == PROBE_VALUE_OTHER;
-}
-
 static int compare_weights(const void *a, const void *b, void *data)
 {
 	const struct sorting *sorting = data;
-	int others = (int)is_other(sorting->table, a) - (int)is_other(sorting->table, b);
-	double left = weight(a, sorting->order), right = weight(b, sorting->order);
+	const struct probe_table_row *x = a, *y = b;
+	size_t keys = sorting->table->key_count;
+	int others = (int)value_keys_are_other(x->row.keys, keys) -
+		     (int)value_keys_are_other(y->row.keys, keys);
+	double left = weight(x, sorting->order), right = weight(y, sorting->order);
 
 	if (others)
 		return others;
