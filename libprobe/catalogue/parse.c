@@ -349,46 +349,42 @@ static struct probe_meaning *last_probe(const struct parser *p)
 						     : NULL;
 }
 
+/* Stores what a line has to say; `field` is NULL if there is no probe that it can be about. */
+static struct probe_error *store_text(
+	struct parser *p, const char **field, const char *text, const char *expected)
+{
+	if (!field)
+		return mistake(p, "there is no probe above");
+	*field = text;
+	return text ? NULL : mistake(p, "expected %s", expected);
+}
+
 static struct probe_error *take_means(struct parser *p)
 {
 	struct probe_meaning *probe = last_probe(p);
 
-	if (!probe)
-		return mistake(p, "there is no probe above");
-	probe->means = take_rest(p);
-	return probe->means ? NULL : mistake(p, "expected a text");
+	return store_text(p, probe ? &probe->means : NULL, take_rest(p), "a text");
 }
 
 static struct probe_error *take_needs(struct parser *p)
 {
 	struct probe_meaning *probe = last_probe(p);
-	const char *text = take_rest(p);
 
-	if (probe)
-		probe->needs = text;
-	else
-		p->needs = text;
-	return text ? NULL : mistake(p, "expected a text");
+	return store_text(p, probe ? &probe->needs : &p->needs, take_rest(p), "a text");
 }
 
 static struct probe_error *take_with(struct parser *p)
 {
 	struct probe_meaning *probe = last_probe(p);
 
-	if (!probe)
-		return mistake(p, "there is no probe above");
-	probe->with = take_word(p);
-	return probe->with ? NULL : mistake(p, "expected the probe's name");
+	return store_text(p, probe ? &probe->with : NULL, take_word(p), "the probe's name");
 }
 
 static struct probe_error *take_takes(struct parser *p)
 {
 	struct probe_meaning *probe = last_probe(p);
 
-	if (!probe)
-		return mistake(p, "there is no probe above");
-	probe->takes = take_word(p);
-	return probe->takes ? NULL : mistake(p, "expected the probe's name");
+	return store_text(p, probe ? &probe->takes : NULL, take_word(p), "the probe's name");
 }
 
 /* A copy of the words, for one of the probes that they end. */

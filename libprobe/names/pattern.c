@@ -251,8 +251,10 @@ static struct probe_error *parse_globs(const struct parser *parser, const char *
 	const char *from = parser->text + (parser->text[0] == '%');
 	const char *start = skip_tool(from, end);
 	const char *name_colon = last_colon(start, end), *colon;
-	struct probe_error *error = check_brackets(parser, from, end);
+	struct probe_error *error = check_other_language(parser);
 
+	if (!error)
+		error = check_brackets(parser, from, end);
 	if (!error)
 		error = check_parentheses(parser, name_colon ? name_colon + 1 : start, end);
 	if (error)
@@ -315,8 +317,6 @@ static struct probe_error *parse(const struct parser *parser)
 	if (end - text > 2 && text[0] == '/' && end[-1] == '/')
 		error = parse_regex(parser, end);
 	else
-		error = check_other_language(parser);
-	if (!error && !parser->pattern->is_regex)
 		error = parse_globs(parser, end);
 	if (error || !*captures)
 		return error;

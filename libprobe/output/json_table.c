@@ -14,7 +14,7 @@
  * were counted all the time (struct probe_coverage); where none was, hits is null.
  * Times are whole nanoseconds. HIGH belongs to the bucket, except of floating-point values.
  *"interval" (nanoseconds, with "ts" at its end) stands in rows that are not over all, "tracer"
- *where there are several.
+ * where there are several.
  */
 #include <math.h>
 #include <string.h>
@@ -159,7 +159,7 @@ static void keys_field(struct buffer *out, const struct probe_value *keys, size_
 		json_value(out, &keys[i]);
 	}
 	buffer_char(out, ']');
-	if (keys[0].kind == PROBE_VALUE_OTHER)
+	if (value_keys_are_other(keys, count))
 		buffer_string(out, ",\"other\":true");
 }
 
