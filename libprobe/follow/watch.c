@@ -421,14 +421,6 @@ static bool scan(struct probe_watch *watch)
 
 /* ---- Newcomers ---------------------------------------------------------------------- */
 
-static bool has_session(const struct registry *registry, uint64_t data)
-{
-	for (size_t i = 0; i < registry->session_count; i++)
-		if (registry->sessions[i].data == data)
-			return true;
-	return false;
-}
-
 /* Does any site lead to stubs? A registry without sites says nothing. */
 static bool has_patches(const struct registry *registry, pid_t pid)
 {
@@ -469,8 +461,8 @@ static bool has_sessions_of(pid_t pid, pid_t other)
 		if (!m->is_shared || !m->deleted || strncmp(m->path, ours, strlen(ours)) != 0)
 			continue;
 		count++;
-		shared += has_ended ||
-			  (same && same->inode == m->inode && has_session(&registry, m->start));
+		shared += has_ended || (same && same->inode == m->inode &&
+					       registry_has_data(&registry, m->start));
 	}
 	ret = count && shared == count && (has_ended || has_patches(&registry, pid));
 	probe_error_free(unread);

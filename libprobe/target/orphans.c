@@ -40,14 +40,6 @@ enum { AT_ONCE = 64, MAPPINGS_AT_ONCE = 512 };
 
 /* ---- Mappings --------------------------------------------------------------------------- */
 
-static bool has_data(const struct registry *r, uint64_t start)
-{
-	for (size_t i = 0; i < r->session_count; i++)
-		if (r->sessions[i].data == start)
-			return true;
-	return false;
-}
-
 static bool has_code(const struct registry *r, uint64_t address)
 {
 	for (size_t i = 0; i < r->arena_count; i++)
@@ -73,7 +65,7 @@ static bool is_orphan(struct served *known, const struct mapping *m, const struc
 
 	if (shared_is_code(m))
 		return !has_code(r, m->start);
-	if (!shared_is_data(m) || m->offset != 0 || has_data(r, m->start))
+	if (!shared_is_data(m) || m->offset != 0 || registry_has_data(r, m->start))
 		return false;
 	/* What cannot be read was mapped before its file got a size. */
 	if (memory_read_known(known, m->start, &header, sizeof(header)) != sizeof(header))

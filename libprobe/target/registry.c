@@ -509,6 +509,14 @@ struct reg_session *registry_session(const struct registry *registry, uint32_t i
 	return NULL;
 }
 
+bool registry_has_data(const struct registry *registry, uint64_t address)
+{
+	for (size_t i = 0; i < registry->session_count; i++)
+		if (registry->sessions[i].data == address)
+			return true;
+	return false;
+}
+
 /*
  * The elements of a sorted array whose first member, a 64-bit number, is in
  * [start, end]: the index of the first, and how many there are.

@@ -316,6 +316,8 @@ PROBE_MUST_CHECK struct probe_error *registry_add_names(
 	struct registry *registry, const struct reg_name *added, size_t count);
 
 struct reg_session *registry_session(const struct registry *registry, uint32_t id);
+/* Does the data of a session begin at this address? */
+bool registry_has_data(const struct registry *registry, uint64_t address);
 struct reg_site *registry_site(const struct registry *registry, uint64_t pc);
 /* The sites whose pc is in [start, end): the first, and their number. */
 struct reg_site *registry_sites(
