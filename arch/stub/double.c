@@ -4,8 +4,8 @@
  * they are compared (cell_order_of()); and they are added.
  *
  * The sum is for instruction sets whose vector registers cannot be kept at a low price. On aarch64
- *each write to one clears what SVE has of it above 128 bits, and a program may have numbers there
- *at any site.
+ * each write to one clears what SVE has of it above 128 bits, and a program may have numbers there
+ * at any site.
  *
  * IEEE 754: the number of the larger magnitude comes first, so the result has its sign; the other
  * one is shifted to its exponent. Both have ten bits more than a double, and the lowest says if any

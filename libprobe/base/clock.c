@@ -8,9 +8,9 @@
  * as long as its clock source is "tsc".
  *
  * No pair is exact: reading one takes some tens of nanoseconds, and the first length of a tick
- *comes from half a millisecond. If each round of hits was converted by its own pair, the first hit
- *of a round could get an earlier time than the last of the one before. So time is a chain of lines,
- *each of which begins where the one before it ends:
+ * comes from half a millisecond. If each round of hits was converted by its own pair, the first
+ * hit of a round could get an earlier time than the last of the one before. So time is a chain of
+ * lines, each of which begins where the one before it ends:
  *
  *	ns                          . '      line: as long as pairs are near it
  *	|                    . - '|

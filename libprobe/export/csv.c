@@ -12,7 +12,7 @@
  * `truncated` names the arguments that were cut. Text is UTF-8; other bytes become U+FFFD, and
  * so do control characters except tabs and ends of lines (RFC 4180 has none): the file may be
  * shown in a terminal. A spreadsheet takes a cell that begins with =, +, -, @ or a tab for a
- *formula and computes it: a text of the program that begins so gets a ' before it.
+ * formula and computes it: a text of the program that begins so gets a ' before it.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Opens a library, passes its sites, closes it, and begins anew; it pauses so long while the
- *library is open, and while it is closed. Prints "ready" first.
+ * library is open, and while it is closed. Prints "ready" first.
  *
  *	closing LIBRARY MICROSECONDS	until its input ends
  *	closing LIBRARY MICROSECONDS asked	N times for each line "N", and then prints

@@ -10,7 +10,7 @@
  * tracer can empty its buffers. -p makes each thread hit RATE times a second (pace.h); NS is
  * then 10^9 / RATE if it succeeded. -w says where the text is: constant, data (a variable), stack
  *(of each thread, two pages above its stack pointer) or heap. -b and -a print "ready PID" and wait
- *for a line, before and after.
+ * for a line, before and after.
  *
  * SITE is the body of the loop:
  *	bare	nothing, for comparison
