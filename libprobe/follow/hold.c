@@ -31,11 +31,10 @@
 
 #include "libprobe/base/clock.h"
 #include "libprobe/base/file.h"
-#include "libprobe/base/kernel.h"
 #include "libprobe/modules/distant.h"
 #include "libprobe/follow/hold.h"
 #include "libprobe/follow/rights.h"
-#include "libprobe/process/procfs.h"
+#include "libprobe/base/procfs.h"
 
 enum {
 	LINUX_MAJOR = 6,
@@ -78,7 +77,7 @@ static int open_as_seen(pid_t tid, const char *name)
 static bool may_be_seized(const struct guardian_event *event, bool *running_ret)
 {
 	char name[RIGHTS_PATH_MAX];
-	uint64_t address = kernel_is_since(LINUX_MAJOR, LINUX_MINOR)
+	uint64_t address = procfs_kernel_is_since(LINUX_MAJOR, LINUX_MINOR)
 				   ? path_address(event->tid, running_ret)
 				   : 0;
 	struct file_id file;

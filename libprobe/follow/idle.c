@@ -16,7 +16,7 @@
 #include "libprobe/follow/leaf.h"
 #include "libprobe/follow/program.h"
 #include "libprobe/modules/modules.h"
-#include "libprobe/process/procfs.h"
+#include "libprobe/base/procfs.h"
 
 enum { TRY_AGAIN = 16 };
 

@@ -63,7 +63,7 @@
 #include <sys/wait.h>
 
 #include "libprobe/follow/stages.h"
-#include "libprobe/process/procfs.h"
+#include "libprobe/base/procfs.h"
 
 enum {
 	YIELDS = 8,

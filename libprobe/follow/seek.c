@@ -24,7 +24,7 @@
 #include "libprobe/base/clock.h"
 #include "libprobe/base/error.h"
 #include "libprobe/follow/seek.h"
-#include "libprobe/process/procfs.h"
+#include "libprobe/base/procfs.h"
 
 enum {
 	LOOK_NS = 2000000,	/* at least, between two looks at all processes */

@@ -34,7 +34,7 @@
 #include "libprobe/process/auxv.h"
 #include "libprobe/process/maps.h"
 #include "libprobe/process/memory.h"
-#include "libprobe/process/procfs.h"
+#include "libprobe/base/procfs.h"
 #include "libprobe/stop/children.h"
 #include "libprobe/stop/control.h"
 #include "libprobe/target/registry.h"

@@ -19,7 +19,7 @@
 #include "libprobe/base/array.h"
 #include "libprobe/list/list.h"
 #include "libprobe/names/recall.h"
-#include "libprobe/process/procfs.h"
+#include "libprobe/base/procfs.h"
 #include "libprobe/target/registry.h"
 
 /* ---- Life ------------------------------------------------------------------- */

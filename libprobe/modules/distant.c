@@ -32,7 +32,7 @@
 #include <unistd.h>
 
 #include "libprobe/modules/distant.h"
-#include "libprobe/process/procfs.h"
+#include "libprobe/base/procfs.h"
 #include "libprobe/process/shared.h"
 #include "libprobe/sandbox/seccomp.h"
 

@@ -29,7 +29,7 @@
 #include "libprobe/modules/distant.h"
 #include "libprobe/modules/jit_dump.h"
 #include "libprobe/modules/mapped_file.h"
-#include "libprobe/process/procfs.h"
+#include "libprobe/base/procfs.h"
 
 enum {
 	MAGIC = 0x4a695444,

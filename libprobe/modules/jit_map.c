@@ -27,7 +27,7 @@
 #include "libprobe/modules/beneath.h"
 #include "libprobe/modules/jit_dump.h"
 #include "libprobe/modules/jit_map.h"
-#include "libprobe/process/procfs.h"
+#include "libprobe/base/procfs.h"
 
 enum { REFRESH_NS = 250 * 1000 * 1000, BYTES_MAX = 32 << 20 };
 

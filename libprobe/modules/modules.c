@@ -15,7 +15,7 @@
 #include "libprobe/modules/mapped_file.h"
 #include "libprobe/modules/modules.h"
 #include "libprobe/process/maps.h"
-#include "libprobe/process/procfs.h"
+#include "libprobe/base/procfs.h"
 #include "libprobe/process/shared.h"
 
 /* State shared by all mappings of one look-up. */

@@ -14,7 +14,7 @@
 #include "libprobe/patch/puns.h"
 #include "libprobe/patch/report.h"
 #include "libprobe/process/memory.h"
-#include "libprobe/process/procfs.h"
+#include "libprobe/base/procfs.h"
 #include "libprobe/target/space.h"
 #include "libprobe/target/target.h"
 

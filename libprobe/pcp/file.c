@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "libprobe/base/clock.h"
-#include "libprobe/process/procfs.h"
+#include "libprobe/base/procfs.h"
 
 enum {
 	/* Any number from 1 to 2047: with a domain's number it must fit into 22 bits. */

@@ -40,7 +40,7 @@
 #include <unistd.h>
 
 #include "libprobe/base/library.h"
-#include "libprobe/process/procfs.h"
+#include "libprobe/base/procfs.h"
 
 enum {
 	LOCK_TRIES = 100,

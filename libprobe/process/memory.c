@@ -7,7 +7,7 @@
 
 #include "libprobe/base/page.h"
 #include "libprobe/process/memory.h"
-#include "libprobe/process/procfs.h"
+#include "libprobe/base/procfs.h"
 #include "libprobe/process/served.h"
 
 /* ---- Reading --------------------------------------------------------------------------- */

@@ -36,7 +36,7 @@
 #include "libprobe/base/array.h"
 #include "libprobe/base/page.h"
 #include "libprobe/process/memory.h"
-#include "libprobe/process/procfs.h"
+#include "libprobe/base/procfs.h"
 #include "libprobe/process/served.h"
 
 #define IS_PRESENT (UINT64_C(1) << 63)

@@ -30,7 +30,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include "libprobe/process/procfs.h"
+#include "libprobe/base/procfs.h"
 #include "libprobe/process/shared.h"
 
 #ifndef F_SEAL_EXEC

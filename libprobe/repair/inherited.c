@@ -22,7 +22,7 @@
 #include "libprobe/patch/install.h"
 #include "libprobe/patch/report.h"
 #include "libprobe/process/auxv.h"
-#include "libprobe/process/procfs.h"
+#include "libprobe/base/procfs.h"
 #include "libprobe/process/shared.h"
 #include "libprobe/repair/inherited.h"
 #include "libprobe/target/orphans.h"

@@ -12,7 +12,7 @@
 #include "libprobe/target/lock.h"
 #include "libprobe/target/orphans.h"
 #include "libprobe/target/own.h"
-#include "libprobe/process/procfs.h"
+#include "libprobe/base/procfs.h"
 #include "libprobe/process/shared.h"
 #include "libprobe/stop/children.h"
 #include "libprobe/target/site.h"

@@ -29,7 +29,7 @@
 #include <string.h>
 
 #include "libprobe/base/file.h"
-#include "libprobe/process/procfs.h"
+#include "libprobe/base/procfs.h"
 #include "libprobe/sandbox/cgroup.h"
 
 enum { TEXT_MAX = 1 << 16, NUMBER_MAX = 64, STAT_MAX = 8192, FOLDERS_MAX = 128 };

@@ -35,7 +35,7 @@
 #include "arch/process.h"
 #include "libprobe/base/array.h"
 #include "libprobe/base/file.h"
-#include "libprobe/process/procfs.h"
+#include "libprobe/base/procfs.h"
 #include "libprobe/process/shared.h"
 #include "libprobe/sandbox/seccomp.h"
 

@@ -39,7 +39,7 @@
 #include "arch/process.h"
 #include "libprobe/base/file.h"
 #include "libprobe/base/worker.h"
-#include "libprobe/process/procfs.h"
+#include "libprobe/base/procfs.h"
 #include "libprobe/sandbox/seccomp.h"
 
 enum {

@@ -11,7 +11,7 @@
 #include "arch/enter.h"
 #include "libprobe/names/select.h"
 #include "libprobe/patch/report.h"
-#include "libprobe/process/procfs.h"
+#include "libprobe/base/procfs.h"
 #include "libprobe/self/helper/helper.h"
 #include "libprobe/self/hook.h"
 

@@ -6,7 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "libprobe/process/procfs.h"
+#include "libprobe/base/procfs.h"
 #include "libprobe/self/self.h"
 #include "libprobe/self/unwind.h"
 #include "probe/self.h"

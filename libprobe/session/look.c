@@ -14,7 +14,7 @@
 
 #include "libprobe/patch/report.h"
 #include "libprobe/process/memory.h"
-#include "libprobe/process/procfs.h"
+#include "libprobe/base/procfs.h"
 #include "libprobe/session/session.h"
 #include "libprobe/target/change.h"
 #include "libprobe/target/lock.h"

@@ -4,7 +4,7 @@
 
 #include "arch/process.h"
 #include "libprobe/base/file.h"
-#include "libprobe/process/procfs.h"
+#include "libprobe/base/procfs.h"
 #include "libprobe/session/notes.h"
 #include "libprobe/target/data.h"
 #include "libprobe/target/target.h"

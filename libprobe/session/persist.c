@@ -24,7 +24,7 @@
 
 #include "arch/process.h"
 #include "libprobe/names/recall.h"
-#include "libprobe/process/procfs.h"
+#include "libprobe/base/procfs.h"
 #include "libprobe/repair/inherited.h"
 #include "libprobe/session/notes.h"
 #include "libprobe/session/session.h"

@@ -14,7 +14,7 @@
 #include "libprobe/names/recall.h"
 #include "libprobe/patch/later.h"
 #include "libprobe/patch/report.h"
-#include "libprobe/process/procfs.h"
+#include "libprobe/base/procfs.h"
 #include "libprobe/repair/inherited.h"
 #include "libprobe/session/notes.h"
 #include "libprobe/session/session.h"

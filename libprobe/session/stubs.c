@@ -5,7 +5,7 @@
 
 #include "libprobe/base/array.h"
 #include "libprobe/patch/report.h"
-#include "libprobe/process/procfs.h"
+#include "libprobe/base/procfs.h"
 #include "libprobe/session/session.h"
 #include "libprobe/target/target.h"
 

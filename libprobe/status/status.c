@@ -14,7 +14,7 @@
 #include "libprobe/patch/install.h"
 #include "libprobe/patch/semaphores.h"
 #include "libprobe/process/memory.h"
-#include "libprobe/process/procfs.h"
+#include "libprobe/base/procfs.h"
 #include "libprobe/status/gathered.h"
 #include "libprobe/target/lock.h"
 #include "libprobe/target/own.h"

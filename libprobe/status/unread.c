@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Files of a target that cannot be read: libprobe/names/recall.c explains them. */
 #include "libprobe/names/recall.h"
-#include "libprobe/process/procfs.h"
+#include "libprobe/base/procfs.h"
 #include "libprobe/target/target.h"
 
 struct probe_error *probe_target_unread(struct probe_target *target,

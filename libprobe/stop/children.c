@@ -15,7 +15,7 @@
 #include "libprobe/base/array.h"
 #include "libprobe/base/clock.h"
 #include "libprobe/base/file.h"
-#include "libprobe/process/procfs.h"
+#include "libprobe/base/procfs.h"
 #include "libprobe/sandbox/seccomp.h"
 #include "libprobe/stop/children.h"
 

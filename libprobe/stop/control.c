@@ -28,7 +28,7 @@
 #include "libprobe/base/array.h"
 #include "libprobe/base/clock.h"
 #include "libprobe/base/file.h"
-#include "libprobe/process/procfs.h"
+#include "libprobe/base/procfs.h"
 #include "libprobe/stop/children.h"
 #include "libprobe/thread/choose.h"
 #include "libprobe/stop/control.h"

@@ -21,7 +21,7 @@
 #include <stdlib.h>
 
 #include "libprobe/base/file.h"
-#include "libprobe/process/procfs.h"
+#include "libprobe/base/procfs.h"
 #include "libprobe/base/clock.h"
 #include "libprobe/stop/control.h"
 #include "libprobe/stop/pause.h"

@@ -39,7 +39,7 @@
 #include "libprobe/base/file.h"
 #include "libprobe/process/maps.h"
 #include "libprobe/process/memory.h"
-#include "libprobe/process/procfs.h"
+#include "libprobe/base/procfs.h"
 #include "libprobe/sandbox/seccomp.h"
 #include "libprobe/stop/control.h"
 #include "libprobe/stop/remaining.h"

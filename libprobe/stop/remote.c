@@ -46,7 +46,7 @@
 #include "libprobe/base/array.h"
 #include "libprobe/base/clock.h"
 #include "libprobe/process/memory.h"
-#include "libprobe/process/procfs.h"
+#include "libprobe/base/procfs.h"
 #include "libprobe/stop/control.h"
 #include "libprobe/thread/dispatch.h"
 #include "libprobe/thread/registers.h"

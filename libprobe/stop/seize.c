@@ -10,7 +10,7 @@
 
 #include "libprobe/base/array.h"
 #include "libprobe/base/clock.h"
-#include "libprobe/process/procfs.h"
+#include "libprobe/base/procfs.h"
 #include "libprobe/stop/remaining.h"
 #include "libprobe/stop/seize.h"
 #include "libprobe/thread/restart.h"

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "libprobe/base/clock.h"
-#include "libprobe/process/procfs.h"
+#include "libprobe/base/procfs.h"
 #include "libprobe/stop/control.h"
 #include "libprobe/stop/wait.h"
 

@@ -15,7 +15,7 @@
 #include "libprobe/base/clock.h"
 #include "libprobe/modules/emulator.h"
 #include "libprobe/process/memory.h"
-#include "libprobe/process/procfs.h"
+#include "libprobe/base/procfs.h"
 #include "libprobe/process/shared.h"
 #include "libprobe/sandbox/cgroup.h"
 #include "libprobe/sandbox/seccomp.h"

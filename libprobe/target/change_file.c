@@ -25,7 +25,7 @@
 #include "libprobe/base/file.h"
 #include "libprobe/process/memory.h"
 #include "libprobe/process/overcommit.h"
-#include "libprobe/process/procfs.h"
+#include "libprobe/base/procfs.h"
 #include "libprobe/process/shared.h"
 #include "libprobe/stop/children.h"
 #include "libprobe/target/change.h"

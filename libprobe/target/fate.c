@@ -13,7 +13,7 @@
 #include <sys/ioctl.h>
 #include <sys/wait.h>
 
-#include "libprobe/process/procfs.h"
+#include "libprobe/base/procfs.h"
 #include "libprobe/sandbox/cgroup.h"
 #include "libprobe/target/target.h"
 

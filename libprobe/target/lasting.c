@@ -30,7 +30,7 @@
 #include "libprobe/base/file.h"
 #include "libprobe/base/page.h"
 #include "libprobe/process/overcommit.h"
-#include "libprobe/process/procfs.h"
+#include "libprobe/base/procfs.h"
 #include "libprobe/process/shared.h"
 #include "libprobe/target/data.h"
 #include "libprobe/target/lasting.h"

@@ -41,7 +41,7 @@
 
 #include "libprobe/base/clock.h"
 #include "libprobe/base/file.h"
-#include "libprobe/process/procfs.h"
+#include "libprobe/base/procfs.h"
 #include "libprobe/sandbox/seccomp.h"
 #include "libprobe/stop/control.h"
 #include "libprobe/modules/distant.h"

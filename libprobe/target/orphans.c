@@ -27,7 +27,7 @@
 #include "libprobe/target/orphans.h"
 #include "libprobe/target/own.h"
 #include "libprobe/process/memory.h"
-#include "libprobe/process/procfs.h"
+#include "libprobe/base/procfs.h"
 #include "libprobe/process/served.h"
 #include "libprobe/process/shared.h"
 #include "libprobe/target/space.h"

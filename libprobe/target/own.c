@@ -23,7 +23,7 @@
 #include "libprobe/base/cleanup.h"
 #include "libprobe/base/page.h"
 #include "libprobe/process/memory.h"
-#include "libprobe/process/procfs.h"
+#include "libprobe/base/procfs.h"
 #include "libprobe/process/served.h"
 #include "libprobe/process/shared.h"
 #include "libprobe/target/own.h"

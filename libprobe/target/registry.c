@@ -5,7 +5,7 @@
 
 #include "libprobe/base/array.h"
 #include "libprobe/process/memory.h"
-#include "libprobe/process/procfs.h"
+#include "libprobe/base/procfs.h"
 #include "libprobe/process/served.h"
 #include "libprobe/process/shared.h"
 #include "libprobe/target/data.h"

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "libprobe/process/procfs.h"
+#include "libprobe/base/procfs.h"
 #include "libprobe/sandbox/cgroup.h"
 #include "libprobe/target/change.h"
 #include "libprobe/target/target.h"

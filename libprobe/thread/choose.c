@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "libprobe/base/file.h"
-#include "libprobe/process/procfs.h"
+#include "libprobe/base/procfs.h"
 #include "libprobe/thread/choose.h"
 #include "libprobe/thread/restart.h"
 

@@ -10,7 +10,7 @@
  */
 #include <sched.h>
 
-#include "libprobe/process/procfs.h"
+#include "libprobe/base/procfs.h"
 #include "libprobe/sandbox/seccomp.h"
 #include "libprobe/thread/nearby.h"
 

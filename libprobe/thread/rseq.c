@@ -24,7 +24,7 @@
 
 #include "arch/process.h"
 #include "libprobe/base/clock.h"
-#include "libprobe/base/kernel.h"
+#include "libprobe/base/procfs.h"
 #include "libprobe/thread/rseq.h"
 
 enum {
@@ -126,8 +126,8 @@ bool rseq_is_sound(void)
 	int found = known;
 
 	if (!found) {
-		bool suspected =
-			arch_process()->sequence && kernel_is_since(LINUX_MAJOR, LINUX_MINOR);
+		bool suspected = arch_process()->sequence &&
+				 procfs_kernel_is_since(LINUX_MAJOR, LINUX_MINOR);
 
 		found = !suspected || try_all() ? 1 : 2;
 		known = found;

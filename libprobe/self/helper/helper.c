@@ -13,7 +13,7 @@
 #include "libprobe/base/clock.h"
 #include "libprobe/modules/gadgets.h"
 #include "libprobe/modules/modules.h"
-#include "libprobe/process/procfs.h"
+#include "libprobe/base/procfs.h"
 #include "libprobe/self/helper/helper.h"
 #include "libprobe/self/helper/image.h"
 #include "libprobe/self/helper/proxy.h"

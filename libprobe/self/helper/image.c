@@ -12,7 +12,7 @@
 
 #include "libprobe/modules/mapped_file.h"
 #include "libprobe/process/maps.h"
-#include "libprobe/process/procfs.h"
+#include "libprobe/base/procfs.h"
 #include "libprobe/self/helper/image.h"
 
 /* The file that this code is mapped from. */

@@ -13,7 +13,7 @@
 #include "arch/process.h"
 #include "libprobe/busy/search.h"
 #include "libprobe/process/memory.h"
-#include "libprobe/process/procfs.h"
+#include "libprobe/base/procfs.h"
 #include "tests/unit/victim.h"
 
 enum { PAGE = 4096, KINDS = 13, UNTOUCHED = 256 << 20 };

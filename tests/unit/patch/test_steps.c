@@ -21,7 +21,7 @@
 
 #include "arch/arch.h"
 #include "libprobe/process/memory.h"
-#include "libprobe/process/procfs.h"
+#include "libprobe/base/procfs.h"
 #include "tests/unit/dying.h"
 #include "tests/unit/live.h"
 #include "tests/unit/slower.h"

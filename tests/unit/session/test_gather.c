@@ -18,7 +18,7 @@
 #include <cmocka.h>
 
 #include "arch/process.h"
-#include "libprobe/process/procfs.h"
+#include "libprobe/base/procfs.h"
 #include "libprobe/session/gather.h"
 #include "libprobe/session/keys.h"
 #include "libprobe/session/session.h"

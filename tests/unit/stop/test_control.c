@@ -23,7 +23,7 @@
 
 #include "libprobe/base/page.h"
 #include "libprobe/process/memory.h"
-#include "libprobe/process/procfs.h"
+#include "libprobe/base/procfs.h"
 #include "tests/unit/slower.h"
 #include "tests/unit/stop/victim_bodies.h"
 

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "libprobe/process/memory.h"
-#include "libprobe/process/procfs.h"
+#include "libprobe/base/procfs.h"
 #include "tests/unit/dying.h"
 #include "tests/unit/stop/keep_registers.h"
 #include "tests/unit/stop/victim_bodies.h"

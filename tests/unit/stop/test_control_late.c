@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "libprobe/base/page.h"
-#include "libprobe/process/procfs.h"
+#include "libprobe/base/procfs.h"
 #include "tests/unit/skip.h"
 #include "tests/unit/stop/keep_registers.h"
 #include "tests/unit/stop/victim_bodies.h"

@@ -25,7 +25,7 @@
 #include "arch/arch.h"
 #include "libprobe/base/file.h"
 #include "libprobe/process/maps.h"
-#include "libprobe/process/procfs.h"
+#include "libprobe/base/procfs.h"
 #include "libprobe/stop/remaining.h"
 #include "libprobe/thread/restart.h"
 #include "tests/unit/skip.h"

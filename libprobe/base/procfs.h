@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Single facts from /proc (proc(5)). */
-#ifndef LIBPROBE_PROCESS_PROCFS_H
-#define LIBPROBE_PROCESS_PROCFS_H
+/* Single facts from /proc (proc(5)), and of the kernel. */
+#ifndef LIBPROBE_BASE_PROCFS_H
+#define LIBPROBE_BASE_PROCFS_H
 
 #include <dirent.h>
 #include <stdbool.h>
@@ -68,6 +68,8 @@ pid_t procfs_parent(pid_t pid);
  * one's.
  */
 pid_t procfs_living(pid_t pid);
+/* Is Linux of this version, or a later one, as uname(2) tells? False if it does not tell. */
+bool procfs_kernel_is_since(int major, int minor);
 /* Whether a process has ended, but its parent has not yet waited for it. */
 bool procfs_is_zombie(pid_t pid);
 /* Is it part of the kernel? Such a process has neither memory nor a program. */

@@ -18,7 +18,7 @@
 
 #include <cmocka.h>
 
-#include "libprobe/process/procfs.h"
+#include "libprobe/base/procfs.h"
 #include "tests/unit/skip.h"
 
 /* A child that has prepared itself and waits. */

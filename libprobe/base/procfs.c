@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "libprobe/base/file.h"
-#include "libprobe/base/kernel.h"
-#include "libprobe/process/procfs.h"
+#include "libprobe/base/procfs.h"
 
 enum { VALUE_BYTES = 512 };
 
@@ -270,6 +270,15 @@ static bool is_thread_exiting(pid_t pid, pid_t tid)
 	return field ? strtoul(field, NULL, 10) & EXITING : errno == ENOENT || errno == ESRCH;
 }
 
+bool procfs_kernel_is_since(int major, int minor)
+{
+	struct utsname name;
+	int its_major, its_minor;
+
+	return uname(&name) == 0 && sscanf(name.release, "%d.%d", &its_major, &its_minor) == 2 &&
+	       (its_major > major || (its_major == major && its_minor >= minor));
+}
+
 /*
  * Linux 5.12 made io_uring's workers and pollers tasks of the process that uses the ring
  * (PF_IO_WORKER), and Linux 6.4 did the same with vhost's workers (PF_USER_WORKER). In older
@@ -290,8 +299,8 @@ bool procfs_is_worker(pid_t pid, pid_t tid)
 	field = stat_field(path, 9, buffer, sizeof(buffer));
 	flags = field ? strtoul(field, NULL, 10) : 0;
 	if (flags & IO_WORKER)
-		return kernel_is_since(5, 12) || strstr(buffer, "(iou-");
-	return flags & USER_WORKER && kernel_is_since(6, 4);
+		return procfs_kernel_is_since(5, 12) || strstr(buffer, "(iou-");
+	return flags & USER_WORKER && procfs_kernel_is_since(6, 4);
 }
 
 pid_t procfs_next_thread(pid_t pid, DIR *threads)
