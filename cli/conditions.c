@@ -8,7 +8,6 @@
  *
  * Sources: proc_pid_exe(5), proc_pid_cgroup(5), proc_pid_status(5), statx(2), namespaces(7).
  */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -27,6 +26,7 @@
 #include "cli/timer.h"
 #include "libprobe/base/array.h"
 #include "libprobe/base/file.h"
+#include "libprobe/base/procfs.h"
 
 enum {
 	COMM_LENGTH = 15, /* of TASK_COMM_LEN, without its NUL */
@@ -42,8 +42,8 @@ struct file_id {
 
 /* One value of an option. */
 struct value {
-	const char *text; /* as it was typed; owned by argv */
-	char *found;	  /* of a program: where PATH has it, if it is one of PATH's; owned */
+	const char *text; /* as the user typed it; owned by argv */
+	char *found;	  /* the path of a program that was found in PATH; owned */
 	char *path;	  /* absolute: of a file, or of a control group; owned */
 	uid_t user;
 	char *container;       /* its id, or the name that it is known by; owned */
@@ -99,6 +99,12 @@ static bool has_been(const struct value *value, const struct file_id *id)
 	return false;
 }
 
+/* How the file is reached now; a path of `found` or `text` may lead to another file later. */
+static const char *name_of(const struct value *value)
+{
+	return value->found ? value->found : value->text;
+}
+
 /* An upgrade replaces files. False without memory. */
 static bool look_at_file(const struct conditions *c, struct value *value)
 {
@@ -108,7 +114,7 @@ static bool look_at_file(const struct conditions *c, struct value *value)
 	if (value->looked_ns && now - value->looked_ns < LOOK_NS)
 		return true;
 	value->looked_ns = now;
-	if (!file_id_of(c, value->found ? value->found : value->text, &id) || has_been(value, &id))
+	if (!file_id_of(c, name_of(value), &id) || has_been(value, &id))
 		return true;
 	if (!ARRAY_ROOM(value->files, value->file_count))
 		return false;
@@ -227,13 +233,8 @@ static bool is_called(const char *name, pid_t pid)
 
 static bool belongs_to(uid_t user, pid_t pid)
 {
-	static const char field[] = "\nUid:";
-	char path[48], text[4096], *found;
-
-	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
-	found = file_read(path, text, sizeof(text)) ? strstr(text, field) : NULL;
 	/* The real one is the first. */
-	return found && strtoul(found + strlen(field), NULL, 10) == user;
+	return procfs_status_number(pid, "Uid:") == (long)user;
 }
 
 /* Is one of a process's groups this one, or below it? Each line is HIERARCHY:CONTROLLERS:PATH. */
@@ -281,7 +282,7 @@ static bool meets(
 
 /* ---- Values ------------------------------------------------------------------------- */
 
-/* What a shell would run: NULL if there is none, or no memory. */
+/* The program of this name that a shell would run; NULL if PATH has none, or without memory. */
 static char *find_in_path(const char *name)
 {
 	const char *at = getenv("PATH");
@@ -301,17 +302,15 @@ static char *find_in_path(const char *name)
 /* Does a process in a container run what has this path there? */
 static bool any_runs_there(const struct conditions *c, struct value *value)
 {
-	struct dirent *entry;
+	DIR *list = procfs_processes();
 	bool any = false;
-	DIR *processes;
+	pid_t pid;
 
 	value->path = strdup(value->text);
-	processes = value->path ? opendir("/proc") : NULL;
-	while (processes && !any && (entry = readdir(processes)))
-		any = entry->d_name[0] >= '1' && entry->d_name[0] <= '9' &&
-		      runs(c, value, (pid_t)strtol(entry->d_name, NULL, 10));
-	if (processes)
-		closedir(processes);
+	while (value->path && !any && (pid = procfs_next_id(list)))
+		any = runs(c, value, pid);
+	if (list)
+		closedir(list);
 	free(value->path);
 	value->path = NULL;
 	return any;
@@ -341,8 +340,7 @@ static struct probe_error *take_file(
 		return probe_error_system(errno, "--exe %s", value->text);
 	if (!value->path)
 		value->path = strdup(value->text);
-	if (!value->path || (file_id_of(c, value->found ? value->found : value->text, &id) &&
-				    !look_at_file(c, value)))
+	if (!value->path || (file_id_of(c, name_of(value), &id) && !look_at_file(c, value)))
 		return probe_error_no_memory();
 	return NULL;
 }
@@ -401,18 +399,6 @@ static struct probe_error *take(const struct conditions *c, const struct common_
 	}
 }
 
-static bool is_filtered(void)
-{
-	static const char field[] = "\nSeccomp:\t";
-	char text[TEXT_BYTES];
-	const char *at;
-
-	if (!file_read("/proc/self/status", text, sizeof(text)))
-		return true;
-	at = strstr(text, field);
-	return at && at[strlen(field)] != '0';
-}
-
 /* A filter that kills, kills a child. */
 static bool may_statx(void)
 {
@@ -420,7 +406,7 @@ static bool may_statx(void)
 	struct statx st;
 	int status = 0;
 
-	if (!is_filtered())
+	if (procfs_status_number(getpid(), "Seccomp:") == 0)
 		return true;
 	child = fork();
 	if (child == 0) {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Source: proc_pid_stat(5). One look at all of /proc, so that a tree is seen whole. */
-#include <dirent.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -15,6 +14,7 @@
 #include "libprobe/base/array.h"
 #include "libprobe/base/buffer.h"
 #include "libprobe/base/file.h"
+#include "libprobe/base/procfs.h"
 
 enum { QUIET_SECONDS = 2 /* before a wait for another controller is reported */ };
 
@@ -45,34 +45,32 @@ static bool parse_stat(char *text, struct process *ret)
 	return state != 'Z' && state != 'X' && !(flags & KERNEL_THREAD) && ret->pid != getpid();
 }
 
-static bool read_process(const char *name, struct process *ret)
+static bool read_process(pid_t pid, struct process *ret)
 {
 	char path[64], text[512];
 
-	snprintf(path, sizeof(path), "/proc/%.20s/stat", name);
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
 	return file_read(path, text, sizeof(text)) && parse_stat(text, ret);
 }
 
 static struct probe_error *processes_read(struct processes *ret)
 {
-	DIR *dir = opendir("/proc");
+	DIR *list = procfs_processes();
 	struct probe_error *error = NULL;
-	struct dirent *entry;
+	struct process process;
+	pid_t pid;
 
 	*ret = (struct processes){0};
-	while (dir && !error && (entry = readdir(dir))) {
-		struct process process;
-
-		if (entry->d_name[0] < '1' || entry->d_name[0] > '9' ||
-			!read_process(entry->d_name, &process))
+	while (!error && (pid = procfs_next_id(list))) {
+		if (!read_process(pid, &process))
 			continue;
 		if (ARRAY_ROOM(ret->items, ret->count))
 			ret->items[ret->count++] = process;
 		else
 			error = probe_error_no_memory();
 	}
-	if (dir)
-		closedir(dir);
+	if (list)
+		closedir(list);
 	return error;
 }
 
@@ -245,12 +243,9 @@ bool processes_may_come(const struct common_options *common)
 {
 	bool any = !common->parents.count;
 	struct process process;
-	char name[16];
 
-	for (size_t i = 0; i < common->parents.count && !any; i++) {
-		snprintf(name, sizeof(name), "%d", (int)common->parents.items[i]);
-		any = read_process(name, &process);
-	}
+	for (size_t i = 0; i < common->parents.count && !any; i++)
+		any = read_process(common->parents.items[i], &process);
 	return processes_seek(common) && any;
 }
 
@@ -258,13 +253,11 @@ bool processes_may_come(const struct common_options *common)
 static bool is_below(const struct common_options *common, pid_t pid)
 {
 	struct process process = {.parent = pid};
-	char name[16];
 
 	if (!common->parents.count)
 		return true;
 	do {
-		snprintf(name, sizeof(name), "%d", (int)process.parent);
-		if (!read_process(name, &process))
+		if (!read_process(process.parent, &process))
 			return false;
 		for (size_t i = 0; i < common->parents.count; i++)
 			if (process.parent == common->parents.items[i])
@@ -329,12 +322,9 @@ void processes_allow_descriptors(void)
  */
 static pid_t process_of(pid_t id)
 {
-	static const char field[] = "\nTgid:";
-	char path[64], text[4096], *found;
+	long process = procfs_status_number(id, "Tgid:");
 
-	snprintf(path, sizeof(path), "/proc/%d/status", (int)id);
-	found = file_read(path, text, sizeof(text)) ? strstr(text, field) : NULL;
-	return found ? (pid_t)strtol(found + strlen(field), NULL, 10) : id;
+	return process > 0 ? (pid_t)process : id;
 }
 
 /* Threads become their processes, each once. */
@@ -395,12 +385,10 @@ struct probe_error *processes_unless_ended(
 	const struct common_options *common, size_t index, struct probe_error *error)
 {
 	struct process process;
-	char name[16];
 
 	if (!error || index < common->pids_given)
 		return error;
-	snprintf(name, sizeof(name), "%d", (int)common->pids.items[index]);
-	if (read_process(name, &process))
+	if (read_process(common->pids.items[index], &process))
 		return error;
 	probe_error_free(error);
 	return NULL;

@@ -11,13 +11,12 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
 #include "cli/processes.h"
 #include "libprobe/base/clock.h"
-#include "libprobe/base/file.h"
+#include "libprobe/base/procfs.h"
 
 /* Fewer threads than a step has make no difference: processes keep the order that they came in. */
 enum { STEP_THREADS = 64, STEP_NS = 20000000 };
@@ -31,25 +30,12 @@ struct waiting {
 	struct probe_error *busy;
 };
 
-/* The number after a name in the status file (proc_pid_status(5)); -1: there is none. */
-static long number_after(const char *status, const char *name)
-{
-	const char *found = status ? strstr(status, name) : NULL;
-
-	return found ? strtol(found + strlen(name), NULL, 10) : -1;
-}
-
 static void look_at(struct waiting *all, size_t index, pid_t pid)
 {
 	struct waiting *its = &all[index];
-	char path[64], text[4096];
-	const char *status;
-	long threads;
+	long threads = procfs_status_number(pid, "Threads:");
 
-	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
-	status = file_read(path, text, sizeof(text)) ? text : NULL;
-	its->user = number_after(status, "\nUid:");
-	threads = number_after(status, "\nThreads:");
+	its->user = procfs_status_number(pid, "Uid:");
 	its->threads_ns = threads > 0 ? (uint64_t)threads / STEP_THREADS * STEP_NS : 0;
 	while (all[its->first].user != its->user)
 		its->first++;

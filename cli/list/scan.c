@@ -27,6 +27,7 @@
 
 #include "cli/list/scan.h"
 #include "cli/print/progress.h"
+#include "libprobe/base/procfs.h"
 
 /* clang-format off */
 static const char *const patterns[] = {
@@ -238,16 +239,7 @@ static void *work_through(void *data)
 /* Threads of libc's call madvise(2) when they end, for which a seccomp filter might kill us. */
 static bool is_filtered(void)
 {
-	FILE *status = fopen("/proc/self/status", "re");
-	char line[256];
-	int mode = 0;
-
-	while (status && fgets(line, sizeof(line), status))
-		if (sscanf(line, "Seccomp: %d", &mode) == 1)
-			break;
-	if (status)
-		fclose(status);
-	return mode != 0;
+	return procfs_status_number(getpid(), "Seccomp:") > 0;
 }
 
 static size_t thread_count(void)

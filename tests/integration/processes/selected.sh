@@ -131,5 +131,6 @@ done
 echo "$inside" >"$folder/cgroup.procs" || die "cannot move a process"
 on_exit "echo $inside >'$mounted/cgroup.procs'; sleep 0.1"
 chosen "a path in the container" "$inside" --container "${id:0:12}" --exe /opt/inside
-wrong 1 "--exe /opt/inside: No such file" repair --exe /opt/inside
+chosen "a path that only a container has" "$inside" --exe /opt/inside
+wrong 1 "--exe /opt/outside: No such file" repair --exe /opt/outside
 finish
