@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 #
 # Runs tests and counts them.
-# usage: tests/run.sh [-b BUILD] [-t SECONDS] [-r REPEATS] KIND|TEST...
+# usage: tests/run.sh [-b BUILD] [-j JOBS] [-t SECONDS] [-r REPEATS] KIND|TEST...
 #
 # A KIND is one of
 #   unit         tests/unit/**/test_*.c: cmocka programs below BUILD, run directly
@@ -24,7 +24,10 @@
 # If this runs as root, integration tests run as an ordinary user. A test that contains the line
 # `# runs-as: both` runs a second time as root, and one with `# runs-as: root` only as root.
 # With PROBE_TEST_AS=self everything runs as the current user. Logs stay in BUILD/check/; the end of
-# each that tells of a failure is printed at once. The last line is `N passed, N failed, N skipped`.
+# each that tells of a failure is printed at once. The slowest are named at the end. The last line is
+# `N passed, N failed, N skipped`.
+#
+# With -j, that many run at a time. A test that must not meet others contains `# alone: REASON`.
 #
 # With -r, what failed is run REPEATS times more, after all others. A test that passes each of
 # these counts as passed and is named as unsteady.
@@ -50,11 +53,13 @@ export TSAN_OPTIONS=$none${TSAN_OPTIONS:+:$TSAN_OPTIONS}
 cd "$(dirname "$0")/.." || exit 1
 
 build=build
+jobs=1
 seconds=300
 repeats=0
-while getopts b:t:r: option; do
+while getopts b:j:t:r: option; do
 	case $option in
 	b) build=$OPTARG ;;
+	j) jobs=$OPTARG ;;
 	t) seconds=$OPTARG ;;
 	r) repeats=$OPTARG ;;
 	*) exit 2 ;;
@@ -70,7 +75,7 @@ tmp=${TMPDIR:-/tmp}
 [[ ${#tmp} -le 30 && $tmp != *[[:space:]]* ]] || tmp=/tmp
 scratch_root=$(mktemp -d "$tmp/probectl-check.XXXXXX")
 trap 'rm -rf "$scratch_root"' EXIT
-trap 'exit 130' INT TERM
+trap 'kill $(jobs -p) 2>/dev/null; wait; exit 130' INT TERM
 chmod 711 "$scratch_root"
 mkdir -p "$logs"
 
@@ -103,9 +108,9 @@ fi
 
 # ---- One test --------------------------------------------------------------
 
-passed=0
-failed=0
-skips=()
+# What became of each run: RESULT, MILLISECONDS and NAME, or `skip`, 0 and NAME: REASON
+results=$scratch_root/results
+touch "$results"
 
 # cases_skipped LOG: what cmocka says, with the reasons of tests/unit/skip.h
 cases_skipped()
@@ -124,19 +129,19 @@ report()
 	case $1 in
 	ok)
 		printf 'ok    %s (%d.%d s)\n' "$2" $(($4 / 1000)) $(($4 / 100 % 10))
-		passed=$((passed + 1))
+		echo "ok $4 $2" >>"$results"
 		cases=$(cases_skipped "$3")
-		[ -z "$cases" ] || skips+=("$2: $cases")
+		[ -z "$cases" ] || echo "skip 0 $2: $cases" >>"$results"
 		;;
 	skip)
 		reason=$(grep -v '^[[:space:]]*$' "$3" | tail -n 1)
 		printf 'skip  %s: %s\n' "$2" "${reason:-no reason given}"
-		skips+=("$2: ${reason:-no reason given}")
+		echo "skip 0 $2: ${reason:-no reason given}" >>"$results"
 		;;
 	*)
 		printf 'FAIL  %s (%s, log: %s)\n' "$2" "$5" "$3"
 		tail -n 40 "$3" | sed 's/^/| /'
-		failed=$((failed + 1))
+		echo "FAIL $4 $2" >>"$results"
 		;;
 	esac
 }
@@ -165,7 +170,9 @@ run_one()
 	start=$(date +%s%3N)
 	# If our parent ignores signals, as nohup(1) does, all children would, too.
 	timeout -k 10 "$seconds" env --default-signal "${environment[@]}" "${prefix[@]}" "$@" \
-		</dev/null >"$log" 2>&1
+		</dev/null >"$log" 2>&1 &
+	trap 'kill $!' TERM
+	wait $!
 	status=$?
 	ms=$(($(date +%s%3N) - start))
 	cd "$source_dir" || exit 1
@@ -264,6 +271,72 @@ case ${tests[*]-} in
 *tests/integration/*) [ -z "$RUN_AS_USER" ] || share_with_user ;;
 esac
 
+# One at a time, each in a process of its own that writes what it printed into a file: outputs do
+# not mix.
+started=0
+declare -A path_of=() output_of=()
+declare -A failures=()
+
+begin()
+{
+	started=$((started + 1))
+	(
+		trap - EXIT
+		results=$results.$started
+		: >"$results"
+		run_path "$1"
+	) >"$scratch_root/output.$started" &
+	path_of[$!]=$1
+	output_of[$!]=$started
+}
+
+# end_one: waits until a test has ended, and prints what it printed
+end_one()
+{
+	local pid number count
+
+	wait -n -p pid "${!path_of[@]}"
+	number=${output_of[$pid]}
+	cat "$scratch_root/output.$number"
+	cat "$results.$number" >>"$results"
+	count=$(grep -c '^FAIL' "$results.$number")
+	[ "$count" = 0 ] || failures[${path_of[$pid]}]=$count
+	rm -f "$scratch_root/output.$number" "$results.$number"
+	unset "path_of[$pid]" "output_of[$pid]"
+}
+
+is_alone()
+{
+	head -n 30 "$1" 2>/dev/null | grep -qE '^(#| \*) alone: '
+}
+
+# run_all JOBS PATH...
+run_all()
+{
+	local most=$1 path
+	shift
+
+	for path; do
+		[ ${#path_of[@]} -lt "$most" ] || end_one
+		begin "$path"
+	done
+	while [ ${#path_of[@]} -gt 0 ]; do
+		end_one
+	done
+}
+
+beside=()
+alone=()
+for path in "${tests[@]}"; do
+	if is_alone "$path"; then
+		alone+=("$path")
+	else
+		beside+=("$path")
+	fi
+done
+run_all "$jobs" "${beside[@]}"
+run_all 1 "${alone[@]}"
+
 # is_unsteady PATH: runs a test that failed again, and says whether it passed each time. The
 # counts and the log of the failure stay.
 is_unsteady()
@@ -271,37 +344,46 @@ is_unsteady()
 	[ "$repeats" -gt 0 ] || return
 	for ((i = 0; i < repeats; i++)); do
 		(
-			failed=0
 			logs=$logs/again
+			results=$results.again
+			: >"$results"
 			mkdir -p "$logs"
 			run_path "$1"
-			[ "$failed" = 0 ]
+			! grep -q '^FAIL' "$results"
 		) || return
 	done
 }
 
-declare -A failed_runs=()
-for path in "${tests[@]}"; do
-	before=$failed
-	run_path "$path"
-	[ "$failed" = "$before" ] || failed_runs[$path]=$((failed - before))
-done
+passed=$(grep -c '^ok' "$results")
+failed=0
 unsteady=()
-for path in "${!failed_runs[@]}"; do
+for path in "${!failures[@]}"; do
 	if is_unsteady "$path"; then
 		unsteady+=("$path")
-		failed=$((failed - failed_runs[$path]))
-		passed=$((passed + failed_runs[$path]))
+		passed=$((passed + failures[$path]))
+	else
+		failed=$((failed + failures[$path]))
 	fi
 done
 
+awk -v most=10 '$1 != "skip" { ms[++n] = $2; all += $2; $1 = $2 = ""; name[n] = $0 }
+	END {
+		print "\nslowest:"
+		for (; most && n; most--) {
+			slowest = 1
+			for (i in ms) if (ms[i] > ms[slowest]) slowest = i
+			if (ms[slowest] <= 0) break
+			printf "  %5.1f s %4.1f %% %s\n", ms[slowest] / 1000, 100 * ms[slowest] / all, name[slowest]
+			ms[slowest] = 0
+		}
+	}' "$results"
 if [ ${#unsteady[@]} -gt 0 ]; then
 	printf '\nunsteady, each failed once and then passed %d times:\n' "$repeats"
 	printf '  %s\n' "${unsteady[@]}"
 fi
-if [ ${#skips[@]} -gt 0 ]; then
+if grep -q '^skip' "$results"; then
 	printf '\nskipped:\n'
-	printf '  %s\n' "${skips[@]}"
+	sed -n 's/^skip 0 /  /p' "$results"
 fi
-echo "$passed passed, $failed failed, ${#skips[@]} skipped"
+echo "$passed passed, $failed failed, $(grep -c '^skip' "$results") skipped"
 [ "$failed" = 0 ] && [ "$passed" -gt 0 ]
