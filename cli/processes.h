@@ -92,8 +92,8 @@ void processes_take_turns(size_t count, const struct turn *turn);
 bool processes_follow(const struct common_options *common);
 
 /*
- * Are all processes meant that meet the conditions, also those that begin later, whoever starts
- * them? After processes_find().
+ * Must the command look for processes that begin later? With --follow and --tree, --children or
+ * conditions, unless -p names all processes. Call it after processes_find().
  */
 bool processes_seek(const struct common_options *common);
 /* Can any still come? Not if all those of --tree and --children have ended. */
@@ -116,8 +116,9 @@ void processes_allow_descriptors(void);
  * Adds the processes that are meant to common->pids, after those of -p, whose number is then in
  * common->pids_given. Leaves out this process and zombies. The id of a thread means its process.
  *
- * Errors: those of conditions_create(); PROBE_ERROR_NOT_FOUND (a parent has no children, or a
- * condition means no process, unless later ones are meant, too).
+ * Errors: those of conditions_create(); PROBE_ERROR_NOT_FOUND (--children
+ * names a process without children, or a condition means no process; neither is an error if later
+ * processes are meant, too).
  */
 PROBE_MUST_CHECK struct probe_error *processes_find(struct common_options *common);
 

@@ -14,14 +14,16 @@
 #include "libprobe/base/array.h"
 #include "probe/catalogue.h"
 
+/* What a condition may be the reason for. */
+enum missing { MISSING_HITS, MISSING_BEGINS, MISSING_ENDS };
+
 /* A condition, and the first of the probes that seem to lack it. */
 struct hint {
 	const struct probe_meaning *meaning; /* has the condition */
 	const struct probe_session_probe *probe;
 	const void *process; /* which tells the probe's target from others */
 	size_t others;
-	/* "no hits", or of a pair "most begins", "most ends" */
-	const char *missing;
+	enum missing missing;
 	bool is_met; /* a probe with the same condition was hit */
 };
 
@@ -72,7 +74,7 @@ static void look_at_begins(
 	for (size_t i = 0; i < probes->count; i++) {
 		const struct probe_session_probe *probe = &probes->items[i];
 		struct hint hint = {
-			.probe = probe, .process = probes->process, .missing = "most begins"};
+			.probe = probe, .process = probes->process, .missing = MISSING_BEGINS};
 
 		if (probe->role != PROBE_ROLE_BEGIN || probe->pair != end->pair)
 			continue;
@@ -99,7 +101,6 @@ static void look_at_probe(struct hints *hints, const struct trace *trace,
 {
 	struct hint hint = {.probe = probe,
 		.process = probes->process,
-		.missing = "no hits",
 		.meaning = conditional(probes->tracer, probe)};
 	bool is_passed = probe->hits || probe->lost || probe->unmatched;
 
@@ -113,7 +114,7 @@ static void look_at_probe(struct hints *hints, const struct trace *trace,
 		return;
 	hint.is_met = is_passed;
 	if (probe->role == PROBE_ROLE_END && probe->in_flight > probe->hits + probe->unmatched) {
-		hint.missing = "most ends";
+		hint.missing = MISSING_ENDS;
 		hint.is_met = false;
 	}
 	add_hint(hints, &hint);
@@ -121,15 +122,19 @@ static void look_at_probe(struct hints *hints, const struct trace *trace,
 
 static void print_hint(const struct hint *hint)
 {
-	bool of_pair = hint->missing[0] == 'm';
+	static const char *const texts[][2] = {
+		[MISSING_HITS] = {"no hits", ""},
+		[MISSING_BEGINS] = {"most begins", " are missing"},
+		[MISSING_ENDS] = {"most ends", " are missing"},
+	};
 
-	fprintf(stderr, "probectl: %s of ", hint->missing);
+	fprintf(stderr, "probectl: %s of ", texts[hint->missing][0]);
 	print_printable(stderr, hint->probe->provider);
 	putc(':', stderr);
 	print_printable(stderr, hint->probe->name);
 	if (hint->others)
 		fprintf(stderr, " and %zu other%s", COUNTED(hint->others));
-	fprintf(stderr, "%s: ", of_pair ? " are missing" : "");
+	fprintf(stderr, "%s: ", texts[hint->missing][1]);
 	print_printable(stderr, hint->meaning->needs);
 	putc('\n', stderr);
 }

@@ -30,11 +30,11 @@ enum {
 	FIRST_SLEEP_NS = 500 * 1000,
 	LAST_SLEEP_NS = 20 * 1000 * 1000,
 	BUSY_HITS = 1000,
-	FLUSH_NS = NSEC_PER_SEC, /* how long output to a file may lie in memory */
-	HEIRS_TOLD_NS = NSEC_PER_SEC,
+	FLUSH_NS = NSEC_PER_SEC,  /* how long output to a file may lie in memory */
 	LOSSES_NS = NSEC_PER_SEC, /* how often losses are reported, and sites checked */
-	HEIRS_NS =
-		50 * NSEC_PER_MSEC, /* how often forked children of one that has ended are sought */
+	/* how often forked children of an ended target are sought, and when they are reported */
+	HEIRS_NS = 50 * NSEC_PER_MSEC,
+	HEIRS_TOLD_NS = NSEC_PER_SEC,
 	/*
 	 * Of several targets, a hit waits so long for older ones that are not there yet: each
 	 * session has its own clock, with an error of some microseconds, and a thread publishes a
@@ -178,7 +178,10 @@ static void tell_heirs(struct trace_target *target, size_t heirs, uint64_t now)
 		heirs == 1 ? "goes" : "go");
 }
 
-/* Of all targets that have ended: all processes are looked at, which takes some milliseconds. */
+/*
+ * Looks for the forked children of all targets that have ended, in one look at all processes, which
+ * takes some milliseconds.
+ */
 static void look_for_heirs(struct trace *trace)
 {
 	uint64_t now = clock_ns(CLOCK_MONOTONIC), took;
@@ -228,8 +231,9 @@ static void target_poll(struct round *round)
 		return;
 	}
 	/*
-	 * It was set before this poll, so the poll has seen everything, except what forked children
-	 * go on to hit. If processes are sought, these get sessions of their own, at once.
+	 * `exited` was set before this poll, so the poll has seen all hits of the target itself.
+	 * Its forked children may go on; if processes are sought, each child has a session of its
+	 * own.
 	 */
 	if (!target->exited || ((more || round->hits != before) && !trace->seeks) ||
 		may_have_heirs(trace, target))

@@ -69,7 +69,7 @@ struct trace_target {
 	uint64_t turn;		   /* the processes' order, among those of the start */
 	bool on;		   /* the session has been started and not stopped */
 	bool exited; /* the process is gone; what is in its rings is still to be read */
-	/* Of one that has ended: its forked children go on, and so does the session. */
+	/* If the target has ended: the session goes on as long as forked children run. */
 	bool has_heirs, heirs_known, heirs_told;
 	uint64_t heirs_since_ns;
 	bool judged;   /* how the process ended was checked, and reported */

@@ -8,9 +8,9 @@
 
 enum { KNOWN = 64 };
 
-/* What the catalogue says of the probe of an event; valid as long as its texts stay. */
+/* A probe that events name, with its meaning in the catalogue; valid as long as the texts stay. */
 struct known_probe {
-	uint64_t texts; /* 0: there is none here */
+	uint64_t texts; /* which texts of the record it is from; 0: the entry is free */
 	const char *provider, *name;
 	size_t arg_count;
 	const struct probe_meaning *meaning;

@@ -89,7 +89,7 @@ uint8_t *ctf_name_thread(struct probe_session *session, const struct probe_ctf_n
 	is.asked_ns = now;
 	is.pid = pid;
 	is.tid = tid;
-	/* Of one that has ended, the last name stays. */
+	/* A thread that has ended keeps its last name. */
 	if (comm) {
 		memset(is.comm, 0, sizeof(is.comm));
 		memcpy(is.comm, comm, strnlen(comm, sizeof(is.comm) - 1));

@@ -38,7 +38,7 @@ struct probe_arg_meaning {
 	const char *type; /* as the file has it: "string", "bytes(length)", "ns"; or NULL */
 	enum probe_arg_kind kind;
 	unsigned char length; /* of _SIZED_*: the index of the argument that is the length */
-	/* Of _STRING: the text begins so many bytes behind where the argument points. */
+	/* of _STRING: how many bytes behind the address in the argument the text begins */
 	unsigned short offset;
 	const struct probe_word *words; /* or NULL */
 	size_t word_count;
