@@ -17,6 +17,7 @@
 #include "libprobe/base/array.h"
 #include "libprobe/busy/busy.h"
 #include "libprobe/process/memory.h"
+#include "libprobe/process/served.h"
 
 enum { SLOTS_AT_ONCE = 64 };
 
@@ -138,7 +139,7 @@ static void follow(struct leads *leads, const struct change *change, uint64_t at
 }
 
 /* Calls of all its probes, on all CPUs, that have not returned; what is not known is one. */
-static bool is_calling(const struct change *change, const struct reg_session *session)
+static bool is_calling(struct served *known, const struct reg_session *session)
 {
 	uint64_t calls = 0;
 
@@ -149,7 +150,7 @@ static bool is_calling(const struct change *change, const struct reg_session *se
 			uint32_t left = session->slot_count - i;
 			uint32_t count = left < SLOTS_AT_ONCE ? left : SLOTS_AT_ONCE;
 
-			if (memory_read(change->pid, at + i * sizeof(*slots), slots,
+			if (memory_read_known(known, at + i * sizeof(*slots), slots,
 				    count * sizeof(*slots)) != count * sizeof(*slots))
 				return true;
 			for (uint32_t k = 0; k < count; k++)
@@ -161,10 +162,12 @@ static bool is_calling(const struct change *change, const struct reg_session *se
 void busy_look_at_calls(struct busy *busy, const struct change *change)
 {
 	const struct registry *r = &change->registry;
+	struct served known AUTO_SERVED;
 
+	served_begin(change->pid, &known);
 	for (size_t i = 0; i < r->session_count; i++)
 		busy->calling[i] = r->sessions[i].flags & REG_SESSION_CALLS &&
-				   is_calling(change, &r->sessions[i]);
+				   is_calling(&known, &r->sessions[i]);
 }
 
 static bool find_stub(const struct busy *busy, struct leads *leads, const struct change *change,

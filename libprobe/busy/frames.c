@@ -28,6 +28,7 @@
 #include "libprobe/base/array.h"
 #include "libprobe/busy/frames.h"
 #include "libprobe/process/memory.h"
+#include "libprobe/process/served.h"
 
 enum {
 	CHUNK = 64 << 10,
@@ -184,7 +185,7 @@ static void search_stack(struct walk *walk, uint64_t start, uint64_t end, bool i
 		step = run < CHUNK ? run : CHUNK;
 		if (!is_there)
 			continue;
-		size = memory_read(f->pid, at, f->buffer, run);
+		size = memory_read_known(f->known, at, f->buffer, run);
 		if (!places_scan(f->places, at, f->buffer, size & ~(size_t)7, step, &visitor))
 			return;
 		if (size < run) {
@@ -283,8 +284,11 @@ struct probe_error *frames_open(pid_t pid, const struct maps *maps, const struct
 
 struct probe_error *frames_read(struct frames *frames, const struct control *control)
 {
+	struct served known AUTO_SERVED;
 	bool ok = true;
 
+	served_begin(frames->pid, &known);
+	frames->known = &known;
 	frames->count = frames->stack_count = 0;
 	frames->unknown = NULL;
 	maps_deinit(&frames->fresh);
@@ -298,6 +302,7 @@ struct probe_error *frames_read(struct frames *frames, const struct control *con
 		     search_thread(frames, &control->threads[i]);
 	if (!frames->has_handlers)
 		frames->unknown = NULL;
+	frames->known = NULL;
 	return ok ? NULL : probe_error_no_memory();
 }
 

@@ -17,6 +17,8 @@ struct frames_stack {
 	bool is_threads; /* made by libc or the kernel for the thread that runs on it */
 };
 
+struct served;
+
 /*
  * Program counters; the first control->count are the threads' own, until they
  * are sorted. Everything else is prepared before the stop by frames_open().
@@ -35,7 +37,8 @@ struct frames {
 	bool has_handlers;   /* a signal handler was installed when it was opened or read */
 	const char *unknown; /* why not all frames were found; NULL: all were */
 	uint8_t *buffer;
-	int pagemap; /* of the process; below 0: not known which of its pages are there */
+	int pagemap;	      /* of the process; below 0: not known which of its pages are there */
+	struct served *known; /* during frames_read() */
 };
 
 /* A stack of this size, or more, is only searched so far; the rest is `unknown`. */

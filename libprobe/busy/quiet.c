@@ -26,6 +26,7 @@
 
 #include "libprobe/busy/quiet.h"
 #include "libprobe/process/memory.h"
+#include "libprobe/process/served.h"
 
 enum {
 	LOOKS = 50,
@@ -60,15 +61,17 @@ void quiet_close(struct quiet *quiet)
 
 static bool judge(struct quiet *q, const struct change *change)
 {
+	struct served known AUTO_SERVED;
 	bool ok = true;
 
+	served_begin(change->pid, &known);
 	for (size_t i = 0; i < q->search.find_count && ok; i++) {
 		struct search_find *find = &q->search.finds[i];
 		uint64_t word;
 
 		if (find->is_over)
 			continue;
-		if (memory_read(change->pid, find->at, &word, sizeof(word)) != sizeof(word) ||
+		if (memory_read_known(&known, find->at, &word, sizeof(word)) != sizeof(word) ||
 			word != find->word)
 			q->moved = true;
 		else if (doubts_are_live(&q->doubts, &q->frames, &q->search, find))

@@ -34,6 +34,7 @@
 #include "libprobe/base/page.h"
 #include "libprobe/busy/sequences.h"
 #include "libprobe/process/memory.h"
+#include "libprobe/process/served.h"
 
 enum {
 	FLAGS_MAX = 7,
@@ -83,8 +84,9 @@ static struct probe_error *search(pid_t pid, const struct module *module, const 
 }
 
 /* Pieces overlap, since a description may lie across the end of one. */
-static struct probe_error *search_segment(pid_t pid, int pagemap, const struct module *module,
-	const struct object_segment *segment, uint64_t *buffer, struct sequences *ret)
+static struct probe_error *search_segment(pid_t pid, int pagemap, struct served *known,
+	const struct module *module, const struct object_segment *segment, uint64_t *buffer,
+	struct sequences *ret)
 {
 	const size_t chunk = CHUNK_WORDS * sizeof(*buffer), overlap = (WORDS - 1) * sizeof(*buffer);
 	uint64_t at = (segment->address + module->bias + 7) & ~UINT64_C(7);
@@ -102,7 +104,7 @@ static struct probe_error *search_segment(pid_t pid, int pagemap, const struct m
 			run = memory_run(pagemap, at, run, &is_there);
 		else if (file_end - at < run)
 			run = file_end - at;
-		got = is_there ? memory_read(pid, at, buffer, run) / sizeof(*buffer) : 0;
+		got = is_there ? memory_read_known(known, at, buffer, run) / sizeof(*buffer) : 0;
 		error = search(pid, module, buffer, got, ret);
 		at += is_there && run > overlap + 7 ? (run - overlap) & ~(size_t)7
 						    : (run + 7) & ~(size_t)7;
@@ -117,9 +119,11 @@ struct probe_error *sequences_read(pid_t pid, const struct module *module, struc
 	uint64_t *buffer = calloc(CHUNK_WORDS, sizeof(*buffer));
 	const struct object_segment *segments;
 	struct probe_error *error = NULL;
+	struct served known AUTO_SERVED;
 	size_t count;
 	int pagemap;
 
+	served_begin(pid, &known);
 	*ret = (struct sequences){0};
 	if (!buffer)
 		return probe_error_no_memory();
@@ -127,7 +131,8 @@ struct probe_error *sequences_read(pid_t pid, const struct module *module, struc
 	segments = object_segments(module->object, &count);
 	for (size_t i = 0; i < count && !error; i++)
 		if (!segments[i].executable && (segments[i].writable || is_fixed))
-			error = search_segment(pid, pagemap, module, &segments[i], buffer, ret);
+			error = search_segment(
+				pid, pagemap, &known, module, &segments[i], buffer, ret);
 	if (pagemap >= 0)
 		close(pagemap);
 	free(buffer);

@@ -18,6 +18,7 @@
 #include "libprobe/patch/semaphores.h"
 #include "libprobe/process/maps.h"
 #include "libprobe/process/memory.h"
+#include "libprobe/process/served.h"
 #include "libprobe/target/lock.h"
 #include "libprobe/target/registry.h"
 #include "libprobe/target/site.h"
@@ -48,9 +49,9 @@ static bool has_semaphore(const struct list_file *file, const struct probe_site 
 }
 
 /* Reads memory of a process; false if any of it cannot be read (errno says why). */
-static bool read_memory(int pid, uint64_t address, void *buffer, size_t length)
+static bool read_memory(struct served *known, uint64_t address, void *buffer, size_t length)
 {
-	size_t got = memory_read(pid, address, buffer, length);
+	size_t got = memory_read_known(known, address, buffer, length);
 
 	if (got && got < length)
 		errno = EFAULT;
@@ -65,13 +66,13 @@ static void set_refcount(struct probe_site *site, uint32_t value)
 
 /* Reads all semaphores of a module with one system call; false if each needs its own. */
 static bool read_range(
-	struct probe_list *list, int pid, size_t first, size_t end, struct range range)
+	struct probe_list *list, struct served *known, size_t first, size_t end, struct range range)
 {
 	const struct list_file *file = &list->files[list->more[first].file];
 	char bytes[RANGE_BYTES_MAX];
 
 	if (range.end - range.start > sizeof(bytes) ||
-		!read_memory(pid, range.start, bytes, range.end - range.start))
+		!read_memory(known, range.start, bytes, range.end - range.start))
 		return false;
 	for (size_t i = first; i < end; i++) {
 		struct probe_site *site = &list->sites[i];
@@ -105,11 +106,11 @@ static struct range semaphore_range(const struct probe_list *list, size_t first,
 }
 
 /* The sites [first, end) belong to one module. */
-static void read_semaphores(struct probe_list *list, int pid, size_t first, size_t end)
+static void read_semaphores(struct probe_list *list, struct served *known, size_t first, size_t end)
 {
 	const struct list_file *file = &list->files[list->more[first].file];
 	struct range range = semaphore_range(list, first, end);
-	bool done = range.start == 0 || read_range(list, pid, first, end, range);
+	bool done = range.start == 0 || read_range(list, known, first, end, range);
 
 	for (size_t i = first; i < end; i++) {
 		struct probe_site *site = &list->sites[i];
@@ -118,7 +119,7 @@ static void read_semaphores(struct probe_list *list, int pid, size_t first, size
 		site->state_known = true;
 		if (done || !has_semaphore(file, site))
 			continue;
-		if (read_memory(pid, semaphore_address(site), &value, sizeof(value)))
+		if (read_memory(known, semaphore_address(site), &value, sizeof(value)))
 			set_refcount(site, value);
 		else
 			site->state_known = false;
@@ -132,7 +133,8 @@ static void read_semaphores(struct probe_list *list, int pid, size_t first, size
  * handler that is wanted but not called by its site is not on; one that is called and not wanted is
  * inconsistent, too, as probe_target_status() has it. A jump of ours replaces the call.
  */
-static void add_handlers(struct probe_site *site, int pid, uint32_t count, bool has_jump)
+static void add_handlers(
+	struct probe_site *site, struct served *known, uint32_t count, bool has_jump)
 {
 	const struct arch_toggle *toggle = arch_host()->toggle;
 	bool wanted = site->refcount > 0;
@@ -141,7 +143,7 @@ static void add_handlers(struct probe_site *site, int pid, uint32_t count, bool 
 	if (count)
 		set_refcount(site, site->refcount + count);
 	if (has_jump || !site->pc || !toggle ||
-		!read_memory(pid, site->pc + site->bias + toggle->offset, &byte, sizeof(byte)))
+		!read_memory(known, site->pc + site->bias + toggle->offset, &byte, sizeof(byte)))
 		return;
 	if (wanted != (byte == toggle->on)) {
 		site->inconsistent = true;
@@ -152,8 +154,8 @@ static void add_handlers(struct probe_site *site, int pid, uint32_t count, bool 
 }
 
 /* The sites [first, end) belong to one module. */
-static void add_references(struct probe_list *list, int pid, const struct registry *registry,
-	const enum site_state *states, size_t first, size_t end)
+static void add_references(struct probe_list *list, struct served *known,
+	const struct registry *registry, const enum site_state *states, size_t first, size_t end)
 {
 	const struct list_file *file = &list->files[list->more[first].file];
 
@@ -172,7 +174,8 @@ static void add_references(struct probe_list *list, int pid, const struct regist
 		key = select_key(&file->notes, site->bias, site->provider, site->name);
 		count = registry_refcount(registry, key, false);
 		if (is_ocaml)
-			add_handlers(site, pid, count, patched && patched->plan == PROBE_PLAN_CALL);
+			add_handlers(
+				site, known, count, patched && patched->plan == PROBE_PLAN_CALL);
 		else if (count > site->refcount)
 			set_refcount(site, count);
 		if (patched && patched->plan < PROBE_PLAN_COUNT)
@@ -237,17 +240,19 @@ struct probe_error *list_read_state(struct probe_list *list, int pid, size_t fir
 {
 	enum site_state *states = NULL;
 	struct registry registry = {0};
+	struct served known AUTO_SERVED;
 	struct probe_error *error;
 
+	served_begin(pid, &known);
 	if (first == list->site_count)
 		return NULL;
 	for (size_t i = first; i < list->site_count; i = module_end(list, i))
-		read_semaphores(list, pid, i, module_end(list, i));
+		read_semaphores(list, &known, i, module_end(list, i));
 	error = read_registry(list, pid, first, &registry);
 	if (!error && registry.site_count)
 		error = read_sites(&registry, pid, &states);
 	for (size_t i = first; i < list->site_count; i = module_end(list, i))
-		add_references(list, pid, &registry, states, i, module_end(list, i));
+		add_references(list, &known, &registry, states, i, module_end(list, i));
 	free(states);
 	registry_deinit(&registry);
 	return error;

@@ -14,6 +14,7 @@
 #include "libprobe/modules/gadgets.h"
 #include "libprobe/modules/modules.h"
 #include "libprobe/process/memory.h"
+#include "libprobe/process/served.h"
 
 enum {
 	PIECE_MAX = UINT8_MAX,
@@ -134,7 +135,9 @@ static struct probe_error *search_memory(pid_t pid, const struct maps *maps,
 	const struct modules *modules, struct arch_gadgets *gadgets)
 {
 	AUTO_FREE uint8_t *code = malloc(PART_BYTES);
+	struct served known AUTO_SERVED;
 
+	served_begin(pid, &known);
 	if (!code)
 		return probe_error_no_memory();
 	for (size_t i = 0; i < maps->count; i++) {
@@ -146,7 +149,8 @@ static struct probe_error *search_memory(pid_t pid, const struct maps *maps,
 		for (uint64_t at = m->start; at < m->end && !has_all(gadgets); at += step) {
 			size_t left = m->end - at;
 
-			got = memory_read(pid, at, code, left < PART_BYTES ? left : PART_BYTES);
+			got = memory_read_known(
+				&known, at, code, left < PART_BYTES ? left : PART_BYTES);
 			arch_process()->find_gadgets(code, got, at, gadgets);
 			if (got < PART_BYTES)
 				break;

@@ -6,6 +6,7 @@
 
 #include "arch/layout.h"
 #include "libprobe/process/memory.h"
+#include "libprobe/process/served.h"
 #include "libprobe/ring/snapshot.h"
 #include "libprobe/target/data.h"
 
@@ -21,7 +22,8 @@ bool snapshot_read(const struct snapshot *view, uint64_t offset, void *to, size_
 		return pread(view->file, to, size, (off_t)(view->file_start + offset)) ==
 		       (ssize_t)size;
 	if (!view->base)
-		return memory_read(view->pid, view->layout.data + offset, to, size) == size;
+		return memory_read_known(view->served, view->layout.data + offset, to, size) ==
+		       size;
 	for (size_t i = 0; i < size / 8; i++)
 		words[i] = atomic_load_explicit(
 			(const _Atomic uint64_t *)(view->base + offset + 8 * i),
@@ -47,6 +49,10 @@ static bool learn(struct snapshot *view, uint64_t offset)
 void snapshot_begin_round(struct snapshot *view)
 {
 	view->hole_start = UINT64_MAX;
+	if (view->served) {
+		served_end(view->served);
+		served_begin(view->pid, view->served);
+	}
 }
 
 /*

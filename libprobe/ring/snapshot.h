@@ -15,10 +15,13 @@
 #include "arch/layout.h"
 #include "libprobe/target/registry.h"
 
+struct served;
+
 struct snapshot {
-	const uint8_t *base; /* this process's mapping of the data; NULL: see pid */
-	int fd;		     /* of the data, or -1 */
-	pid_t pid;	     /* whose memory is read where there is no mapping; 0: see file */
+	const uint8_t *base;   /* this process's mapping of the data; NULL: see pid */
+	int fd;		       /* of the data, or -1 */
+	pid_t pid;	       /* whose memory is read where there is no mapping; 0: see file */
+	struct served *served; /* where pid's memory is read; owned by whoever made the view */
 	int file; /* a descriptor with the data from file_start on; owned by its session */
 	uint64_t file_start;
 	struct reg_session layout;
@@ -39,6 +42,7 @@ uint64_t snapshot_sum_slots(const struct snapshot *view, uint32_t slot, size_t f
  * Is everything in [offset, offset + size) still as it was made, zero? Where that
  * was found in this round, it is not searched again.
  */
+/* What is known of the process's pages is learned again, too. */
 void snapshot_begin_round(struct snapshot *view);
 bool snapshot_is_empty(struct snapshot *view, uint64_t offset, size_t size);
 

@@ -345,6 +345,8 @@ void probe_session_free(struct probe_session *session)
 	rings_close(&session->rings);
 	if (session->opened && session->view.base)
 		munmap((void *)session->view.base, session->view.layout.data_size);
+	if (session->view.served)
+		served_end(session->view.served);
 	if (session->data >= 0)
 		close(session->data);
 	for (size_t i = 0; i < session->site_count; i++)

@@ -235,8 +235,11 @@ static void open_view(
 	if (s->data >= 0)
 		base = mmap(NULL, session->data_size, PROT_READ, MAP_SHARED | MAP_NORESERVE,
 			s->data, 0);
-	if (base == MAP_FAILED)
+	if (base == MAP_FAILED) {
+		served_begin(s->view.pid, &s->served);
+		s->view.served = &s->served;
 		return;
+	}
 	s->view.base = base;
 	s->view.fd = s->data;
 }

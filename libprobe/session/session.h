@@ -7,6 +7,7 @@
 #include "libprobe/patch/install.h"
 #include "libprobe/base/clock.h"
 #include "libprobe/process/edits.h"
+#include "libprobe/process/served.h"
 #include "libprobe/follow/gate.h"
 #include "libprobe/follow/launch.h"
 #include "libprobe/expr/record_layout.h"
@@ -78,6 +79,7 @@ struct probe_session {
 	struct children_cache processes; /* of threads */
 	int data;			 /* descriptor of the session's data, or -1 */
 	struct snapshot view;
+	struct served served;	 /* what view.served points to, if that is set */
 	bool counts_damaged;	 /* the target has written over its counts of losses */
 	uint64_t count_again_ns; /* hits are not added up before (CLOCK_MONOTONIC) */
 	struct asked asked;

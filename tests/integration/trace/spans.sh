@@ -5,7 +5,7 @@
 # are cut or cannot be read; what is lost; a controller that is killed.
 . tests/integration/lib.sh
 need_attach
-need jq
+need jq strace
 
 threads=16 requests=2000
 
@@ -221,7 +221,10 @@ start "$TARGETS/pairs" 4 500
 ask go
 said=$answer
 hear
-"$PROBECTL" read --json -p "$target_pid" >"$SCRATCH/read.out" || fail "read: $?"
+# Whoever may not open the table's file reads it through the process, whose pages are asked after once.
+strace -qq -e trace=openat -o "$SCRATCH/strace" "$PROBECTL" read --json -p "$target_pid" >"$SCRATCH/read.out" ||
+	fail "read: $?"
+[ "$(grep -c '/smaps"' "$SCRATCH/strace")" -lt 20 ] || fail "the flags of all mappings are read for each row"
 same "jobs by key" "$(jq -sc '[.[] | select(.name == "job__done") | .count] | [length, add]' "$SCRATCH/read.out")" \
 	"[3,$(jq .jobs <<<"$said")]"
 same "steps, null and depth 0 apart" \
