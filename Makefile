@@ -33,6 +33,8 @@ SANITIZE ?=
 KINDS ?= unit golden integration
 TEST_SECONDS ?= 300
 REPEATS ?= 0
+# How many tests run at a time: many of them wait most of their time.
+JOBS ?= $(shell expr $$(nproc) + 1)
 # By how much the hits that only have to be many are fewer in unit tests.
 TEST_SLOWER ?= 1
 FUZZ_SECONDS ?= 20
@@ -364,10 +366,10 @@ demo: all
 	$(Q)PROBECTL='$(abspath $(PROBECTL))' bash tests/demo.sh
 
 check: all unit-tests targets $(if $(SANITIZE),,static)
-	$(Q)bash tests/run.sh -b '$(BUILD)' -t $(TEST_SECONDS) -r $(REPEATS) $(KINDS)
+	$(Q)bash tests/run.sh -b '$(BUILD)' -j $(JOBS) -t $(TEST_SECONDS) -r $(REPEATS) $(KINDS)
 
 lint: all man
-	$(Q)CC='$(CC)' bash tests/run.sh -b '$(BUILD)' -t 900 lint
+	$(Q)CC='$(CC)' bash tests/run.sh -b '$(BUILD)' -j $(JOBS) -t 900 lint
 
 fmt: | $(FIRST)
 	$(Q)git ls-files '*.c' '*.h' | xargs clang-format -i
@@ -513,8 +515,8 @@ Targets:
 Variables:
   V=1 shows the commands; BUILD=DIR builds elsewhere; CC, CFLAGS, CPPFLAGS, LDFLAGS,
   LDLIBS are added to; SANITIZE=LIST is for -fsanitize=; TEST_SECONDS is a test's limit;
-  REPEATS runs a failed test so many times more, and it passes if it then passes each time;
-  MACHINE is what a cross compiler builds for (aarch64)
+  JOBS tests run at a time; REPEATS runs a failed test so many times more, and it passes if
+  it then passes each time; MACHINE is what a cross compiler builds for (aarch64)
 endef
 
 help:
