@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: MIT
 # Builds probectl and libprobe. `make help` names the targets and variables.
 #
-# Sources are found by wildcard, and nothing is run while this file is being
-# read: `make deps all` must work where neither a compiler nor pkg-config is
+# Sources are found by wildcard, and nothing but nproc is run while this file is
+# being read: `make deps all` must work where neither a compiler nor pkg-config is
 # installed yet.
+
+# All processors build, if only one thing is asked for: others come one after another.
+ifeq ($(filter -j%,$(MAKEFLAGS))$(word 2,$(filter-out deps,$(MAKECMDGOALS))),)
+MAKEFLAGS += -j$(shell nproc)
+endif
 
 VERSION = 0.1.0
 SOVERSION = 0
