@@ -184,6 +184,7 @@ enum arch_gather_parts {
 struct arch_key {
 	const struct arch_expr *number; /* NULL: it is a string, or a stack */
 	uint8_t string;			/* its capture */
+	bool is_norm;			/* the key is the string's normal form: arch/norm.h */
 };
 enum { ARCH_KEYS_MAX = 6, ARCH_FRAMES_MAX = 64, ARCH_STACK_MAX = 32768, ARCH_COMM_MAX = 16 };
 

@@ -188,6 +188,21 @@ static void plan_temps_of_checks(struct stub_plan *p)
 		p->cpu_temp = take_temps(p, 1);
 }
 
+/*
+ * Room for normal forms, which are no longer than their texts. It comes last: instructions have the
+ * distance of other temporaries in fewer bytes.
+ */
+static void plan_temps_of_texts(struct stub_plan *p)
+{
+	const struct arch_gather *g = &p->stub->gather;
+
+	for (int k = 0; k < g->key_count; k++)
+		if (g->keys[k].is_norm)
+			p->text_temp[k] = take_temps(
+				p, (int)(capture_bytes(&p->stub->captures[g->keys[k].string]) + 7) /
+					   8);
+}
+
 bool plan_stub(struct stub_plan *p, const struct arch_stub *s, const struct stub_isa *isa)
 {
 	*p = (struct stub_plan){.stub = s, .isa = isa};
@@ -205,6 +220,7 @@ bool plan_stub(struct stub_plan *p, const struct arch_stub *s, const struct stub
 	if (p->kernel_cpu && !s->may_ask_cpu)
 		return false;
 	plan_temps_of_checks(p);
+	plan_temps_of_texts(p);
 	p->is_early = is_early(p);
 	/* Unwinders know where a function's frame has the registers. */
 	p->keeps_flags = !s->frees_flags || s->kind == ARCH_STUB_CALL;

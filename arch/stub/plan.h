@@ -20,6 +20,9 @@ enum {
 /* For return addresses: the last frame pointer, the readable page, the count; then they come. */
 enum { STACK_LAST, STACK_PAGE, STACK_COUNT, STACK_TEMPS };
 
+/* While a normal form is made. */
+enum { NORM_TEMPS = 3 };
+
 /* One byte for each page of a copied stack except the first: the vector that mincore(2) fills. */
 enum { RESIDENT_TEMPS = 3 };
 _Static_assert(ARCH_STACK_MAX / PAGE_BYTES + 2 <= 8 * RESIDENT_TEMPS, "a byte for each page");
@@ -87,10 +90,12 @@ struct stub_plan {
 	int kept_temp, begin_temp; /* of an end: where its begin is kept; of a span: its time */
 	bool has_duration;	   /* of a pair, in nanoseconds, if something asks for it: */
 	int duration_temp;
-	int tag_temp;		     /* of the key */
-	int tries_temp;		     /* how often an aborted sequence is retried */
-	int wait_temp;		     /* of a wait for room: WAIT_WORDS above the first register */
-	int key_temp[ARCH_KEYS_MAX]; /* numbers, and strings' words */
+	int tag_temp;		      /* of the key */
+	int tries_temp;		      /* how often an aborted sequence is retried */
+	int wait_temp;		      /* of a wait for room: WAIT_WORDS above the first register */
+	int key_temp[ARCH_KEYS_MAX];  /* numbers, and strings' words */
+	int norm_temp;		      /* the first of NORM_TEMPS */
+	int text_temp[ARCH_KEYS_MAX]; /* of a normal form: the first one for its bytes */
 	int32_t record_at[ARCH_ARGS_MAX]; /* by recorded capture: its fixed place in a record */
 	int32_t record_mask_at;
 	uint32_t record_align; /* records are padded to multiples of it */
@@ -99,6 +104,7 @@ struct stub_plan {
 
 	/* Labels. */
 	int check, check_stack, measure, extent, hash, time; /* subroutines */
+	int norm;					     /* the tables of normal forms */
 	int out, small_out;				     /* the exits, from either frame */
 	int slow, full;					     /* a thread without rseq; no room */
 	int slow_again, wait_first, wait; /* after a wait; no room, if hits wait for it (wait.c) */
@@ -373,5 +379,17 @@ void form_key(struct form *f, const struct stub_plan *plan);
  */
 void form_lookup(struct form *f, const struct stub_plan *plan, int again);
 void form_hash_subroutine(struct form *f, const struct stub_plan *plan);
+
+/* ---- Normal forms (norm.c) ----------------------------------------------------------- */
+
+/*
+ * Before a sequence: makes the normal form of the string of key `k`, and its word. Changes all
+ * registers.
+ */
+void form_norm_key(struct form *f, const struct stub_plan *plan, int k);
+/* What these need, which nothing reaches as code. */
+void form_norm_tables(struct form *f, const struct stub_plan *plan);
+/* Whether the stub has such a key. */
+bool stub_has_norm(const struct arch_stub *stub);
 
 #endif

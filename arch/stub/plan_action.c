@@ -56,6 +56,14 @@ static bool plan_record(struct stub_plan *p)
 	       s->ring_bytes <= RING_BYTES_MAX && !(s->ring_bytes & (s->ring_bytes - 1));
 }
 
+bool stub_has_norm(const struct arch_stub *s)
+{
+	for (int k = 0; k < s->gather.key_count; k++)
+		if (s->gather.keys[k].is_norm)
+			return true;
+	return false;
+}
+
 /* ---- Cells ------------------------------------------------------------------------------ */
 
 static bool is_power_of_two(uint32_t n)
@@ -85,8 +93,13 @@ static bool plan_gather(struct stub_plan *p)
 			(string >= p->stub->capture_count ||
 				!arch_capture_has_bytes(&p->stub->captures[string])))
 			return false;
-		p->key_temp[k] = g->keys[k].number ? take_temps(p, 1) : p->temp[string] + 1;
+		if (g->keys[k].number && g->keys[k].is_norm)
+			return false;
+		p->key_temp[k] = g->keys[k].number || g->keys[k].is_norm ? take_temps(p, 1)
+									 : p->temp[string] + 1;
 	}
+	if (stub_has_norm(p->stub))
+		p->norm_temp = take_temps(p, NORM_TEMPS);
 	return true;
 }
 

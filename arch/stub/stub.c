@@ -193,15 +193,18 @@ static void form_slow_parts(struct form *f, struct stub_plan *p)
 	if (p->stub->thread.no_counter)
 		p->isa->time_subroutine(f, p);
 	form_sequence_descriptors(f, p);
+	if (stub_has_norm(p->stub))
+		form_norm_tables(f, p);
 }
 
 static void make_labels(struct form *f, struct stub_plan *p)
 {
 	int *const labels[] = {&p->check, &p->check_stack, &p->measure, &p->extent, &p->hash,
-		&p->time, &p->out, &p->small_out, &p->slow, &p->full, &p->lost, &p->unmatched,
-		&p->slow_sample, &p->sampled, &p->slow_update, &p->gone, &p->slow_flight, &p->timed,
-		&p->entered, &p->slow_leave, &p->number, &p->numbered, &p->slow_again,
-		&p->wait_first, &p->wait, &p->wait_over, &p->wait_done, &p->wait_lost};
+		&p->norm, &p->time, &p->out, &p->small_out, &p->slow, &p->full, &p->lost,
+		&p->unmatched, &p->slow_sample, &p->sampled, &p->slow_update, &p->gone,
+		&p->slow_flight, &p->timed, &p->entered, &p->slow_leave, &p->number, &p->numbered,
+		&p->slow_again, &p->wait_first, &p->wait, &p->wait_over, &p->wait_done,
+		&p->wait_lost};
 
 	for (size_t i = 0; i < sizeof(labels) / sizeof(*labels); i++)
 		*labels[i] = form_label(f);
@@ -217,6 +220,16 @@ static void form_switches(struct form *f, const struct stub_plan *p)
 		form_jump_if_word(f, FORM_RIGHT, p->stub->off, FORM_NE, p->small_out);
 }
 
+/*
+ * Reads a word of each page of a frame that has more than one, from above: where the stack ends,
+ * there may be one page that cannot be read, and below it memory that is none of the thread's.
+ */
+static void form_touch(struct form *f, const struct stub_plan *p)
+{
+	for (int at = p->frame.size - PAGE_BYTES; at > 0; at -= PAGE_BYTES)
+		form_load(f, FORM_VALUE, form_at(FORM_FRAME, at & -8), sizeof(uint64_t), false);
+}
+
 void form_stub(struct form *f, struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
@@ -227,6 +240,7 @@ void form_stub(struct form *f, struct stub_plan *p)
 	if (p->is_early)
 		form_filter(f, p, s->filter, p->small_out);
 	p->isa->grow(f, p);
+	form_touch(f, p);
 	form_hold_none(f, p);
 	form_preparations(f, p);
 	form_sample(f, p);

@@ -38,10 +38,11 @@ static int32_t bytes_at(const struct stub_plan *p)
 /* FROM, SCRATCH = address and length of a string of the key. */
 static void load_string(struct form *f, const struct stub_plan *p, int k)
 {
-	int pair = p->temp[key_of(p, k)->string];
-
-	form_load(f, FORM_FROM, form_temp(pair), WORD, false);
-	form_load(f, FORM_SCRATCH, form_temp(pair + 1), sizeof(uint32_t), false);
+	if (key_of(p, k)->is_norm)
+		form_compute(f, FORM_FROM, form_temp(p->text_temp[k]));
+	else
+		form_load(f, FORM_FROM, form_temp(p->temp[key_of(p, k)->string]), WORD, false);
+	form_load(f, FORM_SCRATCH, form_temp(p->key_temp[k]), sizeof(uint32_t), false);
 	form_two_const(f, FORM_AND, false, FORM_SCRATCH, RING_STRING_LENGTH);
 }
 
@@ -89,6 +90,8 @@ void form_key(struct form *f, const struct stub_plan *p)
 	const struct arch_gather *g = &p->stub->gather;
 
 	for (int k = 0; k < g->key_count; k++) {
+		if (g->keys[k].is_norm)
+			form_norm_key(f, p, k);
 		if (!g->keys[k].number)
 			continue;
 		form_expr(f, p, g->keys[k].number, p->lost);

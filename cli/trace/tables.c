@@ -79,11 +79,9 @@ static struct probe_error *print_interval(
 	return NULL;
 }
 
-/* A normal form is made here, of texts that the target keeps one by one. */
 static void report_others(const struct probe_gather *gather, const struct probe_table *table)
 {
 	uint64_t others = 0;
-	bool has_norm = false;
 	size_t count;
 	const struct probe_table_row *rows = probe_table_rows(table, &count);
 
@@ -93,12 +91,10 @@ static void report_others(const struct probe_gather *gather, const struct probe_
 	if (!others)
 		return;
 
-	for (size_t i = 0; i < gather->key_count; i++)
-		has_norm |= strncmp(gather->keys[i], "norm(", 5) == 0;
 	fprintf(stderr,
 		"probectl: hits without a row of their key: %" PRIu64
-		", for not all keys fit into the table; --keys N makes it larger%s\n",
-		others, has_norm ? " (norm() needs room for each different text)" : "");
+		", for not all keys fit into the table; --keys N makes it larger\n",
+		others);
 }
 
 static struct probe_error *print_tracer(

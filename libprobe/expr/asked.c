@@ -114,10 +114,10 @@ static struct probe_error *take_key(struct asked *asked, size_t i)
 	asked->key_word[i] = expr_word(key);
 	asked->key_symbol[i] = expr_is_symbol(key);
 	asked->key_string[i] = is_string || asked->key_symbol[i];
-	asked->key_norm[i] = expr_is_norm(key);
 	asked->of_pair |= expr_is_of_pair(key);
 	switch (asked->key_word[i]) {
 	case EXPR_NO_WORD:
+		asked->parts.is_norm[asked->parts.count] = expr_is_norm(key);
 		add_part(&asked->parts, is_string ? asked->string_bytes : 0);
 		break;
 	case EXPR_COMM:

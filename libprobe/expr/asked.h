@@ -20,6 +20,7 @@ enum { BIND_STACK_FRAMES, BIND_STACK_SITE, BIND_STACK_CALLER, BIND_STACK_KEYS };
 struct asked_parts {
 	size_t count;
 	bool is_string[ARCH_KEYS_MAX];
+	bool is_norm[ARCH_KEYS_MAX]; /* a string in its normal form, which the stub makes */
 	uint8_t string_count;
 	uint16_t string_bytes; /* of the longest string */
 };
@@ -33,7 +34,6 @@ struct asked {
 	bool ustack; /* one of the keys is a call stack */
 	enum expr_word key_word[PROBE_KEYS_MAX];
 	bool key_string[PROBE_KEYS_MAX]; /* whether its values are no numbers */
-	bool key_norm[PROBE_KEYS_MAX];	 /* and its rows are by its normal form */
 	bool key_symbol[PROBE_KEYS_MAX]; /* whether it is sym(argN): its rows are by name */
 	struct asked_parts parts;
 	uint16_t string_bytes; /* of each argument that is a string */

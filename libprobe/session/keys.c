@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A stub keeps what is cheap to tell apart: the bytes of a string, return addresses. Rows have what
- * people tell apart: normal forms of texts, functions. So several entries may be one row.
+ * A stub keeps what it knows: the bytes of a string, or of its normal form, and addresses. Rows
+ *have what people tell apart: functions. So several entries may be one row. Their number is bounded
+ *by that of the addresses in the program's code, which is not so of texts.
  *
  *	parts	word, word, ...   bytes of strings, each padded to 8
  *	key	word, word, ...   the same; a stack has the names of its functions, a line for each,
@@ -11,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libprobe/expr/norm.h"
 #include "libprobe/session/frame_text.h"
 #include "libprobe/session/keys.h"
 
@@ -43,15 +43,6 @@ static const uint8_t *next_bytes(struct reading *r, uint64_t word)
 
 	r->bytes += (ring_string_length(word) + UINT64_C(7)) & ~UINT64_C(7);
 	return bytes;
-}
-
-static void put_norm(struct buffer *out, const uint8_t *text, uint32_t length)
-{
-	uint8_t *to = (uint8_t *)buffer_reserve(out, length + 1);
-
-	if (!to)
-		return;
-	out->length += norm_text(text, length, to);
 }
 
 /* ---- Names ------------------------------------------------------------------------------ */
@@ -194,11 +185,7 @@ static uint64_t put_bytes(
 		put_name(out, s, r);
 	} else {
 		word = next_word(r);
-		if (s->asked.key_norm[i])
-			put_norm(out, next_bytes(r, word), ring_string_length(word));
-		else
-			buffer_bytes(
-				out, (const char *)next_bytes(r, word), ring_string_length(word));
+		buffer_bytes(out, (const char *)next_bytes(r, word), ring_string_length(word));
 	}
 	word = (word & ~(uint64_t)RING_STRING_LENGTH) | (uint32_t)(out->length - start);
 	while (out->length % 8 && !out->no_memory)
@@ -221,8 +208,8 @@ void keys_refresh(struct probe_session *session)
 static bool differs(const struct asked *asked)
 {
 	for (size_t i = 0; i < asked->key_count; i++)
-		if (asked->key_norm[i] || asked->key_symbol[i] ||
-			asked->key_word[i] == EXPR_USTACK || asked->key_word[i] == EXPR_PROBE)
+		if (asked->key_symbol[i] || asked->key_word[i] == EXPR_USTACK ||
+			asked->key_word[i] == EXPR_PROBE)
 			return true;
 	return false;
 }

@@ -460,8 +460,9 @@ static void describe_gather(const struct probe_session *s, const struct reg_sess
 	}
 	g->key_count = (uint8_t)s->asked.parts.count;
 	for (size_t i = 0; i < g->key_count; i++)
-		g->keys[i] = (struct arch_key){
-			.number = if_any(&bound->key_numbers[i]), .string = bound->key_strings[i]};
+		g->keys[i] = (struct arch_key){.number = if_any(&bound->key_numbers[i]),
+			.string = bound->key_strings[i],
+			.is_norm = s->asked.parts.is_norm[i]};
 	g->owner = slot;
 	g->entries = reg->entries;
 	g->entry_bytes = reg->cell_bytes;

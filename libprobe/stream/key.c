@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include <string.h>
 
-#include "libprobe/expr/norm.h"
+#include "arch/norm.h"
 #include "libprobe/names/argument.h"
 #include "libprobe/stream/key.h"
 #include "libprobe/stream/key_name.h"

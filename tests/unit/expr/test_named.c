@@ -169,7 +169,7 @@ static void test_begin(void **state)
 	options.gather.key_count = 1;
 	options.filter = "begin.id == 1 && end.id == 2";
 	assert_null(init(&asked, options, "p:a*"));
-	assert_true(asked.key_norm[0]);
+	assert_true(asked.parts.is_norm[0]);
 	assert_int_equal(asked.kept_count, 2);
 	assert_null(find(&asked, PAIR_BEGIN, "a__start", 2, &its));
 	assert_null(find(&asked, PAIR_END, "a__done", 2, &its));

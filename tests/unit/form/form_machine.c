@@ -28,6 +28,12 @@ static void put(struct form *f, const struct form_insn *insn)
 	if (insn->op == FORM_PLACE || insn->op == FORM_MARK) {
 		assert_int_equal(m->places[insn->label], SIZE_MAX);
 		m->places[insn->label] = m->count;
+		m->data_places[insn->label] = m->data_bytes;
+	}
+	if (insn->op == FORM_WORD) {
+		assert_true(m->data_bytes + insn->bytes <= sizeof(m->data));
+		memcpy(m->data + m->data_bytes, &insn->value, insn->bytes);
+		m->data_bytes += insn->bytes;
 	}
 	m->insns[m->count++] = *insn;
 }
@@ -37,6 +43,7 @@ void form_machine_init(struct form_machine *m)
 	m->form = (struct form){put, new_label};
 	m->count = 0;
 	m->labels = 0;
+	m->data_bytes = 0;
 }
 
 /* ---- One instruction ------------------------------------------------------------------ */
@@ -476,6 +483,9 @@ static void run_one_of_all(struct run *r, const struct form_insn *i)
 	case FORM_YES_IF:
 		if (holds(r->v, i, r->world))
 			back(r, true, true);
+		break;
+	case FORM_LABEL:
+		r->v[i->a] = (uintptr_t)(r->machine->data + r->machine->data_places[i->label]);
 		break;
 	case FORM_PUSH:
 		assert_true(r->pushed < STACK_MAX);

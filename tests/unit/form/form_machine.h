@@ -9,7 +9,7 @@
 
 struct frame;
 
-enum { MACHINE_INSNS = 16384, MACHINE_LABELS = 4096 };
+enum { MACHINE_INSNS = 16384, MACHINE_LABELS = 4096, MACHINE_DATA = 4096 };
 
 struct form_machine {
 	struct form form;
@@ -17,6 +17,8 @@ struct form_machine {
 	size_t count;
 	size_t places[MACHINE_LABELS]; /* SIZE_MAX: not yet */
 	int labels;
+	uint8_t data[MACHINE_DATA]; /* of WORD; a label is also where it is in them */
+	size_t data_bytes, data_places[MACHINE_LABELS];
 };
 
 /* What a program finds besides memory. */

@@ -377,46 +377,10 @@ static void test_string_keys(void **state)
 	host_free(h);
 }
 
-/* Strings that have the same normal form are one row; a cut one has another. */
-static void test_norm_keys(void **state)
-{
-	static const struct probe_session_options by_norm = {.kind = PROBE_SESSION_GATHER,
-		.string_bytes = 20,
-		.gather = {.keys = {"norm(str(arg0))", "arg1", "str(arg2)"},
-			.key_count = 3,
-			.keys_max = 8}};
-	struct host *h = host_create(&by_norm, 0);
-	uint64_t counts = 0;
-
-	(void)state;
-	string_entry(h, 0, 1, "select 1", 0, 4);
-	string_entry(h, 0, 2, "select 'two''s'", 0, 4);
-	string_entry(h, 1, 3, "select 1234567", 0, 4);
-	string_entry(h, 1, 4, "select 1", 0, 5);
-	string_entry(h, 1, 5, "select 12345", UINT64_C(1) << RING_STRING_TRUNCATED_BIT, 4);
-	string_entry(h, CPUS, 6, "", UINT64_C(1) << RING_STRING_NULL_BIT, 4);
-	read_rows(h);
-	assert_int_equal(h->count, 4);
-	for (size_t i = 0; i < h->count; i++) {
-		const struct probe_row *row = &h->rows[i];
-
-		counts += row->count << 8 * i;
-		assert_memory_equal(row->keys[2].bytes, "ab", 2);
-		assert_int_equal(row->keys[2].length, 2);
-		if (row->keys[0].kind == PROBE_VALUE_NULL)
-			continue;
-		assert_int_equal(row->keys[0].length, 8);
-		assert_memory_equal(row->keys[0].bytes, "select ?", 8);
-		assert_int_equal(
-			row->count, row->keys[1].u == 4 && !row->keys[0].truncated ? 3 : 1);
-	}
-	assert_int_equal((counts & 0xff) + (counts >> 8 & 0xff) + (counts >> 16 & 0xff) +
-				 (counts >> 24 & 0xff),
-		6);
-	host_free(h);
-}
-
-/* Without a process, addresses have no names: they are texts all the same. */
+/*
+ * Without a process, addresses have no names: they are texts all the same. Normal forms are as
+ * stubs have made them.
+ */
 static void test_name_keys(void **state)
 {
 	static const struct probe_session_options by_name = {.kind = PROBE_SESSION_GATHER,
@@ -427,9 +391,9 @@ static void test_name_keys(void **state)
 	struct host *h = host_create(&by_name, 0);
 
 	(void)state;
-	string_entry(h, 0, 1, "select 1", 0, UINT64_MAX);
-	string_entry(h, 1, 2, "select 22", 0, UINT64_MAX);
-	string_entry(h, 1, 3, "select 1", 0, 0x10);
+	string_entry(h, 0, 1, "select ?", 0, UINT64_MAX);
+	string_entry(h, 1, 2, "select ?", 0, UINT64_MAX);
+	string_entry(h, 1, 3, "select ?", 0, 0x10);
 	read_rows(h);
 	assert_int_equal(h->count, 2);
 	for (size_t i = 0; i < h->count; i++) {
@@ -626,7 +590,6 @@ int main(void)
 		cmocka_unit_test(test_bounds),
 		cmocka_unit_test(test_number_keys),
 		cmocka_unit_test(test_string_keys),
-		cmocka_unit_test(test_norm_keys),
 		cmocka_unit_test(test_name_keys),
 		cmocka_unit_test(test_names_stay),
 		cmocka_unit_test(test_lies),

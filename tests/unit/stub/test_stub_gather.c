@@ -7,6 +7,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -231,6 +232,52 @@ static void string_keys(void **state)
 	}
 }
 
+/* Texts that differ in their literals have one entry in each table, however many there are. */
+static void norm_keys(void **state)
+{
+	static const char *const forms[] = {"select ? from t2", "/a/N"};
+	struct gathering *c = *state;
+	char text[GATHERING_STRING_MAX + 40];
+
+	for (int rseq = 0; rseq < 2; rseq++) {
+		struct arch_stub stub = gathering_stub(c, rseq, 0);
+		uint64_t total = 0;
+
+		stub.gather.value = NULL;
+		add_keys(&stub, true);
+		stub.gather.keys[0].is_norm = true;
+		stub_host_reset(&c->host);
+		c->site = stub_host_emit_site(&c->host, &stub);
+		for (unsigned int i = 0; i < 10000; i++) {
+			snprintf(
+				text, sizeof(text), i % 2 ? "select %u from t2" : "/a/%u", i * 977);
+			c->site((uintptr_t)text, 0, 0);
+		}
+		for (size_t i = 0; i < 2; i++) {
+			struct totals t = key_totals(c, &stub.gather, strlen(forms[i]), forms[i]);
+
+			assert_int_equal(t.count, 5000);
+			assert_in_range(t.entries, 1, c->host.cpus + 1);
+			total += t.count;
+		}
+		assert_int_equal(total, 10000);
+		/* The text is cut, and then made normal. */
+		memset(text, 'x', sizeof(text));
+		memcpy(text, "a '", 3);
+		text[sizeof(text) - 1] = '\0';
+		c->site((uintptr_t)text, 0, 0);
+		assert_int_equal(key_totals(c, &stub.gather,
+					 3 | UINT64_C(1) << RING_STRING_TRUNCATED_BIT, "a ?")
+					 .count,
+			1);
+		c->site(8, 0, 0);
+		assert_int_equal(
+			key_totals(c, &stub.gather, UINT64_C(1) << RING_STRING_NULL_BIT, NULL)
+				.count,
+			1);
+	}
+}
+
 static void full_tables(void **state)
 {
 	struct gathering *c = *state;
@@ -269,6 +316,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(cells_by_many, gathering_setup, gathering_teardown),
 		cmocka_unit_test_setup_teardown(number_keys, gathering_setup, gathering_teardown),
 		cmocka_unit_test_setup_teardown(string_keys, gathering_setup, gathering_teardown),
+		cmocka_unit_test_setup_teardown(norm_keys, gathering_setup, gathering_teardown),
 		cmocka_unit_test_setup_teardown(full_tables, gathering_setup, gathering_teardown),
 	};
 
