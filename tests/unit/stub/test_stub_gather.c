@@ -5,16 +5,23 @@
  */
 /* Not under ThreadSanitizer: it knows no code that we make. */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <ucontext.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
+#include "arch/norm.h"
+#include "libprobe/base/page.h"
 #include "tests/unit/stub/stub_gathering.h"
 
-enum { ENTRIES = 64, OWNER = 5 };
+enum { ENTRIES = 64, OWNER = 5, LONG_TEXT = 8192 };
 
 /* ---- Cells -------------------------------------------------------------------------- */
 
@@ -278,6 +285,45 @@ static void norm_keys(void **state)
 	}
 }
 
+/* A stub whose key is a normal form, with the longest text that there may be. */
+static struct arch_stub long_norm(struct gathering *c, struct arch_capture captures[3])
+{
+	struct arch_stub stub = gathering_stub(c, c->host.thread.has_rseq, 0);
+
+	memcpy(captures, gathering_captures, 3 * sizeof(*captures));
+	captures[2].bytes_max = LONG_TEXT;
+	stub.captures = captures;
+	stub.gather.value = NULL;
+	add_keys(&stub, true);
+	stub.gather.keys[0].is_norm = true;
+	stub.gather.entry_cell = 24 + LONG_TEXT;
+	stub.gather.entry_bytes = (stub.gather.entry_cell + GATHERING_CELL_BYTES + 63) / 64 * 64;
+	stub_host_reset(&c->host);
+	return stub;
+}
+
+static void long_norm_keys(void **state)
+{
+	struct gathering *c = *state;
+	struct arch_capture captures[3];
+	struct arch_stub stub = long_norm(c, captures);
+	static char text[LONG_TEXT + 1], form[LONG_TEXT];
+	size_t length = 0;
+
+	c->site = stub_host_emit_site(&c->host, &stub);
+	while (length + 8 <= LONG_TEXT)
+		length += (size_t)snprintf(text + length, 9, "a%05zu, ", length % 99999);
+	c->site((uintptr_t)text, 0, 0);
+	assert_int_equal(key_totals(c, &stub.gather, length, text).count, 1);
+	for (size_t i = 0; i < length; i++)
+		text[i] = text[i] == 'a' ? '-' : text[i];
+	text[0] = ',';
+	c->site((uintptr_t)text, 0, 0);
+	length = norm_text((const uint8_t *)text, length, (uint8_t *)form);
+	assert_in_range(length, LONG_TEXT / 8, LONG_TEXT / 2);
+	assert_int_equal(key_totals(c, &stub.gather, length, form).count, 1);
+}
+
 static void full_tables(void **state)
 {
 	struct gathering *c = *state;
@@ -309,6 +355,57 @@ static void full_tables(void **state)
 	}
 }
 
+/* ---- The end of a stack ------------------------------------------------------------------ */
+
+static struct gathering *deep;
+
+static void hit_deep(void)
+{
+	deep->site((uintptr_t) "select 1", 0, 0);
+	_exit(0);
+}
+
+/*
+ * A hit with less stack left than its stub needs ends the program at the guard page, and nothing
+ * below that is written.
+ */
+static void ends_of_stacks(void **state)
+{
+	enum { BELOW = 3 };
+	struct gathering *c = *state;
+	struct arch_capture captures[3];
+	struct arch_stub stub = long_norm(c, captures);
+	size_t page = page_bytes();
+	uint8_t *memory = mmap(NULL, (BELOW + 2) * page, PROT_READ | PROT_WRITE,
+		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	ucontext_t context, back;
+	int status;
+	pid_t child;
+
+	assert_ptr_not_equal(memory, MAP_FAILED);
+	assert_int_equal(mprotect(memory + BELOW * page, page, PROT_NONE), 0);
+	deep = c;
+	c->site = stub_host_emit_site(&c->host, &stub);
+	child = fork();
+	assert_true(child >= 0);
+	if (child == 0) {
+		signal(SIGSEGV, SIG_DFL);
+		getcontext(&context);
+		context.uc_stack.ss_sp = memory + (BELOW + 1) * page;
+		context.uc_stack.ss_size = 4096; /* of a page that may be larger */
+		context.uc_link = &back;
+		makecontext(&context, hit_deep, 0);
+		swapcontext(&back, &context);
+		_exit(1);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	for (size_t i = 0; i < BELOW * page; i++)
+		assert_int_equal(memory[i], 0);
+	assert_true(WIFSIGNALED(status));
+	assert_int_equal(WTERMSIG(status), SIGSEGV);
+	munmap(memory, (BELOW + 2) * page);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -317,6 +414,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(number_keys, gathering_setup, gathering_teardown),
 		cmocka_unit_test_setup_teardown(string_keys, gathering_setup, gathering_teardown),
 		cmocka_unit_test_setup_teardown(norm_keys, gathering_setup, gathering_teardown),
+		cmocka_unit_test_setup_teardown(
+			long_norm_keys, gathering_setup, gathering_teardown),
+		cmocka_unit_test_setup_teardown(
+			ends_of_stacks, gathering_setup, gathering_teardown),
 		cmocka_unit_test_setup_teardown(full_tables, gathering_setup, gathering_teardown),
 	};
 
