@@ -14,9 +14,9 @@
  * A second $tag$ is found byte by byte, without going back: $ is only at the ends of a tag, so
  * where a byte differs, no later byte of what was compared can begin another tag.
  *
- * Each step writes one byte at most and goes on, except those of AGAIN, which lead to states whose
- * own steps all go on, and RESTART, which is taken once. So a text of N bytes takes 3 N + 1 steps
- *at most, whatever it is, and even if another thread changes it meanwhile.
+ * Each step writes one byte at most and goes on, except those of AGAIN, which lead to states
+ * whose own steps all go on, and RESTART, which is taken once. So a text of N bytes takes 3 N + 1
+ * steps at most, whatever it is, and even if another thread changes it meanwhile.
  */
 #include "arch/norm.h"
 

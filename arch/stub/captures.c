@@ -8,6 +8,8 @@
  * that is the frame. Where the processor ignores some bits of a pointer, they are cleared before it
  * is checked and followed; a number that is recorded keeps them.
  */
+#include <linux/prctl.h>
+
 #include "arch/arch.h"
 #include "arch/layout.h"
 #include "arch/stub/plan.h"
@@ -183,6 +185,36 @@ void form_capture_subroutines(struct form *f, const struct stub_plan *p)
 
 /* ---- Before the sequence -------------------------------------------------------------- */
 
+/*
+ * Only the kernel has the thread's name: prctl(2), PR_GET_NAME, copies 16 bytes with a NUL
+ * among them, and fails for no other reason than the address (kernel/sys.c of Linux). The C
+ * library keeps no copy, and anybody may give the thread another name
+ * (/proc/PID/task/TID/comm), so it is asked for at each hit. So a hit has the name that its
+ * thread had then, and no controller has to look at a thread before it ends.
+ *
+ *	POINTER	where the name goes
+ *	VALUE	its length
+ */
+static void prepare_comm(struct form *f, const struct stub_plan *p, int i)
+{
+	int next = form_label(f), end = form_label(f);
+
+	form_store_const(f, form_temp(p->spill[i]), sizeof(uint64_t), 0);
+	form_store_const(f, form_temp(p->spill[i] + 1), sizeof(uint64_t), 0);
+	form_compute(f, FORM_POINTER, form_temp(p->spill[i]));
+	form_move(f, FORM_FROM, FORM_POINTER);
+	form_const(f, FORM_SET, PR_GET_NAME);
+	form_kernel(f, FORM_CALL_PRCTL);
+	form_const(f, FORM_VALUE, 0);
+	form_place(f, next);
+	form_load(f, FORM_SCRATCH, form_indexed(FORM_POINTER, FORM_VALUE, 0), 1, false);
+	form_jump_if_const(f, false, FORM_SCRATCH, FORM_EQ, 0, end);
+	form_two_const(f, FORM_ADD, false, FORM_VALUE, 1);
+	form_jump_if_const(f, false, FORM_VALUE, FORM_BELOW, ARCH_COMM_MAX, next);
+	form_place(f, end);
+	form_store_pair(f, p->temp[i], FORM_POINTER);
+}
+
 static void prepare_vector(struct form *f, const struct stub_plan *p, int i)
 {
 	form_compute(f, FORM_POINTER, form_temp(p->spill[i]));
@@ -274,7 +306,7 @@ void form_prepare_capture(struct form *f, const struct stub_plan *p, int i)
 	if (c->begun || c->stack || (!checked && !arch_capture_has_bytes(c)))
 		return;
 	if (c->is_comm) {
-		form_prepare_comm(f, p, i);
+		prepare_comm(f, p, i);
 	} else if (c->arg.kind == ARCH_ARG_FP_REGISTER) {
 		prepare_vector(f, p, i);
 	} else if (c->arg.kind != ARCH_ARG_MEMORY && !c->has_length && !c->step_count) {

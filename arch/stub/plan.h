@@ -275,8 +275,6 @@ void form_copy(struct form *f);
 void form_copy_pairs(struct form *f, const struct stub_plan *plan);
 /* The subroutines that these call. */
 void form_capture_subroutines(struct form *f, const struct stub_plan *plan);
-/* Before a sequence: prepares capture `i`, of the thread's name (comm.c). Changes all registers. */
-void form_prepare_comm(struct form *f, const struct stub_plan *plan, int i);
 /*
  * Before a sequence: prepares captures of the stack (stack.c), once it is known that the hit leaves
  * something. Changes all registers.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A stub keeps what it knows: the bytes of a string, or of its normal form, and addresses. Rows
- *have what people tell apart: functions. So several entries may be one row. Their number is bounded
- *by that of the addresses in the program's code, which is not so of texts.
+ * have what people tell apart: functions. So several entries may be one row. Their number is
+ * bounded by that of the addresses in the program's code; that of texts would not be.
  *
  *	parts	word, word, ...   bytes of strings, each padded to 8
  *	key	word, word, ...   the same; a stack has the names of its functions, a line for each,

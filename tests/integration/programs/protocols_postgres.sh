@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Statements of PostgreSQL by each protocol: as many as pg_stat_statements has counted, taking as
-# long, and the slow ones with the texts and times that log_min_duration_statement reports.
+# Statements of PostgreSQL by each protocol: as many as pg_stat_statements has counted, in a table
+# with room for their normal forms and not for their texts; taking as long, and the slow ones with the
+# texts and times that log_min_duration_statement reports.
 . tests/integration/lib.sh
 need_attach
 need jq
@@ -31,12 +32,13 @@ forms()
 }
 
 for protocol in simple extended prepared; do
-	trace_start "$protocol" --json -t latency -k 'norm(begin.status)' "${statements[@]}"
+	trace_start "$protocol" --json -t latency --keys 16 -k 'norm(begin.status)' "${statements[@]}"
 	wait_tracing "$protocol"
 	"${psql[@]}" -c 'select pg_stat_statements_reset()' >/dev/null
 	"$pg_bin/pgbench" -n -M "$protocol" -c 2 -t "$transactions" -f "$SCRATCH/four.sql" >"$SCRATCH/bench" 2>&1 ||
 		die "$(cat "$SCRATCH/bench")"
 	trace_stop "$protocol"
+	same "$protocol: what found no room" "$(jq -c 'select(.other)' "$SCRATCH/$protocol.out")" ""
 	counted=$("${psql[@]}" -F ' ' -c "select calls, query from pg_stat_statements
 		where query like '%pgbench_accounts%' or query like '%pgbench_history%' order by 2" | forms)
 	same "$protocol: statements" "$(jq -r 'select(.keys? and (.keys[0] // "" |
