@@ -35,6 +35,7 @@
 #include "libprobe/process/maps.h"
 #include "libprobe/process/memory.h"
 #include "libprobe/base/procfs.h"
+#include "libprobe/repair/inherited.h"
 #include "libprobe/stop/children.h"
 #include "libprobe/stop/control.h"
 #include "libprobe/target/registry.h"
@@ -299,6 +300,13 @@ static struct probe_error *take(
 		ret->target->files = files_hold(watch->launches.files);
 		ret->target->late = true;
 	}
+	/* Of sessions that it has in part, hits would be counted twice. */
+	if (!error && ret->is_newcomer)
+		error = inherited_remove(ret->target);
+	if (error && ret->target) {
+		probe_target_close(ret->target);
+		ret->target = NULL;
+	}
 	if (!error || (error->code != PROBE_ERROR_NOT_FOUND && !procfs_is_zombie(w->pid) &&
 			      (kill(w->pid, 0) == 0 || errno != ESRCH)))
 		return error;
@@ -421,40 +429,27 @@ static bool scan(struct probe_watch *watch)
 
 /* ---- Newcomers ---------------------------------------------------------------------- */
 
-/* Does any site lead to stubs? A registry without sites says nothing. */
-static bool has_patches(const struct registry *registry, pid_t pid)
-{
-	struct edits edits = {0};
-	enum site_state *states = NULL;
-	struct probe_error *error = site_read_all(registry, pid, &edits, &states);
-	bool any = !registry->site_count;
-
-	for (size_t i = 0; !error && i < registry->site_count && !any; i++)
-		any = states[i] == SITE_PATCHED;
-	probe_error_free(error);
-	edits_deinit(&edits);
-	free(states);
-	return any;
-}
-
 /*
  * Has another process of ours sessions, and this one all of them, as a forked child has? One that
- * has ended since it was found to be a copy of the other had them. One that was forked while a
- * session was made may have its data, and even its registry, but no sites that lead to its stubs.
+ * has ended since it was found to be a copy of the other had them. One that was forked while
+ * sessions were made has some of them: it may have a session's data, and even its registry, but
+ * sites that do not lead to its stubs.
  */
 static bool has_sessions_of(pid_t pid, pid_t other)
 {
 	static const char ours[] = "/memfd:probectl";
-	struct registry registry = {0};
+	struct registry registry = {0}, all = {0};
 	struct maps its = {0}, others = {0};
 	struct probe_error *unread = maps_read(other, &others), *error = maps_read(pid, &its);
 	bool has_ended =
 		error && (error->code == PROBE_ERROR_STATE || error->code == PROBE_ERROR_NOT_FOUND);
 	size_t count = 0, shared = 0;
-	bool ret;
+	bool alike = has_ended;
 
 	if (!error)
 		error = registry_load(pid, &its, &registry);
+	if (!unread)
+		unread = registry_load(other, &others, &all);
 	for (size_t i = 0; !unread && i < others.count; i++) {
 		const struct mapping *m = &others.items[i], *same = maps_find(&its, m->start);
 
@@ -464,13 +459,15 @@ static bool has_sessions_of(pid_t pid, pid_t other)
 		shared += has_ended || (same && same->inode == m->inode &&
 					       registry_has_data(&registry, m->start));
 	}
-	ret = count && shared == count && (has_ended || has_patches(&registry, pid));
+	if (!error && !unread && count && shared == count)
+		error = site_all_alike(&all, pid, other, &alike);
 	probe_error_free(unread);
 	probe_error_free(error);
+	registry_deinit(&all);
 	registry_deinit(&registry);
 	maps_deinit(&its);
 	maps_deinit(&others);
-	return ret;
+	return count && shared == count && alike;
 }
 
 /* The watched process that it was forked from, if that has its hits; or NULL. */

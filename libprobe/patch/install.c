@@ -13,7 +13,6 @@
 #include "libprobe/target/orphans.h"
 #include "libprobe/patch/puns.h"
 #include "libprobe/patch/report.h"
-#include "libprobe/process/memory.h"
 #include "libprobe/base/procfs.h"
 #include "libprobe/target/space.h"
 #include "libprobe/target/target.h"
@@ -54,8 +53,8 @@ static struct probe_error *renew_guard(struct change *c)
 {
 	static const uint32_t one = 1;
 	struct registry *r = &c->registry;
-	uint32_t guard;
 	struct probe_error *error;
+	bool inherited;
 
 	if (!r->home)
 		return NULL;
@@ -65,8 +64,8 @@ static struct probe_error *renew_guard(struct change *c)
 			"still return to code that needs it: nothing is added until `probectl "
 			"repair -p %d` can free the rest",
 			c->pid, c->pid);
-	error = memory_read_all(c->pid, r->guard, &guard, sizeof(guard));
-	if (error || guard)
+	error = registry_is_inherited(r, c->pid, &inherited);
+	if (error || !inherited)
 		return error;
 	r->guard += sizeof(uint64_t);
 	if (r->guard % REGISTRY_PAGE == GUARD_PROCESSES_OFFSET)

@@ -121,25 +121,45 @@ static bool has_copies(pid_t pid)
 	return found;
 }
 
-static struct probe_error *retire_copies(struct probe_target *target)
+static struct probe_error *retire_copies(struct change *c)
+{
+	struct orphans orphans;
+	size_t frames;
+	struct probe_error *error = change_remove_frames(c, &frames);
+
+	if (!error)
+		error = orphans_remove(c, &orphans);
+	if (error)
+		return error;
+	for (size_t i = 0; i < c->registry.session_count; i++)
+		if (is_copy(&c->registry.sessions[i]))
+			registry_retire(&c->registry, &c->registry.sessions[i]);
+	return uninstall_unreferenced(c);
+}
+
+static struct probe_error *remove_from(struct probe_target *target)
 {
 	AUTO_CHANGE struct change c;
 	struct probe_error *error = change_begin(target, &c);
-	struct orphans orphans;
-	size_t frames;
 
 	/* One that has begun meanwhile, with the same target, is no copy. */
-	if (error || any_goes_on())
-		return error;
-	error = change_remove_frames(&c, &frames);
-	if (!error)
-		error = orphans_remove(&c, &orphans);
-	if (error)
-		return error;
-	for (size_t i = 0; i < c.registry.session_count; i++)
-		if (is_copy(&c.registry.sessions[i]))
-			registry_retire(&c.registry, &c.registry.sessions[i]);
-	return uninstall_unreferenced(&c);
+	return error || any_goes_on() ? error : retire_copies(&c);
+}
+
+static struct probe_error *remove_inherited(struct probe_target *target)
+{
+	AUTO_CHANGE struct change c;
+	struct probe_error *error = change_begin(target, &c);
+	bool inherited = false;
+
+	if (!error && c.registry.guard)
+		error = registry_is_inherited(&c.registry, c.pid, &inherited);
+	return error || !inherited ? error : retire_copies(&c);
+}
+
+struct probe_error *inherited_remove(struct probe_target *target)
+{
+	return has_copies(target->pid) ? remove_inherited(target) : NULL;
 }
 
 static struct probe_error *remove_copies(pid_t pid, struct probe_patience *patience)
@@ -149,7 +169,7 @@ static struct probe_error *remove_copies(pid_t pid, struct probe_patience *patie
 
 	if (!error) {
 		probe_target_set_patience(target, patience);
-		error = retire_copies(target);
+		error = remove_from(target);
 		probe_target_close(target);
 	}
 	return error;

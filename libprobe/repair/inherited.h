@@ -29,4 +29,10 @@ PROBE_MUST_CHECK struct probe_error *inherited_end(
 /* The same for one that failed, is left to its target, or is freed as it is. Removes nothing. */
 void inherited_forget(bool *goes_on);
 
+/*
+ * Removes the copies in one process to which nothing has been added since it was forked. Errors:
+ * those of a change.
+ */
+PROBE_MUST_CHECK struct probe_error *inherited_remove(struct probe_target *target);
+
 #endif

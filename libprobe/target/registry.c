@@ -392,6 +392,15 @@ bool registry_is_sealed(const struct registry *registry)
 	return sealed && !registry->session_count;
 }
 
+struct probe_error *registry_is_inherited(const struct registry *registry, pid_t pid, bool *ret)
+{
+	uint32_t guard = 0;
+	struct probe_error *error = memory_read_all(pid, registry->guard, &guard, sizeof(guard));
+
+	*ret = !error && !guard;
+	return error;
+}
+
 bool registry_is_stale(const struct registry *registry, pid_t pid)
 {
 	struct home_page home;

@@ -263,6 +263,13 @@ PROBE_MUST_CHECK struct probe_error *registry_publish(
 /* Does the target have nothing of ours left, except memory that the program has sealed? */
 bool registry_is_sealed(const struct registry *registry);
 
+/*
+ * Was the process forked with this registry, and has nothing been added to it since? *ret says so.
+ * Errors: those of memory_read_all().
+ */
+PROBE_MUST_CHECK struct probe_error *registry_is_inherited(
+	const struct registry *registry, pid_t pid, bool *ret);
+
 /* Has another controller changed the registry since it was loaded? */
 bool registry_is_stale(const struct registry *registry, pid_t pid);
 

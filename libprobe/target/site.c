@@ -4,8 +4,10 @@
  * jump; another tool, or the program itself, restores what was there. The bytes tell what
  * has happened to a site; what others wrote is theirs.
  *
- * The bytes of the file can mean two things: something has restored them, or the library was
- * closed and opened again at the same place, in fresh pages. Only then is the site forgotten.
+ * The bytes of the file can mean three things. Something has restored them; then the site stays
+ * known. Or the library was closed and opened again at the same place, in fresh pages. Or the
+ * process was forked after its parent's registry had announced the site and before the site was
+ * patched. The site is forgotten in the last two cases.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -118,13 +120,13 @@ static bool is_old_text(const struct change *change, const struct reg_site *site
 	       is_own_copy(pagemap, site->patch);
 }
 
-/* It may be another library by now, or the same one opened again. */
+/* It may be another library by now, or the same one opened again, or never patched in a child. */
 static enum site_state state_in_file(const struct change *change, const struct reg_site *site,
-	enum site_state state, int pagemap)
+	enum site_state state, int pagemap, bool inherited)
 {
 	switch (state) {
 	case SITE_ORIGINAL:
-		return is_own_copy(pagemap, site->patch) ? state : SITE_GONE;
+		return !inherited && is_own_copy(pagemap, site->patch) ? state : SITE_GONE;
 	case SITE_COVERED:
 	case SITE_FOREIGN:
 		return site_is_in_file(&change->modules, site) || is_old_text(change, site, pagemap)
@@ -325,6 +327,53 @@ struct probe_error *site_read_all(
 	return error;
 }
 
+/* The key of a gate is its address. */
+static bool has_probes(const struct registry *r, const struct reg_site *site)
+{
+	size_t count;
+	const struct reg_stub *stubs = registry_stubs(r, site->pc, &count);
+	bool any = false;
+
+	for (size_t i = 0; i < count; i++)
+		any |= stubs[i].key != stubs[i].pc;
+	return any;
+}
+
+/* False without memory. */
+static bool add_jumps(const struct registry *r, const struct reg_site *site, struct edits *edits)
+{
+	size_t count, jump_length = arch_host()->jump_length;
+	const struct reg_stub *stubs = registry_stubs(r, site->pc, &count);
+	uint8_t jump[EDIT_BYTES];
+	size_t length = site_entry_jump(site, site->entry, jump);
+	bool ok = edits_add(edits, site->patch, site->length) &&
+		  (!length || edits_add(edits, site->entry, length));
+
+	for (size_t i = 0; i < count && ok; i++)
+		ok = edits_add(edits, stubs[i].start + stubs[i].next_jump, jump_length);
+	return ok;
+}
+
+struct probe_error *site_all_alike(const struct registry *r, pid_t pid, pid_t other, bool *ret)
+{
+	struct edits edits = {0};
+	struct probe_error *error;
+	bool ok = true;
+
+	for (size_t i = 0; i < r->site_count && ok; i++)
+		ok = !has_probes(r, &r->sites[i]) || add_jumps(r, &r->sites[i], &edits);
+	error = ok ? edits_prepare(&edits) : probe_error_no_memory();
+	if (!error)
+		error = edits_read(&edits, pid);
+	if (!error)
+		error = edits_note(&edits);
+	if (!error)
+		error = edits_read(&edits, other);
+	*ret = !error && edits_are_as_noted(&edits);
+	edits_deinit(&edits);
+	return error;
+}
+
 /* The same, without an error: without memory or permission, nothing is known of them. */
 static enum site_state *try_states(const struct change *change, struct edits *edits)
 {
@@ -350,9 +399,20 @@ size_t site_count_patched(const struct change *change)
 	return count;
 }
 
+/* Without permission, or memory, this is not known, and nothing more is forgotten. */
+static bool is_inherited(const struct change *change)
+{
+	bool inherited = false;
+
+	if (change->registry.guard)
+		probe_error_free(registry_is_inherited(&change->registry, change->pid, &inherited));
+	return inherited;
+}
+
 void site_forget_closed(struct change *change)
 {
 	struct registry *r = &change->registry;
+	bool inherited = is_inherited(change);
 	struct edits edits = {0};
 	struct losses losses = {0};
 	enum site_state *states = try_states(change, &edits);
@@ -366,7 +426,8 @@ void site_forget_closed(struct change *change)
 				continue;
 			if (states[i] != SITE_PATCHED && pagemap < 0)
 				pagemap = memory_open_pagemap(change->pid);
-			lost = state_in_file(change, &r->sites[i], states[i], pagemap) == SITE_GONE;
+			lost = state_in_file(change, &r->sites[i], states[i], pagemap, inherited) ==
+			       SITE_GONE;
 			note_site(&losses, r, i, lost, original);
 		}
 		if (losses.any)

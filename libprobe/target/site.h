@@ -65,13 +65,22 @@ size_t site_entry_jump(const struct reg_site *site, uint64_t to, uint8_t *out);
 /* What is wrong with a site that is mapped; false: nothing, or it is not. */
 bool site_fault(enum site_state state, enum probe_site_fault *ret);
 
+/*
+ * Compares two processes wherever one's registry says that a jump leads to a probe's stub, or from
+ * it to the next one: *ret is true if both have the same bytes. Gates are not compared. Errors:
+ * PROBE_ERROR_MEMORY, and those of edits_read().
+ */
+PROBE_MUST_CHECK struct probe_error *site_all_alike(
+	const struct registry *registry, pid_t pid, pid_t other, bool *ret);
+
 /* How many sites of the registry are patched. */
 size_t site_count_patched(const struct change *change);
 
 /*
  * Removes from the registry (in this process) sites of libraries that were closed, or closed and
- * opened again; nothing is written there. Sites that others have overwritten stay: their copy of
- * our jump may come back.
+ * opened again, and sites that a forked child knows from its parent but that were never patched in
+ * it; nothing is written there. Sites that others have overwritten stay: their copy of our jump may
+ * come back.
  */
 void site_forget_closed(struct change *change);
 

@@ -233,4 +233,40 @@ done
 # A limit ends it, with nobody there.
 "$PROBECTL" trace -d 0.3 --follow --exe "$comer" comer:hit >"$SCRATCH/out" 2>"$SCRATCH/err" </dev/null ||
 	fail "-d: status $?: $(cat "$SCRATCH/err")"
+# Children are forked before, while and after the probes of their parent are switched on: each is
+# traced, and counted once, whichever way they are named.
+for way in --tree --children; do
+	start "$TARGETS/orphans" 60
+	options=("$way" "$target_pid")
+	[ "$way" = --tree ] || options+=(-p "$target_pid" --follow)
+	trace_start tree -c --json "${options[@]}" orphans:child
+	hear # all are forked
+	wait_tracing tree
+	for child in $(pgrep -P "$target_pid"); do
+		wait_on "$child" orphans:child
+	done
+	tell go
+	wait "$tracer_pid"
+	same "$way: status" "$?" 0
+	end_target
+	same "$way: hits of children" "$(jq .hits "$SCRATCH/tree.out")" 60
+done
+
+# A child may know a site from its parent's registry that was not patched yet when it was forked.
+start "$TARGETS/life"
+trace_start parent -c --json -p "$target_pid" life:hit
+wait_tracing parent
+ask fork
+child=${answer#child }
+read -r at original _ < <("$python" tests/integration/poke.py "$child" changed "$TARGETS/life")
+"$python" tests/integration/poke.py "$child" poke "$at" "$original"
+trace_start child -c --json -p "$child" life:hit
+wait_tracing child
+ask "hit 5"
+trace_stop child
+same "hits of a child whose site was not patched yet" "$(jq .hits "$SCRATCH/child.out")" 5
+trace_stop parent
+same "hits of its parent" "$(hits_of "$SCRATCH/parent.out")" 0
+ask back
+end_target
 finish
