@@ -115,9 +115,11 @@ enum { TABLE_TAG_FILLING = 2, TABLE_PROBES_MAX = 32 /* entries examined */ };
  * they count as well: these have the same thread pointers and addresses as their parent.
  */
 struct probe_flight {
-	uint32_t state;	  /* FLIGHT_*, or FLIGHT_PAIR + number of the pair */
-	uint32_t depth;	  /* number of begins that have no end yet */
-	uint64_t key;	  /* the thread pointer, the thread's id, or the program's own key */
+	uint32_t state; /* FLIGHT_*, or FLIGHT_PAIR + number of the pair */
+	uint32_t depth; /* number of begins that have no end yet */
+	/* The thread pointer, the thread's id, or the program's own key: a number, or a text's hash
+	 */
+	uint64_t key;
 	uint32_t tid;	  /* the thread that made the entry; 0: unknown */
 	uint32_t process; /* number of the key's process, where several use the table */
 	/* By key: entries of keys whose place is here, but which are in later ones. */
@@ -128,6 +130,11 @@ struct probe_flight {
 	 * power of two. 0: it has ended, or a newer one that has ended took its place.
 	 */
 	uint64_t times[];
+	/*
+	 * Behind times, and what is kept of begins: if keys are texts, a u64, the word that a
+	 * record has of a string, and arch_flights.text bytes, padded to 8. They are compared with
+	 * the entry taken.
+	 */
 };
 _Static_assert(sizeof(struct probe_flight) == 32, "stubs rely on the layout");
 enum { FLIGHT_FREE, FLIGHT_TAKEN, FLIGHT_PAIR };

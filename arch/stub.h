@@ -218,8 +218,15 @@ struct arch_flights {
 	uint32_t entries; /* a power of two */
 	uint32_t depth;	  /* begins in an entry, a power of two: more replace the oldest */
 	uint32_t pair;
-	const struct arch_expr
-		*match; /* an end belongs to the begin with the same value; NULL: the same thread */
+	/* An end belongs to the begin with the same value, or the same text; else to its thread's.
+	 */
+	const struct arch_expr *match;
+	/*
+	 * The bytes of a text, at most; 0: there is none. `string` is the capture. A text that
+	 * cannot be read, or is longer, is lost.
+	 */
+	uint32_t text;
+	uint8_t string;
 	/*
 	 * If forked children use the table as well: `process` is a u32 in private memory, the
 	 * number of the process (zero in a child that has none yet); `processes` is a u32 that

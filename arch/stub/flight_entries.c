@@ -39,7 +39,15 @@ static int32_t entry_bytes(const struct stub_plan *p)
 	const struct arch_flights *f = &p->stub->flights;
 	uint32_t bytes = sizeof(struct probe_flight) + f->depth * (8 + f->keep);
 
+	bytes += f->text ? 8 + ((f->text + 7) & ~7u) : 0;
 	return (int32_t)((bytes + 63) & ~63u);
+}
+
+static int32_t text_offset(const struct stub_plan *p)
+{
+	const struct arch_flights *f = &p->stub->flights;
+
+	return (int32_t)(sizeof(struct probe_flight) + f->depth * (8 + f->keep));
 }
 
 /* ---- Looking at entries ------------------------------------------------------------- */
@@ -129,6 +137,31 @@ static void take_if(struct form *f, uint8_t bytes, enum form_when when, int labe
 	form_cas(f, FIELD(state), bytes, FORM_SCRATCH, when, label);
 }
 
+/* What same_text() changes. */
+static void load_search(struct form *f, const struct stub_plan *p)
+{
+	form_load(f, FORM_FROM, form_temp(p->match_temp), U64, false);
+	form_load(f, FORM_NEXT, form_temp(p->match_temp + 1), U64, false);
+	form_address(f, FORM_POINTER, p->stub->flights.table);
+}
+
+/*
+ * Jumps to `same` if the entry at RIGHT, which is taken and has the hash of our text, has the text
+ * itself; else to `differ`.
+ */
+static void same_text(struct form *f, const struct stub_plan *p, int same, int differ)
+{
+	int another = form_label(f);
+
+	form_store(f, FORM_NEXT, form_temp(p->match_temp + 1));
+	form_compare_text(f, p, p->stub->flights.string, text_offset(p), another);
+	load_search(f, p);
+	form_jump(f, same);
+	form_place(f, another);
+	load_search(f, p);
+	form_jump(f, differ);
+}
+
 void flight_take(struct form *f, const struct stub_plan *p, int missing)
 {
 	int again = form_label(f), next = form_label(f), other = form_label(f);
@@ -147,7 +180,12 @@ void flight_take(struct form *f, const struct stub_plan *p, int missing)
 	compare_key(f, p, other, FORM_NE, other);
 	take_if(f, U32, FORM_NE, busy);
 	/* Meanwhile it may have become another key's. */
-	compare_key(f, p, stale, FORM_EQ, taken);
+	if (p->stub->flights.text) {
+		compare_key(f, p, stale, FORM_NE, stale);
+		same_text(f, p, taken, stale);
+	} else {
+		compare_key(f, p, stale, FORM_EQ, taken);
+	}
 	form_place(f, stale);
 	flight_publish(f, p);
 	form_place(f, busy);
@@ -197,6 +235,8 @@ static void own(struct form *f, const struct stub_plan *p)
 		form_load(f, FORM_VALUE, form_at(FORM_THREAD, s->thread.tid_offset), U32, false);
 		form_store_part(f, FORM_VALUE, FIELD(tid), U32);
 	}
+	if (s->flights.text)
+		form_write_text(f, p, s->flights.string, text_offset(p));
 }
 
 /* Notes how far the entry at RIGHT is from where its key belongs, and there that it is away. */
@@ -232,11 +272,11 @@ void flight_claim(struct form *f, const struct stub_plan *p, int own_entry)
 		form_place(f, other);
 	}
 	advance(f, p, next);
-	if (p->stub->flights.process && !p->stub->flights.match)
+	if (p->stub->flights.process && !flights_by_key(&p->stub->flights))
 		take_idle(f, p, claimed);
 	form_jump(f, p->lost);
 	form_place(f, claimed);
-	if (p->stub->flights.match)
+	if (flights_by_key(&p->stub->flights))
 		note_distance(f, p);
 	own(f, p);
 }

@@ -27,11 +27,17 @@
  * line. The count grows before a begin can be found, and shrinks after its entry is free: a thread
  * that dies in between leaves it too high, never too low.
  *
+ * A text is a key by its hash. Its entry also has the text, which whoever takes the entry compares:
+ * two texts with one hash have an entry each. Only whole texts are keys: one that was cut off, or
+ * cannot be read, is lost.
+ *
  * The order of memory: flight_entries.c.
  */
 #include "arch/stub/flights.h"
 
 enum { U32 = sizeof(uint32_t), U64 = sizeof(uint64_t) };
+
+#define UNUSABLE (UINT32_C(1) << RING_STRING_TRUNCATED_BIT | UINT32_C(1) << RING_STRING_NULL_BIT)
 
 /* ---- The key -------------------------------------------------------------------------- */
 
@@ -65,7 +71,13 @@ static void load_key(struct form *f, const struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
 
-	if (s->flights.match) {
+	if (s->flights.text) {
+		form_jump_if_bits(
+			f, form_temp(p->temp[s->flights.string] + 1), UNUSABLE, FORM_NE, p->lost);
+		form_hash_text(f, p, s->flights.pair, s->flights.string);
+		form_move(f, FORM_FROM, FORM_VALUE);
+		form_store(f, FORM_FROM, form_temp(p->match_temp));
+	} else if (s->flights.match) {
 		form_expr(f, p, s->flights.match, p->lost);
 		form_move(f, FORM_FROM, FORM_VALUE);
 	} else if (s->thread.has_tp) {
@@ -226,7 +238,7 @@ static void give_back(struct form *f, const struct stub_plan *p, int empty)
 		form_place(f, empty);
 		return;
 	}
-	if (!p->stub->flights.match) {
+	if (!flights_by_key(&p->stub->flights)) {
 		begin_uncount(f);
 		form_place(f, empty);
 		return;
@@ -287,14 +299,14 @@ void form_flights_slow(struct form *f, const struct stub_plan *p)
 		take_number(f, p);
 	if (s->kind != ARCH_STUB_BEGIN)
 		end_gone(f, p);
-	else if (!s->flights.match && s->thread.has_rseq && !begins_single(p))
+	else if (!flights_by_key(&s->flights) && s->thread.has_rseq && !begins_single(p))
 		begin_again(f, p);
 }
 
 void form_begin(struct form *f, struct stub_plan *p)
 {
 	load_key(f, p);
-	if (p->stub->flights.match)
+	if (flights_by_key(&p->stub->flights))
 		begin_key(f, p);
 	else
 		begin_own(f, p);
@@ -326,7 +338,7 @@ void form_end(struct form *f, struct stub_plan *p)
 	form_now(f, p); /* first, to exclude our own time */
 	form_store(f, FORM_VALUE, form_temp(p->time_temp));
 	load_key(f, p);
-	if (p->stub->flights.match)
+	if (flights_by_key(&p->stub->flights))
 		end_key(f, p);
 	else
 		end_own(f, p);

@@ -23,6 +23,12 @@ static inline struct form_mem flight_field(size_t offset)
 
 #define FIELD(name) flight_field(offsetof(struct probe_flight, name))
 
+/* Is the key one of the program's, and not the thread? */
+static inline bool flights_by_key(const struct arch_flights *flights)
+{
+	return flights->match || flights->text;
+}
+
 /* ---- Entries (flight_entries.c) ------------------------------------------------------- */
 
 /*

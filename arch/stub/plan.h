@@ -85,6 +85,7 @@ struct stub_plan {
 	int value_temp, time_temp; /* the gathered value, and when its pair ended */
 	int double_temp;	   /* FORM_VECTOR_TEMPS, and one, of gather.c */
 	int process_temp;	   /* the number of the process, if flights need one */
+	int match_temp;		   /* two, where flights are found by text: its hash; a count */
 	int entry_temp;		  /* where begins are kept: the entry; of an end, 0: none is held */
 	int pass_temp, last_temp; /* of such a begin: once more? the time in its place before */
 	int kept_temp, begin_temp; /* of an end: where its begin is kept; of a span: its time */
@@ -377,6 +378,14 @@ void form_key(struct form *f, const struct stub_plan *plan);
  */
 void form_lookup(struct form *f, const struct stub_plan *plan, int again);
 void form_hash_subroutine(struct form *f, const struct stub_plan *plan);
+/* VALUE = the hash of the text that a capture has, and of `seed`; changes all others but SET. */
+void form_hash_text(struct form *f, const struct stub_plan *plan, uint32_t seed, int capture);
+/* Jumps to `differ` unless the word and the text of a capture are at RIGHT + offset; keeps RIGHT,
+ * SET and the spare ones. */
+void form_compare_text(
+	struct form *f, const struct stub_plan *plan, int capture, int32_t offset, int differ);
+/* Writes them there; changes all registers but RIGHT and SET. */
+void form_write_text(struct form *f, const struct stub_plan *plan, int capture, int32_t offset);
 
 /* ---- Normal forms (norm.c) ----------------------------------------------------------- */
 

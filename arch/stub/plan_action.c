@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What each action needs, and what it cannot do. */
 #include "arch/layout.h"
+#include "arch/stub/flights.h"
 #include "arch/stub/plan.h"
 
 enum {
@@ -186,17 +187,32 @@ static bool plan_keeping(struct stub_plan *p)
 	return s->kind == ARCH_STUB_BEGIN ? plan_begin(p) : plan_begun(p);
 }
 
+/* Texts that fit into an entry, and are not the begin's: that is yet to be found. */
+static bool may_match(const struct arch_stub *s)
+{
+	const struct arch_flights *f = &s->flights;
+	const struct arch_capture *c = &s->captures[f->string];
+
+	return !f->match && f->string < s->capture_count && c->is_string && !c->begun &&
+	       c->bytes_max <= f->text && f->text <= RING_RECORD_MAX;
+}
+
 static bool plan_flights(struct stub_plan *p)
 {
 	const struct arch_flights *f = &p->stub->flights;
+	bool by_key = flights_by_key(f);
 
-	p->kernel_tid |= !f->match && !p->stub->thread.has_tp;
+	p->kernel_tid |= !by_key && !p->stub->thread.has_tp;
+	if (f->text)
+		p->match_temp = take_temps(p, 2);
+	if (f->text && !may_match(p->stub))
+		return false;
 	if (f->process)
 		p->process_temp = take_temps(p, 1);
-	if ((f->single && f->match) || ((f->takes || f->gives) && !f->single))
+	if ((f->single && by_key) || ((f->takes || f->gives) && !f->single))
 		return false;
 	/* By key, an entry is less than the table away from its place: flight_free(). */
-	return is_power_of_two(f->entries) && (!f->match || f->entries >= FLIGHT_PROBES_MAX) &&
+	return is_power_of_two(f->entries) && (!by_key || f->entries >= FLIGHT_PROBES_MAX) &&
 	       is_power_of_two(f->depth) && f->depth < 1 << 20 &&
 	       (f->keep ? plan_keeping(p) : p->stub->kind != ARCH_STUB_RECORD);
 }

@@ -35,13 +35,24 @@ static int32_t bytes_at(const struct stub_plan *p)
 	return AT_WORDS + WORD * p->stub->gather.key_count;
 }
 
-/* FROM, SCRATCH = address and length of a string of the key. */
+/* FROM, SCRATCH = address and length of a captured string. */
+static void load_text(struct form *f, const struct stub_plan *p, int capture)
+{
+	int pair = p->temp[capture];
+
+	form_load(f, FORM_FROM, form_temp(pair), WORD, false);
+	form_load(f, FORM_SCRATCH, form_temp(pair + 1), sizeof(uint32_t), false);
+	form_two_const(f, FORM_AND, false, FORM_SCRATCH, RING_STRING_LENGTH);
+}
+
+/* The same of a string of the key, which may be a normal form. */
 static void load_string(struct form *f, const struct stub_plan *p, int k)
 {
-	if (key_of(p, k)->is_norm)
-		form_compute(f, FORM_FROM, form_temp(p->text_temp[k]));
-	else
-		form_load(f, FORM_FROM, form_temp(p->temp[key_of(p, k)->string]), WORD, false);
+	if (!key_of(p, k)->is_norm) {
+		load_text(f, p, key_of(p, k)->string);
+		return;
+	}
+	form_compute(f, FORM_FROM, form_temp(p->text_temp[k]));
 	form_load(f, FORM_SCRATCH, form_temp(p->key_temp[k]), sizeof(uint32_t), false);
 	form_two_const(f, FORM_AND, false, FORM_SCRATCH, RING_STRING_LENGTH);
 }
@@ -111,6 +122,16 @@ void form_key(struct form *f, const struct stub_plan *p)
 	form_store(f, FORM_VALUE, form_temp(p->tag_temp));
 }
 
+void form_hash_text(struct form *f, const struct stub_plan *p, uint32_t seed, int capture)
+{
+	form_const(f, FORM_RIGHT, GOLDEN);
+	form_const(f, FORM_VALUE, seed);
+	form_two_at(f, FORM_XOR, FORM_VALUE, form_temp(p->temp[capture] + 1));
+	mix(f, FORM_SCRATCH);
+	load_text(f, p, capture);
+	form_call(f, p->hash);
+}
+
 /* ---- Searching -------------------------------------------------------------------------- */
 
 /* Jumps to `differ` unless the SCRATCH bytes at FROM equal those at POINTER; changes VALUE, NEXT.
@@ -140,6 +161,25 @@ static void compare_string(struct form *f, int differ)
 	form_two_const(f, FORM_ADD, false, FORM_NEXT, 1);
 	form_jump(f, few);
 	form_place(f, done);
+}
+
+void form_compare_text(
+	struct form *f, const struct stub_plan *p, int capture, int32_t offset, int differ)
+{
+	form_load(f, FORM_VALUE, form_temp(p->temp[capture] + 1), WORD, false);
+	form_jump_if_at(f, WORD, FORM_VALUE, FORM_NE, form_at(FORM_RIGHT, offset), differ);
+	form_compute(f, FORM_POINTER, form_at(FORM_RIGHT, offset + WORD));
+	load_text(f, p, capture);
+	compare_string(f, differ);
+}
+
+void form_write_text(struct form *f, const struct stub_plan *p, int capture, int32_t offset)
+{
+	form_load(f, FORM_VALUE, form_temp(p->temp[capture] + 1), WORD, false);
+	form_store(f, FORM_VALUE, form_at(FORM_RIGHT, offset));
+	form_compute(f, FORM_POINTER, form_at(FORM_RIGHT, offset + WORD));
+	load_text(f, p, capture);
+	form_copy(f);
 }
 
 /* Advances POINTER past a string of SCRATCH bytes. */

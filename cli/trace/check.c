@@ -105,7 +105,8 @@ struct probe_error *trace_check_tracers(
 		return probe_error_new(PROBE_ERROR_USAGE,
 			"tracer '%s' records nothing, so -b does not apply",
 			probe_tracer_name(trace->tracers->spec));
-	if (options->string_bytes && !has_records(trace) && !options->tracer.keys.count)
+	if (options->string_bytes && !has_records(trace) && !options->tracer.keys.count &&
+		!options->tracer.match)
 		return probe_error_new(PROBE_ERROR_USAGE,
 			"tracer '%s' records nothing, so -s does not apply without -k",
 			probe_tracer_name(trace->tracers->spec));

@@ -464,6 +464,15 @@ static void report_cut_off(const struct trace *trace, const struct rows *rows)
 			trace->hits, trace->hits == 1 ? " is" : "s are");
 }
 
+static const char *unusable_match(const struct trace *trace)
+{
+	for (size_t i = 0; i < trace->tracer_count; i++)
+		if (trace->tracers[i].options.gather.match)
+			return ", or a value of --match could not be read or was a text longer "
+			       "than -s allows";
+	return "";
+}
+
 void trace_report_summary(const struct trace *trace)
 {
 	struct rows rows;
@@ -491,12 +500,15 @@ void trace_report_summary(const struct trace *trace)
 		report_cut_off(trace, &rows);
 	if (lost)
 		fprintf(stderr,
-			"probectl: hits were lost because the rings were full; larger ones (-b)%s "
+			"probectl: hits were lost because the rings were full%s; larger ones "
+			"(-b)%s "
 			"or fewer probes help, and -c counts without loss\n",
-			longer_wait(trace));
+			unusable_match(trace), longer_wait(trace));
 	if (begins_lost)
-		fprintf(stderr, "probectl: begins were lost because those of too many threads, or "
-				"values of --match, had not ended\n");
+		fprintf(stderr,
+			"probectl: begins were lost because those of too many threads, or "
+			"values of --match, had not ended%s\n",
+			unusable_match(trace));
 	free(rows.rows);
 }
 

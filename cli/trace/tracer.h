@@ -54,7 +54,7 @@ enum { TRACER_TOP = 20 }; /* rows of a table, unless --top says otherwise */
 	OPTION(0, "pairs", STRING, "auto|listed", &(options)->pairs,                               \
 		"find begins and ends by their names, or in the order given"),                     \
 	OPTION(0, "match", STRING, "EXPR[:EXPR]", &(options)->match,                               \
-		"match an end to the begin with the same value, on any thread of the process"),    \
+		"match an end to the begin with the same value or text, on any thread of the process"),    \
 	OPTION(0, "keys", NUMBER, "N", &(options)->keys_max,                                       \
 		"keep up to N different keys on each CPU (default: 4096)")
 /* clang-format on */

@@ -81,12 +81,36 @@ static struct probe_error *parse_of_hit(const char *what, const char *text, stru
 	return !error && *ret && expr_is_of_pair(*ret) ? expr_no_pair(*ret) : error;
 }
 
+/* What matches a begin with its end is a number, or an argument that is a text, for both. */
+static struct probe_error *take_match(struct asked *asked)
+{
+	const struct expr *const both[] = {asked->match, asked->match_end};
+	struct capture string;
+	size_t texts = 0, count = 0;
+
+	for (size_t i = 0; i < 2; i++) {
+		if (!both[i])
+			continue;
+		if (expr_word(both[i]) != EXPR_NO_WORD || expr_is_norm(both[i]))
+			return usage("pairs are matched by a number or by str(argN): comm, ustack, "
+				     "probe and norm() are for keys");
+		texts += expr_is_string(both[i], &string);
+		count++;
+	}
+	asked->match_string = texts > 0;
+	return !texts || texts == count ? NULL
+					: usage("a pair is matched by a text of its begin and a "
+						"number of its end, or "
+						"the other way round: they are never the same");
+}
+
 static struct probe_error *parse_match(struct asked *asked, const struct probe_gather *g)
 {
 	struct probe_error *error = parse_of_hit("the match", g->match, &asked->match);
 
-	return error ? error
-		     : parse_of_hit("the match of the end", g->match_end, &asked->match_end);
+	if (!error)
+		error = parse_of_hit("the match of the end", g->match_end, &asked->match_end);
+	return error ? error : take_match(asked);
 }
 
 /* `bytes` is 0 for a number. */

@@ -37,6 +37,7 @@ struct asked {
 	bool key_symbol[PROBE_KEYS_MAX]; /* whether it is sym(argN): its rows are by name */
 	struct asked_parts parts;
 	uint16_t string_bytes; /* of each argument that is a string */
+	bool match_string;     /* pairs are matched by a text */
 	bool of_pair;	       /* the filter or a key asks for what only a pair has */
 	/* What they ask of the begins of pairs, and the bytes that this takes in all. */
 	struct record_layout_kept kept[ARCH_KEPT_MAX];
@@ -68,6 +69,7 @@ struct bound {
 	struct arch_kept kept[ARCH_KEPT_MAX];	     /* of a begin: asked.kept_count of them */
 	struct arch_expr key_numbers[ARCH_KEYS_MAX]; /* by part */
 	uint8_t key_strings[ARCH_KEYS_MAX];
+	uint8_t match_string; /* the capture, if pairs are matched by a text */
 	struct arch_expr_node nodes[];
 };
 

@@ -77,8 +77,8 @@ static struct probe_error *bind_begun_string(
 	return NULL;
 }
 
-static struct probe_error *bind_string(
-	struct binder *b, const struct expr *expr, const struct capture *string, uint8_t *ret)
+static struct probe_error *bind_string(struct binder *b, const char *what, const struct expr *expr,
+	const struct capture *string, uint8_t *ret)
 {
 	const struct arch_arg *specs = b->site->specs;
 	struct probe_error *error = expr_check_string(expr, b->site);
@@ -89,7 +89,7 @@ static struct probe_error *bind_string(
 	capture = record_layout_capture(b->layout, b->site, string, b->asked->string_bytes);
 	if (capture < 0)
 		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
-			"the key: arg%u cannot be captured as a string: '%.*s'%s%.*s", string->arg,
+			"%s: arg%u cannot be captured as a string: '%.*s'%s%.*s", what, string->arg,
 			(int)specs[string->arg].spec_length, specs[string->arg].spec,
 			string->has_length ? ", of as many bytes as " : "",
 			string->has_length ? (int)specs[string->length].spec_length : 0,
@@ -212,7 +212,7 @@ static struct probe_error *bind_key(
 	if (!expr_is_string(b->asked->keys[i], &string))
 		return bind_key_number(b, types, i, part);
 	return string.of_begin ? bind_begun_string(b, &string, capture)
-			       : bind_string(b, b->asked->keys[i], &string, capture);
+			       : bind_string(b, "the key", b->asked->keys[i], &string, capture);
 }
 
 static struct probe_error *bind_keys(struct binder *b, struct bound_types *types)
@@ -281,6 +281,17 @@ static struct probe_error *bind_kept(struct binder *b)
 	return error;
 }
 
+static struct probe_error *bind_match(struct binder *b, enum pair_role role)
+{
+	const struct expr *expr =
+		role == PAIR_END && b->asked->match_end ? b->asked->match_end : b->asked->match;
+	struct capture string;
+
+	return b->asked->match_string && expr_is_string(expr, &string)
+		       ? bind_string(b, "the match", expr, &string, &b->bound->match_string)
+		       : bind_expr(b, expr, &b->bound->match);
+}
+
 static struct probe_error *bind_all(
 	struct binder *b, struct pair_part part, struct bound_types *types)
 {
@@ -301,9 +312,7 @@ static struct probe_error *bind_all(
 	if (!error && role == PAIR_NONE)
 		error = bind_value(b, types);
 	if (!error && role != PAIR_NONE)
-		error = bind_expr(b,
-			role == PAIR_END && asked->match_end ? asked->match_end : asked->match,
-			&b->bound->match);
+		error = bind_match(b, role);
 	return error ? error : bind_filter(b, role);
 }
 

@@ -398,7 +398,7 @@ static struct probe_error *parse_again(const struct asked *asked, struct named *
 	return error ? error : asked_init(&named->asked, &options);
 }
 
-/* Rows of all probes have keys of the same kinds. */
+/* Rows of all probes have keys of the same kinds, and so have pairs. */
 static struct probe_error *check_kinds(const struct asked *asked, const struct asked *its)
 {
 	for (size_t i = 0; i < asked->key_count; i++)
@@ -407,6 +407,11 @@ static struct probe_error *check_kinds(const struct asked *asked, const struct a
 				"the key '%s' is a string for some of the probes, and a number for "
 				"others",
 				asked->names->texts[KEYS + i]);
+	if (its->match_string != asked->match_string)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"the match '%s' is a string for some of the probes, and a number for "
+			"others",
+			asked->names->texts[MATCH]);
 	return NULL;
 }
 

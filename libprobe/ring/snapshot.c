@@ -264,7 +264,7 @@ void snapshot_walk_flights(struct snapshot *view,
 	void (*visit)(void *data, uint64_t offset, const struct probe_flight *flight), void *data)
 {
 	const struct reg_session *l = &view->layout;
-	size_t bytes = data_flight_bytes(l->flight_depth, l->flight_keep);
+	size_t bytes = data_flight_bytes(l);
 
 	snapshot_begin_round(view);
 	for (uint32_t i = 0; l->flights && i < l->flight_entries; i++) {

@@ -56,7 +56,7 @@ static uint64_t most_bytes(const struct data_needs *needs, size_t probes)
 		return 0;
 	}
 	/* Only the start of a thread's entry is touched, unless the thread recurses deeply. */
-	entry = s.flights ? data_flight_bytes(s.flight_depth, s.flight_keep) : 0;
+	entry = s.flights ? data_flight_bytes(&s) : 0;
 	start = page_bytes() + needs->keep_bytes;
 	if (needs->by_key || needs->flights_min || flights > s.flight_entries)
 		flights = s.flight_entries;

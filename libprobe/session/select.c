@@ -165,7 +165,7 @@ static struct probe_error *match_all(const struct probe_session *s, const bool *
 static void forget_flights(const struct probe_session *s, const struct again *again, size_t count)
 {
 	const struct reg_session *l = &s->rings.layout;
-	size_t bytes = data_flight_bytes(l->flight_depth, l->flight_keep);
+	size_t bytes = data_flight_bytes(l);
 
 	for (size_t k = 0; k < count; k++) {
 		const struct pair_part *part = &s->known[again->probes[k]].part;

@@ -371,6 +371,7 @@ static void add_flights(const struct probe_session *s, struct data_needs *needs)
 	needs->flights_min = by_any ? DATA_FLIGHTS_FORKS : 0;
 	needs->threads = threads > 0 ? (size_t)threads : 1;
 	needs->keep_bytes = (s->keep_bytes + 7) & ~(size_t)7;
+	needs->text_bytes = s->asked.match_string ? s->asked.string_bytes : 0;
 }
 
 struct data_needs session_needs(const struct probe_session *session)
@@ -427,6 +428,8 @@ static void describe_flights(const struct probe_session *s, const struct reg_ses
 		.depth = reg->flight_depth,
 		.pair = part->part.pair,
 		.match = if_any(&bound->match),
+		.text = reg->flight_text,
+		.string = bound->match_string,
 		.process = reg->process,
 		.processes = reg->process ? reg->data + offsetof(struct data_header, processes) : 0,
 		.keep = reg->flight_keep,

@@ -61,9 +61,13 @@ size_t data_cell_bytes(bool buckets)
 	return sizeof(struct probe_cell) + (buckets ? 8 * (size_t)CELL_BUCKETS : 0);
 }
 
-size_t data_flight_bytes(uint32_t depth, uint32_t keep_bytes)
+size_t data_flight_bytes(const struct reg_session *s)
 {
-	return align_up(sizeof(struct probe_flight) + (8 + (size_t)keep_bytes) * depth, LINE);
+	size_t text = s->flight_text ? 8 + align_up(s->flight_text, 8) : 0;
+
+	return align_up(
+		sizeof(struct probe_flight) + (8 + (size_t)s->flight_keep) * s->flight_depth + text,
+		LINE);
 }
 
 /* An entry of a table is its tag, owner and words, then strings, then the cell. */
@@ -115,8 +119,9 @@ static void lay_out_flights(struct reg_session *s, const struct data_needs *need
 			  : needs->keep_bytes ? DATA_DEPTH_SPANS
 					      : DATA_DEPTH_THREAD;
 	s->flight_keep = (uint32_t)needs->keep_bytes;
-	bytes = data_flight_bytes(s->flight_depth, s->flight_keep);
-	while (s->flight_keep && s->flight_entries > DATA_FLIGHTS_MIN &&
+	s->flight_text = (uint32_t)needs->text_bytes;
+	bytes = data_flight_bytes(s);
+	while ((s->flight_keep || s->flight_text) && s->flight_entries > DATA_FLIGHTS_MIN &&
 		s->flight_entries * bytes > FLIGHTS_KEPT_MAX)
 		s->flight_entries /= 2;
 	s->flights = s->data_size;
@@ -176,7 +181,8 @@ bool data_fits(const struct reg_session *session, const struct data_needs *needs
 		    data_has_table(&other) == data_has_table(session) &&
 		    !other.flights == !session->flights &&
 		    (!other.flights || (other.flight_depth == session->flight_depth &&
-					       other.flight_keep == session->flight_keep));
+					       other.flight_keep == session->flight_keep &&
+					       other.flight_text == session->flight_text));
 
 	probe_error_free(error);
 	return fits;
@@ -256,10 +262,9 @@ static bool flights_make_sense(const struct reg_session *s)
 	return is_power(s->flight_entries) && is_power(s->flight_depth) &&
 	       s->flight_depth <= DATA_DEPTH_THREAD && s->flights % 8 == 0 &&
 	       s->flight_keep <= RING_RECORD_MAX && s->flight_keep % 8 == 0 &&
-	       within(s->flights,
-		       s->flight_entries *
-			       (uint64_t)data_flight_bytes(s->flight_depth, s->flight_keep),
-		       s->data, s->data_size);
+	       s->flight_text <= RING_RECORD_MAX &&
+	       within(s->flights, s->flight_entries * (uint64_t)data_flight_bytes(s), s->data,
+		       s->data_size);
 }
 
 static bool rings_make_sense(const struct reg_session *s)

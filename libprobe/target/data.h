@@ -20,6 +20,7 @@ struct data_needs {
 	size_t pairs;	      /* whose begins are noted */
 	bool by_key;	   /* they are distinguished by a key of the program, not by the thread */
 	size_t keep_bytes; /* kept of each begin (struct probe_begun); a multiple of 8; or 0 */
+	size_t text_bytes; /* of the key, if it is a text; else 0 */
 	size_t threads;	   /* that the target has now */
 	/*
 	 * If forked children use the table as well, at least its entries, all of which they may
@@ -46,7 +47,7 @@ enum {
 
 /* Bytes of a cell, with its buckets; and of an entry of the table of begins. */
 size_t data_cell_bytes(bool buckets);
-size_t data_flight_bytes(uint32_t depth, uint32_t keep_bytes);
+size_t data_flight_bytes(const struct reg_session *session);
 
 /*
  * Lays out the data of a session with counters for `probes`: sets all places in *session, as

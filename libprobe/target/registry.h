@@ -70,7 +70,8 @@ struct reg_session {
 	uint64_t flights;    /* struct probe_flight; 0: there are none */
 	uint32_t flight_entries, flight_depth;
 	uint32_t flight_keep; /* bytes that are kept of each begin (arch_flights); 0: none */
-	uint32_t pad2;
+	uint32_t
+		flight_text; /* bytes of a key that is a text (arch_flights); 0: keys are numbers */
 	/* Where forked children use them as well: a word in the guard's page (arch_flights). */
 	uint64_t process;
 };

@@ -48,7 +48,11 @@ struct probe_gather {
 	size_t key_count;
 	size_t keys_max; /* different keys on each CPU, at most; 0: 4096 */
 	enum probe_pairing pairing;
-	const char *match; /* an end ends the begin with the same value; NULL: the same thread */
+	/*
+	 * An end ends the begin with the same value, or the same text (str(argN)); NULL: the same
+	 * thread. A text that has more than string_bytes, or cannot be read, is lost.
+	 */
+	const char *match;
 	const char *match_end; /* the expression of the end; NULL: the same as `match` */
 };
 

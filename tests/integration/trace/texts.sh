@@ -77,4 +77,43 @@ hear
 same_state "$target_pid"
 tell bye
 end_target
+# Pairs are matched by text, across threads, wherever it is in memory: 500 that begin in one thread
+# and end in another, two ends that nobody has begun, one of them without a text.
+# tells MESSAGE: what was said last has it
+tells()
+{
+	grep -q -e "$1" "$SCRATCH/err" || fail "no '$1': $(head -3 "$SCRATCH/err")"
+}
+# matched ARGS…
+matched()
+{
+	printf 'go\nbye\n' | known trace --json -o "$SCRATCH/pairs" "$@" naps:nap__post naps:nap__take \
+		-- "$TARGETS/naps" 500 apart >"$SCRATCH/out"
+}
+cat >"$SCRATCH/config/probectl/probes.d/naps.probes" <<'P'
+provider naps
+probe nap__post key:string number
+probe nap__take key:string number
+P
+for match in 'str(arg0)' 'str(arg0):str(arg0)' key; do
+	matched -t span --match "$match"
+	same "$match: spans" "$(jq -c 'select(.begin)' "$SCRATCH/pairs" | wc -l)" 500
+	same "$match: spans with another's begin" \
+		"$(jq -c 'select(.begin and .begin.args[1] != .args[1])' "$SCRATCH/pairs")" ""
+	tells ': 500 spans, 1 lost, 0 in flight, 1 end without a begin'
+done
+matched -t latency --match 'str(arg0)'
+same "latency" "$(jq -c 'select(.name == "nap__take" and .count) | [.count, .unmatched, .in_flight]' "$SCRATCH/pairs")" '[500,1,0]'
+# Of a text that is longer than what is compared nothing is known: no pair, instead of a wrong one.
+# "request-" and one digit are 9 bytes.
+matched -t span -s 9 --match 'str(arg0)'
+same "spans of short texts" "$(jq -c 'select(.begin) | .args[1]' "$SCRATCH/pairs" | sort -n | paste -sd' ')" \
+	"0 1 2 3 4 5 6 7 8 9"
+tells 'naps:nap__post: 490 begins lost'
+tells 'was a text longer than -s allows'
+for match in 'arg1:str(arg0)' comm; do
+	! "$PROBECTL" trace -t span --match "$match" naps:nap__post naps:nap__take -- "$TARGETS/naps" \
+		</dev/null >/dev/null 2>"$SCRATCH/err" || fail "--match $match is accepted"
+	tells 'matched by'
+done
 finish

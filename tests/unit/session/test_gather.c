@@ -520,7 +520,7 @@ static struct probe_flight *flight_of(const struct host *h, uint32_t entry)
 	const struct reg_session *l = &h->session.view.layout;
 
 	return (struct probe_flight *)(h->base + (l->flights - l->data) +
-				       entry * data_flight_bytes(l->flight_depth, l->flight_keep));
+				       entry * data_flight_bytes(l));
 }
 
 /* An entry with `depth` begins, of which the last `open` wait for their ends. */

@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -25,21 +26,23 @@ static uint32_t process, processes;
 static uint32_t entries = FLIGHTS;
 static size_t flight_bytes; /* of one entry */
 
-static void emit_pair(
-	struct gathering *c, bool rseq, bool forks, const struct arch_expr *match, uint32_t depth)
+static void emit_matched(struct gathering *c, bool rseq, bool forks, const struct arch_expr *match,
+	uint32_t text, uint32_t depth)
 {
 	struct arch_stub stub = gathering_stub(
 		c, rseq, ARCH_GATHER_SUM | ARCH_GATHER_EXTREMES | ARCH_GATHER_BUCKETS);
 
 	stub_host_reset(&c->host);
-	flight_bytes = FLIGHT_BYTES(depth);
+	flight_bytes = text ? (FLIGHT_BYTES(depth) + 8 + text + 63) / 64 * 64 : FLIGHT_BYTES(depth);
 	memset(c->extra, 0, FLIGHTS * flight_bytes);
 	stub.gather.value = NULL;
 	stub.flights = (struct arch_flights){.table = (uintptr_t)c->extra,
 		.entries = entries,
 		.depth = depth,
 		.pair = PAIR,
-		.match = match};
+		.match = match,
+		.text = text,
+		.string = 2};
 	if (forks) {
 		stub.flights.process = (uintptr_t)&process;
 		stub.flights.processes = (uintptr_t)&processes;
@@ -48,6 +51,12 @@ static void emit_pair(
 	c->end = stub_host_emit_site(&c->host, &stub);
 	stub.kind = ARCH_STUB_BEGIN;
 	c->site = stub_host_emit_site(&c->host, &stub);
+}
+
+static void emit_pair(
+	struct gathering *c, bool rseq, bool forks, const struct arch_expr *match, uint32_t depth)
+{
+	emit_matched(c, rseq, forks, match, 0, depth);
 }
 
 static const struct probe_flight *flight(const struct gathering *c, size_t i)
@@ -173,6 +182,71 @@ static void pairs_by_many_threads(void **state)
 		assert_int_equal(unmatched(c), 0);
 		assert_int_equal(in_flight(c), 0);
 		assert_int_equal(gathering_slots(c, offsetof(struct probe_slot, lost)), 0);
+	}
+}
+
+static void hit_text(void *data, uint64_t number)
+{
+	struct gathering *c = data;
+	char begun[24], ended[24];
+
+	/* Of at most 7 bytes, and of more, which are compared in words; in different places. */
+	snprintf(begun, sizeof(begun), number % 2 ? "%ju" : "request %ju", (uintmax_t)number);
+	memcpy(ended, begun, sizeof(ended));
+	c->site((uintptr_t)begun, 0, 0);
+	c->end((uintptr_t)ended, 0, 0);
+}
+
+/* The entry of the text that is in flight. */
+static char *text_in_flight(const struct gathering *c, uint32_t depth)
+{
+	for (size_t i = 0; i < FLIGHTS; i++)
+		if (flight(c, i)->state == FLIGHT_PAIR + PAIR)
+			return (char *)flight(c, i) + sizeof(struct probe_flight) + 8 * depth + 8;
+	fail();
+	return NULL;
+}
+
+static void pairs_by_text(void **state)
+{
+	static const char long_text[] = "a text that is longer than what is compared, and is lost";
+	struct gathering *c = *state;
+	char same[] = "request 1", *kept;
+
+	for (int kind = 0; kind < 4; kind++) {
+		emit_matched(c, kind & 1, kind & 2, NULL, GATHERING_STRING_MAX, 8);
+		c->site((uintptr_t) "request 1", 0, 0);
+		c->end((uintptr_t) "request 2", 0, 0);
+		c->end((uintptr_t) "request", 0, 0);
+		c->end((uintptr_t) "", 0, 0);
+		assert_int_equal(unmatched(c), 3);
+		assert_int_equal(in_flight(c), 1);
+		/* As if another text had the same hash: the text decides. */
+		kept = text_in_flight(c, 8);
+		assert_memory_equal(kept, same, strlen(same));
+		kept[strlen(same) - 1] = '2';
+		c->end((uintptr_t)same, 0, 0);
+		assert_int_equal(unmatched(c), 4);
+		c->site((uintptr_t)same, 0, 0); /* it gets an entry of its own */
+		assert_int_equal(in_flight(c), 2);
+		c->end((uintptr_t)same, 0, 0);
+		kept[strlen(same) - 1] = '1';
+		c->end((uintptr_t)same, 0, 0);
+		assert_int_equal(gathering_totals(c).bucketed, 2);
+		assert_int_equal(in_flight(c), 0);
+		/* What cannot be compared whole. */
+		c->site((uintptr_t)long_text, 0, 0);
+		c->end((uintptr_t)long_text, 0, 0);
+		c->site(8, 0, 0);
+		c->end(8, 0, 0);
+		assert_int_equal(gathering_slots(c, offsetof(struct probe_slot, lost)), 4);
+		assert_int_equal(unmatched(c), 4);
+		assert_int_equal(gathering_totals(c).bucketed, 2);
+		gathering_run(c, hit_text, true);
+		assert_int_equal(gathering_totals(c).bucketed,
+			2 + (uint64_t)GATHERING_THREADS * GATHERING_HITS + c->signals);
+		assert_int_equal(unmatched(c), 4);
+		assert_int_equal(in_flight(c), 0);
 	}
 }
 
@@ -417,6 +491,7 @@ int main(void)
 			pairs_by_many_threads, gathering_setup, gathering_teardown),
 		cmocka_unit_test_setup_teardown(
 			pairs_of_dead_threads, gathering_setup, gathering_teardown),
+		cmocka_unit_test_setup_teardown(pairs_by_text, gathering_setup, gathering_teardown),
 		cmocka_unit_test_setup_teardown(pairs_by_key, gathering_setup, gathering_teardown),
 		cmocka_unit_test_setup_teardown(
 			pairs_by_keys_that_meet, gathering_setup, gathering_teardown),

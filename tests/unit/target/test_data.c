@@ -102,9 +102,9 @@ static void test_flights(void **state)
 	(void)state;
 	assert_int_equal(s.flight_entries, 1024);
 	assert_int_equal(s.flight_depth, 1024);
-	assert_int_equal(data_flight_bytes(1000, 0), 8064);
+	assert_int_equal(data_flight_bytes(&s), 8256);
 	assert_true(s.flights >= sets_end(&s) && s.flights % 64 == 0);
-	assert_true(s.rings >= s.flights + 1024 * 8064);
+	assert_true(s.rings >= s.flights + 1024 * 8256);
 	needs.threads = 1000;
 	assert_int_equal(lay_out(4, needs).flight_entries, 8192);
 	needs.by_key = true;
@@ -123,7 +123,7 @@ static void test_kept(void **state)
 	(void)state;
 	assert_int_equal(s.flight_depth, 128);
 	assert_int_equal(s.flight_keep, 304);
-	assert_int_equal(data_flight_bytes(128, 304), 40000 /* 32 + 128 * 312, in lines of 64 */);
+	assert_int_equal(data_flight_bytes(&s), 40000 /* 32 + 128 * 312, in lines of 64 */);
 	assert_true(s.rings >= s.flights + 1024 * 40000);
 	assert_true(data_fits(&s, &needs));
 	needs.keep_bytes = 312;
@@ -138,7 +138,15 @@ static void test_kept(void **state)
 		.pairs = 500, .threads = 100, .ring_bytes = 4096, .keep_bytes = 1024};
 	other = lay_out(4, needs);
 	assert_int_equal(other.flight_entries, 16384);
-	assert_true(16384 * (uint64_t)data_flight_bytes(128, 1024) <= UINT64_C(1) << 32);
+	/* A key that is a text, behind 8 times: 32 + 8 * 8 + 8 + 104. */
+	needs = (struct data_needs){
+		.pairs = 1, .threads = 1, .ring_bytes = 4096, .by_key = true, .text_bytes = 100};
+	s = lay_out(4, needs);
+	assert_int_equal(data_flight_bytes(&s), 256);
+	assert_true(data_fits(&s, &needs));
+	needs.text_bytes = 0;
+	assert_false(data_fits(&s, &needs));
+	assert_true(16384 * (uint64_t)data_flight_bytes(&other) <= UINT64_C(1) << 32);
 	assert_true(data_makes_sense(&s));
 	s.flight_keep = 305;
 	assert_false(data_makes_sense(&s));
