@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* The libraries that a file needs (DT_NEEDED). */
+/* The names in a file's dynamic section: its own, and those of the libraries that it needs. */
 #include "elf/internal.h"
 
-/* The names in one section of type SHT_DYNAMIC. */
+typedef bool take_fn(const char *name, void *data);
+
+/* The names of one tag (DT_*) in one section of type SHT_DYNAMIC. */
 static bool walk_section(struct object *object, Elf_Scn *section, const GElf_Shdr *header,
-	bool (*take)(const char *name, void *data), void *data)
+	int64_t tag, take_fn *take, void *data)
 {
 	Elf_Data *bytes = elf_getdata(section, NULL);
 	size_t count = bytes && header->sh_entsize ? bytes->d_size / header->sh_entsize : 0;
@@ -15,7 +17,7 @@ static bool walk_section(struct object *object, Elf_Scn *section, const GElf_Shd
 
 		if (!gelf_getdyn(bytes, (int)i, &entry) || entry.d_tag == DT_NULL)
 			return true;
-		if (entry.d_tag != DT_NEEDED)
+		if (entry.d_tag != tag)
 			continue;
 		name = elf_strptr(object->elf, header->sh_link, entry.d_un.d_val);
 		if (name && !take(name, data))
@@ -24,13 +26,32 @@ static bool walk_section(struct object *object, Elf_Scn *section, const GElf_Shd
 	return true;
 }
 
-void object_needed(struct object *object, bool (*take)(const char *name, void *data), void *data)
+static void walk(struct object *object, int64_t tag, take_fn *take, void *data)
 {
 	Elf_Scn *section = NULL;
 	GElf_Shdr header;
 
 	while ((section = elf_nextscn(object->elf, section)))
 		if (gelf_getshdr(section, &header) && header.sh_type == SHT_DYNAMIC &&
-			!walk_section(object, section, &header, take, data))
+			!walk_section(object, section, &header, tag, take, data))
 			return;
+}
+
+void object_needed(struct object *object, bool (*take)(const char *name, void *data), void *data)
+{
+	walk(object, DT_NEEDED, take, data);
+}
+
+static bool take_first(const char *name, void *data)
+{
+	*(const char **)data = name;
+	return false;
+}
+
+const char *object_soname(struct object *object)
+{
+	const char *name = NULL;
+
+	walk(object, DT_SONAME, take_first, &name);
+	return name;
 }

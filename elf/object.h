@@ -112,6 +112,10 @@ bool object_imports_none(
 /* Calls `take` for the name of each library that the file needs, until it returns false. */
 void object_needed(struct object *object, bool (*take)(const char *name, void *data), void *data);
 
+/* The name by which others need this file (DT_SONAME), or NULL: programs have none. Owned by the
+ * object. */
+const char *object_soname(struct object *object);
+
 /* The name of the function symbol that covers an address, or NULL; owned by the object. */
 const char *object_symbol_at(struct object *object, uint64_t address, uint64_t *start_ret);
 

@@ -30,9 +30,9 @@
  * mapped, nothing of it has run, and the thread pointer is set. No breakpoint is needed: if we die,
  * the kernel detaches from the process, which does not notice. Without an rseq call (before glibc
  * 2.35, or switched off) it is the next call after the thread pointer is set, and after those that
- * tell the kernel of the thread (before glibc 2.34: none). A program without a loader (static),
- * or with one that is not glibc's, is held right after execve(2); its stubs then do without the
- * thread pointer.
+ * tell the kernel of the thread (before glibc 2.34: none). A program without a loader (static:
+ * program.c), or with one that is not glibc's, is held right after execve(2); its stubs then do
+ * without the thread pointer.
  *
  * Most programs that a build or a shell starts have no probe that is wanted, and end within some
  * milliseconds. Gates would cost such a program more than its own work, and it needs them only

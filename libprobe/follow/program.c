@@ -1,4 +1,12 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * glibc puts the functions of its loader into static programs, too, but a static program has no
+ * loader that works before the program: it runs its own ifunc resolvers, and only then sets the
+ * thread pointer. The loader is a library with a name of its own (DT_SONAME), also where it is
+ * executed directly (ld.so PROGRAM); a static program has no such name.
+ *
+ * Sources: glibc, csu/libc-start.c (ARCH_SETUP_IREL comes before ARCH_SETUP_TLS), elf/Makefile.
+ */
 #include <link.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -17,6 +25,11 @@ struct file *program_file(pid_t pid, const struct files *files)
 	return files && stat(path, &st) == 0 ? files_known(files, &st) : NULL;
 }
 
+static bool is_glibc_loader(const struct module *m)
+{
+	return threads_is_loader(m) && object_is_64bit(m->object) && object_soname(m->object);
+}
+
 bool program_has_glibc_loader(pid_t pid, struct files *files)
 {
 	struct file *program = program_file(pid, files);
@@ -31,7 +44,7 @@ bool program_has_glibc_loader(pid_t pid, struct files *files)
 		struct module *m = &modules.items[i];
 		uint64_t value, size;
 
-		found = threads_is_loader(m) && object_is_64bit(m->object) &&
+		found = is_glibc_loader(m) &&
 			object_symbol(m->object, "_dl_allocate_tls", 16, &value, &size);
 	}
 	program = program_file(pid, files);
@@ -53,7 +66,7 @@ bool program_is_loading(pid_t pid, struct files *files)
 		struct r_debug debug;
 		uint64_t value, size;
 
-		if (!threads_is_loader(m) || !object_is_64bit(m->object) ||
+		if (!is_glibc_loader(m) ||
 			!object_symbol(m->object, "_r_debug", 8, &value, &size) ||
 			memory_read(pid, value + m->bias, &debug, sizeof(debug)) != sizeof(debug))
 			continue;

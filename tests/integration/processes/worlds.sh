@@ -64,9 +64,12 @@ made()
 	start "$SCRATCH/$1"
 	traced "$1" "$target_pid" 1
 	quit
-	echo "hit 3" | "$PROBECTL" trace -q --json -o "$SCRATCH/started.out" world:hit -- "$SCRATCH/$1" \
+	printf 'hit 3\nresolved\n' | "$PROBECTL" trace -q --json -o "$SCRATCH/started.out" \
+		'world:*' -- "$SCRATCH/$1" \
 		>"$SCRATCH/stdout" 2>"$SCRATCH/err" || fail "$1: started: status $?: $(head -3 "$SCRATCH/err")"
 	same "$1: hits of the one that was started" "$(grep -c '"args":\[.,1\]' "$SCRATCH/started.out")" 3
+	same "$1: hits before its main()" "$(grep -c '"name":"resolve"' "$SCRATCH/started.out")" \
+		"$(sed -n 's/^resolved //p' "$SCRATCH/stdout")"
 }
 
 for linker in bfd gold lld mold; do

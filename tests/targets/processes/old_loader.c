@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* flags: -nostdlib -static -fno-pie -no-pie -fno-stack-protector */
+/* flags: -nostdlib -shared -fpic -fno-stack-protector -Wl,-soname,ld-old.so -Wl,-e,_start */
 /*
  * Starts as a program with glibc 2.33 or older does: when everything is mapped, its loader sets the
  * thread pointer, and tells the kernel nothing else of the thread. It passes old_loader:turn(I)
- * three times. What makes it look like glibc's loader is the names of its functions; it can return
- * from a handler of signals, as every program with such a loader can.
+ * three times. What makes it look like glibc's loader is its name (DT_SONAME) and those of its
+ * functions; it can return from a handler of signals, as every program with such a loader can.
  */
 #include <link.h>
 #include <sys/mman.h>
