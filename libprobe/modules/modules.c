@@ -15,6 +15,7 @@
 #include "libprobe/modules/mapped_file.h"
 #include "libprobe/modules/modules.h"
 #include "libprobe/process/maps.h"
+#include "libprobe/process/memory.h"
 #include "libprobe/base/procfs.h"
 #include "libprobe/process/shared.h"
 
@@ -208,14 +209,18 @@ static struct file *find_known(struct lookup *lookup, const struct mapping *mapp
 		       : NULL;
 }
 
-static struct probe_error *set_bias(const struct mapping *mapping, struct module *module)
+static void module_reject(struct module *module)
 {
-	if (bias_of(module->object, mapping, &module->bias))
-		return NULL;
-	/* Mapped as data, for example by a debugger or an editor. */
 	if (!module->file)
 		object_close(module->object);
 	module->object = NULL;
+}
+
+static struct probe_error *set_bias(const struct mapping *mapping, struct module *module)
+{
+	/* Mapped as data, for example by a debugger or an editor. */
+	if (!bias_of(module->object, mapping, &module->bias))
+		module_reject(module);
 	return NULL;
 }
 
@@ -315,6 +320,78 @@ static struct probe_error *lookup_add(struct lookup *lookup, const struct mappin
 	return error;
 }
 
+/* ---- Text that a program has moved ------------------------------------------- */
+
+/*
+ * Some programs copy their text to memory of their own, for huge pages (hugify, iodlr), and map
+ * that where the file was mapped. If this was all of the text, no mapping of the file has code.
+ * Then the file is that of the mapping beside it, if the file has code at this address. The bytes
+ * may have been changed, as in any process: patching compares those of each site with the file's.
+ */
+static bool is_moved_text(const struct mapping *m)
+{
+	return m->executable && !m->is_shared &&
+	       (!m->path[0] || strncmp(m->path, "[anon:", 6) == 0 ||
+		       strncmp(m->path, "/anon_hugepage", 14) == 0);
+}
+
+static bool has_elf_magic_at(const struct lookup *lookup, uint64_t address)
+{
+	char magic[4];
+
+	return memory_read(lookup->mapped.pid, address, magic, 4) == 4 &&
+	       memcmp(magic, "\177ELF", 4) == 0;
+}
+
+/* The mapping of an ELF file that touches the text at `i`; NULL: none. */
+static const struct mapping *mapping_beside(const struct lookup *lookup, size_t i)
+{
+	const struct maps *maps = lookup->mapped.maps;
+	const struct mapping *text = &maps->items[i], *before = text - 1, *after = text + 1;
+
+	if (i > 0 && before->end == text->start && before->inode && before->offset == 0 &&
+		before->path[0] == '/' && has_elf_magic_at(lookup, before->start))
+		return before;
+	/* The header may be a part of the text. */
+	if (i + 1 < maps->count && after->start == text->end && after->inode &&
+		after->path[0] == '/' && has_elf_magic_at(lookup, text->start))
+		return after;
+	return NULL;
+}
+
+static bool has_code_in(const struct module *module, const struct mapping *mapping)
+{
+	uint64_t start = mapping->start - module->bias, end = mapping->end - module->bias;
+	size_t count;
+	const struct object_segment *segments = object_segments(module->object, &count);
+
+	for (size_t i = 0; i < count; i++)
+		if (segments[i].executable && segments[i].address < end &&
+			start < segments[i].address + segments[i].size)
+			return true;
+	return false;
+}
+
+static struct probe_error *add_moved(struct lookup *lookup, size_t i)
+{
+	const struct mapping *text = &lookup->mapped.maps->items[i];
+	const struct mapping *beside = mapping_beside(lookup, i);
+	struct probe_error *error;
+	struct module *module;
+
+	if (!beside || is_known(lookup, beside))
+		return NULL;
+	error = lookup_add(lookup, beside);
+	module = &lookup->modules.items[lookup->modules.count - 1];
+	if (error || !module->object)
+		return error;
+	if (!has_code_in(module, text))
+		module_reject(module);
+	else if (text->start < module->start)
+		module->start = text->start;
+	return NULL;
+}
+
 static int compare_starts(const void *left, const void *right)
 {
 	const struct module *a = left, *b = right;
@@ -353,6 +430,9 @@ struct probe_error *modules_read_mapped(
 		if (is_candidate(mapping) && !is_known(&lookup, mapping))
 			error = lookup_add(&lookup, mapping);
 	}
+	for (size_t i = 0; i < maps->count && !error; i++)
+		if (is_moved_text(&maps->items[i]))
+			error = add_moved(&lookup, i);
 	mapped_files_deinit(&lookup.mapped);
 	if (error) {
 		modules_deinit(&lookup.modules);

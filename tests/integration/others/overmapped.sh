@@ -117,6 +117,35 @@ traced data full
 traced code full
 traced guard unmap
 
+# ---- Text that is copied to huge pages ---------------------------------------------------
+
+# Nothing that is mapped from the file has code then: the memory beside it tells which file it was.
+start "$TARGETS/overmap"
+taken text huge
+save_state "$target_pid"
+same "$what: listed" "$("$PROBECTL" list --json -p "$target_pid" | jq -r .name)" hit
+trace_start huge --json -p "$target_pid" overmap:hit
+wait_tracing huge
+ask 10
+trace_stop huge
+same "$what: hits" "$(grep -c '"name":"hit"' "$SCRATCH/huge.out")" 10
+unharmed trace
+
+# The copy has our jumps.
+begin
+bytes=$("$PROBECTL" list -vv -p "$target_pid" overmap:hit | grep 0x)
+ctl enable -q -p "$target_pid" overmap:hit
+taken text huge
+ask 10
+same "$what: counted" "$("$PROBECTL" status --json -p "$target_pid" | jq -c '[.enabled, .hits]')" \
+	'[true,10]'
+ctl disable -q -p "$target_pid" overmap:hit
+same "$what: mappings that remain" "$(ours)" 0
+same "$what: the text" "$("$PROBECTL" list -vv -p "$target_pid" overmap:hit | grep 0x)" "$bytes"
+ask 100
+same "$what: the program" "$answer" "passed 100"
+end_target
+
 # ---- Between a comparison and a write ----------------------------------------------------
 
 # in_stops ARGS…: whatever probectl writes into its own memory, the program stands still

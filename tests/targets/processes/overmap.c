@@ -11,7 +11,8 @@
  * WHICH: code, data, guard (the page after code), all of the code, one mapping after the other; or
  * text: that of the program.
  * HOW: full, first or last (page) with memory of its own; exec (the same, writable and executable);
- * file, memfd (mapped there); unmap; move (mremap(2)); none, write (mprotect(2)); seal (mseal(2)).
+ * file, memfd (mapped there); unmap; move (mremap(2)); none, write (mprotect(2)); seal (mseal(2));
+ * huge (a copy, in anonymous memory that may have huge pages).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -110,6 +111,15 @@ static bool take(struct range *r, const char *how)
 	if (strcmp(how, "move") == 0) {
 		at = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 		return mremap(r->start, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, at) == at;
+	}
+	if (strcmp(how, "huge") == 0) {
+		at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		if (at == MAP_FAILED)
+			return false;
+		memcpy(at, r->start, size);
+		madvise(at, size, MADV_HUGEPAGE);
+		return mprotect(at, size, PROT_READ | PROT_EXEC) == 0 &&
+		       mremap(at, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, r->start) == r->start;
 	}
 	if (strcmp(how, "file") == 0 || strcmp(how, "memfd") == 0) {
 		fd = own_file(how, size);
