@@ -10,31 +10,113 @@
 #include "libprobe/base/procfs.h"
 #include "libprobe/process/served.h"
 
+/* ---- System calls, or the file --------------------------------------------------------------- */
+
+/*
+ * The kernel may be built without process_vm_readv(2) and process_vm_writev(2)
+ * (CONFIG_CROSS_MEMORY_ATTACH), and a seccomp filter may forbid them. /proc/PID/mem takes the same
+ * rights, but three system calls for each read. It also ignores the protection of pages, so pages
+ * that the target itself may not read are read, too.
+ */
+enum way { WAY_UNKNOWN, WAY_CALLS, WAY_FILE };
+
+static _Atomic enum way known_way;
+
+void memory_may_call(bool may)
+{
+	known_way = may ? WAY_CALLS : WAY_FILE;
+}
+
+/*
+ * A filter might kill us for the calls, so they wait for memory_may_call(). Reading our own memory
+ * takes no right: if that fails, the kernel has no such call.
+ */
+static enum way way(void)
+{
+	char from = 0, to;
+	struct iovec local = {&to, 1}, remote = {&from, 1};
+
+	if (known_way == WAY_UNKNOWN)
+		known_way =
+			procfs_status_number(gettid(), "Seccomp:") <= 0 &&
+					process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == 1
+				? WAY_CALLS
+				: WAY_FILE;
+	return known_way;
+}
+
+enum direction { READ, WRITE };
+
+static int open_mem(pid_t pid, int flags)
+{
+	char path[48];
+
+	snprintf(path, sizeof(path), "/proc/%d/mem", procfs_living(pid));
+	return open(path, flags | O_CLOEXEC);
+}
+
+/* As process_vm_readv(2) and process_vm_writev(2), with their error numbers. */
+static ssize_t move_by_file(pid_t pid, const struct iovec *local, const struct iovec *remote,
+	size_t count, enum direction direction)
+{
+	int fd = open_mem(pid, direction == READ ? O_RDONLY : O_WRONLY), err = 0;
+	ssize_t moved = 0;
+
+	if (fd < 0) {
+		if (errno == EACCES)
+			errno = EPERM;
+		if (errno == ENOENT)
+			errno = ESRCH;
+		return -1;
+	}
+	for (size_t i = 0; i < count; i++) {
+		off_t at = (off_t)(uintptr_t)remote[i].iov_base;
+		ssize_t length = direction == READ
+					 ? pread(fd, local[i].iov_base, local[i].iov_len, at)
+					 : pwrite(fd, local[i].iov_base, local[i].iov_len, at);
+
+		if (length > 0)
+			moved += length;
+		if (length == (ssize_t)local[i].iov_len)
+			continue;
+		/* 0: the memory is gone. */
+		err = length ? EFAULT : ESRCH;
+		break;
+	}
+	close(fd);
+	errno = err;
+	return moved || !err ? moved : -1;
+}
+
+static ssize_t move(pid_t pid, const struct iovec *local, const struct iovec *remote, size_t count,
+	enum direction direction)
+{
+	if (way() == WAY_FILE)
+		return move_by_file(pid, local, remote, count, direction);
+	return direction == READ ? process_vm_readv(pid, local, count, remote, count, 0)
+				 : process_vm_writev(pid, local, count, remote, count, 0);
+}
+
 /* ---- Reading --------------------------------------------------------------------------- */
 
 /* Returns how many of `size` bytes can be read without waiting for a program. */
-static size_t readable(pid_t pid, uint64_t address, size_t size, bool is_forced)
+static size_t readable(struct served *known, uint64_t address, size_t size, bool is_forced)
 {
-	struct served served;
-
-	served_begin(pid, &served);
-	size = served_readable(&served, address, size, is_forced);
-	served_end(&served);
-	return size;
+	return served_readable(known, address, size, is_forced || way() == WAY_FILE);
 }
 
 /* All threads share the memory, but a thread that has ended no longer gives access to it. */
 static ssize_t read_pieces(
 	pid_t pid, const struct iovec *local, const struct iovec *remote, size_t count)
 {
-	ssize_t length = process_vm_readv(pid, local, count, remote, count, 0);
+	ssize_t length = move(pid, local, remote, count, READ);
 	pid_t living;
 
 	if (length >= 0 || errno != ESRCH)
 		return length;
 	living = procfs_living(pid);
 	errno = ESRCH;
-	return living == pid ? -1 : process_vm_readv(living, local, count, remote, count, 0);
+	return living == pid ? -1 : move(living, local, remote, count, READ);
 }
 
 static ssize_t read_piece(pid_t pid, uint64_t address, void *buffer, size_t size)
@@ -46,8 +128,8 @@ static ssize_t read_piece(pid_t pid, uint64_t address, void *buffer, size_t size
 
 size_t memory_read_known(struct served *known, uint64_t address, void *buffer, size_t size)
 {
-	ssize_t length = read_piece(
-		known->pid, address, buffer, served_readable(known, address, size, false));
+	ssize_t length =
+		read_piece(known->pid, address, buffer, readable(known, address, size, false));
 
 	return length < 0 ? 0 : length;
 }
@@ -62,9 +144,11 @@ size_t memory_read(pid_t pid, uint64_t address, void *buffer, size_t size)
 
 size_t memory_read_forced(pid_t pid, int mem, uint64_t address, void *buffer, size_t size)
 {
+	struct served known AUTO_SERVED;
 	ssize_t length;
 
-	size = readable(pid, address, size, true);
+	served_begin(pid, &known);
+	size = readable(&known, address, size, true);
 	length = read_piece(pid, address, buffer, size);
 	if (length <= 0)
 		length = pread(mem, buffer, size, (off_t)address);
@@ -87,8 +171,11 @@ static struct probe_error *check_length(
 
 struct probe_error *memory_read_all(pid_t pid, uint64_t address, void *buffer, size_t size)
 {
-	size_t at_once = readable(pid, address, size, false);
+	struct served known AUTO_SERVED;
+	size_t at_once;
 
+	served_begin(pid, &known);
+	at_once = readable(&known, address, size, false);
 	return check_length(
 		read_piece(pid, address, buffer, at_once), pid, "readable", address, size);
 }
@@ -112,7 +199,7 @@ struct probe_error *memory_read_pieces(pid_t pid, const struct memory_piece *pie
 		ssize_t length;
 
 		for (size_t i = 0; i < n; i++) {
-			if (served_readable(&served, pieces[i].address, pieces[i].size, false) !=
+			if (readable(&served, pieces[i].address, pieces[i].size, false) !=
 				pieces[i].size)
 				return unreadable_piece(pid);
 			local[i] = (struct iovec){pieces[i].buffer, pieces[i].size};
@@ -136,8 +223,7 @@ struct probe_error *memory_write_data(pid_t pid, uint64_t address, const void *b
 {
 	struct iovec local = {(void *)buffer, size}, remote = {(void *)address, size};
 
-	return check_length(
-		process_vm_writev(pid, &local, 1, &remote, 1, 0), pid, "writable", address, size);
+	return check_length(move(pid, &local, &remote, 1, WRITE), pid, "writable", address, size);
 }
 
 struct probe_error *memory_read_code(int fd, uint64_t address, void *buffer, size_t size)
@@ -171,10 +257,7 @@ struct probe_error *memory_write_code(int fd, uint64_t address, const void *buff
 
 struct probe_error *memory_open(pid_t pid, int *fd_ret)
 {
-	char path[48];
-
-	snprintf(path, sizeof(path), "/proc/%d/mem", procfs_living(pid));
-	*fd_ret = open(path, O_RDWR | O_CLOEXEC);
+	*fd_ret = open_mem(pid, O_RDWR);
 	if (*fd_ret >= 0)
 		return NULL;
 	if (errno == EACCES || errno == EPERM)
@@ -183,7 +266,7 @@ struct probe_error *memory_open(pid_t pid, int *fd_ret)
 		return procfs_no_process(pid);
 	if (errno == ESRCH) /* it is exiting and has released its memory */
 		return probe_error_new(PROBE_ERROR_NOT_FOUND, "process %d has ended", pid);
-	return probe_error_system(errno, "%s", path);
+	return probe_error_system(errno, "/proc/%d/mem", pid);
 }
 
 bool memory_is_there(int fd)

@@ -17,6 +17,12 @@
 
 struct served;
 
+/*
+ * Whether our seccomp filters allow process_vm_readv(2) and process_vm_writev(2). If not, memory is
+ * read and written through /proc/PID/mem; so it is before this call if there are filters.
+ */
+void memory_may_call(bool may);
+
 /* Reads memory (process_vm_readv(2)); returns the number of bytes read. */
 size_t memory_read(pid_t pid, uint64_t address, void *buffer, size_t size);
 /* Like memory_read(), for one of many reads of a process: see served_begin(). */
@@ -38,7 +44,7 @@ struct memory_piece {
 PROBE_MUST_CHECK struct probe_error *memory_read_pieces(
 	pid_t pid, const struct memory_piece *pieces, size_t count);
 
-/* Writes memory that the target itself could write (process_vm_writev(2)). */
+/* Writes memory that the target itself can write (process_vm_writev(2)). */
 PROBE_MUST_CHECK struct probe_error *memory_write_data(
 	pid_t pid, uint64_t address, const void *buffer, size_t size);
 

@@ -78,8 +78,8 @@ const struct seccomp_call seccomp_calls[] = {
 	{"clock_gettime", SECCOMP_TIME, SYS_clock_gettime, {CLOCK_MONOTONIC, SECCOMP_ADDRESS}, 0},
 	/* Our own. No process has pid 0, and nothing is mapped at address 8. */
 	{"ptrace", SECCOMP_OWN_TRACE, SYS_ptrace, {PTRACE_CONT}, -ESRCH},
-	{"process_vm_readv", SECCOMP_OWN_TRACE, SYS_process_vm_readv, {0, 8, 1, 8, 1}, -EFAULT},
-	{"process_vm_writev", SECCOMP_OWN_TRACE, SYS_process_vm_writev, {0, 8, 1, 8, 1}, -EFAULT},
+	{"process_vm_readv", SECCOMP_OWN_MEMORY, SYS_process_vm_readv, {0, 8, 1, 8, 1}, -EFAULT},
+	{"process_vm_writev", SECCOMP_OWN_MEMORY, SYS_process_vm_writev, {0, 8, 1, 8, 1}, -EFAULT},
 	{"kcmp", SECCOMP_OWN_KCMP, SYS_kcmp, {0, 0, KCMP_VM}, -ESRCH},
 	{"sched_getattr", SECCOMP_OWN_URGENT, SYS_sched_getattr, {0, 8, 48}, -EFAULT},
 	{"sched_setattr", SECCOMP_OWN_URGENT, SYS_sched_setattr, {0, 8}, -EFAULT},

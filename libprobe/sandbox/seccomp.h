@@ -32,16 +32,17 @@ enum seccomp_kind {
  */
 enum seccomp_own {
 	SECCOMP_OWN_TRACE = 256,
-	SECCOMP_OWN_KCMP = 512,	    /* finds out which processes share memory */
-	SECCOMP_OWN_URGENT = 1024,  /* raises our priority while threads are stopped */
-	SECCOMP_OWN_MOVE = 2048,    /* runs on a certain processor, or lets others run */
-	SECCOMP_OWN_REMOVE = 4096,  /* frees the memory of rings */
-	SECCOMP_OWN_TAKE = 8192,    /* takes files that a target has made */
-	SECCOMP_OWN_ALARM = 16384,  /* has us continued while we hold threads */
-	SECCOMP_OWN_DIRECT = 32768, /* asks how a file may be written past the page cache */
-	SECCOMP_OWN_CACHED = 65536, /* identifies files without asking their file systems */
-	SECCOMP_OWN_PAGES = 131072, /* finds out which pages a target has */
-	SECCOMP_OWN_END = 262144
+	SECCOMP_OWN_KCMP = 512,	     /* finds out which processes share memory */
+	SECCOMP_OWN_URGENT = 1024,   /* raises our priority while threads are stopped */
+	SECCOMP_OWN_MOVE = 2048,     /* runs on a certain processor, or lets others run */
+	SECCOMP_OWN_REMOVE = 4096,   /* frees the memory of rings */
+	SECCOMP_OWN_TAKE = 8192,     /* takes files that a target has made */
+	SECCOMP_OWN_ALARM = 16384,   /* has us continued while we hold threads */
+	SECCOMP_OWN_DIRECT = 32768,  /* asks how a file may be written past the page cache */
+	SECCOMP_OWN_CACHED = 65536,  /* identifies files without asking their file systems */
+	SECCOMP_OWN_PAGES = 131072,  /* finds out which pages a target has */
+	SECCOMP_OWN_MEMORY = 262144, /* reads and writes memory without opening /proc/PID/mem */
+	SECCOMP_OWN_END = 524288
 };
 
 /* Which pages a process has: the number of that ioctl(2), of its pagemap, since Linux 6.7. */

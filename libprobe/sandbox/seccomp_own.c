@@ -40,6 +40,7 @@
 #include "libprobe/base/file.h"
 #include "libprobe/base/worker.h"
 #include "libprobe/base/procfs.h"
+#include "libprobe/process/memory.h"
 #include "libprobe/sandbox/seccomp.h"
 
 enum {
@@ -333,6 +334,8 @@ struct probe_error *seccomp_check_own(void)
 		if (!error && !trial.allowed)
 			error = forbid(kind, &trial);
 	}
+	if (!error)
+		memory_may_call(seccomp_may_call(SECCOMP_OWN_MEMORY));
 	tried_filters = error ? 0 : filters;
 	return error;
 }
