@@ -387,35 +387,169 @@ int procfs_open_regular(int path_fd, int flags)
 	return open(path, flags | O_CLOEXEC);
 }
 
-struct probe_error *procfs_permission_error(pid_t pid)
-{
-	long tracer = procfs_status_number(pid, "TracerPid:");
-	long uid = procfs_status_number(pid, "Uid:");
-	long scope = procfs_file_number("/proc/sys/kernel/yama/ptrace_scope");
-	char name[32];
+/* ---- Access -------------------------------------------------------------------------- */
 
-	if (tracer > 0) {
-		procfs_comm(tracer, name, sizeof(name));
-		return probe_error_new(PROBE_ERROR_PERMISSION,
-			"process %d is being traced by process %ld (%s): end that first", pid,
-			tracer, name);
+/*
+ * The AppArmor profile of a process that is confined by one. Another security module may have the
+ * first file, but only AppArmor adds a mode in parentheses, and "complain" forbids nothing.
+ *
+ * Source: security/apparmor/procattr.c of Linux.
+ */
+bool procfs_profile(const char *text, char profile[PROCFS_PROFILE])
+{
+	size_t length = strcspn(text, "\n");
+	const char *mode = memrchr(text, '(', length);
+
+	if (!mode || mode < text + 2 || mode[-1] != ' ' || text[length - 1] != ')' ||
+		strncmp(mode, "(complain)", 10) == 0)
+		return false;
+	snprintf(profile, PROCFS_PROFILE, "%.*s", (int)(mode - 1 - text), text);
+	return true;
+}
+
+static void read_profile(const char *process, char profile[PROCFS_PROFILE])
+{
+	static const char *const files[] = {"attr/apparmor/current", "attr/current"};
+	char path[64], text[PROCFS_PROFILE + 32];
+
+	for (size_t i = 0; i < sizeof(files) / sizeof(*files); i++) {
+		snprintf(path, sizeof(path), "/proc/%s/%s", process, files[i]);
+		if (file_read(path, text, sizeof(text)) && procfs_profile(text, profile))
+			return;
 	}
-	if (uid >= 0 && geteuid() != 0 && (uid_t)uid != geteuid())
+	profile[0] = '\0';
+}
+
+static unsigned long long capabilities(pid_t pid, const char *key)
+{
+	char text[32];
+
+	return procfs_status_text(pid, key, text, sizeof(text)) ? strtoull(text, NULL, 16) : 0;
+}
+
+static bool has_same_text(pid_t pid, const char *name)
+{
+	char path[64], its[1024], own[1024];
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
+	if (!file_read(path, its, sizeof(its)))
+		return false;
+	snprintf(path, sizeof(path), "/proc/self/%s", name);
+	return file_read(path, own, sizeof(own)) && strcmp(its, own) == 0;
+}
+
+static bool has_only(pid_t pid, const char *key, long id)
+{
+	long ids[PROCFS_NUMBERS_MAX];
+
+	if (procfs_status_numbers(pid, key, ids) < 3)
+		return false;
+	return ids[0] == id && ids[1] == id && ids[2] == id;
+}
+
+/*
+ * Do the rules of ptrace(2) ("Ptrace access mode checking") allow it, as far as /proc tells, so
+ * that only a security module can have refused it? If that cannot be known, the answer is no.
+ */
+static bool is_allowed_by_rules(pid_t pid)
+{
+	enum { SYS_PTRACE = 19 };
+	unsigned long long ours = capabilities(getpid(), "CapEff:");
+	char path[32];
+	struct stat st;
+
+	/* Another user namespace mostly has other users. */
+	if (!has_same_text(pid, "uid_map"))
+		return false;
+	if (ours >> SYS_PTRACE & 1)
+		return true;
+	/* If the process is not dumpable, its folder is root's. */
+	snprintf(path, sizeof(path), "/proc/%d", (int)pid);
+	return geteuid() != 0 && has_only(pid, "Uid:", getuid()) &&
+	       has_only(pid, "Gid:", getgid()) && stat(path, &st) == 0 && st.st_uid == geteuid() &&
+	       !(capabilities(pid, "CapPrm:") & ~ours);
+}
+
+/* Is only the file's write permission missing? The rules of ptrace(2) are the same for both. */
+static bool is_unwritable(pid_t pid)
+{
+	char path[32];
+	int fd, err = 0;
+
+	snprintf(path, sizeof(path), "/proc/%d/mem", (int)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	close(fd);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	if (fd < 0)
+		err = errno;
+	else
+		close(fd);
+	return err == EACCES || err == EPERM;
+}
+
+struct probe_error *procfs_denied(const struct procfs_access *a)
+{
+	if (a->is_unwritable)
 		return probe_error_new(PROBE_ERROR_PERMISSION,
-			"process %d belongs to user %ld: run probectl as that user or as root", pid,
-			uid);
-	if (geteuid() != 0 && scope > 0)
+			"process %d may be read, but not written to (/proc/%d/mem): Landlock or "
+			"another security module forbids it: run probectl outside of that sandbox",
+			a->pid, a->pid);
+	if (a->tracer > 0)
+		return probe_error_new(PROBE_ERROR_PERMISSION,
+			"process %d is being traced by process %ld (%s): end that first", a->pid,
+			a->tracer, a->tracer_name);
+	if (a->uid >= 0 && a->own_uid != 0 && a->uid != a->own_uid)
+		return probe_error_new(PROBE_ERROR_PERMISSION,
+			"process %d belongs to user %ld: run probectl as that user or as root",
+			a->pid, a->uid);
+	if (a->own_uid != 0 && a->scope > 0)
 		return probe_error_new(PROBE_ERROR_PERMISSION,
 			"process %d may not be traced: kernel.yama.ptrace_scope is %ld: set it to "
-			"0 "
-			"or run probectl as root",
-			pid, scope);
+			"0 or run probectl as root",
+			a->pid, a->scope);
+	/* An unconfined process may trace all others, and the usual profiles their own processes.
+	 */
+	if (a->own_profile[0] && strcmp(a->own_profile, a->profile) != 0)
+		return probe_error_new(PROBE_ERROR_PERMISSION,
+			"process %d may not be traced: probectl runs under the AppArmor profile "
+			"%s, the process %s%s: run probectl under the profile of the process (in "
+			"its container), or without one (apparmor=unconfined)",
+			a->pid, a->own_profile, a->profile[0] ? "under " : "under none",
+			a->profile);
+	if (a->is_allowed)
+		return probe_error_new(PROBE_ERROR_PERMISSION,
+			"process %d may not be traced: Landlock or another security module forbids "
+			"it: run probectl outside of that sandbox",
+			a->pid);
 	return probe_error_new(PROBE_ERROR_PERMISSION,
 		"process %d may not be traced: it is not dumpable, has more capabilities or is in "
 		"another user namespace: %s",
-		pid,
-		geteuid() != 0 ? "run probectl as root"
-			       : "run probectl outside of its container, as the host's root");
+		a->pid,
+		a->own_uid != 0 ? "run probectl as root"
+				: "run probectl outside of its container, as the host's root");
+}
+
+struct probe_error *procfs_permission_error(pid_t pid)
+{
+	struct procfs_access access = {
+		.pid = pid,
+		.tracer = procfs_status_number(pid, "TracerPid:"),
+		.uid = procfs_status_number(pid, "Uid:"),
+		.own_uid = geteuid(),
+		.scope = procfs_file_number("/proc/sys/kernel/yama/ptrace_scope"),
+	};
+	char process[16];
+
+	if (access.tracer > 0)
+		procfs_comm(access.tracer, access.tracer_name, sizeof(access.tracer_name));
+	snprintf(process, sizeof(process), "%d", (int)pid);
+	read_profile("self", access.own_profile);
+	read_profile(process, access.profile);
+	access.is_allowed = is_allowed_by_rules(pid);
+	access.is_unwritable = is_unwritable(pid);
+	return procfs_denied(&access);
 }
 
 /* ---- Mounts --------------------------------------------------------------------------- */

@@ -109,7 +109,30 @@ bool procfs_mount_type(
  */
 bool procfs_no_room(int err);
 
-/* The error for a target that may not be traced; names the rule that forbids it. */
+/* What an access that the kernel has refused (EACCES, EPERM) may be explained by. */
+enum { PROCFS_PROFILE = 256 };
+struct procfs_access {
+	pid_t pid;
+	long tracer; /* the thread that traces it, or 0 */
+	char tracer_name[32];
+	bool is_unwritable; /* its memory may be read, but not written */
+	long uid, own_uid;  /* -1: unknown */
+	long scope;	    /* kernel.yama.ptrace_scope, or -1 */
+	bool is_allowed;    /* by all rules except those of security modules */
+	char own_profile[PROCFS_PROFILE], profile[PROCFS_PROFILE]; /* of AppArmor; "": none */
+};
+
+/*
+ * The profile in the text of an attr/current file (AppArmor). False if there is none that forbids
+ * anything.
+ */
+bool procfs_profile(const char *text, char profile[PROCFS_PROFILE]);
+
+/* The error for a refused access; names the rule that forbids it. */
+struct probe_error *procfs_denied(const struct procfs_access *access)
+	__attribute__((returns_nonnull, warn_unused_result));
+
+/* The same, for a target that may not be traced. */
 struct probe_error *procfs_permission_error(pid_t pid)
 	__attribute__((returns_nonnull, warn_unused_result));
 

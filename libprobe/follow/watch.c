@@ -232,9 +232,11 @@ struct probe_error *probe_watch_add(struct probe_watch *watch, const struct prob
 	w->start_time = target->start_time;
 	/* It may have become another program since its probes were switched on. */
 	w->mem = target->mem < 0 ? open_mem(target->pid) : fcntl(target->mem, F_DUPFD_CLOEXEC, 0);
+	if (w->mem < 0 && (errno == EACCES || errno == EPERM))
+		return procfs_permission_error(target->pid);
 	if (w->mem < 0)
 		return errno == ENOENT ? procfs_no_process(target->pid)
-				       : procfs_permission_error(target->pid);
+				       : probe_error_system(errno, "/proc/%d/mem", target->pid);
 	image_read(target->pid, &w->image);
 	w->checked_ns = clock_monotonic_ns();
 	return NULL;
