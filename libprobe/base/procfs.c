@@ -489,8 +489,29 @@ static bool is_unwritable(pid_t pid)
 	return err == EACCES || err == EPERM;
 }
 
+static struct probe_error *denied_by_module(const struct procfs_access *a)
+{
+	/* An unconfined process may trace all others, and the usual profiles their own processes.
+	 */
+	if (a->own_profile[0] && strcmp(a->own_profile, a->profile) != 0)
+		return probe_error_new(PROBE_ERROR_PERMISSION,
+			"process %d may not be traced: probectl runs under the AppArmor profile "
+			"%s, the process %s%s: run probectl under the profile of the process (in "
+			"its container), or without one (apparmor=unconfined)",
+			a->pid, a->own_profile, a->profile[0] ? "under " : "under none",
+			a->profile);
+	if (a->is_allowed)
+		return probe_error_new(PROBE_ERROR_PERMISSION,
+			"process %d may not be traced: Landlock or another security module forbids "
+			"it: run probectl outside of that sandbox",
+			a->pid);
+	return NULL;
+}
+
 struct probe_error *procfs_denied(const struct procfs_access *a)
 {
+	struct probe_error *error;
+
 	if (a->is_unwritable)
 		return probe_error_new(PROBE_ERROR_PERMISSION,
 			"process %d may be read, but not written to (/proc/%d/mem): Landlock or "
@@ -509,20 +530,9 @@ struct probe_error *procfs_denied(const struct procfs_access *a)
 			"process %d may not be traced: kernel.yama.ptrace_scope is %ld: set it to "
 			"0 or run probectl as root",
 			a->pid, a->scope);
-	/* An unconfined process may trace all others, and the usual profiles their own processes.
-	 */
-	if (a->own_profile[0] && strcmp(a->own_profile, a->profile) != 0)
-		return probe_error_new(PROBE_ERROR_PERMISSION,
-			"process %d may not be traced: probectl runs under the AppArmor profile "
-			"%s, the process %s%s: run probectl under the profile of the process (in "
-			"its container), or without one (apparmor=unconfined)",
-			a->pid, a->own_profile, a->profile[0] ? "under " : "under none",
-			a->profile);
-	if (a->is_allowed)
-		return probe_error_new(PROBE_ERROR_PERMISSION,
-			"process %d may not be traced: Landlock or another security module forbids "
-			"it: run probectl outside of that sandbox",
-			a->pid);
+	error = denied_by_module(a);
+	if (error)
+		return error;
 	return probe_error_new(PROBE_ERROR_PERMISSION,
 		"process %d may not be traced: it is not dumpable, has more capabilities or is in "
 		"another user namespace: %s",
@@ -531,7 +541,7 @@ struct probe_error *procfs_denied(const struct procfs_access *a)
 				: "run probectl outside of its container, as the host's root");
 }
 
-struct probe_error *procfs_permission_error(pid_t pid)
+static struct procfs_access access_to(pid_t pid)
 {
 	struct procfs_access access = {
 		.pid = pid,
@@ -539,6 +549,8 @@ struct probe_error *procfs_permission_error(pid_t pid)
 		.uid = procfs_status_number(pid, "Uid:"),
 		.own_uid = geteuid(),
 		.scope = procfs_file_number("/proc/sys/kernel/yama/ptrace_scope"),
+		.is_allowed = is_allowed_by_rules(pid),
+		.is_unwritable = is_unwritable(pid),
 	};
 	char process[16];
 
@@ -547,9 +559,21 @@ struct probe_error *procfs_permission_error(pid_t pid)
 	snprintf(process, sizeof(process), "%d", (int)pid);
 	read_profile("self", access.own_profile);
 	read_profile(process, access.profile);
-	access.is_allowed = is_allowed_by_rules(pid);
-	access.is_unwritable = is_unwritable(pid);
+	return access;
+}
+
+struct probe_error *procfs_permission_error(pid_t pid)
+{
+	struct procfs_access access = access_to(pid);
+
 	return procfs_denied(&access);
+}
+
+struct probe_error *procfs_module_error(pid_t pid)
+{
+	struct procfs_access access = access_to(pid);
+
+	return denied_by_module(&access);
 }
 
 /* ---- Mounts --------------------------------------------------------------------------- */

@@ -136,4 +136,7 @@ struct probe_error *procfs_denied(const struct procfs_access *access)
 struct probe_error *procfs_permission_error(pid_t pid)
 	__attribute__((returns_nonnull, warn_unused_result));
 
+/* The error for an access that a security module alone can have refused; NULL: others may have. */
+PROBE_MUST_CHECK struct probe_error *procfs_module_error(pid_t pid);
+
 #endif

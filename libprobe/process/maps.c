@@ -38,7 +38,10 @@ enum { TEXT_BYTES_START = 64 * 1024, EXEC_TRIES = 10 };
 static struct probe_error *permission_error(pid_t pid)
 {
 	long uid = procfs_status_number(pid, "Uid:"); /* the first one is the real uid */
+	struct probe_error *error = procfs_module_error(pid);
 
+	if (error)
+		return error;
 	if (geteuid() == 0 || uid < 0)
 		return probe_error_new(PROBE_ERROR_PERMISSION,
 			"cannot read the mappings of process %d: it has capabilities that probectl "

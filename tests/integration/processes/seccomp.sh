@@ -4,7 +4,7 @@
 #
 # A target with a seccomp filter is changed only if the filter allows all necessary calls. Root
 # can read it; a controller with the same filters can try the calls in a child. Each thread may
-# have its own filters.
+# have its own filters. Landlock is another sandbox.
 . tests/integration/lib.sh
 need_attach
 sandbox=$TARGETS/sandbox
@@ -186,6 +186,18 @@ for action in kill trap; do
 		"$sandbox" "$action:ptrace" -- "$PROBECTL" run seccomp:hit -- true
 done
 same_life "the call that nothing can be done without"
+
+# Landlock keeps its processes from tracing others, and from writing to the files of their own.
+"$sandbox" landlock -- true
+if [ $? = 77 ]; then
+	echo "note: this kernel has no Landlock: its refusals are not tested"
+else
+	refused "Landlock, outside" "may not be traced: Landlock or another" \
+		"$sandbox" landlock -- "$PROBECTL" enable -p "$target_pid" seccomp:hit
+	refused "Landlock, started" "may be read, but not written to .*: Landlock or another" \
+		"$sandbox" landlock -- "$PROBECTL" run seccomp:hit -- "$TARGETS/seccomp" nothing none
+	same_life "Landlock"
+fi
 end_target
 
 # ---- In a sandbox, as in containers

@@ -11,11 +11,14 @@
  *	trap:CALL	it raises SIGSYS
  *	errno:CALL	it fails with EPERM
  *	allow		allows everything
+ *	landlock	no filter: no file may be written, and no process outside traced;
+ *			status 77 if the kernel has no Landlock
  *	caps		no filter: permanently drops CAP_SYS_ADMIN, SYS_PTRACE and BPF
  */
 #include <errno.h>
 #include <linux/capability.h>
 #include <linux/filter.h>
+#include <linux/landlock.h>
 #include <linux/seccomp.h>
 #include <stddef.h>
 #include <sys/prctl.h>
@@ -145,6 +148,20 @@ static void drop_capabilities(void)
 	}
 }
 
+static void install_landlock(void)
+{
+	struct landlock_ruleset_attr rules = {.handled_access_fs = LANDLOCK_ACCESS_FS_WRITE_FILE};
+	int fd = (int)syscall(SYS_landlock_create_ruleset, &rules, sizeof(rules), 0);
+
+	if (fd < 0)
+		exit(77);
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || syscall(SYS_landlock_restrict_self, fd, 0)) {
+		perror("landlock");
+		exit(1);
+	}
+	close(fd);
+}
+
 int main(int argc, char **argv)
 {
 	int i = 1;
@@ -154,6 +171,8 @@ int main(int argc, char **argv)
 
 		if (strcmp(argv[i], "container") == 0)
 			install_container();
+		else if (strcmp(argv[i], "landlock") == 0)
+			install_landlock();
 		else if (strcmp(argv[i], "caps") == 0)
 			drop_capabilities();
 		else if (strcmp(argv[i], "allow") == 0)
