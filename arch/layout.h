@@ -131,7 +131,9 @@ struct probe_flight {
 	 */
 	uint64_t times[];
 	/*
-	 * Behind times, and what is kept of begins: if keys are texts, a u64, the word that a
+	 * By thread, as many identities follow (arch_flights.identities); 0: not known.
+	 *
+	 * Behind all that, and what is kept of begins: if keys are texts, a u64, the word that a
 	 * record has of a string, and arch_flights.text bytes, padded to 8. They are compared with
 	 * the entry taken.
 	 */
@@ -140,7 +142,7 @@ _Static_assert(sizeof(struct probe_flight) == 32, "stubs rely on the layout");
 enum { FLIGHT_FREE, FLIGHT_TAKEN, FLIGHT_PAIR };
 
 /*
- * If an end needs something of its begin, `times` is followed by as many of these, each in
+ * If an end needs something of its begin, then come as many of these, each in
  * arch_flights.keep bytes. First come the arguments that an expression of the end asks for, in a
  * fixed order and with a fixed size, whatever site the begin was at: a u64, the word that a
  * record has of a string (of a number, only the bit that it is null), and the number or the bytes,
@@ -158,6 +160,9 @@ struct probe_begun {
 };
 _Static_assert(sizeof(struct probe_begun) == 8, "stubs rely on the layout");
 enum { FLIGHT_PROBES_MAX = 16 /* entries examined; a power of two */ };
+
+/* How much of a string counts for an identity: of a longer one, the first bytes. */
+enum { FLIGHT_IDENTITY_BYTES = 256 };
 
 /*
  * In a ring that is overwritten (a flight recorder), a u64 precedes each record and says where

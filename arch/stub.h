@@ -210,7 +210,7 @@ struct arch_kept {
 	uint16_t offset;
 	uint16_t bytes; /* of a string, at most; 0: a number, of 64 bits */
 };
-enum { ARCH_KEPT_MAX = 16 };
+enum { ARCH_KEPT_MAX = 16, ARCH_SAME_MAX = 4 };
 
 /* Pairs of begin and end. */
 struct arch_flights {
@@ -252,6 +252,15 @@ struct arch_flights {
 	 * the begin writes its own site in place of the thread's id, which is that of the end.
 	 */
 	bool single, takes, gives;
+	/*
+	 * By thread: `identities` says that entries have room for an identity of each begin. With
+	 * `compares`, which excludes `single`, each begin and end has one: a hash of these captures,
+	 * which are numbers and strings. An end takes the newest begin with its identity, and
+	 * leaves newer begins as they are. If there are no captures, or one of them cannot be read,
+	 * the identity is not known, and counts as equal to any.
+	 */
+	bool identities, compares;
+	uint8_t same[ARCH_SAME_MAX], same_count;
 	uint64_t min_ns;
 	/*
 	 * The length of a tick in nanoseconds, times 2^32, for spans and for expressions of an end

@@ -14,6 +14,11 @@
  * a begin takes the place of the oldest one. An end clears the time of its begin. So an end whose
  * begin has lost its place finds no time there: whatever took the place has ended before.
  *
+ * An end may have to find the begin of its own identity (arch_flights.compares): fibers, coroutines
+ * and functions that were left by a jump leave begins on the stack that are newer. The begin that is
+ * found is in the middle then, so nothing is uncounted but its time is cleared. What has ended is
+ * uncounted when all that is newer has ended, too: the newest begin that is counted is open.
+ *
  * A pair that does not nest (arch_flights.single) has its begin in the newest place. If its
  * arguments come from another probe, a hit of that probe makes the place, without a time, and the
  * begin only sets the time. A begin does that without a sequence: a signal handler that begins in
@@ -32,7 +37,10 @@ enum { U32 = sizeof(uint32_t), U64 = sizeof(uint64_t) };
 /* Where the first begin is kept in an entry. */
 static int32_t kept_offset(const struct stub_plan *p)
 {
-	return (int32_t)(sizeof(struct probe_flight) + 8 * p->stub->flights.depth);
+	const struct arch_flights *flights = &p->stub->flights;
+
+	return (int32_t)(sizeof(struct probe_flight) +
+			 (flights->identities ? 16 : 8) * flights->depth);
 }
 
 /* The time of the begin in place SET. */
@@ -43,6 +51,15 @@ static struct form_mem time_of_begin(void)
 	time.index = FORM_SET;
 	time.scale = sizeof(uint64_t);
 	return time;
+}
+
+/* The identity of the begin in place SET. */
+static struct form_mem identity_of_begin(const struct stub_plan *p)
+{
+	struct form_mem identity = time_of_begin();
+
+	identity.disp += (int32_t)(8 * p->stub->flights.depth);
+	return identity;
 }
 
 /* a = where the begin in place SET is kept, plus `offset`. */
@@ -178,10 +195,18 @@ static void keep_record(struct form *f, const struct stub_plan *p)
 	form_store(f, FORM_VALUE, time);
 }
 
-/* VALUE = the time of the begin in place SET of the entry at RIGHT; and what is kept of it. */
+/*
+ * VALUE = the time of the begin in place SET of the entry at RIGHT; stores its identity, and what is
+ * kept of it.
+ */
 static void keep_begin(struct form *f, const struct stub_plan *p)
 {
 	bool keeps = stub_keeps_begins(p->stub);
+
+	if (p->stub->flights.compares) {
+		form_load(f, FORM_SCRATCH, form_temp(p->same_temp), U64, false);
+		form_store(f, FORM_SCRATCH, identity_of_begin(p));
+	}
 
 	if (keeps)
 		kept_address(f, p, FORM_RECORD, FORM_VALUE, (int32_t)p->stub->flights.record);
@@ -226,6 +251,10 @@ void begin_push_again(struct form *f, const struct stub_plan *p)
 	if (!stub_keeps_begins(p->stub)) {
 		push(f, p, FORM_PUBLISH_ADD_WHOLE);
 		form_store(f, FORM_VALUE, time_of_begin());
+		if (p->stub->flights.compares) {
+			form_load(f, FORM_SCRATCH, form_temp(p->same_temp), U64, false);
+			form_store(f, FORM_SCRATCH, identity_of_begin(p));
+		}
 		return;
 	}
 	next_place(f, p);
@@ -288,6 +317,51 @@ void begin_newest(struct form *f, const struct stub_plan *p, int empty, int gone
 	form_jump_if_const(f, true, FORM_VALUE, FORM_EQ, 0, gone);
 }
 
+void begin_newest_same(struct form *f, const struct stub_plan *p, int none)
+{
+	int32_t depth = (int32_t)p->stub->flights.depth;
+	int next = form_label(f), older = form_label(f), found = form_label(f);
+
+	form_load(f, FORM_SPARE, FIELD(depth), U32, false);
+	form_load(f, FORM_SCRATCH, form_temp(p->same_temp), U64, false);
+	form_const(f, FORM_SPARE_2, (uint64_t)depth);
+	form_place(f, next);
+	form_jump_if_const(f, false, FORM_SPARE, FORM_EQ, 0, none);
+	form_two_const(f, FORM_SUB, false, FORM_SPARE, 1);
+	form_move(f, FORM_SET, FORM_SPARE);
+	form_two_const(f, FORM_AND, false, FORM_SET, depth - 1);
+	form_load(f, FORM_VALUE, time_of_begin(), U64, false);
+	form_jump_if_const(f, true, FORM_VALUE, FORM_EQ, 0, older);
+	form_jump_if_at(f, U64, FORM_SCRATCH, FORM_EQ, identity_of_begin(p), found);
+	form_jump_if_const(f, true, FORM_SCRATCH, FORM_EQ, 0, found);
+	form_jump_if_at_const(f, U64, identity_of_begin(p), FORM_EQ, 0, found);
+	form_place(f, older);
+	form_sub_jump_if_const(f, false, FORM_SPARE_2, FORM_NE, 1, next);
+	form_jump(f, none);
+	form_place(f, found);
+}
+
+void begin_uncount_ended(struct form *f, const struct stub_plan *p)
+{
+	int32_t depth = (int32_t)p->stub->flights.depth;
+	int next = form_label(f), last = form_label(f);
+
+	form_load(f, FORM_SCRATCH, FIELD(depth), U32, false);
+	form_move(f, FORM_SPARE, FORM_SCRATCH);
+	form_const(f, FORM_NEXT, (uint64_t)depth);
+	form_place(f, next);
+	form_jump_if_const(f, false, FORM_SPARE, FORM_EQ, 0, last);
+	form_compute(f, FORM_SET, form_at(FORM_SPARE, -1));
+	form_two_const(f, FORM_AND, false, FORM_SET, depth - 1);
+	form_jump_if_at_const(f, U64, time_of_begin(), FORM_NE, 0, last);
+	form_two_const(f, FORM_SUB, false, FORM_SPARE, 1);
+	form_sub_jump_if_const(f, false, FORM_NEXT, FORM_NE, 1, next);
+	form_const(f, FORM_SPARE, 0); /* all that have a place have ended */
+	form_place(f, last);
+	form_two(f, FORM_SUB, false, FORM_SPARE, FORM_SCRATCH);
+	form_add_to(f, FORM_PUBLISH_ADD_WHOLE, FIELD(depth), U32, FORM_SPARE);
+}
+
 void begin_clear(struct form *f)
 {
 	form_store_const(f, time_of_begin(), U64, 0);
@@ -307,8 +381,18 @@ void begin_uncount(struct form *f)
 	form_add_const_to(f, FORM_PUBLISH_ADD_WHOLE, FIELD(depth), U32, -1);
 }
 
+void begin_found_place(struct form *f, const struct stub_plan *p, int empty)
+{
+	if (p->stub->flights.compares)
+		form_load(f, FORM_SET, form_temp(p->place_temp), U64, false);
+	else
+		begin_newest_place(f, p, empty);
+}
+
 void begin_note_kept(struct form *f, const struct stub_plan *p)
 {
+	if (p->stub->flights.compares)
+		form_store(f, FORM_SET, form_temp(p->place_temp));
 	if (stub_has_spans(p->stub))
 		form_store(f, FORM_VALUE, form_temp(p->begin_temp));
 	kept_address(f, p, FORM_SCRATCH, FORM_SCRATCH, 0);

@@ -182,7 +182,10 @@ static void end_own(struct form *f, const struct stub_plan *p)
 	if (p->stub->flights.process)
 		form_jump_if_at_const(f, U32, FIELD(depth), FORM_EQ, 0, other);
 	disown(f, p, p->unmatched);
-	begin_newest(f, p, p->unmatched, p->gone);
+	if (p->stub->flights.compares)
+		begin_newest_same(f, p, p->unmatched);
+	else
+		begin_newest(f, p, p->unmatched, p->gone);
 }
 
 /* After an aborted sequence, RIGHT is still the entry, unless a begin was being kept. */
@@ -225,9 +228,9 @@ static void end_key(struct form *f, const struct stub_plan *p)
 /* ---- Both ------------------------------------------------------------------------------ */
 
 /*
- * The newest begin of the entry at RIGHT, in place SET, has ended; an entry that was taken by key
- * is given back, which changes SCRATCH, NEXT and SPARE. `empty`: there is none, because the program
- * has overwritten it.
+ * The begin in place SET of the entry at RIGHT has ended: the newest one, or the one that was found
+ * by its identity. An entry that was taken by key is given back. Changes SCRATCH, NEXT, SPARE and
+ * SET. `empty`: there is no begin, because the program has overwritten it.
  */
 static void give_back(struct form *f, const struct stub_plan *p, int empty)
 {
@@ -235,6 +238,11 @@ static void give_back(struct form *f, const struct stub_plan *p, int empty)
 
 	begin_clear(f);
 	if (p->stub->flights.single) {
+		form_place(f, empty);
+		return;
+	}
+	if (p->stub->flights.compares) {
+		begin_uncount_ended(f, p);
 		form_place(f, empty);
 		return;
 	}
@@ -272,7 +280,7 @@ void form_release(struct form *f, const struct stub_plan *p)
 		return;
 	form_load(f, FORM_RIGHT, form_temp(p->entry_temp), U64, false);
 	form_jump_if_const(f, true, FORM_RIGHT, FORM_EQ, 0, none);
-	begin_newest_place(f, p, empty);
+	begin_found_place(f, p, empty);
 	give_back(f, p, empty);
 	form_place(f, none);
 }
@@ -280,6 +288,8 @@ void form_release(struct form *f, const struct stub_plan *p)
 /* The end of a begin whose place another one has taken. */
 static void end_gone(struct form *f, const struct stub_plan *p)
 {
+	if (p->stub->flights.compares)
+		return; /* it is not looked at */
 	form_place(f, p->gone);
 	if (p->stub->flights.single) {
 		form_jump(f, p->out);
@@ -305,6 +315,8 @@ void form_flights_slow(struct form *f, const struct stub_plan *p)
 
 void form_begin(struct form *f, struct stub_plan *p)
 {
+	if (p->stub->flights.compares)
+		form_identity(f, p);
 	load_key(f, p);
 	if (flights_by_key(&p->stub->flights))
 		begin_key(f, p);
@@ -337,6 +349,8 @@ void form_end(struct form *f, struct stub_plan *p)
 
 	form_now(f, p); /* first, to exclude our own time */
 	form_store(f, FORM_VALUE, form_temp(p->time_temp));
+	if (p->stub->flights.compares)
+		form_identity(f, p);
 	load_key(f, p);
 	if (flights_by_key(&p->stub->flights))
 		end_key(f, p);

@@ -76,6 +76,12 @@ void begin_single(struct form *f, const struct stub_plan *plan);
  */
 void begin_newest(struct form *f, const struct stub_plan *plan, int empty, int gone);
 
+/*
+ * The same of the newest begin that has not ended and has our identity, or either is not known;
+ * jumps to `none` if there is none. Changes SCRATCH, SPARE and SPARE_2.
+ */
+void begin_newest_same(struct form *f, const struct stub_plan *plan, int none);
+
 /* SET = the place of the newest begin; jumps to `empty` if there is none. */
 void begin_newest_place(struct form *f, const struct stub_plan *plan, int empty);
 /* The newest begin, if there is one, will have no end. */
@@ -83,8 +89,18 @@ void begin_forget_newest(struct form *f, const struct stub_plan *plan);
 /* The newest begin, in place SET, has ended: its time is gone; and it is not counted any more. */
 void begin_clear(struct form *f);
 void begin_uncount(struct form *f);
+/*
+ * Uncounts the newest begins that have ended, up to one that has not. Changes SCRATCH, NEXT, SPARE
+ * and SET.
+ */
+void begin_uncount_ended(struct form *f, const struct stub_plan *plan);
 
-/* Notes where the begin that was found is kept, and its time, which is in VALUE; changes SCRATCH.
+/* SET = the place of the begin that an end has found; may jump to `empty` if there is none. */
+void begin_found_place(struct form *f, const struct stub_plan *plan, int empty);
+
+/*
+ * Notes the place of the begin that was found, where it is kept, and its time, which is in VALUE;
+ * changes SCRATCH.
  */
 void begin_note_kept(struct form *f, const struct stub_plan *plan);
 

@@ -88,6 +88,7 @@ struct stub_plan {
 	int match_temp;		   /* two, where flights are found by text: its hash; a count */
 	int entry_temp;		  /* where begins are kept: the entry; of an end, 0: none is held */
 	int pass_temp, last_temp; /* of such a begin: once more? the time in its place before */
+	int same_temp, place_temp; /* the identity; of an end that holds a begin: its place */
 	int kept_temp, begin_temp; /* of an end: where its begin is kept; of a span: its time */
 	bool has_duration;	   /* of a pair, in nanoseconds, if something asks for it: */
 	int duration_temp;
@@ -386,6 +387,11 @@ void form_compare_text(
 	struct form *f, const struct stub_plan *plan, int capture, int32_t offset, int differ);
 /* Writes them there; changes all registers but RIGHT and SET. */
 void form_write_text(struct form *f, const struct stub_plan *plan, int capture, int32_t offset);
+/*
+ * Puts the identity of a begin or an end (arch_flights.compares) into its temporary: 0 if it is not
+ * known. Changes all registers.
+ */
+void form_identity(struct form *f, const struct stub_plan *plan);
 
 /* ---- Normal forms (norm.c) ----------------------------------------------------------- */
 

@@ -135,7 +135,7 @@ static bool may_keep_begins(const struct arch_stub *s)
 	if (f->keep % 8 || f->keep > RING_RECORD_MAX || f->record % 8 ||
 		(f->record && (f->record < sizeof(struct probe_begun) ||
 				      f->record + sizeof(struct ring_record) > f->keep)) ||
-		(uint64_t)f->depth * (f->keep + 8) > KEPT_BYTES_MAX ||
+		(uint64_t)f->depth * (f->keep + 16) > KEPT_BYTES_MAX ||
 		f->kept_count > ARCH_KEPT_MAX)
 		return false;
 	for (int i = 0; i < f->kept_count; i++)
@@ -184,6 +184,8 @@ static bool plan_keeping(struct stub_plan *p)
 	if (!may_keep_begins(s))
 		return false;
 	p->entry_temp = take_temps(p, 1);
+	if (s->flights.compares)
+		p->place_temp = take_temps(p, 1);
 	return s->kind == ARCH_STUB_BEGIN ? plan_begin(p) : plan_begun(p);
 }
 
@@ -195,6 +197,23 @@ static bool may_match(const struct arch_stub *s)
 
 	return !f->match && f->string < s->capture_count && c->is_string && !c->begun &&
 	       c->bytes_max <= f->text && f->text <= RING_RECORD_MAX;
+}
+
+/* What begins and ends are compared by. */
+static bool plan_identity(struct stub_plan *p)
+{
+	const struct arch_stub *s = p->stub;
+	const struct arch_flights *f = &s->flights;
+
+	if (!f->compares)
+		return !f->same_count;
+	p->same_temp = take_temps(p, 1);
+	for (int i = 0; i < f->same_count; i++)
+		if (f->same[i] >= s->capture_count || s->captures[f->same[i]].begun ||
+			s->captures[f->same[i]].stack ||
+			s->captures[f->same[i]].arg.kind == ARCH_ARG_FP_REGISTER)
+			return false;
+	return f->same_count <= ARCH_SAME_MAX && f->identities && !f->single;
 }
 
 static bool plan_flights(struct stub_plan *p)
@@ -209,7 +228,8 @@ static bool plan_flights(struct stub_plan *p)
 		return false;
 	if (f->process)
 		p->process_temp = take_temps(p, 1);
-	if ((f->single && by_key) || ((f->takes || f->gives) && !f->single))
+	if ((f->single && by_key) || ((f->takes || f->gives) && !f->single) ||
+		(f->identities && by_key) || !plan_identity(p))
 		return false;
 	/* By key, an entry is less than the table away from its place: flight_free(). */
 	return is_power_of_two(f->entries) && (!by_key || f->entries >= FLIGHT_PROBES_MAX) &&

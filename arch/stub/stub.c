@@ -188,7 +188,7 @@ static void form_slow_parts(struct form *f, struct stub_plan *p)
 		p->isa->late(f, p);
 	form_sequence_aborts(f, p);
 	form_capture_subroutines(f, p);
-	if (p->stub->gather.key_count || p->stub->flights.text)
+	if (p->stub->gather.key_count || p->stub->flights.text || p->stub->flights.same_count)
 		form_hash_subroutine(f, p);
 	if (p->stub->thread.no_counter)
 		p->isa->time_subroutine(f, p);

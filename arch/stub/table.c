@@ -132,6 +132,52 @@ void form_hash_text(struct form *f, const struct stub_plan *p, uint32_t seed, in
 	form_call(f, p->hash);
 }
 
+/* ---- Identities ----------------------------------------------------------------------- */
+
+/* Adds a capture to the hash in VALUE; jumps to `unknown` if it could not be read. */
+static void hash_same(struct form *f, const struct stub_plan *p, int capture, int unknown)
+{
+	int fits = form_label(f);
+
+	if (!arch_capture_has_bytes(&p->stub->captures[capture])) {
+		if (p->checked >> capture & 1)
+			form_jump_if_bits(f, form_temp(p->mask_temp), UINT32_C(1) << capture,
+				FORM_EQ, unknown);
+		form_captured(f, FORM_POINTER, p, capture);
+		form_two(f, FORM_XOR, true, FORM_VALUE, FORM_POINTER);
+		mix(f, FORM_POINTER);
+		return;
+	}
+	form_jump_if_bits(f, form_temp(p->temp[capture] + 1), UINT32_C(1) << RING_STRING_NULL_BIT,
+		FORM_NE, unknown);
+	load_text(f, p, capture);
+	form_jump_if_const(f, false, FORM_SCRATCH, FORM_NOT_ABOVE, FLIGHT_IDENTITY_BYTES, fits);
+	form_const(f, FORM_SCRATCH, FLIGHT_IDENTITY_BYTES);
+	form_place(f, fits);
+	form_two(f, FORM_XOR, true, FORM_VALUE, FORM_SCRATCH);
+	mix(f, FORM_POINTER);
+	form_call(f, p->hash);
+}
+
+void form_identity(struct form *f, const struct stub_plan *p)
+{
+	const struct arch_flights *flights = &p->stub->flights;
+	int unknown = form_label(f), known = form_label(f);
+
+	form_const(f, FORM_VALUE, 1);
+	form_const(f, FORM_RIGHT, GOLDEN);
+	for (int i = 0; i < flights->same_count; i++)
+		hash_same(f, p, flights->same[i], unknown);
+	if (flights->same_count) {
+		form_two_const(f, FORM_OR, true, FORM_VALUE, 1);
+		form_jump(f, known);
+	}
+	form_place(f, unknown);
+	form_const(f, FORM_VALUE, 0);
+	form_place(f, known);
+	form_store(f, FORM_VALUE, form_temp(p->same_temp));
+}
+
 /* ---- Searching -------------------------------------------------------------------------- */
 
 /* Jumps to `differ` unless the SCRATCH bytes at FROM equal those at POINTER; changes VALUE, NEXT.

@@ -20,7 +20,8 @@ struct catalogue_words {
 };
 
 /*
- * One file. Its strings are parts of its text; each probe owns its arrays of arguments and ends.
+ * One file. Its strings are parts of its text; each probe owns its arrays of arguments, ends and
+ * names that are the same.
  */
 struct catalogue_file {
 	char *text;
@@ -56,6 +57,12 @@ void catalogue_file_deinit(struct catalogue_file *file);
  */
 const struct catalogue_file *catalogue_file_of(
 	const struct probe_catalogue *catalogue, size_t source, const char *provider);
+
+/*
+ * The argument that a word of probe_meaning.same is for this probe: the one of that name, or, of
+ * argN, number N. Returns its index, or -1. *number_ret: a string's pointer is meant, as by argN.
+ */
+int catalogue_same_arg(const struct probe_meaning *meaning, const char *word, bool *number_ret);
 
 /* Whether a name, in which `-` is the same as `__`, matches one that may have `*`. */
 bool catalogue_name_matches(const char *pattern, const char *name);

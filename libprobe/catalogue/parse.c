@@ -11,6 +11,7 @@
  *	                                 probe: for all of the provider that say nothing else
  *	with PROBE                       the provider's probe whose semaphores must be raised, too
  *	takes PROBE                      begins do not nest, and have this probe's arguments
+ *	same ARG...                      arguments that the probe's end has, too, with these values
  *	pair BEGIN END...                probes that end what a probe above begins
  *
  * Lines are cut in place: the strings of the result are parts of the file's text. Users write
@@ -125,6 +126,17 @@ static int find_arg(const struct probe_meaning *probe, const char *name)
 		if (strcmp(probe->args[i].name, name) == 0)
 			return (int)i;
 	return -1;
+}
+
+int catalogue_same_arg(const struct probe_meaning *probe, const char *word, bool *number_ret)
+{
+	unsigned long number;
+
+	*number_ret = strncmp(word, "arg", 3) == 0 && catalogue_is_reserved(word, strlen(word));
+	if (!*number_ret)
+		return find_arg(probe, word);
+	number = strtoul(word + 3, NULL, 10);
+	return number < probe->arg_count ? (int)number : -1;
 }
 
 /* Of numbers; they say only what the number counts. */
@@ -387,19 +399,39 @@ static struct probe_error *take_takes(struct parser *p)
 	return store_text(p, probe ? &probe->takes : NULL, take_word(p), "the probe's name");
 }
 
-/* A copy of the words, for one of the probes that they end. */
-static struct probe_error *set_ends(
-	struct probe_meaning *probe, const char *const *ends, size_t count)
+/* A copy of the words, in the place of those that a probe has had so far. */
+static struct probe_error *set_names(const char *const *names, size_t count,
+	const char *const **names_ret, size_t *count_ret)
 {
 	const char **copy = calloc(count, sizeof(*copy));
 
 	if (!copy)
 		return probe_error_no_memory();
-	memcpy(copy, ends, count * sizeof(*copy));
-	free((void *)probe->ends);
-	probe->ends = copy;
-	probe->end_count = count;
+	memcpy(copy, names, count * sizeof(*copy));
+	free((void *)*names_ret);
+	*names_ret = copy;
+	*count_ret = count;
 	return NULL;
+}
+
+static struct probe_error *take_same(struct parser *p)
+{
+	struct probe_meaning *probe = last_probe(p);
+	const char *names[PROBE_SAME_MAX], *name;
+	size_t count = 0;
+	bool is_number;
+
+	if (!probe)
+		return mistake(p, "there is no probe above");
+	while ((name = take_word(p))) {
+		if (count == PROBE_SAME_MAX)
+			return mistake(p, "at most %d arguments are compared", PROBE_SAME_MAX);
+		if (catalogue_same_arg(probe, name, &is_number) < 0)
+			return mistake(p, "the probe above has no argument '%s'", name);
+		names[count++] = name;
+	}
+	return count ? set_names(names, count, &probe->same, &probe->same_count)
+		     : mistake(p, "expected names of arguments");
 }
 
 static struct probe_error *take_pair(struct parser *p)
@@ -420,7 +452,8 @@ static struct probe_error *take_pair(struct parser *p)
 		if (strcmp(p->file->probes[i].name, begin) != 0)
 			continue;
 		found = true;
-		error = set_ends(&p->file->probes[i], ends, count);
+		error = set_names(ends, count, &p->file->probes[i].ends,
+			&p->file->probes[i].end_count);
 	}
 	return !error && !found ? mistake(p, "there is no line 'probe %s' above", begin) : error;
 }
@@ -436,6 +469,7 @@ static const struct {
 	{"needs", take_needs},
 	{"with", take_with},
 	{"takes", take_takes},
+	{"same", take_same},
 	{"pair", take_pair},
 };
 
@@ -464,7 +498,7 @@ static struct probe_error *take_line(struct parser *p)
 	}
 	return mistake(p,
 		"'%s' begins no line: expected provider, probe, words, means, needs, "
-		"with, takes or pair",
+		"with, takes, same or pair",
 		word);
 }
 
@@ -513,6 +547,7 @@ void catalogue_file_deinit(struct catalogue_file *file)
 	for (size_t i = 0; i < file->probe_count; i++) {
 		free((void *)file->probes[i].args);
 		free((void *)file->probes[i].ends);
+		free((void *)file->probes[i].same);
 	}
 	for (size_t i = 0; i < file->words_count; i++)
 		free(file->words[i].words);

@@ -366,7 +366,9 @@ struct probe_error *folded_create(
 	const struct export_settings *settings, struct buffer *out, void **ret)
 {
 	const struct probe_spans_options options = {
-		.match = settings->match, .match_end = settings->match_end};
+		.match = settings->match,
+		.match_end = settings->match_end,
+		.catalogue = settings->options->catalogue};
 	struct folded_export *folded = calloc(1, sizeof(*folded));
 	struct probe_error *error;
 

@@ -514,7 +514,8 @@ static struct probe_error *trace_create(
 	const struct probe_spans_options options = {.match = settings->match,
 		.match_end = settings->match_end,
 		.unended = unended,
-		.data = trace};
+		.data = trace,
+		.catalogue = settings->options->catalogue};
 	struct probe_error *error;
 
 	if (!trace)

@@ -10,6 +10,7 @@
  *   keys     of probes outside pairs, and of ends
  *   kept     of begins: the arguments that filters of pairs, and keys of ends, ask for
  *   match    of begins and ends
+ *   same     of begins and ends, without having been asked for: what the catalogue says
  */
 #include "libprobe/expr/asked.h"
 #include "libprobe/expr/named.h"

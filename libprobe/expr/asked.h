@@ -67,6 +67,7 @@ struct bound {
 	struct arch_expr filter, value, match;
 	struct arch_expr pair_filter;		     /* of an end */
 	struct arch_kept kept[ARCH_KEPT_MAX];	     /* of a begin: asked.kept_count of them */
+	uint8_t same[ARCH_SAME_MAX], same_count;     /* captures that begins and ends have */
 	struct arch_expr key_numbers[ARCH_KEYS_MAX]; /* by part */
 	uint8_t key_strings[ARCH_KEYS_MAX];
 	uint8_t match_string; /* the capture, if pairs are matched by a text */

@@ -292,6 +292,26 @@ static struct probe_error *bind_match(struct binder *b, enum pair_role role)
 		       : bind_expr(b, expr, &b->bound->match);
 }
 
+/* If one of them cannot be captured, the identity of the site's hits is not known. */
+static void bind_same(struct binder *b)
+{
+	const struct record_layout_site *site = b->site;
+
+	for (uint8_t i = 0; i < site->same_count; i++) {
+		const struct capture *same = &site->same[i];
+		int capture = -1;
+
+		if (same->arg < site->count && site->specs[same->arg].kind != ARCH_ARG_FP_REGISTER)
+			capture = record_layout_capture(b->layout, site, same,
+				same->is_string || same->has_length ? FLIGHT_IDENTITY_BYTES : 0);
+		if (capture < 0) {
+			b->bound->same_count = 0;
+			return;
+		}
+		b->bound->same[b->bound->same_count++] = (uint8_t)capture;
+	}
+}
+
 static struct probe_error *bind_all(
 	struct binder *b, struct pair_part part, struct bound_types *types)
 {
@@ -309,6 +329,8 @@ static struct probe_error *bind_all(
 		error = bind_keys(b, types);
 	if (part.gives)
 		return error; /* it begins nothing */
+	if (!error && part.compares)
+		bind_same(b);
 	if (!error && role == PAIR_NONE)
 		error = bind_value(b, types);
 	if (!error && role != PAIR_NONE)

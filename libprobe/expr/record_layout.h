@@ -59,6 +59,9 @@ struct record_layout_site {
 	/* Of the end of a pair: what its begin has kept. Borrowed from the session. */
 	const struct record_layout_kept *kept;
 	uint8_t kept_count;
+	/* What begins and ends are compared by (arch_flights.same); none if it is not known. */
+	struct capture same[ARCH_SAME_MAX];
+	uint8_t same_count;
 	enum probe_stack_kind stack; /* what records of the site have of the stack */
 	/* For keys that are stacks, and PROBE_STACK_FRAMES: */
 	uint64_t pc; /* in the target */

@@ -68,6 +68,23 @@ size_t meaning_captures_all(const struct probe_meaning *meaning, size_t arg_coun
 	return count;
 }
 
+size_t meaning_same(const struct probe_meaning *begin, const struct probe_meaning *meaning,
+	struct capture captures[PROBE_SAME_MAX])
+{
+	size_t count = 0;
+
+	for (size_t i = 0; begin && meaning && i < begin->same_count; i++) {
+		bool is_number;
+		int arg = catalogue_same_arg(meaning, begin->same[i], &is_number);
+
+		if (arg >= 0)
+			captures[count++] =
+				is_number ? (struct capture){.arg = (unsigned char)arg}
+					  : capture_of((size_t)arg, &meaning->args[arg]);
+	}
+	return begin && count == begin->same_count ? count : 0;
+}
+
 /* ---- Words of a text -------------------------------------------------------------------- */
 
 struct scanner {

@@ -18,6 +18,13 @@ size_t meaning_captures(const struct probe_meaning *meaning, size_t arg_count,
 size_t meaning_captures_all(const struct probe_meaning *meaning, size_t arg_count,
 	struct capture captures[CAPTURES_MAX]);
 
+/*
+ * What is compared at a hit of this meaning to tell whose begin an end belongs to, as the meaning of
+ * the begin says, in its order. Returns how many; 0 unless the hit has all of it.
+ */
+size_t meaning_same(const struct probe_meaning *begin, const struct probe_meaning *meaning,
+	struct capture captures[PROBE_SAME_MAX]);
+
 /* Whether a text, an expression or a list of arguments, has words that can only be names. */
 bool meaning_names_used(const char *text);
 /* Whether one of them is of the begin of a pair (begin.NAME). */

@@ -256,6 +256,62 @@ static void apply_takes(const struct probe_catalogue *catalogue, const char *pro
 	}
 }
 
+/* ---- Begins and ends that are compared -------------------------------------------------- */
+
+static bool same_names(const struct probe_meaning *a, const struct probe_meaning *b)
+{
+	size_t i = 0;
+
+	while (i < a->same_count && i < b->same_count && strcmp(a->same[i], b->same[i]) == 0)
+		i++;
+	return i == a->same_count && i == b->same_count;
+}
+
+/* What the begins of a pair say is compared; NULL: nothing, or not all the same. */
+static const struct probe_meaning *same_of_begins(
+	const struct pair_part *parts, size_t count, uint32_t pair)
+{
+	const struct probe_meaning *ret = NULL;
+
+	for (size_t i = 0; i < count; i++) {
+		if (parts[i].role != PAIR_BEGIN || parts[i].pair != pair || !parts[i].same)
+			continue;
+		if (ret && !same_names(ret, parts[i].same))
+			return NULL;
+		ret = parts[i].same;
+	}
+	return ret;
+}
+
+/* Among the probes of one provider. */
+static void apply_same(const struct probe_catalogue *catalogue, const char *provider,
+	char *const *names, size_t count, struct pair_part *parts)
+{
+	for (size_t i = 0; i < count; i++) {
+		const struct probe_meaning *begin =
+			parts[i].role == PAIR_BEGIN && !parts[i].single
+				? probe_catalogue_find(catalogue, provider, names[i], SIZE_MAX)
+				: NULL;
+
+		if (begin && begin->same_count)
+			parts[i].same = begin;
+	}
+	for (size_t i = 0; i < count; i++)
+		if (parts[i].role == PAIR_END)
+			parts[i].same = same_of_begins(parts, count, parts[i].pair);
+}
+
+/* A pair may have probes of several providers, of which one says what is compared. */
+static void mark_compared(struct pair_part *parts, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		for (size_t k = 0; parts[i].same && k < count; k++)
+			parts[k].compares |=
+				parts[k].role != PAIR_NONE && parts[k].pair == parts[i].pair;
+}
+
+/* ---- Places of patterns ------------------------------------------------------------------ */
+
 size_t pairs_place(const struct probe_pattern *const *patterns, size_t count,
 	const struct probe_catalogue *catalogue, size_t pattern)
 {
@@ -301,8 +357,10 @@ static struct probe_error *pair_names(const struct selection *s,
 			catalogue, s->probes[i].provider, names + i, end - i, parts + i, pairs);
 		apply_rules(names + i, end - i, parts + i, pairs);
 		apply_takes(catalogue, s->probes[i].provider, names + i, end - i, parts + i);
+		apply_same(catalogue, s->probes[i].provider, names + i, end - i, parts + i);
 	}
 	free_names(names, s->probe_count);
+	mark_compared(parts, s->probe_count);
 	if (*pairs == before && s->probe_count)
 		return probe_error_new(PROBE_ERROR_NOT_FOUND,
 			"no two of the probes are a pair by their names (X__start and X__done, "
@@ -353,8 +411,8 @@ static struct probe_error *check_part(
 	return NULL;
 }
 
-/* Finds the pairs that do not nest, in each provider of each module. */
-static struct probe_error *find_takes(
+/* Finds the pairs that do not nest, and those that are compared, in each provider of each module. */
+static struct probe_error *find_known(
 	const struct selection *s, const struct probe_catalogue *catalogue, struct pair_part *parts)
 {
 	char **names = catalogue ? plain_names(s) : NULL;
@@ -364,8 +422,10 @@ static struct probe_error *find_takes(
 	for (size_t i = 0, end; names && i < s->probe_count; i = end) {
 		end = provider_end(s, i);
 		apply_takes(catalogue, s->probes[i].provider, names + i, end - i, parts + i);
+		apply_same(catalogue, s->probes[i].provider, names + i, end - i, parts + i);
 	}
 	free_names(names, s->probe_count);
+	mark_compared(parts, s->probe_count);
 	return NULL;
 }
 
@@ -397,7 +457,7 @@ static struct probe_error *pair_patterns(const struct selection *s,
 	}
 	*pairs = pairing == PROBE_PAIRING_ONE ? 1 : (uint32_t)(count / 2);
 	free(all.parts);
-	return error ? error : find_takes(s, catalogue, parts);
+	return error ? error : find_known(s, catalogue, parts);
 }
 
 struct probe_error *pairs_assign(const struct selection *selection,

@@ -14,6 +14,13 @@ struct pair_part {
 	bool single; /* the pair does not nest: see probe_meaning.takes */
 	bool takes;  /* it is a begin whose arguments are those of... */
 	bool gives;  /* ...this probe, a begin by its role, which begins nothing */
+	/*
+	 * Begins and ends of the pair are compared. What is compared is said by what is known of
+	 * this probe's begin, which the catalogue owns; NULL: it says nothing, so this probe's hits
+	 * are taken for those of any begin or end.
+	 */
+	bool compares;
+	const struct probe_meaning *same;
 };
 
 /*

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "libprobe/base/array.h"
+#include "libprobe/names/meaning.h"
 #include "libprobe/patch/report.h"
 #include "libprobe/base/procfs.h"
 #include "libprobe/session/session.h"
@@ -70,7 +71,7 @@ static struct probe_error *match_by_key(const struct selection *selection, struc
 				"%s:%s gives arguments to a begin of the same thread: that is not "
 				"possible if begins are matched by an expression",
 				selection->probes[i].provider, selection->probes[i].name);
-		parts[i].single = false;
+		parts[i].single = parts[i].compares = false;
 	}
 	return NULL;
 }
@@ -160,6 +161,10 @@ static struct probe_error *prepare_site(struct probe_session *s, const struct ar
 	record_layout_site_init(&args, arch, probe->module, selected->note->args);
 	args.kept = s->asked.kept;
 	args.kept_count = s->asked.kept_count;
+	args.same_count = (uint8_t)meaning_same(part->part.same,
+		probe_catalogue_find(
+			s->options.catalogue, probe->provider, probe->name, args.count),
+		args.same);
 	args.stack = has_stack(s, part->part.role) ? s->options.stack : PROBE_STACK_NONE;
 	args.pc = selected->pc;
 	args.saved = session_stack_saved(s, selected->pc);
@@ -303,12 +308,14 @@ static uint32_t site_number(
 	return UINT32_MAX;
 }
 
-enum { PART_ROLE_BITS = 2, PART_BITS = 29 };
+enum { PART_ROLE_BITS = 2, PART_BITS = 28 };
 
 uint32_t session_part_word(const struct pair_part *part)
 {
 	return part->pair << PART_ROLE_BITS | part->role | (uint32_t)part->single << PART_BITS |
-	       (uint32_t)part->takes << (PART_BITS + 1) | (uint32_t)part->gives << (PART_BITS + 2);
+	       (uint32_t)part->takes << (PART_BITS + 1) |
+	       (uint32_t)part->gives << (PART_BITS + 2) |
+	       (uint32_t)part->compares << (PART_BITS + 3);
 }
 
 /* The word may come from the target: there cannot be more pairs than probes. */
@@ -318,7 +325,8 @@ static struct pair_part part_of(uint32_t word)
 		.pair = (word & ((1u << PART_BITS) - 1)) >> PART_ROLE_BITS,
 		.single = word >> PART_BITS & 1,
 		.takes = word >> (PART_BITS + 1) & 1,
-		.gives = word >> (PART_BITS + 2) & 1};
+		.gives = word >> (PART_BITS + 2) & 1,
+		.compares = word >> (PART_BITS + 3) & 1};
 
 	if (part.role > PAIR_END || part.pair >= PAIRS_MAX)
 		part = (struct pair_part){.role = PAIR_NONE};
@@ -439,7 +447,11 @@ static void describe_flights(const struct probe_session *s, const struct reg_ses
 		.filter = if_any(&bound->pair_filter),
 		.single = part->part.single,
 		.takes = part->part.takes,
-		.gives = part->part.gives};
+		.gives = part->part.gives,
+		.identities = reg->flight_identities,
+		.compares = part->part.compares,
+		.same_count = part->part.compares ? bound->same_count : 0};
+	memcpy(stub->flights.same, bound->same, sizeof(bound->same));
 	if (part->part.role != PAIR_BEGIN)
 		return;
 	stub->flights.kept_count = s->asked.kept_count;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Begins wait in the stack of their owner: the thread, or the value that begins and ends are
- * matched by. An end takes the newest begin of its owner whose probe it belongs to.
+ * matched by. An end takes the newest begin of its owner whose probe it belongs to, in a thread one
+ * with the same identity.
  *
  *	spans -> probes, by name: the index in the pairing, which says what ends what
  *	      -> pairs, by provider and stem
@@ -16,6 +17,7 @@
 #include "libprobe/base/event.h"
 #include "libprobe/names/pairing.h"
 #include "libprobe/stream/begins.h"
+#include "libprobe/stream/identity.h"
 #include "probe/spans.h"
 
 struct pair {
@@ -32,6 +34,7 @@ struct open_span {
 	struct probe_span public; /* the event, packed: after this struct */
 	struct pair *pair;
 	size_t probe; /* in the pairing */
+	uint64_t identity;
 	struct begins_key key;
 	TAILQ_ENTRY(open_span) all;
 };
@@ -42,6 +45,7 @@ struct probe_spans {
 	struct probe_spans_options options;
 	void *probes, *pairs; /* tsearch(3) */
 	struct pairing pairing;
+	struct identities identities;
 	struct begins begins;	 /* struct open_span * */
 	struct all_spans all;	 /* oldest first */
 	struct open_span *ended; /* the last, that the caller may still look at */
@@ -76,7 +80,10 @@ struct probe_error *probe_spans_create(
 
 	if (!spans)
 		return probe_error_no_memory();
-	spans->options = options ? *options : (struct probe_spans_options){-1, -1, NULL, NULL};
+	spans->options = options ? *options
+				 : (struct probe_spans_options){.match = -1, .match_end = -1};
+	if (spans->options.match < 0)
+		spans->identities.catalogue = spans->options.catalogue;
 	spans->begins.item_bytes = sizeof(struct open_span *);
 	TAILQ_INIT(&spans->all);
 	*ret = spans;
@@ -95,6 +102,7 @@ void probe_spans_free(struct probe_spans *spans)
 	}
 	free(spans->ended);
 	pairing_deinit(&spans->pairing);
+	identities_deinit(&spans->identities);
 	tdestroy(spans->probes, free);
 	tdestroy(spans->pairs, free);
 	begins_deinit(&spans->begins);
@@ -227,7 +235,8 @@ static struct probe_span *innermost(const struct begins_stack *stack)
 
 /* False without memory. */
 static bool span_open(struct probe_spans *spans, const struct probe_event *event,
-	const struct begins_key *key, const struct span_probe *probe, struct probe_span **ret)
+	const struct begins_key *key, const struct span_probe *probe, uint64_t identity,
+	struct probe_span **ret)
 {
 	struct begins_stack *stack = begins_make(&spans->begins, key);
 	struct open_span *span = stack ? span_create(event) : NULL;
@@ -237,6 +246,7 @@ static bool span_open(struct probe_spans *spans, const struct probe_event *event
 		span->public.pair = &probe->pair->public;
 		span->probe = spans->pairing.probes[probe->index].same;
 		span->key = *key;
+		span->identity = identity;
 		span->public.parent = innermost(stack);
 	}
 	if (!span || !begins_push(&spans->begins, stack, &span)) {
@@ -273,12 +283,26 @@ static void cross(const struct begins_stack *stack, struct open_span *span)
 }
 
 static struct open_span *find_begin(
-	const struct begins_stack *stack, const struct pairing_probe *end)
+	const struct begins_stack *stack, const struct pairing_probe *end, uint64_t identity)
 {
 	for (size_t at = stack && end->role == PAIR_END ? stack->depth : 0; at; at--)
-		if (span_at(stack, at - 1)->probe == end->begin)
+		if (span_at(stack, at - 1)->probe == end->begin &&
+			identity_matches(span_at(stack, at - 1)->identity, identity))
 			return span_at(stack, at - 1);
 	return NULL;
+}
+
+/* The identity of a hit of a probe that is a begin, or of an end whose begin is known. */
+static struct probe_error *identify(struct probe_spans *spans, const struct pairing_probe *paired,
+	const struct probe_event *event, uint64_t *ret)
+{
+	size_t begin = paired->may_be == PAIR_BEGIN ? paired->same : paired->begin;
+
+	*ret = 0;
+	if (paired->may_be != PAIR_BEGIN && paired->role != PAIR_END)
+		return NULL;
+	return identity_of(&spans->identities, begin, spans->pairing.probes[begin].provider,
+		spans->pairing.probes[begin].plain, event, ret);
 }
 
 static void span_end(
@@ -320,6 +344,7 @@ struct probe_error *probe_spans_add(struct probe_spans *spans, const struct prob
 	struct probe_error *error;
 	struct open_span *begin;
 	struct begins_key key;
+	uint64_t identity;
 
 	free(spans->ended);
 	spans->ended = NULL;
@@ -331,6 +356,9 @@ struct probe_error *probe_spans_add(struct probe_spans *spans, const struct prob
 	if (error)
 		return error;
 	paired = &spans->pairing.probes[probe->index];
+	error = identify(spans, paired, event, &identity);
+	if (error)
+		return error;
 	if (options->match < 0 && key_of(event, -1, &key))
 		*span_ret = innermost(begins_find(&spans->begins, &key));
 	if (paired->may_be == PAIR_BEGIN && key_of(event, options->match, &key)) {
@@ -338,7 +366,7 @@ struct probe_error *probe_spans_add(struct probe_spans *spans, const struct prob
 		if (!probe->pair)
 			probe->pair =
 				find_pair(spans, probe->provider, paired->plain, paired->stem);
-		return probe->pair && span_open(spans, event, &key, probe, span_ret)
+		return probe->pair && span_open(spans, event, &key, probe, identity, span_ret)
 			       ? NULL
 			       : probe_error_no_memory();
 	}
@@ -347,7 +375,7 @@ struct probe_error *probe_spans_add(struct probe_spans *spans, const struct prob
 	*ret = PROBE_SPAN_UNMATCHED;
 	if (!key_of(event, options->match < 0 ? -1 : options->match_end, &key))
 		return NULL;
-	begin = find_begin(begins_find(&spans->begins, &key), paired);
+	begin = find_begin(begins_find(&spans->begins, &key), paired, identity);
 	if (!begin)
 		return NULL;
 	*ret = PROBE_SPAN_END;

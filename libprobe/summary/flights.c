@@ -8,7 +8,8 @@
  * of the first are dropped.
  *
  * Each thread has a stack of times for each probe that begins something, so an end belongs to the
- * innermost begin; with a key to match by, each value has one. Which hits were lost is unknown,
+ * innermost begin, of those with its identity where that is known (libprobe/stream/identity.h); with
+ * a key to match by, each value has one. Which hits were lost is unknown,
  * and after a lost end its begin would be given to another end. So a loss sets aside everything
  * that is in flight.
  */
@@ -114,10 +115,10 @@ struct probe_error *flights_probe(struct probe_summary *summary)
 /* ---- Stacks --------------------------------------------------------------------------- */
 
 /* False without memory. Beyond the limits, begins are only counted. */
-static bool push(
-	struct probe_summary *summary, struct begins_stack *stack, const struct probe_event *event)
+static bool push(struct probe_summary *summary, struct begins_stack *stack,
+	const struct probe_event *event, uint64_t identity)
 {
-	struct summary_begun begun = {.time_ns = event->time_ns};
+	struct summary_begun begun = {.time_ns = event->time_ns, .identity = identity};
 
 	if (!stack->excess && summary->flights.depth < SUMMARY_BEGINS_MAX) {
 		if (!instances_begin(summary, event, &begun.words))
@@ -157,6 +158,18 @@ void flights_deinit(struct probe_summary *summary)
 	pairing_deinit(&summary->pairing);
 }
 
+/* The index of the newest begin that an end may belong to; SIZE_MAX: there is none. */
+static size_t find_begun(const struct begins_stack *stack, uint64_t identity)
+{
+	const struct summary_begun *items = stack->items;
+	size_t last = stack->depth > SUMMARY_COMPARED_MAX ? stack->depth - SUMMARY_COMPARED_MAX : 0;
+
+	for (size_t i = stack->depth; i > last; i--)
+		if (identity_matches(items[i - 1].identity, identity))
+			return i - 1;
+	return SIZE_MAX;
+}
+
 /* ---- Hits ------------------------------------------------------------------------------- */
 
 /* Whose begins these are. False if the hit has no value to match by. */
@@ -185,7 +198,12 @@ static struct probe_error *begin_hit(
 	struct begins_stack *stack = NULL;
 	struct begins_key key;
 	bool has_key = key_of(summary, probe, &summary->match, event, &key);
+	uint64_t identity;
+	struct probe_error *error = identity_of(
+		&summary->identities, probe, its->provider, its->name, event, &identity);
 
+	if (error)
+		return error;
 	if (has_key)
 		stack = begins_find(&summary->flights, &key);
 	if (!has_key || (!stack && summary->flights.count == SUMMARY_FLIGHTS_MAX)) {
@@ -197,7 +215,7 @@ static struct probe_error *begin_hit(
 	if (!stack)
 		return probe_error_no_memory();
 	its->in_flight++;
-	return push(summary, stack, event) ? NULL : probe_error_no_memory();
+	return push(summary, stack, event, identity) ? NULL : probe_error_no_memory();
 }
 
 static size_t bucket_of(uint64_t value)
@@ -257,13 +275,22 @@ static bool end_begun(struct probe_summary *summary, struct summary_pair *pair,
 static struct probe_error *end_hit(struct probe_summary *summary, struct summary_pair *pair,
 	const struct probe_event *event, size_t bin)
 {
+	const struct summary_probe *its = summary->probes[pair->begin];
 	struct begins_stack *stack = NULL;
+	size_t at = SIZE_MAX;
 	struct begins_key key;
+	uint64_t identity;
+	struct probe_error *error = identity_of(
+		&summary->identities, pair->begin, its->provider, its->name, event, &identity);
 	bool has_memory = true;
 
+	if (error)
+		return error;
 	if (key_of(summary, pair->begin, &summary->match_end, event, &key))
 		stack = begins_find(&summary->flights, &key);
-	if (!stack || !(stack->depth + stack->excess)) {
+	if (stack && !stack->excess)
+		at = find_begun(stack, identity);
+	if (!stack || (!stack->excess && at == SIZE_MAX)) {
 		pair->unmatched++;
 		return NULL;
 	}
@@ -271,12 +298,11 @@ static struct probe_error *end_hit(struct probe_summary *summary, struct summary
 	if (stack->excess) {
 		stack->excess--;
 	} else {
-		struct summary_begun begun =
-			((const struct summary_begun *)stack->items)[stack->depth - 1];
+		struct summary_begun begun = ((const struct summary_begun *)stack->items)[at];
 		/* Clocks of two CPUs may differ by some nanoseconds. */
 		uint64_t ns = event->time_ns > begun.time_ns ? event->time_ns - begun.time_ns : 0;
 
-		begins_remove(&summary->flights, stack, stack->depth - 1);
+		begins_remove(&summary->flights, stack, at);
 		has_memory = end_begun(summary, pair, &begun, event, ns, bin);
 		instances_drop(summary, begun.words);
 	}

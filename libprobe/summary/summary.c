@@ -46,8 +46,9 @@ static struct probe_error *parse_options(
 	for (size_t i = 0; i < options->key_count && !error; i++)
 		error = key_parse(options->keys[i], strlen(options->keys[i]), options->catalogue,
 			(uint8_t)i, &summary->keys[i]);
-	if (!error && options->match)
-		error = parse_match(summary, options->match, options->catalogue);
+	if (options->match)
+		return error ? error : parse_match(summary, options->match, options->catalogue);
+	summary->identities.catalogue = options->catalogue;
 	return error;
 }
 
@@ -91,6 +92,7 @@ void probe_summary_free(struct probe_summary *summary)
 	}
 	key_deinit(&summary->match);
 	key_deinit(&summary->match_end);
+	identities_deinit(&summary->identities);
 	free(summary);
 }
 

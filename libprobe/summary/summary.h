@@ -18,6 +18,7 @@
 #include "libprobe/base/value.h"
 #include "libprobe/names/pairing.h"
 #include "libprobe/stream/begins.h"
+#include "libprobe/stream/identity.h"
 #include "libprobe/stream/key.h"
 #include "probe/stacks.h"
 #include "probe/summary.h"
@@ -31,6 +32,7 @@ enum {
 	SUMMARY_THREADS_MAX = 16384,
 	SUMMARY_FLIGHTS_MAX = 65536,  /* threads, or values, that have begun something */
 	SUMMARY_BEGINS_MAX = 1 << 20, /* in all of them */
+	SUMMARY_COMPARED_MAX = 1024,  /* begins that an end looks at; stubs do the same */
 	SUMMARY_AUTO_ARGS = 8,	      /* arguments that may be keys */
 	SUMMARY_AUTO_KEYS_MAX = 256,  /* tables of them */
 	SUMMARY_AUTO_SLOTS = 512,     /* values in each */
@@ -173,6 +175,7 @@ struct summary_value {
 struct begun_words;
 struct summary_begun {
 	uint64_t time_ns;
+	uint64_t identity;
 	struct begun_words *words; /* owned; or NULL */
 };
 
@@ -199,6 +202,7 @@ struct probe_summary {
 	struct buffer normals[SUMMARY_KEYS_MAX]; /* by key: its last one, of norm() */
 	bool matches;
 	struct key match, match_end;
+	struct identities identities; /* of begins and ends in a thread; none if it matches */
 
 	uint64_t begin_ns, end_ns; /* of the events; both 0 where there are none */
 	uint64_t events;	   /* hits and losses, from the first on that has a time */

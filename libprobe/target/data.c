@@ -63,11 +63,10 @@ size_t data_cell_bytes(bool buckets)
 
 size_t data_flight_bytes(const struct reg_session *s)
 {
+	size_t begin = 8 + (s->flight_identities ? 8 : 0) + (size_t)s->flight_keep;
 	size_t text = s->flight_text ? 8 + align_up(s->flight_text, 8) : 0;
 
-	return align_up(
-		sizeof(struct probe_flight) + (8 + (size_t)s->flight_keep) * s->flight_depth + text,
-		LINE);
+	return align_up(sizeof(struct probe_flight) + begin * s->flight_depth + text, LINE);
 }
 
 /* An entry of a table is its tag, owner and words, then strings, then the cell. */
@@ -120,6 +119,7 @@ static void lay_out_flights(struct reg_session *s, const struct data_needs *need
 					      : DATA_DEPTH_THREAD;
 	s->flight_keep = (uint32_t)needs->keep_bytes;
 	s->flight_text = (uint32_t)needs->text_bytes;
+	s->flight_identities = !needs->by_key;
 	bytes = data_flight_bytes(s);
 	while ((s->flight_keep || s->flight_text) && s->flight_entries > DATA_FLIGHTS_MIN &&
 		s->flight_entries * bytes > FLIGHTS_KEPT_MAX)
@@ -262,7 +262,7 @@ static bool flights_make_sense(const struct reg_session *s)
 	return is_power(s->flight_entries) && is_power(s->flight_depth) &&
 	       s->flight_depth <= DATA_DEPTH_THREAD && s->flights % 8 == 0 &&
 	       s->flight_keep <= RING_RECORD_MAX && s->flight_keep % 8 == 0 &&
-	       s->flight_text <= RING_RECORD_MAX &&
+	       s->flight_text <= RING_RECORD_MAX && s->flight_identities <= 1 &&
 	       within(s->flights, s->flight_entries * (uint64_t)data_flight_bytes(s), s->data,
 		       s->data_size);
 }

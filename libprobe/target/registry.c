@@ -17,7 +17,7 @@
 #define IMAGE_MAGIC UINT64_C(0x31676d6962727021)
 /* Images of another layout are not read: the sizes of the elements are part of the version. */
 enum {
-	IMAGE_VERSION = 9
+	IMAGE_VERSION = 10
 #define X(type, name) +(int)sizeof(struct reg_##type) * 256
 	REGISTRY_ARRAYS(X)
 #undef X

@@ -61,7 +61,8 @@ struct reg_session {
 	uint64_t rings;
 	uint32_t slot_count, slot_capacity;
 	uint8_t slots_shift, rings_shift;
-	uint8_t pad[2];
+	uint8_t flight_identities; /* 1: each begin has room for an identity, too; or 0 */
+	uint8_t pad[1];
 	uint32_t ring_bytes;
 	uint32_t cells;	     /* offset in a set: of a cell per slot, or of a table of cells */
 	uint32_t cell_bytes; /* of each, or of an entry; 0: there are none */
@@ -70,8 +71,7 @@ struct reg_session {
 	uint64_t flights;    /* struct probe_flight; 0: there are none */
 	uint32_t flight_entries, flight_depth;
 	uint32_t flight_keep; /* bytes that are kept of each begin (arch_flights); 0: none */
-	uint32_t
-		flight_text; /* bytes of a key that is a text (arch_flights); 0: keys are numbers */
+	uint32_t flight_text; /* bytes of a key that is a text (arch_flights); 0: it is a number */
 	/* Where forked children use them as well: a word in the guard's page (arch_flights). */
 	uint64_t process;
 };

@@ -63,7 +63,15 @@ struct probe_meaning {
 	const char *takes;
 	const char *const *ends; /* the probes that end what this one begins */
 	size_t end_count;
+	/*
+	 * Arguments that have the same values where something begins here and where it ends; the
+	 * end has them by the same names, or by the same numbers (argN: of a string, the pointer).
+	 * So an end in a thread is not taken for that of another begin in it.
+	 */
+	const char *const *same;
+	size_t same_count; /* at most PROBE_SAME_MAX */
 };
+enum { PROBE_SAME_MAX = 4 };
 
 struct probe_catalogue;
 

@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "catalogue.h"
 #include "error.h"
 #include "event.h"
 
@@ -65,6 +66,12 @@ struct probe_spans_options {
 	 */
 	void (*unended)(void *data, struct probe_span *span);
 	void *data;
+	/*
+	 * In each thread: an end belongs to the newest begin that has the same values of those
+	 * arguments that begin and end share (probe_meaning.same), as far as events have them.
+	 * Borrowed; NULL: to the newest begin.
+	 */
+	const struct probe_catalogue *catalogue;
 };
 
 /*

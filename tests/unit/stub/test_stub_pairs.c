@@ -17,9 +17,19 @@
 #include "tests/unit/skip.h"
 #include "tests/unit/stub/stub_gathering.h"
 
-enum { PAIR = 3, DEPTH = 128, FLIGHTS = 64 };
-#define FLIGHT_BYTES(depth) ((sizeof(struct probe_flight) + 8 * (depth) + 63) / 64 * 64)
-_Static_assert(FLIGHTS *FLIGHT_BYTES(DEPTH) <= GATHERING_EXTRA_BYTES, "there is room");
+enum {
+	PAIR = 3,
+	DEPTH = 128,
+	FLIGHTS = 64,
+	COMPARED_FLIGHTS = 16,
+	COMPARED_DEPTH = 64,
+	KEEP = 16 /* of each begin, where an end holds its begin */
+};
+#define FLIGHT_BYTES(depth, words)                                                                 \
+	((sizeof(struct probe_flight) + 8 * (words) * (depth) + 63) / 64 * 64)
+_Static_assert(FLIGHTS *FLIGHT_BYTES(DEPTH, 1) <= GATHERING_EXTRA_BYTES, "there is room");
+_Static_assert(COMPARED_FLIGHTS *FLIGHT_BYTES(COMPARED_DEPTH, 4) <= GATHERING_EXTRA_BYTES,
+	"there is room");
 
 /* The number of the process, and the last that was given out. */
 static uint32_t process, processes;
@@ -33,7 +43,8 @@ static void emit_matched(struct gathering *c, bool rseq, bool forks, const struc
 		c, rseq, ARCH_GATHER_SUM | ARCH_GATHER_EXTREMES | ARCH_GATHER_BUCKETS);
 
 	stub_host_reset(&c->host);
-	flight_bytes = text ? (FLIGHT_BYTES(depth) + 8 + text + 63) / 64 * 64 : FLIGHT_BYTES(depth);
+	/* The text, and its word, are behind the times. */
+	flight_bytes = FLIGHT_BYTES(depth + (text ? 1 + text / 8 : 0), 1);
 	memset(c->extra, 0, FLIGHTS * flight_bytes);
 	stub.gather.value = NULL;
 	stub.flights = (struct arch_flights){.table = (uintptr_t)c->extra,
@@ -59,6 +70,36 @@ static void emit_pair(
 	emit_matched(c, rseq, forks, match, 0, depth);
 }
 
+/* Begins and ends that are compared by a capture: the number, or the text that it points to. */
+static void emit_compared(struct gathering *c, int kind, uint8_t capture)
+{
+	struct arch_stub stub = gathering_stub(
+		c, kind & 1, ARCH_GATHER_SUM | ARCH_GATHER_EXTREMES | ARCH_GATHER_BUCKETS);
+	bool keeps = kind & 4;
+
+	stub_host_reset(&c->host);
+	flight_bytes = FLIGHT_BYTES(COMPARED_DEPTH, keeps ? 2 + KEEP / 8 : 2);
+	memset(c->extra, 0, COMPARED_FLIGHTS * flight_bytes);
+	stub.gather.value = NULL;
+	stub.flights = (struct arch_flights){.table = (uintptr_t)c->extra,
+		.entries = COMPARED_FLIGHTS,
+		.depth = COMPARED_DEPTH,
+		.pair = PAIR,
+		.keep = keeps ? KEEP : 0,
+		.identities = true,
+		.compares = true,
+		.same = {capture},
+		.same_count = 1};
+	if (kind & 2) {
+		stub.flights.process = (uintptr_t)&process;
+		stub.flights.processes = (uintptr_t)&processes;
+	}
+	process = processes = 1;
+	c->end = stub_host_emit_site(&c->host, &stub);
+	stub.kind = ARCH_STUB_BEGIN;
+	c->site = stub_host_emit_site(&c->host, &stub);
+}
+
 static const struct probe_flight *flight(const struct gathering *c, size_t i)
 {
 	return (const struct probe_flight *)(c->extra + i * flight_bytes);
@@ -68,8 +109,8 @@ static uint64_t in_flight(const struct gathering *c)
 {
 	uint64_t total = 0;
 
-	for (int i = 0; i < FLIGHTS; i++) {
-		const struct probe_flight *f = flight(c, (size_t)i);
+	for (size_t i = 0; i < FLIGHTS && (i + 1) * flight_bytes <= GATHERING_EXTRA_BYTES; i++) {
+		const struct probe_flight *f = flight(c, i);
 
 		assert_int_not_equal(f->state, FLIGHT_TAKEN);
 		if (f->state == FLIGHT_PAIR + PAIR)
@@ -156,6 +197,138 @@ static void abandoned(void **state)
 	}
 }
 
+static struct probe_flight *own_flight(const struct gathering *c)
+{
+	for (size_t i = 0; i < COMPARED_FLIGHTS; i++)
+		if (flight(c, i)->state == FLIGHT_PAIR + PAIR)
+			return (struct probe_flight *)flight(c, i);
+	fail_msg("there is no entry");
+	return NULL;
+}
+
+/* The end with a number belongs to the newest begin with it, whatever has begun since. */
+static void compared(void **state)
+{
+	struct gathering *c = *state;
+
+	for (int kind = 0; kind < 8; kind++) {
+		struct totals t;
+
+		emit_compared(c, kind, 0);
+		c->site(1, 0, 0);
+		wait_ticks(100000);
+		c->site(2, 0, 0);
+		c->end(1, 0, 0); /* of the older one */
+		t = gathering_totals(c);
+		assert_int_equal(t.bucketed, 1);
+		assert_true(t.most >= 100000);
+		assert_int_equal(own_flight(c)->depth, 2); /* the newest is open */
+		assert_int_equal(own_flight(c)->times[0], 0);
+		c->end(3, 0, 0);
+		c->end(1, 0, 0);
+		assert_int_equal(unmatched(c), 2);
+		assert_int_equal(gathering_totals(c).bucketed, 1);
+		c->end(2, 0, 0); /* what had ended before is uncounted with it */
+		t = gathering_totals(c);
+		assert_int_equal(t.bucketed, 2);
+		assert_int_equal(own_flight(c)->depth, 0);
+
+		/* The same number twice: the newer one ends first. */
+		c->site(1, 0, 0);
+		wait_ticks(100000);
+		c->site(1, 0, 0);
+		own_flight(c)->times[1] = gathering_ticks() - 7;
+		c->end(1, 0, 0);
+		assert_int_equal(own_flight(c)->depth, 1);
+		c->end(1, 0, 0);
+		assert_int_equal(gathering_totals(c).bucketed, 4);
+		assert_int_equal(own_flight(c)->depth, 0);
+		c->end(1, 0, 0);
+		assert_int_equal(unmatched(c), 3);
+		assert_int_equal(gathering_slots(c, offsetof(struct probe_slot, lost)), 0);
+	}
+}
+
+/* Begins that have lost their places, and begins without ends. */
+static void compared_beyond_the_places(void **state)
+{
+	struct gathering *c = *state;
+
+	for (int kind = 0; kind < 8; kind++) {
+		const int rounds = 3 * COMPARED_DEPTH;
+
+		emit_compared(c, kind, 0);
+		for (int i = 0; i < COMPARED_DEPTH + 5; i++)
+			c->site(1, 0, 0);
+		for (int i = 0; i < COMPARED_DEPTH + 5; i++)
+			c->end(1, 0, 0);
+		assert_int_equal(gathering_totals(c).bucketed, COMPARED_DEPTH);
+		assert_int_equal(unmatched(c), 5);
+		assert_int_equal(own_flight(c)->depth, 0);
+		for (int i = 0; i < rounds; i++) {
+			c->site(1, 0, 0);
+			c->site(2, 0, 0); /* abandoned */
+			c->end(1, 0, 0);
+		}
+		assert_int_equal(gathering_totals(c).bucketed, COMPARED_DEPTH + rounds);
+		assert_int_equal(unmatched(c), 5);
+		for (int i = 0; i < COMPARED_DEPTH; i++)
+			c->end(2, 0, 0);
+		assert_int_equal(
+			gathering_totals(c).bucketed, COMPARED_DEPTH + rounds + COMPARED_DEPTH / 2);
+		assert_int_equal(own_flight(c)->depth, 0);
+		assert_int_equal(gathering_slots(c, offsetof(struct probe_slot, lost)), 0);
+	}
+}
+
+/* Texts are the same by their bytes; one that cannot be read is the same as any. */
+static void compared_by_text(void **state)
+{
+	char a[2 * FLIGHT_IDENTITY_BYTES], b[2 * FLIGHT_IDENTITY_BYTES];
+	struct gathering *c = *state;
+	uintptr_t one = (uintptr_t)a, other = (uintptr_t)b;
+
+	gathering_captures[2].bytes_max = sizeof(a);
+	for (int kind = 0; kind < 8; kind++) {
+		emit_compared(c, kind, 2);
+		/* Every length from none on has its own way through the hash. */
+		for (size_t length = 0; length < 40; length++) {
+			memset(a, 'x', length);
+			a[length] = '\0';
+			strcpy(b, a);
+			c->site(one, 0, 0);
+			if (length)
+				b[length - 1] = 'y';
+			else
+				strcpy(b, "y");
+			c->end(other, 0, 0);
+			assert_int_equal(unmatched(c), length + 1);
+			c->end(one, 0, 0);
+			assert_int_equal(gathering_totals(c).bucketed, length + 1);
+		}
+		emit_compared(c, kind, 2);
+		memset(a, 'x', sizeof(a) - 1);
+		a[sizeof(a) - 1] = '\0';
+		strcpy(b, a);
+		b[FLIGHT_IDENTITY_BYTES] = 'y'; /* it does not count */
+		c->site(one, 0, 0);
+		c->end(other, 0, 0);
+		assert_int_equal(gathering_totals(c).bucketed, 1);
+		b[FLIGHT_IDENTITY_BYTES - 1] = 'y';
+		c->site(one, 0, 0);
+		c->end(other, 0, 0);
+		assert_int_equal(unmatched(c), 1);
+		c->site(8, 0, 0); /* there is no text */
+		c->end(other, 0, 0);
+		assert_int_equal(gathering_totals(c).bucketed, 2);
+		c->end(8, 0, 0);
+		assert_int_equal(gathering_totals(c).bucketed, 3);
+		assert_int_equal(unmatched(c), 1);
+		assert_int_equal(own_flight(c)->depth, 0);
+	}
+	gathering_captures[2].bytes_max = GATHERING_STRING_MAX;
+}
+
 /* Three deep, in threads and in the handlers that interrupt them. */
 static void nest(void *data, uint64_t number)
 {
@@ -167,6 +340,35 @@ static void nest(void *data, uint64_t number)
 	c->site(number, 0, 0);
 	c->end(number, 0, 0);
 	c->end(number, 0, 0);
+}
+
+/* What does not nest, in many threads at once. */
+static void cross(void *data, uint64_t number)
+{
+	struct gathering *c = data;
+
+	c->site(number, 0, 0);
+	c->site(number + 1, 0, 0);
+	c->end(number, 0, 0);
+	c->site(number, 0, 0);
+	c->end(number + 1, 0, 0);
+	c->end(number, 0, 0);
+}
+
+static void compared_in_many_threads(void **state)
+{
+	struct gathering *c = *state;
+
+	for (int kind = 0; kind < 8; kind++) {
+		emit_compared(c, kind, 0);
+		gathering_run(c, cross, kind & 1);
+		assert_int_equal(gathering_totals(c).bucketed,
+			3 * ((uint64_t)GATHERING_THREADS * GATHERING_HITS +
+				    (kind & 1 ? c->signals : 0)));
+		assert_int_equal(unmatched(c), 0);
+		assert_int_equal(in_flight(c), 0);
+		assert_int_equal(gathering_slots(c, offsetof(struct probe_slot, lost)), 0);
+	}
 }
 
 static void pairs_by_many_threads(void **state)
@@ -487,6 +689,13 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			pairs_by_thread, gathering_setup, gathering_teardown),
 		cmocka_unit_test_setup_teardown(abandoned, gathering_setup, gathering_teardown),
+		cmocka_unit_test_setup_teardown(compared, gathering_setup, gathering_teardown),
+		cmocka_unit_test_setup_teardown(
+			compared_beyond_the_places, gathering_setup, gathering_teardown),
+		cmocka_unit_test_setup_teardown(
+			compared_by_text, gathering_setup, gathering_teardown),
+		cmocka_unit_test_setup_teardown(
+			compared_in_many_threads, gathering_setup, gathering_teardown),
 		cmocka_unit_test_setup_teardown(
 			pairs_by_many_threads, gathering_setup, gathering_teardown),
 		cmocka_unit_test_setup_teardown(

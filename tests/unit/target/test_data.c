@@ -102,14 +102,17 @@ static void test_flights(void **state)
 	(void)state;
 	assert_int_equal(s.flight_entries, 1024);
 	assert_int_equal(s.flight_depth, 1024);
-	assert_int_equal(data_flight_bytes(&s), 8256);
+	assert_int_equal(s.flight_identities, 1);
+	assert_int_equal(data_flight_bytes(&s), 16448 /* 32 + 1024 * 16, in lines of 64 */);
 	assert_true(s.flights >= sets_end(&s) && s.flights % 64 == 0);
-	assert_true(s.rings >= s.flights + 1024 * 8256);
+	assert_true(s.rings >= s.flights + 1024 * 16448);
 	needs.threads = 1000;
 	assert_int_equal(lay_out(4, needs).flight_entries, 8192);
 	needs.by_key = true;
 	s = lay_out(4, needs);
 	assert_int_equal(s.flight_depth, 8);
+	assert_int_equal(s.flight_identities, 0);
+	assert_int_equal(data_flight_bytes(&s), 128 /* 32 + 8 * 8, in lines of 64 */);
 	assert_int_equal(s.flight_entries, 16384);
 }
 
@@ -123,8 +126,8 @@ static void test_kept(void **state)
 	(void)state;
 	assert_int_equal(s.flight_depth, 128);
 	assert_int_equal(s.flight_keep, 304);
-	assert_int_equal(data_flight_bytes(&s), 40000 /* 32 + 128 * 312, in lines of 64 */);
-	assert_true(s.rings >= s.flights + 1024 * 40000);
+	assert_int_equal(data_flight_bytes(&s), 41024 /* 32 + 128 * 320, in lines of 64 */);
+	assert_true(s.rings >= s.flights + 1024 * 41024);
 	assert_true(data_fits(&s, &needs));
 	needs.keep_bytes = 312;
 	assert_false(data_fits(&s, &needs));
@@ -146,11 +149,15 @@ static void test_kept(void **state)
 	assert_true(data_fits(&s, &needs));
 	needs.text_bytes = 0;
 	assert_false(data_fits(&s, &needs));
-	assert_true(16384 * (uint64_t)data_flight_bytes(&other) <= UINT64_C(1) << 32);
+	assert_true(
+		other.flight_entries * (uint64_t)data_flight_bytes(&other) <= UINT64_C(1) << 32);
 	assert_true(data_makes_sense(&s));
 	s.flight_keep = 305;
 	assert_false(data_makes_sense(&s));
 	s.flight_keep = RING_RECORD_MAX + 8;
+	assert_false(data_makes_sense(&s));
+	s = lay_out(4, needs);
+	s.flight_identities = 2;
 	assert_false(data_makes_sense(&s));
 }
 
