@@ -341,13 +341,19 @@ void begin_newest_same(struct form *f, const struct stub_plan *p, int none)
 	form_place(f, found);
 }
 
+/*
+ * A signal handler that ends something in between uncounts what has ended here, too. So this is
+ * a compare and swap, which starts again if the depth has changed.
+ */
 void begin_uncount_ended(struct form *f, const struct stub_plan *p)
 {
 	int32_t depth = (int32_t)p->stub->flights.depth;
-	int next = form_label(f), last = form_label(f);
+	int again = form_label(f), next = form_label(f), last = form_label(f), done = form_label(f);
 
-	form_load(f, FORM_SCRATCH, FIELD(depth), U32, false);
-	form_move(f, FORM_SPARE, FORM_SCRATCH);
+	form_move(f, FORM_SPARE_2, FORM_VALUE);
+	form_place(f, again);
+	form_load(f, FORM_VALUE, FIELD(depth), U32, false);
+	form_move(f, FORM_SPARE, FORM_VALUE);
 	form_const(f, FORM_NEXT, (uint64_t)depth);
 	form_place(f, next);
 	form_jump_if_const(f, false, FORM_SPARE, FORM_EQ, 0, last);
@@ -358,8 +364,10 @@ void begin_uncount_ended(struct form *f, const struct stub_plan *p)
 	form_sub_jump_if_const(f, false, FORM_NEXT, FORM_NE, 1, next);
 	form_const(f, FORM_SPARE, 0); /* all that have a place have ended */
 	form_place(f, last);
-	form_two(f, FORM_SUB, false, FORM_SPARE, FORM_SCRATCH);
-	form_add_to(f, FORM_PUBLISH_ADD_WHOLE, FIELD(depth), U32, FORM_SPARE);
+	form_jump_if(f, false, FORM_SPARE, FORM_EQ, FORM_VALUE, done);
+	form_cas(f, FIELD(depth), U32, FORM_SPARE, FORM_NE, again);
+	form_place(f, done);
+	form_move(f, FORM_VALUE, FORM_SPARE_2);
 }
 
 void begin_clear(struct form *f)

@@ -229,8 +229,8 @@ static void end_key(struct form *f, const struct stub_plan *p)
 
 /*
  * The begin in place SET of the entry at RIGHT has ended: the newest one, or the one that was found
- * by its identity. An entry that was taken by key is given back. Changes SCRATCH, NEXT, SPARE and
- * SET. `empty`: there is no begin, because the program has overwritten it.
+ * by its identity. An entry that was taken by key is given back. Changes all registers but
+ * VALUE, FROM and RIGHT. `empty`: there is no begin, because the program has overwritten it.
  */
 static void give_back(struct form *f, const struct stub_plan *p, int empty)
 {

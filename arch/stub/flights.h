@@ -90,7 +90,7 @@ void begin_forget_newest(struct form *f, const struct stub_plan *plan);
 void begin_clear(struct form *f);
 void begin_uncount(struct form *f);
 /*
- * Uncounts the newest begins that have ended, up to one that has not. Changes SCRATCH, NEXT, SPARE
+ * Uncounts the newest begins that have ended, up to one that has not. Changes NEXT, SPARE, SPARE_2
  * and SET.
  */
 void begin_uncount_ended(struct form *f, const struct stub_plan *plan);
