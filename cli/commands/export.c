@@ -304,8 +304,8 @@ static struct probe_error *check_options(struct export_options *options)
 	options->options.keys = (const char *const *)options->keys.items;
 	options->options.key_count = options->keys.count;
 	error = check_format(options);
-	/* For names of keys, and of the texts of JSON. */
-	if (!error && (options->keys.count || options->format == PROBE_EXPORT_JSON))
+	/* For names of keys, and of the texts of JSON, and for pairs. */
+	if (!error)
 		error = catalogue_open(&options->catalogue);
 	options->options.catalogue = options->catalogue;
 	if (!error)

@@ -210,7 +210,7 @@ static struct probe_error *report(void *data, int *status_ret)
 	struct probe_summary *summaries[RECORDS_MAX] = {NULL};
 	struct probe_error *error = check(options);
 
-	if (!error && (options->keys.count || options->match))
+	if (!error)
 		error = catalogue_open(&options->catalogue);
 	for (size_t i = 0; !error && i < options->common.operand_count; i++)
 		error = summarize(options, options->common.operands[i], &summaries[i], status_ret);

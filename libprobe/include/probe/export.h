@@ -56,7 +56,10 @@ struct probe_export_options {
 	 * arguments has. Then all hits are kept in a temporary file until the end.
 	 */
 	size_t columns;
-	/* For keys that are names of arguments, and names in JSON; borrowed likewise; or NULL. */
+	/*
+	 * For keys that are names of arguments, names in JSON, and arguments that begins and ends
+	 * of pairs share; borrowed likewise; or NULL.
+	 */
 	const struct probe_catalogue *catalogue;
 };
 

@@ -43,7 +43,8 @@ struct probe_summary_options {
 	 * their ends (without keys, by the first string), and which took longest.
 	 */
 	bool pairs;
-	const struct probe_catalogue *catalogue; /* NULL: there are no names */
+	/* Also for arguments that begins and ends share; NULL: there are no names. */
+	const struct probe_catalogue *catalogue;
 };
 
 /*
