@@ -254,10 +254,10 @@ struct arch_flights {
 	bool single, takes, gives;
 	/*
 	 * By thread: `identities` says that entries have room for an identity of each begin. With
-	 * `compares`, which excludes `single`, each begin and end has one: a hash of these captures,
-	 * which are numbers and strings. An end takes the newest begin with its identity, and
-	 * leaves newer begins as they are. If there are no captures, or one of them cannot be read,
-	 * the identity is not known, and counts as equal to any.
+	 * `compares`, which excludes `single`, each begin and end has one: a hash of these
+	 * captures, which are numbers and strings. An end takes the newest begin with its identity,
+	 * and leaves newer begins as they are. If there are no captures, or one of them cannot be
+	 * read, the identity is not known, and counts as equal to any.
 	 */
 	bool identities, compares;
 	uint8_t same[ARCH_SAME_MAX], same_count;

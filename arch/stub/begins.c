@@ -15,9 +15,9 @@
  * begin has lost its place finds no time there: whatever took the place has ended before.
  *
  * An end may have to find the begin of its own identity (arch_flights.compares): fibers, coroutines
- * and functions that were left by a jump leave begins on the stack that are newer. The begin that is
- * found is in the middle then, so nothing is uncounted but its time is cleared. What has ended is
- * uncounted when all that is newer has ended, too: the newest begin that is counted is open.
+ * and functions that were left by a jump leave begins on the stack that are newer. The begin that
+ * is found is in the middle then, so nothing is uncounted but its time is cleared. What has ended
+ * is uncounted when all that is newer has ended, too: the newest begin that is counted is open.
  *
  * A pair that does not nest (arch_flights.single) has its begin in the newest place. If its
  * arguments come from another probe, a hit of that probe makes the place, without a time, and the
@@ -196,8 +196,8 @@ static void keep_record(struct form *f, const struct stub_plan *p)
 }
 
 /*
- * VALUE = the time of the begin in place SET of the entry at RIGHT; stores its identity, and what is
- * kept of it.
+ * VALUE = the time of the begin in place SET of the entry at RIGHT; stores its identity, and what
+ * is kept of it.
  */
 static void keep_begin(struct form *f, const struct stub_plan *p)
 {

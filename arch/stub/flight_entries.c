@@ -37,8 +37,8 @@ static int32_t pair_state(const struct stub_plan *p)
 static int32_t entry_bytes(const struct stub_plan *p)
 {
 	const struct arch_flights *f = &p->stub->flights;
-	uint32_t bytes = sizeof(struct probe_flight) +
-			 f->depth * (8 + (f->identities ? 8 : 0) + f->keep);
+	uint32_t bytes =
+		sizeof(struct probe_flight) + f->depth * (8 + (f->identities ? 8 : 0) + f->keep);
 
 	bytes += f->text ? 8 + ((f->text + 7) & ~7u) : 0;
 	return (int32_t)((bytes + 63) & ~63u);

@@ -326,6 +326,8 @@ static struct probe_error *add_meaning(struct table *table, const struct listing
 	add_labelled(table, "needs: ", meaning->needs, out);
 	add_labelled(table, "raises the semaphore, too, of: ", meaning->with, out);
 	add_labelled(table, "as a begin, can have the arguments of: ", meaning->takes, out);
+	for (size_t i = 0; i < meaning->same_count; i++)
+		add_labelled(table, "its end has the same: ", meaning->same[i], out);
 	for (size_t i = 0; i < meaning->end_count; i++)
 		add_labelled(table, "ends with: ", meaning->ends[i], out);
 	return out->no_memory ? probe_error_no_memory() : NULL;

@@ -400,8 +400,8 @@ static struct probe_error *take_takes(struct parser *p)
 }
 
 /* A copy of the words, in the place of those that a probe has had so far. */
-static struct probe_error *set_names(const char *const *names, size_t count,
-	const char *const **names_ret, size_t *count_ret)
+static struct probe_error *set_names(
+	const char *const *names, size_t count, const char *const **names_ret, size_t *count_ret)
 {
 	const char **copy = calloc(count, sizeof(*copy));
 
@@ -452,8 +452,8 @@ static struct probe_error *take_pair(struct parser *p)
 		if (strcmp(p->file->probes[i].name, begin) != 0)
 			continue;
 		found = true;
-		error = set_names(ends, count, &p->file->probes[i].ends,
-			&p->file->probes[i].end_count);
+		error = set_names(
+			ends, count, &p->file->probes[i].ends, &p->file->probes[i].end_count);
 	}
 	return !error && !found ? mistake(p, "there is no line 'probe %s' above", begin) : error;
 }

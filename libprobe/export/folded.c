@@ -365,8 +365,7 @@ void folded_free(void *state)
 struct probe_error *folded_create(
 	const struct export_settings *settings, struct buffer *out, void **ret)
 {
-	const struct probe_spans_options options = {
-		.match = settings->match,
+	const struct probe_spans_options options = {.match = settings->match,
 		.match_end = settings->match_end,
 		.catalogue = settings->options->catalogue};
 	struct folded_export *folded = calloc(1, sizeof(*folded));

@@ -78,9 +78,9 @@ size_t meaning_same(const struct probe_meaning *begin, const struct probe_meanin
 		int arg = catalogue_same_arg(meaning, begin->same[i], &is_number);
 
 		if (arg >= 0)
-			captures[count++] =
-				is_number ? (struct capture){.arg = (unsigned char)arg}
-					  : capture_of((size_t)arg, &meaning->args[arg]);
+			captures[count++] = is_number
+						    ? (struct capture){.arg = (unsigned char)arg}
+						    : capture_of((size_t)arg, &meaning->args[arg]);
 	}
 	return begin && count == begin->same_count ? count : 0;
 }

@@ -19,8 +19,8 @@ size_t meaning_captures_all(const struct probe_meaning *meaning, size_t arg_coun
 	struct capture captures[CAPTURES_MAX]);
 
 /*
- * What is compared at a hit of this meaning to tell whose begin an end belongs to, as the meaning of
- * the begin says, in its order. Returns how many; 0 unless the hit has all of it.
+ * What is compared at a hit of this meaning to tell whose begin an end belongs to, as the meaning
+ * of the begin says, in its order. Returns how many; 0 unless the hit has all of it.
  */
 size_t meaning_same(const struct probe_meaning *begin, const struct probe_meaning *meaning,
 	struct capture captures[PROBE_SAME_MAX]);

@@ -411,7 +411,8 @@ static struct probe_error *check_part(
 	return NULL;
 }
 
-/* Finds the pairs that do not nest, and those that are compared, in each provider of each module. */
+/* Finds the pairs that do not nest, and those that are compared, in each provider of each module.
+ */
 static struct probe_error *find_known(
 	const struct selection *s, const struct probe_catalogue *catalogue, struct pair_part *parts)
 {

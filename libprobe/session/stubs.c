@@ -313,8 +313,7 @@ enum { PART_ROLE_BITS = 2, PART_BITS = 28 };
 uint32_t session_part_word(const struct pair_part *part)
 {
 	return part->pair << PART_ROLE_BITS | part->role | (uint32_t)part->single << PART_BITS |
-	       (uint32_t)part->takes << (PART_BITS + 1) |
-	       (uint32_t)part->gives << (PART_BITS + 2) |
+	       (uint32_t)part->takes << (PART_BITS + 1) | (uint32_t)part->gives << (PART_BITS + 2) |
 	       (uint32_t)part->compares << (PART_BITS + 3);
 }
 

@@ -80,8 +80,8 @@ struct probe_error *probe_spans_create(
 
 	if (!spans)
 		return probe_error_no_memory();
-	spans->options = options ? *options
-				 : (struct probe_spans_options){.match = -1, .match_end = -1};
+	spans->options =
+		options ? *options : (struct probe_spans_options){.match = -1, .match_end = -1};
 	if (spans->options.match < 0)
 		spans->identities.catalogue = spans->options.catalogue;
 	spans->begins.item_bytes = sizeof(struct open_span *);

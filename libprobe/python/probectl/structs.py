@@ -278,6 +278,8 @@ class Meaning(Structure):
         ("takes", c_char_p),
         ("ends", c_void_p),
         ("end_count", c_size_t),
+        ("same", c_void_p),
+        ("same_count", c_size_t),
     ]
 
 

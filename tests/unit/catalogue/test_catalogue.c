@@ -141,6 +141,7 @@ static void test_override(void **state)
 		"words Kind -1=none 0x10=sixteen\n"
 		"probe line a:string  b:Kind c:bytes(d) d:bytes\n"
 		"probe gc__start kind:Kind\nmeans  Some  text. \nneeds Particular.\nwith line\n"
+		"same kind arg0\n"
 		"pair gc__start x y-z\n");
 	const struct probe_meaning *m = probe_catalogue_find(catalogue, "python", "gc__start", 1);
 
@@ -148,6 +149,9 @@ static void test_override(void **state)
 	assert_string_equal(m->args[0].name, "kind");
 	assert_string_equal(m->means, "Some  text.");
 	assert_string_equal(m->needs, "Particular.");
+	assert_int_equal(m->same_count, 2);
+	assert_string_equal(m->same[0], "kind");
+	assert_string_equal(m->same[1], "arg0");
 	assert_int_equal(m->end_count, 2);
 	assert_string_equal(m->ends[1], "y-z");
 	assert_string_equal(probe_meaning_word(&m->args[0], -1), "none");
@@ -170,7 +174,7 @@ static void test_mistakes(void **state)
 		{"probe x\n", ":1: expected a line 'provider NAME' before this one"},
 		{"provider p\nprob x\n",
 			":2: 'prob' begins no line: expected provider, probe, words, "
-			"means, needs, with, takes or pair"},
+			"means, needs, with, takes, same or pair"},
 		{"provider\n", ":1: expected the provider's name"},
 		{"provider p q\n", ":1: expected nothing after that, not 'q'"},
 		{"provider p\nprobe\n", ":2: expected the probe's name"},
@@ -180,6 +184,13 @@ static void test_mistakes(void **state)
 			":2: expected a number of bytes, at most 4095, in 'string+4096'"},
 		{"provider p\ntakes x\n", ":2: there is no probe above"},
 		{"provider p\nprobe x\ntakes\n", ":3: expected the probe's name"},
+		{"provider p\nsame x\n", ":2: there is no probe above"},
+		{"provider p\nprobe x a\nsame\n", ":3: expected names of arguments"},
+		{"provider p\nprobe x a\nsame b\n", ":3: the probe above has no argument 'b'"},
+		{"provider p\nprobe x a\nsame arg1\n",
+			":3: the probe above has no argument 'arg1'"},
+		{"provider p\nprobe x a b c d e\nsame a b c d e\n",
+			":3: at most 4 arguments are compared"},
 		{"provider p\nprobe p:x\n",
 			":2: 'p:x' has a colon: the provider has a line of its own"},
 		{"provider p\nprobe x a-b\n", ":2: 'a-b' is no name of an argument: expected "

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -80,6 +81,58 @@ static void test_threads(void **state)
 	probe_spans_finish(spans);
 	assert_int_equal(unended_count, 0);
 	probe_spans_free(spans);
+}
+
+/* An end of a thread belongs to the newest begin with what both share, as far as that is known. */
+static void test_same(void **state)
+{
+	static const char file[] =
+		"provider p\nprobe work__start id\nsame id\nprobe work__done id\n";
+	struct probe_spans_options options = {.match = -1, .match_end = -1};
+	struct probe_catalogue *catalogue;
+	char path[] = "/tmp/probectl-test.XXXXXX";
+	int fd = mkstemp(path);
+	struct probe_span *span;
+
+	(void)state;
+	assert_true(fd >= 0 && write(fd, file, sizeof(file) - 1) == sizeof(file) - 1);
+	close(fd);
+	assert_null(probe_catalogue_create(&catalogue));
+	assert_null(probe_catalogue_add(catalogue, path));
+	unlink(path);
+	options.catalogue = catalogue;
+	assert_null(probe_spans_create(&options, &spans));
+	assert_int_equal(add(10, "work__start", 1, 1, &span), PROBE_SPAN_BEGIN);
+	assert_int_equal(add(20, "work__start", 1, 2, &span), PROBE_SPAN_BEGIN);
+	assert_int_equal(add(30, "work__start", 1, 1, &span), PROBE_SPAN_BEGIN);
+	assert_int_equal(add(40, "work__done", 1, 2, &span), PROBE_SPAN_END);
+	assert_int_equal(span->begin.time_ns, 20);
+	assert_int_equal(add(50, "work__done", 1, 3, &span), PROBE_SPAN_UNMATCHED);
+	assert_int_equal(add(60, "work__done", 2, 1, &span), PROBE_SPAN_UNMATCHED);
+	assert_int_equal(add(70, "work__done", 1, 1, &span), PROBE_SPAN_END);
+	assert_int_equal(span->begin.time_ns, 30);
+	assert_int_equal(add(80, "work__done", 1, 1, &span), PROBE_SPAN_END);
+	assert_int_equal(span->begin.time_ns, 10);
+	/* A hit without the argument has no identity. */
+	assert_int_equal(add(90, "work__start", 1, 5, &span), PROBE_SPAN_BEGIN);
+	assert_null(probe_spans_add(spans,
+		&(struct probe_event){.kind = PROBE_EVENT_HIT,
+			.time_ns = 95,
+			.provider = "p",
+			.name = "work__done",
+			.pid = process,
+			.tid = 1},
+		&(enum probe_span_kind){0}, &span));
+	assert_non_null(span);
+	assert_int_equal(span->begin.time_ns, 90);
+	probe_spans_free(spans);
+	/* Whoever matches by a value has said what belongs together. */
+	options.match = options.match_end = 0;
+	assert_null(probe_spans_create(&options, &spans));
+	assert_int_equal(add(10, "work__start", 1, 1, &span), PROBE_SPAN_BEGIN);
+	assert_int_equal(add(20, "work__done", 2, 1, &span), PROBE_SPAN_END);
+	probe_spans_free(spans);
+	probe_catalogue_free(catalogue);
 }
 
 /* Of two words, the longer one names the pair: class__initialization and its super__failed. */
@@ -204,6 +257,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_threads),
+		cmocka_unit_test(test_same),
 		cmocka_unit_test(test_words),
 		cmocka_unit_test(test_crossed),
 		cmocka_unit_test(test_match),
