@@ -16,8 +16,8 @@ PROBE_MUST_CHECK struct probe_error *asked_init_named(struct asked *asked,
 /*
  * Finds the expressions for a probe with this part, which has `arg_count` arguments; the catalogue
  * gives them their names. Without names, *ret is `asked` itself; it is always owned by `asked`.
- * Errors: PROBE_ERROR_USAGE (the probe has no such name; it is a string for one probe and a number for
- * another), which name the probe; PROBE_ERROR_MEMORY.
+ * Errors: PROBE_ERROR_USAGE (the probe has no such name; it is a string for one probe and a number
+ * for another), which name the probe; PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *asked_for(const struct asked *asked, struct pair_part part,
 	const struct select_probe *probe, size_t arg_count, const struct asked **ret);

@@ -175,14 +175,16 @@ bool data_fits(const struct reg_session *session, const struct data_needs *needs
 	const uint32_t kinds = REG_SESSION_RECORDS | REG_SESSION_OVERWRITES | REG_SESSION_BUCKETS;
 	struct reg_session other = {.cpus = session->cpus};
 	struct probe_error *error = data_lay_out(&other, 1, needs);
-	bool fits = !error && (other.flags & kinds) == (session->flags & kinds) &&
-		    other.cell_bytes == session->cell_bytes &&
-		    other.entry_cell == session->entry_cell &&
-		    data_has_table(&other) == data_has_table(session) &&
-		    !other.flights == !session->flights &&
-		    (!other.flights || (other.flight_depth == session->flight_depth &&
-					       other.flight_keep == session->flight_keep &&
-					       other.flight_text == session->flight_text));
+	bool fits =
+		!error && (other.flags & kinds) == (session->flags & kinds) &&
+		other.cell_bytes == session->cell_bytes &&
+		other.entry_cell == session->entry_cell &&
+		data_has_table(&other) == data_has_table(session) &&
+		!other.flights == !session->flights &&
+		(!other.flights || (other.flight_depth == session->flight_depth &&
+					   other.flight_keep == session->flight_keep &&
+					   other.flight_text == session->flight_text &&
+					   other.flight_identities == session->flight_identities));
 
 	probe_error_free(error);
 	return fits;
