@@ -99,8 +99,7 @@ void exports_report(const struct trace *trace)
 
 /* ---- Processes ---------------------------------------------------------------- */
 
-/* As whose a target counts. */
-static pid_t owner_of(const struct trace *trace, const struct trace_target *target)
+pid_t exports_owner(const struct trace *trace, const struct trace_target *target)
 {
 	size_t named = 0;
 
@@ -120,38 +119,70 @@ static const char *program_of(const struct trace *trace, pid_t pid)
 		trace->comms, pid, pid, (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec);
 }
 
-/* All that the targets from index `first` on have gathered of one process. */
-static struct probe_error *export_process(
-	struct trace *trace, const struct trace_tracer *tracer, size_t first, pid_t pid)
+/* All that was gathered as a process's: what has ended, and the targets from index `first` on. */
+static struct probe_error *export_process(struct trace *trace, struct trace_tracer *tracer,
+	size_t first, pid_t pid, const char *program)
 {
 	struct probe_table *table = NULL;
 	struct probe_error *error = probe_table_create(tracer->options.gather.key_count, &table);
 
+	for (size_t i = 0; i < tracer->ended_count && !error; i++)
+		if (tracer->ended[i].owner == pid)
+			error = probe_table_add_table(table, tracer->ended[i].rows);
 	for (size_t i = first; i < trace->target_count && !error; i++) {
 		const struct trace_target *target = &trace->targets[i];
 
-		if (target->tracer == tracer && !target->broken && owner_of(trace, target) == pid)
+		if (target->tracer == tracer && !target->broken &&
+			exports_owner(trace, target) == pid)
 			error = probe_table_add(table, target->session, &tracer->options);
 	}
 	if (error) {
 		probe_table_free(table);
 		return error;
 	}
-	if (tracer->pcp)
-		return probe_pcp_add(tracer->pcp, pid, program_of(trace, pid), table);
-	return probe_metrics_add(
-		trace->metrics, tracer->metrics_view, pid, program_of(trace, pid), table);
+	return tracer->pcp ? probe_pcp_add(tracer->pcp, pid, program, table)
+			   : probe_metrics_add(
+				     trace->metrics, tracer->metrics_view, pid, program, table);
 }
 
-/* Does a target before this one belong to the same process? */
-static bool is_exported(
-	const struct trace *trace, const struct trace_tracer *tracer, size_t index, pid_t pid)
+/* Does one of the first `count` targets belong to a process? */
+static bool any_belongs_to(
+	const struct trace *trace, const struct trace_tracer *tracer, size_t count, pid_t pid)
 {
-	for (size_t i = 0; i < index; i++)
+	for (size_t i = 0; i < count; i++)
 		if (trace->targets[i].tracer == tracer &&
-			owner_of(trace, &trace->targets[i]) == pid)
+			exports_owner(trace, &trace->targets[i]) == pid)
 			return true;
 	return false;
+}
+
+/*
+ * Processes that have ended are exported twice: what is new since the last time is nothing then.
+ * After that their rows stay as they are.
+ */
+static struct probe_error *export_ended(struct trace *trace, struct trace_tracer *tracer)
+{
+	struct probe_error *error = NULL;
+
+	for (size_t i = tracer->ended_count; i-- > 0 && !error;) {
+		struct trace_ended *ended = &tracer->ended[i];
+		pid_t pid = ended->owner;
+		bool was_exported = ended->is_exported;
+
+		if (any_belongs_to(trace, tracer, trace->target_count, pid))
+			continue;
+		error = export_process(trace, tracer, trace->target_count, pid, ended->program);
+		ended->is_exported = !error;
+		if (error || !was_exported)
+			continue;
+		if (tracer->pcp)
+			probe_pcp_end(tracer->pcp, pid);
+		else
+			probe_metrics_end(trace->metrics, tracer->metrics_view, pid);
+		trace_ended_deinit(ended);
+		*ended = tracer->ended[--tracer->ended_count];
+	}
+	return error;
 }
 
 static void report_left_out(const char *name, size_t left_out, const char *why, bool *told)
@@ -167,11 +198,13 @@ static struct probe_error *export_tracer(struct trace *trace, struct trace_trace
 	struct probe_error *error = NULL;
 
 	for (size_t i = 0; i < trace->target_count && !error; i++) {
-		pid_t pid = owner_of(trace, &trace->targets[i]);
+		pid_t pid = exports_owner(trace, &trace->targets[i]);
 
-		if (trace->targets[i].tracer == tracer && !is_exported(trace, tracer, i, pid))
-			error = export_process(trace, tracer, i, pid);
+		if (trace->targets[i].tracer == tracer && !any_belongs_to(trace, tracer, i, pid))
+			error = export_process(trace, tracer, i, pid, program_of(trace, pid));
 	}
+	if (!error)
+		error = export_ended(trace, tracer);
 	if (!error && tracer->pcp)
 		error = probe_pcp_update(tracer->pcp);
 	if (tracer->pcp)

@@ -4,8 +4,9 @@
  * and go. What is still needed of them at the end is kept, added up by probe.
  *
  * Tracers that print or record each hit have handed it over by then, and those that gather rows add
- * them up in a table. The others read what a session has gathered again later (call stacks, flight
- * recorders, metrics by process, loaded tracers), so their sessions stay.
+ * them up in a table: one for all, or for metrics, which have labels of processes, one for each.
+ * The others read what a session has gathered again later (call stacks, flight recorders, loaded
+ * tracers), so their sessions stay if they have hits.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,17 @@
 #include "libprobe/base/array.h"
 
 enum { ENDED_KEYS_DEFAULT = 4096 /* what --keys is without the option */ };
+
+static bool has_hits(const struct trace_target *target)
+{
+	size_t count;
+	const struct probe_session_probe *probes = probe_session_probes(target->session, &count);
+
+	for (size_t i = 0; i < count; i++)
+		if (probes[i].hits || probes[i].lost || probes[i].in_flight)
+			return true;
+	return false;
+}
 
 bool gone_may_drop(const struct trace *trace, const struct trace_target *target)
 {
@@ -25,9 +37,11 @@ bool gone_may_drop(const struct trace *trace, const struct trace_target *target)
 		return trace_rings_may_drop(trace, target);
 	if (trace->record)
 		return true;
-	return !target->tracer->stacks &&
-	       (output == PROBE_TRACER_HITS || output == PROBE_TRACER_HITS_JSON ||
-		       output == PROBE_TRACER_ROWS);
+	return (!target->tracer->stacks &&
+		       (output == PROBE_TRACER_HITS || output == PROBE_TRACER_HITS_JSON ||
+			       output == PROBE_TRACER_ROWS ||
+			       tracer_is_exported(target->tracer))) ||
+	       !has_hits(target);
 }
 
 /* The sum that a probe is added to; NULL without memory. */
@@ -72,26 +86,53 @@ static void add_up(struct trace_gone *sum, const struct probe_session_probe *pro
 	sum->tally.lost += tally->lost;
 }
 
-/* Keys may be different in each process, such as pid, so their number is limited. */
-static struct probe_error *keep_rows(struct trace_target *target)
+/*
+ * Where rows of an owner are kept. Keys may be different in each process, such as pid, so their
+ * number is limited.
+ */
+static struct probe_error *ended_of(
+	struct trace_tracer *tracer, pid_t owner, const char *program, struct trace_ended **ret)
+{
+	const struct probe_gather *gather = &tracer->options.gather;
+	struct trace_ended ended = {.owner = owner};
+	struct probe_error *error;
+
+	for (size_t i = 0; i < tracer->ended_count; i++)
+		if (tracer->ended[i].owner == owner) {
+			*ret = &tracer->ended[i];
+			return NULL;
+		}
+	error = probe_table_create(gather->key_count, &ended.rows);
+	if (error)
+		return error;
+	ended.program = program ? strdup(program) : NULL;
+	if ((program && !ended.program) || !ARRAY_ROOM(tracer->ended, tracer->ended_count)) {
+		trace_ended_deinit(&ended);
+		return probe_error_no_memory();
+	}
+	probe_table_limit(ended.rows, gather->keys_max ? gather->keys_max : ENDED_KEYS_DEFAULT);
+	*ret = &tracer->ended[tracer->ended_count++];
+	**ret = ended;
+	return NULL;
+}
+
+static struct probe_error *keep_rows(struct trace *trace, const struct trace_target *target)
 {
 	struct trace_tracer *tracer = target->tracer;
-	const struct probe_gather *gather = &tracer->options.gather;
+	pid_t owner = tracer_is_exported(tracer) ? exports_owner(trace, target) : 0;
 	struct probe_table *rows = NULL;
-	struct probe_error *error = NULL;
+	struct trace_ended *ended;
+	struct probe_error *error = ended_of(
+		tracer, owner, owner ? comm_cache_known(trace->comms, owner, owner) : NULL, &ended);
 
-	if (!tracer->ended) {
-		error = probe_table_create(gather->key_count, &tracer->ended);
-		if (!error)
-			probe_table_limit(tracer->ended,
-				gather->keys_max ? gather->keys_max : ENDED_KEYS_DEFAULT);
-	}
 	if (!error)
-		error = probe_table_create(gather->key_count, &rows);
+		error = probe_table_create(tracer->options.gather.key_count, &rows);
 	if (!error)
 		error = probe_table_add(rows, target->session, &tracer->options);
 	if (!error)
-		error = probe_table_add_table(tracer->ended, rows);
+		error = probe_table_add_table(ended->rows, rows);
+	if (!error)
+		ended->is_exported = false;
 	probe_table_free(rows);
 	return error;
 }
@@ -114,8 +155,9 @@ struct probe_error *gone_keep(struct trace *trace, struct trace_target *target)
 	}
 	trace_keep_waits(trace, target);
 	trace_report_damage(target);
-	if (target->tracer->output == PROBE_TRACER_ROWS && !trace->record)
-		error = keep_rows(target);
+	if ((target->tracer->output == PROBE_TRACER_ROWS || tracer_is_exported(target->tracer)) &&
+		!trace->record)
+		error = keep_rows(trace, target);
 	if (!error && target->rings)
 		error = trace_rings_end(trace, target);
 	else if (!error && trace->record)

@@ -20,8 +20,8 @@ static struct probe_error *gather(
 	struct probe_table *table = NULL;
 	struct probe_error *error = probe_table_create(tracer->options.gather.key_count, &table);
 
-	if (!error && tracer->ended)
-		error = probe_table_add_table(table, tracer->ended);
+	for (size_t i = 0; i < tracer->ended_count && !error; i++)
+		error = probe_table_add_table(table, tracer->ended[i].rows);
 	for (size_t i = 0; i < trace->target_count && !error; i++) {
 		const struct trace_target *target = &trace->targets[i];
 

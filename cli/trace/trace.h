@@ -287,6 +287,8 @@ uint64_t exports_interval_ns(const struct trace *trace);
 /* Tells where they are, once all sessions have been started. */
 void exports_report(const struct trace *trace);
 void exports_update(struct trace *trace);
+/* As whose a target counts. */
+pid_t exports_owner(const struct trace *trace, const struct trace_target *target);
 
 /* ---- otlp.c ----------------------------------------------------------------- */
 

@@ -309,12 +309,20 @@ const struct probe_request *tracer_request(
 	return tracer_is_part(tracer) ? &tracer->request : all;
 }
 
+void trace_ended_deinit(struct trace_ended *ended)
+{
+	probe_table_free(ended->rows);
+	free(ended->program);
+}
+
 void tracers_free(struct trace_tracer *tracers, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
 		probe_tracer_host_free(tracers[i].host);
 		probe_table_free(tracers[i].last);
-		probe_table_free(tracers[i].ended);
+		for (size_t k = 0; k < tracers[i].ended_count; k++)
+			trace_ended_deinit(&tracers[i].ended[k]);
+		free(tracers[i].ended);
 		probe_pcp_close(tracers[i].pcp);
 		probe_stacks_free(tracers[i].stacks);
 		probe_heap_free(tracers[i].heap);

@@ -60,6 +60,15 @@ enum { TRACER_TOP = 20 }; /* rows of a table, unless --top says otherwise */
 /* clang-format on */
 
 /* One -t: it has a session in each target. */
+/* What processes have gathered that have ended. */
+struct trace_ended {
+	pid_t owner;   /* as whose it counts, if the rows are metrics; else 0 */
+	char *program; /* its name, or NULL */
+	struct probe_table *rows;
+	bool is_exported; /* these rows were */
+};
+void trace_ended_deinit(struct trace_ended *ended);
+
 struct trace_tracer {
 	struct probe_tracer_spec *spec;
 	enum probe_tracer_output output;
@@ -68,8 +77,9 @@ struct trace_tracer {
 	struct probe_sink *sink;	/* where its hits go: the trace's, or the host's */
 	bool gone;			/* it crashed, or wants no more hits */
 
-	struct probe_table *last;    /* at the last interval */
-	struct probe_table *ended;   /* of processes that have ended; or NULL */
+	struct probe_table *last; /* at the last interval */
+	struct trace_ended *ended;
+	size_t ended_count;
 	struct probe_pcp *pcp;	     /* of one whose rows are metrics of PCP */
 	size_t metrics_view;	     /* ... of Prometheus: its number in the trace's set */
 	bool told;		     /* ... that they are not all there, or why they are not */

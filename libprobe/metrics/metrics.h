@@ -73,6 +73,7 @@ struct metric_source {
 	size_t family_count;
 	struct metric_process *processes;
 	size_t process_count;
+	size_t left_out; /* rows of processes that had no room, and have ended */
 };
 
 struct probe_metrics {

@@ -205,6 +205,18 @@ struct probe_error *probe_metrics_add(struct probe_metrics *metrics, size_t view
 	return error;
 }
 
+void probe_metrics_end(struct probe_metrics *metrics, size_t view, pid_t pid)
+{
+	struct metric_source *source = &metrics->sources[view];
+	struct metric_process *process = look_up(source, pid);
+
+	if (!process || process->program)
+		return;
+	source->left_out += process->left_out;
+	process_deinit(process);
+	*process = source->processes[--source->process_count];
+}
+
 /* ---- Life ---------------------------------------------------------------------- */
 
 struct probe_error *probe_metrics_create(size_t rows_max, struct probe_metrics **ret)
@@ -260,6 +272,7 @@ size_t probe_metrics_left_out(const struct probe_metrics *metrics)
 	for (size_t i = 0; i < metrics->source_count; i++) {
 		const struct metric_source *source = &metrics->sources[i];
 
+		left_out += source->left_out;
 		for (size_t k = 0; k < source->process_count; k++)
 			left_out += source->processes[k].left_out;
 	}

@@ -23,6 +23,11 @@ struct probe_error *probe_pcp_add(
 	return NULL;
 }
 
+void probe_pcp_end(struct probe_pcp *pcp, pid_t pid)
+{
+	(void)pcp, (void)pid;
+}
+
 struct probe_error *probe_pcp_update(struct probe_pcp *pcp)
 {
 	(void)pcp;

@@ -313,6 +313,20 @@ struct probe_error *probe_pcp_add(
 	return error;
 }
 
+void probe_pcp_end(struct probe_pcp *pcp, pid_t pid)
+{
+	for (size_t i = 0; i < pcp->process_count; i++) {
+		struct process *process = &pcp->processes[i];
+
+		if (process->pid != pid || process->instance)
+			continue;
+		metric_history_deinit(&process->history);
+		free(process->program);
+		*process = pcp->processes[--pcp->process_count];
+		return;
+	}
+}
+
 /* ---- Publishing --------------------------------------------------------------------- */
 
 static int compare_taken(const void *a, const void *b)

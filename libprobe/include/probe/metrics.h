@@ -45,6 +45,12 @@ PROBE_MUST_CHECK struct probe_error *probe_metrics_view(struct probe_metrics *me
 PROBE_MUST_CHECK struct probe_error *probe_metrics_add(struct probe_metrics *metrics, size_t view,
 	pid_t pid, const char *program, struct probe_table *table);
 
+/*
+ * A process of a view has ended, and nothing more is added: its rows stay as they are, and if there
+ * was no room for it, it takes no memory any longer.
+ */
+void probe_metrics_end(struct probe_metrics *metrics, size_t view, pid_t pid);
+
 /* Returns the number of rows that found no room when their tables were added. */
 size_t probe_metrics_left_out(const struct probe_metrics *metrics);
 

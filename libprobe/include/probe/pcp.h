@@ -40,6 +40,12 @@ PROBE_MUST_CHECK struct probe_error *probe_pcp_add(
 	struct probe_pcp *pcp, pid_t pid, const char *program, struct probe_table *table);
 
 /*
+ * A process has ended, and nothing more is added: its rows stay as they are, and if there was no
+ * room for it, it takes no memory any longer.
+ */
+void probe_pcp_end(struct probe_pcp *pcp, pid_t pid);
+
+/*
  * Publishes what was added. After an error, the values published before stay visible, and the
  * next call tries again. Errors: PROBE_ERROR_SYSTEM, PROBE_ERROR_PERMISSION (the folder of
  * metrics).
