@@ -3,7 +3,9 @@
  * Source lines, by libdwfl in a child process.
  *
  *	lines_find()  -- addresses -->  libdwfl in a child
- *	              <-- line, file --  for each
+ *	              <-- line, file --  for each, as many in a message as it has room for
+ *
+ * On a busy machine each message may have to wait for a processor.
  *
  * libdwfl maps the files it reads, so a file that is truncated meanwhile kills its reader with
  * SIGBUS. Without memory it crashes at the next look-up or fails an assertion, and malformed
@@ -36,7 +38,7 @@
 
 #define ANSWER_NS UINT64_C(20000000000) /* enough for gigabytes of debug information */
 
-enum { LOOK_MS = 100, FILE_BYTES = 4096 };
+enum { LOOK_MS = 100, FILE_BYTES = 4096, MESSAGE_BYTES = 4 * FILE_BYTES };
 
 struct libdw {
 	typeof(dwfl_begin) *begin;
@@ -69,7 +71,7 @@ static struct probe_error *functions_load(struct libdw *libdw)
 
 /* ---- In the child ----------------------------------------------------------------- */
 
-/* The answer for an address: one message, up to the NUL of the file. */
+/* The answer for an address; a message has it up to the NUL of the file. */
 struct answer {
 	int32_t line; /* 0: unknown */
 	char file[FILE_BYTES];
@@ -140,25 +142,39 @@ static void set_up(pid_t parent)
 		dup2(null, STDERR_FILENO);
 }
 
+static void send_all(int channel, const char *message, size_t length)
+{
+	if (send(channel, message, length, MSG_NOSIGNAL) != (ssize_t)length)
+		_exit(EXIT_FAILURE);
+}
+
 static _Noreturn void serve(
 	const struct libdw *libdw, const struct object *object, int channel, pid_t parent)
 {
 	struct server server = {.libdw = libdw};
 	uint64_t addresses[LINES_AT_ONCE];
+	char message[MESSAGE_BYTES];
 	struct answer answer;
 	ssize_t got;
 
 	set_up(parent);
 	report(&server, object);
 	while ((got = recv(channel, addresses, sizeof(addresses), 0)) > 0) {
+		size_t used = 0;
+
 		for (size_t i = 0; i < (size_t)got / sizeof(*addresses); i++) {
 			size_t length;
 
 			find(&server, addresses[i], &answer);
 			length = offsetof(struct answer, file) + strlen(answer.file) + 1;
-			if (send(channel, &answer, length, MSG_NOSIGNAL) != (ssize_t)length)
-				_exit(EXIT_FAILURE);
+			if (used + length > sizeof(message)) {
+				send_all(channel, message, used);
+				used = 0;
+			}
+			memcpy(message + used, &answer, length);
+			used += length;
 		}
+		send_all(channel, message, used);
 	}
 	_exit(EXIT_SUCCESS);
 }
@@ -233,8 +249,8 @@ void lines_close(struct lines *lines)
 	free(lines);
 }
 
-/* False if the child has ended or does not answer. */
-static bool receive(const struct lines *lines, struct answer *ret)
+/* Receives a message; returns its length, or 0 if the child has ended or does not answer. */
+static size_t receive(const struct lines *lines, char message[MESSAGE_BYTES])
 {
 	struct patience patience = patience_of(ANSWER_NS);
 	struct pollfd channel = {.fd = lines->channel, .events = POLLIN};
@@ -244,10 +260,8 @@ static bool receive(const struct lines *lines, struct answer *ret)
 	do {
 		ready = poll(&channel, 1, LOOK_MS);
 	} while (ready <= 0 && !patience_is_over(&patience));
-	if (ready <= 0)
-		return false;
-	got = recv(lines->channel, ret, sizeof(*ret), 0);
-	return got > (ssize_t)offsetof(struct answer, file) && ((char *)ret)[got - 1] == '\0';
+	got = ready > 0 ? recv(lines->channel, message, MESSAGE_BYTES, 0) : 0;
+	return got > 0 ? (size_t)got : 0;
 }
 
 /* Keeps one copy of each name. */
@@ -266,19 +280,42 @@ static const char *keep(struct lines *lines, const char *file)
 	return copy;
 }
 
+/* Takes the answers of a message, at most `count`; returns their number. */
+static size_t take(
+	struct lines *lines, const char *message, size_t length, struct line *ret, size_t count)
+{
+	const size_t head = offsetof(struct answer, file);
+	size_t taken = 0;
+
+	while (taken < count && length > head) {
+		size_t bytes = head + strnlen(message + head, length - head) + 1;
+		int32_t line;
+
+		if (bytes > length)
+			break;
+		memcpy(&line, message, sizeof(line));
+		if (line > 0)
+			ret[taken] = (struct line){keep(lines, message + head), line};
+		taken++;
+		message += bytes;
+		length -= bytes;
+	}
+	return taken;
+}
+
 void lines_find(struct lines *lines, const uint64_t *addresses, size_t count, struct line *ret)
 {
-	size_t bytes = count * sizeof(*addresses), found = 0;
-	struct answer answer;
+	size_t bytes = count * sizeof(*addresses), found = 0, length, took;
+	char message[MESSAGE_BYTES];
 
 	for (size_t i = 0; i < count; i++)
 		ret[i] = (struct line){0};
 	if (!lines->pid)
 		return;
 	if (send(lines->channel, addresses, bytes, MSG_NOSIGNAL) == (ssize_t)bytes)
-		for (; found < count && receive(lines, &answer); found++)
-			if (answer.line > 0)
-				ret[found] = (struct line){keep(lines, answer.file), answer.line};
+		for (; found < count && (length = receive(lines, message)); found += took)
+			if (!(took = take(lines, message, length, ret + found, count - found)))
+				break;
 	if (found < count)
 		give_up(lines);
 }

@@ -463,8 +463,8 @@ static bool is_allowed_by_rules(pid_t pid)
 		return false;
 	if (ours >> SYS_PTRACE & 1)
 		return true;
-	/* If the process is not dumpable, its folder is root's. */
-	snprintf(path, sizeof(path), "/proc/%d", (int)pid);
+	/* If the process is not dumpable, its files are root's, but not their folder. */
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
 	return geteuid() != 0 && has_only(pid, "Uid:", getuid()) &&
 	       has_only(pid, "Gid:", getgid()) && stat(path, &st) == 0 && st.st_uid == geteuid() &&
 	       !(capabilities(pid, "CapPrm:") & ~ours);

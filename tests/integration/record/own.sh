@@ -77,7 +77,8 @@ same_events strings
 # What babeltrace2 has copied of our record is ours, too.
 babeltrace2 -o ctf -w "$SCRATCH/copy" "$SCRATCH/numbers" >/dev/null || fail "babeltrace2 copies nothing"
 "$PROBECTL" export --format=json "$SCRATCH/copy" >"$SCRATCH/copy.json" || fail "a copy"
-cmp -s "$SCRATCH/copy.json" "$SCRATCH/numbers.ours" || fail "the copy has other events"
+# Hits of one nanosecond have no order.
+cmp -s <(sort "$SCRATCH/copy.json") <(sort "$SCRATCH/numbers.ours") || fail "the copy has other events"
 
 # A record of ours needs no library, and one that is not understood says which probectl made it.
 sed -i 's/tracer_version = .*/tracer_version = "99.0";/; s/^event {/event { flavour = 1;/' \
