@@ -14,8 +14,6 @@
 #include "cli/trace/trace.h"
 #include "libprobe/base/array.h"
 
-enum { ENDED_KEYS_DEFAULT = 4096 /* what --keys is without the option */ };
-
 static bool has_hits(const struct trace_target *target)
 {
 	size_t count;
@@ -110,7 +108,7 @@ static struct probe_error *ended_of(
 		trace_ended_deinit(&ended);
 		return probe_error_no_memory();
 	}
-	probe_table_limit(ended.rows, gather->keys_max ? gather->keys_max : ENDED_KEYS_DEFAULT);
+	probe_table_limit(ended.rows, gather->keys_max ? gather->keys_max : PROBE_KEYS_DEFAULT);
 	*ret = &tracer->ended[tracer->ended_count++];
 	**ret = ended;
 	return NULL;

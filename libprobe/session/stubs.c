@@ -395,7 +395,7 @@ struct data_needs session_needs(const struct probe_session *session)
 			.key_count = (uint8_t)session->asked.parts.count,
 			.string_count = session->asked.parts.string_count,
 			.string_bytes = session->asked.parts.string_bytes,
-			.keys_max = g->keys_max ? g->keys_max : DATA_KEYS_DEFAULT};
+			.keys_max = g->keys_max ? g->keys_max : PROBE_KEYS_DEFAULT};
 	if (session_has_pairs(session))
 		add_flights(session, &needs);
 	return needs;

@@ -34,7 +34,6 @@ enum {
 	DATA_RING_DEFAULT = 4 << 20,
 	DATA_RING_MIN = 1 << 17,
 	DATA_RING_MAX = 1 << 30,
-	DATA_KEYS_DEFAULT = 4096,
 	DATA_KEY_STRING_DEFAULT = 256,
 	DATA_DEPTH_THREAD = 1024, /* a deeper recursion loses its outermost begins */
 	DATA_DEPTH_KEY = 8,

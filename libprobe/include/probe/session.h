@@ -29,6 +29,7 @@ enum probe_session_kind {
 };
 
 enum { PROBE_STRING_BYTES_MAX = 8192, PROBE_KEYS_MAX = 4, PROBE_ARGS_MAX = 32 };
+enum { PROBE_KEYS_DEFAULT = 4096 /* rows, where a program does not say how many */ };
 
 /* Which probes of a session are begins, and which are ends. */
 enum probe_pairing {
@@ -46,7 +47,7 @@ struct probe_gather {
 	/* A row for each combination of their values. The words comm, ustack, probe are keys. */
 	const char *keys[PROBE_KEYS_MAX];
 	size_t key_count;
-	size_t keys_max; /* different keys on each CPU, at most; 0: 4096 */
+	size_t keys_max; /* different keys on each CPU, at most; 0: PROBE_KEYS_DEFAULT */
 	enum probe_pairing pairing;
 	/*
 	 * An end ends the begin with the same value, or the same text (str(argN)); NULL: the same
