@@ -76,11 +76,11 @@ size_t meaning_same(const struct probe_meaning *begin, const struct probe_meanin
 	for (size_t i = 0; begin && meaning && i < begin->same_count; i++) {
 		bool is_number;
 		int arg = catalogue_same_arg(meaning, begin->same[i], &is_number);
+		struct capture number = {.arg = (unsigned char)arg};
 
 		if (arg >= 0)
-			captures[count++] = is_number
-						    ? (struct capture){.arg = (unsigned char)arg}
-						    : capture_of((size_t)arg, &meaning->args[arg]);
+			captures[count++] =
+				is_number ? number : capture_of((size_t)arg, &meaning->args[arg]);
 	}
 	return begin && count == begin->same_count ? count : 0;
 }
