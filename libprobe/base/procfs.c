@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "libprobe/base/file.h"
@@ -352,6 +353,17 @@ uint64_t procfs_start_time(pid_t pid)
 
 	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
 	return procfs_start_time_of(path);
+}
+
+uint64_t procfs_age_ns(pid_t pid)
+{
+	uint64_t start = procfs_start_time(pid), now;
+	struct timespec t;
+
+	clock_gettime(CLOCK_BOOTTIME, &t);
+	now = (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+	start *= 1000000000 / (uint64_t)sysconf(_SC_CLK_TCK);
+	return !start ? UINT64_MAX : now > start ? now - start : 0;
 }
 
 bool procfs_exit_status(pid_t pid, uint64_t start_time, int *ret)

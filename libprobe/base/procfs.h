@@ -89,6 +89,8 @@ int procfs_open_regular(int path_fd, int flags);
  * that procfs_no_room() recognises.
  */
 uint64_t procfs_start_time(pid_t pid);
+/* How long a process has been there, a clock tick more or less; UINT64_MAX: not known. */
+uint64_t procfs_age_ns(pid_t pid);
 /* Like procfs_start_time(), for a stat file in another procfs. */
 uint64_t procfs_start_time_of(const char *path);
 /*

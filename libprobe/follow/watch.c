@@ -286,6 +286,7 @@ static struct probe_error *take(
 	struct probe_watch *watch, struct watched *w, uint64_t now, struct probe_watch_event *ret)
 {
 	struct probe_error *error;
+	uint64_t age;
 
 	if (w->mem >= 0)
 		close(w->mem);
@@ -295,7 +296,10 @@ static struct probe_error *take(
 	if (w->is_newcomer)
 		seek_hurry(watch->seek);
 	w->is_newcomer = false;
-	ret->unseen_ns = now - w->checked_ns;
+	/* A child that the first look finds has not been looked at before: no longer than it lives.
+	 */
+	age = procfs_age_ns(w->pid);
+	ret->unseen_ns = now - w->checked_ns < age ? now - w->checked_ns : age;
 	w->checked_ns = now;
 	error = probe_target_open(w->pid, NULL, &ret->target);
 	if (!error) {

@@ -94,6 +94,17 @@ noticed alone "$launch" wait
 grep -q "$missed" "$SCRATCH/alone.err" ||
 	fail "what was missed is not said: $(cat "$SCRATCH/alone.err")"
 
+# Children that are there when the trace begins, and then become another program: what they hit before
+# took no longer than they have been there.
+begun=$SECONDS
+start sh -c 'echo ready; while :; do (sleep 0.2; exec "$0" 20 2000) & (sleep 0.3; exec "$0" 20 2000) & wait; done' "$TARGETS/comer"
+for ((i = 0; i < 5; i++)); do
+	"$PROBECTL" trace -c -d 0.7 --follow -p "$target_pid" comer:hit >/dev/null 2>>"$SCRATCH/young.err"
+done
+longest=$(sed -n "s/.*hits of its first \([0-9]*\) ms .*/\1/p" "$SCRATCH/young.err" | sort -n | tail -1)
+[ "${longest:-0}" -le $(((SECONDS - begun + 1) * 1000)) ] || fail "a child of some seconds: its first $longest ms"
+end_process "$target_pid"
+
 # ---- run ------------------------------------------------------------------------------
 
 # ran WAY WANTED OPTIONS…: whether world:hit is enabled in what `launch WAY` starts
