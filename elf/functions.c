@@ -377,6 +377,7 @@ static uint64_t lsda_without_fde(struct object *object)
 bool object_function_at(struct object *object, uint64_t address, struct object_function *ret)
 {
 	struct cfi *cfi = cfi_of(object);
+	bool has_fde = false;
 	uint64_t fde;
 
 	if (cfi && cfi->count && cfi_search(object, cfi, address, &fde)) {
@@ -391,9 +392,12 @@ bool object_function_at(struct object *object, uint64_t address, struct object_f
 			found.lsda = 0;
 		}
 		ret->lsda = found.lsda;
-	} else {
-		ret->lsda = lsda_without_fde(object);
+		has_fde = true;
 	}
 	ret->from_cfi = false;
-	return symbols_function_at(object, address, &ret->range);
+	if (!symbols_function_at(object, address, &ret->range))
+		return false;
+	if (!has_fde)
+		ret->lsda = lsda_without_fde(object);
+	return true;
 }

@@ -69,6 +69,8 @@ struct search {
 	struct around *functions;    /* that they are in */
 	uint64_t *sites;	     /* of all notes, sorted */
 	size_t site_count;
+	struct object_range
+		gap; /* no function is there: of the last address for which none was found */
 };
 
 /* The file's bytes of a segment, as far as the file has them. */
@@ -289,7 +291,7 @@ static bool function_enters(
  * The code around an address that can be decoded from its start: the function there or, if no table
  * lists one (start-up code of the C runtime), what lies between the functions before and after it.
  */
-static bool decodable_range(const struct search *s, uint64_t address, struct object_range *ret)
+static bool decodable_range(struct search *s, uint64_t address, struct object_range *ret)
 {
 	const struct object_segment *segment = object_segment_of(s->object, address);
 	struct object_function function;
@@ -301,15 +303,19 @@ static bool decodable_range(const struct search *s, uint64_t address, struct obj
 	}
 	if (!segment)
 		return false;
-	for (at = address; at > segment->address && address - at < GAP_MAX; at--)
+	/* A file that lost its tables has thousands of sites in one gap: it is searched once. */
+	if (address < s->gap.start || address >= s->gap.end)
+		s->gap = (struct object_range){address, address};
+	for (at = s->gap.start; at > segment->address && address - at < GAP_MAX; at--)
 		if (object_function_at(s->object, at - 1, &function))
 			break;
-	ret->start = at;
-	for (at = address; at < segment->address + segment->file_size && at - address < GAP_MAX;
+	s->gap.start = at;
+	for (at = s->gap.end; at < segment->address + segment->file_size && at - address < GAP_MAX;
 		at++)
 		if (object_function_at(s->object, at, &function))
 			break;
-	ret->end = at;
+	s->gap.end = at;
+	*ret = s->gap;
 	return ret->end - address < GAP_MAX && address - ret->start < GAP_MAX;
 }
 
@@ -317,7 +323,7 @@ static bool decodable_range(const struct search *s, uint64_t address, struct obj
  * Looks for short branches into a window, first at every offset. A candidate is
  * believed only if the function it is in, decoded, really has one.
  */
-static const char *check_short_branches(const struct search *s, const struct proof *proof)
+static const char *check_short_branches(struct search *s, const struct proof *proof)
 {
 	const struct plan *plan = proof->plan;
 	const struct object_segment *segment = object_segment_of(s->object, plan->pc);
@@ -415,7 +421,7 @@ static int compare_proofs(const void *a, const void *b)
  * The function that contains a site; if no table lists it (assembly written by hand), what lies
  * between those before and after it. If even that is not known, it may jump anywhere.
  */
-static struct around function_of(const struct search *s, uint64_t pc)
+static struct around function_of(struct search *s, uint64_t pc)
 {
 	struct around around = {.jumps = JUMPS_UNKNOWN};
 
