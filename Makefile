@@ -374,7 +374,7 @@ check: all unit-tests targets $(if $(SANITIZE),,static)
 	$(Q)bash tests/run.sh -b '$(BUILD)' -j $(JOBS) -t $(TEST_SECONDS) -r $(REPEATS) $(KINDS)
 
 lint: all man
-	$(Q)CC='$(CC)' bash tests/run.sh -b '$(BUILD)' -j $(JOBS) -t 900 lint
+	$(Q)CC='$(CC)' bash tests/run.sh -b '$(BUILD)' -t 900 lint
 
 fmt: | $(FIRST)
 	$(Q)git ls-files '*.c' '*.h' | xargs clang-format -i
