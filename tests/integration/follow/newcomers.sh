@@ -130,13 +130,15 @@ trace_stop daemon
 [ "$(jq -r 'select(.name == "hit" and .args[0] == '$((hits - 1))') | .args[1]' \
 	"$SCRATCH/daemon.out" | sort -u | wc -l)" = 4 ] || fail "not all daemons are traced to their end"
 
-# Some are there already; by name.
-"$comer" 1000 5000 &
+# Some are there already; by name, which no other test's have.
+named=$SCRATCH/named$$
+cp "$TARGETS/comer" "$named"
+"$named" 1000 5000 &
 there=$!
-trace_start name --json --follow --name comer --user "$(id -u)" comer:hit
+trace_start name --json --follow --name "named$$" --user "$(id -u)" comer:hit
 wait_tracing name
 says name "in 1 process.*, and those that come\|1 site, and those that come"
-come 2 alone
+come 2 alone "$named"
 kill "$there"
 trace_stop name
 same "by name: processes" "$(jq -r '.args[1]' "$SCRATCH/name.out" | sort -u | wc -l)" 3
