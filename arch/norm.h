@@ -71,7 +71,7 @@ enum norm_state {
 	NORM_STATES
 };
 
-/* What is done with the byte. All but AGAIN and RESTART go on to the next one. */
+/* What the reader does with a byte. All actions but AGAIN and RESTART move it to the next byte. */
 enum norm_action {
 	NORM_PUT,     /* it is written */
 	NORM_SKIP,    /* it is not */

@@ -222,8 +222,8 @@ struct arch_flights {
 	 */
 	const struct arch_expr *match;
 	/*
-	 * The bytes of a text, at most; 0: there is none. `string` is the capture. A text that
-	 * cannot be read, or is longer, is lost.
+	 * How many bytes an entry has for a key that is a text; 0: keys are numbers. `string` is
+	 * the index of the text's capture. A hit is lost if its text is longer, or unreadable.
 	 */
 	uint32_t text;
 	uint8_t string;

@@ -138,7 +138,7 @@ static void take_if(struct form *f, uint8_t bytes, enum form_when when, int labe
 	form_cas(f, FIELD(state), bytes, FORM_SCRATCH, when, label);
 }
 
-/* What same_text() changes. */
+/* Loads what same_text() has overwritten: the hash, how many entries are left, and the table. */
 static void load_search(struct form *f, const struct stub_plan *p)
 {
 	form_load(f, FORM_FROM, form_temp(p->match_temp), U64, false);

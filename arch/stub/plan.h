@@ -400,7 +400,7 @@ void form_identity(struct form *f, const struct stub_plan *plan);
  * registers.
  */
 void form_norm_key(struct form *f, const struct stub_plan *plan, int k);
-/* What these need, which nothing reaches as code. */
+/* Emits the tables that normal forms are made by: data behind the code. */
 void form_norm_tables(struct form *f, const struct stub_plan *plan);
 /* Whether the stub has such a key. */
 bool stub_has_norm(const struct arch_stub *stub);

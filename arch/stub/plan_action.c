@@ -199,7 +199,7 @@ static bool may_match(const struct arch_stub *s)
 	       c->bytes_max <= f->text && f->text <= RING_RECORD_MAX;
 }
 
-/* What begins and ends are compared by. */
+/* Plans the identity by which an end finds its begin; false: the captures do not allow it. */
 static bool plan_identity(struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;

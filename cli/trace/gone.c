@@ -14,6 +14,12 @@
 #include "cli/trace/trace.h"
 #include "libprobe/base/array.h"
 
+/* Are its hits added up in rows? */
+static bool has_rows(const struct trace_tracer *tracer)
+{
+	return tracer->output == PROBE_TRACER_ROWS || tracer_is_exported(tracer);
+}
+
 static bool has_hits(const struct trace_target *target)
 {
 	size_t count;
@@ -35,11 +41,11 @@ bool gone_may_drop(const struct trace *trace, const struct trace_target *target)
 		return trace_rings_may_drop(trace, target);
 	if (trace->record)
 		return true;
-	return (!target->tracer->stacks &&
-		       (output == PROBE_TRACER_HITS || output == PROBE_TRACER_HITS_JSON ||
-			       output == PROBE_TRACER_ROWS ||
-			       tracer_is_exported(target->tracer))) ||
-	       !has_hits(target);
+	if (!has_hits(target))
+		return true;
+	return !target->tracer->stacks &&
+	       (output == PROBE_TRACER_HITS || output == PROBE_TRACER_HITS_JSON ||
+		       has_rows(target->tracer));
 }
 
 /* The sum that a probe is added to; NULL without memory. */
@@ -153,8 +159,7 @@ struct probe_error *gone_keep(struct trace *trace, struct trace_target *target)
 	}
 	trace_keep_waits(trace, target);
 	trace_report_damage(target);
-	if ((target->tracer->output == PROBE_TRACER_ROWS || tracer_is_exported(target->tracer)) &&
-		!trace->record)
+	if (has_rows(target->tracer) && !trace->record)
 		error = keep_rows(trace, target);
 	if (!error && target->rings)
 		error = trace_rings_end(trace, target);

@@ -14,7 +14,7 @@
 #include "libprobe/base/array.h"
 #include "probe/catalogue.h"
 
-/* What a condition may be the reason for. */
+/* Which hits are missing if a condition is not met. */
 enum missing { MISSING_HITS, MISSING_BEGINS, MISSING_ENDS };
 
 /* A condition, and the first of the probes that seem to lack it. */

@@ -60,7 +60,7 @@ enum { TRACER_TOP = 20 }; /* rows of a table, unless --top says otherwise */
 /* clang-format on */
 
 /* One -t: it has a session in each target. */
-/* What processes have gathered that have ended. */
+/* The rows of processes that have ended. */
 struct trace_ended {
 	pid_t owner;   /* as whose it counts, if the rows are metrics; else 0 */
 	char *program; /* its name, or NULL */

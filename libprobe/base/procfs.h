@@ -111,7 +111,7 @@ bool procfs_mount_type(
  */
 bool procfs_no_room(int err);
 
-/* What an access that the kernel has refused (EACCES, EPERM) may be explained by. */
+/* Facts that may explain why the kernel has refused an access (EACCES, EPERM). */
 enum { PROCFS_PROFILE = 256 };
 struct procfs_access {
 	pid_t pid;

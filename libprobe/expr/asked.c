@@ -82,7 +82,7 @@ static struct probe_error *parse_of_hit(const char *what, const char *text, stru
 	return !error && *ret && expr_is_of_pair(*ret) ? expr_no_pair(*ret) : error;
 }
 
-/* What matches a begin with its end is a number, or an argument that is a text, for both. */
+/* Begin and end are matched by two numbers, or by two arguments that are texts. */
 static struct probe_error *take_match(struct asked *asked)
 {
 	const struct expr *const both[] = {asked->match, asked->match_end};

@@ -59,7 +59,7 @@ struct record_layout_site {
 	/* Of the end of a pair: what its begin has kept. Borrowed from the session. */
 	const struct record_layout_kept *kept;
 	uint8_t kept_count;
-	/* What begins and ends are compared by (arch_flights.same); none if it is not known. */
+	/* The captures that make the identity of a begin or an end (arch_flights.same). */
 	struct capture same[ARCH_SAME_MAX];
 	uint8_t same_count;
 	enum probe_stack_kind stack; /* what records of the site have of the stack */

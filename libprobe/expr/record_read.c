@@ -80,8 +80,7 @@ static void span_value(const struct span *span, enum probe_value_kind kind, stru
 	ret->length = span->length;
 }
 
-/* Reads an argument that is a string: the user asked for text or bytes, or the catalogue says so.
- */
+/* Reads an argument as a string, because the user or the catalogue says that it is one. */
 static void string_value(const struct arch_capture *capture, const struct record_layout_arg *arg,
 	const struct span *span, struct probe_value *ret)
 {

@@ -296,7 +296,7 @@ static struct probe_error *take(
 	if (w->is_newcomer)
 		seek_hurry(watch->seek);
 	w->is_newcomer = false;
-	/* A child that the first look finds has not been looked at before: no longer than it lives.
+	/* Nobody has looked at a child before the first look; but it has not run before it began.
 	 */
 	age = procfs_age_ns(w->pid);
 	ret->unseen_ns = now - w->checked_ns < age ? now - w->checked_ns : age;

@@ -241,17 +241,23 @@ static void mark_single(const struct probe_meaning *meaning, char *const *names,
 	}
 }
 
+/* What the catalogue says of a probe that is a begin; else NULL. */
+static const struct probe_meaning *meaning_of_begin(const struct probe_catalogue *catalogue,
+	const char *provider, const char *name, const struct pair_part *part)
+{
+	return part->role == PAIR_BEGIN ? probe_catalogue_find(catalogue, provider, name, SIZE_MAX)
+					: NULL;
+}
+
 /* Those of one provider whose begin the catalogue says to be so. */
 static void apply_takes(const struct probe_catalogue *catalogue, const char *provider,
 	char *const *names, size_t count, struct pair_part *parts)
 {
 	for (size_t i = 0; i < count; i++) {
 		const struct probe_meaning *begin =
-			parts[i].role == PAIR_BEGIN && !parts[i].gives
-				? probe_catalogue_find(catalogue, provider, names[i], SIZE_MAX)
-				: NULL;
+			meaning_of_begin(catalogue, provider, names[i], &parts[i]);
 
-		if (begin && begin->takes)
+		if (begin && begin->takes && !parts[i].gives)
 			mark_single(begin, names, count, parts, &parts[i]);
 	}
 }
@@ -289,11 +295,9 @@ static void apply_same(const struct probe_catalogue *catalogue, const char *prov
 {
 	for (size_t i = 0; i < count; i++) {
 		const struct probe_meaning *begin =
-			parts[i].role == PAIR_BEGIN && !parts[i].single
-				? probe_catalogue_find(catalogue, provider, names[i], SIZE_MAX)
-				: NULL;
+			meaning_of_begin(catalogue, provider, names[i], &parts[i]);
 
-		if (begin && begin->same_count)
+		if (begin && begin->same_count && !parts[i].single)
 			parts[i].same = begin;
 	}
 	for (size_t i = 0; i < count; i++)
