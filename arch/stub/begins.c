@@ -62,6 +62,15 @@ static struct form_mem identity_of_begin(const struct stub_plan *p)
 	return identity;
 }
 
+/* Stores our identity as that of the begin in place SET, if identities are compared. */
+static void keep_identity(struct form *f, const struct stub_plan *p)
+{
+	if (!p->stub->flights.compares)
+		return;
+	form_load(f, FORM_SCRATCH, form_temp(p->same_temp), U64, false);
+	form_store(f, FORM_SCRATCH, identity_of_begin(p));
+}
+
 /* a = where the begin in place SET is kept, plus `offset`. */
 static void kept_address(
 	struct form *f, const struct stub_plan *p, int a, int scratch, int32_t offset)
@@ -203,11 +212,7 @@ static void keep_begin(struct form *f, const struct stub_plan *p)
 {
 	bool keeps = stub_keeps_begins(p->stub);
 
-	if (p->stub->flights.compares) {
-		form_load(f, FORM_SCRATCH, form_temp(p->same_temp), U64, false);
-		form_store(f, FORM_SCRATCH, identity_of_begin(p));
-	}
-
+	keep_identity(f, p);
 	if (keeps)
 		kept_address(f, p, FORM_RECORD, FORM_VALUE, (int32_t)p->stub->flights.record);
 	if (keeps && stub_has_spans(p->stub)) {
@@ -251,10 +256,7 @@ void begin_push_again(struct form *f, const struct stub_plan *p)
 	if (!stub_keeps_begins(p->stub)) {
 		push(f, p, FORM_PUBLISH_ADD_WHOLE);
 		form_store(f, FORM_VALUE, time_of_begin());
-		if (p->stub->flights.compares) {
-			form_load(f, FORM_SCRATCH, form_temp(p->same_temp), U64, false);
-			form_store(f, FORM_SCRATCH, identity_of_begin(p));
-		}
+		keep_identity(f, p);
 		return;
 	}
 	next_place(f, p);

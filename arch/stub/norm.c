@@ -132,15 +132,13 @@ static void form_norm(struct form *f, const struct stub_plan *p)
 
 void form_norm_key(struct form *f, const struct stub_plan *p, int k)
 {
-	int pair = p->temp[p->stub->gather.keys[k].string];
+	int capture = p->stub->gather.keys[k].string;
 
-	form_load(f, FORM_FROM, form_temp(pair), WORD, false);
-	form_load(f, FORM_SCRATCH, form_temp(pair + 1), sizeof(uint32_t), false);
-	form_two_const(f, FORM_AND, false, FORM_SCRATCH, RING_STRING_LENGTH);
+	form_load_text(f, p, capture);
 	form_compute(f, FORM_POINTER, form_temp(p->text_temp[k]));
 	form_norm(f, p);
 	/* The word of the text, with the new length. */
-	form_load(f, FORM_VALUE, form_temp(pair + 1), WORD, false);
+	form_load(f, FORM_VALUE, form_temp(p->temp[capture] + 1), WORD, false);
 	form_two(f, FORM_SUB, true, FORM_VALUE, FORM_SCRATCH);
 	form_two(f, FORM_ADD, true, FORM_VALUE, FORM_SPARE);
 	form_store(f, FORM_VALUE, form_temp(p->key_temp[k]));

@@ -379,6 +379,8 @@ void form_key(struct form *f, const struct stub_plan *plan);
  */
 void form_lookup(struct form *f, const struct stub_plan *plan, int again);
 void form_hash_subroutine(struct form *f, const struct stub_plan *plan);
+/* FROM, SCRATCH = address and length of the text that a capture has. */
+void form_load_text(struct form *f, const struct stub_plan *plan, int capture);
 /* VALUE = the hash of the text that a capture has, and of `seed`; changes all others but SET. */
 void form_hash_text(struct form *f, const struct stub_plan *plan, uint32_t seed, int capture);
 /* Jumps to `differ` unless the word and the text of a capture are at RIGHT + offset; keeps RIGHT,

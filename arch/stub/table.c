@@ -35,8 +35,7 @@ static int32_t bytes_at(const struct stub_plan *p)
 	return AT_WORDS + WORD * p->stub->gather.key_count;
 }
 
-/* FROM, SCRATCH = address and length of a captured string. */
-static void load_text(struct form *f, const struct stub_plan *p, int capture)
+void form_load_text(struct form *f, const struct stub_plan *p, int capture)
 {
 	int pair = p->temp[capture];
 
@@ -49,7 +48,7 @@ static void load_text(struct form *f, const struct stub_plan *p, int capture)
 static void load_string(struct form *f, const struct stub_plan *p, int k)
 {
 	if (!key_of(p, k)->is_norm) {
-		load_text(f, p, key_of(p, k)->string);
+		form_load_text(f, p, key_of(p, k)->string);
 		return;
 	}
 	form_compute(f, FORM_FROM, form_temp(p->text_temp[k]));
@@ -128,7 +127,7 @@ void form_hash_text(struct form *f, const struct stub_plan *p, uint32_t seed, in
 	form_const(f, FORM_VALUE, seed);
 	form_two_at(f, FORM_XOR, FORM_VALUE, form_temp(p->temp[capture] + 1));
 	mix(f, FORM_SCRATCH);
-	load_text(f, p, capture);
+	form_load_text(f, p, capture);
 	form_call(f, p->hash);
 }
 
@@ -150,7 +149,7 @@ static void hash_same(struct form *f, const struct stub_plan *p, int capture, in
 	}
 	form_jump_if_bits(f, form_temp(p->temp[capture] + 1), UINT32_C(1) << RING_STRING_NULL_BIT,
 		FORM_NE, unknown);
-	load_text(f, p, capture);
+	form_load_text(f, p, capture);
 	form_jump_if_const(f, false, FORM_SCRATCH, FORM_NOT_ABOVE, FLIGHT_IDENTITY_BYTES, fits);
 	form_const(f, FORM_SCRATCH, FLIGHT_IDENTITY_BYTES);
 	form_place(f, fits);
@@ -215,7 +214,7 @@ void form_compare_text(
 	form_load(f, FORM_VALUE, form_temp(p->temp[capture] + 1), WORD, false);
 	form_jump_if_at(f, WORD, FORM_VALUE, FORM_NE, form_at(FORM_RIGHT, offset), differ);
 	form_compute(f, FORM_POINTER, form_at(FORM_RIGHT, offset + WORD));
-	load_text(f, p, capture);
+	form_load_text(f, p, capture);
 	compare_string(f, differ);
 }
 
@@ -224,7 +223,7 @@ void form_write_text(struct form *f, const struct stub_plan *p, int capture, int
 	form_load(f, FORM_VALUE, form_temp(p->temp[capture] + 1), WORD, false);
 	form_store(f, FORM_VALUE, form_at(FORM_RIGHT, offset));
 	form_compute(f, FORM_POINTER, form_at(FORM_RIGHT, offset + WORD));
-	load_text(f, p, capture);
+	form_load_text(f, p, capture);
 	form_copy(f);
 }
 

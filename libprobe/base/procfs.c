@@ -503,8 +503,7 @@ static bool is_unwritable(pid_t pid)
 
 static struct probe_error *denied_by_module(const struct procfs_access *a)
 {
-	/* An unconfined process may trace all others, and the usual profiles their own processes.
-	 */
+	/* AppArmor lets unconfined processes trace all others, and most profiles their own. */
 	if (a->own_profile[0] && strcmp(a->own_profile, a->profile) != 0)
 		return probe_error_new(PROBE_ERROR_PERMISSION,
 			"process %d may not be traced: probectl runs under the AppArmor profile "

@@ -347,9 +347,10 @@ static bool has_elf_magic_at(const struct lookup *lookup, uint64_t address)
 static const struct mapping *mapping_beside(const struct lookup *lookup, size_t i)
 {
 	const struct maps *maps = lookup->mapped.maps;
-	const struct mapping *text = &maps->items[i], *before = text - 1, *after = text + 1;
+	const struct mapping *text = &maps->items[i], *after = text + 1;
+	const struct mapping *before = i > 0 ? text - 1 : NULL;
 
-	if (i > 0 && before->end == text->start && before->inode && before->offset == 0 &&
+	if (before && before->end == text->start && before->inode && before->offset == 0 &&
 		before->path[0] == '/' && has_elf_magic_at(lookup, before->start))
 		return before;
 	/* The header may be a part of the text. */
