@@ -47,6 +47,7 @@ int main(int argc, char **argv)
 	}
 	check(probe_session_stop(session));
 	probe_session_free(session);
+	probe_pcp_end(pcp, probe_target_pid(target));
 	probe_pcp_close(pcp);
 	probe_target_close(target);
 	probe_pattern_free(pattern);

@@ -83,6 +83,7 @@ int main(int argc, char **argv)
 	}
 	check(probe_session_stop(session));
 	look(metrics, index, target, session);
+	probe_metrics_end(metrics, index, probe_target_pid(target));
 	check(probe_metrics_text(metrics, PROBE_METRICS_TEXT, &text, &length));
 	fwrite(text, 1, length, stdout);
 	free(text);
