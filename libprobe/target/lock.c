@@ -55,7 +55,7 @@
 #define PATIENCE_HURRY_NS (SECOND_NS / 10)
 #define PAUSE_NS 10000000
 
-enum { OPEN_TRIES = 3, PATH_BYTES = 64 };
+enum { OPEN_TRIES = 3, FIND_TRIES = 10, PATH_BYTES = 64 };
 
 /* ---- The files ------------------------------------------------------------------------ */
 
@@ -295,8 +295,12 @@ static void name_holder(struct lock_holder *holder, pid_t pid, bool is_there)
 			comm, procfs_status_number(pid, "Uid:"));
 }
 
-/* Looks for the holder once a second: the list of locks may be long. */
-static void look_for_holder(struct probe_target *target, int taken)
+/*
+ * Looks for the holder once a second: the list of locks may be long. Returns false if none was
+ * found and the lock should be tried again: a holder may release it before the list is read, and
+ * only one that is never in the list belongs to another container.
+ */
+static bool look_for_holder(struct probe_target *target, int taken)
 {
 	struct lock_holder *holder = &target->holder;
 	uint64_t now = clock_monotonic_ns();
@@ -305,13 +309,17 @@ static void look_for_holder(struct probe_target *target, int taken)
 	pid_t pid;
 
 	if (holder->looked_ns && now - holder->looked_ns < SECOND_NS)
-		return;
-	holder->looked_ns = now;
+		return true;
 	name_file(taken, file);
 	pid = find_holder(file);
 	is_there = pid && has_lock(pid, file);
+	if (!is_there && ++holder->misses < FIND_TRIES)
+		return false;
+	holder->misses = 0;
+	holder->looked_ns = now;
 	holder->is_stranger = is_stranger(target->pid, is_there ? pid : 0);
 	name_holder(holder, pid, is_there);
+	return true;
 }
 
 /* ---- Waiting -------------------------------------------------------------------------- */
@@ -461,7 +469,8 @@ struct probe_error *lock_target(struct probe_target *target, struct target_lock 
 	if (!open_files(target->pid, ret))
 		return not_opened(target->pid, errno);
 	while (!take(ret, LOCK_EX, &taken)) {
-		look_for_holder(target, taken);
+		if (!look_for_holder(target, taken))
+			continue;
 		if (target->patience)
 			note_busy(target, target->patience);
 		if (target->patience || !may_wait(target, clock_monotonic_ns() - begun_ns, &told)) {

@@ -28,7 +28,8 @@ struct target_proxy {
 struct lock_holder {
 	bool is_stranger; /* its user is neither root nor ours */
 	uint64_t looked_ns;
-	char name[64]; /* for messages */
+	unsigned int misses; /* looks in a row that found no holder */
+	char name[64];	     /* for messages */
 };
 
 /* A copy of some text, in the list of its target. */
