@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Sources: proc_pid_auxv(5), getauxval(3). */
 #include <fcntl.h>
+#include <link.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <unistd.h>
 
+#include "libprobe/base/procfs.h"
 #include "libprobe/process/auxv.h"
 
 ssize_t auxv_read(pid_t pid, struct auxv *ret)
@@ -22,6 +24,17 @@ ssize_t auxv_read(pid_t pid, struct auxv *ret)
 	if (ret->bytes < 0)
 		ret->bytes = 0;
 	return ret->bytes;
+}
+
+bool auxv_read_image(pid_t pid, uint64_t *ret)
+{
+	struct auxv auxv;
+
+	/* A main thread that has ended has none. */
+	if (auxv_read(pid, &auxv) <= 0 && auxv_read(procfs_living(pid), &auxv) <= 0)
+		return false;
+	*ret = auxv_value(&auxv, AT_RANDOM);
+	return true;
 }
 
 uint64_t auxv_value(const struct auxv *auxv, uint64_t type)

@@ -3,6 +3,7 @@
 #ifndef LIBPROBE_PROCESS_AUXV_H
 #define LIBPROBE_PROCESS_AUXV_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -18,6 +19,11 @@ struct auxv {
  * read, 0 if it has none; -1 and errno if it may not be opened.
  */
 ssize_t auxv_read(pid_t pid, struct auxv *ret);
+/*
+ * Reads AT_RANDOM of a process, also if its main thread has ended. In the middle of execve(2), it
+ * is 0. Returns false if it is unknown.
+ */
+bool auxv_read_image(pid_t pid, uint64_t *ret);
 /* A value, or 0. That of AT_RANDOM is an address in the stack, at random: few programs share it. */
 uint64_t auxv_value(const struct auxv *auxv, uint64_t type);
 

@@ -11,7 +11,6 @@
  * only those are read that the kernel gave the same auxiliary vector as a target: fork(2) copies
  * it, execve(2) makes another.
  */
-#include <link.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,12 +57,9 @@ static bool any_goes_on(void)
 
 uint64_t inherited_image(pid_t pid)
 {
-	struct auxv auxv;
+	uint64_t image;
 
-	/* A main thread that has ended has none. */
-	if (auxv_read(pid, &auxv) <= 0 && auxv_read(procfs_living(pid), &auxv) <= 0)
-		return 0;
-	return auxv_value(&auxv, AT_RANDOM);
+	return auxv_read_image(pid, &image) ? image : 0;
 }
 
 /* With the lock. */
@@ -237,7 +233,8 @@ static bool try(struct looking *looking, pid_t pid)
 		probe_error_free(error);
 		return false;
 	}
-	if (error && !has_ended(pid))
+	/* It may have executed another program meanwhile: then it has no probes. */
+	if (error && !has_ended(pid) && has_copies(pid))
 		noted = report_note(looking->report,
 			"process %d, which a traced process has forked, keeps its probes until "
 			"`probectl repair -p %d`: %s",

@@ -239,7 +239,7 @@ struct probe_error *probe_target_stale(struct probe_target *target, struct probe
 		error = count_frames(target, &maps, &frames);
 	}
 	/* Neither before nor after was another controller at work on them. */
-	if (!busy && !lock_is_taken(target->pid)) {
+	if (!busy && !lock_is_taken(target->pid) && !registry_is_stale(&registry, target->pid)) {
 		ret->mappings = orphans.mappings;
 		ret->descriptors = orphans.descriptors;
 		ret->frames = frames;

@@ -13,7 +13,6 @@
 #include "libprobe/follow/watch.h"
 #include "libprobe/patch/attempt.h"
 #include "libprobe/patch/report.h"
-#include "libprobe/process/memory.h"
 #include "libprobe/base/procfs.h"
 #include "libprobe/session/session.h"
 #include "libprobe/target/target.h"
@@ -26,7 +25,7 @@ enum {
 /* Has the process executed another program, or ended? */
 static bool is_replaced(const struct probe_session *s)
 {
-	return s->target->mem >= 0 && !memory_is_there(s->target->mem);
+	return s->target->mem >= 0 && !target_is_there(s->target);
 }
 
 /*

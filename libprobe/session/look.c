@@ -312,12 +312,6 @@ static void note_good(struct session_watch *watch)
 			watch->sites[i].good_ns = now;
 }
 
-/* Were the bytes read from the program that has the session? */
-static bool is_there(const struct probe_session *s)
-{
-	return s->target->mem < 0 ? probe_target_alive(s->target) : memory_is_there(s->target->mem);
-}
-
 static struct probe_error *look(struct probe_session *s, bool last,
 	void (*visit)(const struct probe_site_news *news, void *data), void *data)
 {
@@ -339,12 +333,13 @@ static struct probe_error *look(struct probe_session *s, bool last,
 		if (!error && !busy)
 			error = edits_read(&s->watch.edits, pid);
 		busy = busy || lock_is_taken(pid) || registry_is_stale(&evidence.registry, pid);
-		if (!error && !busy && is_there(s))
+		/* The bytes are those of the program that has the session. */
+		if (!error && !busy && target_is_there(s->target))
 			take_all(s, &evidence, last, visit, data);
 		else
 			busy = true;
 	}
-	if (!error && !busy && is_there(s))
+	if (!error && !busy && target_is_there(s->target))
 		note_good(&s->watch);
 	evidence_deinit(&evidence);
 	return error;
@@ -363,7 +358,7 @@ static struct probe_error *look_at_memory(struct probe_session *s)
 	if (!s->watch.memory.session_count || lock_is_taken(pid))
 		return NULL;
 	error = own_holds(pid, s->target->mem, &s->watch.memory, &holds);
-	if (error || holds || lock_is_taken(pid) || !is_there(s))
+	if (error || holds || lock_is_taken(pid) || !target_is_there(s->target))
 		return error;
 	if (s->opened)
 		return probe_error_new(PROBE_ERROR_STATE,
@@ -426,7 +421,7 @@ struct probe_error *probe_session_look(struct probe_session *session, bool last,
 		tell_left(session, visit, data);
 		return NULL;
 	}
-	if (!session->watch.count || !is_there(session))
+	if (!session->watch.count || !target_is_there(session->target))
 		return NULL;
 	error = look_at_memory(session);
 	if (!error)
@@ -439,7 +434,7 @@ struct probe_error *probe_session_look(struct probe_session *session, bool last,
 		error = look(session, true, visit, data);
 	}
 	/* A target that has ended, or is in execve(2), is reported elsewhere. */
-	if (error && !is_there(session)) {
+	if (error && !target_is_there(session->target)) {
 		probe_error_free(error);
 		return NULL;
 	}

@@ -14,6 +14,7 @@
 
 #include "libprobe/base/clock.h"
 #include "libprobe/modules/emulator.h"
+#include "libprobe/process/auxv.h"
 #include "libprobe/process/memory.h"
 #include "libprobe/base/procfs.h"
 #include "libprobe/process/shared.h"
@@ -135,8 +136,11 @@ static struct probe_error *open_memory(struct change *change)
 	struct probe_target *target = change->target;
 	struct probe_error *error = NULL;
 
-	if (target->mem < 0)
+	if (target->mem < 0) {
 		error = memory_open(change->pid, &target->mem);
+		if (!error && !auxv_read_image(change->pid, &target->image))
+			target->image = 0;
+	}
 	if (error)
 		return error;
 	change->mem = fcntl(target->mem, F_DUPFD_CLOEXEC, 0);

@@ -324,10 +324,43 @@ static struct probe_error *drop_gone(struct registry *r, bool *any_ret)
 	return NULL;
 }
 
-/* A process that is just ending has no memory any more: nobody has taken ours. */
-static bool has_memory(pid_t pid)
+/*
+ * Memory of ours is missing: has the program taken it? Not if the process is ending, and not if
+ * execve(2) has replaced the program after its mappings were read: then what was read later is the
+ * next program's, where none of our memory is. Errors: PROBE_ERROR_NOT_FOUND.
+ */
+static struct probe_error *check_program(pid_t pid, int mem)
 {
-	return procfs_status_number(pid, "VmSize:") >= 0;
+	if (procfs_status_number(pid, "VmSize:") < 0)
+		return procfs_no_process(pid);
+	return mem < 0 || memory_is_there(mem)
+		       ? NULL
+		       : probe_error_new(PROBE_ERROR_NOT_FOUND,
+				 "process %d has become another program meanwhile, or has ended",
+				 (int)pid);
+}
+
+/*
+ * The same, if the home was mapped before: it still is, unless the program was replaced. Whoever
+ * reads the mappings of a program keeps its memory, so `mem` may be there even then.
+ */
+static struct probe_error *check_home(pid_t pid, int mem, const struct registry *r)
+{
+	struct maps_part part = {r->home, 1};
+	struct probe_error *error = check_program(pid, mem);
+	const struct mapping *home;
+	struct maps maps = {0};
+
+	if (!error)
+		error = maps_read_parts(pid, &part, 1, &maps);
+	home = error ? NULL : maps_find(&maps, r->home);
+	if (!error && (!home || !shared_is_code(home)))
+		error = probe_error_new(PROBE_ERROR_STATE,
+			"process %d has just changed its memory, or become another program: try "
+			"again",
+			(int)pid);
+	maps_deinit(&maps);
+	return error;
 }
 
 struct probe_error *own_check(
@@ -361,7 +394,7 @@ struct probe_error *own_check(
 	}
 	/* If no session is left, a controller died while it unmapped the rest. */
 	*lost_ret = any_lost && r->session_count;
-	return *lost_ret && !has_memory(pid) ? procfs_no_process(pid) : NULL;
+	return *lost_ret ? check_home(pid, mem, r) : NULL;
 }
 
 /* Is the whole arena still ours? */
@@ -416,7 +449,7 @@ struct probe_error *own_holds(pid_t pid, int mem, const struct registry *r, bool
 	if (!error)
 		error = has_all(pid, mem, &maps, r, ret);
 	maps_deinit(&maps);
-	return !error && !*ret && !has_memory(pid) ? procfs_no_process(pid) : error;
+	return error || *ret ? error : check_program(pid, mem);
 }
 
 uint64_t own_sealed(pid_t pid, const struct maps *maps, const struct registry *r)

@@ -32,7 +32,8 @@ PROBE_MUST_CHECK struct probe_error *own_unmap(
  * Compares the registry (in this process) with the mappings. Code memory that is no longer ours is
  * removed from the arenas. Sessions that need lost memory are retired, because their sites jump
  * there. *lost_ret: something was lost. `mem` may be -1. After an error, the registry may be
- * incomplete. Errors: PROBE_ERROR_MEMORY, PROBE_ERROR_SYSTEM.
+ * incomplete. Errors: PROBE_ERROR_MEMORY, PROBE_ERROR_SYSTEM; PROBE_ERROR_NOT_FOUND and
+ * PROBE_ERROR_STATE: the process has ended or become another program since `maps` was read.
  */
 PROBE_MUST_CHECK struct probe_error *own_check(
 	pid_t pid, int mem, const struct maps *maps, struct registry *registry, bool *lost_ret);
@@ -42,7 +43,8 @@ bool own_has_data(const struct maps *maps, const struct reg_session *session);
 
 /*
  * Is all memory that a registry lists still ours, except that of retired sessions? Short enough for
- * a stop. `mem` may be -1. Errors: those of maps_read(), PROBE_ERROR_SYSTEM.
+ * a stop. `mem` may be -1. Errors: those of maps_read(), PROBE_ERROR_SYSTEM,
+ * PROBE_ERROR_NOT_FOUND: the process has ended or become another program.
  */
 PROBE_MUST_CHECK struct probe_error *own_holds(
 	pid_t pid, int mem, const struct registry *registry, bool *ret);

@@ -13,6 +13,8 @@
 #include <unistd.h>
 
 #include "libprobe/base/procfs.h"
+#include "libprobe/process/auxv.h"
+#include "libprobe/process/memory.h"
 #include "libprobe/sandbox/cgroup.h"
 #include "libprobe/target/change.h"
 #include "libprobe/target/target.h"
@@ -120,6 +122,18 @@ bool probe_target_alive(const struct probe_target *target)
 		return true;
 	/* The main thread may end before the others do. */
 	return procfs_thread_state(pid, pid) == 'Z' && procfs_status_number(pid, "Threads:") > 1;
+}
+
+bool target_is_there(const struct probe_target *target)
+{
+	uint64_t image;
+
+	if (target->mem < 0)
+		return probe_target_alive(target);
+	if (!memory_is_there(target->mem))
+		return false;
+	/* Whoever reads the mappings of a program keeps its memory, even after execve(2). */
+	return !target->image || !auxv_read_image(target->pid, &image) || image == target->image;
 }
 
 bool probe_target_frozen(const struct probe_target *target)

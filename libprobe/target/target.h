@@ -48,6 +48,7 @@ struct probe_target {
 	pid_t pid;
 	uint64_t start_time; /* tells this process from a later one with its pid */
 	int mem;	     /* of the program that it was when it was first changed, or -1 */
+	uint64_t image;	     /* that program's AT_RANDOM, or 0 */
 	bool spawned, held;
 	/*
 	 * Held since its execve(2): it has one thread, and shares its memory with no process, so
@@ -90,6 +91,12 @@ struct probe_target {
 
 /* NULL without memory; pid 0: for a process that will be started. */
 struct probe_target *target_create(pid_t pid, uint64_t start_time);
+
+/*
+ * Is there still the program that was changed first? Not after execve(2), and not when the process
+ * has ended.
+ */
+bool target_is_there(const struct probe_target *target);
 
 /* A copy that lives as long as the target; NULL without memory. */
 const char *target_string(struct probe_target *target, const char *text);
