@@ -41,11 +41,19 @@ static bool read_file(
 	       site_is_in_file(&change->modules, site);
 }
 
+/* The program may have copied its text to memory that other processes have as well. */
+static bool is_private(const struct change *change, const struct reg_site *site)
+{
+	const struct mapping *mapping = maps_find(&change->maps, site->patch);
+
+	return mapping && !mapping->is_shared;
+}
+
 static bool add(struct mending *m, const struct change *change, const struct reg_site *site)
 {
 	struct edit *edit;
 
-	if (!read_file(change, site, m->wanted[m->count]))
+	if (!is_private(change, site) || !read_file(change, site, m->wanted[m->count]))
 		return true;
 	edit = edits_add(&m->transaction.text, site->patch, window_of(site));
 	edit = edit ? edits_add(&m->transaction.text, site->patch, site->length) : NULL;
