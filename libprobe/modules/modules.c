@@ -327,12 +327,27 @@ static struct probe_error *lookup_add(struct lookup *lookup, const struct mappin
  * that where the file was mapped. If this was all of the text, no mapping of the file has code.
  * Then the file is that of the mapping beside it, if the file has code at this address. The bytes
  * may have been changed, as in any process: patching compares those of each site with the file's.
+ *
+ * The memory is anonymous, or it is a file in memory (memfd_create(2), tmpfs, hugetlbfs), mapped
+ * privately or shared. If it is shared, the probes are listed, and patching refuses their sites:
+ * processes that we do not know may have it mapped, and later children will.
  */
-static bool is_moved_text(const struct mapping *m)
+static bool is_moved_text(const struct lookup *lookup, const struct mapping *m)
 {
-	return m->executable && !m->is_shared &&
-	       (!m->path[0] || strncmp(m->path, "[anon:", 6) == 0 ||
-		       strncmp(m->path, "/anon_hugepage", 14) == 0);
+	if (!m->executable || shared_is_named(m))
+		return false;
+	if (!m->path[0] || strncmp(m->path, "[anon", 5) == 0)
+		return true;
+	if (m->path[0] != '/')
+		return false;
+	/* The file of the text itself, and a program that was copied to memory as a whole. */
+	for (size_t i = 0; i < lookup->modules.count; i++) {
+		const struct module *module = &lookup->modules.items[i];
+
+		if ((module->object || module->reason) && module_has_mapping(module, m))
+			return false;
+	}
+	return true;
 }
 
 static bool has_elf_magic_at(const struct lookup *lookup, uint64_t address)
@@ -343,21 +358,32 @@ static bool has_elf_magic_at(const struct lookup *lookup, uint64_t address)
 	       memcmp(magic, "\177ELF", 4) == 0;
 }
 
-/* The mapping of an ELF file that touches the text at `i`; NULL: none. */
+/* Is it of a file that the program has mapped? */
+static bool is_of_file(const struct mapping *mapping)
+{
+	return mapping->inode && mapping->path[0] == '/' && !shared_is_named(mapping);
+}
+
+/*
+ * The mapping of an ELF file before or after the text at `i`; NULL: none. In between there may be a
+ * gap, since segments for huge pages begin at multiples of 2 MiB, and other memory in the gap.
+ */
 static const struct mapping *mapping_beside(const struct lookup *lookup, size_t i)
 {
 	const struct maps *maps = lookup->mapped.maps;
-	const struct mapping *text = &maps->items[i], *after = text + 1;
-	const struct mapping *before = i > 0 ? text - 1 : NULL;
+	size_t before = i, after = i + 1;
 
-	if (before && before->end == text->start && before->inode && before->offset == 0 &&
-		before->path[0] == '/' && has_elf_magic_at(lookup, before->start))
-		return before;
+	while (before-- > 0 && !is_of_file(&maps->items[before]))
+		;
+	if (before < i && maps->items[before].offset == 0 &&
+		has_elf_magic_at(lookup, maps->items[before].start))
+		return &maps->items[before];
+	while (after < maps->count && !is_of_file(&maps->items[after]))
+		after++;
 	/* The header may be a part of the text. */
-	if (i + 1 < maps->count && after->start == text->end && after->inode &&
-		after->path[0] == '/' && has_elf_magic_at(lookup, text->start))
-		return after;
-	return NULL;
+	return after < maps->count && has_elf_magic_at(lookup, maps->items[i].start)
+		       ? &maps->items[after]
+		       : NULL;
 }
 
 static bool has_code_in(const struct module *module, const struct mapping *mapping)
@@ -384,6 +410,11 @@ static struct probe_error *add_moved(struct lookup *lookup, size_t i)
 		return NULL;
 	error = lookup_add(lookup, beside);
 	module = &lookup->modules.items[lookup->modules.count - 1];
+	/* A file that cannot be read, and does not touch the text, is perhaps another one. */
+	if (!error && !module->object && beside->end != text->start && text->end != beside->start) {
+		free(module->reason);
+		module->reason = NULL;
+	}
 	if (error || !module->object)
 		return error;
 	if (!has_code_in(module, text))
@@ -432,7 +463,7 @@ struct probe_error *modules_read_mapped(
 			error = lookup_add(&lookup, mapping);
 	}
 	for (size_t i = 0; i < maps->count && !error; i++)
-		if (is_moved_text(&maps->items[i]))
+		if (is_moved_text(&lookup, &maps->items[i]))
 			error = add_moved(&lookup, i);
 	mapped_files_deinit(&lookup.mapped);
 	if (error) {

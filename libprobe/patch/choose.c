@@ -24,6 +24,8 @@
 static const char no_count[] = "there is no counter for the users of its handler";
 static const char is_shared[] =
 	"it is mapped shared: a patch would change the file, and every process that has it mapped";
+static const char is_copied[] = "the program has copied this code to shared memory: a patch would "
+				"change it in every process that has it mapped";
 static const char has_shared_semaphore[] = "its semaphore is mapped shared: raising it would "
 					   "change the file, and every process that has it mapped";
 static const char changed[] =
@@ -38,6 +40,18 @@ static bool is_mapped_shared(const struct change *change, uint64_t address)
 	const struct mapping *m = maps_find(&change->maps, address);
 
 	return m && m->is_shared;
+}
+
+/* Why no plan is possible for a site; NULL: it is in private memory. */
+static const char *why_shared(const struct install *a, size_t site)
+{
+	uint64_t pc = a->selection->sites[site].pc;
+
+	if (!is_mapped_shared(a->change, pc))
+		return NULL;
+	return module_has_mapping(install_module(a, site), maps_find(&a->change->maps, pc))
+		       ? is_shared
+		       : is_copied;
 }
 
 /*
@@ -290,6 +304,8 @@ static struct probe_error *choose_all(struct install *a, struct claims *claims, 
 
 		if (!reason && before)
 			reason = unfit_reason(&unfit, site->pc - before);
+		if (!reason)
+			reason = why_shared(a, sites[i]);
 		site->plan = plans[i];
 		if (reason)
 			select_add_reason(site, reason);
@@ -402,6 +418,8 @@ static void look_up(struct install *a, size_t i, const enum site_state *states)
 	if (states[known - a->change->registry.sites] != SITE_PATCHED)
 		select_refuse(
 			site, "something else has overwritten its patch (see probectl status)");
+	else if (why_shared(a, i))
+		select_refuse(site, why_shared(a, i));
 }
 
 static struct probe_error *look_up_all(struct install *a)

@@ -246,8 +246,9 @@ struct probe_error *memory_write_code(int fd, uint64_t address, const void *buff
 		return probe_error_new(PROBE_ERROR_NOT_FOUND, "the process has ended");
 	if (length < 0 && (errno == EIO || errno == EPERM))
 		return probe_error_system(errno,
-			"cannot write code of the process at %#jx (there is none, or the boot "
-			"parameter proc_mem.force_override forbids it)",
+			"cannot write code of the process at %#jx (there is none, it is "
+			"shared with other processes, or the boot parameter "
+			"proc_mem.force_override forbids it)",
 			(uintmax_t)address);
 	if (length < 0 || (size_t)length != size)
 		return probe_error_system(length < 0 ? errno : EIO,

@@ -146,6 +146,69 @@ ask 100
 same "$what: the program" "$answer" "passed 100"
 end_target
 
+# ---- Text that is copied to a file in memory, or to shared memory --------------------------
+
+# A private mapping of such a file is as good as anonymous memory.
+begin
+taken text private
+save_state "$target_pid"
+same "$what: listed" "$("$PROBECTL" list --json -p "$target_pid" | jq -r .name)" hit
+ctl enable -q -p "$target_pid" overmap:hit
+ask 10
+same "$what: counted" "$("$PROBECTL" status --json -p "$target_pid" | jq -c '[.enabled, .hits]')" \
+	'[true,10]'
+ctl disable -q -p "$target_pid" overmap:hit
+same "$what: mappings that remain" "$(ours)" 0
+unharmed disable
+
+# A patch of shared memory would reach others, such as a child that runs the same copy.
+copied="the program has copied this code to shared memory: a patch would change it in every process"
+for how in shared anonymous; do
+	begin
+	taken text "$how"
+	save_state "$target_pid"
+	same "$what: listed" "$("$PROBECTL" list --json -p "$target_pid" | jq -r .name)" hit
+	"$PROBECTL" list -vv -p "$target_pid" overmap:hit >"$SCRATCH/list.err"
+	says list "refused: $copied that has it mapped "
+	for command in "trace -c -d 0.01" enable; do
+		! "$PROBECTL" $command -p "$target_pid" overmap:hit >"$SCRATCH/out" 2>"$SCRATCH/shared.err" ||
+			fail "$what: $command works"
+		says shared "$copied that has it mapped\$"
+	done
+	same "$what: mappings that remain" "$(ours)" 0
+	unharmed "$command"
+done
+
+# The copy has our jumps, and cannot be written: what they lead to stays.
+begin
+ctl enable -q -p "$target_pid" overmap:hit
+taken text shared
+ask 10
+same "$what: counted" "$("$PROBECTL" status --json -p "$target_pid" | jq -c '[.enabled, .hits]')" \
+	'[true,10]'
+! "$PROBECTL" trace -c -d 0.01 -p "$target_pid" overmap:hit >"$SCRATCH/out" 2>"$SCRATCH/shared.err" ||
+	fail "$what: a trace begins beside"
+says shared "$copied"
+! "$PROBECTL" disable -p "$target_pid" overmap:hit >"$SCRATCH/out" 2>"$SCRATCH/shared.err" ||
+	fail "$what: disabled"
+says shared "it is shared with other processes"
+ask 100
+same "$what: the program" "$answer" "passed 100"
+end_target
+
+# The copy has what the file has, and could be written.
+begin
+ctl enable -q -p "$target_pid" overmap:hit
+taken text restored
+save_state "$target_pid"
+"$PROBECTL" repair -p "$target_pid" >"$SCRATCH/out" 2>&1
+same_state "$target_pid"
+"$PROBECTL" disable -q --force -p "$target_pid" overmap:hit >"$SCRATCH/out" 2>&1
+same "$what: mappings that remain" "$(ours)" 0
+ask 100
+same "$what: the program" "$answer" "passed 100"
+end_target
+
 # ---- Between a comparison and a write ----------------------------------------------------
 
 # in_stops ARGS…: whatever probectl writes into its own memory, the program stands still

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* flags: -D_GNU_SOURCE */
+/* flags: -D_GNU_SOURCE -Wl,-z,max-page-size=0x200000 */
 /*
  * A program that keeps its own records of free addresses, and maps memory over probectl's.
  *
@@ -12,7 +12,9 @@
  * text: that of the program.
  * HOW: full, first or last (page) with memory of its own; exec (the same, writable and executable);
  * file, memfd (mapped there); unmap; move (mremap(2)); none, write (mprotect(2)); seal (mseal(2));
- * huge (a copy, in anonymous memory that may have huge pages).
+ * huge (a copy, in anonymous memory that may have huge pages); private, shared (a copy in a memfd,
+ * mapped so); anonymous (a copy in shared memory without a file); restored (what the program's file
+ * has, in a memfd that is mapped shared and writable).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -88,6 +90,34 @@ static int own_file(const char *how, size_t size)
 	return fd;
 }
 
+extern const char __executable_start[];
+
+/* Puts a copy there that is not private anonymous memory. */
+static bool move(const struct range *r, size_t size, const char *how)
+{
+	bool is_restored = strcmp(how, "restored") == 0, is_private = strcmp(how, "private") == 0;
+	int fd = strcmp(how, "anonymous") == 0 ? -1 : memfd_create("text", 0);
+	int file = is_restored ? open("/proc/self/exe", O_RDONLY) : -1;
+	void *at;
+
+	if (fd >= 0 && ftruncate(fd, (off_t)size) < 0)
+		return false;
+	at = mmap(NULL, size, PROT_READ | PROT_WRITE,
+		(is_private ? MAP_PRIVATE : MAP_SHARED) | (fd < 0 ? MAP_ANONYMOUS : 0), fd, 0);
+	if (at == MAP_FAILED)
+		return false;
+	if (file >= 0 && pread(file, at, size, (const char *)r->start - __executable_start) < 0)
+		return false;
+	if (file < 0)
+		memcpy(at, r->start, size);
+	if (is_private && pwrite(fd, r->start, size, 0) == (ssize_t)size)
+		at = mmap(at, size, PROT_READ, MAP_PRIVATE | MAP_FIXED, fd, 0);
+	close(file);
+	close(fd);
+	return mprotect(at, size, PROT_READ | PROT_EXEC | (is_restored ? PROT_WRITE : 0)) == 0 &&
+	       mremap(at, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, r->start) == r->start;
+}
+
 /* Takes a range. Returns false and sets errno on an error. */
 static bool take(struct range *r, const char *how)
 {
@@ -121,6 +151,9 @@ static bool take(struct range *r, const char *how)
 		return mprotect(at, size, PROT_READ | PROT_EXEC) == 0 &&
 		       mremap(at, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, r->start) == r->start;
 	}
+	if (strcmp(how, "private") == 0 || strcmp(how, "shared") == 0 ||
+		strcmp(how, "anonymous") == 0 || strcmp(how, "restored") == 0)
+		return move(r, size, how);
 	if (strcmp(how, "file") == 0 || strcmp(how, "memfd") == 0) {
 		fd = own_file(how, size);
 		at = mmap(r->start, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0);
