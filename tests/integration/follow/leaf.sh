@@ -15,7 +15,7 @@ loop=$TARGETS/loop
 # traced PATTERN SCRIPT: what a shell runs is traced; its status is 7
 traced()
 {
-	timeout -s KILL $((200 * slower)) "$PROBECTL" trace --count --json -o "$SCRATCH/out" "$1" -- \
+	timeout -s KILL "$TEST_SECONDS" "$PROBECTL" trace --count --json -o "$SCRATCH/out" "$1" -- \
 		/bin/sh -c "$2
 exit 7" >"$SCRATCH/stdout" 2>"$SCRATCH/err"
 	same "$2: status" "$?" 7

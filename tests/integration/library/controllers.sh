@@ -20,23 +20,22 @@ cc "${flags[@]}" -o "$target" \
 # run ARGUMENT…: its output, as one line
 run()
 {
-	timeout $((60 * slower)) "$target" "$@" 2>"$SCRATCH/err" | tr '\n' ';'
+	timeout "$TEST_SECONDS" "$target" "$@" 2>"$SCRATCH/err" | tr '\n' ';'
 }
 
-# gone WHAT PID…: within some seconds
+# gone WHAT PID…
 gone()
 {
-	local try what=$1 left pid
+	local left pid
 	shift
-	for ((try = 0; try < 200 * slower; try++)); do
+	while :; do
 		left=
 		for pid; do
 			[ ! -e "/proc/$pid" ] || left+=" $pid"
 		done
 		[ -n "$left" ] || return
-		sleep 0.02
+		pause
 	done
-	fail "$what:$left still there"
 }
 
 # ---- It is executed, and not seen --------------------------------------------------------------
@@ -110,7 +109,7 @@ linked_static()
 		tests/integration/library/controllers.c \
 		libprobe/self/helper/image.c "$BUILD/libprobe.a" -lelf -ldl -lpthread ||
 		die "the target cannot be linked with libprobe.a"
-	timeout $((60 * slower)) "$SCRATCH/static" how 2>"$SCRATCH/err"
+	timeout "$TEST_SECONDS" "$SCRATCH/static" how 2>"$SCRATCH/err"
 }
 
 same "where it is installed" "$(linked_static "$so")" executed
@@ -131,7 +130,7 @@ if cc -E -include stdarg.h -include stddef.h -include stdint.h -include setjmp.h
 			"tests/unit/self/$test.c" tests/unit/self/self_text.c \
 			tests/unit/self/self_hits.c "$so" -Wl,-rpath,"$SCRATCH" -lcmocka -lpthread ||
 			die "$test cannot be linked with libprobe.so"
-		timeout $((100 * slower)) "$SCRATCH/$test" >"$SCRATCH/$test.out" 2>&1 ||
+		timeout "$TEST_SECONDS" "$SCRATCH/$test" >"$SCRATCH/$test.out" 2>&1 ||
 			fail "$test: $(grep -v -e OK -e RUN "$SCRATCH/$test.out" | tail -20)"
 	done
 else

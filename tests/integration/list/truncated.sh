@@ -41,7 +41,7 @@ PYTHON
 survives()
 {
 	local status
-	timeout $((60 * slower)) "$PROBECTL" "$@" >"$SCRATCH/out" 2>"$SCRATCH/err" </dev/null
+	timeout "$TEST_SECONDS" "$PROBECTL" "$@" >"$SCRATCH/out" 2>"$SCRATCH/err" </dev/null
 	status=$?
 	[ "$status" -le 1 ] || fail "$what: $*: status $status: $(tail -1 "$SCRATCH/err")"
 	[ "$status" = 0 ] || [ -s "$SCRATCH/err" ] || fail "$what: $*: fails without a word"

@@ -154,15 +154,12 @@ C
 
 postgres_load()
 {
-	local try
-
 	[ -x "$pg_bin/postgres" ] || return 0
 	pg_start
 	pg_bench_init 1
 	background "$pg_bin/pgbench" -n -c 2 -R 200 -T $((1000 * slower))
-	for ((try = 0; try < 100; try++)); do
-		[ "$(pg_backends | wc -l)" -lt 2 ] || break
-		sleep 0.1
+	while [ "$(pg_backends | wc -l)" -lt 2 ]; do
+		pause
 	done
 	pids[postgresql]=$(pg_backends | paste -sd,)
 }

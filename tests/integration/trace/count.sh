@@ -171,9 +171,8 @@ for name in $names; do
 	start "$TARGETS/adjacent" 1000
 	save_state "$target_pid"
 	trace_start one --count --json --keep-going -p "$target_pid" "$name"
-	for ((i = 0; i < 300; i++)); do
-		grep -q tracing "$SCRATCH/one.err" && break
-		sleep 0.1
+	until grep -q tracing "$SCRATCH/one.err"; do
+		pause
 	done
 	"$PROBECTL" enable --keep-going -p "$target_pid" 'adjacent:*' >/dev/null 2>"$SCRATCH/err"
 	ask go

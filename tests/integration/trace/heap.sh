@@ -211,9 +211,8 @@ in_intervals()
 {
 	jq -s 'map(select(.interval) | .total_bytes) | add' "$SCRATCH/attached.out" 2>"$SCRATCH/null"
 }
-for ((try = 0; try < 100 * slower; try++)); do
-	[ "$(in_intervals)" != $((6000 * n + 30)) ] || break
-	sleep 0.1
+while [ "$(in_intervals)" != $((6000 * n + 30)) ]; do
+	pause
 done
 trace_stop attached
 same_state "$target_pid"

@@ -310,10 +310,10 @@ gdb -nx -batch -p "$backend" -ex 'set pagination off' -ex 'set backtrace past-ma
 	-ex 'break -probe-stap postgresql:query__start' -ex 'continue' -ex 'bt' -ex 'detach' \
 	>"$SCRATCH/gdb.out" 2>&1 </dev/null &
 gdb_pid=$!
-for ((i = 0; i < 300; i++)); do
+while :; do
 	grep -q '^Continuing' "$SCRATCH/gdb.out" && break
 	kill -0 "$gdb_pid" 2>/dev/null || break
-	sleep 0.1
+	pause
 done
 query 'select 1;'
 wait "$gdb_pid"
