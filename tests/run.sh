@@ -20,6 +20,8 @@
 #   TARGETS    the folder of the built tests/targets
 #   SCRATCH    an empty folder of their own, removed afterwards (also HOME, TMPDIR)
 #   RUN_AS_USER  a command prefix that drops root; empty for an ordinary user
+#   TEST_SECONDS  how long to wait for any event
+#   TEST_ALL   not empty: also what takes longer (`make check-all`), of which a smaller case always runs
 #
 # If this runs as root, integration tests run as an ordinary user. A test that contains the line
 # `# runs-as: both` runs a second time as root, and one with `# runs-as: root` only as root.
@@ -37,7 +39,7 @@ set -u
 for name in $(compgen -e); do
 	case $name in
 	PATH | PWD | TMPDIR | CC | LD_* | PKG_CONFIG* | CCACHE_* | GCOV_* | *SAN_OPTIONS | \
-		*SEED | CHAOS_* | FOLLOW_* | TOGETHER_* | HOSTILE_* | TORTURE_* | PROBE_* | \
+		*SEED | TEST_ALL | CHAOS_* | FOLLOW_* | TOGETHER_* | HOSTILE_* | TORTURE_* | PROBE_* | \
 		*_GOLDEN) ;;
 	*) unset "$name" 2>/dev/null ;;
 	esac
@@ -66,6 +68,8 @@ while getopts b:j:t:r: option; do
 	esac
 done
 shift $((OPTIND - 1))
+# Who waits in vain tells of what, before the test is ended.
+export TEST_SECONDS=$((seconds - seconds / 10))
 
 build=$(realpath -m "$build")
 logs=$build/check

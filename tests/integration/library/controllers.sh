@@ -67,7 +67,7 @@ gone "the program has ended, but not its child" "$controller" "$forker"
 
 run stop-both >"$SCRATCH/both" &
 run stop-filtered >"$SCRATCH/filtered" &
-same "stopped" "$(run stop $((100 / slower)))" "none, soon;none, soon;all;"
+same "stopped" "$(run stop 30)" "none, soon;none, soon;all;"
 wait
 same "both are stopped" "$(cat "$SCRATCH/both")" "none, late;"
 same "both are stopped, and there is no descriptor" "$(cat "$SCRATCH/filtered")" "none, late;"
@@ -96,7 +96,7 @@ same "very little stack" "$(ulimit -s 64 && run how)" "copied;"
 chmod -x "$so"
 same "not executable" "$(run how)" "copied;"
 same "several changes in one call" "$(run several)" "1 copies;3 calls;"
-same "a copy is stopped" "$(run stop $((100 / slower)))" "none, soon;none, soon;all;"
+same "a copy is stopped" "$(run stop 30)" "none, soon;none, soon;all;"
 chmod +x "$so"
 same "executable again" "$(run how)" "executed;"
 

@@ -105,7 +105,7 @@ if [ -x /usr/bin/python3.11 ]; then
 	same "calls of price()" "$(column 4 '"price"')" 20
 	same "calls of total()" "$(column 4 '"total"')" 1
 	# Three digits are shown.
-	between "milliseconds of total()" "0.99 * $answer - $slower" \
+	between "milliseconds of total()" "0.99 * $answer - 1" \
 		"$(milliseconds "$(column 5 '"total"')")" "1.005 * $answer + 0.1"
 	same_state "$target_pid"
 	end_target

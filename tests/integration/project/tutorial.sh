@@ -15,7 +15,7 @@ save_state "$pg_pid"
 top=$PWD
 commands=0
 
-pgbench -n -R 100 -T $((300 * slower)) >"$SCRATCH/pgbench.out" 2>&1 &
+pgbench -n -R 100 -T 100000 >"$SCRATCH/pgbench.out" 2>&1 &
 load=$!
 on_exit "end_process $load"
 while :; do
