@@ -24,7 +24,8 @@
 #   TEST_ALL   not empty: also what takes longer (`make check-all`), of which a smaller case always runs
 #
 # If this runs as root, integration tests run as an ordinary user. A test that contains the line
-# `# runs-as: both` runs a second time as root, and one with `# runs-as: root` only as root.
+# `# runs-as: both` runs a second time as root, one with `# runs-as: user, and root in check-all` only
+# there, and one with `# runs-as: root` only as root.
 # With PROBE_TEST_AS=self everything runs as the current user. Logs stay in BUILD/check/; the end of
 # each that tells of a failure is printed at once. The slowest are named at the end. The last line is
 # `N passed, N failed, N skipped`.
@@ -196,6 +197,9 @@ run_integration()
 	local wish
 
 	wish=$(sed -n 's/^# runs-as: *//p' "$2" | head -n 1)
+	case $wish in
+	*check-all) [ -n "${TEST_ALL-}" ] && wish=both || wish= ;;
+	esac
 	if [ "${PROBE_TEST_AS-}" = self ]; then
 		run_one "$1" SELF bash "$2"
 	elif [ -n "$RUN_AS_USER" ]; then

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# runs-as: both
+# runs-as: user, and root in check-all
 #
 # Following blocks no program: however many start at once, and however they or probectl end, all
 # of them end as they would have. FOLLOW_ROUNDS=1000 runs each part that many times.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# runs-as: both
+# runs-as: user, and root in check-all
 #
 # Programs that neither start nor load anything run without a stop, once that is known of them.
 # Their ends are as they would be alone; and what they do against all expectation is told.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# runs-as: both
+# runs-as: user, and root in check-all
 # One command traces two hundred processes, by pid, by name and as children of one; if some
 # cannot be traced, the others still are.
 . tests/integration/lib.sh

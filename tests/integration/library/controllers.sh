@@ -125,7 +125,7 @@ same "where another build is" "$(linked_static "$SCRATCH/other.so")" copied
 
 if cc -E -include stdarg.h -include stddef.h -include stdint.h -include setjmp.h -include cmocka.h \
 	-x c /dev/null >/dev/null 2>&1; then
-	for test in test_self test_self_calls test_self_forks test_self_order; do
+	for test in test_self ${TEST_ALL:+test_self_calls test_self_forks test_self_order}; do
 		cc "${flags[@]}" -o "$SCRATCH/$test" \
 			"tests/unit/self/$test.c" tests/unit/self/self_text.c \
 			tests/unit/self/self_hits.c "$so" -Wl,-rpath,"$SCRATCH" -lcmocka -lpthread ||

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# runs-as: both
+# runs-as: user, and root in check-all
 #
 # A program maps memory of its own over probectl's, or unmaps, moves or protects probectl's. It
 # keeps what it has mapped, its sites are restored, and every command reports it.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# runs-as: both
+# runs-as: user, and root in check-all
 # The system calls that a target makes for probectl do not disturb its own: descriptors keep their
 # numbers, threads with descriptors of their own keep theirs, and a thread whose calls the program
 # handles itself (PR_SET_SYSCALL_USER_DISPATCH) makes none. The last mappings are the target's.

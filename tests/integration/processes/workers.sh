@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# runs-as: both
+# runs-as: user, and root in check-all
 #
 # A process with the kernel's own threads among its tasks: io_uring's workers and pollers. They
 # never return to the program, so they can make no call for us, and a stop would end their work with

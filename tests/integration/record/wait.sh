@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# runs-as: both
+# runs-as: user, and root in check-all
 #
 # --full=wait: hits wait for room in their rings. None is lost while somebody reads, whatever hits;
 # a recorder that is stopped or killed delays its target once; what was lost is counted.
