@@ -176,11 +176,7 @@ examples_start()
 #!/bin/sh
 case "\$* " in
 *" -- "*) ;;
-trace* | record* | top*)
-	command=\$1
-	shift
-	set -- "\$command" -d 0.3 "\$@"
-	;;
+trace* | record* | top*) set -- "\$@" -d 0.3 ;;
 esac
 exec timeout -s INT -k 20 --preserve-status 60 "$PROBECTL" "\$@"
 SH
