@@ -147,7 +147,7 @@ SMALL_SO := $(SMALL:%=$(BUILD)/libprobe_%.so)
 # Packages first, where both are asked for in one command.
 FIRST := $(filter deps,$(MAKECMDGOALS))
 
-.PHONY: all deps demo check torture bench lint fmt asan ubsan tsan fuzz coverage man
+.PHONY: all deps demo check check-all torture bench lint fmt asan ubsan tsan fuzz coverage man
 .PHONY: install uninstall clean help targets unit-tests fuzzers FORCE
 .DELETE_ON_ERROR:
 .SUFFIXES:
@@ -341,6 +341,7 @@ DEPS_PYTHON := python3-setuptools python3-wheel
 # What a goal beside `deps` needs; `make deps` alone installs everything.
 needs_demo := DEMO
 needs_check := DEMO CHECK STATIC
+needs_check-all := DEMO CHECK STATIC
 needs_check-aarch64 := AARCH64
 needs_asan := CHECK
 needs_ubsan := CHECK
@@ -372,6 +373,10 @@ demo: all
 
 check: all unit-tests targets $(if $(SANITIZE),,static)
 	$(Q)bash tests/run.sh -b '$(BUILD)' -j $(JOBS) -t $(TEST_SECONDS) -r $(REPEATS) $(KINDS)
+
+# All of `check`, with what takes longer.
+check-all: export TEST_ALL = 1
+check-all: check
 
 lint: all man
 	$(Q)CC='$(CC)' bash tests/run.sh -b '$(BUILD)' -t 900 lint
@@ -499,6 +504,7 @@ Targets:
              as in `make deps demo` or `make deps check`
   demo       trace the functions that a small Python program calls
   check      unit, golden and integration tests; the last line counts them
+  check-all  the same with more cases of each, as before a release
   check-aarch64   build for aarch64, and run all tests there, in an emulator (about ten hours)
   torture    for each of PROGRAMS: KILLS random kills (now $(KILLS)), a kill at each STRIDEth
              step (now $(STRIDE); 0: none), on and off CYCLES times by commands (now $(CYCLES))

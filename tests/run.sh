@@ -20,9 +20,12 @@
 #   TARGETS    the folder of the built tests/targets
 #   SCRATCH    an empty folder of their own, removed afterwards (also HOME, TMPDIR)
 #   RUN_AS_USER  a command prefix that drops root; empty for an ordinary user
+#   TEST_SECONDS  how long to wait for any event
+#   TEST_ALL   not empty: also what takes longer (`make check-all`), of which a smaller case always runs
 #
 # If this runs as root, integration tests run as an ordinary user. A test that contains the line
-# `# runs-as: both` runs a second time as root, and one with `# runs-as: root` only as root.
+# `# runs-as: both` runs a second time as root, one with `# runs-as: user, and root in check-all` only
+# there, and one with `# runs-as: root` only as root.
 # With PROBE_TEST_AS=self everything runs as the current user. Logs stay in BUILD/check/; the end of
 # each that tells of a failure is printed at once. The slowest are named at the end. The last line is
 # `N passed, N failed, N skipped`.
@@ -37,7 +40,7 @@ set -u
 for name in $(compgen -e); do
 	case $name in
 	PATH | PWD | TMPDIR | CC | LD_* | PKG_CONFIG* | CCACHE_* | GCOV_* | *SAN_OPTIONS | \
-		*SEED | CHAOS_* | FOLLOW_* | TOGETHER_* | HOSTILE_* | TORTURE_* | PROBE_* | \
+		*SEED | TEST_ALL | CHAOS_* | FOLLOW_* | TOGETHER_* | HOSTILE_* | TORTURE_* | PROBE_* | \
 		*_GOLDEN) ;;
 	*) unset "$name" 2>/dev/null ;;
 	esac
@@ -66,6 +69,8 @@ while getopts b:j:t:r: option; do
 	esac
 done
 shift $((OPTIND - 1))
+# Who waits in vain tells of what, before the test is ended.
+export TEST_SECONDS=$((seconds - seconds / 10))
 
 build=$(realpath -m "$build")
 logs=$build/check
@@ -192,6 +197,9 @@ run_integration()
 	local wish
 
 	wish=$(sed -n 's/^# runs-as: *//p' "$2" | head -n 1)
+	case $wish in
+	*check-all) [ -n "${TEST_ALL-}" ] && wish=both || wish= ;;
+	esac
 	if [ "${PROBE_TEST_AS-}" = self ]; then
 		run_one "$1" SELF bash "$2"
 	elif [ -n "$RUN_AS_USER" ]; then

@@ -19,7 +19,7 @@ import sys
 
 PROBECTL = os.environ["PROBECTL"]
 TARGETS = os.environ["TARGETS"]
-SECONDS = 30 * int(os.environ.get("PROBE_TEST_SLOWER", "1"))
+SECONDS = int(os.environ["TEST_SECONDS"])
 PROBE = "loop:pair*"
 SITE = "loop:*"
 LOOP = ["--", f"{TARGETS}/loop", "-s", "pair", "-n", "100", "-r", "1"]

@@ -15,9 +15,8 @@ for _ in 1 2 3; do
 	pids+=($!)
 	on_exit "end_process $!"
 	# Until then it has our name.
-	for ((i = 0; i < 200; i++)); do
-		[ "$(<"/proc/$!/comm")" != others-sleep ] || break
-		sleep 0.05
+	while [ "$(<"/proc/$!/comm")" != others-sleep ]; do
+		pause
 	done
 done
 also="; the same for ${pids[1]}, ${pids[2]}"

@@ -20,10 +20,10 @@ on_exit "end_process $target_pid"
 to()
 {
 	case $1 in
-	export) timeout $((20 * slower)) "$PROBECTL" export -F csv -o "$2" - <"$SCRATCH/hits" ;;
-	report) timeout $((20 * slower)) "$PROBECTL" report --html "$2" - <"$SCRATCH/hits" ;;
-	trace) timeout $((20 * slower)) "$PROBECTL" trace -q -n 5 -o "$2" -p "$target_pid" 'loop:pair*' ;;
-	record) timeout $((20 * slower)) "$PROBECTL" record -q -n 5 -o "$2" -p "$target_pid" 'loop:pair*' ;;
+	export) timeout "$TEST_SECONDS" "$PROBECTL" export -F csv -o "$2" - <"$SCRATCH/hits" ;;
+	report) timeout "$TEST_SECONDS" "$PROBECTL" report --html "$2" - <"$SCRATCH/hits" ;;
+	trace) timeout "$TEST_SECONDS" "$PROBECTL" trace -q -n 5 -o "$2" -p "$target_pid" 'loop:pair*' ;;
+	record) timeout "$TEST_SECONDS" "$PROBECTL" record -q -n 5 -o "$2" -p "$target_pid" 'loop:pair*' ;;
 	esac >"$SCRATCH/out" 2>"$SCRATCH/err"
 }
 
@@ -67,7 +67,7 @@ for command in $commands; do
 	same "$command: mode of an existing file" "$(stat -c %a "$path")" 640
 done
 if [[ $commands == *trace ]]; then
-	timeout $((20 * slower)) "$PROBECTL" record -q -n 5 --rotate 1h -o "$SCRATCH/own/parts" \
+	timeout "$TEST_SECONDS" "$PROBECTL" record -q -n 5 --rotate 1h -o "$SCRATCH/own/parts" \
 		-p "$target_pid" 'loop:pair*' 2>"$SCRATCH/err" || fail "record: $(cat "$SCRATCH/err")"
 	same "record in parts: modes" "$(find "$SCRATCH/own/parts" -printf '%y%m\n' | sort -u | paste -sd' ')" \
 		"d700 f600"
@@ -101,8 +101,8 @@ shut()
 owner_to()
 {
 	case $1 in
-	export) "${as_owner[@]}" timeout $((20 * slower)) "$PROBECTL" export -F csv -o "$2" - ;;
-	report) "${as_owner[@]}" timeout $((20 * slower)) "$PROBECTL" report --html "$2" - ;;
+	export) "${as_owner[@]}" timeout "$TEST_SECONDS" "$PROBECTL" export -F csv -o "$2" - ;;
+	report) "${as_owner[@]}" timeout "$TEST_SECONDS" "$PROBECTL" report --html "$2" - ;;
 	esac <"$SCRATCH/hits" >"$SCRATCH/out" 2>"$SCRATCH/err"
 }
 
@@ -155,12 +155,11 @@ done
 # ---- Another user's pipe takes the place of a record's file, while it is written --------------
 
 rec=$SCRATCH/theirs.root/folder.theirs
-timeout -k 1 $((20 * slower)) "$PROBECTL" record -q -o "$rec" -p "$target_pid" 'loop:pair*' \
+timeout -k 1 "$TEST_SECONDS" "$PROBECTL" record -q -o "$rec" -p "$target_pid" 'loop:pair*' \
 	>"$SCRATCH/out" 2>"$SCRATCH/rec.err" &
 recorder=$!
-for ((i = 0; i < 200 * slower; i++)); do
-	[ -n "$(find "$rec" -name 'stream_*' -size +0)" ] && break
-	sleep 0.05
+until [ -n "$(find "$rec" -name 'stream_*' -size +0)" ]; do
+	pause
 done
 # shellcheck disable=SC2016 # expanded by that shell
 "${as_other[@]}" sh -c 'cd "$1" && for file in stream_*; do mv "$file" "was.$file" && mkfifo "$file"; done' \

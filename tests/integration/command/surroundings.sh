@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# runs-as: both
+# runs-as: user, and root in check-all
 # What a parent leaves behind: closed streams, ignored signals, few descriptors, a strict umask,
 # no environment. The figures are the same, or a message says why not.
 . tests/integration/lib.sh

@@ -49,9 +49,8 @@ cp "$(command -v sleep)" "$SCRATCH/bin/typed-sleep"
 named=$!
 on_exit "end_process $named"
 # It is a copy of this shell first.
-for ((i = 0; i < 1000; i++)); do
-	[ "$(<"/proc/$named/comm")" != typed-sleep ] || break
-	sleep 0.01
+while [ "$(<"/proc/$named/comm")" != typed-sleep ]; do
+	pause
 done
 for command in "list" "status -a" "repair"; do
 	# shellcheck disable=SC2086
@@ -73,9 +72,8 @@ for _ in 1 2; do
 	"$SCRATCH/bin/typed-near" 2 < <(sleep 60) >"$SCRATCH/near.out" &
 	near+=($!)
 	on_exit "end_process $!"
-	for ((try = 0; try < 600; try++)); do
-		grep -q ready "$SCRATCH/near.out" && break
-		sleep 0.1
+	until grep -q ready "$SCRATCH/near.out"; do
+		pause
 	done
 done
 message="no probe matches 'hits:wrok' in process ${near[0]}; the nearest: hits:work; --follow waits \

@@ -43,13 +43,12 @@ session_start()
 		2>"$SCRATCH/session.err" </dev/null &
 	session=$!
 	on_exit "end_process $session"
-	for ((i = 0; i < 600 * slower; i++)); do
+	while :; do
 		[ "$("$PROBECTL" status --json -p "$target_pid" "tight:${3:-twin}" | grep -c '"enabled":true')" = 0 ] ||
 			return 0
-		[ -d "/proc/$session" ] || break
-		sleep 0.05
+		[ -d "/proc/$session" ] || die "$1: no probe is on: $(cat "$SCRATCH/session.err")"
+		pause
 	done
-	fail "$1: no probe is on: $(cat "$SCRATCH/session.err")"
 }
 session_end()
 {

@@ -39,9 +39,8 @@ if command -v gdb >/dev/null; then
 		>"$SCRATCH/gdb.out" 2>&1 </dev/null &
 	gdb_pid=$!
 	on_exit "kill -KILL $gdb_pid 2>/dev/null"
-	for ((i = 0; i < 100; i++)); do
-		[ "$(sed -n 's/^TracerPid:[[:space:]]*//p' "/proc/$target_pid/status")" = 0 ] || break
-		sleep 0.1
+	while [ "$(sed -n 's/^TracerPid:[[:space:]]*//p' "/proc/$target_pid/status")" = 0 ]; do
+		pause
 	done
 	"$PROBECTL" enable -p "$target_pid" gap:hit >"$SCRATCH/out" 2>"$SCRATCH/err"
 	same "enable under gdb" "$?" 1

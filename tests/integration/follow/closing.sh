@@ -47,16 +47,14 @@ mkfifo "$SCRATCH/end"
 seize_pid=$!
 on_exit "end_process $seize_pid"
 exec {seize_in}>"$SCRATCH/end"
-for ((i = 0; i < 600 * slower; i++)); do
-	! grep -q seized "$SCRATCH/seize.out" || break
-	sleep 0.1
+until grep -q seized "$SCRATCH/seize.out"; do
+	pause
 done
 pass 2
 exec {seize_in}>&-
 wait "$seize_pid" || fail "the debugger failed"
-for ((i = 0; i < 600 * slower; i++)); do
-	! grep -q 'are seen again' "$SCRATCH/debugged.err" || break
-	sleep 0.1
+until grep -q 'are seen again' "$SCRATCH/debugged.err"; do
+	pause
 done
 pass 4
 trace_stop debugged

@@ -47,10 +47,10 @@ look()
 		[ $round != 1 ] || first=$(what $tracer_pid)
 	done
 	# It may be behind.
-	for ((try = 0; try < 200; try++)); do
+	while :; do
 		last=$(what $tracer_pid)
 		grown "$first" "$last" || break
-		sleep 0.1
+		pause
 	done
 	url=$(sed -n 's/^probectl: exporting //p' "$SCRATCH/$name.err")
 	[ -z "$url" ] || curl -s "$url" >"$SCRATCH/$name.page"
@@ -88,10 +88,10 @@ if [ "$(id -u)" = 0 ]; then
 		"$SCRATCH/comer" $hits >/dev/null
 	done
 	url=$(sed -n 's/^probectl: exporting //p' "$SCRATCH/series.err")
-	for ((i = 0; i < 600; i++)); do
+	while :; do
 		curl -s "$url" >"$SCRATCH/series.page"
 		! grep -q "^probectl_rows_left_out $((each - 10))$" "$SCRATCH/series.page" || break
-		sleep 0.05
+		pause
 	done
 	same "series" "$(grep -c "^probectl_count_hits_total{.*} $hits$" "$SCRATCH/series.page")" 10
 	same "rows left out" "$(sed -n 's/^probectl_rows_left_out //p' "$SCRATCH/series.page")" $((each - 10))

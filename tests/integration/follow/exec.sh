@@ -118,10 +118,10 @@ ran()
 		sleep 0.2
 	fi
 	pid=${answer#ready }
-	for ((i = 0; i < 100 * slower; i++)); do
+	while :; do
 		[ "$("$PROBECTL" status --json -p "$pid" 2>/dev/null | jq .enabled)" != "$wanted" ] || break
 		[ "$way" = raw ] || break
-		sleep 0.1
+		pause
 	done
 	same "run $way $*: enabled" "$("$PROBECTL" status --json -p "$pid" 2>/dev/null | jq .enabled)" "$wanted"
 	ask "hit 5"
@@ -176,11 +176,11 @@ for ((i = 0; i < 6; i++)); do
 	kill -KILL $tracer 2>/dev/null
 	wait $tracer 2>/dev/null
 	# If it is killed before it releases the program, the program dies with it.
-	for ((k = 0; k < 600 * slower; k++)); do
+	while :; do
 		case $(sed -n 's/^State:[[:space:]]*\(.\).*/\1/p' "/proc/${child:-none}/status" 2>/dev/null) in
 		'' | Z | X) break ;;
 		esac
-		sleep 0.1
+		pause
 	done
 	lines=$(grep -vc finished "$SCRATCH/stdout")
 	[ "$lines" = 0 ] || [ "$lines" = 9 ] ||
@@ -194,11 +194,9 @@ mkfifo "$SCRATCH/more"
 tracer=$!
 on_exit "end_process $tracer"
 exec {more}>"$SCRATCH/more"
-for ((k = 0; k < 600 * slower; k++)); do
-	grep -q ran "$SCRATCH/stdout" && [ "$(readlink "/proc/$tracer/fd"/* | grep -c '/mem$')" -le 5 ] && break
-	sleep 0.1
+until grep -q ran "$SCRATCH/stdout" && [ "$(readlink "/proc/$tracer/fd"/* | grep -c '/mem$')" -le 5 ]; do
+	pause
 done
-[ $k -lt $((600 * slower)) ] || fail "it holds $(readlink "/proc/$tracer/fd"/* | grep -c '/mem$') processes' memory"
 exec {more}>&-
 wait $tracer
 

@@ -22,15 +22,14 @@ waiting()
 # so many threads or children; milliseconds from the kill to the answer
 killed()
 {
-	local began try pids
+	local began pids
 	kill -STOP "$tracer_pid"
 	tell go
-	for ((try = 0; try < 100 * slower; try++)); do
+	while :; do
 		mapfile -t pids < <({ echo "$target_pid" && pgrep -P "$target_pid"; } | sed 's,^,/proc/,')
 		[ "$(waiting "${pids[@]}")" -ge "$2" ] && break
-		sleep 0.01
+		pause
 	done
-	[ "$try" -lt $((100 * slower)) ] || fail "$1: $(waiting "${pids[@]}") of $2 wait at the gate"
 	began=${EPOCHREALTIME/./}
 	kill -KILL "$tracer_pid"
 	hear
@@ -100,9 +99,8 @@ lapse()
 		>"$SCRATCH/out" 2>"$SCRATCH/err" </dev/null &
 	pid=$!
 	on_exit "end_process $pid"
-	for ((i = 0; i < 600 * slower; i++)); do
-		grep -qs loads.py /proc/"$(pgrep -P "$pid" python3)"/cmdline && break
-		sleep 0.1
+	until grep -qs loads.py /proc/"$(pgrep -P "$pid" python3)"/cmdline; do
+		pause
 	done
 	sleep "$slower"
 	# shellcheck disable=SC2086
@@ -128,12 +126,9 @@ lapse()
 }
 wait_on_line()
 {
-	local try
-	for ((try = 0; try < 300 * slower; try++)); do
-		grep -q "$2" "$SCRATCH/err" && return
-		sleep 0.1
+	until grep -q "$2" "$SCRATCH/err"; do
+		pause
 	done
-	fail "$1: nothing is told: $(cat "$SCRATCH/err")"
 }
 
 # The first two miss a hit each in their constructors, no other one.

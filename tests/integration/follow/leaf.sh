@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# runs-as: both
+# runs-as: user, and root in check-all
 #
 # Programs that neither start nor load anything run without a stop, once that is known of them.
 # Their ends are as they would be alone; and what they do against all expectation is told.
@@ -15,7 +15,7 @@ loop=$TARGETS/loop
 # traced PATTERN SCRIPT: what a shell runs is traced; its status is 7
 traced()
 {
-	timeout -s KILL $((200 * slower)) "$PROBECTL" trace --count --json -o "$SCRATCH/out" "$1" -- \
+	timeout -s KILL "$TEST_SECONDS" "$PROBECTL" trace --count --json -o "$SCRATCH/out" "$1" -- \
 		/bin/sh -c "$2
 exit 7" >"$SCRATCH/stdout" 2>"$SCRATCH/err"
 	same "$2: status" "$?" 7

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# runs-as: both
+# runs-as: user, and root in check-all
 # One command traces two hundred processes, by pid, by name and as children of one; if some
 # cannot be traced, the others still are.
 . tests/integration/lib.sh
@@ -60,10 +60,8 @@ traced_kids()
 # only_the_first WHAT: within some seconds, no other has memory of ours
 only_the_first()
 {
-	local i
-	for ((i = 0; i < 150 * slower; i++)); do
-		[ "$(traced_kids)" = "/proc/${kids[0]}/maps" ] && break
-		sleep 0.1
+	until [ "$(traced_kids)" = "/proc/${kids[0]}/maps" ]; do
+		pause
 	done
 	same "$1" "$(traced_kids)" "/proc/${kids[0]}/maps"
 }
@@ -185,9 +183,8 @@ locked()
 	"$PROBECTL" "$@" --children "$target_pid" herd:hit >"$SCRATCH/lines" 2>"$SCRATCH/many.err" &
 	pid=$!
 	on_exit "kill $pid 2>/dev/null"
-	for ((i = 0; i < 600 * slower; i++)); do
-		[ "$(traced_kids | wc -l)" -lt "$children" ] || break
-		sleep 0.05
+	while [ "$(traced_kids | wc -l)" -lt "$children" ]; do
+		pause
 	done
 	wait_on "${kids[-1]}" herd:hit
 	ask go

@@ -36,9 +36,8 @@ come()
 	done
 	wait "${started[@]}"
 	# Children of daemons.
-	for ((i = 0; i < 300 * slower; i++)); do
-		pgrep -f "^${3-$comer} $hits" >/dev/null || break
-		sleep 0.1
+	while pgrep -f "^${3-$comer} $hits" >/dev/null; do
+		pause
 	done
 }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# runs-as: both
+# runs-as: user, and root in check-all
 #
 # Programs without a probe that is wanted are passed over: when one starts again, it is only watched
 # from system call to system call, for a moment. Whatever it opens or starts is traced all the same.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# runs-as: both
+# runs-as: user, and root in check-all
 #
 # A controller that is stopped (SIGSTOP, Ctrl-Z) holds no program for long that is being started.
 . tests/integration/lib.sh

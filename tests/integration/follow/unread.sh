@@ -22,7 +22,7 @@ loading()
 # ending NAME ARGS...: the trace ends while a loader opens a library that comes later
 ending()
 {
-	local i never
+	local never
 	rm -f "$SCRATCH/never.so"
 	mkfifo "$SCRATCH/never.so"
 	exec {never}<>"$SCRATCH/never.so"
@@ -33,9 +33,8 @@ ending()
 	on_exit "end_process $tracer_pid"
 	wait_tracing "$1"
 	echo >&"$go"
-	for ((i = 0; i < 100 * slower; i++)); do
-		[ -n "$(loading)" ] && break
-		sleep 0.1
+	until [ -n "$(loading)" ]; do
+		pause
 	done
 	sleep 1
 	[ "$(awk '/^TracerPid:/ {print $2}' "/proc/$(loading)/status")" = "$tracer_pid" ] ||
@@ -44,7 +43,7 @@ ending()
 	sleep 1
 	kill -0 "$tracer_pid" 2>/dev/null || fail "$1: the trace does not wait for its reader"
 	printf "%1000s" x >&"$never" # no library
-	timeout $((10 * slower)) tail --pid="$script" -f /dev/null || fail "$1: a program is held: $(
+	timeout "$TEST_SECONDS" tail --pid="$script" -f /dev/null || fail "$1: a program is held: $(
 		grep State "/proc/$(loading)/status")"
 	kill -KILL "$tracer_pid"
 	wait "$tracer_pid" 2>/dev/null

@@ -29,7 +29,7 @@ example()
 {
 	local name=$1
 	shift
-	timeout $((60 * slower)) "$SCRATCH/bin/$name" "$@" 2>"$SCRATCH/err" || fail "$name $*: $(head -3 "$SCRATCH/err")"
+	timeout "$TEST_SECONDS" "$SCRATCH/bin/$name" "$@" 2>"$SCRATCH/err" || fail "$name $*: $(head -3 "$SCRATCH/err")"
 }
 
 # behind OUTPUT NAME ARGS…: the same next to the target, whose input it must not hold open
@@ -269,9 +269,8 @@ grep -qx 'program 2: 1000 hits' "$SCRATCH/followed" || fail "follow: $(cat "$SCR
 # Processes of a program that others start.
 example seek "$TARGETS/comer" comer:hit 3 >"$SCRATCH/sought" &
 seeker=$!
-for ((i = 0; i < 100; i++)); do
-	! grep -q seeking "$SCRATCH/sought" || break
-	sleep 0.05
+until grep -q seeking "$SCRATCH/sought"; do
+	pause
 done
 for ((i = 0; i < 2; i++)); do
 	"$TARGETS/comer" 8 200000 alone >/dev/null </dev/null || fail "comer: $?"

@@ -29,7 +29,7 @@ types()
 }
 types "$SCRATCH/site/probectl"
 
-TARGETS=$TARGETS timeout $((250 * slower)) "$python" -X dev tests/integration/library/python_package.py \
+TARGETS=$TARGETS timeout "$TEST_SECONDS" "$python" -X dev tests/integration/library/python_package.py \
 	>"$SCRATCH/unittest" 2>&1 || fail "$(cat "$SCRATCH/unittest")"
 
 # ---- A library that is not ours ----------------------------------------------------------
@@ -69,7 +69,7 @@ save_state "$traced"
 # example NUMBER PATTERN: its output has such a line
 example()
 {
-	timeout $((60 * slower)) "$python" -X dev "$SCRATCH/example$1.py" "$traced" >"$SCRATCH/out" 2>"$SCRATCH/err" ||
+	timeout "$TEST_SECONDS" "$python" -X dev "$SCRATCH/example$1.py" "$traced" >"$SCRATCH/out" 2>"$SCRATCH/err" ||
 		fail "example $1: $(cat "$SCRATCH/err")"
 	grep -Eq "$2" "$SCRATCH/out" || fail "example $1: $(head -3 "$SCRATCH/out" "$SCRATCH/err")"
 }

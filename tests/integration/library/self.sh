@@ -77,12 +77,9 @@ functions_and_trace()
 # wait_refcount N
 wait_refcount()
 {
-	local try
-	for ((try = 0; try < 200; try++)); do
-		[ "$(of .refcount)" = "$1" ] && return
-		sleep 0.05
+	until [ "$(of .refcount)" = "$1" ]; do
+		pause
 	done
-	fail "the count is not $1: $(of .refcount)"
 }
 
 # The program itself cleans up after a controller that died.

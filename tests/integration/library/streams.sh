@@ -116,9 +116,8 @@ same "lines about it" "$(wc -l <"$SCRATCH/none")" 1
 example log killed "$target_pid" hits:work "$SCRATCH/killed.log"
 wait_on "$target_pid" hits:work
 ask 20000
-for ((i = 0; i < 600 * slower; i++)); do
-	[ "$(cat "$SCRATCH"/killed.log/stream_* 2>/dev/null | wc -c)" -gt 1000000 ] && break
-	sleep 0.1
+until [ "$(cat "$SCRATCH"/killed.log/stream_* 2>/dev/null | wc -c)" -gt 1000000 ]; do
+	pause
 done
 end_process "$example"
 "$PROBECTL" repair -p "$target_pid" >/dev/null || fail "repair"
@@ -152,9 +151,8 @@ recorded()
 recorder loop --full=loop -b 128k
 ask 50000
 kill -USR1 "$example"
-for ((i = 0; i < 600 * slower; i++)); do
-	[ "$(cat "$SCRATCH"/loop/stream_* 2>/dev/null | wc -c)" -gt 100000 ] && break
-	sleep 0.1
+until [ "$(cat "$SCRATCH"/loop/stream_* 2>/dev/null | wc -c)" -gt 100000 ]; do
+	pause
 done
 ask 1000
 kill -TERM "$example"
@@ -202,9 +200,8 @@ same_state "$target_pid"
 example=$!
 on_exit "end_process $example"
 wait_on "$target_pid" hits:work
-for ((i = 0; i < 600 * slower; i++)); do
-	[ -s "$SCRATCH/unread.err" ] && break
-	sleep 0.1
+until [ -s "$SCRATCH/unread.err" ]; do
+	pause
 done
 kill -TERM "$example"
 wait "$example"
@@ -247,9 +244,8 @@ exec {lines}>"$SCRATCH/lines"
 said=0
 for want in off on off on; do
 	said=$((said + 1))
-	for ((i = 0; i < 600 * slower; i++)); do
-		[ "$(wc -l <"$SCRATCH/paused")" -ge "$said" ] && break
-		sleep 0.1
+	until [ "$(wc -l <"$SCRATCH/paused")" -ge "$said" ]; do
+		pause
 	done
 	same "the switch" "$(tail -1 "$SCRATCH/paused")" "$want"
 	if [ "$want" = off ]; then ask 7; else ask 5; fi

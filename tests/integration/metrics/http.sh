@@ -66,9 +66,8 @@ slow_pid=$!
 on_exit "end_process $slow_pid"
 sleep 1
 ask 100
-for ((try = 0; try < 50 * slower; try++)); do
-	[ "$(wc -l <"$SCRATCH/served.out")" -ge 100 ] && break
-	sleep 0.1
+until [ "$(wc -l <"$SCRATCH/served.out")" -ge 100 ]; do
+	pause
 done
 same "hits beside slow clients" "$(wc -l <"$SCRATCH/served.out")" 100
 wait "$slow_pid" || fail "slow clients: $(cat "$SCRATCH/slow")"
@@ -88,9 +87,8 @@ trace_stop served
 trace_start started --listen :0 -t metrics -i 0.2 hits:work -- \
 	sh -c 'ls -l /proc/self/fd >"$1"; while [ ! -e "$2" ]; do sleep 0.1; done; exec "$3"' sh \
 	"$SCRATCH/descriptors" "$SCRATCH/asked" "$TARGETS/hits"
-for ((try = 0; try < 300 * slower; try++)); do
-	[ -n "$(url_of started)" ] && break
-	sleep 0.1
+until [ -n "$(url_of started)" ]; do
+	pause
 done
 get "$(url_of started)" >"$SCRATCH/text"
 touch "$SCRATCH/asked"
@@ -111,10 +109,10 @@ wait_tracing come
 "$comer" 10000 10000 >/dev/null </dev/null &
 second=$!
 on_exit "end_process $second"
-for ((try = 0; try < 300 * slower; try++)); do
+while :; do
 	get "$(url_of come)" >"$SCRATCH/text"
 	! grep -q "^probectl_count_hits_total{.*pid=\"$second\"" "$SCRATCH/text" || break
-	sleep 0.1
+	pause
 done
 same "processes" "$(sed -n 's/^probectl_count_hits_total{.*pid="\([0-9]*\)".*/\1/p' "$SCRATCH/text" | sort -n | paste -sd' ')" \
 	"$(printf '%s\n' "$first" "$second" | sort -n | paste -sd' ')"

@@ -72,29 +72,25 @@ query()
 # until_query EXPR VALUE: waits until Prometheus has this value
 until_query()
 {
-	local try got
+	local got
 
-	for ((try = 0; try < 300 * ${slower:?}; try++)); do
+	while :; do
 		got=$(query "$1" 2>&1)
 		[ "$got" != "$2" ] || return 0
-		sleep 0.1
+		pause
 	done
-	fail "Prometheus: $1 is '$got', not '$2': $(tail -n 3 "$SCRATCH/prometheus/log")"
 }
 
 # collector_start NAME [FAILURES [STATUS]]: see collector.py; sets collector (its URL) and
 # collected (what it got)
 collector_start()
 {
-	local try
-
 	collected=$SCRATCH/$1.collected
 	mkdir "$collected"
 	"${python:?}" tests/integration/metrics/collector.py "$collected" "${@:2}" >"$collected/port" 2>&1 &
 	on_exit "end_process $!"
-	for ((try = 0; try < 300 * ${slower:?}; try++)); do
-		[ -s "$collected/port" ] && break
-		sleep 0.1
+	until [ -s "$collected/port" ]; do
+		pause
 	done
 	collector=http://127.0.0.1:$(cat "$collected/port")
 }

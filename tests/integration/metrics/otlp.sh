@@ -123,9 +123,8 @@ s = socket.create_server(("127.0.0.1", int(sys.argv[1])))
 print(flush=True)
 time.sleep(1000)' "$port" >"$SCRATCH/listening" &
 		on_exit "end_process $!"
-		for ((try = 0; try < 300; try++)); do
-			[ -s "$SCRATCH/listening" ] && break
-			sleep 0.1
+		until [ -s "$SCRATCH/listening" ]; do
+			pause
 		done
 	fi
 	trace_to $how "http://127.0.0.1:$port"

@@ -52,9 +52,8 @@ jq -r '.panels[].targets[].expr' docs/grafana/probectl.json |
 	sed 's/\$__rate_interval/1m/g; s/\$\(program\|provider\)/.*/g' >"$SCRATCH/queries"
 [ "$(wc -l <"$SCRATCH/queries")" -ge 10 ] || fail "the dashboard has no queries"
 while read -r expr; do
-	for ((try = 0; try < 100; try++)); do
-		[ -z "$(query "$expr" 2>&1)" ] || break
-		sleep 0.1
+	while [ -z "$(query "$expr" 2>&1)" ]; do
+		pause
 	done
 	query "$expr" 2>&1 | grep -qE '^(NaN|[-+.0-9eInf]+)(,|$)' || fail "the dashboard: $expr: $(query "$expr" 2>&1)"
 done <"$SCRATCH/queries"
@@ -91,10 +90,10 @@ wait_tracing keys
 url=$(url_of keys)
 ask go
 hear
-for ((try = 0; try < 300; try++)); do
+while :; do
 	get "$url" >"$SCRATCH/text"
 	grep -q '^probectl_rows_left_out [1-9]' "$SCRATCH/text" && break
-	sleep 0.1
+	pause
 done
 # The process, and three rows of six.
 same "rows" "$(grep -c '^probectl_count_hits_total' "$SCRATCH/text")" 3

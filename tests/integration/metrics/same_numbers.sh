@@ -32,11 +32,11 @@ same "pgbench" "$transactions" $((clients * each))
 # Beside the transactions, pgbench asks for the size of its tables: one query more, or a few.
 me=$pg_pid/postgresql
 queries=0
-for ((try = 0; try < 300; try++)); do
+while :; do
 	before=$queries
 	queries=$(metric latency.hits "$me:query__start..query__done")
 	[ "${queries:-0}" -lt "$transactions" ] || [ "$queries" != "$before" ] || break
-	sleep 0.6
+	pause
 done
 [ "$queries" -ge "$transactions" ] && [ "$queries" -le $((transactions + 20)) ] ||
 	fail "PCP has $queries queries of $transactions"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# runs-as: both
+# runs-as: user, and root in check-all
 # Controllers start, end and are killed at random on several programs at once; as root also next
 # to kernel uprobes on the same probes. CHAOS_SECONDS sets the duration; CHAOS_SEED repeats a
 # run.

@@ -15,10 +15,8 @@ holder="process $holder_pid ($(<"/proc/$holder_pid/comm"))"
 # wait_for FILE: until the command says that it waits
 wait_for()
 {
-	local try
-	for ((try = 0; try < 600; try++)); do
-		grep -q waiting "$1" && break
-		sleep 0.1
+	until grep -q waiting "$1"; do
+		pause
 	done
 	same "what it says" "$(cat "$1")" \
 		"probectl: warning: process $pid: $holder has locked its probes: waiting for it"
@@ -32,11 +30,9 @@ wait_for "$SCRATCH/impatient.err"
 trace_start interrupted -c -p "$pid" demo:event
 wait_for "$SCRATCH/interrupted.err"
 kill -INT "$tracer_pid"
-for ((try = 0; try < 30; try++)); do
-	kill -0 "$tracer_pid" 2>/dev/null || break
-	sleep 0.1
+while kill -0 "$tracer_pid" 2>/dev/null; do
+	pause
 done
-[ "$try" -lt 30 ] || fail "Ctrl-C does not end a command that waits"
 
 # Of several processes, only the locked one is delayed.
 "$TARGETS/semaphores" < <(sleep 300) >/dev/null &

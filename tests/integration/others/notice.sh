@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# runs-as: both
+# runs-as: user, and root in check-all
 # A site whose bytes were overwritten is noticed, reported, and repaired or left alone.
 . tests/integration/lib.sh
 need_attach

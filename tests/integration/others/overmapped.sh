@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# runs-as: both
+# runs-as: user, and root in check-all
 #
 # A program maps memory of its own over probectl's, or unmaps, moves or protects probectl's. It
 # keeps what it has mapped, its sites are restored, and every command reports it.
@@ -87,11 +87,9 @@ done
 # wait_said: waits until one of the traces reports it
 wait_said()
 {
-	for ((try = 0; try < 600 * slower; try++)); do
-		! cat "$SCRATCH"/{one,other}.err | grep -q "mapped memory over that of" || return 0
-		sleep 0.1
+	until cat "$SCRATCH"/{one,other}.err | grep -q "mapped memory over that of"; do
+		pause
 	done
-	fail "$what: no trace says so: $(cat "$SCRATCH"/{one,other}.err)"
 }
 
 # traced WHICH HOW: two traces, which notice it by themselves

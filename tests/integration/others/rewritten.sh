@@ -224,9 +224,8 @@ exec {lines}<>"$SCRATCH/lines"
 "$SCRATCH/good/rewriter" <"$SCRATCH/lines" >"$SCRATCH/good.out" &
 good=$!
 on_exit "end_process $good"
-for ((try = 0; try < 6000 * slower; try++)); do
-	[ ! -s "$SCRATCH/good.out" ] || break
-	sleep 0.01
+while [ ! -s "$SCRATCH/good.out" ]; do
+	pause
 done
 good_text=$(text_hash "$good")
 for order in good_first bad_first; do

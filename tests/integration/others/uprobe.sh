@@ -254,13 +254,11 @@ one_of()
 # heard TEXT: waits for a message of the trace
 heard()
 {
-	local try
-	for ((try = 0; try < 600; try++)); do
+	while :; do
 		grep -qs "$1" "$SCRATCH/over.err" && return
-		kill -0 "$tracer_pid" || break
-		sleep 0.1
+		kill -0 "$tracer_pid" || die "$what: '$1' is not told: $(cat "$SCRATCH/over.err")"
+		pause
 	done
-	die "$what: '$1' is not told: $(cat "$SCRATCH/over.err")"
 }
 
 # over PLAN OFFSET: what is reported about `name`, with hits in between or without, whoever

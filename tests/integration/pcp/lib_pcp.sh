@@ -35,18 +35,14 @@ CONF
 # pmcd_start: starts pmcd and waits until it answers
 pmcd_start()
 {
-	local try
-
 	$pcp_lib/bin/pmcd -f -A -i 127.0.0.1 -p "$pmcd_port" -s "$pcp_dir/run/pmcd.socket" \
 		-U "$(id -un)" -n "$pcp_dir/root" -c "$pcp_dir/pmcd.conf" \
 		-l "$pcp_dir/log/pmcd.log" -x "$pcp_dir/log/pmcd.fatal" >"$pcp_dir/log/pmcd.out" 2>&1 &
 	pmcd_pid=$!
 	on_exit pmcd_stop
-	for ((try = 0; try < 200; try++)); do
-		pminfo -h local:// -f mmv.control.files >/dev/null 2>&1 && return
-		sleep 0.1
+	until pminfo -h local:// -f mmv.control.files >/dev/null 2>&1; do
+		pause
 	done
-	die "pmcd does not start: $(tail -n 5 "$pcp_dir"/log/pmcd.*)"
 }
 
 pmcd_stop()
@@ -67,12 +63,12 @@ metric()
 # until_metric NAME INSTANCE VALUE: waits until the metric has this value
 until_metric()
 {
-	local try got
+	local got
 
-	for ((try = 0; try < 300; try++)); do
+	while :; do
 		got=$(metric "$1" "$2")
 		[ "$got" != "$3" ] || return 0
-		sleep 0.1
+		pause
 	done
 	fail "mmv.probectl.$1 of '$2' is '$got', not '$3': $(pminfo -h local:// -f "mmv.probectl.$1" |
 		head -20) $(cat "$SCRATCH"/*.err)"

@@ -51,9 +51,8 @@ archived()
 	pmrep -a "$SCRATCH/archive" -r -u -p -U -o csv mmv.probectl.count.hits 2>/dev/null |
 		tail -n 1 | sed 's/.*,//'
 }
-for ((i = 0; i < 200; i++)); do
-	[ "$(archived)" != 3000 ] || break
-	sleep 0.1
+while [ "$(archived)" != 3000 ]; do
+	pause
 done
 kill -TERM $logger_pid
 wait $logger_pid
@@ -134,9 +133,8 @@ echo 100 | "$TARGETS/hits" $threads
 echo 50 | "$TARGETS/hits" $threads
 PROGRAM
 trace_start program -q -t pcp -i 60 hits:work -- sh "$SCRATCH/program"
-for ((i = 0; i < 200; i++)); do
-	[ "$(metric count.hits)" != 300 ] || break
-	sleep 0.1
+while [ "$(metric count.hits)" != 300 ]; do
+	pause
 done
 same "hits of all that a program has started" "$(metric count.hits)" 300
 same "its label" "$(pminfo -h local:// -l mmv.probectl.count.hits | grep -o '"program":"[^"]*"')" \

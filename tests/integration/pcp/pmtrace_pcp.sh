@@ -64,12 +64,9 @@ value()
 # until_value METRIC WANTED: waits until it is so
 until_value()
 {
-	local try
-	for ((try = 0; try < 200; try++)); do
-		[ "$(value "$1")" != "$2" ] || return 0
-		sleep 0.1
+	while [ "$(value "$1")" != "$2" ]; do
+		pause
 	done
-	fail "$1: $(value "$1"), wanted $2"
 }
 
 start "$SCRATCH/shop"
@@ -128,12 +125,12 @@ trace_start scraped --listen :0 -t metrics,pmtrace -i 0.2 -p "$target_pid" 'pmtr
 wait_tracing scraped
 ask work
 wanted='pmtrace_transaction_seconds_count order, \"A\" 4;pmtrace_point_hits_total asked 5;pmtrace_observe_hits_total weight 1;pmtrace_observe_value weight -148.5;pmtrace_tally_hits_total sold 1;pmtrace_tally_value_total sold 1000000.25'
-for ((try = 0; try < 100; try++)); do
+while :; do
 	get "$(url_of scraped)" >"$SCRATCH/scraped"
 	scraped=$(sed -n 's/^\(pmtrace_[a-z_]*\){.*,key="\(.*\)"} /\1 \2 /p' "$SCRATCH/scraped" |
 		grep -v '_\(bucket\|sum\|min_\|max_\)' | paste -sd';')
 	[ "$scraped" != "$wanted" ] || break
-	sleep 0.1
+	pause
 done
 trace_stop scraped
 same "metrics of tags" "$scraped" "$wanted"

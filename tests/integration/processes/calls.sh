@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# runs-as: both
+# runs-as: user, and root in check-all
 # The system calls that a target makes for probectl do not disturb its own: descriptors keep their
 # numbers, threads with descriptors of their own keep theirs, and a thread whose calls the program
 # handles itself (PR_SET_SYSCALL_USER_DISPATCH) makes none. The last mappings are the target's.
@@ -14,7 +14,7 @@ trace()
 	local times=$1 i
 	shift
 	for ((i = 0; i < times; i++)); do
-		timeout $((120 * slower)) "$PROBECTL" trace -q -d 5ms -p "$target_pid" "$@" >"$SCRATCH/out" 2>"$SCRATCH/err" ||
+		timeout "$TEST_SECONDS" "$PROBECTL" trace -q -d 5ms -p "$target_pid" "$@" >"$SCRATCH/out" 2>"$SCRATCH/err" ||
 			fail "trace $i $*: status $?: $(tail -1 "$SCRATCH/err")"
 	done
 }
@@ -74,7 +74,7 @@ start "$TARGETS/calls"
 save_state "$target_pid"
 tell "dispatch 2500"
 sleep 0.3
-timeout $((20 * slower)) "$PROBECTL" trace -q -c -d 5ms -p "$target_pid" calls:hit >"$SCRATCH/out" 2>"$SCRATCH/err"
+timeout "$TEST_SECONDS" "$PROBECTL" trace -q -c -d 5ms -p "$target_pid" calls:hit >"$SCRATCH/out" 2>"$SCRATCH/err"
 same "no thread makes calls" "$?" 1
 grep -q 'no thread of process .*PR_SET_SYSCALL_USER_DISPATCH' "$SCRATCH/err" || fail "said: $(cat "$SCRATCH/err")"
 hear

@@ -3,7 +3,7 @@
 # Signal frames with any restorer, far up a stack, or on stacks that no thread is running on:
 # stubs stay until nothing returns to them, and no jump is written to a place where something
 # does.
-# runs-as: both
+# runs-as: user, and root in check-all
 . tests/integration/lib.sh
 need_attach
 need jq
@@ -24,7 +24,7 @@ stubs()
 	start "$TARGETS/$name" stub "$@"
 	pid=$target_pid
 	save_state "$pid"
-	for round in 1 2; do
+	for round in 1 ${TEST_ALL:+2}; do
 		ctl enable -p "$pid" "$name":mix
 		[ "$round" = 1 ] || ctl enable -p "$pid" "$name":mix
 		ask go
@@ -143,6 +143,17 @@ ctl trace -c -d 10ms -p "$pid" solo:one
 same "$case: what is mapped after a trace that could prove it" "$(ours)" 0
 same_state "$pid"
 end_target
+
+stubs contexts near thread mov 0
+between contexts near thread push 0
+stubs contexts far mmap mov 200000
+between contexts far static xor 3000000
+stubs contexts switch malloc push 65536
+between contexts switch dropped mov 262144
+stubs contexts copy memfd mov 65540
+stubs preempted raw 65536 1
+between preempted setjmp 32768 2
+in_all || finish
 
 for restorer in mov push xor jump; do
 	stubs contexts near thread $restorer 0

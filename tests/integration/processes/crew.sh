@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# runs-as: both
+# runs-as: user, and root in check-all
 #
 # Programs whose threads have small stacks, share their memory with other processes, wait in
 # vfork(2) or have lost their main thread: each computes its result while controllers come and
@@ -8,7 +8,7 @@
 . tests/integration/lib.sh
 need_attach
 
-rounds=2
+rounds=1${TEST_ALL:+0}
 
 # traced WHAT: counting and recording traces, enable and disable come and go
 traced()

@@ -50,12 +50,9 @@ thaw()
 # wait_until CONDITION
 wait_until()
 {
-	local try
-	for ((try = 0; try < 1000 * slower; try++)); do
-		! eval "$1" || return 0
-		sleep 0.01
+	until eval "$1"; do
+		pause
 	done
-	fail "not so in time: $1"
 }
 
 # names_group NAME: standard error names the process, and the group to thaw

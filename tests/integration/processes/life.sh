@@ -16,9 +16,8 @@ state()
 start "$TARGETS/life"
 save_state "$target_pid"
 kill -STOP "$target_pid"
-for ((i = 0; i < 100; i++)); do
-	[ "$(state "$target_pid")" = T ] && break
-	sleep 0.05
+until [ "$(state "$target_pid")" = T ]; do
+	pause
 done
 ctl enable -p "$target_pid" life:hit
 same "stopped, after enable" "$(state "$target_pid")" T
@@ -172,9 +171,8 @@ strace_start()
 {
 	strace -o "$SCRATCH/strace.out" -p "$1" 2>"$SCRATCH/strace.err" &
 	strace=$!
-	for ((i = 0; i < 200; i++)); do
-		grep -q "^TracerPid:[[:space:]]*$strace\$" "/proc/$1/status" && break
-		sleep 0.05
+	until grep -q "^TracerPid:[[:space:]]*$strace\$" "/proc/$1/status"; do
+		pause
 	done
 }
 strace_end()

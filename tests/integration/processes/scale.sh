@@ -42,9 +42,8 @@ on enable -v -p "$target_pid" 'many:*'
 same "status, on twice" "$(states status)" "10000:True:2"
 # Another session's stubs are linked before the first one's, and removed again.
 trace_start many --count --json -p "$target_pid" 'many:*'
-for ((i = 0; i < 100; i++)); do
-	[ "$(states status)" = 10000:True:3 ] && break
-	sleep 0.1
+until [ "$(states status)" = 10000:True:3 ]; do
+	pause
 done
 ask go
 same "the program" "$answer" "passed 30000"

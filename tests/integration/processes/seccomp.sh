@@ -153,7 +153,7 @@ within()
 	local what=$1
 	shift
 	# shellcheck disable=SC2086 # lists of words
-	timeout -k 5 $((60 * slower)) "$sandbox" $what -- "$PROBECTL" "$@" >"$SCRATCH/out" 2>"$SCRATCH/err" </dev/null ||
+	timeout -k 5 "$TEST_SECONDS" "$sandbox" $what -- "$PROBECTL" "$@" >"$SCRATCH/out" 2>"$SCRATCH/err" </dev/null ||
 		fail "under $what: $*: status $?: $(head -3 "$SCRATCH/err")"
 }
 
@@ -238,7 +238,7 @@ inside()
 	local what=$1
 	shift
 	rm -f "$SCRATCH/inside"
-	timeout -k 5 $((100 * slower)) "$sandbox" "$@" -- bash "$SCRATCH/inside.sh" "$PROBECTL" "$TARGETS/seccomp" "$SCRATCH/inside" \
+	timeout -k 5 "$TEST_SECONDS" "$sandbox" "$@" -- bash "$SCRATCH/inside.sh" "$PROBECTL" "$TARGETS/seccomp" "$SCRATCH/inside" \
 		"$slower"
 }
 

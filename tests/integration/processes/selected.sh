@@ -15,9 +15,8 @@ run()
 	pid=$!
 	on_exit "end_process $pid"
 	# Until then it has our name.
-	for ((i = 0; i < 200; i++)); do
-		[ "$(<"/proc/$pid/comm")" != "$1" ] || break
-		sleep 0.05
+	while [ "$(<"/proc/$pid/comm")" != "$1" ]; do
+		pause
 	done
 }
 run chosen-a && a=$pid
@@ -124,9 +123,8 @@ cp "$SCRATCH/chosen-a" "$chroot_a/inside"
 unshare -m sh -c 'mount --bind "$1" /opt && exec /opt/inside 300' sh "$chroot_a" &
 inside=$!
 on_exit "end_process $inside"
-for ((i = 0; i < 100; i++)); do
-	[ "$(<"/proc/$inside/comm")" != inside ] || break
-	sleep 0.05
+while [ "$(<"/proc/$inside/comm")" != inside ]; do
+	pause
 done
 echo "$inside" >"$folder/cgroup.procs" || die "cannot move a process"
 on_exit "echo $inside >'$mounted/cgroup.procs'; sleep 0.1"

@@ -12,11 +12,11 @@ moves()
 	local before after
 	ask ""
 	read -ra before <<<"$answer"
-	for ((try = 0; try < 200 * slower; try++)); do
+	while :; do
 		ask ""
 		read -ra after <<<"$answer"
 		[[ ${after[1]} -le ${before[1]} || ${after[2]} -le ${before[2]} ]] || break
-		sleep 0.02
+		pause
 	done
 	[[ ${after[1]} -gt ${before[1]} && ${after[2]} -gt ${before[2]} ]] ||
 		fail "$1: a thread hangs: $answer"
@@ -34,7 +34,7 @@ for how in missing minor nobody; do
 
 	for options in "-t stack" "--stack -o /dev/null" "-t stack,frames" "-c -k ustack"; do
 		# shellcheck disable=SC2086
-		timeout -k 1 $((30 * slower)) "$PROBECTL" trace $options -d 0.2 -p "$target_pid" served:work \
+		timeout -k 1 "$TEST_SECONDS" "$PROBECTL" trace $options -d 0.2 -p "$target_pid" served:work \
 			>"$SCRATCH/out" 2>"$SCRATCH/err" ||
 			fail "$how, trace $options: status $?: $(cat "$SCRATCH/err")"
 		moves "$how, trace $options"
@@ -46,7 +46,7 @@ for how in missing minor nobody; do
 		trace_start killed -c -p "$target_pid" served:work
 		sleep 0.0$((i * 4 / 10))$((i * 4 % 10))
 		end_process "$tracer_pid"
-		timeout -k 1 $((30 * slower)) "$PROBECTL" repair -p "$target_pid" \
+		timeout -k 1 "$TEST_SECONDS" "$PROBECTL" repair -p "$target_pid" \
 			>"$SCRATCH/out" 2>"$SCRATCH/err" ||
 			fail "$how, repair $i: status $?: $(cat "$SCRATCH/err")"
 	done

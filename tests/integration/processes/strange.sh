@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# runs-as: both
+# runs-as: user, and root in check-all
 #
 # Threads in which a hit finds an unusual state: the alignment check is on, or the thread
 # pointer is another thread's or arbitrary.

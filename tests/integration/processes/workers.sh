@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# runs-as: both
+# runs-as: user, and root in check-all
 #
 # A process with the kernel's own threads among its tasks: io_uring's workers and pollers. They
 # never return to the program, so they can make no call for us, and a stop would end their work with
@@ -16,7 +16,7 @@ bounded()
 {
 	local what=$1
 	shift
-	timeout -s KILL $((20 * slower)) "$PROBECTL" "$@" >"$SCRATCH/out" 2>"$SCRATCH/err" </dev/null ||
+	timeout -s KILL "$TEST_SECONDS" "$PROBECTL" "$@" >"$SCRATCH/out" 2>"$SCRATCH/err" </dev/null ||
 		fail "$what: status $?: $(cat "$SCRATCH/err")"
 }
 
@@ -25,7 +25,7 @@ bounded()
 whole_trace()
 {
 	anew trace
-	timeout -s KILL $((20 * slower)) "$PROBECTL" trace --json -c -n 100 -p "$target_pid" workers:work \
+	timeout -s KILL "$TEST_SECONDS" "$PROBECTL" trace --json -c -n 100 -p "$target_pid" workers:work \
 		>"$SCRATCH/trace.out" 2>"$SCRATCH/trace.err" </dev/null &
 	tracer_pid=$!
 	wait_tracing trace

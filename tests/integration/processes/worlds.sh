@@ -126,9 +126,8 @@ elif [ "$runs" != none ]; then
 	trace_start come --follow --exe "$SCRATCH/32bit" world:hit
 	wait_tracing come
 	start "$SCRATCH/32bit"
-	for ((i = 0; i < 100; i++)); do
-		! grep -q 'is not traced: .*32-bit' "$SCRATCH/come.err" || break
-		sleep 0.1
+	until grep -q 'is not traced: .*32-bit' "$SCRATCH/come.err"; do
+		pause
 	done
 	says come 'is not traced: .*32-bit'
 	quit
@@ -164,7 +163,7 @@ if command -v python3 >/dev/null && [ -n "$site" ]; then
 	ask look
 	before=$answer
 	for command in enable trace; do
-		timeout $((20 * slower)) "$PROBECTL" $command -p "$target_pid" world:hit >"$SCRATCH/out" \
+		timeout "$TEST_SECONDS" "$PROBECTL" $command -p "$target_pid" world:hit >"$SCRATCH/out" \
 			2>"$SCRATCH/err" </dev/null
 		same "a guest: $command" "$?" 1
 		grep -q 'guest: it is code of another machine type' "$SCRATCH/err" ||

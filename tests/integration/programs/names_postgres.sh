@@ -61,9 +61,8 @@ trace_start modes -c -k lockmode -k arg5 -p "$pg_pid" --follow postgresql:lock__
 wait_tracing modes
 "${psql[@]}" -c 'begin; lock table t in share mode; select pg_sleep(1.5)' >/dev/null &
 holder=$!
-for ((i = 0; i < 100; i++)); do
-	[ "$("${psql[@]}" -c "select count(*) from pg_locks where mode = 'ShareLock' and granted")" = 0 ] || break
-	sleep 0.05
+while [ "$("${psql[@]}" -c "select count(*) from pg_locks where mode = 'ShareLock' and granted")" = 0 ]; do
+	pause
 done
 "${psql[@]}" -c 'begin; lock table t in row exclusive mode; commit' &
 waiter=$!

@@ -13,7 +13,7 @@ cd "$SCRATCH/programs" || exit 1
 # prints NAME WANTED COMMAND…
 prints()
 {
-	timeout $((60 * slower)) "${@:3}" >"$SCRATCH/out" 2>"$SCRATCH/err" || fail "$1: status $?: $(head -3 "$SCRATCH/err")"
+	timeout "$TEST_SECONDS" "${@:3}" >"$SCRATCH/out" 2>"$SCRATCH/err" || fail "$1: status $?: $(head -3 "$SCRATCH/err")"
 	cmp -s "$SCRATCH/out" "$2" || fail "$1: $(diff "$SCRATCH/out" "$2" | head -5)"
 }
 

@@ -30,11 +30,11 @@ SQL
 bench_pid=$!
 on_exit "kill $bench_pid 2>/dev/null"
 backends=
-for ((i = 0; i < 100; i++)); do
+while :; do
 	backends=$("$pg_bin/psql" -XAtc "select pid from pg_locks where locktype = 'advisory'
 		and not granted order by pid" | paste -sd,)
 	case $backends in *,*) break ;; esac
-	sleep 0.1
+	pause
 done
 case $backends in
 *,*) ;;

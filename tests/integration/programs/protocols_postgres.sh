@@ -137,9 +137,9 @@ echo "select pg_advisory_lock(42);" >&"${HOLDER[1]}"
 IFS= read -r -t 30 -u "${HOLDER[0]}" _
 "${psql[@]}" -c "select pg_advisory_lock(42); select 7" >/dev/null &
 waiter=$!
-for ((i = 0; i < 100; i++)); do
+while :; do
 	[ "$("${psql[@]}" -c "select count(*) from pg_locks where locktype = 'advisory' and not granted")" = 0 ] || break
-	sleep 0.05
+	pause
 done
 trace_start unseen --json -t span -p "$pg_pid,$(pg_backends | paste -sd,)" --follow postgresql:query__execute__start \
 	postgresql:query__execute__done 'postgresql:statement__status(status)'

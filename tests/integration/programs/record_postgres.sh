@@ -10,7 +10,7 @@ pg_start
 pg_bench_init 1
 save_state "$pg_pid"
 
-transactions=$((400 / slower))
+transactions=100
 cat >"$SCRATCH/all.sql" <<'SQL'
 \set id random(1, 100000)
 select abalance from pgbench_accounts where aid = :id;

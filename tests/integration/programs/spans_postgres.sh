@@ -8,7 +8,7 @@ need jq
 pg_start
 pg_bench_init 1
 save_state "$pg_pid"
-clients=4 transactions=$((150 / slower)) sleeps=5
+clients=4 transactions=50 sleeps=5
 
 queries=(-p "$pg_pid" --follow 'postgresql:query__start(str(arg0))' postgresql:query__done)
 bench()

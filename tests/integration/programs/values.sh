@@ -9,7 +9,7 @@ need jq
 
 flags=(-XX:+ExtendedDTraceProbes -cp "$SCRATCH")
 names=(hotspot:method__entry hotspot:method__return)
-calls=150049 # of fibonacci(24), in one round
+calls=8361 # of fibonacci(18), in one round
 
 # traced OPTIONS…: the rows or hits of a JVM that works for one round, into $SCRATCH/out
 traced()

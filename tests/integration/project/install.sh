@@ -8,10 +8,13 @@ command -v pkg-config >/dev/null || {
 	exit 77
 }
 
+# What is built already is not built again.
 stage=$SCRATCH/stage
+mkdir "$SCRATCH/build"
+find "$BUILD" -mindepth 1 -maxdepth 1 ! -name tests ! -name check -exec cp -a -t "$SCRATCH/build" {} +
 make_staged()
 {
-	make -j2 BUILD="$SCRATCH/build" CFLAGS=-O0 DESTDIR="$stage" PREFIX=/opt/probe "$@"
+	make -j2 BUILD="$SCRATCH/build" DESTDIR="$stage" PREFIX=/opt/probe "$@"
 }
 make_staged install
 root=$stage/opt/probe

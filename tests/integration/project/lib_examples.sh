@@ -154,15 +154,12 @@ C
 
 postgres_load()
 {
-	local try
-
 	[ -x "$pg_bin/postgres" ] || return 0
 	pg_start
 	pg_bench_init 1
-	background "$pg_bin/pgbench" -n -c 2 -R 200 -T $((1000 * slower))
-	for ((try = 0; try < 100; try++)); do
-		[ "$(pg_backends | wc -l)" -lt 2 ] || break
-		sleep 0.1
+	background "$pg_bin/pgbench" -n -c 2 -R 200 -T 100000
+	while [ "$(pg_backends | wc -l)" -lt 2 ]; do
+		pause
 	done
 	pids[postgresql]=$(pg_backends | paste -sd,)
 }
@@ -174,22 +171,14 @@ examples_start()
 	sources=$PWD
 	declare -gA pids=()
 	mkdir -p "$SCRATCH/bin" "$SCRATCH/examples"
+	# What would go on until Ctrl-C ends soon after it has begun.
 	cat >"$SCRATCH/bin/probectl" <<SH
 #!/bin/sh
-for_at_most()
-{
-	timeout -s INT -k $((20 * slower)) --preserve-status "\$@"
-}
-seconds=60
-case "\$* " in *" -- "*) ;; trace* | record* | top*) seconds=1 ;; esac
-for_at_most \$seconds "$PROBECTL" "\$@"
-status=\$?
-# On a slow machine, it may have been interrupted before it had begun.
-if [ \$status = 130 ] && [ \$seconds = 1 ]; then
-	for_at_most 10 "$PROBECTL" "\$@"
-	status=\$?
-fi
-exit \$status
+case "\$* " in
+*" -- "*) ;;
+trace* | record* | top*) set -- "\$@" -d 0.3 ;;
+esac
+exec timeout -s INT -k 20 --preserve-status 60 "$PROBECTL" "\$@"
 SH
 	chmod 755 "$SCRATCH/bin/probectl"
 	export PATH=$SCRATCH/bin:$PATH

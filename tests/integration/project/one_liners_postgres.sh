@@ -71,10 +71,10 @@ log_from
 answer_start "Which locks are waited for, and how long?" "$pg_pid"
 "${psql[@]}" -c "begin; lock table pgbench_tellers; select pg_sleep(0.5); commit" >/dev/null &
 holder=$!
-for ((try = 0; try < 100; try++)); do
+while :; do
 	[ "$("${psql[@]}" -c "select count(*) from pg_locks
 		where relation = 'pgbench_tellers'::regclass and granted")" = 0 ] || break
-	sleep 0.02
+	pause
 done
 "${psql[@]}" -c "begin; lock table pgbench_tellers; commit"
 wait "$holder"
@@ -146,9 +146,8 @@ for ((i = 0; i < 3; i++)); do
 	done
 done
 kill -KILL "$backend"
-for ((try = 0; try < 100; try++)); do
-	kill -0 "$backend" 2>/dev/null || break
-	sleep 0.1
+while kill -0 "$backend" 2>/dev/null; do
+	pause
 done
 answer "$question" "$backend" 2
 same "the last queries" "$(sed -n "s/.*\"select 'query', \([0-9]*\);\"$/\1/p" \

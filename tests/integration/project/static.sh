@@ -49,7 +49,7 @@ way=(unshare -pfm --kill-child "--root=$root" --mount-proc)
 # bare ARGUMENT…: probectl, in there
 bare()
 {
-	timeout $((60 * slower)) "${way[@]}" /probectl "$@" </dev/null
+	timeout "$TEST_SECONDS" "${way[@]}" /probectl "$@" </dev/null
 }
 # says PATTERN ARGUMENT…: what it prints has a line like that
 says()

@@ -15,13 +15,13 @@ save_state "$pg_pid"
 top=$PWD
 commands=0
 
-pgbench -n -R 100 -T $((300 * slower)) >"$SCRATCH/pgbench.out" 2>&1 &
+pgbench -n -R 100 -T 100000 >"$SCRATCH/pgbench.out" 2>&1 &
 load=$!
 on_exit "end_process $load"
-for ((try = 0; try < 100; try++)); do
+while :; do
 	[ "$("${psql[@]}" -c "select count(*) from pg_stat_activity
 		where application_name = 'pgbench' and query like 'UPDATE%'")" = 0 ] || break
-	sleep 0.1
+	pause
 done
 
 # section QUESTION: runs its commands in this shell, the output of the Nth to $SCRATCH/answer.N

@@ -94,9 +94,8 @@ grep -q 'a ring of 2048 MiB (-b) is too large: it may have at most 1024 MiB' "$S
 record_start killed 'hits:work' -p "$target_pid"
 wait_on "$target_pid" hits:work
 ask 20000
-for ((i = 0; i < 600; i++)); do
-	[ "$(cat "$SCRATCH"/killed/stream* 2>/dev/null | wc -c)" -gt 1000000 ] && break
-	sleep 0.1
+until [ "$(cat "$SCRATCH"/killed/stream* 2>/dev/null | wc -c)" -gt 1000000 ]; do
+	pause
 done
 record_end killed KILL 137
 read_record killed

@@ -13,17 +13,13 @@ exec {endless}<>"$SCRATCH/endless"
 "$PROBECTL" report - <&"$endless" >"$SCRATCH/out" 2>&1 &
 reporter=$!
 reader=
-for ((i = 0; i < 600; i++)); do
-	reader=$(pgrep -P "$reporter") && break
-	sleep 0.1
+until reader=$(pgrep -P "$reporter"); do
+	pause
 done
-[ -n "$reader" ] || fail "nobody reads"
 end_process "$reporter"
-for ((i = 0; i < 100; i++)); do
-	grep -qs '^State:[[:space:]]*[^ZX]' "/proc/$reader/status" || break
-	sleep 0.1
+while grep -qs '^State:[[:space:]]*[^ZX]' "/proc/$reader/status"; do
+	pause
 done
-! grep -s '^State:[[:space:]]*[^ZX]' "/proc/$reader/status" || fail "the reader is still there"
 exec {endless}>&-
 
 # report NAME: as text and JSON, to NAME.txt and NAME.json
@@ -291,11 +287,11 @@ pg_as_user env PGHOST="$PGHOST" PGUSER="$PGUSER" PGDATABASE="$PGDATABASE" \
 bench=$!
 # Its first connection only looks at the tables.
 backend=
-for ((i = 0; i < 100; i++)); do
-	sleep 0.1
+while :; do
 	before=$backend
 	backend=$(pg_backends | head -1)
 	[ -z "$backend" ] || [ "$backend" != "$before" ] || break
+	pause
 done
 record_start pg -s 64 'postgresql:query__start' 'postgresql:query__done' 'postgresql:transaction__*' \
 	'postgresql:lwlock__wait*' 'postgresql:query__parse*' 'postgresql:query__execute*' \

@@ -44,15 +44,12 @@ second()
 {
 	echo "$1" >&"$second_in"
 	said=$((said + 1))
-	for ((i = 0; i < 600 * slower; i++)); do
-		[ "$(wc -l <"$SCRATCH/second.out")" -ge $said ] && return
-		sleep 0.1
+	until [ "$(wc -l <"$SCRATCH/second.out")" -ge $said ]; do
+		pause
 	done
-	fail "the second process does not answer"
 }
-for ((i = 0; i < 100 * slower; i++)); do
-	[ -s "$SCRATCH/second.out" ] && break
-	sleep 0.1
+until [ -s "$SCRATCH/second.out" ]; do
+	pause
 done
 
 record_start loop --full=loop -b 128k -p "$first,$second" hits:work
@@ -60,9 +57,8 @@ wait_tracing loop "$recorder"
 ask 50000
 second 100
 kill -USR1 "$recorder"
-for ((i = 0; i < 600 * slower; i++)); do
-	[ "$(grep -ac . "$SCRATCH"/loop/stream_* 2>/dev/null | wc -l)" -ge 4 ] && break
-	sleep 0.1
+until [ "$(grep -ac . "$SCRATCH"/loop/stream_* 2>/dev/null | wc -l)" -ge 4 ]; do
+	pause
 done
 second 200
 record_stop loop

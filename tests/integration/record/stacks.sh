@@ -127,10 +127,10 @@ record_start both --stack -p "$first,$target_pid" stacks:call
 wait_tracing both "$recorder"
 echo go >&"$first_in"
 ask go
-for ((try = 0; try < 50; try++)); do
+while :; do
 	exported both
 	[ "$(wc -l <"$SCRATCH/both.json")" -lt $((6 * rounds)) ] || break
-	sleep 0.1
+	pause
 done
 # Nothing more is written.
 kill -KILL "$recorder"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# runs-as: both
+# runs-as: user, and root in check-all
 #
 # --full=wait: hits wait for room in their rings. None is lost while somebody reads, whatever hits;
 # a recorder that is stopped or killed delays its target once; what was lost is counted.
@@ -61,9 +61,8 @@ same_state "$target_pid"
 "$PROBECTL" record -q --full=wait -o "$SCRATCH/held" loop:nop -- "$TARGETS/loop" -s nop -n 2000 -p 1000 \
 	>/dev/null 2>"$SCRATCH/held.err" &
 held=$!
-for ((i = 0; i < 200 * slower; i++)); do
-	[ ! -s "$SCRATCH/held/metadata" ] || break
-	sleep 0.02
+while [ ! -s "$SCRATCH/held/metadata" ]; do
+	pause
 done
 same "how the recorder's threads are scheduled" "$(ps -L -o cls= -p "$held" | sort -u)" \
 	"$(ps -o cls= -p $$)"
@@ -141,9 +140,8 @@ mkfifo "$SCRATCH/fifo"
 first=$!
 on_exit "end_process $first"
 exec {first_in}>"$SCRATCH/fifo"
-for ((i = 0; i < 200 * slower; i++)); do
-	[ ! -s "$SCRATCH/first.out" ] || break
-	sleep 0.02
+while [ ! -s "$SCRATCH/first.out" ]; do
+	pause
 done
 record_start several --full=wait:1s -b 128k -f 'arg0 % 256 == 0' -p "$first,$target_pid" crew:work
 wait_on "$first" crew:work

@@ -32,16 +32,14 @@ storm()
 		2>"$SCRATCH/first$round.err" &
 	local first=$!
 	on_exit "end_process $first"
-	for ((i = 0; i < 200; i++)); do
+	while :; do
 		pid=$(sed -n 's/^ready //p' "$SCRATCH/said$round" 2>/dev/null)
 		[ -z "$pid" ] || break
-		sleep 0.05
+		pause
 	done
-	[ -n "$pid" ] || die "the program does not start: $(cat "$SCRATCH/first$round.err")"
 	trace_start "second$round" --json -c --follow -p "$pid" 'posix_trace:storm.*' demo:event
-	for ((i = 0; i < 200; i++)); do
-		grep -q tracing "$SCRATCH/second$round.err" && break
-		sleep 0.05
+	until grep -q tracing "$SCRATCH/second$round.err"; do
+		pause
 	done
 	echo >"$SCRATCH/go.$round"
 	wait "$first" || fail "the program failed: $(cat "$SCRATCH/first$round.err")"

@@ -102,9 +102,8 @@ fi
 
 # The first use is seen, because the first thread that uses a name waits until it is probed.
 trace_start late --json --follow -p "$target_pid" 'posix_trace:new.*(str(arg0))'
-for ((i = 0; i < 100; i++)); do
-	grep -q tracing "$SCRATCH/late.err" && break
-	sleep 0.05
+until grep -q tracing "$SCRATCH/late.err"; do
+	pause
 done
 for ((i = 0; i < 10; i++)); do
 	ask "new 3 late$i"
@@ -119,9 +118,8 @@ same_state "$target_pid"
 # It waits for all names that are open, so a hundred take as long as one. A signal handler may be
 # the first user.
 trace_start group --json -c --follow -p "$target_pid" 'posix_trace:many.*' 'posix_trace:handler.*' 'posix_trace:loading.*'
-for ((i = 0; i < 100; i++)); do
-	grep -q tracing "$SCRATCH/group.err" && break
-	sleep 0.05
+until grep -q tracing "$SCRATCH/group.err"; do
+	pause
 done
 ask "many 100 group"
 [ "${answer#waited }" -lt 20 ] || fail "100 names, opened and then used: $answer"
@@ -161,9 +159,8 @@ same_state "$target_pid"
 
 # The child may be the first user of a name that its parent has opened.
 trace_start heirs --json --follow -p "$target_pid" 'posix_trace:heir*'
-for ((i = 0; i < 100; i++)); do
-	grep -q tracing "$SCRATCH/heirs.err" && break
-	sleep 0.05
+until grep -q tracing "$SCRATCH/heirs.err"; do
+	pause
 done
 ask "open heirloom"
 ask fork

@@ -167,9 +167,8 @@ agent()
 		>"$SCRATCH/agent.$name" 2>&1 &
 	exec {ask}>"$SCRATCH/ask.$name"
 	echo "open pipe $agent -d 10 -l $SCRATCH/trace.log -I $port -M $(id -un)" >&"$ask"
-	for ((i = 0; i < 200; i++)); do
-		(exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null && break
-		sleep 0.05
+	until (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; do
+		pause
 	done
 	"$SCRATCH/$name.pcp" "$@" >"$SCRATCH/with_agent" 2>&1 || fail "$name with an agent: status $?"
 	for kind in 0:transact 1:point 2:observe 3:counter; do

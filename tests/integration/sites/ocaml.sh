@@ -233,12 +233,9 @@ same "arguments in a loop" "$(jq -r 'select(.name == "loop") | .args[0]' "$SCRAT
 # told PROBE: waits until the trace says that hits are not counted
 told()
 {
-	local try
-	for ((try = 0; try < 300; try++)); do
-		grep -q "$1 at .* its hits are not counted" "$SCRATCH/trace.err" && return
-		sleep 0.1
+	until grep -q "$1 at .* its hits are not counted" "$SCRATCH/trace.err"; do
+		pause
 	done
-	fail "nothing is said of hits of $1 that are not counted"
 }
 
 # trace_stop_incomplete: Ctrl-C; the exit status must be 1

@@ -63,9 +63,8 @@ pass 1
 kernel_off 6
 pass 1
 # The kernel takes them away a while later.
-for ((k = 0; k < 600; k++)); do
-	[ -n "$("$python" "$integration/poke.py" "$pid" changed "$program")" ] || break
-	sleep 0.01
+while [ -n "$("$python" "$integration/poke.py" "$pid" changed "$program")" ]; do
+	pause
 done
 same_state "$pid"
 end_target

@@ -32,9 +32,8 @@ for ((i = 0; i < 24; i++)); do
 	exec {to}>&- {from}<&-
 	wait "$kernel_pid"
 	# The kernel takes it away a while later.
-	for ((k = 0; k < 600; k++)); do
-		[ "$("$python" "$integration/poke.py" "$pid" peek "$place" 1)" != "${original:0:2}" ] || break
-		sleep 0.01
+	while [ "$("$python" "$integration/poke.py" "$pid" peek "$place" 1)" != "${original:0:2}" ]; do
+		pause
 	done
 	"$PROBECTL" repair -p "$pid" >"$SCRATCH/out" 2>&1 || fail "$i: $(cat "$SCRATCH/out")"
 done

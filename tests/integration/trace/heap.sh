@@ -7,10 +7,9 @@
 need_attach
 need jq objdump readelf
 
-rounds=200 threads=3
 # Where a copy of a stack takes long, three threads on two processors might find each ring locked by
 # one that was preempted, and lose a hit (docs/ring.md).
-[ "$slower" = 1 ] || threads=2
+rounds=200 threads=2
 
 # heap_run NAME ARGS…: a whole run of the target, whose hits all have room
 heap_run()
@@ -211,9 +210,8 @@ in_intervals()
 {
 	jq -s 'map(select(.interval) | .total_bytes) | add' "$SCRATCH/attached.out" 2>"$SCRATCH/null"
 }
-for ((try = 0; try < 100 * slower; try++)); do
-	[ "$(in_intervals)" != $((6000 * n + 30)) ] || break
-	sleep 0.1
+while [ "$(in_intervals)" != $((6000 * n + 30)) ]; do
+	pause
 done
 trace_stop attached
 same_state "$target_pid"

@@ -118,9 +118,8 @@ finished 1
 # Once to end the trace, once more to drop the output.
 kill -INT "$tracer_pid"
 unharmed
-for ((i = 0; i < 100; i++)); do
-	kill -INT "$tracer_pid" 2>/dev/null || break
-	sleep 0.1
+while kill -INT "$tracer_pid" 2>/dev/null; do
+	pause
 done
 wait "$tracer_pid"
 [ $? -le 1 ] || fail "$what: status $?"
@@ -229,15 +228,15 @@ cut_off()
 }
 
 what="a full disk, one process"
-timeout $((60 * slower)) "$PROBECTL" trace -o /dev/full comer:hit -- "$TARGETS/comer" 200000 2>"$SCRATCH/err"
+timeout "$TEST_SECONDS" "$PROBECTL" trace -o /dev/full comer:hit -- "$TARGETS/comer" 200000 2>"$SCRATCH/err"
 cut_off "$what"
 # Hits of several are put in order first.
 what="a full disk, two processes"
-timeout $((60 * slower)) "$PROBECTL" trace --follow -o /dev/full comer:hit -- \
+timeout "$TEST_SECONDS" "$PROBECTL" trace --follow -o /dev/full comer:hit -- \
 	sh -c '"$1" 200000 & "$1" 200000; wait' sh "$TARGETS/comer" 2>"$SCRATCH/err"
 cut_off "$what"
 # Who reads no more has seen enough.
-timeout $((60 * slower)) "$PROBECTL" trace comer:hit -- "$TARGETS/comer" 200000 2>"$SCRATCH/err" | head -1 >/dev/null
+timeout "$TEST_SECONDS" "$PROBECTL" trace comer:hit -- "$TARGETS/comer" 200000 2>"$SCRATCH/err" | head -1 >/dev/null
 ! grep -q "cut off" "$SCRATCH/err" || fail "a reader that ends: $(cat "$SCRATCH/err")"
 
 what="no standard output"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# runs-as: both
+# runs-as: user, and root in check-all
 # The hits of several processes are printed in the order of time: of each, some have come while the
 # others were read; and after a pause, there are more than are put into order at once.
 . tests/integration/lib.sh

@@ -307,13 +307,12 @@ trace_stop pg
 	"$SCRATCH/pg.out" >"$SCRATCH/ours"
 
 gdb -nx -batch -p "$backend" -ex 'set pagination off' -ex 'set backtrace past-main on' \
-	-ex 'break -probe-stap postgresql:query__start' -ex 'continue' -ex 'bt' -ex 'detach' \
+	-ex 'break -probe-stap postgresql:query__start' -ex "shell touch '$SCRATCH/there'" -ex 'continue' -ex 'bt' -ex 'detach' \
 	>"$SCRATCH/gdb.out" 2>&1 </dev/null &
 gdb_pid=$!
-for ((i = 0; i < 300; i++)); do
-	grep -q '^Continuing' "$SCRATCH/gdb.out" && break
-	kill -0 "$gdb_pid" 2>/dev/null || break
-	sleep 0.1
+# It may end before, if it may not attach.
+until [ -e "$SCRATCH/there" ] || ! kill -0 "$gdb_pid" 2>/dev/null; do
+	pause
 done
 query 'select 1;'
 wait "$gdb_pid"

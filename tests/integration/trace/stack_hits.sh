@@ -122,10 +122,8 @@ echo go >&"$first_in"
 ask go
 hear_both()
 {
-	local try
-	for ((try = 0; try < 100; try++)); do
-		[ "$(grep -c '"frames"' "$SCRATCH/both.out")" -lt $((6 * rounds)) ] || return
-		sleep 0.1
+	while [ "$(grep -c '"frames"' "$SCRATCH/both.out")" -lt $((6 * rounds)) ]; do
+		pause
 	done
 }
 hear_both

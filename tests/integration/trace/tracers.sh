@@ -162,11 +162,9 @@ wait_on "$target_pid" pairs:request__start
 ask go
 [ ! -s "$SCRATCH/ring.out" ] || fail "a flight recorder printed before it was asked"
 kill -USR1 "$tracer_pid"
-for ((i = 0; i < 100; i++)); do
-	grep -q '"args"' "$SCRATCH/ring.out" && break
-	sleep 0.1
+until grep -q '"args"' "$SCRATCH/ring.out"; do
+	pause
 done
-grep -q '"args"' "$SCRATCH/ring.out" || fail "SIGUSR1: nothing was printed"
 # A thread's last hit is the one without an end; and it outlives the process.
 same "the last hit" "$(jq -s '.[-1].args[0] > 1e18' "$SCRATCH/ring.out")" true
 printed=$(wc -l <"$SCRATCH/ring.out")
@@ -185,7 +183,7 @@ loaded()
 {
 	local wanted=$1 options=$2 status
 	shift 2
-	timeout $((60 * slower)) "$PROBECTL" trace -t "$own$options" "$@" -- "$TARGETS/loop" -s nop -n 1000 \
+	timeout "$TEST_SECONDS" "$PROBECTL" trace -t "$own$options" "$@" -- "$TARGETS/loop" -s nop -n 1000 \
 		>"$SCRATCH/own.out" 2>"$SCRATCH/own.err"
 	status=$?
 	same "status with '$options'" "$status" "$wanted"
@@ -313,9 +311,8 @@ start "$TARGETS/pairs" 1 10
 trace_start later -t latency -k arg0 -i 0.1 -p "$target_pid" pairs:request__start pairs:request__done
 wait_tracing later
 ask go
-for ((i = 0; i < 100; i++)); do
-	grep -q '^no pair was timed: 2 in flight$' "$SCRATCH/later.out" && break
-	sleep 0.1
+until grep -q '^no pair was timed: 2 in flight$' "$SCRATCH/later.out"; do
+	pause
 done
 grep -q '^no pair was timed: 2 in flight$' "$SCRATCH/later.out" ||
 	fail "an interval without a pair: $(tail -2 "$SCRATCH/later.out")"

@@ -13,7 +13,7 @@ loaded()
 {
 	local wanted=$1 options=$2
 	shift 2
-	timeout $((60 * slower)) "$PROBECTL" trace -t "$own$options" "$@" -- "$TARGETS/loop" -s nop -n 1000 \
+	timeout "$TEST_SECONDS" "$PROBECTL" trace -t "$own$options" "$@" -- "$TARGETS/loop" -s nop -n 1000 \
 		>"$SCRATCH/own.out" 2>"$SCRATCH/own.err"
 	same "status with '$options'" "$?" "$wanted"
 }
@@ -53,12 +53,9 @@ same_state "$first"
 # is_off PID PROBE: its site is restored, within ten seconds, or more on a slow machine
 is_off()
 {
-	local try
-	for ((try = 0; try < 100 * slower; try++)); do
-		[ "$("$PROBECTL" list --json -p "$1" "$2" | jq -s 'map(.enabled) | any')" = false ] && return
-		sleep 0.1
+	until [ "$("$PROBECTL" list --json -p "$1" "$2" | jq -s 'map(.enabled) | any')" = false ]; do
+		pause
 	done
-	fail "$2 is still on"
 }
 
 # A probe of a process: it is restored at once, and the other probe is on until the end.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# runs-as: both
+# runs-as: user, and root in check-all
 # Standard error or standard output is a full pipe that nobody reads. Probes go off nevertheless, at
 # the time limit or at a signal. Messages are dropped and counted. Only data waits for a reader,
 # until a signal ends that wait.

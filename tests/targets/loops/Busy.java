@@ -82,7 +82,7 @@ public final class Busy {
 	}
 
 	private static String work(int round) throws Exception {
-		String result = "round " + round + " fibonacci " + fibonacci(24) + " thrown "
+		String result = "round " + round + " fibonacci " + fibonacci(18) + " thrown "
 			+ thrown(2000) + " sum " + garbage(50000) + " contended " + contend(4, 20000);
 		System.gc();
 		return result + " class " + Class.forName("java.util.zip.CRC32").getName();
