@@ -28,15 +28,8 @@
 #include "libprobe/self/self.h"
 #include "tests/unit/self/self_hits.h"
 #include "tests/unit/skip.h"
-#include "tests/unit/slower.h"
 
-enum {
-	THREADS = 3,
-	CYCLES = 3000 / TEST_SLOWER,
-	SHORT_CYCLES = 60000 / TEST_SLOWER,
-	MANY = 60,
-	RECORDS = 1000
-};
+enum { THREADS = 3, CYCLES = 1000, SHORT_CYCLES = 20000, MANY = 60, RECORDS = 1000 };
 
 /* A site whose hits are called without a stub. */
 static struct hook hook;

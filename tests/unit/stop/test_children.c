@@ -22,7 +22,6 @@
 #include <cmocka.h>
 
 #include "libprobe/stop/children.h"
-#include "tests/unit/slower.h"
 
 /* If a test fails, nobody else ends it. */
 static int wait_for_ever(void *unused)
@@ -56,7 +55,7 @@ static void check(void)
 
 /* ---- Children that end while they are listed --------------------------------------------- */
 
-enum { MORTALS = 100, ROUNDS = 300 / TEST_SLOWER };
+enum { MORTALS = 100, ROUNDS = 100 };
 
 static bool is_listed(pid_t pid)
 {

@@ -24,12 +24,11 @@
 #include "libprobe/base/page.h"
 #include "libprobe/process/memory.h"
 #include "libprobe/base/procfs.h"
-#include "tests/unit/slower.h"
 #include "tests/unit/stop/victim_bodies.h"
 
 enum {
 	WAIT_MS = 300, /* of victims; longer on a machine that needs long to begin */
-	CHURN_STOPS = 3000 / TEST_SLOWER
+	CHURN_STOPS = 1000
 };
 static int64_t wait_ms = WAIT_MS;
 

@@ -15,7 +15,7 @@ enum {
 	GATHERING_CELL_BYTES = sizeof(struct probe_cell) + 8 * CELL_BUCKETS,
 	GATHERING_STRING_MAX = 40,
 	GATHERING_THREADS = 8,
-	GATHERING_HITS = 50000 / TEST_SLOWER, /* of each thread */
+	GATHERING_HITS = 16000, /* of each thread */
 	GATHERING_EXTRA_BYTES = 1 << 17
 };
 
