@@ -17,6 +17,7 @@
 
 #include "tests/unit/room.h"
 #include "tests/unit/self/self_text.h"
+#include "tests/unit/wait.h"
 
 enum { THREADS = 4, HITS = 1000, ROUNDS = 10 };
 
@@ -424,8 +425,7 @@ static void test_orphan_enables_itself(void **state)
 
 		if (fork())
 			_exit(0);
-		while (getppid() == parent)
-			usleep(1000);
+		wait_until(getppid() != parent);
 		self_enable("testself:hit");
 		hit(1);
 		child_check(self_status("testself", "hit").hits == 1);

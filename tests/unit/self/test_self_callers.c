@@ -28,6 +28,7 @@
 #include "libprobe/self/self.h"
 #include "tests/unit/self/self_hits.h"
 #include "tests/unit/skip.h"
+#include "tests/unit/wait.h"
 
 enum { THREADS = 3, CYCLES = 1000, SHORT_CYCLES = 20000, MANY = 60, RECORDS = 1000 };
 
@@ -328,7 +329,7 @@ static void fork_often(void)
 		int status;
 
 		if (child == 0) {
-			alarm(10);
+			alarm(test_seconds());
 			callers_after_fork();
 			functions_after_fork(&hook.functions);
 			pass();
@@ -446,7 +447,7 @@ static void in_child(void (*act)(void))
 	int status;
 
 	if (child == 0) {
-		alarm(60);
+		alarm(test_seconds());
 		act();
 		_exit(0);
 	}
@@ -468,13 +469,11 @@ static void disconnect_filtered(void)
 	child_ok(probe_self_register("testcalls:hit", self_count, &others), 3);
 	child_check(pthread_create(&hitter, NULL, keep_hitting, NULL) == 0, 4);
 	refuse(membarrier, 1, true);
-	while (!calls)
-		usleep(100);
+	wait_until(calls);
 	child_ok(probe_self_unregister("testcalls:hit", self_count, &calls), 5);
 	before = calls;
 	seen = others;
-	while (atomic_load(&others) == seen)
-		usleep(100);
+	wait_until(others != seen);
 	child_check(calls == before, 6);
 	child_ok(probe_self_unregister("testcalls:hit", self_count, &others), 7);
 	hitters_done = true;
@@ -521,8 +520,7 @@ static void connect_filtered(void)
 	child_check(pthread_create(&hitter, NULL, keep_hitting, NULL) == 0, 2);
 	refuse(memory, 1, false);
 	child_ok(probe_self_register("testcalls:hit", self_count, &calls), 3);
-	while (!calls)
-		usleep(100);
+	wait_until(calls);
 	child_ok(probe_self_unregister("testcalls:hit", self_count, &calls), 4);
 	hitters_done = true;
 	pthread_join(hitter, NULL);

@@ -20,6 +20,7 @@
 #include "tests/unit/dying.h"
 #include "tests/unit/stop/keep_registers.h"
 #include "tests/unit/stop/victim_bodies.h"
+#include "tests/unit/wait.h"
 
 static void registers_body(struct shared *s)
 {
@@ -193,13 +194,12 @@ static void test_killed_while_it_reads(void **state)
 		struct victim v;
 
 		victim_start(&v, read_body);
-		sleep_ms(5);
+		await_state(&v, 'S');
 		kill_controllers(&v, 10);
 		sleep_ms(5);
 		assert_true(atomic_load(&v.shared->elapsed_ns) == 0);
 		assert_int_equal(write(v.shared->pipe[1], "x", 1), 1);
-		while (kill(v.pid, 0) == 0 && !atomic_load(&v.shared->elapsed_ns))
-			sleep_ms(1);
+		wait_until(atomic_load(&v.shared->elapsed_ns));
 		assert_int_equal(atomic_load(&v.shared->result), 1);
 		victim_join(&v);
 	}
