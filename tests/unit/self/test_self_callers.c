@@ -7,6 +7,7 @@
 /* Not under AddressSanitizer: its terabytes of memory are searched at each of many changes. */
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stddef.h>
@@ -73,6 +74,16 @@ static void check_deep(const struct probe_self_hit *hit, void *data)
 	check_life(hit, data);
 }
 
+/* Other processors make them soon; if there is only this one, it must be given up. */
+static void wait_for_hits(long count)
+{
+	const long end = hits + count;
+
+	for (unsigned int spins = 1; hits < end; spins++)
+		if (spins % 4096 == 0)
+			sched_yield();
+}
+
 /* Before a function goes, there are up to `most` further hits. */
 static void come_and_go(function_call *call, bool is_general, int cycles, int most)
 {
@@ -85,8 +96,7 @@ static void come_and_go(function_call *call, bool is_general, int cycles, int mo
 		life->alive = 1;
 		function = functions_add(&hook.functions, call, life, is_general);
 		assert_non_null(function);
-		for (long before = hits; hits < before + i % (most + 1);)
-			;
+		wait_for_hits(i % (most + 1));
 		self_ok(function_stop(function));
 		function_wait(function);
 		life->alive = 0;
@@ -97,8 +107,12 @@ static void come_and_go(function_call *call, bool is_general, int cycles, int mo
 static void *pass_until_done(void *unused)
 {
 	(void)unused;
-	while (!done)
+	/* Others of a single processor need not wait for a whole time slice. */
+	for (unsigned int i = 1; !done; i++) {
 		pass();
+		if (i % 1024 == 0)
+			sched_yield();
+	}
 	return NULL;
 }
 

@@ -371,7 +371,7 @@ static void many_threads(void **state)
 		stub.gather.key_count = 0;
 		stub.flights.filter = &same;
 		c->end = stub_host_emit_site(&c->host, &stub);
-		gathering_run(c, work, variant & 1);
+		gathering_run(c, work, GATHERING_HITS, variant & 1);
 		assert_int_equal(gathering_totals(c).bucketed,
 			2 * ((uint64_t)GATHERING_THREADS * GATHERING_HITS +
 				    (variant & 1 ? c->signals : 0)));

@@ -65,7 +65,7 @@ static void rate_by_many(void **state)
 	stub.rate_word = (uintptr_t)c->extra;
 	memset(c->extra, 0, 8);
 	c->site = stub_host_emit_site(&c->host, &stub);
-	gathering_run(c, hit, true);
+	gathering_run(c, hit, GATHERING_HITS, true);
 	assert_int_equal(stub_host_hits(&c->host), 1000);
 }
 
