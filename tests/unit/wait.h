@@ -39,7 +39,11 @@ static inline void wait_turn(time_t *end, const char *condition, const char *fil
 
 /* Waits until a condition holds. Ends the program if that takes longer than the limit. */
 #define wait_until(condition)                                                                      \
-	for (time_t wait_end_ = 0; !(condition);)                                                  \
-	wait_turn(&wait_end_, #condition, __FILE__, __LINE__)
+	do {                                                                                       \
+		time_t wait_end_ = 0;                                                              \
+                                                                                                   \
+		while (!(condition))                                                               \
+			wait_turn(&wait_end_, #condition, __FILE__, __LINE__);                     \
+	} while (0)
 
 #endif
