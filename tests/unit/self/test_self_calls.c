@@ -400,6 +400,13 @@ static void *let_go(void *data)
 	return NULL;
 }
 
+/* A thread that was in a stub at the last change keeps it until the next one. */
+static void remove_stubs(void)
+{
+	self_enable("testcalls:hit");
+	self_disable("testcalls:hit");
+}
+
 /* A thread stays in the function: disconnecting waits for it, and only for it. */
 static void test_unregister_waits(void **state)
 {
@@ -425,6 +432,7 @@ static void test_unregister_waits(void **state)
 	pthread_join(helper, NULL);
 	free(slow);
 	pthread_join(hitter, NULL);
+	remove_stubs();
 	self_text_same();
 	self_nothing_left();
 }
@@ -455,6 +463,7 @@ static void test_unregister_cancelled(void **state)
 	assert_int_equal(slow.left, 1);
 	pthread_join(helper, NULL);
 	pthread_join(hitter, NULL);
+	remove_stubs();
 	self_text_same();
 	self_nothing_left();
 }
