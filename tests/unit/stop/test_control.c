@@ -27,7 +27,7 @@
 #include "tests/unit/stop/victim_bodies.h"
 #include "tests/unit/wait.h"
 
-enum { CHURN_STOPS = 1000 };
+enum { CHURN_STOPS = 500 };
 static int64_t wait_ms; /* of victims */
 
 /* ---- Stopping --------------------------------------------------------------------------- */
