@@ -40,8 +40,6 @@ TEST_SECONDS ?= 300
 REPEATS ?= 0
 # How many tests run at a time: many of them wait most of their time.
 JOBS ?= $(shell expr $$(nproc) + 1)
-# By how much the hits that only have to be many are fewer in unit tests.
-TEST_SLOWER ?= 1
 FUZZ_SECONDS ?= 20
 # What `make torture` does to each of PROGRAMS; see tests/torture/run.sh.
 KILLS ?= 1000
@@ -189,7 +187,7 @@ $(PROGRAM_OBJ): private OUR_CPPFLAGS += -DPROBE_INTERPRETER='"$(INTERPRETER)"'
 $(ALL_OBJ): $(BUILD)/obj/%.o: %.c $(SETTINGS) | $(FIRST)
 	$(say) CC $<
 	@mkdir -p $(@D)
-	$(Q)$(COMPILE) $(if $(filter tests/%,$<),$(CMOCKA_CFLAGS) -DTEST_SLOWER=$(TEST_SLOWER)) $< -o $@
+	$(Q)$(COMPILE) $(if $(filter tests/%,$<),$(CMOCKA_CFLAGS)) $< -o $@
 
 # The lines of the catalogue, as string literals.
 $(BUILTIN:.o=.c): $(PROBES) $(SOURCES)

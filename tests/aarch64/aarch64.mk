@@ -9,14 +9,11 @@ AARCH64_LIB := $(AARCH64_ROOT)/usr/lib/aarch64-linux-gnu
 # The limits of the whole and of a test: an emulator is slow.
 AARCH64_SECONDS ?= 43200
 AARCH64_TEST_SECONDS ?= 1800
-# By how much the hits that only have to be many are fewer there.
-AARCH64_SLOWER ?= 10
 # 1: only tests of what is different there.
 AARCH64_SHORT ?= 0
 AARCH64_MAKE = PKG_CONFIG_SYSROOT_DIR='$(AARCH64_ROOT)' PKG_CONFIG_LIBDIR='$(AARCH64_LIB)/pkgconfig' \
 	$(MAKE) BUILD='$(AARCH64)' MACHINE=aarch64 CC='aarch64-linux-gnu-gcc --sysroot=$(AARCH64_ROOT)' \
-	CXX='aarch64-linux-gnu-g++ --sysroot=$(AARCH64_ROOT)' AR=aarch64-linux-gnu-ar SANITIZE= \
-	TEST_SLOWER=$(AARCH64_SLOWER)
+	CXX='aarch64-linux-gnu-g++ --sysroot=$(AARCH64_ROOT)' AR=aarch64-linux-gnu-ar SANITIZE=
 # Its kernel: a package, or PACKAGE/SUITE. One that has pages of 16 KiB is
 # linux-image-arm64-16k/bookworm-backports.
 AARCH64_KERNEL ?= linux-image-arm64
@@ -43,4 +40,4 @@ check-aarch64: | $(FIRST)
 	$(Q)bash tests/aarch64/root.sh '$(AARCH64)/debian' $(AARCH64_KERNEL) $(AARCH64_PACKAGES)
 	+$(Q)$(AARCH64_MAKE) $(AARCH64_GOALS)
 	$(Q)bash tests/aarch64/boot.sh '$(AARCH64)/debian' '$(AARCH64)' '$(AARCH64_SECONDS)' \
-		'PROBE_TEST_SLOWER=$(AARCH64_SLOWER) bash tests/run.sh -b $(AARCH64) -t $(AARCH64_TEST_SECONDS) -r $(REPEATS) $(AARCH64_TESTS)'
+		'bash tests/run.sh -b $(AARCH64) -t $(AARCH64_TEST_SECONDS) -r $(REPEATS) $(AARCH64_TESTS)'

@@ -9,10 +9,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "libprobe/base/procfs.h"
 #include "libprobe/process/memory.h"
 #include "tests/unit/victim.h"
-
-enum { PATIENCE_MS = 20000 };
+#include "tests/unit/wait.h"
 
 void assert_done(struct probe_error *error)
 {
@@ -35,12 +35,12 @@ int64_t now_ns(void)
 
 void await(const _Atomic uint64_t *word, uint64_t value)
 {
-	for (int i = 0; i < PATIENCE_MS; i++) {
-		if (atomic_load(word) >= value)
-			return;
-		sleep_ms(1);
-	}
-	fail_msg("nothing came");
+	wait_until(atomic_load(word) >= value);
+}
+
+void await_state(const struct victim *victim, char state)
+{
+	wait_until(procfs_thread_state(victim->pid, victim->pid) == state);
 }
 
 void victim_start(struct victim *victim, void (*body)(struct shared *shared))
@@ -99,6 +99,7 @@ void victim_join(struct victim *victim)
 {
 	int status = 0;
 
+	atomic_store(&victim->shared->over, 1);
 	assert_int_equal(waitpid(victim->pid, &status, 0), victim->pid);
 	assert_true(WIFEXITED(status));
 	assert_int_equal(WEXITSTATUS(status), 0);

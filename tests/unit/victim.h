@@ -21,7 +21,8 @@ struct shared {
 	_Atomic uint64_t failure;  /* what it found wrong; 0: nothing */
 	_Atomic int64_t result;
 	_Atomic int64_t elapsed_ns;
-	int pipe[2]; /* from the test to the victim */
+	_Atomic uint64_t over; /* set by the test: it may exit */
+	int pipe[2];	       /* from the test to the victim */
 };
 
 struct victim {
@@ -39,14 +40,16 @@ struct victim {
 void victim_start(struct victim *victim, void (*body)(struct shared *shared));
 /* Kills it; it must still have been alive. */
 void victim_end(struct victim *victim);
-/* Waits for it to exit by itself, with status 0 and no failure noted. */
+/* Lets it exit by itself, which must be with status 0 and without a failure noted. */
 void victim_join(struct victim *victim);
 
 /* Fails the test where there is an error. */
 void assert_done(struct probe_error *error);
 
-/* Waits until a word has (at least) a value; fails after some seconds. */
+/* Waits until a word has (at least) a value. */
 void await(const _Atomic uint64_t *word, uint64_t value);
+/* Waits until the victim's first thread is in this state: 'S' while a system call waits. */
+void await_state(const struct victim *victim, char state);
 void sleep_ms(unsigned int ms);
 /* Of CLOCK_MONOTONIC. */
 int64_t now_ns(void);

@@ -21,6 +21,7 @@
 #include "probe/self.h"
 #include "tests/unit/api/asked.h"
 #include "tests/unit/api/counterparts.h"
+#include "tests/unit/wait.h"
 
 SEMAPHORE(one);
 SEMAPHORE(two);
@@ -60,8 +61,7 @@ static void hit_alone(struct probe_target *target, const char *name)
 
 	for (size_t i = 0; i < 3; i++)
 		assert_int_equal(state_of(target, names[i]).patched, strcmp(names[i], name) == 0);
-	while (!state_of(target, name).hits)
-		usleep(1000);
+	wait_until(state_of(target, name).hits);
 }
 
 static void toggled(void **state)
@@ -234,8 +234,7 @@ static void an_orphan_itself(void **state)
 
 		if (fork() != 0)
 			_exit(0);
-		while (getppid() == parent)
-			usleep(1000);
+		wait_until(getppid() != parent);
 		status = (char)exit_status(fork_asked(-1, true));
 		_exit(write(result[1], &status, 1) != 1);
 	}

@@ -20,6 +20,7 @@
 
 #include "libprobe/base/procfs.h"
 #include "tests/unit/skip.h"
+#include "tests/unit/wait.h"
 
 /* A child that has prepared itself and waits. */
 static pid_t child(void (*prepare)(const char *), const char *argument)
@@ -168,9 +169,7 @@ static void test_main_thread_has_ended(void **state)
 			_exit(1);
 		pthread_exit(NULL);
 	}
-	for (int i = 0; i < 1000 && procfs_thread_state(pid, pid) != 'Z'; i++)
-		usleep(10000);
-	assert_int_equal(procfs_thread_state(pid, pid), 'Z');
+	wait_until(procfs_thread_state(pid, pid) == 'Z');
 	assert_false(procfs_is_exiting(pid));
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);

@@ -18,8 +18,10 @@
 
 #include <cmocka.h>
 
+#include "libprobe/base/procfs.h"
 #include "libprobe/follow/gate.h"
 #include "tests/unit/skip.h"
+#include "tests/unit/wait.h"
 
 static struct probe_gate *shared_gate(void)
 {
@@ -43,7 +45,7 @@ static bool is_wanted(const struct gate *gate)
 {
 	struct pollfd pfd = {.fd = gate->event, .events = POLLIN};
 
-	return poll(&pfd, 1, 10000) == 1;
+	return poll(&pfd, 1, (int)test_seconds() * 1000) == 1;
 }
 
 static void test_one_thread(void **state)
@@ -119,6 +121,11 @@ static long sleeps(const struct gate *gate)
 	return count;
 }
 
+static bool is_asleep(const struct gate *gate)
+{
+	return procfs_thread_state(getpid(), (pid_t)gate->owner) == 'S';
+}
+
 /* Sessions are many, and often idle: a waiter has no processor time while nothing comes. */
 static void test_idle(void **state)
 {
@@ -128,9 +135,9 @@ static void test_idle(void **state)
 
 	(void)state;
 	open_gate(&gate, shared);
-	usleep(100000);
+	wait_until(is_asleep(&gate));
 	before = sleeps(&gate);
-	usleep(900000);
+	usleep(500000);
 	assert_in_range(sleeps(&gate) - before, 0, 1);
 	gate_close(&gate);
 	close(gate.event);
@@ -162,7 +169,7 @@ static void test_close_written_back(void **state)
 
 	(void)state;
 	assert_int_equal(pthread_create(&thread, NULL, write_back, &writer), 0);
-	alarm(60);
+	alarm(test_seconds());
 	for (int i = 0; i < 200; i++) {
 		struct gate gate;
 
@@ -194,9 +201,9 @@ static void test_close_unheard(void **state)
 	atomic_store((_Atomic uint32_t *)&shared->arrived, 1);
 	syscall(SYS_futex, &shared->arrived, FUTEX_WAKE, 1, NULL, NULL, 0);
 	assert_true(is_wanted(&gate));
-	usleep(10000);
+	wait_until(is_asleep(&gate));
 	gate.shared = elsewhere;
-	alarm(60);
+	alarm(test_seconds());
 	gate_close(&gate);
 	close(gate.event);
 	alarm(0);
@@ -213,7 +220,7 @@ static void test_never_opened(void **state)
 	for (int i = 0; i < 2; i++)
 		assert_null(gate_prepare(&gates[i]));
 	assert_false(gate_take(&gates[0]));
-	alarm(60);
+	alarm(test_seconds());
 	gate_shut(&gates[0]);
 	gate_close(&gates[0]);
 	gate_close(&gates[0]);

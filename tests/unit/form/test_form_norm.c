@@ -21,9 +21,8 @@
 #include "tests/unit/expr/expr_random.h"
 #include "tests/unit/form/form_world.h"
 #include "tests/unit/skip.h"
-#include "tests/unit/slower.h"
 
-enum { TEXT_MAX = 400, PLAIN_TEXTS = 300000 / TEST_SLOWER, FORM_TEXTS = 20000 / TEST_SLOWER };
+enum { TEXT_MAX = 400, PLAIN_TEXTS = 100000, FORM_TEXTS = 6000 };
 
 /* ---- Without a table -------------------------------------------------------------------- */
 

@@ -22,6 +22,7 @@
 #include "libprobe/ring/room.h"
 #include "tests/unit/form/form_native.h"
 #include "tests/unit/skip.h"
+#include "tests/unit/wait.h"
 
 enum {
 	CPUS = 4, /* no fewer than threads: else none of the locks might be free */
@@ -37,7 +38,6 @@ enum {
 	OWNER = 12345, /* any thread */
 	THREADS = 4,
 	HITS = 100000,
-	LONG_MS = 900, /* it has to be less than a second */
 	MS = 1000000
 };
 
@@ -349,6 +349,13 @@ static void many_threads_record(void **state)
 
 /* ---- Waiting ---------------------------------------------------------------------------- */
 
+/* For a wait that another thread is to end. */
+static uint64_t long_ms(void)
+{
+	return UINT64_C(1000) * test_seconds();
+}
+
+/* Hits wait so long; they sleep for less than a second each time. */
 static void let_wait(struct fixture *x, uint64_t bound_ms)
 {
 	struct clock clock;
@@ -358,12 +365,19 @@ static void let_wait(struct fixture *x, uint64_t bound_ms)
 	x->room.gate.turns[0].owner = OWNER | GATE_WAITED;
 	x->stub.room = (uintptr_t)&x->room;
 	x->stub.wait_ticks = bound_ms * (clock_ticks_per_s(&clock) / 1000);
-	x->stub.wait_scale = clock_tick_ns32(&clock);
+	x->stub.wait_scale = clock_tick_ns32(&clock) / (bound_ms / 1000 + 1);
+}
+
+/* Returns when a hit has waited for a while. */
+static void let_some_time_pass(const struct fixture *x)
+{
+	wait_until(__atomic_load_n(&x->room.gate.arrived, __ATOMIC_ACQUIRE));
+	usleep(30000);
 }
 
 static void *empty_later(void *arg)
 {
-	usleep(30000);
+	let_some_time_pass(arg);
 	empty(arg);
 	return NULL;
 }
@@ -377,7 +391,7 @@ static void *let_go_later(void *arg)
 {
 	struct fixture *x = arg;
 
-	usleep(30000);
+	let_some_time_pass(x);
 	__atomic_store_n(&x->room.gate.turns[0].owner, 0, __ATOMIC_SEQ_CST);
 	wake(&x->room.gate.turns[0].owner);
 	return NULL;
@@ -390,7 +404,7 @@ static void waits_for_room(void **state)
 	uint64_t began;
 	pthread_t later;
 
-	let_wait(x, LONG_MS);
+	let_wait(x, long_ms());
 	function = make_record(x);
 	assert_int_equal(hit(function), RECORDED);
 	assert_int_equal(x->room.waited, 0);
@@ -429,30 +443,67 @@ static void a_wait_runs_out(void **state)
 }
 
 /* Others take the room that is made, for longer than a wait without any takes. */
+struct taking {
+	struct fixture *x;
+	uint64_t bound_ns;
+	uint64_t last_ns;  /* when room was made, or the hit had not begun */
+	uint64_t quiet_ns; /* for so long none was made, at most */
+};
+
+static void note_quiet(struct taking *t)
+{
+	uint64_t now = clock_monotonic_ns(), quiet = now - t->last_ns;
+
+	t->quiet_ns = quiet > t->quiet_ns ? quiet : t->quiet_ns;
+	t->last_ns = now;
+}
+
 static void *take_and_empty(void *arg)
 {
-	struct fixture *x = arg;
+	struct taking *t = arg;
+	uint64_t begun;
 
-	for (int i = 0; i < LONG_MS / 15; i++) {
-		usleep(20000);
-		room_tell(&x->room);
-	}
-	empty(x);
+	wait_until(__atomic_load_n(&t->x->room.gate.arrived, __ATOMIC_ACQUIRE));
+	begun = clock_monotonic_ns();
+	do {
+		room_tell(&t->x->room);
+		note_quiet(t);
+		usleep((useconds_t)(t->bound_ns / 10000));
+	} while (clock_monotonic_ns() - begun < 2 * t->bound_ns);
+	empty(t->x);
+	note_quiet(t);
 	return NULL;
+}
+
+/* False if the machine was too slow to make room so often, and once more before it is too late. */
+static bool hit_while_taken(struct fixture *x, uint64_t bound_ms)
+{
+	struct taking taking = {.x = x, .bound_ns = bound_ms * MS};
+	uint64_t began, result;
+	pthread_t later;
+
+	let_wait(x, bound_ms);
+	fill(x);
+	began = taking.last_ns = clock_monotonic_ns();
+	assert_int_equal(pthread_create(&later, NULL, take_and_empty, &taking), 0);
+	result = hit(make_record(x));
+	pthread_join(later, NULL);
+	if (taking.quiet_ns > taking.bound_ns / 2 ||
+		clock_monotonic_ns() - began > 8 * taking.bound_ns)
+		return false;
+	assert_int_equal(result, RECORDED);
+	return true;
 }
 
 static void a_wait_begins_anew(void **state)
 {
 	struct fixture *x = *state;
-	form_native_function *function;
-	pthread_t later;
+	uint64_t bound_ms = 50;
 
-	let_wait(x, LONG_MS);
-	function = make_record(x);
-	fill(x);
-	assert_int_equal(pthread_create(&later, NULL, take_and_empty, x), 0);
-	assert_int_equal(hit(function), RECORDED);
-	pthread_join(later, NULL);
+	for (; !hit_while_taken(x, bound_ms); bound_ms *= 2) {
+		assert_true(bound_ms < long_ms());
+		empty(x);
+	}
 	assert_int_equal(x->room.waited, 1);
 	assert_int_equal(x->room.gave_up, 0);
 }
@@ -464,7 +515,7 @@ static void what_ends_a_wait(void **state)
 	form_native_function *function;
 	pthread_t later;
 
-	let_wait(x, LONG_MS);
+	let_wait(x, long_ms());
 	function = make_record(x);
 	fill(x);
 	assert_int_equal(pthread_create(&later, NULL, let_go_later, x), 0);
@@ -485,7 +536,7 @@ static void none_of_a_crowd_is_lost(void **state)
 	struct fixture *x = *state;
 	struct crowd crowd;
 
-	let_wait(x, LONG_MS);
+	let_wait(x, long_ms());
 	crowd = run_crowd(x);
 	assert_int_equal(crowd.lost, 0);
 }
@@ -521,8 +572,7 @@ static void *release(void *arg)
 {
 	struct probe_gate *gate = arg;
 
-	while (!__atomic_load_n(&gate->arrived, __ATOMIC_SEQ_CST))
-		usleep(1000);
+	wait_until(__atomic_load_n(&gate->arrived, __ATOMIC_SEQ_CST));
 	usleep(30000);
 	__atomic_store_n(&gate->released, 1, __ATOMIC_SEQ_CST);
 	__atomic_fetch_xor(&gate->turns[1].owner, GATE_FLIP, __ATOMIC_SEQ_CST);

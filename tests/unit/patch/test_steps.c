@@ -24,7 +24,6 @@
 #include "libprobe/base/procfs.h"
 #include "tests/unit/dying.h"
 #include "tests/unit/live.h"
-#include "tests/unit/slower.h"
 
 typedef struct probe_error *change(struct probe_target *target, const struct probe_request *request,
 	struct probe_report *report);
@@ -154,7 +153,7 @@ static void closed_while_attached(void **state)
 /* Threads are stopped anywhere, even in stubs: nothing of ours stays. */
 static void steps_under_load(void **state)
 {
-	enum { TIMES = 100 / TEST_SLOWER };
+	enum { TIMES = 30 };
 	struct live *l = *state;
 	char text[128], reply;
 

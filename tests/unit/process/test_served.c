@@ -20,6 +20,7 @@
 #include "libprobe/process/memory.h"
 #include "libprobe/process/served.h"
 #include "tests/unit/skip.h"
+#include "tests/unit/wait.h"
 
 #ifndef UFFD_USER_MODE_ONLY
 #define UFFD_USER_MODE_ONLY 1
@@ -29,7 +30,7 @@
 #define UFFDIO_REGISTER_MODE_MINOR ((uint64_t)1 << 2)
 #endif
 
-enum { PAGES = 4, ENOUGH_S = 30 };
+enum { PAGES = 4 };
 
 static void no_error(struct probe_error *error)
 {
@@ -187,6 +188,6 @@ int main(void)
 		cmocka_unit_test(protected_pages),
 	};
 
-	alarm(ENOUGH_S); /* a read that waits for this thread never ends */
+	alarm(test_seconds()); /* a read that waits for this thread never ends */
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,6 +6,7 @@
 
 #include "tests/unit/room.h"
 #include "tests/unit/self/self_hits.h"
+#include "tests/unit/wait.h"
 
 __attribute__((noinline, section("of_hit"))) void hit(long i)
 {
@@ -33,8 +34,7 @@ void wait_to_go(const struct probe_self_hit *hit, void *data)
 
 	(void)hit;
 	slow->entered++;
-	while (!slow->go)
-		usleep(100);
+	wait_until(slow->go);
 	slow->left++;
 }
 

@@ -7,9 +7,8 @@
 #include <stdbool.h>
 
 #include "tests/unit/self/self_text.h"
-#include "tests/unit/slower.h"
 
-enum { DEPTH = 5, ROUNDS = 2 + 20 / TEST_SLOWER };
+enum { DEPTH = 5, ROUNDS = 10 };
 
 /* testcalls:hit, in a section of its own, of_hit: the linker says where that begins and ends. */
 void hit(long i);

@@ -18,6 +18,7 @@
 
 #include "tests/unit/room.h"
 #include "tests/unit/self/self_hits.h"
+#include "tests/unit/wait.h"
 
 enum { THREADS = 4, HITS = 1000, FRAMES = 64, FUNCTIONS = 9 };
 
@@ -399,6 +400,13 @@ static void *let_go(void *data)
 	return NULL;
 }
 
+/* A thread that was in a stub at the last change keeps it until the next one. */
+static void remove_stubs(void)
+{
+	self_enable("testcalls:hit");
+	self_disable("testcalls:hit");
+}
+
 /* A thread stays in the function: disconnecting waits for it, and only for it. */
 static void test_unregister_waits(void **state)
 {
@@ -410,8 +418,7 @@ static void test_unregister_waits(void **state)
 	self_ok(probe_self_register("testcalls:hit", wait_to_go, slow));
 	self_ok(probe_self_register("testcalls:ping", self_count, &calls));
 	assert_int_equal(pthread_create(&hitter, NULL, hit_once, NULL), 0);
-	while (!slow->entered)
-		usleep(100);
+	wait_until(slow->entered);
 	/* Others can be changed meanwhile. */
 	ping(1);
 	self_ok(probe_self_unregister("testcalls:ping", self_count, &calls));
@@ -425,6 +432,7 @@ static void test_unregister_waits(void **state)
 	pthread_join(helper, NULL);
 	free(slow);
 	pthread_join(hitter, NULL);
+	remove_stubs();
 	self_text_same();
 	self_nothing_left();
 }
@@ -447,8 +455,7 @@ static void test_unregister_cancelled(void **state)
 	(void)state;
 	self_ok(probe_self_register("testcalls:hit", wait_to_go, &slow));
 	assert_int_equal(pthread_create(&hitter, NULL, hit_once, NULL), 0);
-	while (!slow.entered)
-		usleep(100);
+	wait_until(slow.entered);
 	assert_int_equal(pthread_create(&helper, NULL, let_go, &slow), 0);
 	assert_int_equal(pthread_create(&taker, NULL, take_away_cancelled, &slow), 0);
 	assert_int_equal(pthread_join(taker, &result), 0);
@@ -456,6 +463,7 @@ static void test_unregister_cancelled(void **state)
 	assert_int_equal(slow.left, 1);
 	pthread_join(helper, NULL);
 	pthread_join(hitter, NULL);
+	remove_stubs();
 	self_text_same();
 	self_nothing_left();
 }
@@ -514,8 +522,7 @@ static void *come_and_go(void *pattern)
 		life->alive = 1;
 		self_ok(probe_self_register(pattern, check_life, life));
 		/* A test must not depend on when a thread gets a processor. */
-		while (!life->calls)
-			usleep(100);
+		wait_until(life->calls);
 		self_ok(probe_self_unregister(pattern, check_life, life));
 		life->alive = 0;
 		free(life);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "tests/unit/self/self_hits.h"
+#include "tests/unit/wait.h"
 
 /* ---- Forks ------------------------------------------------------------------------------ */
 
@@ -80,8 +81,7 @@ static void test_fork_within(void **state)
 	self_ok(probe_self_register("testcalls:hit", wait_to_go, &slow));
 	self_ok(probe_self_register("testcalls:ping", fork_within, &slow));
 	assert_int_equal(pthread_create(&hitter, NULL, hit_once, NULL), 0);
-	while (!slow.entered)
-		usleep(100);
+	wait_until(slow.entered);
 	ping(1);
 	if (in_child) {
 		/* Nor will it return to its stub; and this one has left its own. */
@@ -129,7 +129,7 @@ static void test_children_keep_descriptors(void **state)
 
 	(void)state;
 	assert_int_equal(pthread_create(&id, NULL, make_children, &maker), 0);
-	alarm(60);
+	alarm(test_seconds());
 	for (int i = 0; i < ROUNDS; i++) {
 		self_ok(probe_self_register("testcalls:hit", self_count, &calls));
 		self_ok(probe_self_unregister("testcalls:hit", self_count, &calls));
@@ -223,8 +223,7 @@ static void *kill_copies(void *data)
 		 * A copy that changes nothing any more, but is still listed, does not count
 		 * twice.
 		 */
-		while (!killer->done && first_child(getpid(), killer->changer) == forker)
-			usleep(50);
+		wait_until(killer->done || first_child(getpid(), killer->changer) != forker);
 	}
 	return NULL;
 }
@@ -260,10 +259,11 @@ static void test_copy_dies(void **state)
 	calls = 0;
 	hit(1);
 	assert_true(calls > 0);
-	self_ok(probe_self_unregister("testcalls:hit", self_count, &calls));
+	/* A thread that is in a stub now keeps it until the next change. */
 	hitters_done = true;
 	for (int i = 0; i < 2; i++)
 		pthread_join(threads[i], NULL);
+	self_ok(probe_self_unregister("testcalls:hit", self_count, &calls));
 	self_text_same();
 	self_nothing_left();
 }

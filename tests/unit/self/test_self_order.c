@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "tests/unit/self/self_hits.h"
+#include "tests/unit/wait.h"
 
 enum { CALLS_MAX = 32, QUEUE = 3, TURNS = 8, THREADS = 2, CHANGES = 10 };
 
@@ -166,8 +167,7 @@ static void let_them_pass(void)
 {
 	long before = passed;
 
-	while (passed < before + 10L * THREADS)
-		usleep(100);
+	wait_until(passed >= before + 10L * THREADS);
 }
 
 static void test_changes(void **state)

@@ -12,7 +12,6 @@
 #include <cmocka.h>
 
 #include "tests/unit/live.h"
-#include "tests/unit/slower.h"
 
 static const struct probe_session_options counting = {.kind = PROBE_SESSION_COUNT};
 
@@ -52,7 +51,7 @@ static void test_others_come_and_go(void **state)
 	other = fork();
 	assert_true(other >= 0);
 	if (other == 0)
-		_exit(change_often(l->pid, 200 / TEST_SLOWER));
+		_exit(change_often(l->pid, 60));
 	for (; waitpid(other, &status, WNOHANG) == 0; looks++)
 		live_ok(probe_session_look(l->session, false, note_news, &news));
 	assert_int_equal(status, 0);

@@ -22,7 +22,7 @@
 #include <cmocka.h>
 
 #include "libprobe/stop/children.h"
-#include "tests/unit/slower.h"
+#include "tests/unit/wait.h"
 
 /* If a test fails, nobody else ends it. */
 static int wait_for_ever(void *unused)
@@ -56,7 +56,7 @@ static void check(void)
 
 /* ---- Children that end while they are listed --------------------------------------------- */
 
-enum { MORTALS = 100, ROUNDS = 300 / TEST_SLOWER };
+enum { MORTALS = 100, ROUNDS = 100 };
 
 static bool is_listed(pid_t pid)
 {
@@ -97,8 +97,7 @@ static void test_others_end(void **state)
 		for (int i = 0; i < 20; i++)
 			assert_true(is_listed(pid));
 		kill(pid, SIGKILL);
-		while (kill(pid, 0) == 0)
-			usleep(100);
+		wait_until(kill(pid, 0) != 0);
 	}
 	signal(SIGCHLD, SIG_DFL);
 }

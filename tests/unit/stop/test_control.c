@@ -24,14 +24,11 @@
 #include "libprobe/base/page.h"
 #include "libprobe/process/memory.h"
 #include "libprobe/base/procfs.h"
-#include "tests/unit/slower.h"
 #include "tests/unit/stop/victim_bodies.h"
+#include "tests/unit/wait.h"
 
-enum {
-	WAIT_MS = 300, /* of victims; longer on a machine that needs long to begin */
-	CHURN_STOPS = 3000 / TEST_SLOWER
-};
-static int64_t wait_ms = WAIT_MS;
+enum { CHURN_STOPS = 500 };
+static int64_t wait_ms; /* of victims */
 
 /* ---- Stopping --------------------------------------------------------------------------- */
 
@@ -373,7 +370,7 @@ static void test_on_its_way(void **state)
 	victim_end(&v);
 
 	victim_start(&v, read_body);
-	sleep_ms(5);
+	await_state(&v, 'S');
 	at = make_room(&v, &control);
 	assert_true(unmap_two(&v, &control, at));
 	control_resume(&control);
@@ -400,7 +397,7 @@ static void test_on_its_way_while_stopped(void **state)
 	(void)state;
 	victim_start(&v, spin_body);
 	assert_int_equal(kill(v.pid, SIGSTOP), 0);
-	sleep_ms(5);
+	await_state(&v, 'T');
 	at = make_room(&v, &control);
 	assert_false(unmap_two(&v, &control, at));
 	control_resume(&control);
@@ -475,7 +472,7 @@ static void poll_input_body(struct shared *s)
 	int64_t start = now_ns();
 
 	atomic_store(&s->ready, 1);
-	finish(s, start, poll(&fd, 1, 20000));
+	finish(s, start, poll(&fd, 1, -1));
 }
 
 static void futex_body(struct shared *s)
@@ -517,75 +514,94 @@ static const struct interrupted {
 	{"waitpid", wait_body, 5, false},
 };
 
-static void set_wait(int64_t ms)
+/* What a wait lasts for at first, and then twice as long, if the machine is too slow for that. */
+static bool is_longer_possible(void)
 {
-	int64_t start = now_ns();
-	struct victim v;
-
-	victim_start(&v, spin_body);
-	victim_end(&v);
-	wait_ms = ms + 5 * (now_ns() - start) / 1000000;
+	wait_ms *= 2;
+	return wait_ms < INT64_C(1000) * test_seconds();
 }
 
-/* Stops it twice, and runs calls in it: its call must end as if nothing had happened. */
+/*
+ * Stops it twice, and runs calls in it: its call must end as if nothing had happened. False if it
+ * ended before that.
+ */
+static bool interrupt_twice(const struct interrupted *call)
+{
+	struct control control;
+	struct victim v;
+	bool in_time = false;
+	int64_t elapsed;
+
+	victim_start(&v, call->body);
+	await_state(&v, 'S');
+	for (int k = 0; k < 2; k++) {
+		assert_done(control_stop(v.pid, 0, &control));
+		run_getpid(&v, &control);
+		sleep_ms(20);
+		in_time = atomic_load(&v.shared->elapsed_ns) == 0;
+		control_resume(&control);
+		sleep_ms(20);
+	}
+	if (call->needs_input)
+		assert_int_equal(write(v.shared->pipe[1], "x", 1), 1);
+	wait_until(atomic_load(&v.shared->elapsed_ns));
+	elapsed = atomic_load(&v.shared->elapsed_ns) / 1000000;
+	if (atomic_load(&v.shared->result) != call->result)
+		fail_msg("%s: result %lld", call->name, (long long)atomic_load(&v.shared->result));
+	if (!call->needs_input && elapsed < wait_ms)
+		fail_msg("%s: took %lld ms", call->name, (long long)elapsed);
+	victim_join(&v);
+	return in_time;
+}
+
 static void test_interrupted(void **state)
 {
-	set_wait(WAIT_MS);
-	for (size_t i = 0; i < sizeof(interrupted) / sizeof(*interrupted); i++) {
-		const struct interrupted *call = &interrupted[i];
-		struct control control;
-		struct victim v;
-		int64_t elapsed;
-
-		victim_start(&v, call->body);
-		sleep_ms(30);
-		for (int k = 0; k < 2; k++) {
-			assert_done(control_stop(v.pid, 0, &control));
-			run_getpid(&v, &control);
-			sleep_ms(20);
-			control_resume(&control);
-			sleep_ms(20);
-		}
-		if (call->needs_input)
-			assert_int_equal(write(v.shared->pipe[1], "x", 1), 1);
-		while (kill(v.pid, 0) == 0 && !atomic_load(&v.shared->elapsed_ns))
-			sleep_ms(1);
-		elapsed = atomic_load(&v.shared->elapsed_ns) / 1000000;
-		if (atomic_load(&v.shared->result) != call->result)
-			fail_msg("%s: result %lld", call->name,
-				(long long)atomic_load(&v.shared->result));
-		/* Neither too early nor restarted. A busy machine may be late. */
-		if (!call->needs_input && (elapsed < wait_ms || elapsed > 2 * wait_ms + 2000))
-			fail_msg("%s: took %lld ms", call->name, (long long)elapsed);
-		victim_join(&v);
-	}
 	(void)state;
+	for (size_t i = 0; i < sizeof(interrupted) / sizeof(*interrupted); i++) {
+		wait_ms = 200;
+		while (!interrupt_twice(&interrupted[i]))
+			assert_true(is_longer_possible());
+	}
+}
+
+/*
+ * Stops a sleep late. If it had all of its time again, it would end no sooner than that time after
+ * the stop; false if it did not end sooner.
+ */
+static bool sleep_goes_on(void (*body)(struct shared *), int64_t result)
+{
+	struct control control;
+	struct victim v;
+	int64_t ready, stop, elapsed;
+	bool in_time;
+
+	victim_start(&v, body);
+	ready = now_ns();
+	sleep_ms((unsigned int)wait_ms * 6 / 10);
+	stop = now_ns();
+	assert_done(control_borrow(v.pid, NULL, &control));
+	run_getpid(&v, &control);
+	in_time = atomic_load(&v.shared->elapsed_ns) == 0;
+	control_resume(&control);
+	wait_until(atomic_load(&v.shared->elapsed_ns));
+	elapsed = atomic_load(&v.shared->elapsed_ns);
+	assert_true(elapsed >= wait_ms * 1000000);
+	assert_int_equal(atomic_load(&v.shared->result), result);
+	victim_join(&v);
+	/* It began before it was ready. */
+	return in_time && ready + elapsed < stop + wait_ms * 1000000;
 }
 
 /* A sleep that is stopped late has the rest of its time, and not all of it again. */
 static void test_sleeps_go_on(void **state)
 {
-	static void (*const bodies[])(struct shared *) = {nanosleep_body, futex_body};
-
 	(void)state;
-	set_wait(1500);
-	for (size_t i = 0; i < sizeof(bodies) / sizeof(*bodies); i++) {
-		struct control control;
-		struct victim v;
-		int64_t elapsed;
-
-		victim_start(&v, bodies[i]);
-		sleep_ms((unsigned int)wait_ms * 6 / 10);
-		assert_done(control_borrow(v.pid, NULL, &control));
-		run_getpid(&v, &control);
-		control_resume(&control);
-		while (kill(v.pid, 0) == 0 && !atomic_load(&v.shared->elapsed_ns))
-			sleep_ms(1);
-		elapsed = atomic_load(&v.shared->elapsed_ns) / 1000000;
-		assert_in_range(elapsed, wait_ms, wait_ms * 15 / 10);
-		assert_int_equal(atomic_load(&v.shared->result), i ? -ETIMEDOUT : 0);
-		victim_join(&v);
-	}
+	wait_ms = 400;
+	while (!sleep_goes_on(nanosleep_body, 0))
+		assert_true(is_longer_possible());
+	wait_ms = 400;
+	while (!sleep_goes_on(futex_body, -ETIMEDOUT))
+		assert_true(is_longer_possible());
 }
 
 int main(void)

@@ -5,6 +5,7 @@
  */
 /* Not under ThreadSanitizer: it knows neither stacks nor code that we make. */
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -12,7 +13,6 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "libprobe/process/memory.h"
@@ -20,6 +20,7 @@
 #include "tests/unit/dying.h"
 #include "tests/unit/stop/keep_registers.h"
 #include "tests/unit/stop/victim_bodies.h"
+#include "tests/unit/wait.h"
 
 static void registers_body(struct shared *s)
 {
@@ -51,8 +52,8 @@ static int control_once(struct victim *v)
 	return 0;
 }
 
-/* A controller that does nothing else, repeatedly. */
-static void control_forever(struct victim *v)
+/* A controller that does nothing else, so many times. */
+static void control_often(struct victim *v, int times)
 {
 	int failed = 0;
 
@@ -60,14 +61,36 @@ static void control_forever(struct victim *v)
 	if (control_find_rooms(
 		    v->pid, 0, CONTROL_PATIENCE_NS, v->mem, &v->maps, &v->modules, &v->rooms))
 		_exit(3);
-	while (!failed)
+	while (!failed && times--)
 		failed = control_once(v);
 	_exit(failed);
+}
+
+/* How long it takes here to start a controller and make the first calls. */
+static int64_t first_calls_ns(struct victim *v)
+{
+	int64_t least = INT64_MAX;
+
+	for (int i = 0; i < 3; i++) {
+		int64_t begun = now_ns(), took;
+		pid_t controller = fork();
+		int status;
+
+		assert_true(controller >= 0);
+		if (controller == 0)
+			control_often(v, 1);
+		assert_int_equal(waitpid(controller, &status, 0), controller);
+		assert_int_equal(status, 0);
+		took = now_ns() - begun;
+		least = took < least ? took : least;
+	}
+	return least;
 }
 
 /* Kills controllers at many moments; the victim must continue after each. */
 static void kill_controllers(struct victim *v, int rounds)
 {
+	int64_t range_us = 2 * first_calls_ns(v) / 1000 + 1;
 	unsigned int seed = 1;
 
 	for (int i = 0; i < rounds; i++) {
@@ -76,11 +99,9 @@ static void kill_controllers(struct victim *v, int rounds)
 
 		assert_true(controller >= 0);
 		if (controller == 0)
-			control_forever(v);
+			control_often(v, INT_MAX);
 		/* During the first calls, or later. */
-		nanosleep(&(struct timespec){.tv_nsec = 100000 +
-							(unsigned int)rand_r(&seed) % 2400000},
-			NULL);
+		usleep((useconds_t)(rand_r(&seed) % range_us));
 		kill(controller, SIGKILL);
 		assert_int_equal(waitpid(controller, &status, 0), controller);
 		assert_true(WIFSIGNALED(status)); /* it had not failed before */
@@ -193,13 +214,12 @@ static void test_killed_while_it_reads(void **state)
 		struct victim v;
 
 		victim_start(&v, read_body);
-		sleep_ms(5);
+		await_state(&v, 'S');
 		kill_controllers(&v, 10);
 		sleep_ms(5);
 		assert_true(atomic_load(&v.shared->elapsed_ns) == 0);
 		assert_int_equal(write(v.shared->pipe[1], "x", 1), 1);
-		while (kill(v.pid, 0) == 0 && !atomic_load(&v.shared->elapsed_ns))
-			sleep_ms(1);
+		wait_until(atomic_load(&v.shared->elapsed_ns));
 		assert_int_equal(atomic_load(&v.shared->result), 1);
 		victim_join(&v);
 	}

@@ -18,6 +18,7 @@
 #include "tests/unit/skip.h"
 #include "tests/unit/stop/keep_registers.h"
 #include "tests/unit/stop/victim_bodies.h"
+#include "tests/unit/wait.h"
 
 static void spin_body(struct shared *s)
 {
@@ -96,8 +97,7 @@ static void serve(struct shared *s, int faults)
 {
 	struct uffdio_zeropage zeros = {.range = {(uintptr_t)served, page_bytes()}};
 
-	while (!atomic_load(&s->signals))
-		sleep_ms(1);
+	wait_until(atomic_load(&s->signals));
 	ioctl(faults, UFFDIO_ZEROPAGE, &zeros);
 	_exit(0);
 }
@@ -146,10 +146,7 @@ static void test_call_that_stays(void **state)
 	sleep_ms(20);
 	assert_true(atomic_load(&v.shared->progress) == progress);
 	atomic_store(&v.shared->signals, 1);
-	for (int i = 0; i < 10000 && atomic_load(&v.shared->progress) == progress; i++) {
-		control_let_late_go();
-		sleep_ms(1);
-	}
+	wait_until((control_let_late_go(), atomic_load(&v.shared->progress) != progress));
 	is_as_before(&v);
 	victim_end(&v);
 }

@@ -7,11 +7,13 @@
 
 #include "libprobe/process/memory.h"
 #include "tests/unit/stop/victim_bodies.h"
+#include "tests/unit/wait.h"
 
 void finish(struct shared *s, int64_t start, int64_t result)
 {
 	atomic_store(&s->result, result < 0 ? -errno : result);
 	atomic_store(&s->elapsed_ns, now_ns() - start);
+	wait_until(atomic_load(&s->over));
 }
 
 void read_body(struct shared *s)

@@ -5,7 +5,10 @@
 
 #include "tests/unit/victim.h"
 
-/* Notes what a system call has returned, and how long that took from `start` on. */
+/*
+ * Notes what a system call has returned, and how long that took from `start` on. Then the victim
+ * waits for victim_join(), so that it can be stopped however late that is.
+ */
 void finish(struct shared *s, int64_t start, int64_t result);
 /* Reads one byte. */
 void read_body(struct shared *s);

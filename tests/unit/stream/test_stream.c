@@ -489,19 +489,20 @@ static void test_attributes(void **state)
 	static const struct probe_stream_options options = {
 		.name = "of mine", .data_bytes = 100, .inherit = true, .filter = "arg0 > 0"};
 	struct live *l = *state;
-	struct probe_stream *stream = stream_of(l, "live:op__start", &options);
 	struct probe_stream_attributes a;
-	struct timespec now;
+	struct probe_stream *stream;
+	struct timespec before, after;
 
-	clock_gettime(CLOCK_REALTIME, &now);
+	clock_gettime(CLOCK_REALTIME, &before);
+	stream = stream_of(l, "live:op__start", &options);
+	clock_gettime(CLOCK_REALTIME, &after);
 	live_ok(probe_stream_get_attributes(stream, &a));
 	assert_string_equal(a.options.name, "of mine");
 	assert_string_equal(a.options.filter, "arg0 > 0");
 	assert_int_equal(a.options.data_bytes, 100);
 	assert_int_equal(a.options.policy, PROBE_STREAM_LOOP);
 	assert_true(a.options.inherit && !a.options.log);
-	assert_true(a.created_ns / 1000000000 <= (uint64_t)now.tv_sec &&
-		    a.created_ns / 1000000000 + 60 > (uint64_t)now.tv_sec);
+	assert_in_range(a.created_ns / 1000000000, before.tv_sec, after.tv_sec);
 	assert_true(a.clock_resolution_ns > 0 && strncmp(a.version, "probectl ", 9) == 0);
 	end(stream);
 }

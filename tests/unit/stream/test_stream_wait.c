@@ -16,6 +16,7 @@
 
 #include "libprobe/stream/stream.h"
 #include "tests/unit/stream/stream_live.h"
+#include "tests/unit/wait.h"
 
 static const struct probe_stream_options roomy = {
 	.policy = PROBE_STREAM_UNTIL_FULL, .stream_bytes = 1 << 24};
@@ -110,8 +111,7 @@ static void test_readers(void **state)
 	live_ok(probe_stream_start(r.stream));
 	live_order(l, 'v');
 	/* A call that begins after the end would find no stream. */
-	while (r.values < THREADS * HITS || threads_inside(r.stream) < 4)
-		usleep(1000);
+	wait_until(r.values >= THREADS * HITS && threads_inside(r.stream) == 4);
 	end(r.stream);
 	for (int i = 0; i < 4; i++)
 		pthread_join(threads[i], NULL);
@@ -176,8 +176,7 @@ static void test_target_ends(void **state)
 	live_ok(probe_stream_start(stream));
 	live_order(l, '1');
 	kill(l->pid, SIGKILL);
-	while (probe_target_alive(l->target))
-		usleep(1000);
+	wait_until(!probe_target_alive(l->target));
 	next_is(stream, &seen, PROBE_STREAM_START);
 	next_is(stream, &seen, type);
 	live_ok(probe_stream_next(stream, NULL, 0, NULL, &seen.event, &there));

@@ -10,8 +10,9 @@ typedef void crowd_work(void *data, uint64_t number);
 
 /*
  * Each of `threads` threads works with the numbers from 0 to hits - 1. In a
- * storm, so does a signal handler of each, every 150 us, with numbers that count
- * up over all. Returns how many of those there were.
+ * storm, so does a signal handler of each, 150 us after it has last returned and
+ * once before the thread begins, with numbers that count up over all. Returns
+ * how many of those there were.
  */
 uint64_t crowd_run(crowd_work *work, void *data, int threads, uint32_t hits, bool storm);
 

@@ -50,9 +50,9 @@ struct arch_stub gathering_stub(const struct gathering *c, bool has_rseq, unsign
 	return stub;
 }
 
-void gathering_run(struct gathering *c, crowd_work *work, bool storm)
+void gathering_run(struct gathering *c, crowd_work *work, uint32_t times, bool storm)
 {
-	c->signals = crowd_run(work, c, GATHERING_THREADS, GATHERING_HITS, storm);
+	c->signals = crowd_run(work, c, GATHERING_THREADS, times, storm);
 }
 
 uint8_t *gathering_set(const struct gathering *c, uint32_t set)

@@ -15,7 +15,7 @@ enum {
 	GATHERING_CELL_BYTES = sizeof(struct probe_cell) + 8 * CELL_BUCKETS,
 	GATHERING_STRING_MAX = 40,
 	GATHERING_THREADS = 8,
-	GATHERING_HITS = 50000 / TEST_SLOWER, /* of each thread */
+	GATHERING_HITS = 30000, /* of each thread; signals come in between */
 	GATHERING_EXTRA_BYTES = 1 << 17
 };
 
@@ -37,8 +37,8 @@ extern const struct arch_expr gathering_first, gathering_second;
 /* A stub that gathers `parts` of the first argument into the site's cell. */
 struct arch_stub gathering_stub(const struct gathering *c, bool has_rseq, unsigned int parts);
 
-/* Works in GATHERING_THREADS threads, each GATHERING_HITS times; see crowd_run(). */
-void gathering_run(struct gathering *c, crowd_work *work, bool storm);
+/* Works in GATHERING_THREADS threads, so many times in each; see crowd_run(). */
+void gathering_run(struct gathering *c, crowd_work *work, uint32_t times, bool storm);
 
 /* The site's cell (with keys: its table) of one CPU. */
 uint8_t *gathering_set(const struct gathering *c, uint32_t set);

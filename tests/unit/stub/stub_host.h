@@ -11,7 +11,6 @@
 
 #include "arch/arch.h"
 #include "arch/layout.h"
-#include "tests/unit/slower.h"
 
 enum {
 	HOST_RING_BYTES = 1 << 16,

@@ -294,7 +294,7 @@ static void by_many(void **state)
 
 		make_site(c, rseq, ARCH_GATHER_SUM | ARCH_GATHER_EXTREMES | ARCH_GATHER_BUCKETS,
 			false);
-		gathering_run(c, hit_half, true);
+		gathering_run(c, hit_half, GATHERING_HITS, true);
 		t = gathering_totals(c);
 		assert_int_equal(
 			t.bucketed, (uint64_t)GATHERING_THREADS * GATHERING_HITS + c->signals);

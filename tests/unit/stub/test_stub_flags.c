@@ -19,8 +19,9 @@
 #include <cmocka.h>
 
 #include "tests/unit/stub/stub_variant.h"
+#include "tests/unit/wait.h"
 
-enum { TEXT_BYTES = 29, HANG_S = 60, CELL = 1024, DEPTH = 4 };
+enum { TEXT_BYTES = 29, CELL = 1024, DEPTH = 4 };
 
 /* ---- The alignment check ------------------------------------------------------------------ */
 
@@ -318,7 +319,7 @@ static void steps_come_to_an_end(void **state)
 	(void)state;
 	assert_int_equal(sigaltstack(&stack, NULL), 0);
 	assert_int_equal(sigaction(SIGTRAP, &act, NULL), 0);
-	alarm(HANG_S);
+	alarm(test_seconds());
 	variant_each(check_steps);
 	alarm(0);
 }

@@ -100,7 +100,7 @@ static void cells_by_many(void **state)
 
 		stub_host_reset(&c->host);
 		c->site = stub_host_emit_site(&c->host, &stub);
-		gathering_run(c, hit_number, true);
+		gathering_run(c, hit_number, GATHERING_HITS, true);
 		t = gathering_totals(c);
 		assert_int_equal(
 			t.bucketed, (uint64_t)GATHERING_THREADS * GATHERING_HITS + c->signals);
@@ -172,7 +172,7 @@ static void number_keys(void **state)
 		add_keys(&stub, false);
 		stub_host_reset(&c->host);
 		c->site = stub_host_emit_site(&c->host, &stub);
-		gathering_run(c, hit_number, true);
+		gathering_run(c, hit_number, GATHERING_HITS, true);
 		for (uint64_t key = 0; key < 10; key++) {
 			struct totals t = key_totals(c, &stub.gather, key, NULL);
 
@@ -217,7 +217,7 @@ static void string_keys(void **state)
 		add_keys(&stub, true);
 		stub_host_reset(&c->host);
 		c->site = stub_host_emit_site(&c->host, &stub);
-		gathering_run(c, hit_name, true);
+		gathering_run(c, hit_name, GATHERING_HITS, true);
 		for (size_t i = 0; i < NAMES; i++) {
 			uint64_t word = strlen(names[i]);
 			struct totals t;

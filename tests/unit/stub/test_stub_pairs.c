@@ -23,7 +23,8 @@ enum {
 	FLIGHTS = 64,
 	COMPARED_FLIGHTS = 16,
 	COMPARED_DEPTH = 64,
-	KEEP = 16 /* of each begin, where an end holds its begin */
+	KEEP = 16,   /* of each begin, where an end holds its begin */
+	NESTS = 4000 /* six hits each */
 };
 #define FLIGHT_BYTES(depth, words)                                                                 \
 	((sizeof(struct probe_flight) + 8 * (words) * (depth) + 63) / 64 * 64)
@@ -361,10 +362,9 @@ static void compared_in_many_threads(void **state)
 
 	for (int kind = 0; kind < 8; kind++) {
 		emit_compared(c, kind, 0);
-		gathering_run(c, cross, kind & 1);
+		gathering_run(c, cross, NESTS, kind & 1);
 		assert_int_equal(gathering_totals(c).bucketed,
-			3 * ((uint64_t)GATHERING_THREADS * GATHERING_HITS +
-				    (kind & 1 ? c->signals : 0)));
+			3 * ((uint64_t)GATHERING_THREADS * NESTS + (kind & 1 ? c->signals : 0)));
 		assert_int_equal(unmatched(c), 0);
 		assert_int_equal(in_flight(c), 0);
 		assert_int_equal(gathering_slots(c, offsetof(struct probe_slot, lost)), 0);
@@ -377,10 +377,9 @@ static void pairs_by_many_threads(void **state)
 
 	for (int kind = 0; kind < 4; kind++) {
 		emit_pair(c, kind & 1, kind & 2, NULL, DEPTH);
-		gathering_run(c, nest, kind & 1);
+		gathering_run(c, nest, NESTS, kind & 1);
 		assert_int_equal(gathering_totals(c).bucketed,
-			3 * ((uint64_t)GATHERING_THREADS * GATHERING_HITS +
-				    (kind & 1 ? c->signals : 0)));
+			3 * ((uint64_t)GATHERING_THREADS * NESTS + (kind & 1 ? c->signals : 0)));
 		assert_int_equal(unmatched(c), 0);
 		assert_int_equal(in_flight(c), 0);
 		assert_int_equal(gathering_slots(c, offsetof(struct probe_slot, lost)), 0);
@@ -444,7 +443,7 @@ static void pairs_by_text(void **state)
 		assert_int_equal(gathering_slots(c, offsetof(struct probe_slot, lost)), 4);
 		assert_int_equal(unmatched(c), 4);
 		assert_int_equal(gathering_totals(c).bucketed, 2);
-		gathering_run(c, hit_text, true);
+		gathering_run(c, hit_text, GATHERING_HITS, true);
 		assert_int_equal(gathering_totals(c).bucketed,
 			2 + (uint64_t)GATHERING_THREADS * GATHERING_HITS + c->signals);
 		assert_int_equal(unmatched(c), 4);
@@ -571,7 +570,7 @@ static void pairs_by_many_keys(void **state)
 
 	for (int forks = 0; forks < 2; forks++) {
 		emit_pair(c, true, forks, &gathering_first, 4);
-		gathering_run(c, come_and_go, false);
+		gathering_run(c, come_and_go, GATHERING_HITS, false);
 		done = gathering_totals(c).bucketed;
 		lost = gathering_slots(c, offsetof(struct probe_slot, lost));
 		assert_int_equal(done + unmatched(c), (uint64_t)GATHERING_THREADS * GATHERING_HITS);
@@ -673,8 +672,8 @@ static void pairs_without_room(void **state)
 		uint64_t hits, lost;
 
 		emit_pair(c, rseq, true, NULL, DEPTH);
-		gathering_run(c, nest, rseq);
-		hits = 3 * ((uint64_t)GATHERING_THREADS * GATHERING_HITS + (rseq ? c->signals : 0));
+		gathering_run(c, nest, NESTS, rseq);
+		hits = 3 * ((uint64_t)GATHERING_THREADS * NESTS + (rseq ? c->signals : 0));
 		lost = gathering_slots(c, offsetof(struct probe_slot, lost));
 		assert_int_equal(gathering_totals(c).bucketed + lost, hits);
 		assert_int_equal(unmatched(c), lost);

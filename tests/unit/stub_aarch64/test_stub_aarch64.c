@@ -25,6 +25,7 @@
 #include "tests/unit/expr/expr_random.h"
 #include "tests/unit/skip.h"
 #include "tests/unit/stub_aarch64/patterns.h"
+#include "tests/unit/wait.h"
 
 /* Half of the stack is below a site: a stub may keep all that SVE has there. */
 enum { STACK_WORDS = 4096, WAY_BYTES = 16, ROUNDS = 40, FPSR_BITS = 0x0800009f };
@@ -254,6 +255,7 @@ static void *empty_rings(void *arg)
 {
 	struct later *later = arg;
 
+	wait_until(__atomic_load_n(&later->room->gate.arrived, __ATOMIC_ACQUIRE));
 	usleep(30000);
 	for (uint32_t i = 0; i < stub_host_ring_count(&later->x->host); i++) {
 		struct ring_header *ring = stub_host_ring(&later->x->host, i);
@@ -265,6 +267,16 @@ static void *empty_rings(void *arg)
 	return NULL;
 }
 
+/* Hits wait so long; they sleep for less than a second each time. */
+static void let_wait(struct arch_stub *stub, uint64_t bound_ms)
+{
+	struct clock clock;
+
+	clock_init(&clock, arch_process()->counter);
+	stub->wait_ticks = bound_ms * (clock_ticks_per_s(&clock) / 1000);
+	stub->wait_scale = clock_tick_ns32(&clock) / (bound_ms / 1000 + 1);
+}
+
 static void wait_once(struct fixture *x, struct arch_stub *stub, struct probe_room *room)
 {
 	struct later later = {x, room};
@@ -273,6 +285,7 @@ static void wait_once(struct fixture *x, struct arch_stub *stub, struct probe_ro
 	const void *entry;
 
 	reset(x);
+	let_wait(stub, 1000 * (uint64_t)test_seconds());
 	entry = stub_host_emit(&x->host, stub);
 	*room = (struct probe_room){.moved = 1};
 	room->gate.turns[0].owner = 12345 | GATE_WAITED;
@@ -288,6 +301,8 @@ static void wait_once(struct fixture *x, struct arch_stub *stub, struct probe_ro
 	assert_int_equal(room->waited, 1);
 	assert_int_equal(records(x), 1);
 	assert_int_equal(stub_host_lost(&x->host), 0);
+	let_wait(stub, 50);
+	entry = stub_host_emit(&x->host, stub);
 	fill_rings(x);
 	fill(x, &in);
 	hit(x, &in, entry); /* too long */
@@ -301,13 +316,9 @@ static void waiting(void **state)
 	struct arch_stub stub = stub_host_stub(&x->host, true);
 	struct arch_thread thread = x->host.thread;
 	struct probe_room room;
-	struct clock clock;
 
-	clock_init(&clock, arch_process()->counter);
 	stub.kind = ARCH_STUB_RECORD;
 	stub.room = (uintptr_t)&room;
-	stub.wait_ticks = clock_ticks_per_s(&clock) / 2;
-	stub.wait_scale = clock_tick_ns32(&clock);
 	stub.next = (uintptr_t)patterns_next;
 	for (int way = 0; way < 4; way++) {
 		stub.thread.has_rseq = thread.has_rseq && way & 1;

@@ -15,10 +15,7 @@
 #include "libprobe/base/clock.h"
 #include "libprobe/thread/yield.h"
 
-enum {
-	OTHERS = 4,
-	TRIES = 10000 /* each takes some microseconds, or is the last one */
-};
+enum { OTHERS = 4 };
 
 static void use_one_processor(void)
 {
@@ -55,14 +52,15 @@ static void test_crowded(void **state)
 	use_one_processor();
 	for (int i = 0; i < OTHERS; i++)
 		others[i] = start_other();
-	while (tries < TRIES && yield_once(&yield))
+	/* Each takes some microseconds, or is the last one. */
+	while (yield_once(&yield))
 		tries++;
 	for (int i = 0; i < OTHERS; i++) {
 		kill(others[i], SIGKILL);
 		waitpid(others[i], NULL, 0);
 	}
 	sched_setaffinity(0, sizeof(before), &before);
-	assert_in_range(tries, 1, TRIES - 1);
+	assert_true(tries > 0);
 	assert_true(yield.crowded_until_ns > 0);
 }
 
