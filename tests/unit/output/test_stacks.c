@@ -232,6 +232,8 @@ static void too_many_stacks(void **state)
 
 	(void)state;
 	assert_non_null(frames);
+	for (size_t i = 0; i < MANY; i++)
+		frames[i] = (struct probe_frame){.ip = 0x1000 + i, .offset = 0x1000 + i};
 	for (size_t i = 0; i < 2 * MANY; i++)
 		add(stacks, &hit, "app", STACK(PROBE_STACK_WHOLE, &frames[i % MANY]), 1);
 	assert_int_equal(probe_stacks_left_out(stacks), 2 * 1000);
