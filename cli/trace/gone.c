@@ -3,16 +3,26 @@
  * Processes of a trace that have ended: what they take is given back at once, as thousands may come
  * and go. What is still needed of them at the end is kept, added up by probe.
  *
- * Tracers that print or record each hit have handed it over by then, and those that gather rows add
- * them up in a table: one for all, or for metrics, which have labels of processes, one for each.
- * The others read what a session has gathered again later (call stacks, flight recorders, loaded
- * tracers), so their sessions stay if they have hits.
+ *	rows		are added up in a table: one for all, or for metrics, which have labels of
+ *			processes, one for each
+ *	call stacks	are counted in the tracer's table, which has copies of their frames
+ *	heaps		what is not freed stays live
+ *	recorders	their hits are copied, as they are printed on SIGUSR1 and at the end: the
+ *			newest of all that have ended, as all rings would be too many
+ *
+ * Other tracers have handed over each hit by then: lines, a record, messages to a loaded tracer.
  */
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/cli.h"
+#include "cli/print/print.h"
 #include "cli/trace/trace.h"
 #include "libprobe/base/array.h"
+
+/* For copies of hits: this, or twice as much as the last process needed, if that is more. */
+enum { HITS_BYTES = 16 << 20 };
 
 /* Are its hits added up in rows? */
 static bool has_rows(const struct trace_tracer *tracer)
@@ -20,32 +30,19 @@ static bool has_rows(const struct trace_tracer *tracer)
 	return tracer->output == PROBE_TRACER_ROWS || tracer_is_exported(tracer);
 }
 
-static bool has_hits(const struct trace_target *target)
-{
-	size_t count;
-	const struct probe_session_probe *probes = probe_session_probes(target->session, &count);
-
-	for (size_t i = 0; i < count; i++)
-		if (probes[i].hits || probes[i].lost || probes[i].in_flight)
-			return true;
-	return false;
-}
-
 bool gone_may_drop(const struct trace *trace, const struct trace_target *target)
 {
-	enum probe_tracer_output output = target->tracer->output;
-
 	if (target->on || target->stuck || target->broken || target->unread)
 		return false;
-	if (target->rings)
-		return trace_rings_may_drop(trace, target);
-	if (trace->record)
-		return true;
-	if (!has_hits(target))
-		return true;
-	return !target->tracer->stacks &&
-	       (output == PROBE_TRACER_HITS || output == PROBE_TRACER_HITS_JSON ||
-		       has_rows(target->tracer));
+	return !target->rings || trace_rings_may_drop(trace, target);
+}
+
+/* Are their hits shown in the same way? */
+static bool same_probe(const struct probe_session_probe *a, const struct probe_session_probe *b)
+{
+	return a->role == b->role && a->meaning == b->meaning &&
+	       memcmp(a->args, b->args, sizeof(a->args)) == 0 &&
+	       strcmp(a->provider, b->provider) == 0 && strcmp(a->name, b->name) == 0;
 }
 
 /* The sum that a probe is added to; NULL without memory. */
@@ -56,9 +53,7 @@ static struct trace_gone *sum_of(struct trace *trace, const struct trace_tracer 
 
 	for (size_t i = 0; i < trace->gone_count; i++) {
 		gone = &trace->gones[i];
-		if (gone->tracer == tracer && gone->probe.role == probe->role &&
-			strcmp(gone->probe.provider, probe->provider) == 0 &&
-			strcmp(gone->probe.name, probe->name) == 0)
+		if (gone->tracer == tracer && same_probe(&gone->probe, probe))
 			return gone;
 	}
 	if (!ARRAY_ROOM(trace->gones, trace->gone_count))
@@ -68,7 +63,9 @@ static struct trace_gone *sum_of(struct trace *trace, const struct trace_tracer 
 		.probe = {.provider = strdup(probe->provider),
 			.name = strdup(probe->name),
 			.role = probe->role,
-			.pair = probe->pair}};
+			.pair = probe->pair,
+			.meaning = probe->meaning}};
+	memcpy(gone->probe.args, probe->args, sizeof(probe->args));
 	if (gone->probe.provider && gone->probe.name) {
 		trace->gone_count++;
 		return gone;
@@ -141,6 +138,78 @@ static struct probe_error *keep_rows(struct trace *trace, const struct trace_tar
 	return error;
 }
 
+struct keeping {
+	struct trace *trace;
+	const struct trace_target *target;
+	bool no_memory;
+};
+
+static bool keep_hit(const struct probe_hit *hit, void *data)
+{
+	struct keeping *keeping = data;
+	struct trace *trace = keeping->trace;
+	size_t count;
+	const struct probe_session_probe *probes =
+		probe_session_probes(keeping->target->session, &count);
+	struct probe_hit kept = *hit;
+	const struct trace_gone *gone;
+
+	if (hit->probe >= count)
+		return true;
+	gone = sum_of(trace, keeping->target->tracer, &probes[hit->probe]);
+	if (gone)
+		kept.probe = (size_t)(gone - trace->gones);
+	keeping->no_memory =
+		!gone || !merge_add(trace->gone_hits, 0, &kept, output_comm(trace, hit));
+	return !keeping->no_memory;
+}
+
+static struct probe_error *keep_hits(struct trace *trace, const struct trace_target *target)
+{
+	struct keeping keeping = {.trace = trace, .target = target};
+	size_t before, room = HITS_BYTES;
+	struct probe_error *error;
+
+	if (!trace->gone_hits)
+		trace->gone_hits = merge_create();
+	if (!trace->gone_hits)
+		return probe_error_no_memory();
+	before = merge_bytes(trace->gone_hits);
+	error = probe_session_snapshot(target->session, keep_hit, &keeping);
+	if (2 * (merge_bytes(trace->gone_hits) - before) > room)
+		room = 2 * (merge_bytes(trace->gone_hits) - before);
+	/* A quarter at once: each time, all that is kept is moved. */
+	if (merge_bytes(trace->gone_hits) > room)
+		trace->gone_hits_dropped += merge_trim(trace->gone_hits, room / 4 * 3);
+	return keeping.no_memory ? probe_error_first(error, probe_error_no_memory()) : error;
+}
+
+void gone_report(const struct trace *trace)
+{
+	if (trace->gone_hits_dropped)
+		report_warning("flight recorders: the oldest %" PRIu64
+			       " hit%s of processes that had ended were dropped, for want of room",
+			COUNTED(trace->gone_hits_dropped));
+}
+
+/* What its tracer has gathered. */
+static struct probe_error *keep_gathered(struct trace *trace, const struct trace_target *target)
+{
+	const struct trace_tracer *tracer = target->tracer;
+	pid_t pid = probe_target_pid(target->target);
+
+	if (has_rows(tracer))
+		return keep_rows(trace, target);
+	if (tracer->output == PROBE_TRACER_FLIGHT)
+		return keep_hits(trace, target);
+	if (tracer->heap)
+		probe_heap_forget(tracer->heap, target->session);
+	if (tracer->stacks && tracer->options.stack == PROBE_STACK_FRAMES)
+		return probe_stacks_keep_session(
+			tracer->stacks, target->session, comm_cache_known(trace->comms, pid, pid));
+	return NULL;
+}
+
 struct probe_error *gone_keep(struct trace *trace, struct trace_target *target)
 {
 	static const struct trace_tally none;
@@ -159,8 +228,8 @@ struct probe_error *gone_keep(struct trace *trace, struct trace_target *target)
 	}
 	trace_keep_waits(trace, target);
 	trace_report_damage(target);
-	if (has_rows(target->tracer) && !trace->record)
-		error = keep_rows(trace, target);
+	if (!trace->record)
+		error = keep_gathered(trace, target);
 	if (!error && target->rings)
 		error = trace_rings_end(trace, target);
 	else if (!error && trace->record)
@@ -175,5 +244,6 @@ void gone_free(struct trace *trace)
 		free((void *)trace->gones[i].probe.name);
 	}
 	free(trace->gones);
+	merge_free(trace->gone_hits);
 	free(trace->matched);
 }

@@ -93,25 +93,36 @@ static struct source *source_of(struct merge *merge, size_t target)
 	return &merge->sources[target];
 }
 
+/* Room for an entry at the end, of which all is the caller's; NULL without memory. */
+static struct entry *append(struct merge *merge, size_t target, uint64_t time_ns, size_t bytes)
+{
+	struct source *source = source_of(merge, target);
+	struct entry *entry = source ? (void *)buffer_reserve(&merge->entries, bytes) : NULL;
+
+	if (!entry || !ARRAY_ROOM(merge->places, merge->count))
+		return NULL;
+	merge->places[merge->count++] = (struct place){time_ns, merge->entries.length};
+	merge->entries.length += bytes;
+	source->bytes += bytes;
+	if (time_ns > source->most_ns)
+		source->most_ns = time_ns;
+	return entry;
+}
+
 bool merge_add(struct merge *merge, size_t target, const struct probe_hit *hit, const char *comm)
 {
 	struct probe_event event = event_of(hit), begin;
-	struct source *source = source_of(merge, target);
 	struct entry *entry;
 	size_t bytes;
 
-	if (!source)
-		return false;
-	if (hit->time_ns > source->most_ns)
-		source->most_ns = hit->time_ns;
 	event.comm = comm;
 	if (hit->begin) {
 		begin = event_of(hit->begin);
 		event.begin = &begin;
 	}
 	bytes = event_packed_size(&event);
-	entry = (void *)buffer_reserve(&merge->entries, sizeof(*entry) + bytes);
-	if (!entry || !ARRAY_ROOM(merge->places, merge->count))
+	entry = append(merge, target, event.time_ns, sizeof(*entry) + bytes);
+	if (!entry)
 		return false;
 	*entry = (struct entry){.target = target,
 		.bytes = bytes,
@@ -119,10 +130,32 @@ bool merge_add(struct merge *merge, size_t target, const struct probe_hit *hit, 
 		.begin_probe = hit->begin ? hit->begin->probe : 0,
 		.filter = hit->filter};
 	event_pack(&event, entry + 1);
-	merge->places[merge->count++] = (struct place){event.time_ns, merge->entries.length};
-	merge->entries.length += sizeof(*entry) + bytes;
-	source->bytes += sizeof(*entry) + bytes;
 	return true;
+}
+
+static struct entry *entry_at(const struct merge *merge, size_t index)
+{
+	return (void *)(merge->entries.data + merge->places[index].offset);
+}
+
+bool merge_add_all(struct merge *merge, size_t target, const struct merge *from)
+{
+	for (size_t i = 0; i < from->count; i++) {
+		const struct entry *entry = entry_at(from, i);
+		size_t bytes = sizeof(*entry) + entry->bytes;
+		struct entry *copy = append(merge, target, from->places[i].time_ns, bytes);
+
+		if (!copy)
+			return false;
+		memcpy(copy, entry, bytes);
+		copy->target = target;
+	}
+	return true;
+}
+
+size_t merge_bytes(const struct merge *merge)
+{
+	return merge->entries.length;
 }
 
 static bool is_full(const struct merge *merge, const struct source *source)
@@ -185,7 +218,7 @@ static void keep_from(struct merge *merge, size_t first)
 	if (count)
 		qsort(places, count, sizeof(*places), place_compare_offsets);
 	for (size_t i = 0; i < count; i++) {
-		struct entry *entry = (void *)(merge->entries.data + places[i].offset);
+		struct entry *entry = entry_at(merge, first + i);
 		struct source *source = &merge->sources[entry->target];
 		size_t bytes = sizeof(*entry) + entry->bytes;
 
@@ -204,7 +237,7 @@ void merge_remove(struct merge *merge, size_t target)
 	if (target >= merge->source_count)
 		return;
 	for (size_t i = 0; i < merge->count; i++) {
-		struct entry *entry = (void *)(merge->entries.data + merge->places[i].offset);
+		struct entry *entry = entry_at(merge, i);
 
 		entry->target -= entry->target > target;
 	}
@@ -234,7 +267,19 @@ void merge_drain(struct merge *merge, uint64_t until_ns, merge_visit *visit, voi
 	if (merge->count)
 		qsort(merge->places, merge->count, sizeof(*merge->places), place_compare);
 	for (i = 0; i < merge->count && more && merge->places[i].time_ns <= until_ns; i++)
-		more = visit_entry(
-			(void *)(merge->entries.data + merge->places[i].offset), visit, data);
+		more = visit_entry(entry_at(merge, i), visit, data);
 	keep_from(merge, more ? i : merge->count);
+}
+
+size_t merge_trim(struct merge *merge, size_t bytes)
+{
+	size_t left = merge->entries.length, i = 0;
+
+	if (left <= bytes)
+		return 0;
+	qsort(merge->places, merge->count, sizeof(*merge->places), place_compare);
+	for (; i < merge->count && left > bytes; i++)
+		left -= sizeof(struct entry) + entry_at(merge, i)->bytes;
+	keep_from(merge, i);
+	return i;
 }

@@ -23,6 +23,13 @@ void merge_free(struct merge *merge);
  */
 bool merge_add(struct merge *merge, size_t target, const struct probe_hit *hit, const char *comm);
 
+/* Copies all hits of another merge, as hits of this target. False without memory. */
+bool merge_add_all(struct merge *merge, size_t target, const struct merge *from);
+/* The memory that the hits take. */
+size_t merge_bytes(const struct merge *merge);
+/* Forgets the oldest hits, until those that are left take at most so much; returns how many. */
+size_t merge_trim(struct merge *merge, size_t bytes);
+
 /* So many hits of this target are waiting that its next ones should stay where they are. */
 bool merge_full(const struct merge *merge, size_t target);
 /* Are hits of this target waiting? */

@@ -94,6 +94,22 @@ const char *output_comm(struct trace *trace, const struct probe_hit *hit)
 	return comm_cache_get(trace->comms, hit->pid, hit->tid, hit->time_ns);
 }
 
+/* A hit was handed over; false: that is all. */
+static bool count_hit(struct trace *trace)
+{
+	if (trace->gone)
+		return false;
+	/* Losses up to this hit are reported; a full output affects only what comes later. */
+	if (trace->hits + 1 == trace->settings.hits_max)
+		trace_report_losses(trace);
+	trace->hits++;
+	/* Not "is it over": what is read after the end is printed as well. */
+	if (!trace_is_full(trace))
+		return true;
+	trace->loop.over = true;
+	return false;
+}
+
 bool output_hit(size_t target, const struct probe_hit *hit, const char *comm, void *data)
 {
 	struct trace *trace = data;
@@ -109,17 +125,7 @@ bool output_hit(size_t target, const struct probe_hit *hit, const char *comm, vo
 	dispatch(trace, its, hit, comm, probes);
 	if (!trace_count_hit(its, hit->probe))
 		trace_fail(trace, probe_error_no_memory());
-	if (trace->gone)
-		return false;
-	/* Losses up to this hit are reported; a full output affects only what comes later. */
-	if (trace->hits + 1 == trace->settings.hits_max)
-		trace_report_losses(trace);
-	trace->hits++;
-	/* Not "is it over": what is read after the end is printed as well. */
-	if (!trace_is_full(trace))
-		return true;
-	trace->loop.over = true;
-	return false;
+	return count_hit(trace);
 }
 
 void output_lost(struct trace *trace, const struct trace_target *target,
@@ -159,6 +165,21 @@ static bool visit_flight(const struct probe_hit *hit, void *data)
 	return false;
 }
 
+/* Hits of processes that have ended (gone.c) are those of the target after the last. */
+static bool output_flight(size_t target, const struct probe_hit *hit, const char *comm, void *data)
+{
+	struct trace *trace = data;
+	const struct trace_gone *gone;
+
+	if (target < trace->target_count)
+		return output_hit(target, hit, comm, trace);
+	if (trace->gone || trace_is_full(trace))
+		return false;
+	gone = &trace->gones[hit->probe];
+	probe_sink_hit(gone->tracer->sink, hit, &gone->probe, comm);
+	return count_hit(trace);
+}
+
 void flight_print(struct trace *trace)
 {
 	/* What the others still wait for has nothing to do with it. */
@@ -178,8 +199,11 @@ void flight_print(struct trace *trace)
 			trace_fail(trace,
 				probe_session_snapshot(target->session, visit_flight, &flight));
 	}
+	if (merge && trace->gone_hits &&
+		!merge_add_all(merge, trace->target_count, trace->gone_hits))
+		trace_fail(trace, probe_error_no_memory());
 	if (merge)
-		merge_drain(merge, UINT64_MAX, output_hit, trace);
+		merge_drain(merge, UINT64_MAX, output_flight, trace);
 	merge_free(merge);
 }
 

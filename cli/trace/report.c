@@ -479,6 +479,7 @@ void trace_report_summary(const struct trace *trace)
 	uint64_t lost = 0, begins_lost = 0;
 	size_t shown;
 
+	gone_report(trace);
 	if (!rows_init(&rows, trace))
 		return;
 	shown = rows_shown(&rows, trace->settings.all);

@@ -124,7 +124,7 @@ static struct probe_error *print_tracer(
 
 /* ---- Stacks ----------------------------------------------------------------- */
 
-/* What is gathered by stack in the targets is read again each time. */
+/* What is gathered by stack in the targets is read again each time; see gone.c for the others. */
 static struct probe_error *gather_stacks(struct trace *trace, const struct trace_tracer *tracer)
 {
 	struct probe_error *error = NULL;
@@ -202,6 +202,13 @@ static void count_lost(const struct trace *trace, const struct trace_tracer *tra
 	uint64_t *begins_ret, uint64_t *ends_ret)
 {
 	*begins_ret = *ends_ret = 0;
+	for (size_t i = 0; i < trace->gone_count; i++) {
+		const struct trace_gone *gone = &trace->gones[i];
+
+		if (gone->tracer == tracer)
+			*(gone->probe.role == PROBE_ROLE_BEGIN ? begins_ret : ends_ret) +=
+				gone->probe.lost;
+	}
 	for (size_t i = 0; i < trace->target_count; i++) {
 		const struct probe_session_probe *probes;
 		size_t count;

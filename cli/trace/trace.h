@@ -124,8 +124,10 @@ struct trace {
 	struct probe_watch *watch;
 	struct trace_gone *gones; /* of processes that were dropped from the targets */
 	size_t gone_count;
-	struct trace_waits waits; /* of those, too */
-	bool *matched;		  /* each pattern of the request, in one of them */
+	struct merge *gone_hits;    /* of their flight recorders, by index of `gones`; or NULL */
+	uint64_t gone_hits_dropped; /* older ones */
+	struct trace_waits waits;   /* of those, too */
+	bool *matched;		    /* each pattern of the request, in one of them */
 	size_t first; /* whose rings are read first: they take turns, because a round has limited
 			 room for hits */
 
@@ -355,10 +357,15 @@ void host_look(struct trace *trace, const struct trace_tracer *tracer);
 
 /* ---- gone.c ----------------------------------------------------------------- */
 
-/* Is all that its session has still to give known, so that it need not be kept? */
+/* Has the target been read to its end, so that its session need not be kept? */
 bool gone_may_drop(const struct trace *trace, const struct trace_target *target);
-/* Keeps what is needed of it. Errors: those of probe_table_add() and probe_ctf_forget(). */
+/*
+ * Keeps what is needed of it. Errors: those of probe_table_add(), probe_stacks_keep_session(),
+ * probe_session_snapshot() and probe_ctf_forget().
+ */
 PROBE_MUST_CHECK struct probe_error *gone_keep(struct trace *trace, struct trace_target *target);
+/* At the end: how many hits of flight recorders there was no room for. */
+void gone_report(const struct trace *trace);
 void gone_free(struct trace *trace);
 
 /* ---- record_stream.c -------------------------------------------------------- */

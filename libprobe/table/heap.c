@@ -248,6 +248,16 @@ struct probe_error *probe_heap_add(struct probe_heap *heap, const struct probe_s
 	return NULL;
 }
 
+void probe_heap_forget(struct probe_heap *heap, const struct probe_session *session)
+{
+	for (size_t i = 0; i < heap->blocks_room; i++)
+		/* Another block may move up. */
+		while (heap->blocks[i].session == session) {
+			heap->blocks_count--;
+			close_hole(heap, i);
+		}
+}
+
 /* ---- Reading ------------------------------------------------------------------------ */
 
 void probe_heap_mark(struct probe_heap *heap)

@@ -82,8 +82,10 @@ int main(int argc, char **argv)
 	check(probe_session_stop(a.session));
 	printf("%llu frees of older memory\n",
 		(unsigned long long)probe_heap_doubts(a.heap).unknown_frees);
-	probe_heap_free(a.heap);
+	/* Hits of other sessions could still be added. */
+	probe_heap_forget(a.heap, a.session);
 	probe_session_free(a.session);
+	probe_heap_free(a.heap);
 	probe_target_close(target);
 	probe_pattern_free(patterns[0]);
 	probe_pattern_free(patterns[1]);

@@ -96,9 +96,14 @@ int main(int argc, char **argv)
 		print(sink, a.stacks);
 	}
 	check(probe_session_stop(a.session));
+	/* The counts of a session that is freed stay when those of others are read again. */
+	if (frames) {
+		probe_stacks_clear(a.stacks);
+		check(probe_stacks_keep_session(a.stacks, a.session, NULL));
+	}
+	probe_session_free(a.session);
 	printf("%llu hits had no room\n", (unsigned long long)probe_stacks_left_out(a.stacks));
 	probe_stacks_free(a.stacks);
-	probe_session_free(a.session);
 	probe_sink_free(sink);
 	probe_target_close(target);
 	probe_pattern_free(pattern);

@@ -24,7 +24,7 @@ struct probe_heap;
 
 /* Makes an empty heap. Errors: PROBE_ERROR_MEMORY. */
 PROBE_MUST_CHECK struct probe_error *probe_heap_create(struct probe_heap **ret);
-/* Frees a heap, before the sessions whose hits were added. NULL is allowed. */
+/* Frees a heap. NULL is allowed. */
 void probe_heap_free(struct probe_heap *heap);
 
 /*
@@ -35,6 +35,12 @@ void probe_heap_free(struct probe_heap *heap);
 PROBE_MUST_CHECK struct probe_error *probe_heap_add(struct probe_heap *heap,
 	const struct probe_session *session, const struct probe_session_probe *probe,
 	const struct probe_hit *hit, const char *comm);
+
+/*
+ * To be called before a session is freed whose hits were added, unless no more hits will be. What
+ * it has not freed stays live.
+ */
+void probe_heap_forget(struct probe_heap *heap, const struct probe_session *session);
 
 /* Begins an interval: probe_heap_rows() can return what was allocated since then. */
 void probe_heap_mark(struct probe_heap *heap);

@@ -28,12 +28,14 @@ struct probe_stacks_row {
 
 /* Makes an empty collection. Errors: PROBE_ERROR_MEMORY. */
 PROBE_MUST_CHECK struct probe_error *probe_stacks_create(struct probe_stacks **ret);
-/* Frees a collection, before the sessions whose stacks were added. NULL is allowed. */
+/* Frees a collection. NULL is allowed. */
 void probe_stacks_free(struct probe_stacks *stacks);
 
 /*
- * Adds `count` hits. Names and stack are copied; frames remain owned by the session. `comm` may
- * be NULL. After about 100,000 different stacks, hits with new ones are only counted
+ * Adds `count` hits. Everything is copied: the session may be freed. `comm` may be NULL. Two
+ * processes whose frames are at the same places of the same files have the same stack, which gets
+ * the addresses (ip) of the one that came first. Beyond PROBE_FRAMES_MAX frames, a stack is cut.
+ * After about 100,000 different stacks or frames, hits with new ones are only counted
  * (probe_stacks_left_out()). Errors: PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *probe_stacks_add(struct probe_stacks *stacks,
@@ -48,7 +50,17 @@ PROBE_MUST_CHECK struct probe_error *probe_stacks_add(struct probe_stacks *stack
 PROBE_MUST_CHECK struct probe_error *probe_stacks_add_session(
 	struct probe_stacks *stacks, struct probe_session *session, const char *comm);
 
-/* Sets all counts to 0. A mark (probe_stacks_mark()) stays. */
+/*
+ * The same for a session that will be freed: probe_stacks_clear() keeps what this adds. Clear
+ * before it is read again if the session has been added before.
+ */
+PROBE_MUST_CHECK struct probe_error *probe_stacks_keep_session(
+	struct probe_stacks *stacks, struct probe_session *session, const char *comm);
+
+/*
+ * Sets all counts to 0, or to those of probe_stacks_keep_session(). A mark (probe_stacks_mark())
+ * stays.
+ */
 void probe_stacks_clear(struct probe_stacks *stacks);
 
 /* Begins an interval: probe_stacks_rows() can return the hits since then. */

@@ -120,6 +120,34 @@ static void many_hits_keep_their_arguments(void **state)
 	merge_free(merge);
 }
 
+/* Hits may be printed more than once, and the newest of them kept. */
+static void hits_are_copied_and_the_oldest_forgotten(void **state)
+{
+	struct merge *kept = merge_create();
+	struct seen seen = {0};
+
+	(void)state;
+	add(kept, 0, 3, "c");
+	add(kept, 0, 1, "a");
+	add(kept, 0, 2, "b");
+	assert_int_equal(merge_trim(kept, merge_bytes(kept)), 0);
+	assert_int_equal(merge_trim(kept, merge_bytes(kept) - 1), 1);
+	add(kept, 0, 4, "d");
+	for (int i = 0; i < 2; i++) {
+		struct merge *merge = merge_create();
+
+		seen = (struct seen){0};
+		add(merge, 1, 3, "other");
+		assert_true(merge_add_all(merge, 7, kept));
+		merge_drain(merge, UINT64_MAX, see, &seen);
+		assert_string_equal(seen.text, "7@2:b 1@3:other 7@3:c 7@4:d ");
+		merge_free(merge);
+	}
+	assert_int_equal(merge_trim(kept, 0), 3);
+	assert_true(merge_is_empty(kept) && !merge_bytes(kept));
+	merge_free(kept);
+}
+
 static void a_merge_says_when_it_is_full(void **state)
 {
 	struct probe_hit hit = {0};
@@ -441,6 +469,7 @@ int main(void)
 		cmocka_unit_test(hits_come_out_by_time),
 		cmocka_unit_test(a_visitor_may_stop),
 		cmocka_unit_test(many_hits_keep_their_arguments),
+		cmocka_unit_test(hits_are_copied_and_the_oldest_forgotten),
 		cmocka_unit_test(a_merge_says_when_it_is_full),
 		cmocka_unit_test(later_hits_wait),
 		cmocka_unit_test(nothing_overtakes_what_a_full_target_has_left),

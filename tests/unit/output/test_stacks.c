@@ -220,6 +220,41 @@ static void intervals(void **state)
 	probe_stacks_free(stacks);
 }
 
+/* Programs that are loaded elsewhere have the same stacks; what the frames were made of may go. */
+static void processes_share_stacks(void **state)
+{
+	struct probe_stacks *stacks = stacks_made();
+	struct probe_frame *frames = calloc(2, sizeof(*frames));
+	char *symbol = strdup("left");
+
+	(void)state;
+	assert_true(frames && symbol);
+	frames[0] = left;
+	frames[0].symbol = symbol;
+	frames[1] = main_a;
+	add(stacks, &hit, "app", STACK(PROBE_STACK_WHOLE, &frames[0], &frames[1]), 1);
+	free(symbol);
+	frames[0] = left;
+	frames[0].ip += 0x1000;
+	add(stacks, &hit, "app", STACK(PROBE_STACK_WHOLE, &frames[0], &frames[1]), 2);
+	/* Another build of the file, and code that is in no file. */
+	frames[0].build_id = "abcd";
+	add(stacks, &hit, "app", STACK(PROBE_STACK_WHOLE, &frames[0], &frames[1]), 4);
+	for (uint64_t i = 0; i < 2; i++) {
+		frames[i] = (struct probe_frame){.ip = 0xabc123 + i, .offset = 0xabc123 + i};
+		add(stacks, &hit, "app", STACK(PROBE_STACK_WHOLE, &frames[i]), 8 + 8 * i);
+	}
+	free(frames);
+	check(stacks, PROBE_SINK_TEXT, &(struct probe_view){0},
+		"app:hit: 31 hits, 4 stacks\n"
+		"        HITS        %  FRAME\n"
+		"          16   51.6 %  - 0xabc124\n"
+		"           8   25.8 %  - 0xabc123\n"
+		"           7   22.6 %  - main\n"
+		"           7   22.6 %    left\n");
+	probe_stacks_free(stacks);
+}
+
 /* More than there is room for are counted, and the others stay. */
 static void too_many_stacks(void **state)
 {
@@ -232,6 +267,8 @@ static void too_many_stacks(void **state)
 
 	(void)state;
 	assert_non_null(frames);
+	for (size_t i = 0; i < MANY; i++)
+		frames[i] = (struct probe_frame){.ip = 0x1000 + i, .offset = 0x1000 + i};
 	for (size_t i = 0; i < 2 * MANY; i++)
 		add(stacks, &hit, "app", STACK(PROBE_STACK_WHOLE, &frames[i % MANY]), 1);
 	assert_int_equal(probe_stacks_left_out(stacks), 2 * 1000);
@@ -254,6 +291,7 @@ int main(void)
 		cmocka_unit_test(folded_lines),
 		cmocka_unit_test(json),
 		cmocka_unit_test(intervals),
+		cmocka_unit_test(processes_share_stacks),
 		cmocka_unit_test(too_many_stacks),
 	};
 

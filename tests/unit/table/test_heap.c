@@ -170,6 +170,26 @@ static void processes_have_pointers_of_their_own(void **state)
 }
 
 /* Many, so that the table grows and holes are closed; compared with a plain array. */
+/* What a session that is freed had not given back stays live, and its pointers are forgotten. */
+static void sessions_are_forgotten(void **state)
+{
+	enum {
+		BLOCKS = 700
+	}; /* close to half of the first table: many are not where they belong */
+	struct probe_heap *heap = new_heap();
+
+	(void)state;
+	for (uint64_t i = 0; i < BLOCKS; i++)
+		add(heap, (int)(i % 2), 1, &alloc, &by_left, (const uint64_t[]){16 + i * 16, 1}, 2);
+	probe_heap_forget(heap, SESSION(1));
+	shows(heap, true, false, "left 700/700 700/700");
+	for (uint64_t i = 0; i < BLOCKS; i++)
+		add(heap, (int)(i % 2), 1, &release, NULL, (const uint64_t[]){16 + i * 16}, 1);
+	shows(heap, true, false, "left 700/700 350/350");
+	doubts_are(heap, (struct probe_heap_doubts){.unknown_frees = BLOCKS / 2});
+	probe_heap_free(heap);
+}
+
 static void many_blocks(void **state)
 {
 	enum { PLACES = 5000, STEPS = 200000 };
@@ -290,6 +310,7 @@ int main(void)
 		cmocka_unit_test(samples_stand_for_their_weight),
 		cmocka_unit_test(what_was_not_seen_is_counted),
 		cmocka_unit_test(processes_have_pointers_of_their_own),
+		cmocka_unit_test(sessions_are_forgotten),
 		cmocka_unit_test(many_blocks),
 		cmocka_unit_test(intervals),
 		cmocka_unit_test(output),
