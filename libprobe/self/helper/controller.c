@@ -138,7 +138,7 @@ void controller_main(int socket)
 	/* Its sleeps, which let threads run that were stopped, need not be rounded up. */
 	prctl(PR_SET_TIMERSLACK, 1);
 	if (say_hello(socket))
-		while (message_receive(socket, 0, &request) == MESSAGE_GOT) {
+		while (message_receive(socket, -1, 0, &request) == MESSAGE_GOT) {
 			alarm(HELPER_SECONDS);
 			serve(&c, &request);
 			alarm(0);

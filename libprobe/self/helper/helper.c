@@ -107,11 +107,19 @@ static void allow(pid_t pid)
 		prctl(PR_SET_PTRACER, (unsigned long)pid, 0, 0, 0);
 }
 
+/* What the controller says next. */
+static enum message_result hear(uint64_t end_ns, struct message *ret)
+{
+	int process = atomic_load(&running.start.controller);
+
+	return message_receive(running.start.ends[0], process, end_ns, ret);
+}
+
 /* Waits until it runs; and is of the same build as this. */
 static enum outcome hear_hello(const struct helper *h)
 {
 	struct message hello = {0};
-	enum message_result result = message_receive(running.start.ends[0], h->end_ns, &hello);
+	enum message_result result = hear(h->end_ns, &hello);
 	bool is_same = result == MESSAGE_GOT && hello.kind == MESSAGE_HELLO &&
 		       !strcmp(message_text(&hello), controller_identity);
 
@@ -150,7 +158,7 @@ static bool is_gone(void)
 
 	shutdown(running.start.ends[0], SHUT_WR);
 	do
-		result = message_receive(running.start.ends[0], end_ns, &unheard);
+		result = hear(end_ns, &unheard);
 	while (result == MESSAGE_GOT);
 	message_deinit(&unheard);
 	return result != MESSAGE_LATE;
@@ -185,7 +193,7 @@ static enum outcome serve(const struct helper *h, struct probe_error **answer_re
 	struct message m = {0};
 
 	do {
-		enum message_result result = message_receive(socket, h->end_ns, &m);
+		enum message_result result = hear(h->end_ns, &m);
 
 		if (result != MESSAGE_GOT)
 			outcome = result == MESSAGE_LATE ? OUTCOME_LATE : OUTCOME_DIED;

@@ -57,21 +57,23 @@ bool message_send(int socket, enum message_kind kind, const struct buffer *bytes
 	return !bytes->no_memory;
 }
 
-/* Waits until there is something to be read, or nothing will come any more. */
-static bool await(int socket, uint64_t end_ns)
+/* Waits until there is something to be read (MESSAGE_GOT), or nothing will come any more. */
+static enum message_result await(int socket, int process, uint64_t end_ns)
 {
 	for (;;) {
-		struct pollfd fd = {.fd = socket, .events = POLLIN};
+		struct pollfd fds[] = {
+			{.fd = socket, .events = POLLIN}, {.fd = process, .events = POLLIN}};
 		uint64_t now = end_ns ? clock_monotonic_ns() : 0;
 
 		if (end_ns && now >= end_ns)
-			return false;
-		if (poll(&fd, 1, end_ns ? (int)((end_ns - now) / MS_NS) + 1 : -1) > 0)
-			return true;
+			return MESSAGE_LATE;
+		if (poll(fds, 2, end_ns ? (int)((end_ns - now) / MS_NS) + 1 : -1) > 0)
+			return fds[0].revents ? MESSAGE_GOT : MESSAGE_ENDED;
 	}
 }
 
-static enum message_result receive_all(int socket, uint64_t end_ns, void *bytes, size_t length)
+static enum message_result receive_all(
+	int socket, int process, uint64_t end_ns, void *bytes, size_t length)
 {
 	char *to = bytes;
 
@@ -81,8 +83,10 @@ static enum message_result receive_all(int socket, uint64_t end_ns, void *bytes,
 		if (got < 0 && errno == EINTR)
 			continue;
 		if (got < 0 && errno == EAGAIN) {
-			if (!await(socket, end_ns))
-				return MESSAGE_LATE;
+			enum message_result result = await(socket, process, end_ns);
+
+			if (result != MESSAGE_GOT)
+				return result;
 			continue;
 		}
 		if (got <= 0)
@@ -93,10 +97,10 @@ static enum message_result receive_all(int socket, uint64_t end_ns, void *bytes,
 	return MESSAGE_GOT;
 }
 
-enum message_result message_receive(int socket, uint64_t end_ns, struct message *ret)
+enum message_result message_receive(int socket, int process, uint64_t end_ns, struct message *ret)
 {
 	struct head head;
-	enum message_result result = receive_all(socket, end_ns, &head, sizeof(head));
+	enum message_result result = receive_all(socket, process, end_ns, &head, sizeof(head));
 
 	message_deinit(ret);
 	if (result != MESSAGE_GOT)
@@ -108,7 +112,7 @@ enum message_result message_receive(int socket, uint64_t end_ns, struct message 
 		return MESSAGE_ENDED;
 	ret->kind = head.kind;
 	ret->length = head.length;
-	return receive_all(socket, end_ns, ret->bytes, head.length);
+	return receive_all(socket, process, end_ns, ret->bytes, head.length);
 }
 
 /* ---- Contents ----------------------------------------------------------------------------- */

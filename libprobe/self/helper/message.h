@@ -33,9 +33,10 @@ bool message_send(int socket, enum message_kind kind, const struct buffer *bytes
 enum message_result { MESSAGE_GOT, MESSAGE_ENDED, MESSAGE_LATE };
 /*
  * Receives the next one, until a time (CLOCK_MONOTONIC, ns; 0: for ever). MESSAGE_ENDED: the other
- * side is gone, or has sent something else, or there is no memory for it.
+ * side is gone, or has sent something else, or there is no memory for it. `process` is a descriptor
+ * of the other side (pidfd), or -1: it may be gone although somebody else has its end open.
  */
-enum message_result message_receive(int socket, uint64_t end_ns, struct message *ret);
+enum message_result message_receive(int socket, int process, uint64_t end_ns, struct message *ret);
 
 /* The next bytes of a message; zeros if it has too few. */
 void message_read(struct message *message, void *ret, size_t size);

@@ -31,7 +31,7 @@ static bool ask(int socket, enum message_kind kind, struct buffer *question, int
 {
 	struct message answer = {0};
 	bool ok = message_send(socket, kind, question) &&
-		  message_receive(socket, 0, &answer) == MESSAGE_GOT &&
+		  message_receive(socket, -1, 0, &answer) == MESSAGE_GOT &&
 		  answer.kind == MESSAGE_ANSWER;
 
 	if (ok)

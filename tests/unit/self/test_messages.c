@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -56,7 +58,7 @@ static void test_reply(void **state)
 
 	(void)state;
 	send_reply();
-	assert_int_equal(message_receive(ends[0], 0, &m), MESSAGE_GOT);
+	assert_int_equal(message_receive(ends[0], -1, 0, &m), MESSAGE_GOT);
 	assert_true(reply_take(&m, &error, &report, &result, sizeof(result)));
 	assert_int_equal(result, 77);
 	assert_int_equal(error->code, PROBE_ERROR_REFUSED);
@@ -80,7 +82,7 @@ static void test_reply_cut(void **state)
 
 	(void)state;
 	send_reply();
-	assert_int_equal(message_receive(ends[0], 0, &m), MESSAGE_GOT);
+	assert_int_equal(message_receive(ends[0], -1, 0, &m), MESSAGE_GOT);
 	for (size_t length = 0; length < m.length; length++) {
 		struct probe_report report = {0};
 		struct probe_error *error = NULL;
@@ -110,7 +112,7 @@ static void test_other_reply(void **state)
 
 	(void)state;
 	send_reply();
-	assert_int_equal(message_receive(ends[0], 0, &m), MESSAGE_GOT);
+	assert_int_equal(message_receive(ends[0], -1, 0, &m), MESSAGE_GOT);
 	assert_false(reply_take(&m, &error, &report, result, sizeof(result)));
 	m.kind = MESSAGE_HELLO;
 	m.at = 0;
@@ -124,13 +126,24 @@ static void test_socket(void **state)
 {
 	struct message m = {0};
 	uint64_t soon = clock_monotonic_ns() + 20000000;
+	pid_t child = fork();
+	int process;
 
 	(void)state;
-	assert_int_equal(message_receive(ends[0], soon, &m), MESSAGE_LATE);
+	assert_int_equal(message_receive(ends[0], -1, soon, &m), MESSAGE_LATE);
+	/* The other side is gone, though its end of the socket is open here. */
+	if (child == 0)
+		_exit(!message_send(ends[1], MESSAGE_WORK, &(struct buffer){0}));
+	process = (int)syscall(SYS_pidfd_open, child, 0);
+	assert_true(process >= 0);
+	assert_int_equal(message_receive(ends[0], process, 0, &m), MESSAGE_GOT);
+	assert_int_equal(message_receive(ends[0], process, 0, &m), MESSAGE_ENDED);
+	assert_int_equal(waitpid(child, NULL, 0), child);
+	close(process);
 	assert_int_equal(write(ends[1], "no message of ours", 18), 18);
-	assert_int_equal(message_receive(ends[0], 0, &m), MESSAGE_ENDED);
+	assert_int_equal(message_receive(ends[0], -1, 0, &m), MESSAGE_ENDED);
 	close(ends[1]);
-	assert_int_equal(message_receive(ends[0], 0, &m), MESSAGE_ENDED);
+	assert_int_equal(message_receive(ends[0], -1, 0, &m), MESSAGE_ENDED);
 	ends[1] = dup(ends[0]);
 	message_deinit(&m);
 }
