@@ -55,9 +55,13 @@ CHAOS ?= 0
 ifeq ($(V),1)
 Q :=
 say = @:
+say_folder = @:
 else
 Q := @
 say = @printf '  %-7s %s\n'
+# $(call say_folder,WHAT,FOLDER): prints a line when the first file of a folder is built. mkdir
+# succeeds in only one of the jobs. The rule of $(SETTINGS), which runs before them, empties $(SAID).
+say_folder = @! mkdir '$(SAID)/$(1) $(subst /,-,$(2))' 2>/dev/null || printf '  %-7s %s\n' $(1) $(2)
 endif
 
 # ---- Flags ---------------------------------------------------------------
@@ -160,11 +164,12 @@ all: $(LIB_A) $(LIB_SO) $(SMALL_A) $(SMALL_SO) $(PROBECTL)
 SETTINGS := $(BUILD)/settings
 SOURCES := $(BUILD)/sources
 PLACE := $(BUILD)/place
+SAID := $(BUILD)/said
 $(SETTINGS): content = $(CC) $(CXX) $(OUR_CPPFLAGS) $(CPPFLAGS) $(OUR_CFLAGS) $(CFLAGS) $(LDFLAGS)
 $(SOURCES): content = $(LIB_SRC) $(PROGRAM_SRC) $(SMALL_SRC) $(CLI_SRC) $(HELPER_SRC) $(PROBES)
 $(PLACE): content = $(LIBDIR)
 $(SETTINGS) $(SOURCES) $(PLACE): FORCE | $(FIRST)
-	@mkdir -p $(@D)
+	@mkdir -p $(@D) $(if $(filter $(SETTINGS),$@),&& rm -rf $(SAID) && mkdir $(SAID))
 	@printf '%s\n' '$(subst ','\'',$(content))' >$@.new
 	@cmp -s $@.new $@ && rm -f $@.new || mv -f $@.new $@
 
@@ -187,7 +192,7 @@ $(call objects,tests/unit/expr/test_expr_c.c): private OUR_CPPFLAGS += -fsigned-
 $(PROGRAM_OBJ): private OUR_CPPFLAGS += -DPROBE_INTERPRETER='"$(INTERPRETER)"'
 
 $(ALL_OBJ): $(BUILD)/obj/%.o: %.c $(SETTINGS) | $(FIRST)
-	$(say) CC $<
+	$(call say_folder,CC,$(patsubst %/,%,$(dir $<)))
 	@mkdir -p $(@D)
 	$(Q)$(COMPILE) $(if $(filter tests/%,$<),$(CMOCKA_CFLAGS) -DTEST_SLOWER=$(TEST_SLOWER)) $< -o $@
 
@@ -198,7 +203,7 @@ $(BUILTIN:.o=.c): $(PROBES) $(SOURCES)
 	@sed 's/[\\"]/\\&/g; s/.*/"&\\n"/' $(PROBES) >>$@
 	@printf '%s\n' ';' 'const size_t catalogue_builtin_length = sizeof(catalogue_builtin) - 1;' >>$@
 $(BUILTIN): $(BUILTIN:.o=.c) libprobe/catalogue/builtin.h $(SETTINGS)
-	$(say) CC $<
+	$(call say_folder,CC,libprobe/catalogue)
 	$(Q)$(COMPILE) $< -o $@
 
 define archive
@@ -247,7 +252,7 @@ TEST_LIBS := $(BUILD)/libhelpers.a $(BUILD)/libcli.a $(SMALL_A) $(LIB_A)
 
 unit-tests: $(UNIT_BIN)
 $(UNIT_BIN): $(BUILD)/%: $(BUILD)/obj/%.o $(TEST_LIBS)
-	$(say) LD $@
+	$(call say_folder,LD,$(@D))
 	@mkdir -p $(@D)
 	$(Q)$(LINK) -o $@ $< $(TEST_LIBS) $(CMOCKA_LIBS) $(LIBS)
 
@@ -259,7 +264,7 @@ $(BUILD)/tests/unit/session/test_naming: private LDFLAGS += -Wl,-z,max-page-size
 
 fuzzers: $(FUZZ_BIN)
 $(FUZZ_BIN): $(BUILD)/%: $(BUILD)/obj/%.o $(TEST_LIBS)
-	$(say) LD $@
+	$(call say_folder,LD,$(@D))
 	@mkdir -p $(@D)
 	$(Q)$(LINK) -fsanitize=fuzzer $(WRAPPED:%=-Wl,--wrap=%) -o $@ $< $(TEST_LIBS) $(LIBS)
 # Their records are in memory.
@@ -278,12 +283,12 @@ TARGET_FLAGS = OUT=$(@D); eval "set -- $$(sed -n '1,5s/.*flags: *\(.*\)$$/\1/p' 
 targets: $(TARGET_LIB) $(TARGET_BIN) $(TORTURE_BIN)
 define target_rules
 $(BUILD)/tests/targets/lib%.so: $(1)lib%.$(2) | $(FIRST)
-	$$(say) TARGET $$@
+	$$(call say_folder,TARGET,$$(@D))
 	@mkdir -p $$(@D)
 	$(Q)$$(TARGET_FLAGS); $(3) -O2 -g -shared -fPIC -o $$@ $$< \
 		$$(wildcard $$(basename $$<)_sites.S) "$$$$@"
 $(BUILD)/tests/targets/%: $(1)%.$(2) | $(TARGET_LIB) $(FIRST)
-	$$(say) TARGET $$@
+	$$(call say_folder,TARGET,$$(@D))
 	@mkdir -p $$(@D)
 	$(Q)$$(TARGET_FLAGS); $(3) -O2 -g -o $$@ $$< \
 		$$(wildcard $$(basename $$<)_sites.S) "$$$$@"
@@ -303,7 +308,7 @@ $(TORTURE)/killer: tests/torture/killer.c
 $(TORTURE)/steps.so: tests/torture/steps.c
 $(TORTURE)/victim: tests/torture/victim.c tests/torture/victim_mix.c
 $(TORTURE_BIN): $(SETTINGS) $(wildcard tests/torture/*.h) tests/targets/target.h | $(FIRST)
-	$(say) TARGET $@
+	$(call say_folder,TARGET,$(@D))
 	@mkdir -p $(@D)
 	$(Q)$(TORTURE_CC) -O2 -g -Wall -Wextra -D_GNU_SOURCE -std=gnu11 -I. -Ilibprobe/include -o $@ \
 		$(filter %.c %.a,$^) $(LIBS)
