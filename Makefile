@@ -28,6 +28,8 @@ UNITDIR ?= $(PREFIX)/lib/systemd/system
 
 INSTALL ?= install
 PKG_CONFIG ?= pkg-config
+# The system's, for which `make deps` installs modules; PATH may begin with one that lacks them.
+PYTHON ?= $(firstword $(wildcard /usr/bin/python3) python3)
 CFLAGS ?= -O2 -g
 CXXFLAGS ?= -O2 -g
 # What is built for: make's own machine, unless a cross compiler is used.
@@ -449,7 +451,7 @@ $(SMALL:%=$(BUILD)/probe_%.pc): Makefile | $(FIRST)
 # The pages of the library's functions are made of what its headers say.
 man: $(BUILD)/man3
 $(BUILD)/man3: docs/man/headers.py $(HEADERS) | $(FIRST)
-	$(Q)python3 docs/man/headers.py $@ $(HEADERS)
+	$(Q)$(PYTHON) docs/man/headers.py $@ $(HEADERS)
 
 install: all man
 	$(Q)$(MAKE) -B -s $(BUILD)/probe.pc $(SMALL:%=$(BUILD)/probe_%.pc)
@@ -524,7 +526,8 @@ Targets:
   clean      remove $(BUILD)/
 Variables:
   V=1 shows the commands; BUILD=DIR builds elsewhere; CC, CFLAGS, CPPFLAGS, LDFLAGS,
-  LDLIBS are added to; SANITIZE=LIST is for -fsanitize=; TEST_SECONDS is a test's limit;
+  LDLIBS are added to; PYTHON makes manual pages and the wheel (now $(PYTHON));
+  SANITIZE=LIST is for -fsanitize=; TEST_SECONDS is a test's limit;
   JOBS tests run at a time; REPEATS runs a failed test so many times more, and it passes if
   it then passes each time; MACHINE is what a cross compiler builds for (aarch64)
 endef
