@@ -506,7 +506,8 @@ Targets:
              as in `make deps demo` or `make deps check`
   demo       trace the functions that a small Python program calls
   check      unit, golden and integration tests; the last line counts them
-  check-aarch64   build for aarch64, and run all tests there, in an emulator (about ten hours)
+  check-aarch64   build for aarch64, and run all tests there, in an emulator (about ten hours);
+             PART=3/12 runs the third twelfth of the tests, AARCH64_SHORT=1 a small choice
   torture    for each of PROGRAMS: KILLS random kills (now $(KILLS)), a kill at each STRIDEth
              step (now $(STRIDE); 0: none), on and off CYCLES times by commands (now $(CYCLES))
              and CALLS times by the library (now $(CALLS)); takes hours; then many

@@ -13,6 +13,8 @@ AARCH64_TEST_SECONDS ?= 1800
 AARCH64_SLOWER ?= 10
 # 1: only tests of what is different there.
 AARCH64_SHORT ?= 0
+# N/M: the Nth of M parts of the list of all tests. $(AARCH64)/parts remembers which have been run.
+PART ?=
 AARCH64_MAKE = PKG_CONFIG_SYSROOT_DIR='$(AARCH64_ROOT)' PKG_CONFIG_LIBDIR='$(AARCH64_LIB)/pkgconfig' \
 	$(MAKE) BUILD='$(AARCH64)' MACHINE=aarch64 CC='aarch64-linux-gnu-gcc --sysroot=$(AARCH64_ROOT)' \
 	CXX='aarch64-linux-gnu-g++ --sysroot=$(AARCH64_ROOT)' AR=aarch64-linux-gnu-ar SANITIZE= \
@@ -36,11 +38,15 @@ AARCH64_GOALS := all targets $(patsubst %.c,$(AARCH64)/%,$(AARCH64_UNIT_TESTS) t
 AARCH64_TESTS := $(AARCH64_UNIT_TESTS) tests/golden/test_move.c \
 	$(patsubst %,tests/integration/%.sh,list/plans_aarch64 trace/tags_aarch64 trace/words \
 	programs/postgres programs/python programs/ruby repair/repair sites/general sites/large)
+else ifneq ($(PART),)
+AARCH64_TESTS = $(shell bash tests/aarch64/parts.sh tests '$(PART)')
+AARCH64_RUN := bash tests/aarch64/parts.sh run '$(PART)' '$(AARCH64)/parts'
 endif
 
 .PHONY: check-aarch64
 check-aarch64: | $(FIRST)
+	@$(if $(PART),bash tests/aarch64/parts.sh tests '$(PART)' >/dev/null)
 	$(Q)bash tests/aarch64/root.sh '$(AARCH64)/debian' $(AARCH64_KERNEL) $(AARCH64_PACKAGES)
 	+$(Q)$(AARCH64_MAKE) $(AARCH64_GOALS)
-	$(Q)bash tests/aarch64/boot.sh '$(AARCH64)/debian' '$(AARCH64)' '$(AARCH64_SECONDS)' \
+	$(Q)$(AARCH64_RUN) bash tests/aarch64/boot.sh '$(AARCH64)/debian' '$(AARCH64)' '$(AARCH64_SECONDS)' \
 		'PROBE_TEST_SLOWER=$(AARCH64_SLOWER) bash tests/run.sh -b $(AARCH64) -t $(AARCH64_TEST_SECONDS) -r $(REPEATS) $(AARCH64_TESTS)'
