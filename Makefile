@@ -28,6 +28,8 @@ UNITDIR ?= $(PREFIX)/lib/systemd/system
 
 INSTALL ?= install
 PKG_CONFIG ?= pkg-config
+# The system's, for which `make deps` installs modules; PATH may begin with one that lacks them.
+PYTHON ?= $(firstword $(wildcard /usr/bin/python3) python3)
 CFLAGS ?= -O2 -g
 CXXFLAGS ?= -O2 -g
 # What is built for: make's own machine, unless a cross compiler is used.
@@ -53,9 +55,13 @@ CHAOS ?= 0
 ifeq ($(V),1)
 Q :=
 say = @:
+say_folder = @:
 else
 Q := @
 say = @printf '  %-7s %s\n'
+# $(call say_folder,WHAT,FOLDER): prints a line when the first file of a folder is built. mkdir
+# succeeds in only one of the jobs. The rule of $(SETTINGS), which runs before them, empties $(SAID).
+say_folder = @! mkdir '$(SAID)/$(1) $(subst /,-,$(2))' 2>/dev/null || printf '  %-7s %s\n' $(1) $(2)
 endif
 
 # ---- Flags ---------------------------------------------------------------
@@ -158,11 +164,12 @@ all: $(LIB_A) $(LIB_SO) $(SMALL_A) $(SMALL_SO) $(PROBECTL)
 SETTINGS := $(BUILD)/settings
 SOURCES := $(BUILD)/sources
 PLACE := $(BUILD)/place
+SAID := $(BUILD)/said
 $(SETTINGS): content = $(CC) $(CXX) $(OUR_CPPFLAGS) $(CPPFLAGS) $(OUR_CFLAGS) $(CFLAGS) $(LDFLAGS)
 $(SOURCES): content = $(LIB_SRC) $(PROGRAM_SRC) $(SMALL_SRC) $(CLI_SRC) $(HELPER_SRC) $(PROBES)
 $(PLACE): content = $(LIBDIR)
 $(SETTINGS) $(SOURCES) $(PLACE): FORCE | $(FIRST)
-	@mkdir -p $(@D)
+	@mkdir -p $(@D) $(if $(filter $(SETTINGS),$@),&& rm -rf $(SAID) && mkdir $(SAID))
 	@printf '%s\n' '$(subst ','\'',$(content))' >$@.new
 	@cmp -s $@.new $@ && rm -f $@.new || mv -f $@.new $@
 
@@ -185,7 +192,7 @@ $(call objects,tests/unit/expr/test_expr_c.c): private OUR_CPPFLAGS += -fsigned-
 $(PROGRAM_OBJ): private OUR_CPPFLAGS += -DPROBE_INTERPRETER='"$(INTERPRETER)"'
 
 $(ALL_OBJ): $(BUILD)/obj/%.o: %.c $(SETTINGS) | $(FIRST)
-	$(say) CC $<
+	$(call say_folder,CC,$(patsubst %/,%,$(dir $<)))
 	@mkdir -p $(@D)
 	$(Q)$(COMPILE) $(if $(filter tests/%,$<),$(CMOCKA_CFLAGS)) $< -o $@
 
@@ -196,7 +203,7 @@ $(BUILTIN:.o=.c): $(PROBES) $(SOURCES)
 	@sed 's/[\\"]/\\&/g; s/.*/"&\\n"/' $(PROBES) >>$@
 	@printf '%s\n' ';' 'const size_t catalogue_builtin_length = sizeof(catalogue_builtin) - 1;' >>$@
 $(BUILTIN): $(BUILTIN:.o=.c) libprobe/catalogue/builtin.h $(SETTINGS)
-	$(say) CC $<
+	$(call say_folder,CC,libprobe/catalogue)
 	$(Q)$(COMPILE) $< -o $@
 
 define archive
@@ -245,7 +252,7 @@ TEST_LIBS := $(BUILD)/libhelpers.a $(BUILD)/libcli.a $(SMALL_A) $(LIB_A)
 
 unit-tests: $(UNIT_BIN)
 $(UNIT_BIN): $(BUILD)/%: $(BUILD)/obj/%.o $(TEST_LIBS)
-	$(say) LD $@
+	$(call say_folder,LD,$(@D))
 	@mkdir -p $(@D)
 	$(Q)$(LINK) -o $@ $< $(TEST_LIBS) $(CMOCKA_LIBS) $(LIBS)
 
@@ -257,7 +264,7 @@ $(BUILD)/tests/unit/session/test_naming: private LDFLAGS += -Wl,-z,max-page-size
 
 fuzzers: $(FUZZ_BIN)
 $(FUZZ_BIN): $(BUILD)/%: $(BUILD)/obj/%.o $(TEST_LIBS)
-	$(say) LD $@
+	$(call say_folder,LD,$(@D))
 	@mkdir -p $(@D)
 	$(Q)$(LINK) -fsanitize=fuzzer $(WRAPPED:%=-Wl,--wrap=%) -o $@ $< $(TEST_LIBS) $(LIBS)
 # Their records are in memory.
@@ -276,12 +283,12 @@ TARGET_FLAGS = OUT=$(@D); eval "set -- $$(sed -n '1,5s/.*flags: *\(.*\)$$/\1/p' 
 targets: $(TARGET_LIB) $(TARGET_BIN) $(TORTURE_BIN)
 define target_rules
 $(BUILD)/tests/targets/lib%.so: $(1)lib%.$(2) | $(FIRST)
-	$$(say) TARGET $$@
+	$$(call say_folder,TARGET,$$(@D))
 	@mkdir -p $$(@D)
 	$(Q)$$(TARGET_FLAGS); $(3) -O2 -g -shared -fPIC -o $$@ $$< \
 		$$(wildcard $$(basename $$<)_sites.S) "$$$$@"
 $(BUILD)/tests/targets/%: $(1)%.$(2) | $(TARGET_LIB) $(FIRST)
-	$$(say) TARGET $$@
+	$$(call say_folder,TARGET,$$(@D))
 	@mkdir -p $$(@D)
 	$(Q)$$(TARGET_FLAGS); $(3) -O2 -g -o $$@ $$< \
 		$$(wildcard $$(basename $$<)_sites.S) "$$$$@"
@@ -301,7 +308,7 @@ $(TORTURE)/killer: tests/torture/killer.c
 $(TORTURE)/steps.so: tests/torture/steps.c
 $(TORTURE)/victim: tests/torture/victim.c tests/torture/victim_mix.c
 $(TORTURE_BIN): $(SETTINGS) $(wildcard tests/torture/*.h) tests/targets/target.h | $(FIRST)
-	$(say) TARGET $@
+	$(call say_folder,TARGET,$(@D))
 	@mkdir -p $(@D)
 	$(Q)$(TORTURE_CC) -O2 -g -Wall -Wextra -D_GNU_SOURCE -std=gnu11 -I. -Ilibprobe/include -o $@ \
 		$(filter %.c %.a,$^) $(LIBS)
@@ -447,7 +454,7 @@ $(SMALL:%=$(BUILD)/probe_%.pc): Makefile | $(FIRST)
 # The pages of the library's functions are made of what its headers say.
 man: $(BUILD)/man3
 $(BUILD)/man3: docs/man/headers.py $(HEADERS) | $(FIRST)
-	$(Q)python3 docs/man/headers.py $@ $(HEADERS)
+	$(Q)$(PYTHON) docs/man/headers.py $@ $(HEADERS)
 
 install: all man
 	$(Q)$(MAKE) -B -s $(BUILD)/probe.pc $(SMALL:%=$(BUILD)/probe_%.pc)
@@ -503,7 +510,8 @@ Targets:
   demo       trace the functions that a small Python program calls
   check      unit, golden and integration tests; the last line counts them
   check-all  the same with more cases of each, as before a release
-  check-aarch64   build for aarch64, and run all tests there, in an emulator (about ten hours)
+  check-aarch64   build for aarch64, and run all tests there, in an emulator (about ten hours);
+             PART=3/12 runs the third twelfth of the tests, AARCH64_SHORT=1 a small choice
   torture    for each of PROGRAMS: KILLS random kills (now $(KILLS)), a kill at each STRIDEth
              step (now $(STRIDE); 0: none), on and off CYCLES times by commands (now $(CYCLES))
              and CALLS times by the library (now $(CALLS)); takes hours; then many
@@ -523,7 +531,8 @@ Targets:
   clean      remove $(BUILD)/
 Variables:
   V=1 shows the commands; BUILD=DIR builds elsewhere; CC, CFLAGS, CPPFLAGS, LDFLAGS,
-  LDLIBS are added to; SANITIZE=LIST is for -fsanitize=; TEST_SECONDS is a test's limit;
+  LDLIBS are added to; PYTHON makes manual pages and the wheel (now $(PYTHON));
+  SANITIZE=LIST is for -fsanitize=; TEST_SECONDS is a test's limit;
   JOBS tests run at a time; REPEATS runs a failed test so many times more, and it passes if
   it then passes each time; MACHINE is what a cross compiler builds for (aarch64)
 endef

@@ -35,7 +35,6 @@ $(STATIC): $(CLI_OBJ) $(call objects,$(LINKED_SRC)) $(LIB_A) $(SOURCES)
 
 # Python alone, so it suits each Python from 3.9 on. setuptools writes into its sources: it gets a
 # copy. Debian's says of each pyproject.toml that its support is new.
-PYTHON ?= python3
 PYTHON_TREE := $(BUILD)/python
 
 python: | $(FIRST)
