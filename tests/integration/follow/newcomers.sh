@@ -28,9 +28,9 @@ come()
 	local i started=()
 	for ((i = 0; i < $1; i++)); do
 		if ((i % 2)); then
-			setsid "${3-$comer}" $hits $((5000 * slower)) "$2" &
+			setsid "${3-$comer}" $hits 15000 "$2" &
 		else
-			sh -c '"$@"; exit $?' sh "${3-$comer}" $hits $((5000 * slower)) "$2" &
+			sh -c '"$@"; exit $?' sh "${3-$comer}" $hits 15000 "$2" &
 		fi
 		started+=($!)
 	done
