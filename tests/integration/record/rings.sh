@@ -130,22 +130,29 @@ come()
 {
 	local i started=()
 	for ((i = 0; i < $1; i++)); do
-		"$comer" 20 $((15000 * slower)) alone &
+		"$comer" 20 25000 alone &
 		started+=($!)
 		((i % 8 != 7)) || wait "${started[@]}"
 	done
 	wait "${started[@]}"
 }
 
+# all_ended RECORDER: waits until it has noticed the end of each process
+all_ended()
+{
+	while readlink "/proc/$1/fd"/* | grep -q '/mem$'; do
+		pause
+	done
+}
+
 # More come and end than are kept; what was written on request stays.
 record_start many --full=loop --follow --exe "$comer" comer:hit
 wait_tracing many "$recorder"
 come 10
-sleep "$slower"
+all_ended "$recorder"
 kill -USR1 "$recorder"
-sleep "$slower"
 come 74
-sleep "$slower"
+all_ended "$recorder"
 record_stop many
 dropped=$(sed -n 's/.* rings of \([0-9]*\) process[es]* that had ended were dropped, .*/\1/p' "$SCRATCH/many.err")
 check_came many $(($(processes many) + ${dropped:-0}))
