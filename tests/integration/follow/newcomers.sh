@@ -95,7 +95,7 @@ if [ "$(id -u)" != 0 ]; then
 			sleep 0.5
 			end_process $!
 			trace_stop loader
-			! grep -q "had ended before" "$SCRATCH/loader.err" || break
+			! grep -q "1 process that came had ended" "$SCRATCH/loader.err" || break
 		done
 		says loader "1 process that came had ended before its probes could be switched on"
 		# The file has the probe; what is missing is a process.
