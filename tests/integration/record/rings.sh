@@ -137,22 +137,25 @@ come()
 	wait "${started[@]}"
 }
 
-# all_ended RECORDER: waits until it has noticed the end of each process
-all_ended()
+# kept: how many processes the recorder has something of that is not written
+kept()
 {
-	while readlink "/proc/$1/fd"/* | grep -q '/mem$'; do
-		pause
-	done
+	readlink "/proc/$recorder/fd"/* | grep -c '/mem$'
 }
 
 # More come and end than are kept; what was written on request stays.
 record_start many --full=loop --follow --exe "$comer" comer:hit
 wait_tracing many "$recorder"
 come 10
-all_ended "$recorder"
-kill -USR1 "$recorder"
+# It may not know yet that they have ended.
+while [ "$(kept)" -gt 0 ]; do
+	kill -USR1 "$recorder"
+	pause
+done
 come 74
-all_ended "$recorder"
+until [ "$(kept)" -le 69 ]; do
+	pause
+done
 record_stop many
 dropped=$(sed -n 's/.* rings of \([0-9]*\) process[es]* that had ended were dropped, .*/\1/p' "$SCRATCH/many.err")
 check_came many $(($(processes many) + ${dropped:-0}))
