@@ -11,12 +11,12 @@ library=$TARGETS/liblate.so
 for pause in 100 1000; do
 	start "$TARGETS/closing" "$library" "$pause"
 	for ((i = 0; i < 12; i++)); do
-		"$PROBECTL" trace -c --follow -d $((100 * slower))ms -p "$target_pid" late:whole >"$SCRATCH/out" 2>"$SCRATCH/err"
+		"$PROBECTL" trace -c --follow -d 200ms -p "$target_pid" late:whole >"$SCRATCH/out" 2>"$SCRATCH/err"
 		status=$?
 		same "pause $pause, follow: status: $(tail -2 "$SCRATCH/err")" "$status" 0
 		grep -q '^late:whole *[0-9]*$\|^no hits$' "$SCRATCH/out" || [ ! -s "$SCRATCH/out" ] ||
 			fail "pause $pause, follow: $(cat "$SCRATCH/out")"
-		"$PROBECTL" trace -c -d $((50 * slower))ms -p "$target_pid" late:whole >"$SCRATCH/out" 2>>"$SCRATCH/err"
+		"$PROBECTL" trace -c -d 100ms -p "$target_pid" late:whole >"$SCRATCH/out" 2>>"$SCRATCH/err"
 	done
 	! grep -E 'there is no memory|proc_mem|No such process' "$SCRATCH/err" ||
 		fail "pause $pause: misleading"

@@ -113,10 +113,7 @@ ran()
 	local way=$1 wanted=$2 pid
 	shift 2
 	start "$PROBECTL" run -e '/^(launch:go|world:hit)$/' "$@" -- "$launch" "$way" "$TARGETS/world"
-	if [ "$way" = raw ]; then
-		ask go
-		sleep 0.2
-	fi
+	[ "$way" != raw ] || ask go
 	pid=${answer#ready }
 	while :; do
 		[ "$("$PROBECTL" status --json -p "$pid" 2>/dev/null | jq .enabled)" != "$wanted" ] || break

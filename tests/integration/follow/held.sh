@@ -30,7 +30,9 @@ hold()
 }
 
 # How many come at once: each is held for half a second at most.
-together=$((40 / slower))
+together=40
+# What says that some were not held until they were traced.
+late='or more processes have started while\|earlier hits are missing'
 
 # come N [ARGS…]: that many processes, by different parents
 come()
@@ -45,7 +47,6 @@ come()
 		started+=($!)
 		((${#started[@]} < together && i < $1 - 1)) || came
 	done
-	sleep 0.3
 }
 
 # came: waits for those that were started
@@ -64,13 +65,24 @@ count()
 	jq -c "select($2)" "$SCRATCH/$1.out" | wc -l
 }
 
-# soon WHAT MS: one process runs in that time, or in more on a slow machine
-soon()
+# released WHAT: one process runs, though nobody but the guardian or the kernel lets it. That takes a
+# second at most, and the rest is for a busy machine.
+released()
 {
-	local begun=${EPOCHREALTIME/./} ms
-	timeout "$TEST_SECONDS" "$comer" 1 || fail "$1: status $?"
-	ms=$(((${EPOCHREALTIME/./} - begun) / 1000))
-	((ms < $2 * slower)) || fail "$1: a process took $ms ms"
+	timeout 20 "$comer" 1 || fail "$1: status $?"
+}
+
+# unheld WHAT: processes run without being held for half a second, at least the quickest of ten
+unheld()
+{
+	local i begun ms least=
+	for ((i = 0; i < 10; i++)); do
+		begun=${EPOCHREALTIME/./}
+		released "$1"
+		ms=$(((${EPOCHREALTIME/./} - begun) / 1000))
+		((ms >= ${least:-500})) || least=$ms
+	done
+	[ -n "$least" ] || fail "$1: each process took half a second or longer"
 }
 
 # ended WHAT: the guardian ends soon; whoever adopts it may leave a zombie
@@ -81,55 +93,62 @@ ended()
 	done
 }
 
-# Every hit of every process, from its constructors on; also of forked children.
-hold all "$comer" 'comer:*'
-come 30
-come 10 fork
-trace_stop all
-says all "processes came, and were traced from the start"
-if [ "$slower" = 1 ]; then
-	same "hits before main()" "$(count all '.name == "early"')" 40
-	same "hits" "$(count all '.name == "hit"')" $((30 * hits + 10 * (2 * hits - 1)))
-	! grep -q "earlier hits are missing" "$SCRATCH/all.err" || fail "some were late: $(cat "$SCRATCH/all.err")"
-else
-	echo "note: this machine is slow: that each process is held until it is traced is not tested"
-fi
-ended "after a trace"
+# Every hit of every process, from its constructors on; also of forked children. If many come at
+# once, and the machine is busy, some may be let go before: that is told. Not always, if one comes
+# after the other.
+for together in 40 20 1 1 1 1 1; do
+	hold all "$comer" 'comer:*'
+	come 30
+	come 10 fork
+	trace_stop all
+	ended "after a trace"
+	says all "processes\? came, and w[aer]* traced from the start"
+	grep -q "$late" "$SCRATCH/all.err" || break
+done
+same "hits before main()" "$(count all '.name == "early"')" 40
+same "hits" "$(count all '.name == "hit"')" $((30 * hits + 10 * (2 * hits - 1)))
+together=40
 
 # Of a daemon, the parent has one hit, and the child the rest. When the parent has ended, its
-# sessions end, and the child is found by looking: no hit is seen twice.
+# sessions end, and the child is found by looking: no hit is seen twice. It has ended when the pipe
+# is closed.
 hold daemon "$comer" 'comer:hit'
-"$comer" 200 5000 daemon
-sleep 2
+"$comer" 200 10000 daemon | cat
 trace_stop daemon
 same "hits of a daemon, twice" "$(jq -c '.args' "$SCRATCH/daemon.out" | sort | uniq -d | wc -l)" 0
 same "its last hit" "$(count daemon '.args[0] == 199')" 1
 # Also if nobody waits for the parent.
 hold zombie "$comer" 'comer:hit'
-"$python" -c "import subprocess, time
-p = subprocess.Popen(['$comer', '200', '5000', 'daemon']); time.sleep(3)"
+"$python" -c "import subprocess
+p = subprocess.Popen(['$comer', '200', '10000', 'daemon'], stdout=subprocess.PIPE); p.stdout.read()"
 trace_stop zombie
 same "hits of a daemon of a zombie, twice" "$(jq -c '.args' "$SCRATCH/zombie.out" | sort | uniq -d | wc -l)" 0
 same "its last hit" "$(count zombie '.args[0] == 199')" 1
-[ "$(count daemon 'true')" -gt 100 ] || fail "a daemon has $(count daemon true) of 200 hits"
+# From the one where it is found on, each hit is there.
+for name in daemon zombie; do
+	same "$name: hits that are missing" "$(jq '.args[0] | select(. > 0)' "$SCRATCH/$name.out" | sort -n |
+		awk 'NR > 1 && $1 != last + 1; { last = $1 }')" ""
+done
 
 # The interpreter of a script, a link, and a thread that is not the first one.
 cp /bin/sh "$SCRATCH/shell"
 printf '#!%s\nexit 0\n' "$SCRATCH/shell" >"$SCRATCH/script" && chmod +x "$SCRATCH/script"
 ln -s comer "$SCRATCH/link"
-hold other "$SCRATCH/link" --exe "$SCRATCH/shell" 'comer:early'
-for ((i = 0; i < 20; i++)); do
-	timeout "$TEST_SECONDS" "$SCRATCH/script" || fail "a script: status $?"
-done
-soon "a link" 2000
-"$python" -c "import os, sys, threading
+for ((try = 0; try < 10; try++)); do
+	hold other "$SCRATCH/link" --exe "$SCRATCH/shell" 'comer:early'
+	for ((i = 0; i < 20; i++)); do
+		timeout "$TEST_SECONDS" "$SCRATCH/script" || fail "a script: status $?"
+	done
+	released "a link"
+	"$python" -c "import os, sys, threading
 t = threading.Thread(target=lambda: os.execv('$comer', ['$comer', '1']))
 t.start(); t.join()" || fail "a thread: status $?"
-sleep 0.3
-trace_stop other
-# Where a machine is slow, one may be let go before.
-[ "$(count other '.name == "early"')" -ge $((slower == 1 ? 2 : 1)) ] ||
-	fail "hits of a link and a thread: $(count other '.name == "early"')"
+	trace_stop other
+	early=$(count other '.name == "early"')
+	# If the machine is busy, one may be let go before.
+	[ "$early" -lt 2 ] && grep -q "$late" "$SCRATCH/other.err" || break
+done
+same "hits of a link and a thread" "$early" 2
 
 # With few descriptors, nobody is kept from being executed.
 ulimit -S -n 24
@@ -142,22 +161,30 @@ trace_stop few
 # We are stopped: the first ones wait for half a second, the others not.
 hold stop "$comer" 'comer:early'
 kill -STOP "$tracer_pid"
-soon "stopped" 3000
-for ((i = 0; i < 10; i++)); do
-	soon "stopped, and known to be" 1000
-done
+released "stopped"
+unheld "stopped, and known to be"
 kill -CONT "$tracer_pid"
-sleep "$slower"
-come 4
+until grep -q "or more processes have started while too many others did, or while probectl was stopped" \
+	"$SCRATCH/stop.err"; do
+	pause
+done
+# They are held again; one or another may be let go, if the machine is busy.
+for ((try = 0; try < 20; try++)); do
+	come 4
+	[ "$(count stop '.name == "early"')" -lt 4 ] || break
+done
 trace_stop stop
-[ "$(count stop '.name == "early"')" -ge $((slower == 1 ? 4 : 1)) ] || fail "after SIGCONT: $(cat "$SCRATCH/stop.err")"
-says stop "or more processes have started while too many others did, or while probectl was stopped"
+[ "$(count stop '.name == "early"')" -ge 4 ] || fail "after SIGCONT: $(cat "$SCRATCH/stop.err")"
 
+# told_missed NAME: the numbers that the trace has said, one a line
+told_missed()
+{
+	sed -n 's/.* \([0-9]*\) or more processes have started.*/\1/p' "$SCRATCH/$1.err"
+}
 # missed NAME N: the last time, the trace has said so many
 missed()
 {
-	same "$1: the last number of those that were not held" \
-		"$(sed -n 's/.* \([0-9]*\) or more processes have started.*/\1/p' "$SCRATCH/$1.err" | tail -1)" "$2"
+	same "$1: the last number of those that were not held" "$(told_missed "$1" | tail -1)" "$2"
 }
 
 # come_unseen N: processes that start and end while we are stopped; SIGCONT is the caller's
@@ -166,7 +193,11 @@ come_unseen()
 	local i
 	kill -STOP "$tracer_pid"
 	for ((i = 0; i < $1; i++)); do
-		soon "unseen" 3000
+		released "unseen"
+	done
+	# The guardian tells us after it has let them go.
+	until grep -q '^State:.S' "/proc/$guard/status"; do
+		pause
 	done
 }
 
@@ -180,15 +211,17 @@ missed end 3
 hold more "$comer" 'comer:early'
 come_unseen 2
 kill -CONT "$tracer_pid"
-sleep "$slower"
-missed more 2
+until [ "$(told_missed more | tail -1)" = 2 ]; do
+	pause
+done
 come_unseen 1
 kill -CONT "$tracer_pid"
-sleep "$slower"
+sleep 1
 missed more 2
 trace_stop more
-missed more 3
-same "how often it is told" "$(grep -c "or more processes have started" "$SCRATCH/more.err")" 2
+# Each time, they are twice as many, or it is the end.
+told=$(told_missed more | paste -sd' ')
+[[ $told == "2 3" || $told == "1 2 3" ]] || fail "told are $told"
 
 # Who is traced by somebody else cannot be held, nor be traced once found.
 hold other_tracer "$comer" 'comer:early'
@@ -214,26 +247,32 @@ missed other_tracer 1
 # Both are stopped: the guardian is killed, and then the kernel lets everybody go.
 hold both "$comer" 'comer:early'
 kill -STOP "$tracer_pid" "$guard"
-soon "both stopped" 5000
+released "both stopped"
 ended "both stopped"
-soon "both stopped before" 500
+unheld "both stopped before"
 kill -CONT "$tracer_pid"
-sleep "$slower"
 come 4
 trace_stop both
 
 # The guardian is killed: processes are found by looking. We are killed: he ends.
 hold lost "$comer" 'comer:*'
 kill -KILL "$guard"
-sleep "$slower"
-hits=$((500 * slower))
-come 2
+"$comer" 1000000 1000 &
+found=($!)
+"$comer" 1000000 1000 &
+found+=($!)
+for pid in "${found[@]}"; do
+	until grep -q "\"pid\":$pid\b" "$SCRATCH/lost.out"; do
+		pause
+	done
+	end_process "$pid"
+done
 trace_stop lost
 says lost "2 processes came"
 hold killed "$comer" 'comer:early'
 kill -KILL "$tracer_pid"
 wait "$tracer_pid" 2>/dev/null
-soon "killed" 1000
+unheld "killed"
 ended "we were killed"
 
 # The kernel refuses an execve(2) if there is no descriptor for the guardian. (The last trace: there

@@ -121,13 +121,14 @@ same "top: status" "$?" 0
 # is on already keeps its count.
 cat >"$SCRATCH/later.py" <<'END'
 import ctypes, os, subprocess, sys, time
-status, library = sys.argv[1:]
+status, library, limit = sys.argv[1:]
 def show():
     command = [status, "status", "-p", str(os.getpid()), "/^(late:|python:gc__start)/"]
     return subprocess.run(command, capture_output=True, text=True).stdout
 ctypes.CDLL(library)
 # While probes are being enabled, their semaphores are up already, and those of refused ones still.
-for _ in range(200):
+end = time.monotonic() + float(limit)
+while time.monotonic() < end:
     shown = show()
     words = [line.split() for line in shown.splitlines() if ":" in line]
     if sorted(w[2] for w in words) == ["off", "on", "on", "on"] and all(w[3] in "01" for w in words):
@@ -138,7 +139,7 @@ END
 /usr/bin/python3.11 -c '' && for how in '' -v; do
 	# shellcheck disable=SC2086
 	"$PROBECTL" run $how --plan $either '/^(python:gc__start|late:)/' -- \
-		/usr/bin/python3.11 "$SCRATCH/later.py" "$PROBECTL" "$library" \
+		/usr/bin/python3.11 "$SCRATCH/later.py" "$PROBECTL" "$library" "$TEST_SECONDS" \
 		>"$SCRATCH/stdout" 2>"$SCRATCH/err"
 	same "a library after the rest: status" "$?" 0
 	same "a library after the rest: what is on" \

@@ -57,7 +57,7 @@ traced_kids()
 	grep -l probectl "${maps[@]/%//maps}" 2>/dev/null
 }
 
-# only_the_first WHAT: within some seconds, no other has memory of ours
+# only_the_first WHAT: soon, no other has memory of ours
 only_the_first()
 {
 	until [ "$(traced_kids)" = "/proc/${kids[0]}/maps" ]; do
@@ -236,7 +236,7 @@ for _ in 1 2 3; do
 	"$TARGETS/loop" -s nop -p 100 -n 1000000 >/dev/null &
 	pids+=($!)
 	on_exit "kill $! 2>/dev/null"
-	until [ "$(readlink "/proc/$!/exe")" -ef "$TARGETS/loop" ]; do sleep 0.01; done
+	until [ "$(readlink "/proc/$!/exe")" -ef "$TARGETS/loop" ]; do pause; done
 done
 all=$(IFS=,; echo "${pids[*]}")
 for mistake in "trace -c -f arg9>1" "trace -k arg9 -c" "enable -c -f arg9>1"; do

@@ -91,9 +91,10 @@ exec "$1" -b </dev/null & wait $!
 SH
 "$PROBECTL" trace --count loop:nop -- "$TARGETS/loop" -s nop -n 100000000000 >/dev/null 2>"$SCRATCH/err" &
 tracer=$!
-sleep 0.7
-child=$(pgrep -P "$tracer" | head -1)
-[ -n "$child" ] && kill -TERM "$child"
+until child=$(pgrep -P "$tracer" -x loop); do
+	pause
+done
+kill -TERM "$child"
 wait "$tracer"
 same "a program that was terminated" "$?" 143
 

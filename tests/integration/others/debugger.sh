@@ -28,7 +28,7 @@ gdb_on()
 	on_exit "end_process $gdb_pid"
 	until [ -e "$SCRATCH/there" ]; do
 		kill -0 "$gdb_pid" 2>/dev/null || skip "gdb cannot attach: $(tail -1 "$SCRATCH/gdb.out")"
-		sleep 0.05
+		pause
 	done
 }
 

@@ -17,7 +17,7 @@ hold()
 	coproc DEBUGGER { exec "$python" tests/integration/others/seize.py "$pid" 2>&1; }
 	debugger_pid=$DEBUGGER_PID
 	on_exit "end_process $debugger_pid"
-	IFS= read -r -t 60 -u "${DEBUGGER[0]}" answer
+	IFS= read -r -t "$TEST_SECONDS" -u "${DEBUGGER[0]}" answer
 	[ "$answer" = seized ] || skip "the process cannot be traced: $answer"
 }
 let_go()

@@ -14,7 +14,7 @@ rounds=${HOSTILE_ROUNDS:-1${TEST_ALL:+0}} # with other random numbers each
 misled()
 {
 	local status
-	timeout -s KILL 60 "$PROBECTL" "$@" >"$SCRATCH/out" 2>"$SCRATCH/err" </dev/null
+	timeout -s KILL "$TEST_SECONDS" "$PROBECTL" "$@" >"$SCRATCH/out" 2>"$SCRATCH/err" </dev/null
 	status=$?
 	[ "$status" -le 1 ] || fail "$what: $*: status $status: $(tail -3 "$SCRATCH/err")"
 	if grep -q 'Sanitizer\|runtime error' "$SCRATCH/err"; then
@@ -104,7 +104,7 @@ for ((seed = 1; seed <= rounds; seed++)); do
 	coproc VICTIM { exec "$TARGETS/hostile" registry "$seed" 2>/dev/null; }
 	victim=$VICTIM_PID
 	on_exit "end_process $victim"
-	read -r -t 60 -u "${VICTIM[0]}" _ || die "the target said nothing"
+	read -r -t "$TEST_SECONDS" -u "${VICTIM[0]}" _ || die "the target said nothing"
 	for ((i = 0; i < 5 && failures == 0; i++)); do
 		misled trace --json -d 0.05 -p "$victim" hostile:tick
 		misled enable -p "$victim" hostile:tick

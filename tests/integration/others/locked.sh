@@ -34,12 +34,15 @@ while kill -0 "$tracer_pid" 2>/dev/null; do
 	pause
 done
 
+# These are still waiting when the first one gives up, and the lock is removed then: give a busy
+# machine time for that.
+sleep 8
 # Of several processes, only the locked one is delayed.
 "$TARGETS/semaphores" < <(sleep 300) >/dev/null &
 second=$!
 on_exit "end_process $second"
 until "$PROBECTL" list -p "$second" demo:event >/dev/null 2>&1; do
-	sleep 0.05
+	pause
 done
 "$PROBECTL" enable -q -p "$pid,$second" demo:event 2>"$SCRATCH/two.err" &
 two=$!
@@ -49,8 +52,6 @@ kill -0 "$two" || fail "the second process is on, but nobody waits for the first
 "$PROBECTL" status -p "$pid" demo:event >"$SCRATCH/out" 2>&1
 grep -q '1/1' "$SCRATCH/out" && fail "the locked process is changed"
 
-# Longer than a change takes on a busy machine.
-sleep 4
 "$PROBECTL" enable -q -p "$pid" demo:event 2>"$SCRATCH/patient.err" &
 patient=$!
 on_exit "end_process $patient"

@@ -13,7 +13,7 @@ loop=$TARGETS/loop
 begin()
 {
 	probe=loop:$1
-	"$loop" -p 100 -s "$1" -n 1000000 >/dev/null &
+	"$loop" -p 100 -s "$1" -n 100000000 >/dev/null &
 	pid=$!
 	on_exit "end_process $pid"
 	until "$python" tests/integration/poke.py "$pid" changed "$loop" >/dev/null 2>&1; do
@@ -119,12 +119,9 @@ done
 # await NAME TEXT: until it is on standard error
 await()
 {
-	local try
-	for ((try = 0; try < 600; try++)); do
-		grep -qs -- "$2" "$SCRATCH/$1.err" && return
-		"$python" -c 'import time; time.sleep(0.1)'
+	until grep -qs -- "$2" "$SCRATCH/$1.err"; do
+		pause
 	done
-	die "$1: '$2' is not told: $(head -5 "$SCRATCH/$1.err")"
 }
 
 # ended NAME PID STATUS: a controller asked to end does so with this status

@@ -16,7 +16,7 @@ strace_on()
 	on_exit "end_process $strace_pid"
 	until ! grep -L "^TracerPid:.$strace_pid\$" "/proc/$target_pid/task/"*/status | grep -q .; do
 		kill -0 "$strace_pid" || skip "strace cannot attach: $(head -1 "$SCRATCH/strace.err")"
-		sleep 0.05
+		pause
 	done
 }
 strace_off()

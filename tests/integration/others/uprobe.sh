@@ -29,7 +29,7 @@ kernel_on()
 	"$TARGETS/uprobe" "$@" <"$in" >"$out" &
 	kernel_pid=$!
 	exec {kernel_in}>"$in" {kernel_out}<"$out"
-	IFS= read -r -t 60 -u "$kernel_out" said || die "uprobe said nothing"
+	IFS= read -r -t "$TEST_SECONDS" -u "$kernel_out" said || die "uprobe said nothing"
 	[[ $said != no\ uprobes* ]] || skip "$said"
 	same "the kernel" "$said" on
 }
@@ -47,7 +47,7 @@ kernel_counts()
 {
 	local said
 	echo >&"$kernel_in"
-	IFS= read -r -t 60 -u "$kernel_out" said || die "uprobe said nothing"
+	IFS= read -r -t "$TEST_SECONDS" -u "$kernel_out" said || die "uprobe said nothing"
 	echo "$said"
 }
 
@@ -227,7 +227,7 @@ ended()
 {
 	local wanted=$1
 	shift
-	timeout -k 5 60 "$PROBECTL" "$@" >"$SCRATCH/out" 2>"$SCRATCH/err" </dev/null
+	timeout -k 5 "$TEST_SECONDS" "$PROBECTL" "$@" >"$SCRATCH/out" 2>"$SCRATCH/err" </dev/null
 	same "$what: $1: status" "$?" "$wanted"
 }
 

@@ -64,7 +64,7 @@ trace_start ends -c -p "$target_pid" crew:work
 wait_tracing ends
 ask release
 until grep -q '^State:.*Z' "/proc/$target_pid/status"; do
-	sleep 0.01
+	pause
 done
 trace_stop ends
 traced "a program without a main thread"
@@ -122,7 +122,7 @@ for command in "trace -c" "top -i 0.1"; do
 	wait_on "$target_pid" crew:work
 	ask fork
 	until grep -q '[0-9]' "/proc/$target_pid"/task/*/children; do
-		sleep 0.01
+		pause
 	done
 	kill -INT "$tracer"
 	wait "$tracer"

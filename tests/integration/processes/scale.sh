@@ -6,7 +6,7 @@
 . tests/integration/lib.sh
 need_attach
 
-limit=60 # seconds for one command
+limit=$TEST_SECONDS # seconds for one command
 
 # on COMMAND ARGS…: within the limits; its output goes to $SCRATCH/out
 on()

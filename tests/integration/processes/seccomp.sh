@@ -74,7 +74,7 @@ if [ "$(id -u)" = 0 ]; then
 	save_state "$target_pid"
 	refused "names without prctl" 'would kill it for prctl' \
 		"$PROBECTL" trace -c -k comm -d 0.1 -p "$target_pid" seccomp:hit
-	"$PROBECTL" trace -q -c -k tid -k probe -d 0.1 -p "$target_pid" seccomp:hit \
+	"$PROBECTL" trace -q -c -k tid -k probe -n 3 -p "$target_pid" seccomp:hit \
 		>"$SCRATCH/out" 2>"$SCRATCH/err" || fail "without prctl: $(cat "$SCRATCH/err")"
 	grep -q '"seccomp:hit"$' "$SCRATCH/out" || fail "without prctl: $(cat "$SCRATCH/out")"
 	same_life "without prctl"
@@ -120,7 +120,7 @@ start "$TARGETS/seccomp" nothing strict
 save_state "$target_pid"
 refused "a strict thread" 'strict seccomp' "$PROBECTL" trace -q -n 1 -p "$target_pid" seccomp:hit
 for filter in 1 'str(arg1) == "text"'; do
-	"$PROBECTL" trace -c -f "$filter" -d 0.3 -p "$target_pid" seccomp:hit >"$SCRATCH/out" 2>"$SCRATCH/err" ||
+	"$PROBECTL" trace -c -f "$filter" -n 3 -p "$target_pid" seccomp:hit >"$SCRATCH/out" 2>"$SCRATCH/err" ||
 		fail "a strict thread, $filter: $(cat "$SCRATCH/err")"
 	grep -q 'seccomp:hit *[1-9]' "$SCRATCH/out" || fail "a strict thread, $filter: $(cat "$SCRATCH/out")"
 done
@@ -204,7 +204,7 @@ end_target
 # ------------------------------------------------------------
 
 cat >"$SCRATCH/inside.sh" <<'INSIDE'
-probectl=$1 program=$2 out=$3 seconds=$4
+probectl=$1 program=$2 out=$3 limit=$4
 coproc TARGET { exec "$program" nothing none; }
 pid=$TARGET_PID
 read -r -u "${TARGET[0]}" line
@@ -222,12 +222,21 @@ probe='seccomp:hit(arg0,str(arg1),str(arg2))'
 	rm -rf "$out.record"
 	[ "$(cat "/proc/$pid/maps")" = "$maps" ] && echo "maps 0"
 	echo x >&"${TARGET[1]}"
-	read -r -t 20 -u "${TARGET[0]}" line
+	read -r -t "$limit" -u "${TARGET[0]}" line
 	echo "target $line"
 	kill "$pid"
-	sleep "$seconds" | "$probectl" trace -q -n 3 "$probe" -- "$program" nothing none
+	# The program ends with its input, which is closed when it has hit.
+	before=$(grep -c '"written"' "$out")
+	rm -f "$out.input" && mkfifo "$out.input"
+	"$probectl" trace -q -n 3 "$probe" -- "$program" nothing none <"$out.input" &
+	exec {input}>"$out.input"
+	while kill -0 $! && [ "$(grep -c '"written"' "$out")" -lt $((before + 3)) ]; do
+		sleep 0.05
+	done 2>/dev/null
+	exec {input}>&-
+	wait $!
 	echo "launch $?"
-	sleep "$seconds" | "$probectl" run seccomp:hit -- "$program" nothing none
+	sleep 1 | "$probectl" run seccomp:hit -- "$program" nothing none
 	echo "run $?"
 } >"$out" 2>&1 </dev/null
 INSIDE
@@ -239,7 +248,7 @@ inside()
 	shift
 	rm -f "$SCRATCH/inside"
 	timeout -k 5 "$TEST_SECONDS" "$sandbox" "$@" -- bash "$SCRATCH/inside.sh" "$PROBECTL" "$TARGETS/seccomp" "$SCRATCH/inside" \
-		"$slower"
+		"$TEST_SECONDS"
 }
 
 caps=

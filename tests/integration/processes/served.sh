@@ -33,7 +33,7 @@ for how in missing minor nobody; do
 	save_state "$target_pid"
 
 	for options in "-t stack" "--stack -o /dev/null" "-t stack,frames" "-c -k ustack"; do
-		# shellcheck disable=SC2086
+		# shellcheck disable=SC2086 # words
 		timeout -k 1 "$TEST_SECONDS" "$PROBECTL" trace $options -d 0.2 -p "$target_pid" served:work \
 			>"$SCRATCH/out" 2>"$SCRATCH/err" ||
 			fail "$how, trace $options: status $?: $(cat "$SCRATCH/err")"

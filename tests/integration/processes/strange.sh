@@ -56,7 +56,7 @@ same_state "$target_pid"
 # odd ORDER: counts and records are complete, with these threads
 odd()
 {
-	local hits=$((200000 / slower))
+	local hits=40000
 	ask "$1 3"
 	counted "go $hits" $((4 * hits)) -c strange:hit
 	counted "go $hits" $((4 * hits)) -t hist,arg0 strange:hit

@@ -252,7 +252,7 @@ if [ "$(id -u)" = 0 ] && unshare -mpf --mount-proc true 2>"$SCRATCH/err"; then
 	on_exit "end_process $waiting"
 	until grep -q . "$SCRATCH/err"; do
 		kill -0 "$waiting" 2>/dev/null || break
-		sleep 0.1
+		pause
 	done
 	same "a container's controller" "$(cat "$SCRATCH/err")" "probectl: warning: process $target_pid: \
 process $holder_pid ($(<"/proc/$holder_pid/comm")) has locked its probes: waiting for it"

@@ -130,22 +130,32 @@ come()
 {
 	local i started=()
 	for ((i = 0; i < $1; i++)); do
-		"$comer" 20 $((15000 * slower)) alone &
+		"$comer" 20 25000 alone &
 		started+=($!)
 		((i % 8 != 7)) || wait "${started[@]}"
 	done
 	wait "${started[@]}"
 }
 
+# kept: how many processes the recorder has something of that is not written
+kept()
+{
+	readlink "/proc/$recorder/fd"/* | grep -c '/mem$'
+}
+
 # More come and end than are kept; what was written on request stays.
 record_start many --full=loop --follow --exe "$comer" comer:hit
 wait_tracing many "$recorder"
 come 10
-sleep "$slower"
-kill -USR1 "$recorder"
-sleep "$slower"
+# It may not know yet that they have ended.
+while [ "$(kept)" -gt 0 ]; do
+	kill -USR1 "$recorder"
+	pause
+done
 come 74
-sleep "$slower"
+until [ "$(kept)" -le 69 ]; do
+	pause
+done
 record_stop many
 dropped=$(sed -n 's/.* rings of \([0-9]*\) process[es]* that had ended were dropped, .*/\1/p' "$SCRATCH/many.err")
 check_came many $(($(processes many) + ${dropped:-0}))

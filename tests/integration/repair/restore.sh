@@ -99,7 +99,6 @@ ask print
 same "three controllers" "$answer" "3 3 3 0 0"
 ask hit
 same "tests that saw three controllers" "$answer" 60
-sleep 0.3
 trace_stop second
 same "records of the second" "$(grep -c '"args"' "$SCRATCH/second.out")" 60
 tracer_pid=$first

@@ -62,7 +62,7 @@ same_state "$pid"
 # ---- Singly, in random order: what is on counts each pass since then --------------------------
 RANDOM=12
 declare -A hits=()
-for ((i = 0; i < 60 / slower; i++)); do
+for ((i = 0; i < 30; i++)); do
 	name=${names[RANDOM % ${#names[@]}]#*:}
 	if [ -n "${hits[$name]-}" ]; then
 		ctl disable -p "$pid" "rows:$name"

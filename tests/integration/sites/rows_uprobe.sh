@@ -29,7 +29,7 @@ kernel_on()
 	"$TARGETS/uprobe" "$pid" "$program" "${places[@]}" <"$SCRATCH/to" >"$SCRATCH/from" &
 	kernel_pid=$!
 	exec {to}>"$SCRATCH/to" {from}<"$SCRATCH/from"
-	IFS= read -r -t 60 -u "$from" said || die "uprobe said nothing"
+	IFS= read -r -t "$TEST_SECONDS" -u "$from" said || die "uprobe said nothing"
 	[[ $said != no\ uprobes* ]] || skip "$said"
 	same "the kernel" "$said" on
 }
@@ -37,7 +37,7 @@ kernel_on()
 kernel_off()
 {
 	echo >&"$to"
-	IFS= read -r -t 60 -u "$from" said || die "uprobe said nothing"
+	IFS= read -r -t "$TEST_SECONDS" -u "$from" said || die "uprobe said nothing"
 	same "the kernel's hits" "$said" "$1 $1 $1"
 	exec {to}>&- {from}<&-
 	wait "$kernel_pid"

@@ -25,7 +25,7 @@ for ((i = 0; i < 24; i++)); do
 	"$TARGETS/uprobe" "$pid" "$program" "$((offset))" <"$SCRATCH/to" >"$SCRATCH/from" &
 	kernel_pid=$!
 	exec {to}>"$SCRATCH/to" {from}<"$SCRATCH/from"
-	IFS= read -r -t 60 -u "$from" said || die "uprobe said nothing"
+	IFS= read -r -t "$TEST_SECONDS" -u "$from" said || die "uprobe said nothing"
 	[[ $said != no\ uprobes* ]] || skip "$said"
 	same "the kernel" "$said" on
 	pass 1000
