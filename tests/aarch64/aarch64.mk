@@ -23,8 +23,8 @@ AARCH64_MAKE = PKG_CONFIG_SYSROOT_DIR='$(AARCH64_ROOT)' PKG_CONFIG_LIBDIR='$(AAR
 AARCH64_KERNEL ?= linux-image-arm64
 # What tests need, as on every machine; less for the short list. No compiler there makes programs of
 # 32 bits.
-AARCH64_PACKAGES := $(DEPS_BUILD) $(if $(filter 1,$(AARCH64_SHORT)),$(filter g++ jq lib% ruby python3,\
-	$(DEPS_CHECK)),$(DEPS_DEMO) $(DEPS_STATIC) $(filter-out %-multilib,$(DEPS_CHECK)))
+AARCH64_PACKAGES := $(DEPS_BUILD) $(if $(filter 1,$(AARCH64_SHORT)),$(filter g++ jq lib% postgresql% ruby \
+	python3,$(DEPS_CHECK)),$(DEPS_DEMO) $(DEPS_STATIC) $(filter-out %-multilib,$(DEPS_CHECK)))
 AARCH64_GOALS := all targets static unit-tests
 AARCH64_TESTS := unit golden integration
 ifeq ($(AARCH64_SHORT),1)

@@ -17,7 +17,7 @@ root=$folder/root
 kernel=$2
 shift 2
 packages="$kernel busybox-static kmod mount bash coreutils diffutils findutils gawk grep
-	hostname iproute2 ncurses-base ncurses-bin procps sed tar util-linux"
+	hostname iproute2 libc-bin ncurses-base ncurses-bin procps sed tar util-linux"
 fail()
 {
 	echo "tests/aarch64/root.sh: $*" >&2

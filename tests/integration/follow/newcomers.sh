@@ -239,8 +239,9 @@ for way in --tree --children; do
 	trace_start tree -c --json "${options[@]}" orphans:child
 	hear # all are forked
 	wait_tracing tree
-	for child in $(pgrep -P "$target_pid"); do
-		wait_on "$child" orphans:child
+	until [ "$("$PROBECTL" status --json --children "$target_pid" orphans:child 2>/dev/null |
+		jq -s 'map(.patched) | add // 0')" = 60 ]; do
+		pause
 	done
 	tell go
 	wait "$tracer_pid"
