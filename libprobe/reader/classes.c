@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "libprobe/reader/reader.h"
+#include "libprobe/record/ctf_stream.h"
 
 enum member_kind {
 	MEMBER_SKIP,
@@ -318,10 +319,7 @@ static void take_context(struct reader_classes *classes, const struct context *c
 	if (context->ip != NOWHERE)
 		ret->pc = (uint64_t)integer(bt, member(fields, (uint64_t)context->ip));
 	if (context->comm != NOWHERE)
-		ret->comm = babeltrace_text(bt, member(fields, (uint64_t)context->comm));
-	/* The writer's way to say that it is unknown. */
-	if (ret->comm && !ret->comm[0])
-		ret->comm = NULL;
+		ret->comm = ctf_known(babeltrace_text(bt, member(fields, (uint64_t)context->comm)));
 	if (context->stack != NOWHERE)
 		ret->stack = take_stack(classes, member(fields, (uint64_t)context->stack));
 }

@@ -363,6 +363,12 @@ static uint32_t word_of(const struct step_result *result)
 	return (uint32_t)result->numbers[OWN_TID] | (uint32_t)result->numbers[OWN_CHILD] << 31;
 }
 
+/* NULL: it is not known. */
+static const char *text_of(const struct probe_value *value)
+{
+	return ctf_known(value->bytes);
+}
+
 /* A class of the meaning OWN_THREAD has these values: pid, tid, comm. */
 static bool name_thread(struct own_stream *stream, const struct step_result *result)
 {
@@ -370,13 +376,7 @@ static bool name_thread(struct own_stream *stream, const struct step_result *res
 
 	stream->last_thread = NULL;
 	return own_threads_name(&stream->threads, word_of(result), (pid_t)values[0].i,
-		(pid_t)values[1].i, values[2].bytes, values[2].length);
-}
-
-/* NULL: it is not known. */
-static const char *text_of(const struct probe_value *value)
-{
-	return strcmp(value->bytes, CTF_UNKNOWN) == 0 ? NULL : value->bytes;
+		(pid_t)values[1].i, text_of(&values[2]));
 }
 
 /* One of the meaning OWN_FRAME: ip, module, symbol, offset, function, file, line. */
@@ -429,8 +429,7 @@ static inline void fill_hit(
 	if (OWN_HAS(has, OWN_PID)) {
 		ret->pid = (pid_t)result->numbers[OWN_PID];
 		ret->tid = (pid_t)result->numbers[OWN_TID];
-		/* The writer's way to say that it is unknown. */
-		ret->comm = result->comm && result->comm[0] ? result->comm : NULL;
+		ret->comm = ctf_known(result->comm);
 	} else {
 		find_thread(stream, result, ret);
 		ret->texts = reader->texts;

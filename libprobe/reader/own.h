@@ -233,8 +233,8 @@ struct own_threads {
 };
 
 /* Takes what an event says. False without memory. */
-bool own_threads_name(struct own_threads *threads, uint32_t word, pid_t pid, pid_t tid,
-	const char *comm, size_t comm_length);
+bool own_threads_name(
+	struct own_threads *threads, uint32_t word, pid_t pid, pid_t tid, const char *comm);
 /* NULL: it has not been named. */
 const struct own_thread *own_threads_find(const struct own_threads *threads, uint32_t word);
 void own_threads_deinit(struct own_threads *threads);

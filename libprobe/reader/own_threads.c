@@ -37,16 +37,16 @@ static bool make_room(struct own_threads *threads)
 	return true;
 }
 
-bool own_threads_name(struct own_threads *threads, uint32_t word, pid_t pid, pid_t tid,
-	const char *comm, size_t comm_length)
+bool own_threads_name(
+	struct own_threads *threads, uint32_t word, pid_t pid, pid_t tid, const char *comm)
 {
 	struct own_thread *slot;
 	char *copy = NULL;
 
 	if (!make_room(threads))
 		return false;
-	if (comm_length) {
-		copy = strndup(comm, comm_length);
+	if (comm) {
+		copy = strdup(comm);
 		if (!copy)
 			return false;
 	}

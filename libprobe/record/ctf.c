@@ -385,7 +385,7 @@ struct probe_error *probe_ctf_hit(struct probe_ctf *ctf, const struct probe_sess
 	if (!error)
 		error = ctf_class_of(ctf, session, hit, &site);
 	if (!error)
-		error = add_event(ctf, part, stream, hit, site, comm ? comm : "");
+		error = add_event(ctf, part, stream, hit, site, comm && *comm ? comm : CTF_UNKNOWN);
 	ctf->last_cpu = hit->cpu;
 	ctf->last_ns = hit->time_ns;
 	if (!error)

@@ -76,8 +76,14 @@ struct ctf_frames {
 };
 
 #define CTF_FRAME_ID UINT32_MAX /* of the class of probectl:frame */
-/* A name of a frame that is not known: of an empty string, babeltrace2 may show another one. */
+/* A name of a frame, or of a thread, that is not known: of an empty string, babeltrace2 may show
+ * another one. */
 #define CTF_UNKNOWN "[unknown]"
+/* NULL: it is not known. Older records have empty strings. */
+static inline const char *ctf_known(const char *text)
+{
+	return text && *text && strcmp(text, CTF_UNKNOWN) != 0 ? text : NULL;
+}
 
 /* What the context has of a hit's stack; NULL: that it has none. */
 uint8_t *ctf_put_stack(uint8_t *at, const struct probe_stack *stack);

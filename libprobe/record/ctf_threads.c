@@ -78,7 +78,7 @@ uint8_t *ctf_name_thread(struct probe_session *session, const struct probe_ctf_n
 	uint64_t now = clock_monotonic_ns();
 	const uint32_t id = CTF_THREAD_ID;
 	struct ctf_thread is = *thread;
-	const char *comm = NULL;
+	const char *comm = NULL, *name;
 	pid_t pid, tid;
 
 	if (thread->is_named && now - thread->asked_ns < COMM_MAX_AGE_NS)
@@ -106,5 +106,6 @@ uint8_t *ctf_name_thread(struct probe_session *session, const struct probe_ctf_n
 	at = ctf_put(at, &thread->word, sizeof(thread->word));
 	at = ctf_put(at, &is.pid, sizeof(is.pid));
 	at = ctf_put(at, &is.tid, sizeof(is.tid));
-	return ctf_put(at, is.comm, strlen(is.comm) + 1);
+	name = is.comm[0] ? is.comm : CTF_UNKNOWN;
+	return ctf_put(at, name, strlen(name) + 1);
 }

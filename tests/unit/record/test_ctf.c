@@ -231,7 +231,7 @@ static void test_large(void **state)
 	record_open(&record, NULL);
 	for (size_t i = 0; i < 40; i++) {
 		args[2].length = i % 4 == 3 ? sizeof(text) : i * 50;
-		content += 12 + 8 + 1 + 2 + 8 + 4 + args[2].length;
+		content += 12 + 8 + sizeof(CTF_UNKNOWN) + 2 + 8 + 4 + args[2].length;
 		assert_null(probe_ctf_hit(record.ctf, &session, &hit, NULL));
 	}
 	assert_null(probe_ctf_flush(record.ctf));
@@ -337,7 +337,8 @@ static uint64_t only_event(struct record *record, const char *name)
 		return 0;
 	record_read(record, name);
 	assert_int_equal(record->length, PACKET);
-	assert_int_equal(number(record->bytes + 40, 8), 8 * (CTF_HEADER_BYTES + 12 + 9));
+	assert_int_equal(number(record->bytes + 40, 8),
+		8 * (CTF_HEADER_BYTES + 12 + 8 + sizeof(CTF_UNKNOWN)));
 	return number(record->bytes + CTF_HEADER_BYTES + 4, 8);
 }
 
