@@ -41,7 +41,7 @@ KINDS ?= unit golden integration
 TEST_SECONDS ?= 300
 REPEATS ?= 0
 # How many tests run at a time: many of them wait most of their time.
-JOBS ?= $(shell expr $$(nproc) + 1)
+JOBS ?= $(shell expr $$(nproc) + 2)
 FUZZ_SECONDS ?= 20
 # What `make torture` does to each of PROGRAMS; see tests/torture/run.sh.
 KILLS ?= 1000

@@ -13,4 +13,4 @@ done
 {
 	sources '*.sh' '*.bash'
 	ls .ci/run .ci/deps docs/packaging/debian/tests/{build,demo,documents}
-} | xargs -r shellcheck -x -S warning -e SC1091,SC2034
+} | xargs -r -P 2 -n 50 shellcheck -x -S warning -e SC1091,SC2034

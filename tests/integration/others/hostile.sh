@@ -67,30 +67,44 @@ end_target 0
 
 # ---- The descriptor --------------------------------------------------------------------
 
+# A file that probectl may write and the target may not, if this runs as root.
+echo precious >"$SCRATCH/precious"
+cp "$SCRATCH/precious" "$SCRATCH/copy"
+chmod 644 "$SCRATCH/precious"
+
+briefly()
+{
+	misled trace -c -d 0.01 -p "$target_pid" hostile:tick
+	cmp "$SCRATCH/precious" "$SCRATCH/copy" || die "another file was written"
+}
+
+# met: the descriptor, which is there for microseconds, was found at least once
+met()
+{
+	local i
+	for ((i = 0; i < 20; i++)); do
+		briefly
+	done
+	until [ -s "$SCRATCH/target.err" ]; do
+		briefly
+		pause
+	done
+}
+
 what="cut short"
 start "$TARGETS/hostile" cut
 save_state "$target_pid"
 misled trace --json -d 0.5 -p "$target_pid" hostile:tick
-# The descriptor is there for microseconds.
-for ((i = 0; i < 20; i++)); do
-	misled trace -c -d 0.01 -p "$target_pid" hostile:tick
-done
+met
 stopped
 same_state "$target_pid"
 tell bye
 end_target 0
 
-# A file that probectl may write and the target may not, if this runs as root.
 what="another file"
-echo precious >"$SCRATCH/precious"
-cp "$SCRATCH/precious" "$SCRATCH/copy"
-chmod 644 "$SCRATCH/precious"
 start "$TARGETS/hostile" swap "$SCRATCH/precious"
 save_state "$target_pid"
-for ((i = 0; i < 20; i++)); do
-	misled trace -c -d 0.01 -p "$target_pid" hostile:tick
-	cmp "$SCRATCH/precious" "$SCRATCH/copy" || die "another file was written"
-done
+met
 stopped
 same_state "$target_pid"
 tell bye

@@ -126,12 +126,13 @@ static void test_socket(void **state)
 {
 	struct message m = {0};
 	uint64_t soon = clock_monotonic_ns() + 20000000;
-	pid_t child = fork();
 	int process;
+	pid_t child;
 
 	(void)state;
 	assert_int_equal(message_receive(ends[0], -1, soon, &m), MESSAGE_LATE);
 	/* The other side is gone, though its end of the socket is open here. */
+	child = fork();
 	if (child == 0)
 		_exit(!message_send(ends[1], MESSAGE_WORK, &(struct buffer){0}));
 	process = (int)syscall(SYS_pidfd_open, child, 0);
