@@ -89,6 +89,7 @@ met()
 		briefly
 		pause
 	done
+	: >"$SCRATCH/target.err"
 }
 
 what="cut short"

@@ -12,7 +12,7 @@
  * In all modes but the last, one thread does so as soon and as often as it can; the main thread
  * passes hostile:tick and hostile:tock.
  * Prints "ready PID"; a line stops both, and is answered by "did N", the number of times it
- * found something to do; of the first time, standard error tells. Another line ends it.
+ * found something to do. Another line ends it. Of descriptors, standard error tells the first time.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -148,13 +148,14 @@ static void *misbehave(void *data)
 	bool told = false;
 
 	while (!h->over && strcmp(h->mode, "named") != 0) {
-		if (!strcmp(h->mode, "swap") || !strcmp(h->mode, "cut"))
+		if (!strcmp(h->mode, "swap") || !strcmp(h->mode, "cut")) {
 			visit_descriptors(h);
-		else
+			if (h->did && !told)
+				fputs("did something\n", stderr);
+			told = h->did;
+		} else {
 			visit_maps(h);
-		if (h->did && !told)
-			fputs("did something\n", stderr);
-		told = h->did;
+		}
 	}
 	return NULL;
 }
