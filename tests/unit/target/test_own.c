@@ -3,6 +3,7 @@
  * A program that takes memory of ours is told from one that execve(2) replaces while its memory is
  * compared: also from one whose memory somebody keeps.
  */
+/* Not under ThreadSanitizer: it knows no processes that share memory. */
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
