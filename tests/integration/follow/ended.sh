@@ -20,12 +20,12 @@ what()
 	echo "$(find "/proc/$1/fd" -type l | wc -l) $(awk '/^Rss(Anon|Shmem):/ { kb += $2 } END { print kb }' "/proc/$1/status")"
 }
 
-# grown FIRST LAST: does it have more descriptors, or more memory? One or two processes may be about to
-# be dropped, and many may have waited for that at once. At 110 KB for each, memory would be 13,200;
-# what free memory is split into may be some megabytes more. What a sanitizer keeps is not ours.
+# grown FIRST LAST: does it have more descriptors, or more memory? At 110 KB for each process, memory
+# would be 13,200 more; what free memory is split into may be some megabytes. What a sanitizer keeps
+# is not ours.
 grown()
 {
-	((${2% *} > ${1% *} + 12)) || { ((${2#* } > ${1#* } + 6600)) && ! grep -qa __asan_init "$PROBECTL"; }
+	((${2% *} > ${1% *} + 2)) || { ((${2#* } > ${1#* } + 6600)) && ! grep -qa __asan_init "$PROBECTL"; }
 }
 
 # look NAME COMMAND…: probectl COMMAND follows a shell that starts many programs, one after the
@@ -45,10 +45,10 @@ look()
 	none=$(what $tracer_pid)
 	for ((round = 1; round <= rounds; round++)); do
 		ask $each
-		# It may be behind.
+		# It may be behind: what it has of a process that is still to be dropped may be much.
 		while :; do
 			last=$(what $tracer_pid)
-			((${last% *} > ${none% *} + 12)) || break
+			((${last% *} > ${none% *} + 2)) || break
 			pause
 		done
 		[ $round != 1 ] || first=$last
