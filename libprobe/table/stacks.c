@@ -102,7 +102,7 @@ static uint64_t address_of(const struct probe_frame *frame)
 /* Numbers tell most frames apart: a text is read only to compare two that have the same. */
 static uint64_t hash_frame(const struct probe_frame *frame)
 {
-	uint64_t hash = hash_word(address_of(frame) + 1, frame->offset);
+	uint64_t hash = hash_word(hash_word(1, address_of(frame)), frame->offset);
 
 	return hash_word(hash_word(hash, frame->function), (uint64_t)frame->line);
 }
