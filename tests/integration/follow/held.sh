@@ -124,10 +124,13 @@ p = subprocess.Popen(['$comer', '200', '10000', 'daemon'], stdout=subprocess.PIP
 trace_stop zombie
 same "hits of a daemon of a zombie, twice" "$(jq -c '.args' "$SCRATCH/zombie.out" | sort | uniq -d | wc -l)" 0
 same "its last hit" "$(count zombie '.args[0] == 199')" 1
-# From the one where it is found on, each hit is there.
+# From the one where it is found on, each hit is there. The first ones may have been seen with its
+# parent's session; those in between are told.
 for name in daemon zombie; do
-	same "$name: hits that are missing" "$(jq '.args[0] | select(. > 0)' "$SCRATCH/$name.out" | sort -n |
-		awk 'NR > 1 && $1 != last + 1; { last = $1 }')" ""
+	gaps=$(jq '.args[0] | select(. > 0)' "$SCRATCH/$name.out" | sort -n |
+		awk 'NR > 1 && $1 != last + 1 { n++ } { last = $1 } END { print n + 0 }')
+	[ "$gaps" = 0 ] || { [ "$gaps" = 1 ] && grep -q "$late" "$SCRATCH/$name.err"; } ||
+		fail "$name: hits are missing $gaps times: $(cat "$SCRATCH/$name.err")"
 done
 
 # The interpreter of a script, a link, and a thread that is not the first one.
