@@ -11,7 +11,7 @@ command -v pkg-config >/dev/null || {
 # What is built already is not built again.
 stage=$SCRATCH/stage
 mkdir "$SCRATCH/build"
-find "$BUILD" -mindepth 1 -maxdepth 1 ! -name tests ! -name check -exec cp -a -t "$SCRATCH/build" {} +
+find "$BUILD" -mindepth 1 -maxdepth 1 \( ! -type d -o -name obj \) -exec cp -a -t "$SCRATCH/build" {} +
 make_staged()
 {
 	make -j2 BUILD="$SCRATCH/build" DESTDIR="$stage" PREFIX=/opt/probe "$@"
