@@ -2,6 +2,7 @@
 /* probectl: finds the command in a table, runs it, and reports its error. */
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -32,7 +33,10 @@ static const struct command commands[] = {
 		cmd_report},
 };
 
-enum { COMMAND_COUNT = sizeof(commands) / sizeof(commands[0]) };
+enum {
+	COMMAND_COUNT = sizeof(commands) / sizeof(commands[0]),
+	LARGE_BYTES = 1 << 20 /* of a block of memory */
+};
 
 static void print_help(void)
 {
@@ -162,6 +166,11 @@ int main(int argc, char **argv)
 
 	if (!keep_places())
 		return STATUS_FAILED; /* and nowhere to say why */
+	/*
+	 * Files that were read, and tables, are given back to the system at once. By itself,
+	 * malloc(3) would keep all blocks up to the largest one that was freed.
+	 */
+	mallopt(M_MMAP_THRESHOLD, LARGE_BYTES);
 	messages_begin();
 	error = run(argc - 1, argv + 1, &status);
 	if (error)
