@@ -71,7 +71,7 @@ enum norm_state {
 	NORM_STATES
 };
 
-/* What the reader does with a byte. All actions but AGAIN and RESTART move it to the next byte. */
+/* What the reader does to a byte. After all actions but AGAIN and RESTART, it reads the next. */
 enum norm_action {
 	NORM_PUT,     /* it is written */
 	NORM_SKIP,    /* it is not */

@@ -192,7 +192,7 @@ void gone_report(const struct trace *trace)
 			COUNTED(trace->gone_hits_dropped));
 }
 
-/* What its tracer has gathered. */
+/* Keeps the results that a tracer has gathered in a target's session. */
 static struct probe_error *keep_gathered(struct trace *trace, const struct trace_target *target)
 {
 	const struct trace_tracer *tracer = target->tracer;

@@ -124,7 +124,10 @@ static struct probe_error *print_tracer(
 
 /* ---- Stacks ----------------------------------------------------------------- */
 
-/* What is gathered by stack in the targets is read again each time; see gone.c for the others. */
+/*
+ * Reads the stacks that sessions have counted in their targets, all of them each time. gone.c keeps
+ * the stacks of processes that have ended.
+ */
 static struct probe_error *gather_stacks(struct trace *trace, const struct trace_tracer *tracer)
 {
 	struct probe_error *error = NULL;

@@ -241,7 +241,7 @@ static void mark_single(const struct probe_meaning *meaning, char *const *names,
 	}
 }
 
-/* What the catalogue says of a probe that is a begin; else NULL. */
+/* Returns the catalogue's meaning of a probe that begins a pair; NULL for other probes. */
 static const struct probe_meaning *meaning_of_begin(const struct probe_catalogue *catalogue,
 	const char *provider, const char *name, const struct pair_part *part)
 {

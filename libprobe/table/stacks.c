@@ -92,8 +92,7 @@ static const char *place_text(char **at, const char *text)
 
 /* ---- Frames ------------------------------------------------------------------------- */
 
-/* Code without a file is where it is in memory; two processes have nothing to do with each other.
- */
+/* Code that is in no file is known by its address, so two processes do not share it. */
 static uint64_t address_of(const struct probe_frame *frame)
 {
 	return frame->module ? 0 : frame->ip;

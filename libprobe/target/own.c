@@ -341,8 +341,9 @@ static struct probe_error *check_program(pid_t pid, int mem)
 }
 
 /*
- * The same, if the home was mapped before: it still is, unless the program was replaced. Whoever
- * reads the mappings of a program keeps its memory, so `mem` may be there even then.
+ * The same check, for a process in which the home was mapped: it still is, unless execve(2) has
+ * replaced the program. A process that reads /proc/PID/maps keeps the old program's memory alive,
+ * so `mem` may be there even then.
  */
 static struct probe_error *check_home(pid_t pid, int mem, const struct registry *r)
 {

@@ -132,7 +132,7 @@ bool target_is_there(const struct probe_target *target)
 		return probe_target_alive(target);
 	if (!memory_is_there(target->mem))
 		return false;
-	/* Whoever reads the mappings of a program keeps its memory, even after execve(2). */
+	/* After execve(2), a reader of /proc/PID/maps keeps the old program's memory alive. */
 	return !target->image || !auxv_read_image(target->pid, &image) || image == target->image;
 }
 

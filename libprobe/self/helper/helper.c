@@ -107,7 +107,7 @@ static void allow(pid_t pid)
 		prctl(PR_SET_PTRACER, (unsigned long)pid, 0, 0, 0);
 }
 
-/* What the controller says next. */
+/* Receives the controller's next message, until a time (CLOCK_MONOTONIC, ns). */
 static enum message_result hear(uint64_t end_ns, struct message *ret)
 {
 	int process = atomic_load(&running.start.controller);

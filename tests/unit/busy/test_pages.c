@@ -81,8 +81,8 @@ static uint64_t used_ns(void)
 }
 
 /*
- * What a program has reserved costs nothing, where the kernel can tell: reading two gigabytes of
- * the pagemap instead would take seconds.
+ * Memory that a program has only reserved is not searched, if the kernel names the pages in use:
+ * reading two gigabytes of the pagemap instead would take seconds.
  */
 static void test_reserved(void **state)
 {

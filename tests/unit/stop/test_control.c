@@ -514,7 +514,7 @@ static const struct interrupted {
 	{"waitpid", wait_body, 5, false},
 };
 
-/* What a wait lasts for at first, and then twice as long, if the machine is too slow for that. */
+/* Doubles the victims' waits, for a slow machine; false: they would be longer than a test. */
 static bool is_longer_possible(void)
 {
 	wait_ms *= 2;

@@ -52,7 +52,7 @@ static int control_once(struct victim *v)
 	return 0;
 }
 
-/* A controller that does nothing else, so many times. */
+/* The controller process: it stops and resumes the victim `times` times, and exits. */
 static void control_often(struct victim *v, int times)
 {
 	int failed = 0;

@@ -37,7 +37,7 @@ extern const struct arch_expr gathering_first, gathering_second;
 /* A stub that gathers `parts` of the first argument into the site's cell. */
 struct arch_stub gathering_stub(const struct gathering *c, bool has_rseq, unsigned int parts);
 
-/* Works in GATHERING_THREADS threads, so many times in each; see crowd_run(). */
+/* Calls `work` in GATHERING_THREADS threads, `times` times in each thread; see crowd_run(). */
 void gathering_run(struct gathering *c, crowd_work *work, uint32_t times, bool storm);
 
 /* The site's cell (with keys: its table) of one CPU. */
