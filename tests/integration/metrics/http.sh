@@ -61,7 +61,7 @@ refused "cannot listen at $address; take another port" \
 "$python" "$metrics_client" bad "$url" || fail "bad clients: status $?"
 
 # Hits are printed while slow clients have all connections.
-"$python" "$metrics_client" slow "$url" 12 >"$SCRATCH/slow" 2>&1 &
+"$python" "$metrics_client" slow "$url" >"$SCRATCH/slow" 2>&1 &
 slow_pid=$!
 on_exit "end_process $slow_pid"
 sleep 1

@@ -72,11 +72,15 @@ end_target
 
 start "$TARGETS/calls"
 save_state "$target_pid"
-tell "dispatch 2500"
-sleep 0.3
+echo on >"$SCRATCH/handled"
+tell "dispatch $SCRATCH/handled"
+until grep -q '^o!' "$SCRATCH/handled"; do
+	pause
+done
 timeout "$TEST_SECONDS" "$PROBECTL" trace -q -c -d 5ms -p "$target_pid" calls:hit >"$SCRATCH/out" 2>"$SCRATCH/err"
 same "no thread makes calls" "$?" 1
 grep -q 'no thread of process .*PR_SET_SYSCALL_USER_DISPATCH' "$SCRATCH/err" || fail "said: $(cat "$SCRATCH/err")"
+printf x | dd of="$SCRATCH/handled" conv=notrunc status=none
 hear
 same "the only thread" "$answer" "passed"
 trace 2 -c calls:hit

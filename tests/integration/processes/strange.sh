@@ -36,6 +36,19 @@ counted()
 	same "counted under $line with $*" "$(jq -s 'map(.hits // .count // 0) | add' "$SCRATCH/count.out")" "$hits"
 }
 
+# rated THREADS: a hundred a second are counted, of a thousand in each thread, however long they take
+rated()
+{
+	local got
+	trace_start rate --json -c --rate 100 -p "$target_pid" strange:hit
+	wait_tracing rate
+	ask "go 1000"
+	trace_stop rate
+	got=$(jq -s 'map(.hits) | add' "$SCRATCH/rate.out")
+	[ "$got" -ge 100 ] && [ "$got" -lt $((1000 * $1)) ] && [ $((got % 100)) = 0 ] ||
+		fail "of 1000 hits in each of $1 threads, $got were counted at 100 a second"
+}
+
 # ---- The alignment check ---------------------------------------------------------------
 
 # Where programs cannot turn it on, what is not aligned is read all the same.
@@ -88,7 +101,7 @@ sealed()
 	traced "go 2000" $((2000 * $1)) -b 16M -t ring strange:hit
 	counted "go 2000" $((2000 * $1)) -t observe,arg0 strange:hit
 	counted "go 2000" $((1000 * $1)) -t latency --pairs listed strange:hit strange:back
-	counted "go 1000" 100 -c --rate 100 strange:hit
+	rated "$1"
 	"$PROBECTL" enable -q -p "$target_pid" -t latency --pairs listed strange:hit strange:back ||
 		fail "enable: status $?"
 	ask "go 100"

@@ -281,16 +281,17 @@ end_target 0
 # A line with what was done so far, written over once a second; nothing with -q, or into a file.
 if command -v script >/dev/null; then
 	start "$TARGETS/hits" 2
-	for quiet in '' -q; do
-		script -qec "'$PROBECTL' record $quiet -d 2.5 -o '$SCRATCH/tty$quiet' -p $target_pid hits:work" \
-			/dev/null >"$SCRATCH/tty.out" </dev/null || fail "record on a terminal"
-		lines=$(tr '\r' '\n' <"$SCRATCH/tty.out" | grep -c '0 hits, 0/s, 0.0 MB, 0 lost')
-		if [ -n "$quiet" ]; then
-			same "progress, with -q" "$lines" 0
-		elif [ "$lines" -lt 1 ]; then
-			fail "no progress: $(cat -v "$SCRATCH/tty.out")"
-		fi
+	script -qefc "'$PROBECTL' record -o '$SCRATCH/tty' -p $target_pid hits:work" \
+		/dev/null >"$SCRATCH/tty.out" </dev/null &
+	recorder=$!
+	until grep -qa '0 hits, 0/s, 0.0 MB, 0 lost' "$SCRATCH/tty.out"; do
+		pause
 	done
+	pkill -INT -f "^$PROBECTL record -o $SCRATCH/tty "
+	wait "$recorder" || fail "record on a terminal: $(cat -v "$SCRATCH/tty.out")"
+	script -qec "'$PROBECTL' record -q -d 1.5 -o '$SCRATCH/quiet' -p $target_pid hits:work" \
+		/dev/null >"$SCRATCH/tty.out" </dev/null || fail "record -q on a terminal"
+	! grep -qa 'hits' "$SCRATCH/tty.out" || fail "progress, with -q: $(cat -v "$SCRATCH/tty.out")"
 	"$PROBECTL" record -d 1.5 -o "$SCRATCH/no_tty" -p "$target_pid" hits:work 2>"$SCRATCH/err" ||
 		fail "record: $(cat "$SCRATCH/err")"
 	! grep -q $'\r' "$SCRATCH/err" || fail "progress in a file: $(cat -v "$SCRATCH/err")"

@@ -12,7 +12,7 @@
  *	mappings N	makes as many mappings as it may have, but for N	"left N"
  *	dispatch	makes a thread that handles its system calls itself, and passes
  *			the probe until the process ends		"threads N"
- *	dispatch MS	the only thread does so				"passed"
+ *	dispatch FILE	the only thread does so until FILE's first byte changes	"passed"
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -124,14 +124,20 @@ static void *pass_alone(void *data)
 	return NULL;
 }
 
-/* clock_gettime(2) is in the vDSO. */
-static void pass_for(uint64_t ms)
+/* It sees the change in memory, without a system call; its second byte tells that it has begun. */
+static void pass_until_changed(const char *path)
 {
-	uint64_t end = target_now_ns() + ms * 1000000;
+	int fd = open(path, O_RDWR | O_CLOEXEC);
+	volatile char *bytes = mmap(NULL, 2, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	char first;
 
+	if (fd < 0 || bytes == MAP_FAILED)
+		exit(1);
+	first = bytes[0];
 	handle_calls();
 	selector = BLOCK;
-	for (unsigned long i = 0; target_now_ns() < end; i++)
+	bytes[1] = '!';
+	for (unsigned long i = 0; bytes[0] == first; i++)
 		pass(i);
 	selector = ALLOW;
 }
@@ -140,7 +146,7 @@ int main(void)
 {
 	pthread_t threads[TABLES], thread;
 	unsigned long ms;
-	char line[64];
+	char line[300], path[256];
 
 	text = strdup("not a constant");
 	if (!text)
@@ -166,8 +172,8 @@ int main(void)
 			printf("wrong %jd\n", (intmax_t)wrong);
 		} else if (sscanf(line, "mappings %lu", &ms) == 1) {
 			fill((int)ms);
-		} else if (sscanf(line, "dispatch %lu", &ms) == 1) {
-			pass_for(ms);
+		} else if (sscanf(line, "dispatch %255s", path) == 1) {
+			pass_until_changed(path);
 			printf("passed\n");
 		} else {
 			pthread_create(&thread, NULL, pass_alone, NULL);
