@@ -510,6 +510,12 @@ pg_stop()
 	pg_pid=
 }
 
+# keep_answer: what a command of a document printed, for tests/freeze.sh
+keep_answer()
+{
+	[ -z "${PROBE_TEST_KEEP-}" ] || cat "$SCRATCH/answer" "$SCRATCH/answer.err" >>"$PROBE_TEST_KEEP"
+}
+
 # pg_backends: the pids of the server's client backends
 pg_backends()
 {

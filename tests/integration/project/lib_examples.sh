@@ -251,6 +251,7 @@ example()
 	(set -o pipefail && eval "$command") >"$SCRATCH/answer" 2>"$SCRATCH/answer.err" </dev/null
 	status=$?
 	head -n 4 "$SCRATCH/answer"
+	keep_answer
 	[ "$status" = 0 ] || fail "$1: status $status: $(head -3 "$SCRATCH/answer.err")"
 	! grep 'matched no probe' "$SCRATCH/answer.err" || fail "$1: it is about nothing"
 	examples=$((${examples-0} + 1))

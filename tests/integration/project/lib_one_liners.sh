@@ -42,6 +42,7 @@ answer()
 	(cd "$SCRATCH" && eval "$command_line") >"$SCRATCH/answer" 2>"$SCRATCH/answer.err" ||
 		fail "status $?: $(head -3 "$SCRATCH/answer.err")"
 	head -n 20 "$SCRATCH/answer"
+	keep_answer
 }
 
 # answer_start QUESTION PID [NUMBER]: in the background, until answer_stop
@@ -59,6 +60,7 @@ answer_stop()
 {
 	trace_stop answer
 	head -n 20 "$SCRATCH/answer"
+	keep_answer
 }
 
 # column COLUMN TEXT: of the table's rows that end with TEXT, this column, counted from 1
