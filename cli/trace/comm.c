@@ -9,7 +9,6 @@
 
 enum {
 	COMM_ENTRIES = 4096, /* a power of two; threads that share one take turns */
-	COMM_BYTES = 16,     /* TASK_COMM_LEN of the kernel, with its NUL */
 	COMM_MAX_AGE_NS = 100000000,
 	COMM_GONE_NS = 1000000000 /* that of a thread that is gone may be so old */
 };

@@ -8,6 +8,8 @@
 
 struct comm_cache;
 
+enum { COMM_BYTES = 16 }; /* TASK_COMM_LEN of the kernel, with its NUL */
+
 /* NULL without memory. */
 struct comm_cache *comm_cache_create(void);
 void comm_cache_free(struct comm_cache *cache);

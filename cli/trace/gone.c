@@ -193,10 +193,9 @@ void gone_report(const struct trace *trace)
 }
 
 /* Keeps the results that a tracer has gathered in a target's session. */
-static struct probe_error *keep_gathered(struct trace *trace, const struct trace_target *target)
+static struct probe_error *keep_gathered(struct trace *trace, struct trace_target *target)
 {
 	const struct trace_tracer *tracer = target->tracer;
-	pid_t pid = probe_target_pid(target->target);
 
 	if (has_rows(tracer))
 		return keep_rows(trace, target);
@@ -206,7 +205,7 @@ static struct probe_error *keep_gathered(struct trace *trace, const struct trace
 		probe_heap_forget(tracer->heap, target->session);
 	if (tracer->stacks && tracer->options.stack == PROBE_STACK_FRAMES)
 		return probe_stacks_keep_session(
-			tracer->stacks, target->session, comm_cache_known(trace->comms, pid, pid));
+			tracer->stacks, target->session, trace_target_comm(trace, target));
 	return NULL;
 }
 

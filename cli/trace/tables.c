@@ -122,6 +122,20 @@ static struct probe_error *print_tracer(
 	return error;
 }
 
+const char *trace_target_comm(struct trace *trace, struct trace_target *target)
+{
+	pid_t pid = probe_target_pid(target->target);
+	const char *comm;
+
+	if (!target->comm[0]) {
+		comm = comm_cache_known(trace->comms, pid, pid);
+		if (!comm)
+			comm = comm_cache_get(trace->comms, pid, pid, clock_ns(CLOCK_REALTIME));
+		snprintf(target->comm, sizeof(target->comm), "%s", comm ? comm : "");
+	}
+	return target->comm[0] ? target->comm : NULL;
+}
+
 /* ---- Stacks ----------------------------------------------------------------- */
 
 /*
@@ -136,12 +150,11 @@ static struct probe_error *gather_stacks(struct trace *trace, const struct trace
 		return NULL;
 	probe_stacks_clear(tracer->stacks);
 	for (size_t i = 0; i < trace->target_count && !error; i++) {
-		const struct trace_target *target = &trace->targets[i];
-		pid_t pid = probe_target_pid(target->target);
+		struct trace_target *target = &trace->targets[i];
 
 		if (target->tracer == tracer && !target->broken)
-			error = probe_stacks_add_session(tracer->stacks, target->session,
-				comm_cache_get(trace->comms, pid, pid, clock_ns(CLOCK_REALTIME)));
+			error = probe_stacks_add_session(
+				tracer->stacks, target->session, trace_target_comm(trace, target));
 	}
 	return error;
 }

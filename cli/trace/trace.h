@@ -65,6 +65,9 @@ struct trace_target {
 	struct probe_target *target; /* one of the trace's processes */
 	struct trace_tracer *tracer;
 	struct probe_session *session;
+	/* The process's name in rows of stacks: a second name would make a second row of its hits.
+	 */
+	char comm[COMM_BYTES];	   /* empty: not known yet */
 	struct trace_rings *rings; /* that are written on request (record_stream.c), or NULL */
 	uint64_t turn;		   /* the processes' order, among those of the start */
 	bool on;		   /* the session has been started and not stopped */
@@ -149,7 +152,7 @@ struct trace {
 
 	struct probe_metrics *metrics; /* of -t metrics; else NULL */
 	struct probe_metrics_server *server;
-	bool told; /* ... that they are not all there */
+	size_t left_out_told; /* how many rows of them are not there, as was told */
 	struct probe_otlp *otlp;
 	bool otlp_told; /* ... that the collector does not take something */
 
@@ -267,6 +270,9 @@ void trace_look(struct trace *trace, bool last);
 /* Time begins: all sessions have been started. */
 void trace_tables_start(struct trace *trace);
 
+/* Names a process when its stacks are first read; NULL: its name is not known. */
+const char *trace_target_comm(struct trace *trace, struct trace_target *target);
+
 /*
  * What each tracer has gathered: all, or what is new since the last interval.
  * Loaded tracers are checked, too.
@@ -288,7 +294,7 @@ bool exports_are_read(const struct trace *trace);
 uint64_t exports_interval_ns(const struct trace *trace);
 /* Tells where they are, once all sessions have been started. */
 void exports_report(const struct trace *trace);
-void exports_update(struct trace *trace);
+void exports_update(struct trace *trace, bool at_end);
 /* As whose a target counts. */
 pid_t exports_owner(const struct trace *trace, const struct trace_target *target);
 

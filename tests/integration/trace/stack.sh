@@ -234,6 +234,27 @@ PYTHON
 	)" "True 60000"
 done
 
+# A process that takes another name keeps its row, so that intervals add up.
+start "$TARGETS/nicknames"
+trace_start named --json -t stack,frames -i 0.1 -p "$target_pid" nicknames:hit
+wait_tracing named
+in_intervals()
+{
+	jq -s 'map(select(.interval) | .count) | add // 0' "$SCRATCH/named.out" 2>"$SCRATCH/null"
+}
+for name in first second; do
+	ask "main $name"
+	sleep 0.2 # a name that was read a tenth of a second ago is read again
+	ask "thread 10 left"
+	until [ "$(in_intervals)" -ge "${expected:=10}" ]; do
+		pause
+	done
+	expected=20
+done
+trace_stop named
+same "intervals of a renamed process" "$(in_intervals)" 20
+end_target
+
 # ---- C++ exceptions -----------------------------------------------------------------
 
 # By frame pointers: libstdc++ may have none, and then the stack does not look whole.

@@ -8,7 +8,7 @@
  *	NAME HITS WAY [NEW]	hits HITS times, by the function left or right (WAY); after half of
  *				them, its name is NEW
  *
- * and is answered, when it has ended, with "done". Probes: nicknames:begin(i) and
+ * and is answered, when it has ended, with "done". `main NAME` names the first thread. Probes: nicknames:begin(i) and
  * nicknames:done(i) around nicknames:hit(i, WAY's first letter).
  */
 #include <pthread.h>
@@ -70,6 +70,12 @@ int main(void)
 		struct order order = {.hits = 0};
 		pthread_t thread;
 
+		if (sscanf(line, "main %15s", order.name) == 1) {
+			prctl(PR_SET_NAME, order.name);
+			puts("done");
+			fflush(stdout);
+			continue;
+		}
 		if (sscanf(line, "%15s %lu %15s %15s", order.name, &order.hits, order.way,
 			    order.renamed) < 3)
 			return 1;
