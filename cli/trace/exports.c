@@ -185,15 +185,19 @@ static struct probe_error *export_ended(struct trace *trace, struct trace_tracer
 	return error;
 }
 
-static void report_left_out(const char *name, size_t left_out, const char *why, bool *told)
+/* Reports rows that are left out as soon as there are some, and at the end if there are more. */
+static void report_left_out(
+	const char *name, size_t left_out, const char *why, bool at_end, size_t *told)
 {
-	if (left_out && !*told)
-		report_warning("%s: %s; %zu row%s left out", name, why, left_out,
-			left_out == 1 ? " is" : "s are");
-	*told |= left_out != 0;
+	if (left_out <= *told || (*told && !at_end))
+		return;
+	report_warning(
+		"%s: %s; %zu row%s left out", name, why, left_out, left_out == 1 ? " is" : "s are");
+	*told = left_out;
 }
 
-static struct probe_error *export_tracer(struct trace *trace, struct trace_tracer *tracer)
+static struct probe_error *export_tracer(
+	struct trace *trace, struct trace_tracer *tracer, bool at_end)
 {
 	struct probe_error *error = NULL;
 
@@ -209,18 +213,19 @@ static struct probe_error *export_tracer(struct trace *trace, struct trace_trace
 		error = probe_pcp_update(tracer->pcp);
 	if (tracer->pcp)
 		report_left_out(probe_pcp_name(tracer->pcp), probe_pcp_left_out(tracer->pcp),
-			"PCP takes 10000 labels and values of an exporter", &tracer->told);
+			"PCP takes 10000 labels and values of an exporter", at_end,
+			&tracer->left_out_told);
 	tracer->told |= error != NULL;
 	return error;
 }
 
-void exports_update(struct trace *trace)
+void exports_update(struct trace *trace, bool at_end)
 {
 	for (size_t i = 0; i < trace->tracer_count; i++) {
 		struct trace_tracer *tracer = &trace->tracers[i];
 		bool told = tracer->told;
 		struct probe_error *error =
-			tracer_is_exported(tracer) ? export_tracer(trace, tracer) : NULL;
+			tracer_is_exported(tracer) ? export_tracer(trace, tracer, at_end) : NULL;
 
 		/* It is tried again every time, and reported once. */
 		if (told)
@@ -234,5 +239,5 @@ void exports_update(struct trace *trace)
 	if (trace->server)
 		probe_metrics_server_renew(trace->server);
 	report_left_out("-t metrics", probe_metrics_left_out(trace->metrics),
-		"there is room for as many rows as --rows says", &trace->told);
+		"there is room for as many rows as --rows says", at_end, &trace->left_out_told);
 }

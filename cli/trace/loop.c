@@ -407,7 +407,7 @@ static void timers_run(struct trace *trace, struct timers *timers)
 		trace_tables(trace, true);
 	}
 	if (timer_due(&timers->export, now))
-		exports_update(trace);
+		exports_update(trace, false);
 	trace->loop.over |= ended;
 	if (timer_due(&timers->flush, now) || !trace->to_file || probe_sink_full(trace->sink))
 		output_flush(trace);
@@ -443,7 +443,7 @@ static void linger(struct trace *trace)
 {
 	struct timer end = timer_every(2 * exports_interval_ns(trace));
 
-	exports_update(trace);
+	exports_update(trace, true);
 	trace->loop.over = trace->loop.interrupted || !exports_are_read(trace);
 	while (!trace->loop.over && !timer_due(&end, clock_ns(CLOCK_MONOTONIC))) {
 		loop_until(&trace->loop, end.next_ns);

@@ -82,7 +82,8 @@ struct trace_tracer {
 	size_t ended_count;
 	struct probe_pcp *pcp;	     /* of one whose rows are metrics of PCP */
 	size_t metrics_view;	     /* ... of Prometheus: its number in the trace's set */
-	bool told;		     /* ... that they are not all there, or why they are not */
+	bool told;		     /* ... why they are not there */
+	size_t left_out_told;	     /* how many are not there, as was told */
 	struct probe_stacks *stacks; /* of one that counts by call stack */
 	struct probe_heap *heap;     /* of one that adds up memory */
 	bool folded;		     /* its output is for other programs: only what they know */
