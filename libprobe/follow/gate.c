@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "libprobe/follow/gate.h"
+#include "libprobe/plan/plan.h"
 #include "libprobe/process/memory.h"
 #include "libprobe/target/target.h"
 

@@ -22,6 +22,7 @@
 #include "libprobe/target/lock.h"
 #include "libprobe/target/registry.h"
 #include "libprobe/target/site.h"
+#include "libprobe/plan/plan.h"
 
 enum {
 	SEMAPHORE_BYTES = 2,

@@ -11,7 +11,6 @@
 #include "elf/object.h"
 #include "elf/sdt.h"
 #include "libprobe/modules/gadgets.h"
-#include "libprobe/plan/plan.h"
 
 /* Shared by processes of one watch; used by one thread. */
 struct files;
@@ -19,6 +18,8 @@ struct files;
 /* What a file is to programs that neither start nor load anything (libprobe/follow/leaf.h). */
 enum file_role { FILE_UNKNOWN, FILE_OF_LEAF, FILE_OTHER };
 enum file_leaf { LEAF_UNKNOWN, LEAF_YES, LEAF_NO };
+
+struct file_plan;
 
 /* One file, as it was when it was opened. */
 struct file {
@@ -34,7 +35,7 @@ struct file {
 	bool notes_read;
 	struct arch_gadgets gadgets; /* see gadgets_find() */
 	bool gadgets_known;
-	struct file_plan *plans; /* computed by file_plan_sites() */
+	struct file_plan *plans; /* of libprobe/patch/known.h; freed with free() */
 	size_t plan_count;
 	bool passed_over;    /* nothing is wanted of it: probe_watch_pass_over() */
 	bool glibc_loads;    /* it is a program, which glibc's loader loads */
@@ -71,10 +72,5 @@ struct file *files_mapped(const struct files *files, dev_t dev, ino_t inode);
 
 /* Reads the notes of a file, once. Errors: those of sdt_read(). */
 PROBE_MUST_CHECK struct probe_error *file_read_notes(struct file *file);
-
-/* plan_sites() for notes of a file whose notes have been read; results are cached. */
-PROBE_MUST_CHECK struct probe_error *file_plan_sites(struct file *file,
-	const struct sdt_note *const *notes, size_t count, const enum probe_plan *order,
-	size_t order_count, struct plan *ret);
 
 #endif

@@ -318,6 +318,7 @@ void selection_deinit(struct selection *selection)
 {
 	free(selection->probes);
 	free(selection->sites);
+	free(selection->plans);
 	free(selection->matched);
 	probe_error_free(selection->lacking);
 	*selection = (struct selection){0};

@@ -5,18 +5,19 @@
 
 #include "arch/arch.h"
 #include "libprobe/modules/modules.h"
-#include "libprobe/plan/plan.h"
 #include "probe/target.h"
 
 enum { SELECT_REASONS = 3 };
+
+struct plan; /* how a site can be patched; only the folder patch knows it */
 
 /* One site. Addresses are run-time; 0 if the note has none. */
 struct select_site {
 	const struct sdt_note *note; /* owned by the module */
 	uint64_t pc;
 	uint64_t semaphore;
-	size_t probe;	  /* index of its probe */
-	struct plan plan; /* see plan_sites(); addresses link-time */
+	size_t probe;	   /* index of its probe */
+	struct plan *plan; /* one of `plans` of the selection; NULL until install_make_plans() */
 	enum probe_plan chosen;
 	/* Why it is refused: one reason for each plan that was tried, then NULL. */
 	const char *reasons[SELECT_REASONS];
@@ -47,6 +48,7 @@ struct selection {
 	size_t probe_count;
 	struct select_site *sites;
 	size_t site_count;
+	struct plan *plans; /* freed with free() */
 	bool *matched; /* per pattern */
 	size_t pattern_count;
 	struct probe_error *lacking; /* of the first such probe; see select_check_arguments() */

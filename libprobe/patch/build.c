@@ -21,6 +21,7 @@
 #include "libprobe/base/page.h"
 #include "libprobe/modules/safe.h"
 #include "libprobe/patch/install.h"
+#include "libprobe/plan/plan.h"
 #include "libprobe/patch/neighbours.h"
 #include "libprobe/patch/puns.h"
 #include "libprobe/process/memory.h"
@@ -67,7 +68,7 @@ static bool frees_flags(const struct install *a, size_t i)
 	const struct arch *arch = a->change->arch;
 	const struct install_site *as = &a->sites[a->sites[i].first];
 	const struct select_site *site = &a->selection->sites[a->sites[i].first];
-	const struct plan *plan = &site->plan;
+	const struct plan *plan = site->plan;
 	const struct plan_move *move = plan_move_of(plan, site->chosen);
 	const uint8_t *bytes;
 
@@ -210,7 +211,7 @@ struct probe_error *build_tail(
 	struct reg_site *reg = &as->reg;
 	enum arch_move_status status;
 	const uint8_t *bytes;
-	size_t size = plan_code(&site->plan, move->offset, &bytes);
+	size_t size = plan_code(site->plan, move->offset, &bytes);
 
 	build_skip(arch, p, 0);
 	reg->patch = site->pc + move->offset;
@@ -240,7 +241,7 @@ static struct probe_error *build_head(struct install *a, size_t i, struct piece 
 	const struct arch *arch = a->change->arch;
 	const struct select_site *site = &a->selection->sites[i];
 	struct install_site *as = &a->sites[i];
-	const struct plan *plan = &site->plan;
+	const struct plan *plan = site->plan;
 	struct reg_site *reg = &as->reg;
 
 	build_skip(arch, p, 0);
@@ -271,7 +272,7 @@ static struct probe_error *build_call(struct install *a, size_t i, struct piece 
 	const struct arch_toggle *toggle = arch->toggle;
 	const struct select_site *site = &a->selection->sites[i];
 	struct reg_site *reg = &a->sites[i].reg;
-	const uint8_t *file = site->plan.bytes + toggle->offset;
+	const uint8_t *file = site->plan->bytes + toggle->offset;
 	uint64_t back = site->pc + toggle->offset + toggle->covers;
 	int32_t distance;
 	size_t length;
@@ -302,7 +303,7 @@ static struct probe_error *build_call(struct install *a, size_t i, struct piece 
 static struct probe_error *describe_patch(struct install *a, size_t i, struct piece *p)
 {
 	const struct select_site *site = &a->selection->sites[i];
-	const struct plan *plan = &site->plan;
+	const struct plan *plan = site->plan;
 	const struct arch *arch = a->change->arch;
 	struct reg_site *reg = &a->sites[i].reg;
 	struct probe_error *error = NULL;
@@ -452,7 +453,7 @@ static void extend_by_targets(struct code_extent *reach, const struct arch *arch
 	const struct select_site *site, const struct plan_move *move)
 {
 	const uint8_t *bytes;
-	size_t known = plan_code(&site->plan, move->offset, &bytes);
+	size_t known = plan_code(site->plan, move->offset, &bytes);
 	struct arch_insn insn;
 
 	for (size_t at = 0; at < move->length; at += insn.length) {
@@ -473,7 +474,7 @@ static struct code_extent sites_reach(const struct install *a, size_t first, siz
 
 	for (size_t i = first; i < end; i++) {
 		const struct select_site *site = &sites[a->order[i]];
-		const struct plan_move *move = plan_move_of(&site->plan, site->chosen);
+		const struct plan_move *move = plan_move_of(site->plan, site->chosen);
 
 		extend(&reach, site->pc);
 		if (move)

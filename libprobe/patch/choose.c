@@ -14,12 +14,14 @@
 #include "libprobe/busy/unfit.h"
 #include "libprobe/patch/claims.h"
 #include "libprobe/patch/install.h"
+#include "libprobe/patch/known.h"
 #include "libprobe/patch/puns.h"
 #include "libprobe/patch/report.h"
 #include "libprobe/process/edits.h"
 #include "libprobe/process/memory.h"
 #include "libprobe/target/site.h"
 #include "libprobe/target/space.h"
+#include "libprobe/plan/plan.h"
 
 static const char no_count[] = "there is no counter for the users of its handler";
 static const char is_shared[] =
@@ -63,19 +65,19 @@ static const char *take_pun(
 {
 	const struct arch *arch = a->change->arch;
 
-	if (site->plan.byte_count < offset + arch->jump_length)
+	if (site->plan->byte_count < offset + arch->jump_length)
 		return "the code ends after the nop";
-	return puns_take(a, arch->pun(site->plan.bytes + offset, site->pc + offset, fixed),
+	return puns_take(a, arch->pun(site->plan->bytes + offset, site->pc + offset, fixed),
 		&a->sites[site - a->selection->sites].entry);
 }
 
 static const char *take_part(struct install *a, const struct select_site *site)
 {
-	const struct plan_move *part = &site->plan.part;
+	const struct plan_move *part = &site->plan->part;
 
 	return puns_take_part(a,
 		a->change->arch->part(
-			site->plan.bytes + part->offset, site->pc + part->offset, part->jump),
+			site->plan->bytes + part->offset, site->pc + part->offset, part->jump),
 		&a->sites[site - a->selection->sites].entry);
 }
 
@@ -92,7 +94,7 @@ static const char *take_twin(struct install *a, const struct select_site *site)
 static bool has_boundary(
 	const struct install *a, const struct select_site *site, enum probe_plan plan)
 {
-	const struct plan_move *move = plan_move_of(&site->plan, plan);
+	const struct plan_move *move = plan_move_of(site->plan, plan);
 	const uint8_t *bytes;
 	struct arch_insn insn;
 	size_t size;
@@ -101,7 +103,7 @@ static bool has_boundary(
 		return true;
 	if (!move)
 		return false;
-	size = plan_code(&site->plan, move->offset, &bytes);
+	size = plan_code(site->plan, move->offset, &bytes);
 	return !a->change->arch->decode(bytes, size, site->pc + move->offset, &insn) ||
 	       insn.length < move->jump;
 }
@@ -114,7 +116,7 @@ static const char *take_hop(
 	struct install *a, const struct claims *claims, const struct select_site *site)
 {
 	struct install_site *as = &a->sites[site - a->selection->sites];
-	uint64_t bias = site->pc - site->plan.pc;
+	uint64_t bias = site->pc - site->plan->pc;
 	uint8_t original[ARCH_JUMP_MAX], found[ARCH_JUMP_MAX];
 	size_t length = a->change->arch->jump_length;
 
@@ -122,8 +124,8 @@ static const char *take_hop(
 		as->hop = claims->shared_hop;
 		return NULL;
 	}
-	for (size_t i = 0; i < site->plan.spare_count; i++) {
-		uint64_t hop = site->plan.spares[i] + bias;
+	for (size_t i = 0; i < site->plan->spare_count; i++) {
+		uint64_t hop = site->plan->spares[i] + bias;
 
 		if (claims_meet(claims, claim_of_hop(a->change->arch, hop)) ||
 			is_mapped_shared(a->change, hop) ||
@@ -153,8 +155,8 @@ static const char *check_plan(struct install *a, const struct claims *claims,
 		return claims_overlap;
 	if (is_mapped_shared(a->change, claim.start))
 		return is_shared;
-	found += found ? site->plan.before.length - plan_starts_before(&site->plan, plan) : 0;
-	if (!found || !plan_holds(arch, &site->plan, plan, found)) {
+	found += found ? site->plan->before.length - plan_starts_before(site->plan, plan) : 0;
+	if (!found || !plan_holds(arch, site->plan, plan, found)) {
 		*(found ? &a->change->differs : &a->change->gone) = true;
 		return changed;
 	}
@@ -170,8 +172,8 @@ static const char *check_plan(struct install *a, const struct claims *claims,
 		return no_count;
 	if (plan == PROBE_PLAN_PUN)
 		return take_pun(a, site, 0, arch->jump_length - arch->pun_length);
-	if (plan == PROBE_PLAN_LONG_NOP && site->plan.nop_fixed)
-		return take_pun(a, site, site->plan.nop_offset, site->plan.nop_fixed);
+	if (plan == PROBE_PLAN_LONG_NOP && site->plan->nop_fixed)
+		return take_pun(a, site, site->plan->nop_offset, site->plan->nop_fixed);
 	if (plan == PROBE_PLAN_PART)
 		return take_part(a, site);
 	if (plan == PROBE_PLAN_TWIN)
@@ -208,13 +210,13 @@ static struct probe_error *choose(struct install *a, struct claims *claims,
 	site->chosen = PROBE_PLAN_REFUSED;
 	for (size_t i = 0; i < order.count && site->chosen == PROBE_PLAN_REFUSED; i++) {
 		const char *reason;
-		enum probe_plan plan = plan_choose(&site->plan, &order.plans[i], 1, &reason);
+		enum probe_plan plan = plan_choose(site->plan, &order.plans[i], 1, &reason);
 
 		/* A toggle runs the program's own handler: see toggles.c. */
 		if (plan == PROBE_PLAN_TOGGLE)
 			continue;
 		if (plan == PROBE_PLAN_REFUSED)
-			reason = plan_reason(&site->plan, &order.plans[i], 1);
+			reason = plan_reason(site->plan, &order.plans[i], 1);
 		else if (!(reason = check_plan(a, claims, site, plan, found)))
 			site->chosen = plan;
 		if (reason)
@@ -232,7 +234,7 @@ static struct probe_error *choose(struct install *a, struct claims *claims,
 			       : probe_error_no_memory();
 	}
 	if (site->chosen == PROBE_PLAN_REFUSED && !site->reasons[0])
-		select_add_reason(site, plan_impossible(&site->plan));
+		select_add_reason(site, plan_impossible(site->plan));
 	return NULL;
 }
 
@@ -306,7 +308,7 @@ static struct probe_error *choose_all(struct install *a, struct claims *claims, 
 			reason = unfit_reason(&unfit, site->pc - before);
 		if (!reason)
 			reason = why_shared(a, sites[i]);
-		site->plan = plans[i];
+		*site->plan = plans[i];
 		if (reason)
 			select_add_reason(site, reason);
 		else
@@ -322,9 +324,9 @@ static bool may_go_last(const struct install *a, size_t site, enum probe_plan pl
 {
 	const struct select_site *s = &a->selection->sites[site];
 	const struct plan_move *move =
-		plan == PROBE_PLAN_BEFORE ? &s->plan.before : plan_move_of(&s->plan, plan);
+		plan == PROBE_PLAN_BEFORE ? &s->plan->before : plan_move_of(s->plan, plan);
 
-	return s->chosen == PROBE_PLAN_REFUSED && s->plan.short_nop && !s->plan.ocaml &&
+	return s->chosen == PROBE_PLAN_REFUSED && s->plan->short_nop && !s->plan->ocaml &&
 	       !move->length && !move->cannot;
 }
 
@@ -422,12 +424,25 @@ static void look_up(struct install *a, size_t i, const enum site_state *states)
 		select_refuse(site, why_shared(a, i));
 }
 
+struct probe_error *install_make_plans(struct selection *selection)
+{
+	if (!selection->plans)
+		selection->plans = calloc(selection->site_count + 1, sizeof(*selection->plans));
+	if (!selection->plans)
+		return probe_error_no_memory();
+	for (size_t i = 0; i < selection->site_count; i++)
+		selection->sites[i].plan = &selection->plans[i];
+	return NULL;
+}
+
 static struct probe_error *look_up_all(struct install *a)
 {
 	enum site_state *states = NULL;
 	struct edits edits = {0};
-	struct probe_error *error =
-		site_read_all(&a->change->registry, a->change->pid, &edits, &states);
+	struct probe_error *error = install_make_plans(a->selection);
+
+	if (!error)
+		error = site_read_all(&a->change->registry, a->change->pid, &edits, &states);
 
 	for (size_t i = 0; i < a->selection->site_count && !error; i++)
 		look_up(a, i, states);

@@ -4,6 +4,7 @@
 
 #include "libprobe/base/array.h"
 #include "libprobe/patch/claims.h"
+#include "libprobe/plan/plan.h"
 
 enum { CLAIM_MAX = UINT8_MAX };
 
@@ -28,17 +29,17 @@ struct claim claim_of_plan(
 		return claim_of(site->pc + arch->toggle->offset, jump, jump);
 	case PROBE_PLAN_BEFORE:
 		return claim_of(
-			site->pc - site->plan.before.length, jump, site->plan.before.length);
+			site->pc - site->plan->before.length, jump, site->plan->before.length);
 	case PROBE_PLAN_PUN:
 		return claim_of(site->pc, arch->pun_length, jump);
 	case PROBE_PLAN_LONG_NOP:
-		return claim_of(site->pc + site->plan.nop_offset, jump, jump);
+		return claim_of(site->pc + site->plan->nop_offset, jump, jump);
 	case PROBE_PLAN_PART:
-		move = &site->plan.part;
+		move = &site->plan->part;
 		return claim_of(site->pc + move->offset, move->jump,
 			move->length > jump ? move->length : jump);
 	default:
-		move = plan_move_of(&site->plan, plan);
+		move = plan_move_of(site->plan, plan);
 		return claim_of(site->pc + move->offset, move->jump, move->length);
 	}
 }
@@ -102,8 +103,8 @@ bool claims_add_site(struct claims *claims, const struct arch *arch, const struc
 bool claims_have_jump(
 	const struct claims *claims, const struct select_site *site, enum probe_plan plan)
 {
-	return plan_is_shared(&site->plan, plan) && plan == claims->shared_plan &&
-	       site->pc + plan_move_of(&site->plan, plan)->offset == claims->shared;
+	return plan_is_shared(site->plan, plan) && plan == claims->shared_plan &&
+	       site->pc + plan_move_of(site->plan, plan)->offset == claims->shared;
 }
 
 bool claims_take(const struct arch *arch, struct claims *claims, const struct select_site *site,
@@ -113,7 +114,7 @@ bool claims_take(const struct arch *arch, struct claims *claims, const struct se
 
 	if (claims_have_jump(claims, site, site->chosen))
 		return true;
-	if (plan_is_shared(&site->plan, site->chosen)) {
+	if (plan_is_shared(site->plan, site->chosen)) {
 		claims->shared = claim.start;
 		claims->shared_hop = hop;
 		claims->shared_plan = site->chosen;

@@ -13,6 +13,7 @@
 #include "libprobe/target/site.h"
 #include "libprobe/target/target.h"
 #include "libprobe/target/threads.h"
+#include "libprobe/plan/plan.h"
 #include "probe/catalogue.h"
 
 /* A site that is patched. There are two edits for it: what must be there, and the patch. */
@@ -50,8 +51,8 @@ static struct edit *expect(const struct commit_site *at, struct edits *edits)
 	if (!as->is_new)
 		return edits_add(edits, as->reg.patch, as->reg.length);
 	return edits_add(edits,
-		as->reg.pc - plan_starts_before(&selected(at)->plan, (enum probe_plan)as->reg.plan),
-		plan_needs(at->install->change->arch, &selected(at)->plan,
+		as->reg.pc - plan_starts_before(selected(at)->plan, (enum probe_plan)as->reg.plan),
+		plan_needs(at->install->change->arch, selected(at)->plan,
 			(enum probe_plan)as->reg.plan));
 }
 
@@ -62,7 +63,7 @@ static bool is_expected(const struct commit_site *at, const uint8_t *found)
 
 	if (!as->is_new)
 		return memcmp(found, as->reg.patched, as->reg.length) == 0;
-	return plan_holds(at->install->change->arch, &selected(at)->plan,
+	return plan_holds(at->install->change->arch, selected(at)->plan,
 		(enum probe_plan)as->reg.plan, found);
 }
 

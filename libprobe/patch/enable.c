@@ -15,6 +15,7 @@
 #include "libprobe/patch/toggles.h"
 #include "libprobe/process/memory.h"
 #include "libprobe/target/target.h"
+#include "libprobe/plan/plan.h"
 
 /* ---- Enabling ---------------------------------------------------------------------- */
 

@@ -16,6 +16,7 @@
 #include "libprobe/base/procfs.h"
 #include "libprobe/target/space.h"
 #include "libprobe/target/target.h"
+#include "libprobe/plan/plan.h"
 
 enum { ROUGH_STUB_BYTES = 512, PLAN_TRIES = 4 };
 

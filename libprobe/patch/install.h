@@ -113,6 +113,9 @@ struct install install_of(struct transaction *transaction, struct selection *sel
 struct module *install_module(const struct install *install, size_t site);
 size_t install_module_end(const struct install *install, size_t from);
 
+/* Gives each site of a selection room for its plan, which is empty until it is planned. */
+PROBE_MUST_CHECK struct probe_error *install_make_plans(struct selection *selection);
+
 /* plan_sites() for sites of one module, whose proofs may be known. */
 PROBE_MUST_CHECK struct probe_error *install_plan_notes(struct module *module,
 	const struct sdt_note *const *notes, size_t count, const enum probe_plan *order,

@@ -20,6 +20,7 @@
 #include "libprobe/base/array.h"
 #include "libprobe/patch/neighbours.h"
 #include "libprobe/patch/puns.h"
+#include "libprobe/plan/plan.h"
 
 enum { ENTRY_BYTES = 8 }; /* so aligned, none crosses a page */
 
@@ -55,7 +56,7 @@ static bool has_own_patch(const struct install *a, uint64_t pc, enum probe_plan 
 static struct probe_error *add_neighbours(struct install *a, size_t i)
 {
 	const struct select_site *site = &a->selection->sites[i];
-	const struct plan_move *move = plan_move_of(&site->plan, site->chosen);
+	const struct plan_move *move = plan_move_of(site->plan, site->chosen);
 	const struct module *module = install_module(a, i);
 	const struct reg_site *reg = &a->sites[i].reg;
 	size_t first = a->neighbour_count;
@@ -106,7 +107,7 @@ static struct probe_error *build_entries(struct install *a, size_t i, struct pie
 {
 	const struct arch *arch = a->change->arch;
 	const struct select_site *site = &a->selection->sites[i];
-	const struct plan_move *move = plan_move_of(&site->plan, site->chosen);
+	const struct plan_move *move = plan_move_of(site->plan, site->chosen);
 	struct reg_site *reg = &a->sites[i].reg;
 	size_t first = a->neighbour_count, count;
 	const uint8_t *bytes;
@@ -118,7 +119,7 @@ static struct probe_error *build_entries(struct install *a, size_t i, struct pie
 	if (error)
 		return error;
 	count = a->neighbour_count - first;
-	plan_code(&site->plan, move->offset, &bytes);
+	plan_code(site->plan, move->offset, &bytes);
 	build_skip(arch, p, 0);
 	entry = p->start + p->used;
 	arch_fill(arch, p->bytes + p->used, count * ENTRY_BYTES);
@@ -159,9 +160,9 @@ struct probe_error *neighbours_describe(struct install *a, size_t i, struct piec
 
 size_t neighbours_bytes(const struct select_site *site, uint64_t *patch_inout)
 {
-	const struct plan_move *move = plan_move_of(&site->plan, site->chosen);
+	const struct plan_move *move = plan_move_of(site->plan, site->chosen);
 	bool has_entries =
-		site->chosen == PROBE_PLAN_HOP || plan_is_shared(&site->plan, site->chosen);
+		site->chosen == PROBE_PLAN_HOP || plan_is_shared(site->plan, site->chosen);
 
 	if (!has_entries || *patch_inout == site->pc + move->offset)
 		return 0;

@@ -69,9 +69,11 @@ static struct probe_error *find_plans(
 	struct selection *s, const struct select_probe *probe, bool *ret)
 {
 	struct plan *plans = calloc(probe->site_count + 1, sizeof(*plans));
-	struct probe_error *error = plans ? read_plans(s, probe, plans) : probe_error_no_memory();
+	struct probe_error *error = plans ? install_make_plans(s) : probe_error_no_memory();
 	size_t count = 0;
 
+	if (!error)
+		error = read_plans(s, probe, plans);
 	*ret = !error;
 	for (size_t i = 0; i < probe->site_count && *ret; i++) {
 		struct select_site *site = &s->sites[probe->first_site + i];
@@ -79,7 +81,7 @@ static struct probe_error *find_plans(
 		if (!site->pc)
 			continue;
 		*ret = plans[count].ocaml;
-		site->plan = plans[count++];
+		*site->plan = plans[count++];
 	}
 	free(plans);
 	return error;
@@ -111,7 +113,7 @@ static const char *look_at(const struct change *change, const struct select_site
 	/* Its first byte may have been written by OCaml's tool, and is left. */
 	if (call && memcmp(found + 1, call->patched + 1, toggle->covers - 1U) == 0)
 		return NULL;
-	if (!plan_holds_toggle(toggle, &site->plan, found))
+	if (!plan_holds_toggle(toggle, site->plan, found))
 		return overwritten;
 	*on = *on || found[0] == toggle->on;
 	return NULL;

@@ -14,6 +14,7 @@
 #include "libprobe/patch/claims.h"
 #include "libprobe/status/forecast.h"
 #include "libprobe/patch/install.h"
+#include "libprobe/plan/plan.h"
 
 void forecast_deinit(struct forecast *forecast)
 {
@@ -52,7 +53,7 @@ static struct probe_error *add(const struct select_site *site, struct forecast *
 	ret->count++;
 	*to = (struct forecast_site){.pc = site->pc,
 		.plan = site->chosen,
-		.is_shared = plan_is_shared(&site->plan, site->chosen),
+		.is_shared = plan_is_shared(site->plan, site->chosen),
 		.reason = refused ? why : NULL,
 		.instead = refused ? NULL : why,
 		.together = site->chosen};
@@ -169,9 +170,9 @@ static uint64_t spare_of(
 {
 	if (claims_have_jump(claims, site, PROBE_PLAN_HOP))
 		return claims->shared_hop;
-	for (size_t i = 0; i < site->plan.spare_count; i++)
-		if (!claims_meet(claims, claim_of_hop(arch, site->plan.spares[i])))
-			return site->plan.spares[i];
+	for (size_t i = 0; i < site->plan->spare_count; i++)
+		if (!claims_meet(claims, claim_of_hop(arch, site->plan->spares[i])))
+			return site->plan->spares[i];
 	return 0;
 }
 
@@ -194,8 +195,8 @@ static void choose(const struct arch *arch, const struct claims *claims, struct 
 		const enum probe_plan *asked = &plan_default_order[i];
 		const char *reason;
 
-		if (plan_choose(&site->plan, asked, 1, &reason) == PROBE_PLAN_REFUSED)
-			reason = plan_reason(&site->plan, asked, 1);
+		if (plan_choose(site->plan, asked, 1, &reason) == PROBE_PLAN_REFUSED)
+			reason = plan_reason(site->plan, asked, 1);
 		else if (!(reason = conflict(arch, claims, site, *asked)))
 			site->chosen = *asked;
 		if (site->chosen != PROBE_PLAN_REFUSED)
@@ -204,7 +205,7 @@ static void choose(const struct arch *arch, const struct claims *claims, struct 
 			select_add_reason(site, reason);
 	}
 	if (!site->reasons[0])
-		select_add_reason(site, plan_impossible(&site->plan));
+		select_add_reason(site, plan_impossible(site->plan));
 }
 
 /* Chooses for each site alone, then for all, by ascending address. */
@@ -253,7 +254,7 @@ struct probe_error *forecast_file(
 		return error;
 	for (size_t i = 0; i < count; i++)
 		sites[i] = (struct select_site){
-			.note = asked[i], .pc = asked[i]->pc, .plan = plans[i]};
+			.note = asked[i], .pc = asked[i]->pc, .plan = &plans[i]};
 	array_sort(sites, count, sizeof(*sites), offsetof(struct select_site, pc));
 	return choose_all(arch_of_machine(object_machine(object)), sites, count, ret);
 }

@@ -20,6 +20,7 @@
 #include "libprobe/target/own.h"
 #include "libprobe/target/site.h"
 #include "libprobe/target/target.h"
+#include "libprobe/plan/plan.h"
 
 enum { BUSY_TRIES = 50, BUSY_WAIT_NS = 10000000 };
 

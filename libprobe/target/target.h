@@ -2,6 +2,7 @@
 #ifndef LIBPROBE_TARGET_TARGET_H
 #define LIBPROBE_TARGET_TARGET_H
 
+#include "arch/stub.h"
 #include "libprobe/stop/control.h"
 #include "probe/target.h"
 
