@@ -38,7 +38,7 @@ MACHINE ?= $(firstword $(subst -, ,$(MAKE_HOST)))
 SANITIZE ?=
 # What `make check` runs, and for how long each test may run.
 KINDS ?= unit golden integration
-TEST_SECONDS ?= 300
+TEST_SECONDS ?= 600
 REPEATS ?= 0
 # How many tests run at a time: many of them wait most of their time.
 JOBS ?= $(shell expr $$(nproc) + 2)
