@@ -102,11 +102,11 @@ SMALL_pmtrace := The functions of libpcp_trace (pmtrace), as probes
 SMALL_SRC := $(sort $(wildcard $(SMALL:%=libprobe/runtime/%/*.c)))
 # What makes libprobe.so a program, which changes the program that uses it.
 PROGRAM_SRC := libprobe/self/helper/program.c
-LIB_SRC := $(sort $(filter-out $(SMALL_SRC) $(PROGRAM_SRC),$(wildcard libprobe/*/*.c \
-	libprobe/*/*/*.c elf/*.c arch/*.c arch/*/*.c arch/*/*/*.c)))
 # What the static probectl has instead of dlopen(3).
-LINKED_SRC := cli/static/linked.c
-CLI_SRC := $(sort $(filter-out $(LINKED_SRC),$(wildcard cli/*.c cli/*/*.c)))
+LINKED_SRC := libprobe/base/linked.c
+LIB_SRC := $(sort $(filter-out $(SMALL_SRC) $(PROGRAM_SRC) $(LINKED_SRC),$(wildcard libprobe/*/*.c \
+	libprobe/*/*/*.c elf/*.c arch/*.c arch/*/*.c arch/*/*/*.c)))
+CLI_SRC := $(sort $(wildcard cli/*.c cli/*/*.c))
 UNIT_SRC := $(sort $(wildcard tests/unit/test_*.c tests/unit/*/test_*.c tests/golden/test_*.c))
 HELPER_SRC := $(sort $(filter-out $(UNIT_SRC),$(wildcard tests/unit/*.c tests/unit/*/*.c)))
 FUZZ_SRC := $(sort $(wildcard tests/fuzz/fuzz_*.c))

@@ -5,7 +5,7 @@
 
 #include "libprobe/base/buffer.h"
 #include "libprobe/base/error.h"
-#include "libprobe/stream/key.h"
+#include "libprobe/pairs/key.h"
 #include "probe/export.h"
 #include "probe/spans.h"
 

@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libprobe/record/system_events.h"
 #include "libprobe/export/export.h"
 #include "libprobe/export/folded.h"
 #include "libprobe/base/utf8.h"
@@ -209,7 +210,7 @@ struct probe_error *folded_event(void *state, const struct probe_event *event)
 	struct node *node;
 
 	/* Events of a stream itself, in its log, belong to no thread. */
-	if (stream_types_is_own(event))
+	if (system_event_is(event))
 		return NULL;
 	/* What was within a span came before it, and nobody knew that it would be within one. */
 	if (event->begin)

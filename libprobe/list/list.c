@@ -18,7 +18,7 @@
 
 #include "libprobe/base/array.h"
 #include "libprobe/list/list.h"
-#include "libprobe/names/recall.h"
+#include "libprobe/target/recall.h"
 #include "libprobe/base/procfs.h"
 #include "libprobe/target/registry.h"
 

@@ -20,7 +20,7 @@
 
 #include "libprobe/output/protobuf.h"
 #include "libprobe/output/stacks.h"
-#include "libprobe/session/frame_text.h"
+#include "libprobe/base/frame_text.h"
 
 /* Fields of the messages. */
 enum {

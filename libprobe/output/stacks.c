@@ -8,7 +8,7 @@
 
 #include "libprobe/output/flame.h"
 #include "libprobe/output/stacks.h"
-#include "libprobe/session/frame_text.h"
+#include "libprobe/base/frame_text.h"
 
 size_t stacks_depth(const struct probe_stacks_row *row)
 {

@@ -5,7 +5,7 @@
 
 #include "libprobe/base/array.h"
 #include "libprobe/base/cleanup.h"
-#include "libprobe/names/recall.h"
+#include "libprobe/target/recall.h"
 #include "libprobe/patch/attempt.h"
 #include "libprobe/patch/enable.h"
 #include "libprobe/patch/install.h"

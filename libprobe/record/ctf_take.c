@@ -157,7 +157,7 @@ static struct probe_error *take_ring(struct taking *t, size_t least)
 static void ask_names(const struct taking *t)
 {
 	struct rings *rings = &t->source->session->rings;
-	struct children_cache *processes = &t->source->session->processes;
+	struct writers *processes = &t->source->session->processes;
 	uint64_t at = t->source->heads[t->number], head = t->ring->head;
 	uint32_t last = 0, word;
 	struct ring ring = *t->ring;
@@ -177,7 +177,7 @@ static void ask_names(const struct taking *t)
 		if (word == last)
 			continue;
 		last = word;
-		children_thread(processes, word, &pid, &tid);
+		writers_find(processes, word, &pid, &tid);
 		t->names->comm(t->names->data, pid, tid, clock_now_ns());
 	}
 }

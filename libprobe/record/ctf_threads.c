@@ -83,7 +83,7 @@ uint8_t *ctf_name_thread(struct probe_session *session, const struct probe_ctf_n
 
 	if (thread->is_named && now - thread->asked_ns < COMM_MAX_AGE_NS)
 		return at;
-	children_thread(&session->processes, thread->word, &pid, &tid);
+	writers_find(&session->processes, thread->word, &pid, &tid);
 	if (names && names->comm)
 		comm = names->comm(names->data, pid, tid, clock_now_ns());
 	is.asked_ns = now;

@@ -4,6 +4,7 @@
  * for its own sake, and reported. Sites of living sessions that something else has restored are
  * patched again; only here, because it may have been done on purpose.
  */
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -248,4 +249,26 @@ struct probe_error *probe_target_stale(struct probe_target *target, struct probe
 	registry_deinit(&registry);
 	maps_deinit(&maps);
 	return error;
+}
+
+/* ---- Letting a target go --------------------------------------------------------------- */
+
+struct probe_error *probe_target_release(struct probe_target *target)
+{
+	struct probe_repair repair = {0};
+
+	if (!target->held)
+		return probe_error_new(PROBE_ERROR_STATE, "process %d is not held", target->pid);
+	return target_let_go(target) ? probe_target_repair(target, &repair) : NULL;
+}
+
+void probe_target_close(struct probe_target *target)
+{
+	if (!target)
+		return;
+	if (target->held && target->spawned)
+		kill(target->pid, SIGKILL);
+	if (target->held)
+		probe_error_free(probe_target_release(target));
+	target_free(target);
 }

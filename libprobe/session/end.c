@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "libprobe/stop/children.h"
 #include "libprobe/base/clock.h"
 #include "libprobe/base/worker.h"
 #include "libprobe/follow/watch.h"

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libprobe/session/frame_text.h"
+#include "libprobe/base/frame_text.h"
 #include "libprobe/session/keys.h"
 
 struct view_keys keys_of_view(const struct probe_session *s)

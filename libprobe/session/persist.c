@@ -23,7 +23,7 @@
 #include <unistd.h>
 
 #include "arch/process.h"
-#include "libprobe/names/recall.h"
+#include "libprobe/target/recall.h"
 #include "libprobe/base/procfs.h"
 #include "libprobe/repair/inherited.h"
 #include "libprobe/session/notes.h"

@@ -183,7 +183,7 @@ static size_t read_begin(struct probe_session *s, const uint8_t *bytes, size_t s
 		.pid = ret->pid,
 		.tid = ret->tid};
 	if (named == site)
-		children_thread(&s->processes, record.tid, &begin->pid, &begin->tid);
+		writers_find(&s->processes, record.tid, &begin->pid, &begin->tid);
 	ret->begin = begin;
 	return sizeof(ret->duration_ns) + length;
 }
@@ -217,7 +217,7 @@ static size_t read_hit(struct probe_session *s, const struct ring_record *record
 		.args = room->values,
 		.arg_count = site->layout.arg_count,
 		.stack = session_stack_read(s, site, record)};
-	children_thread(&s->processes, record->tid, &ret->pid, &ret->tid);
+	writers_find(&s->processes, record->tid, &ret->pid, &ret->tid);
 	if (s->options.filter_value && site->bound->filter.count)
 		ret->filter = filter_value(s, site, record, ret);
 	if (!s->options.spans)
@@ -326,7 +326,7 @@ bool session_read_rings(
 
 	/* Rings that may be overwritten at any time are read all at once. */
 	if (!visit || s->options.overwrite)
-		children_learn(&s->processes);
+		writers_learn(&s->processes);
 	if (s->options.overwrite)
 		return false;
 	rings_begin(&s->rings);

@@ -11,7 +11,7 @@
 #include "libprobe/follow/watch.h"
 #include "libprobe/patch/attempt.h"
 #include "libprobe/patch/install.h"
-#include "libprobe/names/recall.h"
+#include "libprobe/target/recall.h"
 #include "libprobe/patch/later.h"
 #include "libprobe/patch/report.h"
 #include "libprobe/base/procfs.h"
@@ -93,7 +93,7 @@ static struct probe_error *take_options(struct probe_session *s,
 	}
 	s->options = *options;
 	s->options.may_shrink |= !options->ring_bytes;
-	children_cache_init(&s->processes, s->target->pid, options->follow_children);
+	writers_init(&s->processes, s->target->pid, options->follow_children);
 	error = asked_init_named(&s->asked, options, request->patterns, request->pattern_count);
 	if (error)
 		return error;

@@ -3,7 +3,7 @@
 #define LIBPROBE_SESSION_SESSION_H
 
 #include "libprobe/expr/named.h"
-#include "libprobe/stop/children.h"
+#include "libprobe/ring/writers.h"
 #include "libprobe/patch/install.h"
 #include "libprobe/base/clock.h"
 #include "libprobe/process/edits.h"
@@ -76,8 +76,8 @@ struct probe_session {
 	unsigned int calls;	      /* system calls that stubs make: bits of enum seccomp_kind */
 	struct clock clock;
 	struct rings rings;
-	struct children_cache processes; /* of threads */
-	int data;			 /* descriptor of the session's data, or -1 */
+	struct writers processes; /* of threads */
+	int data;		  /* descriptor of the session's data, or -1 */
 	struct snapshot view;
 	struct served served;	 /* what view.served points to, if that is set */
 	bool counts_damaged;	 /* the target has written over its counts of losses */

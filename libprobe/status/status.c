@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "libprobe/names/recall.h"
+#include "libprobe/target/recall.h"
 #include "libprobe/names/select.h"
 #include "libprobe/patch/install.h"
 #include "libprobe/patch/semaphores.h"

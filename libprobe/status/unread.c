@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Files of a target that cannot be read: libprobe/names/recall.c explains them. */
-#include "libprobe/names/recall.h"
+/* Files of a target that cannot be read: libprobe/target/recall.c explains them. */
+#include "libprobe/target/recall.h"
 #include "libprobe/base/procfs.h"
 #include "libprobe/target/target.h"
 

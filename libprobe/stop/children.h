@@ -38,27 +38,4 @@ bool children_add_sharing(pid_t pid, long from, long to, pid_t **list);
 /* All children, except those that share its memory; as children_of(), but none is left out. */
 pid_t *children_apart(pid_t pid);
 
-/*
- * Finds the process and thread of a record, with a small cache. Records hold the thread's id in the
- * target's own pid namespace; this finds its id in ours. If a child's thread is gone, only the id
- * is known, and it counts as a process of its own.
- */
-enum { CHILDREN_CACHE = 1024 };
-struct children_cache {
-	pid_t root;    /* the target */
-	bool children; /* hits may be those of its children, too */
-	bool foreign;  /* the target is in another namespace than we are */
-	uint64_t next_scan_ns;
-	pid_t tids[CHILDREN_CACHE], pids[CHILDREN_CACHE];
-	pid_t outer[CHILDREN_CACHE]; /* ids as we know them */
-};
-void children_cache_init(struct children_cache *cache, pid_t root, bool children);
-/*
- * Remembers the present threads, for records that are read after they have ended. Limits how often
- * it really looks.
- */
-void children_learn(struct children_cache *cache);
-/* `word` is a record's: an id (0: unknown), and whether it is a child's. */
-void children_thread(struct children_cache *cache, uint32_t word, pid_t *pid_ret, pid_t *tid_ret);
-
 #endif

@@ -348,8 +348,8 @@ static struct stream_log *log_alloc(const struct probe_stream_options *options)
 	log->own.probes = log->own_probes;
 	log->own.probe_count = PROBE_STREAM_SYSTEM_TYPES;
 	for (uint32_t i = 0; i < PROBE_STREAM_SYSTEM_TYPES; i++)
-		log->own_probes[i] = (struct probe_session_probe){.provider = stream_own_provider,
-			.name = stream_own_names[i],
+		log->own_probes[i] = (struct probe_session_probe){.provider = system_event_provider,
+			.name = system_event_names[i],
 			.path = "libprobe"};
 	return log;
 }

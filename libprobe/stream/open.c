@@ -106,8 +106,8 @@ static struct probe_error *take_from_record(struct probe_stream *stream, bool *t
 	if (event->kind == PROBE_EVENT_HIT) {
 		item.truncation =
 			any_truncated(event) ? PROBE_STREAM_TRUNCATED_RECORD : PROBE_STREAM_WHOLE;
-		if (stream_types_is_own(event))
-			item.type = stream_types_own(event->provider, event->name);
+		if (system_event_is(event))
+			item.type = system_event_type(event->provider, event->name);
 		else
 			error = stream_types_of_probe(
 				stream->index.types, event->provider, event->name, &item.type);

@@ -8,6 +8,7 @@
 
 #include <pthread.h>
 
+#include "libprobe/record/system_events.h"
 #include "libprobe/base/error.h"
 #include "libprobe/ring/recorder.h"
 #include "probe/reader.h"
@@ -41,13 +42,6 @@ PROBE_MUST_CHECK struct probe_error *stream_types_of_probe(
 /* The same of a whole name of at most PROBE_STREAM_TYPE_NAME_MAX bytes. */
 PROBE_MUST_CHECK struct probe_error *stream_types_of_name(
 	struct stream_types *types, const char *name, uint32_t *ret);
-/* Names of the stream's own types, as logs have them. */
-extern const char stream_own_provider[];
-extern const char *const stream_own_names[PROBE_STREAM_UNNAMED + 1];
-/* The stream's own type that a log has by these names; PROBE_STREAM_SYSTEM_TYPES: none. */
-uint32_t stream_types_own(const char *provider, const char *name);
-/* Is this event one of the stream's own, as a reader of a log gives it? No thread has hit it. */
-bool stream_types_is_own(const struct probe_event *event);
 static inline bool stream_types_has(const struct stream_types *types, uint32_t type)
 {
 	return type < PROBE_STREAM_TYPES_END && types->types[type].text;

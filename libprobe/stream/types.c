@@ -12,20 +12,6 @@ _Static_assert(PROBE_STREAM_TYPES_END <= STREAM_HASH_SLOTS / 2, "there are alway
 
 /* ---- Names -------------------------------------------------------------------------------- */
 
-const char stream_own_provider[] = "posix_trace";
-/* XSH 2.11.2, tables of system trace events and of the user trace event. */
-const char *const stream_own_names[PROBE_STREAM_UNNAMED + 1] = {
-	[PROBE_STREAM_ERROR] = "error",
-	[PROBE_STREAM_START] = "start",
-	[PROBE_STREAM_STOP] = "stop",
-	[PROBE_STREAM_FILTER] = "filter",
-	[PROBE_STREAM_OVERFLOW] = "overflow",
-	[PROBE_STREAM_RESUME] = "resume",
-	[PROBE_STREAM_FLUSH_START] = "flush_start",
-	[PROBE_STREAM_FLUSH_STOP] = "flush_stop",
-	[PROBE_STREAM_UNNAMED] = "unnamed_userevent",
-};
-
 /* FNV-1a (http://www.isthe.com/chongo/tech/comp/fnv/). */
 static size_t slot_of(const char *name)
 {
@@ -77,10 +63,10 @@ struct probe_error *stream_types_create(struct stream_types **ret)
 	if (!types)
 		return probe_error_no_memory();
 	types->next = PROBE_STREAM_UNNAMED + 1;
-	for (uint32_t i = 0; i < sizeof(stream_own_names) / sizeof(*stream_own_names); i++) {
-		if (stream_own_names[i] &&
-			!set_names(types, i, stream_own_provider, strlen(stream_own_provider), '_',
-				stream_own_names[i])) {
+	for (uint32_t i = 0; i < sizeof(system_event_names) / sizeof(*system_event_names); i++) {
+		if (system_event_names[i] &&
+			!set_names(types, i, system_event_provider, strlen(system_event_provider),
+				'_', system_event_names[i])) {
 			stream_types_free(types);
 			return probe_error_no_memory();
 		}
@@ -127,23 +113,6 @@ struct probe_error *stream_types_of_probe(
 	if (length < 0 || length > PROBE_STREAM_TYPE_NAME_MAX)
 		return NULL;
 	return stream_types_of_name(types, text, ret);
-}
-
-uint32_t stream_types_own(const char *provider, const char *name)
-{
-	uint32_t type = 0;
-
-	if (strcmp(provider, stream_own_provider) != 0)
-		return PROBE_STREAM_SYSTEM_TYPES;
-	while (type < PROBE_STREAM_SYSTEM_TYPES && strcmp(name, stream_own_names[type]) != 0)
-		type++;
-	return type;
-}
-
-bool stream_types_is_own(const struct probe_event *event)
-{
-	return event->kind == PROBE_EVENT_HIT && event->tid == 0 &&
-	       stream_types_own(event->provider, event->name) != PROBE_STREAM_SYSTEM_TYPES;
 }
 
 /* ---- For users ----------------------------------------------------------------------------- */

@@ -10,7 +10,7 @@
 #include "libprobe/base/event.h"
 #include "libprobe/base/hash.h"
 #include "libprobe/output/stacks.h"
-#include "libprobe/session/frame_text.h"
+#include "libprobe/base/frame_text.h"
 #include "libprobe/summary/summary.h"
 
 enum { CALLERS_TABLE = 2 * SUMMARY_CALLERS_MAX };

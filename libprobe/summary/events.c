@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libprobe/record/system_events.h"
 #include "libprobe/base/hash.h"
 #include "libprobe/stream/stream.h"
 #include "libprobe/summary/summary.h"
@@ -237,9 +238,9 @@ static uint64_t add_lost(struct probe_summary *summary, uint64_t count)
 /* The log of a stream (probe/stream.h) also has events of the stream: no thread hit those. */
 static bool take_stream_event(struct probe_summary *summary, const struct probe_event *event)
 {
-	if (event->tid != 0 || !stream_types_is_own(event))
+	if (event->tid != 0 || !system_event_is(event))
 		return false;
-	switch (stream_types_own(event->provider, event->name)) {
+	switch (system_event_type(event->provider, event->name)) {
 	case PROBE_STREAM_OVERFLOW:
 		summary->overrun = true;
 		break;

@@ -8,7 +8,7 @@
  * of the first are dropped.
  *
  * Each thread has a stack of times for each probe that begins something, so an end belongs to the
- * innermost begin, of those with its identity where that is known (libprobe/stream/identity.h);
+ * innermost begin, of those with its identity where that is known (libprobe/pairs/identity.h);
  * with a key to match by, each value has one. Which hits were lost is unknown, and after a lost end
  * its begin would be given to another end. So a loss sets aside everything that is in flight.
  */

@@ -17,9 +17,9 @@
 #include "libprobe/base/buffer.h"
 #include "libprobe/base/value.h"
 #include "libprobe/names/pairing.h"
-#include "libprobe/stream/begins.h"
-#include "libprobe/stream/identity.h"
-#include "libprobe/stream/key.h"
+#include "libprobe/pairs/begins.h"
+#include "libprobe/pairs/identity.h"
+#include "libprobe/pairs/key.h"
 #include "probe/stacks.h"
 #include "probe/summary.h"
 

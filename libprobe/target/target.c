@@ -184,27 +184,17 @@ struct probe_error *probe_target_attach(struct probe_target *target)
 	return stop(target);
 }
 
-struct probe_error *probe_target_release(struct probe_target *target)
+bool target_let_go(struct probe_target *target)
 {
-	struct probe_repair repair = {0};
 	bool collect = target->attached && target->dropped;
 
-	if (!target->held)
-		return probe_error_new(PROBE_ERROR_STATE, "process %d is not held", target->pid);
 	target->held = target->alone = target->hurry = target->attached = target->dropped = false;
 	control_resume(&target->control);
-	/* A thread may have been stopped in code that is no longer needed. */
-	return collect && probe_target_alive(target) ? probe_target_repair(target, &repair) : NULL;
+	return collect && probe_target_alive(target);
 }
 
-void probe_target_close(struct probe_target *target)
+void target_free(struct probe_target *target)
 {
-	if (!target)
-		return;
-	if (target->held && target->spawned)
-		kill(target->pid, SIGKILL);
-	if (target->held)
-		probe_error_free(probe_target_release(target));
 	if (target->mem >= 0)
 		close(target->mem);
 	while (target->texts) {

@@ -102,6 +102,14 @@ bool target_is_there(const struct probe_target *target);
 /* A copy that lives as long as the target; NULL without memory. */
 const char *target_string(struct probe_target *target, const char *text);
 
+/*
+ * Continues a target that is held. Returns whether a thread may have been stopped in code that is
+ * no longer needed, which a repair collects: probe_target_release().
+ */
+bool target_let_go(struct probe_target *target);
+/* Of a target that is not held: probe_target_close(). */
+void target_free(struct probe_target *target);
+
 /* Notes, once, the values that probe_target_fate() compares with (fate.c). */
 void fate_begin(struct probe_target *target);
 

@@ -161,7 +161,7 @@ static int find_or_make(const char *name, trace_event_id_t *ret)
 		}
 		if (err)
 			return err;
-		number = table_add(&table);
+		number = table_commit(&table);
 	}
 	*ret = FIRST_EVENT + number;
 	return 0;
@@ -199,7 +199,7 @@ void posix_trace_event(trace_event_id_t event_id, const void *restrict data_ptr,
 {
 	uint32_t number = event_id - FIRST_EVENT;
 
-	/* These pair with the stores in announce() and table_add(). */
+	/* These pair with the stores in announce() and table_commit(). */
 	if (__builtin_expect(number < atomic_load_explicit(&announced, memory_order_acquire), 1)) {
 		pass(number, data_ptr, data_len);
 	} else if (number < atomic_load_explicit(&table.count, memory_order_acquire)) {

@@ -94,7 +94,7 @@ int table_reserve(struct table *table, const char *name, struct event **ret)
 	return (*ret)->name ? 0 : ENOMEM;
 }
 
-uint32_t table_add(struct table *table)
+uint32_t table_commit(struct table *table)
 {
 	uint32_t number = atomic_load_explicit(&table->count, memory_order_relaxed);
 

@@ -14,11 +14,11 @@ need readelf unshare musl-gcc
 # With this one, all that is looked up in libraries that are linked in is there.
 for table in arch/x86/decode/capstone.c elf/lines.c elf/unwind.c; do
 	for name in $(grep -oE '"(cs|dwfl|dwarf)_[a-z_]+"' "$table" | tr -d '"'); do
-		grep -qw "X($name)" cli/static/linked.c || fail "$table: $name is not linked in"
+		grep -qw "X($name)" libprobe/base/linked.c || fail "$table: $name is not linked in"
 	done
 done
 for name in $(sed -n 's/^\tX(\([a-z_0-9]*\)).*/\1/p' libprobe/reader/json.c); do
-	grep -qw "X(json_$name)" cli/static/linked.c || fail "json_$name is not linked in"
+	grep -qw "X(json_$name)" libprobe/base/linked.c || fail "json_$name is not linked in"
 done
 
 # ---- A system that has only a C library -----------------------------------------------

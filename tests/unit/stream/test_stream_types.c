@@ -86,9 +86,9 @@ static void test_names(void **state)
 	longer[sizeof(longer) - 1] = '\0';
 	live_ok(stream_types_of_probe(types, "p", longer, &b));
 	assert_int_equal(b, PROBE_STREAM_UNNAMED);
-	assert_int_equal(stream_types_own("posix_trace", "resume"), PROBE_STREAM_RESUME);
-	assert_int_equal(stream_types_own("posix_trace", "event"), PROBE_STREAM_SYSTEM_TYPES);
-	assert_int_equal(stream_types_own("other", "resume"), PROBE_STREAM_SYSTEM_TYPES);
+	assert_int_equal(system_event_type("posix_trace", "resume"), PROBE_STREAM_RESUME);
+	assert_int_equal(system_event_type("posix_trace", "event"), PROBE_STREAM_SYSTEM_TYPES);
+	assert_int_equal(system_event_type("other", "resume"), PROBE_STREAM_SYSTEM_TYPES);
 	stream_types_free(types);
 }
 

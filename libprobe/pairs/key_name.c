@@ -10,7 +10,7 @@
 
 #include "libprobe/catalogue/catalogue.h"
 #include "libprobe/names/meaning.h"
-#include "libprobe/stream/key_name.h"
+#include "libprobe/pairs/key_name.h"
 
 enum { PROBES = 256 }; /* that are remembered: a power of two */
 

@@ -3,8 +3,8 @@
 
 #include "arch/norm.h"
 #include "libprobe/names/argument.h"
-#include "libprobe/stream/key.h"
-#include "libprobe/stream/key_name.h"
+#include "libprobe/pairs/key.h"
+#include "libprobe/pairs/key_name.h"
 
 /* The words that are keys. */
 static const struct {

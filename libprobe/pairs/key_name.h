@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Keys that are names of the catalogue, which are other arguments of each probe. */
-#ifndef LIBPROBE_STREAM_KEY_NAME_H
-#define LIBPROBE_STREAM_KEY_NAME_H
+#ifndef LIBPROBE_PAIRS_KEY_NAME_H
+#define LIBPROBE_PAIRS_KEY_NAME_H
 
-#include "libprobe/stream/key.h"
+#include "libprobe/pairs/key.h"
 #include "probe/catalogue.h"
 
 struct key_name;

@@ -4,8 +4,8 @@
  * are matched by. The user decides what is kept of a begin: spans keep the event, a summary the
  * time.
  */
-#ifndef LIBPROBE_STREAM_BEGINS_H
-#define LIBPROBE_STREAM_BEGINS_H
+#ifndef LIBPROBE_PAIRS_BEGINS_H
+#define LIBPROBE_PAIRS_BEGINS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Probes that are on in files that have changed or can no longer be read: see recall.c. */
-#ifndef LIBPROBE_NAMES_RECALL_H
-#define LIBPROBE_NAMES_RECALL_H
+#ifndef LIBPROBE_TARGET_RECALL_H
+#define LIBPROBE_TARGET_RECALL_H
 
 #include "libprobe/modules/modules.h"
 #include "libprobe/target/registry.h"

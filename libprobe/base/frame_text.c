@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "libprobe/base/utf8.h"
-#include "libprobe/session/frame_text.h"
+#include "libprobe/base/frame_text.h"
 
 uint64_t frame_text_place(const struct probe_frame *frame)
 {

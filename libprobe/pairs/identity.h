@@ -4,10 +4,10 @@
  * arguments that both have with the same values (probe_meaning.same). Stubs do the same
  * (arch_flights.compares).
  */
-#ifndef LIBPROBE_STREAM_IDENTITY_H
-#define LIBPROBE_STREAM_IDENTITY_H
+#ifndef LIBPROBE_PAIRS_IDENTITY_H
+#define LIBPROBE_PAIRS_IDENTITY_H
 
-#include "libprobe/stream/key.h"
+#include "libprobe/pairs/key.h"
 
 struct identities {
 	const struct probe_catalogue *catalogue; /* borrowed; NULL: nothing is known */

@@ -5,7 +5,7 @@
 
 #include "libprobe/base/array.h"
 #include "libprobe/base/hash.h"
-#include "libprobe/stream/begins.h"
+#include "libprobe/pairs/begins.h"
 
 enum { FIRST_ROOM = 256 };
 

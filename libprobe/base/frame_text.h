@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Frames of call stacks as text. */
-#ifndef LIBPROBE_SESSION_FRAME_TEXT_H
-#define LIBPROBE_SESSION_FRAME_TEXT_H
+#ifndef LIBPROBE_BASE_FRAME_TEXT_H
+#define LIBPROBE_BASE_FRAME_TEXT_H
 
 #include "libprobe/base/buffer.h"
 #include "probe/target.h"

@@ -19,7 +19,7 @@
 #include "libprobe/base/array.h"
 #include "libprobe/base/cleanup.h"
 #include "libprobe/names/pattern.h"
-#include "libprobe/names/recall.h"
+#include "libprobe/target/recall.h"
 #include "libprobe/names/select.h"
 #include "libprobe/process/memory.h"
 #include "libprobe/target/site.h"

@@ -16,8 +16,8 @@
 
 #include "libprobe/base/event.h"
 #include "libprobe/names/pairing.h"
-#include "libprobe/stream/begins.h"
-#include "libprobe/stream/identity.h"
+#include "libprobe/pairs/begins.h"
+#include "libprobe/pairs/identity.h"
 #include "probe/spans.h"
 
 struct pair {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Keys: values that are taken from events. */
-#ifndef LIBPROBE_STREAM_KEY_H
-#define LIBPROBE_STREAM_KEY_H
+#ifndef LIBPROBE_PAIRS_KEY_H
+#define LIBPROBE_PAIRS_KEY_H
 
 #include <stdbool.h>
 #include <stddef.h>
