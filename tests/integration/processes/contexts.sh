@@ -149,9 +149,11 @@ between contexts near thread push 0
 stubs contexts far mmap mov 200000
 between contexts far static xor 3000000
 stubs contexts switch malloc push 65536
+stubs contexts switch memfd push 65536
 between contexts switch dropped mov 262144
-stubs contexts copy memfd mov 65540
+stubs contexts copy memfd mov 65537
 stubs preempted raw 65536 1
+stubs preempted setjmp 200000 3
 between preempted setjmp 32768 2
 in_all || finish
 

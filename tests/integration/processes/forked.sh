@@ -64,6 +64,7 @@ forked 0 0 turns 3 10
 forked 0 0 threads 5 4
 forked 12 0 handed 3 4
 forked 0 8 left 8 2
+forked 0 0 nested 2 3
 if in_all; then
 	forked 0 0 turns 40 3
 	forked 0 0 turns 1 5

@@ -57,6 +57,13 @@ same "each in its order" "$(awk -F, 'NR > 1 && $12 != seen[$3]++ { wrong++ }
 rm "$SCRATCH/csv"
 same_state "$target_pid"
 
+# schedule_of PID: how its threads are scheduled: with a priority of root's, or in short slices
+schedule_of()
+{
+	ps -L -o cls= -p "$1" | sort -u
+	cat "/proc/$1"/task/*/sched 2>/dev/null | sed -n 's/^se\.slice[: ]*//p' | sort -u
+}
+
 # A program that is held is changed with priority, which no thread keeps.
 "$PROBECTL" record -q --full=wait -o "$SCRATCH/held" loop:nop -- "$TARGETS/loop" -s nop -n 2000 -p 1000 \
 	>/dev/null 2>"$SCRATCH/held.err" &
@@ -64,8 +71,7 @@ held=$!
 while [ ! -s "$SCRATCH/held/metadata" ]; do
 	pause
 done
-same "how the recorder's threads are scheduled" "$(ps -L -o cls= -p "$held" | sort -u)" \
-	"$(ps -o cls= -p $$)"
+same "how the recorder's threads are scheduled" "$(schedule_of "$held")" "$(schedule_of $$)"
 wait "$held" || fail "held: status $?: $(cat "$SCRATCH/held.err")"
 
 # In parts, and of a filter's hits.

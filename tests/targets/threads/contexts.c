@@ -226,7 +226,9 @@ static void *stack_of(const char *memory)
 		sharing | (fd < 0 ? MAP_ANONYMOUS : 0), fd, 0);
 	if (stack == MAP_FAILED)
 		exit(4);
-	close(fd);
+	/* Others than root can open a file without a name only where it is open. */
+	if (strcmp(memory, "memfd") != 0)
+		close(fd);
 	return stack;
 }
 
