@@ -49,7 +49,7 @@ struct selection {
 	struct select_site *sites;
 	size_t site_count;
 	struct plan *plans; /* freed with free() */
-	bool *matched; /* per pattern */
+	bool *matched;	    /* per pattern */
 	size_t pattern_count;
 	struct probe_error *lacking; /* of the first such probe; see select_check_arguments() */
 };

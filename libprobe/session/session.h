@@ -2,7 +2,7 @@
 #ifndef LIBPROBE_SESSION_SESSION_H
 #define LIBPROBE_SESSION_SESSION_H
 
-#include "libprobe/expr/named.h"
+#include "libprobe/session/named.h"
 #include "libprobe/ring/writers.h"
 #include "libprobe/patch/install.h"
 #include "libprobe/base/clock.h"

@@ -8,8 +8,8 @@
  *	NAME HITS WAY [NEW]	hits HITS times, by the function left or right (WAY); after half of
  *				them, its name is NEW
  *
- * and is answered, when it has ended, with "done". `main NAME` names the first thread. Probes: nicknames:begin(i) and
- * nicknames:done(i) around nicknames:hit(i, WAY's first letter).
+ * and is answered, when it has ended, with "done". `main NAME` names the first thread. Probes:
+ *nicknames:begin(i) and nicknames:done(i) around nicknames:hit(i, WAY's first letter).
  */
 #include <pthread.h>
 #include <string.h>

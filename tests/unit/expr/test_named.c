@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "libprobe/expr/named.h"
+#include "libprobe/session/named.h"
 #include "libprobe/expr/tree.h"
 #include "tests/unit/catalogue/catalogue_made.h"
 

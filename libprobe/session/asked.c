@@ -12,8 +12,8 @@
  *   match    of begins and ends
  *   same     of begins and ends, without having been asked for: what the catalogue says
  */
-#include "libprobe/expr/asked.h"
-#include "libprobe/expr/named.h"
+#include "libprobe/session/asked.h"
+#include "libprobe/session/named.h"
 #include "libprobe/target/data.h"
 
 enum { KEPT_BYTES_MAX = 32768 };

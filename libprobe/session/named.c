@@ -9,7 +9,7 @@
 
 #include "libprobe/base/array.h"
 #include "libprobe/catalogue/catalogue.h"
-#include "libprobe/expr/named.h"
+#include "libprobe/session/named.h"
 #include "libprobe/names/meaning.h"
 
 enum { FILTER, VALUE, MATCH, MATCH_END, KEYS, TEXTS = KEYS + PROBE_KEYS_MAX };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The expressions of a session, and how they are bound to its sites. */
-#ifndef LIBPROBE_EXPR_ASKED_H
-#define LIBPROBE_EXPR_ASKED_H
+#ifndef LIBPROBE_SESSION_ASKED_H
+#define LIBPROBE_SESSION_ASKED_H
 
 #include "libprobe/expr/expr.h"
 #include "libprobe/names/pairs.h"

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libprobe/expr/asked.h"
+#include "libprobe/session/asked.h"
 
 enum { EXPRS_MAX = 3 + PROBE_KEYS_MAX };
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* A session's expressions with the names of arguments, which mean something else for each probe. */
-#ifndef LIBPROBE_EXPR_NAMED_H
-#define LIBPROBE_EXPR_NAMED_H
+#ifndef LIBPROBE_SESSION_NAMED_H
+#define LIBPROBE_SESSION_NAMED_H
 
-#include "libprobe/expr/asked.h"
+#include "libprobe/session/asked.h"
 
 /*
  * As asked_init(); names of options->catalogue are replaced as for some probe that the patterns
