@@ -14,8 +14,8 @@ static enum probe_plan plan_named(const char *name, size_t length)
 	for (int plan = PROBE_PLAN_NONE + 1; plan < PROBE_PLAN_COUNT; plan++) {
 		const char *known = probe_plan_name(plan);
 
-		if (plan != PROBE_PLAN_REFUSED && strlen(known) == length &&
-			!memcmp(known, name, length))
+		if (plan != PROBE_PLAN_REFUSED && plan != PROBE_PLAN_RESERVED &&
+			strlen(known) == length && !memcmp(known, name, length))
 			return plan;
 	}
 	return PROBE_PLAN_NONE;
@@ -33,7 +33,7 @@ static struct probe_error *plans_parse(struct request_options *options)
 		if (plan == PROBE_PLAN_NONE)
 			return probe_error_new(PROBE_ERROR_USAGE,
 				"--plan: unknown plan '%.*s'; use toggle, behind, "
-				"hop, pun, nop, before, twin, part, call or relocate",
+				"hop, pun, nop, before, twin, part or call",
 				(int)(length < INT16_MAX ? length : INT16_MAX), at);
 		for (size_t i = 0; i < request->plan_count; i++) {
 			if (options->plans[i] == plan)

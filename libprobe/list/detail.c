@@ -21,7 +21,7 @@ const char *probe_plan_name(enum probe_plan plan)
 		[PROBE_PLAN_NONE] = "none",
 		[PROBE_PLAN_TOGGLE] = "toggle",
 		[PROBE_PLAN_LONG_NOP] = "nop",
-		[PROBE_PLAN_RELOCATE] = "relocate",
+		[PROBE_PLAN_RESERVED] = "reserved",
 		[PROBE_PLAN_PUN] = "pun",
 		[PROBE_PLAN_REFUSED] = "refused",
 		[PROBE_PLAN_BEHIND] = "behind",

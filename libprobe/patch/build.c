@@ -321,9 +321,6 @@ static struct probe_error *describe_patch(struct install *a, size_t i, struct pi
 		break;
 	case PROBE_PLAN_HOP:
 		return neighbours_describe(a, i, p);
-	case PROBE_PLAN_RELOCATE:
-		error = build_tail(a, i, &plan->relocate, p);
-		break;
 	case PROBE_PLAN_TWIN:
 		reg->length = arch->twin_length;
 		error = build_tail(a, i, &plan->twin, p);

@@ -44,9 +44,6 @@
  * Where there is not even that, two jumps may share bytes, or a jump may end in the code's own
  * bytes (libprobe/plan/tight.c).
  *
- * `relocate`, the jump over a one-byte nop, is safe only if no other tool uses the site,
- * so it is done only on request.
- *
  * OCaml's own tools write the toggle after the nop at any moment. So its sites are traced by a jump
  * before the nop (libprobe/plan/before.c). If that is impossible, the toggle becomes a call of
  * ours: OCaml's tools do not touch what follows their byte.
@@ -241,8 +238,6 @@ static void plan_bytes(const struct object *object, const struct arch *arch,
 		plan->byte_count = (size_t)arch->toggle->offset + arch->toggle->covers;
 	if (!first)
 		plan->behind.cannot = no_nop;
-	if (!plan->short_nop)
-		plan->relocate.cannot = first < arch->jump_length ? no_nop : no_short_nop;
 }
 
 /* ---- Planning -------------------------------------------------------------------------- */
@@ -262,7 +257,7 @@ static struct plan read_plan(struct object *object, const struct arch *arch,
 	const struct object_segment *segment = object_segment_of(object, note->pc);
 	struct plan plan = {.pc = note->pc};
 
-	plan.behind.jump = plan.relocate.jump = arch->jump_length;
+	plan.behind.jump = arch->jump_length;
 	plan.hop.jump = arch->short_jump_length;
 	if (!segment || !segment->executable)
 		return plan;
@@ -359,23 +354,19 @@ static struct probe_error *prove_moves(const struct planning *p, size_t count)
 	return prove(p->object, p->arch, p->all, p->proofs, count);
 }
 
-/* Proves what can be moved, where that is asked. */
-static struct probe_error *plan_moves(const struct planning *p, bool behind, bool relocate)
+/* Proves which instructions after the nops can be moved. */
+static struct probe_error *plan_moves(const struct planning *p)
 {
 	size_t asked = 0;
 
-	for (size_t i = 0; i < p->neighbours.count && behind; i++)
+	for (size_t i = 0; i < p->neighbours.count; i++)
 		p->proofs[asked++] =
 			ask(&p->neighbours.items[i].plan, &p->neighbours.items[i].plan.behind);
 	for (size_t i = 0; i < p->count; i++) {
 		struct plan *plan = &p->plans[i];
 
-		if (!plan->byte_count || plan->ocaml)
-			continue;
-		if (behind && !plan->behind.cannot)
+		if (plan->byte_count && !plan->ocaml && !plan->behind.cannot)
 			p->proofs[asked++] = ask(plan, &plan->behind);
-		if (relocate && !plan->relocate.cannot)
-			p->proofs[asked++] = ask(plan, &plan->relocate);
 	}
 	return prove_moves(p, asked);
 }
@@ -424,7 +415,7 @@ static struct probe_error *plan_all(
 	struct planning *p, const enum probe_plan *order, size_t order_count)
 {
 	bool hop = p->arch->short_jump_length && plan_is_asked(order, order_count, PROBE_PLAN_HOP);
-	struct probe_error *error;
+	struct probe_error *error = NULL;
 
 	for (size_t i = 0; i < p->count; i++) {
 		const struct sdt_note *note = p->rows->notes[i];
@@ -436,11 +427,11 @@ static struct probe_error *plan_all(
 			return probe_error_no_memory();
 	}
 
-	p->proofs = calloc(2 * p->count + p->neighbours.count + 1, sizeof(*p->proofs));
+	p->proofs = calloc(p->count + p->neighbours.count + 1, sizeof(*p->proofs));
 	if (!p->proofs)
 		return probe_error_no_memory();
-	error = plan_moves(p, plan_is_asked(order, order_count, PROBE_PLAN_BEHIND),
-		plan_is_asked(order, order_count, PROBE_PLAN_RELOCATE));
+	if (plan_is_asked(order, order_count, PROBE_PLAN_BEHIND))
+		error = plan_moves(p);
 	if (!error && hop)
 		error = plan_hops(p);
 	if (!error)
@@ -507,12 +498,11 @@ size_t plan_code(const struct plan *plan, size_t offset, const uint8_t **ret)
 
 const struct plan_move *plan_move_of(const struct plan *plan, enum probe_plan chosen)
 {
-	return chosen == PROBE_PLAN_BEHIND     ? &plan->behind
-	       : chosen == PROBE_PLAN_HOP      ? &plan->hop
-	       : chosen == PROBE_PLAN_RELOCATE ? &plan->relocate
-	       : chosen == PROBE_PLAN_TWIN     ? &plan->twin
-	       : chosen == PROBE_PLAN_PART     ? &plan->part
-					       : NULL;
+	return chosen == PROBE_PLAN_BEHIND ? &plan->behind
+	       : chosen == PROBE_PLAN_HOP  ? &plan->hop
+	       : chosen == PROBE_PLAN_TWIN ? &plan->twin
+	       : chosen == PROBE_PLAN_PART ? &plan->part
+					   : NULL;
 }
 
 bool plan_is_shared(const struct plan *plan, enum probe_plan chosen)
@@ -531,8 +521,6 @@ static bool is_possible(const struct plan *plan, enum probe_plan asked)
 		return fits(plan, &plan->behind);
 	case PROBE_PLAN_LONG_NOP:
 		return plan->nop_length > 0;
-	case PROBE_PLAN_RELOCATE:
-		return fits(plan, &plan->relocate);
 	case PROBE_PLAN_BEFORE:
 		return plan->before.length > 0;
 	case PROBE_PLAN_TWIN:
@@ -544,6 +532,7 @@ static bool is_possible(const struct plan *plan, enum probe_plan asked)
 	case PROBE_PLAN_PUN: /* the kernel may write the long nop that it would jump by */
 		return plan->short_nop && !plan->nop_length && !plan->ocaml && !plan->pun_cannot;
 	case PROBE_PLAN_NONE:
+	case PROBE_PLAN_RESERVED:
 	case PROBE_PLAN_REFUSED:
 		break;
 	}
@@ -557,14 +546,13 @@ const char *plan_reason(const struct plan *plan, const enum probe_plan *order, s
 	for (size_t i = 0; i < count && !reason; i++) {
 		const struct plan_move *move = plan_move_of(plan, order[i]);
 
-		reason = order[i] == PROBE_PLAN_BEHIND	   ? plan->behind.cannot
-			 : order[i] == PROBE_PLAN_RELOCATE ? plan->relocate.cannot
-			 : order[i] == PROBE_PLAN_BEFORE   ? plan->before.cannot
-			 : order[i] == PROBE_PLAN_HOP	   ? plan->hop.cannot
-			 : order[i] == PROBE_PLAN_PUN	   ? plan->pun_cannot
-			 : order[i] == PROBE_PLAN_TWIN	   ? plan->twin.cannot
-			 : order[i] == PROBE_PLAN_PART	   ? plan->part.cannot
-							   : NULL;
+		reason = order[i] == PROBE_PLAN_BEHIND	 ? plan->behind.cannot
+			 : order[i] == PROBE_PLAN_BEFORE ? plan->before.cannot
+			 : order[i] == PROBE_PLAN_HOP	 ? plan->hop.cannot
+			 : order[i] == PROBE_PLAN_PUN	 ? plan->pun_cannot
+			 : order[i] == PROBE_PLAN_TWIN	 ? plan->twin.cannot
+			 : order[i] == PROBE_PLAN_PART	 ? plan->part.cannot
+							 : NULL;
 		if (!reason && move && move->length && !fits(plan, move))
 			reason = plan_crosses;
 	}
@@ -610,7 +598,6 @@ size_t plan_needs(const struct arch *arch, const struct plan *plan, enum probe_p
 		return plan->before.length;
 	case PROBE_PLAN_BEHIND:
 	case PROBE_PLAN_HOP:
-	case PROBE_PLAN_RELOCATE:
 	case PROBE_PLAN_TWIN:
 		needed = plan_move_of(plan, chosen)->offset + plan_move_of(plan, chosen)->length;
 		break;

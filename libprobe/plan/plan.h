@@ -50,7 +50,7 @@ struct plan {
 	bool short_nop;		/* at pc, with no room for a jump: consider a pun */
 	const char *pun_cannot; /* why its bytes are no pun; NULL: nothing speaks against it */
 	bool is_followed;	/* by the nop of another site: see plan_move.lead */
-	struct plan_move behind, relocate;
+	struct plan_move behind;
 	/*
 	 * A short jump, if the jump after the nop is not possible, and where the second jump, to
 	 * which it leads, can be written: unused bytes, nearest first.

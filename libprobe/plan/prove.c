@@ -50,7 +50,7 @@ static const char table_unreadable[] = "its exception table cannot be read";
 static const char entered[] = "something in the module may jump to the bytes after the nop";
 static const char entered_short[] = "a branch enters the instructions after the nop";
 static const char landing_pad[] = "an exception lands in the bytes after the nop";
-const char prove_another_site[] = "another site is in the bytes after the nop";
+static const char another_site[] = "another site is in the bytes after the nop";
 
 /* The function that a site is in. */
 struct around {
@@ -490,10 +490,10 @@ static void try_move(const struct search *s, struct proof *proof)
 	/* Only the instructions after a site are known to begin where they seem to. */
 	if (!move->cannot && !proof->margin)
 		proof->inside = find_inside(s, proof, &moved);
-	/* Its own is where relocation begins. */
+	/* A site at pc itself is no other one. */
 	if (!move->cannot && (has_another_site(s, at > plan->pc ? at : at + 1, at + move->length) ||
 				     has_another_site(s, at - proof->margin, at)))
-		move->cannot = prove_another_site;
+		move->cannot = another_site;
 }
 
 /* Decides about `count` proofs, sorted, with windows of one length. */

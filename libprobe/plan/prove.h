@@ -23,7 +23,4 @@ struct proof {
 PROBE_MUST_CHECK struct probe_error *prove(struct object *object, const struct arch *arch,
 	const struct sdt_notes *notes, struct proof *proofs, size_t count);
 
-/* Why not, where others may have a breakpoint in what would move. */
-extern const char prove_another_site[];
-
 #endif

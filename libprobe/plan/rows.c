@@ -256,8 +256,6 @@ struct plan rows_plan(
 		return plan;
 	plan.is_followed = true;
 	plan.pun_cannot = plan_in_distance;
-	plan.relocate.cannot = prove_another_site;
-	plan.relocate.length = 0;
 	plan.nop_offset = plan.nop_length = plan.nop_fixed = 0;
 	return plan;
 }

@@ -83,17 +83,13 @@ static void check_plan(const struct plan *plan, size_t jump)
 	require(!plan->nop_length || plan->nop_offset + plan->nop_length <= plan->byte_count,
 		"a nop ends behind what was read");
 	check_move(plan, &plan->behind, jump);
-	if (!plan->row)
-		check_move(plan, &plan->relocate, jump);
-	else
-		require(!plan->relocate.length, "the nop of another site is moved");
 }
 
 static void check_plans(struct object *object, const struct sdt_notes *notes)
 {
 	const struct arch *arch = arch_of_machine(object_machine(object));
 	const struct sdt_note *sites[LOOKED_AT_MAX];
-	static const enum probe_plan moves[] = {PROBE_PLAN_BEHIND, PROBE_PLAN_RELOCATE};
+	static const enum probe_plan behind = PROBE_PLAN_BEHIND;
 	struct plan plans[LOOKED_AT_MAX];
 	struct probe_error *error;
 	size_t count = 0;
@@ -101,7 +97,7 @@ static void check_plans(struct object *object, const struct sdt_notes *notes)
 	for (size_t i = 0; i < notes->count && count < LOOKED_AT_MAX; i++)
 		if (notes->notes[i].pc)
 			sites[count++] = &notes->notes[i];
-	error = plan_sites(object, notes, sites, count, moves, 2, plans);
+	error = plan_sites(object, notes, sites, count, &behind, 1, plans);
 	for (size_t i = 0; i < count && !error; i++)
 		check_plan(&plans[i], arch ? arch->jump_length : 0);
 	probe_error_free(error);

@@ -21,7 +21,7 @@ enum probe_plan {
 	PROBE_PLAN_NONE,     /* not decided, or only a semaphore */
 	PROBE_PLAN_TOGGLE,   /* OCaml: one byte turns a compare into a call */
 	PROBE_PLAN_LONG_NOP, /* a jump inside a long nop */
-	PROBE_PLAN_RELOCATE, /* a jump over the nop and the instructions after it, which move */
+	PROBE_PLAN_RESERVED, /* made only by older versions; such sites can be undone */
 	PROBE_PLAN_PUN,	     /* one byte turns the nop and what follows into a jump */
 	PROBE_PLAN_REFUSED,  /* no plan is safe: probe_site_detail.reason */
 	PROBE_PLAN_BEHIND,   /* a jump after the nop; the instructions there move */
@@ -34,8 +34,8 @@ enum probe_plan {
 #define PROBE_PLAN_COUNT 12
 
 /*
- * Returns the name of a plan: "toggle", "behind", "before", "call", "nop", "relocate", "pun",
- * "hop", "refused"; otherwise "none". A static string.
+ * Returns the name of a plan: "toggle", "behind", "before", "call", "nop", "pun", "hop", "twin",
+ * "part", "reserved", "refused"; otherwise "none". A static string.
  */
 const char *probe_plan_name(enum probe_plan plan);
 

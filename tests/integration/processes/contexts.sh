@@ -61,14 +61,14 @@ between()
 	save_state "$pid"
 	ask go
 	same "$case: between instructions" "$answer" caught
-	if "$PROBECTL" enable --plan relocate -p "$pid" "$name":mix 2>"$SCRATCH/err"; then
+	if "$PROBECTL" enable --plan behind -p "$pid" "$name":mix 2>"$SCRATCH/err"; then
 		fail "$case: a jump was written where somebody comes back"
 	fi
 	grep -q 'a signal handler' "$SCRATCH/err" || fail "$case: it says: $(cat "$SCRATCH/err")"
 	same_state "$pid"
 	same "$case: what is mapped then" "$(ours)" 0
 	goes_on
-	ctl enable --plan relocate -p "$pid" "$name":mix
+	ctl enable --plan behind -p "$pid" "$name":mix
 	ctl disable -p "$pid" "$name":mix
 	same "$case: what is mapped at the end" "$(ours)" 0
 	same_state "$pid"
@@ -90,10 +90,8 @@ case=unread
 start "$TARGETS/contexts" stub near thread mov 0
 pid=$target_pid
 save_state "$pid"
-plan=()
 if has_short_nops; then
-	plan=(--plan relocate)
-	if unread "$SCRATCH/out" enable "${plan[@]}" -p "$pid" contexts:mix; then
+	if unread "$SCRATCH/out" enable --plan behind -p "$pid" contexts:mix; then
 		fail "a jump was written though a stack could not be read"
 	fi
 	grep -q 'a signal handler may return.*cannot be read' "$SCRATCH/out" ||
@@ -101,7 +99,7 @@ if has_short_nops; then
 	same_state "$pid"
 	same "$case: what is mapped then" "$(ours)" 0
 fi
-ctl enable "${plan[@]}" -p "$pid" contexts:mix
+ctl enable --plan behind -p "$pid" contexts:mix
 unread "$SCRATCH/out" disable -p "$pid" contexts:mix || fail "$case: $(cat "$SCRATCH/out")"
 same_state "$pid"
 [ "$(ours)" -gt 0 ] || fail "$case: stubs are given back without proof"

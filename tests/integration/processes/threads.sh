@@ -98,7 +98,7 @@ deep=$(sed -n 's/^hits //p' "$SCRATCH/stdout")
 same "hits in recursion" "$(hits_in "$SCRATCH/deep.out" down up)" "$deep $deep"
 
 # C++ exceptions through moved calls, counted and recorded, with every plan.
-for plan in behind relocate pun behind,pun; do
+for plan in behind pun behind,pun; do
 	"$PROBECTL" trace --json -o "$SCRATCH/throw.out" --plan "$plan" --keep-going 'cxx:*' -- \
 		"$TARGETS/throw" 3000 </dev/null >"$SCRATCH/stdout" 2>"$SCRATCH/err" ||
 		fail "exceptions, $plan: status $?: $(head -3 "$SCRATCH/err")"

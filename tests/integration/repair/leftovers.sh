@@ -41,7 +41,7 @@ same_state "$pid"
 tell q
 end_target
 
-plans=(behind relocate pun)
+plans=(behind pun)
 [ "$(uname -m)" = x86_64 ] || plans=(behind nop)
 
 # In a stub of the older session, of the newer one, or after both. With an argument the

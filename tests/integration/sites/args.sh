@@ -73,7 +73,7 @@ same "values of which the operands have half" \
 
 # Registers, flags, vector registers and the red zone, counted and recorded.
 rounds=128
-plans=(behind relocate pun)
+plans=(behind pun)
 [ "$(uname -m)" = x86_64 ] || plans=(behind nop)
 for how in --count --json; do
 	for plan in "${plans[@]}"; do

@@ -23,7 +23,7 @@ for plan in behind hop pun before; do
 	same "--plan $plan: status" "$?" 1
 done
 if [ "$(uname -m)" != x86_64 ]; then
-	for plan in toggle hop pun before twin part call relocate; do
+	for plan in toggle hop pun before twin part call; do
 		"$PROBECTL" enable --plan "$plan" -p "$pid" tight:twin >"$SCRATCH/out" 2>"$SCRATCH/plan.err"
 		same "--plan $plan: status" "$?" 1
 		says plan ': its nop is as long as a jump, which none of the requested plans is for'

@@ -65,7 +65,6 @@ if [ "$(uname -m)" = x86_64 ]; then
 	attached nop5 "$many" 1
 	attached pun "$many" 1
 	attached nop "$many" 1 --plan pun
-	attached nop "$many" 1 --plan relocate
 	attached nop5 "$many" 1 --plan nop
 	attached nop10 "$many" 1 --plan nop
 	attached pun "$many" 16

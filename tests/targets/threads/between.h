@@ -13,8 +13,7 @@
 #include <ucontext.h>
 
 /*
- * On x86-64 a jump at the probe, or after its nop, replaces at least two of the instructions;
- * nothing here calls libc.
+ * On x86-64 a jump after the probe's nop replaces both instructions; nothing here calls libc.
  */
 __attribute__((noinline, noclone)) static unsigned long mix(unsigned long n)
 {

@@ -6,11 +6,7 @@
 #include "tests/unit/plan/plan_text.h"
 #include "tests/unit/skip.h"
 
-static const enum probe_plan all_plans[] = {PROBE_PLAN_TOGGLE, PROBE_PLAN_BEHIND, PROBE_PLAN_PUN,
-	PROBE_PLAN_LONG_NOP, PROBE_PLAN_RELOCATE, PROBE_PLAN_HOP};
-
-/* Assembles a text and plans all its sites, also for what is only done if it is asked for. */
-/* Of an object that the compiler links with `how`. */
+/* Assembles a text, lets the compiler link it with `how`, and plans all its sites. */
 static size_t plans_linked(const char *how, const char *body, const enum probe_plan *order,
 	size_t order_count, struct plan *plans, size_t room)
 {
@@ -49,7 +45,7 @@ static size_t plans_by(const char *body, const enum probe_plan *order, size_t or
 
 static size_t plans_of(const char *body, struct plan *plans, size_t room)
 {
-	return plans_by(body, all_plans, sizeof(all_plans) / sizeof(*all_plans), plans, room);
+	return plans_by(body, plan_default_order, PLAN_DEFAULTS, plans, room);
 }
 
 /* An address in the windows of two sites keeps both from being moved. */
@@ -67,8 +63,6 @@ static void test_windows_that_overlap(void **state)
 		2);
 	assert_string_equal(plans[0].behind.cannot, plan_entered);
 	assert_string_equal(plans[1].behind.cannot, plan_entered);
-	assert_null(plans[0].relocate.cannot);
-	assert_string_equal(plans[1].relocate.cannot, plan_entered);
 	/* Behind three nops in a row, all of which are sites; each has the window of its own. */
 	assert_int_equal(
 		plans_of("f: .cfi_startproc\n lea 8f(%rip), %rcx\nsite_a: nop\nsite_b: nop\n"
@@ -99,7 +93,6 @@ static void test_neighbours(void **state)
 		assert_true(plan_is_shared(&plans[i], PROBE_PLAN_BEHIND));
 		assert_int_equal(plans[i].behind.lead, i);
 	}
-	assert_string_equal(plans[0].relocate.cannot, another_site);
 	/* The second is entered without the first. */
 	plans_of("f: .cfi_startproc\n jz 2f\nsite_a: nop\n2:\nsite_b: nop\n lea 1(%rax), %rax\n"
 		 " lea 1(%rax), %rax\n ret\n .cfi_endproc\n NOTE a\n NOTE b\n",
@@ -205,7 +198,6 @@ static void test_one_address_twice(void **state)
 	for (int i = 0; i < 3; i++) {
 		assert_null(plans[i].behind.cannot);
 		assert_int_equal(plans[i].behind.length, 5);
-		assert_int_equal(plans[i].relocate.length, 5);
 	}
 }
 
@@ -288,9 +280,7 @@ static void test_other_plans(void **state)
 	assert_int_equal(choose_first(&plans[3], &reason), PROBE_PLAN_BEHIND);
 	assert_int_equal(plans[3].behind.offset, 1);
 	assert_int_equal(plans[3].behind.length, 5);
-	assert_int_equal(plans[3].relocate.length, 5);
 	assert_int_equal(choose(&plans[3], PROBE_PLAN_PUN, &reason), PROBE_PLAN_PUN);
-	assert_int_equal(choose(&plans[3], PROBE_PLAN_RELOCATE, &reason), PROBE_PLAN_RELOCATE);
 	assert_int_equal(choose(&plans[3], PROBE_PLAN_LONG_NOP, &reason), PROBE_PLAN_REFUSED);
 	assert_int_equal(choose(&plans[3], PROBE_PLAN_TOGGLE, &reason), PROBE_PLAN_REFUSED);
 	assert_int_equal(
@@ -301,7 +291,7 @@ static void test_other_plans(void **state)
 	assert_string_equal(plans[4].behind.cannot, plan_call_returns);
 	assert_int_equal(choose_first(&plans[4], &reason), PROBE_PLAN_REFUSED);
 
-	/* Moved only if it is asked for, as a breakpoint of somebody else would crash it. */
+	/* Nothing can be moved: a return follows the nop. */
 	assert_int_equal(choose_first(&plans[5], &reason), PROBE_PLAN_PUN);
 	assert_string_equal(plans[5].behind.cannot, plan_jumps);
 
@@ -497,7 +487,6 @@ static void test_toggle(void **state)
 	memcpy(plan.bytes, code, sizeof(code));
 	assert_int_equal(choose_first(&plan, &reason), PROBE_PLAN_TOGGLE);
 	assert_int_equal(choose(&plan, PROBE_PLAN_BEHIND, &reason), PROBE_PLAN_REFUSED);
-	assert_int_equal(choose(&plan, PROBE_PLAN_RELOCATE, &reason), PROBE_PLAN_REFUSED);
 	assert_int_equal(choose(&plan, PROBE_PLAN_PUN, &reason), PROBE_PLAN_REFUSED);
 	assert_true(plan_is_ocaml("ocaml") && plan_is_ocaml("ocaml.1"));
 	assert_true(plan_is_ocaml("ocaml_1") && plan_is_ocaml("ocaml_2"));

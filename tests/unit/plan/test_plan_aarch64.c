@@ -119,8 +119,7 @@ static void adjacent_sites(void **state)
 static void never(void **state)
 {
 	static const enum probe_plan x86[] = {PROBE_PLAN_TOGGLE, PROBE_PLAN_HOP, PROBE_PLAN_PUN,
-		PROBE_PLAN_BEFORE, PROBE_PLAN_TWIN, PROBE_PLAN_PART, PROBE_PLAN_CALL,
-		PROBE_PLAN_RELOCATE};
+		PROBE_PLAN_BEFORE, PROBE_PLAN_TWIN, PROBE_PLAN_PART, PROBE_PLAN_CALL};
 	const uint32_t code[] = {MOV, MOV, NOP, MOV, RET}, no_nop[] = {MOV, MOV, MOV, MOV, RET};
 	static const size_t at[] = {2};
 	const char *reason;

@@ -48,8 +48,6 @@ static void test_breakpoints(void **state)
 		assert_false(holds(&plan, PROBE_PLAN_BEHIND, i, 0xcc));
 	assert_true(holds(&plan, PROBE_PLAN_BEHIND, 6, 0xcc));
 	assert_false(holds(&plan, PROBE_PLAN_PUN, 0, 0xcc));
-	plan.relocate.length = 5;
-	assert_false(holds(&plan, PROBE_PLAN_RELOCATE, 0, 0xcc));
 
 	/* The bytes of a long nop are the kernel's. */
 	plan = plan_for(both, sizeof(both), 6);

@@ -162,7 +162,7 @@ static void add_things(struct registry *r, size_t count)
 			(struct reg_probe){.key = 1000 + k, .session = 1, .refcount = 1 + k % 3};
 		*registry_add_site(r) = (struct reg_site){.pc = 0x10000 + 16 * k,
 			.length = 5,
-			.plan = PROBE_PLAN_RELOCATE,
+			.plan = PROBE_PLAN_RESERVED, /* of an older controller */
 			.tail = 0x20000 + k};
 		*registry_add_stub(r) = (struct reg_stub){.pc = 0x10000 + 16 * k,
 			.key = 1000 + k,
