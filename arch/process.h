@@ -183,13 +183,6 @@ struct arch_process {
 	 * instruction, of 4 bytes, that makes it. 0: ARCH_CALL tells.
 	 */
 	uint32_t hidden_call;
-	/*
-	 * Some of those that start no process and no thread, execute no program, and map no code
-	 * (of mmap(2), the arguments tell that). Their numbers.
-	 */
-	const uint16_t *mere_calls;
-	size_t mere_call_count;
-
 	/* -- system calls in a target: NULL if none can be made -- */
 
 	/* Adds the gadgets that it finds in code at `address`, except those already found. */
@@ -208,13 +201,6 @@ struct arch_process {
 		uint64_t frame, long number);
 	void (*set_leave)(struct arch_registers *registers, const struct arch_gadgets *gadgets,
 		uint64_t frame);
-	/*
-	 * Of a thread that has stopped before the kernel makes its system call: leads it back
-	 * before the instruction, and no call is made. The thread must not be under a filter
-	 * (seccomp(2)). NULL: a call cannot be undone by one request of ptrace(2).
-	 */
-	void (*undo_call)(struct arch_registers *registers);
-
 	/* -- signal frames -- */
 
 	const struct arch_frame_layout *layout;

@@ -112,9 +112,6 @@ struct common_options {
 	OPTION(0, "json", FLAG, NULL, (flag), "print one JSON object per line")
 #define OPTIONS_OUTPUT(file)                                                                       \
 	OPTION('o', "output", STRING, "FILE", (file), "write to FILE instead of standard output")
-#define OPTIONS_MANGLED(flag)                                                                      \
-	OPTION(0, "no-demangle", FLAG, NULL, flag,                                                 \
-		"show names of C++ and Rust functions as they are in files")
 #define OPTIONS_TOP(number)                                                                        \
 	OPTION(0, "top", NUMBER, "N", (number),                                                    \
 		"limit tables to N rows (default: 20; 0: no limit)")

@@ -18,13 +18,11 @@
 struct export_options {
 	struct common_options common;
 	const char *format_name, *output;
-	struct string_list keys, counters; /* as they were typed */
+	struct string_list keys; /* as they were typed */
 	enum probe_export_format format;
 	struct probe_export_options options;
-	struct probe_pattern **patterns; /* of the counters */
-	unsigned int *counter_args;
 	struct probe_catalogue *catalogue;
-	bool *matched; /* of common.patterns, then of the counters': there was such a hit */
+	bool *matched; /* of common.patterns: there was such a hit */
 };
 
 /* ---- Exporting ------------------------------------------------------------------------ */
@@ -53,27 +51,6 @@ static bool is_wanted(struct export_options *options, const struct probe_event *
 	return wanted;
 }
 
-static bool is_number(enum probe_value_kind kind)
-{
-	return kind == PROBE_VALUE_SIGNED || kind == PROBE_VALUE_UNSIGNED ||
-	       kind == PROBE_VALUE_FLOAT;
-}
-
-/* Which counters have a value in an event that is exported. */
-static void match_counters(struct export_options *options, const struct probe_event *event)
-{
-	bool *matched = options->matched + options->common.patterns.count;
-
-	for (size_t i = 0; i < options->counters.count && event->kind == PROBE_EVENT_HIT; i++) {
-		const struct probe_value *value =
-			probe_event_arg(event, options->counter_args[i], false);
-
-		matched[i] |= value && is_number(value->kind) &&
-			      probe_pattern_matches(
-				      options->patterns[i], "", event->provider, event->name);
-	}
-}
-
 static struct probe_error *check_matched(const struct export_options *options)
 {
 	size_t count = options->common.patterns.count;
@@ -83,12 +60,6 @@ static struct probe_error *check_matched(const struct export_options *options)
 			return probe_error_new(PROBE_ERROR_NOT_FOUND,
 				"'%s' matches no hit that was recorded",
 				probe_pattern_text(options->common.patterns.items[i]));
-	}
-	for (size_t i = 0; i < options->counters.count; i++) {
-		if (!options->matched[count + i])
-			return probe_error_new(PROBE_ERROR_NOT_FOUND,
-				"--counter '%s' matches no hit with such a number",
-				options->counters.items[i]);
 	}
 	return NULL;
 }
@@ -147,7 +118,6 @@ static struct probe_error *export_all(struct export_options *options, struct pro
 			event.lost < UINT64_MAX - *lost_ret ? event.lost : UINT64_MAX - *lost_ret;
 		if (!is_wanted(options, &event))
 			continue;
-		match_counters(options, &event);
 		error = probe_export_event(export, &event);
 	}
 	reading_end(&reading);
@@ -215,56 +185,6 @@ static struct probe_error *export_command(struct export_options *options)
 
 /* ---- The command line ----------------------------------------------------------------- */
 
-/* PROBE(argN), which the shell wants in quotes. */
-static struct probe_error *parse_counter(
-	const char *text, struct probe_pattern **pattern_ret, unsigned int *arg_ret)
-{
-	size_t length = strlen(text);
-	const char *open = strrchr(text, '(');
-	struct probe_error *error;
-	uint64_t number = 0;
-	char *piece;
-
-	if (!open || open == text || strncmp(open, "(arg", 4) != 0 || text[length - 1] != ')')
-		return probe_error_new(PROBE_ERROR_USAGE,
-			"--counter: '%s' is not PROBE(argN), such as 'postgresql:*(arg0)'", text);
-	piece = strndup(open + 4, (size_t)(text + length - 1 - (open + 4)));
-	if (!piece)
-		return probe_error_no_memory();
-	error = parse_number(piece, &number);
-	free(piece);
-	if (error || number > UINT16_MAX) {
-		probe_error_free(error);
-		return probe_error_new(
-			PROBE_ERROR_USAGE, "--counter: '%s' names no argument", text);
-	}
-	*arg_ret = (unsigned int)number;
-	piece = strndup(text, (size_t)(open - text));
-	if (!piece)
-		return probe_error_no_memory();
-	error = probe_pattern_parse(piece, pattern_ret);
-	free(piece);
-	return probe_error_prefix(error, "--counter");
-}
-
-static struct probe_error *parse_counters(struct export_options *options)
-{
-	size_t count = options->counters.count;
-	struct probe_error *error = NULL;
-
-	options->patterns = calloc(count + 1, sizeof(struct probe_pattern *));
-	options->counter_args = calloc(count + 1, sizeof(*options->counter_args));
-	if (!options->patterns || !options->counter_args)
-		return probe_error_no_memory();
-	for (size_t i = 0; i < count && !error; i++)
-		error = parse_counter(options->counters.items[i], &options->patterns[i],
-			&options->counter_args[i]);
-	options->options.counters = (const struct probe_pattern *const *)options->patterns;
-	options->options.counter_args = options->counter_args;
-	options->options.counter_count = count;
-	return error;
-}
-
 /* Options that the format has no use for. */
 static struct probe_error *check_format(const struct export_options *options)
 {
@@ -272,8 +192,6 @@ static struct probe_error *check_format(const struct export_options *options)
 	bool folded = options->format == PROBE_EXPORT_FOLDED ||
 		      options->format == PROBE_EXPORT_FLAMEGRAPH;
 
-	if (options->counters.count && !trace_event)
-		return probe_error_new(PROBE_ERROR_USAGE, "--counter is for --format=trace-event");
 	if (options->options.hits && !folded)
 		return probe_error_new(PROBE_ERROR_USAGE,
 			"--count is for --format=folded and --format=flamegraph");
@@ -310,11 +228,10 @@ static struct probe_error *check_options(struct export_options *options)
 	options->options.catalogue = options->catalogue;
 	if (!error)
 		error = options_add_operands(&options->common, 1);
-	options->matched = calloc(options->common.patterns.count + options->counters.count + 1,
-		sizeof(*options->matched));
+	options->matched = calloc(options->common.patterns.count + 1, sizeof(*options->matched));
 	if (!error && !options->matched)
 		return probe_error_no_memory();
-	return error ? error : parse_counters(options);
+	return error;
 }
 
 static struct probe_error *export_checked(void *data, int *status_ret)
@@ -328,12 +245,7 @@ static struct probe_error *export_checked(void *data, int *status_ret)
 
 static void export_options_deinit(struct export_options *options)
 {
-	for (size_t i = 0; options->patterns && i < options->counters.count; i++)
-		probe_pattern_free(options->patterns[i]);
-	free(options->patterns);
-	free(options->counter_args);
 	free(options->matched);
-	free(options->counters.items);
 	free(options->keys.items);
 	probe_catalogue_free(options->catalogue);
 	options_deinit(&options->common);
@@ -357,8 +269,6 @@ struct probe_error *cmd_export(int argc, char **argv, int *status_ret)
 			"eight"),
 		OPTION(0, "match", STRING, "ARG[:ARG]", &options.options.match,
 			"match an end to the begin with the same value of ARG, on any thread"),
-		OPTION(0, "counter", STRINGS, "PROBE(ARG)", &options.counters,
-			"trace-event: show an argument's values over time; may be repeated"),
 		OPTION(0, "count", FLAG, NULL, &options.options.hits,
 			"folded, flamegraph: count hits (default: nanoseconds that pairs took "
 			"themselves)"),

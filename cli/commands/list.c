@@ -446,7 +446,6 @@ struct probe_error *cmd_list(int argc, char **argv, int *status_ret)
 		OPTION('v', "verbose", COUNTER, NULL, &command.verbose,
 			"also show what probes mean, and each site: address, function, line; -vv: "
 			"bytes, plan"),
-		OPTIONS_MANGLED(&command.listing.mangled),
 		OPTION(0, "json", FLAG, NULL, &command.json, "print one JSON object for each site"),
 	};
 	const struct command_line line = {

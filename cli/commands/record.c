@@ -97,7 +97,6 @@ struct probe_error *cmd_record(int argc, char **argv, int *status_ret)
 			"version of the Common Trace Format (default: 1.8)"),
 		OPTIONS_FILTER(&record.trace.tracer),
 		OPTIONS_STACK(&record.trace.tracer),
-		OPTIONS_MANGLED(&record.trace.mangled),
 		OPTIONS_TRACE(&record.trace),
 	};
 	const struct command_line line = {

@@ -44,7 +44,6 @@ struct probe_error *cmd_trace(int argc, char **argv, int *status_ret)
 			"of tracer span: only what takes at least 5ms, 10us, 0.5s ..."),
 		OPTIONS_STACK(&options->tracer),
 		OPTIONS_TOP(&options->settings.top),
-		OPTIONS_MANGLED(&options->mangled),
 		OPTION('i', "interval", DURATION, "SECONDS", &options->settings.interval_ns,
 			"print what is new every SECONDS, and the totals at the end"),
 		OPTION(0, "listen", STRING, "ADDR:PORT", &options->settings.listen,

@@ -5,16 +5,14 @@
 #include "cli/list/listing.h"
 #include "probe/symbol.h"
 
-struct probe_error *listing_function(
-	const struct listing *listing, const struct probe_site_detail *detail, char **ret)
+struct probe_error *listing_function(const struct probe_site_detail *detail, char **ret)
 {
-	struct probe_error *error = NULL;
+	struct probe_error *error;
 
 	*ret = NULL;
 	if (!detail->function)
 		return NULL;
-	if (!listing->mangled)
-		error = probe_demangle(detail->function, ret);
+	error = probe_demangle(detail->function, ret);
 	if (error || *ret)
 		return error;
 	*ret = strdup(detail->function);

@@ -115,7 +115,7 @@ static struct probe_error *add_site(
 	if (!error && listing->details > 0)
 		error = probe_list_detail(item->list, site, listing->details > 1, &detail);
 	if (!error)
-		error = listing_function(listing, &detail, &function);
+		error = listing_function(&detail, &function);
 	if (error)
 		return error;
 	out_text_field(out, "{\"provider\":", site->provider);

@@ -25,13 +25,12 @@ struct listing {
 	const struct probe_catalogue *catalogue; /* with details; else NULL */
 	bool is_process;			 /* sites have a state */
 	bool show_pid;				 /* of several processes */
-	bool mangled; /* symbols of C++ and Rust are shown as the files have them */
 };
 
 /* The detail's function as it is shown, or NULL; the caller frees it. Errors: PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *listing_function(
-	const struct listing *listing, const struct probe_site_detail *detail, char **ret);
+	const struct probe_site_detail *detail, char **ret);
 
 /* Sorts the items: probes by name within each module, and one line for each. */
 PROBE_MUST_CHECK struct probe_error *listing_print_text(struct listing *listing);

@@ -214,7 +214,7 @@ static struct probe_error *add_site(struct table *table, const struct listing *l
 
 	error = probe_list_detail(item->list, item->site, listing->details > 1, &detail);
 	if (!error)
-		error = listing_function(listing, &detail, &function);
+		error = listing_function(&detail, &function);
 	if (error)
 		return error;
 	if (detail.other_machine) {

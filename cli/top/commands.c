@@ -164,7 +164,6 @@ static void command(struct top *top, char c)
 		top->view.help = true;
 		break;
 	case '/':
-		top->view.chart = false;
 		top->view.editing = true;
 		break;
 	case ' ':
@@ -214,13 +213,6 @@ static void command(struct top *top, char c)
 	}
 }
 
-/* Does the key end the chart? */
-static bool is_back(const struct top_key *key)
-{
-	return key->kind == TOP_KEY_ENTER || key->kind == TOP_KEY_ESCAPE ||
-	       (key->kind == TOP_KEY_TEXT && key->text[0] == 'q');
-}
-
 static void move(struct top *top, enum top_key_kind kind)
 {
 	long page = (long)draw_rows(&top->view), all = (long)top->model.shown_count;
@@ -244,9 +236,6 @@ static void move(struct top *top, enum top_key_kind kind)
 	case TOP_KEY_END:
 		model_move(&top->model, all);
 		break;
-	case TOP_KEY_ENTER:
-		top->view.chart = is_selected(top);
-		break;
 	case TOP_KEY_REDRAW:
 		screen_forget(top->screen);
 		break;
@@ -261,32 +250,12 @@ static void move(struct top *top, enum top_key_kind kind)
 	}
 }
 
-/* Times by key are gathered from when a chart shows a row with a key until it is left. */
-static void time_keys(struct top *top)
-{
-	struct probe_error *error = NULL;
-	const struct top_row *row;
-
-	if (!top->view.chart) {
-		error = source_time_keys(top->source, &top->model, false);
-	} else {
-		row = &top->model.rows[top->model.selected];
-		if (row->key[0] && row->paired)
-			error = source_time_keys(top->source, &top->model, true);
-	}
-	if (error)
-		say(top, "%s", error->message);
-	probe_error_free(error);
-}
-
 static void take_key(struct top *top, const struct top_key *key)
 {
 	if (top->view.help)
 		top->view.help = false;
 	else if (top->view.editing && edit(top, key))
 		return;
-	else if (top->view.chart && is_back(key))
-		top->view.chart = false;
 	else if (key->kind == TOP_KEY_TEXT)
 		command(top, key->text[0]);
 	else
@@ -297,5 +266,4 @@ void top_take_key(struct top *top, const struct top_key *key)
 {
 	top_say(top, NULL);
 	take_key(top, key);
-	time_keys(top);
 }

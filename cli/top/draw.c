@@ -10,7 +10,7 @@
  *	-postgresql:sort__start                       3
  *	!postgresql:mark__dirty
  *	postgresql:query__done in /usr/lib/...: ends postgresql:query__start
- *	? help  q quit  space on/off  enter times  / filter  order: r t m 9 s n
+ *	? help  q quit  space on/off  / filter  order: r t m 9 s n
  *
  * A low screen keeps what matters most: a row, then the last line, the titles,
  * the first line, the line about the probe, the second one. On a narrow one
@@ -20,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/top/draw.h"
+#include "cli/top/top.h"
 #include "probe/sink.h"
 
 /* ---- Frames ------------------------------------------------------------------------ */
@@ -70,7 +70,7 @@ static void line_end(struct top_frame *frame, size_t taken, size_t width)
 	frame->count++;
 }
 
-void draw_line(
+static void draw_line(
 	struct top_frame *frame, const struct top_view *view, enum top_look look, const char *text)
 {
 	line_begin(frame, look);
@@ -288,7 +288,8 @@ static void interval_text(char text[32], uint64_t ns)
 	snprintf(text, 32, "every %gs", (double)ns / 1e9);
 }
 
-void draw_head(struct top_frame *frame, const struct top_model *model, const struct top_view *view)
+static void draw_head(
+	struct top_frame *frame, const struct top_model *model, const struct top_view *view)
 {
 	size_t right = strlen(view->clock), taken;
 	char *text = NULL, interval[32];
@@ -404,12 +405,10 @@ static void detail_line(
 	buffer_deinit(&text);
 }
 
-void draw_last(struct top_frame *frame, const struct top_model *model, const struct top_view *view)
+static void draw_last(
+	struct top_frame *frame, const struct top_model *model, const struct top_view *view)
 {
-	static const char keys[] =
-		"? help  q quit  space on/off  enter times  / filter  order: r t m 9 s n";
-	static const char chart_keys[] =
-		"enter back  up down other probe  c since the start  p pause  ? help";
+	static const char keys[] = "? help  q quit  space on/off  / filter  order: r t m 9 s n";
 	char text[TOP_FILTER_BYTES + 32];
 
 	if (view->editing) {
@@ -418,7 +417,7 @@ void draw_last(struct top_frame *frame, const struct top_model *model, const str
 	} else if (view->message) {
 		draw_line(frame, view, TOP_LOOK_REVERSE, view->message);
 	} else {
-		draw_line(frame, view, TOP_LOOK_FAINT, view->chart ? chart_keys : keys);
+		draw_line(frame, view, TOP_LOOK_FAINT, keys);
 	}
 }
 
@@ -428,8 +427,6 @@ static const char *const help[] = {
 	"q Ctrl-C        quit; all probes are switched off",
 	"up down         move the cursor; so do k, j, page up, page down, home, end",
 	"space           switch the probe under the cursor on or off",
-	"enter           show how the times of its pair are distributed, or, with -k and",
-	"                no pair, its hits over the keys; enter, q or escape goes back",
 	"A O             switch all probes that are shown on (A) or off (O)",
 	"/               filter: a text, globs (*lock*), or /a regular expression/",
 	"escape          clear the cursor, then the filter",
@@ -524,10 +521,6 @@ void draw_screen(struct top_frame *frame, const struct top_model *model, struct 
 	frame_clear(frame);
 	if (view->help) {
 		draw_help(frame, view);
-		return;
-	}
-	if (view->chart) {
-		draw_chart(frame, model, view);
 		return;
 	}
 	if (view->editing && view->height == 1) {

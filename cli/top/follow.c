@@ -60,8 +60,7 @@ void source_note_failure(struct top_source *source, struct probe_error *error)
 /* Those that have been told may be of another of its sessions, which mostly note the same. */
 void source_note_notes(struct top_source *source, struct top_process *process)
 {
-	const struct probe_session *const sessions[] = {
-		process->counts, process->times, process->keyed};
+	const struct probe_session *const sessions[] = {process->counts, process->times};
 
 	for (size_t i = 0; i < sizeof(sessions) / sizeof(sessions[0]); i++) {
 		const struct probe_report *report =
@@ -272,12 +271,6 @@ static struct probe_error *start_pairs(struct top_source *source, const struct t
 	return error;
 }
 
-struct probe_error *source_start_keyed(
-	struct top_source *source, struct top_process *process, bool later)
-{
-	return start_pairs(source, process, &source->keyed, later, &process->keyed);
-}
-
 /* Room for one more, as the last; NULL without memory. */
 static struct top_process *add_process(
 	struct top_source *source, struct probe_target *target, bool later)
@@ -322,8 +315,6 @@ static struct probe_error *start_process(struct top_source *source, struct top_m
 	error = start_counts(source, process, model, later, sites_ret);
 	if (!error)
 		error = start_pairs(source, process, &source->times, later, &process->times);
-	if (!error && source->keyed.gone)
-		error = source_start_keyed(source, process, later);
 	/* If it has ended in between, nobody knows whether it had pairs: the columns are empty. */
 	model->has_times |= !error && !process->times && !probe_target_alive(target);
 	if (!error)
@@ -492,8 +483,6 @@ struct probe_error *source_serve(
 	process->wanted = false;
 	if (!error && process->times)
 		error = probe_session_poll(process->times, NULL, NULL, NULL);
-	if (!error && process->keyed)
-		error = probe_session_poll(process->keyed, NULL, NULL, NULL);
 	return error ? error : take_probes(source, process, model);
 }
 
@@ -666,8 +655,5 @@ void source_watch(struct top_source *source, struct loop *loop)
 		if (process->times)
 			loop_watch(
 				loop, probe_session_fd(process->times), POLLIN, &process->wanted);
-		if (process->keyed)
-			loop_watch(
-				loop, probe_session_fd(process->keyed), POLLIN, &process->wanted);
 	}
 }

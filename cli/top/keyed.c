@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Hits by key in `probectl top` (-k). The sessions that count then gather a row for each
- * value of the keys; the probes' own rows stay, with the hits of all keys. Times by key are
- * gathered only while somebody looks at them (times.c), since every key has a histogram.
+ * value of the keys; the probes' own rows stay, with the hits of all keys.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,9 +25,8 @@ struct probe_error *source_set_keys(struct top_source *source, const struct top_
 	const struct string_list *keys = &options->keys;
 
 	source->counting.kind = keys->count ? PROBE_SESSION_GATHER : PROBE_SESSION_COUNT;
-	source->times.options = source->keyed.options = timing;
+	source->times.options = timing;
 	set_keys(&source->counting.gather, options);
-	set_keys(&source->keyed.options.gather, options);
 	return keys->count ? probe_table_create(keys->count, &source->gone_keys) : NULL;
 }
 
@@ -58,7 +56,8 @@ static void add_value(struct buffer *out, const struct probe_value *value)
 	buffer_string(out, value->truncated ? "\"..." : "\"");
 }
 
-void source_key_text(struct buffer *out, const struct probe_table_row *row, size_t key_count)
+/* The keys of a table's row, as a row of the model has them; ends with NUL. */
+static void key_text(struct buffer *out, const struct probe_table_row *row, size_t key_count)
 {
 	for (size_t i = 0; i < key_count; i++) {
 		buffer_string(out, i ? " " : "");
@@ -73,7 +72,7 @@ static struct probe_error *take_row(
 	struct buffer key = {0};
 	struct top_row *found = NULL;
 
-	source_key_text(&key, row, key_count);
+	key_text(&key, row, key_count);
 	if (!key.no_memory)
 		found = model_key_row(model, row->provider, row->name, key.data);
 	buffer_deinit(&key);

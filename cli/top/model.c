@@ -243,7 +243,6 @@ static void follow_probes(struct top_model *model)
 		if (!row->key[0] || !probe)
 			continue;
 		row->on = probe->on;
-		row->paired = probe->paired;
 		row->coverage = probe->coverage;
 	}
 }

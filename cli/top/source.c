@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The processes of `probectl top`, each with two sessions: one counts the hits of
- * all probes, the other gathers how long the pairs among them take. (A third one does so by
- * key, while somebody looks at that.) All are switched probe by probe. Nothing is recorded,
- * so nothing has to be read in time.
+ * all probes, the other gathers how long the pairs among them take. Both are
+ * switched probe by probe. Nothing is recorded, so nothing has to be read in time.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +14,7 @@
 #include "cli/timer.h"
 #include "cli/top/source.h"
 
-enum { PROCESS_SESSIONS = 3 };
+enum { PROCESS_SESSIONS = 2 };
 
 void source_note_change(struct top_source *source, struct probe_report *report)
 {
@@ -67,7 +66,6 @@ static void add_figures(struct top_model *model, const struct top_process *proce
 
 		if (!row)
 			continue;
-		row->paired = true;
 		*(gone ? &row->gone.unmatched : &row->unmatched) += probes[i].unmatched;
 		*(gone ? &row->gone.lost : &row->lost) += probes[i].lost;
 	}
@@ -132,7 +130,6 @@ struct probe_error *source_read(struct top_source *source, struct top_model *mod
 	now = clock_ns(CLOCK_MONOTONIC);
 	model->interval_ns = now - source->last_ns;
 	model->elapsed_ns = now - source->started_ns;
-	model->keyed_ns = now - source->keyed_ns;
 	source->last_ns = now;
 	if (error)
 		return error;
@@ -167,18 +164,15 @@ static struct probe_error *switch_session(
 struct probe_error *source_switch_process(
 	struct top_source *source, struct top_process *process, struct top_model *model)
 {
-	struct probe_report report = {0}, of_times = {0}, of_keyed = {0};
+	struct probe_report report = {0}, of_times = {0};
 	struct probe_error *error = switch_session(process->counts, model, &report);
 
 	if (!error)
 		error = source_add_refusals(model, &report, 0);
 	if (!error && process->times)
 		error = switch_session(process->times, model, &of_times);
-	if (!error && process->keyed)
-		error = switch_session(process->keyed, model, &of_keyed);
 	source_note_change(source, &report);
 	source_note_change(source, &of_times);
-	source_note_change(source, &of_keyed);
 	/* It has ended in between: source_follow() will report that. */
 	if (error && !probe_target_alive(process->target)) {
 		probe_error_free(error);
@@ -288,8 +282,7 @@ static void stop_all(const struct top_process *processes, size_t count,
 	size_t session_count = 0, done = 0;
 
 	for (size_t i = 0; i < count; i++) {
-		struct probe_session *its[] = {
-			processes[i].keyed, processes[i].times, processes[i].counts};
+		struct probe_session *its[] = {processes[i].times, processes[i].counts};
 
 		for (size_t k = 0; k < PROCESS_SESSIONS; k++)
 			if (its[k])
@@ -298,7 +291,7 @@ static void stop_all(const struct top_process *processes, size_t count,
 	probe_sessions_stop(sessions, session_count, errors);
 	for (size_t i = 0; i < count; i++) {
 		const struct top_process *p = &processes[i];
-		size_t its_count = (p->keyed != NULL) + (p->times != NULL) + (p->counts != NULL);
+		size_t its_count = (p->times != NULL) + (p->counts != NULL);
 
 		for (size_t k = 0; k < its_count; k++)
 			keep_first(not_stopped(p, errors[done++]), ret);
@@ -328,7 +321,6 @@ struct probe_error *source_stop(struct top_source *source)
 
 static void free_process(struct top_process *process)
 {
-	probe_session_free(process->keyed);
 	probe_session_free(process->times);
 	probe_session_free(process->counts);
 	probe_target_close(process->target);
@@ -340,7 +332,6 @@ void source_drop(struct top_source *source, struct top_model *model, size_t inde
 {
 	struct top_process *process = &source->processes[index];
 
-	source_note_failure(source, source_stop_session(process, process->keyed));
 	source_note_failure(source, source_stop_session(process, process->times));
 	source_note_failure(source, source_stop_session(process, process->counts));
 	source_note_notes(source, process);
@@ -360,7 +351,6 @@ void source_free(struct top_source *source)
 	probe_watch_free(source->watch);
 	probe_table_free(source->gone_keys);
 	source_free_times(&source->times);
-	source_free_times(&source->keyed);
 	free(source->processes);
 	free(source->matched);
 	free(source->news);

@@ -12,7 +12,6 @@ struct top_process {
 	struct probe_target *target;
 	struct probe_session *counts;
 	struct probe_session *times; /* NULL: it has no pairs */
-	struct probe_session *keyed; /* the same by key, while somebody looks; or NULL */
 	int pidfd;		     /* see loop_watch_exit() */
 	bool named;		     /* on the command line: its end is reported */
 	bool replaced;	 /* the process is another program now, which is one of its own */
@@ -44,12 +43,12 @@ struct top_source {
 	const struct common_options *seeks; /* processes that come later are shown, too; NULL: no */
 	bool started;			    /* by us: the end of the process is no news */
 	struct probe_watch *watch;
-	struct top_times_kept times, keyed;
-	uint64_t started_ns, last_ns, keyed_ns; /* the start, the last look, source_time_keys() */
-	uint64_t stop_ns;			/* the longest stop of the last change */
-	char program[32];			/* the last that came; "": it ended at once */
-	bool programs_differ;			/* others came before */
-	size_t came;				/* processes, since the start */
+	struct top_times_kept times;
+	uint64_t started_ns, last_ns; /* the start, the last look */
+	uint64_t stop_ns;	      /* the longest stop of the last change */
+	char program[32];	      /* the last that came; "": it ended at once */
+	bool programs_differ;	      /* others came before */
+	size_t came;		      /* processes, since the start */
 	char title[128];
 	char *news; /* not taken yet; NULL: none */
 	bool incomplete;
@@ -58,9 +57,6 @@ struct top_source {
 /* Sets what the sessions gather: how long pairs take; with keys, a row for each (keyed.c). */
 PROBE_MUST_CHECK struct probe_error *source_set_keys(
 	struct top_source *source, const struct top_options *options);
-
-/* The keys of a table's row, as a row of the model has them; ends with NUL. */
-void source_key_text(struct buffer *out, const struct probe_table_row *row, size_t key_count);
 
 /* Lets go of all processes that wait to be followed, and says what was missed (follow.c). */
 void source_finish_watch(struct top_source *source);
@@ -72,10 +68,6 @@ PROBE_MUST_CHECK struct probe_error *source_read_keys(
 /* Keeps what a process has counted by key that is about to be dropped. */
 PROBE_MUST_CHECK struct probe_error *source_keep_keys(
 	struct top_source *source, const struct top_process *process);
-
-/* Begins to time the pairs of a process by key (follow.c). It may have none. */
-PROBE_MUST_CHECK struct probe_error *source_start_keyed(
-	struct top_source *source, struct top_process *process, bool later);
 
 /* Reads how long pairs took, up to now and in the last interval. */
 PROBE_MUST_CHECK struct probe_error *source_read_times(

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * How long pairs took, in `probectl top`: of each pair, for the rows and for its chart; and, while
- * a chart shows a row with a key, of each pair and key.
- */
+/* How long pairs took, in `probectl top`. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,22 +9,14 @@
 
 /* ---- Reading ----------------------------------------------------------------------- */
 
-static struct probe_session *session_of(
-	const struct top_source *source, const struct top_times_kept *kept, size_t index)
-{
-	const struct top_process *process = &source->processes[index];
-
-	return kept == &source->keyed ? process->keyed : process->times;
-}
-
 /* All times: of processes that are gone, and of those that run. */
-static struct probe_error *gather(const struct top_source *source,
-	const struct top_times_kept *kept, struct probe_table **ret)
+static struct probe_error *gather(const struct top_source *source, struct probe_table **ret)
 {
+	const struct top_times_kept *kept = &source->times;
 	struct probe_error *error = probe_table_since(kept->gone, NULL, ret);
 
 	for (size_t i = 0; i < source->count && !error; i++) {
-		struct probe_session *session = session_of(source, kept, i);
+		struct probe_session *session = source->processes[i].times;
 
 		if (!session)
 			continue;
@@ -38,14 +27,15 @@ static struct probe_error *gather(const struct top_source *source,
 	return error;
 }
 
-static struct probe_error *read_kept(const struct top_source *source, struct top_times_kept *kept)
+static struct probe_error *read_kept(struct top_source *source)
 {
+	struct top_times_kept *kept = &source->times;
 	struct probe_table *table, *since;
 	struct probe_error *error;
 
 	if (!kept->gone)
 		return NULL;
-	error = gather(source, kept, &table);
+	error = gather(source, &table);
 	if (error)
 		return error;
 	error = probe_table_since(table, kept->last, &since);
@@ -97,10 +87,8 @@ static struct probe_error *take_times(
 
 struct probe_error *source_read_times(struct top_source *source, struct top_model *model)
 {
-	struct probe_error *error = read_kept(source, &source->times);
+	struct probe_error *error = read_kept(source);
 
-	if (!error)
-		error = read_kept(source, &source->keyed);
 	if (error)
 		return error;
 	for (size_t i = 0; i < model->count; i++)
@@ -109,59 +97,13 @@ struct probe_error *source_read_times(struct top_source *source, struct top_mode
 	return error ? error : take_times(model, source->times.recent, true);
 }
 
-/* ---- The pair of a row ------------------------------------------------------------- */
-
-static bool is_probe(const struct top_row *row, const char *provider, const char *name)
-{
-	return strcmp(row->provider, provider) == 0 && strcmp(row->name, name) == 0;
-}
-
-static bool has_key(const struct top_row *row, const struct probe_table_row *pair, size_t key_count)
-{
-	struct buffer key = {0};
-	bool same;
-
-	if (!row->key[0])
-		return true;
-	source_key_text(&key, pair, key_count);
-	same = !key.no_memory && strcmp(row->key, key.data) == 0;
-	buffer_deinit(&key);
-	return same;
-}
-
-const struct probe_table_row *source_pair(
-	const struct top_source *source, const struct top_row *row, bool since_start)
-{
-	const struct top_times_kept *kept = row->key[0] ? &source->keyed : &source->times;
-	const struct probe_table *table = since_start ? kept->last : kept->recent;
-	const struct probe_table_row *rows, *found = NULL;
-	size_t count = 0;
-
-	rows = table ? probe_table_rows(table, &count) : NULL;
-	for (size_t i = 0; i < count; i++) {
-		if (!rows[i].begin_name || !rows[i].row.count ||
-			!has_key(row, &rows[i], kept->options.gather.key_count))
-			continue;
-		if (is_probe(row, rows[i].provider, rows[i].name))
-			return &rows[i];
-		if (is_probe(row, rows[i].begin_provider, rows[i].begin_name) &&
-			(!found || rows[i].row.count > found->row.count))
-			found = &rows[i];
-	}
-	return found;
-}
-
 /* ---- Keeping ----------------------------------------------------------------------- */
 
 struct probe_error *source_keep_times(struct top_source *source, const struct top_process *process)
 {
-	struct probe_error *error = NULL;
-
-	if (process->times)
-		error = probe_table_add(source->times.gone, process->times, &source->times.options);
-	if (!error && process->keyed)
-		error = probe_table_add(source->keyed.gone, process->keyed, &source->keyed.options);
-	return error;
+	return process->times
+		       ? probe_table_add(source->times.gone, process->times, &source->times.options)
+		       : NULL;
 }
 
 void source_free_times(struct top_times_kept *kept)
@@ -170,55 +112,4 @@ void source_free_times(struct top_times_kept *kept)
 	probe_table_free(kept->last);
 	probe_table_free(kept->recent);
 	kept->gone = kept->last = kept->recent = NULL;
-}
-
-/* ---- By key ------------------------------------------------------------------------ */
-
-/* A process that has ended meanwhile is no failure: source_follow() will report that. */
-static struct probe_error *start_keyed(
-	struct top_source *source, struct top_process *process, struct top_model *model)
-{
-	struct probe_error *error = source_start_keyed(source, process, false);
-
-	/* Probes that are off stay off. */
-	if (!error && process->keyed)
-		return source_switch_process(source, process, model);
-	if (error && !probe_target_alive(process->target)) {
-		probe_error_free(error);
-		return NULL;
-	}
-	return error;
-}
-
-static void end_keyed(struct top_source *source)
-{
-	for (size_t i = 0; i < source->count; i++) {
-		struct top_process *process = &source->processes[i];
-
-		source_note_failure(source, source_stop_session(process, process->keyed));
-		probe_session_free(process->keyed);
-		process->keyed = NULL;
-	}
-	source_free_times(&source->keyed);
-}
-
-struct probe_error *source_time_keys(struct top_source *source, struct top_model *model, bool on)
-{
-	struct probe_error *error;
-
-	if (on == (source->keyed.gone != NULL))
-		return NULL;
-	if (!on) {
-		end_keyed(source);
-		return NULL;
-	}
-	source->stop_ns = 0;
-	source->keyed_ns = clock_ns(CLOCK_MONOTONIC);
-	error = probe_table_create(source->keyed.options.gather.key_count, &source->keyed.gone);
-	for (size_t i = 0; i < source->count && !error; i++)
-		if (!source->processes[i].replaced)
-			error = start_keyed(source, &source->processes[i], model);
-	if (error)
-		end_keyed(source);
-	return error;
 }

@@ -78,9 +78,6 @@ static void draw(struct top *top)
 		return;
 	screen_size(top->screen, &view->width, &view->height);
 	view->message = top->message;
-	if (view->chart)
-		view->pair = source_pair(
-			top->source, &top->model.rows[top->model.selected], top->model.since_start);
 	draw_screen(&top->frame, &top->model, view);
 	if (top->frame.text.no_memory)
 		top_fail(top, probe_error_no_memory());

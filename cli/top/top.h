@@ -11,7 +11,6 @@
  *   times.c    how long pairs took
  *   model.c    the rows, in which order, which of them, where the cursor is
  *   draw.c     the rows and the lines around them, in a given width
- *   chart.c    how the times of one pair are distributed, or hits over keys
  *   cells.c    text and numbers of a given width
  *   keys.c     what a terminal sends, as keys
  *   screen.c   the terminal
@@ -77,7 +76,6 @@ struct top_row {
 	char *reason;			/* of the first of them; owned; NULL: none */
 	bool refusal_told;
 
-	bool paired;		 /* it begins or ends something */
 	bool ends;		 /* it ends something, and the following mean something */
 	char *begin;		 /* "provider:name" of what begins it; owned */
 	struct top_times recent; /* in the last interval */
@@ -99,7 +97,6 @@ struct top_model {
 	bool has_keys;	      /* rows with keys may come */
 	uint64_t interval_ns; /* that new_hits came in */
 	uint64_t elapsed_ns;  /* that total came in */
-	uint64_t keyed_ns;    /* that times by key came in */
 	bool since_start;     /* show rates and times of all that time */
 	enum top_order order;
 	bool reversed;
@@ -198,9 +195,7 @@ struct top_view {
 	const char *message; /* or NULL */
 	uint64_t interval_ns;
 	bool paused, help;
-	bool editing;			    /* the filter */
-	bool chart;			    /* of the row under the cursor, in place of the rows */
-	const struct probe_table_row *pair; /* it; borrowed of the source; NULL: nothing ended */
+	bool editing; /* the filter */
 	size_t first; /* in: the first of shown[] that was visible; out: that is */
 };
 
@@ -335,25 +330,9 @@ void source_watch(struct top_source *source, struct loop *loop);
 PROBE_MUST_CHECK struct probe_error *source_read(
 	struct top_source *source, struct top_model *model);
 
-/*
- * The times of the pair that a probe ends; else of the one it begins, of several that with most
- * times. Of a row with a key, those with that key. Of the last interval, or since the start (by
- * key: since source_time_keys()). NULL: none has ended. It is the source's, and stays until the
- * next source_read().
- */
-const struct probe_table_row *source_pair(
-	const struct top_source *source, const struct top_row *row, bool since_start);
-
 /* Makes the probes what the rows' `on` says, and the rows what they are then. */
 PROBE_MUST_CHECK struct probe_error *source_switch(
 	struct top_source *source, struct top_model *model);
-
-/*
- * Begins to time the pairs by key (-k), or ends it and forgets the times. Nothing changes if that
- * is so already.
- */
-PROBE_MUST_CHECK struct probe_error *source_time_keys(
-	struct top_source *source, struct top_model *model, bool on);
 
 /* Has something else overwritten a site, so that hits are missing? */
 bool source_is_incomplete(const struct top_source *source);

@@ -11,15 +11,6 @@ static bool has_records(const struct trace *trace)
 	return false;
 }
 
-static bool has_stacks(const struct trace *trace)
-{
-	for (size_t i = 0; i < trace->tracer_count; i++) {
-		if (trace->tracers[i].options.stack != PROBE_STACK_NONE)
-			return true;
-	}
-	return false;
-}
-
 static struct probe_error *check_metrics(const struct trace *trace)
 {
 	const struct trace_settings *settings = &trace->settings;
@@ -96,11 +87,6 @@ struct probe_error *trace_check_tracers(
 		error = trace_check_wait(trace, options);
 	if (error)
 		return error;
-	if (options->mangled && !has_stacks(trace) && !trace_options_ask_names(options))
-		return probe_error_new(PROBE_ERROR_USAGE,
-			"--no-demangle is for tracers stack and heap, --stack, ustack and sym(): "
-			"nothing "
-			"else prints symbols");
 	if (options->ring_bytes && !has_records(trace))
 		return probe_error_new(PROBE_ERROR_USAGE,
 			"tracer '%s' records nothing, so -b does not apply",

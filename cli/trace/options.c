@@ -19,19 +19,6 @@ static struct probe_error *check_keys(const struct trace_options *options)
 		keys->items[keys->count - 1]);
 }
 
-bool trace_options_ask_names(const struct trace_options *options)
-{
-	const struct string_list *keys = &options->tracer.keys;
-	const struct pattern_list *patterns = &options->common.patterns;
-	bool ret = false;
-
-	for (size_t i = 0; i < keys->count; i++)
-		ret |= strstr(keys->items[i], "sym") || strstr(keys->items[i], "ustack");
-	for (size_t i = 0; i < patterns->count; i++)
-		ret |= strstr(probe_pattern_text(patterns->items[i]), "sym") != NULL;
-	return ret;
-}
-
 struct probe_error *trace_options_run(struct trace_options *options, int *status_ret)
 {
 	struct probe_error *error = NULL;
@@ -45,10 +32,6 @@ struct probe_error *trace_options_run(struct trace_options *options, int *status
 		error = check_keys(options);
 	if (!error)
 		error = request_init(&options->request, &options->common);
-	if (!error && options->directory && options->mangled && !options->tracer.stack &&
-		!trace_options_ask_names(options))
-		error = probe_error_new(PROBE_ERROR_USAGE,
-			"--no-demangle is for --stack and sym(): nothing else records symbols");
 	if (!error)
 		error = processes_find(&options->common);
 	if (error)

@@ -21,7 +21,6 @@ struct trace_options {
 	enum record_full full;		/* likewise; cli/trace/record_stream.c */
 	uint64_t wait_ns;		/* --full=wait: how long a hit may wait for room; or 0 */
 	uint64_t ring_bytes, string_bytes;
-	bool mangled; /* symbols stay as they are in files */
 
 	const struct trace_tracer *first; /* once there are tracers: for what all would say */
 };
@@ -44,9 +43,6 @@ struct trace_options {
 	OPTION('q', "quiet", FLAG, NULL, &(options)->settings.quiet,                               \
 		"print no summary on standard error")
 /* clang-format on */
-
-/* Is sym() in a key or a PROBE, or ustack a key? */
-bool trace_options_ask_names(const struct trace_options *options);
 
 /* Refuses options that no tracer of the trace takes (check.c). Errors: PROBE_ERROR_USAGE. */
 PROBE_MUST_CHECK struct probe_error *trace_check_tracers(

@@ -86,7 +86,6 @@ static struct probe_error *create_stream(const struct trace *trace, struct trace
 		.inherit = options->follow_children,
 		.follow_libraries = options->follow_libraries,
 		.guess_strings = options->guess_strings,
-		.mangled = options->mangled,
 		.filter = options->filter,
 		.together = options->together,
 		.catalogue = options->catalogue,

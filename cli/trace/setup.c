@@ -99,7 +99,6 @@ static struct probe_session_options session_options(const struct trace_options *
 		.wait_ns = options->wait_ns,
 		.string_bytes = (uint16_t)options->string_bytes,
 		.guess_strings = options->string_bytes != 0,
-		.mangled = options->mangled,
 		.lines = options->request.verbose,
 		.follow_libraries = processes_follow(&options->common),
 		.follow_children = processes_follow(&options->common),

@@ -244,7 +244,7 @@ _probectl()
 	--container | -k | --key | -f | --filter | --match | --min | --every | --rate | --rows | --listen | \
 		--otlp | --top | --keys | \
 		-n | --hits | -d | --duration | -i | --interval | -s | --strings | -b | --buffer | --plan | \
-		--rotate | --counter)
+		--rotate)
 		return
 		;;
 	esac

@@ -9,7 +9,6 @@
  *		others of its thread: on a track of its own
  *	B	a begin that has no end when the record ends
  *	i	a point; with scope g, a loss
- *	C	a counter
  *	M	names of processes and threads
  *
  * Times are in microseconds since the first event, with three digits after the
@@ -382,44 +381,6 @@ static void unended(void *data, struct probe_span *span)
 	buffer_string(trace->out, "}}");
 }
 
-/* Is this hit a value over time? */
-static bool add_counters(struct trace_export *trace, const struct probe_event *event)
-{
-	const struct probe_export_options *options = trace->settings.options;
-	bool any = false;
-
-	for (size_t i = 0; i < options->counter_count; i++) {
-		unsigned int arg = options->counter_args[i];
-		const struct probe_value *value;
-
-		value = probe_event_arg(event, arg, false);
-		if (!value || !probe_pattern_matches(
-				      options->counters[i], "", event->provider, event->name))
-			continue;
-		if (value->kind != PROBE_VALUE_SIGNED && value->kind != PROBE_VALUE_UNSIGNED &&
-			value->kind != PROBE_VALUE_FLOAT)
-			continue;
-		begin_event(trace, 'C', event->pid, event->tid);
-		add_ts(trace, event->time_ns);
-		json_string_field(trace->out, ",\"cat\":", event->provider);
-		trace->text.length = 0;
-		buffer_string(&trace->text, event->provider);
-		buffer_char(&trace->text, ':');
-		buffer_string(&trace->text, event->name);
-		buffer_string(&trace->text, "(arg");
-		buffer_unsigned(&trace->text, arg);
-		buffer_char(&trace->text, ')');
-		buffer_string(trace->out, ",\"name\":");
-		json_string(
-			trace->out, trace->text.data ? trace->text.data : "", trace->text.length);
-		buffer_string(trace->out, ",\"args\":{\"value\":");
-		json_value(trace->out, value);
-		buffer_string(trace->out, "}}");
-		any = true;
-	}
-	return any;
-}
-
 static void begin_file(struct trace_export *trace)
 {
 	if (!trace->begun)
@@ -452,8 +413,6 @@ static struct probe_error *trace_event(void *state, const struct probe_event *ev
 	}
 	trace->last_ns = event->time_ns;
 	tell_names(trace, event);
-	if (add_counters(trace, event))
-		return NULL;
 	if (event->begin) {
 		add_made_span(trace, event);
 		return trace->text.no_memory ? probe_error_no_memory() : NULL;

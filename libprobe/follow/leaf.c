@@ -106,13 +106,20 @@ static bool may_all_be_mapped(const struct modules *modules)
 	return all;
 }
 
-void leaf_learn(pid_t pid, const struct files *files, const struct modules *modules)
+void leaf_pass_over(pid_t pid, struct files *files)
 {
+	struct modules modules = {0};
+	struct probe_error *error = modules_read(pid, files, &modules);
 	struct file *program = program_file(pid, files);
 
-	if (program && program->glibc_loads && program->leaf == LEAF_UNKNOWN &&
-		may_all_be_mapped(modules))
+	for (size_t i = 0; !error && i < modules.count; i++)
+		if (modules.items[i].file)
+			modules.items[i].file->passed_over = true;
+	if (!error && program && program->glibc_loads && program->leaf == LEAF_UNKNOWN &&
+		may_all_be_mapped(&modules))
 		program->leaf = LEAF_YES;
+	probe_error_free(error);
+	modules_deinit(&modules);
 }
 
 void leaf_forget(const struct leaf *leaf, struct files *files)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Leaves: programs that are idle (idle.h) from their first instruction to their last, as far as
- * their files tell. None of these imports a function by which libc starts a process or a thread,
- * executes a program, or loads code.
+ * Leaves: programs whose files have no requested probe, and import no function by which libc
+ * starts a process or a thread, executes a program, or loads code.
  */
 #ifndef LIBPROBE_FOLLOW_LEAF_H
 #define LIBPROBE_FOLLOW_LEAF_H
@@ -14,10 +13,10 @@
 #include "libprobe/modules/modules.h"
 
 /*
- * Notes that a program is a leaf, if that may be so according to what has been noted of its
- * modules; all that it loads is there.
+ * Notes that no probe is wanted in the files that a held process has mapped, and whether its
+ * program is a leaf. `files` may be NULL.
  */
-void leaf_learn(pid_t pid, const struct files *files, const struct modules *modules);
+void leaf_pass_over(pid_t pid, struct files *files);
 
 /* A program that runs as a leaf. */
 struct leaf {

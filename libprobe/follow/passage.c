@@ -5,20 +5,20 @@
  *   THROUGH ------------+   +------> LEAF ---------------+---> (its process ends)
  *      |                |   |                            |
  *      v                v   |                            v
- *   SEIZED --> CALL --> PROGRAM --> LOADER +-> IDLE --> STOPPING --> HELD --> (a target)
- *     |          |         |          |    |     |          |        ^ |
- *     |          |         |          |    +-----|----------|--------+ |
- *     +----------+---------+----------+----------+----------+----------+--> LEAVING --> OVER
+ *   SEIZED --> CALL --> PROGRAM --> LOADER -+        STOPPING --+
+ *     |          |         |          |     |            |      |
+ *     |          |         |          |     +------------|------+--> HELD --> (a target)
+ *     +----------+---------+----------+------------------+------------+--> LEAVING --> OVER
  *
  *   THROUGH   it is traced, and runs through execve(2)
  *   SEIZED    it was asked to stop: it must be looked at what it executes, or that took long
  *   CALL      it runs from one system call to the next, up to the event of execve(2)
  *   PROGRAM   the new program is there, nothing of it has run
  *   LOADER    its loader works
- *   IDLE      nothing that it has mapped is wanted: it runs from call to call
- *   LEAF      so it will be to its end, as far as its files tell: it runs without a stop
- *   STOPPING  it is about to do what has to be followed, or has run for a while
- *   HELD      everything is mapped; unless it was idle, nothing of it has run
+ *   LEAF      no probe of its files is wanted, and it neither starts nor loads anything: it runs
+ *             without a stop
+ *   STOPPING  a leaf has run for a while, and has been asked to stop
+ *   HELD      everything is mapped; only a leaf has run
  *
  * No step waits for this thread, nor for one that this one depends on (a child of vfork(2) and its
  * parent). We decide only where the thread stops, and for how long it is then held; otherwise it
@@ -34,16 +34,10 @@
  * program.c), or with one that is not glibc's, is held right after execve(2); its stubs then do
  * without the thread pointer.
  *
- * Most programs that a build or a shell starts have no probe that is wanted, and end within some
- * milliseconds. Gates would cost such a program more than its own work, and it needs them only
- * before it starts a process or a thread, becomes another program or maps other code. So it has
- * none while it is traced as by strace(1), for a moment at most. A call that needs them is taken
- * back before it has begun: the thread stands before its instruction again, and makes it when the
- * gates are there.
- *
- * Half of these neither start nor load anything as long as they run, and import no function to do
- * so (leaf.c). As stops cost more than everything else, such a leaf has only one, where its process
- * is about to end: there its mappings are compared with what was expected. If it starts a process
+ * Many programs that a build or a shell starts have no probe that is wanted, end within some
+ * milliseconds, neither start nor load anything, and import no function to do so (leaf.c). Gates
+ * would cost such a leaf more than its own work. It has only one stop, where its process is about
+ * to end: there its mappings are compared with what was expected. If it starts a process
  * or thread (PTRACE_O_TRACEFORK and its like), both are released before they run on; if it executes
  * another program, that is followed. What may have been missed is reported.
  *
@@ -150,7 +144,7 @@ void passage_expire(struct passage *passage)
 {
 	if (passage->state == PASSAGE_THROUGH)
 		stage_ask_to_stop(passage, PASSAGE_SEIZED);
-	else if (passage->state == PASSAGE_IDLE || passage->state == PASSAGE_LEAF)
+	else if (passage->state == PASSAGE_LEAF)
 		stage_ask_to_stop(passage, PASSAGE_STOPPING);
 	else
 		passage_leave(passage);
@@ -185,7 +179,7 @@ struct probe_error *passage_take(struct passage *passage, struct probe_target *t
 		.regs = passage->regs};
 	target->pid = passage->pid;
 	target->held = target->hurry = target->alone = true;
-	target->attached = passage->was_idle;
+	target->attached = passage->has_run;
 	target->facts = passage->facts;
 	target->files = files_hold(passage->files);
 	target->start_time = procfs_start_time(passage->pid);

@@ -19,9 +19,8 @@ enum passage_state {
 	PASSAGE_CALL,	  /* it runs to execve(2), and through it */
 	PASSAGE_PROGRAM,  /* the new program is there; execve(2) returns */
 	PASSAGE_LOADER,	  /* its loader works */
-	PASSAGE_IDLE,	  /* idle (idle.h): it runs until it makes a call that needs a gate */
 	PASSAGE_LEAF,	  /* a leaf (leaf.h): it runs to its end */
-	PASSAGE_STOPPING, /* it did so, or has run for a while, and has been asked to stop */
+	PASSAGE_STOPPING, /* a leaf that has run for a while, and has been asked to stop */
 	PASSAGE_HELD,	  /* it has stopped where its probes are to be switched on */
 	PASSAGE_LEAVING,  /* it is released when it next stops */
 	PASSAGE_OVER	  /* it is not traced, or has ended */
@@ -37,15 +36,14 @@ struct passage {
 	bool called;		    /* execve(2) has been entered */
 	bool returning;		    /* the next stop of the loader is after a system call */
 	bool thread_ready;	    /* the loader has set the thread pointer */
-	bool was_idle;		    /* it has run since its loader was done */
-	bool nothing_lost;	    /* it was idle or a leaf, or has ended where it was traced */
+	bool has_run;		    /* it was a leaf, and has run since its loader was done */
+	bool nothing_lost;	    /* it was a leaf, or has ended where it was traced */
 	pid_t stray;		    /* what a leaf has started, released after it; 0: nothing */
 	bool is_ending;		    /* it has been released where its process ends */
 	bool is_leaf;		    /* it runs as a leaf, or did until it was asked to stop */
 	bool is_again;		    /* as in struct control_thread */
 	int calls;		    /* of the loader */
 	uint64_t argument;	    /* the first one of its last call, where the result hides it */
-	int idle_stops;		    /* while it was idle */
 	struct leaf leaf;	    /* if is_leaf */
 	uint64_t unseen_ns;	    /* how long a held one has run code that was not looked at */
 	struct probe_error *told;   /* what was lost at its end; NULL: nothing. Owned */
@@ -76,8 +74,8 @@ bool passage_step(struct passage *passage);
 void passage_leave(struct passage *passage);
 
 /*
- * Its deadline has passed: a thread on its way through execve(2) is asked to stop, an idle program
- * is held, any other is released.
+ * Its deadline has passed: a thread on its way through execve(2) is asked to stop, a leaf is
+ * held, any other is released.
  */
 void passage_expire(struct passage *passage);
 

@@ -6,7 +6,6 @@
 #include <sys/wait.h>
 
 #include "libprobe/base/clock.h"
-#include "libprobe/follow/idle.h"
 #include "libprobe/follow/leaf.h"
 #include "libprobe/follow/program.h"
 #include "libprobe/follow/stages.h"
@@ -17,7 +16,6 @@
 
 enum {
 	LOADER_CALLS_MAX = 100000,
-	IDLE_STOPS_MAX = 300,	       /* two for each call; gates cost about as much */
 	SYSCALL_STOP = SIGTRAP | 0x80, /* PTRACE_O_TRACESYSGOOD */
 	OPTIONS = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC,
 	/* A leaf does none of the first three. Whatever it starts is traced from its start. */
@@ -28,8 +26,8 @@ enum {
 /* A running thread may wait for a disk, and is not held up by us; a stopped one is. */
 #define RUNNING_NS UINT64_C(10000000000)
 #define HELD_NS UINT64_C(2000000000)
-/* Others may want to trace it, and its calls are slow. */
-#define IDLE_NS UINT64_C(5000000)
+/* Others may want to trace it. */
+#define LEAF_NS UINT64_C(5000000)
 /* Mostly execve(2) takes less; where it fails, the thread goes on as if it were not traced. */
 #define THROUGH_NS UINT64_C(5000000)
 
@@ -41,14 +39,13 @@ void stage_enter(struct passage *p, enum passage_state state)
 		[PASSAGE_CALL] = RUNNING_NS,
 		[PASSAGE_PROGRAM] = RUNNING_NS,
 		[PASSAGE_LOADER] = RUNNING_NS,
-		[PASSAGE_IDLE] = IDLE_NS,
-		[PASSAGE_LEAF] = IDLE_NS,
+		[PASSAGE_LEAF] = LEAF_NS,
 		[PASSAGE_STOPPING] = HELD_NS,
 		[PASSAGE_HELD] = HELD_NS,
 	};
 
 	p->state = state;
-	p->nothing_lost |= state == PASSAGE_IDLE || state == PASSAGE_LEAF;
+	p->nothing_lost |= state == PASSAGE_LEAF;
 	p->deadline_ns = clock_monotonic_ns() + allowed[state];
 }
 
@@ -201,23 +198,6 @@ static bool is_mapped(struct passage *p)
 	return ready;
 }
 
-/* Before or after a system call of an idle program. */
-static void step_idle(struct passage *p)
-{
-	bool to_stop = p->state == PASSAGE_STOPPING || ++p->idle_stops > IDLE_STOPS_MAX;
-	struct arch_registers regs;
-
-	if (idle_goes_on(p->pid, to_stop, p->files))
-		return;
-	/* The kernel skips the call. If we die, the thread makes it. */
-	if (registers_read(p->tid, &regs)) {
-		arch_process()->undo_call(&regs);
-		registers_write(p->tid, &regs);
-	}
-	if (p->state != PASSAGE_STOPPING)
-		stage_enter(p, PASSAGE_STOPPING);
-}
-
 /* ---- Leaves ---------------------------------------------------------------------------- */
 
 /* Nothing of the program has run. */
@@ -285,13 +265,11 @@ static bool step_stopping(struct passage *p)
 	if (!registers_read(p->tid, &p->regs))
 		return true;
 	has_ended_wait(p);
-	if (!p->is_leaf) {
-		idle_fails(p->pid, p->files);
-	} else if (!hold_leaf(p)) {
+	if (!hold_leaf(p)) {
 		p->is_again = false;
 		return true;
 	}
-	p->was_idle = true;
+	p->has_run = true;
 	stage_enter(p, PASSAGE_HELD);
 	return false;
 }
@@ -301,10 +279,6 @@ static bool step_system_call(struct passage *p)
 {
 	bool behind = p->returning;
 
-	if (p->state == PASSAGE_IDLE || p->state == PASSAGE_STOPPING) {
-		step_idle(p);
-		return true;
-	}
 	if (p->state <= PASSAGE_CALL) {
 		if (step_call(p))
 			return true;
@@ -328,10 +302,6 @@ static bool step_system_call(struct passage *p)
 		nearby_move(p->pid, p->tid);
 	if (p->state == PASSAGE_LOADER && !is_mapped(p) && p->calls++ < LOADER_CALLS_MAX)
 		return true;
-	if (p->facts.known && idle_begins(p->pid, p->files)) {
-		stage_enter(p, PASSAGE_IDLE);
-		return true;
-	}
 	stage_enter(p, PASSAGE_HELD);
 	return false;
 }

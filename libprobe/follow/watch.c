@@ -27,7 +27,7 @@
 #include <unistd.h>
 
 #include "libprobe/base/clock.h"
-#include "libprobe/follow/idle.h"
+#include "libprobe/follow/leaf.h"
 #include "libprobe/follow/program.h"
 #include "libprobe/follow/seek.h"
 #include "libprobe/follow/watch.h"
@@ -245,7 +245,7 @@ struct probe_error *probe_watch_add(struct probe_watch *watch, const struct prob
 void probe_watch_pass_over(struct probe_watch *watch, const struct probe_target *target)
 {
 	if (target->held)
-		idle_note(target->pid, watch->launches.files);
+		leaf_pass_over(target->pid, watch->launches.files);
 }
 
 /* ---- Looking ------------------------------------------------------------------------ */

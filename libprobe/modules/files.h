@@ -41,8 +41,6 @@ struct file {
 	bool glibc_loads;    /* it is a program, which glibc's loader loads */
 	enum file_role role; /* as code that a program maps */
 	enum file_leaf leaf; /* as a program */
-	/* As an idle program (libprobe/follow/idle.h): how often it was, needed gates, was not. */
-	unsigned int idle_begun, idle_failed, idle_left_out;
 };
 
 PROBE_MUST_CHECK struct probe_error *files_create(struct files **ret);

@@ -14,8 +14,6 @@
  * process's user or of root, no link leads to it (beneath.c), and it has no second name, because
  * other users could link the map of another process (link(2)). Its contents are untrusted: they are
  * read, not mapped, because the process may truncate the file; and only up to a size.
- *
- * Others write jit-PID.dump (jit_dump.c), which is asked first.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -25,7 +23,7 @@
 
 #include "libprobe/base/clock.h"
 #include "libprobe/modules/beneath.h"
-#include "libprobe/modules/jit_dump.h"
+#include "libprobe/modules/jit_entries.h"
 #include "libprobe/modules/jit_map.h"
 #include "libprobe/base/procfs.h"
 
@@ -40,7 +38,6 @@ struct jit_map {
 	char *text;	       /* of the file, its lines ended by NULs as far as they are parsed */
 	size_t length, parsed; /* read, and made entries */
 	struct jit_entries entries;
-	struct jit_dump dump;
 };
 
 struct jit_map *jit_map_create(pid_t pid)
@@ -50,7 +47,6 @@ struct jit_map *jit_map_create(pid_t pid)
 	if (!map)
 		return NULL;
 	map->pid = pid;
-	jit_dump_init(&map->dump);
 	return map;
 }
 
@@ -60,7 +56,6 @@ void jit_map_free(struct jit_map *map)
 		return;
 	free(map->text);
 	free(map->entries.items);
-	jit_dump_deinit(&map->dump);
 	free(map);
 }
 
@@ -179,9 +174,6 @@ void jit_map_refresh(struct jit_map *map, bool now)
 	}
 	if (fd >= 0)
 		close(fd);
-	jit_dump_look(&map->dump, map->pid);
-	if (jit_dump_read(&map->dump))
-		map->generation++;
 	map->looked_ns = clock_monotonic_ns();
 }
 
@@ -192,11 +184,10 @@ unsigned int jit_map_generation(const struct jit_map *map)
 
 const char *jit_map_find(const struct jit_map *map, uint64_t address, uint64_t *start_ret)
 {
-	const char *name = jit_dump_find(&map->dump, address, start_ret);
-	const struct jit_entry *found = name ? NULL : jit_entries_find(&map->entries, address);
+	const struct jit_entry *found = jit_entries_find(&map->entries, address);
 
 	if (!found)
-		return name;
+		return NULL;
 	*start_ret = found->start;
 	return map->text + found->name;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Names of code that a process generates: its files /tmp/perf-PID.map and jit-PID.dump. */
+/* Names of code that a process generates: its file /tmp/perf-PID.map. */
 #ifndef LIBPROBE_MODULES_JIT_MAP_H
 #define LIBPROBE_MODULES_JIT_MAP_H
 
@@ -13,7 +13,7 @@ struct jit_map;
 struct jit_map *jit_map_create(pid_t pid);
 void jit_map_free(struct jit_map *map); /* NULL is allowed */
 
-/* Reads what is new in the files; at most four times a second unless `now`. */
+/* Reads what is new in the file; at most four times a second unless `now`. */
 void jit_map_refresh(struct jit_map *map, bool now);
 
 /* Counts the refreshes that read something: names may have changed when it has. */

@@ -20,8 +20,7 @@ static bool wants_names(const struct probe_session *s)
 
 struct probe_error *session_names_start(struct probe_session *session)
 {
-	const struct naming_options options = {
-		.mangled = session->options.mangled, .lines = session->options.lines};
+	const struct naming_options options = {.lines = session->options.lines};
 
 	if (session->naming || !wants_names(session))
 		return NULL;

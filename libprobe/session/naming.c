@@ -287,14 +287,14 @@ static uint64_t function_at(struct module *module, uint64_t link)
 }
 
 /* The symbol of a file, demangled into *demangled_ret; NULL if it has none. */
-static const char *symbol_of(const struct naming *n, struct module *module, uint64_t link,
-	uint64_t *start_ret, char **demangled_ret)
+static const char *symbol_of(
+	struct module *module, uint64_t link, uint64_t *start_ret, char **demangled_ret)
 {
 	const char *symbol = NULL;
 
 	if (module && module->object)
 		symbol = object_symbol_at(module->object, link, start_ret);
-	if (symbol && !n->options.mangled)
+	if (symbol)
 		probe_error_free(probe_demangle(symbol, demangled_ret));
 	return *demangled_ret ? *demangled_ret : symbol;
 }
@@ -349,7 +349,7 @@ static struct named *make_frame(struct naming *n, uint64_t ip, bool is_return)
 	bool of_file;
 	int line = 0;
 
-	symbol = symbol_of(n, module, link - is_return, &start, &demangled);
+	symbol = symbol_of(module, link - is_return, &start, &demangled);
 	of_file = symbol != NULL;
 	if (!of_file) {
 		jit_map_refresh(n->jit, false);
@@ -454,7 +454,7 @@ static char *make_label(const struct naming *n, const struct probe_frame *frame)
 		return NULL;
 	if (module && module->object && !frame->function)
 		symbol = object_data_at(module->object, frame->offset);
-	if (symbol && !n->options.mangled)
+	if (symbol)
 		probe_error_free(probe_demangle(symbol, &ret));
 	if (symbol)
 		return ret ? ret : strdup(symbol);

@@ -14,8 +14,7 @@ struct naming;
 struct unwind;
 
 struct naming_options {
-	bool mangled; /* symbols stay as they are in files */
-	bool lines;   /* frames have source lines, where there is debug information */
+	bool lines; /* frames have source lines, where there is debug information */
 };
 
 /*

@@ -61,107 +61,6 @@ static const uint16_t blocks[] = {
 	219, /* restart_syscall */
 };
 
-/* What programs call that start, read, write and end. */
-static const uint16_t mere_calls[] = {
-	0,   /* read */
-	1,   /* write */
-	2,   /* open */
-	3,   /* close */
-	4,   /* stat */
-	5,   /* fstat */
-	6,   /* lstat */
-	7,   /* poll */
-	8,   /* lseek */
-	9,   /* mmap */
-	10,  /* mprotect */
-	11,  /* munmap */
-	12,  /* brk */
-	13,  /* rt_sigaction */
-	14,  /* rt_sigprocmask */
-	15,  /* rt_sigreturn */
-	16,  /* ioctl */
-	17,  /* pread64 */
-	18,  /* pwrite64 */
-	19,  /* readv */
-	20,  /* writev */
-	21,  /* access */
-	22,  /* pipe */
-	23,  /* select */
-	24,  /* sched_yield */
-	28,  /* madvise */
-	32,  /* dup */
-	33,  /* dup2 */
-	35,  /* nanosleep */
-	39,  /* getpid */
-	41,  /* socket */
-	42,  /* connect */
-	44,  /* sendto */
-	45,  /* recvfrom */
-	46,  /* sendmsg */
-	47,  /* recvmsg */
-	60,  /* exit */
-	63,  /* uname */
-	72,  /* fcntl */
-	73,  /* flock */
-	74,  /* fsync */
-	77,  /* ftruncate */
-	79,  /* getcwd */
-	82,  /* rename */
-	83,  /* mkdir */
-	84,  /* rmdir */
-	87,  /* unlink */
-	88,  /* symlink */
-	89,  /* readlink */
-	91,  /* fchmod */
-	93,  /* fchown */
-	95,  /* umask */
-	96,  /* gettimeofday */
-	98,  /* getrusage */
-	99,  /* sysinfo */
-	102, /* getuid */
-	104, /* getgid */
-	107, /* geteuid */
-	108, /* getegid */
-	110, /* getppid */
-	111, /* getpgrp */
-	121, /* getpgid */
-	131, /* sigaltstack */
-	137, /* statfs */
-	138, /* fstatfs */
-	158, /* arch_prctl */
-	186, /* gettid */
-	202, /* futex */
-	204, /* sched_getaffinity */
-	217, /* getdents64 */
-	218, /* set_tid_address */
-	221, /* fadvise64 */
-	228, /* clock_gettime */
-	230, /* clock_nanosleep */
-	231, /* exit_group */
-	257, /* openat */
-	258, /* mkdirat */
-	262, /* newfstatat */
-	263, /* unlinkat */
-	264, /* renameat */
-	265, /* linkat */
-	266, /* symlinkat */
-	267, /* readlinkat */
-	268, /* fchmodat */
-	269, /* faccessat */
-	270, /* pselect6 */
-	271, /* ppoll */
-	273, /* set_robust_list */
-	280, /* utimensat */
-	292, /* dup3 */
-	293, /* pipe2 */
-	302, /* prlimit64 */
-	316, /* renameat2 */
-	318, /* getrandom */
-	332, /* statx */
-	334, /* rseq */
-	439, /* faccessat2 */
-};
-
 /* ---- Code that every process has --------------------------------------------------------- */
 
 /*
@@ -219,14 +118,6 @@ static void find_gadgets(
 		gadgets->leave = (uint64_t)(at - code) + address;
 }
 
-/* arch/x86/entry/common.c of Linux: what is no call has the result that is there already. */
-static void undo_call(struct arch_registers *registers)
-{
-	registers->words[WORD_RAX] = registers->words[WORD_ORIG_RAX];
-	registers->words[WORD_ORIG_RAX] = UINT64_MAX;
-	registers->words[WORD_RIP] -= SYSCALL_BYTES;
-}
-
 /* ---- The table ------------------------------------------------------------------------------ */
 
 const struct arch_process x86_64_process = {
@@ -255,8 +146,6 @@ const struct arch_process x86_64_process = {
 	.limited_wait_count = sizeof(limited_waits) / sizeof(*limited_waits),
 	.blocks = blocks,
 	.block_count = sizeof(blocks) / sizeof(*blocks),
-	.mere_calls = mere_calls,
-	.mere_call_count = sizeof(mere_calls) / sizeof(*mere_calls),
 	.find_gadgets = find_gadgets,
 	.call_bytes = SYSCALL_BYTES + 1,
 	.leave_bytes = sizeof(leave_ret),
@@ -268,7 +157,6 @@ const struct arch_process x86_64_process = {
 	.state_mark = X86_64_STATE_MARK,
 	.set_call = x86_64_set_call,
 	.set_leave = x86_64_set_leave,
-	.undo_call = undo_call,
 	.layout = &x86_64_frame_layout,
 	.state_size = x86_64_state_size,
 	.counter = X86_64_ON_HOST(x86_64_counter),

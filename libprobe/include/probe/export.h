@@ -46,10 +46,6 @@ struct probe_export_options {
 	 * begin and end. NULL: the last begin of its thread.
 	 */
 	const char *match;
-	/* Values over time: the argument counter_args[i] of probes that match counters[i]. */
-	const struct probe_pattern *const *counters;
-	const unsigned int *counter_args;
-	size_t counter_count;
 	bool hits; /* stacks count hits, also of probes without a pair */
 	/*
 	 * CSV: the number of columns for arguments; 0: as many as the hit with the most

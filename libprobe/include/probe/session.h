@@ -89,7 +89,6 @@ struct probe_session_options {
 	 */
 	bool begin_stacks;
 	bool lines;		    /* frames have source lines, which takes time to find out */
-	bool mangled;		    /* frames have the symbols of C++ and Rust as files do */
 	struct probe_gather gather; /* for PROBE_SESSION_GATHER */
 	const char *filter;	    /* an expression: hits for which it is 0 are ignored */
 	/* With `filter` and PROBE_SESSION_RECORD: hits tell its value (struct probe_hit). */

@@ -149,7 +149,6 @@ struct probe_stream_options {
 	uint64_t wait_ns;      /* with PROBE_STREAM_FLUSH: see struct probe_session_options */
 	bool inherit;	       /* forked children are traced, too, in the same stream */
 	bool guess_strings;    /* see struct probe_session_options */
-	bool mangled;	       /* names of sym() are symbols as files have them */
 	bool follow_libraries; /* see there */
 	const char *filter;    /* see there */
 	unsigned int together; /* and these three */

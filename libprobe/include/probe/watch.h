@@ -119,11 +119,10 @@ void probe_watch_untraced(struct probe_watch *watch, const struct probe_watch_ev
 
 /*
  * Says that a held program has no probe that is wanted, though all of its sessions follow
- * libraries. When a program of the same files starts again, it is not returned unless it starts a
- * process or a thread, executes another program, maps code of another file, or runs for more than
- * some milliseconds; then it is held before it does. Sessions for it must follow libraries again.
- * A program that imports no function which does one of these is held only after those milliseconds:
- * if it did one all the same, unseen_ns or an error says so.
+ * libraries. If the program and its libraries import no function that starts a process or a thread,
+ * executes a program or loads code, it is not returned when it starts again, unless it runs for
+ * more than some milliseconds; sessions for it must then follow libraries again. If it did one of
+ * these all the same, unseen_ns or an error says so.
  */
 void probe_watch_pass_over(struct probe_watch *watch, const struct probe_target *target);
 

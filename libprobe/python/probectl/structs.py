@@ -226,7 +226,6 @@ class SessionOptions(Structure):
         ("stack_bytes", c_uint16),
         ("begin_stacks", c_bool),
         ("lines", c_bool),
-        ("mangled", c_bool),
         ("gather", Gather),
         ("filter", c_char_p),
         ("filter_value", c_bool),

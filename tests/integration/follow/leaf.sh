@@ -10,6 +10,7 @@ need jq timeout
 leaf=$TARGETS/leaf
 tracer="$leaf tracer 300"
 loop=$TARGETS/loop
+launch=$TARGETS/launch
 [ -x "$leaf" ] || skip "the test targets are not built"
 
 # traced PATTERN SCRIPT: what a shell runs is traced; its status is 7
@@ -32,7 +33,7 @@ silent()
 
 # ---- They run without a stop --------------------------------------------------------------
 
-# Idle as it is, it would stop at each of a hundred system calls.
+# It makes a hundred system calls, and stops at none.
 traced loop:nop "for i in 1 2 3 4 5 6; do $leaf calls; done"
 [ "$(tail -5 "$SCRATCH/stdout" | sort -g | tail -1)" -lt 50 ] ||
 	fail "it stood still: $(paste -s -d' ' "$SCRATCH/stdout") times"
@@ -142,6 +143,15 @@ env loop -s nop -n 100; env leaf exit 0; env leaf exit 0; env loop -s nop -n 100
 traced loop:nop "PATH=/nowhere:$TARGETS:/usr/bin:/bin
 env no-such-program; echo \$?; env no-such-program; echo \$?"
 same "no such program" "$(paste -s -d' ' "$SCRATCH/stdout")" "127 127"
+
+# ---- Passed over, and no leaf ------------------------------------------------------------------
+
+# What a shell starts that was passed over before, in each way; what a program opens that was.
+for way in exec thread late fork vfork spawn; do
+	again="/bin/sh -c '$launch $way $loop -s nop -n 100; exit 0'"
+	silent loop:nop 200 "$again; $again"
+done
+silent ctor:plugin 2 "$TARGETS/ctor $TARGETS/libctor_plugin.so; $TARGETS/ctor $TARGETS/libctor_plugin.so"
 
 # ---- A controller that is killed -----------------------------------------------------------------
 

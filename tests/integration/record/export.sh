@@ -83,8 +83,6 @@ same "threads" "$(number pairs threads)" 5
 export_as pairs trace-event --match arg0 'pairs:job*'
 same "jobs from thread to thread" "$(number pairs asyncs)" "$jobs"
 same "nothing else" "$(number pairs slices)$(number pairs instants)" 00
-export_as pairs trace-event --counter 'pairs:request__start(arg2)' 'pairs:request__*'
-same "counters" "$(number pairs counters)" "$((requests + 4))"
 
 # Stacks appear as often as the program made the calls, with no more time than these took.
 export_as pairs folded --count
@@ -162,7 +160,6 @@ same "losses of trace-event" "$(number lost lost)" "$lost"
 failing 2 "no format given" "$SCRATCH/pairs"
 failing 2 "--format 'xml': use json" --format xml "$SCRATCH/pairs"
 failing 2 "give one record" --format csv
-failing 2 "is not PROBE(argN)" --format perfetto --counter loop:nop "$SCRATCH/pairs"
 failing 2 "--key and --match" --format csv --key arg0 "$SCRATCH/pairs"
 failing 2 "'1' is not a key" --format folded --key 1 "$SCRATCH/pairs"
 failing 2 "give one record" --format csv ""
@@ -170,9 +167,6 @@ failing 1 "there is no such folder" --format csv "$SCRATCH/nothing"
 failing 1 "there is no record in it" --format csv "$TARGETS"
 failing 1 "there is no end of one" --format folded "$SCRATCH/parts"
 failing 1 "matches no hit" --format csv "$SCRATCH/pairs" 'pairs:*' nobody:nothing
-for counter in 'nobody:nothing(arg0)' 'pairs:request__start(arg31)'; do
-	failing 1 "--counter '$counter' matches no hit" --format perfetto --counter "$counter" "$SCRATCH/pairs"
-done
 failing 1 "cannot create" --format csv -o "$SCRATCH/nothing/file" "$SCRATCH/pairs"
 for format in json csv folded flamegraph trace-event; do
 	failing 1 "No space left on device" --format "$format" -o /dev/full "$SCRATCH/pairs"

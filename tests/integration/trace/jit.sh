@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 # runs-as: both
 #
-# Call stacks through generated code get their names from jit-PID.dump, if it is mapped, and from
-# /tmp/perf-PID.map. Both must be files of the process's user or of root, with one name only.
+# Call stacks through generated code get their names from /tmp/perf-PID.map. It must be a file of the
+# process's user or of root, with one name only.
 . tests/integration/lib.sh
 need_attach
 
@@ -13,7 +13,7 @@ stack_of()
 {
 	start "$TARGETS/jit" "$1"
 	save_state "$target_pid"
-	[ -z "${3-}" ] || chown "$3" /tmp/*"-$target_pid".{map,dump} 2>/dev/null
+	[ -z "${3-}" ] || chown "$3" /tmp/*"-$target_pid".map 2>/dev/null
 	trace_start "$1" -t "stack,$2" -o "$SCRATCH/$1.folded" -p "$target_pid" jit:call
 	wait_tracing "$1"
 	ask ''
@@ -33,18 +33,12 @@ for how in folded frames,folded; do
 done
 stack_of late folded
 same "names that come later" "$found" "main;first;leaf 5,main;second;leaf 5"
-for how in folded frames,folded; do
-	stack_of dump "$how"
-	same "names of a dump" "$found" "main;JS:*dumped app.js:3;leaf 10"
-done
-for how in link hard fifo broken none unmapped; do
+for how in link hard fifo broken none; do
 	stack_of "$how" folded
 	same "$how: no name" "$found" "main;0x;leaf 10"
 done
 if [ "$(id -u)" = 0 ]; then
 	stack_of file folded nobody
 	same "another user's file" "$found" "main;0x;leaf 10"
-	stack_of dump folded nobody
-	same "another user's dump" "$found" "main;0x;leaf 10"
 fi
 finish

@@ -158,15 +158,10 @@ printf '\n\n' | "$PROBECTL" trace -t stack --top 1 -o "$SCRATCH/top" stacks:call
 	fail "top: $(head -3 "$SCRATCH/err")"
 same "what --top leaves out" "$(tail -1 "$SCRATCH/top")" "... 2 more stacks (--top), 100 hits"
 
-# Names of C++, as they were written and as the file has them.
-for how in '' --no-demangle; do
-	# shellcheck disable=SC2086 # perhaps no option
-	printf '\n\n' | "$PROBECTL" trace -t stack,folded $how -o "$SCRATCH/cxx$how" cxx:enter -- \
-		"$TARGETS/throw" 9 >"$SCRATCH/stdout" 2>"$SCRATCH/err" || fail "throw: $(cat "$SCRATCH/err")"
-done
+# Names of C++, as they were written.
+printf '\n\n' | "$PROBECTL" trace -t stack,folded -o "$SCRATCH/cxx" cxx:enter -- \
+	"$TARGETS/throw" 9 >"$SCRATCH/stdout" 2>"$SCRATCH/err" || fail "throw: $(cat "$SCRATCH/err")"
 grep -q ';catcher(int);.*;thrower(int) 9$' "$SCRATCH/cxx" || fail "C++: $(cat "$SCRATCH/cxx")"
-grep -q ';_ZL7throweri 9$' "$SCRATCH/cxx--no-demangle" ||
-	fail "mangled: $(cat "$SCRATCH/cxx--no-demangle")"
 
 # usage WANTED ARGS…
 usage()
@@ -190,7 +185,6 @@ usage 'a file of its own' -t stack,flamegraph -t count
 usage 'either frames' -t stack,frames,bytes=4096
 usage "tracer 'stack' has no rows" -t stack -k tid
 usage "tracer 'stack' has no rows: -c -k ustack counts by stack" -t stack,frames -k tid
-usage 'is for tracers stack and heap' --no-demangle
 usage 'records nothing, so -b does not apply' -t stack,frames -b 1M
 
 # Without libdw the command fails at once: callers would be missing without notice.

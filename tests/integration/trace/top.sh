@@ -484,33 +484,6 @@ sees "^ pairs:step__start .* $(jq .steps <<<"$said")"
 	fail "more steps than there were: $(line step__done)"
 sees '^ pairs:job__done'
 
-# The times of a pair: of its end, and of its begin; of a probe without a pair there are none.
-keys Enter
-sees 'no probe is selected'
-keys -l '/step__'
-keys Enter n c Home Enter
-sees '^pairs:step__start -> pairs:step__done'
-ended=$(line ' ended  ' | awk '{ print $1 }')
-[ "${ended:-0}" -gt 0 ] || fail "no times: $(screen)"
-same "the sum of the bars" "$(screen | awk -F'|' 'NF > 1 { n = split($1, word, " "); sum += word[n] } END { print sum }')" "$ended"
-keys Down
-sees '^pairs:step__start -> pairs:step__done'
-keys Enter
-sees '^ pairs:step__start'
-keys Enter c
-sees '(no pair of this probe has ended in the last interval)'
-keys '?'
-sees 'press any key to go back'
-keys x
-sees '(no pair of this probe has ended in the last interval)'
-for key in q Escape; do
-	keys $key
-	sees '^ pairs:step__start'
-	keys Enter
-	sees '(no pair'
-done
-keys q
-sees '^ pairs:step__start'
 keys Escape
 keys Escape
 keys r
@@ -663,46 +636,10 @@ ask "hit 1"
 sees "^ life:hit $target_pid .* 4$"
 keys Escape Escape
 sees '^ life:hit  .* 4$'
-# Enter: there is no pair, so it shows the hits over the keys.
-keys c Home Enter
-sees "^$target_pid  *4 |@@"
-sees '^4 hits of 1 key  '
-keys q
-sees '^ life:hit  .* 4$'
 keys q
 top_ended 0
 same_state "$target_pid"
 tell quit
-end_target 0
-
-# Enter on a row with a key: the times of its pair with that key, which are gathered only meanwhile.
-# Of numbers n, with n % 4 == 3, a nap takes 15 ms; of others less.
-start "$TARGETS/naps" 1000
-save_state "$target_pid"
-follow="-k 'arg0 % 4'"
-top_start
-follow=
-tell go
-sees '^ naps:nap__done 3 '
-keys -l '/nap__done 3'
-keys Enter Home Enter
-sees '^naps:nap__start -> naps:nap__done  3$'
-sees '^p50 1[5-9]'
-keys c
-sees ' ended  '
-screen >"$SCRATCH/screen"
-same "the sum of the bars" \
-	"$(awk -F'|' 'NF > 1 { n = split($1, word, " "); sum += word[n] } END { print sum }' "$SCRATCH/screen")" \
-	"$(awk '/ ended  / { print $1 }' "$SCRATCH/screen")"
-same "naps of less than 8 ms" "$(awk -F'|' 'NF > 1 { n = split($1, word, " ") }
-	/^\[.*us, |^\[[1-4]\.[0-9]*ms/ && NF > 1 { sum += word[n] } END { print sum + 0 }' "$SCRATCH/screen")" 0
-keys Enter
-sees '^ naps:nap__done 3 '
-keys q
-top_ended 0
-hear
-same_state "$target_pid"
-tell bye
 end_target 0
 
 # The output of our own program appears once the screen is gone, and the program gets no input.

@@ -8,8 +8,7 @@
  *	main -> generated code -> leaf	jit:call, ROUNDS times
  *
  * HOW the code's names are in /tmp/perf-PID.map: file; late, once half of the calls are made, and
- * a name at first that is replaced; link, hard, fifo, broken: not as they should be. dump: in
- * /tmp/jit-PID.dump, and other ones in the map; unmapped: the dump is not mapped.
+ * a name at first that is replaced; link, hard, fifo, broken: not as they should be.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -77,37 +76,6 @@ static void write_name(const char *path, const void *code, const char *name)
 	fclose(file);
 }
 
-/* A record of a function, as the specification of jitdump has it. */
-static void write_load(FILE *file, const void *code, uint64_t number, const char *name)
-{
-	const uint32_t head[] = {0, (uint32_t)(56 + strlen(name) + 1 + CODE_BYTES), 0, 0,
-		(uint32_t)getpid(), (uint32_t)getpid()};
-	const uint64_t place[] = {(uintptr_t)code, (uintptr_t)code, CODE_BYTES, number};
-
-	fwrite(head, sizeof(head), 1, file);
-	fwrite(place, sizeof(place), 1, file);
-	fwrite(name, strlen(name) + 1, 1, file);
-	fwrite(code, CODE_BYTES, 1, file);
-}
-
-/* The mapping shows where the file is. */
-static void write_dump(const char *path, const void *code, int is_mapped)
-{
-	const uint32_t header[10] = {0x4a695444, 1, 40, 62, 0, (uint32_t)getpid()};
-	FILE *file = fopen(path, "w+");
-
-	if (!file)
-		exit(1);
-	fwrite(header, sizeof(header), 1, file);
-	write_load(file, code, 0, "older");
-	write_load(file, code, 1, "JS:*dumped app.js:3");
-	fflush(file);
-	if (is_mapped &&
-		mmap(NULL, PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE, fileno(file), 0) == MAP_FAILED)
-		exit(1);
-	fclose(file);
-}
-
 static void name_code(const char *how, const char *path, const void *code)
 {
 	char other[64];
@@ -134,16 +102,11 @@ int main(int argc, char **argv)
 {
 	const char *how = argc > 1 ? argv[1] : "file";
 	void (*code)(void) = (void (*)(void))(uintptr_t)generate();
-	char path[48], other[64], dump[48];
+	char path[48], other[64];
 
 	snprintf(path, sizeof(path), "/tmp/perf-%d.map", (int)getpid());
 	snprintf(other, sizeof(other), "%s.other", path);
-	snprintf(dump, sizeof(dump), "/tmp/jit-%d.dump", (int)getpid());
 	name_code(how, path, (void *)(uintptr_t)code);
-	if (!strcmp(how, "dump") || !strcmp(how, "unmapped"))
-		write_dump(dump, (void *)(uintptr_t)code, !strcmp(how, "dump"));
-	if (!strcmp(how, "dump"))
-		write_name(path, (void *)(uintptr_t)code, "of the map");
 	target_wait();
 	for (int i = 0; i < ROUNDS; i++) {
 		code();
@@ -157,6 +120,5 @@ int main(int argc, char **argv)
 	target_wait();
 	unlink(path);
 	unlink(other);
-	unlink(dump);
 	return 0;
 }

@@ -288,20 +288,11 @@ static void test_flamegraph(void **state)
 static void test_trace_event(void **state)
 {
 	static const char *const key = "arg1";
-	const unsigned int args[] = {0};
-	struct probe_pattern *pattern;
 
 	(void)state;
-	assert_null(probe_pattern_parse("db:load", &pattern));
 	check("hits.trace-event", PROBE_EXPORT_TRACE_EVENT, &(struct probe_export_options){0});
 	check("match.trace-event", PROBE_EXPORT_TRACE_EVENT,
-		&(struct probe_export_options){.match = "arg0",
-			.keys = &key,
-			.key_count = 1,
-			.counters = (const struct probe_pattern *const *)&pattern,
-			.counter_args = args,
-			.counter_count = 1});
-	probe_pattern_free(pattern);
+		&(struct probe_export_options){.match = "arg0", .keys = &key, .key_count = 1});
 }
 
 /* JSON gives the same result, except for what it lacks. */
