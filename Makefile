@@ -111,7 +111,7 @@ UNIT_SRC := $(sort $(wildcard tests/unit/test_*.c tests/unit/*/test_*.c tests/go
 HELPER_SRC := $(sort $(filter-out $(UNIT_SRC),$(wildcard tests/unit/*.c tests/unit/*/*.c)))
 FUZZ_SRC := $(sort $(wildcard tests/fuzz/fuzz_*.c))
 # What probes mean: text that is part of the library, too.
-PROBES := $(sort $(wildcard libprobe/catalogue/probes/*.probes))
+PROBES := $(sort $(wildcard libprobe/query/probes/*.probes))
 # Targets about x86-64's own instructions and registers.
 X86_TARGETS := heads% hops% ocaml% taken%
 TARGET_SRC := $(sort $(wildcard $(foreach e,c S cc,tests/targets/*.$(e) tests/targets/*/*.$(e))))
@@ -121,7 +121,7 @@ TARGET_SRC := $(filter-out $(foreach e,c S,$(foreach t,$(X86_TARGETS),$(foreach 
 endif
 
 objects = $(patsubst %,$(BUILD)/obj/%.o,$(basename $(1)))
-BUILTIN := $(BUILD)/obj/libprobe/catalogue/builtin.o
+BUILTIN := $(BUILD)/obj/libprobe/query/builtin.o
 LIB_OBJ := $(call objects,$(LIB_SRC)) $(BUILTIN)
 PROGRAM_OBJ := $(call objects,$(PROGRAM_SRC))
 CLI_OBJ := $(call objects,$(CLI_SRC))
@@ -188,7 +188,7 @@ $(call objects,libprobe/self/helper/image.c): private OUR_CPPFLAGS += \
 INTERPRETER = $(call once,INTERPRETER,$(CC) $(CFLAGS) $(LDFLAGS) -v -o /dev/null -x c /dev/null 2>&1 | \
 	sed -n 's/.*-dynamic-linker[= "]*\([^" ]*\).*/\1/p' | tail -1)
 # Characters of expressions are signed on every machine, which the test compares with the compiler's.
-$(call objects,tests/unit/expr/test_expr_c.c): private OUR_CPPFLAGS += -fsigned-char
+$(call objects,tests/unit/query/test_expr_c.c): private OUR_CPPFLAGS += -fsigned-char
 $(PROGRAM_OBJ): private OUR_CPPFLAGS += -DPROBE_INTERPRETER='"$(INTERPRETER)"'
 
 $(ALL_OBJ): $(BUILD)/obj/%.o: %.c $(SETTINGS) | $(FIRST)
@@ -199,10 +199,10 @@ $(ALL_OBJ): $(BUILD)/obj/%.o: %.c $(SETTINGS) | $(FIRST)
 # The lines of the catalogue, as string literals.
 $(BUILTIN:.o=.c): $(PROBES) $(SOURCES)
 	@mkdir -p $(@D)
-	@printf '%s\n' '#include "libprobe/catalogue/builtin.h"' 'const char catalogue_builtin[] =' >$@
+	@printf '%s\n' '#include "libprobe/query/builtin.h"' 'const char catalogue_builtin[] =' >$@
 	@sed 's/[\\"]/\\&/g; s/.*/"&\\n"/' $(PROBES) >>$@
 	@printf '%s\n' ';' 'const size_t catalogue_builtin_length = sizeof(catalogue_builtin) - 1;' >>$@
-$(BUILTIN): $(BUILTIN:.o=.c) libprobe/catalogue/builtin.h $(SETTINGS)
+$(BUILTIN): $(BUILTIN:.o=.c) libprobe/query/builtin.h $(SETTINGS)
 	$(call say_folder,CC,libprobe/catalogue)
 	$(Q)$(COMPILE) $< -o $@
 

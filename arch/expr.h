@@ -2,7 +2,7 @@
 /*
  * Expressions over a hit that stubs evaluate: filters, keys and values.
  *
- * The parser (libprobe/expr/) has already assigned types as C does (C11, 6.3.1 and 6.5). Every
+ * The parser (libprobe/query/) has already assigned types as C does (C11, 6.3.1 and 6.5). Every
  * value is held in 64 bits: a signed 32-bit type is sign-extended and an unsigned one
  * zero-extended, so converting either to 64 bits costs nothing.
  */

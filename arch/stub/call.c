@@ -3,7 +3,7 @@
  * Calls of a function of the program, with the captures as its arguments (arch_stub.call).
  *
  * While a thread is between the two counts, this stub and the code after it must stay until the
- * thread returns; see libprobe/busy/busy.c.
+ * thread returns; see libprobe/patch/busy.c.
  */
 #include "arch/layout.h"
 #include "arch/stub/plan.h"

@@ -13,9 +13,9 @@
 #include <string.h>
 
 #include "libprobe/follow/gate.h"
-#include "libprobe/plan/plan.h"
+#include "libprobe/patch/plan.h"
 #include "libprobe/process/memory.h"
-#include "libprobe/target/target.h"
+#include "libprobe/registry/target.h"
 
 static const char state_function[] = "_dl_debug_state", state_variable[] = "_r_debug";
 static const char exec_function[] = "execve";

@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "libprobe/modules/distant.h"
+#include "libprobe/process/distant.h"
 
 struct guardian;
 

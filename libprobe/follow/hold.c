@@ -31,7 +31,7 @@
 
 #include "libprobe/base/clock.h"
 #include "libprobe/base/file.h"
-#include "libprobe/modules/distant.h"
+#include "libprobe/process/distant.h"
 #include "libprobe/follow/hold.h"
 #include "libprobe/follow/rights.h"
 #include "libprobe/base/procfs.h"

@@ -13,7 +13,7 @@
  * library has children of its own.
  *
  * If the controller dies on the way, the kernel detaches and they continue as if nothing had
- * happened. If it is stopped on the way, it is continued (libprobe/stop/alarm.c), until those it
+ * happened. If it is stopped on the way, it is continued (libprobe/ptrace/alarm.c), until those it
  * has returned are released, and it looks again. A thread whose execve() has failed comes to the
  * gate again (execvp(3) tries one folder of PATH after the other), or is released. The struct
  * probe_watch finds programs that were released on the way, like any program that did not come

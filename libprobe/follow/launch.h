@@ -6,12 +6,12 @@
 #ifndef LIBPROBE_FOLLOW_LAUNCH_H
 #define LIBPROBE_FOLLOW_LAUNCH_H
 
-#include "libprobe/modules/distant.h"
+#include "libprobe/process/distant.h"
 #include "libprobe/follow/gate.h"
 #include "libprobe/follow/passage.h"
-#include "libprobe/stop/alarm.h"
+#include "libprobe/ptrace/alarm.h"
 #include "libprobe/follow/waiters.h"
-#include "libprobe/target/target.h"
+#include "libprobe/registry/target.h"
 
 /* A session's gate at execve(). */
 struct launch_gate {

@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "libprobe/modules/modules.h"
+#include "libprobe/process/modules.h"
 
 /*
  * Notes that no probe is wanted in the files that a held process has mapped, and whether its

@@ -9,9 +9,9 @@
 
 #include "arch/process.h"
 #include "libprobe/follow/leaf.h"
-#include "libprobe/target/target.h"
-#include "libprobe/thread/restart.h"
-#include "libprobe/thread/yield.h"
+#include "libprobe/registry/target.h"
+#include "libprobe/ptrace/restart.h"
+#include "libprobe/ptrace/yield.h"
 
 enum passage_state {
 	PASSAGE_THROUGH,  /* it runs through execve(2) by itself */

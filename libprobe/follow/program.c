@@ -12,9 +12,9 @@
 #include <sys/stat.h>
 
 #include "libprobe/follow/program.h"
-#include "libprobe/modules/modules.h"
+#include "libprobe/process/modules.h"
 #include "libprobe/process/memory.h"
-#include "libprobe/target/threads.h"
+#include "libprobe/registry/threads.h"
 
 struct file *program_file(pid_t pid, const struct files *files)
 {

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#include "libprobe/modules/files.h"
+#include "libprobe/process/files.h"
 
 /* The file of a process's program, borrowed; NULL: it is not among `files`, which may be NULL. */
 struct file *program_file(pid_t pid, const struct files *files);

@@ -19,8 +19,8 @@
 #include "arch/arch.h"
 #include "libprobe/base/worker.h"
 #include "libprobe/follow/passage.h"
-#include "libprobe/sandbox/seccomp.h"
-#include "libprobe/target/target.h"
+#include "libprobe/process/seccomp.h"
+#include "libprobe/registry/target.h"
 
 /* What the child writes before it gives up. */
 struct failure {

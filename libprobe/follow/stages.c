@@ -9,10 +9,10 @@
 #include "libprobe/follow/leaf.h"
 #include "libprobe/follow/program.h"
 #include "libprobe/follow/stages.h"
-#include "libprobe/stop/settle.h"
-#include "libprobe/thread/nearby.h"
-#include "libprobe/thread/registers.h"
-#include "libprobe/thread/restart.h"
+#include "libprobe/ptrace/settle.h"
+#include "libprobe/ptrace/nearby.h"
+#include "libprobe/ptrace/registers.h"
+#include "libprobe/ptrace/restart.h"
 
 enum {
 	LOADER_CALLS_MAX = 100000,

@@ -21,7 +21,7 @@
 #include "libprobe/base/file.h"
 #include "libprobe/follow/waiters.h"
 #include "libprobe/base/procfs.h"
-#include "libprobe/stop/children.h"
+#include "libprobe/ptrace/children.h"
 
 enum {
 	FIND_NS = 500000000,	 /* between arriving at the gate and waiting there, at the most */

@@ -35,12 +35,12 @@
 #include "libprobe/process/maps.h"
 #include "libprobe/process/memory.h"
 #include "libprobe/base/procfs.h"
-#include "libprobe/repair/inherited.h"
-#include "libprobe/stop/children.h"
-#include "libprobe/stop/control.h"
-#include "libprobe/target/registry.h"
-#include "libprobe/target/site.h"
-#include "libprobe/target/target.h"
+#include "libprobe/patch/inherited.h"
+#include "libprobe/ptrace/children.h"
+#include "libprobe/ptrace/control.h"
+#include "libprobe/registry/registry.h"
+#include "libprobe/registry/site.h"
+#include "libprobe/registry/target.h"
 
 enum {
 	SCAN_NS = 2000000, /* at least, between two looks at children */

@@ -49,7 +49,7 @@ PROBE_MUST_CHECK struct probe_error *sink_create(
 	const struct format *format, int fd, const char *name, struct probe_sink **ret);
 struct format_context *sink_context(struct probe_sink *sink);
 
-/* Prints nothing: what goes to a loaded tracer (libprobe/tracer/host.c). */
+/* Prints nothing: what goes to a loaded tracer (libprobe/session/host.c). */
 extern const struct format format_silent;
 extern const struct format format_text;
 extern const struct format format_json;

@@ -23,10 +23,10 @@
 #include "libprobe/base/clock.h"
 #include "libprobe/base/worker.h"
 #include "libprobe/output/format.h"
-#include "libprobe/tracer/guest.h"
-#include "libprobe/tracer/tags.h"
-#include "libprobe/tracer/tracer.h"
-#include "libprobe/tracer/wire.h"
+#include "libprobe/session/guest.h"
+#include "libprobe/session/tags.h"
+#include "libprobe/session/tracer.h"
+#include "libprobe/session/wire.h"
 
 enum { NSEC_PER_SEC = 1000000000, NSEC_PER_MSEC = 1000000, PIPE_BYTES = 1 << 20, TIMEOUT_S = 10 };
 

@@ -21,7 +21,7 @@
 
 #include "libprobe/output/json.h"
 #include "libprobe/base/value.h"
-#include "libprobe/table/table.h"
+#include "libprobe/session/table.h"
 
 /* Whole numbers stay so as far as 64 bits reach. */
 void json_number_field(struct buffer *out, const char *key, long double value)

@@ -15,7 +15,7 @@
 #include "libprobe/output/grid.h"
 #include "libprobe/output/text.h"
 #include "libprobe/base/value.h"
-#include "libprobe/table/table.h"
+#include "libprobe/session/table.h"
 #include "probe/catalogue.h"
 
 enum {

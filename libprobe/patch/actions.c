@@ -9,12 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libprobe/names/pattern.h"
+#include "libprobe/query/pattern.h"
 #include "libprobe/patch/attempt.h"
 #include "libprobe/patch/enable.h"
 #include "libprobe/patch/install.h"
 #include "libprobe/patch/toggles.h"
-#include "libprobe/target/target.h"
+#include "libprobe/registry/target.h"
 
 /* What a list of actions does to a probe. */
 struct outcome {

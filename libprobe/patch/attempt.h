@@ -7,7 +7,7 @@
 #ifndef LIBPROBE_PATCH_ATTEMPT_H
 #define LIBPROBE_PATCH_ATTEMPT_H
 
-#include "libprobe/target/target.h"
+#include "libprobe/registry/target.h"
 
 struct attempt {
 	const struct probe_target *target;

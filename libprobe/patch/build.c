@@ -19,16 +19,16 @@
 #include "libprobe/base/array.h"
 #include "libprobe/base/cleanup.h"
 #include "libprobe/base/page.h"
-#include "libprobe/modules/safe.h"
+#include "libprobe/process/safe.h"
 #include "libprobe/patch/install.h"
-#include "libprobe/plan/plan.h"
+#include "libprobe/patch/plan.h"
 #include "libprobe/patch/neighbours.h"
 #include "libprobe/patch/puns.h"
 #include "libprobe/process/memory.h"
-#include "libprobe/target/site.h"
-#include "libprobe/target/space.h"
-#include "libprobe/target/target.h"
-#include "libprobe/target/threads.h"
+#include "libprobe/registry/site.h"
+#include "libprobe/registry/space.h"
+#include "libprobe/registry/target.h"
+#include "libprobe/registry/threads.h"
 
 /*
  * Where the stub of a site leads: to the stub that its jump leads to now, or to its tail. After a

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Choosing a plan for each site: what the file proves (libprobe/plan/prove.c), what
+ * Choosing a plan for each site: what the file proves (libprobe/patch/prove.c), what
  * the process has mapped, and what other sites have taken (claims.h).
  *
  * Notes that name the very same address share its patch: see install_site.first.
@@ -11,7 +11,7 @@
 #include "libprobe/base/array.h"
 #include "libprobe/base/cleanup.h"
 #include "libprobe/base/page.h"
-#include "libprobe/busy/unfit.h"
+#include "libprobe/patch/unfit.h"
 #include "libprobe/patch/claims.h"
 #include "libprobe/patch/install.h"
 #include "libprobe/patch/known.h"
@@ -19,9 +19,9 @@
 #include "libprobe/patch/report.h"
 #include "libprobe/process/edits.h"
 #include "libprobe/process/memory.h"
-#include "libprobe/target/site.h"
-#include "libprobe/target/space.h"
-#include "libprobe/plan/plan.h"
+#include "libprobe/registry/site.h"
+#include "libprobe/registry/space.h"
+#include "libprobe/patch/plan.h"
 
 static const char no_count[] = "there is no counter for the users of its handler";
 static const char is_shared[] =

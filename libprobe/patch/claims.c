@@ -4,7 +4,7 @@
 
 #include "libprobe/base/array.h"
 #include "libprobe/patch/claims.h"
-#include "libprobe/plan/plan.h"
+#include "libprobe/patch/plan.h"
 
 enum { CLAIM_MAX = UINT8_MAX };
 

@@ -7,8 +7,8 @@
 #ifndef LIBPROBE_PATCH_CLAIMS_H
 #define LIBPROBE_PATCH_CLAIMS_H
 
-#include "libprobe/names/select.h"
-#include "libprobe/target/registry.h"
+#include "libprobe/query/select.h"
+#include "libprobe/registry/registry.h"
 
 /*
  * [start, end) belongs to a patch; what is written in it begins at start. If both are the same,

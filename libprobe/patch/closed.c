@@ -5,7 +5,7 @@
  * tool had written them: such a site is refused.
  */
 #include "libprobe/patch/closed.h"
-#include "libprobe/target/target.h"
+#include "libprobe/registry/target.h"
 
 enum { CLOSINGS_MAX = 50 };
 

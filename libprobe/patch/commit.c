@@ -9,11 +9,11 @@
 
 #include "libprobe/base/array.h"
 #include "libprobe/patch/install.h"
-#include "libprobe/thread/registers.h"
-#include "libprobe/target/site.h"
-#include "libprobe/target/target.h"
-#include "libprobe/target/threads.h"
-#include "libprobe/plan/plan.h"
+#include "libprobe/ptrace/registers.h"
+#include "libprobe/registry/site.h"
+#include "libprobe/registry/target.h"
+#include "libprobe/registry/threads.h"
+#include "libprobe/patch/plan.h"
 #include "probe/catalogue.h"
 
 /* A site that is patched. There are two edits for it: what must be there, and the patch. */

@@ -5,17 +5,17 @@
 
 #include "libprobe/base/array.h"
 #include "libprobe/base/cleanup.h"
-#include "libprobe/target/recall.h"
+#include "libprobe/registry/recall.h"
 #include "libprobe/patch/attempt.h"
 #include "libprobe/patch/enable.h"
 #include "libprobe/patch/install.h"
 #include "libprobe/patch/later.h"
 #include "libprobe/patch/report.h"
-#include "libprobe/target/orphans.h"
+#include "libprobe/registry/orphans.h"
 #include "libprobe/patch/toggles.h"
 #include "libprobe/process/memory.h"
-#include "libprobe/target/target.h"
-#include "libprobe/plan/plan.h"
+#include "libprobe/registry/target.h"
+#include "libprobe/patch/plan.h"
 
 /* ---- Enabling ---------------------------------------------------------------------- */
 

@@ -3,8 +3,8 @@
 #ifndef LIBPROBE_PATCH_ENABLE_H
 #define LIBPROBE_PATCH_ENABLE_H
 
-#include "libprobe/names/select.h"
-#include "libprobe/target/change.h"
+#include "libprobe/query/select.h"
+#include "libprobe/registry/change.h"
 
 struct transaction;
 

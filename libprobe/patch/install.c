@@ -10,13 +10,13 @@
 #include "libprobe/base/page.h"
 #include "libprobe/patch/closed.h"
 #include "libprobe/patch/install.h"
-#include "libprobe/target/orphans.h"
+#include "libprobe/registry/orphans.h"
 #include "libprobe/patch/puns.h"
 #include "libprobe/patch/report.h"
 #include "libprobe/base/procfs.h"
-#include "libprobe/target/space.h"
-#include "libprobe/target/target.h"
-#include "libprobe/plan/plan.h"
+#include "libprobe/registry/space.h"
+#include "libprobe/registry/target.h"
+#include "libprobe/patch/plan.h"
 
 enum { ROUGH_STUB_BYTES = 512, PLAN_TRIES = 4 };
 

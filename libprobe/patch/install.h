@@ -12,11 +12,11 @@
 #ifndef LIBPROBE_PATCH_INSTALL_H
 #define LIBPROBE_PATCH_INSTALL_H
 
-#include "libprobe/expr/record_layout.h"
-#include "libprobe/names/select.h"
+#include "libprobe/query/record_layout.h"
+#include "libprobe/query/select.h"
 #include "libprobe/patch/transaction.h"
-#include "libprobe/target/change.h"
-#include "libprobe/target/data.h"
+#include "libprobe/registry/change.h"
+#include "libprobe/registry/data.h"
 
 /* What is being done to one site. */
 struct install_site {

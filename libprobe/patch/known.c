@@ -5,7 +5,7 @@
 
 #include "libprobe/base/array.h"
 #include "libprobe/patch/known.h"
-#include "libprobe/plan/plan.h"
+#include "libprobe/patch/plan.h"
 
 struct file_plan {
 	bool is_entry; /* of a note that is ours; see plan_entry_provider */

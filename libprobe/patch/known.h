@@ -2,8 +2,8 @@
 #ifndef LIBPROBE_PATCH_KNOWN_H
 #define LIBPROBE_PATCH_KNOWN_H
 
-#include "libprobe/modules/files.h"
-#include "libprobe/plan/plan.h"
+#include "libprobe/process/files.h"
+#include "libprobe/patch/plan.h"
 
 /* plan_sites() for notes of a file whose notes have been read; results are cached in the file. */
 PROBE_MUST_CHECK struct probe_error *file_plan_sites(struct file *file,

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "libprobe/patch/later.h"
-#include "libprobe/target/target.h"
+#include "libprobe/registry/target.h"
 
 static bool is_noted(const struct probe_target *target, const struct module *module)
 {

@@ -3,8 +3,8 @@
 #ifndef LIBPROBE_PATCH_LATER_H
 #define LIBPROBE_PATCH_LATER_H
 
-#include "libprobe/modules/modules.h"
-#include "libprobe/names/select.h"
+#include "libprobe/process/modules.h"
+#include "libprobe/query/select.h"
 #include "probe/target.h"
 
 /* Removes the probes of modules that were noted from a selection, if the request asks for that. */

@@ -20,7 +20,7 @@
 #include "libprobe/base/array.h"
 #include "libprobe/patch/neighbours.h"
 #include "libprobe/patch/puns.h"
-#include "libprobe/plan/plan.h"
+#include "libprobe/patch/plan.h"
 
 enum { ENTRY_BYTES = 8 }; /* so aligned, none crosses a page */
 

@@ -4,7 +4,7 @@
 #define LIBPROBE_PATCH_NEIGHBOURS_H
 
 #include "libprobe/patch/install.h"
-#include "libprobe/plan/plan.h"
+#include "libprobe/patch/plan.h"
 
 /* The code of one module's sites, in one piece. */
 struct piece {

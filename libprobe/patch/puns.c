@@ -17,9 +17,9 @@
 #include "libprobe/base/page.h"
 #include "libprobe/patch/puns.h"
 #include "libprobe/process/memory.h"
-#include "libprobe/target/own.h"
-#include "libprobe/target/site.h"
-#include "libprobe/target/space.h"
+#include "libprobe/registry/own.h"
+#include "libprobe/registry/site.h"
+#include "libprobe/registry/space.h"
 
 static const char pun_taken[] =
 	"the address that its bytes would jump to is in use, or where the heap or the stack grows";

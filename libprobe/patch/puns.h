@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The memory that punned sites jump to: a page each, or a place in an arena of ours. And where
- * short jumps lead to: unused bytes of the program (libprobe/plan/spares.c).
+ * short jumps lead to: unused bytes of the program (libprobe/patch/spares.c).
  */
 #ifndef LIBPROBE_PATCH_PUNS_H
 #define LIBPROBE_PATCH_PUNS_H

@@ -2,8 +2,8 @@
 #ifndef LIBPROBE_PATCH_REPORT_H
 #define LIBPROBE_PATCH_REPORT_H
 
-#include "libprobe/names/select.h"
-#include "libprobe/target/change.h"
+#include "libprobe/query/select.h"
+#include "libprobe/registry/change.h"
 #include "probe/target.h"
 
 /* Adds a refused site, with copies of its strings; `report` may be NULL. */

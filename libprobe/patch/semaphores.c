@@ -13,9 +13,9 @@
 #include <string.h>
 
 #include "libprobe/base/array.h"
-#include "libprobe/catalogue/catalogue.h"
+#include "libprobe/query/catalogue.h"
 #include "libprobe/patch/semaphores.h"
-#include "libprobe/plan/plan.h"
+#include "libprobe/patch/plan.h"
 
 uint64_t semaphore_offset(const char *provider)
 {

@@ -6,9 +6,9 @@
 #ifndef LIBPROBE_PATCH_SEMAPHORES_H
 #define LIBPROBE_PATCH_SEMAPHORES_H
 
-#include "libprobe/names/select.h"
+#include "libprobe/query/select.h"
 #include "libprobe/process/edits.h"
-#include "libprobe/target/registry.h"
+#include "libprobe/registry/registry.h"
 
 /*
  * The offset, from the note's address, of the count of users of OCaml's handlers

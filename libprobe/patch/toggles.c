@@ -18,7 +18,7 @@
 #include "libprobe/patch/report.h"
 #include "libprobe/patch/toggles.h"
 #include "libprobe/patch/transaction.h"
-#include "libprobe/plan/plan.h"
+#include "libprobe/patch/plan.h"
 #include "libprobe/process/memory.h"
 
 static const char overwritten[] =

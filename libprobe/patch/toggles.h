@@ -6,7 +6,7 @@
 #ifndef LIBPROBE_PATCH_TOGGLES_H
 #define LIBPROBE_PATCH_TOGGLES_H
 
-#include "libprobe/names/select.h"
+#include "libprobe/query/select.h"
 #include "libprobe/patch/semaphores.h"
 #include "libprobe/process/edits.h"
 

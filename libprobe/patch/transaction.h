@@ -16,11 +16,11 @@
 #ifndef LIBPROBE_PATCH_TRANSACTION_H
 #define LIBPROBE_PATCH_TRANSACTION_H
 
-#include "libprobe/busy/windows.h"
+#include "libprobe/patch/windows.h"
 #include "libprobe/patch/semaphores.h"
 #include "libprobe/patch/toggles.h"
 #include "libprobe/process/edits.h"
-#include "libprobe/target/change.h"
+#include "libprobe/registry/change.h"
 
 enum transaction_kind {
 	TRANSACTION_ADDS, /* semaphores are raised */

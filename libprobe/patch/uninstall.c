@@ -27,15 +27,15 @@
 #include "libprobe/base/cleanup.h"
 #include "libprobe/base/page.h"
 #include "libprobe/patch/install.h"
-#include "libprobe/busy/busy.h"
-#include "libprobe/target/target.h"
+#include "libprobe/patch/busy.h"
+#include "libprobe/registry/target.h"
 #include "libprobe/process/edits.h"
 #include "libprobe/process/memory.h"
-#include "libprobe/target/orphans.h"
+#include "libprobe/registry/orphans.h"
 #include "libprobe/patch/puns.h"
-#include "libprobe/busy/quiet.h"
-#include "libprobe/target/site.h"
-#include "libprobe/target/space.h"
+#include "libprobe/patch/quiet.h"
+#include "libprobe/registry/site.h"
+#include "libprobe/registry/space.h"
 
 enum { LEFT_SESSIONS_MAX = 128 };
 

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "libprobe/record/ctf_taking.h"
-#include "libprobe/sandbox/seccomp.h"
+#include "libprobe/process/seccomp.h"
 #include "libprobe/session/session.h"
 
 /* The blocks of which a file may be written directly; 0: none. */

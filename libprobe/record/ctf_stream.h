@@ -39,8 +39,8 @@
 #include "libprobe/base/error.h"
 #include "libprobe/base/buffer.h"
 #include "libprobe/base/clock.h"
-#include "libprobe/expr/record_layout.h"
-#include "libprobe/ring/walk.h"
+#include "libprobe/query/record_layout.h"
+#include "libprobe/registry/walk.h"
 #include "probe/ctf.h"
 
 enum {

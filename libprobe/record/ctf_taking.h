@@ -8,7 +8,7 @@
 
 #include "libprobe/record/ctf.h"
 #include "libprobe/record/ctf_writer.h"
-#include "libprobe/ring/ring.h"
+#include "libprobe/registry/ring.h"
 
 enum {
 	CTF_PIECE_BYTES = 1 << 17, /* looked at while they are in the processor's cache */

@@ -3,7 +3,7 @@
  * Metadata for CTF 2: translated from what it is for CTF 1.8, so that there is one place which says
  * what the bytes of events are.
  */
-#include "libprobe/ctf/ctf2.h"
+#include "libprobe/record/ctf2.h"
 #include "libprobe/record/ctf.h"
 
 struct probe_error *ctf_metadata_in_json(struct buffer *text)

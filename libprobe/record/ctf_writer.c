@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "libprobe/record/ctf_writer.h"
-#include "libprobe/sandbox/seccomp.h"
+#include "libprobe/process/seccomp.h"
 
 enum { HUGE_PAGE_BYTES = 2 << 20 };
 

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "arch/enter.h"
-#include "libprobe/names/select.h"
+#include "libprobe/query/select.h"
 #include "libprobe/patch/report.h"
 #include "libprobe/base/procfs.h"
 #include "libprobe/self/helper/helper.h"

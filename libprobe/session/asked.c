@@ -14,7 +14,7 @@
  */
 #include "libprobe/session/asked.h"
 #include "libprobe/session/named.h"
-#include "libprobe/target/data.h"
+#include "libprobe/registry/data.h"
 
 enum { KEPT_BYTES_MAX = 32768 };
 

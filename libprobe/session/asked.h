@@ -3,8 +3,8 @@
 #ifndef LIBPROBE_SESSION_ASKED_H
 #define LIBPROBE_SESSION_ASKED_H
 
-#include "libprobe/expr/expr.h"
-#include "libprobe/names/pairs.h"
+#include "libprobe/query/expr.h"
+#include "libprobe/query/pairs.h"
 
 /*
  * The parts of a key that is a call stack, and the keys of a session with PROBE_STACK_FRAMES:

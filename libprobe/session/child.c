@@ -8,7 +8,7 @@
 
 #include "libprobe/patch/report.h"
 #include "libprobe/session/session.h"
-#include "libprobe/target/target.h"
+#include "libprobe/registry/target.h"
 
 static const char reason[] =
 	"a forked child has opened it: what children open by themselves is not traced";

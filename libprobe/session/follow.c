@@ -15,7 +15,7 @@
 #include "libprobe/patch/report.h"
 #include "libprobe/base/procfs.h"
 #include "libprobe/session/session.h"
-#include "libprobe/target/target.h"
+#include "libprobe/registry/target.h"
 
 enum {
 	GATE_WAIT_NS = 1000000000,

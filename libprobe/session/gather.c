@@ -15,8 +15,8 @@
 #include "libprobe/session/gather.h"
 #include "libprobe/session/keys.h"
 #include "libprobe/session/session.h"
-#include "libprobe/ring/snapshot.h"
-#include "libprobe/target/target.h"
+#include "libprobe/registry/snapshot.h"
+#include "libprobe/registry/target.h"
 
 enum { NO_PROBE = -1 };
 

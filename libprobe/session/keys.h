@@ -4,7 +4,7 @@
 #define LIBPROBE_SESSION_KEYS_H
 
 #include "libprobe/base/buffer.h"
-#include "libprobe/ring/snapshot.h"
+#include "libprobe/registry/snapshot.h"
 #include "libprobe/session/session.h"
 
 /* What the session's entries have; borrowed from it. */

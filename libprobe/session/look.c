@@ -16,11 +16,11 @@
 #include "libprobe/process/memory.h"
 #include "libprobe/base/procfs.h"
 #include "libprobe/session/session.h"
-#include "libprobe/target/change.h"
-#include "libprobe/target/lock.h"
-#include "libprobe/target/own.h"
-#include "libprobe/target/site.h"
-#include "libprobe/target/target.h"
+#include "libprobe/registry/change.h"
+#include "libprobe/registry/lock.h"
+#include "libprobe/registry/own.h"
+#include "libprobe/registry/site.h"
+#include "libprobe/registry/target.h"
 
 enum watch_state {
 	WATCH_GOOD,

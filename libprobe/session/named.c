@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "libprobe/base/array.h"
-#include "libprobe/catalogue/catalogue.h"
+#include "libprobe/query/catalogue.h"
 #include "libprobe/session/named.h"
-#include "libprobe/names/meaning.h"
+#include "libprobe/query/meaning.h"
 
 enum { FILTER, VALUE, MATCH, MATCH_END, KEYS, TEXTS = KEYS + PROBE_KEYS_MAX };
 

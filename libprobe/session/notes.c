@@ -6,8 +6,8 @@
 #include "libprobe/base/file.h"
 #include "libprobe/base/procfs.h"
 #include "libprobe/session/notes.h"
-#include "libprobe/target/data.h"
-#include "libprobe/target/target.h"
+#include "libprobe/registry/data.h"
+#include "libprobe/registry/target.h"
 
 _Static_assert(sizeof(struct notes_header) % 8 == 0 && sizeof(struct notes_probe) % 8 == 0 &&
 		       sizeof(struct notes_site) % 8 == 0 && sizeof(struct notes_arg) % 8 == 0 &&

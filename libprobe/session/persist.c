@@ -23,12 +23,12 @@
 #include <unistd.h>
 
 #include "arch/process.h"
-#include "libprobe/target/recall.h"
+#include "libprobe/registry/recall.h"
 #include "libprobe/base/procfs.h"
-#include "libprobe/repair/inherited.h"
+#include "libprobe/patch/inherited.h"
 #include "libprobe/session/notes.h"
 #include "libprobe/session/session.h"
-#include "libprobe/target/target.h"
+#include "libprobe/registry/target.h"
 
 enum { TEXT_MAX = 1 << 16, MAX_OFF_PERCENT = 1, CALIBRATION_NS = 20000000 };
 

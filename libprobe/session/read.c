@@ -5,13 +5,13 @@
 #include <string.h>
 
 #include "libprobe/base/clock.h"
-#include "libprobe/expr/interpret.h"
+#include "libprobe/query/interpret.h"
 #include "libprobe/session/gather.h"
 #include "libprobe/session/notes.h"
-#include "libprobe/ring/recorder.h"
-#include "libprobe/ring/ring.h"
+#include "libprobe/registry/recorder.h"
+#include "libprobe/registry/ring.h"
 #include "libprobe/session/session.h"
-#include "libprobe/target/target.h"
+#include "libprobe/registry/target.h"
 
 enum { COUNTING_SHARE = 50 };
 

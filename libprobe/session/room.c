@@ -19,9 +19,9 @@
 #include "libprobe/follow/watch.h"
 #include "libprobe/patch/report.h"
 #include "libprobe/process/overcommit.h"
-#include "libprobe/sandbox/cgroup.h"
+#include "libprobe/process/cgroup.h"
 #include "libprobe/session/session.h"
-#include "libprobe/target/space.h"
+#include "libprobe/registry/space.h"
 
 enum {
 	ROOM_SHARE = 2, /* of what is left, half is the program's own */

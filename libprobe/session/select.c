@@ -14,7 +14,7 @@
 
 #include "libprobe/patch/attempt.h"
 #include "libprobe/session/session.h"
-#include "libprobe/target/target.h"
+#include "libprobe/registry/target.h"
 
 /* A record is of one end; only gathering, and spans, need both. */
 static bool is_of_pair(const struct probe_session *s, size_t probe)

@@ -11,15 +11,15 @@
 #include "libprobe/follow/watch.h"
 #include "libprobe/patch/attempt.h"
 #include "libprobe/patch/install.h"
-#include "libprobe/target/recall.h"
+#include "libprobe/registry/recall.h"
 #include "libprobe/patch/later.h"
 #include "libprobe/patch/report.h"
 #include "libprobe/base/procfs.h"
-#include "libprobe/repair/inherited.h"
+#include "libprobe/patch/inherited.h"
 #include "libprobe/session/notes.h"
 #include "libprobe/session/session.h"
-#include "libprobe/stop/control.h"
-#include "libprobe/target/target.h"
+#include "libprobe/ptrace/control.h"
+#include "libprobe/registry/target.h"
 
 enum {
 	SPARE_PROBES = 4096,	 /* for probes of libraries that are opened later */

@@ -3,18 +3,18 @@
 #define LIBPROBE_SESSION_SESSION_H
 
 #include "libprobe/session/named.h"
-#include "libprobe/ring/writers.h"
+#include "libprobe/registry/writers.h"
 #include "libprobe/patch/install.h"
 #include "libprobe/base/clock.h"
 #include "libprobe/process/edits.h"
 #include "libprobe/process/served.h"
 #include "libprobe/follow/gate.h"
 #include "libprobe/follow/launch.h"
-#include "libprobe/expr/record_layout.h"
-#include "libprobe/ring/recorder.h"
-#include "libprobe/ring/ring.h"
+#include "libprobe/query/record_layout.h"
+#include "libprobe/registry/recorder.h"
+#include "libprobe/registry/ring.h"
 #include "libprobe/session/unwinder.h"
-#include "libprobe/ring/snapshot.h"
+#include "libprobe/registry/snapshot.h"
 #include "probe/target.h"
 
 /* A site as records name it, by its index. */
@@ -57,7 +57,7 @@ struct probe_session {
 	uint32_t id;
 	bool stopped;
 	bool lost;	  /* the program has taken memory that it needed; reported */
-	bool goes_on;	  /* counted by repair/inherited.c */
+	bool goes_on;	  /* counted by patch/inherited.c */
 	uint64_t image;	  /* of the target: inherited_image() */
 	int event;	  /* an eventfd(2) that its gate raises, or -1 */
 	struct gate gate; /* at the loader */

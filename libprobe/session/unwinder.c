@@ -17,7 +17,7 @@
 #include <string.h>
 
 #include "elf/unwind.h"
-#include "libprobe/modules/modules.h"
+#include "libprobe/process/modules.h"
 #include "libprobe/session/unwinder.h"
 
 enum {

@@ -10,7 +10,7 @@
 
 #include "libprobe/record/system_events.h"
 #include "libprobe/base/error.h"
-#include "libprobe/ring/recorder.h"
+#include "libprobe/registry/recorder.h"
 #include "probe/reader.h"
 #include "probe/stream.h"
 

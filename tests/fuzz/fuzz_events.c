@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "libprobe/reader/reader.h"
+#include "libprobe/record/reader.h"
 #include "probe/export.h"
 #include "probe/reader.h"
 #include "probe/summary.h"

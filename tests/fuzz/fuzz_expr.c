@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/unit/expr/expr_interpreter.h"
+#include "tests/unit/query/expr_interpreter.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

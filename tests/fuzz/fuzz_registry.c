@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "libprobe/process/shared.h"
-#include "libprobe/target/code.h"
-#include "libprobe/target/registry.h"
+#include "libprobe/registry/code.h"
+#include "libprobe/registry/registry.h"
 #include "tests/fuzz/require.h"
 
 enum {

@@ -18,7 +18,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "libprobe/remains/remains.h"
+#include "libprobe/session/remains.h"
 #include "libprobe/session/notes.h"
 #include "probe/sink.h"
 #include "tests/fuzz/require.h"

@@ -6,9 +6,9 @@
  * To parse the metadata would take longer than all else. So it is done once for each, and the
  * linker leads these calls here (--wrap, see the Makefile).
  */
-#include "libprobe/reader/own.h"
+#include "libprobe/record/own.h"
 #include "tests/fuzz/record.h"
-#include "tests/unit/reader/ring_record.h"
+#include "tests/unit/record/ring_record.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 
 #include "libprobe/self/helper/message.h"
-#include "libprobe/target/target.h"
+#include "libprobe/registry/target.h"
 #include "probe/target.h"
 
 enum controller_act {

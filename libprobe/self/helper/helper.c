@@ -11,16 +11,16 @@
 
 #include "arch/arch.h"
 #include "libprobe/base/clock.h"
-#include "libprobe/modules/gadgets.h"
-#include "libprobe/modules/modules.h"
+#include "libprobe/process/gadgets.h"
+#include "libprobe/process/modules.h"
 #include "libprobe/base/procfs.h"
 #include "libprobe/self/helper/helper.h"
 #include "libprobe/self/helper/image.h"
 #include "libprobe/self/helper/proxy.h"
 #include "libprobe/self/helper/reply.h"
 #include "libprobe/self/helper/start.h"
-#include "libprobe/target/target.h"
-#include "libprobe/target/threads.h"
+#include "libprobe/registry/target.h"
+#include "libprobe/registry/threads.h"
 
 enum { TRIES = 2, YAMA_DESCENDANTS = 1 /* a value of ptrace_scope */ };
 

@@ -70,7 +70,7 @@ same "many programs" "$(cat "$SCRATCH/stdout" "$SCRATCH/err")" ""
 traced loop:nop "for signal in 1 2 9 15 1 2 9 15; do
 	$leaf kill \$signal; [ \$? = \$((128 + signal)) ] || echo \"\$signal: wrong\"; done" 2>/dev/null
 same "killed by themselves" "$(cat "$SCRATCH/stdout")" ""
-# (On aarch64, one that begins between a look and the stop ends early: libprobe/thread/restart.c.)
+# (On aarch64, one that begins between a look and the stop ends early: libprobe/ptrace/restart.c.)
 for ((i = 0; i < 20; i++)); do
 	silent loop:nop 0 "$leaf exit 0; for i in 1 2 3; do $leaf waits || echo early; done"
 	early=$(cat "$SCRATCH/stdout")

@@ -187,7 +187,7 @@ static const struct counterpart posix_trace[] = {
 	{"posix_trace_set_filter: EINVAL", "tests/unit/stream/test_stream.c", "(enum probe_stream_how)9), EINVAL)"},
 	{"posix_trace_get_filter", "tests/unit/stream/test_stream.c", "probe_stream_get_filter"},
 	{"posix_trace_start, _stop, _clear, _flush, _shutdown: EINVAL", "tests/unit/stream/test_stream_log.c", "is_error(probe_stream_start(stream), EINVAL)"},
-	{"posix_trace_create: EPERM", "tests/unit/stop/test_control.c", "PROBE_ERROR_PERMISSION"},
+	{"posix_trace_create: EPERM", "tests/unit/ptrace/test_control.c", "PROBE_ERROR_PERMISSION"},
 	{"posix_trace_create: EAGAIN", NULL,
 		"no number of ours limits streams"},
 	{"posix_trace_create: EINTR", NULL,

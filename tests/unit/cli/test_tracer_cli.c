@@ -55,9 +55,9 @@
 #include <cmocka.h>
 
 #include "cli/trace/tracer.h"
-#include "libprobe/tracer/open_pairs.h"
-#include "libprobe/tracer/tags.h"
-#include "libprobe/tracer/wire.h"
+#include "libprobe/session/open_pairs.h"
+#include "libprobe/session/tags.h"
+#include "libprobe/session/wire.h"
 
 /* ---- --match ---------------------------------------------------------------------- */
 

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "tests/unit/expr/expr_random.h"
+#include "tests/unit/query/expr_random.h"
 #include "tests/unit/form/form_world.h"
 #include "tests/unit/skip.h"
 

@@ -13,8 +13,8 @@
 #include <cmocka.h>
 
 #include "arch/layout.h"
-#include "tests/unit/expr/expr_interpreter.h"
-#include "tests/unit/expr/expr_random.h"
+#include "tests/unit/query/expr_interpreter.h"
+#include "tests/unit/query/expr_random.h"
 #include "tests/unit/form/form_world.h"
 #include "tests/unit/skip.h"
 

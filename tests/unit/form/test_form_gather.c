@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "arch/layout.h"
-#include "tests/unit/expr/expr_random.h"
+#include "tests/unit/query/expr_random.h"
 #include "tests/unit/form/form_native.h"
 #include "tests/unit/skip.h"
 

@@ -18,7 +18,7 @@
 #include "arch/layout.h"
 #include "arch/norm.h"
 #include "libprobe/base/page.h"
-#include "tests/unit/expr/expr_random.h"
+#include "tests/unit/query/expr_random.h"
 #include "tests/unit/form/form_world.h"
 #include "tests/unit/skip.h"
 

@@ -12,7 +12,7 @@
 
 #include "libprobe/patch/install.h"
 #include "libprobe/process/memory.h"
-#include "libprobe/target/target.h"
+#include "libprobe/registry/target.h"
 #include "tests/unit/live.h"
 
 /* A transaction of the target, to which patterns are added one by one. */

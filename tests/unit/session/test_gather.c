@@ -22,8 +22,8 @@
 #include "libprobe/session/gather.h"
 #include "libprobe/session/keys.h"
 #include "libprobe/session/session.h"
-#include "libprobe/target/data.h"
-#include "libprobe/target/target.h"
+#include "libprobe/registry/data.h"
+#include "libprobe/registry/target.h"
 
 enum { CPUS = 2, PROBES = 3, SAMPLES = 20000 };
 #define ADDRESS UINT64_C(0x7f0000000000)

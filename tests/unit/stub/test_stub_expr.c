@@ -15,8 +15,8 @@
 
 #include <cmocka.h>
 
-#include "tests/unit/expr/expr_interpreter.h"
-#include "tests/unit/expr/expr_random.h"
+#include "tests/unit/query/expr_interpreter.h"
+#include "tests/unit/query/expr_random.h"
 #include "tests/unit/stub/stub_host.h"
 
 /* A page, or a whole number of smaller ones. */

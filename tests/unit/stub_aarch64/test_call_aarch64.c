@@ -14,7 +14,7 @@
 
 #include "arch/enter.h"
 #include "arch/general.h"
-#include "tests/unit/expr/expr_random.h"
+#include "tests/unit/query/expr_random.h"
 #include "tests/unit/stub_aarch64/patterns.h"
 #include "tests/unit/skip.h"
 

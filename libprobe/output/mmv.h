@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/* libpcp_mmv, and declarations shared by the files that use it. */
+#ifndef LIBPROBE_OUTPUT_MMV_H
+#define LIBPROBE_OUTPUT_MMV_H
+
+#include "libprobe/output/pcp.h"
+
+#ifdef PCP_BUILT
+#include <pcp/pmapi.h>
+/* These need the headers above. */
+#include <pcp/mmv_stats.h>
+
+#include <pcp/mmv_dev.h>
+
+struct libpcp {
+	typeof(mmv_stats_registry) *registry;
+	typeof(mmv_stats_add_indom) *add_indom;
+	typeof(mmv_stats_add_metric) *add_metric;
+	typeof(mmv_stats_add_instance) *add_instance;
+	typeof(mmv_stats_add_registry_label) *add_registry_label;
+	typeof(mmv_stats_add_instance_label) *add_instance_label;
+	typeof(mmv_stats_start) *start;
+	typeof(mmv_stats_free) *free;
+	typeof(pmGetOptionalConfig) *config;
+};
+
+struct pcp_folder {
+	struct libpcp libpcp;
+	char *path;
+	int fd, lock; /* the folder, and the lock file in it; or -1 */
+};
+
+/* The prefix of our files' names; a dot before it hides them. */
+#define PCP_PREFIX "probectl."
+
+/* The error if the folder is not writable, with what to do about it. */
+struct probe_error *pcp_no_access(const struct pcp_folder *folder, int err);
+
+#endif
+#endif

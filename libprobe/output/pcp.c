@@ -1,0 +1,526 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Gathered rows as metrics for Performance Co-Pilot.
+ *
+ * A tracer's columns are metrics: mmv.probectl.latency.hits, .time, .p99 and so on. Rows are
+ * their instances, named PID/provider:name, or PID/provider:begin..end for pairs, followed by a
+ * blank and the keys. The parts that users may select or sum by are labels: pid, program,
+ * provider, probe, begin, outcome, key, value.
+ *
+ * Growing values are counters, from which PCP computes rates (and averages: time by hits);
+ * percentiles and extremes are those of the last interval. Counts that belong to no row (hits
+ * without room for their key, ends without a begin) have the process as their instance.
+ *
+ * The metrics of pmtrace(3)'s tags are mmv.trace.transact.count and so on, after those of
+ * pmdatrace(1), and their instances are the tags.
+ *
+ * The numbers of metrics and domains must not change: archives contain them. The number of an
+ * instance is computed from its name, so it stays the same, too. If another exporter already
+ * uses it, because it exports the same process or by chance, the name gets the suffix "#2".
+ */
+#include "libprobe/base/array.h"
+#include "libprobe/output/pcp.h"
+
+#ifdef PCP_BUILT
+#include <search.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libprobe/base/cleanup.h"
+#include "probe/pcp.h"
+
+struct instance {
+	char *key; /* its full description, by which it is looked up */
+	struct pcp_instance mmv;
+	bool has_id;
+	struct metric_growth growth;
+	struct pcp_value values[METRIC_QUANTITY_COUNT];
+};
+
+struct process {
+	pid_t pid;
+	struct instance *instance; /* borrowed */
+	char *program;
+	struct metric_history history;
+};
+
+struct probe_pcp {
+	struct pcp_folder *folder;
+	struct pcp_file *file;
+	size_t shown_count; /* the first instances are in the file */
+	bool is_dirty;	    /* the file must be made again */
+
+	struct probe_view view;
+	size_t key_count;
+	char *name; /* "mmv.probectl.count" */
+	struct pcp_metrics metrics;
+
+	struct instance **instances;
+	size_t instance_count;
+	size_t label_count, value_count; /* in the next file */
+	void *by_key;			 /* tsearch(3) */
+	struct process *processes;
+	size_t process_count;
+	size_t left_out, leaving_out;
+};
+
+/* ---- Instances ---------------------------------------------------------------------- */
+
+static void instance_free(struct instance *instance)
+{
+	if (!instance)
+		return;
+	for (size_t i = 0; i < instance->mmv.label_count; i++)
+		free(instance->mmv.labels[i].value);
+	free(instance->key);
+	free(instance);
+}
+
+static int compare_keys(const void *a, const void *b)
+{
+	const struct instance *left = a, *right = b;
+
+	return strcmp(left->key, right->key);
+}
+
+static struct instance *find_instance(const struct probe_pcp *pcp, const char *key)
+{
+	const struct instance wanted = {.key = (char *)(uintptr_t)key};
+	struct instance *const *found = tfind(&wanted, &pcp->by_key, compare_keys);
+
+	return found ? *found : NULL;
+}
+
+static struct instance *instance_create(const char *key, const char *name, int domain)
+{
+	struct instance *instance = calloc(1, sizeof(*instance));
+
+	if (!instance)
+		return NULL;
+	instance->key = strdup(key);
+	instance->mmv.domain = domain;
+	pcp_instance_name(&instance->mmv, name);
+	if (instance->key)
+		return instance;
+	instance_free(instance);
+	return NULL;
+}
+
+/* Whether PCP's limits allow one more. */
+static bool has_room(const struct probe_pcp *pcp, const struct instance *instance)
+{
+	/* One label is the host's. */
+	return pcp->instance_count < PCP_COUNT_MAX &&
+	       pcp->label_count + instance->mmv.label_count < PCP_COUNT_MAX &&
+	       pcp->value_count + pcp_metrics_of(&pcp->metrics, instance->mmv.domain) <=
+		       PCP_COUNT_MAX;
+}
+
+/* Takes ownership of an instance; *taken_ret is false if there is no room for it. */
+static struct probe_error *take_instance(
+	struct probe_pcp *pcp, struct instance *instance, bool *taken_ret)
+{
+	*taken_ret = false;
+	if (!has_room(pcp, instance)) {
+		instance_free(instance);
+		return NULL;
+	}
+	if (!ARRAY_ROOM(pcp->instances, pcp->instance_count) ||
+		!tsearch(instance, &pcp->by_key, compare_keys)) {
+		instance_free(instance);
+		return probe_error_no_memory();
+	}
+	pcp->instances[pcp->instance_count++] = instance;
+	pcp->label_count += instance->mmv.label_count;
+	pcp->value_count += pcp_metrics_of(&pcp->metrics, instance->mmv.domain);
+	pcp->is_dirty = true;
+	*taken_ret = true;
+	return NULL;
+}
+
+/* The instance of a row, created if necessary; NULL in *ret: no room. */
+static struct probe_error *row_instance(struct probe_pcp *pcp, const struct process *process,
+	const struct probe_table_row *row, struct instance **ret)
+{
+	AUTO_FREE char *key = pcp_row_key(process->pid, row, pcp->key_count);
+	AUTO_FREE char *tag = key && pcp->view.tags ? pcp_row_tag(row) : NULL;
+	struct probe_error *error;
+	struct instance *instance;
+	bool taken;
+
+	*ret = NULL;
+	if (!key || (pcp->view.tags && !tag))
+		return probe_error_no_memory();
+	*ret = find_instance(pcp, key);
+	if (*ret)
+		return NULL;
+	instance = instance_create(key, tag ? tag : key, pcp->metrics.row_domain);
+	if (!instance || !pcp_process_labels(&instance->mmv, process->pid, process->program) ||
+		!pcp_row_labels(&instance->mmv, row, &pcp->view, pcp->key_count)) {
+		instance_free(instance);
+		return probe_error_no_memory();
+	}
+	error = take_instance(pcp, instance, &taken);
+	if (!error && taken)
+		*ret = instance;
+	return error;
+}
+
+/* ---- Processes ---------------------------------------------------------------------- */
+
+static struct probe_error *add_process(struct probe_pcp *pcp, pid_t pid, struct process **ret)
+{
+	if (!ARRAY_ROOM(pcp->processes, pcp->process_count))
+		return probe_error_no_memory();
+	*ret = &pcp->processes[pcp->process_count];
+	**ret = (struct process){.pid = pid, .program = strdup("")};
+	if (!(*ret)->program)
+		return probe_error_no_memory();
+	pcp->process_count++;
+	return NULL;
+}
+
+/* The program's name is a label of its instances: updates all of them. */
+static struct probe_error *rename_process(
+	struct probe_pcp *pcp, struct process *process, const char *program)
+{
+	char prefix[24], *copy = strdup(program);
+
+	if (!copy)
+		return probe_error_no_memory();
+	free(process->program);
+	process->program = copy;
+	snprintf(prefix, sizeof(prefix), "%d/", (int)process->pid);
+	for (size_t i = 0; i < pcp->instance_count; i++) {
+		struct instance *instance = pcp->instances[i];
+
+		if (instance != process->instance && strncmp(instance->key, prefix, strlen(prefix)))
+			continue;
+		if (!pcp_rename_program(&instance->mmv, program))
+			return probe_error_no_memory();
+		pcp->is_dirty = true;
+	}
+	return NULL;
+}
+
+static struct probe_error *process_instance(struct probe_pcp *pcp, struct process *process)
+{
+	struct instance *instance;
+	struct probe_error *error;
+	char name[16];
+	bool taken;
+
+	snprintf(name, sizeof(name), "%d", (int)process->pid);
+	instance = instance_create(name, name, pcp->metrics.process_domain);
+	if (!instance || !pcp_process_labels(&instance->mmv, process->pid, process->program)) {
+		instance_free(instance);
+		return probe_error_no_memory();
+	}
+	error = take_instance(pcp, instance, &taken);
+	if (!error && taken)
+		process->instance = instance;
+	return error;
+}
+
+static struct probe_error *find_process(
+	struct probe_pcp *pcp, pid_t pid, const char *program, struct process **ret)
+{
+	struct probe_error *error = NULL;
+	bool is_new;
+
+	*ret = NULL;
+	for (size_t i = 0; i < pcp->process_count && !*ret; i++)
+		if (pcp->processes[i].pid == pid)
+			*ret = &pcp->processes[i];
+	is_new = !*ret;
+	if (is_new)
+		error = add_process(pcp, pid, ret);
+	if (!error && program && strcmp((*ret)->program, program))
+		error = rename_process(pcp, *ret, program);
+	if (!error && is_new)
+		error = process_instance(pcp, *ret);
+	return error;
+}
+
+/* ---- Rows ------------------------------------------------------------------------- */
+
+/* Sets a row's totals; the last interval has no values yet. */
+static void set_totals(
+	const struct probe_pcp *pcp, struct instance *instance, const struct probe_table_row *row)
+{
+	for (enum metric_quantity i = 0; i < METRIC_QUANTITY_COUNT; i++)
+		if (!metric_infos[i].is_per_process)
+			instance->values[i] = pcp_value(&pcp->view, i, metric_total(row, i));
+	metric_grow(&instance->growth, &pcp->view, &row->row);
+	instance->values[METRIC_TOTAL] =
+		pcp_value(&pcp->view, METRIC_TOTAL, instance->growth.total);
+}
+
+static void set_interval(const struct probe_pcp *pcp, const struct process *process,
+	struct instance *instance, const struct probe_table_row *row)
+{
+	for (enum metric_quantity i = 0; row->row.count && i < METRIC_QUANTITY_COUNT; i++) {
+		long double value = metric_recent(row, i, process->history.interval_ns);
+
+		if (value == value)
+			instance->values[i] = pcp_value(&pcp->view, i, value);
+	}
+}
+
+static struct probe_error *set_rows(struct probe_pcp *pcp, const struct process *process,
+	const struct probe_table *table, bool is_interval)
+{
+	size_t count;
+	const struct probe_table_row *rows = probe_table_rows(table, &count);
+	struct probe_error *error = NULL;
+	struct instance *instance;
+
+	for (size_t i = 0; i < count && !error; i++) {
+		if (!metric_shows(&pcp->view, &rows[i]))
+			continue;
+		error = row_instance(pcp, process, &rows[i], &instance);
+		if (error)
+			break;
+		if (is_interval && instance)
+			set_interval(pcp, process, instance, &rows[i]);
+		else if (instance)
+			set_totals(pcp, instance, &rows[i]);
+		else if (!is_interval)
+			pcp->leaving_out++;
+	}
+	return error;
+}
+
+struct probe_error *probe_pcp_add(
+	struct probe_pcp *pcp, pid_t pid, const char *program, struct probe_table *table)
+{
+	struct process *process = NULL;
+	struct probe_error *error = find_process(pcp, pid, program, &process);
+
+	if (error)
+		probe_table_free(table);
+	else
+		error = metric_history_take(&process->history, table);
+	if (!error)
+		error = set_rows(pcp, process, process->history.all, false);
+	if (!error)
+		error = set_rows(pcp, process, process->history.recent, true);
+	if (!error && process->instance) {
+		process->instance->values[METRIC_LOST].u = probe_table_lost(table);
+		process->instance->values[METRIC_UNMATCHED].u = probe_table_unmatched(table);
+	}
+	return error;
+}
+
+void probe_pcp_end(struct probe_pcp *pcp, pid_t pid)
+{
+	for (size_t i = 0; i < pcp->process_count; i++) {
+		struct process *process = &pcp->processes[i];
+
+		if (process->pid != pid || process->instance)
+			continue;
+		metric_history_deinit(&process->history);
+		free(process->program);
+		*process = pcp->processes[--pcp->process_count];
+		return;
+	}
+}
+
+/* ---- Publishing --------------------------------------------------------------------- */
+
+static int compare_taken(const void *a, const void *b)
+{
+	const struct pcp_taken *left = a, *right = b;
+
+	if (left->domain != right->domain)
+		return left->domain < right->domain ? -1 : 1;
+	return left->id < right->id ? -1 : left->id > right->id;
+}
+
+static struct pcp_taken id_of(const struct pcp_instance *instance)
+{
+	return (struct pcp_taken){
+		instance->domain, (int32_t)(pcp_hash(instance->name) & INT32_MAX)};
+}
+
+/* Gives an instance a free number, renaming it if necessary. */
+static bool number_instance(struct instance *instance, struct pcp_taken *slot, void **taken)
+{
+	size_t length = strlen(instance->mmv.name);
+
+	*slot = id_of(&instance->mmv);
+	for (unsigned int i = 2; tfind(slot, taken, compare_taken); i++) {
+		snprintf(
+			instance->mmv.name + length, sizeof(instance->mmv.name) - length, "#%u", i);
+		*slot = id_of(&instance->mmv);
+	}
+	if (!tsearch(slot, taken, compare_taken))
+		return false;
+	instance->mmv.id = slot->id;
+	instance->has_id = true;
+	return true;
+}
+
+static void keep(void *node)
+{
+	(void)node;
+}
+
+static struct probe_error *number_instances(
+	const struct probe_pcp *pcp, struct pcp_taken *others, size_t other_count)
+{
+	struct pcp_taken *own = calloc(pcp->instance_count + 1, sizeof(*own));
+	void *taken = NULL;
+	bool done = own != NULL;
+
+	for (size_t i = 0; i < other_count && done; i++)
+		done = tsearch(&others[i], &taken, compare_taken) != NULL;
+	for (size_t i = 0; i < pcp->instance_count && done; i++) {
+		const struct instance *instance = pcp->instances[i];
+
+		own[i] = (struct pcp_taken){instance->mmv.domain, instance->mmv.id};
+		if (instance->has_id)
+			done = tsearch(&own[i], &taken, compare_taken) != NULL;
+	}
+	for (size_t i = 0; i < pcp->instance_count && done; i++)
+		if (!pcp->instances[i]->has_id)
+			done = number_instance(pcp->instances[i], &own[i], &taken);
+	tdestroy(taken, keep);
+	free(own);
+	return done ? NULL : probe_error_no_memory();
+}
+
+/* The file contains the instances that existed when it was made. */
+static void set_values(const struct probe_pcp *pcp, struct pcp_file *file, size_t instance_count)
+{
+	size_t at = 0;
+
+	for (size_t i = 0; i < pcp->metrics.count; i++)
+		for (size_t k = 0; k < instance_count; k++)
+			if (pcp->instances[k]->mmv.domain == pcp->metrics.items[i].domain)
+				pcp_file_set(file, at++,
+					pcp->instances[k]->values[pcp->metrics.quantity[i]]);
+}
+
+static struct probe_error *make_file(struct probe_pcp *pcp, struct pcp_file **ret)
+{
+	const struct pcp_instance **instances =
+		calloc(pcp->instance_count + 1, sizeof(struct pcp_instance *));
+	struct probe_error *error;
+
+	if (!instances)
+		return probe_error_no_memory();
+	for (size_t i = 0; i < pcp->instance_count; i++)
+		instances[i] = &pcp->instances[i]->mmv;
+	error = pcp_file_create(pcp->folder, pcp->metrics.items, pcp->metrics.count, instances,
+		pcp->instance_count, ret);
+	free(instances);
+	if (error)
+		return error;
+	set_values(pcp, *ret, pcp->instance_count);
+	error = pcp_file_show(*ret);
+	if (error)
+		pcp_file_retire(*ret);
+	return error;
+}
+
+/* Shows the new file before removing the old one, so that every sample finds one. */
+static struct probe_error *renew_file(struct probe_pcp *pcp)
+{
+	struct probe_error *error = pcp_folder_lock(pcp->folder);
+	struct pcp_taken *others = NULL;
+	struct pcp_file *file = NULL;
+	size_t count = 0;
+
+	if (error)
+		return error;
+	error = pcp_folder_taken(
+		pcp->folder, pcp->file ? pcp_file_name(pcp->file) : NULL, &others, &count);
+	if (!error)
+		error = number_instances(pcp, others, count);
+	if (!error)
+		error = make_file(pcp, &file);
+	pcp_folder_unlock(pcp->folder);
+	free(others);
+	if (error)
+		return error;
+	pcp_file_retire(pcp->file);
+	pcp->file = file;
+	pcp->shown_count = pcp->instance_count;
+	pcp->is_dirty = false;
+	return NULL;
+}
+
+struct probe_error *probe_pcp_update(struct probe_pcp *pcp)
+{
+	struct probe_error *error = NULL;
+
+	pcp->left_out = pcp->leaving_out;
+	pcp->leaving_out = 0;
+	if (pcp->is_dirty || !pcp->file || !pcp_file_is_there(pcp->file))
+		error = renew_file(pcp);
+	if (!pcp->file)
+		return error;
+	set_values(pcp, pcp->file, pcp->shown_count);
+	pcp_file_remind(pcp->file);
+	return error;
+}
+
+/* ---- Life ----------------------------------------------------------------------------- */
+
+struct probe_error *probe_pcp_open(
+	const struct probe_view *view, size_t key_count, struct probe_pcp **ret)
+{
+	struct probe_pcp *pcp = calloc(1, sizeof(*pcp));
+	struct probe_error *error;
+
+	if (!pcp)
+		return probe_error_no_memory();
+	pcp->view = *view;
+	pcp->key_count = key_count;
+	error = pcp_metrics_init(view, key_count, &pcp->metrics);
+	if (!error &&
+		asprintf(&pcp->name, "mmv.%s.%s", pcp->metrics.group, pcp->metrics.tracer) < 0) {
+		pcp->name = NULL;
+		error = probe_error_no_memory();
+	}
+	if (!error)
+		error = pcp_folder_open(&pcp->folder);
+	if (error) {
+		probe_pcp_close(pcp);
+		return error;
+	}
+	*ret = pcp;
+	return NULL;
+}
+
+const char *probe_pcp_name(const struct probe_pcp *pcp)
+{
+	return pcp->name;
+}
+
+size_t probe_pcp_left_out(const struct probe_pcp *pcp)
+{
+	return pcp->left_out;
+}
+
+void probe_pcp_close(struct probe_pcp *pcp)
+{
+	if (!pcp)
+		return;
+	pcp_file_retire(pcp->file);
+	pcp_folder_close(pcp->folder);
+	tdestroy(pcp->by_key, keep);
+	for (size_t i = 0; i < pcp->instance_count; i++)
+		instance_free(pcp->instances[i]);
+	for (size_t i = 0; i < pcp->process_count; i++) {
+		metric_history_deinit(&pcp->processes[i].history);
+		free(pcp->processes[i].program);
+	}
+	free(pcp->processes);
+	free(pcp->instances);
+	free(pcp->name);
+	free(pcp);
+}
+#endif

@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A process that is forked inherits patched code, and a copy of the registry. The end of a session
+ * finds such processes as children of its target (session/end.c). But a daemon forks twice and its
+ * parent ends, or the target itself has ended. So all processes are looked at. What is a copy
+ * there? While sessions of this process go on, they cannot be told from copies; when none does any
+ * more, each one that names this process as its owner is a copy. One that was forked in the middle
+ * of a change may have our memory, and no registry that says so.
+ *
+ * To read the maps of a process may take long, or for ever, if it waits for a disk or a server. So
+ * only those are read that the kernel gave the same auxiliary vector as a target: fork(2) copies
+ * it, execve(2) makes another.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "libprobe/base/array.h"
+#include "libprobe/base/clock.h"
+#include "libprobe/patch/install.h"
+#include "libprobe/patch/report.h"
+#include "libprobe/process/auxv.h"
+#include "libprobe/base/procfs.h"
+#include "libprobe/process/shared.h"
+#include "libprobe/patch/inherited.h"
+#include "libprobe/registry/orphans.h"
+#include "libprobe/registry/target.h"
+
+enum {
+	IMAGES_MAX = 65536,
+	ENDED_PASSES = 20 /* more looks because some process has ended before it was looked at */
+};
+/* For all, unless one cannot be stopped: processes that are forked all the time never end. */
+#define PATIENCE_NS UINT64_C(1000000000)
+
+/* The sessions of this process. */
+static struct {
+	pthread_mutex_t lock;
+	size_t going_on;
+	uint64_t *images; /* AT_RANDOM of their targets, in order, each once; owned */
+	size_t image_count;
+	bool any_image; /* there are too many */
+	pid_t *failed;	/* targets whose own sessions could not be ended: not copies */
+	size_t failed_count;
+} all = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static bool any_goes_on(void)
+{
+	bool any;
+
+	pthread_mutex_lock(&all.lock);
+	any = all.going_on > 0;
+	pthread_mutex_unlock(&all.lock);
+	return any;
+}
+
+uint64_t inherited_image(pid_t pid)
+{
+	uint64_t image;
+
+	return auxv_read_image(pid, &image) ? image : 0;
+}
+
+/* With the lock. */
+static void add_image(uint64_t image)
+{
+	size_t at = array_search(all.images, all.image_count, sizeof(image), 0, image);
+
+	if (!image || (at < all.image_count && all.images[at] == image))
+		return;
+	if (all.image_count == IMAGES_MAX || !ARRAY_ROOM(all.images, all.image_count)) {
+		all.any_image = true;
+		return;
+	}
+	memmove(&all.images[at + 1], &all.images[at], (all.image_count - at) * sizeof(image));
+	all.images[at] = image;
+	all.image_count++;
+}
+
+/* Is it that of a target? */
+static bool is_known(uint64_t image)
+{
+	bool found;
+
+	pthread_mutex_lock(&all.lock);
+	found = image &&
+		(all.any_image || array_find(all.images, all.image_count, sizeof(image), 0, image));
+	pthread_mutex_unlock(&all.lock);
+	return found;
+}
+
+/* ---- Copies ----------------------------------------------------------------------------- */
+
+static bool is_copy(const struct reg_session *session)
+{
+	return session->owner == getpid() &&
+	       session->owner_start == procfs_start_time(session->owner);
+}
+
+/* Is there a copy, or memory of ours without any session? Stops nothing. */
+static bool has_copies(pid_t pid)
+{
+	struct registry registry = {0};
+	struct maps maps = {0};
+	struct probe_error *error = maps_read(pid, &maps);
+	bool ours = !error && shared_any(&maps), found;
+
+	if (ours)
+		error = registry_load(pid, &maps, &registry);
+	found = ours && !error && !registry.session_count;
+	for (size_t i = 0; !error && i < registry.session_count; i++)
+		found = found || is_copy(&registry.sessions[i]);
+	probe_error_free(error);
+	registry_deinit(&registry);
+	maps_deinit(&maps);
+	return found;
+}
+
+static struct probe_error *retire_copies(struct change *c)
+{
+	struct orphans orphans;
+	size_t frames;
+	struct probe_error *error = change_remove_frames(c, &frames);
+
+	if (!error)
+		error = orphans_remove(c, &orphans);
+	if (error)
+		return error;
+	for (size_t i = 0; i < c->registry.session_count; i++)
+		if (is_copy(&c->registry.sessions[i]))
+			registry_retire(&c->registry, &c->registry.sessions[i]);
+	return uninstall_unreferenced(c);
+}
+
+static struct probe_error *remove_from(struct probe_target *target)
+{
+	AUTO_CHANGE struct change c;
+	struct probe_error *error = change_begin(target, &c);
+
+	/* One that has begun meanwhile, with the same target, is no copy. */
+	return error || any_goes_on() ? error : retire_copies(&c);
+}
+
+static struct probe_error *remove_inherited(struct probe_target *target)
+{
+	AUTO_CHANGE struct change c;
+	struct probe_error *error = change_begin(target, &c);
+	bool inherited = false;
+
+	if (!error && c.registry.guard)
+		error = registry_is_inherited(&c.registry, c.pid, &inherited);
+	return error || !inherited ? error : retire_copies(&c);
+}
+
+struct probe_error *inherited_remove(struct probe_target *target)
+{
+	return has_copies(target->pid) ? remove_inherited(target) : NULL;
+}
+
+static struct probe_error *remove_copies(pid_t pid, struct probe_patience *patience)
+{
+	struct probe_target *target;
+	struct probe_error *error = probe_target_open(pid, NULL, &target);
+
+	if (!error) {
+		probe_target_set_patience(target, patience);
+		error = remove_from(target);
+		probe_target_close(target);
+	}
+	return error;
+}
+
+/* ---- Processes ---------------------------------------------------------------------------- */
+
+/* A look at all processes, over and over until there is nothing new. */
+struct looking {
+	uint64_t end_ns;
+	struct probe_report *report;
+	struct probe_error *error; /* the first; owned */
+	pid_t *seen; /* those that have been tried, or have ended: once is enough; owned */
+	size_t seen_count;
+	bool again; /* one was found, which may have forked others before */
+	bool ended; /* one has ended, which may have been a copy, and have forked others */
+	struct probe_patience patience;
+	bool busy;	/* another process has locked a process with copies */
+	bool last_look; /* stop waiting for locks */
+};
+
+static bool is_seen(const struct looking *looking, pid_t pid)
+{
+	for (size_t i = 0; i < looking->seen_count; i++)
+		if (looking->seen[i] == pid)
+			return true;
+	return false;
+}
+
+static bool has_ended(pid_t pid)
+{
+	return !procfs_start_time(pid) || procfs_is_zombie(pid);
+}
+
+void inherited_count(const uint64_t *images, size_t count, size_t *ret)
+{
+	DIR *processes = procfs_processes();
+	pid_t pid;
+
+	memset(ret, 0, count * sizeof(*ret));
+	while ((pid = procfs_next_id(processes))) {
+		uint64_t image = inherited_image(pid);
+
+		for (size_t i = 0; i < count; i++)
+			ret[i] += image && images[i] == image && !has_ended(pid);
+	}
+	if (processes)
+		closedir(processes);
+}
+
+/*
+ * Removes the copies in a process. If that fails, its next command does so, because the session's
+ * owner is dead by then. Returns false if another process has locked it: it is tried again after
+ * the others.
+ */
+static bool try(struct looking *looking, pid_t pid)
+{
+	struct probe_error *error, *noted = NULL;
+
+	if (clock_monotonic_ns() < looking->end_ns)
+		error = remove_copies(pid, &looking->patience);
+	else
+		error = probe_error_new(PROBE_ERROR_STATE, "others have taken too long");
+	if (error && error->code == PROBE_ERROR_BUSY && !looking->last_look) {
+		probe_error_free(error);
+		return false;
+	}
+	/* It may have executed another program meanwhile: then it has no probes. */
+	if (error && !has_ended(pid) && has_copies(pid))
+		noted = report_note(looking->report,
+			"process %d, which a traced process has forked, keeps its probes until "
+			"`probectl repair -p %d`: %s",
+			pid, pid, error->message);
+	looking->error = probe_error_first(looking->error, noted);
+	probe_error_free(error);
+	return true;
+}
+
+static void look_at(struct looking *looking, pid_t pid)
+{
+	uint64_t image;
+	bool found;
+
+	if (pid == getpid() || is_seen(looking, pid))
+		return;
+	image = inherited_image(pid);
+	if (image && !is_known(image))
+		return;
+	found = image && has_copies(pid);
+	if (!found && !has_ended(pid))
+		return;
+	if (!ARRAY_ROOM(looking->seen, looking->seen_count))
+		return;
+	looking->seen[looking->seen_count++] = pid;
+	if (found && !try(looking, pid)) {
+		looking->busy = true;
+		looking->seen_count--;
+		return;
+	}
+	looking->again = looking->again || found;
+	looking->ended = looking->ended || !found;
+}
+
+static void look_once(struct looking *looking)
+{
+	DIR *processes = procfs_processes();
+	pid_t pid;
+
+	looking->again = looking->ended = looking->busy = false;
+	while ((pid = procfs_next_id(processes)))
+		look_at(looking, pid);
+	if (processes)
+		closedir(processes);
+}
+
+static struct probe_error *look_at_all(struct probe_report *report)
+{
+	struct looking looking = {
+		.end_ns = clock_monotonic_ns() + PATIENCE_NS, .report = report, .again = true};
+
+	pthread_mutex_lock(&all.lock);
+	for (size_t i = 0; i < all.failed_count; i++)
+		if (ARRAY_ROOM(looking.seen, looking.seen_count))
+			looking.seen[looking.seen_count++] = all.failed[i];
+	pthread_mutex_unlock(&all.lock);
+	for (int ended = 0; (looking.again || (looking.ended && ended++ < ENDED_PASSES)) &&
+			    clock_monotonic_ns() < looking.end_ns;)
+		look_once(&looking);
+	/* Ending the sessions has already waited for users who lock their own processes. */
+	while (looking.busy) {
+		looking.last_look = !looking.patience.is_longer ||
+				    !probe_patience_wait(&looking.patience) ||
+				    clock_monotonic_ns() >= looking.end_ns;
+		look_once(&looking);
+	}
+	free(looking.seen);
+	return looking.error;
+}
+
+/* ---- Sessions ----------------------------------------------------------------------------- */
+
+void inherited_begin(pid_t pid, bool *goes_on_ret)
+{
+	uint64_t image = inherited_image(pid);
+
+	pthread_mutex_lock(&all.lock);
+	all.going_on++;
+	add_image(image);
+	pthread_mutex_unlock(&all.lock);
+	*goes_on_ret = true;
+}
+
+/*
+ * Ends one session's share. Returns true if no session goes on now. `failed`: the session's target,
+ * if it could not be ended.
+ */
+static bool leave(bool *goes_on, pid_t failed)
+{
+	bool last;
+
+	if (!*goes_on)
+		return false;
+	*goes_on = false;
+	pthread_mutex_lock(&all.lock);
+	last = --all.going_on == 0;
+	if (failed && ARRAY_ROOM(all.failed, all.failed_count))
+		all.failed[all.failed_count++] = failed;
+	pthread_mutex_unlock(&all.lock);
+	return last;
+}
+
+void inherited_forget(bool *goes_on)
+{
+	leave(goes_on, 0);
+}
+
+/* There are no copies, unless others go on: what theirs would be known by is kept. */
+static void begin_anew(void)
+{
+	pthread_mutex_lock(&all.lock);
+	if (!all.going_on) {
+		free(all.images);
+		all.images = NULL;
+		all.image_count = 0;
+		free(all.failed);
+		all.failed = NULL;
+		all.failed_count = 0;
+		all.any_image = false;
+	}
+	pthread_mutex_unlock(&all.lock);
+}
+
+struct probe_error *inherited_end(bool *goes_on, pid_t failed, struct probe_report *report)
+{
+	struct probe_error *error;
+
+	if (!leave(goes_on, failed))
+		return NULL;
+	error = look_at_all(report);
+	begin_anew();
+	return error;
+}

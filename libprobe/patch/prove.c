@@ -1,0 +1,580 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The proof that instructions may be moved.
+ *
+ * A jump after the nop of a site overwrites the first bytes of the instructions
+ * there. They run in the stub instead, so nothing else may enter them, nor begin
+ * right after the nop, where it would be counted as a hit. The bytes from the
+ * second one of the site to the last one of the jump are its window:
+ *
+ *	pc	nop
+ *	pc + 1	jump		window, of a nop of one byte: as long as a jump; after a
+ *	  ...			longer nop the rest of that belongs to it, too
+ *
+ * Something enters there only if somewhere in the module there is
+ *
+ *   - a direct branch with a 32-bit displacement to it    arch->scan(), anywhere
+ *   - a direct branch with an 8-bit displacement           within arch->short_reach
+ *   - its address, as a 64-bit word (computed goto, jump   every aligned word of
+ *     tables, relocations, exported symbols) or constant   every segment, except
+ *                                                          program headers (sizes)
+ *   - a 32-bit distance from a table to it (jump tables    every table whose
+ *     of position-independent code)                        address the code takes
+ *   - a distance from a label of its function (GCC's       no function both takes
+ *     labels as values; on some instruction sets jump      such an address and has
+ *     tables in general), kept anywhere                    an indirect jump
+ *   - a landing pad of an exception table                  the function's table
+ *   - a call that returns to it                            arch->move()
+ *
+ * All of them are searched for in the bytes, at every offset, not in decoded
+ * instructions: what is found is a superset of what exists, and so "nothing
+ * found" is a proof that does not depend on symbols, function bounds or the
+ * decoder. What seems to lead into the middle of an instruction to be moved is
+ * left out: the nop runs on into these instructions, so they begin where the
+ * decoder says. (In a program without PIE, the string "ABC" may be such an address.)
+ * Only for the short branches, where chance would find one at every third site, the
+ * function is decoded to see whether a candidate is real.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <elf.h>
+
+#include "libprobe/base/array.h"
+#include "libprobe/base/cleanup.h"
+#include "libprobe/patch/prove.h"
+
+enum { GAP_MAX = 4096, TABLE_ENTRIES_MAX = 16384, INSIDE_BITS = 64 };
+_Static_assert(PLAN_NOPS_MAX + ARCH_INSN_MAX < INSIDE_BITS, "a window has a bit for each byte");
+
+static const char table_unreadable[] = "its exception table cannot be read";
+static const char entered[] = "something in the module may jump to the bytes after the nop";
+static const char entered_short[] = "a branch enters the instructions after the nop";
+static const char landing_pad[] = "an exception lands in the bytes after the nop";
+static const char another_site[] = "another site is in the bytes after the nop";
+
+/* The function that a site is in. */
+struct around {
+	struct object_range range;
+	enum { JUMPS_UNKNOWN, JUMPS_NOT, JUMPS_INDIRECTLY } jumps; /* see has_indirect_jump() */
+};
+
+/* The search through one object. */
+struct search {
+	struct object *object;
+	const struct arch *arch;
+	const uint8_t *file;
+	size_t file_size;
+	struct arch_windows windows; /* all of one length */
+	struct proof *proofs;	     /* of the windows, in their order */
+	struct around *functions;    /* that they are in */
+	uint64_t *sites;	     /* of all notes, sorted */
+	size_t site_count;
+	struct object_range
+		gap; /* no function is there: of the last address for which none was found */
+};
+
+/* The file's bytes of a segment, as far as the file has them. */
+static const uint8_t *segment_bytes(
+	const struct search *s, const struct object_segment *segment, size_t *size_ret)
+{
+	if (segment->offset >= s->file_size)
+		return NULL;
+	*size_ret = s->file_size - segment->offset;
+	if (segment->file_size < *size_ret)
+		*size_ret = segment->file_size;
+	return s->file + segment->offset;
+}
+
+static void enter(struct search *s, size_t site)
+{
+	if (!s->proofs[site].move->cannot)
+		s->proofs[site].move->cannot = entered;
+}
+
+/* A reference to the middle of an instruction is none: other bytes look like one by chance. */
+static void on_reference(void *data, size_t site, uint64_t target)
+{
+	struct search *s = data;
+
+	if (!(s->proofs[site].inside >> (target - s->windows.sites[site]) & 1))
+		enter(s, site);
+}
+
+/* Something leads to an address, which windows that overlap may share. */
+static void refer(struct search *s, uint64_t target)
+{
+	size_t found = arch_windows_find(&s->windows, target);
+
+	for (; found != SIZE_MAX && target - s->windows.sites[found] < s->windows.jump_length;
+		found--)
+		on_reference(s, found, target);
+}
+
+/* The file's bytes of a function, as far as the file has them. */
+static const uint8_t *range_bytes(
+	const struct search *s, struct object_range range, size_t *size_ret)
+{
+	const struct object_segment *segment = object_segment_of(s->object, range.start);
+	const uint8_t *bytes = segment ? segment_bytes(s, segment, size_ret) : NULL;
+	uint64_t offset = segment ? range.start - segment->address : 0;
+
+	if (!bytes || offset >= *size_ret)
+		return NULL;
+	*size_ret -= offset;
+	if (range.end - range.start < *size_ret)
+		*size_ret = range.end - range.start;
+	return bytes + offset;
+}
+
+/* Has a function, decoded, a jump to where a register or a word says? */
+static bool has_indirect_jump(const struct search *s, struct object_range range)
+{
+	size_t size, at = 0;
+	const uint8_t *bytes = range_bytes(s, range, &size);
+
+	if (!bytes)
+		return true;
+	while (at < size) {
+		struct arch_insn insn;
+
+		if (!s->arch->decode(bytes + at, size - at, range.start + at, &insn) ||
+			insn.flow == ARCH_FLOW_INDIRECT_JUMP)
+			return true;
+		at += insn.length;
+	}
+	return false;
+}
+
+/*
+ * A label's address is taken within a function. It may be all that is wanted
+ * (__builtin_setjmp), but the code may also compute others from it, to jump to
+ * one. Functions are in the order of their sites.
+ */
+static void refer_label(struct search *s, uint64_t label)
+{
+	size_t i = ARRAY_SEARCH_ABOVE(s->functions, s->windows.count, range.end, label);
+
+	for (; i < s->windows.count && s->functions[i].range.start < label; i++) {
+		struct around *around = &s->functions[i];
+
+		if (around->jumps == JUMPS_UNKNOWN)
+			around->jumps =
+				has_indirect_jump(s, around->range) ? JUMPS_INDIRECTLY : JUMPS_NOT;
+		if (around->jumps == JUMPS_INDIRECTLY)
+			enter(s, i);
+	}
+}
+
+/*
+ * The code takes an address: of a label, or of a jump table, which holds
+ * distances from its own start to code. Tables may be in the text. The table
+ * of functions is none: it looks like one wherever it is read, and data beside
+ * the code, read as instructions, may seem to take its address.
+ */
+static void on_constant(void *data, uint64_t base)
+{
+	struct search *s = data;
+	const struct object_segment *segment = object_segment_of(s->object, base);
+	struct object_range functions = object_function_table(s->object);
+	const uint8_t *bytes;
+	size_t size;
+
+	if (!segment || (base >= functions.start && base < functions.end))
+		return;
+	if (segment->executable)
+		refer_label(s, base);
+	bytes = segment_bytes(s, segment, &size);
+	if (!bytes || base - segment->address >= size)
+		return;
+	bytes += base - segment->address;
+	size -= base - segment->address;
+	for (size_t i = 0; i < TABLE_ENTRIES_MAX && (i + 1) * 4 <= size; i++) {
+		const struct object_segment *to;
+		int32_t distance;
+		uint64_t target;
+
+		memcpy(&distance, bytes + i * 4, sizeof(distance));
+		target = base + (uint64_t)(int64_t)distance;
+		refer(s, target);
+		to = object_segment_of(s->object, target);
+		if (!to || !to->executable || target % s->arch->insn_align)
+			return;
+	}
+}
+
+/* The label may be anywhere in the function, and is behind its end if the last instruction is br.
+ */
+static void on_label(void *data, uint64_t at)
+{
+	refer_label(data, at + 1);
+}
+
+/* Every aligned word of the file that is an address in a window. */
+static void search_words(struct search *s, const uint8_t *bytes, size_t size)
+{
+	struct object_range headers = object_program_headers(s->object);
+	uint64_t offset = (uint64_t)(bytes - s->file);
+
+	for (size_t i = 0; i + 8 <= size; i += 8) {
+		uint64_t word;
+
+		if (offset + i >= headers.start && offset + i < headers.end)
+			continue;
+		memcpy(&word, bytes + i, sizeof(word));
+		refer(s, word);
+	}
+}
+
+static void search_object(struct search *s)
+{
+	struct arch_scan scan = {.windows = &s->windows,
+		.position_dependent = object_type(s->object) == ET_EXEC,
+		.data = s,
+		.reference = on_reference,
+		.constant = on_constant,
+		.label = on_label};
+	const struct object_segment *segments;
+	size_t count;
+
+	segments = object_segments(s->object, &count);
+	for (size_t i = 0; i < count; i++) {
+		size_t size, skip = -segments[i].address & 7;
+		const uint8_t *bytes = segment_bytes(s, &segments[i], &size);
+
+		if (!bytes || size < skip)
+			continue;
+		search_words(s, bytes + skip, size - skip);
+		if (segments[i].executable)
+			s->arch->scan(bytes, size, segments[i].address, &scan);
+	}
+	for (size_t i = 0; i < s->windows.count && s->arch->scan_function; i++) {
+		struct object_range range = s->functions[i].range;
+		size_t size;
+		const uint8_t *bytes = range_bytes(s, range, &size);
+
+		if (bytes && (!i || s->functions[i - 1].range.start != range.start))
+			s->arch->scan_function(bytes, size, range.start, &scan);
+	}
+}
+
+/* ---- Short branches ------------------------------------------------------------ */
+
+/* Does the function, decoded from its start, have a branch into the window? */
+static bool function_enters(
+	const struct search *s, const struct proof *proof, const struct object_range *range)
+{
+	const struct plan *plan = proof->plan;
+	size_t size, at = 0;
+	const uint8_t *bytes = range_bytes(s, *range, &size);
+
+	if (!bytes)
+		return true;
+	while (at < size &&
+		range->start + at < plan->pc + s->windows.jump_length + s->arch->short_reach) {
+		struct arch_insn insn;
+
+		if (!s->arch->decode(bytes + at, size - at, range->start + at, &insn))
+			return true;
+		if ((insn.flow == ARCH_FLOW_BRANCH || insn.flow == ARCH_FLOW_JUMP) &&
+			insn.target > plan->pc && insn.target < plan->pc + s->windows.jump_length)
+			return true;
+		/* The site must be where an instruction begins. */
+		if (proof->need && range->start + at < plan->pc &&
+			range->start + at + insn.length > plan->pc)
+			return true;
+		at += insn.length;
+	}
+	return false;
+}
+
+/*
+ * The code around an address that can be decoded from its start: the function there or, if no table
+ * lists one (start-up code of the C runtime), what lies between the functions before and after it.
+ */
+static bool decodable_range(struct search *s, uint64_t address, struct object_range *ret)
+{
+	const struct object_segment *segment = object_segment_of(s->object, address);
+	struct object_function function;
+	uint64_t at;
+
+	if (object_function_at(s->object, address, &function)) {
+		*ret = function.range;
+		return true;
+	}
+	if (!segment)
+		return false;
+	/* A file that lost its tables has thousands of sites in one gap: it is searched once. */
+	if (address < s->gap.start || address >= s->gap.end)
+		s->gap = (struct object_range){address, address};
+	for (at = s->gap.start; at > segment->address && address - at < GAP_MAX; at--)
+		if (object_function_at(s->object, at - 1, &function))
+			break;
+	s->gap.start = at;
+	for (at = s->gap.end; at < segment->address + segment->file_size && at - address < GAP_MAX;
+		at++)
+		if (object_function_at(s->object, at, &function))
+			break;
+	s->gap.end = at;
+	*ret = s->gap;
+	return ret->end - address < GAP_MAX && address - ret->start < GAP_MAX;
+}
+
+/*
+ * Looks for short branches into a window, first at every offset. A candidate is
+ * believed only if the function it is in, decoded, really has one.
+ */
+static const char *check_short_branches(struct search *s, const struct proof *proof)
+{
+	const struct plan *plan = proof->plan;
+	const struct object_segment *segment = object_segment_of(s->object, plan->pc);
+	struct object_range range = {0};
+	uint64_t start, end, reach = s->arch->short_reach;
+	const uint8_t *bytes;
+	size_t size;
+
+	bytes = segment ? segment_bytes(s, segment, &size) : NULL;
+	if (!bytes || size < 2)
+		return entered_short;
+	start = plan->pc - segment->address > reach ? plan->pc - reach : segment->address;
+	end = plan->pc + s->windows.jump_length + reach;
+	if (end > segment->address + size - 1)
+		end = segment->address + size - 1;
+	for (uint64_t at = start; at < end; at++) {
+		uint64_t target;
+
+		if (!s->arch->short_branch(bytes + (at - segment->address), at, &target) ||
+			target <= plan->pc || target >= plan->pc + s->windows.jump_length)
+			continue;
+		if (at >= range.start && at < range.end)
+			continue; /* looked at already */
+		if (!decodable_range(s, at, &range) || function_enters(s, proof, &range))
+			return entered_short;
+	}
+	return NULL;
+}
+
+/* ---- Exceptions ------------------------------------------------------------------ */
+
+struct landing {
+	const struct plan *plan;
+	uint8_t length; /* of its window */
+	bool found;
+};
+
+static void on_landing_pad(uint64_t address, void *data)
+{
+	struct landing *landing = data;
+
+	if (address > landing->plan->pc && address < landing->plan->pc + landing->length)
+		landing->found = true;
+}
+
+static const char *check_landing_pads(const struct search *s, const struct plan *plan)
+{
+	struct landing landing = {.plan = plan, .length = s->windows.jump_length};
+	struct object_function function;
+
+	if (!object_function_at(s->object, plan->pc, &function) || !function.lsda)
+		return NULL;
+	if (!object_landing_pads(s->object, &function, on_landing_pad, &landing))
+		return table_unreadable;
+	return landing.found ? landing_pad : NULL;
+}
+
+/* ---- Single sites ------------------------------------------------------------------- */
+
+static const char *move_reason(enum arch_move_status status, const struct arch_moved *moved)
+{
+	switch (status) {
+	case ARCH_MOVE_OK:
+		return NULL;
+	case ARCH_MOVE_UNDECODABLE:
+		return "the bytes after the nop cannot be decoded";
+	case ARCH_MOVE_TRUNCATED:
+		return "the code ends after the nop";
+	case ARCH_MOVE_CALL_INSIDE:
+		return "a call returns to the bytes after the nop";
+	case ARCH_MOVE_FLOW_INSIDE:
+		/* Padding after it may go: the search says whether anything leads there. */
+		return moved->padding ? NULL : "a jump or return follows the nop";
+	case ARCH_MOVE_UNSUPPORTED:
+		return "an instruction after the nop cannot run elsewhere";
+	case ARCH_MOVE_OUT_OF_REACH:
+		return "an instruction after the nop refers to something too far away";
+	}
+	return "the instructions after the nop cannot be moved";
+}
+
+/* By the length of the window, then by address. */
+static int compare_proofs(const void *a, const void *b)
+{
+	const struct proof *x = a, *y = b;
+
+	if (x->window != y->window)
+		return x->window < y->window ? -1 : 1;
+	if (x->plan->pc != y->plan->pc)
+		return x->plan->pc < y->plan->pc ? -1 : 1;
+	return (int)x->move->offset - (int)y->move->offset;
+}
+
+/*
+ * The function that contains a site; if no table lists it (assembly written by hand), what lies
+ * between those before and after it. If even that is not known, it may jump anywhere.
+ */
+static struct around function_of(struct search *s, uint64_t pc)
+{
+	struct around around = {.jumps = JUMPS_UNKNOWN};
+
+	if (!decodable_range(s, pc, &around.range))
+		around.jumps = JUMPS_INDIRECTLY;
+	return around;
+}
+
+static bool sort_sites(struct search *s, const struct sdt_notes *notes)
+{
+	s->sites = calloc(notes->count + 1, sizeof(*s->sites));
+	if (!s->sites)
+		return false;
+	for (size_t i = 0; i < notes->count; i++)
+		s->sites[s->site_count++] = notes->notes[i].pc;
+	array_sort(s->sites, s->site_count, sizeof(*s->sites), 0);
+	return true;
+}
+
+/* What moves runs elsewhere: a breakpoint of others, at another site, would end in our jump. */
+static bool has_another_site(const struct search *s, uint64_t start, uint64_t end)
+{
+	size_t first = array_search(s->sites, s->site_count, sizeof(*s->sites), 0, start);
+
+	return first < s->site_count && s->sites[first] < end;
+}
+
+/*
+ * The offsets from the site that are inside the instructions to be moved. A branch may lead past a
+ * prefix, to run the rest of the instruction without it: glibc skips `lock` in this way.
+ */
+static uint64_t find_inside(
+	const struct search *s, const struct proof *proof, const struct arch_moved *moved)
+{
+	const struct plan_move *move = proof->move;
+	uint64_t inside = 0;
+
+	for (size_t i = 0; i < moved->count; i++) {
+		size_t from = move->offset + moved->from_offset[i];
+		size_t end = move->offset + (i + 1 < moved->count ? moved->from_offset[i + 1]
+								  : moved->length - moved->padding);
+		const uint8_t *bytes = proof->plan->bytes + from;
+
+		if (s->arch->prefix_length)
+			from += s->arch->prefix_length(bytes, end - from);
+		for (from++; from < end && from < INSIDE_BITS; from++)
+			inside |= UINT64_C(1) << from;
+	}
+	return inside;
+}
+
+/* Can the instructions after a site run elsewhere at all? */
+static void try_move(const struct search *s, struct proof *proof)
+{
+	const struct plan *plan = proof->plan;
+	struct plan_move *move = proof->move;
+	uint64_t at = plan->pc + move->offset;
+	struct arch_moved moved = {0};
+
+	/* Where the copy will be does not matter yet: next to the original. */
+	move->cannot = move_reason(
+		s->arch->move(plan->bytes + move->offset, plan->byte_count - move->offset, at,
+			at + (1 << 20), proof->need, &moved),
+		&moved);
+	move->length = moved.length;
+	/* Only the instructions after a site are known to begin where they seem to. */
+	if (!move->cannot && !proof->margin)
+		proof->inside = find_inside(s, proof, &moved);
+	/* A site at pc itself is no other one. */
+	if (!move->cannot && (has_another_site(s, at > plan->pc ? at : at + 1, at + move->length) ||
+				     has_another_site(s, at - proof->margin, at)))
+		move->cannot = another_site;
+}
+
+/* Decides about `count` proofs, sorted, with windows of one length. */
+static struct probe_error *prove_windows(struct search *s, struct proof *proofs, size_t count)
+{
+	AUTO_FREE uint64_t *sites = calloc(count, sizeof(*sites));
+	AUTO_FREE struct around *functions = calloc(count, sizeof(*functions));
+
+	if (!sites || !functions)
+		return probe_error_no_memory();
+	s->functions = functions;
+	s->proofs = proofs;
+	for (size_t i = 0; i < count; i++) {
+		if (proofs[i].need)
+			try_move(s, &proofs[i]);
+		sites[i] = proofs[i].plan->pc;
+		s->functions[i] = function_of(s, sites[i]);
+	}
+	arch_windows_init(&s->windows, sites, count, proofs[0].window);
+	search_object(s);
+	for (size_t i = 0; i < count; i++) {
+		struct plan_move *move = proofs[i].move;
+
+		if (!move->cannot && s->arch->short_branch)
+			move->cannot = check_short_branches(s, &proofs[i]);
+		if (!move->cannot)
+			move->cannot = check_landing_pads(s, proofs[i].plan);
+		if (move->cannot)
+			move->length = 0;
+	}
+	return NULL;
+}
+
+/*
+ * Notes may name one address (linkers fold functions that are the same): moves the first
+ * question about each to the front, and returns how many there are.
+ */
+static size_t take_distinct(struct proof *proofs, size_t count)
+{
+	size_t distinct = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		struct proof proof = proofs[i];
+
+		if (distinct && compare_proofs(&proofs[distinct - 1], &proof) == 0)
+			continue;
+		proofs[i] = proofs[distinct];
+		proofs[distinct++] = proof;
+	}
+	return distinct;
+}
+
+struct probe_error *prove(struct object *object, const struct arch *arch,
+	const struct sdt_notes *notes, struct proof *proofs, size_t count)
+{
+	struct search *s = calloc(1, sizeof(*s));
+	struct probe_error *error;
+	size_t distinct;
+
+	if (!s)
+		return probe_error_no_memory();
+	s->object = object;
+	s->arch = arch;
+	error = object_load(object, &s->file, &s->file_size);
+	if (!error && !sort_sites(s, notes))
+		error = probe_error_no_memory();
+	qsort(proofs, count, sizeof(*proofs), compare_proofs);
+	distinct = take_distinct(proofs, count);
+	for (size_t i = 0, end; i < distinct && !error; i = end) {
+		for (end = i + 1; end < distinct; end++)
+			if (proofs[end].window != proofs[i].window)
+				break;
+		error = prove_windows(s, proofs + i, end - i);
+	}
+	for (size_t i = distinct; i < count && !error; i++) {
+		const struct proof *same =
+			bsearch(&proofs[i], proofs, distinct, sizeof(*proofs), compare_proofs);
+
+		*proofs[i].move = *same->move;
+	}
+	free(s->sites);
+	free(s);
+	return error;
+}

@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What is on in a target, and what its sites hold. The registry says what controllers have
+ * done; whether it is still so only the sites' own bytes say, so they are read as well.
+ * Nothing is stopped, and no lock is taken.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "libprobe/registry/recall.h"
+#include "libprobe/query/select.h"
+#include "libprobe/patch/install.h"
+#include "libprobe/patch/semaphores.h"
+#include "libprobe/process/memory.h"
+#include "libprobe/base/procfs.h"
+#include "libprobe/patch/gathered.h"
+#include "libprobe/registry/lock.h"
+#include "libprobe/registry/own.h"
+#include "libprobe/registry/site.h"
+#include "libprobe/registry/target.h"
+#include "libprobe/patch/plan.h"
+
+enum { BUSY_TRIES = 50, BUSY_WAIT_NS = 10000000 };
+
+/* What is read of a target for the state of all its probes, with few system calls. */
+struct snapshot {
+	/* In the order of the probes: those for tracers, then those for handlers. */
+	struct edits semaphores;
+	struct edits toggles; /* a byte for each site of OCaml's probes, in their order */
+	uint8_t **counters;   /* of each persistent session: all its sets; NULL: unreadable */
+	uint64_t **gathered;  /* of those with cells: hits of each slot; NULL: unknown */
+	struct edits text;
+	enum site_state *states; /* of the registry's sites */
+};
+
+static void snapshot_deinit(struct snapshot *snapshot, const struct registry *r)
+{
+	for (size_t i = 0; snapshot->counters && i < r->session_count; i++)
+		free(snapshot->counters[i]);
+	for (size_t i = 0; snapshot->gathered && i < r->session_count; i++)
+		free(snapshot->gathered[i]);
+	free(snapshot->counters);
+	free(snapshot->gathered);
+	edits_deinit(&snapshot->semaphores);
+	edits_deinit(&snapshot->toggles);
+	edits_deinit(&snapshot->text);
+	free(snapshot->states);
+}
+
+static struct probe_error *read_all_semaphores(
+	struct edits *edits, pid_t pid, const struct selection *s)
+{
+	uint64_t *addresses = calloc(s->site_count + 1, sizeof(*addresses));
+	bool ok = addresses != NULL;
+	struct probe_error *error;
+
+	for (size_t i = 0; i < s->probe_count && ok; i++) {
+		size_t count = semaphores_of(s, &s->probes[i], addresses);
+
+		for (size_t k = 0; k < count && ok; k++)
+			ok = edits_add(edits, addresses[k], sizeof(uint16_t)) != NULL;
+		count = semaphores_of_handlers(s, &s->probes[i], addresses);
+		for (size_t k = 0; k < count && ok; k++)
+			ok = edits_add(edits, addresses[k], sizeof(uint16_t)) != NULL;
+	}
+	error = ok ? edits_prepare(edits) : probe_error_no_memory();
+	if (!error)
+		error = edits_read(edits, pid);
+	free(addresses);
+	return error;
+}
+
+static bool may_have_toggle(const struct selection *s, const struct select_site *site)
+{
+	return site->pc && arch_host()->toggle && plan_is_ocaml(s->probes[site->probe].provider);
+}
+
+static struct probe_error *read_toggles(struct edits *edits, pid_t pid, const struct selection *s)
+{
+	struct probe_error *error;
+
+	for (size_t i = 0; i < s->site_count; i++)
+		if (may_have_toggle(s, &s->sites[i]) &&
+			!edits_add(edits, s->sites[i].pc + arch_host()->toggle->offset, 1))
+			return probe_error_no_memory();
+	error = edits_prepare(edits);
+	return error ? error : edits_read(edits, pid);
+}
+
+/* The slots of all sets, one after the other; *ret stays NULL if they cannot be read. */
+static struct probe_error *read_counters(
+	uint8_t **ret, pid_t pid, const struct reg_session *session)
+{
+	size_t bytes = session->slot_count * sizeof(struct probe_slot), sets = session->cpus + 1;
+	struct memory_piece *pieces = calloc(sets, sizeof(*pieces));
+	struct probe_error *error;
+
+	*ret = calloc(sets, bytes + 1);
+	if (!*ret || !pieces) {
+		free(pieces);
+		return probe_error_no_memory();
+	}
+	for (size_t i = 0; i < sets; i++)
+		pieces[i] = (struct memory_piece){
+			session->slots + ((uint64_t)i << session->slots_shift), *ret + i * bytes,
+			bytes};
+	error = memory_read_pieces(pid, pieces, bytes ? sets : 0);
+	free(pieces);
+	if (!error)
+		return NULL;
+	free(*ret);
+	*ret = NULL;
+	probe_error_free(error);
+	return NULL;
+}
+
+static struct probe_error *snapshot_read(struct snapshot *snapshot, pid_t pid,
+	const struct maps *maps, const struct registry *r, const struct selection *s)
+{
+	struct probe_error *error = read_all_semaphores(&snapshot->semaphores, pid, s);
+
+	if (!error)
+		error = read_toggles(&snapshot->toggles, pid, s);
+	if (!error)
+		error = site_read_all(r, pid, &snapshot->text, &snapshot->states);
+	snapshot->counters = calloc(r->session_count + 1, sizeof(*snapshot->counters));
+	snapshot->gathered = calloc(r->session_count + 1, sizeof(*snapshot->gathered));
+	if (!error && !(snapshot->counters && snapshot->gathered))
+		error = probe_error_no_memory();
+	for (size_t i = 0; i < r->session_count && !error; i++) {
+		const struct reg_session *session = &r->sessions[i];
+
+		/* The program may have mapped memory of its own there. */
+		if (!(session->flags & REG_SESSION_PERSISTENT) || !own_has_data(maps, session))
+			continue;
+		if (gathered_has_cells(session))
+			snapshot->gathered[i] = gathered_hits(pid, session);
+		else
+			error = read_counters(&snapshot->counters[i], pid, session);
+	}
+	return error;
+}
+
+/* All that is read of a target, at one time. */
+struct look {
+	struct maps maps;
+	struct modules modules;
+	struct registry registry;
+	struct selection selection;
+	struct snapshot snapshot;
+};
+
+static void look_deinit(struct look *look)
+{
+	snapshot_deinit(&look->snapshot, &look->registry);
+	selection_deinit(&look->selection);
+	registry_deinit(&look->registry);
+	modules_deinit(&look->modules);
+	maps_deinit(&look->maps);
+	*look = (struct look){0};
+}
+
+static struct probe_error *read_once(pid_t pid, struct look *look)
+{
+	struct probe_error *error = maps_read(pid, &look->maps);
+
+	if (!error)
+		error = modules_read_mapped(procfs_living(pid), &look->maps, NULL, &look->modules);
+	if (!error)
+		error = registry_load(pid, &look->maps, &look->registry);
+	if (!error)
+		error = recall_probes(&look->modules, pid, &look->maps, &look->registry, NULL, 0);
+	if (!error)
+		error = select_probes(&look->modules, NULL, 0, &look->selection);
+	if (!error)
+		error = snapshot_read(
+			&look->snapshot, pid, &look->maps, &look->registry, &look->selection);
+	return error;
+}
+
+static bool any_inconsistent(const struct look *look)
+{
+	for (size_t i = 0; i < look->registry.site_count; i++)
+		if (look->registry.sites[i].pc && look->snapshot.states[i] != SITE_PATCHED)
+			return true;
+	return false;
+}
+
+/* In the middle of a change the registry names sites that are not patched yet, or any more. */
+static struct probe_error *look_at(pid_t pid, struct look *look)
+{
+	for (int i = 0;; i++) {
+		bool busy = lock_is_taken(pid);
+		struct probe_error *error = read_once(pid, look);
+
+		if (error || i == BUSY_TRIES || !any_inconsistent(look) ||
+			!(busy || lock_is_taken(pid) || registry_is_stale(&look->registry, pid)))
+			return error;
+		look_deinit(look);
+		nanosleep(&(struct timespec){.tv_nsec = BUSY_WAIT_NS}, NULL);
+	}
+}
+
+/* ---- Probes --------------------------------------------------------------------------- */
+
+static uint64_t sum_counters(
+	const uint8_t *counters, const struct reg_session *session, uint32_t index)
+{
+	uint64_t hits = 0;
+
+	for (uint32_t set = 0; set <= session->cpus; set++) {
+		struct probe_slot slot;
+
+		memcpy(&slot, counters + ((size_t)set * session->slot_count + index) * sizeof(slot),
+			sizeof(slot));
+		hits += slot.hits;
+	}
+	return hits;
+}
+
+/* The hits of a probe of a persistent session; false: nobody has counted them all. */
+static bool find_hits(const struct snapshot *snapshot, const struct registry *r,
+	const struct reg_probe *probe, uint64_t *ret)
+{
+	const struct reg_session *session = registry_session(r, probe->session);
+	const uint8_t *counters = snapshot->counters[session - r->sessions];
+	const uint64_t *gathered = snapshot->gathered[session - r->sessions];
+
+	*ret = 0;
+	if (!gathered_has_cells(session)) {
+		*ret = counters ? sum_counters(counters, session, probe->slot) : 0;
+		return counters != NULL;
+	}
+	/* Of pairs, the cells count the ends that have a begin. */
+	if (!gathered || probe->part || probe->slot >= session->slot_capacity)
+		return false;
+	*ret = gathered[probe->slot];
+	return true;
+}
+
+/* What sessions have added to a probe's semaphore that want it no more, and did not take back. */
+static uint32_t ending_part(const struct registry *r, uint64_t key, uint64_t address)
+{
+	size_t count;
+	const struct reg_semaphore *items = registry_semaphores(r, key, &count);
+	uint32_t sum = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		const struct reg_probe *probe = registry_probe(r, key, items[i].session);
+
+		if (items[i].address == address && (!probe || !probe->refcount))
+			sum += items[i].added;
+	}
+	return sum;
+}
+
+/*
+ * The highest of a probe's semaphores, the next `count`: above 0 also where another tool
+ * raised it.
+ */
+static uint32_t highest_semaphore(
+	const struct edits *edits, size_t *at, size_t count, const struct registry *r, uint64_t key)
+{
+	uint32_t highest = 0, ending;
+
+	for (size_t i = 0; i < count; i++) {
+		const uint8_t *found = edits_found(edits, *at);
+		uint16_t value;
+
+		ending = ending_part(r, key, edits->items[(*at)++].address);
+		if (!found)
+			continue;
+		memcpy(&value, found, sizeof(value));
+		if (value > ending && value - ending > highest)
+			highest = value - ending;
+	}
+	return highest;
+}
+
+/* Is the handler of a site called, or not, against what the count says? */
+static void add_toggle(const struct snapshot *snapshot, size_t toggle, uint32_t handlers,
+	bool patched, struct probe_status *ret)
+{
+	const uint8_t *found = edits_found(&snapshot->toggles, toggle);
+	bool on = found && *found == arch_host()->toggle->on;
+
+	if (!on && !handlers)
+		return;
+	if (on == (handlers > 0)) {
+		ret->patched += !patched;
+		ret->plans[PROBE_PLAN_TOGGLE]++;
+	} else if (patched) {
+		ret->patched--;
+		ret->inconsistent++;
+	} else {
+		ret->inconsistent++;
+	}
+}
+
+/* `handlers`: how many want its own handlers to be called. *toggle: the next of the snapshot. */
+static struct probe_error *probe_state(struct probe_target *target, const struct registry *r,
+	const struct snapshot *snapshot, const struct selection *s,
+	const struct select_probe *probe, uint32_t handlers, size_t *toggle,
+	struct probe_status *ret)
+{
+	*ret = (struct probe_status){.provider = target_string(target, probe->provider),
+		.name = target_string(target, probe->name),
+		.path = target_string(target, probe->module->path),
+		.sites = probe->site_count};
+	if (!ret->provider || !ret->name || !ret->path)
+		return probe_error_no_memory();
+	for (size_t i = 0; i < probe->site_count; i++) {
+		uint64_t pc = s->sites[probe->first_site + i].pc;
+		const struct reg_site *site = pc ? registry_site(r, pc) : NULL;
+
+		/* A site whose session has ended stays only until the other tool's bytes are gone.
+		 */
+		bool wanted = site && site_is_wanted(r, site);
+
+		bool patched = wanted && snapshot->states[site - r->sites] == SITE_PATCHED;
+
+		ret->inconsistent += wanted && !patched;
+		ret->patched += patched;
+		if (patched)
+			ret->plans[site->plan < PROBE_PLAN_COUNT ? site->plan : PROBE_PLAN_NONE]++;
+		if (!may_have_toggle(s, &s->sites[probe->first_site + i]))
+			continue;
+		if (wanted && site->plan == PROBE_PLAN_CALL) /* the count says it */
+			ret->plans[PROBE_PLAN_TOGGLE] += patched && handlers > 0;
+		else
+			add_toggle(snapshot, *toggle, handlers, patched, ret);
+		++*toggle;
+	}
+	return NULL;
+}
+
+static struct probe_error *probe_states(
+	struct probe_target *target, const struct look *look, struct probe_status *states)
+{
+	const struct registry *r = &look->registry;
+	const struct selection *s = &look->selection;
+	const struct snapshot *snapshot = &look->snapshot;
+	uint64_t *addresses = calloc(s->site_count + 1, sizeof(*addresses));
+	struct probe_error *error = addresses ? NULL : probe_error_no_memory();
+	size_t at = 0, toggle = 0;
+
+	for (size_t i = 0; i < s->probe_count && !error; i++) {
+		const struct select_probe *probe = &s->probes[i];
+		uint32_t ours = registry_refcount(r, probe->key, false);
+		uint32_t raised = highest_semaphore(&snapshot->semaphores, &at,
+			semaphores_of(s, probe, addresses), r, probe->key);
+		uint32_t handlers = highest_semaphore(&snapshot->semaphores, &at,
+			semaphores_of_handlers(s, probe, addresses), r, probe->key);
+		const struct reg_probe *known = registry_persistent(r, probe->key);
+
+		error = probe_state(target, r, snapshot, s, probe, handlers, &toggle, &states[i]);
+		states[i].refcount = (ours > raised ? ours : raised) + handlers;
+		states[i].enabled = states[i].refcount > 0;
+		/* What a trace counts, or another tool, is not looked at. */
+		states[i].uncounted = known ? !find_hits(snapshot, r, known, &states[i].hits)
+					    : states[i].enabled || states[i].patched;
+	}
+	free(addresses);
+	return error;
+}
+
+struct probe_error *probe_target_status(
+	struct probe_target *target, struct probe_status **ret, size_t *count_ret)
+{
+	struct probe_status *states = NULL;
+	struct look look = {0};
+	struct probe_error *error = look_at(target->pid, &look);
+
+	if (!error) {
+		states = calloc(look.selection.probe_count + 1, sizeof(*states));
+		error = states ? probe_states(target, &look, states) : probe_error_no_memory();
+	}
+	if (error) {
+		free(states);
+	} else {
+		*ret = states;
+		*count_ret = look.selection.probe_count;
+	}
+	look_deinit(&look);
+	return error;
+}
+
+/* ---- Sites that are not as they were left --------------------------------------------- */
+
+void probe_fault_text(char text[PROBE_FAULT_BYTES], enum probe_site_fault fault,
+	const uint8_t *bytes, size_t length)
+{
+	static const char *const words[] = {
+		[PROBE_SITE_RESTORED] = ", as before it was patched",
+		[PROBE_SITE_COVERED] = ": a breakpoint covers our jump",
+		[PROBE_SITE_OVERWRITTEN] = ", which something else has written",
+	};
+	size_t used = (size_t)snprintf(text, PROBE_FAULT_BYTES, "it holds");
+
+	for (size_t i = 0; i < length && i < sizeof(((struct reg_site *)0)->patched); i++)
+		used += (size_t)snprintf(text + used, PROBE_FAULT_BYTES - used, " %02x", bytes[i]);
+	snprintf(text + used, PROBE_FAULT_BYTES - used, "%s", words[fault]);
+}
+
+/* All probes that have the site; a site without a probe is a gate. */
+static void hand_over(const struct look *look, struct probe_bad_site *bad,
+	void (*visit)(const struct probe_bad_site *site, void *data), void *data)
+{
+	const struct selection *s = &look->selection;
+	bool any = false;
+
+	for (size_t i = 0; i < s->site_count; i++) {
+		const struct select_probe *probe = &s->probes[s->sites[i].probe];
+
+		if (s->sites[i].pc != bad->pc)
+			continue;
+		bad->provider = probe->provider;
+		bad->name = probe->name;
+		visit(bad, data);
+		any = true;
+	}
+	if (!any)
+		visit(bad, data);
+}
+
+struct probe_error *probe_target_bad_sites(struct probe_target *target,
+	void (*visit)(const struct probe_bad_site *site, void *data), void *data)
+{
+	struct look look = {0};
+	struct probe_error *error = look_at(target->pid, &look);
+
+	for (size_t i = 0; i < look.registry.site_count && !error; i++) {
+		const struct reg_site *site = &look.registry.sites[i];
+		const struct module *module = modules_find(&look.modules, site->patch);
+		struct probe_bad_site bad = {.pc = site->pc,
+			.patch = site->patch,
+			.bytes = edits_found(&look.snapshot.text, i),
+			.length = site->length,
+			.left = !site_is_wanted(&look.registry, site)};
+
+		if (!site->pc || site_is_bare(&look.registry, site) || !module ||
+			!site_fault(look.snapshot.states[i], &bad.fault) ||
+			(bad.left && bad.fault == PROBE_SITE_RESTORED) ||
+			!site_is_in_file(&look.modules, site))
+			continue;
+		bad.path = module->path;
+		hand_over(&look, &bad, visit, data);
+	}
+	look_deinit(&look);
+	return error;
+}

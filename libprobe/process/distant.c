@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A file that a target has mapped may be on a FUSE file system, which any user can serve, or on
+ * a server that is gone. Opening or reading it may then block forever and, once the request is
+ * taken, even against SIGKILL. So we do not touch such files ourselves:
+ *
+ *	/proc/PID/maps       the device of the mapped file
+ *	/proc/PID/mountinfo  the type of its file system
+ *	a helper process     opens the file, and copies it into memory (memfd_create(2))
+ *
+ * The helper has a deadline. It is not our child and holds none of our descriptors: if it
+ * blocks, nothing waits for it, and it ends when the file system answers.
+ *
+ * A file system on a disk, which has a device number of its own, is assumed to answer.
+ *
+ * The kernel answers some questions from its caches, without asking the file system: openat2(2)
+ * with RESOLVE_CACHED finds a path, and statx(2) with AT_STATX_DONT_SYNC tells a file's number.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "libprobe/process/distant.h"
+#include "libprobe/base/procfs.h"
+#include "libprobe/process/shared.h"
+#include "libprobe/process/seccomp.h"
+
+enum { ANSWER_MS = 5000, COPY_BYTES = 1 << 16, COPIED_BYTES_MAX = 1 << 30 };
+
+/* ---- Which they are ----------------------------------------------------------------- */
+
+/* Types without a device whose files never involve anything outside the kernel. */
+static bool is_local(const char *type)
+{
+	static const char *const local[] = {"tmpfs", "ramfs", "rootfs", "hugetlbfs", "overlay",
+		"btrfs", "zfs", "bcachefs", "proc", "sysfs", "devtmpfs", "aufs"};
+
+	for (size_t i = 0; i < sizeof(local) / sizeof(*local); i++)
+		if (strcmp(type, local[i]) == 0)
+			return true;
+	return false;
+}
+
+bool distant_is(pid_t pid, uint32_t dev_major, uint32_t dev_minor)
+{
+	char type[PROCFS_MOUNT_TYPE];
+
+	if (dev_major)
+		return false;
+	return !procfs_mount_type(pid, dev_major, dev_minor, type) || !is_local(type);
+}
+
+/* ---- Without asking ----------------------------------------------------------------- */
+
+bool file_id_same(const struct file_id *a, const struct file_id *b)
+{
+	return a->device == b->device && a->inode == b->inode;
+}
+
+int cached_open(int folder, const char *name, uint64_t resolve)
+{
+	const struct open_how how = {
+		.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_CACHED | resolve};
+
+	if (!seccomp_may_call(SECCOMP_OWN_CACHED)) {
+		errno = EPERM;
+		return -1;
+	}
+	return (int)syscall(SYS_openat2, folder, name, &how, sizeof(how));
+}
+
+bool cached_identify(int fd, struct file_id *ret)
+{
+	struct statx st;
+
+	if (!seccomp_may_call(SECCOMP_OWN_CACHED)) {
+		errno = EPERM;
+		return false;
+	}
+	if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_INO, &st) < 0)
+		return false;
+	*ret = (struct file_id){makedev(st.stx_dev_major, st.stx_dev_minor), st.stx_ino};
+	return true;
+}
+
+bool file_is_distant(const struct file_id *file)
+{
+	return distant_is(getpid(), major(file->device), minor(file->device));
+}
+
+/* ---- Copying -------------------------------------------------------------------------- */
+
+/* The helper must not hold our pipes open: their readers would wait for it. */
+static void close_others(int first)
+{
+	if (syscall(SYS_close_range, first, ~0U, 0) == 0)
+		return;
+	for (int fd = first; fd < (int)sysconf(_SC_OPEN_MAX); fd++)
+		close(fd);
+}
+
+static int copy(int from, int to)
+{
+	static char buffer[COPY_BYTES];
+	off_t at = 0;
+	ssize_t n;
+
+	while ((n = pread(from, buffer, sizeof(buffer), at)) > 0) {
+		if (at + n > COPIED_BYTES_MAX)
+			return EFBIG;
+		if (pwrite(to, buffer, (size_t)n, at) != n)
+			return errno ? errno : EIO;
+		at += n;
+	}
+	return n < 0 ? errno : 0;
+}
+
+/* The helper's answer: the file is there, or why not. */
+struct answer {
+	bool opened;
+	int err;
+};
+
+static _Noreturn void serve(
+	int (*open)(void *data, int *err_ret), void *data, int memory, int channel)
+{
+	struct answer answer = {0};
+	int fd;
+
+	/* Move both out of the way, then to 0 and 1. */
+	memory = fcntl(memory, F_DUPFD, 3);
+	channel = fcntl(channel, F_DUPFD, 3);
+	dup2(memory, 0);
+	dup2(channel, 1);
+	close_others(2);
+	signal(SIGPIPE, SIG_DFL);
+	fd = open(data, &answer.err);
+	if (fd >= 0) {
+		answer.err = copy(fd, 0);
+		answer.opened = !answer.err;
+	}
+	_exit(write(1, &answer, sizeof(answer)) < 0);
+}
+
+/* Forks twice: init adopts and reaps the helper. */
+static bool start(int (*open)(void *data, int *err_ret), void *data, int memory, int channel)
+{
+	pid_t child = fork();
+	int status;
+
+	if (child == 0) {
+		child = fork();
+		if (child == 0)
+			serve(open, data, memory, channel);
+		_exit(child < 0);
+	}
+	while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
+		;
+	return child > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+/* The helper's answer, if it comes in time. */
+static bool receive(int channel, struct answer *ret)
+{
+	struct pollfd input = {.fd = channel, .events = POLLIN};
+	int ready;
+
+	do {
+		ready = poll(&input, 1, ANSWER_MS);
+	} while (ready < 0 && errno == EINTR);
+	*ret = (struct answer){.err = ready ? EIO : ETIMEDOUT};
+	return ready > 0 && read(channel, ret, sizeof(*ret)) == sizeof(*ret);
+}
+
+/* If vm.memfd_noexec is 2, memory must not be executable; older kernels lack the flag. */
+static int memory_file(void)
+{
+	int fd = memfd_create("probectl copy", MFD_CLOEXEC | SHARED_MEMFD_NOEXEC_SEAL);
+
+	return fd < 0 && errno == EINVAL ? memfd_create("probectl copy", MFD_CLOEXEC) : fd;
+}
+
+int distant_copy(int (*open)(void *data, int *err_ret), void *data, int *err_ret)
+{
+	struct answer answer;
+	int memory, channel[2];
+
+	memory = memory_file();
+	if (memory < 0 || pipe2(channel, O_CLOEXEC)) {
+		*err_ret = errno;
+		if (memory >= 0)
+			close(memory);
+		return -1;
+	}
+	if (!start(open, data, memory, channel[1])) {
+		close(channel[1]);
+		answer = (struct answer){.err = EAGAIN};
+	} else {
+		close(channel[1]);
+		receive(channel[0], &answer);
+	}
+	close(channel[0]);
+	*err_ret = answer.err;
+	if (answer.opened)
+		return memory;
+	close(memory);
+	return -1;
+}

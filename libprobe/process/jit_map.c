@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Code that a process generates is in no file, so its functions have no symbols. Many runtimes name
+ * them in a file that they write for perf (`node --perf-basic-prof`, `python3 -X perf`, agents for
+ * the JVM):
+ *
+ *	/tmp/perf-PID.map	START SIZE NAME, a line for each function, START and SIZE in hex
+ *
+ * PID is the number that the process has in its own namespace, and /tmp is its own. Lines are added
+ * as code is generated; the last one that covers an address counts, since memory is used again.
+ * Source: linux/tools/perf/Documentation/jit-interface.txt.
+ *
+ * Everybody may put a file into /tmp. This one is used only if it is a regular file of the
+ * process's user or of root, no link leads to it (beneath.c), and it has no second name, because
+ * other users could link the map of another process (link(2)). Its contents are untrusted: they are
+ * read, not mapped, because the process may truncate the file; and only up to a size.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "libprobe/base/clock.h"
+#include "libprobe/process/beneath.h"
+#include "libprobe/process/jit_entries.h"
+#include "libprobe/process/jit_map.h"
+#include "libprobe/base/procfs.h"
+
+enum { REFRESH_NS = 250 * 1000 * 1000, BYTES_MAX = 32 << 20 };
+
+struct jit_map {
+	pid_t pid;
+	unsigned int generation;
+	uint64_t looked_ns;
+	dev_t dev;
+	ino_t inode;
+	char *text;	       /* of the file, its lines ended by NULs as far as they are parsed */
+	size_t length, parsed; /* read, and made entries */
+	struct jit_entries entries;
+};
+
+struct jit_map *jit_map_create(pid_t pid)
+{
+	struct jit_map *map = calloc(1, sizeof(*map));
+
+	if (!map)
+		return NULL;
+	map->pid = pid;
+	return map;
+}
+
+void jit_map_free(struct jit_map *map)
+{
+	if (!map)
+		return;
+	free(map->text);
+	free(map->entries.items);
+	free(map);
+}
+
+/* ---- The file ------------------------------------------------------------------------ */
+
+static bool is_trusted(const struct stat *st, const void *data)
+{
+	const long *uid = data;
+
+	return st->st_nlink == 1 && (st->st_uid == 0 || (long)st->st_uid == *uid);
+}
+
+static int open_file(const struct jit_map *map)
+{
+	pid_t living = procfs_living(map->pid);
+	long uid = procfs_status_number(living, "Uid:");
+	long own = procfs_status_last_number(map->pid, "NSpid:");
+	char root[32], path[48];
+	int err;
+
+	if (uid < 0 || own <= 0)
+		return -1;
+	snprintf(root, sizeof(root), "/proc/%d/root", living);
+	snprintf(path, sizeof(path), "/tmp/perf-%ld.map", own);
+	return beneath_open(root, path, is_trusted, &uid, &err);
+}
+
+/* Another file, or the same one begun again: all that is known is old. */
+static void start_over(struct jit_map *map, const struct stat *st)
+{
+	map->dev = st->st_dev;
+	map->inode = st->st_ino;
+	map->length = map->parsed = map->entries.count = 0;
+}
+
+/* Reads what the file has gained. False if that is nothing. */
+static bool read_more(struct jit_map *map, int fd)
+{
+	struct stat st;
+	size_t size, before;
+	ssize_t got = 1;
+	char *text;
+
+	if (fstat(fd, &st))
+		return false;
+	if (st.st_dev != map->dev || st.st_ino != map->inode || st.st_size < (off_t)map->length)
+		start_over(map, &st);
+	size = st.st_size < BYTES_MAX ? (size_t)st.st_size : BYTES_MAX;
+	before = map->length;
+	if (size <= before)
+		return false;
+	text = realloc(map->text, size + 1);
+	if (!text)
+		return false;
+	map->text = text;
+	while (map->length < size && got > 0) {
+		got = pread(fd, text + map->length, size - map->length, (off_t)map->length);
+		if (got > 0)
+			map->length += (size_t)got;
+	}
+	return map->length > before;
+}
+
+/* ---- Its lines ------------------------------------------------------------------------- */
+
+static bool parse_hex(char **at, uint64_t *ret)
+{
+	char *end;
+
+	/* strtoull(3) would accept blanks and a sign. */
+	if (!strchr("0123456789abcdefABCDEF", **at) || !**at)
+		return false;
+	errno = 0;
+	*ret = strtoull(*at, &end, 16);
+	if (errno || *end != ' ')
+		return false;
+	*at = end + strspn(end, " ");
+	return true;
+}
+
+/* A line that is no entry is passed over: what it says is nobody's name. */
+static void parse_line(struct jit_map *map, char *line)
+{
+	uint64_t start, size;
+
+	/* Without memory, there are fewer names. */
+	if (parse_hex(&line, &start) && parse_hex(&line, &size) && *line)
+		(void)jit_entries_add(&map->entries, start, size, (size_t)(line - map->text));
+}
+
+/* The last line may not be whole yet. */
+static void parse_lines(struct jit_map *map)
+{
+	char *end;
+
+	while ((end = memchr(map->text + map->parsed, '\n', map->length - map->parsed))) {
+		char *line = map->text + map->parsed;
+
+		*end = '\0';
+		map->parsed = (size_t)(end + 1 - map->text);
+		parse_line(map, line);
+	}
+	jit_entries_sort(&map->entries);
+}
+
+void jit_map_refresh(struct jit_map *map, bool now)
+{
+	int fd;
+
+	if (!now && clock_monotonic_ns() - map->looked_ns < REFRESH_NS)
+		return;
+	fd = open_file(map);
+	if (fd >= 0 && read_more(map, fd)) {
+		parse_lines(map);
+		map->generation++;
+	}
+	if (fd >= 0)
+		close(fd);
+	map->looked_ns = clock_monotonic_ns();
+}
+
+unsigned int jit_map_generation(const struct jit_map *map)
+{
+	return map->generation;
+}
+
+const char *jit_map_find(const struct jit_map *map, uint64_t address, uint64_t *start_ret)
+{
+	const struct jit_entry *found = jit_entries_find(&map->entries, address);
+
+	if (!found)
+		return NULL;
+	*start_ret = found->start;
+	return map->text + found->name;
+}

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Sources: proc_pid_task(5), the file `children` of each thread (CONFIG_PROC_CHILDREN);
+ * proc_pid_status(5), NSpid; pid_namespaces(7).
+ */
+#include <errno.h>
+#include <linux/kcmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "libprobe/base/array.h"
+#include "libprobe/base/file.h"
+#include "libprobe/base/procfs.h"
+#include "libprobe/process/seccomp.h"
+#include "libprobe/ptrace/children.h"
+
+enum { LIST_TRIES = 8, SIZE_TRIES = 8, NEW_PIDS_MAX = 256 };
+
+/* Appends the numbers of a file; returns the array, or NULL without memory. */
+static pid_t *append_children(const char *path, pid_t *pids, size_t *count)
+{
+	FILE *file = fopen(path, "re");
+	int pid;
+
+	while (file && fscanf(file, "%d", &pid) == 1) {
+		if (!ARRAY_ROOM(pids, *count + 1))
+			break;
+		pids[(*count)++] = pid;
+		pids[*count] = 0;
+	}
+	if (file)
+		fclose(file);
+	return pids;
+}
+
+pid_t *children_of_thread(pid_t pid, pid_t tid)
+{
+	char path[64];
+	size_t count = 0;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", pid, tid);
+	return append_children(path, NULL, &count);
+}
+
+pid_t *children_of(pid_t pid)
+{
+	DIR *threads = procfs_threads(pid);
+	pid_t tid, *pids = NULL;
+	size_t count = 0;
+	char path[96];
+
+	while ((tid = procfs_next_id(threads))) {
+		snprintf(path, sizeof(path), "/proc/%d/task/%d/children", pid, tid);
+		pids = append_children(path, pids, &count);
+	}
+	if (threads)
+		closedir(threads);
+	return pids;
+}
+
+/* A list has as many ids as another one, and the same. */
+static bool are_same(const pid_t *list, const pid_t *other)
+{
+	size_t i = 0;
+
+	if (!list || !other)
+		return list == other;
+	while (list[i] && list[i] == other[i])
+		i++;
+	return list[i] == other[i];
+}
+
+/*
+ * The kernel goes through its lists by position: if a child, or a thread, ends after it was listed,
+ * the next one can be left out (get_children_pid() in fs/proc/array.c). So two lists in a row have
+ * to be the same.
+ */
+static pid_t *all_children_of(pid_t pid)
+{
+	pid_t *list = children_of(pid);
+	bool differs = true;
+
+	for (int i = 0; i < LIST_TRIES && differs; i++) {
+		pid_t *before = list;
+
+		list = children_of(pid);
+		differs = !are_same(before, list);
+		free(before);
+	}
+	return list;
+}
+
+/*
+ * Without kcmp(2), as in most containers: one memory has one size at any time. A forked child
+ * has less of it: fork(2) does not copy pages of files.
+ */
+static bool look_alike(pid_t pid, pid_t other)
+{
+	pid_t pids[] = {pid, other, pid};
+	char text[3][128], path[32];
+
+	for (int tries = 0; tries < SIZE_TRIES; tries++) {
+		for (int i = 0; i < 3; i++) {
+			snprintf(path, sizeof(path), "/proc/%d/statm", pids[i]);
+			if (!file_read(path, text[i], sizeof(text[i])))
+				return false;
+		}
+		if (strcmp(text[0], text[2]) == 0)
+			return strcmp(text[0], text[1]) == 0;
+	}
+	return true; /* it never stays the same: assume the worst */
+}
+
+bool children_share(pid_t pid, pid_t other)
+{
+	long order;
+
+	if (!seccomp_may_call(SECCOMP_OWN_KCMP))
+		return look_alike(pid, other);
+	order = syscall(SYS_kcmp, pid, other, KCMP_VM, 0, 0);
+	return order < 0 && errno != ESRCH ? look_alike(pid, other) : order == 0;
+}
+
+pid_t *children_apart(pid_t pid)
+{
+	pid_t *pids = all_children_of(pid);
+	size_t kept = 0;
+
+	for (size_t i = 0; pids && pids[i]; i++)
+		if (!children_share(pid, pids[i]))
+			pids[kept++] = pids[i];
+	if (pids)
+		pids[kept] = 0;
+	return pids;
+}
+
+/* ---- Shared memory ------------------------------------------------------------------ */
+
+static bool add_pid(pid_t pid, pid_t **list)
+{
+	size_t count = 0;
+
+	for (; *list && (*list)[count]; count++)
+		if ((*list)[count] == pid)
+			return true;
+	if (!ARRAY_ROOM(*list, count + 1))
+		return false;
+	(*list)[count] = pid;
+	(*list)[count + 1] = 0;
+	return true;
+}
+
+static void add_sharing_children(pid_t pid, pid_t of, pid_t **list)
+{
+	pid_t *children = all_children_of(of);
+
+	for (size_t i = 0; children && children[i]; i++)
+		if (children[i] != pid && children_share(pid, children[i]))
+			add_pid(children[i], list);
+	free(children);
+}
+
+pid_t *children_sharing(pid_t pid)
+{
+	long parent = procfs_status_number(pid, "PPid:");
+	pid_t *list = NULL;
+
+	add_sharing_children(pid, pid, &list);
+	if (parent > 0 && children_share(pid, (pid_t)parent))
+		add_pid((pid_t)parent, &list);
+	if (parent > 0)
+		add_sharing_children(pid, (pid_t)parent, &list);
+	/* The list grows meanwhile. */
+	for (size_t i = 0; list && list[i]; i++)
+		add_sharing_children(pid, list[i], &list);
+	return list;
+}
+
+/*
+ * Could a process that has just been started share the memory? kcmp(2) is not called for all new
+ * processes, as it would wait for those that are in execve(2).
+ */
+static bool is_relative(pid_t pid, pid_t other, const pid_t *list)
+{
+	pid_t parent = procfs_parent(other);
+
+	if (parent == pid)
+		return true;
+	for (size_t i = 0; list && list[i]; i++)
+		if (parent == list[i])
+			return true;
+	return parent && parent == procfs_parent(pid);
+}
+
+bool children_add_sharing(pid_t pid, long from, long to, pid_t **list)
+{
+	bool ok = true;
+
+	if (from < 0 || to < from || to - from > NEW_PIDS_MAX) {
+		/* Ids wrapped around, or there are too many: search all. */
+		pid_t *all = children_sharing(pid);
+
+		for (size_t i = 0; all && all[i] && ok; i++)
+			ok = add_pid(all[i], list);
+		free(all);
+		return ok;
+	}
+	for (long id = from + 1; id <= to && ok; id++)
+		if (is_relative(pid, (pid_t)id, *list) && children_share(pid, (pid_t)id) &&
+			procfs_status_number((pid_t)id, "Tgid:") == id)
+			ok = id == pid || add_pid((pid_t)id, list);
+	return ok;
+}

@@ -1,0 +1,596 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The life of a stop: seize, interrupt, wait, (work), detach.
+ *
+ * PTRACE_SEIZE attaches without stopping and without a signal, so it is done
+ * for all threads first; only PTRACE_INTERRUPT begins the pause. A list of
+ * threads is only complete if it was read while all that it names were
+ * stopped, so the list is read until nothing new can appear.
+ *
+ * A thread may stop for another reason first: a signal on its way. It is
+ * passed on at once, and the thread stops again for our interrupt before it
+ * runs the first instruction of its handler.
+ *
+ * Sources: ptrace(2); kernel/ptrace.c and kernel/signal.c of Linux.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "libprobe/base/array.h"
+#include "libprobe/base/clock.h"
+#include "libprobe/base/file.h"
+#include "libprobe/base/procfs.h"
+#include "libprobe/ptrace/children.h"
+#include "libprobe/ptrace/choose.h"
+#include "libprobe/ptrace/control.h"
+#include "libprobe/ptrace/nearby.h"
+#include "libprobe/ptrace/prepared.h"
+#include "libprobe/ptrace/reap.h"
+#include "libprobe/ptrace/registers.h"
+#include "libprobe/ptrace/remaining.h"
+#include "libprobe/ptrace/restart.h"
+#include "libprobe/ptrace/seize.h"
+#include "libprobe/ptrace/settle.h"
+#include "libprobe/ptrace/urgent.h"
+#include "libprobe/ptrace/wait.h"
+
+#define PASS_NS UINT64_C(2000000000) /* until a thread that was resumed stops again */
+/* What a thread waits for that does not stop. */
+#define UNSTOPPABLE                                                                                \
+	"what it started with vfork(2), for a device, or for its control group to be thawed"
+
+enum {
+	LOOK_NS = 1000000,
+	MOMENT_NS = 100000, /* a thread needs some of it for two calls */
+	LET_GO_TRIES = 100,
+	PASSES_MAX = 100,   /* over the lists of threads, until there are no more */
+	UNABLE_PASSES = 50, /* over threads that cannot make calls when they are stopped */
+	STACK_BYTES = 32 << 10
+};
+
+void control_calm(struct control *control)
+{
+	urgent_end(control->attributes);
+	control->attributes = NULL;
+	control_signals_give(&control->signals);
+}
+
+/* ---- Stopping --------------------------------------------------------------- */
+
+static void drop_thread(struct control *control, size_t i)
+{
+	control->threads[i] = control->threads[--control->count];
+}
+
+/* At once: if we die, the thread continues as its registers say. */
+static bool read_registers(struct control_thread *thread)
+{
+	if (!registers_read(thread->tid, &thread->regs))
+		return false;
+	thread->is_again = false;
+	if (!restart_wait(&thread->regs, &thread->seen))
+		return true;
+	thread->is_again = arch_process()->hidden_call != 0;
+	if (thread->wait)
+		remaining_apply(thread->wait, &thread->regs);
+	return registers_write(thread->tid, &thread->regs);
+}
+
+/* Detaches from the late threads that have stopped by now; true when none is left. */
+static bool let_late_go(struct control *control)
+{
+	for (size_t i = 0; i < control->count;) {
+		struct control_thread *thread = &control->threads[i];
+		int status = 0;
+		pid_t pid = control_wait(thread->tid, &status);
+
+		if (!pid) {
+			i++;
+			continue;
+		}
+		if (pid == thread->tid && WAIT_EVENT_OF(status) == PTRACE_EVENT_STOP)
+			read_registers(thread);
+		if (pid == thread->tid)
+			ptrace(PTRACE_DETACH, thread->tid, NULL, wait_signal_of(status));
+		drop_thread(control, i);
+	}
+	return control->count == 0;
+}
+
+/* Detaches from the stopped threads that were in a system call, or from those that were not. */
+static void detach(struct control *control, bool in_call)
+{
+	for (size_t i = 0; i < control->count; i++) {
+		struct control_thread *thread = &control->threads[i];
+
+		if (thread->is_running ||
+			((int64_t)arch_get(&thread->regs, ARCH_CALL) >= 0) != in_call)
+			continue;
+		if (thread->regs_changed)
+			registers_write(thread->tid, &thread->regs);
+		if (thread->is_again)
+			settle_detach(&control->signals, thread);
+		else
+			reap_or_detach(thread->tid);
+		thread->pause.ended_ns = clock_monotonic_ns();
+	}
+}
+
+/*
+ * Detaches from all stopped threads; first from those that were running, because a thread that
+ * sleeps does not notice the stop. Returns the longest pause.
+ */
+static uint64_t release_stopped(struct control *control)
+{
+	uint64_t longest;
+
+	detach(control, false);
+	detach(control, true);
+	longest = pause_longest(control);
+	control_calm(control);
+	for (size_t i = 0; i < control->count;) {
+		if (control->threads[i].is_running)
+			i++;
+		else
+			drop_thread(control, i);
+	}
+	return longest;
+}
+
+/*
+ * Threads of targets that this thread asked to stop, and that have not stopped yet. Only a
+ * stopped tracee can be detached from, and only by the thread that traces it. When a tracing thread
+ * ends, the kernel detaches from all its tracees. So each tracing thread keeps its own list.
+ */
+static _Thread_local struct control late;
+
+static void move_threads(struct control *from, pid_t pid, struct control *to)
+{
+	for (size_t i = 0; i < from->count;) {
+		if ((pid && from->threads[i].pid != pid) || !ARRAY_ROOM(to->threads, to->count)) {
+			i++;
+			continue;
+		}
+		to->threads[to->count] = from->threads[i];
+		to->threads[to->count++].wait = NULL;
+		drop_thread(from, i);
+	}
+}
+
+void control_let_late_go(void)
+{
+	if (!late.threads || !let_late_go(&late))
+		return;
+	free(late.threads);
+	late.threads = NULL;
+}
+
+static void forget(struct control *control)
+{
+	free(control->threads);
+	free(control->passed);
+	free(control->guests);
+	remaining_free(control->remaining);
+	*control = (struct control){
+		.pid = control->pid, .lender = control->lender, .seccomp = control->seccomp};
+}
+
+/*
+ * Detaches from all. Only a stopped thread can be detached from, so the others must stop first.
+ * Returns the longest pause.
+ */
+static uint64_t release(struct control *control)
+{
+	uint64_t longest = release_stopped(control);
+
+	longest = longest > control->longest_ns ? longest : control->longest_ns;
+	for (size_t i = 0; i < control->count; i++)
+		ptrace(PTRACE_INTERRUPT, control->threads[i].tid, NULL, NULL);
+	for (int i = 0; i < LET_GO_TRIES && !let_late_go(control); i++)
+		nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
+	move_threads(control, 0, &late);
+	forget(control);
+	return longest;
+}
+
+/* Makes the part of our stack present that the stop will use: see array_resident(). */
+static __attribute__((noinline)) void touch_stack(void)
+{
+	uint8_t bytes[STACK_BYTES];
+
+	explicit_bzero(bytes, sizeof(bytes));
+}
+
+/* The thread to be near to: the only one, or the only one that runs. NULL: several do, or none. */
+static const struct control_thread *busiest(const struct control *control)
+{
+	const struct control_thread *found = control->count == 1 ? control->threads : NULL;
+
+	for (size_t i = 0; i < control->count && control->count > 1; i++) {
+		if (control->threads[i].was_asleep)
+			continue;
+		if (found)
+			return NULL;
+		found = &control->threads[i];
+	}
+	return found;
+}
+
+/* The last step before threads are interrupted. */
+static void get_ready(struct control *control)
+{
+	const struct control_thread *near;
+
+	remaining_free(control->remaining);
+	control->remaining = remaining_look(control->threads, control->count);
+	near = busiest(control);
+	if (near)
+		nearby_move(near->pid, near->tid);
+	pause_look(control);
+	touch_stack();
+	control_signals_take(&control->signals);
+	control->attributes = urgent_begin();
+	/*
+	 * Done here, as near to the stop as possible and on the same processor, because it warms
+	 * the caches.
+	 */
+	if (control->coming)
+		prepared_touch(control->pid, control->coming);
+	control->coming = NULL;
+}
+
+/*
+ * Threads that wait come first: no thread is stopped yet while they are checked once more. Then
+ * come the others that sleep, and last those that run: only they lose time.
+ */
+static void ask_all_to_stop(struct control *control)
+{
+	for (size_t i = 0; i < control->count; i++)
+		if (control->threads[i].wait)
+			seize_ask_to_stop(&control->threads[i]);
+	for (size_t i = 0; i < control->count; i++)
+		if (!control->threads[i].wait && control->threads[i].was_asleep)
+			seize_ask_to_stop(&control->threads[i]);
+	for (size_t i = 0; i < control->count; i++)
+		if (!control->threads[i].wait && !control->threads[i].was_asleep)
+			seize_ask_to_stop(&control->threads[i]);
+}
+
+/*
+ * Waits for the threads from index `from` on, which were asked to stop, and reads their registers.
+ * Returns false if one does not stop, which is then the first that is_running.
+ */
+static bool await_stops(struct control *control, size_t from)
+{
+	uint64_t begun = clock_monotonic_ns();
+	bool all = true;
+
+	for (size_t i = from; i < control->count && all;) {
+		struct control_thread *thread = &control->threads[i];
+		enum wait_result result = wait_for_interrupt(thread->tid, begun, &control->signals);
+
+		pause_let(&thread->pause, thread->pause.asked_ns);
+		thread->is_running = result == WAIT_TIMEOUT;
+		if (thread->is_running)
+			all = false;
+		else if (result == WAIT_GONE || !read_registers(thread))
+			drop_thread(control, i);
+		else
+			i++;
+	}
+	return all;
+}
+
+/* ---- Threads that cannot stop ---------------------------------------------------------------- */
+
+/*
+ * Has a thread been unable to stop, in vfork(2) for example, for longer than the others may stand
+ * still?
+ */
+static bool stays_blocked(pid_t tid)
+{
+	uint64_t end = clock_monotonic_ns() + WAIT_BLOCKED_NS;
+
+	while (wait_is_blocked(tid)) {
+		if (clock_monotonic_ns() >= end)
+			return true;
+		nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
+	}
+	return false;
+}
+
+/* A thread of the process that stays so, or 0. */
+static pid_t blocked_thread(pid_t pid)
+{
+	DIR *threads = procfs_threads(pid);
+	pid_t tid;
+
+	while ((tid = procfs_next_thread(pid, threads)) && !stays_blocked(tid))
+		;
+	if (threads)
+		closedir(threads);
+	return tid;
+}
+
+static struct probe_error *cannot_stop(pid_t pid, pid_t tid)
+{
+	return probe_error_new(PROBE_ERROR_BUSY,
+		"thread %d of process %d cannot stop: it waits for " UNSTOPPABLE
+		": try again later",
+		tid, pid);
+}
+
+/* Waits until every thread can stop. No thread is stopped meanwhile. */
+static struct probe_error *await_unblocked(struct control *control, struct patience *patience)
+{
+	pid_t tid = 0;
+
+	for (;;) {
+		if (!let_late_go(control))
+			tid = control->threads[0].tid;
+		else if (!tid || !wait_is_blocked(tid))
+			tid = blocked_thread(control->pid);
+		if (!tid)
+			return NULL;
+		if (patience_is_over(patience))
+			break;
+		nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
+	}
+	release(control);
+	return cannot_stop(control->pid, tid);
+}
+
+/* ---- Stopping all --------------------------------------------------------------------------- */
+
+/* It is left alone. */
+static void drop_lender(struct control *control)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; control->guests && control->guests[i]; i++)
+		if (control->guests[i] != control->lender)
+			control->guests[count++] = control->guests[i];
+	if (count) {
+		control->guests[count] = 0;
+		return;
+	}
+	free(control->guests);
+	control->guests = NULL;
+}
+
+static size_t guest_count(const struct control *control)
+{
+	size_t count = 0;
+
+	while (control->guests && control->guests[count])
+		count++;
+	return count;
+}
+
+/*
+ * Processes that share the memory and were started while the threads were being stopped. Ids are
+ * given out in order, so it is known which of them may be new. *new_ret grows by their number.
+ */
+static struct probe_error *add_new_guests(
+	struct control *control, int loadavg, long *last_pid, size_t *new_ret)
+{
+	long now = procfs_last_pid(loadavg);
+	size_t before = guest_count(control);
+
+	if (now != *last_pid &&
+		!children_add_sharing(control->pid, *last_pid, now, &control->guests))
+		return probe_error_no_memory();
+	drop_lender(control);
+	*last_pid = now;
+	*new_ret += guest_count(control) - before;
+	return NULL;
+}
+
+/*
+ * One try; *again_ret: a thread did not stop, or there were more and more of them, and all others
+ * were resumed.
+ */
+static struct probe_error *stop_all(struct control *control, bool *again_ret)
+{
+	struct probe_error *error = NULL;
+	size_t added, stopped = 0;
+	int passes, loadavg = open("/proc/loadavg", O_RDONLY | O_CLOEXEC);
+	int folder = procfs_open_threads(control->pid);
+	long last_pid = procfs_last_pid(loadavg);
+
+	*again_ret = false;
+	free(control->guests);
+	control->guests = children_sharing(control->pid);
+	drop_lender(control);
+	error = seize_new(control, SEIZE_LET_RUN, &added);
+	get_ready(control);
+	/* A process that is looked at now need not be looked at while the threads are stopped. */
+	if (!error)
+		error = add_new_guests(control, loadavg, &last_pid, &added);
+	if (!error)
+		ask_all_to_stop(control);
+	for (passes = 0; !error && added && passes < PASSES_MAX; passes++) {
+		if (!await_stops(control, stopped)) {
+			*again_ret = true;
+			break;
+		}
+		stopped = control->count;
+		added = 0;
+		if (control->guests || !seized_all(control, folder))
+			error = seize_new(control, SEIZE_ASK, &added);
+		if (!error)
+			error = add_new_guests(control, loadavg, &last_pid, &added);
+	}
+	if (folder >= 0)
+		close(folder);
+	if (loadavg >= 0)
+		close(loadavg);
+	if (!error && !*again_ret && !added && !control->count)
+		error = probe_error_new(
+			PROBE_ERROR_NOT_FOUND, "process %d has ended", control->pid);
+	if (!error && *again_ret) {
+		release_stopped(control);
+	} else if (error || added) {
+		/* Some may not have been asked to stop yet. */
+		release(control);
+		*again_ret = !error;
+	}
+	return error;
+}
+
+struct probe_error *control_stop(pid_t pid, pid_t lender, struct control *ret)
+{
+	return control_stop_within(pid, lender, CONTROL_PATIENCE_NS, ret);
+}
+
+struct probe_error *control_stop_within(
+	pid_t pid, pid_t lender, uint64_t patience_ns, struct control *ret)
+{
+	struct patience patience = patience_of(patience_ns);
+	struct probe_error *error;
+	uint64_t pause = LOOK_NS;
+	bool again;
+
+	*ret = (struct control){.pid = pid, .lender = lender};
+	control_let_late_go();
+	move_threads(&late, pid, ret);
+	for (;; pause *= 2) {
+		error = await_unblocked(ret, &patience);
+		if (!error)
+			error = stop_all(ret, &again);
+		if (error || !again)
+			return error;
+		if (patience_is_over(&patience)) {
+			release(ret);
+			return probe_error_new(PROBE_ERROR_BUSY,
+				"threads of process %d come and go faster than they can be "
+				"stopped: try again later",
+				pid);
+		}
+		/* The more often it failed, the longer the others run in between. */
+		nanosleep(&(struct timespec){pause / 1000000000, pause % 1000000000}, NULL);
+	}
+}
+
+uint64_t control_resume(struct control *control)
+{
+	return release(control);
+}
+
+/* ---- Borrowing one thread ---------------------------------------------------- */
+
+/* Stops one thread. If it is gone, control->count is 0; if it cannot stop, it is marked as late. */
+static struct probe_error *stop_one(struct control *control, pid_t tid)
+{
+	bool attached;
+	struct probe_error *error = seize_thread(control, control->pid, tid, &attached);
+
+	if (error || !attached)
+		return error;
+	get_ready(control);
+	ask_all_to_stop(control);
+	if (!await_stops(control, 0))
+		control_calm(control);
+	return NULL;
+}
+
+struct probe_error *control_borrow(pid_t pid, const struct seccomp *seccomp, struct control *ret)
+{
+	return control_borrow_within(pid, seccomp, CONTROL_PATIENCE_NS, NULL, ret);
+}
+
+/* Why no thread of a process can be borrowed, or NULL if another look is worthwhile. */
+static struct probe_error *give_up(pid_t pid, int unable_passes, struct patience *patience)
+{
+	if ((!procfs_start_time(pid) && !procfs_no_room(errno)) || procfs_is_zombie(pid))
+		return procfs_no_process(pid);
+	if (unable_passes >= UNABLE_PASSES || (unable_passes && patience_is_over(patience)))
+		return probe_error_new(PROBE_ERROR_STATE,
+			"no thread of process %d can make system calls for probectl just now: each "
+			"runs 32-bit code, or hands its calls to a handler of the program "
+			"(PR_SET_SYSCALL_USER_DISPATCH): try again",
+			pid);
+	if (!patience_is_over(patience))
+		return NULL;
+	return probe_error_new(PROBE_ERROR_BUSY,
+		"no thread of process %d can stop: each waits for " UNSTOPPABLE ": try again later",
+		pid);
+}
+
+/*
+ * Has the one thread that we asked to stop done so, and can it make calls? If not, it is released.
+ */
+static bool is_borrowed(struct control *control, struct choose_unable *unable)
+{
+	if (!control->count || control->threads[0].is_running)
+		return false;
+	control->threads[0].may_run = control_can_run(control, &control->threads[0]);
+	if (control->threads[0].may_run)
+		return true;
+	unable->tids[unable->count++] = control->threads[0].tid;
+	release_stopped(control);
+	return false;
+}
+
+struct probe_error *control_borrow_within(pid_t pid, const struct seccomp *seccomp,
+	uint64_t patience_ns, const struct control_coming *coming, struct control *ret)
+{
+	struct patience patience = patience_of(patience_ns);
+	struct choose_unable unable = {.count = 0};
+	struct probe_error *error = NULL;
+	int passes = 0;
+
+	*ret = (struct control){.pid = pid, .seccomp = seccomp, .coming = coming};
+	control_let_late_go();
+	move_threads(&late, pid, ret);
+	while (!error) {
+		pid_t tid = 0;
+
+		if (let_late_go(ret))
+			error = choose_thread(pid, seccomp, &unable, &tid);
+		if (!error && tid)
+			error = stop_one(ret, tid);
+		if (!error && is_borrowed(ret, &unable))
+			return NULL;
+		if (!tid && unable.count) { /* all of them: what they do changes */
+			unable.count = 0;
+			passes++;
+		}
+		if (!error)
+			error = give_up(pid, passes, &patience);
+		if (!error && (ret->count || !unable.count))
+			nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
+	}
+	release(ret);
+	return error;
+}
+
+struct probe_error *control_let_pass(
+	struct control *control, const struct arch_registers *registers)
+{
+	uint64_t deadline = clock_monotonic_ns() + PASS_NS;
+	pid_t tid = control->threads[0].tid;
+	struct probe_error *error;
+
+	control->threads[0].regs = *registers;
+	control->threads[0].regs_changed = true;
+	control->longest_ns = release_stopped(control);
+	do {
+		nanosleep(&(struct timespec){.tv_nsec = MOMENT_NS}, NULL);
+		if (!let_late_go(control))
+			continue;
+		error = stop_one(control, tid);
+		if (error || !control->count || !control->threads[0].is_running)
+			return error;
+	} while (clock_monotonic_ns() < deadline);
+	return cannot_stop(control->pid, tid);
+}

@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A wait that is restarted after a stop (libprobe/ptrace/restart.c) would have its whole time limit
+ * again, and an event loop's timers would be late. epoll_wait(2) and epoll_pwait(2) take theirs in
+ * milliseconds in a register, so what is left of it can be put there. If anything is not known for
+ * sure, the whole limit stays.
+ *
+ * When the wait began. The scheduler notes in se.exec_start (/proc/PID/task/TID/sched) when
+ * it last accounted a thread's time; of one that sleeps, that is when it fell asleep, which
+ * is after the call began. The clock is the one of the thread's processor, and leaves out
+ * the time of interrupts and of a hypervisor. So this thread goes to that processor for a
+ * moment and reads its own. The wait is then taken for shorter than it was, never for longer.
+ *
+ * Whether it is that wait. The counters in /proc/PID/task/TID/schedstat change whenever the
+ * thread gets a processor. They are read before it is looked at, and again right before the
+ * interrupt. From the interrupt on no call of the thread can sleep. In the microseconds between
+ * the two it would have to be woken, turn its loop once and make the same call again. If they
+ * take longer than BETWEEN_NS, the wait keeps its whole limit.
+ *
+ * Whether that register is still needed. The kernel preserves it, and the code after the call may
+ * count on that. So that code has to be the C library's, whose functions keep to the ABI
+ * when they return, and not name the register (struct arch, argument_dies).
+ *
+ * Nothing is read once a thread that runs has been asked to stop.
+ *
+ * Sources: proc_pid_syscall(5), sched(7); kernel/sched/debug.c, fair.c, stats.h of Linux.
+ */
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "arch/arch.h"
+#include "libprobe/base/clock.h"
+#include "libprobe/base/file.h"
+#include "libprobe/process/maps.h"
+#include "libprobe/process/memory.h"
+#include "libprobe/base/procfs.h"
+#include "libprobe/process/seccomp.h"
+#include "libprobe/ptrace/control.h"
+#include "libprobe/ptrace/remaining.h"
+
+#define NS_PER_MS UINT64_C(1000000)
+#define NS_PER_S UINT64_C(1000000000)
+#define BETWEEN_NS UINT64_C(50000)
+
+enum {
+	LOOKS = 256,	    /* threads, per stop */
+	WAITS = 64,	    /* of them; a descriptor each, up to the interrupt */
+	CLOCK_DRIFT = 1000, /* the clocks' rates differ by less than one in this (adjtimex(2)) */
+	MARGIN_MS = 2,
+	LIMIT = 3, /* the argument that is the time limit */
+	CODE_BYTES = 256,
+	COUNTERS_BYTES = 72
+};
+
+struct remaining_wait {
+	pid_t tid;
+	int counters; /* descriptor of schedstat; -1: none */
+	char seen[COUNTERS_BYTES];
+	uint64_t number, args[6], sp, pc;
+	int left_ms;
+	bool is_proven;
+};
+
+struct remaining {
+	struct remaining_wait waits[WAITS];
+	size_t count;
+	cpu_set_t home; /* where this thread may run; set once it has moved */
+	bool has_moved;
+};
+
+/* ---- What a thread is doing ----------------------------------------------------- */
+
+/* Reads a file of a thread; false where it is not there. */
+static bool read_of(const struct control_thread *thread, const char *name, char *text, size_t size)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/%s", thread->pid, thread->tid, name);
+	return file_read(path, text, size);
+}
+
+/* Is a system call one of these? */
+static bool has_limit(long number)
+{
+	for (size_t i = 0; i < arch_process()->limited_wait_count; i++)
+		if (number == arch_process()->limited_waits[i])
+			return true;
+	return false;
+}
+
+/* Does it sleep in one of these calls, with a time limit? Notes whether it sleeps at all. */
+static bool read_wait(struct control_thread *thread, struct remaining_wait *wait)
+{
+	unsigned long long args[6], sp, pc;
+	char text[256];
+	long number;
+
+	if (!read_of(thread, "syscall", text, sizeof(text)))
+		return false;
+	thread->was_asleep = strcmp(text, "running\n") != 0;
+	if (sscanf(text, "%ld %llx %llx %llx %llx %llx %llx %llx %llx", &number, &args[0], &args[1],
+		    &args[2], &args[3], &args[4], &args[5], &sp, &pc) != 9 ||
+		!has_limit(number) || (int32_t)args[LIMIT] <= 0)
+		return false;
+	wait->number = (uint64_t)number;
+	for (int i = 0; i < 6; i++)
+		wait->args[i] = args[i];
+	wait->sp = sp;
+	wait->pc = pc;
+	return true;
+}
+
+static bool read_counters(int fd, char *text)
+{
+	ssize_t length = pread(fd, text, COUNTERS_BYTES - 1, 0);
+
+	text[length > 0 ? length : 0] = '\0';
+	return length > 0;
+}
+
+/* All zero: the kernel does not count. */
+static bool counts(const char *counters)
+{
+	unsigned long long ran, waited, times;
+
+	return sscanf(counters, "%llu %llu %llu", &ran, &waited, &times) == 3 && ran && times;
+}
+
+/* se.exec_start in ns from the text of a sched file; 0: unknown. */
+static uint64_t last_ran_ns(const char *text)
+{
+	const char *at = strstr(text, "\nse.exec_start");
+	unsigned long long ms;
+	unsigned int ns;
+	int from = 0, to = 0;
+
+	if (!at || sscanf(at, " se.exec_start : %llu.%n%u%n", &ms, &from, &ns, &to) != 2 ||
+		to - from != 6 || ms > UINT64_MAX / NS_PER_MS - 1)
+		return 0;
+	return ms * NS_PER_MS + ns;
+}
+
+/* The processor that it ran on last, field 39 of stat; -1: unknown. */
+static int last_cpu(const struct control_thread *thread)
+{
+	char text[1024], *at;
+
+	if (!read_of(thread, "stat", text, sizeof(text)) || !(at = strrchr(text, ')')))
+		return -1;
+	for (int field = 2; field < 39; field++) {
+		at = strchr(at + 1, ' ');
+		if (!at)
+			return -1;
+	}
+	return (int)strtol(at, NULL, 10);
+}
+
+/* ---- The time that is left -------------------------------------------------------- */
+
+int remaining_ms(int limit_ms, uint64_t begun_ns, uint64_t now_ns)
+{
+	uint64_t limit_ns = (uint64_t)limit_ms * NS_PER_MS, waited, left;
+
+	if (!begun_ns || now_ns < begun_ns)
+		return limit_ms;
+	waited = now_ns - begun_ns;
+	if (waited > limit_ns + NS_PER_S) /* it would have ended */
+		return limit_ms;
+	waited -= waited / CLOCK_DRIFT;
+	left = waited < limit_ns ? limit_ns - waited : 0;
+	left = (left + NS_PER_MS - 1) / NS_PER_MS + MARGIN_MS;
+	return left < (uint64_t)limit_ms ? (int)left : limit_ms;
+}
+
+/* The scheduler's clock of a processor; 0 if this thread may not run there. */
+static uint64_t clock_of_ns(struct remaining *r, int cpu)
+{
+	char text[1024];
+	cpu_set_t there;
+
+	CPU_ZERO(&there);
+	CPU_SET(cpu, &there);
+	if (!r->has_moved && sched_getaffinity(0, sizeof(r->home), &r->home) < 0)
+		return 0;
+	if (sched_setaffinity(0, sizeof(there), &there) < 0)
+		return 0;
+	r->has_moved = true;
+	sched_yield(); /* accounts our time */
+	return file_read("/proc/thread-self/sched", text, sizeof(text)) ? last_ran_ns(text) : 0;
+}
+
+static bool measure(
+	struct remaining *r, const struct control_thread *thread, struct remaining_wait *wait)
+{
+	int limit = (int32_t)wait->args[LIMIT], cpu = last_cpu(thread);
+	uint64_t begun, now;
+	char text[1024];
+
+	if (cpu < 0 || cpu >= CPU_SETSIZE || !read_of(thread, "sched", text, sizeof(text)))
+		return false;
+	begun = last_ran_ns(text);
+	now = begun ? clock_of_ns(r, cpu) : 0;
+	wait->left_ms = remaining_ms(limit, begun, now);
+	return wait->left_ms < limit;
+}
+
+/* ---- The code after the call -------------------------------------------------------- */
+
+bool remaining_is_libc(const char *path)
+{
+	static const char *const forms[] = {
+		"libc.so.6%.0s", "libc-2.%.0s", "ld-musl-%s.so.1", "libc.musl-%s.so.1"};
+	const char *slash = strrchr(path, '/');
+	char name[64];
+
+	for (size_t i = 0; slash && i < sizeof(forms) / sizeof(*forms); i++) {
+		snprintf(name, sizeof(name), forms[i], arch_process()->musl);
+		if (strncmp(slash + 1, name, strlen(name)) == 0)
+			return true;
+	}
+	return false;
+}
+
+static bool may_change(pid_t pid, const struct maps *maps, uint64_t pc)
+{
+	const struct mapping *mapping = maps_find(maps, pc);
+	uint8_t code[CODE_BYTES];
+	size_t length;
+
+	if (!mapping || !mapping->executable || mapping->writable ||
+		!remaining_is_libc(mapping->path))
+		return false;
+	length = mapping->end - pc < sizeof(code) ? mapping->end - pc : sizeof(code);
+	length = memory_read(pid, pc, code, length);
+	return arch_host()->argument_dies && arch_host()->argument_dies(code, length);
+}
+
+/* ---- Looking ---------------------------------------------------------------------------- */
+
+static void forget_wait(struct remaining_wait *wait)
+{
+	if (wait->counters >= 0)
+		close(wait->counters);
+	wait->counters = -1;
+}
+
+/* The counters are read first: if they are the same later, all that was read here still holds. */
+static bool look(struct remaining *r, struct control_thread *thread, struct remaining_wait *wait)
+{
+	char path[64];
+
+	*wait = (struct remaining_wait){.tid = thread->tid, .counters = -1};
+	if (!read_wait(thread, wait)) /* most threads */
+		return false;
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/schedstat", thread->pid, thread->tid);
+	wait->counters = open(path, O_RDONLY | O_CLOEXEC);
+	if (wait->counters >= 0 && read_counters(wait->counters, wait->seen) &&
+		counts(wait->seen) && read_wait(thread, wait) && measure(r, thread, wait))
+		return true;
+	forget_wait(wait);
+	return false;
+}
+
+/* Keeps those whose code allows it. */
+static void keep_fit(struct remaining *r, struct control_thread *threads, const size_t *indexes)
+{
+	bool known = false, fit = false;
+	struct maps maps = {0};
+	uint64_t pc = 0;
+	pid_t pid = threads[indexes[0]].pid;
+	struct probe_error *error = maps_read(pid, &maps);
+
+	for (size_t i = 0; i < r->count; i++) {
+		struct control_thread *thread = &threads[indexes[i]];
+		struct remaining_wait *wait = &r->waits[i];
+
+		if (!known || wait->pc != pc)
+			fit = !error && may_change(pid, &maps, wait->pc);
+		known = true;
+		pc = wait->pc;
+		if (fit)
+			thread->wait = wait;
+		else
+			forget_wait(wait);
+	}
+	maps_deinit(&maps);
+	probe_error_free(error);
+}
+
+struct remaining *remaining_look(struct control_thread *threads, size_t count)
+{
+	struct remaining *r;
+	size_t indexes[WAITS] = {0};
+
+	if (!count || !seccomp_may_call(SECCOMP_OWN_MOVE) || !(r = calloc(1, sizeof(*r))))
+		return NULL;
+	for (size_t i = 0; i < count && i < LOOKS && r->count < WAITS; i++)
+		if (look(r, &threads[i], &r->waits[r->count]))
+			indexes[r->count++] = i;
+	if (r->has_moved)
+		sched_setaffinity(0, sizeof(r->home), &r->home);
+	if (r->count)
+		keep_fit(r, threads, indexes);
+	return r;
+}
+
+void remaining_free(struct remaining *remaining)
+{
+	for (size_t i = 0; remaining && i < remaining->count; i++)
+		forget_wait(&remaining->waits[i]);
+	free(remaining);
+}
+
+/* ---- At the stop ------------------------------------------------------------------------ */
+
+void remaining_interrupt(struct remaining_wait *wait)
+{
+	uint64_t begun = clock_monotonic_ns();
+	char now[COUNTERS_BYTES];
+	bool same = read_counters(wait->counters, now) && strcmp(now, wait->seen) == 0;
+
+	ptrace(PTRACE_INTERRUPT, wait->tid, NULL, NULL);
+	wait->is_proven = same && clock_monotonic_ns() - begun < BETWEEN_NS;
+	forget_wait(wait); /* the stop may need descriptors */
+}
+
+void remaining_apply(const struct remaining_wait *wait, struct arch_registers *regs)
+{
+	bool same = wait->is_proven && arch_get(regs, ARCH_CALL) == wait->number &&
+		    arch_get(regs, ARCH_PC) == wait->pc && arch_get(regs, ARCH_SP) == wait->sp;
+
+	for (int i = 0; i <= LIMIT; i++)
+		same = same && arch_get(regs, ARCH_ARG0 + i) == wait->args[i];
+	if (same)
+		arch_set(regs, ARCH_ARG0 + LIMIT, (uint64_t)wait->left_ms);
+}

@@ -1,0 +1,612 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * System calls in a stopped thread.
+ *
+ * A frame like that of a signal handler is written where nothing of the target's own can
+ * be (libprobe/ptrace/room.c):
+ *
+ *   the frame             the thread as it was, and a mark (arch/x86/process/frame.c,
+ *   in the same room      floating-point state             arch/aarch64/process/frame.c)
+ *   or another one
+ *
+ * and the thread is sent to a `syscall; ret` of its own libc. While we live, we stop
+ * it at the call's entry and exit (PTRACE_SYSCALL) and write its registers
+ * back; the frame is never used. If we die, the kernel lets the thread go:
+ * the call is done, `ret` goes to rt_sigreturn, and that puts everything back.
+ * The thread only ever reads the frame, and its own stack is not touched.
+ * The one thing lost then is the restart of an interrupted system call of the
+ * restart-block kind (nanosleep), which returns EINTR as after any signal.
+ *
+ * All signals are blocked meanwhile (the frame holds the mask, too): a handler
+ * must not run in the middle, where the program never was, and whose stack is the room.
+ * Registers and mask are set one after the other, and we may die in between. So while a
+ * thread has its own mask, or not yet its own registers, it stands at `leave; ret`:
+ *
+ *	program counter	`leave; ret` of its libc, which goes to rt_sigreturn by the
+ *	frame pointer	which leads to the room
+ *	stack pointer	its own: a handler may run there, and comes back to `leave`
+ *
+ * On aarch64 a system call destroys what vector registers of SVE hold beyond 128 bits (of a thread
+ * that is in a call already, nothing is left). It is put back as the registers are, while the
+ * thread stands at `leave`; and it is in the frame.
+ *
+ * Sources: ptrace(2), sigreturn(2); arch/x86/kernel/signal_64.c of Linux.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <elf.h>
+#include <sys/ptrace.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "libprobe/base/array.h"
+#include "libprobe/base/clock.h"
+#include "libprobe/process/memory.h"
+#include "libprobe/base/procfs.h"
+#include "libprobe/ptrace/control.h"
+#include "libprobe/ptrace/dispatch.h"
+#include "libprobe/ptrace/registers.h"
+#include "libprobe/ptrace/prepared.h"
+#include "libprobe/ptrace/settle.h"
+#include "libprobe/ptrace/wait.h"
+
+#define ALL_SIGNALS (~UINT64_C(0))
+
+enum {
+	RECLAIM_TRIES = 20,
+	RECLAIM_WAIT_NS = 1000000,
+	HANDLER_STACK = 64 << 10 /* that is searched for the frame of a handler */
+};
+
+static struct probe_error *gone(const struct control *control)
+{
+	return probe_error_new(PROBE_ERROR_NOT_FOUND, "process %d has ended", control->pid);
+}
+
+/* The error for a thread that has not come back from a call in time. */
+static struct probe_error *too_late(
+	const struct control *control, const struct control_thread *thread)
+{
+	char state = procfs_thread_state(thread->pid, thread->tid);
+
+	if (!state)
+		return gone(control);
+	return probe_error_new(PROBE_ERROR_STATE,
+		"thread %d of process %d does not come back from a system call that it makes for "
+		"probectl, after %d seconds: it %s (state %c): try again later",
+		thread->tid, control->pid, (int)(WAIT_STOP_NS / 1000000000),
+		state == 'R'   ? "gets no processor, or does not leave the kernel"
+		: state == 'D' ? "waits for a device, for memory, or for its control group to be "
+				 "thawed"
+			       : "waits",
+		state);
+}
+
+/* Has the thread more than a frame restores? */
+static bool has_unkept(pid_t tid)
+{
+	const struct arch_process *arch = arch_process();
+
+	for (int i = 0; i < arch->unkept_count; i++) {
+		uint8_t head[ARCH_UNKEPT_HEAD];
+		struct iovec bytes = {head, sizeof(head)};
+
+		if (ptrace(PTRACE_GETREGSET, tid, arch->unkept[i], &bytes) == 0 &&
+			bytes.iov_len == sizeof(head) && arch->is_unkept(arch->unkept[i], head))
+			return true;
+	}
+	return false;
+}
+
+/* The state as ptrace(2) has it; false: the thread is gone. */
+static bool get_state(pid_t tid, struct prepared *p)
+{
+	const struct arch_process *arch = arch_process();
+	struct iovec state = {p->state, ARCH_STATE_MAX};
+
+	p->state_regset = arch->state_regset;
+	if (ptrace(PTRACE_GETREGSET, tid, p->state_regset, &state) < 0) {
+		if (!arch->state_regset_else || errno == ESRCH)
+			return false;
+		p->state_regset = arch->state_regset_else;
+		if (ptrace(PTRACE_GETREGSET, tid, p->state_regset, &state) < 0)
+			return false;
+	}
+	p->state_size = state.iov_len;
+	p->kept_size = arch->state_is_lost ? state.iov_len : 0;
+	memcpy(p->kept, p->state, p->kept_size);
+	return true;
+}
+
+static struct probe_error *read_state(const struct control *control,
+	const struct control_thread *thread, const struct rooms *rooms, struct prepared *p)
+{
+	if (has_unkept(thread->tid))
+		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
+			"thread %d of process %d uses SME (ZA, or streaming mode), which cannot be "
+			"restored after a system call: try again",
+			thread->tid, control->pid);
+	if (!get_state(thread->tid, p) ||
+		ptrace(PTRACE_GETSIGMASK, thread->tid, sizeof(p->mask), &p->mask) < 0)
+		return gone(control);
+	p->state_size = arch_process()->make_state(p->state, p->state_size, &rooms->usual_state);
+	if (!p->state_size)
+		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
+			"process %d: the kernel reports fewer of a thread's registers than the "
+			"processor has",
+			control->pid);
+	if (arch_process()->layout->state)
+		memcpy(p->state + arch_process()->state_mark, ROOM_MARK, sizeof(ROOM_MARK));
+	return NULL;
+}
+
+/* ---- What killed controllers have left ---- */
+
+/*
+ * Has a handler interrupted the thread at `leave`? Then the handler's frame holds the frame pointer
+ * of that moment. The search ends with the stack's mapping, because the next mapping may be
+ * anything. A stack that cannot be read counts as holding such a frame.
+ */
+static bool handler_leads_to_room(pid_t pid, const struct rooms *rooms, uint64_t sp)
+{
+	const struct mapping *m = maps_find(rooms->maps, sp);
+	uint64_t at = sp & ~UINT64_C(7), end = sp + HANDLER_STACK, words[512];
+
+	if (m && m->end < end)
+		end = m->end;
+	while (at < end) {
+		size_t want = end - at < sizeof(words) ? end - at : sizeof(words);
+		size_t size = memory_read(pid, at, words, want);
+
+		for (size_t i = 0; i < size / sizeof(*words); i++)
+			if (rooms_are_left_at(rooms, words[i]))
+				return true;
+		if (size != want)
+			return m && m->readable;
+		at += size;
+	}
+	return false;
+}
+
+/* One look: removes what was left unless a thread is there. */
+static struct probe_error *reclaim_rooms(pid_t pid, pid_t lender, uint64_t patience_ns,
+	const struct modules *modules, struct rooms *rooms, bool *used_ret)
+{
+	struct control control;
+	struct probe_error *error = control_stop_within(pid, lender, patience_ns, &control);
+
+	*used_ret = false;
+	if (error)
+		return error;
+	for (size_t i = 0; i < control.count && !*used_ret; i++) {
+		const struct arch_registers *regs = &control.threads[i].regs;
+		uint64_t sp = arch_get(regs, ARCH_SP);
+
+		*used_ret = rooms_are_left_at(rooms, sp) ||
+			    rooms_are_left_at(rooms, arch_get(regs, ARCH_FP)) ||
+			    handler_leads_to_room(pid, rooms, sp);
+	}
+	if (!*used_ret)
+		error = rooms_find(pid, rooms->mem, rooms->maps, modules, true, rooms);
+	control_resume(&control);
+	return error;
+}
+
+struct probe_error *control_find_rooms(pid_t pid, pid_t lender, uint64_t patience_ns, int mem,
+	const struct maps *maps, const struct modules *modules, struct rooms *ret)
+{
+	struct probe_error *error = rooms_find(pid, mem, maps, modules, false, ret);
+	bool is_used = false;
+
+	for (int i = 0; i < RECLAIM_TRIES && !error && ret->left_count; i++) {
+		if (i)
+			nanosleep(&(struct timespec){.tv_nsec = RECLAIM_WAIT_NS}, NULL);
+		error = reclaim_rooms(pid, lender, patience_ns, modules, ret, &is_used);
+	}
+	/* Only its frame says where that thread really is. */
+	if (!error && is_used)
+		return probe_error_new(PROBE_ERROR_STATE,
+			"process %d: a thread has not returned yet from a system call that it made "
+			"for a controller that was killed: try again",
+			pid);
+	arch_process()->measure_state(&ret->usual_state);
+	return error;
+}
+
+/* Writes the frame, with the text of the calls. */
+static struct probe_error *prepare(const struct control *control,
+	const struct control_thread *thread, const struct arch_gadgets *gadgets,
+	const struct rooms *rooms, const struct control_call *calls, size_t count,
+	struct prepared *p)
+{
+	struct arch_frame frame = {
+		.registers = &thread->regs, .sigreturn = gadgets->sigreturn, .mark = ROOM_MARK};
+	struct probe_error *error = read_state(control, thread, rooms, p);
+	const char *text = NULL;
+	bool may_let_go = false;
+
+	for (size_t i = 0; i < count; i++) {
+		text = text ? text : calls[i].text;
+		may_let_go |= calls[i].lets_go || calls[i].then;
+	}
+	if (!error)
+		error = prepared_place(control->pid, rooms, may_let_go, p);
+	if (error)
+		return error;
+	frame.mask = p->mask;
+	frame.state = p->state_address;
+	frame.state_bytes = p->state_size;
+	if (text)
+		strncpy(frame.text, text, sizeof(frame.text) - 1);
+	arch_process()->make_frame(&frame, p->frame);
+	return prepared_write(rooms, p);
+}
+
+/* ---- Running -----------------------------------------------------------------------------------
+ */
+
+/*
+ * Waits until the thread enters or leaves a system call, or until it stops for another reason, if
+ * it was `asked` to while it ran. All signals are blocked except SIGSTOP, which is passed on: the
+ * process stays stopped when we detach.
+ */
+static enum wait_result await_syscall_stop(
+	struct control *control, struct control_thread *thread, bool asked, int *status_ret)
+{
+	uint64_t begun = clock_monotonic_ns();
+	long deliver = 0;
+
+	for (bool runs = asked;; runs = false) {
+		enum wait_result result;
+
+		if (!runs && ptrace(PTRACE_SYSCALL, thread->tid, NULL, deliver) < 0)
+			return WAIT_GONE;
+		result = wait_for_stop(thread->tid, begun, &control->signals, status_ret);
+		thread->is_running = result == WAIT_TIMEOUT;
+		if (result != WAIT_STOPPED)
+			return result;
+		if (WSTOPSIG(*status_ret) == WAIT_SYSCALL_STOP ||
+			(asked && WAIT_EVENT_OF(*status_ret)))
+			break;
+		deliver = wait_signal_of(*status_ret);
+	}
+	pause_let(&thread->pause, begun);
+	return WAIT_STOPPED;
+}
+
+/* Lets the thread run to the next entry or exit of a system call. */
+static enum wait_result to_syscall_stop(struct control *control, struct control_thread *thread)
+{
+	int status;
+
+	return await_syscall_stop(control, thread, false, &status);
+}
+
+/* Did a stop end the system call? The kernel then repeats the call or returns EINTR. */
+static bool is_interrupted(int64_t result)
+{
+	return result == -EINTR || (result <= -512 && result >= -516); /* ERESTARTSYS, ... */
+}
+
+/*
+ * Interrupts a call that does not end, and waits once more. Returns NULL if the thread has made the
+ * call after all. After an error its registers can be put back, unless it still runs. `enters`: the
+ * thread had not entered the call yet.
+ */
+static struct probe_error *call_off(
+	struct control *control, struct control_thread *thread, bool enters)
+{
+	struct probe_error *error = too_late(control, thread);
+	enum wait_result result = WAIT_GONE;
+	struct arch_registers regs;
+	int status = 0;
+
+	if (ptrace(PTRACE_INTERRUPT, thread->tid, NULL, NULL) == 0)
+		result = await_syscall_stop(control, thread, true, &status);
+	if (result == WAIT_STOPPED && WAIT_EVENT_OF(status))
+		return error;
+	/*
+	 * Let the call end first: at its entry, registers that we write become its arguments, and
+	 * its result overwrites one of them.
+	 */
+	if (result == WAIT_STOPPED && enters)
+		result = to_syscall_stop(control, thread);
+	if (result == WAIT_STOPPED && !registers_read(thread->tid, &regs))
+		result = WAIT_GONE;
+	if (result == WAIT_TIMEOUT ||
+		(result == WAIT_STOPPED && is_interrupted((int64_t)arch_get(&regs, ARCH_RESULT))))
+		return error;
+	probe_error_free(error);
+	return result == WAIT_GONE ? gone(control) : NULL;
+}
+
+/* A thread that makes a call, and then returns through the frame at an address. */
+static struct arch_registers calling(const struct control_thread *thread,
+	const struct arch_gadgets *gadgets, uint64_t frame, const struct control_call *call)
+{
+	struct arch_registers regs = thread->regs;
+
+	arch_process()->set_call(&regs, gadgets, frame, call->number);
+	for (int i = 0; i < 6; i++)
+		arch_set(&regs, ARCH_ARG0 + i, call->args[i]);
+	return regs;
+}
+
+static struct probe_error *run_call(struct control *control, struct control_thread *thread,
+	const struct arch_gadgets *gadgets, const struct prepared *p, struct control_call *call)
+{
+	struct arch_registers regs = calling(thread, gadgets, p->frame_address, call);
+	struct probe_error *error = NULL;
+	enum wait_result entered, left;
+
+	if (call->text)
+		arch_set(&regs, ARCH_ARG0, p->frame_address + arch_process()->frame_text);
+	if (!registers_write(thread->tid, &regs))
+		return gone(control);
+	entered = to_syscall_stop(control, thread);
+	left = entered == WAIT_STOPPED ? to_syscall_stop(control, thread) : entered;
+	if (left == WAIT_TIMEOUT)
+		error = call_off(control, thread, entered == WAIT_TIMEOUT);
+	if (error)
+		return error;
+	if (left == WAIT_GONE || !registers_read(thread->tid, &regs))
+		return gone(control);
+	call->result = (int64_t)arch_get(&regs, ARCH_RESULT);
+	return NULL;
+}
+
+/* Where a thread's restartable sequence is noted; 0: nowhere. */
+static uint64_t sequence_field(pid_t tid)
+{
+	struct __ptrace_rseq_configuration rseq;
+
+	if (ptrace(PTRACE_GET_RSEQ_CONFIGURATION, tid, sizeof(rseq), &rseq) != sizeof(rseq) ||
+		!rseq.rseq_abi_pointer)
+		return 0;
+	/* struct rseq: cpu_id_start, cpu_id, rseq_cs */
+	return rseq.rseq_abi_pointer + 8;
+}
+
+/*
+ * A thread that was stopped in a restartable sequence must not continue in it: the
+ * kernel would see to that, but forgets the sequence as soon as it sees the
+ * thread elsewhere, in the call that we make. So it is sent to the sequence's
+ * abort handler, as the kernel would have done (kernel/rseq.c, rseq_ip_fixup()).
+ */
+static void leave_sequence(
+	const struct control *control, struct control_thread *thread, uint64_t current)
+{
+	struct {
+		uint32_t version, flags;
+		uint64_t start, length, abort;
+	} sequence;
+
+	if (!current ||
+		memory_read(control->pid, current, &sequence, sizeof(sequence)) !=
+			sizeof(sequence) ||
+		arch_get(&thread->regs, ARCH_PC) - sequence.start >= sequence.length)
+		return;
+	arch_set(&thread->regs, ARCH_PC, sequence.abort);
+	thread->regs_changed = true;
+}
+
+/* A thread that continues from here, with any mask, is as it was then. */
+static bool set_leaving(const struct control_thread *thread, const struct arch_gadgets *gadgets,
+	const struct prepared *p)
+{
+	struct arch_registers regs = thread->regs;
+
+	arch_process()->set_leave(&regs, gadgets, p->frame_address);
+	return registers_write(thread->tid, &regs);
+}
+
+/* What its calls have destroyed. */
+static void restore_state(pid_t tid, struct prepared *p)
+{
+	struct iovec state = {p->kept, p->kept_size};
+
+	if (p->kept_size)
+		ptrace(PTRACE_SETREGSET, tid, p->state_regset, &state);
+}
+
+bool control_can_run(const struct control *control, const struct control_thread *thread)
+{
+	return thread->pid == control->pid && arch_process()->is_native(&thread->regs) &&
+	       seccomp_may_run(control->seccomp, thread->tid) &&
+	       !dispatch_takes_calls(control->pid, thread->tid);
+}
+
+/*
+ * Chooses a thread of the process itself; if possible not one that sleeps in a call that would end
+ * early, with EINTR, if we died.
+ */
+static struct control_thread *choose_stopped(struct control *control)
+{
+	struct control_thread *found = NULL;
+
+	for (size_t i = 0; i < control->count; i++) {
+		struct control_thread *thread = &control->threads[i];
+
+		if (thread->is_running || (!thread->may_run && !control_can_run(control, thread)))
+			continue;
+		found = thread;
+		if (!control_would_interrupt(thread))
+			break;
+	}
+	return found;
+}
+
+bool control_would_interrupt(const struct control_thread *thread)
+{
+	return (int64_t)arch_get(&thread->regs, ARCH_CALL) >= 0 &&
+	       (int64_t)arch_get(&thread->regs, ARCH_RESULT) == -516; /* ERESTART_RESTARTBLOCK */
+}
+
+bool control_succeeded(const struct control_call *call)
+{
+	if (call->is_unseen)
+		return true;
+	if (call->wanted)
+		return (uint64_t)call->result == call->wanted;
+	return call->result >= 0 || call->result < -4095;
+}
+
+/* Has a thread left the rooms that lead it back? */
+static bool is_away(const struct control_thread *thread, const struct prepared *p)
+{
+	uint64_t sp = arch_get(&thread->regs, ARCH_SP);
+
+	for (size_t i = 0; i < PREPARED_ROOMS; i++)
+		if (sp - p->written[i].room.start < p->written[i].size)
+			return false;
+	return true;
+}
+
+/* A thread that has had no processor, or is stopped by a signal, is moved on. */
+static struct probe_error *lead_away(struct control *control, const struct prepared *p)
+{
+	struct control_thread *thread = control->threads;
+
+	while (control->count && !is_away(thread, p)) {
+		enum wait_result result = to_syscall_stop(control, thread);
+
+		if (result == WAIT_TIMEOUT)
+			return too_late(control, thread);
+		if (result == WAIT_GONE || !registers_read(thread->tid, &thread->regs))
+			return gone(control);
+	}
+	return NULL;
+}
+
+/*
+ * The last two calls, as one frame leads to the next:
+ *
+ *	first call -> rt_sigreturn(first frame) -> second call -> rt_sigreturn(frame) -> own code
+ *
+ * It is the way of a thread whose controller has died, and would likewise end a sleep. A thread
+ * that computes continues.
+ */
+static bool can_let_go(const struct control *control, const struct control_thread *thread,
+	const struct prepared *p, const struct control_call *calls, size_t count)
+{
+	/* may_run: it was borrowed by control_borrow(), and is not held by anything else. */
+	return calls[0].lets_go && count == 2 && control->count == 1 && thread->may_run &&
+	       p->first_address && !restart_is_in_call(control->pid, &thread->regs);
+}
+
+static struct probe_error *let_go(struct control *control, struct control_thread *thread,
+	const struct arch_gadgets *gadgets, const struct rooms *rooms, struct prepared *p,
+	struct control_call calls[2])
+{
+	struct arch_registers first = calling(thread, gadgets, p->first_address, &calls[0]);
+	struct arch_registers second = calling(thread, gadgets, p->frame_address, &calls[1]);
+	bool has_own = !arch_process()->layout->state;
+	uint64_t state = has_own ? p->first_address + prepared_frame_bytes() : p->state_address;
+	struct arch_frame frame = {.registers = &second,
+		.sigreturn = gadgets->sigreturn,
+		.mask = ALL_SIGNALS,
+		.state = state,
+		.state_bytes = p->state_size,
+		.mark = ROOM_MARK};
+	struct probe_error *error;
+
+	arch_process()->make_frame(&frame, p->frame);
+	error = memory_write_code(
+		rooms->mem, p->first_address, p->frame, arch_process()->frame_bytes);
+	if (!error && has_own)
+		error = memory_write_code(rooms->mem, state, p->state, p->state_size);
+	if (error)
+		return error;
+	calls[0].is_unseen = calls[1].is_unseen = true;
+	calls[0].result = calls[1].result = 0;
+	error = control_let_pass(control, &first);
+	if (!error)
+		error = lead_away(control, p);
+	/* The next controller finds what it returns through. */
+	if (error)
+		prepared_forget(p);
+	return error;
+}
+
+static struct probe_error *run_and_leave(struct control *control, const struct rooms *rooms,
+	const struct arch_gadgets *gadgets, struct prepared *p, struct control_call *calls,
+	size_t count)
+{
+	static const uint64_t all_signals = ALL_SIGNALS;
+	struct control_thread *thread = choose_stopped(control);
+	uint64_t field = thread ? sequence_field(thread->tid) : 0, current = 0;
+	struct memory_piece sequence = {field, &current, field ? sizeof(current) : 0};
+	struct probe_error *error;
+
+	prepared_forget(p);
+	if (!gadgets_are_there(control->pid, gadgets, &sequence))
+		return probe_error_new(PROBE_ERROR_STATE,
+			"process %d has become another program meanwhile: try again", control->pid);
+	if (!thread)
+		return probe_error_new(PROBE_ERROR_STATE,
+			"no thread of process %d can make system calls for probectl just now: try "
+			"again",
+			control->pid);
+	if (!settle_thread(&control->signals, thread))
+		return thread->is_running ? too_late(control, thread) : gone(control);
+	leave_sequence(control, thread, current);
+	error = prepare(control, thread, gadgets, rooms, calls, count, p);
+	if (error)
+		return error;
+	if (!set_leaving(thread, gadgets, p) ||
+		ptrace(PTRACE_SETSIGMASK, thread->tid, sizeof(all_signals), &all_signals) < 0)
+		error = gone(control);
+	for (size_t i = 0; i < count && !error; i++) {
+		if (can_let_go(control, thread, p, &calls[i], count - i)) {
+			error = let_go(control, thread, gadgets, rooms, p, &calls[i]);
+			if (calls[i].is_unseen)
+				return error;
+			break;
+		}
+		error = run_call(control, thread, gadgets, p, &calls[i]);
+		if (!control_succeeded(&calls[i]) ||
+			(calls[i].then && !calls[i].then(calls[i].data, thread->tid)))
+			break;
+	}
+	/*
+	 * The thread goes on as if we had died. The next controller finds the frame that it returns
+	 * through.
+	 */
+	if (thread->is_running) {
+		prepared_forget(p);
+		return error;
+	}
+	set_leaving(thread, gadgets, p);
+	restore_state(thread->tid, p);
+	ptrace(PTRACE_SETSIGMASK, thread->tid, sizeof(p->mask), &p->mask);
+	registers_write(thread->tid, &thread->regs);
+	return error;
+}
+
+struct probe_error *control_run_and_leave(struct control *control, const struct rooms *rooms,
+	const struct arch_gadgets *gadgets, struct prepared *p, struct control_call *calls,
+	size_t count)
+{
+	bool is_calm = !control->signals.in_force;
+	struct probe_error *error;
+
+	control_signals_take(&control->signals);
+	error = run_and_leave(control, rooms, gadgets, p, calls, count);
+	if (is_calm)
+		control_signals_give(&control->signals);
+	return error;
+}
+
+struct probe_error *control_run(struct control *control, const struct rooms *rooms,
+	const struct arch_gadgets *gadgets, struct prepared *p, struct control_call *calls,
+	size_t count)
+{
+	struct probe_error *error = control_run_and_leave(control, rooms, gadgets, p, calls, count);
+
+	control_clear(rooms, p);
+	return error;
+}

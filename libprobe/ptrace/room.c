@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A system call in a thread of the target needs a frame (libprobe/ptrace/remote.c) that the
+ * thread only reads, and reads only if we die. Whether there is room below a thread's
+ * stack pointer is unknown: an alternate stack may be an array of a few KiB, a
+ * coroutine's stack may be part of another stack, or of a pool that the kernel has merged
+ * with it, with live memory right below. So the frame lies elsewhere:
+ *
+ *   tail     A segment of a file rarely ends where a page does. The rest of its last page
+ *            is mapped, but belongs to no segment. After a segment that is not
+ *            writable, nothing uses it (musl gives the rest after writable ones to
+ *            malloc(), and glibc's loader allocates there), and its bytes are the file's, so
+ *            what a killed controller left is recognised and removed:
+ *
+ *              | page               | page               |
+ *              | .rodata ...................... |  tail  |
+ *                                      p_memsz ^        ^ not in the next mapping
+ *
+ *   stack    Pages at the lower end of the main thread's stack that the kernel has not made
+ *            yet: nothing has ever been written there, and no program relies on the bytes
+ *            of a stack before it writes them. After us the pages exist, with a checksum
+ *            over all of them: as long as it is right, nothing else has written there.
+ *
+ * The thread that a killed controller borrowed may be about to read the frame that is left. So
+ * the frame is removed, and its room used again, only after a stop of all threads in which none
+ * had its stack pointer there.
+ *
+ * Tails are looked for in the program and its libc alone, which are never unmapped. They
+ * are written through /proc/PID/mem; the file is never changed, so no mapping that is shared
+ * will do.
+ *
+ * Sources: Linux, Documentation/admin-guide/mm/pagemap.rst; ELF specification, program
+ * headers; musl, ldso/dynlink.c, reclaim_gaps(); glibc, elf/dl-minimal-malloc.c.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "libprobe/base/page.h"
+#include "libprobe/process/memory.h"
+#include "libprobe/process/served.h"
+#include "libprobe/ptrace/room.h"
+
+/* A stack's pages are looked at one by one: so many of the smallest there are. */
+enum {
+	TAIL_MIN = 384,
+	BYTES_MAX = 4096, /* of a room that is compared; more is not needed */
+	STACK_PAGES_MAX = ROOM_STACK_BYTES / 4096,
+	STACK_LOOKS = 64
+};
+
+/* ---- Tails ------------------------------------------------------------------------------- */
+
+/* The program itself, and libc with its loader, stay mapped for as long as it runs. */
+static bool stays_mapped(pid_t pid, const struct module *module)
+{
+	struct stat program, file;
+	char path[48];
+
+	if (module_is_libc(module))
+		return true;
+	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
+	return stat(path, &program) == 0 && fstat(module->fd, &file) == 0 &&
+	       program.st_dev == file.st_dev && program.st_ino == file.st_ino;
+}
+
+/* Does another segment have bytes in [start, end), addresses of the file? */
+static bool is_in_segment(const struct module *module, uint64_t start, uint64_t end)
+{
+	size_t count;
+	const struct object_segment *s = object_segments(module->object, &count);
+
+	for (size_t i = 0; i < count; i++)
+		if (s[i].address < end && s[i].address + s[i].size > start)
+			return true;
+	return false;
+}
+
+/* The tail after a segment as the kernel has mapped it, and where its bytes are in the file. */
+static bool find_tail(const struct maps *maps, const struct module *module,
+	const struct object_segment *segment, struct room *ret, uint64_t *offset_ret)
+{
+	uint64_t end = segment->address + segment->size;
+	uint64_t page_end = page_after(end);
+	uint64_t start = module->bias + end, skipped = -start & (ROOM_ALIGN - 1);
+	const struct mapping *m;
+
+	if (segment->writable || !segment->readable || segment->size != segment->file_size ||
+		!segment->size || page_end - end < skipped + TAIL_MIN ||
+		is_in_segment(module, end, page_end))
+		return false;
+	m = maps_find(maps, start - 1);
+	if (!m || m->end < module->bias + page_end || !m->readable || m->writable || m->is_shared ||
+		m->inode != module->inode || m->dev_major != module->dev_major ||
+		m->dev_minor != module->dev_minor ||
+		m->offset + (start - m->start) != segment->offset + segment->size)
+		return false;
+	*ret = (struct room){ROOM_TAIL, start + skipped, page_end - end - skipped};
+	if (ret->size > BYTES_MAX)
+		ret->size = BYTES_MAX;
+	*offset_ret = segment->offset + segment->size + skipped;
+	return true;
+}
+
+static bool has_mark(const uint8_t *bytes, size_t size)
+{
+	const size_t offsets[] = {arch_process()->frame_mark, arch_process()->state_mark};
+
+	for (size_t i = 0; i < (arch_process()->layout->state ? 2 : 1); i++)
+		if (size >= offsets[i] + sizeof(ROOM_MARK) &&
+			memcmp(bytes + offsets[i], ROOM_MARK, sizeof(ROOM_MARK)) == 0)
+			return true;
+	return false;
+}
+
+static void add_left(struct rooms *rooms, const struct room *room)
+{
+	if (rooms->left_count < ROOMS_MAX)
+		rooms->left[rooms->left_count++] = *room;
+}
+
+/*
+ * Are the bytes of a tail as in the file? If they differ, and are not what a controller left,
+ * something uses them.
+ */
+static struct probe_error *check_tail(pid_t pid, const struct module *module,
+	const struct room *room, uint64_t offset, bool reclaim, struct rooms *rooms)
+{
+	uint8_t file[BYTES_MAX] = {0}, memory[BYTES_MAX];
+
+	/* After the file's end there are zeros. */
+	if (pread(module->fd, file, room->size, (off_t)offset) < 0 ||
+		memory_read(pid, room->start, memory, room->size) != room->size)
+		return NULL;
+	if (memcmp(file, memory, room->size) == 0) {
+		if (rooms->count < ROOMS_MAX)
+			rooms->items[rooms->count++] = *room;
+		return NULL;
+	}
+	if (!has_mark(memory, room->size))
+		return NULL;
+	if (!reclaim) {
+		add_left(rooms, room);
+		return NULL;
+	}
+	rooms->items[rooms->count++] = *room;
+	return memory_write_code(rooms->mem, room->start, file, room->size);
+}
+
+static struct probe_error *add_tails(
+	pid_t pid, const struct module *module, bool executable, bool reclaim, struct rooms *rooms)
+{
+	struct probe_error *error = NULL;
+	size_t count;
+	const struct object_segment *segments = object_segments(module->object, &count);
+
+	for (size_t i = 0; i < count && !error && rooms->count < ROOMS_MAX; i++) {
+		struct room room;
+		uint64_t offset;
+
+		if (segments[i].executable == executable &&
+			find_tail(rooms->maps, module, &segments[i], &room, &offset))
+			error = check_tail(pid, module, &room, offset, reclaim, rooms);
+	}
+	return error;
+}
+
+bool rooms_are_left_at(const struct rooms *rooms, uint64_t address)
+{
+	for (size_t i = 0; i < rooms->left_count; i++)
+		if (address - rooms->left[i].start < rooms->left[i].size)
+			return true;
+	return false;
+}
+
+/* ---- The stack ---------------------------------------------------------------------------- */
+
+/* What a room on the stack begins with. */
+struct seal {
+	char mark[16];
+	uint64_t sum;
+};
+_Static_assert(sizeof(struct seal) <= ROOM_ALIGN, "the rest is the frame's");
+
+/* FNV-1a over all bytes but the sum's. */
+static uint64_t sum_of(const uint8_t bytes[ROOM_STACK_BYTES])
+{
+	uint64_t sum = UINT64_C(0xcbf29ce484222325);
+
+	for (size_t i = sizeof(struct seal); i < ROOM_STACK_BYTES; i++)
+		sum = (sum ^ bytes[i]) * UINT64_C(0x100000001b3);
+	return sum;
+}
+
+void room_seal(uint8_t bytes[ROOM_STACK_BYTES])
+{
+	struct seal seal = {.mark = ROOM_MARK, .sum = sum_of(bytes)};
+
+	memcpy(bytes, &seal, sizeof(seal));
+}
+
+enum stack_state { STACK_OTHERS, STACK_FREE, STACK_LEFT };
+
+static size_t stack_pages(void)
+{
+	return (size_t)(page_after(ROOM_STACK_BYTES) / page_bytes());
+}
+
+/* Of pages that begin with a seal: is all as it was sealed, and is there a frame? */
+static enum stack_state state_of_sealed(pid_t pid, uint64_t address)
+{
+	uint8_t bytes[ROOM_STACK_BYTES];
+	struct seal seal;
+
+	/* Reading a page that is not in memory would allocate it. */
+	if (memory_read(pid, address, &seal, sizeof(seal)) != sizeof(seal) ||
+		memcmp(seal.mark, ROOM_MARK, sizeof(ROOM_MARK)) != 0 ||
+		memory_read(pid, address, bytes, sizeof(bytes)) != sizeof(bytes) ||
+		seal.sum != sum_of(bytes))
+		return STACK_OTHERS;
+	return has_mark(bytes + ROOM_ALIGN, sizeof(bytes) - ROOM_ALIGN) ? STACK_LEFT : STACK_FREE;
+}
+
+/* `entries` of /proc/PID/pagemap are those of so many pages. */
+static enum stack_state stack_state(
+	pid_t pid, const uint64_t *entries, size_t count, uint64_t address)
+{
+	uint64_t touched = 0;
+
+	/* Bit 63: it is in memory; 62: it was moved to swap. */
+	for (size_t i = 0; i < count; i++)
+		touched |= entries[i] >> 62;
+	if (!touched)
+		return STACK_FREE;
+	return entries[0] >> 62 ? state_of_sealed(pid, address) : STACK_OTHERS;
+}
+
+/* Returns how many entries there are. */
+static size_t read_pagemap(pid_t pid, uint64_t address, uint64_t entries[], size_t count)
+{
+	int fd = memory_open_pagemap(pid);
+	ssize_t length;
+
+	if (fd < 0)
+		return 0;
+	length = pread(fd, entries, count * sizeof(*entries),
+		(off_t)(address / page_bytes() * sizeof(*entries)));
+	close(fd);
+	return length > 0 ? (size_t)length / sizeof(*entries) : 0;
+}
+
+/* Looks for the first room of the stack in a state, from one on; false: there is none. */
+static bool find_on_stack(
+	pid_t pid, const struct maps *maps, enum stack_state wanted, struct room *room)
+{
+	uint64_t entries[STACK_LOOKS + STACK_PAGES_MAX - 1] = {0};
+	const struct mapping *stack = NULL;
+	size_t pages, each = stack_pages();
+
+	for (size_t i = 0; i < maps->count && !stack; i++)
+		if (strcmp(maps->items[i].path, "[stack]") == 0 && maps->items[i].writable)
+			stack = &maps->items[i];
+	if (!stack)
+		return false;
+	*room = (struct room){.kind = ROOM_STACK,
+		.start = room->start > stack->start ? room->start : stack->start,
+		.size = ROOM_STACK_BYTES};
+	pages = read_pagemap(pid, room->start, entries, sizeof(entries) / sizeof(*entries));
+	for (size_t i = 0; i + each <= pages; i++, room->start += page_bytes()) {
+		if (room->start + ROOM_STACK_BYTES > stack->end)
+			break;
+		if (stack_state(pid, &entries[i], each, room->start) == wanted)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Are all pages of a room in memory, or the kernel's to provide? Other pages may be a program's to
+ * provide (userfaultfd(2)).
+ */
+static bool is_ready(pid_t pid, const struct room *room)
+{
+	bool ready = true;
+	struct served served;
+
+	served_begin(pid, &served);
+	for (size_t at = 0; at < room->size && ready; at += page_bytes())
+		ready = served_writable(&served, room->start + at);
+	served_end(&served);
+	return ready;
+}
+
+bool room_on_stack(pid_t pid, const struct maps *maps, struct room *ret)
+{
+	*ret = (struct room){.start = 0};
+	return find_on_stack(pid, maps, STACK_FREE, ret) && is_ready(pid, ret);
+}
+
+static struct probe_error *check_stack(pid_t pid, bool reclaim, struct rooms *rooms)
+{
+	struct probe_error *error = NULL;
+	struct room room = {.start = 0};
+
+	while (!error && find_on_stack(pid, rooms->maps, STACK_LEFT, &room)) {
+		uint8_t bytes[ROOM_STACK_BYTES] = {0};
+
+		room_seal(bytes);
+		if (reclaim)
+			error = memory_write_code(rooms->mem, room.start, bytes, sizeof(bytes));
+		else
+			add_left(rooms, &room);
+		room.start = page_after(room.start + ROOM_STACK_BYTES);
+	}
+	return error;
+}
+
+/* ---- All ------------------------------------------------------------------------------------- */
+
+struct probe_error *rooms_find(pid_t pid, int mem, const struct maps *maps,
+	const struct modules *modules, bool reclaim, struct rooms *ret)
+{
+	struct probe_error *error = NULL;
+
+	*ret = (struct rooms){.mem = mem, .maps = maps};
+	/* Rather where no code is. */
+	for (size_t i = 0; i < 2 * modules->count && !error; i++) {
+		const struct module *m = &modules->items[i % modules->count];
+
+		if (m->object && stays_mapped(pid, m))
+			error = add_tails(pid, m, i >= modules->count, reclaim, ret);
+	}
+	return error ? error : check_stack(pid, reclaim, ret);
+}

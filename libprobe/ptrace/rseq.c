@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * On aarch64, Linux 6.19 and 7.0 end a sequence only if its thread has moved to another processor,
+ * and not if another thread has run on the same one meanwhile. Both then change the same counter or
+ * ring. Distributions mend that in kernels of the same number, so it is tried: two processes share
+ * a processor; one waits in a sequence, which it must not leave with the other's news.
+ *
+ * They have this process's memory, to need no copy of it, and block all signals, because handlers
+ * are not for them. The caller sleeps until both have ended (CLONE_VFORK), so that they can use its
+ * thread-local memory.
+ *
+ * Sources: clone(2), rseq(2); "rseq: refactoring in v6.19 broke everyone on arm64",
+ * linux-arm-kernel, April 2026.
+ */
+#include <linux/rseq.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "arch/process.h"
+#include "libprobe/base/clock.h"
+#include "libprobe/base/procfs.h"
+#include "libprobe/ptrace/rseq.h"
+
+enum {
+	LINUX_MAJOR = 6, /* from this kernel on it is tried */
+	LINUX_MINOR = 19,
+	STACK_BYTES = 64 << 10,
+	ROUNDS = 20000000, /* longer than a thread has the processor if others want it */
+	TRIES = 5
+};
+#define PATIENCE_NS UINT64_C(1000000000) /* for the sequence to begin */
+
+/* What both processes have. */
+struct trial {
+	struct rseq area;
+	uint32_t begun, told;
+	enum arch_sequence ended;
+	_Alignas(16) uint8_t stack[STACK_BYTES], other_stack[STACK_BYTES];
+};
+
+/* Runs when the one that waits has lost the processor, and only then. */
+static int tell(void *data)
+{
+	struct trial *trial = data;
+	uint64_t end = clock_monotonic_ns() + PATIENCE_NS;
+
+	while (!__atomic_load_n(&trial->begun, __ATOMIC_ACQUIRE) && clock_monotonic_ns() < end)
+		sched_yield();
+	__atomic_store_n(&trial->told, 1, __ATOMIC_RELEASE);
+	return 0;
+}
+
+/* Stays on one processor; what it starts stays there, too. */
+static bool pin(void)
+{
+	unsigned int cpu;
+	cpu_set_t cpus;
+
+	if (syscall(SYS_getcpu, &cpu, NULL, NULL) != 0 || cpu >= CPU_SETSIZE)
+		return false;
+	CPU_ZERO(&cpus);
+	CPU_SET(cpu, &cpus);
+	return sched_setaffinity(0, sizeof(cpus), &cpus) == 0;
+}
+
+static int wait_in_sequence(void *data)
+{
+	struct trial *trial = data;
+	pid_t other;
+
+	if (!pin() || syscall(SYS_rseq, &trial->area, sizeof(trial->area), 0,
+			      arch_process()->rseq_signature) != 0)
+		return 0;
+	other = clone(tell, trial->other_stack + sizeof(trial->other_stack), CLONE_VM, trial);
+	if (other < 0)
+		return 0;
+	trial->ended = arch_process()->sequence(&trial->area, &trial->begun, &trial->told, ROUNDS);
+	/* An early end may have come before the first instruction. */
+	__atomic_store_n(&trial->begun, 1, __ATOMIC_RELEASE);
+	syscall(SYS_wait4, other, NULL, __WALL, NULL);
+	return 0;
+}
+
+/* OVER: it is not known. */
+static enum arch_sequence try_once(struct trial *trial)
+{
+	sigset_t all, before;
+	pid_t pid;
+
+	trial->area = (struct rseq){.cpu_id = (uint32_t)RSEQ_CPU_ID_UNINITIALIZED};
+	trial->begun = trial->told = 0;
+	trial->ended = ARCH_SEQUENCE_OVER;
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, &before);
+	pid = clone(wait_in_sequence, trial->stack + sizeof(trial->stack), CLONE_VM | CLONE_VFORK,
+		trial);
+	if (pid > 0)
+		syscall(SYS_wait4, pid, NULL, __WALL, NULL);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return trial->ended;
+}
+
+static bool try_all(void)
+{
+	enum arch_sequence ended = ARCH_SEQUENCE_OVER;
+	struct trial *trial = mmap(
+		NULL, sizeof(*trial), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (trial == MAP_FAILED)
+		return false;
+	for (int i = 0; i < TRIES && ended == ARCH_SEQUENCE_OVER; i++)
+		ended = try_once(trial);
+	munmap(trial, sizeof(*trial));
+	return ended == ARCH_SEQUENCE_ABORTED;
+}
+
+bool rseq_is_sound(void)
+{
+	static atomic_int known; /* 1: it is, 2: it is not */
+	int found = known;
+
+	if (!found) {
+		bool suspected = arch_process()->sequence &&
+				 procfs_kernel_is_since(LINUX_MAJOR, LINUX_MINOR);
+
+		found = !suspected || try_all() ? 1 : 2;
+		known = found;
+	}
+	return found == 1;
+}

@@ -1,0 +1,486 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Binding an expression to a site. The types of its arguments are known now, so each operator
+ * gets the type in which it is computed, and, where C's conversion of an operand changes its
+ * bits, a conversion node.
+ *
+ * Only a conversion from int to unsigned int does: conversions to 64 bits are free
+ * (arch/expr.h), nothing is converted from 64 bits to fewer, and constants are converted here.
+ * Operands precede their operators, each immediately followed by its conversion.
+ */
+#include "libprobe/query/tree.h"
+#include "libprobe/query/argument.h"
+
+enum { POINTER_BYTES = 8 }; /* of all that is traced */
+
+struct binding {
+	const struct expr *expr;
+	struct record_layout *layout;
+	const struct record_layout_site *site;
+	/* For each node of the expression: */
+	struct expr_type operation[ARCH_EXPR_NODES_MAX]; /* what it is computed in */
+	struct expr_type wanted[ARCH_EXPR_NODES_MAX];	 /* what its operator converts it to */
+	uint8_t place[ARCH_EXPR_NODES_MAX];		 /* of its value, among the bound nodes */
+	/* The bound nodes, and how deeply their operators nest. */
+	struct arch_expr_node *nodes;
+	uint8_t depth[ARCH_EXPR_NODES_MAX];
+	uint8_t count;
+};
+
+static struct expr_type result_of(const struct binding *b, uint8_t index)
+{
+	return expr_result_type(b->expr->nodes[index].kind, b->operation[index]);
+}
+
+bool expr_is_signed(const struct arch_expr_node *last)
+{
+	struct expr_type type = {.wide = last->wide, .is_signed = last->is_signed};
+
+	return expr_result_type(last->kind, type).is_signed;
+}
+
+/* ---- Arguments ------------------------------------------------------------------------- */
+
+static bool is_scalar(const struct arch_arg *spec)
+{
+	return spec->size == 1 || spec->size == 2 || spec->size == 4 || spec->size == 8;
+}
+
+/* Whether it is a double or a float, which becomes a double. */
+static bool is_double(const struct binding *b, const struct expr_node *node)
+{
+	const struct arch_arg *spec = &b->site->specs[node->arg];
+
+	/* What a begin keeps are integers and strings. */
+	return node->kind == ARCH_EXPR_CAPTURE && !node->is_string && !node->of_begin &&
+	       !node->step_count && spec->is_float && (spec->size == 4 || spec->size == 8);
+}
+
+/* C promotes types smaller than int to int. */
+static struct expr_type promoted(uint32_t size, bool is_signed)
+{
+	return (struct expr_type){.wide = size == 8, .is_signed = is_signed || size < 4};
+}
+
+/* The type of an argument, or of what it points to. */
+static struct expr_type type_of(const struct binding *b, const struct expr_node *node)
+{
+	const struct arch_arg *spec = &b->site->specs[node->arg];
+	const struct arch_step *last;
+
+	if (is_double(b, node))
+		return expr_double;
+	if (!node->step_count)
+		return promoted(spec->size, spec->is_signed);
+	last = &node->steps[node->step_count - 1];
+	return promoted(last->size, last->is_signed);
+}
+
+/* Whether the site has an argument. */
+static struct probe_error *check_there(
+	const struct binding *b, const struct expr_node *node, uint8_t arg)
+{
+	char list[ARGUMENT_TEXT];
+
+	if (arg < b->site->count)
+		return NULL;
+	argument_list(b->site->specs, b->site->count, list);
+	return expr_error(b->expr, PROBE_ERROR_USAGE, node->at,
+		"there is no arg%u, the probe has %s", arg, list);
+}
+
+/* Whether there is an integer to count items by. */
+static struct probe_error *check_index(const struct binding *b, const struct expr_node *node)
+{
+	struct probe_error *error = check_there(b, node, node->index);
+	const struct arch_arg *spec = &b->site->specs[node->index];
+
+	if (error || (spec->kind != ARCH_ARG_UNKNOWN && spec->kind != ARCH_ARG_FP_REGISTER &&
+			     !spec->is_float && is_scalar(spec)))
+		return error;
+	return expr_error(b->expr, PROBE_ERROR_USAGE, node->at,
+		"arg%u is not an index: it is declared as '%.*s'", node->index,
+		(int)spec->spec_length, spec->spec);
+}
+
+/* Whether the node can use this argument. */
+static struct probe_error *check_arg(const struct binding *b, const struct expr_node *node)
+{
+	const struct arch_arg *spec = &b->site->specs[node->arg];
+	bool is_pointer = node->is_string || node->kind != ARCH_EXPR_CAPTURE || node->step_count;
+	struct probe_error *error = check_there(b, node, node->arg);
+
+	if (!error && node->has_length)
+		error = check_there(b, node, node->length);
+	if (!error && node->has_index)
+		error = check_index(b, node);
+	if (error)
+		return error;
+	if (spec->kind == ARCH_ARG_UNKNOWN)
+		return expr_error(b->expr, PROBE_ERROR_UNSUPPORTED, node->at,
+			"arg%u cannot be read: '%.*s' is not understood", node->arg,
+			(int)spec->spec_length, spec->spec);
+	if (is_double(b, node))
+		return NULL;
+	if (spec->is_float || !is_scalar(spec) ||
+		(is_pointer && (spec->kind == ARCH_ARG_FP_REGISTER || spec->size < POINTER_BYTES)))
+		return expr_error(b->expr, PROBE_ERROR_USAGE, node->at,
+			"arg%u is not %s: it is declared as '%.*s'", node->arg,
+			node->step_count ? "a pointer"
+			: is_pointer	 ? "a string"
+					 : "an integer",
+			(int)spec->spec_length, spec->spec);
+	return NULL;
+}
+
+/*
+ * One byte more than the longest text that any node compares the string with: this is enough to
+ * tell a longer string apart, so one capture serves all nodes.
+ */
+static uint16_t string_bytes(const struct expr *expr, const struct expr_node *string)
+{
+	struct capture wanted = expr_operand(string);
+	unsigned int longest = 0;
+
+	for (size_t i = 0; i < expr->count; i++) {
+		const struct expr_node *node = &expr->nodes[i];
+		struct capture its = expr_operand(node);
+
+		if (node->text && capture_is(&its, &wanted) && node->text_length > longest)
+			longest = node->text_length;
+	}
+	return (uint16_t)(longest + 1);
+}
+
+/* What the begin keeps was agreed on before (expr_ask_begin()). */
+static struct probe_error *capture_begun(
+	struct binding *b, const struct expr_node *node, uint8_t *ret)
+{
+	struct capture what = expr_operand(node);
+	int index = record_layout_capture_begun(
+		b->layout, b->site, &what, node->text ? string_bytes(b->expr, node) : 0);
+
+	if (index < 0)
+		return expr_error(b->expr, PROBE_ERROR_USAGE, node->at,
+			"the probe's arguments and the expressions together are more than %d",
+			ARCH_ARGS_MAX);
+	*ret = (uint8_t)index;
+	return NULL;
+}
+
+static struct probe_error *capture(struct binding *b, const struct expr_node *node, uint8_t *ret)
+{
+	const struct arch_arg *specs = b->site->specs, *spec = &specs[node->arg];
+	struct capture wanted = expr_operand(node);
+	struct probe_error *error;
+	int index;
+
+	if (node->of_begin)
+		return capture_begun(b, node, ret);
+	error = check_arg(b, node);
+	if (error)
+		return error;
+	index = record_layout_capture(
+		b->layout, b->site, &wanted, wanted.is_string ? string_bytes(b->expr, node) : 0);
+	if (index < 0 && node->has_length)
+		return expr_error(b->expr, PROBE_ERROR_UNSUPPORTED, node->at,
+			"arg%u cannot be captured: '%.*s', of as many bytes as '%.*s'", node->arg,
+			(int)spec->spec_length, spec->spec, (int)specs[node->length].spec_length,
+			specs[node->length].spec);
+	if (index < 0)
+		return expr_error(b->expr, PROBE_ERROR_UNSUPPORTED, node->at,
+			"arg%u cannot be captured: '%.*s'", node->arg, (int)spec->spec_length,
+			spec->spec);
+	*ret = (uint8_t)index;
+	return NULL;
+}
+
+/* ---- Types ----------------------------------------------------------------------------- */
+
+static bool is_binary(enum arch_expr_kind kind)
+{
+	return kind >= ARCH_EXPR_ADD;
+}
+
+static bool is_unary(enum arch_expr_kind kind)
+{
+	return kind >= ARCH_EXPR_NEGATE && kind < ARCH_EXPR_ADD;
+}
+
+/* Sites of the begin may declare several types: one of 64 bits holds their values. */
+static struct expr_type kept_type(const struct binding *b, const struct expr_node *node)
+{
+	struct capture what = expr_operand(node);
+	const struct record_layout_kept *kept =
+		record_layout_find_kept(b->site->kept, b->site->kept_count, &what, 0);
+
+	return (struct expr_type){.wide = true, .is_signed = !kept || !kept->is_unsigned};
+}
+
+/* Doubles are compared with doubles and constants, and take part in nothing else. */
+static struct probe_error *check_doubles(const struct binding *b, const struct expr_node *node)
+{
+	const struct expr_node *nodes = b->expr->nodes;
+	bool any = result_of(b, node->left).is_double, all = any;
+
+	if (is_binary(node->kind)) {
+		bool right = result_of(b, node->right).is_double;
+
+		all = (any || nodes[node->left].kind == ARCH_EXPR_CONST) &&
+		      (right || nodes[node->right].kind == ARCH_EXPR_CONST);
+		any |= right;
+	}
+	if (!any || (all && expr_compares(node->kind)))
+		return NULL;
+	return expr_error(b->expr, PROBE_ERROR_USAGE, node->at,
+		"a floating-point number can only be compared, with another one or a constant");
+}
+
+/* From the leaves up; a node that is no operand keeps its own type. */
+static struct probe_error *decide_types(struct binding *b)
+{
+	for (uint8_t i = 0; i < b->expr->count; i++) {
+		const struct expr_node *node = &b->expr->nodes[i];
+		struct expr_type type = {.wide = false, .is_signed = true};
+		struct probe_error *error;
+
+		if (node->kind == ARCH_EXPR_CONST) {
+			type = node->type;
+		} else if (node->kind == ARCH_EXPR_DURATION) {
+			type.wide = true;
+		} else if (node->kind == ARCH_EXPR_CAPTURE && node->of_begin) {
+			type = kept_type(b, node);
+		} else if (node->kind == ARCH_EXPR_CAPTURE) {
+			error = check_arg(b, node);
+			if (error)
+				return error;
+			type = type_of(b, node);
+		} else if (node->kind == ARCH_EXPR_IN) {
+			type = expr_operator_type(node->kind, result_of(b, node->left), node->type);
+			b->wanted[node->left] = type;
+		} else if (is_unary(node->kind)) {
+			type = result_of(b, node->left);
+		} else if (is_binary(node->kind)) {
+			type = expr_operator_type(
+				node->kind, result_of(b, node->left), result_of(b, node->right));
+			if (expr_converts(node->kind)) {
+				b->wanted[node->left] = type;
+				b->wanted[node->right] = type;
+			}
+		}
+		error = is_unary(node->kind) || is_binary(node->kind) ? check_doubles(b, node)
+								      : NULL;
+		if (error)
+			return error;
+		b->operation[i] = type;
+		b->wanted[i] = result_of(b, i);
+	}
+	return NULL;
+}
+
+/* A constant shift count must be valid for the left operand's type. */
+static struct probe_error *check_shift(const struct binding *b, uint8_t index)
+{
+	const struct expr_node *node = &b->expr->nodes[index];
+	const struct expr_node *count = &b->expr->nodes[node->right];
+	const char *why;
+	uint64_t unused;
+
+	if ((node->kind != ARCH_EXPR_SHL && node->kind != ARCH_EXPR_SHR) ||
+		count->kind != ARCH_EXPR_CONST)
+		return NULL;
+	why = expr_compute(node->kind, b->operation[index], 0, count->value, &unused);
+	return why ? expr_error(b->expr, PROBE_ERROR_USAGE, count->at, "%s", why) : NULL;
+}
+
+/* ---- Nodes ----------------------------------------------------------------------------- */
+
+static struct probe_error *add(struct binding *b, const struct arch_expr_node *node, const char *at)
+{
+	uint8_t depth = 0;
+
+	if (b->count == ARCH_EXPR_NODES_MAX)
+		return expr_error(b->expr, PROBE_ERROR_USAGE, at,
+			"there are more than 64 operators, operands and conversions");
+	if (is_unary(node->kind) || is_binary(node->kind))
+		depth = b->depth[node->left] + 1;
+	if (is_binary(node->kind) && depth <= b->depth[node->right])
+		depth = b->depth[node->right] + 1;
+	if (depth > ARCH_EXPR_DEPTH_MAX)
+		return expr_error(b->expr, PROBE_ERROR_USAGE, at,
+			"more than 16 operators and conversions are nested");
+	b->depth[b->count] = depth;
+	b->nodes[b->count++] = *node;
+	return NULL;
+}
+
+static struct probe_error *add_conversion(struct binding *b, struct expr_type type, const char *at)
+{
+	return add(b,
+		&(struct arch_expr_node){.kind = ARCH_EXPR_CONVERT,
+			.wide = type.wide,
+			.is_signed = type.is_signed,
+			.left = b->count - 1},
+		at);
+}
+
+/* A value in half a vector register was not sign-extended when it was captured. */
+static bool is_raw(const struct binding *b, const struct expr_node *node)
+{
+	const struct arch_arg *spec = &b->site->specs[node->arg];
+
+	return node->kind == ARCH_EXPR_CAPTURE && !node->of_begin && !node->step_count &&
+	       !spec->is_float && spec->kind == ARCH_ARG_FP_REGISTER && spec->size == 4;
+}
+
+static enum arch_expr_kind double_kind(const struct arch_arg *spec)
+{
+	return spec->size == 4 ? ARCH_EXPR_FLOAT : ARCH_EXPR_DOUBLE;
+}
+
+/* A node, and the conversion of its value to what its operator takes. */
+static struct probe_error *bind_node(struct binding *b, uint8_t index)
+{
+	const struct expr_node *node = &b->expr->nodes[index];
+	struct expr_type from = result_of(b, index), to = b->wanted[index];
+	struct arch_expr_node bound = {
+		.kind = is_double(b, node) ? double_kind(&b->site->specs[node->arg]) : node->kind,
+		.wide = b->operation[index].wide,
+		.is_double = expr_compares(node->kind) && b->operation[index].is_double,
+		.is_signed = b->operation[index].is_signed,
+		.text = node->text,
+		.text_length = node->text_length,
+		.list = node->list,
+		.list_count = node->list_count};
+	struct probe_error *error;
+
+	if (node->kind == ARCH_EXPR_CONST) {
+		bound.value = to.is_double ? expr_double_of(from, node->value)
+					   : expr_convert(to, node->value);
+		bound.wide = to.wide;
+		bound.is_signed = to.is_signed;
+	}
+	if (node->kind == ARCH_EXPR_CAPTURE || node->text) {
+		error = capture(b, node, &bound.capture);
+		if (error)
+			return error;
+	}
+	if (is_unary(node->kind) || is_binary(node->kind))
+		bound.left = b->place[node->left];
+	if (is_binary(node->kind))
+		bound.right = b->place[node->right];
+	if (is_raw(b, node)) {
+		bound.wide = true;
+		bound.is_signed = false;
+	}
+	error = add(b, &bound, node->at);
+	if (!error && is_raw(b, node))
+		error = add_conversion(b, from, node->at);
+	if (!error && node->kind != ARCH_EXPR_CONST && !to.wide && from.is_signed != to.is_signed)
+		error = add_conversion(b, to, node->at);
+	b->place[index] = b->count - 1;
+	return error;
+}
+
+/* ---- Doubles --------------------------------------------------------------------------- */
+
+bool expr_is_double(const struct expr *expr, const struct record_layout_site *site)
+{
+	const struct expr_node *node = expr->nodes;
+	const struct arch_arg *spec;
+
+	if (expr->count != 1 || node->is_symbol || node->kind != ARCH_EXPR_CAPTURE ||
+		node->of_begin || node->step_count || node->arg >= site->count)
+		return false;
+	spec = &site->specs[node->arg];
+	return spec->is_float && (spec->size == 4 || spec->size == 8) &&
+	       spec->kind != ARCH_ARG_UNKNOWN;
+}
+
+struct probe_error *expr_bind_double(const struct expr *expr, struct record_layout *layout,
+	const struct record_layout_site *site, struct arch_expr_node *nodes, uint8_t *count_ret)
+{
+	const struct expr_node *node = expr->nodes;
+	const struct arch_arg *spec = &site->specs[node->arg];
+	struct capture wanted = expr_operand(node);
+	int index = record_layout_capture(layout, site, &wanted, 0);
+
+	if (index < 0)
+		return expr_error(expr, PROBE_ERROR_UNSUPPORTED, node->at,
+			"arg%u cannot be captured: '%.*s'", node->arg, (int)spec->spec_length,
+			spec->spec);
+	nodes[0] = (struct arch_expr_node){
+		.kind = double_kind(spec), .wide = true, .capture = (uint8_t)index};
+	*count_ret = 1;
+	return NULL;
+}
+
+/* ---- Numbers --------------------------------------------------------------------------- */
+
+struct probe_error *expr_bind(const struct expr *expr, struct record_layout *layout,
+	const struct record_layout_site *site, struct arch_expr_node *nodes, uint8_t *count_ret)
+{
+	struct binding b = {.expr = expr, .layout = layout, .site = site, .nodes = nodes};
+	struct probe_error *error;
+	struct capture string;
+
+	if (expr_word(expr))
+		return expr_error(expr, PROBE_ERROR_USAGE, expr->text, EXPR_ONLY_KEYS);
+	if (expr_is_string(expr, &string))
+		return expr_error(expr, PROBE_ERROR_USAGE, expr->text,
+			"str(arg%u) is a string, not a number", string.arg);
+	error = decide_types(&b);
+	if (!error && result_of(&b, expr->count - 1).is_double)
+		error = expr_error(expr, PROBE_ERROR_USAGE, expr->nodes[expr->count - 1].at,
+			expr_is_symbol(expr) ? "a floating-point number is no address"
+					     : "a floating-point number can only be compared, or "
+					       "be a whole key or value");
+	for (uint8_t i = 0; i < expr->count && !error; i++) {
+		error = check_shift(&b, i);
+		if (!error)
+			error = bind_node(&b, i);
+	}
+	*count_ret = b.count;
+	return error;
+}
+
+struct probe_error *expr_check_string(
+	const struct expr *expr, const struct record_layout_site *site)
+{
+	const struct binding b = {.expr = expr, .site = site};
+
+	return check_arg(&b, &expr->nodes[expr->count - 1]);
+}
+
+/* ---- Arguments of the begin -------------------------------------------------------------- */
+
+bool expr_ask_begin(const struct expr *expr, uint16_t string_bytes_max,
+	struct record_layout_kept *kept, uint8_t *count)
+{
+	for (uint8_t i = 0; i < expr->count; i++) {
+		const struct expr_node *node = &expr->nodes[i];
+		uint16_t bytes = node->is_string ? string_bytes_max
+				 : node->text	 ? string_bytes(expr, node)
+						 : 0;
+
+		struct capture what = expr_operand(node);
+
+		if (!node->of_begin || record_layout_find_kept(kept, *count, &what, bytes))
+			continue;
+		if (*count == ARCH_KEPT_MAX)
+			return false;
+		kept[(*count)++] = (struct record_layout_kept){.what = what, .bytes = bytes};
+	}
+	return true;
+}
+
+struct probe_error *expr_check_begin(const struct expr *expr, const struct record_layout_site *site)
+{
+	struct binding b = {.expr = expr, .site = site};
+	struct probe_error *error = NULL;
+
+	for (uint8_t i = 0; i < expr->count && !error; i++)
+		if (expr->nodes[i].of_begin)
+			error = check_arg(&b, &expr->nodes[i]);
+	return error;
+}

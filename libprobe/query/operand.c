@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Numbers behind pointers, as C writes them:
+ *
+ *	OPERAND   argN | * ( TYPE * ) ADDRESS
+ *	TYPE      u8 | u16 | u32 | u64 | s8 | s16 | s32 | s64
+ *	ADDRESS   OPERAND | ( SUM )
+ *	SUM       ADDRESS { + DISTANCE | - DISTANCE }
+ *	DISTANCE  NUMBER | argN | argN * NUMBER
+ *
+ * Unlike in C, a number counts bytes. The argN of a distance is the index of an item, and there is
+ * one for the whole operand. Each `*` is a step: what is read last is written first.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libprobe/query/argument.h"
+#include "libprobe/query/operand.h"
+
+enum { NESTING_MAX = 16, POINTERS_MAX = ARCH_STEPS_MAX - 1 /* and an address without one */ };
+
+struct operand_parser {
+	const char *at;
+	struct capture *ret;
+	unsigned int nesting;
+};
+
+static const char *parse_operand(struct operand_parser *p);
+
+static bool take(struct operand_parser *p, char c)
+{
+	while (isspace((unsigned char)*p->at))
+		p->at++;
+	if (*p->at != c)
+		return false;
+	p->at++;
+	return true;
+}
+
+/* u8 to s64. */
+static bool take_type(struct operand_parser *p, struct arch_step *ret)
+{
+	static const struct {
+		const char *bits;
+		uint8_t size;
+	} sizes[] = {{"8", 1}, {"16", 2}, {"32", 4}, {"64", 8}};
+
+	while (isspace((unsigned char)*p->at))
+		p->at++;
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		size_t length = strlen(sizes[i].bits);
+		bool is_signed = *p->at == 's';
+
+		if ((!is_signed && *p->at != 'u') ||
+			strncmp(p->at + 1, sizes[i].bits, length) != 0 ||
+			isalnum((unsigned char)p->at[1 + length]) || p->at[1 + length] == '_')
+			continue;
+		*ret = (struct arch_step){.size = sizes[i].size, .is_signed = is_signed};
+		p->at += 1 + length;
+		return true;
+	}
+	return false;
+}
+
+static const char *take_number(struct operand_parser *p, const char *expected, int32_t *ret)
+{
+	unsigned long long number;
+	char *end;
+
+	while (isspace((unsigned char)*p->at))
+		p->at++;
+	if (!isdigit((unsigned char)*p->at))
+		return expected;
+	errno = 0;
+	number = strtoull(p->at, &end, 0);
+	if (errno || number > INT32_MAX)
+		return "the distance does not fit 31 bits";
+	if (isalnum((unsigned char)*end) || *end == '_')
+		return expected;
+	p->at = end;
+	*ret = (int32_t)number;
+	return NULL;
+}
+
+/* The index, and how many bytes an item has, if that is not 1. */
+static const char *take_index(struct operand_parser *p, int32_t *scale)
+{
+	struct capture *ret = p->ret;
+	uint8_t index;
+	const char *end = argument_parse(p->at, &index);
+
+	if (!end)
+		return "expected a number of bytes, or an index such as arg1 * 8";
+	if (ret->has_index && ret->index != index)
+		return "an address has one argument as an index";
+	p->at = end;
+	ret->has_index = true;
+	ret->index = index;
+	*scale = 1;
+	return take(p, '*') ? take_number(p, "expected the number of bytes of an item", scale)
+			    : NULL;
+}
+
+/* After + or -. */
+static const char *add_distance(struct operand_parser *p, bool is_negative, struct arch_step *step)
+{
+	const char *expected;
+	int32_t number = 0, *sum;
+
+	while (isspace((unsigned char)*p->at))
+		p->at++;
+	sum = isdigit((unsigned char)*p->at) ? &step->offset : &step->scale;
+	expected = sum == &step->offset ? take_number(p, "expected a number of bytes", &number)
+					: take_index(p, &number);
+	if (!expected && __builtin_add_overflow(*sum, is_negative ? -number : number, sum))
+		expected = "the distance does not fit 31 bits";
+	return expected;
+}
+
+static const char *parse_sum(struct operand_parser *p, struct arch_step *step);
+
+/* An address, and how far behind it. */
+static const char *parse_address(struct operand_parser *p, struct arch_step *step)
+{
+	const char *expected;
+
+	if (!take(p, '('))
+		return parse_operand(p);
+	if (++p->nesting > NESTING_MAX)
+		return "more than 16 parentheses are nested";
+	expected = parse_sum(p, step);
+	if (!expected && !take(p, ')'))
+		return "expected '+', '-' or ')' after the address";
+	return expected;
+}
+
+static const char *parse_sum(struct operand_parser *p, struct arch_step *step)
+{
+	const char *expected = parse_address(p, step);
+
+	while (!expected) {
+		bool is_negative = take(p, '-');
+
+		if (!is_negative && !take(p, '+'))
+			break;
+		expected = add_distance(p, is_negative, step);
+	}
+	return expected;
+}
+
+/* After the asterisk. */
+static const char *parse_step(struct operand_parser *p)
+{
+	struct arch_step step;
+	const char *expected;
+
+	if (!take(p, '('))
+		return "expected '(' and a type, such as (u64 *)";
+	if (!take_type(p, &step))
+		return "expected a type: u8, u16, u32, u64, s8, s16, s32 or s64";
+	if (!take(p, '*') || !take(p, ')'))
+		return "expected '*)' after the type";
+	expected = parse_address(p, &step);
+	if (expected)
+		return expected;
+	if (p->ret->step_count == POINTERS_MAX)
+		return "more than 3 pointers are followed";
+	p->ret->steps[p->ret->step_count++] = step;
+	return NULL;
+}
+
+static const char *parse_operand(struct operand_parser *p)
+{
+	const char *end;
+
+	if (take(p, '*'))
+		return parse_step(p);
+	end = argument_parse(p->at, &p->ret->arg);
+	if (!end)
+		return "expected arg0 to arg31";
+	p->at = end;
+	return NULL;
+}
+
+const char *operand_parse(const char **at, struct capture *ret)
+{
+	struct operand_parser parser = {.at = *at, .ret = ret};
+	const char *expected;
+
+	ret->step_count = 0;
+	ret->has_index = false;
+	expected = parse_operand(&parser);
+	*at = parser.at;
+	return expected;
+}
+
+const char *operand_parse_address(const char **at, struct capture *ret)
+{
+	struct operand_parser parser = {.at = *at, .ret = ret};
+	struct arch_step step = {0};
+	const char *expected;
+
+	ret->step_count = 0;
+	ret->has_index = false;
+	expected = parse_sum(&parser, &step);
+	if (!expected && (step.offset || step.scale))
+		ret->steps[ret->step_count++] = step;
+	*at = parser.at;
+	return expected;
+}

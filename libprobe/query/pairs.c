@@ -1,0 +1,482 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Pairs of probes by their names. Two names of one provider in one module pair if they differ
+ * only in their last word, and these words belong together.
+ *
+ *   query__start            query__done
+ *   transaction__start      transaction__commit, transaction__abort
+ *   method__entry           method__return
+ *
+ * The words are those that PostgreSQL, OpenJDK, Ruby, Python, PHP, MySQL, glibc and SystemTap
+ * use. Words that usually do not bracket something that one thread begins and ends, properly
+ * nested, are excluded: acquire and release, connect and disconnect, request and response.
+ * Users can list such pairs, with the key to match them by.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "libprobe/query/catalogue.h"
+#include "libprobe/query/pairs.h"
+#include "libprobe/query/pattern.h"
+
+enum { WORDS_MAX = 16 };
+
+/* Of the rules for one begin, the first one with existing ends applies. */
+struct rule {
+	const char *begin;
+	const char *ends[WORDS_MAX];
+};
+
+/* clang-format off */
+static const struct rule rules[] = {
+	{"start",    {"done", "end", "finish", "finished", "complete", "completed", "stop",
+		      "stopped", "commit", "abort", "rollback", "fail", "failed", "error"}},
+	{"begin",    {"end", "done", "finish", "finished", "complete", "completed",
+		      "commit", "abort", "rollback", "fail", "failed", "error"}},
+	{"entry",    {"return", "exit"}},
+	{"entry",    {"acquired"}}, /* glibc's mutex_entry */
+	{"enter",    {"entered"}},  /* OpenJDK's monitor__contended__enter */
+	{"enter",    {"exit", "leave", "return"}},
+	{"startup",  {"shutdown"}},
+	{"wait",     {"waited"}},
+	/* OpenJDK's class__initialization */
+	{"required", {"end", "error", "erroneous", "recursive", "concurrent", "super__failed"}},
+};
+/* clang-format on */
+
+/* ---- By names ------------------------------------------------------------------------- */
+
+/* The index past the last probe of a provider of one module; these are adjacent. */
+static size_t provider_end(const struct selection *s, size_t from)
+{
+	const struct select_probe *first = &s->probes[from];
+
+	while (from < s->probe_count && s->probes[from].module == first->module &&
+		strcmp(s->probes[from].provider, first->provider) == 0)
+		from++;
+	return from;
+}
+
+/* In DTrace's spelling. */
+char *pair_plain_name(const char *name)
+{
+	char *copy = malloc(2 * strlen(name) + 1), *to = copy;
+
+	for (; copy && *name; name++) {
+		*to++ = *name == '-' ? '_' : *name;
+		if (*name == '-')
+			*to++ = '_';
+	}
+	if (copy)
+		*to = '\0';
+	return copy;
+}
+
+static void free_names(char **names, size_t count)
+{
+	for (size_t i = 0; names && i < count; i++)
+		free(names[i]);
+	free(names);
+}
+
+static char **plain_names(const struct selection *s)
+{
+	char **names = calloc(s->probe_count + 1, sizeof(*names));
+
+	for (size_t i = 0; names && i < s->probe_count; i++) {
+		names[i] = pair_plain_name(s->probes[i].name);
+		if (names[i])
+			continue;
+		free_names(names, i);
+		return NULL;
+	}
+	return names;
+}
+
+/* Whether the name's last word is `word`. *before_ret: the length before it, with the separator. */
+static bool ends_in(const char *name, const char *word, size_t *before_ret)
+{
+	size_t length = strlen(name), word_length = strlen(word);
+
+	if (length < word_length || strcmp(name + length - word_length, word) != 0)
+		return false;
+	*before_ret = length - word_length;
+	return *before_ret == 0 || name[*before_ret - 1] == '_';
+}
+
+/* Assigns the pair's number to all ends of a begin that are still free; returns how many. */
+static size_t take_ends(const struct rule *rule, char *const *names, size_t count,
+	const char *begin, size_t before, uint32_t pair, struct pair_part *parts)
+{
+	size_t taken = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		if (parts[i].role != PAIR_NONE || strncmp(names[i], begin, before) != 0)
+			continue;
+		for (size_t k = 0; k < WORDS_MAX && rule->ends[k]; k++) {
+			if (strcmp(names[i] + before, rule->ends[k]) != 0)
+				continue;
+			parts[i] = (struct pair_part){.role = PAIR_END, .pair = pair};
+			taken++;
+		}
+	}
+	return taken;
+}
+
+/* Of the probes that have no part yet. */
+static void apply_rules(char *const *names, size_t count, struct pair_part *parts, uint32_t *pairs)
+{
+	for (size_t r = 0; r < sizeof(rules) / sizeof(*rules); r++) {
+		for (size_t i = 0; i < count; i++) {
+			size_t before;
+
+			if (parts[i].role != PAIR_NONE ||
+				!ends_in(names[i], rules[r].begin, &before) ||
+				!take_ends(
+					&rules[r], names, count, names[i], before, *pairs, parts))
+				continue;
+			parts[i] = (struct pair_part){.role = PAIR_BEGIN, .pair = (*pairs)++};
+		}
+	}
+}
+
+void pairs_by_name(char *const *names, size_t count, struct pair_part *parts, uint32_t *pairs)
+{
+	for (size_t i = 0; i < count; i++)
+		parts[i] = (struct pair_part){.role = PAIR_NONE};
+	apply_rules(names, count, parts, pairs);
+}
+
+enum pair_role pair_may_be(const char *name, size_t *stem_ret)
+{
+	for (size_t r = 0; r < sizeof(rules) / sizeof(*rules); r++) {
+		if (ends_in(name, rules[r].begin, stem_ret))
+			return PAIR_BEGIN;
+		for (size_t k = 0; k < WORDS_MAX && rules[r].ends[k]; k++)
+			if (ends_in(name, rules[r].ends[k], stem_ret))
+				return PAIR_END;
+	}
+	return PAIR_NONE;
+}
+
+bool pair_looks_reversed(const char *begin, const char *end)
+{
+	char *begin_name = pair_plain_name(begin), *end_name = pair_plain_name(end);
+	size_t begin_stem, end_stem;
+	bool ret = begin_name && end_name && pair_may_be(begin_name, &begin_stem) == PAIR_END &&
+		   pair_may_be(end_name, &end_stem) == PAIR_BEGIN && begin_stem == end_stem &&
+		   memcmp(begin_name, end_name, begin_stem) == 0;
+
+	free(begin_name);
+	free(end_name);
+	return ret;
+}
+
+size_t pair_kin(const char *name)
+{
+	static const char inner[] = "super__"; /* of the only word with two parts */
+	size_t length;
+
+	if (pair_may_be(name, &length) == PAIR_NONE)
+		return strlen(name);
+	while (length >= sizeof(inner) - 1 &&
+		memcmp(name + length - (sizeof(inner) - 1), inner, sizeof(inner) - 1) == 0)
+		length -= sizeof(inner) - 1;
+	return length;
+}
+
+/* ---- By the catalogue ----------------------------------------------------------------- */
+
+/* Whether the meaning of a begin lists the probe among its ends. */
+static bool is_end_of(const struct probe_meaning *begin, const char *name)
+{
+	for (size_t i = 0; i < begin->end_count; i++)
+		if (catalogue_name_matches(begin->ends[i], name))
+			return true;
+	return false;
+}
+
+/* The pairs that the catalogue lists; it goes before the rules. */
+static void apply_catalogue(const struct probe_catalogue *catalogue, const char *provider,
+	char *const *names, size_t count, struct pair_part *parts, uint32_t *pairs)
+{
+	for (size_t i = 0; i < count; i++) {
+		const struct probe_meaning *begin =
+			parts[i].role == PAIR_NONE
+				? probe_catalogue_find(catalogue, provider, names[i], SIZE_MAX)
+				: NULL;
+		bool found = false;
+
+		for (size_t k = 0; begin && k < count; k++) {
+			if (k == i || parts[k].role != PAIR_NONE || !is_end_of(begin, names[k]))
+				continue;
+			parts[k] = (struct pair_part){.role = PAIR_END, .pair = *pairs};
+			found = true;
+		}
+		if (found)
+			parts[i] = (struct pair_part){.role = PAIR_BEGIN, .pair = (*pairs)++};
+	}
+}
+
+/* ---- Begins whose arguments are those of another probe --------------------------------- */
+
+/* Is it the probe whose arguments the begin takes? */
+static bool is_giver(const struct probe_meaning *begin, const char *name)
+{
+	return begin && begin->takes && catalogue_name_matches(begin->takes, name);
+}
+
+/* Marks all of a pair that does not nest; `names` and `parts` are those of one provider. */
+static void mark_single(const struct probe_meaning *meaning, char *const *names, size_t count,
+	struct pair_part *parts, struct pair_part *begin)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (parts[i].role == PAIR_NONE && is_giver(meaning, names[i]))
+			parts[i] = (struct pair_part){
+				.role = PAIR_BEGIN, .pair = begin->pair, .gives = true};
+		if (parts[i].role == PAIR_NONE || parts[i].pair != begin->pair)
+			continue;
+		parts[i].single = true;
+		begin->takes |= parts[i].gives;
+	}
+}
+
+/* Returns the catalogue's meaning of a probe that begins a pair; NULL for other probes. */
+static const struct probe_meaning *meaning_of_begin(const struct probe_catalogue *catalogue,
+	const char *provider, const char *name, const struct pair_part *part)
+{
+	return part->role == PAIR_BEGIN ? probe_catalogue_find(catalogue, provider, name, SIZE_MAX)
+					: NULL;
+}
+
+/* Those of one provider whose begin the catalogue says to be so. */
+static void apply_takes(const struct probe_catalogue *catalogue, const char *provider,
+	char *const *names, size_t count, struct pair_part *parts)
+{
+	for (size_t i = 0; i < count; i++) {
+		const struct probe_meaning *begin =
+			meaning_of_begin(catalogue, provider, names[i], &parts[i]);
+
+		if (begin && begin->takes && !parts[i].gives)
+			mark_single(begin, names, count, parts, &parts[i]);
+	}
+}
+
+/* ---- Begins and ends that are compared -------------------------------------------------- */
+
+static bool same_names(const struct probe_meaning *a, const struct probe_meaning *b)
+{
+	size_t i = 0;
+
+	while (i < a->same_count && i < b->same_count && strcmp(a->same[i], b->same[i]) == 0)
+		i++;
+	return i == a->same_count && i == b->same_count;
+}
+
+/* What the begins of a pair say is compared; NULL: nothing, or not all the same. */
+static const struct probe_meaning *same_of_begins(
+	const struct pair_part *parts, size_t count, uint32_t pair)
+{
+	const struct probe_meaning *ret = NULL;
+
+	for (size_t i = 0; i < count; i++) {
+		if (parts[i].role != PAIR_BEGIN || parts[i].pair != pair || !parts[i].same)
+			continue;
+		if (ret && !same_names(ret, parts[i].same))
+			return NULL;
+		ret = parts[i].same;
+	}
+	return ret;
+}
+
+/* Among the probes of one provider. */
+static void apply_same(const struct probe_catalogue *catalogue, const char *provider,
+	char *const *names, size_t count, struct pair_part *parts)
+{
+	for (size_t i = 0; i < count; i++) {
+		const struct probe_meaning *begin =
+			meaning_of_begin(catalogue, provider, names[i], &parts[i]);
+
+		if (begin && begin->same_count && !parts[i].single)
+			parts[i].same = begin;
+	}
+	for (size_t i = 0; i < count; i++)
+		if (parts[i].role == PAIR_END)
+			parts[i].same = same_of_begins(parts, count, parts[i].pair);
+}
+
+/* A pair may have probes of several providers, of which one says what is compared. */
+static void mark_compared(struct pair_part *parts, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		for (size_t k = 0; parts[i].same && k < count; k++)
+			parts[k].compares |=
+				parts[k].role != PAIR_NONE && parts[k].pair == parts[i].pair;
+}
+
+/* ---- Places of patterns ------------------------------------------------------------------ */
+
+size_t pairs_place(const struct probe_pattern *const *patterns, size_t count,
+	const struct probe_catalogue *catalogue, size_t pattern)
+{
+	size_t place = 0;
+
+	for (size_t i = 0; i <= pattern; i++) {
+		const char *provider, *name, *other, *begin;
+		bool gives = false;
+
+		for (size_t k = 0; k < count && pattern_names(patterns[i], &provider, &name); k++)
+			gives |= k != i && pattern_names(patterns[k], &other, &begin) &&
+				 strcmp(provider, other) == 0 &&
+				 is_giver(probe_catalogue_find(catalogue, other, begin, SIZE_MAX),
+					 name);
+		if (i == pattern)
+			return gives ? PAIRS_GIVER : place;
+		place += !gives;
+	}
+	return place;
+}
+
+size_t probe_pattern_paired(const struct probe_pattern *const *patterns, size_t count,
+	const struct probe_catalogue *catalogue)
+{
+	size_t paired = 0;
+
+	for (size_t i = 0; i < count; i++)
+		paired += pairs_place(patterns, count, catalogue, i) != PAIRS_GIVER;
+	return paired;
+}
+
+static struct probe_error *pair_names(const struct selection *s,
+	const struct probe_catalogue *catalogue, struct pair_part *parts, uint32_t *pairs)
+{
+	char **names = plain_names(s);
+	uint32_t before = *pairs;
+
+	if (!names)
+		return probe_error_no_memory();
+	for (size_t i = 0, end; i < s->probe_count; i = end) {
+		end = provider_end(s, i);
+		apply_catalogue(
+			catalogue, s->probes[i].provider, names + i, end - i, parts + i, pairs);
+		apply_rules(names + i, end - i, parts + i, pairs);
+		apply_takes(catalogue, s->probes[i].provider, names + i, end - i, parts + i);
+		apply_same(catalogue, s->probes[i].provider, names + i, end - i, parts + i);
+	}
+	free_names(names, s->probe_count);
+	mark_compared(parts, s->probe_count);
+	if (*pairs == before && s->probe_count)
+		return probe_error_new(PROBE_ERROR_NOT_FOUND,
+			"no two of the probes are a pair by their names (X__start and X__done, "
+			"X__entry and X__return ...): %s:%s has no partner",
+			s->probes[0].provider, s->probes[0].name);
+	return NULL;
+}
+
+/* ---- By patterns ------------------------------------------------------------------------ */
+
+/* The parts of patterns, by their index. */
+struct pattern_parts {
+	const struct probe_pattern *const *patterns;
+	struct pair_part *parts; /* PAIR_NONE: it gives arguments to a begin */
+	size_t count;
+};
+
+/* The part that the probes of a pattern in this place play. */
+static struct pair_part part_of(enum probe_pairing pairing, size_t place)
+{
+	if (place == PAIRS_GIVER)
+		return (struct pair_part){.role = PAIR_NONE};
+	if (pairing == PROBE_PAIRING_ONE)
+		return (struct pair_part){.role = place ? PAIR_END : PAIR_BEGIN};
+	return (struct pair_part){
+		.role = place % 2 ? PAIR_END : PAIR_BEGIN, .pair = (uint32_t)(place / 2)};
+}
+
+/* A probe is either a begin or an end, and belongs to one pair. */
+static struct probe_error *check_part(
+	const struct select_probe *probe, const struct pattern_parts *all)
+{
+	struct pair_part part = all->parts[probe->pattern];
+
+	for (size_t i = 0; i < all->count; i++) {
+		struct pair_part other = all->parts[i];
+
+		if ((part.role == other.role && part.pair == other.pair) ||
+			!probe_pattern_matches(all->patterns[i], probe->module->path,
+				probe->provider, probe->name))
+			continue;
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"%s:%s matches both '%s' and '%s': it can begin or end only one pair",
+			probe->provider, probe->name,
+			probe_pattern_text(all->patterns[probe->pattern]),
+			probe_pattern_text(all->patterns[i]));
+	}
+	return NULL;
+}
+
+/* Finds the pairs that do not nest, and those that are compared, in each provider of each module.
+ */
+static struct probe_error *find_known(
+	const struct selection *s, const struct probe_catalogue *catalogue, struct pair_part *parts)
+{
+	char **names = catalogue ? plain_names(s) : NULL;
+
+	if (catalogue && !names)
+		return probe_error_no_memory();
+	for (size_t i = 0, end; names && i < s->probe_count; i = end) {
+		end = provider_end(s, i);
+		apply_takes(catalogue, s->probes[i].provider, names + i, end - i, parts + i);
+		apply_same(catalogue, s->probes[i].provider, names + i, end - i, parts + i);
+	}
+	free_names(names, s->probe_count);
+	mark_compared(parts, s->probe_count);
+	return NULL;
+}
+
+static struct probe_error *pair_patterns(const struct selection *s,
+	const struct probe_pattern *const *patterns, enum probe_pairing pairing,
+	const struct probe_catalogue *catalogue, struct pair_part *parts, uint32_t *pairs)
+{
+	struct pattern_parts all = {.patterns = patterns,
+		.parts = calloc(s->pattern_count + 1, sizeof(*all.parts)),
+		.count = s->pattern_count};
+	struct probe_error *error = NULL;
+	size_t count = 0;
+
+	if (!all.parts)
+		return probe_error_no_memory();
+	for (size_t i = 0; i < all.count; i++) {
+		size_t place = pairs_place(patterns, all.count, catalogue, i);
+
+		all.parts[i] = part_of(pairing, place);
+		count += place != PAIRS_GIVER;
+	}
+	if (count < 2 || (pairing == PROBE_PAIRING_LISTED && count % 2))
+		error = probe_error_new(PROBE_ERROR_USAGE,
+			"%zu probe%s pairs: each begin needs its end", count,
+			count == 1 ? " does not make" : "s do not make");
+	for (size_t i = 0; i < s->probe_count && !error; i++) {
+		error = check_part(&s->probes[i], &all);
+		parts[i] = all.parts[s->probes[i].pattern];
+	}
+	*pairs = pairing == PROBE_PAIRING_ONE ? 1 : (uint32_t)(count / 2);
+	free(all.parts);
+	return error ? error : find_known(s, catalogue, parts);
+}
+
+struct probe_error *pairs_assign(const struct selection *selection,
+	const struct probe_pattern *const *patterns, enum probe_pairing pairing,
+	const struct probe_catalogue *catalogue, struct pair_part *parts, uint32_t *pairs)
+{
+	for (size_t i = 0; i < selection->probe_count; i++)
+		parts[i] = (struct pair_part){.role = PAIR_NONE};
+	switch (pairing) {
+	case PROBE_PAIRING_NONE:
+		return NULL;
+	case PROBE_PAIRING_NAMES:
+		return pair_names(selection, catalogue, parts, pairs);
+	default:
+		return pair_patterns(selection, patterns, pairing, catalogue, parts, pairs);
+	}
+}

@@ -1,0 +1,600 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Patterns: what users type to name probes.
+ *
+ * Users come from other tools, and each tool spells a static probe in its own way;
+ * probe/pattern.h has the grammar. How the spellings are distinguished:
+ *
+ *   /…/            begins and ends with a slash. No name ends with a slash, so
+ *                  this is never a path:provider:name with an absolute path.
+ *   usdt:… u:…     with three or more parts. With two, "usdt" is a provider.
+ *   sdt_P:N        the provider is P, or really is called sdt_P: both match.
+ *                  perf also writes it with a % before it.
+ *   A:N            if A has a slash, it is a path: no provider has one.
+ *   A:P:N          the last two parts are provider and name: paths may contain
+ *                  colons, these may not.
+ *
+ * An empty part is `*`, as in DTrace. DTrace also turns `__` in a probe's name into `-`, so
+ * both names are compared with every `-` as `__`.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <fnmatch.h>
+#include <regex.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libprobe/base/cleanup.h"
+#include "libprobe/base/error.h"
+#include "libprobe/query/meaning.h"
+#include "libprobe/query/pattern.h"
+
+struct probe_pattern {
+	char *text;
+	/* If not NULL, it decides alone; only `text` is set besides. */
+	bool (*predicate)(const char *path, const char *provider, const char *name, void *data);
+	void *data;
+	bool is_regex;
+	regex_t regex;	 /* if is_regex, else the globs: */
+	char *path;	 /* NULL: any module */
+	char *resolved;	 /* path without symbolic links, if such a file exists here; or NULL */
+	bool is_library; /* path may be a library's bare name: "c", "libc" */
+	char *provider;
+	const char *without_prefix; /* provider after "sdt_", or NULL */
+	char *name;		    /* with `-` as `__` */
+	bool has_captures;
+	struct capture captures[CAPTURES_MAX];
+	size_t capture_count;
+	/* Whose names the list may have, borrowed; one with names is parsed for each probe. */
+	const struct probe_catalogue *catalogue;
+	const char *named_list; /* in `text`; NULL: there are no names */
+};
+
+/* The text being parsed; columns count from 1. */
+struct parser {
+	const char *text;
+	struct probe_pattern *pattern;
+};
+
+static struct probe_error *mistake(
+	const struct parser *parser, const char *at, const char *expected)
+{
+	return probe_error_new(PROBE_ERROR_USAGE, "bad probe '%s', column %td: %s", parser->text,
+		at - parser->text + 1, expected);
+}
+
+/*
+ * Programs of bpftrace and SystemTap are mistaken for patterns. No name contains a brace, a blank
+ * before a slash, or an argument in quotes: the message says how the same is asked
+ * here. Returns NULL if it is none of them.
+ */
+static struct probe_error *check_other_language(const struct parser *parser)
+{
+	const char *text = parser->text, *brace = strchr(text, '{'),
+		   *predicate = strstr(text, " /");
+
+	if (text[0] == '/')
+		return NULL;
+	if (strncmp(text, "process(", 8) == 0)
+		return mistake(parser, text,
+			"SystemTap's process(\"FILE\").mark(\"NAME\") is FILE:NAME here");
+	if (predicate && (brace || text[strlen(text) - 1] == '/'))
+		return mistake(parser, predicate + 1,
+			"a condition is given with -f here, as in -f 'arg0 > 5'");
+	if (brace)
+		return mistake(parser, brace,
+			"instead of actions in braces, -c counts, and -t sum, avg, hist or latency "
+			"gather, with a row for each value of -k KEY");
+	return NULL;
+}
+
+/* ---- Dashes --------------------------------------------------------------- */
+
+/*
+ * Copies a name or a glob with every `-` as `__`, except in a glob's ranges (`[a-z]`). A
+ * backslash before a dash is dropped.
+ */
+static char *double_dashes(const char *from, size_t length, bool is_glob)
+{
+	char *copy = malloc(2 * length + 1), *to = copy;
+	const char *end = from + length;
+	bool in_brackets = false;
+
+	if (!copy)
+		return NULL;
+	while (from < end) {
+		char c = *from++;
+
+		if (is_glob && c == '\\' && from < end && *from == '-' && !in_brackets)
+			continue;
+		if (is_glob && c == '[')
+			in_brackets = true;
+		else if (c == ']')
+			in_brackets = false;
+		if (c == '-' && !in_brackets) {
+			*to++ = '_';
+			*to++ = '_';
+		} else {
+			*to++ = c;
+		}
+	}
+	*to = '\0';
+	return copy;
+}
+
+/* ---- The pattern itself ------------------------------------------------------ */
+
+static struct probe_error *parse_regex(const struct parser *parser, const char *end)
+{
+	struct probe_pattern *pattern = parser->pattern;
+	char *source = strndup(parser->text + 1, (size_t)(end - parser->text) - 2);
+	char why[128];
+	int status;
+
+	if (!source)
+		return probe_error_no_memory();
+	status = regcomp(&pattern->regex, source, REG_EXTENDED | REG_NOSUB);
+	free(source);
+	if (status == REG_ESPACE)
+		return probe_error_no_memory();
+	if (status) {
+		regerror(status, &pattern->regex, why, sizeof(why));
+		return mistake(parser, parser->text + 1, why);
+	}
+	pattern->is_regex = true;
+	return NULL;
+}
+
+/* fnmatch(3) matches an unclosed bracket literally, but no name contains one. */
+static struct probe_error *check_brackets(
+	const struct parser *parser, const char *from, const char *end)
+{
+	for (const char *at = from; at < end; at++) {
+		const char *close;
+
+		if (*at == '\\') {
+			at++;
+			continue;
+		}
+		if (*at != '[')
+			continue;
+		/* A bracket that comes first is literal: []a] */
+		close = at + 1;
+		if (close < end && (*close == '!' || *close == '^'))
+			close++;
+		close = close < end ? memchr(close + 1, ']', (size_t)(end - close - 1)) : NULL;
+		if (!close)
+			return mistake(parser, at, "this bracket is not closed");
+		at = close;
+	}
+	return NULL;
+}
+
+/* No name contains a parenthesis: it belongs to a list of arguments that does not end the text. */
+static struct probe_error *check_parentheses(
+	const struct parser *parser, const char *from, const char *end)
+{
+	for (; from < end; from++) {
+		if (*from == '(' || *from == ')')
+			return mistake(parser, from, "the arguments, as in (arg0), must come last");
+	}
+	return NULL;
+}
+
+static bool is_glob(const char *text)
+{
+	return strpbrk(text, "*?[\\") != NULL;
+}
+
+/* A path may be a symbolic link (/usr/bin/python3, /lib); /proc/PID/maps has its target. */
+static struct probe_error *set_path(struct probe_pattern *pattern, const char *from, size_t length)
+{
+	if (length == 0)
+		return NULL;
+	pattern->path = strndup(from, length);
+	if (!pattern->path)
+		return probe_error_no_memory();
+	if (strchr(pattern->path, '/') && !is_glob(pattern->path)) {
+		pattern->resolved = realpath(pattern->path, NULL);
+		if (!pattern->resolved && errno == ENOMEM)
+			return probe_error_no_memory();
+	}
+	return NULL;
+}
+
+static struct probe_error *set_provider(
+	struct probe_pattern *pattern, const char *from, size_t length)
+{
+	pattern->provider = length > 0 ? strndup(from, length) : strdup("*");
+	if (!pattern->provider)
+		return probe_error_no_memory();
+	if (strncmp(pattern->provider, "sdt_", 4) == 0 && pattern->provider[4])
+		pattern->without_prefix = pattern->provider + 4;
+	return NULL;
+}
+
+static struct probe_error *set_name(struct probe_pattern *pattern, const char *from, size_t length)
+{
+	pattern->name = length > 0 ? double_dashes(from, length, true) : strdup("*");
+	return pattern->name ? NULL : probe_error_no_memory();
+}
+
+/* The last colon of [from, end) that is not within brackets ([[:alpha:]]), or NULL. */
+static const char *last_colon(const char *from, const char *end)
+{
+	int depth = 0;
+
+	for (const char *at = end; at-- > from;) {
+		if (*at == ']')
+			depth++;
+		else if (*at == '[' && depth > 0)
+			depth--;
+		else if (*at == ':' && depth == 0)
+			return at;
+	}
+	return NULL;
+}
+
+/* Skips the prefix that bpftrace and bcc put before a path; returns where the path begins. */
+static const char *skip_tool(const char *from, const char *end)
+{
+	size_t length = strncmp(from, "usdt:", 5) == 0 ? 5 : strncmp(from, "u:", 2) == 0 ? 2 : 0;
+
+	/* With only one colon, it is a provider of that name. */
+	return length > 0 && last_colon(from + length, end) ? from + length : from;
+}
+
+static struct probe_error *parse_globs(const struct parser *parser, const char *end)
+{
+	struct probe_pattern *pattern = parser->pattern;
+	const char *from = parser->text + (parser->text[0] == '%');
+	const char *start = skip_tool(from, end);
+	const char *name_colon = last_colon(start, end), *colon;
+	struct probe_error *error = check_other_language(parser);
+
+	if (!error)
+		error = check_brackets(parser, from, end);
+	if (!error)
+		error = check_parentheses(parser, name_colon ? name_colon + 1 : start, end);
+	if (error)
+		return error;
+	pattern->is_library = start != from;
+	if (!name_colon) {
+		if (memchr(start, '/', (size_t)(end - start)))
+			return mistake(parser, end,
+				start[0] == '/' ? "expected ':' and a probe after the path, or "
+						  "'/' at the end of a regular expression"
+						: "expected ':' and a probe after the path");
+		error = set_provider(pattern, start, 0);
+		return error ? error : set_name(pattern, start, (size_t)(end - start));
+	}
+	error = set_name(pattern, name_colon + 1, (size_t)(end - name_colon - 1));
+	if (error)
+		return error;
+	colon = last_colon(start, name_colon);
+	/* usdt:path:name, and path:name */
+	if (!colon && (pattern->is_library || memchr(start, '/', (size_t)(name_colon - start)))) {
+		error = set_path(pattern, start, (size_t)(name_colon - start));
+		return error ? error : set_provider(pattern, start, 0);
+	}
+	if (!colon)
+		return set_provider(pattern, start, (size_t)(name_colon - start));
+	error = set_path(pattern, start, (size_t)(colon - start));
+	return error ? error : set_provider(pattern, colon + 1, (size_t)(name_colon - colon - 1));
+}
+
+/*
+ * Where the list of captures begins: the parenthesis that the text's last character closes; or
+ * the text's end. A regular expression ends with a slash before it.
+ */
+static const char *find_captures(const char *text)
+{
+	const char *end = text + strlen(text);
+	int depth = 0;
+
+	if (end == text || end[-1] != ')')
+		return end;
+	for (const char *at = end; at-- > text;) {
+		if (*at == ')')
+			depth++;
+		else if (*at == '(' && --depth == 0)
+			return at;
+	}
+	return end;
+}
+
+static struct probe_error *parse(const struct parser *parser)
+{
+	const char *text = parser->text, *captures = find_captures(text);
+	const char *expected, *end = captures;
+	struct probe_error *error;
+
+	while (end > text && (end[-1] == ' ' || end[-1] == '\t'))
+		end--;
+	if (end == text)
+		return mistake(parser, text, "expected provider:name");
+	if (end - text > 2 && text[0] == '/' && end[-1] == '/')
+		error = parse_regex(parser, end);
+	else
+		error = parse_globs(parser, end);
+	if (error || !*captures)
+		return error;
+	parser->pattern->has_captures = true;
+	if (!parser->pattern->catalogue || !meaning_names_used(captures)) {
+		expected = captures_parse(
+			&captures, parser->pattern->captures, &parser->pattern->capture_count);
+		return expected ? mistake(parser, captures, expected) : NULL;
+	}
+	parser->pattern->named_list = captures;
+	return NULL;
+}
+
+/* A pattern with a copy of the text and nothing else; NULL without memory. */
+static struct probe_pattern *create(const char *text)
+{
+	struct probe_pattern *pattern = calloc(1, sizeof(*pattern));
+
+	if (!pattern)
+		return NULL;
+	pattern->text = strdup(text);
+	if (pattern->text)
+		return pattern;
+	free(pattern);
+	return NULL;
+}
+
+struct probe_error *probe_pattern_parse(const char *text, struct probe_pattern **ret)
+{
+	return probe_pattern_parse_named(text, NULL, ret);
+}
+
+struct probe_error *probe_pattern_parse_named(
+	const char *text, const struct probe_catalogue *catalogue, struct probe_pattern **ret)
+{
+	struct probe_pattern *pattern = create(text);
+	struct probe_error *error;
+
+	*ret = NULL;
+	if (!pattern)
+		return probe_error_no_memory();
+	pattern->catalogue = catalogue;
+	error = parse(&(struct parser){pattern->text, pattern});
+	if (error) {
+		probe_pattern_free(pattern);
+		return error;
+	}
+	*ret = pattern;
+	return NULL;
+}
+
+struct probe_error *probe_pattern_predicate(const char *text,
+	bool (*predicate)(const char *path, const char *provider, const char *name, void *data),
+	void *data, struct probe_pattern **ret)
+{
+	struct probe_pattern *pattern = create(text);
+
+	*ret = pattern;
+	if (!pattern)
+		return probe_error_no_memory();
+	pattern->predicate = predicate;
+	pattern->data = data;
+	return NULL;
+}
+
+void probe_pattern_free(struct probe_pattern *pattern)
+{
+	if (!pattern)
+		return;
+	if (pattern->is_regex)
+		regfree(&pattern->regex);
+	free(pattern->path);
+	free(pattern->resolved);
+	free(pattern->provider);
+	free(pattern->name);
+	free(pattern->text);
+	free(pattern);
+}
+
+const char *probe_pattern_text(const struct probe_pattern *pattern)
+{
+	return pattern->text;
+}
+
+void pattern_predicate(
+	const struct probe_pattern *pattern, uint64_t *function_ret, uint64_t *data_ret)
+{
+	*function_ret = (uintptr_t)pattern->predicate;
+	*data_ret = (uintptr_t)pattern->data;
+}
+
+bool pattern_is_exact(const struct probe_pattern *pattern)
+{
+	return !pattern->predicate && !pattern->is_regex && !is_glob(pattern->name);
+}
+
+int pattern_precision(const struct probe_pattern *pattern)
+{
+	return 2 * pattern_is_exact(pattern) + pattern->has_captures;
+}
+
+bool pattern_names(
+	const struct probe_pattern *pattern, const char **provider_ret, const char **name_ret)
+{
+	if (!pattern_is_exact(pattern) || is_glob(pattern->provider))
+		return false;
+	*provider_ret = pattern->provider;
+	*name_ret = pattern->name;
+	return true;
+}
+
+bool pattern_has_captures(const struct probe_pattern *pattern)
+{
+	return pattern->has_captures;
+}
+
+bool pattern_has_symbols(const struct probe_pattern *pattern)
+{
+	/* A list with names is parsed for each probe: none of them is sym, which is reserved. */
+	bool ret = pattern->named_list && strstr(pattern->named_list, "sym");
+
+	for (size_t i = 0; i < pattern->capture_count; i++)
+		ret |= pattern->captures[i].is_symbol;
+	return ret;
+}
+
+const char *pattern_named_list(
+	const struct probe_pattern *pattern, const struct probe_catalogue **catalogue_ret)
+{
+	*catalogue_ret = pattern->catalogue;
+	return pattern->named_list;
+}
+
+struct probe_error *pattern_captures(const struct probe_pattern *pattern, const char *provider,
+	const char *name, size_t arg_count, bool absent_ok, struct capture captures[CAPTURES_MAX],
+	size_t *count_ret)
+{
+	const char *at, *expected;
+	struct probe_error *error;
+	char *list;
+
+	*count_ret = pattern->capture_count;
+	memcpy(captures, pattern->captures, pattern->capture_count * sizeof(*captures));
+	if (!pattern->named_list)
+		return NULL;
+	/* No probe has 32 arguments. */
+	error = meaning_replace("the list", pattern->named_list,
+		probe_catalogue_find(pattern->catalogue, provider, name, arg_count), NULL,
+		absent_ok ? "arg31" : NULL, &list);
+	if (!error) {
+		at = list;
+		expected = captures_parse(&at, captures, count_ret);
+		if (expected)
+			error = mistake(&(struct parser){.text = list}, at, expected);
+	}
+	free(list);
+	return probe_error_prefix(error, "%s:%s", provider, name);
+}
+
+/* ---- Matching ----------------------------------------------------------------- */
+
+/* Whether a file name belongs to the library that bcc calls "c" and bpftrace "libc". */
+static bool is_library_file(const char *library, const char *file)
+{
+	size_t length = strlen(library);
+
+	if (strncmp(library, "lib", 3) != 0 && strncmp(file, "lib", 3) == 0)
+		file += 3;
+	if (strncmp(file, library, length) != 0)
+		return false;
+	file += length;
+	/* libc-2.31.so was the name of the C library until glibc 2.34. */
+	return strncmp(file, ".so", 3) == 0 ||
+	       (file[0] == '-' && isdigit((unsigned char)file[1]) && strstr(file, ".so"));
+}
+
+static bool matches_path(const struct probe_pattern *pattern, const char *path)
+{
+	const char *glob = pattern->path;
+	const char *slash;
+
+	if (!glob)
+		return true;
+	if (!strchr(glob, '/')) {
+		slash = strrchr(path, '/');
+		slash = slash ? slash + 1 : path;
+		return fnmatch(glob, slash, 0) == 0 ||
+		       (pattern->is_library && is_library_file(glob, slash));
+	}
+	if (fnmatch(glob, path, 0) == 0)
+		return true;
+	if (pattern->resolved && strcmp(pattern->resolved, path) == 0)
+		return true;
+	if (glob[0] == '/')
+		return false;
+	/* A relative path matches the tail of an absolute one. */
+	while (strncmp(glob, "./", 2) == 0)
+		glob += 2;
+	for (slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
+		if (fnmatch(glob, slash + 1, 0) == 0)
+			return true;
+	}
+	return false;
+}
+
+static bool matches_name(const struct probe_pattern *pattern, const char *name)
+{
+	AUTO_FREE char *doubled = NULL;
+
+	if (!strchr(name, '-'))
+		return fnmatch(pattern->name, name, 0) == 0;
+	doubled = double_dashes(name, strlen(name), false);
+	return doubled && fnmatch(pattern->name, doubled, 0) == 0;
+}
+
+/* Copies a name with every `__` as `-`. */
+static void single_dashes(char *to, const char *from)
+{
+	while (*from) {
+		if (from[0] == '_' && from[1] == '_') {
+			*to++ = '-';
+			from += 2;
+		} else {
+			*to++ = *from++;
+		}
+	}
+	*to = '\0';
+}
+
+/* Tries the name unchanged, with each `-` as `__`, and with each `__` as `-`. */
+static bool matches_regex(const regex_t *regex, const char *provider, const char *name)
+{
+	size_t provider_length = strlen(provider);
+	AUTO_FREE char *doubled = NULL, *subject = NULL;
+	char *tail;
+	bool matches;
+
+	if (strchr(name, '-')) {
+		doubled = double_dashes(name, strlen(name), false);
+		if (!doubled)
+			return false;
+	}
+	subject = malloc(provider_length + 1 + 2 * strlen(name) + 1);
+	if (!subject)
+		return false;
+	memcpy(subject, provider, provider_length);
+	subject[provider_length] = ':';
+	tail = subject + provider_length + 1;
+	strcpy(tail, name);
+	matches = regexec(regex, subject, 0, NULL, 0) == 0;
+	if (!matches && doubled) {
+		strcpy(tail, doubled);
+		matches = regexec(regex, subject, 0, NULL, 0) == 0;
+	}
+	if (!matches && strstr(name, "__")) {
+		single_dashes(tail, name);
+		matches = regexec(regex, subject, 0, NULL, 0) == 0;
+	}
+	return matches;
+}
+
+bool pattern_may_name(const struct probe_pattern *pattern, const char *provider, const char *name)
+{
+	if (pattern->predicate)
+		return true;
+	if (pattern->is_regex)
+		return matches_regex(&pattern->regex, provider, name);
+	if (fnmatch(pattern->provider, provider, 0) != 0 &&
+		(!pattern->without_prefix || fnmatch(pattern->without_prefix, provider, 0) != 0))
+		return false;
+	return matches_name(pattern, name);
+}
+
+bool probe_pattern_matches(const struct probe_pattern *pattern, const char *path,
+	const char *provider, const char *name)
+{
+	if (pattern->predicate)
+		return pattern->predicate(path, provider, name, pattern->data);
+	return pattern_may_name(pattern, provider, name) &&
+	       (pattern->is_regex || matches_path(pattern, path));
+}

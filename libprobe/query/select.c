@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libprobe/base/array.h"
+#include "libprobe/base/cleanup.h"
+#include "libprobe/query/argument.h"
+#include "libprobe/query/pattern.h"
+#include "libprobe/query/select.h"
+
+/* Orders notes by provider and name; equal ones stay in file order. */
+static int compare_notes(const void *a, const void *b)
+{
+	const struct sdt_note *x = *(const struct sdt_note *const *)a;
+	const struct sdt_note *y = *(const struct sdt_note *const *)b;
+	int order = strcmp(x->provider, y->provider);
+
+	if (!order)
+		order = strcmp(x->name, y->name);
+	return order ? order : x < y ? -1 : x > y;
+}
+
+const struct sdt_note **select_by_name(const struct sdt_notes *notes)
+{
+	const struct sdt_note **sorted = calloc(notes->count + 1, sizeof(*sorted));
+
+	for (size_t i = 0; sorted && i < notes->count; i++)
+		sorted[i] = &notes->notes[i];
+	if (sorted)
+		qsort(sorted, notes->count, sizeof(*sorted), compare_notes);
+	return sorted;
+}
+
+size_t select_probe_end(const struct sdt_note *const *sorted, size_t count, size_t from)
+{
+	size_t end = from + 1;
+
+	while (end < count && strcmp(sorted[from]->name, sorted[end]->name) == 0 &&
+		strcmp(sorted[from]->provider, sorted[end]->provider) == 0)
+		end++;
+	return end;
+}
+
+/* FNV-1a: the start, the factor, and the factor's inverse modulo 2^64. */
+#define HASH_START UINT64_C(0xcbf29ce484222325)
+#define HASH_FACTOR UINT64_C(0x100000001b3)
+#define HASH_INVERSE UINT64_C(0xce965057aff6957b)
+_Static_assert(HASH_FACTOR *HASH_INVERSE == 1, "the inverse of the factor");
+
+/* Of a text including its terminating 0. */
+static uint64_t hash_text(uint64_t hash, const char *text)
+{
+	do {
+		hash = (hash ^ (uint8_t)*text) * HASH_FACTOR;
+	} while (*text++);
+	return hash;
+}
+
+static uint64_t hash_back(uint64_t hash, const char *text)
+{
+	for (size_t i = strlen(text) + 1; i-- > 0;)
+		hash = (hash * HASH_INVERSE) ^ (uint8_t)text[i];
+	return hash;
+}
+
+uint64_t select_key(
+	const struct sdt_notes *notes, uint64_t bias, const char *provider, const char *name)
+{
+	uint64_t where = bias;
+
+	if (notes->first)
+		where += notes->first;
+	else if (notes->count && notes->notes[0].pc)
+		where += notes->notes[0].pc;
+	else if (notes->count)
+		where += notes->notes[0].semaphore;
+	return hash_text(hash_text(where ^ HASH_START, provider), name);
+}
+
+uint64_t select_key_place(uint64_t key, const char *provider, const char *name)
+{
+	return hash_back(hash_back(key, name), provider) ^ HASH_START;
+}
+
+/* A note, by its address. */
+struct place {
+	uint64_t pc;
+	const struct sdt_note *note;
+};
+
+/* By address, then by file order, which is also their order in memory. */
+static int compare_places(const void *a, const void *b)
+{
+	const struct place *x = a, *y = b;
+
+	return x->pc != y->pc	   ? (x->pc < y->pc ? -1 : 1)
+	       : x->note < y->note ? -1
+				   : x->note > y->note;
+}
+
+/*
+ * A probe's notes sorted by address. Linkers fold functions with identical code (--icf), so
+ * several notes may name one address: that is one site, which is hit once. NULL without memory.
+ */
+static struct place *sort_places(const struct sdt_note *const *notes, size_t count)
+{
+	struct place *places = calloc(count, sizeof(*places));
+
+	if (!places)
+		return NULL;
+	for (size_t i = 0; i < count; i++)
+		places[i] = (struct place){notes[i]->pc, notes[i]};
+	qsort(places, count, sizeof(*places), compare_places);
+	return places;
+}
+
+/* `is_again`: an earlier note has the same address; only the semaphore matters. */
+static struct probe_error *add_site(struct selection *selection, const struct module *module,
+	const struct sdt_note *note, size_t probe, bool is_again)
+{
+	if (!ARRAY_ROOM(selection->sites, selection->site_count))
+		return probe_error_no_memory();
+	selection->sites[selection->site_count++] = (struct select_site){
+		.note = note,
+		.pc = note->pc && !is_again ? note->pc + module->bias : 0,
+		.semaphore = note->semaphore ? note->semaphore + module->bias : 0,
+		.probe = probe,
+	};
+	return NULL;
+}
+
+/* Adds a probe with its notes, which are adjacent in `notes`. */
+static struct probe_error *add_probe(struct selection *selection, struct module *module,
+	const struct sdt_note *const *notes, size_t count, size_t pattern)
+{
+	size_t probe_count = selection->probe_count;
+	AUTO_FREE struct place *places = sort_places(notes, count);
+	struct probe_error *error = NULL;
+	struct select_probe *probe;
+
+	if (!places || !ARRAY_ROOM(selection->probes, probe_count))
+		return probe_error_no_memory();
+	probe = &selection->probes[selection->probe_count++];
+	*probe = (struct select_probe){
+		.module = module,
+		.provider = notes[0]->provider,
+		.name = notes[0]->name,
+		.first_site = selection->site_count,
+		.pattern = pattern,
+		.key = select_key(&module->notes, module->bias, notes[0]->provider, notes[0]->name),
+	};
+	for (size_t i = 0; i < count && !error; i++) {
+		const struct sdt_note *first =
+			places[ARRAY_SEARCH(places, count, pc, notes[i]->pc)].note;
+		bool is_again = notes[i]->pc && first != notes[i];
+
+		if (!is_again || first->semaphore != notes[i]->semaphore)
+			error = add_site(selection, module, notes[i], probe_count, is_again);
+	}
+	probe->site_count = selection->site_count - probe->first_site;
+	return error;
+}
+
+/* Finds the highest argument that a pattern names of a probe with so many; -1 if none. */
+static struct probe_error *highest_argument(const struct probe_pattern *pattern,
+	const struct sdt_note *note, size_t arg_count, int *ret)
+{
+	struct capture captures[CAPTURES_MAX];
+	size_t count;
+	struct probe_error *error = pattern_captures(
+		pattern, note->provider, note->name, arg_count, false, captures, &count);
+
+	*ret = -1;
+	for (size_t i = 0; !error && i < count; i++) {
+		if (captures[i].arg > *ret)
+			*ret = captures[i].arg;
+		if (captures[i].has_length && captures[i].length > *ret)
+			*ret = captures[i].length;
+		if (captures[i].has_index && captures[i].index > *ret)
+			*ret = captures[i].index;
+	}
+	return error;
+}
+
+struct probe_error *select_lacking(const struct probe_pattern *pattern, uint16_t machine,
+	const struct sdt_note *const *notes, size_t count)
+{
+	const struct arch *arch = arch_of_machine(machine);
+	struct arch_arg specs[ARCH_ARGS_MAX];
+	const struct sdt_note *without = NULL;
+	char list[ARGUMENT_TEXT];
+	size_t lacking = 0;
+	int absent = 0;
+
+	for (size_t i = 0; i < count && arch && pattern_has_captures(pattern); i++) {
+		size_t args = arch->parse_args(notes[i]->args, specs);
+		int highest;
+		struct probe_error *error = highest_argument(pattern, notes[i], args, &highest);
+
+		if (error)
+			return error;
+		if (highest < 0 || args > (size_t)highest)
+			continue;
+		absent = without ? absent : highest;
+		without = without ? without : notes[i];
+		lacking++;
+	}
+	if (!lacking)
+		return NULL;
+	argument_list(specs, arch->parse_args(without->args, specs), list);
+	if (lacking == count)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"%s:%s: there is no arg%d, the probe has %s", without->provider,
+			without->name, absent, list);
+	return probe_error_new(PROBE_ERROR_USAGE,
+		"%s:%s: %zu of its %zu sites have no arg%d: the one at %#jx has %s",
+		without->provider, without->name, lacking, count, absent, (uintmax_t)without->pc,
+		list);
+}
+
+/* What is known of the arguments that a pattern names. */
+struct wanted {
+	struct probe_error *error; /* of the first matching probe that lacks one */
+	bool is_there;		   /* another one has them */
+};
+
+/* Notes whether a probe has what a pattern names; false where it is refused for that. */
+static bool note_arguments(
+	const struct probe_pattern *pattern, struct probe_error *lacks, struct wanted *wanted)
+{
+	if (wanted->error)
+		probe_error_free(lacks);
+	else
+		wanted->error = lacks;
+	wanted->is_there |= !lacks;
+	return !lacks || !pattern_is_exact(pattern);
+}
+
+static struct probe_error *select_module(struct module *module,
+	const struct probe_pattern *const *patterns, size_t pattern_count, struct wanted *wanted,
+	struct selection *ret)
+{
+	struct probe_error *error = module_read_notes(module);
+	AUTO_FREE const struct sdt_note **notes = NULL;
+	size_t count = module->notes.count;
+
+	if (error)
+		return error;
+	notes = select_by_name(&module->notes);
+	if (!notes)
+		return probe_error_no_memory();
+	for (size_t i = 0, end; i < count && !error; i = end) {
+		size_t first = pattern_count;
+		bool lacking = false, exact = false;
+
+		end = select_probe_end(notes, count, i);
+		for (size_t k = 0; k < pattern_count; k++) {
+			if (!probe_pattern_matches(
+				    patterns[k], module->path, notes[i]->provider, notes[i]->name))
+				continue;
+			ret->matched[k] = true;
+			if (module->object)
+				lacking |= !note_arguments(patterns[k],
+					select_lacking(patterns[k], object_machine(module->object),
+						notes + i, end - i),
+					&wanted[k]);
+			exact |= pattern_is_exact(patterns[k]);
+			if (first == pattern_count ||
+				pattern_precision(patterns[k]) > pattern_precision(patterns[first]))
+				first = k;
+		}
+		if (first < pattern_count || pattern_count == 0)
+			error = add_probe(ret, module, notes + i, end - i, first);
+		if (error || (!lacking && !exact))
+			continue;
+		ret->probes[ret->probe_count - 1].lacking = lacking;
+		ret->probes[ret->probe_count - 1].exact = exact;
+	}
+	return error;
+}
+
+/* Keeps the first mistake. It is not a mistake if only some of the probes that wildcards match lack
+ * an argument. */
+static void judge_arguments(const struct probe_pattern *const *patterns, size_t count,
+	struct wanted *wanted, struct selection *ret)
+{
+	for (size_t k = 0; k < count; k++) {
+		if (ret->lacking || (wanted[k].is_there && !pattern_is_exact(patterns[k])))
+			probe_error_free(wanted[k].error);
+		else
+			ret->lacking = wanted[k].error;
+	}
+}
+
+struct probe_error *select_probes(struct modules *modules,
+	const struct probe_pattern *const *patterns, size_t count, struct selection *ret)
+{
+	struct wanted *wanted = calloc(count + 1, sizeof(*wanted));
+	struct probe_error *error = NULL;
+
+	*ret = (struct selection){.pattern_count = count};
+	ret->matched = calloc(count + 1, sizeof(*ret->matched));
+	if (!ret->matched || !wanted)
+		error = probe_error_no_memory();
+	for (size_t i = 0; i < modules->count && !error; i++)
+		error = select_module(&modules->items[i], patterns, count, wanted, ret);
+	if (wanted)
+		judge_arguments(patterns, count, wanted, ret);
+	free(wanted);
+	if (error)
+		selection_deinit(ret);
+	return error;
+}
+
+void selection_deinit(struct selection *selection)
+{
+	free(selection->probes);
+	free(selection->sites);
+	free(selection->plans);
+	free(selection->matched);
+	probe_error_free(selection->lacking);
+	*selection = (struct selection){0};
+}
+
+void select_refuse(struct select_site *site, const char *reason)
+{
+	site->chosen = PROBE_PLAN_REFUSED;
+	memset(site->reasons, 0, sizeof(site->reasons));
+	site->reasons[0] = reason;
+}
+
+void select_add_reason(struct select_site *site, const char *reason)
+{
+	for (size_t i = 0; i < SELECT_REASONS; i++) {
+		if (site->reasons[i] && strcmp(site->reasons[i], reason) != 0)
+			continue;
+		site->reasons[i] = reason;
+		return;
+	}
+}
+
+char *select_reason_text(const struct select_site *site)
+{
+	size_t size = 1;
+	char *text;
+
+	for (size_t i = 0; i < SELECT_REASONS && site->reasons[i]; i++)
+		size += strlen(site->reasons[i]) + strlen(", and ");
+	text = calloc(size, 1);
+	for (size_t i = 0; text && i < SELECT_REASONS && site->reasons[i]; i++) {
+		strcat(text, i ? ", and " : "");
+		strcat(text, site->reasons[i]);
+	}
+	return text;
+}
+
+void selection_drop_unwanted(struct selection *selection)
+{
+	size_t sites = 0, probes = 0;
+
+	for (size_t i = 0; i < selection->probe_count; i++) {
+		struct select_probe probe = selection->probes[i];
+
+		if (probe.unwanted)
+			continue;
+		memmove(selection->sites + sites, selection->sites + probe.first_site,
+			probe.site_count * sizeof(*selection->sites));
+		for (size_t k = 0; k < probe.site_count; k++)
+			selection->sites[sites + k].probe = probes;
+		probe.first_site = sites;
+		sites += probe.site_count;
+		selection->probes[probes++] = probe;
+	}
+	selection->site_count = sites;
+	selection->probe_count = probes;
+}
+
+struct probe_error *select_check_arguments(struct selection *selection)
+{
+	struct probe_error *error = selection->lacking;
+
+	selection->lacking = NULL;
+	return error;
+}
+
+/*
+ * Some files could not be read, and the probe may be in one of them: sets error->err to EIO.
+ * `error` is about the readable files.
+ */
+static struct probe_error *or_unread(struct probe_error *error, const struct modules *modules,
+	const struct probe_pattern *pattern, pid_t pid, bool any)
+{
+	const struct module *module = NULL;
+	struct probe_error *more;
+
+	for (size_t i = 0; i < modules->count && !module; i++)
+		module = modules->items[i].reason ? &modules->items[i] : NULL;
+	if (!module)
+		return error;
+	more = any ? probe_error_new(error->code, "%s (%s: %s)", error->message, module->path,
+			     module->reason)
+		   : probe_error_new(error->code,
+			     "no probe matches '%s' in what can be read of process %d (%s: %s)",
+			     probe_pattern_text(pattern), (int)pid, module->path, module->reason);
+	probe_error_free(error);
+	more->err = EIO;
+	return more;
+}
+
+struct probe_error *select_unmatched(struct modules *modules, const struct selection *selection,
+	const struct probe_pattern *const *patterns, pid_t pid)
+{
+	struct selection all;
+	struct probe_error *error;
+	char **names, where[48], list[48];
+	size_t first = 0;
+
+	while (first < selection->pattern_count && selection->matched[first])
+		first++;
+	if (first == selection->pattern_count)
+		return NULL;
+	error = select_probes(modules, NULL, 0, &all);
+	if (error)
+		return error;
+	names = calloc(all.probe_count + 1, sizeof(*names));
+	for (size_t i = 0; names && i < all.probe_count; i++)
+		if (asprintf(&names[i], "%s:%s", all.probes[i].provider, all.probes[i].name) < 0)
+			names[i] = NULL;
+	snprintf(where, sizeof(where), "process %d", pid);
+	snprintf(list, sizeof(list), "probectl list -p %d", pid);
+	error = names ? or_unread(probe_pattern_no_match(patterns[first], where, list,
+					  (const char *const *)names, all.probe_count),
+				modules, patterns[first], pid, all.probe_count > 0)
+		      : probe_error_no_memory();
+	for (size_t i = 0; names && i < all.probe_count; i++)
+		free(names[i]);
+	free(names);
+	selection_deinit(&all);
+	return error;
+}

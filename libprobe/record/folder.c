@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: MIT */
+/* The records in a folder: it is one itself, or has parts of one, or several records. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <fts.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "libprobe/base/array.h"
+#include "libprobe/record/reader.h"
+
+enum {
+	/* below the given folder: LTTng's records are six levels down */
+	DEPTH_MAX = 8,
+	RECORDS_MAX = 1 << 20,
+	METADATA_BYTES_MAX = 1 << 26
+};
+
+static struct probe_error *add_record(struct reader_folder *folder, const char *path, size_t length)
+{
+	if (folder->count >= RECORDS_MAX)
+		return probe_error_new(PROBE_ERROR_FORMAT, "there are too many records in it");
+	if (!ARRAY_ROOM(folder->records, folder->count))
+		return probe_error_no_memory();
+	folder->records[folder->count] = strndup(path, length);
+	if (!folder->records[folder->count])
+		return probe_error_no_memory();
+	folder->count++;
+	return NULL;
+}
+
+/* Whether this is the folder of a part, named 000001 and so on. */
+static bool is_part(const FTSENT *metadata)
+{
+	const char *name = metadata->fts_parent->fts_name;
+
+	return metadata->fts_level == 2 && name[strspn(name, "0123456789")] == '\0';
+}
+
+static int by_name(const FTSENT **a, const FTSENT **b)
+{
+	return strverscmp((*a)->fts_name, (*b)->fts_name);
+}
+
+static struct probe_error *visit(struct reader_folder *folder, FTS *tree, FTSENT *entry)
+{
+	switch (entry->fts_info) {
+	case FTS_D:
+		if (entry->fts_level > DEPTH_MAX)
+			fts_set(tree, entry, FTS_SKIP);
+		break;
+	case FTS_DNR:
+	case FTS_ERR:
+	case FTS_NS:
+		if (!entry->fts_level && entry->fts_errno == ENOENT)
+			return probe_error_new(PROBE_ERROR_NOT_FOUND, "there is no such folder");
+		return probe_error_system(entry->fts_errno, "cannot read %s", entry->fts_path);
+	case FTS_F:
+		if (strcmp(entry->fts_name, "metadata") != 0 || entry->fts_level < 1)
+			break;
+		folder->parts &= is_part(entry);
+		/* The folder: the path without "/metadata". */
+		return add_record(
+			folder, entry->fts_path, entry->fts_pathlen - entry->fts_namelen - 1U);
+	}
+	return NULL;
+}
+
+struct probe_error *reader_folder_find(const char *path, struct reader_folder *ret)
+{
+	char *const paths[] = {(char *)path, NULL};
+	struct probe_error *error = NULL;
+	FTSENT *entry;
+	FTS *tree;
+
+	*ret = (struct reader_folder){.path = path, .parts = true};
+	tree = fts_open(paths, FTS_PHYSICAL | FTS_COMFOLLOW | FTS_NOCHDIR, by_name);
+	if (!tree)
+		return probe_error_system(errno, "%s: cannot read the folder", path);
+	while (!error && (entry = fts_read(tree)))
+		error = visit(ret, tree, entry);
+	if (!error && errno)
+		error = probe_error_system(errno, "cannot read the folder");
+	fts_close(tree);
+	if (!error && !ret->count)
+		error = probe_error_new(PROBE_ERROR_NOT_FOUND,
+			"there is no record in it (a folder with a file `metadata`); "
+			"`probectl record -o` makes one");
+	return probe_error_prefix(error, "%s", path);
+}
+
+void reader_folder_deinit(struct reader_folder *folder)
+{
+	for (size_t i = 0; i < folder->count; i++)
+		free(folder->records[i]);
+	free(folder->records);
+	folder->records = NULL;
+	folder->count = 0;
+}
+
+struct probe_error *reader_folder_add(struct reader_folder *folder, const char *path)
+{
+	return add_record(folder, path, strlen(path));
+}
+
+static uint64_t record_bytes(const char *record)
+{
+	DIR *folder = opendir(record);
+	struct dirent *entry;
+	struct stat status;
+	uint64_t bytes = 0;
+
+	while (folder && (entry = readdir(folder)))
+		if (entry->d_name[0] != '.' && strcmp(entry->d_name, "metadata") != 0 &&
+			fstatat(dirfd(folder), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+			S_ISREG(status.st_mode))
+			bytes += (uint64_t)status.st_size;
+	if (folder)
+		closedir(folder);
+	return bytes;
+}
+
+uint64_t reader_folder_bytes(const struct reader_folder *folder)
+{
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < folder->count; i++)
+		bytes += record_bytes(folder->records[i]);
+	return bytes;
+}
+
+/* ---- Metadata ------------------------------------------------------------------------------- */
+
+static struct probe_error *read_all(int fd, char **text_ret, size_t *length_ret)
+{
+	struct stat status;
+	size_t room;
+	ssize_t n;
+
+	if (fstat(fd, &status) != 0)
+		return probe_error_system(errno, "cannot be read");
+	if (!S_ISREG(status.st_mode) || status.st_size > METADATA_BYTES_MAX)
+		return probe_error_new(
+			PROBE_ERROR_FORMAT, "is no file of at most %d bytes", METADATA_BYTES_MAX);
+	room = (size_t)status.st_size;
+	*length_ret = 0;
+	*text_ret = malloc(room + 1);
+	if (!*text_ret)
+		return probe_error_no_memory();
+	do {
+		n = read(fd, *text_ret + *length_ret, room - *length_ret);
+		*length_ret += n > 0 ? (size_t)n : 0;
+	} while (n > 0 || (n < 0 && errno == EINTR));
+	return n < 0 ? probe_error_system(errno, "cannot be read") : NULL;
+}
+
+struct probe_error *reader_metadata(const char *record, char **text_ret, size_t *length_ret)
+{
+	struct probe_error *error;
+	char *path;
+	int fd;
+
+	*text_ret = NULL;
+	if (asprintf(&path, "%s/metadata", record) < 0)
+		return probe_error_no_memory();
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	error = fd < 0 ? probe_error_system(errno, "cannot be opened")
+		       : read_all(fd, text_ret, length_ret);
+	error = probe_error_prefix(error, "%s", path);
+	if (fd >= 0)
+		close(fd);
+	free(path);
+	if (error) {
+		free(*text_ret);
+		*text_ret = NULL;
+	}
+	return error;
+}

@@ -1,0 +1,596 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Reading our own records: their streams, merged by time. The stream that is next is on top of a
+ * heap; usually it is the one that was next before, since a thread stays on its CPU for a while.
+ *
+ * Parts of one record (`--rotate`) follow each other in time, so only one is open at a time.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+
+#include "libprobe/base/array.h"
+#include "libprobe/record/ctf2.h"
+#include "libprobe/record/own.h"
+#include "libprobe/record/ctf.h"
+
+/* Kept apart: what most events need is then short, and stays in registers. */
+#define RARE __attribute__((noinline))
+
+enum {
+	/* Together, blocks take about as much; each is large enough to be read at the disk's speed.
+	 */
+	BLOCKS_BYTES = 1 << 26,
+	BLOCK_BYTES_MIN = 1 << 14,
+	BLOCK_BYTES_MAX = 1 << 18
+};
+
+/* A stream's place in the heap. */
+struct turn {
+	uint64_t time_ns;
+	struct own_stream *stream;
+};
+
+struct own_reader {
+	const struct reader_folder *folder;
+	size_t opened; /* how many of its records have been opened */
+
+	/* What is open now: */
+	struct own_trace *traces;
+	size_t trace_count;
+	struct own_stream *streams;
+	size_t stream_count;
+	struct turn *heap;
+	size_t turn_count;
+	uint64_t second_ns; /* the earliest turn below the top */
+	bool taken;	    /* the item of the stream on top has been returned */
+	struct step_result result;
+	struct reader_stacks stacks;
+	uint64_t texts; /* of events: a random number, and others as soon as texts go; 0: none */
+
+	uint64_t closed_bytes;	    /* read of parts that are closed */
+	uint64_t unread;	    /* bytes that made no sense */
+	struct probe_error *damage; /* the first of it; NULL: none */
+};
+
+/* ---- Opening -----------------------------------------------------------------------------------
+ */
+
+static bool is_ctf2(const char *text, size_t length)
+{
+	return length && text[0] == CTF2_SEPARATOR;
+}
+
+struct probe_error *reader_is_own(const char *record, bool *ret)
+{
+	/* Nothing else is like these: in a string, there would be backslashes. */
+	static const char env[] = "tracer_name = \"probectl\";";
+	static const char env2[] = "\"tracer_name\":\"probectl\"";
+	struct probe_error *error;
+	size_t length;
+	char *text;
+
+	error = reader_metadata(record, &text, &length);
+	if (error)
+		return error;
+	if (is_ctf2(text, length))
+		*ret = memmem(text, length, env2, sizeof(env2) - 1) != NULL;
+	else
+		*ret = memmem(text, length, env, sizeof(env) - 1) != NULL;
+	free(text);
+	return NULL;
+}
+
+/* Metadata that cannot be read may be another version's. */
+static struct probe_error *explain(const char *record, const char *version, struct probe_error *why)
+{
+	const char *who = version ? version : "of a version that it does not say";
+	struct probe_error *error;
+
+	if (version && strcmp(version, PROBE_VERSION) == 0)
+		error = probe_error_new(PROBE_ERROR_FORMAT,
+			"%s/metadata: %s (it was made by probectl %s, as this is: it has been "
+			"changed, or cut off)",
+			record, why->message, who);
+	else
+		error = probe_error_new(PROBE_ERROR_FORMAT,
+			"%s/metadata: %s (it was made by probectl %s, and this is %s; babeltrace2 "
+			"may be able to read it)",
+			record, why->message, who, PROBE_VERSION);
+	probe_error_free(why);
+	return error;
+}
+
+static struct probe_error *read_trace(const char *record, struct own_trace *ret)
+{
+	struct probe_error *error;
+	struct tsdl tsdl;
+	size_t length;
+	char *text;
+
+	error = reader_metadata(record, &text, &length);
+	if (error)
+		return error;
+	error = is_ctf2(text, length) ? ctf2_parse(text, length, &tsdl)
+				      : tsdl_parse(text, length, &tsdl);
+	if (!error)
+		error = own_trace_compile(&tsdl, ret);
+	if (error && error->code == PROBE_ERROR_FORMAT)
+		error = explain(record, tsdl.tracer_version, error);
+	tsdl_free(&tsdl);
+	free(text);
+	return error;
+}
+
+static int by_name(const struct dirent **a, const struct dirent **b)
+{
+	return strverscmp((*a)->d_name, (*b)->d_name);
+}
+
+/* Adds a file of a record, if it is a stream. */
+static struct probe_error *add_stream(struct own_reader *reader, const struct own_trace *trace,
+	const char *record, const char *name)
+{
+	struct own_stream stream;
+	struct stat status;
+
+	if (name[0] == '.' || strcmp(name, "metadata") == 0)
+		return NULL;
+	if (!own_stream_init(&stream, trace, record, name) ||
+		!ARRAY_ROOM(reader->streams, reader->stream_count)) {
+		own_stream_deinit(&stream);
+		return probe_error_no_memory();
+	}
+	if (lstat(stream.path, &status) != 0 || !S_ISREG(status.st_mode)) {
+		own_stream_deinit(&stream);
+		return NULL;
+	}
+	stream.size = (uint64_t)status.st_size;
+	reader->streams[reader->stream_count++] = stream;
+	return NULL;
+}
+
+/* Sizes come before the metadata, which describes what is in files of this size. */
+static struct probe_error *open_record(
+	struct own_reader *reader, const char *record, struct own_trace *trace)
+{
+	struct probe_error *error = NULL;
+	struct dirent **names;
+	int count = scandir(record, &names, NULL, by_name);
+
+	if (count < 0)
+		return probe_error_system(errno, "%s: cannot read the folder", record);
+	for (int i = 0; i < count; i++) {
+		if (!error)
+			error = add_stream(reader, trace, record, names[i]->d_name);
+		free(names[i]);
+	}
+	free(names);
+	return error ? error : read_trace(record, trace);
+}
+
+/* ---- The heap
+ * ------------------------------------------------------------------------------------ */
+
+/* Streams of the same time have their turns in the order of their names. */
+static bool is_before(const struct turn *a, const struct turn *b)
+{
+	return a->time_ns != b->time_ns ? a->time_ns < b->time_ns : a->stream < b->stream;
+}
+
+/* The turn at `at` is later than it was: it goes down to where it belongs. */
+static void sink(struct own_reader *reader, size_t at)
+{
+	struct turn *heap = reader->heap, turn = heap[at];
+
+	for (;;) {
+		size_t child = 2 * at + 1;
+
+		if (child + 1 < reader->turn_count && is_before(&heap[child + 1], &heap[child]))
+			child++;
+		if (child >= reader->turn_count || is_before(&turn, &heap[child]))
+			break;
+		heap[at] = heap[child];
+		at = child;
+	}
+	heap[at] = turn;
+}
+
+static RARE void sink_top(struct own_reader *reader)
+{
+	const struct turn *heap = reader->heap;
+
+	sink(reader, 0);
+	reader->second_ns = UINT64_MAX;
+	for (size_t i = 1; i < 3 && i < reader->turn_count; i++)
+		if (heap[i].time_ns < reader->second_ns)
+			reader->second_ns = heap[i].time_ns;
+}
+
+/* Of events so far, texts may be gone, or others be at their place. */
+static void forget_texts(struct own_reader *reader)
+{
+	reader->texts += reader->texts != 0;
+}
+
+/* A stream is over; what is wrong with it is kept for the end. */
+static RARE void end_stream(struct own_reader *reader, const struct own_stream *stream)
+{
+	forget_texts(reader);
+	if (!stream->why)
+		return;
+	reader->unread += stream->unread;
+	if (!reader->damage)
+		reader->damage =
+			probe_error_new(PROBE_ERROR_FORMAT, "%s: %s", stream->path, stream->why);
+}
+
+/* The stream on top has its next item. */
+static void take_turns(struct own_reader *reader)
+{
+	struct turn *top = &reader->heap[0];
+
+	top->time_ns = top->stream->time_ns;
+	if (top->time_ns >= reader->second_ns)
+		sink_top(reader);
+}
+
+/* Finds the next item of the stream on top, which then may be no more there. */
+static RARE struct probe_error *advance(struct own_reader *reader)
+{
+	struct turn *top = &reader->heap[0];
+	struct probe_error *error = own_stream_advance(top->stream, &reader->result);
+
+	if (error)
+		return error;
+	if (top->stream->item == OWN_ITEM_NONE) {
+		end_stream(reader, top->stream);
+		*top = reader->heap[--reader->turn_count];
+		sink_top(reader);
+	} else {
+		take_turns(reader);
+	}
+	return NULL;
+}
+
+static struct probe_error *make_heap(struct own_reader *reader)
+{
+	size_t room = BLOCKS_BYTES / (reader->stream_count + 1);
+	struct probe_error *error = NULL;
+
+	reader->heap = calloc(reader->stream_count + 1, sizeof(*reader->heap));
+	if (!reader->heap)
+		return probe_error_no_memory();
+	room = room > BLOCK_BYTES_MAX ? BLOCK_BYTES_MAX : room;
+	room = room < BLOCK_BYTES_MIN ? BLOCK_BYTES_MIN : room;
+	for (size_t i = 0; i < reader->stream_count && !error; i++) {
+		struct own_stream *stream = &reader->streams[i];
+
+		stream->room = stream->size < room ? (size_t)stream->size + 1 : room;
+		error = own_stream_advance(stream, &reader->result);
+		if (error)
+			break;
+		if (stream->item == OWN_ITEM_NONE)
+			end_stream(reader, stream);
+		else
+			reader->heap[reader->turn_count++] = (struct turn){stream->time_ns, stream};
+	}
+	for (size_t i = reader->turn_count / 2; i-- > 1;)
+		sink(reader, i);
+	sink_top(reader);
+	return error;
+}
+
+/* ---- Parts
+ * ------------------------------------------------------------------------------------------ */
+
+static void close_part(struct own_reader *reader)
+{
+	forget_texts(reader);
+	for (size_t i = 0; i < reader->stream_count; i++) {
+		reader->closed_bytes += reader->streams[i].read;
+		own_stream_deinit(&reader->streams[i]);
+	}
+	for (size_t i = 0; i < reader->trace_count; i++)
+		own_trace_free(&reader->traces[i]);
+	free(reader->streams);
+	free(reader->traces);
+	free(reader->heap);
+	reader_stacks_deinit(&reader->stacks);
+	reader->streams = NULL;
+	reader->traces = NULL;
+	reader->heap = NULL;
+	reader->stream_count = reader->trace_count = reader->turn_count = 0;
+	reader->taken = false;
+}
+
+/* Opens the next part, or everything. */
+static RARE struct probe_error *open_part(struct own_reader *reader)
+{
+	size_t count = reader->folder->parts ? 1 : reader->folder->count;
+	struct probe_error *error = NULL;
+
+	close_part(reader);
+	reader->traces = calloc(count, sizeof(*reader->traces));
+	if (!reader->traces)
+		return probe_error_no_memory();
+	reader->trace_count = count;
+	for (size_t i = 0; i < count && !error; i++)
+		error = open_record(
+			reader, reader->folder->records[reader->opened++], &reader->traces[i]);
+	return error ? error : make_heap(reader);
+}
+
+static void own_close(void *source)
+{
+	struct own_reader *reader = source;
+
+	if (!reader)
+		return;
+	close_part(reader);
+	probe_error_free(reader->damage);
+	free(reader);
+}
+
+struct probe_error *reader_own_open(const struct reader_folder *folder, void **ret)
+{
+	struct own_reader *reader = calloc(1, sizeof(*reader));
+	struct probe_error *error;
+
+	if (!reader)
+		return probe_error_no_memory();
+	reader->folder = folder;
+	if (getrandom(&reader->texts, sizeof(reader->texts), 0) != sizeof(reader->texts))
+		reader->texts = 0;
+	error = open_part(reader);
+	if (error) {
+		own_close(reader);
+		return error;
+	}
+	*ret = reader;
+	return NULL;
+}
+
+/* ---- Events
+ * ------------------------------------------------------------------------------------------ */
+
+static uint32_t word_of(const struct step_result *result)
+{
+	return (uint32_t)result->numbers[OWN_TID] | (uint32_t)result->numbers[OWN_CHILD] << 31;
+}
+
+/* NULL: it is not known. */
+static const char *text_of(const struct probe_value *value)
+{
+	return ctf_known(value->bytes);
+}
+
+/* A class of the meaning OWN_THREAD has these values: pid, tid, comm. */
+static bool name_thread(struct own_stream *stream, const struct step_result *result)
+{
+	const struct probe_value *values = result->values;
+
+	stream->last_thread = NULL;
+	return own_threads_name(&stream->threads, word_of(result), (pid_t)values[0].i,
+		(pid_t)values[1].i, text_of(&values[2]));
+}
+
+/* One of the meaning OWN_FRAME: ip, module, symbol, offset, function, file, line. */
+static bool name_frame(struct own_reader *reader, const struct own_stream *stream)
+{
+	const struct probe_value *values = reader->result.values;
+	const struct probe_frame frame = {.ip = values[0].u,
+		.module = text_of(&values[1]),
+		.symbol = text_of(&values[2]),
+		.offset = values[3].u,
+		.function = values[4].u,
+		.file = text_of(&values[5]),
+		.line = (int)values[6].u};
+
+	return reader_stacks_name(&reader->stacks, stream, &frame);
+}
+
+/* The thread of a hit whose context has only a word for it. */
+static void find_thread(
+	struct own_stream *stream, const struct step_result *result, struct probe_event *ret)
+{
+	uint32_t word = word_of(result);
+	const struct own_thread *thread = stream->last_thread;
+
+	if (!thread || stream->last_word != word)
+		thread = own_threads_find(&stream->threads, word);
+	stream->last_thread = thread;
+	stream->last_word = word;
+	if (thread) {
+		ret->pid = thread->pid;
+		ret->tid = thread->tid;
+		ret->comm = thread->comm;
+		return;
+	}
+	ret->pid = stream->pid;
+	ret->tid = (pid_t)(word & INT32_MAX);
+	if (!ret->tid)
+		ret->tid = ret->pid;
+}
+
+static inline void fill_hit(
+	struct own_reader *reader, struct own_stream *stream, struct probe_event *ret)
+{
+	const struct step_result *result = &reader->result;
+	uint32_t has = stream->class->has;
+
+	*ret = stream->event->event;
+	ret->time_ns = stream->time_ns;
+	ret->cpu = stream->cpu;
+	if (OWN_HAS(has, OWN_PID)) {
+		ret->pid = (pid_t)result->numbers[OWN_PID];
+		ret->tid = (pid_t)result->numbers[OWN_TID];
+		ret->comm = ctf_known(result->comm);
+	} else {
+		find_thread(stream, result, ret);
+		ret->texts = reader->texts;
+	}
+	if (result->frames)
+		ret->stack =
+			reader_stacks_take(&reader->stacks, stream, result->stack, result->frames,
+				OWN_HAS(has, OWN_STACK_END) ? result->numbers[OWN_STACK_END]
+							    : PROBE_STACK_WHOLE);
+}
+
+/* Takes the item of the stream on top, if it is a hit, and all of it is in memory. */
+static bool take_hit(struct own_reader *reader, struct probe_event *ret)
+{
+	struct own_stream *stream = reader->heap[0].stream;
+
+	if (stream->item != OWN_ITEM_EVENT || stream->event->meaning != OWN_HIT ||
+		!own_stream_decode(stream, &reader->result))
+		return false;
+	fill_hit(reader, stream, ret);
+	reader->taken = true;
+	return true;
+}
+
+/* Takes an event that is no hit. */
+static RARE struct probe_error *take_name(struct own_reader *reader, struct own_stream *stream)
+{
+	bool named = true;
+
+	if (stream->event->meaning == OWN_FRAME) {
+		named = name_frame(reader, stream);
+	} else if (stream->event->meaning == OWN_THREAD) {
+		forget_texts(reader);
+		named = name_thread(stream, &reader->result);
+	}
+	return named ? NULL : probe_error_no_memory();
+}
+
+static RARE void take_lost(const struct own_stream *stream, struct probe_event *ret)
+{
+	*ret = (struct probe_event){.kind = PROBE_EVENT_LOST,
+		.time_ns = stream->time_ns,
+		.lost = stream->lost,
+		.cpu = -1};
+}
+
+/* Takes the item of the stream on top. *is_event_ret: *ret is to be returned. */
+static struct probe_error *take(
+	struct own_reader *reader, struct probe_event *ret, bool *is_event_ret)
+{
+	struct own_stream *stream = reader->heap[0].stream;
+	struct probe_error *error;
+	bool taken;
+
+	reader->taken = true;
+	if (stream->item == OWN_ITEM_LOST) {
+		take_lost(stream, ret);
+		*is_event_ret = true;
+		return NULL;
+	}
+	error = own_stream_take(stream, &reader->result, &taken);
+	if (error || !taken)
+		return error;
+	if (stream->event->meaning != OWN_HIT)
+		return take_name(reader, stream);
+	fill_hit(reader, stream, ret);
+	*is_event_ret = true;
+	return NULL;
+}
+
+/* What could not be read, once everything else has been. */
+static RARE struct probe_error *tell_damage(struct own_reader *reader)
+{
+	struct probe_error *damage = reader->damage, *error;
+
+	if (!damage)
+		return NULL;
+	error = probe_error_new(PROBE_ERROR_FORMAT,
+		"%s: %ju bytes of the record were not read; all others were", damage->message,
+		(uintmax_t)reader->unread);
+	reader->damage = NULL;
+	probe_error_free(damage);
+	return error;
+}
+
+/* Nothing is read after an error. */
+static RARE void give_up(struct own_reader *reader)
+{
+	reader->opened = reader->folder->count;
+	close_part(reader);
+}
+
+/* What comes next, if it is not what comes next most often. */
+static RARE struct probe_error *next_item(
+	struct own_reader *reader, struct probe_event *ret, bool *there_ret)
+{
+	struct probe_error *error = NULL;
+
+	while (!error && !*there_ret) {
+		if (reader->taken) {
+			reader->taken = false;
+			error = advance(reader);
+		} else if (reader->turn_count) {
+			error = take(reader, ret, there_ret);
+		} else if (reader->opened < reader->folder->count) {
+			error = open_part(reader);
+		} else {
+			return tell_damage(reader);
+		}
+	}
+	if (error)
+		give_up(reader);
+	return error;
+}
+
+static struct probe_error *own_next(void *source, struct probe_event *ret, bool *there_ret)
+{
+	struct own_reader *reader = source;
+
+	/* Most often it is a hit, and all of it is in memory. */
+	if (reader->taken && reader->turn_count && own_stream_next(reader->heap[0].stream)) {
+		reader->taken = false;
+		take_turns(reader);
+	}
+	*there_ret = !reader->taken && reader->turn_count && take_hit(reader, ret);
+	return *there_ret ? NULL : next_item(reader, ret, there_ret);
+}
+
+static uint64_t own_read(void *source)
+{
+	const struct own_reader *reader = source;
+	uint64_t bytes = reader->closed_bytes;
+
+	for (size_t i = 0; i < reader->stream_count; i++)
+		bytes += reader->streams[i].read;
+	return bytes;
+}
+
+/* What later parts have is not known before they are opened. */
+static size_t own_args_max(const void *source)
+{
+	const struct own_reader *reader = source;
+	size_t max = 0;
+
+	if (reader->opened < reader->folder->count)
+		return SIZE_MAX;
+	for (size_t i = 0; i < reader->trace_count; i++)
+		for (size_t k = 0; k < reader->traces[i].stream_count; k++) {
+			const struct own_stream_class *stream = &reader->traces[i].streams[k];
+
+			for (size_t n = 0; n < stream->class_count; n++)
+				if (stream->classes[n].meaning == OWN_HIT &&
+					stream->classes[n].event.arg_count > max)
+					max = stream->classes[n].event.arg_count;
+		}
+	return max;
+}
+
+const struct reader_ops reader_own = {
+	.next = own_next,
+	.read = own_read,
+	.args_max = own_args_max,
+	.close = own_close,
+};

@@ -1,0 +1,620 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A change has the lock of its target, knows its modules, its mappings and its registry, and
+ * runs system calls in it. Between two of its stops the target runs.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "libprobe/base/clock.h"
+#include "libprobe/process/emulator.h"
+#include "libprobe/process/auxv.h"
+#include "libprobe/process/memory.h"
+#include "libprobe/base/procfs.h"
+#include "libprobe/process/shared.h"
+#include "libprobe/process/cgroup.h"
+#include "libprobe/process/seccomp.h"
+#include "libprobe/ptrace/children.h"
+#include "libprobe/registry/change.h"
+#include "libprobe/registry/lock.h"
+#include "libprobe/registry/site.h"
+#include "libprobe/registry/space.h"
+#include "libprobe/registry/target.h"
+#include "libprobe/registry/threads.h"
+#include "libprobe/ptrace/urgent.h"
+
+enum {
+	MOMENT_NS = 100000,
+	EXEC_TRIES = 10,
+	CHANGE_DESCRIPTORS = 12, /* open at once, beside those of the modules; some to spare */
+	MAP_TRIES = 4
+};
+
+/* ---- Begin and end -------------------------------------------------------------- */
+
+static const struct module *first_program(const struct modules *modules)
+{
+	for (size_t i = 0; i < modules->count; i++)
+		if (modules->items[i].object)
+			return &modules->items[i];
+	return NULL;
+}
+
+/* In the middle of execve(2) a process has nothing mapped but a stack: it is given a moment. */
+static struct probe_error *read_modules(struct change *c)
+{
+	struct probe_error *error = NULL;
+
+	for (int i = 0; i < EXEC_TRIES && !error && !first_program(&c->modules); i++) {
+		if (i)
+			nanosleep(&(struct timespec){.tv_nsec = MOMENT_NS}, NULL);
+		modules_deinit(&c->modules);
+		maps_deinit(&c->maps);
+		error = maps_read(c->pid, &c->maps);
+		if (!error)
+			error = modules_read_mapped(
+				c->pid, &c->maps, c->target->files, &c->modules);
+	}
+	return error;
+}
+
+/* Does the target's code run on this machine? If a controller has patched it, the answer is yes. */
+static struct probe_error *check_machine(struct change *c)
+{
+	const struct module *program = first_program(&c->modules);
+	bool wide = program && object_is_64bit(program->object);
+
+	c->arch = program ? arch_of_machine(object_machine(program->object)) : NULL;
+	if (!program && c->registry.home)
+		c->arch = arch_host();
+	else if (!program)
+		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
+			"process %d: none of its program files can be read", c->pid);
+	else if (!c->arch || !c->arch->stub || !wide)
+		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
+			"process %d runs code of a machine type whose probes can be listed, "
+			"not enabled (%s)",
+			c->pid,
+			!wide	  ? "32-bit"
+			: c->arch ? c->arch->name
+				  : "unknown");
+	return NULL;
+}
+
+/* Can we patch the code of this process? */
+static struct probe_error *check_target(struct change *c)
+{
+	long parent = c->target->alone ? 0 : procfs_status_number(c->pid, "PPid:");
+	struct probe_error *error;
+	char buffer[64];
+	const char *emulator = emulator_of(c->pid, &c->modules, buffer), *shadow_stack;
+
+	/* The threads of its parent would not be stopped, and the lock is not the parent's. */
+	if (parent > 0 && children_share(c->pid, (pid_t)parent))
+		return probe_error_new(PROBE_ERROR_STATE,
+			"process %d runs in the memory of process %ld until it starts a program "
+			"(vfork): change the probes of that one",
+			c->pid, parent);
+	if (emulator)
+		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
+			"process %d is executed by %s, which runs translated copies of its code: "
+			"probes in it would never be hit",
+			c->pid, emulator);
+	error = check_machine(c);
+	if (error)
+		return error;
+	shadow_stack = c->arch->process->shadow_stack_line;
+	if (shadow_stack &&
+		procfs_status_has(c->pid, shadow_stack, c->arch->process->shadow_stack_word))
+		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
+			"process %d has a shadow stack: moved calls would fault", c->pid);
+	return NULL;
+}
+
+/*
+ * What was read of a process, and is about to be written, is right only for the
+ * program that it was (execve(2)).
+ */
+static struct probe_error *check_program(const struct change *change)
+{
+	return memory_is_there(change->mem)
+		       ? NULL
+		       : probe_error_new(PROBE_ERROR_NOT_FOUND,
+				 "process %d has become another program meanwhile, or has ended",
+				 change->pid);
+}
+
+/* A target is one program: the first that was looked at. */
+static struct probe_error *open_memory(struct change *change)
+{
+	struct probe_target *target = change->target;
+	struct probe_error *error = NULL;
+
+	if (target->mem < 0) {
+		error = memory_open(change->pid, &target->mem);
+		if (!error && !auxv_read_image(change->pid, &target->image))
+			target->image = 0;
+	}
+	if (error)
+		return error;
+	change->mem = fcntl(target->mem, F_DUPFD_CLOEXEC, 0);
+	if (change->mem < 0)
+		return probe_error_system(
+			errno, "cannot open the memory of process %d", change->pid);
+	return check_program(change);
+}
+
+/* Is it still this process, and has it a living thread? */
+static struct probe_error *check_process(struct change *c)
+{
+	const struct probe_target *target = c->target;
+	struct probe_error *error;
+	uint64_t start;
+
+	c->pid = procfs_living(c->pid);
+	/* Before the modules are read, and with all of them open. */
+	error = change_need_descriptors(c, CHANGE_DESCRIPTORS);
+	if (error)
+		return error;
+	start = procfs_start_time(target->pid);
+	if (start == target->start_time)
+		return NULL;
+	return !start && procfs_no_room(errno)
+		       ? probe_error_system(errno, "/proc/%d/stat", target->pid)
+		       : probe_error_new(
+				 PROBE_ERROR_NOT_FOUND, "process %d has ended", target->pid);
+}
+
+/*
+ * Until a change has written or mapped something, it can be repeated after those of other
+ * processes. From then on it has to come to its end: what it has announced, the next change would
+ * take for done, or for what a dead controller has left. Once it has waited in vain, all that
+ * remains is to undo it.
+ */
+static bool may_fail(const struct change *change)
+{
+	return !change->begun && !change->waited;
+}
+
+static uint64_t begin_wait(struct change *change)
+{
+	change->wait_ns = clock_monotonic_ns();
+	return patience_for_threads(change->target, may_fail(change));
+}
+
+static struct probe_error *end_wait(struct change *change, struct probe_error *error)
+{
+	error = patience_after(change->target, may_fail(change), change->wait_ns, error);
+	change->waited |= error != NULL;
+	return error;
+}
+
+static struct probe_error *find_rooms(struct change *c)
+{
+	c->rooms_known = true;
+	/*
+	 * A held target has just been started, or was checked before. If all threads are
+	 * stopped, what a killed controller left stays, and is not used.
+	 */
+	return c->target->held || c->stopped
+		       ? rooms_find(c->pid, c->mem, &c->maps, &c->modules, false, &c->rooms)
+		       : end_wait(c, control_find_rooms(c->pid, c->target->lender, begin_wait(c),
+					     c->mem, &c->maps, &c->modules, &c->rooms));
+}
+
+struct probe_error *change_remove_frames(struct change *change, size_t *count_ret)
+{
+	struct probe_error *error = rooms_find(
+		change->pid, change->mem, &change->maps, &change->modules, false, &change->rooms);
+	size_t left = change->rooms.left_count;
+
+	*count_ret = 0;
+	if (error || !left)
+		return error;
+	error = find_rooms(change);
+	*count_ret = left - change->rooms.left_count;
+	return error;
+}
+
+/* Does not wait for a frozen process, so that other processes can be traced meanwhile. */
+static struct probe_error *check_frozen(pid_t pid)
+{
+	char group[CGROUP_PATH_BYTES];
+
+	return cgroup_frozen(pid, group)
+		       ? probe_error_new(PROBE_ERROR_STATE,
+				 "process %d is frozen (its control group %s): thaw it first", pid,
+				 group)
+		       : NULL;
+}
+
+static const struct change no_change = {.lock = {-1, -1}, .mem = -1};
+
+struct probe_error *change_begin_as_it_is(struct probe_target *target, struct change *ret)
+{
+	struct probe_error *error;
+
+	*ret = no_change;
+	ret->target = target;
+	ret->pid = target->pid;
+	if (ret->pid == getpid())
+		return probe_error_new(PROBE_ERROR_STATE,
+			"process %d is the caller itself: use the functions of probe/self.h",
+			ret->pid);
+	error = target->alone ? NULL : seccomp_check_own();
+	if (!error && !target->alone)
+		error = check_frozen(ret->pid);
+	if (target->alone)
+		ret->urgent = urgent_begin();
+	if (!error)
+		error = lock_target(target, &ret->lock);
+	if (!error && !target->alone)
+		error = check_process(ret);
+	if (!error)
+		error = open_memory(ret);
+	if (!error)
+		error = read_modules(ret);
+	if (!error)
+		error = change_need_descriptors(ret, CHANGE_DESCRIPTORS);
+	if (!error)
+		error = change_load(ret);
+	if (!error)
+		error = check_target(ret);
+	if (!error)
+		error = target->alone ? seccomp_look_at_main(ret->pid, &ret->seccomp)
+				      : seccomp_look(ret->pid, &ret->seccomp);
+	if (!error && target->dispatches)
+		seccomp_deny(&ret->seccomp,
+			SECCOMP_ASK | SECCOMP_WAIT | SECCOMP_TIME | SECCOMP_NAME | SECCOMP_CPU |
+				SECCOMP_STACK,
+			"process %d itself handles the system calls of a thread "
+			"(PR_SET_SYSCALL_USER_DISPATCH), also those",
+			ret->pid);
+	if (!error)
+		threads_model(target, &ret->modules, &ret->thread);
+	if (error)
+		change_end(ret);
+	return error;
+}
+
+struct probe_error *change_begin(struct probe_target *target, struct change *ret)
+{
+	struct probe_error *error = change_begin_as_it_is(target, ret);
+
+	if (!error)
+		site_forget_closed(ret);
+	return error;
+}
+
+struct probe_error *change_look(struct probe_target *target, struct change *ret)
+{
+	struct probe_error *error;
+
+	*ret = no_change;
+	ret->target = target;
+	ret->pid = procfs_living(target->pid);
+	error = open_memory(ret);
+	if (!error)
+		error = read_modules(ret);
+	if (!error)
+		error = change_load(ret);
+	if (!error)
+		error = check_target(ret);
+	if (error)
+		change_end(ret);
+	return error;
+}
+
+void change_end(struct change *change)
+{
+	change_resume(change);
+	registry_deinit(&change->registry);
+	modules_deinit(&change->modules);
+	maps_deinit(&change->maps);
+	seccomp_deinit(&change->seccomp);
+	free(change->taken.items);
+	free(change->prepared);
+	if (change->mem >= 0)
+		close(change->mem);
+	lock_release(&change->lock);
+	urgent_end(change->urgent);
+	*change = no_change;
+}
+
+/* ---- Stopping and running --------------------------------------------------------- */
+
+/*
+ * If a target is stopped again before it has run, it stands still for as long as both stops
+ * together: so it is given a moment between them.
+ */
+static void let_run(const struct change *change)
+{
+	uint64_t since = clock_monotonic_ns() - change->resumed_ns;
+
+	if (change->resumed_ns && since < MOMENT_NS)
+		nanosleep(&(struct timespec){.tv_nsec = MOMENT_NS - since}, NULL);
+}
+
+/*
+ * Resumes the stopped threads, and notes how long they were stopped. One that was stopped on our
+ * processor (libprobe/ptrace/nearby.h) would have to wait there for us: so we sleep, which lets it
+ * continue at once, and wake up on an idle processor.
+ */
+static void resume(struct change *change)
+{
+	uint64_t ns = control_resume(&change->control);
+
+	if (ns > change->stop_ns)
+		change->stop_ns = ns;
+	change->resumed_ns = clock_monotonic_ns();
+	nanosleep(&(struct timespec){.tv_nsec = 1}, NULL);
+}
+
+struct probe_error *change_stop(struct change *change)
+{
+	struct probe_error *error;
+
+	if (change->target->held) {
+		change->control = change->target->control;
+		change->control.seccomp = &change->seccomp;
+		return NULL;
+	}
+	let_run(change);
+	error = control_stop_within(
+		change->pid, change->target->lender, begin_wait(change), &change->control);
+	error = end_wait(change, error);
+	change->control.seccomp = &change->seccomp;
+	change->stopped = !error;
+	change->target->shares_memory |= change->control.guests != NULL;
+	if (!error)
+		error = check_program(change);
+	if (error)
+		change_resume(change);
+	return error;
+}
+
+void change_resume(struct change *change)
+{
+	if (!change->stopped)
+		return;
+	change->stopped = false;
+	resume(change);
+}
+
+struct probe_error *change_judge(struct change *change)
+{
+	struct probe_error *error = NULL;
+	bool stop;
+
+	if (!change->seccomp.count || change->seccomp.judged)
+		return NULL;
+	stop = !change->stopped && seccomp_can_read();
+	if (stop)
+		error = change_stop(change);
+	if (!error)
+		error = seccomp_judge(&change->seccomp);
+	if (stop)
+		change_resume(change);
+	return error;
+}
+
+/* What calls are for. */
+static enum seccomp_kind kind_of(const struct control_call *calls, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (calls[i].number != SYS_munmap && calls[i].number != SYS_close)
+			return SECCOMP_MAP;
+	return SECCOMP_UNMAP;
+}
+
+/* Is there any thread that may make calls of this kind? */
+static struct probe_error *check_filters(struct change *change, enum seccomp_kind kind)
+{
+	struct probe_error *error = change_judge(change);
+	DIR *threads = error ? NULL : procfs_threads(change->pid);
+	bool found = !threads;
+	pid_t tid;
+
+	change->seccomp.wanted = kind;
+	while (!found && (tid = procfs_next_thread(change->pid, threads)))
+		found = seccomp_may_run(&change->seccomp, tid);
+	if (threads)
+		closedir(threads);
+	return error || found ? error : seccomp_error(&change->seccomp, kind);
+}
+
+static struct probe_error *run_stopped(
+	struct change *c, const char *what, struct control_call *calls, size_t count)
+{
+	struct probe_error *error = control_run_and_leave(
+		&c->control, &c->rooms, &c->gadgets, c->prepared, calls, count);
+
+	for (size_t i = 0; i < count && !error; i++)
+		if (calls[i].result < 0 && calls[i].result >= -4095)
+			return probe_error_system(
+				-calls[i].result, "process %d: cannot %s", c->pid, what);
+	return error;
+}
+
+/* What is done before any thread is stopped. */
+static struct probe_error *prepare_calls(struct change *c)
+{
+	if (!c->prepared)
+		c->prepared = control_prepared();
+	if (!c->prepared)
+		return probe_error_no_memory();
+	if (!c->rooms_known) {
+		struct probe_error *error = find_rooms(c);
+
+		if (error)
+			return error;
+	}
+	if (!c->gadgets.call)
+		c->gadgets = c->target->gadgets;
+	return c->gadgets.call ? NULL : gadgets_find(c->pid, &c->maps, &c->modules, &c->gadgets);
+}
+
+struct probe_error *change_run_in(struct change *change, size_t thread, const char *what,
+	struct control_call *calls, size_t count)
+{
+	struct control all = change->control;
+	struct probe_error *error = prepare_calls(change);
+
+	if (error)
+		return error;
+	change->begun = true;
+	change->control.threads = &all.threads[thread];
+	change->control.count = 1;
+	error = run_stopped(change, what, calls, count);
+	control_clear(&change->rooms, change->prepared);
+	change->control.threads = all.threads;
+	change->control.count = all.count;
+	return error;
+}
+
+static struct probe_error *borrow_thread(struct change *c)
+{
+	struct control_coming coming = {&c->rooms, &c->gadgets, c->prepared};
+	bool is_first = !c->resumed_ns;
+
+	let_run(c);
+	return end_wait(c, control_borrow_within(c->pid, &c->seccomp, begin_wait(c),
+				   is_first ? &coming : NULL, &c->control));
+}
+
+/* Must a thread be stopped for calls? Otherwise one is stopped already. */
+static bool must_borrow(const struct change *c)
+{
+	return !c->stopped && !c->borrowed && !c->target->held;
+}
+
+/* Is there a thread that makes the calls without being stopped? Their filters have been judged. */
+static bool may_ask(const struct change *c)
+{
+	const struct probe_target *target = c->target;
+
+	return target->proxy && must_borrow(c) && !target->dispatches &&
+	       (!c->seccomp.count || seccomp_may_run(&c->seccomp, target->proxy->tid));
+}
+
+/* See control_run(). */
+static struct probe_error *ask(
+	struct change *c, const char *what, struct control_call *calls, size_t count)
+{
+	const struct target_proxy *proxy = c->target->proxy;
+
+	for (size_t i = 0; i < count; i++) {
+		if (!proxy->call(proxy->data, &calls[i]))
+			return probe_error_new(PROBE_ERROR_NOT_FOUND,
+				"process %d does not answer its copy any more", c->pid);
+		if (calls[i].result < 0 && calls[i].result >= -4095)
+			return probe_error_system(
+				-calls[i].result, "process %d: cannot %s", c->pid, what);
+		if (!control_succeeded(&calls[i]) ||
+			(calls[i].then && !calls[i].then(calls[i].data, proxy->tid)))
+			break;
+	}
+	return NULL;
+}
+
+/* If something failed and the process runs another program now, that is the reason to report. */
+static struct probe_error *explain(const struct change *c, struct probe_error *error)
+{
+	if (!error || memory_is_there(c->mem))
+		return error;
+	probe_error_free(error);
+	return check_program(c);
+}
+
+/*
+ * Stops one thread. The first call shows whether its program is still the one that was looked at:
+ * the call needs a frame, which is written into that program's memory or nowhere.
+ */
+static struct probe_error *take_thread(struct change *c)
+{
+	struct probe_error *error = borrow_thread(c);
+
+	c->control.seccomp = &c->seccomp;
+	return explain(c, error);
+}
+
+/* Makes calls in a thread. What that needs in the target's memory is removed when it runs again. */
+static struct probe_error *run_some(
+	struct change *c, const char *what, struct control_call *calls, size_t count)
+{
+	bool borrow = must_borrow(c);
+	struct probe_error *error = NULL;
+
+	if (!borrow && c->target->held)
+		c->control = c->target->control;
+	c->control.seccomp = &c->seccomp;
+	error = borrow ? take_thread(c) : NULL;
+	if (error)
+		return error;
+	error = run_stopped(c, what, calls, count);
+	if (borrow)
+		resume(c);
+	control_clear(&c->rooms, c->prepared);
+	return explain(c, error);
+}
+
+struct probe_error *change_borrow(struct change *c)
+{
+	struct probe_error *error = NULL;
+
+	if (must_borrow(c) && c->seccomp.count)
+		error = check_filters(c, SECCOMP_MAP);
+	if (error || !must_borrow(c) || may_ask(c))
+		return error;
+	error = prepare_calls(c);
+	if (!error)
+		error = take_thread(c);
+	c->borrowed = !error;
+	return error;
+}
+
+void change_give_back(struct change *change)
+{
+	if (!change->borrowed)
+		return;
+	change->borrowed = false;
+	resume(change);
+}
+
+/*
+ * A thread that is stopped for calls is stopped for one call at a time and runs between them,
+ * unless it is borrowed for several. All calls use the same rooms: one call may unmap what held the
+ * frame of another.
+ */
+struct probe_error *change_run(
+	struct change *change, const char *what, struct control_call *calls, size_t count)
+{
+	size_t done = 0, some = must_borrow(change) ? 1 : count;
+	struct probe_error *error = NULL;
+
+	if (change->seccomp.count)
+		error = check_filters(change, kind_of(calls, count));
+	if (!error && may_ask(change)) {
+		change->begun = true;
+		return ask(change, what, calls, count);
+	}
+	if (!error)
+		error = prepare_calls(change);
+	if (error)
+		return error;
+	while (!error && done < count) {
+		error = run_some(change, what, &calls[done], some);
+		/* Calls may have been made before one failed. */
+		change->begun |= !change->waited;
+		done += some;
+		if (!control_succeeded(&calls[done - 1]))
+			break;
+	}
+	return error;
+}

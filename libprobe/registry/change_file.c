@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Programs count on the numbers of their descriptors: the lowest free one is the next
+ * (`close(0); open(…)`), and what they close is theirs. So a file is created, taken by us, mapped
+ * and closed while the thread that does it makes nothing else; a program of one thread sees
+ * nothing of it. Others may close whatever is open just then, and open files of their own: the
+ * number is closed again only if it is still that of our file.
+ *
+ * A thread that is the only one, and computes, makes the last two calls without a stop:
+ *
+ *	several threads    stop | create   take   map   same?   close | go on
+ *	one                stop | create   take | map close go on ...  stop | go on
+ *
+ * Nobody else could have replaced the file. What came of the call that maps, the mappings tell.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "libprobe/base/file.h"
+#include "libprobe/process/memory.h"
+#include "libprobe/process/overcommit.h"
+#include "libprobe/base/procfs.h"
+#include "libprobe/process/shared.h"
+#include "libprobe/ptrace/children.h"
+#include "libprobe/registry/change.h"
+#include "libprobe/registry/own.h"
+#include "libprobe/registry/data.h"
+
+enum { MAP_TRIES = 4, FILE_ARGUMENT = 4 /* of mmap(2) */, NOT_MADE = 1, MAPPINGS_LEFT = 256 };
+
+/*
+ * The number of mappings of a process is limited, and a program that uses nearly all of them must
+ * still be able to get more.
+ */
+static struct probe_error *need_mappings(const struct change *change, size_t count)
+{
+	char text[32];
+	size_t limit;
+
+	if (!file_read("/proc/sys/vm/max_map_count", text, sizeof(text)) ||
+		sscanf(text, "%zu", &limit) != 1 ||
+		change->maps.count + count + MAPPINGS_LEFT <= limit)
+		return NULL;
+	return probe_error_new(PROBE_ERROR_STATE,
+		"process %d has %zu mappings and may have %zu (sysctl vm.max_map_count): probectl "
+		"leaves it the last %d",
+		change->pid, change->maps.count, limit, MAPPINGS_LEFT);
+}
+
+struct memory_file {
+	pid_t pid;
+	pid_t tid; /* the thread that has it: threads may have their own (unshare(2)) */
+	size_t size;
+	const struct lasting_file *lasting; /* or NULL */
+	int64_t fd;			    /* the target's, -1: none */
+	int pidfd;			    /* of the target, -1: none */
+	int threads;			    /* its folder of threads, -1: it may not be alone */
+	int ours;
+	bool is_replaced;
+	struct probe_error *error;
+	struct control_call calls[CHANGE_FILE_CALLS + 2]; /* memfd_create(), mmap() …, close() */
+	size_t count;
+};
+
+/*
+ * Is the stopped thread the only one that uses the process's descriptors? See is_complete() in
+ * libprobe/ptrace/control.c.
+ */
+static bool is_alone(const struct memory_file *file)
+{
+	struct stat status;
+
+	return file->threads >= 0 && fstat(file->threads, &status) == 0 && status.st_nlink == 3;
+}
+
+/* It has been created. */
+static bool open_file(void *data, pid_t tid)
+{
+	struct memory_file *file = data;
+
+	file->tid = tid;
+	file->fd = file->calls[0].result;
+	for (size_t i = 1; i < file->count - 1; i++)
+		file->calls[i].args[FILE_ARGUMENT] = (uint64_t)file->fd;
+	file->calls[file->count - 1].args[0] = (uint64_t)file->fd;
+	file->error = file->lasting
+			      ? lasting_open(file->pid, tid, file->fd, file->lasting, &file->ours)
+			      : shared_open(file->pid, tid, file->pidfd, file->fd, &file->ours);
+	file->calls[file->count - 2].lets_go = !file->lasting && is_alone(file);
+	return !file->error;
+}
+
+/* Is it to be closed? */
+static bool is_same(void *data, pid_t tid)
+{
+	struct memory_file *file = data;
+
+	file->is_replaced = !shared_is_same(file->pid, tid, file->fd, file->ours,
+		file->pidfd >= 0 && seccomp_may_call(SECCOMP_OWN_KCMP));
+	return !file->is_replaced;
+}
+
+/* The call that makes a lasting file, whose path is at an address of the target. */
+static struct control_call call_create(uint64_t path)
+{
+	return (struct control_call){.number = SYS_openat,
+		.args = {(uint64_t)AT_FDCWD, path,
+			O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600}};
+}
+
+/* Prepares all calls. */
+static void prepare_file(struct memory_file *file, uint64_t path, const struct control_call *maps)
+{
+	size_t count = file->count - 2;
+
+	file->fd = file->ours = -1;
+	file->is_replaced = false;
+	file->calls[0] = file->lasting ? call_create(path)
+				       : (struct control_call){.number = SYS_memfd_create,
+						 .args = {0, SHARED_MEMFD_FLAGS},
+						 .text = SHARED_NAME};
+	file->calls[0].then = open_file;
+	file->calls[0].data = file;
+	for (size_t i = 0; i < count; i++)
+		file->calls[i + 1] = maps[i];
+	file->calls[count].then = is_same;
+	file->calls[count].data = file;
+	file->calls[count + 1] = (struct control_call){.number = SYS_close, .result = NOT_MADE};
+}
+
+/* Unmaps what was mapped. */
+static void unmap_file(struct change *change, struct memory_file *file)
+{
+	for (size_t i = 1; i < file->count - 1; i++) {
+		struct control_call *map = &file->calls[i];
+		struct own_extent undo = {
+			(uint64_t)map->result, map->args[1], OWN_NAMED, false, false};
+
+		if (map->result > 0)
+			probe_error_free(own_unmap(change, &undo, 1));
+		map->result = 0;
+	}
+}
+
+/* Closes what a run that has ended early left open. */
+static void close_file(struct change *change, struct memory_file *file)
+{
+	struct control_call *call = &file->calls[file->count - 1];
+
+	if (file->fd >= 0 && call->result == NOT_MADE && memory_is_there(change->mem) &&
+		is_same(file, file->tid))
+		probe_error_free(change_run(change, "close a file", call, 1));
+}
+
+/* One try. After an error nothing is open; what was mapped before the failed call stays mapped. */
+static struct probe_error *map_file(struct change *change, struct memory_file *file)
+{
+	struct probe_error *error = change_run(change, "map memory", file->calls, file->count);
+
+	if (error && file->lasting && file->calls[0].result < 0) {
+		probe_error_free(error);
+		return probe_error_system((int)-file->calls[0].result,
+			"process %d cannot make %s, which must not be there yet", change->pid,
+			file->lasting->path);
+	}
+	if (error && file->calls[0].result == -EACCES) {
+		probe_error_free(error);
+		file->calls[0].args[1] |= SHARED_MEMFD_NOEXEC_SEAL;
+		error = change_run(change, "map memory", file->calls, file->count);
+	}
+	if (!error) {
+		error = file->error;
+		file->error = NULL;
+	}
+	if (file->lasting && file->ours >= 0 && (error || file->is_replaced))
+		lasting_remove_open(getpid(), getpid(), file->ours);
+	close_file(change, file);
+	if (file->is_replaced) {
+		unmap_file(change, file);
+		probe_error_free(error);
+		error = shared_replaced(change->pid);
+	}
+	return error;
+}
+
+/* Puts a path where the kernel can read it: into code memory, until other code takes the place. */
+static struct probe_error *put_path(struct change *change, const char *path, uint64_t *ret)
+{
+	struct registry *r = &change->registry;
+	size_t size = strlen(path) + 1;
+	struct probe_error *error;
+
+	if (change->seccomp.count)
+		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
+			"process %d is under a seccomp filter, and must not open files for "
+			"probectl: without --file, the flight recorder is in its memory, and in "
+			"its "
+			"core file",
+			change->pid);
+	error = change_alloc_code(change, size, &(struct code_extent){r->home, 1}, 1, ret);
+	if (!error)
+		error = change_write(change, *ret, path, size);
+	return error;
+}
+
+/* What can be found out before a thread is stopped. */
+static void look_before(struct memory_file *file)
+{
+	pid_t *guests = children_sharing(file->pid);
+
+	if (seccomp_may_call(SECCOMP_OWN_TAKE))
+		file->pidfd = (int)syscall(SYS_pidfd_open, file->pid, 0);
+	if (!guests)
+		file->threads = procfs_open_threads(file->pid);
+	free(guests);
+}
+
+static void close_ours(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}
+
+/* Creates, maps and closes the file in a borrowed thread. */
+static struct probe_error *run_file(struct change *change, struct memory_file *file, uint64_t path,
+	const struct control_call *calls)
+{
+	struct probe_error *error = change_borrow(change);
+
+	if (error)
+		return error;
+	file->is_replaced = true;
+	for (int i = 0; i < MAP_TRIES && file->is_replaced && !error; i++) {
+		close_ours(&file->ours);
+		prepare_file(file, path, calls);
+		error = map_file(change, file);
+		if (file->is_replaced && i < MAP_TRIES - 1) {
+			probe_error_free(error);
+			error = NULL;
+		}
+	}
+	change_give_back(change);
+	return error;
+}
+
+static bool is_mapping_of(const struct mapping *m, const struct stat *file, uint64_t wanted)
+{
+	return m->inode == file->st_ino && m->offset == 0 && (!wanted || m->start == wanted) &&
+	       (shared_is_code(m) || shared_is_data(m));
+}
+
+/* Finds out the result of the last call that maps, if it was not seen. What has ended has no maps.
+ */
+static struct probe_error *settle(struct memory_file *file)
+{
+	struct control_call *map = &file->calls[file->count - 2];
+	struct probe_error *error = NULL;
+	struct maps maps = {0};
+	struct stat st = {0};
+
+	if (!map->is_unseen)
+		return NULL;
+	error = maps_read(file->pid, &maps);
+	if (!error && !maps.count)
+		error = probe_error_new(PROBE_ERROR_NOT_FOUND, "process %d has ended", file->pid);
+	fstat(file->ours, &st);
+	map->result = map->wanted && maps_find(&maps, map->wanted) ? -EEXIST : -ENOMEM;
+	for (size_t i = 0; i < maps.count; i++)
+		if (is_mapping_of(&maps.items[i], &st, map->wanted))
+			map->result = (int64_t)maps.items[i].start;
+	maps_deinit(&maps);
+	if (error || map->result > 0)
+		return error;
+	return probe_error_system((int)-map->result, "process %d: cannot map memory", file->pid);
+}
+
+/*
+ * With vm.overcommit_memory=2, a store to a page that is not allocated may fail. So everything that
+ * may be written is allocated, including code: switching probes off must work when no memory is
+ * left.
+ */
+static struct probe_error *fill_file(
+	const struct memory_file *file, const struct lasting_file *data)
+{
+	struct data_extent extent = {0, file->size};
+	uint64_t bytes = data ? data_bytes(data->layout) : file->size;
+	int err = 0;
+
+	if (!overcommit_is_strict())
+		return NULL;
+	if (!data)
+		err = overcommit_fill(file->ours, extent.start, extent.end);
+	for (uint32_t i = 0; data && !err && data_extent(data->layout, i, &extent); i++)
+		err = overcommit_fill(file->ours, extent.start, extent.end);
+	if (err != ENOSPC)
+		return err ? probe_error_system(err, "process %d: %ju bytes of shared memory",
+				     file->pid, (uintmax_t)bytes)
+			   : NULL;
+	return probe_error_new(PROBE_ERROR_SYSTEM,
+		"process %d: no memory for %ju KiB that hits may write: with "
+		"vm.overcommit_memory=2, the machine has %ju KiB left",
+		file->pid, (uintmax_t)bytes >> 10, (uintmax_t)overcommit_room() >> 10);
+}
+
+struct probe_error *change_map_file(struct change *change, size_t size,
+	const struct lasting_file *data, struct control_call *calls, size_t count, int *fd_ret)
+{
+	const struct lasting_file *lasting = data && data->path ? data : NULL;
+	struct memory_file file = {.pid = change->pid,
+		.size = size,
+		.lasting = lasting,
+		.fd = -1,
+		.pidfd = -1,
+		.threads = -1,
+		.ours = -1,
+		.count = count + 2};
+	struct probe_error *error = need_mappings(change, count);
+	struct lasting_file found = {.folder = -1};
+	uint64_t path = 0;
+
+	if (lasting) {
+		found.path = lasting->path;
+		found.layout = lasting->layout;
+		file.lasting = &found;
+	}
+	if (!error && lasting)
+		error = lasting_find(change->pid, found.path, &found.folder);
+	if (!error && lasting)
+		error = put_path(change, lasting->path, &path);
+	if (!error) {
+		look_before(&file);
+		error = run_file(change, &file, path, calls);
+	}
+	if (!error)
+		error = settle(&file);
+	if (!error && !lasting) {
+		error = shared_set_size(file.pid, file.ours, size);
+		if (!error)
+			error = fill_file(&file, data);
+		if (error)
+			unmap_file(change, &file);
+	}
+	if (lasting)
+		code_release(&change->taken);
+	for (size_t i = 0; i < count; i++)
+		calls[i].result = file.calls[i + 1].result;
+	if (error || !fd_ret)
+		close_ours(&file.ours);
+	if (fd_ret)
+		*fd_ret = file.ours;
+	close_ours(&found.folder);
+	close_ours(&file.pidfd);
+	close_ours(&file.threads);
+	return error;
+}

@@ -1,0 +1,557 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Memory that a target is given, all of it where the kernel has nothing:
+ *
+ *   arena    near each cluster of modules; readable and executable, private
+ *            +-----------+---------------------------+---------------------+
+ *            | home page | images of the registry    | stubs and tails     |
+ *            +-----------+---------------------------+---------------------+
+ *            (home page in the first arena only; the guard's page follows it:
+ *            anonymous, readable and writable, wiped on fork, so that a child
+ *            finds it zero)
+ *   pun      one page each, readable and executable, private
+ *   data     one mapping per session, shared with its controller: header,
+ *            counters, rings (arch/layout.h)
+ *
+ * All of it except the guard is mapped from files in memory with our name, the code
+ * privately. So what a controller leaves, if it is killed before the registry lists it,
+ * is distinguishable from the target's own (libprobe/registry/orphans.h), even a descriptor
+ * that is still open.
+ *
+ * No page is writable and executable. Code is written through /proc/PID/mem.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "libprobe/base/cleanup.h"
+#include "libprobe/base/page.h"
+#include "libprobe/process/memory.h"
+#include "libprobe/process/shared.h"
+#include "libprobe/registry/change.h"
+#include "libprobe/registry/own.h"
+#include "libprobe/registry/space.h"
+
+enum { MAP_TRIES = 4, EXTENTS_AT_ONCE = 8 /* unmapped in one stop */ };
+
+/* Of no file yet. */
+static struct control_call call_mmap(uint64_t address, uint64_t size, int prot, int flags)
+{
+	return (struct control_call){
+		.number = SYS_mmap, .args = {address, size, prot, flags, UINT64_MAX, 0}};
+}
+
+struct probe_error *change_reread_maps(struct change *change)
+{
+	maps_deinit(&change->maps);
+	return maps_read(change->pid, &change->maps);
+}
+
+struct probe_error *change_reread(struct change *change)
+{
+	struct probe_error *error = change_reread_maps(change);
+
+	registry_deinit(&change->registry);
+	code_release_all(&change->taken);
+	return error ? error : change_load(change);
+}
+
+struct probe_error *change_load(struct change *change)
+{
+	struct registry *r = &change->registry;
+	struct probe_error *error = registry_load(change->pid, &change->maps, r);
+	bool lost = false;
+
+	if (!error && r->home)
+		error = own_check(change->pid, change->mem, &change->maps, r, &lost);
+	else if (!error)
+		error = lost_find(change->pid, &change->maps, &change->modules, r, &lost);
+	change->lost |= lost;
+	change->lost_ends |= lost;
+	return error;
+}
+
+struct probe_error *change_confirm(const struct change *change)
+{
+	bool holds = false;
+	struct probe_error *error = own_holds(change->pid, change->mem, &change->registry, &holds);
+
+	return error || holds ? error
+			      : probe_error_new(PROBE_ERROR_STATE,
+					"process %d has just mapped memory over that of probectl, "
+					"or unmapped it: try again",
+					change->pid);
+}
+
+struct probe_error *change_begin_write(struct change *change, bool *stops_ret)
+{
+	struct probe_error *error = NULL;
+
+	*stops_ret = !change->stopped;
+	if (*stops_ret)
+		error = change_stop(change);
+	if (!error)
+		error = change_confirm(change);
+	if (error)
+		change_end_write(change, *stops_ret);
+	else
+		change->begun = true;
+	return error;
+}
+
+void change_end_write(struct change *change, bool stops)
+{
+	if (stops)
+		change_resume(change);
+}
+
+struct probe_error *change_write(
+	struct change *change, uint64_t address, const void *bytes, size_t size)
+{
+	bool stops;
+	struct probe_error *error = change_begin_write(change, &stops);
+
+	if (error)
+		return error;
+	error = memory_write_code(change->mem, address, bytes, size);
+	change_end_write(change, stops);
+	return error;
+}
+
+struct control_call change_call_unmap(uint64_t start, uint64_t size)
+{
+	return (struct control_call){.number = SYS_munmap, .args = {start, size}};
+}
+
+struct control_call change_call_close(int64_t fd)
+{
+	return (struct control_call){.number = SYS_close, .args = {(uint64_t)fd}};
+}
+
+/* ---- Code memory ---------------------------------------------------------------------- */
+
+struct control_call change_call_map_code(uint64_t address, uint64_t size)
+{
+	struct control_call call =
+		call_mmap(address, size, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED_NOREPLACE);
+
+	/* A kernel before 4.17 takes the address as a hint. */
+	call.wanted = address;
+	return call;
+}
+
+static struct probe_error *map_guard(struct change *change, uint64_t guard)
+{
+	struct control_call calls[] = {
+		call_mmap(guard, page_bytes(), PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED),
+		{.number = SYS_madvise, .args = {guard, page_bytes(), MADV_WIPEONFORK}},
+	};
+
+	calls[0].wanted = guard;
+	return change_run(change, "map memory for code", calls, 2);
+}
+
+/* Writes the word that stubs test, and the mark that identifies the page. */
+static struct probe_error *set_guard(struct change *change, uint64_t page)
+{
+	static const uint32_t one = 1;
+	const struct guard_mark mark = {GUARD_MAGIC, page};
+	struct probe_error *error =
+		memory_write_code(change->mem, page + GUARD_MARK_OFFSET, &mark, sizeof(mark));
+
+	change->registry.guard = page;
+	return error ? error : memory_write_code(change->mem, page, &one, sizeof(one));
+}
+
+/*
+ * Makes an arena the home, with the guard in its last page: that is mapped over what is ours.
+ * Stores the registry in the same stop: if this controller dies soon, the next one finds it.
+ */
+static struct probe_error *make_home(struct change *change, struct reg_arena *arena)
+{
+	uint64_t guard = arena->start + arena->size - page_bytes();
+	bool stops;
+	/* All that the calls need is found before the stop. */
+	struct probe_error *error = change_run(change, "map memory for code", NULL, 0);
+
+	if (!error)
+		error = change_begin_write(change, &stops);
+	if (error)
+		return error;
+	error = map_guard(change, guard);
+	if (!error)
+		error = set_guard(change, guard);
+	change->registry.home = arena->start;
+	arena->size -= page_bytes();
+	if (!error)
+		error = change_store(change, true);
+	change_end_write(change, stops);
+	return error;
+}
+
+/* Maps an arena at an address; *taken_ret: there is something already. */
+static struct probe_error *map_arena_at(
+	struct change *change, uint64_t address, uint64_t size, bool *taken_ret)
+{
+	struct control_call call = change_call_map_code(address, size);
+	struct probe_error *error = change_map_file(change, size, NULL, &call, 1, NULL);
+
+	*taken_ret = call.result == -EEXIST;
+	if (error && *taken_ret) {
+		probe_error_free(error);
+		return NULL;
+	}
+	if (call.result > 0 && (error || (uint64_t)call.result != address)) {
+		struct own_extent undo = {(uint64_t)call.result, size, OWN_NAMED, false, false};
+		struct probe_error *second = own_unmap(change, &undo, 1);
+
+		*taken_ret = !error;
+		if (!error)
+			return second;
+		probe_error_free(second);
+	}
+	return error;
+}
+
+/* Finds a place for an arena and maps it there. */
+static struct probe_error *place_arena(
+	struct change *change, struct reg_arena *arena, uint64_t reach_start, uint64_t reach_end)
+{
+	struct probe_error *error = NULL;
+	bool taken = true;
+
+	for (int i = 0; i < MAP_TRIES && !error && taken; i++) {
+		if (i)
+			error = change_reread_maps(change);
+		if (error)
+			break;
+		arena->start = space_find(&change->maps, arena->size, reach_start, reach_end);
+		if (!arena->start)
+			error = probe_error_new(PROBE_ERROR_REFUSED,
+				"process %d has no free address space within %ju MiB of the module",
+				change->pid, (uintmax_t)change->arch->jump_reach >> 20);
+		else
+			error = map_arena_at(change, arena->start, arena->size, &taken);
+	}
+	if (!error && taken)
+		error = probe_error_new(PROBE_ERROR_STATE,
+			"process %d maps memory faster than a place for ours is found: try again",
+			change->pid);
+	return error;
+}
+
+static struct probe_error *map_arena(
+	struct change *change, uint64_t size, uint64_t reach_start, uint64_t reach_end)
+{
+	struct registry *r = &change->registry;
+	struct reg_arena arena = {.size = size}, *added;
+	struct probe_error *error = place_arena(change, &arena, reach_start, reach_end);
+	const struct mapping *m;
+
+	if (!error)
+		error = change_reread_maps(change);
+	if (error)
+		return error;
+	m = maps_find(&change->maps, arena.start);
+	if (!m || !shared_is_code(m))
+		return shared_replaced(change->pid);
+	added = registry_add_arena(r);
+	if (!added)
+		return probe_error_no_memory();
+	*added = arena;
+	added->inode = m->inode;
+	return r->home ? NULL : make_home(change, added);
+}
+
+static struct probe_error *alloc_code(
+	struct change *change, size_t size, struct code_extent reach, uint64_t *ret)
+{
+	struct registry *r = &change->registry;
+	uint64_t end = reach.start + reach.size, arena = ARENA_BYTES;
+	struct probe_error *error;
+
+	*ret = code_alloc(r, &change->taken, size, ARCH_STUB_ALIGN, reach.start, end);
+	if (*ret)
+		return NULL;
+	while (arena < size * 2 + ARENA_BYTES / 2)
+		arena *= 2;
+	error = map_arena(change, arena, reach.start, end);
+	if (error)
+		return error;
+	*ret = code_alloc(r, &change->taken, size, ARCH_STUB_ALIGN, reach.start, end);
+	return *ret ? NULL : probe_error_no_memory();
+}
+
+struct probe_error *change_alloc_code(struct change *change, size_t size,
+	const struct code_extent *reaches, size_t count, uint64_t *ret)
+{
+	struct probe_error *error = alloc_code(change, size, reaches[0], ret);
+
+	for (size_t i = 1; i < count && error && error->code == PROBE_ERROR_REFUSED; i++) {
+		probe_error_free(error);
+		error = alloc_code(change, size, reaches[i], ret);
+	}
+	return error;
+}
+
+struct probe_error *change_map_data(struct change *change, size_t size,
+	const struct lasting_file *data, bool is_private, uint64_t *address_ret, int *fd_ret)
+{
+	struct control_call call = call_mmap(0, size, PROT_READ | PROT_WRITE,
+		(is_private ? MAP_PRIVATE : MAP_SHARED) | MAP_NORESERVE);
+	struct probe_error *error = change_map_file(change, size, data, &call, 1, fd_ret);
+
+	*address_ret = call.result;
+	return error;
+}
+
+struct probe_error *change_place_image(struct change *change, struct code_extent *ret)
+{
+	struct registry *r = &change->registry;
+
+	ret->size = registry_image_size(r);
+	/*
+	 * Images are data, so they can be anywhere. If there is no home, they go near what remains
+	 * of our code (lost.c).
+	 */
+	return change_alloc_code(change, ret->size,
+		&(struct code_extent){r->home	       ? r->home
+				      : r->arena_count ? r->arenas[0].start
+						       : change->modules.items[0].start,
+			1},
+		1, &ret->start);
+}
+
+struct probe_error *change_write_image(struct change *change, struct code_extent image)
+{
+	struct probe_error *error = registry_write(&change->registry, change->mem, image.start);
+
+	return error ? error : change_publish(change, image);
+}
+
+struct probe_error *change_publish(struct change *change, struct code_extent image)
+{
+	return registry_publish(&change->registry, change->mem, image.start, image.size);
+}
+
+struct probe_error *change_store(struct change *change, bool may_stop)
+{
+	struct code_extent image;
+	bool stops = false;
+	struct probe_error *error = change_place_image(change, &image);
+
+	if (!error)
+		error = may_stop ? change_begin_write(change, &stops) : change_confirm(change);
+	if (error)
+		return error;
+	change->begun = true;
+	error = change_write_image(change, image);
+	change_end_write(change, stops);
+	if (!error)
+		code_release(&change->taken); /* the registry itself knows where its image is */
+	return error;
+}
+
+/* ---- Giving back ---------------------------------------------------------------------- */
+
+struct probe_error *change_unmap_arenas(
+	struct change *change, const struct reg_arena *arenas, size_t count)
+{
+	AUTO_FREE struct own_extent *extents = calloc(count + 1, sizeof(*extents));
+	struct probe_error *error;
+
+	if (!extents)
+		return probe_error_no_memory();
+	for (size_t i = 0; i < count; i++)
+		extents[i] = (struct own_extent){
+			arenas[i].start, arenas[i].size, arenas[i].inode, false, false};
+	error = own_unmap(change, extents, count);
+	for (size_t i = 0; i < count && !error; i++) {
+		struct reg_arena *kept =
+			extents[i].is_sealed ? registry_add_arena(&change->registry) : NULL;
+
+		if (kept)
+			*kept = arenas[i];
+		if (kept)
+			kept->sealed = 1;
+		else if (extents[i].is_sealed)
+			error = probe_error_no_memory();
+	}
+	return error;
+}
+
+/*
+ * Unmaps the arena with the registry, and the guard after it. *sealed_ret: the program has sealed
+ * them, and both stay.
+ */
+static struct probe_error *unmap_home(
+	struct change *change, struct reg_arena *home, bool *sealed_ret)
+{
+	uint64_t guard = registry_guard_page(&change->registry);
+	struct own_extent extents[] = {{home->start, home->size, home->inode, false, false},
+		{guard, page_bytes(), OWN_GUARD, true, false}};
+	struct probe_error *error = own_unmap(change, extents, guard ? 2 : 1);
+
+	home->sealed = *sealed_ret = extents[0].is_sealed;
+	return error;
+}
+
+/* Takes arenas out of the registry, except those that stay: the home's, and sealed ones. */
+static struct reg_arena *take_arenas(struct registry *r, size_t *count_ret)
+{
+	struct reg_arena *taken = calloc(r->arena_count + 1, sizeof(*taken));
+	size_t kept = 0;
+
+	*count_ret = 0;
+	for (size_t i = 0; taken && i < r->arena_count; i++) {
+		struct reg_arena *arena = &r->arenas[i];
+
+		if (arena->sealed || r->home - arena->start < arena->size)
+			r->arenas[kept++] = *arena;
+		else
+			taken[(*count_ret)++] = *arena;
+	}
+	if (taken)
+		r->arena_count = kept;
+	return taken;
+}
+
+/*
+ * Unmaps everything when no session is left. The arena with the home comes last: if the program has
+ * sealed another arena, the home stays, too, so that the next session can use what is left. If we
+ * die in between, a listed arena that is gone is not taken for ours (own.h), and an unlisted one is
+ * an orphan.
+ */
+static struct probe_error *unmap_all(struct change *change)
+{
+	struct registry *r = &change->registry;
+	size_t count, sealed = 0, home = SIZE_MAX;
+	AUTO_FREE struct reg_arena *arenas = take_arenas(r, &count);
+	struct probe_error *error =
+		arenas ? change_unmap_arenas(change, arenas, count) : probe_error_no_memory();
+	bool home_sealed = false;
+
+	for (size_t i = 0; i < r->arena_count; i++) {
+		sealed += r->arenas[i].sealed != 0;
+		if (r->home - r->arenas[i].start < r->arenas[i].size)
+			home = i;
+	}
+	if (!error && !sealed && home != SIZE_MAX)
+		error = unmap_home(change, &r->arenas[home], &home_sealed);
+	if (!error && (sealed || home_sealed))
+		return r->home ? change_store(change, true) : NULL;
+	if (!error)
+		registry_deinit(r);
+	return error;
+}
+
+/* Is a session's memory the process's own, and not that of one that it was forked from? */
+static bool is_maker(const struct change *change, const struct reg_session *session)
+{
+	struct data_header header;
+
+	return memory_read(change->pid, session->data, &header, sizeof(header)) == sizeof(header) &&
+	       header.maker && header.maker == lasting_maker(change->pid);
+}
+
+/* Of sessions that are about to go: which of them have files. */
+static struct probe_error *note_files(const struct change *change, struct lasting_names *names)
+{
+	const struct registry *r = &change->registry;
+	AUTO_FREE struct maps_part *parts = calloc(r->session_count + 1, sizeof(*parts));
+	struct maps maps = {0};
+	struct probe_error *error;
+	size_t count = 0;
+
+	if (!parts)
+		return probe_error_no_memory();
+	for (size_t i = 0; i < r->session_count; i++)
+		if (r->sessions[i].flags & REG_SESSION_RETIRED)
+			parts[count++] = (struct maps_part){r->sessions[i].data, 1};
+	error = maps_read_parts(change->pid, parts, count, &maps);
+	for (size_t i = 0; i < r->session_count && !error; i++) {
+		const struct reg_session *session = &r->sessions[i];
+		const struct mapping *m = maps_find(&maps, session->data);
+
+		if (session->flags & REG_SESSION_RETIRED && m && shared_is_lasting(m) &&
+			is_maker(change, session) && !lasting_note(names, &maps, session->data))
+			error = probe_error_no_memory();
+	}
+	maps_deinit(&maps);
+	return error;
+}
+
+/*
+ * Unmaps data that the registry does not list any more and, if no session is left, everything else.
+ * *ended_ret: the data is gone.
+ */
+static struct probe_error *unmap_ended(
+	struct change *change, struct own_extent *data, size_t count, bool *ended_ret)
+{
+	struct registry *r = &change->registry;
+	struct probe_error *error = NULL;
+
+	/* If we die, they are orphans (libprobe/registry/orphans.h): they are unmapped only once.
+	 */
+	if (r->home && (count || r->session_count))
+		error = change_store(change, true);
+	if (!error)
+		error = own_unmap(change, data, count);
+	*ended_ret = !error;
+	return error || !r->arena_count || r->session_count ? error : unmap_all(change);
+}
+
+/* Stops the threads for all of unmap_ended(), if that is little; otherwise it stops them itself. */
+static struct probe_error *stop_for_end(struct change *change, size_t count, bool *stops_ret)
+{
+	const struct registry *r = &change->registry;
+	size_t extents = count + (r->session_count ? 0 : r->arena_count);
+	/* Prepare everything that calls need before the stop. */
+	struct probe_error *error = extents ? change_run(change, "unmap memory", NULL, 0) : NULL;
+
+	*stops_ret = false;
+	if (error || change->stopped || !extents || extents > EXTENTS_AT_ONCE)
+		return error;
+	error = change_stop(change);
+	*stops_ret = !error;
+	return error;
+}
+
+struct probe_error *change_collect(struct change *change)
+{
+	struct registry *r = &change->registry;
+	AUTO_FREE struct own_extent *data = calloc(r->session_count + 1, sizeof(*data));
+	struct lasting_names files = {0};
+	struct probe_error *error = data ? note_files(change, &files) : probe_error_no_memory();
+	bool stops, ended = false;
+	size_t count = 0;
+
+	if (error) {
+		lasting_deinit(&files);
+		return error;
+	}
+	for (size_t i = r->session_count; i-- > 0;) {
+		if (!(r->sessions[i].flags & REG_SESSION_RETIRED))
+			continue;
+		data[count++] = (struct own_extent){r->sessions[i].data, r->sessions[i].data_size,
+			r->sessions[i].inode, false, false};
+		registry_forget_texts(r, r->sessions[i].id);
+		registry_remove_session(r, i);
+	}
+	error = stop_for_end(change, count, &stops);
+	if (!error)
+		error = unmap_ended(change, data, count, &ended);
+	if (stops)
+		change_resume(change);
+	if (ended)
+		lasting_remove(&files, change->pid);
+	else
+		lasting_deinit(&files);
+	return error;
+}

@@ -1,0 +1,475 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A program may keep its own records of free addresses, and map memory over ours (MAP_FIXED), or
+ * unmap it. From then on the memory there is the program's: we must neither unmap nor write it.
+ *
+ * Code and data are ours while a mapping has our name and the inode of the file that we created: no
+ * other file has that inode. The guard is anonymous memory, because only anonymous memory can be
+ * wiped on fork (MADV_WIPEONFORK). The guard is a mapping of exactly one page that holds our mark.
+ * A forked child finds the page zero; there, the kernel's flag for wiped memory (VmFlags: wf) is
+ * the proof.
+ *
+ * A session whose data, guard, stubs or tails are gone cannot go on: its stubs would write into
+ * memory of the program, or its sites would jump there. Such a session is retired, and ends like
+ * the session of a dead controller.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "libprobe/base/cleanup.h"
+#include "libprobe/base/page.h"
+#include "libprobe/process/memory.h"
+#include "libprobe/base/procfs.h"
+#include "libprobe/process/served.h"
+#include "libprobe/process/shared.h"
+#include "libprobe/registry/own.h"
+#include "libprobe/registry/target.h"
+
+enum { AT_ONCE = 8 /* extents unmapped in one stop */ };
+
+/* ---- The guard -------------------------------------------------------------------------- */
+
+static bool has_mark(pid_t pid, int mem, uint64_t page)
+{
+	struct guard_mark mark = {0};
+	uint64_t at = page + GUARD_MARK_OFFSET;
+	struct probe_error *error;
+
+	if (mem < 0)
+		return memory_read(pid, at, &mark, sizeof(mark)) == sizeof(mark) &&
+		       mark.magic == GUARD_MAGIC && mark.page == page;
+	/* Reads the mark even if the program has made the page unreadable (mprotect(2)). */
+	error = memory_read_code(mem, at, &mark, sizeof(mark));
+	probe_error_free(error);
+	return !error && mark.magic == GUARD_MAGIC && mark.page == page;
+}
+
+static bool is_one_page(const struct maps *maps, uint64_t page)
+{
+	const struct mapping *m = maps_find(maps, page);
+
+	return m && m->start == page && m->end == page + page_bytes() && !m->inode &&
+	       !m->is_shared && !m->executable;
+}
+
+/* Has a controller mapped this page as a guard? */
+static struct probe_error *is_guard(
+	pid_t pid, int mem, const struct maps *maps, uint64_t page, bool *ret)
+{
+	*ret = is_one_page(maps, page) && has_mark(pid, mem, page);
+	return *ret || !is_one_page(maps, page) ? NULL : maps_has_flag(pid, page, "wf", ret);
+}
+
+/* Is a page still unwritten? *ret is false if /proc/PID/pagemap cannot be opened. */
+static struct probe_error *is_untouched(pid_t pid, uint64_t page, bool *ret)
+{
+	int pagemap = memory_open_pagemap(pid);
+	bool there = true;
+
+	*ret = false;
+	if (pagemap < 0)
+		return procfs_no_room(errno)
+			       ? probe_error_system(errno, "/proc/%d/pagemap", (int)pid)
+			       : NULL;
+	memory_run(pagemap, page, page_bytes(), &there);
+	close(pagemap);
+	*ret = !there;
+	return NULL;
+}
+
+/* Is the page a guard that stubs can read and write? */
+static struct probe_error *guard_works(
+	pid_t pid, int mem, const struct maps *maps, uint64_t page, bool *ret)
+{
+	const struct mapping *m = maps_find(maps, page);
+	struct probe_error *error = is_guard(pid, mem, maps, page, ret);
+
+	*ret = !error && *ret && m->readable && m->writable;
+	return error;
+}
+
+/* ---- Unmapping -------------------------------------------------------------------------- */
+
+static struct probe_error *is_ours(const struct change *c, const struct maps *maps,
+	const struct mapping *m, const struct own_extent *extent, bool *ret)
+{
+	struct probe_error *error;
+
+	if (extent->inode != OWN_GUARD && extent->inode != OWN_NEW_GUARD) {
+		*ret = shared_is_named(m) &&
+		       (m->inode == extent->inode || extent->inode == OWN_NAMED);
+		return NULL;
+	}
+	error = is_guard(c->pid, c->mem, maps, extent->start, ret);
+	if (error || *ret || extent->inode == OWN_GUARD || !is_one_page(maps, extent->start))
+		return error;
+	return is_untouched(c->pid, extent->start, ret);
+}
+
+/* Marks data as nobody's, for later controllers. */
+static void disown_data(const struct change *c, const struct mapping *m)
+{
+	static const uint64_t home = DATA_SEALED_HOME;
+
+	if (shared_is_data(m) && m->writable && m->offset == 0)
+		probe_error_free(memory_write_data(c->pid,
+			m->start + offsetof(struct data_header, home), &home, sizeof(home)));
+}
+
+/* Adjacent mappings of one extent, and of the extents that follow it. */
+struct run {
+	uint64_t start, end;
+	struct own_extent *extent; /* the first */
+};
+
+static struct probe_error *unmap_run(struct change *c, const struct maps *maps, struct run *run)
+{
+	struct control_call call = change_call_unmap(run->start, run->end - run->start);
+	struct probe_error *error = run->end && !run->extent->is_sealed
+					    ? change_run(c, "unmap memory", &call, 1)
+					    : NULL;
+
+	/* mseal(2): "the memory cannot be unmapped, moved or shrunk". */
+	if (error && call.result == -EPERM) {
+		probe_error_free(error);
+		error = NULL;
+		run->extent->is_sealed = true;
+		c->sealed_bytes += run->extent->size;
+		disown_data(c, maps_find(maps, run->start));
+	}
+	/* If the home is gone, frames for the next calls must go elsewhere. */
+	if (!error && call.result == 0 && c->registry.home - run->start < call.args[1])
+		c->registry.home = 0;
+	run->end = 0;
+	return error;
+}
+
+/*
+ * Unmaps while all threads are stopped. The home and its guard are unmapped in one call: if we died
+ * between two calls, nothing would prove that the guard is ours.
+ */
+static struct probe_error *unmap_stopped(
+	struct change *c, struct own_extent *extents, size_t count, const struct maps *maps)
+{
+	struct probe_error *error = NULL;
+	struct run run = {0};
+
+	for (size_t i = 0; i < count && !error; i++) {
+		struct own_extent *e = &extents[i];
+		uint64_t end = e->start + e->size;
+		const struct mapping *m = maps_find_from(maps, e->start);
+
+		if (!e->follows && run.end)
+			error = unmap_run(c, maps, &run);
+		if (!e->follows)
+			run.extent = e;
+		for (; m && m < maps->items + maps->count && m->start < end && !error; m++) {
+			uint64_t from = m->start > e->start ? m->start : e->start;
+			bool ours;
+
+			error = is_ours(c, maps, m, e, &ours);
+			if (error || !ours)
+				continue;
+			if (run.end && run.end != from)
+				error = unmap_run(c, maps, &run);
+			run.start = run.end ? run.start : from;
+			run.end = m->end < end ? m->end : end;
+		}
+	}
+	return error ? error : unmap_run(c, maps, &run);
+}
+
+static struct probe_error *unmap_some(struct change *c, struct own_extent *extents, size_t count)
+{
+	struct maps_part parts[AT_ONCE];
+	bool was_stopped = c->stopped;
+	struct maps maps = {0};
+	struct probe_error *error;
+
+	for (size_t i = 0; i < count; i++)
+		parts[i] = (struct maps_part){extents[i].start, extents[i].size};
+	/* Prepare everything that calls need before the stop. */
+	error = change_run(c, "unmap memory", NULL, 0);
+	if (!error && !was_stopped)
+		error = change_stop(c);
+	if (error)
+		return error;
+	error = maps_read_parts(c->pid, parts, count, &maps);
+	if (!error)
+		error = unmap_stopped(c, extents, count, &maps);
+	if (!was_stopped)
+		change_resume(c);
+	maps_deinit(&maps);
+	return error;
+}
+
+struct probe_error *own_unmap(struct change *change, struct own_extent *extents, size_t count)
+{
+	struct probe_error *error = NULL;
+
+	while (count && !error) {
+		size_t some = count < AT_ONCE ? count : AT_ONCE;
+
+		/* The last two extents must not be separated. */
+		if (some < count && extents[some].follows)
+			some--;
+		error = unmap_some(change, extents, some);
+		extents += some;
+		count -= some;
+	}
+	return error;
+}
+
+/* ---- Comparing -------------------------------------------------------------------------- */
+
+/*
+ * Do arenas cover all of [start, start + size)? They are sorted, and parts of one arena do not
+ * touch.
+ */
+static bool in_arenas(const struct registry *r, uint64_t start, uint64_t size)
+{
+	for (size_t i = 0; i < r->arena_count; i++)
+		if (start - r->arenas[i].start < r->arenas[i].size)
+			return size <= r->arenas[i].start + r->arenas[i].size - start;
+	return !size;
+}
+
+/* Adds the parts of an arena that are still ours. Returns false if there is no memory. */
+static bool add_parts(struct registry *to, const struct maps *maps, const struct reg_arena *arena)
+{
+	uint64_t end = arena->start + arena->size;
+	const struct mapping *m = maps_find_from(maps, arena->start);
+	struct reg_arena *last = NULL;
+
+	for (; m && m < maps->items + maps->count && m->start < end; m++) {
+		uint64_t from = m->start > arena->start ? m->start : arena->start;
+		uint64_t to_end = m->end < end ? m->end : end;
+
+		if (!shared_is_code(m) || m->inode != arena->inode)
+			continue;
+		if (last && last->start + last->size == from) {
+			last->size = to_end - last->start;
+			continue;
+		}
+		last = registry_add_arena(to);
+		if (!last)
+			return false;
+		*last = *arena;
+		last->start = from;
+		last->size = to_end - from;
+	}
+	return true;
+}
+
+/* Replaces the arenas by the parts that are still ours. */
+static struct probe_error *trim_arenas(struct registry *r, const struct maps *maps)
+{
+	struct registry trimmed = {0};
+	bool ok = true;
+
+	for (size_t i = 0; i < r->arena_count && ok; i++)
+		ok = add_parts(&trimmed, maps, &r->arenas[i]);
+	free(ok ? r->arenas : trimmed.arenas);
+	if (!ok)
+		return probe_error_no_memory();
+	r->arenas = trimmed.arenas;
+	r->arena_count = trimmed.arena_count;
+	return NULL;
+}
+
+bool own_has_data(const struct maps *maps, const struct reg_session *session)
+{
+	uint64_t at = session->data, end = at + session->data_size;
+	const struct mapping *m = maps_find(maps, at);
+
+	for (; m && m < maps->items + maps->count && m->start <= at && at < end; m++) {
+		if (!shared_is_data(m) || m->inode != session->inode || !m->readable ||
+			!m->writable)
+			return false;
+		at = m->end;
+	}
+	return at >= end;
+}
+
+/* Removes stubs and tails that are gone: no thread can return to them. *any_ret: some were gone. */
+static struct probe_error *drop_gone(struct registry *r, bool *any_ret)
+{
+	AUTO_FREE bool *gone = calloc(r->stub_count + 1, sizeof(*gone));
+	bool any = false;
+
+	if (!gone)
+		return probe_error_no_memory();
+	for (size_t i = 0; i < r->stub_count; i++) {
+		gone[i] = !in_arenas(r, r->stubs[i].start, r->stubs[i].size);
+		any = any || gone[i];
+	}
+	registry_drop_stub(r, gone);
+	for (size_t i = 0; i < r->site_count; i++) {
+		struct reg_site *site = &r->sites[i];
+
+		if (site->tail_size && !in_arenas(r, site->tail, site->tail_size)) {
+			site->tail_size = 0;
+			any = true;
+		}
+		if (site->pun && !in_arenas(r, site->pun, site->pun_size)) {
+			site->pun = site->pun_size = 0;
+			any = true;
+		}
+	}
+	*any_ret = any;
+	return NULL;
+}
+
+/*
+ * Memory of ours is missing: has the program taken it? Not if the process is ending, and not if
+ * execve(2) has replaced the program after its mappings were read: then what was read later is the
+ * next program's, where none of our memory is. Errors: PROBE_ERROR_NOT_FOUND.
+ */
+static struct probe_error *check_program(pid_t pid, int mem)
+{
+	if (procfs_status_number(pid, "VmSize:") < 0)
+		return procfs_no_process(pid);
+	return mem < 0 || memory_is_there(mem)
+		       ? NULL
+		       : probe_error_new(PROBE_ERROR_NOT_FOUND,
+				 "process %d has become another program meanwhile, or has ended",
+				 (int)pid);
+}
+
+/*
+ * The same check, for a process in which the home was mapped: it still is, unless execve(2) has
+ * replaced the program. A process that reads /proc/PID/maps keeps the old program's memory alive,
+ * so `mem` may be there even then.
+ */
+static struct probe_error *check_home(pid_t pid, int mem, const struct registry *r)
+{
+	struct maps_part part = {r->home, 1};
+	struct probe_error *error = check_program(pid, mem);
+	const struct mapping *home;
+	struct maps maps = {0};
+
+	if (!error)
+		error = maps_read_parts(pid, &part, 1, &maps);
+	home = error ? NULL : maps_find(&maps, r->home);
+	if (!error && (!home || !shared_is_code(home)))
+		error = probe_error_new(PROBE_ERROR_STATE,
+			"process %d has just changed its memory, or become another program: try "
+			"again",
+			(int)pid);
+	maps_deinit(&maps);
+	return error;
+}
+
+struct probe_error *own_check(
+	pid_t pid, int mem, const struct maps *maps, struct registry *r, bool *lost_ret)
+{
+	uint64_t guard = registry_guard_page(r);
+	bool works = true, all_lost = false, any_lost;
+	struct probe_error *error = trim_arenas(r, maps);
+
+	*lost_ret = false;
+	if (!error && guard)
+		error = guard_works(pid, mem, maps, guard, &works);
+	if (!error)
+		error = drop_gone(r, &all_lost);
+	if (error)
+		return error;
+	if (!works) {
+		all_lost = true;
+		r->guard = 0;
+	}
+	any_lost = all_lost;
+	for (size_t i = 0; i < r->session_count; i++) {
+		struct reg_session *session = &r->sessions[i];
+		bool lost = all_lost || !own_has_data(maps, session);
+
+		if (!r->guard)
+			session->process = 0;
+		if (lost)
+			registry_retire(r, session);
+		any_lost = any_lost || lost;
+	}
+	/* If no session is left, a controller died while it unmapped the rest. */
+	*lost_ret = any_lost && r->session_count;
+	return *lost_ret ? check_home(pid, mem, r) : NULL;
+}
+
+/* Is the whole arena still ours? */
+static bool has_arena(const struct maps *maps, const struct reg_arena *arena)
+{
+	uint64_t at = arena->start, end = at + arena->size;
+	const struct mapping *m = maps_find(maps, at);
+
+	for (; m && m < maps->items + maps->count && m->start <= at && at < end; m++) {
+		if (!shared_is_code(m) || m->inode != arena->inode)
+			return false;
+		at = m->end;
+	}
+	return at >= end;
+}
+
+static struct probe_error *has_all(
+	pid_t pid, int mem, const struct maps *maps, const struct registry *r, bool *ret)
+{
+	uint64_t guard = registry_guard_page(r);
+	struct probe_error *error = NULL;
+	bool all = true;
+
+	if (guard)
+		error = guard_works(pid, mem, maps, guard, &all);
+	for (size_t i = 0; i < r->arena_count && all; i++)
+		all = has_arena(maps, &r->arenas[i]);
+	for (size_t i = 0; i < r->session_count && all; i++)
+		all = r->sessions[i].flags & REG_SESSION_RETIRED ||
+		      own_has_data(maps, &r->sessions[i]);
+	*ret = all;
+	return error;
+}
+
+struct probe_error *own_holds(pid_t pid, int mem, const struct registry *r, bool *ret)
+{
+	AUTO_FREE struct maps_part *parts =
+		calloc(r->arena_count + r->session_count + 1, sizeof(*parts));
+	struct probe_error *error;
+	struct maps maps = {0};
+	size_t count = 0;
+
+	if (!parts)
+		return probe_error_no_memory();
+	for (size_t i = 0; i < r->arena_count; i++)
+		parts[count++] = (struct maps_part){r->arenas[i].start, r->arenas[i].size};
+	for (size_t i = 0; i < r->session_count; i++)
+		parts[count++] = (struct maps_part){r->sessions[i].data, r->sessions[i].data_size};
+	if (r->guard)
+		parts[count++] = (struct maps_part){registry_guard_page(r), page_bytes()};
+	error = maps_read_parts(pid, parts, count, &maps);
+	if (!error)
+		error = has_all(pid, mem, &maps, r, ret);
+	maps_deinit(&maps);
+	return error || *ret ? error : check_program(pid, mem);
+}
+
+uint64_t own_sealed(pid_t pid, const struct maps *maps, const struct registry *r)
+{
+	struct served known AUTO_SERVED;
+	uint64_t bytes = 0;
+
+	served_begin(pid, &known);
+	for (size_t i = 0; i < r->arena_count; i++)
+		bytes += r->arenas[i].sealed ? r->arenas[i].size : 0;
+	for (size_t i = 0; i < maps->count; i++) {
+		const struct mapping *m = &maps->items[i];
+		struct data_header header;
+
+		if (shared_is_data(m) && m->offset == 0 &&
+			memory_read_known(&known, m->start, &header, sizeof(header)) ==
+				sizeof(header) &&
+			header.magic == DATA_MAGIC && header.home == DATA_SEALED_HOME)
+			bytes += m->end - m->start;
+	}
+	return bytes;
+}

@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A library's file may change while processes have it mapped: it is upgraded, deleted, or written
+ * to in place. Notes are in no segment, so the process has no copy of them. Still, probes that are
+ * on must be shown, and must be switched off. So a file is believed only while it agrees with the
+ * registry. If it does not, or cannot be read at all, the registry's probes replace its notes.
+ *
+ * The registry has the names of probes, and a key for each: a hash of the address of the module's
+ * first note, the provider and the name. Each step of the hash (FNV-1a) can be undone, so a key and
+ * a guessed name yield an address. If that address lies in the module, the guess is right: a wrong
+ * name would yield any of 2^64 addresses. This also finds the names of probes that an older
+ * probectl has switched on, which kept no names. The guesses are the names that the user has typed,
+ * and the names in the file that is at the path now, which usually is the next version of the same
+ * library.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "libprobe/base/array.h"
+#include "libprobe/base/cleanup.h"
+#include "libprobe/query/pattern.h"
+#include "libprobe/registry/recall.h"
+#include "libprobe/query/select.h"
+#include "libprobe/process/memory.h"
+#include "libprobe/registry/site.h"
+
+static const char has_changed[] =
+	"the file has changed since the process mapped it; restart the program to probe it";
+
+/* ---- Files that contradict the registry ------------------------------------------------------ */
+
+/* A site, from the notes of a file or from the stubs of the registry. */
+struct fact {
+	uint64_t pc, key; /* run-time */
+};
+
+static int compare_facts(const void *a, const void *b)
+{
+	const struct fact *x = a, *y = b;
+
+	if (x->pc != y->pc)
+		return x->pc < y->pc ? -1 : 1;
+	return x->key < y->key ? -1 : x->key > y->key;
+}
+
+/* Returns the sites of a file, sorted; the caller frees them. NULL if there is no memory. */
+static struct fact *facts_of(const struct module *module)
+{
+	const struct sdt_notes *notes = &module->notes;
+	struct fact *facts = calloc(notes->count + 1, sizeof(*facts));
+
+	for (size_t i = 0; facts && i < notes->count; i++) {
+		const struct sdt_note *note = &notes->notes[i];
+
+		facts[i] = (struct fact){note->pc + module->bias,
+			select_key(notes, module->bias, note->provider, note->name)};
+	}
+	if (facts)
+		qsort(facts, notes->count, sizeof(*facts), compare_facts);
+	return facts;
+}
+
+/* Does a stub belong to a probe that is on? A gate is in no file; its key equals its address. */
+static bool is_probed(const struct registry *r, const struct reg_stub *stub)
+{
+	return stub->pc && stub->key != stub->pc && registry_refcount(r, stub->key, false) > 0;
+}
+
+/*
+ * Is our jump at the site of a stub? If not, the registry may describe a library that was closed,
+ * whose addresses another library has now.
+ */
+static bool is_patched(pid_t pid, const struct registry *r, const struct reg_stub *stub)
+{
+	const struct reg_site *site = registry_site(r, stub->pc);
+	uint8_t bytes[sizeof(site->original)];
+	enum site_state state;
+
+	if (!site || memory_read(pid, site->patch, bytes, site->length) != site->length)
+		return false;
+	state = site_state(r, site, bytes);
+	return state == SITE_PATCHED || state == SITE_COVERED;
+}
+
+static struct probe_error *check_module(pid_t pid, const struct registry *r, struct module *module)
+{
+	size_t first = ARRAY_SEARCH(r->stubs, r->stub_count, pc, module->start);
+	size_t end = ARRAY_SEARCH(r->stubs, r->stub_count, pc, module->end);
+	struct probe_error *error = first < end ? module_read_notes(module) : NULL;
+	struct fact *facts;
+	bool changed = false;
+
+	if (error || first == end || !module->object)
+		return error;
+	facts = facts_of(module);
+	if (!facts)
+		return probe_error_no_memory();
+	for (size_t i = first; i < end && !changed; i++) {
+		const struct reg_stub *stub = &r->stubs[i];
+		const struct fact fact = {stub->pc, stub->key};
+
+		changed = is_probed(r, stub) &&
+			  !bsearch(&fact, facts, module->notes.count, sizeof(*facts),
+				  compare_facts) &&
+			  is_patched(pid, r, stub);
+	}
+	free(facts);
+	return changed ? module_distrust(module, has_changed) : NULL;
+}
+
+/* A file that has lost its ELF header is not among the modules, but was when it was probed. */
+static struct probe_error *add_missing(
+	pid_t pid, const struct maps *maps, const struct registry *r, struct modules *modules)
+{
+	struct probe_error *error = NULL;
+
+	for (size_t i = 0; i < r->stub_count && !error; i++)
+		if (is_probed(r, &r->stubs[i]) && !modules_find(modules, r->stubs[i].pc) &&
+			is_patched(pid, r, &r->stubs[i]))
+			error = modules_add_unread(modules, maps, r->stubs[i].pc, has_changed);
+	return error;
+}
+
+/* ---- Names ------------------------------------------------------------------------------------
+ */
+
+struct candidate {
+	const char *provider, *name; /* in the storage of the notes to come */
+};
+
+/* The sites that share one key: those of one probe. */
+struct probed {
+	uint64_t key, pc;
+};
+
+struct recall {
+	struct module *module;
+	const struct registry *registry;
+	const struct registry_names *names;
+	const struct probed *sites; /* sorted by key */
+	size_t site_count;
+	struct candidate *candidates;
+	size_t candidate_count;
+	struct sdt_notes notes;
+	char *at; /* the first free byte in the storage of the notes */
+};
+
+static const char *store(struct recall *recall, const char *text)
+{
+	const char *copy = recall->at;
+
+	recall->at = stpcpy(recall->at, text) + 1;
+	return copy;
+}
+
+static struct candidate stored(struct recall *recall, const char *provider, const char *name)
+{
+	struct candidate ret = {.provider = store(recall, provider)};
+
+	ret.name = store(recall, name);
+	return ret;
+}
+
+/* The notes of the file that is there now; none if it is no such file. */
+static void read_successor(const struct module *module, struct sdt_notes *ret)
+{
+	struct object *object = NULL;
+	struct probe_error *error;
+
+	*ret = (struct sdt_notes){0};
+	if (module->successor < 0)
+		return;
+	error = object_open_fd(module->successor, module->path, &object);
+	if (!error)
+		error = sdt_read(object, ret);
+	object_close(object);
+	probe_error_free(error);
+}
+
+static size_t bytes_of(const char *provider, const char *name)
+{
+	return strlen(provider) + strlen(name) + 2;
+}
+
+static bool find_candidates(
+	struct recall *recall, const struct probe_pattern *const *patterns, size_t count)
+{
+	const struct registry_names *names = recall->names;
+	const char *provider, *name;
+	struct sdt_notes now;
+	size_t bytes = 1;
+
+	read_successor(recall->module, &now);
+	for (size_t i = 0; i < names->count; i++)
+		bytes += bytes_of(names->items[i].provider, names->items[i].name);
+	for (size_t i = 0; i < count; i++)
+		if (pattern_names(patterns[i], &provider, &name))
+			bytes += bytes_of(provider, name);
+	for (size_t i = 0; i < now.count; i++)
+		bytes += bytes_of(now.notes[i].provider, now.notes[i].name);
+	recall->candidates = calloc(count + now.count + 1, sizeof(*recall->candidates));
+	recall->notes.storage = recall->at = malloc(bytes);
+	if (recall->candidates && recall->at) {
+		for (size_t i = 0; i < count; i++)
+			if (pattern_names(patterns[i], &provider, &name))
+				recall->candidates[recall->candidate_count++] =
+					stored(recall, provider, name);
+		for (size_t i = 0; i < now.count; i++)
+			recall->candidates[recall->candidate_count++] =
+				stored(recall, now.notes[i].provider, now.notes[i].name);
+	}
+	sdt_notes_deinit(&now);
+	return recall->candidates && recall->at;
+}
+
+/* Does the key, with this name, yield an address of the module? */
+static bool fits(struct recall *recall, uint64_t key, const char *provider, const char *name)
+{
+	uint64_t place = select_key_place(key, provider, name);
+
+	if (place < recall->module->start || place >= recall->module->end ||
+		(recall->notes.first && recall->notes.first != place))
+		return false;
+	recall->notes.first = place;
+	return true;
+}
+
+static bool find_name(struct recall *recall, uint64_t key, struct candidate *ret)
+{
+	const struct reg_name *known = registry_names_find(recall->names, key);
+
+	if (known) {
+		if (!fits(recall, key, known->provider, known->name))
+			return false;
+		*ret = stored(recall, known->provider, known->name);
+		return true;
+	}
+	for (size_t i = 0; i < recall->candidate_count; i++) {
+		*ret = recall->candidates[i];
+		if (fits(recall, key, ret->provider, ret->name))
+			return true;
+	}
+	return false;
+}
+
+static bool add_note(
+	struct recall *recall, const struct candidate *candidate, uint64_t pc, uint64_t semaphore)
+{
+	struct sdt_notes *notes = &recall->notes;
+
+	if (!ARRAY_ROOM(notes->notes, notes->count))
+		return false;
+	notes->notes[notes->count++] = (struct sdt_note){.provider = candidate->provider,
+		.name = candidate->name,
+		.args = "",
+		.pc = pc,
+		.semaphore = semaphore};
+	return true;
+}
+
+/* A note for each site of a probe; for one without sites, one that has its semaphore. */
+static bool add_notes(struct recall *recall, const struct candidate *candidate, uint64_t key)
+{
+	const struct reg_semaphore *semaphores;
+	size_t count, before = recall->notes.count;
+	uint64_t semaphore = 0, last = 0;
+
+	semaphores = registry_semaphores(recall->registry, key, &count);
+	if (count)
+		semaphore = semaphores[0].address;
+	/* Those of one site stand together: one for each session. */
+	for (size_t i = ARRAY_SEARCH(recall->sites, recall->site_count, key, key);
+		i < recall->site_count && recall->sites[i].key == key; i++) {
+		if (recall->sites[i].pc == last)
+			continue;
+		last = recall->sites[i].pc;
+		if (!add_note(recall, candidate, last, semaphore))
+			return false;
+	}
+	return recall->notes.count > before || add_note(recall, candidate, 0, semaphore);
+}
+
+/* Has a probe whose name is unknown a site in the module? */
+static bool is_in_module(const struct recall *recall, uint64_t key)
+{
+	const struct module *module = recall->module;
+
+	for (size_t i = ARRAY_SEARCH(recall->sites, recall->site_count, key, key);
+		i < recall->site_count && recall->sites[i].key == key; i++)
+		if (recall->sites[i].pc >= module->start && recall->sites[i].pc < module->end)
+			return true;
+	return false;
+}
+
+static bool recall_all(struct recall *recall)
+{
+	const struct registry *r = recall->registry;
+
+	for (size_t i = 0; i < r->probe_count; i++) {
+		uint64_t key = r->probes[i].key;
+		struct candidate candidate;
+		bool found;
+
+		/* One that several sessions want stands there for each of them. */
+		if ((i && r->probes[i - 1].key == key) || !registry_refcount(r, key, false))
+			continue;
+		found = find_name(recall, key, &candidate);
+		if (found && !add_notes(recall, &candidate, key))
+			return false;
+		recall->module->unnamed +=
+			!found && registry_refcount(r, key, true) && is_in_module(recall, key);
+	}
+	return true;
+}
+
+static int compare_probed(const void *a, const void *b)
+{
+	const struct probed *x = a, *y = b;
+
+	if (x->key != y->key)
+		return x->key < y->key ? -1 : 1;
+	return x->pc < y->pc ? -1 : x->pc > y->pc;
+}
+
+/* The sites of all probes in the registry; NULL if there is no memory. */
+static struct probed *sites_by_key(const struct registry *r, size_t *count_ret)
+{
+	struct probed *sites = calloc(r->stub_count + 1, sizeof(*sites));
+
+	*count_ret = 0;
+	for (size_t i = 0; sites && i < r->stub_count; i++)
+		if (r->stubs[i].pc)
+			sites[(*count_ret)++] = (struct probed){r->stubs[i].key, r->stubs[i].pc};
+	if (sites)
+		qsort(sites, *count_ret, sizeof(*sites), compare_probed);
+	return sites;
+}
+
+static struct probe_error *recall_unread(struct modules *modules, const struct registry *registry,
+	const struct probe_pattern *const *patterns, size_t count)
+{
+	struct registry_names names;
+	struct probe_error *error = registry_names(registry, &names);
+	AUTO_FREE struct probed *sites = NULL;
+	size_t site_count = 0;
+	bool ok = true;
+
+	if (error)
+		return error;
+	for (size_t i = 0; i < modules->count && ok; i++) {
+		struct recall recall = {
+			.module = &modules->items[i], .registry = registry, .names = &names};
+
+		if (recall.module->object || recall.module->notes_read)
+			continue;
+		if (!sites)
+			sites = sites_by_key(registry, &site_count);
+		recall.sites = sites;
+		recall.site_count = site_count;
+		ok = sites && find_candidates(&recall, patterns, count) && recall_all(&recall);
+		free(recall.candidates);
+		/* Modules own them. */
+		recall.module->notes = recall.notes;
+		recall.module->notes_read = true;
+	}
+	registry_names_deinit(&names);
+	return ok ? NULL : probe_error_no_memory();
+}
+
+struct probe_error *recall_probes(struct modules *modules, pid_t pid, const struct maps *maps,
+	const struct registry *registry, const struct probe_pattern *const *patterns, size_t count)
+{
+	struct probe_error *error = NULL;
+
+	if (!registry->probe_count)
+		return NULL;
+	for (size_t i = 0; i < modules->count && !error; i++)
+		error = check_module(pid, registry, &modules->items[i]);
+	if (!error)
+		error = add_missing(pid, maps, registry, modules);
+	return error ? error : recall_unread(modules, registry, patterns, count);
+}

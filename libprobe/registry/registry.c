@@ -1,0 +1,647 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libprobe/base/array.h"
+#include "libprobe/process/memory.h"
+#include "libprobe/base/procfs.h"
+#include "libprobe/process/served.h"
+#include "libprobe/process/shared.h"
+#include "libprobe/registry/data.h"
+#include "libprobe/registry/registry.h"
+#include "libprobe/registry/site.h"
+#include "probe/list.h"
+
+#define HOME_MAGIC UINT64_C(0x31656d6f68627270) /* "prbhome1" */
+#define IMAGE_MAGIC UINT64_C(0x31676d6962727021)
+/* Images of another layout are not read: the sizes of the elements are part of the version. */
+enum {
+	IMAGE_VERSION = 10
+#define X(type, name) +(int)sizeof(struct reg_##type) * 256
+	REGISTRY_ARRAYS(X)
+#undef X
+};
+
+/* Whoever has no lock may read an image while it is replaced: such a load is begun again. */
+enum { LOADS_MAX = 20 };
+
+/* The home page. `image` is the one word that is ever changed. */
+struct home_page {
+	uint64_t magic;
+	uint64_t image;
+};
+
+/* An image: this, then the arrays in the order of REGISTRY_ARRAYS. */
+struct image_header {
+	uint64_t magic;
+	uint32_t version, next_session;
+	uint64_t generation;
+	uint64_t guard;
+	uint64_t size;
+#define X(type, name) uint64_t type##_count;
+	REGISTRY_ARRAYS(X)
+#undef X
+};
+
+/* ---- Arrays ----------------------------------------------------------------------- */
+
+#define X(type, name)                                                                              \
+	struct reg_##type *registry_add_##type(struct registry *registry)                          \
+	{                                                                                          \
+		if (!ARRAY_ROOM(registry->name, registry->type##_count))                           \
+			return NULL;                                                               \
+		registry->name[registry->type##_count] = (struct reg_##type){0};                   \
+		return &registry->name[registry->type##_count++];                                  \
+	}                                                                                          \
+                                                                                                   \
+	void registry_remove_##type(struct registry *registry, size_t index)                       \
+	{                                                                                          \
+		struct reg_##type *items = registry->name;                                         \
+                                                                                                   \
+		memmove(items + index, items + index + 1,                                          \
+			(--registry->type##_count - index) * sizeof(*items));                      \
+	}                                                                                          \
+                                                                                                   \
+	void registry_drop_##type(struct registry *registry, const bool *flags)                    \
+	{                                                                                          \
+		size_t kept = 0;                                                                   \
+                                                                                                   \
+		for (size_t i = 0; i < registry->type##_count; i++)                                \
+			if (!flags[i])                                                             \
+				registry->name[kept++] = registry->name[i];                        \
+		registry->type##_count = kept;                                                     \
+	}
+REGISTRY_ARRAYS(X)
+#undef X
+
+static int compare(uint64_t a, uint64_t b)
+{
+	return a < b ? -1 : a > b;
+}
+
+static int compare_two(uint64_t a1, uint64_t a2, uint64_t b1, uint64_t b2)
+{
+	return a1 == b1 ? compare(a2, b2) : compare(a1, b1);
+}
+
+static int compare_sites(const void *a, const void *b)
+{
+	const struct reg_site *x = a, *y = b;
+
+	return compare(x->pc, y->pc);
+}
+
+static int compare_probes(const void *a, const void *b)
+{
+	const struct reg_probe *x = a, *y = b;
+
+	return compare_two(x->key, x->session, y->key, y->session);
+}
+
+static int compare_stubs(const void *a, const void *b)
+{
+	const struct reg_stub *x = a, *y = b;
+
+	return compare_two(x->pc, x->order, y->pc, y->order);
+}
+
+static int compare_semaphores(const void *a, const void *b)
+{
+	const struct reg_semaphore *x = a, *y = b;
+	int order = compare_two(x->key, x->session, y->key, y->session);
+
+	return order ? order : compare(x->address, y->address);
+}
+
+/* An array is usually sorted already. */
+static void sort(void *items, size_t count, size_t size, int (*order)(const void *, const void *))
+{
+	const char *at = items;
+
+	for (size_t i = 1; i < count; i++, at += size) {
+		if (order(at, at + size) <= 0)
+			continue;
+		qsort(items, count, size, order);
+		return;
+	}
+}
+
+void registry_sort(struct registry *registry)
+{
+	sort(registry->sites, registry->site_count, sizeof(*registry->sites), compare_sites);
+	sort(registry->probes, registry->probe_count, sizeof(*registry->probes), compare_probes);
+	sort(registry->stubs, registry->stub_count, sizeof(*registry->stubs), compare_stubs);
+	sort(registry->semaphores, registry->semaphore_count, sizeof(*registry->semaphores),
+		compare_semaphores);
+}
+
+void registry_deinit(struct registry *registry)
+{
+#define X(type, name) free(registry->name);
+	REGISTRY_ARRAYS(X)
+#undef X
+	*registry = (struct registry){.next_session = 1};
+}
+
+size_t registry_image_size(const struct registry *registry)
+{
+	size_t size = sizeof(struct image_header);
+
+#define X(type, name) size += registry->type##_count * sizeof(*registry->name);
+	REGISTRY_ARRAYS(X)
+#undef X
+	return size;
+}
+
+/* ---- Loading ------------------------------------------------------------------- */
+
+static struct probe_error *malformed(pid_t pid, const char *what)
+{
+	return probe_error_new(PROBE_ERROR_FORMAT,
+		"the registry in process %d is damaged (%s): its probes cannot be changed", pid,
+		what);
+}
+
+static bool read_home(struct served *known, uint64_t address, struct home_page *ret)
+{
+	return memory_read_known(known, address, ret, sizeof(*ret)) == sizeof(*ret) &&
+	       ret->magic == HOME_MAGIC;
+}
+
+/* Does a session's data lead to a home page? */
+static bool follow_data(struct served *known, const struct maps *maps, const struct mapping *m,
+	struct home_page *home_ret, uint64_t *ret)
+{
+	struct data_header header;
+	const struct mapping *home;
+
+	if (!shared_is_data(m) ||
+		memory_read_known(known, m->start, &header, sizeof(header)) != sizeof(header) ||
+		header.magic != DATA_MAGIC)
+		return false;
+	*ret = header.home;
+	home = maps_find(maps, header.home);
+	return home && shared_is_code(home) && read_home(known, header.home, home_ret);
+}
+
+/*
+ * The home page, or 0: the first page of a mapping of code. Data may lead to a page that has not
+ * become a home, and a home may have no data: their controller was killed between the one and the
+ * other, and so before it patched anything. Data decides only between several homes: its page may
+ * be missing, and then the flags of all mappings are read (served.c).
+ */
+static struct probe_error *find_home(
+	pid_t pid, const struct maps *maps, struct home_page *home_ret, uint64_t *ret)
+{
+	struct served known AUTO_SERVED;
+	struct home_page home;
+	size_t count = 0;
+	bool found = false;
+
+	*ret = 0;
+	served_begin(pid, &known);
+	errno = 0;
+	for (size_t i = 0; i < maps->count && count < 2; i++) {
+		uint64_t start = maps->items[i].start;
+
+		if (!shared_is_code(&maps->items[i]) || !read_home(&known, start, &home))
+			continue;
+		if (!count++) {
+			*home_ret = home;
+			*ret = start;
+		}
+	}
+	if (!count && errno == EPERM)
+		return procfs_permission_error(pid);
+	for (size_t i = 0; i < maps->count && count > 1 && !found; i++) {
+		uint64_t at;
+
+		found = follow_data(&known, maps, &maps->items[i], &home, &at);
+		if (found) {
+			*home_ret = home;
+			*ret = at;
+		}
+	}
+	return NULL;
+}
+
+/* Takes the arrays out of an image's bytes. */
+static struct probe_error *parse_image(
+	pid_t pid, const uint8_t *bytes, size_t size, struct registry *ret)
+{
+	const struct image_header *header = (const void *)bytes;
+	size_t at = sizeof(*header);
+
+#define X(type, name)                                                                              \
+	if (header->type##_count > (size - at) / sizeof(*ret->name))                               \
+		return malformed(pid, "too many " #name);                                          \
+	ret->name = reallocarray(NULL, array_room(header->type##_count), sizeof(*ret->name));      \
+	if (!ret->name)                                                                            \
+		return probe_error_no_memory();                                                    \
+	memcpy(ret->name, bytes + at, header->type##_count * sizeof(*ret->name));                  \
+	ret->type##_count = header->type##_count;                                                  \
+	at += header->type##_count * sizeof(*ret->name);
+	REGISTRY_ARRAYS(X)
+#undef X
+	ret->guard = header->guard;
+	ret->next_session = header->next_session;
+	return NULL;
+}
+
+/*
+ * Either pages of its own, or in an arena, where it is entered or before that. Where there is no
+ * far jump, only the entry of a neighbour is one.
+ */
+static bool pun_makes_sense(const struct reg_site *site)
+{
+	if (site->pun && !site_is_chained(site) && !arch_host()->far_jump)
+		return false;
+	return (site->pun % REGISTRY_PAGE == 0 && site->pun_size % REGISTRY_PAGE == 0) ||
+	       (site->entry - site->pun < REGISTRY_PAGE && site->pun_size < REGISTRY_PAGE);
+}
+
+/* The word for the number of the process follows the guards. */
+static bool number_makes_sense(const struct registry *r, const struct reg_session *session)
+{
+	uint64_t first = registry_guard_page(r) + GUARD_PROCESSES_OFFSET;
+
+	return !session->process ||
+	       (session->process % sizeof(uint32_t) == 0 &&
+		       session->process - first < GUARD_MARK_OFFSET - GUARD_PROCESSES_OFFSET);
+}
+
+/* What is written into the target, and where, is never taken on trust. */
+static struct probe_error *check_registry(pid_t pid, const struct registry *r)
+{
+	for (size_t i = 0; i < r->arena_count; i++)
+		if (r->arenas[i].start % REGISTRY_PAGE || r->arenas[i].size % REGISTRY_PAGE ||
+			r->arenas[i].start > UINT64_MAX - r->arenas[i].size)
+			return malformed(pid, "an arena");
+	for (size_t i = 0; i < r->session_count; i++)
+		if (!data_makes_sense(&r->sessions[i]) || !number_makes_sense(r, &r->sessions[i]))
+			return malformed(pid, "a session");
+	for (size_t i = 0; i < r->probe_count; i++) {
+		const struct reg_session *s = registry_session(r, r->probes[i].session);
+
+		if (!s || r->probes[i].slot >= s->slot_count)
+			return malformed(pid, "a probe");
+	}
+	for (size_t i = 0; i < r->site_count; i++) {
+		const struct reg_site *site = &r->sites[i];
+
+		if (!site->length || site->length > sizeof(site->original) ||
+			site->plan >= PROBE_PLAN_COUNT || !pun_makes_sense(site))
+			return malformed(pid, "a site");
+	}
+	for (size_t i = 0; i < r->stub_count; i++)
+		if (r->stubs[i].next_jump >= r->stubs[i].size)
+			return malformed(pid, "a stub");
+	for (size_t i = 0; i < r->semaphore_count; i++)
+		if (r->semaphores[i].added > UINT16_MAX)
+			return malformed(pid, "a semaphore");
+	return NULL;
+}
+
+static struct probe_error *load_image(pid_t pid, struct registry *ret)
+{
+	struct image_header header;
+	struct probe_error *error;
+	uint8_t *bytes;
+
+	error = memory_read_all(pid, ret->image, &header, sizeof(header));
+	if (error)
+		return error;
+	ret->generation = header.generation;
+	if (header.magic != IMAGE_MAGIC)
+		return malformed(pid, "no image");
+	if (header.version != IMAGE_VERSION)
+		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
+			"process %d was patched by another version of probectl: use that one", pid);
+	if (header.size < sizeof(header) || header.size > (UINT64_C(1) << 30))
+		return malformed(pid, "absurd size");
+	bytes = malloc(header.size);
+	if (!bytes)
+		return probe_error_no_memory();
+	error = memory_read_all(pid, ret->image, bytes, header.size);
+	if (!error) {
+		memcpy(bytes, &header, sizeof(header)); /* what was checked is what is used */
+		error = parse_image(pid, bytes, header.size, ret);
+	}
+	free(bytes);
+	ret->image_size = header.size;
+	if (!error)
+		error = check_registry(pid, ret);
+	registry_sort(ret);
+	return error;
+}
+
+/*
+ * Is the image in code memory of ours, or has the program mapped memory of its own there? The
+ * mappings may have been read before the image was written.
+ */
+static bool has_image(pid_t pid, const struct maps *maps, uint64_t image)
+{
+	struct maps_part part = {image, sizeof(struct image_header)};
+	const struct mapping *m = maps_find(maps, image);
+	struct maps now = {0};
+	bool found = m && shared_is_code(m);
+
+	if (found)
+		return true;
+	probe_error_free(maps_read_parts(pid, &part, 1, &now));
+	m = maps_find(&now, image);
+	found = m && shared_is_code(m);
+	maps_deinit(&now);
+	return found;
+}
+
+struct probe_error *registry_load(pid_t pid, const struct maps *maps, struct registry *ret)
+{
+	struct probe_error *error = NULL;
+	struct home_page home;
+
+	*ret = (struct registry){.next_session = 1};
+	for (int tries = 0; tries < LOADS_MAX; tries++) {
+		registry_deinit(ret);
+		probe_error_free(error);
+		error = find_home(pid, maps, &home, &ret->home);
+		if (!error && ret->home && !has_image(pid, maps, home.image))
+			ret->home = 0;
+		if (error || !ret->home)
+			return error;
+		ret->image = home.image;
+		error = load_image(pid, ret);
+		if (!registry_is_stale(ret, pid))
+			break;
+		if (!error)
+			error = probe_error_new(PROBE_ERROR_STATE,
+				"the probes of process %d change all the time: try again", pid);
+	}
+	if (error)
+		registry_deinit(ret);
+	return error;
+}
+
+bool registry_is_sealed(const struct registry *registry)
+{
+	bool sealed = false;
+
+	for (size_t i = 0; i < registry->arena_count; i++)
+		sealed = sealed || registry->arenas[i].sealed;
+	return sealed && !registry->session_count;
+}
+
+struct probe_error *registry_is_inherited(const struct registry *registry, pid_t pid, bool *ret)
+{
+	uint32_t guard = 0;
+	struct probe_error *error = memory_read_all(pid, registry->guard, &guard, sizeof(guard));
+
+	*ret = !error && !guard;
+	return error;
+}
+
+bool registry_is_stale(const struct registry *registry, pid_t pid)
+{
+	struct home_page home;
+	struct image_header header;
+	struct served known AUTO_SERVED;
+
+	served_begin(pid, &known);
+	/* An image may be where the one before the last was. */
+	return registry->home &&
+	       (!read_home(&known, registry->home, &home) || home.image != registry->image ||
+		       memory_read_known(&known, home.image, &header, sizeof(header)) !=
+			       sizeof(header) ||
+		       header.generation != registry->generation);
+}
+
+/* ---- Storing --------------------------------------------------------------------- */
+
+struct probe_error *registry_write(struct registry *registry, int mem, uint64_t image)
+{
+	struct image_header header = {.magic = IMAGE_MAGIC,
+		.version = IMAGE_VERSION,
+		.next_session = registry->next_session,
+		.generation = registry->generation + 1,
+		.guard = registry->guard,
+		.size = registry_image_size(registry)};
+	struct probe_error *error;
+	uint8_t *bytes = malloc(header.size), *at;
+
+	if (!bytes)
+		return probe_error_no_memory();
+	at = bytes + sizeof(header);
+#define X(type, name)                                                                              \
+	header.type##_count = registry->type##_count;                                              \
+	if (registry->type##_count) {                                                              \
+		memcpy(at, registry->name, registry->type##_count * sizeof(*registry->name));      \
+		at += registry->type##_count * sizeof(*registry->name);                            \
+	}
+	REGISTRY_ARRAYS(X)
+#undef X
+	memcpy(bytes, &header, sizeof(header));
+	error = memory_write_code(mem, image, bytes, header.size);
+	free(bytes);
+	return error;
+}
+
+struct probe_error *registry_publish(
+	struct registry *registry, int mem, uint64_t image, uint64_t size)
+{
+	struct home_page home = {.magic = HOME_MAGIC, .image = image};
+	struct probe_error *error;
+
+	if (!registry->image)
+		error = memory_write_code(mem, registry->home, &home, sizeof(home));
+	else
+		error = memory_write_code(mem, registry->home + offsetof(struct home_page, image),
+			&image, sizeof(image));
+	if (error)
+		return error;
+	registry->generation++;
+	registry->image = image;
+	registry->image_size = size;
+	return NULL;
+}
+
+/* ---- Texts ----------------------------------------------------------------------- */
+
+void registry_forget_texts(struct registry *registry, uint32_t session)
+{
+	for (size_t i = registry->text_count; i-- > 0;)
+		if (registry->texts[i].session == session)
+			registry_remove_text(registry, i);
+}
+
+bool registry_set_text(struct registry *registry, uint32_t session, const char *text)
+{
+	size_t size = strlen(text), part = sizeof(registry->texts->bytes);
+
+	registry_forget_texts(registry, session);
+	/* An empty text has a part, too. */
+	for (size_t at = 0; at < size || !at; at += part) {
+		struct reg_text *added = registry_add_text(registry);
+
+		if (!added)
+			return false;
+		added->session = session;
+		added->index = (uint32_t)(at / part);
+		memcpy(added->bytes, text + at, size - at < part ? size - at : part);
+	}
+	return true;
+}
+
+char *registry_text(const struct registry *registry, uint32_t session)
+{
+	size_t part = sizeof(registry->texts->bytes), count = 0;
+	char *text;
+
+	for (size_t i = 0; i < registry->text_count; i++)
+		count += registry->texts[i].session == session;
+	text = count ? calloc(count, part + 1) : NULL;
+	/* Parts that say that they belong elsewhere are the target's, not ours. */
+	for (size_t i = 0; text && i < registry->text_count; i++)
+		if (registry->texts[i].session == session && registry->texts[i].index < count)
+			memcpy(text + registry->texts[i].index * part, registry->texts[i].bytes,
+				part);
+	return text;
+}
+
+/* ---- Looking up ------------------------------------------------------------------- */
+
+struct reg_session *registry_session(const struct registry *registry, uint32_t id)
+{
+	for (size_t i = 0; i < registry->session_count; i++)
+		if (registry->sessions[i].id == id)
+			return &registry->sessions[i];
+	return NULL;
+}
+
+bool registry_has_data(const struct registry *registry, uint64_t address)
+{
+	for (size_t i = 0; i < registry->session_count; i++)
+		if (registry->sessions[i].data == address)
+			return true;
+	return false;
+}
+
+/*
+ * The elements of a sorted array whose first member, a 64-bit number, is in
+ * [start, end]: the index of the first, and how many there are.
+ */
+static size_t find_range(const void *items, size_t count, size_t size, uint64_t start, uint64_t end,
+	size_t *count_ret)
+{
+	size_t first = array_search(items, count, size, 0, start);
+
+	*count_ret = array_search_above(items, count, size, 0, end) - first;
+	return first;
+}
+
+/* What find_range() finds an element by is its first member. */
+_Static_assert(offsetof(struct reg_site, pc) == 0, "sites are found by pc");
+_Static_assert(offsetof(struct reg_stub, pc) == 0, "stubs are found by pc");
+_Static_assert(offsetof(struct reg_probe, key) == 0, "probes are found by key");
+_Static_assert(offsetof(struct reg_semaphore, key) == 0, "semaphores are found by key");
+
+struct reg_site *registry_sites(
+	const struct registry *registry, uint64_t start, uint64_t end, size_t *count_ret)
+{
+	size_t first = find_range(registry->sites, registry->site_count, sizeof(*registry->sites),
+		start, end - 1, count_ret);
+
+	return *count_ret ? &registry->sites[first] : NULL;
+}
+
+struct reg_site *registry_site(const struct registry *registry, uint64_t pc)
+{
+	size_t count;
+
+	return registry_sites(registry, pc, pc + 1, &count);
+}
+
+struct reg_probe *registry_probes(const struct registry *registry, uint64_t key, size_t *count_ret)
+{
+	size_t first = find_range(registry->probes, registry->probe_count,
+		sizeof(*registry->probes), key, key, count_ret);
+
+	return *count_ret ? &registry->probes[first] : NULL;
+}
+
+struct reg_stub *registry_stubs(const struct registry *registry, uint64_t pc, size_t *count_ret)
+{
+	size_t first = find_range(
+		registry->stubs, registry->stub_count, sizeof(*registry->stubs), pc, pc, count_ret);
+
+	return *count_ret ? &registry->stubs[first] : NULL;
+}
+
+struct reg_semaphore *registry_semaphores(
+	const struct registry *registry, uint64_t key, size_t *count_ret)
+{
+	size_t first = find_range(registry->semaphores, registry->semaphore_count,
+		sizeof(*registry->semaphores), key, key, count_ret);
+
+	return *count_ret ? &registry->semaphores[first] : NULL;
+}
+
+struct reg_probe *registry_probe(const struct registry *registry, uint64_t key, uint32_t session)
+{
+	size_t count;
+	struct reg_probe *probes = registry_probes(registry, key, &count);
+
+	for (size_t i = 0; i < count; i++)
+		if (probes[i].session == session)
+			return &probes[i];
+	return NULL;
+}
+
+static bool is_persistent(const struct registry *registry, uint32_t id)
+{
+	const struct reg_session *session = registry_session(registry, id);
+
+	return session && session->flags & REG_SESSION_PERSISTENT;
+}
+
+void registry_retire(struct registry *registry, struct reg_session *session)
+{
+	session->flags |= REG_SESSION_RETIRED;
+	for (size_t i = 0; i < registry->probe_count; i++)
+		if (registry->probes[i].session == session->id)
+			registry->probes[i].refcount = 0;
+}
+
+bool registry_is_dead(const struct reg_session *session)
+{
+	uint64_t start = session->owner ? procfs_start_time(session->owner) : 0;
+
+	/* If there are too few descriptors to look, the controller may be alive. */
+	if (!session->owner || (!start && procfs_no_room(errno)))
+		return false;
+	return start != session->owner_start || procfs_is_exiting(session->owner);
+}
+
+uint32_t registry_refcount(const struct registry *registry, uint64_t key, bool persistent_only)
+{
+	size_t count;
+	const struct reg_probe *probes = registry_probes(registry, key, &count);
+	uint32_t sum = 0;
+
+	for (size_t i = 0; i < count; i++)
+		if (!persistent_only || is_persistent(registry, probes[i].session))
+			sum += probes[i].refcount;
+	return sum;
+}
+
+struct reg_probe *registry_persistent(const struct registry *registry, uint64_t key)
+{
+	size_t count;
+	struct reg_probe *probes = registry_probes(registry, key, &count), *found = NULL;
+
+	for (size_t i = 0; i < count; i++) {
+		if (is_persistent(registry, probes[i].session) && (!found || !found->refcount))
+			found = &probes[i];
+	}
+	return found;
+}

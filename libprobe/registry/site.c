@@ -1,0 +1,440 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Others change a target's text, too: a debugger or the kernel puts a breakpoint over our
+ * jump; another tool, or the program itself, restores what was there. The bytes tell what
+ * has happened to a site; what others wrote is theirs.
+ *
+ * The bytes of the file can mean three things. Something has restored them; then the site stays
+ * known. Or the library was closed and opened again at the same place, in fresh pages. Or the
+ * process was forked after its parent's registry had announced the site and before the site was
+ * patched. The site is forgotten in the last two cases.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "libprobe/base/page.h"
+#include "libprobe/process/edits.h"
+#include "libprobe/process/memory.h"
+#include "libprobe/registry/site.h"
+#include "libprobe/registry/space.h"
+
+/*
+ * Are these bytes a jump into code of ours: to a stub that was linked by a controller that died
+ * then? The first `covered` bytes are taken to be those of our jump.
+ */
+static bool leads_to_arena(const struct arch *arch, const struct registry *r,
+	const struct reg_site *site, const uint8_t *bytes, size_t covered)
+{
+	uint8_t jump[ARCH_JUMP_MAX] = {0};
+	uint64_t target;
+
+	if (site->length != arch->jump_length)
+		return false;
+	memcpy(jump, bytes, site->length);
+	memcpy(jump, site->patched, covered);
+	target = arch->jump_target(site->patch, jump);
+	if (!target)
+		return false;
+	for (size_t i = 0; i < r->arena_count; i++)
+		if (target - r->arenas[i].start < r->arenas[i].size)
+			return true;
+	return false;
+}
+
+enum site_state site_state(
+	const struct registry *registry, const struct reg_site *site, const uint8_t *bytes)
+{
+	const struct arch *arch = arch_host();
+	size_t broken = arch->breakpoint_length;
+
+	if (!bytes)
+		return SITE_GONE;
+	if (memcmp(bytes, site->original, site->length) == 0)
+		return SITE_ORIGINAL;
+	if (memcmp(bytes, site->patched, site->length) == 0)
+		return SITE_PATCHED;
+	if (leads_to_arena(arch, registry, site, bytes, 0))
+		return SITE_PATCHED;
+	if (site->length < broken || !arch->is_breakpoint(bytes))
+		return SITE_FOREIGN;
+	return memcmp(bytes + broken, site->patched + broken, site->length - broken) == 0 ||
+			       leads_to_arena(arch, registry, site, bytes, broken)
+		       ? SITE_COVERED
+		       : SITE_FOREIGN;
+}
+
+bool site_is_mixed(const struct reg_site *site, const uint8_t *bytes)
+{
+	for (size_t i = 0; bytes && i < site->length; i++)
+		if (bytes[i] != site->original[i] && bytes[i] != site->patched[i])
+			return false;
+	return bytes != NULL;
+}
+
+/* ---- Whose memory it is ----------------------------------------------------------------- */
+
+/*
+ * Has the page of an address been written to, so that it is the process's own copy and not
+ * the file's? Not known without /proc/PID/pagemap: then it has not.
+ * (Documentation/admin-guide/mm/pagemap.rst: bit 63 present, 62 swapped, 61 of a file.)
+ */
+static bool is_own_copy(int pagemap, uint64_t address)
+{
+	uint64_t entry = 0;
+
+	if (pagemap < 0 ||
+		pread(pagemap, &entry, sizeof(entry),
+			(off_t)(address / page_bytes() * sizeof(entry))) != sizeof(entry))
+		return false;
+	return entry & (UINT64_C(1) << 62) ||
+	       (entry & (UINT64_C(1) << 63) && !(entry & (UINT64_C(1) << 61)));
+}
+
+bool site_is_in_file(const struct modules *modules, const struct reg_site *site)
+{
+	const struct module *module = modules_find(modules, site->patch);
+	uint8_t bytes[sizeof(site->original)];
+
+	if (!module)
+		return false;
+	/* One that cannot be read (deleted, say) may be the file that it was. */
+	return !module->object || (object_read(module->object, site->patch - module->bias, bytes,
+					   site->length) == site->length &&
+					  memcmp(bytes, site->original, site->length) == 0);
+}
+
+/*
+ * Does the process have its own copy of the page that we patched? Then that page holds the text of
+ * the mapped file, even if the file has been written to since. The text of another library has no
+ * such copies.
+ */
+static bool is_old_text(const struct change *change, const struct reg_site *site, int pagemap)
+{
+	const struct mapping *mapping = maps_find(&change->maps, site->patch);
+
+	return mapping && mapping->executable && mapping->inode &&
+	       is_own_copy(pagemap, site->patch);
+}
+
+/* It may be another library by now, or the same one opened again, or never patched in a child. */
+static enum site_state state_in_file(const struct change *change, const struct reg_site *site,
+	enum site_state state, int pagemap, bool inherited)
+{
+	switch (state) {
+	case SITE_ORIGINAL:
+		return !inherited && is_own_copy(pagemap, site->patch) ? state : SITE_GONE;
+	case SITE_COVERED:
+	case SITE_FOREIGN:
+		return site_is_in_file(&change->modules, site) || is_old_text(change, site, pagemap)
+			       ? state
+			       : SITE_GONE;
+	case SITE_PATCHED:
+	case SITE_GONE:
+		return state;
+	}
+	return state;
+}
+
+bool site_is_wanted(const struct registry *r, const struct reg_site *site)
+{
+	size_t count;
+	const struct reg_stub *stubs = registry_stubs(r, site->pc, &count);
+
+	for (size_t i = 0; i < count; i++) {
+		const struct reg_probe *probe = registry_probe(r, stubs[i].key, stubs[i].session);
+
+		if (probe && probe->refcount)
+			return true;
+	}
+	return false;
+}
+
+bool site_is_bare(const struct registry *r, const struct reg_site *site)
+{
+	size_t count;
+
+	registry_stubs(r, site->pc, &count);
+	return site->pc && site_is_chained(site) && !count;
+}
+
+size_t site_leader(const struct registry *r, size_t site)
+{
+	const struct reg_site *sites = r->sites;
+	size_t leader = site;
+
+	while (site-- > 0) {
+		/* Forgotten ones are the first, at 0. */
+		if (!sites[site].pc || sites[leader].patch - sites[site].pc > REG_SHARED_MAX)
+			break;
+		if (sites[site].patch == sites[leader].patch)
+			leader = site;
+	}
+	return leader;
+}
+
+bool site_is_chained(const struct reg_site *site)
+{
+	return site->pun && site->pun_size == arch_host()->jump_length;
+}
+
+bool site_has_hop(const struct reg_site *site, pid_t pid)
+{
+	size_t length = arch_host()->jump_length;
+	uint8_t found[ARCH_JUMP_MAX];
+
+	return memory_read(pid, site->hop, found, length) == length &&
+	       memcmp(found, site->hop_patched, length) == 0;
+}
+
+size_t site_entry_jump(const struct reg_site *site, uint64_t to, uint8_t *out)
+{
+	const struct arch *arch = arch_host();
+
+	return site->pun && !site_is_chained(site) ? arch->far_jump(site->entry, to, out)
+						   : arch->jump(site->entry, to, out);
+}
+
+bool site_fault(enum site_state state, enum probe_site_fault *ret)
+{
+	switch (state) {
+	case SITE_ORIGINAL:
+		*ret = PROBE_SITE_RESTORED;
+		return true;
+	case SITE_COVERED:
+		*ret = PROBE_SITE_COVERED;
+		return true;
+	case SITE_FOREIGN:
+		*ret = PROBE_SITE_OVERWRITTEN;
+		return true;
+	case SITE_PATCHED:
+	case SITE_GONE:
+		return false;
+	}
+	return false;
+}
+
+/* ---- What was closed -------------------------------------------------------------------- */
+
+/* What will be dropped, as flags beside the registry's arrays. */
+struct losses {
+	bool *sites, *stubs, *probes, *semaphores;
+	bool *kept;    /* probes that still have a site */
+	bool *foreign; /* probes that lost one whose memory is gone, or another file's */
+	bool any;
+};
+
+static bool losses_init(struct losses *l, const struct registry *r)
+{
+	*l = (struct losses){
+		.sites = calloc(r->site_count + 1, sizeof(bool)),
+		.stubs = calloc(r->stub_count + 1, sizeof(bool)),
+		.probes = calloc(r->probe_count + 1, sizeof(bool)),
+		.semaphores = calloc(r->semaphore_count + 1, sizeof(bool)),
+		.kept = calloc(r->probe_count + 1, sizeof(bool)),
+		.foreign = calloc(r->probe_count + 1, sizeof(bool)),
+	};
+	return l->sites && l->stubs && l->probes && l->semaphores && l->kept && l->foreign;
+}
+
+static void losses_deinit(struct losses *l)
+{
+	free(l->sites);
+	free(l->stubs);
+	free(l->probes);
+	free(l->semaphores);
+	free(l->kept);
+	free(l->foreign);
+}
+
+/* Notes for a probe that it has, or has lost, a site. */
+static void note_probe(struct losses *l, const struct registry *r, const struct reg_probe *probe,
+	bool lost, bool original)
+{
+	size_t i;
+
+	if (!probe)
+		return;
+	i = probe - r->probes;
+	l->kept[i] = l->kept[i] || !lost;
+	l->probes[i] = l->probes[i] || lost;
+	l->foreign[i] = l->foreign[i] || (lost && !original);
+}
+
+static void note_site(
+	struct losses *l, const struct registry *r, size_t i, bool lost, bool original)
+{
+	size_t count;
+	const struct reg_stub *stubs = registry_stubs(r, r->sites[i].pc, &count);
+
+	l->sites[i] = lost;
+	l->any = l->any || lost;
+	for (size_t k = 0; k < count; k++) {
+		l->stubs[stubs + k - r->stubs] = lost;
+		note_probe(l, r, registry_probe(r, stubs[k].key, stubs[k].session), lost, original);
+	}
+}
+
+/* Probes go with their last site. */
+static void drop_losses(struct losses *l, struct registry *r)
+{
+	for (size_t i = 0; i < r->probe_count; i++)
+		l->probes[i] = l->probes[i] && !l->kept[i];
+	for (size_t i = 0; i < r->semaphore_count; i++) {
+		const struct reg_probe *probe =
+			registry_probe(r, r->semaphores[i].key, r->semaphores[i].session);
+
+		/* Those beside original bytes may have been raised: they are lowered. */
+		l->semaphores[i] =
+			probe && l->probes[probe - r->probes] && l->foreign[probe - r->probes];
+	}
+	/* A thread may be in their code: see libprobe/patch/uninstall.c. */
+	for (size_t i = 0; i < r->site_count; i++)
+		if (l->sites[i])
+			r->sites[i].pc = 0;
+	for (size_t i = 0; i < r->stub_count; i++)
+		if (l->stubs[i])
+			r->stubs[i].pc = r->stubs[i].key = 0;
+	registry_drop_probe(r, l->probes);
+	registry_drop_semaphore(r, l->semaphores);
+	registry_sort(r);
+}
+
+/* ---- All sites of a registry ------------------------------------------------------------ */
+
+struct probe_error *site_read_all(
+	const struct registry *r, pid_t pid, struct edits *edits, enum site_state **ret)
+{
+	enum site_state *states = calloc(r->site_count + 1, sizeof(*states));
+	struct probe_error *error = states ? NULL : probe_error_no_memory();
+
+	for (size_t i = 0; i < r->site_count && !error; i++)
+		if (!edits_add(edits, r->sites[i].patch, r->sites[i].length))
+			error = probe_error_no_memory();
+	if (!error)
+		error = edits_prepare(edits);
+	if (!error)
+		error = edits_read(edits, pid);
+	for (size_t i = 0; i < r->site_count && !error; i++)
+		states[i] = site_state(r, &r->sites[i], edits_found(edits, i));
+	if (error)
+		free(states);
+	else
+		*ret = states;
+	return error;
+}
+
+/* The key of a gate is its address. */
+static bool has_probes(const struct registry *r, const struct reg_site *site)
+{
+	size_t count;
+	const struct reg_stub *stubs = registry_stubs(r, site->pc, &count);
+	bool any = false;
+
+	for (size_t i = 0; i < count; i++)
+		any |= stubs[i].key != stubs[i].pc;
+	return any;
+}
+
+/* False without memory. */
+static bool add_jumps(const struct registry *r, const struct reg_site *site, struct edits *edits)
+{
+	size_t count, jump_length = arch_host()->jump_length;
+	const struct reg_stub *stubs = registry_stubs(r, site->pc, &count);
+	uint8_t jump[EDIT_BYTES];
+	size_t length = site_entry_jump(site, site->entry, jump);
+	bool ok = edits_add(edits, site->patch, site->length) &&
+		  (!length || edits_add(edits, site->entry, length));
+
+	for (size_t i = 0; i < count && ok; i++)
+		ok = edits_add(edits, stubs[i].start + stubs[i].next_jump, jump_length);
+	return ok;
+}
+
+struct probe_error *site_all_alike(const struct registry *r, pid_t pid, pid_t other, bool *ret)
+{
+	struct edits edits = {0};
+	struct probe_error *error;
+	bool ok = true;
+
+	for (size_t i = 0; i < r->site_count && ok; i++)
+		ok = !has_probes(r, &r->sites[i]) || add_jumps(r, &r->sites[i], &edits);
+	error = ok ? edits_prepare(&edits) : probe_error_no_memory();
+	if (!error)
+		error = edits_read(&edits, pid);
+	if (!error)
+		error = edits_note(&edits);
+	if (!error)
+		error = edits_read(&edits, other);
+	*ret = !error && edits_are_as_noted(&edits);
+	edits_deinit(&edits);
+	return error;
+}
+
+/* The same, without an error: without memory or permission, nothing is known of them. */
+static enum site_state *try_states(const struct change *change, struct edits *edits)
+{
+	enum site_state *states = NULL;
+
+	if (change->registry.site_count)
+		probe_error_free(site_read_all(&change->registry, change->pid, edits, &states));
+	return states;
+}
+
+size_t site_count_patched(const struct change *change)
+{
+	const struct registry *r = &change->registry;
+	struct edits edits = {0};
+	enum site_state *states = try_states(change, &edits);
+	size_t count = 0;
+
+	for (size_t i = 0; states && i < r->site_count; i++)
+		count += r->sites[i].pc && states[i] == SITE_PATCHED &&
+			 !site_is_bare(r, &r->sites[i]);
+	edits_deinit(&edits);
+	free(states);
+	return count;
+}
+
+/* Without permission, or memory, this is not known, and nothing more is forgotten. */
+static bool is_inherited(const struct change *change)
+{
+	bool inherited = false;
+
+	if (change->registry.guard)
+		probe_error_free(registry_is_inherited(&change->registry, change->pid, &inherited));
+	return inherited;
+}
+
+void site_forget_closed(struct change *change)
+{
+	struct registry *r = &change->registry;
+	bool inherited = is_inherited(change);
+	struct edits edits = {0};
+	struct losses losses = {0};
+	enum site_state *states = try_states(change, &edits);
+	int pagemap = -1;
+
+	if (states && losses_init(&losses, r)) {
+		for (size_t i = 0; i < r->site_count; i++) {
+			bool original = states[i] == SITE_ORIGINAL, lost;
+
+			if (!r->sites[i].pc)
+				continue;
+			if (states[i] != SITE_PATCHED && pagemap < 0)
+				pagemap = memory_open_pagemap(change->pid);
+			lost = state_in_file(change, &r->sites[i], states[i], pagemap, inherited) ==
+			       SITE_GONE;
+			note_site(&losses, r, i, lost, original);
+		}
+		if (losses.any)
+			drop_losses(&losses, r);
+	}
+	if (pagemap >= 0)
+		close(pagemap);
+	losses_deinit(&losses);
+	edits_deinit(&edits);
+	free(states);
+}

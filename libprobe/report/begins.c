@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: MIT */
+/* An open hash table of stacks. Those that collide follow each other, without gaps. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "libprobe/base/array.h"
+#include "libprobe/base/hash.h"
+#include "libprobe/report/begins.h"
+
+enum { FIRST_ROOM = 256 };
+
+static bool same_key(const struct begins_key *a, const struct begins_key *b)
+{
+	return a->process == b->process && a->word == b->word && a->kind == b->kind &&
+	       a->probe == b->probe;
+}
+
+static size_t home_of(const struct begins *begins, const struct begins_key *key)
+{
+	/* Numbers of processes and of probes are small: together they are one word. */
+	uint64_t seed = key->process << 32 ^ key->probe << 16 ^ key->kind;
+
+	return hash_word(seed, key->word) & (begins->room - 1);
+}
+
+/* Where the stack of a key is, or would be. */
+static struct begins_stack *place_of(const struct begins *begins, const struct begins_key *key)
+{
+	size_t at = home_of(begins, key);
+
+	while (begins->stacks[at].used && !same_key(&begins->stacks[at].key, key))
+		at = (at + 1) & (begins->room - 1);
+	return &begins->stacks[at];
+}
+
+static bool grow(struct begins *begins)
+{
+	struct begins wider = *begins;
+
+	wider.room = begins->room ? 2 * begins->room : FIRST_ROOM;
+	wider.stacks = calloc(wider.room, sizeof(*wider.stacks));
+	if (!wider.stacks)
+		return false;
+	for (size_t i = 0; i < begins->room; i++)
+		if (begins->stacks[i].used)
+			*place_of(&wider, &begins->stacks[i].key) = begins->stacks[i];
+	free(begins->stacks);
+	*begins = wider;
+	return true;
+}
+
+void begins_deinit(struct begins *begins)
+{
+	for (size_t i = 0; i < begins->room; i++)
+		free(begins->stacks[i].items);
+	free(begins->stacks);
+	free(begins->spare);
+	*begins = (struct begins){.item_bytes = begins->item_bytes};
+}
+
+struct begins_stack *begins_find(const struct begins *begins, const struct begins_key *key)
+{
+	struct begins_stack *stack = begins->room ? place_of(begins, key) : NULL;
+
+	return stack && stack->used ? stack : NULL;
+}
+
+struct begins_stack *begins_make(struct begins *begins, const struct begins_key *key)
+{
+	struct begins_stack *stack = begins_find(begins, key);
+
+	if (stack)
+		return stack;
+	if (2 * (begins->count + 1) > begins->room && !grow(begins))
+		return NULL;
+	stack = place_of(begins, key);
+	*stack = (struct begins_stack){.key = *key, .used = true};
+	begins->count++;
+	return stack;
+}
+
+/* Stacks after the hole that it kept from their place move up. */
+void begins_drop(struct begins *begins, struct begins_stack *stack)
+{
+	size_t hole = (size_t)(stack - begins->stacks), mask = begins->room - 1;
+
+	if (stack->room == array_room(1) && !begins->spare)
+		begins->spare = stack->items;
+	else
+		free(stack->items);
+	begins->depth -= stack->depth;
+	begins->count--;
+	for (size_t at = (hole + 1) & mask; begins->stacks[at].used; at = (at + 1) & mask) {
+		size_t home = home_of(begins, &begins->stacks[at].key);
+
+		if (((at - home) & mask) < ((at - hole) & mask))
+			continue;
+		begins->stacks[hole] = begins->stacks[at];
+		hole = at;
+	}
+	begins->stacks[hole] = (struct begins_stack){0};
+}
+
+static bool deepen(struct begins *begins, struct begins_stack *stack)
+{
+	size_t room = array_room(stack->depth + 1);
+	void *items = stack->room ? NULL : begins->spare;
+
+	if (items)
+		begins->spare = NULL;
+	else
+		items = reallocarray(stack->items, room, begins->item_bytes);
+	if (!items)
+		return false;
+	stack->items = items;
+	stack->room = room;
+	return true;
+}
+
+bool begins_push(struct begins *begins, struct begins_stack *stack, const void *item)
+{
+	if (stack->depth == stack->room && !deepen(begins, stack))
+		return false;
+	memcpy((char *)stack->items + stack->depth * begins->item_bytes, item, begins->item_bytes);
+	stack->depth++;
+	begins->depth++;
+	return true;
+}
+
+void begins_remove(struct begins *begins, struct begins_stack *stack, size_t index)
+{
+	char *at = (char *)stack->items + index * begins->item_bytes;
+
+	if (--stack->depth > index)
+		memmove(at, at + begins->item_bytes, (stack->depth - index) * begins->item_bytes);
+	begins->depth--;
+}

@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Folded stacks, for flamegraph.pl, inferno, speedscope and the like: a line for each
+ * stack, its frames divided by semicolons, and its weight.
+ *
+ *	COMM;PROVIDER:PAIR;PROVIDER:PAIR KEY 1234
+ *
+ * Frames are pairs that were begun in the same thread and not ended; the weight is
+ * the time in nanoseconds that a pair took itself, without the pairs within it. Or,
+ * if asked for, the number of hits: begins, and probes that are no pair, as frames of
+ * their own in the pairs around them; or, where call stacks were recorded, in these.
+ *
+ * Stacks are a tree of nodes while events come. That a begin has no end is known at
+ * the end only; then its frame is left out, and what is the same without it is added
+ * up.
+ */
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libprobe/record/system_events.h"
+#include "libprobe/report/export.h"
+#include "libprobe/report/folded.h"
+#include "libprobe/base/utf8.h"
+#include "libprobe/output/stacks.h"
+
+/* What a frame says; each once. */
+struct label {
+	const struct probe_span_pair *pair; /* NULL: a thread's name, or a point */
+	const char *text;		    /* after this struct */
+};
+
+struct node {
+	struct node *parent;
+	const struct label *label;
+	uint64_t self_ns, hits;
+};
+
+struct folded_export {
+	struct export_settings settings;
+	struct buffer *out, text, key;
+	struct probe_spans *spans;
+	void *labels, *nodes, *stacks; /* tsearch(3); stacks are struct flame_stack */
+	size_t stack_count;
+	struct flame_stack *sums; /* of folded_sums() */
+	uint64_t ended, lost;
+	bool failed; /* while stacks were made: no memory */
+};
+
+static int compare_labels(const void *a, const void *b)
+{
+	const struct label *x = a, *y = b;
+
+	if (x->pair != y->pair)
+		return (uintptr_t)x->pair < (uintptr_t)y->pair ? -1 : 1;
+	return strcmp(x->text, y->text);
+}
+
+static int compare_nodes(const void *a, const void *b)
+{
+	const struct node *x = a, *y = b;
+
+	if (x->parent != y->parent)
+		return (uintptr_t)x->parent < (uintptr_t)y->parent ? -1 : 1;
+	return ((uintptr_t)x->label > (uintptr_t)y->label) -
+	       ((uintptr_t)x->label < (uintptr_t)y->label);
+}
+
+static int compare_stacks(const void *a, const void *b)
+{
+	const struct flame_stack *x = a, *y = b;
+
+	return strcmp(x->text, y->text);
+}
+
+/* ---- Frames ------------------------------------------------------------------------------- */
+
+/* The label of what is in the text buffer, which is emptied; NULL without memory. */
+static const struct label *find_label(
+	struct folded_export *folded, const struct probe_span_pair *pair)
+{
+	struct label wanted = {.pair = pair}, *label;
+	void **place;
+	char *text;
+
+	buffer_char(&folded->text, '\0');
+	if (folded->text.no_memory)
+		return NULL;
+	text = folded->text.data;
+	for (size_t i = 0; i + 1 < folded->text.length; i++) {
+		size_t step = utf8_character(text + i, folded->text.length - 1 - i);
+
+		if (step && buffer_is_control(text + i, step))
+			memset(text + i, ' ', step);
+		else if (text[i] == ';')
+			text[i] = ':';
+	}
+	wanted.text = text;
+	place = tfind(&wanted, &folded->labels, compare_labels);
+	if (!place) {
+		label = malloc(sizeof(*label) + folded->text.length);
+		if (!label)
+			return NULL;
+		label->pair = pair;
+		label->text = memcpy(label + 1, text, folded->text.length);
+		place = tsearch(label, &folded->labels, compare_labels);
+		if (!place)
+			free(label);
+	}
+	folded->text.length = 0;
+	return place ? *place : NULL;
+}
+
+/* NULL without memory. */
+static struct node *find_node(
+	struct folded_export *folded, struct node *parent, const struct label *label)
+{
+	struct node wanted = {.parent = parent, .label = label}, *node;
+	void **place = tfind(&wanted, &folded->nodes, compare_nodes);
+
+	if (place)
+		return *place;
+	node = label ? malloc(sizeof(*node)) : NULL;
+	if (!node)
+		return NULL;
+	*node = wanted;
+	if (tsearch(node, &folded->nodes, compare_nodes))
+		return node;
+	free(node);
+	return NULL;
+}
+
+/* Interpreters have one pair for all their functions, whose names are arguments. */
+static bool is_call(const struct probe_span_pair *pair)
+{
+	static const char *const names[] = {"function", "method", "cmethod", "sub", "bif", "nif"};
+
+	for (size_t i = 0; pair && i < sizeof(names) / sizeof(names[0]); i++) {
+		if (!strcmp(pair->name, names[i]))
+			return true;
+	}
+	return false;
+}
+
+/* The node of a call stack, from the outermost frame on; NULL without memory. */
+static struct node *callers_of(
+	struct folded_export *folded, struct node *parent, const struct probe_stack *stack)
+{
+	if (stack->end != PROBE_STACK_WHOLE) {
+		stacks_frame_label(&folded->text, NULL, stack->end);
+		parent = find_node(folded, parent, find_label(folded, NULL));
+	}
+	for (size_t i = stack->count; i > 0 && parent; i--) {
+		stacks_frame_label(&folded->text, stack->frames[i - 1], stack->end);
+		parent = find_node(folded, parent, find_label(folded, NULL));
+	}
+	return parent;
+}
+
+/* A frame for an event, within `around`, or at the bottom of its thread. */
+static struct node *frame_of(struct folded_export *folded, const struct probe_event *event,
+	const struct probe_span *around, const struct probe_span_pair *pair)
+{
+	bool has_callers = event->stack && folded->settings.options->hits;
+	struct node *parent = around && !has_callers ? around->data : NULL;
+	bool blank;
+
+	if (!parent) {
+		buffer_string(&folded->text, event->comm ? event->comm : "?");
+		parent = find_node(folded, NULL, find_label(folded, NULL));
+		if (parent && has_callers)
+			parent = callers_of(folded, parent, event->stack);
+		if (!parent)
+			return NULL;
+	}
+	export_key_text(&folded->key, event, &folded->settings);
+	blank = folded->key.length && is_call(pair); /* it begins with one */
+	if (!blank) {
+		buffer_string(&folded->text, event->provider);
+		buffer_char(&folded->text, ':');
+		buffer_string(&folded->text, pair && pair->name[0] ? pair->name : event->name);
+	}
+	if (folded->key.length)
+		buffer_bytes(&folded->text, folded->key.data + blank, folded->key.length - blank);
+	folded->text.no_memory |= folded->key.no_memory;
+	folded->key.length = 0;
+	return find_node(folded, parent, find_label(folded, pair));
+}
+
+/* ---- Events ------------------------------------------------------------------------------- */
+
+static void ended(struct folded_export *folded, const struct probe_span *span,
+	const struct probe_event *event)
+{
+	struct node *node = span->data;
+	uint64_t took_ns = event->time_ns - span->begin.time_ns;
+
+	folded->ended++;
+	if (event->time_ns > span->begin.time_ns && took_ns > span->inner_ns)
+		node->self_ns += took_ns - span->inner_ns;
+}
+
+struct probe_error *folded_event(void *state, const struct probe_event *event)
+{
+	struct folded_export *folded = state;
+	enum probe_span_kind kind;
+	struct probe_span *span;
+	struct probe_error *error;
+	struct node *node;
+
+	/* Events of a stream itself, in its log, belong to no thread. */
+	if (system_event_is(event))
+		return NULL;
+	/* What was within a span came before it, and nobody knew that it would be within one. */
+	if (event->begin)
+		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
+			"stacks need begins and ends in the order of their times, and a span comes "
+			"when it ends: export what was traced or recorded without -t span, or use "
+			"--format=trace-event");
+	error = probe_spans_add(folded->spans, event, &kind, &span);
+	folded->lost += event->lost;
+	if (error || event->kind != PROBE_EVENT_HIT)
+		return error;
+	switch (kind) {
+	case PROBE_SPAN_END:
+		ended(folded, span, event);
+		return NULL;
+	case PROBE_SPAN_BEGIN:
+		node = frame_of(folded, event, folded->settings.match < 0 ? span->parent : NULL,
+			span->pair);
+		span->data = node;
+		break;
+	default:
+		if (!folded->settings.options->hits)
+			return NULL;
+		node = frame_of(folded, event, span, NULL);
+		break;
+	}
+	if (!node)
+		return probe_error_no_memory();
+	node->hits++;
+	return NULL;
+}
+
+/* ---- The end ------------------------------------------------------------------------------ */
+
+static void add_frames(struct buffer *out, const struct node *node, bool is_leaf)
+{
+	/* The tree is no deeper than threads have begins that are kept. */
+	if (node->parent)
+		add_frames(out, node->parent, false);
+	if (!is_leaf && node->label->pair && !node->label->pair->ended)
+		return;
+	if (out->length)
+		buffer_char(out, ';');
+	buffer_string(out, node->label->text);
+}
+
+static bool add_stack(struct folded_export *folded, uint64_t weight)
+{
+	struct buffer *text = &folded->text;
+	struct flame_stack wanted = {.text = text->data}, *stack;
+	void **place;
+
+	buffer_char(text, '\0');
+	if (text->no_memory)
+		return false;
+	wanted.text = text->data;
+	place = tfind(&wanted, &folded->stacks, compare_stacks);
+	if (!place) {
+		stack = malloc(sizeof(*stack) + text->length);
+		if (!stack)
+			return false;
+		stack->text = memcpy(stack + 1, text->data, text->length);
+		stack->weight = 0;
+		place = tsearch(stack, &folded->stacks, compare_stacks);
+		if (!place) {
+			free(stack);
+			return false;
+		}
+		folded->stack_count++;
+	}
+	(*(struct flame_stack **)place)->weight += weight;
+	text->length = 0;
+	return true;
+}
+
+static void visit_node(const void *place, VISIT visit, void *data)
+{
+	const struct node *node = *(const struct node *const *)place;
+	struct folded_export *folded = data;
+	uint64_t weight = folded->settings.options->hits ? node->hits : node->self_ns;
+
+	if ((visit != postorder && visit != leaf) || !weight || folded->failed)
+		return;
+	add_frames(&folded->text, node, true);
+	folded->failed = !add_stack(folded, weight);
+}
+
+static void visit_stack(const void *place, VISIT visit, void *data)
+{
+	struct flame_stack **next = data;
+
+	if (visit == postorder || visit == leaf)
+		*(*next)++ = **(const struct flame_stack *const *)place;
+}
+
+struct probe_error *folded_sums(void *state, struct flame_stack **ret, size_t *count_ret)
+{
+	struct folded_export *folded = state;
+	struct flame_stack *next;
+
+	if (!folded->settings.options->hits && !folded->ended)
+		return probe_error_new(PROBE_ERROR_NOT_FOUND,
+			"folded stacks are of pairs (X__start and X__done, X__entry and "
+			"X__return ...), and there is no end of one; --count counts hits");
+	twalk_r(folded->nodes, visit_node, folded);
+	if (folded->lost && folded->settings.options->hits && !folded->failed) {
+		buffer_string(&folded->text, "[lost]");
+		folded->failed = !add_stack(folded, folded->lost);
+	}
+	folded->sums = calloc(folded->stack_count + 1, sizeof(*folded->sums));
+	if (folded->failed || !folded->sums)
+		return probe_error_no_memory();
+	next = folded->sums;
+	twalk_r(folded->stacks, visit_stack, &next);
+	*ret = folded->sums;
+	*count_ret = folded->stack_count;
+	return NULL;
+}
+
+static struct probe_error *folded_finish(void *state, bool *done_ret)
+{
+	struct buffer *out = ((struct folded_export *)state)->out;
+	struct flame_stack *sums = NULL;
+	size_t count = 0;
+	struct probe_error *error = folded_sums(state, &sums, &count);
+
+	*done_ret = true;
+	for (size_t i = 0; i < count; i++) {
+		buffer_string(out, sums[i].text);
+		buffer_char(out, ' ');
+		buffer_unsigned(out, sums[i].weight);
+		buffer_char(out, '\n');
+	}
+	return error;
+}
+
+void folded_free(void *state)
+{
+	struct folded_export *folded = state;
+
+	if (!folded)
+		return;
+	probe_spans_free(folded->spans);
+	free(folded->sums);
+	tdestroy(folded->stacks, free);
+	tdestroy(folded->nodes, free);
+	tdestroy(folded->labels, free);
+	buffer_deinit(&folded->text);
+	buffer_deinit(&folded->key);
+	free(folded);
+}
+
+struct probe_error *folded_create(
+	const struct export_settings *settings, struct buffer *out, void **ret)
+{
+	const struct probe_spans_options options = {.match = settings->match,
+		.match_end = settings->match_end,
+		.catalogue = settings->options->catalogue};
+	struct folded_export *folded = calloc(1, sizeof(*folded));
+	struct probe_error *error;
+
+	if (!folded)
+		return probe_error_no_memory();
+	folded->settings = *settings;
+	folded->out = out;
+	error = buffer_init(&folded->text) && buffer_init(&folded->key)
+			? probe_spans_create(&options, &folded->spans)
+			: probe_error_no_memory();
+	if (error) {
+		folded_free(folded);
+		return error;
+	}
+	*ret = folded;
+	return NULL;
+}
+
+const struct export_format export_folded = {
+	.names = {"folded"},
+	.create = folded_create,
+	.free = folded_free,
+	.event = folded_event,
+	.finish = folded_finish,
+};

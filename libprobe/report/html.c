@@ -1,0 +1,550 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A summary as a page: one file, which loads nothing (its policy forbids it) and runs no script.
+ * What matters comes first; every chart has its numbers in a table below, and no chart uses colour
+ * alone to say something.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libprobe/output/text.h"
+#include "libprobe/report/html.h"
+#include "libprobe/report/numbers.h"
+
+enum { SMALL_CHARTS = 6, PAIR_CHARTS = 6, TOP_KEYS = 8 };
+
+/* ---- Text -------------------------------------------------------------------------- */
+
+void page_html(struct page *page, const char *html)
+{
+	buffer_string(page->out, html);
+}
+
+void page_text(struct page *page)
+{
+	struct buffer *text = &page->text;
+
+	buffer_xml_escaped(page->out, text->data, text->length);
+	page->out->no_memory |= text->no_memory;
+	text->length = 0;
+}
+
+void page_string(struct page *page, const char *string)
+{
+	buffer_c_escaped(&page->text, string, strlen(string), 0);
+	page_text(page);
+}
+
+static void page_break(struct page *page)
+{
+	if (!page->is_plain)
+		page_html(page, "<wbr>");
+}
+
+void page_probe(struct page *page, const char *provider, const char *name)
+{
+	const char *word = name, *end;
+
+	buffer_c_escaped(&page->text, provider, strlen(provider), 0);
+	buffer_char(&page->text, ':');
+	page_text(page);
+	for (; (end = strstr(word, "__")) && end[2]; word = end + 2) {
+		page_break(page);
+		buffer_c_escaped(&page->text, word, (size_t)(end + 2 - word), 0);
+		page_text(page);
+	}
+	page_break(page);
+	page_string(page, word);
+}
+
+void page_pair(struct page *page, const struct summary_pair *pair)
+{
+	const struct summary_probe *begin = page->summary->probes[pair->begin];
+	const struct summary_probe *end = page->summary->probes[pair->end];
+
+	/* A line rather ends at the arrow than within a name. */
+	page_html(page, page->is_plain ? "" : "<span>");
+	page_probe(page, begin->provider, begin->name);
+	page_html(page, page->is_plain ? " → " : " →</span> <span>");
+	page_probe(page, end->provider, end->name);
+	page_html(page, page->is_plain ? "" : "</span>");
+}
+
+void page_key(struct page *page, const struct summary_top *top)
+{
+	page_html(page, "<code>");
+	page_probe(page, top->probe->provider, top->probe->name);
+	page_html(page, "</code> by <code>");
+	key_print(page->out, &top->key);
+	page_html(page, "</code>");
+}
+
+/* ---- Figures ------------------------------------------------------------------------- */
+
+/* In groups of three. */
+static void grouped(struct buffer *out, uint64_t value)
+{
+	char digits[24];
+	int length = snprintf(digits, sizeof(digits), "%llu", (unsigned long long)value);
+
+	for (int i = 0; i < length; i++) {
+		if (i && (length - i) % 3 == 0)
+			buffer_char(out, ',');
+		buffer_char(out, digits[i]);
+	}
+}
+
+void page_count(struct page *page, uint64_t count)
+{
+	page_html(page, "<data value=\"");
+	buffer_unsigned(page->out, count);
+	page_html(page, "\">");
+	grouped(page->out, count);
+	page_html(page, "</data>");
+}
+
+void page_time(struct page *page, double ns)
+{
+	struct buffer *text = &page->text;
+	size_t number = 0;
+
+	summary_duration(text, ns);
+	while (number < text->length && strchr("0123456789.", text->data[number]))
+		number++;
+	buffer_bytes(page->out, text->data, number);
+	if (number && number < text->length)
+		page_html(page, "\u00a0");
+	if (number < text->length && text->data[number] == 'u') {
+		page_html(page, "µ");
+		number++;
+	}
+	buffer_bytes(page->out, text->data + number, text->length - number);
+	text->length = 0;
+}
+
+void page_duration(struct page *page, double ns)
+{
+	if (!isfinite(ns)) {
+		page_html(page, "–");
+		return;
+	}
+	page_html(page, "<data value=\"");
+	if (!buffer_whole(page->out, ns))
+		buffer_float(page->out, ns);
+	page_html(page, "\">");
+	page_time(page, ns);
+	page_html(page, "</data>");
+}
+
+void page_rate(struct page *page, double rate)
+{
+	if (!isfinite(rate))
+		page_html(page, "–");
+	else if (rate > 0 && rate < 0.005)
+		page_html(page, "&lt;0.01");
+	else if (rate < 100 || rate >= 0x1p63)
+		text_number(page->out, rate);
+	else
+		grouped(page->out, (uint64_t)(rate + 0.5));
+}
+
+void page_share(struct page *page, uint64_t part, uint64_t whole)
+{
+	summary_share(&page->text, part, whole);
+	page_text(page);
+}
+
+static double mean_rate(const struct probe_summary *summary, uint64_t hits)
+{
+	double seconds = summary_seconds(summary);
+
+	return seconds > 0 ? (double)hits / seconds : NAN;
+}
+
+/* ---- The first screen -------------------------------------------------------------------- */
+
+static void head(struct page *page)
+{
+	page_html(page,
+		"<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+		"<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
+		"style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'\">\n"
+		"<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+		"<meta name=\"referrer\" content=\"no-referrer\">\n"
+		"<meta name=\"generator\" content=\"probectl " PROBE_VERSION "\">\n<title>");
+	page_string(page, page->view->title);
+	page_html(page, " – probectl report</title>\n<style>\n");
+	page_html(page, html_style);
+	page_html(page, "</style>\n</head>\n<body>\n"
+			"<a class=\"skip\" href=\"#main\">Skip to the report</a>\n"
+			"<div class=\"page\">\n");
+}
+
+static void plural(struct page *page, uint64_t count, const char *one, const char *many)
+{
+	page_count(page, count);
+	page_html(page, count == 1 ? one : many);
+}
+
+static void header(struct page *page)
+{
+	const struct probe_summary *summary = page->summary;
+	size_t processes = 0;
+
+	free(threads_processes(summary, &processes));
+	page_html(page, "<header>\n<p class=\"over\">Hits of static probes</p>\n<h1>");
+	page_string(page, page->view->title);
+	page_html(page, "</h1>\n<p class=\"when\">");
+	if (summary->events) {
+		summary_time(page->out, summary->begin_ns);
+		page_html(page, ", for ");
+		page_duration(page, (double)(summary->end_ns - summary->begin_ns));
+		page_html(page, " · ");
+		page_html(page, summary->other_hits ? "more than " : "");
+		plural(page, summary->probe_count, " probe", " probes");
+		page_html(page, " · ");
+		plural(page, processes, " process", " processes");
+		page_html(page, " · ");
+		page_html(page, summary->other_thread_hits ? "more than " : "");
+		plural(page, summary->thread_count, " thread", " threads");
+	}
+	page_html(page, "</p>\n");
+}
+
+/* The pair whose slowest hits took longest. */
+static const struct summary_pair *slowest_pair(const struct probe_summary *summary)
+{
+	const struct summary_pair *slowest = NULL;
+	double most = -1;
+
+	for (size_t i = 0; i < summary->pair_count; i++) {
+		struct probe_row row;
+		double ns;
+
+		if (!summary->pairs[i]->times.count)
+			continue;
+		pair_row(summary->pairs[i], summary, &row);
+		ns = probe_row_percentile(&row, 99);
+		if (ns <= most)
+			continue;
+		most = ns;
+		slowest = summary->pairs[i];
+	}
+	return slowest;
+}
+
+static void answer_slowest(struct page *page)
+{
+	const struct summary_pair *pair = slowest_pair(page->summary);
+	struct probe_row row;
+
+	if (!pair)
+		return;
+	pair_row(pair, page->summary, &row);
+	page_html(page, "<div><dt>Slowest pair, 99th percentile</dt><dd class=\"big\">");
+	page_duration(page, probe_row_percentile(&row, 99));
+	page_html(page, "</dd><dd><code>");
+	page_pair(page, pair);
+	page_html(page, "</code></dd></div>\n");
+}
+
+static void answers(struct page *page, const struct summary_probe *const *probes)
+{
+	const struct probe_summary *summary = page->summary;
+	uint64_t bins[SUMMARY_BINS];
+
+	all_bins(summary, bins);
+	page_html(page, "<dl class=\"answers\">\n<div><dt>Hits</dt><dd class=\"big\" id=\"hits\">");
+	page_count(page, summary->hits);
+	page_html(page, "</dd>");
+	if (summary->probe_count) {
+		page_html(page, "<dd>most of <code>");
+		page_probe(page, probes[0]->provider, probes[0]->name);
+		page_html(page, "</code>, ");
+		page_share(page, probes[0]->hits, summary->hits);
+		page_html(page, "</dd>");
+	}
+	page_html(page, "</div>\n<div><dt>Rate</dt><dd class=\"big\">");
+	page_rate(page, mean_rate(summary, summary->hits));
+	if (summary_seconds(summary) > 0) {
+		page_html(page, "/s</dd><dd>on average; at most ");
+		page_rate(page, peak_rate(summary, bins));
+		page_html(page, "/s</dd></div>\n");
+	} else {
+		page_html(page, "</dd><dd>all hits are of one instant</dd></div>\n");
+	}
+	page_html(page, "<div><dt>Lost</dt><dd class=\"big");
+	page_html(page, summary->lost ? " alert\" id=\"lost\">" : "\" id=\"lost\">");
+	page_count(page, summary->lost);
+	page_html(page, "</dd><dd>");
+	if (summary->lost) {
+		page_share(page, summary->lost, summary->lost + summary->hits);
+		page_html(page, " of all hits: what follows is incomplete</dd></div>\n");
+	} else if (summary->overrun || summary->full) {
+		page_html(page, summary->overrun ? "but older hits were overwritten</dd></div>\n"
+						 : "but later hits were not recorded</dd></div>\n");
+	} else {
+		page_html(page, "every hit is here</dd></div>\n");
+	}
+	answer_slowest(page);
+	page_html(page, "</dl>\n");
+}
+
+static void navigation(struct page *page, bool keys)
+{
+	page_html(page, "<nav aria-label=\"Sections\"><ul>\n"
+			"<li><a href=\"#rates\">Rates</a></li>\n"
+			"<li><a href=\"#probes\">Probes</a></li>\n");
+	if (page->summary->pair_count)
+		page_html(page, "<li><a href=\"#latencies\">Latencies</a></li>\n");
+	if (keys)
+		page_html(page, "<li><a href=\"#keys\">Top keys</a></li>\n");
+	page_html(page, "<li><a href=\"#losses\">Losses</a></li>\n"
+			"<li><a href=\"#threads\">Threads</a></li>\n"
+			"</ul></nav>\n</header>\n");
+}
+
+/* ---- Sections ------------------------------------------------------------------------------ */
+
+static void section_begin(struct page *page, const char *id, const char *title)
+{
+	page_html(page, "<section aria-labelledby=\"");
+	page_html(page, id);
+	page_html(page, "\">\n<h2 id=\"");
+	page_html(page, id);
+	page_html(page, "\">");
+	page_html(page, title);
+	page_html(page, "</h2>\n");
+}
+
+static void section_end(struct page *page)
+{
+	page_html(page, "</section>\n");
+}
+
+static void rates(struct page *page, const struct summary_probe *const *probes)
+{
+	size_t count = page->summary->probe_count;
+	uint64_t bins[SUMMARY_BINS];
+
+	count = count < SMALL_CHARTS ? count : SMALL_CHARTS;
+	all_bins(page->summary, bins);
+	section_begin(page, "rates", "Rates over time");
+	if (!(summary_seconds(page->summary) > 0)) {
+		page_html(page, "<p>All hits are of one instant: there is no rate.</p>\n");
+		section_end(page);
+		return;
+	}
+	page_html(page, "<figure><figcaption>All hits, per second</figcaption>\n");
+	chart_rate(page, "Hits of all probes", NULL, bins, false);
+	page_html(page, "</figure>\n");
+	if (page->summary->probe_count > 1) {
+		page_html(page, "<div class=\"three\">\n");
+		for (size_t i = 0; i < count; i++) {
+			page_html(page, "<div><h3><code>");
+			page_probe(page, probes[i]->provider, probes[i]->name);
+			page_html(page, "</code></h3>\n");
+			chart_rate(page, "Hits of ", probes[i], probes[i]->bins, true);
+			page_html(page, "</div>\n");
+		}
+		page_html(page, "</div>\n");
+	}
+	table_rates(page, probes, page->summary->probe_count > 1 ? count : 0);
+	section_end(page);
+}
+
+static void figure(struct page *page, const char *name, double ns)
+{
+	page_html(page, "<div><dt>");
+	page_html(page, name);
+	page_html(page, "</dt><dd>");
+	page_duration(page, ns);
+	page_html(page, "</dd></div>");
+}
+
+static void pair_charts(struct page *page, const struct summary_pair *pair)
+{
+	struct probe_row row;
+
+	pair_row(pair, page->summary, &row);
+	page_html(page, "<article class=\"pair\"><h3><code>");
+	page_pair(page, pair);
+	page_html(page, "</code></h3>\n<dl class=\"figures\"><div><dt>Count</dt><dd>");
+	page_count(page, pair->times.count);
+	page_html(page, "</dd></div>");
+	figure(page, "Least", (double)pair->times.least);
+	figure(page, "p50", probe_row_percentile(&row, 50));
+	figure(page, "p90", probe_row_percentile(&row, 90));
+	figure(page, "p99", probe_row_percentile(&row, 99));
+	figure(page, "p99.9", probe_row_percentile(&row, 99.9));
+	figure(page, "Most", (double)pair->times.most);
+	figure(page, "Total", pair->times.sum);
+	page_html(page, "</dl>\n<div class=\"two\">\n");
+	if (summary_seconds(page->summary) > 0)
+		chart_heat(page, pair);
+	chart_histogram(page, pair);
+	page_html(page, "</div></article>\n");
+}
+
+static void latencies(struct page *page)
+{
+	const struct summary_pair **pairs = summary_pairs(page->summary);
+	uint64_t aside = 0, untimed = 0;
+
+	for (size_t i = 0; i < page->summary->probe_count; i++) {
+		if (page->summary->probes[i]->role == PROBE_ROLE_BEGIN) {
+			aside += page->summary->probes[i]->set_aside;
+			untimed += page->summary->probes[i]->untimed;
+		}
+	}
+	section_begin(page, "latencies", "Latencies");
+	page_html(page, page->summary->matches
+				? "<p class=\"soft\">The time from one probe to the other, for "
+				  "the same value.</p>\n"
+				: "<p class=\"soft\">The time from one probe to the other in the "
+				  "same thread, the innermost begin first.</p>\n");
+	if (aside) {
+		page_html(page, "<p>");
+		plural(page, aside, " begin is", " begins are");
+		page_html(page, " not timed: hits were lost before the end.</p>\n");
+	}
+	if (untimed) {
+		page_html(page, "<p>");
+		plural(page, untimed, " begin is", " begins are");
+		page_html(page, " not timed: no value to match by, or too many at once.</p>\n");
+	}
+	if (page->summary->more_pairs)
+		page_html(page, "<p>There are more pairs than a report shows.</p>\n");
+	table_pairs(page);
+	for (size_t i = 0; pairs && i < page->summary->pair_count && i < PAIR_CHARTS; i++) {
+		if (pairs[i]->times.count)
+			pair_charts(page, pairs[i]);
+	}
+	page->out->no_memory |= !pairs;
+	free(pairs);
+	section_end(page);
+}
+
+static void keys(struct page *page, const struct summary_top *tops, size_t count)
+{
+	section_begin(page, "keys", "Top keys");
+	if (!page->summary->key_count) {
+		page_html(page, "<p class=\"soft\">Arguments that are strings, or integers with "
+				"few different values.</p>\n");
+		count = count < TOP_KEYS ? count : TOP_KEYS;
+	}
+	page_html(page, "<div class=\"two\">\n");
+	for (size_t i = 0; i < count; i++)
+		table_keys(page, &tops[i]);
+	page_html(page, "</div>\n");
+	for (size_t i = 0; i < SUMMARY_KEYS_MAX; i++) {
+		if (!summary_key_missing(page->summary, i))
+			continue;
+		page_html(page, "<p>No hit has <code>");
+		key_print(page->out, &page->summary->keys[i]);
+		page_html(page, "</code>.</p>\n");
+	}
+	section_end(page);
+}
+
+static void losses(struct page *page)
+{
+	section_begin(page, "losses", "Losses");
+	if (page->summary->overrun)
+		page_html(page,
+			"<p><span class=\"alert\">▲ Older hits were overwritten</span>, and were "
+			"not counted: the rings held no more. Larger ones (-b) hold more.</p>\n");
+	if (page->summary->full)
+		page_html(page,
+			"<p><span class=\"alert\">▲ Later hits were not recorded</span>, and were "
+			"not counted: the rings were full. Larger ones (-b) hold more.</p>\n");
+	if (!page->summary->lost) {
+		if (!page->summary->overrun && !page->summary->full)
+			page_html(page, "<p>No hit was lost.</p>\n");
+		section_end(page);
+		return;
+	}
+	page_html(page, "<p><span class=\"alert\">▲ ");
+	plural(page, page->summary->lost, " hit was", " hits were");
+	page_html(page, " lost</span>, ");
+	page_share(page, page->summary->lost, page->summary->lost + page->summary->hits);
+	page_html(page, " of all: the ring was full. Larger rings (-b) or fewer probes help. "
+			"Pairs that were in flight then are not timed.</p>\n");
+	if (summary_seconds(page->summary) > 0) {
+		page_html(page, "<figure class=\"lost\"><figcaption>Lost hits, per second"
+				"</figcaption>\n");
+		chart_rate(page, "Lost hits", NULL, page->summary->lost_bins, false);
+		table_lost(page);
+		page_html(page, "</figure>\n");
+	}
+	section_end(page);
+}
+
+static void footer(struct page *page)
+{
+	page_html(page, "<footer>\n<p>Percentiles come from buckets and are at most 1.6% off. "
+			"Charts over time have ");
+	buffer_unsigned(page->out, page->summary->bin_count);
+	page_html(page, page->summary->bin_count == 1 ? " part of " : " parts of ");
+	page_time(page, (double)page->summary->width_ns);
+	page_html(page, ". Counts with ~ are at most so many. Times of day are local to the "
+			"machine that made this page. Made by probectl " PROBE_VERSION
+			".</p>\n</footer>\n");
+}
+
+/* ---- The page ----------------------------------------------------------------------------- */
+
+static void body(struct page *page, const struct summary_probe *const *probes,
+	const struct summary_top *tops, size_t top_count)
+{
+	bool has_keys = top_count || page->summary->key_count;
+
+	header(page);
+	if (!page->summary->events) {
+		page_html(page, "</header>\n<main id=\"main\" tabindex=\"-1\">"
+				"<p>There are no hits in it.</p>\n");
+		losses(page);
+		page_html(page, "</main>\n");
+		return;
+	}
+	answers(page, probes);
+	navigation(page, has_keys);
+	page_html(page, "<main id=\"main\" tabindex=\"-1\">\n");
+	rates(page, probes);
+	section_begin(page, "probes", "Probes");
+	table_probes(page);
+	section_end(page);
+	if (page->summary->pair_count)
+		latencies(page);
+	if (has_keys)
+		keys(page, tops, top_count);
+	losses(page);
+	section_begin(page, "threads", "Processes and threads");
+	table_processes(page);
+	table_threads(page);
+	section_end(page);
+	page_html(page, "</main>\n");
+	footer(page);
+}
+
+void summary_html(struct buffer *out, const struct probe_summary *summary,
+	const struct probe_summary_view *view)
+{
+	struct page page = {.out = out, .summary = summary, .view = view};
+	const struct summary_probe **probes = summary_probes(summary);
+	struct summary_top *tops;
+	size_t top_count;
+
+	tops = summary_tops(summary, &top_count);
+	if (!probes || !tops || !buffer_init(&page.text)) {
+		out->no_memory = true;
+	} else {
+		head(&page);
+		body(&page, probes, tops, top_count);
+		page_html(&page, "</div>\n</body>\n</html>\n");
+		buffer_deinit(&page.text);
+	}
+	free(probes);
+	free(tops);
+}

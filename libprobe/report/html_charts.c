@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Charts of the page, in SVG of our own: no library draws for a C program what a
+ * browser shows without a script.
+ *
+ * A chart is stretched in both directions to the room that it has
+ * (preserveAspectRatio="none"), so its coordinates are parts of it: 0 to 1000 to
+ * the right, 0 to 100 downwards. Text would be stretched, too: labels of axes are
+ * beside it, placed in per cent.
+ */
+#include <string.h>
+
+#include "libprobe/report/html.h"
+#include "libprobe/report/numbers.h"
+
+enum { WIDTH = 1000, HEIGHT = 100, LEVELS = 6 };
+
+/* ---- Parts ---------------------------------------------------------------------------- */
+
+static void point(struct buffer *out, char command, double x, double y)
+{
+	buffer_char(out, command);
+	axis_coordinate(out, x);
+	buffer_char(out, ' ');
+	axis_coordinate(out, y);
+}
+
+static void horizontal(struct page *page, const char *class, double y)
+{
+	page_html(page, "<line class=\"");
+	page_html(page, class);
+	page_html(page, "\" x1=\"0\" x2=\"1000\" y1=\"");
+	axis_coordinate(page->out, y);
+	page_html(page, "\" y2=\"");
+	axis_coordinate(page->out, y);
+	page_html(page, "\"/>");
+}
+
+static void vertical(struct page *page, const char *class, double x)
+{
+	page_html(page, "<line class=\"");
+	page_html(page, class);
+	page_html(page, "\" y1=\"0\" y2=\"100\" x1=\"");
+	axis_coordinate(page->out, x);
+	page_html(page, "\" x2=\"");
+	axis_coordinate(page->out, x);
+	page_html(page, "\"/>");
+}
+
+static unsigned int svg_begin(struct page *page)
+{
+	unsigned int id = ++page->ids;
+
+	page->is_plain = true;
+	page_html(page, "<svg viewBox=\"0 0 1000 100\" preserveAspectRatio=\"none\" role=\"img\" "
+			"aria-labelledby=\"t");
+	buffer_unsigned(page->out, id);
+	page_html(page, "\" aria-describedby=\"d");
+	buffer_unsigned(page->out, id);
+	page_html(page, "\"><title id=\"t");
+	buffer_unsigned(page->out, id);
+	page_html(page, "\">");
+	return id;
+}
+
+/* Behind the title. */
+static void svg_describe(struct page *page, unsigned int id)
+{
+	page_html(page, "</title><desc id=\"d");
+	buffer_unsigned(page->out, id);
+	page_html(page, "\">");
+}
+
+static void svg_described(struct page *page)
+{
+	page_html(page, " The numbers are in the table below.</desc>");
+	page->is_plain = false;
+}
+
+/* ---- Rates ------------------------------------------------------------------------------- */
+
+void all_bins(const struct probe_summary *summary, uint64_t ret[SUMMARY_BINS])
+{
+	memcpy(ret, summary->other_bins, SUMMARY_BINS * sizeof(*ret));
+	for (size_t i = 0; i < summary->probe_count; i++) {
+		for (size_t k = 0; k < SUMMARY_BINS; k++)
+			ret[k] += summary->probes[i]->bins[k];
+	}
+}
+
+static double span_rate(const struct summary_span *span)
+{
+	double length = span->end_ns - span->begin_ns;
+
+	return length > 0 ? (double)span->count * 1e9 / length : 0;
+}
+
+double peak_rate(const struct probe_summary *summary, const uint64_t *bins)
+{
+	struct summary_span spans[SUMMARY_BINS];
+	size_t count = summary_spans(summary, bins, spans);
+	double most = 0;
+
+	for (size_t i = 0; i < count; i++)
+		most = larger(most, span_rate(&spans[i]));
+	return most;
+}
+
+/* The steps of the rate, as an area and as the line above it. */
+static void steps(struct page *page, const uint64_t *bins, double top)
+{
+	struct summary_span spans[SUMMARY_BINS];
+	size_t count = summary_spans(page->summary, bins, spans);
+	double length = summary_seconds(page->summary) * 1e9;
+
+	if (!(length > 0) || !(top > 0))
+		return;
+	for (size_t pass = 0; pass < 2; pass++) {
+		page_html(page,
+			pass ? "<path class=\"curve\" d=\"" : "<path class=\"area\" d=\"M0 100");
+		for (size_t i = 0; i < count; i++) {
+			double y = HEIGHT - span_rate(&spans[i]) / top * HEIGHT;
+
+			point(page->out, pass && !i ? 'M' : 'L', spans[i].begin_ns / length * WIDTH,
+				y);
+			point(page->out, 'L', spans[i].end_ns / length * WIDTH, y);
+		}
+		page_html(page, pass ? "\"/>" : "L1000 100Z\"/>");
+	}
+}
+
+void chart_spark(struct page *page, const uint64_t *bins)
+{
+	page_html(page, "<svg viewBox=\"0 0 1000 100\" preserveAspectRatio=\"none\" "
+			"aria-hidden=\"true\">");
+	steps(page, bins, peak_rate(page->summary, bins) * 1.05);
+	page_html(page, "</svg>");
+}
+
+static void rate_words(struct page *page, const char *what, const struct summary_probe *probe,
+	const uint64_t *bins)
+{
+	unsigned int id = svg_begin(page);
+	uint64_t count = 0;
+
+	for (size_t i = 0; i < page->summary->bin_count; i++)
+		count += bins[i];
+	page_html(page, what);
+	if (probe)
+		page_probe(page, probe->provider, probe->name);
+	page_html(page, " a second, over time");
+	svg_describe(page, id);
+	buffer_unsigned(page->out, count);
+	page_html(page, " in ");
+	page_time(page, summary_seconds(page->summary) * 1e9);
+	page_html(page, "; at most ");
+	page_rate(page, peak_rate(page->summary, bins));
+	page_html(page, " a second.");
+	svg_described(page);
+}
+
+void chart_rate(struct page *page, const char *what, const struct summary_probe *probe,
+	const uint64_t *bins, bool is_small)
+{
+	size_t parts;
+	double top = axis_end(peak_rate(page->summary, bins), &parts);
+
+	parts = is_small ? 1 : parts;
+	page_html(page, is_small ? "<div class=\"plot small\">" : "<div class=\"plot\">");
+	axis_numbers(page, top, parts);
+	rate_words(page, what, probe, bins);
+	for (size_t i = 1; i <= parts; i++)
+		horizontal(page, "grid", HEIGHT - HEIGHT * (double)i / (double)parts);
+	steps(page, bins, top);
+	horizontal(page, "axis", HEIGHT);
+	page_html(page, "</svg>");
+	axis_times(page);
+	page_html(page, "</div>");
+}
+
+/* ---- Latencies ----------------------------------------------------------------------------- */
+
+uint64_t heat_count(
+	const struct probe_summary *summary, const struct summary_pair *pair, size_t row)
+{
+	uint64_t count = 0;
+
+	for (size_t i = 0; i < summary->bin_count; i++)
+		count += pair->heat[row][i];
+	return count;
+}
+
+bool heat_range(const struct probe_summary *summary, const struct summary_pair *pair,
+	size_t *low_ret, size_t *high_ret)
+{
+	size_t low = SUMMARY_HEAT_ROWS, high = 0;
+
+	for (size_t row = 0; row < SUMMARY_HEAT_ROWS; row++) {
+		if (!heat_count(summary, pair, row))
+			continue;
+		low = row < low ? row : low;
+		high = row + 1;
+	}
+	/* Some rows more, so that one does not fill the chart. */
+	while (high && high - low < 6) {
+		low -= low > 0;
+		high += high < SUMMARY_HEAT_ROWS;
+	}
+	*low_ret = low;
+	*high_ret = high;
+	return high > 0;
+}
+
+/* Of the cells of one level, a path. */
+static void cells(struct page *page, const struct summary_pair *pair, size_t low, size_t high,
+	size_t level, uint64_t most)
+{
+	double length = summary_seconds(page->summary) * 1e9,
+	       height = HEIGHT / (double)(high - low);
+	struct summary_span spans[SUMMARY_BINS];
+
+	page_html(page, "<path class=\"l");
+	buffer_unsigned(page->out, level);
+	page_html(page, "\" d=\"");
+	for (size_t row = low; row < high && length > 0; row++) {
+		size_t count = summary_spans(page->summary, pair->heat[row], spans);
+
+		for (size_t i = 0; i < count; i++) {
+			double left = spans[i].begin_ns / length * WIDTH, part;
+
+			if (!spans[i].count)
+				continue;
+			part = most > 1
+				       ? logarithm((double)spans[i].count) / logarithm((double)most)
+				       : 1;
+			if (level != 1 + (size_t)((LEVELS - 1) * part + 1e-9))
+				continue;
+			point(page->out, 'M', left, HEIGHT - (double)(row + 1 - low) * height);
+			page_html(page, "h");
+			axis_coordinate(page->out, spans[i].end_ns / length * WIDTH - left);
+			page_html(page, "v");
+			axis_coordinate(page->out, height);
+			page_html(page, "H");
+			axis_coordinate(page->out, left);
+			page_html(page, "z");
+		}
+	}
+	page_html(page, "\"/>");
+}
+
+static uint64_t most_in_cell(const struct probe_summary *summary, const struct summary_pair *pair)
+{
+	struct summary_span spans[SUMMARY_BINS];
+	uint64_t most = 0;
+
+	for (size_t row = 0; row < SUMMARY_HEAT_ROWS; row++) {
+		size_t count = summary_spans(summary, pair->heat[row], spans);
+
+		for (size_t i = 0; i < count; i++)
+			most = spans[i].count > most ? spans[i].count : most;
+	}
+	return most;
+}
+
+static void legend(struct page *page, uint64_t most)
+{
+	if (most == 1) {
+		page_html(page, "<p class=\"legend\" aria-hidden=\"true\">each cell is one</p>");
+		return;
+	}
+	page_html(page, "<p class=\"legend\" aria-hidden=\"true\">1 <svg viewBox=\"0 0 6 1\" "
+			"preserveAspectRatio=\"none\">");
+	for (size_t level = 1; level <= LEVELS; level++) {
+		page_html(page, "<path class=\"l");
+		buffer_unsigned(page->out, level);
+		page_html(page, "\" d=\"M");
+		buffer_unsigned(page->out, level - 1);
+		page_html(page, " 0h1v1h-1z\"/>");
+	}
+	page_html(page, "</svg> ");
+	page_count(page, most);
+	page_html(page, " in a cell</p>");
+}
+
+void chart_heat(struct page *page, const struct summary_pair *pair)
+{
+	uint64_t most = most_in_cell(page->summary, pair);
+	double ticks[AXIS_TICKS_MAX];
+	size_t low, high, count;
+	unsigned int id;
+
+	if (!heat_range(page->summary, pair, &low, &high))
+		return;
+	page_html(page, "<figure><figcaption>How long it took (upwards), over time</figcaption>"
+			"<div class=\"plot\">");
+	axis_latency_labels(page, low, high, true);
+	id = svg_begin(page);
+	page_html(page, "Heat map: times of ");
+	page_pair(page, pair);
+	svg_describe(page, id);
+	page_html(page, "From ");
+	page_time(page, (double)pair->times.least);
+	page_html(page, " to ");
+	page_time(page, (double)pair->times.most);
+	page_html(page, ". Each cell counts those that ended in a part of the time and took so "
+			"long.");
+	svg_described(page);
+	count = axis_latencies(low, high, ticks);
+	for (size_t i = 0; i < count; i++)
+		horizontal(page, "grid",
+			HEIGHT -
+				(axis_row(ticks[i]) - (double)low) / (double)(high - low) * HEIGHT);
+	page_html(page, "<g shape-rendering=\"crispEdges\">");
+	for (size_t level = 1; level <= LEVELS; level++)
+		cells(page, pair, low, high, level, most);
+	page_html(page, "</g>");
+	horizontal(page, "axis", HEIGHT);
+	page_html(page, "</svg>");
+	axis_times(page);
+	page_html(page, "</div>");
+	legend(page, most);
+	table_heat(page, pair);
+	page_html(page, "</figure>");
+}
+
+/* The percentiles that are marked, above the chart. */
+static void percentile_marks(
+	struct page *page, const struct probe_row *row, size_t low, size_t high, bool is_labels)
+{
+	static const struct {
+		const char *name;
+		double percent;
+	} marks[] = {{"p50", 50}, {"p99", 99}};
+	double last = -100;
+
+	for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++) {
+		double ns = probe_row_percentile(row, marks[i].percent);
+		double part = (axis_row(ns) - (double)low) / (double)(high - low) * 100;
+
+		if (!is_labels) {
+			vertical(page, "mark", part * WIDTH / 100);
+		} else if (part - last > 12) {
+			axis_label(page, "left", part, NULL);
+			page_html(page, marks[i].name);
+			page_html(page, "</span>");
+			last = part;
+		}
+	}
+}
+
+static void histogram_bars(
+	struct page *page, const struct summary_pair *pair, size_t low, size_t high, double top)
+{
+	double width = WIDTH / (double)(high - low);
+
+	page_html(page, "<path class=\"bars\" d=\"");
+	for (size_t row = low; row < high; row++) {
+		double height = (double)heat_count(page->summary, pair, row) / top * HEIGHT;
+
+		if (!(height > 0))
+			continue;
+		/* One hit of a million is seen, too. */
+		height = larger(height, 0.8);
+		point(page->out, 'M', (double)(row - low) * width + width * 0.06, HEIGHT);
+		page_html(page, "v");
+		axis_coordinate(page->out, -height);
+		page_html(page, "h");
+		axis_coordinate(page->out, width * 0.88);
+		page_html(page, "V100z");
+	}
+	page_html(page, "\"/>");
+}
+
+void chart_histogram(struct page *page, const struct summary_pair *pair)
+{
+	size_t low, high, parts;
+	struct probe_row row;
+	double top = 1;
+	unsigned int id;
+
+	if (!heat_range(page->summary, pair, &low, &high))
+		return;
+	for (size_t i = low; i < high; i++)
+		top = larger(top, (double)heat_count(page->summary, pair, i));
+	top = axis_end(top, &parts);
+	parts = top < 5 ? (size_t)top : parts; /* of hits there are no halves */
+	pair_row(pair, page->summary, &row);
+	page_html(page, "<figure><figcaption>Distribution of times</figcaption><div class=\"plot "
+			"marked\"><div class=\"marks\" aria-hidden=\"true\">");
+	percentile_marks(page, &row, low, high, true);
+	page_html(page, "</div>");
+	axis_numbers(page, top, parts);
+	id = svg_begin(page);
+	page_html(page, "Histogram: times of ");
+	page_pair(page, pair);
+	svg_describe(page, id);
+	page_html(page, "Half of them took at most ");
+	page_time(page, probe_row_percentile(&row, 50));
+	page_html(page, ", 99 of 100 at most ");
+	page_time(page, probe_row_percentile(&row, 99));
+	page_html(page, ".");
+	svg_described(page);
+	for (size_t i = 1; i <= parts; i++)
+		horizontal(page, "grid", HEIGHT - HEIGHT * (double)i / (double)parts);
+	histogram_bars(page, pair, low, high, top);
+	percentile_marks(page, &row, low, high, false);
+	horizontal(page, "axis", HEIGHT);
+	page_html(page, "</svg>");
+	axis_latency_labels(page, low, high, false);
+	page_html(page, "</div>");
+	table_histogram(page, pair);
+	page_html(page, "</figure>");
+}

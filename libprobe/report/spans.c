@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Begins wait in the stack of their owner: the thread, or the value that begins and ends are
+ * matched by. An end takes the newest begin of its owner whose probe it belongs to, in a thread one
+ * with the same identity.
+ *
+ *	spans -> probes, by name: the index in the pairing, which says what ends what
+ *	      -> pairs, by provider and stem
+ *	      -> begins, in stacks by thread or value
+ *	      -> all begins, oldest first: the first to be given up
+ */
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+
+#include "libprobe/base/event.h"
+#include "libprobe/query/pairing.h"
+#include "libprobe/report/begins.h"
+#include "libprobe/report/identity.h"
+#include "probe/spans.h"
+
+struct pair {
+	struct probe_span_pair public; /* provider and name: after this struct */
+};
+
+struct span_probe {
+	const char *provider, *name; /* after this struct */
+	size_t index;		     /* in the pairing */
+	struct pair *pair;	     /* of a name that may begin something */
+};
+
+struct open_span {
+	struct probe_span public; /* the event, packed: after this struct */
+	struct pair *pair;
+	size_t probe; /* in the pairing */
+	uint64_t identity;
+	struct begins_key key;
+	TAILQ_ENTRY(open_span) all;
+};
+
+TAILQ_HEAD(all_spans, open_span);
+
+struct probe_spans {
+	struct probe_spans_options options;
+	void *probes, *pairs; /* tsearch(3) */
+	struct pairing pairing;
+	struct identities identities;
+	struct begins begins;	 /* struct open_span * */
+	struct all_spans all;	 /* oldest first */
+	struct open_span *ended; /* the last, that the caller may still look at */
+};
+
+static int compare_names(const char *a, const char *b, const char *c, const char *d)
+{
+	int order = strcmp(a, c);
+
+	return order ? order : strcmp(b, d);
+}
+
+static int compare_probes(const void *a, const void *b)
+{
+	const struct span_probe *x = a, *y = b;
+
+	return compare_names(x->provider, x->name, y->provider, y->name);
+}
+
+static int compare_pairs(const void *a, const void *b)
+{
+	const struct pair *x = a, *y = b;
+
+	return compare_names(
+		x->public.provider, x->public.name, y->public.provider, y->public.name);
+}
+
+struct probe_error *probe_spans_create(
+	const struct probe_spans_options *options, struct probe_spans **ret)
+{
+	struct probe_spans *spans = calloc(1, sizeof(*spans));
+
+	if (!spans)
+		return probe_error_no_memory();
+	spans->options =
+		options ? *options : (struct probe_spans_options){.match = -1, .match_end = -1};
+	if (spans->options.match < 0)
+		spans->identities.catalogue = spans->options.catalogue;
+	spans->begins.item_bytes = sizeof(struct open_span *);
+	TAILQ_INIT(&spans->all);
+	*ret = spans;
+	return NULL;
+}
+
+void probe_spans_free(struct probe_spans *spans)
+{
+	struct open_span *span;
+
+	if (!spans)
+		return;
+	while ((span = TAILQ_FIRST(&spans->all))) {
+		TAILQ_REMOVE(&spans->all, span, all);
+		free(span);
+	}
+	free(spans->ended);
+	pairing_deinit(&spans->pairing);
+	identities_deinit(&spans->identities);
+	tdestroy(spans->probes, free);
+	tdestroy(spans->pairs, free);
+	begins_deinit(&spans->begins);
+	free(spans);
+}
+
+/* ---- Names ------------------------------------------------------------------------------ */
+
+/* The pair of a provider and a stem; made where it is new. */
+static struct pair *find_pair(
+	struct probe_spans *spans, const char *provider, const char *name, size_t stem)
+{
+	size_t provider_size = strlen(provider) + 1;
+	struct pair *pair = calloc(1, sizeof(*pair) + provider_size + stem + 1);
+	void **place;
+	char *text;
+
+	if (!pair)
+		return NULL;
+	text = (char *)(pair + 1);
+	memcpy(text, provider, provider_size);
+	pair->public.provider = text;
+	pair->public.name = memcpy(text + provider_size, name, stem);
+	while (stem && pair->public.name[stem - 1] == '_')
+		text[provider_size + --stem] = '\0';
+	place = tsearch(pair, &spans->pairs, compare_pairs);
+	if (!place || *place != pair)
+		free(pair);
+	return place ? *place : NULL;
+}
+
+static struct probe_error *find_probe(
+	struct probe_spans *spans, const char *provider, const char *name, struct span_probe **ret)
+{
+	struct span_probe wanted = {.provider = provider, .name = name}, *probe;
+	void **place = tfind(&wanted, &spans->probes, compare_probes);
+	size_t provider_size = strlen(provider) + 1, name_size = strlen(name) + 1;
+	struct probe_error *error;
+	char *text;
+
+	*ret = place ? *place : NULL;
+	if (place)
+		return NULL;
+	probe = calloc(1, sizeof(*probe) + provider_size + name_size);
+	if (!probe)
+		return probe_error_no_memory();
+	text = (char *)(probe + 1);
+	probe->provider = memcpy(text, provider, provider_size);
+	probe->name = memcpy(text + provider_size, name, name_size);
+	probe->index = spans->pairing.count;
+	error = tsearch(probe, &spans->probes, compare_probes)
+			? pairing_add(&spans->pairing, probe->provider, name)
+			: probe_error_no_memory();
+	if (error) {
+		tdelete(probe, &spans->probes, compare_probes);
+		free(probe);
+		return error;
+	}
+	*ret = probe;
+	return NULL;
+}
+
+/* ---- Begins ----------------------------------------------------------------------------- */
+
+static struct open_span *span_at(const struct begins_stack *stack, size_t index)
+{
+	return ((struct open_span *const *)stack->items)[index];
+}
+
+/* Takes a begin out of its stack and list; it stays allocated. */
+static void span_remove(struct probe_spans *spans, struct open_span *span)
+{
+	struct begins_stack *stack = begins_find(&spans->begins, &span->key);
+	size_t i = stack->depth - 1;
+
+	for (; span_at(stack, i) != span; i--) {
+		struct probe_span *newer = &span_at(stack, i)->public;
+
+		if (newer->parent == &span->public)
+			newer->parent = span->public.parent;
+	}
+	begins_remove(&spans->begins, stack, i);
+	if (!stack->depth)
+		begins_drop(&spans->begins, stack);
+	TAILQ_REMOVE(&spans->all, span, all);
+}
+
+static void give_up(struct probe_spans *spans, struct open_span *span)
+{
+	/* What ran within it ran within the span around it, too. */
+	if (span->public.parent)
+		span->public.parent->inner_ns += span->public.inner_ns;
+	span_remove(spans, span);
+	span->public.parent = NULL;
+	if (spans->options.unended)
+		spans->options.unended(spans->options.data, &span->public);
+	free(span);
+}
+
+void probe_spans_finish(struct probe_spans *spans)
+{
+	struct open_span *span;
+
+	while ((span = TAILQ_FIRST(&spans->all)))
+		give_up(spans, span);
+}
+
+/* A copy of an event, and of all that it points to. */
+static struct open_span *span_create(const struct probe_event *event)
+{
+	size_t size = event_packed_size(event);
+	struct open_span *span = calloc(1, sizeof(*span) + size);
+
+	if (!span)
+		return NULL;
+	event_pack(event, span + 1);
+	span->public.begin = *event_unpack(span + 1, size);
+	return span;
+}
+
+/* The newest that is not crossed. */
+static struct probe_span *innermost(const struct begins_stack *stack)
+{
+	size_t i = stack ? stack->depth : 0;
+
+	while (i && span_at(stack, i - 1)->public.crossed)
+		i--;
+	return i ? &span_at(stack, i - 1)->public : NULL;
+}
+
+/* False without memory. */
+static bool span_open(struct probe_spans *spans, const struct probe_event *event,
+	const struct begins_key *key, const struct span_probe *probe, uint64_t identity,
+	struct probe_span **ret)
+{
+	struct begins_stack *stack = begins_make(&spans->begins, key);
+	struct open_span *span = stack ? span_create(event) : NULL;
+
+	if (span) {
+		span->pair = probe->pair;
+		span->public.pair = &probe->pair->public;
+		span->probe = spans->pairing.probes[probe->index].same;
+		span->key = *key;
+		span->identity = identity;
+		span->public.parent = innermost(stack);
+	}
+	if (!span || !begins_push(&spans->begins, stack, &span)) {
+		free(span);
+		if (stack && !stack->depth)
+			begins_drop(&spans->begins, stack);
+		return false;
+	}
+	TAILQ_INSERT_TAIL(&spans->all, span, all);
+	if (stack->depth > PROBE_SPANS_OWNER_MAX)
+		give_up(spans, span_at(stack, 0));
+	if (spans->begins.depth > PROBE_SPANS_MAX)
+		give_up(spans, TAILQ_FIRST(&spans->all));
+	*ret = &span->public;
+	return true;
+}
+
+/* ---- Ends -------------------------------------------------------------------------------- */
+
+/*
+ * The begins above this one continue, though it has ended. They are not within one that is
+ * crossed itself anyway.
+ */
+static void cross(const struct begins_stack *stack, struct open_span *span)
+{
+	for (size_t i = stack->depth; span_at(stack, i - 1) != span; i--) {
+		struct open_span *newer = span_at(stack, i - 1);
+
+		newer->public.crossed |= !span->public.crossed;
+		/* What is within a point is within the span that ends. */
+		if (!newer->pair->public.ended)
+			span->public.inner_ns += newer->public.inner_ns;
+	}
+}
+
+static struct open_span *find_begin(
+	const struct begins_stack *stack, const struct pairing_probe *end, uint64_t identity)
+{
+	for (size_t at = stack && end->role == PAIR_END ? stack->depth : 0; at; at--)
+		if (span_at(stack, at - 1)->probe == end->begin &&
+			identity_matches(span_at(stack, at - 1)->identity, identity))
+			return span_at(stack, at - 1);
+	return NULL;
+}
+
+/* The identity of a hit of a probe that is a begin, or of an end whose begin is known. */
+static struct probe_error *identify(struct probe_spans *spans, const struct pairing_probe *paired,
+	const struct probe_event *event, uint64_t *ret)
+{
+	size_t begin = paired->may_be == PAIR_BEGIN ? paired->same : paired->begin;
+
+	*ret = 0;
+	if (paired->may_be != PAIR_BEGIN && paired->role != PAIR_END)
+		return NULL;
+	return identity_of(&spans->identities, begin, spans->pairing.probes[begin].provider,
+		spans->pairing.probes[begin].plain, event, ret);
+}
+
+static void span_end(
+	struct probe_spans *spans, struct open_span *span, const struct probe_event *event)
+{
+	uint64_t begin_ns = span->public.begin.time_ns;
+	uint64_t took_ns = event->time_ns > begin_ns ? event->time_ns - begin_ns : 0;
+
+	span->pair->public.ended = true;
+	cross(begins_find(&spans->begins, &span->key), span);
+	if (span->public.parent)
+		span->public.parent->inner_ns += took_ns;
+	span_remove(spans, span);
+	spans->ended = span;
+}
+
+/* By what an event is matched; false where it has no such argument. */
+static bool key_of(const struct probe_event *event, int arg, struct begins_key *ret)
+{
+	const struct probe_value *value;
+
+	*ret = (struct begins_key){.process = (uint64_t)event->pid, .word = (uint64_t)event->tid};
+	if (arg < 0)
+		return true;
+	value = probe_event_arg(event, (unsigned int)arg, false);
+	if (!value)
+		return false;
+	ret->word = value->u;
+	return value->kind == PROBE_VALUE_SIGNED || value->kind == PROBE_VALUE_UNSIGNED ||
+	       value->kind == PROBE_VALUE_TEXT;
+}
+
+struct probe_error *probe_spans_add(struct probe_spans *spans, const struct probe_event *event,
+	enum probe_span_kind *ret, struct probe_span **span_ret)
+{
+	const struct probe_spans_options *options = &spans->options;
+	const struct pairing_probe *paired;
+	struct span_probe *probe;
+	struct probe_error *error;
+	struct open_span *begin;
+	struct begins_key key;
+	uint64_t identity;
+
+	free(spans->ended);
+	spans->ended = NULL;
+	*ret = PROBE_SPAN_POINT;
+	*span_ret = NULL;
+	if (event->kind != PROBE_EVENT_HIT)
+		return NULL;
+	error = find_probe(spans, event->provider, event->name, &probe);
+	if (error)
+		return error;
+	paired = &spans->pairing.probes[probe->index];
+	error = identify(spans, paired, event, &identity);
+	if (error)
+		return error;
+	if (options->match < 0 && key_of(event, -1, &key))
+		*span_ret = innermost(begins_find(&spans->begins, &key));
+	if (paired->may_be == PAIR_BEGIN && key_of(event, options->match, &key)) {
+		*ret = PROBE_SPAN_BEGIN;
+		if (!probe->pair)
+			probe->pair =
+				find_pair(spans, probe->provider, paired->plain, paired->stem);
+		return probe->pair && span_open(spans, event, &key, probe, identity, span_ret)
+			       ? NULL
+			       : probe_error_no_memory();
+	}
+	if (paired->may_be != PAIR_END)
+		return NULL;
+	*ret = PROBE_SPAN_UNMATCHED;
+	if (!key_of(event, options->match < 0 ? -1 : options->match_end, &key))
+		return NULL;
+	begin = find_begin(begins_find(&spans->begins, &key), paired, identity);
+	if (!begin)
+		return NULL;
+	*ret = PROBE_SPAN_END;
+	span_end(spans, begin, event);
+	*span_ret = &begin->public;
+	return NULL;
+}

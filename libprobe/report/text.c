@@ -1,0 +1,602 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A summary as text.
+ *
+ *	hits.ctf: 2026-11-22 02:30:11.123 +0000, 5.01s
+ *	1234567 hits, 246000 a second, 0 lost; 2 probes, 1 process, 4 threads
+ *
+ *	PROBE                        HITS  SHARE  RATE/s  OVER TIME, 125ms EACH
+ *	postgresql:query__start    617284  50.0%  123000  ▃▄▄▅▇█▇▅▄▄▄▃
+ *	...
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "libprobe/base/cleanup.h"
+#include "libprobe/output/stacks.h"
+#include "libprobe/output/text.h"
+#include "libprobe/report/lines.h"
+#include "libprobe/report/numbers.h"
+#include "libprobe/report/summary.h"
+
+enum { SPARK_WIDTH = 40 };
+
+static void counted(struct buffer *out, uint64_t count, const char *one, const char *many)
+{
+	buffer_unsigned(out, count);
+	buffer_string(out, count == 1 ? one : many);
+}
+
+/* Which rows are shown. */
+static size_t limit(size_t count, const struct probe_summary_view *view)
+{
+	return view->top && view->top < count ? view->top : count;
+}
+
+static void more(struct buffer *out, size_t count, size_t shown, const char *one, const char *many)
+{
+	if (count <= shown)
+		return;
+	buffer_string(out, "... ");
+	counted(out, count - shown, one, many);
+}
+
+/* ---- Header ------------------------------------------------------------------------- */
+
+static void header(struct buffer *out, const struct probe_summary *summary,
+	const struct probe_summary_view *view)
+{
+	size_t processes = 0;
+
+	free(threads_processes(summary, &processes));
+	buffer_c_escaped(out, view->title, strlen(view->title), 0);
+	buffer_string(out, ": ");
+	if (!summary->events) {
+		buffer_string(out, "no hits");
+		if (summary->lost) {
+			buffer_string(out, ", ");
+			buffer_unsigned(out, summary->lost);
+			buffer_string(out, " lost");
+		}
+		buffer_char(out, '\n');
+		return;
+	}
+	summary_time(out, summary->begin_ns);
+	buffer_string(out, ", ");
+	summary_duration(out, (double)(summary->end_ns - summary->begin_ns));
+	buffer_char(out, '\n');
+	counted(out, summary->hits, " hit, ", " hits, ");
+	if (summary_seconds(summary) > 0) {
+		summary_rate(out, summary, summary->hits);
+		buffer_string(out, " a second, ");
+	}
+	buffer_unsigned(out, summary->lost);
+	buffer_string(out, " lost");
+	if (summary->lost) {
+		buffer_string(out, " (");
+		summary_share(out, summary->lost, summary->lost + summary->hits);
+		buffer_char(out, ')');
+	}
+	buffer_string(out, "; ");
+	if (summary->other_hits)
+		buffer_string(out, "more than ");
+	counted(out, summary->probe_count, " probe, ", " probes, ");
+	counted(out, processes, " process, ", " processes, ");
+	if (summary->other_thread_hits)
+		buffer_string(out, "more than ");
+	counted(out, summary->thread_count, " thread\n", " threads\n");
+}
+
+/* What else is missing, but was not counted. */
+static void missing(struct buffer *out, const struct probe_summary *summary)
+{
+	if (summary->overrun)
+		buffer_string(
+			out, "older hits were overwritten: the rings held no more (record -b)\n");
+	if (summary->full)
+		buffer_string(
+			out, "later hits were not recorded: the rings were full (record -b)\n");
+}
+
+void summary_text_header(struct buffer *out, const struct probe_summary *summary,
+	const struct probe_summary_view *view)
+{
+	header(out, summary, view);
+	missing(out, summary);
+}
+
+/* ---- Probes --------------------------------------------------------------------------- */
+
+/* Each part's rate, beside that of the part with most. */
+static void spark(struct buffer *out, const struct probe_summary *summary, const uint64_t *bins,
+	const struct probe_summary_view *view)
+{
+	static const char *const blocks[] = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+	static const char *const marks[] = {" ", ".", ":", "-", "=", "+", "*", "#", "@"};
+	double parts[SPARK_WIDTH], most = 0;
+	size_t width = SPARK_WIDTH;
+
+	summary_fold(summary, bins, parts, SPARK_WIDTH);
+	for (size_t i = 0; i < SPARK_WIDTH; i++)
+		most = parts[i] > most ? parts[i] : most;
+	while (width && !(parts[width - 1] > 0))
+		width--;
+	for (size_t i = 0; i < width; i++) {
+		/* What is there at all is seen. */
+		size_t height = (size_t)(parts[i] / most * 8 + 1 - 1e-9);
+
+		buffer_string(out, (view->ascii ? marks : blocks)[height < 8 ? height : 8]);
+	}
+}
+
+static void probe_line(struct lines *lines, const struct probe_summary *summary, uint64_t hits,
+	const uint64_t *bins, const struct probe_summary_view *view)
+{
+	lines_next(lines, false, false);
+	lines_number(lines, hits);
+	summary_share(&lines->grid.text, hits, summary->hits);
+	lines_next(lines, true, false);
+	summary_rate(&lines->grid.text, summary, hits);
+	lines_next(lines, true, false);
+	spark(&lines->grid.text, summary, bins, view);
+	lines_next(lines, false, true);
+}
+
+static void probes(struct buffer *out, const struct probe_summary *summary,
+	const struct probe_summary_view *view)
+{
+	AUTO_FREE const struct summary_probe **sorted = summary_probes(summary);
+	size_t shown = limit(summary->probe_count, view);
+	struct lines lines;
+
+	if (!sorted || !lines_begin(&lines, out)) {
+		out->no_memory = true;
+		return;
+	}
+	lines_title(&lines, "PROBE", false, false);
+	lines_title(&lines, "HITS", true, false);
+	lines_title(&lines, "SHARE", true, false);
+	lines_title(&lines, "RATE/s", true, false);
+	buffer_string(&lines.grid.text, "OVER TIME");
+	if (summary_seconds(summary) > 0) {
+		buffer_string(&lines.grid.text, ", ");
+		summary_duration(&lines.grid.text, summary_seconds(summary) * 1e9 / SPARK_WIDTH);
+		buffer_string(&lines.grid.text, " EACH");
+	}
+	lines_next(&lines, false, true);
+	for (size_t i = 0; i < shown; i++) {
+		text_probe(&lines.grid.text, sorted[i]->provider, sorted[i]->name);
+		probe_line(&lines, summary, sorted[i]->hits, sorted[i]->bins, view);
+	}
+	if (summary->other_hits) {
+		buffer_string(&lines.grid.text, "(others)");
+		probe_line(&lines, summary, summary->other_hits, summary->other_bins, view);
+	}
+	if (summary->lost) {
+		buffer_string(&lines.grid.text, "(lost)");
+		lines_next(&lines, false, false);
+		lines_number(&lines, summary->lost);
+		lines_next(&lines, true, false);
+		summary_rate(&lines.grid.text, summary, summary->lost);
+		lines_next(&lines, true, false);
+		spark(&lines.grid.text, summary, summary->lost_bins, view);
+		lines_next(&lines, false, true);
+	}
+	lines_end(&lines);
+	more(out, summary->probe_count, shown, " more probe (--top)\n", " more probes (--top)\n");
+}
+
+/* ---- Pairs ------------------------------------------------------------------------------ */
+
+void summary_text_pair(
+	struct buffer *out, const struct probe_summary *summary, const struct summary_pair *pair)
+{
+	const struct summary_probe *begin = summary->probes[pair->begin];
+	const struct summary_probe *end = summary->probes[pair->end];
+
+	text_probe(out, begin->provider, begin->name);
+	buffer_string(out, " -> ");
+	text_probe(out, end->provider, end->name);
+}
+
+static void pair_line(
+	struct lines *lines, const struct probe_summary *summary, const struct summary_pair *pair)
+{
+	static const double percents[] = {50, 90, 99, 99.9};
+	struct buffer *text = &lines->grid.text;
+	struct probe_row row;
+
+	pair_row(pair, summary, &row);
+	summary_text_pair(text, summary, pair);
+	lines_next(lines, false, false);
+	lines_number(lines, pair->times.count);
+	summary_duration(text, pair->times.count ? pair->times.sum : NAN);
+	lines_next(lines, true, false);
+	for (size_t i = 0; i < sizeof(percents) / sizeof(percents[0]); i++) {
+		summary_duration(text, probe_row_percentile(&row, percents[i]));
+		lines_next(lines, true, false);
+	}
+	summary_duration(text, pair->times.count ? (double)pair->times.most : NAN);
+	lines_next(lines, true, false);
+	lines_number(lines, row.in_flight);
+	buffer_unsigned(text, pair->unmatched);
+	lines_next(lines, true, true);
+}
+
+/* What was not timed, if there is any. */
+static void not_timed(struct buffer *out, const struct probe_summary *summary)
+{
+	uint64_t aside = 0, untimed = 0;
+
+	for (size_t i = 0; i < summary->probe_count; i++) {
+		if (summary->probes[i]->role == PROBE_ROLE_BEGIN) {
+			aside += summary->probes[i]->set_aside;
+			untimed += summary->probes[i]->untimed;
+		}
+	}
+	if (aside)
+		counted(out, aside, " begin is", " begins are");
+	if (aside)
+		buffer_string(out, " not timed: hits were lost before the end\n");
+	if (untimed)
+		counted(out, untimed, " begin is", " begins are");
+	if (untimed)
+		buffer_string(out, " not timed: no value to match by, or too many at once\n");
+	if (summary->more_pairs)
+		buffer_string(out, "there are more pairs than a report shows\n");
+}
+
+static void pairs(struct buffer *out, const struct probe_summary *summary,
+	const struct probe_summary_view *view)
+{
+	static const char *const titles[] = {
+		"COUNT", "TOTAL", "P50", "P90", "P99", "P99.9", "MAX", "IN FLIGHT"};
+	AUTO_FREE const struct summary_pair **sorted = summary_pairs(summary);
+	size_t shown = limit(summary->pair_count, view);
+	struct lines lines;
+
+	if (!sorted || !lines_begin(&lines, out)) {
+		out->no_memory = true;
+		return;
+	}
+	lines_title(&lines, "PAIR", false, false);
+	for (size_t i = 0; i < sizeof(titles) / sizeof(titles[0]); i++)
+		lines_title(&lines, titles[i], true, false);
+	lines_title(&lines, "NO BEGIN", true, true);
+	for (size_t i = 0; i < shown; i++)
+		pair_line(&lines, summary, sorted[i]);
+	if (shown) {
+		buffer_char(out, '\n');
+		lines_end(&lines);
+	} else {
+		grid_deinit(&lines.grid);
+	}
+	more(out, summary->pair_count, shown, " more pair (--top)\n", " more pairs (--top)\n");
+	not_timed(out, summary);
+}
+
+/* ---- Single pairs ------------------------------------------------------------------------- */
+
+static void value_line(
+	struct lines *lines, const struct probe_summary *summary, const struct summary_value *value)
+{
+	static const double percents[] = {50, 99};
+	struct buffer *text = &lines->grid.text;
+	struct probe_row row;
+
+	summary_times_row(&value->times, &row);
+	lines_number(lines, value->times.count);
+	summary_duration(text, value->times.sum);
+	lines_next(lines, true, false);
+	for (size_t i = 0; i < sizeof(percents) / sizeof(percents[0]); i++) {
+		summary_duration(text, probe_row_percentile(&row, percents[i]));
+		lines_next(lines, true, false);
+	}
+	summary_duration(text, (double)value->times.most);
+	lines_next(lines, true, false);
+	text_meant(text, summary_value_meaning(summary, value), &value->value);
+	lines_next(lines, false, true);
+}
+
+/* The rows of one key: `count` of them. */
+static void values_of(struct buffer *out, const struct probe_summary *summary,
+	const struct summary_value *const *rows, size_t count,
+	const struct probe_summary_view *view)
+{
+	static const char *const titles[] = {"COUNT", "TOTAL", "P50", "P99", "MAX"};
+	size_t shown = limit(count, view);
+	struct lines lines;
+
+	if (!lines_begin(&lines, out))
+		return;
+	buffer_string(out, " by ");
+	key_print(out, &rows[0]->key);
+	buffer_char(out, '\n');
+	for (size_t i = 0; i < sizeof(titles) / sizeof(titles[0]); i++)
+		lines_title(&lines, titles[i], true, false);
+	lines_title(&lines, "VALUE", false, true);
+	for (size_t i = 0; i < shown; i++)
+		value_line(&lines, summary, rows[i]);
+	lines_end(&lines);
+	more(out, count, shown, " more value (--top)\n", " more values (--top)\n");
+}
+
+static void pair_values(struct buffer *out, const struct probe_summary *summary,
+	const struct summary_pair *pair, const struct probe_summary_view *view)
+{
+	size_t count, end;
+	AUTO_FREE const struct summary_value **rows = instances_values(summary, pair, &count);
+
+	out->no_memory |= !rows;
+	for (size_t i = 0; rows && i < count; i = end) {
+		end = i + 1;
+		while (end < count && key_same(&rows[end]->key, &rows[i]->key))
+			end++;
+		buffer_char(out, '\n');
+		summary_text_pair(out, summary, pair);
+		values_of(out, summary, rows + i, end - i, view);
+	}
+	if (pair->other_values)
+		counted(out, pair->other_values, " pair has another value\n",
+			" pairs have other values\n");
+}
+
+/* The stacks of the ends, where they were recorded, below the table of the longest. */
+static void slow_stacks(struct buffer *out, const struct summary_pair *pair, size_t shown)
+{
+	for (size_t i = 0; i < shown; i++) {
+		const struct summary_slow *slow = &pair->slow[i];
+
+		if (!slow->stack)
+			continue;
+		summary_time(out, slow->time_ns);
+		buffer_string(out, "  ");
+		summary_duration(out, (double)slow->duration_ns);
+		buffer_string(out, ", and ended in\n");
+		text_hit_stack(out, slow->stack);
+	}
+}
+
+static void slowest(struct buffer *out, const struct probe_summary *summary,
+	const struct summary_pair *pair, const struct probe_summary_view *view)
+{
+	size_t shown = limit(pair->slow_count, view);
+	struct lines lines;
+
+	if (!shown || !lines_begin(&lines, out))
+		return;
+	buffer_string(out, "\nthe longest of ");
+	summary_text_pair(out, summary, pair);
+	buffer_char(out, '\n');
+	lines_title(&lines, "BEGIN", false, false);
+	lines_title(&lines, "TIME", true, false);
+	lines_title(&lines, "PID", true, false);
+	lines_title(&lines, "TID", true, false);
+	lines_title(&lines, "ARGUMENTS", false, true);
+	for (size_t i = 0; i < shown; i++) {
+		const struct summary_slow *slow = &pair->slow[i];
+		struct buffer *text = &lines.grid.text;
+
+		summary_time(text, slow->time_ns);
+		lines_next(&lines, false, false);
+		summary_duration(text, (double)slow->duration_ns);
+		lines_next(&lines, true, false);
+		buffer_signed(text, slow->pid);
+		lines_next(&lines, true, false);
+		buffer_signed(text, slow->tid);
+		lines_next(&lines, true, false);
+		buffer_string(text, slow->text);
+		lines_next(&lines, false, true);
+	}
+	lines_end(&lines);
+	slow_stacks(out, pair, shown);
+}
+
+static void single_pairs(struct buffer *out, const struct probe_summary *summary,
+	const struct probe_summary_view *view)
+{
+	AUTO_FREE const struct summary_pair **sorted = summary_pairs(summary);
+	size_t shown = limit(summary->pair_count, view);
+
+	out->no_memory |= !sorted;
+	for (size_t i = 0; sorted && i < shown; i++) {
+		pair_values(out, summary, sorted[i], view);
+		slowest(out, summary, sorted[i], view);
+	}
+}
+
+/* ---- Keys --------------------------------------------------------------------------------- */
+
+static void key_line(
+	struct lines *lines, const struct summary_top *its, const struct top_slot *slot)
+{
+	struct buffer *text = &lines->grid.text;
+
+	if (slot->error)
+		buffer_char(text, '~');
+	lines_number(lines, slot->count);
+	summary_share(text, slot->count, its->top->total);
+	lines_next(lines, true, false);
+	text_meant(text, summary_top_meaning(its), &slot->value);
+	lines_next(lines, false, true);
+}
+
+static void keys_of(struct buffer *out, const struct probe_summary *summary,
+	const struct summary_top *its, const struct probe_summary_view *view)
+{
+	AUTO_FREE const struct top_slot **sorted = top_sorted(its->top);
+	uint64_t rest, most;
+	struct lines lines;
+	size_t shown;
+
+	if (!sorted || !lines_begin(&lines, out)) {
+		out->no_memory = true;
+		return;
+	}
+	shown = top_shown(its->top, sorted, summary_key_limit(summary, view), &rest, &most);
+	buffer_char(out, '\n');
+	text_probe(out, its->probe->provider, its->probe->name);
+	buffer_string(out, " by ");
+	key_print(out, &its->key);
+	buffer_char(out, '\n');
+	lines_title(&lines, "HITS", true, false);
+	lines_title(&lines, "SHARE", true, false);
+	lines_title(&lines, "VALUE", false, true);
+	for (size_t i = 0; i < shown; i++)
+		key_line(&lines, its, sorted[i]);
+	if (shown)
+		lines_end(&lines);
+	else
+		grid_deinit(&lines.grid);
+	if (rest) {
+		if (shown)
+			counted(out, rest, " hit has another value", " hits have other values");
+		else
+			counted(out, rest, " hit has a value", " hits have values");
+		buffer_string(out, ", each at most ");
+		counted(out, most, " time\n", " times\n");
+	}
+	if (summary_top_without(its))
+		counted(out, summary_top_without(its), " hit has no such value\n",
+			" hits have no such value\n");
+}
+
+static void keys(struct buffer *out, const struct probe_summary *summary,
+	const struct probe_summary_view *view)
+{
+	struct summary_top *tops;
+	size_t count;
+
+	tops = summary_tops(summary, &count);
+	if (!tops) {
+		out->no_memory = true;
+		return;
+	}
+	for (size_t i = 0; i < count && (summary->key_count || i < SUMMARY_GUESSED_TABLES); i++)
+		keys_of(out, summary, &tops[i], view);
+	for (size_t i = 0; i < SUMMARY_KEYS_MAX; i++) {
+		if (!summary_key_missing(summary, i))
+			continue;
+		buffer_string(out, "\nno hit has ");
+		key_print(out, &summary->keys[i]);
+		buffer_char(out, '\n');
+	}
+	if (!summary->key_count && count > SUMMARY_GUESSED_TABLES) {
+		buffer_char(out, '\n');
+		more(out, count, SUMMARY_GUESSED_TABLES, " more argument has few values (-k)\n",
+			" more arguments have few values (-k)\n");
+	}
+	free(tops);
+}
+
+/* ---- Threads -------------------------------------------------------------------------------- */
+
+/* If there is more than one; otherwise the table of threads is enough. */
+static void processes(struct buffer *out, const struct probe_summary *summary,
+	const struct probe_summary_view *view)
+{
+	size_t count = 0;
+	AUTO_FREE struct summary_process *sorted = threads_processes(summary, &count);
+	struct lines lines;
+
+	if (!sorted || (count > 1 && !lines_begin(&lines, out))) {
+		out->no_memory = true;
+		count = 0;
+	}
+	if (count > 1) {
+		size_t shown = limit(count, view);
+
+		buffer_char(out, '\n');
+		lines_title(&lines, "PID", true, false);
+		lines_title(&lines, "THREADS", true, false);
+		lines_title(&lines, "HITS", true, false);
+		lines_title(&lines, "SHARE", true, false);
+		lines_title(&lines, "COMMAND", false, true);
+		for (size_t i = 0; i < shown; i++) {
+			struct buffer *text = &lines.grid.text;
+
+			buffer_signed(text, sorted[i].pid);
+			lines_next(&lines, true, false);
+			lines_number(&lines, sorted[i].threads);
+			lines_number(&lines, sorted[i].hits);
+			summary_share(text, sorted[i].hits, summary->hits);
+			lines_next(&lines, true, false);
+			buffer_c_escaped(text, sorted[i].comm, strlen(sorted[i].comm), 0);
+			lines_next(&lines, false, true);
+		}
+		lines_end(&lines);
+		more(out, count, shown, " more process (--top)\n", " more processes (--top)\n");
+	}
+}
+
+static void threads(struct buffer *out, const struct probe_summary *summary,
+	const struct probe_summary_view *view)
+{
+	AUTO_FREE const struct summary_thread **sorted = threads_sorted(summary);
+	size_t shown = limit(summary->thread_count, view);
+	struct lines lines;
+
+	if (!sorted || !lines_begin(&lines, out)) {
+		out->no_memory = true;
+		return;
+	}
+	buffer_char(out, '\n');
+	lines_title(&lines, "PID", true, false);
+	lines_title(&lines, "TID", true, false);
+	lines_title(&lines, "HITS", true, false);
+	lines_title(&lines, "SHARE", true, false);
+	lines_title(&lines, "COMMAND", false, true);
+	for (size_t i = 0; i < shown; i++) {
+		struct buffer *text = &lines.grid.text;
+
+		buffer_signed(text, sorted[i]->pid);
+		lines_next(&lines, true, false);
+		buffer_signed(text, sorted[i]->tid);
+		lines_next(&lines, true, false);
+		lines_number(&lines, sorted[i]->hits);
+		summary_share(text, sorted[i]->hits, summary->hits);
+		lines_next(&lines, true, false);
+		buffer_c_escaped(text, sorted[i]->comm, strlen(sorted[i]->comm), 0);
+		lines_next(&lines, false, true);
+	}
+	lines_end(&lines);
+	more(out, summary->thread_count, shown, " more thread (--top)\n",
+		" more threads (--top)\n");
+	if (summary->other_thread_hits)
+		counted(out, summary->other_thread_hits, " hit is of threads beyond these\n",
+			" hits are of threads beyond these\n");
+}
+
+static void callers(struct buffer *out, const struct probe_summary *summary,
+	const struct probe_summary_view *view)
+{
+	AUTO_FREE struct probe_stacks_row *rows = callers_rows(summary);
+
+	out->no_memory |= !rows;
+	if (!rows || !summary->callers_count)
+		return;
+	buffer_char(out, '\n');
+	text_stack_trees(out, rows, summary->callers_count, view->top);
+	if (summary->other_callers)
+		counted(out, summary->other_callers, " hit has a stack beyond these\n",
+			" hits have stacks beyond these\n");
+}
+
+void summary_text(struct buffer *out, const struct probe_summary *summary,
+	const struct probe_summary_view *view)
+{
+	summary_text_header(out, summary, view);
+	if (!summary->events)
+		return;
+	buffer_char(out, '\n');
+	probes(out, summary, view);
+	if (!summary->hits)
+		return;
+	pairs(out, summary, view);
+	if (summary->instances)
+		single_pairs(out, summary, view);
+	keys(out, summary, view);
+	callers(out, summary, view);
+	processes(out, summary, view);
+	threads(out, summary, view);
+}

@@ -1,0 +1,500 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The Trace Event Format that Perfetto (ui.perfetto.dev) and Chrome
+ * (chrome://tracing) load: a JSON object with an array of events
+ * (https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU).
+ *
+ *	X	a pair, in the thread that began it
+ *	b, e	a pair that is matched by a value, or that does not lie within the
+ *		others of its thread: on a track of its own
+ *	B	a begin that has no end when the record ends
+ *	i	a point; with scope g, a loss
+ *	M	names of processes and threads
+ *
+ * Times are in microseconds since the first event, with three digits after the
+ * point: readers take them as doubles, which hold no nanoseconds since 1970. When the
+ * first event was is in otherData, which follows the events.
+ *
+ * A pair is written when it ends: the order does not matter to readers. Of spans (`trace -t span`),
+ * the times begin 30 days before the first one that ends.
+ */
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "libprobe/report/export.h"
+#include "libprobe/query/pairs.h"
+#include "libprobe/output/json.h"
+
+enum { NSEC_PER_USEC = 1000, NSEC_PER_SEC = 1000000000 };
+/* The longest span that is shown at its time; times this long still fit into a double. */
+#define SPAN_NS (30ULL * 24 * 3600 * NSEC_PER_SEC)
+#define EXACT_MAX (1LL << 53) /* whole numbers that a double holds, and JavaScript */
+
+/* A thread or, with tid 0, a process whose name has been written. */
+struct named {
+	pid_t pid, tid;
+	char *name; /* as it was written last */
+};
+
+enum { SLICES = 64 };
+
+/* The last spans of a thread that lie in none of each other, in the order of time. */
+struct thread_slices {
+	pid_t pid, tid;
+	size_t count;
+	struct {
+		uint64_t begin_ns, end_ns;
+	} slices[SLICES];
+};
+
+struct trace_export {
+	struct export_settings settings;
+	struct buffer *out, text;
+	struct probe_spans *spans;
+	void *named, *threads; /* tsearch(3) */
+	uint64_t first_ns, last_ns, lost;
+	uint64_t id; /* of the last async event */
+	bool begun, any;
+};
+
+/* ---- Pieces ------------------------------------------------------------------------------- */
+
+static void add_us(struct buffer *out, uint64_t ns)
+{
+	buffer_unsigned(out, ns / NSEC_PER_USEC);
+	buffer_char(out, '.');
+	for (uint64_t rest = ns % NSEC_PER_USEC, unit = 100; unit; unit /= 10)
+		buffer_char(out, (char)('0' + rest / unit % 10));
+}
+
+static void add_ts(struct trace_export *trace, uint64_t time_ns)
+{
+	buffer_string(trace->out, ",\"ts\":");
+	add_us(trace->out, time_ns > trace->first_ns ? time_ns - trace->first_ns : 0);
+}
+
+/* `phase` with the fields that all events have. */
+static void begin_event(struct trace_export *trace, char phase, pid_t pid, pid_t tid)
+{
+	struct buffer *out = trace->out;
+
+	buffer_string(out, trace->any ? ",\n{\"ph\":\"" : "\n{\"ph\":\"");
+	trace->any = true;
+	buffer_char(out, phase);
+	json_signed_field(out, "\",\"pid\":", pid);
+	json_signed_field(out, ",\"tid\":", tid);
+}
+
+/* Numbers that readers would round become text. */
+static void add_value(struct buffer *out, const struct probe_value *value)
+{
+	bool exact = true;
+
+	if (value->kind == PROBE_VALUE_SIGNED)
+		exact = value->i <= EXACT_MAX && value->i >= -EXACT_MAX;
+	else if (value->kind == PROBE_VALUE_UNSIGNED)
+		exact = value->u <= EXACT_MAX;
+	if (!exact)
+		buffer_char(out, '"');
+	json_value(out, value);
+	if (!exact)
+		buffer_char(out, '"');
+}
+
+static void add_args(
+	struct buffer *out, const char *prefix, const struct probe_event *event, bool *any)
+{
+	for (size_t i = 0; i < event->arg_count; i++) {
+		const struct probe_value *value = &event->args[i];
+		unsigned int number = value->number ? value->number - 1U : (unsigned int)i;
+
+		buffer_string(out, *any ? ",\"" : "\"");
+		buffer_string(out, prefix);
+		buffer_string(out, "arg");
+		buffer_unsigned(out, number);
+		/* It may have been recorded twice, as a number and as a string. */
+		if (probe_event_arg(event, number, false) != value) {
+			buffer_char(out, '_');
+			buffer_unsigned(out, i);
+		}
+		buffer_string(out, "\":");
+		add_value(out, &event->args[i]);
+		*any = true;
+	}
+}
+
+/* The event's key, or else a name; a pair's may be empty ("start" by itself). */
+static void add_name(struct trace_export *trace, const struct probe_event *event, const char *name)
+{
+	trace->text.length = 0;
+	export_key_text(&trace->text, event, &trace->settings);
+	buffer_string(trace->out, ",\"name\":");
+	if (trace->text.length)
+		json_string(trace->out, trace->text.data + 1, trace->text.length - 1);
+	else
+		json_string(trace->out, name[0] ? name : event->name,
+			strlen(name[0] ? name : event->name));
+	json_string_field(trace->out, ",\"cat\":", event->provider);
+}
+
+/* ---- Names -------------------------------------------------------------------------------- */
+
+static int compare_named(const void *a, const void *b)
+{
+	const struct named *x = a, *y = b;
+
+	if (x->pid != y->pid)
+		return x->pid < y->pid ? -1 : 1;
+	return (x->tid > y->tid) - (x->tid < y->tid);
+}
+
+static void named_free(void *data)
+{
+	struct named *named = data;
+
+	free(named->name);
+	free(named);
+}
+
+/* Is a name new? It counts as written. False without memory, too: it is then not written. */
+static bool is_news(struct trace_export *trace, pid_t pid, pid_t tid, const char *name)
+{
+	struct named wanted = {.pid = pid, .tid = tid}, *named;
+	void **place = tfind(&wanted, &trace->named, compare_named);
+	char *copy;
+
+	if (place && strcmp((*(struct named **)place)->name, name) == 0)
+		return false;
+	copy = strdup(name);
+	if (place && copy) {
+		named = *place;
+		free(named->name);
+		named->name = copy;
+		return true;
+	}
+	named = copy ? calloc(1, sizeof(*named)) : NULL;
+	if (!named) {
+		free(copy);
+		return false;
+	}
+	*named = (struct named){pid, tid, copy};
+	if (tsearch(named, &trace->named, compare_named))
+		return true;
+	named_free(named);
+	return false;
+}
+
+static void tell_name(
+	struct trace_export *trace, const char *what, pid_t pid, pid_t tid, const char *name)
+{
+	begin_event(trace, 'M', pid, tid);
+	json_string_field(trace->out, ",\"name\":", what);
+	json_string_field(trace->out, ",\"args\":{\"name\":", name);
+	buffer_string(trace->out, "}}");
+}
+
+/* A process has the name of its first thread, or of the one that was met first. */
+static void tell_names(struct trace_export *trace, const struct probe_event *event)
+{
+	const struct named process = {.pid = event->pid};
+
+	if (!event->comm)
+		return;
+	if ((event->tid == event->pid || !tfind(&process, &trace->named, compare_named)) &&
+		is_news(trace, event->pid, 0, event->comm))
+		tell_name(trace, "process_name", event->pid, event->pid, event->comm);
+	if (event->tid && is_news(trace, event->pid, event->tid, event->comm))
+		tell_name(trace, "thread_name", event->pid, event->tid, event->comm);
+}
+
+/* ---- Events ------------------------------------------------------------------------------- */
+
+static void add_instant(struct trace_export *trace, const struct probe_event *event)
+{
+	bool any = false;
+
+	begin_event(trace, 'i', event->pid, event->tid);
+	add_ts(trace, event->time_ns);
+	add_name(trace, event, event->name);
+	buffer_string(trace->out, ",\"s\":\"t\",\"args\":{");
+	add_args(trace->out, "", event, &any);
+	buffer_string(trace->out, "}}");
+}
+
+static void add_loss(struct trace_export *trace, const struct probe_event *event)
+{
+	/* Losses of a stream do not say when they were. */
+	uint64_t time_ns = event->time_ns ? event->time_ns : trace->last_ns;
+
+	begin_event(trace, 'i', 0, 0);
+	add_ts(trace, time_ns);
+	json_unsigned_field(trace->out,
+		",\"name\":\"hits lost\",\"cat\":\"lost\",\"s\":\"g\",\"args\":{\"lost\":",
+		event->lost);
+	if (event->provider)
+		json_string_field(trace->out, ",\"provider\":", event->provider);
+	if (event->name)
+		json_string_field(trace->out, ",\"name\":", event->name);
+	buffer_string(trace->out, "}}");
+}
+
+/* One of the two ends of a pair on a track of its own. */
+static void add_async(struct trace_export *trace, char phase, const struct probe_event *begin,
+	const struct probe_event *event, const char *name)
+{
+	bool any = false;
+
+	begin_event(trace, phase, begin->pid, event->tid);
+	add_ts(trace, event->time_ns);
+	add_name(trace, begin, name);
+	json_unsigned_field(trace->out, ",\"id\":\"", trace->id);
+	buffer_string(trace->out, "\",\"args\":{");
+	add_args(trace->out, phase == 'e' ? "end_" : "", event, &any);
+	buffer_string(trace->out, "}}");
+}
+
+/* A pair; if it does not lie within the others of one thread, on a track of its own. */
+static void add_pair(struct trace_export *trace, const struct probe_event *begin,
+	const struct probe_event *end, const char *name, bool is_alone)
+{
+	bool any = false;
+
+	if (is_alone) {
+		trace->id++;
+		add_async(trace, 'b', begin, begin, name);
+		add_async(trace, 'e', begin, end, name);
+		return;
+	}
+	begin_event(trace, 'X', begin->pid, begin->tid);
+	add_ts(trace, begin->time_ns);
+	buffer_string(trace->out, ",\"dur\":");
+	add_us(trace->out, end->time_ns > begin->time_ns ? end->time_ns - begin->time_ns : 0);
+	add_name(trace, begin, name);
+	buffer_string(trace->out, ",\"args\":{");
+	add_args(trace->out, "", begin, &any);
+	add_args(trace->out, "end_", end, &any);
+	buffer_string(trace->out, "}}");
+}
+
+static void add_span(
+	struct trace_export *trace, const struct probe_span *span, const struct probe_event *end)
+{
+	add_pair(trace, &span->begin, end, span->pair->name,
+		span->crossed || trace->settings.match >= 0);
+}
+
+static int compare_threads(const void *a, const void *b)
+{
+	const struct thread_slices *x = a, *y = b;
+
+	if (x->pid != y->pid)
+		return x->pid < y->pid ? -1 : 1;
+	return (x->tid > y->tid) - (x->tid < y->tid);
+}
+
+/* NULL without memory. */
+static struct thread_slices *find_thread(
+	struct trace_export *trace, const struct probe_event *event)
+{
+	struct thread_slices wanted = {.pid = event->pid, .tid = event->tid}, *thread;
+	void **place = tfind(&wanted, &trace->threads, compare_threads);
+
+	if (place)
+		return *place;
+	thread = calloc(1, sizeof(*thread));
+	if (!thread)
+		return NULL;
+	*thread = wanted;
+	if (tsearch(thread, &trace->threads, compare_threads))
+		return thread;
+	free(thread);
+	return NULL;
+}
+
+/*
+ * Has a span of the thread ended that began before this one and ended within it? Then they are no
+ * slices of one track. Only one can: those behind it lie within this one.
+ */
+static bool is_across(struct trace_export *trace, const struct probe_event *end)
+{
+	struct thread_slices *thread = find_thread(trace, end);
+	uint64_t begin_ns = end->begin->time_ns;
+	size_t count;
+
+	if (!thread) {
+		trace->text.no_memory = true;
+		return true;
+	}
+	count = thread->count;
+	while (count && thread->slices[count - 1].begin_ns >= begin_ns)
+		count--;
+	if (count && thread->slices[count - 1].end_ns > begin_ns)
+		return true;
+	if (count == SLICES) {
+		count /= 2;
+		memmove(thread->slices, thread->slices + count, count * sizeof(thread->slices[0]));
+	}
+	thread->slices[count].begin_ns = begin_ns;
+	thread->slices[count].end_ns = end->time_ns;
+	thread->count = count + 1;
+	return false;
+}
+
+/* A span that was made while it was traced: which begin it has is known. */
+static void add_made_span(struct trace_export *trace, const struct probe_event *end)
+{
+	const struct probe_event *begin = end->begin;
+	char *name = pair_plain_name(begin->name);
+	size_t stem = 0;
+
+	if (!name) {
+		trace->text.no_memory = true;
+		return;
+	}
+	if (pair_may_be(name, &stem) != PAIR_BEGIN)
+		stem = strlen(name);
+	while (stem && name[stem - 1] == '_')
+		stem--;
+	name[stem] = '\0';
+	add_pair(trace, begin, end, name, begin->tid != end->tid || is_across(trace, end));
+	free(name);
+}
+
+/* A begin without an end: it continues, or what it was is not known. */
+static void unended(void *data, struct probe_span *span)
+{
+	struct trace_export *trace = data;
+	const struct probe_event *begin = &span->begin;
+	bool any = false;
+
+	if (!span->pair->ended || span->crossed || trace->settings.match >= 0) {
+		add_instant(trace, begin);
+		return;
+	}
+	begin_event(trace, 'B', begin->pid, begin->tid);
+	add_ts(trace, begin->time_ns);
+	add_name(trace, begin, span->pair->name);
+	buffer_string(trace->out, ",\"args\":{");
+	add_args(trace->out, "", begin, &any);
+	buffer_string(trace->out, "}}");
+}
+
+static void begin_file(struct trace_export *trace)
+{
+	if (!trace->begun)
+		buffer_string(trace->out, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
+	trace->begun = true;
+}
+
+/* A span comes when it ends: another one may have begun before the first. */
+static uint64_t first_time(const struct probe_event *event)
+{
+	if (!event->begin)
+		return event->time_ns;
+	return event->begin->time_ns > SPAN_NS ? event->begin->time_ns - SPAN_NS : 1;
+}
+
+static struct probe_error *trace_event(void *state, const struct probe_event *event)
+{
+	struct trace_export *trace = state;
+	enum probe_span_kind kind;
+	struct probe_error *error;
+	struct probe_span *span;
+
+	begin_file(trace);
+	if (!trace->first_ns)
+		trace->first_ns = first_time(event);
+	if (event->kind == PROBE_EVENT_LOST) {
+		trace->lost += event->lost;
+		add_loss(trace, event);
+		return NULL;
+	}
+	trace->last_ns = event->time_ns;
+	tell_names(trace, event);
+	if (event->begin) {
+		add_made_span(trace, event);
+		return trace->text.no_memory ? probe_error_no_memory() : NULL;
+	}
+	error = probe_spans_add(trace->spans, event, &kind, &span);
+	if (error)
+		return error;
+	if (kind == PROBE_SPAN_END)
+		add_span(trace, span, event);
+	else if (kind != PROBE_SPAN_BEGIN)
+		add_instant(trace, event);
+	return trace->text.no_memory ? probe_error_no_memory() : NULL;
+}
+
+/* ---- The file ----------------------------------------------------------------------------- */
+
+static struct probe_error *trace_finish(void *state, bool *done_ret)
+{
+	struct trace_export *trace = state;
+	time_t first_s = (time_t)(trace->first_ns / NSEC_PER_SEC);
+	struct tm utc;
+	char text[40];
+
+	begin_file(trace);
+	probe_spans_finish(trace->spans);
+	buffer_string(trace->out, "\n],\"otherData\":{\"tracer\":\"probectl\"");
+	if (trace->first_ns && gmtime_r(&first_s, &utc) &&
+		strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &utc)) {
+		json_string_field(trace->out, ",\"first_event\":", text);
+		/* As text: it does not fit into a double. */
+		json_unsigned_field(trace->out, ",\"first_event_ns\":\"", trace->first_ns);
+		buffer_char(trace->out, '"');
+	}
+	json_unsigned_field(trace->out, ",\"lost\":", trace->lost);
+	buffer_string(trace->out, "}}\n");
+	*done_ret = true;
+	return NULL;
+}
+
+static void trace_free(void *state)
+{
+	struct trace_export *trace = state;
+
+	if (!trace)
+		return;
+	probe_spans_free(trace->spans);
+	tdestroy(trace->named, named_free);
+	tdestroy(trace->threads, free);
+	if (trace->text.c_locale)
+		buffer_deinit(&trace->text);
+	free(trace);
+}
+
+static struct probe_error *trace_create(
+	const struct export_settings *settings, struct buffer *out, void **ret)
+{
+	struct trace_export *trace = calloc(1, sizeof(*trace));
+	const struct probe_spans_options options = {.match = settings->match,
+		.match_end = settings->match_end,
+		.unended = unended,
+		.data = trace,
+		.catalogue = settings->options->catalogue};
+	struct probe_error *error;
+
+	if (!trace)
+		return probe_error_no_memory();
+	trace->settings = *settings;
+	trace->out = out;
+	error = buffer_init(&trace->text) ? probe_spans_create(&options, &trace->spans)
+					  : probe_error_no_memory();
+	if (error) {
+		trace_free(trace);
+		return error;
+	}
+	*ret = trace;
+	return NULL;
+}
+
+const struct export_format export_trace_event = {
+	.names = {"trace-event", "perfetto", "chrome"},
+	.create = trace_create,
+	.free = trace_free,
+	.event = trace_event,
+	.finish = trace_finish,
+};

@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A loaded tracer, in a child process: it reads messages, calls operations, and answers. It
+ * cannot hurt the controller or the traced program, because it has none of their memory or
+ * descriptors. It is not a sandbox: the code is the user's own, and may open files or print.
+ *
+ * The controller handles signals from the terminal: a tracer runs to the end, where it can
+ * report what it found. If the controller is killed, so is the tracer.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "libprobe/session/open_pairs.h"
+#include "libprobe/session/guest.h"
+#include "libprobe/session/wire.h"
+
+/* A probe that the tracer was removed from in a process; or the process as a whole. */
+struct removed {
+	struct removed *next;
+	pid_t pid;
+	size_t length; /* of the names; 0: all probes */
+	char names[];  /* provider, NUL, name, NUL */
+};
+
+/* What follows the header of a WIRE_REMOVE before the names. */
+enum { REMOVAL_BYTES = sizeof(struct wire_tracee) - sizeof(struct wire_header) };
+
+struct guest {
+	const char *path;
+	const struct probe_tracer_ops *ops;
+	void *state;
+	int input, replies;
+	struct removed *removed;
+	bool off; /* removed from everything */
+	struct open_pairs pairs;
+};
+
+/* ---- Answers ---------------------------------------------------------------------- */
+
+/* If a reply cannot be written, nothing is left to read it. */
+static void reply(const struct guest *guest, enum wire_type type, const void *text, size_t length)
+{
+	char message[1024];
+	struct wire_header header = {type, (uint32_t)(sizeof(header) + length)};
+
+	if (length > sizeof(message) - sizeof(header))
+		header.length = sizeof(message);
+	memcpy(message, &header, sizeof(header));
+	memcpy(message + sizeof(header), text, header.length - sizeof(header));
+	if (write(guest->replies, message, header.length) != (ssize_t)header.length)
+		_exit(EXIT_FAILURE);
+}
+
+static __attribute__((noreturn)) void refuse(
+	const struct guest *guest, const char *format, const char *detail)
+{
+	char text[900];
+	int length = snprintf(text, sizeof(text), format, detail);
+
+	reply(guest, WIRE_ERROR, text,
+		length < (int)sizeof(text) ? (size_t)length : sizeof(text) - 1);
+	fflush(NULL);
+	_exit(EXIT_FAILURE);
+}
+
+/* ---- Operations ------------------------------------------------------------------- */
+
+static enum probe_tracer_verdict checked(
+	const struct guest *guest, enum probe_tracer_verdict verdict, const char *operation)
+{
+	if ((unsigned int)verdict > PROBE_TRACER_REMOVE)
+		refuse(guest, "its operation '%s' returned no verdict of probe/tracer.h",
+			operation);
+	return verdict;
+}
+
+static enum probe_tracer_verdict ask(
+	const struct guest *guest, enum probe_tracer_tag tag, const struct probe_tracee *tracee)
+{
+	const struct probe_tracer_ops *ops = guest->ops;
+
+	return checked(guest,
+		(ops->enabled_tag[tag] ? ops->enabled_tag[tag] : ops->enabled)(
+			tag, guest->state, tracee),
+		"enabled");
+}
+
+static enum probe_tracer_verdict act(const struct guest *guest, const struct wire_got *got)
+{
+	const struct probe_tracer_ops *ops = guest->ops;
+
+	return checked(guest,
+		(ops->trace_tag[got->tag] ? ops->trace_tag[got->tag] : ops->trace)(
+			got->tag, guest->state, &got->tracee, &got->term, &got->options),
+		"trace");
+}
+
+/* Without a term: from the process as a whole? */
+static bool is_removed(const struct guest *guest, pid_t pid, const struct probe_tracer_term *term)
+{
+	for (const struct removed *it = guest->removed; it; it = it->next) {
+		if (it->pid != pid)
+			continue;
+		if (!it->length)
+			return true;
+		if (term && !strcmp(it->names, term->provider) &&
+			!strcmp(it->names + strlen(it->names) + 1, term->name))
+			return true;
+	}
+	return false;
+}
+
+/* Names that do not fit a reply are only remembered here: no more of their hits is handed over. */
+static void send_removal(const struct guest *guest, pid_t pid, const char *names, size_t length)
+{
+	struct wire_tracee tracee = {.pid = pid};
+	char text[900];
+
+	memcpy(text, (char *)&tracee + sizeof(tracee.header), REMOVAL_BYTES);
+	if (length > sizeof(text) - REMOVAL_BYTES)
+		return;
+	memcpy(text + REMOVAL_BYTES, names, length);
+	reply(guest, WIRE_REMOVE, text, REMOVAL_BYTES + length);
+}
+
+/* Without a term: from all probes of the process. */
+static void remove_from(struct guest *guest, pid_t pid, const struct probe_tracer_term *term)
+{
+	size_t provider = term ? strlen(term->provider) + 1 : 0;
+	size_t name = term ? strlen(term->name) + 1 : 0;
+	struct removed *removed = malloc(sizeof(*removed) + provider + name);
+
+	if (!removed)
+		_exit(EXIT_FAILURE);
+	*removed = (struct removed){guest->removed, pid, provider + name};
+	if (term) {
+		memcpy(removed->names, term->provider, provider);
+		memcpy(removed->names + provider, term->name, name);
+	}
+	guest->removed = removed;
+	send_removal(guest, pid, removed->names, removed->length);
+}
+
+static void remove_all(struct guest *guest)
+{
+	if (!guest->off)
+		send_removal(guest, 0, "", 0);
+	guest->off = true;
+}
+
+/* An end says how long it took. */
+static void note_pair(struct guest *guest, struct wire_got *got)
+{
+	pid_t pid = got->tracee.pid, tid = got->tracee.tid;
+	uint64_t begun_ns;
+
+	if (got->tag == PROBE_TAG_BEGIN)
+		open_pairs_push(&guest->pairs, pid, tid, got->pair, got->options.time_ns);
+	if (got->tag != PROBE_TAG_END ||
+		!open_pairs_pop(&guest->pairs, pid, tid, got->pair, &begun_ns) ||
+		begun_ns > got->options.time_ns)
+		return;
+	got->extra = (struct probe_value){
+		.kind = PROBE_VALUE_UNSIGNED, .u = got->options.time_ns - begun_ns};
+	got->options.extra = &got->extra;
+}
+
+static void take_hit(struct guest *guest, char *message, size_t length)
+{
+	struct wire_got got;
+	enum probe_tracer_verdict verdict;
+
+	if (guest->off || !wire_get_hit(message, length, &got) ||
+		is_removed(guest, got.tracee.pid, &got.term))
+		return;
+	note_pair(guest, &got);
+	verdict = ask(guest, got.tag, &got.tracee);
+	if (verdict == PROBE_TRACER_TRACE)
+		verdict = act(guest, &got);
+	if (verdict == PROBE_TRACER_REMOVE)
+		remove_from(guest, got.tracee.pid, &got.term);
+}
+
+/* Does the tracer want hits of a process, or any more of them? */
+static void take_look_at(struct guest *guest, pid_t pid)
+{
+	const struct probe_tracee tracee = {.pid = pid};
+
+	if (!guest->off && !is_removed(guest, pid, NULL) &&
+		ask(guest, PROBE_TAG_STATUS, &tracee) == PROBE_TRACER_REMOVE)
+		remove_from(guest, pid, NULL);
+}
+
+/* The user looks at the tracer: asks whether it stays, and lets it print its state. */
+static void take_look(struct guest *guest)
+{
+	struct wire_got got = {.tag = PROBE_TAG_STATUS, .term = {.provider = "", .name = ""}};
+	enum probe_tracer_verdict verdict = ask(guest, PROBE_TAG_STATUS, &got.tracee);
+
+	if (verdict == PROBE_TRACER_TRACE)
+		verdict = act(guest, &got);
+	if (verdict == PROBE_TRACER_REMOVE)
+		remove_all(guest);
+	fflush(NULL);
+}
+
+/* ---- Loading ---------------------------------------------------------------------- */
+
+static const struct probe_tracer_ops *load(const struct guest *guest)
+{
+	const struct probe_tracer_ops *ops;
+	void *object = dlopen(guest->path, RTLD_NOW | RTLD_LOCAL);
+	char number[16];
+
+	if (!object)
+		refuse(guest, "cannot load it: %s", dlerror());
+	ops = dlsym(object, "probe_tracer");
+	if (!ops) {
+		refuse(guest, "it defines no 'probe_tracer' (struct probe_tracer_ops)%s", "");
+	} else if (ops->abi != PROBE_TRACER_ABI || ops->size < sizeof(*ops)) {
+		snprintf(number, sizeof(number), "%u", (unsigned int)ops->abi);
+		refuse(guest, "it was built for version %s of probe/tracer.h: build it again",
+			number);
+	} else if (!ops->enabled || !ops->trace) {
+		refuse(guest, "it lacks the operation '%s', which every tracer must have",
+			ops->enabled ? "trace" : "enabled");
+	}
+	return ops;
+}
+
+static void start(struct guest *guest, const char *options)
+{
+	struct probe_tracee nobody = {0};
+	const char *why;
+
+	guest->ops = load(guest);
+	if (guest->ops->create) {
+		why = guest->ops->create(options, &guest->state);
+		if (why)
+			refuse(guest, "%s", why);
+	}
+	if (ask(guest, PROBE_TAG_STATUS, &nobody) == PROBE_TRACER_REMOVE)
+		remove_all(guest);
+	fflush(NULL);
+	reply(guest, WIRE_READY, "", 0);
+}
+
+/* ---- Serving ---------------------------------------------------------------------- */
+
+static _Noreturn void end(struct guest *guest, bool is_orderly)
+{
+	if (is_orderly)
+		take_look(guest);
+	if (guest->ops->destroy)
+		guest->ops->destroy(guest->state);
+	fflush(NULL);
+	if (is_orderly)
+		reply(guest, WIRE_DONE, "", 0);
+	_exit(EXIT_SUCCESS);
+}
+
+static void take(struct guest *guest, char *message, const struct wire_header *header)
+{
+	struct wire_tracee tracee = {0};
+
+	switch ((enum wire_type)header->type) {
+	case WIRE_HIT:
+		take_hit(guest, message, header->length);
+		break;
+	case WIRE_LOOK:
+		if (header->length != sizeof(tracee))
+			_exit(EXIT_FAILURE);
+		memcpy(&tracee, message, sizeof(tracee));
+		if (tracee.pid)
+			take_look_at(guest, tracee.pid);
+		else
+			take_look(guest);
+		reply(guest, WIRE_PONG, "", 0);
+		break;
+	case WIRE_PING:
+		reply(guest, WIRE_PONG, "", 0);
+		break;
+	case WIRE_END:
+		end(guest, true);
+	default:
+		_exit(EXIT_FAILURE);
+	}
+}
+
+/* Processes the complete messages of a block; returns their size in bytes. */
+static size_t take_all(struct guest *guest, char *block, size_t length)
+{
+	struct wire_header header;
+	size_t at = 0;
+
+	while (length - at >= sizeof(header)) {
+		memcpy(&header, block + at, sizeof(header));
+		if (header.length < sizeof(header) || header.length > WIRE_MESSAGE_MAX)
+			_exit(EXIT_FAILURE);
+		if (length - at < header.length)
+			break;
+		take(guest, block + at, &header);
+		at += header.length;
+	}
+	return at;
+}
+
+/* Flushes output when there is nothing else to do. */
+static void flush_if_idle(const struct guest *guest)
+{
+	struct pollfd input = {.fd = guest->input, .events = POLLIN};
+
+	if (poll(&input, 1, 0) == 0)
+		fflush(NULL);
+}
+
+static _Noreturn void serve(struct guest *guest)
+{
+	char *block = malloc(2 * WIRE_MESSAGE_MAX);
+	size_t length = 0, taken;
+	ssize_t got;
+
+	if (!block)
+		_exit(EXIT_FAILURE);
+	for (;;) {
+		flush_if_idle(guest);
+		got = read(guest->input, block + length, 2 * WIRE_MESSAGE_MAX - length);
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0)
+			end(guest, false);
+		length += (size_t)got;
+		taken = take_all(guest, block, length);
+		memmove(block, block + taken, length - taken);
+		length -= taken;
+	}
+}
+
+/* Moves the descriptors to their places, and closes all others. */
+static void take_descriptors(struct guest *guest, int output)
+{
+	enum { INPUT = 3, REPLIES = 4, FIRST_FREE = 5 };
+	int input = fcntl(guest->input, F_DUPFD, FIRST_FREE + 1);
+	int replies = fcntl(guest->replies, F_DUPFD, FIRST_FREE + 1);
+
+	if (input < 0 || replies < 0 || dup2(output, STDOUT_FILENO) < 0 || dup2(input, INPUT) < 0 ||
+		dup2(replies, REPLIES) < 0)
+		_exit(EXIT_FAILURE);
+	guest->input = INPUT;
+	guest->replies = REPLIES;
+	/* close_range(2) came with Linux 5.9. */
+	if (syscall(SYS_close_range, FIRST_FREE, ~0u, 0) < 0)
+		for (int fd = FIRST_FREE; fd < 1024; fd++)
+			close(fd);
+	fcntl(INPUT, F_SETFD, FD_CLOEXEC);
+	fcntl(REPLIES, F_SETFD, FD_CLOEXEC);
+}
+
+_Noreturn void guest_run(const char *path, const char *options, int input, int replies, int output)
+{
+	static const int ignored[] = {SIGINT, SIGQUIT, SIGHUP, SIGTERM, SIGUSR1};
+	struct guest *guest = calloc(1, sizeof(*guest));
+	sigset_t none;
+
+	if (!guest)
+		_exit(EXIT_FAILURE);
+	*guest = (struct guest){.path = path, .input = input, .replies = replies};
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	for (size_t i = 0; i < sizeof(ignored) / sizeof(ignored[0]); i++)
+		signal(ignored[i], SIG_IGN);
+	signal(SIGPIPE, SIG_DFL);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	take_descriptors(guest, output);
+	start(guest, options);
+	serve(guest);
+}

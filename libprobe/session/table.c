@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Tables of gathered rows.
+ *
+ * Every row is a block of its own with all that it points to, so that sorting
+ * moves nothing but the struct. Merging is sorting by name and keys, and adding
+ * up neighbours: there are thousands of rows at most, a few times a second.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libprobe/base/array.h"
+#include "libprobe/base/value.h"
+#include "libprobe/session/table.h"
+
+struct probe_error *probe_table_create(size_t key_count, struct probe_table **ret)
+{
+	struct probe_table *table = calloc(1, sizeof(*table));
+
+	if (!table)
+		return probe_error_no_memory();
+	table->key_count = key_count;
+	*ret = table;
+	return NULL;
+}
+
+/* The block of a row begins with its keys, if it has any. */
+void table_row_free(struct probe_table_row *row)
+{
+	free((void *)(uintptr_t)row->row.keys);
+}
+
+void probe_table_free(struct probe_table *table)
+{
+	if (!table)
+		return;
+	for (size_t i = 0; i < table->count; i++)
+		table_row_free(&table->rows[i]);
+	free(table->rows);
+	free(table);
+}
+
+/* ---- Adding ------------------------------------------------------------------- */
+
+static char *place(char **at, const void *bytes, size_t length)
+{
+	char *placed = *at;
+
+	if (length)
+		memcpy(placed, bytes, length);
+	*at += length;
+	return placed;
+}
+
+static const char *place_name(char **at, const char *name)
+{
+	return name ? place(at, name, strlen(name) + 1) : NULL;
+}
+
+static size_t name_bytes(const char *name)
+{
+	return name ? strlen(name) + 1 : 0;
+}
+
+/* The block: keys, buckets, and then what needs no alignment. */
+static size_t block_bytes(const struct probe_table_row *row, size_t key_count)
+{
+	size_t bytes = (key_count + 1) * sizeof(struct probe_value) + name_bytes(row->provider) +
+		       name_bytes(row->name) + name_bytes(row->begin_provider) +
+		       name_bytes(row->begin_name);
+
+	if (row->row.buckets)
+		bytes += PROBE_BUCKETS * sizeof(uint64_t);
+	for (size_t i = 0; i < key_count; i++) {
+		if (value_has_bytes(&row->row.keys[i]))
+			bytes += row->row.keys[i].length;
+	}
+	return bytes;
+}
+
+/* Makes a row's pointers its own. False without memory. */
+static bool row_own(struct probe_table_row *row, size_t key_count)
+{
+	char *block = malloc(block_bytes(row, key_count)), *at;
+	struct probe_value *keys = (struct probe_value *)(void *)block;
+
+	if (!block)
+		return false;
+	at = (char *)(keys + key_count + 1);
+	if (row->row.buckets)
+		row->row.buckets = (const uint64_t *)(void *)place(
+			&at, row->row.buckets, PROBE_BUCKETS * sizeof(uint64_t));
+	row->provider = place_name(&at, row->provider);
+	row->name = place_name(&at, row->name);
+	row->begin_provider = place_name(&at, row->begin_provider);
+	row->begin_name = place_name(&at, row->begin_name);
+	for (size_t i = 0; i < key_count; i++) {
+		keys[i] = row->row.keys[i];
+		if (value_has_bytes(&keys[i]))
+			keys[i].bytes = place(&at, keys[i].bytes, keys[i].length);
+	}
+	row->row.keys = keys;
+	return true;
+}
+
+/* Copies a row into the table. */
+struct probe_error *table_append(struct probe_table *table, const struct probe_table_row *row)
+{
+	struct probe_table_row copy = *row;
+
+	if (!ARRAY_ROOM(table->rows, table->count))
+		return probe_error_no_memory();
+	if (!row_own(&copy, table->key_count))
+		return probe_error_no_memory();
+	table->rows[table->count++] = copy;
+	return NULL;
+}
+
+/* ---- Merging ------------------------------------------------------------------ */
+
+/* NULL is before all names. */
+static int compare_names(const char *a, const char *b)
+{
+	if (!a || !b)
+		return (a != NULL) - (b != NULL);
+	return strcmp(a, b);
+}
+
+int table_compare(const void *a, const void *b, void *data)
+{
+	const struct probe_table_row *left = a, *right = b;
+	const struct probe_table *table = data;
+	int order = compare_names(left->provider, right->provider);
+
+	if (!order)
+		order = compare_names(left->name, right->name);
+	if (!order)
+		order = compare_names(left->begin_provider, right->begin_provider);
+	if (!order)
+		order = compare_names(left->begin_name, right->begin_name);
+	for (size_t i = 0; i < table->key_count && !order; i++)
+		order = value_compare(&left->row.keys[i], &right->row.keys[i]);
+	/* Doubles have other buckets than whole numbers, so their rows cannot be one. */
+	return order ? order : (int)left->row.is_float - (int)right->row.is_float;
+}
+
+static void keep_extreme(struct probe_value *kept, const struct probe_value *other, int sign)
+{
+	if (other->kind == PROBE_VALUE_NULL)
+		return;
+	if (kept->kind == PROBE_VALUE_NULL || sign * value_compare(other, kept) > 0)
+		*kept = *other;
+}
+
+/* Buckets of different targets have the same unit: they share a clock. */
+static void add_row(struct probe_table_row *sum, const struct probe_table_row *other)
+{
+	struct probe_row *row = &sum->row;
+	const struct probe_row *more = &other->row;
+	uint64_t *buckets = (uint64_t *)(uintptr_t)row->buckets;
+
+	for (size_t i = 0; buckets && more->buckets && i < PROBE_BUCKETS; i++)
+		buckets[i] += more->buckets[i];
+	keep_extreme(&row->min, &more->min, -1);
+	keep_extreme(&row->max, &more->max, 1);
+	if (more->last.kind != PROBE_VALUE_NULL && more->last_time_ns >= row->last_time_ns) {
+		row->last = more->last;
+		row->last_time_ns = more->last_time_ns;
+	}
+	if (more->count && (!row->count || other->first < sum->first))
+		sum->first = other->first;
+	row->has_value |= more->has_value;
+	row->count += more->count;
+	row->sum += more->sum;
+	row->in_flight += more->in_flight;
+	sum->unmatched += other->unmatched;
+	probe_coverage_add(&sum->coverage, &other->coverage);
+}
+
+void table_merge(struct probe_table *table)
+{
+	size_t kept = 0;
+
+	if (table->count)
+		qsort_r(table->rows, table->count, sizeof(*table->rows), table_compare, table);
+	for (size_t i = 0; i < table->count; i++) {
+		struct probe_table_row *row = &table->rows[i];
+
+		if (kept && !table_compare(&table->rows[kept - 1], row, table)) {
+			add_row(&table->rows[kept - 1], row);
+			table_row_free(row);
+		} else {
+			table->rows[kept++] = *row;
+		}
+	}
+	table->count = kept;
+}
+
+/* ---- Limited tables ------------------------------------------------------------- */
+
+struct wanted {
+	const struct probe_table *table;
+	const struct probe_table_row *row;
+};
+
+static bool is_before(const void *data, size_t index)
+{
+	const struct wanted *wanted = data;
+
+	return table_compare(&wanted->table->rows[index], wanted->row,
+		       (void *)(uintptr_t)wanted->table) < 0;
+}
+
+struct probe_table_row *table_find(
+	const struct probe_table *table, size_t count, const struct probe_table_row *row)
+{
+	const struct wanted wanted = {table, row};
+	size_t at = array_partition(count, is_before, &wanted);
+
+	if (at == count || table_compare(&table->rows[at], row, (void *)(uintptr_t)table))
+		return NULL;
+	return &table->rows[at];
+}
+
+void table_row_fold(const struct probe_table *table, struct probe_table_row *row)
+{
+	struct probe_value *keys = (struct probe_value *)(uintptr_t)row->row.keys;
+
+	for (size_t i = 0; i < table->key_count; i++)
+		keys[i] = value_other();
+}
+
+void probe_table_limit(struct probe_table *table, size_t rows_max)
+{
+	table->rows_max = rows_max;
+}
+
+/*
+ * Adds a row to a table whose first `sorted` rows are in order. Thousands of processes may have
+ * ended before this one, so a row that is there already is found without sorting the table again.
+ */
+static struct probe_error *add_limited(
+	struct probe_table *table, size_t sorted, const struct probe_table_row *row)
+{
+	struct probe_table_row *sum = table_find(table, sorted, row);
+	struct probe_error *error;
+
+	if (sum) {
+		add_row(sum, row);
+		return NULL;
+	}
+	error = table_append(table, row);
+	if (error || !table->key_count || table->count <= table->rows_max)
+		return error;
+	row = &table->rows[table->count - 1];
+	table_row_fold(table, &table->rows[table->count - 1]);
+	sum = table_find(table, sorted, row);
+	if (!sum)
+		return NULL;
+	add_row(sum, row);
+	table_row_free(&table->rows[--table->count]);
+	return NULL;
+}
+
+struct probe_error *probe_table_add_table(
+	struct probe_table *table, const struct probe_table *other)
+{
+	size_t sorted = table->count;
+	struct probe_error *error = NULL;
+
+	for (size_t i = 0; i < other->count && !error; i++)
+		error = table->rows_max ? add_limited(table, sorted, &other->rows[i])
+					: table_append(table, &other->rows[i]);
+	if (error)
+		return error;
+	table->lost += other->lost;
+	table->unmatched += other->unmatched;
+	table->in_flight += other->in_flight;
+	if (table->count > sorted)
+		table_merge(table);
+	return NULL;
+}
+
+static struct probe_error *append_row(struct probe_table *table, const struct probe_row *row,
+	const struct probe_session_probe *probes, size_t probe_count)
+{
+	struct probe_table_row its = {.row = *row};
+	double first;
+
+	if (row->probe >= probe_count)
+		return NULL;
+	its.provider = probes[row->probe].provider;
+	its.name = probes[row->probe].name;
+	its.coverage = probes[row->probe].coverage;
+	if (row->begin < probe_count) {
+		its.begin_provider = probes[row->begin].provider;
+		its.begin_name = probes[row->begin].name;
+		probe_coverage_add(&its.coverage, &probes[row->begin].coverage);
+	}
+	if (!table->key_count)
+		its.unmatched = probes[row->probe].unmatched;
+	its.first = value_number(&row->min, &first) ? first : 0;
+	return table_append(table, &its);
+}
+
+void table_add_totals(
+	struct probe_table *table, const struct probe_session_probe *probes, size_t probe_count)
+{
+	for (size_t i = 0; i < probe_count; i++) {
+		table->lost += probes[i].lost;
+		table->unmatched += probes[i].unmatched;
+	}
+}
+
+struct probe_error *table_add_rows(struct probe_table *table, const struct probe_row *rows,
+	size_t count, const struct probe_session_probe *probes, size_t probe_count)
+{
+	struct probe_error *error = NULL;
+
+	for (size_t i = 0; i < count && !error; i++)
+		error = append_row(table, &rows[i], probes, probe_count);
+	if (!error) {
+		table_add_totals(table, probes, probe_count);
+		table_merge(table);
+	}
+	return error;
+}
+
+/* ---- Order ---------------------------------------------------------------------- */
+
+struct sorting {
+	const struct probe_table *table;
+	enum probe_order order;
+};
+
+/* What rows are ordered by; what has none is last. */
+static double weight(const struct probe_table_row *row, enum probe_order order)
+{
+	double value = -INFINITY;
+
+	switch (order) {
+	case PROBE_ORDER_COUNT:
+		return (double)row->row.count;
+	case PROBE_ORDER_SUM:
+		return (double)row->row.sum;
+	case PROBE_ORDER_MIN:
+		value_number(&row->row.min, &value);
+		break;
+	case PROBE_ORDER_MAX:
+		value_number(&row->row.max, &value);
+		break;
+	case PROBE_ORDER_AVERAGE:
+		if (row->row.count)
+			value = (double)(row->row.sum / row->row.count);
+		break;
+	case PROBE_ORDER_LAST:
+		value_number(&row->row.last, &value);
+		break;
+	}
+	return value;
+}
+
+static int compare_weights(const void *a, const void *b, void *data)
+{
+	const struct sorting *sorting = data;
+	const struct probe_table_row *x = a, *y = b;
+	size_t keys = sorting->table->key_count;
+	int others = (int)value_keys_are_other(x->row.keys, keys) -
+		     (int)value_keys_are_other(y->row.keys, keys);
+	double left = weight(x, sorting->order), right = weight(y, sorting->order);
+
+	if (others)
+		return others;
+	if (left != right)
+		return left > right ? -1 : 1;
+	return table_compare(a, b, (void *)(uintptr_t)sorting->table);
+}
+
+void probe_table_sort(struct probe_table *table, enum probe_order order)
+{
+	struct sorting sorting = {table, order};
+
+	if (table->count)
+		qsort_r(table->rows, table->count, sizeof(*table->rows), compare_weights, &sorting);
+}
+
+/* ---- Reading -------------------------------------------------------------------- */
+
+const struct probe_table_row *probe_table_rows(const struct probe_table *table, size_t *count_ret)
+{
+	*count_ret = table->count;
+	return table->rows;
+}
+
+uint64_t probe_table_lost(const struct probe_table *table)
+{
+	return table->lost;
+}
+
+uint64_t probe_table_unmatched(const struct probe_table *table)
+{
+	return table->unmatched;
+}
+
+bool table_name_aborts(const char *name)
+{
+	static const char *const signs[] = {"abort", "rollback", "error", "fail"};
+
+	for (size_t i = 0; i < sizeof(signs) / sizeof(signs[0]); i++) {
+		if (strcasestr(name, signs[i]))
+			return true;
+	}
+	return false;
+}
