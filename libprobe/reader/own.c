@@ -14,7 +14,6 @@
 #include <sys/stat.h>
 
 #include "libprobe/base/array.h"
-#include "libprobe/ctf/ctf2.h"
 #include "libprobe/reader/own.h"
 #include "libprobe/record/ctf.h"
 
@@ -26,7 +25,8 @@ enum {
 	 */
 	BLOCKS_BYTES = 1 << 26,
 	BLOCK_BYTES_MIN = 1 << 14,
-	BLOCK_BYTES_MAX = 1 << 18
+	BLOCK_BYTES_MAX = 1 << 18,
+	CTF2_SEPARATOR = 0x1e /* begins each text of CTF 2's metadata: RFC 7464, 2.2 */
 };
 
 /* A stream's place in the heap. */
@@ -60,16 +60,10 @@ struct own_reader {
 /* ---- Opening -----------------------------------------------------------------------------------
  */
 
-static bool is_ctf2(const char *text, size_t length)
-{
-	return length && text[0] == CTF2_SEPARATOR;
-}
-
 struct probe_error *reader_is_own(const char *record, bool *ret)
 {
-	/* Nothing else is like these: in a string, there would be backslashes. */
+	/* Nothing else is like this: in a string, there would be backslashes. */
 	static const char env[] = "tracer_name = \"probectl\";";
-	static const char env2[] = "\"tracer_name\":\"probectl\"";
 	struct probe_error *error;
 	size_t length;
 	char *text;
@@ -77,12 +71,14 @@ struct probe_error *reader_is_own(const char *record, bool *ret)
 	error = reader_metadata(record, &text, &length);
 	if (error)
 		return error;
-	if (is_ctf2(text, length))
-		*ret = memmem(text, length, env2, sizeof(env2) - 1) != NULL;
-	else
-		*ret = memmem(text, length, env, sizeof(env) - 1) != NULL;
+	if (length && text[0] == CTF2_SEPARATOR)
+		error = probe_error_new(PROBE_ERROR_FORMAT,
+			"%s: it is a record in CTF 2; probectl reads CTF 1.8, babeltrace2 2.1 and "
+			"later reads both",
+			record);
+	*ret = memmem(text, length, env, sizeof(env) - 1) != NULL;
 	free(text);
-	return NULL;
+	return error;
 }
 
 /* Metadata that cannot be read may be another version's. */
@@ -115,8 +111,7 @@ static struct probe_error *read_trace(const char *record, struct own_trace *ret)
 	error = reader_metadata(record, &text, &length);
 	if (error)
 		return error;
-	error = is_ctf2(text, length) ? ctf2_parse(text, length, &tsdl)
-				      : tsdl_parse(text, length, &tsdl);
+	error = tsdl_parse(text, length, &tsdl);
 	if (!error)
 		error = own_trace_compile(&tsdl, ret);
 	if (error && error->code == PROBE_ERROR_FORMAT)

@@ -249,8 +249,8 @@ uint64_t ctf_clock_stamp_at(const struct clock *clock, uint64_t ns);
 
 /* The contents of the metadata. */
 struct ctf_description {
-	uint64_t base_s; /* the clock's 0, in seconds since 1970 */
-	bool stacks;	 /* events have stacks */
+	uint64_t base_s;       /* the clock's 0, in seconds since 1970 */
+	bool stacks;	       /* events have stacks */
 	struct buffer classes; /* descriptions of all classes so far */
 	bool has_clock[CTF_CLOCKS];
 	struct clock clocks[CTF_CLOCKS];

@@ -486,6 +486,12 @@ static void test_refused(void **state)
 	fputs("/* CTF 1.8 */ trace {", file);
 	fclose(file);
 	check_refused(folder, PROBE_ERROR_FORMAT, "cannot be read (libbabeltrace2: ");
+	file = fopen(path, "we");
+	assert_non_null(file);
+	fputs("\x1e{\"type\":\"preamble\",\"version\":2}\n", file);
+	fclose(file);
+	check_refused(
+		folder, PROBE_ERROR_FORMAT, ": it is a record in CTF 2; probectl reads CTF 1.8");
 }
 
 /* ---- Damage ----------------------------------------------------------------------------- */
