@@ -60,25 +60,25 @@ struct own_reader {
 /* ---- Opening -----------------------------------------------------------------------------------
  */
 
-struct probe_error *reader_is_own(const char *record, bool *ret)
+/* Metadata of other tools, and of formats that have come and gone, is refused before it is parsed.
+ */
+static struct probe_error *check_maker(const char *record, const char *text, size_t length)
 {
 	/* Nothing else is like this: in a string, there would be backslashes. */
 	static const char env[] = "tracer_name = \"probectl\";";
-	struct probe_error *error;
-	size_t length;
-	char *text;
 
-	error = reader_metadata(record, &text, &length);
-	if (error)
-		return error;
 	if (length && text[0] == CTF2_SEPARATOR)
-		error = probe_error_new(PROBE_ERROR_FORMAT,
-			"%s: it is a record in CTF 2; probectl reads CTF 1.8, babeltrace2 2.1 and "
-			"later reads both",
+		return probe_error_new(PROBE_ERROR_FORMAT,
+			"%s: this is a record in CTF 2, and probectl reads CTF 1.8; babeltrace2 "
+			"reads "
+			"both from its version 2.1 on",
 			record);
-	*ret = memmem(text, length, env, sizeof(env) - 1) != NULL;
-	free(text);
-	return error;
+	if (!memmem(text, length, env, sizeof(env) - 1))
+		return probe_error_new(PROBE_ERROR_FORMAT,
+			"%s: its metadata does not say that probectl has made this record; "
+			"babeltrace2 reads records of other tools",
+			record);
+	return NULL;
 }
 
 /* Metadata that cannot be read may be another version's. */
@@ -109,8 +109,12 @@ static struct probe_error *read_trace(const char *record, struct own_trace *ret)
 	char *text;
 
 	error = reader_metadata(record, &text, &length);
-	if (error)
+	if (!error)
+		error = check_maker(record, text, length);
+	if (error) {
+		free(text);
 		return error;
+	}
 	error = tsdl_parse(text, length, &tsdl);
 	if (!error)
 		error = own_trace_compile(&tsdl, ret);

@@ -1,15 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Records of other tools, and hits as JSON, are read in a child process.
- *
- *	records -> libbabeltrace2 -> events -- pipe: frames --> reader
- *	JSON    -> json-c
- *
- * libbabeltrace2 asserts that its own parts pass valid data to each other, and trusts the
- * lengths in a record: one flipped bit makes it abort, or allocate 12 GiB. Without memory GLib
- * ends the process, and libbabeltrace2's plugins and json-c crash. In a child all of that is an
- * ordinary error, so the libraries are loaded only there. Besides, the child decodes records on
- * one processor while another one uses the events.
+ * Hits as JSON are read in a child process: without memory, json-c crashes. In a child that is an
+ * ordinary error, so the library is loaded only there.
  *
  * Both ends are the same program, so frames are not packed. Lengths are checked all the same,
  * because a process that is about to abort may send anything.
@@ -43,7 +35,7 @@ enum {
 	ALIGN = sizeof(uint64_t),
 	EXIT_NO_MEMORY = 3 /* the child's exit status if it lacks the memory for an error */
 };
-/* How much libbabeltrace2 may allocate on top of what we have: enough for 10,000 streams. */
+/* How much the child may allocate on top of what we have. */
 #define DATA_BYTES_MAX (1ULL << 30)
 
 enum frame_type {
@@ -183,9 +175,6 @@ static void set_up_process(pid_t parent)
 		signal(ending[i], SIG_DFL);
 	sigemptyset(&nothing);
 	sigprocmask(SIG_SETMASK, &nothing, NULL);
-	/* Otherwise GLib deadlocks without memory: it allocates more to report the failure. */
-	if (setenv("G_SLICE", "always-malloc", 1))
-		_exit(EXIT_NO_MEMORY);
 	/* Hide the output of failed assertions. */
 	if (null >= 0)
 		dup2(null, STDERR_FILENO);
@@ -227,11 +216,10 @@ static bool would_wait(int json)
 	return json >= 0 && poll(&input, 1, 0) == 0;
 }
 
-/* `json`: a descriptor to read JSON from; -1: there are records in the folder. */
-static _Noreturn void serve(
-	const char *path, const struct reader_folder *folder, int json, int fd, pid_t parent)
+/* `json`: a descriptor to read JSON from. */
+static _Noreturn void serve(const char *path, int json, int fd, pid_t parent)
 {
-	const struct reader_ops *ops = json < 0 ? &reader_ctf : &reader_json;
+	const struct reader_ops *ops = &reader_json;
 	struct probe_event event;
 	struct probe_error *error;
 	struct buffer out;
@@ -243,7 +231,7 @@ static _Noreturn void serve(
 	close_pipes(fd, json);
 	if (fd < 0 || !buffer_init(&out))
 		_exit(EXIT_NO_MEMORY);
-	error = json < 0 ? reader_ctf_open(folder, &source) : reader_json_open(json, path, &source);
+	error = reader_json_open(json, path, &source);
 	if (!error) {
 		put_frame(&out, FRAME_OPENED);
 		write_out(&out, fd);
@@ -267,7 +255,6 @@ static _Noreturn void serve(
 
 struct process_reader {
 	char *path;
-	const char *library; /* that decodes */
 	pid_t pid;
 	int fd;
 	char *data; /* received but not yet processed: [start, end) */
@@ -311,8 +298,8 @@ static struct probe_error *gave_up(struct process_reader *reader)
 	if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_NO_MEMORY)
 		return probe_error_no_memory();
 	return probe_error_new(PROBE_ERROR_FORMAT,
-		"%s: %s cannot read it (%s): it is damaged, or there is not enough memory",
-		reader->path, reader->library,
+		"%s: json-c cannot read it (%s): it is damaged, or there is not enough memory",
+		reader->path,
 		WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "its process ended");
 }
 
@@ -417,8 +404,7 @@ static struct probe_error *process_next(void *source, struct probe_event *ret, b
 	}
 }
 
-static struct probe_error *start(
-	struct process_reader *reader, const struct reader_folder *folder, int json)
+static struct probe_error *start(struct process_reader *reader, int json)
 {
 	pid_t parent = getpid();
 	int fds[2];
@@ -430,7 +416,7 @@ static struct probe_error *start(
 	reader->pid = fork();
 	if (reader->pid == 0) {
 		close(fds[0]);
-		serve(reader->path, folder, json, fds[1], parent);
+		serve(reader->path, json, fds[1], parent);
 	}
 	close(fds[1]);
 	if (reader->pid < 0) {
@@ -450,8 +436,7 @@ static struct probe_error *wait_until_open(struct process_reader *reader)
 	return frame->type == FRAME_ERROR ? take_error(reader, frame) : gave_up(reader);
 }
 
-static struct probe_error *process_open(
-	const char *path, const struct reader_folder *folder, int json, void **ret)
+struct probe_error *reader_process_open_json(int fd, const char *name, void **ret)
 {
 	struct process_reader *reader = calloc(1, sizeof(*reader));
 	struct probe_error *error;
@@ -459,13 +444,12 @@ static struct probe_error *process_open(
 	if (!reader)
 		return probe_error_no_memory();
 	reader->fd = -1;
-	reader->library = json < 0 ? "libbabeltrace2" : "json-c";
 	reader->room = READ_BYTES;
 	reader->data = malloc(reader->room);
-	reader->path = strdup(path);
+	reader->path = strdup(name);
 	error = reader->data && reader->path ? NULL : probe_error_no_memory();
 	if (!error)
-		error = start(reader, folder, json);
+		error = start(reader, fd);
 	if (!error)
 		error = wait_until_open(reader);
 	if (error) {
@@ -474,16 +458,6 @@ static struct probe_error *process_open(
 	}
 	*ret = reader;
 	return NULL;
-}
-
-struct probe_error *reader_process_open(const struct reader_folder *folder, void **ret)
-{
-	return process_open(folder->path, folder, -1, ret);
-}
-
-struct probe_error *reader_process_open_json(int fd, const char *name, void **ret)
-{
-	return process_open(name, NULL, fd, ret);
 }
 
 const struct reader_ops reader_process = {

@@ -68,11 +68,8 @@ says '^bare:turn +5$' trace -c bare:turn -- /bare
 says '100.0 % +main$' trace -t stack bare:turn -- /bare
 says '^probectl: 5 hits recorded in /tmp/hits$' record -o /tmp/hits bare:turn -- /bare
 says '^bare:turn +5 ' report /tmp/hits
-mkdir "$root/tmp/others"
-echo '/* CTF 1.8 */' >"$root/tmp/others/metadata"
 
 no='this probectl is static, and loads no libraries$'
-says 'libbabeltrace2, which a static probectl cannot load: copy the record to' report /tmp/others
 says "libpcp_mmv .*: $no" trace -t pcp bare:turn -- /bare
 says "serving metrics needs .*: $no" trace -t metrics --listen :0 bare:turn -- /bare
 says "OTLP needs .*: $no" trace -t metrics --otlp http://127.0.0.1:1 bare:turn -- /bare
