@@ -318,7 +318,7 @@ $(TORTURE_BIN): $(SETTINGS) $(wildcard tests/torture/*.h) tests/targets/target.h
 # python3 makes the manual pages of the library.
 DEPS_BUILD := gcc libc6-dev make pkg-config binutils python3-minimal libelf-dev libdw-dev \
 	libiberty-dev \
-	libcapstone-dev libjson-c-dev libpcp-mmv1-dev libpcp3-dev libmicrohttpd-dev \
+	libcapstone-dev libpcp-mmv1-dev libpcp3-dev libmicrohttpd-dev \
 	libcurl4-openssl-dev systemtap-sdt-dev
 DEPS_DEMO := python3.11-minimal
 # Programs of 32 bits, and those that probectl refuses: gcc-12-multilib (gcc-multilib excludes every

@@ -10,21 +10,6 @@ struct probe_reader {
 	uint64_t bytes;		     /* that the folder's records have */
 };
 
-struct probe_error *reader_create(
-	const struct reader_ops *ops, void *source, struct probe_reader **ret)
-{
-	struct probe_reader *reader = calloc(1, sizeof(*reader));
-
-	if (!reader) {
-		ops->close(source);
-		return probe_error_no_memory();
-	}
-	reader->ops = ops;
-	reader->source = source;
-	*ret = reader;
-	return NULL;
-}
-
 struct probe_error *probe_reader_open(const char *path, struct probe_reader **ret)
 {
 	struct probe_reader *reader = calloc(1, sizeof(*reader));
@@ -47,10 +32,19 @@ struct probe_error *probe_reader_open(const char *path, struct probe_reader **re
 
 struct probe_error *probe_reader_open_json(int fd, const char *name, struct probe_reader **ret)
 {
-	void *source;
-	struct probe_error *error = reader_process_open_json(fd, name, &source);
+	struct probe_reader *reader = calloc(1, sizeof(*reader));
+	struct probe_error *error;
 
-	return error ? error : reader_create(&reader_process, source, ret);
+	if (!reader)
+		return probe_error_no_memory();
+	error = reader_json_open(fd, name, &reader->source);
+	if (error) {
+		probe_reader_close(reader);
+		return error;
+	}
+	reader->ops = &reader_json;
+	*ret = reader;
+	return NULL;
 }
 
 void probe_reader_close(struct probe_reader *reader)

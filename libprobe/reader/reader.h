@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The parts of the reader: records (own.h), and hits as JSON (json.c), which a child process reads
- * (process.c).
+ * The parts of the reader: records (own.h), and hits as JSON (json.c, which json_parser.h parses).
  */
 #ifndef LIBPROBE_READER_READER_H
 #define LIBPROBE_READER_READER_H
@@ -48,19 +47,8 @@ PROBE_MUST_CHECK struct probe_error *reader_own_open(
 /* ---- JSON -------------------------------------------------------------------------- */
 
 extern const struct reader_ops reader_json;
+/* JSON from a borrowed descriptor, called `name` in messages. Error: PROBE_ERROR_MEMORY. */
 PROBE_MUST_CHECK struct probe_error *reader_json_open(int fd, const char *name, void **ret);
-
-/* ---- In a child process ------------------------------------------------------------ */
-
-extern const struct reader_ops reader_process;
-/* JSON from a descriptor, called `name` in messages. */
-PROBE_MUST_CHECK struct probe_error *reader_process_open_json(int fd, const char *name, void **ret);
-
-/* ---- Readers ------------------------------------------------------------------------------ */
-
-/* Takes ownership of an open source; without memory, closes it. */
-PROBE_MUST_CHECK struct probe_error *reader_create(
-	const struct reader_ops *ops, void *source, struct probe_reader **ret);
 
 /* ---- Call stacks of records (stacks.c) ----------------------------------------------- */
 

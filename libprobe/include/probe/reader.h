@@ -4,9 +4,7 @@
  * `probectl trace --json` has printed.
  *
  * Input is not trusted, and may be cut off anywhere. Only records that probectl has made are read;
- * babeltrace2 reads those of other tools. JSON is read by json-c, in a child process of the caller.
- * It ends with the reader, or with the thread that has opened the reader (PR_SET_PDEATHSIG), so
- * that thread must exist as long as the reader is used.
+ * babeltrace2 reads those of other tools.
  */
 #ifndef PROBE_READER_H
 #define PROBE_READER_H
@@ -33,11 +31,10 @@ PROBE_MUST_CHECK struct probe_error *probe_reader_open(const char *path, struct 
 
 /*
  * Opens hits, spans and losses as `probectl trace --json` prints them: one object a line. The
- * caller closes the descriptor. `name` is what messages call the input ("standard input"), and is
- * copied. JSON does not have all types: an integer is PROBE_VALUE_SIGNED if a signed 64-bit
- * integer can hold it, and an aggregate is a string, as it was printed. A number with a text in
- * `named` is PROBE_VALUE_TEXT. Errors:
- * PROBE_ERROR_UNSUPPORTED (json-c is not installed), PROBE_ERROR_SYSTEM, PROBE_ERROR_MEMORY.
+ * caller closes the descriptor, after the reader. `name` is what messages call the input ("standard
+ * input"), and is copied. JSON does not have all types: an integer is PROBE_VALUE_SIGNED if a
+ * signed 64-bit integer can hold it, and an aggregate is a string, as it was printed. A number with
+ * a text in `named` is PROBE_VALUE_TEXT. Error: PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *probe_reader_open_json(
 	int fd, const char *name, struct probe_reader **ret);
