@@ -11,8 +11,6 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "libprobe/base/library.h"
-
 /* clang-format off */
 #define CAPSTONE(X) \
 	X(cs_close) X(cs_disasm_iter) X(cs_free) X(cs_malloc) X(cs_open) X(cs_option) X(cs_support) \
@@ -69,11 +67,11 @@ void *dlsym(void *library, const char *name)
 	return NULL;
 }
 
-const char library_linked[] = "this probectl is static, and loads no libraries";
-
 char *dlerror(void)
 {
-	return (char *)library_linked;
+	static const char why[] = "this probectl is static, and loads no libraries";
+
+	return (char *)why;
 }
 
 int dlclose(void *library)

@@ -5,7 +5,6 @@
  */
 #include <dirent.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -250,26 +249,6 @@ static void stacks_written(uint64_t rotate_bytes)
 	probe_reader_close(reader);
 }
 
-/* An unknown name is none, and not that of an earlier event. */
-static void test_empty(void **state)
-{
-	struct probe_ctf *ctf = writer(folder, 0);
-	struct probe_reader *reader;
-	struct probe_event event;
-
-	(void)state;
-	for (uint64_t n = 0; n < 500; n++)
-		write_hit(ctf, n, n % 2 ? "thread" : NULL);
-	finish_record(ctf);
-	assert_null(probe_reader_open(folder, &reader));
-	for (uint64_t n = 0; n < 500; n++) {
-		assert_true(read_next(reader, &event));
-		check_text(event.comm, n % 2 ? "thread" : NULL);
-	}
-	assert_false(read_next(reader, &event));
-	probe_reader_close(reader);
-}
-
 static void test_stacks(void **state)
 {
 	(void)state;
@@ -280,39 +259,6 @@ static void test_stacks_of_parts(void **state)
 {
 	(void)state;
 	stacks_written(20000);
-}
-
-/* A daemon may have closed its standard streams; files opened later take their numbers. */
-static void test_without_standard_error(void **state)
-{
-	int input = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 10);
-	int errors = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 10);
-	struct probe_ctf *ctf = writer(folder, 0);
-	struct probe_error *error;
-	struct probe_reader *reader;
-	struct probe_event event;
-	bool there = false;
-
-	(void)state;
-	assert_true(input >= 0 && errors >= 0);
-	write_hit(ctf, 0, "thread");
-	finish_record(ctf);
-	close(STDIN_FILENO);
-	close(STDERR_FILENO);
-	error = probe_reader_open(folder, &reader);
-	if (!error) {
-		error = probe_reader_next(reader, &event, &there);
-		if (there)
-			check_hit(&event, 0);
-		probe_reader_close(reader);
-	}
-	dup2(input, STDIN_FILENO);
-	dup2(errors, STDERR_FILENO);
-	close(input);
-	close(errors);
-	if (error)
-		fail_msg("%s", error->message);
-	assert_true(there);
 }
 
 static void test_lost(void **state)
@@ -375,29 +321,6 @@ static void test_lost_packets(void **state)
 	assert_int_equal(hits, 3);
 	assert_int_equal(lost, 2);
 	assert_int_equal(lost_ns, base_ns);
-}
-
-/* A pipe that the program closes is closed, even while a record is read. */
-static void test_descriptors(void **state)
-{
-	enum { HITS = 20000 }; /* more than a pipe holds */
-	struct probe_ctf *ctf = writer(folder, 0);
-	struct probe_reader *reader;
-	struct pollfd other;
-	int fds[2];
-
-	(void)state;
-	for (uint64_t n = 0; n < HITS; n++)
-		write_hit(ctf, n, NULL);
-	finish_record(ctf);
-	assert_int_equal(pipe(fds), 0);
-	assert_null(probe_reader_open(folder, &reader));
-	close(fds[1]);
-	other = (struct pollfd){.fd = fds[0], .events = POLLIN};
-	assert_int_equal(poll(&other, 1, 0), 1);
-	assert_int_equal(other.revents, POLLHUP);
-	close(fds[0]);
-	probe_reader_close(reader);
 }
 
 /* More parts than a process may have open files; the last one is empty. */
@@ -561,14 +484,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_values, folder_make, folder_remove),
-		cmocka_unit_test_setup_teardown(
-			test_without_standard_error, folder_make, folder_remove),
-		cmocka_unit_test_setup_teardown(test_empty, folder_make, folder_remove),
 		cmocka_unit_test_setup_teardown(test_stacks, folder_make, folder_remove),
 		cmocka_unit_test_setup_teardown(test_stacks_of_parts, folder_make, folder_remove),
 		cmocka_unit_test_setup_teardown(test_lost, folder_make, folder_remove),
 		cmocka_unit_test_setup_teardown(test_lost_packets, folder_make, folder_remove),
-		cmocka_unit_test_setup_teardown(test_descriptors, folder_make, folder_remove),
 		cmocka_unit_test_setup_teardown(test_parts, folder_make, folder_remove),
 		cmocka_unit_test_setup_teardown(test_refused, folder_make, folder_remove),
 		cmocka_unit_test_setup_teardown(test_foreign, folder_make, folder_remove),
