@@ -69,7 +69,7 @@ endif
 # Expands to the output of a shell command, which runs once, when first needed.
 once = $(eval $(1) := $$(shell $(2)))$($(1))
 
-PKG_CFLAGS = $(call once,PKG_CFLAGS,$(PKG_CONFIG) --cflags libelf libdw capstone babeltrace2)
+PKG_CFLAGS = $(call once,PKG_CFLAGS,$(PKG_CONFIG) --cflags libelf libdw capstone)
 PKG_LIBS = $(call once,PKG_LIBS,$(PKG_CONFIG) --libs libelf || echo -lelf)
 CMOCKA_CFLAGS = $(call once,CMOCKA_CFLAGS,$(PKG_CONFIG) --cflags cmocka)
 CMOCKA_LIBS = $(call once,CMOCKA_LIBS,$(PKG_CONFIG) --libs cmocka || echo -lcmocka)
@@ -318,7 +318,7 @@ $(TORTURE_BIN): $(SETTINGS) $(wildcard tests/torture/*.h) tests/targets/target.h
 # python3 makes the manual pages of the library.
 DEPS_BUILD := gcc libc6-dev make pkg-config binutils python3-minimal libelf-dev libdw-dev \
 	libiberty-dev \
-	libcapstone-dev libbabeltrace2-dev libjson-c-dev libpcp-mmv1-dev libpcp3-dev libmicrohttpd-dev \
+	libcapstone-dev libpcp-mmv1-dev libpcp3-dev libmicrohttpd-dev \
 	libcurl4-openssl-dev systemtap-sdt-dev
 DEPS_DEMO := python3.11-minimal
 # Programs of 32 bits, and those that probectl refuses: gcc-12-multilib (gcc-multilib excludes every

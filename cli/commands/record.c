@@ -42,17 +42,9 @@ static struct probe_error *parse_full(const char *text, enum record_full *ret, u
 		PROBE_ERROR_USAGE, "--full '%s': use flush, loop, stop or wait", text);
 }
 
-static struct probe_error *parse_version(const char *text, enum probe_ctf_version *ret)
-{
-	if (strcmp(text, "1.8") != 0 && strcmp(text, "2") != 0)
-		return probe_error_new(PROBE_ERROR_USAGE, "--ctf '%s': use 1.8 or 2", text);
-	*ret = text[0] == '2' ? PROBE_CTF_2 : PROBE_CTF_1_8;
-	return NULL;
-}
-
 struct record_options {
 	struct trace_options trace;
-	const char *rotate, *full, *version; /* as they were typed; or NULL */
+	const char *rotate, *full; /* as they were typed; or NULL */
 };
 
 static struct probe_error *record_checked(void *data, int *status_ret)
@@ -63,8 +55,6 @@ static struct probe_error *record_checked(void *data, int *status_ret)
 
 	if (record->rotate)
 		error = parse_rotate(record->rotate, &options->parts);
-	if (!error && record->version)
-		error = parse_version(record->version, &options->parts.version);
 	if (!error && record->full)
 		error = parse_full(record->full, &options->full, &options->wait_ns);
 	if (!error && (!options->directory || !options->directory[0]))
@@ -93,8 +83,6 @@ struct probe_error *cmd_record(int argc, char **argv, int *status_ret)
 		OPTION(0, "full", STRING, "flush|loop|stop|wait", &record.full,
 			"write continuously (default), keep the newest hits, stop when a buffer is "
 			"full, or write and let hits wait for room (wait:TIME; default: 100ms)"),
-		OPTION(0, "ctf", STRING, "1.8|2", &record.version,
-			"version of the Common Trace Format (default: 1.8)"),
 		OPTIONS_FILTER(&record.trace.tracer),
 		OPTIONS_STACK(&record.trace.tracer),
 		OPTIONS_TRACE(&record.trace),

@@ -226,10 +226,6 @@ _probectl()
 		_probectl_answer "$cur" < <(printf '%s\n' auto listed)
 		return
 		;;
-	--ctf)
-		_probectl_answer "$cur" < <(printf '%s\n' 1.8 2)
-		return
-		;;
 	--full)
 		case $command in
 		trace) _probectl_answer "$cur" < <(echo wait) ;;

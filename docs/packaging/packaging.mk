@@ -25,7 +25,7 @@ check-deb: deb
 
 # One file that needs nothing of the system it runs on, except Linux.
 STATIC := $(BUILD)/static/probectl
-STATIC_LIBS = -liberty $(shell $(PKG_CONFIG) --static --libs libdw libelf capstone json-c) $(LDLIBS)
+STATIC_LIBS = -liberty $(shell $(PKG_CONFIG) --static --libs libdw libelf capstone) $(LDLIBS)
 
 static: $(STATIC)
 $(STATIC): $(CLI_OBJ) $(call objects,$(LINKED_SRC)) $(LIB_A) $(SOURCES)

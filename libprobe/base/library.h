@@ -5,12 +5,6 @@
 
 #include <stddef.h>
 
-/*
- * A static program has the libraries that it can use linked in, and defines this (cli/static): an
- * address of 0 means that libraries are loaded.
- */
-extern const char library_linked[] __attribute__((weak));
-
 /* A function, and where its pointer goes in the caller's table. */
 struct library_function {
 	const char *name;

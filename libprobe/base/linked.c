@@ -11,8 +11,6 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "libprobe/base/library.h"
-
 /* clang-format off */
 #define CAPSTONE(X) \
 	X(cs_close) X(cs_disasm_iter) X(cs_free) X(cs_malloc) X(cs_open) X(cs_option) X(cs_support) \
@@ -24,23 +22,12 @@
 	X(dwfl_build_id_find_debuginfo) X(dwfl_end) X(dwfl_lineinfo) X(dwfl_module_getelf) \
 	X(dwfl_module_getsrc) X(dwfl_offline_section_address) X(dwfl_report_end) \
 	X(dwfl_report_offline)
-
-#define JSON(X) \
-	X(json_object_array_get_idx) X(json_object_array_length) X(json_object_get_double) \
-	X(json_object_get_int64) X(json_object_get_string) X(json_object_get_string_len) \
-	X(json_object_get_type) X(json_object_get_uint64) X(json_object_iter_begin) \
-	X(json_object_iter_end) X(json_object_iter_equal) X(json_object_iter_next) \
-	X(json_object_iter_peek_name) X(json_object_iter_peek_value) \
-	X(json_object_object_get_ex) X(json_object_put) X(json_tokener_error_desc) X(json_tokener_free) \
-	X(json_tokener_get_error) X(json_tokener_get_parse_end) X(json_tokener_new_ex) \
-	X(json_tokener_parse_ex) X(json_tokener_reset)
 /* clang-format on */
 
 /* Only their addresses are needed here. */
 #define DECLARE(name) void name(void);
 CAPSTONE(DECLARE)
 LIBDW(DECLARE)
-JSON(DECLARE)
 
 struct linked {
 	const char *name;
@@ -51,7 +38,6 @@ struct linked {
 #define ROW(name) {#name, name},
 static const struct linked capstone[] = {CAPSTONE(ROW){0}};
 static const struct linked libdw[] = {LIBDW(ROW){0}};
-static const struct linked json[] = {JSON(ROW){0}};
 
 static const struct {
 	const char *prefix; /* of the file's name, without the version */
@@ -59,7 +45,6 @@ static const struct {
 } libraries[] = {
 	{"libcapstone.so.", capstone},
 	{"libdw.so.", libdw},
-	{"libjson-c.so.", json},
 };
 
 void *dlopen(const char *name, int flags)
@@ -82,11 +67,11 @@ void *dlsym(void *library, const char *name)
 	return NULL;
 }
 
-const char library_linked[] = "this probectl is static, and loads no libraries";
-
 char *dlerror(void)
 {
-	return (char *)library_linked;
+	static const char why[] = "this probectl is static, and loads no libraries";
+
+	return (char *)why;
 }
 
 int dlclose(void *library)

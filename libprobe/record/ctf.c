@@ -219,7 +219,6 @@ struct probe_error *probe_ctf_create(
 		ctf->options = *options;
 	ctf->begin_ns = ctf->last_ns = clock_now_ns();
 	ctf->description.stacks = ctf->options.stacks;
-	ctf->description.version = ctf->options.version;
 	ctf->description.base_s = base_of(ctf->last_ns, ctf->options.oldest_ns) / NSEC_PER_SEC;
 	ctf->path = strdup(directory);
 	if (!ctf->path || !ctf_classes_init(ctf)) {

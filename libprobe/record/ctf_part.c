@@ -54,12 +54,6 @@ static struct probe_error *write_metadata(struct ctf_part *part)
 		return probe_error_no_memory();
 	ctf_describe_trace(&text, part->uuid, part->description, part->lines);
 	buffer_bytes(&text, classes->data, classes->length);
-	if (part->description->version == PROBE_CTF_2)
-		error = ctf_metadata_in_json(&text);
-	if (error) {
-		buffer_deinit(&text);
-		return error;
-	}
 	unlinkat(part->folder, draft, 0);
 	fd = openat(part->folder, draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, FILE_MODE);
 	if (text.no_memory)

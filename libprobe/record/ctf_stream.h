@@ -249,9 +249,8 @@ uint64_t ctf_clock_stamp_at(const struct clock *clock, uint64_t ns);
 
 /* The contents of the metadata. */
 struct ctf_description {
-	uint64_t base_s; /* the clock's 0, in seconds since 1970 */
-	bool stacks;	 /* events have stacks */
-	enum probe_ctf_version version;
+	uint64_t base_s;       /* the clock's 0, in seconds since 1970 */
+	bool stacks;	       /* events have stacks */
 	struct buffer classes; /* descriptions of all classes so far */
 	bool has_clock[CTF_CLOCKS];
 	struct clock clocks[CTF_CLOCKS];
@@ -260,12 +259,6 @@ struct ctf_description {
 /* The part before all classes. */
 void ctf_describe_trace(struct buffer *out, const uint8_t uuid[CTF_UUID_BYTES],
 	const struct ctf_description *description, const struct ctf_line lines[CTF_CLOCKS]);
-
-/*
- * Replaces metadata in TSDL by what says the same in the language of CTF 2. (ctf_version.c)
- * Errors: PROBE_ERROR_FORMAT, PROBE_ERROR_MEMORY.
- */
-PROBE_MUST_CHECK struct probe_error *ctf_metadata_in_json(struct buffer *text);
 
 /* ---- Kinds of sites -------------------------------------------------------------- */
 

@@ -14,7 +14,8 @@
 #include "libprobe/record/reader.h"
 
 enum {
-	/* below the given folder: LTTng's records are six levels down */
+	/* below the given folder: LTTng's records, which are refused by name, are six levels down
+	 */
 	DEPTH_MAX = 8,
 	RECORDS_MAX = 1 << 20,
 	METADATA_BYTES_MAX = 1 << 26
@@ -100,11 +101,6 @@ void reader_folder_deinit(struct reader_folder *folder)
 	free(folder->records);
 	folder->records = NULL;
 	folder->count = 0;
-}
-
-struct probe_error *reader_folder_add(struct reader_folder *folder, const char *path)
-{
-	return add_record(folder, path, strlen(path));
 }
 
 static uint64_t record_bytes(const char *record)

@@ -2,68 +2,19 @@
 /*
  * Hits and spans as `probectl trace --json` prints them (libprobe/output/json.c), one object per
  * line. Unknown fields are skipped, because later versions may add some.
- *
- * The parser is json-c and not jansson: a pointer may be any 64-bit number, and jansson rejects
- * integers above 2^63.
  */
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <json-c/json.h>
-#include <json-c/json_object_iterator.h>
-
 #include "libprobe/base/buffer.h"
-#include "libprobe/base/library.h"
+#include "libprobe/record/json_parser.h"
 #include "libprobe/record/reader.h"
 
-enum {
-	READ_BYTES = 1 << 16,
-	LINE_BYTES_MAX = 1 << 24,
-	DEPTH_MAX = 8, /* nested objects and arrays */
-	ARGS_MAX = 4096
-};
-
-/* clang-format off */
-#define JSON_FUNCTIONS(X) \
-	X(object_array_get_idx) \
-	X(object_array_length) \
-	X(object_get_double) \
-	X(object_get_int64) \
-	X(object_get_string) \
-	X(object_get_string_len) \
-	X(object_get_type) \
-	X(object_get_uint64) \
-	X(object_iter_begin) \
-	X(object_iter_end) \
-	X(object_iter_equal) \
-	X(object_iter_next) \
-	X(object_iter_peek_value) \
-	X(object_object_get_ex) \
-	X(object_put) \
-	X(tokener_error_desc) \
-	X(tokener_free) \
-	X(tokener_get_error) \
-	X(tokener_get_parse_end) \
-	X(tokener_new_ex) \
-	X(tokener_parse_ex) \
-	X(tokener_reset)
-/* clang-format on */
-
-/* Written once, by load() under `once`. */
-static struct {
-	pthread_once_t once;
-	const char *missing; /* or NULL */
-	struct {
-#define MEMBER(name) __typeof__(&json_##name) name;
-		JSON_FUNCTIONS(MEMBER)
-#undef MEMBER
-	} json;
-} library = {.once = PTHREAD_ONCE_INIT};
+enum { READ_BYTES = 1 << 16, LINE_BYTES_MAX = 1 << 24, ARGS_MAX = 4096 };
 
 /* Arguments of a hit. */
 struct values {
@@ -74,30 +25,18 @@ struct values {
 struct json_reader {
 	int fd;
 	char *name;
-	char *data; /* unprocessed input: [start, end) */
+	char *data; /* unprocessed input: [start, end); there is room for a NUL behind it */
 	size_t start, end, room;
 	bool ended;
 	uint64_t line; /* current line number, from 1 */
-	struct json_tokener *tokener;
-	struct json_object *object; /* the last event points into it */
+	struct json_parser parser;
+	const struct json *object; /* the last event points into it, and into its line */
 	struct values args, begin_args;
 	struct probe_event begin; /* of a span */
 	struct probe_stack stack;
 	struct probe_frame frames[PROBE_FRAMES_MAX];
 	const struct probe_frame *pointers[PROBE_FRAMES_MAX];
 };
-
-static void load(void)
-{
-	static const struct library_function functions[] = {
-#define ROW(name) {"json_" #name, offsetof(__typeof__(library.json), name)},
-		JSON_FUNCTIONS(ROW)
-#undef ROW
-	};
-
-	library.missing = library_load("libjson-c.so.5", functions,
-		sizeof(functions) / sizeof(functions[0]), &library.json);
-}
 
 /* ---- Lines ---------------------------------------------------------------------------- */
 
@@ -121,7 +60,7 @@ static struct probe_error *read_more(struct json_reader *reader)
 	if (length > LINE_BYTES_MAX)
 		return line_error(reader, "it is too long for a hit");
 	if (reader->room - length < READ_BYTES) {
-		data = realloc(reader->data, length + 2 * READ_BYTES);
+		data = realloc(reader->data, length + 2 * READ_BYTES + 1);
 		if (!data)
 			return probe_error_no_memory();
 		reader->data = data;
@@ -137,9 +76,8 @@ static struct probe_error *read_more(struct json_reader *reader)
 	return NULL;
 }
 
-/* The next line without its end; *ret is NULL after the last. */
-static struct probe_error *next_line(
-	struct json_reader *reader, const char **ret, size_t *length_ret)
+/* The next line, with a NUL in place of its end; *ret is NULL after the last. */
+static struct probe_error *next_line(struct json_reader *reader, char **ret, size_t *length_ret)
 {
 	size_t searched = 0;
 	char *end = NULL;
@@ -165,147 +103,149 @@ static struct probe_error *next_line(
 	}
 	*ret = reader->data + reader->start;
 	*length_ret = (size_t)((end ? end : reader->data + reader->end) - *ret);
+	(*ret)[*length_ret] = '\0';
 	reader->start += *length_ret + (end ? 1 : 0);
 	return NULL;
 }
 
 /* ---- Values --------------------------------------------------------------------------- */
 
-static struct json_object *field(struct json_object *object, const char *name)
+static const char *string_field(const struct json *object, const char *name)
 {
-	struct json_object *value;
+	const struct json *value = json_member(object, name, JSON_STRING);
 
-	return library.json.object_object_get_ex(object, name, &value) ? value : NULL;
+	return value ? value->text : NULL;
 }
 
-static const char *string_field(struct json_object *object, const char *name)
+static int64_t signed_of(const struct json *value)
 {
-	struct json_object *value = field(object, name);
+	if (value->is_negative)
+		return (int64_t)-value->number;
+	return value->number > INT64_MAX ? INT64_MAX : (int64_t)value->number;
+}
 
-	return value && library.json.object_get_type(value) == json_type_string
-		       ? library.json.object_get_string(value)
-		       : NULL;
+/* 0 if it is negative. */
+static uint64_t unsigned_of(const struct json *value)
+{
+	return value->is_negative ? 0 : value->number;
 }
 
 /* Whether the number exists. One that is out of range is clamped. */
-static bool int_field(struct json_object *object, const char *name, int *ret)
+static bool int_field(const struct json *object, const char *name, int *ret)
 {
-	struct json_object *value = field(object, name);
+	const struct json *value = json_member(object, name, JSON_INTEGER);
 	int64_t number;
 
-	if (!value || library.json.object_get_type(value) != json_type_int)
+	if (!value)
 		return false;
-	number = library.json.object_get_int64(value);
+	number = signed_of(value);
 	*ret = (int)(number < INT_MIN ? INT_MIN : number > INT_MAX ? INT_MAX : number);
 	return true;
 }
 
-static bool unsigned_field(struct json_object *object, const char *name, uint64_t *ret)
+static bool unsigned_field(const struct json *object, const char *name, uint64_t *ret)
 {
-	struct json_object *value = field(object, name);
+	const struct json *value = json_member(object, name, JSON_INTEGER);
 
-	if (!value || library.json.object_get_type(value) != json_type_int)
+	if (!value)
 		return false;
-	*ret = library.json.object_get_uint64(value);
+	*ret = unsigned_of(value);
 	return true;
 }
 
-static struct probe_value value_of(struct json_object *value)
+static struct probe_value value_of(const struct json *value)
 {
 	struct probe_value ret = {.kind = PROBE_VALUE_NULL};
 
-	switch (library.json.object_get_type(value)) {
-	case json_type_int:
-		ret.kind = PROBE_VALUE_UNSIGNED;
-		ret.u = library.json.object_get_uint64(value);
-		if (ret.u <= INT64_MAX) {
+	switch (value->kind) {
+	case JSON_INTEGER:
+		if (value->is_negative || value->number <= INT64_MAX) {
 			ret.kind = PROBE_VALUE_SIGNED;
-			ret.i = library.json.object_get_int64(value);
+			ret.i = signed_of(value);
+		} else {
+			ret.kind = PROBE_VALUE_UNSIGNED;
+			ret.u = value->number;
 		}
 		break;
-	case json_type_double:
+	case JSON_FLOAT:
 		ret.kind = PROBE_VALUE_FLOAT;
-		ret.f = library.json.object_get_double(value);
+		ret.f = value->real;
 		break;
-	case json_type_string:
+	case JSON_STRING:
 		ret.kind = PROBE_VALUE_STRING;
-		ret.bytes = library.json.object_get_string(value);
-		ret.length = (size_t)library.json.object_get_string_len(value);
+		ret.bytes = value->text;
+		ret.length = value->length;
 		break;
-	default:
+	case JSON_NONE:
+	case JSON_ARRAY:
+	case JSON_OBJECT:
 		break;
 	}
 	return ret;
 }
 
-static struct probe_error *take_args(const struct json_reader *reader, struct json_object *args,
+static struct probe_error *take_args(const struct json_reader *reader, const struct json *args,
 	struct values *values, struct probe_event *ret)
 {
-	size_t count = library.json.object_array_length(args);
 	struct probe_value *items;
+	size_t i = 0;
 
-	if (count > ARGS_MAX)
+	if (args->length > ARGS_MAX)
 		return line_error(reader, "there are too many arguments");
-	if (count > values->room) {
-		items = reallocarray(values->items, count, sizeof(*items));
+	if (args->length > values->room) {
+		items = reallocarray(values->items, args->length, sizeof(*items));
 		if (!items)
 			return probe_error_no_memory();
 		values->items = items;
-		values->room = count;
+		values->room = args->length;
 	}
-	for (size_t i = 0; i < count; i++)
-		values->items[i] = value_of(library.json.object_array_get_idx(args, i));
+	for (const struct json *arg = args->first; arg; arg = arg->next)
+		values->items[i++] = value_of(arg);
 	ret->args = values->items;
-	ret->arg_count = count;
+	ret->arg_count = args->length;
 	return NULL;
 }
 
-/* "truncated" lists arguments by index. */
-static void take_truncated(struct values *values, struct json_object *list, size_t arg_count)
+/* An item of a list of arguments, as an index; SIZE_MAX if no argument has it. */
+static size_t arg_of(const struct json *item, size_t arg_count)
 {
-	size_t count = library.json.object_array_length(list);
+	return item->kind == JSON_INTEGER && unsigned_of(item) < arg_count ? unsigned_of(item)
+									   : SIZE_MAX;
+}
 
-	for (size_t i = 0; i < count; i++) {
-		struct json_object *item = library.json.object_array_get_idx(list, i);
-		uint64_t arg = library.json.object_get_uint64(item);
+/* "truncated" lists arguments by index. */
+static void take_truncated(struct values *values, const struct json *list, size_t arg_count)
+{
+	for (const struct json *item = list->first; item; item = item->next) {
+		size_t arg = arg_of(item, arg_count);
 
-		if (arg < arg_count)
+		if (arg != SIZE_MAX)
 			values->items[arg].truncated = true;
 	}
 }
 
 /* "named" has the texts of the arguments that "named_args" lists by index, in the same order. */
-static void take_named(struct values *values, struct json_object *named, struct json_object *list,
-	size_t arg_count)
+static void take_named(
+	struct values *values, const struct json *named, const struct json *list, size_t arg_count)
 {
-	struct json_object_iterator at = library.json.object_iter_begin(named);
-	struct json_object_iterator end = library.json.object_iter_end(named);
-	size_t count = library.json.object_array_length(list);
+	const struct json *text = named->first, *item = list->first;
 
-	for (size_t i = 0; i < count && !library.json.object_iter_equal(&at, &end); i++) {
-		struct json_object *item = library.json.object_array_get_idx(list, i);
-		struct probe_value text = value_of(library.json.object_iter_peek_value(&at));
-		uint64_t arg = library.json.object_get_uint64(item);
+	for (; text && item; text = text->next, item = item->next) {
+		size_t arg = arg_of(item, arg_count);
+		struct probe_value *value = &values->items[arg == SIZE_MAX ? 0 : arg];
 
-		library.json.object_iter_next(&at);
-		if (arg >= arg_count || text.kind != PROBE_VALUE_STRING ||
-			(values->items[arg].kind != PROBE_VALUE_SIGNED &&
-				values->items[arg].kind != PROBE_VALUE_UNSIGNED))
+		if (arg == SIZE_MAX || text->kind != JSON_STRING ||
+			(value->kind != PROBE_VALUE_SIGNED && value->kind != PROBE_VALUE_UNSIGNED))
 			continue;
-		values->items[arg].kind = PROBE_VALUE_TEXT;
-		values->items[arg].known = true;
-		values->items[arg].bytes = text.bytes;
-		values->items[arg].length = text.length;
+		value->kind = PROBE_VALUE_TEXT;
+		value->known = true;
+		value->bytes = text->text;
+		value->length = text->length;
 	}
 }
 
-static bool is_array(struct json_object *value)
-{
-	return value && library.json.object_get_type(value) == json_type_array;
-}
-
 /* Addresses are strings: "0x...". */
-static uint64_t address_field(struct json_object *object, const char *name)
+static uint64_t address_field(const struct json *object, const char *name)
 {
 	const char *text = string_field(object, name);
 
@@ -319,19 +259,17 @@ static enum probe_stack_end end_of(const char *text)
 	return strcmp(text, "truncated") == 0 ? PROBE_STACK_TRUNCATED : PROBE_STACK_LOST;
 }
 
-/* What is no frame is left out. */
-static const struct probe_stack *take_stack(struct json_reader *reader, struct json_object *frames)
+/* An item that is no frame is left out. */
+static const struct probe_stack *take_stack(struct json_reader *reader, const struct json *frames)
 {
-	size_t count = library.json.object_array_length(frames);
 	struct probe_stack *stack = &reader->stack;
 
 	*stack = (struct probe_stack){
 		.frames = reader->pointers, .end = end_of(string_field(reader->object, "stack"))};
-	for (size_t i = 0; i < count; i++) {
-		struct json_object *item = library.json.object_array_get_idx(frames, i);
+	for (const struct json *item = frames->first; item; item = item->next) {
 		struct probe_frame *frame = &reader->frames[stack->count];
 
-		if (library.json.object_get_type(item) != json_type_object)
+		if (item->kind != JSON_OBJECT)
 			continue;
 		if (stack->count == PROBE_FRAMES_MAX) {
 			stack->end = PROBE_STACK_TRUNCATED;
@@ -361,11 +299,13 @@ static struct probe_error *check_schema(const struct json_reader *reader)
 		reader->name, reader->line, schema, PROBE_JSON_SCHEMA);
 }
 
-static struct probe_error *take_hit(const struct json_reader *reader, struct json_object *object,
+static struct probe_error *take_hit(const struct json_reader *reader, const struct json *object,
 	struct values *values, struct probe_event *ret)
 {
-	struct json_object *args = field(object, "args"), *list = field(object, "truncated");
-	struct json_object *named = field(object, "named"), *places = field(object, "named_args");
+	const struct json *args = json_member(object, "args", JSON_ARRAY);
+	const struct json *truncated = json_member(object, "truncated", JSON_ARRAY);
+	const struct json *named = json_member(object, "named", JSON_OBJECT);
+	const struct json *named_args = json_member(object, "named_args", JSON_ARRAY);
 	struct probe_error *error;
 
 	*ret = (struct probe_event){.kind = PROBE_EVENT_HIT,
@@ -373,29 +313,27 @@ static struct probe_error *take_hit(const struct json_reader *reader, struct jso
 		.provider = string_field(object, "provider"),
 		.name = string_field(object, "name"),
 		.comm = string_field(object, "comm")};
-	if (!ret->provider || !ret->name || !is_array(args) ||
-		!unsigned_field(object, "ts", &ret->time_ns) ||
+	if (!ret->provider || !ret->name || !args || !unsigned_field(object, "ts", &ret->time_ns) ||
 		!int_field(object, "pid", &ret->pid) || !int_field(object, "tid", &ret->tid))
 		return line_error(
 			reader, "this is not a hit, as `probectl trace --json` prints it");
 	int_field(object, "cpu", &ret->cpu);
 	ret->pc = address_field(object, "pc");
 	error = take_args(reader, args, values, ret);
-	if (!error && named && library.json.object_get_type(named) == json_type_object &&
-		is_array(places))
-		take_named(values, named, places, ret->arg_count);
-	if (!error && is_array(list))
-		take_truncated(values, list, ret->arg_count);
+	if (!error && named && named_args)
+		take_named(values, named, named_args, ret->arg_count);
+	if (!error && truncated)
+		take_truncated(values, truncated, ret->arg_count);
 	return error;
 }
 
 /* A span is the hit of its end, with its begin. */
 static struct probe_error *take_begin(
-	struct json_reader *reader, struct json_object *object, struct probe_event *end)
+	struct json_reader *reader, const struct json *object, struct probe_event *end)
 {
 	struct probe_error *error;
 
-	if (library.json.object_get_type(object) != json_type_object ||
+	if (object->kind != JSON_OBJECT ||
 		!unsigned_field(reader->object, "duration", &end->duration_ns))
 		return line_error(
 			reader, "this is not a span, as `probectl trace -t span --json` prints it");
@@ -408,7 +346,7 @@ static struct probe_error *take_begin(
 
 static struct probe_error *take_event(struct json_reader *reader, struct probe_event *ret)
 {
-	struct json_object *object = reader->object, *begin = field(object, "begin"), *frames;
+	const struct json *object = reader->object, *begin, *frames;
 	struct probe_error *error;
 	uint64_t lost;
 
@@ -421,8 +359,9 @@ static struct probe_error *take_event(struct json_reader *reader, struct probe_e
 		return NULL;
 	}
 	error = take_hit(reader, object, &reader->args, ret);
-	frames = field(object, "frames");
-	if (!error && is_array(frames))
+	frames = json_member(object, "frames", JSON_ARRAY);
+	begin = json_find(object, "begin");
+	if (!error && frames)
 		ret->stack = take_stack(reader, frames);
 	return !error && begin ? take_begin(reader, begin, ret) : error;
 }
@@ -435,9 +374,7 @@ static void json_close(void *source)
 
 	if (!reader)
 		return;
-	library.json.object_put(reader->object);
-	if (reader->tokener)
-		library.json.tokener_free(reader->tokener);
+	json_parser_deinit(&reader->parser);
 	free(reader->args.items);
 	free(reader->begin_args.items);
 	free(reader->data);
@@ -447,21 +384,13 @@ static void json_close(void *source)
 
 struct probe_error *reader_json_open(int fd, const char *name, void **ret)
 {
-	struct json_reader *reader;
+	struct json_reader *reader = calloc(1, sizeof(*reader));
 
-	pthread_once(&library.once, load);
-	if (library.missing)
-		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
-			"JSON is read with json-c, and %s is missing: install it "
-			"(Debian: libjson-c5)",
-			library.missing);
-	reader = calloc(1, sizeof(*reader));
 	if (!reader)
 		return probe_error_no_memory();
 	reader->fd = fd;
 	reader->name = strdup(name);
-	reader->tokener = library.json.tokener_new_ex(DEPTH_MAX);
-	if (!reader->name || !reader->tokener) {
+	if (!json_parser_init(&reader->parser) || !reader->name) {
 		json_close(reader);
 		return probe_error_no_memory();
 	}
@@ -469,54 +398,45 @@ struct probe_error *reader_json_open(int fd, const char *name, void **ret)
 	return NULL;
 }
 
-static struct probe_error *parse(struct json_reader *reader, const char *line, size_t length)
+static struct probe_error *parse(struct json_reader *reader, char *line, size_t length)
 {
-	struct json_tokener *tokener = reader->tokener;
-	enum json_tokener_error problem;
-	size_t at;
+	struct json_parser *parser = &reader->parser;
 
-	library.json.tokener_reset(tokener);
-	reader->object = library.json.tokener_parse_ex(tokener, line, (int)length);
-	problem = library.json.tokener_get_error(tokener);
-	if (problem == json_tokener_continue)
+	reader->object = json_parse(parser, line, length);
+	if (!reader->object && parser->is_cut_off)
 		return line_error(reader, "the object does not end");
-	if (problem != json_tokener_success)
+	if (!reader->object)
 		return probe_error_new(PROBE_ERROR_FORMAT,
 			"%s, line %" PRIu64 ": this is not JSON, as `probectl trace --json` prints "
 			"it (%s)",
-			reader->name, reader->line, library.json.tokener_error_desc(problem));
-	if (library.json.object_get_type(reader->object) != json_type_object)
+			reader->name, reader->line, parser->why);
+	if (reader->object->kind != JSON_OBJECT)
 		return line_error(
 			reader, "this is not a JSON object (does the program write there, too?)");
-	at = library.json.tokener_get_parse_end(tokener);
-	while (at < length && strchr(" \t\r", line[at]) && line[at])
-		at++;
-	if (at < length)
+	if (parser->at < parser->end)
 		return line_error(
 			reader, "there is more after the object: the program writes there, too");
 	return NULL;
 }
 
 /* Reports on sites are not events of the program. */
-static bool is_of_site(struct json_object *object)
+static bool is_of_site(const struct json *object)
 {
-	return field(object, "inconsistent") && !field(object, "args");
+	return json_find(object, "inconsistent") && !json_find(object, "args");
 }
 
 static struct probe_error *json_next(void *source, struct probe_event *ret, bool *there_ret)
 {
 	struct json_reader *reader = source;
 	struct probe_error *error;
-	const char *line;
 	size_t length;
+	char *line;
 
 	do {
-		library.json.object_put(reader->object);
-		reader->object = NULL;
 		error = next_line(reader, &line, &length);
 		if (!error && line && length)
 			error = parse(reader, line, length);
-		if (!error && reader->object)
+		if (!error && line && length)
 			error = check_schema(reader);
 		if (error)
 			return error;

@@ -14,7 +14,6 @@
 #include <sys/stat.h>
 
 #include "libprobe/base/array.h"
-#include "libprobe/record/ctf2.h"
 #include "libprobe/record/own.h"
 #include "libprobe/record/ctf.h"
 
@@ -26,7 +25,8 @@ enum {
 	 */
 	BLOCKS_BYTES = 1 << 26,
 	BLOCK_BYTES_MIN = 1 << 14,
-	BLOCK_BYTES_MAX = 1 << 18
+	BLOCK_BYTES_MAX = 1 << 18,
+	CTF2_SEPARATOR = 0x1e /* begins each text of CTF 2's metadata: RFC 7464, 2.2 */
 };
 
 /* A stream's place in the heap. */
@@ -60,28 +60,24 @@ struct own_reader {
 /* ---- Opening -----------------------------------------------------------------------------------
  */
 
-static bool is_ctf2(const char *text, size_t length)
+/* Metadata of other tools, and of formats that have come and gone, is refused before it is parsed.
+ */
+static struct probe_error *check_maker(const char *record, const char *text, size_t length)
 {
-	return length && text[0] == CTF2_SEPARATOR;
-}
-
-struct probe_error *reader_is_own(const char *record, bool *ret)
-{
-	/* Nothing else is like these: in a string, there would be backslashes. */
+	/* Nothing else is like this: in a string, there would be backslashes. */
 	static const char env[] = "tracer_name = \"probectl\";";
-	static const char env2[] = "\"tracer_name\":\"probectl\"";
-	struct probe_error *error;
-	size_t length;
-	char *text;
 
-	error = reader_metadata(record, &text, &length);
-	if (error)
-		return error;
-	if (is_ctf2(text, length))
-		*ret = memmem(text, length, env2, sizeof(env2) - 1) != NULL;
-	else
-		*ret = memmem(text, length, env, sizeof(env) - 1) != NULL;
-	free(text);
+	if (length && text[0] == CTF2_SEPARATOR)
+		return probe_error_new(PROBE_ERROR_FORMAT,
+			"%s: this is a record in CTF 2, and probectl reads CTF 1.8; babeltrace2 "
+			"reads "
+			"both from its version 2.1 on",
+			record);
+	if (!memmem(text, length, env, sizeof(env) - 1))
+		return probe_error_new(PROBE_ERROR_FORMAT,
+			"%s: its metadata does not say that probectl has made this record; "
+			"babeltrace2 reads records of other tools",
+			record);
 	return NULL;
 }
 
@@ -113,10 +109,13 @@ static struct probe_error *read_trace(const char *record, struct own_trace *ret)
 	char *text;
 
 	error = reader_metadata(record, &text, &length);
-	if (error)
+	if (!error)
+		error = check_maker(record, text, length);
+	if (error) {
+		free(text);
 		return error;
-	error = is_ctf2(text, length) ? ctf2_parse(text, length, &tsdl)
-				      : tsdl_parse(text, length, &tsdl);
+	}
+	error = tsdl_parse(text, length, &tsdl);
 	if (!error)
 		error = own_trace_compile(&tsdl, ret);
 	if (error && error->code == PROBE_ERROR_FORMAT)

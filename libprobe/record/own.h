@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Our own records, decoded by ourselves: the metadata (libprobe/ctf) is compiled into lists of
+ * Records, decoded by ourselves: the metadata (libprobe/ctf) is compiled into lists of
  * steps, one list for each class of events (own_steps.c, own_class.c); streams are read in blocks,
  * packet by packet (own_packets.c), their events decoded (own_decode.c), and merged by time
  * (own.c).
@@ -9,10 +9,10 @@
  *	                                               |
  *	stream file --pread(2)--> block --own_packets.c+--> event --own.c--> the oldest of all
  *
- * libbabeltrace2 does the same for any metadata, at 100 times the cost, and needs a process of its
- * own (process.c). Here nothing in a file can do more than make an error: lengths are checked
- * against the packet before bytes are touched, packets against the file's size, and memory is in
- * proportion to the file. Files are not mapped, because whoever may write one could cut it off
+ * libbabeltrace2 does the same for any metadata, at 100 times the cost, and aborts on some that is
+ * damaged. Here nothing in a file can do more than make an error: lengths are checked against the
+ * packet before bytes are touched, packets against the file's size, and memory is in proportion to
+ * the file. Files are not mapped, because whoever may write one could cut it off
  * under us, which is SIGBUS.
  *
  * What makes no sense ends its packet (or its stream, where the next packet cannot be found), and

@@ -16,9 +16,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libprobe/query/argument.h"
 #include "libprobe/record/own.h"
 
-enum { CHARACTER_BITS = 8 };
+enum { CHARACTER_BITS = 8, NAME_BYTES = 32 };
 
 enum role { ROLE_ARG, ROLE_LENGTH, ROLE_TEXT, ROLE_TRUNCATED, ROLE_READABLE, ROLE_UNREADABLE };
 
@@ -301,6 +302,25 @@ static bool has_string(const struct fields *fields, size_t arg)
 	return text != SIZE_MAX && strcmp(strrchr(name, '_'), "_string") == 0;
 }
 
+/*
+ * 1 + the number of the probe's argument that a field is, by its name: argN, or argN_I
+ * (libprobe/record/ctf_metadata.c). 0 if it is none.
+ */
+static uint8_t arg_number(const char *name)
+{
+	const char *end;
+	uint8_t number;
+	size_t length = strcspn(name, "_");
+	char arg[NAME_BYTES];
+
+	if (length >= sizeof(arg) || name[length + strspn(name + length, "_0123456789")])
+		return 0;
+	memcpy(arg, name, length);
+	arg[length] = '\0';
+	end = argument_parse(arg, &number);
+	return end && !*end ? (uint8_t)(number + 1) : 0;
+}
+
 /* Numbers the arguments. False without memory. */
 static bool make_values(struct fields *fields, struct own_class *class)
 {
@@ -317,10 +337,10 @@ static bool make_values(struct fields *fields, struct own_class *class)
 		if (!is_placed[arg]) {
 			is_placed[arg] = true;
 			fields->known[arg].value = fields->values;
-			class->values[fields->values++] = (struct probe_value){
-				.kind = kind_of_arg(fields, arg),
-				.known = has_string(fields, arg),
-				.number = reader_arg_number(fields->structure->fields[arg].name)};
+			class->values[fields->values++] =
+				(struct probe_value){.kind = kind_of_arg(fields, arg),
+					.known = has_string(fields, arg),
+					.number = arg_number(fields->structure->fields[arg].name)};
 		}
 		fields->known[i].value = fields->known[arg].value;
 	}
@@ -390,6 +410,27 @@ static enum own_meaning meaning_of(
 	return stream_id ? OWN_NOTHING : OWN_HIT;
 }
 
+/*
+ * Splits "provider:name" at the first colon; without one, the provider is "". Both are parts of one
+ * allocation, which begins with the provider. False without memory.
+ */
+static bool split_name(const char *full, const char **provider_ret, const char **name_ret)
+{
+	size_t length = strlen(full);
+	char *copy = calloc(1, length + 2), *colon;
+
+	*provider_ret = copy;
+	if (!copy)
+		return false;
+	/* Without a colon, the provider is the empty string before the name. */
+	memcpy(copy + (strchr(full, ':') ? 0 : 1), full, length);
+	colon = strchr(copy, ':');
+	if (colon)
+		*colon = '\0';
+	*name_ret = colon ? colon + 1 : copy + 1;
+	return true;
+}
+
 void own_class_free(struct own_class *class)
 {
 	free((char *)class->event.provider);
@@ -413,7 +454,7 @@ struct probe_error *own_class_compile(const struct tsdl_event *event,
 		return probe_error_new(PROBE_ERROR_FORMAT, "%s",
 			event->name ? "its own context is not understood" : "it has no name");
 	find_roles(&fields);
-	if (!reader_split_name(event->name, &ret->event.provider, &ret->event.name) ||
+	if (!split_name(event->name, &ret->event.provider, &ret->event.name) ||
 		!make_values(&fields, ret))
 		return probe_error_no_memory();
 	if (own_context_steps(&b, OWN_EVENT_CONTEXT, stream->event_context, has) &&

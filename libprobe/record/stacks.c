@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Call stacks of a record: addresses in the context of an event. Events that come before it in the
- * stream have named them, if the record is ours (libprobe/record/ctf_stacks.c); in other records,
- * they stay addresses.
+ * stream have named them (libprobe/record/ctf_stacks.c); an address without a name stays one.
  */
 #include <search.h>
 #include <stdlib.h>

@@ -116,7 +116,9 @@ static bool env_value(
 	struct tsdl_parser *p, const char *name, const struct tsdl_value *value, void *data)
 {
 	(void)data;
-	return tsdl_add_environment(p, name, value);
+	if (value->token == TSDL_TEXT && is(name, "tracer_version"))
+		p->tsdl->tracer_version = value->text;
+	return true;
 }
 
 static bool take_env(struct tsdl_parser *p)
@@ -137,10 +139,6 @@ static bool clock_value(
 		if (value->token == TSDL_NUMBER)
 			return tsdl_fail(p, "a clock's name is none");
 		clock->name = value->text;
-		return true;
-	}
-	if (is(name, "description") && value->token == TSDL_TEXT) {
-		clock->description = value->text;
 		return true;
 	}
 	if (is(name, "description") || is(name, "precision") || is(name, "absolute") ||
@@ -165,7 +163,15 @@ static bool take_clock(struct tsdl_parser *p)
 
 	if (clock)
 		clock->freq = 1000000000; /* the language's default */
-	return take_block(p, &kind, clock) && tsdl_add_clock(p, clock);
+	if (!take_block(p, &kind, clock))
+		return false;
+	if (!clock->name || !clock->freq)
+		return tsdl_fail(p, "a clock has no %s", clock->name ? "frequency" : "name");
+	if (p->clock_count++ == TSDL_CLOCKS_MAX)
+		return tsdl_fail(p, "there are more than %d clocks", TSDL_CLOCKS_MAX);
+	*p->ends.clocks = clock;
+	p->ends.clocks = &clock->next;
+	return true;
 }
 
 /* ---- stream and event ------------------------------------------------------------------------ */
@@ -191,7 +197,8 @@ static bool take_stream(struct tsdl_parser *p)
 
 	if (!take_block(p, &kind, stream))
 		return false;
-	tsdl_add_stream(p, stream);
+	*p->ends.streams = stream;
+	p->ends.streams = &stream->next;
 	return true;
 }
 
@@ -208,8 +215,6 @@ static bool event_value(
 		event->name = value->text;
 		return value->token != TSDL_NUMBER || tsdl_fail(p, "an event's name is none");
 	}
-	if (is(name, "model.emf.uri") && value->token == TSDL_TEXT)
-		event->uri = value->text;
 	/* They say nothing about its bytes. */
 	return is(name, "model.emf.uri") || is(name, "loglevel") ||
 	       tsdl_fail(p, "an event's '%s' is not understood", name);
@@ -225,7 +230,8 @@ static bool take_event(struct tsdl_parser *p)
 
 	if (!take_block(p, &kind, event))
 		return false;
-	tsdl_add_event(p, event);
+	*p->ends.events = event;
+	p->ends.events = &event->next;
 	return true;
 }
 
@@ -257,8 +263,13 @@ static bool take_statement(struct tsdl_parser *p)
 
 struct probe_error *tsdl_parse(const char *text, size_t length, struct tsdl *ret)
 {
-	struct tsdl_parser p = tsdl_parser_of(text, length, ret);
+	struct tsdl_parser p = {.tsdl = ret,
+		.at = text,
+		.end = text + length,
+		.line = 1,
+		.ends = {&ret->clocks, &ret->streams, &ret->events}};
 
+	*ret = (struct tsdl){0};
 	tsdl_next(&p);
 	while (!p.error && p.token != TSDL_END)
 		take_statement(&p);

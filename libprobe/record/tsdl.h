@@ -3,7 +3,6 @@
  * The metadata of records: what it says (struct tsdl), and TSDL, the language in which CTF 1.8 says
  * it (https://diamon.org/ctf/v1.8.3, section 7): the part of it that probectl writes
  * (libprobe/record/ctf_metadata.c), and that babeltrace2 writes when it copies one of our records.
- * CTF 2 says the same in JSON (ctf2.h).
  *
  * What else the language has (variants, other byte orders, named structures) is not understood,
  * and neither is an attribute that is not listed here: it might change what the bytes mean. The
@@ -33,22 +32,10 @@ enum tsdl_kind {
 /* A clock counts from offset_s seconds and `offset` cycles after 1970. */
 struct tsdl_clock {
 	const char *name;
-	const char *description; /* or NULL */
-	uint64_t freq;		 /* cycles a second; not 0 */
+	uint64_t freq; /* cycles a second; not 0 */
 	int64_t offset_s;
 	uint64_t offset;
 	struct tsdl_clock *next;
-};
-
-/*
- * A name that a number has in an enumeration. Our records have up to three; only what writes them
- * again needs more than to know that they are there.
- */
-enum { TSDL_LABELS_MAX = 64 };
-struct tsdl_label {
-	const char *name;
-	int64_t first, last;
-	const struct tsdl_label *next;
 };
 
 struct tsdl_type;
@@ -64,11 +51,9 @@ struct tsdl_type {
 	uint32_t align; /* a power of two, up to 64 */
 	uint32_t size;	/* of integers 1 to 64, of floating-point numbers 32 or 64 */
 	bool is_signed;
-	bool is_text;			 /* an integer with an encoding: a character */
-	bool is_hex;			 /* is shown to base 16 */
-	bool is_unreadable;		 /* an enumeration whose only label is "unreadable" */
-	const struct tsdl_label *labels; /* of an enumeration, the last one first */
-	const char *clock_name;		 /* what an integer counts; NULL: nothing */
+	bool is_text;		/* an integer with an encoding: a character */
+	bool is_unreadable;	/* an enumeration whose only label is "unreadable" */
+	const char *clock_name; /* what an integer counts; NULL: nothing */
 
 	/* Of arrays and sequences: */
 	const struct tsdl_type *element;
@@ -78,14 +63,6 @@ struct tsdl_type {
 	/* Of structures: */
 	struct tsdl_field *fields;
 	size_t field_count;
-};
-
-/* An entry of the environment. */
-struct tsdl_entry {
-	const char *name;
-	const char *text; /* NULL: it is a number */
-	uint64_t number;
-	struct tsdl_entry *next;
 };
 
 /* Types are always structures, or NULL. Lists are in the order of the metadata. */
@@ -98,7 +75,6 @@ struct tsdl_stream {
 struct tsdl_event {
 	uint64_t id, stream_id;
 	const char *name; /* or NULL */
-	const char *uri;  /* what it is an event of; or NULL */
 	const struct tsdl_type *context, *fields;
 	struct tsdl_event *next;
 };
@@ -109,11 +85,9 @@ struct tsdl {
 	uint8_t uuid[TSDL_UUID_BYTES];
 	bool has_uuid;
 	const struct tsdl_type *packet_header; /* or NULL */
-	struct tsdl_entry *environment;
 	struct tsdl_clock *clocks;
 	struct tsdl_stream *streams;
 	struct tsdl_event *events;
-	size_t event_count;
 	void *memory; /* what tsdl_free() frees */
 };
 
@@ -153,7 +127,6 @@ struct tsdl_parser {
 	struct tsdl_alias aliases[TSDL_ALIASES_MAX];
 	size_t alias_count, clock_count;
 	struct { /* of the result's lists */
-		struct tsdl_entry **environment;
 		struct tsdl_clock **clocks;
 		struct tsdl_stream **streams;
 		struct tsdl_event **events;
@@ -192,21 +165,6 @@ bool tsdl_take_attributes(struct tsdl_parser *p,
 	bool (*each)(struct tsdl_parser *p, const char *name, const struct tsdl_value *value,
 		void *data),
 	void *data);
-
-/* A parser of a text, and an empty result. */
-struct tsdl_parser tsdl_parser_of(const char *text, size_t length, struct tsdl *ret);
-/* These are added to the result; each fails for what makes no sense. */
-bool tsdl_add_environment(struct tsdl_parser *p, const char *name, const struct tsdl_value *value);
-bool tsdl_add_clock(struct tsdl_parser *p, struct tsdl_clock *clock);
-void tsdl_add_stream(struct tsdl_parser *p, struct tsdl_stream *stream);
-void tsdl_add_event(struct tsdl_parser *p, struct tsdl_event *event);
-/* Adds a field to a structure, whose alignment may grow. */
-bool tsdl_add_field(struct tsdl_parser *p, struct tsdl_type *type, const struct tsdl_field *field);
-/* Sets the alignment of a type, and the size of an integer, in bits. */
-bool tsdl_set_align(struct tsdl_parser *p, uint64_t align, struct tsdl_type *type);
-bool tsdl_set_size(struct tsdl_parser *p, uint64_t size, struct tsdl_type *type);
-/* Adds a label to an enumeration. */
-bool tsdl_add_label(struct tsdl_parser *p, struct tsdl_type *type, const struct tsdl_label *label);
 
 /* Takes a type, and "typealias TYPE := NAME". */
 bool tsdl_take_type(struct tsdl_parser *p, const struct tsdl_type **ret);

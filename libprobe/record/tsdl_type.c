@@ -4,7 +4,7 @@
 
 #include "libprobe/record/tsdl.h"
 
-enum { BYTE = 8, SINGLE_BITS = 32, DOUBLE_BITS = 64 };
+enum { BYTE = 8, SIZE_MAX_BITS = 64, SINGLE_BITS = 32, DOUBLE_BITS = 64 };
 
 static bool is(const char *name, const char *wanted)
 {
@@ -29,7 +29,21 @@ static bool has_encoding(
 	return true;
 }
 
+static bool set_align(struct tsdl_parser *p, uint64_t align, struct tsdl_type *type)
+{
+	if (!align || align > SIZE_MAX_BITS || (align & (align - 1)))
+		return tsdl_fail(p, "an alignment is no power of two up to %d", SIZE_MAX_BITS);
+	type->align = (uint32_t)align;
+	return true;
+}
+
 /* ---- Integers and enumerations ------------------------------------------------------------- */
+
+static bool set_size(struct tsdl_parser *p, uint64_t size, struct tsdl_type *type)
+{
+	type->size = size && size <= SIZE_MAX_BITS ? (uint32_t)size : 0;
+	return type->size || tsdl_fail(p, "an integer has not 1 to %d bits", SIZE_MAX_BITS);
+}
 
 static bool integer_attribute(
 	struct tsdl_parser *p, const char *name, const struct tsdl_value *value, void *data)
@@ -40,10 +54,8 @@ static bool integer_attribute(
 	size_t length;
 	char *clock;
 
-	if (is(name, "base")) {
-		type->is_hex = value->token == TSDL_NUMBER && value->number == 16;
+	if (is(name, "base"))
 		return true;
-	}
 	if (is(name, "byte_order"))
 		return is_little_endian(p, value);
 	if (is(name, "encoding"))
@@ -68,8 +80,8 @@ static bool integer_attribute(
 	if (!tsdl_number_of(p, value, &number))
 		return false;
 	if (is(name, "align"))
-		return tsdl_set_align(p, number, type);
-	return tsdl_set_size(p, number, type);
+		return set_align(p, number, type);
+	return set_size(p, number, type);
 }
 
 static bool take_integer(struct tsdl_parser *p, struct tsdl_type *type)
@@ -84,55 +96,46 @@ static bool take_integer(struct tsdl_parser *p, struct tsdl_type *type)
 	return true;
 }
 
-static int64_t signed_of(const struct tsdl_value *value)
+/* Takes a label of an enumeration, with its number or range if it has one. */
+static bool take_label(struct tsdl_parser *p, const char **ret)
 {
-	return (int64_t)(value->negative ? -value->number : value->number);
-}
-
-/* A label of an enumeration, with its value or range; without one, it is the next number. */
-static bool take_label(struct tsdl_parser *p, struct tsdl_type *type)
-{
-	struct tsdl_label label = {.name = p->text};
 	struct tsdl_value value;
 
+	*ret = p->text;
 	if (p->token != TSDL_NAME && p->token != TSDL_TEXT)
 		return tsdl_fail(p, "an enumeration has no label");
 	if (!tsdl_next(p))
 		return false;
-	if (p->token != TSDL_ASSIGN) {
-		label.first = label.last =
-			type->labels ? (int64_t)((uint64_t)type->labels->last + 1) : 0;
-		return tsdl_add_label(p, type, &label);
-	}
+	if (p->token != TSDL_ASSIGN)
+		return true;
 	if (!tsdl_next(p) || !tsdl_take_value(p, &value))
 		return false;
-	label.first = label.last = signed_of(&value);
 	if (!tsdl_is_mark(p, '.'))
-		return tsdl_add_label(p, type, &label);
-	if (!tsdl_take_mark(p, '.') || !tsdl_take_mark(p, '.') || !tsdl_take_mark(p, '.') ||
-		!tsdl_take_value(p, &value))
-		return false;
-	label.last = signed_of(&value);
-	return tsdl_add_label(p, type, &label);
+		return true;
+	return tsdl_take_mark(p, '.') && tsdl_take_mark(p, '.') && tsdl_take_mark(p, '.') &&
+	       tsdl_take_value(p, &value);
 }
 
 /* Its values are those of its integer; only one label has a meaning here. */
 static bool take_enum(struct tsdl_parser *p, struct tsdl_type *type)
 {
 	const struct tsdl_type *integer;
+	const char *label;
+	bool is_first = true;
 
 	if (!tsdl_take_mark(p, ':') || !tsdl_take_type(p, &integer))
 		return false;
 	if (integer->kind != TSDL_INTEGER)
 		return tsdl_fail(p, "an enumeration is not of integers");
 	*type = *integer;
-	type->labels = NULL;
 	type->is_unreadable = false;
 	if (!tsdl_take_mark(p, '{'))
 		return false;
 	while (!tsdl_is_mark(p, '}')) {
-		if (!take_label(p, type))
+		if (!take_label(p, &label))
 			return false;
+		type->is_unreadable = is_first && is(label, "unreadable");
+		is_first = false;
 		if (!tsdl_is_mark(p, '}') && !tsdl_take_mark(p, ','))
 			return false;
 	}
@@ -159,7 +162,7 @@ static bool float_attribute(
 	if (!tsdl_number_of(p, value, &number))
 		return false;
 	if (is(name, "align"))
-		return tsdl_set_align(p, number, attributes->type);
+		return set_align(p, number, attributes->type);
 	*(is(name, "exp_dig") ? &attributes->exponent : &attributes->mantissa) = number;
 	return true;
 }
@@ -236,6 +239,26 @@ static bool take_field(struct tsdl_parser *p, struct tsdl_field *field)
 	return tsdl_take_mark(p, ';');
 }
 
+/* Fields are gathered in blocks that double, since how many there are is not known before. */
+static bool add_field(struct tsdl_parser *p, struct tsdl_type *type, const struct tsdl_field *field)
+{
+	size_t count = type->field_count;
+	struct tsdl_field *fields;
+
+	if (!(count & (count - 1))) {
+		fields = tsdl_alloc(p, 2 * (count + 1) * sizeof(*fields));
+		if (!fields)
+			return false;
+		if (count)
+			memcpy(fields, type->fields, count * sizeof(*fields));
+		type->fields = fields;
+	}
+	type->fields[type->field_count++] = *field;
+	if (field->type->align > type->align)
+		type->align = field->type->align;
+	return true;
+}
+
 static bool take_struct(struct tsdl_parser *p, struct tsdl_type *type)
 {
 	struct tsdl_type given = {.align = 1};
@@ -247,12 +270,12 @@ static bool take_struct(struct tsdl_parser *p, struct tsdl_type *type)
 	if (!tsdl_take_mark(p, '{'))
 		return false;
 	while (!tsdl_is_mark(p, '}'))
-		if (!take_field(p, &field) || !tsdl_add_field(p, type, &field))
+		if (!take_field(p, &field) || !add_field(p, type, &field))
 			return false;
 	if (!tsdl_next(p) || !tsdl_is_name(p, "align"))
 		return !p->error;
 	if (!tsdl_next(p) || !tsdl_take_mark(p, '(') || !tsdl_take_value(p, &value) ||
-		!tsdl_number_of(p, &value, &align) || !tsdl_set_align(p, align, &given) ||
+		!tsdl_number_of(p, &value, &align) || !set_align(p, align, &given) ||
 		!tsdl_take_mark(p, ')'))
 		return false;
 	if (given.align > type->align)

@@ -12,7 +12,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "libprobe/record/reader.h"
 #include "probe/export.h"
 #include "probe/reader.h"
 #include "probe/summary.h"
@@ -93,7 +92,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	static int sink = -1;
 	struct outputs to = {0};
 	struct probe_reader *reader;
-	void *source;
 	unsigned int choice = size ? data[0] % (EXPORTS + SUMMARIES) : 0;
 	int fd = memfd_create("fuzz", MFD_CLOEXEC);
 
@@ -103,9 +101,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (size > 1)
 		require(write(fd, data + 1, size - 1) == (ssize_t)size - 1);
 	require(lseek(fd, 0, SEEK_SET) == 0);
-	/* Not in a separate process: this process is being tested. */
-	require(!reader_json_open(fd, "fuzz", &source));
-	require(!reader_create(&reader_json, source, &reader));
+	require(!probe_reader_open_json(fd, "fuzz", &reader));
 	if (choice < EXPORTS)
 		require(!probe_export_create(
 			(enum probe_export_format)choice, &options, sink, "nowhere", &to.exporter));

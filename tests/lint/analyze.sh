@@ -7,7 +7,7 @@
 # makes of the sources is seen by the build of the fuzzers.
 . tests/lint/lib.sh
 need clang gcc pkg-config
-read -ra flags <<<"$(pkg-config --cflags libelf libdw capstone babeltrace2 cmocka)"
+read -ra flags <<<"$(pkg-config --cflags libelf libdw capstone cmocka)"
 flags+=(-std=gnu11 "${macros[@]}" -Ilibprobe/include -I.
 	-O2 -Wall -Wextra -Werror)
 rc=0

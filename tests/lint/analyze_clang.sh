@@ -6,7 +6,7 @@
 # takes fifteen times as long.
 . tests/lint/lib.sh
 need clang pkg-config
-read -ra flags <<<"$(pkg-config --cflags libelf libdw capstone babeltrace2)"
+read -ra flags <<<"$(pkg-config --cflags libelf libdw capstone)"
 flags+=(-std=gnu11 "${macros[@]}" -Ilibprobe/include -I.
 	--analyze --analyzer-output text -Xclang -analyzer-werror
 	-Xclang -analyzer-config -Xclang mode=shallow)

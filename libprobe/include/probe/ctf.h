@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Records in the Common Trace Format (https://diamon.org/ctf/), which babeltrace2 and Trace Compass
- * read.
+ * Records in the Common Trace Format 1.8 (https://diamon.org/ctf/), which babeltrace2 and Trace
+ * Compass read.
  *
  * A record is a folder with a file `metadata`, and a stream file for each session and ring. It can
  * be read at any time, even after this process was killed, because files hold only whole packets,
@@ -23,12 +23,6 @@ extern "C" {
 
 struct probe_ctf;
 
-/*
- * Of the format. They differ in the language of the metadata: TSDL, or JSON. babeltrace2 reads the
- * second from its version 2.1 on; probe_reader_open() reads both.
- */
-enum probe_ctf_version { PROBE_CTF_1_8, PROBE_CTF_2 };
-
 /* Limits of a part; 0: none. With a limit, each part is a record: DIRECTORY/000001 and so on. */
 struct probe_ctf_options {
 	uint64_t rotate_bytes; /* begin a new part when one has this size */
@@ -44,7 +38,6 @@ struct probe_ctf_options {
 	 * in a stream, which probe_reader_next() leaves out.
 	 */
 	bool stacks;
-	enum probe_ctf_version version;
 };
 
 /*

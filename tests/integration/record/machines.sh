@@ -13,7 +13,7 @@ names=(naps values)
 made()
 {
 	"$PROBECTL" record -q -o "$@" <<<$'\n\n' >/dev/null || die "record $1: status $?"
-	sed -E -i 's/((hostname|release)"? ?[=:] ?)"[^"]*"/\1"machine"/g' "$1/metadata"
+	sed -E -i 's/((hostname|release) = )"[^"]*"/\1"machine"/' "$1/metadata"
 }
 
 # printed TO: what is printed of the records in this folder
@@ -33,7 +33,7 @@ if [ "${PROBE_GOLDEN-}" = write ]; then
 	mkdir "$SCRATCH/new"
 	cd "$SCRATCH/new" || die "no folder"
 	made naps --stack 'naps:*' -- "$TARGETS/naps" 10
-	made values --ctf 2 --stack=frames -s 32 'values:*' -- "$TARGETS/values" 5
+	made values --stack=frames -s 32 'values:*' -- "$TARGETS/values" 5
 	printed .
 	[ "$failures" != 0 ] || tar -cf "$golden/$(uname -m).tar" --owner=0 --group=0 -- * ||
 		die "tar: status $?"

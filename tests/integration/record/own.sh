@@ -80,11 +80,25 @@ babeltrace2 -o ctf -w "$SCRATCH/copy" "$SCRATCH/numbers" >/dev/null || fail "bab
 # Hits of one nanosecond have no order.
 cmp -s <(sort "$SCRATCH/copy.json") <(sort "$SCRATCH/numbers.ours") || fail "the copy has other events"
 
-# A record of ours needs no library, and one that is not understood says which probectl made it.
+# A record that is not understood says which probectl made it.
 sed -i 's/tracer_version = .*/tracer_version = "99.0";/; s/^event {/event { flavour = 1;/' \
 	"$SCRATCH/numbers/metadata"
 "$PROBECTL" report "$SCRATCH/numbers" >"$SCRATCH/out" 2>"$SCRATCH/err"
 same "status of a later record" "$?" 1
 grep -q "metadata: line [0-9]*: an event's 'flavour' is not understood (it was made by probectl 99.0" \
 	"$SCRATCH/err" || fail "a later record: $(cat "$SCRATCH/err")"
+
+# A record of another tool, wherever it is in the folder, gets one line that names its reader.
+mkdir -p "$SCRATCH/folder/a/b"
+cp -r "$SCRATCH/strings" "$SCRATCH/folder"
+cp -r "$SCRATCH/strings" "$SCRATCH/folder/a/b/c"
+sed -i 's/tracer_name = "probectl"/tracer_name = "lttng-ust"/' "$SCRATCH/folder/a/b/c/metadata"
+for command in report 'export -F json'; do
+	# shellcheck disable=SC2086 # words
+	"$PROBECTL" $command "$SCRATCH/folder" >"$SCRATCH/out" 2>"$SCRATCH/err"
+	same "status of $command of another tool's record" "$?" 1
+	same "$command of another tool's record" "$(cat "$SCRATCH/err")" \
+		"probectl: $SCRATCH/folder/a/b/c: its metadata does not say that probectl has made this record; babeltrace2 reads records of other tools"
+	[ ! -s "$SCRATCH/out" ] || fail "$command of another tool's record: $(head -1 "$SCRATCH/out")"
+done
 finish

@@ -7,19 +7,31 @@
 need babeltrace2 jq
 need_attach
 
-# Readers of a file that never ends are killed with us, however we end.
+# A signal ends a report of input that never ends, whether it waits for more or has enough to read. No
+# other process reads for it.
 mkfifo "$SCRATCH/endless"
 exec {endless}<>"$SCRATCH/endless"
-"$PROBECTL" report - <&"$endless" >"$SCRATCH/out" 2>&1 &
-reporter=$!
-reader=
-until reader=$(pgrep -P "$reporter"); do
-	pause
-done
-end_process "$reporter"
-while grep -qs '^State:[[:space:]]*[^ZX]' "/proc/$reader/status"; do
-	pause
-done
+for input in silent busy; do
+	"$PROBECTL" report - <&"$endless" >"$SCRATCH/out" 2>&1 &
+	reporter=$!
+	until grep -qs '^State:[[:space:]]*S' "/proc/$reporter/status" &&
+		[ "$(cat "/proc/$reporter/comm")" = probectl ]; do
+		pause
+	done
+	same "children that read" "$(pgrep -P "$reporter")" ""
+	if [ "$input" = busy ]; then
+		yes '{"lost":1}' >&"$endless" &
+		writer=$!
+		until grep -qs '^State:[[:space:]]*R' "/proc/$reporter/status"; do
+			pause
+		done
+	fi
+	kill -TERM "$reporter"
+	wait "$reporter"
+	same "status of an ended report, $input input" "$?" 143
+	same "output of an ended report, $input input" "$(cat "$SCRATCH/out")" ""
+done 2>"$SCRATCH/terminated"
+end_process "$writer"
 exec {endless}>&-
 
 # report NAME: as text and JSON, to NAME.txt and NAME.json
