@@ -27,7 +27,7 @@
 #include "libprobe/base/array.h"
 #include "libprobe/query/catalogue.h"
 
-struct parser {
+struct probes_text {
 	const char *path;
 	unsigned int line;
 	struct catalogue_file *file;
@@ -37,10 +37,10 @@ struct parser {
 	size_t first_probe, first_words; /* of the provider */
 };
 
-static struct probe_error *mistake(const struct parser *p, const char *format, ...)
+static struct probe_error *mistake(const struct probes_text *p, const char *format, ...)
 	__attribute__((format(printf, 2, 3), returns_nonnull, warn_unused_result));
 
-static struct probe_error *mistake(const struct parser *p, const char *format, ...)
+static struct probe_error *mistake(const struct probes_text *p, const char *format, ...)
 {
 	struct probe_error *error;
 	va_list ap;
@@ -65,7 +65,7 @@ static bool is_blank(char c)
 }
 
 /* The next word, cut off; NULL at the end of the line. */
-static char *take_word(struct parser *p)
+static char *take_word(struct probes_text *p)
 {
 	char *word = p->at + strspn(p->at, " \t");
 	size_t length = strcspn(word, " \t");
@@ -79,7 +79,7 @@ static char *take_word(struct parser *p)
 }
 
 /* The rest of the line, without blanks around it; NULL if there is none. */
-static char *take_rest(struct parser *p)
+static char *take_rest(struct probes_text *p)
 {
 	char *rest = p->at + strspn(p->at, " \t"), *end = rest + strlen(rest);
 
@@ -152,7 +152,7 @@ static bool is_unit(const char *type)
 }
 
 /* "string(length)": the kind of the word before the parenthesis. */
-static struct probe_error *set_sized(const struct parser *p, const struct probe_meaning *probe,
+static struct probe_error *set_sized(const struct probes_text *p, const struct probe_meaning *probe,
 	struct probe_arg_meaning *arg, const char *open)
 {
 	size_t length = strlen(open + 1);
@@ -173,7 +173,7 @@ static struct probe_error *set_sized(const struct parser *p, const struct probe_
 
 /* "string+BYTES", at the plus. */
 static struct probe_error *set_offset(
-	const struct parser *p, struct probe_arg_meaning *arg, const char *plus)
+	const struct probes_text *p, struct probe_arg_meaning *arg, const char *plus)
 {
 	char *end;
 	unsigned long offset = strtoul(plus + 1, &end, 10);
@@ -186,7 +186,7 @@ static struct probe_error *set_offset(
 	return NULL;
 }
 
-static bool set_words(const struct parser *p, struct probe_arg_meaning *arg)
+static bool set_words(const struct probes_text *p, struct probe_arg_meaning *arg)
 {
 	for (size_t i = p->first_words; i < p->file->words_count; i++) {
 		if (strcmp(p->file->words[i].name, arg->type) != 0)
@@ -199,7 +199,7 @@ static bool set_words(const struct parser *p, struct probe_arg_meaning *arg)
 }
 
 static struct probe_error *set_type(
-	const struct parser *p, const struct probe_meaning *probe, struct probe_arg_meaning *arg)
+	const struct probes_text *p, const struct probe_meaning *probe, struct probe_arg_meaning *arg)
 {
 	const char *type = arg->type, *open = type ? strchr(type, '(') : NULL;
 
@@ -220,7 +220,7 @@ static struct probe_error *set_type(
 	return NULL;
 }
 
-static struct probe_error *add_arg(const struct parser *p, struct probe_meaning *probe, char *word,
+static struct probe_error *add_arg(const struct probes_text *p, struct probe_meaning *probe, char *word,
 	struct probe_arg_meaning *args)
 {
 	char *colon = strchr(word, ':');
@@ -244,7 +244,7 @@ static struct probe_error *add_arg(const struct parser *p, struct probe_meaning 
 }
 
 /* Whether lengths are numbers; this is known when all types are. */
-static struct probe_error *check_lengths(const struct parser *p, const struct probe_meaning *probe)
+static struct probe_error *check_lengths(const struct probes_text *p, const struct probe_meaning *probe)
 {
 	for (size_t i = 0; i < probe->arg_count; i++) {
 		const struct probe_arg_meaning *arg = &probe->args[i];
@@ -270,7 +270,7 @@ static size_t count_words(const char *at)
 }
 
 /* Types come last, since a length may follow what it is the length of. */
-static struct probe_error *take_args(struct parser *p, struct probe_meaning *probe)
+static struct probe_error *take_args(struct probes_text *p, struct probe_meaning *probe)
 {
 	struct probe_arg_meaning *args = calloc(count_words(p->at) + 1, sizeof(*args));
 	struct probe_error *error = NULL;
@@ -294,7 +294,7 @@ static struct probe_error *take_args(struct parser *p, struct probe_meaning *pro
 
 /* ---- Lines ------------------------------------------------------------------------------ */
 
-static struct probe_error *take_provider(struct parser *p)
+static struct probe_error *take_provider(struct probes_text *p)
 {
 	p->provider = take_word(p);
 	p->needs = NULL;
@@ -303,7 +303,7 @@ static struct probe_error *take_provider(struct parser *p)
 	return p->provider ? NULL : mistake(p, "expected the provider's name");
 }
 
-static struct probe_error *take_probe(struct parser *p)
+static struct probe_error *take_probe(struct probes_text *p)
 {
 	struct probe_meaning *probe;
 	char *name = take_word(p);
@@ -319,7 +319,7 @@ static struct probe_error *take_probe(struct parser *p)
 	return take_args(p, probe);
 }
 
-static struct probe_error *take_number(struct parser *p, char *word, struct probe_word *ret)
+static struct probe_error *take_number(struct probes_text *p, char *word, struct probe_word *ret)
 {
 	char *equals = strchr(word, '='), *end;
 
@@ -333,7 +333,7 @@ static struct probe_error *take_number(struct parser *p, char *word, struct prob
 	return NULL;
 }
 
-static struct probe_error *take_words(struct parser *p)
+static struct probe_error *take_words(struct probes_text *p)
 {
 	struct catalogue_words *words;
 	struct probe_error *error = NULL;
@@ -355,7 +355,7 @@ static struct probe_error *take_words(struct parser *p)
 }
 
 /* The probe that the line is about: the last of the provider; NULL if there is none yet. */
-static struct probe_meaning *last_probe(const struct parser *p)
+static struct probe_meaning *last_probe(const struct probes_text *p)
 {
 	return p->file->probe_count > p->first_probe ? &p->file->probes[p->file->probe_count - 1]
 						     : NULL;
@@ -363,7 +363,7 @@ static struct probe_meaning *last_probe(const struct parser *p)
 
 /* Stores what a line has to say; `field` is NULL if there is no probe that it can be about. */
 static struct probe_error *store_text(
-	struct parser *p, const char **field, const char *text, const char *expected)
+	struct probes_text *p, const char **field, const char *text, const char *expected)
 {
 	if (!field)
 		return mistake(p, "there is no probe above");
@@ -371,28 +371,28 @@ static struct probe_error *store_text(
 	return text ? NULL : mistake(p, "expected %s", expected);
 }
 
-static struct probe_error *take_means(struct parser *p)
+static struct probe_error *take_means(struct probes_text *p)
 {
 	struct probe_meaning *probe = last_probe(p);
 
 	return store_text(p, probe ? &probe->means : NULL, take_rest(p), "a text");
 }
 
-static struct probe_error *take_needs(struct parser *p)
+static struct probe_error *take_needs(struct probes_text *p)
 {
 	struct probe_meaning *probe = last_probe(p);
 
 	return store_text(p, probe ? &probe->needs : &p->needs, take_rest(p), "a text");
 }
 
-static struct probe_error *take_with(struct parser *p)
+static struct probe_error *take_with(struct probes_text *p)
 {
 	struct probe_meaning *probe = last_probe(p);
 
 	return store_text(p, probe ? &probe->with : NULL, take_word(p), "the probe's name");
 }
 
-static struct probe_error *take_takes(struct parser *p)
+static struct probe_error *take_takes(struct probes_text *p)
 {
 	struct probe_meaning *probe = last_probe(p);
 
@@ -414,7 +414,7 @@ static struct probe_error *set_names(
 	return NULL;
 }
 
-static struct probe_error *take_same(struct parser *p)
+static struct probe_error *take_same(struct probes_text *p)
 {
 	struct probe_meaning *probe = last_probe(p);
 	const char *names[PROBE_SAME_MAX], *name;
@@ -434,7 +434,7 @@ static struct probe_error *take_same(struct parser *p)
 		     : mistake(p, "expected names of arguments");
 }
 
-static struct probe_error *take_pair(struct parser *p)
+static struct probe_error *take_pair(struct probes_text *p)
 {
 	const char *begin = take_word(p), *ends[CATALOGUE_ARGS_MAX], *end;
 	struct probe_error *error = NULL;
@@ -460,7 +460,7 @@ static struct probe_error *take_pair(struct parser *p)
 
 static const struct {
 	const char *word;
-	struct probe_error *(*take)(struct parser *p);
+	struct probe_error *(*take)(struct probes_text *p);
 } lines[] = {
 	{"provider", take_provider},
 	{"probe", take_probe},
@@ -473,7 +473,7 @@ static const struct {
 	{"pair", take_pair},
 };
 
-static struct probe_error *take_line(struct parser *p)
+static struct probe_error *take_line(struct probes_text *p)
 {
 	struct probe_error *error;
 	const char *word;
@@ -504,7 +504,7 @@ static struct probe_error *take_line(struct parser *p)
 
 /* ---- Files ------------------------------------------------------------------------------ */
 
-static struct probe_error *take_lines(struct parser *p, size_t length)
+static struct probe_error *take_lines(struct probes_text *p, size_t length)
 {
 	char *end = p->file->text + length, *line = p->file->text;
 	struct probe_error *error = NULL;
@@ -525,7 +525,7 @@ static struct probe_error *take_lines(struct parser *p, size_t length)
 struct probe_error *catalogue_parse(
 	const char *path, const char *text, size_t length, struct catalogue_file *ret)
 {
-	struct parser p = {.path = path, .file = ret};
+	struct probes_text p = {.path = path, .file = ret};
 	struct probe_error *error;
 
 	*ret = (struct catalogue_file){0};

@@ -52,13 +52,13 @@ struct probe_pattern {
 };
 
 /* The text being parsed; columns count from 1. */
-struct parser {
+struct pattern_text {
 	const char *text;
 	struct probe_pattern *pattern;
 };
 
 static struct probe_error *mistake(
-	const struct parser *parser, const char *at, const char *expected)
+	const struct pattern_text *parser, const char *at, const char *expected)
 {
 	return probe_error_new(PROBE_ERROR_USAGE, "bad probe '%s', column %td: %s", parser->text,
 		at - parser->text + 1, expected);
@@ -69,7 +69,7 @@ static struct probe_error *mistake(
  * before a slash, or an argument in quotes: the message says how the same is asked
  * here. Returns NULL if it is none of them.
  */
-static struct probe_error *check_other_language(const struct parser *parser)
+static struct probe_error *check_other_language(const struct pattern_text *parser)
 {
 	const char *text = parser->text, *brace = strchr(text, '{'),
 		   *predicate = strstr(text, " /");
@@ -125,7 +125,7 @@ static char *double_dashes(const char *from, size_t length, bool is_glob)
 
 /* ---- The pattern itself ------------------------------------------------------ */
 
-static struct probe_error *parse_regex(const struct parser *parser, const char *end)
+static struct probe_error *parse_regex(const struct pattern_text *parser, const char *end)
 {
 	struct probe_pattern *pattern = parser->pattern;
 	char *source = strndup(parser->text + 1, (size_t)(end - parser->text) - 2);
@@ -148,7 +148,7 @@ static struct probe_error *parse_regex(const struct parser *parser, const char *
 
 /* fnmatch(3) matches an unclosed bracket literally, but no name contains one. */
 static struct probe_error *check_brackets(
-	const struct parser *parser, const char *from, const char *end)
+	const struct pattern_text *parser, const char *from, const char *end)
 {
 	for (const char *at = from; at < end; at++) {
 		const char *close;
@@ -173,7 +173,7 @@ static struct probe_error *check_brackets(
 
 /* No name contains a parenthesis: it belongs to a list of arguments that does not end the text. */
 static struct probe_error *check_parentheses(
-	const struct parser *parser, const char *from, const char *end)
+	const struct pattern_text *parser, const char *from, const char *end)
 {
 	for (; from < end; from++) {
 		if (*from == '(' || *from == ')')
@@ -245,7 +245,7 @@ static const char *skip_tool(const char *from, const char *end)
 	return length > 0 && last_colon(from + length, end) ? from + length : from;
 }
 
-static struct probe_error *parse_globs(const struct parser *parser, const char *end)
+static struct probe_error *parse_globs(const struct pattern_text *parser, const char *end)
 {
 	struct probe_pattern *pattern = parser->pattern;
 	const char *from = parser->text + (parser->text[0] == '%');
@@ -304,7 +304,7 @@ static const char *find_captures(const char *text)
 	return end;
 }
 
-static struct probe_error *parse(const struct parser *parser)
+static struct probe_error *parse(const struct pattern_text *parser)
 {
 	const char *text = parser->text, *captures = find_captures(text);
 	const char *expected, *end = captures;
@@ -359,7 +359,7 @@ struct probe_error *probe_pattern_parse_named(
 	if (!pattern)
 		return probe_error_no_memory();
 	pattern->catalogue = catalogue;
-	error = parse(&(struct parser){pattern->text, pattern});
+	error = parse(&(struct pattern_text){pattern->text, pattern});
 	if (error) {
 		probe_pattern_free(pattern);
 		return error;
@@ -470,7 +470,7 @@ struct probe_error *pattern_captures(const struct probe_pattern *pattern, const 
 		at = list;
 		expected = captures_parse(&at, captures, count_ret);
 		if (expected)
-			error = mistake(&(struct parser){.text = list}, at, expected);
+			error = mistake(&(struct pattern_text){.text = list}, at, expected);
 	}
 	free(list);
 	return probe_error_prefix(error, "%s:%s", provider, name);

@@ -58,14 +58,14 @@ static int compare_names(const char *a, const char *b, const char *c, const char
 	return order ? order : strcmp(b, d);
 }
 
-static int compare_probes(const void *a, const void *b)
+static int compare_names(const void *a, const void *b)
 {
 	const struct span_probe *x = a, *y = b;
 
 	return compare_names(x->provider, x->name, y->provider, y->name);
 }
 
-static int compare_pairs(const void *a, const void *b)
+static int compare_known(const void *a, const void *b)
 {
 	const struct pair *x = a, *y = b;
 
@@ -128,7 +128,7 @@ static struct pair *find_pair(
 	pair->public.name = memcpy(text + provider_size, name, stem);
 	while (stem && pair->public.name[stem - 1] == '_')
 		text[provider_size + --stem] = '\0';
-	place = tsearch(pair, &spans->pairs, compare_pairs);
+	place = tsearch(pair, &spans->pairs, compare_known);
 	if (!place || *place != pair)
 		free(pair);
 	return place ? *place : NULL;
@@ -138,7 +138,7 @@ static struct probe_error *find_probe(
 	struct probe_spans *spans, const char *provider, const char *name, struct span_probe **ret)
 {
 	struct span_probe wanted = {.provider = provider, .name = name}, *probe;
-	void **place = tfind(&wanted, &spans->probes, compare_probes);
+	void **place = tfind(&wanted, &spans->probes, compare_names);
 	size_t provider_size = strlen(provider) + 1, name_size = strlen(name) + 1;
 	struct probe_error *error;
 	char *text;
@@ -153,11 +153,11 @@ static struct probe_error *find_probe(
 	probe->provider = memcpy(text, provider, provider_size);
 	probe->name = memcpy(text + provider_size, name, name_size);
 	probe->index = spans->pairing.count;
-	error = tsearch(probe, &spans->probes, compare_probes)
+	error = tsearch(probe, &spans->probes, compare_names)
 			? pairing_add(&spans->pairing, probe->provider, name)
 			: probe_error_no_memory();
 	if (error) {
-		tdelete(probe, &spans->probes, compare_probes);
+		tdelete(probe, &spans->probes, compare_names);
 		free(probe);
 		return error;
 	}

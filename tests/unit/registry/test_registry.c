@@ -22,7 +22,7 @@
 #include "probe/list.h"
 
 enum {
-	ARENA_BYTES = 1 << 20,
+	ONE_ARENA_BYTES = 1 << 20,
 	DATA_BYTES = 1 << 20,
 	/* Places in an image's header. */
 	AT_MAGIC = 0,
@@ -73,15 +73,15 @@ static int host_setup(void **state)
 	header = map(DATA_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd);
 	close(fd);
 	fd = memfd_create(SHARED_NAME, MFD_CLOEXEC);
-	assert_int_equal(ftruncate(fd, ARENA_BYTES), 0);
-	h->arena = (uintptr_t)map(ARENA_BYTES, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd);
+	assert_int_equal(ftruncate(fd, ONE_ARENA_BYTES), 0);
+	h->arena = (uintptr_t)map(ONE_ARENA_BYTES, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd);
 	close(fd);
 	h->data = (uintptr_t)header;
 	*header = (struct data_header){.magic = DATA_MAGIC, .home = h->arena, .session = 1};
 	no_error(memory_open(getpid(), &h->mem));
 	h->registry = (struct registry){.home = h->arena, .next_session = 2, .guard = 0x1234};
 	*registry_add_arena(&h->registry) =
-		(struct reg_arena){.start = h->arena, .size = ARENA_BYTES};
+		(struct reg_arena){.start = h->arena, .size = ONE_ARENA_BYTES};
 	session = registry_add_session(&h->registry);
 	*session = (struct reg_session){.id = 1,
 		.flags = REG_SESSION_PERSISTENT,
@@ -100,7 +100,7 @@ static int host_teardown(void **state)
 {
 	struct host *h = *state;
 
-	munmap((void *)h->arena, ARENA_BYTES);
+	munmap((void *)h->arena, ONE_ARENA_BYTES);
 	munmap((void *)h->data, DATA_BYTES);
 	close(h->mem);
 	registry_deinit(&h->registry);
@@ -208,7 +208,7 @@ static void test_round_trip(void **state)
 static void test_publish(void **state)
 {
 	struct host *h = *state;
-	uint64_t second = h->arena + ARENA_BYTES / 2;
+	uint64_t second = h->arena + ONE_ARENA_BYTES / 2;
 	struct registry r;
 
 	store(h);
@@ -261,7 +261,7 @@ static void test_home_in_writable_memory(void **state)
 	struct registry r;
 
 	store(h);
-	assert_int_equal(mprotect((void *)h->arena, ARENA_BYTES, PROT_READ | PROT_WRITE), 0);
+	assert_int_equal(mprotect((void *)h->arena, ONE_ARENA_BYTES, PROT_READ | PROT_WRITE), 0);
 	no_error(load(&r));
 	assert_int_equal(r.home, 0);
 	registry_deinit(&r);
@@ -420,7 +420,7 @@ static void test_damaged_elements(void **state)
 	r->semaphores->added = 1;
 	r->arenas->size = UINT64_MAX & ~UINT64_C(4095);
 	refused(h, "damaged (an arena)");
-	r->arenas->size = ARENA_BYTES + 1;
+	r->arenas->size = ONE_ARENA_BYTES + 1;
 	refused(h, "damaged (an arena)");
 }
 
