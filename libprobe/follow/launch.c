@@ -280,7 +280,7 @@ static bool serve_all(struct launches *l)
  * Most stops follow the last one within microseconds; sleeping and being woken takes longer.
  * Threads that share the processor with us run first.
  */
-static void wait_for_stop(struct yield *yield, struct control_signals *signals, uint64_t moved_ns)
+static void wait_for_launch(struct yield *yield, struct control_signals *signals, uint64_t moved_ns)
 {
 	if (clock_monotonic_ns() - moved_ns >= AWAKE_NS || !yield_once(yield))
 		control_signals_wait(signals);
@@ -305,7 +305,7 @@ void launches_run(struct launches *launches)
 		if (progress.held || (all && !progress.any) || now >= end)
 			break;
 		if (all)
-			wait_for_stop(&launches->yield, &signals, moved);
+			wait_for_launch(&launches->yield, &signals, moved);
 	}
 	control_signals_give(&signals);
 	if (progress.held || progress.any || !all)

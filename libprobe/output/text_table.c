@@ -27,7 +27,7 @@ enum {
 /* ---- Cells ------------------------------------------------------------------------ */
 
 /* A line that is being written: its cells come in the order of the columns. */
-struct line {
+struct table_line {
 	struct grid *grid;
 	const struct probe_view *view;
 	bool has_coverage;		   /* some row is not counted as a whole */
@@ -38,18 +38,18 @@ struct line {
 	size_t stack_column;
 };
 
-static void next(struct line *line, bool right)
+static void next(struct table_line *line, bool right)
 {
 	grid_cell(line->grid, line->column++, right);
 }
 
-static void title(struct line *line, const char *text, bool right)
+static void title(struct table_line *line, const char *text, bool right)
 {
 	buffer_string(&line->grid->text, text);
 	next(line, right);
 }
 
-static void amount(struct line *line, const char *name, long double value, enum text_digits digits)
+static void amount(struct table_line *line, const char *name, long double value, enum text_digits digits)
 {
 	struct buffer *text = &line->grid->text;
 
@@ -65,7 +65,7 @@ static void amount(struct line *line, const char *name, long double value, enum 
 }
 
 /* A whole number keeps all its digits; an address is one, and not shown as such. */
-static void exact(struct line *line, const char *name, const struct probe_value *value)
+static void exact(struct table_line *line, const char *name, const struct probe_value *value)
 {
 	struct buffer *text = &line->grid->text;
 	double number = NAN;
@@ -85,7 +85,7 @@ static void exact(struct line *line, const char *name, const struct probe_value 
 	amount(line, name, number, TEXT_VALUE);
 }
 
-static void per_second(struct line *line, const char *name, double value)
+static void per_second(struct table_line *line, const char *name, double value)
 {
 	struct buffer *text = &line->grid->text;
 	uint64_t elapsed_ns = line->view->elapsed_ns;
@@ -97,7 +97,7 @@ static void per_second(struct line *line, const char *name, double value)
 	next(line, true);
 }
 
-static void change(struct line *line)
+static void change(struct table_line *line)
 {
 	double last = NAN;
 
@@ -108,7 +108,7 @@ static void change(struct line *line)
 	per_second(line, "GROWTH/s", last);
 }
 
-static void percentiles(struct line *line)
+static void percentiles(struct table_line *line)
 {
 	static const struct {
 		const char *name;
@@ -126,7 +126,7 @@ static void percentiles(struct line *line)
 	}
 }
 
-static void last_cells(struct line *line, struct format_context *context)
+static void last_cells(struct table_line *line, struct format_context *context)
 {
 	if (line->view->columns & PROBE_COLUMN_LAST)
 		exact(line, "LAST", line->row ? &line->row->row.last : NULL);
@@ -146,7 +146,7 @@ static void last_cells(struct line *line, struct format_context *context)
 	next(line, false);
 }
 
-static void figure_cells(struct line *line, struct format_context *context)
+static void figure_cells(struct table_line *line, struct format_context *context)
 {
 	static const struct probe_row none = {0};
 	const struct probe_row *row = line->row ? &line->row->row : &none;
@@ -203,7 +203,7 @@ static const struct probe_arg_meaning *meaning_of_key(
 	return NULL;
 }
 
-static void key_cells(struct line *line, size_t key_count)
+static void key_cells(struct table_line *line, size_t key_count)
 {
 	struct buffer *text = &line->grid->text;
 
@@ -225,7 +225,7 @@ static void key_cells(struct line *line, size_t key_count)
 }
 
 /* The other functions of a stack stand under the first one. */
-static void callers(const struct line *line)
+static void callers(const struct table_line *line)
 {
 	const struct probe_value *stack = line->stack;
 	struct grid *grid = line->grid;
@@ -242,7 +242,7 @@ static void callers(const struct line *line)
 }
 
 /* What is not counted of the row's probe follows all columns, without a title. */
-static void coverage_cell(struct line *line)
+static void coverage_cell(struct table_line *line)
 {
 	char text[PROBE_COVERAGE_BYTES] = "";
 
@@ -270,7 +270,7 @@ static void add_line(struct grid *grid, struct format_context *context,
 	const struct probe_table_row *row, size_t key_count, const struct probe_view *view,
 	bool has_coverage)
 {
-	struct line line = {.grid = grid, .view = view, .has_coverage = has_coverage, .row = row};
+	struct table_line line = {.grid = grid, .view = view, .has_coverage = has_coverage, .row = row};
 
 	if (row)
 		row_name(&grid->text, row);

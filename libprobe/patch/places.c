@@ -95,7 +95,7 @@ static uint64_t load(const uint8_t *bytes)
 }
 
 /* The memory that is being searched. */
-struct piece {
+struct file_piece {
 	uint64_t address;
 	const uint8_t *bytes;
 	size_t size, step;
@@ -104,7 +104,7 @@ struct piece {
 };
 
 /* The image that begins at an offset of a piece. */
-static bool tell_image(const struct piece *p, size_t at, const struct place_visitor *visitor)
+static bool tell_image(const struct file_piece *p, size_t at, const struct place_visitor *visitor)
 {
 	const struct arch_frame_layout *layout = p->layout;
 	const uint8_t *bytes = p->bytes + at;
@@ -126,13 +126,13 @@ static bool tell_image(const struct piece *p, size_t at, const struct place_visi
 }
 
 /* Does something begin in a piece at this distance before i, and must it be reported? */
-static bool begins(const struct piece *piece, size_t i, size_t before)
+static bool begins(const struct file_piece *piece, size_t i, size_t before)
 {
 	return i >= before && i - before < piece->step;
 }
 
 /* A word at i, as the program counter of an image or not. */
-static bool tell_word(const struct places *places, const struct piece *p, size_t i, uint64_t word,
+static bool tell_word(const struct places *places, const struct file_piece *p, size_t i, uint64_t word,
 	bool is_context, const struct place_visitor *visitor)
 {
 	return !places_have(places, word) ||
@@ -146,7 +146,7 @@ static uint64_t unguarded(const struct places *places, uint64_t word)
 	return (word >> shift | word << (-shift & 63)) ^ places->guard;
 }
 
-static bool is_context(const struct piece *p, size_t i)
+static bool is_context(const struct file_piece *p, size_t i)
 {
 	const size_t mark = i + p->layout->mark - p->layout->pc;
 
@@ -157,7 +157,7 @@ static bool is_context(const struct piece *p, size_t i)
  * Do registers without a mark have their program counter at i? The stack pointer, it, the flags. No
  * stack is in code; the notes that a controller has of its code look like this otherwise.
  */
-static bool is_in_registers(const struct piece *p, size_t i)
+static bool is_in_registers(const struct file_piece *p, size_t i)
 {
 	const struct mapping *m;
 	uint64_t sp;
@@ -172,7 +172,7 @@ static bool is_in_registers(const struct piece *p, size_t i)
 }
 
 /* The aligned words at [i, end) that are no program counters of images. */
-static bool look_at_words(const struct places *places, const struct piece *p, size_t i, size_t end,
+static bool look_at_words(const struct places *places, const struct file_piece *p, size_t i, size_t end,
 	const struct place_visitor *visitor)
 {
 	for (; i < end && i < p->step; i += 8) {
@@ -189,7 +189,7 @@ static bool look_at_words(const struct places *places, const struct piece *p, si
 }
 
 /* The marks that begin at [i, end): of images, or of copies of the registers alone. */
-static bool look_at_marks(const struct places *places, const struct piece *p, size_t i, size_t end,
+static bool look_at_marks(const struct places *places, const struct file_piece *p, size_t i, size_t end,
 	const struct place_visitor *visitor)
 {
 	const struct arch_frame_layout *layout = p->layout;
@@ -209,7 +209,7 @@ static bool look_at_marks(const struct places *places, const struct piece *p, si
 }
 
 /* The registers without a mark whose stack pointers are at [i, end). */
-static bool look_at_registers(const struct places *places, const struct piece *p, size_t i,
+static bool look_at_registers(const struct places *places, const struct file_piece *p, size_t i,
 	size_t end, const struct place_visitor *visitor)
 {
 	for (; i < end && i < p->step && i + 24 <= p->size; i++) {
@@ -269,7 +269,7 @@ bool places_scan(const struct places *places, uint64_t address, const uint8_t *b
 	size_t step, const struct place_visitor *visitor)
 {
 	const struct arch_frame_layout *layout = arch_process()->layout;
-	const struct piece piece = {address, bytes, size, step, layout, visitor->maps};
+	const struct file_piece piece = {address, bytes, size, step, layout, visitor->maps};
 	bool has_words = !places->are_code && !visitor->only_images, ok = true;
 
 	/* Few words matter: a block is examined only if it may contain one. */

@@ -59,7 +59,7 @@ struct around {
 };
 
 /* The search through one object. */
-struct search {
+struct word_search {
 	struct object *object;
 	const struct arch *arch;
 	const uint8_t *file;
@@ -75,7 +75,7 @@ struct search {
 
 /* The file's bytes of a segment, as far as the file has them. */
 static const uint8_t *segment_bytes(
-	const struct search *s, const struct object_segment *segment, size_t *size_ret)
+	const struct word_search *s, const struct object_segment *segment, size_t *size_ret)
 {
 	if (segment->offset >= s->file_size)
 		return NULL;
@@ -85,7 +85,7 @@ static const uint8_t *segment_bytes(
 	return s->file + segment->offset;
 }
 
-static void enter(struct search *s, size_t site)
+static void enter(struct word_search *s, size_t site)
 {
 	if (!s->proofs[site].move->cannot)
 		s->proofs[site].move->cannot = entered;
@@ -94,14 +94,14 @@ static void enter(struct search *s, size_t site)
 /* A reference to the middle of an instruction is none: other bytes look like one by chance. */
 static void on_reference(void *data, size_t site, uint64_t target)
 {
-	struct search *s = data;
+	struct word_search *s = data;
 
 	if (!(s->proofs[site].inside >> (target - s->windows.sites[site]) & 1))
 		enter(s, site);
 }
 
 /* Something leads to an address, which windows that overlap may share. */
-static void refer(struct search *s, uint64_t target)
+static void refer(struct word_search *s, uint64_t target)
 {
 	size_t found = arch_windows_find(&s->windows, target);
 
@@ -112,7 +112,7 @@ static void refer(struct search *s, uint64_t target)
 
 /* The file's bytes of a function, as far as the file has them. */
 static const uint8_t *range_bytes(
-	const struct search *s, struct object_range range, size_t *size_ret)
+	const struct word_search *s, struct object_range range, size_t *size_ret)
 {
 	const struct object_segment *segment = object_segment_of(s->object, range.start);
 	const uint8_t *bytes = segment ? segment_bytes(s, segment, size_ret) : NULL;
@@ -127,7 +127,7 @@ static const uint8_t *range_bytes(
 }
 
 /* Has a function, decoded, a jump to where a register or a word says? */
-static bool has_indirect_jump(const struct search *s, struct object_range range)
+static bool has_indirect_jump(const struct word_search *s, struct object_range range)
 {
 	size_t size, at = 0;
 	const uint8_t *bytes = range_bytes(s, range, &size);
@@ -150,7 +150,7 @@ static bool has_indirect_jump(const struct search *s, struct object_range range)
  * (__builtin_setjmp), but the code may also compute others from it, to jump to
  * one. Functions are in the order of their sites.
  */
-static void refer_label(struct search *s, uint64_t label)
+static void refer_label(struct word_search *s, uint64_t label)
 {
 	size_t i = ARRAY_SEARCH_ABOVE(s->functions, s->windows.count, range.end, label);
 
@@ -173,7 +173,7 @@ static void refer_label(struct search *s, uint64_t label)
  */
 static void on_constant(void *data, uint64_t base)
 {
-	struct search *s = data;
+	struct word_search *s = data;
 	const struct object_segment *segment = object_segment_of(s->object, base);
 	struct object_range functions = object_function_table(s->object);
 	const uint8_t *bytes;
@@ -210,7 +210,7 @@ static void on_label(void *data, uint64_t at)
 }
 
 /* Every aligned word of the file that is an address in a window. */
-static void search_words(struct search *s, const uint8_t *bytes, size_t size)
+static void find_words(struct word_search *s, const uint8_t *bytes, size_t size)
 {
 	struct object_range headers = object_program_headers(s->object);
 	uint64_t offset = (uint64_t)(bytes - s->file);
@@ -225,7 +225,7 @@ static void search_words(struct search *s, const uint8_t *bytes, size_t size)
 	}
 }
 
-static void search_object(struct search *s)
+static void search_object(struct word_search *s)
 {
 	struct arch_scan scan = {.windows = &s->windows,
 		.position_dependent = object_type(s->object) == ET_EXEC,
@@ -243,7 +243,7 @@ static void search_object(struct search *s)
 
 		if (!bytes || size < skip)
 			continue;
-		search_words(s, bytes + skip, size - skip);
+		find_words(s, bytes + skip, size - skip);
 		if (segments[i].executable)
 			s->arch->scan(bytes, size, segments[i].address, &scan);
 	}
@@ -261,7 +261,7 @@ static void search_object(struct search *s)
 
 /* Does the function, decoded from its start, have a branch into the window? */
 static bool function_enters(
-	const struct search *s, const struct proof *proof, const struct object_range *range)
+	const struct word_search *s, const struct proof *proof, const struct object_range *range)
 {
 	const struct plan *plan = proof->plan;
 	size_t size, at = 0;
@@ -291,7 +291,7 @@ static bool function_enters(
  * The code around an address that can be decoded from its start: the function there or, if no table
  * lists one (start-up code of the C runtime), what lies between the functions before and after it.
  */
-static bool decodable_range(struct search *s, uint64_t address, struct object_range *ret)
+static bool decodable_range(struct word_search *s, uint64_t address, struct object_range *ret)
 {
 	const struct object_segment *segment = object_segment_of(s->object, address);
 	struct object_function function;
@@ -323,7 +323,7 @@ static bool decodable_range(struct search *s, uint64_t address, struct object_ra
  * Looks for short branches into a window, first at every offset. A candidate is
  * believed only if the function it is in, decoded, really has one.
  */
-static const char *check_short_branches(struct search *s, const struct proof *proof)
+static const char *check_short_branches(struct word_search *s, const struct proof *proof)
 {
 	const struct plan *plan = proof->plan;
 	const struct object_segment *segment = object_segment_of(s->object, plan->pc);
@@ -369,7 +369,7 @@ static void on_landing_pad(uint64_t address, void *data)
 		landing->found = true;
 }
 
-static const char *check_landing_pads(const struct search *s, const struct plan *plan)
+static const char *check_landing_pads(const struct word_search *s, const struct plan *plan)
 {
 	struct landing landing = {.plan = plan, .length = s->windows.jump_length};
 	struct object_function function;
@@ -421,7 +421,7 @@ static int compare_proofs(const void *a, const void *b)
  * The function that contains a site; if no table lists it (assembly written by hand), what lies
  * between those before and after it. If even that is not known, it may jump anywhere.
  */
-static struct around function_of(struct search *s, uint64_t pc)
+static struct around function_of(struct word_search *s, uint64_t pc)
 {
 	struct around around = {.jumps = JUMPS_UNKNOWN};
 
@@ -430,7 +430,7 @@ static struct around function_of(struct search *s, uint64_t pc)
 	return around;
 }
 
-static bool sort_sites(struct search *s, const struct sdt_notes *notes)
+static bool sort_sites(struct word_search *s, const struct sdt_notes *notes)
 {
 	s->sites = calloc(notes->count + 1, sizeof(*s->sites));
 	if (!s->sites)
@@ -442,7 +442,7 @@ static bool sort_sites(struct search *s, const struct sdt_notes *notes)
 }
 
 /* What moves runs elsewhere: a breakpoint of others, at another site, would end in our jump. */
-static bool has_another_site(const struct search *s, uint64_t start, uint64_t end)
+static bool has_another_site(const struct word_search *s, uint64_t start, uint64_t end)
 {
 	size_t first = array_search(s->sites, s->site_count, sizeof(*s->sites), 0, start);
 
@@ -454,7 +454,7 @@ static bool has_another_site(const struct search *s, uint64_t start, uint64_t en
  * prefix, to run the rest of the instruction without it: glibc skips `lock` in this way.
  */
 static uint64_t find_inside(
-	const struct search *s, const struct proof *proof, const struct arch_moved *moved)
+	const struct word_search *s, const struct proof *proof, const struct arch_moved *moved)
 {
 	const struct plan_move *move = proof->move;
 	uint64_t inside = 0;
@@ -474,7 +474,7 @@ static uint64_t find_inside(
 }
 
 /* Can the instructions after a site run elsewhere at all? */
-static void try_move(const struct search *s, struct proof *proof)
+static void try_move(const struct word_search *s, struct proof *proof)
 {
 	const struct plan *plan = proof->plan;
 	struct plan_move *move = proof->move;
@@ -497,7 +497,7 @@ static void try_move(const struct search *s, struct proof *proof)
 }
 
 /* Decides about `count` proofs, sorted, with windows of one length. */
-static struct probe_error *prove_windows(struct search *s, struct proof *proofs, size_t count)
+static struct probe_error *prove_windows(struct word_search *s, struct proof *proofs, size_t count)
 {
 	AUTO_FREE uint64_t *sites = calloc(count, sizeof(*sites));
 	AUTO_FREE struct around *functions = calloc(count, sizeof(*functions));
@@ -549,7 +549,7 @@ static size_t take_distinct(struct proof *proofs, size_t count)
 struct probe_error *prove(struct object *object, const struct arch *arch,
 	const struct sdt_notes *notes, struct proof *proofs, size_t count)
 {
-	struct search *s = calloc(1, sizeof(*s));
+	struct word_search *s = calloc(1, sizeof(*s));
 	struct probe_error *error;
 	size_t distinct;
 

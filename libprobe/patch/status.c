@@ -25,7 +25,7 @@
 enum { BUSY_TRIES = 50, BUSY_WAIT_NS = 10000000 };
 
 /* What is read of a target for the state of all its probes, with few system calls. */
-struct snapshot {
+struct sites_view {
 	/* In the order of the probes: those for tracers, then those for handlers. */
 	struct edits semaphores;
 	struct edits toggles; /* a byte for each site of OCaml's probes, in their order */
@@ -35,7 +35,7 @@ struct snapshot {
 	enum site_state *states; /* of the registry's sites */
 };
 
-static void snapshot_deinit(struct snapshot *snapshot, const struct registry *r)
+static void snapshot_deinit(struct sites_view *snapshot, const struct registry *r)
 {
 	for (size_t i = 0; snapshot->counters && i < r->session_count; i++)
 		free(snapshot->counters[i]);
@@ -116,7 +116,7 @@ static struct probe_error *read_counters(
 	return NULL;
 }
 
-static struct probe_error *snapshot_read(struct snapshot *snapshot, pid_t pid,
+static struct probe_error *sites_view_read(struct sites_view *snapshot, pid_t pid,
 	const struct maps *maps, const struct registry *r, const struct selection *s)
 {
 	struct probe_error *error = read_all_semaphores(&snapshot->semaphores, pid, s);
@@ -149,7 +149,7 @@ struct look {
 	struct modules modules;
 	struct registry registry;
 	struct selection selection;
-	struct snapshot snapshot;
+	struct sites_view snapshot;
 };
 
 static void look_deinit(struct look *look)
@@ -175,7 +175,7 @@ static struct probe_error *read_once(pid_t pid, struct look *look)
 	if (!error)
 		error = select_probes(&look->modules, NULL, 0, &look->selection);
 	if (!error)
-		error = snapshot_read(
+		error = sites_view_read(
 			&look->snapshot, pid, &look->maps, &look->registry, &look->selection);
 	return error;
 }
@@ -221,7 +221,7 @@ static uint64_t sum_counters(
 }
 
 /* The hits of a probe of a persistent session; false: nobody has counted them all. */
-static bool find_hits(const struct snapshot *snapshot, const struct registry *r,
+static bool find_hits(const struct sites_view *snapshot, const struct registry *r,
 	const struct reg_probe *probe, uint64_t *ret)
 {
 	const struct reg_session *session = registry_session(r, probe->session);
@@ -280,7 +280,7 @@ static uint32_t highest_semaphore(
 }
 
 /* Is the handler of a site called, or not, against what the count says? */
-static void add_toggle(const struct snapshot *snapshot, size_t toggle, uint32_t handlers,
+static void add_toggle(const struct sites_view *snapshot, size_t toggle, uint32_t handlers,
 	bool patched, struct probe_status *ret)
 {
 	const uint8_t *found = edits_found(&snapshot->toggles, toggle);
@@ -301,7 +301,7 @@ static void add_toggle(const struct snapshot *snapshot, size_t toggle, uint32_t 
 
 /* `handlers`: how many want its own handlers to be called. *toggle: the next of the snapshot. */
 static struct probe_error *probe_state(struct probe_target *target, const struct registry *r,
-	const struct snapshot *snapshot, const struct selection *s,
+	const struct sites_view *snapshot, const struct selection *s,
 	const struct select_probe *probe, uint32_t handlers, size_t *toggle,
 	struct probe_status *ret)
 {
@@ -341,7 +341,7 @@ static struct probe_error *probe_states(
 {
 	const struct registry *r = &look->registry;
 	const struct selection *s = &look->selection;
-	const struct snapshot *snapshot = &look->snapshot;
+	const struct sites_view *snapshot = &look->snapshot;
 	uint64_t *addresses = calloc(s->site_count + 1, sizeof(*addresses));
 	struct probe_error *error = addresses ? NULL : probe_error_no_memory();
 	size_t at = 0, toggle = 0;

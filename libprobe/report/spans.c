@@ -51,25 +51,25 @@ struct probe_spans {
 	struct open_span *ended; /* the last, that the caller may still look at */
 };
 
-static int compare_names(const char *a, const char *b, const char *c, const char *d)
+static int span_names_cmp(const char *a, const char *b, const char *c, const char *d)
 {
 	int order = strcmp(a, c);
 
 	return order ? order : strcmp(b, d);
 }
 
-static int compare_names(const void *a, const void *b)
+static int span_names_cmp(const void *a, const void *b)
 {
 	const struct span_probe *x = a, *y = b;
 
-	return compare_names(x->provider, x->name, y->provider, y->name);
+	return span_names_cmp(x->provider, x->name, y->provider, y->name);
 }
 
-static int compare_known(const void *a, const void *b)
+static int span_pairs_cmp(const void *a, const void *b)
 {
 	const struct pair *x = a, *y = b;
 
-	return compare_names(
+	return span_names_cmp(
 		x->public.provider, x->public.name, y->public.provider, y->public.name);
 }
 
@@ -128,7 +128,7 @@ static struct pair *find_pair(
 	pair->public.name = memcpy(text + provider_size, name, stem);
 	while (stem && pair->public.name[stem - 1] == '_')
 		text[provider_size + --stem] = '\0';
-	place = tsearch(pair, &spans->pairs, compare_known);
+	place = tsearch(pair, &spans->pairs, span_pairs_cmp);
 	if (!place || *place != pair)
 		free(pair);
 	return place ? *place : NULL;
@@ -138,7 +138,7 @@ static struct probe_error *find_probe(
 	struct probe_spans *spans, const char *provider, const char *name, struct span_probe **ret)
 {
 	struct span_probe wanted = {.provider = provider, .name = name}, *probe;
-	void **place = tfind(&wanted, &spans->probes, compare_names);
+	void **place = tfind(&wanted, &spans->probes, span_names_cmp);
 	size_t provider_size = strlen(provider) + 1, name_size = strlen(name) + 1;
 	struct probe_error *error;
 	char *text;
@@ -153,11 +153,11 @@ static struct probe_error *find_probe(
 	probe->provider = memcpy(text, provider, provider_size);
 	probe->name = memcpy(text + provider_size, name, name_size);
 	probe->index = spans->pairing.count;
-	error = tsearch(probe, &spans->probes, compare_names)
+	error = tsearch(probe, &spans->probes, span_names_cmp)
 			? pairing_add(&spans->pairing, probe->provider, name)
 			: probe_error_no_memory();
 	if (error) {
-		tdelete(probe, &spans->probes, compare_names);
+		tdelete(probe, &spans->probes, span_names_cmp);
 		free(probe);
 		return error;
 	}
