@@ -51,7 +51,7 @@ struct probe_spans {
 	struct open_span *ended; /* the last, that the caller may still look at */
 };
 
-static int span_names_cmp(const char *a, const char *b, const char *c, const char *d)
+static int order_names(const char *a, const char *b, const char *c, const char *d)
 {
 	int order = strcmp(a, c);
 
@@ -62,14 +62,14 @@ static int span_names_cmp(const void *a, const void *b)
 {
 	const struct span_probe *x = a, *y = b;
 
-	return span_names_cmp(x->provider, x->name, y->provider, y->name);
+	return order_names(x->provider, x->name, y->provider, y->name);
 }
 
 static int span_pairs_cmp(const void *a, const void *b)
 {
 	const struct pair *x = a, *y = b;
 
-	return span_names_cmp(
+	return order_names(
 		x->public.provider, x->public.name, y->public.provider, y->public.name);
 }
 
