@@ -199,10 +199,10 @@ $(ALL_OBJ): $(BUILD)/obj/%.o: %.c $(SETTINGS) | $(FIRST)
 # The lines of the catalogue, as string literals.
 $(BUILTIN:.o=.c): $(PROBES) $(SOURCES)
 	@mkdir -p $(@D)
-	@printf '%s\n' '#include "libprobe/query/builtin.h"' 'const char catalogue_builtin[] =' >$@
+	@printf '%s\n' '#include "libprobe/query/query.h"' 'const char catalogue_builtin[] =' >$@
 	@sed 's/[\\"]/\\&/g; s/.*/"&\\n"/' $(PROBES) >>$@
 	@printf '%s\n' ';' 'const size_t catalogue_builtin_length = sizeof(catalogue_builtin) - 1;' >>$@
-$(BUILTIN): $(BUILTIN:.o=.c) libprobe/query/builtin.h $(SETTINGS)
+$(BUILTIN): $(BUILTIN:.o=.c) libprobe/query/query.h $(SETTINGS)
 	$(call say_folder,CC,libprobe/catalogue)
 	$(Q)$(COMPILE) $< -o $@
 

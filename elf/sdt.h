@@ -34,7 +34,7 @@ struct sdt_notes {
 	size_t defect_count;
 	char *storage; /* the notes' bytes; the strings point here */
 	/*
-	 * Where not all notes are known (libprobe/query/recall.h): the address that the first
+	 * Where not all notes are known (libprobe/query/query.h): the address that the first
 	 * one of the file has; 0: see the first one.
 	 */
 	uint64_t first;

@@ -12,10 +12,10 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "libprobe/follow/gate.h"
-#include "libprobe/patch/plan.h"
-#include "libprobe/process/memory.h"
-#include "libprobe/registry/target.h"
+#include "libprobe/follow/follow.h"
+#include "libprobe/patch/patch.h"
+#include "libprobe/process/process.h"
+#include "libprobe/registry/registry.h"
 
 static const char state_function[] = "_dl_debug_state", state_variable[] = "_r_debug";
 static const char exec_function[] = "execve";

@@ -21,7 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "libprobe/follow/gate.h"
+#include "libprobe/follow/follow.h"
 
 static _Atomic uint32_t *shared_word(uint32_t *word)
 {

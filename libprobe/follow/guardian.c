@@ -47,7 +47,7 @@
 #include <unistd.h>
 
 #include "libprobe/base/clock.h"
-#include "libprobe/follow/guardian.h"
+#include "libprobe/follow/follow.h"
 
 enum {
 	HOLD_NS = 500000000,

@@ -31,9 +31,8 @@
 
 #include "libprobe/base/clock.h"
 #include "libprobe/base/file.h"
-#include "libprobe/process/distant.h"
-#include "libprobe/follow/hold.h"
-#include "libprobe/follow/rights.h"
+#include "libprobe/process/process.h"
+#include "libprobe/follow/follow.h"
 #include "libprobe/base/procfs.h"
 
 enum {

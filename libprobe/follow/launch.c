@@ -29,10 +29,8 @@
 
 #include "libprobe/base/array.h"
 #include "libprobe/base/clock.h"
-#include "libprobe/follow/hold.h"
-#include "libprobe/follow/launch.h"
-#include "libprobe/follow/rights.h"
-#include "libprobe/process/memory.h"
+#include "libprobe/follow/follow.h"
+#include "libprobe/process/process.h"
 
 enum {
 	RUN_NS = 3000000, /* others wait for our caller, too */

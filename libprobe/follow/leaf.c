@@ -15,9 +15,8 @@
 
 #include "libprobe/base/clock.h"
 #include "libprobe/base/file.h"
-#include "libprobe/follow/leaf.h"
-#include "libprobe/follow/program.h"
-#include "libprobe/process/maps.h"
+#include "libprobe/follow/follow.h"
+#include "libprobe/process/process.h"
 
 enum { ENVIRONMENT_MAX = 32768 /* with more it is no leaf */ };
 

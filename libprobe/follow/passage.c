@@ -56,7 +56,7 @@
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 
-#include "libprobe/follow/stages.h"
+#include "libprobe/follow/follow.h"
 #include "libprobe/base/procfs.h"
 
 enum {

@@ -11,10 +11,9 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-#include "libprobe/follow/program.h"
-#include "libprobe/process/modules.h"
-#include "libprobe/process/memory.h"
-#include "libprobe/registry/threads.h"
+#include "libprobe/follow/follow.h"
+#include "libprobe/process/process.h"
+#include "libprobe/registry/registry.h"
 
 struct file *program_file(pid_t pid, const struct files *files)
 {

@@ -14,8 +14,8 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#include "libprobe/follow/rights.h"
-#include "libprobe/process/memory.h"
+#include "libprobe/follow/follow.h"
+#include "libprobe/process/process.h"
 
 enum {
 	SEEN_PATH_MAX = RIGHTS_PATH_MAX + 64,

@@ -23,7 +23,7 @@
 
 #include "libprobe/base/clock.h"
 #include "libprobe/base/error.h"
-#include "libprobe/follow/seek.h"
+#include "libprobe/follow/follow.h"
 #include "libprobe/base/procfs.h"
 
 enum {

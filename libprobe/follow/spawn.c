@@ -18,9 +18,9 @@
 
 #include "arch/arch.h"
 #include "libprobe/base/worker.h"
-#include "libprobe/follow/passage.h"
-#include "libprobe/process/seccomp.h"
-#include "libprobe/registry/target.h"
+#include "libprobe/follow/follow.h"
+#include "libprobe/process/process.h"
+#include "libprobe/registry/registry.h"
 
 /* What the child writes before it gives up. */
 struct failure {

@@ -6,13 +6,8 @@
 #include <sys/wait.h>
 
 #include "libprobe/base/clock.h"
-#include "libprobe/follow/leaf.h"
-#include "libprobe/follow/program.h"
-#include "libprobe/follow/stages.h"
-#include "libprobe/ptrace/settle.h"
-#include "libprobe/ptrace/nearby.h"
-#include "libprobe/ptrace/registers.h"
-#include "libprobe/ptrace/restart.h"
+#include "libprobe/follow/follow.h"
+#include "libprobe/ptrace/ptrace.h"
 
 enum {
 	LOADER_CALLS_MAX = 100000,

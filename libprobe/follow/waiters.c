@@ -19,9 +19,9 @@
 #include "libprobe/base/array.h"
 #include "libprobe/base/clock.h"
 #include "libprobe/base/file.h"
-#include "libprobe/follow/waiters.h"
+#include "libprobe/follow/follow.h"
 #include "libprobe/base/procfs.h"
-#include "libprobe/ptrace/children.h"
+#include "libprobe/ptrace/ptrace.h"
 
 enum {
 	FIND_NS = 500000000,	 /* between arriving at the gate and waiting there, at the most */

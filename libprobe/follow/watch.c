@@ -27,20 +27,12 @@
 #include <unistd.h>
 
 #include "libprobe/base/clock.h"
-#include "libprobe/follow/leaf.h"
-#include "libprobe/follow/program.h"
-#include "libprobe/follow/seek.h"
-#include "libprobe/follow/watch.h"
-#include "libprobe/process/auxv.h"
-#include "libprobe/process/maps.h"
-#include "libprobe/process/memory.h"
+#include "libprobe/follow/follow.h"
+#include "libprobe/process/process.h"
 #include "libprobe/base/procfs.h"
-#include "libprobe/patch/inherited.h"
-#include "libprobe/ptrace/children.h"
-#include "libprobe/ptrace/control.h"
+#include "libprobe/patch/patch.h"
+#include "libprobe/ptrace/ptrace.h"
 #include "libprobe/registry/registry.h"
-#include "libprobe/registry/site.h"
-#include "libprobe/registry/target.h"
 
 enum {
 	SCAN_NS = 2000000, /* at least, between two looks at children */

@@ -14,7 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "libprobe/output/server.h"
+#include "libprobe/output/output.h"
 
 union address {
 	struct sockaddr any;

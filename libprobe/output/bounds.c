@@ -14,7 +14,7 @@
  */
 #include <math.h>
 
-#include "libprobe/output/metrics.h"
+#include "libprobe/output/output.h"
 
 enum { DECADES = 9, FIRST_DOUBLE = -10 };
 

@@ -3,7 +3,7 @@
 #ifndef LIBPROBE_OUTPUT_CURL_H
 #define LIBPROBE_OUTPUT_CURL_H
 
-#include "libprobe/output/client.h"
+#include "libprobe/output/output.h"
 
 #ifdef HTTP_CLIENT_BUILT
 #include <curl/curl.h>

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "libprobe/output/metrics.h"
+#include "libprobe/output/output.h"
 
 const struct metric_family metric_left_out = {.name = "probectl_rows_left_out",
 	.help = "Rows without room, which are in no metric",

@@ -18,8 +18,7 @@
 #include <string.h>
 
 #include "libprobe/base/utf8.h"
-#include "libprobe/output/flame.h"
-#include "libprobe/output/text.h"
+#include "libprobe/output/output.h"
 
 enum { WIDTH = 1200, MARGIN = 10, TOP = 30, ROW = 17, TEXT_INDENT = 3, TEXT_BASE = 12 };
 

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "libprobe/base/array.h"
-#include "libprobe/output/grid.h"
+#include "libprobe/output/output.h"
 #include "libprobe/base/utf8.h"
 
 bool grid_init(struct grid *grid)

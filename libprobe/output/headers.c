@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libprobe/output/client.h"
+#include "libprobe/output/output.h"
 
 /* What a name of a header may have (RFC 9110, 5.6.2). */
 static bool is_name(const char *text, size_t length)

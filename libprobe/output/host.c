@@ -22,11 +22,8 @@
 
 #include "libprobe/base/clock.h"
 #include "libprobe/base/worker.h"
-#include "libprobe/output/format.h"
-#include "libprobe/session/guest.h"
-#include "libprobe/session/tags.h"
-#include "libprobe/session/tracer.h"
-#include "libprobe/session/wire.h"
+#include "libprobe/output/output.h"
+#include "libprobe/session/session.h"
 
 enum { NSEC_PER_SEC = 1000000000, NSEC_PER_MSEC = 1000000, PIPE_BYTES = 1 << 20, TIMEOUT_S = 10 };
 

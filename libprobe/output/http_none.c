@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Replaces the server, the client or both, if their libraries' headers were missing at build time.
  */
-#include "libprobe/output/client.h"
-#include "libprobe/output/server.h"
+#include "libprobe/output/output.h"
 
 #ifndef HTTP_SERVER_BUILT
 struct probe_error *http_server_open(

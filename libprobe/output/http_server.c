@@ -8,7 +8,7 @@
  * timeout begins again with every byte, so somebody who sends one now and then would stay forever.
  * A page is made once, however many ask for it, until http_server_renew().
  */
-#include "libprobe/output/server.h"
+#include "libprobe/output/output.h"
 
 #ifdef HTTP_SERVER_BUILT
 #include <dlfcn.h>

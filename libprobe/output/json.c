@@ -33,8 +33,7 @@
 #include <string.h>
 
 #include "libprobe/base/value.h"
-#include "libprobe/output/json.h"
-#include "libprobe/output/stacks.h"
+#include "libprobe/output/output.h"
 
 void json_string(struct buffer *out, const char *text, size_t length)
 {

@@ -11,8 +11,7 @@
  * "unknown" if the caller of the outermost frame is not known. "offset" is that of
  * "ip" in the symbol, or, where "symbol" is null, in the module.
  */
-#include "libprobe/output/json.h"
-#include "libprobe/output/stacks.h"
+#include "libprobe/output/output.h"
 
 static void text_or_null(struct buffer *out, const char *key, const char *text)
 {

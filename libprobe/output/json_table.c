@@ -19,9 +19,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "libprobe/output/json.h"
+#include "libprobe/output/output.h"
 #include "libprobe/base/value.h"
-#include "libprobe/session/table.h"
+#include "libprobe/session/session.h"
 
 /* Whole numbers stay so as far as 64 bits reach. */
 void json_number_field(struct buffer *out, const char *key, long double value)

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "libprobe/base/value.h"
-#include "libprobe/output/model.h"
-#include "libprobe/session/table.h"
+#include "libprobe/output/output.h"
+#include "libprobe/session/session.h"
 
 static bool take_text(const char *name, const char *text, metric_take_label *take, void *data)
 {

@@ -5,8 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "libprobe/output/server.h"
-#include "libprobe/output/metrics.h"
+#include "libprobe/output/output.h"
 
 struct probe_metrics_server {
 	struct http_pages pages;

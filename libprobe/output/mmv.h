@@ -3,7 +3,7 @@
 #ifndef LIBPROBE_OUTPUT_MMV_H
 #define LIBPROBE_OUTPUT_MMV_H
 
-#include "libprobe/output/pcp.h"
+#include "libprobe/output/output.h"
 
 #ifdef PCP_BUILT
 #include <pcp/pmapi.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Names and labels of metric instances. */
-#include "libprobe/output/pcp.h"
+#include "libprobe/output/output.h"
 
 #ifdef PCP_BUILT
 #include <stdio.h>

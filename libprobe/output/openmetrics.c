@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "libprobe/output/metrics.h"
+#include "libprobe/output/output.h"
 
 enum { BOUND_BYTES = 32 };
 

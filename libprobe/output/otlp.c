@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "libprobe/base/clock.h"
-#include "libprobe/output/otlp.h"
+#include "libprobe/output/output.h"
 
 enum { SPANS_MAX = 512, SPANS_BYTES = 1 << 20 };
 

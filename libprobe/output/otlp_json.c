@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "libprobe/base/value.h"
-#include "libprobe/output/otlp.h"
+#include "libprobe/output/output.h"
 
 static void separate(struct buffer *out)
 {

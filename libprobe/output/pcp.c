@@ -19,7 +19,7 @@
  * uses it, because it exports the same process or by chance, the name gets the suffix "#2".
  */
 #include "libprobe/base/array.h"
-#include "libprobe/output/pcp.h"
+#include "libprobe/output/output.h"
 
 #ifdef PCP_BUILT
 #include <search.h>

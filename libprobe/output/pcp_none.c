@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Replaces Performance Co-Pilot support if its headers were missing at build time. */
-#include "libprobe/output/pcp.h"
+#include "libprobe/output/output.h"
 
 #ifndef PCP_BUILT
 #include "probe/pcp.h"

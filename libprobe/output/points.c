@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "libprobe/output/otlp.h"
+#include "libprobe/output/output.h"
 
 enum { CUMULATIVE = 2 };
 

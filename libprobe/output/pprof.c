@@ -18,8 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libprobe/output/protobuf.h"
-#include "libprobe/output/stacks.h"
+#include "libprobe/output/output.h"
 #include "libprobe/base/frame_text.h"
 
 /* Fields of the messages. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "libprobe/output/protobuf.h"
+#include "libprobe/output/output.h"
 
 enum { VARINT = 0, LENGTH_DELIMITED = 2 };
 

@@ -4,8 +4,8 @@
 
 #include "libprobe/base/clock.h"
 #include "libprobe/base/value.h"
-#include "libprobe/output/model.h"
-#include "libprobe/session/table.h"
+#include "libprobe/output/output.h"
+#include "libprobe/session/session.h"
 
 /* clang-format off */
 const struct metric_info metric_infos[METRIC_QUANTITY_COUNT] = {

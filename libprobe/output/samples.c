@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "libprobe/output/metrics.h"
+#include "libprobe/output/output.h"
 
 bool metric_is_same_tracer(const struct probe_view *a, const struct probe_view *b)
 {

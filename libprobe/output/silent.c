@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A format without words: the owner of the sink writes into its buffer. */
-#include "libprobe/output/format.h"
+#include "libprobe/output/output.h"
 
 static void silent_hit(struct format_context *context, const struct probe_hit *hit,
 	const struct probe_session_probe *probe, const char *comm)

@@ -28,7 +28,7 @@
 #include <unistd.h>
 
 #include "libprobe/base/file.h"
-#include "libprobe/output/format.h"
+#include "libprobe/output/output.h"
 
 enum {
 	SINK_FULL_BYTES = 256 << 10,

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "libprobe/output/otlp.h"
-#include "libprobe/session/table.h"
+#include "libprobe/output/output.h"
+#include "libprobe/session/session.h"
 
 enum { INTERNAL = 1, STATUS_ERROR = 2 };
 

@@ -6,8 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libprobe/output/flame.h"
-#include "libprobe/output/stacks.h"
+#include "libprobe/output/output.h"
 #include "libprobe/base/frame_text.h"
 
 size_t stacks_depth(const struct probe_stacks_row *row)

@@ -10,7 +10,7 @@
 
 #include "libprobe/base/array.h"
 #include "libprobe/base/clock.h"
-#include "libprobe/output/metrics.h"
+#include "libprobe/output/output.h"
 
 /* ---- Names of rows ------------------------------------------------------------- */
 

@@ -23,8 +23,7 @@
 #include <time.h>
 
 #include "libprobe/base/value.h"
-#include "libprobe/output/stacks.h"
-#include "libprobe/output/text.h"
+#include "libprobe/output/output.h"
 
 enum {
 	PID_WIDTH = 7,	    /* the kernel's largest pid_max is 4194304 */

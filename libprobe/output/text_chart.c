@@ -14,7 +14,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "libprobe/output/text.h"
+#include "libprobe/output/output.h"
 #include "libprobe/base/value.h"
 #include "probe/sink.h"
 

@@ -22,8 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libprobe/output/stacks.h"
-#include "libprobe/output/text.h"
+#include "libprobe/output/output.h"
 
 enum { COUNT_WIDTH = 12 };
 

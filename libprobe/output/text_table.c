@@ -12,10 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libprobe/output/grid.h"
-#include "libprobe/output/text.h"
+#include "libprobe/output/output.h"
 #include "libprobe/base/value.h"
-#include "libprobe/session/table.h"
+#include "libprobe/session/session.h"
 #include "probe/catalogue.h"
 
 enum {
@@ -49,7 +48,8 @@ static void title(struct table_line *line, const char *text, bool right)
 	next(line, right);
 }
 
-static void amount(struct table_line *line, const char *name, long double value, enum text_digits digits)
+static void amount(
+	struct table_line *line, const char *name, long double value, enum text_digits digits)
 {
 	struct buffer *text = &line->grid->text;
 
@@ -270,7 +270,8 @@ static void add_line(struct grid *grid, struct format_context *context,
 	const struct probe_table_row *row, size_t key_count, const struct probe_view *view,
 	bool has_coverage)
 {
-	struct table_line line = {.grid = grid, .view = view, .has_coverage = has_coverage, .row = row};
+	struct table_line line = {
+		.grid = grid, .view = view, .has_coverage = has_coverage, .row = row};
 
 	if (row)
 		row_name(&grid->text, row);

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "libprobe/output/text.h"
+#include "libprobe/output/output.h"
 #include "probe/sink.h"
 
 void probe_duration_text(char text[PROBE_DURATION_BYTES], double ns)

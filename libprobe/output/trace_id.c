@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "libprobe/base/value.h"
-#include "libprobe/output/otlp.h"
+#include "libprobe/output/output.h"
 
 static bool is_digit(char c)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What a row has, as values of metrics. */
-#include "libprobe/output/pcp.h"
+#include "libprobe/output/output.h"
 
 #ifdef PCP_BUILT
 #include <math.h>

@@ -9,12 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libprobe/query/pattern.h"
-#include "libprobe/patch/attempt.h"
-#include "libprobe/patch/enable.h"
-#include "libprobe/patch/install.h"
-#include "libprobe/patch/toggles.h"
-#include "libprobe/registry/target.h"
+#include "libprobe/query/query.h"
+#include "libprobe/patch/patch.h"
+#include "libprobe/registry/registry.h"
 
 /* What a list of actions does to a probe. */
 struct outcome {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "libprobe/patch/attempt.h"
-#include "libprobe/patch/report.h"
+#include "libprobe/patch/patch.h"
 
 struct attempt attempt_begin(const struct probe_target *target, struct probe_report *report)
 {

@@ -21,8 +21,7 @@
  */
 #include <stdlib.h>
 
-#include "libprobe/patch/before.h"
-#include "libprobe/patch/prove.h"
+#include "libprobe/patch/patch.h"
 
 enum { CHUNK_BYTES = 4096, PAGE_BYTES = 4096 };
 

@@ -19,16 +19,9 @@
 #include "libprobe/base/array.h"
 #include "libprobe/base/cleanup.h"
 #include "libprobe/base/page.h"
-#include "libprobe/process/safe.h"
-#include "libprobe/patch/install.h"
-#include "libprobe/patch/plan.h"
-#include "libprobe/patch/neighbours.h"
-#include "libprobe/patch/puns.h"
-#include "libprobe/process/memory.h"
-#include "libprobe/registry/site.h"
-#include "libprobe/registry/space.h"
-#include "libprobe/registry/target.h"
-#include "libprobe/registry/threads.h"
+#include "libprobe/process/process.h"
+#include "libprobe/patch/patch.h"
+#include "libprobe/registry/registry.h"
 
 /*
  * Where the stub of a site leads: to the stub that its jump leads to now, or to its tail. After a

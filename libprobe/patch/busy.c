@@ -15,9 +15,8 @@
 
 #include "arch/layout.h"
 #include "libprobe/base/array.h"
-#include "libprobe/patch/busy.h"
-#include "libprobe/process/memory.h"
-#include "libprobe/process/served.h"
+#include "libprobe/patch/patch.h"
+#include "libprobe/process/process.h"
 
 enum { SLOTS_AT_ONCE = 64 };
 

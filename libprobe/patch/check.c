@@ -3,9 +3,8 @@
 #include <stdlib.h>
 
 #include "libprobe/base/cleanup.h"
-#include "libprobe/patch/list.h"
-#include "libprobe/query/pattern.h"
-#include "libprobe/query/select.h"
+#include "libprobe/patch/patch.h"
+#include "libprobe/query/query.h"
 
 /* The first mistake; *any_ret: a probe has what the pattern names. */
 static struct probe_error *check_file(

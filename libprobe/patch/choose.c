@@ -11,17 +11,9 @@
 #include "libprobe/base/array.h"
 #include "libprobe/base/cleanup.h"
 #include "libprobe/base/page.h"
-#include "libprobe/patch/unfit.h"
-#include "libprobe/patch/claims.h"
-#include "libprobe/patch/install.h"
-#include "libprobe/patch/known.h"
-#include "libprobe/patch/puns.h"
-#include "libprobe/patch/report.h"
-#include "libprobe/process/edits.h"
-#include "libprobe/process/memory.h"
-#include "libprobe/registry/site.h"
-#include "libprobe/registry/space.h"
-#include "libprobe/patch/plan.h"
+#include "libprobe/patch/patch.h"
+#include "libprobe/process/process.h"
+#include "libprobe/registry/registry.h"
 
 static const char no_count[] = "there is no counter for the users of its handler";
 static const char is_shared[] =

@@ -3,8 +3,7 @@
 #include <string.h>
 
 #include "libprobe/base/array.h"
-#include "libprobe/patch/claims.h"
-#include "libprobe/patch/plan.h"
+#include "libprobe/patch/patch.h"
 
 enum { CLAIM_MAX = UINT8_MAX };
 

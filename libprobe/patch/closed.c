@@ -4,8 +4,8 @@
  * read or written. If it was opened again since, at the same address, its bytes look as if another
  * tool had written them: such a site is refused.
  */
-#include "libprobe/patch/closed.h"
-#include "libprobe/registry/target.h"
+#include "libprobe/patch/patch.h"
+#include "libprobe/registry/registry.h"
 
 enum { CLOSINGS_MAX = 50 };
 

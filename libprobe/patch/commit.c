@@ -8,12 +8,9 @@
 #include <string.h>
 
 #include "libprobe/base/array.h"
-#include "libprobe/patch/install.h"
-#include "libprobe/ptrace/registers.h"
-#include "libprobe/registry/site.h"
-#include "libprobe/registry/target.h"
-#include "libprobe/registry/threads.h"
-#include "libprobe/patch/plan.h"
+#include "libprobe/patch/patch.h"
+#include "libprobe/ptrace/ptrace.h"
+#include "libprobe/registry/registry.h"
 #include "probe/catalogue.h"
 
 /* A site that is patched. There are two edits for it: what must be there, and the patch. */

@@ -12,8 +12,7 @@
 #include "arch/spec.h"
 #include "libprobe/base/array.h"
 #include "libprobe/base/cleanup.h"
-#include "libprobe/patch/list.h"
-#include "libprobe/patch/plan.h"
+#include "libprobe/patch/patch.h"
 
 const char *probe_plan_name(enum probe_plan plan)
 {

@@ -30,8 +30,8 @@
 #include <stdlib.h>
 
 #include "libprobe/base/array.h"
-#include "libprobe/patch/doubts.h"
-#include "libprobe/process/memory.h"
+#include "libprobe/patch/patch.h"
+#include "libprobe/process/process.h"
 
 enum { DOUBTS_MAX = 4096, SEARCHES_MAX = 8, REACH_BYTES = 64 << 10, HANDLER_BYTES = 16 << 10 };
 

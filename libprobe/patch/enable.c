@@ -5,17 +5,9 @@
 
 #include "libprobe/base/array.h"
 #include "libprobe/base/cleanup.h"
-#include "libprobe/registry/recall.h"
-#include "libprobe/patch/attempt.h"
-#include "libprobe/patch/enable.h"
-#include "libprobe/patch/install.h"
-#include "libprobe/patch/later.h"
-#include "libprobe/patch/report.h"
-#include "libprobe/registry/orphans.h"
-#include "libprobe/patch/toggles.h"
-#include "libprobe/process/memory.h"
-#include "libprobe/registry/target.h"
-#include "libprobe/patch/plan.h"
+#include "libprobe/registry/registry.h"
+#include "libprobe/patch/patch.h"
+#include "libprobe/process/process.h"
 
 /* ---- Enabling ---------------------------------------------------------------------- */
 

@@ -11,10 +11,7 @@
 
 #include "libprobe/base/array.h"
 #include "libprobe/base/cleanup.h"
-#include "libprobe/patch/claims.h"
-#include "libprobe/patch/forecast.h"
-#include "libprobe/patch/install.h"
-#include "libprobe/patch/plan.h"
+#include "libprobe/patch/patch.h"
 
 void forecast_deinit(struct forecast *forecast)
 {

@@ -26,9 +26,8 @@
 
 #include "arch/process.h"
 #include "libprobe/base/array.h"
-#include "libprobe/patch/frames.h"
-#include "libprobe/process/memory.h"
-#include "libprobe/process/served.h"
+#include "libprobe/patch/patch.h"
+#include "libprobe/process/process.h"
 
 enum {
 	CHUNK = 64 << 10,

@@ -4,10 +4,9 @@
  * may have a million. They are read through the target, to which reading gives memory for those
  * pages that were not touched so far; so larger tables are left to who asks for what is in them.
  */
-#include "libprobe/process/served.h"
-#include "libprobe/registry/snapshot.h"
-#include "libprobe/patch/gathered.h"
-#include "libprobe/registry/data.h"
+#include "libprobe/process/process.h"
+#include "libprobe/registry/registry.h"
+#include "libprobe/patch/patch.h"
 
 #define CELLS_BYTES_MAX (UINT64_C(4) << 20)
 

@@ -18,14 +18,10 @@
 
 #include "libprobe/base/array.h"
 #include "libprobe/base/clock.h"
-#include "libprobe/patch/install.h"
-#include "libprobe/patch/report.h"
-#include "libprobe/process/auxv.h"
+#include "libprobe/patch/patch.h"
+#include "libprobe/process/process.h"
 #include "libprobe/base/procfs.h"
-#include "libprobe/process/shared.h"
-#include "libprobe/patch/inherited.h"
-#include "libprobe/registry/orphans.h"
-#include "libprobe/registry/target.h"
+#include "libprobe/registry/registry.h"
 
 enum {
 	IMAGES_MAX = 65536,

@@ -8,15 +8,9 @@
 
 #include "libprobe/base/clock.h"
 #include "libprobe/base/page.h"
-#include "libprobe/patch/closed.h"
-#include "libprobe/patch/install.h"
-#include "libprobe/registry/orphans.h"
-#include "libprobe/patch/puns.h"
-#include "libprobe/patch/report.h"
+#include "libprobe/patch/patch.h"
+#include "libprobe/registry/registry.h"
 #include "libprobe/base/procfs.h"
-#include "libprobe/registry/space.h"
-#include "libprobe/registry/target.h"
-#include "libprobe/patch/plan.h"
 
 enum { ROUGH_STUB_BYTES = 512, PLAN_TRIES = 4 };
 

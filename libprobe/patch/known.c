@@ -4,8 +4,7 @@
 #include <string.h>
 
 #include "libprobe/base/array.h"
-#include "libprobe/patch/known.h"
-#include "libprobe/patch/plan.h"
+#include "libprobe/patch/patch.h"
 
 struct file_plan {
 	bool is_entry; /* of a note that is ours; see plan_entry_provider */

@@ -6,8 +6,8 @@
  */
 #include <stdlib.h>
 
-#include "libprobe/patch/later.h"
-#include "libprobe/registry/target.h"
+#include "libprobe/patch/patch.h"
+#include "libprobe/registry/registry.h"
 
 static bool is_noted(const struct probe_target *target, const struct module *module)
 {

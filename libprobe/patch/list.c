@@ -17,10 +17,9 @@
 #include <unistd.h>
 
 #include "libprobe/base/array.h"
-#include "libprobe/patch/list.h"
-#include "libprobe/registry/recall.h"
-#include "libprobe/base/procfs.h"
+#include "libprobe/patch/patch.h"
 #include "libprobe/registry/registry.h"
+#include "libprobe/base/procfs.h"
 
 /* ---- Life ------------------------------------------------------------------- */
 

@@ -9,9 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libprobe/patch/mend.h"
-#include "libprobe/patch/transaction.h"
-#include "libprobe/registry/site.h"
+#include "libprobe/patch/patch.h"
+#include "libprobe/registry/registry.h"
 
 /* The sites to patch again; for each, two edits: the expected bytes, and the patch. */
 struct mending {

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "libprobe/patch/list.h"
+#include "libprobe/patch/patch.h"
 
 enum { NEEDED_MAX = 256 };
 

@@ -18,9 +18,7 @@
 #include <string.h>
 
 #include "libprobe/base/array.h"
-#include "libprobe/patch/neighbours.h"
-#include "libprobe/patch/puns.h"
-#include "libprobe/patch/plan.h"
+#include "libprobe/patch/patch.h"
 
 enum { ENTRY_BYTES = 8 }; /* so aligned, none crosses a page */
 

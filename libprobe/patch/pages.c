@@ -12,9 +12,8 @@
 
 #include "libprobe/base/array.h"
 #include "libprobe/base/page.h"
-#include "libprobe/patch/pages.h"
-#include "libprobe/process/memory.h"
-#include "libprobe/process/seccomp.h"
+#include "libprobe/patch/patch.h"
+#include "libprobe/process/process.h"
 
 enum {
 	ENTRIES = 4096,

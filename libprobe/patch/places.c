@@ -14,7 +14,7 @@
 
 #include "arch/process.h"
 #include "libprobe/base/array.h"
-#include "libprobe/patch/places.h"
+#include "libprobe/patch/patch.h"
 
 enum {
 	LINE_SHIFT = 6,
@@ -132,8 +132,8 @@ static bool begins(const struct file_piece *piece, size_t i, size_t before)
 }
 
 /* A word at i, as the program counter of an image or not. */
-static bool tell_word(const struct places *places, const struct file_piece *p, size_t i, uint64_t word,
-	bool is_context, const struct place_visitor *visitor)
+static bool tell_word(const struct places *places, const struct file_piece *p, size_t i,
+	uint64_t word, bool is_context, const struct place_visitor *visitor)
 {
 	return !places_have(places, word) ||
 	       visitor->word(visitor->data, p->address + i, word, is_context);
@@ -172,8 +172,8 @@ static bool is_in_registers(const struct file_piece *p, size_t i)
 }
 
 /* The aligned words at [i, end) that are no program counters of images. */
-static bool look_at_words(const struct places *places, const struct file_piece *p, size_t i, size_t end,
-	const struct place_visitor *visitor)
+static bool look_at_words(const struct places *places, const struct file_piece *p, size_t i,
+	size_t end, const struct place_visitor *visitor)
 {
 	for (; i < end && i < p->step; i += 8) {
 		uint64_t word = load(p->bytes + i);
@@ -189,8 +189,8 @@ static bool look_at_words(const struct places *places, const struct file_piece *
 }
 
 /* The marks that begin at [i, end): of images, or of copies of the registers alone. */
-static bool look_at_marks(const struct places *places, const struct file_piece *p, size_t i, size_t end,
-	const struct place_visitor *visitor)
+static bool look_at_marks(const struct places *places, const struct file_piece *p, size_t i,
+	size_t end, const struct place_visitor *visitor)
 {
 	const struct arch_frame_layout *layout = p->layout;
 

@@ -54,12 +54,7 @@
 
 #include "libprobe/base/array.h"
 #include "libprobe/base/cleanup.h"
-#include "libprobe/patch/before.h"
-#include "libprobe/patch/plan.h"
-#include "libprobe/patch/prove.h"
-#include "libprobe/patch/rows.h"
-#include "libprobe/patch/spares.h"
-#include "libprobe/patch/tight.h"
+#include "libprobe/patch/patch.h"
 
 enum { PAGE = 4096 };	   /* the smallest of any kernel; a module is not moved within it */
 enum { LOWEST = 0x10000 }; /* vm.mmap_min_addr is at most this */

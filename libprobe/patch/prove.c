@@ -41,7 +41,7 @@
 
 #include "libprobe/base/array.h"
 #include "libprobe/base/cleanup.h"
-#include "libprobe/patch/prove.h"
+#include "libprobe/patch/patch.h"
 
 enum { GAP_MAX = 4096, TABLE_ENTRIES_MAX = 16384, INSIDE_BITS = 64 };
 _Static_assert(PLAN_NOPS_MAX + ARCH_INSN_MAX < INSIDE_BITS, "a window has a bit for each byte");

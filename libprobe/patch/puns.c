@@ -15,11 +15,9 @@
 
 #include "libprobe/base/array.h"
 #include "libprobe/base/page.h"
-#include "libprobe/patch/puns.h"
-#include "libprobe/process/memory.h"
-#include "libprobe/registry/own.h"
-#include "libprobe/registry/site.h"
-#include "libprobe/registry/space.h"
+#include "libprobe/patch/patch.h"
+#include "libprobe/process/process.h"
+#include "libprobe/registry/registry.h"
 
 static const char pun_taken[] =
 	"the address that its bytes would jump to is in use, or where the heap or the stack grows";

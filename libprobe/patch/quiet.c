@@ -24,9 +24,8 @@
  */
 #include <time.h>
 
-#include "libprobe/patch/quiet.h"
-#include "libprobe/process/memory.h"
-#include "libprobe/process/served.h"
+#include "libprobe/patch/patch.h"
+#include "libprobe/process/process.h"
 
 enum {
 	LOOKS = 50,

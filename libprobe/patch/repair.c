@@ -8,16 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libprobe/patch/install.h"
-#include "libprobe/patch/mend.h"
-#include "libprobe/registry/lock.h"
-#include "libprobe/registry/orphans.h"
-#include "libprobe/registry/own.h"
+#include "libprobe/patch/patch.h"
+#include "libprobe/registry/registry.h"
 #include "libprobe/base/procfs.h"
-#include "libprobe/process/shared.h"
-#include "libprobe/ptrace/children.h"
-#include "libprobe/registry/site.h"
-#include "libprobe/registry/target.h"
+#include "libprobe/process/process.h"
+#include "libprobe/ptrace/ptrace.h"
 
 static size_t count_retired(const struct registry *registry)
 {

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "libprobe/base/array.h"
-#include "libprobe/patch/report.h"
+#include "libprobe/patch/patch.h"
 
 struct probe_error *report_refusal(struct probe_report *report, const struct select_probe *probe,
 	const struct select_site *site)

@@ -16,8 +16,7 @@
 
 #include "libprobe/base/array.h"
 #include "libprobe/base/cleanup.h"
-#include "libprobe/patch/prove.h"
-#include "libprobe/patch/rows.h"
+#include "libprobe/patch/patch.h"
 
 static bool is_plain(const struct sdt_note *note)
 {

@@ -40,10 +40,8 @@
 #include "arch/process.h"
 #include "libprobe/base/array.h"
 #include "libprobe/base/page.h"
-#include "libprobe/patch/search.h"
-#include "libprobe/process/memory.h"
-#include "libprobe/process/shared.h"
-#include "libprobe/process/cgroup.h"
+#include "libprobe/patch/patch.h"
+#include "libprobe/process/process.h"
 #include "libprobe/registry/registry.h"
 
 enum {

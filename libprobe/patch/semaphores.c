@@ -13,9 +13,8 @@
 #include <string.h>
 
 #include "libprobe/base/array.h"
-#include "libprobe/query/catalogue.h"
-#include "libprobe/patch/semaphores.h"
-#include "libprobe/patch/plan.h"
+#include "libprobe/query/query.h"
+#include "libprobe/patch/patch.h"
 
 uint64_t semaphore_offset(const char *provider)
 {

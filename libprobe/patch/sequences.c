@@ -32,9 +32,8 @@
 #include "arch/process.h"
 #include "libprobe/base/array.h"
 #include "libprobe/base/page.h"
-#include "libprobe/patch/sequences.h"
-#include "libprobe/process/memory.h"
-#include "libprobe/process/served.h"
+#include "libprobe/patch/patch.h"
+#include "libprobe/process/process.h"
 
 enum {
 	FLAGS_MAX = 7,

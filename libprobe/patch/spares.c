@@ -23,8 +23,7 @@
 
 #include "libprobe/base/array.h"
 #include "libprobe/base/cleanup.h"
-#include "libprobe/patch/prove.h"
-#include "libprobe/patch/spares.h"
+#include "libprobe/patch/patch.h"
 
 enum { PADDING_MAX = 64 };
 

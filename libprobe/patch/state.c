@@ -14,15 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libprobe/patch/list.h"
-#include "libprobe/patch/semaphores.h"
-#include "libprobe/process/maps.h"
-#include "libprobe/process/memory.h"
-#include "libprobe/process/served.h"
-#include "libprobe/registry/lock.h"
+#include "libprobe/patch/patch.h"
+#include "libprobe/process/process.h"
 #include "libprobe/registry/registry.h"
-#include "libprobe/registry/site.h"
-#include "libprobe/patch/plan.h"
 
 enum {
 	SEMAPHORE_BYTES = 2,

@@ -9,18 +9,11 @@
 #include <string.h>
 #include <time.h>
 
-#include "libprobe/registry/recall.h"
-#include "libprobe/query/select.h"
-#include "libprobe/patch/install.h"
-#include "libprobe/patch/semaphores.h"
-#include "libprobe/process/memory.h"
+#include "libprobe/registry/registry.h"
+#include "libprobe/query/query.h"
+#include "libprobe/patch/patch.h"
+#include "libprobe/process/process.h"
 #include "libprobe/base/procfs.h"
-#include "libprobe/patch/gathered.h"
-#include "libprobe/registry/lock.h"
-#include "libprobe/registry/own.h"
-#include "libprobe/registry/site.h"
-#include "libprobe/registry/target.h"
-#include "libprobe/patch/plan.h"
 
 enum { BUSY_TRIES = 50, BUSY_WAIT_NS = 10000000 };
 

@@ -26,8 +26,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libprobe/patch/prove.h"
-#include "libprobe/patch/tight.h"
+#include "libprobe/patch/patch.h"
 
 enum { TIGHT_PARTS = ARCH_JUMP_MAX, TIGHT_PAGE = 4096 };
 

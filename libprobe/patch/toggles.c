@@ -14,12 +14,8 @@
 #include <string.h>
 
 #include "libprobe/base/array.h"
-#include "libprobe/patch/install.h"
-#include "libprobe/patch/report.h"
-#include "libprobe/patch/toggles.h"
-#include "libprobe/patch/transaction.h"
-#include "libprobe/patch/plan.h"
-#include "libprobe/process/memory.h"
+#include "libprobe/patch/patch.h"
+#include "libprobe/process/process.h"
 
 static const char overwritten[] =
 	"the memory there is neither the comparison nor the call that the file has there: another "

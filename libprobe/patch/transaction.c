@@ -17,7 +17,7 @@
 #include <stdlib.h>
 
 #include "libprobe/base/array.h"
-#include "libprobe/patch/transaction.h"
+#include "libprobe/patch/patch.h"
 
 enum { INTERRUPTED_TRIES = 20 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include <stdlib.h>
 
-#include "libprobe/patch/unfit.h"
+#include "libprobe/patch/patch.h"
 
 enum { FUNCTION_MAX = 1 << 20 };
 

@@ -26,16 +26,9 @@
 #include "libprobe/base/array.h"
 #include "libprobe/base/cleanup.h"
 #include "libprobe/base/page.h"
-#include "libprobe/patch/install.h"
-#include "libprobe/patch/busy.h"
-#include "libprobe/registry/target.h"
-#include "libprobe/process/edits.h"
-#include "libprobe/process/memory.h"
-#include "libprobe/registry/orphans.h"
-#include "libprobe/patch/puns.h"
-#include "libprobe/patch/quiet.h"
-#include "libprobe/registry/site.h"
-#include "libprobe/registry/space.h"
+#include "libprobe/patch/patch.h"
+#include "libprobe/registry/registry.h"
+#include "libprobe/process/process.h"
 
 enum { LEFT_SESSIONS_MAX = 128 };
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Files of a target that cannot be read: libprobe/registry/recall.c explains them. */
-#include "libprobe/registry/recall.h"
+#include "libprobe/registry/registry.h"
 #include "libprobe/base/procfs.h"
-#include "libprobe/registry/target.h"
 
 struct probe_error *probe_target_unread(struct probe_target *target,
 	void (*visit)(const struct probe_unread *file, void *data), void *data)

@@ -20,8 +20,8 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "libprobe/patch/windows.h"
-#include "libprobe/registry/target.h"
+#include "libprobe/patch/patch.h"
+#include "libprobe/registry/registry.h"
 
 enum { WAIT_NS = 2000000 };
 #define PARTS_BYTES (UINT64_C(16) << 20) /* searched while all threads are stopped */

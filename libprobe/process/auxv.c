@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "libprobe/base/procfs.h"
-#include "libprobe/process/auxv.h"
+#include "libprobe/process/process.h"
 
 ssize_t auxv_read(pid_t pid, struct auxv *ret)
 {

@@ -24,9 +24,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "libprobe/process/backing.h"
-#include "libprobe/process/beneath.h"
-#include "libprobe/process/distant.h"
+#include "libprobe/process/process.h"
 
 static bool begins_with_one(const char *text, const char *const *starts, size_t count)
 {

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "libprobe/process/beneath.h"
+#include "libprobe/process/process.h"
 
 /* The next component of a path; false at its end. */
 static bool next_component(const char **path, char name[NAME_MAX + 1])

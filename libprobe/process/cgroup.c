@@ -30,7 +30,7 @@
 
 #include "libprobe/base/file.h"
 #include "libprobe/base/procfs.h"
-#include "libprobe/process/cgroup.h"
+#include "libprobe/process/process.h"
 
 enum { TEXT_MAX = 1 << 16, NUMBER_MAX = 64, STAT_MAX = 8192, FOLDERS_MAX = 128 };
 #define UNLIMITED (UINT64_C(1) << 60) /* version 1 says about 2^63 */

@@ -31,10 +31,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "libprobe/process/distant.h"
+#include "libprobe/process/process.h"
 #include "libprobe/base/procfs.h"
-#include "libprobe/process/shared.h"
-#include "libprobe/process/seccomp.h"
 
 enum { ANSWER_MS = 5000, COPY_BYTES = 1 << 16, COPIED_BYTES_MAX = 1 << 30 };
 

@@ -15,9 +15,7 @@
 #include <string.h>
 
 #include "libprobe/base/array.h"
-#include "libprobe/process/edits.h"
-#include "libprobe/process/memory.h"
-#include "libprobe/process/served.h"
+#include "libprobe/process/process.h"
 
 enum { PAGE = 4096 }; /* or a part of one, where pages are larger: that does no harm */
 

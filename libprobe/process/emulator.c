@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "libprobe/process/emulator.h"
+#include "libprobe/process/process.h"
 
 static const char *base_name(const char *path)
 {

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "libprobe/base/array.h"
-#include "libprobe/process/files.h"
+#include "libprobe/process/process.h"
 
 enum { FILES_MAX = 32 };
 

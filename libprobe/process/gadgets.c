@@ -9,12 +9,7 @@
 #include <string.h>
 
 #include "libprobe/base/cleanup.h"
-#include "libprobe/process/distant.h"
-#include "libprobe/process/files.h"
-#include "libprobe/process/gadgets.h"
-#include "libprobe/process/modules.h"
-#include "libprobe/process/memory.h"
-#include "libprobe/process/served.h"
+#include "libprobe/process/process.h"
 
 enum {
 	PIECE_MAX = UINT8_MAX,

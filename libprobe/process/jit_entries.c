@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "libprobe/base/array.h"
-#include "libprobe/process/jit_entries.h"
+#include "libprobe/process/process.h"
 
 enum {
 	ENTRIES_MAX = 1 << 20,

@@ -22,9 +22,7 @@
 #include <unistd.h>
 
 #include "libprobe/base/clock.h"
-#include "libprobe/process/beneath.h"
-#include "libprobe/process/jit_entries.h"
-#include "libprobe/process/jit_map.h"
+#include "libprobe/process/process.h"
 #include "libprobe/base/procfs.h"
 
 enum { REFRESH_NS = 250 * 1000 * 1000, BYTES_MAX = 32 << 20 };

@@ -17,7 +17,7 @@
  *                                  libstapsdt) keep theirs open for that
  *
  * The last three count only if device and inode are the mapping's, and no symbolic link is
- * followed (libprobe/process/beneath.h). btrfs and overlayfs print another device in maps than
+ * followed (libprobe/process/process.h). btrfs and overlayfs print another device in maps than
  * stat(2) returns; there the inode and the first bytes in memory must agree.
  *
  * If none of them leads to the file, another one may be at its path: after an upgrade of a package.
@@ -31,10 +31,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "libprobe/process/beneath.h"
-#include "libprobe/process/distant.h"
-#include "libprobe/process/mapped_file.h"
-#include "libprobe/process/memory.h"
+#include "libprobe/process/process.h"
 
 /*
  * Enough for the ELF header, the program headers and, in the usual file layout, the build id;

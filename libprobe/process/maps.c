@@ -23,7 +23,7 @@
 
 #include "libprobe/base/array.h"
 #include "libprobe/base/cleanup.h"
-#include "libprobe/process/maps.h"
+#include "libprobe/process/process.h"
 #include "libprobe/base/procfs.h"
 
 enum { TEXT_BYTES_START = 64 * 1024, EXEC_TRIES = 10 };

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "libprobe/base/array.h"
-#include "libprobe/process/memfds.h"
+#include "libprobe/process/process.h"
 
 struct memfd {
 	struct stat st;

@@ -6,9 +6,8 @@
 #include <unistd.h>
 
 #include "libprobe/base/page.h"
-#include "libprobe/process/memory.h"
+#include "libprobe/process/process.h"
 #include "libprobe/base/procfs.h"
-#include "libprobe/process/served.h"
 
 /* ---- System calls, or the file --------------------------------------------------------------- */
 

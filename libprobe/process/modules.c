@@ -12,12 +12,8 @@
 #include <unistd.h>
 
 #include "libprobe/base/array.h"
-#include "libprobe/process/mapped_file.h"
-#include "libprobe/process/modules.h"
-#include "libprobe/process/maps.h"
-#include "libprobe/process/memory.h"
+#include "libprobe/process/process.h"
 #include "libprobe/base/procfs.h"
-#include "libprobe/process/shared.h"
 
 /* State shared by all mappings of one look-up. */
 struct lookup {

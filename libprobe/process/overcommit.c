@@ -19,7 +19,7 @@
 #include <string.h>
 
 #include "libprobe/base/file.h"
-#include "libprobe/process/overcommit.h"
+#include "libprobe/process/process.h"
 
 enum {
 	NEVER = 2, /* OVERCOMMIT_NEVER of Linux */

@@ -22,7 +22,7 @@
 #include <sys/stat.h>
 
 #include "libprobe/base/page.h"
-#include "libprobe/process/safe.h"
+#include "libprobe/process/process.h"
 
 /* What the program has mapped of the file by itself, at another bias, it may unmap at any time. */
 static bool is_kept(const struct mapping *m, const struct module *module)

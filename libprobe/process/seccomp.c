@@ -36,8 +36,7 @@
 #include "libprobe/base/array.h"
 #include "libprobe/base/file.h"
 #include "libprobe/base/procfs.h"
-#include "libprobe/process/shared.h"
-#include "libprobe/process/seccomp.h"
+#include "libprobe/process/process.h"
 
 #ifndef PTRACE_SECCOMP_GET_FILTER
 #define PTRACE_SECCOMP_GET_FILTER 0x420c

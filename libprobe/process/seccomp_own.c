@@ -40,8 +40,7 @@
 #include "libprobe/base/file.h"
 #include "libprobe/base/worker.h"
 #include "libprobe/base/procfs.h"
-#include "libprobe/process/memory.h"
-#include "libprobe/process/seccomp.h"
+#include "libprobe/process/process.h"
 
 enum {
 	LINEAGE_MAX = 64,

@@ -7,7 +7,7 @@
  */
 #include <string.h>
 
-#include "libprobe/process/seccomp.h"
+#include "libprobe/process/process.h"
 
 /* The state of the machine. */
 struct machine {

@@ -35,9 +35,8 @@
 
 #include "libprobe/base/array.h"
 #include "libprobe/base/page.h"
-#include "libprobe/process/memory.h"
+#include "libprobe/process/process.h"
 #include "libprobe/base/procfs.h"
-#include "libprobe/process/served.h"
 
 #define IS_PRESENT (UINT64_C(1) << 63)
 #define IS_SWAPPED (UINT64_C(1) << 62)

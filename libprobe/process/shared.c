@@ -31,7 +31,7 @@
 #include <unistd.h>
 
 #include "libprobe/base/procfs.h"
-#include "libprobe/process/shared.h"
+#include "libprobe/process/process.h"
 
 #ifndef F_SEAL_EXEC
 #define F_SEAL_EXEC 0x20

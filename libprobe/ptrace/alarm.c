@@ -8,8 +8,8 @@
  */
 #include <signal.h>
 
-#include "libprobe/process/seccomp.h"
-#include "libprobe/ptrace/alarm.h"
+#include "libprobe/process/process.h"
+#include "libprobe/ptrace/ptrace.h"
 
 enum { STOPPED_NS = 500000000 };
 

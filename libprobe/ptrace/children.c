@@ -14,8 +14,8 @@
 #include "libprobe/base/array.h"
 #include "libprobe/base/file.h"
 #include "libprobe/base/procfs.h"
-#include "libprobe/process/seccomp.h"
-#include "libprobe/ptrace/children.h"
+#include "libprobe/process/process.h"
+#include "libprobe/ptrace/ptrace.h"
 
 enum { LIST_TRIES = 8, SIZE_TRIES = 8, NEW_PIDS_MAX = 256 };
 

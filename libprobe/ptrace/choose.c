@@ -7,8 +7,7 @@
 
 #include "libprobe/base/file.h"
 #include "libprobe/base/procfs.h"
-#include "libprobe/ptrace/choose.h"
-#include "libprobe/ptrace/restart.h"
+#include "libprobe/ptrace/ptrace.h"
 
 /*
  * What it costs a thread to make calls for us, from what it is doing (proc_pid_syscall(5)).

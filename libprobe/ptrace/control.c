@@ -29,19 +29,7 @@
 #include "libprobe/base/clock.h"
 #include "libprobe/base/file.h"
 #include "libprobe/base/procfs.h"
-#include "libprobe/ptrace/children.h"
-#include "libprobe/ptrace/choose.h"
-#include "libprobe/ptrace/control.h"
-#include "libprobe/ptrace/nearby.h"
-#include "libprobe/ptrace/prepared.h"
-#include "libprobe/ptrace/reap.h"
-#include "libprobe/ptrace/registers.h"
-#include "libprobe/ptrace/remaining.h"
-#include "libprobe/ptrace/restart.h"
-#include "libprobe/ptrace/seize.h"
-#include "libprobe/ptrace/settle.h"
-#include "libprobe/ptrace/urgent.h"
-#include "libprobe/ptrace/wait.h"
+#include "libprobe/ptrace/ptrace.h"
 
 #define PASS_NS UINT64_C(2000000000) /* until a thread that was resumed stops again */
 /* What a thread waits for that does not stop. */

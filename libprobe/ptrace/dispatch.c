@@ -4,8 +4,8 @@
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 
-#include "libprobe/process/memory.h"
-#include "libprobe/ptrace/dispatch.h"
+#include "libprobe/process/process.h"
+#include "libprobe/ptrace/ptrace.h"
 
 /* Linux 6.4; headers may be older. */
 #ifndef PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG

@@ -11,8 +11,8 @@
 #include <sched.h>
 
 #include "libprobe/base/procfs.h"
-#include "libprobe/process/seccomp.h"
-#include "libprobe/ptrace/nearby.h"
+#include "libprobe/process/process.h"
+#include "libprobe/ptrace/ptrace.h"
 
 void nearby_move(pid_t pid, pid_t tid)
 {

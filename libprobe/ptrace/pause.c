@@ -23,8 +23,7 @@
 #include "libprobe/base/file.h"
 #include "libprobe/base/procfs.h"
 #include "libprobe/base/clock.h"
-#include "libprobe/ptrace/control.h"
-#include "libprobe/ptrace/pause.h"
+#include "libprobe/ptrace/ptrace.h"
 
 enum {
 	HANDOVER_NS = 20000, /* to a thread on another processor and back, measured: 5 to 20 us */

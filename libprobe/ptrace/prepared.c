@@ -8,9 +8,8 @@
 #include <string.h>
 
 #include "libprobe/base/array.h"
-#include "libprobe/process/memory.h"
-#include "libprobe/ptrace/control.h"
-#include "libprobe/ptrace/prepared.h"
+#include "libprobe/process/process.h"
+#include "libprobe/ptrace/ptrace.h"
 
 struct prepared *control_prepared(void)
 {

@@ -17,8 +17,7 @@
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 
-#include "libprobe/ptrace/control.h"
-#include "libprobe/ptrace/reap.h"
+#include "libprobe/ptrace/ptrace.h"
 
 static void *wait_for_end(void *data)
 {

@@ -3,7 +3,7 @@
 #include <sys/ptrace.h>
 #include <sys/uio.h>
 
-#include "libprobe/ptrace/registers.h"
+#include "libprobe/ptrace/ptrace.h"
 
 /* By a request of their own (0: there is none), or as a regset. */
 static bool transfer(pid_t tid, int own, int request, struct arch_registers *registers)

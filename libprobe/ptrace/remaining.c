@@ -37,12 +37,9 @@
 #include "arch/arch.h"
 #include "libprobe/base/clock.h"
 #include "libprobe/base/file.h"
-#include "libprobe/process/maps.h"
-#include "libprobe/process/memory.h"
+#include "libprobe/process/process.h"
 #include "libprobe/base/procfs.h"
-#include "libprobe/process/seccomp.h"
-#include "libprobe/ptrace/control.h"
-#include "libprobe/ptrace/remaining.h"
+#include "libprobe/ptrace/ptrace.h"
 
 #define NS_PER_MS UINT64_C(1000000)
 #define NS_PER_S UINT64_C(1000000000)

@@ -45,14 +45,9 @@
 
 #include "libprobe/base/array.h"
 #include "libprobe/base/clock.h"
-#include "libprobe/process/memory.h"
+#include "libprobe/process/process.h"
 #include "libprobe/base/procfs.h"
-#include "libprobe/ptrace/control.h"
-#include "libprobe/ptrace/dispatch.h"
-#include "libprobe/ptrace/registers.h"
-#include "libprobe/ptrace/prepared.h"
-#include "libprobe/ptrace/settle.h"
-#include "libprobe/ptrace/wait.h"
+#include "libprobe/ptrace/ptrace.h"
 
 #define ALL_SIGNALS (~UINT64_C(0))
 

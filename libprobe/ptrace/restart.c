@@ -36,8 +36,8 @@
 #include <sys/syscall.h>
 
 #include "libprobe/base/file.h"
-#include "libprobe/process/memory.h"
-#include "libprobe/ptrace/restart.h"
+#include "libprobe/process/process.h"
+#include "libprobe/ptrace/ptrace.h"
 
 enum {
 	ERESTARTNOHAND = 514, /* <linux/errno.h>, not for programs */

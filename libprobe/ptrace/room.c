@@ -39,9 +39,8 @@
 #include <unistd.h>
 
 #include "libprobe/base/page.h"
-#include "libprobe/process/memory.h"
-#include "libprobe/process/served.h"
-#include "libprobe/ptrace/room.h"
+#include "libprobe/process/process.h"
+#include "libprobe/ptrace/ptrace.h"
 
 /* A stack's pages are looked at one by one: so many of the smallest there are. */
 enum {

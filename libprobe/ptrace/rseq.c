@@ -25,7 +25,7 @@
 #include "arch/process.h"
 #include "libprobe/base/clock.h"
 #include "libprobe/base/procfs.h"
-#include "libprobe/ptrace/rseq.h"
+#include "libprobe/ptrace/ptrace.h"
 
 enum {
 	LINUX_MAJOR = 6, /* from this kernel on it is tried */

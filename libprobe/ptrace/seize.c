@@ -11,9 +11,7 @@
 #include "libprobe/base/array.h"
 #include "libprobe/base/clock.h"
 #include "libprobe/base/procfs.h"
-#include "libprobe/ptrace/remaining.h"
-#include "libprobe/ptrace/seize.h"
-#include "libprobe/ptrace/restart.h"
+#include "libprobe/ptrace/ptrace.h"
 
 #define LEAVING_NS UINT64_C(1000000000)
 

@@ -26,11 +26,7 @@
 #include <sys/wait.h>
 
 #include "libprobe/base/clock.h"
-#include "libprobe/ptrace/reap.h"
-#include "libprobe/ptrace/settle.h"
-#include "libprobe/ptrace/wait.h"
-#include "libprobe/ptrace/registers.h"
-#include "libprobe/ptrace/restart.h"
+#include "libprobe/ptrace/ptrace.h"
 
 enum { PASSES = 8 };
 

@@ -4,7 +4,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "libprobe/ptrace/signals.h"
+#include "libprobe/ptrace/ptrace.h"
 
 enum { SLEEP_NS = 1000000 /* in case SIGCHLD is ignored or taken by another thread */ };
 

@@ -11,8 +11,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "libprobe/process/seccomp.h"
-#include "libprobe/ptrace/urgent.h"
+#include "libprobe/process/process.h"
+#include "libprobe/ptrace/ptrace.h"
 
 enum {
 	SLICE_NS = 100000, /* the shortest that the scheduler takes */

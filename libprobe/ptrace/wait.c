@@ -10,8 +10,7 @@
 
 #include "libprobe/base/clock.h"
 #include "libprobe/base/procfs.h"
-#include "libprobe/ptrace/control.h"
-#include "libprobe/ptrace/wait.h"
+#include "libprobe/ptrace/ptrace.h"
 
 /* A process that this one started: the caller waits for its exit status. */
 static bool is_own_child(pid_t tid)

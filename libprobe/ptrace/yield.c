@@ -11,8 +11,8 @@
 #include <sched.h>
 
 #include "libprobe/base/clock.h"
-#include "libprobe/process/seccomp.h"
-#include "libprobe/ptrace/yield.h"
+#include "libprobe/process/process.h"
+#include "libprobe/ptrace/ptrace.h"
 
 enum {
 	LONG_NS = 500000,	/* less than a time slice, and more than most stops are apart */

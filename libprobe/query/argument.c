@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "libprobe/query/argument.h"
+#include "libprobe/query/query.h"
 
 const char *argument_parse(const char *text, uint8_t *ret)
 {

@@ -8,8 +8,7 @@
  * (arch/expr.h), nothing is converted from 64 bits to fewer, and constants are converted here.
  * Operands precede their operators, each immediately followed by its conversion.
  */
-#include "libprobe/query/tree.h"
-#include "libprobe/query/argument.h"
+#include "libprobe/query/query.h"
 
 enum { POINTER_BYTES = 8 }; /* of all that is traced */
 

@@ -2,9 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libprobe/query/argument.h"
-#include "libprobe/query/captures.h"
-#include "libprobe/query/operand.h"
+#include "libprobe/query/query.h"
 #include "probe/session.h"
 
 static const char *skip_blanks(const char *at)

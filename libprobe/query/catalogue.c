@@ -17,8 +17,7 @@
 
 #include "libprobe/base/array.h"
 #include "libprobe/base/cleanup.h"
-#include "libprobe/query/builtin.h"
-#include "libprobe/query/catalogue.h"
+#include "libprobe/query/query.h"
 
 /* ---- Names ------------------------------------------------------------------------------ */
 

@@ -25,7 +25,7 @@
 #include <string.h>
 
 #include "libprobe/base/array.h"
-#include "libprobe/query/catalogue.h"
+#include "libprobe/query/query.h"
 
 struct probes_text {
 	const char *path;
@@ -198,8 +198,8 @@ static bool set_words(const struct probes_text *p, struct probe_arg_meaning *arg
 	return false;
 }
 
-static struct probe_error *set_type(
-	const struct probes_text *p, const struct probe_meaning *probe, struct probe_arg_meaning *arg)
+static struct probe_error *set_type(const struct probes_text *p, const struct probe_meaning *probe,
+	struct probe_arg_meaning *arg)
 {
 	const char *type = arg->type, *open = type ? strchr(type, '(') : NULL;
 
@@ -220,8 +220,8 @@ static struct probe_error *set_type(
 	return NULL;
 }
 
-static struct probe_error *add_arg(const struct probes_text *p, struct probe_meaning *probe, char *word,
-	struct probe_arg_meaning *args)
+static struct probe_error *add_arg(const struct probes_text *p, struct probe_meaning *probe,
+	char *word, struct probe_arg_meaning *args)
 {
 	char *colon = strchr(word, ':');
 
@@ -244,7 +244,8 @@ static struct probe_error *add_arg(const struct probes_text *p, struct probe_mea
 }
 
 /* Whether lengths are numbers; this is known when all types are. */
-static struct probe_error *check_lengths(const struct probes_text *p, const struct probe_meaning *probe)
+static struct probe_error *check_lengths(
+	const struct probes_text *p, const struct probe_meaning *probe)
 {
 	for (size_t i = 0; i < probe->arg_count; i++) {
 		const struct probe_arg_meaning *arg = &probe->args[i];

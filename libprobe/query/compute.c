@@ -8,7 +8,7 @@
  */
 #include <string.h>
 
-#include "libprobe/query/tree.h"
+#include "libprobe/query/query.h"
 
 static const struct expr_type type_int = {.wide = false, .is_signed = true};
 

@@ -28,7 +28,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libprobe/query/parser.h"
+#include "libprobe/query/query.h"
 
 enum { NESTING_MAX = 64, LEVEL_LIST = 7 /* as < and > */ };
 

@@ -5,8 +5,7 @@
  */
 #include <string.h>
 
-#include "libprobe/query/expr.h"
-#include "libprobe/query/interpret.h"
+#include "libprobe/query/query.h"
 
 /* ---- Values ------------------------------------------------------------------------------- */
 

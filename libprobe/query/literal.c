@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libprobe/query/tree.h"
+#include "libprobe/query/query.h"
 
 static struct probe_error *mistake(const struct expr *expr, const char *at, const char *why)
 {

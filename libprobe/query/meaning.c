@@ -9,8 +9,7 @@
 
 #include "libprobe/base/buffer.h"
 #include "libprobe/base/nearest.h"
-#include "libprobe/query/catalogue.h"
-#include "libprobe/query/meaning.h"
+#include "libprobe/query/query.h"
 
 static bool is_sized(const struct probe_arg_meaning *arg)
 {

@@ -16,8 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libprobe/query/argument.h"
-#include "libprobe/query/operand.h"
+#include "libprobe/query/query.h"
 
 enum { NESTING_MAX = 16, POINTERS_MAX = ARCH_STEPS_MAX - 1 /* and an address without one */ };
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "libprobe/base/array.h"
-#include "libprobe/query/pairing.h"
+#include "libprobe/query/query.h"
 
 void pairing_deinit(struct pairing *pairing)
 {

@@ -15,9 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libprobe/query/catalogue.h"
-#include "libprobe/query/pairs.h"
-#include "libprobe/query/pattern.h"
+#include "libprobe/query/query.h"
 
 enum { WORDS_MAX = 16 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Lists that an operand is looked for in: in (1, 3, 5), not in ("a", "b"). */
-#include "libprobe/query/parser.h"
+#include "libprobe/query/query.h"
 
 enum { TEXTS_MAX = 32 };
 

@@ -4,9 +4,7 @@
 #include <string.h>
 
 #include "libprobe/base/nearest.h"
-#include "libprobe/query/parser.h"
-#include "libprobe/query/argument.h"
-#include "libprobe/query/operand.h"
+#include "libprobe/query/query.h"
 
 static bool take_arg(struct parser *p, uint8_t *ret)
 {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libprobe/query/parser.h"
+#include "libprobe/query/query.h"
 
 /* ---- Messages -------------------------------------------------------------------------- */
 

@@ -27,8 +27,7 @@
 
 #include "libprobe/base/cleanup.h"
 #include "libprobe/base/error.h"
-#include "libprobe/query/meaning.h"
-#include "libprobe/query/pattern.h"
+#include "libprobe/query/query.h"
 
 struct probe_pattern {
 	char *text;

@@ -8,9 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libprobe/query/catalogue.h"
-#include "libprobe/query/meaning.h"
-#include "libprobe/query/pattern.h"
+#include "libprobe/query/query.h"
 
 /* Takes the list for one more meaning of the probe; *ret is that of the others, or NULL. */
 static struct probe_error *add_meaning(

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "arch/general.h"
-#include "libprobe/query/record_layout.h"
+#include "libprobe/query/query.h"
 
 enum {
 	FRAME_AT_MAX = 4096 - 8, /* nearer than that, the stack is there */

@@ -3,7 +3,7 @@
 #include <ctype.h>
 #include <string.h>
 
-#include "libprobe/query/record_layout.h"
+#include "libprobe/query/query.h"
 
 /* Where the bytes of a capture are, once their length is known. */
 struct span {

@@ -6,9 +6,7 @@
 
 #include "libprobe/base/array.h"
 #include "libprobe/base/cleanup.h"
-#include "libprobe/query/argument.h"
-#include "libprobe/query/pattern.h"
-#include "libprobe/query/select.h"
+#include "libprobe/query/query.h"
 
 /* Orders notes by provider and name; equal ones stay in file order. */
 static int compare_notes(const void *a, const void *b)

@@ -23,7 +23,7 @@
 #include "libprobe/base/clock.h"
 #include "libprobe/base/file.h"
 #include "libprobe/session/session.h"
-#include "libprobe/record/ctf.h"
+#include "libprobe/record/record.h"
 
 enum {
 	NSEC_PER_SEC = 1000000000,

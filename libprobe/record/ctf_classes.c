@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "libprobe/base/array.h"
-#include "libprobe/record/ctf.h"
+#include "libprobe/record/record.h"
 #include "libprobe/session/session.h"
 
 enum { CACHE_ENTRIES = 1024 /* a power of two */ };

@@ -4,7 +4,7 @@
  * of 1970. Both are estimates that get better with time, so metadata is replaced while they do. A
  * part of a record begins where the part before it has ended, by that part's clock.
  */
-#include "libprobe/record/ctf.h"
+#include "libprobe/record/record.h"
 
 enum { SETTLED_NS = 500000000 };
 #define NS_PER_S UINT64_C(1000000000)

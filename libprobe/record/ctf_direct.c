@@ -16,8 +16,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "libprobe/record/ctf_taking.h"
-#include "libprobe/process/seccomp.h"
+#include "libprobe/record/record.h"
+#include "libprobe/process/process.h"
 #include "libprobe/session/session.h"
 
 /* The blocks of which a file may be written directly; 0: none. */

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "libprobe/record/ctf.h"
+#include "libprobe/record/record.h"
 
 enum { NAME_BYTES = 24, BITS = 8 };
 

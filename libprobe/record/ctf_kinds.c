@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "libprobe/base/array.h"
-#include "libprobe/record/ctf.h"
+#include "libprobe/record/record.h"
 #include "libprobe/session/session.h"
 
 /* ---- What records look like -------------------------------------------------------- */

@@ -2,7 +2,7 @@
 /* Many bytes of a ring become one packet, which is written past the page cache (ctf_direct.c). */
 #include <string.h>
 
-#include "libprobe/record/ctf_taking.h"
+#include "libprobe/record/record.h"
 #include "libprobe/session/session.h"
 
 static bool see_thread(void *data, uint32_t word)

@@ -6,7 +6,7 @@
  */
 #include <unistd.h>
 
-#include "libprobe/record/ctf.h"
+#include "libprobe/record/record.h"
 
 /* The stream with most in its file; NULL: all files are empty. */
 static struct ctf_stream *longest_of(const struct ctf_part *part)

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/utsname.h>
 
-#include "libprobe/record/ctf.h"
+#include "libprobe/record/record.h"
 
 static void uuid_text(struct buffer *out, const uint8_t uuid[CTF_UUID_BYTES])
 {

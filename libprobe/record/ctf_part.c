@@ -20,7 +20,7 @@
 
 #include "libprobe/base/array.h"
 #include "libprobe/base/file.h"
-#include "libprobe/record/ctf.h"
+#include "libprobe/record/record.h"
 #include "libprobe/session/session.h"
 
 enum { LINE_ERROR_NS = 1000 /* by which clocks in the metadata may be off */ };

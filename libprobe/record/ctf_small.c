@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "libprobe/record/ctf_taking.h"
+#include "libprobe/record/record.h"
 #include "libprobe/session/session.h"
 
 /* The name of the thread of a record, if it has to be told first. */

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "libprobe/base/array.h"
-#include "libprobe/record/ctf_taking.h"
+#include "libprobe/record/record.h"
 #include "libprobe/session/session.h"
 
 /* ---- Sources ----------------------------------------------------------------------- */

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libprobe/record/ctf.h"
+#include "libprobe/record/record.h"
 
 enum {
 	SLOTS_FIRST = 64,

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "libprobe/record/ctf.h"
+#include "libprobe/record/record.h"
 
 enum { BITS = 8, MAGIC_BYTES = 4 };
 static const uint32_t magic = 0xc1fc1fc1;

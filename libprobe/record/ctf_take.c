@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libprobe/record/ctf_taking.h"
+#include "libprobe/record/record.h"
 #include "libprobe/session/session.h"
 
 enum {

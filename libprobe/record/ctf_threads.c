@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "libprobe/base/clock.h"
-#include "libprobe/record/ctf.h"
+#include "libprobe/record/record.h"
 #include "libprobe/session/session.h"
 
 enum {

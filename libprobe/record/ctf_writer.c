@@ -4,8 +4,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "libprobe/record/ctf_writer.h"
-#include "libprobe/process/seccomp.h"
+#include "libprobe/record/record.h"
+#include "libprobe/process/process.h"
 
 enum { HUGE_PAGE_BYTES = 2 << 20 };
 

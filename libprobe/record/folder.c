@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "libprobe/base/array.h"
-#include "libprobe/record/reader.h"
+#include "libprobe/record/record.h"
 
 enum {
 	/* below the given folder: LTTng's records, which are refused by name, are six levels down

@@ -11,8 +11,7 @@
 #include <unistd.h>
 
 #include "libprobe/base/buffer.h"
-#include "libprobe/record/json_parser.h"
-#include "libprobe/record/reader.h"
+#include "libprobe/record/record.h"
 
 enum { READ_BYTES = 1 << 16, LINE_BYTES_MAX = 1 << 24, ARGS_MAX = 4096 };
 

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libprobe/record/json_parser.h"
+#include "libprobe/record/record.h"
 
 /* Halves of a character above U+FFFF in UTF-16, which is what \u says. */
 enum { HIGH_HALF = 0xd800, LOW_HALF = 0xdc00, HALVES_END = 0xe000, REPLACEMENT = 0xfffd };

@@ -14,8 +14,7 @@
 #include <sys/stat.h>
 
 #include "libprobe/base/array.h"
-#include "libprobe/record/own.h"
-#include "libprobe/record/ctf.h"
+#include "libprobe/record/record.h"
 
 /* Kept apart: what most events need is then short, and stays in registers. */
 #define RARE __attribute__((noinline))

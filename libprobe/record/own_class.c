@@ -16,8 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libprobe/query/argument.h"
-#include "libprobe/record/own.h"
+#include "libprobe/query/query.h"
+#include "libprobe/record/record.h"
 
 enum { CHARACTER_BITS = 8, NAME_BYTES = 32 };
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libprobe/record/own.h"
+#include "libprobe/record/record.h"
 
 enum { NAMES_MAX = 10, ADDRESS_BITS = 64 };
 

@@ -2,7 +2,7 @@
 /* Following the steps of a class. Nothing here trusts what it reads. */
 #include <string.h>
 
-#include "libprobe/record/own.h"
+#include "libprobe/record/record.h"
 
 /* Up to 64 bits, of the 8 bytes at the place of a step. */
 static uint64_t bits(const uint8_t *run, const struct step *step)

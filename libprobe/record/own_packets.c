@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #include "libprobe/base/array.h"
-#include "libprobe/record/own.h"
+#include "libprobe/record/record.h"
 
 enum {
 	SLACK = 8, /* own_decode() reads whole words */

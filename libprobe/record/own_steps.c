@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "libprobe/base/array.h"
-#include "libprobe/record/own.h"
+#include "libprobe/record/record.h"
 
 enum { BYTE = 8, WORD = 64 };
 

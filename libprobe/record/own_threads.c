@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libprobe/record/own.h"
+#include "libprobe/record/record.h"
 
 enum { SLOTS_FIRST = 64 };
 

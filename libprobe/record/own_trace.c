@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "libprobe/base/array.h"
-#include "libprobe/record/own.h"
+#include "libprobe/record/record.h"
 
 enum { NSEC_PER_SEC = 1000000000, BYTE = 8, TIME_BITS = 64 };
 

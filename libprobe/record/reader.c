@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include <stdlib.h>
 
-#include "libprobe/record/reader.h"
+#include "libprobe/record/record.h"
 
 struct probe_reader {
 	const struct reader_ops *ops; /* NULL: not open */

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libprobe/record/reader.h"
+#include "libprobe/record/record.h"
 
 struct known_frame {
 	const void *stream;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include <string.h>
 
-#include "libprobe/record/system_events.h"
+#include "libprobe/record/record.h"
 
 const char system_event_provider[] = "posix_trace";
 /* XSH 2.11.2, tables of system trace events and of the user trace event. */

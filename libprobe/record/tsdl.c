@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "libprobe/record/tsdl.h"
+#include "libprobe/record/record.h"
 
 /* What may stand in a block: `value` and `type` fail on what they do not know. */
 struct block_kind {

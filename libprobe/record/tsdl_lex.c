@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libprobe/record/tsdl.h"
+#include "libprobe/record/record.h"
 
 /* ---- Errors and memory ----------------------------------------------------------------- */
 

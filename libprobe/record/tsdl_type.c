@@ -2,7 +2,7 @@
 /* Types of TSDL. */
 #include <string.h>
 
-#include "libprobe/record/tsdl.h"
+#include "libprobe/record/record.h"
 
 enum { BYTE = 8, SIZE_MAX_BITS = 64, SINGLE_BITS = 32, DOUBLE_BITS = 64 };
 

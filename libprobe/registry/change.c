@@ -13,21 +13,10 @@
 #include <unistd.h>
 
 #include "libprobe/base/clock.h"
-#include "libprobe/process/emulator.h"
-#include "libprobe/process/auxv.h"
-#include "libprobe/process/memory.h"
+#include "libprobe/process/process.h"
 #include "libprobe/base/procfs.h"
-#include "libprobe/process/shared.h"
-#include "libprobe/process/cgroup.h"
-#include "libprobe/process/seccomp.h"
-#include "libprobe/ptrace/children.h"
-#include "libprobe/registry/change.h"
-#include "libprobe/registry/lock.h"
-#include "libprobe/registry/site.h"
-#include "libprobe/registry/space.h"
-#include "libprobe/registry/target.h"
-#include "libprobe/registry/threads.h"
-#include "libprobe/ptrace/urgent.h"
+#include "libprobe/ptrace/ptrace.h"
+#include "libprobe/registry/registry.h"
 
 enum {
 	MOMENT_NS = 100000,
@@ -343,7 +332,7 @@ static void let_run(const struct change *change)
 
 /*
  * Resumes the stopped threads, and notes how long they were stopped. One that was stopped on our
- * processor (libprobe/ptrace/nearby.h) would have to wait there for us: so we sleep, which lets it
+ * processor (libprobe/ptrace/ptrace.h) would have to wait there for us: so we sleep, which lets it
  * continue at once, and wake up on an idle processor.
  */
 static void resume(struct change *change)

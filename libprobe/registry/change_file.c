@@ -23,14 +23,10 @@
 #include <unistd.h>
 
 #include "libprobe/base/file.h"
-#include "libprobe/process/memory.h"
-#include "libprobe/process/overcommit.h"
+#include "libprobe/process/process.h"
 #include "libprobe/base/procfs.h"
-#include "libprobe/process/shared.h"
-#include "libprobe/ptrace/children.h"
-#include "libprobe/registry/change.h"
-#include "libprobe/registry/own.h"
-#include "libprobe/registry/data.h"
+#include "libprobe/ptrace/ptrace.h"
+#include "libprobe/registry/registry.h"
 
 enum { MAP_TRIES = 4, FILE_ARGUMENT = 4 /* of mmap(2) */, NOT_MADE = 1, MAPPINGS_LEFT = 256 };
 

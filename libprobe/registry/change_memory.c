@@ -15,7 +15,7 @@
  *
  * All of it except the guard is mapped from files in memory with our name, the code
  * privately. So what a controller leaves, if it is killed before the registry lists it,
- * is distinguishable from the target's own (libprobe/registry/orphans.h), even a descriptor
+ * is distinguishable from the target's own (libprobe/registry/registry.h), even a descriptor
  * that is still open.
  *
  * No page is writable and executable. Code is written through /proc/PID/mem.
@@ -31,11 +31,8 @@
 
 #include "libprobe/base/cleanup.h"
 #include "libprobe/base/page.h"
-#include "libprobe/process/memory.h"
-#include "libprobe/process/shared.h"
-#include "libprobe/registry/change.h"
-#include "libprobe/registry/own.h"
-#include "libprobe/registry/space.h"
+#include "libprobe/process/process.h"
+#include "libprobe/registry/registry.h"
 
 enum { MAP_TRIES = 4, EXTENTS_AT_ONCE = 8 /* unmapped in one stop */ };
 
@@ -497,7 +494,7 @@ static struct probe_error *unmap_ended(
 	struct registry *r = &change->registry;
 	struct probe_error *error = NULL;
 
-	/* If we die, they are orphans (libprobe/registry/orphans.h): they are unmapped only once.
+	/* If we die, they are orphans (libprobe/registry/registry.h): they are unmapped only once.
 	 */
 	if (r->home && (count || r->session_count))
 		error = change_store(change, true);

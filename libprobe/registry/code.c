@@ -5,7 +5,7 @@
 #include "arch/arch.h"
 #include "libprobe/base/array.h"
 #include "libprobe/base/page.h"
-#include "libprobe/registry/code.h"
+#include "libprobe/registry/registry.h"
 
 bool code_reaches(uint64_t start, uint64_t end, uint64_t reach_start, uint64_t reach_end)
 {

@@ -9,16 +9,15 @@
  *                +--------------+------------------------------------------+
  *   flights      the table of what has begun; one for all CPUs
  *   rings        see arch/layout.h
- *   notes        of a flight recorder: what its records are (libprobe/session/notes.h)
+ *   notes        of a flight recorder: what its records are (libprobe/session/session.h)
  *
  * It is a file in memory, empty at first: only pages that are touched cost anything, except with
- * vm.overcommit_memory=2 (libprobe/process/overcommit.h). So everything has room for the worst
+ * vm.overcommit_memory=2 (libprobe/process/process.h). So everything has room for the worst
  * case, and otherwise only the address space is limited.
  */
 #include "arch/layout.h"
 #include "libprobe/base/page.h"
-#include "libprobe/registry/data.h"
-#include "libprobe/registry/space.h"
+#include "libprobe/registry/registry.h"
 
 /* Bounds beyond which a session makes no sense, or is not made. */
 enum {

@@ -8,7 +8,7 @@
 #include <poll.h>
 #include <sys/resource.h>
 
-#include "libprobe/registry/change.h"
+#include "libprobe/registry/registry.h"
 
 enum { DESCRIPTORS_MAX = 32 };
 

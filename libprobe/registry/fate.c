@@ -14,8 +14,8 @@
 #include <sys/wait.h>
 
 #include "libprobe/base/procfs.h"
-#include "libprobe/process/cgroup.h"
-#include "libprobe/registry/target.h"
+#include "libprobe/process/process.h"
+#include "libprobe/registry/registry.h"
 
 enum { INFO_EXIT = 1 << 3 };
 

@@ -29,12 +29,9 @@
 #include "libprobe/base/array.h"
 #include "libprobe/base/file.h"
 #include "libprobe/base/page.h"
-#include "libprobe/process/overcommit.h"
+#include "libprobe/process/process.h"
 #include "libprobe/base/procfs.h"
-#include "libprobe/process/shared.h"
-#include "libprobe/registry/data.h"
-#include "libprobe/registry/lasting.h"
-#include "libprobe/registry/space.h"
+#include "libprobe/registry/registry.h"
 
 #ifndef XFS_SUPER_MAGIC
 #define XFS_SUPER_MAGIC 0x58465342

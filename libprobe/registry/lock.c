@@ -42,11 +42,9 @@
 #include "libprobe/base/clock.h"
 #include "libprobe/base/file.h"
 #include "libprobe/base/procfs.h"
-#include "libprobe/process/seccomp.h"
-#include "libprobe/ptrace/control.h"
-#include "libprobe/process/distant.h"
-#include "libprobe/registry/lock.h"
-#include "libprobe/registry/target.h"
+#include "libprobe/process/process.h"
+#include "libprobe/ptrace/ptrace.h"
+#include "libprobe/registry/registry.h"
 
 #define SECOND_NS UINT64_C(1000000000)
 #define PATIENCE_NS (20 * SECOND_NS)

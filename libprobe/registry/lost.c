@@ -21,12 +21,9 @@
 
 #include "libprobe/base/array.h"
 #include "libprobe/base/page.h"
-#include "libprobe/process/memory.h"
+#include "libprobe/process/process.h"
 #include "libprobe/base/procfs.h"
-#include "libprobe/process/served.h"
-#include "libprobe/process/shared.h"
-#include "libprobe/registry/lasting.h"
-#include "libprobe/registry/own.h"
+#include "libprobe/registry/registry.h"
 
 enum { AROUND = 8 /* bytes of a jump that may lie in the next page */, SHORT_BYTES = 2 };
 

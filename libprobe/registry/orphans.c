@@ -24,13 +24,9 @@
 
 #include "libprobe/base/cleanup.h"
 #include "libprobe/base/page.h"
-#include "libprobe/registry/orphans.h"
-#include "libprobe/registry/own.h"
-#include "libprobe/process/memory.h"
+#include "libprobe/registry/registry.h"
+#include "libprobe/process/process.h"
 #include "libprobe/base/procfs.h"
-#include "libprobe/process/served.h"
-#include "libprobe/process/shared.h"
-#include "libprobe/registry/space.h"
 
 /*
  * A killed controller leaves a few; a program that maps thousands itself must not make others wait

@@ -22,12 +22,9 @@
 
 #include "libprobe/base/cleanup.h"
 #include "libprobe/base/page.h"
-#include "libprobe/process/memory.h"
+#include "libprobe/process/process.h"
 #include "libprobe/base/procfs.h"
-#include "libprobe/process/served.h"
-#include "libprobe/process/shared.h"
-#include "libprobe/registry/own.h"
-#include "libprobe/registry/target.h"
+#include "libprobe/registry/registry.h"
 
 enum { AT_ONCE = 8 /* extents unmapped in one stop */ };
 

@@ -18,11 +18,9 @@
 
 #include "libprobe/base/array.h"
 #include "libprobe/base/cleanup.h"
-#include "libprobe/query/pattern.h"
-#include "libprobe/registry/recall.h"
-#include "libprobe/query/select.h"
-#include "libprobe/process/memory.h"
-#include "libprobe/registry/site.h"
+#include "libprobe/query/query.h"
+#include "libprobe/registry/registry.h"
+#include "libprobe/process/process.h"
 
 static const char has_changed[] =
 	"the file has changed since the process mapped it; restart the program to probe it";

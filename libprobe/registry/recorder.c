@@ -24,7 +24,7 @@
 #include <string.h>
 
 #include "arch/layout.h"
-#include "libprobe/registry/recorder.h"
+#include "libprobe/registry/registry.h"
 
 enum { HEAD_TRIES = 16, RECORD_LEAST = sizeof(struct ring_record) + RING_BACK_BYTES };
 

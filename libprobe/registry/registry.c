@@ -4,13 +4,9 @@
 #include <string.h>
 
 #include "libprobe/base/array.h"
-#include "libprobe/process/memory.h"
+#include "libprobe/process/process.h"
 #include "libprobe/base/procfs.h"
-#include "libprobe/process/served.h"
-#include "libprobe/process/shared.h"
-#include "libprobe/registry/data.h"
 #include "libprobe/registry/registry.h"
-#include "libprobe/registry/site.h"
 #include "probe/list.h"
 
 #define HOME_MAGIC UINT64_C(0x31656d6f68627270) /* "prbhome1" */

@@ -19,10 +19,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "libprobe/process/overcommit.h"
-#include "libprobe/process/seccomp.h"
-#include "libprobe/registry/ring.h"
-#include "libprobe/registry/room.h"
+#include "libprobe/process/process.h"
+#include "libprobe/registry/registry.h"
 
 enum { TELL_BYTES = 32768 }; /* consumed before the target learns of it */
 

@@ -5,7 +5,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "libprobe/registry/room.h"
+#include "libprobe/registry/registry.h"
 
 /*
  * The target can write all of it; then its own threads wait longer, up to their limit, or we make a

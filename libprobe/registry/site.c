@@ -16,10 +16,8 @@
 #include <unistd.h>
 
 #include "libprobe/base/page.h"
-#include "libprobe/process/edits.h"
-#include "libprobe/process/memory.h"
-#include "libprobe/registry/site.h"
-#include "libprobe/registry/space.h"
+#include "libprobe/process/process.h"
+#include "libprobe/registry/registry.h"
 
 /*
  * Are these bytes a jump into code of ours: to a stub that was linked by a controller that died

@@ -5,10 +5,8 @@
 #include <unistd.h>
 
 #include "arch/layout.h"
-#include "libprobe/process/memory.h"
-#include "libprobe/process/served.h"
-#include "libprobe/registry/snapshot.h"
-#include "libprobe/registry/data.h"
+#include "libprobe/process/process.h"
+#include "libprobe/registry/registry.h"
 
 /* ---- Bytes ------------------------------------------------------------------------------ */
 

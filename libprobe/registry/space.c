@@ -10,8 +10,7 @@
 
 #include "arch/process.h"
 #include "libprobe/base/page.h"
-#include "libprobe/registry/code.h"
-#include "libprobe/registry/space.h"
+#include "libprobe/registry/registry.h"
 
 #define LOWEST UINT64_C(0x10000) /* vm.mmap_min_addr is at most this */
 #define HEAP_BERTH (UINT64_C(64) << 20)

@@ -13,11 +13,8 @@
 #include <unistd.h>
 
 #include "libprobe/base/procfs.h"
-#include "libprobe/process/auxv.h"
-#include "libprobe/process/memory.h"
-#include "libprobe/process/cgroup.h"
-#include "libprobe/registry/change.h"
-#include "libprobe/registry/target.h"
+#include "libprobe/process/process.h"
+#include "libprobe/registry/registry.h"
 
 /* ---- Processes --------------------------------------------------------------------- */
 

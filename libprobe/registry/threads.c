@@ -28,12 +28,9 @@
 #include <sys/syscall.h>
 
 #include "arch/process.h"
-#include "libprobe/process/memory.h"
-#include "libprobe/process/served.h"
-#include "libprobe/ptrace/dispatch.h"
-#include "libprobe/ptrace/rseq.h"
-#include "libprobe/registry/target.h"
-#include "libprobe/registry/threads.h"
+#include "libprobe/process/process.h"
+#include "libprobe/ptrace/ptrace.h"
+#include "libprobe/registry/registry.h"
 
 enum {
 	RSEQ_CPU_ID = 4, /* in struct rseq: negative, as an i32, while it is not registered */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include <string.h>
 
-#include "libprobe/registry/walk.h"
+#include "libprobe/registry/registry.h"
 
 enum { SITE_AT = offsetof(struct ring_record, site), TID_AT = offsetof(struct ring_record, tid) };
 _Static_assert(TID_AT == SITE_AT + sizeof(uint32_t), "both are read at once");

@@ -8,8 +8,8 @@
 #include "arch/layout.h"
 #include "libprobe/base/clock.h"
 #include "libprobe/base/procfs.h"
-#include "libprobe/registry/writers.h"
-#include "libprobe/ptrace/children.h"
+#include "libprobe/registry/registry.h"
+#include "libprobe/ptrace/ptrace.h"
 
 enum {
 	SCAN_NS = 10000000,

@@ -5,7 +5,7 @@
 
 #include "libprobe/base/array.h"
 #include "libprobe/base/hash.h"
-#include "libprobe/report/begins.h"
+#include "libprobe/report/report.h"
 
 enum { FIRST_ROOM = 256 };
 

@@ -8,7 +8,7 @@
  */
 #include <string.h>
 
-#include "libprobe/report/summary.h"
+#include "libprobe/report/report.h"
 
 enum { FIRST_WIDTH_NS = 1000 };
 

@@ -9,9 +9,9 @@
 #include "libprobe/base/array.h"
 #include "libprobe/base/event.h"
 #include "libprobe/base/hash.h"
-#include "libprobe/output/stacks.h"
+#include "libprobe/output/output.h"
 #include "libprobe/base/frame_text.h"
-#include "libprobe/report/summary.h"
+#include "libprobe/report/report.h"
 
 enum { CALLERS_TABLE = 2 * SUMMARY_CALLERS_MAX };
 

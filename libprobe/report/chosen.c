@@ -6,9 +6,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "libprobe/output/text.h"
-#include "libprobe/report/numbers.h"
-#include "libprobe/report/summary.h"
+#include "libprobe/output/output.h"
+#include "libprobe/report/report.h"
 
 enum { NSEC_PER_SEC = 1000000000, NSEC_PER_MSEC = 1000000, GUESSED_ROWS = 10 };
 

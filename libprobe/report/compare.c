@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "libprobe/base/value.h"
-#include "libprobe/report/compare.h"
+#include "libprobe/report/report.h"
 
 double compare_rate(const struct probe_summary *summary, long double amount)
 {

@@ -16,8 +16,8 @@
 #include <stdlib.h>
 
 #include "libprobe/base/cleanup.h"
-#include "libprobe/output/json.h"
-#include "libprobe/report/compare.h"
+#include "libprobe/output/output.h"
+#include "libprobe/report/report.h"
 
 static const char *const side_fields[SIDE_COUNT] = {",\"before\":", ",\"after\":"};
 

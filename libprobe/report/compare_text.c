@@ -14,10 +14,8 @@
 #include <string.h>
 
 #include "libprobe/base/cleanup.h"
-#include "libprobe/output/text.h"
-#include "libprobe/report/compare.h"
-#include "libprobe/report/lines.h"
-#include "libprobe/report/numbers.h"
+#include "libprobe/output/output.h"
+#include "libprobe/report/report.h"
 
 /* From here on, a factor says more than percent. */
 enum { PERCENT_MAX = 1000 };

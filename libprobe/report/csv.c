@@ -21,7 +21,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "libprobe/report/export.h"
+#include "libprobe/report/report.h"
 #include "libprobe/base/utf8.h"
 
 enum { OUT_BYTES = 256 << 10 };

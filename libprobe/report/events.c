@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libprobe/record/system_events.h"
+#include "libprobe/record/record.h"
 #include "libprobe/base/hash.h"
-#include "libprobe/report/summary.h"
+#include "libprobe/report/report.h"
 
 /* Kept apart: what most events need is then short, and stays in registers. */
 #define RARE __attribute__((noinline))

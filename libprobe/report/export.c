@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "libprobe/base/value.h"
-#include "libprobe/report/export.h"
-#include "libprobe/query/argument.h"
-#include "libprobe/output/text.h"
+#include "libprobe/report/report.h"
+#include "libprobe/query/query.h"
+#include "libprobe/output/output.h"
 
 struct probe_export {
 	const struct export_format *format;

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 
 #include "libprobe/base/value.h"
-#include "libprobe/report/export.h"
-#include "libprobe/output/json.h"
+#include "libprobe/report/report.h"
+#include "libprobe/output/output.h"
 
 enum { KNOWN = 64 };
 

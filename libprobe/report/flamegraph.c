@@ -2,7 +2,7 @@
 /* The stacks of folded.c, drawn as a flame graph. */
 #include <stdlib.h>
 
-#include "libprobe/report/folded.h"
+#include "libprobe/report/report.h"
 
 struct flamegraph {
 	struct buffer *out;

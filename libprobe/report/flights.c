@@ -3,12 +3,12 @@
  * Pairs: from the hit that begins something to the one that ends it.
  *
  * Names decide which probes are pairs, and names become known one after another
- * (libprobe/query/pairing.h). So every probe that might begin something is treated as if it did,
+ * (libprobe/query/query.h). So every probe that might begin something is treated as if it did,
  * until the record ends. A new name may dissolve a pair, if it makes a better one: then the times
  * of the first are dropped.
  *
  * Each thread has a stack of times for each probe that begins something, so an end belongs to the
- * innermost begin, of those with its identity where that is known (libprobe/report/identity.h);
+ * innermost begin, of those with its identity where that is known (libprobe/report/report.h);
  * with a key to match by, each value has one. Which hits were lost is unknown, and after a lost end
  * its begin would be given to another end. So a loss sets aside everything that is in flight.
  */
@@ -19,7 +19,7 @@
 #include "libprobe/base/array.h"
 #include "libprobe/base/hash.h"
 #include "libprobe/base/value.h"
-#include "libprobe/report/summary.h"
+#include "libprobe/report/report.h"
 
 /* ---- Which probes ------------------------------------------------------------------- */
 

@@ -18,11 +18,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libprobe/record/system_events.h"
-#include "libprobe/report/export.h"
-#include "libprobe/report/folded.h"
+#include "libprobe/record/record.h"
+#include "libprobe/report/report.h"
 #include "libprobe/base/utf8.h"
-#include "libprobe/output/stacks.h"
+#include "libprobe/output/output.h"
 
 /* What a frame says; each once. */
 struct label {

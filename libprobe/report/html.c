@@ -8,9 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libprobe/output/text.h"
-#include "libprobe/report/html.h"
-#include "libprobe/report/numbers.h"
+#include "libprobe/output/output.h"
+#include "libprobe/report/report.h"
 
 enum { SMALL_CHARTS = 6, PAIR_CHARTS = 6, TOP_KEYS = 8 };
 

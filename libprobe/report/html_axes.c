@@ -3,8 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "libprobe/report/html.h"
-#include "libprobe/report/numbers.h"
+#include "libprobe/report/report.h"
 
 enum { TICKS = 5 };
 

@@ -10,8 +10,7 @@
  */
 #include <string.h>
 
-#include "libprobe/report/html.h"
-#include "libprobe/report/numbers.h"
+#include "libprobe/report/report.h"
 
 enum { WIDTH = 1000, HEIGHT = 100, LEVELS = 6 };
 

@@ -5,7 +5,7 @@
  * that is stretched to the width there is; their labels are text beside it, which
  * is as large on a phone as on a screen.
  */
-#include "libprobe/report/html.h"
+#include "libprobe/report/report.h"
 
 /* clang-format off */
 const char html_style[] =

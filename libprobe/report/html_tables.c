@@ -4,9 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libprobe/output/text.h"
-#include "libprobe/report/html.h"
-#include "libprobe/report/numbers.h"
+#include "libprobe/output/output.h"
+#include "libprobe/report/report.h"
 
 enum { TIME_PARTS = 16 };
 

@@ -6,7 +6,7 @@
 #include "libprobe/base/array.h"
 #include "libprobe/base/hash.h"
 #include "libprobe/base/value.h"
-#include "libprobe/report/identity.h"
+#include "libprobe/report/report.h"
 
 struct identity_begin {
 	bool is_known;

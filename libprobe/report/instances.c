@@ -14,8 +14,8 @@
 #include "libprobe/base/event.h"
 #include "libprobe/base/hash.h"
 #include "libprobe/base/value.h"
-#include "libprobe/output/text.h"
-#include "libprobe/report/summary.h"
+#include "libprobe/output/output.h"
+#include "libprobe/report/report.h"
 
 enum { TEXT_MAX = 256, WORDS_MAX = 65536, WORDS_STEP = 64, VALUE_TABLE = 2 * SUMMARY_VALUES_MAX };
 

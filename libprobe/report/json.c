@@ -21,9 +21,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libprobe/output/json.h"
-#include "libprobe/output/stacks.h"
-#include "libprobe/report/summary.h"
+#include "libprobe/output/output.h"
+#include "libprobe/report/report.h"
 
 static void rate_field(struct buffer *out, const struct probe_summary *summary, uint64_t hits)
 {

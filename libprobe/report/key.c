@@ -2,9 +2,8 @@
 #include <string.h>
 
 #include "arch/norm.h"
-#include "libprobe/query/argument.h"
-#include "libprobe/report/key.h"
-#include "libprobe/report/key_name.h"
+#include "libprobe/query/query.h"
+#include "libprobe/report/report.h"
 
 /* The words that are keys. */
 static const struct {

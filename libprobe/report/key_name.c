@@ -8,9 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libprobe/query/catalogue.h"
-#include "libprobe/query/meaning.h"
-#include "libprobe/report/key_name.h"
+#include "libprobe/query/query.h"
+#include "libprobe/report/report.h"
 
 enum { PROBES = 256 }; /* that are remembered: a power of two */
 

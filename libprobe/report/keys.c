@@ -5,7 +5,7 @@
 
 #include "libprobe/base/hash.h"
 #include "libprobe/base/value.h"
-#include "libprobe/report/summary.h"
+#include "libprobe/report/report.h"
 
 struct top *top_create(size_t slot_count)
 {

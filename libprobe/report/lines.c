@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "libprobe/report/lines.h"
+#include "libprobe/report/report.h"
 
 bool lines_begin(struct lines *lines, struct buffer *out)
 {

@@ -15,9 +15,8 @@
 #include <sys/queue.h>
 
 #include "libprobe/base/event.h"
-#include "libprobe/query/pairing.h"
-#include "libprobe/report/begins.h"
-#include "libprobe/report/identity.h"
+#include "libprobe/query/query.h"
+#include "libprobe/report/report.h"
 #include "probe/spans.h"
 
 struct pair {
@@ -69,8 +68,7 @@ static int span_pairs_cmp(const void *a, const void *b)
 {
 	const struct pair *x = a, *y = b;
 
-	return order_names(
-		x->public.provider, x->public.name, y->public.provider, y->public.name);
+	return order_names(x->public.provider, x->public.name, y->public.provider, y->public.name);
 }
 
 struct probe_error *probe_spans_create(

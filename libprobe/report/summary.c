@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libprobe/report/summary.h"
+#include "libprobe/report/report.h"
 
 /* It may be the same for values that differ, or it is never that of a begin and of its end. */
 static bool is_for_keys_only(const struct key *key)

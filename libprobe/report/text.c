@@ -13,11 +13,8 @@
 #include <string.h>
 
 #include "libprobe/base/cleanup.h"
-#include "libprobe/output/stacks.h"
-#include "libprobe/output/text.h"
-#include "libprobe/report/lines.h"
-#include "libprobe/report/numbers.h"
-#include "libprobe/report/summary.h"
+#include "libprobe/output/output.h"
+#include "libprobe/report/report.h"
 
 enum { SPARK_WIDTH = 40 };
 

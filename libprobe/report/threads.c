@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "libprobe/base/hash.h"
-#include "libprobe/report/summary.h"
+#include "libprobe/report/report.h"
 
 static bool same_thread(const struct summary_thread *thread, const struct probe_event *event)
 {

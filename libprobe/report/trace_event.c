@@ -23,9 +23,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "libprobe/report/export.h"
-#include "libprobe/query/pairs.h"
-#include "libprobe/output/json.h"
+#include "libprobe/report/report.h"
+#include "libprobe/query/query.h"
+#include "libprobe/output/output.h"
 
 enum { NSEC_PER_USEC = 1000, NSEC_PER_SEC = 1000000000 };
 /* The longest span that is shown at its time; times this long still fit into a double. */

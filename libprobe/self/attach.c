@@ -7,8 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libprobe/patch/attempt.h"
-#include "libprobe/patch/install.h"
+#include "libprobe/patch/patch.h"
 #include "libprobe/self/attach.h"
 #include "libprobe/self/helper/controller.h"
 

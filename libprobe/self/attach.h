@@ -8,7 +8,7 @@
 
 #include "arch/arch.h"
 #include "libprobe/self/helper/message.h"
-#include "libprobe/registry/change.h"
+#include "libprobe/registry/registry.h"
 
 /* Where the counters of a hook's calls are: see struct reg_session. */
 struct hook_counters {

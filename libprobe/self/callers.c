@@ -36,8 +36,8 @@
 
 #include "libprobe/self/callers.h"
 #include "libprobe/self/helper/helper.h"
-#include "libprobe/ptrace/control.h"
-#include "libprobe/registry/target.h"
+#include "libprobe/ptrace/ptrace.h"
+#include "libprobe/registry/registry.h"
 
 enum { BLOCK_BYTES = 8192, BLOCK_CALLERS = BLOCK_BYTES / sizeof(struct caller) - 1 };
 

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "arch/arch.h"
-#include "libprobe/process/maps.h"
+#include "libprobe/process/process.h"
 #include "libprobe/self/general.h"
 
 enum { INSNS_MAX = 1024, STARTS_MAX = 256 };

@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "arch/enter.h"
-#include "libprobe/query/select.h"
-#include "libprobe/patch/report.h"
+#include "libprobe/query/query.h"
+#include "libprobe/patch/patch.h"
 #include "libprobe/base/procfs.h"
 #include "libprobe/self/helper/helper.h"
 #include "libprobe/self/hook.h"

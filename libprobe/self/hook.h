@@ -6,7 +6,7 @@
 #ifndef LIBPROBE_SELF_HOOK_H
 #define LIBPROBE_SELF_HOOK_H
 
-#include "libprobe/query/record_layout.h"
+#include "libprobe/query/query.h"
 #include "libprobe/self/attach.h"
 #include "libprobe/self/functions.h"
 #include "libprobe/self/unwind.h"

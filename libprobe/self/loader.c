@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libprobe/follow/gate.h"
-#include "libprobe/patch/attempt.h"
+#include "libprobe/follow/follow.h"
+#include "libprobe/patch/patch.h"
 #include "libprobe/self/helper/helper.h"
 #include "libprobe/self/loader.h"
 

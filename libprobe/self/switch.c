@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libprobe/query/pattern.h"
+#include "libprobe/query/query.h"
 #include "libprobe/self/helper/controller.h"
 #include "libprobe/self/helper/proxy.h"
 #include "libprobe/self/self.h"

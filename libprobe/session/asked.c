@@ -12,9 +12,8 @@
  *   match    of begins and ends
  *   same     of begins and ends, without having been asked for: what the catalogue says
  */
-#include "libprobe/session/asked.h"
-#include "libprobe/session/named.h"
-#include "libprobe/registry/data.h"
+#include "libprobe/session/session.h"
+#include "libprobe/registry/registry.h"
 
 enum { KEPT_BYTES_MAX = 32768 };
 

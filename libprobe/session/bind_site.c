@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libprobe/session/asked.h"
+#include "libprobe/session/session.h"
 
 enum { EXPRS_MAX = 3 + PROBE_KEYS_MAX };
 

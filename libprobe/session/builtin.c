@@ -4,7 +4,7 @@
  * both compiled into the stubs of a session; a row says what these gather, and how it is
  * shown.
  */
-#include "libprobe/session/tracer.h"
+#include "libprobe/session/session.h"
 
 const struct tracer_kind tracer_builtin[] = {
 	/* Without keys it is the cheapest session of all; with keys, one row for each. */

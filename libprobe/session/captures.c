@@ -2,7 +2,7 @@
 /* Which arguments the records of a site hold, and what they are called. */
 #include <string.h>
 
-#include "libprobe/query/meaning.h"
+#include "libprobe/query/query.h"
 #include "libprobe/session/session.h"
 
 /*

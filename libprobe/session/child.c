@@ -6,9 +6,9 @@
  */
 #include <string.h>
 
-#include "libprobe/patch/report.h"
+#include "libprobe/patch/patch.h"
 #include "libprobe/session/session.h"
-#include "libprobe/registry/target.h"
+#include "libprobe/registry/registry.h"
 
 static const char reason[] =
 	"a forked child has opened it: what children open by themselves is not traced";

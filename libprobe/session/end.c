@@ -8,16 +8,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "libprobe/ptrace/children.h"
+#include "libprobe/ptrace/ptrace.h"
 #include "libprobe/base/clock.h"
 #include "libprobe/base/worker.h"
-#include "libprobe/follow/watch.h"
-#include "libprobe/patch/report.h"
-#include "libprobe/patch/inherited.h"
-#include "libprobe/session/keys.h"
+#include "libprobe/follow/follow.h"
+#include "libprobe/patch/patch.h"
 #include "libprobe/session/session.h"
-#include "libprobe/registry/lock.h"
-#include "libprobe/registry/target.h"
+#include "libprobe/registry/registry.h"
 
 /* Address space for an end without memory: libc's text, tables. */
 enum { RESERVE_BYTES = 8 << 20 };

@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "libprobe/session/tracer.h"
+#include "libprobe/session/session.h"
 
 struct probe_error *tracer_exported_parse(struct probe_tracer_spec *spec)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What a session follows: libraries that its target opens later, and programs that it starts.
- * Each has a gate (libprobe/follow/gate.h), where the thread waits until that is done.
+ * Each has a gate (libprobe/follow/follow.h), where the thread waits until that is done.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -10,12 +10,11 @@
 #include <sys/eventfd.h>
 
 #include "libprobe/base/clock.h"
-#include "libprobe/follow/watch.h"
-#include "libprobe/patch/attempt.h"
-#include "libprobe/patch/report.h"
+#include "libprobe/follow/follow.h"
+#include "libprobe/patch/patch.h"
 #include "libprobe/base/procfs.h"
 #include "libprobe/session/session.h"
-#include "libprobe/registry/target.h"
+#include "libprobe/registry/registry.h"
 
 enum {
 	GATE_WAIT_NS = 1000000000,

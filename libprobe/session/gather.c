@@ -12,11 +12,8 @@
 #include <unistd.h>
 
 #include "libprobe/base/value.h"
-#include "libprobe/session/gather.h"
-#include "libprobe/session/keys.h"
 #include "libprobe/session/session.h"
-#include "libprobe/registry/snapshot.h"
-#include "libprobe/registry/target.h"
+#include "libprobe/registry/registry.h"
 
 enum { NO_PROBE = -1 };
 

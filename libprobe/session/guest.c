@@ -19,9 +19,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "libprobe/session/open_pairs.h"
-#include "libprobe/session/guest.h"
-#include "libprobe/session/wire.h"
+#include "libprobe/session/session.h"
 
 /* A probe that the tracer was removed from in a process; or the process as a whole. */
 struct removed {

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libprobe/session/stacks.h"
+#include "libprobe/session/session.h"
 #include "probe/heap.h"
 
 enum {

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "libprobe/base/frame_text.h"
-#include "libprobe/session/keys.h"
+#include "libprobe/session/session.h"
 
 struct view_keys keys_of_view(const struct probe_session *s)
 {

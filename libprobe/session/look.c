@@ -12,15 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libprobe/patch/report.h"
-#include "libprobe/process/memory.h"
+#include "libprobe/patch/patch.h"
+#include "libprobe/process/process.h"
 #include "libprobe/base/procfs.h"
 #include "libprobe/session/session.h"
-#include "libprobe/registry/change.h"
-#include "libprobe/registry/lock.h"
-#include "libprobe/registry/own.h"
-#include "libprobe/registry/site.h"
-#include "libprobe/registry/target.h"
+#include "libprobe/registry/registry.h"
 
 enum watch_state {
 	WATCH_GOOD,

@@ -8,9 +8,8 @@
 #include <string.h>
 
 #include "libprobe/base/array.h"
-#include "libprobe/query/catalogue.h"
-#include "libprobe/session/named.h"
-#include "libprobe/query/meaning.h"
+#include "libprobe/query/query.h"
+#include "libprobe/session/session.h"
 
 enum { FILTER, VALUE, MATCH, MATCH_END, KEYS, TEXTS = KEYS + PROBE_KEYS_MAX };
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "libprobe/session/session.h"
-#include "libprobe/registry/target.h"
+#include "libprobe/registry/registry.h"
 
 static bool wants_names(const struct probe_session *s)
 {

@@ -12,10 +12,8 @@
 #include "elf/unwind.h"
 #include "libprobe/base/cleanup.h"
 #include "libprobe/base/clock.h"
-#include "libprobe/process/jit_map.h"
-#include "libprobe/process/modules.h"
-#include "libprobe/process/maps.h"
-#include "libprobe/session/naming.h"
+#include "libprobe/process/process.h"
+#include "libprobe/session/session.h"
 #include "probe/symbol.h"
 
 enum {

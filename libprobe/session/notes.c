@@ -5,9 +5,8 @@
 #include "arch/process.h"
 #include "libprobe/base/file.h"
 #include "libprobe/base/procfs.h"
-#include "libprobe/session/notes.h"
-#include "libprobe/registry/data.h"
-#include "libprobe/registry/target.h"
+#include "libprobe/session/session.h"
+#include "libprobe/registry/registry.h"
 
 _Static_assert(sizeof(struct notes_header) % 8 == 0 && sizeof(struct notes_probe) % 8 == 0 &&
 		       sizeof(struct notes_site) % 8 == 0 && sizeof(struct notes_arg) % 8 == 0 &&

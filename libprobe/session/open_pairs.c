@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "libprobe/session/open_pairs.h"
+#include "libprobe/session/session.h"
 
 static uint32_t hash(pid_t pid, pid_t tid, uint32_t pair)
 {

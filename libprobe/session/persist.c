@@ -23,12 +23,10 @@
 #include <unistd.h>
 
 #include "arch/process.h"
-#include "libprobe/registry/recall.h"
+#include "libprobe/registry/registry.h"
 #include "libprobe/base/procfs.h"
-#include "libprobe/patch/inherited.h"
-#include "libprobe/session/notes.h"
+#include "libprobe/patch/patch.h"
 #include "libprobe/session/session.h"
-#include "libprobe/registry/target.h"
 
 enum { TEXT_MAX = 1 << 16, MAX_OFF_PERCENT = 1, CALIBRATION_NS = 20000000 };
 

@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "libprobe/session/tracer.h"
+#include "libprobe/session/session.h"
 
 /* Alone it makes tables; the others export them. */
 static const char *const prefixes[] = {"", "pcp,", "metrics,"};

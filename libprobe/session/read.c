@@ -5,13 +5,9 @@
 #include <string.h>
 
 #include "libprobe/base/clock.h"
-#include "libprobe/query/interpret.h"
-#include "libprobe/session/gather.h"
-#include "libprobe/session/notes.h"
-#include "libprobe/registry/recorder.h"
-#include "libprobe/registry/ring.h"
+#include "libprobe/query/query.h"
 #include "libprobe/session/session.h"
-#include "libprobe/registry/target.h"
+#include "libprobe/registry/registry.h"
 
 enum { COUNTING_SHARE = 50 };
 

@@ -22,8 +22,7 @@
 #include <libelf.h>
 
 #include "libprobe/base/array.h"
-#include "libprobe/session/remains.h"
-#include "libprobe/session/notes.h"
+#include "libprobe/session/session.h"
 #include "probe/remains.h"
 
 enum { RECORDERS_MAX = 1024 };

@@ -6,7 +6,7 @@
  * of what the group has left, even when all of them are touched.
  *
  * Some pages are allocated before a hit touches them: those of a flight recorder's file and, with
- * the sysctl vm.overcommit_memory=2, those of every session (libprobe/process/overcommit.h). They
+ * the sysctl vm.overcommit_memory=2, those of every session (libprobe/process/process.h). They
  * take only a part of what the file system or the machine has left.
  */
 #include <stdio.h>
@@ -16,12 +16,11 @@
 #include "libprobe/base/clock.h"
 #include "libprobe/base/file.h"
 #include "libprobe/base/page.h"
-#include "libprobe/follow/watch.h"
-#include "libprobe/patch/report.h"
-#include "libprobe/process/overcommit.h"
-#include "libprobe/process/cgroup.h"
+#include "libprobe/follow/follow.h"
+#include "libprobe/patch/patch.h"
+#include "libprobe/process/process.h"
 #include "libprobe/session/session.h"
-#include "libprobe/registry/space.h"
+#include "libprobe/registry/registry.h"
 
 enum {
 	ROOM_SHARE = 2, /* of what is left, half is the program's own */

@@ -12,9 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libprobe/patch/attempt.h"
+#include "libprobe/patch/patch.h"
 #include "libprobe/session/session.h"
-#include "libprobe/registry/target.h"
+#include "libprobe/registry/registry.h"
 
 /* A record is of one end; only gathering, and spans, need both. */
 static bool is_of_pair(const struct probe_session *s, size_t probe)

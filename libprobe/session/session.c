@@ -8,18 +8,12 @@
 
 #include "arch/process.h"
 #include "libprobe/base/clock.h"
-#include "libprobe/follow/watch.h"
-#include "libprobe/patch/attempt.h"
-#include "libprobe/patch/install.h"
-#include "libprobe/registry/recall.h"
-#include "libprobe/patch/later.h"
-#include "libprobe/patch/report.h"
+#include "libprobe/follow/follow.h"
+#include "libprobe/patch/patch.h"
+#include "libprobe/registry/registry.h"
 #include "libprobe/base/procfs.h"
-#include "libprobe/patch/inherited.h"
-#include "libprobe/session/notes.h"
 #include "libprobe/session/session.h"
-#include "libprobe/ptrace/control.h"
-#include "libprobe/registry/target.h"
+#include "libprobe/ptrace/ptrace.h"
 
 enum {
 	SPARE_PROBES = 4096,	 /* for probes of libraries that are opened later */

@@ -5,7 +5,7 @@
 
 #include "libprobe/base/array.h"
 #include "libprobe/base/value.h"
-#include "libprobe/session/table.h"
+#include "libprobe/session/session.h"
 
 /* The bound of a bucket, as a value of the row. */
 static struct probe_value bound_value(const struct probe_row *row, size_t index, bool high_end)

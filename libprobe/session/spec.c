@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "libprobe/base/nearest.h"
-#include "libprobe/session/tracer.h"
+#include "libprobe/session/session.h"
 
 /* ---- Parsing ---------------------------------------------------------------------- */
 

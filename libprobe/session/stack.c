@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Call stacks of a session's hits and rows. */
 #include "libprobe/session/session.h"
-#include "libprobe/registry/target.h"
+#include "libprobe/registry/registry.h"
 
 struct probe_error *session_stack_start(struct probe_session *session, const struct arch *arch)
 {

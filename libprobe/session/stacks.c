@@ -12,7 +12,7 @@
 
 #include "libprobe/base/event.h"
 #include "libprobe/base/hash.h"
-#include "libprobe/session/stacks.h"
+#include "libprobe/session/session.h"
 
 enum {
 	BUCKETS_FIRST = 256,

@@ -4,11 +4,11 @@
 #include <string.h>
 
 #include "libprobe/base/array.h"
-#include "libprobe/query/meaning.h"
-#include "libprobe/patch/report.h"
+#include "libprobe/query/query.h"
+#include "libprobe/patch/patch.h"
 #include "libprobe/base/procfs.h"
 #include "libprobe/session/session.h"
-#include "libprobe/registry/target.h"
+#include "libprobe/registry/registry.h"
 
 enum { PAIRS_MAX = 1 << 20 };
 

@@ -12,7 +12,7 @@
 
 #include "libprobe/base/array.h"
 #include "libprobe/base/value.h"
-#include "libprobe/session/table.h"
+#include "libprobe/session/session.h"
 
 struct probe_error *probe_table_create(size_t key_count, struct probe_table **ret)
 {

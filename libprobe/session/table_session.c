@@ -3,9 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libprobe/session/gather.h"
 #include "libprobe/session/session.h"
-#include "libprobe/session/table.h"
 
 /* A row for a probe as such: its count, and what only probes have. */
 static struct probe_error *append_probe(

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "libprobe/base/array.h"
-#include "libprobe/session/tags.h"
+#include "libprobe/session/session.h"
 
 static struct probe_error *parse_tag(const char *text, size_t length, enum probe_tracer_tag *ret)
 {

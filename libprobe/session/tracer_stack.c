@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "arch/arch.h"
-#include "libprobe/session/tracer.h"
+#include "libprobe/session/session.h"
 
 enum {
 	BYTES_MIN = 512,

@@ -17,8 +17,8 @@
 #include <string.h>
 
 #include "elf/unwind.h"
-#include "libprobe/process/modules.h"
-#include "libprobe/session/unwinder.h"
+#include "libprobe/process/process.h"
+#include "libprobe/session/session.h"
 
 enum {
 	FRAME_BYTES_MAX = 1 << 20, /* from one frame pointer to the next */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "libprobe/base/event.h"
-#include "libprobe/session/wire.h"
+#include "libprobe/session/session.h"
 
 void wire_put(struct buffer *out, enum wire_type type)
 {

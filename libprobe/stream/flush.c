@@ -13,7 +13,7 @@
 #include "libprobe/base/clock.h"
 #include "libprobe/session/session.h"
 #include "libprobe/stream/stream.h"
-#include "libprobe/registry/target.h"
+#include "libprobe/registry/registry.h"
 
 enum { FLUSH_NS = 1000000000 };
 

@@ -26,7 +26,7 @@
 #include <unistd.h>
 
 #include "libprobe/base/file.h"
-#include "libprobe/record/ctf.h"
+#include "libprobe/record/record.h"
 #include "libprobe/session/session.h"
 #include "libprobe/stream/stream.h"
 

@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The parts of streams: types, queue, reading, log, and the stream itself. The numbers of
- * their errors are those that the standard states.
- */
 #ifndef LIBPROBE_STREAM_STREAM_H
 #define LIBPROBE_STREAM_STREAM_H
 
 #include <pthread.h>
 
-#include "libprobe/record/system_events.h"
 #include "libprobe/base/error.h"
-#include "libprobe/registry/recorder.h"
+#include "libprobe/record/record.h"
+#include "libprobe/registry/registry.h"
 #include "probe/reader.h"
 #include "probe/stream.h"
+
+/* ---- Stream ---------------------------------------------------------------------------------- */
+
+/*
+ * The parts of streams: types, queue, reading, log, and the stream itself. The numbers of
+ * their errors are those that the standard states.
+ */
 
 /* ---- Types and sets (types.c) ----------------------------------------------------------- */
 

@@ -16,7 +16,7 @@
 #include "arch/arch.h"
 #include "elf/object.h"
 #include "elf/sdt.h"
-#include "libprobe/patch/plan.h"
+#include "libprobe/patch/patch.h"
 #include "tests/fuzz/require.h"
 
 enum { INPUT_BYTES_MAX = 1 << 16, LOOKED_AT_MAX = 64 };

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libprobe/process/maps.h"
+#include "libprobe/process/process.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

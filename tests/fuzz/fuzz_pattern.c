@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libprobe/query/pattern.h"
+#include "libprobe/query/query.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

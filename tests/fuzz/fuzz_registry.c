@@ -12,8 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "libprobe/process/shared.h"
-#include "libprobe/registry/code.h"
+#include "libprobe/process/process.h"
 #include "libprobe/registry/registry.h"
 #include "tests/fuzz/require.h"
 

@@ -6,7 +6,7 @@
  * The first byte says what the rest is:
  *
  *	0	a file as it is
- *	1	notes (libprobe/session/notes.h) and the bytes of a ring: their lengths, 2 bytes
+ *	1	notes (libprobe/session/session.h) and the bytes of a ring: their lengths, 2 bytes
  *		each, then both; they are put where a recorder of one CPU has them
  *	2	the same, as a segment of a core file
  */
@@ -18,8 +18,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "libprobe/session/remains.h"
-#include "libprobe/session/notes.h"
+#include "libprobe/session/session.h"
 #include "probe/sink.h"
 #include "tests/fuzz/require.h"
 

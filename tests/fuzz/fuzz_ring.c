@@ -21,7 +21,7 @@
 
 #include "arch/process.h"
 #include "libprobe/session/session.h"
-#include "libprobe/registry/target.h"
+#include "libprobe/registry/registry.h"
 #include "probe/sink.h"
 #include "tests/fuzz/require.h"
 

@@ -6,7 +6,7 @@
  * To parse the metadata would take longer than all else. So it is done once for each, and the
  * linker leads these calls here (--wrap, see the Makefile).
  */
-#include "libprobe/record/own.h"
+#include "libprobe/record/record.h"
 #include "tests/fuzz/record.h"
 #include "tests/unit/record/ring_record.h"
 

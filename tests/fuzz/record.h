@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "libprobe/base/value.h"
-#include "libprobe/record/reader.h"
+#include "libprobe/record/record.h"
 #include "tests/fuzz/require.h"
 
 /* ---- The record, which is in memory --------------------------------------------------- */

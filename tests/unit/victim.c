@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "libprobe/base/procfs.h"
-#include "libprobe/process/memory.h"
+#include "libprobe/process/process.h"
 #include "tests/unit/victim.h"
 #include "tests/unit/wait.h"
 

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "libprobe/ptrace/control.h"
+#include "libprobe/ptrace/ptrace.h"
 
 /* What a victim and the test share; zeroed for each victim. */
 struct shared {

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "libprobe/base/error.h"
-#include "libprobe/process/files.h"
+#include "libprobe/process/process.h"
 #include "libprobe/self/helper/controller.h"
 #include "libprobe/self/helper/helper.h"
 #include "libprobe/self/helper/proxy.h"

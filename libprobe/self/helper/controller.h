@@ -9,7 +9,7 @@
 #include <stdbool.h>
 
 #include "libprobe/self/helper/message.h"
-#include "libprobe/registry/target.h"
+#include "libprobe/registry/registry.h"
 #include "probe/target.h"
 
 enum controller_act {

@@ -11,16 +11,14 @@
 
 #include "arch/arch.h"
 #include "libprobe/base/clock.h"
-#include "libprobe/process/gadgets.h"
-#include "libprobe/process/modules.h"
+#include "libprobe/process/process.h"
 #include "libprobe/base/procfs.h"
 #include "libprobe/self/helper/helper.h"
 #include "libprobe/self/helper/image.h"
 #include "libprobe/self/helper/proxy.h"
 #include "libprobe/self/helper/reply.h"
 #include "libprobe/self/helper/start.h"
-#include "libprobe/registry/target.h"
-#include "libprobe/registry/threads.h"
+#include "libprobe/registry/registry.h"
 
 enum { TRIES = 2, YAMA_DESCENDANTS = 1 /* a value of ptrace_scope */ };
 

@@ -10,8 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "libprobe/process/mapped_file.h"
-#include "libprobe/process/maps.h"
+#include "libprobe/process/process.h"
 #include "libprobe/base/procfs.h"
 #include "libprobe/self/helper/image.h"
 

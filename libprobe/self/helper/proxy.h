@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 #include "libprobe/self/helper/message.h"
-#include "libprobe/ptrace/control.h"
+#include "libprobe/ptrace/ptrace.h"
 
 /* In the controller: struct target_proxy.call; `socket` points to its end of the socket. */
 bool proxy_ask(void *socket, struct control_call *call);

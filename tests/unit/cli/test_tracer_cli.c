@@ -55,9 +55,7 @@
 #include <cmocka.h>
 
 #include "cli/trace/tracer.h"
-#include "libprobe/session/open_pairs.h"
-#include "libprobe/session/tags.h"
-#include "libprobe/session/wire.h"
+#include "libprobe/session/session.h"
 
 /* ---- --match ---------------------------------------------------------------------- */
 

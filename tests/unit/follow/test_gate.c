@@ -19,7 +19,7 @@
 #include <cmocka.h>
 
 #include "libprobe/base/procfs.h"
-#include "libprobe/follow/gate.h"
+#include "libprobe/follow/follow.h"
 #include "tests/unit/skip.h"
 #include "tests/unit/wait.h"
 

@@ -19,7 +19,7 @@
 #include "arch/process.h"
 #include "arch/runtime.h"
 #include "libprobe/base/clock.h"
-#include "libprobe/registry/room.h"
+#include "libprobe/registry/registry.h"
 #include "tests/unit/form/form_native.h"
 #include "tests/unit/skip.h"
 #include "tests/unit/wait.h"

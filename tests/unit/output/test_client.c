@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "libprobe/output/client.h"
+#include "libprobe/output/output.h"
 #include "tests/unit/skip.h"
 
 /* Nothing is sent: the client is not run. */

@@ -9,9 +9,8 @@
 
 #include <cmocka.h>
 
-#include "libprobe/output/metrics.h"
-#include "libprobe/session/table.h"
-#include "libprobe/session/tracer.h"
+#include "libprobe/output/output.h"
+#include "libprobe/session/session.h"
 
 /* ---- Tables -------------------------------------------------------------------- */
 

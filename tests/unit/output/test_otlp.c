@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "libprobe/output/otlp.h"
-#include "libprobe/session/table.h"
+#include "libprobe/output/output.h"
+#include "libprobe/session/session.h"
 
 #define TRACE "0af7651916cd43dd8448eb211c80319c"
 #define PARENT "b7ad6b7169203331"

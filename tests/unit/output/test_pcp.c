@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "libprobe/output/mmv.h"
-#include "libprobe/session/tracer.h"
+#include "libprobe/session/session.h"
 #include "tests/unit/skip.h"
 
 #ifdef PCP_BUILT

@@ -6,7 +6,7 @@
 #include "tests/unit/elf/elf_image.h"
 
 #include "elf/sdt.h"
-#include "libprobe/patch/plan.h"
+#include "libprobe/patch/patch.h"
 
 static const char plan_entered[] = "something in the module may jump to the bytes after the nop";
 static const char plan_entered_short[] = "a branch enters the instructions after the nop";

@@ -11,7 +11,7 @@
 
 #include "elf/object.h"
 #include "elf/sdt.h"
-#include "libprobe/patch/plan.h"
+#include "libprobe/patch/patch.h"
 #include "tests/unit/skip.h"
 
 static const char no_start[] = "its function cannot be decoded from the start: the instructions "

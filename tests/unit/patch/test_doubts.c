@@ -20,8 +20,8 @@
 
 #include <cmocka.h>
 
-#include "libprobe/patch/doubts.h"
-#include "libprobe/process/memory.h"
+#include "libprobe/patch/patch.h"
+#include "libprobe/process/process.h"
 #include "tests/unit/skip.h"
 
 enum {

@@ -13,8 +13,8 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include "libprobe/patch/frames.h"
-#include "libprobe/ptrace/registers.h"
+#include "libprobe/patch/patch.h"
+#include "libprobe/ptrace/ptrace.h"
 #include "tests/unit/victim.h"
 
 /* Two places to be interrupted at; each loops until *stop is not 0. */

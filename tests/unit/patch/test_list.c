@@ -23,7 +23,7 @@
 #include <sys/sdt.h>
 
 #include "arch/arch.h"
-#include "libprobe/process/modules.h"
+#include "libprobe/process/process.h"
 #include "probe/list.h"
 
 /* <sys/sdt.h> refers to PROVIDER_NAME_semaphore. */

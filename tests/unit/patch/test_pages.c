@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "libprobe/base/page.h"
-#include "libprobe/patch/pages.h"
+#include "libprobe/patch/patch.h"
 #include "tests/unit/skip.h"
 
 enum { PAGES = 20000, MORE = 5000 };

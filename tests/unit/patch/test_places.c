@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "arch/process.h"
-#include "libprobe/patch/places.h"
+#include "libprobe/patch/patch.h"
 #include "tests/unit/skip.h"
 
 enum { WORDS = 512, FIRST = 0x400000 };

@@ -4,7 +4,7 @@
  * the nop do no harm, or over it, where something enters behind it. No site is refused.
  */
 #include "elf/sdt.h"
-#include "libprobe/patch/plan.h"
+#include "libprobe/patch/patch.h"
 #include "tests/unit/elf/elf_image.h"
 
 enum { WORDS_MAX = 16, SITES_MAX = 4 };

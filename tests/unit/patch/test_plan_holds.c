@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "arch/arch.h"
-#include "libprobe/patch/plan.h"
+#include "libprobe/patch/patch.h"
 
 /* A plan for code, with `offset` bytes that stay and 5 that are moved. */
 static struct plan plan_for(const uint8_t *code, size_t length, uint8_t offset)

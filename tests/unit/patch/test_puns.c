@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "libprobe/patch/puns.h"
+#include "libprobe/patch/patch.h"
 #include "tests/unit/skip.h"
 
 static const char *take(uint64_t first, uint64_t step, uint64_t *entry_ret)

@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "arch/process.h"
-#include "libprobe/patch/search.h"
-#include "libprobe/process/memory.h"
+#include "libprobe/patch/patch.h"
+#include "libprobe/process/process.h"
 #include "libprobe/base/procfs.h"
 #include "tests/unit/victim.h"
 

@@ -20,7 +20,7 @@
 #include <cmocka.h>
 
 #include "arch/arch.h"
-#include "libprobe/process/memory.h"
+#include "libprobe/process/process.h"
 #include "libprobe/base/procfs.h"
 #include "tests/unit/dying.h"
 #include "tests/unit/live.h"

@@ -10,9 +10,9 @@
 
 #include <cmocka.h>
 
-#include "libprobe/patch/install.h"
-#include "libprobe/process/memory.h"
-#include "libprobe/registry/target.h"
+#include "libprobe/patch/patch.h"
+#include "libprobe/process/process.h"
+#include "libprobe/registry/registry.h"
 #include "tests/unit/live.h"
 
 /* A transaction of the target, to which patterns are added one by one. */

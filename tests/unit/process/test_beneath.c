@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "libprobe/process/beneath.h"
+#include "libprobe/process/process.h"
 
 static char root[] = "/tmp/probectl-test-XXXXXX";
 

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "libprobe/process/cgroup.h"
+#include "libprobe/process/process.h"
 
 static const char mounts[] =
 	"31 23 0:28 / /sys/fs/cgroup ro - tmpfs tmpfs ro\n"

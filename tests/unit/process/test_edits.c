@@ -11,9 +11,8 @@
 
 #include <cmocka.h>
 
-#include "libprobe/patch/semaphores.h"
-#include "libprobe/process/edits.h"
-#include "libprobe/process/memory.h"
+#include "libprobe/patch/patch.h"
+#include "libprobe/process/process.h"
 
 enum { PAGE = 65536 /* or a whole number of smaller ones */, PAGES = 8 };
 

@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "libprobe/process/files.h"
+#include "libprobe/process/process.h"
 
 enum { MANY = 100 };
 

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "libprobe/process/maps.h"
+#include "libprobe/process/process.h"
 
 static struct maps parse(const char *text)
 {

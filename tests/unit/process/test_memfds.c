@@ -15,7 +15,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "libprobe/process/memfds.h"
+#include "libprobe/process/process.h"
 
 enum { FILES = 40 };
 

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "libprobe/process/overcommit.h"
+#include "libprobe/process/process.h"
 
 enum { BYTES = 40 << 20, HOLE = 4 << 20 };
 

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "libprobe/process/safe.h"
+#include "libprobe/process/process.h"
 
 enum { PAGE = 65536 /* or a whole number of smaller ones */, PAGES = 6 };
 

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "libprobe/process/seccomp.h"
+#include "libprobe/process/process.h"
 
 static uint32_t run(const struct sock_filter *program, size_t length, int number, uint64_t arg0)
 {

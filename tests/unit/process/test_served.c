@@ -16,9 +16,7 @@
 #include <cmocka.h>
 
 #include "libprobe/base/page.h"
-#include "libprobe/process/edits.h"
-#include "libprobe/process/memory.h"
-#include "libprobe/process/served.h"
+#include "libprobe/process/process.h"
 #include "tests/unit/skip.h"
 #include "tests/unit/wait.h"
 

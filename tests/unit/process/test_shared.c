@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "libprobe/process/shared.h"
+#include "libprobe/process/process.h"
 
 enum { BYTES = 12288 };
 

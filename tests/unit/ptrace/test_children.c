@@ -21,7 +21,7 @@
 
 #include <cmocka.h>
 
-#include "libprobe/ptrace/children.h"
+#include "libprobe/ptrace/ptrace.h"
 #include "tests/unit/wait.h"
 
 /* If a test fails, nobody else ends it. */

@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #include "libprobe/base/page.h"
-#include "libprobe/process/memory.h"
+#include "libprobe/process/process.h"
 #include "libprobe/base/procfs.h"
 #include "tests/unit/ptrace/victim_bodies.h"
 #include "tests/unit/wait.h"

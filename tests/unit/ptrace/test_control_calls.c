@@ -13,7 +13,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#include "libprobe/process/memory.h"
+#include "libprobe/process/process.h"
 #include "tests/unit/ptrace/keep_registers.h"
 #include "tests/unit/ptrace/victim_bodies.h"
 

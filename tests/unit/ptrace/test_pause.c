@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "libprobe/ptrace/pause.h"
+#include "libprobe/ptrace/ptrace.h"
 
 /* Asked at 1,000, seen 4,000 later, gone on at 5,300; it had waited for 70 before. */
 static const struct pause late = {

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "libprobe/ptrace/registers.h"
+#include "libprobe/ptrace/ptrace.h"
 
 enum { MARK = 0x1234, ELSE = 77 };
 

@@ -26,10 +26,9 @@
 
 #include "arch/arch.h"
 #include "libprobe/base/file.h"
-#include "libprobe/process/maps.h"
+#include "libprobe/process/process.h"
 #include "libprobe/base/procfs.h"
-#include "libprobe/ptrace/remaining.h"
-#include "libprobe/ptrace/restart.h"
+#include "libprobe/ptrace/ptrace.h"
 #include "tests/unit/skip.h"
 #include "tests/unit/victim.h"
 #include "tests/unit/wait.h"

@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "arch/process.h"
-#include "libprobe/ptrace/rseq.h"
+#include "libprobe/ptrace/ptrace.h"
 #include "tests/unit/skip.h"
 
 extern const ptrdiff_t __rseq_offset __attribute__((weak));

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "libprobe/ptrace/urgent.h"
+#include "libprobe/ptrace/ptrace.h"
 #include "tests/unit/skip.h"
 
 enum { NOBODY = 65534 };

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "libprobe/base/clock.h"
-#include "libprobe/ptrace/yield.h"
+#include "libprobe/ptrace/ptrace.h"
 
 enum { OTHERS = 4 };
 

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "libprobe/process/memory.h"
+#include "libprobe/process/process.h"
 #include "tests/unit/ptrace/victim_bodies.h"
 #include "tests/unit/wait.h"
 

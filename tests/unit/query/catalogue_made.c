@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libprobe/query/catalogue.h"
+#include "libprobe/query/query.h"
 #include "tests/unit/query/catalogue_made.h"
 
 struct probe_catalogue *catalogue_made(const char *text)

@@ -4,8 +4,7 @@
 #define TESTS_EXPR_INTERPRETER_H
 
 #include "arch/expr.h"
-#include "libprobe/query/expr.h"
-#include "libprobe/query/interpret.h"
+#include "libprobe/query/query.h"
 
 /*
  * NULL, or which promise of arch/expr.h does not hold: order, types, limits. Of

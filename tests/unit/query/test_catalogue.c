@@ -13,8 +13,7 @@
 
 #include <cmocka.h>
 
-#include "libprobe/query/builtin.h"
-#include "libprobe/query/catalogue.h"
+#include "libprobe/query/query.h"
 
 /* Writes a file, adds it, and returns the error. */
 static struct probe_error *add(struct probe_catalogue *catalogue, const char *text, size_t length)

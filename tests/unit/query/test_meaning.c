@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "libprobe/query/meaning.h"
+#include "libprobe/query/query.h"
 #include "tests/unit/query/catalogue_made.h"
 
 static const char text[] =

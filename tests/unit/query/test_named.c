@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "libprobe/session/named.h"
-#include "libprobe/query/tree.h"
+#include "libprobe/session/session.h"
+#include "libprobe/query/query.h"
 #include "tests/unit/query/catalogue_made.h"
 
 static const char text[] = "provider p\n"

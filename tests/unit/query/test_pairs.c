@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "libprobe/query/pairing.h"
+#include "libprobe/query/query.h"
 
 enum { PROBES_MAX = 32 };
 

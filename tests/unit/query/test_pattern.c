@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "libprobe/query/pattern.h"
+#include "libprobe/query/query.h"
 
 static const char jvm[] = "/usr/lib/jvm/java-17-openjdk-amd64/lib/server/libjvm.so";
 

@@ -14,7 +14,7 @@
 
 #include <elf.h>
 
-#include "libprobe/query/record_layout.h"
+#include "libprobe/query/query.h"
 
 enum { RECORD = sizeof(struct ring_record) };
 #define TRUNCATED (UINT64_C(1) << RING_STRING_TRUNCATED_BIT)

@@ -3,7 +3,7 @@
 #ifndef UNIT_RECORD_TAKE_HOST_H
 #define UNIT_RECORD_TAKE_HOST_H
 
-#include "libprobe/record/ctf.h"
+#include "libprobe/record/record.h"
 #include "libprobe/session/session.h"
 
 enum {

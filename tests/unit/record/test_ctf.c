@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-#include "libprobe/record/ctf.h"
+#include "libprobe/record/record.h"
 #include "libprobe/session/session.h"
 
 enum { PACKET = CTF_PACKET_BYTES, FILE_BYTES = 1 << 18, CPU = 3, PC = 0x1000 };

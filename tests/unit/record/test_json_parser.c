@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "libprobe/record/json_parser.h"
+#include "libprobe/record/record.h"
 
 static struct json_parser parser;
 static char *copy; /* of the last text, which the tree points into */

@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "libprobe/record/own.h"
+#include "libprobe/record/record.h"
 #include "probe/reader.h"
 #include "tests/unit/record/read_back.h"
 #include "tests/unit/record/ring_record.h"

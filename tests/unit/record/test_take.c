@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "libprobe/record/ctf_writer.h"
+#include "libprobe/record/record.h"
 #include "tests/unit/record/take_host.h"
 #include "tests/unit/skip.h"
 

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "libprobe/record/ctf_writer.h"
+#include "libprobe/record/record.h"
 
 enum { BYTES = 1 << 18 /* more than a pipe holds */ };
 

@@ -10,7 +10,7 @@
 
 #include "libprobe/base/page.h"
 #include "arch/layout.h"
-#include "libprobe/registry/data.h"
+#include "libprobe/registry/registry.h"
 
 #define DATA UINT64_C(0x7f0000000000)
 

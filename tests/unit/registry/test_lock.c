@@ -19,8 +19,7 @@
 #include <cmocka.h>
 
 #include "libprobe/base/procfs.h"
-#include "libprobe/registry/lock.h"
-#include "libprobe/registry/target.h"
+#include "libprobe/registry/registry.h"
 #include "tests/unit/victim.h"
 
 enum { TRIES = 3000, HELD_US = 100 };

@@ -21,11 +21,8 @@
 
 #include "libprobe/base/page.h"
 #include "libprobe/base/procfs.h"
-#include "libprobe/process/auxv.h"
-#include "libprobe/process/memory.h"
-#include "libprobe/process/shared.h"
-#include "libprobe/registry/own.h"
-#include "libprobe/registry/target.h"
+#include "libprobe/process/process.h"
+#include "libprobe/registry/registry.h"
 #include "tests/unit/victim.h"
 
 /* What a victim does when it is told. */

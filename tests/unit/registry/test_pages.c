@@ -13,9 +13,7 @@
 #include <cmocka.h>
 
 #include "libprobe/base/page.h"
-#include "libprobe/registry/code.h"
-#include "libprobe/registry/data.h"
-#include "libprobe/registry/space.h"
+#include "libprobe/registry/registry.h"
 
 #define BASE UINT64_C(0x555500000000)
 enum { ARENA = 256 << 10 };

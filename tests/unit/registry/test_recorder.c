@@ -15,8 +15,7 @@
 #include <cmocka.h>
 
 #include "arch/layout.h"
-#include "libprobe/registry/recorder.h"
-#include "libprobe/registry/data.h"
+#include "libprobe/registry/registry.h"
 
 enum { RING_BYTES = 1 << 17, CPUS = 2, RECORD_MAX = 1024, ROUNDS = 200 };
 

@@ -15,9 +15,7 @@
 #include <cmocka.h>
 
 #include "arch/arch.h"
-#include "libprobe/process/memory.h"
-#include "libprobe/process/shared.h"
-#include "libprobe/registry/code.h"
+#include "libprobe/process/process.h"
 #include "libprobe/registry/registry.h"
 #include "probe/list.h"
 

@@ -16,8 +16,7 @@
 
 #include <cmocka.h>
 
-#include "libprobe/registry/ring.h"
-#include "libprobe/registry/snapshot.h"
+#include "libprobe/registry/registry.h"
 
 enum { RING_BYTES = 1 << 17, CPUS = 2, PAGE = 4096, SLOTS_SHIFT = 8, RINGS_SHIFT = 18 };
 

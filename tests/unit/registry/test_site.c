@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "libprobe/registry/site.h"
+#include "libprobe/registry/registry.h"
 
 enum { SITE = 0x400000, ARENA = 0x500000, ARENA_SIZE = 0x1000 };
 

@@ -12,9 +12,7 @@
 
 #include "libprobe/base/page.h"
 #include "arch/arch.h"
-#include "libprobe/registry/code.h"
 #include "libprobe/registry/registry.h"
-#include "libprobe/registry/space.h"
 
 enum { PAGE = 4096, ASIDE = 64 << 10 };
 #define GIB (arch_host()->jump_reach / 2) /* on x86-64; less where a jump does not lead as far */

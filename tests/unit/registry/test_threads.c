@@ -13,8 +13,7 @@
 
 #include <cmocka.h>
 
-#include "libprobe/registry/target.h"
-#include "libprobe/registry/threads.h"
+#include "libprobe/registry/registry.h"
 
 static struct arch_thread model_of(struct probe_target *target)
 {

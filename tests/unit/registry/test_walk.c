@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "libprobe/registry/walk.h"
+#include "libprobe/registry/registry.h"
 
 enum { HEADER = sizeof(struct ring_record), MOST = 40, PAGE = 65536, NOW = 1000 };
 

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "libprobe/report/summary.h"
+#include "libprobe/report/report.h"
 #include "tests/unit/report/summary_events.h"
 
 struct probe_summary *summary_made(const struct probe_summary_options *options)

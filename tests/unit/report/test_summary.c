@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "libprobe/report/html.h"
+#include "libprobe/report/report.h"
 #include "tests/unit/report/summary_events.h"
 
 /* ---- Time ---------------------------------------------------------------------------- */

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "libprobe/report/summary.h"
+#include "libprobe/report/report.h"
 #include "tests/unit/report/summary_events.h"
 
 static void test_top_exact(void **state)

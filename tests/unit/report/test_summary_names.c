@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "libprobe/report/summary.h"
+#include "libprobe/report/report.h"
 #include "tests/unit/query/catalogue_made.h"
 
 static const char probes[] = "provider shop\n"

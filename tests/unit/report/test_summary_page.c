@@ -10,8 +10,7 @@
 
 #include <cmocka.h>
 
-#include "libprobe/report/html.h"
-#include "libprobe/report/numbers.h"
+#include "libprobe/report/report.h"
 #include "tests/unit/report/summary_events.h"
 
 /* ---- Axes ---- */

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "libprobe/report/summary.h"
+#include "libprobe/report/report.h"
 #include "tests/unit/report/summary_events.h"
 
 static const struct summary_pair *pair_of(

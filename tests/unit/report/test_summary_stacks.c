@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "libprobe/report/summary.h"
+#include "libprobe/report/report.h"
 #include "tests/unit/report/summary_events.h"
 
 static void add(struct probe_summary *summary, uint64_t time_ns, const char *name,

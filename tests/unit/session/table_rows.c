@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "libprobe/session/table.h"
+#include "libprobe/session/session.h"
 #include "probe/sink.h"
 #include "probe/table.h"
 #include "tests/unit/session/table_rows.h"

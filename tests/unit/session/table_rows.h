@@ -3,7 +3,7 @@
 #ifndef UNIT_TABLE_TABLE_ROWS_H
 #define UNIT_TABLE_TABLE_ROWS_H
 
-#include "libprobe/session/table.h"
+#include "libprobe/session/session.h"
 #include "probe/sink.h"
 #include "probe/table.h"
 

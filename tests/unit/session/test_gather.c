@@ -19,11 +19,8 @@
 
 #include "arch/process.h"
 #include "libprobe/base/procfs.h"
-#include "libprobe/session/gather.h"
-#include "libprobe/session/keys.h"
 #include "libprobe/session/session.h"
-#include "libprobe/registry/data.h"
-#include "libprobe/registry/target.h"
+#include "libprobe/registry/registry.h"
 
 enum { CPUS = 2, PROBES = 3, SAMPLES = 20000 };
 #define ADDRESS UINT64_C(0x7f0000000000)

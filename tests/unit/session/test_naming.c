@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "libprobe/session/naming.h"
+#include "libprobe/session/session.h"
 #include "tests/unit/skip.h"
 
 enum { PAGE = 4096 };

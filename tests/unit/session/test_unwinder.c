@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-#include "libprobe/session/unwinder.h"
+#include "libprobe/session/session.h"
 
 enum { STACK_BYTES = 16384, REGISTERS = 13, GARBAGE_ROUNDS = 20000, DEPTH = 6 };
 

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "libprobe/base/page.h"
-#include "libprobe/ptrace/rseq.h"
+#include "libprobe/ptrace/ptrace.h"
 #include "tests/unit/stub/stub_host.h"
 
 /* Maps `bytes` at a free address within 1 GiB below this program. */

@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-#include "libprobe/query/interpret.h"
+#include "libprobe/query/query.h"
 #include "tests/unit/skip.h"
 #include "tests/unit/stub/stub_crowd.h"
 #include "tests/unit/stub/stub_host.h"

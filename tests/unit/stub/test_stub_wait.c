@@ -23,7 +23,7 @@
 #include <cmocka.h>
 
 #include "libprobe/base/clock.h"
-#include "libprobe/registry/room.h"
+#include "libprobe/registry/registry.h"
 #include "arch/process.h"
 #include "tests/unit/skip.h"
 #include "tests/unit/stub/stub_crowd.h"

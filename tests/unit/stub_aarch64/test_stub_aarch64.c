@@ -20,7 +20,7 @@
 #include "arch/runtime.h"
 #include "libprobe/base/clock.h"
 #include "libprobe/base/page.h"
-#include "libprobe/registry/room.h"
+#include "libprobe/registry/registry.h"
 #include "tests/unit/query/expr_interpreter.h"
 #include "tests/unit/query/expr_random.h"
 #include "tests/unit/skip.h"
