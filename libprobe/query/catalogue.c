@@ -7,9 +7,12 @@
  * take a quarter of the instructions of a short trace. So of the library's text only the names of
  * the providers are looked for, each of which has its lines in one place.
  */
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -18,6 +21,560 @@
 #include "libprobe/base/array.h"
 #include "libprobe/base/cleanup.h"
 #include "libprobe/query/query.h"
+
+/* ==== Catalogue parse ========================================================================= */
+
+/*
+ * The format of the files of the catalogue (docs/catalogue.md), a line at a time:
+ *
+ *	# ...                            ignored, as empty lines are
+ *	provider NAME                    what follows is about its probes
+ *	words NAME NUMBER=WORD ...       a type: numbers that have words
+ *	probe NAME [ARG[:TYPE]]... [...] a probe and its arguments; "...": there may be more
+ *	means TEXT                       what a hit of the probe says
+ *	needs TEXT                       what must be so for it to be passed; before the first
+ *	                                 probe: for all of the provider that say nothing else
+ *	with PROBE                       the provider's probe whose semaphores must be raised, too
+ *	takes PROBE                      begins do not nest, and have this probe's arguments
+ *	same ARG...                      arguments that the probe's end has, too, with these values
+ *	pair BEGIN END...                probes that end what a probe above begins
+ *
+ * Lines are cut in place: the strings of the result are parts of the file's text. Users write
+ * these files, so anything may be in them.
+ */
+
+struct probes_text {
+	const char *path;
+	unsigned int line;
+	struct catalogue_file *file;
+	char *at;			 /* the rest of the line */
+	const char *provider;		 /* or NULL */
+	const char *needs;		 /* of the whole provider; or NULL */
+	size_t first_probe, first_words; /* of the provider */
+};
+
+static struct probe_error *mistake(const struct probes_text *p, const char *format, ...)
+	__attribute__((format(printf, 2, 3), returns_nonnull, warn_unused_result));
+
+static struct probe_error *mistake(const struct probes_text *p, const char *format, ...)
+{
+	struct probe_error *error;
+	va_list ap;
+	char *why;
+	int length;
+
+	va_start(ap, format);
+	length = vasprintf(&why, format, ap);
+	va_end(ap);
+	if (length < 0)
+		return probe_error_no_memory();
+	error = probe_error_new(PROBE_ERROR_FORMAT, "%s:%u: %s", p->path, p->line, why);
+	free(why);
+	return error;
+}
+
+/* ---- Words of a line -------------------------------------------------------------------- */
+
+static bool is_blank(char c)
+{
+	return c == ' ' || c == '\t';
+}
+
+/* The next word, cut off; NULL at the end of the line. */
+static char *take_word(struct probes_text *p)
+{
+	char *word = p->at + strspn(p->at, " \t");
+	size_t length = strcspn(word, " \t");
+
+	if (!length)
+		return NULL;
+	p->at = word + length;
+	if (*p->at)
+		*p->at++ = '\0';
+	return word;
+}
+
+/* The rest of the line, without blanks around it; NULL if there is none. */
+static char *take_rest(struct probes_text *p)
+{
+	char *rest = p->at + strspn(p->at, " \t"), *end = rest + strlen(rest);
+
+	while (end > rest && is_blank(end[-1]))
+		*--end = '\0';
+	p->at = end;
+	return *rest ? rest : NULL;
+}
+
+static bool is_identifier(const char *text)
+{
+	if (isdigit((unsigned char)*text) || !*text)
+		return false;
+	for (; *text; text++)
+		if (!isalnum((unsigned char)*text) && *text != '_')
+			return false;
+	return true;
+}
+
+bool catalogue_is_reserved(const char *word, size_t length)
+{
+	static const char *const reserved[] = {"tid", "pid", "cpu", "str", "bytes", "duration",
+		"begin", "end", "starts_with", "ends_with", "contains", "len", "in", "not", "norm",
+		"sym", "comm", "ustack", "probe", "u8", "u16", "u32", "u64", "s8", "s16", "s32",
+		"s64"};
+	size_t digits = length > 3 && strncmp(word, "arg", 3) == 0 ? 3 : length;
+
+	for (size_t i = 0; i < sizeof(reserved) / sizeof(*reserved); i++)
+		if (reserved[i][0] == word[0] && strncmp(reserved[i], word, length) == 0 &&
+			!reserved[i][length])
+			return true;
+	if (digits == length)
+		return false;
+	while (digits < length && isdigit((unsigned char)word[digits]))
+		digits++;
+	return digits == length;
+}
+
+/* ---- Arguments -------------------------------------------------------------------------- */
+
+static int find_arg(const struct probe_meaning *probe, const char *name)
+{
+	for (size_t i = 0; i < probe->arg_count; i++)
+		if (strcmp(probe->args[i].name, name) == 0)
+			return (int)i;
+	return -1;
+}
+
+int catalogue_same_arg(const struct probe_meaning *probe, const char *word, bool *number_ret)
+{
+	unsigned long number;
+
+	*number_ret = strncmp(word, "arg", 3) == 0 && catalogue_is_reserved(word, strlen(word));
+	if (!*number_ret)
+		return find_arg(probe, word);
+	number = strtoul(word + 3, NULL, 10);
+	return number < probe->arg_count ? (int)number : -1;
+}
+
+/* Of numbers; they say only what the number counts. */
+static bool is_unit(const char *type)
+{
+	static const char *const units[] = {
+		"ns", "us", "ms", "s", "bytes", "words", "pages", "blocks", "rows"};
+
+	for (size_t i = 0; i < sizeof(units) / sizeof(*units); i++)
+		if (strcmp(units[i], type) == 0)
+			return true;
+	return false;
+}
+
+/* "string(length)": the kind of the word before the parenthesis. */
+static struct probe_error *set_sized(const struct probes_text *p, const struct probe_meaning *probe,
+	struct probe_arg_meaning *arg, const char *open)
+{
+	size_t length = strlen(open + 1);
+	char name[64];
+	int index;
+
+	arg->kind = *arg->type == 's' ? PROBE_ARG_SIZED_STRING : PROBE_ARG_SIZED_BYTES;
+	if (length < 2 || open[length] != ')' || length > sizeof(name))
+		return mistake(p, "expected the argument that is the length in '%s'", arg->type);
+	memcpy(name, open + 1, length - 1);
+	name[length - 1] = '\0';
+	index = find_arg(probe, name);
+	if (index < 0)
+		return mistake(p, "there is no argument '%s' that could be a length", name);
+	arg->length = (unsigned char)index;
+	return NULL;
+}
+
+/* "string+BYTES", at the plus. */
+static struct probe_error *set_offset(
+	const struct probes_text *p, struct probe_arg_meaning *arg, const char *plus)
+{
+	char *end;
+	unsigned long offset = strtoul(plus + 1, &end, 10);
+
+	if (!isdigit((unsigned char)plus[1]) || *end || offset > CATALOGUE_OFFSET_MAX)
+		return mistake(p, "expected a number of bytes, at most %d, in '%s'",
+			CATALOGUE_OFFSET_MAX, arg->type);
+	arg->kind = PROBE_ARG_STRING;
+	arg->offset = (unsigned short)offset;
+	return NULL;
+}
+
+static bool set_words(const struct probes_text *p, struct probe_arg_meaning *arg)
+{
+	for (size_t i = p->first_words; i < p->file->words_count; i++) {
+		if (strcmp(p->file->words[i].name, arg->type) != 0)
+			continue;
+		arg->words = p->file->words[i].words;
+		arg->word_count = p->file->words[i].count;
+		return true;
+	}
+	return false;
+}
+
+static struct probe_error *set_type(const struct probes_text *p, const struct probe_meaning *probe,
+	struct probe_arg_meaning *arg)
+{
+	const char *type = arg->type, *open = type ? strchr(type, '(') : NULL;
+
+	if (open && (strncmp(type, "string(", 7) == 0 || strncmp(type, "bytes(", 6) == 0))
+		return set_sized(p, probe, arg, open);
+	if (type && strncmp(type, "string+", 7) == 0)
+		return set_offset(p, arg, type + 6);
+	if (!type || is_unit(type))
+		return NULL;
+	if (strcmp(type, "string") == 0)
+		arg->kind = PROBE_ARG_STRING;
+	else if (strcmp(type, "pointer") == 0)
+		arg->kind = PROBE_ARG_POINTER;
+	else if (strcmp(type, "bool") == 0)
+		arg->kind = PROBE_ARG_BOOLEAN;
+	else if (!set_words(p, arg))
+		return mistake(p, "there is no type '%s'", type);
+	return NULL;
+}
+
+static struct probe_error *add_arg(const struct probes_text *p, struct probe_meaning *probe,
+	char *word, struct probe_arg_meaning *args)
+{
+	char *colon = strchr(word, ':');
+
+	if (probe->arg_count == CATALOGUE_ARGS_MAX)
+		return mistake(p, "a probe has at most %d arguments", CATALOGUE_ARGS_MAX);
+	if (colon)
+		*colon++ = '\0';
+	if (!is_identifier(word))
+		return mistake(
+			p, "'%s' is no name of an argument: expected letters, digits and _", word);
+	if (catalogue_is_reserved(word, strlen(word)))
+		return mistake(p,
+			"no argument can be called '%s': in an expression, this is "
+			"something else",
+			word);
+	if (find_arg(probe, word) >= 0)
+		return mistake(p, "two arguments are called '%s'", word);
+	args[probe->arg_count++] = (struct probe_arg_meaning){.name = word, .type = colon};
+	return NULL;
+}
+
+/* Whether lengths are numbers; this is known when all types are. */
+static struct probe_error *check_lengths(
+	const struct probes_text *p, const struct probe_meaning *probe)
+{
+	for (size_t i = 0; i < probe->arg_count; i++) {
+		const struct probe_arg_meaning *arg = &probe->args[i];
+		bool is_sized =
+			arg->kind == PROBE_ARG_SIZED_STRING || arg->kind == PROBE_ARG_SIZED_BYTES;
+
+		if (is_sized && probe->args[arg->length].kind != PROBE_ARG_NUMBER)
+			return mistake(p, "'%s' is no number, and so no length",
+				probe->args[arg->length].name);
+	}
+	return NULL;
+}
+
+static size_t count_words(const char *at)
+{
+	size_t count = 0, length;
+
+	while (at += strspn(at, " \t"), length = strcspn(at, " \t")) {
+		at += length;
+		count++;
+	}
+	return count;
+}
+
+/* Types come last, since a length may follow what it is the length of. */
+static struct probe_error *take_args(struct probes_text *p, struct probe_meaning *probe)
+{
+	struct probe_arg_meaning *args = calloc(count_words(p->at) + 1, sizeof(*args));
+	struct probe_error *error = NULL;
+	char *word;
+
+	probe->args = args;
+	if (!args)
+		return probe_error_no_memory();
+	while (!error && (word = take_word(p))) {
+		if (probe->open)
+			error = mistake(p, "'...' comes last");
+		else if (strcmp(word, "...") == 0)
+			probe->open = true;
+		else
+			error = add_arg(p, probe, word, args);
+	}
+	for (size_t i = 0; i < probe->arg_count && !error; i++)
+		error = set_type(p, probe, &args[i]);
+	return error ? error : check_lengths(p, probe);
+}
+
+/* ---- Lines ------------------------------------------------------------------------------ */
+
+static struct probe_error *take_provider(struct probes_text *p)
+{
+	p->provider = take_word(p);
+	p->needs = NULL;
+	p->first_probe = p->file->probe_count;
+	p->first_words = p->file->words_count;
+	return p->provider ? NULL : mistake(p, "expected the provider's name");
+}
+
+static struct probe_error *take_probe(struct probes_text *p)
+{
+	struct probe_meaning *probe;
+	char *name = take_word(p);
+
+	if (!name)
+		return mistake(p, "expected the probe's name");
+	if (strchr(name, ':'))
+		return mistake(p, "'%s' has a colon: the provider has a line of its own", name);
+	if (!ARRAY_ROOM(p->file->probes, p->file->probe_count))
+		return probe_error_no_memory();
+	probe = &p->file->probes[p->file->probe_count++];
+	*probe = (struct probe_meaning){.provider = p->provider, .name = name, .needs = p->needs};
+	return take_args(p, probe);
+}
+
+static struct probe_error *take_number(struct probes_text *p, char *word, struct probe_word *ret)
+{
+	char *equals = strchr(word, '='), *end;
+
+	if (!equals || !equals[1])
+		return mistake(p, "expected NUMBER=WORD instead of '%s'", word);
+	*equals = '\0';
+	errno = 0;
+	*ret = (struct probe_word){.number = strtoll(word, &end, 0), .word = equals + 1};
+	if (errno || *end || end == word || isspace((unsigned char)*word))
+		return mistake(p, "'%s' is no number", word);
+	return NULL;
+}
+
+static struct probe_error *take_words(struct probes_text *p)
+{
+	struct catalogue_words *words;
+	struct probe_error *error = NULL;
+	char *word = take_word(p);
+
+	if (!word || !is_identifier(word))
+		return mistake(p, "expected the name of the type");
+	if (!ARRAY_ROOM(p->file->words, p->file->words_count))
+		return probe_error_no_memory();
+	words = &p->file->words[p->file->words_count++];
+	*words = (struct catalogue_words){.name = word};
+	while (!error && (word = take_word(p))) {
+		if (!ARRAY_ROOM(words->words, words->count))
+			return probe_error_no_memory();
+		error = take_number(p, word, &words->words[words->count]);
+		words->count += !error;
+	}
+	return !error && !words->count ? mistake(p, "expected NUMBER=WORD") : error;
+}
+
+/* The probe that the line is about: the last of the provider; NULL if there is none yet. */
+static struct probe_meaning *last_probe(const struct probes_text *p)
+{
+	return p->file->probe_count > p->first_probe ? &p->file->probes[p->file->probe_count - 1]
+						     : NULL;
+}
+
+/* Stores what a line has to say; `field` is NULL if there is no probe that it can be about. */
+static struct probe_error *store_text(
+	struct probes_text *p, const char **field, const char *text, const char *expected)
+{
+	if (!field)
+		return mistake(p, "there is no probe above");
+	*field = text;
+	return text ? NULL : mistake(p, "expected %s", expected);
+}
+
+static struct probe_error *take_means(struct probes_text *p)
+{
+	struct probe_meaning *probe = last_probe(p);
+
+	return store_text(p, probe ? &probe->means : NULL, take_rest(p), "a text");
+}
+
+static struct probe_error *take_needs(struct probes_text *p)
+{
+	struct probe_meaning *probe = last_probe(p);
+
+	return store_text(p, probe ? &probe->needs : &p->needs, take_rest(p), "a text");
+}
+
+static struct probe_error *take_with(struct probes_text *p)
+{
+	struct probe_meaning *probe = last_probe(p);
+
+	return store_text(p, probe ? &probe->with : NULL, take_word(p), "the probe's name");
+}
+
+static struct probe_error *take_takes(struct probes_text *p)
+{
+	struct probe_meaning *probe = last_probe(p);
+
+	return store_text(p, probe ? &probe->takes : NULL, take_word(p), "the probe's name");
+}
+
+/* A copy of the words, in the place of those that a probe has had so far. */
+static struct probe_error *set_names(
+	const char *const *names, size_t count, const char *const **names_ret, size_t *count_ret)
+{
+	const char **copy = calloc(count, sizeof(*copy));
+
+	if (!copy)
+		return probe_error_no_memory();
+	memcpy(copy, names, count * sizeof(*copy));
+	free((void *)*names_ret);
+	*names_ret = copy;
+	*count_ret = count;
+	return NULL;
+}
+
+static struct probe_error *take_same(struct probes_text *p)
+{
+	struct probe_meaning *probe = last_probe(p);
+	const char *names[PROBE_SAME_MAX], *name;
+	size_t count = 0;
+	bool is_number;
+
+	if (!probe)
+		return mistake(p, "there is no probe above");
+	while ((name = take_word(p))) {
+		if (count == PROBE_SAME_MAX)
+			return mistake(p, "at most %d arguments are compared", PROBE_SAME_MAX);
+		if (catalogue_same_arg(probe, name, &is_number) < 0)
+			return mistake(p, "the probe above has no argument '%s'", name);
+		names[count++] = name;
+	}
+	return count ? set_names(names, count, &probe->same, &probe->same_count)
+		     : mistake(p, "expected names of arguments");
+}
+
+static struct probe_error *take_pair(struct probes_text *p)
+{
+	const char *begin = take_word(p), *ends[CATALOGUE_ARGS_MAX], *end;
+	struct probe_error *error = NULL;
+	bool found = false;
+	size_t count = 0;
+
+	while ((end = take_word(p))) {
+		if (count == CATALOGUE_ARGS_MAX)
+			return mistake(p, "a probe has at most %d ends", CATALOGUE_ARGS_MAX);
+		ends[count++] = end;
+	}
+	if (!count)
+		return mistake(p, "expected two probes or more, BEGIN END...");
+	for (size_t i = p->first_probe; i < p->file->probe_count && !error; i++) {
+		if (strcmp(p->file->probes[i].name, begin) != 0)
+			continue;
+		found = true;
+		error = set_names(
+			ends, count, &p->file->probes[i].ends, &p->file->probes[i].end_count);
+	}
+	return !error && !found ? mistake(p, "there is no line 'probe %s' above", begin) : error;
+}
+
+static const struct {
+	const char *word;
+	struct probe_error *(*take)(struct probes_text *p);
+} lines[] = {
+	{"provider", take_provider},
+	{"probe", take_probe},
+	{"words", take_words},
+	{"means", take_means},
+	{"needs", take_needs},
+	{"with", take_with},
+	{"takes", take_takes},
+	{"same", take_same},
+	{"pair", take_pair},
+};
+
+static struct probe_error *take_line(struct probes_text *p)
+{
+	struct probe_error *error;
+	const char *word;
+
+	for (const char *c = p->at; *c; c++)
+		if (iscntrl((unsigned char)*c) && *c != '\t')
+			return mistake(
+				p, "the line has a control character (0x%02x)", (unsigned char)*c);
+	if (p->at[strspn(p->at, " \t")] == '#')
+		return NULL;
+	word = take_word(p);
+	if (!word)
+		return NULL;
+	for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++) {
+		if (strcmp(lines[i].word, word) != 0)
+			continue;
+		if (!p->provider && lines[i].take != take_provider)
+			return mistake(p, "expected a line 'provider NAME' before this one");
+		error = lines[i].take(p);
+		word = error ? NULL : take_word(p);
+		return word ? mistake(p, "expected nothing after that, not '%s'", word) : error;
+	}
+	return mistake(p,
+		"'%s' begins no line: expected provider, probe, words, means, needs, "
+		"with, takes, same or pair",
+		word);
+}
+
+/* ---- Files ------------------------------------------------------------------------------ */
+
+static struct probe_error *take_lines(struct probes_text *p, size_t length)
+{
+	char *end = p->file->text + length, *line = p->file->text;
+	struct probe_error *error = NULL;
+
+	while (line < end && !error) {
+		char *newline = memchr(line, '\n', (size_t)(end - line));
+		size_t bytes = newline ? (size_t)(newline - line) : (size_t)(end - line);
+
+		line[bytes] = '\0';
+		p->line++;
+		p->at = line;
+		error = memchr(line, '\0', bytes) ? mistake(p, "the line has a NUL") : take_line(p);
+		line += bytes + 1;
+	}
+	return error;
+}
+
+struct probe_error *catalogue_parse(
+	const char *path, const char *text, size_t length, struct catalogue_file *ret)
+{
+	struct probes_text p = {.path = path, .file = ret};
+	struct probe_error *error;
+
+	*ret = (struct catalogue_file){0};
+	if (length > CATALOGUE_FILE_MAX)
+		return probe_error_new(PROBE_ERROR_FORMAT, "%s: the file has more than %d bytes",
+			path, CATALOGUE_FILE_MAX);
+	ret->text = malloc(length + 1);
+	if (!ret->text)
+		return probe_error_no_memory();
+	memcpy(ret->text, text, length);
+	error = take_lines(&p, length);
+	if (error)
+		catalogue_file_deinit(ret);
+	return error;
+}
+
+void catalogue_file_deinit(struct catalogue_file *file)
+{
+	for (size_t i = 0; i < file->probe_count; i++) {
+		free((void *)file->probes[i].args);
+		free((void *)file->probes[i].ends);
+		free((void *)file->probes[i].same);
+	}
+	for (size_t i = 0; i < file->words_count; i++)
+		free(file->words[i].words);
+	free(file->probes);
+	free(file->words);
+	free(file->text);
+	*file = (struct catalogue_file){0};
+}
+
+/* ==== Catalogue =============================================================================== */
 
 /* ---- Names ------------------------------------------------------------------------------ */
 

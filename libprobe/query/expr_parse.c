@@ -1,4 +1,433 @@
 /* SPDX-License-Identifier: MIT */
+#include <ctype.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libprobe/base/nearest.h"
+#include "libprobe/query/query.h"
+
+/* ==== Parse names ============================================================================= */
+
+/* Operands that are words, and what arguments point to: arguments, strings, ends of pairs. */
+
+static void parser_skip_blanks(struct parser *p);
+
+static struct probe_error *parser_mistake(const struct parser *p, const char *at, const char *why);
+
+static bool parser_take_word(struct parser *p, const char *word);
+
+static bool parser_take(struct parser *p, char c);
+
+static struct probe_error *parser_add(struct parser *p, const struct expr_node *node);
+
+static struct expr_node *parser_last(const struct parser *p);
+
+static bool parser_is_word(const char *at, const char *word);
+
+static size_t parser_word_length(const char *at);
+
+static bool take_arg(struct parser *p, uint8_t *ret)
+{
+	const char *end;
+
+	parser_skip_blanks(p);
+	end = argument_parse(p->at, ret);
+	if (end)
+		p->at = end;
+	return end != NULL;
+}
+
+/* argN, or what it points to. */
+static struct probe_error *parse_arg(struct parser *p, struct expr_node *node)
+{
+	struct capture operand = {0};
+	const char *expected;
+
+	parser_skip_blanks(p);
+	expected = node->is_string ? operand_parse_address(&p->at, &operand)
+				   : operand_parse(&p->at, &operand);
+	if (expected)
+		return parser_mistake(p, p->at, expected);
+	node->arg = operand.arg;
+	node->step_count = operand.step_count;
+	node->has_index = operand.has_index;
+	node->index = operand.index;
+	memcpy(node->steps, operand.steps, sizeof(node->steps));
+	return NULL;
+}
+
+static void note_place(const char **place, const char *at)
+{
+	if (!*place)
+		*place = at;
+}
+
+/* Of which hit an argument is; of a pair, it has to be said. */
+enum which { THIS_HIT, BEGIN, END };
+
+static const char *const which_words[] = {"", "begin", "end"};
+
+/* The word begin or end, if there is one. */
+static enum which take_which(struct parser *p)
+{
+	return parser_take_word(p, which_words[BEGIN]) ? BEGIN
+	       : parser_take_word(p, which_words[END]) ? END
+						       : THIS_HIT;
+}
+
+/* After the word str. */
+static struct probe_error *parse_str(struct parser *p, const char *where, enum which which)
+{
+	struct expr_node node = {.kind = ARCH_EXPR_CAPTURE,
+		.is_string = true,
+		.of_begin = which == BEGIN,
+		.at = where};
+	struct probe_error *error;
+	const char *argument;
+	enum which inside;
+
+	note_place(which != THIS_HIT ? &p->expr->of_pair : &p->expr->of_hit, where);
+	if (!parser_take(p, '('))
+		return parser_mistake(p, p->at, "expected '(' after str");
+	parser_skip_blanks(p);
+	argument = p->at;
+	inside = take_which(p);
+	if (inside != THIS_HIT)
+		return expr_error(p->expr, PROBE_ERROR_USAGE, argument,
+			"a string of the %s is %s.str(argN)", which_words[inside],
+			which_words[inside]);
+	error = parse_arg(p, &node);
+	if (error)
+		return error;
+	node.has_length = parser_take(p, ',');
+	if (node.has_length && !take_arg(p, &node.length))
+		return parser_mistake(p, p->at, "expected arg0 to arg31, the length");
+	if (!parser_take(p, ')'))
+		return parser_mistake(p, p->at, "expected ')' after the argument");
+	return parser_add(p, &node);
+}
+
+/* A string, of this hit or of the end of a pair. */
+static struct probe_error *parse_string(struct parser *p)
+{
+	const char *where;
+	enum which which;
+
+	parser_skip_blanks(p);
+	where = p->at;
+	which = take_which(p);
+	if ((which != THIS_HIT && !parser_take(p, '.')) || !parser_take_word(p, "str"))
+		return parser_mistake(p, p->at, "expected str(argN)");
+	return parse_str(p, where, which);
+}
+
+/* After the word norm. */
+static struct probe_error *parse_norm(struct parser *p, const char *where)
+{
+	struct probe_error *error;
+
+	if (!parser_take(p, '('))
+		return parser_mistake(p, p->at, "expected '(' after norm");
+	error = parse_string(p);
+	if (error)
+		return error;
+	parser_last(p)->is_norm = true;
+	parser_last(p)->at = where;
+	return parser_take(p, ')') ? NULL
+				   : parser_mistake(p, p->at, "expected ')' after the string");
+}
+
+/* In sym(): an argument of the begin or the end of a pair. */
+static struct probe_error *parse_of_pair(struct parser *p, const char *where, enum which which);
+
+/* After the word sym. */
+static struct probe_error *parse_sym(struct parser *p, const char *where)
+{
+	static const char whole[] = "sym() is a whole key: it has no operators";
+	struct expr_node node = {.kind = ARCH_EXPR_CAPTURE, .at = where};
+	struct probe_error *error;
+	enum which which;
+
+	if (p->nesting > 1 || p->expr->count)
+		return parser_mistake(p, where, whole);
+	if (!parser_take(p, '('))
+		return parser_mistake(p, p->at, "expected '(' after sym");
+	parser_skip_blanks(p);
+	node.at = p->at;
+	which = take_which(p);
+	if (which == THIS_HIT)
+		note_place(&p->expr->of_hit, where);
+	error = which != THIS_HIT ? parse_of_pair(p, where, which) : parse_arg(p, &node);
+	if (!error && which == THIS_HIT)
+		error = parser_add(p, &node);
+	if (error)
+		return error;
+	if (parser_last(p)->is_string)
+		return parser_mistake(p, node.at, "a string has no name, expected arg0 to arg31");
+	parser_last(p)->is_symbol = true;
+	if (!parser_take(p, ')'))
+		return parser_mistake(p, p->at, "expected ')' after the argument");
+	parser_skip_blanks(p);
+	return *p->at ? parser_mistake(p, p->at, whole) : NULL;
+}
+
+/* A text to compare the last node, a string, with. */
+static struct probe_error *expr_parse_text(struct parser *p, enum arch_expr_kind kind)
+{
+	struct expr_node *string = parser_last(p);
+
+	if (string->is_norm)
+		return parser_mistake(p, string->at, "norm() is a key, and compared with nothing");
+	if (string->word)
+		return parser_mistake(p, string->at, EXPR_ONLY_KEYS);
+	parser_skip_blanks(p);
+	if (*p->at != '"')
+		return parser_mistake(p, p->at, "expected a text in double quotes");
+	string->kind = kind;
+	string->is_string = false;
+	return expr_text(p->expr, &p->at, string);
+}
+
+/* After the word starts_with. */
+static struct probe_error *parse_starts_with(struct parser *p)
+{
+	struct probe_error *error;
+
+	if (!parser_take(p, '('))
+		return parser_mistake(p, p->at, "expected '(' after starts_with");
+	error = parse_string(p);
+	if (error)
+		return error;
+	if (!parser_take(p, ','))
+		return parser_mistake(p, p->at, "expected ',' and a text in double quotes");
+	error = expr_parse_text(p, ARCH_EXPR_STRING_BEGINS);
+	if (error)
+		return error;
+	if (!parser_take(p, ')'))
+		return parser_mistake(p, p->at, "expected ')' after the text");
+	return NULL;
+}
+
+/* After the word begin or end. */
+static struct probe_error *parse_of_pair(struct parser *p, const char *where, enum which which)
+{
+	struct expr_node node = {
+		.kind = ARCH_EXPR_CAPTURE, .of_begin = which == BEGIN, .at = where};
+	struct probe_error *error;
+
+	if (!parser_take(p, '.'))
+		return expr_error(p->expr, PROBE_ERROR_USAGE, p->at, "expected '.' after %s",
+			which_words[which]);
+	if (parser_take_word(p, "str"))
+		return parse_str(p, where, which);
+	note_place(&p->expr->of_pair, where);
+	if (*p->at != '*' && !take_arg(p, &node.arg))
+		return parser_mistake(p, p->at, "expected arg0 to arg31, or str(argN)");
+	error = *p->at == '*' ? parse_arg(p, &node) : NULL;
+	return error ? error : parser_add(p, &node);
+}
+
+/* One that begins with '*'. */
+static struct probe_error *expr_parse_dereference(struct parser *p)
+{
+	struct expr_node node = {.kind = ARCH_EXPR_CAPTURE, .at = p->at};
+	struct probe_error *error = parse_arg(p, &node);
+
+	note_place(&p->expr->of_hit, node.at);
+	return error ? error : parser_add(p, &node);
+}
+
+static struct probe_error *no_name(struct parser *p)
+{
+	static const char *const names[] = {"tid", "pid", "cpu", "str", "starts_with", "duration",
+		"end", "norm", "sym", "comm", "ustack", "probe"};
+	struct nearest nearest = {0};
+	char typed[40 + 1];
+
+	if (parser_is_word(p->at, "not"))
+		return parser_mistake(p, p->at, "there is no 'not': it is !");
+	snprintf(typed, sizeof(typed), "%.*s", (int)parser_word_length(p->at), p->at);
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		nearest_consider(&nearest, typed, names[i]);
+	return expr_error(p->expr, PROBE_ERROR_USAGE, p->at,
+		"there is no '%s'%s%s: expected arg0 to arg31, tid, pid, cpu, str() or "
+		"starts_with()",
+		typed, nearest.name ? ", the nearest is " : "", nearest.name ? nearest.name : "");
+}
+
+/* One of the words that are whole keys, if there is one. */
+static enum expr_word take_key(struct parser *p)
+{
+	return parser_take_word(p, "comm")     ? EXPR_COMM
+	       : parser_take_word(p, "ustack") ? EXPR_USTACK
+	       : parser_take_word(p, "probe")  ? EXPR_PROBE
+					       : EXPR_NO_WORD;
+}
+
+/* An operand that begins with a letter (parse_names.c). */
+static struct probe_error *expr_parse_name(struct parser *p)
+{
+	struct expr_node node = {.at = p->at};
+	enum which which = take_which(p);
+
+	if (which != THIS_HIT)
+		return parse_of_pair(p, node.at, which);
+	if (take_arg(p, &node.arg)) {
+		node.kind = ARCH_EXPR_CAPTURE;
+		note_place(&p->expr->of_hit, node.at);
+	} else if (parser_take_word(p, "duration")) {
+		node.kind = ARCH_EXPR_DURATION;
+		note_place(&p->expr->of_pair, node.at);
+	} else if (parser_take_word(p, "tid")) {
+		node.kind = ARCH_EXPR_TID;
+	} else if (parser_take_word(p, "pid")) {
+		node.kind = ARCH_EXPR_PID;
+	} else if (parser_take_word(p, "cpu")) {
+		node.kind = ARCH_EXPR_CPU;
+	} else if (parser_take_word(p, "str")) {
+		return parse_str(p, node.at, THIS_HIT);
+	} else if (parser_take_word(p, "starts_with")) {
+		return parse_starts_with(p);
+	} else if (parser_take_word(p, "norm")) {
+		return parse_norm(p, node.at);
+	} else if (parser_take_word(p, "sym")) {
+		return parse_sym(p, node.at);
+	} else if ((node.word = take_key(p))) {
+		node.kind = ARCH_EXPR_CONST;
+		node.is_string = true;
+	} else {
+		return no_name(p);
+	}
+	return parser_add(p, &node);
+}
+
+/* ==== Parse lists ============================================================================= */
+
+/* Lists that an operand is looked for in: in (1, 3, 5), not in ("a", "b"). */
+
+enum { TEXTS_MAX = 32 };
+
+static struct probe_error *expr_parse_level(struct parser *p, unsigned int level);
+
+static struct probe_error *parser_add_operator(
+	struct parser *p, enum arch_expr_kind kind, const char *where, uint8_t left, uint8_t right);
+
+static struct probe_error *parser_no_operator(const struct parser *p, const char *expected);
+
+static struct probe_error *parser_add_unary(
+	struct parser *p, enum arch_expr_kind kind, const char *where);
+
+/* The word `in`, or the words `not in`, if they come next (parse_lists.c). */
+static bool expr_take_in(struct parser *p, bool *is_not_ret)
+{
+	const char *start = p->at;
+
+	*is_not_ret = parser_take_word(p, "not");
+	if (parser_take_word(p, "in"))
+		return true;
+	p->at = start;
+	return false;
+}
+
+/* A number of a list; it leaves no node. */
+static struct probe_error *parse_number(struct parser *p, struct expr_node *list)
+{
+	struct expr *expr = p->expr;
+	uint8_t count = expr->count;
+	struct probe_error *error;
+	const char *where;
+
+	parser_skip_blanks(p);
+	where = p->at;
+	error = expr_parse_level(p, 1);
+	if (error)
+		return error;
+	if (parser_last(p)->kind != ARCH_EXPR_CONST || expr->count != count + 1 ||
+		parser_last(p)->type.is_double)
+		return parser_mistake(
+			p, where, "a list has constant integers, or texts after a string");
+	if (list->list_count == ARCH_EXPR_LIST_MAX)
+		return parser_mistake(p, where, "there are more than 64 numbers in the list");
+	list->type = list->list_count
+			     ? expr_operator_type(ARCH_EXPR_EQ, list->type, parser_last(p)->type)
+			     : parser_last(p)->type;
+	expr->numbers[expr->numbers_length++] = parser_last(p)->value;
+	list->list_count++;
+	expr->count = count;
+	return NULL;
+}
+
+/* Of numbers, after the operand and the parenthesis. */
+static struct probe_error *parse_numbers(struct parser *p, const char *where)
+{
+	struct expr_node list = {.kind = ARCH_EXPR_IN,
+		.left = p->expr->count - 1,
+		.depth = parser_last(p)->depth + 1,
+		.list = p->expr->numbers + p->expr->numbers_length,
+		.at = where};
+	struct probe_error *error;
+
+	do
+		error = parse_number(p, &list);
+	while (!error && parser_take(p, ','));
+	return error ? error : parser_add(p, &list);
+}
+
+/* Joins the tests that are the last `count` nodes, evenly: few are nested. */
+static struct probe_error *join(struct parser *p, size_t count, const char *where)
+{
+	uint8_t tests[TEXTS_MAX];
+	struct probe_error *error = NULL;
+
+	for (size_t i = 0; i < count; i++)
+		tests[i] = (uint8_t)(p->expr->count - count + i);
+	for (; count > 1; count = (count + 1) / 2) {
+		for (size_t i = 0; i + 1 < count && !error; i += 2) {
+			error = parser_add_operator(
+				p, ARCH_EXPR_EITHER, where, tests[i], tests[i + 1]);
+			tests[i / 2] = p->expr->count - 1;
+		}
+		if (count % 2)
+			tests[count / 2] = tests[count - 1];
+	}
+	return error;
+}
+
+/* Of texts, after the string and the parenthesis. */
+static struct probe_error *parse_texts(struct parser *p, const char *where)
+{
+	struct expr_node string = *parser_last(p);
+	struct probe_error *error;
+	size_t count = 1;
+
+	error = expr_parse_text(p, ARCH_EXPR_STRING_IS);
+	while (!error && parser_take(p, ',')) {
+		if (count++ == TEXTS_MAX)
+			return parser_mistake(p, p->at, "there are more than 32 texts in the list");
+		error = parser_add(p, &string);
+		if (!error)
+			error = expr_parse_text(p, ARCH_EXPR_STRING_IS);
+	}
+	return error ? error : join(p, count, where);
+}
+
+/* What follows them, for the last node. */
+static struct probe_error *expr_parse_list(struct parser *p, const char *where, bool is_not)
+{
+	struct probe_error *error;
+
+	if (!parser_take(p, '('))
+		return parser_mistake(p, p->at, "expected '(' and a list after in");
+	error = parser_last(p)->is_string ? parse_texts(p, where) : parse_numbers(p, where);
+	if (!error && !parser_take(p, ')'))
+		error = parser_no_operator(p, "expected ',' or ')'");
+	return error || !is_not ? error : parser_add_unary(p, ARCH_EXPR_NOT, where);
+}
+
+/* ==== Expr parse ============================================================================== */
+
 /*
  * The grammar of expressions, parsed by precedence climbing: the parser reads an operand, then
  * operators as long as they bind tighter than the one before the operand.
@@ -24,11 +453,6 @@
  * The text controls the recursion depth and comes from a command line or a program, so
  * `nesting` limits it.
  */
-#include <ctype.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "libprobe/query/query.h"
 
 enum { NESTING_MAX = 64, LEVEL_LIST = 7 /* as < and > */ };
 
@@ -52,6 +476,12 @@ static const struct infix {
 	{"*", 10, ARCH_EXPR_MUL}, {"/", 10, ARCH_EXPR_DIV}, {"%", 10, ARCH_EXPR_MOD},
 	/* clang-format on */
 };
+
+static struct probe_error *parser_not_compared(
+	const struct parser *p, const struct expr_node *string);
+
+static struct probe_error *parser_add_binary(struct parser *p, enum arch_expr_kind kind,
+	const char *where, uint8_t left_index, const char *from);
 
 static struct probe_error *parse_constant(struct parser *p)
 {
@@ -162,7 +592,8 @@ static struct probe_error *parse_comparison(
 	return parser_add_unary(p, ARCH_EXPR_NOT, where);
 }
 
-struct probe_error *expr_parse_level(struct parser *p, unsigned int level)
+/* An operand, and the following operators of this level or tighter (parse.c). */
+static struct probe_error *expr_parse_level(struct parser *p, unsigned int level)
 {
 	struct probe_error *error = parse_operand(p);
 	const struct infix *op;
@@ -309,5 +740,213 @@ bool expr_is_string(const struct expr *expr, struct capture *ret)
 	if (!whole->is_string)
 		return false;
 	*ret = expr_operand(whole);
+	return true;
+}
+
+/* ==== Parser ================================================================================== */
+
+/* ---- Messages -------------------------------------------------------------------------- */
+
+/* Columns count characters, not bytes: texts may contain UTF-8. */
+static size_t column(const char *text, const char *at)
+{
+	size_t count = 1;
+
+	while (text++ < at)
+		count += ((unsigned char)*text & 0xc0) != 0x80;
+	return count;
+}
+
+struct probe_error *expr_error(const struct expr *expr, enum probe_error_code code, const char *at,
+	const char *format, ...)
+{
+	char *why, *shown = strdup(expr->text);
+	struct probe_error *error;
+	va_list ap;
+	int length;
+
+	va_start(ap, format);
+	length = vasprintf(&why, format, ap);
+	va_end(ap);
+	if (length < 0 || !shown) {
+		if (length >= 0)
+			free(why);
+		free(shown);
+		return probe_error_no_memory();
+	}
+	for (char *c = shown; *c; c++) /* a message is one line */
+		if (iscntrl((unsigned char)*c))
+			*c = ' ';
+	error = probe_error_new(
+		code, "%s '%s', column %zu: %s", expr->what, shown, column(expr->text, at), why);
+	free(shown);
+	free(why);
+	return error;
+}
+
+static struct probe_error *parser_mistake(const struct parser *p, const char *at, const char *why)
+{
+	return expr_error(p->expr, PROBE_ERROR_USAGE, at, "%s", why);
+}
+
+/* The string stands where only a number can. */
+static struct probe_error *parser_not_compared(
+	const struct parser *p, const struct expr_node *string)
+{
+	if (string->word)
+		return parser_mistake(p, string->at, EXPR_ONLY_KEYS);
+	return parser_mistake(p, string->at,
+		"a string is not a number: expected str(argN) == \"text\", "
+		"str(argN) != \"text\" or starts_with(str(argN), \"text\")");
+}
+
+/* What follows a whole operand is not what can follow it: `expected`. */
+static struct probe_error *parser_no_operator(const struct parser *p, const char *expected)
+{
+	const char *at = p->at;
+
+	if (*at == '=')
+		expected = "expected an operator; '==' compares";
+	else if (parser_is_word(at, "and"))
+		expected = "expected an operator; 'and' is &&";
+	else if (parser_is_word(at, "or"))
+		expected = "expected an operator; 'or' is ||";
+	return parser_mistake(p, at, expected);
+}
+
+/* ---- Nodes ----------------------------------------------------------------------------- */
+
+static struct probe_error *parser_add(struct parser *p, const struct expr_node *node)
+{
+	struct expr *expr = p->expr;
+
+	if (expr->count == ARCH_EXPR_NODES_MAX)
+		return parser_mistake(p, node->at, "there are more than 64 operators and operands");
+	if (node->depth > ARCH_EXPR_DEPTH_MAX)
+		return parser_mistake(p, node->at, "more than 16 operators are nested");
+	expr->nodes[expr->count++] = *node;
+	return NULL;
+}
+
+/* The last node; there must be one. */
+static struct expr_node *parser_last(const struct parser *p)
+{
+	return &p->expr->nodes[p->expr->count - 1];
+}
+
+/* An operator on two nodes, by their indexes. */
+static struct probe_error *parser_add_operator(
+	struct parser *p, enum arch_expr_kind kind, const char *where, uint8_t left, uint8_t right)
+{
+	uint8_t a = p->expr->nodes[left].depth, b = p->expr->nodes[right].depth;
+
+	return parser_add(p, &(struct expr_node){.kind = kind,
+				     .left = left,
+				     .right = right,
+				     .depth = (a > b ? a : b) + 1,
+				     .at = where});
+}
+
+/* Replaces constant operands by the result of an operator. */
+static struct probe_error *fold(struct parser *p, enum arch_expr_kind kind, const char *where,
+	struct expr_node *left, const struct expr_node *right)
+{
+	struct expr_type type = expr_operator_type(kind, left->type, right->type);
+	uint64_t a = left->value, b = right->value;
+	const char *why;
+
+	if (left->type.is_double && kind == ARCH_EXPR_NEGATE) {
+		left->value ^= UINT64_C(1) << 63;
+		return NULL;
+	}
+	if (left->type.is_double || right->type.is_double)
+		return parser_mistake(
+			p, where, "a number with a point can only be compared with an argument");
+	if (expr_converts(kind)) {
+		a = expr_convert(type, a);
+		b = expr_convert(type, b);
+	}
+	why = expr_compute(kind, type, a, b, &left->value);
+	if (why)
+		return parser_mistake(p, where, why);
+	left->type = expr_result_type(kind, type);
+	p->expr->count = (uint8_t)(left - p->expr->nodes + 1);
+	return NULL;
+}
+
+/* An operator on the last node; one on a constant is computed. */
+static struct probe_error *parser_add_unary(
+	struct parser *p, enum arch_expr_kind kind, const char *where)
+{
+	struct expr_node *operand = parser_last(p);
+
+	if (operand->is_string)
+		return parser_not_compared(p, operand);
+	if (operand->kind == ARCH_EXPR_CONST) {
+		operand->at = where;
+		return fold(p, kind, where, operand, operand);
+	}
+	return parser_add(p, &(struct expr_node){.kind = kind,
+				     .left = p->expr->count - 1,
+				     .depth = operand->depth + 1,
+				     .at = where});
+}
+
+/* Also on the node `left` and the last one, which begins at `from`. */
+static struct probe_error *parser_add_binary(struct parser *p, enum arch_expr_kind kind,
+	const char *where, uint8_t left_index, const char *from)
+{
+	struct expr_node *left = &p->expr->nodes[left_index], *right = parser_last(p);
+
+	if (right->is_string) /* parse_comparison() handles a string on the left */
+		return parser_not_compared(p, right);
+	if ((kind == ARCH_EXPR_DIV || kind == ARCH_EXPR_MOD) && right->kind == ARCH_EXPR_CONST &&
+		!right->value)
+		return parser_mistake(p, from, "division by 0");
+	if (left->kind == ARCH_EXPR_CONST && right->kind == ARCH_EXPR_CONST)
+		return fold(p, kind, where, left, right);
+	return parser_add_operator(p, kind, where, left_index, p->expr->count - 1);
+}
+
+/* ---- Words ----------------------------------------------------------------------------- */
+
+static void parser_skip_blanks(struct parser *p)
+{
+	while (isspace((unsigned char)*p->at))
+		p->at++;
+}
+
+/* Behind blanks: go past the character, or the whole word, if it is there. */
+static bool parser_take(struct parser *p, char c)
+{
+	parser_skip_blanks(p);
+	if (*p->at != c)
+		return false;
+	p->at++;
+	return true;
+}
+
+/* The bytes of the word that begins here, or 0. */
+static size_t parser_word_length(const char *at)
+{
+	size_t length = 0;
+
+	while (isalnum((unsigned char)at[length]) || at[length] == '_')
+		length++;
+	return length;
+}
+
+static bool parser_is_word(const char *at, const char *word)
+{
+	return parser_word_length(at) == strlen(word) && strncmp(at, word, strlen(word)) == 0;
+}
+
+/* Behind blanks: go past the character, or the whole word, if it is there. */
+static bool parser_take_word(struct parser *p, const char *word)
+{
+	parser_skip_blanks(p);
+	if (!parser_is_word(p->at, word))
+		return false;
+	p->at += strlen(word);
 	return true;
 }

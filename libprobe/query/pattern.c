@@ -22,12 +22,133 @@
 #include <fnmatch.h>
 #include <regex.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "libprobe/base/cleanup.h"
 #include "libprobe/base/error.h"
 #include "libprobe/query/query.h"
+#include "probe/session.h"
+
+/* ==== Captures ================================================================================ */
+
+static const char *skip_blanks(const char *at)
+{
+	while (*at == ' ' || *at == '\t')
+		at++;
+	return at;
+}
+
+static bool take_word(const char **at, const char *word)
+{
+	size_t length = strlen(word);
+
+	if (strncmp(*at, word, length) != 0)
+		return false;
+	*at = skip_blanks(*at + length);
+	return true;
+}
+
+static bool take_arg(const char **at, uint8_t *ret)
+{
+	const char *end = argument_parse(*at, ret);
+
+	if (end)
+		*at = skip_blanks(end);
+	return end != NULL;
+}
+
+bool capture_is(const struct capture *a, const struct capture *b)
+{
+	if (a->step_count != b->step_count)
+		return false;
+	for (size_t i = 0; i < a->step_count; i++)
+		if (!arch_step_is(&a->steps[i], &b->steps[i]))
+			return false;
+	return a->arg == b->arg && a->has_index == b->has_index &&
+	       (!a->has_index || a->index == b->index) && a->is_string == b->is_string &&
+	       a->has_length == b->has_length && (!a->has_length || a->length == b->length) &&
+	       a->fixed_length == b->fixed_length && a->of_begin == b->of_begin;
+}
+
+/* The length of a string: an argument, or a number of bytes. */
+static const char *parse_length(const char **at, struct capture *capture)
+{
+	unsigned long number;
+	char *end;
+
+	capture->has_length = true;
+	if (take_arg(at, &capture->length))
+		return NULL;
+	capture->length = capture->arg;
+	number = **at >= '0' && **at <= '9' ? strtoul(*at, &end, 0) : 0;
+	if (!number || number > PROBE_STRING_BYTES_MAX)
+		return "expected the length: arg0 to arg31, or a number of bytes up to 8192";
+	capture->fixed_length = (uint16_t)number;
+	*at = skip_blanks(end);
+	return NULL;
+}
+
+/* One of the list. Returns what was expected at *at, or NULL. */
+static const char *parse_capture(const char **at, struct capture *capture)
+{
+	const char *expected, *start = *at;
+	bool has_parenthesis;
+
+	capture->is_string = take_word(at, "str");
+	capture->has_length =
+		!capture->is_string && (take_word(at, "bytes") || take_word(at, "hex"));
+	capture->is_symbol = !capture->is_string && !capture->has_length && take_word(at, "sym");
+	has_parenthesis = *at != start;
+	if (has_parenthesis && !take_word(at, "("))
+		return capture->is_string   ? "expected '(' after str"
+		       : capture->is_symbol ? "expected '(' after sym"
+					    : "expected '(' after bytes";
+	expected = has_parenthesis && !capture->is_symbol ? operand_parse_address(at, capture)
+							  : operand_parse(at, capture);
+	if (expected)
+		return start == *at && !has_parenthesis
+			       ? "expected arg0 to arg31, str(argN), bytes(argN,argM) or "
+				 "sym(argN)"
+			       : expected;
+	*at = skip_blanks(*at);
+	if (has_parenthesis && !capture->is_symbol && take_word(at, ",")) {
+		expected = parse_length(at, capture);
+		if (expected)
+			return expected;
+	} else if (capture->has_length) {
+		return "expected ',' and the length: an argument, or a number of bytes";
+	}
+	if (has_parenthesis && !take_word(at, ")"))
+		return "expected ')'";
+	return NULL;
+}
+
+/*
+ * Parses the list whose opening parenthesis is at *at, and which ends the text. Returns NULL; or
+ * what was expected, with *at where.
+ */
+static const char *captures_parse(
+	const char **at, struct capture captures[CAPTURES_MAX], size_t *count_ret)
+{
+	const char *expected;
+
+	*count_ret = 0;
+	*at = skip_blanks(*at + 1);
+	do {
+		if (*count_ret == CAPTURES_MAX)
+			return "there are more than 32 arguments";
+		captures[*count_ret] = (struct capture){0};
+		expected = parse_capture(at, &captures[*count_ret]);
+		if (expected)
+			return expected;
+		++*count_ret;
+	} while (take_word(at, ","));
+	return **at != ')' || (*at)[1] != '\0' ? "expected ',' or ')'" : NULL;
+}
+
+/* ==== Pattern ================================================================================= */
 
 struct probe_pattern {
 	char *text;
@@ -442,7 +563,8 @@ bool pattern_has_symbols(const struct probe_pattern *pattern)
 	return ret;
 }
 
-const char *pattern_named_list(
+/* Its list, in its text, if that has names, and whose they are; else NULL. Borrowed. */
+static const char *pattern_named_list(
 	const struct probe_pattern *pattern, const struct probe_catalogue **catalogue_ret)
 {
 	*catalogue_ret = pattern->catalogue;
@@ -596,4 +718,87 @@ bool probe_pattern_matches(const struct probe_pattern *pattern, const char *path
 		return pattern->predicate(path, provider, name, pattern->data);
 	return pattern_may_name(pattern, provider, name) &&
 	       (pattern->is_regex || matches_path(pattern, path));
+}
+
+/* ==== Plain =================================================================================== */
+
+/*
+ * Lists of arguments without names, for sessions that others read: these may have another
+ * catalogue, so what is kept must mean the same without one. Which of a program's versions it will
+ * be is not known here, so all that the catalogue knows have to agree.
+ */
+
+/* Takes the list for one more meaning of the probe; *ret is that of the others, or NULL. */
+static struct probe_error *add_meaning(
+	const char *named, const struct probe_meaning *meaning, char **ret)
+{
+	char *list;
+	struct probe_error *error = meaning_replace("the list", named, meaning, NULL, NULL, &list);
+
+	if (!error && *ret && strcmp(*ret, list) != 0)
+		error = probe_error_new(PROBE_ERROR_USAGE,
+			"the list '%s': these names are not the same arguments in all programs and "
+			"versions, which give '%s' and '%s'; use one of these",
+			named, *ret, list);
+	if (*ret || error)
+		free(list);
+	else
+		*ret = list;
+	return probe_error_prefix(error, "%s:%s", meaning->provider, meaning->name);
+}
+
+/* The list for all that is known of the probe. */
+static struct probe_error *plain_list(const struct probe_pattern *pattern, const char *named,
+	const struct probe_catalogue *catalogue, char **ret)
+{
+	struct probe_error *error = NULL;
+
+	*ret = NULL;
+	for (size_t i = 0; i < catalogue->source_count; i++) {
+		const struct catalogue_file *file = catalogue_file_of(catalogue, i, NULL);
+
+		for (size_t k = 0; file && k < file->probe_count && !error; k++) {
+			const struct probe_meaning *its = &file->probes[k];
+
+			/* A later file may say something else of it. */
+			if (pattern_may_name(pattern, its->provider, its->name) &&
+				probe_catalogue_find(
+					catalogue, its->provider, its->name, its->arg_count) == its)
+				error = add_meaning(named, its, ret);
+		}
+	}
+	if (!error && !*ret)
+		error = meaning_replace("the list", named, NULL, NULL, NULL, ret);
+	if (error) {
+		free(*ret);
+		*ret = NULL;
+	}
+	return error;
+}
+
+struct probe_error *probe_pattern_plain_text(const struct probe_pattern *pattern, char **ret)
+{
+	const struct probe_catalogue *catalogue;
+	const char *text = probe_pattern_text(pattern);
+	const char *named = pattern_named_list(pattern, &catalogue);
+	struct probe_error *error;
+	char *list;
+
+	*ret = NULL;
+	if (!named) {
+		*ret = strdup(text);
+		return *ret ? NULL : probe_error_no_memory();
+	}
+	if (!pattern_is_exact(pattern))
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"'%s': wildcards match probes with other arguments, too; use argN in the "
+			"list",
+			text);
+	error = plain_list(pattern, named, catalogue, &list);
+	if (error)
+		return error;
+	if (asprintf(ret, "%.*s%s", (int)(named - text), text, list) < 0)
+		*ret = NULL;
+	free(list);
+	return *ret ? NULL : probe_error_no_memory();
 }

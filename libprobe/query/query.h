@@ -69,13 +69,6 @@ struct capture {
 
 bool capture_is(const struct capture *a, const struct capture *b);
 
-/*
- * Parses the list whose opening parenthesis is at *at, and which ends the text. Returns NULL; or
- * what was expected, with *at where.
- */
-const char *captures_parse(
-	const char **at, struct capture captures[CAPTURES_MAX], size_t *count_ret);
-
 /* ---- Catalogue ------------------------------------------------------------------------------- */
 
 /* The contents of a catalogue; private to libprobe. */
@@ -178,10 +171,6 @@ bool pattern_has_symbols(const struct probe_pattern *pattern);
 PROBE_MUST_CHECK struct probe_error *pattern_captures(const struct probe_pattern *pattern,
 	const char *provider, const char *name, size_t arg_count, bool absent_ok,
 	struct capture captures[CAPTURES_MAX], size_t *count_ret);
-
-/* Its list, in its text, if that has names, and whose they are; else NULL. Borrowed. */
-const char *pattern_named_list(
-	const struct probe_pattern *pattern, const struct probe_catalogue **catalogue_ret);
 
 /* As probe_pattern_matches(), for any module; true for a pattern with a predicate. */
 bool pattern_may_name(const struct probe_pattern *pattern, const char *provider, const char *name);
@@ -318,10 +307,6 @@ struct record_layout_captured {
 	size_t length;
 	bool is_null; /* could not be read */
 };
-
-/* Finds the recorded captures of a record that record_layout_read() has accepted. */
-void record_layout_captures(const struct record_layout *layout, const uint8_t *record,
-	struct record_layout_captured ret[ARCH_ARGS_MAX]);
 
 /*
  * Reads the arguments from what a stub passes to a function (arch_stub.call). Bytes stay where
@@ -742,12 +727,6 @@ enum pair_role pair_may_be(const char *plain_name, size_t *stem_ret);
 /* Whether names say that the end begins what the begin ends: x__done and x__start. */
 bool pair_looks_reversed(const char *begin, const char *end);
 
-/*
- * How many bytes of a plain name are the same in all that can decide with whom it pairs. It is the
- * stem, but shorter where x__super__failed may end both x__super__start and x__required.
- */
-size_t pair_kin(const char *plain_name);
-
 /* ---- Pairing --------------------------------------------------------------------------------- */
 
 /*
@@ -864,10 +843,6 @@ struct expr_type expr_operator_type(
 	enum arch_expr_kind kind, struct expr_type left, struct expr_type right);
 /* The type of the result of a node that is computed in `type`. */
 struct expr_type expr_result_type(enum arch_expr_kind kind, struct expr_type type);
-/* Whether it is one of < <= > >= == !=. */
-bool expr_compares(enum arch_expr_kind kind);
-/* The bits of a constant as a double; never of -0. */
-uint64_t expr_double_of(struct expr_type type, uint64_t value);
 /* Whether both operands are converted to the type in which the operator is computed. */
 bool expr_converts(enum arch_expr_kind kind);
 /* Computes an operator on converted constants. Returns NULL, or why there is no result. */
@@ -886,54 +861,10 @@ struct parser {
 
 /* ---- Messages: the error for what stands at `at` ---------------------------------------- */
 
-PROBE_MUST_CHECK struct probe_error *parser_mistake(
-	const struct parser *p, const char *at, const char *why);
-/* The string stands where only a number can. */
-PROBE_MUST_CHECK struct probe_error *parser_not_compared(
-	const struct parser *p, const struct expr_node *string);
-/* What follows a whole operand is not what can follow it: `expected`. */
-PROBE_MUST_CHECK struct probe_error *parser_no_operator(
-	const struct parser *p, const char *expected);
-
 /* ---- Words ----------------------------------------------------------------------------- */
-
-void parser_skip_blanks(struct parser *p);
-/* Behind blanks: go past the character, or the whole word, if it is there. */
-bool parser_take(struct parser *p, char c);
-bool parser_is_word(const char *at, const char *word);
-bool parser_take_word(struct parser *p, const char *word);
-/* The bytes of the word that begins here, or 0. */
-size_t parser_word_length(const char *at);
 
 /* ---- Nodes: appended when complete ------------------------------------------------------- */
 
-/* The last node; there must be one. */
-struct expr_node *parser_last(const struct parser *p);
-PROBE_MUST_CHECK struct probe_error *parser_add(struct parser *p, const struct expr_node *node);
-/* An operator on two nodes, by their indexes. */
-PROBE_MUST_CHECK struct probe_error *parser_add_operator(
-	struct parser *p, enum arch_expr_kind kind, const char *where, uint8_t left, uint8_t right);
-/* An operator on the last node; one on a constant is computed. */
-PROBE_MUST_CHECK struct probe_error *parser_add_unary(
-	struct parser *p, enum arch_expr_kind kind, const char *where);
-/* Also on the node `left` and the last one, which begins at `from`. */
-PROBE_MUST_CHECK struct probe_error *parser_add_binary(struct parser *p, enum arch_expr_kind kind,
-	const char *where, uint8_t left, const char *from);
-
 /* ---- The grammar ------------------------------------------------------------------------- */
-
-/* An operand, and the following operators of this level or tighter (parse.c). */
-PROBE_MUST_CHECK struct probe_error *expr_parse_level(struct parser *p, unsigned int level);
-/* An operand that begins with a letter (parse_names.c). */
-PROBE_MUST_CHECK struct probe_error *expr_parse_name(struct parser *p);
-/* One that begins with '*'. */
-PROBE_MUST_CHECK struct probe_error *expr_parse_dereference(struct parser *p);
-/* A text to compare the last node, a string, with. */
-PROBE_MUST_CHECK struct probe_error *expr_parse_text(struct parser *p, enum arch_expr_kind kind);
-/* The word `in`, or the words `not in`, if they come next (parse_lists.c). */
-bool expr_take_in(struct parser *p, bool *is_not_ret);
-/* What follows them, for the last node. */
-PROBE_MUST_CHECK struct probe_error *expr_parse_list(
-	struct parser *p, const char *where, bool is_not);
 
 #endif
