@@ -225,6 +225,11 @@ struct probe_error *probe_target_stale(struct probe_target *target, struct probe
 	*ret = (struct probe_stale){0};
 	if (!error)
 		error = registry_load(target->pid, &maps, &registry);
+	/* The registry may be newer than the mappings that led to it. */
+	if (!error && registry.home) {
+		maps_deinit(&maps);
+		error = maps_read(target->pid, &maps);
+	}
 	if (!error)
 		error = find_lost(target, &maps, &registry, &lost);
 	if (!error) {
@@ -240,6 +245,9 @@ struct probe_error *probe_target_stale(struct probe_target *target, struct probe
 		ret->descriptors = orphans.descriptors;
 		ret->frames = frames;
 		ret->lost = lost;
+	} else if (lost) {
+		/* Another controller may have unmapped it: then no session has ended. */
+		*ret = (struct probe_stale){0};
 	}
 	registry_deinit(&registry);
 	maps_deinit(&maps);

@@ -106,13 +106,9 @@ static struct probe_error *check_target(struct change *c)
 	return NULL;
 }
 
-/*
- * What was read of a process, and is about to be written, is right only for the
- * program that it was (execve(2)).
- */
-static struct probe_error *check_program(const struct change *change)
+struct probe_error *change_check_program(const struct change *change)
 {
-	return memory_is_there(change->mem)
+	return target_is_there(change->target)
 		       ? NULL
 		       : probe_error_new(PROBE_ERROR_NOT_FOUND,
 				 "process %d has become another program meanwhile, or has ended",
@@ -136,7 +132,7 @@ static struct probe_error *open_memory(struct change *change)
 	if (change->mem < 0)
 		return probe_error_system(
 			errno, "cannot open the memory of process %d", change->pid);
-	return check_program(change);
+	return change_check_program(change);
 }
 
 /* Is it still this process, and has it a living thread? */
@@ -362,7 +358,7 @@ struct probe_error *change_stop(struct change *change)
 	change->stopped = !error;
 	change->target->shares_memory |= change->control.guests != NULL;
 	if (!error)
-		error = check_program(change);
+		error = change_check_program(change);
 	if (error)
 		change_resume(change);
 	return error;
@@ -515,15 +511,18 @@ static struct probe_error *ask(
 /* If something failed and the process runs another program now, that is the reason to report. */
 static struct probe_error *explain(const struct change *c, struct probe_error *error)
 {
-	if (!error || memory_is_there(c->mem))
+	struct probe_error *reason = error ? change_check_program(c) : NULL;
+
+	if (!reason)
 		return error;
 	probe_error_free(error);
-	return check_program(c);
+	return reason;
 }
 
 /*
- * Stops one thread. The first call shows whether its program is still the one that was looked at:
- * the call needs a frame, which is written into that program's memory or nowhere.
+ * Stops one thread. Its calls show whether its program is still the one that was looked at: they
+ * need gadgets of that program, and a frame, which is written into the memory of that program. The
+ * stop is short, so AT_RANDOM is only compared after a failure.
  */
 static struct probe_error *take_thread(struct change *c)
 {

@@ -68,9 +68,14 @@ struct probe_error *change_load(struct change *change)
 		error = own_check(change->pid, change->mem, &change->maps, r, &lost);
 	else if (!error)
 		error = lost_find(change->pid, &change->maps, &change->modules, r, &lost);
+	/* What was read of the next program says nothing of this one. */
+	if (!error && lost)
+		error = change_check_program(change);
+	if (error)
+		return error;
 	change->lost |= lost;
 	change->lost_ends |= lost;
-	return error;
+	return NULL;
 }
 
 struct probe_error *change_confirm(const struct change *change)
@@ -78,6 +83,8 @@ struct probe_error *change_confirm(const struct change *change)
 	bool holds = false;
 	struct probe_error *error = own_holds(change->pid, change->mem, &change->registry, &holds);
 
+	if (!error && !holds)
+		error = change_check_program(change);
 	return error || holds ? error
 			      : probe_error_new(PROBE_ERROR_STATE,
 					"process %d has just mapped memory over that of probectl, "

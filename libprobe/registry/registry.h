@@ -579,6 +579,13 @@ void change_end(struct change *change);
 PROBE_MUST_CHECK struct probe_error *change_need_descriptors(
 	const struct change *change, size_t count);
 
+/*
+ * Is the process still the program that was looked at first? What was read of it, and is about to
+ * be written, is right only for that one. PROBE_ERROR_NOT_FOUND: it has ended, or execve(2) has
+ * replaced the program.
+ */
+PROBE_MUST_CHECK struct probe_error *change_check_program(const struct change *change);
+
 /* Reads maps, or maps and registry, again, as they are in the target. */
 PROBE_MUST_CHECK struct probe_error *change_reread_maps(struct change *change);
 PROBE_MUST_CHECK struct probe_error *change_reread(struct change *change);
@@ -663,13 +670,14 @@ PROBE_MUST_CHECK struct probe_error *change_store(struct change *change, bool ma
 
 /*
  * Loads the registry from the mappings that were read, and compares it with them (own.h). Errors:
- * those of registry_load() and lost_find().
+ * those of registry_load(), own_check(), lost_find() and change_check_program().
  */
 PROBE_MUST_CHECK struct probe_error *change_load(struct change *change);
 
 /*
  * Is all memory that the registry lists still ours? Called right before some of it is written;
- * short enough for a stop. Errors: PROBE_ERROR_STATE (it is not), those of maps_read().
+ * short enough for a stop. Errors: PROBE_ERROR_STATE (it is not), those of own_holds() and
+ * change_check_program().
  */
 PROBE_MUST_CHECK struct probe_error *change_confirm(const struct change *change);
 

@@ -342,6 +342,41 @@ static struct probe_error *look(struct probe_session *s, bool last,
 }
 
 /*
+ * Memory of the session is missing. That is no loss if the registry no longer lists it: once a
+ * library is closed, any session unmaps the pages to which its sites jumped. So the session now
+ * watches what the registry lists. *holds_ret stays false if some of that is missing, too, or the
+ * session has ended; it is true if another controller changes the registry meanwhile: the next look
+ * tells more.
+ */
+static struct probe_error *look_at_registry(struct probe_session *s, bool *holds_ret)
+{
+	pid_t pid = s->target->pid;
+	const struct reg_session *session;
+	struct registry registry = {0};
+	struct maps maps = {0};
+	struct probe_error *error = maps_read(pid, &maps);
+
+	if (!error)
+		error = registry_load(pid, &maps, &registry);
+	session = error ? NULL : registry_session(&registry, s->id);
+	if (session && session->stamp == s->rings.layout.stamp &&
+		!(session->flags & REG_SESSION_RETIRED)) {
+		error = session_watch(s, &registry);
+		if (!error)
+			error = own_holds(pid, s->target->mem, &s->watch.memory, holds_ret);
+	}
+	if (lock_is_taken(pid) || registry_is_stale(&registry, pid) ||
+		(error && error->code == PROBE_ERROR_STATE)) {
+		probe_error_free(error);
+		error = NULL;
+		*holds_ret = true;
+	}
+	registry_deinit(&registry);
+	maps_deinit(&maps);
+	return error;
+}
+
+/*
  * Ends the session if the program has taken memory that its stubs need: sites would jump to memory
  * of the program, or stubs would write there.
  */
@@ -354,6 +389,8 @@ static struct probe_error *look_at_memory(struct probe_session *s)
 	if (!s->watch.memory.session_count || lock_is_taken(pid))
 		return NULL;
 	error = own_holds(pid, s->target->mem, &s->watch.memory, &holds);
+	if (!error && !holds && !lock_is_taken(pid))
+		error = look_at_registry(s, &holds);
 	if (error || holds || lock_is_taken(pid) || !target_is_there(s->target))
 		return error;
 	if (s->opened)

@@ -170,6 +170,12 @@ for ((i = 0; i < 2; i++)); do
 	same "the library" "$answer" opened
 	ask close
 done
+# The pages to which the library's sites jumped are gone: tables come with a look at its memory.
+tables=$(grep -c '^#' "$SCRATCH/lines")
+while (($(grep -c '^#' "$SCRATCH/lines") < tables + 3)); do
+	kill -0 "$top_pid" 2>/dev/null || break
+	pause
+done
 ask "hit 3"
 tell quit
 end_target 0

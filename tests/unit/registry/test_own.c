@@ -219,6 +219,32 @@ static void replaced_and_kept(void **state)
 	let_go(&h);
 }
 
+/* A change began with the first program; the next one is neither blamed nor made to call. */
+static void replaced_in_a_change(void **state)
+{
+	struct control_call call = change_call_unmap(0, page_bytes());
+	struct probe_target *target;
+	struct change c;
+	struct held h;
+
+	(void)state;
+	hold(&h);
+	assert_done(probe_target_open(h.victim.pid, NULL, &target));
+	assert_done(change_begin(target, &c));
+	assert_done(change_run(&c, "unmap memory", NULL, 0));
+	tell(&h, EXECUTE_KEPT);
+	fails(change_run(&c, "unmap memory", &call, 1), PROBE_ERROR_NOT_FOUND);
+	fails(change_stop(&c), PROBE_ERROR_NOT_FOUND);
+	registry_deinit(&c.registry);
+	c.registry = h.registry;
+	h.registry = (struct registry){0};
+	fails(change_confirm(&c), PROBE_ERROR_NOT_FOUND);
+	change_end(&c);
+	probe_target_close(target);
+	sleep_ms(10);
+	let_go(&h);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -226,6 +252,7 @@ int main(void)
 		cmocka_unit_test(taken),
 		cmocka_unit_test(replaced),
 		cmocka_unit_test(replaced_and_kept),
+		cmocka_unit_test(replaced_in_a_change),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
