@@ -69,7 +69,13 @@ done
 # Locks: the server logs each wait when it has ended.
 log_from
 answer_start "Which locks are waited for, and how long?" "$pg_pid"
-"${psql[@]}" -c "begin; lock table pgbench_tellers; select pg_sleep(0.5); commit" >/dev/null &
+"${psql[@]}" -c "do \$\$ begin
+	lock table pgbench_tellers;
+	while not exists (select from pg_locks where relation = 'pgbench_tellers'::regclass and not granted) loop
+		perform pg_sleep(0.01);
+	end loop;
+	perform pg_sleep(0.5);
+end \$\$" >/dev/null &
 holder=$!
 while :; do
 	[ "$("${psql[@]}" -c "select count(*) from pg_locks
