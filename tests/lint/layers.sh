@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 #
-# A folder includes only folders below it in the list of docs/architecture.md ("Folders"). The
+# A folder includes, and its objects use, only folders below it in the list of docs/architecture.md
+# ("Folders"). The
 # commands include only the public headers and base; code linked into traced programs only the
 # public headers and its machine code; and the public headers only each other. Within arch, an
 # instruction set knows arch/stub and no other one; arch/stub knows none.
@@ -27,6 +28,7 @@ includes()
 		done
 }
 
+bad=0
 includes | awk '
 function folder(path, parts)
 {
@@ -73,4 +75,46 @@ FILENAME != "-" {
 	else if (depth[to] <= depth[from])
 		complain(to " is not below " from)
 }
-END { exit bad }' docs/architecture.md -
+END { exit bad }' docs/architecture.md - || bad=1
+
+# What objects use of each other. A header may declare a function of another folder without including
+# one of its headers.
+find "$BUILD"/obj/{libprobe,elf,arch} -name '*.o' -exec nm -gA {} + | sed "s#^$BUILD/obj/##" | awk '
+function folder(path, parts)
+{
+	split(path, parts, "/")
+	return parts[1] == "libprobe" ? parts[2] : parts[1]
+}
+FILENAME != "-" {
+	if (/^## /)
+		listed = $0 == "## Folders"
+	else if (listed && /^    [a-z]/)
+		for (i = 1; i <= NF && $0 ~ "^    ([a-z]+ )*" $i "( |$)"; i++)
+			if (!($i in depth))
+				depth[$i] = FNR
+	next
+}
+{
+	split($1, object, ":")
+	if (!(folder(object[1]) in depth))
+		next
+	if ($(NF - 1) == "U")
+		used[object[1] " " $NF]
+	else if ($(NF - 1) ~ /[TDBRVW]/)
+		home[$NF] = object[1]
+}
+END {
+	for (use in used) {
+		split(use, part, " ")
+		if (!(part[2] in home))
+			continue
+		from = folder(part[1])
+		to = folder(home[part[2]])
+		if (from != to && depth[to] <= depth[from]) {
+			print part[1] ": uses " part[2] " of " home[part[2]] ", which is not below"
+			bad = 1
+		}
+	}
+	exit bad
+}' docs/architecture.md - || bad=1
+exit "$bad"
