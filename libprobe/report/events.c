@@ -7,9 +7,499 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libprobe/record/record.h"
+#include "libprobe/base/array.h"
+#include "libprobe/base/event.h"
+#include "libprobe/base/frame_text.h"
 #include "libprobe/base/hash.h"
+#include "libprobe/base/value.h"
+#include "libprobe/output/output.h"
+#include "libprobe/record/record.h"
 #include "libprobe/report/report.h"
+
+/* ==== Keys ==================================================================================== */
+
+/* The most frequent values of a key. */
+
+struct top *top_create(size_t slot_count)
+{
+	struct top *top = calloc(1, sizeof(*top));
+	size_t room = 4;
+
+	if (!top)
+		return NULL;
+	while (room < 2 * slot_count)
+		room *= 2;
+	top->slot_count = slot_count;
+	top->table_mask = room - 1;
+	top->slots = calloc(slot_count, sizeof(*top->slots));
+	top->table = calloc(room, sizeof(*top->table));
+	if (top->slots && top->table)
+		return top;
+	top_free(top);
+	return NULL;
+}
+
+void top_free(struct top *top)
+{
+	if (!top)
+		return;
+	for (size_t i = 0; i < top->used; i++)
+		free((void *)(uintptr_t)top->slots[i].value.bytes);
+	free(top->slots);
+	free(top->table);
+	free(top);
+}
+
+static uint64_t value_hash(const struct probe_value *value)
+{
+	if (value_has_bytes(value))
+		return hash_bytes(value->truncated, value->bytes, value->length);
+	return hash_word(2, value->u);
+}
+
+/* Numbers that are equal, but have other bits (1 and 1.0), stay apart. */
+static bool is_value(const struct top_slot *slot, const struct probe_value *value)
+{
+	if (value_has_bytes(value))
+		return slot->value.length == value->length &&
+		       value_compare(&slot->value, value) == 0;
+	return slot->value.u == value->u &&
+	       (slot->value.kind == value->kind || value_compare(&slot->value, value) == 0);
+}
+
+/* Where a value is in the table, or would be. */
+static size_t find(const struct top *top, const struct probe_value *value, uint64_t hash)
+{
+	size_t at = hash & top->table_mask;
+
+	for (; top->table[at]; at = (at + 1) & top->table_mask) {
+		const struct top_slot *slot = &top->slots[top->table[at] - 1];
+
+		if (slot->hash == hash && is_value(slot, value))
+			break;
+	}
+	return at;
+}
+
+/* Takes an entry out: those after it that it kept from their place move up. */
+static void forget(struct top *top, size_t hole)
+{
+	size_t mask = top->table_mask;
+
+	for (size_t at = (hole + 1) & mask; top->table[at]; at = (at + 1) & mask) {
+		size_t home = top->slots[top->table[at] - 1].hash & mask;
+
+		if (((at - home) & mask) < ((at - hole) & mask))
+			continue;
+		top->table[hole] = top->table[at];
+		hole = at;
+	}
+	top->table[hole] = 0;
+}
+
+/* The slot with the smallest count; each search continues where the last one ended. */
+static struct top_slot *least_slot(struct top *top)
+{
+	for (;;) {
+		uint64_t least = UINT64_MAX;
+
+		for (size_t i = 0; i < top->slot_count; i++) {
+			struct top_slot *slot = &top->slots[top->cursor];
+
+			if (slot->count == top->least)
+				return slot;
+			least = slot->count < least ? slot->count : least;
+			top->cursor = (top->cursor + 1) % top->slot_count;
+		}
+		top->least = least;
+	}
+}
+
+static bool set_value(struct top_slot *slot, const struct probe_value *value)
+{
+	char *copy = NULL;
+
+	if (value_has_bytes(value)) {
+		copy = malloc(value->length + 1);
+		if (!copy)
+			return false;
+		memcpy(copy, value->length ? value->bytes : "", value->length);
+	}
+	free((void *)(uintptr_t)slot->value.bytes);
+	slot->value = *value;
+	slot->value.bytes = copy;
+	return true;
+}
+
+bool top_add(struct top *top, const struct probe_value *value)
+{
+	struct probe_value cut;
+	struct top_slot *slot;
+	uint64_t hash;
+	size_t at;
+
+	if (value_has_bytes(value) && value->length > SUMMARY_KEY_BYTES_MAX) {
+		cut = *value;
+		cut.length = SUMMARY_KEY_BYTES_MAX;
+		cut.truncated = true;
+		value = &cut;
+	}
+	top->total++;
+	/* One text after another: to compare it is faster than to hash it. */
+	if (value_has_bytes(value) && top->used && is_value(&top->slots[top->last], value)) {
+		top->slots[top->last].count++;
+		return true;
+	}
+	hash = value_hash(value);
+	at = find(top, value, hash);
+	if (top->table[at]) {
+		top->last = top->table[at] - 1;
+		top->slots[top->last].count++;
+		return true;
+	}
+	if (top->used < top->slot_count) {
+		slot = &top->slots[top->used++];
+	} else {
+		slot = least_slot(top);
+		forget(top, find(top, &slot->value, slot->hash));
+		slot->error = slot->count;
+		top->approximate = true;
+		at = find(top, value, hash);
+	}
+	slot->hash = hash;
+	slot->count++;
+	top->last = (uint32_t)(slot - top->slots);
+	top->table[at] = top->last + 1;
+	return set_value(slot, value);
+}
+
+static int by_count(const void *a, const void *b)
+{
+	const struct top_slot *left = *(const struct top_slot *const *)a;
+	const struct top_slot *right = *(const struct top_slot *const *)b;
+
+	if (left->count != right->count)
+		return left->count > right->count ? -1 : 1;
+	return value_compare(&left->value, &right->value);
+}
+
+const struct top_slot **top_sorted(const struct top *top)
+{
+	const struct top_slot **sorted = calloc(top->used + 1, sizeof(struct top_slot *));
+
+	for (size_t i = 0; sorted && i < top->used; i++)
+		sorted[i] = &top->slots[i];
+	if (sorted)
+		qsort(sorted, top->used, sizeof(struct top_slot *), by_count);
+	return sorted;
+}
+
+size_t top_shown(const struct top *top, const struct top_slot *const *sorted, size_t limit,
+	uint64_t *rest_ret, uint64_t *most_ret)
+{
+	size_t shown = 0;
+
+	*rest_ret = top->total;
+	while (shown < top->used && (!limit || shown < limit) &&
+		2 * sorted[shown]->error <= sorted[shown]->count) {
+		/* At least this many are its own. */
+		*rest_ret -= sorted[shown]->count - sorted[shown]->error;
+		shown++;
+	}
+	*most_ret = shown < top->used ? sorted[shown]->count : 0;
+	return shown;
+}
+
+/* ==== Threads ================================================================================= */
+
+/* Which threads hit, and which processes they belong to. */
+
+static bool same_thread(const struct summary_thread *thread, const struct probe_event *event)
+{
+	return thread->hits && thread->pid == event->pid && thread->tid == event->tid;
+}
+
+static size_t home_of(const struct probe_summary *summary, pid_t pid, pid_t tid)
+{
+	return hash_word(0, (uint64_t)(uint32_t)pid << 32 | (uint32_t)tid) &
+	       (summary->thread_room - 1);
+}
+
+static bool grow(struct probe_summary *summary)
+{
+	struct summary_thread *before = summary->threads;
+	size_t room = summary->thread_room;
+
+	summary->threads = calloc(room ? 2 * room : 64, sizeof(*summary->threads));
+	if (!summary->threads) {
+		summary->threads = before;
+		return false;
+	}
+	summary->thread_room = room ? 2 * room : 64;
+	for (size_t i = 0; i < room; i++) {
+		size_t at = home_of(summary, before[i].pid, before[i].tid);
+
+		if (!before[i].hits)
+			continue;
+		while (summary->threads[at].hits)
+			at = (at + 1) & (summary->thread_room - 1);
+		summary->threads[at] = before[i];
+	}
+	free(before);
+	summary->last_thread = NULL;
+	memset(summary->recent, 0, sizeof(summary->recent));
+	return true;
+}
+
+/* The event's thread; NULL: there is no room for it. False without memory. */
+static bool find_thread(
+	struct probe_summary *summary, const struct probe_event *event, struct summary_thread **ret)
+{
+	struct summary_thread *thread;
+	size_t at;
+
+	*ret = NULL;
+	if (2 * (summary->thread_count + 1) > summary->thread_room && !grow(summary))
+		return false;
+	at = home_of(summary, event->pid, event->tid);
+	while (summary->threads[at].hits && !same_thread(&summary->threads[at], event))
+		at = (at + 1) & (summary->thread_room - 1);
+	thread = &summary->threads[at];
+	if (!thread->hits) {
+		if (summary->thread_count == SUMMARY_THREADS_MAX)
+			return true;
+		summary->thread_count++;
+		thread->pid = event->pid;
+		thread->tid = event->tid;
+	}
+	*ret = summary->last_thread = thread;
+	return true;
+}
+
+static void take_comm(struct summary_thread *thread, const struct probe_event *event)
+{
+	if (!event->comm ||
+		(event->texts && event->texts == thread->texts && event->comm == thread->comm_at))
+		return;
+	if (strcmp(thread->comm, event->comm) != 0)
+		strncpy(thread->comm, event->comm, sizeof(thread->comm) - 1);
+	thread->comm_at = event->comm;
+	thread->texts = event->texts;
+}
+
+static struct probe_error *threads_hit(
+	struct probe_summary *summary, const struct probe_event *event)
+{
+	struct summary_thread *thread = summary->last_thread;
+
+	if (!thread || !same_thread(thread, event)) {
+		if (!find_thread(summary, event, &thread))
+			return probe_error_no_memory();
+		if (!thread) {
+			summary->other_thread_hits++;
+			return NULL;
+		}
+	}
+	thread->hits++;
+	take_comm(thread, event);
+	return NULL;
+}
+
+/* ---- What there was -------------------------------------------------------------------- */
+
+static int thread_order(const void *a, const void *b)
+{
+	const struct summary_thread *left = *(const struct summary_thread *const *)a;
+	const struct summary_thread *right = *(const struct summary_thread *const *)b;
+
+	if (left->hits != right->hits)
+		return left->hits > right->hits ? -1 : 1;
+	if (left->pid != right->pid)
+		return left->pid < right->pid ? -1 : 1;
+	return left->tid < right->tid ? -1 : left->tid > right->tid;
+}
+
+const struct summary_thread **threads_sorted(const struct probe_summary *summary)
+{
+	const struct summary_thread **sorted =
+		calloc(summary->thread_count + 1, sizeof(struct summary_thread *));
+	size_t count = 0;
+
+	for (size_t i = 0; sorted && i < summary->thread_room; i++) {
+		if (summary->threads[i].hits)
+			sorted[count++] = &summary->threads[i];
+	}
+	if (sorted)
+		qsort(sorted, count, sizeof(struct summary_thread *), thread_order);
+	return sorted;
+}
+
+static int by_pid(const void *a, const void *b)
+{
+	const struct summary_thread *left = *(const struct summary_thread *const *)a;
+	const struct summary_thread *right = *(const struct summary_thread *const *)b;
+
+	if (left->pid != right->pid)
+		return left->pid < right->pid ? -1 : 1;
+	return left->tid < right->tid ? -1 : left->tid > right->tid;
+}
+
+static int process_order(const void *a, const void *b)
+{
+	const struct summary_process *left = a, *right = b;
+
+	if (left->hits != right->hits)
+		return left->hits > right->hits ? -1 : 1;
+	return left->pid < right->pid ? -1 : left->pid > right->pid;
+}
+
+struct summary_process *threads_processes(const struct probe_summary *summary, size_t *count_ret)
+{
+	struct summary_process *processes = calloc(summary->thread_count + 1, sizeof(*processes));
+	const struct summary_thread **threads = threads_sorted(summary);
+	size_t count = 0;
+
+	if (!processes || !threads) {
+		free(processes);
+		free(threads);
+		return NULL;
+	}
+	qsort(threads, summary->thread_count, sizeof(struct summary_thread *), by_pid);
+	for (size_t i = 0; i < summary->thread_count; i++) {
+		const struct summary_thread *thread = threads[i];
+		struct summary_process *process;
+
+		if (!count || processes[count - 1].pid != thread->pid)
+			processes[count++] =
+				(struct summary_process){.pid = thread->pid, .comm = thread->comm};
+		process = &processes[count - 1];
+		process->hits += thread->hits;
+		process->threads++;
+		if (thread->tid == thread->pid)
+			process->comm = thread->comm;
+	}
+	free(threads);
+	qsort(processes, count, sizeof(*processes), process_order);
+	*count_ret = count;
+	return processes;
+}
+
+/* ==== Callers ================================================================================= */
+
+/*
+ * Hits by call stack, where a record has stacks. Two stacks are the same if they are shown alike:
+ * by functions, whatever their addresses are, which differ from process to process.
+ */
+
+enum { CALLERS_TABLE = 2 * SUMMARY_CALLERS_MAX };
+
+/* Of stacks that stacks_compare() tells apart, few have the same. */
+static uint64_t hash_of(size_t probe, const struct probe_stack *stack)
+{
+	const uint64_t seed[] = {probe, stack->end, stack->count};
+	uint64_t hash = hash_bytes(0, seed, sizeof(seed));
+
+	for (size_t i = 0; i < stack->count; i++) {
+		const struct probe_frame *frame = stack->frames[i];
+		uint64_t place = frame->symbol ? 0 : frame_text_place(frame);
+
+		hash = frame->symbol ? hash_text(hash, frame->symbol) : hash;
+		hash = frame->module ? hash_text(hash, frame->module) : hash;
+		hash = hash_word(hash, (uint64_t)frame->line);
+		hash = hash_word(hash, place);
+	}
+	return hash;
+}
+
+static bool is_row(const struct summary_callers *row, size_t probe, const struct probe_stack *stack,
+	uint64_t hash)
+{
+	const struct probe_stacks_row left = {.stack = *row->stack}, right = {.stack = *stack};
+
+	return row->hash == hash && row->probe == probe && stacks_compare(&left, &right) == 0;
+}
+
+/* False without memory. */
+static bool add_row(
+	struct probe_summary *summary, size_t probe, const struct probe_stack *stack, uint64_t hash)
+{
+	struct summary_callers row = {.probe = probe, .hash = hash, .count = 1};
+
+	if (!ARRAY_ROOM(summary->callers, summary->callers_count))
+		return false;
+	row.stack = event_copy_stack(stack, &row.block);
+	if (!row.stack)
+		return false;
+	summary->callers[summary->callers_count++] = row;
+	return true;
+}
+
+/* Counts a hit of a probe. False without memory. */
+static bool callers_add(
+	struct probe_summary *summary, size_t probe, const struct probe_stack *stack)
+{
+	const struct probe_stack cut = event_cut_stack(stack);
+	uint64_t hash = hash_of(probe, &cut);
+	size_t at = hash & (CALLERS_TABLE - 1);
+
+	if (!summary->callers_table)
+		summary->callers_table = calloc(CALLERS_TABLE, sizeof(*summary->callers_table));
+	if (!summary->callers_table)
+		return false;
+	for (; summary->callers_table[at]; at = (at + 1) & (CALLERS_TABLE - 1)) {
+		struct summary_callers *row = &summary->callers[summary->callers_table[at] - 1];
+
+		if (is_row(row, probe, &cut, hash)) {
+			row->count++;
+			return true;
+		}
+	}
+	if (summary->callers_count == SUMMARY_CALLERS_MAX) {
+		summary->other_callers++;
+		return true;
+	}
+	if (!add_row(summary, probe, &cut, hash))
+		return false;
+	summary->callers_table[at] = (uint16_t)summary->callers_count;
+	return true;
+}
+
+void callers_deinit(struct probe_summary *summary)
+{
+	for (size_t i = 0; i < summary->callers_count; i++)
+		free(summary->callers[i].block);
+	free(summary->callers);
+	free(summary->callers_table);
+}
+
+static int most_first(const void *a, const void *b)
+{
+	const struct probe_stacks_row *left = a, *right = b;
+
+	if (left->count != right->count)
+		return left->count > right->count ? -1 : 1;
+	return stacks_compare(left, right);
+}
+
+struct probe_stacks_row *callers_rows(const struct probe_summary *summary)
+{
+	struct probe_stacks_row *rows = calloc(summary->callers_count + 1, sizeof(*rows));
+
+	for (size_t i = 0; rows && i < summary->callers_count; i++) {
+		const struct summary_callers *its = &summary->callers[i];
+
+		rows[i] =
+			(struct probe_stacks_row){.provider = summary->probes[its->probe]->provider,
+				.name = summary->probes[its->probe]->name,
+				.stack = *its->stack,
+				.count = its->count};
+	}
+	if (rows)
+		qsort(rows, summary->callers_count, sizeof(*rows), most_first);
+	return rows;
+}
+
+/* ==== Events ================================================================================== */
 
 /* Kept apart: what most events need is then short, and stays in registers. */
 #define RARE __attribute__((noinline))

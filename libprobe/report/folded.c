@@ -18,10 +18,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libprobe/record/record.h"
-#include "libprobe/report/report.h"
 #include "libprobe/base/utf8.h"
 #include "libprobe/output/output.h"
+#include "libprobe/record/record.h"
+#include "libprobe/report/report.h"
+
+/* ==== Folded ================================================================================== */
 
 /* What a frame says; each once. */
 struct label {
@@ -199,7 +201,7 @@ static void ended(struct folded_export *folded, const struct probe_span *span,
 		node->self_ns += took_ns - span->inner_ns;
 }
 
-struct probe_error *folded_event(void *state, const struct probe_event *event)
+static struct probe_error *folded_event(void *state, const struct probe_event *event)
 {
 	struct folded_export *folded = state;
 	enum probe_span_kind kind;
@@ -304,7 +306,11 @@ static void visit_stack(const void *place, VISIT visit, void *data)
 		*(*next)++ = **(const struct flame_stack *const *)place;
 }
 
-struct probe_error *folded_sums(void *state, struct flame_stack **ret, size_t *count_ret)
+/*
+ * The sums of all stacks, by text; called once, after the last event. They belong to the state.
+ * Errors: PROBE_ERROR_NOT_FOUND (no pair has ended), PROBE_ERROR_MEMORY.
+ */
+static struct probe_error *folded_sums(void *state, struct flame_stack **ret, size_t *count_ret)
 {
 	struct folded_export *folded = state;
 	struct flame_stack *next;
@@ -345,7 +351,8 @@ static struct probe_error *folded_finish(void *state, bool *done_ret)
 	return error;
 }
 
-void folded_free(void *state)
+/* Operations of struct export_format. */
+static void folded_free(void *state)
 {
 	struct folded_export *folded = state;
 
@@ -361,7 +368,8 @@ void folded_free(void *state)
 	free(folded);
 }
 
-struct probe_error *folded_create(
+/* Operations of struct export_format. */
+static struct probe_error *folded_create(
 	const struct export_settings *settings, struct buffer *out, void **ret)
 {
 	const struct probe_spans_options options = {.match = settings->match,
@@ -391,4 +399,70 @@ const struct export_format export_folded = {
 	.free = folded_free,
 	.event = folded_event,
 	.finish = folded_finish,
+};
+
+/* ==== Flamegraph ============================================================================== */
+
+/* The stacks of folded.c, drawn as a flame graph. */
+
+struct flamegraph {
+	struct buffer *out;
+	bool hits;
+	void *folded;
+};
+
+static void flamegraph_free(void *state)
+{
+	struct flamegraph *graph = state;
+
+	if (graph)
+		folded_free(graph->folded);
+	free(graph);
+}
+
+static struct probe_error *flamegraph_create(
+	const struct export_settings *settings, struct buffer *out, void **ret)
+{
+	struct flamegraph *graph = calloc(1, sizeof(*graph));
+	struct probe_error *error;
+
+	if (!graph)
+		return probe_error_no_memory();
+	graph->out = out;
+	graph->hits = settings->options->hits;
+	error = folded_create(settings, out, &graph->folded);
+	if (error) {
+		flamegraph_free(graph);
+		return error;
+	}
+	*ret = graph;
+	return NULL;
+}
+
+static struct probe_error *flamegraph_event(void *state, const struct probe_event *event)
+{
+	struct flamegraph *graph = state;
+
+	return folded_event(graph->folded, event);
+}
+
+static struct probe_error *flamegraph_finish(void *state, bool *done_ret)
+{
+	struct flamegraph *graph = state;
+	struct flame_stack *stacks = NULL;
+	size_t count = 0;
+	struct probe_error *error = folded_sums(graph->folded, &stacks, &count);
+
+	*done_ret = true;
+	if (!error)
+		flame_graph(graph->out, stacks, count, graph->hits ? FLAME_HITS : FLAME_TIME);
+	return error;
+}
+
+const struct export_format export_flamegraph = {
+	.names = {"flamegraph", "svg"},
+	.create = flamegraph_create,
+	.free = flamegraph_free,
+	.event = flamegraph_event,
+	.finish = flamegraph_finish,
 };

@@ -8,9 +8,365 @@
  * the right, 0 to 100 downwards. Text would be stretched, too: labels of axes are
  * beside it, placed in per cent.
  */
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "libprobe/report/report.h"
+
+/* ==== Bins ==================================================================================== */
+
+/*
+ * Time, in a fixed number of bins that all counts over time share.
+ *
+ * How long a record is, is known only at its end. So bins are narrow at first,
+ * and whenever there are too many, adjacent ones are merged in twos. The first one begins with
+ * the first event; if an earlier one comes later, whole bins are put before it.
+ */
+
+enum { FIRST_WIDTH_NS = 1000 };
+
+static void halve(uint64_t *bins, size_t unused)
+{
+	(void)unused;
+	for (size_t i = 0; i < SUMMARY_BINS / 2; i++)
+		bins[i] = bins[2 * i] + bins[2 * i + 1];
+	memset(bins + SUMMARY_BINS / 2, 0, SUMMARY_BINS / 2 * sizeof(*bins));
+}
+
+static void shift(uint64_t *bins, size_t by)
+{
+	memmove(bins + by, bins, (SUMMARY_BINS - by) * sizeof(*bins));
+	memset(bins, 0, by * sizeof(*bins));
+}
+
+static void change_all(
+	struct probe_summary *summary, void (*change)(uint64_t *bins, size_t by), size_t by)
+{
+	change(summary->lost_bins, by);
+	change(summary->other_bins, by);
+	for (size_t i = 0; i < summary->probe_count; i++)
+		change(summary->probes[i]->bins, by);
+	for (size_t i = 0; i < summary->pair_count; i++) {
+		for (size_t row = 0; row < SUMMARY_HEAT_ROWS; row++)
+			change(summary->pairs[i]->heat[row], by);
+	}
+}
+
+static size_t find_bin(struct probe_summary *summary, uint64_t time_ns)
+{
+	int64_t time = (int64_t)time_ns;
+
+	if (!summary->bin_count) {
+		summary->base_ns = time;
+		summary->width_ns = FIRST_WIDTH_NS;
+		summary->bin_count = 1;
+	}
+	for (;;) {
+		uint64_t width = summary->width_ns, bin;
+
+		if (time >= summary->base_ns) {
+			bin = ((uint64_t)time - (uint64_t)summary->base_ns) / width;
+			if (bin < SUMMARY_BINS) {
+				if (bin >= summary->bin_count)
+					summary->bin_count = (size_t)bin + 1;
+				return (size_t)bin;
+			}
+		} else {
+			/* The base is at least -width, and a time at least 0. */
+			bin = ((uint64_t)summary->base_ns - (uint64_t)time + width - 1) / width;
+			if (bin <= SUMMARY_BINS - summary->bin_count) {
+				change_all(summary, shift, (size_t)bin);
+				/* The distance alone may be more than a signed number holds. */
+				summary->base_ns =
+					(int64_t)((uint64_t)summary->base_ns - bin * width);
+				summary->bin_count += (size_t)bin;
+				return 0;
+			}
+		}
+		change_all(summary, halve, 0);
+		summary->width_ns *= 2;
+		summary->bin_count = (summary->bin_count + 1) / 2;
+	}
+}
+
+size_t summary_bin(struct probe_summary *summary, uint64_t time_ns)
+{
+	summary->last_bin = find_bin(summary, time_ns);
+	summary->last_bin_ns = (uint64_t)summary->base_ns + summary->last_bin * summary->width_ns;
+	return summary->last_bin;
+}
+
+double summary_seconds(const struct probe_summary *summary)
+{
+	return (double)(summary->end_ns - summary->begin_ns) / 1e9;
+}
+
+size_t summary_spans(
+	const struct probe_summary *summary, const uint64_t *bins, struct summary_span *ret)
+{
+	/* The base differs from the begin only where events came out of order. */
+	double base = (double)(summary->base_ns - (int64_t)summary->begin_ns);
+	double length = (double)(summary->end_ns - summary->begin_ns);
+	double width = (double)summary->width_ns;
+	size_t count = summary->bin_count;
+
+	for (size_t i = 0; i < count; i++) {
+		double begin = base + (double)i * width;
+
+		ret[i] = (struct summary_span){.begin_ns = begin < 0 ? 0 : begin,
+			.end_ns = begin + width,
+			.count = bins[i]};
+	}
+	if (!count)
+		return 0;
+	if (count > 1 && length - ret[count - 1].begin_ns < width / 2) {
+		ret[count - 2].count += ret[count - 1].count;
+		count--;
+	}
+	ret[count - 1].end_ns = length;
+	return count;
+}
+
+void summary_fold(
+	const struct probe_summary *summary, const uint64_t *bins, double *ret, size_t parts)
+{
+	double part = (double)(summary->end_ns - summary->begin_ns) / (double)parts;
+	struct summary_span spans[SUMMARY_BINS];
+	size_t count = summary_spans(summary, bins, spans);
+
+	memset(ret, 0, parts * sizeof(*ret));
+	for (size_t i = 0; i < count && part > 0; i++) {
+		double length = spans[i].end_ns - spans[i].begin_ns;
+
+		/* The contents of a span are spread over the parts that it touches. */
+		for (size_t k = (size_t)(spans[i].begin_ns / part); k < parts; k++) {
+			double from = (double)k * part, to = from + part;
+
+			if (from >= spans[i].end_ns)
+				break;
+			from = from < spans[i].begin_ns ? spans[i].begin_ns : from;
+			to = to > spans[i].end_ns ? spans[i].end_ns : to;
+			if (to > from && length > 0)
+				ret[k] += (double)spans[i].count * (to - from) / length /
+					  (part / 1e9);
+		}
+	}
+}
+
+/* ==== Html axes =============================================================================== */
+
+/* Axes of charts: where they end, where they have labels, and how these are abbreviated. */
+
+enum { TICKS = 5 };
+
+/* ---- Numbers -------------------------------------------------------------------------- */
+
+void axis_coordinate(struct buffer *out, double value)
+{
+	int64_t tenths = (int64_t)(value * 10 + (value < 0 ? -0.5 : 0.5));
+
+	if (tenths < 0)
+		buffer_char(out, '-');
+	tenths = tenths < 0 ? -tenths : tenths;
+	buffer_signed(out, tenths / 10);
+	if (tenths % 10) {
+		buffer_char(out, '.');
+		buffer_signed(out, tenths % 10);
+	}
+}
+
+double axis_end(double value, size_t *parts_ret)
+{
+	static const struct {
+		double end;
+		size_t parts;
+	} ends[] = {{1, 5}, {1.5, 3}, {2, 4}, {2.5, 5}, {3, 3}, {4, 4}, {5, 5}, {6, 3}, {8, 4},
+		{10, 5}};
+	double power = power_of_ten(value);
+
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+		*parts_ret = ends[i].parts;
+		if (ends[i].end * power >= value * (1 - 1e-9))
+			return ends[i].end * power;
+	}
+	return value;
+}
+
+void axis_number(struct buffer *out, double value)
+{
+	static const char *const units[] = {"", "k", "M", "G", "T"};
+	size_t unit = 0;
+	char text[40];
+
+	/* 2.9999999999999996 is 3. */
+	for (value *= 1 + 1e-12; unit < 4 && value >= 1000; unit++)
+		value /= 1000;
+	snprintf(text, sizeof(text), "%" PRIu64, (uint64_t)value);
+	buffer_string(out, text);
+	/* Ticks have few digits: 2.5k, 0.05. */
+	for (double rest = value - (double)(uint64_t)value, k = 0; rest > 1e-6 && k < 3; k++) {
+		if (k == 0)
+			buffer_char(out, '.');
+		rest *= 10;
+		buffer_char(out, (char)('0' + (int)(rest + 1e-6)));
+		rest -= (int)(rest + 1e-6);
+	}
+	buffer_string(out, units[unit]);
+}
+
+static bool is_multiple(double value, double of)
+{
+	return rounded(value / of) * of == value;
+}
+
+void axis_time(struct buffer *out, double ns)
+{
+	static const struct {
+		const char *name;
+		double ns;
+	} units[] = {{"h", 3600e9}, {"min", 60e9}, {"s", 1e9}, {"ms", 1e6}, {"µs", 1e3}, {"ns", 1}};
+	size_t unit = 0;
+
+	/* Not 90 s as 1.5 min. */
+	while (unit < 5 && (ns < units[unit].ns || (unit < 2 && !is_multiple(ns, units[unit].ns))))
+		unit++;
+	if (ns == 0)
+		unit = 5;
+	axis_number(out, ns / units[unit].ns);
+	buffer_string(out, ns == 0 ? "" : units[unit].name);
+}
+
+/* ---- Times of the record ---------------------------------------------------------------- */
+
+/*
+ * Begins a label; `place` is left or bottom, in per cent; the class may be NULL.
+ *
+ * One label; `place` is left or bottom, in per cent.
+ */
+static void axis_label(struct page *page, const char *place, double percent, const char *class)
+{
+	page_html(page, "<span");
+	if (class) {
+		page_html(page, " class=\"");
+		page_html(page, class);
+		page_html(page, "\"");
+	}
+	page_html(page, " style=\"");
+	page_html(page, place);
+	page_html(page, ":");
+	axis_coordinate(page->out, percent);
+	page_html(page, "%\">");
+}
+
+/* Of 1, 2, 5, 10 ..., the smallest that is not below. */
+static double round_step(double value)
+{
+	double power = power_of_ten(value);
+
+	for (size_t i = 0; i < 3; i++) {
+		if ((double[]){1, 2, 5}[i] * power >= value * (1 - 1e-9))
+			return (double[]){1, 2, 5}[i] * power;
+	}
+	return 10 * power;
+}
+
+static double time_step(double length_ns)
+{
+	static const double steps[] = {1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600};
+	double step = length_ns / TICKS / 1e9;
+
+	if (step <= 1)
+		return round_step(step * 1e9);
+	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+		if (steps[i] >= step)
+			return steps[i] * 1e9;
+	}
+	return round_step(step / 3600) * 3600e9;
+}
+
+/* Below the chart: times since the first hit. Beside it: numbers up to `top`. */
+static void axis_times(struct page *page)
+{
+	double length = summary_seconds(page->summary) * 1e9, step = time_step(length);
+
+	page_html(page, "<div class=\"xs\" aria-hidden=\"true\">");
+	for (double at = 0; at <= length * (1 + 1e-9) && length > 0; at += step) {
+		double percent = at / length * 100;
+
+		axis_label(page, "left", percent, at == 0 ? "first" : percent > 96 ? "last" : NULL);
+		axis_time(page->out, at);
+		page_html(page, "</span>");
+	}
+	page_html(page, "</div>");
+}
+
+static void axis_numbers(struct page *page, double top, size_t parts)
+{
+	page_html(page, "<div class=\"ys\" aria-hidden=\"true\">");
+	for (size_t i = 0; i <= parts; i++) {
+		axis_label(page, "bottom", 100.0 * (double)i / (double)parts, NULL);
+		axis_number(page->out, top * (double)i / (double)parts);
+		page_html(page, "</span>");
+	}
+	page_html(page, "</div>");
+}
+
+/* ---- Latencies ---------------------------------------------------------------------------- */
+
+/* Where a time is among the rows: the rows of a power of two are equally high. */
+double axis_row(double ns)
+{
+	return ns < 2 ? ns : 2 * logarithm(ns);
+}
+
+/* Ticks of times between two rows: 1, 2, 5, 10 ..., or powers of ten, at most `room`. */
+size_t axis_latencies(size_t low, size_t high, double ret[AXIS_TICKS_MAX])
+{
+	for (size_t skip = 1;; skip++) {
+		size_t count = 0, number = 0;
+
+		for (double power = 1; power < 1e19; power *= 10) {
+			for (size_t i = 0; i < 3; i++) {
+				double ns = power * (double[]){1, 2, 5}[i], row = axis_row(ns);
+
+				/* All; then 1, 10, 100; then each second of them ... */
+				if ((skip > 1 && i) || (!i && number++ % (skip > 2 ? skip - 1 : 1)))
+					continue;
+				if (row < (double)low || row > (double)high)
+					continue;
+				if (count < AXIS_TICKS_MAX)
+					ret[count] = ns;
+				count++;
+			}
+		}
+		if (count <= AXIS_TICKS_MAX)
+			return count;
+	}
+}
+
+static void axis_latency_labels(struct page *page, size_t low, size_t high, bool is_vertical)
+{
+	double ticks[AXIS_TICKS_MAX];
+	size_t count = axis_latencies(low, high, ticks);
+
+	page_html(page, is_vertical ? "<div class=\"ys\" aria-hidden=\"true\">"
+				    : "<div class=\"xs\" aria-hidden=\"true\">");
+	for (size_t i = 0; i < count; i++) {
+		double part = (axis_row(ticks[i]) - (double)low) / (double)(high - low) * 100;
+
+		axis_label(page, is_vertical ? "bottom" : "left", part,
+			is_vertical ? NULL
+			: part > 96 ? "last"
+			: part < 4  ? "first"
+				    : NULL);
+		axis_time(page->out, ticks[i]);
+		page_html(page, "</span>");
+	}
+	page_html(page, "</div>");
+}
+
+/* ==== Html charts ============================================================================= */
 
 enum { WIDTH = 1000, HEIGHT = 100, LEVELS = 6 };
 

@@ -393,8 +393,6 @@ struct probe_summary {
 
 /* ---- Call stacks (callers.c) ---------------------------------------------------------- */
 
-/* Counts a hit of a probe. False without memory. */
-bool callers_add(struct probe_summary *summary, size_t probe, const struct probe_stack *stack);
 /* callers_count rows, those with most hits first; to be freed. NULL without memory. */
 struct probe_stacks_row *callers_rows(const struct probe_summary *summary);
 void callers_deinit(struct probe_summary *summary);
@@ -438,33 +436,18 @@ double heat_low(size_t row);
 void pair_row(const struct summary_pair *pair, const struct probe_summary *summary,
 	struct probe_row *ret);
 
-/* Adds a duration. */
-void summary_times_add(struct summary_times *times, uint64_t duration_ns);
 /* Durations as a row of a table; borrows from them. */
 void summary_times_row(const struct summary_times *times, struct probe_row *ret);
 
 /* ---- Single pairs (instances.c): do nothing unless summary->instances --------------------- */
 
-/* What is kept of a begin; *ret may be NULL. False without memory. */
-bool instances_begin(
-	struct probe_summary *summary, const struct probe_event *event, struct begun_words **ret);
-/* Gives back what was kept of a begin, or NULL. */
-void instances_drop(struct probe_summary *summary, struct begun_words *words);
-/* A pair has ended. False without memory. */
-bool instances_end(struct probe_summary *summary, struct summary_pair *pair,
-	const struct summary_begun *begun, const struct probe_event *event, uint64_t duration_ns);
 /* Frees what is kept of all begins. */
-void instances_forget(const struct probe_summary *summary);
-void instances_free_pair(struct summary_pair *pair);
 void instances_deinit(struct probe_summary *summary);
 /* The rows of a pair, by key, and then most time first: an array to be freed, or NULL. */
 const struct summary_value **instances_values(
 	const struct probe_summary *summary, const struct summary_pair *pair, size_t *count_ret);
 
 /* ---- Threads (threads.c) -------------------------------------------------------------- */
-
-PROBE_MUST_CHECK struct probe_error *threads_hit(
-	struct probe_summary *summary, const struct probe_event *event);
 
 struct summary_process {
 	pid_t pid;
@@ -564,25 +547,15 @@ static inline const void *compared_any(const struct compared *compared)
  * time. Arrays to be freed; NULL without memory.
  */
 struct compared *compare_probes(const struct comparison *comparison, size_t *count_ret);
-struct compared *compare_pairs(const struct comparison *comparison, size_t *count_ret);
 struct compared *compare_values(const struct comparison *comparison,
 	const struct summary_top *const tops[SIDE_COUNT], size_t *count_ret);
-
-/* The values (summary_value) of a pair that is in both, by key, and then likewise. */
-struct compared *compare_pair_values(
-	const struct comparison *comparison, const struct compared *pair, size_t *count_ret);
 
 /* The tables of keys (summary_top) that both have. */
 struct compared_top {
 	struct summary_top tops[SIDE_COUNT];
 };
-struct compared_top *compare_tops(const struct comparison *comparison, size_t *count_ret);
-
-/* Hits, or nanoseconds of pairs, a second; NAN where the record has no length. */
-double compare_rate(const struct probe_summary *summary, long double amount);
 
 void compare_text(struct buffer *out, const struct comparison *comparison);
-void compare_json(struct buffer *out, const struct comparison *comparison);
 
 /* ---- Export ---------------------------------------------------------------------------------- */
 
@@ -616,8 +589,6 @@ extern const struct export_format export_folded;
 extern const struct export_format export_trace_event;
 extern const struct export_format export_flamegraph;
 
-/* A value as a person reads it; nothing if it is null. */
-void export_value_text(struct buffer *out, const struct probe_value *value);
 /*
  * The values of the keys that the event has, as a person reads them, each after a blank.
  */
@@ -627,19 +598,6 @@ void export_key_text(struct buffer *out, const struct probe_event *event,
 /* ---- Folded ---------------------------------------------------------------------------------- */
 
 /* Stacks of pairs, which are written as lines (folded.c) and drawn (flamegraph.c). */
-
-/* Operations of struct export_format. */
-PROBE_MUST_CHECK struct probe_error *folded_create(
-	const struct export_settings *settings, struct buffer *out, void **ret);
-void folded_free(void *state);
-PROBE_MUST_CHECK struct probe_error *folded_event(void *state, const struct probe_event *event);
-
-/*
- * The sums of all stacks, by text; called once, after the last event. They belong to the state.
- * Errors: PROBE_ERROR_NOT_FOUND (no pair has ended), PROBE_ERROR_MEMORY.
- */
-PROBE_MUST_CHECK struct probe_error *folded_sums(
-	void *state, struct flame_stack **ret, size_t *count_ret);
 
 /* ---- Html ------------------------------------------------------------------------------------ */
 
@@ -709,15 +667,9 @@ double axis_end(double value, size_t *parts_ret);
 void axis_number(struct buffer *out, double value);
 /* "2.5ms", "3min": without zeros at its end. */
 void axis_time(struct buffer *out, double ns);
-/* Begins a label; `place` is left or bottom, in per cent; the class may be NULL. */
-void axis_label(struct page *page, const char *place, double percent, const char *class);
-/* Below the chart: times since the first hit. Beside it: numbers up to `top`. */
-void axis_times(struct page *page);
-void axis_numbers(struct page *page, double top, size_t parts);
 /* Where a latency is among the rows of heat; which of them are labelled; the labels. */
 double axis_row(double ns);
 size_t axis_latencies(size_t low, size_t high, double ret[AXIS_TICKS_MAX]);
-void axis_latency_labels(struct page *page, size_t low, size_t high, bool is_vertical);
 
 /* ---- Charts (html_charts.c) -------------------------------------------------------- */
 
@@ -744,30 +696,6 @@ void all_bins(const struct probe_summary *summary, uint64_t ret[SUMMARY_BINS]);
 
 struct key_name;
 
-/*
- * Whether a text is NAME, str(NAME), norm(NAME) or norm(str(NAME)), as far as its form goes: which
- * probes have such an argument is known only when they come.
- */
-bool key_name_is(const char *text, size_t length);
-
-/* For such a text. The catalogue is borrowed. Errors: PROBE_ERROR_MEMORY. */
-PROBE_MUST_CHECK struct probe_error *key_name_create(const char *text, size_t length,
-	const struct probe_catalogue *catalogue, struct key_name **ret);
-void key_name_free(struct key_name *name);
-
-const char *key_name_text(const struct key_name *name);
-bool key_name_is_norm(const struct key_name *name);
-
-/* The key by number that it is for the probe of a hit; false if that has no such argument. */
-bool key_name_find(struct key_name *name, const struct probe_event *event, struct key *ret);
-
-/* What is known of the argument of a probe, if the name is alone; or NULL. */
-const struct probe_arg_meaning *key_name_meaning(
-	const struct key_name *name, const char *provider, const char *probe);
-
-/* Why key_name_find() has found nothing so far; NULL: it has, or was not asked. */
-struct probe_error *key_name_missing(const struct key_name *name);
-
 /* ---- Lines ----------------------------------------------------------------------------------- */
 
 /* A table whose cells are written one after the other, line by line. */
@@ -786,8 +714,6 @@ void lines_end(struct lines *lines);
 /* Ends a cell: of numbers on the right, and the last one of its line. */
 void lines_next(struct lines *lines, bool right, bool is_last);
 void lines_title(struct lines *lines, const char *text, bool right, bool is_last);
-/* A number, which is not the last cell of its line. */
-void lines_number(struct lines *lines, uint64_t value);
 
 /* ---- Numbers --------------------------------------------------------------------------------- */
 

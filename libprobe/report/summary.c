@@ -1,9 +1,255 @@
 /* SPDX-License-Identifier: MIT */
 /* A summary of events, as a whole. What an event adds to it: events.c. */
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
+#include "libprobe/output/output.h"
 #include "libprobe/report/report.h"
+
+/* ==== Chosen ================================================================================== */
+
+/* What of a summary is shown, in which order. */
+
+enum { NSEC_PER_SEC = 1000000000, NSEC_PER_MSEC = 1000000, GUESSED_ROWS = 10 };
+
+void summary_time(struct buffer *out, uint64_t time_ns)
+{
+	time_t second = (time_t)(time_ns / NSEC_PER_SEC);
+	char text[64], zone[16], millis[8];
+	struct tm tm;
+
+	if (!localtime_r(&second, &tm) || !strftime(text, sizeof(text), "%F %T", &tm) ||
+		!strftime(zone, sizeof(zone), " %z", &tm)) {
+		buffer_unsigned(out, time_ns);
+		buffer_string(out, "ns");
+		return;
+	}
+	snprintf(millis, sizeof(millis), ".%03u",
+		(unsigned int)(time_ns % NSEC_PER_SEC / NSEC_PER_MSEC));
+	buffer_string(out, text);
+	buffer_string(out, millis);
+	buffer_string(out, zone);
+}
+
+void summary_share(struct buffer *out, uint64_t part, uint64_t whole)
+{
+	double share = whole ? 100 * (double)part / (double)whole : 0;
+	char text[32];
+
+	/* More than nothing is not shown as 0 %, and less than everything not as 100 %. */
+	if (part && share < 0.05)
+		buffer_string(out, "<0.1%");
+	else if (part < whole && share >= 99.95)
+		buffer_string(out, ">99.9%");
+	else if (snprintf(text, sizeof(text), "%d.%d%%", (int)(share + 0.05),
+			 (int)(share * 10 + 0.5) % 10) > 0)
+		buffer_string(out, text);
+}
+
+void summary_duration(struct buffer *out, double ns)
+{
+	/* Seconds and minutes are counted to some hundreds. */
+	bool is_hours = ns >= 2 * 3600e9;
+	char text[40];
+
+	if (!(ns >= 600e9)) {
+		text_duration(out, ns);
+		return;
+	}
+	ns /= is_hours ? 3600e9 : 60e9;
+	snprintf(text, sizeof(text), "%" PRIu64 ".%u%s", (uint64_t)(ns + 0.05),
+		(unsigned int)((uint64_t)(ns * 10 + 0.5) % 10), is_hours ? "h" : "min");
+	buffer_string(out, text);
+}
+
+void summary_rate(struct buffer *out, const struct probe_summary *summary, uint64_t hits)
+{
+	double seconds = summary_seconds(summary), value = (double)hits / seconds;
+
+	if (!(seconds > 0))
+		buffer_char(out, '-');
+	else if (value > 0 && value < 0.005)
+		buffer_string(out, "<0.01");
+	else /* A fraction of a hit means nothing where there are many a second. */
+		text_number(out, value < 100 ? value : rounded(value));
+}
+
+static int probe_order(const void *a, const void *b)
+{
+	const struct summary_probe *left = *(const struct summary_probe *const *)a;
+	const struct summary_probe *right = *(const struct summary_probe *const *)b;
+	int order;
+
+	if (left->hits != right->hits)
+		return left->hits > right->hits ? -1 : 1;
+	order = strcmp(left->provider, right->provider);
+	return order ? order : strcmp(left->name, right->name);
+}
+
+/* A sorted copy of an array of pointers, which the caller frees; NULL without memory. */
+static void *sorted_copy(
+	const void *pointers, size_t count, int (*order)(const void *a, const void *b))
+{
+	void **sorted = calloc(count + 1, sizeof(*sorted));
+
+	if (sorted && count) {
+		memcpy(sorted, pointers, count * sizeof(*sorted));
+		qsort(sorted, count, sizeof(*sorted), order);
+	}
+	return sorted;
+}
+
+const struct summary_probe **summary_probes(const struct probe_summary *summary)
+{
+	return sorted_copy(summary->probes, summary->probe_count, probe_order);
+}
+
+static int pair_order(const void *a, const void *b)
+{
+	const struct summary_pair *left = *(const struct summary_pair *const *)a;
+	const struct summary_pair *right = *(const struct summary_pair *const *)b;
+
+	if (left->times.sum != right->times.sum)
+		return left->times.sum > right->times.sum ? -1 : 1;
+	if (left->times.count != right->times.count)
+		return left->times.count > right->times.count ? -1 : 1;
+	return left->end < right->end ? -1 : left->end > right->end;
+}
+
+const struct summary_pair **summary_pairs(const struct probe_summary *summary)
+{
+	return sorted_copy(summary->pairs, summary->pair_count, pair_order);
+}
+
+/* ---- Keys --------------------------------------------------------------------------- */
+
+static bool is_string(const struct top *top)
+{
+	return top->used && top->slots[0].value.kind == PROBE_VALUE_STRING;
+}
+
+static bool any_shown(const struct top *top)
+{
+	const struct top_slot **sorted = top_sorted(top);
+	uint64_t rest, most;
+	/* Writing it will fail for lack of memory, too. */
+	bool any = !sorted || top_shown(top, sorted, 1, &rest, &most);
+
+	free(sorted);
+	return any;
+}
+
+/* Is a table that was not asked for worth showing? */
+static bool tells(const struct top *top)
+{
+	uint64_t surely = 0;
+
+	for (size_t i = 0; i < top->used; i++) {
+		const struct top_slot *slot = &top->slots[i];
+
+		if (slot->count - slot->error > surely)
+			surely = slot->count - slot->error;
+		/* Signed or not: from 2^32 upwards it is nearly always an address. */
+		if (!is_string(top) &&
+			(slot->value.kind == PROBE_VALUE_SIGNED
+					? slot->value.i > UINT32_MAX ||
+						  slot->value.i < -(int64_t)UINT32_MAX
+					: slot->value.u > UINT32_MAX))
+			return false;
+	}
+	if (is_string(top))
+		return !top->approximate || (surely > 1 && any_shown(top));
+	return top->used > 1 && top->total >= 2 * top->used;
+}
+
+static int top_order(const void *a, const void *b)
+{
+	const struct summary_top *left = a, *right = b;
+	bool left_string = is_string(left->top), right_string = is_string(right->top);
+
+	if (left_string != right_string)
+		return left_string ? -1 : 1;
+	/* An end often has the arguments of its begin. */
+	if ((left->probe->role == PROBE_ROLE_END) != (right->probe->role == PROBE_ROLE_END))
+		return left->probe->role == PROBE_ROLE_END ? 1 : -1;
+	if (left->probe->hits != right->probe->hits)
+		return left->probe->hits > right->probe->hits ? -1 : 1;
+	if (left->probe != right->probe)
+		return probe_order(&left->probe, &right->probe);
+	return left->key.arg < right->key.arg ? -1 : left->key.arg > right->key.arg;
+}
+
+struct summary_top *summary_tops(const struct probe_summary *summary, size_t *count_ret)
+{
+	struct summary_top *tops =
+		calloc(summary->probe_count * SUMMARY_KEYS_MAX + 1, sizeof(*tops));
+	size_t count = 0;
+
+	for (size_t i = 0; tops && i < summary->probe_count; i++) {
+		const struct summary_probe *probe = summary->probes[i];
+
+		for (size_t k = 0; k < SUMMARY_KEYS_MAX; k++) {
+			const struct top *top = probe->tops[k];
+
+			if (!top || !top->used || (!summary->key_count && !tells(top)))
+				continue;
+			tops[count] = (struct summary_top){.probe = probe, .top = top};
+			tops[count].key = summary->keys[k];
+			if (!summary->key_count)
+				tops[count].key =
+					(struct key){.kind = is_string(top) ? KEY_STRING : KEY_ARG,
+						.arg = probe->numbers[k]};
+			count++;
+		}
+	}
+	if (tops)
+		qsort(tops, count, sizeof(*tops), top_order);
+	*count_ret = count;
+	return tops;
+}
+
+uint64_t summary_top_without(const struct summary_top *top)
+{
+	return top->probe->hits - top->top->total;
+}
+
+const struct probe_arg_meaning *summary_top_meaning(const struct summary_top *top)
+{
+	return key_meaning(&top->key, top->probe->provider, top->probe->name);
+}
+
+const struct probe_arg_meaning *summary_value_meaning(
+	const struct probe_summary *summary, const struct summary_value *value)
+{
+	const struct summary_probe *begin = summary->probes[value->begin];
+	const struct summary_probe *end = summary->probes[value->end];
+	const struct probe_arg_meaning *meaning =
+		key_meaning(&value->key, begin->provider, begin->name);
+
+	return meaning ? meaning : key_meaning(&value->key, end->provider, end->name);
+}
+
+bool summary_key_missing(const struct probe_summary *summary, size_t key)
+{
+	for (size_t i = 0; i < summary->probe_count; i++) {
+		if (summary->probes[i]->tops[key])
+			return false;
+	}
+	return key < summary->key_count;
+}
+
+size_t summary_key_limit(const struct probe_summary *summary, const struct probe_summary_view *view)
+{
+	/* What was not asked for is kept short. */
+	if (!summary->key_count && (!view->top || view->top > GUESSED_ROWS))
+		return GUESSED_ROWS;
+	return view->top;
+}
+
+/* ==== Summary ================================================================================= */
 
 /* It may be the same for values that differ, or it is never that of a begin and of its end. */
 static bool is_for_keys_only(const struct key *key)

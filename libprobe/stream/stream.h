@@ -104,11 +104,7 @@ PROBE_MUST_CHECK struct probe_error *stream_log_create(
  * The same for a record of the caller's, in which the stream's own events are of process `pid`.
  * Errors: PROBE_ERROR_MEMORY.
  */
-PROBE_MUST_CHECK struct probe_error *stream_log_borrow(const struct probe_stream_options *options,
-	struct probe_ctf *record, pid_t pid, struct stream_log **ret);
 bool stream_log_is_borrowed(const struct stream_log *log);
-/* Is it this record of the caller's? */
-bool stream_log_is_of(const struct stream_log *log, const struct probe_ctf *record);
 /* The caller's record gets no more of this stream. Errors: those of probe_ctf_forget(). */
 PROBE_MUST_CHECK struct probe_error *stream_log_leave(
 	struct stream_log *log, const struct probe_session *session);
@@ -124,11 +120,6 @@ PROBE_MUST_CHECK struct probe_error *stream_log_own(
 	struct stream_log *log, uint32_t type, const struct probe_event *event);
 PROBE_MUST_CHECK struct probe_error *stream_log_lost(
 	struct stream_log *log, const struct probe_session *session, uint64_t count);
-/* The last event of a log that is full: there is room kept for it. Writes it. */
-PROBE_MUST_CHECK struct probe_error *stream_log_last(
-	struct stream_log *log, uint32_t type, const struct probe_event *event);
-/* Writes what was added. */
-PROBE_MUST_CHECK struct probe_error *stream_log_flush(struct stream_log *log);
 /* Drops everything, and begins the log again. */
 PROBE_MUST_CHECK struct probe_error *stream_log_clear(struct stream_log *log);
 
@@ -242,12 +233,6 @@ enum stream_kind { STREAM_ANY, STREAM_ACTIVE, STREAM_RECORDED };
 PROBE_MUST_CHECK struct probe_error *stream_enter(
 	struct probe_stream *stream, enum stream_kind kind, const char *what);
 void stream_leave(struct probe_stream *stream);
-/* To end the stream: waits until no other thread is in it. With the lock, which stays. */
-void stream_expel(struct probe_stream *stream);
-/* Frees everything; no thread is in it. */
-void stream_free(struct probe_stream *stream);
-/* A stream without anything. Errors: PROBE_ERROR_MEMORY, PROBE_ERROR_SYSTEM. */
-PROBE_MUST_CHECK struct probe_error *stream_alloc(struct probe_stream **ret);
 
 /* Notes that the target has switched the session off: it is full. */
 void stream_note_full(struct probe_stream *stream);
