@@ -29,12 +29,25 @@ includes()
 }
 
 bad=0
-includes | awk '
+# Shared by both checks. The list: the indented lines after the heading, from the highest layer to the
+# lowest.
+list='
 function folder(path, parts)
 {
 	split(path, parts, "/")
 	return parts[1] == "libprobe" ? parts[2] : parts[1]
 }
+FILENAME != "-" {
+	if (/^## /)
+		listed = $0 == "## Folders"
+	else if (listed && /^    [a-z]/)
+		for (i = 1; i <= NF && $0 ~ "^    ([a-z]+ )*" $i "( |$)"; i++)
+			if (!($i in depth))
+				depth[$i] = FNR
+	next
+}
+'
+includes | awk "$list"'
 # The folder of an instruction set, or stub; empty for what all of arch includes.
 function part(path, parts)
 {
@@ -44,16 +57,6 @@ function complain(why)
 {
 	print $1 ":" $2 ": " $3 ": " why
 	bad = 1
-}
-# The list: the indented lines after the heading, from the highest layer to the lowest.
-FILENAME != "-" {
-	if (/^## /)
-		listed = $0 == "## Folders"
-	else if (listed && /^    [a-z]/)
-		for (i = 1; i <= NF && $0 ~ "^    ([a-z]+ )*" $i "( |$)"; i++)
-			if (!($i in depth))
-				depth[$i] = FNR
-	next
 }
 {
 	from = folder($1)
@@ -79,21 +82,7 @@ END { exit bad }' docs/architecture.md - || bad=1
 
 # What objects use of each other. A header may declare a function of another folder without including
 # one of its headers.
-find "$BUILD"/obj/{libprobe,elf,arch} -name '*.o' -exec nm -gA {} + | sed "s#^$BUILD/obj/##" | awk '
-function folder(path, parts)
-{
-	split(path, parts, "/")
-	return parts[1] == "libprobe" ? parts[2] : parts[1]
-}
-FILENAME != "-" {
-	if (/^## /)
-		listed = $0 == "## Folders"
-	else if (listed && /^    [a-z]/)
-		for (i = 1; i <= NF && $0 ~ "^    ([a-z]+ )*" $i "( |$)"; i++)
-			if (!($i in depth))
-				depth[$i] = FNR
-	next
-}
+find "$BUILD"/obj/{libprobe,elf,arch} -name '*.o' -exec nm -gA {} + | sed "s#^$BUILD/obj/##" | awk "$list"'
 {
 	split($1, object, ":")
 	if (!(folder(object[1]) in depth))
