@@ -71,7 +71,8 @@ enum norm_state {
 	NORM_STATES
 };
 
-/* What the reader does to a byte. After all actions but AGAIN and RESTART, it reads the next. */
+/* An action on one byte. After each action except AGAIN and RESTART, the reader takes the next one.
+ */
 enum norm_action {
 	NORM_PUT,     /* it is written */
 	NORM_SKIP,    /* it is not */

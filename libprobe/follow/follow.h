@@ -148,7 +148,7 @@ void guardian_end(struct guardian *guardian);
 
 /* Readable when a thread waits; when `is_gone`, for ever. */
 int guardian_fd(const struct guardian *guardian);
-/* The next thread that waits; false: there is none. */
+/* Finds the next waiting thread; returns false if no thread waits. */
 bool guardian_next(struct guardian *guardian, struct guardian_event *ret);
 /* How many more executed one of the files, and were not held, since the last call. */
 size_t guardian_missed(struct guardian *guardian);
@@ -280,7 +280,7 @@ void passage_expire(struct passage *passage);
 /* Is its memory another one than that of the process that it came from, or gone? */
 bool passage_is_through(const struct passage *passage);
 
-/* Of one that is over: did it end as a leaf, so that it may still look as if it ran? */
+/* Did a program that has ended end as a leaf? Then it may still look as if it ran. */
 bool passage_lingers(const struct passage *passage, uint64_t now_ns);
 
 /*
@@ -310,7 +310,7 @@ struct waiters_place {
 	pid_t pid;
 	bool children;	    /* also children with memory of their own, and theirs */
 	uint64_t address;   /* in the target, of the gate's turns: they wait for one of them */
-	uint64_t since_ns;  /* a thread has arrived that is not found yet; 0: none */
+	uint64_t since_ns;  /* when a thread arrived that has not been found yet, or 0 */
 	unsigned int looks; /* in vain, since then */
 	/* If not NULL: whether to leave out a thread that waits in a turn; called with `data`. */
 	bool (*leave_out)(const void *data, int turn, pid_t pid, pid_t tid);
@@ -394,15 +394,17 @@ void launches_run(struct launches *launches);
 void launches_begin(struct launches *launches, pid_t pid, pid_t tid, const struct file_id *file);
 
 /*
- * The next held program, which the caller releases or closes; NULL: there is none. How long it has
- * run code that was not looked at: mostly 0. Did it come from a guardian?
+ * Takes the next held program, which the caller releases or closes; returns NULL if no program is
+ * held. *unseen_ns_ret: how long it has run code that was not looked at, mostly 0. *is_sought_ret:
+ * it came from a guardian.
  */
 struct probe_target *launches_take(
 	struct launches *launches, uint64_t *unseen_ns_ret, bool *is_sought_ret);
 
 /*
- * What was lost: of one that has ended, each once; or how many were not held, whenever these are
- * twice as many as before, and at the end if they are more. The caller frees it. NULL: nothing.
+ * Returns a loss to report, or NULL; the caller frees it. A program that ended on its way is
+ * reported once. The number of programs that were not held is reported whenever it has doubled, and
+ * at the end if it has grown.
  */
 PROBE_MUST_CHECK struct probe_error *launches_told(struct launches *launches, bool at_end);
 
@@ -426,7 +428,7 @@ bool hold_has_started(pid_t pid, const struct file_id *file);
 
 /* ---- Program --------------------------------------------------------------------------------- */
 
-/* What is known of a program that has just been started: its file and its loader. */
+/* A program that has just been started: its file and its loader. */
 
 /* The file of a process's program, borrowed; NULL: it is not among `files`, which may be NULL. */
 struct file *program_file(pid_t pid, const struct files *files);
@@ -479,7 +481,7 @@ int seek_fd(const struct seek *seek);
 /* Nobody is held from now on. */
 void seek_hold_none(struct seek *seek);
 
-/* Who holds those that execute one of the files; NULL: nobody can, or he has gone. */
+/* The guardian that holds programs of these files; NULL if no guardian runs. */
 struct guardian *seek_guardian(const struct seek *seek);
 
 /*

@@ -32,7 +32,7 @@
 
 enum { HTTP_KINDS_MAX = 2, HTTP_WHY_BYTES = 160 };
 
-/* What became of the items of one kind that messages held. */
+/* How many items of one kind (spans or points) were sent, and how many were lost. */
 struct http_sent {
 	uint64_t done, lost;
 };

@@ -46,9 +46,9 @@ void probe_reader_close(struct probe_reader *reader);
  * Reads the next event. After the last one, *there_ret is false and *ret unchanged.
  * Errors: PROBE_ERROR_FORMAT (something cannot be read), PROBE_ERROR_MEMORY, PROBE_ERROR_SYSTEM.
  *
- * What cannot be read of a record is a loss (PROBE_EVENT_LOST) where it is; the events behind it
- * are read, and the error comes after the last of them. In JSON it ends the reading: the error
- * comes at once, after all events before it.
+ * A part of a record that cannot be read becomes a loss (PROBE_EVENT_LOST) in its place. The reader
+ * returns the events behind it, and the error after the last of them. A line of JSON that cannot be
+ * read ends the reading: the reader returns the events before it, then the error.
  */
 PROBE_MUST_CHECK struct probe_error *probe_reader_next(
 	struct probe_reader *reader, struct probe_event *ret, bool *there_ret);
