@@ -21,9 +21,90 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "libprobe/base/array.h"
 #include "libprobe/base/clock.h"
-#include "libprobe/process/process.h"
 #include "libprobe/base/procfs.h"
+#include "libprobe/process/process.h"
+
+/* ---- Entries ------------------------------------------------------------------------------- */
+
+/* Ranges of generated code that have names, in the order in which they were told. */
+
+struct jit_entry {
+	uint64_t start, end;
+	uint64_t reach; /* the largest end of this entry and of those before it, once sorted */
+	size_t order;	/* in which it was added */
+	size_t name;	/* its place in the text of the file */
+};
+
+struct jit_entries {
+	struct jit_entry *items;
+	size_t count;
+};
+
+enum {
+	ENTRIES_MAX = 1 << 20,
+	/* Entries that begin before an address are looked at: code is replaced, but not so often.
+	 */
+	STEPS_MAX = 64
+};
+
+/*
+ * Adds an entry, unless it is empty, wraps around, or would be one too many. Returns false without
+ * memory.
+ */
+static bool jit_entries_add(struct jit_entries *entries, uint64_t start, uint64_t size, size_t name)
+{
+	struct jit_entry entry = {.start = start, .order = entries->count, .name = name};
+
+	if (!size || entries->count == ENTRIES_MAX ||
+		__builtin_add_overflow(start, size, &entry.end))
+		return true;
+	if (!ARRAY_ROOM(entries->items, entries->count))
+		return false;
+	entries->items[entries->count++] = entry;
+	return true;
+}
+
+static int compare_entries(const void *a, const void *b)
+{
+	const struct jit_entry *x = a, *y = b;
+
+	if (x->start != y->start)
+		return x->start < y->start ? -1 : 1;
+	return (x->order > y->order) - (x->order < y->order);
+}
+
+/* Call this after entries were added, before one is looked for. */
+static void jit_entries_sort(struct jit_entries *entries)
+{
+	uint64_t reach = 0;
+
+	if (entries->count)
+		qsort(entries->items, entries->count, sizeof(*entries->items), compare_entries);
+	for (size_t i = 0; i < entries->count; i++) {
+		if (entries->items[i].end > reach)
+			reach = entries->items[i].end;
+		entries->items[i].reach = reach;
+	}
+}
+
+/* Returns the newest entry that covers an address, since memory is used again; or NULL. */
+static const struct jit_entry *jit_entries_find(const struct jit_entries *entries, uint64_t address)
+{
+	size_t at = ARRAY_SEARCH_ABOVE(entries->items, entries->count, start, address);
+	const struct jit_entry *found = NULL;
+
+	for (int steps = 0; steps < STEPS_MAX && at-- > 0; steps++) {
+		const struct jit_entry *entry = &entries->items[at];
+
+		if (entry->reach <= address)
+			break;
+		if (entry->end > address && (!found || entry->order > found->order))
+			found = entry;
+	}
+	return found;
+}
 
 enum { REFRESH_NS = 250 * 1000 * 1000, BYTES_MAX = 32 << 20 };
 
