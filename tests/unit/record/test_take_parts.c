@@ -89,7 +89,9 @@ static void test_times(void **state)
 	take_hit(&h, time, 0, 77, NULL);
 	assert_null(probe_ctf_take(h.ctf, &h.session, PROBE_CTF_MUCH, NULL, &taken));
 	assert_int_equal(taken.hits, 1);
-	assert_true(taken.due_ns <= length_ns);
+	/* On a busy machine, the part may have ended before it was taken. */
+	if (clock_monotonic_ns() < time + length_ns)
+		assert_true(taken.due_ns <= length_ns);
 	take_hit(&h, time + length_ns / 2, 0, 77, NULL);
 	while (clock_monotonic_ns() < time + 3 * length_ns)
 		usleep(1000);
