@@ -28,18 +28,18 @@ struct sites_view {
 	enum site_state *states; /* of the registry's sites */
 };
 
-static void snapshot_deinit(struct sites_view *snapshot, const struct registry *r)
+static void sites_view_deinit(struct sites_view *view, const struct registry *r)
 {
-	for (size_t i = 0; snapshot->counters && i < r->session_count; i++)
-		free(snapshot->counters[i]);
-	for (size_t i = 0; snapshot->gathered && i < r->session_count; i++)
-		free(snapshot->gathered[i]);
-	free(snapshot->counters);
-	free(snapshot->gathered);
-	edits_deinit(&snapshot->semaphores);
-	edits_deinit(&snapshot->toggles);
-	edits_deinit(&snapshot->text);
-	free(snapshot->states);
+	for (size_t i = 0; view->counters && i < r->session_count; i++)
+		free(view->counters[i]);
+	for (size_t i = 0; view->gathered && i < r->session_count; i++)
+		free(view->gathered[i]);
+	free(view->counters);
+	free(view->gathered);
+	edits_deinit(&view->semaphores);
+	edits_deinit(&view->toggles);
+	edits_deinit(&view->text);
+	free(view->states);
 }
 
 static struct probe_error *read_all_semaphores(
@@ -109,18 +109,18 @@ static struct probe_error *read_counters(
 	return NULL;
 }
 
-static struct probe_error *sites_view_read(struct sites_view *snapshot, pid_t pid,
+static struct probe_error *sites_view_read(struct sites_view *view, pid_t pid,
 	const struct maps *maps, const struct registry *r, const struct selection *s)
 {
-	struct probe_error *error = read_all_semaphores(&snapshot->semaphores, pid, s);
+	struct probe_error *error = read_all_semaphores(&view->semaphores, pid, s);
 
 	if (!error)
-		error = read_toggles(&snapshot->toggles, pid, s);
+		error = read_toggles(&view->toggles, pid, s);
 	if (!error)
-		error = site_read_all(r, pid, &snapshot->text, &snapshot->states);
-	snapshot->counters = calloc(r->session_count + 1, sizeof(*snapshot->counters));
-	snapshot->gathered = calloc(r->session_count + 1, sizeof(*snapshot->gathered));
-	if (!error && !(snapshot->counters && snapshot->gathered))
+		error = site_read_all(r, pid, &view->text, &view->states);
+	view->counters = calloc(r->session_count + 1, sizeof(*view->counters));
+	view->gathered = calloc(r->session_count + 1, sizeof(*view->gathered));
+	if (!error && !(view->counters && view->gathered))
 		error = probe_error_no_memory();
 	for (size_t i = 0; i < r->session_count && !error; i++) {
 		const struct reg_session *session = &r->sessions[i];
@@ -129,9 +129,9 @@ static struct probe_error *sites_view_read(struct sites_view *snapshot, pid_t pi
 		if (!(session->flags & REG_SESSION_PERSISTENT) || !own_has_data(maps, session))
 			continue;
 		if (gathered_has_cells(session))
-			snapshot->gathered[i] = gathered_hits(pid, session);
+			view->gathered[i] = gathered_hits(pid, session);
 		else
-			error = read_counters(&snapshot->counters[i], pid, session);
+			error = read_counters(&view->counters[i], pid, session);
 	}
 	return error;
 }
@@ -142,12 +142,12 @@ struct look {
 	struct modules modules;
 	struct registry registry;
 	struct selection selection;
-	struct sites_view snapshot;
+	struct sites_view view;
 };
 
 static void look_deinit(struct look *look)
 {
-	snapshot_deinit(&look->snapshot, &look->registry);
+	sites_view_deinit(&look->view, &look->registry);
 	selection_deinit(&look->selection);
 	registry_deinit(&look->registry);
 	modules_deinit(&look->modules);
@@ -169,14 +169,14 @@ static struct probe_error *read_once(pid_t pid, struct look *look)
 		error = select_probes(&look->modules, NULL, 0, &look->selection);
 	if (!error)
 		error = sites_view_read(
-			&look->snapshot, pid, &look->maps, &look->registry, &look->selection);
+			&look->view, pid, &look->maps, &look->registry, &look->selection);
 	return error;
 }
 
 static bool any_inconsistent(const struct look *look)
 {
 	for (size_t i = 0; i < look->registry.site_count; i++)
-		if (look->registry.sites[i].pc && look->snapshot.states[i] != SITE_PATCHED)
+		if (look->registry.sites[i].pc && look->view.states[i] != SITE_PATCHED)
 			return true;
 	return false;
 }
@@ -214,12 +214,12 @@ static uint64_t sum_counters(
 }
 
 /* The hits of a probe of a persistent session; false: nobody has counted them all. */
-static bool find_hits(const struct sites_view *snapshot, const struct registry *r,
+static bool find_hits(const struct sites_view *view, const struct registry *r,
 	const struct reg_probe *probe, uint64_t *ret)
 {
 	const struct reg_session *session = registry_session(r, probe->session);
-	const uint8_t *counters = snapshot->counters[session - r->sessions];
-	const uint64_t *gathered = snapshot->gathered[session - r->sessions];
+	const uint8_t *counters = view->counters[session - r->sessions];
+	const uint64_t *gathered = view->gathered[session - r->sessions];
 
 	*ret = 0;
 	if (!gathered_has_cells(session)) {
@@ -273,10 +273,10 @@ static uint32_t highest_semaphore(
 }
 
 /* Is the handler of a site called, or not, against what the count says? */
-static void add_toggle(const struct sites_view *snapshot, size_t toggle, uint32_t handlers,
+static void add_toggle(const struct sites_view *view, size_t toggle, uint32_t handlers,
 	bool patched, struct probe_status *ret)
 {
-	const uint8_t *found = edits_found(&snapshot->toggles, toggle);
+	const uint8_t *found = edits_found(&view->toggles, toggle);
 	bool on = found && *found == arch_host()->toggle->on;
 
 	if (!on && !handlers)
@@ -292,11 +292,10 @@ static void add_toggle(const struct sites_view *snapshot, size_t toggle, uint32_
 	}
 }
 
-/* `handlers`: how many want its own handlers to be called. *toggle: the next of the snapshot. */
+/* `handlers`: how many want its own handlers to be called. *toggle: the next of the view. */
 static struct probe_error *probe_state(struct probe_target *target, const struct registry *r,
-	const struct sites_view *snapshot, const struct selection *s,
-	const struct select_probe *probe, uint32_t handlers, size_t *toggle,
-	struct probe_status *ret)
+	const struct sites_view *view, const struct selection *s, const struct select_probe *probe,
+	uint32_t handlers, size_t *toggle, struct probe_status *ret)
 {
 	*ret = (struct probe_status){.provider = target_string(target, probe->provider),
 		.name = target_string(target, probe->name),
@@ -312,7 +311,7 @@ static struct probe_error *probe_state(struct probe_target *target, const struct
 		 */
 		bool wanted = site && site_is_wanted(r, site);
 
-		bool patched = wanted && snapshot->states[site - r->sites] == SITE_PATCHED;
+		bool patched = wanted && view->states[site - r->sites] == SITE_PATCHED;
 
 		ret->inconsistent += wanted && !patched;
 		ret->patched += patched;
@@ -323,7 +322,7 @@ static struct probe_error *probe_state(struct probe_target *target, const struct
 		if (wanted && site->plan == PROBE_PLAN_CALL) /* the count says it */
 			ret->plans[PROBE_PLAN_TOGGLE] += patched && handlers > 0;
 		else
-			add_toggle(snapshot, *toggle, handlers, patched, ret);
+			add_toggle(view, *toggle, handlers, patched, ret);
 		++*toggle;
 	}
 	return NULL;
@@ -334,7 +333,7 @@ static struct probe_error *probe_states(
 {
 	const struct registry *r = &look->registry;
 	const struct selection *s = &look->selection;
-	const struct sites_view *snapshot = &look->snapshot;
+	const struct sites_view *view = &look->view;
 	uint64_t *addresses = calloc(s->site_count + 1, sizeof(*addresses));
 	struct probe_error *error = addresses ? NULL : probe_error_no_memory();
 	size_t at = 0, toggle = 0;
@@ -342,17 +341,17 @@ static struct probe_error *probe_states(
 	for (size_t i = 0; i < s->probe_count && !error; i++) {
 		const struct select_probe *probe = &s->probes[i];
 		uint32_t ours = registry_refcount(r, probe->key, false);
-		uint32_t raised = highest_semaphore(&snapshot->semaphores, &at,
-			semaphores_of(s, probe, addresses), r, probe->key);
-		uint32_t handlers = highest_semaphore(&snapshot->semaphores, &at,
+		uint32_t raised = highest_semaphore(
+			&view->semaphores, &at, semaphores_of(s, probe, addresses), r, probe->key);
+		uint32_t handlers = highest_semaphore(&view->semaphores, &at,
 			semaphores_of_handlers(s, probe, addresses), r, probe->key);
 		const struct reg_probe *known = registry_persistent(r, probe->key);
 
-		error = probe_state(target, r, snapshot, s, probe, handlers, &toggle, &states[i]);
+		error = probe_state(target, r, view, s, probe, handlers, &toggle, &states[i]);
 		states[i].refcount = (ours > raised ? ours : raised) + handlers;
 		states[i].enabled = states[i].refcount > 0;
 		/* What a trace counts, or another tool, is not looked at. */
-		states[i].uncounted = known ? !find_hits(snapshot, r, known, &states[i].hits)
+		states[i].uncounted = known ? !find_hits(view, r, known, &states[i].hits)
 					    : states[i].enabled || states[i].patched;
 	}
 	free(addresses);
@@ -429,12 +428,12 @@ struct probe_error *probe_target_bad_sites(struct probe_target *target,
 		const struct module *module = modules_find(&look.modules, site->patch);
 		struct probe_bad_site bad = {.pc = site->pc,
 			.patch = site->patch,
-			.bytes = edits_found(&look.snapshot.text, i),
+			.bytes = edits_found(&look.view.text, i),
 			.length = site->length,
 			.left = !site_is_wanted(&look.registry, site)};
 
 		if (!site->pc || site_is_bare(&look.registry, site) || !module ||
-			!site_fault(look.snapshot.states[i], &bad.fault) ||
+			!site_fault(look.view.states[i], &bad.fault) ||
 			(bad.left && bad.fault == PROBE_SITE_RESTORED) ||
 			!site_is_in_file(&look.modules, site))
 			continue;
