@@ -225,7 +225,7 @@ static void compare_json(struct buffer *out, const struct comparison *comparison
  *	postgresql:query__start  10000   5000    1000    500  -50.0%
  *
  * A column AFTER belongs to the one before it, CHANGE to both. CHANGE/s is that of a total, for
- *each second: records differ in length.
+ * each second: records differ in length.
  */
 
 /* From here on, a factor says more than percent. */

@@ -194,11 +194,9 @@ struct probe_error *probe_export_finish(struct probe_export *exporter)
 	return error ? error : check_seen(exporter);
 }
 
-/*
- * A value as a person reads it; nothing if it is null.
- *
- * ---- What several formats say ------------------------------------------------------------
- */
+/* ---- What several formats say ------------------------------------------------------------ */
+
+/* A value as a person reads it; nothing if it is null. */
 static void export_value_text(struct buffer *out, const struct probe_value *value)
 {
 	if (value_add_number(out, value) || value->kind == PROBE_VALUE_NULL)

@@ -239,11 +239,7 @@ void axis_time(struct buffer *out, double ns)
 
 /* ---- Times of the record ---------------------------------------------------------------- */
 
-/*
- * Begins a label; `place` is left or bottom, in per cent; the class may be NULL.
- *
- * One label; `place` is left or bottom, in per cent.
- */
+/* Begins a label; `place` is left or bottom, in per cent; the class may be NULL. */
 static void axis_label(struct page *page, const char *place, double percent, const char *class)
 {
 	page_html(page, "<span");

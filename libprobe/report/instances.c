@@ -693,11 +693,9 @@ static bool add_slow(
 	return true;
 }
 
-/*
- * A pair has ended. False without memory.
- *
- * ---- Ends --------------------------------------------------------------------------------
- */
+/* ---- Ends -------------------------------------------------------------------------------- */
+
+/* A pair has ended. False without memory. */
 static bool instances_end(struct probe_summary *summary, struct summary_pair *pair,
 	const struct summary_begun *begun, const struct probe_event *event, uint64_t duration_ns)
 {
