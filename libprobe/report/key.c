@@ -38,8 +38,6 @@ struct key_name {
 
 /* ---- The text --------------------------------------------------------------------------- */
 
-static void key_name_free(struct key_name *name);
-
 /* Removes `WORD(` and `)`, if they are there. */
 static bool unwrap(const char **text, size_t *length, const char *word)
 {
@@ -67,6 +65,8 @@ static bool key_name_is(const char *text, size_t length)
 			return false;
 	return true;
 }
+
+static void key_name_free(struct key_name *name);
 
 /* For such a text. The catalogue is borrowed. Errors: PROBE_ERROR_MEMORY. */
 static struct probe_error *key_name_create(const char *text, size_t length,

@@ -30,8 +30,6 @@ enum { DATA_BYTES = 1024, LOG_BYTES = 64 << 20, LOG_BYTES_MIN = 1 << 20, WORD = 
 /* ---- Calls ------------------------------------------------------------------------------------
  */
 
-static void stream_free(struct probe_stream *stream);
-
 struct probe_error *stream_enter(
 	struct probe_stream *stream, enum stream_kind kind, const char *what)
 {
@@ -72,6 +70,8 @@ static void stream_expel(struct probe_stream *stream)
 	while (stream->users > 1)
 		pthread_cond_wait(&stream->left, &stream->lock);
 }
+
+static void stream_free(struct probe_stream *stream);
 
 /* A stream without anything. Errors: PROBE_ERROR_MEMORY, PROBE_ERROR_SYSTEM. */
 static struct probe_error *stream_alloc(struct probe_stream **ret)
