@@ -218,7 +218,7 @@ static bool parser_take_word(struct parser *p, const char *word)
 	return true;
 }
 
-/* ==== Parse names ============================================================================= */
+/* ==== Names =================================================================================== */
 
 /* Operands that are words, and what arguments point to: arguments, strings, ends of pairs. */
 
@@ -497,7 +497,7 @@ static struct probe_error *expr_parse_name(struct parser *p)
 	return parser_add(p, &node);
 }
 
-/* ==== Parse lists ============================================================================= */
+/* ==== Lists =================================================================================== */
 
 /* Lists that an operand is looked for in: in (1, 3, 5), not in ("a", "b"). */
 
@@ -612,7 +612,7 @@ static struct probe_error *expr_parse_list(struct parser *p, const char *where, 
 	return error || !is_not ? error : parser_add_unary(p, ARCH_EXPR_NOT, where);
 }
 
-/* ==== Expr parse ============================================================================== */
+/* ==== Expressions ============================================================================= */
 
 /*
  * The grammar of expressions, parsed by precedence climbing: the parser reads an operand, then

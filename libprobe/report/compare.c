@@ -13,7 +13,7 @@
 #include "libprobe/output/output.h"
 #include "libprobe/report/report.h"
 
-/* ==== Compare ================================================================================= */
+/* ==== Comparing =============================================================================== */
 
 /* Hits, or nanoseconds of pairs, a second; NAN where the record has no length. */
 static double compare_rate(const struct probe_summary *summary, long double amount)
@@ -327,7 +327,7 @@ struct probe_error *probe_summary_compare(const struct probe_summary *before,
 	return summary_take(&out, ret, length_ret);
 }
 
-/* ==== Compare json ============================================================================ */
+/* ==== JSON ==================================================================================== */
 
 /*
  * Two summaries side by side, as JSON, one object a line; what is only in one of them is null in
@@ -521,7 +521,7 @@ static void compare_json(struct buffer *out, const struct comparison *comparison
 	compare_json_keys(out, comparison);
 }
 
-/* ==== Compare text ============================================================================ */
+/* ==== Text ==================================================================================== */
 
 /*
  * Two summaries side by side, as text:

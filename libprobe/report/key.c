@@ -7,7 +7,7 @@
 #include "libprobe/query/query.h"
 #include "libprobe/report/report.h"
 
-/* ==== Key name ================================================================================ */
+/* ==== Names of keys =========================================================================== */
 
 /*
  * What the catalogue knows of a probe depends on how many arguments its note has. A hit has all of
@@ -267,7 +267,7 @@ static struct probe_error *key_name_missing(const struct key_name *name)
 	return missing ? probe_error_new(missing->code, "%s", missing->message) : NULL;
 }
 
-/* ==== Key ===================================================================================== */
+/* ==== Keys ==================================================================================== */
 
 /* The words that are keys. */
 static const struct {
