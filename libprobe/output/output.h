@@ -45,7 +45,7 @@ struct http_client;
  */
 PROBE_MUST_CHECK struct probe_error *http_client_open(
 	const char *url, const char *headers, struct http_client **ret);
-/* What is still queued is gone. NULL is allowed. */
+/* Drops the messages that are still queued. NULL is allowed. */
 void http_client_close(struct http_client *client);
 
 /*
@@ -71,7 +71,7 @@ void http_client_run(struct http_client *client);
 void http_client_give_up(struct http_client *client);
 /* Whether there is something left to send. */
 bool http_client_is_busy(const struct http_client *client);
-/* What became of a kind so far. */
+/* How many items of a kind were sent and lost so far. */
 struct http_sent http_client_sent(const struct http_client *client, unsigned int kind);
 /* Why the last message was not taken; "" if none was refused. Owned by the client. */
 const char *http_client_why(const struct http_client *client);
@@ -94,7 +94,7 @@ struct flame_stack {
 	uint64_t weight;
 };
 
-/* What weights are. Times are in nanoseconds. */
+/* The unit of weights. Times are in nanoseconds. */
 enum flame_unit { FLAME_HITS, FLAME_TIME, FLAME_BYTES };
 
 /*
@@ -195,7 +195,7 @@ void grid_print(const struct grid *grid, struct buffer *out);
 
 /* ---- Json ------------------------------------------------------------------------------------ */
 
-/* What the writers of JSON share. A key has all its punctuation, e.g. ",\"name\":". */
+/* Shared by the writers of JSON. A key has all its punctuation, e.g. ",\"name\":". */
 
 void json_string_field(struct buffer *out, const char *key, const char *text);
 void json_unsigned_field(struct buffer *out, const char *key, uint64_t value);
@@ -216,7 +216,7 @@ void json_lost(struct buffer *out, const struct probe_session_probe *probe, uint
 /* A whole number of up to 64 bits is written as one; NAN is null. */
 void json_number_field(struct buffer *out, const char *key, long double value);
 
-/* What is in the object of a row. */
+/* The members of a row's object. */
 void json_row_fields(struct buffer *out, const struct probe_table_row *row, size_t key_count,
 	const struct probe_view *view);
 
@@ -234,7 +234,7 @@ void json_table(struct format_context *context, const struct probe_table *table,
 
 /* ---- Quantities ---------------------------------------------------------------- */
 
-/* What is measured of a row or a process. The numbers are part of PCP's archives: keep them. */
+/* The quantities of a row or a process. The numbers are part of PCP's archives: keep them. */
 enum metric_quantity {
 	METRIC_HITS,
 	METRIC_TOTAL,
@@ -295,7 +295,7 @@ void metric_grow(
 /* Whether a row of a table is one of the metrics: ends without a begin are counted elsewhere. */
 bool metric_shows(const struct probe_view *view, const struct probe_table_row *row);
 
-/* What was gathered at the last look, and what was new then. Initialise with {0}. */
+/* A table as of the last look, and its increase since the look before. Initialise with {0}. */
 struct metric_history {
 	struct probe_table *all, *recent;
 	uint64_t taken_ns; /* CLOCK_MONOTONIC */
@@ -337,7 +337,7 @@ void metric_key_text(struct buffer *out, const struct probe_value *key, bool is_
 
 enum metric_kind { METRIC_COUNTER, METRIC_GAUGE, METRIC_HISTOGRAM };
 
-/* What has a name of its own: "probectl_latency_seconds". */
+/* A metric with a name of its own: "probectl_latency_seconds". */
 struct metric_family {
 	char name[64];
 	const char *help;
@@ -583,7 +583,7 @@ size_t pcp_metrics_of(const struct pcp_metrics *metrics, int domain);
 
 /* ---- Values ------------------------------------------------------------------- */
 
-/* What metric_total() or metric_recent() gives, in the type of the metric. */
+/* The result of metric_total() or metric_recent(), in the type of the metric. */
 struct pcp_value pcp_value(
 	const struct probe_view *view, enum metric_quantity quantity, long double value);
 
@@ -692,7 +692,7 @@ void protobuf_message(struct buffer *out, unsigned int field, struct buffer *mes
 
 enum { HTTP_PAGES_MAX = 4 };
 
-/* What a server has. */
+/* The pages that a server offers. */
 struct http_pages {
 	/* The content types of the pages, by number; NULL: there is none of this number. */
 	const char *types[HTTP_PAGES_MAX];
@@ -742,7 +742,7 @@ bool http_host_is_ours(const char *host);
 
 /* ---- Stacks ---------------------------------------------------------------------------------- */
 
-/* What the writers of call stacks share. */
+/* Shared by the writers of call stacks. */
 
 /* How many frames a stack is shown with: a stack that is not whole has one more, the outermost. */
 size_t stacks_depth(const struct probe_stacks_row *row);
@@ -784,7 +784,7 @@ void json_stacks(struct format_context *context, const struct probe_stacks_row *
 
 /* ---- Text ------------------------------------------------------------------------------------ */
 
-/* What the writers of text share. */
+/* Shared by the writers of text. */
 
 /* provider:name */
 void text_probe(struct buffer *out, const char *provider, const char *name);

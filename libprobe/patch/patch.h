@@ -75,10 +75,10 @@ struct claims {
 	enum probe_plan shared_plan;
 };
 
-/* What a plan would write at a site. A patch of one byte relies on those after it. */
+/* The bytes that a plan would write at a site. A patch of one byte relies on those after it. */
 struct claim claim_of_plan(
 	const struct arch *arch, const struct select_site *site, enum probe_plan plan);
-/* What a short jump leads to. Nothing goes on there. */
+/* The place to which a short jump leads. No thread continues there. */
 struct claim claim_of_hop(const struct arch *arch, uint64_t hop);
 
 /* Does a claim conflict with one of these? */
@@ -171,7 +171,7 @@ void semaphores_deinit(struct semaphores *semaphores);
  */
 PROBE_MUST_CHECK struct probe_error *semaphores_read(struct semaphores *semaphores, pid_t pid);
 
-/* What one of them, which have been read, will be; false: it is not there. */
+/* The value that a semaphore, which has been read, will have. Returns false if it is not mapped. */
 bool semaphores_coming(const struct semaphores *semaphores, uint64_t address, uint16_t *ret);
 
 /* Writes them: all or none. */
@@ -329,7 +329,7 @@ PROBE_MUST_CHECK struct probe_error *transaction_commit(struct transaction *tran
  *                        sites patched, semaphores raised
  */
 
-/* What is being done to one site. */
+/* One site that is being installed. */
 struct install_site {
 	bool wanted; /* it gets a stub */
 	bool is_new; /* it is not patched yet: `reg` describes how it will be */
@@ -546,7 +546,7 @@ void enable_forget(struct probe_report *report, const struct probe_report *befor
 
 /* ---- Forecast -------------------------------------------------------------------------------- */
 
-/* What enabling a site would come to, without doing it: in a process, or as far as a file says. */
+/* The plan that enabling a site would choose: in a process, or as far as a file proves. */
 
 struct forecast_site {
 	uint64_t pc; /* run-time; of a file, link-time */
@@ -559,7 +559,7 @@ struct forecast_site {
 	char *together_reason; /* NULL if that is the same plan; owned */
 };
 
-/* Of one process. Initialise with {0}. */
+/* The forecast for one process. Initialise with {0}. */
 struct forecast {
 	struct forecast_site *sites; /* sorted by pc */
 	size_t count;
@@ -604,7 +604,8 @@ uint64_t *gathered_hits(pid_t pid, const struct reg_session *session);
  * changes its target, which is `pid`. Thread-safe, as all of these.
  */
 void inherited_begin(pid_t pid, bool *goes_on_ret);
-/* What a process has in common with all that it forks, until they execute a program; 0: unknown. */
+/* A number that a process shares with all that it forks, until they execute a program; 0: unknown.
+ */
 uint64_t inherited_image(pid_t pid);
 /* How many processes have each of `count` images, except those that have ended: in ret[count]. */
 void inherited_count(const uint64_t *images, size_t count, size_t *ret);
@@ -633,7 +634,8 @@ PROBE_MUST_CHECK struct probe_error *file_plan_sites(struct file *file,
 
 /* ---- Later ----------------------------------------------------------------------------------- */
 
-/* What a target has mapped since its probes were enabled last: struct probe_request, later. */
+/* Files that a target has mapped since its probes were enabled last: struct probe_request, later.
+ */
 
 /* Removes the probes of modules that were noted from a selection, if the request asks for that. */
 void later_drop(const struct probe_target *target, const struct probe_request *request,
@@ -786,7 +788,7 @@ PROBE_MUST_CHECK struct probe_error *puns_map(struct install *install, bool *aga
 /* Gives back what was taken and mapped, and is not announced. */
 void puns_drop(struct install *install);
 
-/* What the registry says of a pun's place. */
+/* A pun's place, as the registry has it. */
 void puns_place(
 	const struct registry *registry, uint64_t entry, uint64_t *start_ret, uint32_t *size_ret);
 
@@ -796,7 +798,7 @@ PROBE_MUST_CHECK struct probe_error *puns_announce(struct install *install);
 /* Writes the jumps to the stubs of new sites, and those of twins to their tails. */
 PROBE_MUST_CHECK struct probe_error *puns_write(const struct install *install);
 
-/* What the file has where a site's short jump may lead to; returns how many bytes it has. */
+/* The file's bytes where a site's short jump may lead. Returns their number. */
 size_t hops_original(
 	const struct install *install, const struct install_site *as, uint64_t hop, uint8_t *bytes);
 

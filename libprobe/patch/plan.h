@@ -34,7 +34,7 @@ struct plan_move {
 	uint16_t lead;
 };
 
-/* What is possible at one site. Addresses are link-time. */
+/* The ways in which one site can be patched. Addresses are link-time. */
 struct plan {
 	uint64_t pc;
 	/*
@@ -119,7 +119,7 @@ size_t plan_starts_before(const struct plan *plan, enum probe_plan chosen);
 /* How many of the file's bytes a plan knows from an offset on, which is not in the row. */
 size_t plan_code(const struct plan *plan, size_t offset, const uint8_t **ret);
 
-/* What a plan moves; NULL: nothing. */
+/* The instructions that a plan moves; NULL if it moves none. */
 const struct plan_move *plan_move_of(const struct plan *plan, enum probe_plan chosen);
 /* Is its jump also that of another site? */
 bool plan_is_shared(const struct plan *plan, enum probe_plan chosen);

@@ -130,7 +130,7 @@ void memfds_deinit(struct memfds *memfds);
 
 /* The file of shared memory: it tells which of a process's pages have content. */
 
-/* What is known of a process's files. Initialise with the pid; call backing_deinit(). */
+/* Facts about a process's files. Initialise with the pid; call backing_deinit(). */
 struct backing {
 	pid_t pid;
 	bool no_map_files; /* we may not use them */
@@ -182,7 +182,7 @@ struct cgroup_memory {
 	uint64_t room;	/* what is left below the limit; file caches do not count as used */
 };
 
-/* Of a process: examines its own group and all visible ancestors. */
+/* Examines the group of a process and all visible ancestors. */
 void cgroup_memory(pid_t pid, struct cgroup_memory *ret);
 
 /*
@@ -307,7 +307,7 @@ void edits_deinit(struct edits *edits);
  */
 PROBE_MUST_CHECK struct probe_error *edits_read(struct edits *edits, pid_t pid);
 
-/* What edits_read() found at the i-th place; NULL if it is not mapped. */
+/* The bytes that edits_read() found at the i-th place; NULL if it is not mapped. */
 const uint8_t *edits_found(const struct edits *edits, size_t i);
 
 /*
@@ -438,7 +438,8 @@ bool gadgets_are_there(
 /* Shared by processes of one watch; used by one thread. */
 struct files;
 
-/* What a file is to programs that neither start nor load anything (libprobe/follow/follow.h). */
+/* The role of a file in programs that neither start nor load anything (libprobe/follow/follow.h).
+ */
 enum file_role { FILE_UNKNOWN, FILE_OF_LEAF, FILE_OTHER };
 enum file_leaf { LEAF_UNKNOWN, LEAF_YES, LEAF_NO };
 
@@ -602,7 +603,7 @@ const char *jit_map_find(const struct jit_map *map, uint64_t address, uint64_t *
 
 /* Opening the files that a process has mapped, whatever has become of their paths. */
 
-/* What is known while the files of one process are opened. Begin with mapped_files_of(). */
+/* State while the files of one process are opened. Begin with mapped_files_of(). */
 struct mapped_files {
 	pid_t pid;
 	const struct maps *maps;
@@ -681,7 +682,7 @@ void safe_memory(const struct module *module, const struct maps *maps, struct ar
 
 /* ---- Seccomp --------------------------------------------------------------------------------- */
 
-/* What the seccomp filters of a target's threads do to the system calls that we need. */
+/* The effect of a target's seccomp filters on the system calls that we need. */
 
 /* Purposes of the calls that a target's threads make for us; bits. */
 enum seccomp_kind {
@@ -743,7 +744,7 @@ struct seccomp_thread {
 	unsigned int allowed; /* kinds; 0 until judged */
 };
 
-/* What is known of a target. */
+/* The filters of a target. */
 struct seccomp {
 	pid_t pid;
 	struct seccomp_thread *threads;

@@ -37,7 +37,7 @@ void alarm_deinit(struct alarm *alarm);
  * others end meanwhile, one may be left out.
  */
 pid_t *children_of(pid_t pid);
-/* Of one thread. */
+/* The children of one thread. */
 pid_t *children_of_thread(pid_t pid, pid_t tid);
 
 /*
@@ -291,7 +291,7 @@ enum { CONTROL_TEXT_MAX = ARCH_FRAME_TEXT };
 
 struct prepared;
 
-/* What the first call in a thread will need and can be prepared before the stop. */
+/* Everything that the first call in a thread needs and that can be prepared before the stop. */
 struct control_coming {
 	const struct rooms *rooms;
 	const struct arch_gadgets *gadgets;
@@ -484,21 +484,21 @@ void nearby_move(pid_t pid, pid_t tid);
 
 /* ---- Prepared -------------------------------------------------------------------------------- */
 
-/* What is written into a target for the system calls of a borrowed thread: see remote.c. */
+/* The bytes written into a target for the system calls of a borrowed thread: see remote.c. */
 
 enum {
 	FRAME_MAX = 1024,
 	PREPARED_ROOMS = 3 /* for the frame, the state and the first frame, at most */
 };
 
-/* What is written into a room, and what was there. */
+/* The bytes written into a room, and those that were there. */
 struct written {
 	struct room room;
 	size_t size; /* 0: none */
 	uint8_t bytes[ROOM_STACK_BYTES], before[ROOM_STACK_BYTES];
 };
 
-/* What is written into the target, and what must be restored. */
+/* The bytes written into the target, and those to restore. */
 struct prepared {
 	uint8_t frame[FRAME_MAX];
 	uint8_t state[ARCH_STATE_MAX + 4];

@@ -177,7 +177,7 @@ bool pattern_may_name(const struct probe_pattern *pattern, const char *provider,
 
 /* ---- Record layout --------------------------------------------------------------------------- */
 
-/* What the record of a site contains: how arguments are captured, and read back. */
+/* The contents of a site's record: how arguments are captured, and read back. */
 
 /* One argument as it is shown. Captures are indices, or -1. */
 struct record_layout_arg {
@@ -201,7 +201,7 @@ struct record_layout {
 	uint8_t stack;	  /* 1 + index of the capture that takes the stack; 0: none */
 };
 
-/* What a record has of the stack: a copy, or return addresses. */
+/* The stack in a record: a copy of it, or return addresses. */
 struct record_layout_stack {
 	/* u64 each, those in arch->unwind_registers; NULL: return addresses */
 	const void *registers;
@@ -210,7 +210,8 @@ struct record_layout_stack {
 	uint64_t caller; /* that of the site's function, where it is not among them; else 0 */
 };
 
-/* What the begins of a session keep for expressions of their ends; the same at all sites. */
+/* The arguments that begins keep for expressions of their ends. All sites of a session keep the
+ * same. */
 struct record_layout_kept {
 	struct capture what;
 	uint16_t bytes;	 /* of a string, at most; 0: a number, held in 64 bits */
@@ -300,7 +301,7 @@ size_t record_layout_bytes(const struct record_layout *layout);
 size_t record_layout_read(const struct record_layout *layout, const uint8_t *record, size_t size,
 	struct probe_value values[ARCH_ARGS_MAX]);
 
-/* What a record holds of one capture. */
+/* One capture in a record. */
 struct record_layout_captured {
 	uint64_t word;	      /* of a number, extended to 64 bits */
 	const uint8_t *bytes; /* of strings and aggregates, in the record */
@@ -774,7 +775,7 @@ struct expr_type {
 
 static const struct expr_type expr_double = {.wide = true, .is_double = true};
 
-/* What is said of words that are whole keys, elsewhere. */
+/* The message for a word that can only be a whole key. */
 #define EXPR_ONLY_KEYS "comm, ustack and probe are whole keys (-k), and no part of an expression"
 
 /* A node before the types of arguments are known. Operands precede their operator. */
@@ -819,7 +820,7 @@ struct expr {
 struct probe_error *expr_error(const struct expr *expr, enum probe_error_code code, const char *at,
 	const char *format, ...) __attribute__((format(printf, 4, 5), warn_unused_result));
 
-/* What a node has of the site's arguments: str(argN), str(argN, argM) or argN. */
+/* The arguments of the site that a node reads: str(argN), str(argN, argM) or argN. */
 struct capture expr_operand(const struct expr_node *node);
 
 /* ---- Constants (literal.c): parse at *at and advance it --------------------------------- */
@@ -851,7 +852,7 @@ const char *expr_compute(enum arch_expr_kind kind, struct expr_type type, uint64
 
 /* ---- Parser ---------------------------------------------------------------------------------- */
 
-/* What the files of the parser (parse.c) share: a place in the text, words, and new nodes. */
+/* The parser of expressions (expr_parse.c): its place in the text, words, and new nodes. */
 
 struct parser {
 	struct expr *expr;

@@ -122,7 +122,7 @@ PROBE_MUST_CHECK struct probe_error *reader_json_open(int fd, const char *name, 
 
 /* ---- Call stacks of records (stacks.c) ----------------------------------------------- */
 
-/* What addresses mean, by stream, and the stack of the last event read. */
+/* The meaning of addresses, by stream, and the stack of the last event read. */
 struct reader_stacks {
 	void *tree; /* tsearch(3): struct known_frame */
 	struct probe_stack stack;
@@ -286,7 +286,7 @@ bool tsdl_take_mark(struct tsdl_parser *p, char mark);
 bool tsdl_take(struct tsdl_parser *p, enum tsdl_token token, const char *what);
 bool tsdl_take_name(struct tsdl_parser *p, const char **ret);
 
-/* What is to the right of "=". */
+/* The right side of "=". */
 struct tsdl_value {
 	enum tsdl_token token; /* TSDL_NUMBER, TSDL_NAME or TSDL_TEXT */
 	bool negative;
@@ -398,7 +398,7 @@ enum own_number {
 };
 enum { OWN_FIELDS_MAX = 256, OWN_NUMBERS_MAX = OWN_FREE + OWN_FIELDS_MAX };
 
-/* What steps read and write. Bytes are in the block until it is filled again. */
+/* The data that steps read and write. Bytes are in the block until it is filled again. */
 struct step_result {
 	struct probe_value *values;
 	uintptr_t skew; /* what alignment counts from: multiples of 8, and this */
@@ -483,7 +483,7 @@ struct own_stream_class {
 	size_t class_count;
 };
 
-/* What the metadata of a record says. */
+/* The metadata of a record, compiled. */
 struct own_trace {
 	uint8_t uuid[TSDL_UUID_BYTES];
 	bool has_uuid;
@@ -524,7 +524,7 @@ static inline uint64_t own_time_ns(const struct own_clock *clock, uint64_t cycle
 
 /* ---- Streams that are read --------------------------------------------------------------- */
 
-/* Who has hit, by the word that events of a stream have for it. */
+/* The thread that has hit a probe, by the word that events of a stream have for it. */
 struct own_thread {
 	uint32_t word;
 	bool known;

@@ -94,12 +94,12 @@ static inline const char *ctf_known(const char *text)
 	return text && *text && strcmp(text, CTF_UNKNOWN) != 0 ? text : NULL;
 }
 
-/* What the context has of a hit's stack; NULL: that it has none. */
+/* Writes the stack of a hit into the context; NULL writes that the hit has none. */
 uint8_t *ctf_put_stack(uint8_t *at, const struct probe_stack *stack);
 
 /* ---- Threads ------------------------------------------------------------------- */
 
-/* Of the class of probectl:thread. */
+/* The class of probectl:thread. */
 #define CTF_THREAD_ID UINT32_MAX
 enum {
 	CTF_THREAD_BYTES = 48, /* of an event that names a thread, at most */
@@ -228,7 +228,8 @@ void ctf_describe_class(struct buffer *out, const struct ctf_class *class, uint3
 
 /* ---- Clocks ---------------------------------------------------------------------- */
 
-/* What stubs stamp records with: the processor's counter, or CLOCK_MONOTONIC (base/clock.h). */
+/* The clock by which stubs stamp records: the processor's counter, or CLOCK_MONOTONIC
+ * (base/clock.h). */
 enum ctf_clock_id { CTF_CLOCK_COUNTER, CTF_CLOCK_MONOTONIC, CTF_CLOCKS };
 
 /* Which of them a session's stubs read. */
@@ -251,7 +252,7 @@ struct ctf_line {
 
 /* The line through an instant that meets the clock where it was read last. */
 struct ctf_line ctf_line_of(const struct clock *clock, const struct ctf_instant *from);
-/* What a reader makes of a stamp. */
+/* The time that a reader gives to a stamp. */
 uint64_t ctf_line_ns(const struct ctf_line *line, uint64_t stamp);
 /* The stamp of a time. */
 uint64_t ctf_clock_stamp_at(const struct clock *clock, uint64_t ns);
@@ -271,7 +272,7 @@ void ctf_describe_trace(struct buffer *out, const uint8_t uuid[CTF_UUID_BYTES],
 
 /* ---- Kinds of sites -------------------------------------------------------------- */
 
-/* What a record has at a fixed place: an argument, or how many of its bytes follow. */
+/* A field at a fixed place of a record: an argument, or how many of its bytes follow. */
 struct ctf_field {
 	uint8_t code;	/* enum ctf_code */
 	uint8_t number; /* of the probe's argument */
@@ -286,7 +287,8 @@ struct ctf_form {
 	uint8_t captures; /* that have a bit in the mask; 0: there is no mask */
 };
 
-/* Of the records that a layout describes. False: they are no events as they are. */
+/* Finds the fields of records of a layout. Returns false if such records are no events as they are.
+ */
 bool ctf_form_init(
 	const struct record_layout *layout, struct ctf_form *form, struct ring_form *ring);
 
@@ -501,7 +503,7 @@ PROBE_MUST_CHECK struct probe_error *ctf_checked(struct probe_ctf *ctf, struct p
 bool ctf_take_is_settled(const struct probe_ctf *ctf);
 /* Forgets a session whose rings were taken. */
 void ctf_take_forget(struct probe_ctf *ctf, const struct probe_session *session);
-/* What is taken of a session; NULL: its hits are added one by one. */
+/* The source of a session's hits; NULL: its hits are added one by one. */
 const struct ctf_source *ctf_take_source(
 	struct probe_ctf *ctf, const struct probe_session *session);
 /* Notes losses of such a session. */
@@ -520,7 +522,7 @@ void ctf_take_deinit(struct probe_ctf *ctf);
 
 /* ---- Classes of events ----------------------------------------------------------- */
 
-/* What the last hits of a site looked like. */
+/* The form of the last hits of a site. */
 struct ctf_site {
 	uint64_t pc;
 	const struct probe_session *session;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What controllers leave in a target for each other: its format. */
+/* The format of the registry, which controllers leave in a target for each other. */
 #ifndef LIBPROBE_REGISTRY_FORMAT_H
 #define LIBPROBE_REGISTRY_FORMAT_H
 
@@ -140,7 +140,7 @@ struct reg_text {
 	char bytes[56]; /* the last part ends with zeros */
 };
 
-/* What a session added to a semaphore. */
+/* The value that a session added to a semaphore. */
 struct reg_semaphore {
 	uint64_t key; /* of the probe */
 	uint64_t address;
@@ -218,7 +218,7 @@ struct data_arenas {
 		uint64_t start, size;
 	} items[DATA_ARENAS_MAX];
 };
-/* Of a persistent session: all clocks at one instant near its start. Zero: not known. */
+/* All clocks at one instant near the start of a persistent session. Zero: not known. */
 struct data_clock {
 	uint64_t stamp, realtime_ns;
 	uint64_t steady_stamp, steady_ns;

@@ -354,9 +354,9 @@ PROBE_MUST_CHECK struct probe_error *change_collect(struct change *change);
 
 /* ---- Data ------------------------------------------------------------------------------------ */
 
-/* What a session's data holds, and where: see docs/ring.md. */
+/* The layout of a session's data: see docs/ring.md. */
 
-/* What a session needs memory for in addition to its counters. All zero: nothing. */
+/* The memory that a session needs in addition to its counters. All zero: none. */
 struct data_needs {
 	size_t ring_bytes; /* 0: no rings; rounded up to a power of two */
 	bool overwrite;	   /* the rings are flight recorders */
@@ -446,7 +446,7 @@ static inline bool data_has_table(const struct reg_session *session)
 
 /* ---- Orphans --------------------------------------------------------------------------------- */
 
-/* What controllers left if they were killed before the registry listed it. */
+/* Memory and descriptors of controllers that were killed before the registry listed these. */
 struct orphans {
 	size_t mappings, descriptors;
 };
@@ -549,7 +549,7 @@ PROBE_MUST_CHECK struct probe_error *recall_probes(struct modules *modules, pid_
 
 /* ---- Site ------------------------------------------------------------------------------------ */
 
-/* What is at the sites that the registry says are patched. */
+/* The state of the sites that the registry lists as patched. */
 
 enum site_state {
 	SITE_PATCHED,  /* by a controller: a jump of ours */
@@ -607,7 +607,7 @@ bool site_has_hop(const struct reg_site *site, pid_t pid);
  */
 size_t site_entry_jump(const struct reg_site *site, uint64_t to, uint8_t *out);
 
-/* What is wrong with a site that is mapped; false: nothing, or it is not. */
+/* Finds the fault of a mapped site. Returns false if it has none, or is not mapped. */
 bool site_fault(enum site_state state, enum probe_site_fault *ret);
 
 /*
@@ -645,7 +645,7 @@ bool space_is_free(const struct maps *maps, uint64_t start, uint64_t end);
 
 /* ---- Target ---------------------------------------------------------------------------------- */
 
-/* What the system calls of a held program's loader revealed about its threads. */
+/* How a held program's loader set up its threads, as its system calls showed. */
 struct spawn_facts {
 	bool known; /* the loader has set the thread pointer up */
 	bool has_rseq;
@@ -746,7 +746,7 @@ const char *target_string(struct probe_target *target, const char *text);
  * no longer needed, which a repair collects: probe_target_release().
  */
 bool target_let_go(struct probe_target *target);
-/* Of a target that is not held: probe_target_close(). */
+/* Frees a target that is not held; see probe_target_close(). */
 void target_free(struct probe_target *target);
 
 /* Notes, once, the values that probe_target_fate() compares with (fate.c). */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What stubs have written, read: rings, cells and counters. */
+/* Reading the data that stubs write: rings, cells and counters. */
 #ifndef LIBPROBE_REGISTRY_RING_H
 #define LIBPROBE_REGISTRY_RING_H
 
@@ -41,7 +41,7 @@ uint64_t snapshot_sum_slots(const struct snapshot *view, uint32_t slot, size_t f
  * Is everything in [offset, offset + size) still as it was made, zero? Where that
  * was found in this round, it is not searched again.
  */
-/* What is known of the process's pages is learned again, too. */
+/* Also learns the process's pages again. */
 void snapshot_begin_round(struct snapshot *view);
 bool snapshot_is_empty(struct snapshot *view, uint64_t offset, size_t size);
 
@@ -232,7 +232,7 @@ void room_tell(struct probe_room *room);
  * there, but no longer changes it. Nothing outside the bytes given is touched.
  */
 
-/* What the records of one site look like. It is compared byte by byte, so it has no padding. */
+/* The form of one site's records. It is compared byte by byte, so it has no padding. */
 struct ring_form {
 	uint16_t fixed; /* bytes before those that vary; 0: there is no such site */
 	uint16_t count; /* of the words that say how many vary */

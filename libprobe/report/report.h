@@ -490,13 +490,13 @@ size_t summary_key_limit(
 
 /* ---- Writing it ----------------------------------------------------------------------- */
 
-/* What a buffer holds, as the caller's text; then, or if something did not fit, ends the buffer. */
+/* Gives the text of a buffer to the caller, and ends the buffer, also if something did not fit. */
 PROBE_MUST_CHECK struct probe_error *summary_take(
 	struct buffer *out, char **ret, size_t *length_ret);
 
 void summary_text(struct buffer *out, const struct probe_summary *summary,
 	const struct probe_summary_view *view);
-/* What was read, and what of it is missing. */
+/* What was read: how much, and how much is missing. */
 void summary_text_header(struct buffer *out, const struct probe_summary *summary,
 	const struct probe_summary_view *view);
 /* "provider:begin -> provider:end". */
@@ -529,7 +529,7 @@ struct comparison {
 	const struct probe_summary_view *views[SIDE_COUNT];
 };
 
-/* What is in both, or in one: then the other is NULL. */
+/* A row of both summaries, or of one; the row of the other is NULL then. */
 struct compared {
 	const void *items[SIDE_COUNT];
 };
@@ -559,7 +559,7 @@ void compare_text(struct buffer *out, const struct comparison *comparison);
 
 /* ---- Export ---------------------------------------------------------------------------------- */
 
-/* What a format of `export` has to say: one table of operations for each. */
+/* The operations of a format of `export`; each format has one such table. */
 
 /* The options, parsed. */
 struct export_settings {
@@ -624,7 +624,7 @@ extern const char html_style[];
 
 /* Our own HTML. */
 void page_html(struct page *page, const char *html);
-/* What was written to page->text, escaped. */
+/* Writes page->text, escaped. */
 void page_text(struct page *page);
 void page_string(struct page *page, const char *text);
 /* With the places where a line may end. */

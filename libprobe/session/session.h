@@ -77,7 +77,7 @@ PROBE_MUST_CHECK struct probe_error *asked_init(
 	struct asked *asked, const struct probe_session_options *options);
 void asked_deinit(struct asked *asked);
 
-/* What is known of a probe's values; the same for all of its sites. */
+/* Facts about a probe's values, the same for all of its sites. */
 struct bound_types {
 	bool value_signed;
 	bool value_double, value_whole; /* some site's value is a double; is none */
@@ -120,7 +120,7 @@ PROBE_MUST_CHECK struct probe_error *bind_site(const struct asked *asked, struct
 /* Sets the hits of all probes of a PROBE_SESSION_GATHER. */
 void gather_count(struct probe_session *session);
 
-/* What has begun and not ended, for each pair. The caller frees it; NULL without memory. */
+/* The number of begins without an end, for each pair. The caller frees it; NULL without memory. */
 uint64_t *gather_flights(struct probe_session *session);
 
 /* ---- Guest ----------------------------------------------------------------------------------- */
@@ -270,7 +270,7 @@ struct session_site {
 	struct bound *bound; /* owned */
 };
 
-/* What a session knows of a probe, beside what it shows. */
+/* A probe of a session: the part that callers do not see. */
 struct session_probe {
 	struct pair_part part;
 	struct bound_types types;
@@ -387,7 +387,7 @@ PROBE_MUST_CHECK struct probe_error *session_choose_captures(struct probe_sessio
 /* Begins that take the arguments of another probe show them as that probe does. */
 void session_name_taken(struct probe_session *session);
 
-/* What reg_probe.part says of a probe. */
+/* The role of a probe in pairs, from reg_probe.part. */
 uint32_t session_part_word(const struct pair_part *part);
 
 /* Bytes of the largest record. */
@@ -432,7 +432,7 @@ PROBE_MUST_CHECK struct probe_error *session_names_start(struct probe_session *s
 /* The name of an address, valid as long as the session; or, in `room`, the address itself. */
 const char *session_name(
 	const struct probe_session *session, uint64_t address, char room[SESSION_NAME_ROOM]);
-/* Of a record's values, makes those of sym() texts; `rooms` has an element for each value. */
+/* Turns the values of sym() in a record into texts; `rooms` has an element for each value. */
 void session_name_values(const struct probe_session *session, const struct record_layout *layout,
 	struct probe_value *values, char (*rooms)[SESSION_NAME_ROOM]);
 
@@ -529,7 +529,7 @@ PROBE_MUST_CHECK struct probe_error *session_catch_up(struct probe_session *sess
 
 /* ---- Hits that wait for room (wait.c) ---------------------------------------------------- */
 
-/* What options.wait_ns asks for. Errors: PROBE_ERROR_USAGE (it does not go with the others). */
+/* Checks options.wait_ns. Errors: PROBE_ERROR_USAGE (it does not go with the others). */
 PROBE_MUST_CHECK struct probe_error *session_take_wait(struct probe_session *session);
 /* Before its first stub is reached, with its memory mapped. Errors: PROBE_ERROR_SYSTEM. */
 PROBE_MUST_CHECK struct probe_error *session_open_wait(struct probe_session *session);
@@ -591,7 +591,7 @@ bool session_read_rings(struct probe_session *session,
 
 /* The keys of rows, from what stubs have of them (struct asked_parts). */
 
-/* What the session's entries have; borrowed from it. */
+/* The texts of the session's entries, borrowed from the session. */
 struct view_keys keys_of_view(const struct probe_session *session);
 
 /* Before rows are read: names that are read for the first time stay as they are. */
@@ -710,7 +710,7 @@ PROBE_MUST_CHECK struct probe_error *notes_take_layouts(struct probe_session *se
 
 /* ---- Open pairs ------------------------------------------------------------------------------ */
 
-/* What a loaded tracer's threads have begun: an end says how long it took. */
+/* Begins that a loaded tracer's threads have not ended yet: an end says how long it took. */
 
 enum { OPEN_PAIRS_PLACES = 4096, OPEN_PAIRS_DEPTH = 16, OPEN_PAIRS_TRIES = 8 };
 
@@ -762,7 +762,7 @@ void stacks_sort(struct probe_stacks_row *rows, size_t count);
 
 /* ---- Table ----------------------------------------------------------------------------------- */
 
-/* What the parts of tables share. */
+/* Shared by the parts of tables. */
 
 struct probe_table {
 	struct probe_table_row *rows;
@@ -871,7 +871,7 @@ const struct tracer_kind *tracer_find(const char *name);
  */
 PROBE_MUST_CHECK struct probe_error *tracer_exported_parse(struct probe_tracer_spec *spec);
 
-/* What follows the name `stack` or `heap` (stack.c). Errors: PROBE_ERROR_USAGE. */
+/* Parses the text after the name `stack` or `heap` (tracer_stack.c). Errors: PROBE_ERROR_USAGE. */
 struct tracer_stack_options {
 	bool frames, folded, flamegraph, pprof;
 	bool live, total; /* of a heap */
