@@ -5,6 +5,7 @@
 # Processes that have come, and ended, leave nothing in probectl but what they have added up to:
 # neither descriptors nor memory; and no hit is missing from the sums.
 . tests/integration/lib.sh
+. tests/integration/metrics/lib_metrics.sh
 need_attach
 need jq
 
@@ -65,8 +66,8 @@ look_once()
 		done
 		[ $round != 2 ] || first=$last
 	done
-	url=$(sed -n 's/^probectl: exporting //p' "$SCRATCH/$name.err")
-	[ -z "$url" ] || until curl -s "$url" >"$SCRATCH/$name.page" &&
+	url=$(url_of "$name")
+	[ -z "$url" ] || until get "$url" >"$SCRATCH/$name.page" &&
 		grep -q "^probectl_.*probe=\"hit\".* $total\$" "$SCRATCH/$name.page"; do
 		pause
 	done
@@ -102,9 +103,9 @@ series()
 	for ((i = 0; i < 15; i++)); do
 		"$SCRATCH/comer" $hits >/dev/null
 	done
-	url=$(sed -n 's/^probectl: exporting //p' "$SCRATCH/series.err")
+	url=$(url_of series)
 	while :; do
-		curl -s "$url" >"$SCRATCH/series.page"
+		get "$url" >"$SCRATCH/series.page"
 		! grep -q '^probectl_rows_left_out 5$' "$SCRATCH/series.page" || break
 		! grep -q "$late" "$SCRATCH/series.err" || break
 		pause

@@ -54,7 +54,7 @@ PYTHON
 traced_kids()
 {
 	local maps=("${kids[@]/#//proc/}")
-	grep -l probectl "${maps[@]/%//maps}" 2>/dev/null
+	grep -l memfd:probectl "${maps[@]/%//maps}" 2>/dev/null
 }
 
 # only_the_first WHAT: soon, no other has memory of ours

@@ -105,7 +105,7 @@ int main(int argc, char **)
 	} while (argc > 1);
 }
 CC
-	if has_probes "$(command -v php8.2)" && [ -n "$(command -v curl)" ]; then
+	if has_probes "$(command -v php8.2)"; then
 		background php8.2 -n -S 127.0.0.1:0 -t web
 		pids[php]=$!
 	fi

@@ -3,6 +3,7 @@
 # The commands of docs/one-liners.md about programs of several languages, on real ones, beside what
 # these say themselves.
 . tests/integration/project/lib_one_liners.sh
+. tests/integration/metrics/lib_metrics.sh
 need jq
 
 # No answer goes untested.
@@ -131,13 +132,13 @@ php_serve()
 	done
 }
 
-if has_probes "$(command -v php8.2)" && [ -n "$(command -v curl)" ]; then
+if has_probes "$(command -v php8.2)"; then
 	need_attach
 	php_serve
 	save_state "$php_pid"
 	answer_start "Which URLs does PHP serve, and how long do they take?" "$php_pid"
 	for path in / / / /cart.php?id=7 /cart.php?id=7 /cart.php?id=8; do
-		curl -s "$url$path" >/dev/null || fail "no $path"
+		get "$url$path" >/dev/null
 	done
 	answer_stop
 	for path in / /cart.php?id=7 /cart.php?id=8; do
@@ -147,7 +148,7 @@ if has_probes "$(command -v php8.2)" && [ -n "$(command -v curl)" ]; then
 	between "milliseconds of /" 3 "$(milliseconds "$(column 6 '"/"')")" 1000
 	same_state "$php_pid"
 else
-	echo "note: no php8.2 with probes, or no curl"
+	echo "note: no php8.2 with probes"
 fi
 
 # ---- C++ -------------------------------------------------------------------------
