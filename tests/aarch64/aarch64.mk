@@ -33,12 +33,14 @@ ifeq ($(AARCH64_SHORT),1)
 # thread to the next, which takes minutes if the emulator's processors have to wait for others.
 AARCH64_UNIT_TESTS := $(sort $(filter-out %/test_form_pairs.c,$(wildcard tests/unit/form/test_*.c)) \
 	$(wildcard tests/unit/stub_aarch64/test_*.c)) \
-	$(patsubst %,tests/unit/%.c,arch/test_move_aarch64 arch/test_process plan/test_plan_aarch64 \
-	stop/test_children self/test_general session/test_unwinder stub/test_stub_instructions \
-	target/test_space target/test_threads thread/test_registers thread/test_rseq)
+	$(patsubst %,tests/unit/%.c,arch/test_move_aarch64 arch/test_process patch/test_plan_aarch64 \
+	ptrace/test_children ptrace/test_registers ptrace/test_rseq registry/test_space registry/test_threads \
+	self/test_general session/test_unwinder stub/test_stub_instructions)
 AARCH64_GOALS := all targets $(patsubst %.c,$(AARCH64)/%,$(AARCH64_UNIT_TESTS))
 AARCH64_TESTS := $(AARCH64_UNIT_TESTS) $(patsubst %,tests/integration/%.sh,list/plans_aarch64 \
 	trace/tags_aarch64 programs/python programs/ruby repair/repair sites/general sites/large)
+AARCH64_LOST := $(filter-out $(wildcard $(AARCH64_TESTS)),$(AARCH64_TESTS))
+$(if $(AARCH64_LOST),$(error aarch64.mk names tests that are not there: $(AARCH64_LOST)))
 else ifneq ($(PART),)
 AARCH64_TESTS = $(shell bash tests/aarch64/parts.sh tests '$(PART)')
 AARCH64_RUN := bash tests/aarch64/parts.sh run '$(PART)' '$(AARCH64)/parts'

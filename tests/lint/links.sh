@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Files and headings that the documents link to exist.
+# Files and headings that the documents link to exist, and the tests that the short list of
+# `make check-aarch64` names.
 . tests/lint/lib.sh
 rc=0
 
@@ -33,4 +34,5 @@ while IFS=: read -r file line link; do
 		;;
 	esac
 done < <(sources '*.md' | xargs -r grep -noE '\]\([^)]+\)' /dev/null)
+make -n AARCH64_SHORT=1 clean >/dev/null || rc=1
 exit $rc
