@@ -8,19 +8,6 @@
 #include "cli/cli.h"
 #include "cli/request.h"
 
-/* The plan of a name of `length` bytes, or PROBE_PLAN_NONE. */
-static enum probe_plan plan_named(const char *name, size_t length)
-{
-	for (int plan = PROBE_PLAN_NONE + 1; plan < PROBE_PLAN_COUNT; plan++) {
-		const char *known = probe_plan_name(plan);
-
-		if (plan != PROBE_PLAN_REFUSED && plan != PROBE_PLAN_RESERVED &&
-			strlen(known) == length && !memcmp(known, name, length))
-			return plan;
-	}
-	return PROBE_PLAN_NONE;
-}
-
 static struct probe_error *plans_parse(struct request_options *options)
 {
 	struct probe_request *request = &options->request;
@@ -28,9 +15,9 @@ static struct probe_error *plans_parse(struct request_options *options)
 
 	for (;;) {
 		size_t length = strcspn(at, ",");
-		enum probe_plan plan = plan_named(at, length);
+		enum probe_plan plan = probe_plan_named(at, length);
 
-		if (plan == PROBE_PLAN_NONE)
+		if (!plan)
 			return probe_error_new(PROBE_ERROR_USAGE,
 				"--plan: unknown plan '%.*s'; use toggle, behind, "
 				"hop, pun, nop, before, twin, part or call",

@@ -9,12 +9,15 @@
 #include "cli/options.h"
 #include "probe/target.h"
 
+/* How many there are of the counts by plan, by number; that of 0 is of no plan. */
+enum { PLANS = sizeof(((struct probe_report *)0)->plans) / sizeof(size_t) };
+
 /* Initialise with {0}; there is nothing to give back. */
 struct request_options {
 	bool keep_going, verbose;
 	const char *plan_text; /* the value of --plan, or NULL */
 
-	enum probe_plan plans[PROBE_PLAN_COUNT];
+	enum probe_plan plans[PLANS];
 	struct probe_request request; /* once request_init() has returned */
 };
 

@@ -10,6 +10,7 @@
 #include "cli/print/out.h"
 #include "cli/print/print.h"
 #include "cli/processes.h"
+#include "cli/request.h"
 #include "probe/target.h"
 
 struct status_options {
@@ -113,7 +114,7 @@ static void add_probe_json(
 	out_boolean_field(out, ",\"enabled\":", probe->enabled);
 	out_text_field(out, ",\"state\":", state_of(probe));
 	buffer_string(out, ",\"plan\":{");
-	for (int plan = PROBE_PLAN_NONE + 1; plan < PROBE_PLAN_COUNT; plan++) {
+	for (int plan = 1; plan < PLANS; plan++) {
 		if (!probe->plans[plan])
 			continue;
 		buffer_string(out, any ? "," : "");
@@ -133,10 +134,10 @@ static void plans_text(const struct probe_status *probe, char *text, size_t size
 {
 	size_t kinds = 0, used = 0;
 
-	for (int plan = PROBE_PLAN_NONE + 1; plan < PROBE_PLAN_COUNT; plan++)
+	for (int plan = 1; plan < PLANS; plan++)
 		kinds += probe->plans[plan] != 0;
 	snprintf(text, size, "-");
-	for (int plan = PROBE_PLAN_NONE + 1; plan < PROBE_PLAN_COUNT; plan++) {
+	for (int plan = 1; plan < PLANS; plan++) {
 		int length = 0;
 
 		if (!probe->plans[plan] || used >= size)

@@ -52,7 +52,7 @@ static void report_plans(const struct probe_report *report)
 {
 	const char *before = "; plans:";
 
-	for (int plan = PROBE_PLAN_NONE + 1; plan < PROBE_PLAN_COUNT; plan++) {
+	for (int plan = 1; plan < PLANS; plan++) {
 		if (!report->plans[plan])
 			continue;
 		printf("%s %zu %s", before, report->plans[plan], probe_plan_name(plan));

@@ -60,9 +60,9 @@ static void add_plan(
 	struct buffer *out, const struct probe_site *site, const struct probe_site_detail *detail)
 {
 	/* That of a site which is on, else the one that it would get. */
-	enum probe_plan plan = site->plan != PROBE_PLAN_NONE ? site->plan : detail->plan;
+	enum probe_plan plan = site->plan ? site->plan : detail->plan;
 
-	if (plan == PROBE_PLAN_NONE)
+	if (!plan)
 		return;
 	out_text_field(out, ",\"plan\":", probe_plan_name(plan));
 	if (plan != detail->plan)
@@ -105,7 +105,7 @@ static struct probe_error *add_site(
 	const struct listing *listing, const struct listed_site *item, struct buffer *out)
 {
 	const struct probe_site *site = item->site;
-	struct probe_site_detail detail = {.plan = PROBE_PLAN_NONE};
+	struct probe_site_detail detail = {0};
 	AUTO_FREE char *function = NULL;
 	const struct probe_arg *args;
 	struct probe_error *error;

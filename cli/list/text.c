@@ -180,9 +180,9 @@ static void describe_why(const char *reason, struct buffer *out)
 static void describe_plan(
 	const struct probe_site *site, const struct probe_site_detail *detail, struct buffer *out)
 {
-	enum probe_plan plan = site->plan != PROBE_PLAN_NONE ? site->plan : detail->plan;
+	enum probe_plan plan = site->plan ? site->plan : detail->plan;
 
-	if (plan == PROBE_PLAN_NONE)
+	if (!plan)
 		return;
 	buffer_string(out, probe_plan_name(plan));
 	if (plan != detail->plan)

@@ -62,11 +62,10 @@ static bool frees_flags(const struct install *a, size_t i)
 	const struct install_site *as = &a->sites[a->sites[i].first];
 	const struct select_site *site = &a->selection->sites[a->sites[i].first];
 	const struct plan *plan = site->plan;
-	const struct plan_move *move = plan_move_of(plan, site->chosen);
+	const struct plan_way *move = plan_way(plan, site->chosen);
 	const uint8_t *bytes;
 
-	if (!arch->overwrites_flags || a->is_gate ||
-		(site->chosen != PROBE_PLAN_BEHIND && site->chosen != PROBE_PLAN_HOP))
+	if (!arch->overwrites_flags || a->is_gate || !site->chosen->follows_nops)
 		return false;
 	if (!as->is_new)
 		return arch->overwrites_flags(as->reg.original, as->reg.length);
@@ -184,7 +183,7 @@ static struct probe_error *measure(
 	*ret = code.length + 3 * ARCH_STUB_ALIGN;
 	if (a->sites[i].is_new)
 		*ret += ARCH_MOVED_BYTES_MAX + ARCH_JUMP_MAX + 2 * ARCH_STUB_ALIGN +
-			neighbours_bytes(&a->selection->sites[i], patch_inout);
+			neighbours_bytes(a, i, patch_inout);
 	return NULL;
 }
 
@@ -196,7 +195,7 @@ void build_skip(const struct arch *arch, struct piece *p, size_t length)
 }
 
 struct probe_error *build_tail(
-	struct install *a, size_t i, const struct plan_move *move, struct piece *p)
+	struct install *a, size_t i, const struct plan_way *move, struct piece *p)
 {
 	const struct arch *arch = a->change->arch;
 	const struct select_site *site = &a->selection->sites[i];
@@ -207,7 +206,7 @@ struct probe_error *build_tail(
 	size_t size = plan_code(site->plan, move->offset, &bytes);
 
 	build_skip(arch, p, 0);
-	reg->patch = site->pc + move->offset;
+	reg->patch = site->pc + (uint64_t)move->offset;
 	reg->tail = p->start + p->used;
 	status = arch->move(bytes, size, reg->patch, reg->tail, move->jump, &as->moved);
 	if (status != ARCH_MOVE_OK && !(status == ARCH_MOVE_FLOW_INSIDE && as->moved.padding))
@@ -225,128 +224,28 @@ struct probe_error *build_tail(
 	return NULL;
 }
 
-/*
- * The instructions before a site, which run before its first stub. A jump to that follows them,
- * which puns_write() writes; the last stub leads to the site.
- */
-static struct probe_error *build_head(struct install *a, size_t i, struct piece *p)
-{
-	const struct arch *arch = a->change->arch;
-	const struct select_site *site = &a->selection->sites[i];
-	struct install_site *as = &a->sites[i];
-	const struct plan *plan = site->plan;
-	struct reg_site *reg = &as->reg;
-
-	build_skip(arch, p, 0);
-	reg->patch = site->pc - plan->before.length;
-	reg->pun = as->moved_to = p->start + p->used;
-	if (arch->move(plan->before_bytes, plan->before.length, reg->patch, reg->pun,
-		    plan->before.length, &as->moved) != ARCH_MOVE_OK)
-		return probe_error_new(PROBE_ERROR_REFUSED,
-			"the instructions at %#jx cannot be moved to %#jx", (uintmax_t)reg->patch,
-			(uintmax_t)reg->pun);
-	memcpy(p->bytes + p->used, as->moved.code, as->moved.code_length);
-	p->used += as->moved.code_length;
-	reg->entry = p->start + p->used;
-	p->used += arch->far_jump(reg->entry, reg->entry, p->bytes + p->used);
-	reg->pun_size = (uint32_t)(p->start + p->used - reg->pun);
-	reg->tail = site->pc;
-	reg->covers = plan->before.length;
-	return NULL;
-}
-
-/*
- * What the call at one of OCaml's sites leads to: the way to the first stub, and after the last
- * one, what the program would have done there: call the handler, or not.
- */
-static struct probe_error *build_call(struct install *a, size_t i, struct piece *p)
-{
-	const struct arch *arch = a->change->arch;
-	const struct arch_toggle *toggle = arch->toggle;
-	const struct select_site *site = &a->selection->sites[i];
-	struct reg_site *reg = &a->sites[i].reg;
-	const uint8_t *file = site->plan->bytes + toggle->offset;
-	uint64_t back = site->pc + toggle->offset + toggle->covers;
-	int32_t distance;
-	size_t length;
-
-	memcpy(&distance, file + 1, sizeof(distance));
-	reg->patch = site->pc + toggle->offset;
-	reg->count = site->semaphore + semaphore_offset(a->selection->probes[site->probe].provider);
-	memcpy(reg->original, file, reg->length);
-	reg->original[0] = toggle->off;
-	build_skip(arch, p, 0);
-	reg->pun = p->start + p->used;
-	p->used += toggle->enter(p->bytes + p->used);
-	reg->entry = p->start + p->used;
-	p->used += arch->far_jump(reg->entry, reg->entry, p->bytes + p->used);
-	reg->pun_size = (uint32_t)(p->start + p->used - reg->pun);
-	build_skip(arch, p, 0);
-	reg->tail = p->start + p->used;
-	length = toggle->leave(reg->tail, reg->count, back + (uint64_t)(int64_t)distance, back,
-		p->bytes + p->used);
-	p->used += length;
-	reg->tail_size = (uint32_t)length;
-	return length ? NULL
-		      : probe_error_new(PROBE_ERROR_REFUSED,
-				"no code can be placed near enough to %#jx", (uintmax_t)site->pc);
-}
-
 /* Describes how a new site is patched; see reg_site. */
 static struct probe_error *describe_patch(struct install *a, size_t i, struct piece *p)
 {
 	const struct select_site *site = &a->selection->sites[i];
-	const struct plan *plan = site->plan;
 	const struct arch *arch = a->change->arch;
 	struct reg_site *reg = &a->sites[i].reg;
-	struct probe_error *error = NULL;
+	struct probe_error *error;
 
 	*reg = (struct reg_site){.pc = site->pc,
-		.plan = site->chosen,
+		.plan = (uint8_t)plan_id(site->chosen),
 		.entry = a->sites[i].entry,
 		.length = arch->jump_length,
 		.covers = arch->jump_length};
-	switch (site->chosen) {
-	case PROBE_PLAN_BEHIND:
-		if (plan_is_shared(plan, site->chosen))
-			return neighbours_describe(a, i, p);
-		error = build_tail(a, i, &plan->behind, p);
-		break;
-	case PROBE_PLAN_HOP:
-		return neighbours_describe(a, i, p);
-	case PROBE_PLAN_TWIN:
-		reg->length = arch->twin_length;
-		error = build_tail(a, i, &plan->twin, p);
-		break;
-	case PROBE_PLAN_PART:
-		reg->length = plan->part.jump;
-		reg->relies = arch->jump_length;
-		error = build_tail(a, i, &plan->part, p);
-		break;
-	case PROBE_PLAN_LONG_NOP:
-		reg->patch = site->pc + plan->nop_offset;
-		reg->tail = reg->patch + plan->nop_length;
-		if (arch->pun_length && plan->nop_fixed == arch->jump_length - arch->pun_length)
-			reg->length = arch->pun_length;
-		break;
-	case PROBE_PLAN_PUN:
-		reg->patch = site->pc;
-		reg->tail = site->pc + arch->site_nop;
-		reg->length = arch->pun_length;
-		break;
-	case PROBE_PLAN_CALL:
-		return build_call(a, i, p);
-	default: /* PROBE_PLAN_BEFORE */
-		error = build_head(a, i, p);
-		memcpy(reg->original, plan->before_bytes, reg->length);
+	error = site->chosen->build(a, i, p);
+	if (error || reg->pun)
 		return error;
-	}
 	if (reg->entry)
 		puns_place(&a->change->registry, reg->entry, &reg->pun, &reg->pun_size);
 	else
 		reg->entry = reg->patch;
-	memcpy(reg->original, plan->bytes + (reg->patch - site->pc), reg->length);
-	return error;
+	memcpy(reg->original, site->plan->bytes + (reg->patch - site->pc), reg->length);
+	return NULL;
 }
 
 /*
@@ -396,17 +295,11 @@ static struct probe_error *build_stub(struct install *a, size_t i, struct piece 
 		return NULL;
 	if (site_is_chained(&first->reg))
 		return neighbours_lead(a, &first->reg, first->head, p);
-	jump = first->reg.plan == PROBE_PLAN_BEFORE || first->reg.plan == PROBE_PLAN_CALL
-		       ? first->reg.pun
-	       : first->reg.pun ? first->reg.entry
-				: first->head;
-	if (first->reg.plan == PROBE_PLAN_TWIN)
-		memcpy(first->reg.patched, first->twin.bytes, first->reg.length);
-	else if (!arch->jump(first->reg.patch, jump, first->reg.patched))
+	jump = first->entry ? first->entry : first->head;
+	if (!arch->jump(first->reg.patch, jump, first->reg.patched))
 		return stub_error(a, i, ARCH_STUB_OUT_OF_REACH);
-	/* A call encodes its distance as a jump does. */
-	if (first->reg.plan == PROBE_PLAN_CALL)
-		first->reg.patched[0] = arch->toggle->on;
+	if (plan_of(first->reg.plan)->amend)
+		plan_of(first->reg.plan)->amend(first, arch, first->reg.patched);
 	return NULL;
 }
 
@@ -440,15 +333,15 @@ static void extend(struct code_extent *reach, uint64_t address)
 
 /* What the instructions that are moved for a site lead to. */
 static void extend_by_targets(struct code_extent *reach, const struct arch *arch,
-	const struct select_site *site, const struct plan_move *move)
+	const struct select_site *site, const struct plan_way *move)
 {
 	const uint8_t *bytes;
 	size_t known = plan_code(site->plan, move->offset, &bytes);
 	struct arch_insn insn;
 
 	for (size_t at = 0; at < move->length; at += insn.length) {
-		if (at >= known ||
-			!arch->decode(bytes + at, known - at, site->pc + move->offset + at, &insn))
+		if (at >= known || !arch->decode(bytes + at, known - at,
+					   site->pc + (uint64_t)move->offset + at, &insn))
 			return;
 		if (insn.flow == ARCH_FLOW_BRANCH || insn.flow == ARCH_FLOW_JUMP ||
 			insn.flow == ARCH_FLOW_CALL)
@@ -464,11 +357,11 @@ static struct code_extent sites_reach(const struct install *a, size_t first, siz
 
 	for (size_t i = first; i < end; i++) {
 		const struct select_site *site = &sites[a->order[i]];
-		const struct plan_move *move = plan_move_of(site->plan, site->chosen);
 
 		extend(&reach, site->pc);
-		if (move)
-			extend_by_targets(&reach, a->change->arch, site, move);
+		if (site->chosen)
+			extend_by_targets(
+				&reach, a->change->arch, site, plan_way(site->plan, site->chosen));
 	}
 	return reach;
 }

@@ -15,7 +15,6 @@
 #include "libprobe/process/process.h"
 #include "libprobe/registry/registry.h"
 
-static const char no_count[] = "there is no counter for the users of its handler";
 static const char is_shared[] =
 	"it is mapped shared: a patch would change the file, and every process that has it mapped";
 static const char is_copied[] = "the program has copied this code to shared memory: a patch would "
@@ -28,107 +27,31 @@ static const char changed[] =
 
 /* ---- Planning --------------------------------------------------------------------- */
 
-/* A write through /proc/PID/mem stays in this process only if the mapping is private. */
-static bool is_mapped_shared(const struct change *change, uint64_t address)
-{
-	const struct mapping *m = maps_find(&change->maps, address);
-
-	return m && m->is_shared;
-}
-
 /* Why no plan is possible for a site; NULL: it is in private memory. */
 static const char *why_shared(const struct install *a, size_t site)
 {
 	uint64_t pc = a->selection->sites[site].pc;
 
-	if (!is_mapped_shared(a->change, pc))
+	if (!maps_is_shared(&a->change->maps, pc))
 		return NULL;
 	return module_has_mapping(install_module(a, site), maps_find(&a->change->maps, pc))
 		       ? is_shared
 		       : is_copied;
 }
 
-/*
- * Takes the place that a jump at an offset from a site will lead to, if it is free; `fixed`
- * bytes of the jump's distance stay as they are.
- */
-static const char *take_pun(
-	struct install *a, const struct select_site *site, size_t offset, unsigned int fixed)
-{
-	const struct arch *arch = a->change->arch;
-
-	if (site->plan->byte_count < offset + arch->jump_length)
-		return "the code ends after the nop";
-	return puns_take(a, arch->pun(site->plan->bytes + offset, site->pc + offset, fixed),
-		&a->sites[site - a->selection->sites].entry);
-}
-
-static const char *take_part(struct install *a, const struct select_site *site)
-{
-	const struct plan_move *part = &site->plan->part;
-
-	return puns_take_part(a,
-		a->change->arch->part(
-			site->plan->bytes + part->offset, site->pc + part->offset, part->jump),
-		&a->sites[site - a->selection->sites].entry);
-}
-
-static const char *take_twin(struct install *a, const struct select_site *site)
-{
-	struct install_site *as = &a->sites[site - a->selection->sites];
-	const char *reason = puns_take_twin(a, site->pc, &as->twin);
-
-	as->entry = as->twin.first;
-	return reason;
-}
-
-/* Would a plan's jump take the place of more than one instruction? */
+/* Would a patch take the place of more than one instruction? */
 static bool has_boundary(
-	const struct install *a, const struct select_site *site, enum probe_plan plan)
+	const struct install *a, const struct select_site *site, const struct plan_way *way)
 {
-	const struct plan_move *move = plan_move_of(site->plan, plan);
 	const uint8_t *bytes;
 	struct arch_insn insn;
 	size_t size;
 
-	if (plan == PROBE_PLAN_BEFORE)
-		return true;
-	if (!move)
-		return false;
-	size = plan_code(site->plan, move->offset, &bytes);
-	return !a->change->arch->decode(bytes, size, site->pc + move->offset, &insn) ||
-	       insn.length < move->jump;
-}
-
-/*
- * Takes one of the places that a site's short jump can lead to: none that another patch has, and
- * that still holds what the file holds.
- */
-static const char *take_hop(
-	struct install *a, const struct claims *claims, const struct select_site *site)
-{
-	struct install_site *as = &a->sites[site - a->selection->sites];
-	uint64_t bias = site->pc - site->plan->pc;
-	uint8_t original[ARCH_JUMP_MAX], found[ARCH_JUMP_MAX];
-	size_t length = a->change->arch->jump_length;
-
-	if (claims_have_jump(claims, site, PROBE_PLAN_HOP)) {
-		as->hop = claims->shared_hop;
-		return NULL;
-	}
-	for (size_t i = 0; i < site->plan->spare_count; i++) {
-		uint64_t hop = site->plan->spares[i] + bias;
-
-		if (claims_meet(claims, claim_of_hop(a->change->arch, hop)) ||
-			is_mapped_shared(a->change, hop) ||
-			hops_original(a, as, hop, original) != length ||
-			memory_read(a->change->pid, hop, found, length) != length ||
-			memcmp(found, original, length) != 0)
-			continue;
-		as->hop = hop;
-		return NULL;
-	}
-	return claims_no_spare;
+	if (way->offset < 0 || !way->length)
+		return way->length > 0;
+	size = plan_code(site->plan, way->offset, &bytes);
+	return !a->change->arch->decode(bytes, size, site->pc + (uint64_t)way->offset, &insn) ||
+	       insn.length < way->jump;
 }
 
 /*
@@ -136,59 +59,34 @@ static const char *take_hop(
  * the memory holds from plan.before.length before the site on; NULL: nothing can be read.
  */
 static const char *check_plan(struct install *a, const struct claims *claims,
-	const struct select_site *site, enum probe_plan plan, const uint8_t *found)
+	const struct select_site *site, const struct plan_ops *plan, const uint8_t *found)
 {
-	const struct arch *arch = a->change->arch;
-	struct claim claim = claim_of_plan(arch, site, plan);
-	const char *reason;
+	struct install_site *as = &a->sites[site - a->selection->sites];
+	struct claim claim = claim_of_plan(site, plan);
+	const char *reason = NULL;
 
-	a->sites[site - a->selection->sites].entry = a->sites[site - a->selection->sites].hop = 0;
+	as->entry = as->hop = 0;
+	as->twin = (struct arch_twin){0};
 	if (!claims_have_jump(claims, site, plan) && claims_meet(claims, claim))
 		return claims_overlap;
-	if (is_mapped_shared(a->change, claim.start))
+	if (maps_is_shared(&a->change->maps, claim.start))
 		return is_shared;
 	found += found ? site->plan->before.length - plan_starts_before(site->plan, plan) : 0;
-	if (!found || !plan_holds(arch, site->plan, plan, found)) {
+	if (!found || !plan_holds(a->change->arch, site->plan, plan, found)) {
 		*(found ? &a->change->differs : &a->change->gone) = true;
 		return changed;
 	}
 	if (page_is_crossed(claim.start, claim.written_end - claim.start))
 		return plan_crosses;
-	reason = has_boundary(a, site, plan) ? windows_reason(&a->transaction->windows, a->change)
-					     : NULL;
-	if (reason)
-		return reason;
-	if (plan == PROBE_PLAN_HOP)
-		return take_hop(a, claims, site);
-	if (plan == PROBE_PLAN_CALL && !site->semaphore)
-		return no_count;
-	if (plan == PROBE_PLAN_PUN)
-		return take_pun(a, site, 0, arch->jump_length - arch->pun_length);
-	if (plan == PROBE_PLAN_LONG_NOP && site->plan->nop_fixed)
-		return take_pun(a, site, site->plan->nop_offset, site->plan->nop_fixed);
-	if (plan == PROBE_PLAN_PART)
-		return take_part(a, site);
-	if (plan == PROBE_PLAN_TWIN)
-		return take_twin(a, site);
-	return NULL;
-}
-
-struct plan_order {
-	const enum probe_plan *plans;
-	size_t count;
-};
-
-/* The plans that are asked for. */
-static struct plan_order plan_order(const struct install *a)
-{
-	return a->request->plans ? (struct plan_order){a->request->plans, a->request->plan_count}
-				 : (struct plan_order){plan_default_order, PLAN_DEFAULTS};
+	if (has_boundary(a, site, plan_way(site->plan, plan)))
+		reason = windows_reason(&a->transaction->windows, a->change);
+	return reason || !plan->take ? reason : plan->take(a, claims, site);
 }
 
 /* Keeps what the plan that was chosen may write. */
 static void keep_claim(struct install *a, const struct select_site *site)
 {
-	struct claim claim = claim_of_plan(a->change->arch, site, site->chosen);
+	struct claim claim = claim_of_plan(site, site->chosen);
 	struct install_site *as = &a->sites[site - a->selection->sites];
 
 	as->write_start = claim.start;
@@ -197,35 +95,36 @@ static void keep_claim(struct install *a, const struct select_site *site)
 
 /* Decides on a plan for a site that is not patched; for `found` see check_plan(). */
 static struct probe_error *choose(struct install *a, struct claims *claims,
-	struct select_site *site, struct plan_order order, const uint8_t *found)
+	struct select_site *site, const struct plan_order *order, const uint8_t *found)
 {
-	site->chosen = PROBE_PLAN_REFUSED;
-	for (size_t i = 0; i < order.count && site->chosen == PROBE_PLAN_REFUSED; i++) {
+	site->chosen = NULL;
+	for (size_t i = 0; i < order->count && !site->chosen; i++) {
+		const struct plan_ops *plan = order->plans[i];
+		bool is_possible = plan_is_possible(site->plan, plan);
 		const char *reason;
-		enum probe_plan plan = plan_choose(site->plan, &order.plans[i], 1, &reason);
 
-		/* A toggle runs the program's own handler: see toggles.c. */
-		if (plan == PROBE_PLAN_TOGGLE)
+		/* It runs the program's own handler: see toggles.c. */
+		if (is_possible && plan->is_switch)
 			continue;
-		if (plan == PROBE_PLAN_REFUSED)
-			reason = plan_reason(site->plan, &order.plans[i], 1);
-		else if (!(reason = check_plan(a, claims, site, plan, found)))
+		reason = is_possible ? check_plan(a, claims, site, plan, found)
+				     : plan_reason(site->plan, plan);
+		if (is_possible && !reason)
 			site->chosen = plan;
 		if (reason)
 			select_add_reason(site, reason);
 	}
-	if (site->chosen != PROBE_PLAN_REFUSED)
+	if (site->chosen)
 		keep_claim(a, site);
 	if (a->alone) {
 		a->pun_page_count = 0;
 		code_release_all(&a->change->taken);
-	} else if (site->chosen != PROBE_PLAN_REFUSED) {
+	} else if (site->chosen) {
 		return claims_take(a->change->arch, claims, site,
 			       a->sites[site - a->selection->sites].hop)
 			       ? NULL
 			       : probe_error_no_memory();
 	}
-	if (site->chosen == PROBE_PLAN_REFUSED && !site->reasons[0])
+	if (!site->chosen && !site->reasons[0])
 		select_add_reason(site, plan_impossible(site->plan));
 	return NULL;
 }
@@ -258,7 +157,7 @@ static struct probe_error *read_found(const struct install *a, const struct plan
 }
 
 struct probe_error *install_plan_notes(struct module *module, const struct sdt_note *const *notes,
-	size_t count, const enum probe_plan *order, size_t order_count, struct plan *ret)
+	size_t count, const struct plan_order *order, struct plan *ret)
 {
 	/* It can be planned, but the jump would be one of ours: an emulator has mapped it. */
 	if (arch_of_machine(object_machine(module->object)) != arch_host())
@@ -266,14 +165,13 @@ struct probe_error *install_plan_notes(struct module *module, const struct sdt_n
 			"%s: it is code of another machine type than the process: its probes can "
 			"be listed, not enabled",
 			module->path);
-	return module->file ? file_plan_sites(module->file, notes, count, order, order_count, ret)
-			    : plan_sites(module->object, &module->notes, notes, count, order,
-				      order_count, ret);
+	return module->file ? file_plan_sites(module->file, notes, count, order, ret)
+			    : plan_sites(module->object, &module->notes, notes, count, order, ret);
 }
 
 /* Chooses plans for `count` unpatched sites of one module, by ascending address. */
 static struct probe_error *choose_all(struct install *a, struct claims *claims, const size_t *sites,
-	size_t count, struct plan_order order)
+	size_t count, const struct plan_order *order)
 {
 	struct selection *s = a->selection;
 	struct module *module = install_module(a, sites[0]);
@@ -286,7 +184,7 @@ static struct probe_error *choose_all(struct install *a, struct claims *claims, 
 	for (size_t i = 0; i < count && !error; i++)
 		notes[i] = s->sites[sites[i]].note;
 	if (!error)
-		error = install_plan_notes(module, notes, count, order.plans, order.count, plans);
+		error = install_plan_notes(module, notes, count, order, plans);
 	if (!error)
 		error = read_found(a, plans, sites, count, &found);
 	if (!error)
@@ -312,14 +210,12 @@ static struct probe_error *choose_all(struct install *a, struct claims *claims, 
 }
 
 /* May this plan still be possible where a better one, which the file allows, is not? */
-static bool may_go_last(const struct install *a, size_t site, enum probe_plan plan)
+static bool may_go_last(const struct install *a, size_t site, const struct plan_ops *plan)
 {
 	const struct select_site *s = &a->selection->sites[site];
-	const struct plan_move *move =
-		plan == PROBE_PLAN_BEFORE ? &s->plan->before : plan_move_of(s->plan, plan);
+	const struct plan_way *way = plan_way(s->plan, plan);
 
-	return s->chosen == PROBE_PLAN_REFUSED && s->plan->short_nop && !s->plan->ocaml &&
-	       !move->length && !move->cannot;
+	return !s->chosen && s->plan->short_nop && !s->plan->ocaml && !way->length && !way->cannot;
 }
 
 /*
@@ -327,21 +223,21 @@ static bool may_go_last(const struct install *a, size_t site, enum probe_plan pl
  * sites for which nothing else was possible in this process. `sites` is overwritten.
  */
 static struct probe_error *choose_last(struct install *a, struct claims *claims, size_t *sites,
-	size_t count, struct plan_order order)
+	size_t count, const struct plan_order *order)
 {
 	struct probe_error *error = NULL;
 
-	for (size_t i = 0; i < order.count && !error; i++) {
+	for (size_t i = 0; i < order->count && !error; i++) {
 		size_t again = 0;
-		enum probe_plan plan = order.plans[i];
+		struct plan_order only = {.plans = {order->plans[i]}, .count = 1};
 
-		if (plan != PROBE_PLAN_BEFORE && plan != PROBE_PLAN_TWIN && plan != PROBE_PLAN_PART)
+		if (!order->plans[i]->is_last)
 			continue;
 		for (size_t k = 0; k < count; k++)
-			if (may_go_last(a, sites[k], plan))
+			if (may_go_last(a, sites[k], order->plans[i]))
 				sites[again++] = sites[k];
 		if (again)
-			error = choose_all(a, claims, sites, again, (struct plan_order){&plan, 1});
+			error = choose_all(a, claims, sites, again, &only);
 		count = again;
 	}
 	return error;
@@ -352,7 +248,7 @@ static struct probe_error *plan_module(
 	struct install *a, struct claims *claims, size_t first, size_t end)
 {
 	struct selection *s = a->selection;
-	struct plan_order order = plan_order(a);
+	struct plan_order order = plan_order_of(a->request->plans, a->request->plan_count);
 	AUTO_FREE size_t *sites = calloc(end - first, sizeof(*sites));
 	struct module *module = install_module(a, a->order[first]);
 	struct probe_error *error = module_read_notes(module);
@@ -368,9 +264,9 @@ static struct probe_error *plan_module(
 	}
 	count = module->object ? count : 0;
 	if (!error && count)
-		error = choose_all(a, claims, sites, count, order);
+		error = choose_all(a, claims, sites, count, &order);
 	if (!error)
-		error = choose_last(a, claims, sites, count, order);
+		error = choose_last(a, claims, sites, count, &order);
 	for (size_t i = first; !error && i < end; i++) {
 		const struct install_site *as = &a->sites[a->order[i]];
 
@@ -408,7 +304,7 @@ static void look_up(struct install *a, size_t i, const enum site_state *states)
 	if (!known)
 		return;
 	a->sites[i].reg = *known;
-	site->chosen = known->plan;
+	site->chosen = plan_of(known->plan);
 	if (states[known - a->change->registry.sites] != SITE_PATCHED)
 		select_refuse(
 			site, "something else has overwritten its patch (see probectl status)");
@@ -482,7 +378,7 @@ static struct probe_error *refuse_shared_semaphores(const struct install *a)
 		struct select_site *site = &s->sites[i];
 		const struct select_probe *probe = &s->probes[site->probe];
 
-		if (!site->semaphore || !is_mapped_shared(a->change, site->semaphore))
+		if (!site->semaphore || !maps_is_shared(&a->change->maps, site->semaphore))
 			continue;
 		if (!site->pc)
 			return probe_error_new(PROBE_ERROR_REFUSED, "%s:%s: %s", probe->provider,
@@ -530,7 +426,7 @@ struct probe_error *install_plan(struct install *install)
 	if (!error)
 		error = refuse_shared_semaphores(install);
 	for (size_t i = 0; i < s->site_count; i++)
-		if (s->sites[i].chosen == PROBE_PLAN_REFUSED)
+		if (!s->sites[i].chosen)
 			install->sites[i].wanted = false;
 	mark_refused(install);
 	return error;
@@ -557,7 +453,7 @@ struct probe_error *install_refusals(const struct install *install, struct probe
 	size_t refused = 0;
 
 	for (size_t i = 0; i < s->site_count && !error; i++) {
-		if (!s->sites[i].pc || s->sites[i].chosen != PROBE_PLAN_REFUSED)
+		if (!s->sites[i].pc || s->sites[i].chosen)
 			continue;
 		first = refused++ ? first : &s->sites[i];
 		named = !named && s->probes[s->sites[i].probe].exact ? &s->sites[i] : named;

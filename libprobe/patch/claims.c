@@ -17,30 +17,12 @@ static struct claim claim_of(uint64_t patch, unsigned int length, unsigned int c
 	return (struct claim){patch, patch + (covers < length ? length : covers), patch + length};
 }
 
-struct claim claim_of_plan(
-	const struct arch *arch, const struct select_site *site, enum probe_plan plan)
+struct claim claim_of_plan(const struct select_site *site, const struct plan_ops *ops)
 {
-	unsigned int jump = arch->jump_length;
-	const struct plan_move *move;
+	const struct plan_way *way = plan_way(site->plan, ops);
 
-	switch (plan) {
-	case PROBE_PLAN_CALL:
-		return claim_of(site->pc + arch->toggle->offset, jump, jump);
-	case PROBE_PLAN_BEFORE:
-		return claim_of(
-			site->pc - site->plan->before.length, jump, site->plan->before.length);
-	case PROBE_PLAN_PUN:
-		return claim_of(site->pc, arch->pun_length, jump);
-	case PROBE_PLAN_LONG_NOP:
-		return claim_of(site->pc + site->plan->nop_offset, jump, jump);
-	case PROBE_PLAN_PART:
-		move = &site->plan->part;
-		return claim_of(site->pc + move->offset, move->jump,
-			move->length > jump ? move->length : jump);
-	default:
-		move = plan_move_of(site->plan, plan);
-		return claim_of(site->pc + move->offset, move->jump, move->length);
-	}
+	return claim_of(site->pc + (uint64_t)way->offset, way->jump,
+		way->length > way->relies ? way->length : way->relies);
 }
 
 struct claim claim_of_hop(const struct arch *arch, uint64_t hop)
@@ -100,16 +82,16 @@ bool claims_add_site(struct claims *claims, const struct arch *arch, const struc
 }
 
 bool claims_have_jump(
-	const struct claims *claims, const struct select_site *site, enum probe_plan plan)
+	const struct claims *claims, const struct select_site *site, const struct plan_ops *ops)
 {
-	return plan_is_shared(site->plan, plan) && plan == claims->shared_plan &&
-	       site->pc + plan_move_of(site->plan, plan)->offset == claims->shared;
+	return plan_is_shared(site->plan, ops) && ops == claims->shared_plan &&
+	       site->pc + (uint64_t)plan_way(site->plan, ops)->offset == claims->shared;
 }
 
 bool claims_take(const struct arch *arch, struct claims *claims, const struct select_site *site,
 	uint64_t hop)
 {
-	struct claim claim = claim_of_plan(arch, site, site->chosen);
+	struct claim claim = claim_of_plan(site, site->chosen);
 
 	if (claims_have_jump(claims, site, site->chosen))
 		return true;

@@ -44,13 +44,12 @@ static const struct select_site *selected(const struct commit_site *at)
 static struct edit *expect(const struct commit_site *at, struct edits *edits)
 {
 	const struct install_site *as = site_of(at);
+	const struct select_site *site = selected(at);
 
 	if (!as->is_new)
 		return edits_add(edits, as->reg.patch, as->reg.length);
-	return edits_add(edits,
-		as->reg.pc - plan_starts_before(selected(at)->plan, (enum probe_plan)as->reg.plan),
-		plan_needs(at->install->change->arch, selected(at)->plan,
-			(enum probe_plan)as->reg.plan));
+	return edits_add(edits, as->reg.pc - plan_starts_before(site->plan, site->chosen),
+		plan_needs(site->plan, site->chosen));
 }
 
 /* Are they? */
@@ -60,8 +59,8 @@ static bool is_expected(const struct commit_site *at, const uint8_t *found)
 
 	if (!as->is_new)
 		return memcmp(found, as->reg.patched, as->reg.length) == 0;
-	return plan_holds(at->install->change->arch, selected(at)->plan,
-		(enum probe_plan)as->reg.plan, found);
+	return plan_holds(
+		at->install->change->arch, selected(at)->plan, selected(at)->chosen, found);
 }
 
 /* Where a site's patch is written, or the jump that leads to its new stubs. */

@@ -14,26 +14,6 @@
 #include "libprobe/base/cleanup.h"
 #include "libprobe/patch/patch.h"
 
-const char *probe_plan_name(enum probe_plan plan)
-{
-	static const char *const names[PROBE_PLAN_COUNT] = {
-		[PROBE_PLAN_NONE] = "none",
-		[PROBE_PLAN_TOGGLE] = "toggle",
-		[PROBE_PLAN_LONG_NOP] = "nop",
-		[PROBE_PLAN_RESERVED] = "reserved",
-		[PROBE_PLAN_PUN] = "pun",
-		[PROBE_PLAN_REFUSED] = "refused",
-		[PROBE_PLAN_BEHIND] = "behind",
-		[PROBE_PLAN_BEFORE] = "before",
-		[PROBE_PLAN_HOP] = "hop",
-		[PROBE_PLAN_CALL] = "call",
-		[PROBE_PLAN_TWIN] = "twin",
-		[PROBE_PLAN_PART] = "part",
-	};
-
-	return (unsigned int)plan < PROBE_PLAN_COUNT ? names[plan] : "none";
-}
-
 /* ---- Arguments ---------------------------------------------------------------- */
 
 /* Sizes and signs are the same on every ISA; only the operands differ. */
@@ -166,11 +146,11 @@ static struct probe_error *make_plans(struct list_file *file)
 
 static void take_forecast(const struct forecast_site *found, struct probe_site_detail *ret)
 {
-	ret->plan = found->plan;
+	ret->plan = plan_id(found->plan);
 	ret->reason = found->reason;
 	ret->is_shared = found->is_shared;
 	ret->instead = found->instead;
-	ret->together = found->together;
+	ret->together = plan_id(found->together);
 	ret->together_reason = found->together_reason;
 }
 
@@ -217,7 +197,7 @@ static struct probe_error *detail_forecast(struct probe_list *list, const struct
 		return error;
 	found = forecast_find(forecast, site->pc + site->bias);
 	if (forecast->reason) {
-		ret->plan = PROBE_PLAN_REFUSED;
+		ret->plan = plan_id(NULL);
 		ret->reason = forecast->reason;
 	} else if (found) {
 		take_forecast(found, ret);
@@ -243,9 +223,7 @@ struct probe_error *probe_list_detail(struct probe_list *list, const struct prob
 	uint64_t start;
 	bool is_known;
 
-	*ret = (struct probe_site_detail){.plan = PROBE_PLAN_NONE,
-		.together = PROBE_PLAN_NONE,
-		.other_machine = other_machine(file->machine)};
+	*ret = (struct probe_site_detail){.other_machine = other_machine(file->machine)};
 	/* OCaml: a note without an address is only a semaphore. */
 	if (site->pc == 0)
 		return NULL;

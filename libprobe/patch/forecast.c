@@ -39,7 +39,7 @@ const struct forecast_site *forecast_find(const struct forecast *forecast, uint6
 static struct probe_error *add(const struct select_site *site, struct forecast *ret)
 {
 	struct forecast_site *to = &ret->sites[ret->count];
-	bool refused = site->chosen == PROBE_PLAN_REFUSED;
+	bool refused = !site->chosen;
 	char *why = NULL;
 
 	if (site->reasons[0]) {
@@ -165,7 +165,7 @@ struct probe_error *forecast_read(pid_t pid, struct forecast *ret)
 static uint64_t spare_of(
 	const struct arch *arch, const struct claims *claims, const struct select_site *site)
 {
-	if (claims_have_jump(claims, site, PROBE_PLAN_HOP))
+	if (claims_have_jump(claims, site, &plan_hop))
 		return claims->shared_hop;
 	for (size_t i = 0; i < site->plan->spare_count; i++)
 		if (!claims_meet(claims, claim_of_hop(arch, site->plan->spares[i])))
@@ -175,28 +175,27 @@ static uint64_t spare_of(
 
 /* Why a plan that the file allows is not possible beside those of other sites; NULL: it is. */
 static const char *conflict(const struct arch *arch, const struct claims *claims,
-	const struct select_site *site, enum probe_plan plan)
+	const struct select_site *site, const struct plan_ops *plan)
 {
-	if (plan == PROBE_PLAN_TOGGLE)
+	if (plan->is_switch)
 		return NULL;
-	if (!claims_have_jump(claims, site, plan) &&
-		claims_meet(claims, claim_of_plan(arch, site, plan)))
+	if (!claims_have_jump(claims, site, plan) && claims_meet(claims, claim_of_plan(site, plan)))
 		return claims_overlap;
-	return plan == PROBE_PLAN_HOP && !spare_of(arch, claims, site) ? claims_no_spare : NULL;
+	return plan == &plan_hop && !spare_of(arch, claims, site) ? claims_no_spare : NULL;
 }
 
 static void choose(const struct arch *arch, const struct claims *claims, struct select_site *site)
 {
 	select_refuse(site, NULL);
-	for (size_t i = 0; i < PLAN_DEFAULTS; i++) {
-		const enum probe_plan *asked = &plan_default_order[i];
+	for (size_t i = 0; i < PLAN_COUNT; i++) {
+		const struct plan_ops *plan = plan_table[i];
 		const char *reason;
 
-		if (plan_choose(site->plan, asked, 1, &reason) == PROBE_PLAN_REFUSED)
-			reason = plan_reason(site->plan, asked, 1);
-		else if (!(reason = conflict(arch, claims, site, *asked)))
-			site->chosen = *asked;
-		if (site->chosen != PROBE_PLAN_REFUSED)
+		if (!plan_is_possible(site->plan, plan))
+			reason = plan_reason(site->plan, plan);
+		else if (!(reason = conflict(arch, claims, site, plan)))
+			site->chosen = plan;
+		if (site->chosen)
 			return;
 		if (reason)
 			select_add_reason(site, reason);
@@ -223,8 +222,8 @@ static struct probe_error *choose_all(
 		if (i && sites[i - 1].pc == site->pc)
 			continue;
 		choose(arch, &claims, site);
-		hops = site->chosen == PROBE_PLAN_HOP;
-		if (site->chosen != PROBE_PLAN_REFUSED && site->chosen != PROBE_PLAN_TOGGLE &&
+		hops = site->chosen == &plan_hop;
+		if (site->chosen && !site->chosen->is_switch &&
 			!claims_take(arch, &claims, site, hops ? spare_of(arch, &claims, site) : 0))
 			error = probe_error_no_memory();
 	}
@@ -246,7 +245,7 @@ struct probe_error *forecast_file(
 	for (size_t i = 0; i < notes->count; i++)
 		if (notes->notes[i].pc)
 			asked[count++] = &notes->notes[i];
-	error = plan_sites(object, notes, asked, count, plan_default_order, PLAN_DEFAULTS, plans);
+	error = plan_sites(object, notes, asked, count, &plan_defaults, plans);
 	if (error)
 		return error;
 	for (size_t i = 0; i < count; i++)

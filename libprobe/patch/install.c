@@ -201,9 +201,9 @@ static void add_report(const struct install *install)
 		if (!install->sites[i].wanted)
 			continue;
 		report->sites++;
-		report->plans[s->sites[i].chosen]++;
+		report->plans[plan_id(s->sites[i].chosen)]++;
 	}
-	report->plans[PROBE_PLAN_REFUSED] = report->refusal_count;
+	report->plans[plan_id(NULL)] = report->refusal_count;
 	if (install->change->stop_ns > report->stop_ns)
 		report->stop_ns = install->change->stop_ns;
 }

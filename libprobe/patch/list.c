@@ -169,7 +169,6 @@ static void add_sites(struct probe_list *list, size_t file_index, int pid)
 			.semaphore = note->semaphore,
 			.pid = pid,
 			.bias = file->bias,
-			.plan = PROBE_PLAN_NONE,
 		};
 	}
 }

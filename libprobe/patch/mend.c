@@ -115,9 +115,10 @@ static void check(struct mending *m)
  */
 static uint64_t window_start(const struct mending *m, const struct reg_site *site)
 {
-	bool twin = site->plan == PROBE_PLAN_TWIN;
+	const struct plan_ops *plan = plan_of(site->plan);
 
-	return site->patch + 1 + (twin ? m->transaction.change->arch->site_nop : 0);
+	return site->patch + 1 +
+	       (plan && plan->is_double ? m->transaction.change->arch->site_nop : 0);
 }
 
 /* Would a thread continue between the bytes of a patch? */

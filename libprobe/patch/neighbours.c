@@ -37,7 +37,7 @@ static struct reg_site *find_neighbour(const struct install *a, uint64_t pc)
 }
 
 /* Does a site that another site's jump would also serve have a patch of its own? */
-static bool has_own_patch(const struct install *a, uint64_t pc, enum probe_plan plan)
+static bool has_own_patch(const struct install *a, uint64_t pc, const struct plan_ops *plan)
 {
 	const struct selection *s = a->selection;
 
@@ -45,8 +45,7 @@ static bool has_own_patch(const struct install *a, uint64_t pc, enum probe_plan 
 		return true;
 	for (size_t k = 0; k < a->order_count; k++)
 		if (s->sites[a->order[k]].pc == pc)
-			return s->sites[a->order[k]].chosen != plan &&
-			       s->sites[a->order[k]].chosen != PROBE_PLAN_REFUSED;
+			return s->sites[a->order[k]].chosen != plan && s->sites[a->order[k]].chosen;
 	return false;
 }
 
@@ -54,7 +53,7 @@ static bool has_own_patch(const struct install *a, uint64_t pc, enum probe_plan 
 static struct probe_error *add_neighbours(struct install *a, size_t i)
 {
 	const struct select_site *site = &a->selection->sites[i];
-	const struct plan_move *move = plan_move_of(site->plan, site->chosen);
+	const struct plan_way *move = plan_way(site->plan, site->chosen);
 	const struct module *module = install_module(a, i);
 	const struct reg_site *reg = &a->sites[i].reg;
 	size_t first = a->neighbour_count;
@@ -85,11 +84,11 @@ struct probe_error *neighbours_lead(
 
 /* Describes the jump, and where a short one leads to. */
 static struct probe_error *describe_jump(const struct install *a, const struct install_site *as,
-	enum probe_plan plan, uint64_t entry, struct reg_site *reg)
+	uint64_t entry, struct reg_site *reg)
 {
 	const struct arch *arch = a->change->arch;
 
-	if (plan != PROBE_PLAN_HOP)
+	if (!as->hop)
 		return arch->jump(reg->patch, entry, reg->patched) ? NULL : too_far(reg);
 	reg->hop = as->hop;
 	reg->length = arch->short_jump_length;
@@ -105,14 +104,14 @@ static struct probe_error *build_entries(struct install *a, size_t i, struct pie
 {
 	const struct arch *arch = a->change->arch;
 	const struct select_site *site = &a->selection->sites[i];
-	const struct plan_move *move = plan_move_of(site->plan, site->chosen);
+	const struct plan_way *move = plan_way(site->plan, site->chosen);
 	struct reg_site *reg = &a->sites[i].reg;
 	size_t first = a->neighbour_count, count;
 	const uint8_t *bytes;
 	uint64_t entry;
 	struct probe_error *error;
 
-	reg->patch = site->pc + move->offset;
+	reg->patch = site->pc + (uint64_t)move->offset;
 	error = add_neighbours(a, i);
 	if (error)
 		return error;
@@ -124,7 +123,7 @@ static struct probe_error *build_entries(struct install *a, size_t i, struct pie
 	p->used += count * ENTRY_BYTES;
 	error = build_tail(a, i, move, p);
 	if (!error)
-		error = describe_jump(a, &a->sites[i], site->chosen, entry, reg);
+		error = describe_jump(a, &a->sites[i], entry, reg);
 	for (size_t k = 0; k < count && !error; k++, entry += ENTRY_BYTES) {
 		struct reg_site *to = &a->neighbours[first + k];
 		uint64_t pc = to->pc;
@@ -156,14 +155,15 @@ struct probe_error *neighbours_describe(struct install *a, size_t i, struct piec
 	return error;
 }
 
-size_t neighbours_bytes(const struct select_site *site, uint64_t *patch_inout)
+size_t neighbours_bytes(const struct install *a, size_t i, uint64_t *patch_inout)
 {
-	const struct plan_move *move = plan_move_of(site->plan, site->chosen);
-	bool has_entries =
-		site->chosen == PROBE_PLAN_HOP || plan_is_shared(site->plan, site->chosen);
+	const struct select_site *site = &a->selection->sites[i];
+	const struct plan_way *move = plan_way(site->plan, site->chosen);
+	uint64_t patch = site->pc + (uint64_t)move->offset;
 
-	if (!has_entries || *patch_inout == site->pc + move->offset)
+	if ((!a->sites[i].hop && !plan_is_shared(site->plan, site->chosen)) ||
+		*patch_inout == patch)
 		return 0;
-	*patch_inout = site->pc + move->offset;
-	return ((size_t)move->lead + move->offset) * ENTRY_BYTES + ARCH_STUB_ALIGN;
+	*patch_inout = patch;
+	return ((size_t)move->lead + (size_t)move->offset) * ENTRY_BYTES + ARCH_STUB_ALIGN;
 }

@@ -72,12 +72,11 @@ struct claims {
 	size_t count;
 	/* Of the last site that shares its jump with its neighbours. */
 	uint64_t shared, shared_hop;
-	enum probe_plan shared_plan;
+	const struct plan_ops *shared_plan;
 };
 
 /* The bytes that a plan would write at a site. A patch of one byte relies on those after it. */
-struct claim claim_of_plan(
-	const struct arch *arch, const struct select_site *site, enum probe_plan plan);
+struct claim claim_of_plan(const struct select_site *site, const struct plan_ops *ops);
 /* The place to which a short jump leads. No thread continues there. */
 struct claim claim_of_hop(const struct arch *arch, uint64_t hop);
 
@@ -88,7 +87,7 @@ bool claims_add(struct claims *claims, struct claim claim);
 bool claims_add_site(struct claims *claims, const struct arch *arch, const struct reg_site *site);
 /* Is a plan's jump that of a neighbour before it? Sites are planned by ascending address. */
 bool claims_have_jump(
-	const struct claims *claims, const struct select_site *site, enum probe_plan plan);
+	const struct claims *claims, const struct select_site *site, const struct plan_ops *ops);
 /*
  * Takes the bytes of the plan that was chosen for a site, and those that its short jump leads to
  * (0: it has none); false without memory.
@@ -341,8 +340,8 @@ struct install_site {
 	struct reg_site reg;
 	uint64_t hop;			 /* that a short jump leads to; 0: none */
 	uint64_t write_start, write_end; /* the bytes that its plan may write */
-	uint64_t entry; /* that the jump of a pun, or into a long nop, leads to; 0: to the stub */
-	struct arch_twin twin; /* of PROBE_PLAN_TWIN; `first` is entry */
+	uint64_t entry; /* where the jump leads: a pun's page, code of ours; 0: to the first stub */
+	struct arch_twin twin; /* of two jumps; `first` is entry; else 0 */
 	uint64_t stub;
 	uint64_t head;	/* of a `first`: the stub that its jump leads to */
 	uint64_t link;	/* of a `first`: where another stub's jump to head is; 0: head is entered */
@@ -429,8 +428,8 @@ PROBE_MUST_CHECK struct probe_error *install_make_plans(struct selection *select
 
 /* plan_sites() for sites of one module, whose proofs may be known. */
 PROBE_MUST_CHECK struct probe_error *install_plan_notes(struct module *module,
-	const struct sdt_note *const *notes, size_t count, const enum probe_plan *order,
-	size_t order_count, struct plan *ret);
+	const struct sdt_note *const *notes, size_t count, const struct plan_order *order,
+	struct plan *ret);
 
 /* Plans every site of the selection; again, if it has been done. */
 PROBE_MUST_CHECK struct probe_error *install_plan(struct install *install);
@@ -549,13 +548,13 @@ void enable_forget(struct probe_report *report, const struct probe_report *befor
 /* The plan that enabling a site would choose: in a process, or as far as a file proves. */
 
 struct forecast_site {
-	uint64_t pc; /* run-time; of a file, link-time */
-	enum probe_plan plan;
-	bool is_shared; /* its jump is that of its neighbours, too */
-	char *reason;	/* where it would be refused, else NULL; owned */
-	char *instead;	/* why no plan is possible that is preferred to this one, or NULL; owned */
+	uint64_t pc;		     /* run-time; of a file, link-time */
+	const struct plan_ops *plan; /* NULL: it would be refused */
+	bool is_shared;		     /* its jump is that of its neighbours, too */
+	char *reason;		     /* where it would be refused, else NULL; owned */
+	char *instead; /* why no plan is possible that is preferred to this one, or NULL; owned */
 	/* What it gets if all sites of the file, or of the process, are enabled, and why. */
-	enum probe_plan together;
+	const struct plan_ops *together;
 	char *together_reason; /* NULL if that is the same plan; owned */
 };
 
@@ -629,8 +628,8 @@ PROBE_MUST_CHECK struct probe_error *inherited_remove(struct probe_target *targe
 
 /* plan_sites() for notes of a file whose notes have been read; results are cached in the file. */
 PROBE_MUST_CHECK struct probe_error *file_plan_sites(struct file *file,
-	const struct sdt_note *const *notes, size_t count, const enum probe_plan *order,
-	size_t order_count, struct plan *ret);
+	const struct sdt_note *const *notes, size_t count, const struct plan_order *order,
+	struct plan *ret);
 
 /* ---- Later ----------------------------------------------------------------------------------- */
 
@@ -736,13 +735,13 @@ void build_skip(const struct arch *arch, struct piece *p, size_t length);
  * be moved so far).
  */
 PROBE_MUST_CHECK struct probe_error *build_tail(
-	struct install *a, size_t i, const struct plan_move *move, struct piece *p);
+	struct install *a, size_t i, const struct plan_way *move, struct piece *p);
 
 /*
  * Bytes that the entries of a site and of its neighbours may take, at most. Ask in the order of the
  * sites: *patch_inout, first 0, is the jump whose entries were asked for last.
  */
-size_t neighbours_bytes(const struct select_site *site, uint64_t *patch_inout);
+size_t neighbours_bytes(const struct install *a, size_t i, uint64_t *patch_inout);
 
 /*
  * Describes how new site `i` is patched: alone of its neighbours, with entries for all of them,
@@ -763,7 +762,7 @@ PROBE_MUST_CHECK struct probe_error *neighbours_lead(
 
 /*
  * The memory that punned sites jump to: a page each, or a place in an arena of ours. And where
- * short jumps lead to: unused bytes of the program (libprobe/patch/spares.c).
+ * short jumps lead to: unused bytes of the program (libprobe/patch/plans/spares.c).
  */
 
 /*
@@ -771,6 +770,12 @@ PROBE_MUST_CHECK struct probe_error *neighbours_lead(
  * Returns NULL, or why not (static text).
  */
 const char *puns_take(struct install *install, struct arch_pun pun, uint64_t *entry_ret);
+
+/*
+ * The same for the jump at an offset from a site: `fixed` bytes of its distance stay as they are.
+ */
+const char *puns_take_at(
+	struct install *install, const struct select_site *site, size_t offset, unsigned int fixed);
 
 /* The same for a jump that can lead to each address of an extent. */
 const char *puns_take_part(struct install *install, struct arch_extent to, uint64_t *entry_ret);

@@ -33,7 +33,7 @@
  * form a nop with it (arch/x86/patch.c).
  *
  * If there is no room for the jump after the nop, there may be room for a short one, which
- * leads to bytes near by that are nobody's and hold the other jump (libprobe/patch/spares.c):
+ * leads to bytes near by that are nobody's and hold the other jump (libprobe/patch/plans/spares.c):
  *
  *	site:	nop
  *		short jump ---.	   over two bytes or more that can be moved
@@ -42,11 +42,11 @@
  *	spare:	jump <--------'	   in the padding between two functions
  *
  * Where there is not even that, two jumps may share bytes, or a jump may end in the code's own
- * bytes (libprobe/patch/tight.c).
+ * bytes (libprobe/patch/plans/tight.c).
  *
  * OCaml's own tools write the toggle after the nop at any moment. So its sites are traced by a jump
- * before the nop (libprobe/patch/before.c). If that is impossible, the toggle becomes a call of
- * ours: OCaml's tools do not touch what follows their byte.
+ * before the nop (libprobe/patch/plans/before.c). If that is impossible, the toggle becomes a call
+ *of ours: OCaml's tools do not touch what follows their byte.
  */
 #include <elf.h>
 #include <stdlib.h>
@@ -60,9 +60,17 @@ enum { PAGE = 4096 };	   /* the smallest of any kernel; a module is not moved wi
 enum { LOWEST = 0x10000 }; /* vm.mmap_min_addr is at most this */
 _Static_assert(PLAN_NOPS_MAX + ARCH_INSN_MAX < PLAN_BYTES, "what is moved has to fit as well");
 
-const enum probe_plan plan_default_order[PLAN_DEFAULTS] = {PROBE_PLAN_TOGGLE, PROBE_PLAN_BEHIND,
-	PROBE_PLAN_HOP, PROBE_PLAN_PUN, PROBE_PLAN_LONG_NOP, PROBE_PLAN_BEFORE, PROBE_PLAN_TWIN,
-	PROBE_PLAN_PART, PROBE_PLAN_CALL};
+const struct plan_ops *const plan_table[PLAN_COUNT] = {&plan_toggle, &plan_behind, &plan_hop,
+	&plan_pun, &plan_nop, &plan_before, &plan_twin, &plan_part, &plan_call};
+
+const struct plan_order plan_defaults = {
+	.plans = {&plan_toggle, &plan_behind, &plan_hop, &plan_pun, &plan_nop, &plan_before,
+		&plan_twin, &plan_part, &plan_call},
+	.count = PLAN_COUNT,
+};
+
+/* Of sites that older versions patched: they can be switched and undone, no new ones are made. */
+static const struct plan_ops plan_reserved = {.id = PROBE_PLAN_RESERVED, .name = "reserved"};
 
 const char plan_entry_provider[] = "probectl";
 
@@ -76,13 +84,12 @@ const char plan_crosses[] = "the jump would cross a page, and could not be writt
 const char plan_no_decoder[] =
 	"libcapstone.so.4 cannot be loaded: is it installed, and is there enough memory?";
 
-static const char no_spare[] =
-	"no five unused bytes are within reach of a short jump after the nop";
-
 static const char no_nop[] = "the bytes there are not the nop that the note promises";
 
 const char plan_in_distance[] = "the nop of another site, where other tools put breakpoints, "
 				"would be part of the jump's distance";
+
+const char plan_code_ends[] = "the code ends after the nop";
 
 const char plan_leads_nowhere[] =
 	"the address that its bytes would jump to is in the file itself, or below all memory";
@@ -95,6 +102,67 @@ bool plan_is_ocaml(const char *provider)
 		if (strcmp(provider, providers[i]) == 0)
 			return true;
 	return false;
+}
+
+/* ---- The table ------------------------------------------------------------------------- */
+
+const struct plan_ops *plan_of(unsigned int id)
+{
+	for (size_t i = 0; i < PLAN_COUNT; i++)
+		if (plan_table[i]->id == id)
+			return plan_table[i];
+	return id == plan_reserved.id ? &plan_reserved : NULL;
+}
+
+enum probe_plan plan_id(const struct plan_ops *ops)
+{
+	return ops ? ops->id : PROBE_PLAN_REFUSED;
+}
+
+const char *probe_plan_name(enum probe_plan plan)
+{
+	const struct plan_ops *ops = plan_of(plan);
+
+	return ops ? ops->name : plan == PROBE_PLAN_REFUSED ? "refused" : "none";
+}
+
+enum probe_plan probe_plan_named(const char *name, size_t length)
+{
+	for (size_t i = 0; i < PLAN_COUNT; i++)
+		if (strlen(plan_table[i]->name) == length &&
+			memcmp(plan_table[i]->name, name, length) == 0)
+			return plan_table[i]->id;
+	return PROBE_PLAN_NONE;
+}
+
+bool plan_is_asked(const struct plan_order *order, const struct plan_ops *ops)
+{
+	for (size_t i = 0; i < order->count; i++)
+		if (order->plans[i] == ops)
+			return true;
+	return false;
+}
+
+struct plan_order plan_order_of(const enum probe_plan *plans, size_t count)
+{
+	struct plan_order order = {.count = 0};
+
+	if (!plans)
+		return plan_defaults;
+	for (size_t i = 0; i < count; i++) {
+		const struct plan_ops *ops = plan_of(plans[i]);
+
+		if (ops && ops->way && !plan_is_asked(&order, ops))
+			order.plans[order.count++] = ops;
+	}
+	return order;
+}
+
+const struct plan_way *plan_way(const struct plan *plan, const struct plan_ops *ops)
+{
+	static const struct plan_way none = {0};
+
+	return ops->way ? (const struct plan_way *)((const char *)plan + ops->way) : &none;
 }
 
 /* ---- What the bytes say -------------------------------------------------------------- */
@@ -174,7 +242,7 @@ static void plan_entry(const struct arch *arch, struct plan *plan)
 	struct arch_insn insn;
 
 	if (arch->can_decode && !arch->can_decode())
-		return; /* said by plan_moves() */
+		return; /* said by plan_prove() */
 	if (!arch->decode(plan->bytes, plan->byte_count, plan->pc, &insn))
 		plan->behind.cannot = "the first instruction cannot be decoded";
 	else if (insn.flow == ARCH_FLOW_NONE && insn.length < arch->jump_length)
@@ -184,115 +252,50 @@ static void plan_entry(const struct arch *arch, struct plan *plan)
 		plan->behind.cannot = "the first instruction may jump elsewhere and come back";
 }
 
-/* Does OCaml's toggle, on or off, follow a nop of this length? */
-static bool has_toggle(const struct arch_toggle *toggle, const struct plan *plan, size_t first)
-{
-	uint8_t byte = toggle ? plan->bytes[toggle->offset] : 0;
-
-	return toggle && first == toggle->offset &&
-	       plan->byte_count >= (size_t)toggle->offset + toggle->covers &&
-	       (byte == toggle->off || byte == toggle->on);
-}
-
-/* A pun leaves no choice. */
-static bool may_pun(const struct object *object, const struct arch *arch, const struct plan *plan)
-{
-	unsigned int fixed = arch->jump_length - arch->pun_length;
-	struct arch_extent to = {.size = 1};
-
-	if (plan->byte_count < arch->jump_length)
-		return true; /* said where it is taken */
-	to.start = arch->pun(plan->bytes, plan->pc, fixed).first;
-	return plan_can_lead(object, to);
-}
-
 /* What the bytes of a site say by themselves. */
-static void plan_bytes(const struct object *object, const struct arch *arch,
-	const struct rows *rows, bool ocaml, struct plan *plan)
+static void plan_bytes(const struct planning *p, struct plan *plan)
 {
+	const struct arch *arch = p->arch;
 	size_t first = nop_at(arch, plan, 0), second = first ? nop_at(arch, plan, first) : 0;
 
 	plan->short_nop = is_short_nop(arch, first);
-	if (arch->pun_length && rows_have_site(rows, plan->pc + arch->pun_length,
-					arch->jump_length - (size_t)arch->pun_length))
-		plan->pun_cannot = plan_in_distance;
-	else if (arch->pun_length && !may_pun(object, arch, plan))
-		plan->pun_cannot = plan_leads_nowhere;
-	plan->behind.offset = (uint8_t)nops_length(arch, rows, plan, &plan->is_followed);
-	if (first >= arch->jump_length) {
-		plan->nop_length = first;
-	} else if (plan->short_nop && second >= arch->jump_length) {
-		plan->nop_offset = first;
-		plan->nop_length = second;
-	}
-	if (plan->nop_length && arch->nop_fixed)
-		plan->nop_fixed = arch->nop_fixed(
-			plan->bytes + plan->nop_offset, plan->nop_length, plan->nop_offset == 0);
-	plan->ocaml = ocaml && has_toggle(arch->toggle, plan, first);
-	if (plan->ocaml) /* what follows the toggle does not matter */
-		plan->byte_count = (size_t)arch->toggle->offset + arch->toggle->covers;
+	plan->behind.offset = (int16_t)nops_length(arch, p->rows, plan, &plan->is_followed);
+	if (first >= arch->jump_length)
+		plan->nop = (struct plan_way){.relies = (uint8_t)first};
+	else if (plan->short_nop && second >= arch->jump_length)
+		plan->nop = (struct plan_way){.offset = (int16_t)first, .relies = (uint8_t)second};
 	if (!first)
 		plan->behind.cannot = no_nop;
+	for (size_t i = 0; i < PLAN_COUNT; i++)
+		if (plan_table[i]->look)
+			plan_table[i]->look(p, plan);
 }
 
 /* ---- Planning -------------------------------------------------------------------------- */
 
-bool plan_is_asked(const enum probe_plan *order, size_t count, enum probe_plan plan)
-{
-	for (size_t i = 0; i < count; i++)
-		if (order[i] == plan)
-			return true;
-	return false;
-}
-
 /* What the file has at a note's site. */
-static struct plan read_plan(struct object *object, const struct arch *arch,
-	const struct rows *rows, const struct sdt_note *note)
+static struct plan read_plan(const struct planning *p, const struct sdt_note *note)
 {
-	const struct object_segment *segment = object_segment_of(object, note->pc);
-	struct plan plan = {.pc = note->pc};
+	const struct object_segment *segment = object_segment_of(p->object, note->pc);
+	struct plan plan = {.pc = note->pc, .ocaml = plan_is_ocaml(note->provider)};
 
-	plan.behind.jump = arch->jump_length;
-	plan.hop.jump = arch->short_jump_length;
+	plan.behind.jump = p->arch->jump_length;
+	plan.hop.jump = p->arch->short_jump_length;
 	if (!segment || !segment->executable)
 		return plan;
-	plan.byte_count = object_read(object, plan.pc, plan.bytes, PLAN_BYTES);
+	plan.byte_count = object_read(p->object, plan.pc, plan.bytes, PLAN_BYTES);
 	if (note->provider == plan_entry_provider)
-		plan_entry(arch, &plan);
+		plan_entry(p->arch, &plan);
 	else
-		plan_bytes(object, arch, rows, plan_is_ocaml(note->provider), &plan);
+		plan_bytes(p, &plan);
 	return plan;
 }
-
-/* A site that may share the jump of another one, after it; to be proved. */
-struct neighbour {
-	struct plan plan;
-	size_t of; /* index of the other's plan */
-};
-
-struct neighbours {
-	struct neighbour *items;
-	size_t count;
-};
-
-/* What is planned at once. */
-struct planning {
-	struct object *object;
-	const struct arch *arch;
-	const struct sdt_notes *all;
-	struct plan *plans;
-	size_t count;
-	const struct rows *rows;
-	struct neighbours neighbours;
-	struct proof *proofs; /* room for all that are asked together */
-};
 
 /* Adds those of a plan, but for the others of its row; false without memory. */
 static bool find_neighbours(struct planning *p, size_t of)
 {
 	const struct plan *plan = &p->plans[of];
 	uint64_t patch = plan->pc + plan->behind.offset;
-	struct neighbours *neighbours = &p->neighbours;
 	uint64_t reach = plan->pc < PLAN_NOPS_MAX ? plan->pc : PLAN_NOPS_MAX - 1;
 	size_t i = rows_first(p->rows, plan->pc - reach), end = rows_first(p->rows, plan->pc);
 
@@ -302,46 +305,48 @@ static bool find_neighbours(struct planning *p, size_t of)
 
 		if (rows_have_next(p->rows, note->pc))
 			continue;
-		before = read_plan(p->object, p->arch, p->rows, note);
+		before = read_plan(p, note);
 		if (before.behind.cannot || before.pc + before.behind.offset != patch)
 			continue;
-		if (!ARRAY_ROOM(neighbours->items, neighbours->count))
+		if (!ARRAY_ROOM(p->neighbours, p->neighbour_count))
 			return false;
-		neighbours->items[neighbours->count++] = (struct neighbour){before, of};
+		p->neighbours[p->neighbour_count++] = (struct neighbour){before, of};
 	}
 	return true;
 }
 
 /* What enters after a site enters after all those before it, too. */
-static void take_lead(const struct plan *before, const struct plan_move *move,
-	const struct plan *plan, struct plan_move *ret)
+static void take_lead(const struct plan *before, const struct plan_way *move,
+	const struct plan *plan, struct plan_way *ret)
 {
 	if (move->length && plan->pc - before->pc > ret->lead)
 		ret->lead = (uint16_t)(plan->pc - before->pc);
 }
 
-static void take_neighbours(const struct neighbours *neighbours, struct plan *plans)
+static void take_neighbours(const struct planning *p)
 {
-	for (size_t i = 0; i < neighbours->count; i++) {
-		const struct plan *before = &neighbours->items[i].plan;
-		struct plan *plan = &plans[neighbours->items[i].of];
+	for (size_t i = 0; i < p->neighbour_count; i++) {
+		const struct plan *before = &p->neighbours[i].plan;
+		struct plan *plan = &p->plans[p->neighbours[i].of];
 
 		take_lead(before, &before->behind, plan, &plan->behind);
 		take_lead(before, &before->hop, plan, &plan->hop);
 	}
 }
 
-static struct proof ask(const struct plan *plan, struct plan_move *move)
+void plan_ask(struct planning *p, const struct plan *plan, struct plan_way *way)
 {
-	return (struct proof){.plan = plan,
-		.move = move,
-		.window = (uint8_t)(move->offset + move->jump),
-		.need = move->jump};
+	p->proofs[p->proof_count++] = (struct proof){.plan = plan,
+		.move = way,
+		.window = (uint8_t)(way->offset + way->jump),
+		.need = way->jump};
 }
 
-/* Proves the first `count` of them. */
-static struct probe_error *prove_moves(const struct planning *p, size_t count)
+struct probe_error *plan_prove(struct planning *p)
 {
+	size_t count = p->proof_count;
+
+	p->proof_count = 0;
 	if (!count)
 		return NULL;
 	if (p->arch->can_decode && !p->arch->can_decode())
@@ -349,121 +354,82 @@ static struct probe_error *prove_moves(const struct planning *p, size_t count)
 	return prove(p->object, p->arch, p->all, p->proofs, count);
 }
 
-/* Proves which instructions after the nops can be moved. */
-static struct probe_error *plan_moves(const struct planning *p)
+bool plan_fits(const struct plan *plan, const struct plan_way *way)
 {
-	size_t asked = 0;
+	uint64_t patch = plan->pc + (uint64_t)way->offset;
 
-	for (size_t i = 0; i < p->neighbours.count; i++)
-		p->proofs[asked++] =
-			ask(&p->neighbours.items[i].plan, &p->neighbours.items[i].plan.behind);
-	for (size_t i = 0; i < p->count; i++) {
-		struct plan *plan = &p->plans[i];
-
-		if (plan->byte_count && !plan->ocaml && !plan->behind.cannot)
-			p->proofs[asked++] = ask(plan, &plan->behind);
-	}
-	return prove_moves(p, asked);
+	return way->length && patch / PAGE == (patch + way->jump - 1) / PAGE;
 }
 
-/* Can instructions be moved, and a jump be written there, wherever the object is mapped? */
-static bool fits(const struct plan *plan, const struct plan_move *move)
+bool plan_is_wanting(const struct planning *p, const struct plan *plan)
 {
-	uint64_t patch = plan->pc + move->offset;
+	const char *reason;
 
-	return move->length && patch / PAGE == (patch + move->jump - 1) / PAGE;
+	return plan->short_nop && !plan_choose(plan, p->order, &reason);
 }
 
-/* Hops, if the jump after the nop is not possible; at a function's entry other plans are used. */
-static struct probe_error *plan_hops(const struct planning *p)
+/* Examines the plans that are asked for, the last ones or the others. */
+static struct probe_error *examine(struct planning *p, bool last)
 {
-	struct probe_error *error;
-	size_t asked = 0;
+	struct probe_error *error = NULL;
 
-	for (size_t i = 0; i < p->count; i++) {
-		struct plan *plan = &p->plans[i];
-
-		plan->hop.offset = plan->behind.offset;
-		if (plan->byte_count && !plan->ocaml && plan->hop.offset &&
-			nop_at(p->arch, plan, 0) && !fits(plan, &plan->behind))
-			p->proofs[asked++] = ask(plan, &plan->hop);
-	}
-	for (size_t i = 0; i < p->neighbours.count; i++) {
-		struct plan *before = &p->neighbours.items[i].plan;
-		const struct plan *after = &p->plans[p->neighbours.items[i].of];
-
-		before->hop.offset = before->behind.offset;
-		if (!fits(after, &after->behind))
-			p->proofs[asked++] = ask(before, &before->hop);
-	}
-	error = prove_moves(p, asked);
-	if (!error)
-		error = prove_spares(p->object, p->arch, p->all, p->rows, p->plans, p->count);
-	for (size_t i = 0; i < p->count; i++)
-		if (p->plans[i].hop.length && !p->plans[i].spare_count)
-			p->plans[i].hop.cannot = no_spare;
+	for (size_t i = 0; i < p->order->count && !error; i++)
+		if (p->order->plans[i]->examine && p->order->plans[i]->is_last == last)
+			error = p->order->plans[i]->examine(p);
 	return error;
 }
 
-/* All that is asked for, of sites that do not share a row. */
-static struct probe_error *plan_all(
-	struct planning *p, const enum probe_plan *order, size_t order_count)
+/* Plans the sites that the rows leave. */
+static struct probe_error *plan_all(struct planning *p)
 {
-	bool hop = p->arch->short_jump_length && plan_is_asked(order, order_count, PROBE_PLAN_HOP);
-	struct probe_error *error = NULL;
+	struct probe_error *error;
 
 	for (size_t i = 0; i < p->count; i++) {
 		const struct sdt_note *note = p->rows->notes[i];
 		struct plan *plan = &p->plans[i];
 
-		*plan = read_plan(p->object, p->arch, p->rows, note);
+		*plan = read_plan(p, note);
 		if (plan->byte_count && !plan->ocaml && !plan->behind.cannot &&
 			note->provider != plan_entry_provider && !find_neighbours(p, i))
 			return probe_error_no_memory();
 	}
-
-	p->proofs = calloc(p->count + p->neighbours.count + 1, sizeof(*p->proofs));
+	p->proofs = calloc(p->count + p->neighbour_count + 1, sizeof(*p->proofs));
 	if (!p->proofs)
 		return probe_error_no_memory();
-	if (plan_is_asked(order, order_count, PROBE_PLAN_BEHIND))
-		error = plan_moves(p);
-	if (!error && hop)
-		error = plan_hops(p);
+	error = examine(p, false);
 	if (!error)
-		take_neighbours(&p->neighbours, p->plans);
+		take_neighbours(p);
+	free(p->proofs);
+	free(p->neighbours);
 	return error;
 }
 
 /* Plans the sites that the rows leave, and from these all that were asked for. */
 static struct probe_error *plan_rows(struct planning *p, struct rows *rows,
-	const struct sdt_note *const *notes, size_t count, const enum probe_plan *order,
-	size_t order_count, struct plan *ret)
+	const struct sdt_note *const *notes, size_t count, struct plan *ret)
 {
 	AUTO_FREE struct plan *plans = calloc(rows->note_count + 1, sizeof(*plans));
 	struct probe_error *error = plans ? NULL : probe_error_no_memory();
 
-	p->rows = rows;
 	p->plans = plans;
 	p->count = rows->note_count;
 	if (!error)
-		error = plan_all(p, order, order_count);
-	if (!error && (plan_is_asked(order, order_count, PROBE_PLAN_BEHIND) ||
-			      plan_is_asked(order, order_count, PROBE_PLAN_HOP)))
+		error = plan_all(p);
+	if (!error && (plan_is_asked(p->order, &plan_behind) || plan_is_asked(p->order, &plan_hop)))
 		error = rows_prove(rows, p->object, p->arch, p->all);
 	for (size_t i = 0; i < count && !error; i++)
 		ret[i] = rows_plan(rows, plans, notes[i], i);
-	free(p->proofs);
-	free(p->neighbours.items);
 	return error;
 }
 
 struct probe_error *plan_sites(struct object *object, const struct sdt_notes *all,
-	const struct sdt_note *const *notes, size_t count, const enum probe_plan *order,
-	size_t order_count, struct plan *ret)
+	const struct sdt_note *const *notes, size_t count, const struct plan_order *order,
+	struct plan *ret)
 {
 	const struct arch *arch = arch_of_machine(object_machine(object));
-	struct planning p = {.object = object, .arch = arch, .all = all};
 	struct rows rows = {0};
+	struct planning p = {
+		.object = object, .arch = arch, .all = all, .rows = &rows, .order = order};
 	struct probe_error *error;
 
 	if (!arch || !arch->scan || !object_is_64bit(object))
@@ -472,149 +438,107 @@ struct probe_error *plan_sites(struct object *object, const struct sdt_notes *al
 			object_path(object));
 	error = rows_init(object, arch, all, notes, count, &rows);
 	if (!error)
-		error = plan_rows(&p, &rows, notes, count, order, order_count, ret);
-	if (!error && plan_is_asked(order, order_count, PROBE_PLAN_BEFORE))
-		error = before_plan(object, arch, all, order, order_count, ret, count);
+		error = plan_rows(&p, &rows, notes, count, ret);
+	p.plans = ret;
+	p.count = count;
 	if (!error)
-		error = tight_plan(object, arch, all, &rows, order, order_count, ret, count);
+		error = examine(&p, true);
 	rows_deinit(&rows);
 	return error;
 }
 
-size_t plan_code(const struct plan *plan, size_t offset, const uint8_t **ret)
+size_t plan_code(const struct plan *plan, int offset, const uint8_t **ret)
 {
-	size_t at = offset - plan->row;
+	size_t at = (size_t)offset - plan->row;
 
+	if (offset < 0) {
+		*ret = plan->before_bytes + (plan->before.length + offset);
+		return (size_t)-offset;
+	}
 	if (at > plan->byte_count)
 		at = plan->byte_count;
 	*ret = plan->bytes + at;
 	return plan->byte_count - at;
 }
 
-const struct plan_move *plan_move_of(const struct plan *plan, enum probe_plan chosen)
+bool plan_is_shared(const struct plan *plan, const struct plan_ops *ops)
 {
-	return chosen == PROBE_PLAN_BEHIND ? &plan->behind
-	       : chosen == PROBE_PLAN_HOP  ? &plan->hop
-	       : chosen == PROBE_PLAN_TWIN ? &plan->twin
-	       : chosen == PROBE_PLAN_PART ? &plan->part
-					   : NULL;
+	return ops && ops->follows_nops && (plan->is_followed || plan_way(plan, ops)->lead);
 }
 
-bool plan_is_shared(const struct plan *plan, enum probe_plan chosen)
+/* How many bytes a way replaces or relies on. */
+static size_t covers(const struct plan_way *way)
 {
-	return (chosen == PROBE_PLAN_BEHIND || chosen == PROBE_PLAN_HOP) &&
-	       (plan->is_followed || plan_move_of(plan, chosen)->lead);
+	return way->length > way->relies ? way->length : way->relies;
 }
 
-static bool is_possible(const struct plan *plan, enum probe_plan asked)
+static bool crosses(const struct plan *plan, const struct plan_way *way)
 {
-	switch (asked) {
-	case PROBE_PLAN_TOGGLE:
-	case PROBE_PLAN_CALL:
-		return plan->ocaml;
-	case PROBE_PLAN_BEHIND:
-		return fits(plan, &plan->behind);
-	case PROBE_PLAN_LONG_NOP:
-		return plan->nop_length > 0;
-	case PROBE_PLAN_BEFORE:
-		return plan->before.length > 0;
-	case PROBE_PLAN_TWIN:
-		return plan->twin.length > 0;
-	case PROBE_PLAN_PART:
-		return plan->part.length > 0;
-	case PROBE_PLAN_HOP:
-		return fits(plan, &plan->hop) && plan->spare_count > 0;
-	case PROBE_PLAN_PUN: /* the kernel may write the long nop that it would jump by */
-		return plan->short_nop && !plan->nop_length && !plan->ocaml && !plan->pun_cannot;
-	case PROBE_PLAN_NONE:
-	case PROBE_PLAN_RESERVED:
-	case PROBE_PLAN_REFUSED:
-		break;
-	}
-	return false;
+	uint64_t patch = plan->pc + (uint64_t)way->offset;
+
+	return covers(way) && patch / PAGE != (patch + way->jump - 1) / PAGE;
 }
 
-const char *plan_reason(const struct plan *plan, const enum probe_plan *order, size_t count)
+bool plan_is_possible(const struct plan *plan, const struct plan_ops *ops)
 {
-	const char *reason = plan->byte_count ? NULL : "its address is not in the code of the file";
+	const struct plan_way *way = plan_way(plan, ops);
 
-	for (size_t i = 0; i < count && !reason; i++) {
-		const struct plan_move *move = plan_move_of(plan, order[i]);
+	return covers(way) && !way->cannot && !crosses(plan, way);
+}
 
-		reason = order[i] == PROBE_PLAN_BEHIND	 ? plan->behind.cannot
-			 : order[i] == PROBE_PLAN_BEFORE ? plan->before.cannot
-			 : order[i] == PROBE_PLAN_HOP	 ? plan->hop.cannot
-			 : order[i] == PROBE_PLAN_PUN	 ? plan->pun_cannot
-			 : order[i] == PROBE_PLAN_TWIN	 ? plan->twin.cannot
-			 : order[i] == PROBE_PLAN_PART	 ? plan->part.cannot
-							 : NULL;
-		if (!reason && move && move->length && !fits(plan, move))
-			reason = plan_crosses;
-	}
-	return reason;
+const char *plan_reason(const struct plan *plan, const struct plan_ops *ops)
+{
+	const struct plan_way *way = plan_way(plan, ops);
+
+	return !plan->byte_count    ? "its address is not in the code of the file"
+	       : way->cannot	    ? way->cannot
+	       : crosses(plan, way) ? plan_crosses
+				    : NULL;
 }
 
 const char *plan_impossible(const struct plan *plan)
 {
-	return plan->nop_length && !plan->nop_offset ? no_short_nop : none_possible;
+	return plan->nop.relies && !plan->nop.offset ? no_short_nop : none_possible;
 }
 
-enum probe_plan plan_choose(const struct plan *plan, const enum probe_plan *order, size_t count,
-	const char **reason_ret)
+const struct plan_ops *plan_choose(
+	const struct plan *plan, const struct plan_order *order, const char **reason_ret)
 {
 	*reason_ret = NULL;
-	for (size_t i = 0; i < count; i++)
-		if (is_possible(plan, order[i]))
-			return order[i];
-	*reason_ret = plan_reason(plan, order, count);
+	for (size_t i = 0; i < order->count; i++)
+		if (plan_is_possible(plan, order->plans[i]))
+			return order->plans[i];
+	for (size_t i = 0; i < order->count && !*reason_ret; i++)
+		*reason_ret = plan_reason(plan, order->plans[i]);
 	if (!*reason_ret)
 		*reason_ret = plan_impossible(plan);
-	return PROBE_PLAN_REFUSED;
+	return NULL;
 }
 
 /* ---- What is there now ------------------------------------------------------------------ */
 
-size_t plan_starts_before(const struct plan *plan, enum probe_plan chosen)
+size_t plan_starts_before(const struct plan *plan, const struct plan_ops *ops)
 {
-	return chosen == PROBE_PLAN_BEFORE ? plan->before.length : 0;
+	const struct plan_way *way = plan_way(plan, ops);
+
+	return way->offset < 0 ? (size_t)-way->offset : 0;
 }
 
-static size_t plan_covers_part(const struct arch *arch, const struct plan *plan)
+size_t plan_needs(const struct plan *plan, const struct plan_ops *ops)
 {
-	return plan->part.length > arch->jump_length ? plan->part.length : arch->jump_length;
-}
+	const struct plan_way *way = plan_way(plan, ops);
+	size_t needed = covers(way) + (way->offset < 0 ? 0 : (size_t)way->offset);
 
-size_t plan_needs(const struct arch *arch, const struct plan *plan, enum probe_plan chosen)
-{
-	size_t needed;
-
-	switch (chosen) {
-	case PROBE_PLAN_BEFORE:
-		return plan->before.length;
-	case PROBE_PLAN_BEHIND:
-	case PROBE_PLAN_HOP:
-	case PROBE_PLAN_TWIN:
-		needed = plan_move_of(plan, chosen)->offset + plan_move_of(plan, chosen)->length;
-		break;
-	case PROBE_PLAN_PART:
-		needed = plan->part.offset + plan_covers_part(arch, plan);
-		break;
-	case PROBE_PLAN_LONG_NOP:
-		needed = plan->nop_offset + plan->nop_length;
-		break;
-	default: /* the nop, and what the pun or the toggle gives a new meaning */
-		needed = plan->ocaml ? arch->toggle->offset + arch->toggle->covers
-				     : arch->jump_length;
-		break;
-	}
-	return needed < plan->row + plan->byte_count ? needed : plan->row + plan->byte_count;
+	return way->offset < 0 || needed < plan->row + plan->byte_count
+		       ? needed
+		       : plan->row + plan->byte_count;
 }
 
 /*
- * Are the bytes that stay before a jump as they should be? Each instruction may have a breakpoint,
- * which hides its first byte; a long nop may be anything, as the kernel writes it.
+ * Each instruction may have a breakpoint, which hides its first byte; a long nop may be anything,
+ * as the kernel writes it.
  */
-static bool staying_holds(
+bool plan_stays(
 	const struct arch *arch, const struct plan *plan, size_t offset, const uint8_t *found)
 {
 	for (size_t at = 0, length; at < offset; at += length) {
@@ -640,32 +564,20 @@ static bool row_holds(const struct arch *arch, const struct plan *plan, const ui
 	return true;
 }
 
-bool plan_holds_toggle(
-	const struct arch_toggle *toggle, const struct plan *plan, const uint8_t *found)
-{
-	return (found[0] == toggle->on || found[0] == toggle->off) &&
-	       memcmp(found + 1, plan->bytes + toggle->offset + 1, toggle->covers - 1U) == 0;
-}
-
-bool plan_holds(const struct arch *arch, const struct plan *plan, enum probe_plan chosen,
+bool plan_holds(const struct arch *arch, const struct plan *plan, const struct plan_ops *ops,
 	const uint8_t *found)
 {
-	size_t stays = 0, needed = plan_needs(arch, plan, chosen);
+	const struct plan_way *way = plan_way(plan, ops);
+	size_t needed = plan_needs(plan, ops), stays = way->offset ? way->offset - plan->row : 0;
 
-	if (chosen == PROBE_PLAN_BEFORE)
+	if (ops->holds)
+		return ops->holds(arch, plan, found);
+	if (way->offset < 0)
 		return memcmp(found, plan->before_bytes, needed) == 0;
-	if (chosen == PROBE_PLAN_CALL)
-		return staying_holds(arch, plan, arch->toggle->offset, found) &&
-		       plan_holds_toggle(arch->toggle, plan, found + arch->toggle->offset);
-	if (chosen == PROBE_PLAN_BEHIND || chosen == PROBE_PLAN_HOP || chosen == PROBE_PLAN_PART)
-		stays = plan_move_of(plan, chosen)->offset;
-	else if (chosen == PROBE_PLAN_LONG_NOP)
-		stays = plan->nop_offset;
 	if (needed < plan->row || !row_holds(arch, plan, found))
 		return false;
 	found += plan->row;
 	needed -= plan->row;
-	stays -= stays ? plan->row : 0;
-	return stays <= needed && staying_holds(arch, plan, stays, found) &&
+	return stays <= needed && plan_stays(arch, plan, stays, found) &&
 	       memcmp(found + stays, plan->bytes + stays, needed - stays) == 0;
 }

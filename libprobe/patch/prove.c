@@ -456,7 +456,7 @@ static bool has_another_site(const struct word_search *s, uint64_t start, uint64
 static uint64_t find_inside(
 	const struct word_search *s, const struct proof *proof, const struct arch_moved *moved)
 {
-	const struct plan_move *move = proof->move;
+	const struct plan_way *move = proof->move;
 	uint64_t inside = 0;
 
 	for (size_t i = 0; i < moved->count; i++) {
@@ -477,7 +477,7 @@ static uint64_t find_inside(
 static void try_move(const struct word_search *s, struct proof *proof)
 {
 	const struct plan *plan = proof->plan;
-	struct plan_move *move = proof->move;
+	struct plan_way *move = proof->move;
 	uint64_t at = plan->pc + move->offset;
 	struct arch_moved moved = {0};
 
@@ -515,7 +515,7 @@ static struct probe_error *prove_windows(struct word_search *s, struct proof *pr
 	arch_windows_init(&s->windows, sites, count, proofs[0].window);
 	search_object(s);
 	for (size_t i = 0; i < count; i++) {
-		struct plan_move *move = proofs[i].move;
+		struct plan_way *move = proofs[i].move;
 
 		if (!move->cannot && s->arch->short_branch)
 			move->cannot = check_short_branches(s, &proofs[i]);

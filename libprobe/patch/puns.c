@@ -92,6 +92,17 @@ const char *puns_take(struct install *install, struct arch_pun pun, uint64_t *en
 	return reason;
 }
 
+const char *puns_take_at(
+	struct install *install, const struct select_site *site, size_t offset, unsigned int fixed)
+{
+	const struct arch *arch = install->change->arch;
+
+	if (site->plan->byte_count < offset + arch->jump_length)
+		return plan_code_ends;
+	return puns_take(install, arch->pun(site->plan->bytes + offset, site->pc + offset, fixed),
+		&install->sites[site - install->selection->sites].entry);
+}
+
 const char *puns_take_part(struct install *install, struct arch_extent to, uint64_t *entry_ret)
 {
 	for (uint64_t at = to.start; at - to.start < to.size; at = page_of(at) + page_bytes())
@@ -233,7 +244,7 @@ static struct probe_error *write_jumps(const struct install *install)
 			continue;
 		length = install->change->arch->far_jump(as->reg.entry, as->head, jump);
 		error = memory_write_code(install->change->mem, as->reg.entry, jump, length);
-		if (error || as->reg.plan != PROBE_PLAN_TWIN)
+		if (error || !as->twin.second)
 			continue;
 		length = install->change->arch->far_jump(as->twin.second, as->reg.tail, jump);
 		error = memory_write_code(install->change->mem, as->twin.second, jump, length);

@@ -158,7 +158,7 @@ bool rows_have_next(const struct rows *rows, uint64_t pc)
 /* A question about a site that is not the last of its row. */
 struct question {
 	struct plan plan; /* of which only the address matters */
-	struct plan_move move;
+	struct plan_way move;
 	size_t site;
 };
 
@@ -224,11 +224,11 @@ struct probe_error *rows_prove(struct rows *rows, struct object *object, const s
 /* ---- Plans ---------------------------------------------------------------------------- */
 
 /* Sees the move of the last site of a row from another one of it. */
-static void see_move(const struct row_site *site, size_t row, struct plan_move *move)
+static void see_move(const struct row_site *site, size_t row, struct plan_way *move)
 {
 	size_t lead = move->lead > row ? move->lead - row : 0; /* of what is before the row */
 
-	move->offset += row;
+	move->offset = (int16_t)(move->offset + (int)row);
 	if (site->cannot) {
 		move->cannot = site->cannot;
 		move->length = 0;
@@ -254,7 +254,8 @@ struct plan rows_plan(
 	if (!plan.row)
 		return plan;
 	plan.is_followed = true;
-	plan.pun_cannot = plan_in_distance;
-	plan.nop_offset = plan.nop_length = plan.nop_fixed = 0;
+	plan.pun = (struct plan_way){.cannot = plan_in_distance};
+	plan.nop = (struct plan_way){0};
+	plan.nop_fixed = 0;
 	return plan;
 }

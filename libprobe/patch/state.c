@@ -144,7 +144,7 @@ static void add_handlers(
 		site->inconsistent = true;
 		site->enabled = false;
 	} else if (wanted) {
-		site->plan = PROBE_PLAN_TOGGLE;
+		site->plan = plan_toggle.id;
 	}
 }
 
@@ -169,11 +169,10 @@ static void add_references(struct probe_list *list, struct served *known,
 		key = select_key(&file->notes, site->bias, site->provider, site->name);
 		count = registry_refcount(registry, key, false);
 		if (is_ocaml)
-			add_handlers(
-				site, known, count, patched && patched->plan == PROBE_PLAN_CALL);
+			add_handlers(site, known, count, patched && patched->count);
 		else if (count > site->refcount)
 			set_refcount(site, count);
-		if (patched && patched->plan < PROBE_PLAN_COUNT)
+		if (patched)
 			site->plan = patched->plan;
 		if (patched && states && states[patched - registry->sites] != SITE_PATCHED &&
 			site_is_wanted(registry, patched)) {

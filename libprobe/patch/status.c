@@ -283,7 +283,7 @@ static void add_toggle(const struct sites_view *view, size_t toggle, uint32_t ha
 		return;
 	if (on == (handlers > 0)) {
 		ret->patched += !patched;
-		ret->plans[PROBE_PLAN_TOGGLE]++;
+		ret->plans[plan_toggle.id]++;
 	} else if (patched) {
 		ret->patched--;
 		ret->inconsistent++;
@@ -316,11 +316,11 @@ static struct probe_error *probe_state(struct probe_target *target, const struct
 		ret->inconsistent += wanted && !patched;
 		ret->patched += patched;
 		if (patched)
-			ret->plans[site->plan < PROBE_PLAN_COUNT ? site->plan : PROBE_PLAN_NONE]++;
+			ret->plans[site->plan]++;
 		if (!may_have_toggle(s, &s->sites[probe->first_site + i]))
 			continue;
-		if (wanted && site->plan == PROBE_PLAN_CALL) /* the count says it */
-			ret->plans[PROBE_PLAN_TOGGLE] += patched && handlers > 0;
+		if (wanted && site->count) /* the count says it */
+			ret->plans[plan_toggle.id] += patched && handlers > 0;
 		else
 			add_toggle(view, *toggle, handlers, patched, ret);
 		++*toggle;

@@ -33,11 +33,10 @@ void toggles_deinit(struct toggles *toggles)
 
 bool toggles_asked(const struct select_probe *probe, const struct probe_request *request)
 {
-	bool any = !request->plans;
+	struct plan_order order = plan_order_of(request->plans, request->plan_count);
 
-	for (size_t i = 0; i < request->plan_count && !any; i++)
-		any = request->plans[i] == PROBE_PLAN_TOGGLE;
-	return any && arch_host()->toggle && plan_is_ocaml(probe->provider);
+	return plan_is_asked(&order, &plan_toggle) && arch_host()->toggle &&
+	       plan_is_ocaml(probe->provider);
 }
 
 /* ---- What is there ---------------------------------------------------------------------- */
@@ -46,7 +45,7 @@ bool toggles_asked(const struct select_probe *probe, const struct probe_request 
 static struct probe_error *read_plans(
 	const struct selection *s, const struct select_probe *probe, struct plan *plans)
 {
-	static const enum probe_plan order[] = {PROBE_PLAN_TOGGLE};
+	static const struct plan_order order = {.plans = {&plan_toggle}, .count = 1};
 	const struct sdt_note **notes = calloc(probe->site_count + 1, sizeof(*notes));
 	struct probe_error *error = notes ? NULL : probe_error_no_memory();
 	size_t count = 0;
@@ -55,7 +54,7 @@ static struct probe_error *read_plans(
 		if (s->sites[probe->first_site + i].pc)
 			notes[count++] = s->sites[probe->first_site + i].note;
 	if (count && !error)
-		error = install_plan_notes(probe->module, notes, count, order, 1, plans);
+		error = install_plan_notes(probe->module, notes, count, &order, plans);
 	free(notes);
 	return error;
 }
@@ -90,18 +89,17 @@ static const struct reg_site *find_call(const struct change *change, const struc
 {
 	const struct reg_site *reg = registry_site(&change->registry, site->pc);
 
-	return reg && reg->plan == PROBE_PLAN_CALL ? reg : NULL;
+	return reg && reg->count ? reg : NULL;
 }
 
 /* Reads a site; returns why it cannot be switched, or NULL. */
 static const char *look_at(const struct change *change, const struct select_site *site, bool *on)
 {
 	const struct arch_toggle *toggle = change->arch->toggle;
-	const struct mapping *mapping = maps_find(&change->maps, site->pc);
 	const struct reg_site *call = find_call(change, site);
 	uint8_t found[PLAN_BYTES];
 
-	if (mapping && mapping->is_shared)
+	if (maps_is_shared(&change->maps, site->pc))
 		return is_shared;
 	if (memory_read(change->pid, site->pc + toggle->offset, found, toggle->covers) !=
 		toggle->covers)
@@ -203,7 +201,7 @@ static struct probe_error *report_refused(const struct change *change, const str
 		if (site->reasons[0])
 			error = report_refusal(report, probe, site);
 	}
-	report->plans[PROBE_PLAN_REFUSED] = report->refusal_count;
+	report->plans[plan_id(NULL)] = report->refusal_count;
 	if (error || keep_going || !probe->exact)
 		return error;
 	return probe_error_new(PROBE_ERROR_REFUSED,
@@ -232,7 +230,7 @@ static struct probe_error *take_probe(struct transaction *t, struct selection *s
 		return error;
 	report->probes += on || handlers.on;
 	report->sites += on || handlers.on ? handlers.sites - handlers.refused : 0;
-	report->plans[PROBE_PLAN_TOGGLE] += handlers.sites - handlers.refused;
+	report->plans[plan_toggle.id] += handlers.sites - handlers.refused;
 	return add_probe(t, s, probe, request, on);
 }
 

@@ -323,7 +323,7 @@ static void check_sites(struct ending *e, const struct registry *r)
 		if (state == SITE_FOREIGN && site_is_mixed(&r->sites[site], found))
 			state = SITE_PATCHED;
 		text->items[i].is_write = state == SITE_PATCHED;
-		if (r->sites[site].plan == PROBE_PLAN_CALL)
+		if (r->sites[site].count)
 			restore_toggle(e, &r->sites[site], &text->items[i]);
 		e->held[site] = state == SITE_COVERED || state == SITE_FOREIGN;
 	}

@@ -480,3 +480,10 @@ const struct mapping *maps_find(const struct maps *maps, uint64_t address)
 
 	return mapping && mapping->start <= address ? mapping : NULL;
 }
+
+bool maps_is_shared(const struct maps *maps, uint64_t address)
+{
+	const struct mapping *mapping = maps_find(maps, address);
+
+	return mapping && mapping->is_shared;
+}

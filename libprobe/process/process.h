@@ -103,6 +103,8 @@ void maps_deinit(struct maps *maps);
 
 /* The mapping that contains an address, or NULL. */
 const struct mapping *maps_find(const struct maps *maps, uint64_t address);
+/* Is an address in a mapping whose changes others see: processes, or the file? */
+bool maps_is_shared(const struct maps *maps, uint64_t address);
 
 /* The first mapping that ends above an address (it contains it, or follows it), or NULL. */
 const struct mapping *maps_find_from(const struct maps *maps, uint64_t address);

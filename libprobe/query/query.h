@@ -561,7 +561,8 @@ const char *operand_parse_address(const char **at, struct capture *ret);
 
 enum { SELECT_REASONS = 3 };
 
-struct plan; /* how a site can be patched; only the folder patch knows it */
+struct plan; /* how a site can be patched; only patch knows it */
+struct plan_ops;
 
 /* One site. Addresses are run-time; 0 if the note has none. */
 struct select_site {
@@ -570,7 +571,7 @@ struct select_site {
 	uint64_t semaphore;
 	size_t probe;	   /* index of its probe */
 	struct plan *plan; /* one of `plans` of the selection; NULL until install_make_plans() */
-	enum probe_plan chosen;
+	const struct plan_ops *chosen; /* NULL: it is refused */
 	/* Why it is refused: one reason for each plan that was tried, then NULL. */
 	const char *reasons[SELECT_REASONS];
 };

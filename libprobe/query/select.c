@@ -324,7 +324,7 @@ void selection_deinit(struct selection *selection)
 
 void select_refuse(struct select_site *site, const char *reason)
 {
-	site->chosen = PROBE_PLAN_REFUSED;
+	site->chosen = NULL;
 	memset(site->reasons, 0, sizeof(site->reasons));
 	site->reasons[0] = reason;
 }

@@ -95,19 +95,18 @@ struct reg_site {
 	uint64_t entry; /* address of the jump that leads to the first stub */
 	/*
 	 * Of a pun: its page, or its entry in an arena; of a site that shares its jump with
-	 * neighbours: its entry; of PROBE_PLAN_BEFORE and PROBE_PLAN_CALL: what runs
-	 * before the first stub; else 0.
+	 * neighbours: its entry; of the plans before and call: what runs before
+	 * the first stub; else 0.
 	 */
 	uint64_t pun;
-	uint64_t count;	   /* of PROBE_PLAN_CALL: of who wants the handler; else 0 */
+	uint64_t count;	   /* of a call of OCaml's: of who wants the handler; else 0 */
 	uint32_t pun_size; /* bytes of that */
 	uint32_t tail_size;
 	uint8_t plan;	/* enum probe_plan */
 	uint8_t length; /* of the changed bytes */
 	uint8_t covers; /* bytes from `patch` on that the patch replaces or relies on */
 	uint8_t original[8], patched[8];
-	uint8_t relies; /* of PROBE_PLAN_PART: how far it relies on bytes, if that is more; else 0
-			 */
+	uint8_t relies; /* bytes from `patch` on that it relies on, if they are more; else 0 */
 	uint8_t pad[4];
 	/*
 	 * Of a short jump: the address of the jump that it leads to, the bytes there before, and

@@ -8,7 +8,7 @@
  *
  *   jump         leads into our code memory, or to where our data says that it was (struct
  *                data_header, struct data_arenas)
- *   short jump   leads to such a jump (PROBE_PLAN_HOP)
+ *   short jump   leads to such a jump (the plan hop)
  *
  * A thread may run in memory of ours that remains. So this memory becomes the leftovers of retired
  * sessions, and is freed as those are (libprobe/patch/uninstall.c).
@@ -114,7 +114,6 @@ static void add_site(struct scan *s, const struct piece *p, size_t at, size_t le
 		.patch = p->start + at,
 		.entry = p->start + at,
 		.tail = p->start + at,
-		.plan = PROBE_PLAN_BEHIND,
 		.length = (uint8_t)length,
 		.covers = (uint8_t)length};
 	memcpy(site->original, p->file + at, length);

@@ -68,7 +68,7 @@ static void check_notes(const struct sdt_notes *notes, size_t file_size)
 		require(notes->defects[i].what != NULL, "a defect that says nothing");
 }
 
-static void check_move(const struct plan *plan, const struct plan_move *move, size_t jump)
+static void check_move(const struct plan *plan, const struct plan_way *move, size_t jump)
 {
 	require(move->cannot ? !move->length : !move->length || move->length >= jump,
 		"too little is moved");
@@ -80,7 +80,7 @@ static void check_move(const struct plan *plan, const struct plan_move *move, si
 static void check_plan(const struct plan *plan, size_t jump)
 {
 	require(plan->byte_count <= PLAN_BYTES, "a plan knows more bytes than it has");
-	require(!plan->nop_length || plan->nop_offset + plan->nop_length <= plan->byte_count,
+	require(plan->nop.offset + (size_t)plan->nop.relies <= plan->byte_count,
 		"a nop ends behind what was read");
 	check_move(plan, &plan->behind, jump);
 }
@@ -89,7 +89,7 @@ static void check_plans(struct object *object, const struct sdt_notes *notes)
 {
 	const struct arch *arch = arch_of_machine(object_machine(object));
 	const struct sdt_note *sites[LOOKED_AT_MAX];
-	static const enum probe_plan behind = PROBE_PLAN_BEHIND;
+	static const struct plan_order behind = {.plans = {&plan_behind}, .count = 1};
 	struct plan plans[LOOKED_AT_MAX];
 	struct probe_error *error;
 	size_t count = 0;
@@ -97,7 +97,7 @@ static void check_plans(struct object *object, const struct sdt_notes *notes)
 	for (size_t i = 0; i < notes->count && count < LOOKED_AT_MAX; i++)
 		if (notes->notes[i].pc)
 			sites[count++] = &notes->notes[i];
-	error = plan_sites(object, notes, sites, count, &behind, 1, plans);
+	error = plan_sites(object, notes, sites, count, &behind, plans);
 	for (size_t i = 0; i < count && !error; i++)
 		check_plan(&plans[i], arch ? arch->jump_length : 0);
 	probe_error_free(error);

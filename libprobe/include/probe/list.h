@@ -39,6 +39,9 @@ enum probe_plan {
  */
 const char *probe_plan_name(enum probe_plan plan);
 
+/* The plan that a request can name so, in `length` bytes; PROBE_PLAN_NONE: there is none. */
+enum probe_plan probe_plan_named(const char *name, size_t length);
+
 /* An argument of a probe, as its note describes it. */
 struct probe_arg {
 	const char *spec; /* e.g. "-4@%eax" */

@@ -15,11 +15,14 @@
 #include "libprobe/base/error.h"
 #include "libprobe/self/helper/reply.h"
 
+/* By their numbers. */
+enum { PLANS = sizeof(((struct probe_report *)0)->plans) / sizeof(size_t) };
+
 struct head {
 	int32_t code, err; /* code 0: no error */
 	uint64_t result_bytes, refusal_count;
 	uint64_t probes, sites, left, stop_ns;
-	uint64_t plans[PROBE_PLAN_COUNT];
+	uint64_t plans[PLANS];
 };
 
 struct refusal {
@@ -53,7 +56,7 @@ void reply_send(int socket, const struct probe_error *error, const struct probe_
 		.stop_ns = report->stop_ns};
 	struct buffer b = {0};
 
-	for (size_t i = 0; i < PROBE_PLAN_COUNT; i++)
+	for (size_t i = 0; i < PLANS; i++)
 		h.plans[i] = report->plans[i];
 	buffer_bytes(&b, &h, sizeof(h));
 	buffer_bytes(&b, result, result_bytes);
@@ -89,7 +92,7 @@ static void add_report(const struct head *h, struct probe_report *report)
 	report->probes += h->probes;
 	report->sites += h->sites;
 	report->left += h->left;
-	for (size_t i = 0; i < PROBE_PLAN_COUNT; i++)
+	for (size_t i = 0; i < PLANS; i++)
 		report->plans[i] += h->plans[i];
 	if (h->stop_ns > report->stop_ns)
 		report->stop_ns = h->stop_ns;

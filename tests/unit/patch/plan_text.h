@@ -39,4 +39,13 @@ static inline const struct sdt_note **plan_notes_of(const struct sdt_notes *note
 	return ret;
 }
 
+/* The number of the plan that is chosen for a site, of these; `order` NULL: of all. */
+__attribute__((unused)) static enum probe_plan chosen_of(const struct plan *plan,
+	const enum probe_plan *order, size_t count, const char **reason_ret)
+{
+	struct plan_order plans = plan_order_of(order, count);
+
+	return plan_id(plan_choose(plan, &plans, reason_ret));
+}
+
 #endif

@@ -12,6 +12,7 @@
 #include "elf/object.h"
 #include "elf/sdt.h"
 #include "libprobe/patch/patch.h"
+#include "tests/unit/patch/plan_text.h"
 #include "tests/unit/skip.h"
 
 static const char no_start[] = "its function cannot be decoded from the start: the instructions "
@@ -108,7 +109,7 @@ static void check(const struct row *row, const struct plan *plan)
 {
 	static const enum probe_plan order[] = {PROBE_PLAN_BEFORE};
 	const char *reason;
-	enum probe_plan chosen = plan_choose(plan, order, 1, &reason);
+	enum probe_plan chosen = chosen_of(plan, order, 1, &reason);
 
 	print_message("%s\n", row->name);
 
@@ -118,14 +119,13 @@ static void check(const struct row *row, const struct plan *plan)
 	if (row->cannot)
 		assert_string_equal(reason, row->cannot);
 	/* Handlers can be switched all the same, and nothing behind the nop is touched. */
-	assert_int_equal(
-		plan_choose(plan, plan_default_order, PLAN_DEFAULTS, &reason), PROBE_PLAN_TOGGLE);
+	assert_int_equal(chosen_of(plan, NULL, 0, &reason), PROBE_PLAN_TOGGLE);
 	assert_int_equal(plan->behind.length, 0);
 }
 
 static void what_stands_before(void **state)
 {
-	static const enum probe_plan order[] = {PROBE_PLAN_BEHIND, PROBE_PLAN_BEFORE};
+	static const struct plan_order order = {.plans = {&plan_behind, &plan_before}, .count = 2};
 	char dir[] = "/tmp/probectl-test-XXXXXX", path[64], command[96];
 	const struct sdt_note *list[ROWS];
 	struct plan plans[ROWS];
@@ -140,7 +140,7 @@ static void what_stands_before(void **state)
 	assert_int_equal(notes.count, ROWS);
 	for (size_t i = 0; i < ROWS; i++)
 		list[i] = &notes.notes[i];
-	ok(plan_sites(object, &notes, list, ROWS, order, 2, plans));
+	ok(plan_sites(object, &notes, list, ROWS, &order, plans));
 	for (size_t i = 0; i < ROWS; i++)
 		for (size_t k = 0; k < ROWS; k++)
 			if (strcmp(rows[i].name, notes.notes[k].name) == 0)
@@ -159,18 +159,18 @@ static void what_memory_holds(void **state)
 		.ocaml = true,
 		.byte_count = 6,
 		.bytes = {0x90, 0x3d},
-		.before = {.length = sizeof(code)}};
+		.before = {.offset = -(int)sizeof(code), .length = sizeof(code)}};
 	uint8_t found[sizeof(code)];
 
 	(void)state;
 	memcpy(plan.before_bytes, code, sizeof(code));
 	memcpy(found, code, sizeof(code));
-	assert_int_equal(plan_starts_before(&plan, PROBE_PLAN_BEFORE), sizeof(code));
-	assert_int_equal(plan_starts_before(&plan, PROBE_PLAN_TOGGLE), 0);
-	assert_int_equal(plan_needs(arch_host(), &plan, PROBE_PLAN_BEFORE), sizeof(code));
-	assert_true(plan_holds(arch_host(), &plan, PROBE_PLAN_BEFORE, found));
+	assert_int_equal(plan_starts_before(&plan, &plan_before), sizeof(code));
+	assert_int_equal(plan_starts_before(&plan, &plan_toggle), 0);
+	assert_int_equal(plan_needs(&plan, &plan_before), sizeof(code));
+	assert_true(plan_holds(arch_host(), &plan, &plan_before, found));
 	found[0] = 0xcc;
-	assert_false(plan_holds(arch_host(), &plan, PROBE_PLAN_BEFORE, found));
+	assert_false(plan_holds(arch_host(), &plan, &plan_before, found));
 }
 
 /* A call of ours in place of the toggle: its byte is others', what follows it is not. */
@@ -178,6 +178,7 @@ static void what_becomes_a_call(void **state)
 {
 	static const enum probe_plan order[] = {PROBE_PLAN_CALL};
 	const struct arch_toggle *toggle = arch_host()->toggle;
+	const struct planning planning = {.arch = arch_host()};
 	struct plan plan = {
 		.pc = 0x1005, .ocaml = true, .byte_count = 6, .bytes = {0x90, 0x3d, 1, 2, 3, 4}};
 	uint8_t found[6] = {0x90, 0x3d, 1, 2, 3, 4}, code[ARCH_TOGGLE_BYTES];
@@ -185,18 +186,19 @@ static void what_becomes_a_call(void **state)
 	const char *reason;
 
 	(void)state;
-	assert_int_equal(plan_choose(&plan, order, 1, &reason), PROBE_PLAN_CALL);
-	assert_int_equal(plan_needs(arch_host(), &plan, PROBE_PLAN_CALL), 6);
-	assert_true(plan_holds(arch_host(), &plan, PROBE_PLAN_CALL, found));
+	plan_toggle.look(&planning, &plan);
+	assert_int_equal(chosen_of(&plan, order, 1, &reason), PROBE_PLAN_CALL);
+	assert_int_equal(plan_needs(&plan, &plan_call), 6);
+	assert_true(plan_holds(arch_host(), &plan, &plan_call, found));
 	found[1] = 0xe8;
-	assert_true(plan_holds(arch_host(), &plan, PROBE_PLAN_CALL, found));
+	assert_true(plan_holds(arch_host(), &plan, &plan_call, found));
 	found[0] = 0xcc; /* a breakpoint on the nop */
-	assert_true(plan_holds(arch_host(), &plan, PROBE_PLAN_CALL, found));
+	assert_true(plan_holds(arch_host(), &plan, &plan_call, found));
 	found[5] = 5;
-	assert_false(plan_holds(arch_host(), &plan, PROBE_PLAN_CALL, found));
+	assert_false(plan_holds(arch_host(), &plan, &plan_call, found));
 	found[5] = 4;
 	found[1] = 0xe9;
-	assert_false(plan_holds(arch_host(), &plan, PROBE_PLAN_CALL, found));
+	assert_false(plan_holds(arch_host(), &plan, &plan_call, found));
 	assert_in_range(toggle->enter(code), 1, ARCH_TOGGLE_BYTES);
 	assert_in_range(
 		toggle->leave(at, at + 100, at - 100, at + 200, code), 1, ARCH_TOGGLE_BYTES);

@@ -11,6 +11,7 @@ static size_t plans_linked(const char *how, const char *body, const enum probe_p
 	size_t order_count, struct plan *plans, size_t room)
 {
 	char dir[] = "/tmp/probectl-test-XXXXXX", source[256], path[256];
+	const struct plan_order asked = plan_order_of(order, order_count);
 	char *text = NULL;
 	const struct sdt_note **list;
 	struct sdt_notes notes;
@@ -28,7 +29,7 @@ static size_t plans_linked(const char *how, const char *body, const enum probe_p
 	count = notes.count;
 	assert_true(count <= room);
 	list = plan_notes_of(&notes);
-	assert_no_error(plan_sites(object, &notes, list, count, order, order_count, plans));
+	assert_no_error(plan_sites(object, &notes, list, count, &asked, plans));
 	assert_true(run("rm -r %s", dir));
 	free(text);
 	free(list);
@@ -45,7 +46,7 @@ static size_t plans_by(const char *body, const enum probe_plan *order, size_t or
 
 static size_t plans_of(const char *body, struct plan *plans, size_t room)
 {
-	return plans_by(body, plan_default_order, PLAN_DEFAULTS, plans, room);
+	return plans_by(body, NULL, 0, plans, room);
 }
 
 /* An address in the windows of two sites keeps both from being moved. */
@@ -90,7 +91,7 @@ static void test_neighbours(void **state)
 	for (int i = 0; i < 3; i++) {
 		assert_null(plans[i].behind.cannot);
 		assert_int_equal(plans[i].behind.offset, 3 - i);
-		assert_true(plan_is_shared(&plans[i], PROBE_PLAN_BEHIND));
+		assert_true(plan_is_shared(&plans[i], &plan_behind));
 		assert_int_equal(plans[i].behind.lead, i);
 	}
 	/* The second is entered without the first. */
@@ -99,7 +100,7 @@ static void test_neighbours(void **state)
 		plans, 4);
 	assert_string_equal(plans[0].behind.cannot, plan_entered_short);
 	assert_null(plans[1].behind.cannot);
-	assert_false(plan_is_shared(&plans[1], PROBE_PLAN_BEHIND));
+	assert_false(plan_is_shared(&plans[1], &plan_behind));
 	assert_int_equal(plans[1].behind.lead, 0);
 	/* The nops of sys/sdt.h and usdt.h, of any length; one that is no site ends the row. */
 	plans_of("f: .cfi_startproc\nsite_a: .byte 0x0f, 0x1f, 0x44, 0, 0\nsite_b: nop\n"
@@ -110,7 +111,7 @@ static void test_neighbours(void **state)
 	assert_int_equal(plans[0].behind.offset, 17);
 	assert_int_equal(plans[1].behind.lead, 0);
 	assert_string_equal(plans[0].behind.cannot, another_site);
-	assert_false(plan_is_shared(&plans[3], PROBE_PLAN_BEHIND));
+	assert_false(plan_is_shared(&plans[3], &plan_behind));
 	/* More than fit: those that are nearest to the jump share it. */
 	plans_of("f: .cfi_startproc\n .rept 43\n nop\n .endr\n lea 1(%rax), %rax\n"
 		 " cwtl\n ret\n .cfi_endproc\n"
@@ -203,12 +204,12 @@ static void test_one_address_twice(void **state)
 
 static enum probe_plan choose(const struct plan *plan, enum probe_plan only, const char **reason)
 {
-	return plan_choose(plan, &only, 1, reason);
+	return chosen_of(plan, &only, 1, reason);
 }
 
 static enum probe_plan choose_first(const struct plan *plan, const char **reason)
 {
-	return plan_choose(plan, plan_default_order, PLAN_DEFAULTS, reason);
+	return chosen_of(plan, NULL, 0, reason);
 }
 
 /* Long nops that are somebody's site, or may be one by usdt.h; and those that are not. */
@@ -253,8 +254,8 @@ static void test_other_plans(void **state)
 				 plans, 7),
 		7);
 	/* The kernel may write the long nop: our jump is behind it, if that can be. */
-	assert_int_equal(plans[0].nop_length, 5);
-	assert_int_equal(plans[0].nop_offset, 0);
+	assert_int_equal(plans[0].nop.relies, 5);
+	assert_int_equal(plans[0].nop.offset, 0);
 	/* Two bytes of a jump there can be chosen: the rest makes a nop with the first byte. */
 	assert_int_equal(plans[0].nop_fixed, 2);
 	assert_int_equal(plans[0].behind.offset, 5);
@@ -266,10 +267,10 @@ static void test_other_plans(void **state)
 	assert_string_equal(reason, "its nop is as long as a jump, which none of the requested "
 				    "plans is for: use behind or nop");
 
-	assert_int_equal(plans[1].nop_offset, 1);
-	assert_true(plans[1].nop_length >= 8);
+	assert_int_equal(plans[1].nop.offset, 1);
+	assert_true(plans[1].nop.relies >= 8);
 	assert_int_equal(plans[1].nop_fixed, 4);
-	assert_int_equal(plans[1].behind.offset, 1 + plans[1].nop_length);
+	assert_int_equal(plans[1].behind.offset, 1 + plans[1].nop.relies);
 	assert_int_equal(choose_first(&plans[1], &reason), PROBE_PLAN_BEHIND);
 	assert_int_equal(choose(&plans[1], PROBE_PLAN_LONG_NOP, &reason), PROBE_PLAN_LONG_NOP);
 	assert_int_equal(choose(&plans[1], PROBE_PLAN_PUN, &reason), PROBE_PLAN_REFUSED);
@@ -283,8 +284,8 @@ static void test_other_plans(void **state)
 	assert_int_equal(choose(&plans[3], PROBE_PLAN_PUN, &reason), PROBE_PLAN_PUN);
 	assert_int_equal(choose(&plans[3], PROBE_PLAN_LONG_NOP, &reason), PROBE_PLAN_REFUSED);
 	assert_int_equal(choose(&plans[3], PROBE_PLAN_TOGGLE, &reason), PROBE_PLAN_REFUSED);
-	assert_int_equal(
-		plan_choose(&plans[3], plan_default_order, 0, &reason), PROBE_PLAN_REFUSED);
+	assert_int_equal(chosen_of(&plans[3], (enum probe_plan[1]){PROBE_PLAN_PUN}, 0, &reason),
+		PROBE_PLAN_REFUSED);
 
 	/* A nop of two bytes: a jump behind it, and nothing else. */
 	assert_int_equal(plans[4].behind.offset, 2);
@@ -356,8 +357,8 @@ static void test_page_end(void **state)
 
 	(void)state;
 	assert_int_equal(plans_of(body, plans, 2), 2);
-	assert_int_equal(plan_choose(&plans[0], &behind, 1, &reason), PROBE_PLAN_BEHIND);
-	assert_int_equal(plan_choose(&plans[1], &behind, 1, &reason), PROBE_PLAN_REFUSED);
+	assert_int_equal(chosen_of(&plans[0], &behind, 1, &reason), PROBE_PLAN_BEHIND);
+	assert_int_equal(chosen_of(&plans[1], &behind, 1, &reason), PROBE_PLAN_REFUSED);
 	assert_string_equal(
 		reason, "the jump would cross a page, and could not be written in one step");
 	assert_int_not_equal(choose_first(&plans[1], &reason), PROBE_PLAN_BEHIND);
@@ -390,11 +391,12 @@ static void test_tight(void **state)
 		uint8_t twin, part, jump;
 		const char *no_twin, *no_part;
 	} rows[] = {
-		{8, 0, 0, NULL, entered},
+		{8, 0, 0, NULL,
+			NULL}, /* where the first is possible, the other is not looked for */
 		{0, 3, 3, entered, NULL},
 		{0, 0, 0, entered, entered},
 		{0, 0, 0, near_site, near_site},
-		{8, 7, 4, NULL, NULL},
+		{8, 0, 0, NULL, NULL},
 		{0, 7, 1, page_end, NULL},
 		{0, 7, 4, page_end, NULL},
 	};
@@ -436,12 +438,12 @@ static void test_pun_of_another_site(void **state)
 				 &pun, 1, plans, 4),
 		4);
 	for (size_t i = 0; i < 3; i++) {
-		assert_int_equal(plan_choose(&plans[i], &pun, 1, &reason), PROBE_PLAN_REFUSED);
+		assert_int_equal(chosen_of(&plans[i], &pun, 1, &reason), PROBE_PLAN_REFUSED);
 		assert_string_equal(reason,
 			"the nop of another site, where other tools put breakpoints, would be "
 			"part of the jump's distance");
 	}
-	assert_int_equal(plan_choose(&plans[3], &pun, 1, &reason), PROBE_PLAN_PUN);
+	assert_int_equal(chosen_of(&plans[3], &pun, 1, &reason), PROBE_PLAN_PUN);
 }
 
 /* What a pun, or a part of a jump, would jump to is where the file is itself, or below it. */
@@ -467,24 +469,26 @@ static void test_fixed_addresses(void **state)
 	(void)state;
 	assert_int_equal(plans_linked("-static -Wl,-Ttext=0x401000", body, both, 2, plans, 5), 5);
 	for (size_t i = 0; i < 5; i++)
-		assert_int_equal(plan_choose(&plans[i], both, 2, &reason), fixed[i]);
-	assert_string_equal(plans[2].pun_cannot, plan_leads_nowhere);
-	assert_string_equal(plans[4].pun_cannot, plan_leads_nowhere);
+		assert_int_equal(chosen_of(&plans[i], both, 2, &reason), fixed[i]);
+	assert_string_equal(plans[2].pun.cannot, plan_leads_nowhere);
+	assert_string_equal(plans[4].pun.cannot, plan_leads_nowhere);
 	assert_string_equal(plans[4].part.cannot, plan_leads_nowhere);
 	assert_int_equal(plans_by(body, both, 2, plans, 5), 5);
 	for (size_t i = 0; i < 5; i++)
-		assert_int_equal(plan_choose(&plans[i], both, 2, &reason), anywhere[i]);
+		assert_int_equal(chosen_of(&plans[i], both, 2, &reason), anywhere[i]);
 }
 
 /* OCaml's providers: a cmp behind the nop, which is made a call. */
 static void test_toggle(void **state)
 {
 	static const uint8_t code[] = {0x90, 0x3d, 1, 2, 3, 4, 0xc3};
+	const struct planning planning = {.arch = &arch_x86_64};
 	struct plan plan = {.byte_count = sizeof(code), .short_nop = true, .ocaml = true};
 	const char *reason;
 
 	(void)state;
 	memcpy(plan.bytes, code, sizeof(code));
+	plan_toggle.look(&planning, &plan);
 	assert_int_equal(choose_first(&plan, &reason), PROBE_PLAN_TOGGLE);
 	assert_int_equal(choose(&plan, PROBE_PLAN_BEHIND, &reason), PROBE_PLAN_REFUSED);
 	assert_int_equal(choose(&plan, PROBE_PLAN_PUN, &reason), PROBE_PLAN_REFUSED);
@@ -517,8 +521,7 @@ static struct plan plan_of_entry(const char *body)
 	assert_true(run("cc -nostdlib -shared -o %s %s", path, source));
 	assert_no_error(object_open(path, &object));
 	assert_true(object_symbol(object, "f", 1, &note.pc, &size));
-	assert_no_error(
-		plan_sites(object, &none, notes, 1, plan_default_order, PLAN_DEFAULTS, &plan));
+	assert_no_error(plan_sites(object, &none, notes, 1, &plan_defaults, &plan));
 	assert_true(run("rm -r %s", dir));
 	object_close(object);
 	free(text);

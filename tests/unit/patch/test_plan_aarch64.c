@@ -5,6 +5,7 @@
  */
 #include "elf/sdt.h"
 #include "libprobe/patch/patch.h"
+#include "tests/unit/patch/plan_text.h"
 #include "tests/unit/elf/elf_image.h"
 
 enum { WORDS_MAX = 16, SITES_MAX = 4 };
@@ -21,6 +22,7 @@ static void plan_code_of(const uint32_t *code, size_t words, const size_t *at, s
 	struct buffer text = {.wide = true};
 	struct image_section section = {
 		".text", SHT_PROGBITS, &text, .align = 8, .address = IMAGE_BASE};
+	const struct plan_order asked = plan_order_of(order, order_count);
 	struct sdt_note notes[SITES_MAX] = {0};
 	const struct sdt_note *list[SITES_MAX];
 	struct object *object;
@@ -42,7 +44,7 @@ static void plan_code_of(const uint32_t *code, size_t words, const size_t *at, s
 		list[i] = &notes[i];
 	}
 	assert_no_error(plan_sites(object, &(struct sdt_notes){.notes = notes, .count = count},
-		list, count, order, order_count, plans));
+		list, count, &asked, plans));
 	object_close(object);
 	close(fd);
 }
@@ -51,15 +53,15 @@ static enum probe_plan chosen(const struct plan *plan)
 {
 	const char *reason;
 
-	return plan_choose(plan, plan_default_order, PLAN_DEFAULTS, &reason);
+	return chosen_of(plan, NULL, 0, &reason);
 }
 
 /* The plan of the only site, which is the third word. */
-static enum probe_plan plan_of(const uint32_t *code, size_t words, struct plan *plan)
+static enum probe_plan plan_alone(const uint32_t *code, size_t words, struct plan *plan)
 {
 	static const size_t at[] = {2};
 
-	plan_code_of(code, words, at, 1, plan_default_order, PLAN_DEFAULTS, plan);
+	plan_code_of(code, words, at, 1, NULL, 0, plan);
 	return chosen(plan);
 }
 
@@ -70,12 +72,12 @@ static void behind_the_nop(void **state)
 	struct plan plan;
 
 	(void)state;
-	assert_int_equal(plan_of(moves, 5, &plan), PROBE_PLAN_BEHIND);
+	assert_int_equal(plan_alone(moves, 5, &plan), PROBE_PLAN_BEHIND);
 	assert_int_equal(plan.behind.offset, 4);
 	assert_int_equal(plan.behind.length, 4);
-	assert_int_equal(plan_needs(&arch_aarch64, &plan, PROBE_PLAN_BEHIND), 8);
+	assert_int_equal(plan_needs(&plan, &plan_behind), 8);
 	/* An instruction that leads elsewhere is as long as the jump over it. */
-	assert_int_equal(plan_of(ends, 4, &plan), PROBE_PLAN_BEHIND);
+	assert_int_equal(plan_alone(ends, 4, &plan), PROBE_PLAN_BEHIND);
 }
 
 static void over_the_nop(void **state)
@@ -88,15 +90,15 @@ static void over_the_nop(void **state)
 	struct plan plan;
 
 	(void)state;
-	assert_int_equal(plan_of(entered, 5, &plan), PROBE_PLAN_LONG_NOP);
+	assert_int_equal(plan_alone(entered, 5, &plan), PROBE_PLAN_LONG_NOP);
 	assert_non_null(plan.behind.cannot);
-	assert_int_equal(plan.nop_offset, 0);
-	assert_int_equal(plan.nop_length, 4);
+	assert_int_equal(plan.nop.offset, 0);
+	assert_int_equal(plan.nop.relies, 4);
 	assert_int_equal(plan.nop_fixed, 0);
-	assert_int_equal(plan_of(fixed, 5, &plan), PROBE_PLAN_LONG_NOP);
-	assert_int_equal(plan_of(labels, 5, &plan), PROBE_PLAN_LONG_NOP);
+	assert_int_equal(plan_alone(fixed, 5, &plan), PROBE_PLAN_LONG_NOP);
+	assert_int_equal(plan_alone(labels, 5, &plan), PROBE_PLAN_LONG_NOP);
 	/* What follows in the file is no instruction. */
-	assert_int_equal(plan_of(last, 3, &plan), PROBE_PLAN_LONG_NOP);
+	assert_int_equal(plan_alone(last, 3, &plan), PROBE_PLAN_LONG_NOP);
 }
 
 static void adjacent_sites(void **state)
@@ -106,11 +108,11 @@ static void adjacent_sites(void **state)
 	struct plan plans[2];
 
 	(void)state;
-	plan_code_of(code, 5, at, 2, plan_default_order, PLAN_DEFAULTS, plans);
+	plan_code_of(code, 5, at, 2, NULL, 0, plans);
 	for (size_t i = 0; i < 2; i++) {
 		assert_int_equal(chosen(&plans[i]), PROBE_PLAN_BEHIND);
 		assert_int_equal(plans[i].behind.offset, i ? 4 : 8);
-		assert_true(plan_is_shared(&plans[i], PROBE_PLAN_BEHIND));
+		assert_true(plan_is_shared(&plans[i], &plan_behind));
 	}
 	assert_int_equal(plans[1].behind.lead, 4);
 }
@@ -129,10 +131,10 @@ static void never(void **state)
 	assert_null(arch_aarch64.far_jump);
 	plan_code_of(code, 5, at, 1, x86, sizeof(x86) / sizeof(*x86), &plan);
 	for (size_t i = 0; i < sizeof(x86) / sizeof(*x86); i++) {
-		assert_int_equal(plan_choose(&plan, &x86[i], 1, &reason), PROBE_PLAN_REFUSED);
+		assert_int_equal(chosen_of(&plan, &x86[i], 1, &reason), PROBE_PLAN_REFUSED);
 		assert_non_null(strstr(reason, "its nop is as long as a jump"));
 	}
-	assert_int_equal(plan_of(no_nop, 5, &plan), PROBE_PLAN_REFUSED);
+	assert_int_equal(plan_alone(no_nop, 5, &plan), PROBE_PLAN_REFUSED);
 }
 
 int main(void)

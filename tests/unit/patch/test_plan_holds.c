@@ -14,14 +14,16 @@
 /* A plan for code, with `offset` bytes that stay and 5 that are moved. */
 static struct plan plan_for(const uint8_t *code, size_t length, uint8_t offset)
 {
-	struct plan plan = {
-		.byte_count = length, .short_nop = true, .behind = {.offset = offset, .length = 5}};
+	struct plan plan = {.byte_count = length,
+		.short_nop = true,
+		.behind = {.offset = offset, .length = 5},
+		.pun = {.relies = 5}};
 
 	memcpy(plan.bytes, code, length);
 	return plan;
 }
 
-static bool holds(const struct plan *plan, enum probe_plan chosen, size_t at, uint8_t byte)
+static bool holds(const struct plan *plan, const struct plan_ops *chosen, size_t at, uint8_t byte)
 {
 	uint8_t found[PLAN_BYTES];
 
@@ -40,32 +42,32 @@ static void test_breakpoints(void **state)
 
 	(void)state;
 	/* Somebody's breakpoint is no difference; anything else at a short nop is. */
-	assert_int_equal(plan_needs(&arch_x86_64, &plan, PROBE_PLAN_BEHIND), 6);
-	assert_true(holds(&plan, PROBE_PLAN_BEHIND, 0, 0x90));
-	assert_true(holds(&plan, PROBE_PLAN_BEHIND, 0, 0xcc));
-	assert_false(holds(&plan, PROBE_PLAN_BEHIND, 0, 0xe9));
+	assert_int_equal(plan_needs(&plan, &plan_behind), 6);
+	assert_true(holds(&plan, &plan_behind, 0, 0x90));
+	assert_true(holds(&plan, &plan_behind, 0, 0xcc));
+	assert_false(holds(&plan, &plan_behind, 0, 0xe9));
 	for (size_t i = 1; i <= 5; i++)
-		assert_false(holds(&plan, PROBE_PLAN_BEHIND, i, 0xcc));
-	assert_true(holds(&plan, PROBE_PLAN_BEHIND, 6, 0xcc));
-	assert_false(holds(&plan, PROBE_PLAN_PUN, 0, 0xcc));
+		assert_false(holds(&plan, &plan_behind, i, 0xcc));
+	assert_true(holds(&plan, &plan_behind, 6, 0xcc));
+	assert_false(holds(&plan, &plan_pun, 0, 0xcc));
 
 	/* The bytes of a long nop are the kernel's. */
 	plan = plan_for(both, sizeof(both), 6);
-	plan.nop_offset = 1;
-	plan.nop_length = 5;
-	assert_true(holds(&plan, PROBE_PLAN_BEHIND, 0, 0xcc));
-	assert_false(holds(&plan, PROBE_PLAN_BEHIND, 0, 0xeb));
-	assert_true(holds(&plan, PROBE_PLAN_BEHIND, 1, 0xe8));
-	assert_true(holds(&plan, PROBE_PLAN_BEHIND, 5, 0x12));
-	assert_false(holds(&plan, PROBE_PLAN_BEHIND, 6, 0xcc));
-	assert_true(holds(&plan, PROBE_PLAN_LONG_NOP, 0, 0xcc));
-	assert_false(holds(&plan, PROBE_PLAN_LONG_NOP, 1, 0xe8));
+	plan.nop.offset = 1;
+	plan.nop.relies = 5;
+	assert_true(holds(&plan, &plan_behind, 0, 0xcc));
+	assert_false(holds(&plan, &plan_behind, 0, 0xeb));
+	assert_true(holds(&plan, &plan_behind, 1, 0xe8));
+	assert_true(holds(&plan, &plan_behind, 5, 0x12));
+	assert_false(holds(&plan, &plan_behind, 6, 0xcc));
+	assert_true(holds(&plan, &plan_nop, 0, 0xcc));
+	assert_false(holds(&plan, &plan_nop, 1, 0xe8));
 
 	/* A function's first instruction. */
 	plan = plan_for(entry, sizeof(entry), 4);
-	assert_true(holds(&plan, PROBE_PLAN_BEHIND, 0, 0xcc));
-	assert_false(holds(&plan, PROBE_PLAN_BEHIND, 1, 0xcc));
-	assert_false(holds(&plan, PROBE_PLAN_BEHIND, 4, 0xcc));
+	assert_true(holds(&plan, &plan_behind, 0, 0xcc));
+	assert_false(holds(&plan, &plan_behind, 1, 0xcc));
+	assert_false(holds(&plan, &plan_behind, 4, 0xcc));
 }
 
 /* Where every nop is as long as a jump, the kernel writes breakpoints over it and nothing else. */
@@ -78,19 +80,19 @@ static void test_nops_that_hold_a_jump(void **state)
 
 	(void)state;
 	plan.short_nop = false;
-	plan.behind.length = plan.nop_length = 4;
+	plan.behind.length = plan.nop.relies = 4;
 	memcpy(found, plan.bytes, sizeof(found));
-	assert_true(plan_holds(&arch_aarch64, &plan, PROBE_PLAN_BEHIND, found));
-	assert_true(plan_holds(&arch_aarch64, &plan, PROBE_PLAN_LONG_NOP, found));
+	assert_true(plan_holds(&arch_aarch64, &plan, &plan_behind, found));
+	assert_true(plan_holds(&arch_aarch64, &plan, &plan_nop, found));
 	memcpy(found, brk, sizeof(brk));
-	assert_true(plan_holds(&arch_aarch64, &plan, PROBE_PLAN_BEHIND, found));
-	assert_false(plan_holds(&arch_aarch64, &plan, PROBE_PLAN_LONG_NOP, found));
+	assert_true(plan_holds(&arch_aarch64, &plan, &plan_behind, found));
+	assert_false(plan_holds(&arch_aarch64, &plan, &plan_nop, found));
 	memcpy(found, jump, sizeof(jump));
-	assert_false(plan_holds(&arch_aarch64, &plan, PROBE_PLAN_BEHIND, found));
+	assert_false(plan_holds(&arch_aarch64, &plan, &plan_behind, found));
 	memcpy(found, plan.bytes, sizeof(found));
 	memcpy(found + 4, brk, sizeof(brk));
-	assert_false(plan_holds(&arch_aarch64, &plan, PROBE_PLAN_BEHIND, found));
-	assert_true(plan_holds(&arch_aarch64, &plan, PROBE_PLAN_LONG_NOP, found));
+	assert_false(plan_holds(&arch_aarch64, &plan, &plan_behind, found));
+	assert_true(plan_holds(&arch_aarch64, &plan, &plan_nop, found));
 }
 
 int main(void)

@@ -209,8 +209,7 @@ static void check_plans(const char *path, const char *how)
 	assert_no_error(sdt_read(object, &notes));
 	assert_int_equal(notes.count, FUNCTIONS);
 	list = plan_notes_of(&notes);
-	assert_no_error(plan_sites(
-		object, &notes, list, notes.count, plan_default_order, PLAN_DEFAULTS, plans));
+	assert_no_error(plan_sites(object, &notes, list, notes.count, &plan_defaults, plans));
 	for (size_t i = 0; i < FUNCTIONS; i++) {
 		const char *got = plans[i].behind.cannot, *wanted = functions[i].reason;
 

@@ -36,8 +36,7 @@ static size_t plans_of_row(
 	count = notes.count;
 	assert_true(count <= ROOM);
 	list = plan_notes_of(&notes);
-	assert_no_error(
-		plan_sites(object, &notes, list, count, plan_default_order, PLAN_DEFAULTS, plans));
+	assert_no_error(plan_sites(object, &notes, list, count, &plan_defaults, plans));
 	assert_true(run("rm -r %s", dir));
 	free(text);
 	free(list);
@@ -49,10 +48,10 @@ static size_t plans_of_row(
 static struct plan plans[ROOM];
 
 /* plans[first..end) share the jump after the last of them. */
-static void assert_row(size_t first, size_t end, enum probe_plan chosen)
+static void assert_row(size_t first, size_t end, const struct plan_ops *chosen)
 {
 	for (size_t i = first; i < end; i++) {
-		const struct plan_move *move = plan_move_of(&plans[i], chosen);
+		const struct plan_way *move = plan_way(&plans[i], chosen);
 		const uint8_t *code;
 
 		assert_int_equal(plans[i].pc - plans[first].pc, i - first);
@@ -73,11 +72,11 @@ static void test_any_length(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(lengths) / sizeof(*lengths); i++) {
 		assert_int_equal(plans_of_row("", 0, lengths[i], after, plans), lengths[i]);
-		assert_row(0, lengths[i], PROBE_PLAN_BEHIND);
+		assert_row(0, lengths[i], &plan_behind);
 	}
 	/* Those that are too far away are refused. */
 	assert_int_equal(plans_of_row("", 0, PLAN_ROW_MAX + 50, after, plans), PLAN_ROW_MAX + 50);
-	assert_row(50, PLAN_ROW_MAX + 50, PROBE_PLAN_BEHIND);
+	assert_row(50, PLAN_ROW_MAX + 50, &plan_behind);
 	for (size_t i = 0; i < 50; i++)
 		assert_int_equal(plans[i].behind.length, 0);
 }
@@ -87,7 +86,7 @@ static void test_entered(void **state)
 {
 	(void)state;
 	plans_of_row(" jz site_10\n", 0, 100, " lea 1(%rax), %rax\n cwtl\n ret\n", plans);
-	assert_row(10, 100, PROBE_PLAN_BEHIND);
+	assert_row(10, 100, &plan_behind);
 	for (size_t i = 0; i < 10; i++) {
 		assert_string_equal(plans[i].behind.cannot, plan_entered_short);
 		assert_int_equal(plans[i].behind.length, 0);
@@ -104,7 +103,7 @@ static void test_hop(void **state)
 {
 	(void)state;
 	plans_of_row("", 0, 60, " jz 1f\n1: cwtl\n ret\n .nops 9\n", plans);
-	assert_row(0, 60, PROBE_PLAN_HOP);
+	assert_row(0, 60, &plan_hop);
 	for (size_t i = 0; i < 60; i++)
 		assert_int_equal(plans[i].spare_count, plans[59].spare_count);
 }
@@ -133,19 +132,18 @@ static void test_holds(void **state)
 
 	(void)state;
 	plans_of_row("", 0, 400, " lea 1(%rax), %rax\n cwtl\n ret\n", plans);
-	needs = plan_needs(&arch_x86_64, &plans[0], PROBE_PLAN_BEHIND);
+	needs = plan_needs(&plans[0], &plan_behind);
 	assert_int_equal(needs, 400 + plans[0].behind.length);
 	memset(found, 0x90, sizeof(found));
 	memcpy(found + 399, plans[399].bytes, PLAN_BYTES);
-	assert_true(plan_holds(&arch_x86_64, &plans[0], PROBE_PLAN_BEHIND, found));
+	assert_true(plan_holds(&arch_x86_64, &plans[0], &plan_behind, found));
 	for (size_t i = 0; i < needs; i++) {
 		uint8_t byte = found[i];
 
 		found[i] = 0xcc;
-		assert_int_equal(
-			plan_holds(&arch_x86_64, &plans[0], PROBE_PLAN_BEHIND, found), i < 400);
+		assert_int_equal(plan_holds(&arch_x86_64, &plans[0], &plan_behind, found), i < 400);
 		found[i] = 0xf8;
-		assert_false(plan_holds(&arch_x86_64, &plans[0], PROBE_PLAN_BEHIND, found));
+		assert_false(plan_holds(&arch_x86_64, &plans[0], &plan_behind, found));
 		found[i] = byte;
 	}
 }

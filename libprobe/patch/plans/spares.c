@@ -32,7 +32,7 @@ struct spare {
 	uint64_t at;
 	uint64_t padding; /* where that begins */
 	struct plan plan; /* of the byte before, as the proof needs it */
-	struct plan_move move;
+	struct plan_way move;
 };
 
 struct spares {
@@ -129,7 +129,7 @@ static void add_function(struct spares *s, struct object_range range, uint64_t l
 
 static uint64_t patch_of(const struct plan *plan)
 {
-	return plan->pc + plan->hop.offset;
+	return plan->pc + (uint64_t)plan->hop.offset;
 }
 
 static bool is_in_reach(const struct arch *arch, const struct plan *plan, uint64_t to)
@@ -231,25 +231,24 @@ static void leave_sites(struct spares *s, const struct rows *rows)
 			s->items[i].move.cannot = "it is a site";
 }
 
-struct probe_error *prove_spares(struct object *object, const struct arch *arch,
-	const struct sdt_notes *notes, const struct rows *rows, struct plan *plans, size_t count)
+struct probe_error *prove_spares(const struct planning *p)
 {
-	struct spares s = {.object = object, .arch = arch};
+	struct spares s = {.object = p->object, .arch = p->arch};
 	struct probe_error *error = NULL;
 
-	for (size_t i = 0; i < count; i++)
-		if (plans[i].hop.length)
-			add_around(&s, &plans[i]);
+	for (size_t i = 0; i < p->count; i++)
+		if (p->plans[i].hop.length)
+			add_around(&s, &p->plans[i]);
 	if (s.failed)
 		error = probe_error_no_memory();
 	drop_twins(&s);
 	if (!error && s.count)
-		error = prove_all(&s, notes);
+		error = prove_all(&s, p->all);
 	if (!error)
-		leave_sites(&s, rows);
-	for (size_t i = 0; i < count && !error; i++)
-		if (plans[i].hop.length)
-			give(&s, &plans[i]);
+		leave_sites(&s, p->rows);
+	for (size_t i = 0; i < p->count && !error; i++)
+		if (p->plans[i].hop.length)
+			give(&s, &p->plans[i]);
 	free(s.items);
 	return error;
 }

@@ -19,8 +19,11 @@
  * known because the function is decoded from its start. Its first instruction stays, and so
  * does every nop: that is where other tools put what is theirs.
  */
+#include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "libprobe/base/cleanup.h"
 #include "libprobe/patch/patch.h"
 
 enum { CHUNK_BYTES = 4096, PAGE_BYTES = 4096 };
@@ -114,13 +117,15 @@ static const char *ask(
 }
 
 /* The answer to it. */
-static void answer(struct plan *plan, const struct plan *asked)
+static void answer(const struct arch *arch, struct plan *plan, const struct plan *asked)
 {
 	size_t length = (size_t)(plan->pc - asked->pc);
 
 	plan->before.cannot = asked->behind.cannot ? cannot_move : NULL;
 	if (asked->behind.cannot || asked->behind.length != length)
 		return;
+	plan->before.offset = (int16_t) - (int)length;
+	plan->before.jump = arch->jump_length;
 	plan->before.length = (uint8_t)length;
 	for (size_t i = 0; i < length; i++)
 		plan->before_bytes[i] = asked->bytes[i];
@@ -137,38 +142,72 @@ static struct proof proof_of(const struct arch *arch, const struct plan *plan, s
 		.margin = (uint8_t)(arch->toggle->offset + arch->toggle->covers - 1)};
 }
 
-/* Sites other than OCaml's mostly have something better. */
-static bool is_wanted(const struct plan *plan, const enum probe_plan *order, size_t order_count)
+static struct probe_error *examine(struct planning *p)
 {
-	const char *reason;
+	const struct arch *arch = p->arch;
+	AUTO_FREE struct plan *asked = calloc(p->count + 1, sizeof(*asked));
+	AUTO_FREE struct proof *proofs = calloc(p->count + 1, sizeof(*proofs));
+	struct probe_error *error;
 
-	return plan->ocaml || (plan->short_nop && plan_choose(plan, order, order_count, &reason) ==
-							  PROBE_PLAN_REFUSED);
-}
+	if (!asked || !proofs)
+		return probe_error_no_memory();
+	p->proofs = proofs;
+	for (size_t i = 0; i < p->count; i++) {
+		struct plan *plan = &p->plans[i];
 
-struct probe_error *before_plan(struct object *object, const struct arch *arch,
-	const struct sdt_notes *all, const enum probe_plan *order, size_t order_count,
-	struct plan *plans, size_t count)
-{
-	struct plan *asked = calloc(count + 1, sizeof(*asked));
-	struct proof *proofs = calloc(count + 1, sizeof(*proofs));
-	struct probe_error *error = asked && proofs ? NULL : probe_error_no_memory();
-	size_t proof_count = 0;
-
-	for (size_t i = 0; i < count && !error; i++) {
-		if (!is_wanted(&plans[i], order, order_count))
+		/* Sites other than OCaml's mostly have something better. */
+		if (!plan->ocaml && !plan_is_wanting(p, plan))
 			continue;
 		if (arch->can_decode && !arch->can_decode())
-			error = probe_error_new(PROBE_ERROR_UNSUPPORTED, "%s", plan_no_decoder);
-		else if (!(plans[i].before.cannot = ask(object, arch, &plans[i], &asked[i])))
-			proofs[proof_count++] = proof_of(arch, &plans[i], &asked[i]);
+			return probe_error_new(PROBE_ERROR_UNSUPPORTED, "%s", plan_no_decoder);
+		plan->before.cannot = ask(p->object, arch, plan, &asked[i]);
+		if (!plan->before.cannot)
+			proofs[p->proof_count++] = proof_of(arch, plan, &asked[i]);
 	}
-	if (!error && proof_count)
-		error = prove(object, arch, all, proofs, proof_count);
-	for (size_t i = 0; i < count && !error; i++)
+	error = plan_prove(p);
+	for (size_t i = 0; i < p->count && !error; i++)
 		if (asked[i].pc)
-			answer(&plans[i], &asked[i]);
-	free(asked);
-	free(proofs);
+			answer(arch, &p->plans[i], &asked[i]);
 	return error;
 }
+
+/*
+ * The instructions before a site, which run before its first stub. A jump to that follows them,
+ * which puns_write() writes; the last stub leads to the site.
+ */
+static struct probe_error *build(struct install *a, size_t i, struct piece *p)
+{
+	const struct arch *arch = a->change->arch;
+	const struct select_site *site = &a->selection->sites[i];
+	struct install_site *as = &a->sites[i];
+	const struct plan *plan = site->plan;
+	struct reg_site *reg = &as->reg;
+
+	build_skip(arch, p, 0);
+	reg->patch = site->pc - plan->before.length;
+	reg->pun = as->moved_to = p->start + p->used;
+	if (arch->move(plan->before_bytes, plan->before.length, reg->patch, reg->pun,
+		    plan->before.length, &as->moved) != ARCH_MOVE_OK)
+		return probe_error_new(PROBE_ERROR_REFUSED,
+			"the instructions at %#jx cannot be moved to %#jx", (uintmax_t)reg->patch,
+			(uintmax_t)reg->pun);
+	memcpy(p->bytes + p->used, as->moved.code, as->moved.code_length);
+	p->used += as->moved.code_length;
+	reg->entry = p->start + p->used;
+	p->used += arch->far_jump(reg->entry, reg->entry, p->bytes + p->used);
+	reg->pun_size = (uint32_t)(p->start + p->used - reg->pun);
+	reg->tail = site->pc;
+	reg->covers = plan->before.length;
+	memcpy(reg->original, plan->before_bytes, reg->length);
+	as->entry = reg->pun;
+	return NULL;
+}
+
+const struct plan_ops plan_before = {
+	.id = PROBE_PLAN_BEFORE,
+	.name = "before",
+	.way = offsetof(struct plan, before),
+	.is_last = true,
+	.examine = examine,
+	.build = build,
+};

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The nop itself becomes the jump.
+ *
+ * A pun: one byte at a short nop makes a jump of it and of the bytes after it, which stay. They say
+ * where it leads to; see libprobe/patch/plan.c, and libprobe/patch/puns.c for the page there.
+ *
+ * A nop that is long enough: a jump is written over it. Another tool may use the nop as a site,
+ * too: what it restores of it has to be a nop with the rest of our jump, so some bytes of the
+ * distance are the nop's own (struct arch, nop_fixed), and it leads to a pun's page.
+ */
+#include <stddef.h>
+
+#include "libprobe/patch/patch.h"
+
+/* ---- A pun ----------------------------------------------------------------------------- */
+
+/* Its bytes leave no choice. */
+static bool can_lead(const struct planning *p, const struct plan *plan)
+{
+	unsigned int fixed = p->arch->jump_length - p->arch->pun_length;
+	struct arch_extent to = {.size = 1};
+
+	if (plan->byte_count < p->arch->jump_length)
+		return true; /* said where it is taken */
+	to.start = p->arch->pun(plan->bytes, plan->pc, fixed).first;
+	return plan_can_lead(p->object, to);
+}
+
+static void look_pun(const struct planning *p, struct plan *plan)
+{
+	const struct arch *arch = p->arch;
+	size_t length = arch->pun_length;
+
+	/* The kernel may write a long nop that the jump would be made of. */
+	if (plan->short_nop && !plan->nop.relies && !plan->ocaml)
+		plan->pun =
+			(struct plan_way){.jump = arch->pun_length, .relies = arch->jump_length};
+	if (length && rows_have_site(p->rows, plan->pc + length, arch->jump_length - length))
+		plan->pun.cannot = plan_in_distance;
+	else if (length && !can_lead(p, plan))
+		plan->pun.cannot = plan_leads_nowhere;
+}
+
+static const char *take_pun(
+	struct install *a, const struct claims *claims, const struct select_site *site)
+{
+	const struct arch *arch = a->change->arch;
+
+	(void)claims;
+	return puns_take_at(a, site, 0, arch->jump_length - arch->pun_length);
+}
+
+static struct probe_error *build_pun(struct install *a, size_t i, struct piece *p)
+{
+	struct reg_site *reg = &a->sites[i].reg;
+
+	(void)p;
+	reg->patch = reg->pc;
+	reg->tail = reg->pc + a->change->arch->site_nop;
+	reg->length = a->change->arch->pun_length;
+	return NULL;
+}
+
+const struct plan_ops plan_pun = {
+	.id = PROBE_PLAN_PUN,
+	.name = "pun",
+	.way = offsetof(struct plan, pun),
+	.look = look_pun,
+	.take = take_pun,
+	.build = build_pun,
+};
+
+/* ---- A long nop ------------------------------------------------------------------------ */
+
+static void look_nop(const struct planning *p, struct plan *plan)
+{
+	const struct arch *arch = p->arch;
+
+	plan->nop.jump = arch->jump_length;
+	if (plan->nop.relies && arch->nop_fixed)
+		plan->nop_fixed = arch->nop_fixed(
+			plan->bytes + plan->nop.offset, plan->nop.relies, plan->nop.offset == 0);
+}
+
+static const char *take_nop(
+	struct install *a, const struct claims *claims, const struct select_site *site)
+{
+	const struct plan *plan = site->plan;
+
+	(void)claims;
+	return plan->nop_fixed ? puns_take_at(a, site, (size_t)plan->nop.offset, plan->nop_fixed)
+			       : NULL;
+}
+
+static struct probe_error *build_nop(struct install *a, size_t i, struct piece *p)
+{
+	const struct arch *arch = a->change->arch;
+	const struct plan *plan = a->selection->sites[i].plan;
+	struct reg_site *reg = &a->sites[i].reg;
+
+	(void)p;
+	reg->patch = reg->pc + (uint64_t)plan->nop.offset;
+	reg->tail = reg->patch + plan->nop.relies;
+	if (arch->pun_length && plan->nop_fixed == arch->jump_length - arch->pun_length)
+		reg->length = arch->pun_length;
+	return NULL;
+}
+
+const struct plan_ops plan_nop = {
+	.id = PROBE_PLAN_LONG_NOP,
+	.name = "nop",
+	.way = offsetof(struct plan, nop),
+	.look = look_nop,
+	.take = take_nop,
+	.build = build_nop,
+};

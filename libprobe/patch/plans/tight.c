@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Sites with less room after the nop than a jump needs, and none before it.
+ *
+ * If something enters right after the nop, but nowhere after that, two jumps are written, one byte
+ * apart (struct arch_twin). What comes from the nop is a hit; what enters, and a thread that
+ * continues after a breakpoint of another tool at the nop, runs only the moved instructions:
+ *
+ *	pc	nop		jmp first ----> stub ... stub ----> nop		copies
+ *	pc + 1	entered		   jmp second ---------------------> mov
+ *		mov						     jmp back
+ *
+ * Both lead to one page, which is chosen so that it is free. What is proved is that the
+ * instructions can be moved that begin at pc + 1: something may enter there, but not later.
+ *
+ * If fewer bytes than a jump takes are free, because something enters after them or a page ends,
+ * they become the first bytes of a jump; its other bytes are those of the code, which stay:
+ *
+ *	pc	nop		nop
+ *	pc + 1	48 89 c7	e9 xx yy	jmp, somewhere in the 64 KiB that can be chosen
+ *	entered	83 c0 01	83 c0 01	its two other bytes
+ *
+ * One free byte leaves no choice, like that of a pun; two leave 256 bytes, three 64 KiB, and four
+ * 16 MiB. Neither plan relies on a byte where another tool may put a breakpoint for a site.
+ */
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libprobe/base/cleanup.h"
+#include "libprobe/patch/patch.h"
+
+enum { PAGE = 4096 };
+
+static const char no_twins[] = "there are no two jumps that begin one byte apart";
+static const char no_parts[] = "no part of a jump can be chosen alone";
+static const char near_site[] = "another site is in the bytes after the nop";
+static const char page_end[] = "a page ends in the bytes after the nop";
+
+/* Does a site have room for neither a jump nor one in a nop, nor anything else that is wanted? */
+static bool is_tight(const struct planning *p, const struct plan *plan)
+{
+	return !plan->ocaml && !plan->nop.relies && plan_is_wanting(p, plan);
+}
+
+/* ---- Two jumps ------------------------------------------------------------------------- */
+
+/* Why there cannot be two, as far as no search is needed; NULL: there may be. */
+static const char *why_no_twin(const struct planning *p, const struct plan *plan)
+{
+	size_t nop = p->arch->site_nop, length = p->arch->twin_length;
+
+	return !length						       ? no_twins
+	       : rows_have_site(p->rows, plan->pc + nop, length - nop) ? near_site
+	       : plan->pc % PAGE + length > PAGE		       ? page_end
+								       : NULL;
+}
+
+/* Asks about the byte after the nop as if it were a site: it may be entered. */
+static void ask_twin(struct planning *p, struct plan *plan, struct plan *after)
+{
+	size_t nop = p->arch->site_nop;
+
+	plan->twin.jump = p->arch->twin_length;
+	after->pc = plan->pc + nop;
+	after->byte_count = plan->byte_count - nop;
+	memcpy(after->bytes, plan->bytes + nop, after->byte_count);
+	after->behind.jump = p->arch->jump_length;
+	plan_ask(p, after, &after->behind);
+}
+
+static struct probe_error *examine_twin(struct planning *p)
+{
+	AUTO_FREE struct plan *after = calloc(p->count + 1, sizeof(*after));
+	AUTO_FREE struct proof *proofs = calloc(p->count + 1, sizeof(*proofs));
+	struct probe_error *error;
+
+	if (!after || !proofs)
+		return probe_error_no_memory();
+	p->proofs = proofs;
+	for (size_t i = 0; i < p->count; i++) {
+		struct plan *plan = &p->plans[i];
+
+		if (!is_tight(p, plan))
+			continue;
+		plan->twin.cannot = why_no_twin(p, plan);
+		if (!plan->twin.cannot)
+			ask_twin(p, plan, &after[i]);
+	}
+	error = plan_prove(p);
+	for (size_t i = 0; i < p->count && !error; i++) {
+		struct plan_way *twin = &p->plans[i].twin;
+
+		if (!after[i].pc)
+			continue;
+		twin->cannot = after[i].behind.cannot;
+		if (!twin->cannot)
+			twin->length = (uint8_t)(p->arch->site_nop + after[i].behind.length);
+	}
+	return error;
+}
+
+static const char *take_twin(
+	struct install *a, const struct claims *claims, const struct select_site *site)
+{
+	struct install_site *as = &a->sites[site - a->selection->sites];
+	const char *reason = puns_take_twin(a, site->pc, &as->twin);
+
+	(void)claims;
+	as->entry = as->twin.first;
+	return reason;
+}
+
+static struct probe_error *build_twin(struct install *a, size_t i, struct piece *p)
+{
+	a->sites[i].reg.length = a->change->arch->twin_length;
+	return build_tail(a, i, &a->selection->sites[i].plan->twin, p);
+}
+
+static void amend_twin(const struct install_site *as, const struct arch *arch, uint8_t *patched)
+{
+	memcpy(patched, as->twin.bytes, arch->twin_length);
+}
+
+const struct plan_ops plan_twin = {
+	.id = PROBE_PLAN_TWIN,
+	.name = "twin",
+	.way = offsetof(struct plan, twin),
+	.is_double = true,
+	.is_last = true,
+	.examine = examine_twin,
+	.take = take_twin,
+	.build = build_twin,
+	.amend = amend_twin,
+};
+
+/* ---- A part of a jump ------------------------------------------------------------------ */
+
+/* What is asked about one site: parts of jumps of 1, 2, 3 ... bytes. */
+struct parts {
+	struct plan_way ways[ARCH_JUMP_MAX];
+};
+
+static const char *why_no_part(const struct planning *p, const struct plan *plan)
+{
+	size_t offset = (size_t)plan->behind.offset, jump = p->arch->jump_length;
+
+	return !p->arch->part							       ? no_parts
+	       : plan->is_followed || rows_have_site(p->rows, plan->pc + offset, jump) ? near_site
+	       : plan->byte_count < offset + jump ? plan_code_ends
+						  : NULL;
+}
+
+static void ask_parts(struct planning *p, struct plan *plan, struct parts *parts)
+{
+	unsigned int jump = p->arch->jump_length;
+	size_t room = PAGE - (plan->pc + (uint64_t)plan->behind.offset) % PAGE;
+
+	plan->part =
+		(struct plan_way){.offset = plan->behind.offset, .cannot = why_no_part(p, plan)};
+	for (unsigned int k = 1; k < jump && k <= room && !plan->part.cannot; k++) {
+		parts->ways[k] = (struct plan_way){
+			.offset = plan->part.offset, .jump = (uint8_t)k, .relies = (uint8_t)jump};
+		plan_ask(p, plan, &parts->ways[k]);
+	}
+}
+
+/* The longest part leaves the most places to choose from. */
+static void answer_parts(const struct planning *p, struct plan *plan, const struct parts *parts)
+{
+	const struct arch *arch = p->arch;
+	struct plan_way *part = &plan->part;
+
+	for (unsigned int k = arch->jump_length; k-- > 1 && !part->length;)
+		if (parts->ways[k].jump) {
+			*part = parts->ways[k];
+			if (part->cannot)
+				part->length = 0;
+		}
+	if (part->length &&
+		!plan_can_lead(p->object, arch->part(plan->bytes + part->offset,
+						  plan->pc + (uint64_t)part->offset, part->jump)))
+		part->cannot = plan_leads_nowhere;
+	if (part->cannot || !part->length)
+		part->length = part->relies = 0;
+}
+
+static struct probe_error *examine_part(struct planning *p)
+{
+	AUTO_FREE struct parts *parts = calloc(p->count + 1, sizeof(*parts));
+	AUTO_FREE struct proof *proofs =
+		calloc(p->count * p->arch->jump_length + 1, sizeof(*proofs));
+	struct probe_error *error;
+
+	if (!parts || !proofs)
+		return probe_error_no_memory();
+	p->proofs = proofs;
+	for (size_t i = 0; i < p->count; i++)
+		if (is_tight(p, &p->plans[i]))
+			ask_parts(p, &p->plans[i], &parts[i]);
+	error = plan_prove(p);
+	for (size_t i = 0; i < p->count && !error; i++)
+		if (parts[i].ways[1].jump)
+			answer_parts(p, &p->plans[i], &parts[i]);
+	return error;
+}
+
+static const char *take_part(
+	struct install *a, const struct claims *claims, const struct select_site *site)
+{
+	const struct plan_way *part = &site->plan->part;
+
+	(void)claims;
+	return puns_take_part(a,
+		a->change->arch->part(site->plan->bytes + part->offset,
+			site->pc + (uint64_t)part->offset, part->jump),
+		&a->sites[site - a->selection->sites].entry);
+}
+
+static struct probe_error *build_part(struct install *a, size_t i, struct piece *p)
+{
+	const struct plan_way *part = &a->selection->sites[i].plan->part;
+
+	a->sites[i].reg.length = part->jump;
+	a->sites[i].reg.relies = part->relies;
+	return build_tail(a, i, part, p);
+}
+
+const struct plan_ops plan_part = {
+	.id = PROBE_PLAN_PART,
+	.name = "part",
+	.way = offsetof(struct plan, part),
+	.is_last = true,
+	.examine = examine_part,
+	.take = take_part,
+	.build = build_part,
+};

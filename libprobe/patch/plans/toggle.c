@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * OCaml's sites: a nop, and a comparison that one byte, the toggle, turns into a call of the
+ * probe's handler (struct arch_toggle). The plan `toggle` is that byte, which switches the handler
+ * (libprobe/patch/toggles.c). To trace such a site by `call` makes the comparison a call of ours:
+ * OCaml's tools do not touch what follows their byte.
+ */
+#include <stddef.h>
+#include <string.h>
+
+#include "libprobe/patch/patch.h"
+
+static const char no_count[] = "there is no counter for the users of its handler";
+
+bool plan_holds_toggle(
+	const struct arch_toggle *toggle, const struct plan *plan, const uint8_t *found)
+{
+	return (found[0] == toggle->on || found[0] == toggle->off) &&
+	       memcmp(found + 1, plan->bytes + toggle->offset + 1, toggle->covers - 1U) == 0;
+}
+
+/* Does the toggle of a probe of OCaml's follow the nop, on or off? */
+static void look(const struct planning *p, struct plan *plan)
+{
+	const struct arch_toggle *toggle = p->arch->toggle;
+	size_t nop = p->arch->nop_length(plan->bytes, plan->byte_count);
+
+	plan->ocaml = plan->ocaml && toggle && nop == toggle->offset &&
+		      plan->byte_count >= (size_t)toggle->offset + toggle->covers &&
+		      plan_holds_toggle(toggle, plan, plan->bytes + toggle->offset);
+	if (!plan->ocaml)
+		return;
+	plan->byte_count = (size_t)toggle->offset + toggle->covers; /* the rest does not matter */
+	plan->toggle =
+		(struct plan_way){.offset = toggle->offset, .jump = 1, .relies = toggle->covers};
+	plan->call = (struct plan_way){
+		.offset = toggle->offset, .jump = p->arch->jump_length, .relies = toggle->covers};
+}
+
+static bool holds(const struct arch *arch, const struct plan *plan, const uint8_t *found)
+{
+	return plan_stays(arch, plan, arch->toggle->offset, found) &&
+	       plan_holds_toggle(arch->toggle, plan, found + arch->toggle->offset);
+}
+
+static const char *take(
+	struct install *a, const struct claims *claims, const struct select_site *site)
+{
+	(void)a;
+	(void)claims;
+	return site->semaphore ? NULL : no_count;
+}
+
+/*
+ * What the call at one of OCaml's sites leads to: the way to the first stub, and after the last
+ * one, what the program would have done there: call the handler, or not.
+ */
+static struct probe_error *build(struct install *a, size_t i, struct piece *p)
+{
+	const struct arch *arch = a->change->arch;
+	const struct arch_toggle *toggle = arch->toggle;
+	const struct select_site *site = &a->selection->sites[i];
+	struct install_site *as = &a->sites[i];
+	struct reg_site *reg = &as->reg;
+	const uint8_t *file = site->plan->bytes + toggle->offset;
+	uint64_t back = site->pc + toggle->offset + toggle->covers;
+	int32_t distance;
+	size_t length;
+
+	memcpy(&distance, file + 1, sizeof(distance));
+	reg->patch = site->pc + toggle->offset;
+	reg->count = site->semaphore + semaphore_offset(a->selection->probes[site->probe].provider);
+	memcpy(reg->original, file, reg->length);
+	reg->original[0] = toggle->off;
+	build_skip(arch, p, 0);
+	reg->pun = as->entry = p->start + p->used;
+	p->used += toggle->enter(p->bytes + p->used);
+	reg->entry = p->start + p->used;
+	p->used += arch->far_jump(reg->entry, reg->entry, p->bytes + p->used);
+	reg->pun_size = (uint32_t)(p->start + p->used - reg->pun);
+	build_skip(arch, p, 0);
+	reg->tail = p->start + p->used;
+	length = toggle->leave(reg->tail, reg->count, back + (uint64_t)(int64_t)distance, back,
+		p->bytes + p->used);
+	p->used += length;
+	reg->tail_size = (uint32_t)length;
+	return length ? NULL
+		      : probe_error_new(PROBE_ERROR_REFUSED,
+				"no code can be placed near enough to %#jx", (uintmax_t)site->pc);
+}
+
+/* A call encodes its distance as a jump does. */
+static void amend(const struct install_site *as, const struct arch *arch, uint8_t *patched)
+{
+	(void)as;
+	patched[0] = arch->toggle->on;
+}
+
+const struct plan_ops plan_toggle = {
+	.id = PROBE_PLAN_TOGGLE,
+	.name = "toggle",
+	.way = offsetof(struct plan, toggle),
+	.is_switch = true,
+	.look = look,
+	.holds = holds,
+};
+
+const struct plan_ops plan_call = {
+	.id = PROBE_PLAN_CALL,
+	.name = "call",
+	.way = offsetof(struct plan, call),
+	.holds = holds,
+	.take = take,
+	.build = build,
+	.amend = amend,
+};
