@@ -178,11 +178,11 @@ IDENTITY := $(BUILD)/identity.h
 $(IDENTITY): $(LIB_SRC) $(PROGRAM_SRC) $(wildcard *.h $(foreach d,libprobe elf arch,$(foreach s,\
 	*.h */*.h */*/*.h,$(d)/$(s)))) $(SETTINGS) | $(FIRST)
 	@printf '#define PROBE_IDENTITY "%s"\n' "$$(cat $(sort $^) | cksum)" >$@
-$(call objects,libprobe/self/helper/controller.c): $(IDENTITY)
-$(call objects,libprobe/self/helper/controller.c): private OUR_CPPFLAGS += -include $(IDENTITY)
+$(call objects,libprobe/self/helper/helper.c): $(IDENTITY)
+$(call objects,libprobe/self/helper/helper.c): private OUR_CPPFLAGS += -include $(IDENTITY)
 # Where programs that are linked with libprobe.a find it.
-$(call objects,libprobe/self/helper/image.c): $(PLACE)
-$(call objects,libprobe/self/helper/image.c): private OUR_CPPFLAGS += \
+$(call objects,libprobe/self/helper/message.c): $(PLACE)
+$(call objects,libprobe/self/helper/message.c): private OUR_CPPFLAGS += \
 	-DPROBE_IMAGE='"$(LIBDIR)/libprobe.so.$(VERSION)"'
 # The loader of programs that this compiler links.
 INTERPRETER = $(call once,INTERPRETER,$(CC) $(CFLAGS) $(LDFLAGS) -v -o /dev/null -x c /dev/null 2>&1 | \

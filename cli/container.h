@@ -7,13 +7,6 @@
 
 #include "libprobe/base/error.h"
 
-/*
- * What container_has() finds a container by: the id of a container of Docker or Podman with this
- * name, or the text itself. To be freed. Errors: PROBE_ERROR_USAGE (an empty name),
- * PROBE_ERROR_MEMORY.
- */
-PROBE_MUST_CHECK struct probe_error *container_find(const char *text, char **ret);
-
 /* Is a process whose control groups (/proc/PID/cgroup) are these in the container? */
 bool container_has(const char *container, const char *groups);
 

@@ -1,10 +1,19 @@
 /* SPDX-License-Identifier: MIT */
+#include <dirent.h>
+#include <errno.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/catalogue.h"
+#include "cli/cli.h"
 #include "cli/records.h"
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/error.h"
+
+/* ==== Records ================================================================================= */
 
 struct probe_error *records_open(const char *operand, struct probe_reader **ret)
 {
@@ -16,4 +25,87 @@ struct probe_error *records_open(const char *operand, struct probe_reader **ret)
 			"probectl ... -`");
 	signal(SIGINT, SIG_IGN);
 	return probe_reader_open_json(STDIN_FILENO, "standard input", ret);
+}
+
+/* ==== Catalogue =============================================================================== */
+
+/*
+ * Where users have their files: the XDG Base Directory Specification. A relative path in
+ * $XDG_CONFIG_HOME is ignored, as it says.
+ */
+
+/* The folder of the user's files, which may not exist; *ret is NULL if there is no home. */
+static struct probe_error *find_folder(char **ret)
+{
+	const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
+	int length = 0;
+
+	*ret = NULL;
+	if (config && *config == '/')
+		length = asprintf(ret, "%s/probectl/probes.d", config);
+	else if (home && *home == '/')
+		length = asprintf(ret, "%s/.config/probectl/probes.d", home);
+	return length < 0 ? probe_error_no_memory() : NULL;
+}
+
+static int is_probes_file(const struct dirent *entry)
+{
+	static const char suffix[] = ".probes";
+	size_t length = strlen(entry->d_name), end = sizeof(suffix) - 1;
+
+	return entry->d_name[0] != '.' && length > end &&
+	       strcmp(entry->d_name + length - end, suffix) == 0;
+}
+
+static struct probe_error *add_file(
+	struct probe_catalogue *catalogue, const char *folder, const char *name)
+{
+	AUTO_FREE char *path = NULL;
+	struct probe_error *error;
+
+	if (asprintf(&path, "%s/%s", folder, name) < 0) {
+		path = NULL;
+		return probe_error_no_memory();
+	}
+	error = probe_catalogue_add(catalogue, path);
+	if (!error || error->code == PROBE_ERROR_MEMORY)
+		return error;
+	report_warning("%s", error->message);
+	probe_error_free(error);
+	return NULL;
+}
+
+static struct probe_error *add_folder(struct probe_catalogue *catalogue, const char *folder)
+{
+	struct probe_error *error = NULL;
+	struct dirent **entries = NULL;
+	int count = scandir(folder, &entries, is_probes_file, alphasort);
+
+	if (count < 0 && errno == ENOMEM)
+		return probe_error_no_memory();
+	if (count < 0 && errno != ENOENT && errno != ENOTDIR)
+		report_warning("%s: %s", folder, strerror(errno));
+	for (int i = 0; i < count; i++) {
+		if (!error)
+			error = add_file(catalogue, folder, entries[i]->d_name);
+		free(entries[i]);
+	}
+	free(entries);
+	return error;
+}
+
+struct probe_error *catalogue_open(struct probe_catalogue **ret)
+{
+	struct probe_error *error = probe_catalogue_create(ret);
+	AUTO_FREE char *folder = NULL;
+
+	if (!error)
+		error = find_folder(&folder);
+	if (!error && folder)
+		error = add_folder(*ret, folder);
+	if (error) {
+		probe_catalogue_free(*ret);
+		*ret = NULL;
+	}
+	return error;
 }

@@ -22,14 +22,9 @@ struct bytes {
 	bool failed;
 };
 
-uint8_t bytes_u8(struct bytes *bytes);
 /* An unsigned integer of 1, 2, 4 or 8 bytes. */
 uint64_t bytes_unsigned(struct bytes *bytes, size_t width);
-int64_t bytes_signed(struct bytes *bytes, size_t width);
 uint64_t bytes_address(struct bytes *bytes);
-/* LEB128 (DWARF 5, section 7.6); bits above 64 are a failure. */
-uint64_t bytes_uleb(struct bytes *bytes);
-int64_t bytes_sleb(struct bytes *bytes);
 /* A NUL-terminated string, or NULL if the NUL is missing. */
 const char *bytes_string(struct bytes *bytes);
 void bytes_skip(struct bytes *bytes, uint64_t count);

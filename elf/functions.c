@@ -26,10 +26,209 @@
 #include <elf.h>
 #include <string.h>
 
+#include "elf/bytes.h"
 #include "elf/internal.h"
 #include "elf/pointers.h"
 #include "libprobe/base/array.h"
 #include "libprobe/base/cleanup.h"
+
+/* ==== Bytes =================================================================================== */
+
+static bool bytes_take(struct bytes *bytes, size_t count)
+{
+	if (bytes->failed || count > bytes_left(bytes)) {
+		bytes->failed = true;
+		return false;
+	}
+	bytes->at += count;
+	return true;
+}
+
+uint64_t bytes_unsigned(struct bytes *bytes, size_t width)
+{
+	const uint8_t *from = bytes->data + bytes->at;
+	uint64_t value = 0;
+
+	if (!bytes_take(bytes, width))
+		return 0;
+	for (size_t i = 0; i < width; i++)
+		value = value << 8 | from[bytes->big_endian ? i : width - 1 - i];
+	return value;
+}
+
+static uint8_t bytes_u8(struct bytes *bytes)
+{
+	return (uint8_t)bytes_unsigned(bytes, 1);
+}
+
+static int64_t bytes_signed(struct bytes *bytes, size_t width)
+{
+	uint64_t value = bytes_unsigned(bytes, width);
+	uint64_t sign = 1ull << (width * 8 - 1);
+
+	return (int64_t)((value ^ sign) - sign);
+}
+
+uint64_t bytes_address(struct bytes *bytes)
+{
+	return bytes_unsigned(bytes, bytes->wide ? 8 : 4);
+}
+
+/* Sets *bits_ret to the number of bits read, and *last_ret to the last byte. */
+static uint64_t bytes_leb(struct bytes *bytes, unsigned int *bits_ret, uint8_t *last_ret)
+{
+	uint64_t value = 0;
+	unsigned int shift = 0;
+	uint8_t byte;
+
+	do {
+		byte = bytes_u8(bytes);
+		if (shift > 63)
+			bytes->failed = true;
+		else
+			value |= (uint64_t)(byte & 0x7f) << shift;
+		shift += 7;
+	} while (byte & 0x80 && !bytes->failed);
+	*bits_ret = shift;
+	*last_ret = byte;
+	return bytes->failed ? 0 : value;
+}
+
+/* LEB128 (DWARF 5, section 7.6); bits above 64 are a failure. */
+static uint64_t bytes_uleb(struct bytes *bytes)
+{
+	unsigned int bits;
+	uint8_t last;
+
+	return bytes_leb(bytes, &bits, &last);
+}
+
+static int64_t bytes_sleb(struct bytes *bytes)
+{
+	unsigned int bits;
+	uint8_t last;
+	uint64_t value = bytes_leb(bytes, &bits, &last);
+
+	if (!bytes->failed && last & 0x40 && bits < 64)
+		value |= ~0ull << bits;
+	return (int64_t)value;
+}
+
+const char *bytes_string(struct bytes *bytes)
+{
+	const uint8_t *start = bytes->data + bytes->at;
+	const uint8_t *end = NULL;
+
+	if (!bytes->failed && bytes_left(bytes))
+		end = memchr(start, 0, bytes_left(bytes));
+	if (!end) {
+		bytes->failed = true;
+		return NULL;
+	}
+	bytes->at += (size_t)(end - start) + 1;
+	return (const char *)start;
+}
+
+void bytes_skip(struct bytes *bytes, uint64_t count)
+{
+	if (count > bytes_left(bytes))
+		bytes->failed = true;
+	else
+		bytes_take(bytes, (size_t)count);
+}
+
+/* ==== Pointers ================================================================================ */
+
+/* The format's size in bytes; 0 if it varies (LEB128) or the format is unknown. */
+static size_t eh_pointer_size(uint8_t encoding, bool wide)
+{
+	switch (encoding & EH_FORMAT) {
+	case EH_ABSPTR:
+	case EH_SIGNED:
+		return wide ? 8 : 4;
+	case EH_UDATA2:
+	case EH_SDATA2:
+		return 2;
+	case EH_UDATA4:
+	case EH_SDATA4:
+		return 4;
+	case EH_UDATA8:
+	case EH_SDATA8:
+		return 8;
+	default:
+		return 0;
+	}
+}
+
+static uint64_t read_format(struct bytes *bytes, uint8_t encoding)
+{
+	size_t size = eh_pointer_size(encoding, bytes->wide);
+
+	switch (encoding & EH_FORMAT) {
+	case EH_ULEB128:
+		return bytes_uleb(bytes);
+	case EH_SLEB128:
+		return (uint64_t)bytes_sleb(bytes);
+	default:
+		break;
+	}
+	if (!size) {
+		bytes->failed = true;
+		return 0;
+	}
+	if (encoding & EH_SIGNED)
+		return (uint64_t)bytes_signed(bytes, size);
+	return bytes_unsigned(bytes, size);
+}
+
+static uint64_t base_of(struct bytes *bytes, uint8_t encoding, const struct eh_bases *bases)
+{
+	switch (encoding & EH_BASE) {
+	case EH_ABSPTR:
+	case EH_ALIGNED:
+		return 0;
+	case EH_PCREL:
+		return bytes_here(bytes);
+	case EH_DATAREL:
+		if (bases->has_data)
+			return bases->data;
+		break;
+	case EH_FUNCREL:
+		if (bases->has_function)
+			return bases->function;
+		break;
+	default:
+		break;
+	}
+	/* No Linux system uses pointers relative to the text segment. */
+	bytes->failed = true;
+	return 0;
+}
+
+/*
+ * Reads a pointer. An unknown encoding, or an unknown base, fails the reader. *raw_ret (may be
+ * NULL) is the value before the base is added; 0 there means "none". The caller handles
+ * EH_INDIRECT and EH_OMIT.
+ */
+static uint64_t eh_pointer(
+	struct bytes *bytes, uint8_t encoding, const struct eh_bases *bases, uint64_t *raw_ret)
+{
+	uint64_t width = bytes->wide ? 8 : 4;
+	uint64_t base, raw, value;
+
+	if ((encoding & EH_BASE) == EH_ALIGNED) {
+		bytes_skip(bytes, -bytes_here(bytes) & (width - 1));
+		encoding = EH_ABSPTR;
+	}
+	base = base_of(bytes, encoding, bases);
+	raw = read_format(bytes, encoding);
+	value = base + raw;
+	if (raw_ret)
+		*raw_ret = raw;
+	return bytes->wide ? value : value & 0xffffffff;
+}
+
+/* ==== Functions =============================================================================== */
 
 /* What a CIE says about its FDEs. */
 struct cie {
@@ -399,5 +598,95 @@ bool object_function_at(struct object *object, uint64_t address, struct object_f
 		return false;
 	if (!has_fde)
 		ret->lsda = lsda_without_fde(object);
+	return true;
+}
+
+/* ==== Landing pads ============================================================================ */
+
+/*
+ * Landing pads: where exceptions may enter a function.
+ *
+ * The language-specific data of a function (.gcc_except_table):
+ *
+ *	encoding of LPStart (a byte), LPStart	base of the landing pads; the
+ *						function's start if omitted
+ *	encoding of the type table, its distance (ULEB128)
+ *	encoding of the call sites, size of their table in bytes (ULEB128)
+ *	call sites: start, length, landing pad (0: none), action (ULEB128)
+ *	...
+ *
+ * C++, Rust, Objective-C, Ada, D, Swift and C with -fexceptions share this format ("Itanium C++
+ * ABI: Exception Handling", 2.5; LLVM, "Exception Handling"; libgcc, unwind-c.c). Each part of
+ * a split function has its own FDE and its own table; for basic-block sections clang states
+ * LPStart.
+ */
+
+enum { LSDA_HEADER_BYTES_MAX = 64 };
+
+struct lsda {
+	uint64_t pads_from;
+	uint8_t encoding; /* of the call sites */
+	uint64_t table, table_size;
+};
+
+static bool read_header(
+	const struct object *object, const struct object_function *function, struct lsda *ret)
+{
+	const struct eh_bases bases = {.has_function = true, .function = function->range.start};
+	uint8_t buffer[LSDA_HEADER_BYTES_MAX], encoding;
+	struct bytes bytes = object_bytes(object, buffer,
+		object_read(object, function->lsda, buffer, sizeof(buffer)), function->lsda);
+
+	ret->pads_from = function->range.start;
+	encoding = bytes_u8(&bytes);
+	if (encoding != EH_OMIT) {
+		uint64_t raw;
+
+		ret->pads_from = eh_pointer(&bytes, encoding, &bases, &raw);
+		/* An absolute 0 in a shared object may have a relocation. */
+		if (encoding & EH_INDIRECT ||
+			(!raw && object->type == ET_DYN && !(encoding & EH_BASE)))
+			return false;
+	}
+	encoding = bytes_u8(&bytes);
+	if (encoding != EH_OMIT)
+		bytes_uleb(&bytes);
+	ret->encoding = bytes_u8(&bytes);
+	ret->table_size = bytes_uleb(&bytes);
+	ret->table = bytes_here(&bytes);
+	/* Call sites are offsets without a base. */
+	return !bytes.failed && !(ret->encoding & ~EH_FORMAT);
+}
+
+bool object_landing_pads(struct object *object, const struct object_function *function,
+	void (*visit)(uint64_t address, void *data), void *data)
+{
+	const struct eh_bases none = {0};
+	AUTO_FREE uint8_t *buffer = NULL;
+	struct bytes bytes;
+	struct lsda lsda;
+
+	if (!function->lsda)
+		return true;
+	if (function->lsda == OBJECT_LSDA_UNKNOWN || !read_header(object, function, &lsda) ||
+		lsda.table_size > object->file_size)
+		return false;
+	buffer = malloc((size_t)lsda.table_size + 1);
+	if (!buffer ||
+		object_read(object, lsda.table, buffer, (size_t)lsda.table_size) != lsda.table_size)
+		return false;
+	bytes = object_bytes(object, buffer, (size_t)lsda.table_size, lsda.table);
+	while (bytes_left(&bytes)) {
+		uint64_t pad;
+
+		eh_pointer(&bytes, lsda.encoding, &none, NULL); /* start */
+		eh_pointer(&bytes, lsda.encoding, &none, NULL); /* length */
+		pad = eh_pointer(&bytes, lsda.encoding, &none, NULL);
+		bytes_uleb(&bytes); /* action */
+		if (bytes.failed)
+			return false;
+		if (pad)
+			visit(lsda.pads_from + pad, data);
+	}
 	return true;
 }

@@ -46,7 +46,4 @@ enum note_status {
  */
 enum note_status note_next(struct bytes *bytes, uint64_t align, struct note *ret);
 
-/* Whether a note describes a static probe. */
-bool note_is_stapsdt(const struct note *note);
-
 #endif

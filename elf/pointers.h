@@ -39,15 +39,4 @@ struct eh_bases {
 	uint64_t data, function;
 };
 
-/* The format's size in bytes; 0 if it varies (LEB128) or the format is unknown. */
-size_t eh_pointer_size(uint8_t encoding, bool wide);
-
-/*
- * Reads a pointer. An unknown encoding, or an unknown base, fails the reader. *raw_ret (may be
- * NULL) is the value before the base is added; 0 there means "none". The caller handles
- * EH_INDIRECT and EH_OMIT.
- */
-uint64_t eh_pointer(
-	struct bytes *bytes, uint8_t encoding, const struct eh_bases *bases, uint64_t *raw_ret);
-
 #endif

@@ -36,16 +36,4 @@ struct unwind_rules {
 	struct unwind_rule registers[UNWIND_REGISTERS];
 };
 
-/*
- * Build rules from what libdw returns, for the CFA and for a register. False if the expression
- * is invalid, or without memory.
- */
-bool unwind_rule_init_cfa(struct unwind_rule *rule, const Dwarf_Op *ops, size_t count);
-bool unwind_rule_init(struct unwind_rule *rule, const Dwarf_Op *ops, size_t count);
-void unwind_rule_deinit(struct unwind_rule *rule);
-
-/* Computes a rule; false if an input is unknown. The rule of the CFA itself ignores `cfa`. */
-bool unwind_rule_compute(const struct unwind_rule *rule, const struct unwind_registers *registers,
-	uint64_t cfa, const struct unwind_memory *memory, uint64_t *ret);
-
 #endif

@@ -36,7 +36,7 @@ struct a64 {
 	size_t room, length;
 	uint64_t at;
 	bool overflow;	 /* a table below was too small, or a number does not fit */
-	bool has_thread; /* A64_STEP is the thread pointer (arch/aarch64/stub/memory.c) */
+	bool has_thread; /* A64_STEP is the thread pointer (arch/aarch64/stub/lower.c) */
 	int label_count, fixup_count;
 	size_t labels[A64_LABELS];
 	struct {

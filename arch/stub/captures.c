@@ -14,6 +14,579 @@
 #include "arch/layout.h"
 #include "arch/stub/plan.h"
 
+/* ==== Values ================================================================================== */
+
+/* The values of operands that need no check: constants, registers, memory; pairs; and the time. */
+
+/* Whether the value of a scalar is extended with its sign. */
+static bool value_is_signed(const struct arch_arg *arg)
+{
+	return arg->is_signed && !arg->is_float;
+}
+
+/* The constant, converted to the declared size and sign. */
+static uint64_t value_of_immediate(const struct arch_arg *arg)
+{
+	unsigned int bits = arg->size * 8;
+	uint64_t value = (uint64_t)arg->disp;
+
+	if (bits >= 64)
+		return value;
+	value &= (UINT64_C(1) << bits) - 1;
+	if (value_is_signed(arg) && value >> (bits - 1))
+		value |= ~UINT64_C(0) << bits;
+	return value;
+}
+
+void form_original(struct form *f, int a, int reg)
+{
+	f->put(f, &(struct form_insn){.op = FORM_ORIGINAL,
+			  .a = (int8_t)a,
+			  .b = (int8_t)reg,
+			  .bytes = sizeof(uint64_t)});
+}
+
+void form_operand_address(struct form *f, int a, const struct arch_arg *arg)
+{
+	bool far = arg->disp != (int32_t)arg->disp;
+	bool based = arg->base >= 0;
+	struct form_mem mem = form_at(a, far || !based ? 0 : (int32_t)arg->disp);
+
+	if (based)
+		form_original(f, a, arg->base);
+	else
+		form_address(f, a, (uint64_t)arg->disp);
+	if (arg->index >= 0) {
+		form_original(f, FORM_SCRATCH, arg->index);
+		mem.index = FORM_SCRATCH;
+		mem.scale = arg->scale ? (uint8_t)arg->scale : 1;
+	}
+	if (mem.index != FORM_NONE || mem.disp)
+		form_compute(f, a, mem);
+	if (based && far) {
+		form_const(f, FORM_SCRATCH, (uint64_t)arg->disp);
+		form_two(f, FORM_ADD, true, a, FORM_SCRATCH);
+	}
+}
+
+/* a = the value of a scalar that needs no check; changes FORM_SCRATCH. */
+static void form_operand(struct form *f, int a, const struct arch_arg *arg)
+{
+	bool is_signed = value_is_signed(arg);
+	uint32_t in_register = arg->size < arg->width ? arg->size : arg->width;
+
+	switch (arg->kind) {
+	case ARCH_ARG_IMMEDIATE:
+		form_const(f, a, value_of_immediate(arg));
+		break;
+	case ARCH_ARG_REGISTER:
+		f->put(f, &(struct form_insn){.op = FORM_ORIGINAL,
+				  .a = (int8_t)a,
+				  .b = (int8_t)arg->base,
+				  .bytes = (uint8_t)in_register,
+				  .shift = arg->shift,
+				  .is_signed = is_signed});
+		break;
+	case ARCH_ARG_FP_REGISTER:
+		f->put(f, &(struct form_insn){.op = FORM_VECTOR,
+				  .a = (int8_t)a,
+				  .b = (int8_t)arg->base,
+				  .bytes = (uint8_t)arg->size});
+		break;
+	case ARCH_ARG_MEMORY:
+		form_operand_address(f, a, arg);
+		form_load(f, a, form_at(a, 0), (uint8_t)arg->size, is_signed);
+		break;
+	case ARCH_ARG_UNKNOWN:
+		break;
+	}
+}
+
+/* Stores the low bytes of such a scalar into what is packed; changes FORM_VALUE, FORM_SCRATCH. */
+static void form_store_operand(
+	struct form *f, const struct arch_arg *arg, struct form_mem mem, uint8_t bytes)
+{
+	uint32_t in_register = arg->size < arg->width ? arg->size : arg->width;
+	bool is_constant = arg->kind == ARCH_ARG_IMMEDIATE && bytes >= sizeof(uint32_t);
+
+	if (arg->kind == ARCH_ARG_REGISTER && bytes <= in_register) {
+		form_store_original(f, arg->base, arg->shift, mem, bytes);
+		return;
+	}
+	if (!is_constant) {
+		form_operand(f, FORM_VALUE, arg);
+		form_store_packed(f, FORM_VALUE, mem, bytes);
+	}
+	for (int at = 0; is_constant && at < bytes; at += 4, mem.disp += 4)
+		form_store_const(f, mem, 4, (int32_t)(value_of_immediate(arg) >> 8 * at));
+}
+
+void form_captured(struct form *f, int a, const struct stub_plan *p, int i)
+{
+	const struct arch_capture *c = &p->stub->captures[i];
+
+	if (c->begun) {
+		form_load(f, a, form_temp(p->kept_temp), sizeof(uint64_t), false);
+		form_load(f, a, form_at(a, c->begun + 8), sizeof(uint64_t), false);
+	} else if (p->checked >> i & 1) {
+		form_load(f, a, form_temp(p->temp[i]), sizeof(uint64_t), false);
+	} else {
+		form_operand(f, a, &c->arg);
+	}
+}
+
+void form_now(struct form *f, const struct stub_plan *p)
+{
+	if (p->stub->thread.no_counter)
+		form_call(f, p->time);
+	else
+		form_time(f);
+}
+
+void form_store_now(struct form *f, const struct stub_plan *p, struct form_mem mem)
+{
+	if (p->stub->thread.no_counter) {
+		form_now(f, p);
+		form_store_packed(f, FORM_VALUE, mem, sizeof(uint64_t));
+	} else {
+		form_store_time(f, mem);
+	}
+}
+
+void form_store_pair(struct form *f, int temp, int pointer)
+{
+	form_store(f, pointer, form_temp(temp));
+	form_store(f, FORM_VALUE, form_temp(temp + 1));
+}
+
+/* ==== Readable ================================================================================ */
+
+/*
+ * Whether a page can be read.
+ *
+ * Before following a pointer, the stub asks the kernel: rt_sigprocmask(2) with an invalid `how`
+ * copies eight bytes from the given address and then fails with EINVAL, or with EFAULT if the
+ * address is not readable (kernel/signal.c of Linux). It changes nothing in either case. If another
+ * thread unmaps the page between the check and the read, the read still faults, as a read by the
+ * program itself would.
+ *
+ * Asking costs ten times what the rest of a hit does, so it is done only where nothing else tells.
+ * The page of the site's stack pointer is readable, and so is what arch_stub.safe names (who sets
+ * it says why). A page is asked for once in a hit, whatever lies in it: fields of a structure, or
+ * several strings. A second answer would be no better than the first, because what lies there is
+ * read a moment later anyway. Two pages are kept, for structures that point to strings.
+ *
+ * Where memory may have tags that an address must have, too, the kernel may look at them. It is
+ * asked without the tag first, because that is how it wants addresses of a program that has not
+ * said that it uses tags (Linux, tagged-address-abi.rst); and then with it.
+ *
+ * A copy of a stack, or a walk through its frames, goes to addresses that the program may never
+ * touch, because the end of a stack is unknown. If a program serves the page faults there
+ * (userfaultfd(2)) and the page is not in memory, rt_sigprocmask waits for that program, perhaps
+ * forever. So mincore(2) is called first: it tells whether the page is in memory, and never waits.
+ *
+ * None is kept for the next hit: any thread may unmap or protect a page meanwhile, and nothing in
+ * user space tells. For the same reason all other memory is asked for, as docs/ring.md says.
+ */
+
+enum { MINUS_EINVAL = -22, NO_PAGE = 1, WORD_BYTES = 8 };
+
+void form_checks_begin(struct form *f, const struct stub_plan *p)
+{
+	if (p->asks_tagged)
+		form_store_const(f, form_temp(p->tag_of_temp), sizeof(uint64_t), 0);
+	if (!p->keeps_pages)
+		return;
+	for (int i = 0; i < KEPT_PAGES; i++)
+		form_store_const(f, form_temp(p->pages_temp + i), sizeof(uint64_t), NO_PAGE);
+}
+
+/* POINTER = a pointer of the program, as it is checked and followed. */
+static void form_untag(struct form *f, const struct stub_plan *p)
+{
+	if (p->asks_tagged)
+		form_store(f, FORM_POINTER, form_temp(p->tag_of_temp));
+	form_one(f, FORM_UNTAG, true, FORM_POINTER);
+}
+
+void form_check(struct form *f, const struct stub_plan *p, int frame, int no)
+{
+	if (p->asks_tagged)
+		form_load(
+			f, FORM_RIGHT, form_at(frame, 8 * p->tag_of_temp), sizeof(uint64_t), false);
+	if (p->keeps_pages)
+		form_compute(f, FORM_SET, form_at(frame, 8 * p->pages_temp));
+	form_ask(f, p->check, no);
+}
+
+void form_check_stack(struct form *f, const struct stub_plan *p, int temp, int no)
+{
+	form_store_const(f, form_temp(temp), sizeof(uint64_t), 0);
+	form_compute(f, FORM_SET, form_temp(temp));
+	form_ask(f, p->check_stack, no);
+}
+
+void form_page_of(struct form *f, const struct stub_plan *p, int a)
+{
+	form_two_const(f, FORM_AND, true, a, -(int32_t)p->stub->page_bytes);
+}
+
+/* a = 0, if a and b are on the same page. */
+static void form_compare_pages(struct form *f, const struct stub_plan *p, int a, int b)
+{
+	form_two(f, FORM_XOR, true, a, b);
+	form_two_const(f, FORM_SHR, true, a, __builtin_ctz(p->stub->page_bytes));
+}
+
+/* VALUE = the page of FROM. */
+static void page(struct form *f, const struct stub_plan *p)
+{
+	form_move(f, FORM_VALUE, FORM_FROM);
+	form_page_of(f, p, FORM_VALUE);
+}
+
+/* Answers yes if it is one of the pages at SET. */
+static void if_kept(struct form *f, const struct stub_plan *p)
+{
+	page(f, p);
+	for (int i = 0; i < KEPT_PAGES; i++)
+		form_yes_if_at(f, FORM_VALUE, form_at(FORM_SET, 8 * i));
+}
+
+static void keep_page(struct form *f, const struct stub_plan *p)
+{
+	for (int i = KEPT_PAGES - 1; i > 0; i--) {
+		form_load(f, FORM_VALUE, form_at(FORM_SET, 8 * (i - 1)), sizeof(uint64_t), false);
+		form_store(f, FORM_VALUE, form_at(FORM_SET, 8 * i));
+	}
+	page(f, p);
+	form_store(f, FORM_VALUE, form_at(FORM_SET, 0));
+}
+
+/*
+ * Jumps to `no` unless the page of FROM is in memory. SET points to a byte that is 0: mincore(2)
+ * leaves that byte unchanged where nothing is mapped.
+ */
+static void ask_resident(struct form *f, const struct stub_plan *p, int no)
+{
+	form_stack(f, FORM_PUSH, FORM_FROM);
+	form_stack(f, FORM_PUSH, FORM_SET);
+	form_move(f, FORM_SCRATCH, FORM_SET);
+	form_move(f, FORM_SET, FORM_FROM);
+	form_page_of(f, p, FORM_SET);
+	form_const(f, FORM_FROM, 1);
+	form_kernel(f, FORM_CALL_MINCORE);
+	form_stack(f, FORM_POP, FORM_SET);
+	form_stack(f, FORM_POP, FORM_FROM);
+	form_load(f, FORM_VALUE, form_at(FORM_SET, 0), sizeof(uint64_t), false);
+	form_two_const(f, FORM_AND, true, FORM_VALUE, 1);
+	form_jump_if_const(f, true, FORM_VALUE, FORM_EQ, 0, no);
+}
+
+/* VALUE = the answer, about FROM; keeps SET. */
+static void ask_once(struct form *f, const struct stub_plan *p)
+{
+	if (p->keeps_pages)
+		form_stack(f, FORM_PUSH, FORM_SET);
+	form_const(f, FORM_SET, UINT32_MAX);
+	form_const(f, FORM_SCRATCH, 0);
+	form_const(f, FORM_SPARE, WORD_BYTES);
+	form_kernel(f, FORM_CALL_SIGPROCMASK);
+	if (p->keeps_pages)
+		form_stack(f, FORM_POP, FORM_SET);
+}
+
+/* The same once more if the answer is not yes, and RIGHT has a tag. */
+static void ask_tagged(struct form *f, const struct stub_plan *p)
+{
+	int known = form_label(f);
+
+	form_stack(f, FORM_POP, FORM_RIGHT);
+	form_jump_if_const(f, true, FORM_VALUE, FORM_EQ, MINUS_EINVAL, known);
+	form_move(f, FORM_SCRATCH, FORM_RIGHT);
+	form_one(f, FORM_UNTAG, true, FORM_SCRATCH);
+	form_two(f, FORM_XOR, true, FORM_RIGHT, FORM_SCRATCH);
+	form_jump_if_const(f, true, FORM_RIGHT, FORM_EQ, 0, known);
+	form_two(f, FORM_OR, true, FORM_FROM, FORM_RIGHT);
+	ask_once(f, p);
+	form_one(f, FORM_UNTAG, true, FORM_FROM);
+	form_place(f, known);
+}
+
+static void ask(struct form *f, const struct stub_plan *p)
+{
+	int no = form_label(f);
+
+	/* A null set is not an error; nothing is mapped in the first page. */
+	form_jump_if_const(f, true, FORM_FROM, FORM_BELOW, (int32_t)p->stub->page_bytes, no);
+	form_two_const(f, FORM_AND, true, FORM_FROM, -WORD_BYTES);
+	if (p->asks_tagged)
+		form_stack(f, FORM_PUSH, FORM_RIGHT);
+	ask_once(f, p);
+	if (p->asks_tagged)
+		ask_tagged(f, p);
+	if (p->keeps_pages) {
+		form_jump_if_const(f, true, FORM_VALUE, FORM_NE, MINUS_EINVAL, no);
+		keep_page(f, p);
+		form_alone(f, FORM_YES);
+	} else {
+		form_yes_if_const(f, FORM_VALUE, MINUS_EINVAL);
+	}
+	form_place(f, no);
+	form_alone(f, FORM_NO);
+}
+
+static void ask_stack(struct form *f, const struct stub_plan *p)
+{
+	int no = form_label(f);
+
+	form_jump_if_const(f, true, FORM_FROM, FORM_BELOW, (int32_t)p->stub->page_bytes, no);
+	form_two_const(f, FORM_AND, true, FORM_FROM, -WORD_BYTES);
+	ask_resident(f, p, no);
+	ask_once(f, p);
+	form_yes_if_const(f, FORM_VALUE, MINUS_EINVAL);
+	form_place(f, no);
+	form_alone(f, FORM_NO);
+}
+
+/* Answers yes if FROM is in one of the extents. */
+static void if_safe(struct form *f, const struct stub_plan *p)
+{
+	for (size_t i = 0; i < p->stub->safe.count; i++) {
+		const struct arch_extent *safe = &p->stub->safe.pages[i];
+		int other = form_label(f);
+
+		form_address(f, FORM_VALUE, safe->start);
+		form_move(f, FORM_SCRATCH, FORM_FROM);
+		form_two(f, FORM_SUB, true, FORM_SCRATCH, FORM_VALUE);
+		form_const(f, FORM_VALUE, safe->size);
+		form_jump_if(f, true, FORM_SCRATCH, FORM_NOT_BELOW, FORM_VALUE, other);
+		form_alone(f, FORM_YES);
+		form_place(f, other);
+	}
+}
+
+/* The same for the main thread's stack, from the site's stack pointer on. */
+static void if_above(struct form *f, const struct stub_plan *p)
+{
+	const struct arch_extent *stack = &p->stub->safe.stack;
+	int other = form_label(f);
+
+	if (!stack->size)
+		return;
+	form_original(f, FORM_VALUE, p->isa->stack_pointer);
+	form_address(f, FORM_SCRATCH, stack->start);
+	form_jump_if(f, true, FORM_VALUE, FORM_BELOW, FORM_SCRATCH, other);
+	form_jump_if(f, true, FORM_FROM, FORM_BELOW, FORM_VALUE, other);
+	form_address(f, FORM_SCRATCH, stack->start + stack->size);
+	form_jump_if(f, true, FORM_FROM, FORM_NOT_BELOW, FORM_SCRATCH, other);
+	form_alone(f, FORM_YES);
+	form_place(f, other);
+}
+
+/*
+ * The site's stack pointer may seem to be some words lower here, if return addresses have been
+ * pushed: these words are on its stack, too.
+ */
+static void if_known(struct form *f, const struct stub_plan *p)
+{
+	if_safe(f, p);
+	/* Is it the page of the site's stack pointer? */
+	form_original(f, FORM_VALUE, p->isa->stack_pointer);
+	form_compare_pages(f, p, FORM_VALUE, FORM_FROM);
+	form_yes_if_const(f, FORM_VALUE, 0);
+	if_above(f, p);
+}
+
+static void check_subroutine(struct form *f, const struct stub_plan *p)
+{
+	form_place(f, p->check);
+	if_known(f, p);
+	if (!p->stub->may_call_kernel) {
+		form_alone(f, FORM_NO);
+		return;
+	}
+	if (p->keeps_pages)
+		if_kept(f, p);
+	ask(f, p);
+}
+
+static void check_stack_subroutine(struct form *f, const struct stub_plan *p)
+{
+	form_place(f, p->check_stack);
+	if_known(f, p);
+	if (p->stub->may_call_kernel && p->stub->may_ask_stack)
+		ask_stack(f, p);
+	else
+		form_alone(f, FORM_NO);
+}
+
+static void form_check_subroutines(struct form *f, const struct stub_plan *p)
+{
+	if (p->strings || p->extents || p->checked || p->stacks)
+		check_subroutine(f, p);
+	if (p->stacks)
+		check_stack_subroutine(f, p);
+}
+
+/* ==== Strings ================================================================================= */
+
+/*
+ * Subroutines of a stub that measure what a pointer points to.
+ *
+ * The end of a string is searched in aligned words, which never cross a page: a byte of w is
+ * zero where (w - 0x01..01) & ~w & 0x80..80 has a bit, and the lowest such bit is always right
+ * (Lamport, "Multiple byte processing with full-word instructions", CACM 18:8, 1975).
+ *
+ * Bytes whose length another argument states are not read before they are copied; only their
+ * pages are checked.
+ */
+
+enum { STRINGS_WORD_BYTES = 8, WORD_SHIFT = 3 };
+
+static void load_word(struct form *f)
+{
+	form_load(f, FORM_VALUE, form_at(FORM_FROM, 0), sizeof(uint64_t), false);
+}
+
+/*
+ * Goes to `look` with the first word at FROM of a page; of the string's first one, bytes before the
+ * string count as nonzero.
+ */
+static void first_word(struct form *f, int look)
+{
+	struct form_mem bits = {.base = FORM_NONE, .index = FORM_POINTER, .scale = 1 << WORD_SHIFT};
+
+	load_word(f);
+	form_jump_if(f, true, FORM_FROM, FORM_NOT_BELOW, FORM_POINTER, look);
+	form_compute(f, FORM_RIGHT, bits); /* modulo 64 */
+	form_const(f, FORM_SPARE_2, UINT64_MAX);
+	form_shift_by_right(f, FORM_SHL, FORM_SPARE_2);
+	form_one(f, FORM_COMPLEMENT, true, FORM_SPARE_2);
+	form_two(f, FORM_OR, true, FORM_VALUE, FORM_SPARE_2);
+	form_jump(f, look);
+}
+
+/* SCRATCH = the end of the page of FROM, or of what is of interest, if that comes first. */
+static void end_of_page(struct form *f, const struct stub_plan *p)
+{
+	int within = form_label(f);
+
+	form_compute(f, FORM_SCRATCH, form_at(FORM_FROM, (int32_t)p->stub->page_bytes));
+	form_page_of(f, p, FORM_SCRATCH);
+	form_jump_if(f, true, FORM_SCRATCH, FORM_BELOW, FORM_NEXT, within);
+	form_move(f, FORM_SCRATCH, FORM_NEXT);
+	form_place(f, within);
+}
+
+/* The end of a subroutine: VALUE = how far `end` is behind POINTER, and flag bits. */
+static void return_length(struct form *f, int end, uint64_t flags)
+{
+	if (flags) {
+		form_const(f, FORM_VALUE, flags);
+		form_two(f, FORM_ADD, true, FORM_VALUE, end);
+	} else if (end != FORM_VALUE) {
+		form_move(f, FORM_VALUE, end);
+	}
+	form_two(f, FORM_SUB, true, FORM_VALUE, FORM_POINTER);
+	form_alone(f, FORM_RETURN_NESTED);
+}
+
+static void return_null(struct form *f)
+{
+	form_const(f, FORM_VALUE, UINT64_C(1) << RING_STRING_NULL_BIT);
+	form_alone(f, FORM_RETURN_NESTED);
+}
+
+/*
+ * What a pointer points to: up to a NUL, or a given number of bytes.
+ *
+ * The subroutine that measures the string at POINTER up to NEXT bytes: VALUE = its length and the
+ * flag bits, as in the record.
+ *
+ * 	FROM	the word looked at, aligned
+ * 	SCRATCH	words below it can be read, and are of interest
+ * 	NEXT	the first byte that is of no interest
+ * 	SET, SPARE	the constants of the search
+ */
+static void form_measure_subroutine(struct form *f, const struct stub_plan *p)
+{
+	int page = form_label(f), word = form_label(f), found = form_label(f);
+	int cut = form_label(f), fault = form_label(f), null = form_label(f);
+	int look = form_label(f);
+
+	form_place(f, p->measure);
+	form_alone(f, FORM_NEST);
+	form_two(f, FORM_ADD, true, FORM_NEXT, FORM_POINTER);
+	form_move(f, FORM_FROM, FORM_POINTER);
+	form_two_const(f, FORM_AND, true, FORM_FROM, -STRINGS_WORD_BYTES);
+	form_place(f, page);
+	form_check(f, p, FORM_CALLER, fault);
+	end_of_page(f, p);
+	form_const(f, FORM_SET, UINT64_C(0) - UINT64_C(0x0101010101010101));
+	form_const(f, FORM_SPARE, UINT64_C(0x8080808080808080));
+	first_word(f, look);
+
+	form_place(f, word);
+	load_word(f);
+	form_place(f, look);
+	form_compute(f, FORM_SPARE_2, form_indexed(FORM_VALUE, FORM_SET, 0));
+	form_one(f, FORM_COMPLEMENT, true, FORM_VALUE);
+	form_two(f, FORM_AND, true, FORM_VALUE, FORM_SPARE_2);
+	form_two(f, FORM_AND, true, FORM_VALUE, FORM_SPARE);
+	form_jump_if_const(f, true, FORM_VALUE, FORM_NE, 0, found);
+	form_two_const(f, FORM_ADD, true, FORM_FROM, STRINGS_WORD_BYTES);
+	form_jump_if(f, true, FORM_FROM, FORM_BELOW, FORM_SCRATCH, word);
+	form_jump_if(f, true, FORM_FROM, FORM_BELOW, FORM_NEXT, page);
+	form_jump(f, cut);
+
+	form_place(f, found); /* by its bit 7: shifted, the byte's number */
+	form_lowest(f, FORM_VALUE, FORM_VALUE);
+	form_two_const(f, FORM_SHR, false, FORM_VALUE, WORD_SHIFT);
+	form_two(f, FORM_ADD, true, FORM_VALUE, FORM_FROM);
+	form_jump_if(f, true, FORM_VALUE, FORM_NOT_BELOW, FORM_NEXT, cut);
+	return_length(f, FORM_VALUE, 0);
+
+	form_place(f, fault); /* show what came before it, if anything */
+	form_jump_if(f, true, FORM_FROM, FORM_NOT_ABOVE, FORM_POINTER, null);
+	form_compute(f, FORM_NEXT, form_at(FORM_FROM, 1));
+	form_place(f, cut);
+	return_length(f, FORM_NEXT, (UINT64_C(1) << RING_STRING_TRUNCATED_BIT) - 1);
+	form_place(f, null);
+	return_null(f);
+}
+
+/*
+ * The subroutine that checks the pages from POINTER to NEXT: VALUE = the number of readable bytes
+ * and the flag bits, as in the record.
+ */
+static void form_extent_subroutine(struct form *f, const struct stub_plan *p)
+{
+	int page = form_label(f), all = form_label(f), fault = form_label(f);
+	int null = form_label(f);
+
+	form_place(f, p->extent);
+	form_alone(f, FORM_NEST);
+	form_jump_if(f, true, FORM_POINTER, FORM_EQ, FORM_NEXT, all);
+	form_move(f, FORM_FROM, FORM_POINTER);
+	form_place(f, page);
+	form_check(f, p, FORM_CALLER, fault);
+	form_two_const(f, FORM_ADD, true, FORM_FROM, (int32_t)p->stub->page_bytes);
+	form_page_of(f, p, FORM_FROM);
+	form_jump_if(f, true, FORM_FROM, FORM_BELOW, FORM_NEXT, page);
+
+	form_place(f, all);
+	return_length(f, FORM_NEXT, 0);
+
+	form_place(f, fault); /* show what comes before that page, if anything */
+	form_jump_if(f, true, FORM_FROM, FORM_NOT_ABOVE, FORM_POINTER, null);
+	return_length(f, FORM_FROM, UINT64_C(1) << RING_STRING_TRUNCATED_BIT);
+	form_place(f, null);
+	return_null(f);
+}
+
+/* ==== Captures ================================================================================ */
+
 /* So far above the stack pointer there are frames. */
 enum { STACK_NEAR = 2 * PAGE_BYTES };
 

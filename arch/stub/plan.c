@@ -1,9 +1,499 @@
 /* SPDX-License-Identifier: MIT */
 /* What a stub needs: temporaries, registers, what is asked of the kernel; and what is refused. */
+
 #include "arch/layout.h"
+#include "arch/stub/flights.h"
 #include "arch/stub/plan.h"
 
-int take_temps(struct stub_plan *p, int count)
+/* ==== Plan action ============================================================================= */
+
+/* What each action needs, and what it cannot do. */
+
+enum {
+	RING_BYTES_MAX = 1 << 30, /* as an immediate operand */
+	TABLE_BYTES_MAX = 1 << 30,
+	KEPT_BYTES_MAX = 1 << 30 /* of an entry */
+};
+
+bool stub_has_spans(const struct arch_stub *s)
+{
+	return s->flights.table && s->flights.record;
+}
+
+bool stub_keeps_begins(const struct arch_stub *s)
+{
+	return s->flights.table && s->flights.keep;
+}
+
+/* ---- Records ---------------------------------------------------------------------------- */
+
+/* What a record takes, or what is kept of a begin. */
+static void plan_record_body(struct stub_plan *p)
+{
+	const struct arch_stub *s = p->stub;
+
+	p->fixed_bytes = sizeof(struct ring_record);
+	for (int i = 0; i < s->recorded; i++) {
+		p->record_at[i] = (int32_t)p->fixed_bytes;
+		p->fixed_bytes += arch_capture_fixed(&s->captures[i]);
+	}
+	p->record_mask_at = (int32_t)p->fixed_bytes;
+	if (p->records_mask)
+		p->fixed_bytes += ring_mask_bytes(s->recorded);
+	p->record_align = s->overwrite ? RING_BACK_BYTES : RING_ALIGN;
+	p->max_bytes = (uint32_t)ring_padded(p->max_bytes + p->fixed_bytes, p->record_align);
+	if (!p->recorded_pairs)
+		p->fixed_bytes = p->max_bytes;
+	p->kernel_tid |= !s->thread.has_tid && s->may_call_kernel;
+}
+
+static bool plan_record(struct stub_plan *p)
+{
+	const struct arch_stub *s = p->stub;
+	uint32_t room = RING_RECORD_MAX - (s->overwrite ? RING_BACK_BYTES : 0);
+
+	plan_record_body(p);
+	/* An end holds its begin: others might have to wait for that. */
+	if (s->room && (s->overwrite || stub_has_spans(s)))
+		return false;
+	if (stub_has_spans(s)) /* and the duration */
+		p->max_bytes += 8 + s->flights.keep - s->flights.record;
+	return p->max_bytes <= room && p->max_bytes <= s->ring_bytes &&
+	       s->ring_bytes <= RING_BYTES_MAX && !(s->ring_bytes & (s->ring_bytes - 1));
+}
+
+bool stub_has_norm(const struct arch_stub *s)
+{
+	for (int k = 0; k < s->gather.key_count; k++)
+		if (s->gather.keys[k].is_norm)
+			return true;
+	return false;
+}
+
+/* ---- Cells ------------------------------------------------------------------------------ */
+
+static bool is_power_of_two(uint32_t n)
+{
+	return n && !(n & (n - 1));
+}
+
+static int take_temps(struct stub_plan *p, int count);
+
+static bool plan_gather(struct stub_plan *p)
+{
+	const struct arch_gather *g = &p->stub->gather;
+
+	p->value_temp = take_temps(p, 1);
+	p->time_temp = take_temps(p, 1);
+	if (g->is_double && g->parts & ARCH_GATHER_SUM)
+		p->double_temp = take_temps(p, FORM_VECTOR_TEMPS + 1);
+	if (!g->key_count)
+		return true;
+	p->tag_temp = take_temps(p, 1);
+	p->tries_temp = take_temps(p, 1);
+	if (g->key_count > ARCH_KEYS_MAX || !is_power_of_two(g->entries) ||
+		g->entries > TABLE_BYTES_MAX || g->entry_bytes > TABLE_BYTES_MAX)
+		return false;
+	for (int k = 0; k < g->key_count; k++) {
+		uint8_t string = g->keys[k].string;
+
+		if (!g->keys[k].number &&
+			(string >= p->stub->capture_count ||
+				!arch_capture_has_bytes(&p->stub->captures[string])))
+			return false;
+		if (g->keys[k].number && g->keys[k].is_norm)
+			return false;
+		p->key_temp[k] = g->keys[k].number || g->keys[k].is_norm ? take_temps(p, 1)
+									 : p->temp[string] + 1;
+	}
+	if (stub_has_norm(p->stub))
+		p->norm_temp = take_temps(p, NORM_TEMPS);
+	return true;
+}
+
+/* ---- Pairs ------------------------------------------------------------------------------ */
+
+/* Where the arguments that are kept of a begin end. */
+static uint32_t arguments_end(const struct arch_flights *f)
+{
+	return f->record ? f->record : f->keep;
+}
+
+/* Is there such a place among them? Of a number, `bytes` is 0. */
+static bool is_place(const struct arch_flights *f, uint32_t offset, uint32_t bytes)
+{
+	return offset >= sizeof(struct probe_begun) && offset % 8 == 0 &&
+	       offset + 8 + (bytes ? (bytes + 7) & ~7u : 8) <= arguments_end(f);
+}
+
+static bool may_keep(const struct arch_stub *s, const struct arch_kept *k)
+{
+	const struct arch_capture *c = &s->captures[k->capture];
+
+	return k->capture < s->capture_count && c->is_string == (k->bytes > 0) &&
+	       arch_capture_has_bytes(c) == (k->bytes > 0) &&
+	       is_place(&s->flights, k->offset, k->bytes);
+}
+
+static bool may_keep_begins(const struct arch_stub *s)
+{
+	const struct arch_flights *f = &s->flights;
+
+	if (f->keep % 8 || f->keep > RING_RECORD_MAX || f->record % 8 ||
+		(f->record && (f->record < sizeof(struct probe_begun) ||
+				      f->record + sizeof(struct ring_record) > f->keep)) ||
+		(uint64_t)f->depth * (f->keep + 16) > KEPT_BYTES_MAX ||
+		f->kept_count > ARCH_KEPT_MAX)
+		return false;
+	for (int i = 0; i < f->kept_count; i++)
+		if (f->takes ? !is_place(f, f->kept[i].offset, f->kept[i].bytes)
+			     : !may_keep(s, &f->kept[i]))
+			return false;
+	for (int i = 0; i < s->capture_count; i++)
+		if (s->captures[i].begun &&
+			!is_place(f, s->captures[i].begun,
+				s->captures[i].is_string ? s->captures[i].bytes_max : 0))
+			return false;
+	return true;
+}
+
+static bool plan_begin(struct stub_plan *p)
+{
+	const struct arch_flights *f = &p->stub->flights;
+
+	p->pass_temp = take_temps(p, 1);
+	p->last_temp = take_temps(p, 1);
+	if (!f->record)
+		return true;
+	plan_record_body(p);
+	return p->max_bytes <= f->keep - f->record;
+}
+
+/* What an end needs of its begin. */
+static bool plan_begun(struct stub_plan *p)
+{
+	const struct arch_stub *s = p->stub;
+
+	p->kept_temp = take_temps(p, 1);
+	if (!s->flights.record)
+		return s->kind == ARCH_STUB_GATHER;
+	p->has_duration = true;
+	p->value_temp = take_temps(p, 1);
+	p->time_temp = take_temps(p, 1);
+	p->begin_temp = take_temps(p, 1);
+	return s->kind == ARCH_STUB_RECORD && !s->overwrite;
+}
+
+static bool plan_keeping(struct stub_plan *p)
+{
+	const struct arch_stub *s = p->stub;
+
+	if (!may_keep_begins(s))
+		return false;
+	p->entry_temp = take_temps(p, 1);
+	if (s->flights.compares)
+		p->place_temp = take_temps(p, 1);
+	return s->kind == ARCH_STUB_BEGIN ? plan_begin(p) : plan_begun(p);
+}
+
+/* Texts that fit into an entry, and are not the begin's: that is yet to be found. */
+static bool may_match(const struct arch_stub *s)
+{
+	const struct arch_flights *f = &s->flights;
+	const struct arch_capture *c = &s->captures[f->string];
+
+	return !f->match && f->string < s->capture_count && c->is_string && !c->begun &&
+	       c->bytes_max <= f->text && f->text <= RING_RECORD_MAX;
+}
+
+/* Plans the identity by which an end finds its begin; false: the captures do not allow it. */
+static bool plan_identity(struct stub_plan *p)
+{
+	const struct arch_stub *s = p->stub;
+	const struct arch_flights *f = &s->flights;
+
+	if (!f->compares)
+		return !f->same_count;
+	p->same_temp = take_temps(p, 1);
+	for (int i = 0; i < f->same_count; i++)
+		if (f->same[i] >= s->capture_count || s->captures[f->same[i]].begun ||
+			s->captures[f->same[i]].stack ||
+			s->captures[f->same[i]].arg.kind == ARCH_ARG_FP_REGISTER)
+			return false;
+	return f->same_count <= ARCH_SAME_MAX && f->identities && !f->single;
+}
+
+static bool plan_flights(struct stub_plan *p)
+{
+	const struct arch_flights *f = &p->stub->flights;
+	bool by_key = flights_by_key(f);
+
+	p->kernel_tid |= !by_key && !p->stub->thread.has_tp;
+	if (f->text)
+		p->match_temp = take_temps(p, 2);
+	if (f->text && !may_match(p->stub))
+		return false;
+	if (f->process)
+		p->process_temp = take_temps(p, 1);
+	if ((f->single && by_key) || ((f->takes || f->gives) && !f->single) ||
+		(f->identities && by_key) || !plan_identity(p))
+		return false;
+	/* By key, an entry is less than the table away from its place: flight_free(). */
+	return is_power_of_two(f->entries) && (!by_key || f->entries >= FLIGHT_PROBES_MAX) &&
+	       is_power_of_two(f->depth) && f->depth < 1 << 20 &&
+	       (f->keep ? plan_keeping(p) : p->stub->kind != ARCH_STUB_RECORD);
+}
+
+/* ---- All of them ------------------------------------------------------------------------ */
+
+/* What the action needs. */
+static bool plan_action(struct stub_plan *p)
+{
+	const struct arch_stub *s = p->stub;
+
+	if (s->kind == ARCH_STUB_RECORD && !plan_record(p))
+		return false;
+	if (s->kind == ARCH_STUB_GATHER && !plan_gather(p))
+		return false;
+	if (s->flights.table && !plan_flights(p))
+		return false;
+	if (p->has_duration)
+		p->duration_temp = take_temps(p, 1);
+	if (s->kind == ARCH_STUB_GATE)
+		take_temps(p, GATE_TEMPS);
+	if (s->kind == ARCH_STUB_CALL) /* words, mask and pointers: see arch_stub.call */
+		p->call_temp = take_temps(p, 2 * s->recorded + 1);
+	return true;
+}
+
+/* ==== Capturable ============================================================================== */
+
+/*
+ * What can be captured, and how.
+ *
+ * A memory operand that is not on the stack or in static storage, and every string, is reached
+ * through a pointer that the program itself may never follow. So it is checked first.
+ *
+ * Halves. A value of 16 bytes (__int128) may be in two registers, but the note names only the one
+ * with its lower half. gcc and clang pair registers differently, so nobody can say which holds the
+ * other half; and gcc writes only the lower half of a constant. What is captured is that half, as
+ * bytes that are cut.
+ */
+
+enum { HALF_BYTES = 8 };
+
+static bool is_scalar_size(uint32_t size)
+{
+	return size == 1 || size == 2 || size == 4 || size == 8;
+}
+
+/* Does the operand have only the lower half of the value? */
+bool operand_is_half(const struct arch_arg *arg)
+{
+	return arg->size == 2 * HALF_BYTES &&
+	       (arg->kind == ARCH_ARG_IMMEDIATE ||
+		       (arg->kind == ARCH_ARG_REGISTER && arg->width == HALF_BYTES));
+}
+
+bool operand_is_possible(const struct stub_isa *isa, const struct arch_arg *arg)
+{
+	switch (arg->kind) {
+	case ARCH_ARG_IMMEDIATE:
+		return !arg->symbol && (is_scalar_size(arg->size) || operand_is_half(arg));
+	case ARCH_ARG_REGISTER:
+		return arg->base >= 0 && arg->base < isa->registers &&
+		       (is_scalar_size(arg->size) || operand_is_half(arg));
+	case ARCH_ARG_FP_REGISTER:
+		return arg->base >= 0 && arg->base < isa->vectors &&
+		       (arg->size == 4 || arg->size == 8 || arg->size == VECTOR_BYTES);
+	case ARCH_ARG_MEMORY:
+		return !arg->symbol && arg->size > 0 && arg->size <= PAGE_BYTES &&
+		       arg->base < isa->registers && arg->index < isa->registers;
+	case ARCH_ARG_UNKNOWN:
+		break;
+	}
+	return false;
+}
+
+/* Pointers and lengths are in general registers, constants or memory. */
+static bool is_whole(const struct arch_arg *arg)
+{
+	return arg->kind != ARCH_ARG_FP_REGISTER && is_scalar_size(arg->size);
+}
+
+static bool steps_are_possible(const struct arch_capture *c)
+{
+	if (c->step_count > ARCH_STEPS_MAX)
+		return false;
+	for (int i = 0; i < c->step_count; i++) {
+		const struct arch_step *step = &c->steps[i];
+		bool is_address =
+			!step->size && i + 1 == c->step_count && (c->is_string || c->has_length);
+
+		if ((!is_address && !is_scalar_size(step->size)) || (step->scale && !c->has_index))
+			return false;
+	}
+	return true;
+}
+
+bool capture_is_possible(const struct stub_isa *isa, const struct arch_capture *c)
+{
+	if (c->stack == ARCH_STACK_BYTES)
+		return c->bytes_max > 0 && c->bytes_max <= ARCH_STACK_MAX && c->bytes_max % 8 == 0;
+	if (c->stack == ARCH_STACK_FRAMES)
+		return c->bytes_max > 0 && c->bytes_max <= 8 * ARCH_FRAMES_MAX &&
+		       c->bytes_max % 8 == 0;
+	if (c->is_comm)
+		return true;
+	if (c->begun)
+		return !c->is_string || c->bytes_max > 0;
+	if (!operand_is_possible(isa, &c->arg))
+		return false;
+	if (c->has_length && (!operand_is_possible(isa, &c->length) || !is_whole(&c->length)))
+		return false;
+	if (c->has_index && (!operand_is_possible(isa, &c->index) || !is_whole(&c->index)))
+		return false;
+	if (!steps_are_possible(c))
+		return false;
+	return !(c->is_string || c->has_length || c->step_count) || is_whole(&c->arg);
+}
+
+uint32_t capture_bytes(const struct arch_capture *c)
+{
+	if (c->stack)
+		return c->bytes_max;
+	if (c->is_comm)
+		return ARCH_COMM_MAX;
+	if (c->arg.kind == ARCH_ARG_FP_REGISTER)
+		return VECTOR_BYTES;
+	if (c->is_string || c->has_length)
+		return c->bytes_max;
+	if (operand_is_half(&c->arg))
+		return HALF_BYTES;
+	return c->arg.size < c->bytes_max ? c->arg.size : c->bytes_max;
+}
+
+/* The temporaries that it needs besides its pair. */
+static int capture_spill_temps(const struct arch_capture *c)
+{
+	if (c->stack)
+		return c->stack == ARCH_STACK_FRAMES ? STACK_TEMPS + c->bytes_max / 8
+						     : RESIDENT_TEMPS;
+	if (c->is_comm)
+		return ARCH_COMM_MAX / 8;
+	if (!arch_capture_has_bytes(c))
+		return 0;
+	return c->arg.kind == ARCH_ARG_FP_REGISTER ? VECTOR_BYTES / 8 : operand_is_half(&c->arg);
+}
+
+/* Static storage and the stack frame are mapped as long as the code there runs. */
+static bool memory_is_safe(const struct stub_isa *isa, const struct arch_arg *arg, bool is_static)
+{
+	if (arg->index != ARCH_REG_NONE)
+		return false;
+	if (arg->base == isa->stack_pointer)
+		return arg->disp >= -(int64_t)isa->red_zone && arg->disp <= PAGE_BYTES;
+	return is_static && arg->base < 0;
+}
+
+bool operand_is_checked(const struct stub_isa *isa, const struct arch_arg *arg, bool is_static)
+{
+	return arg->kind == ARCH_ARG_MEMORY && !memory_is_safe(isa, arg, is_static);
+}
+
+bool capture_is_checked(const struct stub_isa *isa, const struct arch_capture *c)
+{
+	if (c->stack || c->is_comm || c->begun)
+		return false;
+	return c->step_count || operand_is_checked(isa, &c->arg, c->is_static) ||
+	       (c->has_length && operand_is_checked(isa, &c->length, c->length_is_static));
+}
+
+/* How many pointers must be checked for it, at most. */
+static int capture_checks(const struct stub_isa *isa, const struct arch_capture *c)
+{
+	if (c->stack || c->is_comm)
+		return 0;
+	return (c->is_string || c->has_length) + operand_is_checked(isa, &c->arg, c->is_static) +
+	       (c->has_length && operand_is_checked(isa, &c->length, c->length_is_static)) +
+	       (c->has_index && operand_is_checked(isa, &c->index, c->index_is_static));
+}
+
+/* ==== Expr needs ============================================================================== */
+
+/* What an expression needs of a stub, and whether it can be evaluated there. */
+
+uint32_t expr_captures(const struct arch_expr *expr)
+{
+	uint32_t used = 0;
+
+	for (int i = 0; expr && i < expr->count; i++)
+		if (arch_expr_is_capture(expr->nodes[i].kind) ||
+			arch_expr_is_string_test(expr->nodes[i].kind))
+			used |= UINT32_C(1) << expr->nodes[i].capture;
+	return used;
+}
+
+static bool expr_has(const struct arch_expr *expr, enum arch_expr_kind kind)
+{
+	for (int i = 0; expr && i < expr->count; i++)
+		if (expr->nodes[i].kind == kind)
+			return true;
+	return false;
+}
+
+int expr_temps(const struct arch_expr *expr)
+{
+	int need[ARCH_EXPR_NODES_MAX] = {0};
+
+	if (!expr || !expr->count)
+		return 0;
+	for (int i = 0; i < expr->count; i++) {
+		const struct arch_expr_node *n = &expr->nodes[i];
+
+		if (arch_expr_is_leaf(n->kind) || arch_expr_is_string_test(n->kind))
+			continue;
+		need[i] = need[n->left];
+		if (arch_expr_is_binary(n->kind)) {
+			bool waits = n->is_double ? expr->nodes[n->right].kind != ARCH_EXPR_CONST
+						  : !arch_expr_is_leaf(expr->nodes[n->left].kind) &&
+							    !arch_expr_is_leaf(
+								    expr->nodes[n->right].kind);
+
+			if (need[n->right] + waits > need[i])
+				need[i] = need[n->right] + waits;
+		}
+	}
+	return need[expr->count - 1];
+}
+
+bool expr_is_possible(const struct arch_stub *stub, const struct arch_expr *expr)
+{
+	if (!expr)
+		return true;
+	if (!expr->count || expr->count > ARCH_EXPR_NODES_MAX)
+		return false;
+	for (int i = 0; i < expr->count; i++) {
+		const struct arch_expr_node *n = &expr->nodes[i];
+		bool string = arch_expr_is_string_test(n->kind);
+
+		if (string || arch_expr_is_capture(n->kind)) {
+			if (n->capture >= stub->capture_count ||
+				stub->captures[n->capture].is_string != string ||
+				arch_capture_has_bytes(&stub->captures[n->capture]) != string)
+				return false;
+		} else if (!arch_expr_is_leaf(n->kind) &&
+			   (n->left >= i || (arch_expr_is_binary(n->kind) && n->right >= i))) {
+			return false;
+		}
+	}
+	return true;
+}
+
+/* ==== Plan ==================================================================================== */
+
+/* The first of so many more temporaries. */
+static int take_temps(struct stub_plan *p, int count)
 {
 	int first = p->frame.temps;
 

@@ -126,12 +126,8 @@ struct stub_plan {
 
 /* False if there can be no such stub. */
 bool plan_stub(struct stub_plan *plan, const struct arch_stub *stub, const struct stub_isa *isa);
-/* What the action needs. */
-bool plan_action(struct stub_plan *plan);
 /* Tells whoever wants the stub what it asks the kernel. */
 void plan_answer(const struct stub_plan *plan, struct arch_stub_code *ret);
-/* The first of so many more temporaries. */
-int take_temps(struct stub_plan *plan, int count);
 /* Whether it is a begin or an end of spans; and whether an end needs anything of its begin. */
 bool stub_has_spans(const struct arch_stub *stub);
 bool stub_keeps_begins(const struct arch_stub *stub);
@@ -147,12 +143,8 @@ bool operand_is_checked(const struct stub_isa *isa, const struct arch_arg *arg, 
 bool capture_is_possible(const struct stub_isa *isa, const struct arch_capture *capture);
 /* Whether it has a bit in the mask of readable captures. */
 bool capture_is_checked(const struct stub_isa *isa, const struct arch_capture *capture);
-/* How many pointers must be checked for it, at most. */
-int capture_checks(const struct stub_isa *isa, const struct arch_capture *capture);
 /* The largest number of bytes. */
 uint32_t capture_bytes(const struct arch_capture *capture);
-/* The temporaries that it needs besides its pair. */
-int capture_spill_temps(const struct arch_capture *capture);
 
 /* ---- Whole stubs (stub.c) -------------------------------------------------------------- */
 
@@ -161,10 +153,6 @@ void form_stub(struct form *f, struct stub_plan *plan);
 void form_prepare_again(struct form *f, const struct stub_plan *plan);
 
 /* ---- Sampling (sample.c) ---------------------------------------------------------------- */
-
-/* Jumps to the exit if the hit is not to be taken; and what is out of line. */
-void form_sample(struct form *f, struct stub_plan *plan);
-void form_sample_slow(struct form *f, const struct stub_plan *plan);
 
 /* ---- Restartable sequences (sequence.c) ------------------------------------ */
 
@@ -176,9 +164,6 @@ void form_sequence_end(
 	struct form *f, const struct stub_plan *plan, const struct sequence *sequence);
 /* After a jump out of a sequence. */
 void form_sequence_leave(struct form *f, const struct stub_plan *plan);
-/* At the end of the stub. */
-void form_sequence_aborts(struct form *f, const struct stub_plan *plan);
-void form_sequence_descriptors(struct form *f, const struct stub_plan *plan);
 /*
  * a = sets_of_cpu_0 + (cpu << shift), if the CPU has sets of its own; otherwise jumps to `slow` (an
  * unregistered thread has a negative number). Sets FORM_VALUE to sets_of_cpu_0, which a does not
@@ -186,22 +171,9 @@ void form_sequence_descriptors(struct form *f, const struct stub_plan *plan);
  */
 void form_cpu_set(struct form *f, const struct stub_plan *plan, int a, uint8_t shift, uint64_t sets,
 	int slow);
-/* a = the address of a byte of the set that all CPUs share. */
-void form_shared_set(struct form *f, const struct stub_plan *plan, int a, uint32_t offset);
-/* Counts in a field of struct probe_slot there; changes FORM_VALUE. */
-void form_shared_inc(struct form *f, const struct stub_plan *plan, size_t field);
-/*
- * Counts in a field of this CPU's struct probe_slot; changes FORM_VALUE and FORM_RIGHT. A thread
- * without a CPU jumps to `slow`, which must leave the sequence.
- */
-void form_cpu_inc(struct form *f, struct stub_plan *plan, size_t field, int slow);
 
 /* ---- Doubles (double.c) -------------------------------------------------------- */
 
-/* VALUE = the double of the float in it; changes RIGHT and SCRATCH. */
-void form_widen(struct form *f);
-/* The double in VALUE: -0 becomes 0, since it is not less than 0; changes SCRATCH. */
-void form_positive_zero(struct form *f);
 /* SCRATCH = a number with the order of the double in RIGHT: cell_order_of(). */
 void form_order_of_double(struct form *f);
 /* What FORM_ADD_DOUBLE does, with instructions of whole numbers. */
@@ -209,17 +181,10 @@ void form_add_double_plainly(struct form *f, struct form_mem mem);
 
 /* ---- Values of operands (values.c) ------------------------------------------- */
 
-/* Whether the value of a scalar is extended with its sign. */
-bool value_is_signed(const struct arch_arg *arg);
 /* a = all of a register at the site. */
 void form_original(struct form *f, int a, int reg);
 /* a = the address of a memory operand; changes FORM_SCRATCH. */
 void form_operand_address(struct form *f, int a, const struct arch_arg *arg);
-/* a = the value of a scalar that needs no check; changes FORM_SCRATCH. */
-void form_operand(struct form *f, int a, const struct arch_arg *arg);
-/* Stores the low bytes of such a scalar into what is packed; changes FORM_VALUE, FORM_SCRATCH. */
-void form_store_operand(
-	struct form *f, const struct arch_arg *arg, struct form_mem mem, uint8_t bytes);
 /* FORM_VALUE = the time; changes FORM_SCRATCH. */
 void form_now(struct form *f, const struct stub_plan *plan);
 /* Stores it, at a multiple of 4; changes both. */
@@ -231,8 +196,6 @@ void form_captured(struct form *f, int a, const struct stub_plan *plan, int capt
 
 /* Before the first check of a hit. */
 void form_checks_begin(struct form *f, const struct stub_plan *plan);
-/* POINTER = a pointer of the program, as it is checked and followed. */
-void form_untag(struct form *f, const struct stub_plan *plan);
 /*
  * Jumps to `no` unless the aligned word containing address FROM is readable. May align FROM down to
  * that; changes all registers but POINTER and NEXT. `frame`: FORM_FRAME, or FORM_CALLER in a
@@ -244,17 +207,10 @@ void form_check(struct form *f, const struct stub_plan *plan, int frame, int no)
  * temporary for mincore(2).
  */
 void form_check_stack(struct form *f, const struct stub_plan *plan, int temp, int no);
-void form_check_subroutines(struct form *f, const struct stub_plan *plan);
 /* a = where its page begins. */
 void form_page_of(struct form *f, const struct stub_plan *plan, int a);
-/* a = 0, if a and b are on the same page. */
-void form_compare_pages(struct form *f, const struct stub_plan *plan, int a, int b);
 
 /* ---- Measuring (strings.c) ---------------------------------------------------------- */
-
-/* What a pointer points to: up to a NUL, or a given number of bytes. */
-void form_measure_subroutine(struct form *f, const struct stub_plan *plan);
-void form_extent_subroutine(struct form *f, const struct stub_plan *plan);
 
 /* ---- Captures ------------------------------------------------------------------------ */
 
@@ -289,7 +245,6 @@ void form_prepare_stacks(struct form *f, const struct stub_plan *plan);
 uint32_t expr_captures(const struct arch_expr *expr);
 /* The number of temporaries it needs. */
 int expr_temps(const struct arch_expr *expr);
-bool expr_has(const struct arch_expr *expr, enum arch_expr_kind kind);
 /* Whether it can be evaluated. */
 bool expr_is_possible(const struct arch_stub *stub, const struct arch_expr *expr);
 /*
@@ -311,33 +266,18 @@ enum { FORM_RECORD = FORM_RIGHT, FORM_OUT = FORM_POINTER };
  */
 void form_record_body(struct form *f, const struct stub_plan *plan);
 /*
- * Jumps to `label` if the longest record has room in the ring at `ring`, or has none. head = the
- * ring's head; changes FORM_VALUE.
- */
-void form_jump_by_room(
-	struct form *f, const struct stub_plan *plan, int ring, int head, bool has_room, int label);
-/*
  * Each action has a main part, which falls through to the exit, and a slow part further down,
  * which the main part jumps to.
  */
 void form_record(struct form *f, struct stub_plan *plan);
 void form_record_slow(struct form *f, struct stub_plan *plan);
-/* The record of a hit that has waited: what pointers lead to may be something else by now. */
-void form_record_again(struct form *f, struct stub_plan *plan);
 
 /* ---- Waiting for room (wait.c) ---------------------------------------------------- */
 
 /* Behind the saved registers of a stub whose hits wait, from wait_temp on. */
 enum { WAIT_WORDS = 10 };
 
-/* The hit has not waited yet; and what is out of line. */
-void form_wait_none(struct form *f, const struct stub_plan *plan);
-void form_wait(struct form *f, struct stub_plan *plan);
-
 /* ---- Calls of functions of the program (call.c) ------------------------------------- */
-
-void form_call_function(struct form *f, struct stub_plan *plan);
-void form_call_function_slow(struct form *f, const struct stub_plan *plan);
 
 /* ---- Gates (gate.c) ---------------------------------------------------------------- */
 
@@ -379,8 +319,6 @@ void form_key(struct form *f, const struct stub_plan *plan);
  */
 void form_lookup(struct form *f, const struct stub_plan *plan, int again);
 void form_hash_subroutine(struct form *f, const struct stub_plan *plan);
-/* FROM, SCRATCH = address and length of the text that a capture has. */
-void form_load_text(struct form *f, const struct stub_plan *plan, int capture);
 /* VALUE = the hash of the text that a capture has, and of `seed`; changes all others but SET. */
 void form_hash_text(struct form *f, const struct stub_plan *plan, uint32_t seed, int capture);
 /* Jumps to `differ` unless the word and the text of a capture are at RIGHT + offset; keeps RIGHT,

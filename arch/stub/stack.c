@@ -18,8 +18,13 @@
  * begins with the saved one. On all instruction sets a frame pointer leads to that of the caller,
  * and the return address is in the word above.
  */
+#include <string.h>
+
 #include "arch/layout.h"
 #include "arch/stub/plan.h"
+#include "arch/stub/unwind.h"
+
+/* ==== Stack =================================================================================== */
 
 enum { FRAME_BYTES_MAX = 1 << 20 };
 
@@ -211,4 +216,37 @@ void form_prepare_stacks(struct form *f, const struct stub_plan *p)
 		else if (p->stub->captures[i].stack == ARCH_STACK_FRAMES)
 			frames(f, p, i);
 	}
+}
+
+/* ==== Unwind ================================================================================== */
+
+/* An FDE, with its length. */
+struct fde {
+	uint32_t length;
+	uint32_t cie; /* distance from here back to the CIE */
+	uint64_t start, size;
+	uint8_t augmentation, nops[7];
+};
+_Static_assert(sizeof(struct fde) == 32, "entries are aligned");
+
+size_t unwind_section(const uint8_t *cie, uint32_t cie_bytes, const struct arch_extent *stubs,
+	size_t count, uint8_t *out, size_t room)
+{
+	size_t at = sizeof(cie_bytes) + cie_bytes;
+	size_t all = at + count * sizeof(struct fde) + sizeof(uint32_t);
+
+	if (room < all)
+		return all;
+	memcpy(out, &cie_bytes, sizeof(cie_bytes));
+	memcpy(out + sizeof(cie_bytes), cie, cie_bytes);
+	for (size_t i = 0; i < count; i++, at += sizeof(struct fde)) {
+		struct fde fde = {.length = sizeof(fde) - sizeof(fde.length),
+			.cie = (uint32_t)(at + sizeof(fde.length)),
+			.start = stubs[i].start,
+			.size = stubs[i].size};
+
+		memcpy(out + at, &fde, sizeof(fde));
+	}
+	memset(out + at, 0, sizeof(uint32_t)); /* the end */
+	return all;
 }

@@ -23,9 +23,564 @@
  *   data of restartable sequences      sequence.c
  *   subroutines
  */
+
 #include "arch/arch.h"
 #include "arch/layout.h"
 #include "arch/stub/plan.h"
+
+/* ==== Sequence ================================================================================ */
+
+/*
+ * Restartable sequences, and the memory of the CPU that they run on.
+ *
+ *   retry:
+ *   thread's rseq_cs = descriptor   from here on a preemption, a migration or a
+ *   start:                          signal makes the kernel resume at `abort`
+ *     cpu = thread's cpu_id; none: go to `slow`
+ *     ...
+ *     a store                  the last instruction of the sequence publishes it
+ *   end:
+ *   thread's rseq_cs = 0            nothing may point into memory that we unmap
+ *
+ *   signature, abort: jump to `aborted`
+ *   descriptor (struct rseq_cs)
+ *
+ * A hit whose sequence was aborted takes the path of threads without rseq, with locked
+ * instructions, and does not go back to `retry`: under a debugger that steps through a stub,
+ * and in a program that sets its own trap flag, each instruction is an abort, and the hit would
+ * never finish. If that path may run out of room, in the table of keys that all threads share,
+ * it is taken only after some more tries. So a sequence changes only data that is not published
+ * yet, or that may be changed twice.
+ *
+ * Sources: include/uapi/linux/rseq.h and kernel/rseq.c of Linux.
+ */
+
+enum { TRIES_MASK = 7, DESCRIPTOR_ALIGN = 32 };
+
+static struct form_mem field_of_rseq(const struct stub_plan *plan, int32_t offset)
+{
+	return form_at(FORM_THREAD, plan->stub->thread.rseq_offset + offset);
+}
+
+const struct sequence *form_sequence_begin(
+	struct form *f, struct stub_plan *plan, int scratch, int aborted)
+{
+	struct sequence *q = &plan->sequences[plan->sequence_count++];
+
+	*q = (struct sequence){form_label(f), form_label(f), form_label(f), form_label(f),
+		form_label(f), aborted, scratch};
+	form_place(f, q->retry);
+	form_label_address(f, scratch, q->descriptor);
+	form_store(f, scratch, field_of_rseq(plan, RSEQ_CS));
+	form_mark(f, q->start);
+	return q;
+}
+
+void form_sequence_end(struct form *f, const struct stub_plan *plan, const struct sequence *q)
+{
+	form_mark(f, q->end);
+	form_sequence_leave(f, plan);
+}
+
+void form_sequence_leave(struct form *f, const struct stub_plan *plan)
+{
+	if (plan->stub->thread.has_rseq)
+		form_store_const(f, field_of_rseq(plan, RSEQ_CS), sizeof(uint64_t), 0);
+}
+
+/* The number of tries left is not initialised: any number will do. */
+static void form_try_again(struct form *f, const struct stub_plan *plan, const struct sequence *q)
+{
+	int scratch = q->scratch;
+	struct form_mem tries = form_temp(plan->tries_temp);
+
+	form_load(f, scratch, tries, sizeof(uint64_t), false);
+	form_two_const(f, FORM_AND, true, scratch, TRIES_MASK);
+	form_jump_if_const(f, true, scratch, FORM_EQ, 0, q->aborted);
+	form_two_const(f, FORM_SUB, true, scratch, 1);
+	form_store(f, scratch, tries);
+	form_jump(f, q->retry);
+}
+
+/*
+ * At the end of the stub.
+ *
+ * The kernel requires the signature in the four bytes before the abort handler.
+ */
+static void form_sequence_aborts(struct form *f, const struct stub_plan *plan)
+{
+	for (int i = 0; i < plan->sequence_count; i++) {
+		const struct sequence *q = &plan->sequences[i];
+
+		form_word(f, sizeof(uint32_t), plan->stub->thread.rseq_signature);
+		form_place(f, q->abort);
+		if (plan->stub->gather.key_count)
+			form_try_again(f, plan, q);
+		else
+			form_jump(f, q->aborted);
+	}
+}
+
+/*
+ * At the end of the stub.
+ *
+ * struct rseq_cs, at the end of the stub.
+ */
+static void form_sequence_descriptors(struct form *f, const struct stub_plan *plan)
+{
+	for (int i = 0; i < plan->sequence_count; i++) {
+		const struct sequence *q = &plan->sequences[i];
+
+		form_align(f, DESCRIPTOR_ALIGN);
+		form_place(f, q->descriptor);
+		form_word(f, sizeof(uint64_t), 0); /* version and flags */
+		form_label_word(f, q->start, FORM_NONE);
+		form_label_word(f, q->end, q->start);
+		form_label_word(f, q->abort, FORM_NONE);
+	}
+}
+
+/* ---- The memory of a CPU ---------------------------------------------------------------- */
+
+void form_cpu_set(
+	struct form *f, const struct stub_plan *plan, int a, uint8_t shift, uint64_t sets, int slow)
+{
+	form_load(f, a, field_of_rseq(plan, RSEQ_CPU_ID), sizeof(uint32_t), false);
+	form_address(f, FORM_VALUE, sets);
+	form_jump_if_const(f, false, a, FORM_NOT_BELOW, (int32_t)plan->stub->cpus, slow);
+	form_two_const(f, FORM_SHL, true, a, shift);
+}
+
+/* a = the address of a byte of the set that all CPUs share. */
+static void form_shared_set(struct form *f, const struct stub_plan *plan, int a, uint32_t offset)
+{
+	const struct arch_stub *s = plan->stub;
+
+	form_address(f, a, s->slots + ((uint64_t)s->cpus << s->slots_shift) + offset);
+}
+
+/* Counts in a field of struct probe_slot there; changes FORM_VALUE. */
+static void form_shared_inc(struct form *f, const struct stub_plan *plan, size_t field)
+{
+	form_shared_set(f, plan, FORM_VALUE, plan->stub->slot_offset + (uint32_t)field);
+	form_change(f, FORM_COUNT_SHARED, form_at(FORM_VALUE, 0));
+}
+
+/*
+ * Counts in a field of this CPU's struct probe_slot; changes FORM_VALUE and FORM_RIGHT. A thread
+ * without a CPU jumps to `slow`, which must leave the sequence.
+ */
+static void form_cpu_inc(struct form *f, struct stub_plan *plan, size_t field, int slow)
+{
+	const struct arch_stub *s = plan->stub;
+	const struct sequence *q;
+
+	if (!s->thread.has_rseq) {
+		form_shared_inc(f, plan, field);
+		return;
+	}
+	q = form_sequence_begin(f, plan, FORM_RIGHT, slow);
+	form_cpu_set(f, plan, FORM_RIGHT, s->slots_shift, s->slots + s->slot_offset, slow);
+	form_change(f, FORM_COUNT, form_indexed(FORM_VALUE, FORM_RIGHT, (int32_t)field));
+	form_sequence_end(f, plan, q);
+}
+
+/* ==== Gather ================================================================================== */
+
+/*
+ * Gathering: a hit's value is added to a cell (struct probe_cell).
+ *
+ * A restartable sequence publishes with one store, so a cell takes two sequences. One stores
+ * the sum, and before it whatever may safely be done twice (the extremes, the last value); the
+ * other stores the count or the value's bucket. Each is exact by itself, on whichever CPU it
+ * runs.
+ *
+ * On a cell that threads without rseq share, each of its words is changed by itself, too, by one
+ * instruction or by one that compares and swaps. Nobody concludes from one word of a cell what
+ * another one is: so what is left to the order of memory is only that a cell has its key (table.c).
+ *
+ * The sum of doubles may need the processor's vector unit, whose state is the program's: it is kept
+ * before the sequence, and put back whenever the sequence is left.
+ */
+
+static struct form_mem field(size_t offset)
+{
+	return form_at(FORM_SET, (int32_t)offset);
+}
+
+#define FIELD(name) field(offsetof(struct probe_cell, name))
+
+/* Whether there is anything besides the count. */
+static bool has_values(const struct stub_plan *p)
+{
+	return p->stub->gather.parts & ~(unsigned int)ARCH_GATHER_BUCKETS;
+}
+
+static void load_value(struct form *f, const struct stub_plan *p, int a)
+{
+	form_load(f, a, form_temp(p->value_temp), sizeof(uint64_t), false);
+}
+
+/* ---- Doubles ---------------------------------------------------------------------- */
+
+static bool adds_doubles(const struct stub_plan *p)
+{
+	return p->stub->gather.is_double && p->stub->gather.parts & ARCH_GATHER_SUM;
+}
+
+static void keep_vector(struct form *f, const struct stub_plan *p)
+{
+	if (adds_doubles(p))
+		form_vector(f, FORM_KEEP_VECTOR, p->double_temp);
+}
+
+static void restore_vector(struct form *f, const struct stub_plan *p)
+{
+	if (adds_doubles(p))
+		form_vector(f, FORM_RESTORE_VECTOR, p->double_temp);
+}
+
+/* Adds the value, which is in RIGHT. */
+static void sum_of_doubles(struct form *f, const struct stub_plan *p, bool shared)
+{
+	struct form_mem old_sum = form_temp(p->double_temp + FORM_VECTOR_TEMPS);
+	int again = form_label(f);
+
+	if (!shared) {
+		form_add_double(f, FIELD(sum), p->double_temp);
+		form_store(f, FORM_RIGHT, FIELD(sum));
+		return;
+	}
+	form_place(f, again);
+	form_load(f, FORM_VALUE, FIELD(sum), sizeof(uint64_t), false);
+	form_store(f, FORM_VALUE, old_sum);
+	load_value(f, p, FORM_RIGHT);
+	form_add_double(f, old_sum, p->double_temp);
+	form_cas(f, FIELD(sum), sizeof(uint64_t), FORM_RIGHT, FORM_NE, again);
+}
+
+/* RIGHT = the bucket of the double in VALUE, which is not negative; changes VALUE. */
+static void bucket_of_double(struct form *f)
+{
+	int done = form_label(f);
+
+	form_const(f, FORM_RIGHT, 0);
+	form_two_const(f, FORM_SHR, true, FORM_VALUE, CELL_DOUBLE_SHIFT);
+	form_sub_jump_if_const(f, true, FORM_VALUE, FORM_BELOW, CELL_DOUBLE_FIRST, done);
+	form_const(f, FORM_RIGHT, CELL_NEGATIVE - 1);
+	form_jump_if(f, true, FORM_VALUE, FORM_NOT_BELOW, FORM_RIGHT, done);
+	form_move(f, FORM_RIGHT, FORM_VALUE);
+	form_place(f, done);
+}
+
+/* ---- With the CPU's own cell at SET ----------------------------------------------- */
+
+/* A word keeps the largest SCRATCH it has seen. */
+static void keep_largest(struct form *f, struct form_mem word, bool shared)
+{
+	int done = form_label(f), again = form_label(f);
+
+	if (!shared) {
+		form_jump_if_at(f, sizeof(uint64_t), FORM_SCRATCH, FORM_NOT_ABOVE, word, done);
+		form_store(f, FORM_SCRATCH, word);
+	} else {
+		form_load(f, FORM_VALUE, word, sizeof(uint64_t), false);
+		form_place(f, again);
+		form_jump_if(f, true, FORM_SCRATCH, FORM_NOT_ABOVE, FORM_VALUE, done);
+		form_cas(f, word, sizeof(uint64_t), FORM_SCRATCH, FORM_NE, again);
+	}
+	form_place(f, done);
+}
+
+/* Everything except the count; the sum comes last. */
+static void gather_values(struct form *f, const struct stub_plan *p, bool shared)
+{
+	const struct arch_gather *g = &p->stub->gather;
+
+	load_value(f, p, FORM_RIGHT);
+	if (g->parts & ARCH_GATHER_EXTREMES) {
+		if (g->is_double)
+			form_order_of_double(f);
+		else
+			form_move(f, FORM_SCRATCH, FORM_RIGHT);
+		if (g->is_signed)
+			form_flip(f, FORM_SCRATCH, 63);
+		keep_largest(f, FIELD(most), shared);
+		form_one(f, FORM_COMPLEMENT, true, FORM_SCRATCH);
+		keep_largest(f, FIELD(least), shared);
+	}
+	if (g->parts & ARCH_GATHER_LAST) {
+		form_store(f, FORM_RIGHT, FIELD(last));
+		form_now(f, p);
+		form_store(f, FORM_VALUE, FIELD(last_time));
+	}
+	if (adds_doubles(p))
+		sum_of_doubles(f, p, shared);
+	else if (g->parts & ARCH_GATHER_SUM)
+		form_add_to(f, shared ? FORM_COUNT_SHARED : FORM_COUNT, FIELD(sum),
+			sizeof(uint64_t), FORM_RIGHT);
+}
+
+/* RIGHT = the bucket of the number in VALUE, which is not negative; changes VALUE and SCRATCH. */
+static void bucket_of_number(struct form *f)
+{
+	form_move(f, FORM_SCRATCH, FORM_VALUE);
+	form_two_const(f, FORM_OR, true, FORM_SCRATCH, 1 << CELL_SUB_BITS);
+	form_highest(f, FORM_RIGHT, FORM_SCRATCH);
+	form_two_const(f, FORM_SUB, false, FORM_RIGHT, CELL_SUB_BITS);
+	form_by_right(f, FORM_SHR, true, false);
+	form_two_const(f, FORM_SHL, false, FORM_RIGHT, CELL_SUB_BITS);
+	form_two(f, FORM_ADD, true, FORM_RIGHT, FORM_VALUE);
+}
+
+/* Counts the hit: in the bucket of its value (see CELL_SUB_BITS), or in `count`. */
+static void count_value(struct form *f, const struct stub_plan *p, bool shared)
+{
+	const struct arch_gather *g = &p->stub->gather;
+	struct form_mem word = FIELD(count);
+	int found = form_label(f), plain = form_label(f);
+
+	if (g->parts & ARCH_GATHER_BUCKETS) {
+		word = FIELD(buckets);
+		word.index = FORM_RIGHT;
+		word.scale = sizeof(uint64_t);
+		load_value(f, p, FORM_VALUE);
+		if (g->is_signed || g->is_double) {
+			form_jump_if_const(f, true, FORM_VALUE, FORM_GE, 0, plain);
+			form_const(f, FORM_RIGHT, CELL_NEGATIVE);
+			form_jump(f, found);
+			form_place(f, plain);
+		}
+		if (g->is_double)
+			bucket_of_double(f);
+		else
+			bucket_of_number(f);
+	}
+	form_place(f, found);
+	form_change(f, shared ? FORM_COUNT_SHARED : FORM_COUNT, word);
+}
+
+/* ---- Where the cell is -------------------------------------------------------------- */
+
+static const struct sequence *own_cell(struct form *f, struct stub_plan *p, int slow)
+{
+	const struct arch_stub *s = p->stub;
+	const struct sequence *q = form_sequence_begin(f, p, FORM_SET, slow);
+
+	form_cpu_set(f, p, FORM_SET, s->slots_shift, s->slots + s->gather.cell, slow);
+	form_two(f, FORM_ADD, true, FORM_SET, FORM_VALUE);
+	if (s->gather.key_count)
+		form_lookup(f, p, q->retry);
+	return q;
+}
+
+static void shared_cell(struct form *f, const struct stub_plan *p)
+{
+	form_shared_set(f, p, FORM_SET, p->stub->gather.cell);
+	if (p->stub->gather.key_count)
+		form_lookup(f, p, -1);
+}
+
+/* ---- The action ------------------------------------------------------------------------ */
+
+void form_gather(struct form *f, struct stub_plan *p)
+{
+	const struct arch_gather *g = &p->stub->gather;
+	const struct sequence *q;
+
+	form_prepare_stacks(f, p);
+	if (g->value) {
+		form_expr(f, p, g->value, p->lost);
+		form_store(f, FORM_VALUE, form_temp(p->value_temp));
+	} else if (p->stub->flights.table) {
+		form_end(f, p);
+	}
+	if (g->key_count)
+		form_key(f, p);
+	keep_vector(f, p);
+	if (!p->stub->thread.has_rseq) {
+		form_jump(f, p->slow);
+		return;
+	}
+	if (has_values(p)) {
+		q = own_cell(f, p, p->slow);
+		gather_values(f, p, false);
+		form_sequence_end(f, p, q);
+	}
+	q = own_cell(f, p, p->slow_update);
+	count_value(f, p, false);
+	form_sequence_end(f, p, q);
+}
+
+void form_gather_slow(struct form *f, const struct stub_plan *p)
+{
+	form_place(f, p->slow);
+	if (has_values(p)) {
+		form_sequence_leave(f, p);
+		restore_vector(f, p);
+		shared_cell(f, p);
+		gather_values(f, p, true);
+	}
+	form_place(f, p->slow_update);
+	form_sequence_leave(f, p);
+	shared_cell(f, p);
+	count_value(f, p, true);
+	form_jump(f, p->out);
+}
+
+/* ==== Sample ================================================================================== */
+
+/*
+ * Sampling: one hit in N, and at most so many per unit of time.
+ *
+ * One in N is counted on each CPU separately. A rate applies to the session, across all CPUs,
+ * in windows of time; one word holds the window's number and its hits, so both change at once.
+ */
+
+/* FORM_SCRATCH = the updated number of hits since the last sampled one; 0: sample this one. */
+static void form_every(struct form *f, struct stub_plan *p)
+{
+	const struct arch_stub *s = p->stub;
+	struct form_mem seen =
+		form_indexed(FORM_VALUE, FORM_RIGHT, offsetof(struct probe_slot, seen));
+	const struct sequence *q;
+	int keep = form_label(f);
+
+	q = form_sequence_begin(f, p, FORM_RIGHT, p->slow_sample);
+	form_cpu_set(f, p, FORM_RIGHT, s->slots_shift, s->slots + s->slot_offset, p->slow_sample);
+	form_load(f, FORM_SCRATCH, seen, sizeof(uint64_t), false);
+	form_two_const(f, FORM_ADD, true, FORM_SCRATCH, 1);
+	form_jump_if_const(f, true, FORM_SCRATCH, FORM_BELOW, (int32_t)s->every, keep);
+	form_const(f, FORM_SCRATCH, 0);
+	form_place(f, keep);
+	form_store(f, FORM_SCRATCH, seen);
+	form_sequence_end(f, p, q);
+}
+
+/*
+ * FORM_SET = the window's number, shifted left by 32. FORM_VALUE = the old word; FORM_SCRATCH = the
+ * new one: one hit more, or the first hit of a new window.
+ */
+static void form_rate(struct form *f, const struct stub_plan *p)
+{
+	const struct arch_stub *s = p->stub;
+	int again = form_label(f), same = form_label(f), change = form_label(f);
+	struct form_mem word = form_at(FORM_FROM, 0);
+
+	form_now(f, p);
+	form_const(f, FORM_RIGHT, s->rate_ticks);
+	form_by_right(f, FORM_DIV, true, false);
+	form_two_const(f, FORM_SHL, true, FORM_VALUE, 32);
+	form_move(f, FORM_SET, FORM_VALUE);
+	form_address(f, FORM_FROM, s->rate_word);
+	form_place(f, again);
+	form_load(f, FORM_VALUE, word, sizeof(uint64_t), false);
+	form_move(f, FORM_RIGHT, FORM_VALUE);
+	form_two(f, FORM_XOR, true, FORM_RIGHT, FORM_SET);
+	form_jump_if_const(f, true, FORM_RIGHT, FORM_NOT_ABOVE, INT32_MAX, same); /* no rate is */
+	form_compute(f, FORM_SCRATCH, form_at(FORM_SET, 1));
+	form_jump(f, change);
+	form_place(f, same);
+	form_jump_if_const(f, false, FORM_VALUE, FORM_NOT_BELOW, (int32_t)s->rate, p->out);
+	form_compute(f, FORM_SCRATCH, form_at(FORM_VALUE, 1));
+	form_place(f, change);
+	form_cas(f, word, sizeof(uint64_t), FORM_SCRATCH, FORM_NE, again);
+}
+
+/* Jumps to the exit if the hit is not to be taken; and what is out of line. */
+static void form_sample(struct form *f, struct stub_plan *p)
+{
+	if (p->stub->every > 1) {
+		if (p->stub->thread.has_rseq) {
+			form_every(f, p);
+			form_jump_if_const(f, true, FORM_SCRATCH, FORM_NE, 0, p->out);
+		} else {
+			form_jump(f, p->slow_sample);
+		}
+	}
+	form_place(f, p->sampled);
+	if (p->stub->rate)
+		form_rate(f, p);
+}
+
+/*
+ * Jumps to the exit if the hit is not to be taken; and what is out of line.
+ *
+ * A thread without rseq: counts modulo N in the set that all share.
+ */
+static void form_sample_slow(struct form *f, const struct stub_plan *p)
+{
+	if (p->stub->every <= 1)
+		return;
+	form_place(f, p->slow_sample);
+	form_sequence_leave(f, p);
+	form_shared_set(f, p, FORM_RIGHT, p->stub->slot_offset + offsetof(struct probe_slot, seen));
+	form_const(f, FORM_VALUE, 1);
+	form_fetch_add(f, FORM_VALUE, form_at(FORM_RIGHT, 0), sizeof(uint64_t));
+	form_two_const(f, FORM_ADD, true, FORM_VALUE, 1);
+	form_const(f, FORM_RIGHT, p->stub->every);
+	form_by_right(f, FORM_MOD, true, false);
+	form_jump_if_const(f, true, FORM_VALUE, FORM_EQ, 0, p->sampled);
+	form_jump(f, p->out);
+}
+
+/* ==== Call ==================================================================================== */
+
+/*
+ * Calls of a function of the program, with the captures as its arguments (arch_stub.call).
+ *
+ * While a thread is between the two counts, this stub and the code after it must stay until the
+ * thread returns; see libprobe/patch/quiet.c.
+ */
+
+/* What the function is given. */
+static void form_words(struct form *f, const struct stub_plan *p)
+{
+	const struct arch_stub *s = p->stub;
+
+	for (int i = 0; i < s->recorded; i++) {
+		form_captured_word(f, p, i);
+		form_store(f, FORM_VALUE, form_temp(p->call_temp + i));
+	}
+	if (p->checked) {
+		form_load(f, FORM_VALUE, form_temp(p->mask_temp), sizeof(uint32_t), false);
+		form_store(f, FORM_VALUE, form_temp(p->call_temp + s->recorded));
+	} else {
+		form_store_const(f, form_temp(p->call_temp + s->recorded), sizeof(uint64_t), -1);
+	}
+	for (int i = 0; i < s->recorded; i++) {
+		if (!arch_capture_has_bytes(&s->captures[i]))
+			continue;
+		form_load(f, FORM_VALUE, form_temp(p->temp[i]), sizeof(uint64_t), false);
+		form_store(f, FORM_VALUE, form_temp(p->call_temp + s->recorded + 1 + i));
+	}
+}
+
+static void form_call_function(struct form *f, struct stub_plan *p)
+{
+	form_cpu_inc(f, p, offsetof(struct probe_slot, hits), p->slow);
+	form_place(f, p->entered);
+	form_words(f, p);
+	p->isa->call(f, p);
+	form_cpu_inc(f, p, offsetof(struct probe_slot, seen), p->slow_leave);
+}
+
+/* The paths of threads without rseq. */
+static void form_call_function_slow(struct form *f, const struct stub_plan *p)
+{
+	if (!p->stub->thread.has_rseq)
+		return;
+	form_place(f, p->slow);
+	form_sequence_leave(f, p);
+	form_shared_inc(f, p, offsetof(struct probe_slot, hits));
+	form_jump(f, p->entered);
+	form_place(f, p->slow_leave);
+	form_sequence_leave(f, p);
+	form_shared_inc(f, p, offsetof(struct probe_slot, seen));
+	form_jump(f, p->out);
+}
+
+/* ==== Stub ==================================================================================== */
 
 /* ---- What comes before the action ---------------------------------------------- */
 

@@ -25,9 +25,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cli/list/listing.h"
+#include "cli/list/program.h"
 #include "cli/list/scan.h"
 #include "cli/print/progress.h"
 #include "libprobe/base/procfs.h"
+#include "probe/symbol.h"
+
+/* ==== Scan ==================================================================================== */
 
 /* clang-format off */
 static const char *const patterns[] = {
@@ -309,4 +314,53 @@ void scan_deinit(struct scan *scan)
 		probe_list_free(scan->lists[i]);
 	free(scan->lists);
 	*scan = (struct scan){0};
+}
+
+/* ==== Program ================================================================================= */
+
+/* Source: POSIX, "Environment Variables", PATH: an empty part is the current directory. */
+
+static bool is_program(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
+}
+
+char *program_find(const char *name)
+{
+	const char *at = getenv("PATH");
+
+	if (!*name || strchr(name, '/'))
+		return NULL;
+	while (at) {
+		size_t length = strcspn(at, ":");
+		char *path;
+
+		if (asprintf(&path, "%.*s%s%s", (int)length, at, length ? "/" : "./", name) < 0)
+			return NULL;
+		if (is_program(path))
+			return path;
+		free(path);
+		at = at[length] ? at + length + 1 : NULL;
+	}
+	return NULL;
+}
+
+/* ==== Function ================================================================================ */
+
+/* The names of the functions in which sites are. */
+
+struct probe_error *listing_function(const struct probe_site_detail *detail, char **ret)
+{
+	struct probe_error *error;
+
+	*ret = NULL;
+	if (!detail->function)
+		return NULL;
+	error = probe_demangle(detail->function, ret);
+	if (error || *ret)
+		return error;
+	*ret = strdup(detail->function);
+	return *ret ? NULL : probe_error_no_memory();
 }

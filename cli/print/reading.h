@@ -26,8 +26,5 @@ static inline void reading_event(struct reading *reading, const struct probe_rea
 void reading_end(struct reading *reading);
 
 enum { READING_TEXT = 128 };
-/* What is shown after `events` in `ns`, and so many bytes; total 0: not known. */
-void reading_text(
-	char text[READING_TEXT], uint64_t events, uint64_t ns, uint64_t bytes, uint64_t total);
 
 #endif

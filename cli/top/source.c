@@ -4,6 +4,7 @@
  * all probes, the other gathers how long the pairs among them take. Both are
  * switched probe by probe. Nothing is recorded, so nothing has to be read in time.
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,235 @@
 #include "cli/processes.h"
 #include "cli/timer.h"
 #include "cli/top/source.h"
+#include "libprobe/base/value.h"
+
+/* ==== Times =================================================================================== */
+
+/* How long pairs took, in `probectl top`. */
+
+/* ---- Reading ----------------------------------------------------------------------- */
+
+/* All times: of processes that are gone, and of those that run. */
+static struct probe_error *gather(const struct top_source *source, struct probe_table **ret)
+{
+	const struct top_times_kept *kept = &source->times;
+	struct probe_error *error = probe_table_since(kept->gone, NULL, ret);
+
+	for (size_t i = 0; i < source->count && !error; i++) {
+		struct probe_session *session = source->processes[i].times;
+
+		if (!session)
+			continue;
+		error = probe_table_add(*ret, session, &kept->options);
+		if (error)
+			probe_table_free(*ret);
+	}
+	return error;
+}
+
+static struct probe_error *read_kept(struct top_source *source)
+{
+	struct top_times_kept *kept = &source->times;
+	struct probe_table *table, *since;
+	struct probe_error *error;
+
+	if (!kept->gone)
+		return NULL;
+	error = gather(source, &table);
+	if (error)
+		return error;
+	error = probe_table_since(table, kept->last, &since);
+	if (error) {
+		probe_table_free(table);
+		return error;
+	}
+	probe_table_free(kept->recent);
+	kept->recent = since;
+	probe_table_free(kept->last);
+	kept->last = table;
+	return NULL;
+}
+
+static struct top_times times_of(const struct probe_table_row *row)
+{
+	double count = (double)row->row.count;
+
+	return (struct top_times){.p50 = probe_row_percentile(&row->row, 50),
+		.p99 = probe_row_percentile(&row->row, 99),
+		.average = count > 0 ? row->row.sum / count : NAN,
+		.sum = count > 0 ? row->row.sum : NAN};
+}
+
+/* The rows of the ends. */
+static struct probe_error *take_times(
+	struct top_model *model, const struct probe_table *table, bool is_recent)
+{
+	const struct probe_table_row *rows;
+	size_t count;
+
+	rows = probe_table_rows(table, &count);
+	for (size_t i = 0; i < count; i++) {
+		struct top_row *row = model_find(model, rows[i].provider, rows[i].name);
+
+		if (!row || !rows[i].begin_name)
+			continue;
+		*(is_recent ? &row->recent : &row->all) = times_of(&rows[i]);
+		row->in_flight = rows[i].row.in_flight;
+		row->ends = true;
+		if (!row->begin && asprintf(&row->begin, "%s:%s", rows[i].begin_provider,
+					   rows[i].begin_name) < 0) {
+			row->begin = NULL;
+			return probe_error_no_memory();
+		}
+	}
+	return NULL;
+}
+
+/* Reads how long pairs took, up to now and in the last interval. */
+static struct probe_error *source_read_times(struct top_source *source, struct top_model *model)
+{
+	struct probe_error *error = read_kept(source);
+
+	if (error)
+		return error;
+	for (size_t i = 0; i < model->count; i++)
+		model->rows[i].recent = (struct top_times){NAN, NAN, NAN, NAN};
+	error = take_times(model, source->times.last, false);
+	return error ? error : take_times(model, source->times.recent, true);
+}
+
+/* ---- Keeping ----------------------------------------------------------------------- */
+
+/* Keeps the times of a process that is about to be dropped. */
+static struct probe_error *source_keep_times(
+	struct top_source *source, const struct top_process *process)
+{
+	return process->times
+		       ? probe_table_add(source->times.gone, process->times, &source->times.options)
+		       : NULL;
+}
+
+static void source_free_times(struct top_times_kept *kept)
+{
+	probe_table_free(kept->gone);
+	probe_table_free(kept->last);
+	probe_table_free(kept->recent);
+	kept->gone = kept->last = kept->recent = NULL;
+}
+
+/* ==== Keyed =================================================================================== */
+
+/*
+ * Hits by key in `probectl top` (-k). The sessions that count then gather a row for each
+ * value of the keys; the probes' own rows stay, with the hits of all keys.
+ */
+
+static void set_keys(struct probe_gather *gather, const struct top_options *options)
+{
+	for (size_t i = 0; i < options->keys.count; i++)
+		gather->keys[i] = options->keys.items[i];
+	gather->key_count = options->keys.count;
+	gather->keys_max = options->keys_max;
+}
+
+struct probe_error *source_set_keys(struct top_source *source, const struct top_options *options)
+{
+	static const struct probe_session_options timing = {.kind = PROBE_SESSION_GATHER,
+		.gather = {.pairing = PROBE_PAIRING_NAMES, .sum = true, .histogram = true}};
+	const struct string_list *keys = &options->keys;
+
+	source->counting.kind = keys->count ? PROBE_SESSION_GATHER : PROBE_SESSION_COUNT;
+	source->times.options = timing;
+	set_keys(&source->counting.gather, options);
+	return keys->count ? probe_table_create(keys->count, &source->gone_keys) : NULL;
+}
+
+/* As trace shows it: what may be an address is hexadecimal. */
+static void add_value(struct buffer *out, const struct probe_value *value)
+{
+	if (value->kind == PROBE_VALUE_NULL) {
+		buffer_string(out, "null");
+		return;
+	}
+	if (value->kind == PROBE_VALUE_UNSIGNED && value->u > UINT32_MAX) {
+		buffer_hex(out, value->u);
+		return;
+	}
+	if (value_add_number(out, value))
+		return;
+	if (value->kind == PROBE_VALUE_STACK) {
+		value_add_stack(out, value);
+		return;
+	}
+	if (value->kind == PROBE_VALUE_OTHER) {
+		buffer_bytes(out, value->bytes, value->length);
+		return;
+	}
+	buffer_char(out, '"');
+	buffer_c_escaped(out, value->bytes, value->length, '"');
+	buffer_string(out, value->truncated ? "\"..." : "\"");
+}
+
+/* The keys of a table's row, as a row of the model has them; ends with NUL. */
+static void key_text(struct buffer *out, const struct probe_table_row *row, size_t key_count)
+{
+	for (size_t i = 0; i < key_count; i++) {
+		buffer_string(out, i ? " " : "");
+		add_value(out, &row->row.keys[i]);
+	}
+	buffer_char(out, '\0');
+}
+
+static struct probe_error *take_row(
+	struct top_model *model, const struct probe_table_row *row, size_t key_count)
+{
+	struct buffer key = {0};
+	struct top_row *found = NULL;
+
+	key_text(&key, row, key_count);
+	if (!key.no_memory)
+		found = model_key_row(model, row->provider, row->name, key.data);
+	buffer_deinit(&key);
+	if (!found)
+		return probe_error_no_memory();
+	found->total += row->row.count;
+	return NULL;
+}
+
+/* Sets the totals of the rows with keys. Rows may be added. */
+static struct probe_error *source_read_keys(struct top_source *source, struct top_model *model)
+{
+	const struct probe_table_row *rows;
+	struct probe_error *error;
+	struct probe_table *table;
+	size_t count;
+
+	if (!source->gone_keys)
+		return NULL;
+	model->has_keys = true;
+	error = probe_table_since(source->gone_keys, NULL, &table);
+	if (error)
+		return error;
+	for (size_t i = 0; i < source->count && !error; i++)
+		error = probe_table_add(table, source->processes[i].counts, &source->counting);
+	rows = error ? NULL : probe_table_rows(table, &count);
+	for (size_t i = 0; rows && i < count && !error; i++)
+		if (rows[i].row.count)
+			error = take_row(model, &rows[i], source->counting.gather.key_count);
+	probe_table_free(table);
+	return error;
+}
+
+/* Keeps what a process has counted by key that is about to be dropped. */
+static struct probe_error *source_keep_keys(
+	struct top_source *source, const struct top_process *process)
+{
+	return source->gone_keys && process->counts
+		       ? probe_table_add(source->gone_keys, process->counts, &source->counting)
+		       : NULL;
+}
+
+/* ==== Source ================================================================================== */
 
 enum { PROCESS_SESSIONS = 2 };
 
@@ -260,7 +490,8 @@ static struct probe_error *not_stopped(const struct top_process *process, struct
 		(int)probe_target_pid(process->target));
 }
 
-struct probe_error *source_stop_session(
+/* Stops one of a process's sessions. NULL is allowed. */
+static struct probe_error *source_stop_session(
 	const struct top_process *process, struct probe_session *session)
 {
 	return not_stopped(process, session ? probe_session_stop(session) : NULL);

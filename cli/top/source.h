@@ -61,23 +61,6 @@ PROBE_MUST_CHECK struct probe_error *source_set_keys(
 /* Lets go of all processes that wait to be followed, and says what was missed (follow.c). */
 void source_finish_watch(struct top_source *source);
 
-/* Sets the totals of the rows with keys. Rows may be added. */
-PROBE_MUST_CHECK struct probe_error *source_read_keys(
-	struct top_source *source, struct top_model *model);
-
-/* Keeps what a process has counted by key that is about to be dropped. */
-PROBE_MUST_CHECK struct probe_error *source_keep_keys(
-	struct top_source *source, const struct top_process *process);
-
-/* Reads how long pairs took, up to now and in the last interval. */
-PROBE_MUST_CHECK struct probe_error *source_read_times(
-	struct top_source *source, struct top_model *model);
-
-/* Keeps the times of a process that is about to be dropped. */
-PROBE_MUST_CHECK struct probe_error *source_keep_times(
-	struct top_source *source, const struct top_process *process);
-void source_free_times(struct top_times_kept *kept);
-
 /* A change was made, or tried. */
 void source_note_change(struct top_source *source, struct probe_report *report);
 
@@ -98,10 +81,6 @@ PROBE_MUST_CHECK struct probe_error *source_serve(
 
 /* Makes news of what has become of a site. */
 void source_note_site(struct top_source *source, pid_t pid, const struct probe_site_news *news);
-
-/* Stops one of a process's sessions. NULL is allowed. */
-PROBE_MUST_CHECK struct probe_error *source_stop_session(
-	const struct top_process *process, struct probe_session *session);
 
 /* Makes an error news, and frees it. NULL is allowed. */
 void source_note_failure(struct top_source *source, struct probe_error *error);

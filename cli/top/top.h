@@ -135,7 +135,6 @@ size_t model_cursor(const struct top_model *model);
 /* Hits a second, of a row and of all. */
 double model_rate(const struct top_model *model, const struct top_row *row);
 /* Hits in the last interval, or since the start. */
-uint64_t model_hits(const struct top_model *model, const struct top_row *row);
 double model_rate_all(const struct top_model *model);
 /* Hits that are in no row with a key. */
 uint64_t model_unkeyed(const struct top_model *model);
@@ -253,36 +252,8 @@ bool keys_next(struct top_keys *keys, bool all, struct top_key *ret);
 
 struct top_screen;
 
-/* Can standard output be a screen? */
-bool screen_possible(void);
-
-/*
- * Takes the terminal of standard output: raw keys, the alternate screen. Crashes
- * of this process give it back. Errors: PROBE_ERROR_SYSTEM.
- */
-PROBE_MUST_CHECK struct probe_error *screen_open(struct top_screen **ret);
-/* Gives it back; NULL is allowed. */
-void screen_close(struct top_screen *screen);
-
-/* The same for a while, and taken again (even if it is still ours): everything is redrawn. */
-void screen_leave(struct top_screen *screen);
-PROBE_MUST_CHECK struct probe_error *screen_enter(struct top_screen *screen);
-
-int screen_fd(const struct top_screen *screen);
-/* Columns and rows as they are now, at least 1. */
-void screen_size(const struct top_screen *screen, size_t *width_ret, size_t *height_ret);
 /* The next frame is drawn whole: something else may have written there. */
 void screen_forget(struct top_screen *screen);
-
-/* Writes what has changed; never blocks. Nothing is drawn while screen_pending(). */
-void screen_draw(struct top_screen *screen, const struct top_frame *frame);
-bool screen_pending(const struct top_screen *screen);
-/* Goes on writing. Errors: PROBE_ERROR_SYSTEM (the terminal is gone). */
-PROBE_MUST_CHECK struct probe_error *screen_flush(struct top_screen *screen);
-
-/* Reads keys; 0: there are none. Errors: PROBE_ERROR_SYSTEM (the terminal is gone). */
-PROBE_MUST_CHECK struct probe_error *screen_read(
-	struct top_screen *screen, char *bytes, size_t size, size_t *count_ret);
 
 /* ---- Processes (source.c) ---------------------------------------------------------- */
 

@@ -18,7 +18,7 @@ struct trace_options {
 	const char *output;		/* a file; NULL: the standard output */
 	const char *directory;		/* of a record, which then takes the hits; else NULL */
 	struct probe_ctf_options parts; /* of a record */
-	enum record_full full;		/* likewise; cli/trace/record_stream.c */
+	enum record_full full;		/* likewise; cli/trace/report.c */
 	uint64_t wait_ns;		/* --full=wait: how long a hit may wait for room; or 0 */
 	uint64_t ring_bytes, string_bytes;
 
@@ -53,9 +53,6 @@ PROBE_MUST_CHECK struct probe_error *trace_check_tracers(
  * PROBE_ERROR_USAGE (TIME is none, or too long).
  */
 PROBE_MUST_CHECK struct probe_error *trace_parse_wait(const char *text, uint64_t *ns_ret);
-/* Refuses it for tracers that have no hits that could wait. Errors: PROBE_ERROR_USAGE. */
-PROBE_MUST_CHECK struct probe_error *trace_check_wait(
-	const struct trace *trace, const struct trace_options *options);
 
 /*
  * Checks what was parsed, and runs the trace from its begin to its end. Errors:

@@ -8,7 +8,4 @@
 
 #include "cli/trace/options.h"
 
-/* Errors: PROBE_ERROR_USAGE (options that do not go with it). */
-PROBE_MUST_CHECK struct probe_error *trace_rings_check(const struct trace_options *options);
-
 #endif

@@ -9,7 +9,266 @@
 #include "cli/cli.h"
 #include "cli/print/print.h"
 #include "cli/request.h"
+#include "cli/trace/options.h"
+#include "cli/trace/record_stream.h"
 #include "cli/trace/trace.h"
+#include "probe/stream.h"
+
+/* ==== Record stream =========================================================================== */
+
+/*
+ * Records of the contents of the rings, made on request: each target has a stream (probe/stream.h),
+ * and all are written to one record. Nothing is read before that, so this costs no processor time
+ * however often the processes hit, and rings need not be larger than the part that is wanted.
+ *
+ *	loop	flight recorders: written at the end, and on SIGUSR1
+ *	stop	ends when a ring of any process is full
+ *
+ * A process that has ended keeps its rings until they are written. With stop, that is at once: they
+ * are part of the record in any case. With loop, they may not be the newest by then, and rings are
+ * memory: so only those of the last processes are kept, and what is dropped is counted.
+ */
+
+enum {
+	STRING_BYTES = 256,
+	ARGS_MAX = 32,
+	NUMBER_BYTES = 8,
+	ENDED_MAX = 64 /* processes that have ended, and that have not been written */
+};
+
+struct trace_rings {
+	struct probe_stream *stream;
+	struct comm_cache *comms; /* the trace's */
+	bool alive;	      /* when it was written last: other threads have its ids afterwards */
+	uint64_t flushed;     /* of its hits */
+	uint64_t overwritten; /* likewise, or lost */
+	uint64_t ended_ns;    /* 0: it has not */
+	uint64_t held;	      /* hits that were in the rings then; 0 once they are written */
+};
+
+/* Errors: PROBE_ERROR_USAGE (options that do not go with it). */
+static struct probe_error *trace_rings_check(const struct trace_options *options)
+{
+	const struct tracer_options *tracer = &options->tracer;
+
+	if (options->parts.rotate_bytes || options->parts.rotate_ns)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"--full=loop and stop write once, and not in parts: leave --rotate out");
+	if (tracer->every || tracer->rate || options->settings.hits_max)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"--full=loop and stop do not go with --every, --rate and -n");
+	return NULL;
+}
+
+/* ---- Before -------------------------------------------------------------------------- */
+
+static const char *comm_of(void *data, pid_t pid, pid_t tid, uint64_t time_ns)
+{
+	const struct trace_rings *rings = data;
+
+	return rings->alive ? comm_cache_get(rings->comms, pid, tid, time_ns)
+			    : comm_cache_known(rings->comms, pid, tid);
+}
+
+static struct trace_rings *create_rings(struct trace *trace)
+{
+	struct trace_rings *rings = calloc(1, sizeof(*rings));
+
+	if (!rings)
+		return NULL;
+	rings->comms = trace->comms;
+	return rings;
+}
+
+static struct probe_error *create_stream(const struct trace *trace, struct trace_target *target,
+	const struct probe_request *request, const struct probe_session_options *options,
+	struct probe_report *report)
+{
+	struct trace_rings *rings = target->rings;
+	uint16_t string = options->string_bytes ? options->string_bytes : STRING_BYTES;
+	const struct probe_stream_options its = {
+		.name = "record",
+		.stream_bytes = options->ring_bytes,
+		.data_bytes = ARGS_MAX * (NUMBER_BYTES + (size_t)string),
+		.string_bytes = string,
+		.policy = trace->full == RECORD_LOOP ? PROBE_STREAM_LOOP : PROBE_STREAM_UNTIL_FULL,
+		.inherit = options->follow_children,
+		.follow_libraries = options->follow_libraries,
+		.guess_strings = options->guess_strings,
+		.filter = options->filter,
+		.together = options->together,
+		.catalogue = options->catalogue,
+		.watch = options->watch,
+		.comm = comm_of,
+		.comm_data = rings,
+	};
+	struct probe_error *error =
+		probe_stream_create(target->target, request, &its, report, &rings->stream);
+
+	return error ? error : probe_stream_start(rings->stream);
+}
+
+struct probe_error *trace_target_start(struct trace *trace, struct trace_target *target,
+	const struct probe_request *request, const struct probe_session_options *options,
+	struct probe_report *report)
+{
+	struct probe_error *error;
+
+	if (trace->full == RECORD_FLUSH)
+		return probe_session_start(
+			target->target, request, options, report, &target->session);
+	target->rings = create_rings(trace);
+	error = target->rings ? create_stream(trace, target, request, options, report)
+			      : probe_error_no_memory();
+	if (!error)
+		target->session = probe_stream_session(target->rings->stream);
+	else if (target->rings)
+		error = probe_error_first(error, trace_rings_end(trace, target));
+	return error;
+}
+
+/* ---- Meanwhile ----------------------------------------------------------------------- */
+
+struct probe_error *trace_rings_poll(struct trace *trace, struct trace_target *target)
+{
+	struct probe_stream *stream = target->rings->stream;
+	pid_t pid = probe_target_pid(target->target);
+	struct probe_stream_status status;
+	struct probe_error *error = probe_stream_poll(stream, NULL);
+
+	/* Its hits are read when it may have ended. */
+	comm_cache_get(trace->comms, pid, pid, clock_ns(CLOCK_REALTIME));
+
+	if (error || trace->full != RECORD_STOP)
+		return error;
+	error = probe_stream_get_status(stream, &status);
+	if (error)
+		return error;
+	trace->overrun |= status.overrun;
+	trace->loop.over |= status.full;
+	return NULL;
+}
+
+struct probe_error *trace_rings_write(struct trace *trace, struct trace_target *target)
+{
+	struct trace_rings *rings = target->rings;
+	struct probe_stream_status status;
+	struct probe_error *error, *unknown;
+	uint64_t gone;
+
+	rings->alive = probe_target_alive(target->target);
+	error = probe_stream_flush_to(rings->stream, trace->record);
+	unknown = probe_stream_get_status(rings->stream, &status);
+	if (unknown)
+		return probe_error_first(error, unknown);
+	trace->overrun |= status.overrun;
+	trace->hits += status.flushed - rings->flushed;
+	rings->flushed = status.flushed;
+	gone = trace->full == RECORD_LOOP ? status.overwritten : status.lost;
+	trace->overwritten += gone - rings->overwritten;
+	rings->overwritten = gone;
+	if (!error)
+		rings->held = 0;
+	return error;
+}
+
+/* ---- Afterwards ---------------------------------------------------------------------- */
+
+struct probe_error *trace_rings_suspend(const struct trace_target *target)
+{
+	return probe_stream_stop(target->rings->stream);
+}
+
+struct probe_error *trace_rings_stop(const struct trace_target *target)
+{
+	struct probe_error *error = trace_rings_suspend(target);
+
+	return probe_error_first(error, probe_session_stop(target->session));
+}
+
+static bool count_hit(const struct probe_hit *hit, void *data)
+{
+	(void)hit;
+	++*(uint64_t *)data;
+	return true;
+}
+
+struct probe_error *trace_rings_note_end(struct trace *trace, struct trace_target *target)
+{
+	struct trace_rings *rings = target->rings;
+
+	if (rings->ended_ns)
+		return NULL;
+	rings->ended_ns = clock_ns(CLOCK_MONOTONIC);
+	if (trace->full == RECORD_STOP)
+		return trace_rings_write(trace, target);
+	return probe_session_snapshot(target->session, count_hit, &rings->held);
+}
+
+/* Is there something in its rings that would be lost with them? */
+static bool is_kept(const struct trace_target *target)
+{
+	return target->rings && target->rings->held;
+}
+
+bool trace_rings_may_drop(const struct trace *trace, const struct trace_target *target)
+{
+	size_t younger = 0;
+
+	if (!is_kept(target))
+		return true;
+	for (size_t i = 0; i < trace->target_count; i++)
+		younger += is_kept(&trace->targets[i]) &&
+			   trace->targets[i].rings->ended_ns > target->rings->ended_ns;
+	return younger >= ENDED_MAX;
+}
+
+struct probe_error *trace_rings_end(struct trace *trace, struct trace_target *target)
+{
+	struct trace_rings *rings = target->rings;
+	struct probe_error *error = NULL, *lost = NULL;
+
+	if (is_kept(target)) {
+		uint64_t unread = probe_session_recorded(target->session) - rings->flushed -
+				  rings->overwritten;
+
+		trace->dropped++;
+		trace->dropped_hits += rings->held;
+		trace->overwritten += unread - rings->held;
+		if (trace->record)
+			lost = probe_ctf_discarded(trace->record, target->session, unread);
+	}
+	if (rings->stream)
+		error = probe_stream_shutdown(rings->stream);
+	error = probe_error_first(lost, error);
+	free(rings);
+	target->rings = NULL;
+	target->session = NULL;
+	return error;
+}
+
+/* Tells which hits are not in the record. */
+static void trace_rings_report(const struct trace *trace)
+{
+	if (trace->overwritten && trace->full == RECORD_LOOP && !trace->settings.quiet)
+		fprintf(stderr,
+			"probectl: %" PRIu64 " older hit%s overwritten, which the record counts as "
+			"lost (see -b)\n",
+			trace->overwritten, trace->overwritten == 1 ? " was" : "s were");
+	if (trace->overrun && trace->full == RECORD_STOP && !trace->settings.quiet)
+		fprintf(stderr,
+			"probectl: later hits were not recorded: the rings were full; %" PRIu64
+			" hit%s lost until the probes were off (see -b)\n",
+			trace->overwritten, trace->overwritten == 1 ? " was" : "s were");
+	if (trace->dropped)
+		report_warning("the rings of %zu process%s that had ended were dropped, with "
+			       "%" PRIu64 " hit%s: those of the last %d are kept, until SIGUSR1 "
+			       "writes them",
+			trace->dropped, trace->dropped == 1 ? "" : "es",
+			COUNTED(trace->dropped_hits), ENDED_MAX);
+}
+
+/* ==== Report ================================================================================== */
 
 /* Beyond this number of rows, probes without hits are only counted. */
 enum { SILENT_ROWS_MAX = 50 };
@@ -513,8 +772,12 @@ void trace_report_summary(const struct trace *trace)
 	free(rows.rows);
 }
 
-/* The record holds only hits; what is missing from it is reported here. */
-void trace_report_missing(
+/*
+ * Reports what is missing from the record of a probe, if anything is.
+ *
+ * The record holds only hits; what is missing from it is reported here.
+ */
+static void trace_report_missing(
 	const char *provider, const char *name, const struct probe_coverage *coverage)
 {
 	char missing[PROBE_COVERAGE_BYTES];
@@ -593,4 +856,48 @@ void trace_report_record(const struct trace *trace)
 	if (!trace->settings.quiet && !trace->gone)
 		fprintf(stderr, "probectl: %" PRIu64 " hit%s recorded in %s\n",
 			COUNTED(trace->hits), trace->directory);
+}
+
+/* ==== Options ================================================================================= */
+
+/* From a parsed command line to a trace. */
+
+/* `trace -c -k PROBE`: the key that was forgotten looks like the probe. */
+static struct probe_error *check_keys(const struct trace_options *options)
+{
+	const struct common_options *common = &options->common;
+	const struct string_list *keys = &options->tracer.keys;
+
+	if (common->patterns.count || common->operand_count || !keys->count)
+		return NULL;
+	return probe_error_new(PROBE_ERROR_USAGE,
+		"no PROBE given: -k took '%s' as a key, as in -k EXPR PROBE",
+		keys->items[keys->count - 1]);
+}
+
+struct probe_error *trace_options_run(struct trace_options *options, int *status_ret)
+{
+	struct probe_error *error = NULL;
+
+	if (options->string_bytes > PROBE_STRING_BYTES_MAX)
+		error = probe_error_new(PROBE_ERROR_USAGE, "-s: at most %d bytes of a string",
+			PROBE_STRING_BYTES_MAX);
+	if (!error)
+		error = processes_check(&options->common);
+	if (!error)
+		error = check_keys(options);
+	if (!error)
+		error = request_init(&options->request, &options->common);
+	if (!error)
+		error = processes_find(&options->common);
+	if (error)
+		return error;
+	if (options->tracer.stack && options->full != RECORD_FLUSH)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"--stack: only a record that is written continuously has stacks, without "
+			"--full");
+	options->parts.stacks = options->tracer.stack != NULL;
+	if (options->full != RECORD_FLUSH)
+		error = trace_rings_check(options);
+	return error ? error : trace_command(options, status_ret);
 }

@@ -173,9 +173,6 @@ struct trace_progress {
 	struct progress line;
 	uint64_t last_ns, hits;
 };
-struct trace_progress trace_progress_start(const struct trace *trace);
-/* Shows hits, their rate, bytes and losses, if it is time. */
-void trace_progress_show(const struct trace *trace, struct trace_progress *progress);
 
 /* Runs until the trace is over, switches the probes off, and prints what is left. */
 void trace_run(struct trace *trace);
@@ -229,8 +226,6 @@ bool trace_count_taken(struct trace_target *target);
 /* Tells of a process that has ended whether a signal killed it; SIGKILL of one of -p is a failure.
  */
 /* Reports what is missing from the record of a probe, if anything is. */
-void trace_report_missing(
-	const char *provider, const char *name, const struct probe_coverage *coverage);
 void trace_report_fate(struct trace *trace, struct trace_target *target);
 
 /* Says so if a target's rings held damaged records. */
@@ -252,18 +247,10 @@ void trace_report_record(const struct trace *trace);
 
 /* ---- waits.c ---------------------------------------------------------------- */
 
-/* Keeps what a process that is dropped has waited. */
-void trace_keep_waits(struct trace *trace, const struct trace_target *target);
 /* At the end: says how many hits have waited, and how long, if any has. */
 void trace_report_waits(const struct trace *trace);
 
 /* ---- sites.c ---------------------------------------------------------------- */
-
-/*
- * Reports sites that something else has changed, or that are intact again; the trace then counts as
- * failed. `last`: see probe_session_look().
- */
-void trace_look(struct trace *trace, bool last);
 
 /* ---- tables.c --------------------------------------------------------------- */
 
@@ -285,16 +272,8 @@ void trace_tables(struct trace *trace, bool is_interval);
 PROBE_MUST_CHECK struct probe_error *exports_open(struct trace *trace);
 /* To be called before the tracers are freed. */
 void exports_close(struct trace *trace);
-/* Those who ask for metrics end the next sleep; after it they are served. */
-void exports_watch(struct trace *trace);
-void exports_serve(const struct trace *trace);
-/* Whether somebody may come and read them. */
-bool exports_are_read(const struct trace *trace);
-/* How often they are updated; 0: there are none. */
-uint64_t exports_interval_ns(const struct trace *trace);
 /* Tells where they are, once all sessions have been started. */
 void exports_report(const struct trace *trace);
-void exports_update(struct trace *trace, bool at_end);
 /* As whose a target counts. */
 pid_t exports_owner(const struct trace *trace, const struct trace_target *target);
 
@@ -302,9 +281,6 @@ pid_t exports_owner(const struct trace *trace, const struct trace_target *target
 
 PROBE_MUST_CHECK struct probe_error *otlp_open(struct trace *trace);
 void otlp_watch(struct trace *trace);
-/* Takes a hit that is a span. `probes` are those of its session. */
-void otlp_span(const struct trace *trace, const struct probe_hit *hit,
-	const struct probe_session_probe *probes);
 /* Sends the metrics, and the spans that there are. */
 void otlp_update(struct trace *trace);
 bool otlp_is_busy(const struct trace *trace);
@@ -321,8 +297,6 @@ bool trace_take(struct trace *trace, struct trace_target *target, bool all, size
 void trace_take_left(struct trace *trace, pid_t pid);
 /* Counts what the rings hold that can be written no more, once the probes are off. */
 void trace_count_unwritten(struct trace *trace);
-/* All of all targets that are on, as far as the disk need not be waited for. */
-void trace_take_all(struct trace *trace);
 
 /* ---- output.c --------------------------------------------------------------- */
 
@@ -358,8 +332,6 @@ void hosts_finish(struct trace *trace);
  * one does not.
  */
 bool host_wants(struct trace *trace, struct trace_tracer *tracer, pid_t pid, bool aloud);
-/* Somebody looks at a loaded tracer: it is asked as a whole, and for each process. */
-void host_look(struct trace *trace, const struct trace_tracer *tracer);
 
 /* ---- gone.c ----------------------------------------------------------------- */
 
@@ -400,8 +372,6 @@ bool trace_rings_may_drop(const struct trace *trace, const struct trace_target *
 /* Gives them back, with the session; counts what was not written. */
 PROBE_MUST_CHECK struct probe_error *trace_rings_end(
 	struct trace *trace, struct trace_target *target);
-/* Tells which hits are not in the record. */
-void trace_rings_report(const struct trace *trace);
 
 /* ---- exec.c ----------------------------------------------------------------- */
 
@@ -409,25 +379,10 @@ void trace_rings_report(const struct trace *trace);
 void trace_follow_exec(struct trace *trace);
 /* Says what was lost, and was not said yet. */
 void trace_report_missed(struct trace *trace);
-/* Says how late the new ones were found. */
-void trace_report_found(const struct trace *trace);
 
 /* ---- setup.c ---------------------------------------------------------------- */
 
 struct trace_options;
-
-/* Sorts the hits of all targets, if necessary. */
-PROBE_MUST_CHECK struct probe_error *trace_merge_targets(struct trace *trace);
-
-/*
- * Takes over a process, which is closed with the trace: each tracer has its own target, and will
- * have its own session. For `given` and `later` see struct trace_target.
- */
-PROBE_MUST_CHECK struct probe_error *trace_add_process(
-	struct trace *trace, struct probe_target *process, bool given, bool later);
-
-/* Gives back what a target has, except its process. */
-void trace_target_close(struct trace *trace, struct trace_target *target);
 
 /* Runs a trace from its begin to its end. */
 PROBE_MUST_CHECK struct probe_error *trace_command(struct trace_options *options, int *status_ret);

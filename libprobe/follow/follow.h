@@ -178,35 +178,6 @@ struct leaf {
 	uint64_t since_ns; /* when it began (CLOCK_MONOTONIC) */
 };
 
-/*
- * A program has just been executed, and nothing of it has run: will it be a leaf? It must be known
- * to be one, and have nothing in its environment that makes the loader load something else.
- */
-bool leaf_begins(pid_t pid, const struct files *files, struct leaf *ret);
-
-/*
- * Is all code that it has mapped by now from files that leaves may have? If not, its program is not
- * a leaf from now on.
- */
-bool leaf_is_one(const struct leaf *leaf, pid_t pid, struct files *files);
-
-/*
- * The same for one that ends here: what to report if some of its code may have had probes. NULL:
- * nothing. `status` is its end's (waitpid(2)).
- */
-PROBE_MUST_CHECK struct probe_error *leaf_end(
-	const struct leaf *leaf, pid_t pid, struct files *files, int status);
-
-/*
- * Its process has executed another program. What it had mapped is unknown, so this must be
- * reported. It stays a leaf. Such programs are followed better than others, whose system calls do
- * not come to a gate.
- */
-PROBE_MUST_CHECK struct probe_error *leaf_replaced(pid_t pid);
-
-/* It did something that no leaf does: its program is not a leaf from now on. */
-void leaf_forget(const struct leaf *leaf, struct files *files);
-
 /* ---- Passage --------------------------------------------------------------------------------- */
 
 /* One thread's way into another program, as a tracer sees it. */
@@ -390,9 +361,6 @@ void launches_remove(struct launches *launches, const struct launch_gate *gate);
  */
 void launches_run(struct launches *launches);
 
-/* Follows a thread in execve(2) of a sought file, unless its process is followed already. */
-void launches_begin(struct launches *launches, pid_t pid, pid_t tid, const struct file_id *file);
-
 /*
  * Takes the next held program, which the caller releases or closes; returns NULL if no program is
  * held. *unseen_ns_ret: how long it has run code that was not looked at, mostly 0. *is_sought_ret:
@@ -418,23 +386,9 @@ bool launches_depend(const struct launches *launches, struct launch_gate *gate);
 
 /* ---- Hold ------------------------------------------------------------------------------------ */
 
-/* Follows the threads that a guardian holds into the programs that they execute. */
-void hold_serve(struct launches *launches, struct guardian *guardian);
-/* Before the guardian ends, which lets go of what waits: counts what was not held meanwhile. */
-void hold_finish(struct launches *launches, struct guardian *guardian);
-
-/* Does a process that was to execute this file run it, or has it ended? */
-bool hold_has_started(pid_t pid, const struct file_id *file);
-
 /* ---- Program --------------------------------------------------------------------------------- */
 
 /* A program that has just been started: its file and its loader. */
-
-/* The file of a process's program, borrowed; NULL: it is not among `files`, which may be NULL. */
-struct file *program_file(pid_t pid, const struct files *files);
-
-/* Is the program's loader glibc's? No other loader is followed. `files` may be NULL. */
-bool program_has_glibc_loader(pid_t pid, struct files *files);
 
 /*
  * Is a program's loader at work yet? It reports this to debuggers (struct r_debug). If a process
@@ -448,41 +402,11 @@ bool program_is_loading(pid_t pid, struct files *files);
 
 enum { RIGHTS_PATH_MAX = 4096 };
 
-/* Reads the path at an address of a process; false if there is none, or it is too long. */
-bool rights_read_path(pid_t pid, uint64_t address, char text[RIGHTS_PATH_MAX]);
-
-/*
- * A process is about to execute a file, whose path is at this address: will the program have all
- * its rights? It will if we are root, or if neither the file nor, if it is a script, its
- * interpreter changes the user. If unknown: false.
- */
-bool rights_stay(pid_t pid, uint64_t path);
-
-/*
- * The same, and execve(2) will most likely not fail. If it did, a thread that is not stopped there
- * could execute yet another file while it is traced, and nobody would have looked at that.
- */
-bool rights_stay_at_once(pid_t pid, uint64_t path);
-
 /* ---- Seek ------------------------------------------------------------------------------------ */
 
 /* Finding processes that are wanted, whoever has started them, without tracing anybody. */
 
 struct seek;
-
-/* Begins. Errors: PROBE_ERROR_MEMORY, PROBE_ERROR_SYSTEM. */
-PROBE_MUST_CHECK struct probe_error *seek_create(
-	const struct probe_newcomers *newcomers, struct seek **ret);
-void seek_free(struct seek *seek);
-
-/* Readable when a program has been opened that a wanted process may be about to run; or -1. */
-int seek_fd(const struct seek *seek);
-
-/* Nobody is held from now on. */
-void seek_hold_none(struct seek *seek);
-
-/* The guardian that holds programs of these files; NULL if no guardian runs. */
-struct guardian *seek_guardian(const struct seek *seek);
 
 /*
  * Looks, if it is time to. `is_known` leaves processes out, before they are asked for; `take` gets
@@ -494,30 +418,10 @@ struct seek_visitor {
 	bool (*take)(void *data, pid_t pid, uint64_t since_ns);
 	void *data;
 };
-bool seek_look(struct seek *seek, const struct seek_visitor *visitor);
-
-/* Soon there is to be a look: what a process has forked before it was found is wanted, too. */
-void seek_hurry(struct seek *seek);
 
 /* ---- Stages ---------------------------------------------------------------------------------- */
 
 /* The states of a passage, and what its stops mean. For passage.c. */
-
-/* Begins to trace it, in PASSAGE_THROUGH; false: it must not be traced, or is gone. */
-bool stage_begin(struct passage *passage);
-
-/* Asks the thread to stop. */
-void stage_interrupt(struct passage *passage);
-
-/* Enters a state, whose time begins; and asks the thread to stop. */
-void stage_enter(struct passage *passage, enum passage_state state);
-void stage_ask_to_stop(struct passage *passage, enum passage_state state);
-
-/* A thread has stopped, with this status (waitpid(2)): handles that, and mostly lets it run on. */
-void stage_stop(struct passage *passage, int status);
-
-/* Releases a thread that has stopped. */
-void stage_let_go(struct passage *passage);
 
 /* ---- Watch ----------------------------------------------------------------------------------- */
 

@@ -4,7 +4,7 @@
  *
  *   gate      a thread waits; which one is told by the futex that it waits for
  *   seize     it is traced from here on, and the gate opens
- *   passage   through execve(2) and its loader (libprobe/follow/passage.c)
+ *   passage   through execve(2) and its loader (libprobe/follow/stages.c)
  *   held      a session is started in it, and nobody is traced any more
  *
  * Many are on the way at once. Each continues when it has stopped, whatever the others do: a child
@@ -13,24 +13,497 @@
  * library has children of its own.
  *
  * If the controller dies on the way, the kernel detaches and they continue as if nothing had
- * happened. If it is stopped on the way, it is continued (libprobe/ptrace/alarm.c), until those it
- * has returned are released, and it looks again. A thread whose execve() has failed comes to the
+ * happened. If it is stopped on the way, it is continued (libprobe/ptrace/signals.c), until those
+ * it has returned are released, and it looks again. A thread whose execve() has failed comes to the
  * gate again (execvp(3) tries one folder of PATH after the other), or is released. The struct
  * probe_watch finds programs that were released on the way, like any program that did not come
  * through a gate.
  *
  * Sources: ptrace(2), "execve(2) under ptrace"; proc_pid_syscall(5).
  */
+#include <elf.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/openat2.h>
+#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <sys/xattr.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "arch/arch.h"
 #include "libprobe/base/array.h"
 #include "libprobe/base/clock.h"
+#include "libprobe/base/file.h"
+#include "libprobe/base/procfs.h"
+#include "libprobe/base/worker.h"
 #include "libprobe/follow/follow.h"
 #include "libprobe/process/process.h"
+#include "libprobe/registry/registry.h"
+
+/* ==== Spawn =================================================================================== */
+
+/*
+ * Starting a program so that its probes are on before any of its code runs.
+ *
+ * The child is seized before execve(2), and followed until it is held as
+ * libprobe/follow/stages.c says.
+ */
+
+/* What the child writes before it gives up. */
+struct failure {
+	int err;	  /* of execve(2) */
+	uint16_t machine; /* EM_*, of a program that the kernel does not execute; or EM_NONE */
+};
+
+static uint16_t machine_of(const char *path)
+{
+	Elf32_Ehdr header; /* a longer one begins with the same */
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	bool is_program = fd >= 0 && read(fd, &header, sizeof(header)) == sizeof(header) &&
+			  memcmp(header.e_ident, ELFMAG, SELFMAG) == 0;
+
+	if (fd >= 0)
+		close(fd);
+	return is_program ? header.e_machine : EM_NONE;
+}
+
+/*
+ * What the kernel does not execute, execvp(3) gives to a shell: that is right for a script, but not
+ * for a program. Returns for which machine that is, or EM_NONE where execvp() is to be asked.
+ */
+static uint16_t execute(char *const argv[])
+{
+	bool is_path = strchr(argv[0], '/');
+	const char *at = is_path ? "" : getenv("PATH");
+	char path[PATH_MAX];
+
+	while (at) {
+		int length = (int)strcspn(at, ":");
+
+		if (snprintf(path, sizeof(path), "%.*s%s%s", length, at, length ? "/" : "",
+			    argv[0]) < (int)sizeof(path)) {
+			execv(path, argv);
+			if (errno == ENOEXEC)
+				return machine_of(path);
+		}
+		at = at[length] ? at + length + 1 : NULL;
+	}
+	return EM_NONE;
+}
+
+static void child_run(char *const argv[], int go, int failed)
+{
+	struct failure failure = {0};
+	char byte;
+
+	/* The other end is written to once the parent is tracing us. */
+	if (read(go, &byte, 1) != 1)
+		_exit(127);
+	failure.machine = execute(argv);
+	if (failure.machine == EM_NONE)
+		execvp(argv[0], argv);
+	failure.err = failure.machine == EM_NONE ? errno : ENOEXEC;
+	byte = 0;
+	if (write(failed, &failure, sizeof(failure)) < 0)
+		byte = 1;
+	_exit(127 + byte);
+}
+
+/* What waitid(2) says of a child's end. */
+static struct probe_error *ended(const char *name, const siginfo_t *info)
+{
+	if (info->si_code == CLD_EXITED)
+		return error_numbered(PROBE_ERROR_ENDED, W_EXITCODE(info->si_status, 0),
+			"%s exited with status %d before its libraries were loaded", name,
+			info->si_status);
+	return error_numbered(PROBE_ERROR_ENDED, info->si_status,
+		"%s was killed by SIG%s before its libraries were loaded", name,
+		sigabbrev_np(info->si_status));
+}
+
+static struct probe_error *not_executed(const char *name, const struct failure *failure)
+{
+	const struct arch *arch = arch_of_args(failure->machine);
+
+	if (failure->machine == EM_NONE || arch == arch_host())
+		return probe_error_system(failure->err, "%s", name);
+	return error_numbered(PROBE_ERROR_SYSTEM, ENOEXEC,
+		"%s is a program for another machine%s%s%s, which this one does not execute", name,
+		arch ? " (" : "", arch ? arch->name : "", arch ? ")" : "");
+}
+
+/* From the seized child to a held program: this depends on no other process. */
+static struct probe_error *run_to_hold(
+	struct probe_target *target, struct passage *passage, const char *name, int failed)
+{
+	siginfo_t info = {0};
+	struct failure failure;
+
+	/* Its exit status is left for the code that waits for the program. */
+	while (passage->state < PASSAGE_HELD) {
+		if (waitid(P_PID, (id_t)passage->pid, &info,
+			    WEXITED | WSTOPPED | WNOWAIT | __WALL) < 0 &&
+			errno != EINTR)
+			break;
+		passage_step(passage);
+	}
+	if (passage->state == PASSAGE_HELD)
+		return passage_take(passage, target);
+	if (read(failed, &failure, sizeof(failure)) == sizeof(failure))
+		return not_executed(name, &failure);
+	/* It may have ended after the stop that was seen last. */
+	waitid(P_PID, (id_t)passage->pid, &info, WEXITED | WNOWAIT | WNOHANG | __WALL);
+	return ended(name, &info);
+}
+
+static struct probe_error *start_child(
+	char *const argv[], int go[2], int failed[2], struct probe_target *target)
+{
+	struct yield yield = {0};
+	struct passage passage = {.yield = &yield};
+	siginfo_t info = {0};
+	int err;
+
+	target->pid = fork();
+	if (target->pid < 0)
+		return probe_error_system(errno, "cannot start a process");
+	if (target->pid == 0) {
+		close(go[1]);
+		child_run(argv, go[0], failed[1]);
+	}
+	target->spawned = true;
+	close(failed[1]);
+	failed[1] = -1;
+	passage_begin(&passage, target->pid, target->pid, true);
+	if (passage.state == PASSAGE_OVER) {
+		err = errno;
+		/* It has done nothing yet: whoever has ended it was someone else. */
+		if (waitid(P_PID, (id_t)target->pid, &info, WEXITED | WNOWAIT | WNOHANG) == 0 &&
+			info.si_pid)
+			return ended(argv[0], &info);
+		return probe_error_system(err, "cannot trace the program");
+	}
+	if (write(go[1], "", 1) != 1)
+		return probe_error_system(errno, "cannot start the program");
+	return run_to_hold(target, &passage, argv[0], failed[0]);
+}
+
+static void close_pair(const int pair[2])
+{
+	for (int i = 0; i < 2; i++)
+		if (pair[i] >= 0)
+			close(pair[i]);
+}
+
+struct probe_error *probe_target_spawn(char *const argv[], struct probe_target **ret)
+{
+	int go[2] = {-1, -1}, failed[2] = {-1, -1};
+	struct probe_error *error = seccomp_check_own();
+	struct probe_target *target;
+
+	if (error)
+		return error;
+	target = target_create(0, 0);
+	if (!target)
+		return probe_error_no_memory();
+	if (pipe2(go, O_CLOEXEC) < 0 || pipe2(failed, O_CLOEXEC) < 0)
+		error = probe_error_system(errno, "cannot make a pipe");
+	if (!error)
+		error = start_child(argv, go, failed, target);
+	close_pair(go);
+	close_pair(failed);
+	if (error) {
+		if (target->pid > 0)
+			worker_end_child(target->pid, 0, &(int){0});
+		target->spawned = false;
+		probe_target_close(target);
+		return error;
+	}
+	*ret = target;
+	return NULL;
+}
+
+/* ==== Rights ================================================================================== */
+
+/*
+ * Under a tracer without privileges, the kernel ignores the bits and capabilities that would make a
+ * file run as another user.
+ *
+ * Source: ptrace(2), "execve(2) under ptrace"; execve(2).
+ */
+
+enum {
+	SEEN_PATH_MAX = RIGHTS_PATH_MAX + 64,
+	INTERPRETER_MAX = 256, /* of a script: BINPRM_BUF_SIZE */
+	SCRIPTS_MAX = 6	       /* one interprets the other; the kernel allows five */
+};
+
+/*
+ * Would the kernel ignore a file's set-user-ID bit or capabilities because of a tracer? If unknown:
+ * true.
+ */
+static bool changes_user(const char *path, char interpreter[INTERPRETER_MAX])
+{
+	struct stat st;
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	ssize_t length = fd < 0 ? -1 : pread(fd, interpreter, INTERPRETER_MAX - 1, 0);
+	bool changes = stat(path, &st) < 0
+			       ? errno != ENOENT
+			       : (st.st_mode & (S_ISUID | S_ISGID)) ||
+					 getxattr(path, "security.capability", NULL, 0) >= 0;
+
+	if (fd >= 0)
+		close(fd);
+	interpreter[length > 0 ? length : 0] = '\0';
+	return changes;
+}
+
+/* Reads the path at an address of a process; false if there is none, or it is too long. */
+static bool rights_read_path(pid_t pid, uint64_t address, char text[RIGHTS_PATH_MAX])
+{
+	size_t page = sysconf(_SC_PAGESIZE), length = 0;
+
+	/* Page by page: the next one may not be mapped. */
+	while (length < RIGHTS_PATH_MAX) {
+		size_t left = page - (address + length) % page;
+		size_t room = RIGHTS_PATH_MAX - length;
+		size_t got = memory_read(
+			pid, address + length, text + length, left < room ? left : room);
+
+		if (memchr(text + length, '\0', got))
+			return true;
+		if (!got)
+			return false;
+		length += got;
+	}
+	return false;
+}
+
+static void path_seen_by(pid_t pid, const char *name, char path[SEEN_PATH_MAX])
+{
+	snprintf(path, SEEN_PATH_MAX, "/proc/%d/%s/%s", pid, name[0] == '/' ? "root" : "cwd", name);
+}
+
+/* *executes_ret: as far as the files tell, execve(2) will not fail. */
+static bool looks_safe(pid_t pid, uint64_t address, bool *executes_ret)
+{
+	char text[RIGHTS_PATH_MAX], path[SEEN_PATH_MAX], first[INTERPRETER_MAX];
+
+	*executes_ret = true;
+	if (!rights_read_path(pid, address, text))
+		return false;
+	path_seen_by(pid, text, path);
+	for (unsigned int i = 0; i < SCRIPTS_MAX; i++) {
+		const char *interpreter = first + 2;
+
+		if (changes_user(path, first))
+			return false;
+		*executes_ret &= access(path, X_OK) == 0;
+		if (strncmp(first, "#!", 2) != 0) {
+			*executes_ret &= memcmp(first, ELFMAG, SELFMAG) == 0;
+			return true;
+		}
+		interpreter += strspn(interpreter, " \t");
+		first[interpreter - first + strcspn(interpreter, " \t\n")] = '\0';
+		path_seen_by(pid, interpreter, path);
+	}
+	return false;
+}
+
+/*
+ * A process is about to execute a file, whose path is at this address: will the program have all
+ * its rights? It will if we are root, or if neither the file nor, if it is a script, its
+ * interpreter changes the user. If unknown: false.
+ */
+static bool rights_stay(pid_t pid, uint64_t address)
+{
+	bool executes;
+
+	return geteuid() == 0 || looks_safe(pid, address, &executes);
+}
+
+/*
+ * The same, and execve(2) will most likely not fail. If it did, a thread that is not stopped there
+ * could execute yet another file while it is traced, and nobody would have looked at that.
+ */
+static bool rights_stay_at_once(pid_t pid, uint64_t address)
+{
+	bool executes;
+
+	return geteuid() == 0 || (looks_safe(pid, address, &executes) && executes);
+}
+
+/* ==== Hold ==================================================================================== */
+
+/*
+ * A thread that a guardian holds is in execve(2), and is to be traced before it goes on.
+ *
+ * ptrace(2) takes a lock (cred_guard_mutex) that execve(2) holds, too: since Linux 6.8 it opens the
+ * program's file before it takes the lock, but the interpreter of a script after it, and older
+ * kernels open all files after it. Seizing a thread that holds the lock would wait for the
+ * guardian, who waits for us. So
+ *
+ *	the file is the program's	seized, then let go: its execve(2) stops for certain
+ *	it is an interpreter's, or	let go, then seized: we wait for the lock, which is given
+ *	that is not known		back before the event of execve(2). Mostly we are in time
+ *
+ * The kernel tells of a thread before it waits. What it executes is known only then, and where
+ * others want the processor, that takes a while.
+ *
+ * One that we miss is released at its next system call, and found by looking.
+ *
+ * Which file it is tells the path that the thread has passed to execve(2). It is looked up without
+ * asking any file system (RESOLVE_CACHED): the kernel has just looked it up itself.
+ *
+ * Sources: fs/exec.c, kernel/ptrace.c of Linux; proc_pid_syscall(5); openat2(2).
+ */
+
+enum {
+	LINUX_MAJOR = 6,
+	LINUX_MINOR = 8,
+	EVENTS_MAX = 64,
+	QUEUED_NS = 50000000 /* at most, until a thread waits; a guardian holds ten times as long */
+};
+
+static void launches_begin(
+	struct launches *launches, pid_t pid, pid_t tid, const struct file_id *file);
+
+/* Where the path is that a thread has passed to execve(2); 0: not known, or `running_ret`. */
+static uint64_t path_address(pid_t tid, bool *running_ret)
+{
+	char path[48], text[256] = "";
+	unsigned long address;
+	long call;
+
+	snprintf(path, sizeof(path), "/proc/%d/syscall", (int)tid);
+	if (file_read(path, text, sizeof(text)) && sscanf(text, "%ld %lx", &call, &address) == 2)
+		return call == SYS_execve ? address : 0;
+	*running_ret = strncmp(text, "running", strlen("running")) == 0;
+	return 0;
+}
+
+/* Opens a path as a thread sees it, to identify the file; -1: the kernel does not have it at hand.
+ */
+static int open_as_seen(pid_t tid, const char *name)
+{
+	char from[48];
+	int folder, fd;
+
+	snprintf(from, sizeof(from), "/proc/%d/%s", (int)tid, name[0] == '/' ? "root" : "cwd");
+	folder = open(from, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (folder < 0)
+		return -1;
+	fd = cached_open(folder, name, name[0] == '/' ? RESOLVE_IN_ROOT : 0);
+	close(folder);
+	return fd;
+}
+
+/* Is it known that the thread does not hold the lock? A running one has not begun to wait yet. */
+static bool may_be_seized(const struct guardian_event *event, bool *running_ret)
+{
+	char name[RIGHTS_PATH_MAX];
+	uint64_t address = procfs_kernel_is_since(LINUX_MAJOR, LINUX_MINOR)
+				   ? path_address(event->tid, running_ret)
+				   : 0;
+	struct file_id file;
+	bool same;
+	int fd;
+
+	if (!address || !rights_read_path(event->tid, address, name))
+		return false;
+	fd = open_as_seen(event->tid, name);
+	if (fd < 0)
+		return false;
+	same = cached_identify(fd, &file) && file_id_same(&file, &event->file);
+	close(fd);
+	return same;
+}
+
+/* False, unless `at_once`: the thread does not wait yet, so it is not known what it executes. */
+static bool serve_event(struct launches *launches, struct guardian *guardian,
+	const struct guardian_event *event, bool at_once)
+{
+	bool running = false, seized;
+	pid_t pid;
+
+	/* We have been stopped, or were busy: it has gone on. */
+	if (clock_monotonic_ns() >= event->until_ns) {
+		launches->missed++;
+		return true;
+	}
+	pid = (pid_t)procfs_status_number(event->tid, "Tgid:");
+	seized = pid > 0 && may_be_seized(event, &running);
+	if (running && !at_once)
+		return false;
+	if (seized)
+		launches_begin(launches, pid, event->tid, &event->file);
+	guardian_allow(guardian, event);
+	if (pid > 0 && !seized)
+		launches_begin(launches, pid, event->tid, &event->file);
+	return true;
+}
+
+/* Follows the threads that a guardian holds into the programs that they execute. */
+static void hold_serve(struct launches *launches, struct guardian *guardian)
+{
+	static const struct timespec a_moment = {.tv_nsec = 100 * 1000};
+	const uint64_t last_ns = clock_monotonic_ns() + QUEUED_NS;
+	struct guardian_event events[EVENTS_MAX];
+	size_t count = 0, left;
+	bool at_once;
+
+	do {
+		at_once = clock_monotonic_ns() >= last_ns;
+		while (count < EVENTS_MAX && guardian_next(guardian, &events[count]))
+			count++;
+		left = 0;
+		for (size_t i = 0; i < count; i++)
+			if (!serve_event(launches, guardian, &events[i], at_once))
+				events[left++] = events[i];
+		count = left;
+		if (count)
+			nanosleep(&a_moment, NULL);
+	} while (count);
+	launches->missed += guardian_missed(guardian);
+}
+
+/* Before the guardian ends, which lets go of what waits: counts what was not held meanwhile. */
+static void hold_finish(struct launches *launches, struct guardian *guardian)
+{
+	struct guardian_event event;
+
+	/* What still waits starts after the end. */
+	while (guardian_next(guardian, &event))
+		launches->missed += clock_monotonic_ns() >= event.until_ns;
+	launches->missed += guardian_missed(guardian);
+}
+
+/* Does a process that was to execute this file run it, or has it ended? */
+static bool hold_has_started(pid_t pid, const struct file_id *file)
+{
+	char path[48];
+	struct file_id now;
+	bool same;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+	fd = open(path, O_PATH | O_CLOEXEC);
+	if (fd < 0)
+		return true;
+	same = cached_identify(fd, &now) && file_id_same(&now, file);
+	close(fd);
+	return same;
+}
+
+/* ==== Launch ================================================================================== */
 
 enum {
 	RUN_NS = 3000000, /* others wait for our caller, too */
@@ -76,7 +549,9 @@ static struct launch *begin(
 	return launch;
 }
 
-void launches_begin(struct launches *launches, pid_t pid, pid_t tid, const struct file_id *file)
+/* Follows a thread in execve(2) of a sought file, unless its process is followed already. */
+static void launches_begin(
+	struct launches *launches, pid_t pid, pid_t tid, const struct file_id *file)
 {
 	struct launch *launch;
 

@@ -1,13 +1,359 @@
 /* SPDX-License-Identifier: MIT */
-/* What each stop of a passage means; libprobe/follow/passage.c has the states. */
+/* What each stop of a passage means; libprobe/follow/stages.c has the states. */
+#include <link.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/ptrace.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 
 #include "libprobe/base/clock.h"
+#include "libprobe/base/file.h"
+#include "libprobe/base/procfs.h"
 #include "libprobe/follow/follow.h"
+#include "libprobe/process/process.h"
 #include "libprobe/ptrace/ptrace.h"
+#include "libprobe/registry/registry.h"
+
+/* ==== Program ================================================================================= */
+
+/*
+ * glibc puts the functions of its loader into static programs, too, but a static program has no
+ * loader that works before the program: it runs its own ifunc resolvers, and only then sets the
+ * thread pointer. The loader is a library with a name of its own (DT_SONAME), also where it is
+ * executed directly (ld.so PROGRAM); a static program has no such name.
+ *
+ * Sources: glibc, csu/libc-start.c (ARCH_SETUP_IREL comes before ARCH_SETUP_TLS), elf/Makefile.
+ */
+
+/* The file of a process's program, borrowed; NULL: it is not among `files`, which may be NULL. */
+static struct file *program_file(pid_t pid, const struct files *files)
+{
+	char path[32];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
+	return files && stat(path, &st) == 0 ? files_known(files, &st) : NULL;
+}
+
+static bool is_glibc_loader(const struct module *m)
+{
+	return threads_is_loader(m) && object_is_64bit(m->object) && object_soname(m->object);
+}
+
+/* Is the program's loader glibc's? No other loader is followed. `files` may be NULL. */
+static bool program_has_glibc_loader(pid_t pid, struct files *files)
+{
+	struct file *program = program_file(pid, files);
+	struct modules modules = {0};
+	struct probe_error *error;
+	bool found = false;
+
+	if (program && program->glibc_loads)
+		return true;
+	error = modules_read(pid, files, &modules);
+	for (size_t i = 0; !error && i < modules.count && !found; i++) {
+		struct module *m = &modules.items[i];
+		uint64_t value, size;
+
+		found = is_glibc_loader(m) &&
+			object_symbol(m->object, "_dl_allocate_tls", 16, &value, &size);
+	}
+	program = program_file(pid, files);
+	if (program)
+		program->glibc_loads = found;
+	probe_error_free(error);
+	modules_deinit(&modules);
+	return found;
+}
+
+bool program_is_loading(pid_t pid, struct files *files)
+{
+	struct modules modules = {0};
+	struct probe_error *error = modules_read(pid, files, &modules);
+	bool loading = false;
+
+	for (size_t i = 0; !error && i < modules.count; i++) {
+		struct module *m = &modules.items[i];
+		struct r_debug debug;
+		uint64_t value, size;
+
+		if (!is_glibc_loader(m) ||
+			!object_symbol(m->object, "_r_debug", 8, &value, &size) ||
+			memory_read(pid, value + m->bias, &debug, sizeof(debug)) != sizeof(debug))
+			continue;
+		loading = debug.r_version == 0 || debug.r_state != RT_CONSISTENT;
+		break;
+	}
+	probe_error_free(error);
+	modules_deinit(&modules);
+	return loading;
+}
+
+/* ==== Leaf ==================================================================================== */
+
+/*
+ * The imports of a program show what it may do: it can reach a function of libc that it does not
+ * name only by machine code of its own (system calls) or through another function of libc. Such
+ * functions are on the list, too, except those that load converters of character sets for an
+ * unusual locale (gettext, wide characters): nearly every program imports one. So it is a forecast,
+ * not a proof, and what a leaf has mapped is compared at its end.
+ *
+ * Sources: the GNU C Library Reference Manual; glibc, the callers of __libc_dlopen, clone and
+ * pthread_create.
+ */
+
+enum { ENVIRONMENT_MAX = 32768 /* with more it is no leaf */ };
+
+/* clang-format off */
+static const char *const calls[] = {
+	/* load code, or find functions without importing them */
+	"dlopen", "dlmopen", "dlsym", "dlvsym", "__libc_dlopen_mode", "__libc_dlsym",
+	/* start processes */
+	"fork", "vfork", "_Fork", "__fork", "__vfork", "__libc_fork", "clone", "__clone",
+	"__clone2", "clone3", "posix_spawn", "posix_spawnp", "pidfd_spawn", "pidfd_spawnp",
+	"popen", "_IO_popen", "_IO_proc_open", "system", "__libc_system", "wordexp", "daemon",
+	"forkpty", "grantpt", "rcmd", "rcmd_af", "rexec", "rexec_af",
+	/* execute programs */
+	"execl", "execle", "execlp", "execv", "execve", "execvp", "execvpe", "execveat",
+	"fexecve", "__execve",
+	/* start threads, also for what happens in the background */
+	"pthread_create", "__pthread_create", "thrd_create", "aio_read", "aio_read64",
+	"aio_write", "aio_write64", "aio_fsync", "aio_fsync64", "lio_listio", "lio_listio64",
+	"getaddrinfo_a", "timer_create", "mq_notify",
+	/* any system call, filters of system calls, tracing */
+	"syscall", "prctl", "ptrace",
+	/* load the unwinder */
+	"backtrace", "pthread_exit", "thrd_exit", "pthread_cancel", "__pthread_unwind_next",
+	/* load converters of character sets that the caller names, and unload them */
+	"iconv_open",
+	/* load modules of the name service switch */
+	"getaddrinfo", "getnameinfo", "getgrouplist", "initgroups", "innetgr", "setnetgrent",
+	"glob", "glob64", "getpw", "getlogin", "getlogin_r", "cuserid", "ruserok", "ruserok_af",
+	"iruserok", "iruserok_af", "ether_hostton", "ether_ntohost", "getpublickey",
+	"getsecretkey", "netname2user", "res_init", "__res_init",
+};
+
+/* More of those of the switch: each has variants (_r, …). */
+static const char *const call_families[] = {
+	"getpwnam", "getpwuid", "getpwent", "setpwent", "getgrnam", "getgrgid", "getgrent",
+	"setgrent", "getspnam", "getspent", "setspent", "getsgnam", "getsgent", "setsgent",
+	"gethostby", "gethostent", "sethostent", "getnetby", "getnetent", "setnetent",
+	"getservby", "getservent", "setservent", "getprotoby", "getprotoent", "setprotoent",
+	"getrpcby", "getrpcent", "setrpcent", "getaliasby", "getaliasent", "setaliasent",
+	"getnetgrent", "res_nquery", "res_query", "res_search", "res_nsearch",
+};
+/* clang-format on */
+
+/* ---- Files --------------------------------------------------------------------------- */
+
+static bool is_call(const char *name, void *unused)
+{
+	(void)unused;
+	for (size_t i = 0; i < sizeof(calls) / sizeof(*calls); i++)
+		if (strcmp(name, calls[i]) == 0)
+			return true;
+	for (size_t i = 0; i < sizeof(call_families) / sizeof(*call_families); i++)
+		if (strncmp(name, call_families[i], strlen(call_families[i])) == 0)
+			return true;
+	return false;
+}
+
+/*
+ * Does a module import only what leaves may import? libc and its loader define all of these
+ * themselves.
+ */
+static bool imports_no_call(const struct module *module)
+{
+	struct file *file = module->file;
+
+	if (file->role == FILE_UNKNOWN)
+		file->role =
+			module_is_libc(module) || object_imports_none(module->object, is_call, NULL)
+				? FILE_OF_LEAF
+				: FILE_OTHER;
+	return file->role != FILE_OTHER;
+}
+
+static bool may_be_mapped(const struct module *module)
+{
+	return module->file && module->object && module->file->passed_over &&
+	       imports_no_call(module);
+}
+
+static bool may_all_be_mapped(const struct modules *modules)
+{
+	bool all = modules->count > 0;
+
+	for (size_t i = 0; i < modules->count && all; i++)
+		all = may_be_mapped(&modules->items[i]);
+	return all;
+}
+
+void leaf_pass_over(pid_t pid, struct files *files)
+{
+	struct modules modules = {0};
+	struct probe_error *error = modules_read(pid, files, &modules);
+	struct file *program = program_file(pid, files);
+
+	for (size_t i = 0; !error && i < modules.count; i++)
+		if (modules.items[i].file)
+			modules.items[i].file->passed_over = true;
+	if (!error && program && program->glibc_loads && program->leaf == LEAF_UNKNOWN &&
+		may_all_be_mapped(&modules))
+		program->leaf = LEAF_YES;
+	probe_error_free(error);
+	modules_deinit(&modules);
+}
+
+/* It did something that no leaf does: its program is not a leaf from now on. */
+static void leaf_forget(const struct leaf *leaf, struct files *files)
+{
+	struct file *program = files_mapped(files, leaf->dev, leaf->inode);
+
+	if (program)
+		program->leaf = LEAF_NO;
+}
+
+/* ---- Processes ------------------------------------------------------------------------- */
+
+/* The loader's variables: they name libraries, or change how they are found. */
+static bool has_plain_environment(pid_t pid)
+{
+	char path[32], text[ENVIRONMENT_MAX];
+	size_t length;
+
+	snprintf(path, sizeof(path), "/proc/%d/environ", pid);
+	length = file_read_whole(path, text, sizeof(text));
+	for (size_t at = 0; at < length; at += strlen(text + at) + 1)
+		if (strncmp(text + at, "LD_", strlen("LD_")) == 0 ||
+			strncmp(text + at, "GLIBC_TUNABLES=", strlen("GLIBC_TUNABLES=")) == 0)
+			return false;
+	/* 0: it may not be readable. */
+	return length && length < sizeof(text) - 1;
+}
+
+/*
+ * A program has just been executed, and nothing of it has run: will it be a leaf? It must be known
+ * to be one, and have nothing in its environment that makes the loader load something else.
+ */
+static bool leaf_begins(pid_t pid, const struct files *files, struct leaf *ret)
+{
+	const struct file *program = program_file(pid, files);
+
+	if (!program || program->leaf != LEAF_YES || !has_plain_environment(pid))
+		return false;
+	*ret = (struct leaf){
+		.dev = program->dev, .inode = program->inode, .since_ns = clock_monotonic_ns()};
+	return true;
+}
+
+/* The common case, which takes a few system calls. False: it is not known. */
+static bool has_known_code(pid_t pid, const struct files *files)
+{
+	struct maps maps = {0};
+	struct probe_error *error = maps_read(pid, &maps);
+	bool known = !error && maps.count;
+
+	for (size_t i = 0; known && i < maps.count; i++) {
+		const struct mapping *m = &maps.items[i];
+		const struct file *file;
+
+		if (!m->executable || !m->inode)
+			continue;
+		file = files_mapped(files, makedev(m->dev_major, m->dev_minor), m->inode);
+		known = file && file->passed_over && file->role == FILE_OF_LEAF;
+	}
+	probe_error_free(error);
+	maps_deinit(&maps);
+	return known;
+}
+
+/*
+ * Is all code that it has mapped by now from files that leaves may have? If not, its program is not
+ * a leaf from now on.
+ */
+static bool leaf_is_one(const struct leaf *leaf, pid_t pid, struct files *files)
+{
+	struct modules modules = {0};
+	struct probe_error *error;
+	bool is_one;
+
+	if (has_known_code(pid, files))
+		return true;
+	error = modules_read(pid, files, &modules);
+	is_one = !error && may_all_be_mapped(&modules);
+	if (!is_one)
+		leaf_forget(leaf, files);
+	probe_error_free(error);
+	modules_deinit(&modules);
+	return is_one;
+}
+
+/* May it have probes that were not looked for? */
+static bool may_have_probes(struct module *module)
+{
+	struct probe_error *error;
+	bool may;
+
+	if (module->file && module->file->passed_over)
+		return false;
+	error = module->object ? module_read_notes(module) : NULL;
+	may = !module->object || error ||
+	      (module->file ? module->file->notes.count : module->notes.count);
+	probe_error_free(error);
+	return may;
+}
+
+/*
+ * The same for one that ends here: what to report if some of its code may have had probes. NULL:
+ * nothing. `status` is its end's (waitpid(2)).
+ */
+static struct probe_error *leaf_end(
+	const struct leaf *leaf, pid_t pid, struct files *files, int status)
+{
+	struct modules modules = {0};
+	struct probe_error *error, *told = NULL;
+
+	if (has_known_code(pid, files))
+		return NULL;
+	error = modules_read(pid, files, &modules);
+	if (error || !may_all_be_mapped(&modules))
+		leaf_forget(leaf, files);
+	for (size_t i = 0; !error && !told && i < modules.count; i++)
+		if (may_have_probes(&modules.items[i]))
+			told = error_numbered(PROBE_ERROR_ENDED, status,
+				"process %d ended soon after it had mapped %s: hits of probes in "
+				"it are not reported",
+				pid, modules.items[i].path);
+	if (error)
+		told = error_numbered(PROBE_ERROR_ENDED, status,
+			"process %d ended, and what it had mapped is not known (%s): hits of "
+			"probes in it are not reported",
+			pid, error->message);
+	probe_error_free(error);
+	modules_deinit(&modules);
+	return told;
+}
+
+/*
+ * Its process has executed another program. What it had mapped is unknown, so this must be
+ * reported. It stays a leaf. Such programs are followed better than others, whose system calls do
+ * not come to a gate.
+ */
+static struct probe_error *leaf_replaced(pid_t pid)
+{
+	return probe_error_new(PROBE_ERROR_ENDED,
+		"process %d has executed another program by a system call of its own: hits of "
+		"probes in what it had mapped before are not reported",
+		pid);
+}
+
+/* ==== Stages ================================================================================== */
 
 enum {
 	LOADER_CALLS_MAX = 100000,
@@ -26,7 +372,8 @@ enum {
 /* Mostly execve(2) takes less; where it fails, the thread goes on as if it were not traced. */
 #define THROUGH_NS UINT64_C(5000000)
 
-void stage_enter(struct passage *p, enum passage_state state)
+/* Enters a state, whose time begins; and asks the thread to stop. */
+static void stage_enter(struct passage *p, enum passage_state state)
 {
 	static const uint64_t allowed[] = {
 		[PASSAGE_THROUGH] = THROUGH_NS,
@@ -44,20 +391,22 @@ void stage_enter(struct passage *p, enum passage_state state)
 	p->deadline_ns = clock_monotonic_ns() + allowed[state];
 }
 
-void stage_interrupt(struct passage *p)
+/* Asks the thread to stop. */
+static void stage_interrupt(struct passage *p)
 {
 	if (arch_process()->hidden_call)
 		restart_look(p->pid, p->tid, &p->seen);
 	ptrace(PTRACE_INTERRUPT, p->tid, NULL, NULL);
 }
 
-void stage_ask_to_stop(struct passage *p, enum passage_state state)
+static void stage_ask_to_stop(struct passage *p, enum passage_state state)
 {
 	stage_enter(p, state);
 	stage_interrupt(p);
 }
 
-bool stage_begin(struct passage *passage)
+/* Begins to trace it, in PASSAGE_THROUGH; false: it must not be traced, or is gone. */
+static bool stage_begin(struct passage *passage)
 {
 	if (ptrace(PTRACE_SEIZE, passage->tid, NULL, OPTIONS) < 0)
 		return false;
@@ -65,7 +414,8 @@ bool stage_begin(struct passage *passage)
 	return true;
 }
 
-void stage_let_go(struct passage *p)
+/* Releases a thread that has stopped. */
+static void stage_let_go(struct passage *p)
 {
 	if (p->is_again) {
 		struct control_thread thread = {.tid = p->tid, .pid = p->pid, .regs = p->regs};
@@ -336,7 +686,8 @@ static void note_stray(struct passage *p, int event)
 		p->stray = (pid_t)tid;
 }
 
-void stage_stop(struct passage *p, int status)
+/* A thread has stopped, with this status (waitpid(2)): handles that, and mostly lets it run on. */
+static void stage_stop(struct passage *p, int status)
 {
 	int event = (int)((unsigned int)status >> 16), signal = WSTOPSIG(status);
 
@@ -361,4 +712,187 @@ void stage_stop(struct passage *p, int status)
 	} else {
 		run_on(p, signal);
 	}
+}
+
+/* ==== Passage ================================================================================= */
+
+/*
+ * A state machine, driven by the stops of one thread:
+ *
+ *   THROUGH ------------+   +------> LEAF ---------------+---> (its process ends)
+ *      |                |   |                            |
+ *      v                v   |                            v
+ *   SEIZED --> CALL --> PROGRAM --> LOADER -+        STOPPING --+
+ *     |          |         |          |     |            |      |
+ *     |          |         |          |     +------------|------+--> HELD --> (a target)
+ *     +----------+---------+----------+------------------+------------+--> LEAVING --> OVER
+ *
+ *   THROUGH   it is traced, and runs through execve(2)
+ *   SEIZED    it was asked to stop: it must be looked at what it executes, or that took long
+ *   CALL      it runs from one system call to the next, up to the event of execve(2)
+ *   PROGRAM   the new program is there, nothing of it has run
+ *   LOADER    its loader works
+ *   LEAF      no probe of its files is wanted, and it neither starts nor loads anything: it runs
+ *             without a stop
+ *   STOPPING  a leaf has run for a while, and has been asked to stop
+ *   HELD      everything is mapped; only a leaf has run
+ *
+ * No step waits for this thread, nor for one that this one depends on (a child of vfork(2) and its
+ * parent). We decide only where the thread stops, and for how long it is then held; otherwise it
+ * runs. Each state has a deadline; after it, the thread is released.
+ *
+ * glibc's loader maps all libraries first, then sets the thread up, telling the kernel of the
+ * thread's rseq area with the last of those calls, and only then relocates the libraries (which may
+ * run their ifunc resolvers) and runs constructors. So when the rseq call returns, everything is
+ * mapped, nothing of it has run, and the thread pointer is set. No breakpoint is needed: if we die,
+ * the kernel detaches from the process, which does not notice. Without an rseq call (before glibc
+ * 2.35, or switched off) it is the next call after the thread pointer is set, and after those that
+ * tell the kernel of the thread (before glibc 2.34: none). A program without a loader (static:
+ * program.c), or with one that is not glibc's, is held right after execve(2); its stubs then do
+ * without the thread pointer.
+ *
+ * Many programs that a build or a shell starts have no probe that is wanted, end within some
+ * milliseconds, neither start nor load anything, and import no function to do so (leaf.c). Gates
+ * would cost such a leaf more than its own work. It has only one stop, where its process is about
+ * to end: there its mappings are compared with what was expected. If it starts a process
+ * or thread (PTRACE_O_TRACEFORK and its like), both are released before they run on; if it executes
+ * another program, that is followed. What may have been missed is reported.
+ *
+ * A thread goes through execve(2) by itself, because it stops after it anyway. If the call fails,
+ * we are not notified: the thread mostly comes to the gate again, for the next folder of PATH. If
+ * not, it is stopped after some milliseconds, and released.
+ *
+ * When a thread that is not the first one calls execve(), it takes over the id of
+ * the first one with the event, and its own is gone.
+ *
+ * Sources: ptrace(2), "execve(2) under ptrace"; glibc, elf/rtld.c and
+ * sysdeps/nptl/dl_tls_init_tp.c.
+ */
+
+enum {
+	YIELDS = 8,
+	ENDING_NS = 1000000000 /* at most, until a process that ends has ended */
+};
+
+void passage_begin(struct passage *passage, pid_t pid, pid_t tid, bool may_go)
+{
+	passage->pid = pid;
+	passage->tid = tid;
+	passage->state = PASSAGE_OVER;
+	if (stage_begin(passage))
+		passage_again(passage, may_go);
+}
+
+void passage_again(struct passage *passage, bool may_go)
+{
+	if (may_go)
+		stage_enter(passage, PASSAGE_THROUGH);
+	else
+		stage_ask_to_stop(passage, PASSAGE_SEIZED);
+}
+
+/* The next stop of the thread, or of what it has become: as control_wait(). */
+static pid_t next_stop(const struct passage *p, int *status_ret)
+{
+	pid_t id = control_wait(p->tid, status_ret);
+
+	return id < 0 && p->tid != p->pid ? control_wait(p->pid, status_ret) : id;
+}
+
+/* Mostly the next stop comes soon. Threads that share the processor with us run first. */
+static pid_t next_stop_soon(const struct passage *p, bool yields, int *status_ret)
+{
+	pid_t id = next_stop(p, status_ret);
+
+	/* A leaf runs for longer. */
+	yields &= p->state != PASSAGE_LEAF;
+
+	for (int i = 0; i < YIELDS && id == 0 && yields && yield_once(p->yield); i++)
+		id = next_stop(p, status_ret);
+	return id;
+}
+
+bool passage_step(struct passage *passage)
+{
+	bool any = false;
+
+	while (passage->state != PASSAGE_OVER) {
+		int status;
+		pid_t id = next_stop_soon(passage, any, &status);
+
+		if (id == 0)
+			break;
+		any = true;
+		if (id < 0) {
+			passage->nothing_lost |= passage_is_through(passage);
+			passage->state = PASSAGE_OVER;
+		} else {
+			stage_stop(passage, status);
+		}
+		if (passage->state == PASSAGE_OVER && passage->stray) {
+			passage->state = PASSAGE_LEAVING;
+			passage->pid = passage->tid = passage->stray;
+			passage->stray = 0;
+		}
+	}
+	return any;
+}
+
+void passage_leave(struct passage *passage)
+{
+	passage->nothing_lost = false;
+	if (passage->state == PASSAGE_HELD) {
+		stage_let_go(passage);
+	} else if (passage->state < PASSAGE_HELD) {
+		passage->state = PASSAGE_LEAVING;
+		stage_interrupt(passage);
+	}
+	passage_step(passage);
+}
+
+void passage_expire(struct passage *passage)
+{
+	if (passage->state == PASSAGE_THROUGH)
+		stage_ask_to_stop(passage, PASSAGE_SEIZED);
+	else if (passage->state == PASSAGE_LEAF)
+		stage_ask_to_stop(passage, PASSAGE_STOPPING);
+	else
+		passage_leave(passage);
+}
+
+bool passage_is_through(const struct passage *passage)
+{
+	return (passage->state >= PASSAGE_PROGRAM && passage->state <= PASSAGE_HELD) ||
+	       passage->state == PASSAGE_OVER;
+}
+
+bool passage_lingers(const struct passage *passage, uint64_t now_ns)
+{
+	return passage->is_ending &&
+	       (now_ns < passage->deadline_ns ||
+		       (now_ns - passage->deadline_ns < ENDING_NS && kill(passage->pid, 0) == 0 &&
+			       !procfs_is_zombie(passage->pid)));
+}
+
+struct probe_error *passage_take(struct passage *passage, struct probe_target *target)
+{
+	struct control *control = &target->control;
+
+	control->threads = calloc(1, sizeof(*control->threads));
+	if (!control->threads)
+		return probe_error_no_memory();
+	control->pid = passage->pid;
+	control->count = 1;
+	control->threads[0] = (struct control_thread){.tid = passage->pid,
+		.pid = passage->pid,
+		.is_again = passage->is_again,
+		.regs = passage->regs};
+	target->pid = passage->pid;
+	target->held = target->hurry = target->alone = true;
+	target->attached = passage->has_run;
+	target->facts = passage->facts;
+	target->files = files_hold(passage->files);
+	target->start_time = procfs_start_time(passage->pid);
+	passage->state = PASSAGE_OVER;
+	return NULL;
 }

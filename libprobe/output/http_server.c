@@ -8,7 +8,204 @@
  * timeout begins again with every byte, so somebody who sends one now and then would stay forever.
  * A page is made once, however many ask for it, until http_server_renew().
  */
+#include <arpa/inet.h>
+#include <ctype.h>
+#include <errno.h>
+#include <limits.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <resolv.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include "libprobe/output/output.h"
+
+/* ==== Address ================================================================================= */
+
+/* Where a server listens, and under which names it answers. */
+
+union address {
+	struct sockaddr any;
+	struct sockaddr_in v4;
+	struct sockaddr_in6 v6;
+};
+
+static bool parse_port(const char *text, in_port_t *ret)
+{
+	char *end;
+	unsigned long port;
+
+	/* strtoul(3) takes signs and blanks, too. */
+	if (strspn(text, "0123456789") != strlen(text) || !*text)
+		return false;
+	errno = 0;
+	port = strtoul(text, &end, 10);
+	*ret = htons((uint16_t)port);
+	return !errno && port <= UINT16_MAX;
+}
+
+static bool parse_host(const char *host, union address *ret)
+{
+	char inner[INET6_ADDRSTRLEN] = "";
+	size_t length = strlen(host);
+
+	*ret = (union address){.v4 = {.sin_family = AF_INET}};
+	if (!*host || !strcmp(host, "localhost"))
+		host = "127.0.0.1";
+	else if (!strcmp(host, "*"))
+		host = "0.0.0.0";
+	if (*host != '[')
+		return inet_pton(AF_INET, host, &ret->v4.sin_addr) == 1;
+	*ret = (union address){.v6 = {.sin6_family = AF_INET6}};
+	if (host[length - 1] != ']' || length - 2 >= sizeof(inner))
+		return false;
+	memcpy(inner, host + 1, length - 2);
+	return inet_pton(AF_INET6, inner, &ret->v6.sin6_addr) == 1;
+}
+
+static bool parse_address(const char *text, union address *ret)
+{
+	const char *colon = strrchr(text, ':');
+	char host[INET6_ADDRSTRLEN + 2] = "";
+	in_port_t port;
+
+	if (!colon || (size_t)(colon - text) >= sizeof(host) || !parse_port(colon + 1, &port))
+		return false;
+	memcpy(host, text, (size_t)(colon - text));
+	if (!parse_host(host, ret))
+		return false;
+	/* Both have it in the same place. */
+	ret->v4.sin_port = port;
+	return true;
+}
+
+_Static_assert(offsetof(struct sockaddr_in, sin_port) == offsetof(struct sockaddr_in6, sin6_port),
+	"one assignment is for both");
+
+static socklen_t length_of(const union address *address)
+{
+	return address->any.sa_family == AF_INET6 ? sizeof(address->v6) : sizeof(address->v4);
+}
+
+static struct probe_error *cannot_listen(const char *text, int err)
+{
+	switch (err) {
+	case EADDRINUSE:
+		return probe_error_system(err,
+			"cannot listen at %s; take another port, or 0 for any that is free", text);
+	case EADDRNOTAVAIL:
+		return probe_error_system(err,
+			"cannot listen at %s, which is no address of this machine (`ip addr` "
+			"lists them)",
+			text);
+	case EACCES:
+		return probe_error_system(
+			err, "cannot listen at %s; ports from 1024 on are for everyone", text);
+	default:
+		return probe_error_system(err, "cannot listen at %s", text);
+	}
+}
+
+/* The kernel may have chosen the port. */
+static void show(int fd, char shown[HTTP_ADDRESS_BYTES])
+{
+	union address address = {0};
+	socklen_t length = sizeof(address);
+	bool is_v6;
+	char host[INET6_ADDRSTRLEN] = "";
+
+	getsockname(fd, &address.any, &length);
+	is_v6 = address.any.sa_family == AF_INET6;
+	inet_ntop(address.any.sa_family,
+		is_v6 ? (const void *)&address.v6.sin6_addr : (const void *)&address.v4.sin_addr,
+		host, sizeof(host));
+	snprintf(shown, HTTP_ADDRESS_BYTES, is_v6 ? "[%s]:%u" : "%s:%u", host,
+		ntohs(address.v4.sin_port));
+}
+
+static struct probe_error *http_listen(
+	const char *text, int *fd_ret, char shown[HTTP_ADDRESS_BYTES])
+{
+	union address address;
+	int fd, one = 1;
+
+	if (!parse_address(text, &address))
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"'%s' is no address to listen at: use 127.0.0.1:9100, [::1]:9100, "
+			":9100 (of localhost) or *:9100 (of every interface)",
+			text);
+	fd = socket(address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return cannot_listen(text, errno);
+	/* Connections of a server that has just ended do not keep its port. */
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+	if (bind(fd, &address.any, length_of(&address)) || listen(fd, SOMAXCONN)) {
+		struct probe_error *error = cannot_listen(text, errno);
+
+		close(fd);
+		return error;
+	}
+	show(fd, shown);
+	*fd_ret = fd;
+	return NULL;
+}
+
+/* ---- Host names ---------------------------------------------------------------- */
+
+/* Whether a name is NAME or NAME.DOMAIN, with one of the domains that are searched. */
+static bool is_in_domain(const char *host, const char *name)
+{
+	struct __res_state resolver = {0};
+	size_t length = strlen(name);
+	bool ret = false;
+
+	if (strncasecmp(host, name, length) != 0)
+		return false;
+	if (!host[length])
+		return true;
+	if (host[length] != '.' || res_ninit(&resolver) != 0)
+		return false;
+	for (char **domain = resolver.dnsrch; *domain && !ret; domain++)
+		ret = strcasecmp(host + length + 1, *domain) == 0;
+	res_nclose(&resolver);
+	return ret;
+}
+
+/*
+ * Whether a request's `Host` (HOST or HOST:PORT) names this machine: an address, localhost, or the
+ * machine's host name, alone or in a domain that resolv.conf(5) searches. Under any other name a
+ * web page of somebody else could read ours through a browser: its own name, made to resolve to
+ * this machine ("DNS rebinding"), is of the same origin.
+ */
+static bool http_host_is_ours(const char *host)
+{
+	const char *colon = strrchr(host, ':'), *bracket = strrchr(host, ']');
+	size_t length =
+		colon && (!bracket || colon > bracket) ? (size_t)(colon - host) : strlen(host);
+	char name[NI_MAXHOST] = "", own[HOST_NAME_MAX + 1] = "";
+	union address address;
+
+	if (length >= sizeof(name))
+		return false;
+	memcpy(name, host, length);
+	if (length && name[length - 1] == '.')
+		name[length - 1] = '\0';
+	if (!strcasecmp(name, "localhost") || (*name && parse_host(name, &address)))
+		return true;
+	if (gethostname(own, sizeof(own) - 1) || !*own)
+		return false;
+	if (is_in_domain(name, own))
+		return true;
+	own[strcspn(own, ".")] = '\0';
+	return is_in_domain(name, own);
+}
+
+/* ==== Http server ============================================================================= */
 
 #ifdef HTTP_SERVER_BUILT
 #include <dlfcn.h>
@@ -300,3 +497,222 @@ void http_server_close(struct http_server *server)
 	free(server);
 }
 #endif
+
+/* ==== Metrics server ========================================================================== */
+
+/* /metrics, for scrapers. */
+
+struct probe_metrics_server {
+	struct http_pages pages;
+	struct http_server *http;
+	char url[HTTP_ADDRESS_BYTES + sizeof("http:///metrics")];
+};
+
+/* A weight, "0.75", in thousandths, whatever the locale. */
+static unsigned int parse_weight(const char *text)
+{
+	unsigned int weight = *text == '1' ? 1000 : 0;
+
+	if (text[0] != '0' || text[1] != '.')
+		return weight;
+	text += 2;
+	for (unsigned int unit = 100; unit && *text >= '0' && *text <= '9'; unit /= 10)
+		weight += unit * (unsigned int)(*text++ - '0');
+	return weight;
+}
+
+/* How much a client wants this type: the highest weight (RFC 9110, 12.4.2); 0: not at all. */
+static unsigned int wish(const char *accept, const char *type)
+{
+	size_t length = strlen(type);
+	unsigned int most = 0;
+
+	if (!accept)
+		return 0;
+	while (*accept) {
+		const char *at = accept + strspn(accept, " \t,");
+		const char *end = at + strcspn(at, ",");
+		unsigned int wanted = 1000;
+
+		accept = end;
+		if ((size_t)(end - at) < length || strncasecmp(at, type, length) ||
+			(at[length] && !strchr(" \t;,", at[length])))
+			continue;
+		for (at += length; at < end; at++)
+			if (*at == 'q' && at[1] == '=' && strchr(" \t;", at[-1]))
+				wanted = parse_weight(at + 2);
+		most = wanted > most ? wanted : most;
+	}
+	return most;
+}
+
+/* The older format is what clients get that ask for nothing in particular, as people do. */
+int metrics_find_page(const char *path, const char *accept)
+{
+	unsigned int openmetrics = wish(accept, "application/openmetrics-text");
+
+	if (strcmp(path, "/metrics") != 0)
+		return -1;
+	return openmetrics > 0 && openmetrics >= wish(accept, "text/plain")
+		       ? PROBE_METRICS_OPENMETRICS
+		       : PROBE_METRICS_TEXT;
+}
+
+static struct probe_error *make_page(int page, void *data, char **ret, size_t *length_ret)
+{
+	return probe_metrics_text(data, (enum probe_metrics_format)page, ret, length_ret);
+}
+
+struct probe_error *probe_metrics_listen(
+	const struct probe_metrics *metrics, const char *address, struct probe_metrics_server **ret)
+{
+	struct probe_metrics_server *server = malloc(sizeof(*server));
+	struct probe_error *error;
+
+	if (!server)
+		return probe_error_no_memory();
+	*server = (struct probe_metrics_server){
+		.pages = {
+			.types = {[PROBE_METRICS_TEXT] = "text/plain; version=0.0.4; charset=utf-8",
+				[PROBE_METRICS_OPENMETRICS] =
+					"application/openmetrics-text; version=1.0.0; "
+					"charset=utf-8"},
+			.find = metrics_find_page,
+			.make = make_page,
+			/* It is only read. */
+			.data = (void *)(uintptr_t)metrics}};
+	error = http_server_open(address, &server->pages, &server->http);
+	if (error) {
+		free(server);
+		return error;
+	}
+	snprintf(server->url, sizeof(server->url), "http://%s/metrics",
+		http_server_address(server->http));
+	*ret = server;
+	return NULL;
+}
+
+void probe_metrics_server_close(struct probe_metrics_server *server)
+{
+	if (!server)
+		return;
+	http_server_close(server->http);
+	free(server);
+}
+
+const char *probe_metrics_server_url(const struct probe_metrics_server *server)
+{
+	return server->url;
+}
+
+int probe_metrics_server_fd(const struct probe_metrics_server *server)
+{
+	return http_server_fd(server->http);
+}
+
+uint64_t probe_metrics_server_due_ns(const struct probe_metrics_server *server)
+{
+	return http_server_due_ns(server->http);
+}
+
+void probe_metrics_server_run(struct probe_metrics_server *server)
+{
+	http_server_run(server->http);
+}
+
+void probe_metrics_server_renew(struct probe_metrics_server *server)
+{
+	http_server_renew(server->http);
+}
+
+/* ==== Headers ================================================================================= */
+
+/*
+ * Headers of the user's, such as an API key for a collector, as OTEL_EXPORTER_OTLP_HEADERS has
+ * them: https://opentelemetry.io/docs/specs/otel/protocol/exporter/
+ */
+
+/* What a name of a header may have (RFC 9110, 5.6.2). */
+static bool is_name(const char *text, size_t length)
+{
+	for (size_t i = 0; i < length; i++)
+		if (!isalnum((unsigned char)text[i]) && !strchr("!#$%&'*+-.^_`|~", text[i]))
+			return false;
+	return length > 0;
+}
+
+static int digit_of(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	c |= 0x20;
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* Appends a value; false if it has a byte that ends a header. */
+static bool decode(const char *from, size_t length, char *to)
+{
+	for (size_t i = 0; i < length; i++) {
+		bool is_code = from[i] == '%' && i + 2 < length;
+		int high = is_code ? digit_of(from[i + 1]) : -1;
+		int low = is_code ? digit_of(from[i + 2]) : -1;
+		char c = from[i];
+
+		if (high >= 0 && low >= 0) {
+			c = (char)(high * 16 + low);
+			i += 2;
+		}
+		if (c == '\r' || c == '\n' || c == '\0')
+			return false;
+		*to++ = c;
+	}
+	*to = '\0';
+	return true;
+}
+
+static size_t trimmed(const char **text, size_t length)
+{
+	while (length && strchr(" \t", **text)) {
+		++*text;
+		length--;
+	}
+	while (length && strchr(" \t", (*text)[length - 1]))
+		length--;
+	return length;
+}
+
+bool http_next_header(const char **headers, char **ret, struct probe_error **error_ret)
+{
+	const char *name, *value, *end;
+	size_t name_length, value_length;
+	char *to;
+
+	if (!*headers || !*(*headers += strspn(*headers, ", \t")))
+		return false;
+	name = *headers;
+	end = name + strcspn(name, ",");
+	*headers = end;
+	name_length = strcspn(name, "=");
+	value = name + name_length + 1;
+	if (value > end) {
+		*error_ret = probe_error_new(PROBE_ERROR_USAGE,
+			"OTEL_EXPORTER_OTLP_HEADERS is NAME=VALUE,NAME=VALUE...");
+		return false;
+	}
+	value_length = trimmed(&value, (size_t)(end - value));
+	name_length = trimmed(&name, name_length);
+	*ret = to = malloc(name_length + value_length + sizeof(": "));
+	if (!to) {
+		*error_ret = probe_error_no_memory();
+		return false;
+	}
+	to = stpcpy(mempcpy(to, name, name_length), ": ");
+	if (is_name(name, name_length) && decode(value, value_length, to))
+		return true;
+	free(*ret);
+	/* The value may be a secret. */
+	*error_ret = probe_error_new(PROBE_ERROR_USAGE,
+		"OTEL_EXPORTER_OTLP_HEADERS: header %.*s has a byte that is not allowed there",
+		(int)name_length, name);
+	return false;
+}

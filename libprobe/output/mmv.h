@@ -33,8 +33,5 @@ struct pcp_folder {
 /* The prefix of our files' names; a dot before it hides them. */
 #define PCP_PREFIX "probectl."
 
-/* The error if the folder is not writable, with what to do about it. */
-struct probe_error *pcp_no_access(const struct pcp_folder *folder, int err);
-
 #endif
 #endif

@@ -12,10 +12,615 @@
  *
  * https://github.com/prometheus/OpenMetrics/blob/main/specification/OpenMetrics.md
  */
+#include <math.h>
+#include <search.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "libprobe/base/array.h"
+#include "libprobe/base/clock.h"
+#include "libprobe/base/value.h"
 #include "libprobe/output/output.h"
+#include "libprobe/session/session.h"
+
+/* ==== Labels ================================================================================== */
+
+/* The labels of rows. */
+
+static bool labels_take_text(
+	const char *name, const char *text, metric_take_label *take, void *data)
+{
+	const struct metric_label label = {name, text, strlen(text), false};
+
+	return take(&label, data);
+}
+
+bool metric_process_labels(pid_t pid, const char *program, metric_take_label *take, void *data)
+{
+	char text[16];
+	const struct metric_label label = {
+		"pid", text, (size_t)snprintf(text, sizeof(text), "%d", (int)pid), true};
+
+	return take(&label, data) && labels_take_text("program", program, take, data);
+}
+
+void metric_key_text(struct buffer *out, const struct probe_value *key, bool is_alone)
+{
+	if (key->kind == PROBE_VALUE_NULL)
+		buffer_string(out, "(unreadable)");
+	if (key->kind == PROBE_VALUE_STACK)
+		value_add_stack(out, key);
+	if (key->kind == PROBE_VALUE_OTHER)
+		buffer_bytes(out, key->bytes, key->length);
+	if (key->kind == PROBE_VALUE_NULL || key->kind == PROBE_VALUE_STACK ||
+		key->kind == PROBE_VALUE_OTHER || value_add_number(out, key))
+		return;
+	/* Bare where it cannot be mistaken for another. */
+	if (is_alone && key->length && key->bytes[0] != '"' && key->bytes[0] != '(') {
+		buffer_c_escaped(out, key->bytes, key->length, 0);
+	} else {
+		buffer_char(out, '"');
+		buffer_c_escaped(out, key->bytes, key->length, '"');
+		buffer_char(out, '"');
+	}
+	if (key->truncated)
+		buffer_string(out, "...");
+}
+
+static bool take_keys(
+	const struct probe_value *keys, size_t key_count, metric_take_label *take, void *data)
+{
+	static const char *const names[PROBE_KEYS_MAX] = {"key", "key2", "key3", "key4"};
+	bool done = true;
+
+	for (size_t i = 0; i < key_count && done; i++) {
+		struct metric_label label = {.name = names[i]};
+		struct buffer out;
+
+		if (value_has_bytes(&keys[i]) && keys[i].kind != PROBE_VALUE_STACK) {
+			label.text = keys[i].bytes;
+			label.length = keys[i].length;
+			done = take(&label, data);
+			continue;
+		}
+		done = buffer_init(&out);
+		if (!done)
+			break;
+		metric_key_text(&out, &keys[i], true);
+		label.text = out.data;
+		label.length = out.length;
+		done = !out.no_memory && take(&label, data);
+		buffer_deinit(&out);
+	}
+	/* A key of the program may have the same text. */
+	if (done && value_keys_are_other(keys, key_count))
+		done = labels_take_text("other", "true", take, data);
+	return done;
+}
+
+bool metric_row_labels(const struct probe_table_row *row, const struct probe_view *view,
+	size_t key_count, metric_take_label *take, void *data)
+{
+	bool done = labels_take_text("provider", row->provider, take, data) &&
+		    labels_take_text("probe", row->name, take, data);
+
+	if (done && row->begin_name)
+		done = labels_take_text("begin", row->begin_name, take, data);
+	if (done && view->columns & PROBE_COLUMN_OUTCOME)
+		done = labels_take_text(
+			"outcome", table_name_aborts(row->name) ? "aborted" : "done", take, data);
+	if (done && view->value)
+		done = labels_take_text("value", view->value, take, data);
+	return done && take_keys(row->row.keys, key_count, take, data);
+}
+
+/* ==== Openmetrics ============================================================================= */
+
+/* ==== Bounds ================================================================================== */
+
+/*
+ * The buckets of exported histograms. A scraper needs the same ones at all times, or it could not
+ * tell what is new in each, and few, because each is a series. So the 1,921 buckets of a row are
+ * added up:
+ *
+ *	times		1, 2 and 5 times each power of ten from 100 ns to 100 s. The row's buckets
+ *			are ticks of a clock; each is counted where its middle is, 1.6 % off at
+ *			most, and stays there when the length of a tick becomes known better
+ *	whole numbers	0, 1, 3, 7, 15 ... 2^40 - 1. The row's buckets end there, so it is exact
+ *	doubles		2^-10 ... 2^30, exact except for a value that is a bound itself
+ *
+ * Negative values are in the first bucket.
+ */
+
+enum { DECADES = 9, FIRST_DOUBLE = -10 };
+
+_Static_assert(3 * DECADES + 1 <= METRIC_BOUNDS_MAX, "times have fewer");
+
+static size_t time_bounds(double ret[METRIC_BOUNDS_MAX])
+{
+	static const double steps[] = {1, 2, 5};
+	double decade = 100;
+	size_t count = 0;
+
+	for (int i = 0; i < DECADES; i++, decade *= 10)
+		for (int k = 0; k < 3; k++)
+			ret[count++] = decade * steps[k];
+	ret[count++] = decade;
+	return count;
+}
+
+/* The upper bounds, in the unit of the row's values, inclusive; returns their number. */
+static size_t metric_bounds(
+	const struct probe_view *view, const struct probe_row *row, double ret[METRIC_BOUNDS_MAX])
+{
+	if (view->times)
+		return time_bounds(ret);
+	for (int i = 0; i < METRIC_BOUNDS_MAX; i++)
+		ret[i] = row->is_float ? ldexp(1, FIRST_DOUBLE + i) : ldexp(1, i) - 1;
+	return METRIC_BOUNDS_MAX;
+}
+
+/* How many hits are in each bucket; the last one is above all bounds. */
+static void metric_fill(const struct probe_view *view, const struct probe_row *row,
+	const double *bounds, size_t count, uint64_t ret[METRIC_BOUNDS_MAX + 1])
+{
+	size_t at = 0;
+
+	for (size_t i = 0; i <= count; i++)
+		ret[i] = 0;
+	for (size_t i = 0; row->buckets && i < PROBE_BUCKETS; i++) {
+		double low, high;
+
+		if (!row->buckets[i])
+			continue;
+		probe_row_bucket(row, i, &low, &high);
+		/* The last of the row's buckets has what is negative. */
+		if (i == PROBE_BUCKETS - 1)
+			at = 0;
+		while (at < count && (view->times ? (low + high) / 2 : high) > bounds[at])
+			at++;
+		ret[at] += row->buckets[i];
+	}
+}
+
+/* ==== Samples ================================================================================= */
+
+/* The samples of a family, one after the other, for whoever writes them. */
+
+/* Whether two have the same families, in the same order. */
+static bool metric_is_same_tracer(const struct probe_view *a, const struct probe_view *b)
+{
+	return a->tags == b->tags && !strcmp(a->tracer, b->tracer);
+}
+
+static void fill_histogram(const struct metric_source *source, const struct probe_table_row *row,
+	const struct metric_name *name, struct metric_sample *sample)
+{
+	struct probe_row steady = row->row;
+
+	steady.unit = name->growth.unit;
+	sample->bound_count = metric_bounds(&source->view, &steady, sample->bounds);
+	metric_fill(&source->view, &steady, sample->bounds, sample->bound_count, sample->hits);
+	sample->value = name->growth.total;
+}
+
+static void of_rows(const struct metric_source *source, struct metric_sample *sample,
+	metric_visit *visit, void *data)
+{
+	const struct metric_family *family = sample->family;
+	const struct metric_process *process = sample->process;
+	bool is_recent = family->quantity == METRIC_LEAST || family->quantity == METRIC_MOST;
+	const struct metric_name *const *names = is_recent ? process->recent : process->all;
+	const struct probe_table_row *rows;
+	size_t count;
+
+	if (!names)
+		return;
+	rows = probe_table_rows(is_recent ? process->history.recent : process->history.all, &count);
+	for (size_t i = 0; i < count; i++) {
+		if (!names[i])
+			continue;
+		sample->row = &rows[i];
+		sample->labels = names[i]->labels;
+		if (family->kind == METRIC_HISTOGRAM)
+			fill_histogram(source, &rows[i], names[i], sample);
+		else if (is_recent)
+			sample->value = metric_recent(
+				&rows[i], family->quantity, process->history.interval_ns);
+		else
+			sample->value = metric_total(&rows[i], family->quantity);
+		if (!isnan(sample->value))
+			visit(sample, data);
+	}
+}
+
+/* What a process has lost. The expression tells several tracers of one name apart. */
+static void of_process(const struct metric_source *source, struct metric_sample *sample,
+	metric_visit *visit, void *data)
+{
+	const struct probe_table *table = sample->process->history.all;
+
+	if (!table)
+		return;
+	sample->labels = source->labels;
+	sample->value = (long double)(sample->family->quantity == METRIC_LOST
+					      ? probe_table_lost(table)
+					      : probe_table_unmatched(table));
+	visit(sample, data);
+}
+
+void metric_samples(const struct metric_source *source, const struct metric_family *family,
+	const struct metric_process *process, metric_visit *visit, void *data)
+{
+	struct metric_sample sample = {.family = family, .process = process};
+
+	if (metric_infos[family->quantity].is_per_process)
+		of_process(source, &sample, visit, data);
+	else
+		of_rows(source, &sample, visit, data);
+}
+
+/* ==== Families ================================================================================ */
+
+/*
+ * Families of metrics: probectl_TRACER_QUANTITY[_UNIT], or pmtrace_TRACER_... of tags. Times are in
+ * seconds, as Prometheus's base units are.
+ */
+
+const struct metric_family metric_left_out = {.name = "probectl_rows_left_out",
+	.help = "Rows without room, which are in no metric",
+	.kind = METRIC_GAUGE};
+
+static bool is_in_histogram(enum metric_quantity quantity)
+{
+	return quantity == METRIC_HITS || quantity == METRIC_TOTAL ||
+	       metric_infos[quantity].percent > 0;
+}
+
+/* A sum of values that may be negative is no counter for Prometheus, which would see resets. */
+static enum metric_kind kind_of(const struct probe_view *view, enum metric_quantity quantity)
+{
+	if (quantity == METRIC_TOTAL && !view->times)
+		return METRIC_GAUGE;
+	return metric_is_counter(view, quantity) ? METRIC_COUNTER : METRIC_GAUGE;
+}
+
+static void add_family(const struct probe_view *view, const char *what, const char *help,
+	bool is_value, struct metric_family *ret)
+{
+	/* Names with a type's in them are bad style: `promtool check metrics`. */
+	const char *tracer = strcmp(view->tracer, "counter") ? view->tracer : "tally";
+
+	ret->help = help;
+	ret->unit = is_value && view->times ? "seconds" : NULL;
+	snprintf(ret->name, sizeof(ret->name), "%s_%s%s%s%s%s", view->tags ? "pmtrace" : "probectl",
+		tracer, *what ? "_" : "", what, ret->unit ? "_" : "", ret->unit ? ret->unit : "");
+}
+
+/* All of a view; returns their number. */
+static size_t metric_families(const struct probe_view *view, size_t key_count,
+	struct metric_family ret[METRIC_QUANTITY_COUNT])
+{
+	bool has_histogram = (view->columns & PROBE_COLUMN_BUCKETS) != 0;
+	size_t count = 0;
+
+	if (has_histogram) {
+		ret[count] =
+			(struct metric_family){.kind = METRIC_HISTOGRAM, .quantity = METRIC_TOTAL};
+		add_family(view, view->times ? "" : "value",
+			view->times ? "Times from begins to ends" : "Values", true, &ret[count++]);
+	}
+	for (enum metric_quantity i = 0; i < METRIC_QUANTITY_COUNT; i++) {
+		const struct metric_info *info = &metric_infos[i];
+
+		if (!metric_has(view, key_count, i) || (has_histogram && is_in_histogram(i)))
+			continue;
+		ret[count] = (struct metric_family){.kind = kind_of(view, i), .quantity = i};
+		/* "total" is what each counter is called. */
+		add_family(view, i == METRIC_TOTAL ? "values" : info->name, info->help,
+			info->is_value, &ret[count++]);
+	}
+	return count;
+}
+
+double metric_in_unit(const struct metric_family *family, long double value)
+{
+	return (double)(family->unit ? value / 1e9L : value);
+}
+
+/* ==== Store =================================================================================== */
+
+/*
+ * The rows of several tracers and processes. A row that was shown once stays: if it came and went,
+ * a scraper would take its counters for reset ones. So the first `rows_max` rows have room, and
+ * those that come later are left out and counted.
+ */
+
+/* ---- Names of rows ------------------------------------------------------------- */
+
+static bool metric_write_label(const struct metric_label *label, void *data);
+
+static int compare_names(const void *a, const void *b)
+{
+	const struct metric_name *left = a, *right = b;
+
+	return strcmp(left->labels, right->labels);
+}
+
+static void name_free(void *data)
+{
+	struct metric_name *name = data;
+
+	free(name->labels);
+	free(name);
+}
+
+/* Takes what a buffer holds as a string, and frees the buffer; NULL without memory. */
+static char *take_text(struct buffer *out, bool done)
+{
+	char *text = NULL;
+
+	buffer_char(out, '\0');
+	if (done && !out->no_memory)
+		text = strdup(out->data);
+	buffer_deinit(out);
+	return text;
+}
+
+static char *row_labels(const struct metric_source *source, const struct probe_table_row *row)
+{
+	struct buffer out = {0};
+	bool done =
+		metric_row_labels(row, &source->view, source->key_count, metric_write_label, &out);
+
+	return take_text(&out, done);
+}
+
+/* Takes ownership of `labels`; NULL without memory. */
+static struct metric_name *name_create(
+	struct probe_metrics *metrics, struct metric_process *process, char *labels)
+{
+	struct metric_name *name = malloc(sizeof(*name));
+
+	if (!name) {
+		free(labels);
+		return NULL;
+	}
+	*name = (struct metric_name){.labels = labels};
+	if (!tsearch(name, &process->names, compare_names)) {
+		name_free(name);
+		return NULL;
+	}
+	metrics->row_count++;
+	return name;
+}
+
+/* The name of a row; NULL in *ret: it has none yet, and there is no room or it may get none. */
+static struct probe_error *name_of(struct probe_metrics *metrics,
+	const struct metric_source *source, struct metric_process *process,
+	const struct probe_table_row *row, bool is_recent, const struct metric_name **ret)
+{
+	char *labels = row_labels(source, row);
+	const struct metric_name wanted = {.labels = labels};
+	struct metric_name *const *found, *name;
+
+	*ret = NULL;
+	if (!labels)
+		return probe_error_no_memory();
+	found = tfind(&wanted, &process->names, compare_names);
+	name = found ? *found : NULL;
+	if (name || is_recent || metrics->row_count >= metrics->rows_max)
+		free(labels);
+	else if (!(name = name_create(metrics, process, labels)))
+		return probe_error_no_memory();
+	/* Strings that were cut off may look the same. */
+	if (!name || name->round == process->round)
+		return NULL;
+	name->round = process->round;
+	if (!is_recent)
+		metric_grow(&name->growth, &source->view, &row->row);
+	*ret = name;
+	return NULL;
+}
+
+/* Names all rows of a table. */
+static struct probe_error *name_rows(struct probe_metrics *metrics,
+	const struct metric_source *source, struct metric_process *process, bool is_recent,
+	const struct metric_name ***ret)
+{
+	size_t count;
+	const struct probe_table_row *rows = probe_table_rows(
+		is_recent ? process->history.recent : process->history.all, &count);
+	const struct metric_name **names = calloc(count + 1, sizeof(*names));
+	struct probe_error *error = names ? NULL : probe_error_no_memory();
+
+	process->round++;
+	for (size_t i = 0; i < count && !error; i++) {
+		if (!metric_shows(&source->view, &rows[i]))
+			continue;
+		error = name_of(metrics, source, process, &rows[i], is_recent, &names[i]);
+		process->left_out += !is_recent && !names[i];
+	}
+	free(*ret);
+	*ret = names;
+	return error;
+}
+
+/* ---- Processes ----------------------------------------------------------------- */
+
+static void process_deinit(struct metric_process *process)
+{
+	tdestroy(process->names, name_free);
+	metric_history_deinit(&process->history);
+	free(process->all);
+	free(process->recent);
+	free(process->program);
+	free(process->labels);
+}
+
+static bool rename_process(struct metric_process *process, const char *program)
+{
+	struct buffer out = {0};
+	bool done = metric_process_labels(process->pid, program, metric_write_label, &out);
+	char *labels = take_text(&out, done), *copy = strdup(program);
+
+	if (!labels || !copy) {
+		free(labels);
+		free(copy);
+		return false;
+	}
+	free(process->labels);
+	free(process->program);
+	process->labels = labels;
+	process->program = copy;
+	return true;
+}
+
+static struct metric_process *look_up(const struct metric_source *source, pid_t pid)
+{
+	for (size_t i = 0; i < source->process_count; i++)
+		if (source->processes[i].pid == pid)
+			return &source->processes[i];
+	return NULL;
+}
+
+/* One that finds no room has no program. */
+static struct probe_error *find_process(struct probe_metrics *metrics, struct metric_source *source,
+	pid_t pid, const char *program, struct metric_process **ret)
+{
+	struct metric_process *process = look_up(source, pid);
+
+	if (!process) {
+		if (!ARRAY_ROOM(source->processes, source->process_count))
+			return probe_error_no_memory();
+		process = &source->processes[source->process_count++];
+		*process = (struct metric_process){.pid = pid};
+	}
+	*ret = process;
+	if (process->program && (!program || !strcmp(process->program, program)))
+		return NULL;
+	if (!process->program && metrics->row_count >= metrics->rows_max)
+		return NULL;
+	metrics->row_count += !process->program;
+	return rename_process(process, program ? program : "") ? NULL : probe_error_no_memory();
+}
+
+struct probe_error *probe_metrics_add(struct probe_metrics *metrics, size_t view, pid_t pid,
+	const char *program, struct probe_table *table)
+{
+	struct metric_source *source = &metrics->sources[view];
+	struct metric_process *process;
+	struct probe_error *error = find_process(metrics, source, pid, program, &process);
+
+	if (error || !process->program) {
+		if (!error)
+			probe_table_rows(table, &process->left_out);
+		probe_table_free(table);
+		return error;
+	}
+	/* Until there are new ones, the names would be those of other rows. */
+	free(process->all);
+	free(process->recent);
+	process->all = process->recent = NULL;
+	process->left_out = 0;
+	error = metric_history_take(&process->history, table);
+	if (!error)
+		error = name_rows(metrics, source, process, false, &process->all);
+	if (!error)
+		error = name_rows(metrics, source, process, true, &process->recent);
+	return error;
+}
+
+void probe_metrics_end(struct probe_metrics *metrics, size_t view, pid_t pid)
+{
+	struct metric_source *source = &metrics->sources[view];
+	struct metric_process *process = look_up(source, pid);
+
+	if (!process || process->program)
+		return;
+	source->left_out += process->left_out;
+	process_deinit(process);
+	*process = source->processes[--source->process_count];
+}
+
+/* ---- Life ---------------------------------------------------------------------- */
+
+struct probe_error *probe_metrics_create(size_t rows_max, struct probe_metrics **ret)
+{
+	*ret = calloc(1, sizeof(**ret));
+	if (!*ret)
+		return probe_error_no_memory();
+	(*ret)->rows_max = rows_max;
+	(*ret)->start_ns = clock_now_ns();
+	return NULL;
+}
+
+static bool is_same(const struct probe_view *a, const struct probe_view *b)
+{
+	return metric_is_same_tracer(a, b) &&
+	       !strcmp(a->value ? a->value : "", b->value ? b->value : "");
+}
+
+static char *source_labels(const struct probe_view *view)
+{
+	struct buffer out = {0};
+	const struct metric_label label = {
+		"value", view->value, view->value ? strlen(view->value) : 0, false};
+
+	return take_text(&out, !view->value || metric_write_label(&label, &out));
+}
+
+struct probe_error *probe_metrics_view(
+	struct probe_metrics *metrics, const struct probe_view *view, size_t key_count, size_t *ret)
+{
+	struct metric_source *source;
+
+	for (size_t i = 0; i < metrics->source_count; i++)
+		if (is_same(&metrics->sources[i].view, view))
+			return probe_error_new(PROBE_ERROR_USAGE,
+				"the metrics of tracer '%s' are asked for twice", view->tracer);
+	if (!ARRAY_ROOM(metrics->sources, metrics->source_count))
+		return probe_error_no_memory();
+	*ret = metrics->source_count++;
+	source = &metrics->sources[*ret];
+	*source = (struct metric_source){.view = *view, .key_count = key_count};
+	source->labels = source_labels(view);
+	if (!source->labels)
+		return probe_error_no_memory();
+	source->family_count = metric_families(view, key_count, source->families);
+	return NULL;
+}
+
+size_t probe_metrics_left_out(const struct probe_metrics *metrics)
+{
+	size_t left_out = 0;
+
+	for (size_t i = 0; i < metrics->source_count; i++) {
+		const struct metric_source *source = &metrics->sources[i];
+
+		left_out += source->left_out;
+		for (size_t k = 0; k < source->process_count; k++)
+			left_out += source->processes[k].left_out;
+	}
+	return left_out;
+}
+
+void probe_metrics_free(struct probe_metrics *metrics)
+{
+	if (!metrics)
+		return;
+	for (size_t i = 0; i < metrics->source_count; i++) {
+		for (size_t k = 0; k < metrics->sources[i].process_count; k++)
+			process_deinit(&metrics->sources[i].processes[k]);
+		free(metrics->sources[i].processes);
+		free(metrics->sources[i].labels);
+	}
+	free(metrics->sources);
+	free(metrics);
+}
+
+/* ==== Openmetrics ============================================================================= */
 
 enum { BOUND_BYTES = 32 };
 
@@ -33,10 +638,12 @@ struct text {
 /* ---- Words --------------------------------------------------------------------- */
 
 /*
+ * Appends NAME="VALUE", after a comma if there is something before; `data` is a struct buffer.
+ *
  * As it is printed elsewhere: bytes that are no text are C escapes. A scraper would reject all of
  * the metrics for one byte that is not UTF-8.
  */
-bool metric_write_label(const struct metric_label *label, void *data)
+static bool metric_write_label(const struct metric_label *label, void *data)
 {
 	struct buffer *out = data, printable = {0};
 

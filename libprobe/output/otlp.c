@@ -1,11 +1,828 @@
 /* SPDX-License-Identifier: MIT */
 /* Messages for a collector, one after the other. */
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
 
 #include "libprobe/base/clock.h"
+#include "libprobe/base/value.h"
+#include "libprobe/output/curl.h"
 #include "libprobe/output/output.h"
+#include "libprobe/session/session.h"
+
+/* ==== Otlp json =============================================================================== */
+
+/* The common parts of messages: attributes, resources, scopes. */
+
+static void separate(struct buffer *out)
+{
+	if (out->length && !strchr("{[", out->data[out->length - 1]))
+		buffer_char(out, ',');
+}
+
+static void name_field(struct buffer *out, const char *name)
+{
+	separate(out);
+	buffer_char(out, '"');
+	buffer_string(out, name);
+	buffer_string(out, "\":");
+}
+
+static void quoted(struct buffer *out, const char *text, size_t length)
+{
+	struct buffer printable = {0};
+
+	buffer_c_escaped(&printable, text, length, 0);
+	buffer_char(out, '"');
+	buffer_json_escaped(out, printable.data, printable.length);
+	buffer_char(out, '"');
+	out->no_memory |= printable.no_memory;
+	buffer_deinit(&printable);
+}
+
+/* A field of a number or a string, after a comma if it is not the first of its object. */
+static void otlp_number(struct buffer *out, const char *name, uint64_t value)
+{
+	name_field(out, name);
+	buffer_char(out, '"');
+	buffer_unsigned(out, value);
+	buffer_char(out, '"');
+}
+
+/* A field of a number or a string, after a comma if it is not the first of its object. */
+static void otlp_text(struct buffer *out, const char *name, const char *text)
+{
+	name_field(out, name);
+	quoted(out, text, strlen(text));
+}
+
+static void open_attribute(struct buffer *out, const char *key)
+{
+	separate(out);
+	buffer_char(out, '{');
+	otlp_text(out, "key", key);
+	name_field(out, "value");
+	buffer_char(out, '{');
+}
+
+/*
+ * An attribute of a list, which begins with a bracket. Text is as it is printed elsewhere: bytes
+ * that are no text are C escapes.
+ */
+static void otlp_text_attribute(
+	struct buffer *out, const char *key, const char *text, size_t length)
+{
+	open_attribute(out, key);
+	name_field(out, "stringValue");
+	quoted(out, text, length);
+	buffer_string(out, "}}");
+}
+
+static void otlp_pid_attribute(struct buffer *out, pid_t pid)
+{
+	open_attribute(out, "process.pid");
+	otlp_number(out, "intValue", (uint64_t)pid);
+	buffer_string(out, "}}");
+}
+
+/* JSON has no number that is not finite: protobuf's has a string. */
+static void otlp_double(struct buffer *out, const char *name, double value)
+{
+	name_field(out, name);
+	if (isfinite(value))
+		buffer_float(out, value);
+	else
+		buffer_string(out, isnan(value) ? "\"NaN\""
+				   : value > 0	? "\"Infinity\""
+						: "\"-Infinity\"");
+}
+
+/*
+ * An attribute of a list, which begins with a bracket. Text is as it is printed elsewhere: bytes
+ * that are no text are C escapes.
+ */
+static void otlp_value_attribute(
+	struct buffer *out, const char *key, const struct probe_value *value)
+{
+	open_attribute(out, key);
+	switch (value->kind) {
+	case PROBE_VALUE_NULL:
+		break; /* an empty value */
+	case PROBE_VALUE_SIGNED:
+	case PROBE_VALUE_UNSIGNED:
+		/* intValue is signed: addresses and large numbers are text. */
+		name_field(out, value->kind == PROBE_VALUE_UNSIGNED && value->u > INT64_MAX
+					? "stringValue"
+					: "intValue");
+		buffer_char(out, '"');
+		value_add_number(out, value);
+		buffer_char(out, '"');
+		break;
+	case PROBE_VALUE_FLOAT:
+		otlp_double(out, "doubleValue", value->f);
+		break;
+	case PROBE_VALUE_BYTES:
+		name_field(out, "stringValue");
+		buffer_char(out, '"');
+		buffer_hex_bytes(out, value->bytes, value->length);
+		buffer_char(out, '"');
+		break;
+	case PROBE_VALUE_OTHER:
+	case PROBE_VALUE_STACK:
+	case PROBE_VALUE_STRING:
+	case PROBE_VALUE_TEXT:
+		name_field(out, "stringValue");
+		quoted(out, value->bytes, value->length);
+	}
+	buffer_string(out, "}}");
+}
+
+/* "resource":{...}, and the scope in the list `scopes`, up to the list `items` in it. */
+static void otlp_open_resource(
+	struct buffer *out, pid_t pid, const char *program, const char *scopes, const char *items)
+{
+	char host[256] = "";
+
+	gethostname(host, sizeof(host) - 1);
+	separate(out);
+	buffer_string(out, "{\"resource\":{\"attributes\":[");
+	otlp_text_attribute(out, "service.name", program, strlen(program));
+	otlp_text_attribute(out, "host.name", host, strlen(host));
+	if (pid)
+		otlp_pid_attribute(out, pid);
+	buffer_string(out, "]}");
+	name_field(out, scopes);
+	buffer_string(out, "[{\"scope\":{\"name\":\"probectl\",\"version\":\"" PROBE_VERSION "\"}");
+	name_field(out, items);
+	buffer_char(out, '[');
+}
+
+static void otlp_close_resource(struct buffer *out)
+{
+	buffer_string(out, "]}]}");
+}
+
+/* ==== Client ================================================================================== */
+
+/*
+ * libcurl's multi interface: it tells which descriptors it waits for, which one epoll(7)
+ * descriptor stands for, and until when. Names are looked up in a thread of libcurl's own, where
+ * it is built so (in Debian it is).
+ */
+
+#ifdef HTTP_CLIENT_BUILT
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "libprobe/base/clock.h"
+
+enum {
+	QUEUE_MAX = 256,
+	QUEUE_BYTES = 16 << 20,
+	TIMEOUT_MS = 10000,
+	EVENTS = 8,
+	ANSWER_BYTES = 4096,
+	/* Statuses after which a message may be sent again (OTLP 1.9, "Retryable Response Codes").
+	 */
+	TOO_MANY = 429,
+	BAD_GATEWAY = 502,
+	UNAVAILABLE = 503,
+	GATEWAY_TIMEOUT = 504
+};
+#define NS_PER_S UINT64_C(1000000000)
+#define NS_PER_MS UINT64_C(1000000)
+#define PAUSE_MAX_NS (30 * NS_PER_S)
+
+struct http_client {
+	struct libcurl curl;
+	char *url; /* without a slash at its end */
+	int epoll_fd;
+	CURLM *multi;
+	CURL *easy;
+	struct curl_slist *headers;
+
+	struct http_message queue[QUEUE_MAX]; /* a ring */
+	size_t first, count, bytes;
+	bool is_sending; /* the first */
+	uint64_t pause_ns, next_ns, due_ns;
+	char answer[ANSWER_BYTES];
+	size_t answer_length;
+
+	struct http_sent sent[HTTP_KINDS_MAX];
+	char why[HTTP_WHY_BYTES];
+};
+
+/* ---- The queue ------------------------------------------------------------------ */
+
+static struct http_message *at(struct http_client *client, size_t index)
+{
+	return &client->queue[(client->first + index) % QUEUE_MAX];
+}
+
+/* Removes message `index`, 0 or 1, from the queue. */
+static void drop(struct http_client *client, size_t index, uint64_t lost)
+{
+	struct http_message *message = at(client, index);
+	struct http_sent *sent = &client->sent[message->kind];
+
+	lost = lost < message->items ? lost : message->items;
+	sent->lost += lost;
+	sent->done += message->items - lost;
+	client->bytes -= message->length;
+	free(message->body);
+	/* The first may be under way. */
+	if (index)
+		*message = *at(client, 0);
+	client->first = (client->first + 1) % QUEUE_MAX;
+	client->count--;
+}
+
+void http_client_post(struct http_client *client, const struct http_message *message)
+{
+	/* What is under way stays. */
+	size_t oldest = client->is_sending;
+
+	while (client->count > oldest &&
+		(client->count == QUEUE_MAX || client->bytes + message->length > QUEUE_BYTES))
+		drop(client, oldest, UINT64_MAX);
+	*at(client, client->count++) = *message;
+	client->bytes += message->length;
+}
+
+/* ---- One message ------------------------------------------------------------------ */
+
+static size_t take_answer(char *data, size_t size, size_t count, void *to)
+{
+	struct http_client *client = to;
+	size_t length = size * count, room = sizeof(client->answer) - 1 - client->answer_length;
+	size_t taken = length < room ? length : room;
+
+	memcpy(client->answer + client->answer_length, data, taken);
+	client->answer_length += taken;
+	client->answer[client->answer_length] = '\0';
+	return length;
+}
+
+static void send_first(struct http_client *client)
+{
+	const struct http_message *message = at(client, 0);
+	const struct libcurl *curl = &client->curl;
+	char *url = NULL;
+
+	if (asprintf(&url, "%s%s", client->url, message->path) < 0) {
+		client->next_ns = clock_monotonic_ns() + NS_PER_S;
+		return;
+	}
+	client->answer_length = 0;
+	client->answer[0] = '\0';
+	curl->setopt(client->easy, CURLOPT_URL, url);
+	curl->setopt(client->easy, CURLOPT_POSTFIELDS, message->body);
+	curl->setopt(client->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)message->length);
+	free(url);
+	client->is_sending = curl->add(client->multi, client->easy) == CURLM_OK;
+	if (!client->is_sending)
+		client->next_ns = clock_monotonic_ns() + NS_PER_S;
+}
+
+/* How many the answer rejects: {"partialSuccess":{"rejectedSpans":"3"}}, the number quoted or not
+ */
+static uint64_t rejected(const struct http_client *client, const struct http_message *message)
+{
+	const char *found = strstr(client->answer, message->rejected);
+
+	if (!found)
+		return 0;
+	found += strlen(message->rejected);
+	found += strspn(found, "\": \t\r\n");
+	return strtoull(found, NULL, 10);
+}
+
+static bool may_try_again(CURLcode code, long status)
+{
+	return code != CURLE_OK || status == TOO_MANY || status == BAD_GATEWAY ||
+	       status == UNAVAILABLE || status == GATEWAY_TIMEOUT;
+}
+
+static void pause_sending(struct http_client *client)
+{
+	curl_off_t after = 0;
+
+	client->pause_ns = client->pause_ns ? 2 * client->pause_ns : NS_PER_S;
+	if (client->pause_ns > PAUSE_MAX_NS)
+		client->pause_ns = PAUSE_MAX_NS;
+	client->curl.getinfo(client->easy, CURLINFO_RETRY_AFTER, &after);
+	client->next_ns = clock_monotonic_ns() + client->pause_ns;
+	if (after > 0 && after < (curl_off_t)(PAUSE_MAX_NS / NS_PER_S))
+		client->next_ns = clock_monotonic_ns() + (uint64_t)after * NS_PER_S;
+}
+
+static void finish(struct http_client *client, CURLcode code)
+{
+	long status = 0;
+
+	client->curl.getinfo(client->easy, CURLINFO_RESPONSE_CODE, &status);
+	client->curl.remove(client->multi, client->easy);
+	client->is_sending = false;
+	if (code != CURLE_OK)
+		snprintf(client->why, sizeof(client->why), "%s", client->curl.strerror(code));
+	else if (status < 200 || status >= 300)
+		snprintf(client->why, sizeof(client->why), "it answers with status %ld", status);
+	if (may_try_again(code, status)) {
+		pause_sending(client);
+		return;
+	}
+	client->pause_ns = 0;
+	if (status >= 200 && status < 300) {
+		uint64_t lost = rejected(client, at(client, 0));
+
+		if (lost)
+			snprintf(client->why, sizeof(client->why), "it rejects some of them");
+		drop(client, 0, lost);
+	} else {
+		drop(client, 0, UINT64_MAX);
+	}
+}
+
+/* ---- What libcurl waits for ---------------------------------------------------------- */
+
+static int watch(CURL *easy, curl_socket_t fd, int what, void *data, void *known)
+{
+	struct http_client *client = data;
+	struct epoll_event event = {.data.fd = fd};
+
+	(void)easy;
+	if (what == CURL_POLL_REMOVE) {
+		epoll_ctl(client->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+		return 0;
+	}
+	event.events = (what & CURL_POLL_IN ? EPOLLIN : 0) | (what & CURL_POLL_OUT ? EPOLLOUT : 0);
+	if (epoll_ctl(client->epoll_fd, known ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, fd, &event) &&
+		errno == EEXIST)
+		epoll_ctl(client->epoll_fd, EPOLL_CTL_MOD, fd, &event);
+	return 0;
+}
+
+static int set_timer(CURLM *multi, long ms, void *data)
+{
+	struct http_client *client = data;
+
+	(void)multi;
+	client->due_ns = ms < 0 ? UINT64_MAX : clock_monotonic_ns() + (uint64_t)ms * NS_PER_MS;
+	return 0;
+}
+
+/* ---- The caller's loop ---------------------------------------------------------------- */
+
+int http_client_fd(const struct http_client *client)
+{
+	return client->epoll_fd;
+}
+
+uint64_t http_client_due_ns(const struct http_client *client)
+{
+	if (!client->count)
+		return UINT64_MAX;
+	return client->is_sending ? client->due_ns : client->next_ns;
+}
+
+static void act(struct http_client *client)
+{
+	struct epoll_event events[EVENTS];
+	int running, left, count = epoll_wait(client->epoll_fd, events, EVENTS, 0);
+	const CURLMsg *done;
+
+	for (int i = 0; i < count; i++)
+		client->curl.act(client->multi, events[i].data.fd,
+			(events[i].events & (EPOLLIN | EPOLLHUP) ? CURL_CSELECT_IN : 0) |
+				(events[i].events & EPOLLOUT ? CURL_CSELECT_OUT : 0) |
+				(events[i].events & EPOLLERR ? CURL_CSELECT_ERR : 0),
+			&running);
+	if (client->due_ns <= clock_monotonic_ns()) {
+		client->due_ns = UINT64_MAX;
+		client->curl.act(client->multi, CURL_SOCKET_TIMEOUT, 0, &running);
+	}
+	done = client->curl.info_read(client->multi, &left);
+	if (done && done->msg == CURLMSG_DONE)
+		finish(client, done->data.result);
+}
+
+void http_client_run(struct http_client *client)
+{
+	act(client);
+	if (client->count && !client->is_sending && client->next_ns <= clock_monotonic_ns()) {
+		send_first(client);
+		/* It may be told later that it is due now. */
+		act(client);
+	}
+}
+
+void http_client_give_up(struct http_client *client)
+{
+	if (client->is_sending)
+		client->curl.remove(client->multi, client->easy);
+	client->is_sending = false;
+	while (client->count)
+		drop(client, 0, UINT64_MAX);
+}
+
+bool http_client_is_busy(const struct http_client *client)
+{
+	return client->count != 0;
+}
+
+struct http_sent http_client_sent(const struct http_client *client, unsigned int kind)
+{
+	return client->sent[kind];
+}
+
+const char *http_client_why(const struct http_client *client)
+{
+	return client->why;
+}
+
+/* ---- Life ------------------------------------------------------------------------------ */
+
+static struct probe_error *check_url(const char *url)
+{
+	const char *host = strstr(url, "://");
+	size_t scheme = host ? (size_t)(host - url) : 0;
+
+	if (((scheme == 4 && !strncmp(url, "http", 4)) ||
+		    (scheme == 5 && !strncmp(url, "https", 5))) &&
+		host[3] && host[3] != '/' && !strpbrk(host, "?# \t\r\n"))
+		return NULL;
+	return probe_error_new(PROBE_ERROR_USAGE,
+		"'%s' is no place for OTLP: use the URL of a collector, such as "
+		"http://localhost:4318; /v1/metrics and /v1/traces are added",
+		url);
+}
+
+/* Appends a header. The list that fails to grow stays. */
+static bool add_header(struct http_client *client, const char *header)
+{
+	struct curl_slist *grown = client->curl.append(client->headers, header);
+
+	client->headers = grown ? grown : client->headers;
+	return grown != NULL;
+}
+
+static struct probe_error *add_headers(struct http_client *client, const char *headers)
+{
+	struct probe_error *error = NULL;
+	char *header;
+
+	while (!error && http_next_header(&headers, &header, &error)) {
+		if (!add_header(client, header))
+			error = probe_error_no_memory();
+		free(header);
+	}
+	return error;
+}
+
+static bool configure(struct http_client *client)
+{
+	const struct libcurl *curl = &client->curl;
+
+	client->multi = curl->multi_init();
+	client->easy = curl->easy_init();
+	/* Without "Expect:", each large message would wait for servers that do not answer to it. */
+	if (!client->multi || !client->easy ||
+		!add_header(client, "Content-Type: application/json") ||
+		!add_header(client, "Expect:"))
+		return false;
+	curl->multi_setopt(client->multi, CURLMOPT_SOCKETFUNCTION, watch);
+	curl->multi_setopt(client->multi, CURLMOPT_SOCKETDATA, client);
+	curl->multi_setopt(client->multi, CURLMOPT_TIMERFUNCTION, set_timer);
+	curl->multi_setopt(client->multi, CURLMOPT_TIMERDATA, client);
+	curl->setopt(client->easy, CURLOPT_HTTPHEADER, client->headers);
+	curl->setopt(client->easy, CURLOPT_WRITEFUNCTION, take_answer);
+	curl->setopt(client->easy, CURLOPT_WRITEDATA, client);
+	curl->setopt(client->easy, CURLOPT_TIMEOUT_MS, (long)TIMEOUT_MS);
+	curl->setopt(client->easy, CURLOPT_NOSIGNAL, 1L);
+	curl->setopt(client->easy, CURLOPT_USERAGENT, "probectl/" PROBE_VERSION);
+	return true;
+}
+
+struct probe_error *http_client_open(const char *url, const char *headers, struct http_client **ret)
+{
+	struct http_client *client = calloc(1, sizeof(*client));
+	struct probe_error *error;
+
+	if (!client)
+		return probe_error_no_memory();
+	client->epoll_fd = -1;
+	client->due_ns = UINT64_MAX;
+	error = check_url(url);
+	if (!error)
+		error = curl_load(&client->curl);
+	if (!error) {
+		client->url = strdup(url);
+		client->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+		if (client->epoll_fd < 0)
+			error = probe_error_system(errno, "cannot send OTLP");
+		else if (!client->url)
+			error = probe_error_no_memory();
+		else
+			error = add_headers(client, headers);
+		if (!error && !configure(client))
+			error = probe_error_no_memory();
+	}
+	if (error) {
+		http_client_close(client);
+		return error;
+	}
+	while (client->url[strlen(client->url) - 1] == '/')
+		client->url[strlen(client->url) - 1] = '\0';
+	*ret = client;
+	return NULL;
+}
+
+void http_client_close(struct http_client *client)
+{
+	if (!client)
+		return;
+	http_client_give_up(client);
+	if (client->easy)
+		client->curl.easy_cleanup(client->easy);
+	if (client->multi)
+		client->curl.multi_cleanup(client->multi);
+	if (client->headers)
+		client->curl.free_all(client->headers);
+	if (client->epoll_fd >= 0)
+		close(client->epoll_fd);
+	free(client->url);
+	free(client);
+}
+#endif
+
+/* ==== Points ================================================================================== */
+
+/*
+ * Metrics as OTLP has them. probectl_latency_seconds is probectl.latency in seconds here, which a
+ * collector that hands it on to Prometheus calls by the former name again.
+ */
+
+enum { CUMULATIVE = 2 };
+
+struct points {
+	struct buffer *out;
+	uint64_t start_ns, now_ns;
+	uint64_t count;
+	const struct metric_source *source;
+};
+
+/* The first two underlines separate the parts of a name; the unit is told elsewhere. */
+static void write_name(struct buffer *out, const struct metric_family *family)
+{
+	char name[sizeof(family->name)];
+	char *at = name;
+
+	snprintf(name, sizeof(name), "%s", family->name);
+	if (family->unit)
+		name[strlen(name) - strlen(family->unit) - 1] = '\0';
+	for (int i = 0; i < 2 && (at = strchr(at, '_')); i++)
+		*at = '.';
+	otlp_text(out, "name", name);
+	otlp_text(out, "description", family->help);
+	otlp_text(out, "unit", family->unit ? "s" : "1");
+}
+
+static bool take_label(const struct metric_label *label, void *data)
+{
+	otlp_text_attribute(data, label->name, label->text, label->length);
+	return true;
+}
+
+static void write_attributes(struct points *points, const struct metric_sample *sample)
+{
+	const struct metric_source *source = points->source;
+
+	buffer_string(points->out, ",\"attributes\":[");
+	if (sample->row)
+		metric_row_labels(
+			sample->row, &source->view, source->key_count, take_label, points->out);
+	else if (source->view.value)
+		otlp_text_attribute(
+			points->out, "value", source->view.value, strlen(source->view.value));
+	buffer_char(points->out, ']');
+}
+
+/* A whole number that fits, or a double. */
+static void write_value(struct points *points, const struct metric_sample *sample)
+{
+	struct buffer *out = points->out;
+	const long double limit = 9223372036854775808.0L; /* 2^63 */
+	long double value = sample->value;
+
+	if (!sample->family->unit && value > -limit && value < limit &&
+		value == (long double)(int64_t)value) {
+		buffer_string(out, ",\"asInt\":\"");
+		buffer_signed(out, (int64_t)value);
+		buffer_char(out, '"');
+	} else {
+		otlp_double(out, "asDouble", metric_in_unit(sample->family, value));
+	}
+}
+
+static void write_histogram(struct points *points, const struct metric_sample *sample)
+{
+	struct buffer *out = points->out;
+	uint64_t count = 0;
+
+	for (size_t i = 0; i <= sample->bound_count; i++)
+		count += sample->hits[i];
+	otlp_number(out, "count", count);
+	otlp_double(out, "sum", metric_in_unit(sample->family, sample->value));
+	buffer_string(out, ",\"bucketCounts\":[");
+	for (size_t i = 0; i <= sample->bound_count; i++) {
+		buffer_string(out, i ? ",\"" : "\"");
+		buffer_unsigned(out, sample->hits[i]);
+		buffer_char(out, '"');
+	}
+	buffer_string(out, "],\"explicitBounds\":[");
+	for (size_t i = 0; i < sample->bound_count; i++) {
+		if (i)
+			buffer_char(out, ',');
+		buffer_float(out, metric_in_unit(sample->family, sample->bounds[i]));
+	}
+	buffer_char(out, ']');
+}
+
+static void write_point(const struct metric_sample *sample, void *data)
+{
+	struct points *points = data;
+	struct buffer *out = points->out;
+
+	if (out->length && out->data[out->length - 1] == '}')
+		buffer_char(out, ',');
+	buffer_char(out, '{');
+	otlp_number(out, "startTimeUnixNano", points->start_ns);
+	otlp_number(out, "timeUnixNano", points->now_ns);
+	if (sample->family->kind == METRIC_HISTOGRAM)
+		write_histogram(points, sample);
+	else
+		write_value(points, sample);
+	write_attributes(points, sample);
+	buffer_char(out, '}');
+	points->count++;
+}
+
+static void open_metric(struct buffer *out, const struct metric_family *family)
+{
+	static const char *const kinds[] = {[METRIC_COUNTER] = "sum",
+		[METRIC_GAUGE] = "gauge",
+		[METRIC_HISTOGRAM] = "histogram"};
+
+	buffer_string(out, out->data && out->data[out->length - 1] == '[' ? "{" : ",{");
+	write_name(out, family);
+	buffer_string(out, ",\"");
+	buffer_string(out, kinds[family->kind]);
+	buffer_string(out, "\":{");
+	if (family->kind != METRIC_GAUGE) {
+		buffer_string(out, "\"aggregationTemporality\":");
+		buffer_unsigned(out, CUMULATIVE);
+		buffer_char(out, ',');
+	}
+	if (family->kind == METRIC_COUNTER)
+		buffer_string(out, "\"isMonotonic\":true,");
+	buffer_string(out, "\"dataPoints\":[");
+}
+
+static void write_process(struct points *points, const struct metric_source *source,
+	const struct metric_process *process)
+{
+	if (!process->program)
+		return;
+	points->source = source;
+	otlp_open_resource(points->out, process->pid, process->program, "scopeMetrics", "metrics");
+	for (size_t i = 0; i < source->family_count; i++) {
+		open_metric(points->out, &source->families[i]);
+		metric_samples(source, &source->families[i], process, write_point, points);
+		buffer_string(points->out, "]}}");
+	}
+	otlp_close_resource(points->out);
+}
+
+static void write_left_out(struct points *points, const struct probe_metrics *metrics)
+{
+	static const struct metric_source none = {.labels = ""};
+	const struct metric_sample sample = {
+		.family = &metric_left_out, .value = (long double)probe_metrics_left_out(metrics)};
+
+	points->source = &none;
+	otlp_open_resource(points->out, 0, "probectl", "scopeMetrics", "metrics");
+	open_metric(points->out, &metric_left_out);
+	write_point(&sample, points);
+	buffer_string(points->out, "]}}");
+	otlp_close_resource(points->out);
+}
+
+uint64_t otlp_write_points(struct buffer *out, const struct probe_metrics *metrics, uint64_t now_ns)
+{
+	struct points points = {.out = out, .start_ns = metrics->start_ns, .now_ns = now_ns};
+
+	buffer_string(out, "{\"resourceMetrics\":[");
+	for (size_t i = 0; i < metrics->source_count; i++)
+		for (size_t k = 0; k < metrics->sources[i].process_count; k++)
+			write_process(
+				&points, &metrics->sources[i], &metrics->sources[i].processes[k]);
+	write_left_out(&points, metrics);
+	buffer_string(out, "]}");
+	return points.count;
+}
+
+/* ==== Spans =================================================================================== */
+
+/* Pairs as spans. */
+
+enum { INTERNAL = 1, STATUS_ERROR = 2 };
+
+/* Names of attributes: begin.arg0, end.arg1, with the numbers that the probe's arguments have. */
+static void write_args(struct buffer *out, const char *side, const struct probe_hit *hit)
+{
+	for (size_t i = 0; i < hit->arg_count; i++) {
+		const struct probe_value *value = &hit->args[i];
+		char key[32];
+
+		snprintf(key, sizeof(key), "%s.arg%zu", side,
+			value->number ? value->number - (size_t)1 : i);
+		otlp_value_attribute(out, key, value);
+	}
+}
+
+static void spans_write_attributes(struct buffer *out, const struct probe_hit *hit,
+	const struct probe_session_probe *begin, const struct probe_session_probe *end)
+{
+	const struct probe_value tid = {.kind = PROBE_VALUE_SIGNED, .i = hit->tid};
+
+	buffer_string(out, ",\"attributes\":[");
+	otlp_text_attribute(out, "provider", end->provider, strlen(end->provider));
+	otlp_text_attribute(out, "begin", begin->name, strlen(begin->name));
+	otlp_text_attribute(out, "probe", end->name, strlen(end->name));
+	otlp_value_attribute(out, "thread.id", &tid);
+	write_args(out, "begin", hit->begin);
+	write_args(out, "end", hit);
+	buffer_char(out, ']');
+}
+
+/* The spans of one process are one block, as long as no other's comes between. */
+static void open_batch(struct otlp_batch *batch, const struct probe_hit *hit, const char *program)
+{
+	if (batch->count && batch->pid == hit->pid) {
+		buffer_char(&batch->out, ',');
+		return;
+	}
+	if (batch->count)
+		otlp_close_resource(&batch->out);
+	else
+		buffer_string(&batch->out, "{\"resourceSpans\":[");
+	otlp_open_resource(&batch->out, hit->pid, program, "scopeSpans", "spans");
+	batch->pid = hit->pid;
+}
+
+void otlp_write_span(struct otlp_batch *batch, const struct probe_hit *hit,
+	const struct probe_session_probe *begin, const struct probe_session_probe *end,
+	const char *program, const struct otlp_ids *ids)
+{
+	struct buffer *out = &batch->out;
+	char name[256];
+
+	open_batch(batch, hit, program);
+	snprintf(name, sizeof(name), "%s:%s..%s", begin->provider, begin->name, end->name);
+	buffer_char(out, '{');
+	otlp_text(out, "traceId", ids->trace);
+	otlp_text(out, "spanId", ids->span);
+	if (*ids->parent)
+		otlp_text(out, "parentSpanId", ids->parent);
+	otlp_text(out, "name", name);
+	buffer_string(out, ",\"kind\":");
+	buffer_unsigned(out, INTERNAL);
+	otlp_number(out, "startTimeUnixNano", hit->begin->time_ns);
+	otlp_number(out, "endTimeUnixNano", hit->begin->time_ns + hit->duration_ns);
+	spans_write_attributes(out, hit, begin, end);
+	if (table_name_aborts(end->name)) {
+		buffer_string(out, ",\"status\":{\"code\":");
+		buffer_unsigned(out, STATUS_ERROR);
+		buffer_char(out, '}');
+	}
+	buffer_char(out, '}');
+	batch->count++;
+}
+
+void otlp_end_spans(struct otlp_batch *batch)
+{
+	otlp_close_resource(&batch->out);
+	buffer_string(&batch->out, "]}");
+}
+
+/* ==== Otlp ==================================================================================== */
 
 enum { SPANS_MAX = 512, SPANS_BYTES = 1 << 20 };
 

@@ -220,10 +220,6 @@ void json_number_field(struct buffer *out, const char *key, long double value);
 void json_row_fields(struct buffer *out, const struct probe_table_row *row, size_t key_count,
 	const struct probe_view *view);
 
-/* One object for each row. */
-void json_table(struct format_context *context, const struct probe_table *table,
-	const struct probe_view *view);
-
 /* ---- Model ----------------------------------------------------------------------------------- */
 
 /*
@@ -346,10 +342,6 @@ struct metric_family {
 	enum metric_quantity quantity; /* of a histogram: METRIC_TOTAL */
 };
 
-/* All of a view; returns their number. */
-size_t metric_families(const struct probe_view *view, size_t key_count,
-	struct metric_family ret[METRIC_QUANTITY_COUNT]);
-
 /* Beside those of tracers: what probe_metrics_left_out() returns. */
 extern const struct metric_family metric_left_out;
 
@@ -359,14 +351,6 @@ double metric_in_unit(const struct metric_family *family, long double value);
 /* ---- Histograms ---------------------------------------------------------------- */
 
 enum { METRIC_BOUNDS_MAX = 41 };
-
-/* The upper bounds, in the unit of the row's values, inclusive; returns their number. */
-size_t metric_bounds(
-	const struct probe_view *view, const struct probe_row *row, double ret[METRIC_BOUNDS_MAX]);
-
-/* How many hits are in each bucket; the last one is above all bounds. */
-void metric_fill(const struct probe_view *view, const struct probe_row *row, const double *bounds,
-	size_t count, uint64_t ret[METRIC_BOUNDS_MAX + 1]);
 
 /* ---- The set ------------------------------------------------------------------- */
 
@@ -424,12 +408,6 @@ typedef void metric_visit(const struct metric_sample *sample, void *data);
 void metric_samples(const struct metric_source *source, const struct metric_family *family,
 	const struct metric_process *process, metric_visit *visit, void *data);
 
-/* Whether two have the same families, in the same order. */
-bool metric_is_same_tracer(const struct probe_view *a, const struct probe_view *b);
-
-/* Appends NAME="VALUE", after a comma if there is something before; `data` is a struct buffer. */
-bool metric_write_label(const struct metric_label *label, void *data);
-
 /* The format (enum probe_metrics_format) of the page at a path; negative: there is none. */
 int metrics_find_page(const char *path, const char *accept);
 
@@ -473,23 +451,6 @@ struct probe_otlp {
 };
 
 /* ---- json.c --------------------------------------------------------------------- */
-
-/* A field of a number or a string, after a comma if it is not the first of its object. */
-void otlp_number(struct buffer *out, const char *name, uint64_t value);
-void otlp_text(struct buffer *out, const char *name, const char *text);
-/* JSON has no number that is not finite: protobuf's has a string. */
-void otlp_double(struct buffer *out, const char *name, double value);
-/*
- * An attribute of a list, which begins with a bracket. Text is as it is printed elsewhere: bytes
- * that are no text are C escapes.
- */
-void otlp_text_attribute(struct buffer *out, const char *key, const char *text, size_t length);
-void otlp_value_attribute(struct buffer *out, const char *key, const struct probe_value *value);
-void otlp_pid_attribute(struct buffer *out, pid_t pid);
-/* "resource":{...}, and the scope in the list `scopes`, up to the list `items` in it. */
-void otlp_open_resource(
-	struct buffer *out, pid_t pid, const char *program, const char *scopes, const char *items);
-void otlp_close_resource(struct buffer *out);
 
 /* ---- points.c, spans.c ------------------------------------------------------------ */
 
@@ -578,8 +539,6 @@ struct pcp_metrics {
 /* Errors: PROBE_ERROR_USAGE (not a tracer's view). */
 PROBE_MUST_CHECK struct probe_error *pcp_metrics_init(
 	const struct probe_view *view, size_t key_count, struct pcp_metrics *ret);
-/* The number of values of each instance of a domain. */
-size_t pcp_metrics_of(const struct pcp_metrics *metrics, int domain);
 
 /* ---- Values ------------------------------------------------------------------- */
 
@@ -589,12 +548,8 @@ struct pcp_value pcp_value(
 
 /* ---- Names and labels --------------------------------------------------------- */
 
-uint32_t pcp_hash(const char *text);
-
 /* The full description of a row, which the caller frees; NULL without memory. */
 char *pcp_row_key(pid_t pid, const struct probe_table_row *row, size_t key_count);
-/* The same of a row of tags: the tag. */
-char *pcp_row_tag(const struct probe_table_row *row);
 /* Gives an instance this name, truncated if it is too long. */
 void pcp_instance_name(struct pcp_instance *instance, const char *key);
 
@@ -667,14 +622,6 @@ void pcp_file_retire(struct pcp_file *file);
  * as proto3 does.
  */
 
-/* A number without its field, as in a packed list. */
-void protobuf_varint(struct buffer *out, uint64_t value);
-void protobuf_unsigned(struct buffer *out, unsigned int field, uint64_t value);
-/* A string, a packed list or a message; also if it is empty. */
-void protobuf_bytes(struct buffer *out, unsigned int field, const void *bytes, size_t length);
-/* The same; the buffer is empty afterwards. */
-void protobuf_message(struct buffer *out, unsigned int field, struct buffer *message);
-
 /* ---- Server ---------------------------------------------------------------------------------- */
 
 /*
@@ -729,36 +676,14 @@ void http_server_renew(struct http_server *server);
  * is looked up: a name service might take long. Errors: as http_server_open().
  */
 enum { HTTP_ADDRESS_BYTES = 64 };
-PROBE_MUST_CHECK struct probe_error *http_listen(
-	const char *address, int *fd_ret, char shown[HTTP_ADDRESS_BYTES]);
-
-/*
- * Whether a request's `Host` (HOST or HOST:PORT) names this machine: an address, localhost, or the
- * machine's host name, alone or in a domain that resolv.conf(5) searches. Under any other name a
- * web page of somebody else could read ours through a browser: its own name, made to resolve to
- * this machine ("DNS rebinding"), is of the same origin.
- */
-bool http_host_is_ours(const char *host);
 
 /* ---- Stacks ---------------------------------------------------------------------------------- */
 
 /* Shared by the writers of call stacks. */
 
-/* How many frames a stack is shown with: a stack that is not whole has one more, the outermost. */
-size_t stacks_depth(const struct probe_stacks_row *row);
-
-/*
- * Below, equal or above 0: do two rows show the same function there? Where one
- * stack ends, it is the lesser.
- */
-int stacks_compare_at(
-	const struct probe_stacks_row *a, const struct probe_stacks_row *b, size_t depth);
 /* The order of whole stacks, the outermost frame first. */
 int stacks_compare(const struct probe_stacks_row *a, const struct probe_stacks_row *b);
 
-/* A frame's name: its function, else module+0xSTART, else the address. No ';', no control bytes.
- */
-void stacks_label(struct buffer *out, const struct probe_stacks_row *row, size_t depth);
 /* The same of any frame; NULL: of what is not known of a stack that ends like this. */
 void stacks_frame_label(
 	struct buffer *out, const struct probe_frame *frame, enum probe_stack_end end);
@@ -772,14 +697,6 @@ void json_stack_fields(struct buffer *out, const char *key, const struct probe_s
 void text_stack_trees(
 	struct buffer *out, const struct probe_stacks_row *rows, size_t count, size_t top);
 void text_stacks(struct format_context *context, const struct probe_stacks_row *rows, size_t count,
-	const struct probe_view *view);
-void folded_stacks(struct buffer *out, const struct probe_stacks_row *rows, size_t count);
-/* The same lines, drawn. */
-void flamegraph_stacks(struct buffer *out, const struct probe_stacks_row *rows, size_t count);
-/* A profile in the format of pprof. */
-void pprof_stacks(struct buffer *out, const struct probe_stacks_row *rows, size_t count,
-	const struct probe_view *view);
-void json_stacks(struct format_context *context, const struct probe_stacks_row *rows, size_t count,
 	const struct probe_view *view);
 
 /* ---- Text ------------------------------------------------------------------------------------ */
@@ -795,8 +712,6 @@ void text_value(struct buffer *out, const struct probe_value *value);
  */
 void text_meant(
 	struct buffer *out, const struct probe_arg_meaning *arg, const struct probe_value *value);
-/* Local time with microseconds. */
-void text_time(struct format_context *context, uint64_t time_ns);
 
 /* A time with three significant digits and its unit: "812ns", "1.23ms". */
 void text_duration(struct buffer *out, double ns);
@@ -811,13 +726,5 @@ void text_number(struct buffer *out, long double value);
 
 /* The heading of a table, if there are several. */
 void text_heading(struct format_context *context, const struct probe_view *view);
-
-/* A line for each row, or a chart. */
-void text_table(struct format_context *context, const struct probe_table *table,
-	const struct probe_view *view);
-
-/* The chart of a row's buckets, and below it the row's other figures. */
-void text_chart(struct format_context *context, const struct probe_table_row *row,
-	const struct probe_view *view);
 
 #endif

@@ -18,10 +18,329 @@
  * instance is computed from its name, so it stays the same, too. If another exporter already
  * uses it, because it exports the same process or by chance, the name gets the suffix "#2".
  */
+
 #include "libprobe/base/array.h"
 #include "libprobe/output/output.h"
 
 #ifdef PCP_BUILT
+
+/* ==== Names =================================================================================== */
+
+/* Names and labels of metric instances. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "libprobe/base/buffer.h"
+
+enum { NAME_CUT = 236 /* leaves room for "~01234567#99999" */ };
+
+/* FNV-1a, of 32 bits. */
+static uint32_t pcp_hash(const char *text)
+{
+	uint32_t value = 2166136261u;
+
+	while (*text)
+		value = (value ^ (unsigned char)*text++) * 16777619u;
+	return value;
+}
+
+/* Where to cut a text to at most `most` bytes without splitting a character. */
+static size_t cut_length(const char *text, size_t length, size_t most)
+{
+	if (length <= most)
+		return length;
+	while (most && ((unsigned char)text[most] & 0xc0) == 0x80)
+		most--;
+	return most;
+}
+
+char *pcp_row_key(pid_t pid, const struct probe_table_row *row, size_t key_count)
+{
+	char *key = NULL;
+	struct buffer out;
+
+	if (!buffer_init(&out))
+		return NULL;
+	buffer_signed(&out, pid);
+	buffer_char(&out, '/');
+	if (row->begin_name) {
+		buffer_string(&out, row->begin_provider);
+		buffer_char(&out, ':');
+		buffer_string(&out, row->begin_name);
+		buffer_string(&out, "..");
+	}
+	if (!row->begin_name || strcmp(row->begin_provider, row->provider)) {
+		buffer_string(&out, row->provider);
+		buffer_char(&out, ':');
+	}
+	buffer_string(&out, row->name);
+	for (size_t i = 0; i < key_count; i++) {
+		buffer_string(&out, i ? ", " : " ");
+		metric_key_text(&out, &row->row.keys[i], key_count == 1);
+	}
+	buffer_char(&out, '\0');
+	if (!out.no_memory)
+		key = strdup(out.data);
+	buffer_deinit(&out);
+	return key;
+}
+
+/* The same of a row of tags: the tag. */
+static char *pcp_row_tag(const struct probe_table_row *row)
+{
+	char *tag = NULL;
+	struct buffer out;
+
+	if (!buffer_init(&out))
+		return NULL;
+	metric_key_text(&out, &row->row.keys[0], true);
+	buffer_char(&out, '\0');
+	if (!out.no_memory)
+		tag = strdup(out.data);
+	buffer_deinit(&out);
+	return tag;
+}
+
+void pcp_instance_name(struct pcp_instance *instance, const char *key)
+{
+	size_t length = strlen(key), cut = cut_length(key, length, NAME_CUT);
+
+	if (cut < length)
+		snprintf(instance->name, sizeof(instance->name), "%.*s~%08x", (int)cut, key,
+			pcp_hash(key));
+	else
+		snprintf(instance->name, sizeof(instance->name), "%s", key);
+}
+
+/* Adds as much of a text as a label holds; false without memory. */
+static bool add_label(
+	struct pcp_instance *instance, const char *name, const char *text, size_t length)
+{
+	struct pcp_label *label = &instance->labels[instance->label_count];
+	size_t most = PCP_LABEL_BYTES;
+	struct buffer out;
+
+	if (!buffer_init(&out))
+		return false;
+	for (;;) {
+		length = cut_length(text, length, most);
+		out.length = out.start = 0;
+		buffer_char(&out, '"');
+		buffer_json_escaped(&out, text, length);
+		if (out.no_memory || out.length <= PCP_LABEL_BYTES + 1)
+			break;
+		/* One byte may have become six. */
+		most = length - (out.length - PCP_LABEL_BYTES - 1 + 5) / 6;
+	}
+	buffer_char(&out, '"');
+	buffer_char(&out, '\0');
+	*label = (struct pcp_label){.name = name, .value = out.no_memory ? NULL : strdup(out.data)};
+	buffer_deinit(&out);
+	instance->label_count += label->value != NULL;
+	return label->value != NULL;
+}
+
+static bool take_label(const struct metric_label *label, void *data)
+{
+	struct pcp_instance *instance = data;
+	struct pcp_label *number = &instance->labels[instance->label_count];
+
+	if (!label->is_number)
+		return add_label(instance, label->name, label->text, label->length);
+	*number = (struct pcp_label){.name = label->name,
+		.value = strndup(label->text, label->length),
+		.is_number = true};
+	instance->label_count += number->value != NULL;
+	return number->value != NULL;
+}
+
+bool pcp_rename_program(struct pcp_instance *instance, const char *program)
+{
+	struct pcp_instance named = {0};
+
+	if (!add_label(&named, "program", program, strlen(program)))
+		return false;
+	/* The label after the pid. */
+	free(instance->labels[1].value);
+	instance->labels[1] = named.labels[0];
+	return true;
+}
+
+bool pcp_process_labels(struct pcp_instance *instance, pid_t pid, const char *program)
+{
+	return metric_process_labels(pid, program, take_label, instance);
+}
+
+bool pcp_row_labels(struct pcp_instance *instance, const struct probe_table_row *row,
+	const struct probe_view *view, size_t key_count)
+{
+	return metric_row_labels(row, view, key_count, take_label, instance);
+}
+/* ==== Metrics ================================================================================= */
+
+/* The metrics of each tracer. */
+
+#include <stdio.h>
+#include <string.h>
+
+enum { QUANTITIES_MAX = 32 };
+
+/*
+ * A tracer's index here is a part of the numbers of its metrics and domains, so it must not
+ * change.
+ */
+static const char *const tracers[] = {"count", "point", "sum", "min", "max", "avg", "hist",
+	"latency", "transaction", "observe", "counter"};
+enum { TRACERS = sizeof(tracers) / sizeof(tracers[0]) };
+
+/* The same of tags, whose metrics have the names of pmdatrace(1). Numbers continue. */
+static const char *const tag_tracers[] = {"transaction", "point", "observe", "counter"};
+static const char *const tag_names[] = {"transact", "point", "observe", "counter"};
+enum { TAG_TRACERS = sizeof(tag_tracers) / sizeof(tag_tracers[0]) };
+
+/* clang-format off */
+/* As pmdatrace(1) has them; NULL where it has none. */
+static const struct {
+	const char *name;
+	unsigned int columns;
+} tag_quantities[METRIC_QUANTITY_COUNT] = {
+	[METRIC_HITS] = {"count", PROBE_COLUMN_COUNT},
+	[METRIC_RATE] = {"rate", PROBE_COLUMN_COUNT},
+	[METRIC_AVERAGE] = {"ave_time", PROBE_COLUMN_AVERAGE},
+	[METRIC_LEAST] = {"min_time", PROBE_COLUMN_MIN},
+	[METRIC_MOST] = {"max_time", PROBE_COLUMN_MAX},
+	[METRIC_TOTAL] = {"total_time", PROBE_COLUMN_SUM},
+	[METRIC_LAST] = {"value", PROBE_COLUMN_LAST},
+	[METRIC_UNMATCHED] = {"unmatched", PROBE_COLUMN_PAIRS},
+	[METRIC_LOST] = {"lost", PROBE_COLUMN_COUNT},
+};
+/* clang-format on */
+
+_Static_assert((int)METRIC_QUANTITY_COUNT <= (int)QUANTITIES_MAX, "a tracer's numbers end there");
+
+static void add_metric(struct pcp_metrics *metrics, const struct probe_view *view,
+	enum metric_quantity quantity, size_t tracer)
+{
+	struct pcp_metric *metric = &metrics->items[metrics->count];
+	bool is_value = metric_infos[quantity].is_value;
+	bool is_rate = quantity == METRIC_RATE, is_each = quantity == METRIC_AVERAGE;
+
+	*metric = (struct pcp_metric){
+		.item = (int)(tracer * QUANTITIES_MAX + quantity),
+		.domain = metric_infos[quantity].is_per_process ? metrics->process_domain
+								: metrics->row_domain,
+		/* They may have fractions; and -1 as an integer would mean "none". */
+		.is_double = is_rate || (is_value && (!view->times || view->tags)),
+		.is_counter = metric_is_counter(view, quantity),
+		.is_time = is_rate || (is_value && view->times),
+		.is_count = !is_value || is_each,
+		.is_rate = is_rate,
+		.is_each = is_each,
+	};
+	snprintf(metric->name, sizeof(metric->name), "%s.%s.%s", metrics->group, metrics->tracer,
+		view->tags ? tag_quantities[quantity].name : metric_infos[quantity].name);
+	snprintf(metric->help, sizeof(metric->help), "%s", metric_infos[quantity].help);
+	metrics->quantity[metrics->count++] = quantity;
+}
+
+static bool has_quantity(const struct probe_view *view, size_t key_count, enum metric_quantity i)
+{
+	if (view->tags)
+		return tag_quantities[i].columns & view->columns;
+	return metric_has(view, key_count, i);
+}
+
+static size_t index_of(const char *const *names, size_t count, const char *name)
+{
+	size_t i = 0;
+
+	while (i < count && strcmp(names[i], name))
+		i++;
+	return i;
+}
+
+struct probe_error *pcp_metrics_init(
+	const struct probe_view *view, size_t key_count, struct pcp_metrics *ret)
+{
+	size_t count = view->tags ? TAG_TRACERS : TRACERS;
+	size_t tracer = index_of(view->tags ? tag_tracers : tracers, count, view->tracer);
+
+	if (tracer == count || (view->tags && !key_count))
+		return probe_error_new(
+			PROBE_ERROR_USAGE, "tracer '%s' has no metrics", view->tracer);
+	ret->group = view->tags ? "trace" : "probectl";
+	ret->tracer = view->tags ? tag_names[tracer] : tracers[tracer];
+	if (view->tags)
+		tracer += TRACERS;
+	ret->count = 0;
+	ret->row_domain = (int)(2 * tracer + 1);
+	ret->process_domain = (int)(2 * tracer + 2);
+	for (enum metric_quantity i = 0; i < METRIC_QUANTITY_COUNT; i++)
+		if (has_quantity(view, key_count, i))
+			add_metric(ret, view, i, tracer);
+	return NULL;
+}
+
+/* The number of values of each instance of a domain. */
+static size_t pcp_metrics_of(const struct pcp_metrics *metrics, int domain)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < metrics->count; i++)
+		count += metrics->items[i].domain == domain;
+	return count;
+}
+/* ==== Values ================================================================================== */
+
+/* What a row has, as values of metrics. */
+
+#include <math.h>
+
+/* As pmdatrace(1) has times. NAN: none. */
+static struct pcp_value seconds(double ns)
+{
+	return (struct pcp_value){.f = ns / 1e9};
+}
+
+/*
+ * Times keep all digits. Other values may have fractions: where no double is a sum or a counter of
+ * whole numbers exactly (above 2^53), PCP gets the nearest one.
+ */
+static struct pcp_value sum_value(const struct probe_view *view, long double sum)
+{
+	if (!view->times)
+		return (struct pcp_value){.f = (double)sum};
+	if (view->tags)
+		return seconds((double)sum);
+	if (sum < 0)
+		return (struct pcp_value){.u = sum > -0x1p63L ? (uint64_t)(int64_t)sum : 0};
+	return (struct pcp_value){.u = sum < 0x1p64L ? (uint64_t)sum : UINT64_MAX - 1};
+}
+
+/* NAN: none. */
+static struct pcp_value time_value(double ns)
+{
+	if (isnan(ns))
+		return (struct pcp_value){.u = PCP_NONE};
+	return (struct pcp_value){.u = ns < 0 ? 0 : ns < 0x1p63 ? (uint64_t)(ns + 0.5) : INT64_MAX};
+}
+
+struct pcp_value pcp_value(
+	const struct probe_view *view, enum metric_quantity quantity, long double value)
+{
+	if (quantity == METRIC_RATE)
+		return (struct pcp_value){.f = (double)value};
+	if (!metric_infos[quantity].is_value)
+		return (struct pcp_value){.u = (uint64_t)value};
+	if (quantity == METRIC_TOTAL)
+		return sum_value(view, value);
+	if (view->times && view->tags)
+		return seconds((double)value);
+	return view->times ? time_value((double)value) : (struct pcp_value){.f = (double)value};
+}
+/* ==== Pcp ===================================================================================== */
+
 #include <search.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,13 +3,311 @@
  * Stacks as people and flame graphs see them: functions, not addresses. Two calls
  * from different lines of one function are one frame, as with other tools, unless lines are shown.
  */
+#include <search.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "libprobe/output/output.h"
 #include "libprobe/base/frame_text.h"
+#include "libprobe/base/utf8.h"
+#include "libprobe/output/output.h"
 
-size_t stacks_depth(const struct probe_stacks_row *row)
+/* ==== Flame =================================================================================== */
+
+/*
+ * A flame graph as SVG 1.1, in one file that loads nothing.
+ *
+ *	|   leaf    | other |             a box for each frame, as wide as its weight and that of
+ *	|      caller       |  | third |  all that it called; equal neighbours are one box
+ *	|           thread             |
+ *	|             all              |
+ *
+ * Stacks are sorted so that those with the same first frames are neighbours, in an order that does
+ * not depend on weights: two graphs of one program can be compared. A box opens where a stack
+ * differs from the one before, and is drawn where it closes.
+ *
+ * The picture is whole without its script. With it, a click on a box makes that box as wide as the
+ * page. Names come out of traced programs: all are made printable, then escaped.
+ */
+
+enum { WIDTH = 1200, MARGIN = 10, TOP = 30, ROW = 17, TEXT_INDENT = 3, TEXT_BASE = 12 };
+
+/* Of a character, as browsers draw 12 pixels of their monospace font. */
+static const double letter_width = 7.25;
+/* Narrower boxes are left out, and counted. */
+static const double narrowest = 0.1;
+
+static const char script[] =
+	"<script><![CDATA[\n"
+	"'use strict';\n"
+	"const boxes = [...document.querySelectorAll('g')].map(g => {\n"
+	"  const [title, box] = g.children;\n"
+	"  const text = g.children[2] ||\n"
+	"    g.appendChild(document.createElementNS(g.namespaceURI, 'text'));\n"
+	"  const name = title.textContent.replace(/ \\([^(]*\\)$/, '');\n"
+	"  text.setAttribute('y', +box.getAttribute('y') + 12);\n"
+	"  return { g, box, text, name, x: +box.getAttribute('x'), w: "
+	"+box.getAttribute('width') };\n"
+	"});\n"
+	"function zoom(to) {\n"
+	"  for (const b of boxes) {\n"
+	"    const left = Math.max(b.x, to.x), right = Math.min(b.x + b.w, to.x + "
+	"to.w);\n"
+	"    const w = (right - left) / to.w * 1180, x = 10 + (left - to.x) / to.w * "
+	"1180;\n"
+	"    const fit = Math.floor((w - 6) / 7.25);\n"
+	"    b.g.style.display = w > 0.05 ? '' : 'none';\n"
+	"    b.box.setAttribute('x', x);\n"
+	"    b.box.setAttribute('width', Math.max(w, 0));\n"
+	"    b.text.setAttribute('x', x + 3);\n"
+	"    b.text.textContent = fit < 3 ? '' : b.name.length <= fit ? b.name :\n"
+	"      b.name.slice(0, fit - 2) + '..';\n"
+	"  }\n"
+	"}\n"
+	"for (const b of boxes)\n"
+	"  b.g.addEventListener('click', () => zoom(b));\n"
+	"]]></script>\n";
+
+/* A frame that has begun and not ended. */
+struct flame_box {
+	const char *name; /* in the text of a stack */
+	size_t length;
+	double start;
+};
+
+struct flame {
+	struct buffer *out;
+	struct buffer name; /* printable, not yet escaped */
+	struct flame_box *boxes;
+	size_t depth, deepest;
+	double total, at; /* weights: of all stacks, and of those before this one */
+	size_t narrow;	  /* boxes that were left out */
+	enum flame_unit unit;
+};
+
+/* ---- Stacks -------------------------------------------------------------------------- */
+
+/* A frame's end comes before all characters, so that what begins equally stands together. */
+static int compare_stacks(const void *a, const void *b)
+{
+	const char *x = ((const struct flame_stack *)a)->text;
+	const char *y = ((const struct flame_stack *)b)->text;
+	int left, right;
+
+	while (*x && *x == *y) {
+		x++;
+		y++;
+	}
+	left = *x == ';' ? 1 : (unsigned char)*x;
+	right = *y == ';' ? 1 : (unsigned char)*y;
+	return left - right;
+}
+
+static size_t count_frames(const char *text)
+{
+	size_t count = 1;
+
+	for (; *text; text++)
+		count += *text == ';';
+	return count;
+}
+
+/* ---- Boxes --------------------------------------------------------------------------- */
+
+/* In thousandths, whatever the locale. */
+static void put_pixels(struct buffer *out, double pixels)
+{
+	uint64_t thousandths = (uint64_t)(pixels * 1000 + 0.5);
+	char digits[] = {'.', (char)('0' + thousandths / 100 % 10),
+		(char)('0' + thousandths / 10 % 10), (char)('0' + thousandths % 10)};
+
+	buffer_unsigned(out, thousandths / 1000);
+	if (thousandths % 1000)
+		buffer_bytes(out, digits, sizeof(digits));
+}
+
+/* Warm colours, the same for the same name; black text can be read on all of them. */
+static void put_colour(struct buffer *out, const char *name, size_t length)
+{
+	uint32_t hash = 2166136261u; /* FNV-1a */
+
+	for (size_t i = 0; i < length; i++)
+		hash = (hash ^ (unsigned char)name[i]) * 16777619u;
+	buffer_string(out, "rgb(");
+	buffer_unsigned(out, 220 + hash % 36);
+	buffer_char(out, ',');
+	buffer_unsigned(out, 120 + (hash >> 8) % 100);
+	buffer_char(out, ',');
+	buffer_unsigned(out, 60 + (hash >> 16) % 50);
+	buffer_char(out, ')');
+}
+
+static void put_weight(struct flame *flame, double weight)
+{
+	static const char *const one[] = {" hit", "", " byte"}, *const many[] = {
+									" hits", "", " bytes"};
+
+	if (flame->unit == FLAME_TIME)
+		text_duration(flame->out, weight);
+	else
+		text_number(flame->out, weight);
+	buffer_string(flame->out, (weight == 1 ? one : many)[flame->unit]);
+}
+
+/* As much of the name as has room. */
+static void flame_put_label(struct flame *flame, double x, double y, double width)
+{
+	const struct buffer *name = &flame->name;
+	size_t room =
+		width < 2 * TEXT_INDENT ? 0 : (size_t)((width - 2 * TEXT_INDENT) / letter_width);
+	size_t characters = 0, length = 0;
+
+	if (room < 3)
+		return;
+	for (size_t i = 0; i < name->length; characters++) {
+		if (characters < room - 2)
+			length = i + utf8_character(name->data + i, name->length - i);
+		i += utf8_character(name->data + i, name->length - i);
+	}
+	buffer_string(flame->out, "<text x=\"");
+	put_pixels(flame->out, x + TEXT_INDENT);
+	buffer_string(flame->out, "\" y=\"");
+	put_pixels(flame->out, y + TEXT_BASE);
+	buffer_string(flame->out, "\">");
+	buffer_xml_escaped(flame->out, name->data, characters <= room ? name->length : length);
+	buffer_string(flame->out, characters <= room ? "</text>" : "..</text>");
+}
+
+/* `level` 0 is the lowest row, which holds all. */
+static void put_box(struct flame *flame, const struct flame_box *box, size_t level, double end)
+{
+	struct buffer *out = flame->out;
+	double scale = flame->total > 0 ? (WIDTH - 2 * MARGIN) / flame->total : 0;
+	double x = MARGIN + box->start * scale, width = (end - box->start) * scale;
+	double y = TOP + (double)(flame->deepest - level) * ROW;
+
+	if (width < narrowest) {
+		flame->narrow++;
+		return;
+	}
+	flame->name.length = 0;
+	buffer_c_escaped(&flame->name, box->name, box->length, 0);
+	buffer_string(out, "<g><title>");
+	buffer_xml_escaped(out, flame->name.data, flame->name.length);
+	buffer_string(out, " (");
+	put_weight(flame, end - box->start);
+	buffer_string(out, ", ");
+	text_real(out, 100 * (end - box->start) / flame->total, TEXT_POWER);
+	buffer_string(out, " %)</title><rect x=\"");
+	put_pixels(out, x);
+	buffer_string(out, "\" y=\"");
+	put_pixels(out, y);
+	buffer_string(out, "\" width=\"");
+	put_pixels(out, width);
+	buffer_string(out, "\" height=\"16\" fill=\"");
+	put_colour(out, box->name, box->length);
+	buffer_string(out, "\"/>");
+	flame_put_label(flame, x, y, width);
+	buffer_string(out, "</g>\n");
+}
+
+/* Draws the boxes that no longer go on. */
+static void close_boxes(struct flame *flame, size_t depth)
+{
+	while (flame->depth > depth) {
+		flame->depth--;
+		put_box(flame, &flame->boxes[flame->depth], flame->depth + 1, flame->at);
+	}
+}
+
+static void put_stack(struct flame *flame, const struct flame_stack *stack)
+{
+	const char *frame = stack->text;
+	bool same = true;
+
+	for (size_t depth = 0; frame; depth++) {
+		size_t length = strcspn(frame, ";");
+		struct flame_box *box = &flame->boxes[depth];
+
+		same = same && depth < flame->depth && box->length == length &&
+		       !memcmp(box->name, frame, length);
+		if (!same) {
+			close_boxes(flame, depth);
+			*box = (struct flame_box){frame, length, flame->at};
+			flame->depth = depth + 1;
+		}
+		frame = frame[length] ? frame + length + 1 : NULL;
+	}
+	flame->at += (double)stack->weight;
+}
+
+/* ---- The picture ----------------------------------------------------------------------- */
+
+static void put_head(struct flame *flame)
+{
+	static const char *const names[] = {"hits", "time", "bytes"};
+	struct buffer *out = flame->out;
+	uint64_t height = TOP + (flame->deepest + 1) * ROW + 2 * MARGIN;
+
+	buffer_string(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
+			   "<svg xmlns=\"http://www.w3.org/2000/svg\" version=\"1.1\" "
+			   "width=\"1200\" height=\"");
+	buffer_unsigned(out, height);
+	buffer_string(out, "\" viewBox=\"0 0 1200 ");
+	buffer_unsigned(out, height);
+	buffer_string(out, "\">\n<title>Flame graph</title>\n"
+			   "<style>svg{background:#fff}text{font:12px monospace;fill:#000;"
+			   "pointer-events:none}g:hover rect{stroke:#000}</style>\n"
+			   "<text x=\"10\" y=\"18\">");
+	buffer_string(out, names[flame->unit]);
+	buffer_string(out, "; click on a box to enlarge it, on the lowest one for all</text>\n");
+}
+
+static void put_tail(struct flame *flame)
+{
+	struct buffer *out = flame->out;
+
+	if (flame->narrow) {
+		buffer_string(out, "<text x=\"10\" y=\"");
+		put_pixels(out, TOP + (double)(flame->deepest + 1) * ROW + TEXT_BASE);
+		buffer_string(out, "\">");
+		buffer_unsigned(out, flame->narrow);
+		buffer_string(out, flame->narrow == 1 ? " frame is" : " frames are");
+		buffer_string(out, " too narrow to be drawn</text>\n");
+	}
+	buffer_string(out, script);
+	buffer_string(out, "</svg>\n");
+}
+
+void flame_graph(struct buffer *out, struct flame_stack *stacks, size_t count, enum flame_unit unit)
+{
+	struct flame flame = {.out = out, .unit = unit};
+
+	for (size_t i = 0; i < count; i++) {
+		size_t depth = count_frames(stacks[i].text);
+
+		flame.deepest = depth > flame.deepest ? depth : flame.deepest;
+		flame.total += (double)stacks[i].weight;
+	}
+	flame.boxes = calloc(flame.deepest + 1, sizeof(*flame.boxes));
+	if (flame.boxes && count)
+		qsort(stacks, count, sizeof(*stacks), compare_stacks);
+	put_head(&flame);
+	for (size_t i = 0; i < count && flame.boxes; i++)
+		put_stack(&flame, &stacks[i]);
+	close_boxes(&flame, 0);
+	if (flame.total > 0)
+		put_box(&flame, &(struct flame_box){"all", 3, 0}, 0, flame.total);
+	put_tail(&flame);
+	out->no_memory |= !flame.boxes || flame.name.no_memory;
+	free(flame.boxes);
+	buffer_deinit(&flame.name);
+}
+
+/* ==== Stacks ================================================================================== */
+
+/* How many frames a stack is shown with: a stack that is not whole has one more, the outermost. */
+static size_t stacks_depth(const struct probe_stacks_row *row)
 {
 	return row->stack.count + (row->stack.end != PROBE_STACK_WHOLE);
 }
@@ -48,7 +346,11 @@ static int compare_frames(const struct probe_frame *a, const struct probe_frame 
 	return order;
 }
 
-int stacks_compare_at(
+/*
+ * Below, equal or above 0: do two rows show the same function there? Where one
+ * stack ends, it is the lesser.
+ */
+static int stacks_compare_at(
 	const struct probe_stacks_row *a, const struct probe_stacks_row *b, size_t depth)
 {
 	bool a_ends = depth >= stacks_depth(a), b_ends = depth >= stacks_depth(b);
@@ -85,7 +387,9 @@ void stacks_frame_label(
 		buffer_string(out, frame_text_end(end));
 }
 
-void stacks_label(struct buffer *out, const struct probe_stacks_row *row, size_t depth)
+/* A frame's name: its function, else module+0xSTART, else the address. No ';', no control bytes.
+ */
+static void stacks_label(struct buffer *out, const struct probe_stacks_row *row, size_t depth)
 {
 	stacks_frame_label(out, frame_at(row, depth), row->stack.end);
 }
@@ -143,7 +447,7 @@ static int folded_compare(const void *a, const void *b)
 	return order ? order : compare_probes(*left, *right);
 }
 
-void folded_stacks(struct buffer *out, const struct probe_stacks_row *rows, size_t count)
+static void folded_stacks(struct buffer *out, const struct probe_stacks_row *rows, size_t count)
 {
 	const struct probe_stacks_row **order = calloc(count + 1, sizeof(*order));
 	uint64_t sum = 0;
@@ -170,8 +474,12 @@ void folded_stacks(struct buffer *out, const struct probe_stacks_row *rows, size
 	free(order);
 }
 
-/* No label holds the end of a line, and the weight is behind the last blank of each. */
-void flamegraph_stacks(struct buffer *out, const struct probe_stacks_row *rows, size_t count)
+/*
+ * The same lines, drawn.
+ *
+ * No label holds the end of a line, and the weight is behind the last blank of each.
+ */
+static void flamegraph_stacks(struct buffer *out, const struct probe_stacks_row *rows, size_t count)
 {
 	struct flame_stack *stacks = calloc(count + 1, sizeof(*stacks));
 	struct buffer lines = {0};
@@ -193,4 +501,567 @@ void flamegraph_stacks(struct buffer *out, const struct probe_stacks_row *rows, 
 		out->no_memory = true;
 	free(stacks);
 	buffer_deinit(&lines);
+}
+
+/* ==== Protobuf ================================================================================ */
+
+enum { VARINT = 0, LENGTH_DELIMITED = 2 };
+
+/* A number without its field, as in a packed list. */
+static void protobuf_varint(struct buffer *out, uint64_t value)
+{
+	for (; value >= 0x80; value >>= 7)
+		buffer_char(out, (char)(value | 0x80));
+	buffer_char(out, (char)value);
+}
+
+static void protobuf_unsigned(struct buffer *out, unsigned int field, uint64_t value)
+{
+	if (!value)
+		return;
+	protobuf_varint(out, field << 3 | VARINT);
+	protobuf_varint(out, value);
+}
+
+/* A string, a packed list or a message; also if it is empty. */
+static void protobuf_bytes(struct buffer *out, unsigned int field, const void *bytes, size_t length)
+{
+	protobuf_varint(out, field << 3 | LENGTH_DELIMITED);
+	protobuf_varint(out, length);
+	buffer_bytes(out, bytes, length);
+}
+
+/* The same; the buffer is empty afterwards. */
+static void protobuf_message(struct buffer *out, unsigned int field, struct buffer *message)
+{
+	protobuf_bytes(out, field, message->data, message->length);
+	out->no_memory |= message->no_memory;
+	message->length = 0;
+}
+
+/* ==== Pprof =================================================================================== */
+
+/*
+ * Stacks as a profile that pprof and what knows its format read:
+ * github.com/google/pprof/proto/profile.proto. It is not compressed, which readers accept.
+ *
+ *	sample    values; locations, the innermost first; labels
+ *	location  address in the file -> mapping, function, line
+ *	mapping   a file and its build id
+ *	function  name, source file
+ *
+ * Each is written when a row first needs it, and has the next number of its kind from 1 on; strings
+ * have one from 0 on, and string 0 is empty. What a message is known by is kept in a tree. Fields
+ * may come in any order, except that strings are numbered by theirs.
+ *
+ * Addresses are those in the file, so the same function of several processes is one location.
+ */
+
+/* Fields of the messages. */
+enum {
+	PROFILE_SAMPLE_TYPE = 1,
+	PROFILE_SAMPLE = 2,
+	PROFILE_MAPPING = 3,
+	PROFILE_LOCATION = 4,
+	PROFILE_FUNCTION = 5,
+	PROFILE_STRING_TABLE = 6,
+	PROFILE_TIME_NANOS = 9,
+	PROFILE_DURATION_NANOS = 10,
+	PROFILE_DEFAULT_SAMPLE_TYPE = 14,
+	VALUE_TYPE_TYPE = 1,
+	VALUE_TYPE_UNIT = 2,
+	SAMPLE_LOCATION_ID = 1,
+	SAMPLE_VALUE = 2,
+	SAMPLE_LABEL = 3,
+	LABEL_KEY = 1,
+	LABEL_STR = 2,
+	MAPPING_ID = 1,
+	MAPPING_FILENAME = 5,
+	MAPPING_BUILD_ID = 6,
+	MAPPING_HAS_FUNCTIONS = 7,
+	LOCATION_ID = 1,
+	LOCATION_MAPPING_ID = 2,
+	LOCATION_ADDRESS = 3,
+	LOCATION_LINE = 4,
+	LINE_FUNCTION_ID = 1,
+	LINE_LINE = 2,
+	FUNCTION_ID = 1,
+	FUNCTION_NAME = 2,
+	FUNCTION_FILENAME = 4
+};
+
+/* ---- Numbers of what was written ---------------------------------------------------- */
+
+struct numbered {
+	uint64_t number;
+	size_t length;
+	char key[]; /* what it is known by */
+};
+
+struct numbers {
+	void *tree; /* of struct numbered */
+	uint64_t next;
+};
+
+static int compare_numbered(const void *a, const void *b)
+{
+	const struct numbered *left = a, *right = b;
+
+	if (left->length != right->length)
+		return left->length < right->length ? -1 : 1;
+	return memcmp(left->key, right->key, left->length);
+}
+
+struct pprof {
+	struct buffer *out;
+	struct buffer text, message, part;
+	struct numbers strings, locations, mappings, functions;
+};
+
+/* The number of a key; *is_new: it has none yet, so that its message must be written. */
+static uint64_t number_of(
+	struct pprof *pprof, struct numbers *numbers, const void *key, size_t length, bool *is_new)
+{
+	struct numbered *wanted = malloc(sizeof(*wanted) + length), **found;
+
+	*is_new = false;
+	if (wanted) {
+		*wanted = (struct numbered){.number = numbers->next, .length = length};
+		memcpy(wanted->key, key, length);
+	}
+	found = wanted ? tsearch(wanted, &numbers->tree, compare_numbered) : NULL;
+	if (!found) {
+		free(wanted);
+		pprof->out->no_memory = true;
+		return 0;
+	}
+	*is_new = *found == wanted;
+	if (*is_new)
+		numbers->next++;
+	else
+		free(wanted);
+	return (*found)->number;
+}
+
+static uint64_t string_number(struct pprof *pprof, const char *text, size_t length)
+{
+	bool is_new;
+	uint64_t number = number_of(pprof, &pprof->strings, text, length, &is_new);
+
+	if (is_new)
+		protobuf_bytes(pprof->out, PROFILE_STRING_TABLE, text, length);
+	return number;
+}
+
+static uint64_t string_of(struct pprof *pprof, const char *text)
+{
+	pprof->text.length = 0;
+	frame_text_put(&pprof->text, text ? text : "");
+	return string_number(pprof, pprof->text.data, pprof->text.length);
+}
+
+/* ---- Locations ---------------------------------------------------------------------- */
+
+static uint64_t mapping_of(struct pprof *pprof, const struct probe_frame *frame)
+{
+	uint64_t key[2] = {string_of(pprof, frame->module), string_of(pprof, frame->build_id)};
+	bool is_new;
+	uint64_t number = number_of(pprof, &pprof->mappings, key, sizeof(key), &is_new);
+
+	if (!is_new)
+		return number;
+	protobuf_unsigned(&pprof->message, MAPPING_ID, number);
+	protobuf_unsigned(&pprof->message, MAPPING_FILENAME, key[0]);
+	protobuf_unsigned(&pprof->message, MAPPING_BUILD_ID, key[1]);
+	protobuf_unsigned(&pprof->message, MAPPING_HAS_FUNCTIONS, 1);
+	protobuf_message(pprof->out, PROFILE_MAPPING, &pprof->message);
+	return number;
+}
+
+/* Without its source line, which a location has. */
+static uint64_t name_of(
+	struct pprof *pprof, const struct probe_frame *frame, enum probe_stack_end end)
+{
+	struct probe_frame bare;
+
+	if (!frame)
+		return string_of(pprof, frame_text_end(end));
+	bare = *frame;
+	bare.file = NULL;
+	pprof->text.length = 0;
+	frame_text(&pprof->text, &bare);
+	return string_number(pprof, pprof->text.data, pprof->text.length);
+}
+
+static uint64_t function_of(
+	struct pprof *pprof, const struct probe_frame *frame, enum probe_stack_end end)
+{
+	uint64_t key[2] = {
+		name_of(pprof, frame, end), string_of(pprof, frame ? frame->file : NULL)};
+	bool is_new;
+	uint64_t number = number_of(pprof, &pprof->functions, key, sizeof(key), &is_new);
+
+	if (!is_new)
+		return number;
+	protobuf_unsigned(&pprof->message, FUNCTION_ID, number);
+	protobuf_unsigned(&pprof->message, FUNCTION_NAME, key[0]);
+	protobuf_unsigned(&pprof->message, FUNCTION_FILENAME, key[1]);
+	protobuf_message(pprof->out, PROFILE_FUNCTION, &pprof->message);
+	return number;
+}
+
+static uint64_t address_of(const struct probe_frame *frame)
+{
+	return frame->symbol ? frame->function + frame->offset : frame->offset;
+}
+
+/* `frame` is NULL of what is not known of a stack that ends like this. */
+static uint64_t location_of(
+	struct pprof *pprof, const struct probe_frame *frame, enum probe_stack_end end)
+{
+	uint64_t key[4] = {
+		frame && frame->module ? mapping_of(pprof, frame) : 0,
+		frame ? address_of(frame) : 0,
+		function_of(pprof, frame, end),
+		frame && frame->file ? (uint64_t)frame->line : 0,
+	};
+	bool is_new;
+	uint64_t number = number_of(pprof, &pprof->locations, key, sizeof(key), &is_new);
+
+	if (!is_new)
+		return number;
+	protobuf_unsigned(&pprof->part, LINE_FUNCTION_ID, key[2]);
+	protobuf_unsigned(&pprof->part, LINE_LINE, key[3]);
+	protobuf_unsigned(&pprof->message, LOCATION_ID, number);
+	protobuf_unsigned(&pprof->message, LOCATION_MAPPING_ID, key[0]);
+	protobuf_unsigned(&pprof->message, LOCATION_ADDRESS, key[1]);
+	protobuf_message(&pprof->message, LOCATION_LINE, &pprof->part);
+	protobuf_message(pprof->out, PROFILE_LOCATION, &pprof->message);
+	return number;
+}
+
+/* ---- Samples ------------------------------------------------------------------------ */
+
+/* All values that a row has, in the order of sample_types(). */
+static void put_values(struct buffer *out, const struct probe_stacks_row *row)
+{
+	if (!row->is_heap) {
+		protobuf_varint(out, row->count);
+		return;
+	}
+	protobuf_varint(out, row->total_count);
+	protobuf_varint(out, row->total_bytes);
+	protobuf_varint(out, row->live_count);
+	protobuf_varint(out, row->live_bytes);
+}
+
+static void put_label(struct pprof *pprof, struct buffer *sample, const char *key, uint64_t text)
+{
+	protobuf_unsigned(&pprof->part, LABEL_KEY, string_of(pprof, key));
+	protobuf_unsigned(&pprof->part, LABEL_STR, text);
+	protobuf_message(sample, SAMPLE_LABEL, &pprof->part);
+}
+
+static void put_sample(struct pprof *pprof, const struct probe_stacks_row *row)
+{
+	struct buffer sample = {0}, list = {0};
+	size_t count = row->stack.count;
+
+	for (size_t i = 0; i < stacks_depth(row); i++)
+		protobuf_varint(&list, location_of(pprof, i < count ? row->stack.frames[i] : NULL,
+					       row->stack.end));
+	protobuf_message(&sample, SAMPLE_LOCATION_ID, &list);
+	put_values(&list, row);
+	protobuf_message(&sample, SAMPLE_VALUE, &list);
+	if (row->comm)
+		put_label(pprof, &sample, "comm", string_of(pprof, row->comm));
+	pprof->text.length = 0;
+	frame_text_put(&pprof->text, row->provider);
+	buffer_char(&pprof->text, ':');
+	frame_text_put(&pprof->text, row->name);
+	put_label(pprof, &sample, "probe",
+		string_number(pprof, pprof->text.data, pprof->text.length));
+	protobuf_message(pprof->out, PROFILE_SAMPLE, &sample);
+	buffer_deinit(&sample);
+	buffer_deinit(&list);
+}
+
+/* ---- The profile -------------------------------------------------------------------- */
+
+static void put_type(struct pprof *pprof, const char *type, const char *unit)
+{
+	protobuf_unsigned(&pprof->message, VALUE_TYPE_TYPE, string_of(pprof, type));
+	protobuf_unsigned(&pprof->message, VALUE_TYPE_UNIT, string_of(pprof, unit));
+	protobuf_message(pprof->out, PROFILE_SAMPLE_TYPE, &pprof->message);
+}
+
+/* With the names that Go's heap profiles have. */
+static void sample_types(struct pprof *pprof, const struct probe_view *view)
+{
+	if (!view->heap) {
+		put_type(pprof, "hits", "count");
+		return;
+	}
+	put_type(pprof, "alloc_objects", "count");
+	put_type(pprof, "alloc_space", "bytes");
+	put_type(pprof, "inuse_objects", "count");
+	put_type(pprof, "inuse_space", "bytes");
+	protobuf_unsigned(pprof->out, PROFILE_DEFAULT_SAMPLE_TYPE,
+		string_of(pprof, view->live ? "inuse_space" : "alloc_space"));
+}
+
+/* A profile in the format of pprof. */
+static void pprof_stacks(struct buffer *out, const struct probe_stacks_row *rows, size_t count,
+	const struct probe_view *view)
+{
+	struct pprof pprof = {
+		.out = out, .locations.next = 1, .mappings.next = 1, .functions.next = 1};
+
+	string_of(&pprof, "");
+	sample_types(&pprof, view);
+	protobuf_unsigned(out, PROFILE_TIME_NANOS, view->time_ns);
+	protobuf_unsigned(out, PROFILE_DURATION_NANOS, view->elapsed_ns);
+	for (size_t i = 0; i < count; i++)
+		put_sample(&pprof, &rows[i]);
+	out->no_memory |= pprof.text.no_memory;
+	buffer_deinit(&pprof.text);
+	buffer_deinit(&pprof.message);
+	buffer_deinit(&pprof.part);
+	tdestroy(pprof.strings.tree, free);
+	tdestroy(pprof.locations.tree, free);
+	tdestroy(pprof.mappings.tree, free);
+	tdestroy(pprof.functions.tree, free);
+}
+
+/* ==== Text stacks ============================================================================= */
+
+/*
+ * Stacks as a tree, callers above what they call:
+ *
+ *	postgresql:lwlock__acquire: 1234 hits, 2 stacks
+ *	        HITS        %  FRAME
+ *	        1234  100.0 %  _start
+ *	        1234  100.0 %  main
+ *	         900   72.9 %  - exec_simple_query
+ *	         900   72.9 %    PortalRun
+ *	         334   27.1 %  - exec_execute_message
+ *
+ * What is called from one place only stays below it; where calls part, each branch
+ * begins with a dash, and what it calls is one further to the right. Of a heap (probe/heap.h),
+ * bytes stand for hits:
+ *
+ *	otel_memory:alloc: 40960 bytes allocated (10 allocations), 12288 bytes live (3
+ *	allocations), 2 stacks
+ *	       BYTES        %  FRAME
+ */
+
+enum { COUNT_WIDTH = 12 };
+
+struct tree {
+	struct buffer *out;
+	const struct probe_stacks_row **rows; /* in the order of stacks_compare() */
+	uint64_t total;
+};
+
+/* Rows that show the same function at some depth. */
+struct branch {
+	size_t first, end;
+	uint64_t count;
+};
+
+static void print_frame(const struct tree *tree, const struct branch *branch, size_t depth,
+	size_t indent, bool dash)
+{
+	double percent = 100.0 * (double)branch->count / (double)tree->total;
+	char figures[64];
+
+	snprintf(figures, sizeof(figures), "%*llu  %3u.%u %%  ", COUNT_WIDTH,
+		(unsigned long long)branch->count, (unsigned int)(percent + 0.05),
+		(unsigned int)((percent + 0.05) * 10) % 10);
+	buffer_string(tree->out, figures);
+	for (size_t i = 0; i < indent; i++)
+		buffer_string(tree->out, "  ");
+	if (dash)
+		buffer_string(tree->out, "- ");
+	stacks_label(tree->out, tree->rows[branch->first], depth);
+	buffer_char(tree->out, '\n');
+}
+
+static int compare_branches(const void *a, const void *b)
+{
+	const struct branch *left = a, *right = b;
+
+	if (left->count != right->count)
+		return left->count > right->count ? -1 : 1;
+	return left->first < right->first ? -1 : left->first > right->first;
+}
+
+/* Parts rows by their function at a depth; those that end before it come first, and are none. */
+static size_t part(
+	const struct tree *tree, const struct branch *whole, size_t depth, struct branch *ret)
+{
+	size_t count = 0, at = whole->first;
+
+	while (at < whole->end && stacks_depth(tree->rows[at]) <= depth)
+		at++;
+	for (; at < whole->end; at++) {
+		if (!count ||
+			stacks_compare_at(tree->rows[ret[count - 1].first], tree->rows[at], depth))
+			ret[count++] = (struct branch){at, at, 0};
+		ret[count - 1].end = at + 1;
+		ret[count - 1].count += tree->rows[at]->count;
+	}
+	qsort(ret, count, sizeof(*ret), compare_branches);
+	return count;
+}
+
+static void print_branch(
+	const struct tree *tree, const struct branch *whole, size_t depth, size_t indent)
+{
+	struct branch *branches = malloc((whole->end - whole->first + 1) * sizeof(*branches));
+	size_t count;
+
+	if (!branches) {
+		tree->out->no_memory = true;
+		return;
+	}
+	count = part(tree, whole, depth, branches);
+	for (size_t i = 0; i < count; i++) {
+		print_frame(tree, &branches[i], depth, indent, count > 1);
+		print_branch(tree, &branches[i], depth + 1, indent + (count > 1));
+	}
+	free(branches);
+}
+
+static int compare_rows(const void *a, const void *b)
+{
+	const struct probe_stacks_row *const *left = a, *const *right = b;
+
+	return stacks_compare(*left, *right);
+}
+
+static void count_text(struct buffer *out, uint64_t count, const char *one, const char *many)
+{
+	buffer_unsigned(out, count);
+	buffer_string(out, count == 1 ? one : many);
+}
+
+/* What the rows hold: all that was allocated, and what of it is live. */
+static void heap_text(struct buffer *out, const struct probe_stacks_row **rows, size_t count)
+{
+	struct probe_stacks_row sum = {0};
+
+	for (size_t i = 0; i < count; i++) {
+		sum.total_bytes += rows[i]->total_bytes;
+		sum.total_count += rows[i]->total_count;
+		sum.live_bytes += rows[i]->live_bytes;
+		sum.live_count += rows[i]->live_count;
+	}
+	count_text(out, sum.total_bytes, " byte allocated (", " bytes allocated (");
+	count_text(out, sum.total_count, " allocation), ", " allocations), ");
+	count_text(out, sum.live_bytes, " byte live (", " bytes live (");
+	count_text(out, sum.live_count, " allocation), ", " allocations), ");
+}
+
+/* The stacks of one probe, the `top` most frequent ones; 0: all. */
+static void print_probe(
+	struct buffer *out, const struct probe_stacks_row **rows, size_t count, size_t top)
+{
+	size_t shown, known = count;
+	struct tree tree = {out, rows, 0};
+	bool heap = rows[0]->is_heap;
+	uint64_t hidden = 0;
+	struct branch whole;
+
+	/* The last ones may have nothing that is live. */
+	while (count && !rows[count - 1]->count)
+		count--;
+	shown = top && top < count ? top : count;
+	whole = (struct branch){0, shown, 0};
+	for (size_t i = 0; i < count; i++) {
+		tree.total += rows[i]->count;
+		if (i >= shown)
+			hidden += rows[i]->count;
+	}
+	text_probe(out, rows[0]->provider, rows[0]->name);
+	buffer_string(out, ": ");
+	if (heap)
+		heap_text(out, rows, known);
+	else
+		count_text(out, tree.total, " hit, ", " hits, ");
+	count_text(out, count, " stack\n", " stacks\n");
+	buffer_string(
+		out, heap ? "       BYTES        %  FRAME\n" : "        HITS        %  FRAME\n");
+	qsort(rows, shown, sizeof(*rows), compare_rows);
+	print_branch(&tree, &whole, 0, 0);
+	if (count > shown) {
+		buffer_string(out, "... ");
+		count_text(out, count - shown, " more stack (--top), ", " more stacks (--top), ");
+		count_text(out, hidden, heap ? " byte\n" : " hit\n", heap ? " bytes\n" : " hits\n");
+	}
+}
+
+static bool same_probe(const struct probe_stacks_row *a, const struct probe_stacks_row *b)
+{
+	return !strcmp(a->name, b->name) && !strcmp(a->provider, b->provider);
+}
+
+/* Rows of the first probe that is left are moved to `its`; the others stay, in their order. */
+static size_t take_probe(
+	const struct probe_stacks_row **rows, size_t *count, const struct probe_stacks_row **its)
+{
+	const struct probe_stacks_row *first = rows[0];
+	size_t taken = 0, kept = 0;
+
+	for (size_t i = 0; i < *count; i++) {
+		if (same_probe(rows[i], first))
+			its[taken++] = rows[i];
+		else
+			rows[kept++] = rows[i];
+	}
+	*count = kept;
+	return taken;
+}
+
+void text_stack_trees(
+	struct buffer *out, const struct probe_stacks_row *rows, size_t count, size_t top)
+{
+	const struct probe_stacks_row **left = calloc(2 * count + 1, sizeof(*left));
+	const struct probe_stacks_row **its;
+	bool any = false;
+
+	if (!left) {
+		out->no_memory = true;
+		return;
+	}
+	its = left + count;
+	for (size_t i = 0; i < count; i++)
+		left[i] = &rows[i];
+	while (count) {
+		size_t taken = take_probe(left, &count, its);
+
+		if (any)
+			buffer_char(out, '\n');
+		print_probe(out, its, taken, top);
+		any = true;
+	}
+	free(left);
+}
+
+void text_stacks(struct format_context *context, const struct probe_stacks_row *rows, size_t count,
+	const struct probe_view *view)
+{
+	if (view->flamegraph) {
+		flamegraph_stacks(&context->out, rows, count);
+		return;
+	}
+	if (view->pprof) {
+		pprof_stacks(&context->out, rows, count, view);
+		return;
+	}
+	text_heading(context, view);
+	if (view->folded)
+		folded_stacks(&context->out, rows, count);
+	else
+		text_stack_trees(&context->out, rows, count, view->top);
 }

@@ -169,22 +169,11 @@ void search_close(struct search *search);
 PROBE_MUST_CHECK struct probe_error *search_all(struct search *search);
 
 /*
- * search_forget() forgets what was found, except parts. search_range() searches [start, end), and
- * adds to what was found since then. Neither disturbs a stopped process.
- */
-void search_forget(struct search *search);
-PROBE_MUST_CHECK struct probe_error *search_range(
-	struct search *search, uint64_t start, uint64_t end);
-
-/*
  * Searches the same memory as search_all(), for other places and another visitor. What was found
  * stays; `unknown` says why not everything was searched. Errors: those of search_all().
  */
 PROBE_MUST_CHECK struct probe_error *search_words(
 	struct search *search, const struct places *places, const struct place_visitor *visitor);
-
-/* How much of [start, end) must be read, in bytes; UINT64_MAX if that is unknown. */
-uint64_t search_measure(struct search *search, uint64_t start, uint64_t end);
 
 /*
  * Is a found context certainly a leftover? A frame that the kernel has made for a handler is whole
@@ -252,19 +241,6 @@ bool frames_has_handlers(pid_t pid);
 /* Adds a place that a thread will come to; false without memory. */
 bool frames_add(struct frames *frames, uint64_t pc);
 
-/*
- * Is an address in memory that no thread uses as its stack now: in the mapping of a thread's own
- * stack, below the part in use?
- */
-bool frames_is_below(const struct frames *frames, uint64_t address);
-
-/*
- * Does a thread use the middle of a frame in [start, end) as its stack, from there on up? Then
- * the handler has returned, or was left: the interrupted context is overwritten, or continues
- * there.
- */
-bool frames_overlap(const struct frames *frames, uint64_t start, uint64_t end);
-
 /* The stack of a thread that runs on its own stack, in [start, end); NULL: there is none. */
 const struct frames_stack *frames_own_stack(
 	const struct frames *frames, uint64_t start, uint64_t end);
@@ -288,32 +264,6 @@ struct busy {
 /* False without memory. */
 bool busy_init(struct busy *busy, const struct registry *registry);
 void busy_deinit(struct busy *busy);
-
-/*
- * The code of the ending sites and stubs, without the addresses that functions of the program
- * return to: busy_look_at_calls() finds these threads. False without memory.
- */
-bool busy_places(
-	struct places *places, const struct change *change, const bool *sites, const bool *stubs);
-
-/* Treats all of them as busy: it is unknown which threads are in them. */
-void busy_all(
-	struct busy *busy, const struct registry *registry, const bool *sites, const bool *stubs);
-
-/*
- * While all threads are stopped: finds the stubs whose functions have been called and have not
- * returned. Such a thread may be anywhere, and will return to the stub.
- */
-void busy_look_at_calls(struct busy *busy, const struct change *change);
-
-/*
- * Finds which of the ending sites and stubs a thread is in, or will come to from
- * one that it is in: a stub leads to an older one or to the tail. `frames` were
- * read, and are sorted. As no thread comes to what has been undone, this stays true
- * of what is not busy.
- */
-void busy_find(struct busy *busy, const struct change *change, const struct frames *frames,
-	const bool *sites, const bool *stubs);
 
 /* ---- Doubts ---------------------------------------------------------------------------------- */
 
@@ -440,17 +390,6 @@ struct sequences {
 	size_t count;
 };
 
-/*
- * Finds the sequences of a module that its data describes now, in the memory of a
- * process. What cannot be read describes none. Errors: PROBE_ERROR_MEMORY.
- */
-PROBE_MUST_CHECK struct probe_error *sequences_read(
-	pid_t pid, const struct module *module, struct sequences *ret);
-void sequences_deinit(struct sequences *sequences);
-
-/* Is the address in one of them? */
-bool sequences_hold(const struct sequences *sequences, uint64_t address);
-
 /* ---- Unfit ----------------------------------------------------------------------------------- */
 
 /* Sites at which no stub may run, however they could be patched. */
@@ -462,13 +401,5 @@ struct unfit {
 	/* Code from the start of a function on that does not lose the stack; link-time. */
 	struct object_range harmless;
 };
-
-/* Looks at a module of a process. Errors: PROBE_ERROR_MEMORY. */
-PROBE_MUST_CHECK struct probe_error *unfit_open(
-	pid_t pid, const struct arch *arch, const struct module *module, struct unfit *ret);
-void unfit_close(struct unfit *unfit);
-
-/* Why no stub may run at an address of the process; NULL: it may. */
-const char *unfit_reason(struct unfit *unfit, uint64_t pc);
 
 #endif

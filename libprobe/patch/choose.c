@@ -5,15 +5,419 @@
  *
  * Notes that name the very same address share its patch: see install_site.first.
  */
+#include <elf.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "arch/process.h"
 #include "libprobe/base/array.h"
 #include "libprobe/base/cleanup.h"
 #include "libprobe/base/page.h"
 #include "libprobe/patch/patch.h"
 #include "libprobe/process/process.h"
 #include "libprobe/registry/registry.h"
+
+/* ==== Sequences =============================================================================== */
+
+/*
+ * A program with data for each CPU (tcmalloc, librseq) changes it in restartable sequences: the
+ * kernel aborts one where its thread is preempted, moved or signalled within a range of code. A hit
+ * in the middle leaves that range while the thread runs the stub and the moved instructions, and is
+ * not aborted there: two threads may then change the same data. So a site in such a range is
+ * refused. (The kernel's own breakpoints have the same effect.)
+ *
+ * The ranges are described by struct rseq_cs of <linux/rseq.h>, wherever a program has them:
+ * mostly in a section __rseq_cs, but just as well in a variable that it fills in itself. So
+ * the module's data is searched, as it is in memory:
+ *
+ *	u32 version, flags	0, and a few bits
+ *	u64 start		in the module's code
+ *	u64 length		from there to the instruction after the last one
+ *	u64 abort		in its code, and the signature in the four bytes before
+ *
+ * Pages that a program has not written since it began are read from its file. No description
+ * crosses a page: the kernel's struct is aligned.
+ *
+ * Descriptions on a stack or on the heap are not found.
+ *
+ * Sources: rseq(2); include/uapi/linux/rseq.h and rseq_get_rseq_cs() in kernel/rseq.c of
+ * Linux; RSEQ_SIG of <sys/rseq.h>, which glibc and librseq have registered.
+ */
+
+enum {
+	FLAGS_MAX = 7,
+	LENGTH_MAX = 1 << 20,
+	CHUNK_WORDS = 8192,
+	SEGMENT_MAX = 64 << 20 /* bytes of a segment that are searched */
+};
+
+/* struct rseq_cs, as words */
+enum { VERSION_FLAGS, START, LENGTH, ABORT, WORDS };
+
+static bool is_code(const struct module *module, uint64_t address)
+{
+	const struct object_segment *s;
+
+	if (address < module->start || address >= module->end)
+		return false;
+	s = object_segment_of(module->object, address - module->bias);
+	return s && s->executable;
+}
+
+static bool is_sequence(pid_t pid, const struct module *module, const uint64_t *words)
+{
+	uint32_t signature;
+
+	if ((uint32_t)words[VERSION_FLAGS] || words[VERSION_FLAGS] >> 32 > FLAGS_MAX ||
+		!words[LENGTH] || words[LENGTH] > LENGTH_MAX || !is_code(module, words[START]) ||
+		!is_code(module, words[ABORT]) || words[ABORT] - words[START] < words[LENGTH])
+		return false;
+	return memory_read(pid, words[ABORT] - sizeof(signature), &signature, sizeof(signature)) ==
+		       sizeof(signature) &&
+	       signature == arch_process()->rseq_signature;
+}
+
+static struct probe_error *search(pid_t pid, const struct module *module, const uint64_t *words,
+	size_t count, struct sequences *ret)
+{
+	for (size_t i = 0; i + WORDS <= count; i++) {
+		if (!is_sequence(pid, module, words + i))
+			continue;
+		if (!ARRAY_ROOM(ret->items, ret->count))
+			return probe_error_no_memory();
+		ret->items[ret->count++] =
+			(struct sequence){words[i + START], words[i + START] + words[i + LENGTH]};
+	}
+	return NULL;
+}
+
+/* Pieces overlap, since a description may lie across the end of one. */
+static struct probe_error *search_segment(pid_t pid, int pagemap, struct served *known,
+	const struct module *module, const struct object_segment *segment, uint64_t *buffer,
+	struct sequences *ret)
+{
+	const size_t chunk = CHUNK_WORDS * sizeof(*buffer), overlap = (WORDS - 1) * sizeof(*buffer);
+	uint64_t at = (segment->address + module->bias + 7) & ~UINT64_C(7);
+	uint64_t size = segment->size < SEGMENT_MAX ? segment->size : SEGMENT_MAX;
+	uint64_t end = segment->address + module->bias + size;
+	uint64_t file_end = segment->address + module->bias + segment->file_size;
+	struct probe_error *error = NULL;
+
+	file_end = page_after(file_end);
+	while (!error && at < end && end - at > overlap) {
+		size_t run = end - at < chunk ? end - at : chunk, got;
+		bool is_there = true;
+
+		if (at >= file_end)
+			run = memory_run(pagemap, at, run, &is_there);
+		else if (file_end - at < run)
+			run = file_end - at;
+		got = is_there ? memory_read_known(known, at, buffer, run) / sizeof(*buffer) : 0;
+		error = search(pid, module, buffer, got, ret);
+		at += is_there && run > overlap + 7 ? (run - overlap) & ~(size_t)7
+						    : (run + 7) & ~(size_t)7;
+	}
+	return error;
+}
+
+static void sequences_deinit(struct sequences *sequences);
+
+/*
+ * Finds the sequences of a module that its data describes now, in the memory of a
+ * process. What cannot be read describes none. Errors: PROBE_ERROR_MEMORY.
+ */
+static struct probe_error *sequences_read(
+	pid_t pid, const struct module *module, struct sequences *ret)
+{
+	/* Unwritten data has no addresses, except in a program that is not relocated. */
+	bool is_fixed = object_type(module->object) == ET_EXEC;
+	uint64_t *buffer = calloc(CHUNK_WORDS, sizeof(*buffer));
+	const struct object_segment *segments;
+	struct probe_error *error = NULL;
+	struct served known AUTO_SERVED;
+	size_t count;
+	int pagemap;
+
+	served_begin(pid, &known);
+	*ret = (struct sequences){0};
+	if (!buffer)
+		return probe_error_no_memory();
+	pagemap = memory_open_pagemap(pid);
+	segments = object_segments(module->object, &count);
+	for (size_t i = 0; i < count && !error; i++)
+		if (!segments[i].executable && (segments[i].writable || is_fixed))
+			error = search_segment(
+				pid, pagemap, &known, module, &segments[i], buffer, ret);
+	if (pagemap >= 0)
+		close(pagemap);
+	free(buffer);
+	if (error)
+		sequences_deinit(ret);
+	return error;
+}
+
+static void sequences_deinit(struct sequences *sequences)
+{
+	free(sequences->items);
+	*sequences = (struct sequences){0};
+}
+
+/* Is the address in one of them? */
+static bool sequences_hold(const struct sequences *sequences, uint64_t address)
+{
+	for (size_t i = 0; i < sequences->count; i++)
+		if (address - sequences->items[i].start <
+			sequences->items[i].end - sequences->items[i].start)
+			return true;
+	return false;
+}
+
+/* ==== Claims ================================================================================== */
+
+enum { CLAIM_MAX = UINT8_MAX };
+
+const char claims_overlap[] = "its bytes overlap those of another patched site";
+
+const char claims_no_spare[] = "the bytes near by that a short jump could lead to are taken";
+
+/* `covers` bytes from the patch on are replaced or relied on; `length` of them are written. */
+static struct claim claim_of(uint64_t patch, unsigned int length, unsigned int covers)
+{
+	return (struct claim){patch, patch + (covers < length ? length : covers), patch + length};
+}
+
+struct claim claim_of_plan(const struct select_site *site, const struct plan_ops *ops)
+{
+	const struct plan_way *way = plan_way(site->plan, ops);
+
+	return claim_of(site->pc + (uint64_t)way->offset, way->jump,
+		way->length > way->relies ? way->length : way->relies);
+}
+
+struct claim claim_of_hop(const struct arch *arch, uint64_t hop)
+{
+	return claim_of(hop, arch->jump_length, arch->jump_length);
+}
+
+/* What is left of a site that was restored: where its tail, or its last stub, leads. */
+static struct claim claim_of_left(const struct reg_site *site)
+{
+	uint64_t end = site->tail_size ? site->patch + site->covers : site->tail;
+
+	return (struct claim){end, end, end};
+}
+
+bool claims_meet(const struct claims *claims, struct claim claim)
+{
+	for (size_t i = ARRAY_SEARCH(claims->items, claims->count, start, claim.start - CLAIM_MAX);
+		i < claims->count && claims->items[i].start < claim.end; i++) {
+		const struct claim *other = &claims->items[i];
+
+		if (other->start == other->end) {
+			if (other->start > claim.start && other->start < claim.written_end)
+				return true;
+			continue;
+		}
+		if ((other->start < claim.written_end && claim.start < other->end) ||
+			(other->start < claim.end && claim.start < other->written_end))
+			return true;
+	}
+	return false;
+}
+
+/* Both return false without memory. A restored site is one, too, where code of ours leads back. */
+static bool claims_add(struct claims *claims, struct claim claim)
+{
+	size_t at;
+
+	if (!ARRAY_ROOM(claims->items, claims->count))
+		return false;
+	at = ARRAY_SEARCH(claims->items, claims->count, start, claim.start);
+	memmove(claims->items + at + 1, claims->items + at,
+		(claims->count++ - at) * sizeof(*claims->items));
+	claims->items[at] = claim;
+	return true;
+}
+
+/* Both return false without memory. A restored site is one, too, where code of ours leads back. */
+static bool claims_add_site(
+	struct claims *claims, const struct arch *arch, const struct reg_site *site)
+{
+	struct claim claim = claim_of_left(site);
+
+	if (site->pc)
+		claim = claim_of(site->patch, site->length,
+			site->covers > site->relies ? site->covers : site->relies);
+
+	return claims_add(claims, claim) &&
+	       (!site->hop || claims_add(claims, claim_of_hop(arch, site->hop)));
+}
+
+bool claims_have_jump(
+	const struct claims *claims, const struct select_site *site, const struct plan_ops *ops)
+{
+	return plan_is_shared(site->plan, ops) && ops == claims->shared_plan &&
+	       site->pc + (uint64_t)plan_way(site->plan, ops)->offset == claims->shared;
+}
+
+bool claims_take(const struct arch *arch, struct claims *claims, const struct select_site *site,
+	uint64_t hop)
+{
+	struct claim claim = claim_of_plan(site, site->chosen);
+
+	if (claims_have_jump(claims, site, site->chosen))
+		return true;
+	if (plan_is_shared(site->plan, site->chosen)) {
+		claims->shared = claim.start;
+		claims->shared_hop = hop;
+		claims->shared_plan = site->chosen;
+	}
+	return claims_add(claims, claim) && (!hop || claims_add(claims, claim_of_hop(arch, hop)));
+}
+
+void claims_deinit(struct claims *claims)
+{
+	free(claims->items);
+	*claims = (struct claims){0};
+}
+
+/* ==== Unfit =================================================================================== */
+
+enum { FUNCTION_MAX = 1 << 20 };
+
+/* Looks at a module of a process. Errors: PROBE_ERROR_MEMORY. */
+static struct probe_error *unfit_open(
+	pid_t pid, const struct arch *arch, const struct module *module, struct unfit *ret)
+{
+	*ret = (struct unfit){.arch = arch, .module = module};
+	return sequences_read(pid, module, &ret->sequences);
+}
+
+static void unfit_close(struct unfit *unfit)
+{
+	sequences_deinit(&unfit->sequences);
+}
+
+/* Does code of the file do so? What cannot be read is taken to do so. */
+static bool does(const struct unfit *u, bool (*question)(const uint8_t *bytes, size_t length),
+	uint64_t start, uint64_t end)
+{
+	size_t size = end - start;
+	uint8_t *bytes = malloc(size);
+	bool answer = true;
+
+	if (bytes && object_read(u->module->object, start, bytes, size) == size)
+		answer = question(bytes, size);
+	free(bytes);
+	return answer;
+}
+
+/*
+ * The code from the start of its function on; without a function, nothing is known. A function may
+ * have thousands of sites: what was searched for one of them is not searched again for the others.
+ */
+static bool loses_stack(struct unfit *u, uint64_t pc)
+{
+	struct object *object = u->module->object;
+	uint64_t address = pc - u->module->bias, start = address;
+	uint64_t from;
+	struct object_function function;
+
+	if (object_function_at(object, address, &function))
+		start = function.range.start;
+	else if (!object_symbol_at(object, address, &start))
+		return false;
+	if (start >= address || address - start > FUNCTION_MAX)
+		return false;
+	if (u->harmless.start != start)
+		u->harmless = (struct object_range){start, start};
+	if (address <= u->harmless.end)
+		return false;
+	/* An instruction may begin before the end of what was searched. */
+	from = u->harmless.end - start > ARCH_INSN_MAX ? u->harmless.end - ARCH_INSN_MAX : start;
+	if (does(u, u->arch->may_lose_stack, from, address))
+		return does(u, u->arch->loses_stack, start, address);
+	u->harmless.end = address;
+	return false;
+}
+
+/* Why no stub may run at an address of the process; NULL: it may. */
+static const char *unfit_reason(struct unfit *unfit, uint64_t pc)
+{
+	if (sequences_hold(&unfit->sequences, pc))
+		return "it is in a restartable sequence of the program (rseq(2)), which a probe "
+		       "would keep from being aborted";
+	if (unfit->arch->loses_stack && loses_stack(unfit, pc))
+		return "the stack pointer points to no stack there";
+	return NULL;
+}
+
+/* ==== Known =================================================================================== */
+
+/* Plans of a file that many processes have mapped: its proofs search all its code once. */
+
+struct file_plan {
+	bool is_entry; /* of a note that is ours; see plan_entry_provider */
+	struct plan_order order;
+	struct plan plan;
+};
+
+static bool is_entry(const struct sdt_note *note)
+{
+	return note->provider == plan_entry_provider;
+}
+
+static const struct plan *find_plan(
+	const struct file *file, const struct sdt_note *note, const struct plan_order *order)
+{
+	for (size_t i = 0; i < file->plan_count; i++) {
+		const struct file_plan *p = &file->plans[i];
+
+		if (p->plan.pc == note->pc && p->is_entry == is_entry(note) &&
+			p->order.count == order->count &&
+			memcmp(p->order.plans, order->plans,
+				order->count * sizeof(*order->plans)) == 0)
+			return &p->plan;
+	}
+	return NULL;
+}
+
+/* Without memory it is computed again next time. */
+static void keep_plan(struct file *file, const struct sdt_note *note,
+	const struct plan_order *order, const struct plan *plan)
+{
+	if (ARRAY_ROOM(file->plans, file->plan_count))
+		file->plans[file->plan_count++] = (struct file_plan){
+			.is_entry = is_entry(note), .order = *order, .plan = *plan};
+}
+
+/* plan_sites() for notes of a file whose notes have been read; results are cached in the file. */
+static struct probe_error *file_plan_sites(struct file *file, const struct sdt_note *const *notes,
+	size_t count, const struct plan_order *order, struct plan *ret)
+{
+	struct probe_error *error;
+	size_t known = 0;
+
+	while (known < count) {
+		const struct plan *plan = find_plan(file, notes[known], order);
+
+		if (!plan)
+			break;
+		ret[known++] = *plan;
+	}
+	if (known == count)
+		return NULL;
+	error = plan_sites(file->object, &file->notes, notes, count, order, ret);
+	for (size_t i = 0; i < count && !error; i++)
+		if (!find_plan(file, notes[i], order))
+			keep_plan(file, notes[i], order, &ret[i]);
+	return error;
+}
+
+/* ==== Choose ================================================================================== */
 
 static const char is_shared[] =
 	"it is mapped shared: a patch would change the file, and every process that has it mapped";

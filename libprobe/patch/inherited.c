@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A process that is forked inherits patched code, and a copy of the registry. The end of a session
- * finds such processes as children of its target (session/end.c). But a daemon forks twice and its
+ * finds such processes as children of its target (session/look.c). But a daemon forks twice and its
  * parent ends, or the target itself has ended. So all processes are looked at. What is a copy
  * there? While sessions of this process go on, they cannot be told from copies; when none does any
  * more, each one that names this process as its owner is a copy. One that was forked in the middle

@@ -82,9 +82,6 @@ struct claim claim_of_hop(const struct arch *arch, uint64_t hop);
 
 /* Does a claim conflict with one of these? */
 bool claims_meet(const struct claims *claims, struct claim claim);
-/* Both return false without memory. A restored site is one, too, where code of ours leads back. */
-bool claims_add(struct claims *claims, struct claim claim);
-bool claims_add_site(struct claims *claims, const struct arch *arch, const struct reg_site *site);
 /* Is a plan's jump that of a neighbour before it? Sites are planned by ascending address. */
 bool claims_have_jump(
 	const struct claims *claims, const struct select_site *site, const struct plan_ops *ops);
@@ -146,16 +143,6 @@ bool semaphores_set(struct semaphores *semaphores, uint64_t address, uint16_t va
 
 /* The last step before threads are stopped: sorts, makes room. */
 PROBE_MUST_CHECK struct probe_error *semaphores_prepare(struct semaphores *semaphores);
-
-/*
- * Of semaphores that are prepared: none will be less than what a registry says its sessions have
- * added. This repairs what is missing if a controller was killed between the registry and the
- * semaphores, in either order.
- */
-void semaphores_keep(struct semaphores *semaphores, const struct registry *registry);
-
-/* Adds all semaphores of a registry, to be looked at by semaphores_keep(). */
-bool semaphores_add_all(struct semaphores *semaphores, const struct registry *registry);
 
 /* How many semaphores are less than what the registry says; 0 where that cannot be known. */
 size_t semaphores_short(const struct registry *registry, pid_t pid);
@@ -455,8 +442,6 @@ PROBE_MUST_CHECK struct probe_error *install_add(
  * of it is undone.
  */
 PROBE_MUST_CHECK struct probe_error *install_commit(struct transaction *transaction);
-/* The part of it in which the target is stopped (commit.c): an error leaves sites as they were. */
-PROBE_MUST_CHECK struct probe_error *install_patch(struct transaction *transaction);
 /* Both for one alone. */
 PROBE_MUST_CHECK struct probe_error *install_all(
 	struct install *install, struct probe_report *report);
@@ -498,50 +483,11 @@ size_t uninstall_find_stale(struct change *change);
 
 /* Libraries that the target closes while their sites are being patched. */
 
-/*
- * What to return instead of an error, or of NULL where memory was not as the files have it: if a
- * library of these installs (a list, by `next`) is not mapped where it was, or may not have been
- * for a moment, PROBE_ERROR_STATE, and it is a lesson (libprobe/patch/patch.h). Takes the error.
- */
-PROBE_MUST_CHECK struct probe_error *closed_error(
-	const struct install *installs, struct probe_error *error);
-
 /* ---- Enable ---------------------------------------------------------------------------------- */
 
 /* Switching selected probes within one change, as probe_target_enable() and the others do. */
 
 struct transaction;
-
-/*
- * Selects the probes that a request names; each pattern must match. Errors: those of
- * select_probes() and select_unmatched(), PROBE_ERROR_USAGE (an odd list of pairs).
- */
-PROBE_MUST_CHECK struct probe_error *enable_select(
-	struct change *change, const struct probe_request *request, struct selection *ret);
-
-/*
- * Sets `refused` of the probes that cannot be patched as the process is now: what enabling them by
- * wildcards leaves out. Errors: those of install_plan().
- */
-PROBE_MUST_CHECK struct probe_error *enable_mark_refused(struct transaction *transaction,
-	struct selection *selection, const struct probe_request *request);
-
-/* Ends of pairs, whose `pattern` is odd, go first: they are on as long as their starts. */
-PROBE_MUST_CHECK struct probe_error *enable_order_pairs(struct selection *selection);
-
-/*
- * Counts the probes of a selection up or down by their `times`, or sets their state
- * (request->force). They are left in the selection or not. An error undoes all of it.
- */
-PROBE_MUST_CHECK struct probe_error *enable_selected(struct change *change,
-	struct selection *selection, const struct probe_request *request,
-	struct probe_report *report);
-PROBE_MUST_CHECK struct probe_error *disable_selected(struct change *change,
-	struct selection *selection, const struct probe_request *request,
-	struct probe_report *report);
-
-/* Removes from a report what was counted since, except refused sites. */
-void enable_forget(struct probe_report *report, const struct probe_report *before);
 
 /* ---- Forecast -------------------------------------------------------------------------------- */
 
@@ -566,33 +512,12 @@ struct forecast {
 };
 
 /*
- * Plans all sites of a process, each as if it were enabled alone; those that are on have the plan
- * that they have. Stops nothing. A process that we may not read, or that has ended, has no sites.
- * Errors: PROBE_ERROR_MEMORY, PROBE_ERROR_SYSTEM.
- */
-PROBE_MUST_CHECK struct probe_error *forecast_read(pid_t pid, struct forecast *ret);
-/*
  * The same of the sites of a file: without regard to what a process has mapped. Errors:
  * PROBE_ERROR_MEMORY, PROBE_ERROR_SYSTEM, PROBE_ERROR_UNSUPPORTED (it can only be listed).
  */
-PROBE_MUST_CHECK struct probe_error *forecast_file(
-	struct object *object, const struct sdt_notes *notes, struct forecast *ret);
 void forecast_deinit(struct forecast *forecast);
 
-/* The site at an address; NULL: nothing is known of it. */
-const struct forecast_site *forecast_find(const struct forecast *forecast, uint64_t pc);
-
 /* ---- Gathered -------------------------------------------------------------------------------- */
-
-/* Does a session count its hits in cells, and not in its slots? */
-bool gathered_has_cells(const struct reg_session *session);
-
-/*
- * Adds up what the cells of a session have counted, for each of its slots: an array of
- * session->slot_capacity, which the caller frees. NULL: there are too many cells to be read for a
- * number, or no memory.
- */
-uint64_t *gathered_hits(pid_t pid, const struct reg_session *session);
 
 /* ---- Inherited ------------------------------------------------------------------------------- */
 
@@ -626,11 +551,6 @@ PROBE_MUST_CHECK struct probe_error *inherited_remove(struct probe_target *targe
 
 /* ---- Known ----------------------------------------------------------------------------------- */
 
-/* plan_sites() for notes of a file whose notes have been read; results are cached in the file. */
-PROBE_MUST_CHECK struct probe_error *file_plan_sites(struct file *file,
-	const struct sdt_note *const *notes, size_t count, const struct plan_order *order,
-	struct plan *ret);
-
 /* ---- Later ----------------------------------------------------------------------------------- */
 
 /* Files that a target has mapped since its probes were enabled last: struct probe_request, later.
@@ -639,13 +559,6 @@ PROBE_MUST_CHECK struct probe_error *file_plan_sites(struct file *file,
 /* Removes the probes of modules that were noted from a selection, if the request asks for that. */
 void later_drop(const struct probe_target *target, const struct probe_request *request,
 	struct selection *selection);
-
-/* Makes room for later_note(). Errors: PROBE_ERROR_MEMORY. */
-PROBE_MUST_CHECK struct probe_error *later_reserve(
-	struct probe_target *target, const struct modules *modules);
-
-/* Notes the modules in which probes have been enabled. */
-void later_note(struct probe_target *target, const struct modules *modules);
 
 /* ---- List ------------------------------------------------------------------------------------ */
 
@@ -699,22 +612,7 @@ struct probe_list {
 	size_t defect_count;
 };
 
-/*
- * Fills in the state of the sites of one process, from `first` to the end: enabled, refcount,
- * plan, state_known. Does not stop the process.
- */
-PROBE_MUST_CHECK struct probe_error *list_read_state(
-	struct probe_list *list, int pid, size_t first);
-
 /* ---- Mend ------------------------------------------------------------------------------------ */
-
-/*
- * Patches the sites again that hold the file's bytes although a session wants them: something
- * has restored them, or their library was opened again. To be called before they are
- * forgotten (change_begin_as_it_is()). *count_ret: how many. Errors: those of change_stop(),
- * PROBE_ERROR_STATE (a thread does not leave the bytes that a patch replaces).
- */
-PROBE_MUST_CHECK struct probe_error *mend_sites(struct change *change, size_t *count_ret);
 
 /* ---- Neighbours ------------------------------------------------------------------------------ */
 
@@ -738,12 +636,6 @@ PROBE_MUST_CHECK struct probe_error *build_tail(
 	struct install *a, size_t i, const struct plan_way *move, struct piece *p);
 
 /*
- * Bytes that the entries of a site and of its neighbours may take, at most. Ask in the order of the
- * sites: *patch_inout, first 0, is the jump whose entries were asked for last.
- */
-size_t neighbours_bytes(const struct install *a, size_t i, uint64_t *patch_inout);
-
-/*
  * Describes how new site `i` is patched: alone of its neighbours, with entries for all of them,
  * or with those that were described before. Errors: those of build_tail(), PROBE_ERROR_MEMORY,
  * PROBE_ERROR_REFUSED (out of reach).
@@ -751,18 +643,11 @@ size_t neighbours_bytes(const struct install *a, size_t i, uint64_t *patch_inout
 PROBE_MUST_CHECK struct probe_error *neighbours_describe(
 	struct install *a, size_t i, struct piece *p);
 
-/*
- * Leads the entry of such a site, in a piece that is not written yet, to an address. Errors:
- * PROBE_ERROR_REFUSED.
- */
-PROBE_MUST_CHECK struct probe_error *neighbours_lead(
-	const struct install *a, const struct reg_site *reg, uint64_t to, struct piece *p);
-
 /* ---- Puns ------------------------------------------------------------------------------------ */
 
 /*
  * The memory that punned sites jump to: a page each, or a place in an arena of ours. And where
- * short jumps lead to: unused bytes of the program (libprobe/patch/plans/spares.c).
+ * short jumps lead to: unused bytes of the program (libprobe/patch/plans/hop.c).
  */
 
 /*
@@ -844,9 +729,6 @@ PROBE_MUST_CHECK struct probe_error *report_drop_lacking(
  */
 PROBE_MUST_CHECK struct probe_error *report_drop_unread(struct selection *selection,
 	const struct probe_request *request, bool served, pid_t pid, struct probe_report *report);
-
-/* Forgets all refusals but the first `count`. */
-void report_forget(struct probe_report *report, size_t count);
 
 /* Adds a note about a session; `report` may be NULL. */
 PROBE_MUST_CHECK struct probe_error *report_note(

@@ -299,31 +299,10 @@ struct rows {
 PROBE_MUST_CHECK struct probe_error *rows_init(struct object *object, const struct arch *arch,
 	const struct sdt_notes *all, const struct sdt_note *const *notes, size_t count,
 	struct rows *ret);
-void rows_deinit(struct rows *rows);
-
-/* The index in rows->all of the first note at `pc` or after it. */
-size_t rows_first(const struct rows *rows, uint64_t pc);
 
 /* Is one of `length` bytes from an address on that of a site? */
 bool rows_have_site(const struct rows *rows, uint64_t start, size_t length);
 
-/* Does another site of its row follow an address? */
-bool rows_have_next(const struct rows *rows, uint64_t pc);
-
-/* Proves what the rows need of which something is planned. Errors: those of prove(). */
-PROBE_MUST_CHECK struct probe_error *rows_prove(struct rows *rows, struct object *object,
-	const struct arch *arch, const struct sdt_notes *all);
-
-/* Makes the plan of a note that was asked for, number `i`, from the plans of rows->notes. */
-struct plan rows_plan(
-	const struct rows *rows, const struct plan *planned, const struct sdt_note *note, size_t i);
-
 /* ---- Spares ---------------------------------------------------------------------------------- */
-
-/*
- * Fills in the spares of those of the plans whose hop can be moved: link-time addresses where a
- * jump can be written, and which no thread reaches otherwise. Errors: those of prove().
- */
-PROBE_MUST_CHECK struct probe_error *prove_spares(const struct planning *p);
 
 #endif

@@ -15,17 +15,266 @@
  *            no memory then: so this look covers the whole stacks that threads use
  *
  * Since no thread enters a stub any more, a context that was not found once is not there later,
- * except for what libprobe/patch/search.c says about contexts that move.
+ * except for what libprobe/patch/windows.c says about contexts that move.
  *
- * Handlers that have returned leave whole frames in memory, too: see libprobe/patch/doubts.c. A
+ * Handlers that have returned leave whole frames in memory, too: see libprobe/patch/frames.c. A
  * frame that is dead in one look is dead in all.
  *
  * Where a search is not complete, nothing is proved, and all stubs stay.
  */
+#include <stdlib.h>
 #include <time.h>
 
+#include "arch/layout.h"
+#include "libprobe/base/array.h"
 #include "libprobe/patch/patch.h"
 #include "libprobe/process/process.h"
+
+/* ==== Busy ==================================================================================== */
+
+/*
+ * A thread in a stub continues where the stub's last jump leads, and a thread in the page of a pun
+ * continues at a stub:
+ *
+ *   hop, pun  -->  stub  -->  older stub  -->  tail  -->  the program
+ *
+ * So what a place leads to must stay as long as a thread may be at that place. Where jumps lead
+ * is read from the code itself: a stub whose site was patched again meanwhile is in no other chain.
+ *
+ * A thread that a stub has sent into a function of the program can be anywhere, but the stub
+ * counts it when it leaves and when it returns.
+ */
+
+enum { SLOTS_AT_ONCE = 64 };
+
+/* Where threads will come. */
+struct leads {
+	uint64_t *items;
+	size_t count;
+	bool anywhere; /* something is not known, so they may go anywhere */
+};
+
+bool busy_init(struct busy *busy, const struct registry *registry)
+{
+	*busy = (struct busy){.sites = calloc(registry->site_count + 1, sizeof(bool)),
+		.stubs = calloc(registry->stub_count + 1, sizeof(bool)),
+		.calling = calloc(registry->session_count + 1, sizeof(bool))};
+	return busy->sites && busy->stubs && busy->calling;
+}
+
+void busy_deinit(struct busy *busy)
+{
+	free(busy->sites);
+	free(busy->stubs);
+	free(busy->calling);
+	*busy = (struct busy){0};
+}
+
+/* Bytes of the jump that a short one leads to. */
+static uint64_t hop_size(const struct reg_site *site)
+{
+	return site->hop ? arch_host()->jump_length : 0;
+}
+
+/* A stub whose code cannot be read is added whole. */
+static bool add_stub(
+	struct places *places, const struct change *change, const struct reg_stub *stub)
+{
+	const struct reg_session *session = registry_session(&change->registry, stub->session);
+	bool (*is_call)(const uint8_t *) = change->arch->is_function_call;
+	uint64_t start = stub->start, end = stub->start + stub->size;
+	size_t step = change->arch->insn_align, got;
+	uint8_t *code;
+	bool ok = true;
+
+	if (!is_call || !session || !(session->flags & REG_SESSION_CALLS))
+		return places_add(places, start, end);
+	code = malloc(stub->size);
+	if (!code)
+		return false;
+	got = memory_read(change->pid, start, code, stub->size);
+	for (size_t i = step; i <= got && ok; i += step) {
+		if (!is_call(code + i - step))
+			continue;
+		ok = places_add(places, start, stub->start + i);
+		start = stub->start + i + 1;
+	}
+	free(code);
+	return ok && places_add(places, start, end);
+}
+
+/*
+ * The code of the ending sites and stubs, without the addresses that functions of the program
+ * return to: busy_look_at_calls() finds these threads. False without memory.
+ */
+static bool busy_places(
+	struct places *places, const struct change *change, const bool *sites, const bool *stubs)
+{
+	const struct registry *registry = &change->registry;
+	bool ok = true;
+
+	places->are_code = true;
+	for (size_t i = 0; i < registry->stub_count && ok; i++)
+		ok = !stubs[i] || add_stub(places, change, &registry->stubs[i]);
+	for (size_t i = 0; i < registry->site_count && ok; i++) {
+		const struct reg_site *site = &registry->sites[i];
+
+		ok = !sites[i] ||
+		     (places_add(places, site->tail, site->tail + site->tail_size) &&
+			     places_add(places, site->pun, site->pun + site->pun_size) &&
+			     places_add(places, site->hop, site->hop + hop_size(site)));
+	}
+	places_prepare(places);
+	return ok;
+}
+
+/* Treats all of them as busy: it is unknown which threads are in them. */
+static void busy_all(
+	struct busy *busy, const struct registry *registry, const bool *sites, const bool *stubs)
+{
+	for (size_t i = 0; i < registry->stub_count; i++) {
+		busy->stubs[i] = stubs[i];
+		busy->any = busy->any || stubs[i];
+	}
+	for (size_t i = 0; i < registry->site_count; i++) {
+		busy->sites[i] = sites[i];
+		busy->any = busy->any || sites[i];
+	}
+}
+
+static bool is_there(
+	const struct frames *frames, const struct leads *leads, uint64_t start, uint64_t size)
+{
+	if (!size)
+		return false;
+	for (size_t i = 0; i < leads->count; i++)
+		if (leads->items[i] - start < size)
+			return true;
+	return leads->anywhere || frames_within(frames, start, start + size);
+}
+
+/* A thread will take the jump at an address. */
+static void follow(struct leads *leads, const struct change *change, uint64_t at)
+{
+	uint8_t bytes[ARCH_JUMP_MAX] = {0};
+
+	if (ARRAY_ROOM(leads->items, leads->count) &&
+		memory_read(change->pid, at, bytes, sizeof(bytes)) > 0)
+		leads->items[leads->count] = change->arch->jump_target(at, bytes);
+	else
+		leads->anywhere = true;
+	if (!leads->anywhere && leads->items[leads->count])
+		leads->count++;
+	else
+		leads->anywhere = true;
+}
+
+/* Calls of all its probes, on all CPUs, that have not returned; what is not known is one. */
+static bool is_calling(struct served *known, const struct reg_session *session)
+{
+	uint64_t calls = 0;
+
+	for (uint32_t set = 0; set <= session->cpus; set++)
+		for (uint32_t i = 0; i < session->slot_count; i += SLOTS_AT_ONCE) {
+			struct probe_slot slots[SLOTS_AT_ONCE];
+			uint64_t at = session->slots + ((uint64_t)set << session->slots_shift);
+			uint32_t left = session->slot_count - i;
+			uint32_t count = left < SLOTS_AT_ONCE ? left : SLOTS_AT_ONCE;
+
+			if (memory_read_known(known, at + i * sizeof(*slots), slots,
+				    count * sizeof(*slots)) != count * sizeof(*slots))
+				return true;
+			for (uint32_t k = 0; k < count; k++)
+				calls += slots[k].hits - slots[k].seen;
+		}
+	return calls != 0;
+}
+
+/*
+ * While all threads are stopped: finds the stubs whose functions have been called and have not
+ * returned. Such a thread may be anywhere, and will return to the stub.
+ */
+static void busy_look_at_calls(struct busy *busy, const struct change *change)
+{
+	const struct registry *r = &change->registry;
+	struct served known AUTO_SERVED;
+
+	served_begin(change->pid, &known);
+	for (size_t i = 0; i < r->session_count; i++)
+		busy->calling[i] = r->sessions[i].flags & REG_SESSION_CALLS &&
+				   is_calling(&known, &r->sessions[i]);
+}
+
+static bool find_stub(const struct busy *busy, struct leads *leads, const struct change *change,
+	const struct frames *frames, const struct reg_stub *stub)
+{
+	const struct reg_session *session = registry_session(&change->registry, stub->session);
+	bool called = session && busy->calling[session - change->registry.sessions];
+
+	if (!called && !is_there(frames, leads, stub->start, stub->size))
+		return false;
+	follow(leads, change, stub->start + stub->next_jump);
+	return true;
+}
+
+static bool find_site(struct leads *leads, const struct change *change, const struct frames *frames,
+	const struct reg_site *site)
+{
+	bool hop = is_there(frames, leads, site->hop, hop_size(site)), pun;
+
+	if (hop)
+		follow(leads, change, site->hop);
+	pun = is_there(frames, leads, site->pun, site->pun_size);
+	if (pun)
+		follow(leads, change, site->entry);
+	return hop || pun || is_there(frames, leads, site->tail, site->tail_size);
+}
+
+/* One look at all of them; true if one was found that was not known to be busy. */
+static bool look(struct busy *busy, struct leads *leads, const struct change *change,
+	const struct frames *frames, const bool *sites, const bool *stubs)
+{
+	const struct registry *r = &change->registry;
+	bool found = false;
+
+	for (size_t i = 0; i < r->stub_count; i++) {
+		if (!stubs[i] || busy->stubs[i])
+			continue;
+		busy->stubs[i] = find_stub(busy, leads, change, frames, &r->stubs[i]);
+		found = found || busy->stubs[i];
+	}
+	for (size_t i = 0; i < r->site_count; i++) {
+		if (!sites[i] || busy->sites[i])
+			continue;
+		busy->sites[i] = find_site(leads, change, frames, &r->sites[i]);
+		found = found || busy->sites[i];
+	}
+	return found;
+}
+
+/*
+ * Finds which of the ending sites and stubs a thread is in, or will come to from
+ * one that it is in: a stub leads to an older one or to the tail. `frames` were
+ * read, and are sorted. As no thread comes to what has been undone, this stays true
+ * of what is not busy.
+ */
+static void busy_find(struct busy *busy, const struct change *change, const struct frames *frames,
+	const bool *sites, const bool *stubs)
+{
+	const struct registry *r = &change->registry;
+	struct leads leads = {0};
+
+	for (size_t i = 0; i < r->stub_count; i++)
+		busy->stubs[i] = false;
+	for (size_t i = 0; i < r->site_count; i++)
+		busy->sites[i] = false;
+	busy->any = false;
+	while (look(busy, &leads, change, frames, sites, stubs))
+		busy->any = true;
+	free(leads.items);
+}
+
+/* ==== Quiet =================================================================================== */
 
 enum {
 	LOOKS = 50,

@@ -4,15 +4,223 @@
  * for its own sake, and reported. Sites of living sessions that something else has restored are
  * patched again; only here, because it may have been done on purpose.
  */
+#include <fcntl.h>
+#include <glob.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-#include "libprobe/patch/patch.h"
-#include "libprobe/registry/registry.h"
+#include "libprobe/base/cleanup.h"
 #include "libprobe/base/procfs.h"
+#include "libprobe/patch/patch.h"
 #include "libprobe/process/process.h"
 #include "libprobe/ptrace/ptrace.h"
+#include "libprobe/query/query.h"
+#include "libprobe/registry/registry.h"
+
+/* ==== Mend ==================================================================================== */
+
+/*
+ * Patches sites again that something has restored, even if only the first byte. Their stubs and
+ * tails still exist. They were made from the file's bytes, so the site must hold exactly these, and
+ * all threads are stopped when it is compared. A thread that is where the patch will be written, or
+ * will return there from a signal handler, gets a moment to leave: it cannot be moved, because it
+ * is no longer known which instruction of the tail replaces which of the site.
+ */
+
+/* The sites to patch again; for each, two edits: the expected bytes, and the patch. */
+struct mending {
+	const struct reg_site **sites;
+	uint8_t (*wanted)[EDIT_BYTES]; /* the file's bytes, window_of() of them */
+	size_t count;
+	struct transaction transaction;
+};
+
+/* From the patch on, what is written or relied on. */
+static size_t window_of(const struct reg_site *site)
+{
+	size_t covers = site->covers > site->relies ? site->covers : site->relies;
+
+	return covers > site->length ? covers : site->length;
+}
+
+/* What the file holds where the patch replaces something, or relies on it. */
+static bool read_file(
+	const struct change *change, const struct reg_site *site, uint8_t bytes[EDIT_BYTES])
+{
+	const struct module *module = modules_find(&change->modules, site->patch);
+	size_t size = window_of(site);
+
+	return module && module->object && size <= EDIT_BYTES &&
+	       object_read(module->object, site->patch - module->bias, bytes, size) == size &&
+	       site_is_in_file(&change->modules, site);
+}
+
+/* The program may have copied its text to memory that other processes have as well. */
+static bool is_private(const struct change *change, const struct reg_site *site)
+{
+	const struct mapping *mapping = maps_find(&change->maps, site->patch);
+
+	return mapping && !mapping->is_shared;
+}
+
+static bool add(struct mending *m, const struct change *change, const struct reg_site *site)
+{
+	struct edit *edit;
+
+	if (!is_private(change, site) || !read_file(change, site, m->wanted[m->count]))
+		return true;
+	edit = edits_add(&m->transaction.text, site->patch, window_of(site));
+	edit = edit ? edits_add(&m->transaction.text, site->patch, site->length) : NULL;
+	if (!edit)
+		return false;
+	edit->is_write = true;
+	memcpy(edit->bytes, site->patched, site->length);
+	m->sites[m->count++] = site;
+	return true;
+}
+
+static struct probe_error *find(struct mending *m, const struct change *change)
+{
+	const struct registry *r = &change->registry;
+	enum site_state *states = NULL;
+	struct edits edits = {0};
+	struct probe_error *error = site_read_all(r, change->pid, &edits, &states);
+
+	m->sites = calloc(r->site_count + 1, sizeof(*m->sites));
+	m->wanted = calloc(r->site_count + 1, sizeof(*m->wanted));
+	if (!error && (!m->sites || !m->wanted))
+		error = probe_error_no_memory();
+	for (size_t i = 0; i < r->site_count && !error; i++)
+		if (r->sites[i].pc &&
+			(states[i] == SITE_ORIGINAL ||
+				(states[i] == SITE_FOREIGN &&
+					site_is_mixed(&r->sites[i], edits_found(&edits, i)))) &&
+			site_is_wanted(r, &r->sites[i]) && !add(m, change, &r->sites[i]))
+			error = probe_error_no_memory();
+	edits_deinit(&edits);
+	free(states);
+	return error;
+}
+
+/* A short jump is of use only while the other one is there. */
+static bool leads_home(const struct mending *m, const struct reg_site *site)
+{
+	return !site->hop || site_has_hop(site, m->transaction.change->pid);
+}
+
+/* Has something else been written there since? Such a site is left alone. */
+static void check(struct mending *m)
+{
+	struct edits *edits = &m->transaction.text;
+
+	for (size_t i = 0; i < m->count; i++) {
+		const uint8_t *found = edits_found(edits, 2 * i);
+		size_t length = m->sites[i]->length;
+
+		edits->items[2 * i + 1].is_write = found && site_is_mixed(m->sites[i], found) &&
+						   leads_home(m, m->sites[i]) &&
+						   memcmp(found + length, m->wanted[i] + length,
+							   window_of(m->sites[i]) - length) == 0;
+	}
+}
+
+/*
+ * Where the bytes begin that no thread may continue at while they are written. At a patch's first
+ * byte any may, and so it may at the second jump of a twin, as one does after a breakpoint.
+ */
+static uint64_t window_start(const struct mending *m, const struct reg_site *site)
+{
+	const struct plan_ops *plan = plan_of(site->plan);
+
+	return site->patch + 1 +
+	       (plan && plan->is_double ? m->transaction.change->arch->site_nop : 0);
+}
+
+/* Would a thread continue between the bytes of a patch? */
+static bool in_the_way(const struct mending *m)
+{
+	for (size_t i = 0; i < m->count; i++)
+		if (frames_within(&m->transaction.windows.frames, window_start(m, m->sites[i]),
+			    m->sites[i]->patch + m->sites[i]->length))
+			return true;
+	return false;
+}
+
+static struct probe_error *prepare_windows(struct mending *m)
+{
+	struct windows *windows = &m->transaction.windows;
+	const struct change *change = m->transaction.change;
+	const char *reason = windows_reason(windows, change);
+
+	if (reason)
+		return probe_error_new(PROBE_ERROR_REFUSED,
+			"process %d: no site can be patched again: %s", change->pid, reason);
+	for (size_t i = 0; i < m->count; i++)
+		if (!windows_add(windows, window_start(m, m->sites[i]),
+			    m->sites[i]->patch + m->sites[i]->length))
+			return probe_error_no_memory();
+	return windows_prepare(windows, change);
+}
+
+/* See transaction_commit(). */
+static struct probe_error *look(void *data, bool *again_ret)
+{
+	struct mending *m = data;
+	struct transaction *t = &m->transaction;
+	struct probe_error *error = transaction_read(t);
+
+	if (!error)
+		error = windows_read(&t->windows, t->change);
+	if (error)
+		return error;
+	frames_sort(&t->windows.frames);
+	check(m);
+	*again_ret = in_the_way(m);
+	return NULL;
+}
+
+static struct probe_error *mend_all(struct mending *m)
+{
+	struct transaction *t = &m->transaction;
+	struct probe_error *error = transaction_prepare(t);
+
+	if (!error)
+		error = transaction_read(t);
+	if (!error)
+		error = edits_pretouch(&t->text, t->change->mem);
+	if (!error)
+		error = prepare_windows(m);
+	return error ? error
+		     : transaction_commit(t, look, m,
+			       "a thread does not leave the bytes that a patch replaces");
+}
+
+/*
+ * Patches the sites again that hold the file's bytes although a session wants them: something
+ * has restored them, or their library was opened again. To be called before they are
+ * forgotten (change_begin_as_it_is()). *count_ret: how many. Errors: those of change_stop(),
+ * PROBE_ERROR_STATE (a thread does not leave the bytes that a patch replaces).
+ */
+static struct probe_error *mend_sites(struct change *change, size_t *count_ret)
+{
+	struct mending m = {.transaction = transaction_of(change, TRANSACTION_MENDS)};
+	struct probe_error *error = find(&m, change);
+
+	*count_ret = 0;
+	if (!error && m.count)
+		error = mend_all(&m);
+	for (size_t i = 0; i < m.count && !error; i++)
+		*count_ret += m.transaction.text.items[2 * i + 1].is_write;
+	transaction_end(&m.transaction);
+	free(m.sites);
+	free(m.wanted);
+	return error;
+}
+
+/* ==== Repair ================================================================================== */
 
 static size_t count_retired(const struct registry *registry)
 {
@@ -274,4 +482,129 @@ void probe_target_close(struct probe_target *target)
 	if (target->held)
 		probe_error_free(probe_target_release(target));
 	target_free(target);
+}
+
+/* ==== Needed ================================================================================== */
+
+/*
+ * The libraries that a file needs, where this system has them: in the folders that its loader
+ * looks in anyway. Where else a file looks (RUNPATH), and what its libraries need in turn, is left
+ * to lists of processes.
+ */
+
+enum { NEEDED_MAX = 256 };
+
+struct needed {
+	struct probe_list *list;
+	uint16_t machine;
+	size_t count;
+	struct probe_error *error;
+};
+
+/* Adds the file, if it is a library for the same machine; *ret: it was. */
+static struct probe_error *add_library(struct needed *needed, const char *path, bool *ret)
+{
+	struct object *object;
+	struct probe_error *error = object_open(path, &object);
+
+	*ret = false;
+	if (error) {
+		bool is_fatal = error->code == PROBE_ERROR_MEMORY;
+
+		if (is_fatal)
+			return error;
+		probe_error_free(error);
+		return NULL;
+	}
+	*ret = object_machine(object) == needed->machine;
+	object_close(object);
+	return *ret ? probe_list_add_file(needed->list, path) : NULL;
+}
+
+/* `folder` may have wildcards, the name has none. */
+static struct probe_error *look_in(
+	struct needed *needed, const char *folder, const char *name, bool *found_ret)
+{
+	struct probe_error *error = NULL;
+	char pattern[512];
+	glob_t found;
+
+	if (snprintf(pattern, sizeof(pattern), "%s/%s", folder, name) >= (int)sizeof(pattern) ||
+		glob(pattern, 0, NULL, &found))
+		return NULL;
+	for (size_t i = 0; i < found.gl_pathc && !error && !*found_ret; i++)
+		error = add_library(needed, found.gl_pathv[i], found_ret);
+	globfree(&found);
+	return error;
+}
+
+/* Continues with the next name unless this returns false. */
+static bool take_needed(const char *name, void *data)
+{
+	static const char *const folders[] = {"/lib/*-linux-*", "/usr/lib/*-linux-*", "/lib64",
+		"/usr/lib64", "/lib", "/usr/lib", "/usr/local/lib"};
+	struct needed *needed = data;
+	bool found = false;
+
+	/* A file may have any text there. */
+	if (!strpbrk(name, "/*?[\\"))
+		for (size_t i = 0; i < sizeof(folders) / sizeof(*folders); i++)
+			if (!needed->error && !found)
+				needed->error = look_in(needed, folders[i], name, &found);
+	return !needed->error && ++needed->count < NEEDED_MAX;
+}
+
+struct probe_error *probe_list_add_needed(struct probe_list *list, const char *path)
+{
+	struct needed needed = {.list = list};
+	struct object *object;
+	struct probe_error *error = object_open(path, &object);
+
+	if (error)
+		return error;
+	needed.machine = object_machine(object);
+	object_needed(object, take_needed, &needed);
+	object_close(object);
+	return needed.error;
+}
+
+/* ==== Check =================================================================================== */
+
+/* Whether listed probes have the arguments that somebody asks for. */
+
+/* The first mistake; *any_ret: a probe has what the pattern names. */
+static struct probe_error *check_file(
+	const struct list_file *file, const struct probe_pattern *pattern, bool *any_ret)
+{
+	size_t total = file->notes.count;
+	AUTO_FREE const struct sdt_note **notes = select_by_name(&file->notes);
+	struct probe_error *error = NULL;
+
+	if (!notes)
+		return probe_error_no_memory();
+	for (size_t i = 0, end; i < total; i = end) {
+		struct probe_error *lacking;
+
+		end = select_probe_end(notes, total, i);
+		if (!probe_pattern_matches(pattern, file->path, notes[i]->provider, notes[i]->name))
+			continue;
+		lacking = select_lacking(pattern, file->machine, notes + i, end - i);
+		*any_ret |= !lacking;
+		error = probe_error_first(error, lacking);
+	}
+	return error;
+}
+
+struct probe_error *probe_list_check(
+	const struct probe_list *list, const struct probe_pattern *pattern)
+{
+	struct probe_error *error = NULL;
+	bool any = false;
+
+	for (size_t i = 0; i < list->file_count; i++)
+		error = probe_error_first(error, check_file(&list->files[i], pattern, &any));
+	if (!error || !any || pattern_is_exact(pattern) || error->code != PROBE_ERROR_USAGE)
+		return error;
+	probe_error_free(error);
+	return NULL;
 }

@@ -5,7 +5,11 @@
 #include <string.h>
 
 #include "libprobe/base/array.h"
+#include "libprobe/base/procfs.h"
 #include "libprobe/patch/patch.h"
+#include "libprobe/registry/registry.h"
+
+/* ==== Report ================================================================================== */
 
 struct probe_error *report_refusal(struct probe_report *report, const struct select_probe *probe,
 	const struct select_site *site)
@@ -114,7 +118,8 @@ struct probe_error *report_drop_unread(struct selection *selection,
 	return error;
 }
 
-void report_forget(struct probe_report *report, size_t count)
+/* Forgets all refusals but the first `count`. */
+static void report_forget(struct probe_report *report, size_t count)
 {
 	while (report->refusal_count > count) {
 		struct probe_refusal *r = &report->refusals[--report->refusal_count];
@@ -165,4 +170,61 @@ void probe_report_deinit(struct probe_report *report)
 	free(report->notes);
 	free(report->refusals);
 	*report = (struct probe_report){0};
+}
+
+/* ==== Attempt ================================================================================= */
+
+struct attempt attempt_begin(const struct probe_target *target, struct probe_report *report)
+{
+	return (struct attempt){.target = target,
+		.report = report,
+		.lessons = target->lessons,
+		.refusals = report->refusal_count};
+}
+
+bool attempt_next(struct attempt *attempt)
+{
+	bool learned = attempt->target->lessons != attempt->lessons;
+
+	if (attempt->is_made && (!attempt->error || !learned))
+		return false;
+	attempt->is_made = true;
+	attempt->lessons = attempt->target->lessons;
+	probe_error_free(attempt->error);
+	attempt->error = NULL;
+	report_forget(attempt->report, attempt->refusals);
+	return true;
+}
+
+/* ==== Unread ================================================================================== */
+
+/* Files of a target that cannot be read: libprobe/registry/recall.c explains them. */
+
+struct probe_error *probe_target_unread(struct probe_target *target,
+	void (*visit)(const struct probe_unread *file, void *data), void *data)
+{
+	struct maps maps = {0};
+	struct modules modules = {0};
+	struct registry registry = {0};
+	struct probe_error *error = maps_read(target->pid, &maps);
+
+	if (!error)
+		error = modules_read_mapped(procfs_living(target->pid), &maps, NULL, &modules);
+	if (!error)
+		error = registry_load(target->pid, &maps, &registry);
+	for (size_t i = 0; i < modules.count && !error; i++)
+		error = module_read_notes(&modules.items[i]);
+	if (!error)
+		error = recall_probes(&modules, target->pid, &maps, &registry, NULL, 0);
+	for (size_t i = 0; i < modules.count && !error; i++) {
+		const struct module *module = &modules.items[i];
+
+		if (module->reason)
+			visit(&(struct probe_unread){module->path, module->reason, module->unnamed},
+				data);
+	}
+	registry_deinit(&registry);
+	modules_deinit(&modules);
+	maps_deinit(&maps);
+	return error;
 }

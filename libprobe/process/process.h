@@ -629,25 +629,6 @@ void mapped_files_deinit(struct mapped_files *files);
  * -1; *err_ret is 0 if no descriptor or path refers to the file.
  */
 int mapped_open(struct mapped_files *files, const struct mapping *mapping, int *err_ret);
-/*
- * What stat(2) says of the mapped file; false if that cannot be known without opening it, or if its
- * file system might not answer.
- */
-bool mapped_stat(struct mapped_files *files, const struct mapping *mapping, struct stat *ret);
-/*
- * The file that is at the path of a mapping now, which is another one; the caller closes it. -1:
- * there is none, or it cannot be opened.
- */
-int mapped_successor(struct mapped_files *files, const struct mapping *mapping);
-/* Is it a copy of what is mapped (an upgrade to the same version)? Goes by headers and build id. */
-bool mapped_is_copy(const struct mapped_files *files, const struct mapping *mapping, int fd);
-/*
- * Why mapped_open() failed, and what helps, as a text that the caller frees; NULL without memory.
- * `replaced`: another file is at its path.
- */
-char *mapped_failure(const struct mapping *mapping, bool replaced, int err);
-/* Whether it is a file in memory, of memfd_create(2). */
-bool mapped_is_memory(const struct mapping *mapping);
 
 /* ---- Overcommit ------------------------------------------------------------------------------ */
 
@@ -871,12 +852,6 @@ void served_end(struct served *served);
 
 /* Ends when it goes out of scope. */
 #define AUTO_SERVED __attribute__((cleanup(served_end)))
-
-/*
- * Returns how many of `size` bytes, from the first on, can be read without waiting for a program.
- * `is_forced`: the read goes through /proc/PID/mem, which ignores the protection of pages.
- */
-size_t served_readable(struct served *served, uint64_t address, size_t size, bool is_forced);
 
 /* Can the page of an address be written without waiting for a program? */
 bool served_writable(struct served *served, uint64_t address);

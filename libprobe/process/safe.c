@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a stub may read without asking whether it can be read (arch/stub/readable.c).
+ * What a stub may read without asking whether it can be read (arch/stub/captures.c).
  *
  * A module is not closed while a thread runs in it: its code would be gone as well. So its file's
  * pages stay as they are, unless the program itself changes their protection. It has no reason to

@@ -16,22 +16,29 @@
  * Code can be mapped from it all the same. Source: Documentation/userspace-api/mfd_noexec.rst
  * of Linux.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/kcmp.h>
 #include <linux/magic.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "libprobe/base/array.h"
 #include "libprobe/base/procfs.h"
 #include "libprobe/process/process.h"
+
+/* ==== Shared ================================================================================== */
 
 #ifndef F_SEAL_EXEC
 #define F_SEAL_EXEC 0x20
@@ -171,4 +178,225 @@ bool shared_any(const struct maps *maps)
 		if (shared_is_code(&maps->items[i]) || shared_is_data(&maps->items[i]))
 			return true;
 	return false;
+}
+
+/* ==== Memfds ================================================================================== */
+
+struct memfd {
+	struct stat st;
+	char number[16]; /* its name in /proc/PID/fd */
+};
+
+/* The link's text is "/memfd:NAME (deleted)"; no open file with a path looks like that. */
+static bool is_memfd(int folder, const char *name, struct stat *st)
+{
+	static const char prefix[] = "/memfd:";
+	char link[sizeof(prefix) - 1];
+
+	return readlinkat(folder, name, link, sizeof(link)) == (ssize_t)sizeof(link) &&
+	       memcmp(link, prefix, sizeof(link)) == 0 && fstatat(folder, name, st, 0) == 0 &&
+	       S_ISREG(st->st_mode);
+}
+
+static void add(struct memfds *memfds, const char *name, const struct stat *st)
+{
+	struct memfd *memfd;
+
+	if (strlen(name) >= sizeof(memfd->number) || !ARRAY_ROOM(memfds->items, memfds->count))
+		return;
+	memfd = &memfds->items[memfds->count++];
+	memfd->st = *st;
+	strcpy(memfd->number, name);
+}
+
+static void read_all(struct memfds *memfds, pid_t pid)
+{
+	const struct dirent *entry;
+	char path[48];
+	DIR *dir;
+
+	memfds->is_read = true;
+	snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
+	dir = opendir(path);
+	while (dir && (entry = readdir(dir))) {
+		struct stat st;
+
+		if (entry->d_name[0] != '.' && is_memfd(dirfd(dir), entry->d_name, &st))
+			add(memfds, entry->d_name, &st);
+	}
+	if (dir)
+		closedir(dir);
+}
+
+static bool is_of(const struct stat *st, const struct mapping *mapping)
+{
+	return st->st_ino == mapping->inode && major(st->st_dev) == mapping->dev_major &&
+	       minor(st->st_dev) == mapping->dev_minor;
+}
+
+/* The number may name another file by now, and opening a device has effects. */
+static int open_number(pid_t pid, const char *number, const struct mapping *mapping)
+{
+	char path[64];
+	struct stat st;
+	int named, fd = -1;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd/%s", (int)pid, number);
+	named = open(path, O_PATH | O_CLOEXEC);
+	if (named < 0)
+		return -1;
+	if (fstat(named, &st) == 0 && S_ISREG(st.st_mode) && is_of(&st, mapping)) {
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", named);
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+	}
+	close(named);
+	return fd;
+}
+
+int memfds_open(struct memfds *memfds, pid_t pid, const struct mapping *mapping, int *err_ret)
+{
+	int fd = -1;
+
+	errno = 0;
+	if (!memfds->is_read)
+		read_all(memfds, pid);
+	for (size_t i = 0; i < memfds->count && fd < 0; i++)
+		if (is_of(&memfds->items[i].st, mapping))
+			fd = open_number(pid, memfds->items[i].number, mapping);
+	*err_ret = errno;
+	return fd;
+}
+
+void memfds_deinit(struct memfds *memfds)
+{
+	free(memfds->items);
+	*memfds = (struct memfds){0};
+}
+
+/* ==== Backing ================================================================================= */
+
+/*
+ * A process may have dropped pages of shared memory (MADV_DONTNEED), or not have touched them
+ * since fork(2): its pagemap does not show them, but their content still exists. Reading it
+ * through the process's memory would also allocate pages for everything that was never written.
+ * The file that is mapped there shows what was written (SEEK_DATA of lseek(2)), and reading the
+ * file allocates nothing. Memory without a path has a file, too:
+ *
+ *   /proc/PID/map_files/START-END  any file; needs CAP_CHECKPOINT_RESTORE
+ *   /proc/PID/fd/N                 of memfd_create(2), while it is open
+ *   /proc/PID/root/PATH            if device and inode are the mapping's
+ *
+ * Device files are neither opened nor read through the process, because that has effects. Files
+ * on a file system that may not answer are skipped (libprobe/process/distant.c).
+ *
+ * Sources: proc_pid_map_files(5), lseek(2); mm/shmem.c and fs/hugetlbfs/inode.c of Linux (the
+ * latter reports the whole file as data).
+ */
+
+static bool begins_with_one(const char *text, const char *const *starts, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (strncmp(text, starts[i], strlen(starts[i])) == 0)
+			return true;
+	return false;
+}
+
+enum backing_kind backing_kind(const struct backing *backing, const struct mapping *mapping)
+{
+	static const char *const in_memory[] = {"/dev/zero", "/memfd:", "/SYSV", "/dev/shm/",
+		"[anon_shmem:", "/anon_hugepage", "/dev/hugepages/"};
+	static const char *const devices[] = {"/dev/", "/sys/", "/proc/"};
+
+	if (begins_with_one(mapping->path, in_memory, sizeof(in_memory) / sizeof(*in_memory)))
+		return BACKING_MEMORY;
+	if (*mapping->path != '/' ||
+		begins_with_one(mapping->path, devices, sizeof(devices) / sizeof(*devices)) ||
+		distant_is(backing->pid, mapping->dev_major, mapping->dev_minor))
+		return BACKING_NONE;
+	return BACKING_DISK;
+}
+
+static bool backing_is_of(const struct stat *st, const void *data)
+{
+	const struct mapping *mapping = data;
+
+	return S_ISREG(st->st_mode) && st->st_ino == mapping->inode;
+}
+
+static int open_map_file(struct backing *backing, const struct mapping *mapping)
+{
+	char path[96];
+	struct stat st;
+	int fd;
+
+	if (backing->no_map_files)
+		return -1;
+	snprintf(path, sizeof(path), "/proc/%d/map_files/%llx-%llx", (int)backing->pid,
+		(unsigned long long)mapping->start, (unsigned long long)mapping->end);
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	if (fd < 0) {
+		backing->no_map_files = errno == EPERM || errno == EACCES;
+		return -1;
+	}
+	/* The mapping may have been replaced since /proc/PID/maps was read. */
+	if (fstat(fd, &st) == 0 && backing_is_of(&st, mapping))
+		return fd;
+	close(fd);
+	return -1;
+}
+
+static int open_path(const struct backing *backing, const struct mapping *mapping)
+{
+	struct stat st;
+	char root[48];
+	int fd, err;
+
+	if (mapping->deleted || *mapping->path != '/')
+		return -1;
+	snprintf(root, sizeof(root), "/proc/%d/root", (int)backing->pid);
+	fd = beneath_open(root, mapping->path, backing_is_of, mapping, &err);
+	if (fd < 0)
+		return -1;
+	if (fstat(fd, &st) == 0 && major(st.st_dev) == mapping->dev_major &&
+		minor(st.st_dev) == mapping->dev_minor)
+		return fd;
+	close(fd);
+	return -1;
+}
+
+int backing_open(struct backing *backing, const struct mapping *mapping)
+{
+	int fd = open_map_file(backing, mapping), err;
+
+	if (fd < 0)
+		fd = memfds_open(&backing->memfds, backing->pid, mapping, &err);
+	return fd < 0 ? open_path(backing, mapping) : fd;
+}
+
+bool backing_next(int fd, uint64_t offset, uint64_t end, uint64_t *start_ret, uint64_t *end_ret)
+{
+	off_t data = lseek(fd, (off_t)offset, SEEK_DATA), hole;
+
+	if (data < 0 && errno == ENXIO)
+		return false;
+	/* The file system does not know: everything may be data. */
+	*start_ret = data < 0 ? offset : (uint64_t)data;
+	hole = data < 0 ? -1 : lseek(fd, data, SEEK_HOLE);
+	*end_ret = hole < 0 || (uint64_t)hole > end ? end : (uint64_t)hole;
+	return *start_ret < *end_ret;
+}
+
+uint64_t backing_data(int fd, uint64_t offset, uint64_t end)
+{
+	uint64_t bytes = 0, start, next;
+
+	for (; offset < end && backing_next(fd, offset, end, &start, &next); offset = next)
+		bytes += next - start;
+	return bytes;
+}
+
+void backing_deinit(struct backing *backing)
+{
+	memfds_deinit(&backing->memfds);
+	*backing = (struct backing){0};
 }

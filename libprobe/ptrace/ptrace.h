@@ -134,32 +134,14 @@ void restart_look(pid_t pid, pid_t tid, struct restart_seen *ret);
  */
 bool restart_wait(struct arch_registers *regs, const struct restart_seen *seen);
 
-/* The same of a thread whose registers tell, as at the exit of a call. */
-bool restart_ended(struct arch_registers *regs);
-
 /* Back to the call that has ended with EINTR. */
 void restart_undo(struct arch_registers *regs);
-
-/*
- * May a stopped thread be in a system call of which the kernel alone knows that it continues it
- * from a restart block?
- */
-bool restart_hides_block(pid_t pid, const struct arch_registers *regs);
 
 /*
  * Is a stopped thread in a system call? Where its registers do not tell, one that has just returned
  * counts, too, and one that is about to make a call.
  */
 bool restart_is_in_call(pid_t pid, const struct arch_registers *regs);
-
-/* Is a system call one of those? */
-bool restart_is_wait(long number);
-
-/*
- * Does the kernel restart this system call from the thread's restart block, which rt_sigreturn(2)
- * drops? `args` is text: its arguments in hexadecimal.
- */
-bool restart_has_block(long number, const char *args);
 
 /* ---- Room ------------------------------------------------------------------------------------ */
 
@@ -372,12 +354,6 @@ PROBE_MUST_CHECK struct probe_error *control_borrow_within(pid_t pid, const stru
 pid_t control_wait(pid_t tid, int *status_ret);
 
 /*
- * Is it in a system call that, if we died while it runs one of ours, would end
- * with EINTR instead of going on (the restart-block kind: nanosleep, poll, futex)?
- */
-bool control_would_interrupt(const struct control_thread *thread);
-
-/*
  * Can it run our system calls just now? Not in 32-bit code, nor under filters that do not allow
  * them, nor where the program handles its calls (dispatch.h), nor in a process that shares the
  * memory: that may be another program by now.
@@ -466,12 +442,6 @@ bool control_succeeded(const struct control_call *call);
  */
 bool dispatch_is_on(pid_t tid);
 
-/*
- * Would the handler get a call of this stopped thread just now? The program switches that on and
- * off with a byte of its memory.
- */
-bool dispatch_takes_calls(pid_t pid, pid_t tid);
-
 /* ---- Nearby ---------------------------------------------------------------------------------- */
 
 /* Where the calling thread runs: beside one that it traces. */
@@ -511,25 +481,6 @@ struct prepared {
 	uint64_t mask;
 	struct written written[PREPARED_ROOMS];
 };
-
-/* From a frame to the state that is written behind it. */
-size_t prepared_frame_bytes(void);
-
-/* Nothing is written anywhere. */
-void prepared_forget(struct prepared *p);
-
-/*
- * Finds places; `with_first`, also one for the first frame, if there is room.
- * PROBE_ERROR_UNSUPPORTED: there is none for the others.
- */
-PROBE_MUST_CHECK struct probe_error *prepared_place(
-	pid_t pid, const struct rooms *rooms, bool with_first, struct prepared *p);
-
-/*
- * Writes frame and state into the memory of the program that was looked at, or nowhere (execve(2)).
- * control_clear() removes them.
- */
-PROBE_MUST_CHECK struct probe_error *prepared_write(const struct rooms *rooms, struct prepared *p);
 
 /*
  * Reads what a call reads of the target, and makes the pages that it writes the target's own. The
@@ -605,35 +556,10 @@ bool rseq_is_sound(void);
 /* Attaches to the threads of a process, which run on (PTRACE_SEIZE), and asks them to stop. */
 
 /*
- * Attaches to a thread of a process, and appends it. If it is gone or dead, *attached_ret is false.
- */
-struct probe_error *seize_thread(struct control *control, pid_t pid, pid_t tid, bool *attached_ret);
-
-/* Asks a thread to stop (PTRACE_INTERRUPT); does not wait. */
-void seize_ask_to_stop(struct control_thread *thread);
-
-/*
  * What follows when a thread is attached to. SEIZE_ASK: it is asked to stop at once, because a
  * thread can create another and end within microseconds, and that one can do the same.
  */
 enum seize_then { SEIZE_LET_RUN, SEIZE_ASK };
-
-/*
- * Attaches to every thread that is not attached yet, of the process and its guests, and appends it.
- * The kernel's workers (procfs_is_worker()) and threads that have ended are passed over.
- * *new_ret is not 0 if there are some, or may be more: only if it is 0, and all threads are
- * stopped, are these all that there are.
- *
- * Errors: PROBE_ERROR_NOT_FOUND, PROBE_ERROR_PERMISSION, PROBE_ERROR_SYSTEM; those that were
- * attached stay so.
- */
-struct probe_error *seize_new(struct control *control, enum seize_then then, size_t *new_ret);
-
-/*
- * Are all threads of the process attached, except those that were passed over when they were last
- * listed? `folder` comes from procfs_open_threads(). Cheap.
- */
-bool seized_all(const struct control *control, int folder);
 
 /* ---- Settle ---------------------------------------------------------------------------------- */
 
@@ -688,23 +614,11 @@ enum { WAIT_BLOCKED_NS = 10000000 };
 enum wait_result { WAIT_STOPPED, WAIT_GONE, WAIT_TIMEOUT };
 
 /*
- * In vfork(2) a thread sleeps until its child has executed another program or has ended; nothing
- * except its own death wakes it earlier. posix_spawn(3) works this way, too.
- */
-bool wait_is_blocked(pid_t tid);
-
-/*
  * Waits for the next stop of a traced thread that has run since `begun_ns` (CLOCK_MONOTONIC).
  * Returns WAIT_TIMEOUT if it does not stop within WAIT_STOP_NS.
  */
 enum wait_result wait_for_stop(
 	pid_t tid, uint64_t begun_ns, struct control_signals *signals, int *status_ret);
-
-/*
- * Waits for the stop that PTRACE_INTERRUPT asked for, at `begun_ns` (CLOCK_MONOTONIC) or later;
- * passes signals on. WAIT_TIMEOUT: it does not stop.
- */
-enum wait_result wait_for_interrupt(pid_t tid, uint64_t begun_ns, struct control_signals *signals);
 
 /* ---- Yield ----------------------------------------------------------------------------------- */
 

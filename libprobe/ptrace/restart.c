@@ -30,14 +30,24 @@
  * Calls on devices (ioctl(2)) may mean anything, and are left alone.
  */
 #include <errno.h>
+#include <signal.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 
+#include "libprobe/base/clock.h"
 #include "libprobe/base/file.h"
+#include "libprobe/base/procfs.h"
 #include "libprobe/process/process.h"
 #include "libprobe/ptrace/ptrace.h"
+
+/* ==== Restart ================================================================================= */
 
 enum {
 	ERESTARTNOHAND = 514, /* <linux/errno.h>, not for programs */
@@ -52,12 +62,17 @@ static bool has(const uint16_t *numbers, size_t count, long number)
 	return false;
 }
 
-bool restart_is_wait(long number)
+/* Is a system call one of those? */
+static bool restart_is_wait(long number)
 {
 	return has(arch_process()->waits, arch_process()->wait_count, number);
 }
 
-bool restart_has_block(long number, const char *args)
+/*
+ * Does the kernel restart this system call from the thread's restart block, which rt_sigreturn(2)
+ * drops? `args` is text: its arguments in hexadecimal.
+ */
+static bool restart_has_block(long number, const char *args)
 {
 	unsigned long long futex[4] = {0};
 
@@ -82,7 +97,8 @@ void restart_look(pid_t pid, pid_t tid, struct restart_seen *ret)
 		*ret = (struct restart_seen){number, arg, sp, pc};
 }
 
-bool restart_ended(struct arch_registers *regs)
+/* The same of a thread whose registers tell, as at the exit of a call. */
+static bool restart_ended(struct arch_registers *regs)
 {
 	int64_t number = (int64_t)arch_get(regs, ARCH_CALL);
 
@@ -112,7 +128,11 @@ void restart_undo(struct arch_registers *regs)
 	arch_set(regs, ARCH_RESULT, -(uint64_t)EINTR);
 }
 
-bool restart_hides_block(pid_t pid, const struct arch_registers *regs)
+/*
+ * May a stopped thread be in a system call of which the kernel alone knows that it continues it
+ * from a restart block?
+ */
+static bool restart_hides_block(pid_t pid, const struct arch_registers *regs)
 {
 	uint32_t expected = arch_process()->hidden_call, code;
 	long number = (long)arch_get(regs, ARCH_NUMBER);
@@ -139,4 +159,174 @@ bool restart_is_in_call(pid_t pid, const struct arch_registers *regs)
 bool restart_wait(struct arch_registers *regs, const struct restart_seen *seen)
 {
 	return arch_process()->hidden_call ? make_again(regs, seen) : restart_ended(regs);
+}
+
+/* ==== Settle ================================================================================== */
+
+/*
+ * On aarch64 the kernel leads an interrupted thread back to the instruction of its system call
+ * before it tells the tracer of the stop, and what it does afterwards depends on what it alone
+ * knows (do_signal() in arch/arm64/kernel/signal.c). A thread that has made calls for us in between
+ * has come another way. So:
+ *
+ * - Calls with a time limit of which the kernel notes what is left (nanosleep, futex). It
+ *   puts the number of restart_syscall(2) in place of the call's when the thread goes on. The
+ *   thread is let go on as far as the entry of that call, and interrupted there:
+ *
+ *	  stop at `svc`, x8 = nanosleep --> entry, restart_syscall --> stop at `svc`, x8 =
+ *	  (in the call, or before it)       (or nanosleep: again)       restart_syscall
+ *
+ *   Its registers are then those of a thread about to make that call.
+ *
+ * - Calls that ended with EINTR because of the stop (libprobe/ptrace/restart.c). They are made
+ *   again; a signal that comes before that would no longer end them, and one that detaches at
+ *   the entry of a call interrupts it. So the thread is watched until it has made the call, and
+ *   is released at its exit, where the result still tells the kernel what to do.
+ *
+ * Both are what the kernel would do; if we die, the thread goes on.
+ */
+
+enum { PASSES = 8 };
+
+/* Resumes a thread up to its next stop. */
+static bool run_on(struct control_signals *signals, struct control_thread *thread, int request,
+	long deliver, uint64_t begun_ns, int *status_ret)
+{
+	enum wait_result result = WAIT_GONE;
+
+	if (ptrace(request, thread->tid, NULL, deliver) == 0)
+		result = wait_for_stop(thread->tid, begun_ns, signals, status_ret);
+	thread->is_running = result == WAIT_TIMEOUT;
+	return result == WAIT_STOPPED;
+}
+
+/* To the entry of the call, or to a signal; then to the stop that we ask for. */
+static bool pass(struct control_signals *signals, struct control_thread *thread, uint64_t begun_ns)
+{
+	int status;
+
+	if (!run_on(signals, thread, PTRACE_SYSCALL, 0, begun_ns, &status) ||
+		ptrace(PTRACE_INTERRUPT, thread->tid, NULL, NULL) < 0)
+		return false;
+	do {
+		if (!run_on(signals, thread, PTRACE_CONT, wait_signal_of(status), begun_ns,
+			    &status))
+			return false;
+	} while (WAIT_EVENT_OF(status) != PTRACE_EVENT_STOP);
+	return true;
+}
+
+bool settle_thread(struct control_signals *signals, struct control_thread *thread)
+{
+	uint64_t begun = clock_monotonic_ns();
+
+	for (int i = 0; i < PASSES && restart_hides_block(thread->pid, &thread->regs); i++) {
+		if (!pass(signals, thread, begun) || !registers_read(thread->tid, &thread->regs))
+			return false;
+		thread->regs_changed = false;
+		pause_let(&thread->pause, begun);
+	}
+	return true;
+}
+
+/* Runs the call, which is interrupted at once; if nothing else ends it, the kernel makes it again.
+ */
+static void begin_call(
+	struct control_signals *signals, struct control_thread *thread, uint64_t begun_ns)
+{
+	struct arch_registers regs;
+	int status;
+
+	if (ptrace(PTRACE_INTERRUPT, thread->tid, NULL, NULL) == 0 &&
+		run_on(signals, thread, PTRACE_SYSCALL, 0, begun_ns, &status) &&
+		registers_read(thread->tid, &regs) && restart_ended(&regs))
+		registers_write(thread->tid, &regs);
+}
+
+void settle_detach(struct control_signals *signals, struct control_thread *thread)
+{
+	uint64_t begun = clock_monotonic_ns();
+	struct arch_registers regs = thread->regs;
+	long deliver = 0;
+	int status = 0;
+
+	if (!run_on(signals, thread, PTRACE_SYSCALL, 0, begun, &status) && thread->is_running)
+		return;
+	deliver = wait_signal_of(status);
+	if (deliver) {
+		restart_undo(&regs);
+		registers_write(thread->tid, &regs);
+	} else {
+		begin_call(signals, thread, begun);
+	}
+	if (thread->is_running)
+		return;
+	if (!deliver || ptrace(PTRACE_DETACH, thread->tid, NULL, deliver) < 0)
+		reap_or_detach(thread->tid);
+}
+
+/* ==== Choose ================================================================================== */
+
+/*
+ * What it costs a thread to make calls for us, from what it is doing (proc_pid_syscall(5)).
+ * A call that the kernel begins again by a block of data of the thread's would end with
+ * EINTR if we died; one that cannot stop is no choice at all.
+ */
+enum cost { COST_NONE, COST_RESTART, COST_WAIT, COST_BLOCK, COST_UNFIT };
+
+static enum cost cost_of(pid_t pid, pid_t tid)
+{
+	char path[64], text[256];
+	char state, *rest;
+	long number;
+
+	errno = 0;
+	state = procfs_thread_state(pid, tid);
+	if (!state && procfs_no_room(errno))
+		return COST_RESTART;
+	if (!state || strchr("ZXxD", state))
+		return COST_UNFIT;
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/syscall", pid, tid);
+	if (!file_read(path, text, sizeof(text)))
+		return COST_RESTART;
+	number = strtol(text, &rest, 10);
+	if (rest == text || number < 0) /* "running", or "-1": in none */
+		return COST_NONE;
+	return restart_has_block(number, rest) ? COST_BLOCK
+	       : restart_is_wait(number)       ? COST_WAIT
+					       : COST_RESTART;
+}
+
+static bool is_unable(const struct choose_unable *unable, pid_t tid)
+{
+	for (size_t i = 0; i < unable->count; i++)
+		if (unable->tids[i] == tid)
+			return true;
+	return unable->count == CHOOSE_LOOKS;
+}
+
+struct probe_error *choose_thread(pid_t pid, const struct seccomp *seccomp,
+	const struct choose_unable *unable, pid_t *best_ret)
+{
+	DIR *threads = procfs_threads(pid);
+	enum cost least = COST_UNFIT;
+	pid_t tid;
+
+	*best_ret = 0;
+	if (!threads)
+		return errno == ENOENT ? procfs_no_process(pid)
+				       : probe_error_system(errno, "/proc/%d/task", pid);
+	for (int i = 0; i < CHOOSE_LOOKS && least && (tid = procfs_next_thread(pid, threads));) {
+		enum cost cost = COST_UNFIT;
+
+		if (!is_unable(unable, tid) && seccomp_may_run(seccomp, tid))
+			cost = cost_of(pid, tid);
+		if (cost < least) {
+			least = cost;
+			*best_ret = tid;
+		}
+		i += cost < COST_UNFIT;
+	}
+	closedir(threads);
+	return NULL;
 }

@@ -1,10 +1,17 @@
 /* SPDX-License-Identifier: MIT */
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdint.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "libprobe/process/process.h"
 #include "libprobe/ptrace/ptrace.h"
+
+/* ==== Signals ================================================================================= */
 
 enum { SLEEP_NS = 1000000 /* in case SIGCHLD is ignored or taken by another thread */ };
 
@@ -47,4 +54,96 @@ bool control_signals_wait(struct control_signals *signals)
 
 	signals->taken |= came;
 	return came;
+}
+
+/* ==== Reap ==================================================================================== */
+
+/*
+ * The kernel reports the end of a process to its parent only after the tracer has waited for it. If
+ * the tracer does not, the process stays a zombie, and its parent's waitpid(2) waits for ever. A
+ * thread that was killed cannot be detached, because it is no longer stopped. Nor is it a zombie
+ * yet, and how long it takes to die is not known (it may write a core file). So a thread of our own
+ * waits for that; any thread of a process may wait for what another one traces.
+ *
+ * A child of this process is left to the code that started it, which waits for it anyway.
+ *
+ * Source: ptrace(2), "Death under ptrace"; wait(2), "__WNOTHREAD".
+ */
+
+static void *wait_for_end(void *data)
+{
+	pid_t tid = (pid_t)(intptr_t)data;
+	siginfo_t info;
+	int rc;
+
+	do {
+		rc = waitid(P_PID, (id_t)tid, &info, WEXITED | WNOWAIT | __WALL);
+	} while (rc < 0 && errno == EINTR);
+	if (rc == 0)
+		control_wait(tid, &(int){0});
+	return NULL;
+}
+
+static void wait_apart(pid_t tid)
+{
+	sigset_t all, old;
+	pthread_t waiter;
+
+	/* Signals are for the caller's threads. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	if (pthread_create(&waiter, NULL, wait_for_end, (void *)(intptr_t)tid) == 0)
+		pthread_detach(waiter);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+}
+
+void reap_or_detach(pid_t tid)
+{
+	pid_t stopped = tid;
+
+	/* It may stop just now. */
+	while (stopped == tid && ptrace(PTRACE_DETACH, tid, NULL, NULL) < 0 && errno == ESRCH) {
+		stopped = control_wait(tid, &(int){0});
+		if (stopped == 0)
+			wait_apart(tid);
+	}
+}
+
+/* ==== Alarm =================================================================================== */
+
+/*
+ * A traced thread that has stopped stays so until its tracer continues it. If we are stopped
+ * meanwhile (Ctrl-Z, SIGSTOP), nobody does. A timer of the kernel's goes on when a process is
+ * stopped, and its SIGCONT continues that process. In one that runs, SIGCONT does nothing.
+ *
+ * Sources: timer_create(2), signal(7).
+ */
+
+enum { STOPPED_NS = 500000000 };
+
+void alarm_set(struct alarm *alarm)
+{
+	struct sigevent go_on = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGCONT};
+	const struct timespec time = {.tv_nsec = STOPPED_NS};
+
+	if (alarm->set || !seccomp_may_call(SECCOMP_OWN_ALARM))
+		return;
+	if (!alarm->exists)
+		alarm->exists = timer_create(CLOCK_MONOTONIC, &go_on, &alarm->timer) == 0;
+	alarm->set = alarm->exists &&
+		     timer_settime(alarm->timer, 0, &(struct itimerspec){time, time}, NULL) == 0;
+}
+
+void alarm_unset(struct alarm *alarm)
+{
+	if (alarm->set)
+		timer_settime(alarm->timer, 0, &(struct itimerspec){0}, NULL);
+	alarm->set = false;
+}
+
+void alarm_deinit(struct alarm *alarm)
+{
+	if (alarm->exists)
+		timer_delete(alarm->timer);
+	*alarm = (struct alarm){0};
 }

@@ -11,19 +11,457 @@
  * each session is read up to a different instant. So hits that are older than the current part
  * go into the previous one, which stays open until all of them have come.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "libprobe/base/array.h"
 #include "libprobe/base/clock.h"
 #include "libprobe/base/file.h"
-#include "libprobe/session/session.h"
 #include "libprobe/record/record.h"
+#include "libprobe/session/session.h"
+
+/* ==== Ctf sources ============================================================================= */
+
+/* Sessions whose rings are taken: their hits, their streams, and what they have lost. */
+
+/* ---- Sources ----------------------------------------------------------------------- */
+
+static struct ctf_source *find_source(struct probe_ctf *ctf, const struct probe_session *session)
+{
+	for (size_t i = 0; i < ctf->source_count; i++)
+		if (ctf->sources[i].session == session)
+			return &ctf->sources[i];
+	return NULL;
+}
+
+/* NULL without memory. */
+struct ctf_source *ctf_source_of(struct probe_ctf *ctf, struct probe_session *session)
+{
+	struct ctf_source *source = find_source(ctf, session);
+	uint64_t *heads;
+
+	if (source)
+		return source;
+	heads = calloc(session->rings.count + 1, sizeof(*heads));
+	if (!heads || !ARRAY_ROOM(ctf->sources, ctf->source_count)) {
+		free(heads);
+		return NULL;
+	}
+	source = &ctf->sources[ctf->source_count++];
+	*source = (struct ctf_source){
+		.session = session, .heads = heads, .looked_ns = session->clock.first_steady_ns};
+	return source;
+}
+
+static void source_deinit(struct ctf_source *source)
+{
+	free(source->hits);
+	free(source->heads);
+}
+
+/* Forgets a session whose rings were taken. */
+static void ctf_take_forget(struct probe_ctf *ctf, const struct probe_session *session)
+{
+	struct ctf_source *source = find_source(ctf, session);
+
+	if (!source)
+		return;
+	source_deinit(source);
+	*source = ctf->sources[--ctf->source_count];
+}
+
+static void ctf_take_deinit(struct probe_ctf *ctf)
+{
+	for (size_t i = 0; i < ctf->source_count; i++)
+		source_deinit(&ctf->sources[i]);
+	free(ctf->sources);
+	ctf_direct_deinit(ctf);
+	free(ctf->copy);
+	free(ctf->packets);
+	ctf_kinds_deinit(&ctf->kinds);
+}
+
+/* The source of a session's hits; NULL: its hits are added one by one. */
+static const struct ctf_source *ctf_take_source(
+	struct probe_ctf *ctf, const struct probe_session *session)
+{
+	const struct ctf_source *source = find_source(ctf, session);
+
+	return source && source->kind && !source->never ? source : NULL;
+}
+
+void ctf_count_hits(
+	struct probe_ctf *ctf, struct probe_session *session, uint64_t *hits, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		session->known[session->sites[i].probe].consumed += hits[i];
+		ctf->counted += hits[i];
+		hits[i] = 0;
+	}
+}
+
+uint64_t ctf_sum_hits(const uint64_t *hits, size_t count)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < count; i++)
+		sum += hits[i];
+	return sum;
+}
+
+void ctf_note_moved(struct taking *t)
+{
+	t->moved = true;
+	t->source->ring = t->number;
+	if (t->stream->last > t->ctf->newest[t->clock])
+		t->ctf->newest[t->clock] = t->stream->last;
+}
+
+/* ---- Parts ------------------------------------------------------------------------- */
+
+/* The time of the first record in a ring. */
+uint64_t ctf_first_time(const struct rings *rings, const struct ring *ring)
+{
+	uint64_t time;
+
+	memcpy(&time, rings_first(rings, ring), sizeof(time));
+	return time;
+}
+
+/*
+ * Has everything been taken that belongs to the part before? (ctf_take.c)
+ *
+ * Once the part before is closed, nothing belongs to it.
+ */
+static bool ctf_take_is_settled(const struct probe_ctf *ctf)
+{
+	if (ctf->before.folder < 0)
+		return true;
+	for (size_t i = 0; i < ctf->source_count; i++) {
+		const struct probe_session *s = ctf->sources[i].session;
+		size_t clock = ctf_clock_of(&s->clock);
+
+		for (size_t k = 0; k < s->rings.count && !ctf->sources[i].never; k++) {
+			const struct ring *ring = &s->rings.rings[k];
+
+			if (rings_head(ring) != ring->tail &&
+				ctf_first_time(&s->rings, ring) < ctf->cuts[clock])
+				return false;
+		}
+	}
+	return true;
+}
+
+/* The stream of a ring in the present part, which has no older times than that. */
+struct probe_error *ctf_present_stream(struct probe_ctf *ctf, const struct ctf_source *source,
+	unsigned int ring, struct ctf_stream **ret)
+{
+	enum ctf_clock_id clock = ctf->kinds.kinds[source->kind - 1].clock;
+	struct probe_error *error = ctf_part_ring_stream(&ctf->part, source, ring, ret);
+
+	if (!error && (*ret)->last < ctf->cuts[clock])
+		(*ret)->last = ctf->cuts[clock];
+	return error;
+}
+
+/* ---- Losses ------------------------------------------------------------------------ */
+
+/* Adds packets without events: readers compare the losses of two. */
+static struct probe_error *put_losses(
+	struct probe_ctf *ctf, struct ctf_part *part, struct ctf_stream *stream, uint64_t count)
+{
+	struct probe_error *error = NULL;
+
+	stream->buffer = ctf->packets;
+	if (!ctf_stream_discard(stream, part->uuid, count))
+		error = probe_error_new(PROBE_ERROR_FORMAT, "a loss fits into no packet");
+	return ctf_end_packets(part, stream, error);
+}
+
+/* Notes losses of such a session. */
+static struct probe_error *ctf_take_discarded(
+	struct probe_ctf *ctf, const struct ctf_source *source, uint64_t count)
+{
+	struct ctf_stream *stream;
+	struct probe_error *error = ctf_present_stream(ctf, source, source->ring, &stream);
+
+	if (error)
+		return error;
+	if (!stream->begun)
+		return put_losses(ctf, &ctf->part, stream, count);
+	stream->discarded += count;
+	stream->owes = true;
+	return NULL;
+}
+
+/* Writes the losses that no packet tells yet. */
+static struct probe_error *ctf_take_flush(struct probe_ctf *ctf)
+{
+	struct probe_error *error = NULL;
+
+	for (size_t i = 0; i < ctf->part.stream_count && !error; i++) {
+		struct ctf_stream *stream = &ctf->part.streams[i];
+
+		/* Else its next packet tells, or the next flush. */
+		if (stream->owes && !ctf_direct_waits(ctf, &ctf->part, stream))
+			error = put_losses(ctf, &ctf->part, stream, 0);
+	}
+	return error;
+}
+
+/* ==== Ctf classes ============================================================================= */
+
+/*
+ * The classes of events that are added to a record one by one: what their probe is called, and
+ * which types their arguments have. Those of a site's last hit are kept beside the site.
+ */
+
+enum { CACHE_ENTRIES = 1024 /* a power of two */ };
+
+static bool ctf_classes_init(struct probe_ctf *ctf)
+{
+	ctf->sites = calloc(CACHE_ENTRIES, sizeof(*ctf->sites));
+	return ctf->sites && buffer_init(&ctf->description.classes);
+}
+
+static void free_names(struct ctf_class *class)
+{
+	free((void *)class->provider);
+	free((void *)class->name);
+	free((void *)class->path);
+}
+
+static void ctf_classes_deinit(struct probe_ctf *ctf)
+{
+	if (ctf->description.classes.c_locale)
+		buffer_deinit(&ctf->description.classes);
+	for (size_t i = 0; i < ctf->class_count; i++)
+		free_names(&ctf->classes[i]);
+	free(ctf->classes);
+	free(ctf->sites);
+}
+
+/* The session ends. */
+static void ctf_classes_forget(struct probe_ctf *ctf, const struct probe_session *session)
+{
+	for (size_t i = 0; i < CACHE_ENTRIES; i++)
+		if (ctf->sites[i].session == session)
+			ctf->sites[i] = (struct ctf_site){0};
+}
+
+static uint8_t code_of(const struct probe_value *value, uint8_t size)
+{
+	uint8_t truncated = value->truncated ? CTF_TRUNCATED : 0;
+	uint8_t number = (uint8_t)(size << CTF_SIZE_SHIFT);
+
+	switch (value->kind) {
+	case PROBE_VALUE_SIGNED:
+		return (uint8_t)(CTF_SIGNED | number);
+	case PROBE_VALUE_UNSIGNED:
+		return (uint8_t)(CTF_UNSIGNED | number);
+	case PROBE_VALUE_FLOAT:
+		return (uint8_t)(CTF_FLOAT | number);
+	case PROBE_VALUE_STRING:
+		return (uint8_t)(CTF_STRING | truncated);
+	case PROBE_VALUE_TEXT:
+		return (uint8_t)((value->known ? CTF_KNOWN : CTF_TEXT) | number | truncated);
+	case PROBE_VALUE_BYTES:
+		return (uint8_t)(CTF_BYTES | truncated);
+	case PROBE_VALUE_OTHER:
+	case PROBE_VALUE_STACK: /* a key of rows, and no argument */
+	case PROBE_VALUE_NULL:
+		break;
+	}
+	return CTF_UNREADABLE;
+}
+
+/* The size in bytes of a number, as declared in the site's note. */
+static uint8_t size_of(const struct session_site *site, size_t arg)
+{
+	uint8_t size = site && arg < site->layout.arg_count ? site->layout.args[arg].size : 8;
+
+	return size == 1 || size == 2 || size == 4 ? size : 8;
+}
+
+/* Arguments of a hit have other numbers than those of its probe if only some were asked for. */
+static uint8_t number_of(const struct session_site *site, size_t arg)
+{
+	return site && arg < site->layout.arg_count ? site->layout.args[arg].number : (uint8_t)arg;
+}
+
+static const struct session_site *find_site(
+	const struct probe_session *session, const struct probe_hit *hit)
+{
+	for (size_t i = 0; i < session->site_count; i++)
+		if (session->sites[i].pc == hit->pc && session->sites[i].probe == hit->probe)
+			return &session->sites[i];
+	return NULL;
+}
+
+static bool same_probe(const struct ctf_class *a, const struct ctf_class *b)
+{
+	return strcmp(a->name, b->name) == 0 && strcmp(a->provider, b->provider) == 0 &&
+	       strcmp(a->path, b->path) == 0;
+}
+
+/* The session that a class was first seen in may end before the record does. */
+static struct probe_error *add_class(struct probe_ctf *ctf, const struct ctf_class *class)
+{
+	struct ctf_class copy = *class;
+
+	copy.provider = strdup(class->provider);
+	copy.name = strdup(class->name);
+	copy.path = strdup(class->path);
+	if (!copy.provider || !copy.name || !copy.path ||
+		!ARRAY_ROOM(ctf->classes, ctf->class_count)) {
+		free_names(&copy);
+		return probe_error_no_memory();
+	}
+	ctf->classes[ctf->class_count] = copy;
+	ctf_describe_class(&ctf->description.classes, &copy, (uint32_t)ctf->class_count++);
+	return NULL;
+}
+
+/* The number of a class; many processes may share it. */
+static struct probe_error *find_class(
+	struct probe_ctf *ctf, const struct ctf_class *class, uint32_t *ret)
+{
+	size_t i = 0;
+
+	while (i < ctf->class_count &&
+		!(ctf->classes[i].arg_count == class->arg_count &&
+			memcmp(ctf->classes[i].codes, class->codes, class->arg_count) == 0 &&
+			memcmp(ctf->classes[i].numbers, class->numbers, class->arg_count) == 0 &&
+			same_probe(&ctf->classes[i], class)))
+		i++;
+	*ret = (uint32_t)i;
+	return i < ctf->class_count ? NULL : add_class(ctf, class);
+}
+
+/* Whether the arguments have the same codes as at the site's last hit. */
+static bool same_codes(const struct ctf_class *class, const struct probe_hit *hit)
+{
+	for (size_t i = 0; i < hit->arg_count; i++)
+		if (class->codes[i] != code_of(&hit->args[i], class->codes[i] >> CTF_SIZE_SHIFT))
+			return false;
+	return true;
+}
+
+/* The class of a hit; what is returned is valid until the next call. Error: PROBE_ERROR_MEMORY. */
+static struct probe_error *ctf_class_of(struct probe_ctf *ctf, const struct probe_session *session,
+	const struct probe_hit *hit, const struct ctf_site **ret)
+{
+	struct ctf_site *seen = &ctf->sites[(hit->pc ^ hit->pc >> 10) % CACHE_ENTRIES];
+	const struct probe_session_probe *probe = &session->probes[hit->probe];
+	const struct session_site *site;
+
+	*ret = seen;
+	if (seen->pc == hit->pc && seen->session == session && seen->probe == hit->probe &&
+		seen->class.arg_count == hit->arg_count && same_codes(&seen->class, hit))
+		return NULL;
+	site = find_site(session, hit);
+	*seen = (struct ctf_site){.pc = hit->pc,
+		.session = session,
+		.probe = hit->probe,
+		.class = {.provider = probe->provider,
+			.name = probe->name,
+			.path = probe->path,
+			.arg_count = (uint8_t)hit->arg_count}};
+	for (size_t i = 0; i < hit->arg_count; i++) {
+		seen->class.codes[i] = code_of(&hit->args[i], size_of(site, i));
+		seen->class.numbers[i] = number_of(site, i);
+	}
+	return find_class(ctf, &seen->class, &seen->id);
+}
+
+/* ==== Ctf late ================================================================================ */
+
+/*
+ * Losses that come to light when nothing can be written any more, because the disk is full. Headers
+ * of packets count losses, so a larger number in the last packet of a file tells of these, and
+ * needs no room. (File systems that never overwrite need some: there, only the user is told.)
+ */
+
+/* The stream with most in its file; NULL: all files are empty. */
+static struct ctf_stream *longest_of(const struct ctf_part *part)
+{
+	struct ctf_stream *longest = NULL;
+
+	for (size_t i = 0; i < part->stream_count; i++)
+		if (part->streams[i].written > (longest ? longest->written : 0))
+			longest = &part->streams[i];
+	return longest;
+}
+
+/* Puts the losses of a stream into the last packet of its file. */
+static void tell(const struct ctf_part *part, struct ctf_stream *stream)
+{
+	const off_t at = stream->last_at + CTF_DISCARDED_AT;
+	ssize_t written;
+	/* For appending, pwrite(2) would not look at the place. */
+	int fd = ctf_stream_open(part, stream, 0);
+
+	if (fd < 0)
+		return;
+	written = pwrite(fd, &stream->discarded, sizeof(stream->discarded), at);
+	(void)written;
+	close(fd);
+}
+
+/* Adds more losses to such a record. */
+static void ctf_discard_late(struct probe_ctf *ctf, uint64_t count)
+{
+	const struct ctf_part *part = &ctf->part;
+	struct ctf_stream *stream = longest_of(part);
+
+	if (!stream) {
+		part = &ctf->before;
+		stream = longest_of(part);
+	}
+	if (!stream || !count)
+		return;
+	stream->discarded += count;
+	tell(part, stream);
+}
+
+/* Returns the losses of streams that have no packet in a file. */
+static uint64_t tell_part(struct probe_ctf *ctf, struct ctf_part *part)
+{
+	uint64_t rest = 0;
+
+	for (size_t i = 0; i < part->stream_count; i++) {
+		struct ctf_stream *stream = &part->streams[i];
+
+		ctf_stream_empty(stream, 0);
+		ctf->unwritten += stream->dropped;
+		stream->discarded += stream->dropped;
+		if (!stream->written)
+			rest += stream->discarded;
+		else if (stream->discarded)
+			tell(part, stream);
+	}
+	return rest;
+}
+
+/*
+ * Once a record cannot be written any more: what was dropped becomes losses, and those that no
+ * packet tells are told where they can be (ctf_late.c).
+ */
+static void ctf_tell_losses(struct probe_ctf *ctf)
+{
+	uint64_t rest = tell_part(ctf, &ctf->part);
+
+	rest += tell_part(ctf, &ctf->before);
+	ctf_discard_late(ctf, rest);
+}
+
+/* ==== Ctf ===================================================================================== */
 
 enum {
 	NSEC_PER_SEC = 1000000000,

@@ -5,12 +5,192 @@
  * program do: each site is described once. A session that grows differently gets another class, and
  * with it other files.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "libprobe/base/array.h"
 #include "libprobe/record/record.h"
 #include "libprobe/session/session.h"
+
+/* ==== Ctf kind text =========================================================================== */
+
+/*
+ * The bytes of rings in TSDL: records as stubs write them (docs/ring.md). First come the numbers,
+ * and for strings and aggregates how many bytes they have; then a bit for each of them that could
+ * be read, if a site has such bits; then the bytes.
+ */
+
+enum { NAME_BYTES = 24, BITS = 8 };
+
+static void event_begin(
+	struct buffer *out, const char *provider, const char *name, uint32_t kind, uint32_t id)
+{
+	buffer_string(out, "event {\n\tname = \"");
+	buffer_c_escaped(out, provider, strlen(provider), '"');
+	buffer_char(out, ':');
+	buffer_c_escaped(out, name, strlen(name), '"');
+	buffer_string(out, "\";\n\tid = ");
+	buffer_unsigned(out, id);
+	buffer_string(out, ";\n\tstream_id = ");
+	buffer_unsigned(out, kind);
+	buffer_string(out, ";\n");
+}
+
+/* Descriptions of a kind, and of one of its sites (ctf_kind_text.c). */
+static void ctf_describe_kind(struct buffer *out, uint32_t kind, enum ctf_clock_id clock)
+{
+	static const char *const times[] = {
+		[CTF_CLOCK_COUNTER] = "counter_t ", [CTF_CLOCK_MONOTONIC] = "monotonic_t "};
+
+	buffer_string(out, "stream {\n\tid = ");
+	buffer_unsigned(out, kind);
+	buffer_string(out, ";\n\tpacket.context := struct {\n\t\t");
+	buffer_string(out, times[clock]);
+	buffer_string(out, "timestamp_begin;\n\t\t");
+	buffer_string(out, times[clock]);
+	buffer_string(out, "timestamp_end;\n"
+			   "\t\tuint64_t content_size;\n"
+			   "\t\tuint64_t packet_size;\n"
+			   "\t\tuint64_t packet_seq_num;\n"
+			   "\t\tuint64_t events_discarded;\n"
+			   "\t\tuint32_t cpu_id;\n"
+			   "\t\tint32_t pid;\n"
+			   "\t};\n"
+			   "\tevent.header := struct {\n\t\t");
+	buffer_string(out, times[clock]);
+	buffer_string(out, "timestamp;\n"
+			   "\t\tuint32_t id;\n"
+			   "\t};\n"
+			   "\tevent.context := struct {\n"
+			   "\t\tinteger { size = 31; align = 8; signed = false; } tid;\n"
+			   "\t\tbit_t child;\n"
+			   "\t};\n"
+			   "};\n\n");
+	event_begin(out, "probectl", "thread", kind, CTF_THREAD_ID);
+	buffer_string(out, "\tfields := struct {\n"
+			   "\t\tint32_t pid;\n"
+			   "\t\tint32_t tid;\n"
+			   "\t\tstring { encoding = UTF8; } comm;\n"
+			   "\t};\n};\n\n");
+}
+
+/* argN, as the probe has it; of one that was asked for twice, the second is argN_PLACE. */
+static void name_field(const struct ctf_form *form, size_t index, char ret[NAME_BYTES])
+{
+	const struct ctf_field *field = &form->fields[index];
+	const char *suffix = (field->code & 7) == CTF_TEXT    ? "_text"
+			     : (field->code & 7) == CTF_KNOWN ? "_string"
+							      : "";
+	bool again = false;
+
+	for (size_t i = 0; i < index; i++)
+		again |= form->fields[i].number == field->number &&
+			 form->fields[i].place != field->place;
+	if (again)
+		snprintf(ret, NAME_BYTES, "arg%u_%u%s", field->number, field->place, suffix);
+	else
+		snprintf(ret, NAME_BYTES, "arg%u%s", field->number, suffix);
+}
+
+static void member(struct buffer *out, const char *type, const char *before, const char *name,
+	const char *after)
+{
+	buffer_string(out, "\t\t");
+	buffer_string(out, type);
+	buffer_char(out, ' ');
+	buffer_string(out, before);
+	buffer_string(out, name);
+	buffer_string(out, after);
+	buffer_string(out, ";\n");
+}
+
+static void fixed_part(struct buffer *out, const char *name, uint8_t code)
+{
+	static const char *const kinds[] = {
+		[CTF_SIGNED] = "int", [CTF_UNSIGNED] = "uint", [CTF_FLOAT] = "float"};
+	char type[NAME_BYTES];
+
+	switch (code & 7) {
+	case CTF_UNREADABLE:
+		member(out, "struct { }", "", name, "");
+		break;
+	case CTF_SIGNED:
+	case CTF_UNSIGNED:
+	case CTF_FLOAT:
+		snprintf(type, sizeof(type), "%s%u_t", kinds[code & 7],
+			BITS * (unsigned int)(code >> CTF_SIZE_SHIFT));
+		member(out, type, "", name, "");
+		break;
+	default:
+		member(out, "length_t", "_", name, "_length");
+		member(out, "bit_t", "", name, "_truncated");
+		member(out, "bit_t", "", name, "_unreadable");
+		break;
+	}
+}
+
+/* A bit for each capture, the first one at a new byte, in whole bytes. */
+static void mask(struct buffer *out, const struct ctf_form *form)
+{
+	unsigned int unused = BITS * ring_mask_bytes(form->captures) - form->captures;
+	const char *type = "integer { size = 1; align = 8; signed = false; }";
+	char name[NAME_BYTES], rest[64];
+
+	for (size_t i = 0; i < form->count; i++) {
+		if ((form->fields[i].code & 7) == CTF_UNREADABLE)
+			continue;
+		name_field(form, i, name);
+		member(out, type, "", name, "_readable");
+		type = "bit_t";
+	}
+	snprintf(rest, sizeof(rest), "integer { size = %u; align = 1; signed = false; }", unused);
+	if (unused)
+		member(out, rest, "_", "unused", "");
+}
+
+static void bytes(struct buffer *out, const char *name, uint8_t code)
+{
+	char length[2 * NAME_BYTES];
+
+	snprintf(length, sizeof(length), "[_%s_length]", name);
+	switch (code & 7) {
+	case CTF_STRING:
+	case CTF_TEXT:
+	case CTF_KNOWN:
+		member(out, "char_t", "", name, length);
+		break;
+	case CTF_BYTES:
+		member(out, "byte_t", "", name, length);
+		break;
+	}
+}
+
+/* Descriptions of a kind, and of one of its sites (ctf_kind_text.c). */
+static void ctf_describe_site(
+	struct buffer *out, uint32_t kind, uint32_t number, const struct ctf_kind_site *site)
+{
+	const struct ctf_form *form = &site->form;
+	char name[NAME_BYTES];
+
+	event_begin(out, site->provider, site->name, kind, number);
+	buffer_string(out, "\tmodel.emf.uri = \"");
+	buffer_c_escaped(out, site->path, strlen(site->path), '"');
+	buffer_string(out, "\";\n\tfields := struct {\n");
+	for (size_t i = 0; i < form->count; i++) {
+		name_field(form, i, name);
+		fixed_part(out, name, form->fields[i].code);
+	}
+	if (form->captures)
+		mask(out, form);
+	for (size_t i = 0; i < form->count; i++) {
+		name_field(form, i, name);
+		bytes(out, name, form->fields[i].code);
+	}
+	buffer_string(out, "\t};\n};\n\n");
+}
+
+/* ==== Ctf kinds =============================================================================== */
 
 /* ---- What records look like -------------------------------------------------------- */
 
@@ -67,7 +247,9 @@ static bool add_arg(struct form_maker *m, size_t place)
 	return ok;
 }
 
-bool ctf_form_init(
+/* Finds the fields of records of a layout. Returns false if such records are no events as they are.
+ */
+static bool ctf_form_init(
 	const struct record_layout *layout, struct ctf_form *form, struct ring_form *ring)
 {
 	struct form_maker maker = {layout, form, ring, 0};
@@ -239,4 +421,129 @@ void ctf_kinds_deinit(struct ctf_kinds *kinds)
 	}
 	free(kinds->kinds);
 	*kinds = (struct ctf_kinds){0};
+}
+
+/* ==== Ctf stacks ============================================================================== */
+
+/*
+ * Call stacks in a record. They are unwound while the process is there; its record has addresses,
+ * which mean nothing without it. So each stream names every address before its first use: no
+ * stream needs another one, even if we are killed before that is written. A process may map
+ * something else at an address, which is named again.
+ */
+
+enum {
+	SLOTS_FIRST = 64,
+	TEXT_MAX = 4096, /* the names of templates of C++ have no limit */
+	FRAME_ROOM = 128 /* size of an event that names a frame, without texts */
+};
+
+uint8_t *ctf_put_stack(uint8_t *at, const struct probe_stack *stack)
+{
+	uint32_t count = stack ? (uint32_t)stack->count : 0;
+
+	*at++ = stack ? (uint8_t)stack->end : 0;
+	at = ctf_put(at, &count, sizeof(count));
+	for (uint32_t i = 0; i < count; i++)
+		at = ctf_put(at, &stack->frames[i]->ip, sizeof(stack->frames[i]->ip));
+	return at;
+}
+
+/* ---- Which frames have been named ---------------------------------------------------- */
+
+static const struct probe_frame **slot_of(
+	const struct probe_frame **slots, size_t room, const struct probe_frame *frame)
+{
+	size_t at = (size_t)(((uintptr_t)frame * UINT64_C(0x9e3779b97f4a7c15)) >> 32) & (room - 1);
+
+	while (slots[at] && slots[at] != frame)
+		at = (at + 1) & (room - 1);
+	return &slots[at];
+}
+
+/* At most half of the slots are taken. False without memory. */
+static bool make_room(struct ctf_frames *frames)
+{
+	size_t room = frames->room ? 2 * frames->room : SLOTS_FIRST;
+	const struct probe_frame **slots;
+
+	if (2 * (frames->count + 1) <= frames->room)
+		return true;
+	slots = calloc(room, sizeof(struct probe_frame *));
+	if (!slots)
+		return false;
+	for (size_t i = 0; i < frames->room; i++)
+		if (frames->slots[i])
+			*slot_of(slots, room, frames->slots[i]) = frames->slots[i];
+	free(frames->slots);
+	frames->slots = slots;
+	frames->room = room;
+	return true;
+}
+
+/* ---- Naming them --------------------------------------------------------------------- */
+
+static const char *name_of(const char *text)
+{
+	return text && *text ? text : CTF_UNKNOWN;
+}
+
+static uint8_t *put_text(uint8_t *at, const char *text)
+{
+	at = ctf_put(at, text, strnlen(text, TEXT_MAX));
+	*at++ = '\0';
+	return at;
+}
+
+static size_t frame_room(const struct probe_frame *frame, const char *comm)
+{
+	return FRAME_ROOM + strnlen(comm, TEXT_MAX) + strnlen(name_of(frame->module), TEXT_MAX) +
+	       strnlen(name_of(frame->symbol), TEXT_MAX) + strnlen(name_of(frame->file), TEXT_MAX);
+}
+
+/* Its context is that of the hit, without a stack. */
+static uint8_t *put_frame(uint8_t *at, const struct ctf_stream *stream, const struct probe_hit *hit,
+	const char *comm, const struct probe_frame *frame)
+{
+	const uint32_t id = CTF_FRAME_ID, line = frame->file ? (uint32_t)frame->line : 0;
+
+	at = ctf_put(at, &id, sizeof(id));
+	at = ctf_put(at, &stream->last, sizeof(stream->last));
+	at = ctf_put(at, &hit->pid, sizeof(int32_t));
+	at = ctf_put(at, &hit->tid, sizeof(int32_t));
+	at = put_text(at, comm);
+	at = ctf_put_stack(at, NULL);
+	at = ctf_put(at, &frame->ip, sizeof(frame->ip));
+	at = put_text(at, name_of(frame->module));
+	at = put_text(at, name_of(frame->symbol));
+	at = ctf_put(at, &frame->offset, sizeof(frame->offset));
+	at = ctf_put(at, &frame->function, sizeof(frame->function));
+	at = put_text(at, name_of(frame->file));
+	return ctf_put(at, &line, sizeof(line));
+}
+
+struct probe_error *ctf_name_frames(struct ctf_part *part, struct ctf_stream *stream,
+	const struct probe_hit *hit, const char *comm)
+{
+	struct ctf_frames *named = &stream->frames;
+
+	for (size_t i = 0; i < hit->stack->count; i++) {
+		const struct probe_frame *frame = hit->stack->frames[i], **slot;
+		struct probe_error *error;
+		uint8_t *at;
+
+		if (!make_room(named))
+			return probe_error_no_memory();
+		slot = slot_of(named->slots, named->room, frame);
+		if (*slot)
+			continue;
+		error = ctf_part_room(part, stream, frame_room(frame, comm), &at);
+		if (error)
+			return error;
+		at = put_frame(at, stream, hit, comm, frame);
+		stream->length = (size_t)(at - stream->buffer);
+		*slot = frame;
+		named->count++;
+	}
+	return NULL;
 }

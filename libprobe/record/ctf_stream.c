@@ -1,10 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /* Packets of the Common Trace Format, and the files that they are written to. */
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "libprobe/base/array.h"
+#include "libprobe/base/file.h"
+#include "libprobe/process/process.h"
 #include "libprobe/record/record.h"
+#include "libprobe/session/session.h"
+
+/* ==== Ctf stream ============================================================================== */
 
 enum { BITS = 8, MAGIC_BYTES = 4 };
 static const uint32_t magic = 0xc1fc1fc1;
@@ -19,12 +31,12 @@ static uint8_t *put_u64(uint8_t *at, uint64_t value)
 	return ctf_put(at, &value, sizeof(value));
 }
 
-size_t ctf_header_bytes(const struct ctf_stream *stream)
+static size_t ctf_header_bytes(const struct ctf_stream *stream)
 {
 	return stream->kind ? CTF_TAKEN_HEADER_BYTES : CTF_HEADER_BYTES;
 }
 
-void ctf_put_header(struct ctf_stream *stream, const uint8_t uuid[CTF_UUID_BYTES],
+static void ctf_put_header(struct ctf_stream *stream, const uint8_t uuid[CTF_UUID_BYTES],
 	const struct ctf_packet *packet, uint8_t *at)
 {
 	uint32_t cpu = (uint32_t)stream->cpu;
@@ -70,7 +82,12 @@ static bool packet_open(struct ctf_stream *stream, size_t length)
 	return true;
 }
 
-uint8_t *ctf_stream_room(struct ctf_stream *stream, const uint8_t uuid[CTF_UUID_BYTES], size_t room)
+/*
+ * Returns where to put an event of up to `room` bytes with time `last`; NULL if the stream
+ * must be written first. The caller then adds the event's size to `length`.
+ */
+static uint8_t *ctf_stream_room(
+	struct ctf_stream *stream, const uint8_t uuid[CTF_UUID_BYTES], size_t room)
 {
 	size_t at = stream->length;
 
@@ -131,7 +148,11 @@ static size_t whole_packets(struct ctf_stream *stream, size_t written)
 	return at;
 }
 
-struct probe_error *ctf_stream_write(struct ctf_stream *stream, int fd)
+/*
+ * Writes all closed packets to the stream's file, open for appending. After an error the file
+ * ends with the last whole packet. `written` is the file's size.
+ */
+static struct probe_error *ctf_stream_write(struct ctf_stream *stream, int fd)
 {
 	size_t done = 0, whole;
 	int err = 0;
@@ -156,4 +177,787 @@ struct probe_error *ctf_stream_write(struct ctf_stream *stream, int fd)
 		return probe_error_system(err, "cannot write the record (and its last packet stays "
 					       "incomplete)");
 	return probe_error_system(err, "cannot write more of the record, which is whole so far");
+}
+
+/* ==== Ctf clock =============================================================================== */
+
+/*
+ * The clocks of stubs, as metadata has them: a frequency, and what the clock was at the beginning
+ * of 1970. Both are estimates that get better with time, so metadata is replaced while they do. A
+ * part of a record begins where the part before it has ended, by that part's clock.
+ */
+
+enum { SETTLED_NS = 500000000 };
+#define NS_PER_S UINT64_C(1000000000)
+
+/* CLOCK_REALTIME when the clock was read last; as if it had not been set meanwhile. */
+static struct ctf_instant present(const struct clock *clock, double tick_ns)
+{
+	uint64_t stamps = clock->last_steady_stamp - clock->first_stamp;
+
+	return (struct ctf_instant){
+		clock->last_steady_stamp, clock->first_ns + (uint64_t)((double)stamps * tick_ns)};
+}
+
+/* The line through an instant that meets the clock where it was read last. */
+static struct ctf_line ctf_line_of(const struct clock *clock, const struct ctf_instant *from)
+{
+	double tick_ns = clock->counter ? clock_tick_ns(clock) : 1;
+	struct ctf_instant now = present(clock, tick_ns);
+	struct ctf_line line;
+	__int128 base;
+
+	/* It meets the clock again, however far off the part before was. */
+	if (clock->counter && now.stamp > from->stamp && now.ns > from->ns + SETTLED_NS)
+		tick_ns = (double)(now.ns - from->ns) / (double)(now.stamp - from->stamp);
+	line.frequency = (uint64_t)(1e9 / tick_ns + 0.5);
+	line.frequency += line.frequency == 0;
+	base = (__int128)from->ns - (__int128)from->stamp * NS_PER_S / line.frequency;
+	line.offset_s = (int64_t)(base / (__int128)NS_PER_S) - (base % (__int128)NS_PER_S < 0);
+	base -= (__int128)line.offset_s * NS_PER_S;
+	line.offset = (uint64_t)(base * line.frequency / NS_PER_S);
+	return line;
+}
+
+uint64_t ctf_line_ns(const struct ctf_line *line, uint64_t stamp)
+{
+	unsigned __int128 stamps = (unsigned __int128)stamp + line->offset;
+
+	return (uint64_t)line->offset_s * NS_PER_S +
+	       (uint64_t)(stamps * NS_PER_S / line->frequency);
+}
+
+uint64_t ctf_clock_stamp_at(const struct clock *clock, uint64_t ns)
+{
+	double tick_ns = clock->counter ? clock_tick_ns(clock) : 1;
+
+	return clock->last_stamp +
+	       (uint64_t)(int64_t)((double)(int64_t)(ns - clock->last_ns) / tick_ns);
+}
+
+/* ==== Ctf part ================================================================================ */
+
+/*
+ * A part of a record, or the whole if it is not divided: a folder with metadata and one file
+ * per stream.
+ *
+ * Metadata is replaced (rename(2)) before the first packet that needs the new version is
+ * written. So a reader finds a description of every event, even if we are killed.
+ *
+ * The folder may belong to another user that plants links in it: we create every file
+ * ourselves.
+ */
+
+enum { LINE_ERROR_NS = 1000 /* by which clocks in the metadata may be off */ };
+
+/* ---- Metadata ------------------------------------------------------------------ */
+
+static struct probe_error *write_all(int fd, const char *data, size_t length)
+{
+	while (length) {
+		ssize_t n = write(fd, data, length);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return probe_error_system(n ? errno : ENOSPC, "cannot write the metadata");
+		data += n;
+		length -= (size_t)n;
+	}
+	return NULL;
+}
+
+static struct probe_error *write_metadata(struct ctf_part *part)
+{
+	static const char draft[] = ".metadata.new";
+	const struct buffer *classes = &part->description->classes;
+	struct probe_error *error = NULL;
+	struct buffer text;
+	int fd;
+
+	if (classes->no_memory || !buffer_init(&text))
+		return probe_error_no_memory();
+	ctf_describe_trace(&text, part->uuid, part->description, part->lines);
+	buffer_bytes(&text, classes->data, classes->length);
+	unlinkat(part->folder, draft, 0);
+	fd = openat(part->folder, draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, FILE_MODE);
+	if (text.no_memory)
+		error = probe_error_no_memory();
+	else if (fd < 0)
+		error = probe_error_system(errno, "cannot create the metadata");
+	else
+		error = write_all(fd, text.data, text.length);
+	if (fd >= 0 && close(fd) != 0 && !error)
+		error = probe_error_system(errno, "cannot write the metadata");
+	if (!error && renameat(part->folder, draft, part->folder, "metadata") != 0)
+		error = probe_error_system(errno, "cannot name the metadata");
+	if (error && fd >= 0)
+		unlinkat(part->folder, draft, 0);
+	if (!error)
+		part->described = classes->length;
+	buffer_deinit(&text);
+	return error;
+}
+
+/* Sets the lines of the clocks in use. Has one moved so far that it should be written? */
+static bool renew_lines(struct ctf_part *part)
+{
+	bool moved = false;
+
+	for (size_t i = 0; i < CTF_CLOCKS; i++) {
+		const struct clock *clock = &part->description->clocks[i];
+		struct ctf_line *line = &part->lines[i], new;
+		uint64_t is, was;
+
+		if (!part->description->has_clock[i] || (part->over && line->frequency))
+			continue;
+		if (!part->from[i].ns)
+			part->from[i] = (struct ctf_instant){clock->first_stamp, clock->first_ns};
+		new = ctf_line_of(clock, &part->from[i]);
+		is = ctf_line_ns(&new, clock->last_stamp);
+		was = line->frequency ? ctf_line_ns(line, clock->last_stamp) : 0;
+		if (is - was + LINE_ERROR_NS <= 2 * LINE_ERROR_NS)
+			continue;
+		*line = new;
+		moved = true;
+	}
+	return moved;
+}
+
+struct probe_error *ctf_part_describe(struct ctf_part *part)
+{
+	const struct buffer *classes = &part->description->classes;
+
+	if (part->folder < 0)
+		return NULL;
+	return renew_lines(part) || part->described != classes->length || classes->no_memory
+		       ? write_metadata(part)
+		       : NULL;
+}
+
+/* ---- The folder ----------------------------------------------------------------- */
+
+void ctf_part_name(char ret[CTF_PART_NAME_BYTES], unsigned int number)
+{
+	snprintf(ret, CTF_PART_NAME_BYTES, "%06u", number);
+}
+
+bool ctf_part_number(const char *name, unsigned int *ret)
+{
+	char again[CTF_PART_NAME_BYTES];
+
+	*ret = (unsigned int)strtoul(name, NULL, 10);
+	ctf_part_name(again, *ret);
+	return strcmp(name, again) == 0;
+}
+
+struct probe_error *ctf_part_open(struct ctf_part *part, int root, const char *name,
+	const struct ctf_description *description, const struct ctf_instant from[CTF_CLOCKS])
+{
+	*part = (struct ctf_part){.folder = -1, .description = description};
+	memcpy(part->from, from, sizeof(part->from));
+	if (getrandom(part->uuid, sizeof(part->uuid), 0) != sizeof(part->uuid))
+		return probe_error_system(errno, "cannot make an identifier for the record");
+	/* RFC 9562, 5.4: version 4 of the variant that it defines. */
+	part->uuid[6] = (uint8_t)((part->uuid[6] & 0x0f) | 0x40);
+	part->uuid[8] = (uint8_t)((part->uuid[8] & 0x3f) | 0x80);
+	if (name[0] != '.' && mkdirat(root, name, FOLDER_MODE) != 0)
+		return probe_error_system(errno, "cannot create the folder %s", name);
+	part->folder = openat(root, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (part->folder < 0)
+		return probe_error_system(errno, "cannot open the folder %s", name);
+	renew_lines(part);
+	return write_metadata(part);
+}
+
+void ctf_part_close(struct ctf_part *part)
+{
+	for (size_t i = 0; i < part->stream_count; i++) {
+		free(part->streams[i].buffer);
+		free(part->streams[i].frames.slots);
+		ctf_threads_deinit(&part->streams[i].threads);
+	}
+	free(part->streams);
+	if (part->folder >= 0)
+		close(part->folder);
+	*part = (struct ctf_part){.folder = -1};
+}
+
+/* ---- Streams ---------------------------------------------------------------------- */
+
+static void ctf_stream_name(char ret[CTF_STREAM_NAME_BYTES], const struct ctf_part *part,
+	const struct ctf_stream *stream)
+{
+	/* Sessions are numbered in the order of their first hits. */
+	snprintf(ret, CTF_STREAM_NAME_BYTES, "stream_%zu_cpu%d", (size_t)(stream - part->streams),
+		stream->cpu);
+}
+
+int ctf_stream_open(const struct ctf_part *part, struct ctf_stream *stream, int flags)
+{
+	char name[CTF_STREAM_NAME_BYTES];
+	struct stat st;
+	int fd;
+
+	ctf_stream_name(name, part, stream);
+	flags |= O_WRONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC;
+	fd = openat(
+		part->folder, name, stream->created ? flags : flags | O_CREAT | O_EXCL, FILE_MODE);
+	if (fd < 0)
+		return -1;
+	if (fstat(fd, &st) ||
+		(stream->created && (st.st_dev != stream->dev || st.st_ino != stream->ino))) {
+		close(fd);
+		errno = ESTALE;
+		return -1;
+	}
+	stream->created = true;
+	stream->dev = st.st_dev;
+	stream->ino = st.st_ino;
+	return fd;
+}
+
+/*
+ * Like ctf_stream_open(), for appending. Close the file soon: a record of many processes would
+ * exceed the limit of open files.
+ */
+static struct probe_error *ctf_part_file(
+	const struct ctf_part *part, struct ctf_stream *stream, int more_flags, int *ret)
+{
+	const char *what = stream->created ? "open" : "create";
+	char name[CTF_STREAM_NAME_BYTES];
+
+	*ret = ctf_stream_open(part, stream, O_APPEND | more_flags);
+	if (*ret >= 0)
+		return NULL;
+	ctf_stream_name(name, part, stream);
+	return probe_error_system(errno, "cannot %s %s", what, name);
+}
+
+struct probe_error *ctf_part_write(struct ctf_part *part, struct ctf_stream *stream)
+{
+	off_t before = stream->written;
+	struct probe_error *error;
+	int fd = -1;
+
+	if (!stream->packet)
+		return NULL;
+	error = ctf_part_describe(part);
+	if (!error)
+		error = ctf_part_file(part, stream, 0, &fd);
+	if (!error)
+		error = ctf_stream_write(stream, fd);
+	/* Some file systems report only now that the disk is full. */
+	if (fd >= 0 && close(fd) != 0 && !error)
+		error = probe_error_system(errno, "cannot write the record");
+	part->written += (uint64_t)(stream->written - before);
+	return error;
+}
+
+struct probe_error *ctf_part_room(
+	struct ctf_part *part, struct ctf_stream *stream, size_t room, uint8_t **ret)
+{
+	struct probe_error *error;
+
+	if (room > CTF_EVENT_BYTES_MAX)
+		return probe_error_new(PROBE_ERROR_FORMAT, "a hit is larger than any can be");
+	*ret = ctf_stream_room(stream, part->uuid, room);
+	if (*ret)
+		return NULL;
+	error = ctf_part_write(part, stream);
+	/* It has room: it is empty. */
+	*ret = ctf_stream_room(stream, part->uuid, room);
+	return error;
+}
+
+struct probe_error *ctf_part_forget(struct ctf_part *part, const struct probe_session *session)
+{
+	struct probe_error *error = NULL;
+
+	for (size_t i = 0; i < part->stream_count; i++) {
+		struct ctf_stream *stream = &part->streams[i];
+
+		if (stream->session != session)
+			continue;
+		ctf_stream_close(stream, part->uuid);
+		error = error ? error : ctf_part_write(part, stream);
+		ctf_stream_empty(stream, 0);
+		free(stream->buffer);
+		free(stream->frames.slots);
+		ctf_threads_deinit(&stream->threads);
+		stream->buffer = NULL;
+		stream->frames = (struct ctf_frames){0};
+		stream->session = NULL;
+	}
+	return error;
+}
+
+struct probe_error *ctf_part_flush(struct ctf_part *part)
+{
+	struct probe_error *error = NULL;
+
+	for (size_t i = 0; i < part->stream_count && !error; i++) {
+		if (!part->streams[i].session)
+			continue;
+		ctf_stream_close(&part->streams[i], part->uuid);
+		error = ctf_part_write(part, &part->streams[i]);
+	}
+	return error;
+}
+
+static bool is_stream_of(const struct ctf_part *part, size_t i, const struct ctf_stream *wanted)
+{
+	const struct ctf_stream *stream = &part->streams[i];
+
+	return i < part->stream_count && stream->session == wanted->session &&
+	       stream->kind == wanted->kind && stream->ring == wanted->ring &&
+	       stream->cpu == wanted->cpu;
+}
+
+/* Finds a stream, or adds one as `wanted`. Hits come from a few CPUs in turn. */
+static struct probe_error *find_stream(
+	struct ctf_part *part, const struct ctf_stream *wanted, struct ctf_stream **ret)
+{
+	size_t *recent = &part->recent[(unsigned int)wanted->cpu % CTF_RECENT], i = *recent;
+
+	if (!is_stream_of(part, i, wanted))
+		for (i = 0; i < part->stream_count && !is_stream_of(part, i, wanted);)
+			i++;
+	*recent = i;
+	if (i == part->stream_count) {
+		if (!ARRAY_ROOM(part->streams, i))
+			return probe_error_no_memory();
+		part->streams[i] = *wanted;
+		if (!wanted->kind)
+			part->streams[i].buffer = malloc(CTF_BATCH_BYTES);
+		if (!wanted->kind && !part->streams[i].buffer)
+			return probe_error_no_memory();
+		part->stream_count++;
+	}
+	*ret = &part->streams[i];
+	return NULL;
+}
+
+struct probe_error *ctf_part_stream(struct ctf_part *part, const struct probe_session *session,
+	int cpu, struct ctf_stream **ret)
+{
+	const struct ctf_stream wanted = {.session = session, .cpu = cpu};
+
+	return find_stream(part, &wanted, ret);
+}
+
+struct probe_error *ctf_part_ring_stream(struct ctf_part *part, const struct ctf_source *source,
+	unsigned int ring, struct ctf_stream **ret)
+{
+	const struct probe_session *session = source->session;
+	const struct ctf_stream wanted = {.session = session,
+		.kind = source->kind,
+		.ring = ring,
+		.cpu = (int)(ring % session->rings.layout.cpus),
+		.pid = session->processes.root,
+		/* No record is older than its session. */
+		.last = session->clock.first_stamp};
+
+	return find_stream(part, &wanted, ret);
+}
+
+/* ==== Ctf writer ============================================================================== */
+
+enum { HUGE_PAGE_BYTES = 2 << 20 };
+
+/* Writes everything; false if not all of it could be written. */
+static bool ctf_writer_write_all(int fd, const uint8_t *bytes, size_t size)
+{
+	while (size) {
+		ssize_t n = write(fd, bytes, size);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return false;
+		bytes += n;
+		size -= (size_t)n;
+	}
+	return true;
+}
+
+/* Does the next job. It is called with the lock, and without it nobody touches the job. */
+static void do_next(struct ctf_writer *writer)
+{
+	struct ctf_job *job = &writer->jobs[writer->finished % CTF_JOBS];
+	bool done = false;
+
+	if (!writer->failed) {
+		pthread_mutex_unlock(&writer->lock);
+		done = ctf_writer_write_all(job->fd, job->bytes, job->size);
+		pthread_mutex_lock(&writer->lock);
+	}
+	job->done = done;
+	writer->failed |= !done;
+	writer->finished++;
+	pthread_cond_broadcast(&writer->changed);
+}
+
+static void *do_jobs(void *data)
+{
+	struct ctf_writer *writer = data;
+
+	pthread_mutex_lock(&writer->lock);
+	while (writer->finished != writer->given || !writer->over) {
+		if (writer->finished != writer->given)
+			do_next(writer);
+		else
+			pthread_cond_wait(&writer->changed, &writer->lock);
+	}
+	pthread_mutex_unlock(&writer->lock);
+	return NULL;
+}
+
+struct ctf_writer *ctf_writer_create(void)
+{
+	struct ctf_writer *writer = calloc(1, sizeof(*writer));
+	size_t size = CTF_JOBS * (size_t)CTF_JOB_BYTES;
+	uint8_t *memory = writer ? aligned_alloc(HUGE_PAGE_BYTES, size) : NULL;
+
+	if (!memory) {
+		free(writer);
+		return NULL;
+	}
+	/* The kernel looks at each page of what it writes. */
+	if (seccomp_may_call(SECCOMP_OWN_REMOVE))
+		madvise(memory, size, MADV_HUGEPAGE);
+	for (size_t i = 0; i < CTF_JOBS; i++)
+		writer->jobs[i].memory = memory + i * CTF_JOB_BYTES;
+	pthread_mutex_init(&writer->lock, NULL);
+	pthread_cond_init(&writer->changed, NULL);
+	writer->has_thread = worker_start(&writer->worker, do_jobs, writer) == 0;
+	return writer;
+}
+
+void ctf_writer_free(struct ctf_writer *writer)
+{
+	if (!writer)
+		return;
+	pthread_mutex_lock(&writer->lock);
+	writer->over = true;
+	pthread_cond_broadcast(&writer->changed);
+	pthread_mutex_unlock(&writer->lock);
+	if (writer->has_thread)
+		worker_join(&writer->worker);
+	pthread_cond_destroy(&writer->changed);
+	pthread_mutex_destroy(&writer->lock);
+	free(writer->jobs[0].memory);
+	free(writer);
+}
+
+struct ctf_job *ctf_writer_next(struct ctf_writer *writer)
+{
+	bool is_full = writer->given - writer->settled == CTF_JOBS;
+
+	return is_full ? NULL : &writer->jobs[writer->given % CTF_JOBS];
+}
+
+struct ctf_job *ctf_writer_waiting(struct ctf_writer *writer, size_t i)
+{
+	bool is_there = i < writer->given - writer->settled;
+
+	return is_there ? &writer->jobs[(writer->settled + i) % CTF_JOBS] : NULL;
+}
+
+void ctf_writer_give(struct ctf_writer *writer)
+{
+	pthread_mutex_lock(&writer->lock);
+	writer->given++;
+	if (!writer->has_thread)
+		do_next(writer);
+	pthread_cond_broadcast(&writer->changed);
+	pthread_mutex_unlock(&writer->lock);
+}
+
+size_t ctf_writer_finished(struct ctf_writer *writer, bool wait)
+{
+	size_t count;
+
+	pthread_mutex_lock(&writer->lock);
+	while (wait && writer->finished != writer->given)
+		pthread_cond_wait(&writer->changed, &writer->lock);
+	count = writer->finished - writer->settled;
+	pthread_mutex_unlock(&writer->lock);
+	return count;
+}
+
+void ctf_writer_settle(struct ctf_writer *writer)
+{
+	pthread_mutex_lock(&writer->lock);
+	if (++writer->settled == writer->given)
+		writer->failed = false;
+	pthread_mutex_unlock(&writer->lock);
+}
+
+/* ==== Ctf direct ============================================================================== */
+
+/*
+ * Large packets go to the disk past the page cache (O_DIRECT): that costs hardly any processor
+ * time. A thread writes them (ctf_writer.c). Until that is settled, streams and parts are as if
+ * they had been written, but hits are not counted.
+ *
+ * Only file systems that say what they need (STATX_DIOALIGN, Linux 6.1) are trusted with it: these
+ * write such a packet as a whole, although we may be killed meanwhile. Elsewhere a packet is a page
+ * (ctf_stream.c), as are the large ones that could not be written as a whole: there may be room for
+ * some.
+ */
+
+/* The blocks of which a file may be written directly; 0: none. */
+static size_t blocks_of(int fd)
+{
+#ifdef STATX_DIOALIGN
+	struct statx status;
+	size_t block;
+
+	if (!seccomp_may_call(SECCOMP_OWN_DIRECT) ||
+		statx(fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &status) != 0 ||
+		!(status.stx_mask & STATX_DIOALIGN))
+		return 0;
+	block = status.stx_dio_offset_align > status.stx_dio_mem_align ? status.stx_dio_offset_align
+								       : status.stx_dio_mem_align;
+	/* Packets are whole pages. */
+	if (block && CTF_PACKET_BYTES % block == 0)
+		return block;
+#else
+	(void)fd;
+#endif
+	return 0;
+}
+
+struct probe_error *ctf_direct_ask(struct ctf_part *part, struct ctf_stream *stream)
+{
+	struct probe_error *error;
+	int fd;
+
+	if (part->direct_known)
+		return NULL;
+	error = ctf_part_describe(part);
+	if (!error)
+		error = ctf_part_file(part, stream, 0, &fd);
+	if (error)
+		return error;
+	part->direct = blocks_of(fd);
+	part->direct_known = true;
+	close(fd);
+	if (!part->direct)
+		return NULL;
+	error = ctf_part_file(part, stream, O_DIRECT, &fd);
+	if (!error) {
+		close(fd);
+	} else if (error->err == EINVAL) {
+		part->direct = 0;
+		probe_error_free(error);
+		error = NULL;
+	}
+	return error;
+}
+
+/* ---- Handing over ------------------------------------------------------------------ */
+
+/* The packet of a job, behind those that name its threads. */
+static uint8_t *packet_of(const struct ctf_job *job)
+{
+	return job->memory + CTF_NAMES_BYTES;
+}
+
+uint8_t *ctf_direct_records(const struct ctf_job *job)
+{
+	return packet_of(job) + CTF_TAKEN_HEADER_BYTES;
+}
+
+/* Moves the packets that name threads, which are complete in the stream's buffer. */
+static void put_names(struct ctf_job *job, struct ctf_stream *stream)
+{
+	job->names = stream->packet;
+	job->bytes = packet_of(job) - job->names;
+	memcpy(job->bytes, stream->buffer, job->names);
+	stream->packet = 0;
+	stream->buffer = NULL;
+}
+
+struct probe_error *ctf_direct_give(struct taking *t, struct ctf_job *job)
+{
+	uint64_t *hits = calloc(t->source->agreed + 1, sizeof(*hits));
+	struct ctf_packet *packet = &job->packet;
+	struct ctf_stream *stream = t->stream;
+	struct probe_error *error;
+
+	if (!hits)
+		return probe_error_no_memory();
+	error = ctf_part_file(t->part, stream, O_DIRECT, &job->fd);
+	if (error) {
+		free(hits);
+		return error;
+	}
+	job->part = t->part;
+	job->stream = (size_t)(stream - t->part->streams);
+	job->session = t->source->session;
+	job->hits = t->source->hits;
+	job->hit_count = t->source->agreed;
+	job->paged = 0;
+	t->source->hits = hits;
+	put_names(job, stream);
+	job->sequence = stream->sequence - job->names / CTF_PACKET_BYTES;
+	memset(packet_of(job) + packet->content, 0, packet->size - packet->content);
+	ctf_put_header(stream, t->part->uuid, packet, packet_of(job));
+	job->size = job->names + packet->size;
+	job->last_at = stream->written + (off_t)job->names;
+	stream->written += (off_t)job->size;
+	t->part->written += job->size;
+	stream->last = packet->end;
+	stream->begun = true;
+	ctf_writer_give(t->ctf->writer);
+	return NULL;
+}
+
+/* ---- Settling ---------------------------------------------------------------------- */
+
+static void free_job(struct probe_ctf *ctf, struct ctf_job *job)
+{
+	close(job->fd);
+	free(job->hits);
+	ctf_writer_settle(ctf->writer);
+}
+
+static void end_job(struct probe_ctf *ctf, struct ctf_job *job, bool is_written)
+{
+	struct ctf_stream *stream = &job->part->streams[job->stream];
+
+	if (job->done)
+		stream->last_at = job->last_at;
+	if (is_written)
+		ctf_count_hits(ctf, job->session, job->hits, job->hit_count);
+	else
+		stream->dropped += ctf_sum_hits(job->hits, job->hit_count) - job->paged;
+	free_job(ctf, job);
+}
+
+/* The stream is again as before the job, and so is its file. */
+static struct probe_error *take_back(struct ctf_job *job)
+{
+	struct ctf_stream *stream = &job->part->streams[job->stream];
+	struct stat status;
+
+	stream->written -= (off_t)job->size;
+	stream->sequence = job->sequence;
+	job->part->written -= job->size;
+	job->part->direct = 0;
+	/* That of a job that was not tried is shorter: it may not be allowed to grow. */
+	if (fstat(job->fd, &status) == 0 && status.st_size <= stream->written)
+		return NULL;
+	return ftruncate(job->fd, stream->written) == 0
+		       ? NULL
+		       : probe_error_system(errno, "cannot write the record (and its last packet "
+						   "stays incomplete)");
+}
+
+/* Puts the packets that name threads into the stream's buffer again. */
+static void put_names_again(const struct ctf_job *job, struct ctf_stream *stream)
+{
+	memcpy(stream->buffer, job->bytes, job->names);
+	for (; stream->packet < job->names; stream->packet += CTF_PACKET_BYTES) {
+		ctf_put(stream->buffer + stream->packet + CTF_SEQUENCE_AT, &stream->sequence,
+			sizeof(stream->sequence));
+		stream->sequence++;
+	}
+}
+
+/* Writes what a job has as packets of a page each. */
+static struct probe_error *write_pages(struct probe_ctf *ctf, struct ctf_job *job)
+{
+	struct ctf_stream *stream = &job->part->streams[job->stream];
+	const struct ring_forms forms = {ctf->kinds.kinds[stream->kind - 1].forms, job->hit_count};
+	size_t size = job->packet.content - CTF_TAKEN_HEADER_BYTES, length;
+	const uint8_t *records = ctf_direct_records(job);
+	struct probe_error *error = NULL;
+	uint8_t *at;
+
+	stream->buffer = ctf->packets;
+	put_names_again(job, stream);
+	for (size_t i = 0; i < size; i += ring_padded(length, RING_ALIGN)) {
+		length = ring_record_length(&forms, records + i, size - i);
+		memcpy(&stream->last, records + i, sizeof(stream->last));
+		error = ctf_part_room(job->part, stream, length, &at);
+		if (error)
+			break;
+		stream->length = (size_t)(ctf_put(at, records + i, length) - stream->buffer);
+		ctf_stream_note_hit(stream);
+		job->paged++;
+	}
+	return ctf_end_packets(job->part, stream, error);
+}
+
+/* One has failed, and those after it were not tried. */
+static struct probe_error *settle_failed(struct probe_ctf *ctf)
+{
+	size_t count = ctf_writer_finished(ctf->writer, true);
+	struct probe_error *error = NULL;
+	struct ctf_job *job;
+
+	for (size_t i = count; i--;)
+		error = probe_error_first(error, take_back(ctf_writer_waiting(ctf->writer, i)));
+	while ((job = ctf_writer_waiting(ctf->writer, 0))) {
+		if (!error)
+			error = write_pages(ctf, job);
+		end_job(ctf, job, !error);
+	}
+	return error;
+}
+
+struct probe_error *ctf_direct_settle(struct probe_ctf *ctf, bool wait)
+{
+	size_t count = ctf->writer ? ctf_writer_finished(ctf->writer, wait) : 0;
+
+	for (; count; count--) {
+		struct ctf_job *job = ctf_writer_waiting(ctf->writer, 0);
+
+		if (!job->done)
+			return settle_failed(ctf);
+		end_job(ctf, job, true);
+	}
+	return NULL;
+}
+
+struct probe_error *ctf_direct_give_up(struct probe_ctf *ctf)
+{
+	size_t count = ctf->writer ? ctf_writer_finished(ctf->writer, true) : 0;
+	struct probe_error *error = NULL;
+	struct ctf_job *job;
+
+	for (size_t i = count; i--;) {
+		job = ctf_writer_waiting(ctf->writer, i);
+		if (!job->done)
+			error = probe_error_first(error, take_back(job));
+	}
+	while (count && (job = ctf_writer_waiting(ctf->writer, 0)))
+		end_job(ctf, job, job->done);
+	return error;
+}
+
+bool ctf_direct_waits(
+	struct probe_ctf *ctf, const struct ctf_part *part, const struct ctf_stream *stream)
+{
+	const struct ctf_job *job;
+
+	for (size_t i = 0; ctf->writer && (job = ctf_writer_waiting(ctf->writer, i)); i++)
+		if (job->part == part && &part->streams[job->stream] == stream)
+			return true;
+	return false;
+}
+
+void ctf_direct_deinit(struct probe_ctf *ctf)
+{
+	struct ctf_job *job;
+
+	if (!ctf->writer)
+		return;
+	ctf_writer_finished(ctf->writer, true);
+	while ((job = ctf_writer_waiting(ctf->writer, 0)))
+		free_job(ctf, job);
+	ctf_writer_free(ctf->writer);
 }

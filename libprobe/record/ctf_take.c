@@ -10,8 +10,384 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "libprobe/base/clock.h"
 #include "libprobe/record/record.h"
 #include "libprobe/session/session.h"
+
+/* ==== Ctf threads ============================================================================= */
+
+/*
+ * Records have a thread's id as the target knows it. So each stream says whose id that is, and what
+ * the thread is called, before its first hit there, and again when that has changed: no stream
+ * needs another one.
+ */
+
+enum {
+	SLOTS_FIRST = 16,
+	SLOTS_MAX = 1 << 14, /* a target may make up any number of threads */
+	COMM_MAX_AGE_NS = 100000000
+};
+
+void ctf_threads_deinit(struct ctf_threads *threads)
+{
+	free(threads->slots);
+	*threads = (struct ctf_threads){0};
+}
+
+static struct ctf_thread *slot_of(struct ctf_thread *slots, size_t room, uint32_t word)
+{
+	size_t at = (word * UINT32_C(0x9e3779b1) >> 12) & (room - 1);
+
+	while (slots[at].is_used && slots[at].word != word)
+		at = (at + 1) & (room - 1);
+	return &slots[at];
+}
+
+/* At most half of the slots are taken. False without memory. */
+static bool make_room(struct ctf_threads *threads)
+{
+	size_t room = threads->room ? 2 * threads->room : SLOTS_FIRST;
+	struct ctf_thread *slots;
+
+	if (2 * (threads->count + 1) <= threads->room)
+		return true;
+	if (room > SLOTS_MAX) {
+		/* They are all named again. */
+		memset(threads->slots, 0, threads->room * sizeof(*slots));
+		threads->count = 0;
+		return true;
+	}
+	slots = calloc(room, sizeof(*slots));
+	if (!slots)
+		return false;
+	for (size_t i = 0; i < threads->room; i++)
+		if (threads->slots[i].is_used)
+			*slot_of(slots, room, threads->slots[i].word) = threads->slots[i];
+	free(threads->slots);
+	threads->slots = slots;
+	threads->room = room;
+	return true;
+}
+
+/* The place of a thread, which is there until the next call; NULL without memory. */
+static struct ctf_thread *ctf_threads_find(struct ctf_threads *threads, uint32_t word)
+{
+	struct ctf_thread *thread;
+
+	if (!make_room(threads))
+		return NULL;
+	thread = slot_of(threads->slots, threads->room, word);
+	if (!thread->is_used) {
+		*thread = (struct ctf_thread){.is_used = true, .word = word};
+		threads->count++;
+	}
+	return thread;
+}
+
+/*
+ * Puts an event that names a thread, if its stream has not named it, or not so. Returns where it
+ * ends: CTF_THREAD_BYTES further at most.
+ */
+static uint8_t *ctf_name_thread(struct probe_session *session, const struct probe_ctf_names *names,
+	struct ctf_thread *thread, uint64_t time, uint8_t *at)
+{
+	uint64_t now = clock_monotonic_ns();
+	const uint32_t id = CTF_THREAD_ID;
+	struct ctf_thread is = *thread;
+	const char *comm = NULL, *name;
+	pid_t pid, tid;
+
+	if (thread->is_named && now - thread->asked_ns < COMM_MAX_AGE_NS)
+		return at;
+	writers_find(&session->processes, thread->word, &pid, &tid);
+	if (names && names->comm)
+		comm = names->comm(names->data, pid, tid, clock_now_ns());
+	is.asked_ns = now;
+	is.pid = pid;
+	is.tid = tid;
+	/* A thread that has ended keeps its last name. */
+	if (comm) {
+		memset(is.comm, 0, sizeof(is.comm));
+		memcpy(is.comm, comm, strnlen(comm, sizeof(is.comm) - 1));
+	}
+	is.is_named = true;
+	if (thread->is_named && is.pid == thread->pid && is.tid == thread->tid &&
+		memcmp(is.comm, thread->comm, sizeof(is.comm)) == 0) {
+		thread->asked_ns = now;
+		return at;
+	}
+	*thread = is;
+	at = ctf_put(at, &time, sizeof(time));
+	at = ctf_put(at, &id, sizeof(id));
+	at = ctf_put(at, &thread->word, sizeof(thread->word));
+	at = ctf_put(at, &is.pid, sizeof(is.pid));
+	at = ctf_put(at, &is.tid, sizeof(is.tid));
+	name = is.comm[0] ? is.comm : CTF_UNKNOWN;
+	return ctf_put(at, name, strlen(name) + 1);
+}
+
+/* ==== Ctf small =============================================================================== */
+
+/*
+ * Few bytes of a ring become packets of a page each. So do records that are older than the one
+ * before, or of the future: they get a time that readers accept.
+ */
+
+/*
+ * Adds the name of the thread of a record, if it has to be told first.
+ *
+ * The name of the thread of a record, if it has to be told first.
+ */
+static struct probe_error *ctf_add_name(struct taking *t, uint32_t word)
+{
+	struct ctf_stream *stream = t->stream;
+	struct ctf_thread *thread = ctf_threads_find(&stream->threads, word);
+	uint8_t event[CTF_THREAD_BYTES], *at;
+	struct probe_error *error;
+	size_t length;
+
+	if (!thread)
+		return probe_error_no_memory();
+	length = (size_t)(ctf_name_thread(
+				  t->source->session, t->names, thread, stream->last, event) -
+			  event);
+	if (!length)
+		return NULL;
+	error = ctf_part_room(t->part, stream, length, &at);
+	if (!error)
+		stream->length = (size_t)(ctf_put(at, event, length) - stream->buffer);
+	return error;
+}
+
+/* Adds one record, of so many bytes; its time becomes one that readers accept. */
+static struct probe_error *add_record(struct taking *t, uint8_t *bytes, size_t length, bool same)
+{
+	struct ctf_stream *stream = t->stream;
+	struct probe_error *error = NULL;
+	struct ring_record record;
+	uint8_t *at;
+
+	memcpy(&record, bytes, sizeof(record));
+	if (record.time >= t->now)
+		record.time = t->now - 1;
+	if (record.time > stream->last)
+		stream->last = record.time;
+	record.time = stream->last;
+	t->source->hits[record.site]++;
+	ctf_kinds_describe(&t->ctf->kinds, &t->ctf->description, t->source, record.site);
+	if (!same)
+		error = ctf_add_name(t, record.tid);
+	if (!error)
+		error = ctf_part_room(t->part, stream, length, &at);
+	if (error)
+		return error;
+	memcpy(bytes, &record, sizeof(record));
+	stream->length = (size_t)(ctf_put(at, bytes, length) - stream->buffer);
+	ctf_stream_note_hit(stream);
+	return NULL;
+}
+
+/*
+ * Adds the records of a copy; *length_ret: the bytes that they have there, *ok_ret: all are sane.
+ *
+ * Adds the records of a copy; *length_ret: the bytes that they have there, *ok_ret: all are sane.
+ */
+static struct probe_error *ctf_add_records(struct taking *t, uint8_t *copy, size_t size,
+	size_t begins, size_t *length_ret, bool *ok_ret)
+{
+	struct probe_error *error = NULL;
+	uint32_t thread = 0;
+	size_t at = 0;
+
+	*ok_ret = true;
+	while (!error && at < size && at < begins) {
+		uint8_t *bytes = copy + at;
+		size_t length = ring_record_length(&t->forms, bytes, size - at);
+		struct ring_record record;
+
+		*ok_ret = length && ring_padded(length, RING_ALIGN) <= size - at;
+		if (!*ok_ret)
+			break;
+		memcpy(&record, bytes, sizeof(record));
+		if (at && record.time >= t->until && record.time < t->now)
+			break;
+		error = add_record(t, bytes, length, at && record.tid == thread);
+		thread = record.tid;
+		if (!error)
+			at += ring_padded(length, RING_ALIGN);
+	}
+	*length_ret = at;
+	return error;
+}
+
+/* Writes what was added to a stream, which has our memory for packets no longer. */
+struct probe_error *ctf_end_packets(
+	struct ctf_part *part, struct ctf_stream *stream, struct probe_error *error)
+{
+	if (!error) {
+		ctf_stream_close(stream, part->uuid);
+		error = ctf_part_write(part, stream);
+	}
+	ctf_stream_empty(stream, 0);
+	stream->buffer = NULL;
+	return error;
+}
+
+/*
+ * Copies records from a ring. Returns how many bytes; *begins_ret: where the last one may begin.
+ *
+ * Copies records from a ring. Returns how many bytes; *begins_ret: where the last one may begin.
+ */
+static size_t ctf_copy_some(const struct taking *t, size_t most, uint8_t *to, size_t *begins_ret)
+{
+	const struct rings *rings = &t->source->session->rings;
+	size_t to_end = rings->layout.ring_bytes - (t->ring->tail & (rings->layout.ring_bytes - 1));
+	size_t size = t->ring->head - t->ring->tail;
+
+	*begins_ret = most < to_end ? most : to_end;
+	/* Into the slop at most: see arch/layout.h. */
+	if (size > *begins_ret + t->record_max)
+		size = *begins_ret + t->record_max;
+	memcpy(to, rings_first(rings, t->ring), size);
+	return size;
+}
+
+static struct probe_error *ctf_take_small(struct taking *t)
+{
+	struct probe_ctf *ctf = t->ctf;
+	struct probe_error *error;
+	size_t size, begins, length;
+	bool ok;
+
+	size = ctf_copy_some(
+		t, t->most < CTF_PIECE_BYTES ? t->most : CTF_PIECE_BYTES, ctf->copy, &begins);
+	t->stream->buffer = ctf->packets;
+	error = ctf_add_records(t, ctf->copy, size, begins, &length, &ok);
+	error = ctf_end_packets(t->part, t->stream, error);
+	if (error) {
+		/* Each of them is in the file, or dropped. */
+		if (length)
+			rings_consume(t->ring, length);
+		return error;
+	}
+	ctf_count_hits(ctf, t->source->session, t->source->hits, t->source->agreed);
+	ctf_note_moved(t);
+	if (length)
+		rings_consume(t->ring, length);
+	if (!ok)
+		rings_consume(t->ring, 0);
+	return NULL;
+}
+
+/* ==== Ctf large =============================================================================== */
+
+/* Many bytes of a ring become one packet, which is written past the page cache (ctf_direct.c). */
+
+static bool see_thread(void *data, uint32_t word)
+{
+	struct taking *t = data;
+	struct ctf_thread *thread = ctf_threads_find(&t->stream->threads, word);
+
+	if (!thread)
+		return false;
+	if (thread->packet == t->stream->sequence + 1)
+		return true;
+	if (t->word_count == CTF_PACKET_THREADS)
+		return false;
+	thread->packet = t->stream->sequence + 1;
+	t->words[t->word_count++] = word;
+	return true;
+}
+
+/* Names the threads of the packet, in small ones before it, which stay in the stream's buffer. */
+static struct probe_error *name_threads(struct taking *t, uint64_t time)
+{
+	struct probe_error *error = NULL;
+
+	t->stream->buffer = t->ctf->packets;
+	t->stream->last = time;
+	for (size_t i = 0; i < t->word_count && !error; i++)
+		error = ctf_add_name(t, t->words[i]);
+	ctf_stream_close(t->stream, t->part->uuid);
+	return error;
+}
+
+/*
+ * Copies records that are as they should be. Returns how many bytes they have, without the padding
+ * of the last one.
+ */
+static size_t copy_walked(struct taking *t, struct ring_walk *walk, uint8_t *to, uint64_t *first)
+{
+	size_t at = 0, content = 0;
+
+	walk->end = RING_WALK_ALL;
+	while (walk->end == RING_WALK_ALL && at < t->most && t->ring->tail != t->ring->head) {
+		size_t begins, size = ctf_copy_some(t, CTF_PIECE_BYTES, to + at, &begins);
+		size_t length = ring_walk(walk, to + at, size, begins);
+
+		if (!length)
+			break;
+		if (!at)
+			*first = walk->first;
+		content = at + walk->content;
+		rings_consume(t->ring, length);
+		at += length;
+	}
+	return content;
+}
+
+/* Hands over the packet that a job has. */
+static struct probe_error *give(struct taking *t, struct ctf_job *job)
+{
+	struct probe_ctf *ctf = t->ctf;
+	struct probe_error *error = name_threads(t, job->packet.begin);
+
+	for (size_t i = 0; i < t->source->agreed; i++)
+		if (t->source->hits[i])
+			ctf_kinds_describe(&ctf->kinds, &ctf->description, t->source, i);
+	if (!error)
+		error = ctf_part_describe(t->part);
+	if (!error)
+		error = ctf_direct_give(t, job);
+	if (error) {
+		t->stream->dropped += ctf_sum_hits(t->source->hits, t->source->agreed);
+		return ctf_end_packets(t->part, t->stream, error);
+	}
+	ctf_note_moved(t);
+	return NULL;
+}
+
+/* There must be a job for it. */
+static struct probe_error *ctf_take_large(struct taking *t)
+{
+	struct ctf_job *job = ctf_writer_next(t->ctf->writer);
+	struct ctf_packet *packet = &job->packet;
+	struct ring_walk walk = {.forms = &t->forms,
+		.hits = t->source->hits,
+		.last = t->stream->last,
+		.until = t->until,
+		.now = t->now,
+		.thread = see_thread,
+		.data = t};
+	struct probe_error *error;
+	size_t size;
+
+	t->word_count = 0;
+	size = copy_walked(t, &walk, ctf_direct_records(job), &packet->begin);
+	if (size) {
+		packet->end = walk.last;
+		packet->content = CTF_TAKEN_HEADER_BYTES + size;
+		packet->size = (packet->content + CTF_PACKET_BYTES - 1) / CTF_PACKET_BYTES *
+			       CTF_PACKET_BYTES;
+		return give(t, job);
+	}
+	/* What is there has to be changed, or makes no sense; or the target has changed its time.
+	 */
+	error = ctf_direct_settle(t->ctf, true);
+	return error ? error : ctf_take_small(t);
+}
+
+/* ==== Ctf take ================================================================================ */
 
 enum {
 	TAKE_BYTES = 1 << 18,  /* it is worth a write */

@@ -13,6 +13,8 @@
 #include "libprobe/base/array.h"
 #include "libprobe/record/record.h"
 
+/* ==== Folder ================================================================================== */
+
 enum {
 	/* below the given folder: LTTng's records, which are refused by name, are six levels down
 	 */
@@ -71,7 +73,8 @@ static struct probe_error *visit(struct reader_folder *folder, FTS *tree, FTSENT
 	return NULL;
 }
 
-struct probe_error *reader_folder_find(const char *path, struct reader_folder *ret)
+/* Errors: PROBE_ERROR_NOT_FOUND, PROBE_ERROR_FORMAT, PROBE_ERROR_SYSTEM, PROBE_ERROR_MEMORY. */
+static struct probe_error *reader_folder_find(const char *path, struct reader_folder *ret)
 {
 	char *const paths[] = {(char *)path, NULL};
 	struct probe_error *error = NULL;
@@ -94,7 +97,7 @@ struct probe_error *reader_folder_find(const char *path, struct reader_folder *r
 	return probe_error_prefix(error, "%s", path);
 }
 
-void reader_folder_deinit(struct reader_folder *folder)
+static void reader_folder_deinit(struct reader_folder *folder)
 {
 	for (size_t i = 0; i < folder->count; i++)
 		free(folder->records[i]);
@@ -120,7 +123,8 @@ static uint64_t record_bytes(const char *record)
 	return bytes;
 }
 
-uint64_t reader_folder_bytes(const struct reader_folder *folder)
+/* How many bytes the files of a folder's records have, without their metadata. */
+static uint64_t reader_folder_bytes(const struct reader_folder *folder)
 {
 	uint64_t bytes = 0;
 
@@ -175,4 +179,77 @@ struct probe_error *reader_metadata(const char *record, char **text_ret, size_t 
 		*text_ret = NULL;
 	}
 	return error;
+}
+
+/* ==== Reader ================================================================================== */
+
+struct probe_reader {
+	const struct reader_ops *ops; /* NULL: not open */
+	void *source;
+	struct reader_folder folder; /* empty: this reads JSON */
+	uint64_t bytes;		     /* that the folder's records have */
+};
+
+struct probe_error *probe_reader_open(const char *path, struct probe_reader **ret)
+{
+	struct probe_reader *reader = calloc(1, sizeof(*reader));
+	struct probe_error *error;
+
+	if (!reader)
+		return probe_error_no_memory();
+	error = reader_folder_find(path, &reader->folder);
+	if (!error)
+		error = reader_own_open(&reader->folder, &reader->source);
+	if (error) {
+		probe_reader_close(reader);
+		return error;
+	}
+	reader->ops = &reader_own;
+	reader->bytes = reader_folder_bytes(&reader->folder);
+	*ret = reader;
+	return NULL;
+}
+
+struct probe_error *probe_reader_open_json(int fd, const char *name, struct probe_reader **ret)
+{
+	struct probe_reader *reader = calloc(1, sizeof(*reader));
+	struct probe_error *error;
+
+	if (!reader)
+		return probe_error_no_memory();
+	error = reader_json_open(fd, name, &reader->source);
+	if (error) {
+		probe_reader_close(reader);
+		return error;
+	}
+	reader->ops = &reader_json;
+	*ret = reader;
+	return NULL;
+}
+
+void probe_reader_close(struct probe_reader *reader)
+{
+	if (!reader)
+		return;
+	if (reader->ops)
+		reader->ops->close(reader->source);
+	reader_folder_deinit(&reader->folder);
+	free(reader);
+}
+
+struct probe_error *probe_reader_next(
+	struct probe_reader *reader, struct probe_event *ret, bool *there_ret)
+{
+	return reader->ops->next(reader->source, ret, there_ret);
+}
+
+size_t probe_reader_args_max(const struct probe_reader *reader)
+{
+	return reader->ops->args_max ? reader->ops->args_max(reader->source) : SIZE_MAX;
+}
+
+uint64_t probe_reader_progress(const struct probe_reader *reader, uint64_t *total_ret)
+{
+	*total_ret = reader->bytes;
+	return reader->ops->read ? reader->ops->read(reader->source) : 0;
 }

@@ -7,6 +7,8 @@
  */
 #include <dirent.h>
 #include <errno.h>
+#include <search.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +17,218 @@
 
 #include "libprobe/base/array.h"
 #include "libprobe/record/record.h"
+
+/* ==== Own threads ============================================================================= */
+
+/* Who has hit: threads of a stream, by the word that its events have for them. */
+
+enum { SLOTS_FIRST = 64 };
+
+/* The slot of a word, or the free one where it belongs. */
+static struct own_thread *slot_of(struct own_thread *slots, size_t room, uint32_t word)
+{
+	size_t at = (word * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (room - 1);
+
+	while (slots[at].known && slots[at].word != word)
+		at = (at + 1) & (room - 1);
+	return &slots[at];
+}
+
+/* At most half of the slots are taken. False without memory. */
+static bool make_room(struct own_threads *threads)
+{
+	size_t room = threads->room ? 2 * threads->room : SLOTS_FIRST;
+	struct own_thread *slots;
+
+	if (2 * (threads->count + 1) <= threads->room)
+		return true;
+	slots = calloc(room, sizeof(*slots));
+	if (!slots)
+		return false;
+	for (size_t i = 0; i < threads->room; i++)
+		if (threads->slots[i].known)
+			*slot_of(slots, room, threads->slots[i].word) = threads->slots[i];
+	free(threads->slots);
+	threads->slots = slots;
+	threads->room = room;
+	return true;
+}
+
+/* Takes what an event says. False without memory. */
+static bool own_threads_name(
+	struct own_threads *threads, uint32_t word, pid_t pid, pid_t tid, const char *comm)
+{
+	struct own_thread *slot;
+	char *copy = NULL;
+
+	if (!make_room(threads))
+		return false;
+	if (comm) {
+		copy = strdup(comm);
+		if (!copy)
+			return false;
+	}
+	slot = slot_of(threads->slots, threads->room, word);
+	threads->count += !slot->known;
+	free(slot->comm);
+	*slot = (struct own_thread){
+		.word = word, .known = true, .pid = pid, .tid = tid, .comm = copy};
+	return true;
+}
+
+/* NULL: it has not been named. */
+static const struct own_thread *own_threads_find(const struct own_threads *threads, uint32_t word)
+{
+	const struct own_thread *slot;
+
+	if (!threads->room)
+		return NULL;
+	slot = slot_of(threads->slots, threads->room, word);
+	return slot->known ? slot : NULL;
+}
+
+void own_threads_deinit(struct own_threads *threads)
+{
+	for (size_t i = 0; i < threads->room; i++)
+		free(threads->slots[i].comm);
+	free(threads->slots);
+	*threads = (struct own_threads){0};
+}
+
+/* ==== Stacks ================================================================================== */
+
+/*
+ * Call stacks of a record: addresses in the context of an event. Events that come before it in the
+ * stream have named them (libprobe/record/ctf_kinds.c); an address without a name stays one.
+ */
+
+struct known_frame {
+	const void *stream;
+	struct probe_frame frame; /* its texts are in `text` */
+	char *text;
+};
+
+static int compare(const void *a, const void *b)
+{
+	const struct known_frame *x = a, *y = b;
+
+	if (x->stream != y->stream)
+		return (uintptr_t)x->stream < (uintptr_t)y->stream ? -1 : 1;
+	return (x->frame.ip > y->frame.ip) - (x->frame.ip < y->frame.ip);
+}
+
+static void free_known(void *data)
+{
+	struct known_frame *known = data;
+
+	free(known->text);
+	free(known);
+}
+
+static void reader_stacks_deinit(struct reader_stacks *stacks)
+{
+	tdestroy(stacks->tree, free_known);
+	stacks->tree = NULL;
+}
+
+/* ---- What frames are called ---------------------------------------------------------- */
+
+/* The place of a frame in the tree, where an older name is gone; NULL without memory. */
+static struct known_frame *place_of(struct reader_stacks *stacks, const void *stream, uint64_t ip)
+{
+	struct known_frame wanted = {.stream = stream, .frame.ip = ip}, *known;
+	void **place = tfind(&wanted, &stacks->tree, compare);
+
+	if (place) {
+		known = *place;
+		free(known->text);
+		known->text = NULL;
+		return known;
+	}
+	known = malloc(sizeof(*known));
+	if (!known)
+		return NULL;
+	*known = wanted;
+	if (tsearch(known, &stacks->tree, compare))
+		return known;
+	free(known);
+	return NULL;
+}
+
+static size_t text_size(const char *text)
+{
+	return text ? strlen(text) + 1 : 0;
+}
+
+static const char *next_text(char **at, const char *text)
+{
+	char *to = *at;
+
+	if (!text)
+		return NULL;
+	*at = stpcpy(to, text) + 1;
+	return to;
+}
+
+/* From here on, the address of this frame means this. `stream` is only compared. False without
+ * memory. */
+static bool reader_stacks_name(
+	struct reader_stacks *stacks, const void *stream, const struct probe_frame *frame)
+{
+	struct known_frame *known = place_of(stacks, stream, frame->ip);
+	char *at = NULL;
+
+	if (known)
+		at = malloc(1 + text_size(frame->module) + text_size(frame->symbol) +
+			    text_size(frame->file));
+	if (!at)
+		return false;
+	known->text = at;
+	known->frame = *frame;
+	known->frame.module = next_text(&at, frame->module);
+	known->frame.symbol = next_text(&at, frame->symbol);
+	known->frame.file = next_text(&at, frame->file);
+	return true;
+}
+
+/* ---- Stacks -------------------------------------------------------------------------- */
+
+static const struct probe_frame *frame_of(
+	struct reader_stacks *stacks, const void *stream, uint64_t ip, size_t index)
+{
+	const struct known_frame wanted = {.stream = stream, .frame.ip = ip};
+	void **place = tfind(&wanted, &stacks->tree, compare);
+
+	if (place)
+		return &(*(struct known_frame **)place)->frame;
+	stacks->unnamed[index] = (struct probe_frame){.ip = ip, .offset = ip};
+	return &stacks->unnamed[index];
+}
+
+/*
+ * The stack of an event: `count` addresses of 8 bytes, of which PROBE_FRAMES_MAX are read, and how
+ * it ends (enum probe_stack_end, if it is one). *result is valid until the next call.
+ */
+static const struct probe_stack *reader_stacks_take(struct reader_stacks *stacks,
+	const void *stream, const uint8_t *addresses, uint64_t count, uint64_t how)
+{
+	size_t i = 0;
+
+	for (; i < count && i < PROBE_FRAMES_MAX; i++) {
+		uint64_t ip;
+
+		memcpy(&ip, addresses + i * sizeof(ip), sizeof(ip));
+		stacks->frames[i] = frame_of(stacks, stream, ip, i);
+	}
+	stacks->stack = (struct probe_stack){.frames = stacks->frames,
+		.count = i,
+		.end = how <= PROBE_STACK_LOST ? (enum probe_stack_end)how : PROBE_STACK_LOST};
+	if (i < count)
+		stacks->stack.end = PROBE_STACK_TRUNCATED;
+	return &stacks->stack;
+}
+
+/* ==== Own ===================================================================================== */
 
 /* Kept apart: what most events need is then short, and stays in registers. */
 #define RARE __attribute__((noinline))
@@ -592,3 +806,142 @@ const struct reader_ops reader_own = {
 	.args_max = own_args_max,
 	.close = own_close,
 };
+
+/* ==== Own steps =============================================================================== */
+
+/* Making lists of steps: where fields are, and which runs they form. */
+
+enum { BYTE = 8, WORD = 64 };
+
+bool steps_fail(struct step_builder *b, const char *format, ...)
+{
+	va_list ap;
+	char *why;
+	int length;
+
+	if (b->error)
+		return false;
+	va_start(ap, format);
+	length = vasprintf(&why, format, ap);
+	va_end(ap);
+	if (length < 0) {
+		b->error = probe_error_no_memory();
+		return false;
+	}
+	b->error = probe_error_new(PROBE_ERROR_FORMAT, "%s", why);
+	free(why);
+	return false;
+}
+
+static struct step *add(struct step_builder *b, enum step_op op)
+{
+	struct step *step;
+
+	if (b->error)
+		return NULL;
+	if (!ARRAY_ROOM(b->steps, b->count)) {
+		b->error = probe_error_no_memory();
+		return NULL;
+	}
+	step = &b->steps[b->count++];
+	*step = (struct step){.op = (uint8_t)op, .from = STEP_NO_NUMBER};
+	return step;
+}
+
+bool steps_align(struct step_builder *b, uint32_t align)
+{
+	struct step *run;
+
+	if (!b->in_run || (align > BYTE && align > b->run_align)) {
+		run = add(b, STEP_RUN);
+		if (!run)
+			return false;
+		b->run = b->count - 1;
+		b->in_run = true;
+		b->run_align = align < BYTE ? BYTE : align;
+		b->bits = 0;
+		run->kind = (uint8_t)(b->run_align / BYTE - 1);
+	}
+	b->bits = (b->bits + align - 1) / align * align;
+	b->steps[b->run].offset = (b->bits + BYTE - 1) / BYTE;
+	return true;
+}
+
+struct step *steps_fixed(struct step_builder *b, enum step_op op, const struct tsdl_type *type)
+{
+	struct step *step = steps_align(b, type->align) ? add(b, op) : NULL;
+	uint32_t shift = b->bits % BYTE;
+
+	if (!step)
+		return NULL;
+	if (shift + type->size > WORD) {
+		steps_fail(b, "a bit field reaches over more than %d bits", WORD);
+		return NULL;
+	}
+	if (type->size == WORD && (op == STEP_UNSIGNED || op == STEP_SIGNED))
+		step->op = STEP_WORD;
+	step->offset = b->bits / BYTE;
+	step->left = (uint8_t)(WORD - type->size - shift);
+	step->right = (uint8_t)(WORD - type->size);
+	b->bits += type->size;
+	b->steps[b->run].offset = (b->bits + BYTE - 1) / BYTE;
+	return step;
+}
+
+/* The bytes of an element, or of a character. */
+static uint32_t element_bytes(const struct tsdl_type *type)
+{
+	if (type->kind == TSDL_STRING)
+		return 1;
+	return type->element->kind == TSDL_INTEGER && type->element->size % BYTE == 0
+		       ? type->element->size / BYTE
+		       : 0;
+}
+
+struct step *steps_variable(struct step_builder *b, enum step_op op, const struct tsdl_type *type)
+{
+	uint32_t bytes = element_bytes(type);
+	struct step *step;
+
+	if (!bytes) {
+		steps_fail(b, "an array is not of integers of whole bytes");
+		return NULL;
+	}
+	if (bytes * BYTE % type->align) {
+		steps_fail(b, "the elements of an array have room between them");
+		return NULL;
+	}
+	if (type->kind == TSDL_ARRAY && type->length > UINT32_MAX) {
+		steps_fail(b, "an array is too long");
+		return NULL;
+	}
+	if (!steps_align(b, type->align))
+		return NULL;
+	if (b->bits % BYTE) {
+		steps_fail(b, "an array does not begin at a byte");
+		return NULL;
+	}
+	step = add(b, op);
+	if (!step)
+		return NULL;
+	step->kind = (uint8_t)bytes;
+	step->offset = type->kind == TSDL_ARRAY ? (uint32_t)type->length : 0;
+	b->in_run = false;
+	return step;
+}
+
+bool steps_kind(struct step_builder *b, uint16_t value, enum probe_value_kind kind)
+{
+	struct step *step = add(b, STEP_KIND);
+
+	if (!step)
+		return false;
+	step->to = value;
+	step->kind = (uint8_t)kind;
+	return true;
+}
+
+bool steps_end(struct step_builder *b)
+{
+	return add(b, STEP_END) != NULL;
+}

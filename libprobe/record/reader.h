@@ -96,13 +96,6 @@ struct reader_folder {
 	bool parts; /* they are parts of one record, and are read one after the other */
 };
 
-/* Errors: PROBE_ERROR_NOT_FOUND, PROBE_ERROR_FORMAT, PROBE_ERROR_SYSTEM, PROBE_ERROR_MEMORY. */
-PROBE_MUST_CHECK struct probe_error *reader_folder_find(
-	const char *path, struct reader_folder *ret);
-void reader_folder_deinit(struct reader_folder *folder);
-/* How many bytes the files of a folder's records have, without their metadata. */
-uint64_t reader_folder_bytes(const struct reader_folder *folder);
-
 /* The metadata of a record, which the caller frees. */
 PROBE_MUST_CHECK struct probe_error *reader_metadata(
 	const char *record, char **text_ret, size_t *length_ret);
@@ -129,18 +122,6 @@ struct reader_stacks {
 	const struct probe_frame *frames[PROBE_FRAMES_MAX];
 	struct probe_frame unnamed[PROBE_FRAMES_MAX];
 };
-
-/* From here on, the address of this frame means this. `stream` is only compared. False without
- * memory. */
-bool reader_stacks_name(
-	struct reader_stacks *stacks, const void *stream, const struct probe_frame *frame);
-/*
- * The stack of an event: `count` addresses of 8 bytes, of which PROBE_FRAMES_MAX are read, and how
- * it ends (enum probe_stack_end, if it is one). *result is valid until the next call.
- */
-const struct probe_stack *reader_stacks_take(struct reader_stacks *stacks, const void *stream,
-	const uint8_t *addresses, uint64_t count, uint64_t how);
-void reader_stacks_deinit(struct reader_stacks *stacks);
 
 /* ---- Tsdl ------------------------------------------------------------------------------------ */
 
@@ -272,20 +253,6 @@ struct tsdl_parser {
 	struct probe_error *error;
 };
 
-/* All of these return false (NULL) after the first error, which the parser keeps. */
-bool tsdl_fail(struct tsdl_parser *p, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
-/* Zeros that live as long as the result. */
-void *tsdl_alloc(struct tsdl_parser *p, size_t size);
-/* Goes to the next token. */
-bool tsdl_next(struct tsdl_parser *p);
-bool tsdl_is_mark(const struct tsdl_parser *p, char mark);
-bool tsdl_is_name(const struct tsdl_parser *p, const char *name);
-/* Takes a token that must be there. */
-bool tsdl_take_mark(struct tsdl_parser *p, char mark);
-bool tsdl_take(struct tsdl_parser *p, enum tsdl_token token, const char *what);
-bool tsdl_take_name(struct tsdl_parser *p, const char **ret);
-
 /* The right side of "=". */
 struct tsdl_value {
 	enum tsdl_token token; /* TSDL_NUMBER, TSDL_NAME or TSDL_TEXT */
@@ -293,19 +260,6 @@ struct tsdl_value {
 	uint64_t number;
 	const char *text;
 };
-bool tsdl_take_value(struct tsdl_parser *p, struct tsdl_value *ret);
-/* The value as a number that is not negative, or as true or false. */
-bool tsdl_number_of(struct tsdl_parser *p, const struct tsdl_value *value, uint64_t *ret);
-bool tsdl_bool_of(struct tsdl_parser *p, const struct tsdl_value *value, bool *ret);
-/* Takes "{ name = value; ... }": `each` is called after each value. */
-bool tsdl_take_attributes(struct tsdl_parser *p,
-	bool (*each)(struct tsdl_parser *p, const char *name, const struct tsdl_value *value,
-		void *data),
-	void *data);
-
-/* Takes a type, and "typealias TYPE := NAME". */
-bool tsdl_take_type(struct tsdl_parser *p, const struct tsdl_type **ret);
-bool tsdl_take_alias(struct tsdl_parser *p);
 
 /* ---- Own ------------------------------------------------------------------------------------- */
 
@@ -499,16 +453,6 @@ void own_trace_free(struct own_trace *trace);
 
 /* The fixed structures: what fields they may have is known (own_context.c). */
 enum own_context { OWN_PACKET_HEADER, OWN_PACKET_CONTEXT, OWN_EVENT_HEADER, OWN_EVENT_CONTEXT };
-/* Adds the steps of one of them, NULL if there is none, and to *has the numbers it has. */
-bool own_context_steps(struct step_builder *b, enum own_context context,
-	const struct tsdl_type *structure, uint32_t *has);
-/* The field that has the length of sequence `index`, which is before it; SIZE_MAX: there is none.
- */
-size_t own_length_of(const struct tsdl_type *structure, size_t index);
-/* The context's and the fields' steps of a class, and what its events mean. (own_class.c) */
-PROBE_MUST_CHECK struct probe_error *own_class_compile(const struct tsdl_event *event,
-	const struct tsdl_stream *stream, uint32_t *has, struct own_class *ret);
-void own_class_free(struct own_class *class);
 
 /* 0: before 1970, or after 2262. */
 static inline uint64_t own_time_ns(const struct own_clock *clock, uint64_t cycles)
@@ -537,11 +481,7 @@ struct own_threads {
 	size_t room, count;
 };
 
-/* Takes what an event says. False without memory. */
-bool own_threads_name(
-	struct own_threads *threads, uint32_t word, pid_t pid, pid_t tid, const char *comm);
 /* NULL: it has not been named. */
-const struct own_thread *own_threads_find(const struct own_threads *threads, uint32_t word);
 void own_threads_deinit(struct own_threads *threads);
 
 enum own_item {

@@ -123,15 +123,6 @@ struct ctf_threads {
 };
 
 void ctf_threads_deinit(struct ctf_threads *threads);
-/* The place of a thread, which is there until the next call; NULL without memory. */
-struct ctf_thread *ctf_threads_find(struct ctf_threads *threads, uint32_t word);
-
-/*
- * Puts an event that names a thread, if its stream has not named it, or not so. Returns where it
- * ends: CTF_THREAD_BYTES further at most.
- */
-uint8_t *ctf_name_thread(struct probe_session *session, const struct probe_ctf_names *names,
-	struct ctf_thread *thread, uint64_t time, uint8_t *at);
 
 /* ---- Streams ------------------------------------------------------------------- */
 
@@ -166,16 +157,6 @@ struct ctf_packet {
 	uint64_t begin, end; /* times */
 	size_t content, size;
 };
-size_t ctf_header_bytes(const struct ctf_stream *stream);
-void ctf_put_header(struct ctf_stream *stream, const uint8_t uuid[CTF_UUID_BYTES],
-	const struct ctf_packet *packet, uint8_t *at);
-
-/*
- * Returns where to put an event of up to `room` bytes with time `last`; NULL if the stream
- * must be written first. The caller then adds the event's size to `length`.
- */
-uint8_t *ctf_stream_room(
-	struct ctf_stream *stream, const uint8_t uuid[CTF_UUID_BYTES], size_t room);
 
 /* Counts lost events. False if the stream must be written first. */
 bool ctf_stream_discard(
@@ -192,12 +173,6 @@ void ctf_stream_empty(struct ctf_stream *stream, size_t kept);
 
 /* Ends the open packet. */
 void ctf_stream_close(struct ctf_stream *stream, const uint8_t uuid[CTF_UUID_BYTES]);
-
-/*
- * Writes all closed packets to the stream's file, open for appending. After an error the file
- * ends with the last whole packet. `written` is the file's size.
- */
-PROBE_MUST_CHECK struct probe_error *ctf_stream_write(struct ctf_stream *stream, int fd);
 
 /* ---- Descriptions ------------------------------------------------------------------ */
 
@@ -250,8 +225,6 @@ struct ctf_line {
 	uint64_t offset; /* in stamps */
 };
 
-/* The line through an instant that meets the clock where it was read last. */
-struct ctf_line ctf_line_of(const struct clock *clock, const struct ctf_instant *from);
 /* The time that a reader gives to a stamp. */
 uint64_t ctf_line_ns(const struct ctf_line *line, uint64_t stamp);
 /* The stamp of a time. */
@@ -286,11 +259,6 @@ struct ctf_form {
 	uint8_t count;
 	uint8_t captures; /* that have a bit in the mask; 0: there is no mask */
 };
-
-/* Finds the fields of records of a layout. Returns false if such records are no events as they are.
- */
-bool ctf_form_init(
-	const struct record_layout *layout, struct ctf_form *form, struct ring_form *ring);
 
 struct ctf_kind_site {
 	char *provider, *name, *path; /* owned; of the probe */
@@ -333,11 +301,6 @@ PROBE_MUST_CHECK struct probe_error *ctf_kinds_find(
 void ctf_kinds_describe(struct ctf_kinds *kinds, struct ctf_description *description,
 	const struct ctf_source *source, size_t site);
 void ctf_kinds_deinit(struct ctf_kinds *kinds);
-
-/* Descriptions of a kind, and of one of its sites (ctf_kind_text.c). */
-void ctf_describe_kind(struct buffer *out, uint32_t kind, enum ctf_clock_id clock);
-void ctf_describe_site(
-	struct buffer *out, uint32_t kind, uint32_t number, const struct ctf_kind_site *site);
 
 /* ---- Ctf ------------------------------------------------------------------------------------- */
 
@@ -395,21 +358,12 @@ PROBE_MUST_CHECK struct probe_error *ctf_part_ring_stream(struct ctf_part *part,
 
 /* The name of a stream's file. */
 enum { CTF_STREAM_NAME_BYTES = 64 };
-void ctf_stream_name(char ret[CTF_STREAM_NAME_BYTES], const struct ctf_part *part,
-	const struct ctf_stream *stream);
 
 /*
  * Creates the file of a stream, or opens it again for writing. Returns -1 and sets errno on an
  * error; ESTALE means that somebody has put another file, or a pipe, in its place.
  */
 int ctf_stream_open(const struct ctf_part *part, struct ctf_stream *stream, int flags);
-
-/*
- * Like ctf_stream_open(), for appending. Close the file soon: a record of many processes would
- * exceed the limit of open files.
- */
-PROBE_MUST_CHECK struct probe_error *ctf_part_file(
-	const struct ctf_part *part, struct ctf_stream *stream, int more_flags, int *ret);
 
 /* Writes the metadata again if it lacks something, or its clocks are off. */
 PROBE_MUST_CHECK struct probe_error *ctf_part_describe(struct ctf_part *part);
@@ -499,27 +453,6 @@ void ctf_sync_clocks(struct probe_ctf *ctf);
 /* Once something could not be written, nothing more is added. */
 PROBE_MUST_CHECK struct probe_error *ctf_checked(struct probe_ctf *ctf, struct probe_error *error);
 
-/* Has everything been taken that belongs to the part before? (ctf_take.c) */
-bool ctf_take_is_settled(const struct probe_ctf *ctf);
-/* Forgets a session whose rings were taken. */
-void ctf_take_forget(struct probe_ctf *ctf, const struct probe_session *session);
-/* The source of a session's hits; NULL: its hits are added one by one. */
-const struct ctf_source *ctf_take_source(
-	struct probe_ctf *ctf, const struct probe_session *session);
-/* Notes losses of such a session. */
-PROBE_MUST_CHECK struct probe_error *ctf_take_discarded(
-	struct probe_ctf *ctf, const struct ctf_source *source, uint64_t count);
-/*
- * Once a record cannot be written any more: what was dropped becomes losses, and those that no
- * packet tells are told where they can be (ctf_late.c).
- */
-void ctf_tell_losses(struct probe_ctf *ctf);
-/* Adds more losses to such a record. */
-void ctf_discard_late(struct probe_ctf *ctf, uint64_t count);
-/* Writes the losses that no packet tells yet. */
-PROBE_MUST_CHECK struct probe_error *ctf_take_flush(struct probe_ctf *ctf);
-void ctf_take_deinit(struct probe_ctf *ctf);
-
 /* ---- Classes of events ----------------------------------------------------------- */
 
 /* The form of the last hits of a site. */
@@ -530,15 +463,6 @@ struct ctf_site {
 	uint32_t id; /* of the class */
 	struct ctf_class class;
 };
-
-bool ctf_classes_init(struct probe_ctf *ctf);
-void ctf_classes_deinit(struct probe_ctf *ctf);
-/* The session ends. */
-void ctf_classes_forget(struct probe_ctf *ctf, const struct probe_session *session);
-/* The class of a hit; what is returned is valid until the next call. Error: PROBE_ERROR_MEMORY. */
-PROBE_MUST_CHECK struct probe_error *ctf_class_of(struct probe_ctf *ctf,
-	const struct probe_session *session, const struct probe_hit *hit,
-	const struct ctf_site **ret);
 
 /* ---- Ctf writer ------------------------------------------------------------------------------ */
 
@@ -659,24 +583,11 @@ void ctf_note_moved(struct taking *t);
 
 /* ---- Few bytes (ctf_small.c) ------------------------------------------------------ */
 
-/* Copies records from a ring. Returns how many bytes; *begins_ret: where the last one may begin. */
-size_t ctf_copy_some(const struct taking *t, size_t most, uint8_t *to, size_t *begins_ret);
-/*
- * Adds the records of a copy; *length_ret: the bytes that they have there, *ok_ret: all are sane.
- */
-PROBE_MUST_CHECK struct probe_error *ctf_add_records(struct taking *t, uint8_t *copy, size_t size,
-	size_t begins, size_t *length_ret, bool *ok_ret);
-/* Adds the name of the thread of a record, if it has to be told first. */
-PROBE_MUST_CHECK struct probe_error *ctf_add_name(struct taking *t, uint32_t word);
 /* Writes what was added to a stream, which has our memory for packets no longer. */
 PROBE_MUST_CHECK struct probe_error *ctf_end_packets(
 	struct ctf_part *part, struct ctf_stream *stream, struct probe_error *error);
-PROBE_MUST_CHECK struct probe_error *ctf_take_small(struct taking *t);
 
 /* ---- Many (ctf_large.c) ------------------------------------------------------------ */
-
-/* There must be a job for it. */
-PROBE_MUST_CHECK struct probe_error *ctf_take_large(struct taking *t);
 
 /* Where the records of a packet begin in a job's memory (ctf_direct.c). */
 uint8_t *ctf_direct_records(const struct ctf_job *job);

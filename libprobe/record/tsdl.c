@@ -3,9 +3,680 @@
  * The blocks of metadata: trace, env, clock, stream and event. A block has values (name = value;)
  * and types (name := struct { ... };).
  */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "libprobe/record/record.h"
+
+/* ==== Tsdl lex ================================================================================ */
+
+/* The words of TSDL, its numbers, and lists of attributes. */
+
+/* ---- Errors and memory ----------------------------------------------------------------- */
+
+/* All of these return false (NULL) after the first error, which the parser keeps. */
+static bool tsdl_fail(struct tsdl_parser *p, const char *format, ...)
+{
+	va_list ap;
+	char *why;
+	int length;
+
+	if (p->error)
+		return false;
+	va_start(ap, format);
+	length = vasprintf(&why, format, ap);
+	va_end(ap);
+	if (length < 0) {
+		p->error = probe_error_no_memory();
+		return false;
+	}
+	p->error = probe_error_new(PROBE_ERROR_FORMAT, "line %u: %s", p->line, why);
+	free(why);
+	return false;
+}
+
+/* Memory of a result: blocks of which pieces are given out, in a list. */
+enum { BLOCK_BYTES = 1 << 16, ALIGN = _Alignof(max_align_t) };
+struct block {
+	struct block *next;
+	size_t left; /* at its end */
+	_Alignas(max_align_t) char bytes[];
+};
+
+/* Zeros that live as long as the result. */
+static void *tsdl_alloc(struct tsdl_parser *p, size_t size)
+{
+	struct block *block = p->tsdl->memory;
+	size_t room = BLOCK_BYTES;
+	char *piece;
+
+	size = (size + ALIGN - 1) / ALIGN * ALIGN;
+	if (p->error)
+		return NULL;
+	if (!block || block->left < size) {
+		room = size > room ? size : room;
+		block = calloc(1, sizeof(*block) + room);
+		if (!block) {
+			p->error = probe_error_no_memory();
+			return NULL;
+		}
+		block->next = p->tsdl->memory;
+		block->left = room;
+		p->tsdl->memory = block;
+	}
+	/* From the end, so that `left` says all. */
+	piece = block->bytes + block->left - size;
+	block->left -= size;
+	return piece;
+}
+
+void tsdl_free(struct tsdl *tsdl)
+{
+	struct block *block = tsdl->memory, *next;
+
+	for (; block; block = next) {
+		next = block->next;
+		free(block);
+	}
+	*tsdl = (struct tsdl){0};
+}
+
+/* ---- Tokens ------------------------------------------------------------------------------- */
+
+static bool is_digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
+
+static bool is_word(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || is_digit(c);
+}
+
+static bool is_ahead(const struct tsdl_parser *p, const char *what)
+{
+	size_t length = strlen(what);
+
+	return (size_t)(p->end - p->at) >= length && memcmp(p->at, what, length) == 0;
+}
+
+/* Goes past blanks and comments. */
+static bool skip(struct tsdl_parser *p)
+{
+	const char *close;
+
+	for (;;) {
+		if (is_ahead(p, "//")) {
+			while (p->at < p->end && *p->at != '\n')
+				p->at++;
+		} else if (is_ahead(p, "/*")) {
+			close = memmem(p->at + 2, (size_t)(p->end - p->at - 2), "*/", 2);
+			if (!close)
+				return tsdl_fail(p, "a comment does not end");
+			for (; p->at < close + 2; p->at++)
+				p->line += *p->at == '\n';
+		} else if (p->at < p->end && strchr(" \t\r\n", *p->at) && *p->at) {
+			p->line += *p->at++ == '\n';
+		} else {
+			return true;
+		}
+	}
+}
+
+static bool take_word(struct tsdl_parser *p)
+{
+	const char *start = p->at;
+	char *copy;
+
+	while (p->at < p->end && (is_word(*p->at) || *p->at == '.'))
+		p->at++;
+	copy = tsdl_alloc(p, (size_t)(p->at - start) + 1);
+	if (!copy)
+		return false;
+	memcpy(copy, start, (size_t)(p->at - start));
+	p->text = copy;
+	p->token = TSDL_NAME;
+	return true;
+}
+
+static int digit_of(char c)
+{
+	if (is_digit(c))
+		return c - '0';
+	c |= 0x20;
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : 16;
+}
+
+static bool take_number(struct tsdl_parser *p)
+{
+	unsigned int base = 10;
+
+	if (is_ahead(p, "0x") || is_ahead(p, "0X")) {
+		base = 16;
+		p->at += 2;
+	} else if (*p->at == '0') {
+		base = 8;
+	}
+	p->number = 0;
+	for (; p->at < p->end && is_word(*p->at); p->at++) {
+		unsigned int digit = (unsigned int)digit_of(*p->at);
+
+		if (digit >= base || p->number > (UINT64_MAX - digit) / base)
+			return tsdl_fail(p, "a number is malformed, or too large");
+		p->number = p->number * base + digit;
+	}
+	p->token = TSDL_NUMBER;
+	return true;
+}
+
+/* The character that an escape stands for, after the backslash. */
+static bool take_escape(struct tsdl_parser *p, char *ret)
+{
+	static const char letters[] = "abfnrtv\\\"'?", meant[] = "\a\b\f\n\r\t\v\\\"'?";
+	const char *letter = *p->at ? strchr(letters, *p->at) : NULL;
+	unsigned int code = 0, digits = 0;
+
+	if (letter) {
+		p->at++;
+		*ret = meant[letter - letters];
+		return true;
+	}
+	for (; digits < 3 && p->at < p->end && *p->at >= '0' && *p->at <= '7'; digits++)
+		code = 8 * code + (unsigned int)(*p->at++ - '0');
+	*ret = (char)code;
+	return (digits && code) || tsdl_fail(p, "a string has an unknown escape");
+}
+
+static bool take_text(struct tsdl_parser *p)
+{
+	const char *close = ++p->at;
+	char *copy;
+
+	while (close < p->end && *close != '"' && *close != '\n')
+		close += *close == '\\' && close + 1 < p->end ? 2 : 1;
+	if (close >= p->end || *close != '"')
+		return tsdl_fail(p, "a string does not end");
+	copy = tsdl_alloc(p, (size_t)(close - p->at) + 1);
+	p->text = copy;
+	p->token = TSDL_TEXT;
+	while (copy && p->at < close) {
+		if (*p->at == '\\') {
+			p->at++;
+			if (!take_escape(p, copy++))
+				return false;
+		} else {
+			*copy++ = *p->at++;
+		}
+	}
+	p->at = close + 1;
+	return copy != NULL;
+}
+
+/* Goes to the next token. */
+static bool tsdl_next(struct tsdl_parser *p)
+{
+	if (p->error || !skip(p))
+		return false;
+	if (p->at == p->end) {
+		p->token = TSDL_END;
+	} else if (is_digit(*p->at)) {
+		return take_number(p);
+	} else if (is_word(*p->at)) {
+		return take_word(p);
+	} else if (*p->at == '"') {
+		return take_text(p);
+	} else if (is_ahead(p, ":=")) {
+		p->token = TSDL_DEFINE;
+		p->at += 2;
+	} else if (*p->at == '=') {
+		p->token = TSDL_ASSIGN;
+		p->at++;
+	} else if (*p->at && strchr("{}[]();:,-.", *p->at)) {
+		p->token = TSDL_MARK;
+		p->mark = *p->at++;
+	} else {
+		return tsdl_fail(p, "a character is none of the language");
+	}
+	return true;
+}
+
+static bool tsdl_is_mark(const struct tsdl_parser *p, char mark)
+{
+	return p->token == TSDL_MARK && p->mark == mark;
+}
+
+static bool tsdl_is_name(const struct tsdl_parser *p, const char *name)
+{
+	return p->token == TSDL_NAME && strcmp(p->text, name) == 0;
+}
+
+/* Takes a token that must be there. */
+static bool tsdl_take_mark(struct tsdl_parser *p, char mark)
+{
+	return tsdl_is_mark(p, mark) ? tsdl_next(p) : tsdl_fail(p, "there is no %c", mark);
+}
+
+static bool tsdl_take(struct tsdl_parser *p, enum tsdl_token token, const char *what)
+{
+	return p->token == token ? tsdl_next(p) : tsdl_fail(p, "there is no %s", what);
+}
+
+/* Takes a token that must be there. */
+static bool tsdl_take_name(struct tsdl_parser *p, const char **ret)
+{
+	*ret = p->text;
+	return tsdl_take(p, TSDL_NAME, "name");
+}
+
+/* ---- Attributes ----------------------------------------------------------------------------- */
+
+static bool tsdl_take_value(struct tsdl_parser *p, struct tsdl_value *ret)
+{
+	*ret = (struct tsdl_value){.negative = tsdl_is_mark(p, '-')};
+	if (ret->negative && !tsdl_next(p))
+		return false;
+	ret->token = p->token;
+	ret->number = p->number;
+	ret->text = p->text;
+	if (p->token == TSDL_NUMBER ||
+		(!ret->negative && (p->token == TSDL_NAME || p->token == TSDL_TEXT)))
+		return tsdl_next(p);
+	return tsdl_fail(p, "there is no value");
+}
+
+/* The value as a number that is not negative, or as true or false. */
+static bool tsdl_number_of(struct tsdl_parser *p, const struct tsdl_value *value, uint64_t *ret)
+{
+	*ret = value->number;
+	return (value->token == TSDL_NUMBER && !value->negative) ||
+	       tsdl_fail(p, "a value is no number");
+}
+
+static bool tsdl_bool_of(struct tsdl_parser *p, const struct tsdl_value *value, bool *ret)
+{
+	if (value->token == TSDL_NUMBER)
+		*ret = value->number != 0;
+	else if (strcmp(value->text, "true") == 0 || strcmp(value->text, "TRUE") == 0)
+		*ret = true;
+	else if (strcmp(value->text, "false") == 0 || strcmp(value->text, "FALSE") == 0)
+		*ret = false;
+	else
+		return tsdl_fail(p, "'%s' is neither true nor false", value->text);
+	return true;
+}
+
+/* Takes "{ name = value; ... }": `each` is called after each value. */
+static bool tsdl_take_attributes(struct tsdl_parser *p,
+	bool (*each)(struct tsdl_parser *p, const char *name, const struct tsdl_value *value,
+		void *data),
+	void *data)
+{
+	struct tsdl_value value;
+	const char *name;
+
+	if (!tsdl_take_mark(p, '{'))
+		return false;
+	while (!tsdl_is_mark(p, '}'))
+		if (!tsdl_take_name(p, &name) || !tsdl_take(p, TSDL_ASSIGN, "=") ||
+			!tsdl_take_value(p, &value) || !each(p, name, &value, data) ||
+			!tsdl_take_mark(p, ';'))
+			return false;
+	return tsdl_next(p);
+}
+
+/* ==== Tsdl type =============================================================================== */
+
+/* Types of TSDL. */
+
+enum { BYTE = 8, SIZE_MAX_BITS = 64, SINGLE_BITS = 32, DOUBLE_BITS = 64 };
+
+static bool word_is(const char *name, const char *wanted)
+{
+	return strcmp(name, wanted) == 0;
+}
+
+/* ---- Attributes of several types ---------------------------------------------------------- */
+
+static bool is_little_endian(struct tsdl_parser *p, const struct tsdl_value *value)
+{
+	return (value->token == TSDL_NAME &&
+		       (word_is(value->text, "le") || word_is(value->text, "native"))) ||
+	       tsdl_fail(p, "only little-endian is understood");
+}
+
+static bool has_encoding(
+	struct tsdl_parser *p, const struct tsdl_value *value, struct tsdl_type *type)
+{
+	if (value->token == TSDL_NUMBER)
+		return tsdl_fail(p, "an encoding is no name");
+	type->is_text = !word_is(value->text, "none");
+	return true;
+}
+
+static bool set_align(struct tsdl_parser *p, uint64_t align, struct tsdl_type *type)
+{
+	if (!align || align > SIZE_MAX_BITS || (align & (align - 1)))
+		return tsdl_fail(p, "an alignment is no power of two up to %d", SIZE_MAX_BITS);
+	type->align = (uint32_t)align;
+	return true;
+}
+
+/* ---- Integers and enumerations ------------------------------------------------------------- */
+
+static bool set_size(struct tsdl_parser *p, uint64_t size, struct tsdl_type *type)
+{
+	type->size = size && size <= SIZE_MAX_BITS ? (uint32_t)size : 0;
+	return type->size || tsdl_fail(p, "an integer has not 1 to %d bits", SIZE_MAX_BITS);
+}
+
+static bool integer_attribute(
+	struct tsdl_parser *p, const char *name, const struct tsdl_value *value, void *data)
+{
+	static const char prefix[] = "clock.", suffix[] = ".value";
+	struct tsdl_type *type = data;
+	uint64_t number;
+	size_t length;
+	char *clock;
+
+	if (word_is(name, "base"))
+		return true;
+	if (word_is(name, "byte_order"))
+		return is_little_endian(p, value);
+	if (word_is(name, "encoding"))
+		return has_encoding(p, value, type);
+	if (word_is(name, "signed"))
+		return tsdl_bool_of(p, value, &type->is_signed);
+	if (word_is(name, "map")) {
+		length = value->token == TSDL_NAME ? strlen(value->text) : 0;
+		if (length < sizeof(prefix) + sizeof(suffix) - 2 ||
+			strncmp(value->text, prefix, sizeof(prefix) - 1) != 0 ||
+			!word_is(value->text + length - (sizeof(suffix) - 1), suffix))
+			return tsdl_fail(p, "an integer is mapped to no clock");
+		length -= sizeof(prefix) + sizeof(suffix) - 2;
+		clock = tsdl_alloc(p, length + 1);
+		if (clock)
+			memcpy(clock, value->text + sizeof(prefix) - 1, length);
+		type->clock_name = clock;
+		return clock != NULL;
+	}
+	if (!word_is(name, "size") && !word_is(name, "align"))
+		return tsdl_fail(p, "an integer's '%s' is not understood", name);
+	if (!tsdl_number_of(p, value, &number))
+		return false;
+	if (word_is(name, "align"))
+		return set_align(p, number, type);
+	return set_size(p, number, type);
+}
+
+static bool take_integer(struct tsdl_parser *p, struct tsdl_type *type)
+{
+	type->kind = TSDL_INTEGER;
+	if (!tsdl_take_attributes(p, integer_attribute, type))
+		return false;
+	if (!type->size)
+		return tsdl_fail(p, "an integer has no size");
+	if (!type->align)
+		type->align = type->size % BYTE ? 1 : BYTE;
+	return true;
+}
+
+/* Takes a label of an enumeration, with its number or range if it has one. */
+static bool take_label(struct tsdl_parser *p, const char **ret)
+{
+	struct tsdl_value value;
+
+	*ret = p->text;
+	if (p->token != TSDL_NAME && p->token != TSDL_TEXT)
+		return tsdl_fail(p, "an enumeration has no label");
+	if (!tsdl_next(p))
+		return false;
+	if (p->token != TSDL_ASSIGN)
+		return true;
+	if (!tsdl_next(p) || !tsdl_take_value(p, &value))
+		return false;
+	if (!tsdl_is_mark(p, '.'))
+		return true;
+	return tsdl_take_mark(p, '.') && tsdl_take_mark(p, '.') && tsdl_take_mark(p, '.') &&
+	       tsdl_take_value(p, &value);
+}
+
+static bool tsdl_take_type(struct tsdl_parser *p, const struct tsdl_type **ret);
+
+/* Its values are those of its integer; only one label has a meaning here. */
+static bool take_enum(struct tsdl_parser *p, struct tsdl_type *type)
+{
+	const struct tsdl_type *integer;
+	const char *label;
+	bool is_first = true;
+
+	if (!tsdl_take_mark(p, ':') || !tsdl_take_type(p, &integer))
+		return false;
+	if (integer->kind != TSDL_INTEGER)
+		return tsdl_fail(p, "an enumeration is not of integers");
+	*type = *integer;
+	type->is_unreadable = false;
+	if (!tsdl_take_mark(p, '{'))
+		return false;
+	while (!tsdl_is_mark(p, '}')) {
+		if (!take_label(p, &label))
+			return false;
+		type->is_unreadable = is_first && word_is(label, "unreadable");
+		is_first = false;
+		if (!tsdl_is_mark(p, '}') && !tsdl_take_mark(p, ','))
+			return false;
+	}
+	return tsdl_next(p);
+}
+
+/* ---- Floating-point numbers and strings ------------------------------------------------------ */
+
+struct float_attributes {
+	struct tsdl_type *type;
+	uint64_t exponent, mantissa;
+};
+
+static bool float_attribute(
+	struct tsdl_parser *p, const char *name, const struct tsdl_value *value, void *data)
+{
+	struct float_attributes *attributes = data;
+	uint64_t number;
+
+	if (word_is(name, "byte_order"))
+		return is_little_endian(p, value);
+	if (!word_is(name, "exp_dig") && !word_is(name, "mant_dig") && !word_is(name, "align"))
+		return tsdl_fail(p, "a floating-point number's '%s' is not understood", name);
+	if (!tsdl_number_of(p, value, &number))
+		return false;
+	if (word_is(name, "align"))
+		return set_align(p, number, attributes->type);
+	*(word_is(name, "exp_dig") ? &attributes->exponent : &attributes->mantissa) = number;
+	return true;
+}
+
+static bool take_float(struct tsdl_parser *p, struct tsdl_type *type)
+{
+	struct float_attributes attributes = {.type = type};
+
+	*type = (struct tsdl_type){.kind = TSDL_FLOAT, .align = 1};
+	if (!tsdl_take_attributes(p, float_attribute, &attributes))
+		return false;
+	if (attributes.exponent == 8 && attributes.mantissa == 24)
+		type->size = SINGLE_BITS;
+	else if (attributes.exponent == 11 && attributes.mantissa == 53)
+		type->size = DOUBLE_BITS;
+	else
+		return tsdl_fail(p, "a floating-point number is neither float nor double");
+	return true;
+}
+
+static bool string_attribute(
+	struct tsdl_parser *p, const char *name, const struct tsdl_value *value, void *data)
+{
+	if (!word_is(name, "encoding"))
+		return tsdl_fail(p, "a string's '%s' is not understood", name);
+	return has_encoding(p, value, data);
+}
+
+static bool take_string(struct tsdl_parser *p, struct tsdl_type *type)
+{
+	*type = (struct tsdl_type){.kind = TSDL_STRING, .align = BYTE};
+	return !tsdl_is_mark(p, '{') || tsdl_take_attributes(p, string_attribute, type);
+}
+
+/* ---- Structures and arrays ------------------------------------------------------------------- */
+
+/* An underscore is only there so that the name is no word of the language. */
+static const char *bare_name(const char *name)
+{
+	return name + (name[0] == '_');
+}
+
+/* Takes the "[...]" behind a name. */
+static bool take_array(struct tsdl_parser *p, const struct tsdl_type **type)
+{
+	struct tsdl_type *array = tsdl_alloc(p, sizeof(*array));
+
+	if (!array || !tsdl_take_mark(p, '['))
+		return false;
+	array->element = *type;
+	array->align = (*type)->align;
+	array->kind = p->token == TSDL_NUMBER ? TSDL_ARRAY : TSDL_SEQUENCE;
+	array->length = p->number;
+	*type = array;
+	if (p->token == TSDL_NUMBER)
+		return tsdl_next(p) && tsdl_take_mark(p, ']');
+	if (!tsdl_take_name(p, &array->length_name))
+		return false;
+	array->length_name = bare_name(array->length_name);
+	return tsdl_take_mark(p, ']');
+}
+
+static bool take_field(struct tsdl_parser *p, struct tsdl_field *field)
+{
+	const struct tsdl_type *type;
+
+	if (!tsdl_take_type(p, &type) || !tsdl_take_name(p, &field->name))
+		return false;
+	field->name = bare_name(field->name);
+	/* In several dimensions, the type would grow with each. */
+	if (tsdl_is_mark(p, '[') && !take_array(p, &type))
+		return false;
+	field->type = type;
+	return tsdl_take_mark(p, ';');
+}
+
+/* Fields are gathered in blocks that double, since how many there are is not known
+ * before. */
+static bool add_field(struct tsdl_parser *p, struct tsdl_type *type, const struct tsdl_field *field)
+{
+	size_t count = type->field_count;
+	struct tsdl_field *fields;
+
+	if (!(count & (count - 1))) {
+		fields = tsdl_alloc(p, 2 * (count + 1) * sizeof(*fields));
+		if (!fields)
+			return false;
+		if (count)
+			memcpy(fields, type->fields, count * sizeof(*fields));
+		type->fields = fields;
+	}
+	type->fields[type->field_count++] = *field;
+	if (field->type->align > type->align)
+		type->align = field->type->align;
+	return true;
+}
+
+static bool take_struct(struct tsdl_parser *p, struct tsdl_type *type)
+{
+	struct tsdl_type given = {.align = 1};
+	struct tsdl_field field;
+	struct tsdl_value value;
+	uint64_t align;
+
+	*type = (struct tsdl_type){.kind = TSDL_STRUCT, .align = 1};
+	if (!tsdl_take_mark(p, '{'))
+		return false;
+	while (!tsdl_is_mark(p, '}'))
+		if (!take_field(p, &field) || !add_field(p, type, &field))
+			return false;
+	if (!tsdl_next(p) || !tsdl_is_name(p, "align"))
+		return !p->error;
+	if (!tsdl_next(p) || !tsdl_take_mark(p, '(') || !tsdl_take_value(p, &value) ||
+		!tsdl_number_of(p, &value, &align) || !set_align(p, align, &given) ||
+		!tsdl_take_mark(p, ')'))
+		return false;
+	if (given.align > type->align)
+		type->align = given.align;
+	return true;
+}
+
+/* ---- All types --------------------------------------------------------------------------------
+ */
+
+static const struct tsdl_type *alias_of(const struct tsdl_parser *p, const char *name)
+{
+	for (size_t i = 0; i < p->alias_count; i++)
+		if (word_is(p->aliases[i].name, name))
+			return p->aliases[i].type;
+	return NULL;
+}
+
+/* Takes a type, and "typealias TYPE := NAME". */
+static bool tsdl_take_type(struct tsdl_parser *p, const struct tsdl_type **ret)
+{
+	static const struct {
+		const char *name;
+		bool (*take)(struct tsdl_parser *p, struct tsdl_type *type);
+	} kinds[] = {
+		{"integer", take_integer},
+		{"enum", take_enum},
+		{"floating_point", take_float},
+		{"string", take_string},
+		{"struct", take_struct},
+	};
+	struct tsdl_type *type;
+	const char *name;
+	bool taken;
+
+	if (!tsdl_take_name(p, &name))
+		return false;
+	*ret = alias_of(p, name);
+	if (*ret)
+		return true;
+	if (p->depth == TSDL_DEPTH_MAX)
+		return tsdl_fail(p, "types are nested too deeply");
+	type = tsdl_alloc(p, sizeof(*type));
+	*ret = type;
+	for (size_t i = 0; type && i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		if (!word_is(kinds[i].name, name))
+			continue;
+		p->depth++;
+		taken = kinds[i].take(p, type);
+		p->depth--;
+		return taken;
+	}
+	return tsdl_fail(p, "'%s' is no type that is understood", name);
+}
+
+static bool tsdl_take_alias(struct tsdl_parser *p)
+{
+	const struct tsdl_type *type;
+	const char *name;
+
+	if (!tsdl_take_type(p, &type) || !tsdl_take(p, TSDL_DEFINE, ":=") ||
+		!tsdl_take_name(p, &name) || !tsdl_take_mark(p, ';'))
+		return false;
+	if (alias_of(p, name))
+		return tsdl_fail(p, "'%s' is defined twice", name);
+	if (p->alias_count == TSDL_ALIASES_MAX)
+		return tsdl_fail(p, "there are more than %d names of types", TSDL_ALIASES_MAX);
+	p->aliases[p->alias_count++] = (struct tsdl_alias){name, type};
+	return true;
+}
+
+/* ==== Tsdl ==================================================================================== */
 
 /* What may stand in a block: `value` and `type` fail on what they do not know. */
 struct block_kind {

@@ -15,9 +15,17 @@
  * vm.overcommit_memory=2 (libprobe/process/process.h). So everything has room for the worst
  * case, and otherwise only the address space is limited.
  */
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
 #include "arch/layout.h"
 #include "libprobe/base/page.h"
+#include "libprobe/process/process.h"
 #include "libprobe/registry/registry.h"
+
+/* ==== Data ==================================================================================== */
 
 /* Bounds beyond which a session makes no sense, or is not made. */
 enum {
@@ -47,7 +55,8 @@ static uint64_t align_up(uint64_t value, uint64_t alignment)
 	return (value + alignment - 1) & ~(alignment - 1);
 }
 
-uint32_t data_cell_count(const struct reg_session *session)
+/* How many cells, or entries of a table, each set has. */
+static uint32_t data_cell_count(const struct reg_session *session)
 {
 	if (!data_has_table(session))
 		return session->slot_capacity;
@@ -55,7 +64,8 @@ uint32_t data_cell_count(const struct reg_session *session)
 	       (session->flags & REG_SESSION_OTHERS ? session->slot_capacity : 0);
 }
 
-size_t data_cell_bytes(bool buckets)
+/* Bytes of a cell, with its buckets; and of an entry of the table of begins. */
+static size_t data_cell_bytes(bool buckets)
 {
 	return sizeof(struct probe_cell) + (buckets ? 8 * (size_t)CELL_BUCKETS : 0);
 }
@@ -302,4 +312,557 @@ bool data_makes_sense(const struct reg_session *s)
 		       UINT64_C(1) << s->slots_shift &&
 	       within(s->slots, (s->cpus + UINT64_C(1)) << s->slots_shift, s->data, s->data_size) &&
 	       cells_make_sense(s) && flights_make_sense(s) && rings_make_sense(s);
+}
+
+/* ==== Snapshot ================================================================================ */
+
+/* ---- Bytes ------------------------------------------------------------------------------ */
+
+bool snapshot_read(const struct snapshot *view, uint64_t offset, void *to, size_t size)
+{
+	uint64_t *words = to;
+
+	if (offset > view->layout.data_size || size > view->layout.data_size - offset)
+		return false;
+	if (!view->base && !view->pid)
+		return pread(view->file, to, size, (off_t)(view->file_start + offset)) ==
+		       (ssize_t)size;
+	if (!view->base)
+		return memory_read_known(view->served, view->layout.data + offset, to, size) ==
+		       size;
+	for (size_t i = 0; i < size / 8; i++)
+		words[i] = atomic_load_explicit(
+			(const _Atomic uint64_t *)(view->base + offset + 8 * i),
+			memory_order_relaxed);
+	return true;
+}
+
+/* Finds the next contents from an offset on; false: that is unknown. */
+static bool learn(struct snapshot *view, uint64_t offset)
+{
+	off_t start, end;
+
+	view->hole_start = offset;
+	start = view->fd < 0 ? -1 : lseek(view->fd, (off_t)offset, SEEK_DATA);
+	if (start < 0)
+		return false;
+	end = lseek(view->fd, start, SEEK_HOLE);
+	view->known_start = (uint64_t)start;
+	view->known_end = end < 0 ? view->layout.data_size : (uint64_t)end;
+	return true;
+}
+
+/* Also learns the process's pages again. */
+static void snapshot_begin_round(struct snapshot *view)
+{
+	view->hole_start = UINT64_MAX;
+	if (view->served) {
+		served_end(view->served);
+		served_begin(view->pid, view->served);
+	}
+}
+
+/*
+ * Also learns the process's pages again.
+ *
+ * The next contents may have been there for a while: if some at [start, end) are known, it asks
+ * again only after them, or where there was a hole.
+ */
+static bool snapshot_is_empty(struct snapshot *view, uint64_t offset, size_t size)
+{
+	if (view->fd < 0)
+		return false;
+	if (offset >= view->known_start && offset < view->known_end)
+		return false;
+	if (offset >= view->hole_start && offset + size <= view->known_start)
+		return true;
+	if (!learn(view, offset)) { /* there is no more: ENXIO */
+		view->known_start = view->known_end = UINT64_MAX;
+		return true;
+	}
+	return view->known_start >= offset + size;
+}
+
+/* ---- Cells ------------------------------------------------------------------------------ */
+
+static uint64_t set_offset(const struct snapshot *view, uint32_t set)
+{
+	return view->layout.slots - view->layout.data + ((uint64_t)set << view->layout.slots_shift);
+}
+
+uint64_t snapshot_sum_slots(const struct snapshot *view, uint32_t slot, size_t field)
+{
+	uint64_t sum = 0, word;
+
+	for (uint32_t set = 0; set <= view->layout.cpus && slot < view->layout.slot_capacity; set++)
+		if (snapshot_read(view,
+			    set_offset(view, set) + slot * sizeof(struct probe_slot) + field, &word,
+			    sizeof(word)))
+			sum += word;
+	return sum;
+}
+
+static uint64_t word_at(const uint8_t *bytes, size_t index)
+{
+	uint64_t word;
+
+	memcpy(&word, bytes + 8 * index, sizeof(word));
+	return word;
+}
+
+static size_t padded(uint64_t length)
+{
+	return (length + 7) & ~(size_t)7;
+}
+
+size_t snapshot_key_bytes(const struct view_keys *keys, const uint8_t *key)
+{
+	size_t bytes = 8 * keys->count;
+
+	for (size_t i = 0; i < keys->count; i++)
+		if (keys->is_string[i])
+			bytes += padded(ring_string_length(word_at(key, i)));
+	return bytes;
+}
+
+/* Does a key keep within its entry? What pads its strings becomes 0: it has no meaning. */
+static bool clean_key(const struct view_keys *keys, uint8_t *key, size_t room)
+{
+	size_t at = 8 * keys->count;
+
+	for (size_t i = 0; i < keys->count; i++) {
+		uint64_t length = ring_string_length(word_at(key, i));
+
+		if (!keys->is_string[i])
+			continue;
+		if (length > keys->string_bytes || at + padded(length) > room)
+			return false;
+		memset(key + at + length, 0, padded(length) - length);
+		at += padded(length);
+	}
+	return at <= room;
+}
+
+struct walk {
+	struct snapshot *view;
+	const struct view_keys *keys;
+	size_t cell_bytes;
+	uint8_t *entry; /* a private copy */
+	bool (*visit)(void *data, const struct view_cell *cell);
+	void *data;
+};
+
+/*
+ * An entry of a table. Its tag is stored after its key, and does not change again; in
+ * the cell after it, everything does.
+ */
+static bool walk_entry(const struct walk *w, uint64_t offset)
+{
+	const struct reg_session *l = &w->view->layout;
+	struct view_cell cell = {.key = w->entry + 16,
+		.cell = (const struct probe_cell *)(w->entry + l->entry_cell)};
+	uint64_t tag, owner;
+
+	if (!snapshot_read(w->view, offset, &tag, sizeof(tag)) || !(tag & 1))
+		return true;
+	/* Pairs with the store of the tag, which the stub publishes (arch/stub/table.c). */
+	atomic_thread_fence(memory_order_acquire);
+	if (!snapshot_read(w->view, offset, w->entry, l->entry_cell + w->cell_bytes))
+		return true;
+	owner = word_at(w->entry, 1);
+	if (owner >= l->slot_capacity || !clean_key(w->keys, w->entry + 16, l->entry_cell - 16))
+		return true;
+	cell.slot = (uint32_t)owner;
+	return w->visit(w->data, &cell);
+}
+
+static bool walk_cell(const struct walk *w, uint64_t offset, uint32_t slot)
+{
+	struct view_cell cell = {.slot = slot, .cell = (const struct probe_cell *)w->entry};
+
+	return !snapshot_read(w->view, offset, w->entry, w->cell_bytes) || w->visit(w->data, &cell);
+}
+
+bool snapshot_cells(struct snapshot *view, const struct view_keys *keys,
+	bool (*visit)(void *data, const struct view_cell *cell), void *data)
+{
+	const struct reg_session *l = &view->layout;
+	struct walk walk = {.view = view,
+		.keys = keys,
+		.cell_bytes = data_cell_bytes(l->flags & REG_SESSION_BUCKETS),
+		.entry = malloc(l->entry_cell + data_cell_bytes(true)),
+		.visit = visit,
+		.data = data};
+	uint32_t count = data_cell_count(l);
+	bool go_on = walk.entry != NULL;
+
+	snapshot_begin_round(view);
+	for (uint32_t set = 0; set <= l->cpus && l->cell_bytes; set++) {
+		uint64_t first = set_offset(view, set) + l->cells;
+
+		for (uint32_t i = 0; i < count && go_on; i++) {
+			uint64_t offset = first + (uint64_t)i * l->cell_bytes;
+
+			if (snapshot_is_empty(view, offset, l->cell_bytes))
+				continue;
+			if (!data_has_table(l))
+				go_on = walk_cell(&walk, offset, i);
+			else if (i < l->entries)
+				go_on = walk_entry(&walk, offset);
+			else
+				go_on = walk_cell(&walk, offset + l->entry_cell, i - l->entries);
+		}
+	}
+	free(walk.entry);
+	return go_on;
+}
+
+struct counter {
+	uint64_t *hits; /* of each slot */
+	bool has_buckets;
+};
+
+static bool count_cell(void *data, const struct view_cell *cell)
+{
+	const struct counter *counter = data;
+
+	if (!counter->has_buckets)
+		counter->hits[cell->slot] += cell->cell->count;
+	for (size_t i = 0; counter->has_buckets && i < CELL_BUCKETS; i++)
+		counter->hits[cell->slot] += cell->cell->buckets[i];
+	return true;
+}
+
+uint64_t *snapshot_hits(struct snapshot *view, const struct view_keys *keys)
+{
+	struct counter counter = {
+		.hits = calloc((size_t)view->layout.slot_capacity + 1, sizeof(*counter.hits)),
+		.has_buckets = view->layout.flags & REG_SESSION_BUCKETS};
+
+	if (counter.hits && !snapshot_cells(view, keys, count_cell, &counter)) {
+		free(counter.hits);
+		return NULL;
+	}
+	return counter.hits;
+}
+
+/* ---- Flights ---------------------------------------------------------------------------- */
+
+enum { TIMES_READ = 128 };
+
+uint64_t snapshot_open_begins(
+	const struct snapshot *view, uint64_t offset, const struct probe_flight *flight)
+{
+	uint32_t places = view->layout.flight_depth;
+	uint32_t count = flight->depth < places ? flight->depth : places;
+	uint64_t open = 0, part[TIMES_READ];
+
+	offset += sizeof(*flight);
+	for (uint32_t i = 0; i < count; i += TIMES_READ) {
+		uint32_t n = count - i < TIMES_READ ? count - i : TIMES_READ;
+
+		if (!snapshot_read(view, offset + 8 * (uint64_t)i, part, 8 * (size_t)n))
+			return 0;
+		for (uint32_t k = 0; k < n; k++)
+			open += part[k] != 0;
+	}
+	return open;
+}
+
+void snapshot_walk_flights(struct snapshot *view,
+	void (*visit)(void *data, uint64_t offset, const struct probe_flight *flight), void *data)
+{
+	const struct reg_session *l = &view->layout;
+	size_t bytes = data_flight_bytes(l);
+
+	snapshot_begin_round(view);
+	for (uint32_t i = 0; l->flights && i < l->flight_entries; i++) {
+		uint64_t offset = l->flights - l->data + (uint64_t)i * bytes;
+		size_t first = offsetof(struct probe_flight, key);
+		struct probe_flight flight;
+		uint64_t word; /* state and depth */
+
+		if (snapshot_is_empty(view, offset, bytes) ||
+			!snapshot_read(view, offset, &word, first))
+			continue;
+		flight.state = (uint32_t)word;
+		flight.depth = (uint32_t)(word >> 32);
+		if (flight.state < FLIGHT_PAIR || !flight.depth)
+			continue;
+		/* Pairs with the stores of state and depth, which the stub publishes. */
+		atomic_thread_fence(memory_order_acquire);
+		if (snapshot_read(view, offset + first, &flight.key, sizeof(flight) - first))
+			visit(data, offset, &flight);
+	}
+}
+
+struct flight_counter {
+	const struct snapshot *view;
+	uint64_t *ret;
+	uint32_t pairs;
+	bool (*lives)(void *data, uint32_t tid);
+	void *data;
+};
+
+static void count_flight(void *data, uint64_t offset, const struct probe_flight *flight)
+{
+	const struct flight_counter *counter = data;
+	uint32_t pair = flight->state - FLIGHT_PAIR;
+
+	if (pair < counter->pairs &&
+		(!counter->lives || counter->lives(counter->data, flight->tid)))
+		counter->ret[pair] += snapshot_open_begins(counter->view, offset, flight);
+}
+
+void snapshot_flights(struct snapshot *view, uint64_t *ret, uint32_t pairs,
+	bool (*lives)(void *data, uint32_t tid), void *data)
+{
+	struct flight_counter counter = {view, ret, pairs, lives, data};
+
+	snapshot_walk_flights(view, count_flight, &counter);
+}
+
+/* ==== Recorder ================================================================================ */
+
+/*
+ * A flight recorder has no tail: it is read from its head backwards.
+ *
+ *              place of the oldest                     newest            head
+ *                    |                                   |                |
+ *      - - - +-------+----------------+------+--- - - ---+------+---------+------+
+ *            | (back)| record         | back | ...       | back | record  | back |
+ *      - - - +-------+----------------+------+--- - - ---+------+---------+------+
+ *            ^                          |                   ^               |
+ *            +--------------------------+                   +---------------+
+ *
+ * Each word `back` has the bytes to the word before it, and how many records the ring has ever
+ * had (arch/layout.h). So a record's length is known before anything in it is looked at, and how
+ * many were written over follows from the newest word.
+ *
+ * The target keeps writing. At any time it may be changing the bytes after the
+ * head, up to the longest record and two words. What was copied is believed only
+ * if the head that is read afterwards shows that none of it can have been there: x86 and the fence
+ * keep the order of the loads, x86 that of the stores.
+ */
+
+enum { HEAD_TRIES = 16, RECORD_LEAST = sizeof(struct ring_record) + RING_BACK_BYTES };
+
+struct reader {
+	const struct snapshot *view;
+	struct recording *recording;
+	size_t record_room, byte_room, byte_count;
+	size_t record_max;
+	uint32_t ring;
+	uint64_t start; /* offset of the ring in the data */
+};
+
+static uint64_t place_offset(const struct reader *r, uint64_t place)
+{
+	return r->start + sizeof(struct ring_header) + (place & (r->view->layout.ring_bytes - 1));
+}
+
+static bool read_word(const struct reader *r, uint64_t offset, uint64_t *ret)
+{
+	return snapshot_read(r->view, offset, ret, sizeof(*ret));
+}
+
+static bool make_room(struct reader *r, size_t bytes)
+{
+	struct recording *to = r->recording;
+
+	if (to->count == r->record_room) {
+		size_t room = r->record_room ? 2 * r->record_room : 256;
+		struct recorded *records = reallocarray(to->records, room, sizeof(*records));
+
+		if (!records)
+			return false;
+		to->records = records;
+		r->record_room = room;
+	}
+	if (bytes > r->byte_room - r->byte_count) {
+		size_t room = 2 * r->byte_room + bytes + 4096;
+		uint8_t *more = realloc(to->bytes, room);
+
+		if (!more)
+			return false;
+		to->bytes = more;
+		r->byte_room = room;
+	}
+	return true;
+}
+
+/* Copies the record at a place, which ends at `end`; *ok_ret: it could be one. */
+static bool copy_record(struct reader *r, uint64_t place, uint64_t end, bool *ok_ret)
+{
+	uint64_t size = end - place - RING_BACK_BYTES;
+	struct recorded record = {.offset = r->byte_count, .size = size, .ring = r->ring};
+
+	*ok_ret = end - place > RING_BACK_BYTES && size >= sizeof(struct ring_record) &&
+		  size <= r->record_max && size % RING_BACK_BYTES == 0;
+	if (!*ok_ret)
+		return true;
+	if (!make_room(r, size))
+		return false;
+	*ok_ret = snapshot_read(r->view, place_offset(r, place) + RING_BACK_BYTES,
+		r->recording->bytes + record.offset, size);
+	if (!*ok_ret)
+		return true;
+	memcpy(&record.time, r->recording->bytes + record.offset, sizeof(record.time));
+	r->byte_count += size;
+	r->recording->records[r->recording->count++] = record;
+	return true;
+}
+
+/* Takes off the records that were overwritten; the oldest was copied last. */
+static void drop_overwritten(struct reader *r, size_t first, const uint64_t *places)
+{
+	struct recording *to = r->recording;
+	uint64_t head;
+
+	atomic_thread_fence(memory_order_acquire);
+	if (!read_word(r, r->start, &head)) {
+		to->count = first;
+		return;
+	}
+	while (to->count > first && places[to->count - first - 1] + r->view->layout.ring_bytes <
+					    head + 2 * RING_BACK_BYTES + r->record_max)
+		to->count--;
+}
+
+/* So many records that had not been read were written over. */
+static void note_gap(struct recording *to, size_t first, uint64_t gone)
+{
+	if (!gone)
+		return;
+	to->overwritten += gone;
+	if (to->count > first && to->records[to->count - 1].time > to->whole_from)
+		to->whole_from = to->records[to->count - 1].time;
+}
+
+/*
+ * The head of a ring, and the word there. False if the target is too fast for us, or has written
+ * nonsense: what is there is read another time.
+ */
+static bool read_head(const struct reader *r, uint64_t *head_ret, uint64_t *word_ret)
+{
+	uint64_t again;
+
+	for (int i = 0; i < HEAD_TRIES; i++) {
+		if (!read_word(r, r->start, head_ret) || *head_ret % RING_BACK_BYTES)
+			return false;
+		atomic_thread_fence(memory_order_acquire); /* pairs with the store of head */
+		if (!read_word(r, place_offset(r, *head_ret), word_ret))
+			return false;
+		atomic_thread_fence(memory_order_acquire);
+		if (!read_word(r, r->start, &again))
+			return false;
+		if (again - *head_ret + 2 * RING_BACK_BYTES + r->record_max <
+			r->view->layout.ring_bytes)
+			return true;
+	}
+	return false;
+}
+
+/* Reads one ring from its head backwards, to *since; false without memory. */
+static bool read_ring(struct reader *r, struct ring_since *since)
+{
+	uint64_t ring_bytes = r->view->layout.ring_bytes, head, newest, place, end, word, made;
+	size_t first = r->recording->count, room = 0, kept;
+	uint64_t *places = NULL;
+	bool ok = true, memory = true;
+
+	if (!read_head(r, &head, &newest))
+		return true;
+	for (end = head; ok && memory && end > since->place; end = place) {
+		size_t count = r->recording->count - first;
+
+		if (!read_word(r, place_offset(r, end), &word) || !ring_back_length(word) ||
+			ring_back_length(word) > end ||
+			head - end + ring_back_length(word) > ring_bytes)
+			break;
+		place = end - ring_back_length(word);
+		if (count == room) {
+			uint64_t *more = reallocarray(places, 2 * room + 64, sizeof(*places));
+
+			memory = more != NULL;
+			places = more ? more : places;
+			room = more ? 2 * room + 64 : room;
+		}
+		memory = memory && copy_record(r, place, end, &ok);
+		if (memory && ok)
+			places[count] = place;
+	}
+	if (memory && places)
+		drop_overwritten(r, first, places);
+	kept = r->recording->count - first;
+	/* The target can write any number there, but has not had a hit for each. */
+	made = ring_back_count(newest) - since->count;
+	if (head > since->place && made >= kept && made <= (head - since->place) / RECORD_LEAST)
+		note_gap(r->recording, first, made - kept);
+	*since = (struct ring_since){head, ring_back_count(newest)};
+	free(places);
+	return memory;
+}
+
+static int compare_records(const void *a, const void *b)
+{
+	const struct recorded *x = a, *y = b;
+
+	if (x->time != y->time)
+		return x->time < y->time ? -1 : 1;
+	if (x->ring != y->ring)
+		return x->ring < y->ring ? -1 : 1;
+	/* Of one ring, what was copied later is older. */
+	return x->offset > y->offset ? -1 : x->offset < y->offset;
+}
+
+struct probe_error *recording_read(
+	struct snapshot *view, size_t record_max, struct ring_since *since, struct recording *ret)
+{
+	const struct reg_session *l = &view->layout;
+	struct reader reader = {.view = view, .recording = ret, .record_max = record_max};
+	bool memory = true;
+
+	*ret = (struct recording){0};
+	snapshot_begin_round(view);
+	for (uint32_t i = 0; i < 2 * l->cpus && l->ring_bytes && memory; i++) {
+		struct ring_since from = since ? since[i] : (struct ring_since){0};
+
+		reader.ring = i;
+		reader.start = l->rings - l->data + ((uint64_t)i << l->rings_shift);
+		if (!snapshot_is_empty(view, reader.start, sizeof(struct ring_header)))
+			memory = read_ring(&reader, &from);
+		if (since && memory)
+			since[i] = from;
+	}
+	if (!memory) {
+		recording_deinit(ret);
+		return probe_error_no_memory();
+	}
+	if (ret->count)
+		qsort(ret->records, ret->count, sizeof(*ret->records), compare_records);
+	return NULL;
+}
+
+uint64_t recording_total(struct snapshot *view)
+{
+	const struct reg_session *l = &view->layout;
+	struct reader reader = {.view = view};
+	uint64_t head, word, sum = 0;
+
+	snapshot_begin_round(view);
+	for (uint32_t i = 0; i < 2 * l->cpus && l->ring_bytes; i++) {
+		reader.start = l->rings - l->data + ((uint64_t)i << l->rings_shift);
+		if (!snapshot_is_empty(view, reader.start, sizeof(struct ring_header)) &&
+			read_head(&reader, &head, &word))
+			sum += ring_back_count(word);
+	}
+	return sum;
+}
+
+void recording_deinit(struct recording *recording)
+{
+	free(recording->records);
+	free(recording->bytes);
+	*recording = (struct recording){0};
 }

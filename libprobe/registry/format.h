@@ -261,9 +261,6 @@ PROBE_MUST_CHECK struct probe_error *registry_write(
 PROBE_MUST_CHECK struct probe_error *registry_publish(
 	struct registry *registry, int mem, uint64_t image, uint64_t size);
 
-/* Does the target have nothing of ours left, except memory that the program has sealed? */
-bool registry_is_sealed(const struct registry *registry);
-
 /*
  * Was the process forked with this registry, and has nothing been added to it since? *ret says so.
  * Errors: those of memory_read_all().

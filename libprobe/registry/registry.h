@@ -79,20 +79,6 @@ PROBE_MUST_CHECK struct probe_error *lasting_check(const char *path);
  */
 PROBE_MUST_CHECK struct probe_error *lasting_room(pid_t pid, const char *path, uint64_t *ret);
 
-/*
- * Opens the folder in which the process will create a file. Links of users other than the process's
- * and root are not followed. Errors: PROBE_ERROR_SYSTEM, PROBE_ERROR_PERMISSION.
- */
-PROBE_MUST_CHECK struct probe_error *lasting_find(pid_t pid, const char *path, int *ret);
-
-/*
- * Opens the empty file that is descriptor `fd` of a thread of the target. Sets its size, allocates
- * its room, and sets a mode in which nobody truncates it by mistake. After an error its name is
- * removed. Errors: PROBE_ERROR_STATE, PROBE_ERROR_USAGE, PROBE_ERROR_SYSTEM.
- */
-PROBE_MUST_CHECK struct probe_error *lasting_open(
-	pid_t pid, pid_t tid, int64_t fd, const struct lasting_file *file, int *fd_ret);
-
 /* Removes the name of an open file that this thread has created and not mapped yet. */
 void lasting_remove_open(pid_t pid, pid_t tid, int64_t fd);
 
@@ -131,11 +117,6 @@ PROBE_MUST_CHECK struct probe_error *lock_target(
 	struct probe_target *target, struct target_lock *ret);
 void lock_release(struct target_lock *lock);
 
-/*
- * Notes that the target is one of those that share its patience. Among processes of several users,
- * those of users other than ours are waited for only a moment: they delay the others.
- */
-void patience_join(const struct probe_target *target);
 /*
  * How long a change waits for threads that cannot stop. `may_fail`: nothing in the target is
  * written yet, and the change can be repeated.
@@ -394,7 +375,6 @@ enum {
 };
 
 /* Bytes of a cell, with its buckets; and of an entry of the table of begins. */
-size_t data_cell_bytes(bool buckets);
 size_t data_flight_bytes(const struct reg_session *session);
 
 /*
@@ -434,9 +414,6 @@ bool data_rings_make_sense(const struct reg_session *session);
 
 /* Are all places possible? (Registries are read from memory of the target.) */
 bool data_makes_sense(const struct reg_session *session);
-
-/* How many cells, or entries of a table, each set has. */
-uint32_t data_cell_count(const struct reg_session *session);
 
 /* Does a session have an entry of the table of cells for each key? Else a cell per slot. */
 static inline bool data_has_table(const struct reg_session *session)

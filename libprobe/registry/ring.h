@@ -41,9 +41,6 @@ uint64_t snapshot_sum_slots(const struct snapshot *view, uint32_t slot, size_t f
  * Is everything in [offset, offset + size) still as it was made, zero? Where that
  * was found in this round, it is not searched again.
  */
-/* Also learns the process's pages again. */
-void snapshot_begin_round(struct snapshot *view);
-bool snapshot_is_empty(struct snapshot *view, uint64_t offset, size_t size);
 
 /* ---- What is gathered ------------------------------------------------------------------ */
 

@@ -1,20 +1,512 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Targets as their users see them: opened, changed, and closed. Some stay stopped from one call to
- * the next: those that were started (libprobe/follow/spawn.c, libprobe/follow/launch.c), and those
+ * the next: those that were started (libprobe/follow/launch.c, libprobe/follow/launch.c), and those
  * that were stopped to be changed in several steps.
  */
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/magic.h>
+#include <linux/openat2.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "libprobe/base/clock.h"
+#include "libprobe/base/file.h"
 #include "libprobe/base/procfs.h"
 #include "libprobe/process/process.h"
+#include "libprobe/ptrace/ptrace.h"
 #include "libprobe/registry/registry.h"
+
+/* ==== Lock ==================================================================================== */
+
+/*
+ * The lock is flock(2) on the folder /proc/PID/fdinfo: the kernel drops it when its holder dies.
+ * Only those who may read the process's memory can open that folder (ptrace(2), PTRACE_MODE_READ;
+ * before Linux 5.14 it has mode 0500), so no other user can hold the lock. Every user can open
+ * `status`. Once the main thread has ended, nobody can open `mem`, and only root files of mode
+ *0400.
+ *
+ * Each pid namespace has its own inodes in /proc; since Linux 5.8, so has each mount of procfs.
+ * Controllers in different namespaces therefore lock two files:
+ *
+ *	/proc/PID/fdinfo		in the /proc of the controller
+ *	/proc/PID/root/proc/N/fdinfo	in the /proc of the target, where its pid is N
+ *
+ * A target can mount anything on its /proc, even a file system that never answers (FUSE). So the
+ * second path is followed only while the kernel has it cached, and only within procfs. If that
+ * fails, only the first file is locked. A target that arranges this harms only itself.
+ *
+ * A change takes milliseconds, or seconds on a busy machine or with thousands of sites. The limit
+ * of the wait is far above that, because the holder may itself be stopped. If the holder's user may
+ * trace the target, but not everything that we may trace, the limit is much lower: otherwise that
+ * user could delay root by locking their own processes.
+ *
+ * Sources: fs/proc/fd.c, fs/proc/base.c and fs/proc/root.c of Linux, flock(2), proc_locks(5).
+ */
+
+#define SECOND_NS UINT64_C(1000000000)
+#define PATIENCE_NS (20 * SECOND_NS)
+#define PATIENCE_LENT_NS (5 * SECOND_NS) /* a thread of the target waits for us */
+#define PATIENCE_STRANGER_NS (SECOND_NS / 2)
+#define PATIENCE_HURRY_NS (SECOND_NS / 10)
+#define PAUSE_NS 10000000
+
+enum { OPEN_TRIES = 3, FIND_TRIES = 10, PATH_BYTES = 64 };
+
+/* ---- The files ------------------------------------------------------------------------ */
+
+/* Opens a file in a folder of procfs; follows no link, and enters no other mount. */
+static int open_within(int procfs, long pid, const char *name)
+{
+	const struct open_how how = {.flags = O_RDONLY | O_NOFOLLOW | O_CLOEXEC,
+		.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV};
+	char path[PATH_BYTES];
+
+	snprintf(path, sizeof(path), "%ld/%s", pid, name);
+	return (int)syscall(SYS_openat2, procfs, path, &how, sizeof(how));
+}
+
+/* Does the process see the same procfs on /proc as we do? */
+static bool sees_our_proc(pid_t living)
+{
+	static const char *const links[] = {"ns/mnt", "root"};
+	char path[PATH_BYTES], its[256], own[256];
+
+	for (size_t i = 0; i < sizeof(links) / sizeof(*links); i++) {
+		ssize_t length, own_length;
+
+		snprintf(path, sizeof(path), "/proc/%d/%s", (int)living, links[i]);
+		length = readlink(path, its, sizeof(its));
+		snprintf(path, sizeof(path), "/proc/self/%s", links[i]);
+		own_length = readlink(path, own, sizeof(own));
+		if (length < 0 || length != own_length || memcmp(its, own, (size_t)length) != 0)
+			return false;
+	}
+	return true;
+}
+
+/* Opens /proc of the process if procfs is mounted there. Asks no file system. */
+static int open_their_proc(pid_t living)
+{
+	char path[PATH_BYTES], type[PROCFS_MOUNT_TYPE];
+	struct file_id id;
+	int root, proc = -1;
+
+	snprintf(path, sizeof(path), "/proc/%d/root", (int)living);
+	root = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (root < 0)
+		return -1;
+	/* The kernel fails instead of waiting for one of its own locks, so try again. */
+	for (int i = 0; i < OPEN_TRIES && proc < 0; i++)
+		proc = cached_open(root, "proc", RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+	close(root);
+	if (proc < 0)
+		return -1;
+	if (cached_identify(proc, &id) &&
+		procfs_mount_type(living, major(id.device), minor(id.device), type) &&
+		strcmp(type, "proc") == 0)
+		return proc;
+	close(proc);
+	return -1;
+}
+
+/*
+ * Returns the pid of the process in a procfs, or 0. The procfs may belong to the pid namespace of
+ * the process, or to one above it.
+ */
+static long pid_within(int procfs, pid_t pid)
+{
+	uint64_t start = procfs_start_time(pid);
+	long pids[PROCFS_NUMBERS_MAX];
+	size_t count = procfs_status_numbers(pid, "NSpid:", pids);
+	char path[PATH_BYTES];
+
+	while (count--) {
+		int stat = open_within(procfs, pids[count], "stat");
+		uint64_t its_start;
+
+		if (stat < 0)
+			continue;
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", stat);
+		its_start = procfs_start_time_of(path);
+		close(stat);
+		if (start && its_start == start)
+			return pids[count];
+	}
+	return 0;
+}
+
+static int open_theirs(pid_t pid)
+{
+	pid_t living = procfs_living(pid);
+	int procfs, fd = -1;
+	long its_pid;
+
+	if (sees_our_proc(living))
+		return -1;
+	procfs = open_their_proc(living);
+	if (procfs < 0)
+		return -1;
+	its_pid = pid_within(procfs, pid);
+	if (its_pid)
+		fd = open_within(procfs, its_pid, "fdinfo");
+	close(procfs);
+	return fd;
+}
+
+static bool same_file(int a, int b)
+{
+	struct stat a_st, b_st;
+
+	return fstat(a, &a_st) == 0 && fstat(b, &b_st) == 0 && a_st.st_dev == b_st.st_dev &&
+	       a_st.st_ino == b_st.st_ino;
+}
+
+/* Returns false and sets errno if the first file cannot be opened. */
+static bool open_files(pid_t pid, struct target_lock *ret)
+{
+	char path[PATH_BYTES];
+
+	*ret = (struct target_lock){-1, -1};
+	snprintf(path, sizeof(path), "/proc/%d/fdinfo", pid);
+	ret->ours = open(path, O_RDONLY | O_CLOEXEC);
+	if (ret->ours < 0)
+		return false;
+	ret->theirs = open_theirs(pid);
+	/* One file locked through two descriptors would lock us out ourselves. */
+	if (ret->theirs >= 0 && same_file(ret->ours, ret->theirs)) {
+		close(ret->theirs);
+		ret->theirs = -1;
+	}
+	return true;
+}
+
+void lock_release(struct target_lock *lock)
+{
+	if (lock->ours >= 0)
+		close(lock->ours);
+	if (lock->theirs >= 0)
+		close(lock->theirs);
+	*lock = (struct target_lock){-1, -1};
+}
+
+/* Locks both files or neither. *taken_ret becomes the file that another process has locked. */
+static bool take(const struct target_lock *lock, int how, int *taken_ret)
+{
+	*taken_ret = lock->ours;
+	if (flock(lock->ours, how | LOCK_NB) < 0)
+		return false;
+	*taken_ret = lock->theirs;
+	if (lock->theirs < 0 || flock(lock->theirs, how | LOCK_NB) == 0)
+		return true;
+	flock(lock->ours, LOCK_UN);
+	return false;
+}
+
+/* ---- The holder ----------------------------------------------------------------------- */
+
+/* Names the file of a descriptor as proc_locks(5) does. */
+static void name_file(int fd, char name[PATH_BYTES])
+{
+	struct stat st = {0};
+
+	fstat(fd, &st);
+	snprintf(name, PATH_BYTES, "%02x:%02x:%ju", major(st.st_dev), minor(st.st_dev),
+		(uintmax_t)st.st_ino);
+}
+
+/*
+ * Line: "1: FLOCK ADVISORY WRITE PID MAJOR:MINOR:INODE 0 EOF". Returns 0 if our pid namespace does
+ * not have the holder.
+ */
+static pid_t find_holder(const char *file)
+{
+	FILE *locks = fopen("/proc/locks", "re");
+	char line[256], found[PATH_BYTES];
+	int pid = 0, its_pid;
+
+	while (locks && !pid && fgets(line, sizeof(line), locks))
+		if (sscanf(line, "%*s FLOCK %*s %*s %d %63s", &its_pid, found) == 2 &&
+			strcmp(found, file) == 0)
+			pid = its_pid;
+	if (locks)
+		fclose(locks);
+	return pid;
+}
+
+/*
+ * Does the process have the lock? True if that is unknown. The process that took the lock may have
+ * ended, and its pid may have been reused: the lock then lives on in a process that it forked.
+ */
+static bool has_lock(pid_t pid, const char *file)
+{
+	char path[PATH_BYTES + NAME_MAX], text[4096];
+	const struct dirent *entry;
+	bool found = false;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/proc/%d/fdinfo", pid);
+	dir = opendir(path);
+	if (!dir)
+		return errno != ENOENT;
+	while (!found && (entry = readdir(dir))) {
+		const char *lock;
+
+		snprintf(path, sizeof(path), "/proc/%d/fdinfo/%s", pid, entry->d_name);
+		lock = file_read(path, text, sizeof(text)) ? strstr(text, "FLOCK") : NULL;
+		found = lock && strstr(lock, file);
+	}
+	closedir(dir);
+	return found;
+}
+
+/*
+ * May the holder's user trace less than we may? A holder that we cannot see may belong to any user
+ * who may trace the target.
+ */
+static bool is_stranger(pid_t target, pid_t holder)
+{
+	long users[PROCFS_NUMBERS_MAX];
+	size_t count = procfs_status_numbers(holder ? holder : target, "Uid:", users);
+
+	for (size_t i = 0; i < count; i++)
+		if ((uid_t)users[i] != geteuid() && !(holder && users[i] == 0))
+			return true;
+	return count == 0;
+}
+
+static void name_holder(struct lock_holder *holder, pid_t pid, bool is_there)
+{
+	char comm[32];
+
+	procfs_comm(pid, comm, sizeof(comm));
+	if (!pid)
+		snprintf(holder->name, sizeof(holder->name), "a process of another container");
+	else if (!is_there)
+		snprintf(holder->name, sizeof(holder->name), "a process forked by %d (ended)", pid);
+	else if (!holder->is_stranger)
+		snprintf(holder->name, sizeof(holder->name), "process %d (%s)", pid, comm);
+	else
+		snprintf(holder->name, sizeof(holder->name), "process %d (%s) of user %ld", pid,
+			comm, procfs_status_number(pid, "Uid:"));
+}
+
+/*
+ * Looks for the holder once a second: the list of locks may be long. Returns false if none was
+ * found and the lock should be tried again: a holder may release it before the list is read, and
+ * only one that is never in the list belongs to another container.
+ */
+static bool look_for_holder(struct probe_target *target, int taken)
+{
+	struct lock_holder *holder = &target->holder;
+	uint64_t now = clock_monotonic_ns();
+	char file[PATH_BYTES];
+	bool is_there;
+	pid_t pid;
+
+	if (holder->looked_ns && now - holder->looked_ns < SECOND_NS)
+		return true;
+	name_file(taken, file);
+	pid = find_holder(file);
+	is_there = pid && has_lock(pid, file);
+	if (!is_there && ++holder->misses < FIND_TRIES)
+		return false;
+	holder->misses = 0;
+	holder->looked_ns = now;
+	holder->is_stranger = is_stranger(target->pid, is_there ? pid : 0);
+	name_holder(holder, pid, is_there);
+	return true;
+}
+
+/* ---- Waiting -------------------------------------------------------------------------- */
+
+static uint64_t patience_ns(const struct probe_target *target)
+{
+	if (target->holder.is_stranger)
+		return target->hurry || target->late ? PAUSE_NS : PATIENCE_STRANGER_NS;
+	if (target->hurry)
+		return PATIENCE_HURRY_NS;
+	return target->lender ? PATIENCE_LENT_NS : PATIENCE_NS;
+}
+
+static bool tell(const struct probe_target *target, unsigned int seconds)
+{
+	return !target->on_wait ||
+	       target->on_wait(target->pid, seconds, target->holder.name, target->on_wait_data);
+}
+
+/* `told`: how many seconds the listener knows of. It is told of each, also if we were delayed. */
+static bool may_wait(const struct probe_target *target, uint64_t waited_ns, unsigned int *told)
+{
+	if (waited_ns >= patience_ns(target))
+		return false;
+	return waited_ns / SECOND_NS <= *told || tell(target, ++*told);
+}
+
+/* The caller does the waiting. Several threads may share its patience. */
+static void note_busy(const struct probe_target *target, struct probe_patience *patience)
+{
+	if (!target->holder.is_stranger)
+		__atomic_store_n(&patience->is_longer, true, __ATOMIC_RELAXED);
+	if (patience->tell && !tell(target, patience->tell))
+		__atomic_store_n(&patience->is_over, true, __ATOMIC_RELAXED);
+}
+
+static void pause_a_moment(void)
+{
+	nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
+}
+
+bool probe_patience_wait(struct probe_patience *patience)
+{
+	uint64_t now = clock_monotonic_ns();
+	uint64_t most = patience->is_longer ? PATIENCE_NS
+			: patience->is_long ? CONTROL_PATIENCE_NS
+					    : PATIENCE_STRANGER_NS;
+
+	if (!patience->since_ns)
+		patience->since_ns = now;
+	if (!patience->signal_ns && patience_is_interrupted())
+		patience->signal_ns = now;
+	if (patience->is_over || now - patience->since_ns >= most ||
+		(patience->signal_ns && now - patience->signal_ns >= SECOND_NS))
+		return false;
+	patience->is_long = patience->is_longer = false;
+	patience->tell = 0;
+	if ((now - patience->since_ns) / SECOND_NS > patience->told)
+		patience->tell = ++patience->told;
+	pause_a_moment();
+	return true;
+}
+
+/* ---- Threads that cannot stop --------------------------------------------------------- */
+
+static uid_t user_of(const struct probe_target *target)
+{
+	long user = procfs_status_number(target->pid, "Uid:");
+
+	return user < 0 ? (uid_t)-1 : (uid_t)user;
+}
+
+/*
+ * Notes that the target is one of those that share its patience. Among processes of several users,
+ * those of users other than ours are waited for only a moment: they delay the others.
+ */
+static void patience_join(const struct probe_target *target)
+{
+	struct probe_patience *patience = target->patience;
+	unsigned int user, none = 0;
+
+	if (!patience)
+		return;
+	user = user_of(target) + 1;
+	if (!__atomic_compare_exchange_n(
+		    &patience->user, &none, user, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED) &&
+		none != user)
+		__atomic_store_n(&patience->is_mixed, true, __ATOMIC_RELAXED);
+}
+
+/* Others are delayed if it is waited for. */
+static bool is_strangers(const struct probe_target *target)
+{
+	const struct probe_patience *patience = target->patience;
+
+	return (patience ? __atomic_load_n(&patience->is_mixed, __ATOMIC_RELAXED) : target->late) &&
+	       user_of(target) != geteuid();
+}
+
+uint64_t patience_for_threads(const struct probe_target *target, bool may_fail)
+{
+	uint64_t lent;
+
+	if (target->hurry)
+		return PATIENCE_HURRY_NS;
+	if (target->patience && may_fail)
+		return PAUSE_NS;
+	if (!is_strangers(target))
+		return target->late && !target->patience ? SECOND_NS : CONTROL_PATIENCE_NS;
+	if (!target->patience)
+		return PAUSE_NS;
+	lent = __atomic_load_n(&target->patience->lent_ns, __ATOMIC_RELAXED);
+	return lent + PAUSE_NS < PATIENCE_STRANGER_NS ? PATIENCE_STRANGER_NS - lent : PAUSE_NS;
+}
+
+struct probe_error *patience_after(const struct probe_target *target, bool may_fail,
+	uint64_t begun_ns, struct probe_error *error)
+{
+	struct probe_patience *patience = target->patience;
+
+	if (!error || error->code != PROBE_ERROR_BUSY)
+		return error;
+	if (!patience || !may_fail)
+		error->code = PROBE_ERROR_STATE;
+	if (!patience)
+		return error;
+	if (is_strangers(target))
+		__atomic_fetch_add(
+			&patience->lent_ns, clock_monotonic_ns() - begun_ns, __ATOMIC_RELAXED);
+	else if (may_fail)
+		__atomic_store_n(&patience->is_long, true, __ATOMIC_RELAXED);
+	return error;
+}
+
+/* ---- The lock ------------------------------------------------------------------------- */
+
+static struct probe_error *not_opened(pid_t pid, int err)
+{
+	if (err == EACCES || err == EPERM)
+		return procfs_permission_error(pid);
+	return err == ENOENT || err == ESRCH ? procfs_no_process(pid)
+					     : probe_error_system(err, "/proc/%d/fdinfo", pid);
+}
+
+struct probe_error *lock_target(struct probe_target *target, struct target_lock *ret)
+{
+	uint64_t begun_ns = clock_monotonic_ns();
+	unsigned int told = 0;
+	int taken;
+
+	if (!open_files(target->pid, ret))
+		return not_opened(target->pid, errno);
+	while (!take(ret, LOCK_EX, &taken)) {
+		if (!look_for_holder(target, taken))
+			continue;
+		if (target->patience)
+			note_busy(target, target->patience);
+		if (target->patience || !may_wait(target, clock_monotonic_ns() - begun_ns, &told)) {
+			lock_release(ret);
+			return probe_error_new(PROBE_ERROR_BUSY,
+				"%s has locked the probes of process %d: try again when it has "
+				"ended",
+				target->holder.name, target->pid);
+		}
+		pause_a_moment();
+	}
+	return NULL;
+}
+
+bool lock_is_taken(pid_t pid)
+{
+	struct target_lock lock;
+	int taken;
+	bool is_taken = open_files(pid, &lock) && !take(&lock, LOCK_SH, &taken);
+
+	lock_release(&lock);
+	return is_taken;
+}
+
+/* ==== Target ================================================================================== */
 
 /* ---- Processes --------------------------------------------------------------------- */
 

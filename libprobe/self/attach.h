@@ -35,21 +35,11 @@ void attach_known_add(struct buffer *request, const struct attach_known *known);
 /* Reads what attach_known_add() has written; false: the message is bad, or there is no memory. */
 bool attach_known_read(struct message *request, struct attach_known *ret);
 
-/*
- * Begins a change that installs, with what earlier controllers left put right. To be ended with
- * change_end(), also after an error. Errors: those of change_begin() and install_heal().
- */
-PROBE_MUST_CHECK struct probe_error *attach_begin(
-	struct probe_target *target, const struct attach_known *known, struct change *change);
-/* What the process needs to know of a session to count its calls. */
-struct hook_counters attach_counters(const struct registry *registry, uint32_t session);
-
 /* What stubs call. */
 struct attach_call {
 	uint64_t function; /* enter_called() */
 	uint64_t guard;	   /* of a word that is not 0, in a forked child either: see arch_stub */
 };
-struct attach_call attach_call_of_process(void);
 
 /* Of the request of CONTROLLER_ATTACH: first struct attach_known, then this, the pattern's text,
  * and the sites. */

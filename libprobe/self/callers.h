@@ -38,13 +38,6 @@ void callers_init(void);
 /* Gives this thread a record, if possible; keeps errno. Not while one is noted for it. */
 void callers_claim(void);
 
-/*
- * With the lock: after this, each thread either has its earlier notes visible to this one, or sees
- * what this one wrote before. Errors: PROBE_ERROR_UNSUPPORTED (neither membarrier(2) nor a stop of
- * all threads is possible now).
- */
-PROBE_MUST_CHECK struct probe_error *callers_order(void);
-
 /* Whether another thread has a note of it. */
 bool callers_are_in(const void *what);
 

@@ -40,18 +40,11 @@ struct functions {
 void functions_deinit(struct functions *functions);
 
 /*
- * Whether one more can be called after all others without more memory than they need; with the
- * lock. Places before the last one that is taken are not reused.
- */
-bool functions_accept(const struct functions *functions);
-
-/*
  * Both with the lock. functions_add() adds one that is called after all others, and returns NULL
  * without memory. functions_find() returns NULL if there is none.
  */
 struct function *functions_add(
 	struct functions *functions, function_call *call, void *data, bool is_general);
-struct function *functions_find(const struct functions *functions, function_call *call, void *data);
 
 /*
  * Prevents further calls; with the lock. Errors: those of callers_order(); then it is called as

@@ -47,8 +47,6 @@ struct hook {
  * (arch/general.h).
  */
 void enter_called(const uint64_t *frame, uint64_t site);
-/* Error: PROBE_ERROR_UNSUPPORTED (this processor cannot save what a function may change). */
-PROBE_MUST_CHECK struct probe_error *hook_check_processor(void);
 
 /*
  * Creates a hook; patches nothing yet. Errors: PROBE_ERROR_USAGE (the pattern),

@@ -1,15 +1,775 @@
 /* SPDX-License-Identifier: MIT */
 /* The lock of this process's changes; and looking at its probes, which changes nothing. */
+#include <errno.h>
+#include <linux/membarrier.h>
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "libprobe/base/array.h"
 #include "libprobe/base/procfs.h"
+#include "libprobe/ptrace/ptrace.h"
+#include "libprobe/registry/registry.h"
+#include "libprobe/self/callers.h"
+#include "libprobe/self/functions.h"
+#include "libprobe/self/general.h"
+#include "libprobe/self/helper/helper.h"
+#include "libprobe/self/hook.h"
+#include "libprobe/self/loader.h"
 #include "libprobe/self/self.h"
 #include "libprobe/self/unwind.h"
 #include "probe/self.h"
+
+/* ==== Callers ================================================================================= */
+
+/*
+ * A thread notes the function before it checks that the function is still connected. A thread
+ * that disconnects it first makes it NULL, and then reads the notes:
+ *
+ *	caller                          unregister
+ *	note = function                 function->call = NULL
+ *	(compiler's order only)         callers_order()
+ *	function->call is NULL? leave   wait while there is a note
+ *	call it
+ *	note = NULL
+ *
+ * A processor may delay the first store until after the load below it, so the caller could miss the
+ * NULL while its note cannot be seen yet. A locked instruction for each call would prevent that,
+ * and cost more than everything else. So the rare side pays instead: membarrier(2) makes the kernel
+ * interrupt every processor that runs a thread of this memory, and each has done its stores then. A
+ * filter of system calls (seccomp(2)) may forbid that later. A stop of all threads, which every
+ * change of probes makes, has the same effect: a stopped thread has left its processor. If that is
+ * forbidden, too, nothing can be disconnected.
+ *
+ * All threads can find the records, and each belongs to one thread, but the end of a thread is not
+ * reported. So a thread that needs a record takes one whose thread has ended. A record is for
+ * threads of this process: a child of vfork(2), or of another clone(2) that shares the memory, may
+ * run on the thread pointer of one of them (which then sleeps, so its record serves both); it gets
+ * none of its own, because its end would make the sleeping thread's record look free. Threads
+ * without records count their calls with locked instructions (functions.c).
+ *
+ * Sources: membarrier(2); Documentation/scheduler/membarrier.rst of Linux.
+ */
+
+enum { BLOCK_BYTES = 8192, BLOCK_CALLERS = BLOCK_BYTES / sizeof(struct caller) - 1 };
+
+struct caller_block {
+	_Alignas(128) _Atomic(struct caller_block *) next;
+	struct caller items[BLOCK_CALLERS];
+};
+_Static_assert(sizeof(struct caller_block) <= BLOCK_BYTES, "a block is mapped in whole pages");
+
+__thread struct caller *callers_own __attribute__((tls_model("initial-exec")));
+bool callers_are_ordered;
+
+static _Atomic(struct caller_block *) blocks;
+static _Atomic pid_t process; /* 0: no thread may have a record yet */
+
+/* ---- Records --------------------------------------------------------------------------- */
+
+enum { OWNER_SHIFT = 32 };
+
+static pid_t thread_of(uint64_t owner)
+{
+	return (pid_t)(uint32_t)owner;
+}
+
+/* No thread has it: an earlier thread with our number has ended. */
+static bool is_free(pid_t thread, pid_t own)
+{
+	return !thread || thread == own;
+}
+
+static bool is_gone(pid_t thread, pid_t own)
+{
+	(void)own;
+	return syscall(SYS_tgkill, getpid(), thread, 0) < 0 && errno == ESRCH;
+}
+
+/*
+ * Pairs with the same in another thread: one gets it. The number of owners tells two threads of
+ * the same id apart.
+ */
+static bool take(struct caller *caller, pid_t own, bool (*may)(pid_t thread, pid_t own))
+{
+	uint64_t owner = atomic_load(&caller->owner);
+	uint64_t next = ((owner >> OWNER_SHIFT) + 1) << OWNER_SHIFT | (uint32_t)own;
+
+	return may(thread_of(owner), own) &&
+	       atomic_compare_exchange_strong(&caller->owner, &owner, next);
+}
+
+static struct caller *find(pid_t own, bool (*may)(pid_t thread, pid_t own))
+{
+	for (struct caller_block *b = atomic_load(&blocks); b; b = atomic_load(&b->next))
+		for (size_t i = 0; i < BLOCK_CALLERS; i++)
+			if (take(&b->items[i], own, may))
+				return &b->items[i];
+	return NULL;
+}
+
+/* A hit may be in malloc(3), so this is mapped. */
+static struct caller *make_block(pid_t own)
+{
+	struct caller_block *block =
+		mmap(NULL, BLOCK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct caller_block *first = atomic_load(&blocks);
+
+	if (block == MAP_FAILED)
+		return NULL;
+	atomic_store_explicit(&block->items[0].owner, (uint64_t)own, memory_order_relaxed);
+	/* Pairs with the loads of `blocks`: it is complete. */
+	do
+		atomic_store_explicit(&block->next, first, memory_order_relaxed);
+	while (!atomic_compare_exchange_weak(&blocks, &first, block));
+	return &block->items[0];
+}
+
+void callers_claim(void)
+{
+	pid_t own = (pid_t)syscall(SYS_gettid);
+	int saved = errno;
+
+	if (getpid() == atomic_load(&process)) {
+		callers_own = find(own, is_free);
+		if (!callers_own)
+			callers_own = find(own, is_gone);
+		if (!callers_own)
+			callers_own = make_block(own);
+	}
+	errno = saved;
+}
+
+bool callers_are_in(const void *what)
+{
+	for (struct caller_block *b = atomic_load(&blocks); b; b = atomic_load(&b->next))
+		for (size_t i = 0; i < BLOCK_CALLERS; i++)
+			for (size_t k = 0; &b->items[i] != callers_own && k < CALLER_CALLS; k++)
+				if (atomic_load(&b->items[i].in[k]) == what)
+					return true;
+	return false;
+}
+
+void callers_after_fork(void)
+{
+	for (struct caller_block *b = blocks; b; b = b->next)
+		for (size_t i = 0; i < BLOCK_CALLERS; i++) {
+			struct caller *caller = &b->items[i];
+
+			caller->owner = caller == callers_own ? (uint64_t)getpid() : 0;
+			for (size_t k = 0; caller != callers_own && k < CALLER_CALLS; k++)
+				caller->in[k] = NULL;
+		}
+	if (process)
+		process = getpid();
+}
+
+/* ---- Order ----------------------------------------------------------------------------- */
+
+static bool ask_kernel(int command)
+{
+	return syscall(SYS_membarrier, command, 0, 0) == 0;
+}
+
+/* A child that was forked may have to register again. */
+static bool barrier(void)
+{
+	return ask_kernel(MEMBARRIER_CMD_PRIVATE_EXPEDITED) ||
+	       (errno == EPERM && ask_kernel(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) &&
+		       ask_kernel(MEMBARRIER_CMD_PRIVATE_EXPEDITED));
+}
+
+void callers_init(void)
+{
+	if (process)
+		return;
+	callers_are_ordered = ask_kernel(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
+	process = getpid();
+}
+
+struct probe_error *stop_act(struct probe_target *target, struct message *request,
+	struct probe_report *report, void *result, size_t result_bytes)
+{
+	struct control control;
+	struct probe_error *error = control_stop(target->pid, target->lender, &control);
+
+	(void)request;
+	(void)report;
+	(void)result;
+	(void)result_bytes;
+	if (!error)
+		control_resume(&control);
+	return error;
+}
+
+/*
+ * With the lock: after this, each thread either has its earlier notes visible to this one, or sees
+ * what this one wrote before. Errors: PROBE_ERROR_UNSUPPORTED (neither membarrier(2) nor a stop of
+ * all threads is possible now).
+ */
+static struct probe_error *callers_order(void)
+{
+	struct probe_report report = {0};
+	struct helper_work work = {.act = CONTROLLER_STOP, .report = &report};
+	struct probe_error *error;
+
+	if (!callers_are_ordered || barrier())
+		return NULL;
+	error = helper_run(&work);
+	probe_report_deinit(&report);
+	return error ? probe_error_prefix(error,
+			       "the function stays connected, because a filter forbids "
+			       "membarrier(2), and the threads cannot be stopped instead")
+		     : NULL;
+}
+
+/* ==== Functions =============================================================================== */
+
+/*
+ * callers.c says how a thread that disconnects a function learns which threads are in it. Threads
+ * without room for a note there (nested too deep, or without a record) count their calls instead:
+ * they increment `in` before they check that the function is still connected, and `out` after the
+ * call. Both are sequentially consistent, as is making `call` NULL: either the caller sees NULL, or
+ * the other thread sees `in`. The sum reads `out` first: if they are equal, no call was in
+ * progress.
+ *
+ * Places are never freed while their hook can be hit, so a caller can walk over them without
+ * further protection.
+ */
+
+enum { SPINS = 100, WAIT_NS = 200000 };
+
+__thread struct running *functions_running __attribute__((tls_model("initial-exec")));
+
+/* ---- Places --------------------------------------------------------------------------- */
+
+void functions_deinit(struct functions *functions)
+{
+	struct function_block *block = functions->first;
+
+	while (block) {
+		struct function_block *next = block->next;
+
+		free(block);
+		block = next;
+	}
+	functions->first = NULL;
+}
+
+static struct function_block *add_block(_Atomic(struct function_block *) *last)
+{
+	struct function_block *block = calloc(1, sizeof(*block));
+
+	if (!block)
+		return NULL;
+	atomic_store(last, block); /* pairs with the loads in call_from() */
+	return block;
+}
+
+/* The first place after the last one in use, and its block; NULL: all blocks end before it. */
+static struct function *free_end(
+	const struct functions *functions, struct function_block **block_ret)
+{
+	struct function *end = NULL;
+
+	for (struct function_block *b = functions->first; b; b = b->next)
+		for (size_t i = 0; i < FUNCTIONS_AT_ONCE; i++) {
+			if (b->items[i].is_taken) {
+				end = NULL;
+			} else if (!end) {
+				end = &b->items[i];
+				*block_ret = b;
+			}
+		}
+	return end;
+}
+
+static struct function *find_free(struct functions *functions, struct function_block **block_ret)
+{
+	_Atomic(struct function_block *) *at = &functions->first;
+	struct function *end = free_end(functions, block_ret);
+	struct function_block *block;
+
+	if (end)
+		return end;
+	while ((block = *at))
+		at = &block->next;
+	*block_ret = add_block(at);
+	return *block_ret ? &(*block_ret)->items[0] : NULL;
+}
+
+/*
+ * Whether one more can be called after all others without more memory than they need; with the
+ * lock. Places before the last one that is taken are not reused.
+ */
+static bool functions_accept(const struct functions *functions)
+{
+	struct function_block *unused;
+	size_t places = 0;
+
+	for (struct function_block *b = functions->first; b; b = b->next)
+		places += FUNCTIONS_AT_ONCE;
+	return places == functions->count || free_end(functions, &unused);
+}
+
+struct function *functions_add(
+	struct functions *functions, function_call *call, void *data, bool is_general)
+{
+	struct function_block *block;
+	struct function *f = find_free(functions, &block);
+
+	if (!f)
+		return NULL;
+	callers_init();
+	f->is_taken = true;
+	f->data = data;
+	f->is_general = is_general;
+	atomic_store(&f->call, call); /* publishes the others, too */
+	if (f - block->items >= (ptrdiff_t)block->used)
+		atomic_store(&block->used, (uint32_t)(f - block->items) + 1);
+	functions->count++;
+	return f;
+}
+
+static struct function *functions_find(
+	const struct functions *functions, function_call *call, void *data)
+{
+	for (struct function_block *b = functions->first; b && call; b = b->next)
+		for (size_t i = 0; i < FUNCTIONS_AT_ONCE; i++)
+			if (b->items[i].call == call && b->items[i].data == data)
+				return &b->items[i];
+	return NULL;
+}
+
+/* ---- Disconnecting ----------------------------------------------------------------------- */
+
+struct probe_error *function_stop(struct function *function)
+{
+	function_call *call = atomic_load(&function->call);
+	struct probe_error *error;
+
+	atomic_store(&function->call, NULL); /* pairs with the loads in call_one() */
+	error = callers_order();
+	if (error)
+		atomic_store(&function->call, call);
+	return error;
+}
+
+/* The calls of this thread that it has counted. */
+static uint64_t own_calls(const struct function *function)
+{
+	uint64_t count = 0;
+
+	for (const struct running *r = functions_running; r; r = r->outer)
+		count += r->counted == function;
+	return count;
+}
+
+static uint64_t calls(const struct function *function)
+{
+	uint64_t out = atomic_load(&function->out);
+
+	return atomic_load(&function->in) - out;
+}
+
+void function_wait(struct function *function)
+{
+	uint64_t own = own_calls(function);
+	int cancel;
+
+	/* If this thread were cancelled here, nothing would free the place. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	for (int i = 0; calls(function) != own || callers_are_in(function); i++) {
+		if (i < SPINS)
+			sched_yield();
+		else
+			nanosleep(&(struct timespec){.tv_nsec = WAIT_NS}, NULL);
+	}
+	pthread_setcancelstate(cancel, NULL);
+}
+
+void functions_remove(struct functions *functions, struct function *function)
+{
+	function->is_taken = false;
+	functions->count--;
+}
+
+void functions_after_fork(struct functions *functions)
+{
+	for (struct function_block *b = functions->first; b; b = b->next)
+		for (size_t i = 0; i < FUNCTIONS_AT_ONCE; i++)
+			b->items[i].out += calls(&b->items[i]) - own_calls(&b->items[i]);
+}
+
+/* ==== Connect ================================================================================= */
+
+/*
+ * Connects functions to probes. Each hook has functions of one pattern and one priority, and a
+ * stub at each site. The hooks are in the order in which their functions are called: a site's
+ * stubs, from the first that a hit enters, are in the same order. A new function comes last of
+ * its priority; it shares the hook that is last there if that has the same pattern.
+ *
+ * A hook without functions is detached at once. If a thread is still in one of its stubs then (a
+ * function disconnects itself), the hook is put on a list, which every later connect or disconnect
+ * checks again.
+ */
+
+/* State of this process; protected by the lock. */
+static struct {
+	struct hook **hooks; /* those with a higher priority first, then the older ones */
+	size_t count;
+	struct hook **left; /* detached, but not yet freed */
+	size_t left_count;
+	struct hook *loader; /* one of the hooks, while libraries are followed */
+	followed_call *told;
+	void *told_data;
+} all;
+
+/* A library was opened whose probes are not connected yet. */
+static atomic_bool is_behind;
+
+/* ---- The hooks -------------------------------------------------------------------------- */
+
+static bool self_lock_soon(int *cancel_ret);
+
+/* How many hooks come before a new function of that priority. */
+static size_t hooks_before(int priority)
+{
+	size_t i = 0;
+
+	while (i < all.count && all.hooks[i]->priority >= priority)
+		i++;
+	return i;
+}
+
+/* The hook that a new function shares; NULL if it needs one of its own. */
+static struct hook *hook_to_share(const char *text, int priority)
+{
+	size_t i = hooks_before(priority);
+	struct hook *last = i ? all.hooks[i - 1] : NULL;
+
+	return last && last->pattern && last->priority == priority && !strcmp(last->text, text) &&
+			       functions_accept(&last->functions)
+		       ? last
+		       : NULL;
+}
+
+static void insert_hook(struct hook *hook)
+{
+	size_t at = hooks_before(hook->priority);
+
+	memmove(all.hooks + at + 1, all.hooks + at, (all.count - at) * sizeof(*all.hooks));
+	all.hooks[at] = hook;
+	all.count++;
+}
+
+static size_t index_of(const struct hook *hook)
+{
+	size_t i = 0;
+
+	while (all.hooks[i] != hook)
+		i++;
+	return i;
+}
+
+static void forget_hook(const struct hook *hook)
+{
+	size_t at = index_of(hook);
+
+	all.count--;
+	memmove(all.hooks + at, all.hooks + at + 1, (all.count - at) * sizeof(*all.hooks));
+}
+
+/*
+ * Frees hooks that no thread is in any more. If that cannot be determined now, a later call
+ * tries again.
+ */
+static void collect(void)
+{
+	/* The list is valid at all times: detaching reads it (attach_know()). */
+	for (size_t i = all.left_count; i-- > 0;) {
+		struct hook *hook = all.left[i];
+		bool gone;
+
+		probe_error_free(hook_detach(hook, &gone));
+		if (!gone)
+			continue;
+		all.left[i] = all.left[--all.left_count];
+		hook_free(hook);
+	}
+}
+
+/* Room for one more hook, also for its end, where adding must not fail. */
+static struct probe_error *reserve(void)
+{
+	if (!ARRAY_ROOM(all.hooks, all.count))
+		return probe_error_no_memory();
+	if (!ARRAY_ROOM(all.left, all.count + all.left_count))
+		return probe_error_no_memory();
+	return NULL;
+}
+
+static struct probe_error *add_hook(const char *pattern, int priority, struct hook **ret)
+{
+	struct hook *hook;
+	struct probe_report report = {0};
+	struct probe_error *error = reserve();
+
+	if (!error)
+		error = hook_create(pattern, priority, &hook);
+	if (error)
+		return error;
+	hook->waits = all.loader != NULL;
+	insert_hook(hook);
+	error = hook_attach(hook, false, &report);
+	if (error && report.refusal_count)
+		error = probe_error_prefix(error, "%s:%s: %s", report.refusals[0].provider,
+			report.refusals[0].name, report.refusals[0].reason);
+	probe_report_deinit(&report);
+	if (error) {
+		forget_hook(hook);
+		hook_free(hook);
+		return error;
+	}
+	*ret = hook;
+	return NULL;
+}
+
+/* Detaches a hook without functions. If that fails, it goes on the list, too. */
+static struct probe_error *end_hook(struct hook *hook)
+{
+	bool gone;
+	struct probe_error *error = hook_detach(hook, &gone);
+
+	forget_hook(hook);
+	if (gone)
+		hook_free(hook);
+	else
+		all.left[all.left_count++] = hook;
+	return error;
+}
+
+bool attach_know(const struct hook *hook, struct attach_known *ret)
+{
+	*ret = (struct attach_known){.caller = hook_caller()};
+	ret->sessions = calloc(all.count + all.left_count + 1, sizeof(*ret->sessions));
+	if (!ret->sessions)
+		return false;
+	for (size_t i = 0; i < all.count; i++) {
+		if (all.hooks[i] == hook)
+			ret->before = ret->count;
+		if (all.hooks[i]->counters.session)
+			ret->sessions[ret->count++] = all.hooks[i]->counters.session;
+	}
+	for (size_t i = 0; i < all.left_count; i++)
+		if (all.left[i]->counters.session)
+			ret->sessions[ret->count++] = all.left[i]->counters.session;
+	return true;
+}
+
+/* With the lock, in a child that was just forked (functions of hooks: connect.c). */
+static void self_after_fork(void)
+{
+	callers_after_fork();
+	for (size_t i = 0; i < all.count; i++)
+		hook_after_fork(all.hooks[i]);
+	for (size_t i = 0; i < all.left_count; i++)
+		hook_after_fork(all.left[i]);
+}
+
+/* ---- The functions ------------------------------------------------------------------------ */
+
+/* A connected function, and its hook. */
+static struct function *find_function(
+	const char *pattern, function_call *function, void *data, struct hook **hook_ret)
+{
+	struct function *found = NULL;
+
+	for (size_t i = 0; i < all.count && !found; i++) {
+		*hook_ret = all.hooks[i];
+		if (!strcmp(all.hooks[i]->text, pattern))
+			found = functions_find(&all.hooks[i]->functions, function, data);
+	}
+	return found;
+}
+
+static struct probe_error *add(
+	const char *pattern, int priority, function_call *function, void *data)
+{
+	struct hook *hook;
+	struct probe_error *error;
+
+	if (!function)
+		return probe_error_new(
+			PROBE_ERROR_USAGE, "%s: there is no function to be connected", pattern);
+	collect();
+	if (find_function(pattern, function, data, &hook))
+		return probe_error_new(PROBE_ERROR_STATE,
+			"%s: the function is connected already, with the same data", pattern);
+	hook = hook_to_share(pattern, priority);
+	if (!hook) {
+		error = add_hook(pattern, priority, &hook);
+		if (error)
+			return error;
+	}
+	if (functions_add(&hook->functions, function, data, general_function((uintptr_t)function)))
+		return NULL;
+	if (!hook->functions.count)
+		probe_error_free(end_hook(hook));
+	return probe_error_no_memory();
+}
+
+struct probe_error *probe_self_register_prio(
+	const char *pattern, int priority, function_call *function, void *data)
+{
+	struct probe_error *error;
+	int cancel = self_lock();
+
+	error = add(pattern, priority, function, data);
+	self_unlock(cancel);
+	return error;
+}
+
+struct probe_error *probe_self_register(const char *pattern, function_call *function, void *data)
+{
+	return probe_self_register_prio(pattern, PROBE_SELF_PRIORITY, function, data);
+}
+
+struct probe_error *probe_self_unregister(const char *pattern, function_call *function, void *data)
+{
+	struct function *found;
+	struct probe_error *error;
+	struct hook *hook;
+	int cancel = self_lock();
+
+	found = find_function(pattern, function, data, &hook);
+	error = found ? function_stop(found)
+		      : probe_error_new(PROBE_ERROR_NOT_FOUND,
+				"%s: the function is not connected with this data", pattern);
+	self_unlock(cancel);
+	if (error)
+		return error;
+	/* Its place keeps the hook alive. A thread in the function may wait for the lock. */
+	function_wait(found);
+	cancel = self_lock();
+	functions_remove(&hook->functions, found);
+	collect();
+	if (!hook->functions.count)
+		error = end_hook(hook);
+	self_unlock(cancel);
+	return error;
+}
+
+/* ---- Libraries ----------------------------------------------------------------------------- */
+
+/* One error does not keep the other functions from being connected. */
+static struct probe_error *update(struct probe_report *report)
+{
+	struct probe_error *first = NULL;
+
+	collect();
+	for (size_t i = 0; i < all.count; i++) {
+		struct probe_error *error =
+			all.hooks[i]->pattern ? hook_attach(all.hooks[i], true, report) : NULL;
+
+		if (first)
+			probe_error_free(error);
+		else
+			first = error;
+	}
+	return first;
+}
+
+struct probe_error *probe_self_update(struct probe_report *report)
+{
+	struct probe_error *error;
+	int cancel = self_lock();
+
+	error = update(report);
+	self_unlock(cancel);
+	return error;
+}
+
+/* With the lock: connects what could not be connected when a library was opened. */
+static void self_catch_up(struct followed *ret)
+{
+	if (!atomic_exchange(&is_behind, false))
+		return;
+	ret->error = update(&ret->report);
+	ret->told = all.told;
+	ret->data = all.told_data;
+}
+
+/* With the lock: connects what could not be connected when a library was opened. */
+static bool self_is_behind(void)
+{
+	return atomic_load(&is_behind);
+}
+
+/* Without the lock: tells the program, and frees it. */
+static void self_tell(struct followed *followed)
+{
+	const struct probe_report *report = &followed->report;
+
+	if (followed->told && (followed->error || report->sites || report->refusal_count))
+		followed->told(report, followed->error, followed->data);
+	probe_error_free(followed->error);
+	probe_report_deinit(&followed->report);
+}
+
+/* If the lock is not available, the thread that has it does this before it unlocks. */
+static void on_opened(void)
+{
+	int cancel;
+
+	atomic_store(&is_behind, true);
+	if (self_lock_soon(&cancel))
+		self_unlock(cancel);
+}
+
+struct probe_error *probe_self_follow(followed_call *told, void *data)
+{
+	struct probe_error *error;
+	struct hook *hook;
+	int cancel = self_lock();
+
+	error = all.loader ? probe_error_new(PROBE_ERROR_STATE, "libraries are followed already")
+			   : reserve();
+	if (!error)
+		error = loader_create(on_opened, &hook);
+	if (!error) {
+		insert_hook(hook);
+		all.loader = hook;
+		all.told_data = data;
+		all.told = told;
+		/* One may have been opened meanwhile. */
+		atomic_store(&is_behind, true);
+	}
+	self_unlock(cancel);
+	return error;
+}
+
+struct probe_error *probe_self_unfollow(void)
+{
+	struct probe_error *error;
+	int cancel = self_lock();
+
+	collect();
+	error = all.loader ? end_hook(all.loader)
+			   : probe_error_new(PROBE_ERROR_STATE, "libraries are not followed");
+	all.loader = NULL;
+	all.told = NULL;
+	self_unlock(cancel);
+	return error;
+}
+
+/* ==== Self ==================================================================================== */
 
 /* ---- The lock --------------------------------------------------------------------------- */
 
@@ -65,7 +825,11 @@ int self_lock(void)
 	return cancel;
 }
 
-bool self_lock_soon(int *cancel_ret)
+/*
+ * The same for a thread that may hold the loader's lock, for which the thread with this lock may
+ * wait: false if it is not free in time, or this thread's own.
+ */
+static bool self_lock_soon(int *cancel_ret)
 {
 	struct timespec end;
 

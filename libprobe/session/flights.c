@@ -17,10 +17,13 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "libprobe/base/clock.h"
 #include "libprobe/session/session.h"
+
+/* ==== Flights ================================================================================= */
 
 enum { LOOK_NS = 250 * 1000 * 1000 };
 
@@ -91,4 +94,135 @@ void session_give_back_flights(struct probe_session *s)
 	grow_left(s);
 	look.give_back = true;
 	snapshot_walk_flights(&s->view, look_at, &look);
+}
+
+/* ==== Wait ==================================================================================== */
+
+/*
+ * Hits that wait for room (arch/stub/record.c), as their controller sees them.
+ *
+ * A gate's thread (libprobe/follow/gate.c) does two things for them. It owns the word that
+ * they sleep on, so that the kernel ends all waits when we die; and it turns the first wait after
+ * each time that room was made into the session's event, so that we need not look at the rings more
+ * often than otherwise.
+ */
+
+static struct probe_room *room_of(const struct probe_session *s)
+{
+	return (struct probe_room *)(s->rings.base + DATA_ROOM_OFFSET);
+}
+
+struct probe_error *session_take_wait(struct probe_session *s)
+{
+	const struct probe_session_options *o = &s->options;
+
+	if (!o->wait_ns)
+		return NULL;
+	if (o->kind != PROBE_SESSION_RECORD || o->overwrite || o->until_full || o->spans)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"only hits of which each is recorded wait for room: no spans, no flight "
+			"recorder");
+	if (o->wait_ns > PROBE_WAIT_MAX_NS)
+		return probe_error_new(
+			PROBE_ERROR_USAGE, "a hit waits for room for a second at most");
+	s->tick_ns32 = clock_tick_ns32(&s->clock);
+	s->wait_ticks =
+		(uint64_t)((double)o->wait_ns * (double)(UINT64_C(1) << 32) / (double)s->tick_ns32);
+	return NULL;
+}
+
+struct probe_error *session_open_wait(struct probe_session *s)
+{
+	struct probe_room *room = room_of(s);
+
+	if (!s->options.wait_ns)
+		return NULL;
+	if (s->event < 0)
+		s->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (s->event < 0)
+		return probe_error_system(errno, "cannot make an event descriptor");
+	room->moved = 1;
+	rings_tell(&s->rings, room);
+	gate_open(&s->wait, &room->gate, s->event);
+	return NULL;
+}
+
+void session_note_waiting(struct probe_session *s)
+{
+	uint32_t arrived = gate_arrivals(&s->wait);
+
+	if (arrived == s->wait_seen)
+		return;
+	s->wait_seen = arrived;
+	gate_raise(s->event);
+}
+
+/* The target can write both: whatever they are, the result is only shown. */
+uint64_t probe_session_waited(const struct probe_session *session, uint64_t *ns_ret)
+{
+	uint64_t waited = 0, ticks = 0;
+
+	if (session->options.wait_ns && session->rings.base) {
+		const struct probe_room *room = room_of(session);
+
+		waited = atomic_load_explicit(
+			(const _Atomic uint64_t *)&room->waited, memory_order_relaxed);
+		ticks = atomic_load_explicit(
+			(const _Atomic uint64_t *)&room->ticks, memory_order_relaxed);
+	}
+	*ns_ret = (ticks >> 32) * session->tick_ns32 +
+		  ((ticks & UINT32_MAX) * session->tick_ns32 >> 32);
+	return waited;
+}
+
+/* ==== Switch ================================================================================== */
+
+/*
+ * Switching records on and off while stubs run: they test words of the session's
+ * memory (arch_stub.on and .off), which are stored here. Nothing is stopped, and
+ * nothing waits for hits that have passed the test already.
+ */
+
+static _Atomic uint32_t *switch_of(const struct probe_session *s)
+{
+	return (_Atomic uint32_t *)(s->rings.base + DATA_SWITCH_OFFSET);
+}
+
+/* Set by a hit that finds no room, with options->until_full. */
+static _Atomic uint32_t *full_of(const struct probe_session *s)
+{
+	return switch_of(s) + 1;
+}
+
+/* The target, too, can write the word. */
+bool probe_session_is_on(const struct probe_session *session)
+{
+	return session->options.switched && session->rings.base &&
+	       atomic_load_explicit(switch_of(session), memory_order_relaxed) &&
+	       !atomic_load_explicit(full_of(session), memory_order_relaxed);
+}
+
+void probe_session_switch(struct probe_session *session, size_t probe, bool on)
+{
+	const struct reg_session *l = &session->rings.layout;
+	uint64_t offset;
+
+	if (!session->options.switched || !session->rings.base)
+		return;
+	if (probe == SIZE_MAX) {
+		/* No hit gets in between that finds it neither full nor off. */
+		if (!on)
+			atomic_store_explicit(switch_of(session), false, memory_order_seq_cst);
+		atomic_store_explicit(full_of(session), 0, memory_order_seq_cst);
+		if (on)
+			atomic_store_explicit(switch_of(session), true, memory_order_seq_cst);
+		return;
+	}
+	if (probe >= session->probe_count)
+		return;
+	offset = l->slots - l->data + ((uint64_t)l->cpus << l->slots_shift) +
+		 session->known[probe].slot * sizeof(struct probe_slot) +
+		 offsetof(struct probe_slot, off);
+	atomic_store_explicit(
+		(_Atomic uint64_t *)(session->rings.base + offset), !on, memory_order_relaxed);
 }

@@ -19,7 +19,167 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "libprobe/base/event.h"
 #include "libprobe/session/session.h"
+
+/* ==== Wire ==================================================================================== */
+
+void wire_put(struct buffer *out, enum wire_type type)
+{
+	struct wire_header header = {type, sizeof(header)};
+
+	buffer_bytes(out, &header, sizeof(header));
+}
+
+void wire_put_look(struct buffer *out, pid_t pid)
+{
+	struct wire_tracee look = {.header = {WIRE_LOOK, sizeof(look)}, .pid = pid};
+
+	buffer_bytes(out, &look, sizeof(look));
+}
+
+bool wire_put_hit(struct buffer *out, enum probe_tracer_tag tag, const struct probe_hit *hit,
+	const struct probe_session_probe *probe, const char *comm)
+{
+	const struct probe_event event = {
+		.kind = PROBE_EVENT_HIT,
+		.time_ns = hit->time_ns,
+		.provider = probe->provider,
+		.name = probe->name,
+		.pid = hit->pid,
+		.tid = hit->tid,
+		.cpu = hit->cpu,
+		.pc = hit->pc,
+		.comm = comm,
+		.args = hit->args,
+		.arg_count = hit->arg_count,
+	};
+	size_t length = sizeof(struct wire_hit) + event_packed_size(&event);
+	struct wire_hit *wire;
+
+	/* Reserve all at once: half a message would be worse than none. */
+	wire = length > WIRE_MESSAGE_MAX ? NULL : (void *)buffer_reserve(out, length);
+	if (!wire)
+		return false;
+	*wire = (struct wire_hit){{WIRE_HIT, (uint32_t)length}, tag, probe->pair, hit->filter};
+	event_pack(&event, wire + 1);
+	out->length += length;
+	return true;
+}
+
+static bool is_number(const struct probe_value *value)
+{
+	return value->kind == PROBE_VALUE_SIGNED || value->kind == PROBE_VALUE_UNSIGNED ||
+	       value->kind == PROBE_VALUE_FLOAT;
+}
+
+/* Of an end, guest.c adds the time. */
+static void add_extra(struct wire_got *got)
+{
+	if (got->tag != PROBE_TAG_OBSERVE && got->tag != PROBE_TAG_COUNT)
+		return;
+	for (size_t i = 0; i < got->term.arg_count && !got->options.extra; i++)
+		if (is_number(&got->term.args[i]))
+			got->options.extra = &got->term.args[i];
+}
+
+bool wire_get_hit(char *message, size_t length, struct wire_got *ret)
+{
+	const struct wire_hit *wire = (const struct wire_hit *)(void *)message;
+	const struct probe_event *event;
+
+	if (length < sizeof(*wire) || wire->tag >= PROBE_TAG_STATUS)
+		return false;
+	event = event_unpack(message + sizeof(*wire), length - sizeof(*wire));
+	if (!event || !event->provider || !event->name)
+		return false;
+	*ret = (struct wire_got){
+		.tag = wire->tag,
+		.tracee = {event->pid, event->tid},
+		.term = {.provider = event->provider,
+			.name = event->name,
+			.pc = event->pc,
+			.args = event->args,
+			.arg_count = event->arg_count},
+		.options = {.time_ns = event->time_ns, .cpu = event->cpu, .comm = event->comm},
+		.pair = wire->pair,
+		.filter = wire->filter,
+	};
+	if (is_number(&ret->filter))
+		ret->options.filter_result = &ret->filter;
+	add_extra(ret);
+	return true;
+}
+
+/* ==== Open pairs ============================================================================== */
+
+static uint32_t hash(pid_t pid, pid_t tid, uint32_t pair)
+{
+	return ((uint32_t)pid * 31 + (uint32_t)tid + pair * 2654435761u) % OPEN_PAIRS_PLACES;
+}
+
+static bool is_of(const struct open_pair *place, pid_t pid, pid_t tid, uint32_t pair)
+{
+	return place->depth && place->pid == pid && place->tid == tid && place->pair == pair;
+}
+
+static struct open_pair *find(struct open_pairs *pairs, pid_t pid, pid_t tid, uint32_t pair)
+{
+	uint32_t first = hash(pid, tid, pair);
+
+	for (uint32_t i = 0; i < OPEN_PAIRS_TRIES; i++) {
+		struct open_pair *place = &pairs->places[(first + i) % OPEN_PAIRS_PLACES];
+
+		if (is_of(place, pid, tid, pair))
+			return place;
+	}
+	return NULL;
+}
+
+/* A free place, or that of the oldest begin: its thread may be gone. */
+static struct open_pair *make_room(struct open_pairs *pairs, uint32_t first)
+{
+	struct open_pair *oldest = &pairs->places[first];
+
+	for (uint32_t i = 0; i < OPEN_PAIRS_TRIES && oldest->depth; i++) {
+		struct open_pair *place = &pairs->places[(first + i) % OPEN_PAIRS_PLACES];
+
+		if (!place->depth || place->times_ns[0] < oldest->times_ns[0])
+			oldest = place;
+	}
+	oldest->depth = 0;
+	return oldest;
+}
+
+void open_pairs_push(
+	struct open_pairs *pairs, pid_t pid, pid_t tid, uint32_t pair, uint64_t time_ns)
+{
+	struct open_pair *place = find(pairs, pid, tid, pair);
+
+	if (!place) {
+		place = make_room(pairs, hash(pid, tid, pair));
+		place->pid = pid;
+		place->tid = tid;
+		place->pair = pair;
+	}
+	if (place->depth < OPEN_PAIRS_DEPTH)
+		place->times_ns[place->depth] = time_ns;
+	if (place->depth < UINT32_MAX)
+		place->depth++;
+}
+
+bool open_pairs_pop(
+	struct open_pairs *pairs, pid_t pid, pid_t tid, uint32_t pair, uint64_t *time_ns_ret)
+{
+	struct open_pair *place = find(pairs, pid, tid, pair);
+
+	if (!place || --place->depth >= OPEN_PAIRS_DEPTH)
+		return false;
+	*time_ns_ret = place->times_ns[place->depth];
+	return true;
+}
+
+/* ==== Guest =================================================================================== */
 
 /* A probe that the tracer was removed from in a process; or the process as a whole. */
 struct removed {

@@ -163,8 +163,6 @@ PROBE_MUST_CHECK struct probe_error *asked_for(const struct asked *asked, struct
 PROBE_MUST_CHECK struct probe_error *asked_plain(
 	const struct asked *asked, struct probe_session_options *options);
 
-void asked_names_free(struct asked_names *names);
-
 /* ---- Naming ---------------------------------------------------------------------------------- */
 
 /* Names of one process's addresses: symbols of its files, and of code that it generates. */
@@ -189,34 +187,12 @@ void naming_free(struct naming *naming);
 void naming_refresh(struct naming *naming);
 
 /*
- * Is there code at an address? Looks again if not: a library may have been opened, or code
- * generated, since the last look.
- */
-bool naming_find_code(struct naming *naming, uint64_t address);
-
-/* Are there as many frames as there may be? Then naming_frame() makes no more. */
-bool naming_is_full(const struct naming *naming);
-
-/*
- * The frame of an address; with is_return, of a return address: a call may be the last instruction
- * of its function, and then that is in the next one. Owned by `naming`, and valid until its end;
- * NULL without memory.
- */
-const struct probe_frame *naming_frame(struct naming *naming, uint64_t ip, bool is_return);
-
-/*
  * The name of what is at an address: the symbol of a function or of data, demangled, or the name of
  * generated code; in a file without symbols, the file and where the function begins, such as
  * postgres+0x472280. All addresses in one function have the same. Owned by `naming`, and valid
  * until its end; NULL: nobody knows it.
  */
 const char *naming_name(struct naming *naming, uint64_t address);
-
-/*
- * The rules to unwind the code at an address, and the bias of its module. NULL: there are none.
- * Owned by `naming`, and valid until naming_refresh() or naming_find_code().
- */
-struct unwind *naming_rules(struct naming *naming, uint64_t address, uint64_t *bias_ret);
 
 /* ---- Unwinder -------------------------------------------------------------------------------- */
 
@@ -232,12 +208,6 @@ PROBE_MUST_CHECK struct probe_error *unwinder_create(
 	const struct arch *arch, struct naming *naming, struct unwinder **ret);
 /* NULL is allowed. */
 void unwinder_free(struct unwinder *unwinder);
-
-/*
- * What the frame pointer may not lead to at a site: the return address and the caller's frame
- * pointer, if call frame information says where they are by the stack pointer.
- */
-struct unwind_saved unwinder_saved(struct unwinder *unwinder, uint64_t pc);
 
 /* A thread at a site. Everything except `pc` comes from the target and is not trusted. */
 struct unwinder_thread {
@@ -376,17 +346,6 @@ PROBE_MUST_CHECK struct probe_error *session_resume(struct probe_session *sessio
 /* Undoes it if the selection is not attached after all; the arguments are the former counts. */
 void session_unprepare(struct probe_session *session, size_t probes, size_t sites);
 
-/*
- * Decides what records hold of a site, site->layout: the list of its pattern, what is known of the
- * probe, or all arguments (captures.c). Errors: those of pattern_captures().
- */
-PROBE_MUST_CHECK struct probe_error *session_choose_captures(struct probe_session *session,
-	const struct select_probe *probe, const struct record_layout_site *args,
-	struct session_site *site);
-
-/* Begins that take the arguments of another probe show them as that probe does. */
-void session_name_taken(struct probe_session *session);
-
 /* The role of a probe in pairs, from reg_probe.part. */
 uint32_t session_part_word(const struct pair_part *part);
 
@@ -427,8 +386,6 @@ const struct probe_stack *session_stack_read(struct probe_session *session,
 
 enum { SESSION_NAME_ROOM = 24 /* an address in hex */ };
 
-/* Prepares for them, if something asks for names. Errors: those of naming_create(). */
-PROBE_MUST_CHECK struct probe_error *session_names_start(struct probe_session *session);
 /* The name of an address, valid as long as the session; or, in `room`, the address itself. */
 const char *session_name(
 	const struct probe_session *session, uint64_t address, char room[SESSION_NAME_ROOM]);
@@ -450,22 +407,11 @@ void session_give_back_flights(struct probe_session *session);
 
 /* ---- Seccomp filters (filters.c) ------------------------------------------------ */
 
-/* Copies what was known of the target's threads when the stubs were made. */
-void session_keep_filters(struct probe_session *session, struct change *change);
-/*
- * Checks now and then whether new filters allow the calls of the stubs. Errors:
- * PROBE_ERROR_UNSUPPORTED (they do not, or it is unknown: the session has to end).
- */
-PROBE_MUST_CHECK struct probe_error *session_look_at_filters(struct probe_session *session);
-
 /* ---- Its sites (look.c) --------------------------------------------------------- */
 
 /* From now on, checks all sites that the registry has of the session. */
 PROBE_MUST_CHECK struct probe_error *session_watch(
 	struct probe_session *session, const struct registry *registry);
-/* After its end: notes which of them could not be restored. */
-void session_note_left(struct probe_session *session, const struct registry *registry);
-void session_watch_deinit(struct session_watch *watch);
 
 /* ---- Its parts (session.c) -------------------------------------------------------------- */
 
@@ -481,20 +427,6 @@ PROBE_MUST_CHECK struct probe_error *session_create(struct probe_target *target,
 PROBE_MUST_CHECK struct probe_error *session_take_probes(struct probe_session *session,
 	const struct registry *registry, const struct selection *selection);
 
-/* Adds a selection to the session, which is created with the first one. */
-PROBE_MUST_CHECK struct probe_error *session_install(struct probe_session *session,
-	struct change *change, struct selection *selection, struct probe_report *report);
-
-/*
- * Drops probes from a selection that the session already has, or whose files cannot be read;
- * child.c uses it, too.
- */
-void session_keep_new(const struct probe_session *session, const struct change *change,
-	struct selection *selection);
-/* Selects the requested probes; none without patterns: the session then only follows. */
-PROBE_MUST_CHECK struct probe_error *session_select_asked(
-	const struct probe_session *session, struct change *change, struct selection *ret);
-
 /*
  * Of a selection that the session does not have now, installs and drops the probes that it has had
  * at the same address, of the same file: a library that was closed and opened again (select.c).
@@ -505,27 +437,10 @@ PROBE_MUST_CHECK struct probe_error *session_install_returned(
 /* ---- What it follows (follow.c) ---------------------------------------------------------- */
 
 /*
- * Before the target is changed, when this thread may have priority, which a new one would inherit:
- * starts what will wait at its gates, and for room.
- */
-PROBE_MUST_CHECK struct probe_error *session_prepare_gates(struct probe_session *session);
-/* Installs its gates in the target, which is locked, and begins to serve them. */
-PROBE_MUST_CHECK struct probe_error *session_start_following(
-	struct probe_session *session, struct change *change, struct probe_report *report);
-/* Probes what the target has opened since. */
-PROBE_MUST_CHECK struct probe_error *session_follow(struct probe_session *session);
-/*
- * Releases the threads that wait at the gate of libraries, after probing the libraries; in a forked
- * child, after reporting those that are not probed.
- */
-PROBE_MUST_CHECK struct probe_error *session_serve_gate(struct probe_session *session);
-/*
  * If a thread was not served in time, adds a note to the session's report, once; those that come
  * are held again.
  */
 PROBE_MUST_CHECK struct probe_error *session_note_lapse(struct probe_session *session);
-/* Now and then, probes libraries whose threads could not be held until they were probed. */
-PROBE_MUST_CHECK struct probe_error *session_catch_up(struct probe_session *session);
 
 /* ---- Hits that wait for room (wait.c) ---------------------------------------------------- */
 
@@ -545,16 +460,6 @@ void session_note_waiting(struct probe_session *session);
 PROBE_MUST_CHECK struct probe_error *session_reserve(struct probe_session *session);
 
 /* ---- Forked children (child.c) --------------------------------------------------- */
-
-/* Adds all probes of a selection to the session's report as refused; each once for a reason. */
-PROBE_MUST_CHECK struct probe_error *session_refuse(
-	struct probe_session *session, const struct selection *selection, const char *reason);
-
-/*
- * After a forked child has opened a library: adds the child's probes there that the session lacks
- * to the session's report, as refused. A child that has ended has none. Errors: PROBE_ERROR_MEMORY.
- */
-PROBE_MUST_CHECK struct probe_error *session_note_child(struct probe_session *session, pid_t pid);
 
 /* ---- Reading (read.c) ------------------------------------------------------------ */
 
@@ -591,26 +496,8 @@ bool session_read_rings(struct probe_session *session,
 
 /* The keys of rows, from what stubs have of them (struct asked_parts). */
 
-/* The texts of the session's entries, borrowed from the session. */
-struct view_keys keys_of_view(const struct probe_session *session);
-
-/* Before rows are read: names that are read for the first time stay as they are. */
-void keys_refresh(struct probe_session *session);
-
-/*
- * The key that a row has, from the parts of an entry of this probe (NULL: there is no table): a
- * word for each key, as in an entry, and behind them the bytes of those that are no numbers. *ret
- * is `parts`, or in `room`, which is used again. False without memory.
- */
-PROBE_MUST_CHECK bool keys_show(struct probe_session *session, size_t probe, const uint8_t *parts,
-	struct buffer *room, const uint8_t **ret, size_t *bytes_ret);
-
 /* Frees what was kept of the session's keys. */
 void keys_deinit(struct probe_session *session);
-
-/* The values of such a key; their bytes are the key's. */
-void keys_values(const struct probe_session *session, size_t probe, const uint8_t *key,
-	struct probe_value *ret);
 
 /* ---- Notes ----------------------------------------------------------------------------------- */
 
@@ -684,14 +571,8 @@ struct notes_capture {
 	uint8_t unused[6];
 };
 
-/* Appends the notes of a session whose sites are prepared. A buffer of {0} will do. */
-void notes_put(const struct probe_session *session, struct buffer *out);
-
 /* How many bytes they take; 0: the session has none, or no memory. */
 size_t notes_bytes(const struct probe_session *session);
-
-/* Writes them into the session's memory, which is mapped. Errors: PROBE_ERROR_MEMORY. */
-PROBE_MUST_CHECK struct probe_error *notes_write(struct probe_session *session);
 
 /*
  * Makes a session from notes, to read the data beside them. Sets everything except where the data
@@ -700,13 +581,6 @@ PROBE_MUST_CHECK struct probe_error *notes_write(struct probe_session *session);
  */
 PROBE_MUST_CHECK struct probe_error *notes_read(
 	struct probe_session *session, const uint8_t *bytes, size_t size, uint64_t file_bytes);
-
-/*
- * Takes from the notes of a session that was opened what the records of its sites hold. The
- * controller that began it decided that, perhaps with another catalogue. Errors: those of
- * notes_read(); PROBE_ERROR_STATE (it has other probes than the notes).
- */
-PROBE_MUST_CHECK struct probe_error *notes_take_layouts(struct probe_session *session);
 
 /* ---- Open pairs ------------------------------------------------------------------------------ */
 
@@ -746,20 +620,6 @@ PROBE_MUST_CHECK struct probe_error *remains_of(
 
 /* Counts by call stack: what the table of allocations (heap.c) is made of. */
 
-/*
- * The same as probe_stacks_add(). *ret is the index of the stack, which it keeps; SIZE_MAX if there
- * was no room for it. Indices are counted from 0 in the order in which stacks come.
- */
-PROBE_MUST_CHECK struct probe_error *stacks_count(struct probe_stacks *stacks,
-	const struct probe_session_probe *probe, const char *comm, const struct probe_stack *stack,
-	uint64_t count, size_t *ret);
-
-/* The row of the stack with this index. */
-struct probe_stacks_row stacks_row(const struct probe_stacks *stacks, size_t index);
-
-/* The greatest count first. */
-void stacks_sort(struct probe_stacks_row *rows, size_t count);
-
 /* ---- Table ----------------------------------------------------------------------------------- */
 
 /* Shared by the parts of tables. */
@@ -778,20 +638,6 @@ PROBE_MUST_CHECK struct probe_error *table_add_rows(struct probe_table *table,
 	const struct probe_row *rows, size_t count, const struct probe_session_probe *probes,
 	size_t probe_count);
 
-/* Copies a row into the table, with all that it points to. */
-PROBE_MUST_CHECK struct probe_error *table_append(
-	struct probe_table *table, const struct probe_table_row *row);
-
-/* Gives back what a row of a table points to. */
-void table_row_free(struct probe_table_row *row);
-
-/* Makes one row of those with the same names and keys. */
-void table_merge(struct probe_table *table);
-
-/* Adds what the probes have lost, and so on. */
-void table_add_totals(
-	struct probe_table *table, const struct probe_session_probe *probes, size_t probe_count);
-
 /* Whether the name of an end says that what began has failed: abort, rollback, error, fail. */
 bool table_name_aborts(const char *name);
 
@@ -801,12 +647,6 @@ bool table_name_aborts(const char *name);
  */
 struct probe_table_row *table_find(
 	const struct probe_table *table, size_t count, const struct probe_table_row *row);
-
-/* Replaces the keys of a row of the table by PROBE_VALUE_OTHER; does nothing without keys. */
-void table_row_fold(const struct probe_table *table, struct probe_table_row *row);
-
-/* The order by names and keys of two struct probe_table_row; `table` is one with such rows. */
-int table_compare(const void *a, const void *b, void *table);
 
 /* ---- Tags ------------------------------------------------------------------------------------ */
 
@@ -867,21 +707,12 @@ struct probe_tracer_spec {
 /* The tracer with this name, or NULL. */
 const struct tracer_kind *tracer_find(const char *name);
 
-/* Turns the spec of `pcp` or `metrics` into that of the tracer after it. Errors: PROBE_ERROR_USAGE.
- */
-PROBE_MUST_CHECK struct probe_error *tracer_exported_parse(struct probe_tracer_spec *spec);
-
 /* Parses the text after the name `stack` or `heap` (tracer_stack.c). Errors: PROBE_ERROR_USAGE. */
 struct tracer_stack_options {
 	bool frames, folded, flamegraph, pprof;
 	bool live, total; /* of a heap */
 	uint16_t bytes;	  /* of the copies; 0: default */
 };
-PROBE_MUST_CHECK struct probe_error *tracer_stack_parse(
-	const struct probe_tracer_spec *spec, struct tracer_stack_options *ret);
-/* Sets the session's options accordingly. */
-PROBE_MUST_CHECK struct probe_error *tracer_stack_configure(
-	const struct probe_tracer_spec *spec, struct probe_session_options *options);
 /* Whether its output is call stacks, with the options above. */
 static inline bool tracer_has_stacks(const struct tracer_kind *kind)
 {

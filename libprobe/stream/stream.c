@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Active streams: a session that records, with a switch (libprobe/session/switch.c), and what
+ * Active streams: a session that records, with a switch (libprobe/session/flights.c), and what
  * POSIX trace adds to it. What happens to the stream is decided here; its events are
  * put in order in read.c, and written in flush.c.
  *

@@ -41,15 +41,4 @@ enum { AARCH64_NT_SSVE = 0x40b, AARCH64_NT_ZA = 0x40c };
 
 extern const struct arch_frame_layout aarch64_frame_layout;
 
-void aarch64_find_gadgets(
-	const uint8_t *code, size_t size, uint64_t address, struct arch_gadgets *gadgets);
-void aarch64_make_frame(const struct arch_frame *frame, uint8_t *out);
-void aarch64_set_call(struct arch_registers *registers, const struct arch_gadgets *gadgets,
-	uint64_t frame, long number);
-void aarch64_set_leave(
-	struct arch_registers *registers, const struct arch_gadgets *gadgets, uint64_t frame);
-void aarch64_measure_state(struct arch_state *ret);
-size_t aarch64_make_state(uint8_t *state, size_t size, const struct arch_state *usual);
-bool aarch64_is_unkept(int regset, const uint8_t *head);
-
 #endif

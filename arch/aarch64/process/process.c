@@ -2,6 +2,7 @@
 /* Processes of aarch64 on Linux: see arch/process.h. */
 #include <elf.h>
 #include <linux/audit.h>
+#include <string.h>
 #include <sys/auxv.h>
 #include <ucontext.h>
 
@@ -9,6 +10,409 @@
 #include "arch/aarch64/process/frame.h"
 #include "arch/aarch64/process/sequence.h"
 #include "arch/arch.h"
+
+/* ==== Gadgets ================================================================================= */
+
+/*
+ * Code by which a thread makes a system call for a controller, and returns:
+ *
+ *   call       mov x8, #number; svc #0; ret      getpid(), getuid() ...; the vDSO. Entered at the
+ *                                                svc, with another number. A thread never
+ *                                                sleeps there, as it may at the one svc that all
+ *                                                calls of a libc share.
+ *   sigreturn  mov x8, #139; svc #0              the vDSO; musl
+ *   leave      mov sp, x29                       the end of a function with an array of variable
+ *              ldp x19, x20, [sp, #16] ...       length. How far x29 is below the stack pointer
+ *              ldp x29, x30, [sp], #above        that it leaves behind differs from one to the
+ *              ret                               next.
+ *
+ * A function that checks the return address which it has signed (autiasp) is no such end: nobody
+ * can sign one for it from outside.
+ */
+
+enum {
+	WORD = 4,
+	RT_SIGRETURN = 139,
+	X8 = 8,
+	LEAVE_WORDS = AARCH64_LEAVE_BYTES / WORD,
+	ABOVE_MIN = 16
+};
+#define RET UINT32_C(0xd65f03c0)
+#define MOV_SP_X29 UINT32_C(0x910003bf)
+#define LDP_X29_X30_SP UINT32_C(0xa8c07bfd) /* ldp x29, x30, [sp], #... */
+#define LDP_PAIR_MASK UINT32_C(0xffc07fff)  /* all but the number */
+
+static uint32_t word_at(const uint8_t *code)
+{
+	uint32_t word;
+
+	memcpy(&word, code, sizeof(word));
+	return word;
+}
+
+/* `mov x8, #number`, or w8; a negative number: none. */
+static int number_of(uint32_t insn)
+{
+	if ((insn & 0x7fe0001f) != (UINT32_C(0x52800000) | X8))
+		return -1;
+	return insn >> 5 & 0xffff;
+}
+
+/* Does it load callee-saved registers from the stack, at or above its pointer? */
+static bool is_reload(uint32_t insn)
+{
+	uint32_t first = insn & 31, second = insn >> 10 & 31;
+
+	if ((insn & 0xffe003e0) == 0xa94003e0) /* ldp x, x, [sp, #0 to 504] */
+		return first < WORD_X29 && second < WORD_X29 && first != second;
+	/* ldr x, [sp, #0 to 504] */
+	return (insn & 0xffff03e0) == 0xf94003e0 && first < WORD_X29;
+}
+
+/* mov x, x or w, w: the result of the function. */
+static bool is_move(uint32_t insn)
+{
+	return (insn & 0x7fe0ffe0) == 0x2a0003e0 && (insn & 31) < WORD_X29;
+}
+
+/* How far above x29 the stack pointer is after LEAVE_WORDS of code; 0: it is other code. */
+static uint16_t leave_above(const uint8_t *code)
+{
+	size_t i = 1;
+	uint32_t above;
+
+	while (i < LEAVE_WORDS &&
+		(is_reload(word_at(code + i * WORD)) || is_move(word_at(code + i * WORD))))
+		i++;
+	if (i + 2 > LEAVE_WORDS || (word_at(code + i * WORD) & LDP_PAIR_MASK) != LDP_X29_X30_SP ||
+		word_at(code + (i + 1) * WORD) != RET)
+		return 0;
+	above = (word_at(code + i * WORD) >> 15 & 0x7f) * 8;
+	return above >= ABOVE_MIN && above <= AARCH64_FRAME_KERNEL ? (uint16_t)above : 0;
+}
+
+static void aarch64_find_gadgets(
+	const uint8_t *code, size_t size, uint64_t address, struct arch_gadgets *gadgets)
+{
+	for (size_t at = -address & (WORD - 1); at + WORD <= size; at += WORD) {
+		size_t words = (size - at) / WORD;
+		uint32_t insn = word_at(code + at);
+		int number = number_of(insn);
+
+		if (number >= 0 && words >= 2 && word_at(code + at + WORD) == AARCH64_SVC) {
+			if (number == RT_SIGRETURN && !gadgets->sigreturn)
+				gadgets->sigreturn = address + at;
+			else if (!gadgets->call && words >= 3 &&
+				 word_at(code + at + 2 * WORD) == RET)
+				gadgets->call = address + at;
+		}
+		if (insn == MOV_SP_X29 && !gadgets->leave && words >= LEAVE_WORDS) {
+			gadgets->leave_above = leave_above(code + at);
+			if (gadgets->leave_above)
+				gadgets->leave = address + at;
+		}
+	}
+}
+
+/* ==== Frame =================================================================================== */
+
+/*
+ * When the kernel calls a signal handler, it saves on the handler's stack:
+ *
+ *   frame + 0    siginfo
+ *         + 128  flags, link
+ *         + 144  the thread's alternate stack: address, flags, size
+ *         + 168  the signal mask
+ *         + 304  the faulting address, x0 to x30, sp, pc, pstate
+ *         + 592  records, each with a magic number and its length: of the vector registers'
+ *                low 128 bits, of SVE; up to one of length 0
+ *
+ * The handler returns to code that calls rt_sigreturn(2) with the stack pointer at the frame. The
+ * frame of a borrowed thread is the same, with words before it for `leave`, of which one
+ * is the return address that it loads, wherever it does:
+ *
+ *   x29 to leave -------> +---------------------------+
+ *                         | addresses of rt_sigreturn |
+ *   sp of the call -----> +---------------------------+
+ *                         | siginfo: a mark, a text   |
+ *                         | ucontext                  |  the thread as it was
+ *                         | record: there are more    |
+ *                         +---------------------------+
+ *                         | records                   |  floating-point state, SVE
+ *                         +---------------------------+
+ *
+ * x7 stays as it is in a thread that is borrowed: what a tracer writes there at the stop before or
+ * after a system call is lost (report_syscall()).
+ *
+ * Sources: arch/arm64/include/uapi/asm/{sigcontext,ptrace,sve_context}.h, arch/arm64/kernel/
+ * {signal,ptrace}.c of Linux; Documentation/arm64/sve.rst.
+ */
+
+#define PSTATE_BTYPE UINT64_C(0xc00) /* the last instruction was an indirect branch */
+#define PSTATE_SSBS (UINT64_C(1) << 12)
+#define PSTATE_SS (UINT64_C(1) << 21)
+#define PSTATE_DIT (UINT64_C(1) << 24)
+#define PSTATE_TCO (UINT64_C(1) << 25)
+#define PSTATE_NZCV (UINT64_C(15) << 28)
+
+enum {
+	FPSIMD_MAGIC = 0x46508001,
+	SVE_MAGIC = 0x53564501,
+	EXTRA_MAGIC = 0x45585401,
+	RECORDS = 592, /* offset in the kernel's frame */
+	ALIGN = 16,
+	VECTORS = 32,
+	PREDICATES = 17, /* with FFR */
+	LOW_BYTES = 16	 /* of a vector that all processors have */
+};
+
+struct record {
+	uint32_t magic, size;
+};
+
+/* struct extra_context, and the end of the records before it. */
+struct extra {
+	struct record head;
+	uint64_t data; /* what follows this struct */
+	uint32_t size, reserved[3];
+	struct record end, unused;
+};
+
+/* struct rt_sigframe */
+struct kernel_frame {
+	char mark[ARCH_FRAME_MARK];
+	char text[ARCH_FRAME_TEXT];
+	uint8_t info[80];
+	uint64_t flags, link;
+	uint64_t stack;
+	uint32_t stack_flags, stack_unused;
+	uint64_t stack_size;
+	uint64_t mask, masks[15], unused;
+	uint64_t fault, words[WORDS], aligned;
+	struct extra extra;
+};
+
+struct frame {
+	uint64_t sigreturn[AARCH64_FRAME_KERNEL / sizeof(uint64_t)];
+	struct kernel_frame kernel;
+};
+
+_Static_assert(offsetof(struct kernel_frame, flags) == 128, "after siginfo");
+_Static_assert(offsetof(struct kernel_frame, fault) == 304, "struct sigcontext");
+_Static_assert(offsetof(struct kernel_frame, extra) == RECORDS, "aligned to 16");
+_Static_assert(offsetof(struct frame, kernel) == AARCH64_FRAME_KERNEL, "as others look for it");
+_Static_assert(sizeof(struct frame) == AARCH64_FRAME_BYTES, "the rest follows without a gap");
+
+const struct arch_frame_layout aarch64_frame_layout = {
+	.bytes = RECORDS + sizeof(struct record),
+	.sp = 560,
+	.pc = 568,
+	.registers = 312,
+	.register_count = WORD_SP,
+	.stack = offsetof(struct kernel_frame, stack),
+	.stack_flags = offsetof(struct kernel_frame, stack_flags),
+	.stack_size = offsetof(struct kernel_frame, stack_size),
+	.mark = RECORDS,
+	.mark_word = UINT64_C(0x0000021046508001), /* FPSIMD_MAGIC, its size */
+	.flag_bits = PSTATE_NZCV | PSTATE_TCO | PSTATE_DIT | PSTATE_SS | PSTATE_SSBS | PSTATE_BTYPE,
+};
+
+static void aarch64_make_frame(const struct arch_frame *frame, uint8_t *out)
+{
+	struct frame f = {.kernel = {.stack_flags = ARCH_FRAME_STACK, .mask = frame->mask}};
+	struct kernel_frame *k = &f.kernel;
+
+	for (size_t i = 0; i < sizeof(f.sigreturn) / sizeof(*f.sigreturn); i++)
+		f.sigreturn[i] = frame->sigreturn;
+	memcpy(k->mark, frame->mark, sizeof(k->mark));
+	memcpy(k->text, frame->text, sizeof(k->text));
+	/* Of an interrupted call, the kernel has set pc and x0 back already (do_signal()). */
+	memcpy(k->words, frame->registers->words, sizeof(k->words));
+	k->extra = (struct extra){.head = {EXTRA_MAGIC, offsetof(struct extra, end)},
+		.data = frame->state,
+		.size = (uint32_t)frame->state_bytes};
+	memcpy(out, &f, sizeof(f));
+}
+
+/* Leads a thread to an address; code may begin there that no branch is meant for. */
+static void go(struct arch_registers *registers, uint64_t address)
+{
+	registers->words[WORD_PC] = address;
+	registers->words[WORD_PSTATE] &= ~PSTATE_BTYPE;
+	registers->words[WORD_CALL] = UINT64_MAX;
+}
+
+static void aarch64_set_call(struct arch_registers *registers, const struct arch_gadgets *gadgets,
+	uint64_t frame, long number)
+{
+	go(registers, gadgets->call + AARCH64_SYSCALL_BYTES);
+	registers->words[WORD_SP] = frame + AARCH64_FRAME_KERNEL;
+	registers->words[WORD_X8] = (uint64_t)number;
+	registers->words[WORD_X30] = gadgets->sigreturn;
+}
+
+static void aarch64_set_leave(
+	struct arch_registers *registers, const struct arch_gadgets *gadgets, uint64_t frame)
+{
+	go(registers, gadgets->leave);
+	registers->words[WORD_X29] = frame + AARCH64_FRAME_KERNEL - gadgets->leave_above;
+}
+
+/* ---- Floating-point state ----------------------------------------------------------------- */
+
+/* struct fpsimd_context without its head, and struct user_fpsimd_state. */
+struct fpsimd {
+	uint32_t fpsr, fpcr;
+	uint8_t vectors[VECTORS][LOW_BYTES];
+};
+struct user_fpsimd {
+	uint8_t vectors[VECTORS][LOW_BYTES];
+	uint32_t fpsr, fpcr, reserved[2];
+};
+
+/* struct user_sve_header */
+struct sve_header {
+	uint32_t size, max_size;
+	uint16_t vl, max_vl, flags, reserved;
+};
+enum { SVE_REGS = 1 /* SVE_PT_REGS_SVE; else it has the low 128 bits alone */ };
+
+/* struct sve_context */
+struct sve {
+	struct record head;
+	uint16_t vl, reserved[3];
+};
+
+enum { FPSIMD_BYTES = sizeof(struct record) + sizeof(struct fpsimd) };
+_Static_assert(FPSIMD_BYTES == 528 && sizeof(struct user_fpsimd) == 528, "as the kernel has it");
+
+static size_t align(size_t size)
+{
+	return (size + ALIGN - 1) & ~(size_t)(ALIGN - 1);
+}
+
+/* Of registers with this length of a vector: vectors, predicates, FFR. */
+static size_t sve_bytes(size_t vl)
+{
+	return VECTORS * vl + PREDICATES * vl / 8;
+}
+
+/* Most threads have no state of SVE when they are stopped. */
+static void aarch64_measure_state(struct arch_state *ret)
+{
+	*ret = (struct arch_state){.bytes = FPSIMD_BYTES + ALIGN};
+}
+
+static void put_fpsimd(uint8_t *at, const struct fpsimd *state)
+{
+	const struct record head = {FPSIMD_MAGIC, FPSIMD_BYTES};
+
+	memcpy(at, &head, sizeof(head));
+	memcpy(at + sizeof(head), state, sizeof(*state));
+}
+
+/* Of a thread without SVE, or with nothing in it; `regs` is the caller's copy. */
+static size_t make_plain(uint8_t *state, const struct user_fpsimd *regs)
+{
+	struct fpsimd low = {.fpsr = regs->fpsr, .fpcr = regs->fpcr};
+
+	memcpy(low.vectors, regs->vectors, sizeof(low.vectors));
+	put_fpsimd(state, &low);
+	memset(state + FPSIMD_BYTES, 0, ALIGN);
+	return FPSIMD_BYTES + ALIGN;
+}
+
+/* The record of SVE needs the other one, too. */
+static size_t make_sve(uint8_t *state, size_t size, size_t vl)
+{
+	const size_t regs = sve_bytes(vl), status = align(sizeof(struct sve_header) + regs);
+	const size_t record = align(sizeof(struct sve) + regs), all = FPSIMD_BYTES + record + ALIGN;
+	const struct sve head = {.head = {SVE_MAGIC, (uint32_t)record}, .vl = (uint16_t)vl};
+	struct fpsimd low;
+
+	if (vl < LOW_BYTES || vl % LOW_BYTES || status + 8 > size || all > ARCH_STATE_MAX)
+		return 0;
+	memcpy(&low.fpsr, state + status, sizeof(low.fpsr));
+	memcpy(&low.fpcr, state + status + 4, sizeof(low.fpcr));
+	for (size_t i = 0; i < VECTORS; i++)
+		memcpy(low.vectors[i], state + sizeof(struct sve_header) + i * vl, LOW_BYTES);
+	memmove(state + FPSIMD_BYTES + sizeof(head), state + sizeof(struct sve_header), regs);
+	memset(state + FPSIMD_BYTES + sizeof(head) + regs, 0,
+		all - FPSIMD_BYTES - sizeof(head) - regs);
+	memcpy(state + FPSIMD_BYTES, &head, sizeof(head));
+	put_fpsimd(state, &low);
+	return all;
+}
+
+/* From NT_ARM_SVE, or from NT_PRFPREG where there is none: that is shorter than any of the other.
+ */
+static size_t aarch64_make_state(uint8_t *state, size_t size, const struct arch_state *usual)
+{
+	struct sve_header header;
+	struct user_fpsimd regs;
+	size_t at = size == sizeof(regs) ? 0 : sizeof(header);
+
+	(void)usual;
+	if (size < at + sizeof(regs))
+		return 0;
+	memcpy(&header, state, sizeof(header));
+	if (at && header.flags & SVE_REGS)
+		return make_sve(state, size, header.vl);
+	memcpy(&regs, state + at, sizeof(regs));
+	return make_plain(state, &regs);
+}
+
+/* The vectors of the streaming mode, and the matrix, if they are in use. */
+static bool aarch64_is_unkept(int regset, const uint8_t *head)
+{
+	struct sve_header header;
+
+	memcpy(&header, head, sizeof(header));
+	return regset == AARCH64_NT_SSVE ? header.flags & SVE_REGS : header.size > sizeof(header);
+}
+
+/* ==== Sequence ================================================================================ */
+
+/* Sources: include/uapi/linux/rseq.h of Linux; <sys/rseq.h> of glibc, for the signature. */
+#ifdef __aarch64__
+#include "arch/aarch64/process/sequence.h"
+
+/* See `sequence` of struct arch_process. Only on aarch64 itself. */
+static enum arch_sequence aarch64_sequence(
+	void *area, uint32_t *begun, const uint32_t *told, uint64_t rounds)
+{
+	uint64_t ended;
+
+	__asm__ volatile(
+		/* struct rseq_cs: version, flags, start, length, where an abort leads */
+		".pushsection .data.rel.ro, \"aw\"\n\t"
+		".balign 32\n"
+		"1:\t.word 0, 0\n\t"
+		".quad 2f, 4f - 2f, 5f\n\t"
+		".popsection\n\t"
+		"adrp x9, 1b\n\t"
+		"add x9, x9, :lo12:1b\n\t"
+		"mov w10, #1\n\t"
+		"str x9, [%[area], #8]\n"
+		"2:\tstr w10, [%[begun]]\n"
+		"3:\tldr w9, [%[told]]\n\t"
+		"cbnz w9, 4f\n\t"
+		"subs %[rounds], %[rounds], #1\n\t"
+		"b.ne 3b\n"
+		"4:\tmov w9, w9\n\t"
+		"mov %[ended], x9\n\t"
+		"b 6f\n\t"
+		".inst 0xd428bc00\n" /* the signature */
+		"5:\tmov %[ended], #2\n"
+		"6:\tstr xzr, [%[area], #8]\n"
+		: [ended] "=&r"(ended), [rounds] "+&r"(rounds)
+		: [area] "r"(area), [begun] "r"(begun), [told] "r"(told)
+		: "x9", "x10", "cc", "memory");
+	return (enum arch_sequence)ended;
+}
+#endif
+
+/* ==== Process ================================================================================= */
 
 #define PSTATE_32 UINT64_C(0x10) /* it runs 32-bit code */
 

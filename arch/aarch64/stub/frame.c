@@ -27,9 +27,14 @@
  *
  * Sources: AAPCS64, 6.4.5 (the stack); DDI 0487, C6.2; Linux, memory-tagging-extension.rst.
  */
+
 #include "arch/aarch64/emit.h"
 #include "arch/aarch64/stub/lower.h"
+#include "arch/aarch64/stub/stub.h"
 #include "arch/stub/plan.h"
+#include "arch/stub/unwind.h"
+
+/* ==== Frame =================================================================================== */
 
 /* FLAGS and TAGS: not registers, but what goes through A64_STEP and A64_STEP_2. */
 enum { PAIR_BYTES = 16, FLAGS = -1, TAGS = -2, ALL = 8 /* registers of the form besides VALUE */ };
@@ -138,7 +143,8 @@ static void frame_layout(struct frame *f, const struct stub_plan *p, int registe
 	f->size = below + rounded(count) + wait_bytes(p);
 }
 
-void a64_lay_out(struct stub_plan *p, int registers)
+/* The frame (frame.c): see struct stub_isa. */
+static void a64_lay_out(struct stub_plan *p, int registers)
 {
 	if (registers > 2 && p->stub->thread.no_counter)
 		registers = ALL; /* a subroutine gets the time */
@@ -162,7 +168,7 @@ static int second(const int *registers, int i, int count)
 	return i + 1 < count ? registers[i + 1] : A64_ZERO;
 }
 
-void a64_enter(struct form *f, const struct stub_plan *p)
+static void a64_enter(struct form *f, const struct stub_plan *p)
 {
 	struct a64 *e = set_frame(f, &p->small);
 	int registers[8], count = small_registers(p, registers);
@@ -178,7 +184,7 @@ void a64_enter(struct form *f, const struct stub_plan *p)
 		a64_store_pair(e, registers[i], second(registers, i, count), 8 * i);
 }
 
-void a64_leave(struct form *f, const struct stub_plan *p)
+static void a64_leave(struct form *f, const struct stub_plan *p)
 {
 	struct a64_lowering *l = (struct a64_lowering *)f;
 	struct a64 *e = l->e;
@@ -197,7 +203,8 @@ void a64_leave(struct form *f, const struct stub_plan *p)
 	e->has_thread = false;
 }
 
-void a64_check_tags(struct a64 *e, const struct stub_plan *p)
+/* With the whole frame: tags are checked as they were at the site, and not any more. */
+static void a64_check_tags(struct a64 *e, const struct stub_plan *p)
 {
 	int8_t words[8];
 	int last = small_words(p, words) - 1;
@@ -209,7 +216,7 @@ void a64_check_tags(struct a64 *e, const struct stub_plan *p)
 	a64_set_tags(e, A64_STEP_2);
 }
 
-void a64_check_no_tags(struct a64 *e, const struct stub_plan *p)
+static void a64_check_no_tags(struct a64 *e, const struct stub_plan *p)
 {
 	if (ignores_tags(p))
 		a64_ignore_tags(e);
@@ -224,7 +231,7 @@ static void move_stack(struct a64 *e, enum a64_op op, int bytes)
 		a64_op_const(e, true, op, A64_SP, A64_SP, (uint64_t)bytes & 0xfff);
 }
 
-void a64_grow(struct form *f, const struct stub_plan *p)
+static void a64_grow(struct form *f, const struct stub_plan *p)
 {
 	struct a64 *e = set_frame(f, &p->frame);
 	const int *registers = p->frame.order + p->small.order_count;
@@ -237,7 +244,8 @@ void a64_grow(struct form *f, const struct stub_plan *p)
 	move_stack(e, A64_SUB, rounded(p->frame.temps));
 }
 
-void a64_shrink(struct form *f, const struct stub_plan *p)
+/* The frame (frame.c): see struct stub_isa. */
+static void a64_shrink(struct form *f, const struct stub_plan *p)
 {
 	struct a64 *e = set_frame(f, &p->small);
 	const int *registers = p->frame.order + p->small.order_count;
@@ -248,4 +256,138 @@ void a64_shrink(struct form *f, const struct stub_plan *p)
 		a64_load_pair(e, registers[i], second(registers, i, count), 8 * i);
 	if (count)
 		a64_pop_pair(e, registers[0], second(registers, 0, count), rounded(count));
+}
+
+/* ==== Call ==================================================================================== */
+
+/*
+ * Calling a function of the program from the middle of another one.
+ *
+ * The stub has already saved the registers it uses. What a function may change besides these are
+ * six, which are saved here, and the vector and floating-point registers, which the callee saves
+ * (arch/aarch64/enter.c). The first two words are a frame record, as any function has one:
+ *
+ *	site's sp --------->	+----------------------------+
+ *				| x16, x17, x8 ... flags     |  always at the same distance
+ *				| x0 ... x30                 |
+ *				| temporaries                |
+ *	stub's sp --------->	+----------------------------+
+ *				| x15, x13, x14, x6, x7, x18 |
+ *				| site's sp                  |  CFA: *(sp + 16)
+ *				| site's address             |
+ *	sp, x29 at the call ->	| site's x29                 |
+ *				+----------------------------+
+ *
+ * Sources: AAPCS64, 6.1.1 (registers), 6.4.6 (frame records); DWARF for the Arm 64-bit
+ * Architecture (register numbers); gcc, config/aarch64/aarch64.h (DWARF_ALT_FRAME_RETURN_COLUMN).
+ */
+
+enum { FRAME = 29, SITE_PC = 8, SITE_SP = 16, CALL_FRAME = 80 };
+
+/* Register pairs, the stack pointer's word with the first one; zero fills up. */
+static const int8_t kept[][3] = {{A64_STEP, 18, SITE_SP}, {6, 7, 32}, {13, 14, 48}, {15, 31, 64}};
+
+enum { KEPT = sizeof(kept) / sizeof(*kept) };
+
+/* A call of a function of the program (call.c): see struct stub_isa. */
+static void a64_call_function(struct form *f, const struct stub_plan *p)
+{
+	const struct arch_stub *s = p->stub;
+	struct a64 *e = ((struct a64_lowering *)f)->e;
+
+	a64_check_tags(e, p);
+	a64_add_disp(e, 0, A64_SP, 8 * p->call_temp);
+	a64_add_disp(e, A64_STEP, A64_SP, p->frame.size);
+	a64_const(e, A64_STEP_2, s->pc);
+	a64_push_pair(e, FRAME, A64_STEP_2, CALL_FRAME);
+	for (int i = 0; i < KEPT; i++)
+		a64_store_pair(e, kept[i][0], kept[i][1], kept[i][2]);
+	a64_add_disp(e, FRAME, A64_SP, 0);
+	a64_const(e, 1, s->call_data);
+	a64_const(e, A64_STEP, s->call);
+	a64_call_register(e, A64_STEP);
+	for (int i = 0; i < KEPT; i++)
+		a64_load_pair(e, kept[i][0], kept[i][1], kept[i][2]);
+	a64_pop_pair(e, FRAME, A64_STEP_2, CALL_FRAME);
+	a64_check_no_tags(e, p);
+}
+
+/* ---- Unwinding ------------------------------------------------------------------------ */
+
+enum {
+	/*
+	 * libgcc's for signal frames: x30 is another register at a site. Its tables have no program
+	 * counter (32).
+	 */
+	RETURN_COLUMN = 96,
+	SP_BASE = UNWIND_OP_BREG + A64_SP
+};
+
+/* A register is at sp + offset, which is 63 at most: a signed LEB128 of one byte. */
+#define AT(reg, offset) UNWIND_EXPRESSION, reg, 2, SP_BASE, offset
+#define BELOW(reg, distance) UNWIND_OFFSET | (reg), (distance) / 8
+
+static const uint8_t cie[] = UNWIND_CIE(RETURN_COLUMN, /* clang-format off */
+	UNWIND_DEF_CFA_EXPRESSION, 3, SP_BASE, SITE_SP, UNWIND_OP_DEREF,
+	AT(RETURN_COLUMN, SITE_PC), AT(FRAME, 0), AT(18, SITE_SP + 8),
+	AT(6, 32), AT(7, 40), AT(13, 48), AT(14, 56),
+	UNWIND_EXPRESSION, 15, 3, SP_BASE, 64 | 0x80, 0,
+	BELOW(16, 64), BELOW(17, 56), BELOW(8, 48), BELOW(9, 40), BELOW(10, 32), BELOW(2, 24),
+	BELOW(0, 128), BELOW(1, 120), BELOW(4, 112), BELOW(5, 104), BELOW(3, 96), BELOW(11, 88),
+	BELOW(12, 80), BELOW(30, 72),
+	0, 0, 0, 0 /* pads to a multiple of 8, including the length */
+	/* clang-format on */);
+_Static_assert((sizeof(cie) + 4) % 8 == 0, "entries are aligned");
+
+size_t aarch64_call_unwind(const struct arch_extent *stubs, size_t count, uint8_t *out, size_t room)
+{
+	return unwind_section(cie, sizeof(cie), stubs, count, out, room);
+}
+
+/* ==== Stub ==================================================================================== */
+
+/* Stubs for aarch64 (arch/stub/stub.c). */
+
+static const struct stub_isa aarch64_isa = {
+	.stack_pointer = A64_SP,
+	.frame_pointer = 29,
+	.first_argument = 0,
+	.registers = 32,
+	.vectors = 32,
+	.lay_out = a64_lay_out,
+	.enter = a64_enter,
+	.grow = a64_grow,
+	.shrink = a64_shrink,
+	.leave = a64_leave,
+	.call = a64_call_function,
+	.time_subroutine = a64_time_subroutine,
+};
+
+bool aarch64_capturable(const struct arch_arg *arg)
+{
+	return operand_is_possible(&aarch64_isa, arg);
+}
+
+bool aarch64_capture_checked(const struct arch_capture *capture)
+{
+	return capture_is_checked(&aarch64_isa, capture);
+}
+
+enum arch_stub_status aarch64_stub(const struct arch_stub *stub, uint64_t at, uint8_t *out,
+	size_t room, struct arch_stub_code *ret)
+{
+	struct a64 e = {.out = out, .room = room, .at = at};
+	struct a64_lowering l;
+	struct stub_plan p;
+
+	if (!plan_stub(&p, stub, &aarch64_isa))
+		return ARCH_STUB_UNSUPPORTED;
+	a64_lowering_init(&l, &e, NULL, &stub->thread);
+	form_stub(&l.form, &p);
+	if (!a64_finish(&e))
+		return ARCH_STUB_NO_ROOM;
+	plan_answer(&p, ret);
+	ret->next_jump = l.next_jump;
+	ret->length = e.length;
+	return l.reaches ? ARCH_STUB_OK : ARCH_STUB_OUT_OF_REACH;
 }

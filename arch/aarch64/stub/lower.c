@@ -5,8 +5,662 @@
  * number, x16 and x17 have what an instruction of the form needs in between. So a stub saves these
  * twelve at most before it runs.
  */
+#include <assert.h>
+
 #include "arch/aarch64/stub/lower.h"
+#include "arch/arch.h"
 #include "arch/stub/plan.h"
+
+/* ==== Operators =============================================================================== */
+
+/* Operators with one operand and with two. */
+
+/* The processor's division of the smallest number by -1 is that of the form. */
+static void divide(struct a64 *e, const struct form_insn *i)
+{
+	int value = a64_register(FORM_VALUE), right = a64_register(FORM_RIGHT);
+	int quotient = i->op == FORM_MOD ? A64_STEP : value;
+
+	a64_op(e, i->wide, i->is_signed ? A64_SDIV : A64_UDIV, quotient, value, right);
+	if (i->op == FORM_MOD)
+		a64_msub(e, i->wide, value, quotient, right, value);
+}
+
+static void shift(struct a64 *e, const struct form_insn *i)
+{
+	int a = a64_register(i->a);
+
+	if (!i->is_constant)
+		a64_op(e, i->wide,
+			i->op == FORM_SHL ? A64_LSLV
+			: i->is_signed	  ? A64_ASRV
+					  : A64_LSRV,
+			a, a, a64_register(FORM_RIGHT));
+	else if (i->op == FORM_SHL)
+		a64_shift_left(e, i->wide, a, a, (unsigned int)i->value);
+	else
+		a64_shift_right(e, i->wide, a, a, (unsigned int)i->value);
+}
+
+static void operate_const(struct a64 *e, const struct form_insn *i, enum a64_op op)
+{
+	int a = a64_register(i->a);
+	int64_t number = (int64_t)i->value;
+
+	if (op == A64_ADD || op == A64_SUB) {
+		enum a64_op other = op == A64_ADD ? A64_SUB : A64_ADD;
+
+		if (a64_op_const(e, i->wide, number < 0 ? other : op, a, a,
+			    (uint64_t)(number < 0 ? -number : number)))
+			return;
+	} else if (a64_op_mask(e, i->wide, op, a, a, i->value)) {
+		return;
+	}
+	a64_const(e, A64_STEP_2, i->value);
+	a64_op(e, i->wide, op, a, a, A64_STEP_2);
+}
+
+static void mul_high(struct a64 *e, unsigned int shift)
+{
+	int value = a64_register(FORM_VALUE), right = a64_register(FORM_RIGHT);
+
+	a64_op(e, true, A64_UMULH, A64_STEP, value, right);
+	a64_op(e, true, A64_MUL, value, value, right);
+	a64_extract_pair(e, value, A64_STEP, value, shift);
+}
+
+static void a64_lower_operator(const struct a64_lowering *l, const struct form_insn *i)
+{
+	static const enum a64_op plain[] = {
+		[FORM_ADD] = A64_ADD,
+		[FORM_SUB] = A64_SUB,
+		[FORM_AND] = A64_AND,
+		[FORM_OR] = A64_ORR,
+		[FORM_XOR] = A64_EOR,
+		[FORM_MUL] = A64_MUL,
+	};
+	struct a64 *e = l->e;
+	int a = a64_register(i->a);
+
+	switch (i->op) {
+	case FORM_NEGATE:
+		a64_op(e, i->wide, A64_SUB, a, A64_ZERO, a);
+		break;
+	case FORM_COMPLEMENT:
+		a64_op(e, i->wide, A64_ORN, a, A64_ZERO, a);
+		break;
+	case FORM_UNTAG: /* its first byte */
+		a64_op_mask(e, true, A64_AND, a, a, UINT64_MAX >> 8);
+		break;
+	case FORM_UNSIGN:
+		a64_move(e, A64_LINK, a);
+		a64_unsign_link(e);
+		a64_move(e, a, A64_LINK);
+		break;
+	case FORM_FLIP:
+		a64_op_mask(e, true, A64_EOR, a, a, UINT64_C(1) << i->shift);
+		break;
+	case FORM_HIGHEST:
+		a64_clz(e, true, a, a64_register(i->b));
+		a64_op_mask(e, true, A64_EOR, a, a, 63);
+		break;
+	case FORM_LOWEST:
+		a64_rbit(e, true, a, a64_register(i->b));
+		a64_clz(e, true, a, a);
+		break;
+	case FORM_DIV:
+	case FORM_MOD:
+		divide(e, i);
+		break;
+	case FORM_SHL:
+	case FORM_SHR:
+		shift(e, i);
+		break;
+	case FORM_MULTIPLY:
+		a64_const(e, A64_STEP_2, i->value);
+		a64_op(e, true, A64_MUL, a, a64_register(i->b), A64_STEP_2);
+		break;
+	case FORM_MUL_HIGH:
+		mul_high(e, i->shift);
+		break;
+	default:
+		if (i->is_memory) {
+			a64_lower_load(e, A64_STEP, i->mem, i->bytes, false);
+			a64_op(e, i->wide, plain[i->op], a, a, A64_STEP);
+		} else if (i->is_constant) {
+			operate_const(e, i, plain[i->op]);
+		} else {
+			a64_op(e, i->wide, plain[i->op], a, a, a64_register(i->b));
+		}
+		break;
+	}
+}
+
+/* ==== Values ================================================================================== */
+
+/* Values: constants, addresses, and what registers had at the site. */
+
+/* rd = the part of a register at the site that the instruction names. */
+static void a64_original(const struct a64_lowering *l, const struct form_insn *i, int to)
+{
+	unsigned int bits = 8U * i->bytes;
+	int saved = i->b == A64_SP ? -1 : l->frame->saved[i->b], from = i->b;
+
+	if (saved >= 0) {
+		a64_lower_load(l->e, to, form_at(FORM_FRAME, saved + i->shift / 8), i->bytes,
+			i->is_signed);
+		return;
+	}
+	if (i->b == A64_SP) {
+		a64_add_disp(l->e, to, A64_SP, l->frame->size);
+		from = to;
+	}
+	if (bits == 64 && from != to)
+		a64_move(l->e, to, from);
+	else if (bits < 64)
+		a64_extract(l->e, to, from, i->shift, bits, i->is_signed);
+}
+
+static void a64_lower_value(const struct a64_lowering *l, const struct form_insn *i)
+{
+	struct a64 *e = l->e;
+	int a = a64_register(i->a);
+
+	switch (i->op) {
+	case FORM_CONST:
+		a64_const(e, a, i->value);
+		break;
+	case FORM_ADDRESS:
+		a64_address(e, a, i->value);
+		break;
+	case FORM_LABEL:
+		a64_label_address(e, a, i->label);
+		break;
+	case FORM_MOVE:
+		if (i->bytes < sizeof(uint64_t))
+			a64_extract(e, a, a64_register(i->b), 0, 8U * i->bytes, i->is_signed);
+		else
+			a64_move(e, a, a64_register(i->b));
+		break;
+	case FORM_ORIGINAL:
+		a64_original(l, i, a);
+		break;
+	default: /* FORM_VECTOR */
+		a64_vector(e, a, i->b, i->bytes);
+		break;
+	}
+}
+
+/* ==== Memory ================================================================================== */
+
+/* Addresses, loads and stores. */
+
+/* ---- Addresses -------------------------------------------------------------------------- */
+
+static unsigned int log2_of(unsigned int scale)
+{
+	return (unsigned int)__builtin_ctz(scale);
+}
+
+/* A register is about to be changed. */
+static void changes(struct a64 *e, int rd)
+{
+	if (rd == A64_STEP)
+		e->has_thread = false;
+}
+
+void a64_add_disp(struct a64 *e, int rd, int rn, int64_t disp)
+{
+	changes(e, rd);
+	if (a64_op_const(e, true, disp < 0 ? A64_SUB : A64_ADD, rd, rn,
+		    (uint64_t)(disp < 0 ? -disp : disp)))
+		return;
+	a64_const(e, A64_STEP_2, (uint64_t)disp);
+	if (rn == A64_SP) {
+		changes(e, A64_STEP);
+		a64_op_const(e, true, A64_ADD, A64_STEP, A64_SP, 0);
+		rn = A64_STEP;
+	}
+	a64_op(e, true, A64_ADD, rd, rn, A64_STEP_2);
+}
+
+/* A64_STEP = the thread pointer, which it may have been since the last instruction. */
+static void load_thread(struct a64 *e)
+{
+	if (!e->has_thread)
+		a64_thread(e, A64_STEP);
+	e->has_thread = true;
+}
+
+static int plain_base(struct form_mem m)
+{
+	switch (m.base) {
+	case FORM_FRAME:
+	case FORM_CALLER: /* return addresses are in registers */
+		return A64_SP;
+	case FORM_THREAD:
+		return A64_STEP;
+	case FORM_NONE:
+		return A64_ZERO;
+	default:
+		return a64_register(m.base);
+	}
+}
+
+/*
+ * The register that has an address without its displacement: if there is no base, there is an
+ * index. May change rd, or A64_STEP.
+ */
+static int base_of(struct a64 *e, struct form_mem m, int rd)
+{
+	int base = plain_base(m);
+
+	if (m.base == FORM_THREAD)
+		load_thread(e);
+	if (m.index == FORM_NONE)
+		return base;
+	changes(e, rd);
+	if (base == A64_SP && m.base != FORM_NONE) {
+		changes(e, A64_STEP);
+		a64_op_const(e, true, A64_ADD, A64_STEP, A64_SP, 0);
+		base = A64_STEP;
+	}
+	a64_add_shifted(e, rd, base, a64_register(m.index), log2_of(m.scale));
+	return rd;
+}
+
+/* The register that has an address: rd, or a base that is one. May change A64_STEP and
+ * A64_STEP_2. */
+static int a64_address_of(struct a64 *e, struct form_mem m, int rd)
+{
+	int base = base_of(e, m, rd);
+
+	if (base != A64_SP && !m.disp)
+		return base;
+	a64_add_disp(e, rd, base, m.disp);
+	return rd;
+}
+
+/* Whether one instruction can add the index itself. */
+static bool is_indexed(struct form_mem m, unsigned int bytes)
+{
+	return m.base != FORM_NONE && m.index != FORM_NONE && !m.disp &&
+	       (m.scale == 1 || m.scale == bytes);
+}
+
+/* Whether a load or a store reaches it, and changes no register besides. */
+static bool a64_is_direct(struct form_mem m, unsigned int bytes)
+{
+	if (m.base == FORM_THREAD || m.base == FORM_NONE)
+		return false;
+	return m.index == FORM_NONE ? a64_disp_fits(m.disp, bytes) : is_indexed(m, bytes);
+}
+
+/* ---- Loads and stores ------------------------------------------------------------------- */
+
+void a64_lower_load(struct a64 *e, int rt, struct form_mem m, unsigned int bytes, bool is_signed)
+{
+	bool indexed = is_indexed(m, bytes);
+	int index = m.index, base;
+
+	if (indexed)
+		m.index = FORM_NONE;
+	base = base_of(e, m, A64_STEP);
+	if (indexed) {
+		a64_load_indexed(
+			e, rt, base, a64_register(index), log2_of(m.scale), bytes, is_signed);
+		return;
+	}
+	if (a64_load(e, rt, base, m.disp, bytes, is_signed))
+		return;
+	a64_const(e, A64_STEP_2, (uint64_t)(int64_t)m.disp);
+	a64_load_indexed(e, rt, base, A64_STEP_2, 0, bytes, is_signed);
+}
+
+static void a64_lower_store(struct a64 *e, int rt, struct form_mem m, unsigned int bytes)
+{
+	bool indexed = is_indexed(m, bytes);
+	int index = m.index, base;
+
+	if (indexed)
+		m.index = FORM_NONE;
+	base = base_of(e, m, A64_STEP);
+	if (indexed) {
+		a64_store_indexed(e, rt, base, a64_register(index), log2_of(m.scale), bytes);
+		return;
+	}
+	if (a64_store(e, rt, base, m.disp, bytes))
+		return;
+	a64_const(e, A64_STEP_2, (uint64_t)(int64_t)m.disp);
+	a64_store_indexed(e, rt, base, A64_STEP_2, 0, bytes);
+}
+
+/* The register that has the operand a, or `value`: rd, or the zero register. */
+static int a64_operand(struct a64 *e, const struct form_insn *i, int rd)
+{
+	if (!i->is_constant)
+		return a64_register(i->a);
+	if (!i->value)
+		return A64_ZERO;
+	a64_const(e, rd, i->value);
+	return rd;
+}
+
+/* A number goes through A64_STEP_2, which what is not direct needs for the address. */
+static void store(struct a64 *e, const struct form_insn *i)
+{
+	struct form_mem mem = i->mem;
+
+	if (i->is_constant && i->value && !a64_is_direct(mem, i->bytes)) {
+		int at = a64_address_of(e, mem, A64_STEP);
+
+		a64_store(e, a64_operand(e, i, A64_STEP_2), at, 0, i->bytes);
+	} else {
+		a64_lower_store(e, a64_operand(e, i, A64_STEP_2), mem, i->bytes);
+	}
+}
+
+/* A register that is as it was at the site is stored without a copy. */
+static void store_original(const struct a64_lowering *l, const struct form_insn *i)
+{
+	int from = i->b;
+
+	if (from == A64_SP || l->frame->saved[from] >= 0 || i->shift) {
+		from = a64_register(FORM_VALUE);
+		a64_original(l, i, from);
+	}
+	a64_lower_store(l->e, from, i->mem, i->bytes);
+}
+
+static void a64_lower_memory(const struct a64_lowering *l, const struct form_insn *i)
+{
+	struct a64 *e = l->e;
+	int at;
+
+	switch (i->op) {
+	case FORM_COMPUTE:
+		at = a64_register(i->a);
+		a64_add_disp(e, at, base_of(e, i->mem, at), i->mem.disp);
+		break;
+	case FORM_LOAD:
+		a64_lower_load(e, a64_register(i->a), i->mem, i->bytes, i->is_signed);
+		break;
+	case FORM_STORE:
+	case FORM_STORE_HALVES:
+		store(e, i);
+		break;
+	case FORM_STORE_ORIGINAL:
+		store_original(l, i);
+		break;
+	case FORM_STORE_VECTOR:
+		a64_store_vector(e, i->b, a64_address_of(e, i->mem, A64_STEP));
+		break;
+	case FORM_ACQUIRE:
+		at = a64_register(i->a);
+		a64_load_acquire(e, at, a64_address_of(e, i->mem, at), i->bytes);
+		break;
+	default: /* FORM_PUBLISH */
+		at = a64_address_of(e, i->mem, A64_STEP);
+		a64_store_release(e, a64_operand(e, i, A64_STEP_2), at, i->bytes);
+		break;
+	}
+}
+
+/* ==== Change ================================================================================== */
+
+/*
+ * Instructions that read memory and change it. What threads share is changed by one instruction
+ * of FEAT_LSE, or, on processors that lack it, by a loop: it is left when the store has found that
+ * nobody has changed the word since it was loaded.
+ *
+ * The loop's load acquires and its store releases, but a later access may still come between the
+ * two, which it could not if this were one instruction. So nothing may depend on a word that looks
+ * claimed to others as soon as this thread goes on: what it writes then must be harmless until
+ * something is published.
+ *
+ * Source: DDI 0487, B2.3 (the order of memory) and C6.2.
+ */
+
+/* A64_STEP_2 += the operand; of a number that does not fit, by way of A64_STATUS. */
+static void add_operand(struct a64 *e, const struct form_insn *i)
+{
+	int64_t number = (int64_t)i->value;
+
+	if (i->is_constant && a64_op_const(e, true, number < 0 ? A64_SUB : A64_ADD, A64_STEP_2,
+				      A64_STEP_2, (uint64_t)(number < 0 ? -number : number)))
+		return;
+	a64_op(e, true, A64_ADD, A64_STEP_2, A64_STEP_2, a64_operand(e, i, A64_STATUS));
+}
+
+static void add_to(struct a64 *e, const struct form_insn *i)
+{
+	int at;
+
+	if (i->op == FORM_COUNT && a64_is_direct(i->mem, i->bytes)) {
+		a64_lower_load(e, A64_STEP_2, i->mem, i->bytes, false);
+		add_operand(e, i);
+		a64_lower_store(e, A64_STEP_2, i->mem, i->bytes);
+		return;
+	}
+	at = a64_address_of(e, i->mem, A64_STEP);
+	a64_load(e, A64_STEP_2, at, 0, i->bytes, false);
+	add_operand(e, i);
+	if (i->op == FORM_PUBLISH_ADD)
+		a64_store_release(e, A64_STEP_2, at, i->bytes);
+	else
+		a64_store(e, A64_STEP_2, at, 0, i->bytes);
+}
+
+static void add_to_shared(struct a64 *e, const struct form_insn *i, bool lse)
+{
+	int at = a64_address_of(e, i->mem, A64_STEP), again;
+
+	if (lse) {
+		a64_add_to(e, a64_operand(e, i, A64_STEP_2), at, i->bytes);
+		return;
+	}
+	again = a64_label(e);
+	a64_place(e, again);
+	a64_load_exclusive(e, A64_STEP_2, at, i->bytes);
+	add_operand(e, i);
+	a64_store_exclusive(e, A64_STATUS, A64_STEP_2, at, i->bytes);
+	a64_jump_zero(e, false, false, A64_STATUS, again);
+}
+
+static void fetch_add(struct a64 *e, const struct form_insn *i, bool lse)
+{
+	bool wide = i->bytes == sizeof(uint64_t);
+	int at = a64_address_of(e, i->mem, A64_STEP), a = a64_register(i->a), again;
+
+	if (lse) {
+		a64_fetch_add(e, a, a, at, i->bytes);
+		return;
+	}
+	again = a64_label(e);
+	a64_place(e, again);
+	a64_load_exclusive(e, A64_STEP_2, at, i->bytes);
+	a64_op(e, wide, A64_ADD, A64_STEP_2, A64_STEP_2, a);
+	a64_store_exclusive(e, A64_STATUS, A64_STEP_2, at, i->bytes);
+	a64_jump_zero(e, false, false, A64_STATUS, again);
+	a64_op(e, wide, A64_SUB, a, A64_STEP_2, a);
+}
+
+static void exchange(struct a64 *e, const struct form_insn *i, bool lse)
+{
+	int at = a64_address_of(e, i->mem, A64_STEP), a = a64_register(i->a), again;
+
+	if (lse) {
+		a64_swap(e, a, a, at, i->bytes);
+		return;
+	}
+	again = a64_label(e);
+	a64_place(e, again);
+	a64_load_exclusive(e, A64_STATUS, at, i->bytes);
+	a64_store_exclusive(e, A64_STEP_2, a, at, i->bytes);
+	a64_jump_zero(e, false, false, A64_STEP_2, again);
+	a64_move(e, a, A64_STATUS);
+}
+
+static void compare_and_swap(struct a64 *e, const struct form_insn *i, bool lse)
+{
+	bool wide = i->bytes == sizeof(uint64_t);
+	int at = a64_address_of(e, i->mem, A64_STEP), value = a64_register(FORM_VALUE);
+	int found = lse ? A64_STEP_2 : A64_STATUS;
+
+	if (lse) {
+		a64_move(e, found, value);
+		a64_cas(e, found, a64_register(i->a), at, i->bytes);
+		a64_op(e, wide, A64_SUBS, A64_ZERO, found, value);
+	} else {
+		int again = a64_label(e), differs = a64_label(e);
+
+		a64_place(e, again);
+		a64_load_exclusive(e, found, at, i->bytes);
+		a64_op(e, wide, A64_SUBS, A64_ZERO, found, value);
+		a64_jump_if(e, A64_NE, differs);
+		a64_store_exclusive(e, A64_STEP_2, a64_register(i->a), at, i->bytes);
+		a64_jump_zero(e, false, false, A64_STEP_2, again);
+		a64_place(e, differs);
+	}
+	a64_move(e, value, found);
+	a64_jump_if(e, i->when == FORM_EQ ? A64_EQ : A64_NE, i->label);
+}
+
+static void a64_lower_change(const struct a64_lowering *l, const struct form_insn *i)
+{
+	bool lse = l->thread->has_atomics;
+
+	switch (i->op) {
+	case FORM_COUNT:
+	case FORM_PUBLISH_ADD:
+		add_to(l->e, i);
+		break;
+	case FORM_PUBLISH_ADD_WHOLE:
+	case FORM_COUNT_SHARED:
+		add_to_shared(l->e, i, lse);
+		break;
+	case FORM_FETCH_ADD:
+		fetch_add(l->e, i, lse);
+		break;
+	case FORM_EXCHANGE:
+		exchange(l->e, i, lse);
+		break;
+	default: /* FORM_CAS */
+		compare_and_swap(l->e, i, lse);
+		break;
+	}
+}
+
+/* ==== Kernel ================================================================================== */
+
+/*
+ * The kernel, the number of the CPU, and the time.
+ *
+ * Source: Linux, include/uapi/asm-generic/unistd.h.
+ */
+
+enum { MINUS_EFAULT = -14, MONOTONIC = 1, PAIR_BYTES = 16 };
+
+/* The number of the CPU is in what the kernel keeps for restartable sequences. */
+static void cpu(const struct a64_lowering *l, int rd)
+{
+	assert(l->thread->has_rseq);
+	a64_lower_load(l->e, rd, form_at(FORM_THREAD, l->thread->rseq_offset + RSEQ_CPU_ID),
+		sizeof(uint32_t), false);
+}
+
+/*
+ * A call would end the streaming mode, and clear its vectors: it is not made there, which looks as
+ * if it had failed. By its first look, a thread gets from Linux what it needs for FEAT_SME.
+ */
+static void unless_streaming(struct a64 *e, int streaming)
+{
+	a64_const(e, a64_register(FORM_VALUE), (uint64_t)MINUS_EFAULT);
+	a64_streaming(e, A64_STEP);
+	a64_jump_zero(e, true, false, A64_STEP, streaming);
+}
+
+static void ask_kernel(const struct a64_lowering *l, enum form_call call)
+{
+	static const uint16_t calls[FORM_CALLS] = {
+		[FORM_CALL_CLOCK_GETTIME] = 113,
+		[FORM_CALL_FUTEX] = 98,
+		[FORM_CALL_GETCPU] = 168,
+		[FORM_CALL_GETPID] = 172,
+		[FORM_CALL_GETTID] = 178,
+		[FORM_CALL_MINCORE] = 232,
+		[FORM_CALL_PRCTL] = 167,
+		[FORM_CALL_SIGPROCMASK] = 135,
+	};
+	struct a64 *e = l->e;
+	int set = a64_register(FORM_SET); /* the answer is there, too */
+	int streaming = a64_label(e);
+
+	if (l->thread->has_modes)
+		unless_streaming(e, streaming);
+	if (l->thread->loses_vectors)
+		a64_keep_vectors(e);
+	a64_move(e, A64_STEP, set);
+	a64_const(e, A64_STATUS, calls[call]); /* x8 */
+	a64_call_kernel(e);
+	a64_move(e, a64_register(FORM_VALUE), set);
+	a64_move(e, set, A64_STEP);
+	if (l->thread->loses_vectors)
+		a64_restore_vectors(e);
+	a64_place(e, streaming);
+}
+
+/* Two registers are saved; above them is a struct timespec, which stays 0 if the call is refused.
+ */
+void a64_time_subroutine(struct form *f, const struct stub_plan *plan)
+{
+	const struct a64_lowering *l = (const struct a64_lowering *)f;
+	int clock = a64_register(FORM_SET), where = a64_register(FORM_FROM); /* x0, x1 */
+	int value = a64_register(FORM_VALUE);
+	struct a64 *e = l->e;
+
+	a64_place(e, plan->time);
+	a64_push_pair(e, clock, where, 2 * PAIR_BYTES);
+	a64_store_pair(e, A64_ZERO, A64_ZERO, PAIR_BYTES);
+	a64_const(e, clock, MONOTONIC);
+	a64_op_const(e, true, A64_ADD, where, A64_SP, PAIR_BYTES);
+	ask_kernel(l, FORM_CALL_CLOCK_GETTIME);
+	a64_load_pair(e, A64_STEP, value, PAIR_BYTES);
+	a64_const(e, A64_STEP_2, (uint64_t)-1000000000);
+	a64_msub(e, true, value, A64_STEP, A64_STEP_2, value);
+	a64_pop_pair(e, clock, where, 2 * PAIR_BYTES);
+	a64_return(e, A64_LINK);
+}
+
+static void a64_lower_system(const struct a64_lowering *l, const struct form_insn *i)
+{
+	struct a64 *e = l->e;
+	int value = a64_register(FORM_VALUE);
+
+	switch (i->op) {
+	case FORM_CPU:
+		cpu(l, a64_register(i->a));
+		break;
+	case FORM_TIME:
+		a64_time(e, value);
+		break;
+	case FORM_STORE_TIME:
+		a64_time(e, value);
+		a64_lower_store(e, value, i->mem, sizeof(uint64_t));
+		break;
+	case FORM_KERNEL:
+		ask_kernel(l, (enum form_call)i->value);
+		break;
+	case FORM_FENCE:
+		a64_put(e, 0xd5033fdf); /* isb: barriers of memory do not order the counter */
+		break;
+	default:			/* FORM_YIELD */
+		a64_put(e, 0xd503203f); /* yield */
+		break;
+	}
+}
+
+/* ==== Lower =================================================================================== */
 
 int a64_register(int form_register)
 {

@@ -36,40 +36,13 @@ struct a64_lowering {
 /* ---- Instructions of each subject: see form_subject() ----------------------------------- */
 
 void a64_lower_control(const struct a64_lowering *l, const struct form_insn *insn);
-void a64_lower_value(const struct a64_lowering *l, const struct form_insn *insn);
-void a64_lower_memory(const struct a64_lowering *l, const struct form_insn *insn);
-void a64_lower_change(const struct a64_lowering *l, const struct form_insn *insn);
-void a64_lower_system(const struct a64_lowering *l, const struct form_insn *insn);
-void a64_lower_operator(const struct a64_lowering *l, const struct form_insn *insn);
 
 /* ---- What these share -------------------------------------------------------------------- */
 
 /* rd = rn + disp; rn may be the stack pointer. Changes A64_STEP_2, and A64_STEP. */
 void a64_add_disp(struct a64 *e, int rd, int rn, int64_t disp);
-/* The register that has an address: rd, or a base that is one. May change A64_STEP and
- * A64_STEP_2. */
-int a64_address_of(struct a64 *e, struct form_mem mem, int rd);
-/* The register that has the operand a, or `value`: rd, or the zero register. */
-int a64_operand(struct a64 *e, const struct form_insn *insn, int rd);
-/* Whether a load or a store reaches it, and changes no register besides. */
-bool a64_is_direct(struct form_mem mem, unsigned int bytes);
 /* rt = `bytes` bytes at `mem`; and back. Change A64_STEP and A64_STEP_2. */
 void a64_lower_load(struct a64 *e, int rt, struct form_mem mem, unsigned int bytes, bool is_signed);
-void a64_lower_store(struct a64 *e, int rt, struct form_mem mem, unsigned int bytes);
-/* rd = the part of a register at the site that the instruction names. */
-void a64_original(const struct a64_lowering *l, const struct form_insn *insn, int rd);
-
-/* The frame (frame.c): see struct stub_isa. */
-void a64_lay_out(struct stub_plan *plan, int registers);
-void a64_enter(struct form *f, const struct stub_plan *plan);
-void a64_grow(struct form *f, const struct stub_plan *plan);
-void a64_shrink(struct form *f, const struct stub_plan *plan);
-void a64_leave(struct form *f, const struct stub_plan *plan);
-/* With the whole frame: tags are checked as they were at the site, and not any more. */
-void a64_check_tags(struct a64 *e, const struct stub_plan *plan);
-void a64_check_no_tags(struct a64 *e, const struct stub_plan *plan);
-/* A call of a function of the program (call.c): see struct stub_isa. */
-void a64_call_function(struct form *f, const struct stub_plan *plan);
 
 /* plan->time: see struct stub_isa. */
 void a64_time_subroutine(struct form *f, const struct stub_plan *plan);

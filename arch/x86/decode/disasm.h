@@ -24,13 +24,6 @@ struct disasm_insn {
 	int64_t disp;	      /* of that operand */
 };
 
-/*
- * Whether instructions can be decoded. False if the library is not installed, was built without
- * x86 or details, or is of another version than its headers. The functions below then return 0
- * and false, as they do for bytes that are not an instruction.
- */
-bool disasm_available(void);
-
 /* The length of the instruction at the start of `bytes`, or 0. */
 size_t disasm_length(const uint8_t *bytes, size_t length);
 

@@ -49,11 +49,5 @@ enum {
 #define X86_64_STATE_MAGIC2 UINT32_C(0x46505845)
 
 extern const struct arch_frame_layout x86_64_frame_layout;
-void x86_64_make_frame(const struct arch_frame *frame, uint8_t *out);
-void x86_64_set_call(struct arch_registers *registers, const struct arch_gadgets *gadgets,
-	uint64_t frame, long number);
-void x86_64_set_leave(
-	struct arch_registers *registers, const struct arch_gadgets *gadgets, uint64_t frame);
-size_t x86_64_state_size(const uint8_t *head);
 
 #endif

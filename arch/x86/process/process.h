@@ -11,9 +11,4 @@
 #define X86_64_ON_HOST(function) NULL
 #endif
 
-uint64_t x86_64_counter(void);
-void x86_64_trap(void);
-void x86_64_measure_state(struct arch_state *ret);
-size_t x86_64_make_state(uint8_t *state, size_t size, const struct arch_state *usual);
-
 #endif

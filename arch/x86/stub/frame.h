@@ -28,22 +28,6 @@ enum {
 	GATE_ARGUMENT = 8 * (GATE_TEMPS + GATE_REGISTERS - 3)
 };
 
-/* See struct stub_isa: frame.c, alignment.c, call.c, kernel.c. */
-void x86_64_lay_out(struct stub_plan *plan, int registers);
-void x86_64_enter(struct form *f, const struct stub_plan *plan);
-void x86_64_grow(struct form *f, const struct stub_plan *plan);
-void x86_64_shrink(struct form *f, const struct stub_plan *plan);
-void x86_64_leave(struct form *f, const struct stub_plan *plan);
-void x86_64_late(struct form *f, const struct stub_plan *plan);
-void x86_64_call(struct form *f, const struct stub_plan *plan);
-void x86_64_time_subroutine(struct form *f, const struct stub_plan *plan);
-
 /* ---- Flags to be cleared (alignment.c) ------------------------------------------------- */
-
-/* Whether every word that the stub reads or writes is aligned, wherever pointers lead. */
-bool stub_is_aligned(const struct stub_plan *plan);
-/* Placed after the flags are saved, and before they are restored; the rest is out of line. */
-void lower_alignment_enter(struct lowering *l, const struct stub_plan *plan);
-void lower_alignment_leave(struct lowering *l, const struct stub_plan *plan);
 
 #endif

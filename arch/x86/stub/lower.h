@@ -32,18 +32,10 @@ struct lowering {
 };
 
 void lowering_init(struct lowering *l, struct emit *e, const struct frame *frame);
-/* Where machine code goes: what is not written in the form; and the same, with another frame. */
-struct emit *lowering_emit(struct form *f);
-struct emit *lowering_set_frame(struct form *f, const struct frame *frame);
 
 /* ---- Instructions of each subject: see form_subject() ----------------------------------- */
 
 void lower_control(const struct lowering *l, const struct form_insn *insn);
-void lower_value(const struct lowering *l, const struct form_insn *insn);
-void lower_memory(const struct lowering *l, const struct form_insn *insn);
-void lower_change(const struct lowering *l, const struct form_insn *insn);
-void lower_system(const struct lowering *l, const struct form_insn *insn);
-void lower_double(const struct lowering *l, const struct form_insn *insn);
 void lower_operator(const struct lowering *l, const struct form_insn *insn);
 
 /* ---- What these share -------------------------------------------------------------------- */
@@ -51,9 +43,5 @@ void lower_operator(const struct lowering *l, const struct form_insn *insn);
 /* The processor's register that is one of the form; and an operand in memory. */
 int lower_register(int form_register);
 struct emit_mem lower_mem(struct form_mem mem);
-/* dst = the part of a register at the site that the instruction names. */
-void lower_original(const struct lowering *l, const struct form_insn *insn, int dst);
-/* dst = the value at m, of 1 to 8 bytes, extended to 64 bits. */
-void emit_load(struct emit *e, struct emit_mem m, unsigned int bytes, bool is_signed, int dst);
 
 #endif

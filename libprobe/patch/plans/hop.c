@@ -2,12 +2,271 @@
 /*
  * A short jump after the nops, where the longer one is impossible. It leads to bytes near by that
  * are nobody's and hold that jump (spares.c); see libprobe/patch/plan.c for the picture, and
- * libprobe/patch/neighbours.c for what is built.
+ * libprobe/patch/build.c for what is built.
  */
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "libprobe/base/array.h"
+#include "libprobe/base/cleanup.h"
 #include "libprobe/patch/patch.h"
+
+/* ==== Spares ================================================================================== */
+
+/*
+ * Compilers align functions and loops, and fill the gaps with nops; linkers use int3. Padding that
+ * follows an unconditional jump or a return is unused: no thread runs into it.
+ *
+ *	ret
+ *	nop ...		spare: room for a jump, and for another one behind it
+ *	nop ...
+ *	next function
+ *
+ * Two conditions must hold. First, the function before the padding, decoded from its start, ends
+ * with an instruction that does not fall through. Second, nothing in the module leads into the
+ * padding. This is searched for as at a site, in the bytes, at every offset
+ * (libprobe/patch/prove.c), and from the first byte of the padding on, because nops fall through. A
+ * call does not count as an end, even if it never returns, because unwinders look up its return
+ * address.
+ *
+ * Live patching keeps room for its own jumps before functions (-fpatchable-function-entry): a row
+ * of one-byte nops. These are not used, nor is the nop of a site.
+ */
+
+enum { PADDING_MAX = 64 };
+
+/* Room for one jump. */
+struct spare {
+	uint64_t at;
+	uint64_t padding; /* where that begins */
+	struct plan plan; /* of the byte before, as the proof needs it */
+	struct plan_way move;
+};
+
+struct spares {
+	struct object *object;
+	const struct arch *arch;
+	struct spare *items;
+	size_t count;
+	bool failed; /* no memory */
+};
+
+/* ---- Padding --------------------------------------------------------------------------- */
+
+/* The length of the nop or trap at the start; 0: something else is there. */
+static size_t padding_at(const struct arch *arch, const uint8_t *bytes, size_t size)
+{
+	size_t length = arch->nop_length(bytes, size);
+
+	if (length == 1 && arch->nop_length(bytes + 1, size - 1) == 1)
+		return 0;
+	return length ? length : size && arch->is_breakpoint(bytes) ? arch->breakpoint_length : 0;
+}
+
+/* Adds every place for a jump in a piece of padding. */
+static void add_padding(struct spares *s, uint64_t start, uint64_t end)
+{
+	uint8_t jump = s->arch->jump_length;
+
+	for (uint64_t at = start; end - at >= jump && at - start < PADDING_MAX && !s->failed;
+		at += jump) {
+		s->failed = !ARRAY_ROOM(s->items, s->count);
+		if (s->failed)
+			return;
+		s->items[s->count++] = (struct spare){
+			.at = at, .padding = start, .plan = {.pc = at - 1}, .move = {.offset = 1}};
+	}
+}
+
+/* The end of the padding that begins between functions, before the next one. */
+static uint64_t end_between(struct spares *s, uint64_t start)
+{
+	uint8_t bytes[PADDING_MAX];
+	size_t size = object_read(s->object, start, bytes, sizeof(bytes)), at = 0, length;
+	struct object_function next;
+
+	while (at < size && (length = padding_at(s->arch, bytes + at, size - at))) {
+		for (size_t i = 0; i < length; i++)
+			if (object_function_at(s->object, start + at + i, &next))
+				return start + at;
+		at += length;
+	}
+	return start + at;
+}
+
+/* Adds the padding in and after a function that may reach into [low, high). */
+static void add_function(struct spares *s, struct object_range range, uint64_t low, uint64_t high)
+{
+	size_t before = s->count, size = range.end - range.start, at = 0, start = 0;
+	uint8_t *bytes = malloc(size + 1);
+	bool ends = false, is_padding = false;
+
+	s->failed = s->failed || !bytes;
+	if (!bytes || object_read(s->object, range.start, bytes, size) != size)
+		at = size + 1;
+	while (at < size && range.start + at < high) {
+		size_t padding = padding_at(s->arch, bytes + at, size - at);
+		struct arch_insn insn;
+
+		if (!s->arch->decode(bytes + at, size - at, range.start + at, &insn) ||
+			(padding && padding != insn.length && insn.flow != ARCH_FLOW_STOP)) {
+			s->count = before; /* part of it is unknown, so all of it is uncertain */
+			at = size + 1;
+			break;
+		}
+		if (padding && ends && !is_padding)
+			start = at;
+		if (!padding && is_padding && range.start + at > low)
+			add_padding(s, range.start + start, range.start + at);
+		is_padding = padding && (ends || is_padding);
+		ends = insn.flow == ARCH_FLOW_JUMP || insn.flow == ARCH_FLOW_INDIRECT_JUMP ||
+		       insn.flow == ARCH_FLOW_RETURN;
+		at += insn.length;
+	}
+	if (at == size && (is_padding || ends)) {
+		uint64_t end = end_between(s, range.end);
+
+		start = is_padding ? start : size;
+		if (end > low)
+			add_padding(s, range.start + start, end);
+	}
+	free(bytes);
+}
+
+/* ---- Near a site ------------------------------------------------------------------------- */
+
+static uint64_t patch_of(const struct plan *plan)
+{
+	return plan->pc + (uint64_t)plan->hop.offset;
+}
+
+static bool is_in_reach(const struct arch *arch, const struct plan *plan, uint64_t to)
+{
+	uint8_t jump[ARCH_JUMP_MAX];
+
+	return arch->short_jump(patch_of(plan), to, jump) != 0;
+}
+
+/* Adds the padding around a site. */
+static void add_around(struct spares *s, const struct plan *plan)
+{
+	uint64_t reach = s->arch->short_reach, patch = patch_of(plan);
+	uint64_t low = patch > reach ? patch - reach : 0, high = patch + reach;
+
+	for (uint64_t at = low; at < high && !s->failed;) {
+		struct object_function function;
+
+		if (!object_function_at(s->object, at, &function) || function.range.end <= at) {
+			at++;
+			continue;
+		}
+		add_function(s, function.range, low, high);
+		at = function.range.end;
+	}
+}
+
+/* Several sites may be near the same padding. */
+static void drop_twins(struct spares *s)
+{
+	size_t kept = 0;
+
+	ARRAY_SORT(s->items, s->count, at);
+	for (size_t i = 0; i < s->count; i++)
+		if (!kept || s->items[kept - 1].at != s->items[i].at)
+			s->items[kept++] = s->items[i];
+	s->count = kept;
+}
+
+/* Is it proven that nothing leads to a place or to the padding before it? */
+static bool is_free(const struct spares *s, const struct spare *spare)
+{
+	for (size_t i = 0; i < s->count; i++)
+		if (s->items[i].padding == spare->padding && s->items[i].at <= spare->at &&
+			s->items[i].move.cannot)
+			return false;
+	return true;
+}
+
+static uint64_t distance(uint64_t a, uint64_t b)
+{
+	return a < b ? b - a : a - b;
+}
+
+/* Gives a plan the spares within reach, the nearest first. */
+static void give(const struct spares *s, struct plan *plan)
+{
+	uint64_t patch = patch_of(plan);
+
+	for (size_t i = 0; i < s->count; i++) {
+		uint64_t at = s->items[i].at;
+		size_t k = plan->spare_count;
+
+		/* The short jump itself may be written over padding after a return. */
+		if (at < patch + plan->hop.length && patch < at + s->arch->jump_length)
+			continue;
+		if (!is_in_reach(s->arch, plan, at) || !is_free(s, &s->items[i]))
+			continue;
+		while (k > 0 && distance(plan->spares[k - 1], patch) > distance(at, patch)) {
+			if (k < PLAN_SPARES)
+				plan->spares[k] = plan->spares[k - 1];
+			k--;
+		}
+		if (k == PLAN_SPARES)
+			continue;
+		plan->spares[k] = at;
+		plan->spare_count += plan->spare_count < PLAN_SPARES;
+	}
+}
+
+static struct probe_error *prove_all(struct spares *s, const struct sdt_notes *notes)
+{
+	AUTO_FREE struct proof *proofs = calloc(s->count + 1, sizeof(*proofs));
+
+	if (!proofs)
+		return probe_error_no_memory();
+	for (size_t i = 0; i < s->count; i++)
+		proofs[i] = (struct proof){.plan = &s->items[i].plan,
+			.move = &s->items[i].move,
+			.window = (uint8_t)(s->arch->jump_length + 1)};
+	return prove(s->object, s->arch, notes, proofs, s->count);
+}
+
+/* Another tool may have a breakpoint at a site, even where no thread comes. */
+static void leave_sites(struct spares *s, const struct rows *rows)
+{
+	for (size_t i = 0; i < s->count; i++)
+		if (rows_have_site(rows, s->items[i].at, s->arch->jump_length))
+			s->items[i].move.cannot = "it is a site";
+}
+
+/*
+ * Fills in the spares of those of the plans whose hop can be moved: link-time addresses where a
+ * jump can be written, and which no thread reaches otherwise. Errors: those of prove().
+ */
+static struct probe_error *prove_spares(const struct planning *p)
+{
+	struct spares s = {.object = p->object, .arch = p->arch};
+	struct probe_error *error = NULL;
+
+	for (size_t i = 0; i < p->count; i++)
+		if (p->plans[i].hop.length)
+			add_around(&s, &p->plans[i]);
+	if (s.failed)
+		error = probe_error_no_memory();
+	drop_twins(&s);
+	if (!error && s.count)
+		error = prove_all(&s, p->all);
+	if (!error)
+		leave_sites(&s, p->rows);
+	for (size_t i = 0; i < p->count && !error; i++)
+		if (p->plans[i].hop.length)
+			give(&s, &p->plans[i]);
+	free(s.items);
+	return error;
+}
+
+/* ==== Hop ===================================================================================== */
 
 static const char no_spare[] =
 	"no five unused bytes are within reach of a short jump after the nop";

@@ -50,12 +50,4 @@ static inline struct event *table_at(struct table *table, uint32_t number)
 /* The number of a name, or UINT32_MAX. */
 uint32_t table_find(struct table *table, const char *name);
 
-/*
- * Prepares for one more event: then table_commit() cannot fail. Returns 0, ENOMEM, or EOVERFLOW
- * (there are as many as numbers).
- */
-int table_reserve(struct table *table, const char *name, struct event **ret);
-/* Adds the event that was reserved, with its probe filled in; returns its number. */
-uint32_t table_commit(struct table *table);
-
 #endif

@@ -6,18 +6,160 @@
  * but its behaviour distinguishes only processes.
  */
 #include <errno.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-
-#define _SDT_HAS_SEMAPHORES 1
 #include <sys/sdt.h>
 
 #include "arch/runtime.h"
 #include "libprobe/runtime/pmtrace/tags.h"
 #include "probe/pmtrace.h"
+
+/* ==== Tags ==================================================================================== */
+
+/*
+ * A table of tags that only grows, so look-ups need no lock. One word is the state of a
+ * transaction, changed by compare and exchange:
+ *
+ *     generation << 1 | in progress
+ *
+ * A generation is a process: a forked child has the next one. A transaction of an older
+ * generation was begun by the parent, and counts as never begun.
+ */
+
+enum { HEADS = 1024 };
+
+struct tag {
+	struct tag *next; /* never changes */
+	uint64_t number;
+	_Atomic uint64_t state;
+	char text[];
+};
+
+static _Atomic(struct tag *) heads[HEADS];
+static _Atomic uint64_t generation = 1;
+static uint64_t count;
+
+/* Taken to add a tag, and to fork. */
+static pthread_mutex_t adding = PTHREAD_MUTEX_INITIALIZER;
+
+static void before_fork(void)
+{
+	pthread_mutex_lock(&adding);
+}
+
+static void after_fork(void)
+{
+	pthread_mutex_unlock(&adding);
+}
+
+static void in_child(void)
+{
+	atomic_fetch_add(&generation, 1);
+	pthread_mutex_unlock(&adding);
+}
+
+__attribute__((constructor)) static void watch_forks(void)
+{
+	pthread_atfork(before_fork, after_fork, in_child);
+}
+
+/* Checks that it is a valid tag. Returns 0, or an error. */
+static int tags_check(const char *tag)
+{
+	if (!tag || !*tag)
+		return PMTRACE_ERR_TAGNAME;
+	return strnlen(tag, PMTRACE_TAG_MAX + 1) > PMTRACE_TAG_MAX ? PMTRACE_ERR_TAGLENGTH : 0;
+}
+
+/* FNV-1a */
+static _Atomic(struct tag *) *head_of(const char *tag)
+{
+	uint32_t hash = 2166136261u;
+
+	for (; *tag; tag++)
+		hash = (hash ^ (unsigned char)*tag) * 16777619u;
+	return &heads[(hash ^ hash >> 16) % HEADS];
+}
+
+static struct tag *find(_Atomic(struct tag *) *head, const char *text)
+{
+	/* Pairs with the store in add(). */
+	struct tag *tag = atomic_load_explicit(head, memory_order_acquire);
+
+	while (tag && strcmp(tag->text, text) != 0)
+		tag = tag->next;
+	return tag;
+}
+
+static struct tag *add(_Atomic(struct tag *) *head, const char *text)
+{
+	size_t size = strlen(text) + 1;
+	struct tag *tag;
+
+	pthread_mutex_lock(&adding);
+	/* Another thread may have been faster. */
+	tag = find(head, text);
+	if (!tag && (tag = malloc(sizeof(*tag) + size))) {
+		memcpy(tag->text, text, size);
+		tag->number = ++count;
+		atomic_init(&tag->state, 0);
+		tag->next = atomic_load_explicit(head, memory_order_relaxed);
+		atomic_store_explicit(head, tag, memory_order_release);
+	}
+	pthread_mutex_unlock(&adding);
+	return tag;
+}
+
+int tags_begin(const char *text, uint64_t *number_ret)
+{
+	_Atomic(struct tag *) *head;
+	uint64_t idle, busy;
+	struct tag *tag;
+	int err = tags_check(text);
+
+	if (err)
+		return err;
+	head = head_of(text);
+	tag = find(head, text);
+	if (!tag)
+		tag = add(head, text);
+	if (!tag)
+		return -ENOMEM;
+	busy = atomic_load(&generation) << 1 | 1;
+	idle = atomic_load(&tag->state);
+	if (idle == busy || !atomic_compare_exchange_strong(&tag->state, &idle, busy))
+		return PMTRACE_ERR_INPROGRESS;
+	*number_ret = tag->number;
+	return 0;
+}
+
+int tags_end(const char *text, uint64_t *number_ret)
+{
+	uint64_t now, busy;
+	struct tag *tag;
+	int err = tags_check(text);
+
+	if (err)
+		return err;
+	tag = find(head_of(text), text);
+	now = atomic_load(&generation);
+	if (!tag || atomic_load(&tag->state) >> 1 != now)
+		return PMTRACE_ERR_NOSUCHTAG;
+	busy = now << 1 | 1;
+	if (!atomic_compare_exchange_strong(&tag->state, &busy, now << 1))
+		return PMTRACE_ERR_NOPROGRESS;
+	*number_ret = tag->number;
+	return 0;
+}
+
+/* ==== Pmtrace ================================================================================= */
+
+#define _SDT_HAS_SEMAPHORES 1
 
 #define SEMAPHORE(name)                                                                            \
 	__extension__ unsigned short pmtrace_##name##_semaphore                                    \
@@ -235,4 +377,88 @@ char *pmtraceerrstr(int code)
 	if (code > 0 || code <= -PMTRACE_ERR_BASE - count)
 		return unknown;
 	return code > -PMTRACE_ERR_BASE ? strerror(-code) : texts[-PMTRACE_ERR_BASE - code];
+}
+
+/* ==== Fortran ================================================================================= */
+
+/*
+ * The functions of pmtrace(3) for Fortran, as gfortran and f77 call them: names have an
+ * underscore, arguments are addresses, and lengths of texts come last. A length is an int for
+ * some compilers and 64 bits for others; an int's half of the register is the same for both.
+ *
+ * libpcp_trace 6.0 has the length of pmtraceobs's tag before the value, so that a Fortran
+ * program's calls of it fail there (-ENOMEM); here they succeed.
+ */
+
+/* One byte more than a tag may have, so that pmtrace.c finds those that are too long. */
+struct fortran_tag {
+	char text[PMTRACE_TAG_MAX + 2];
+};
+
+static const char *tag_of(struct fortran_tag *tag, const char *text, int length)
+{
+	size_t bytes =
+		length < 0 || length > PMTRACE_TAG_MAX ? PMTRACE_TAG_MAX + 1 : (size_t)length;
+
+	memcpy(tag->text, text, bytes);
+	tag->text[bytes] = '\0';
+	return tag->text;
+}
+
+int pmtracebegin_(const char *tag, int tag_length)
+{
+	struct fortran_tag copy;
+
+	return pmtracebegin(tag_of(&copy, tag, tag_length));
+}
+
+int pmtraceend_(const char *tag, int tag_length)
+{
+	struct fortran_tag copy;
+
+	return pmtraceend(tag_of(&copy, tag, tag_length));
+}
+
+int pmtraceabort_(const char *tag, int tag_length)
+{
+	struct fortran_tag copy;
+
+	return pmtraceabort(tag_of(&copy, tag, tag_length));
+}
+
+int pmtracepoint_(const char *tag, int tag_length)
+{
+	struct fortran_tag copy;
+
+	return pmtracepoint(tag_of(&copy, tag, tag_length));
+}
+
+int pmtraceobs_(const char *tag, const double *value, int tag_length)
+{
+	struct fortran_tag copy;
+
+	return pmtraceobs(tag_of(&copy, tag, tag_length), *value);
+}
+
+int pmtracecounter_(const char *tag, const double *value, int tag_length)
+{
+	struct fortran_tag copy;
+
+	return pmtracecounter(tag_of(&copy, tag, tag_length), *value);
+}
+
+int pmtracestate_(const int *code)
+{
+	return pmtracestate(*code);
+}
+
+void pmtraceerrstr_(const int *code, char *message, int message_length)
+{
+	const char *text = pmtraceerrstr(*code);
+	size_t room = message_length > 0 ? (size_t)message_length : 0, length = strlen(text);
+
+	if (length > room)
+		length = room;
+	memcpy(message, text, length);
+	memset(message + length, ' ', room - length);
 }

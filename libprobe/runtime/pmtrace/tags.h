@@ -14,7 +14,4 @@ int tags_begin(const char *tag, uint64_t *number_ret);
 /* Ends or aborts a transaction. */
 int tags_end(const char *tag, uint64_t *number_ret);
 
-/* Checks that it is a valid tag. Returns 0, or an error. */
-int tags_check(const char *tag);
-
 #endif

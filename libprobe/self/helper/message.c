@@ -4,14 +4,27 @@
  * memory, and addresses are those of the program. What is received is checked all the same.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
+#include "libprobe/base/array.h"
 #include "libprobe/base/clock.h"
+#include "libprobe/base/error.h"
+#include "libprobe/base/procfs.h"
+#include "libprobe/process/process.h"
+#include "libprobe/self/helper/image.h"
 #include "libprobe/self/helper/message.h"
+#include "libprobe/self/helper/reply.h"
+
+/* ==== Message ================================================================================= */
 
 #define MESSAGE_MAGIC UINT32_C(0xf2676d70)
 
@@ -150,4 +163,164 @@ size_t message_count(struct message *message, uint64_t count, size_t item_bytes)
 void message_add_text(struct buffer *buffer, const char *text)
 {
 	buffer_bytes(buffer, text, strlen(text) + 1);
+}
+
+/* ==== Reply =================================================================================== */
+
+/*
+ * The format of a reply:
+ *
+ *	struct head
+ *	the result
+ *	the error's message
+ *	for each refusal: struct refusal, provider, name, path and reason
+ */
+
+/* By their numbers. */
+enum { PLANS = sizeof(((struct probe_report *)0)->plans) / sizeof(size_t) };
+
+struct reply_head {
+	int32_t code, err; /* code 0: no error */
+	uint64_t result_bytes, refusal_count;
+	uint64_t probes, sites, left, stop_ns;
+	uint64_t plans[PLANS];
+};
+
+struct refusal {
+	uint64_t pc;
+	uint64_t named;
+};
+
+/* ---- Sending ------------------------------------------------------------------------ */
+
+static void add_refusal(struct buffer *to, const struct probe_refusal *from)
+{
+	struct refusal r = {.pc = from->pc, .named = from->named};
+
+	buffer_bytes(to, &r, sizeof(r));
+	message_add_text(to, from->provider);
+	message_add_text(to, from->name);
+	message_add_text(to, from->path);
+	message_add_text(to, from->reason);
+}
+
+void reply_send(int socket, const struct probe_error *error, const struct probe_report *report,
+	const void *result, size_t result_bytes)
+{
+	struct reply_head h = {.code = error ? (int32_t)error->code : 0,
+		.err = error ? error->err : 0,
+		.result_bytes = result_bytes,
+		.refusal_count = report->refusal_count,
+		.probes = report->probes,
+		.sites = report->sites,
+		.left = report->left,
+		.stop_ns = report->stop_ns};
+	struct buffer b = {0};
+
+	for (size_t i = 0; i < PLANS; i++)
+		h.plans[i] = report->plans[i];
+	buffer_bytes(&b, &h, sizeof(h));
+	buffer_bytes(&b, result, result_bytes);
+	message_add_text(&b, error ? error->message : "");
+	for (size_t i = 0; i < report->refusal_count; i++)
+		add_refusal(&b, &report->refusals[i]);
+	(void)message_send(socket, MESSAGE_REPLY, &b);
+	buffer_deinit(&b);
+}
+
+/* ---- Receiving ---------------------------------------------------------------------- */
+
+/* False without memory. */
+static bool take_refusal(struct message *m, struct probe_report *report)
+{
+	struct probe_refusal *to;
+	struct refusal r;
+
+	if (!ARRAY_ROOM(report->refusals, report->refusal_count))
+		return false;
+	message_read(m, &r, sizeof(r));
+	to = &report->refusals[report->refusal_count++];
+	*to = (struct probe_refusal){.pc = r.pc, .named = r.named != 0};
+	to->provider = strdup(message_text(m));
+	to->name = strdup(message_text(m));
+	to->path = strdup(message_text(m));
+	to->reason = strdup(message_text(m));
+	return to->provider && to->name && to->path && to->reason;
+}
+
+static void add_report(const struct reply_head *h, struct probe_report *report)
+{
+	report->probes += h->probes;
+	report->sites += h->sites;
+	report->left += h->left;
+	for (size_t i = 0; i < PLANS; i++)
+		report->plans[i] += h->plans[i];
+	if (h->stop_ns > report->stop_ns)
+		report->stop_ns = h->stop_ns;
+}
+
+bool reply_take(struct message *m, struct probe_error **error_ret, struct probe_report *report,
+	void *result, size_t result_bytes)
+{
+	const char *text;
+	bool room = true;
+	struct reply_head h;
+	size_t count;
+
+	message_read(m, &h, sizeof(h));
+	m->is_bad = m->is_bad || m->kind != MESSAGE_REPLY || h.result_bytes != result_bytes;
+	if (m->is_bad)
+		return false;
+	message_read(m, result, result_bytes);
+	text = message_text(m);
+	count = message_count(m, h.refusal_count, sizeof(struct refusal));
+	if (m->is_bad)
+		return false;
+	add_report(&h, report);
+	for (size_t i = 0; i < count && room; i++)
+		room = take_refusal(m, report);
+	if (m->is_bad)
+		return false;
+	*error_ret = h.code ? error_numbered(h.code, h.err, "%s", text) : NULL;
+	if (!room && !*error_ret)
+		*error_ret = probe_error_no_memory();
+	return true;
+}
+
+/* ==== Image =================================================================================== */
+
+/*
+ * A program that uses libprobe.so executes the very file that it has mapped, so both are the same
+ * build. One that is linked with libprobe.a must not execute its own file, which is the program. It
+ * takes the libprobe.so of this version from where that was installed; the controller then tells
+ * which build it is.
+ */
+
+/* The file that this code is mapped from. */
+static int open_own(void)
+{
+	struct maps maps = {0};
+	struct probe_error *error = maps_read(getpid(), &maps);
+	struct mapped_files files = mapped_files_of(getpid(), &maps);
+	const struct mapping *mapping =
+		error ? NULL : maps_find(&maps, (uint64_t)(uintptr_t)image_open);
+	int unused, fd = mapping ? mapped_open(&files, mapping, &unused) : -1;
+
+	mapped_files_deinit(&files);
+	maps_deinit(&maps);
+	probe_error_free(error);
+	return fd;
+}
+
+int image_open(void)
+{
+	struct rlimit stack;
+
+	/* A limit that is lower than this one can be raised. */
+	if (getrlimit(RLIMIT_STACK, &stack) < 0 || stack.rlim_max < IMAGE_STACK_BYTES)
+		return -1;
+	/* A filter is the caller's thread's. */
+	if (procfs_status_number((pid_t)syscall(SYS_gettid), "Seccomp:") != 0)
+		return -1;
+	return image_entry ? open_own() : open(PROBE_IMAGE, O_RDONLY | O_CLOEXEC);
 }

@@ -8,9 +8,6 @@
 #include "libprobe/self/helper/message.h"
 #include "libprobe/ptrace/ptrace.h"
 
-/* In the controller: struct target_proxy.call; `socket` points to its end of the socket. */
-bool proxy_ask(void *socket, struct control_call *call);
-
 /* A function of the program that names probes (probe_pattern_predicate()), in the controller. */
 struct proxy_predicate {
 	int socket;
@@ -18,8 +15,5 @@ struct proxy_predicate {
 };
 /* Has the caller call it; `predicate` is a struct proxy_predicate. */
 bool proxy_matches(const char *path, const char *provider, const char *name, void *predicate);
-
-/* In the caller: if a message is one of these two, does that and answers, and returns true. */
-bool proxy_serve(int socket, struct message *message);
 
 #endif

@@ -25,17 +25,4 @@ struct start {
 #define START_NONE                                                                                 \
 	((struct start){.ends = {-1, -1}, .controller = -1, .stack = MAP_FAILED, .image = -1})
 
-/* Error: PROBE_ERROR_UNSUPPORTED (of this instruction set). */
-PROBE_MUST_CHECK struct probe_error *start_check(void);
-/*
- * Starts a controller: an image (image.h), or -1: a copy of this process. Error:
- * PROBE_ERROR_SYSTEM. After that, too, start_end() is due.
- */
-PROBE_MUST_CHECK struct probe_error *start_controller(struct start *start, int image);
-/*
- * Ends the conversation, waits until the controller and its parent are gone, and frees everything.
- * `is_late`: it has not replied in time, and is killed.
- */
-void start_end(struct start *start, bool is_late);
-
 #endif

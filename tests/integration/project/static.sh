@@ -12,7 +12,7 @@ need readelf unshare musl-gcc
 ! readelf -lW "$static" | grep -qE 'INTERP|DYNAMIC' || fail "it has to be loaded"
 
 # With this one, all that is looked up in libraries that are linked in is there.
-for table in arch/x86/decode/capstone.c elf/lines.c elf/unwind.c; do
+for table in arch/x86/decode/insn.c elf/lines.c elf/unwind.c; do
 	for name in $(grep -oE '"(cs|dwfl|dwarf)_[a-z_]+"' "$table" | tr -d '"'); do
 		grep -qw "X($name)" libprobe/base/linked.c || fail "$table: $name is not linked in"
 	done

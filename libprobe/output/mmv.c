@@ -1,0 +1,709 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Files of memory-mapped values, made with libpcp_mmv.
+ *
+ * pmcd's agent pmdammv(1) reads every file in PCP_TMP_DIR/mmv whose name does not begin with a
+ * dot. All our files ask for the same cluster (a part of a metric's number) and for metric
+ * names without the file's name, so the agent merges them into one set of metrics with the
+ * instances of all files. Numbers and names are therefore the same on every host and in every
+ * archive.
+ *
+ *	.probectl.PID.START.TIME	being made, or being removed
+ *	probectl.PID.START.TIME		read by pmdammv
+ *	.probectl.lock			locked by an exporter while it looks for free numbers
+ *
+ * PID and START identify the owner. MMV_FLAG_PROCESS makes the agent ignore files whose process
+ * is gone; the next exporter removes them.
+ *
+ * A file's layout cannot change, so a new file replaces it, which is complete before it becomes
+ * visible. The agent rescans the folder when its time stamp changes, in whole seconds, or when
+ * the generation in a mapped file does.
+ *
+ * libpcp_mmv and libpcp take longer to load than listing probes takes, so they are loaded when
+ * metrics are exported; at build time only their headers are needed.
+ */
+
+#include "libprobe/base/array.h"
+#include "libprobe/output/mmv.h"
+
+#ifdef PCP_BUILT
+
+/* ==== File ==================================================================================== */
+
+/* A file of memory-mapped values, made with libpcp_mmv (folder.c). */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "libprobe/base/clock.h"
+#include "libprobe/base/procfs.h"
+
+enum {
+	/* Any number from 1 to 2047: with a domain's number it must fit into 22 bits. */
+	CLUSTER = 1786,
+	REMIND_NS = 1100 * 1000 * 1000
+};
+
+struct pcp_file {
+	struct pcp_folder *folder;
+	char *path; /* as the library knows it, with the dot */
+	const char *hidden, *visible;
+	mmv_registry_t *registry;
+	mmv_disk_header_t *header; /* the mapped file */
+	mmv_disk_value_t *values;
+	size_t value_count;
+	bool is_shown, is_reminded;
+	uint64_t shown_ns;
+};
+
+/* ---- A file ----------------------------------------------------------------------- */
+
+static struct probe_error *pcp_no_access(const struct pcp_folder *folder, int err);
+
+static pmUnits units_of(const struct pcp_metric *metric)
+{
+	pmUnits units = {0};
+
+	if (metric->is_count) {
+		units.dimCount = metric->is_each ? -1 : 1;
+		units.scaleCount = PM_COUNT_ONE;
+	}
+	if (metric->is_time) {
+		units.dimTime = metric->is_rate ? -1 : 1;
+		units.scaleTime = metric->is_double ? PM_TIME_SEC : PM_TIME_NSEC;
+	}
+	return units;
+}
+
+static bool add_domains(const struct pcp_file *file, const struct pcp_metric *metrics, size_t count)
+{
+	const struct libpcp *libpcp = &file->folder->libpcp;
+
+	for (size_t i = 0; i < count; i++) {
+		size_t k = 0;
+
+		while (metrics[k].domain != metrics[i].domain)
+			k++;
+		if (k == i && libpcp->add_indom(file->registry, metrics[i].domain, NULL, NULL))
+			return false;
+	}
+	return true;
+}
+
+static bool add_metrics(const struct pcp_file *file, const struct pcp_metric *metrics, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		const struct pcp_metric *metric = &metrics[i];
+
+		if (file->folder->libpcp.add_metric(file->registry, metric->name, metric->item,
+			    metric->is_double ? MMV_TYPE_DOUBLE : MMV_TYPE_U64,
+			    metric->is_counter ? MMV_SEM_COUNTER : MMV_SEM_INSTANT,
+			    units_of(metric), metric->domain, metric->help, NULL))
+			return false;
+	}
+	return true;
+}
+
+static bool add_instance(const struct pcp_file *file, const struct pcp_instance *instance)
+{
+	const struct libpcp *libpcp = &file->folder->libpcp;
+
+	/*
+	 * Up to version 6 it always fails with EINVAL, because its loop ends only at the end of
+	 * the domains. find_values() checks that all instances exist.
+	 */
+	(void)libpcp->add_instance(file->registry, instance->domain, instance->id, instance->name);
+	for (size_t i = 0; i < instance->label_count; i++) {
+		const struct pcp_label *label = &instance->labels[i];
+
+		if (libpcp->add_instance_label(file->registry, instance->domain, instance->id,
+			    label->name, label->value,
+			    label->is_number ? MMV_NUMBER_TYPE : MMV_STRING_TYPE, 0) < 0)
+			return false;
+	}
+	return true;
+}
+
+/* The host as a label of all metrics; pmcd's own label "hostname" is the host where pmcd runs. */
+static bool add_host(const struct pcp_file *file)
+{
+	char host[256] = "", value[sizeof(host) + 2];
+
+	gethostname(host, sizeof(host) - 1);
+	for (char *at = host; *at; at++)
+		if (*at < ' ' || *at == '"' || *at == '\\' || *at > '~')
+			*at = '_';
+	host[PCP_LABEL_BYTES] = '\0';
+	snprintf(value, sizeof(value), "\"%s\"", host);
+	return file->folder->libpcp.add_registry_label(
+		       file->registry, "host", value, MMV_STRING_TYPE, 0) >= 0;
+}
+
+/* The library writes through a mapping: without disk space that raises SIGBUS. */
+static struct probe_error *check_room(
+	const struct pcp_folder *folder, size_t instances, size_t labels, size_t values)
+{
+	uint64_t bytes = 65536 + 512 * instances + sizeof(mmv_disk_label_t) * labels +
+			 sizeof(mmv_disk_value_t) * values;
+	struct statvfs fs;
+
+	if (fstatvfs(folder->fd, &fs))
+		return probe_error_system(errno, "cannot write metrics into %s", folder->path);
+	/* Some file systems report no sizes. */
+	if (fs.f_blocks && (uint64_t)fs.f_bavail * fs.f_frsize < bytes)
+		return probe_error_system(ENOSPC, "cannot write metrics into %s", folder->path);
+	return NULL;
+}
+
+/* Finds the values in what the library made, and checks that they are in our order. */
+static bool find_values(struct pcp_file *file, const struct pcp_metric *metrics,
+	size_t metric_count, const struct pcp_instance *const *instances, size_t instance_count)
+{
+	const char *base = (const char *)file->header;
+	const mmv_disk_toc_t *toc = (const mmv_disk_toc_t *)(file->header + 1);
+	size_t at = 0;
+
+	for (int i = 0; i < file->header->tocs; i++) {
+		if (toc[i].type != MMV_TOC_VALUES)
+			continue;
+		file->values = (mmv_disk_value_t *)((char *)file->header + toc[i].offset);
+		file->value_count = (size_t)toc[i].count;
+	}
+	for (size_t i = 0; i < metric_count; i++) {
+		for (size_t k = 0; k < instance_count; k++) {
+			const mmv_disk_value_t *value = &file->values[at];
+
+			if (instances[k]->domain != metrics[i].domain)
+				continue;
+			if (at++ >= file->value_count ||
+				((const mmv_disk_metric2_t *)(base + value->metric))->item !=
+					(uint32_t)metrics[i].item ||
+				((const mmv_disk_instance2_t *)(base + value->instance))
+						->internal != instances[k]->id)
+				return false;
+		}
+	}
+	return at == file->value_count;
+}
+
+static struct probe_error *file_name(struct pcp_file *file)
+{
+	pid_t pid = getpid();
+
+	if (asprintf(&file->path, "%s/." PCP_PREFIX "%d.%" PRIu64 ".%" PRIu64, file->folder->path,
+		    (int)pid, procfs_start_time(pid), clock_monotonic_ns()) < 0) {
+		file->path = NULL;
+		return probe_error_no_memory();
+	}
+	file->hidden = strrchr(file->path, '/') + 1;
+	file->visible = file->hidden + 1;
+	return NULL;
+}
+
+/* The library's functions fail without memory, or on arguments that we must not pass. */
+static bool fill(struct pcp_file *file, const struct pcp_metric *metrics, size_t metric_count,
+	const struct pcp_instance *const *instances, size_t instance_count)
+{
+	file->registry = file->folder->libpcp.registry(
+		file->path, CLUSTER, MMV_FLAG_NOPREFIX | MMV_FLAG_PROCESS | MMV_FLAG_SENTINEL);
+	if (!file->registry || !add_domains(file, metrics, metric_count))
+		return false;
+	for (size_t i = 0; i < instance_count; i++)
+		if (!add_instance(file, instances[i]))
+			return false;
+	return add_host(file) && add_metrics(file, metrics, metric_count);
+}
+
+static struct probe_error *file_start(struct pcp_file *file, const struct pcp_metric *metrics,
+	size_t metric_count, const struct pcp_instance *const *instances, size_t instance_count)
+{
+	struct probe_error *error = file_name(file);
+
+	if (error)
+		return error;
+	errno = 0;
+	if (!fill(file, metrics, metric_count, instances, instance_count))
+		return probe_error_system(errno, "cannot make metrics");
+	file->header = file->folder->libpcp.start(file->registry);
+	if (!file->header && (errno == EACCES || errno == EPERM || errno == EROFS))
+		return pcp_no_access(file->folder, errno);
+	if (!file->header)
+		return probe_error_system(
+			errno, "cannot write metrics into %s", file->folder->path);
+	if (!find_values(file, metrics, metric_count, instances, instance_count))
+		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
+			"this version of libpcp_mmv orders metrics in another way");
+	return NULL;
+}
+
+struct probe_error *pcp_file_create(struct pcp_folder *folder, const struct pcp_metric *metrics,
+	size_t metric_count, const struct pcp_instance *const *instances, size_t instance_count,
+	struct pcp_file **ret)
+{
+	size_t labels = 1;
+	struct pcp_file *file;
+	struct probe_error *error;
+
+	for (size_t i = 0; i < instance_count; i++)
+		labels += instances[i]->label_count;
+	error = check_room(folder, instance_count, labels, metric_count * instance_count);
+	if (error)
+		return error;
+	file = calloc(1, sizeof(*file));
+	if (!file)
+		return probe_error_no_memory();
+	file->folder = folder;
+	error = file_start(file, metrics, metric_count, instances, instance_count);
+	if (error)
+		pcp_file_retire(file);
+	else
+		*ret = file;
+	return error;
+}
+
+void pcp_file_set(struct pcp_file *file, size_t index, struct pcp_value value)
+{
+	/* pmdammv may read it at any time; each value is complete and independent of others. */
+	__atomic_store_n(&file->values[index].value.ull, value.u, __ATOMIC_RELAXED);
+}
+
+struct probe_error *pcp_file_show(struct pcp_file *file)
+{
+	if (renameat(file->folder->fd, file->hidden, file->folder->fd, file->visible))
+		return probe_error_system(
+			errno, "cannot write metrics into %s", file->folder->path);
+	file->is_shown = true;
+	file->shown_ns = clock_monotonic_ns();
+	return NULL;
+}
+
+void pcp_file_remind(struct pcp_file *file)
+{
+	if (file->is_reminded || clock_monotonic_ns() - file->shown_ns < REMIND_NS)
+		return;
+	file->is_reminded = true;
+	futimens(file->folder->fd, NULL);
+}
+
+const char *pcp_file_name(const struct pcp_file *file)
+{
+	return file->visible;
+}
+
+bool pcp_file_is_there(const struct pcp_file *file)
+{
+	return !faccessat(file->folder->fd, file->visible, F_OK, AT_SYMLINK_NOFOLLOW);
+}
+
+void pcp_file_retire(struct pcp_file *file)
+{
+	if (!file)
+		return;
+	/* Tells processes that have it mapped to look again. */
+	if (file->header)
+		__atomic_store_n(&file->header->g1, 0, __ATOMIC_RELAXED);
+	/* The library removes the file by its original name. */
+	if (file->is_shown)
+		renameat(file->folder->fd, file->visible, file->folder->fd, file->hidden);
+	if (file->registry)
+		file->folder->libpcp.free(file->registry);
+	free(file->path);
+	free(file);
+}
+
+/* ==== Folder ================================================================================== */
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "libprobe/base/library.h"
+#include "libprobe/base/procfs.h"
+
+enum {
+	LOCK_TRIES = 100,
+	LOCK_PAUSE_NS = 10 * 1000 * 1000,
+	ENTRIES_MAX = 2 * PCP_COUNT_MAX, /* tables, domains and instances of a file */
+	FILE_BYTES_MAX = 64 << 20	 /* a file with PCP_COUNT_MAX of everything has 9 MB */
+};
+
+/* ---- The library ------------------------------------------------------------------ */
+
+static struct probe_error *libpcp_load(struct libpcp *libpcp)
+{
+	static const struct library_function functions[] = {
+		{"mmv_stats_registry", offsetof(struct libpcp, registry)},
+		{"mmv_stats_add_indom", offsetof(struct libpcp, add_indom)},
+		{"mmv_stats_add_metric", offsetof(struct libpcp, add_metric)},
+		{"mmv_stats_add_instance", offsetof(struct libpcp, add_instance)},
+		{"mmv_stats_add_registry_label", offsetof(struct libpcp, add_registry_label)},
+		{"mmv_stats_add_instance_label", offsetof(struct libpcp, add_instance_label)},
+		{"mmv_stats_start", offsetof(struct libpcp, start)},
+		{"mmv_stats_free", offsetof(struct libpcp, free)},
+		/* From libpcp, its dependency. */
+		{"pmGetOptionalConfig", offsetof(struct libpcp, config)},
+	};
+	static const char soname[] = "libpcp_mmv.so.1";
+	const char *missing =
+		library_load(soname, functions, sizeof(functions) / sizeof(functions[0]), libpcp);
+
+	if (missing == soname)
+		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
+			"metrics need Performance Co-Pilot's libpcp_mmv (Debian: libpcp-mmv1), "
+			"which cannot be loaded: %s",
+			dlerror());
+	if (missing)
+		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
+			"metrics need a newer libpcp_mmv (Performance Co-Pilot 5), with %s()",
+			missing);
+	return NULL;
+}
+
+/* ---- The folder ------------------------------------------------------------------- */
+
+/* The error if the folder is not writable, with what to do about it. */
+static struct probe_error *pcp_no_access(const struct pcp_folder *folder, int err)
+{
+	struct stat st;
+	const struct group *group =
+		folder->fd >= 0 && !fstat(folder->fd, &st) && st.st_mode & S_IWGRP
+			? getgrgid(st.st_gid)
+			: NULL;
+
+	if (err == ENOENT || err == ENOTDIR)
+		return probe_error_system(err,
+			"cannot open %s, where pmcd looks for metrics (install pcp, or set "
+			"PCP_TMP_DIR for both)",
+			folder->path);
+	if (group)
+		return probe_error_new(PROBE_ERROR_PERMISSION,
+			"cannot write metrics into %s: %s; the members of group '%s' and root may "
+			"(usermod -a -G %s USER)",
+			folder->path, strerror(err), group->gr_name, group->gr_name);
+	return probe_error_new(PROBE_ERROR_PERMISSION,
+		"cannot write metrics into %s, where pmcd looks for them: %s", folder->path,
+		strerror(err));
+}
+
+/* The owner of a file. False for files that are not ours. */
+static bool parse_name(const char *name, pid_t *pid_ret, uint64_t *start_ret)
+{
+	const char *at = name + (*name == '.');
+	char *end;
+	long pid;
+
+	if (strncmp(at, PCP_PREFIX, strlen(PCP_PREFIX)))
+		return false;
+	pid = strtol(at + strlen(PCP_PREFIX), &end, 10);
+	if (pid <= 0 || pid > INT32_MAX || *end != '.')
+		return false;
+	*pid_ret = (pid_t)pid;
+	*start_ret = strtoull(end + 1, &end, 10);
+	return *end == '.';
+}
+
+static DIR *read_folder(const struct pcp_folder *folder)
+{
+	int fd = openat(folder->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+
+	if (fd >= 0 && !dir)
+		close(fd);
+	return dir;
+}
+
+/* Stale files that we may not remove stay; pmdammv ignores them. */
+static void remove_stale(const struct pcp_folder *folder)
+{
+	DIR *dir = read_folder(folder);
+	const struct dirent *entry;
+	uint64_t start;
+	pid_t pid;
+
+	if (!dir)
+		return;
+	while ((entry = readdir(dir)))
+		if (parse_name(entry->d_name, &pid, &start) && procfs_start_time(pid) != start)
+			unlinkat(folder->fd, entry->d_name, 0);
+	closedir(dir);
+}
+
+static struct probe_error *folder_find(struct pcp_folder *folder)
+{
+	const char *config = getenv("PCP_CONF"), *parent;
+
+	/* Without a configuration, libpcp prints a message of its own. */
+	if (!config)
+		config = "/etc/pcp.conf";
+	parent = access(config, R_OK) ? NULL : folder->libpcp.config("PCP_TMP_DIR");
+	if (!parent || !*parent)
+		return probe_error_new(PROBE_ERROR_STATE,
+			"%s does not say where metrics go (PCP_TMP_DIR): install Performance "
+			"Co-Pilot (Debian: pcp)",
+			config);
+	if (asprintf(&folder->path, "%s/mmv", parent) < 0) {
+		folder->path = NULL;
+		return probe_error_no_memory();
+	}
+	folder->fd = open(folder->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (folder->fd < 0 || faccessat(folder->fd, ".", W_OK | X_OK, AT_EACCESS))
+		return pcp_no_access(folder, errno);
+	return NULL;
+}
+
+struct probe_error *pcp_folder_open(struct pcp_folder **ret)
+{
+	struct pcp_folder *folder = calloc(1, sizeof(*folder));
+	struct probe_error *error;
+
+	if (!folder)
+		return probe_error_no_memory();
+	folder->fd = folder->lock = -1;
+	error = libpcp_load(&folder->libpcp);
+	if (!error)
+		error = folder_find(folder);
+	if (error) {
+		pcp_folder_close(folder);
+		return error;
+	}
+	remove_stale(folder);
+	*ret = folder;
+	return NULL;
+}
+
+void pcp_folder_close(struct pcp_folder *folder)
+{
+	if (!folder)
+		return;
+	if (folder->lock >= 0)
+		close(folder->lock);
+	if (folder->fd >= 0)
+		close(folder->fd);
+	free(folder->path);
+	free(folder);
+}
+
+static const char lock_name[] = ".probectl.lock";
+
+/*
+ * Opens the lock file, and creates it if it is missing. Only users who may write to the folder may
+ * open it; the folder itself can be opened, and so locked, by every user.
+ */
+static int open_lock(const struct pcp_folder *folder)
+{
+	int fd = openat(folder->fd, lock_name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	struct stat st;
+	mode_t mode;
+
+	if (fd >= 0 || errno != ENOENT || fstat(folder->fd, &st) < 0)
+		return fd;
+	mode = S_IRUSR | S_IWUSR | (st.st_mode & S_IWGRP ? S_IRGRP | S_IWGRP : 0) |
+	       (st.st_mode & S_IWOTH ? S_IROTH | S_IWOTH : 0);
+	fd = openat(folder->fd, lock_name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return -1;
+	/*
+	 * Only root can change the owner to the folder's. For other creators its group is enough.
+	 */
+	if (fchown(fd, st.st_uid, st.st_gid) == 0 || fchown(fd, (uid_t)-1, st.st_gid) == 0)
+		fchmod(fd, mode);
+	return fd;
+}
+
+/* The process that had the lock before removes the file: then another file has the name. */
+static bool lock_has_name(const struct pcp_folder *folder)
+{
+	struct stat locked, named;
+
+	return !fstat(folder->lock, &locked) &&
+	       !fstatat(folder->fd, lock_name, &named, AT_SYMLINK_NOFOLLOW) &&
+	       locked.st_dev == named.st_dev && locked.st_ino == named.st_ino;
+}
+
+/* False, and errno (EAGAIN: try again), if the lock is not taken. */
+static bool take_lock(struct pcp_folder *folder)
+{
+	int err;
+
+	folder->lock = open_lock(folder);
+	if (folder->lock < 0)
+		return false;
+	errno = EAGAIN;
+	if (!flock(folder->lock, LOCK_EX | LOCK_NB) && lock_has_name(folder))
+		return true;
+	err = errno;
+	close(folder->lock);
+	folder->lock = -1;
+	errno = err;
+	return false;
+}
+
+struct probe_error *pcp_folder_lock(struct pcp_folder *folder)
+{
+	/*
+	 * The lock is usually held for milliseconds, so give up if it is held longer. Another
+	 * controller may be creating the file.
+	 */
+	for (int try = 0; try < LOCK_TRIES; try++) {
+		if (take_lock(folder))
+			return NULL;
+		if (errno != EAGAIN && errno != EINTR && errno != EEXIST && errno != EACCES &&
+			errno != ENOENT)
+			return probe_error_system(
+				errno, "cannot lock %s/%s", folder->path, lock_name);
+		nanosleep(&(struct timespec){.tv_nsec = LOCK_PAUSE_NS}, NULL);
+	}
+	return probe_error_new(PROBE_ERROR_STATE,
+		"cannot lock %s/%s: it is another user's, or locked by another process",
+		folder->path, lock_name);
+}
+
+void pcp_folder_unlock(struct pcp_folder *folder)
+{
+	unlinkat(folder->fd, lock_name, 0);
+	close(folder->lock);
+	folder->lock = -1;
+}
+
+/* ---- The files of others ---------------------------------------------------------- */
+
+struct taken_list {
+	struct pcp_taken *items;
+	size_t count;
+	uint64_t left; /* entries of the file that may still be examined */
+};
+
+/* Whether `entries` more may be examined. */
+static bool spend(struct taken_list *list, uint64_t entries)
+{
+	bool may = list->left >= entries;
+
+	list->left = may ? list->left - entries : 0;
+	return may;
+}
+
+static bool taken_add(struct taken_list *list, int domain, int32_t id)
+{
+	if (!ARRAY_ROOM(list->items, list->count))
+		return false;
+	list->items[list->count++] = (struct pcp_taken){domain, id};
+	return true;
+}
+
+/* Whether `count` items of `each` bytes at `offset` are inside a file. */
+static bool is_within(size_t size, uint64_t offset, uint64_t count, size_t each)
+{
+	return offset <= size && count <= (size - offset) / each;
+}
+
+/* The instances of one domain; ours use the second form, because they have labels. */
+static bool take_instances(
+	struct taken_list *list, const char *file, size_t size, const mmv_disk_indom_t *domain)
+{
+	mmv_disk_instance2_t instance;
+
+	if (!is_within(size, domain->offset, domain->count, sizeof(instance)) ||
+		!spend(list, domain->count))
+		return true;
+	for (uint32_t i = 0; i < domain->count; i++) {
+		memcpy(&instance, file + domain->offset + i * sizeof(instance), sizeof(instance));
+		if (!taken_add(list, (int)domain->serial, instance.internal))
+			return false;
+	}
+	return true;
+}
+
+/* Another process's file may contain anything. False without memory. */
+static bool take_file(struct taken_list *list, const char *file, size_t size)
+{
+	mmv_disk_header_t header;
+	mmv_disk_indom_t domain;
+	mmv_disk_toc_t toc;
+	size_t before = list->count;
+	bool done = true;
+
+	list->left = ENTRIES_MAX;
+	if (size < sizeof(header))
+		return true;
+	memcpy(&header, file, sizeof(header));
+	if (memcmp(header.magic, "MMV", 4) || header.version != MMV_VERSION3 || header.tocs < 0 ||
+		!is_within(size, sizeof(header), (uint64_t)header.tocs, sizeof(toc)))
+		return true;
+	for (int i = 0; i < header.tocs && spend(list, 1); i++) {
+		memcpy(&toc, file + sizeof(header) + (size_t)i * sizeof(toc), sizeof(toc));
+		if (toc.type != MMV_TOC_INDOMS || toc.count < 0 ||
+			!is_within(size, toc.offset, (uint64_t)toc.count, sizeof(domain)))
+			continue;
+		for (int k = 0; k < toc.count && done && spend(list, 1); k++) {
+			memcpy(&domain, file + toc.offset + (size_t)k * sizeof(domain),
+				sizeof(domain));
+			done = take_instances(list, file, size, &domain);
+		}
+	}
+	/* It may contain more, but pmdammv reads no such file. */
+	if (!list->left)
+		list->count = before;
+	return done;
+}
+
+static bool take_named(struct taken_list *list, const struct pcp_folder *folder, const char *name)
+{
+	int fd = openat(folder->fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	struct stat st;
+	bool done = true;
+	char *file;
+
+	if (fd < 0)
+		return true;
+	if (!fstat(fd, &st) && S_ISREG(st.st_mode) && st.st_size <= FILE_BYTES_MAX) {
+		/* Read, because a mapped file could be truncated under us. */
+		file = malloc((size_t)st.st_size + 1);
+		done = file && true;
+		if (file && read(fd, file, (size_t)st.st_size) == st.st_size)
+			done = take_file(list, file, (size_t)st.st_size);
+		free(file);
+	}
+	close(fd);
+	return done;
+}
+
+struct probe_error *pcp_folder_taken(
+	struct pcp_folder *folder, const char *own, struct pcp_taken **ret, size_t *count_ret)
+{
+	struct taken_list list = {0};
+	DIR *dir = read_folder(folder);
+	const struct dirent *entry;
+	bool done = true;
+	uint64_t start;
+	pid_t pid;
+
+	while (dir && done && (entry = readdir(dir)))
+		if (entry->d_name[0] != '.' && parse_name(entry->d_name, &pid, &start) &&
+			!(own && !strcmp(entry->d_name, own)))
+			done = take_named(&list, folder, entry->d_name);
+	if (dir)
+		closedir(dir);
+	if (!done) {
+		free(list.items);
+		return probe_error_no_memory();
+	}
+	*ret = list.items;
+	*count_ret = list.count;
+	return NULL;
+}
+#endif

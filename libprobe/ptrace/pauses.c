@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A thread that is waiting for a processor when it is asked to stop keeps waiting, as it would
+ * without us, and its pause begins only when it stops. The same is true while it makes a system
+ * call for us:
+ *
+ *	asked                     stopped   seen          call          ended
+ *	  |--- no processor -----------|------|-----------|--|--|---------|
+ *	                               |======= the pause ===|  |=========|
+ *
+ * The kernel does not report when a thread stopped. But the scheduler counts how long each thread
+ * has been ready to run without a processor. We subtract the growth of that number. But part of it
+ * may lie before the stop or after it, so we subtract at most the time for which we let the thread
+ * run, less what that takes if there is a processor (HANDOVER_NS), and less the time for which we
+ * had no processor ourselves and may have seen the thread's stop late. What is unknown counts as
+ * pause.
+ *
+ * Source: Documentation/scheduler/sched-stats.rst of Linux, /proc/<pid>/schedstat.
+ */
+#include <sched.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "libprobe/base/clock.h"
+#include "libprobe/base/file.h"
+#include "libprobe/base/procfs.h"
+#include "libprobe/process/process.h"
+#include "libprobe/ptrace/ptrace.h"
+
+/* ==== Pause =================================================================================== */
+
+enum {
+	HANDOVER_NS = 20000, /* to a thread on another processor and back, measured: 5 to 20 us */
+	LOOKS = 64	     /* threads; for the others, the whole stop counts */
+};
+
+static uint64_t read_waited_ns(const char *path)
+{
+	char text[96], *second, *end;
+	uint64_t waited;
+
+	if (!file_read(path, text, sizeof(text)))
+		return PAUSE_UNKNOWN;
+	strtoull(text, &second, 10); /* how long it ran */
+	waited = strtoull(second, &end, 10);
+	return end != second ? waited : PAUSE_UNKNOWN;
+}
+
+static uint64_t waited_ns(pid_t pid, pid_t tid)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/schedstat", pid, tid);
+	return read_waited_ns(path);
+}
+
+static uint64_t own_waited_ns(void)
+{
+	return read_waited_ns("/proc/thread-self/schedstat");
+}
+
+void pause_look(struct control *control)
+{
+	for (size_t i = 0; i < control->count && i < LOOKS; i++) {
+		struct control_thread *thread = &control->threads[i];
+
+		thread->pause.waited_ns = waited_ns(thread->pid, thread->tid);
+	}
+	control->waited_ns = own_waited_ns();
+}
+
+void pause_let(struct pause *pause, uint64_t begun_ns)
+{
+	uint64_t ns = clock_monotonic_ns() - begun_ns;
+
+	if (ns > HANDOVER_NS)
+		pause->let_ns += ns - HANDOVER_NS;
+}
+
+uint64_t pause_ns(const struct pause *pause, uint64_t waited_ns, uint64_t own_ns)
+{
+	uint64_t whole = pause->ended_ns - pause->asked_ns;
+	uint64_t let = pause->let_ns, waited;
+
+	if (pause->waited_ns == PAUSE_UNKNOWN || waited_ns == PAUSE_UNKNOWN ||
+		waited_ns < pause->waited_ns || own_ns >= let)
+		return whole;
+	waited = waited_ns - pause->waited_ns;
+	let -= own_ns;
+	return whole - (waited < let ? waited : let);
+}
+
+/* The thread whose pause may be the longest; NULL if none can be longer than `than`. */
+static struct control_thread *find_longest(struct control *control, uint64_t than)
+{
+	struct control_thread *found = NULL;
+
+	for (size_t i = 0; i < control->count; i++) {
+		struct pause *pause = &control->threads[i].pause;
+
+		if (pause->ended_ns && pause->ended_ns - pause->asked_ns > than) {
+			found = &control->threads[i];
+			than = pause->ended_ns - pause->asked_ns;
+		}
+	}
+	return found;
+}
+
+/* How long this thread has waited since pause_look(). */
+static uint64_t own_since(const struct control *control)
+{
+	uint64_t now = own_waited_ns();
+
+	return control->waited_ns == PAUSE_UNKNOWN || now == PAUSE_UNKNOWN
+		       ? PAUSE_UNKNOWN
+		       : now - control->waited_ns;
+}
+
+/* Reads few files: most threads have not waited for a processor. */
+uint64_t pause_longest(struct control *control)
+{
+	uint64_t own = PAUSE_UNKNOWN, longest = 0;
+	struct control_thread *thread;
+
+	while ((thread = find_longest(control, longest))) {
+		uint64_t ns, waited = PAUSE_UNKNOWN;
+
+		/* Otherwise nothing may be subtracted. */
+		if (thread->pause.waited_ns != PAUSE_UNKNOWN && thread->pause.let_ns) {
+			if (own == PAUSE_UNKNOWN)
+				own = own_since(control);
+			waited = waited_ns(thread->pid, thread->tid);
+		}
+		ns = pause_ns(&thread->pause, waited, own);
+		longest = ns > longest ? ns : longest;
+		thread->pause.ended_ns = 0;
+	}
+	return longest;
+}
+
+/* ==== Yield =================================================================================== */
+
+/*
+ * The next stop of a thread that shares the processor with us mostly comes within microseconds, and
+ * sched_yield(2) is the cheapest way to let it run. But whoever yields goes behind all that want
+ * the processor. If a few programs compute there, each uses its time slice first: a yield then
+ * takes some 20 ms, and a program whose loader is followed with a hundred of them, seconds.
+ * Somebody who sleeps and is woken goes before them.
+ *
+ * Source: sched_yield(2); yield_task_fair() in kernel/sched/fair.c of Linux.
+ */
+
+enum {
+	LONG_NS = 500000,	/* less than a time slice, and more than most stops are apart */
+	CROWDED_NS = 1000000000 /* until it is tried again */
+};
+
+bool yield_once(struct yield *yield)
+{
+	uint64_t begun = clock_monotonic_ns(), ended;
+
+	if (begun < yield->crowded_until_ns || !seccomp_may_call(SECCOMP_OWN_MOVE))
+		return false;
+	sched_yield();
+	ended = clock_monotonic_ns();
+	if (ended - begun > LONG_NS)
+		yield->crowded_until_ns = ended + CROWDED_NS;
+	return true;
+}
+
+/* ==== Nearby ================================================================================== */
+
+/*
+ * A tracer that follows a thread from stop to stop sleeps while the thread runs, and the thread
+ * sleeps while the tracer runs. On one processor this is a context switch of a few microseconds. On
+ * two, each has to wake the other from its idle state, which costs ten times as much on a virtual
+ * machine. The scheduler leaves both where they are, but starts each new process and program on the
+ * idlest processor.
+ *
+ * Source: sched(7), sched_setaffinity(2).
+ */
+
+void nearby_move(pid_t pid, pid_t tid)
+{
+	int cpu = seccomp_may_call(SECCOMP_OWN_MOVE) ? procfs_thread_cpu(pid, tid) : -1;
+	cpu_set_t before, there;
+
+	if (cpu < 0 || cpu >= CPU_SETSIZE || cpu == sched_getcpu() ||
+		sched_getaffinity(0, sizeof(before), &before) < 0 || !CPU_ISSET(cpu, &before))
+		return;
+	CPU_ZERO(&there);
+	CPU_SET(cpu, &there);
+	if (sched_setaffinity(0, sizeof(there), &there) == 0)
+		sched_setaffinity(0, sizeof(before), &before);
+}
+
+/* ==== Urgent ================================================================================== */
+
+/*
+ * Stopped threads wait for this process, which on a busy machine may itself wait for a processor.
+ * Root can ask for a real-time priority; other users for short time slices, which come sooner since
+ * Linux 6.12.
+ */
+
+enum {
+	SLICE_NS = 100000, /* the shortest that the scheduler takes */
+	RESET_ON_FORK = 1
+};
+
+/* struct sched_attr of <linux/sched/types.h>, its first version; see sched_setattr(2). */
+struct attributes {
+	uint32_t size, policy;
+	uint64_t flags;
+	int32_t nice;
+	uint32_t priority;
+	uint64_t runtime, deadline, period;
+};
+
+void *urgent_begin(void)
+{
+	struct attributes *old, wanted;
+
+	if (!seccomp_may_call(SECCOMP_OWN_URGENT))
+		return NULL;
+	old = calloc(1, sizeof(*old));
+	if (!old || syscall(SYS_sched_getattr, 0, old, sizeof(*old), 0) < 0 ||
+		old->policy != SCHED_OTHER) {
+		free(old);
+		return NULL;
+	}
+	wanted = *old;
+	wanted.policy = SCHED_FIFO;
+	/* A helper that is forked meanwhile may outlive this (libprobe/process/distant.c). */
+	wanted.flags |= RESET_ON_FORK;
+	wanted.priority = 1;
+	wanted.nice = 0;
+	wanted.runtime = 0;
+	if (syscall(SYS_sched_setattr, 0, &wanted, 0) == 0)
+		return old;
+	wanted = *old;
+	wanted.runtime = SLICE_NS;
+	if (syscall(SYS_sched_setattr, 0, &wanted, 0) == 0)
+		return old;
+	free(old);
+	return NULL;
+}
+
+void urgent_end(void *before)
+{
+	struct attributes *old = before;
+
+	if (old && syscall(SYS_sched_setattr, 0, old, 0) != 0) {
+		/* RLIMIT_RTPRIO lets others than root have the priority, but not take this back. */
+		old->flags |= RESET_ON_FORK;
+		syscall(SYS_sched_setattr, 0, old, 0);
+	}
+	free(old);
+}

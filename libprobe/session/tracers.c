@@ -1,0 +1,692 @@
+/* SPDX-License-Identifier: MIT */
+/* Parses tracers as users name them, and configures their sessions. */
+#include <errno.h>
+#include <limits.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "arch/arch.h"
+#include "libprobe/base/nearest.h"
+#include "libprobe/session/session.h"
+
+/* ==== Tracer stack ============================================================================ */
+
+/*
+ * stack: hits by call stack. Stacks are copied into records, and the controller unwinds them;
+ * with `frames`, stubs follow the frame pointers and count by return addresses. heap: memory by
+ * the stacks of allocations, which are taken in the same ways, but always into records. Other
+ * tracers whose hits are handed over may have the stack of each of them.
+ */
+
+enum {
+	BYTES_MIN = 512,
+	RING_BYTES = 16 << 20 /* a record is about a hundred times as long as others */
+};
+
+static const char bytes_prefix[] = "bytes=";
+
+/* `option` is what stands before it on the command line. */
+static struct probe_error *parse_bytes(
+	const char *option, const char *text, size_t length, uint16_t *ret)
+{
+	char *end;
+	unsigned long bytes;
+
+	errno = 0;
+	bytes = strtoul(text, &end, 10);
+	if (*text < '0' || *text > '9' || end != text + length || errno || bytes < BYTES_MIN ||
+		bytes > ARCH_STACK_MAX)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"%sbytes=%.*s: between %d and %d bytes of each stack can be copied", option,
+			(int)length, text, BYTES_MIN, ARCH_STACK_MAX);
+	*ret = (uint16_t)bytes;
+	return NULL;
+}
+
+static bool is_word(const char *text, size_t length, const char *word)
+{
+	return length == strlen(word) && !memcmp(text, word, length);
+}
+
+static struct probe_error *parse_word(const struct tracer_kind *kind, const char *text,
+	size_t length, struct tracer_stack_options *ret)
+{
+	bool heap = kind->output == PROBE_TRACER_HEAP;
+	size_t prefix = sizeof(bytes_prefix) - 1;
+
+	if (heap && is_word(text, length, "live"))
+		ret->live = true;
+	else if (heap && is_word(text, length, "total"))
+		ret->total = true;
+	else if (is_word(text, length, "frames"))
+		ret->frames = true;
+	else if (is_word(text, length, "folded"))
+		ret->folded = true;
+	else if (is_word(text, length, "flamegraph"))
+		ret->flamegraph = true;
+	else if (is_word(text, length, "pprof"))
+		ret->pprof = true;
+	else if (length >= prefix && !memcmp(text, bytes_prefix, prefix))
+		return parse_bytes(heap ? "-t heap," : "-t stack,", text + prefix, length - prefix,
+			&ret->bytes);
+	else
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"tracer '%s' has no option '%.*s'; it has %sframes, bytes=N, folded, "
+			"flamegraph and pprof",
+			kind->name, (int)length, text, heap ? "live, total, " : "");
+	return NULL;
+}
+
+static struct probe_error *tracer_stack_parse(
+	const struct probe_tracer_spec *spec, struct tracer_stack_options *ret)
+{
+	const char *name = spec->kind->name, *operand = spec->operand;
+	struct probe_error *error = NULL;
+
+	*ret = (struct tracer_stack_options){0};
+	while (operand && !error) {
+		size_t length = strcspn(operand, ",");
+
+		error = parse_word(spec->kind, operand, length, ret);
+		operand = operand[length] ? operand + length + 1 : NULL;
+	}
+	if (!error && ret->frames && ret->bytes)
+		error = probe_error_new(PROBE_ERROR_USAGE,
+			"-t %s: either frames, which copies no bytes, or bytes=N", name);
+	if (!error && ret->folded + ret->flamegraph + ret->pprof > 1)
+		error = probe_error_new(
+			PROBE_ERROR_USAGE, "-t %s: one of folded, flamegraph and pprof", name);
+	if (!error && ret->live && ret->total)
+		error = probe_error_new(PROBE_ERROR_USAGE,
+			"-t %s: either live, what is not freed, or total, all that was allocated",
+			name);
+	return error;
+}
+
+static void take_stacks(
+	const struct tracer_stack_options *its, struct probe_session_options *options)
+{
+	options->stack = its->frames ? PROBE_STACK_FRAMES : PROBE_STACK_COPY;
+	options->stack_bytes = its->bytes;
+	if (!its->frames && !options->ring_bytes) {
+		options->ring_bytes = RING_BYTES;
+		options->may_shrink = true;
+	}
+}
+
+/* Frees need no stack, but none of them may be missing. */
+static struct probe_error *configure_heap(struct probe_session_options *options)
+{
+	if (options->filter)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"-f: tracer 'heap' needs each free of what it has seen allocated; a filter "
+			"would leave some out");
+	if (options->gather.match)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"--match: tracer 'heap' matches a free with its allocation by the pointer");
+	options->kind = PROBE_SESSION_RECORD;
+	options->begin_stacks = true;
+	return NULL;
+}
+
+/* Sets the session's options accordingly. */
+static struct probe_error *tracer_stack_configure(
+	const struct probe_tracer_spec *spec, struct probe_session_options *options)
+{
+	struct tracer_stack_options its;
+	struct probe_error *error = tracer_stack_parse(spec, &its);
+
+	if (!error && spec->kind->output == PROBE_TRACER_HEAP)
+		error = configure_heap(options);
+	else
+		options->kind = its.frames ? PROBE_SESSION_GATHER : PROBE_SESSION_RECORD;
+	if (!error)
+		take_stacks(&its, options);
+	return error;
+}
+
+/* One word: no stack is both. */
+static struct probe_error *parse_how(const char *how, struct tracer_stack_options *ret)
+{
+	size_t prefix = sizeof(bytes_prefix) - 1;
+
+	*ret = (struct tracer_stack_options){.frames = !strcmp(how, "frames")};
+	if (!*how || ret->frames)
+		return NULL;
+	if (!strncmp(how, bytes_prefix, prefix))
+		return parse_bytes("--stack=", how + prefix, strlen(how) - prefix, &ret->bytes);
+	return probe_error_new(PROBE_ERROR_USAGE,
+		"--stack=%s: use --stack, --stack=frames or --stack=bytes=N", how);
+}
+
+struct probe_error *probe_tracer_take_stacks(const struct probe_tracer_spec *spec, const char *how,
+	struct probe_session_options *options)
+{
+	enum probe_tracer_output output = probe_tracer_output(spec);
+	struct tracer_stack_options its;
+	struct probe_error *error;
+
+	if (output == PROBE_TRACER_LOADED)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"--stack: tracer %s gets no stacks; -t print and -t json show those of "
+			"hits",
+			spec->name);
+	if (tracer_has_stacks(spec->kind))
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"--stack: tracer '%s' takes stacks by itself", spec->name);
+	if (output != PROBE_TRACER_HITS && output != PROBE_TRACER_HITS_JSON &&
+		output != PROBE_TRACER_FLIGHT)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"--stack: tracer '%s' prints no hits; -t %s", spec->name,
+			spec->kind->has_pairs ? "span prints each pair with the stack of its end"
+					      : "stack counts hits by their stacks");
+	error = parse_how(how, &its);
+	if (!error)
+		take_stacks(&its, options);
+	return error;
+}
+
+/* ==== Exported ================================================================================ */
+
+/*
+ * pcp and metrics: what another tracer gathers, as metrics (probe/pcp.h, probe/metrics.h) instead
+ * of a table. Its sessions are the other tracer's.
+ */
+
+/* Turns the spec of `pcp` or `metrics` into that of the tracer after it. Errors: PROBE_ERROR_USAGE.
+ */
+static struct probe_error *tracer_exported_parse(struct probe_tracer_spec *spec)
+{
+	static char count[] = "count";
+	char *comma;
+
+	spec->exporter = spec->kind;
+	spec->name = spec->operand ? spec->operand : count;
+	comma = strchr(spec->name, ',');
+	spec->operand = comma ? comma + 1 : NULL;
+	if (comma)
+		*comma = '\0';
+	spec->kind = tracer_find(spec->name);
+	if (!spec->kind || spec->kind->output == PROBE_TRACER_ROWS)
+		return NULL;
+	return probe_error_new(PROBE_ERROR_USAGE,
+		"-t %s,%s: metrics need a tracer that gathers: -t %s,latency, or any other "
+		"tracer that makes tables",
+		spec->exporter->name, spec->name, spec->exporter->name);
+}
+
+/* ==== Spec ==================================================================================== */
+
+/* ---- Parsing ---------------------------------------------------------------------- */
+
+const struct tracer_kind *tracer_find(const char *name)
+{
+	for (const struct tracer_kind *kind = tracer_builtin; kind->name; kind++)
+		if (strcmp(kind->name, name) == 0)
+			return kind;
+	return NULL;
+}
+
+static const struct tracer_kind *tracer_of_objects(void)
+{
+	const struct tracer_kind *kind = tracer_builtin;
+
+	while (kind->name)
+		kind++;
+	return kind;
+}
+
+static struct probe_error *no_tracer(const char *name)
+{
+	struct nearest nearest = {0};
+
+	for (const struct tracer_kind *kind = tracer_builtin; kind->name; kind++)
+		nearest_consider(&nearest, name, kind->name);
+	if (nearest.name)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"there is no tracer '%s'; the nearest is '%s'", name, nearest.name);
+	return probe_error_new(PROBE_ERROR_USAGE,
+		"there is no tracer '%s'; probectl-trace(1) names them, and a tracer of your own "
+		"is the path of a shared object (./%s.so)",
+		name, name);
+}
+
+/* Whether it is a path rather than a name: it has a slash, or ends like a shared object. */
+static bool is_path(const char *name)
+{
+	size_t length = strlen(name);
+
+	return strchr(name, '/') || (length > 3 && !strcmp(name + length - 3, ".so"));
+}
+
+static struct probe_error *check_operand(const struct probe_tracer_spec *spec)
+{
+	const struct tracer_kind *kind = spec->kind;
+	struct tracer_stack_options stack;
+
+	if (kind->is_several)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"tracer '%s' is a group of tracers%s; only `probectl trace -t %s` runs "
+			"all of them",
+			kind->name, spec->operand ? " and takes no value" : "", kind->name);
+	if (kind->output == PROBE_TRACER_LOADED)
+		return NULL;
+	if (tracer_has_stacks(kind))
+		return tracer_stack_parse(spec, &stack);
+	if (kind->needs_value && (!spec->operand || !*spec->operand))
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"tracer '%s' needs a value: -t %s,arg0, or any other expression",
+			kind->name, kind->name);
+	if (!kind->needs_value && spec->operand)
+		return probe_error_new(PROBE_ERROR_USAGE, "tracer '%s' takes no value ('%s')%s",
+			kind->name, spec->operand,
+			kind->has_pairs ? "; what it measures is time"
+			: kind->output == PROBE_TRACER_ROWS
+				? "; -t sum,EXPR adds up, -k EXPR counts by value"
+				: "");
+	return NULL;
+}
+
+struct probe_error *probe_tracer_parse(const char *text, struct probe_tracer_spec **ret)
+{
+	struct probe_tracer_spec *spec = calloc(1, sizeof(*spec));
+	struct probe_error *error = NULL;
+	char *comma;
+
+	if (!spec)
+		return probe_error_no_memory();
+	spec->text = strdup(text);
+	if (!spec->text) {
+		probe_tracer_free(spec);
+		return probe_error_no_memory();
+	}
+	spec->name = spec->text;
+	comma = strchr(spec->text, ',');
+	if (comma) {
+		*comma = '\0';
+		spec->operand = comma + 1;
+	}
+	spec->kind = is_path(spec->name) ? tracer_of_objects() : tracer_find(spec->name);
+	if (spec->kind && (spec->kind->output == PROBE_TRACER_PCP ||
+				  spec->kind->output == PROBE_TRACER_METRICS))
+		error = tracer_exported_parse(spec);
+	if (!error)
+		error = spec->kind ? check_operand(spec) : no_tracer(spec->name);
+	if (error) {
+		probe_tracer_free(spec);
+		return error;
+	}
+	*ret = spec;
+	return NULL;
+}
+
+void probe_tracer_free(struct probe_tracer_spec *spec)
+{
+	if (!spec)
+		return;
+	free(spec->text);
+	free(spec);
+}
+
+const char *probe_tracer_name(const struct probe_tracer_spec *spec)
+{
+	return spec->name;
+}
+
+enum probe_tracer_output probe_tracer_output(const struct probe_tracer_spec *spec)
+{
+	return spec->exporter ? spec->exporter->output : spec->kind->output;
+}
+
+bool probe_tracer_pairs(const struct probe_tracer_spec *spec)
+{
+	return spec->kind->has_pairs;
+}
+
+bool probe_tracer_spans(const struct probe_tracer_spec *spec)
+{
+	return spec->kind->has_spans;
+}
+
+bool probe_tracer_info(size_t index, struct probe_tracer_info *ret)
+{
+	if (index > (size_t)(tracer_of_objects() - tracer_builtin))
+		return false;
+	*ret = (struct probe_tracer_info){tracer_builtin[index].usage, tracer_builtin[index].help};
+	return true;
+}
+
+/* ---- Sessions --------------------------------------------------------------------- */
+
+/* Begins and ends: as the user says, or by the tracer's default. */
+static struct probe_error *configure_pairs(
+	const struct probe_tracer_spec *spec, size_t pattern_count, struct probe_gather *gather)
+{
+	if (gather->pairing == PROBE_PAIRING_NONE)
+		gather->pairing = spec->kind->output == PROBE_TRACER_HEAP && pattern_count == 1
+					  ? PROBE_PAIRING_NAMES
+					  : spec->kind->pairing;
+	if (gather->pairing == PROBE_PAIRING_NAMES)
+		return NULL;
+	if (pattern_count < 2)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"tracer '%s' takes the time from one PROBE to another: name both, the "
+			"begin first, or add --pairs auto, which finds pairs by their names "
+			"(X__start and X__done)",
+			spec->name);
+	if (gather->pairing == PROBE_PAIRING_LISTED && pattern_count % 2)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"%zu PROBEs are not pairs: a begin and its end, the next begin and its "
+			"end; --pairs auto finds them by their names",
+			pattern_count);
+	return NULL;
+}
+
+static struct probe_error *check_spans(
+	const struct probe_tracer_spec *spec, const struct probe_session_options *options)
+{
+	if (!options->span_min_ns || spec->kind->has_spans)
+		return NULL;
+	return probe_error_new(
+		PROBE_ERROR_USAGE, "--min is for tracer span; '%s' prints no pairs", spec->name);
+}
+
+static struct probe_error *check_gather(
+	const struct probe_tracer_spec *spec, const struct probe_gather *gather)
+{
+	bool loaded = spec->kind->output == PROBE_TRACER_LOADED;
+
+	if (gather->key_count && spec->kind->output != PROBE_TRACER_ROWS)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"-k makes a row for each key; tracer '%s' has no rows: %s", spec->name,
+			spec->kind->output == PROBE_TRACER_STACKS
+				? "-c -k ustack counts by stack, with other keys, too"
+				: "-c counts by key, -t latency times pairs by key");
+	if (gather->pairing != PROBE_PAIRING_NONE && !spec->kind->has_pairs && !loaded)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"--pairs is for the tracers latency, transaction and span, and for your "
+			"own; "
+			"'%s' looks at each hit by itself%s%s%s",
+			spec->name, spec->exporter ? " (-t " : "",
+			spec->exporter ? spec->exporter->name : "",
+			spec->exporter ? ",latency)" : "");
+	if (gather->match && !spec->kind->has_pairs)
+		return probe_error_new(PROBE_ERROR_USAGE,
+			"--match says which end belongs to which begin; tracer '%s' has no pairs",
+			spec->name);
+	return NULL;
+}
+
+struct probe_error *probe_tracer_configure(const struct probe_tracer_spec *spec,
+	size_t pattern_count, struct probe_session_options *options)
+{
+	const struct tracer_kind *kind = spec->kind;
+	struct probe_gather *gather = &options->gather;
+	struct probe_error *error = check_gather(spec, gather);
+
+	if (!error)
+		error = check_spans(spec, options);
+	if (!error && kind->has_pairs)
+		error = configure_pairs(spec, pattern_count, gather);
+	if (error)
+		return error;
+	options->overwrite = kind->output == PROBE_TRACER_FLIGHT;
+	options->spans = kind->has_spans;
+	if (tracer_has_stacks(kind))
+		return tracer_stack_configure(spec, options);
+	/* A tracer of the user's own gets the filter's value. */
+	options->filter_value = kind->output == PROBE_TRACER_LOADED && options->filter;
+	if (kind->output != PROBE_TRACER_ROWS) {
+		options->kind = PROBE_SESSION_RECORD;
+		return NULL;
+	}
+	gather->sum = kind->gather.sum;
+	gather->extremes = kind->gather.extremes;
+	gather->last = kind->gather.last;
+	gather->histogram = kind->gather.histogram;
+	gather->value = kind->needs_value ? spec->operand : NULL;
+	/* Counts alone need no cells. */
+	options->kind = gather->key_count || kind->has_pairs || gather->value ? PROBE_SESSION_GATHER
+									      : PROBE_SESSION_COUNT;
+	return NULL;
+}
+
+void probe_tracer_view(const struct probe_tracer_spec *spec,
+	const struct probe_session_options *options, struct probe_view *ret)
+{
+	struct tracer_stack_options stack = {0};
+
+	if (tracer_has_stacks(spec->kind))
+		probe_error_free(tracer_stack_parse(spec, &stack));
+	*ret = spec->kind->view;
+	ret->tracer = spec->name;
+	ret->folded = stack.folded || stack.flamegraph || stack.pprof;
+	ret->flamegraph = stack.flamegraph;
+	ret->pprof = stack.pprof;
+	ret->heap = spec->kind->output == PROBE_TRACER_HEAP;
+	ret->live = ret->heap && !stack.total;
+	ret->value = options->gather.value;
+	ret->key_names = options->gather.keys;
+	ret->catalogue = options->catalogue;
+}
+
+/* ==== Builtin ================================================================================= */
+
+/*
+ * The table of tracers. Deciding and acting, the two halves of erl_tracer's operations, are
+ * both compiled into the stubs of a session; a row says what these gather, and how it is
+ * shown.
+ */
+
+const struct tracer_kind tracer_builtin[] = {
+	/* Without keys it is the cheapest session of all; with keys, one row for each. */
+	{
+		.name = "count",
+		.usage = "count",
+		.help = "how often each probe was hit",
+		.output = PROBE_TRACER_ROWS,
+		.view = {.columns = PROBE_COLUMN_COUNT, .order = PROBE_ORDER_COUNT},
+	},
+	{
+		.name = "sum",
+		.usage = "sum,EXPR",
+		.help = "the sum of a value",
+		.output = PROBE_TRACER_ROWS,
+		.needs_value = true,
+		.gather = {.sum = true},
+		.view = {.columns = PROBE_COLUMN_COUNT | PROBE_COLUMN_SUM,
+			.order = PROBE_ORDER_SUM},
+	},
+	/* The stub keeps both extremes. */
+	{
+		.name = "min",
+		.usage = "min,EXPR",
+		.help = "the smallest value",
+		.output = PROBE_TRACER_ROWS,
+		.needs_value = true,
+		.gather = {.extremes = true},
+		.view = {.columns = PROBE_COLUMN_COUNT | PROBE_COLUMN_MIN,
+			.order = PROBE_ORDER_MIN},
+	},
+	{
+		.name = "max",
+		.usage = "max,EXPR",
+		.help = "the largest value",
+		.output = PROBE_TRACER_ROWS,
+		.needs_value = true,
+		.gather = {.extremes = true},
+		.view = {.columns = PROBE_COLUMN_COUNT | PROBE_COLUMN_MAX,
+			.order = PROBE_ORDER_MAX},
+	},
+	{
+		.name = "avg",
+		.usage = "avg,EXPR",
+		.help = "the average of a value",
+		.output = PROBE_TRACER_ROWS,
+		.needs_value = true,
+		.gather = {.sum = true},
+		.view = {.columns = PROBE_COLUMN_COUNT | PROBE_COLUMN_SUM | PROBE_COLUMN_AVERAGE,
+			.order = PROBE_ORDER_AVERAGE},
+	},
+	/* Exact count, sum and extremes; buckets within 3 %. */
+	{
+		.name = "hist",
+		.usage = "hist,EXPR",
+		.help = "a histogram of a value, and its percentiles",
+		.output = PROBE_TRACER_ROWS,
+		.needs_value = true,
+		.gather = {.sum = true, .extremes = true, .histogram = true},
+		.view = {.columns = PROBE_COLUMN_COUNT | PROBE_COLUMN_SUM | PROBE_COLUMN_MIN |
+				    PROBE_COLUMN_AVERAGE | PROBE_COLUMN_PERCENTILES |
+				    PROBE_COLUMN_MAX | PROBE_COLUMN_BUCKETS,
+			.chart = true,
+			.order = PROBE_ORDER_COUNT},
+	},
+	/* Keys are sorted by their total time. */
+	{
+		.name = "latency",
+		.usage = "latency",
+		.help = "the time between two probes: a histogram, percentiles, how many are in "
+			"flight",
+		.output = PROBE_TRACER_ROWS,
+		.has_pairs = true,
+		.pairing = PROBE_PAIRING_LISTED,
+		.gather = {.sum = true, .extremes = true, .histogram = true},
+		.view = {.columns = PROBE_COLUMN_COUNT | PROBE_COLUMN_SUM | PROBE_COLUMN_MIN |
+				    PROBE_COLUMN_AVERAGE | PROBE_COLUMN_PERCENTILES |
+				    PROBE_COLUMN_MAX | PROBE_COLUMN_BUCKETS | PROBE_COLUMN_PAIRS,
+			.chart = true,
+			.times = true,
+			.order = PROBE_ORDER_SUM},
+	},
+	/* The end's name says how it ended (table_name_aborts()), as in pmtracebegin(3). */
+	{
+		.name = "transaction",
+		.usage = "transaction",
+		.help = "the same, with ends that are done or aborted",
+		.output = PROBE_TRACER_ROWS,
+		.has_pairs = true,
+		.pairing = PROBE_PAIRING_ONE,
+		.gather = {.sum = true, .extremes = true, .histogram = true},
+		.view = {.columns = PROBE_COLUMN_OUTCOME | PROBE_COLUMN_RATE | PROBE_COLUMN_COUNT |
+				    PROBE_COLUMN_SUM | PROBE_COLUMN_MIN | PROBE_COLUMN_AVERAGE |
+				    PROBE_COLUMN_PERCENTILES | PROBE_COLUMN_MAX |
+				    PROBE_COLUMN_BUCKETS | PROBE_COLUMN_PAIRS,
+			.times = true,
+			.order = PROBE_ORDER_COUNT},
+	},
+	{
+		.name = "point",
+		.usage = "point",
+		.help = "how often a point is passed, in total and per second",
+		.output = PROBE_TRACER_ROWS,
+		.view = {.columns = PROBE_COLUMN_COUNT | PROBE_COLUMN_RATE,
+			.order = PROBE_ORDER_COUNT},
+	},
+	/* The last value, as in pmtraceobs(3). */
+	{
+		.name = "observe",
+		.usage = "observe,EXPR",
+		.help = "the last value, and its time",
+		.output = PROBE_TRACER_ROWS,
+		.needs_value = true,
+		.gather = {.last = true},
+		.view = {.columns = PROBE_COLUMN_COUNT | PROBE_COLUMN_LAST | PROBE_COLUMN_TIME,
+			.order = PROBE_ORDER_LAST},
+	},
+	/* As in pmtracecounter(3). Its smallest value is its first one. */
+	{
+		.name = "counter",
+		.usage = "counter,EXPR",
+		.help = "a counter that only grows: its last value and its growth per second",
+		.output = PROBE_TRACER_ROWS,
+		.needs_value = true,
+		.gather = {.last = true, .extremes = true},
+		.view = {.columns = PROBE_COLUMN_COUNT | PROBE_COLUMN_LAST | PROBE_COLUMN_CHANGE,
+			.order = PROBE_ORDER_LAST},
+	},
+	/* See libprobe/session/pmtrace.c. */
+	{
+		.name = "pmtrace",
+		.usage = "pmtrace",
+		.help = "all of the four before for the probes of pmtrace(3), with a row for each "
+			"tag",
+		.output = PROBE_TRACER_ROWS,
+		.is_several = true,
+	},
+	{
+		.name = "print",
+		.usage = "print",
+		.help = "each hit with its time, thread and arguments; what `trace` does without "
+			"-t",
+		.output = PROBE_TRACER_HITS,
+	},
+	{
+		.name = "json",
+		.usage = "json",
+		.help = "the same as JSON, one object per line",
+		.output = PROBE_TRACER_HITS_JSON,
+	},
+	/* As latency, with a record of each pair. */
+	{
+		.name = "span",
+		.usage = "span",
+		.help = "each time between two probes, with the arguments of both; --min leaves "
+			"out short ones",
+		.output = PROBE_TRACER_HITS,
+		.has_pairs = true,
+		.has_spans = true,
+		.pairing = PROBE_PAIRING_LISTED,
+	},
+	/* Records overwrite the oldest ones, and are read on demand. */
+	{
+		.name = "ring",
+		.usage = "ring",
+		.help = "a flight recorder: the last hits, printed at the end, at SIGUSR1, or "
+			"after a "
+			"crash",
+		.output = PROBE_TRACER_FLIGHT,
+	},
+	/* See libprobe/session/tracers.c. */
+	{
+		.name = "stack",
+		.usage = "stack[,frames|,bytes=N][,folded|,flamegraph|,pprof]",
+		.help = "how often each call stack led to a probe: a tree, or lines for flame "
+			"graphs",
+		.output = PROBE_TRACER_STACKS,
+		.view = {.columns = PROBE_COLUMN_COUNT, .order = PROBE_ORDER_COUNT},
+	},
+	/* Its pairs are an allocation and a free; without --pairs, by their names if one PROBE is
+	 * given. */
+	{
+		.name = "heap",
+		.usage = "heap[,live|,total][,frames|,bytes=N][,folded|,flamegraph|,pprof]",
+		.help = "memory by the call stacks that allocated it: what is not freed, or all",
+		.output = PROBE_TRACER_HEAP,
+		.has_pairs = true,
+		.pairing = PROBE_PAIRING_LISTED,
+		.view = {.columns = PROBE_COLUMN_COUNT, .order = PROBE_ORDER_COUNT},
+	},
+	/* See libprobe/session/tracers.c. */
+	{
+		.name = "pcp",
+		.usage = "pcp[,TRACER]",
+		.help = "what another tracer gathers (default: count), as metrics of "
+			"Performance "
+			"Co-Pilot",
+		.output = PROBE_TRACER_PCP,
+	},
+	{
+		.name = "metrics",
+		.usage = "metrics[,TRACER]",
+		.help = "the same for Prometheus (--listen) or OpenTelemetry (--otlp)",
+		.output = PROBE_TRACER_METRICS,
+	},
+	/* A shared object; it has no name of its own. */
+	{
+		.usage = "PATH.so[,OPTIONS]",
+		.help = "a tracer of your own (docs/tracers.md)",
+		.output = PROBE_TRACER_LOADED,
+	},
+};
