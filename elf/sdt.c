@@ -200,6 +200,30 @@ static void reader_note(struct reader *reader, const struct sdt_note *note)
 	notes->notes[notes->count++] = *note;
 }
 
+enum sdt_kind sdt_kind_of(const char *provider)
+{
+	static const struct {
+		const char *provider;
+		enum sdt_kind kind;
+	} kinds[] = {{"ocaml", SDT_OCAML_HANDLERS}, {"ocaml.1", SDT_OCAML}, {"ocaml_1", SDT_OCAML},
+		{"ocaml_2", SDT_OCAML}};
+
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
+		if (strcmp(provider, kinds[i].provider) == 0)
+			return kinds[i].kind;
+	return SDT_NOP;
+}
+
+bool sdt_is_ocaml(enum sdt_kind kind)
+{
+	return kind == SDT_OCAML || kind == SDT_OCAML_HANDLERS;
+}
+
+bool sdt_is_entry(enum sdt_kind kind)
+{
+	return kind == SDT_ENTRY || kind == SDT_GATE;
+}
+
 /*
  * Decodes a descriptor. Returns what is wrong with it, or NULL; the cursor is then past its
  * strings.
@@ -224,6 +248,7 @@ static const char *parse_desc(struct bytes *desc, struct sdt_note *ret)
 		return "the provider's name is empty";
 	if (!*ret->name)
 		return "the probe's name is empty";
+	ret->kind = sdt_kind_of(ret->provider);
 	return NULL;
 }
 

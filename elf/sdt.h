@@ -10,11 +10,30 @@
 
 #include "object.h"
 
+/* What a site is: what is there, and who else changes it. */
+enum sdt_kind {
+	SDT_NOP, /* a nop */
+	/*
+	 * A nop and a toggle of OCaml's (struct arch_toggle). Two bytes after the semaphore, which
+	 * tracers raise, is the count of those who want the handler called.
+	 */
+	SDT_OCAML,
+	SDT_OCAML_HANDLERS, /* the same, of its first version: the semaphore is that count */
+	SDT_ENTRY,	    /* a function's entry: no note names it, and there is no nop */
+	SDT_GATE	    /* the same, where threads wait for the controller */
+};
+
+/* The kind of a note's site, by its provider. */
+enum sdt_kind sdt_kind_of(const char *provider);
+bool sdt_is_ocaml(enum sdt_kind kind);
+bool sdt_is_entry(enum sdt_kind kind);
+
 /* One note, which is one site of a probe. Addresses are link-time, corrected for prelink. */
 struct sdt_note {
 	const char *provider; /* these three point into sdt_notes.storage */
 	const char *name;
-	const char *args;   /* the argument string, or "" */
+	const char *args; /* the argument string, or "" */
+	enum sdt_kind kind;
 	uint64_t pc;	    /* may be 0 (OCaml: only a semaphore) */
 	uint64_t base;	    /* as in the note: the link-time address of .stapsdt.base, or 0 */
 	uint64_t semaphore; /* 0 if there is none */

@@ -72,7 +72,7 @@ static struct probe_error *find_entry(
 	struct change *change, enum gate_place place, struct entry *ret)
 {
 	*ret = (struct entry){
-		.note = {.provider = plan_entry_provider, .name = "gate", .args = ""}};
+		.note = {.provider = "probectl", .name = "gate", .args = "", .kind = SDT_GATE}};
 	ret->probe = (struct select_probe){
 		.provider = ret->note.provider, .name = ret->note.name, .site_count = 1};
 	ret->site.note = &ret->note;
@@ -117,7 +117,6 @@ struct probe_error *gate_attach(struct change *change, uint32_t session,
 	its.plans = NULL;
 	its.plan_count = 0;
 	install.session = session;
-	install.is_gate = true;
 	install.follow_children = children;
 	install.gate_offset = place == GATE_EXEC ? DATA_EXEC_GATE_OFFSET : DATA_GATE_OFFSET;
 	if (place == GATE_LIBRARIES && object_symbol(entry.probe.module->object, state_variable,

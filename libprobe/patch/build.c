@@ -242,7 +242,7 @@ static bool frees_flags(const struct install *a, size_t i)
 	const struct plan_way *move = plan_way(plan, site->chosen);
 	const uint8_t *bytes;
 
-	if (!arch->overwrites_flags || a->is_gate || !site->chosen->follows_nops)
+	if (!arch->overwrites_flags || install_is_gate(a) || !site->chosen->follows_nops)
 		return false;
 	if (!as->is_new)
 		return arch->overwrites_flags(as->reg.original, as->reg.length);
@@ -259,7 +259,7 @@ static struct arch_stub describe(const struct install *a, size_t i)
 	const struct reg_session *session = registry_session(&c->registry, a->session);
 	const struct reg_probe *counted = registry_probe(&c->registry, probe->key, a->session);
 	struct arch_stub stub = {
-		.kind = a->is_gate ? ARCH_STUB_GATE : ARCH_STUB_COUNT,
+		.kind = install_is_gate(a) ? ARCH_STUB_GATE : ARCH_STUB_COUNT,
 		.thread = c->thread,
 		.guard = a->follow_children ? session->data + offsetof(struct data_header, guard)
 					    : c->registry.guard,
@@ -608,7 +608,7 @@ static struct probe_error *keep_names(const struct install *a)
 		names[i] = (struct reg_name){
 			s->probes[i].key, s->probes[i].provider, s->probes[i].name};
 	return registry_add_names(
-		&a->change->registry, names, a->is_gate || a->caller ? 0 : s->probe_count);
+		&a->change->registry, names, install_is_gate(a) || a->caller ? 0 : s->probe_count);
 }
 
 /* Gives each probe of the selection a counter: a new one, or the one it had before. */

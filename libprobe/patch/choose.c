@@ -360,15 +360,10 @@ static const char *unfit_reason(struct unfit *unfit, uint64_t pc)
 /* Plans of a file that many processes have mapped: its proofs search all its code once. */
 
 struct file_plan {
-	bool is_entry; /* of a note that is ours; see plan_entry_provider */
+	enum sdt_kind kind;
 	struct plan_order order;
 	struct plan plan;
 };
-
-static bool is_entry(const struct sdt_note *note)
-{
-	return note->provider == plan_entry_provider;
-}
 
 static const struct plan *find_plan(
 	const struct file *file, const struct sdt_note *note, const struct plan_order *order)
@@ -376,7 +371,7 @@ static const struct plan *find_plan(
 	for (size_t i = 0; i < file->plan_count; i++) {
 		const struct file_plan *p = &file->plans[i];
 
-		if (p->plan.pc == note->pc && p->is_entry == is_entry(note) &&
+		if (p->plan.pc == note->pc && p->kind == note->kind &&
 			p->order.count == order->count &&
 			memcmp(p->order.plans, order->plans,
 				order->count * sizeof(*order->plans)) == 0)
@@ -390,8 +385,8 @@ static void keep_plan(struct file *file, const struct sdt_note *note,
 	const struct plan_order *order, const struct plan *plan)
 {
 	if (ARRAY_ROOM(file->plans, file->plan_count))
-		file->plans[file->plan_count++] = (struct file_plan){
-			.is_entry = is_entry(note), .order = *order, .plan = *plan};
+		file->plans[file->plan_count++] =
+			(struct file_plan){.kind = note->kind, .order = *order, .plan = *plan};
 }
 
 /* plan_sites() for notes of a file whose notes have been read; results are cached in the file. */

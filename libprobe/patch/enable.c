@@ -501,7 +501,7 @@ static struct probe_error *take_all(
 
 		keys[i] = probe->key;
 		probe->unwanted = !registry_persistent(&c->registry, probe->key) &&
-				  !plan_is_ocaml(probe->provider);
+				  !sdt_is_ocaml(probe->kind);
 	}
 	array_sort(keys, s->probe_count, sizeof(*keys), 0);
 	drop_others(&c->registry, keys, s->probe_count, report);

@@ -369,7 +369,7 @@ static bool calls_kernel(const struct install *a)
 {
 	const struct reg_session *session = registry_session(&a->change->registry, a->session);
 
-	return a->asks || a->asks_name || a->asks_cpu || a->waits || a->is_gate ||
+	return a->asks || a->asks_name || a->asks_cpu || a->waits || install_is_gate(a) ||
 	       session->flags & REG_SESSION_KERNEL_TIME;
 }
 
@@ -387,7 +387,7 @@ static struct probe_error *look(void *data, bool *again_ret)
 			"again",
 			change->pid);
 	for (const struct install *a = c->transaction->installs; a; a = a->next)
-		has_stubs |= !a->is_gate;
+		has_stubs |= !install_is_gate(a);
 	if (has_stubs)
 		error = threads_check(change->target, &change->control, &change->thread);
 	for (const struct install *a = c->transaction->installs; a && !error; a = a->next) {
@@ -713,6 +713,13 @@ static struct probe_error *report_denied(const struct install *a, struct probe_r
 			"after the page of the stack pointer, except the main thread's",
 			seccomp_why(seccomp, SECCOMP_STACK));
 	return NULL;
+}
+
+bool install_is_gate(const struct install *install)
+{
+	const struct selection *s = install->selection;
+
+	return s->site_count && s->sites[0].note->kind == SDT_GATE;
 }
 
 struct module *install_module(const struct install *install, size_t site)

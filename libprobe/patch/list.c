@@ -47,17 +47,20 @@ struct range {
 	uint64_t start, end;
 };
 
-static uint64_t semaphore_address(const struct probe_site *site)
+static uint64_t semaphore_address(const struct probe_list *list, size_t i)
 {
-	return site->bias + site->semaphore + semaphore_offset(site->provider);
+	const struct probe_site *site = &list->sites[i];
+
+	return site->bias + site->semaphore + semaphore_offset(list->more[i].kind);
 }
 
-static bool has_semaphore(const struct list_file *file, const struct probe_site *site)
+static bool has_semaphore(const struct probe_list *list, size_t i)
 {
-	uint64_t address = semaphore_address(site);
+	const struct list_file *file = &list->files[list->more[i].file];
+	uint64_t address = semaphore_address(list, i);
 
 	/* From the note, so untrusted: it must lie in the module. */
-	return site->semaphore != 0 && address >= file->start && address < file->end &&
+	return list->sites[i].semaphore != 0 && address >= file->start && address < file->end &&
 	       file->end - address >= SEMAPHORE_BYTES;
 }
 
@@ -81,7 +84,6 @@ static void set_refcount(struct probe_site *site, uint32_t value)
 static bool read_range(
 	struct probe_list *list, struct served *known, size_t first, size_t end, struct range range)
 {
-	const struct list_file *file = &list->files[list->more[first].file];
 	char bytes[RANGE_BYTES_MAX];
 
 	if (range.end - range.start > sizeof(bytes) ||
@@ -91,9 +93,9 @@ static bool read_range(
 		struct probe_site *site = &list->sites[i];
 		uint16_t value;
 
-		if (!has_semaphore(file, site))
+		if (!has_semaphore(list, i))
 			continue;
-		memcpy(&value, bytes + (semaphore_address(site) - range.start), sizeof(value));
+		memcpy(&value, bytes + (semaphore_address(list, i) - range.start), sizeof(value));
 		set_refcount(site, value);
 	}
 	return true;
@@ -101,14 +103,12 @@ static bool read_range(
 
 static struct range semaphore_range(const struct probe_list *list, size_t first, size_t end)
 {
-	const struct list_file *file = &list->files[list->more[first].file];
 	struct range range = {0};
 
 	for (size_t i = first; i < end; i++) {
-		const struct probe_site *site = &list->sites[i];
-		uint64_t address = semaphore_address(site);
+		uint64_t address = semaphore_address(list, i);
 
-		if (!has_semaphore(file, site))
+		if (!has_semaphore(list, i))
 			continue;
 		if (range.start == 0 || address < range.start)
 			range.start = address;
@@ -121,7 +121,6 @@ static struct range semaphore_range(const struct probe_list *list, size_t first,
 /* The sites [first, end) belong to one module. */
 static void read_semaphores(struct probe_list *list, struct served *known, size_t first, size_t end)
 {
-	const struct list_file *file = &list->files[list->more[first].file];
 	struct range range = semaphore_range(list, first, end);
 	bool done = range.start == 0 || read_range(list, known, first, end, range);
 
@@ -130,9 +129,9 @@ static void read_semaphores(struct probe_list *list, struct served *known, size_
 		uint16_t value;
 
 		site->state_known = true;
-		if (done || !has_semaphore(file, site))
+		if (done || !has_semaphore(list, i))
 			continue;
-		if (read_memory(known, semaphore_address(site), &value, sizeof(value)))
+		if (read_memory(known, semaphore_address(list, i), &value, sizeof(value)))
 			set_refcount(site, value);
 		else
 			site->state_known = false;
@@ -174,7 +173,7 @@ static void add_references(struct probe_list *list, struct served *known,
 
 	for (size_t i = first; i < end; i++) {
 		struct probe_site *site = &list->sites[i];
-		bool is_ocaml = plan_is_ocaml(site->provider);
+		bool is_ocaml = sdt_is_ocaml(list->more[i].kind);
 		const struct reg_site *patched =
 			site->pc ? registry_site(registry, site->pc + site->bias) : NULL;
 		uint64_t key;
@@ -412,7 +411,8 @@ static void add_sites(struct probe_list *list, size_t file_index, int pid)
 	for (size_t i = 0; i < file->notes.count; i++) {
 		const struct sdt_note *note = &file->notes.notes[i];
 
-		list->more[list->site_count] = (struct list_site){.file = file_index};
+		list->more[list->site_count] =
+			(struct list_site){.file = file_index, .kind = note->kind};
 		list->sites[list->site_count++] = (struct probe_site){
 			.provider = note->provider,
 			.name = note->name,

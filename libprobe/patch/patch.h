@@ -106,9 +106,9 @@ void claims_deinit(struct claims *claims);
 
 /*
  * The offset, from the note's address, of the count of users of OCaml's handlers
- * (plan_is_ocaml()). 0 for other providers, which have one count for all.
+ * (SDT_OCAML). 0 for other kinds, which have one count for all.
  */
-uint64_t semaphore_offset(const char *provider);
+uint64_t semaphore_offset(enum sdt_kind kind);
 
 /* The distinct semaphores of a probe that tracers raise, sorted; room for site_count is enough. */
 size_t semaphores_of(
@@ -380,7 +380,6 @@ struct install {
 	bool asks_cpu;	      /* set: ... for the number of its CPU */
 	bool asks_stack;      /* set: ... for pages of its stack, or would if it were allowed */
 	bool takes_time;      /* the stubs read the time stamp counter */
-	bool is_gate;	      /* the stubs wait for the controller (struct probe_gate) */
 	uint64_t gate_offset; /* of that struct in the session's data */
 	uint64_t gate_unless;
 	bool persistent;
@@ -409,6 +408,9 @@ struct install install_of(struct transaction *transaction, struct selection *sel
 /* The module of a site, by index; and where, in order[], the next module's sites begin. */
 struct module *install_module(const struct install *install, size_t site);
 size_t install_module_end(const struct install *install, size_t from);
+
+/* Do its stubs wait for the controller (struct probe_gate)? Its only site is a gate then. */
+bool install_is_gate(const struct install *install);
 
 /* Gives each site of a selection room for its plan, which is empty until it is planned. */
 PROBE_MUST_CHECK struct probe_error *install_make_plans(struct selection *selection);
@@ -588,6 +590,7 @@ struct list_file {
 /* Additional data of a site, at the same index as in probe_list.sites. */
 struct list_site {
 	size_t file; /* index */
+	enum sdt_kind kind;
 	struct line line;
 	bool line_known;
 	struct probe_arg *args; /* one allocation, with the text of the specs; NULL: not parsed */

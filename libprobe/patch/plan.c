@@ -73,7 +73,7 @@
 
 static bool is_plain(const struct sdt_note *note)
 {
-	return note->provider != plan_entry_provider && !plan_is_ocaml(note->provider);
+	return note->kind == SDT_NOP;
 }
 
 /* ---- Finding -------------------------------------------------------------------------- */
@@ -335,8 +335,6 @@ const struct plan_order plan_defaults = {
 /* Of sites that older versions patched: they can be switched and undone, no new ones are made. */
 static const struct plan_ops plan_reserved = {.id = PROBE_PLAN_RESERVED, .name = "reserved"};
 
-const char plan_entry_provider[] = "probectl";
-
 static const char none_possible[] = "none of the requested plans is possible there";
 
 static const char no_short_nop[] =
@@ -356,16 +354,6 @@ const char plan_code_ends[] = "the code ends after the nop";
 
 const char plan_leads_nowhere[] =
 	"the address that its bytes would jump to is in the file itself, or below all memory";
-
-bool plan_is_ocaml(const char *provider)
-{
-	static const char *const providers[] = {"ocaml", "ocaml.1", "ocaml_1", "ocaml_2"};
-
-	for (size_t i = 0; i < sizeof(providers) / sizeof(*providers); i++)
-		if (strcmp(provider, providers[i]) == 0)
-			return true;
-	return false;
-}
 
 /* ---- The table ------------------------------------------------------------------------- */
 
@@ -540,14 +528,14 @@ static void plan_bytes(const struct planning *p, struct plan *plan)
 static struct plan read_plan(const struct planning *p, const struct sdt_note *note)
 {
 	const struct object_segment *segment = object_segment_of(p->object, note->pc);
-	struct plan plan = {.pc = note->pc, .ocaml = plan_is_ocaml(note->provider)};
+	struct plan plan = {.pc = note->pc, .ocaml = sdt_is_ocaml(note->kind)};
 
 	plan.behind.jump = p->arch->jump_length;
 	plan.hop.jump = p->arch->short_jump_length;
 	if (!segment || !segment->executable)
 		return plan;
 	plan.byte_count = object_read(p->object, plan.pc, plan.bytes, PLAN_BYTES);
-	if (note->provider == plan_entry_provider)
+	if (sdt_is_entry(note->kind))
 		plan_entry(p->arch, &plan);
 	else
 		plan_bytes(p, &plan);
@@ -653,7 +641,7 @@ static struct probe_error *plan_all(struct planning *p)
 
 		*plan = read_plan(p, note);
 		if (plan->byte_count && !plan->ocaml && !plan->behind.cannot &&
-			note->provider != plan_entry_provider && !find_neighbours(p, i))
+			!sdt_is_entry(note->kind) && !find_neighbours(p, i))
 			return probe_error_no_memory();
 	}
 	p->proofs = calloc(p->count + p->neighbour_count + 1, sizeof(*p->proofs));

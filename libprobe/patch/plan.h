@@ -192,15 +192,6 @@ bool plan_stays(
 bool plan_holds_toggle(
 	const struct arch_toggle *toggle, const struct plan *plan, const uint8_t *found);
 
-/*
- * The provider of notes that we make ourselves for the entry of a function, where
- * there is no nop: the first instruction takes its place.
- */
-extern const char plan_entry_provider[];
-
-/* OCaml's protocol: its providers' sites have a toggle, and count at semaphore + 2. */
-bool plan_is_ocaml(const char *provider);
-
 /* ---- Planning -------------------------------------------------------------------------------- */
 
 /* What plans ask of a file, for all of its sites at once. */

@@ -102,7 +102,7 @@ static struct probe_error *read_all_semaphores(
 
 static bool may_have_toggle(const struct selection *s, const struct select_site *site)
 {
-	return site->pc && arch_host()->toggle && plan_is_ocaml(s->probes[site->probe].provider);
+	return site->pc && arch_host()->toggle && sdt_is_ocaml(s->probes[site->probe].kind);
 }
 
 static struct probe_error *read_toggles(struct edits *edits, pid_t pid, const struct selection *s)

@@ -36,7 +36,7 @@ bool toggles_asked(const struct select_probe *probe, const struct probe_request 
 	struct plan_order order = plan_order_of(request->plans, request->plan_count);
 
 	return plan_is_asked(&order, &plan_toggle) && arch_host()->toggle &&
-	       plan_is_ocaml(probe->provider);
+	       sdt_is_ocaml(probe->kind);
 }
 
 /* ---- What is there ---------------------------------------------------------------------- */
@@ -162,8 +162,7 @@ static bool add_site(struct toggles *toggles, const struct arch_toggle *toggle,
 	if (!ARRAY_ROOM(toggles->items, toggles->count))
 		return false;
 	toggles->items[toggles->count++] = (struct toggle){
-		.semaphore = semaphore ? semaphore + semaphore_offset(probe->provider) : 0,
-		.on = on};
+		.semaphore = semaphore ? semaphore + semaphore_offset(probe->kind) : 0, .on = on};
 	return edits_add(&toggles->edits, site->pc + toggle->offset, sizeof(toggle->on)) != NULL;
 }
 

@@ -34,9 +34,9 @@
  * makes read-only (RELRO).
  */
 
-uint64_t semaphore_offset(const char *provider)
+uint64_t semaphore_offset(enum sdt_kind kind)
 {
-	return plan_is_ocaml(provider) && strcmp(provider, "ocaml") != 0 ? sizeof(uint16_t) : 0;
+	return kind == SDT_OCAML ? sizeof(uint16_t) : 0;
 }
 
 /* Sorts them; equal ones become one. */
@@ -69,9 +69,7 @@ static size_t collect(const struct selection *selection, const struct select_pro
 size_t semaphores_of(
 	const struct selection *selection, const struct select_probe *probe, uint64_t *addresses)
 {
-	bool is_handlers = plan_is_ocaml(probe->provider) && !semaphore_offset(probe->provider);
-
-	return is_handlers ? 0 : collect(selection, probe, 0, addresses);
+	return probe->kind == SDT_OCAML_HANDLERS ? 0 : collect(selection, probe, 0, addresses);
 }
 
 uint64_t *semaphores_raised(const struct selection *selection, const struct select_probe *probe,
@@ -95,8 +93,8 @@ uint64_t *semaphores_raised(const struct selection *selection, const struct sele
 size_t semaphores_of_handlers(
 	const struct selection *selection, const struct select_probe *probe, uint64_t *addresses)
 {
-	return plan_is_ocaml(probe->provider)
-		       ? collect(selection, probe, semaphore_offset(probe->provider), addresses)
+	return sdt_is_ocaml(probe->kind)
+		       ? collect(selection, probe, semaphore_offset(probe->kind), addresses)
 		       : 0;
 }
 

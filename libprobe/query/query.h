@@ -580,6 +580,7 @@ struct select_site {
 struct select_probe {
 	struct module *module;
 	const char *provider, *name;
+	enum sdt_kind kind;
 	size_t first_site, site_count;
 	size_t pattern; /* index of the most precise pattern that matches, or the first of them */
 	uint64_t key;	/* see select_key() */

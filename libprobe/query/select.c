@@ -145,6 +145,7 @@ static struct probe_error *add_probe(struct selection *selection, struct module 
 		.module = module,
 		.provider = notes[0]->provider,
 		.name = notes[0]->name,
+		.kind = notes[0]->kind,
 		.first_site = selection->site_count,
 		.pattern = pattern,
 		.key = select_key(&module->notes, module->bias, notes[0]->provider, notes[0]->name),

@@ -416,6 +416,7 @@ static bool add_note(
 	if (!ARRAY_ROOM(notes->notes, notes->count))
 		return false;
 	notes->notes[notes->count++] = (struct sdt_note){.provider = candidate->provider,
+		.kind = sdt_kind_of(candidate->provider),
 		.name = candidate->name,
 		.args = "",
 		.pc = pc,

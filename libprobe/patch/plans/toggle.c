@@ -69,7 +69,7 @@ static struct probe_error *build(struct install *a, size_t i, struct piece *p)
 
 	memcpy(&distance, file + 1, sizeof(distance));
 	reg->patch = site->pc + toggle->offset;
-	reg->count = site->semaphore + semaphore_offset(a->selection->probes[site->probe].provider);
+	reg->count = site->semaphore + semaphore_offset(site->note->kind);
 	memcpy(reg->original, file, reg->length);
 	reg->original[0] = toggle->off;
 	build_skip(arch, p, 0);

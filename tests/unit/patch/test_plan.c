@@ -492,9 +492,10 @@ static void test_toggle(void **state)
 	assert_int_equal(choose_first(&plan, &reason), PROBE_PLAN_TOGGLE);
 	assert_int_equal(choose(&plan, PROBE_PLAN_BEHIND, &reason), PROBE_PLAN_REFUSED);
 	assert_int_equal(choose(&plan, PROBE_PLAN_PUN, &reason), PROBE_PLAN_REFUSED);
-	assert_true(plan_is_ocaml("ocaml") && plan_is_ocaml("ocaml.1"));
-	assert_true(plan_is_ocaml("ocaml_1") && plan_is_ocaml("ocaml_2"));
-	assert_false(plan_is_ocaml("ocaml_3") || plan_is_ocaml("ocam") || plan_is_ocaml(""));
+	assert_true(sdt_is_ocaml(sdt_kind_of("ocaml")) && sdt_is_ocaml(sdt_kind_of("ocaml.1")));
+	assert_true(sdt_is_ocaml(sdt_kind_of("ocaml_1")) && sdt_is_ocaml(sdt_kind_of("ocaml_2")));
+	assert_false(sdt_is_ocaml(sdt_kind_of("ocaml_3")) || sdt_is_ocaml(sdt_kind_of("ocam")) ||
+		     sdt_is_ocaml(sdt_kind_of("")));
 }
 
 /* ---- Entries of functions ------------------------------------------------------------ */
@@ -502,7 +503,7 @@ static void test_toggle(void **state)
 static struct plan plan_of_entry(const char *body)
 {
 	char dir[] = "/tmp/probectl-test-XXXXXX", source[256], path[256];
-	struct sdt_note note = {.provider = plan_entry_provider, .name = "", .args = ""};
+	struct sdt_note note = {.provider = "", .name = "", .args = "", .kind = SDT_ENTRY};
 	const struct sdt_note *notes[] = {&note};
 	const struct sdt_notes none = {0};
 	struct object *object;
