@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # How the sites of real programs are patched, by plan, in processes that are attached to, and in
 # programs that are started with their probes on: each is a process of its own, with a memory map
-# of its own. A table in Markdown, which docs/architecture.md holds. sites.sh asks the files.
+# of its own. A table in Markdown, which docs/patching.md holds. sites.sh asks the files.
 # usage: tests/bench/attach_sites.sh [RUNS [PROGRAM…]]   default: 60 of each program
 cd "$(dirname "$0")/../.." || exit 1
 . tests/integration/lib.sh

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # How the sites of installed programs can be patched, by plan, as `list -vv` finds it: a table in
-# Markdown, which docs/architecture.md holds.
+# Markdown, which docs/patching.md holds.
 # usage: tests/bench/sites.sh [FILE…]   default: what is installed of the programs below
 set -u
 export LC_ALL=C.UTF-8

@@ -16,7 +16,7 @@
 extern "C" {
 #endif
 
-/* How a site is patched, or can be (docs/architecture.md, "Plans and their proofs"). */
+/* How a site is patched, or can be (docs/patching.md, "Plans and their proofs"). */
 enum probe_plan {
 	PROBE_PLAN_NONE,     /* not decided, or only a semaphore */
 	PROBE_PLAN_TOGGLE,   /* OCaml: one byte turns a compare into a call */
