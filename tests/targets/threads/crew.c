@@ -38,7 +38,7 @@ enum { BELOW = 65536, PATTERN = 0x5a, STACK = 1 << 18, AT_ONCE = 200 };
 extern char **environ;
 
 static _Atomic uint64_t progress, wrong;
-static _Atomic bool over, released, forks;
+static _Atomic bool over, released, forks, forked;
 static ucontext_t main_context, coroutine;
 
 __attribute__((noinline)) static uint64_t work(uint64_t a, uint64_t b)
@@ -58,6 +58,12 @@ static void some_work(void)
 		if (work(n, i) != ((n * 3 + i) ^ (i * 0x9e3779b97f4a7c15)) + (n << 7))
 			atomic_fetch_add(&wrong, 1);
 	}
+}
+
+static void say_ready(void)
+{
+	printf("ready %d\n", (int)getpid());
+	fflush(stdout);
 }
 
 /* Works until it is told to end. */
@@ -195,6 +201,7 @@ static void *fork_away(void *data)
 
 	/* In our memory, while the thread waits for its end. */
 	if (pid == 0) {
+		atomic_store(&forked, true);
 		while (!atomic_load(&released) && !atomic_load(&over))
 			usleep(1000);
 		_exit(0);
@@ -230,6 +237,11 @@ static void with_threads(void *(*first)(void *), int count)
 	for (int i = 0; i < count && i < 16; i++)
 		pthread_create(&threads[i], NULL, first, NULL);
 	pthread_create(&worker, NULL, work_on, NULL);
+	if (first == fork_away) {
+		while (!atomic_load(&forked))
+			usleep(1000);
+		say_ready();
+	}
 	serve();
 	for (int i = 0; i < count && i < 16; i++)
 		pthread_join(threads[i], NULL);
@@ -269,8 +281,8 @@ int main(int argc, char **argv)
 	target_allow_tracing();
 	if (strcmp(mode, "shared") == 0)
 		map_shared(argv[2], argv[3][0] == 't');
-	printf("ready %d\n", (int)getpid());
-	fflush(stdout);
+	if (strcmp(mode, "vfork") != 0)
+		say_ready();
 	if (strcmp(mode, "array") == 0 || strcmp(mode, "pool") == 0)
 		on_stack((size_t)number, mode[0] == 'a');
 	else if (strcmp(mode, "alt") == 0)
