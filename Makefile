@@ -39,7 +39,6 @@ SANITIZE ?=
 # What `make check` runs, and for how long each test may run.
 KINDS ?= unit golden integration
 TEST_SECONDS ?= 600
-REPEATS ?= 0
 # How many tests run at a time: many of them wait most of their time.
 JOBS ?= $(shell expr $$(nproc) + 2)
 FUZZ_SECONDS ?= 20
@@ -377,7 +376,7 @@ demo: all
 	$(Q)PROBECTL='$(abspath $(PROBECTL))' bash tests/demo.sh
 
 check: all unit-tests targets $(if $(SANITIZE),,static)
-	$(Q)bash tests/run.sh -b '$(BUILD)' -j $(JOBS) -t $(TEST_SECONDS) -r $(REPEATS) $(KINDS)
+	$(Q)bash tests/run.sh -b '$(BUILD)' -j $(JOBS) -t $(TEST_SECONDS) $(KINDS)
 
 # All of `check`, with what takes longer.
 check-all: export TEST_ALL = 1
@@ -533,8 +532,7 @@ Variables:
   V=1 shows the commands; BUILD=DIR builds elsewhere; CC, CFLAGS, CPPFLAGS, LDFLAGS,
   LDLIBS are added to; PYTHON makes manual pages and the wheel (now $(PYTHON));
   SANITIZE=LIST is for -fsanitize=; TEST_SECONDS is a test's limit;
-  JOBS tests run at a time; REPEATS runs a failed test so many times more, and it passes if
-  it then passes each time; MACHINE is what a cross compiler builds for (aarch64)
+  JOBS tests run at a time; MACHINE is what a cross compiler builds for (aarch64)
 endef
 
 help:

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 #
 # Runs tests and counts them.
-# usage: tests/run.sh [-b BUILD] [-j JOBS] [-t SECONDS] [-r REPEATS] KIND|TEST...
+# usage: tests/run.sh [-b BUILD] [-j JOBS] [-t SECONDS] KIND|TEST...
 #
 # A KIND is one of
 #   unit         tests/unit/**/test_*.c: cmocka programs below BUILD, run directly
@@ -31,9 +31,6 @@
 # `N passed, N failed, N skipped`.
 #
 # With -j, that many run at a time. A test that must not meet others contains `# alone: REASON`.
-#
-# With -r, what failed is run REPEATS times more, after all others. A test that passes each of
-# these counts as passed and is named as unsteady.
 set -u
 # Variables meant for other programs must not influence tests: a proxy, a language, the address
 # of a server, Java options, variables of the calling make.
@@ -58,13 +55,11 @@ cd "$(dirname "$0")/.." || exit 1
 build=build
 jobs=1
 seconds=300
-repeats=0
-while getopts b:j:t:r: option; do
+while getopts b:j:t: option; do
 	case $option in
 	b) build=$OPTARG ;;
 	j) jobs=$OPTARG ;;
 	t) seconds=$OPTARG ;;
-	r) repeats=$OPTARG ;;
 	*) exit 2 ;;
 	esac
 done
@@ -282,8 +277,7 @@ esac
 # One at a time, each in a process of its own that writes what it printed into a file: outputs do
 # not mix.
 started=0
-declare -A path_of=() output_of=()
-declare -A failures=()
+declare -A output_of=()
 
 begin()
 {
@@ -294,23 +288,20 @@ begin()
 		: >"$results"
 		run_path "$1"
 	) >"$scratch_root/output.$started" &
-	path_of[$!]=$1
 	output_of[$!]=$started
 }
 
 # end_one: waits until a test has ended, and prints what it printed
 end_one()
 {
-	local pid number count
+	local pid number
 
-	wait -n -p pid "${!path_of[@]}"
+	wait -n -p pid "${!output_of[@]}"
 	number=${output_of[$pid]}
 	cat "$scratch_root/output.$number"
 	cat "$results.$number" >>"$results"
-	count=$(grep -c '^FAIL' "$results.$number")
-	[ "$count" = 0 ] || failures[${path_of[$pid]}]=$count
 	rm -f "$scratch_root/output.$number" "$results.$number"
-	unset "path_of[$pid]" "output_of[$pid]"
+	unset "output_of[$pid]"
 }
 
 is_alone()
@@ -325,10 +316,10 @@ run_all()
 	shift
 
 	for path; do
-		[ ${#path_of[@]} -lt "$most" ] || end_one
+		[ ${#output_of[@]} -lt "$most" ] || end_one
 		begin "$path"
 	done
-	while [ ${#path_of[@]} -gt 0 ]; do
+	while [ ${#output_of[@]} -gt 0 ]; do
 		end_one
 	done
 }
@@ -345,35 +336,6 @@ done
 run_all "$jobs" "${beside[@]}"
 run_all 1 "${alone[@]}"
 
-# is_unsteady PATH: runs a test that failed again, and says whether it passed each time. The
-# counts and the log of the failure stay.
-is_unsteady()
-{
-	[ "$repeats" -gt 0 ] || return
-	for ((i = 0; i < repeats; i++)); do
-		(
-			logs=$logs/again
-			results=$results.again
-			: >"$results"
-			mkdir -p "$logs"
-			run_path "$1"
-			! grep -q '^FAIL' "$results"
-		) || return
-	done
-}
-
-passed=$(grep -c '^ok' "$results")
-failed=0
-unsteady=()
-for path in "${!failures[@]}"; do
-	if is_unsteady "$path"; then
-		unsteady+=("$path")
-		passed=$((passed + failures[$path]))
-	else
-		failed=$((failed + failures[$path]))
-	fi
-done
-
 awk -v most=10 '$1 != "skip" { ms[++n] = $2; all += $2; $1 = $2 = ""; name[n] = $0 }
 	END {
 		print "\nslowest:"
@@ -385,13 +347,11 @@ awk -v most=10 '$1 != "skip" { ms[++n] = $2; all += $2; $1 = $2 = ""; name[n] = 
 			ms[slowest] = 0
 		}
 	}' "$results"
-if [ ${#unsteady[@]} -gt 0 ]; then
-	printf '\nunsteady, each failed once and then passed %d times:\n' "$repeats"
-	printf '  %s\n' "${unsteady[@]}"
-fi
 if grep -q '^skip' "$results"; then
 	printf '\nskipped:\n'
 	sed -n 's/^skip 0 /  /p' "$results"
 fi
+passed=$(grep -c '^ok' "$results")
+failed=$(grep -c '^FAIL' "$results")
 echo "$passed passed, $failed failed, $(grep -c '^skip' "$results") skipped"
 [ "$failed" = 0 ] && [ "$passed" -gt 0 ]

@@ -52,4 +52,4 @@ check-aarch64: | $(FIRST)
 	$(Q)bash tests/aarch64/root.sh '$(AARCH64)/debian' $(AARCH64_KERNEL) $(AARCH64_PACKAGES)
 	+$(Q)$(AARCH64_MAKE) $(AARCH64_GOALS)
 	$(Q)$(AARCH64_RUN) bash tests/aarch64/boot.sh '$(AARCH64)/debian' '$(AARCH64)' '$(AARCH64_SECONDS)' \
-		'bash tests/run.sh -b $(AARCH64) -j $(AARCH64_JOBS) -t $(AARCH64_TEST_SECONDS) -r $(REPEATS) $(AARCH64_TESTS)'
+		'bash tests/run.sh -b $(AARCH64) -j $(AARCH64_JOBS) -t $(AARCH64_TEST_SECONDS) $(AARCH64_TESTS)'

@@ -68,18 +68,6 @@ expect 1 '1 passed, 1 failed, 1 skipped' integration
 prints 'FAIL  integration/bad \(status 3, log: .*\)'
 prints '\| the reason'
 
-# What fails is run again if that is asked for. Only what then passes each time counts as passed.
-# shellcheck disable=SC2016 # expanded by the test
-a_test integration/once.sh 'echo x >>"'"$SCRATCH"'/runs"
-	[ "$(wc -l <"'"$SCRATCH"'/runs")" != 1 ] || { echo "only the first time"; exit 1; }'
-expect 0 '1 passed, 0 failed, 0 skipped' -r 2 tests/integration/once.sh
-prints 'FAIL  integration/once .*'
-prints '\| only the first time'
-prints 'unsteady, each failed once and then passed 2 times:'
-prints '  tests/integration/once.sh'
-[ "$(wc -l <runs)" = 3 ] || { echo "$(wc -l <runs) runs, wanted 3"; exit 1; }
-expect 1 '1 passed, 1 failed, 0 skipped' -r 2 tests/integration/good.sh tests/integration/bad.sh
-
 expect 0 '1 passed, 0 failed, 0 skipped' tests/integration/good.sh
 
 # Tests in folders below a kind's, which also have files of their own to source; a test by its name.
