@@ -129,7 +129,7 @@ static struct arch_expr bind_caller(struct binder *b, int capture)
 	return (struct arch_expr){nodes, count};
 }
 
-/* Binds the parts of a call stack; `part` is the index of the first one. */
+/* Binds the parts of a call stack, from index `part` on. */
 static struct probe_error *bind_stack(struct binder *b, size_t part)
 {
 	int capture = record_layout_capture_stack(b->layout, b->site->arch, ARCH_STACK_FRAMES,
@@ -189,7 +189,7 @@ static struct probe_error *bind_key_number(
 	return error;
 }
 
-/* Binds key `i`. *part_inout is its first part, and becomes the first part of the next key. */
+/* Binds key `i`. *part_inout is its first part, then that of the next key. */
 static struct probe_error *bind_key(
 	struct binder *b, struct bound_types *types, size_t i, size_t *part_inout)
 {
@@ -239,7 +239,7 @@ static struct probe_error *bind_value(struct binder *b, struct bound_types *type
 	return !error && types->value_double && types->value_whole ? mixed("value") : error;
 }
 
-/* Binds the filter. A filter that needs a whole pair is evaluated only at the end event. */
+/* A filter that needs a whole pair is evaluated only at the end event. */
 static struct probe_error *bind_filter(struct binder *b, enum pair_role role)
 {
 	const struct expr *filter = b->asked->filter;
@@ -250,8 +250,7 @@ static struct probe_error *bind_filter(struct binder *b, enum pair_role role)
 }
 
 /*
- * Binds a start event that takes its arguments from another probe. Notes for each kept argument
- * where the stub stores that the argument is unknown.
+ * Binds a start event whose arguments come from another probe: it marks the kept ones as unknown.
  */
 static void bind_taken(struct binder *b)
 {
@@ -260,7 +259,7 @@ static void bind_taken(struct binder *b)
 			.offset = b->asked->kept[i].offset, .bytes = b->asked->kept[i].bytes};
 }
 
-/* Binds the captures of a start event that are kept for its end event. */
+/* Binds the captures that a start event keeps for its end event. */
 static struct probe_error *bind_kept(struct binder *b)
 {
 	const struct asked *asked = b->asked;
@@ -331,7 +330,7 @@ static struct probe_error *bind_all(
 	else
 		error = bind_keys(b, types);
 	if (part.gives)
-		return error; /* the probe begins nothing itself */
+		return error; /* nothing begins at this probe */
 	if (!error && part.compares)
 		bind_same(b);
 	if (!error && role == PAIR_NONE)
@@ -349,7 +348,7 @@ static void move_nodes(
 		expr->nodes = to + (expr->nodes - from);
 }
 
-/* Copies an object with only the nodes that are in use. */
+/* Copies only the nodes in use. */
 static struct bound *shrink(const struct bound *from, size_t count)
 {
 	struct bound *to = malloc(sizeof(*to) + count * sizeof(to->nodes[0]));

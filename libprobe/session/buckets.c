@@ -76,9 +76,7 @@ static double bucket_middle(const struct probe_row *row, size_t index)
 	return middle;
 }
 
-/*
- * Returns the nearest rank: the smallest value that `percent` per cent of all values do not exceed.
- */
+/* Returns the nearest rank: the smallest value that `percent` per cent of all do not exceed. */
 double probe_row_percentile(const struct probe_row *row, double percent)
 {
 	uint64_t total = 0, below, rank;

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Removes start events that will have no end, where forked children share the table of start events
- * (arch_flights). If a process is killed between a start event and its end, its entry stays,
- * because stubs do not know which threads are gone. In a long trace of a server whose children fail
+ * (arch_flights). If a process is killed between a start event and its end, the entry stays,
+ * because no stub knows that the thread is gone. In a long trace of a server whose children fail
  * now and then, such entries would fill the table, and later start events would be lost.
  *
  * So when half of the table is in use, the entries of threads that are gone get the depth 0, and
  * any thread may take them. An entry belongs to the thread with its id; if a new thread has that
  * id, the entry stays. The open start events of a removed entry still count as in flight. Entries
- * with keys of the program (--match) belong to no thread, so they stay too.
+ * with keys of the program (--match) belong to no thread, so they stay.
  *
- * Thread ids are the kernel's, with two exceptions: a child of clone(2) without libc has the id of
- * its parent, and a child may have made a pid namespace. If such a child lives while no thread has
- * the id, its next end event counts as one without a start.
+ * Thread ids are the kernel's, except in a child of clone(2) without libc, which has its parent's
+ * id, and in a pid namespace that a child has made. If such a child lives while no thread has the
+ * id, its next end event counts as one without a start.
  */
 #include <errno.h>
 #include <stdatomic.h>
@@ -39,8 +39,8 @@ static bool is_gone(uint32_t tid)
 }
 
 /*
- * Sets an entry's depth to 0. A thread that takes an entry changes state and depth as one 64-bit
- * word (arch/stub/flight_entries.c).
+ * Sets a depth to 0. Threads take an entry by its state and depth, which are one 64-bit word for
+ * them (arch/stub/flight_entries.c).
  */
 static bool set_idle(
 	const struct probe_session *s, uint64_t offset, const struct probe_flight *flight)
@@ -66,7 +66,7 @@ static void look_at(void *data, uint64_t offset, const struct probe_flight *flig
 		s->left[pair] += open;
 }
 
-/* Makes room to count removed start events. Without memory, no entry is removed. */
+/* Makes room to count removed start events. Without memory, none is removed. */
 static void grow_left(struct probe_session *s)
 {
 	uint64_t *left;
@@ -104,10 +104,9 @@ void session_give_back_flights(struct probe_session *s)
 /*
  * Hits that wait for room in a ring (arch/stub/record.c), on the controller's side.
  *
- * The thread of a gate (libprobe/follow/gate.c) does two things for them. It owns the futex word on
- * which they sleep, so the kernel ends all waits if probectl dies. And whenever room was made, it
- * raises the session's event at the first wait after that, so probectl need not read the rings more
- * often.
+ * A gate's thread (libprobe/follow/gate.c) does two things for these hits. It owns the futex word
+ * on which they sleep, so the kernel ends all waits if probectl dies. And it raises the session's
+ * event at the first wait after room was made, so probectl need not read the rings more often.
  */
 
 static struct probe_room *room_of(const struct probe_session *s)
@@ -182,8 +181,8 @@ uint64_t probe_session_waited(const struct probe_session *session, uint64_t *ns_
 
 /*
  * Switches records on and off while stubs run. Stubs test words of the session's memory
- * (arch_stub.on and .off); the functions here store these words. No thread is stopped, and hits
- * that have already passed the test still complete.
+ * (arch_stub.on and .off), which are stored here. No thread is stopped, and hits that have passed
+ * the test still complete.
  */
 
 static _Atomic uint32_t *switch_of(const struct probe_session *s)
@@ -213,10 +212,7 @@ void probe_session_switch(struct probe_session *session, size_t probe, bool on)
 	if (!session->options.switched || !session->rings.base)
 		return;
 	if (probe == SIZE_MAX) {
-		/*
-		 * The order of the stores matters: no hit may find the ring neither full nor
-		 * switched off.
-		 */
+		/* In this order, no hit in between finds the switch on and the ring not full. */
 		if (!on)
 			atomic_store_explicit(switch_of(session), false, memory_order_seq_cst);
 		atomic_store_explicit(full_of(session), 0, memory_order_seq_cst);

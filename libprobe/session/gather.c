@@ -22,15 +22,15 @@
 /*
  * Turns the entries of stubs into the keys of rows. A stub stores the bytes of a string, or of its
  * normal form, and addresses. Rows show functions, so several entries may become one row. The
- * number of entries is bounded by the number of addresses in the program's code; a table of texts
- * would have no such bound.
+ * number of entries is bounded by the addresses in the program's code; the number of texts has no
+ * bound.
  *
  * 	parts	word, word, ...   bytes of strings, each padded to 8
- * 	key	word, word, ...   the same, but a stack has the names of its functions, a line for
- * 				  each; an address of code and the probe have their names
+ * 	key	word, word, ...   the same; but a stack is the names of its functions, a line for
+ * 				  each; an address of code, or a probe, is its name
  */
 
-/* The layout of the keys in the session's entries. is_string is borrowed from the session. */
+/* Describes the keys in the session's entries; borrows from the session. */
 static struct view_keys keys_of_view(const struct probe_session *s)
 {
 	return (struct view_keys){.is_string = s->asked.parts.is_string,
@@ -71,13 +71,10 @@ static const uint8_t *next_bytes(struct reading *r, uint64_t word)
 struct kept_text {
 	const uint8_t *raw; /* an address; or a stack: site, caller, return addresses */
 	size_t raw_bytes, length;
-	uint8_t bytes[]; /* of a stored text: raw, then the text */
+	uint8_t bytes[]; /* if stored: raw, then the text */
 };
 
-enum {
-	NAME_BYTES = 8,
-	STACK_BYTES = 16 /* the site and the caller, before the return addresses */
-};
+enum { NAME_BYTES = 8, STACK_BYTES = 16 /* site and caller, before the return addresses */ };
 
 static int compare_texts(const void *a, const void *b)
 {
@@ -235,9 +232,9 @@ static bool differs(const struct asked *asked)
 }
 
 /*
- * Makes the key of a row from the parts of a probe's entry (NULL if the session has no table). The
- * key has a word for each key, as in an entry, and then the bytes of the keys that are not numbers.
- * *ret is `parts` or lies in `room`, which is reused. Returns false without memory.
+ * Makes the key of a row from the parts of a probe's entry (NULL if there is no table): a word for
+ * each key, as in an entry, then the bytes of the keys that are not numbers. *ret is `parts`, or
+ * lies in `room`, which is reused. Returns false without memory.
  */
 static bool keys_show(struct probe_session *s, size_t probe, const uint8_t *parts,
 	struct buffer *room, const uint8_t **ret, size_t *bytes_ret)
@@ -281,7 +278,7 @@ static struct probe_value number_of(const struct bound_types *types, size_t i, u
 	return value;
 }
 
-/* Makes the values of a key from keys_show(). The values borrow their bytes from the key. */
+/* Makes the values of a key from keys_show(), and borrows the key's bytes. */
 static void keys_values(const struct probe_session *session, size_t probe, const uint8_t *key,
 	struct probe_value *ret)
 {
@@ -384,7 +381,7 @@ static bool grow(struct merger *m)
 	return true;
 }
 
-/* Returns the row of a probe and key, which is created if necessary; NULL without memory. */
+/* Finds or creates the row of a probe and key; NULL without memory. */
 static struct merged *row_of(struct merger *m, size_t probe, const uint8_t *key, size_t bytes)
 {
 	struct merged row = {.probe = probe, .key_bytes = bytes};
@@ -538,7 +535,7 @@ static void set_extremes(
 	row->max = value_of(scale, most - bias);
 }
 
-/* Returns the time of a hit, but not a time after now, whatever the target has written. */
+/* Returns the time of a hit, at most now, whatever the target has written. */
 static uint64_t time_of(const struct probe_session *s, uint64_t stamp)
 {
 	uint64_t now = s->clock.last_stamp;
@@ -558,8 +555,8 @@ static size_t begin_of(const struct probe_session *s, size_t probe)
 }
 
 /*
- * Returns the sum of a row. The sum of a cell may wrap, so the whole sum must wrap in the same way:
- * it must not matter which CPU counted a hit.
+ * Returns a row's sum. A cell's sum may wrap, so the total wraps too: the split over CPUs must not
+ * matter.
  */
 static long double sum_of(const struct scale *scale, const struct merged *from)
 {
@@ -599,15 +596,15 @@ static void fill_row(const struct probe_session *s, const struct merged *from, d
 		row->last = value_of(&scale, from->last);
 }
 
-/* Returns whether a row is shown: its key was hit, or the row stands for a whole probe. */
+/* Is a row shown? It stands for a whole probe, or its key was hit. */
 static bool is_shown(const struct merger *m, const struct merged *row)
 {
 	return row->count || !m->key_count;
 }
 
 /*
- * Packs everything into one block: the rows, the values of their keys, their buckets, and the bytes
- * of the keys.
+ * Packs the rows, the values of their keys, their buckets, and the bytes of the keys into one
+ * block.
  */
 static struct probe_row *pack(
 	const struct merger *m, double tick_ns, const uint64_t *in_flight, size_t *count_ret)
@@ -659,7 +656,7 @@ static struct probe_row *pack(
 	return rows;
 }
 
-/* Returns false if the thread has ended and its process still lives. */
+/* Returns false if the thread has ended but its process lives. */
 static bool thread_lives(void *data, uint32_t tid)
 {
 	const struct probe_session *s = data;

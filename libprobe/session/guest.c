@@ -2,11 +2,11 @@
 /*
  * Runs a loaded tracer in a child process: reads messages, calls the tracer's operations, and
  * answers. The tracer cannot hurt the controller or the traced program, because it has none of
- * their memory or descriptors. The child is not a sandbox: the code is the user's own, and may open
+ * their memory or descriptors. It is not in a sandbox: the code is the user's own, and may open
  * files or print.
  *
- * The controller handles signals from the terminal, so a tracer runs to the end and can report what
- * it found. If the controller is killed, so is the tracer.
+ * The controller handles signals from the terminal, so a tracer can still report what it found. If
+ * the controller is killed, so is the tracer.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -58,7 +58,7 @@ bool wire_put_hit(struct buffer *out, enum probe_tracer_tag tag, const struct pr
 	size_t length = sizeof(struct wire_hit) + event_packed_size(&event);
 	struct wire_hit *wire;
 
-	/* Reserve the whole message at once: half a message would be worse than no message. */
+	/* Reserve the whole message: half a message would be worse than none. */
 	wire = length > WIRE_MESSAGE_MAX ? NULL : (void *)buffer_reserve(out, length);
 	if (!wire)
 		return false;
@@ -74,10 +74,7 @@ static bool is_number(const struct probe_value *value)
 	       value->kind == PROBE_VALUE_FLOAT;
 }
 
-/*
- * Passes the first number among the arguments as the extra value. (note_pair() adds the duration of
- * end events.)
- */
+/* Passes the first numeric argument as the extra value. (For end events, see note_pair().) */
 static void add_extra(struct wire_got *got)
 {
 	if (got->tag != PROBE_TAG_OBSERVE && got->tag != PROBE_TAG_COUNT)
@@ -140,7 +137,7 @@ static struct open_pair *find(struct open_pairs *pairs, pid_t pid, pid_t tid, ui
 	return NULL;
 }
 
-/* Finds a free place, or frees the place with the oldest start event: its thread may be gone. */
+/* Finds a free place, or frees the one with the oldest start event: its thread may be gone. */
 static struct open_pair *make_room(struct open_pairs *pairs, uint32_t first)
 {
 	struct open_pair *oldest = &pairs->places[first];
@@ -208,7 +205,7 @@ struct guest {
 
 /* ---- Answers ---------------------------------------------------------------------- */
 
-/* Sends a reply. If it cannot be written, the controller is gone and the process exits. */
+/* Sends a reply. If that fails, the controller is gone, so the process exits. */
 static void reply(const struct guest *guest, enum wire_type type, const void *text, size_t length)
 {
 	char message[1024];
@@ -266,10 +263,7 @@ static enum probe_tracer_verdict act(const struct guest *guest, const struct wir
 		"trace");
 }
 
-/*
- * Returns whether the tracer was removed from a probe in a process. If `term` is NULL: from the
- * whole process.
- */
+/* Was the tracer removed from a probe in a process? Without `term`: from the whole process? */
 static bool is_removed(const struct guest *guest, pid_t pid, const struct probe_tracer_term *term)
 {
 	for (const struct removed *it = guest->removed; it; it = it->next) {
@@ -285,8 +279,8 @@ static bool is_removed(const struct guest *guest, pid_t pid, const struct probe_
 }
 
 /*
- * Tells the controller about a removal. If the names do not fit into a reply, the controller is not
- * told; hits of the probe are then dropped here.
+ * Reports a removal to the controller. Names that do not fit into a reply are not reported; the
+ * probe's hits are then dropped here.
  */
 static void send_removal(const struct guest *guest, pid_t pid, const char *names, size_t length)
 {
@@ -300,9 +294,7 @@ static void send_removal(const struct guest *guest, pid_t pid, const char *names
 	reply(guest, WIRE_REMOVE, text, REMOVAL_BYTES + length);
 }
 
-/*
- * Removes the tracer from a probe in a process. If `term` is NULL: from all probes of the process.
- */
+/* Removes the tracer from a probe in a process; without `term`, from all its probes. */
 static void remove_from(struct guest *guest, pid_t pid, const struct probe_tracer_term *term)
 {
 	size_t provider = term ? strlen(term->provider) + 1 : 0;
@@ -327,7 +319,7 @@ static void remove_all(struct guest *guest)
 	guest->off = true;
 }
 
-/* Notes a start event. Passes the duration to an end event as its extra value. */
+/* Passes the pair's duration to an end event as its extra value. */
 static void note_pair(struct guest *guest, struct wire_got *got)
 {
 	pid_t pid = got->tracee.pid, tid = got->tracee.tid;
@@ -370,10 +362,7 @@ static void take_look_at(struct guest *guest, pid_t pid)
 		remove_from(guest, pid, NULL);
 }
 
-/*
- * Handles the user's look at the tracer: asks whether the tracer stays, and lets it print its
- * state.
- */
+/* Handles a request for the tracer's state: asks whether it stays, and lets it print. */
 static void take_look(struct guest *guest)
 {
 	struct wire_got got = {.tag = PROBE_TAG_STATUS, .term = {.provider = "", .name = ""}};

@@ -159,7 +159,7 @@ struct probe_error *session_watch(struct probe_session *s, const struct registry
 
 /* ---- Reporting -------------------------------------------------------------------------- */
 
-/* Reports an event of a site, with the names of the probe that had the site last. */
+/* Reports an event of a site, with the names of the probe that last had the site. */
 static void tell(struct probe_session *s, const struct watched_site *site,
 	enum probe_site_event event, void (*visit)(const struct probe_site_news *news, void *data),
 	void *data)
@@ -187,7 +187,7 @@ static void tell(struct probe_session *s, const struct watched_site *site,
 	visit(&news, data);
 }
 
-/* Notes that the counts of the site's probes are incomplete from now on. */
+/* From now on, the counts of the site's probes are incomplete. */
 static void note_incomplete(struct probe_session *s, uint64_t pc)
 {
 	for (size_t i = 0; i < s->site_count; i++) {
@@ -261,8 +261,8 @@ static enum site_state look_at(
 }
 
 /*
- * Returns whether the site may be in a library that was opened again. If libraries are followed,
- * such a library is probed soon.
+ * May the site be in a library that was opened again? A session that follows libraries soon probes
+ * it.
  */
 static bool may_be_new(const struct probe_session *s, const struct watched_site *site, bool last)
 {
@@ -339,11 +339,11 @@ static struct probe_error *look(struct probe_session *s, bool last,
 			busy = true;
 		}
 		busy = busy || lock_is_taken(pid);
-		/* Read again: the bytes may have changed before the registry was read. */
+		/* Read again: a change may lie between the two reads. */
 		if (!error && !busy)
 			error = edits_read(&s->watch.edits, pid);
 		busy = busy || lock_is_taken(pid) || registry_is_stale(&evidence.registry, pid);
-		/* Judge only if the process still runs the program that has the session. */
+		/* The bytes must be those of the program that has the session. */
 		if (!error && !busy && target_is_there(s->target))
 			take_all(s, &evidence, last, visit, data);
 		else
@@ -356,11 +356,11 @@ static struct probe_error *look(struct probe_session *s, bool last,
 }
 
 /*
- * Handles missing memory of the session. Memory that the registry no longer lists is no loss: when
- * a library is closed, any session may unmap the pages to which its sites jumped. So the session
- * watches the memory that the registry lists now. *holds_ret stays false if some of this memory is
- * missing too, or if the session has ended. It becomes true if another controller changes the
- * registry meanwhile: the next check tells more.
+ * Handles missing memory of the session. Memory that the registry no longer lists is no loss: after
+ * a library is closed, any session unmaps the pages to which its sites jumped. So the session now
+ * watches the memory that the registry lists. *holds_ret stays false if some of this memory is
+ * missing too, or the session has ended. It is true if another controller changes the registry
+ * meanwhile: the next check tells more.
  */
 static struct probe_error *look_at_registry(struct probe_session *s, bool *holds_ret)
 {
@@ -494,7 +494,7 @@ struct probe_error *probe_session_look(struct probe_session *session, bool last,
  * of many processes; each process is stopped, and if needed searched (libprobe/busy).
  */
 
-/* Address space to end a session without memory: for allocations of libc, and for tables. */
+/* Address space to end a session without memory: for libc and for tables. */
 enum { RESERVE_BYTES = 8 << 20 };
 
 struct probe_error *session_reserve(struct probe_session *s)
@@ -618,7 +618,6 @@ static void close_gates(struct probe_session *s)
 	gate_close(&s->gate);
 }
 
-/* Ends the waits of hits, and closes the session's event. */
 static void close_wait(struct probe_session *s)
 {
 	gate_close(&s->wait);
@@ -628,7 +627,7 @@ static void close_wait(struct probe_session *s)
 }
 
 /*
- * Stops a session. If the target cannot be changed just now, this fails at once and can be called
+ * Stops a session. Fails at once if the target cannot be changed just now; the caller may try
  * again.
  */
 static struct probe_error *stop_session(struct probe_session *session, bool is_last_try)
@@ -692,9 +691,8 @@ struct stopping {
 };
 
 /*
- * Returns whether other threads may change other processes meanwhile. They may not if processes
- * share the cache of their files, or their memory, where both have one registry. Only one thread
- * may use a held process.
+ * May other threads change other processes meanwhile? Not if processes share the cache of their
+ * files, or their memory and thus a registry. A held process may only be used by one thread.
  */
 static bool is_independent(const struct probe_session *s)
 {
@@ -703,9 +701,7 @@ static bool is_independent(const struct probe_session *s)
 	return !s->options.watch && !target->files && !target->held && !target->shares_memory;
 }
 
-/*
- * Returns whether no earlier session has the same process. The first session handles all of them.
- */
+/* Is this the first session of its process? The first session handles all of them. */
 static bool is_first(const struct stopping *all, size_t index)
 {
 	for (size_t i = 0; i < index; i++)
@@ -738,10 +734,7 @@ static void *stop_independent(void *data)
 	return NULL;
 }
 
-/*
- * Returns the number of threads for `count` sessions. Does not use sched_getaffinity(2), which may
- * be forbidden to probectl.
- */
+/* Returns the number of threads to start. (sched_getaffinity(2) may be forbidden to probectl.) */
 static size_t workers_for(size_t count)
 {
 	long cpus = sysconf(_SC_NPROCESSORS_CONF);
@@ -798,8 +791,8 @@ void probe_sessions_stop(
 	}
 	stop_with_workers(&all);
 	/*
-	 * Stops sessions that need this thread, and repeats failed stops. Stops that have already
-	 * waited for a thread are not repeated.
+	 * Stops the sessions that need this thread, and repeats failed stops, except after a wait
+	 * for a thread.
 	 */
 	for (size_t i = 0; i < count; i++) {
 		if (!errors[i] || (!is_busy(errors[i]) && errors[i]->code != PROBE_ERROR_STATE)) {

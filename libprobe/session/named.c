@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Keeps the texts of a session's expressions, and parses them again for each probe that gives its
- * arguments other names, because only then the type of a named argument is known. Probes with the
- * same meaning share the result.
+ * Keeps the texts of a session's expressions. They are parsed again for each probe with other
+ * names, because only then the types of named arguments are known. Probes with the same meaning
+ * share the result.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -26,13 +26,13 @@ struct named {
 };
 
 struct asked_names {
-	/* The expressions are in `texts`, or NULL. Other strings of the options are not used. */
+	/* The expressions are `texts`, or NULL. Other strings are not used. */
 	struct probe_session_options options;
 	char *texts[TEXTS];    /* as the user has typed them; owned; NULL without names */
 	char *examples[TEXTS]; /* texts with an example for each name; owned, or NULL */
 	/*
-	 * The meaning that gives the arguments of start events their names; NULL if no text uses
-	 * such names. All start events keep the same arguments.
+	 * The meaning that names the arguments of start events, or NULL. All start events keep the
+	 * same ones.
 	 */
 	const struct probe_meaning *begin;
 	struct named **items;
@@ -78,8 +78,8 @@ static bool is_asked(const struct probe_pattern *const *patterns, size_t count,
 }
 
 /*
- * Makes the error that no probe has all names. With several programs, the first probe may be one
- * that the user did not mean, so no probe is named.
+ * Makes an error that names no probe: with several programs, the first probe may not be the meant
+ * one.
  */
 static struct probe_error *none_has(size_t index, const char *text)
 {
@@ -110,8 +110,9 @@ static struct probe_error *of_probe(struct probe_error *error, const struct prob
 }
 
 /*
- * Replaces a text's names with the arguments of the first requested probe that has all of them. If
- * no known probe was requested, *ret is a copy of the text, and its parser reports what it expects.
+ * Replaces the names in a text with the arguments of the first requested probe that has them all.
+ * If no known probe is requested, *ret is a copy of the text, and its parser reports what it
+ * expects.
  */
 static struct probe_error *replace_any(const struct asked_names *names, size_t index,
 	const struct probe_pattern *const *patterns, size_t count, char **ret)
@@ -144,7 +145,7 @@ static struct probe_error *replace_any(const struct asked_names *names, size_t i
 	return *ret || first ? first : probe_error_no_memory();
 }
 
-/* Returns whether a requested start event takes its arguments from the probe. */
+/* Does a requested start event take its arguments from this probe? */
 static bool may_give(const struct asked_names *names, const struct probe_pattern *const *patterns,
 	size_t count, const struct probe_meaning *meaning)
 {
@@ -158,7 +159,7 @@ static bool may_give(const struct asked_names *names, const struct probe_pattern
 	return false;
 }
 
-/* Returns whether the patterns may make a probe the start event of a pair. */
+/* May the patterns make this probe the start event of a pair? */
 static bool may_begin(const struct asked_names *names, const struct probe_pattern *const *patterns,
 	size_t count, const struct probe_meaning *meaning)
 {
@@ -203,8 +204,8 @@ static struct probe_error *try_begin(
 }
 
 /*
- * Extends the error about a start event that lacks a name: it may lack the name only because the
- * user did not request the probe from which it takes its arguments.
+ * Adds to an error that the start event may lack a name only because the probe from which it takes
+ * its arguments was not requested.
  */
 static struct probe_error *add_giver(struct probe_error *error,
 	const struct probe_pattern *const *patterns, size_t count,
@@ -247,7 +248,7 @@ static struct probe_error *find_begin(
 	return first;
 }
 
-/* Copies the texts with names, and puts texts with examples in their place into the options. */
+/* Copies the texts with names. In the options, texts with examples for the names replace them. */
 static struct probe_error *take_texts(
 	struct asked_names *names, const struct probe_pattern *const *patterns, size_t count)
 {
@@ -307,7 +308,7 @@ struct probe_error *asked_init_named(struct asked *asked,
 		asked_names_free(names);
 		return error;
 	}
-	/* The caller owns the texts without names. They are parsed again too, so copy them. */
+	/* The caller owns the texts without names, which are parsed again too. */
 	for (size_t i = 0; i < TEXTS && !error; i++) {
 		const char **text = text_of(&names->options, i);
 
@@ -322,7 +323,7 @@ struct probe_error *asked_init_named(struct asked *asked,
 	return error;
 }
 
-/* Frees everything except its expressions. */
+/* Frees all but the expressions. */
 static void free_named(struct named *named)
 {
 	for (size_t i = 0; i < TEXTS; i++)
@@ -348,7 +349,7 @@ static void asked_names_free(struct asked_names *names)
 
 /* ---- One probe -------------------------------------------------------------------------- */
 
-/* Returns whether the text is bound to probes in this role; see bind_site(). */
+/* Is the text bound to probes in this role? See bind_site(). */
 static bool is_used(const struct asked *asked, size_t index, enum pair_role role)
 {
 	switch (index) {
@@ -365,10 +366,7 @@ static bool is_used(const struct asked *asked, size_t index, enum pair_role role
 	}
 }
 
-/*
- * Checks that the names mean the same arguments as for the first start event, because all start
- * events keep the same arguments.
- */
+/* Checks that names mean the arguments that all start events keep. */
 static struct probe_error *check_begin(
 	const struct asked_names *names, const struct probe_meaning *meaning)
 {
@@ -413,7 +411,7 @@ static struct probe_error *parse_again(const struct asked *asked, struct named *
 	return error ? error : asked_init(&named->asked, &options);
 }
 
-/* Checks that the keys of all rows have the same kinds, and the match of all pairs too. */
+/* Checks that keys have the same kinds for all probes, and so has the match of pairs. */
 static struct probe_error *check_kinds(const struct asked *asked, const struct asked *its)
 {
 	for (size_t i = 0; i < asked->key_count; i++)
@@ -484,7 +482,7 @@ struct probe_error *asked_for(const struct asked *asked, struct pair_part part,
 
 /* ---- Without names ---------------------------------------------------------------------- */
 
-/* Finds the text without names that is the same for all probes. */
+/* Finds the text without names that all probes share. */
 static struct probe_error *plain_text(
 	const struct asked_names *names, size_t index, const char **ret)
 {
@@ -519,19 +517,17 @@ struct probe_error *asked_plain(const struct asked *asked, struct probe_session_
 /* ==== Asked =================================================================================== */
 
 /*
- * A session's expressions are parsed once and bound to each site (bind_site.c), because sites may
- * have their arguments in other places and of other types.
+ * A session's expressions are parsed once and bound to each site (bind_site.c), whose arguments may
+ * be in other places and of other types.
  *
  *   filter   applies to every hit; in pairs, to both events, because otherwise an event
- *            could find the wrong partner; if the filter needs a whole pair, it applies
- *            to the pair at its end event
+ *            could find the wrong partner; or, if the filter needs a whole pair, to the
+ *            pair at its end event
  *   value    for probes outside pairs; the value of a pair is its duration
  *   keys     for probes outside pairs, and for end events
- *   kept     for start events: the arguments that filters of pairs, and keys of end
- *            events, use
+ *   kept     for start events: the arguments that pair filters and keys of end events use
  *   match    for start and end events
- *   same     for start and end events: captures that the catalogue lists, without an
- *            expression of the user
+ *   same     for start and end events: captures from the catalogue, not from the user
  */
 
 enum { KEPT_BYTES_MAX = 32768 };
@@ -592,9 +588,7 @@ static struct probe_error *parse(const char *what, const char *text, struct expr
 	return text ? expr_parse(what, text, ret) : NULL;
 }
 
-/*
- * Parses an expression that may not use a pair, because the pair is incomplete or does not exist.
- */
+/* Parses an expression that may not use a pair, which is incomplete or does not exist. */
 static struct probe_error *parse_of_hit(const char *what, const char *text, struct expr **ret)
 {
 	struct probe_error *error = parse(what, text, ret);
@@ -634,7 +628,7 @@ static struct probe_error *parse_match(struct asked *asked, const struct probe_g
 	return error ? error : take_match(asked);
 }
 
-/* Adds a part to the keys. `bytes` is 0 for a number. */
+/* Adds a part; `bytes` is 0 for a number. */
 static void add_part(struct asked_parts *parts, uint16_t bytes)
 {
 	parts->is_string[parts->count++] = bytes > 0;
@@ -706,7 +700,7 @@ static void ask_for_stacks(struct asked *asked)
 	add_stack(&asked->parts);
 }
 
-/* Checks that only keys use sym(), because stubs in the target know no names. */
+/* Checks that only keys use sym(): stubs know no names. */
 static struct probe_error *check_symbols(const struct asked *asked)
 {
 	const struct expr *const others[] = {

@@ -55,8 +55,8 @@ struct naming {
 	uint64_t refreshed_ns;
 	unsigned int early_looks;
 	/*
-	 * A hash table with open addressing, at most half full. `old` holds the frames that were
-	 * removed from the table because another module is at their address now.
+	 * A hash table with open addressing, at most half full. `old` holds frames that were
+	 * removed from the table because another module is there now.
 	 */
 	struct named **buckets, **old;
 	size_t bucket_count, known, old_count;
@@ -109,10 +109,7 @@ static void drop_modules(struct naming *n)
 	modules_deinit(&n->modules);
 }
 
-/*
- * Empties the table, because addresses may have other names now. Callers have the frames, so they
- * stay.
- */
+/* Empties the table: addresses may have other names now. Callers still use the frames. */
 static void forget_frames(struct naming *n)
 {
 	struct named **old = reallocarray(n->old, n->old_count + n->known + 1, sizeof(*old));
@@ -137,7 +134,7 @@ static struct probe_error *refresh(struct naming *n)
 	bool gone;
 
 	n->refreshed_ns = clock_monotonic_ns();
-	/* The names can only be read while the process lives. */
+	/* Possible only while the process lives. */
 	jit_map_refresh(n->jit, true);
 	if (error)
 		return error;
@@ -238,8 +235,8 @@ static bool is_nameable(const struct naming *n, uint64_t address)
 }
 
 /*
- * Reads the modules again, because the process may have opened a library or generated code. Returns
- * false if the last read was too recent.
+ * Reads the modules again, in case of a new library or generated code. Returns false if it is too
+ * early.
  */
 static bool look_again(struct naming *n)
 {
@@ -249,10 +246,7 @@ static bool look_again(struct naming *n)
 	return true;
 }
 
-/*
- * Returns whether there is code at an address. If not, reads the modules again, because the process
- * may have opened a library or generated code since.
- */
+/* Is there code at an address? If not, looks again for a new library or generated code. */
 static bool naming_find_code(struct naming *n, uint64_t address)
 {
 	return is_code(n, address) || (look_again(n) && is_code(n, address));
@@ -292,7 +286,7 @@ static bool make_room(struct naming *n)
 	return true;
 }
 
-/* Returns the start of a function, which is known even in files without symbols. */
+/* Returns the start of a function. Files without symbols have it too. */
 static uint64_t function_at(struct module *module, uint64_t link)
 {
 	struct object_function function;
@@ -302,7 +296,7 @@ static uint64_t function_at(struct module *module, uint64_t link)
 	return function.range.start;
 }
 
-/* Returns the symbol of a file, demangled into *demangled_ret; NULL if the file has none there. */
+/* Finds the symbol of a file, demangled into *demangled_ret; NULL if there is no symbol. */
 static const char *symbol_of(
 	struct module *module, uint64_t link, uint64_t *start_ret, char **demangled_ret)
 {
@@ -315,10 +309,7 @@ static const char *symbol_of(
 	return *demangled_ret ? *demangled_ret : symbol;
 }
 
-/*
- * Finds the source line of an address. Returns false if lines are not wanted or the line is
- * unknown.
- */
+/* Finds the source line of an address; returns false if it is not wanted or unknown. */
 static bool line_of(struct naming *n, const struct module *module, uint64_t link,
 	const char **file_ret, int *line_ret)
 {
@@ -341,8 +332,8 @@ static bool line_of(struct naming *n, const struct module *module, uint64_t link
 }
 
 /*
- * Finds the kernel's vDSO, to which signal handlers return; it is named like a file. It may lie
- * between the segments of a file that are far apart.
+ * Finds the kernel's vDSO, to which signal handlers return; it is named like a file. The vDSO may
+ * lie between segments of a file that are far apart.
  */
 static const struct mapping *find_vdso(const struct naming *n, uint64_t ip)
 {
@@ -352,8 +343,8 @@ static const struct mapping *find_vdso(const struct naming *n, uint64_t ip)
 }
 
 /*
- * Makes a frame. A call may be the last instruction of its function, so a return address may lie in
- * the next function.
+ * Makes a frame. After a call at the end of a function, the return address lies in the next
+ * function.
  */
 static struct named *make_frame(struct naming *n, uint64_t ip, bool is_return)
 {
@@ -438,7 +429,7 @@ static bool naming_is_full(const struct naming *naming)
 	return naming->known + naming->old_count >= KNOWN_FRAMES_MAX;
 }
 
-/* Returns the frame of an address; NULL without memory. */
+/* Finds or makes a frame; NULL without memory. */
 static struct named *named_at(struct naming *n, uint64_t ip, bool is_return)
 {
 	struct named **bucket;
@@ -469,10 +460,7 @@ static const struct probe_frame *naming_frame(struct naming *n, uint64_t ip, boo
 
 /* ---- Names ------------------------------------------------------------------------------ */
 
-/*
- * Makes a name for an address without a symbol of a function: the symbol of data, or the file and
- * an offset in it.
- */
+/* Names an address outside functions: by the symbol of data, or the file and an offset in it. */
 static char *make_label(const struct naming *n, const struct probe_frame *frame)
 {
 	struct module *module = module_at(n, frame->ip);
@@ -528,18 +516,18 @@ static struct unwind *naming_rules(struct naming *n, uint64_t address, uint64_t 
 /* ==== Unwinder ================================================================================ */
 
 /*
- * Unwinds stacks after their threads have gone on. So only the copy of the stack and the files are
- * used; the live stack already belongs to another call. A frame outside the copy ends the stack,
+ * Unwinds stacks when their threads have already gone on, so only the copy of the stack and the
+ * files are used: the live stack belongs to another call. A frame outside the copy ends the stack,
  * which is then marked as truncated.
  *
  * Code without call frame information (from a JIT or an assembler) is unwound by its frame pointer,
- * if the pointer leads into the copy and the return address next to it leads to code. The result
- * may be wrong, as with any tool, but it is bounded: the stack pointer only goes up, except at the
- * frame of a signal, and a stack has at most PROBE_FRAMES_MAX frames.
+ * if that leads into the copy and the return address next to it leads to code. The result may be
+ * wrong, as with any tool, but is bounded: the stack pointer only goes up, except at a signal's
+ * frame, and there are at most PROBE_FRAMES_MAX frames.
  *
- * On machines where calls leave the return address in a register, functions that call nothing may
- * have no frame, and programs may sign the addresses that they save. The signature is removed
- * without a check: the addresses are not trusted anyway.
+ * Where calls leave the return address in a register, functions that call nothing may have no
+ * frame, and programs may sign the addresses that they save. A signature is removed unchecked: the
+ * addresses are not trusted anyway.
  */
 
 enum {
@@ -551,7 +539,7 @@ enum {
 struct unwinder {
 	const struct arch *arch;
 	struct naming *naming; /* borrowed */
-	uint64_t signature;    /* the signature bits of return addresses */
+	uint64_t signature;    /* signature bits of return addresses */
 	const struct probe_frame *frames[PROBE_FRAMES_MAX];
 	size_t count;
 };
@@ -582,7 +570,7 @@ void unwinder_free(struct unwinder *unwinder)
 	free(unwinder);
 }
 
-/* Adds a frame to the stack. Returns false if it must end here; without memory, sets *error_ret. */
+/* Adds a frame. Returns false if the stack must end here; without memory, sets *error_ret. */
 static bool add_frame(
 	struct unwinder *u, uint64_t ip, bool is_return, struct probe_error **error_ret)
 {
@@ -641,8 +629,8 @@ static uint64_t dwarf_register(const struct walk *walk, int place, bool *known_r
 }
 
 /*
- * For code without rules: steps over a frame that the kernel may have pushed for a signal handler.
- * The frame holds the interrupted registers.
+ * Without rules: steps over a frame that the kernel has pushed for a signal handler, with the
+ * interrupted registers.
  */
 static enum unwind_status step_over_signal(struct walk *walk)
 {
@@ -656,7 +644,7 @@ static enum unwind_status step_over_signal(struct walk *walk)
 	if (!layout->register_count || !sp_known)
 		return UNWIND_NO_RULES;
 	if (!read_word(walk, sp + layout->mark, &mark) || mark != layout->mark_word) {
-		walk->missed = missed; /* a stack without this word is not an error */
+		walk->missed = missed; /* the mark is optional */
 		return UNWIND_NO_RULES;
 	}
 	for (uint16_t i = 0; i < layout->register_count; i++)
@@ -682,7 +670,7 @@ static enum unwind_status step_by_frame_pointer(struct walk *walk)
 
 	fp = dwarf_register(walk, FP, &fp_known);
 	if (fp_known && fp == 0)
-		return UNWIND_OUTERMOST; /* the ABI's mark of the outermost frame */
+		return UNWIND_OUTERMOST; /* the ABI's mark for this */
 	if (!fp_known || fp % 8 || fp < walk->low || fp - walk->low > FRAME_BYTES_MAX)
 		return UNWIND_FAILED;
 	if (!read_word(walk, fp, &caller_fp) || !read_word(walk, fp + 8, &next.pc))
@@ -699,9 +687,8 @@ static enum unwind_status step_by_frame_pointer(struct walk *walk)
 }
 
 /*
- * Returns where the call frame information of a site saves the return address and the caller's
- * frame pointer, relative to the stack pointer; -1 if unknown. At a site the frame pointer may not
- * lead there.
+ * Finds where a site's return address and its caller's frame pointer are saved, relative to the
+ * stack pointer, by call frame information. At a site, the frame pointer may not lead to them.
  */
 static struct unwind_saved unwinder_saved(struct unwinder *u, uint64_t pc)
 {
@@ -788,11 +775,11 @@ struct probe_error *unwinder_copy(
 /* ---- Return addresses ----------------------------------------------------------------- */
 
 /*
- * Returns whether a stack begins at this frame. Code without frame pointers uses the register for
- * other values, so a chain also ends where it leaves the stack. A complete chain ends in the C
- * library's start of main or of a thread, which calls the first function; any other chain was cut.
- * In stripped libraries the start has no symbol, like the few internal functions that call the
- * program back (qsort). These are mistaken for the start.
+ * Does a stack begin here? Code without frame pointers uses the register for other values, so a
+ * chain also ends where it leaves the stack. A complete chain ends in the C library's start of main
+ * or of a thread, which calls the first function; any other chain was cut. In stripped libraries
+ * the start has no symbol, like the few internal functions that call the program back (qsort),
+ * which are mistaken for the start.
  */
 static bool is_start(const struct probe_frame *frame)
 {
@@ -860,10 +847,7 @@ static bool wants_names(const struct probe_session *s)
 	return ret;
 }
 
-/*
- * Prepares to name addresses, if the options or a pattern need names. Errors: those of
- * naming_create().
- */
+/* Prepares to name addresses, if something asks for names. Errors: those of naming_create(). */
 static struct probe_error *session_names_start(struct probe_session *session)
 {
 	const struct naming_options options = {.lines = session->options.lines};

@@ -34,7 +34,7 @@ _Static_assert(sizeof(struct notes_header) % 8 == 0 && sizeof(struct notes_probe
 		       sizeof(struct notes_capture) % 8 == 0,
 	"everything is aligned");
 
-/* Reads the id of this boot, in which time stamps count; "" if the kernel does not report it. */
+/* Reads the id of the boot to which time stamps belong; "" if the kernel does not report it. */
 static void read_boot(char ret[NOTES_BOOT_BYTES])
 {
 	size_t length;
@@ -204,7 +204,7 @@ static struct probe_error *malformed(const char *what)
 		"what the flight recorder says about itself makes no sense (%s)", what);
 }
 
-/* Takes the next `size` bytes, a multiple of 8; returns NULL if there are fewer. */
+/* Takes the next `size` bytes, a multiple of 8; NULL if there are fewer. */
 static const void *take(struct cursor *cursor, size_t size)
 {
 	const void *ret = cursor->at;
@@ -257,7 +257,7 @@ static bool read_captures(struct cursor *cursor, struct record_layout *layout)
 	return captures != NULL;
 }
 
-/* Do the captures of an argument exist, and is the capture of its string a string? */
+/* Do an argument's captures exist, and is its string's capture a string? */
 static bool makes_sense(const struct notes_arg *arg, const struct record_layout *layout)
 {
 	const struct arch_capture *string;
@@ -322,8 +322,8 @@ static bool read_places(
 }
 
 /*
- * Reads the clock. In the same boot, the clocks have run on, and give the length of a tick. After a
- * reboot, or on another machine, only the tick that was measured at that time is known.
+ * In the same boot, the clocks have run on and give the length of a tick. After a reboot, or on
+ * another machine, only the tick measured at that time is known.
  */
 static bool read_clock(const struct notes_header *header, struct clock *clock)
 {
@@ -407,8 +407,7 @@ struct probe_error *notes_read(
 }
 
 /*
- * Takes a site's layout from the notes, except the capture of the stack: notes only have its size,
- * so it stays as it was bound.
+ * Takes a site's layout from the notes, except the capture of the stack: notes have only its size.
  */
 static bool take_layout(struct session_site *site, const struct session_site *noted)
 {
@@ -517,7 +516,7 @@ static struct probe_error *check_leaving(const struct probe_session *s, const ch
 	return NULL;
 }
 
-/* Stores the start of the clock. All readers convert times with the length of a tick since then. */
+/* Stores when the clock started: readers convert times with the length of a tick since then. */
 static void keep_clock(struct probe_session *s)
 {
 	struct data_clock clock = {.stamp = s->clock.first_stamp,
@@ -656,7 +655,7 @@ struct probe_error *probe_target_kept(
 
 /* ---- Opening ---------------------------------------------------------------------------- */
 
-/* Opens the file of the session's data, sealed against truncation; -1 if it cannot be opened. */
+/* Opens the file of the data, which cannot be truncated; -1 if it cannot be opened. */
 static int open_data(pid_t pid, const struct maps *maps, const struct reg_session *session)
 {
 	const struct mapping *found = NULL;

@@ -34,9 +34,8 @@ static uint64_t sum_of(const struct probe_session *s, size_t probe, size_t field
 }
 
 /*
- * Takes a count unless it is impossible: no CPU can have had more than one hit in each nanosecond
- * since boot. An impossible count leaves the last one in place. A file may come from another
- * machine, so its counts are not checked.
+ * Takes a count if it is possible: no CPU can have a hit in each nanosecond since boot. Otherwise
+ * the last count stays. (A file may come from another machine.)
  */
 static void take_count(struct probe_session *s, uint64_t count, uint64_t *ret)
 {
@@ -59,7 +58,7 @@ void session_count_lost(struct probe_session *s)
 	}
 }
 
-/* Counts the open pairs once the session has stopped. */
+/* Counts open pairs once the session has stopped. */
 static void count_in_flight(struct probe_session *s)
 {
 	uint64_t *flights = s->stopped && !s->flights_counted ? gather_flights(s) : NULL;
@@ -90,10 +89,7 @@ void session_update_counts(struct probe_session *s)
 
 /* ---- Records ---------------------------------------------------------------------------- */
 
-/*
- * Finds a site by its number. In an opened session, numbers are those that its own process
- * assigned.
- */
+/* Finds a site by its number, which another process assigned if the session was opened. */
 static const struct session_site *find_site(const struct probe_session *s, uint32_t number)
 {
 	if (number < s->site_count && s->sites[number].number == number)
@@ -121,8 +117,8 @@ static struct probe_value filter_value(const struct probe_session *s,
 }
 
 /*
- * Limits a time stamp from a file to a range that can be converted. The clock may never have been
- * read since.
+ * Limits a file's time stamp to a range that can be converted, even if the clock was never read
+ * since.
  */
 static uint64_t within_years(const struct clock *clock, uint64_t stamp)
 {
@@ -135,7 +131,7 @@ static uint64_t within_years(const struct clock *clock, uint64_t stamp)
 							   : stamp;
 }
 
-/* Storage for the values and names that a hit points to. */
+/* Values and names to which a hit points. */
 struct hit_room {
 	struct probe_value values[ARCH_ARGS_MAX], begin_values[ARCH_ARGS_MAX];
 	char names[ARCH_ARGS_MAX][SESSION_NAME_ROOM], begin_names[ARCH_ARGS_MAX][SESSION_NAME_ROOM];
@@ -294,7 +290,7 @@ size_t session_visit_recording(struct probe_session *s, const struct recording *
 		const struct ring_record *record =
 			(const struct ring_record *)(recording->bytes + r->offset);
 
-		/* The length of the record and the size of its place in the ring must agree. */
+		/* The record's length and its size in the ring must agree. */
 		length = read_hit(s, record, r->size, r->ring, &room, &hit);
 		if (length && ring_padded(length, RING_BACK_BYTES) == r->size)
 			go_on = visit(&hit, data);

@@ -43,7 +43,7 @@ static bool read_at(const struct probe_remains *r, uint64_t offset, void *to, si
 	return pread(r->fd, to, size, (off_t)offset) == (ssize_t)size;
 }
 
-/* Loads the notes of a recorder, unchecked. The caller frees them. */
+/* Loads a recorder's notes, unchecked; the caller frees them. */
 static struct probe_error *load_notes(const struct probe_remains *r, uint64_t start,
 	uint64_t length, uint8_t **ret, size_t *size_ret)
 {
@@ -94,7 +94,7 @@ static struct probe_error *make_session(
 	return error;
 }
 
-/* Leaves out a damaged recorder and stores the reason. */
+/* Leaves out a damaged recorder and stores why. */
 static struct probe_error *note_damage(struct probe_remains *r, struct probe_error *error)
 {
 	char *text = strdup(error->message);
@@ -234,7 +234,7 @@ struct probe_error *remains_of(int fd, const char *path, struct probe_remains **
 
 struct probe_error *probe_remains_open(const char *path, struct probe_remains **ret)
 {
-	/* O_NONBLOCK, because opening a FIFO would wait for its writer. */
+	/* Without O_NONBLOCK, a FIFO would wait for its writer. */
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 
 	return fd < 0 ? probe_error_system(errno, "cannot open %s", path)

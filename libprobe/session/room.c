@@ -95,8 +95,8 @@ static struct probe_error *too_large(
 }
 
 /*
- * Reads the limit of the target's control group. A build starts thousands of programs in one group,
- * so a group without a limit is read only once a second.
+ * Reads the limit of the control group. Thousands of programs of a build share a group, so a group
+ * without a limit is read only once a second.
  */
 static void look_at_memory(const struct probe_session *session, struct cgroup_memory *ret)
 {

@@ -16,7 +16,7 @@
 #include "libprobe/session/session.h"
 #include "libprobe/registry/registry.h"
 
-/* A record has a single event; only gathering and spans need both events of a pair. */
+/* Only gathering and spans need both events of a pair; a record has one event. */
 static bool is_of_pair(const struct probe_session *s, size_t probe)
 {
 	return session_has_pairs(s) && s->known[probe].part.role != PAIR_NONE;
@@ -67,10 +67,7 @@ static struct probe_error *switch_off(struct probe_session *s, struct change *c,
 
 /* ---- On --------------------------------------------------------------------------------- */
 
-/*
- * A selection of probes to switch on again. An element of probes[] is a probe's index in the
- * session, an element of slots[] its counter.
- */
+/* The session's probe and counter for each probe of a selection. */
 struct again {
 	size_t *probes;
 	uint32_t *slots;
@@ -96,7 +93,7 @@ static void again_deinit(struct again *again)
 
 /*
  * Finds the session's probe with a key among the marked ones (NULL: among all); SIZE_MAX if there
- * is no such probe. If several files had the same address, finds the last one.
+ * is no such probe. If several files had the address, the last one counts.
  */
 static size_t find_marked(const struct probe_session *s, const bool *marked, uint64_t key)
 {
@@ -115,7 +112,7 @@ static void keep_marked(
 	selection_drop_unwanted(selection);
 }
 
-/* Returns the first site of a known probe, whose sites follow each other. */
+/* Returns a known probe's first site; its sites follow each other. */
 static size_t first_site(const struct probe_session *s, size_t known)
 {
 	size_t at = 0;
@@ -125,10 +122,7 @@ static size_t first_site(const struct probe_session *s, size_t known)
 	return at;
 }
 
-/*
- * Compares a probe with the known one. Sites are bound to their notes, so these must not have
- * changed.
- */
+/* Is this the known probe? Sites are bound to their notes, which must not have changed. */
 static bool is_same(const struct probe_session *s, size_t known, const struct selection *selection,
 	const struct select_probe *probe)
 {
@@ -148,7 +142,7 @@ static bool is_same(const struct probe_session *s, size_t known, const struct se
 	return true;
 }
 
-/* Finds the session's probes for a selection of marked probes. */
+/* Finds the session's probes for a selection of marked ones. */
 static struct probe_error *match_all(const struct probe_session *s, const bool *marked,
 	const struct selection *selection, struct again *again)
 {
@@ -167,7 +161,7 @@ static struct probe_error *match_all(const struct probe_session *s, const bool *
 	return NULL;
 }
 
-/* Forgets the open pairs of these probes. No stub of these pairs is on now. */
+/* Forgets the open pairs of probes whose stubs are off. */
 static void forget_flights(const struct probe_session *s, const struct again *again, size_t count)
 {
 	const struct reg_session *l = &s->rings.layout;
@@ -192,7 +186,7 @@ static void forget_flights(const struct probe_session *s, const struct again *ag
 	}
 }
 
-/* Installs the probes again. With `served`, all of them may be refused. */
+/* Installs probes again. With `served`, all may be refused. */
 static struct probe_error *install_again(struct probe_session *s, struct change *c,
 	struct selection *selection, const struct again *again, bool served,
 	struct probe_report *report)
@@ -333,10 +327,7 @@ struct probe_error *probe_session_select(
 	wanted = find_wanted(session, on);
 	if (!wanted)
 		return probe_error_no_memory();
-	/*
-	 * As in follow_once(): a child of vfork(2) at the gate would keep its parent from being
-	 * stopped.
-	 */
+	/* A child of vfork(2) at the gate would keep its parent from being stopped. */
 	gate_arm(&session->exec_gate.gate, false);
 	while (attempt_next(&attempt))
 		attempt.error = select_once(session, wanted, report);

@@ -34,10 +34,7 @@ static struct probe_error *session_select_asked(
 static void session_keep_new(
 	const struct probe_session *s, const struct change *c, struct selection *selection);
 
-/*
- * Was the refusal already reported for another child, or for the target, which opened the same
- * library?
- */
+/* Was this reported for another child, or for the target, with the same library? */
 static bool is_told(
 	const struct probe_report *report, const struct select_probe *probe, const char *why)
 {
@@ -75,7 +72,7 @@ static struct probe_error *session_refuse(
 	return error;
 }
 
-/* Reports the probes of a child that the session lacks. The child's state is read and locked. */
+/* Reports the child's probes that the session lacks. The child's state is read and locked. */
 static struct probe_error *look(struct probe_session *s, struct change *c)
 {
 	struct selection selection = {0};
@@ -131,7 +128,7 @@ static struct probe_error *session_note_child(struct probe_session *session, pid
 
 enum { LOOK_NS = 100 * 1000 * 1000, LOOK_SHARE = 100 };
 
-/* Takes over the filters of the target's threads that were read when the stubs were made. */
+/* Takes the filters of the target's threads as they were when the stubs were made. */
 static void session_keep_filters(struct probe_session *session, struct change *change)
 {
 	seccomp_deinit(&session->seccomp);
@@ -139,7 +136,7 @@ static void session_keep_filters(struct probe_session *session, struct change *c
 	change->seccomp = (struct seccomp){.pid = change->pid};
 }
 
-/* Checks that the filters of all threads still allow the calls of the stubs. */
+/* Do the filters of all threads still allow the calls of the stubs? */
 static struct probe_error *judge_again(struct probe_session *s)
 {
 	unsigned int needed =
@@ -193,15 +190,15 @@ enum {
 static struct probe_error *session_install(struct probe_session *s, struct change *c,
 	struct selection *selection, struct probe_report *report);
 
-/* Returns whether the process has executed another program, or ended. */
+/* Has the process executed another program, or ended? */
 static bool is_replaced(const struct probe_session *s)
 {
 	return s->target->mem >= 0 && !target_is_there(s->target);
 }
 
 /*
- * Drops the error if the process was replaced while its libraries were being probed. The session
- * keeps what it has counted and recorded so far.
+ * Drops an error if the process was replaced while its libraries were being probed. The session
+ * keeps what it has recorded so far.
  */
 static struct probe_error *unless_replaced(const struct probe_session *s, struct probe_error *error)
 {
@@ -270,9 +267,9 @@ static struct probe_error *open_exec_gate(struct probe_session *s, struct probe_
 }
 
 /*
- * While the loader maps a library, the mapping may overwrite semaphores that probectl has raised
- * there. So only the names of user events are taken then, because their files are mapped before
- * they have names. When the library is complete, its thread comes to the gate.
+ * While the loader maps a library, semaphores that probectl raises there may be overwritten. So
+ * only the names of user events are taken then: their files are mapped before they have names. When
+ * the library is complete, its thread comes to the gate.
  */
 static void leave_to_loader(struct change *c, struct selection *selection)
 {
@@ -317,8 +314,8 @@ static struct probe_error *follow_once(struct probe_session *s)
 	struct change c;
 
 	/*
-	 * A child of vfork(2) that waits at the gate would keep its parent from being stopped. So
-	 * the gate is off; programs that start now are found a little later.
+	 * A child of vfork(2) at the gate would keep its parent from being stopped. Programs that
+	 * start now are found a little later.
 	 */
 	gate_arm(&s->exec_gate.gate, false);
 	error = change_begin(s->target, &c);
@@ -351,7 +348,7 @@ static struct probe_error *follow_once(struct probe_session *s)
 	return error ? unless_replaced(s, error) : NULL;
 }
 
-/* Probes the libraries that the target has opened since, with retries. */
+/* Probes libraries that the target has opened since. */
 static struct probe_error *session_follow(struct probe_session *s)
 {
 	struct attempt attempt = attempt_begin(s->target, &s->report);
@@ -361,7 +358,7 @@ static struct probe_error *session_follow(struct probe_session *s)
 	return attempt.error;
 }
 
-/* Like session_follow(), while other processes may be waiting for probectl. */
+/* The same as session_follow(), while other processes may wait for probectl. */
 static struct probe_error *follow_now(struct probe_session *s)
 {
 	struct probe_error *error;
@@ -381,7 +378,7 @@ static bool has_to_wait(struct probe_session *s)
 	return s->options.watch && launches_depend(watch_launches(s->options.watch), &s->exec_gate);
 }
 
-/* Returns whether there is time for one more attempt. */
+/* Is there time for another attempt? */
 static bool may_wait(struct probe_session *s)
 {
 	uint64_t now = clock_monotonic_ns();
@@ -391,16 +388,15 @@ static bool may_wait(struct probe_session *s)
 	return now - s->gate_since_ns < GATE_WAIT_NS;
 }
 
-/* Returns whether another controller is changing the target at the moment. */
+/* Is another controller changing the target at the moment? */
 static bool is_passing(const struct probe_error *error)
 {
 	return error && (error->code == PROBE_ERROR_STATE || error->code == PROBE_ERROR_BUSY);
 }
 
 /*
- * Lets the session go on while the target cannot be changed, because another controller is slow or
- * a debugger traces the target. The report says that hits in libraries are missed. The libraries
- * are probed as soon as that works.
+ * Lets the session go on while the target cannot be changed, because of a slow controller or a
+ * debugger. The report says that hits in libraries are missed. They are probed as soon as possible.
  */
 static struct probe_error *fall_behind(struct probe_session *s, struct probe_error *error)
 {
@@ -417,7 +413,7 @@ static struct probe_error *fall_behind(struct probe_session *s, struct probe_err
 	return second;
 }
 
-/* Evaluates the result of an attempt to probe what the target has opened since. */
+/* Handles the result of an attempt to probe new libraries. */
 static struct probe_error *settle(struct probe_session *s, struct probe_error *error)
 {
 	if (error)
@@ -425,8 +421,8 @@ static struct probe_error *settle(struct probe_session *s, struct probe_error *e
 	if (!s->catch_up_ns)
 		return NULL;
 	/*
-	 * An attempt with nothing to probe succeeds although a debugger is attached; a later one
-	 * would fail.
+	 * Without anything to probe, an attempt succeeds despite a debugger, but the next one would
+	 * fail.
 	 */
 	if (procfs_status_number(s->target->pid, "TracerPid:") > 0) {
 		s->catch_up_ns = clock_monotonic_ns() + CATCH_UP_NS;
@@ -512,8 +508,8 @@ static struct probe_error *session_serve_gate(struct probe_session *s)
 }
 
 /*
- * Starts the threads that serve the gates and the waits for room. Call it before the target is
- * changed: later this thread may have priority, which a new thread would inherit.
+ * Starts the threads for the gates and for waits for room. Call it before the target is changed:
+ * later this thread may have priority, which a new thread would inherit.
  */
 static struct probe_error *session_prepare_gates(struct probe_session *s)
 {
@@ -562,7 +558,7 @@ enum {
 	SESSION_DESCRIPTORS = 16 /* kept by a session, or needed at its end besides the modules */
 };
 
-/* Counts the sites of a probe. A site without a stub of the session was refused. */
+/* Counts a probe's sites. Sites without a stub of the session were refused. */
 static struct probe_coverage coverage_of(const struct probe_session *s, const struct registry *r,
 	const struct selection *selection, const struct select_probe *probe)
 {
@@ -789,7 +785,7 @@ static struct probe_error *session_select_asked(
 	return error;
 }
 
-/* Adds to the error about a pattern without a match that --follow waits for later libraries. */
+/* Adds to the error about an unmatched pattern that --follow waits for later libraries. */
 static struct probe_error *may_come(struct probe_error *error)
 {
 	struct probe_error *more;
@@ -803,17 +799,14 @@ static struct probe_error *may_come(struct probe_error *error)
 	return more;
 }
 
-/* Starts the session. The target's state is read and locked. */
+/* Starts the session, with the target's state read and locked. */
 static struct probe_error *start(
 	struct probe_session *s, struct change *c, struct probe_report *report)
 {
 	struct selection selection = {0};
 	struct probe_error *error;
 
-	/*
-	 * The session's end changes the target too, after the session has taken the descriptors
-	 * that it keeps.
-	 */
+	/* The end of a session needs descriptors too, besides those that the session keeps. */
 	error = change_need_descriptors(c, SESSION_DESCRIPTORS);
 	if (!error)
 		error = install_heal(c);
@@ -825,7 +818,7 @@ static struct probe_error *start(
 		error = session_select_asked(s, c, &selection);
 	if (!error)
 		error = select_check_arguments(&selection);
-	/* If a program has no wanted probe, nobody needs to know how the program ends. */
+	/* Nobody needs to know how a program without wanted probes ends. */
 	if (selection.probe_count || !s->target->held)
 		fate_begin(s->target);
 	if (!error && !s->options.follow_libraries)
@@ -929,8 +922,8 @@ size_t probe_session_unmatched(const struct probe_session *session)
 /* ---- Reading ------------------------------------------------------------------------ */
 
 /*
- * Ends the session if a filter forbids its calls. Records are handed over first, because a caller
- * does not poll again after an error.
+ * Ends the session if a filter forbids its calls. Hands over its records first: after an error a
+ * caller does not poll again.
  */
 static struct probe_error *stop_for_filters(
 	struct probe_session *s, bool (*visit)(const struct probe_hit *hit, void *data), void *data)

@@ -30,15 +30,15 @@
 /* The expressions of a session, and how they are bound to each of its sites. */
 
 /*
- * The parts of a key that is a call stack, and the keys of a session with PROBE_STACK_FRAMES: the
+ * The parts of a key that is a call stack, and the keys of a session with PROBE_STACK_FRAMES:
  * return addresses; the address of the site; and the return address of the site's function if that
- * function has no stack frame (so the first part lacks the address), else 0.
+ * function has no stack frame, so that the first part lacks the address, else 0.
  */
 enum { BIND_STACK_FRAMES, BIND_STACK_SITE, BIND_STACK_CALLER, BIND_STACK_KEYS };
 
 /*
- * The parts of the keys that stubs compute. A key has one part; a call stack has BIND_STACK_KEYS;
- * the key `probe` has no part, because each entry of the table names its probe.
+ * The parts of keys that stubs compute. A key has one part; a call stack has BIND_STACK_KEYS; the
+ * key `probe` has no part, because each entry of the table names its probe.
  */
 struct asked_parts {
 	size_t count;
@@ -48,7 +48,7 @@ struct asked_parts {
 	uint16_t string_bytes; /* length of the longest string */
 };
 
-/* A session's expressions. A pointer is NULL if the session lacks the expression. */
+/* A session's expressions; a missing one is NULL. */
 struct asked {
 	struct expr *filter, *value, *match, *match_end;
 	struct expr *keys[PROBE_KEYS_MAX];
@@ -63,8 +63,7 @@ struct asked {
 	bool match_string;     /* a string matches start and end events */
 	bool of_pair;	       /* the filter or a key needs a whole pair, such as its duration */
 	/*
-	 * Arguments of start events that the expressions use at the end event, and their total
-	 * bytes.
+	 * Arguments of start events that expressions use at the end event, and their total bytes.
 	 */
 	struct record_layout_kept kept[ARCH_KEPT_MAX];
 	uint8_t kept_count;
@@ -83,30 +82,27 @@ void asked_deinit(struct asked *asked);
 /* Types of a probe's values, the same for all of its sites. */
 struct bound_types {
 	bool value_signed;
-	bool value_double,
-		value_whole; /* the value is a double at some site; an integer at some site */
+	bool value_double, value_whole; /* a double at some site; an integer at some site */
 	bool key_signed[PROBE_KEYS_MAX];
-	bool key_double[PROBE_KEYS_MAX], key_whole[PROBE_KEYS_MAX]; /* the same for each key */
+	bool key_double[PROBE_KEYS_MAX], key_whole[PROBE_KEYS_MAX]; /* the same for keys */
 };
 
-/* The expressions as a site's stub uses them. An expression's `count` is 0 if the stub has none. */
+/* The expressions as a site's stub uses them; `count` is 0 for a missing one. */
 struct bound {
 	struct arch_expr filter, value, match;
-	struct arch_expr pair_filter; /* the filter that the stub of an end event applies */
-	struct arch_kept
-		kept[ARCH_KEPT_MAX]; /* kept for the end event; asked.kept_count elements */
-	uint8_t same[ARCH_SAME_MAX],
-		same_count; /* captures that must be equal in the start and the end event */
+	struct arch_expr pair_filter;		 /* applied at an end event */
+	struct arch_kept kept[ARCH_KEPT_MAX];	 /* of a start event; asked.kept_count elements */
+	uint8_t same[ARCH_SAME_MAX], same_count; /* captures that must be equal in both events */
 	struct arch_expr key_numbers[ARCH_KEYS_MAX]; /* by part */
 	uint8_t key_strings[ARCH_KEYS_MAX];
-	uint8_t match_string; /* index of the captured string, if a string matches the pairs */
+	uint8_t match_string; /* captured string that matches the pairs */
 	struct arch_expr_node nodes[];
 };
 
 /*
  * Notes the types of the arguments that a site of a start event keeps. Call this for all known
- * sites of start events before the end events are bound. If one site declares an unsigned 64-bit
- * number, end events treat the number as unsigned.
+ * start events before end events are bound: if one declares a number as unsigned 64-bit, it is
+ * unsigned at all end events.
  */
 void asked_note_begin(struct asked *asked, const struct record_layout_site *site);
 
@@ -124,7 +120,7 @@ PROBE_MUST_CHECK struct probe_error *bind_site(const struct asked *asked, struct
 
 /* Reading the rows that a session has gathered; see also probe_session_rows(). */
 
-/* Sets the hit counts of all probes of a PROBE_SESSION_GATHER session. */
+/* Sets the hits of all probes of a PROBE_SESSION_GATHER session. */
 void gather_count(struct probe_session *session);
 
 /*
@@ -147,26 +143,26 @@ _Noreturn void guest_run(const char *path, const char *options, int input, int r
 /* Expressions that use the names of arguments; a name can mean another argument for each probe. */
 
 /*
- * Like asked_init(), but expressions may use names of options->catalogue. The names are resolved
- * for one probe that the patterns match, which is enough to know the kinds of all expressions.
+ * Like asked_init(), with names of options->catalogue. They are resolved for one probe that the
+ * patterns match, which is enough to know the kinds of all expressions.
  */
 PROBE_MUST_CHECK struct probe_error *asked_init_named(struct asked *asked,
 	const struct probe_session_options *options, const struct probe_pattern *const *patterns,
 	size_t pattern_count);
 
 /*
- * Finds the expressions for a probe with this part of a pair and `arg_count` arguments, whose names
- * are in the catalogue. If no names are used, *ret is `asked` itself. `asked` always owns *ret.
- * Errors, which name the probe: PROBE_ERROR_USAGE (the probe has no such name, or the argument is a
- * string for one probe and a number for another); also PROBE_ERROR_MEMORY.
+ * Finds the expressions for a probe with this part of a pair and `arg_count` arguments, named by
+ * the catalogue. Without names, *ret is `asked` itself. `asked` always owns *ret. Errors:
+ * PROBE_ERROR_USAGE (the probe has no such name; or the argument is a string for one probe and a
+ * number for another), with the probe's name; PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *asked_for(const struct asked *asked, struct pair_part part,
 	const struct select_probe *probe, size_t arg_count, const struct asked **ret);
 
 /*
- * Rewrites the expressions of the options with arguments in place of names, if each name means the
- * same argument for all requested probes. `asked` owns the new texts. Errors: PROBE_ERROR_USAGE (a
- * name means different arguments).
+ * Replaces names in the expressions of the options with the arguments that they mean. `asked` owns
+ * the new texts. Errors: PROBE_ERROR_USAGE (a name means different arguments for some requested
+ * probes).
  */
 PROBE_MUST_CHECK struct probe_error *asked_plain(
 	const struct asked *asked, struct probe_session_options *options);
@@ -195,16 +191,16 @@ void naming_free(struct naming *naming);
 void naming_refresh(struct naming *naming);
 
 /*
- * Returns the name of an address: the demangled symbol of the function or data there, or the name
- * of generated code. In a file without symbols, the name is the file and the start of the function,
- * such as postgres+0x472280. All addresses in one function have the same name. The string is owned
- * by `naming` and valid as long as it. Returns NULL if the address has no known name.
+ * Names the code or data at an address: its demangled symbol, or the name of generated code. In a
+ * file without symbols, the name is the file and the start of the function, such as
+ * postgres+0x472280. All addresses in one function have the same name. It is owned by `naming` and
+ * valid until naming_free(). NULL if the name is unknown.
  */
 const char *naming_name(struct naming *naming, uint64_t address);
 
 /* ---- Unwinder -------------------------------------------------------------------------------- */
 
-/* Call stacks of one process: turns the stack bytes that its stubs copied into frames. */
+/* Call stacks of one process: turns stack bytes that stubs have copied into frames. */
 
 struct unwinder;
 
@@ -221,17 +217,17 @@ void unwinder_free(struct unwinder *unwinder);
 struct unwinder_thread {
 	uint64_t pc;
 	const void *registers; /* the registers of arch->unwind_registers, a u64 each */
-	const uint8_t *bytes;  /* a copy of the stack from the stack pointer up */
+	const uint8_t *bytes;  /* stack bytes from the stack pointer up */
 	size_t length;
 };
 
-/* Unwinds a copied stack. *ret is valid until the next call. Errors: PROBE_ERROR_MEMORY. */
+/* Unwinds a copy. *ret is valid until the next call. Errors: PROBE_ERROR_MEMORY. */
 PROBE_MUST_CHECK struct probe_error *unwinder_copy(
 	struct unwinder *unwinder, const struct unwinder_thread *thread, struct probe_stack *ret);
 
 /*
- * Makes a stack from return addresses (u64), the innermost first. `caller` is the return address of
- * the site's function if returns[] lacks it, else 0. *ret and errors are as for unwinder_copy().
+ * Makes a stack of return addresses (u64), the innermost first. `caller` is the return address of
+ * the site's function if returns[] lacks it, else 0. *ret and errors: as unwinder_copy().
  */
 PROBE_MUST_CHECK struct probe_error *unwinder_frames(struct unwinder *unwinder, uint64_t pc,
 	uint64_t caller, const void *returns, size_t count, struct probe_stack *ret);
@@ -243,7 +239,7 @@ struct session_site {
 	uint64_t pc;
 	size_t probe;	  /* index of the site's probe in the session */
 	uint32_t number;  /* in records: the index, except in an opened session */
-	const char *args; /* the argument string of the site's note; owned by the target */
+	const char *args; /* arguments in the site's note; owned by the target */
 	struct record_layout layout;
 	struct bound *bound; /* owned */
 };
@@ -255,7 +251,7 @@ struct session_probe {
 	uint64_t key;	   /* see select_key() */
 	uint64_t consumed; /* records handed to the caller */
 	uint32_t slot;
-	bool off; /* switched off by probe_session_select() */
+	bool off; /* switched off (probe_session_select()) */
 };
 
 /* The sites whose bytes are checked (look.c). Initialise with {0}. */
@@ -279,7 +275,7 @@ struct probe_session {
 	uint32_t id;
 	bool stopped;
 	bool lost;	  /* the program has taken memory that the session needs; reported */
-	bool goes_on;	  /* the session counts as running (patch/inherited.c) */
+	bool goes_on;	  /* counted by patch/inherited.c as running */
 	uint64_t image;	  /* inherited_image() of the target */
 	int event;	  /* an eventfd(2) that the gates raise, or -1 */
 	struct gate gate; /* the gate in the loader */
@@ -288,8 +284,8 @@ struct probe_session {
 	bool lapsed;		/* a thread gave up waiting at the gate: look for new libraries */
 	bool lapse_told;
 	uint64_t catch_up_ns;	      /* when to probe missed libraries, or 0 */
-	struct launch_gate exec_gate; /* the gate in execve(), served by options.watch */
-	struct gate wait;	      /* where hits wait for room in a ring (flights.c) */
+	struct launch_gate exec_gate; /* in execve(); served by options.watch */
+	struct gate wait;	      /* where hits wait for room (flights.c) */
 	uint32_t wait_seen;  /* number of waits that had begun when the event was last raised */
 	uint64_t wait_ticks; /* options.wait_ns in ticks of the clock of records */
 	struct probe_report report; /* about libraries that were opened later */
@@ -298,7 +294,7 @@ struct probe_session {
 	unsigned int calls; /* system calls that the stubs make: bits of enum seccomp_kind */
 	struct clock clock;
 	struct rings rings;
-	struct writers processes; /* maps thread ids to processes */
+	struct writers processes; /* the processes of threads */
 	int data;		  /* descriptor of the session's data, or -1 */
 	struct snapshot view;
 	struct served served;	 /* storage for view.served, which is NULL or points here */
@@ -308,7 +304,7 @@ struct probe_session {
 	bool opened; /* opened for reading: another process started the session */
 	char command[SESSION_COMMAND_BYTES]; /* name of a dead session's process */
 	bool dead;	    /* the process is gone: all data was read from a file (persist.c) */
-	void *notes;	    /* buffer with the names of the probes of a dead session, or NULL */
+	void *notes;	    /* texts with the names of a dead session's probes, or NULL */
 	uint32_t pairs;	    /* number of pairs in use */
 	uint64_t tick_ns32; /* nanoseconds in a tick, times 2^32; set if stubs need it */
 	uint64_t *left;	    /* by pair: start events of threads that are gone (flights.c); owned */
@@ -329,12 +325,11 @@ struct probe_session {
 	struct unwinder *unwinder; /* set with options.stack, or if ustack is a key */
 	void *key_texts;	   /* texts of keys (gather.c) */
 	struct probe_stack stack;  /* stack of the hit that is being handed over */
-	void *reserve;		   /* address space for the session's end, or NULL (look.c) */
+	void *reserve;		   /* address space for the session's end (look.c), or NULL */
 };
 
 /*
- * Returns whether stubs match start events with end events. In other sessions, records only name
- * the role of a probe.
+ * Do stubs match start events with end events? In other sessions, records only name a probe's role.
  */
 static inline bool session_has_pairs(const struct probe_session *session)
 {
@@ -351,8 +346,8 @@ static inline bool session_has_pairs(const struct probe_session *session)
 PROBE_MUST_CHECK struct probe_error *session_prepare(struct probe_session *session,
 	const struct change *change, struct selection *selection, struct probe_report *report);
 /*
- * Like session_prepare(), to read a session that is in the registry. The selection holds only the
- * session's probes.
+ * Like session_prepare(), for a session that the registry lists. The selection holds only its
+ * probes.
  */
 PROBE_MUST_CHECK struct probe_error *session_resume(struct probe_session *session,
 	const struct arch *arch, struct selection *selection, const struct registry *registry);
@@ -384,22 +379,16 @@ PROBE_MUST_CHECK struct probe_error *session_fit(const struct probe_session *ses
 /* ---- Call stacks (naming.c) ----------------------------------------------------- */
 
 /*
- * Prepares to unwind stacks and to name addresses, if the options ask for it. Errors: those of
+ * Prepares to unwind stacks and to name addresses, if that is asked for. Errors: those of
  * naming_create() and unwinder_create().
  */
 PROBE_MUST_CHECK struct probe_error *session_stack_start(
 	struct probe_session *session, const struct arch *arch);
-/* Reads the modules again, because the process may have opened or closed some. */
+/* Reads the process's modules again. */
 void session_stack_refresh(struct probe_session *session);
-/*
- * Returns where a site's return address is saved, if the options ask for return addresses; see
- * unwinder_saved().
- */
+/* Finds where return addresses are saved, if they are wanted; see unwinder_saved(). */
 struct unwind_saved session_stack_saved(const struct probe_session *session, uint64_t pc);
-/*
- * Returns the stack in a record that record_layout_read() has accepted; NULL if the record has
- * none.
- */
+/* Returns the stack in a record that record_layout_read() has accepted; NULL if it has none. */
 const struct probe_stack *session_stack_read(struct probe_session *session,
 	const struct session_site *site, const struct ring_record *record);
 
@@ -445,16 +434,15 @@ PROBE_MUST_CHECK struct probe_error *session_create(struct probe_target *target,
 	const struct probe_session_options *options, struct probe_session **ret);
 
 /*
- * Copies what the registry says about the probes of a selection, the last ones added to the
- * session.
+ * Copies from the registry what it says about a selection's probes, the last ones of the session.
  */
 PROBE_MUST_CHECK struct probe_error *session_take_probes(struct probe_session *session,
 	const struct registry *registry, const struct selection *selection);
 
 /*
- * Looks in a selection for probes that the session has had before, at the same address of the same
- * file: their library was closed and opened again (select.c). Installs these probes and drops them
- * from the selection. The selection holds only probes that the session does not have now.
+ * Installs the probes of a selection that the session has had before, at the same address of the
+ * same file: their library was opened again (select.c). Drops them from the selection, which holds
+ * only probes that the session does not have now.
  */
 PROBE_MUST_CHECK struct probe_error *session_install_returned(
 	struct probe_session *session, struct change *change, struct selection *selection);
@@ -472,8 +460,8 @@ PROBE_MUST_CHECK struct probe_error *session_note_lapse(struct probe_session *se
 /* Checks options.wait_ns. Errors: PROBE_ERROR_USAGE (it does not go with the other options). */
 PROBE_MUST_CHECK struct probe_error *session_take_wait(struct probe_session *session);
 /*
- * Opens the gate for waiting hits. Call it with the session's memory mapped, before the first stub
- * can run. Errors: PROBE_ERROR_SYSTEM.
+ * Opens the gate for waiting hits, before a stub can run. The session's memory is mapped. Errors:
+ * PROBE_ERROR_SYSTEM.
  */
 PROBE_MUST_CHECK struct probe_error *session_open_wait(struct probe_session *session);
 /* Call it after the event was cleared. Raises it again if more hits wait than at the last read. */
@@ -492,7 +480,7 @@ PROBE_MUST_CHECK struct probe_error *session_reserve(struct probe_session *sessi
 /* Sets the lost hits of all probes, and their end events without a start. */
 void session_count_lost(struct probe_session *session);
 
-/* Checks that the session's data still exists. Errors: PROBE_ERROR_NOT_FOUND (it is gone). */
+/* Can the session's data still be read? Errors: PROBE_ERROR_NOT_FOUND (not any more). */
 PROBE_MUST_CHECK struct probe_error *session_check_there(const struct probe_session *session);
 
 /*
@@ -541,7 +529,7 @@ void keys_deinit(struct probe_session *session);
 enum {
 	NOTES_VERSION = 4,
 	NOTES_BYTES_MAX = 64 << 20,
-	NOTES_BOOT_BYTES = 40, /* the length of /proc/sys/kernel/random/boot_id */
+	NOTES_BOOT_BYTES = 40, /* length of /proc/sys/kernel/random/boot_id */
 	NOTES_COMMAND_BYTES = SESSION_COMMAND_BYTES
 };
 /* Thirty years. No session lasts longer, and the sum of two such times fits into 63 bits. */
@@ -561,8 +549,8 @@ struct notes_header {
 	int32_t pid; /* in the process's own namespace, like the thread ids in its records */
 	uint64_t record_max;
 	struct data_clock clock;
-	double tick_ns;		     /* as measured when the session was left */
-	char boot[NOTES_BOOT_BYTES]; /* boot_id of the boot whose time stamps the records have */
+	double tick_ns;			   /* as measured when the session was left */
+	char boot[NOTES_BOOT_BYTES];	   /* boot in which time stamps count */
 	char command[NOTES_COMMAND_BYTES]; /* of the process (/proc/PID/comm), or "" */
 	uint32_t probes, sites;
 };
@@ -596,13 +584,13 @@ struct notes_capture {
 	uint8_t unused[6];
 };
 
-/* Returns the bytes of the session's notes; 0 if it has none, or without memory. */
+/* Returns the size of the notes in bytes; 0 if the session has none, or without memory. */
 size_t notes_bytes(const struct probe_session *session);
 
 /*
  * Makes a session from notes, to read the data beside them. Sets everything except where the data
- * is (session->view). `file_bytes` is the size of the data that exists. The bytes are not trusted.
- * Errors: PROBE_ERROR_FORMAT, PROBE_ERROR_MEMORY; the caller must free the session even then.
+ * is (session->view). `file_bytes` of the data exist. The bytes are not trusted. Errors:
+ * PROBE_ERROR_FORMAT, PROBE_ERROR_MEMORY; the caller frees the session even then.
  */
 PROBE_MUST_CHECK struct probe_error *notes_read(
 	struct probe_session *session, const uint8_t *bytes, size_t size, uint64_t file_bytes);
@@ -634,7 +622,7 @@ struct open_pairs {
 /* Adds a start event. */
 void open_pairs_push(
 	struct open_pairs *pairs, pid_t pid, pid_t tid, uint32_t pair, uint64_t time_ns);
-/* Removes the innermost start event; returns false if none is stored. */
+/* Removes the innermost start event; false if it is unknown. */
 bool open_pairs_pop(
 	struct open_pairs *pairs, pid_t pid, pid_t tid, uint32_t pair, uint64_t *time_ns_ret);
 
@@ -650,7 +638,7 @@ PROBE_MUST_CHECK struct probe_error *remains_of(
 
 /* ---- Table ----------------------------------------------------------------------------------- */
 
-/* Declarations that several files about tables share. */
+/* Declarations for several files about tables. */
 
 struct probe_table {
 	struct probe_table_row *rows;
@@ -670,24 +658,24 @@ PROBE_MUST_CHECK struct probe_error *table_add_rows(struct probe_table *table,
 bool table_name_aborts(const char *name);
 
 /*
- * Finds the row of a table with the same names and keys as `row`; NULL if there is no such row.
- * Only the first `count` rows are searched, which must be in the order of table_compare().
+ * Finds the row with the names and keys of `row`, or NULL. Searches only the first `count` rows,
+ * which must be in the order of table_compare().
  */
 struct probe_table_row *table_find(
 	const struct probe_table *table, size_t count, const struct probe_table_row *row);
 
 /* ---- Tags ------------------------------------------------------------------------------------ */
 
-/* The options tag=TAG and tag=TAG@PROBE set the tag that a loaded tracer sees on a probe's hits. */
+/* tag=TAG and tag=TAG@PROBE set the tag that hits of a probe get in a loaded tracer. */
 
-/* A rule that sets a tag. If several rules match a probe, the last one wins. */
+/* The last rule that matches a probe wins. */
 struct tag_rule {
 	struct probe_pattern *pattern; /* NULL for all probes */
 	enum probe_tracer_tag tag;
-	bool applied; /* the rule has set the tag of a hit */
+	bool applied; /* some hit got the tag */
 };
 
-/* The rules in their order. Initialise with {0}. */
+/* Initialise with {0}. */
 struct tags {
 	struct tag_rule *rules;
 	size_t count;
@@ -704,8 +692,8 @@ void tags_deinit(struct tags *tags);
 /* ---- Tracer ---------------------------------------------------------------------------------- */
 
 /*
- * Tracers, built-in or loaded. A new tracer that gathers or records what stubs already support is
- * one row of the table in tracers.c.
+ * Tracers, built-in or loaded. A tracer that gathers or records what stubs already support needs
+ * only a row in tracers.c.
  */
 
 struct tracer_kind {
@@ -726,30 +714,30 @@ struct tracer_kind {
 /* A parsed -t. */
 struct probe_tracer_spec {
 	const struct tracer_kind *kind;
-	char *text;			    /* owned; name and operand point into it */
+	char *text;			    /* owned; the strings below point into it */
 	char *name;			    /* the path, for a loaded tracer */
 	char *operand;			    /* the text after the first comma, or NULL */
 	const struct tracer_kind *exporter; /* exports the tracer's rows as metrics, or NULL */
 };
 
-/* Finds a tracer by name; NULL if the name is unknown. */
+/* Finds a tracer by name, or NULL. */
 const struct tracer_kind *tracer_find(const char *name);
 
 /* The options after the name `stack` or `heap` (tracers.c). */
 struct tracer_stack_options {
 	bool frames, folded, flamegraph, pprof;
 	bool live, total; /* for a heap */
-	uint16_t bytes;	  /* stack bytes to copy at each hit; 0 for the default */
+	uint16_t bytes;	  /* copied stack bytes; 0 for the default */
 };
-/* Returns whether the tracer's output is call stacks, with the options above. */
+/* Is the tracer's output call stacks, with the options above? */
 static inline bool tracer_has_stacks(const struct tracer_kind *kind)
 {
 	return kind->output == PROBE_TRACER_STACKS || kind->output == PROBE_TRACER_HEAP;
 }
 
 /*
- * The built-in tracers, in the order of the list that users see. The last row has no name and
- * stands for shared objects.
+ * The built-in tracers, in the order that users see. The last row, without a name, is for shared
+ * objects.
  */
 extern const struct tracer_kind tracer_builtin[];
 
@@ -790,7 +778,7 @@ struct wire_hit {
 	struct probe_value filter;
 };
 
-/* A process id; 0 for all processes. */
+/* A process id, or 0 for all. */
 struct wire_tracee {
 	struct wire_header header;
 	int32_t pid;

@@ -136,10 +136,7 @@ static struct known_frame *copy_frame(const struct probe_frame *frame, uint64_t 
 	return known;
 }
 
-/*
- * Returns the bucket of a frame, or the free bucket where it belongs; without `frame`, any free
- * bucket.
- */
+/* Finds a frame's bucket, or the free one where it belongs; without `frame`, any free one. */
 static struct known_frame **frame_bucket(
 	struct known_frame **buckets, size_t count, uint64_t hash, const struct probe_frame *frame)
 {
@@ -171,7 +168,7 @@ static bool make_frame_room(struct probe_stacks *stacks)
 	return true;
 }
 
-/* Sets *ret to the copy of a frame, or to NULL if there is no room for another one. */
+/* Sets *ret to the copy of a frame; NULL if there is no room for another. */
 static struct probe_error *know_frame(struct probe_stacks *stacks, const struct probe_frame *frame,
 	const struct probe_frame **ret)
 {
@@ -213,7 +210,7 @@ static struct probe_error *know_stack(struct probe_stacks *stacks, struct probe_
 
 /* ---- Finding ---------------------------------------------------------------------- */
 
-/* The attributes by which a hit is counted. */
+/* Attributes by which a hit is counted. */
 struct sought {
 	const char *provider, *name, *comm;
 	const struct probe_stack *stack;
@@ -450,7 +447,6 @@ uint64_t probe_stacks_left_out(const struct probe_stacks *stacks)
 
 /* ---- Reading ---------------------------------------------------------------------- */
 
-/* Orders rows by hits, the most first. */
 static int compare_rows(const void *a, const void *b)
 {
 	const struct probe_stacks_row *left = a, *right = b;
@@ -510,9 +506,8 @@ struct probe_error *probe_stacks_rows(const struct probe_stacks *stacks, bool is
  * 	figures  [index] -> bytes and allocations, all and live
  * 	blocks   (session, process, pointer) -> index, bytes: the live blocks
  *
- * A free subtracts the bytes of its block from the stack of the allocation. Blocks are in a hash
- * table with open addressing, at most half full. A removed block leaves no mark: later blocks move
- * up.
+ * A free subtracts its block from the stack of the allocation. Blocks are in a hash table with open
+ * addressing, at most half full. A removed block leaves no mark: later blocks move up.
  */
 
 enum {
@@ -654,7 +649,7 @@ static bool forget_old(struct probe_heap *heap, const struct block *wanted)
 
 /* ---- Hits --------------------------------------------------------------------------- */
 
-/* Takes an argument as an unsigned number; returns false if it is not a number. */
+/* Takes an argument as an unsigned number; false if it is not a number. */
 static bool take_number(const struct probe_hit *hit, size_t index, uint64_t *ret)
 {
 	if (index >= hit->arg_count || (hit->args[index].kind != PROBE_VALUE_SIGNED &&
@@ -753,7 +748,7 @@ struct probe_error *probe_heap_add(struct probe_heap *heap, const struct probe_s
 void probe_heap_forget(struct probe_heap *heap, const struct probe_session *session)
 {
 	for (size_t i = 0; i < heap->blocks_room; i++)
-		/* Another block may have moved up into this place. */
+		/* Another block may have moved up. */
 		while (heap->blocks[i].session == session) {
 			heap->blocks_count--;
 			close_hole(heap, i);

@@ -15,8 +15,8 @@
 /* Chooses the arguments that the records of a site hold, and their names. */
 
 /*
- * Notes which arguments the hits of a probe show. If the probe's sites give their arguments
- * different meanings, the arguments get no names.
+ * Notes which arguments the hits of a probe show. If its sites disagree about the arguments'
+ * meaning, they get no names.
  */
 static void note_meaning(struct probe_session *s, const struct session_site *site,
 	const struct probe_meaning *meaning, const struct capture *shown, size_t count)
@@ -30,8 +30,8 @@ static void note_meaning(struct probe_session *s, const struct session_site *sit
 }
 
 /*
- * Returns whether a record has room for strings of known probes that the user has not asked for.
- * The room for kept start events is fixed when the session starts.
+ * Is there room for strings of known probes that the user has not asked for? The room for kept
+ * start events is fixed from the start.
  */
 static bool has_room(const struct probe_session *s, enum pair_role role, size_t bytes)
 {
@@ -157,10 +157,7 @@ static struct probe_error *note_reversed(
 	return error;
 }
 
-/*
- * Adapts pairs to --match. A thread may then have several open pairs, so no start event can take
- * another probe's arguments.
- */
+/* With --match, a thread may have several open pairs, so none takes another probe's arguments. */
 static struct probe_error *match_by_key(const struct selection *selection, struct pair_part *parts)
 {
 	for (size_t i = 0; i < selection->probe_count; i++) {
@@ -208,10 +205,7 @@ static struct probe_error *find_pairs(struct probe_session *s, struct selection 
 
 /* ---- Sites ------------------------------------------------------------------------------ */
 
-/*
- * Makes room for a kept start event, which is a record too. The room is fixed when the session
- * starts.
- */
+/* A kept start event is a record too. The room for it is fixed when the session starts. */
 static struct probe_error *size_begin(struct probe_session *s, size_t record)
 {
 	size_t bytes = record + sizeof(struct probe_begun) + s->asked.kept_bytes;
@@ -226,10 +220,7 @@ static struct probe_error *size_begin(struct probe_session *s, size_t record)
 		bytes, s->keep_bytes);
 }
 
-/*
- * Updates the size of the largest record. The record of an end event contains that of its start
- * event.
- */
+/* The record of an end event contains that of its start event. */
 static struct probe_error *size_record(struct probe_session *s, enum pair_role role, size_t bytes)
 {
 	struct probe_error *error = NULL;
@@ -245,7 +236,7 @@ static struct probe_error *size_record(struct probe_session *s, enum pair_role r
 	return error;
 }
 
-/* Returns whether a record has a call stack. A span has the stack of its end event. */
+/* Does a record have a stack? A span has the stack of its end event. */
 static bool has_stack(const struct probe_session *s, enum pair_role role)
 {
 	if (s->options.begin_stacks)
@@ -337,10 +328,7 @@ static struct probe_error *add_probe_and_sites(struct probe_session *s, const st
 	return error;
 }
 
-/*
- * Notes the types of kept arguments before any end event is bound, in whatever order the probes
- * come.
- */
+/* Notes the types of kept arguments before any end event is bound. */
 static void note_begins(struct probe_session *s, const struct arch *arch,
 	const struct selection *selection, const struct pair_part *parts)
 {
@@ -360,9 +348,9 @@ static void note_begins(struct probe_session *s, const struct arch *arch,
 }
 
 /*
- * Adds the probes and sites of a selection; parts[] has their roles in pairs. If an expression
- * makes no sense for a probe in a later library, that probe is refused and the rest goes on.
- * Without a report, the first error ends the call.
+ * Adds a selection's probes and sites; parts[] has their roles in pairs. In a later library, a
+ * probe for which an expression makes no sense is refused and the rest goes on, if there is a
+ * report.
  */
 static struct probe_error *add_all(struct probe_session *s, const struct arch *arch,
 	struct selection *selection, const struct pair_part *parts, struct probe_report *report)
@@ -402,7 +390,7 @@ struct probe_error *session_prepare(struct probe_session *session, const struct 
 	return error;
 }
 
-/* Returns the number of a site in records; an unused number if the site has no stub. */
+/* Returns a site's number in records; an unused number if it has no stub. */
 static uint32_t site_number(
 	const struct registry *registry, uint32_t session, uint64_t pc, uint64_t key)
 {
@@ -425,8 +413,8 @@ uint32_t session_part_word(const struct pair_part *part)
 }
 
 /*
- * Decodes a word of session_part_word(), which may come from the target. There cannot be more pairs
- * than probes.
+ * Decodes a part of a pair. The word may come from the target; there cannot be more pairs than
+ * probes.
  */
 static struct pair_part part_of(uint32_t word)
 {
@@ -593,7 +581,7 @@ static void describe_gather(const struct probe_session *s, const struct reg_sess
 	g->entry_cell = reg->entry_cell;
 }
 
-/* Describes the stub of a site; see struct install. */
+/* Describes a site's stub; see struct install. */
 static void describe(const void *data, const struct reg_session *reg, uint32_t slot,
 	uint32_t number, struct arch_stub *stub)
 {

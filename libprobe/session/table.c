@@ -65,7 +65,7 @@ static size_t name_bytes(const char *name)
 	return name ? strlen(name) + 1 : 0;
 }
 
-/* Returns the size of the block: keys, buckets, and then data without alignment. */
+/* The size of the block: keys, buckets, and data without alignment. */
 static size_t block_bytes(const struct probe_table_row *row, size_t key_count)
 {
 	size_t bytes = (key_count + 1) * sizeof(struct probe_value) + name_bytes(row->provider) +
@@ -81,7 +81,7 @@ static size_t block_bytes(const struct probe_table_row *row, size_t key_count)
 	return bytes;
 }
 
-/* Copies everything that a row points to into one block. Returns false without memory. */
+/* Copies what a row points to into its own block. False without memory. */
 static bool row_own(struct probe_table_row *row, size_t key_count)
 {
 	char *block = malloc(block_bytes(row, key_count)), *at;
@@ -157,10 +157,7 @@ static void keep_extreme(struct probe_value *kept, const struct probe_value *oth
 		*kept = *other;
 }
 
-/*
- * Adds a row to another. Buckets of different targets have the same unit, because they share a
- * clock.
- */
+/* Adds a row to another. Their buckets have the same unit, because all targets share a clock. */
 static void add_row(struct probe_table_row *sum, const struct probe_table_row *other)
 {
 	struct probe_row *row = &sum->row;
@@ -344,7 +341,7 @@ struct sorting {
 	enum probe_order order;
 };
 
-/* Returns the number by which rows are ordered. Rows without it come last. */
+/* Returns the number by which rows are sorted. Rows without one come last. */
 static double weight(const struct probe_table_row *row, enum probe_order order)
 {
 	double value = -INFINITY;
@@ -426,7 +423,7 @@ bool table_name_aborts(const char *name)
 
 /* ==== Since =================================================================================== */
 
-/* The difference between a table and an earlier one. */
+/* The growth since an earlier table. */
 
 /* Returns a bound of a bucket as a value of the row. */
 static struct probe_value bound_value(const struct probe_row *row, size_t index, bool high_end)
@@ -466,7 +463,7 @@ static bool bucket_span(const uint64_t *buckets, size_t *low_ret, size_t *high_r
 	return any;
 }
 
-/* Sets the extremes of the new hits. `row` still has the extremes of all hits. */
+/* Sets the extremes of the growth; `row` still has those of all hits. */
 static void difference_extremes(struct probe_row *row, const struct probe_row *before)
 {
 	struct probe_value least = row->min, most = row->max;
@@ -498,10 +495,7 @@ static uint64_t minus(uint64_t now, uint64_t before)
 	return now > before ? now - before : 0;
 }
 
-/*
- * Returns the growth of a sum. Sums of integers are modulo 2^64, and so is their growth. Times,
- * which have a unit, never wrap.
- */
+/* Returns a sum's growth. Integers are modulo 2^64. Times, which have a unit, never wrap. */
 static long double sum_since(const struct probe_row *now, const struct probe_row *before)
 {
 	long double grown = now->sum - before->sum;
@@ -677,9 +671,9 @@ struct probe_error *probe_table_since(const struct probe_table *table,
 
 /* ==== Table session =========================================================================== */
 
-/* Makes tables from the data that a session has gathered. */
+/* Tables of the rows that a session has gathered. */
 
-/* Adds a row for a whole probe: its count, and the totals that only probes have. */
+/* Adds a row for a whole probe: its count, and the data that only probes have. */
 static struct probe_error *append_probe(
 	struct probe_table *table, const struct probe_session_probe *probe, bool is_count)
 {
@@ -736,7 +730,7 @@ static struct probe_error *add_counts(
 	return error;
 }
 
-/* Adds the open pairs to the table, because rows with keys do not count them. */
+/* Adds open pairs to the table, because rows with keys do not count them. */
 static struct probe_error *add_in_flight(struct probe_table *table, struct probe_session *session)
 {
 	uint64_t *flights = gather_flights(session);

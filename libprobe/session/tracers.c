@@ -15,8 +15,8 @@
 /*
  * The tracer `stack` counts hits by call stack. Stubs copy stacks into records, and the controller
  * unwinds them; with `frames`, stubs follow the frame pointers and count by return addresses. The
- * tracer `heap` counts memory by the stacks of allocations. The stacks are taken in the same two
- * ways, but always recorded. Other tracers that hand over hits can add the stack of each hit.
+ * tracer `heap` counts memory by the stacks of allocations, which are taken in the same ways, but
+ * always recorded. Other tracers that hand over hits may add each hit's stack.
  */
 
 enum {
@@ -26,7 +26,7 @@ enum {
 
 static const char bytes_prefix[] = "bytes=";
 
-/* Parses bytes=N. `option` is the text before it on the command line. */
+/* Parses bytes=N; `option` is the text before it on the command line. */
 static struct probe_error *parse_bytes(
 	const char *option, const char *text, size_t length, uint16_t *ret)
 {
@@ -146,7 +146,7 @@ static struct probe_error *tracer_stack_configure(
 	return error;
 }
 
-/* Parses the value of --stack, which is one word. */
+/* Parses the value of --stack, a single word. */
 static struct probe_error *parse_how(const char *how, struct tracer_stack_options *ret)
 {
 	size_t prefix = sizeof(bytes_prefix) - 1;
@@ -190,8 +190,8 @@ struct probe_error *probe_tracer_take_stacks(const struct probe_tracer_spec *spe
 /* ==== Exported ================================================================================ */
 
 /*
- * The tracers `pcp` and `metrics` export the rows of another tracer as metrics (probe/pcp.h,
- * probe/metrics.h) instead of a table. They use the sessions of the other tracer.
+ * The tracers `pcp` and `metrics` export another tracer's rows as metrics (probe/pcp.h,
+ * probe/metrics.h) instead of a table. The sessions are the other tracer's.
  */
 
 /*
