@@ -39,8 +39,8 @@ static bool is_gone(uint32_t tid)
 }
 
 /*
- * Sets a depth to 0. Threads take an entry by its state and depth, which are one 64-bit word for
- * them (arch/stub/flight_entries.c).
+ * Sets an entry's depth to 0. Threads that take an entry compare its state and depth as one 64-bit
+ * word (arch/stub/flight_entries.c).
  */
 static bool set_idle(
 	const struct probe_session *s, uint64_t offset, const struct probe_flight *flight)
@@ -190,13 +190,13 @@ static _Atomic uint32_t *switch_of(const struct probe_session *s)
 	return (_Atomic uint32_t *)(s->rings.base + DATA_SWITCH_OFFSET);
 }
 
-/* A hit that finds no room sets this word, with options->until_full. */
+/* A hit that finds no room in its ring sets this word, with options->until_full. */
 static _Atomic uint32_t *full_of(const struct probe_session *s)
 {
 	return switch_of(s) + 1;
 }
 
-/* The target can also write the word. */
+/* The target can write the switch too. */
 bool probe_session_is_on(const struct probe_session *session)
 {
 	return session->options.switched && session->rings.base &&

@@ -524,7 +524,9 @@ static void set_extremes(
 
 	if (!from->most && !from->least)
 		return;
-	/* Both come from the same hits, unless a hit was just changing one of them. */
+	/*
+	 * Minimum and maximum come from the same hits, unless a hit is just changing one of them.
+	 */
 	if (least > most)
 		least = most;
 	if (scale->is_double) {

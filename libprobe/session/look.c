@@ -40,9 +40,8 @@ struct watched_site {
 	enum probe_site_fault fault;
 	bool readable;
 	uint8_t bytes[sizeof(((struct reg_site *)0)->patched)]; /* as read by the last check */
-	uint32_t suspect_at; /* arrivals at the gate of libraries when suspected */
-	uint64_t good_ns,
-		bad_ns; /* last seen intact, first seen changed (CLOCK_REALTIME); 0: never */
+	uint32_t suspect_at;	  /* arrivals at the gate of libraries when suspected */
+	uint64_t good_ns, bad_ns; /* last seen intact, first seen changed (CLOCK_REALTIME); or 0 */
 	bool left;
 };
 
@@ -201,7 +200,7 @@ static void note_incomplete(struct probe_session *s, uint64_t pc)
 
 /* ---- Checking --------------------------------------------------------------------------- */
 
-/* What must be known about a target to judge a site whose bytes have changed. */
+/* The facts about a target that are needed to judge a site whose bytes have changed. */
 struct evidence {
 	struct maps maps;
 	struct modules modules;
@@ -682,7 +681,7 @@ enum {
 	SHARE = 4 /* sessions for each thread */
 };
 
-/* The work of the threads. Each session goes to the thread that gets its number first. */
+/* The sessions that the threads stop. Each goes to the thread that gets its number first. */
 struct stopping {
 	struct probe_session *const *sessions;
 	struct probe_error **errors;
@@ -775,8 +774,8 @@ static bool stop_busy(struct stopping *all, bool is_last_try)
 }
 
 /*
- * Stops all other sessions first. Then waits for processes that are locked or frozen, or have a
- * thread that cannot be stopped.
+ * Stops all sessions. Waits for processes that are locked or frozen, or have a thread that cannot
+ * be stopped, only when the probes of all other sessions are off.
  */
 void probe_sessions_stop(
 	struct probe_session *const *sessions, size_t count, struct probe_error **errors)

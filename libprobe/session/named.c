@@ -26,7 +26,7 @@ struct named {
 };
 
 struct asked_names {
-	/* The expressions are `texts`, or NULL. Other strings are not used. */
+	/* Only the strings of expressions are used. They are NULL or in `examples`. */
 	struct probe_session_options options;
 	char *texts[TEXTS];    /* as the user has typed them; owned; NULL without names */
 	char *examples[TEXTS]; /* texts with an example for each name; owned, or NULL */
@@ -103,7 +103,7 @@ static const struct probe_meaning *meaning_at(const struct probe_catalogue *cata
 	return NULL;
 }
 
-/* Adds which probe lacks a name. */
+/* Adds the probe's name to an error. */
 static struct probe_error *of_probe(struct probe_error *error, const struct probe_meaning *meaning)
 {
 	return probe_error_prefix(error, "%s:%s", meaning->provider, meaning->name);
@@ -691,7 +691,7 @@ static struct probe_error *parse_gather(struct asked *asked, const struct probe_
 	return error;
 }
 
-/* Makes one row for each stack: its return addresses, and the site. */
+/* Asks for a row for each stack: its return addresses, and the site. */
 static void ask_for_stacks(struct asked *asked)
 {
 	asked->stack = true;

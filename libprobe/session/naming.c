@@ -21,9 +21,8 @@
 /* ==== Naming ================================================================================== */
 
 enum {
-	REFRESH_NS =
-		50 * 1000 * 1000, /* least time between two reads of the maps for new addresses */
-	EARLY_LOOKS = 8, /* first reads without that delay: a new program maps many files */
+	REFRESH_NS = 50 * 1000 * 1000, /* least time between looks at the maps for new addresses */
+	EARLY_LOOKS = 8, /* first looks without that delay: a new program maps many files */
 	KNOWN_FRAMES_MAX = 1 << 20,
 	FRAMES_FIRST = 256
 };
@@ -644,7 +643,7 @@ static enum unwind_status step_over_signal(struct walk *walk)
 	if (!layout->register_count || !sp_known)
 		return UNWIND_NO_RULES;
 	if (!read_word(walk, sp + layout->mark, &mark) || mark != layout->mark_word) {
-		walk->missed = missed; /* the mark is optional */
+		walk->missed = missed; /* most frames lack the mark */
 		return UNWIND_NO_RULES;
 	}
 	for (uint16_t i = 0; i < layout->register_count; i++)
@@ -670,7 +669,7 @@ static enum unwind_status step_by_frame_pointer(struct walk *walk)
 
 	fp = dwarf_register(walk, FP, &fp_known);
 	if (fp_known && fp == 0)
-		return UNWIND_OUTERMOST; /* the ABI's mark for this */
+		return UNWIND_OUTERMOST; /* 0 marks the outermost frame in the ABI */
 	if (!fp_known || fp % 8 || fp < walk->low || fp - walk->low > FRAME_BYTES_MAX)
 		return UNWIND_FAILED;
 	if (!read_word(walk, fp, &caller_fp) || !read_word(walk, fp + 8, &next.pc))

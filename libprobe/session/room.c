@@ -24,7 +24,7 @@
 
 enum {
 	ROOM_SHARE = 2,	 /* half of the memory that is left stays for the program */
-	LIMIT_SHARE = 8, /* if the user set no size: a new program may still need more memory */
+	LIMIT_SHARE = 8, /* of the limit, if the user set no size: a new program may grow */
 	KEYS_MIN = 8,
 	FIGURE_MAX = 32,
 	WHY_MAX = 256,
@@ -69,7 +69,10 @@ static bool take_less(const struct probe_session_options *asked, struct data_nee
 		needs->ring_bytes /= 2;
 		return true;
 	}
-	/* The user has no option for this table. A start event without room is counted as lost. */
+	/*
+	 * The user has no option for the table of start events. A start event without room is
+	 * counted as lost.
+	 */
 	if (needs->pairs && needs->flights_min > DATA_FLIGHTS_FEW) {
 		needs->flights_min /= 2;
 		return true;

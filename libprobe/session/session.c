@@ -78,7 +78,7 @@ static struct probe_error *look(struct probe_session *s, struct change *c)
 	struct selection selection = {0};
 	struct probe_error *error;
 
-	/* Another program may wait at the same address. */
+	/* The waiting process may be another program, at the same address. */
 	if (!registry_session(&c->registry, s->id))
 		return NULL;
 	error = session_select_asked(s, c, &selection);
@@ -555,7 +555,7 @@ static struct probe_error *session_start_following(
 
 enum {
 	SPARE_PROBES = 4096,	 /* for probes of libraries that are opened later */
-	SESSION_DESCRIPTORS = 16 /* kept by a session, or needed at its end besides the modules */
+	SESSION_DESCRIPTORS = 16 /* what a session keeps or its end needs, without modules */
 };
 
 /* Counts a probe's sites. Sites without a stub of the session were refused. */
@@ -744,8 +744,8 @@ static struct probe_error *session_install(struct probe_session *s, struct chang
 		error = session_fit(
 			s, &install.needs, selection->probe_count + install.spare_probes, report);
 	/*
-	 * Sites of later libraries may be patched, so all of these may be refused. A session that
-	 * follows libraries checks the total at the end.
+	 * All of these may be refused, because sites of later libraries may still be patched. A
+	 * session that follows libraries checks the total at the end.
 	 */
 	install.served = s->options.follow_libraries;
 	install.take = take_session;

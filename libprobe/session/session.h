@@ -91,9 +91,9 @@ struct bound_types {
 struct bound {
 	struct arch_expr filter, value, match;
 	struct arch_expr pair_filter;		 /* applied at an end event */
-	struct arch_kept kept[ARCH_KEPT_MAX];	 /* of a start event; asked.kept_count elements */
+	struct arch_kept kept[ARCH_KEPT_MAX];	 /* stored at a start event; kept_count of them */
 	uint8_t same[ARCH_SAME_MAX], same_count; /* captures that must be equal in both events */
-	struct arch_expr key_numbers[ARCH_KEYS_MAX]; /* by part */
+	struct arch_expr key_numbers[ARCH_KEYS_MAX]; /* one for each part of the keys */
 	uint8_t key_strings[ARCH_KEYS_MAX];
 	uint8_t match_string; /* captured string that matches the pairs */
 	struct arch_expr_node nodes[];
@@ -179,7 +179,7 @@ struct naming_options {
 };
 
 /*
- * Prepares for a process and reads its modules. Errors: those of modules_read();
+ * Prepares to name addresses of a process, and reads its modules. Errors: those of modules_read();
  * PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *naming_create(
@@ -259,9 +259,8 @@ struct watched_site;
 struct session_watch {
 	struct watched_site *sites;
 	size_t count;
-	struct edits edits; /* one for each site, in the same order */
-	struct registry
-		memory; /* memory that the session needs: arenas, the session's data, the guard */
+	struct edits edits;	/* one for each site, in the same order */
+	struct registry memory; /* memory that the session needs: arenas, its data, the guard */
 };
 
 enum { SESSION_COMMAND_BYTES = 16 /* TASK_COMM_LEN of the kernel */ };
@@ -294,7 +293,7 @@ struct probe_session {
 	unsigned int calls; /* system calls that the stubs make: bits of enum seccomp_kind */
 	struct clock clock;
 	struct rings rings;
-	struct writers processes; /* the processes of threads */
+	struct writers processes; /* the process of each thread id */
 	int data;		  /* descriptor of the session's data, or -1 */
 	struct snapshot view;
 	struct served served;	 /* storage for view.served, which is NULL or points here */
@@ -359,7 +358,7 @@ void session_unprepare(struct probe_session *session, size_t probes, size_t site
 /* Encodes a probe's part of a pair for reg_probe.part. */
 uint32_t session_part_word(const struct pair_part *part);
 
-/* Returns the bytes of the largest record. */
+/* Returns the size of the largest record in bytes. */
 static inline size_t session_record_max(const struct probe_session *session)
 {
 	return session->record_max + (session->options.spans ? 8 + session->keep_bytes : 0);
@@ -405,7 +404,7 @@ const char *session_name(
 void session_name_values(const struct probe_session *session, const struct record_layout *layout,
 	struct probe_value *values, char (*rooms)[SESSION_NAME_ROOM]);
 
-/* Makes an install for a prepared selection from the session's state. */
+/* Describes how to install a prepared selection, from the session's state. */
 struct install session_attach(struct probe_session *session, struct transaction *transaction,
 	struct selection *selection);
 
@@ -464,14 +463,14 @@ PROBE_MUST_CHECK struct probe_error *session_take_wait(struct probe_session *ses
  * PROBE_ERROR_SYSTEM.
  */
 PROBE_MUST_CHECK struct probe_error *session_open_wait(struct probe_session *session);
-/* Call it after the event was cleared. Raises it again if more hits wait than at the last read. */
+/* Raises the event again, after it was cleared, if more hits wait than at the last read. */
 void session_note_waiting(struct probe_session *session);
 
 /* ---- End of a session (look.c) ----------------------------------------------------------- */
 
 /*
  * Reserves some address space for the session's end. Without memory the session could not be ended
- * and would leave its probes on. If the end fails, it releases the reserve and tries again.
+ * and would leave its probes on. If the end fails, the reserve is released and the end tried again.
  */
 PROBE_MUST_CHECK struct probe_error *session_reserve(struct probe_session *session);
 
@@ -711,7 +710,7 @@ struct tracer_kind {
 	struct probe_view view;	    /* its columns, order, chart and times */
 };
 
-/* A parsed -t. */
+/* A parsed option -t. */
 struct probe_tracer_spec {
 	const struct tracer_kind *kind;
 	char *text;			    /* owned; the strings below point into it */

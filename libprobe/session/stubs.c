@@ -42,7 +42,9 @@ static bool has_room(const struct probe_session *s, enum pair_role role, size_t 
 	return bytes + sizeof(struct probe_begun) <= room;
 }
 
-/* Refuses a list of arguments: the probe's record has the arguments of another probe. */
+/*
+ * Refuses a pattern's list of arguments if the probe's record has the arguments of another probe.
+ */
 static struct probe_error *check_taking(
 	const struct probe_pattern *pattern, const struct select_probe *probe)
 {

@@ -423,7 +423,7 @@ bool table_name_aborts(const char *name)
 
 /* ==== Since =================================================================================== */
 
-/* The growth since an earlier table. */
+/* Computes the growth of a table since an earlier one. */
 
 /* Returns a bound of a bucket as a value of the row. */
 static struct probe_value bound_value(const struct probe_row *row, size_t index, bool high_end)
@@ -463,7 +463,7 @@ static bool bucket_span(const uint64_t *buckets, size_t *low_ret, size_t *high_r
 	return any;
 }
 
-/* Sets the extremes of the growth; `row` still has those of all hits. */
+/* Sets the extremes of the hits since the earlier row; `row` still has those of all hits. */
 static void difference_extremes(struct probe_row *row, const struct probe_row *before)
 {
 	struct probe_value least = row->min, most = row->max;
