@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Everything that a session asks (asked.c), bound to one of its sites.
+ * Binds the expressions of a session (named.c) to one of its sites.
  *
- * Keys are bound first. A string is captured once for all its users, at the greatest length
- * that exists: an entry of the table has room for what keys capture, and a filter that needs
+ * Keys are bound first. A string is captured once for all its users, at the greatest captured
+ * length: an entry of the table has room for the bytes that keys capture, and a filter that needs
  * more bytes gets its own capture.
  */
 #include <stdlib.h>
@@ -108,7 +108,7 @@ static struct probe_error *bind_comm(struct binder *b, uint8_t *ret)
 	return NULL;
 }
 
-/* A return address that was captured, without a signature; 0 if `capture` is -1. */
+/* Binds a captured return address without its signature bits; 0 if `capture` is -1. */
 static struct arch_expr bind_caller(struct binder *b, int capture)
 {
 	struct arch_expr_node *nodes = b->bound->nodes + b->used;
@@ -129,7 +129,7 @@ static struct arch_expr bind_caller(struct binder *b, int capture)
 	return (struct arch_expr){nodes, count};
 }
 
-/* The parts of a stack are those from `part` on. */
+/* Binds the parts of a call stack, from index `part` on. */
 static struct probe_error *bind_stack(struct binder *b, size_t part)
 {
 	int capture = record_layout_capture_stack(b->layout, b->site->arch, ARCH_STACK_FRAMES,
@@ -156,7 +156,7 @@ static struct probe_error *mixed(const char *what)
 		what);
 }
 
-/* A number that may be a double: *double_ret or *whole_ret is set. */
+/* Binds a number that may be a double. Sets *double_ret or *whole_ret. */
 static struct probe_error *bind_number(struct binder *b, const struct expr *expr,
 	struct arch_expr *ret, bool *double_ret, bool *whole_ret)
 {
@@ -189,7 +189,7 @@ static struct probe_error *bind_key_number(
 	return error;
 }
 
-/* Key `i`, whose first part is *part_inout. */
+/* Binds key `i`. *part_inout is its first part, then that of the next key. */
 static struct probe_error *bind_key(
 	struct binder *b, struct bound_types *types, size_t i, size_t *part_inout)
 {
@@ -225,7 +225,7 @@ static struct probe_error *bind_keys(struct binder *b, struct bound_types *types
 	return error;
 }
 
-/* Cells hold doubles or whole numbers, and all sites of a probe add to the same ones. */
+/* Binds the value. All sites of a probe add to the same cells, which hold doubles or integers. */
 static struct probe_error *bind_value(struct binder *b, struct bound_types *types)
 {
 	const struct expr *expr = b->asked->value;
@@ -239,7 +239,7 @@ static struct probe_error *bind_value(struct binder *b, struct bound_types *type
 	return !error && types->value_double && types->value_whole ? mixed("value") : error;
 }
 
-/* A filter of pairs is evaluated at the end only. */
+/* A filter that needs a whole pair is evaluated only at the end event. */
 static struct probe_error *bind_filter(struct binder *b, enum pair_role role)
 {
 	const struct expr *filter = b->asked->filter;
@@ -249,7 +249,9 @@ static struct probe_error *bind_filter(struct binder *b, enum pair_role role)
 	return role == PAIR_END ? bind_expr(b, filter, &b->bound->pair_filter) : NULL;
 }
 
-/* Where a begin that takes its arguments from another probe keeps that they are unknown. */
+/*
+ * Binds a start event whose arguments come from another probe: it marks the kept ones as unknown.
+ */
 static void bind_taken(struct binder *b)
 {
 	for (uint8_t i = 0; i < b->asked->kept_count; i++)
@@ -257,7 +259,7 @@ static void bind_taken(struct binder *b)
 			.offset = b->asked->kept[i].offset, .bytes = b->asked->kept[i].bytes};
 }
 
-/* The captures of a begin that it keeps for its end. */
+/* Binds the captures that a start event keeps for its end event. */
 static struct probe_error *bind_kept(struct binder *b)
 {
 	const struct asked *asked = b->asked;
@@ -292,7 +294,7 @@ static struct probe_error *bind_match(struct binder *b, enum pair_role role)
 		       : bind_expr(b, expr, &b->bound->match);
 }
 
-/* If one of them cannot be captured, the identity of the site's hits is not known. */
+/* Binds the captures that identify the pair. If one of them cannot be captured, none is used. */
 static void bind_same(struct binder *b)
 {
 	const struct record_layout_site *site = b->site;
@@ -328,7 +330,7 @@ static struct probe_error *bind_all(
 	else
 		error = bind_keys(b, types);
 	if (part.gives)
-		return error; /* it begins nothing */
+		return error; /* nothing begins at this probe */
 	if (!error && part.compares)
 		bind_same(b);
 	if (!error && role == PAIR_NONE)
@@ -338,7 +340,7 @@ static struct probe_error *bind_all(
 	return error ? error : bind_filter(b, role);
 }
 
-/* Adjusts an expression whose nodes were copied. */
+/* Makes an expression point to the copies of its nodes. */
 static void move_nodes(
 	struct arch_expr *expr, const struct arch_expr_node *from, const struct arch_expr_node *to)
 {
@@ -346,7 +348,7 @@ static void move_nodes(
 		expr->nodes = to + (expr->nodes - from);
 }
 
-/* A copy with only the nodes in use. */
+/* Copies only the nodes in use. */
 static struct bound *shrink(const struct bound *from, size_t count)
 {
 	struct bound *to = malloc(sizeof(*to) + count * sizeof(to->nodes[0]));

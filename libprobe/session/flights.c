@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Begins that will have no end, where forked children share the table of begins (arch_flights). A
- * process that is killed between a begin and its end leaves an entry that no stub can give back: it
- * does not know who is gone. In a long trace of a server whose children fail now and then, these
- * entries would fill the table in the end, and later begins would be lost.
+ * Removes start events that will have no end, where forked children share the table of start events
+ * (arch_flights). If a process is killed between a start event and its end, the entry stays,
+ * because no stub knows that the thread is gone. In a long trace of a server whose children fail
+ * now and then, such entries would fill the table, and later start events would be lost.
  *
- * So when half of the table is in use, the entries of threads that are gone get the depth 0, at
- * which any thread may take them. An entry belongs to one thread, by its id; if another thread has
- * that id by now, the entry stays. What they had begun stays counted as in flight. Keys of the
- * program (--match) belong to no thread, so their entries stay, too.
+ * So when half of the table is in use, the entries of threads that are gone get the depth 0, and
+ * any thread may take them. An entry belongs to the thread with its id; if a new thread has that
+ * id, the entry stays. The open start events of a removed entry still count as in flight. Entries
+ * with keys of the program (--match) belong to no thread, so they stay.
  *
- * Ids are the kernel's: not so in a child of clone(2) without libc, which has its parent's, nor in
- * a pid namespace that a child has made. If such a child lives while no thread has the id, its next
- * end counts as one without a begin.
+ * Thread ids are the kernel's, except in a child of clone(2) without libc, which has its parent's
+ * id, and in a pid namespace that a child has made. If such a child lives while no thread has the
+ * id, its next end event counts as one without a start.
  */
 #include <errno.h>
 #include <stdatomic.h>
@@ -38,7 +38,10 @@ static bool is_gone(uint32_t tid)
 	return tid && getpgid((pid_t)tid) < 0 && errno == ESRCH;
 }
 
-/* State and depth are one word to those who take an entry (arch/stub/flight_entries.c). */
+/*
+ * Sets an entry's depth to 0. Threads that take an entry compare its state and depth as one 64-bit
+ * word (arch/stub/flight_entries.c).
+ */
 static bool set_idle(
 	const struct probe_session *s, uint64_t offset, const struct probe_flight *flight)
 {
@@ -63,7 +66,7 @@ static void look_at(void *data, uint64_t offset, const struct probe_flight *flig
 		s->left[pair] += open;
 }
 
-/* Room to count what is given back; without memory, nothing is. */
+/* Makes room to count removed start events. Without memory, none is removed. */
 static void grow_left(struct probe_session *s)
 {
 	uint64_t *left;
@@ -99,12 +102,11 @@ void session_give_back_flights(struct probe_session *s)
 /* ==== Wait ==================================================================================== */
 
 /*
- * Hits that wait for room (arch/stub/record.c), as their controller sees them.
+ * Hits that wait for room in a ring (arch/stub/record.c), on the controller's side.
  *
- * A gate's thread (libprobe/follow/gate.c) does two things for them. It owns the word that
- * they sleep on, so that the kernel ends all waits when we die; and it turns the first wait after
- * each time that room was made into the session's event, so that we need not look at the rings more
- * often than otherwise.
+ * A gate's thread (libprobe/follow/gate.c) does two things for these hits. It owns the futex word
+ * on which they sleep, so the kernel ends all waits if probectl dies. And it raises the session's
+ * event at the first wait after room was made, so probectl need not read the rings more often.
  */
 
 static struct probe_room *room_of(const struct probe_session *s)
@@ -157,7 +159,7 @@ void session_note_waiting(struct probe_session *s)
 	gate_raise(s->event);
 }
 
-/* The target can write both: whatever they are, the result is only shown. */
+/* The target can write both counters. Their values are only shown. */
 uint64_t probe_session_waited(const struct probe_session *session, uint64_t *ns_ret)
 {
 	uint64_t waited = 0, ticks = 0;
@@ -178,9 +180,9 @@ uint64_t probe_session_waited(const struct probe_session *session, uint64_t *ns_
 /* ==== Switch ================================================================================== */
 
 /*
- * Switching records on and off while stubs run: they test words of the session's
- * memory (arch_stub.on and .off), which are stored here. Nothing is stopped, and
- * nothing waits for hits that have passed the test already.
+ * Switches records on and off while stubs run. Stubs test words of the session's memory
+ * (arch_stub.on and .off), which are stored here. No thread is stopped, and hits that have passed
+ * the test still complete.
  */
 
 static _Atomic uint32_t *switch_of(const struct probe_session *s)
@@ -188,13 +190,13 @@ static _Atomic uint32_t *switch_of(const struct probe_session *s)
 	return (_Atomic uint32_t *)(s->rings.base + DATA_SWITCH_OFFSET);
 }
 
-/* Set by a hit that finds no room, with options->until_full. */
+/* A hit that finds no room in its ring sets this word, with options->until_full. */
 static _Atomic uint32_t *full_of(const struct probe_session *s)
 {
 	return switch_of(s) + 1;
 }
 
-/* The target, too, can write the word. */
+/* The target can write the switch too. */
 bool probe_session_is_on(const struct probe_session *session)
 {
 	return session->options.switched && session->rings.base &&
@@ -210,7 +212,7 @@ void probe_session_switch(struct probe_session *session, size_t probe, bool on)
 	if (!session->options.switched || !session->rings.base)
 		return;
 	if (probe == SIZE_MAX) {
-		/* No hit gets in between that finds it neither full nor off. */
+		/* In this order, no hit in between finds the switch on and the ring not full. */
 		if (!on)
 			atomic_store_explicit(switch_of(session), false, memory_order_seq_cst);
 		atomic_store_explicit(full_of(session), 0, memory_order_seq_cst);

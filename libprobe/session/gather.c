@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reading what a session has gathered: the cells of all CPUs become one row for
- * each probe, or for each key of it.
+ * Reads what a session has gathered: the cells of all CPUs become one row for each probe, or for
+ * each key of a probe.
  *
- * A hit changes its cell in two steps, the values and then the count, so in between, a row may hold
- * one value more than it counts. Both are exact when the target is at rest.
+ * A hit changes its cell in two steps, first the values and then the count. In between, a row may
+ * hold one value more than it counts. Both are exact when the target is at rest.
  */
 #include <search.h>
 #include <stdio.h>
@@ -20,16 +20,17 @@
 /* ==== Keys ==================================================================================== */
 
 /*
- * A stub keeps what it knows: the bytes of a string, or of its normal form, and addresses. Rows
- * have what people tell apart: functions. So several entries may be one row. Their number is
- * bounded by that of the addresses in the program's code; that of texts would not be.
+ * Turns the entries of stubs into the keys of rows. A stub stores the bytes of a string, or of its
+ * normal form, and addresses. Rows show functions, so several entries may become one row. The
+ * number of entries is bounded by the addresses in the program's code; the number of texts has no
+ * bound.
  *
- *	parts	word, word, ...   bytes of strings, each padded to 8
- *	key	word, word, ...   the same; a stack has the names of its functions, a line for each,
- *				  an address of code and the probe have their names
+ * 	parts	word, word, ...   bytes of strings, each padded to 8
+ * 	key	word, word, ...   the same; but a stack is the names of its functions, a line for
+ * 				  each; an address of code, or a probe, is its name
  */
 
-/* The texts of the session's entries, borrowed from the session. */
+/* Describes the keys in the session's entries; borrows from the session. */
 static struct view_keys keys_of_view(const struct probe_session *s)
 {
 	return (struct view_keys){.is_string = s->asked.parts.is_string,
@@ -37,7 +38,7 @@ static struct view_keys keys_of_view(const struct probe_session *s)
 		.string_bytes = s->asked.parts.string_bytes};
 }
 
-/* Where the reader is in the parts of an entry. */
+/* A position in the parts of an entry. */
 struct reading {
 	const uint8_t *word, *bytes;
 };
@@ -51,7 +52,7 @@ static uint64_t next_word(struct reading *r)
 	return word;
 }
 
-/* The bytes of a string, whose word has their number. */
+/* Returns the bytes of a string, whose word has their number. */
 static const uint8_t *next_bytes(struct reading *r, uint64_t word)
 {
 	const uint8_t *bytes = r->bytes;
@@ -63,17 +64,17 @@ static const uint8_t *next_bytes(struct reading *r, uint64_t word)
 /* ---- Names ------------------------------------------------------------------------------ */
 
 /*
- * What the text of a stack or of an address was when it was first read stays: libraries are closed,
- * and generated code gets other names, but what was counted up to an interval has to be found in
+ * The text of a stack or of an address. The text stays as it was when first read, although
+ * libraries are closed and generated code gets other names: a row of one interval must be found in
  * the next one.
  */
 struct kept_text {
-	const uint8_t *raw; /* an address; or of a stack the site, the caller, return addresses */
+	const uint8_t *raw; /* an address; or a stack: site, caller, return addresses */
 	size_t raw_bytes, length;
-	uint8_t bytes[]; /* both, if it is kept */
+	uint8_t bytes[]; /* if stored: raw, then the text */
 };
 
-enum { NAME_BYTES = 8, STACK_BYTES = 16 /* and return addresses */ };
+enum { NAME_BYTES = 8, STACK_BYTES = 16 /* site and caller, before the return addresses */ };
 
 static int compare_texts(const void *a, const void *b)
 {
@@ -110,7 +111,7 @@ static void print_stack(
 	probe_error_free(error);
 }
 
-/* Keeps a text; NULL without memory. */
+/* Makes and stores a text; NULL without memory. */
 static const struct kept_text *keep_text(struct probe_session *s, const struct kept_text *wanted)
 {
 	struct buffer text = {0};
@@ -185,7 +186,7 @@ static void put_probe(struct buffer *out, const struct probe_session_probe *prob
 	buffer_string(out, probe->name);
 }
 
-/* Adds the bytes of a key that is no number, and returns its word. */
+/* Adds the bytes of a key that is not a number, and returns its word. */
 static uint64_t put_bytes(
 	struct probe_session *s, size_t probe, size_t i, struct reading *r, struct buffer *out)
 {
@@ -208,7 +209,7 @@ static uint64_t put_bytes(
 	return word;
 }
 
-/* Before rows are read: names that are read for the first time stay as they are. */
+/* Reads the process's modules before rows are read, because a name is never read again. */
 static void keys_refresh(struct probe_session *session)
 {
 	const struct asked *asked = &session->asked;
@@ -220,7 +221,7 @@ static void keys_refresh(struct probe_session *session)
 		session_stack_refresh(session);
 }
 
-/* Is a key something else than its part? */
+/* Returns whether some key differs from its parts. */
 static bool differs(const struct asked *asked)
 {
 	for (size_t i = 0; i < asked->key_count; i++)
@@ -231,9 +232,9 @@ static bool differs(const struct asked *asked)
 }
 
 /*
- * The key that a row has, from the parts of an entry of this probe (NULL: there is no table): a
- * word for each key, as in an entry, and behind them the bytes of those that are no numbers. *ret
- * is `parts`, or in `room`, which is used again. False without memory.
+ * Makes the key of a row from the parts of a probe's entry (NULL if there is no table): a word for
+ * each key, as in an entry, then the bytes of the keys that are not numbers. *ret is `parts`, or
+ * lies in `room`, which is reused. Returns false without memory.
  */
 static bool keys_show(struct probe_session *s, size_t probe, const uint8_t *parts,
 	struct buffer *room, const uint8_t **ret, size_t *bytes_ret)
@@ -277,7 +278,7 @@ static struct probe_value number_of(const struct bound_types *types, size_t i, u
 	return value;
 }
 
-/* The values of such a key; their bytes are the key's. */
+/* Makes the values of a key from keys_show(), and borrows the key's bytes. */
 static void keys_values(const struct probe_session *session, size_t probe, const uint8_t *key,
 	struct probe_value *ret)
 {
@@ -305,26 +306,26 @@ static void keys_values(const struct probe_session *session, size_t probe, const
 
 enum { NO_PROBE = -1 };
 
-/* A row as it is added up. */
+/* A row while cells are added to it. */
 struct merged {
 	size_t probe;
 	uint64_t count;
-	uint64_t sum;			       /* modulo 2^64, as each cell's */
-	double double_sum;		       /* of doubles */
+	uint64_t sum;			       /* modulo 2^64, like the sum of a cell */
+	double double_sum;		       /* sum of doubles */
 	uint64_t most, least, last, last_time; /* as in struct probe_cell */
-	uint64_t *buckets;		       /* owned; or NULL */
-	uint8_t *key;			       /* likewise */
+	uint64_t *buckets;		       /* owned, or NULL */
+	uint8_t *key;			       /* owned, or NULL */
 	size_t key_bytes;
 };
 
 struct merger {
 	struct probe_session *session;
 	size_t key_count;
-	struct buffer shown; /* room for a key */
-	int32_t *probe_of;   /* of each slot, or NO_PROBE */
+	struct buffer shown; /* storage for a key */
+	int32_t *probe_of;   /* the probe of each slot, or NO_PROBE */
 	struct merged *rows;
 	size_t count, room;
-	size_t *index; /* a hash table of rows + 1; a power of two, at least half of it free */
+	size_t *index; /* hash table of row numbers + 1; a power of two, at most half full */
 	size_t index_size;
 };
 
@@ -344,7 +345,7 @@ static size_t hash(size_t probe, const uint8_t *key, size_t bytes)
 	return (size_t)(h ^ h >> 32);
 }
 
-/* The place of a key in the index: that of its row, or the free place where the row belongs. */
+/* Returns the place of a key in the index: the place of its row, or the free place for the row. */
 static size_t *find(struct merger *m, size_t probe, const uint8_t *key, size_t bytes)
 {
 	size_t at = hash(probe, key, bytes);
@@ -380,7 +381,7 @@ static bool grow(struct merger *m)
 	return true;
 }
 
-/* The row of a probe and key, created if necessary; NULL without memory. */
+/* Finds or creates the row of a probe and key; NULL without memory. */
 static struct merged *row_of(struct merger *m, size_t probe, const uint8_t *key, size_t bytes)
 {
 	struct merged row = {.probe = probe, .key_bytes = bytes};
@@ -497,7 +498,7 @@ static bool is_end(const struct probe_session *s, size_t probe)
 	return s->known[probe].part.role == PAIR_END;
 }
 
-/* Makes a value from a cell's words. */
+/* How a cell's word becomes a value. */
 struct scale {
 	bool is_signed, is_double;
 	bool is_time;
@@ -523,7 +524,9 @@ static void set_extremes(
 
 	if (!from->most && !from->least)
 		return;
-	/* Both belong to the same hits, unless one was just about to change. */
+	/*
+	 * Minimum and maximum come from the same hits, unless a hit is just changing one of them.
+	 */
 	if (least > most)
 		least = most;
 	if (scale->is_double) {
@@ -534,7 +537,7 @@ static void set_extremes(
 	row->max = value_of(scale, most - bias);
 }
 
-/* When a hit was; not later than now, whatever the target has written. */
+/* Returns the time of a hit, at most now, whatever the target has written. */
 static uint64_t time_of(const struct probe_session *s, uint64_t stamp)
 {
 	uint64_t now = s->clock.last_stamp;
@@ -553,7 +556,10 @@ static size_t begin_of(const struct probe_session *s, size_t probe)
 	return SIZE_MAX;
 }
 
-/* Which CPU counted what must not matter: a cell's sum may have wrapped, so the whole one does. */
+/*
+ * Returns a row's sum. A cell's sum may wrap, so the total wraps too: the split over CPUs must not
+ * matter.
+ */
 static long double sum_of(const struct scale *scale, const struct merged *from)
 {
 	if (scale->is_double)
@@ -562,7 +568,7 @@ static long double sum_of(const struct scale *scale, const struct merged *from)
 	       scale->unit;
 }
 
-/* The numbers of a row; keys and buckets come from where they have been copied to. */
+/* Fills in the numbers of a row. Keys and buckets are not set. */
 static void fill_row(const struct probe_session *s, const struct merged *from, double tick_ns,
 	const uint64_t *in_flight, struct probe_row *row)
 {
@@ -592,15 +598,15 @@ static void fill_row(const struct probe_session *s, const struct merged *from, d
 		row->last = value_of(&scale, from->last);
 }
 
-/* A row is shown if it is a probe's, or if its key was hit. */
+/* Is a row shown? It stands for a whole probe, or its key was hit. */
 static bool is_shown(const struct merger *m, const struct merged *row)
 {
 	return row->count || !m->key_count;
 }
 
 /*
- * One block for all: the rows, the values of their keys, their buckets, and the
- * bytes of the keys.
+ * Packs the rows, the values of their keys, their buckets, and the bytes of the keys into one
+ * block.
  */
 static struct probe_row *pack(
 	const struct merger *m, double tick_ns, const uint64_t *in_flight, size_t *count_ret)
@@ -652,7 +658,7 @@ static struct probe_row *pack(
 	return rows;
 }
 
-/* A thread that has ended, of a process that has not. */
+/* Returns false if the thread has ended but its process lives. */
 static bool thread_lives(void *data, uint32_t tid)
 {
 	const struct probe_session *s = data;
@@ -676,7 +682,7 @@ uint64_t *gather_flights(struct probe_session *s)
 	return ret;
 }
 
-/* Every probe that can have hits has a row, even if it has none. */
+/* Adds a row for every probe that can have hits, even if it has had none. */
 static bool add_empty_rows(struct merger *m)
 {
 	const struct probe_session *s = m->session;
@@ -728,7 +734,7 @@ struct probe_error *probe_session_rows(
 	return rows ? NULL : probe_error_no_memory();
 }
 
-/* ---- Counts alone ----------------------------------------------------------------------- */
+/* ---- Counts only ------------------------------------------------------------------------ */
 
 void gather_count(struct probe_session *session)
 {

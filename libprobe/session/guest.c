@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A loaded tracer, in a child process: it reads messages, calls operations, and answers. It
- * cannot hurt the controller or the traced program, because it has none of their memory or
- * descriptors. It is not a sandbox: the code is the user's own, and may open files or print.
+ * Runs a loaded tracer in a child process: reads messages, calls the tracer's operations, and
+ * answers. The tracer cannot hurt the controller or the traced program, because it has none of
+ * their memory or descriptors. It is not in a sandbox: the code is the user's own, and may open
+ * files or print.
  *
- * The controller handles signals from the terminal: a tracer runs to the end, where it can
- * report what it found. If the controller is killed, so is the tracer.
+ * The controller handles signals from the terminal, so a tracer can still report what it found. If
+ * the controller is killed, so is the tracer.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -57,7 +58,7 @@ bool wire_put_hit(struct buffer *out, enum probe_tracer_tag tag, const struct pr
 	size_t length = sizeof(struct wire_hit) + event_packed_size(&event);
 	struct wire_hit *wire;
 
-	/* Reserve all at once: half a message would be worse than none. */
+	/* Reserve the whole message: half a message would be worse than none. */
 	wire = length > WIRE_MESSAGE_MAX ? NULL : (void *)buffer_reserve(out, length);
 	if (!wire)
 		return false;
@@ -73,7 +74,7 @@ static bool is_number(const struct probe_value *value)
 	       value->kind == PROBE_VALUE_FLOAT;
 }
 
-/* Of an end, guest.c adds the time. */
+/* Passes the first numeric argument as the extra value. (For end events, see note_pair().) */
 static void add_extra(struct wire_got *got)
 {
 	if (got->tag != PROBE_TAG_OBSERVE && got->tag != PROBE_TAG_COUNT)
@@ -136,7 +137,7 @@ static struct open_pair *find(struct open_pairs *pairs, pid_t pid, pid_t tid, ui
 	return NULL;
 }
 
-/* A free place, or that of the oldest begin: its thread may be gone. */
+/* Finds a free place, or frees the one with the oldest start event: its thread may be gone. */
 static struct open_pair *make_room(struct open_pairs *pairs, uint32_t first)
 {
 	struct open_pair *oldest = &pairs->places[first];
@@ -181,15 +182,15 @@ bool open_pairs_pop(
 
 /* ==== Guest =================================================================================== */
 
-/* A probe that the tracer was removed from in a process; or the process as a whole. */
+/* A probe from which the tracer was removed in a process, or a whole process. */
 struct removed {
 	struct removed *next;
 	pid_t pid;
-	size_t length; /* of the names; 0: all probes */
+	size_t length; /* bytes of the names; 0 for all probes */
 	char names[];  /* provider, NUL, name, NUL */
 };
 
-/* What follows the header of a WIRE_REMOVE before the names. */
+/* The bytes of a WIRE_REMOVE between the header and the names. */
 enum { REMOVAL_BYTES = sizeof(struct wire_tracee) - sizeof(struct wire_header) };
 
 struct guest {
@@ -204,7 +205,7 @@ struct guest {
 
 /* ---- Answers ---------------------------------------------------------------------- */
 
-/* If a reply cannot be written, nothing is left to read it. */
+/* Sends a reply. If that fails, the controller is gone, so the process exits. */
 static void reply(const struct guest *guest, enum wire_type type, const void *text, size_t length)
 {
 	char message[1024];
@@ -262,7 +263,7 @@ static enum probe_tracer_verdict act(const struct guest *guest, const struct wir
 		"trace");
 }
 
-/* Without a term: from the process as a whole? */
+/* Was the tracer removed from a probe in a process? Without `term`: from the whole process? */
 static bool is_removed(const struct guest *guest, pid_t pid, const struct probe_tracer_term *term)
 {
 	for (const struct removed *it = guest->removed; it; it = it->next) {
@@ -277,7 +278,10 @@ static bool is_removed(const struct guest *guest, pid_t pid, const struct probe_
 	return false;
 }
 
-/* Names that do not fit a reply are only remembered here: no more of their hits is handed over. */
+/*
+ * Reports a removal to the controller. Names that do not fit into a reply are not reported; the
+ * probe's hits are then dropped here.
+ */
 static void send_removal(const struct guest *guest, pid_t pid, const char *names, size_t length)
 {
 	struct wire_tracee tracee = {.pid = pid};
@@ -290,7 +294,7 @@ static void send_removal(const struct guest *guest, pid_t pid, const char *names
 	reply(guest, WIRE_REMOVE, text, REMOVAL_BYTES + length);
 }
 
-/* Without a term: from all probes of the process. */
+/* Removes the tracer from a probe in a process; without `term`, from all its probes. */
 static void remove_from(struct guest *guest, pid_t pid, const struct probe_tracer_term *term)
 {
 	size_t provider = term ? strlen(term->provider) + 1 : 0;
@@ -315,7 +319,7 @@ static void remove_all(struct guest *guest)
 	guest->off = true;
 }
 
-/* An end says how long it took. */
+/* Passes the pair's duration to an end event as its extra value. */
 static void note_pair(struct guest *guest, struct wire_got *got)
 {
 	pid_t pid = got->tracee.pid, tid = got->tracee.tid;
@@ -348,7 +352,7 @@ static void take_hit(struct guest *guest, char *message, size_t length)
 		remove_from(guest, got.tracee.pid, &got.term);
 }
 
-/* Does the tracer want hits of a process, or any more of them? */
+/* Asks whether the tracer wants hits of a process, now or later. */
 static void take_look_at(struct guest *guest, pid_t pid)
 {
 	const struct probe_tracee tracee = {.pid = pid};
@@ -358,7 +362,7 @@ static void take_look_at(struct guest *guest, pid_t pid)
 		remove_from(guest, pid, NULL);
 }
 
-/* The user looks at the tracer: asks whether it stays, and lets it print its state. */
+/* Handles a request for the tracer's state: asks whether it stays, and lets it print. */
 static void take_look(struct guest *guest)
 {
 	struct wire_got got = {.tag = PROBE_TAG_STATUS, .term = {.provider = "", .name = ""}};
@@ -472,7 +476,7 @@ static size_t take_all(struct guest *guest, char *block, size_t length)
 	return at;
 }
 
-/* Flushes output when there is nothing else to do. */
+/* Flushes output when no message waits. */
 static void flush_if_idle(const struct guest *guest)
 {
 	struct pollfd input = {.fd = guest->input, .events = POLLIN};

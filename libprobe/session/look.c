@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Checks whether a session's sites are still patched. If something has restored or overwritten one,
- * its hits are no longer counted.
+ * Checks whether a session's sites are still patched. If something has restored or overwritten a
+ * site, its hits are no longer counted.
  *
- * The bytes of all sites are read at once, without stopping anything, and compared with those of
- * the last look; usually that is all. Only if they differ, two more things are read: the registry,
+ * A check reads the bytes of all sites at once, without stopping the target, and compares them with
+ * the bytes of the last check. Usually they are equal. If they differ, it also reads the registry,
  * because another session may have put its stub before ours, and the files, because a library may
- * have been closed. While another session makes a change, nothing is concluded: neither if somebody
- * has the lock, nor if another registry was published since it was read.
+ * have been closed. It draws no conclusion while another session makes a change: while the lock is
+ * held, or if a new registry was published since the registry was read.
  */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -29,9 +29,9 @@
 
 enum watch_state {
 	WATCH_GOOD,
-	WATCH_SUSPECT, /* restored; or a library that was opened again is about to be probed */
+	WATCH_SUSPECT, /* restored, or in a library that was opened again and is not probed yet */
 	WATCH_BAD,     /* reported */
-	WATCH_CLOSED   /* its library is not there */
+	WATCH_CLOSED   /* its library was closed */
 };
 
 struct watched_site {
@@ -39,13 +39,13 @@ struct watched_site {
 	enum watch_state state;
 	enum probe_site_fault fault;
 	bool readable;
-	uint8_t bytes[sizeof(((struct reg_site *)0)->patched)]; /* at the last look */
-	uint32_t suspect_at;	  /* how many had arrived at the gate of libraries */
-	uint64_t good_ns, bad_ns; /* CLOCK_REALTIME: seen last in order, first not; 0: never */
+	uint8_t bytes[sizeof(((struct reg_site *)0)->patched)]; /* as read by the last check */
+	uint32_t suspect_at;	  /* arrivals at the gate of libraries when suspected */
+	uint64_t good_ns, bad_ns; /* last seen intact, first seen changed (CLOCK_REALTIME); or 0 */
 	bool left;
 };
 
-/* After its end: notes which of them could not be restored. */
+/* Frees the watched sites. */
 static void session_watch_deinit(struct session_watch *watch)
 {
 	free(watch->sites);
@@ -54,7 +54,7 @@ static void session_watch_deinit(struct session_watch *watch)
 	*watch = (struct session_watch){0};
 }
 
-/* ---- What is watched -------------------------------------------------------------------- */
+/* ---- Watched sites ---------------------------------------------------------------------- */
 
 static bool has_stub(const struct registry *r, const struct reg_site *site, uint32_t session)
 {
@@ -67,7 +67,7 @@ static bool has_stub(const struct registry *r, const struct reg_site *site, uint
 	return false;
 }
 
-/* What is already known about a site. A site that was patched again has another tail. */
+/* Finds a site that is already watched. A site that was patched again has another tail. */
 static const struct watched_site *find(
 	const struct session_watch *watch, const struct reg_site *reg)
 {
@@ -82,7 +82,7 @@ static bool is_in(const struct reg_arena *arena, uint64_t address, uint64_t size
 	return size && address - arena->start < arena->size;
 }
 
-/* Does the session need an arena? Other arenas may vanish when other sessions end. */
+/* Returns whether the session needs an arena. Other arenas may vanish when other sessions end. */
 static bool needs(const struct registry *r, const struct session_watch *watch,
 	const struct reg_arena *arena, uint32_t session)
 {
@@ -156,9 +156,9 @@ struct probe_error *session_watch(struct probe_session *s, const struct registry
 	return NULL;
 }
 
-/* ---- Telling ---------------------------------------------------------------------------- */
+/* ---- Reporting -------------------------------------------------------------------------- */
 
-/* Names are those of the probe that had the site last. */
+/* Reports an event of a site, with the names of the probe that last had the site. */
 static void tell(struct probe_session *s, const struct watched_site *site,
 	enum probe_site_event event, void (*visit)(const struct probe_site_news *news, void *data),
 	void *data)
@@ -186,7 +186,7 @@ static void tell(struct probe_session *s, const struct watched_site *site,
 	visit(&news, data);
 }
 
-/* From now on the counts of its probes are incomplete. */
+/* From now on, the counts of the site's probes are incomplete. */
 static void note_incomplete(struct probe_session *s, uint64_t pc)
 {
 	for (size_t i = 0; i < s->site_count; i++) {
@@ -198,9 +198,9 @@ static void note_incomplete(struct probe_session *s, uint64_t pc)
 	}
 }
 
-/* ---- Looking ---------------------------------------------------------------------------- */
+/* ---- Checking --------------------------------------------------------------------------- */
 
-/* What must be known of a target when a site's bytes have changed. */
+/* The facts about a target that are needed to judge a site whose bytes have changed. */
 struct evidence {
 	struct maps maps;
 	struct modules modules;
@@ -250,7 +250,7 @@ static enum site_state look_at(
 	const struct reg_site *reg = registry_site(&evidence->registry, site->reg.pc);
 	enum site_state state;
 
-	/* Another controller's stub now comes before ours, or no longer does. */
+	/* Another controller's stub now runs before ours, or no longer does. */
 	if (reg && reg->tail == site->reg.tail)
 		site->reg = *reg;
 	state = site_state(&evidence->registry, &site->reg, found);
@@ -259,7 +259,10 @@ static enum site_state look_at(
 	return state;
 }
 
-/* If libraries are followed, a library that was opened again is probed in a moment. */
+/*
+ * May the site be in a library that was opened again? A session that follows libraries soon probes
+ * it.
+ */
 static bool may_be_new(const struct probe_session *s, const struct watched_site *site, bool last)
 {
 	if (!s->options.follow_libraries || site->fault != PROBE_SITE_RESTORED)
@@ -328,18 +331,18 @@ static struct probe_error *look(struct probe_session *s, bool last,
 
 	if (!error && any_changed(&s->watch)) {
 		error = evidence_read(s->target, &evidence);
-		/* It changes all the time: the next look tells more. */
+		/* The mappings change all the time; the next check tells more. */
 		if (error && error->code == PROBE_ERROR_STATE) {
 			probe_error_free(error);
 			error = NULL;
 			busy = true;
 		}
 		busy = busy || lock_is_taken(pid);
-		/* Again, for a change may have been made between the two. */
+		/* Read again: a change may lie between the two reads. */
 		if (!error && !busy)
 			error = edits_read(&s->watch.edits, pid);
 		busy = busy || lock_is_taken(pid) || registry_is_stale(&evidence.registry, pid);
-		/* The bytes are those of the program that has the session. */
+		/* The bytes must be those of the program that has the session. */
 		if (!error && !busy && target_is_there(s->target))
 			take_all(s, &evidence, last, visit, data);
 		else
@@ -352,11 +355,11 @@ static struct probe_error *look(struct probe_session *s, bool last,
 }
 
 /*
- * Memory of the session is missing. That is no loss if the registry no longer lists it: once a
- * library is closed, any session unmaps the pages to which its sites jumped. So the session now
- * watches what the registry lists. *holds_ret stays false if some of that is missing, too, or the
- * session has ended; it is true if another controller changes the registry meanwhile: the next look
- * tells more.
+ * Handles missing memory of the session. Memory that the registry no longer lists is no loss: after
+ * a library is closed, any session unmaps the pages to which its sites jumped. So the session now
+ * watches the memory that the registry lists. *holds_ret stays false if some of this memory is
+ * missing too, or the session has ended. It is true if another controller changes the registry
+ * meanwhile: the next check tells more.
  */
 static struct probe_error *look_at_registry(struct probe_session *s, bool *holds_ret)
 {
@@ -387,8 +390,8 @@ static struct probe_error *look_at_registry(struct probe_session *s, bool *holds
 }
 
 /*
- * Ends the session if the program has taken memory that its stubs need: sites would jump to memory
- * of the program, or stubs would write there.
+ * Ends the session if the program has taken memory that its stubs need. Otherwise sites would jump
+ * to memory of the program, or stubs would write there.
  */
 static struct probe_error *look_at_memory(struct probe_session *s)
 {
@@ -413,9 +416,9 @@ static struct probe_error *look_at_memory(struct probe_session *s)
 	return error ? error : probe_error_new(PROBE_ERROR_STATE, REPORT_LOST, pid);
 }
 
-/* ---- What was left ---------------------------------------------------------------------- */
+/* ---- Sites left behind ------------------------------------------------------------------ */
 
-/* After its end: notes which of them could not be restored. */
+/* After the session's end, notes which sites could not be restored. */
 static void session_note_left(struct probe_session *s, const struct registry *r)
 {
 	struct probe_error *error = edits_read(&s->watch.edits, s->target->pid);
@@ -431,7 +434,7 @@ static void session_note_left(struct probe_session *s, const struct registry *r)
 		site->left = site_fault(site_state(r, reg, found), &site->fault) &&
 			     site->fault != PROBE_SITE_RESTORED;
 	}
-	/* If the process has ended, no site is left in it. */
+	/* If the process has ended, it has no sites left. */
 	probe_error_free(error);
 }
 
@@ -470,9 +473,7 @@ struct probe_error *probe_session_look(struct probe_session *session, bool last,
 	error = look_at_memory(session);
 	if (!error)
 		error = look(session, false, visit, data);
-	/*
-	 * A library that is just being opened will come to the gate: its sites were not restored.
-	 */
+	/* A library that is being opened will come to the gate, so its sites were not restored. */
 	if (!error && last && any_suspect(&session->watch)) {
 		nanosleep(&moment, NULL);
 		error = look(session, true, visit, data);
@@ -488,11 +489,11 @@ struct probe_error *probe_session_look(struct probe_session *session, bool last,
 /* ==== End ===================================================================================== */
 
 /*
- * The end of a session, in the target and in children that were forked with its code; and of
- * sessions of many processes, each of which is stopped, and perhaps searched (libprobe/busy).
+ * Ends a session, in the target and in children that were forked with its code. Also ends sessions
+ * of many processes; each process is stopped, and if needed searched (libprobe/busy).
  */
 
-/* Address space for an end without memory: libc's text, tables. */
+/* Address space to end a session without memory: for libc and for tables. */
 enum { RESERVE_BYTES = 8 << 20 };
 
 struct probe_error *session_reserve(struct probe_session *s)
@@ -514,9 +515,9 @@ static void reserve_release(struct probe_session *s)
 }
 
 /*
- * No hit comes any more. Those that wait, the last of their threads, are not a part of the session;
- * and its children end with it. Before, hits wait, or are counted as lost: what is recorded later
- * must not follow a gap that nobody knows of.
+ * Releases the waiting hits after the last site is restored. Threads that still wait no longer
+ * belong to the session, and its children end with it. Until then, hits wait or are counted as
+ * lost: a record must not follow an unknown gap.
  */
 static void let_go(void *data)
 {
@@ -527,8 +528,8 @@ static void let_go(void *data)
 }
 
 /*
- * Ends a session in one process: the target, or a child that has a copy of its registry. `again`:
- * what a failed attempt left behind is removed as well.
+ * Ends a session in one process: the target, or a child with a copy of its registry. With `again`,
+ * it also removes what a failed attempt left behind.
  */
 static struct probe_error *end_in(struct probe_session *s, struct probe_target *target, bool again)
 {
@@ -539,7 +540,7 @@ static struct probe_error *end_in(struct probe_session *s, struct probe_target *
 	if (error)
 		return error;
 	session = registry_session(&c.registry, s->id);
-	/* The process may run another program by now, or have been repaired. */
+	/* The process may run another program by now, or may have been repaired. */
 	if (session && session->stamp == s->rings.layout.stamp) {
 		if (s->wait.shared && target == s->target) {
 			c.restored = let_go;
@@ -578,9 +579,9 @@ static bool is_busy(const struct probe_error *error)
 }
 
 /*
- * Removes the probes of children that were forked during the session: they were patched as their
- * parent was. Returns an error if another process has locked one of them. If a child cannot be
- * cleaned now, its next command does so, because the session's owner is dead by then.
+ * Removes the probes of children that were forked during the session; a child is patched like its
+ * parent. Returns an error if another process has locked a child. A child that cannot be cleaned
+ * now is cleaned by the next command on it, because the session's owner is dead by then.
  */
 static struct probe_error *stop_in_children(struct probe_session *s, pid_t pid)
 {
@@ -616,7 +617,6 @@ static void close_gates(struct probe_session *s)
 	gate_close(&s->gate);
 }
 
-/* Its hits wait no longer. */
 static void close_wait(struct probe_session *s)
 {
 	gate_close(&s->wait);
@@ -625,7 +625,10 @@ static void close_wait(struct probe_session *s)
 	s->event = -1;
 }
 
-/* Fails at once if the target cannot be changed just now. It can then be called again. */
+/*
+ * Stops a session. Fails at once if the target cannot be changed just now; the caller may try
+ * again.
+ */
 static struct probe_error *stop_session(struct probe_session *session, bool is_last_try)
 {
 	struct probe_error *error, *busy, *lapse;
@@ -670,15 +673,15 @@ struct probe_error *probe_session_stop(struct probe_session *session)
 	return error;
 }
 
-/* ---- Many sessions --------------------------------------------------------------------------- */
+/* ---- Several sessions ------------------------------------------------------------------------ */
 
 enum {
 	WORKERS_MIN = 2, /* even with one CPU: a thread often waits for a stop */
 	WORKERS_MAX = 8,
-	SHARE = 4 /* sessions for each thread that is started */
+	SHARE = 4 /* sessions for each thread */
 };
 
-/* What the threads work on. A session is taken by whoever gets its number first. */
+/* The sessions that the threads stop. Each goes to the thread that gets its number first. */
 struct stopping {
 	struct probe_session *const *sessions;
 	struct probe_error **errors;
@@ -687,8 +690,8 @@ struct stopping {
 };
 
 /*
- * May other threads change other processes meanwhile? Not if processes share what is known of their
- * files, or memory, where one registry is that of both; and only one thread may use a held process.
+ * May other threads change other processes meanwhile? Not if processes share the cache of their
+ * files, or their memory and thus a registry. A held process may only be used by one thread.
  */
 static bool is_independent(const struct probe_session *s)
 {
@@ -697,7 +700,7 @@ static bool is_independent(const struct probe_session *s)
 	return !s->options.watch && !target->files && !target->held && !target->shares_memory;
 }
 
-/* Sessions of one process belong to the first of them. */
+/* Is this the first session of its process? The first session handles all of them. */
 static bool is_first(const struct stopping *all, size_t index)
 {
 	for (size_t i = 0; i < index; i++)
@@ -730,7 +733,7 @@ static void *stop_independent(void *data)
 	return NULL;
 }
 
-/* (sched_getaffinity(2) may be forbidden to us.) */
+/* Returns the number of threads to start. (sched_getaffinity(2) may be forbidden to probectl.) */
 static size_t workers_for(size_t count)
 {
 	long cpus = sysconf(_SC_NPROCESSORS_CONF);
@@ -746,7 +749,7 @@ static void stop_with_workers(struct stopping *all)
 	struct worker workers[WORKERS_MAX];
 	size_t wanted = workers_for(all->count), started = 0;
 
-	/* This thread is one of them, and does all if no other can be started. */
+	/* This thread also works, and does everything if no other thread can be started. */
 	while (started + 1 < wanted && worker_start(&workers[started], stop_independent, all) == 0)
 		started++;
 	if (started)
@@ -755,8 +758,7 @@ static void stop_with_workers(struct stopping *all)
 		worker_join(&workers[i]);
 }
 
-/* Repeats the changes that failed only for now. Returns true if a target still cannot be changed.
- */
+/* Repeats stops that failed only for now. Returns true if a target still cannot be changed. */
 static bool stop_busy(struct stopping *all, bool is_last_try)
 {
 	bool any = false;
@@ -772,8 +774,8 @@ static bool stop_busy(struct stopping *all, bool is_last_try)
 }
 
 /*
- * Waits last, when the probes of all others are off, for processes that are locked or frozen, or
- * have a thread that cannot stop.
+ * Stops all sessions. Waits for processes that are locked or frozen, or have a thread that cannot
+ * be stopped, only when the probes of all other sessions are off.
  */
 void probe_sessions_stop(
 	struct probe_session *const *sessions, size_t count, struct probe_error **errors)
@@ -788,8 +790,8 @@ void probe_sessions_stop(
 	}
 	stop_with_workers(&all);
 	/*
-	 * Stops sessions that need this thread, and repeats failed stops, except those that have
-	 * waited for a thread.
+	 * Stops the sessions that need this thread, and repeats failed stops, except after a wait
+	 * for a thread.
 	 */
 	for (size_t i = 0; i < count; i++) {
 		if (!errors[i] || (!is_busy(errors[i]) && errors[i]->code != PROBE_ERROR_STATE)) {
@@ -806,7 +808,7 @@ void probe_sessions_stop(
 		probe_target_set_patience(sessions[i]->target, NULL);
 }
 
-/* ---- Its memory ------------------------------------------------------------------------------ */
+/* ---- Memory of a session --------------------------------------------------------------------- */
 
 void probe_session_free(struct probe_session *session)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The texts of a session's expressions are kept, and parsed again for each probe that has other
- * names: what a text with names is, is known only then. Probes with the same meaning share the
- * result.
+ * Keeps the texts of a session's expressions. They are parsed again for each probe with other
+ * names, because only then the types of named arguments are known. Probes with the same meaning
+ * share the result.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,27 +16,30 @@
 
 enum { FILTER, VALUE, MATCH, MATCH_END, KEYS, TEXTS = KEYS + PROBE_KEYS_MAX };
 
-/* The expressions of the probes with one meaning, in one role. */
+/* The expressions for all probes with one meaning, in one role. */
 struct named {
 	const struct probe_meaning *meaning;
 	enum pair_role role;
 	bool takes; /* as in struct pair_part */
 	struct asked asked;
-	char *replaced[TEXTS]; /* its texts; NULL: without names, or not used in this role */
+	char *replaced[TEXTS]; /* texts for asked; NULL without names or if unused in this role */
 };
 
 struct asked_names {
-	/* Expressions are `texts`, or NULL; other strings are not used. */
+	/* Only the strings of expressions are used. They are NULL or in `examples`. */
 	struct probe_session_options options;
-	char *texts[TEXTS];    /* as the user has typed them, owned; NULL: no such, or no names */
-	char *examples[TEXTS]; /* likewise, with an example for the names */
-	/* What the names of begins mean, if there are any: what is kept is the same for all. */
+	char *texts[TEXTS];    /* as the user has typed them; owned; NULL without names */
+	char *examples[TEXTS]; /* texts with an example for each name; owned, or NULL */
+	/*
+	 * The meaning that names the arguments of start events, or NULL. All start events keep the
+	 * same ones.
+	 */
 	const struct probe_meaning *begin;
 	struct named **items;
 	size_t count;
 };
 
-/* Where the options have a text. */
+/* Returns where the options have a text. */
 static const char **text_of(struct probe_session_options *options, size_t index)
 {
 	struct probe_gather *gather = &options->gather;
@@ -74,7 +77,10 @@ static bool is_asked(const struct probe_pattern *const *patterns, size_t count,
 	return false;
 }
 
-/* Of several programs' probes, one that was not meant may be the first. */
+/*
+ * Makes an error that names no probe: with several programs, the first probe may not be the meant
+ * one.
+ */
 static struct probe_error *none_has(size_t index, const char *text)
 {
 	return probe_error_new(PROBE_ERROR_USAGE,
@@ -83,7 +89,7 @@ static struct probe_error *none_has(size_t index, const char *text)
 		what(index), text);
 }
 
-/* The meanings of the catalogue one by one, the library's last; NULL after the last. */
+/* Returns the catalogue's meanings one by one, the library's own last; NULL after the last one. */
 static const struct probe_meaning *meaning_at(const struct probe_catalogue *catalogue, size_t index)
 {
 	for (size_t i = catalogue->source_count; i-- > 0;) {
@@ -97,15 +103,16 @@ static const struct probe_meaning *meaning_at(const struct probe_catalogue *cata
 	return NULL;
 }
 
-/* Adds which probe lacks a name. */
+/* Adds the probe's name to an error. */
 static struct probe_error *of_probe(struct probe_error *error, const struct probe_meaning *meaning)
 {
 	return probe_error_prefix(error, "%s:%s", meaning->provider, meaning->name);
 }
 
 /*
- * Replaces a text's names as for the first probe that has them all, among those that may be asked
- * for. If none has, *ret is the text, and whoever parses it says what is expected.
+ * Replaces the names in a text with the arguments of the first requested probe that has them all.
+ * If no known probe is requested, *ret is a copy of the text, and its parser reports what it
+ * expects.
  */
 static struct probe_error *replace_any(const struct asked_names *names, size_t index,
 	const struct probe_pattern *const *patterns, size_t count, char **ret)
@@ -138,7 +145,7 @@ static struct probe_error *replace_any(const struct asked_names *names, size_t i
 	return *ret || first ? first : probe_error_no_memory();
 }
 
-/* Does a begin that is asked for take its arguments from it? */
+/* Does a requested start event take its arguments from this probe? */
 static bool may_give(const struct asked_names *names, const struct probe_pattern *const *patterns,
 	size_t count, const struct probe_meaning *meaning)
 {
@@ -152,7 +159,7 @@ static bool may_give(const struct asked_names *names, const struct probe_pattern
 	return false;
 }
 
-/* May the patterns make it the begin of a pair? */
+/* May the patterns make this probe the start event of a pair? */
 static bool may_begin(const struct asked_names *names, const struct probe_pattern *const *patterns,
 	size_t count, const struct probe_meaning *meaning)
 {
@@ -174,7 +181,7 @@ static bool may_begin(const struct asked_names *names, const struct probe_patter
 	return false;
 }
 
-/* A text with only the names of the begin replaced; others do not matter. */
+/* Replaces only the names of the start event's arguments in a text. */
 static struct probe_error *replace_begin(const struct asked_names *names, size_t index,
 	const struct probe_meaning *begin, char **ret)
 {
@@ -196,7 +203,9 @@ static struct probe_error *try_begin(
 	return error;
 }
 
-/* The begin may lack a name only because the probe was not named that it takes its arguments from.
+/*
+ * Adds to an error that the start event may lack a name only because the probe from which it takes
+ * its arguments was not requested.
  */
 static struct probe_error *add_giver(struct probe_error *error,
 	const struct probe_pattern *const *patterns, size_t count,
@@ -213,7 +222,7 @@ static struct probe_error *add_giver(struct probe_error *error,
 	return with;
 }
 
-/* The first begin that has all names which texts have for it. */
+/* Finds the first start event that has all names that the texts use for it. */
 static struct probe_error *find_begin(
 	struct asked_names *names, const struct probe_pattern *const *patterns, size_t count)
 {
@@ -239,7 +248,7 @@ static struct probe_error *find_begin(
 	return first;
 }
 
-/* The texts with names, and their examples, which become those of the options. */
+/* Copies the texts with names. In the options, texts with examples for the names replace them. */
 static struct probe_error *take_texts(
 	struct asked_names *names, const struct probe_pattern *const *patterns, size_t count)
 {
@@ -299,7 +308,7 @@ struct probe_error *asked_init_named(struct asked *asked,
 		asked_names_free(names);
 		return error;
 	}
-	/* What has no names is parsed again, too, and belongs to the caller. */
+	/* The caller owns the texts without names, which are parsed again too. */
 	for (size_t i = 0; i < TEXTS && !error; i++) {
 		const char **text = text_of(&names->options, i);
 
@@ -314,7 +323,7 @@ struct probe_error *asked_init_named(struct asked *asked,
 	return error;
 }
 
-/* All but its expressions. */
+/* Frees all but the expressions. */
 static void free_named(struct named *named)
 {
 	for (size_t i = 0; i < TEXTS; i++)
@@ -357,7 +366,7 @@ static bool is_used(const struct asked *asked, size_t index, enum pair_role role
 	}
 }
 
-/* What is kept of begins was agreed on before: names have to mean the same for all. */
+/* Checks that names mean the arguments that all start events keep. */
 static struct probe_error *check_begin(
 	const struct asked_names *names, const struct probe_meaning *meaning)
 {
@@ -402,7 +411,7 @@ static struct probe_error *parse_again(const struct asked *asked, struct named *
 	return error ? error : asked_init(&named->asked, &options);
 }
 
-/* Rows of all probes have keys of the same kinds, and so have pairs. */
+/* Checks that keys have the same kinds for all probes, and so has the match of pairs. */
 static struct probe_error *check_kinds(const struct asked *asked, const struct asked *its)
 {
 	for (size_t i = 0; i < asked->key_count; i++)
@@ -473,7 +482,7 @@ struct probe_error *asked_for(const struct asked *asked, struct pair_part part,
 
 /* ---- Without names ---------------------------------------------------------------------- */
 
-/* What a text is for all probes. */
+/* Finds the text without names that all probes share. */
 static struct probe_error *plain_text(
 	const struct asked_names *names, size_t index, const char **ret)
 {
@@ -508,17 +517,17 @@ struct probe_error *asked_plain(const struct asked *asked, struct probe_session_
 /* ==== Asked =================================================================================== */
 
 /*
- * A session's expressions are parsed once and bound to each site (bind_site.c), whose arguments
- * may be elsewhere and of other types.
+ * A session's expressions are parsed once and bound to each site (bind_site.c), whose arguments may
+ * be in other places and of other types.
  *
- *   filter   applies to every hit; of a pair, to both ends, since otherwise one
- *            would find the other's; or, if it names what only a pair has, to the
- *            pair, at its end
- *   value    of probes outside pairs; a pair's value is its time
- *   keys     of probes outside pairs, and of ends
- *   kept     of begins: the arguments that filters of pairs, and keys of ends, ask for
- *   match    of begins and ends
- *   same     of begins and ends, without having been asked for: what the catalogue says
+ *   filter   applies to every hit; in pairs, to both events, because otherwise an event
+ *            could find the wrong partner; or, if the filter needs a whole pair, to the
+ *            pair at its end event
+ *   value    for probes outside pairs; the value of a pair is its duration
+ *   keys     for probes outside pairs, and for end events
+ *   kept     for start events: the arguments that pair filters and keys of end events use
+ *   match    for start and end events
+ *   same     for start and end events: captures from the catalogue, not from the user
  */
 
 enum { KEPT_BYTES_MAX = 32768 };
@@ -579,7 +588,7 @@ static struct probe_error *parse(const char *what, const char *text, struct expr
 	return text ? expr_parse(what, text, ret) : NULL;
 }
 
-/* If nothing is known of a pair yet, or at all, expressions may not ask about it. */
+/* Parses an expression that may not use a pair, which is incomplete or does not exist. */
 static struct probe_error *parse_of_hit(const char *what, const char *text, struct expr **ret)
 {
 	struct probe_error *error = parse(what, text, ret);
@@ -587,7 +596,7 @@ static struct probe_error *parse_of_hit(const char *what, const char *text, stru
 	return !error && *ret && expr_is_of_pair(*ret) ? expr_no_pair(*ret) : error;
 }
 
-/* Begin and end are matched by two numbers, or by two arguments that are texts. */
+/* Checks that start and end events are matched by two numbers, or by two string arguments. */
 static struct probe_error *take_match(struct asked *asked)
 {
 	const struct expr *const both[] = {asked->match, asked->match_end};
@@ -619,7 +628,7 @@ static struct probe_error *parse_match(struct asked *asked, const struct probe_g
 	return error ? error : take_match(asked);
 }
 
-/* `bytes` is 0 for a number. */
+/* Adds a part; `bytes` is 0 for a number. */
 static void add_part(struct asked_parts *parts, uint16_t bytes)
 {
 	parts->is_string[parts->count++] = bytes > 0;
@@ -634,7 +643,7 @@ static void add_stack(struct asked_parts *parts)
 		add_part(parts, i == BIND_STACK_FRAMES ? 8 * ARCH_FRAMES_MAX : 0);
 }
 
-/* What a key is, from its text. */
+/* Finds the kind of a key from its text. */
 static struct probe_error *take_key(struct asked *asked, size_t i)
 {
 	const struct expr *key = asked->keys[i];
@@ -682,7 +691,7 @@ static struct probe_error *parse_gather(struct asked *asked, const struct probe_
 	return error;
 }
 
-/* One row per stack: its return addresses, and the site. */
+/* Asks for a row for each stack: its return addresses, and the site. */
 static void ask_for_stacks(struct asked *asked)
 {
 	asked->stack = true;
@@ -691,7 +700,7 @@ static void ask_for_stacks(struct asked *asked)
 	add_stack(&asked->parts);
 }
 
-/* The target knows no names. */
+/* Checks that only keys use sym(): stubs know no names. */
 static struct probe_error *check_symbols(const struct asked *asked)
 {
 	const struct expr *const others[] = {
@@ -703,7 +712,7 @@ static struct probe_error *check_symbols(const struct asked *asked)
 	return NULL;
 }
 
-/* Decides where each argument of the begin is kept. */
+/* Decides where each argument of a start event is kept. */
 static struct probe_error *ask_begins(struct asked *asked)
 {
 	uint32_t offset = sizeof(struct probe_begun);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Frames are made once for each address and then shared: a symbol is looked up once, and frames can
- * be compared as pointers. What is known of the process is kept, so addresses have names after its
- * end, too.
+ * Names the addresses of a process. A frame is made once for each address and then shared: each
+ * symbol is looked up once, and frames can be compared as pointers. The names stay after the
+ * process has ended.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -21,23 +21,23 @@
 /* ==== Naming ================================================================================== */
 
 enum {
-	REFRESH_NS = 50 * 1000 * 1000, /* how often a new address is reason to look at the maps */
-	EARLY_LOOKS = 8, /* ... at first at once: a program that has just been started maps a lot */
+	REFRESH_NS = 50 * 1000 * 1000, /* least time between looks at the maps for new addresses */
+	EARLY_LOOKS = 8, /* first looks without that delay: a new program maps many files */
 	KNOWN_FRAMES_MAX = 1 << 20,
 	FRAMES_FIRST = 256
 };
 
-/* A frame by its address, and whether a call returns there. */
+/* The frame of an address, or of a return address. */
 struct named {
 	struct probe_frame frame;
 	bool is_return;
-	bool of_file;	   /* its symbol, if it has one */
-	unsigned int seen; /* the generation of the names of generated code, of others */
-	char *label;	   /* see naming_name(); owned; NULL: not asked for, or none */
-	char text[]; /* the module's path, the symbol's name, the source file, each with its NUL */
+	bool of_file;	   /* its symbol comes from a file */
+	unsigned int seen; /* last seen generation of the names of generated code */
+	char *label;	   /* owned; see naming_name(); NULL if not asked for or unknown */
+	char text[];	   /* module's path, symbol, source file, build id, each with its NUL */
 };
 
-/* What reads a module's debug information; NULL before the first use. */
+/* The debug information of a module; pointers are NULL before the first use. */
 struct reader {
 	struct unwind *rules;
 	struct lines *lines;
@@ -49,13 +49,13 @@ struct naming {
 	struct naming_options options;
 	struct maps maps;
 	struct modules modules;
-	struct reader *readers; /* of each module */
+	struct reader *readers; /* one for each module */
 	struct jit_map *jit;
 	uint64_t refreshed_ns;
 	unsigned int early_looks;
 	/*
-	 * Open addressing; at most half of the buckets are taken. Frames that were taken out of it,
-	 * because another module is there now, are in `old`.
+	 * A hash table with open addressing, at most half full. `old` holds frames that were
+	 * removed from the table because another module is there now.
 	 */
 	struct named **buckets, **old;
 	size_t bucket_count, known, old_count;
@@ -69,7 +69,10 @@ static bool same_module(const struct module *a, const struct module *b)
 	       a->inode == b->inode && a->bias == b->bias && !strcmp(a->path, b->path);
 }
 
-/* Keeps what is known of modules that are still mapped: they are exchanged with the new ones. */
+/*
+ * Keeps the data of modules that are still mapped, by swapping old and new modules. Returns their
+ * number.
+ */
 static size_t keep_known(struct naming *n, struct modules *fresh, struct reader *readers)
 {
 	size_t kept = 0;
@@ -105,13 +108,13 @@ static void drop_modules(struct naming *n)
 	modules_deinit(&n->modules);
 }
 
-/* Addresses may mean something else now. The frames themselves have been handed out. */
+/* Empties the table: addresses may have other names now. Callers still use the frames. */
 static void forget_frames(struct naming *n)
 {
 	struct named **old = reallocarray(n->old, n->old_count + n->known + 1, sizeof(*old));
 
 	if (!old)
-		return; /* an old name is better than none */
+		return; /* an old name is better than no name */
 	n->old = old;
 	for (size_t i = 0; i < n->bucket_count; i++)
 		if (n->buckets[i])
@@ -130,7 +133,7 @@ static struct probe_error *refresh(struct naming *n)
 	bool gone;
 
 	n->refreshed_ns = clock_monotonic_ns();
-	/* While the process is there. */
+	/* Possible only while the process lives. */
 	jit_map_refresh(n->jit, true);
 	if (error)
 		return error;
@@ -206,8 +209,8 @@ static bool is_code(const struct naming *n, uint64_t address)
 }
 
 /*
- * The module whose segment is there, or NULL: between two segments the kernel may have put code
- * that was generated.
+ * Returns the module with a segment at the address, or NULL. The kernel may put generated code
+ * between two segments.
  */
 static struct module *module_at(const struct naming *n, uint64_t address)
 {
@@ -224,13 +227,16 @@ static struct module *module_at(const struct naming *n, uint64_t address)
 	return NULL;
 }
 
-/* Can it have a name at all? Code, and the data of files; not the heap, nor what is no address. */
+/* Returns whether an address may have a name: code and the data of files may; the heap may not. */
 static bool is_nameable(const struct naming *n, uint64_t address)
 {
 	return is_code(n, address) || (maps_find(&n->maps, address) && module_at(n, address));
 }
 
-/* A library may have been opened, or code generated. False: it is too early. */
+/*
+ * Reads the modules again, in case of a new library or generated code. Returns false if it is too
+ * early.
+ */
 static bool look_again(struct naming *n)
 {
 	if (clock_monotonic_ns() - n->refreshed_ns < REFRESH_NS && n->early_looks++ >= EARLY_LOOKS)
@@ -239,10 +245,7 @@ static bool look_again(struct naming *n)
 	return true;
 }
 
-/*
- * Is there code at an address? Looks again if not: a library may have been opened, or code
- * generated, since the last look.
- */
+/* Is there code at an address? If not, looks again for a new library or generated code. */
 static bool naming_find_code(struct naming *n, uint64_t address)
 {
 	return is_code(n, address) || (look_again(n) && is_code(n, address));
@@ -282,7 +285,7 @@ static bool make_room(struct naming *n)
 	return true;
 }
 
-/* Where the function begins: files without symbols know that, too. */
+/* Returns the start of a function. Files without symbols have it too. */
 static uint64_t function_at(struct module *module, uint64_t link)
 {
 	struct object_function function;
@@ -292,7 +295,7 @@ static uint64_t function_at(struct module *module, uint64_t link)
 	return function.range.start;
 }
 
-/* The symbol of a file, demangled into *demangled_ret; NULL if it has none. */
+/* Finds the symbol of a file, demangled into *demangled_ret; NULL if there is no symbol. */
 static const char *symbol_of(
 	struct module *module, uint64_t link, uint64_t *start_ret, char **demangled_ret)
 {
@@ -305,7 +308,7 @@ static const char *symbol_of(
 	return *demangled_ret ? *demangled_ret : symbol;
 }
 
-/* The source line of an address; false if it is not wanted or not known. */
+/* Finds the source line of an address; returns false if it is not wanted or unknown. */
 static bool line_of(struct naming *n, const struct module *module, uint64_t link,
 	const char **file_ret, int *line_ret)
 {
@@ -328,8 +331,8 @@ static bool line_of(struct naming *n, const struct module *module, uint64_t link
 }
 
 /*
- * The code that the kernel brings, and where handlers return to, is named like a file. It may be
- * between the segments of one, where these are far apart.
+ * Finds the kernel's vDSO, to which signal handlers return; it is named like a file. The vDSO may
+ * lie between segments of a file that are far apart.
  */
 static const struct mapping *find_vdso(const struct naming *n, uint64_t ip)
 {
@@ -339,7 +342,8 @@ static const struct mapping *find_vdso(const struct naming *n, uint64_t ip)
 }
 
 /*
- * A call may be the last instruction of its function; then its return address is in the next one.
+ * Makes a frame. After a call at the end of a function, the return address lies in the next
+ * function.
  */
 static struct named *make_frame(struct naming *n, uint64_t ip, bool is_return)
 {
@@ -391,7 +395,7 @@ static struct named *make_frame(struct naming *n, uint64_t ip, bool is_return)
 	return named;
 }
 
-/* Generated code may have got its name after it was seen, or be other code now. */
+/* Makes a new frame if generated code got its name after it was seen, or is other code now. */
 static void renew(struct naming *n, struct named **bucket)
 {
 	const struct probe_frame *frame = &(*bucket)->frame;
@@ -406,7 +410,7 @@ static void renew(struct naming *n, struct named **bucket)
 	symbol = jit_map_find(n->jit, frame->ip - (*bucket)->is_return, &start);
 	if (!symbol || (frame->symbol && !strcmp(symbol, frame->symbol)))
 		return;
-	/* The frame has been handed out. */
+	/* Callers have the old frame, so it stays. */
 	old = reallocarray(n->old, n->old_count + 1, sizeof(*old));
 	if (!old)
 		return;
@@ -418,13 +422,13 @@ static void renew(struct naming *n, struct named **bucket)
 	*bucket = fresh;
 }
 
-/* Are there as many frames as there may be? Then naming_frame() makes no more. */
+/* Returns whether the limit of frames is reached. Then naming_frame() makes no new ones. */
 static bool naming_is_full(const struct naming *naming)
 {
 	return naming->known + naming->old_count >= KNOWN_FRAMES_MAX;
 }
 
-/* NULL without memory. */
+/* Finds or makes a frame; NULL without memory. */
 static struct named *named_at(struct naming *n, uint64_t ip, bool is_return)
 {
 	struct named **bucket;
@@ -442,9 +446,9 @@ static struct named *named_at(struct naming *n, uint64_t ip, bool is_return)
 }
 
 /*
- * The frame of an address; with is_return, of a return address: a call may be the last instruction
- * of its function, and then that is in the next one. Owned by `naming`, and valid until its end;
- * NULL without memory.
+ * Returns the frame of an address; with is_return, of a return address, which may lie in the
+ * function after the one that called. Owned by `naming` and valid as long as it; NULL without
+ * memory.
  */
 static const struct probe_frame *naming_frame(struct naming *n, uint64_t ip, bool is_return)
 {
@@ -455,7 +459,7 @@ static const struct probe_frame *naming_frame(struct naming *n, uint64_t ip, boo
 
 /* ---- Names ------------------------------------------------------------------------------ */
 
-/* What is not in a function: the symbol of data, or else the file and the place in it. */
+/* Names an address outside functions: by the symbol of data, or the file and an offset in it. */
 static char *make_label(const struct naming *n, const struct probe_frame *frame)
 {
 	struct module *module = module_at(n, frame->ip);
@@ -491,8 +495,8 @@ const char *naming_name(struct naming *n, uint64_t address)
 }
 
 /*
- * The rules to unwind the code at an address, and the bias of its module. NULL: there are none.
- * Owned by `naming`, and valid until naming_refresh() or naming_find_code().
+ * Returns the rules to unwind the code at an address, and the bias of its module; NULL if it has no
+ * rules. Owned by `naming`, and valid until naming_refresh() or naming_find_code().
  */
 static struct unwind *naming_rules(struct naming *n, uint64_t address, uint64_t *bias_ret)
 {
@@ -511,30 +515,30 @@ static struct unwind *naming_rules(struct naming *n, uint64_t address, uint64_t 
 /* ==== Unwinder ================================================================================ */
 
 /*
- * Unwinding happens later: the thread has gone on, so only the copy of its stack and the files can
- * be used. A frame outside of the copy ends the stack, which then says so; the live stack would be
- * that of another call.
+ * Unwinds stacks when their threads have already gone on, so only the copy of the stack and the
+ * files are used: the live stack belongs to another call. A frame outside the copy ends the stack,
+ * which is then marked as truncated.
  *
- * Code without call frame information (a JIT's, or assembler) is unwound by its frame pointer, if
- * that points into the copy and the return address next to it points into code. The result may be
- * wrong, as with any tool, but is bounded: the stack pointer only goes up, except for the frame of
- * a signal, and there are at most PROBE_FRAMES_MAX frames.
+ * Code without call frame information (from a JIT or an assembler) is unwound by its frame pointer,
+ * if that leads into the copy and the return address next to it leads to code. The result may be
+ * wrong, as with any tool, but is bounded: the stack pointer only goes up, except at a signal's
+ * frame, and there are at most PROBE_FRAMES_MAX frames.
  *
  * Where calls leave the return address in a register, functions that call nothing may have no
- * frame, and programs may sign the addresses that they save. A signature is taken off without a
- * look at it: what is read is not trusted in any case.
+ * frame, and programs may sign the addresses that they save. A signature is removed unchecked: the
+ * addresses are not trusted anyway.
  */
 
 enum {
-	FRAME_BYTES_MAX = 1 << 20, /* from one frame pointer to the next */
-	SP = 0,			   /* places in arch->unwind_registers */
+	FRAME_BYTES_MAX = 1 << 20, /* most bytes between two frame pointers */
+	SP = 0,			   /* indexes in arch->unwind_registers */
 	FP = 1
 };
 
 struct unwinder {
 	const struct arch *arch;
 	struct naming *naming; /* borrowed */
-	uint64_t signature;    /* bits of return addresses */
+	uint64_t signature;    /* signature bits of return addresses */
 	const struct probe_frame *frames[PROBE_FRAMES_MAX];
 	size_t count;
 };
@@ -565,7 +569,7 @@ void unwinder_free(struct unwinder *unwinder)
 	free(unwinder);
 }
 
-/* Adds one to the stack. Without memory, *error_ret is set. False: that is all. */
+/* Adds a frame. Returns false if the stack must end here; without memory, sets *error_ret. */
 static bool add_frame(
 	struct unwinder *u, uint64_t ip, bool is_return, struct probe_error **error_ret)
 {
@@ -592,10 +596,10 @@ static struct probe_stack stack_of(const struct unwinder *u, enum probe_stack_en
 struct walk {
 	struct unwinder *unwinder;
 	const struct unwinder_thread *thread;
-	uint64_t start; /* address of the copy */
+	uint64_t start; /* address of the copied stack */
 	struct unwind_registers registers;
-	uint64_t low; /* the stack pointer is not below that */
-	bool missed;  /* something above the copy was asked for */
+	uint64_t low; /* lower bound of the stack pointer */
+	bool missed;  /* an address above the copy was read */
 	bool is_signal;
 };
 
@@ -623,7 +627,10 @@ static uint64_t dwarf_register(const struct walk *walk, int place, bool *known_r
 	return walk->registers.values[dwarf];
 }
 
-/* Without rules: the kernel may have pushed this frame for a handler; its registers are in it. */
+/*
+ * Without rules: steps over a frame that the kernel has pushed for a signal handler, with the
+ * interrupted registers.
+ */
 static enum unwind_status step_over_signal(struct walk *walk)
 {
 	const struct arch *arch = walk->unwinder->arch;
@@ -636,7 +643,7 @@ static enum unwind_status step_over_signal(struct walk *walk)
 	if (!layout->register_count || !sp_known)
 		return UNWIND_NO_RULES;
 	if (!read_word(walk, sp + layout->mark, &mark) || mark != layout->mark_word) {
-		walk->missed = missed; /* it need not be there */
+		walk->missed = missed; /* most frames lack the mark */
 		return UNWIND_NO_RULES;
 	}
 	for (uint16_t i = 0; i < layout->register_count; i++)
@@ -651,7 +658,7 @@ static enum unwind_status step_over_signal(struct walk *walk)
 	return UNWIND_CALLER;
 }
 
-/* Without rules: [fp] is the caller's frame pointer, [fp + 8] the return address. */
+/* For code without rules: [fp] is the caller's frame pointer, [fp + 8] the return address. */
 static enum unwind_status step_by_frame_pointer(struct walk *walk)
 {
 	const struct arch *arch = walk->unwinder->arch;
@@ -662,7 +669,7 @@ static enum unwind_status step_by_frame_pointer(struct walk *walk)
 
 	fp = dwarf_register(walk, FP, &fp_known);
 	if (fp_known && fp == 0)
-		return UNWIND_OUTERMOST; /* so the ABI marks it */
+		return UNWIND_OUTERMOST; /* 0 marks the outermost frame in the ABI */
 	if (!fp_known || fp % 8 || fp < walk->low || fp - walk->low > FRAME_BYTES_MAX)
 		return UNWIND_FAILED;
 	if (!read_word(walk, fp, &caller_fp) || !read_word(walk, fp + 8, &next.pc))
@@ -679,8 +686,8 @@ static enum unwind_status step_by_frame_pointer(struct walk *walk)
 }
 
 /*
- * What the frame pointer may not lead to at a site: the return address and the caller's frame
- * pointer, if call frame information says where they are by the stack pointer.
+ * Finds where a site's return address and its caller's frame pointer are saved, relative to the
+ * stack pointer, by call frame information. At a site, the frame pointer may not lead to them.
  */
 static struct unwind_saved unwinder_saved(struct unwinder *u, uint64_t pc)
 {
@@ -715,7 +722,7 @@ static enum unwind_status step(struct walk *walk, bool is_return)
 	sp = dwarf_register(walk, SP, &sp_known);
 	if (sp_known)
 		walk->low = sp;
-	/* A handler may have a stack of its own; what has called nothing may have no frame. */
+	/* A handler may have its own stack, and a function that calls nothing may have no frame. */
 	if (!walk->is_signal && walk->low < low + is_return)
 		return UNWIND_FAILED;
 	walk->registers.pc &= ~u->signature;
@@ -749,7 +756,7 @@ struct probe_error *unwinder_copy(
 
 	walk_init(&walk, unwinder, thread);
 	unwinder->count = 0;
-	naming_find_code(unwinder->naming, thread->pc); /* a library that was opened meanwhile */
+	naming_find_code(unwinder->naming, thread->pc); /* in case a library was opened meanwhile */
 	while (status == UNWIND_CALLER && unwinder->count < PROBE_FRAMES_MAX) {
 		if (!add_frame(unwinder, walk.registers.pc, is_return, &error))
 			break;
@@ -767,11 +774,11 @@ struct probe_error *unwinder_copy(
 /* ---- Return addresses ----------------------------------------------------------------- */
 
 /*
- * Does a stack begin here? Code without frame pointers uses the register for something else, so a
- * chain also ends where it has no more to do with the stack: that is the C library's start of main
- * or of a thread, which calls the first function, or the stack is cut. The start has no symbol in
- * stripped libraries, and neither have the few inner functions that call a program back (qsort):
- * these are taken for it.
+ * Does a stack begin here? Code without frame pointers uses the register for other values, so a
+ * chain also ends where it leaves the stack. A complete chain ends in the C library's start of main
+ * or of a thread, which calls the first function; any other chain was cut. In stripped libraries
+ * the start has no symbol, like the few internal functions that call the program back (qsort),
+ * which are mistaken for the start.
  */
 static bool is_start(const struct probe_frame *frame)
 {
@@ -803,7 +810,7 @@ struct probe_error *unwinder_frames(struct unwinder *unwinder, uint64_t pc, uint
 	if (count >= ARCH_FRAMES_MAX)
 		end = PROBE_STACK_TRUNCATED;
 	if (caller && !error && !naming_find_code(unwinder->naming, caller)) {
-		end = PROBE_STACK_LOST; /* without it, there would be a gap */
+		end = PROBE_STACK_LOST; /* the stack would have a gap */
 		count = 0;
 	} else if (caller && !error) {
 		add_frame(unwinder, caller, true, &error);
@@ -826,7 +833,7 @@ struct probe_error *unwinder_frames(struct unwinder *unwinder, uint64_t pc, uint
 
 /* ==== Names =================================================================================== */
 
-/* sym(argN): addresses by their names, in what hits show and as keys. */
+/* sym(argN): names in place of addresses, in the values of hits and in keys. */
 
 static bool wants_names(const struct probe_session *s)
 {
@@ -839,7 +846,7 @@ static bool wants_names(const struct probe_session *s)
 	return ret;
 }
 
-/* Prepares for them, if something asks for names. Errors: those of naming_create(). */
+/* Prepares to name addresses, if something asks for names. Errors: those of naming_create(). */
 static struct probe_error *session_names_start(struct probe_session *session)
 {
 	const struct naming_options options = {.lines = session->options.lines};
@@ -917,7 +924,7 @@ const struct probe_stack *session_stack_read(struct probe_session *session,
 	error = stack.registers ? unwinder_copy(session->unwinder, &thread, &session->stack)
 				: unwinder_frames(session->unwinder, site->pc, stack.caller,
 					  stack.bytes, stack.length / 8, &session->stack);
-	/* Without memory there are fewer frames, and the stack says so. */
+	/* Without memory the stack has fewer frames, and is marked as incomplete. */
 	probe_error_free(error);
 	return &session->stack;
 }

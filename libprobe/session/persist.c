@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sessions that stay in a target when their controller ends, and that others
- * read later.
+ * Sessions that stay in a target after their controller has ended, to be read later.
  *
- * Such a session begins as any other, and is then left in the target: the registry says that it has
- * no owner, and keeps a text that tells a later process how it was started. That process selects
- * and binds again, with the same result; what could differ is in the registry: the numbers of
- * slots, sites and pairs. Before anything is read, the process checks that the memory has the
- * layout that the selected session would have.
+ * Such a session starts like any other and is then left in the target: the registry says that it
+ * has no owner, and stores a text that tells a later process how the session was started. That
+ * process selects and binds the probes again, with the same result. Facts that could differ are in
+ * the registry: the numbers of slots, sites and pairs. Before it reads anything, the process checks
+ * that the memory has the layout of the session that it has selected.
  *
- * The memory is mapped where the kernel lets us open it (/proc/PID/map_files is
- * for those with CAP_CHECKPOINT_RESTORE), else read through the target, which
- * allocates the pages of tables that were never touched so far.
+ * The memory is mapped if the kernel allows it (/proc/PID/map_files needs CAP_CHECKPOINT_RESTORE).
+ * Otherwise it is read through the target; this allocates pages of tables that were never touched.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -36,7 +34,7 @@ _Static_assert(sizeof(struct notes_header) % 8 == 0 && sizeof(struct notes_probe
 		       sizeof(struct notes_capture) % 8 == 0,
 	"everything is aligned");
 
-/* The boot that time stamps count in; "" if the kernel does not report it. */
+/* Reads the id of the boot to which time stamps belong; "" if the kernel does not report it. */
 static void read_boot(char ret[NOTES_BOOT_BYTES])
 {
 	size_t length;
@@ -139,7 +137,7 @@ static struct notes_header header_of(const struct probe_session *s)
 	return header;
 }
 
-/* Appends the notes of a session whose sites are prepared. A buffer of {0} will do. */
+/* Appends the notes of a session whose sites are prepared. `out` may be {0}. */
 static void notes_put(const struct probe_session *session, struct buffer *out)
 {
 	struct notes_header header = header_of(session);
@@ -169,7 +167,7 @@ size_t notes_bytes(const struct probe_session *session)
 	return bytes;
 }
 
-/* Writes them into the session's memory, which is mapped. Errors: PROBE_ERROR_MEMORY. */
+/* Writes the notes into the session's mapped memory. Errors: PROBE_ERROR_MEMORY. */
 static struct probe_error *notes_write(struct probe_session *s)
 {
 	const struct reg_session *l = &s->rings.layout;
@@ -206,7 +204,7 @@ static struct probe_error *malformed(const char *what)
 		"what the flight recorder says about itself makes no sense (%s)", what);
 }
 
-/* The next `size` bytes, a multiple of 8; NULL: there are fewer. */
+/* Takes the next `size` bytes, a multiple of 8; NULL if there are fewer. */
 static const void *take(struct cursor *cursor, size_t size)
 {
 	const void *ret = cursor->at;
@@ -218,7 +216,7 @@ static const void *take(struct cursor *cursor, size_t size)
 	return ret;
 }
 
-/* A text with its NUL at the end, and nowhere else. */
+/* Is this a string with one NUL, its last byte? */
 static bool is_text(const char *text, uint32_t length)
 {
 	return length && strnlen(text, length) == length - 1;
@@ -259,7 +257,7 @@ static bool read_captures(struct cursor *cursor, struct record_layout *layout)
 	return captures != NULL;
 }
 
-/* Do its captures exist, and is that of a string one? */
+/* Do an argument's captures exist, and is its string's capture a string? */
 static bool makes_sense(const struct notes_arg *arg, const struct record_layout *layout)
 {
 	const struct arch_capture *string;
@@ -306,7 +304,7 @@ static bool read_site(struct cursor *cursor, size_t probes, struct session_site 
 	return args && read_captures(cursor, layout) && read_args(args, layout);
 }
 
-/* The places of the rings; their contents are looked at later. */
+/* Reads where the rings are. Their contents are checked later. */
 static bool read_places(
 	const struct notes_header *header, uint64_t file_bytes, struct reg_session *ret)
 {
@@ -324,8 +322,8 @@ static bool read_places(
 }
 
 /*
- * In the same boot, the clocks that have run since then tell how long a tick is. After a reboot, or
- * on another machine, only the measurement from that time is known.
+ * In the same boot, the clocks have run on and give the length of a tick. After a reboot, or on
+ * another machine, only the tick measured at that time is known.
  */
 static bool read_clock(const struct notes_header *header, struct clock *clock)
 {
@@ -359,7 +357,7 @@ static bool read_clock(const struct notes_header *header, struct clock *clock)
 static struct probe_error *read_lists(
 	struct probe_session *s, const struct notes_header *header, struct cursor *cursor)
 {
-	/* Each takes more than a byte, so there is memory for as many. */
+	/* Each entry has more than one byte, so this bounds the memory for them. */
 	if (header->probes > cursor->left || header->sites > cursor->left)
 		return malformed("more probes than bytes");
 	s->probes = calloc(header->probes + (size_t)1, sizeof(*s->probes));
@@ -408,7 +406,9 @@ struct probe_error *notes_read(
 	return read_lists(session, header, &cursor);
 }
 
-/* What was captured of the stack is as it was bound: notes have only its size. */
+/*
+ * Takes a site's layout from the notes, except the capture of the stack: notes have only its size.
+ */
 static bool take_layout(struct session_site *site, const struct session_site *noted)
 {
 	struct record_layout *to = &site->layout;
@@ -442,7 +442,7 @@ static struct probe_error *take_layouts(struct probe_session *s, const struct pr
 	for (size_t i = 0; i < s->site_count; i++) {
 		const struct session_site *site = find_noted(noted, s->sites[i].number);
 
-		/* It was refused when the session began. */
+		/* The site was refused when the session began. */
 		if (s->sites[i].number == UINT32_MAX)
 			continue;
 		if (!site || !take_layout(&s->sites[i], site))
@@ -456,9 +456,9 @@ static struct probe_error *take_layouts(struct probe_session *s, const struct pr
 }
 
 /*
- * Takes from the notes of a session that was opened what the records of its sites hold. The
- * controller that began it decided that, perhaps with another catalogue. Errors: those of
- * notes_read(); PROBE_ERROR_STATE (it has other probes than the notes).
+ * Takes the layout of records from the notes of an opened session. The controller that started the
+ * session has chosen this layout, perhaps with another catalogue. Errors: those of notes_read();
+ * PROBE_ERROR_STATE (the session has other probes than the notes).
  */
 static struct probe_error *notes_take_layouts(struct probe_session *s)
 {
@@ -516,7 +516,7 @@ static struct probe_error *check_leaving(const struct probe_session *s, const ch
 	return NULL;
 }
 
-/* Every reader converts times with the length of a tick since the session began. */
+/* Stores when the clock started: readers convert times with the length of a tick since then. */
 static void keep_clock(struct probe_session *s)
 {
 	struct data_clock clock = {.stamp = s->clock.first_stamp,
@@ -525,7 +525,7 @@ static void keep_clock(struct probe_session *s)
 		.steady_ns = s->clock.first_steady_ns};
 
 	memcpy(s->rings.base + DATA_CLOCK_OFFSET, &clock, sizeof(clock));
-	/* After a reboot, the reader of a flight recorder cannot learn the tick otherwise. */
+	/* Wait until the tick is measured well: after a reboot, a reader cannot measure it. */
 	while (s->options.overwrite && clock_monotonic_ns() - clock.steady_ns < CALIBRATION_NS)
 		nanosleep(&(struct timespec){.tv_nsec = CALIBRATION_NS / 4}, NULL);
 	clock_sync(&s->clock);
@@ -579,7 +579,7 @@ struct probe_error *probe_session_leave(struct probe_session *session, const cha
 	return error;
 }
 
-/* ---- Which there are -------------------------------------------------------------------- */
+/* ---- Listing sessions ------------------------------------------------------------------- */
 
 static bool is_shown(const struct reg_session *session)
 {
@@ -603,7 +603,7 @@ static size_t count_probes(const struct registry *r, uint32_t session)
 	return count;
 }
 
-/* One block: the array, then the texts. */
+/* Makes one block: the array, then the texts. */
 static struct probe_kept *list(const struct registry *r, char **texts, size_t *count_ret)
 {
 	size_t count = 0, bytes = 0;
@@ -655,7 +655,7 @@ struct probe_error *probe_target_kept(
 
 /* ---- Opening ---------------------------------------------------------------------------- */
 
-/* The file of the data, which cannot be truncated; -1: it cannot be opened. */
+/* Opens the file of the data, which cannot be truncated; -1 if it cannot be opened. */
 static int open_data(pid_t pid, const struct maps *maps, const struct reg_session *session)
 {
 	const struct mapping *found = NULL;
@@ -704,7 +704,7 @@ static void open_view(
 	s->view.fd = s->data;
 }
 
-/* The session's own start time, if it is plausible: the target can write it. */
+/* Takes the session's own start time if it is plausible. The target can write it. */
 static void take_clock(struct probe_session *s)
 {
 	struct clock clock = s->clock;
@@ -729,7 +729,7 @@ static void take_clock(struct probe_session *s)
 		s->clock = clock;
 }
 
-/* Only the session's own probes that are still mapped. */
+/* Keeps only the session's own probes that are still mapped. */
 static void keep_own(
 	const struct probe_session *s, const struct registry *r, struct selection *selection)
 {
@@ -739,7 +739,10 @@ static void keep_own(
 	selection_drop_unwanted(selection);
 }
 
-/* If a probe's file cannot be read any more, the number of its hits is unknown: it is not 0. */
+/*
+ * Refuses a session with a probe whose file is unreadable: the count of its hits is then unknown,
+ * not 0.
+ */
 static struct probe_error *check_all_known(const struct probe_session *s,
 	const struct modules *modules, const struct registry *r, const struct selection *selection)
 {

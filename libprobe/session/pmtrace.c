@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pmtrace: what Performance Co-Pilot's trace agent gathers, by the tags of pmtrace(3). Each kind of
- * call has a tracer of its own, with the probes of libprobe_pmtrace.
+ * The tracer pmtrace gathers the data of Performance Co-Pilot's trace agent, by the tags of
+ * pmtrace(3). Each kind of call has its own tracer, with the probes of libprobe_pmtrace.
  */
 #include <string.h>
 
 #include "libprobe/session/session.h"
 
-/* Alone it makes tables; the others export them. */
+/* Without a prefix, pmtrace makes tables; with one, it exports them. */
 static const char *const prefixes[] = {"", "pcp,", "metrics,"};
 enum { PREFIXES = sizeof(prefixes) / sizeof(prefixes[0]) };
 #define FORMS(tracer)                                                                              \

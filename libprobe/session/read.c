@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reading what a session's hits have left: counts and records. What is gathered: gather.c. */
+/* Reads the counts and records of a session's hits. Gathered rows are in gather.c. */
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@ enum { COUNTING_SHARE = 50 };
 /* ---- Counts ----------------------------------------------------------------------------- */
 
 /*
- * Adding up rows can take long. The longer it takes, the less often it is done, so that it takes
+ * Adding up rows can take long. The longer it takes, the less often it is done, so that it uses
  * only a small part of the time.
  */
 static void count_gathered(struct probe_session *s)
@@ -34,8 +34,8 @@ static uint64_t sum_of(const struct probe_session *s, size_t probe, size_t field
 }
 
 /*
- * Since the machine was started, no CPU has had a hit in each nanosecond: a larger count is none.
- * The last one stays then. (A file may be of another machine.)
+ * Takes a count if it is possible: no CPU can have a hit in each nanosecond since boot. Otherwise
+ * the last count stays. (A file may come from another machine.)
  */
 static void take_count(struct probe_session *s, uint64_t count, uint64_t *ret)
 {
@@ -58,7 +58,7 @@ void session_count_lost(struct probe_session *s)
 	}
 }
 
-/* Once nothing begins or ends any more. */
+/* Counts open pairs once the session has stopped. */
 static void count_in_flight(struct probe_session *s)
 {
 	uint64_t *flights = s->stopped && !s->flights_counted ? gather_flights(s) : NULL;
@@ -89,7 +89,7 @@ void session_update_counts(struct probe_session *s)
 
 /* ---- Records ---------------------------------------------------------------------------- */
 
-/* Sites have the numbers of their own session, which may not be ours. */
+/* Finds a site by its number, which another process assigned if the session was opened. */
 static const struct session_site *find_site(const struct probe_session *s, uint32_t number)
 {
 	if (number < s->site_count && s->sites[number].number == number)
@@ -101,9 +101,9 @@ static const struct session_site *find_site(const struct probe_session *s, uint3
 }
 
 /*
- * The value of the stub's filter, computed again from the record. The stub knows thread and process
- * by the ids of the target's own namespace. A filter that lets no such hit pass asked for the CPU,
- * which is unknown if the stub could not find it.
+ * Computes the value of the stub's filter again from the record. The stub sees thread and process
+ * ids of the target's own namespace. If the value is 0, the filter used the CPU, which is unknown
+ * when the stub could not find it; then the value is null.
  */
 static struct probe_value filter_value(const struct probe_session *s,
 	const struct session_site *site, const struct ring_record *record,
@@ -116,19 +116,22 @@ static struct probe_value filter_value(const struct probe_session *s,
 	return value.u ? value : (struct probe_value){.kind = PROBE_VALUE_NULL};
 }
 
-/* A file may hold any stamp, and the clock may never have been read since. */
+/*
+ * Limits a file's time stamp to a range that can be converted, even if the clock was never read
+ * since.
+ */
 static uint64_t within_years(const struct clock *clock, uint64_t stamp)
 {
 	double most = NOTES_YEARS_NS / clock->stamp_ns;
 
 	if (stamp < clock->first_stamp)
 		return clock->first_stamp;
-	/* Later ones would overflow when they are converted. */
+	/* A later stamp would overflow in the conversion. */
 	return (double)(stamp - clock->first_stamp) > most ? clock->first_stamp + (uint64_t)most
 							   : stamp;
 }
 
-/* What a hit that was read points to. */
+/* Values and names to which a hit points. */
 struct hit_room {
 	struct probe_value values[ARCH_ARGS_MAX], begin_values[ARCH_ARGS_MAX];
 	char names[ARCH_ARGS_MAX][SESSION_NAME_ROOM], begin_names[ARCH_ARGS_MAX][SESSION_NAME_ROOM];
@@ -136,8 +139,8 @@ struct hit_room {
 };
 
 /*
- * Reads what follows the record of an end, in `size` bytes: the duration, and the record of a begin
- * of the same pair. Returns their length, or 0 if they make no sense.
+ * Reads what follows the record of an end event, in `size` bytes: the duration, and the record of
+ * the pair's start event. Returns the length, or 0 if the bytes make no sense.
  */
 static size_t read_begin(struct probe_session *s, const uint8_t *bytes, size_t size,
 	uint64_t end_stamp, struct hit_room *room, struct probe_hit *ret)
@@ -185,7 +188,7 @@ static size_t read_begin(struct probe_session *s, const uint8_t *bytes, size_t s
 }
 
 /*
- * Reads a record of `size` bytes that were copied from a ring; returns its length, or 0 if it makes
+ * Reads a record of `size` bytes that were copied from a ring. Returns its length, or 0 if it makes
  * no sense. The hit's values are in *room.
  */
 static size_t read_hit(struct probe_session *s, const struct ring_record *record, size_t size,
@@ -197,7 +200,7 @@ static size_t read_hit(struct probe_session *s, const struct ring_record *record
 
 	if (!site)
 		return 0;
-	/* The clock has been read since: a stub cannot have written a later time. */
+	/* The clock was read after the record was written, so a later stamp is false. */
 	if (s->dead)
 		stamp = within_years(&s->clock, stamp);
 	else if (stamp > s->clock.last_stamp)
@@ -222,7 +225,7 @@ static size_t read_hit(struct probe_session *s, const struct ring_record *record
 	return more ? length + more : 0;
 }
 
-/* Hands over one record; false if `visit` wants no more. */
+/* Hands over one record. Returns false if `visit` wants no more. */
 static bool hand_over(struct probe_session *s, const struct ring_record *record, struct ring *ring,
 	size_t size, bool (*visit)(const struct probe_hit *hit, void *data), void *data)
 {
@@ -232,7 +235,9 @@ static bool hand_over(struct probe_session *s, const struct ring_record *record,
 	bool go_on = true;
 	size_t length;
 
-	/* aarch64 may read the counter a few instructions ahead; a ring is in the order of time. */
+	/*
+	 * aarch64 may read the counter a few instructions early; times in a ring must not decrease.
+	 */
 	if (record->time > s->clock.last_stamp)
 		copy->time = s->clock.last_stamp;
 	if (record->time > ring->newest)
@@ -285,7 +290,7 @@ size_t session_visit_recording(struct probe_session *s, const struct recording *
 		const struct ring_record *record =
 			(const struct ring_record *)(recording->bytes + r->offset);
 
-		/* Its length is known in two ways. */
+		/* The record's length and its size in the ring must agree. */
 		length = read_hit(s, record, r->size, r->ring, &room, &hit);
 		if (length && ring_padded(length, RING_BACK_BYTES) == r->size)
 			go_on = visit(&hit, data);
@@ -320,7 +325,7 @@ bool session_read_rings(
 	bool any = false;
 	size_t size;
 
-	/* Rings that may be overwritten at any time are read all at once. */
+	/* Rings that are overwritten are only read in a snapshot. */
 	if (!visit || s->options.overwrite)
 		writers_learn(&s->processes);
 	if (s->options.overwrite)

@@ -2,13 +2,12 @@
 /*
  * Finds the memory of flight recorders in files.
  *
- * A recorder's file holds its memory from the first byte on. A core file (core(5)) has a segment
- * for each mapping that was dumped; memory that a process shares without a file name is, unless
- * /proc/PID/coredump_filter says otherwise. So each segment that begins as a session's data does is
- * examined. The process that wrote it may have crashed because it wrote anywhere, so nothing there
- * is trusted.
+ * A recorder's file holds its memory from the first byte. A core file (core(5)) has a segment for
+ * each dumped mapping; shared memory without a file name is dumped unless /proc/PID/coredump_filter
+ * says otherwise. So each segment that begins like a session's data is examined. The process that
+ * wrote it may have crashed because it wrote to random addresses, so its contents are not trusted.
  *
- * The file is read with pread(2) and never mapped: it may become shorter meanwhile.
+ * The file is read with pread(2) and never mapped, because it may become shorter meanwhile.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -44,7 +43,7 @@ static bool read_at(const struct probe_remains *r, uint64_t offset, void *to, si
 	return pread(r->fd, to, size, (off_t)offset) == (ssize_t)size;
 }
 
-/* Its notes, as they are; the caller frees them. */
+/* Loads a recorder's notes, unchecked; the caller frees them. */
 static struct probe_error *load_notes(const struct probe_remains *r, uint64_t start,
 	uint64_t length, uint8_t **ret, size_t *size_ret)
 {
@@ -95,7 +94,7 @@ static struct probe_error *make_session(
 	return error;
 }
 
-/* It is left out, and why is remembered. */
+/* Leaves out a damaged recorder and stores why. */
 static struct probe_error *note_damage(struct probe_remains *r, struct probe_error *error)
 {
 	char *text = strdup(error->message);
@@ -109,7 +108,7 @@ static struct probe_error *note_damage(struct probe_remains *r, struct probe_err
 	return NULL;
 }
 
-/* Takes what is at [start, start + length) of the file, if it is a recorder's memory. */
+/* Takes the recorder whose memory is at [start, start + length) of the file, if there is one. */
 static struct probe_error *take(struct probe_remains *r, uint64_t start, uint64_t length)
 {
 	struct probe_session *session = NULL;
@@ -157,7 +156,7 @@ static struct probe_error *take_segments(struct probe_remains *r, Elf *elf)
 	for (size_t i = 0; i < count && i < INT32_MAX && !error; i++) {
 		if (!gelf_getphdr(elf, (int)i, &segment))
 			return no_format(r);
-		/* A core may be cut (ulimit -c): what there is of a segment is examined. */
+		/* A core may be cut (ulimit -c). Examine the part of the segment that exists. */
 		if (segment.p_type != PT_LOAD || segment.p_offset >= r->size)
 			continue;
 		if (segment.p_filesz > r->size - segment.p_offset)
@@ -217,7 +216,7 @@ struct probe_error *remains_of(int fd, const char *path, struct probe_remains **
 		r->size = (uint64_t)st.st_size;
 	if (!error)
 		error = take_file(r);
-	/* As `read -p` has them; the kernel maps later ones at lower addresses. */
+	/* Sort like `read -p`; the kernel maps later sessions at lower addresses. */
 	if (!error && r->session_count)
 		qsort(r->sessions, r->session_count, sizeof(*r->sessions), compare_sessions);
 	if (!error && !r->session_count && !r->damage_count)
@@ -235,7 +234,7 @@ struct probe_error *remains_of(int fd, const char *path, struct probe_remains **
 
 struct probe_error *probe_remains_open(const char *path, struct probe_remains **ret)
 {
-	/* A FIFO would wait for its other end. */
+	/* Without O_NONBLOCK, a FIFO would wait for its writer. */
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 
 	return fd < 0 ? probe_error_system(errno, "cannot open %s", path)

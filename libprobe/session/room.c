@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How large a session's memory may become. Its pages cost nothing until they are touched. Then they
- * are charged to the target's control group; if the group reaches its memory limit, the kernel
- * kills the target. So if there is a limit, buffers and tables are small enough to use only a part
- * of what the group has left, even when all of them are touched.
+ * Limits the memory of a session. Pages cost nothing until they are touched. Then they are charged
+ * to the target's control group; if the group reaches its memory limit, the kernel kills the
+ * target. So if the group has a limit, buffers and tables use only a part of the memory that the
+ * group has left, even when all their pages are touched.
  *
- * Some pages are allocated before a hit touches them: those of a flight recorder's file and, with
- * the sysctl vm.overcommit_memory=2, those of every session (libprobe/process/process.h). They
- * take only a part of what the file system or the machine has left.
+ * Some pages are allocated before a hit touches them: the pages of a flight recorder's file and,
+ * with the sysctl vm.overcommit_memory=2, the pages of every session (libprobe/process/process.h).
+ * They use only a part of what the file system or the machine has left.
  */
 #include <stdio.h>
 #include <string.h>
@@ -23,9 +23,8 @@
 #include "libprobe/registry/registry.h"
 
 enum {
-	ROOM_SHARE = 2, /* of what is left, half is the program's own */
-	LIMIT_SHARE =
-		8, /* unless the user sets a size: the program may have just begun, and need more */
+	ROOM_SHARE = 2,	 /* half of the memory that is left stays for the program */
+	LIMIT_SHARE = 8, /* of the limit, if the user set no size: a new program may grow */
 	KEYS_MIN = 8,
 	FIGURE_MAX = 32,
 	WHY_MAX = 256,
@@ -43,7 +42,7 @@ static const char *figure(uint64_t bytes, char text[FIGURE_MAX])
 	return text;
 }
 
-/* The bytes of a session once hits have touched everything that they can reach; 0: impossible. */
+/* Returns the bytes of a session after hits have touched all they can reach; 0 if impossible. */
 static uint64_t most_bytes(const struct data_needs *needs, size_t probes)
 {
 	struct reg_session s = {.cpus = sysconf(_SC_NPROCESSORS_CONF)};
@@ -54,7 +53,7 @@ static uint64_t most_bytes(const struct data_needs *needs, size_t probes)
 		probe_error_free(error);
 		return 0;
 	}
-	/* Only the start of a thread's entry is touched, unless the thread recurses deeply. */
+	/* A thread touches only the start of its entry, unless it recurses deeply. */
 	entry = s.flights ? data_flight_bytes(&s) : 0;
 	start = page_bytes() + needs->keep_bytes;
 	if (needs->by_key || needs->flights_min || flights > s.flight_entries)
@@ -63,14 +62,17 @@ static uint64_t most_bytes(const struct data_needs *needs, size_t probes)
 	       flights * (entry < start ? entry : start) + 2 * (uint64_t)s.cpus * s.ring_bytes;
 }
 
-/* Halves one of them, unless the user set its size; false if none can be smaller. */
+/* Halves one size that the user did not set. Returns false if no size can shrink. */
 static bool take_less(const struct probe_session_options *asked, struct data_needs *needs)
 {
 	if (needs->ring_bytes > DATA_RING_MIN && asked->may_shrink) {
 		needs->ring_bytes /= 2;
 		return true;
 	}
-	/* The user has no option for these; a begin without room is counted as lost. */
+	/*
+	 * The user has no option for the table of start events. A start event without room is
+	 * counted as lost.
+	 */
 	if (needs->pairs && needs->flights_min > DATA_FLIGHTS_FEW) {
 		needs->flights_min /= 2;
 		return true;
@@ -96,7 +98,8 @@ static struct probe_error *too_large(
 }
 
 /*
- * The thousand programs of a build are all in one group; its limit is read only once a second.
+ * Reads the limit of the control group. Thousands of programs of a build share a group, so a group
+ * without a limit is read only once a second.
  */
 static void look_at_memory(const struct probe_session *session, struct cgroup_memory *ret)
 {
@@ -135,7 +138,7 @@ static struct probe_error *report_less(const struct data_needs *needs,
 	return NULL;
 }
 
-/* The number of bytes that a session allocates beforehand; 0 if its layout is impossible. */
+/* Returns the bytes that a session allocates in advance; 0 if its layout is impossible. */
 static uint64_t whole_bytes(const struct data_needs *needs, size_t probes)
 {
 	struct reg_session s = {.cpus = sysconf(_SC_NPROCESSORS_CONF)};
@@ -146,7 +149,7 @@ static uint64_t whole_bytes(const struct data_needs *needs, size_t probes)
 	return bytes;
 }
 
-/* Makes buffers and tables small enough for a part of the room at `where`. */
+/* Makes buffers and tables small enough for a part of the `room` bytes left at `where`. */
 static struct probe_error *fit_whole(const struct probe_session *session, struct data_needs *needs,
 	size_t probes, const char *where, uint64_t room, struct probe_report *report)
 {
@@ -156,7 +159,10 @@ static struct probe_error *fit_whole(const struct probe_session *session, struct
 
 	if (session->options.together > 1)
 		most /= session->options.together;
-	/* Without forked children, the table of begins has its default size; now it may shrink. */
+	/*
+	 * Without forked children, the table of start events has its default size. Here it may
+	 * shrink.
+	 */
 	if (bytes > most && needs->pairs && !needs->flights_min)
 		needs->flights_min = DATA_FLIGHTS_MIN;
 	while (bytes > most && take_less(&session->options, needs))
@@ -173,7 +179,10 @@ static struct probe_error *fit_whole(const struct probe_session *session, struct
 	return report_less(needs, &wanted, why, report);
 }
 
-/* Fits the session into the place where its memory is allocated beforehand, if there is one. */
+/*
+ * Fits the session into the file system or the memory where its pages are allocated in advance, if
+ * any.
+ */
 static struct probe_error *fit_allocated(const struct probe_session *session,
 	struct data_needs *needs, size_t probes, struct probe_report *report)
 {
@@ -191,7 +200,7 @@ static struct probe_error *fit_allocated(const struct probe_session *session,
 	room = overcommit_room();
 	if (room == UINT64_MAX)
 		return NULL;
-	/* probectl allocates this memory, so it is charged to probectl's own group. */
+	/* probectl allocates this memory, so it is charged to the control group of probectl. */
 	cgroup_memory(getpid(), &own);
 	if (own.room < room)
 		return fit_whole(session, needs, probes,

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Switches single probes of a session off and on again. The session keeps what it knows of a probe
- * that is off, or whose library was closed: its counter, the numbers of its sites, and what they
- * are bound to. So its counts continue later.
+ * Switches single probes of a session off and on again. The session keeps its data about a probe
+ * that is off, or whose library was closed: the probe's counter, the numbers of its sites, and
+ * their bindings. So the counts continue later.
  *
- * A pair that is gathered is switched as one. If its begins went on without an end, they
- * would fill their stacks, and what begins while it is off would not be known when it
- * ends: so what had begun is forgotten before it is switched on again.
+ * A gathered pair is switched as a whole. If only its end events were off, start events would fill
+ * the threads' stacks of open pairs. While the pair is off, start events are not seen. So open
+ * pairs are forgotten before the pair is switched on again.
  */
 #include <stddef.h>
 #include <stdlib.h>
@@ -16,13 +16,13 @@
 #include "libprobe/session/session.h"
 #include "libprobe/registry/registry.h"
 
-/* A record is of one end; only gathering, and spans, need both. */
+/* Only gathering and spans need both events of a pair; a record has one event. */
 static bool is_of_pair(const struct probe_session *s, size_t probe)
 {
 	return session_has_pairs(s) && s->known[probe].part.role != PAIR_NONE;
 }
 
-/* Which probes should be on; NULL without memory. */
+/* Finds the probes that should be on; NULL without memory. */
 static bool *find_wanted(const struct probe_session *s, const bool *on)
 {
 	bool *wanted = calloc(s->probe_count + (size_t)1, 1);
@@ -67,11 +67,11 @@ static struct probe_error *switch_off(struct probe_session *s, struct change *c,
 
 /* ---- On --------------------------------------------------------------------------------- */
 
-/* For each probe of a selection, its index in the session; and so on. */
+/* The session's probe and counter for each probe of a selection. */
 struct again {
 	size_t *probes;
 	uint32_t *slots;
-	uint32_t *numbers; /* of each site */
+	uint32_t *numbers; /* a site's number in records */
 };
 
 static bool again_init(struct again *again, const struct selection *selection)
@@ -92,8 +92,8 @@ static void again_deinit(struct again *again)
 }
 
 /*
- * The session's probe with a key, of those marked (NULL: of all); SIZE_MAX: none. If another file
- * has had the same address, the last is meant.
+ * Finds the session's probe with a key among the marked ones (NULL: among all); SIZE_MAX if there
+ * is no such probe. If several files had the address, the last one counts.
  */
 static size_t find_marked(const struct probe_session *s, const bool *marked, uint64_t key)
 {
@@ -112,7 +112,7 @@ static void keep_marked(
 	selection_drop_unwanted(selection);
 }
 
-/* The first of a known probe's sites, which are in a row. */
+/* Returns a known probe's first site; its sites follow each other. */
 static size_t first_site(const struct probe_session *s, size_t known)
 {
 	size_t at = 0;
@@ -122,7 +122,7 @@ static size_t first_site(const struct probe_session *s, size_t known)
 	return at;
 }
 
-/* Sites are bound according to their notes, which must not have changed. */
+/* Is this the known probe? Sites are bound to their notes, which must not have changed. */
 static bool is_same(const struct probe_session *s, size_t known, const struct selection *selection,
 	const struct select_probe *probe)
 {
@@ -142,7 +142,7 @@ static bool is_same(const struct probe_session *s, size_t known, const struct se
 	return true;
 }
 
-/* Of a selection of marked probes. */
+/* Finds the session's probes for a selection of marked ones. */
 static struct probe_error *match_all(const struct probe_session *s, const bool *marked,
 	const struct selection *selection, struct again *again)
 {
@@ -161,7 +161,7 @@ static struct probe_error *match_all(const struct probe_session *s, const bool *
 	return NULL;
 }
 
-/* No stub of these pairs runs now. */
+/* Forgets the open pairs of probes whose stubs are off. */
 static void forget_flights(const struct probe_session *s, const struct again *again, size_t count)
 {
 	const struct reg_session *l = &s->rings.layout;
@@ -186,7 +186,7 @@ static void forget_flights(const struct probe_session *s, const struct again *ag
 	}
 }
 
-/* With `served`, all may be refused. */
+/* Installs probes again. With `served`, all may be refused. */
 static struct probe_error *install_again(struct probe_session *s, struct change *c,
 	struct selection *selection, const struct again *again, bool served,
 	struct probe_report *report)
@@ -206,16 +206,16 @@ static struct probe_error *install_again(struct probe_session *s, struct change 
 	return error;
 }
 
-/* What had begun at marked probes goes on if their library was closed meanwhile. */
+/* Why probes are installed again. If their library was closed, their open pairs go on. */
 enum again_why { AGAIN_WAS_OFF, AGAIN_WAS_CLOSED };
 
-/* Installs the marked probes, which the target has, once more. */
+/* Installs the marked probes again. The target has them mapped. */
 static struct probe_error *install_marked(struct probe_session *s, struct change *c,
 	const bool *marked, enum again_why why, struct probe_report *report)
 {
 	struct selection selection = {0};
 	struct again again = {0};
-	/* Probes are selected by their keys: the patterns may have been freed. */
+	/* Probes are selected by their keys, because the patterns may have been freed. */
 	struct probe_error *error = select_probes(&c->modules, NULL, 0, &selection);
 
 	if (!error)
@@ -253,7 +253,7 @@ static struct probe_error *switch_on(
 	return error;
 }
 
-/* ---- Libraries that come back ----------------------------------------------------------- */
+/* ---- Libraries opened again ------------------------------------------------------------- */
 
 struct probe_error *session_install_returned(
 	struct probe_session *s, struct change *c, struct selection *selection)
@@ -282,7 +282,7 @@ struct probe_error *session_install_returned(
 	return error;
 }
 
-/* ---- Both ------------------------------------------------------------------------------- */
+/* ---- Off and on ------------------------------------------------------------------------- */
 
 static struct probe_error *check_session(const struct probe_session *s, const struct change *c)
 {
@@ -327,7 +327,7 @@ struct probe_error *probe_session_select(
 	wanted = find_wanted(session, on);
 	if (!wanted)
 		return probe_error_no_memory();
-	/* See follow(): a child of vfork(2) at the gate would keep its parent running. */
+	/* A child of vfork(2) at the gate would keep its parent from being stopped. */
 	gate_arm(&session->exec_gate.gate, false);
 	while (attempt_next(&attempt))
 		attempt.error = select_once(session, wanted, report);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Attached sessions: they belong to this process and end with it. */
+/* Attached sessions. They belong to this process and end with it. */
 #include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -20,9 +20,9 @@
 /* ==== Child =================================================================================== */
 
 /*
- * Forked children inherit the code of the session, and count and record with it. Libraries that
- * they open later themselves are not probed, because only one process, the target, assigns numbers
- * to sites and counters. So such libraries are reported.
+ * Forked children inherit the session's code, and count and record with it. Only one process, the
+ * target, assigns numbers to sites and counters. So libraries that a child opens later are not
+ * probed, but reported.
  */
 
 static const char reason[] =
@@ -34,7 +34,7 @@ static struct probe_error *session_select_asked(
 static void session_keep_new(
 	const struct probe_session *s, const struct change *c, struct selection *selection);
 
-/* Another child, or the target before, may have opened the same library. */
+/* Was this reported for another child, or for the target, with the same library? */
 static bool is_told(
 	const struct probe_report *report, const struct select_probe *probe, const char *why)
 {
@@ -49,7 +49,7 @@ static bool is_told(
 	return false;
 }
 
-/* Adds all probes of a selection to the session's report as refused; each once for a reason. */
+/* Adds all probes of a selection to the session's report as refused, each once for each reason. */
 static struct probe_error *session_refuse(
 	struct probe_session *s, const struct selection *selection, const char *why)
 {
@@ -60,7 +60,7 @@ static struct probe_error *session_refuse(
 
 		if (is_told(&s->report, &probe, why))
 			continue;
-		/* Each is reported as a failure, as if it were named: rows do not show it. */
+		/* Report each as a failure, as if the user had named it: rows do not show it. */
 		probe.exact = true;
 		for (size_t k = 0; k < probe.site_count && !error; k++) {
 			struct select_site site = selection->sites[probe.first_site + k];
@@ -72,13 +72,13 @@ static struct probe_error *session_refuse(
 	return error;
 }
 
-/* With the child's state read and locked. */
+/* Reports the child's probes that the session lacks. The child's state is read and locked. */
 static struct probe_error *look(struct probe_session *s, struct change *c)
 {
 	struct selection selection = {0};
 	struct probe_error *error;
 
-	/* Another program's wait for the same address. */
+	/* The waiting process may be another program, at the same address. */
 	if (!registry_session(&c->registry, s->id))
 		return NULL;
 	error = session_select_asked(s, c, &selection);
@@ -91,8 +91,8 @@ static struct probe_error *look(struct probe_session *s, struct change *c)
 }
 
 /*
- * After a forked child has opened a library: adds the child's probes there that the session lacks
- * to the session's report, as refused. A child that has ended has none. Errors: PROBE_ERROR_MEMORY.
+ * Reports, as refused, the probes that the session lacks in a library that a forked child has
+ * opened. A child that has ended has no such probes. Errors: PROBE_ERROR_MEMORY.
  */
 static struct probe_error *session_note_child(struct probe_session *session, pid_t pid)
 {
@@ -111,7 +111,7 @@ static struct probe_error *session_note_child(struct probe_session *session, pid
 	probe_target_close(child);
 	if (!error || error->code == PROBE_ERROR_MEMORY)
 		return error;
-	/* It has ended. */
+	/* The child has ended. */
 	probe_error_free(error);
 	return NULL;
 }
@@ -119,16 +119,16 @@ static struct probe_error *session_note_child(struct probe_session *session, pid
 /* ==== Filters ================================================================================= */
 
 /*
- * A program may install a seccomp filter at any time, also while it has stubs that make system
- * calls. So the threads are checked from time to time (/proc/PID/task/TID/status). If there is a
- * new filter that does not allow the calls of the stubs, or that cannot be read, the session ends.
+ * A program may install a seccomp filter at any time, even when it already has stubs that make
+ * system calls. So the session checks its threads from time to time (/proc/PID/task/TID/status). If
+ * a new filter forbids the calls of the stubs, or cannot be read, the session ends.
  *
- * A look reads a file for each thread: it is never more than a small part of the time.
+ * A check reads a file for each thread. Checks never use more than a small part of the time.
  */
 
 enum { LOOK_NS = 100 * 1000 * 1000, LOOK_SHARE = 100 };
 
-/* Copies what was known of the target's threads when the stubs were made. */
+/* Takes the filters of the target's threads as they were when the stubs were made. */
 static void session_keep_filters(struct probe_session *session, struct change *change)
 {
 	seccomp_deinit(&session->seccomp);
@@ -136,7 +136,7 @@ static void session_keep_filters(struct probe_session *session, struct change *c
 	change->seccomp = (struct seccomp){.pid = change->pid};
 }
 
-/* Do all threads' filters still allow the calls of its stubs? */
+/* Do the filters of all threads still allow the calls of the stubs? */
 static struct probe_error *judge_again(struct probe_session *s)
 {
 	unsigned int needed =
@@ -155,7 +155,7 @@ static struct probe_error *judge_again(struct probe_session *s)
 
 /*
  * Checks now and then whether new filters allow the calls of the stubs. Errors:
- * PROBE_ERROR_UNSUPPORTED (they do not, or it is unknown: the session has to end).
+ * PROBE_ERROR_UNSUPPORTED (a filter forbids them or is unknown: the session must end).
  */
 static struct probe_error *session_look_at_filters(struct probe_session *session)
 {
@@ -171,20 +171,20 @@ static struct probe_error *session_look_at_filters(struct probe_session *session
 	session->look_again_ns = end + LOOK_NS + LOOK_SHARE * (end - begin);
 	if (error && error->code == PROBE_ERROR_UNSUPPORTED)
 		return probe_error_prefix(error, "its probes are switched off");
-	probe_error_free(error); /* it is handled, and reported, elsewhere */
+	probe_error_free(error); /* other errors are handled and reported elsewhere */
 	return NULL;
 }
 
 /* ==== Follow ================================================================================== */
 
 /*
- * What a session follows: libraries that its target opens later, and programs that it starts.
- * Each has a gate (libprobe/follow/follow.h), where the thread waits until that is done.
+ * A session follows libraries that its target opens later, and programs that the target starts. For
+ * each of the two, a gate (libprobe/follow/follow.h) holds the thread until probectl is done.
  */
 
 enum {
 	GATE_WAIT_NS = 1000000000,
-	CATCH_UP_NS = 1000000000, /* between attempts to probe what could not be probed in time */
+	CATCH_UP_NS = 1000000000, /* time between attempts to probe what was missed */
 };
 
 static struct probe_error *session_install(struct probe_session *s, struct change *c,
@@ -197,8 +197,8 @@ static bool is_replaced(const struct probe_session *s)
 }
 
 /*
- * If that happens while its libraries are being probed, the session keeps what it has counted and
- * recorded so far.
+ * Drops an error if the process was replaced while its libraries were being probed. The session
+ * keeps what it has recorded so far.
  */
 static struct probe_error *unless_replaced(const struct probe_session *s, struct probe_error *error)
 {
@@ -208,7 +208,7 @@ static struct probe_error *unless_replaced(const struct probe_session *s, struct
 	return NULL;
 }
 
-/* Without a gate something will be missed, unless the program is static. Then a note says so. */
+/* Without a gate some hits are missed, unless the program is static. Notes this in the report. */
 static struct probe_error *note_no_gate(const struct change *c, enum gate_place place,
 	const struct probe_error *why, struct probe_report *report)
 {
@@ -228,7 +228,7 @@ static struct probe_error *note_no_gate(const struct change *c, enum gate_place 
 		c->pid, why->message);
 }
 
-/* Adds a gate; *ret is NULL if the target has no such place, which the report then says. */
+/* Adds a gate. If the target has no function for it, *ret is NULL and the report says so. */
 static struct probe_error *add_gate(struct probe_session *s, struct change *c,
 	enum gate_place place, struct probe_report *report, struct probe_gate **ret)
 {
@@ -267,9 +267,9 @@ static struct probe_error *open_exec_gate(struct probe_session *s, struct probe_
 }
 
 /*
- * While the loader maps a library, the semaphores that we raise there may be mapped over. So only
- * the names of user events are taken then, whose files are mapped before they have names. The
- * library's own thread comes to the gate when it is whole.
+ * While the loader maps a library, semaphores that probectl raises there may be overwritten. So
+ * only the names of user events are taken then: their files are mapped before they have names. When
+ * the library is complete, its thread comes to the gate.
  */
 static void leave_to_loader(struct change *c, struct selection *selection)
 {
@@ -285,7 +285,7 @@ static void leave_to_loader(struct change *c, struct selection *selection)
 	selection_drop_unwanted(selection);
 }
 
-/* Each library at another address takes counters of its own, of which a session has a number. */
+/* Each library at a new address takes new counters, and a session has a fixed number of them. */
 static struct probe_error *refuse_without_counters(
 	struct probe_session *s, const struct change *c, struct selection *selection)
 {
@@ -304,8 +304,8 @@ static struct probe_error *refuse_without_counters(
 }
 
 /*
- * Probes what the target has opened since. One pass per call: more may have been opened meanwhile,
- * but its thread then waits at the gate.
+ * Probes what the target has opened since. A call makes one pass. If the target opens more
+ * libraries meanwhile, their threads wait at the gate.
  */
 static struct probe_error *follow_once(struct probe_session *s)
 {
@@ -314,8 +314,8 @@ static struct probe_error *follow_once(struct probe_session *s)
 	struct change c;
 
 	/*
-	 * A child of vfork(2) that waits at the gate would keep its parent from being
-	 * stopped. Programs that start now are found a little later.
+	 * A child of vfork(2) at the gate would keep its parent from being stopped. Programs that
+	 * start now are found a little later.
 	 */
 	gate_arm(&s->exec_gate.gate, false);
 	error = change_begin(s->target, &c);
@@ -324,7 +324,7 @@ static struct probe_error *follow_once(struct probe_session *s)
 		return unless_replaced(s, error);
 	}
 	session_stack_refresh(s);
-	/* Refusals are in the session's report: there is no --keep-going here. */
+	/* Refusals go to the session's report: --keep-going does not apply here. */
 	s->request.keep_going = true;
 	error = session_select_asked(s, &c, &selection);
 	if (!error) {
@@ -348,7 +348,7 @@ static struct probe_error *follow_once(struct probe_session *s)
 	return error ? unless_replaced(s, error) : NULL;
 }
 
-/* Probes what the target has opened since. */
+/* Probes libraries that the target has opened since. */
 static struct probe_error *session_follow(struct probe_session *s)
 {
 	struct attempt attempt = attempt_begin(s->target, &s->report);
@@ -358,7 +358,7 @@ static struct probe_error *session_follow(struct probe_session *s)
 	return attempt.error;
 }
 
-/* The same, while other processes may wait for us. */
+/* The same as session_follow(), while other processes may wait for probectl. */
 static struct probe_error *follow_now(struct probe_session *s)
 {
 	struct probe_error *error;
@@ -370,15 +370,15 @@ static struct probe_error *follow_now(struct probe_session *s)
 }
 
 /*
- * While a program is being started, its parent may be waiting in vfork(2), and cannot be stopped.
- * The library is served when the program has started, or has taken too long.
+ * While a program is being started, its parent may wait in vfork(2) and cannot be stopped. So the
+ * library is served when the program has started, or has taken too long.
  */
 static bool has_to_wait(struct probe_session *s)
 {
 	return s->options.watch && launches_depend(watch_launches(s->options.watch), &s->exec_gate);
 }
 
-/* Is there time to try once more? */
+/* Is there time for another attempt? */
 static bool may_wait(struct probe_session *s)
 {
 	uint64_t now = clock_monotonic_ns();
@@ -388,15 +388,15 @@ static bool may_wait(struct probe_session *s)
 	return now - s->gate_since_ns < GATE_WAIT_NS;
 }
 
-/* Does another controller change the target at the moment? */
+/* Is another controller changing the target at the moment? */
 static bool is_passing(const struct probe_error *error)
 {
 	return error && (error->code == PROBE_ERROR_STATE || error->code == PROBE_ERROR_BUSY);
 }
 
 /*
- * The session goes on while the target cannot be changed: another controller is slow, or a debugger
- * traces it. What libraries miss meanwhile is told; they are probed as soon as it works.
+ * Lets the session go on while the target cannot be changed, because of a slow controller or a
+ * debugger. The report says that hits in libraries are missed. They are probed as soon as possible.
  */
 static struct probe_error *fall_behind(struct probe_session *s, struct probe_error *error)
 {
@@ -413,14 +413,17 @@ static struct probe_error *fall_behind(struct probe_session *s, struct probe_err
 	return second;
 }
 
-/* After an attempt to probe what the target has opened since. */
+/* Handles the result of an attempt to probe new libraries. */
 static struct probe_error *settle(struct probe_session *s, struct probe_error *error)
 {
 	if (error)
 		return fall_behind(s, error);
 	if (!s->catch_up_ns)
 		return NULL;
-	/* There was nothing to be probed, so a debugger was in nobody's way. */
+	/*
+	 * Without anything to probe, an attempt succeeds despite a debugger, but the next one would
+	 * fail.
+	 */
 	if (procfs_status_number(s->target->pid, "TracerPid:") > 0) {
 		s->catch_up_ns = clock_monotonic_ns() + CATCH_UP_NS;
 		return NULL;
@@ -432,7 +435,7 @@ static struct probe_error *settle(struct probe_session *s, struct probe_error *e
 		s->target->pid);
 }
 
-/* Now and then, probes libraries whose threads could not be held until they were probed. */
+/* Now and then, probes libraries whose threads were not held until the libraries were probed. */
 static struct probe_error *session_catch_up(struct probe_session *s)
 {
 	if (!s->catch_up_ns || clock_monotonic_ns() < s->catch_up_ns)
@@ -441,8 +444,8 @@ static struct probe_error *session_catch_up(struct probe_session *s)
 }
 
 /*
- * If a thread was not served in time, it has gone on, and those after it were not held: there may
- * be libraries of which no thread waits.
+ * Notes that a thread gave up waiting and went on. Later threads were not held, so there may be new
+ * libraries without a waiting thread.
  */
 struct probe_error *session_note_lapse(struct probe_session *s)
 {
@@ -460,11 +463,9 @@ struct probe_error *session_note_lapse(struct probe_session *s)
 }
 
 /*
- * Releases the threads that wait at the gate of libraries, after probing the libraries; in a forked
- * child, after reporting those that are not probed.
- *
- * Releases the threads that have opened a library, after switching its probes on; or, in a forked
- * child, after reporting the probes that are not switched on.
+ * Releases the threads that wait at the gate after they have opened a library. In the target, the
+ * library is probed first. In a forked child, the probes that are not switched on are reported
+ * first.
  */
 static struct probe_error *session_serve_gate(struct probe_session *s)
 {
@@ -490,7 +491,7 @@ static struct probe_error *session_serve_gate(struct probe_session *s)
 		else
 			error = session_note_child(s, waiters.items[i].pid);
 	}
-	/* A thread that has continued, or was not found, may have been one of the target's own. */
+	/* A thread of the target may have gone on already, or may not have been found. */
 	follows = !error && (ours || !waiters.count || s->lapsed);
 	if (follows)
 		error = follow_now(s);
@@ -507,8 +508,8 @@ static struct probe_error *session_serve_gate(struct probe_session *s)
 }
 
 /*
- * Before the target is changed, when this thread may have priority, which a new one would inherit:
- * starts what will wait at its gates, and for room.
+ * Starts the threads for the gates and for waits for room. Call it before the target is changed:
+ * later this thread may have priority, which a new thread would inherit.
  */
 static struct probe_error *session_prepare_gates(struct probe_session *s)
 {
@@ -523,11 +524,7 @@ static struct probe_error *session_prepare_gates(struct probe_session *s)
 	return error;
 }
 
-/*
- * Installs its gates in the target, which is locked, and begins to serve them.
- *
- * With the target's state read and locked.
- */
+/* Installs the session's gates and begins to serve them. The target's state is read and locked. */
 static struct probe_error *session_start_following(
 	struct probe_session *s, struct change *c, struct probe_report *report)
 {
@@ -558,10 +555,10 @@ static struct probe_error *session_start_following(
 
 enum {
 	SPARE_PROBES = 4096,	 /* for probes of libraries that are opened later */
-	SESSION_DESCRIPTORS = 16 /* what it keeps, and what its end needs besides the modules */
+	SESSION_DESCRIPTORS = 16 /* what a session keeps or its end needs, without modules */
 };
 
-/* Sites that have no stub of the session were refused. */
+/* Counts a probe's sites. Sites without a stub of the session were refused. */
 static struct probe_coverage coverage_of(const struct probe_session *s, const struct registry *r,
 	const struct selection *selection, const struct select_probe *probe)
 {
@@ -598,7 +595,7 @@ struct probe_error *session_take_probes(
 	return NULL;
 }
 
-/* A process's id as it sees it itself; 0: not known. */
+/* Returns a process's id in its own namespace; 0 if unknown. */
 static uint32_t own_pid(pid_t pid)
 {
 	long own = procfs_status_last_number(pid, "NSpid:");
@@ -680,7 +677,7 @@ struct probe_error *session_create(struct probe_target *target, uint64_t (*count
 	return error;
 }
 
-/* Those that were switched off are not in the registry. */
+/* Was a probe switched off? Such probes are not in the registry. */
 static bool is_off(const struct probe_session *s, uint64_t key)
 {
 	for (size_t i = 0; i < s->probe_count; i++)
@@ -689,10 +686,7 @@ static bool is_off(const struct probe_session *s, uint64_t key)
 	return false;
 }
 
-/*
- * Drops probes from a selection that the session already has, or whose files cannot be read;
- * child.c uses it, too.
- */
+/* Drops probes from a selection that the session already has, or whose files cannot be read. */
 static void session_keep_new(
 	const struct probe_session *s, const struct change *c, struct selection *selection)
 {
@@ -707,7 +701,7 @@ static void session_keep_new(
 }
 
 /*
- * Maps the session's memory and takes over its probes while no site leads to its stubs yet: if this
+ * Maps the session's memory and takes over its probes before any site leads to its stubs. If this
  * fails, nothing has been switched on. See struct install.
  */
 static struct probe_error *take_session(void *data, struct install *install)
@@ -733,11 +727,7 @@ static struct probe_error *take_session(void *data, struct install *install)
 	return error ? error : session_watch(s, registry);
 }
 
-/*
- * Adds a selection to the session, which is created with the first one.
- *
- * Attaches a selection: to a new session, or to the one that is there.
- */
+/* Attaches a selection to the session. The first selection creates the session. */
 static struct probe_error *session_install(struct probe_session *s, struct change *c,
 	struct selection *selection, struct probe_report *report)
 {
@@ -754,8 +744,8 @@ static struct probe_error *session_install(struct probe_session *s, struct chang
 		error = session_fit(
 			s, &install.needs, selection->probe_count + install.spare_probes, report);
 	/*
-	 * Sites of later libraries may be patched, so all of these may be refused; a session that
-	 * follows libraries checks the total at the end.
+	 * All of these may be refused, because sites of later libraries may still be patched. A
+	 * session that follows libraries checks the total at the end.
 	 */
 	install.served = s->options.follow_libraries;
 	install.take = take_session;
@@ -779,11 +769,7 @@ static struct probe_error *session_install(struct probe_session *s, struct chang
 	return error;
 }
 
-/*
- * Selects the requested probes; none without patterns: the session then only follows.
- *
- * Without patterns, nothing is selected: the session only follows.
- */
+/* Selects the requested probes. Without patterns it selects nothing: the session only follows. */
 static struct probe_error *session_select_asked(
 	const struct probe_session *s, struct change *c, struct selection *ret)
 {
@@ -799,7 +785,7 @@ static struct probe_error *session_select_asked(
 	return error;
 }
 
-/* For a pattern without a match, says what could wait for it. */
+/* Adds to the error about an unmatched pattern that --follow waits for later libraries. */
 static struct probe_error *may_come(struct probe_error *error)
 {
 	struct probe_error *more;
@@ -813,14 +799,14 @@ static struct probe_error *may_come(struct probe_error *error)
 	return more;
 }
 
-/* With the target's state read and locked. */
+/* Starts the session, with the target's state read and locked. */
 static struct probe_error *start(
 	struct probe_session *s, struct change *c, struct probe_report *report)
 {
 	struct selection selection = {0};
 	struct probe_error *error;
 
-	/* Its end is a change, too, when it has taken what it keeps. */
+	/* The end of a session needs descriptors too, besides those that the session keeps. */
 	error = change_need_descriptors(c, SESSION_DESCRIPTORS);
 	if (!error)
 		error = install_heal(c);
@@ -832,7 +818,7 @@ static struct probe_error *start(
 		error = session_select_asked(s, c, &selection);
 	if (!error)
 		error = select_check_arguments(&selection);
-	/* How a program without a wanted probe ends need not be known. */
+	/* Nobody needs to know how a program without wanted probes ends. */
 	if (selection.probe_count || !s->target->held)
 		fate_begin(s->target);
 	if (!error && !s->options.follow_libraries)
@@ -890,7 +876,7 @@ static struct probe_error *start_once(struct probe_target *target,
 			session_keep_filters(s, &c);
 		change_end(&c);
 	}
-	/* A library may have been opened before the gate existed. */
+	/* The target may have opened a library before the gate existed. */
 	if (!error && options->follow_libraries && !target->held)
 		error = session_follow(s);
 	if (error && started)
@@ -935,7 +921,10 @@ size_t probe_session_unmatched(const struct probe_session *session)
 
 /* ---- Reading ------------------------------------------------------------------------ */
 
-/* Its records are handed over first: after an error a caller does not poll again. */
+/*
+ * Ends the session if a filter forbids its calls. Hands over its records first: after an error a
+ * caller does not poll again.
+ */
 static struct probe_error *stop_for_filters(
 	struct probe_session *s, bool (*visit)(const struct probe_hit *hit, void *data), void *data)
 {

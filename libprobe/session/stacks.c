@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Counts by call stack. Each different frame is copied once, and stacks are distinguished by the
- * pointers to these copies, so nothing here belongs to a session, which may be freed.
+ * Counts by call stack. Each distinct frame is copied once, and stacks are compared by the pointers
+ * to these copies. So a table borrows nothing from a session, which may be freed.
  *
- * A frame is the same in two processes if it is at the same place of the same file, wherever that
- * is loaded: so programs that are started again and again do not fill the table. What differs only
- * by the place in a function is brought together by name when it is printed (libprobe/output/).
+ * A frame is the same in two processes if it is at the same offset of the same file, wherever the
+ * file is loaded. So programs that are started again and again do not fill the table. Frames that
+ * differ only by their offset in a function are joined by name when they are printed
+ * (libprobe/output/).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -19,11 +20,11 @@
 
 enum {
 	BUCKETS_FIRST = 256,
-	ENTRIES_MAX = 1 << 17, /* some 100 MiB at the very most */
-	FRAMES_MAX = 1 << 17   /* some 30 MiB with names of 150 bytes */
+	ENTRIES_MAX = 1 << 17, /* at most about 100 MiB */
+	FRAMES_MAX = 1 << 17   /* about 30 MiB with names of 150 bytes */
 };
 
-/* A copy of a frame; it owns its texts. */
+/* A copy of a frame, which owns its texts. */
 struct known_frame {
 	uint64_t hash;
 	struct probe_frame frame;
@@ -32,21 +33,20 @@ struct known_frame {
 
 struct entry {
 	uint64_t hash;
-	uint64_t count, before; /* all, and up to the mark */
-	uint64_t kept;		/* of the count: stays when the table is cleared */
+	uint64_t count, before; /* all hits; hits up to the mark */
+	uint64_t kept;		/* part of count that stays when the table is cleared */
 	const char *provider, *name, *comm;
 	enum probe_stack_end end;
 	size_t frame_count;
-	const struct probe_frame *frames[]; /* after them the names */
+	const struct probe_frame *frames[]; /* followed by the names */
 };
 
 struct probe_stacks {
-	struct entry **entries; /* in the order in which they came */
+	struct entry **entries; /* in the order of their arrival */
 	size_t count;
-	uint32_t *buckets; /* index + 1 of an entry; at most half of them are taken */
+	uint32_t *buckets; /* hash table of entry indexes + 1; at most half full */
 	size_t bucket_count;
-	struct known_frame *
-		*frames; /* buckets of frames, or NULL; at most half of them are taken */
+	struct known_frame **frames; /* hash table of frames; at most half full */
 	size_t frame_count, frame_buckets;
 	uint64_t left_out, kept_left_out;
 };
@@ -95,13 +95,13 @@ static const char *place_text(char **at, const char *text)
 
 /* ---- Frames ------------------------------------------------------------------------- */
 
-/* Code that is in no file is known by its address, so two processes do not share it. */
+/* Code outside any file is identified by its address, so processes do not share its frames. */
 static uint64_t address_of(const struct probe_frame *frame)
 {
 	return frame->module ? 0 : frame->ip;
 }
 
-/* Numbers tell most frames apart: a text is read only to compare two that have the same. */
+/* Numbers distinguish most frames. Texts are only compared for frames with equal numbers. */
 static uint64_t hash_frame(const struct probe_frame *frame)
 {
 	uint64_t hash = hash_word(hash_word(1, address_of(frame)), frame->offset);
@@ -136,7 +136,7 @@ static struct known_frame *copy_frame(const struct probe_frame *frame, uint64_t 
 	return known;
 }
 
-/* The bucket of a frame, or the free one where it belongs; NULL frame: any free one. */
+/* Finds a frame's bucket, or the free one where it belongs; without `frame`, any free one. */
 static struct known_frame **frame_bucket(
 	struct known_frame **buckets, size_t count, uint64_t hash, const struct probe_frame *frame)
 {
@@ -168,7 +168,7 @@ static bool make_frame_room(struct probe_stacks *stacks)
 	return true;
 }
 
-/* *ret: the copy of a frame; NULL if there is no room for another one. */
+/* Sets *ret to the copy of a frame; NULL if there is no room for another. */
 static struct probe_error *know_frame(struct probe_stacks *stacks, const struct probe_frame *frame,
 	const struct probe_frame **ret)
 {
@@ -191,7 +191,9 @@ static struct probe_error *know_frame(struct probe_stacks *stacks, const struct 
 	return NULL;
 }
 
-/* Replaces the frames of a stack by copies in `frames`; *known_ret: whether all have room. */
+/*
+ * Replaces the frames of a stack with copies in `frames`. *known_ret tells whether all have room.
+ */
 static struct probe_error *know_stack(struct probe_stacks *stacks, struct probe_stack *stack,
 	const struct probe_frame *frames[PROBE_FRAMES_MAX], bool *known_ret)
 {
@@ -208,7 +210,7 @@ static struct probe_error *know_stack(struct probe_stacks *stacks, struct probe_
 
 /* ---- Finding ---------------------------------------------------------------------- */
 
-/* What a hit is counted by. */
+/* Attributes by which a hit is counted. */
 struct sought {
 	const char *provider, *name, *comm;
 	const struct probe_stack *stack;
@@ -250,7 +252,7 @@ static bool is_it(const struct entry *entry, const struct sought *sought)
 	       same_text(entry->provider, sought->provider);
 }
 
-/* The bucket of the entry, or the free one where it belongs. */
+/* Returns the bucket of the entry, or the free bucket where it belongs. */
 static uint32_t *find_bucket(const struct probe_stacks *stacks, const struct sought *sought)
 {
 	size_t at = (size_t)sought->hash & (stacks->bucket_count - 1);
@@ -311,7 +313,7 @@ static struct entry *make_entry(const struct sought *sought)
 	return entry;
 }
 
-/* Counts a stack of known frames. *ret: see stacks_count(). */
+/* Counts a stack whose frames are copies. *ret is as in stacks_count(). */
 static struct probe_error *count_known(
 	struct probe_stacks *stacks, const struct sought *sought, uint64_t count, size_t *ret)
 {
@@ -338,8 +340,8 @@ static struct probe_error *count_known(
 }
 
 /*
- * The same as probe_stacks_add(). *ret is the index of the stack, which it keeps; SIZE_MAX if there
- * was no room for it. Indices are counted from 0 in the order in which stacks come.
+ * Like probe_stacks_add(). *ret is the index of the stack, which never changes; SIZE_MAX if there
+ * is no room for the stack. Stacks are numbered from 0 in the order of their arrival.
  */
 static struct probe_error *stacks_count(struct probe_stacks *stacks,
 	const struct probe_session_probe *probe, const char *comm, const struct probe_stack *stack,
@@ -445,7 +447,6 @@ uint64_t probe_stacks_left_out(const struct probe_stacks *stacks)
 
 /* ---- Reading ---------------------------------------------------------------------- */
 
-/* Most hits first. */
 static int compare_rows(const void *a, const void *b)
 {
 	const struct probe_stacks_row *left = a, *right = b;
@@ -455,13 +456,13 @@ static int compare_rows(const void *a, const void *b)
 	return 0;
 }
 
-/* The greatest count first. */
+/* Sorts rows, the greatest count first. */
 static void stacks_sort(struct probe_stacks_row *rows, size_t count)
 {
 	qsort(rows, count, sizeof(*rows), compare_rows);
 }
 
-/* The row of the stack with this index. */
+/* Returns the row of a stack by its index. */
 static struct probe_stacks_row stacks_row(const struct probe_stacks *stacks, size_t index)
 {
 	const struct entry *entry = stacks->entries[index];
@@ -501,26 +502,26 @@ struct probe_error *probe_stacks_rows(const struct probe_stacks *stacks, bool is
 /*
  * Memory by call stack.
  *
- *	stacks   (libprobe/session/stacks.c): each stack has an index
- *	figures  [index] -> bytes and allocations, all and live
- *	blocks   (session, process, pointer) -> index, bytes: what is live
+ * 	stacks   (libprobe/session/stacks.c): each stack has an index
+ * 	figures  [index] -> bytes and allocations, all and live
+ * 	blocks   (session, process, pointer) -> index, bytes: the live blocks
  *
- * A free takes from the stack of its allocation what that had added. Blocks are in an open hash
- * table, at most half full; what is removed leaves no mark: those behind it move up.
+ * A free subtracts its block from the stack of the allocation. Blocks are in a hash table with open
+ * addressing, at most half full. A removed block leaves no mark: later blocks move up.
  */
 
 enum {
 	BLOCKS_FIRST = 1024,
-	BLOCKS_MAX = 1 << 22 /* some 320 MiB at the very most */
+	BLOCKS_MAX = 1 << 22 /* at most about 320 MiB */
 };
 
 struct figures {
 	uint64_t total_bytes, total_count, live_bytes, live_count;
-	uint64_t bytes_before, count_before; /* of the total: up to the mark */
+	uint64_t bytes_before, count_before; /* part of the total before the mark */
 };
 
 struct block {
-	const struct probe_session *session; /* NULL: this place is free */
+	const struct probe_session *session; /* NULL if the place is free */
 	uint64_t pointer, bytes;
 	pid_t pid;
 	uint32_t stack;
@@ -576,7 +577,9 @@ static bool same_block(const struct block *a, const struct block *b)
 	return a->pointer == b->pointer && a->pid == b->pid && a->session == b->session;
 }
 
-/* The place of a block, or the free one where it belongs; NULL: there is no table yet. */
+/*
+ * Returns the place of a block, or the free place where it belongs; NULL if there is no table yet.
+ */
 static struct block *find_block(const struct probe_heap *heap, const struct block *wanted)
 {
 	size_t at;
@@ -607,7 +610,7 @@ static bool heap_make_room(struct probe_heap *heap)
 	return true;
 }
 
-/* Moves up each block behind the hole that may stand there. */
+/* Fills a hole with later blocks that may stand there. */
 static void close_hole(struct probe_heap *heap, size_t hole)
 {
 	size_t mask = heap->blocks_room - 1;
@@ -623,7 +626,7 @@ static void close_hole(struct probe_heap *heap, size_t hole)
 	heap->blocks[hole] = (struct block){0};
 }
 
-/* What the block was is not live any more. */
+/* Removes a block that is no longer live. */
 static void forget(struct probe_heap *heap, struct block *block)
 {
 	struct figures *figures = &heap->figures[block->stack];
@@ -646,7 +649,7 @@ static bool forget_old(struct probe_heap *heap, const struct block *wanted)
 
 /* ---- Hits --------------------------------------------------------------------------- */
 
-/* The argument as a number without a sign; false if it is none. */
+/* Takes an argument as an unsigned number; false if it is not a number. */
 static bool take_number(const struct probe_hit *hit, size_t index, uint64_t *ret)
 {
 	if (index >= hit->arg_count || (hit->args[index].kind != PROBE_VALUE_SIGNED &&
@@ -676,7 +679,7 @@ static bool figures_grow(struct probe_heap *heap, size_t index)
 	return true;
 }
 
-/* A block is live from now on, if there is room to remember it. */
+/* Adds a live block, if there is room for it. */
 static struct probe_error *remember(struct probe_heap *heap, const struct block *block)
 {
 	struct figures *figures = &heap->figures[block->stack];
@@ -745,7 +748,7 @@ struct probe_error *probe_heap_add(struct probe_heap *heap, const struct probe_s
 void probe_heap_forget(struct probe_heap *heap, const struct probe_session *session)
 {
 	for (size_t i = 0; i < heap->blocks_room; i++)
-		/* Another block may move up. */
+		/* Another block may have moved up. */
 		while (heap->blocks[i].session == session) {
 			heap->blocks_count--;
 			close_hole(heap, i);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* From a session's options to what the stub of each site does. */
+/* Turns a session's options into a description of the stub of each site. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,11 +12,11 @@
 
 /* ==== Captures ================================================================================ */
 
-/* Which arguments the records of a site hold, and what they are called. */
+/* Chooses the arguments that the records of a site hold, and their names. */
 
 /*
- * Notes which arguments the hits of a probe show. Without names, if what its sites have as
- * arguments has not the same meaning.
+ * Notes which arguments the hits of a probe show. If its sites disagree about the arguments'
+ * meaning, they get no names.
  */
 static void note_meaning(struct probe_session *s, const struct session_site *site,
 	const struct probe_meaning *meaning, const struct capture *shown, size_t count)
@@ -30,8 +30,8 @@ static void note_meaning(struct probe_session *s, const struct session_site *sit
 }
 
 /*
- * Whether there is room for what nobody has asked for: strings of known probes. What is kept of
- * begins has its size from the start.
+ * Is there room for strings of known probes that the user has not asked for? The room for kept
+ * start events is fixed from the start.
  */
 static bool has_room(const struct probe_session *s, enum pair_role role, size_t bytes)
 {
@@ -42,7 +42,9 @@ static bool has_room(const struct probe_session *s, enum pair_role role, size_t 
 	return bytes + sizeof(struct probe_begun) <= room;
 }
 
-/* Its record has the arguments of another probe, so there is no list of its own. */
+/*
+ * Refuses a pattern's list of arguments if the probe's record has the arguments of another probe.
+ */
 static struct probe_error *check_taking(
 	const struct probe_pattern *pattern, const struct select_probe *probe)
 {
@@ -53,7 +55,7 @@ static struct probe_error *check_taking(
 		probe->provider, probe->name, probe_pattern_text(pattern));
 }
 
-/* Begins that take the arguments of another probe show them as that probe does. */
+/* Start events that take the arguments of another probe show them as that probe does. */
 static void session_name_taken(struct probe_session *s)
 {
 	for (size_t i = 0; i < s->probe_count; i++)
@@ -67,8 +69,8 @@ static void session_name_taken(struct probe_session *s)
 }
 
 /*
- * Decides what records hold of a site, site->layout: the list of its pattern, what is known of the
- * probe, or all arguments (captures.c). Errors: those of pattern_captures().
+ * Decides what records of a site hold (site->layout): the list of its pattern, the arguments that
+ * the catalogue knows, or all arguments. Errors: those of pattern_captures().
  */
 static struct probe_error *session_choose_captures(struct probe_session *s,
 	const struct select_probe *probe, const struct record_layout_site *args,
@@ -113,7 +115,7 @@ enum { PAIRS_MAX = 1 << 20 };
 static const char no_partner[] =
 	"by their names, no other probe of its provider makes a pair with it";
 
-/* Reports and drops the probes that have no partner. */
+/* Reports and drops the probes without a partner. */
 static struct probe_error *drop_single(
 	struct selection *selection, struct pair_part *parts, struct probe_report *report)
 {
@@ -136,7 +138,7 @@ static struct probe_error *drop_single(
 	return error;
 }
 
-/* Notes pairs that are listed the wrong way round: the time between two calls is seldom wanted. */
+/* Notes pairs that are listed the wrong way round: users seldom want the time between two calls. */
 static struct probe_error *note_reversed(
 	const struct selection *s, const struct pair_part *parts, struct probe_report *report)
 {
@@ -157,8 +159,7 @@ static struct probe_error *note_reversed(
 	return error;
 }
 
-/* With --match, several of a thread's pairs may be open, so none takes another probe's arguments.
- */
+/* With --match, a thread may have several open pairs, so none takes another probe's arguments. */
 static struct probe_error *match_by_key(const struct selection *selection, struct pair_part *parts)
 {
 	for (size_t i = 0; i < selection->probe_count; i++) {
@@ -173,9 +174,9 @@ static struct probe_error *match_by_key(const struct selection *selection, struc
 }
 
 /*
- * Finds the pairs of a selection; *ret has those of its remaining probes. Gathering, spans
- * and begins with stacks drop probes without a partner; other sessions keep them. A partner may
- * also be in a library that is opened later.
+ * Finds the pairs of a selection. *ret has an element for each remaining probe. Gathering, spans
+ * and start events with stacks drop probes without a partner; other sessions keep them. A partner
+ * may also be in a library that is opened later.
  */
 static struct probe_error *find_pairs(struct probe_session *s, struct selection *selection,
 	struct probe_report *report, struct pair_part **ret)
@@ -206,7 +207,7 @@ static struct probe_error *find_pairs(struct probe_session *s, struct selection 
 
 /* ---- Sites ------------------------------------------------------------------------------ */
 
-/* What is kept of a begin is a record, too; its room stays as it is from the start. */
+/* A kept start event is a record too. The room for it is fixed when the session starts. */
 static struct probe_error *size_begin(struct probe_session *s, size_t record)
 {
 	size_t bytes = record + sizeof(struct probe_begun) + s->asked.kept_bytes;
@@ -221,7 +222,7 @@ static struct probe_error *size_begin(struct probe_session *s, size_t record)
 		bytes, s->keep_bytes);
 }
 
-/* The record of an end has that of its begin in it. */
+/* The record of an end event contains that of its start event. */
 static struct probe_error *size_record(struct probe_session *s, enum pair_role role, size_t bytes)
 {
 	struct probe_error *error = NULL;
@@ -237,7 +238,7 @@ static struct probe_error *size_record(struct probe_session *s, enum pair_role r
 	return error;
 }
 
-/* A span has the stack of its end. */
+/* Does a record have a stack? A span has the stack of its end event. */
 static bool has_stack(const struct probe_session *s, enum pair_role role)
 {
 	if (s->options.begin_stacks)
@@ -329,7 +330,7 @@ static struct probe_error *add_probe_and_sites(struct probe_session *s, const st
 	return error;
 }
 
-/* Ends have to know the types of what begins keep, whichever come first. */
+/* Notes the types of kept arguments before any end event is bound. */
 static void note_begins(struct probe_session *s, const struct arch *arch,
 	const struct selection *selection, const struct pair_part *parts)
 {
@@ -349,9 +350,9 @@ static void note_begins(struct probe_session *s, const struct arch *arch,
 }
 
 /*
- * The probes and sites of a selection, whose parts in pairs these are. In a library that is
- * opened later, a probe for which an expression makes no sense is refused; the rest goes on.
- * Without a report, nothing is.
+ * Adds a selection's probes and sites; parts[] has their roles in pairs. In a later library, a
+ * probe for which an expression makes no sense is refused and the rest goes on, if there is a
+ * report.
  */
 static struct probe_error *add_all(struct probe_session *s, const struct arch *arch,
 	struct selection *selection, const struct pair_part *parts, struct probe_report *report)
@@ -391,7 +392,7 @@ struct probe_error *session_prepare(struct probe_session *session, const struct 
 	return error;
 }
 
-/* The number of a site in records; an unused number if it has no stub. */
+/* Returns a site's number in records; an unused number if it has no stub. */
 static uint32_t site_number(
 	const struct registry *registry, uint32_t session, uint64_t pc, uint64_t key)
 {
@@ -413,7 +414,10 @@ uint32_t session_part_word(const struct pair_part *part)
 	       (uint32_t)part->compares << (PART_BITS + 3);
 }
 
-/* The word may come from the target: there cannot be more pairs than probes. */
+/*
+ * Decodes a part of a pair. The word may come from the target; there cannot be more pairs than
+ * probes.
+ */
 static struct pair_part part_of(uint32_t word)
 {
 	struct pair_part part = {.role = word & ((1u << PART_ROLE_BITS) - 1),
@@ -468,7 +472,7 @@ static void add_flights(const struct probe_session *s, struct data_needs *needs)
 	long threads = procfs_status_number(s->target->pid, "Threads:");
 	bool by_any = o->follow_children || (s->keep_bytes && o->gather.match);
 
-	/* With names, there may be more in libraries to come. */
+	/* If pairs are found by name, later libraries may add some. */
 	needs->pairs = s->pairs || o->gather.pairing == PROBE_PAIRING_NONE ? s->pairs : 1;
 	needs->by_key = o->gather.match != NULL;
 	needs->flights_min = by_any ? DATA_FLIGHTS_FORKS : 0;
@@ -579,7 +583,7 @@ static void describe_gather(const struct probe_session *s, const struct reg_sess
 	g->entry_cell = reg->entry_cell;
 }
 
-/* See struct install. */
+/* Describes a site's stub; see struct install. */
 static void describe(const void *data, const struct reg_session *reg, uint32_t slot,
 	uint32_t number, struct arch_stub *stub)
 {
@@ -615,7 +619,7 @@ static void describe(const void *data, const struct reg_session *reg, uint32_t s
 	}
 }
 
-/* Will a stub of the session take the time of its hits? */
+/* Returns whether a stub of the session reads the time at its hits. */
 static bool takes_time(const struct probe_session *s)
 {
 	const struct probe_session_options *o = &s->options;

@@ -2,9 +2,9 @@
 /*
  * Tables of gathered rows.
  *
- * Every row is a block of its own with all that it points to, so that sorting
- * moves nothing but the struct. Merging is sorting by name and keys, and adding
- * up neighbours: there are thousands of rows at most, a few times a second.
+ * The data of each row is in a block of its own, so sorting moves only the row's struct. To merge,
+ * rows are sorted by name and keys, and equal neighbours are added up. There are at most thousands
+ * of rows, a few times a second.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -27,11 +27,7 @@ struct probe_error *probe_table_create(size_t key_count, struct probe_table **re
 	return NULL;
 }
 
-/*
- * Gives back what a row of a table points to.
- *
- * The block of a row begins with its keys, if it has any.
- */
+/* Frees the block of a row, which begins with its keys, if it has any. */
 static void table_row_free(struct probe_table_row *row)
 {
 	free((void *)(uintptr_t)row->row.keys);
@@ -69,7 +65,7 @@ static size_t name_bytes(const char *name)
 	return name ? strlen(name) + 1 : 0;
 }
 
-/* The block: keys, buckets, and then what needs no alignment. */
+/* The size of the block: keys, buckets, and data without alignment. */
 static size_t block_bytes(const struct probe_table_row *row, size_t key_count)
 {
 	size_t bytes = (key_count + 1) * sizeof(struct probe_value) + name_bytes(row->provider) +
@@ -85,7 +81,7 @@ static size_t block_bytes(const struct probe_table_row *row, size_t key_count)
 	return bytes;
 }
 
-/* Makes a row's pointers its own. False without memory. */
+/* Copies what a row points to into its own block. False without memory. */
 static bool row_own(struct probe_table_row *row, size_t key_count)
 {
 	char *block = malloc(block_bytes(row, key_count)), *at;
@@ -110,11 +106,7 @@ static bool row_own(struct probe_table_row *row, size_t key_count)
 	return true;
 }
 
-/*
- * Copies a row into the table, with all that it points to.
- *
- * Copies a row into the table.
- */
+/* Copies a row into the table, with everything that it points to. */
 static struct probe_error *table_append(
 	struct probe_table *table, const struct probe_table_row *row)
 {
@@ -130,7 +122,7 @@ static struct probe_error *table_append(
 
 /* ---- Merging ------------------------------------------------------------------ */
 
-/* NULL is before all names. */
+/* NULL comes before all names. */
 static int compare_names(const char *a, const char *b)
 {
 	if (!a || !b)
@@ -138,7 +130,7 @@ static int compare_names(const char *a, const char *b)
 	return strcmp(a, b);
 }
 
-/* The order by names and keys of two struct probe_table_row; `table` is one with such rows. */
+/* Compares two rows (struct probe_table_row) of a table by names and keys. */
 static int table_compare(const void *a, const void *b, void *data)
 {
 	const struct probe_table_row *left = a, *right = b;
@@ -153,7 +145,7 @@ static int table_compare(const void *a, const void *b, void *data)
 		order = compare_names(left->begin_name, right->begin_name);
 	for (size_t i = 0; i < table->key_count && !order; i++)
 		order = value_compare(&left->row.keys[i], &right->row.keys[i]);
-	/* Doubles have other buckets than whole numbers, so their rows cannot be one. */
+	/* Doubles have other buckets than integers, so their rows cannot be joined. */
 	return order ? order : (int)left->row.is_float - (int)right->row.is_float;
 }
 
@@ -165,7 +157,7 @@ static void keep_extreme(struct probe_value *kept, const struct probe_value *oth
 		*kept = *other;
 }
 
-/* Buckets of different targets have the same unit: they share a clock. */
+/* Adds a row to another. Their buckets have the same unit, because all targets share a clock. */
 static void add_row(struct probe_table_row *sum, const struct probe_table_row *other)
 {
 	struct probe_row *row = &sum->row;
@@ -190,7 +182,7 @@ static void add_row(struct probe_table_row *sum, const struct probe_table_row *o
 	probe_coverage_add(&sum->coverage, &other->coverage);
 }
 
-/* Makes one row of those with the same names and keys. */
+/* Joins all rows with the same names and keys. */
 static void table_merge(struct probe_table *table)
 {
 	size_t kept = 0;
@@ -236,7 +228,7 @@ struct probe_table_row *table_find(
 	return &table->rows[at];
 }
 
-/* Replaces the keys of a row of the table by PROBE_VALUE_OTHER; does nothing without keys. */
+/* Replaces the keys of a row with PROBE_VALUE_OTHER; does nothing without keys. */
 static void table_row_fold(const struct probe_table *table, struct probe_table_row *row)
 {
 	struct probe_value *keys = (struct probe_value *)(uintptr_t)row->row.keys;
@@ -251,8 +243,8 @@ void probe_table_limit(struct probe_table *table, size_t rows_max)
 }
 
 /*
- * Adds a row to a table whose first `sorted` rows are in order. Thousands of processes may have
- * ended before this one, so a row that is there already is found without sorting the table again.
+ * Adds a row to a table whose first `sorted` rows are in order. The rows of thousands of ended
+ * processes may come one by one, so an existing row is found without sorting the table again.
  */
 static struct probe_error *add_limited(
 	struct probe_table *table, size_t sorted, const struct probe_table_row *row)
@@ -318,7 +310,7 @@ static struct probe_error *append_row(struct probe_table *table, const struct pr
 	return table_append(table, &its);
 }
 
-/* Adds what the probes have lost, and so on. */
+/* Adds the totals of the probes, such as lost hits. */
 static void table_add_totals(
 	struct probe_table *table, const struct probe_session_probe *probes, size_t probe_count)
 {
@@ -349,7 +341,7 @@ struct sorting {
 	enum probe_order order;
 };
 
-/* What rows are ordered by; what has none is last. */
+/* Returns the number by which rows are sorted. Rows without one come last. */
 static double weight(const struct probe_table_row *row, enum probe_order order)
 {
 	double value = -INFINITY;
@@ -431,9 +423,9 @@ bool table_name_aborts(const char *name)
 
 /* ==== Since =================================================================================== */
 
-/* What has come since an earlier table. */
+/* Computes the growth of a table since an earlier one. */
 
-/* The bound of a bucket, as a value of the row. */
+/* Returns a bound of a bucket as a value of the row. */
 static struct probe_value bound_value(const struct probe_row *row, size_t index, bool high_end)
 {
 	double least, most;
@@ -446,20 +438,20 @@ static struct probe_value bound_value(const struct probe_row *row, size_t index,
 			.kind = PROBE_VALUE_FLOAT, .f = high_end ? most : least};
 	}
 	probe_bucket_range(index, &low, &high);
-	if (index == PROBE_BUCKETS - 1) /* negative ones: what is known of all */
+	if (index == PROBE_BUCKETS - 1) /* for negative values, use the row's minimum */
 		return high_end ? (struct probe_value){.kind = PROBE_VALUE_SIGNED, .i = -1}
 				: row->min;
 	return (struct probe_value){.kind = PROBE_VALUE_UNSIGNED,
 		.u = (uint64_t)((double)(high_end ? high : (uint64_t)low) * row->unit)};
 }
 
-/* The lowest and the highest bucket with something in it; false where all are empty. */
+/* Finds the lowest and the highest bucket that is not empty; false if all are empty. */
 static bool bucket_span(const uint64_t *buckets, size_t *low_ret, size_t *high_ret)
 {
 	bool any = false;
 
 	for (size_t i = 0; i < PROBE_BUCKETS; i++) {
-		size_t index = i ? i - 1 : PROBE_BUCKETS - 1; /* negative values are the least */
+		size_t index = i ? i - 1 : PROBE_BUCKETS - 1; /* negative values come first */
 
 		if (!buckets[index])
 			continue;
@@ -471,7 +463,7 @@ static bool bucket_span(const uint64_t *buckets, size_t *low_ret, size_t *high_r
 	return any;
 }
 
-/* Extremes of what is new; `row` still has those of all. */
+/* Sets the extremes of the hits since the earlier row; `row` still has those of all hits. */
 static void difference_extremes(struct probe_row *row, const struct probe_row *before)
 {
 	struct probe_value least = row->min, most = row->max;
@@ -503,7 +495,7 @@ static uint64_t minus(uint64_t now, uint64_t before)
 	return now > before ? now - before : 0;
 }
 
-/* Sums are modulo 2^64, so is what they grow by. Times, which have a unit, never reach that. */
+/* Returns a sum's growth. Integers are modulo 2^64. Times, which have a unit, never wrap. */
 static long double sum_since(const struct probe_row *now, const struct probe_row *before)
 {
 	long double grown = now->sum - before->sum;
@@ -515,7 +507,7 @@ static long double sum_since(const struct probe_row *now, const struct probe_row
 	return now->is_signed && grown >= 0x1p63L ? grown - 0x1p64L : grown;
 }
 
-/* Takes from a row of its own what was there before. */
+/* Subtracts an earlier row from a row. */
 static void subtract(struct probe_table_row *row, const struct probe_table_row *before)
 {
 	uint64_t *buckets = (uint64_t *)(uintptr_t)row->row.buckets;
@@ -529,14 +521,16 @@ static void subtract(struct probe_table_row *row, const struct probe_table_row *
 	value_number(&before->row.last, &row->first);
 }
 
-/* A row that says that something is not counted is printed each time, but not for every key. */
+/*
+ * A row that reports refused or overwritten sites is printed every time, unless the table has keys.
+ */
 static bool is_news(const struct probe_table *table, const struct probe_table_row *row)
 {
 	return row->row.count || row->unmatched || row->row.in_flight ||
 	       (!table->key_count && (row->coverage.refused || row->coverage.overwritten));
 }
 
-/* An earlier table's rows in the order of table_compare(), whatever order they are in. */
+/* An earlier table's rows in the order of table_compare(), whatever their order in the table. */
 struct lookup {
 	const struct probe_table *table;
 	const struct probe_table_row **rows;
@@ -614,8 +608,8 @@ static bool any_gone(const struct probe_table *earlier, const struct lookup *now
 }
 
 /*
- * Makes a copy of an earlier table in which the rows that are gone are added to the row of other
- * keys: the later table has their hits there. *ret is NULL if none is gone. The caller frees it,
+ * Copies an earlier table and adds its rows that are missing now to the row of other keys, because
+ * the later table has their hits there. *ret is NULL if no row is missing. The caller frees *ret,
  * also after an error.
  */
 static struct probe_error *fold_gone(const struct probe_table *earlier,
@@ -677,9 +671,9 @@ struct probe_error *probe_table_since(const struct probe_table *table,
 
 /* ==== Table session =========================================================================== */
 
-/* Tables of what a session has gathered. */
+/* Tables of the rows that a session has gathered. */
 
-/* A row for a probe as such: its count, and what only probes have. */
+/* Adds a row for a whole probe: its count, and the data that only probes have. */
 static struct probe_error *append_probe(
 	struct probe_table *table, const struct probe_session_probe *probe, bool is_count)
 {
@@ -690,7 +684,7 @@ static struct probe_error *append_probe(
 					   .coverage = probe->coverage});
 }
 
-/* Which probes no row is about; NULL without memory. */
+/* Finds the probes without a row; NULL without memory. */
 static bool *find_silent(const struct probe_row *rows, size_t count, size_t probe_count)
 {
 	bool *silent = malloc(probe_count + 1);
@@ -707,7 +701,7 @@ static bool *find_silent(const struct probe_row *rows, size_t count, size_t prob
 	return silent;
 }
 
-/* Without keys there is a row for every probe; of pairs, for every end that was hit. */
+/* Adds a row for each probe without one. With pairs, only if it had end events without a start. */
 static struct probe_error *append_silent(struct probe_table *table, const struct probe_row *rows,
 	size_t count, const struct probe_session_probe *probes, size_t probe_count, bool paired)
 {
@@ -736,7 +730,7 @@ static struct probe_error *add_counts(
 	return error;
 }
 
-/* Rows with keys do not say what is in flight; the table does. */
+/* Adds open pairs to the table, because rows with keys do not count them. */
 static struct probe_error *add_in_flight(struct probe_table *table, struct probe_session *session)
 {
 	uint64_t *flights = gather_flights(session);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Parses tracers as users name them, and configures their sessions. */
+/* Parses the tracers that users name, and sets the options of their sessions. */
 #include <errno.h>
 #include <limits.h>
 #include <stdint.h>
@@ -13,20 +13,20 @@
 /* ==== Tracer stack ============================================================================ */
 
 /*
- * stack: hits by call stack. Stacks are copied into records, and the controller unwinds them;
- * with `frames`, stubs follow the frame pointers and count by return addresses. heap: memory by
- * the stacks of allocations, which are taken in the same ways, but always into records. Other
- * tracers whose hits are handed over may have the stack of each of them.
+ * The tracer `stack` counts hits by call stack. Stubs copy stacks into records, and the controller
+ * unwinds them; with `frames`, stubs follow the frame pointers and count by return addresses. The
+ * tracer `heap` counts memory by the stacks of allocations, which are taken in the same ways, but
+ * always recorded. Other tracers that hand over hits may add each hit's stack.
  */
 
 enum {
 	BYTES_MIN = 512,
-	RING_BYTES = 16 << 20 /* a record is about a hundred times as long as others */
+	RING_BYTES = 16 << 20 /* with a stack, a record is about a hundred times as long */
 };
 
 static const char bytes_prefix[] = "bytes=";
 
-/* `option` is what stands before it on the command line. */
+/* Parses bytes=N; `option` is the text before it on the command line. */
 static struct probe_error *parse_bytes(
 	const char *option, const char *text, size_t length, uint16_t *ret)
 {
@@ -115,7 +115,7 @@ static void take_stacks(
 	}
 }
 
-/* Frees need no stack, but none of them may be missing. */
+/* Frees need no stack, but no free may be missing. */
 static struct probe_error *configure_heap(struct probe_session_options *options)
 {
 	if (options->filter)
@@ -130,7 +130,7 @@ static struct probe_error *configure_heap(struct probe_session_options *options)
 	return NULL;
 }
 
-/* Sets the session's options accordingly. */
+/* Sets the session's options for a tracer with stacks. */
 static struct probe_error *tracer_stack_configure(
 	const struct probe_tracer_spec *spec, struct probe_session_options *options)
 {
@@ -146,7 +146,7 @@ static struct probe_error *tracer_stack_configure(
 	return error;
 }
 
-/* One word: no stack is both. */
+/* Parses the value of --stack, a single word. */
 static struct probe_error *parse_how(const char *how, struct tracer_stack_options *ret)
 {
 	size_t prefix = sizeof(bytes_prefix) - 1;
@@ -190,11 +190,13 @@ struct probe_error *probe_tracer_take_stacks(const struct probe_tracer_spec *spe
 /* ==== Exported ================================================================================ */
 
 /*
- * pcp and metrics: what another tracer gathers, as metrics (probe/pcp.h, probe/metrics.h) instead
- * of a table. Its sessions are the other tracer's.
+ * The tracers `pcp` and `metrics` export another tracer's rows as metrics (probe/pcp.h,
+ * probe/metrics.h) instead of a table. The sessions are the other tracer's.
  */
 
-/* Turns the spec of `pcp` or `metrics` into that of the tracer after it. Errors: PROBE_ERROR_USAGE.
+/*
+ * Turns the spec of `pcp` or `metrics` into the spec of the tracer after it. Errors:
+ * PROBE_ERROR_USAGE.
  */
 static struct probe_error *tracer_exported_parse(struct probe_tracer_spec *spec)
 {
@@ -252,7 +254,7 @@ static struct probe_error *no_tracer(const char *name)
 		name, name);
 }
 
-/* Whether it is a path rather than a name: it has a slash, or ends like a shared object. */
+/* Is this a path? A path has a slash, or ends like a shared object. */
 static bool is_path(const char *name)
 {
 	size_t length = strlen(name);
@@ -359,7 +361,7 @@ bool probe_tracer_info(size_t index, struct probe_tracer_info *ret)
 
 /* ---- Sessions --------------------------------------------------------------------- */
 
-/* Begins and ends: as the user says, or by the tracer's default. */
+/* Sets how probes pair: as the user says, or by the tracer's default. */
 static struct probe_error *configure_pairs(
 	const struct probe_tracer_spec *spec, size_t pattern_count, struct probe_gather *gather)
 {
@@ -435,7 +437,7 @@ struct probe_error *probe_tracer_configure(const struct probe_tracer_spec *spec,
 	options->spans = kind->has_spans;
 	if (tracer_has_stacks(kind))
 		return tracer_stack_configure(spec, options);
-	/* A tracer of the user's own gets the filter's value. */
+	/* A loaded tracer gets the filter's value. */
 	options->filter_value = kind->output == PROBE_TRACER_LOADED && options->filter;
 	if (kind->output != PROBE_TRACER_ROWS) {
 		options->kind = PROBE_SESSION_RECORD;
@@ -474,13 +476,12 @@ void probe_tracer_view(const struct probe_tracer_spec *spec,
 /* ==== Builtin ================================================================================= */
 
 /*
- * The table of tracers. Deciding and acting, the two halves of erl_tracer's operations, are
- * both compiled into the stubs of a session; a row says what these gather, and how it is
- * shown.
+ * The table of tracers. The two kinds of operations of an erl_tracer, deciding and acting, are both
+ * compiled into the stubs of a session. A row says what the stubs gather, and how it is shown.
  */
 
 const struct tracer_kind tracer_builtin[] = {
-	/* Without keys it is the cheapest session of all; with keys, one row for each. */
+	/* The cheapest session of all; with keys, one row for each key. */
 	{
 		.name = "count",
 		.usage = "count",
@@ -529,7 +530,7 @@ const struct tracer_kind tracer_builtin[] = {
 		.view = {.columns = PROBE_COLUMN_COUNT | PROBE_COLUMN_SUM | PROBE_COLUMN_AVERAGE,
 			.order = PROBE_ORDER_AVERAGE},
 	},
-	/* Exact count, sum and extremes; buckets within 3 %. */
+	/* Count, sum and extremes are exact; buckets are within 3 %. */
 	{
 		.name = "hist",
 		.usage = "hist,EXPR",
@@ -560,7 +561,10 @@ const struct tracer_kind tracer_builtin[] = {
 			.times = true,
 			.order = PROBE_ORDER_SUM},
 	},
-	/* The end's name says how it ended (table_name_aborts()), as in pmtracebegin(3). */
+	/*
+	 * The name of the end event tells how it ended (table_name_aborts()), as in
+	 * pmtracebegin(3).
+	 */
 	{
 		.name = "transaction",
 		.usage = "transaction",
@@ -595,7 +599,7 @@ const struct tracer_kind tracer_builtin[] = {
 		.view = {.columns = PROBE_COLUMN_COUNT | PROBE_COLUMN_LAST | PROBE_COLUMN_TIME,
 			.order = PROBE_ORDER_LAST},
 	},
-	/* As in pmtracecounter(3). Its smallest value is its first one. */
+	/* As in pmtracecounter(3). The smallest value of a counter is its first one. */
 	{
 		.name = "counter",
 		.usage = "counter,EXPR",
@@ -628,7 +632,7 @@ const struct tracer_kind tracer_builtin[] = {
 		.help = "the same as JSON, one object per line",
 		.output = PROBE_TRACER_HITS_JSON,
 	},
-	/* As latency, with a record of each pair. */
+	/* Like latency, with a record of each pair. */
 	{
 		.name = "span",
 		.usage = "span",
@@ -639,7 +643,7 @@ const struct tracer_kind tracer_builtin[] = {
 		.has_spans = true,
 		.pairing = PROBE_PAIRING_LISTED,
 	},
-	/* Records overwrite the oldest ones, and are read on demand. */
+	/* New records overwrite the oldest ones. They are read on demand. */
 	{
 		.name = "ring",
 		.usage = "ring",
@@ -648,7 +652,7 @@ const struct tracer_kind tracer_builtin[] = {
 			"crash",
 		.output = PROBE_TRACER_FLIGHT,
 	},
-	/* See libprobe/session/tracers.c. */
+	/* See "Tracer stack" in this file. */
 	{
 		.name = "stack",
 		.usage = "stack[,frames|,bytes=N][,folded|,flamegraph|,pprof]",
@@ -657,8 +661,7 @@ const struct tracer_kind tracer_builtin[] = {
 		.output = PROBE_TRACER_STACKS,
 		.view = {.columns = PROBE_COLUMN_COUNT, .order = PROBE_ORDER_COUNT},
 	},
-	/* Its pairs are an allocation and a free; without --pairs, by their names if one PROBE is
-	 * given. */
+	/* A pair is an allocation and a free. Without --pairs, a single PROBE pairs by name. */
 	{
 		.name = "heap",
 		.usage = "heap[,live|,total][,frames|,bytes=N][,folded|,flamegraph|,pprof]",
@@ -668,7 +671,7 @@ const struct tracer_kind tracer_builtin[] = {
 		.pairing = PROBE_PAIRING_LISTED,
 		.view = {.columns = PROBE_COLUMN_COUNT, .order = PROBE_ORDER_COUNT},
 	},
-	/* See libprobe/session/tracers.c. */
+	/* See "Exported" in this file. */
 	{
 		.name = "pcp",
 		.usage = "pcp[,TRACER]",
@@ -683,7 +686,7 @@ const struct tracer_kind tracer_builtin[] = {
 		.help = "the same for Prometheus (--listen) or OpenTelemetry (--otlp)",
 		.output = PROBE_TRACER_METRICS,
 	},
-	/* A shared object; it has no name of its own. */
+	/* A shared object, which has no name of its own. */
 	{
 		.usage = "PATH.so[,OPTIONS]",
 		.help = "a tracer of your own (docs/tracers.md)",
