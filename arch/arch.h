@@ -85,10 +85,7 @@ struct arch {
 	uint8_t unwind_count;
 	/* Index of the register that a call leaves the return address in; 0 if on the stack. */
 	uint8_t unwind_return;
-	/*
-	 * Bytes from the address in the frame pointer to the caller's stack pointer; 0 if it
-	 * varies.
-	 */
+	/* Bytes from the frame pointer's address to the caller's stack pointer; 0 if it varies. */
 	uint8_t frame_record_end;
 
 	/* -- patching: NULL if probectl only parses this ISA's arguments -- */
@@ -179,10 +176,7 @@ struct arch {
 	 */
 	uint8_t short_reach;
 	bool (*short_branch)(const uint8_t *bytes, uint64_t address, uint64_t *target_ret);
-	/*
-	 * Returns the number of prefix bytes, which a branch may skip. NULL if there are no
-	 * prefixes.
-	 */
+	/* Returns the number of prefix bytes, which a branch may skip. NULL if always 0. */
 	size_t (*prefix_length)(const uint8_t *bytes, size_t length);
 	/*
 	 * Returns the length of the nop at `bytes`, or 0 if no nop is there. If a `90` comes first,

@@ -226,9 +226,7 @@ struct arch_process {
 	uint64_t (*counter)(void);
 	/* Returns the bits of a return address that may hold a signature. NULL: no signatures. */
 	uint64_t (*signature)(void);
-	/*
-	 * Sets the members from has_atomics on for this processor. NULL if stubs need none of them.
-	 */
+	/* Sets the members from has_atomics on for this processor. NULL if stubs need none. */
 	void (*describe_processor)(struct arch_thread *thread);
 	/*
 	 * Runs a restartable sequence in a thread whose area (struct rseq) is registered with
