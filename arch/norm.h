@@ -4,8 +4,8 @@
  * of a path, get the same form.
  *
  * The normal form is defined by the table of a state machine, which two readers execute:
- * norm_text(), and the code that a stub has for its keys (stub/norm.c). Each byte has a class. Each
- * state and class have a step: the next state in the low bits, the action on the byte above.
+ * norm_text(), and stubs, for their keys (arch/stub/table.c). Each byte has a class. Each state and
+ * class have a step: the next state in the low bits, the action on the byte above.
  */
 #ifndef ARCH_NORM_H
 #define ARCH_NORM_H

@@ -320,10 +320,7 @@ struct arch_stub {
 	 */
 	uint64_t room, wait_ticks, wait_scale;
 	uint64_t gate; /* address of a struct probe_gate */
-	/*
-	 * Address of a u32, or 0. While the u32 is not 0, only callers with the first argument
-	 * ARCH_GATE_CALLER are held.
-	 */
+	/* Address of a u32, or 0. While it is not 0, only calls with ARCH_GATE_CALLER are held. */
 	uint64_t gate_unless;
 	const struct arch_capture *captures; /* borrowed */
 	uint8_t capture_count;

@@ -102,10 +102,7 @@ bool enter_init(bool by_register)
 
 /* ---- Register by register ------------------------------------------------------------------ */
 
-/*
- * Emits `instruction` for each n in [first, first + count). `instruction` contains \n for the
- * number, and %0 for the area.
- */
+/* Emits `instruction` for each n in [first, first + count), with \n as n and %0 as the area. */
 #define EACH(area, first, count, instruction)                                                      \
 	__asm__ volatile(".altmacro\n.macro enter_one n\n" instruction                             \
 			 "\n.endm\n.set enter_n," first "\n.rept " count                           \
