@@ -85,7 +85,7 @@ struct arch {
 	uint8_t unwind_count;
 	/* Index of the register that a call leaves the return address in; 0 if on the stack. */
 	uint8_t unwind_return;
-	/* Bytes from the frame pointer's address to the caller's stack pointer; 0 if it varies. */
+	/* Bytes from a frame pointer's target to the caller's stack pointer; 0 if it varies. */
 	uint8_t frame_record_end;
 
 	/* -- patching: NULL if probectl only parses this ISA's arguments -- */
@@ -261,7 +261,10 @@ const struct arch *arch_host(void);
 /* Returns the bits of a return address that may hold a signature in processes of this machine. */
 uint64_t arch_signature(const struct arch *arch);
 
-/* Whether `found` is `bytes` with a breakpoint in place of the first instruction. */
+/*
+ * Whether `found` is `bytes` with a breakpoint in place of the first bytes. The caller passes at
+ * most one instruction: `length` bytes.
+ */
 bool arch_has_breakpoint(
 	const struct arch *arch, const uint8_t *found, const uint8_t *bytes, size_t length);
 

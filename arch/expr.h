@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 enum arch_expr_kind {
-	/* leaves */
+	/* leaves, which have no operand */
 	ARCH_EXPR_CONST,   /* `value` */
 	ARCH_EXPR_CAPTURE, /* the scalar capture `capture`, as it is recorded */
 	/* the capture `capture`, a double or a float, as the bits of a double; never -0 */
@@ -26,7 +26,7 @@ enum arch_expr_kind {
 	/* compare the string capture `capture` with `text`; 0 or 1 */
 	ARCH_EXPR_STRING_IS,
 	ARCH_EXPR_STRING_BEGINS,
-	/* of `left` */
+	/* operators with the operand `left` */
 	ARCH_EXPR_NEGATE,
 	ARCH_EXPR_COMPLEMENT,
 	ARCH_EXPR_NOT,	   /* 0 or 1 */

@@ -66,7 +66,7 @@ struct arch_insn {
 
 /* ---- Searching code ---------------------------------------------------- */
 
-/* What to search for in a module's code, and the functions that receive the findings. */
+/* The addresses to search for in a module's code, and the functions that receive findings. */
 struct arch_scan {
 	const struct arch_windows *windows;
 	bool position_dependent; /* addresses may also occur as plain 32-bit constants */

@@ -151,9 +151,9 @@ _Static_assert(sizeof(struct probe_flight) == 32, "stubs rely on the layout");
 enum { FLIGHT_FREE, FLIGHT_TAKEN, FLIGHT_PAIR };
 
 /*
- * What a start event keeps for its end event. An entry of the table has one for each time, of
- * arch_flights.keep bytes. First come the captures that an expression of the end event uses, in a
- * fixed order and with fixed sizes, whichever site started the pair. Each is a u64 and the value:
+ * The data that a start event keeps for its end event. An entry of the table has one for each time,
+ * of arch_flights.keep bytes. First come the captures that an expression of the end event uses, in
+ * a fixed order and with fixed sizes, whichever site started the pair. Each is a u64 and the value:
  * for a string, the word that a record has for a string, and the bytes, padded to 8; for a number,
  * a word with only the null bit, and the number.
  *
@@ -284,9 +284,7 @@ struct probe_room {
 
 enum {
 	RING_RECORD_MAX = 65536, /* greatest size of all captures of one record, in bytes */
-	/*
-	 * The word of a string or an aggregate (32 bits in a record, else 64) has the length and:
-	 */
+	/* Parts of the word of a string or an aggregate: 32 bits in a record, 64 bits elsewhere. */
 	RING_STRING_LENGTH = 0x3fffffff,
 	RING_STRING_TRUNCATED_BIT = 30, /* the string or aggregate was longer */
 	RING_STRING_NULL_BIT = 31	/* no byte was readable */

@@ -151,7 +151,7 @@ struct arch_process {
 	/* ptrace(2) requests that read and write the registers; 0: use the regset NT_PRSTATUS. */
 	int ptrace_get, ptrace_set;
 	uint16_t register_bytes;
-	const struct arch_regset *regsets; /* for the words that these requests do not cover */
+	const struct arch_regset *regsets; /* words that these requests do not cover */
 	uint8_t regset_count;
 	/* Index of each register's word; negative if the register does not exist. */
 	int8_t registers[ARCH_REGISTERS];

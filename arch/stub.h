@@ -192,7 +192,7 @@ struct arch_key {
 };
 enum { ARCH_KEYS_MAX = 6, ARCH_FRAMES_MAX = 64, ARCH_STACK_MAX = 32768, ARCH_COMM_MAX = 16 };
 
-/* What an ARCH_STUB_GATHER does. */
+/* The values that an ARCH_STUB_GATHER gathers, and where. */
 struct arch_gather {
 	unsigned int parts;
 	const struct arch_expr *value; /* NULL: in a pair the time since the start event, else 0 */

@@ -36,10 +36,7 @@ struct object {
 	uint8_t *loaded;
 };
 
-/*
- * Reads bytes at a file offset. Returns the number of bytes read, which is less than `size` only at
- * the end of the file or on an error.
- */
+/* Reads bytes at a file offset; returns how many were read (<= size). */
 size_t object_read_file(const struct object *object, uint64_t offset, void *buffer, size_t size);
 
 /* Returns a cursor over `data` in the object's byte order and class. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Source lines of addresses, from DWARF. libdw, loaded at its first use, reads in a child process.
+ * Source lines of addresses, from DWARF. libdw, loaded at its first use, reads each file in a child
+ * process.
  */
 #ifndef ELF_LINES_H
 #define ELF_LINES_H

@@ -14,8 +14,8 @@
 enum sdt_kind {
 	SDT_NOP, /* a nop */
 	/*
-	 * A nop and OCaml's switch (struct arch_toggle). The semaphore, which tracers raise, is
-	 * followed after two bytes by the count of those that want the handler called.
+	 * A nop and OCaml's switch (struct arch_toggle). Tracers raise the semaphore. Two bytes
+	 * after it is the count of tracers that want the handler called.
 	 */
 	SDT_OCAML,
 	SDT_OCAML_HANDLERS, /* the same in OCaml's first version: the semaphore is that count */

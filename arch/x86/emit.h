@@ -83,7 +83,7 @@ enum emit_op {
 	OP_MOV_STORE8 = 0x88,
 	OP_LEA = 0x8d,
 	OP_CMP = 0x3b,	  /* compares reg with mem */
-	OP_CMP8 = 0x3a,	  /* the same, low byte only */
+	OP_CMP8 = 0x3a,	  /* compares the low byte of reg with mem */
 	OP_ADD_TO = 0x01, /* mem += reg */
 	OP_ADD = 0x03,	  /* reg += mem */
 	OP_SUB = 0x2b,	  /* reg -= mem */
@@ -164,8 +164,8 @@ void emit_store_imm(struct emit *e, bool wide, struct emit_mem mem, int32_t imm)
 void emit_imm_mem(struct emit *e, bool wide, int digit, struct emit_mem mem, int32_t imm);
 
 /*
- * Labels. emit_label() creates a label, emit_place() puts it here. A jump, a call and a lea refer
- * to one. A jump with cc < 0 is unconditional.
+ * Labels. emit_label() creates a label, and emit_place() puts it at the next instruction. A jump, a
+ * call or a lea can refer to a label. A jump with cc < 0 is unconditional.
  */
 int emit_label(struct emit *e);
 void emit_place(struct emit *e, int label);

@@ -87,9 +87,8 @@ bool enter_init(bool by_register)
 		return false;
 	__asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
 	__cpuid_count(0xd, 1, a, b, c, d);
-	by_register =
-		/* Xgetbv can tell what is in use. */
-		by_register && a >> 2 & 1 && !(low & STATE_APX);
+	/* By register only if xgetbv can tell which components are in use. */
+	by_register = by_register && a >> 2 & 1 && !(low & STATE_APX);
 	/* 64-bit masks came with AVX-512BW. A processor has all three components or none. */
 	if (low & STATE_AVX512)
 		by_register = by_register && (low & STATE_AVX512) == STATE_AVX512 &&
@@ -201,7 +200,7 @@ GENERAL_ONLY static inline void empty_x87(void)
 		__asm__ volatile("fninit");
 }
 
-/* The compiler uses only registers that the stub has saved. */
+/* Uses only general registers: the vector registers hold the program's values. */
 GENERAL_ONLY __attribute__((noinline)) void enter_saving(void (*function)(void *data), void *data)
 {
 	uint8_t *area = __builtin_alloca_with_align(state.bytes, 8 * 64);

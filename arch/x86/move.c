@@ -35,9 +35,7 @@
 #include "arch/x86/decode/disasm.h"
 #include "arch/x86/decode/insn.h"
 
-/*
- * The longest copy is a call: push (5), movl (8), and a jump, one byte longer than a call (15 + 4).
- */
+/* The longest copy is that of a call: push (5 bytes), movl (8), and a jump (at most 15 + 4). */
 enum { COPY_MAX = 5 + 8 + ARCH_INSN_MAX + 4 };
 
 /* One instruction being moved. */

@@ -20,8 +20,8 @@ struct disasm_insn {
 	uint8_t disp_offset;  /* 0 if there is no displacement */
 	uint8_t disp_size;    /* bytes */
 	bool reads_pc;	      /* a memory operand is relative to %rip */
-	bool reads_pc32;      /* ... to %eip (address-size prefix) */
-	int64_t disp;	      /* displacement of that operand */
+	bool reads_pc32;      /* a memory operand is relative to %eip (address-size prefix) */
+	int64_t disp;	      /* displacement of the operand relative to %rip or %eip */
 };
 
 /* Returns the length of the instruction at the start of `bytes`, or 0. */

@@ -339,7 +339,7 @@ enum {
 	LEAVE = 0xc9
 };
 
-/* What is known about the registers. */
+/* The state of the registers after some of the code. */
 struct known {
 	uint16_t stack; /* one bit for each register that may point to the stack */
 	bool lost;	/* %rsp does not point to the stack */

@@ -601,7 +601,7 @@ static bool record_is_aligned(const struct stub_plan *p)
 	return s->kind == ARCH_STUB_BEGIN || !stub_has_spans(s);
 }
 
-/* Whether every word that the stub reads or writes is aligned, whatever the pointers. */
+/* Whether every word that the stub reads or writes is aligned, wherever pointers lead. */
 static bool stub_is_aligned(const struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
