@@ -119,7 +119,7 @@ static bool table_symbol(
 	return true;
 }
 
-/* ---- By name, in the dynamic linker's table ---------------------------------- */
+/* ---- By name, in the dynamic linker's table ----------------------------------- */
 
 /* Returns a word of the table, which libelf has put into the host's byte order. `at` is checked. */
 static uint32_t hash_word(const struct table *table, size_t at)

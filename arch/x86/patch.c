@@ -111,6 +111,8 @@ struct arch_extent x86_64_part(const uint8_t *bytes, uint64_t at, unsigned int l
 }
 
 /*
+ * Returns a twin, two overlapping jumps:
+ *
  *	site:	e9 e9 dd hh hh hh	jmp site + 5 + 0xhhhhdde9
  *	+ 1:	   e9 dd hh hh hh	jmp site + 6 + 0xhhhhhhdd
  *

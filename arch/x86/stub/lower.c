@@ -581,8 +581,8 @@ static bool operand_is_aligned(const struct arch_arg *arg, bool is_static)
 }
 
 /*
- * Whether the stub's accesses to records are aligned. What a start event kept is copied in words of
- * eight bytes, but a record only has an alignment of four.
+ * Whether the stub's accesses to records are aligned. The captures that a start event kept are
+ * copied in words of eight bytes, but a record only has an alignment of four.
  */
 static bool record_is_aligned(const struct stub_plan *p)
 {
@@ -795,8 +795,8 @@ static void x86_64_leave(struct form *f, const struct stub_plan *p)
  *
  * The stub has already saved the registers it uses. These are the registers that a function may
  * change, except the vector and floating-point registers, which the called function saves
- * (arch/x86/enter.c). What remains to do is to align the stack as functions expect, in a way that
- * unwinders can still follow:
+ * (arch/x86/enter.c). It remains to align the stack as functions expect, in a way that unwinders
+ * can still follow:
  *
  *	site's %rsp ------>	+----------------------------+
  *				| red zone, 128 bytes        |

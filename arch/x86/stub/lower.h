@@ -35,12 +35,12 @@ struct lowering {
 
 void lowering_init(struct lowering *l, struct emit *e, const struct frame *frame);
 
-/* ---- Translation by subject: see form_subject() ------------------------------------------ */
+/* ---- Translation by subject: see form_subject() ----------------------------------------- */
 
 void lower_control(const struct lowering *l, const struct form_insn *insn);
 void lower_operator(const struct lowering *l, const struct form_insn *insn);
 
-/* ---- Shared functions ----------------------------------------------------------------------- */
+/* ---- Shared functions -------------------------------------------------------------------- */
 
 /* Return the processor's register for a register of the form, and its operand for one in memory. */
 int lower_register(int form_register);
