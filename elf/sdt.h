@@ -15,7 +15,7 @@ enum sdt_kind {
 	SDT_NOP, /* a nop */
 	/*
 	 * A nop and OCaml's switch (struct arch_toggle). Tracers raise the semaphore. Two bytes
-	 * after it is the count of tracers that want the handler called.
+	 * after it is the count of tools that want the handler called.
 	 */
 	SDT_OCAML,
 	SDT_OCAML_HANDLERS, /* the same in OCaml's first version: the semaphore is that count */
