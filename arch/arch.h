@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What depends on the instruction set: one table of operations for each ISA.
+ * The operations that depend on the instruction set (ISA): one table, struct arch, per ISA.
  *
- * All functions are pure: they read bytes, and write into the caller's buffer code for an address
- * that the caller gives. They make no system call, so every ISA is built and tested on every host.
+ * All functions are pure. They read bytes and write code into the caller's buffer, for an address
+ * that the caller chooses. They make no system call, so every ISA is built and tested on every
+ * host.
  *
  * To port probectl to another ISA, write one `struct arch` (docs/porting.md).
  */
@@ -22,19 +23,20 @@
 /* ---- Patches ------------------------------------------------------------ */
 
 /*
- * OCaml's own switch for a probe: after the nop of a site there is an instruction without effect.
- * Changing its first byte turns it into a call of the probe's handler.
+ * A switch that OCaml compiles into each of its probes: after the nop of the site comes an
+ * instruction without effect. Changing the first byte of that instruction turns it into a call of
+ * the probe's handler.
  */
 struct arch_toggle {
-	uint8_t offset;	 /* of the instruction, from the site */
-	uint8_t off, on; /* the values of its first byte */
-	uint8_t covers;	 /* the length of the instruction */
+	uint8_t offset;	 /* offset of the instruction from the site, in bytes */
+	uint8_t off, on; /* first byte of the instruction without effect, and of the call */
+	uint8_t covers;	 /* length of the instruction, in bytes */
 	/*
-	 * Where the call is led elsewhere (`on`, then a jump's distance), code for that place:
-	 * enter() takes the return address off the stack; leave() calls the handler at `to`, which
-	 * returns to `back`, if the 16-bit word at `count` is not 0, and else goes there. Registers
-	 * are kept, flags are not. Both return the length, at most ARCH_TOGGLE_BYTES; leave()
-	 * returns 0 where something is out of reach.
+	 * Code for a place to which the call is redirected (`on`, then a jump's distance). enter()
+	 * pops the return address off the stack. leave() ends the code: if the 16-bit word at
+	 * `count` is not 0, it calls the handler at `to`, which returns to `back`; if the word is
+	 * 0, it jumps to `back`. Both keep registers but not flags. Both return the length of the
+	 * code, at most ARCH_TOGGLE_BYTES. leave() returns 0 if an address is out of reach.
 	 */
 	size_t (*enter)(uint8_t *out);
 	size_t (*leave)(uint64_t at, uint64_t count, uint64_t to, uint64_t back, uint8_t *out);
@@ -42,16 +44,16 @@ struct arch_toggle {
 enum { ARCH_TOGGLE_BYTES = 64 };
 
 /*
- * Where a jump can lead if some of its bytes must stay as they are: to `first`, and, if `step` is
- * not 0, to every address that is a multiple of `step` away from it, as far as a jump reaches.
+ * The addresses that a jump can reach if some of its bytes must keep their values: `first` and, if
+ * `step` is not 0, every address within reach that is a multiple of `step` away from it.
  */
 struct arch_pun {
 	uint64_t first, step;
 };
 
 /*
- * Two jumps, the second of which begins at the second byte of the first: its bytes are the distance
- * of the first. The bytes of both, and where each leads.
+ * Two overlapping jumps. The second begins at the second byte of the first, so the bytes of the
+ * second are the distance of the first. The struct holds the bytes of both and their two targets.
  */
 enum { ARCH_TWIN_BYTES = 8 };
 struct arch_twin {
@@ -62,10 +64,10 @@ struct arch_twin {
 struct arch {
 	const char *name;     /* "x86-64" */
 	uint16_t elf_machine; /* EM_* of <elf.h> */
-	/* Another machine whose arguments parse_args() understands; EM_NONE: there is none. */
+	/* Another ELF machine whose argument strings parse_args() understands, or EM_NONE. */
 	uint16_t elf_machine_args;
 
-	/* -- argument specifications: every ISA has these -- */
+	/* -- argument specifications: required of every ISA -- */
 
 	/*
 	 * Parses a note's argument string into at most ARCH_ARGS_MAX arguments.
@@ -74,162 +76,168 @@ struct arch {
 	 */
 	size_t (*parse_args)(const char *args, struct arch_arg ret[ARCH_ARGS_MAX]);
 
-	/* -- unwinding: NULL where stacks cannot be captured -- */
+	/* -- unwinding: NULL if stacks cannot be captured on this ISA -- */
 
-	/* The stack pointer first, then the frame pointer, then the other callee-saved ones. */
+	/*
+	 * Registers that unwinding tracks: stack pointer, frame pointer, other callee-saved ones.
+	 */
 	const struct arch_unwind_register *unwind_registers;
 	uint8_t unwind_count;
-	/* Which of them a call leaves the return address in; 0: it is on the stack. */
+	/* Index of the register that a call leaves the return address in; 0 if on the stack. */
 	uint8_t unwind_return;
-	/* Bytes from where a frame pointer leads to the caller's stack pointer; 0: it varies. */
+	/* Bytes from a frame pointer's target to the caller's stack pointer; 0 if it varies. */
 	uint8_t frame_record_end;
 
-	/* -- patching: NULL if only arguments of the ISA are parsed -- */
+	/* -- patching: NULL if probectl only parses this ISA's arguments -- */
 
-	/* Its processes; NULL: not supported. */
+	/* Operations on processes of this ISA, or NULL if such processes are not supported. */
 	const struct arch_process *process;
 
-	/* The longest patch, a direct jump, in bytes; it reaches less than jump_reach either way.
+	/*
+	 * Length of a direct jump, the longest patch, in bytes; its targets are less than
+	 * jump_reach bytes away in either direction.
 	 */
 	uint8_t jump_length;
 	uint64_t jump_reach;
-	uint8_t far_jump_length; /* of a jump to anywhere, at most; ARCH_JUMP_MAX or less */
-	/* Of a jump to short_reach at most, shorter than the other one; 0: there is none. */
+	/* Greatest length of a jump to any address, at most ARCH_JUMP_MAX. */
+	uint8_t far_jump_length;
+	/* Length of a jump that reaches only short_reach bytes; 0 if the ISA has no such jump. */
 	uint8_t short_jump_length;
-	uint8_t site_nop; /* bytes of the nop that <sys/sdt.h> leaves at a site */
-	/* A breakpoint, as debuggers and the kernel write it over an instruction. */
+	uint8_t site_nop; /* length of the nop that <sys/sdt.h> puts at a site */
+	/* The breakpoint that debuggers and the kernel write over an instruction. */
 	uint8_t breakpoint[4], breakpoint_length;
 	bool (*is_breakpoint)(const uint8_t *bytes);
-	const struct arch_toggle *toggle; /* NULL: there is none */
+	const struct arch_toggle *toggle; /* NULL if the ISA has no such switch */
 	/*
-	 * Puns: only the first pun_length bytes of a jump are written; the rest, which holds the
-	 * distance, is what the code has there. 0: there are no puns. `fixed` is the number of
-	 * bytes of the distance that must stay.
+	 * A pun writes only the first pun_length bytes of a jump. The bytes that follow, which hold
+	 * the jump's distance, stay as they are in the code. pun_length is 0 if the ISA has no
+	 * puns. `fixed` is the number of distance bytes that must stay.
 	 */
 	uint8_t pun_length;
 	struct arch_pun (*pun)(const uint8_t *bytes, uint64_t at, unsigned int fixed);
 	/*
-	 * Where a jump can lead if only its first `length` bytes can be chosen; the others are what
-	 * the code has there.
+	 * The addresses that a jump can reach if only its first `length` bytes can be chosen and
+	 * the bytes that follow stay as they are in the code.
 	 */
 	struct arch_extent (*part)(const uint8_t *bytes, uint64_t at, unsigned int length);
 	/*
-	 * The bytes of twins (struct arch_twin; 0: there are none), and one of `twin_choices` ways
-	 * to choose them at an address, the nearest first. Both jumps then lead to about the same
-	 * place.
+	 * twin_length is the length of a twin (struct arch_twin) in bytes, or 0 if the ISA has
+	 * none. twin() returns one of the `twin_choices` twins that can stand at an address, the
+	 * nearest targets first. Both jumps of a twin lead to about the same place.
 	 */
 	uint8_t twin_length;
 	uint16_t twin_choices;
 	struct arch_twin (*twin)(uint64_t at, unsigned int choice);
 	/*
-	 * A jump is written over a long nop: how many bytes of its distance must keep the value
-	 * that the nop has there, because other tools may write over the nop, too? `is_site`: a
-	 * note names the nop. NULL: none.
+	 * A jump is to be written over a long nop: returns how many bytes of the jump's distance
+	 * must keep the nop's values, because other tools may write over the same nop. `is_site` is
+	 * true if a note names the nop. NULL means no bytes.
 	 */
 	uint8_t (*nop_fixed)(const uint8_t *nop, size_t length, bool is_site);
-	uint8_t insn_align; /* instructions begin at multiples of this */
+	uint8_t insn_align; /* alignment of instructions, in bytes */
 	/*
-	 * Do decode() and move() work here? They need a library that may be missing; without
-	 * it they cannot decode any byte. NULL: they always work.
+	 * Whether decode() and move() work. Both need a library that may be missing; without the
+	 * library they decode nothing. NULL if they always work.
 	 */
 	bool (*can_decode)(void);
 	/*
-	 * Decodes one instruction at `address`. Returns false if the bytes are not one. `bytes`
-	 * may hold less than a whole instruction.
+	 * Decodes the instruction at `address`. Returns false if the bytes are not an instruction.
+	 * `bytes` may end before the instruction does.
 	 */
 	bool (*decode)(
 		const uint8_t *bytes, size_t length, uint64_t address, struct arch_insn *ret);
 	/*
-	 * Whether an instruction, given by all of its bytes, provably changes only general
-	 * registers, arithmetic flags and memory, and goes where decode() says. NULL: it cannot be
-	 * told of any.
+	 * Whether a complete instruction provably changes only general registers, arithmetic flags
+	 * and memory, and continues where decode() says. NULL if this cannot be proved of any
+	 * instruction.
 	 */
 	bool (*is_general)(const uint8_t *bytes, size_t length);
 	/*
-	 * Whether the instructions in these bytes provably overwrite all arithmetic flags before
-	 * one of them reads a flag or leads elsewhere. NULL: it cannot be told of any.
+	 * Whether the instructions in these bytes provably overwrite all arithmetic flags before an
+	 * instruction reads a flag or branches. NULL if this cannot be proved of any code.
 	 */
 	bool (*overwrites_flags)(const uint8_t *bytes, size_t length);
 	/*
-	 * Reports everything in `bytes`, decoded at any offset, that could be a branch into a
-	 * window: a superset of what exists. It leaves out short branches, which
-	 * short_branch() finds around a site.
+	 * Decodes `bytes` at every offset and reports everything that could be a branch into a
+	 * window (arch/windows.h): a superset of the real branches. Short branches are not
+	 * reported; short_branch() finds those around a site.
 	 */
 	void (*scan)(const uint8_t *bytes, size_t length, uint64_t address,
 		const struct arch_scan *scan);
 	/*
-	 * Reports which addresses of its own a function that has a site may take besides, where
-	 * several instructions do that: windows and labels. NULL: scan() finds them all.
+	 * Reports more addresses within a function that has a site: those that the function takes
+	 * with several instructions, as windows and labels. NULL if scan() finds all addresses.
 	 */
 	void (*scan_function)(const uint8_t *bytes, size_t length, uint64_t address,
 		const struct arch_scan *scan);
 	/*
-	 * Are these two bytes a short branch, and where does it lead? Less than short_reach
-	 * away. NULL: there are no short branches.
+	 * short_branch() says whether two bytes are a short branch, and returns its target, which
+	 * is less than short_reach bytes away. NULL if the ISA has no short branches.
 	 */
 	uint8_t short_reach;
 	bool (*short_branch)(const uint8_t *bytes, uint64_t address, uint64_t *target_ret);
-	/* How many bytes of an instruction are prefixes, which a branch may leave out; NULL: none.
-	 */
+	/* Returns the number of prefix bytes, which a branch may skip. NULL if always 0. */
 	size_t (*prefix_length)(const uint8_t *bytes, size_t length);
-	/* The length of the nop at `bytes` (after a `90`: of the one that follows); 0: none. */
+	/*
+	 * Returns the length of the nop at `bytes`, or 0 if no nop is there. If a `90` comes first,
+	 * the length is that of the nop behind it.
+	 */
 	size_t (*nop_length)(const uint8_t *bytes, size_t length);
 	/*
-	 * Does code, from the start of a function up to a site, move the stack pointer to a
-	 * place that is not known to be a stack? NULL: it never does.
+	 * Whether code, from the start of a function up to a site, moves the stack pointer to an
+	 * address that is not known to be in a stack. NULL if no code does.
 	 */
 	bool (*loses_stack)(const uint8_t *bytes, size_t length);
 
 	/*
-	 * Whether code may set the stack pointer as loses_stack() looks for it; false: it does not.
-	 * A search of bytes, a thousand times faster than decoding. What is true of code is true of
-	 * all that begins with it. NULL where loses_stack is.
+	 * A quick test for loses_stack(): false if the code certainly does not set the stack
+	 * pointer to an unknown address. It only searches bytes, a thousand times faster than
+	 * decoding. If it is false of some code, it is false of every beginning of that code. NULL
+	 * if loses_stack is NULL.
 	 */
 	bool (*may_lose_stack)(const uint8_t *bytes, size_t length);
 	/*
-	 * In the code after a system call instruction: is the register of the call's fourth
-	 * argument dead, so that it may hold anything? NULL: not known.
+	 * Whether the code after a system call instruction ignores the register of the call's
+	 * fourth argument, so that the register may hold anything. NULL if this is unknown.
 	 */
 	bool (*argument_dies)(const uint8_t *bytes, size_t length);
-	/*
-	 * Moves the instructions from address `from` that cover at least `need`
-	 * bytes to address `to`.
-	 */
+	/* Copies the instructions that cover at least `need` bytes from `from` to address `to`. */
 	enum arch_move_status (*move)(const uint8_t *bytes, size_t length, uint64_t from,
 		uint64_t to, size_t need, struct arch_moved *ret);
-	/* Emits a direct jump at `at`; returns its length, or 0 if `to` is out of reach. */
+	/* Emits a direct jump at `at`. Returns its length, or 0 if `to` is out of reach. */
 	size_t (*jump)(uint64_t at, uint64_t to, uint8_t *out);
-	/* The same for a short jump. */
+	/* Emits a short jump, like jump(). */
 	size_t (*short_jump)(uint64_t at, uint64_t to, uint8_t *out);
 	/*
-	 * Emits a jump that reaches any address; returns its length. NULL: there is none. Then
-	 * every nop holds a jump, and there are neither puns, parts and twins nor a toggle.
+	 * Emits a jump that reaches any address, and returns its length. NULL if the ISA has no
+	 * such jump: then every nop holds a direct jump, without puns, parts, twins or a toggle.
 	 */
 	size_t (*far_jump)(uint64_t at, uint64_t to, uint8_t *out);
-	/* Where such a jump, read back from `at` (ARCH_JUMP_MAX bytes), leads; 0: it is neither. */
+	/*
+	 * Returns the target of a jump() or far_jump() that was read back from `at` (ARCH_JUMP_MAX
+	 * bytes), or 0 if the bytes are neither.
+	 */
 	uint64_t (*jump_target)(uint64_t at, const uint8_t *bytes);
 	/*
-	 * Is an instruction of a stub, of insn_align bytes, a call of a function of the program?
-	 * The frame of such a function looks like copied registers if these have no mark
-	 * (arch_frame_layout.flag_bits). NULL: frames do not.
+	 * Whether an instruction of a stub, insn_align bytes long, calls a function of the program.
+	 * The stack frame of such a function can look like a copy of saved registers if these carry
+	 * no mark (arch_frame_layout.flag_bits). NULL if frames cannot look so.
 	 */
 	bool (*is_function_call)(const uint8_t *bytes);
-	/* Can this argument be captured at all? */
+	/* Whether the argument can be captured at all. */
 	bool (*capturable)(const struct arch_arg *arg);
 	/*
-	 * Must the pointer of a capture be checked at each hit? Then the record has a word that
-	 * says which captures could be read.
+	 * Whether a capture's pointer must be checked at each hit. If so, the record has a word
+	 * that says which captures were readable.
 	 */
 	bool (*capture_checked)(const struct arch_capture *capture);
-	/*
-	 * Emits a stub for address `at`, a multiple of ARCH_STUB_ALIGN. It is entered there.
-	 */
+	/* Emits a stub for address `at`, a multiple of ARCH_STUB_ALIGN. Threads enter it there. */
 	enum arch_stub_status (*stub)(const struct arch_stub *stub, uint64_t at, uint8_t *out,
 		size_t room, struct arch_stub_code *ret);
 	/*
-	 * Writes how to unwind from the functions that stubs call (ARCH_STUB_CALL) to their
-	 * sites: an .eh_frame section for stubs at these places, with its terminator. Returns
-	 * the length of the whole section, even if there is no room for all of it.
+	 * Writes an .eh_frame section, with its terminator, that unwinds from the functions that
+	 * stubs call (ARCH_STUB_CALL) to the sites of the stubs. `stubs` are the addresses of the
+	 * stubs. Returns the length of the whole section, even if `room` is too small for it.
 	 */
 	size_t (*call_unwind)(
 		const struct arch_extent *stubs, size_t count, uint8_t *out, size_t room);
@@ -238,29 +246,29 @@ struct arch {
 extern const struct arch arch_x86_64;
 extern const struct arch arch_aarch64;
 
-/* The table for an ELF machine number, or NULL. */
+/* Returns the table for an ELF machine number, or NULL. */
 const struct arch *arch_of_machine(uint16_t elf_machine);
 
-/* The table that parses the arguments of an ELF machine number, or NULL. */
+/* Returns the table that parses the arguments of an ELF machine number, or NULL. */
 const struct arch *arch_of_args(uint16_t elf_machine);
 
 /*
- * The table of this machine, and so of every target: processes of other instruction sets are
- * refused. NULL: there is none.
+ * Returns the table of this machine, or NULL if the machine is not supported. Every target uses the
+ * same table, because processes of other instruction sets are refused.
  */
 const struct arch *arch_host(void);
 
-/* The bits of a return address of this machine's processes that may hold a signature. */
+/* Returns the bits of a return address that may hold a signature in processes of this machine. */
 uint64_t arch_signature(const struct arch *arch);
 
 /*
- * Does `found` hold a breakpoint in place of the first bytes, and after it the others unchanged?
- * Only the first instruction is compared.
+ * Whether `found` is `bytes` with a breakpoint in place of the first bytes. The caller passes at
+ * most one instruction: `length` bytes.
  */
 bool arch_has_breakpoint(
 	const struct arch *arch, const uint8_t *found, const uint8_t *bytes, size_t length);
 
-/* Fills code memory that nothing should reach with breakpoints. */
+/* Fills code memory that no thread should reach with breakpoints. */
 void arch_fill(const struct arch *arch, uint8_t *out, size_t length);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Between a stub and a function of the program (ARCH_STUB_CALL): saves everything that a function
- * may change but a stub does not save. Executed in the program itself, so each is compiled for its
- * own machine only.
+ * Calls from a stub into a function of the program (ARCH_STUB_CALL). The code here saves the state
+ * that a function may change but the stub does not save. It runs in the program itself, so each
+ * implementation is compiled only for its own machine.
  */
 #ifndef ARCH_ENTER_H
 #define ARCH_ENTER_H
@@ -12,15 +12,16 @@
 #if defined(__x86_64__) || defined(__aarch64__)
 
 /*
- * Finds out what to save, and how. Without `by_register` it uses the processor's way for all of it
- * even if there is a faster one; for tests. False: this processor cannot do it.
+ * Finds out which state must be saved, and how. If `by_register` is false, the processor's own
+ * instruction saves all of it, even if a faster way exists; tests use this. Returns false if the
+ * processor cannot save the state.
  */
 bool enter_init(bool by_register);
 
 /*
- * For the function that a stub calls, which is GENERAL_ONLY (arch/general.h): saves vector and
- * floating-point state, calls a function, which may be any, in the state in which functions begin,
- * and restores.
+ * Saves vector and floating-point state, calls `function`, and restores the state. `function` may
+ * be any function, and starts in the state that the ABI promises at a function's start. The caller
+ * is the function that a stub calls, and must be GENERAL_ONLY (arch/general.h).
  */
 void enter_saving(void (*function)(void *data), void *data);
 

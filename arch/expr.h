@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Expressions over a hit that stubs evaluate: filters, keys and values.
+ * Expressions that a stub evaluates at each hit: filters, keys and values.
  *
  * The parser (libprobe/query/) has already assigned types as C does (C11, 6.3.1 and 6.5). Every
  * value is held in 64 bits: a signed 32-bit type is sign-extended and an unsigned one
@@ -13,76 +13,77 @@
 #include <stdint.h>
 
 enum arch_expr_kind {
-	/* leaves */
+	/* leaves, which have no operand */
 	ARCH_EXPR_CONST,   /* `value` */
 	ARCH_EXPR_CAPTURE, /* the scalar capture `capture`, as it is recorded */
-	/* the same of a double or a float, as the bits of a double, never of -0 */
+	/* the capture `capture`, a double or a float, as the bits of a double; never -0 */
 	ARCH_EXPR_DOUBLE,
 	ARCH_EXPR_FLOAT,
-	ARCH_EXPR_TID, /* as seen in the target's own pid namespace */
+	ARCH_EXPR_TID, /* thread id in the target's own pid namespace */
 	ARCH_EXPR_PID,
 	ARCH_EXPR_CPU,
-	ARCH_EXPR_DURATION, /* of a pair that has ended, in nanoseconds */
-	/* of the string capture `capture` and `text`: 0 or 1 */
+	ARCH_EXPR_DURATION, /* length of a pair that has ended, in nanoseconds */
+	/* compare the string capture `capture` with `text`; 0 or 1 */
 	ARCH_EXPR_STRING_IS,
 	ARCH_EXPR_STRING_BEGINS,
-	/* of `left` */
+	/* operators with the operand `left` */
 	ARCH_EXPR_NEGATE,
 	ARCH_EXPR_COMPLEMENT,
 	ARCH_EXPR_NOT,	   /* 0 or 1 */
-	ARCH_EXPR_CONVERT, /* to the node's type */
-	ARCH_EXPR_IN,	   /* 0 or 1: is it one of `list`? It has the node's type */
-	/* of `left` and `right` */
+	ARCH_EXPR_CONVERT, /* converts to the node's type */
+	ARCH_EXPR_IN,	   /* 1 if `left` is in `list`, else 0; `left` has the node's type */
+	/* operators with the operands `left` and `right` */
 	ARCH_EXPR_ADD,
 	ARCH_EXPR_SUB,
 	ARCH_EXPR_MUL,
-	ARCH_EXPR_DIV, /* by 0: the hit is rejected; the smallest number by -1 is itself */
+	ARCH_EXPR_DIV, /* dividing by 0 rejects the hit; INT_MIN / -1 is INT_MIN */
 	ARCH_EXPR_MOD,
-	ARCH_EXPR_SHL, /* by the right operand modulo the left one's width */
+	ARCH_EXPR_SHL, /* the right operand counts modulo the left one's width */
 	ARCH_EXPR_SHR,
 	ARCH_EXPR_AND,
 	ARCH_EXPR_OR,
 	ARCH_EXPR_XOR,
-	/* 0 or 1; the operands have the node's type */
+	/* comparisons: the result is 0 or 1; the operands have the node's type */
 	ARCH_EXPR_LT,
 	ARCH_EXPR_LE,
 	ARCH_EXPR_GT,
 	ARCH_EXPR_GE,
 	ARCH_EXPR_EQ,
 	ARCH_EXPR_NE,
-	/* 0 or 1; the right operand is evaluated only if the left does not decide */
+	/* logical: the result is 0 or 1; `right` is evaluated only if `left` does not decide */
 	ARCH_EXPR_BOTH,
 	ARCH_EXPR_EITHER
 };
 
 enum {
 	ARCH_EXPR_NODES_MAX = 64,
-	ARCH_EXPR_DEPTH_MAX = 16, /* nested operators */
-	ARCH_EXPR_TEXT_MAX = 255, /* bytes of a literal */
+	ARCH_EXPR_DEPTH_MAX = 16, /* depth of nested operators */
+	ARCH_EXPR_TEXT_MAX = 255, /* bytes of a string literal */
 	ARCH_EXPR_LIST_MAX = 64	  /* numbers in a list */
 };
 
 /*
- * `wide` and `is_signed` are the type in which the node is computed; its operands (for a shift,
- * the left one) have been converted to it. A result of 0 or 1 has type int.
+ * One operator or operand. `wide` and `is_signed` are the type in which the node is computed. Its
+ * operands (for a shift, the left operand) have been converted to that type. A result of 0 or 1 has
+ * type int.
  */
 struct arch_expr_node {
 	enum arch_expr_kind kind;
-	bool wide; /* 64 bits, not 32 */
+	bool wide; /* true for 64 bits, false for 32 */
 	bool is_signed;
-	bool is_double; /* a comparison, whose operands are the bits of doubles: see C11, F.9.3 */
-	uint8_t left, right; /* indices of nodes; lower than the node's own */
+	bool is_double; /* a comparison whose operands are the bits of doubles: see C11, F.9.3 */
+	uint8_t left, right; /* indices of the operands, lower than the node's own */
 	uint8_t capture;     /* index into the stub's captures */
 	uint8_t text_length;
 	uint64_t value;
-	const char *text;     /* not terminated; borrowed */
-	const uint64_t *list; /* list_count numbers, each held as its own type says; borrowed */
+	const char *text;     /* the string literal, not terminated; borrowed */
+	const uint64_t *list; /* list_count numbers, each extended as its own type says; borrowed */
 	uint8_t list_count;
 };
 
 /*
- * The last node is the root. If an argument that it uses cannot be read, the hit is rejected,
- * whatever the rest of the expression yields.
+ * An expression. The last node is the root. If an argument that the expression uses cannot be read,
+ * the hit is rejected, whatever the rest of the expression yields.
  */
 struct arch_expr {
 	const struct arch_expr_node *nodes; /* borrowed */
@@ -94,7 +95,7 @@ static inline bool arch_expr_is_string_test(enum arch_expr_kind kind)
 	return kind == ARCH_EXPR_STRING_IS || kind == ARCH_EXPR_STRING_BEGINS;
 }
 
-/* Is it the value of a capture? */
+/* Whether the node is the value of a capture. */
 static inline bool arch_expr_is_capture(enum arch_expr_kind kind)
 {
 	return kind == ARCH_EXPR_CAPTURE || kind == ARCH_EXPR_DOUBLE || kind == ARCH_EXPR_FLOAT;

@@ -3,9 +3,10 @@
 #define ARCH_GENERAL_H
 
 /*
- * For a function that runs while vector and floating-point registers hold the program's values: it
- * is compiled to leave them alone, without calls into sanitizers. It must call only such functions,
- * and none of a library: memcpy(3) uses vectors.
+ * GENERAL_ONLY marks a function that runs while vector and floating-point registers hold the
+ * program's values: the compiler leaves these registers alone and adds no calls into sanitizers.
+ * Such a function may only call functions with the same mark, and no library function: memcpy(3)
+ * uses vectors.
  */
 #if defined(__x86_64__) || defined(__aarch64__)
 #if defined(__aarch64__) && defined(__clang__)
@@ -20,12 +21,12 @@
 #define GENERAL_ONLY
 #endif
 
-/* The same for a function that becomes a part of its callers, whatever the compiler's options. */
+/* GENERAL_ONLY for a function that is always inlined, whatever the compiler's options. */
 #define GENERAL_INLINE GENERAL_ONLY static inline __attribute__((always_inline))
 
 /*
- * Without a check at its end that its stack was not overrun, which takes half a nanosecond. For a
- * function that writes no array but its own, within bounds that are checked elsewhere.
+ * UNGUARDED omits the stack protector, which takes half a nanosecond per call. It is for a function
+ * that writes no array but its own, within bounds that are checked elsewhere.
  */
 #if __has_attribute(no_stack_protector)
 #define UNGUARDED __attribute__((no_stack_protector))

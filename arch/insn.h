@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Instructions: what they do, copies of them that run elsewhere, and searching code. */
+/* Decoded instructions, relocated copies of instructions, and searches in code. */
 #ifndef ARCH_INSN_H
 #define ARCH_INSN_H
 
@@ -15,78 +15,77 @@ enum {
 	ARCH_INSN_MAX = 15,	   /* bytes of the longest instruction of any ISA */
 	ARCH_JUMP_MAX = 24,	   /* bytes of the longest jump of any ISA */
 	ARCH_MOVED_INSNS_MAX = 8,  /* instructions one patch can displace */
-	ARCH_MOVED_BYTES_MAX = 160 /* bytes their copies may take */
+	ARCH_MOVED_BYTES_MAX = 160 /* greatest size of their copies, in bytes */
 };
 
 enum arch_move_status {
 	ARCH_MOVE_OK,
 	ARCH_MOVE_UNDECODABLE, /* the bytes are not an instruction */
 	ARCH_MOVE_TRUNCATED,   /* the bytes end before `need` is covered */
-	ARCH_MOVE_CALL_INSIDE, /* a call would return into the moved bytes */
+	ARCH_MOVE_CALL_INSIDE, /* a call among the bytes would return into them */
 	ARCH_MOVE_FLOW_INSIDE, /* an unconditional jump or return ends the code before `need` */
 	ARCH_MOVE_UNSUPPORTED, /* an instruction that cannot run elsewhere (loop, xbegin ...) */
 	ARCH_MOVE_OUT_OF_REACH /* a target or operand is too far from the copy */
 };
 
-/* The instructions of [from, from + length) as copied to `to`. */
+/* A copy, to run at `to`, of the instructions in [from, from + length). */
 struct arch_moved {
-	uint8_t length; /* original bytes displaced, >= need */
+	uint8_t length; /* original bytes displaced, at least `need` */
 	/*
-	 * Above 0 only with ARCH_MOVE_FLOW_INSIDE. Then everything is as with
-	 * ARCH_MOVE_OK, except that the last `padding` displaced bytes are nops and int3
-	 * after the end of the code. A caller that knows that no function and no branch
-	 * target begins within them can use the copy.
+	 * Above 0 only if the status is ARCH_MOVE_FLOW_INSIDE: the last `padding` displaced bytes
+	 * are nops and int3 after the end of the code, and all else is as with ARCH_MOVE_OK. A
+	 * caller may use the copy if it knows that no function and no branch target begins within
+	 * the padding.
 	 */
 	uint8_t padding;
-	uint8_t count;				   /* instructions */
-	uint8_t from_offset[ARCH_MOVED_INSNS_MAX]; /* of each, from `from` */
-	uint8_t to_offset[ARCH_MOVED_INSNS_MAX];   /* of each copy, from `to` */
-	bool falls_through; /* false: the last one never reaches from + length */
+	uint8_t count;				   /* number of instructions */
+	uint8_t from_offset[ARCH_MOVED_INSNS_MAX]; /* offset of each original from `from` */
+	uint8_t to_offset[ARCH_MOVED_INSNS_MAX];   /* offset of each copy from `to` */
+	bool falls_through; /* false if the last instruction never continues at from + length */
 	uint16_t code_length;
-	uint8_t code[ARCH_MOVED_BYTES_MAX]; /* copies; does not hold the jump back */
+	uint8_t code[ARCH_MOVED_BYTES_MAX]; /* the copies, without the jump back */
 };
 
-/* A control transfer found by the decoder. */
+/* Where the thread continues after an instruction. */
 enum arch_flow {
-	ARCH_FLOW_NONE,	  /* falls through */
-	ARCH_FLOW_BRANCH, /* direct, conditional */
-	ARCH_FLOW_JUMP,	  /* direct, unconditional */
-	ARCH_FLOW_CALL,	  /* direct */
+	ARCH_FLOW_NONE,	  /* at the next instruction */
+	ARCH_FLOW_BRANCH, /* direct conditional branch */
+	ARCH_FLOW_JUMP,	  /* direct jump */
+	ARCH_FLOW_CALL,	  /* direct call */
 	ARCH_FLOW_INDIRECT_JUMP,
 	ARCH_FLOW_INDIRECT_CALL,
 	ARCH_FLOW_RETURN,
-	ARCH_FLOW_STOP /* ud2, hlt, int3: never continues */
+	ARCH_FLOW_STOP /* ud2, hlt, int3: nowhere */
 };
 
 struct arch_insn {
 	uint8_t length;
 	enum arch_flow flow;
-	uint64_t target; /* of a direct transfer */
+	uint64_t target; /* target of a direct branch, jump or call */
 };
 
 /* ---- Searching code ---------------------------------------------------- */
 
-/* What to search for in the code of a module, and which functions to call. */
+/* The addresses to search for in a module's code, and the functions that receive findings. */
 struct arch_scan {
 	const struct arch_windows *windows;
-	bool position_dependent; /* addresses may also be plain 32-bit constants */
+	bool position_dependent; /* addresses may also occur as plain 32-bit constants */
 	void *data;
-	/* Something may lead to an address in the window of windows->sites[site]. */
+	/* Code may branch to `target`, which is in the window of windows->sites[site]. */
 	void (*reference)(void *data, size_t site, uint64_t target);
-	/* The code takes an address: perhaps that of a jump table. */
+	/* The code takes an address, which may be that of a jump table. */
 	void (*constant)(void *data, uint64_t address);
 	/*
-	 * The instruction at an address takes one near by, perhaps to add distances to it that a
-	 * table holds in some form, and to jump there. Only instruction sets whose compilers do
-	 * that call it.
+	 * The instruction at `at` takes an address nearby, perhaps to jump to that address plus a
+	 * distance from a table. Called only on instruction sets whose compilers do this.
 	 */
 	void (*label)(void *data, uint64_t at);
 };
 
-/* Reports the window of a site, which contains a target, and those that overlap it there. */
+/* Reports `target`, in the window of `site`, for all sites whose windows contain it. */
 void arch_scan_report(const struct arch_scan *scan, size_t site, uint64_t target);
 
-/* The same of any target; false: no window contains it. */
+/* Reports a target for each window that contains it. Returns false if no window does. */
 static inline bool arch_scan_target(const struct arch_scan *scan, uint64_t target)
 {
 	size_t found = arch_windows_find(scan->windows, target);

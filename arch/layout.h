@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a stub writes into the memory that the target shares with the controller: counters and
- * rings. The layout is the same on every ISA (docs/ring.md).
+ * The memory that the target shares with the controller, and that stubs write: counters and rings.
+ * The layout is the same on every ISA (docs/ring.md).
  *
  *   slots + (cpu << slots_shift)         rings + (cpu << rings_shift)
  *   +-----------------------+            +-----------------------------+
@@ -10,14 +10,15 @@
  *   | ...                   |            | slop, RING_RECORD_MAX       |
  *   +-----------------------+            +-----------------------------+
  *
- * A hit on CPU c uses set c of both, inside a restartable sequence (rseq(2)), so nothing is
- * locked: the store to `head` (or to `hits`) that ends the sequence publishes the hit. Threads
- * without rseq use the sets from `cpus` on: for counters, set `cpus` with locked increments;
- * for rings, the first of the sets [cpus, 2 * cpus) whose lock is free.
+ * Each CPU has its own set of counters and its own ring. A hit on CPU c uses those of c, inside a
+ * restartable sequence (rseq(2)), so stubs need no lock: the store to `head` (or to `hits`) that
+ * ends the sequence publishes the hit. Threads without rseq use the sets from number `cpus` on: for
+ * counters, set `cpus` with locked increments; for rings, the first of the sets [cpus, 2 * cpus)
+ * whose lock is free.
  *
- * A record begins at head & (ring_bytes - 1) and continues into the slop at the end of the
- * data, so it is always contiguous. A record never starts in the slop. The producer owns
- * `head`, the consumer owns `tail`; both only grow.
+ * A record begins at head & (ring_bytes - 1). It may continue into the slop behind the data, so it
+ * is always contiguous, but it never starts in the slop. The producer owns `head`, the consumer
+ * owns `tail`; both only grow.
  */
 #ifndef ARCH_LAYOUT_H
 #define ARCH_LAYOUT_H
@@ -29,37 +30,39 @@
 struct probe_slot {
 	union {
 		uint64_t hits;
-		/* In set `cpus` of a recording session: nonzero while the session is disabled. */
+		/* in set `cpus` of a recording session: nonzero while the session is disabled */
 		uint64_t off;
 	};
-	/* These two are counted in set `cpus` only. */
-	uint64_t lost;	    /* hits without room: in the ring, for their key, for their begin */
-	uint64_t unmatched; /* ends without a begin */
-	/* Hits since the last sampled one; for a stub that calls, the calls that have returned. */
+	/* `lost` and `unmatched` are counted in set `cpus` only. */
+	/* Hits without room in the ring, for their key or for their start event. */
+	uint64_t lost;
+	uint64_t unmatched; /* end events without a start event */
+	/* Hits since the last sampled hit. In a stub that calls: calls that have returned. */
 	uint64_t seen;
 };
 _Static_assert(sizeof(struct probe_slot) == 32, "stubs rely on the layout");
 
 /*
- * What is gathered for a probe, or for one of its keys, on one CPU. All zero means nothing
- * yet. Of two values that change together, the one stored last counts.
+ * The values gathered on one CPU for a probe, or for one of its keys. A cell that is all zero holds
+ * no values yet. A hit that changes several members counts from its last store on.
  */
 struct probe_cell {
-	uint64_t count; /* only if there are no buckets; otherwise their sum */
-	uint64_t sum;	/* modulo 2^64; or a double */
-	/* Unsigned, whatever the sign of the values (CELL_BIAS), so 0 is neutral. */
-	uint64_t most;	/* of value + bias; of doubles, of what has their order */
-	uint64_t least; /* of ~(value + bias) */
+	uint64_t count; /* number of values; if the cell has buckets, their sum is used instead */
+	uint64_t sum;	/* sum of the values modulo 2^64, or as a double */
+	/* Unsigned even if the values are signed (CELL_BIAS), so 0 is neutral. */
+	uint64_t most;	/* greatest value + bias, or cell_order_of() of a double */
+	uint64_t least; /* greatest ~(value + bias) */
 	uint64_t last;
 	uint64_t last_time; /* time stamp counter */
 	uint64_t buckets[]; /* CELL_BUCKETS of them, or none */
 };
 _Static_assert(sizeof(struct probe_cell) == 48, "stubs rely on the layout");
-#define CELL_BIAS (UINT64_C(1) << 63) /* added to signed values, 0 to unsigned ones */
+/* The bias: added to signed values; unsigned values have bias 0. */
+#define CELL_BIAS (UINT64_C(1) << 63)
 
 /*
- * An unsigned number with the order of doubles, from a double's bits: positive ones get the sign
- * bit, negative ones are inverted. NaNs are at the ends.
+ * Maps the bits of a double to an unsigned number with the same order: positive doubles get the
+ * sign bit, negative ones are inverted. NaNs map to both ends.
  */
 static inline uint64_t cell_order_of(uint64_t bits)
 {
@@ -71,17 +74,17 @@ static inline uint64_t cell_bits_of(uint64_t order)
 }
 
 /*
- * Buckets are linear within each power of two, 32 of them, so a bucket's middle is within 1.6 %
- * of each of its values:
+ * Each power of two has 32 linear buckets, so the middle of a bucket is within 1.6 % of each of its
+ * values:
  *
  *	below 32	bucket = value
  *	2^e .. 2^(e+1)	shift = e - 5; bucket = 32 * shift + (value >> shift)
  *
  * All negative values share the last bucket.
  *
- * Of doubles, the powers of two are those from 2^-24 to 2^36. A bucket's number is then the
- * exponent and the first 5 bits behind it, less those of 2^-24; what is smaller is in the first
- * one, what is larger (and what is no number) in the one before the negative ones.
+ * For doubles, the powers of two are 2^-24 to 2^36. The number of a bucket is the exponent and the
+ * first 5 bits behind it, minus the same number of 2^-24. Smaller values are in the first bucket;
+ * larger values and NaNs are in the bucket before the negative one.
  */
 enum { CELL_SUB_BITS = 5, CELL_NEGATIVE = 1920, CELL_BUCKETS = 1921, CELL_DOUBLE_LEAST = -24 };
 enum {
@@ -90,83 +93,89 @@ enum {
 };
 
 /*
- * A hash table from keys to cells, one in each set, with open addressing and linear probing. An
+ * A hash table from keys to cells. Each set has one, with open addressing and linear probing. An
  * entry:
  *
- *	u64 tag		0: free. A hash of the key, odd. In the set that threads
- *			without rseq share, 2: it is being filled
- *	u64 owner	the probe it belongs to
+ *	u64 tag		0 if the entry is free; else an odd hash of the key.
+ *			In the set that threads without rseq share, also 2:
+ *			the entry is being filled
+ *	u64 owner	the probe that the entry belongs to
  *	u64 word	one for each part of the key: a number, or the length
  *			of a string as in a record
- *	bytes		of strings, each padded to 8
+ *	bytes		the strings, each padded to 8
  *	struct probe_cell
  *
- * Behind the entries follow as many as there are probes, each for hits of its probe whose key finds
- * no room: only the cell is used.
+ * After the entries follows one more entry for each probe. Only its cell is used, for hits of the
+ * probe whose key finds no room.
  *
- * Two entries of one set may have the same key if threads without rseq insert it at the same
- * time; readers add them up.
+ * If threads without rseq insert the same key at the same time, two entries of one set may have
+ * that key; readers add them up.
  */
-enum { TABLE_TAG_FILLING = 2, TABLE_PROBES_MAX = 32 /* entries examined */ };
+enum { TABLE_TAG_FILLING = 2, TABLE_PROBES_MAX = 32 /* entries examined for a key */ };
 
 /*
- * What has begun and not yet ended, for a thread or for a key of the program's own (a request's
- * number). Open addressing as above, in one table that all CPUs share, and forked children, if
- * they count as well: these have the same thread pointers and addresses as their parent.
+ * An entry of a table of open pairs (flights): the start events, not yet ended, of one thread or of
+ * one key that the program chooses (for example a request's number). The table uses open addressing
+ * and is shared by all CPUs, and by forked children if they count: a child's thread pointers and
+ * addresses equal its parent's.
  */
 struct probe_flight {
 	uint32_t state; /* FLIGHT_*, or FLIGHT_PAIR + number of the pair */
-	uint32_t depth; /* number of begins that have no end yet */
-	/* The thread pointer, the thread's id, or the program's own key: a number, or a text's hash
+	uint32_t depth; /* number of start events without an end event */
+	/*
+	 * The thread pointer, the thread id, or the program's key: a number, or the hash of a text.
 	 */
 	uint64_t key;
-	uint32_t tid;	  /* the thread that made the entry; 0: unknown */
-	uint32_t process; /* number of the key's process, where several use the table */
-	/* By key: entries of keys whose place is here, but which are in later ones. */
+	uint32_t tid;	  /* thread that made the entry; 0 if unknown */
+	uint32_t process; /* number of the key's process, if several processes use the table */
+	/* Pairs by key only: number of entries further on whose key belongs in this entry. */
 	uint32_t away;
-	uint32_t distance; /* by key: from the place where its key belongs, in entries */
+	/* Pairs by key only: distance to the entry where the key belongs, in entries. */
+	uint32_t distance;
 	/*
-	 * Time stamp counter. Begin number N, from 0, is in place N modulo arch_flights.depth, a
-	 * power of two. 0: it has ended, or a newer one that has ended took its place.
+	 * Times of start events, by the time stamp counter. Start event N, counted from 0, is at
+	 * index N modulo arch_flights.depth, a power of two. A time is 0 if that event has ended,
+	 * or if a newer one that has ended replaced it.
 	 */
 	uint64_t times[];
 	/*
-	 * By thread, as many identities follow (arch_flights.identities); 0: not known.
+	 * In pairs by thread that have identities (arch_flights.identities), an identity for each
+	 * time follows; 0 if it is unknown.
 	 *
-	 * Behind all that, and what is kept of begins: if keys are texts, a u64, the word that a
-	 * record has of a string, and arch_flights.text bytes, padded to 8. They are compared with
-	 * the entry taken.
+	 * Then comes what the start events keep (struct probe_begun). If keys are texts, the end of
+	 * the entry is a u64, the word that a record has for a string, and arch_flights.text bytes,
+	 * padded to 8. The text is compared while the entry is taken.
 	 */
 };
 _Static_assert(sizeof(struct probe_flight) == 32, "stubs rely on the layout");
 enum { FLIGHT_FREE, FLIGHT_TAKEN, FLIGHT_PAIR };
 
 /*
- * If an end needs something of its begin, then come as many of these, each in
- * arch_flights.keep bytes. First come the arguments that an expression of the end asks for, in a
- * fixed order and with a fixed size, whatever site the begin was at: a u64, the word that a
- * record has of a string (of a number, only the bit that it is null), and the number or the bytes,
- * padded to 8.
+ * The data that a start event keeps for its end event. An entry of the table has one for each time,
+ * of arch_flights.keep bytes. First come the captures that an expression of the end event uses, in
+ * a fixed order and with fixed sizes, whichever site started the pair. Each is a u64 and the value:
+ * for a string, the word that a record has for a string, and the bytes, padded to 8; for a number,
+ * a word with only the null bit, and the number.
  *
- * If the pair leaves a record (a span), there follows what the begin's record would be, until the
- * end takes it over. While it is written, its time is 0, so code that copies it can detect that it
- * has been replaced. The record of a span is that of its end, a u64, the duration in nanoseconds,
- * and this record.
+ * If the pair leaves a record (a span), the record of the start event follows until the end event
+ * takes it over. While it is being written its time is 0, so code that copies it can detect that it
+ * was replaced. A span's record consists of the record of the end event, a u64 with the duration in
+ * nanoseconds, and the record of the start event.
  */
 struct probe_begun {
-	uint32_t bytes; /* of the record; a multiple of RING_ALIGN */
+	uint32_t bytes; /* length of the start event's record, a multiple of RING_ALIGN */
 	uint32_t unused;
 	uint64_t kept[];
 };
 _Static_assert(sizeof(struct probe_begun) == 8, "stubs rely on the layout");
-enum { FLIGHT_PROBES_MAX = 16 /* entries examined; a power of two */ };
+enum { FLIGHT_PROBES_MAX = 16 /* entries examined for a key; a power of two */ };
 
-/* How much of a string counts for an identity: of a longer one, the first bytes. */
+/* An identity is made from this many bytes, the first ones, of a string. */
 enum { FLIGHT_IDENTITY_BYTES = 256 };
 
 /*
- * In a ring that is overwritten (a flight recorder), a u64 precedes each record and says where
- * the previous record begins; `head` is where the newest one begins.
+ * The header of a ring. In a ring that is overwritten (a flight recorder), a u64 precedes each
+ * record and says where the previous record begins; `head` is where the newest record begins.
  */
 struct ring_header {
 	uint64_t head; /* bytes ever written */
@@ -180,23 +189,27 @@ _Static_assert(sizeof(struct ring_header) == 128, "stubs rely on the layout");
 _Static_assert(offsetof(struct ring_header, tail) == 64, "head and tail share no cache line");
 
 /*
- * A record: this header; for each capture a number of its own size, or the length of its bytes
- * (arch_capture_fixed()); if any capture is checked, ring_mask_bytes() with one bit per readable
- * capture; then the bytes of strings and aggregates in the order of the captures. Everything is
- * packed. The whole is padded to a multiple of RING_ALIGN, so that is how records are aligned; in
- * a ring that is overwritten, of RING_BACK_BYTES.
+ * The header of a record. Behind the header come, all packed:
+ *
+ * - for each capture, a number of its own size or the length of its bytes (arch_capture_fixed());
+ * - if any capture is checked, ring_mask_bytes() with one bit for each readable capture;
+ * - the bytes of strings and aggregates in the order of the captures.
+ *
+ * The whole is padded to a multiple of RING_ALIGN (RING_BACK_BYTES in a ring that is overwritten),
+ * so records have that alignment.
  */
 struct ring_record {
 	uint64_t time; /* time stamp counter */
 	uint32_t site;
-	uint32_t tid; /* with RING_TID_CHILD */
+	uint32_t tid; /* thread id, with RING_TID_CHILD */
 };
 _Static_assert(sizeof(struct ring_record) == 16, "stubs rely on the layout");
 enum { RING_ALIGN = 4, RING_BACK_BYTES = 8 };
 
 /*
- * The word behind a record in a ring that is overwritten: the bytes from the word before the record
- * to this one, and how many records the ring has ever had. So what was overwritten can be counted.
+ * In a ring that is overwritten, a word behind each record holds the number of bytes from the word
+ * before the record to this word, and how many records the ring has ever had. A reader can thus
+ * count the records that were overwritten.
  */
 enum { RING_BACK_BITS = 17 };
 static inline uint64_t ring_back_length(uint64_t word)
@@ -208,32 +221,32 @@ static inline uint64_t ring_back_count(uint64_t word)
 	return word >> RING_BACK_BITS;
 }
 
-/* The length of a record, padded to a multiple of `align`. */
+/* Returns the length of a record padded to a multiple of `align`, a power of two. */
 static inline size_t ring_padded(size_t bytes, size_t align)
 {
 	return (bytes + align - 1) & ~(align - 1);
 }
 
-/* The bytes that hold a bit for each of up to 32 captures. */
+/* Returns the size in bytes of a mask with one bit for each of up to 32 captures. */
 static inline uint32_t ring_mask_bytes(uint32_t captures)
 {
 	return captures <= 8 ? 1 : captures <= 16 ? 2 : 4;
 }
 
-/* Set in the thread id of a forked child, if stubs can tell (arch_stub.own). */
+/* Set in the thread id of a forked child, if stubs can tell the child (arch_stub.own). */
 #define RING_TID_CHILD UINT32_C(0x80000000)
 
 /*
- * A gate holds a thread while the controller does something, for example after a library was
- * loaded. The thread takes the next number (`arrived`), wakes the waiters on that word, and
- * waits until `released` reaches its number. If `pass` is not 0, the next thread passes and sets
- * it to 0.
+ * A gate holds a thread while the controller works, for example after a library was loaded. The
+ * thread takes the next number (`arrived`), wakes the waiters on that word, and waits until
+ * `released` reaches its number. If `pass` is not 0, the next thread sets it to 0 and passes.
  *
- * It sleeps (futex(2), not private) on the word `owner` of the turn of its number, modulo
- * GATE_TURNS. That is a robust futex of a thread of the controller: its thread id, GATE_WAITED,
- * and GATE_FLIP, which changes whenever a number of this turn is released. When the controller
- * dies, the kernel clears the id and wakes one of those who sleep; this one disarms the gate and
- * wakes the others. A gate that is not served in time disarms itself as well.
+ * A waiting thread sleeps (futex(2), not private) on `owner` of the turn whose index is the
+ * thread's number modulo GATE_TURNS. That word is a robust futex of a thread of the controller. It
+ * holds the controller's thread id, GATE_WAITED, and GATE_FLIP, which changes whenever a number of
+ * this turn is released. When the controller dies, the kernel clears the id and wakes one sleeping
+ * thread, which disarms the gate and wakes the others. A gate that is not served in time also
+ * disarms itself.
  */
 enum { GATE_TIMEOUT_S = 2, GATE_TURNS = 16 };
 struct probe_gate {
@@ -243,41 +256,38 @@ struct probe_gate {
 	uint32_t pass;
 	struct {
 		uint32_t owner;
-		uint32_t unused; /* an entry of the kernel's list takes 8 bytes */
+		uint32_t unused; /* an entry of the kernel's robust list takes 8 bytes */
 	} turns[GATE_TURNS];
 };
 #define GATE_OWNER UINT32_C(0x3fffffff)	 /* FUTEX_TID_MASK */
-#define GATE_FLIP UINT32_C(0x40000000)	 /* FUTEX_OWNER_DIED: set at the death, too */
-#define GATE_WAITED UINT32_C(0x80000000) /* FUTEX_WAITERS: the kernel wakes somebody */
+#define GATE_FLIP UINT32_C(0x40000000)	 /* FUTEX_OWNER_DIED: also set at the controller's death */
+#define GATE_WAITED UINT32_C(0x80000000) /* FUTEX_WAITERS: the kernel wakes a waiter */
 
 /*
- * Where hits wait for room in their rings. They do not ask whether the gate is armed, and sleep on
- * the first of its turns only: its owner is 0 once the controller has let go of the session, and
- * has no GATE_OWNER when it has died. Who waits sets ROOM_WAITED there, and, if it was not set,
- * counts `arrived` up and wakes the controller. The controller clears it when it has made room, and
- * wakes all.
+ * Hits wait here for room in their rings. They do not check whether the gate is armed, and sleep
+ * only on its first turn. The owner of that turn is 0 once the controller has left the session, and
+ * has no GATE_OWNER bits once the controller has died. A waiting hit sets ROOM_WAITED there; if the
+ * bit was clear, the hit also increments `arrived` and wakes the controller. The controller clears
+ * the bit when it has made room, and wakes all waiters.
  *
- * A wait's time begins anew when `moved` changes. When it has run out, `gave_up` becomes what
- * `moved` is: while they are equal, nobody waits.
+ * The time limit of a wait starts again when `moved` changes. At the limit, `gave_up` is set to
+ * `moved`; while the two are equal, no hit waits.
  */
 struct probe_room {
 	struct probe_gate gate;
-	uint64_t moved; /* from 1 on: how often the controller has made room */
+	uint64_t moved; /* how often the controller has made room, counted from 1 */
 	uint64_t gave_up;
-	uint64_t waited; /* hits, also those that waited in vain */
-	uint64_t ticks;	 /* how long, in total, by the clock of records */
+	uint64_t waited; /* hits that waited, also those that waited in vain */
+	uint64_t ticks;	 /* total time waited, by the clock of records */
 };
-#define ROOM_WAITED GATE_FLIP /* the kernel sets it, too, at the controller's death */
+#define ROOM_WAITED GATE_FLIP /* the kernel also sets it at the controller's death */
 
 enum {
-	RING_RECORD_MAX = 65536, /* of all captures of one record, in bytes */
-	/*
-	 * The word of a string or an aggregate, of 32 bits in a record and 64 elsewhere, holds its
-	 * length and these bits.
-	 */
+	RING_RECORD_MAX = 65536, /* greatest size of all captures of one record, in bytes */
+	/* Parts of the word of a string or an aggregate: 32 bits in a record, 64 bits elsewhere. */
 	RING_STRING_LENGTH = 0x3fffffff,
-	RING_STRING_TRUNCATED_BIT = 30, /* there was more */
-	RING_STRING_NULL_BIT = 31	/* not one byte could be read */
+	RING_STRING_TRUNCATED_BIT = 30, /* the string or aggregate was longer */
+	RING_STRING_NULL_BIT = 31	/* no byte was readable */
 };
 
 static inline uint32_t ring_string_length(uint64_t word)

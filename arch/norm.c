@@ -1,27 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The normal form of a text. In a path, which has a slash and no blank, each run of digits becomes
- * N. Any other text is taken for SQL: literals become ?, which are
+ * The normal form of a text. In a path (a slash and no blank), each run of digits becomes N. Any
+ * other text is taken for SQL, and these literals become ?:
  *
  *	numbers        12, 1.5, 0x1f, 1e-3, unless they are part of a name (t2, $1);
  *	               -12 behind an operator, a comma or a parenthesis
  *	strings        'it''s', and E'it\'s'
  *	dollar quotes  $$it's$$, $tag$it's$tag$
  *
- * Names in double quotes or backquotes, comments, and what else there is, stay. A literal that was
- * cut off, as a string is at its greatest length, becomes ?, too.
+ * Everything else stays, including comments and names in double quotes or backquotes. A literal
+ * that is cut off at the end of the text, for example at a string's greatest length, also becomes
+ * ?.
  *
- * A second $tag$ is found byte by byte, without going back: $ is only at the ends of a tag, so
- * where a byte differs, no later byte of what was compared can begin another tag.
+ * The second $tag$ is found byte by byte, without going back: $ is only at the ends of a tag, so
+ * when a byte differs, no earlier byte of the comparison can begin another tag.
  *
- * Each step writes one byte at most and goes on, except those of AGAIN, which lead to states
- * whose own steps all go on, and RESTART, which is taken once. So a text of N bytes takes 3 N + 1
- * steps at most, whatever it is, and even if another thread changes it meanwhile.
+ * Each step writes at most one byte and moves to the next one, with two exceptions: AGAIN leads to
+ * a state whose steps all move on, and RESTART is taken once. A text of N bytes thus takes at most
+ * 3 N + 1 steps, whatever its bytes are and even if another thread changes them meanwhile.
  */
 #include "arch/norm.h"
 
 /* clang-format off */
-/* Steps: what is done, and the next state. */
+/* Steps: an action, and the next state. */
 #define PUT(state) (NORM_PUT << NORM_STATE_BITS | NORM_##state)
 #define SKIP(state) (NORM_SKIP << NORM_STATE_BITS | NORM_##state)
 #define AGAIN(state) (NORM_AGAIN << NORM_STATE_BITS | NORM_##state)
@@ -32,8 +33,8 @@
 #define MATCH(state) (NORM_MATCH << NORM_STATE_BITS | NORM_##state)
 
 /*
- * A row for each state, by groups of classes: white space (blank, space, newline), parts of names
- * (digit, E, name, dollar), and the others in their order.
+ * A row for each state. The classes are grouped: white space (blank, space, newline), parts of
+ * names (digit, E, name, dollar), then the rest in their order.
  */
 #define ROW(other, blank, space, newline, digit, e, name, dollar, dot, quote, dbl, back, minus,   \
 	slash, star, escape, plus, operator)                                                      \
@@ -43,12 +44,15 @@
 	 [NORM_BACK] = back, [NORM_MINUS] = minus, [NORM_SLASH] = slash, [NORM_STAR] = star,      \
 	 [NORM_ESCAPE] = escape, [NORM_PLUS] = plus, [NORM_OPERATOR] = operator}
 
-/* A piece of SQL begins: blanks leave the state as it is, a minus leads to another one. */
+/* A row for the start of a piece of SQL. A blank keeps the state; a minus leads to state `dash`. */
 #define TOP_ROW(state, dash)                                                                      \
 	ROW(PUT(TOP), PUT(state), PUT(TOP), PUT(TOP), LITERAL(NUMBER), PUT(WORD_E), PUT(WORD),    \
 	    PUT(TAG_FIRST), PUT(POINT), LITERAL(STRING), PUT(NAME_DOUBLE), PUT(NAME_BACK),        \
 	    PUT(dash), PUT(STROKE), PUT(TOP_SIGN), PUT(TOP), PUT(TOP_SIGN), PUT(TOP_SIGN))
-/* White space, the parts of names, quotes and operators that matter; all else is `rest`. */
+/*
+ * Rows with one argument for each class that matters (white space, parts of names, quotes,
+ * operators); `rest` is for all others.
+ */
 #define WHITE_ROW(white, slash, rest)                                                             \
 	ROW(rest, white, white, white, rest, rest, rest, rest, rest, rest, rest, rest, rest,      \
 	    slash, rest, rest, rest, rest)
@@ -111,7 +115,7 @@ const struct norm_tables norm_tables = {
 			SKIP(ESTRING), SKIP(ESTRING)),
 		[NORM_ESTRING_END] = QUOTED_ROW(SKIP(ESTRING), AGAIN(TOP), AGAIN(TOP), AGAIN(TOP),
 			AGAIN(TOP)),
-		/* A doubled quote ends one name and begins another, which makes no difference. */
+		/* A doubled quote ends one name and begins another, with the same result. */
 		[NORM_NAME_DOUBLE] = QUOTED_ROW(PUT(NAME_DOUBLE), PUT(TOP), PUT(NAME_DOUBLE),
 			PUT(NAME_DOUBLE), PUT(NAME_DOUBLE)),
 		[NORM_NAME_BACK] = QUOTED_ROW(PUT(NAME_BACK), PUT(NAME_BACK), PUT(TOP),
@@ -144,7 +148,7 @@ const struct norm_tables norm_tables = {
 _Static_assert(NORM_STATES <= 1 << NORM_STATE_BITS, "a step has a state");
 _Static_assert((NORM_MATCH + 1) << NORM_STATE_BITS <= 256, "a step is a byte");
 
-/* See norm_tables; `mark` and `piece` are the notes of NORM_TOP and NORM_TOP_SIGN. */
+/* The state of a reader. NORM_TOP and NORM_TOP_SIGN note `used` in `mark`, and `at` in `piece`. */
 struct reader {
 	const uint8_t *text;
 	uint8_t *out;
@@ -199,7 +203,7 @@ size_t norm_text(const uint8_t *text, size_t length, uint8_t *out)
 		if (r.at == length) {
 			if (r.state != NORM_SCAN && r.state != NORM_SCAN_SLASH)
 				return r.used;
-			/* There is no blank. */
+			/* The text has no blank. */
 			r.state = r.state == NORM_SCAN ? NORM_TOP : NORM_PATH;
 			r.at = 0;
 			continue;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * norm(): texts that differ only in their literals, or in the numbers of a path, become one.
+ * norm() maps texts to a normal form: texts that differ only in their literals, or in the numbers
+ * of a path, get the same form.
  *
- * The normal form is defined by a table, which has two readers: norm_text(), and the code that a
- * stub has for its keys (stub/norm.c). Each byte has a class; a state and a class have a step: the
- * next state, and above its bits what to do with the byte.
+ * The normal form is defined by the table of a state machine, which two readers execute:
+ * norm_text(), and stubs, for their keys (arch/stub/table.c). Each byte has a class. Each state and
+ * class have a step: the next state in the low bits, the action on the byte above.
  */
 #ifndef ARCH_NORM_H
 #define ARCH_NORM_H
@@ -15,11 +16,11 @@
 enum norm_class {
 	NORM_OTHER,
 	NORM_BLANK,
-	NORM_SPACE, /* other white space */
+	NORM_SPACE, /* white space except blank and newline */
 	NORM_NEWLINE,
 	NORM_DIGIT,
 	NORM_E,	   /* e and E */
-	NORM_NAME, /* other letters, _, and all above ASCII, whatever the locale */
+	NORM_NAME, /* letters except e and E; _; all bytes above ASCII, whatever the locale */
 	NORM_DOLLAR,
 	NORM_DOT,
 	NORM_QUOTE,
@@ -30,71 +31,74 @@ enum norm_class {
 	NORM_STAR,
 	NORM_ESCAPE, /* backslash */
 	NORM_PLUS,
-	NORM_OPERATOR, /* others that a number's sign may follow */
+	NORM_OPERATOR, /* operators except + and -; a number's sign may follow */
 	NORM_CLASSES
 };
 
 enum norm_state {
 	/*
-	 * Between two pieces of SQL. While it is in one of these two, the reader notes how much it
-	 * has written, and where it is: the last note says where a piece begins.
+	 * Between two pieces of SQL. In NORM_TOP and NORM_TOP_SIGN the reader notes its position
+	 * and how much it has written; the last such note is where a piece begins.
 	 */
 	NORM_TOP,
-	NORM_TOP_SIGN, /* the last piece was an operator: the next `-` may be a sign */
-	/* Looks for a blank: a text with a slash and without a blank is a path. */
+	NORM_TOP_SIGN, /* the last piece was an operator: a `-` that follows may be a sign */
+	/* Looks for a blank: a text with a slash but without a blank is a path. */
 	NORM_SCAN, /* the first state */
 	NORM_SCAN_SLASH,
 	NORM_PATH,
 	NORM_PATH_DIGITS,
 	NORM_WORD,   /* in a name */
-	NORM_WORD_E, /* behind its first letter, which is an E: a string may follow */
+	NORM_WORD_E, /* behind the E that begins a name: an E'string' may follow */
 	NORM_NUMBER,
-	NORM_NUMBER_E, /* behind an E: the exponent's sign may follow */
+	NORM_NUMBER_E, /* behind an E in a number: the exponent's sign may follow */
 	NORM_STRING,
-	NORM_STRING_END, /* behind a quote; another one continues the string */
+	NORM_STRING_END, /* behind a quote; if another quote follows, the string continues */
 	NORM_ESTRING,
 	NORM_ESTRING_ESCAPE,
 	NORM_ESTRING_END,
-	NORM_NAME_DOUBLE, /* in double quotes, and in backquotes */
+	NORM_NAME_DOUBLE, /* a name in double quotes; below, in backquotes */
 	NORM_NAME_BACK,
 	NORM_DASH,	/* behind `-`, which is an operator or begins a comment */
-	NORM_DASH_SIGN, /* or is the sign of a number */
-	NORM_POINT,	/* behind a dot, with the sign before it */
+	NORM_DASH_SIGN, /* behind `-`, which may also be the sign of a number */
+	NORM_POINT,	/* behind a dot, or a sign and a dot */
 	NORM_STROKE,	/* behind `/` */
-	NORM_LINE,	/* in a comment up to the end of the line */
+	NORM_LINE,	/* in a comment that ends with the line */
 	NORM_COMMENT,
 	NORM_COMMENT_STAR,
 	NORM_TAG_FIRST, /* behind the $ of $tag$ */
 	NORM_TAG,
-	NORM_BODY,     /* what is quoted by $tag$ */
-	NORM_BODY_TAG, /* what may be the second $tag$, in it */
+	NORM_BODY,     /* in the text quoted by $tag$ */
+	NORM_BODY_TAG, /* in that text, behind a $ that may begin the second $tag$ */
 	NORM_STATES
 };
 
-/* An action on one byte. After each action except AGAIN and RESTART, the reader takes the next one.
- */
+/* The action on a byte. After all but AGAIN and RESTART, the reader goes on to the next byte. */
 enum norm_action {
-	NORM_PUT,     /* it is written */
-	NORM_SKIP,    /* it is not */
-	NORM_AGAIN,   /* it is looked at again, in the next state */
-	NORM_LITERAL, /* what was written of the piece is replaced by ? */
-	NORM_DIGITS,  /* N is written */
-	NORM_RESTART, /* the first byte is next */
-	NORM_OPEN,    /* the next byte is compared with the piece's second one */
-	/* the byte is compared. Another one: AGAIN in NORM_BODY; else the next with the next */
+	NORM_PUT,     /* write the byte */
+	NORM_SKIP,    /* drop the byte */
+	NORM_AGAIN,   /* read the byte again in the next state */
+	NORM_LITERAL, /* replace what was written of the piece by ? */
+	NORM_DIGITS,  /* write N */
+	NORM_RESTART, /* go back to the first byte of the text */
+	/* Drop the byte; the next byte is compared with the second byte of the opening $tag$. */
+	NORM_OPEN,
+	/*
+	 * compare the byte with the opening $tag$. Equal: the next byte is compared with the tag's
+	 * next. Different: AGAIN in NORM_BODY
+	 */
 	NORM_MATCH
 };
 
 enum { NORM_STATE_BITS = 5, NORM_STATE_MASK = (1 << NORM_STATE_BITS) - 1 };
 
-/* Tables: of classes by byte, of steps by state and class. */
+/* The tables: the class of each byte, and the step of each state and class. */
 struct norm_tables {
 	uint8_t classes[256];
 	uint8_t steps[NORM_STATES][NORM_CLASSES];
 };
 extern const struct norm_tables norm_tables;
 
-/* Writes the normal form of a text, which is not longer; returns its length. */
+/* Writes the normal form of a text to `out` and returns its length, which is at most `length`. */
 size_t norm_text(const uint8_t *text, size_t length, uint8_t *out);
 
 #endif

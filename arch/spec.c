@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The argument string of a note.
+ * Parses the argument string of a note.
  *
- * <sys/sdt.h> lets the compiler print each argument as an operand of inline assembly, preceded
- * by the size of the value:
+ * <sys/sdt.h> lets the compiler print each argument as an operand of inline assembly, preceded by
+ * the size of the value:
  *
  *	-4@%eax 8@16(%rsp) 8f@%xmm0 4@$-1	x86-64
  *	-4@w0 8@[sp, 16] 8f@d0 4@-1		aarch64
@@ -12,13 +12,14 @@
  *	item    = [ size "@" ] operand
  *	size    = [ "-" ] digit { digit } [ "f" ]	"-": signed, "f": float
  *
- * The operand follows the compiler's and the assembler's syntax, so the string is ambiguous:
- * blanks separate items but also occur inside brackets. Here an item ends at the first blank
+ * The operand follows the compiler's and the assembler's syntax, so the string is ambiguous: blanks
+ * separate items but also occur inside brackets. This parser ends an item at the first blank
  * outside brackets.
  *
- * The input is untrusted. Nothing here recurses deeper than DEPTH_MAX, and each item is read a
- * constant number of times, plus once to the end of the string if its brackets do not close;
- * since there are at most ARCH_ARGS_MAX items, time is linear in the string.
+ * The input is untrusted. No function here recurses deeper than DEPTH_MAX. Each item is read a
+ * constant number of times, and once more to the end of the string if its brackets do not close. An
+ * argument string has at most ARCH_ARGS_MAX items, so the time is linear in the length of the
+ * string.
  *
  * Sources: SystemTap, "User Space Probe Implementation" and <sys/sdt.h>; GNU as manual,
  * "Expressions" and "Symbol Names".
@@ -32,7 +33,7 @@ enum {
 	SIZE_DEFAULT = 8
 };
 
-/* Independent of the locale: these are bytes of a file. */
+/* Character classes do not depend on the locale: these are bytes of a file. */
 static bool is_blank(char c)
 {
 	return c == ' ' || (c >= '\t' && c <= '\r');
@@ -110,7 +111,7 @@ int spec_word_number(const char *word, size_t length, size_t from, int limit)
 	return number < limit ? number : -1;
 }
 
-/* The value of a digit of base 16 or below, or 16. */
+/* Returns the value of a digit of base 16 or below, or 16 if `c` is not a digit. */
 static unsigned int digit_value(char c)
 {
 	char lower = to_lower(c);
@@ -169,9 +170,9 @@ static bool in_range(wide value)
 }
 
 /*
- * Whether the symbol has an ELF relocation, as in `sym@GOTPCREL`. The operand is then not the
- * symbol's address but, say, that of its GOT slot. Any other `@` is a symbol's version, which
- * is part of its name.
+ * Whether the symbol has an ELF relocation, as in `sym@GOTPCREL`. Such an operand is not the
+ * symbol's address but, for example, the address of its GOT slot. Any other `@` begins a symbol
+ * version, which is part of the name.
  */
 static bool has_relocation(const char *symbol, size_t length)
 {
@@ -299,7 +300,7 @@ void spec_set(struct arch_arg *arg, enum arch_arg_kind kind, const struct spec_s
 
 /* ---- Items ---------------------------------------------------------------- */
 
-/* Consumes `N@`, `-N@`, `Nf@`. If there is none, returns false and consumes nothing. */
+/* Consumes `N@`, `-N@` or `Nf@`. Returns false, and consumes nothing, if none comes next. */
 static bool take_size(struct spec_text *text, struct arch_arg *arg)
 {
 	const char *at = text->at;
@@ -333,9 +334,9 @@ static bool take_size(struct spec_text *text, struct arch_arg *arg)
 }
 
 /*
- * Operands in Intel syntax (-masm=intel) are not understood, but they contain blanks outside
- * brackets, `DWORD PTR [rax]` and `OFFSET FLAT:sym`, which must not split one argument into
- * several and shift those after it.
+ * Whether the blank before `next` belongs to the item. Operands in Intel syntax (-masm=intel) are
+ * not understood, but they contain blanks outside brackets, as in `DWORD PTR [rax]` and `OFFSET
+ * FLAT:sym`. Such a blank must not split one argument into two and shift those after it.
  */
 static bool joins(const char *item, const char *blank, const char *next)
 {
@@ -347,7 +348,7 @@ static bool joins(const char *item, const char *blank, const char *next)
 	while (is_word(*end))
 		end++;
 	text = (struct spec_text){next, end};
-	/* An item with its own size is its own argument. */
+	/* An item with a size of its own is a separate argument. */
 	if (take_size(&text, &ignored))
 		return false;
 	while (word > item && is_word(word[-1]) && word[-1] != '@')
@@ -358,8 +359,8 @@ static bool joins(const char *item, const char *blank, const char *next)
 }
 
 /*
- * Where the item that starts at `item` ends: before the first blank outside brackets, or before
- * the first blank if the brackets do not close.
+ * Returns the end of the item that starts at `item`: before the first blank outside brackets, or
+ * before the first blank if the brackets do not close.
  */
 static const char *item_end(const char *item)
 {

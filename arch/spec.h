@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Shared by the argument parsers of all ISAs: splitting a note's argument string, sizes, and a
- * lexer with constant expressions.
+ * The part of argument parsing that all ISAs share: splitting a note's argument string, sizes, and
+ * a lexer with constant expressions.
  */
 #ifndef ARCH_SPEC_H
 #define ARCH_SPEC_H
@@ -14,34 +14,32 @@ struct spec_text {
 	const char *end;
 };
 
-/* A constant expression: value (+ symbol). */
+/* The result of a constant expression: value (plus the symbol's address). */
 struct spec_sum {
 	int64_t value;	    /* modulo 2^64 */
-	const char *symbol; /* into the note's string, or NULL */
+	const char *symbol; /* points into the note's string, or NULL */
 	size_t symbol_length;
 };
 
 /*
  * Parses the operand after `N@` into kind, base, index, scale, width, shift, disp and symbol of
- * `arg`. The other members are set already, and these are set as for ARCH_ARG_UNKNOWN. It may
- * leave text unread, and on failure `arg` may hold anything. Returns false if it does not
- * understand the operand.
+ * `arg`. The caller has set the other members, and has set these as for ARCH_ARG_UNKNOWN. Returns
+ * false if the operand is not understood; `arg` may then hold anything. May leave text unread.
  */
 typedef bool spec_operand_fn(struct spec_text *text, struct arch_arg *arg);
 
 /*
- * Parses a whole argument string with an ISA's operand parser: see parse_args in arch/arch.h.
- * An argument that is not understood, or not to its end, becomes ARCH_ARG_UNKNOWN with its spec
- * and with the size, sign and float that the note states (else 8, false, false); nothing else
- * is set.
+ * Parses a whole argument string with an ISA's operand parser: see parse_args in arch/arch.h. An
+ * argument that is not understood to its end becomes ARCH_ARG_UNKNOWN, with its text and with the
+ * size, sign and float that the note states (by default 8, false, false); no other member is set.
  */
 size_t spec_parse_args(
 	const char *args, spec_operand_fn *operand, struct arch_arg ret[ARCH_ARGS_MAX]);
 
-/* Skips blanks and returns the next character; '\0' at the end. */
+/* Skips blanks and returns the next character without consuming it, or '\0' at the end. */
 char spec_peek(struct spec_text *text);
 
-/* Consumes `c` (and blanks before it) if it comes next. */
+/* Consumes `c`, and blanks before it, if `c` comes next. Returns false if not. */
 bool spec_take(struct spec_text *text, char c);
 
 /*
@@ -50,26 +48,26 @@ bool spec_take(struct spec_text *text, char c);
  */
 size_t spec_word(struct spec_text *text, const char **ret);
 
-/* Whether the word is `name` (lower case). The assembler ignores the case of registers. */
+/* Whether the word is `name` (lower case). Case is ignored, as the assembler does for registers. */
 bool spec_word_is(const char *word, size_t length, const char *name);
 
 /*
- * The decimal number, without sign or leading zero, from offset `from` to the word's end, as in
- * "xmm12". Returns -1 if there is none, or it is not below `limit` (at most 100).
+ * Returns the decimal number from offset `from` to the word's end, as in "xmm12". Returns -1 for no
+ * number, a sign, a leading zero, or a number not below `limit` (at most 100).
  */
 int spec_word_number(const char *word, size_t length, size_t from, int limit);
 
 /*
- * Consumes an unsigned number as the assembler reads it: decimal, 0x..., or octal with a
- * leading zero. Fails above 64 bits, and if a letter follows (`1f` is a label).
+ * Consumes an unsigned number as the assembler reads it: decimal, 0x..., or octal with a leading
+ * zero. Returns false if the number exceeds 64 bits, or if a letter follows (`1f` is a label).
  */
 bool spec_number(struct spec_text *text, uint64_t *ret);
 
 /*
- * Consumes a constant expression of + - ~ *, parentheses, numbers, and at most one symbol,
- * which must be added. Its value and all intermediate values are in -2^63 ... 2^64-1. Fails for
- * anything else, including `sym@GOTPCREL` and other relocations that do not stand for the
- * symbol's own address.
+ * Consumes a constant expression of + - ~ *, parentheses, numbers, and at most one symbol, which
+ * must be added. All values, also intermediate ones, must be in -2^63 ... 2^64-1. Returns false for
+ * anything else, including `sym@GOTPCREL` and other relocations that do not stand for the symbol's
+ * own address.
  */
 bool spec_sum(struct spec_text *text, struct spec_sum *ret);
 

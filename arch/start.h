@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Machine code with which a program starts the controller that changes it, and by which that is
- * entered (libprobe/self/helper). It is compiled for its own machine only:
+ * Machine code with which a traced program starts the controller that changes it, and the entry
+ * point of that controller (libprobe/self/helper). It is compiled only for its own machine:
  *
- *   raw_call()	a system call that does not change errno: -errno if it fails
- *   ARCH_ENTRY	defines a function, hidden from other files, as the entry point of a program. It
- *		calls another one (long *stack, void (*loader_fini)(void)) with what the
- *		kernel has put on the stack, and with the loader's function for the end.
+ *	raw_call()	makes a system call without changing errno; returns -errno on failure
+ *	ARCH_ENTRY	defines a function, hidden from other files, as the entry point of
+ *			a program. It calls a given function (long *stack, void
+ *			(*loader_fini)(void)) with the stack as the kernel has set it up, and
+ *			with the loader's function that must run at exit.
  */
 #ifndef ARCH_START_H
 #define ARCH_START_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the stub of a site is to do. */
+/* The description of a stub: the code that runs when a thread hits a site. */
 #ifndef ARCH_STUB_H
 #define ARCH_STUB_H
 
@@ -10,79 +10,81 @@
 #include "arch/arg.h"
 #include "arch/expr.h"
 
-/* A piece of code, or of other memory. */
+/* A range of memory: `size` bytes from address `start` on. */
 struct arch_extent {
 	uint64_t start, size;
 };
 
 /*
- * How a stub can identify the current thread without a system call.
- * Everything is relative to the thread pointer (fs on x86-64).
+ * How a stub can identify the current thread without a system call. Offsets are relative to the
+ * thread pointer (fs on x86-64).
  */
 struct arch_thread {
-	bool has_tp;		 /* the thread pointer is set wherever this stub runs */
-	bool has_rseq;		 /* restartable sequences are registered by libc */
-	int32_t rseq_offset;	 /* of struct rseq, from the thread pointer */
+	bool has_tp;		 /* the thread pointer is valid wherever this stub runs */
+	bool has_rseq;		 /* libc registers restartable sequences */
+	int32_t rseq_offset;	 /* offset of struct rseq from the thread pointer */
 	uint32_t rseq_signature; /* the four bytes before an abort handler */
 	bool has_tid;
-	int32_t tid_offset; /* of the thread's u32 id, from the thread pointer */
+	int32_t tid_offset; /* offset of the thread's u32 id from the thread pointer */
 	/*
-	 * Reading the processor's time stamp counter faults: stubs ask the kernel for
-	 * CLOCK_MONOTONIC, in nanoseconds. Excludes has_rseq: a sequence makes no system call.
+	 * Reading the time stamp counter faults, so stubs ask the kernel for CLOCK_MONOTONIC, in
+	 * nanoseconds. Excludes has_rseq: a sequence must not make system calls.
 	 */
 	bool no_counter;
-	/* Single instructions add to memory, and compare and exchange it (aarch64: FEAT_LSE). */
+	/* Single instructions can add to memory and compare and exchange it (aarch64: FEAT_LSE). */
 	bool has_atomics;
 	/*
-	 * A system call clears parts of vector registers (aarch64: all of SVE but the lowest 128
-	 * bits of each vector), so they are kept around each.
+	 * A system call clears parts of vector registers (aarch64: of SVE, all but the lowest 128
+	 * bits of each vector), so stubs save these around each call.
 	 */
 	bool loses_vectors;
 	/*
-	 * An access may fail because the address has not the tag that memory has (aarch64:
-	 * FEAT_MTE): stubs that read the program's memory turn that off while they run.
+	 * A memory access can fault because the address lacks the memory's tag (aarch64: FEAT_MTE).
+	 * Stubs that read the program's memory turn tag checks off while they run.
 	 */
 	bool checks_tags;
 	/*
-	 * A system call may end a mode of the thread (aarch64: the streaming mode of FEAT_SME).
-	 * In that mode stubs make none, and take it as one that has failed.
+	 * A system call can end a mode of the thread (aarch64: the streaming mode of FEAT_SME). In
+	 * that mode stubs make no system call and act as if it had failed.
 	 */
 	bool has_modes;
 };
 
 enum arch_stub_kind {
-	ARCH_STUB_COUNT,  /* adds one to the probe's per-CPU counter */
-	ARCH_STUB_GATE,	  /* waits for the controller: needs only guard, gate and next */
+	ARCH_STUB_COUNT, /* adds one to the probe's per-CPU counter */
+	/* Waits for the controller; uses only guard, gate, gate_unless and next. */
+	ARCH_STUB_GATE,
 	ARCH_STUB_RECORD, /* writes a record into the per-CPU ring, or counts it as lost */
-	ARCH_STUB_GATHER, /* adds to a cell: the probe's, or that of a key */
-	ARCH_STUB_BEGIN,  /* stores the time, for the GATHER or RECORD stub of the end */
-	ARCH_STUB_CALL	  /* calls a function of the target itself: see arch_stub.call */
+	ARCH_STUB_GATHER, /* adds to a cell, of the probe or of a key */
+	/* Stores the time of a start event, for the GATHER or RECORD stub of the end event. */
+	ARCH_STUB_BEGIN,
+	ARCH_STUB_CALL /* calls a function of the target itself: see arch_stub.call */
 };
 
 /* Which part of the stack to capture. */
 enum arch_capture_stack {
 	ARCH_STACK_NOT,
 	/*
-	 * The bytes from the stack pointer up, to be unwound with the rules for debuggers:
-	 * bytes_max, or fewer where the readable memory ends.
+	 * The bytes from the stack pointer up, to be unwound later with debug information:
+	 * bytes_max, or fewer if the readable memory ends before.
 	 */
 	ARCH_STACK_BYTES,
 	/*
-	 * The return addresses (u64, innermost first) that the chain of frame pointers
-	 * leads to, at most bytes_max / 8.
+	 * The return addresses (u64, innermost first) found by following the chain of frame
+	 * pointers, at most bytes_max / 8.
 	 */
 	ARCH_STACK_FRAMES
 };
 
 /*
- * Follows a pointer: a number of this size, `offset` bytes behind where it leads, and `scale` bytes
- * for each of the capture's index. Without a size, it is that address.
+ * One step from a pointer to a value: the step reads `size` bytes at the pointer + `offset` +
+ * `scale` * the capture's index. If `size` is 0, the value is that address itself.
  */
 struct arch_step {
 	int32_t offset;
-	uint8_t size; /* 1, 2, 4 or 8; 0 only of a last step to a string or to bytes */
+	uint8_t size; /* 1, 2, 4 or 8; 0 only in the last step, to a string or to bytes */
 	bool is_signed;
-	int32_t scale; /* 0: there is no index in it */
+	int32_t scale; /* bytes for each unit of the index; 0 if the step has no index */
 };
 enum { ARCH_STEPS_MAX = 4 };
 
@@ -93,58 +95,60 @@ static inline bool arch_step_is(const struct arch_step *a, const struct arch_ste
 }
 
 /*
- * An argument to record. A scalar (1, 2, 4 or 8 bytes) is recorded in its own size; a MEMORY
- * operand of any other size, and 16 bytes of a vector register, as bytes. Expressions have a scalar
- * as a u64, sign- or zero-extended by its size's sign.
+ * An argument to record. A scalar (1, 2, 4 or 8 bytes) is recorded in its own size. A MEMORY
+ * operand of any other size, and 16 bytes of a vector register, are recorded as bytes. Expressions
+ * see a scalar as a u64, sign- or zero-extended as its type says.
  */
 struct arch_capture {
 	/*
-	 * If set, only bytes_max is used besides it, and for return addresses `arg`, if it is
-	 * MEMORY: the first frame pointer is there, on the stack, and not in its register. Recorded
-	 * as a string is.
+	 * If set, part of the stack is captured, and recorded like a string. Only bytes_max is used
+	 * besides; for return addresses also `arg` if it is MEMORY: the place on the stack that
+	 * holds the first frame pointer, in place of the frame pointer register.
 	 */
 	enum arch_capture_stack stack;
-	/* If set, it is the thread's name as the kernel has it, and nothing else is used. */
+	/*
+	 * If set, the thread's name as the kernel has it is captured, and no other member is used.
+	 */
 	bool is_comm;
 	/*
-	 * Symbols must be resolved: `symbol` NULL, its run-time address added to `disp`.
-	 * An argument that still has a symbol cannot be captured.
+	 * The argument. Its symbol must be resolved: `symbol` NULL, the run-time address added to
+	 * `disp`. An argument that still has a symbol cannot be captured.
 	 */
 	struct arch_arg arg;
 	/*
-	 * For MEMORY: base is NONE or PC, index NONE, and [disp, disp + size) lies in a
-	 * readable segment of a module that stays loaded while its probes can be hit. Such an
-	 * operand is read without a check. The code that resolves the symbol sets this; a bare
-	 * number has false, and is checked like any pointer.
+	 * For MEMORY: base is NONE or PC, index NONE, and [disp, disp + size) lies in a readable
+	 * segment of a module that stays loaded while its probes can be hit. Such an operand is
+	 * read without a check. Set by the code that resolves the symbol. A bare number has false
+	 * and is checked like any pointer.
 	 */
 	bool is_static;
 	/*
-	 * The value is not the argument, but what is found by these steps from it, of which each
-	 * but the last finds the next pointer. It takes the place of the argument in all else.
+	 * If step_count is not 0, the value is found by these steps from the argument. Each step
+	 * but the last yields the next pointer. The result replaces the argument everywhere else.
 	 */
 	struct arch_step steps[ARCH_STEPS_MAX];
 	uint8_t step_count;
-	/* The index of steps is another argument; it is like `length`. */
+	/* The index that the steps use is another argument, with the same rules as `length`. */
 	bool has_index, index_is_static;
 	struct arch_arg index;
 	bool is_string; /* follow the pointer to a NUL-terminated string */
 	/*
-	 * Follow the pointer to as many bytes as another argument says (none if that is
-	 * negative); a string ends at a NUL among them. `length` is like `arg`: without a symbol,
-	 * and static or not.
+	 * The value points to as many bytes as the argument `length` says (none if negative); a
+	 * string ends at the first NUL in them. Like `arg`, `length` has no symbol; it may be
+	 * static.
 	 */
 	bool has_length, length_is_static;
 	struct arch_arg length;
-	uint16_t bytes_max; /* of a string or an aggregate in memory; the rest is cut off */
+	uint16_t bytes_max; /* limit for a string or an aggregate in memory; the rest is cut off */
 	/*
-	 * If set, it is what the begin of the pair that has ended has kept, at this offset in its
-	 * struct probe_begun: a number, or a string of at most bytes_max bytes. Nothing else is set
-	 * but is_string. It is not recorded.
+	 * If not 0, the capture is what the start event of the pair kept at this offset in its
+	 * struct probe_begun: a number, or a string of at most bytes_max bytes. Only is_string is
+	 * set besides. Such a capture is for expressions and is not recorded.
 	 */
 	uint16_t begun;
 };
 
-/* The size of the value; 0 of a stack, whose argument is only where a chain begins. */
+/* Returns the size of the value in bytes; 0 for a stack, whose `arg` is only a frame pointer. */
 static inline uint32_t arch_capture_size(const struct arch_capture *capture)
 {
 	uint32_t last = capture->step_count ? capture->steps[capture->step_count - 1].size
@@ -155,7 +159,7 @@ static inline uint32_t arch_capture_size(const struct arch_capture *capture)
 	return capture->step_count && !last ? sizeof(uint64_t) : last; /* an address */
 }
 
-/* Whether it is recorded as bytes, of a length that varies, and not as a number. */
+/* Whether a capture is recorded as bytes of varying length rather than as a number. */
 static inline bool arch_capture_has_bytes(const struct arch_capture *capture)
 {
 	uint32_t size = arch_capture_size(capture);
@@ -166,200 +170,199 @@ static inline bool arch_capture_has_bytes(const struct arch_capture *capture)
 	       !(size == 1 || size == 2 || size == 4 || size == 8);
 }
 
-/* What a record has of it at a fixed place: a number of so many bytes, or the word of its bytes. */
+/* Returns the size of the capture's fixed part in a record: a number, or the word of its bytes. */
 static inline uint32_t arch_capture_fixed(const struct arch_capture *capture)
 {
 	return arch_capture_has_bytes(capture) ? sizeof(uint32_t) : arch_capture_size(capture);
 }
 
-/* The parts of a cell (struct probe_cell) that a hit changes, besides its count. */
+/* The members of a cell (struct probe_cell) that a hit changes besides the count. */
 enum arch_gather_parts {
 	ARCH_GATHER_SUM = 1,
 	ARCH_GATHER_EXTREMES = 2,
 	ARCH_GATHER_LAST = 4,
-	ARCH_GATHER_BUCKETS = 8 /* instead of the count */
+	ARCH_GATHER_BUCKETS = 8 /* changed in place of the count */
 };
 
 /* A part of a key: a number, or a string. */
 struct arch_key {
-	const struct arch_expr *number; /* NULL: it is a string, or a stack */
-	uint8_t string;			/* its capture */
+	const struct arch_expr *number; /* NULL if the part is a string or a stack */
+	uint8_t string;			/* index of the string's capture */
 	bool is_norm;			/* the key is the string's normal form: arch/norm.h */
 };
 enum { ARCH_KEYS_MAX = 6, ARCH_FRAMES_MAX = 64, ARCH_STACK_MAX = 32768, ARCH_COMM_MAX = 16 };
 
-/* What an ARCH_STUB_GATHER does. */
+/* The values that an ARCH_STUB_GATHER gathers, and where. */
 struct arch_gather {
 	unsigned int parts;
-	const struct arch_expr *value; /* NULL: the time since the begin, else 0 */
-	bool is_signed;		       /* the value is */
-	bool is_double;		       /* the value is the bits of one */
-	uint32_t cell;		       /* offset, in each set, of the cell or of the table */
-	/* A table (arch/layout.h): */
+	const struct arch_expr *value; /* NULL: in a pair the time since the start event, else 0 */
+	bool is_signed;		       /* the value is signed */
+	bool is_double;		       /* the value is the bits of a double */
+	uint32_t cell;		       /* offset of the cell or of the table in each set */
+	/* The table (arch/layout.h): */
 	struct arch_key keys[ARCH_KEYS_MAX];
-	uint8_t key_count;    /* 0: no table */
-	uint32_t owner;	      /* in its entries */
-	uint32_t entries;     /* a power of two */
-	uint32_t entry_bytes; /* a multiple of 8 */
+	uint8_t key_count;    /* 0 if there is no table */
+	uint32_t owner;	      /* number of the owner in the table's entries */
+	uint32_t entries;     /* number of entries, a power of two */
+	uint32_t entry_bytes; /* size of an entry in bytes, a multiple of 8 */
 	uint32_t entry_cell;  /* offset of the cell in an entry */
 };
 
-/* What a begin keeps of a capture for expressions of its end (struct probe_begun). */
+/* A capture that a start event keeps for expressions of its end event (struct probe_begun). */
 struct arch_kept {
 	uint8_t capture;
 	uint16_t offset;
-	uint16_t bytes; /* of a string, at most; 0: a number, of 64 bits */
+	uint16_t bytes; /* greatest length of a string in bytes; 0 for a number, of 64 bits */
 };
 enum { ARCH_KEPT_MAX = 16, ARCH_SAME_MAX = 4 };
 
-/* Pairs of begin and end. */
+/* Pairs of start and end events. */
 struct arch_flights {
-	uint64_t table;	  /* of struct probe_flight; 0: the stub has no part in a pair */
-	uint32_t entries; /* a power of two */
-	uint32_t depth;	  /* begins in an entry, a power of two: more replace the oldest */
+	/* Address of the table of struct probe_flight; 0 if the stub has no part in a pair. */
+	uint64_t table;
+	uint32_t entries; /* number of entries, a power of two */
+	/* Start events in an entry, a power of two; further ones replace the oldest. */
+	uint32_t depth;
 	uint32_t pair;
-	/* An end belongs to the begin with the same value, or the same text; else to its thread's.
-	 */
+	/* An end event belongs to the start event with the same value or text. NULL: by thread. */
 	const struct arch_expr *match;
 	/*
-	 * How many bytes an entry has for a key that is a text; 0: keys are numbers. `string` is
-	 * the index of the text's capture. A hit is lost if its text is longer, or unreadable.
+	 * Bytes in an entry for a key that is a text; 0 if keys are numbers. `string` is the index
+	 * of the text's capture. A hit is lost if its text is longer, or unreadable.
 	 */
 	uint32_t text;
 	uint8_t string;
 	/*
-	 * If forked children use the table as well: `process` is a u32 in private memory, the
-	 * number of the process (zero in a child that has none yet); `processes` is a u32 that
-	 * all users of the table share, the last number given out. Both 0: only one process uses
-	 * the table.
+	 * For a table that forked children also use. `process` is the address of a u32 in private
+	 * memory, the number of the process (zero in a child that has no number yet). `processes`
+	 * is the address of a u32 that all users of the table share, the last number given out.
+	 * Both are 0 if only one process uses the table.
 	 */
 	uint64_t process, processes;
 	/*
-	 * The bytes of what is kept of a begin (struct probe_begun); a multiple of 8; 0: nothing
-	 * is. A begin keeps `kept` of its captures. Spans: at the offset `record`, also a record,
-	 * which that of the end has in it if the span takes at least min_ns; 0: not.
+	 * Size in bytes of what each start event keeps (struct probe_begun), a multiple of 8; 0 if
+	 * it keeps nothing. `kept` are the captures that it keeps. If `record` is not 0 (spans), a
+	 * record is kept at that offset, and the record of the end event includes it if the span
+	 * takes at least min_ns.
 	 */
 	uint32_t keep, record;
 	struct arch_kept kept[ARCH_KEPT_MAX];
 	uint8_t kept_count;
 	/*
-	 * By thread: the pair does not nest. A begin takes the place of one that is open, and an
-	 * end without an open begin is ignored once the thread has begun anything.
+	 * Pairs by thread only. `single`: the pair does not nest. A start event replaces one that
+	 * is open, and an end event without an open start event is ignored once the thread has had
+	 * any start event.
 	 *
-	 * With `takes`, what is kept is not the begin's but that of the thread's latest hit of
-	 * another probe, whose stub is a begin with `gives`: it keeps, and begins nothing. A thread
-	 * without such a hit keeps arguments that could not be read. In the other probe's record,
-	 * the begin writes its own site in place of the thread's id, which is that of the end.
+	 * `takes`: the start event itself keeps nothing. The pair uses what the thread's latest hit
+	 * of another probe kept, whose stub is a BEGIN with `gives`: that hit keeps captures but
+	 * starts no pair. If the thread has had no such hit, the arguments are kept as unreadable.
+	 * In the other probe's record, the start event writes its own site in place of the thread
+	 * id, which is the same as in the record of the end event.
 	 */
 	bool single, takes, gives;
 	/*
-	 * By thread: `identities` says that entries have room for an identity of each begin. With
-	 * `compares`, which excludes `single`, each begin and end has one: a hash of these
-	 * captures, which are numbers and strings. An end takes the newest begin with its identity,
-	 * and leaves newer begins as they are. If there are no captures, or one of them cannot be
-	 * read, the identity is not known, and counts as equal to any.
+	 * Pairs by thread only. `identities`: entries have room for an identity of each start
+	 * event. `compares`, which excludes `single`: each event has an identity, a hash of the
+	 * captures `same`, which are numbers and strings. An end event takes the newest start event
+	 * with its identity, and leaves newer start events open. If `same` is empty, or a capture
+	 * in it cannot be read, the identity is unknown and equals any other.
 	 */
 	bool identities, compares;
 	uint8_t same[ARCH_SAME_MAX], same_count;
 	uint64_t min_ns;
-	/*
-	 * The length of a tick in nanoseconds, times 2^32, for spans and for expressions of an end
-	 * that ask for the duration.
-	 */
+	/* Nanoseconds per tick, times 2^32, for spans and for expressions that use the duration. */
 	uint64_t scale;
-	/*
-	 * Evaluated for the pair, at its end: if it is 0, the end leaves nothing. NULL: there is
-	 * none.
-	 */
+	/* Evaluated at the end event: if the result is 0, the pair leaves nothing. May be NULL. */
 	const struct arch_expr *filter;
 };
 
-/* Memory that can be read whenever the stub runs, without a check. All are whole pages. */
+/* Whole pages that are readable whenever the stub runs, and so are read without a check. */
 enum { ARCH_SAFE_MAX = 4 };
 struct arch_safe {
 	struct arch_extent pages[ARCH_SAFE_MAX];
 	size_t count;
-	/* The main thread's, from the site's stack pointer on, if that is in there; or size 0 */
+	/* The part of the main thread's stack from the site's stack pointer up; or size 0. */
 	struct arch_extent stack;
 };
 
 /*
- * A stub acts on a hit and continues at `next`: another session's stub for the
- * same site, or the site's tail (moved instructions and the jump back).
- * docs/ring.md gives the layout of what it writes.
+ * A stub acts on a hit and then continues at `next`: another session's stub for the same site, or
+ * the site's tail (moved instructions and the jump back). docs/ring.md gives the layout of what it
+ * writes. Members of type uint64_t are addresses unless stated otherwise.
  */
 struct arch_stub {
 	enum arch_stub_kind kind;
 	struct arch_thread thread;
 	uint64_t next;	/* where to continue afterwards */
-	uint64_t guard; /* u32, zero in a forked child that must not count */
-	uint64_t own;	/* u32, zero in a forked child: its records are marked; 0: none are */
+	uint64_t guard; /* address of a u32, zero in a forked child that must not count */
+	/* Address of a u32, zero in a forked child whose records are marked; or 0. */
+	uint64_t own;
 	/*
-	 * Switches: u32 that a controller may change at any time; 0: there is none. A hit
-	 * leaves nothing while *on is zero or *off is not.
+	 * Switches: addresses of u32 that a controller may change at any time, or 0. A hit leaves
+	 * nothing while *on is zero or *off is not.
 	 */
 	uint64_t on, off;
-	/* A hit that finds no room sets the u32 behind *on; hits are lost while that is not zero.
-	 */
+	/* A hit that finds no room sets the u32 after *on. While that is not 0, hits are lost. */
 	bool on_until_full;
 	uint64_t slots; /* counters of CPU 0: CPU c's are at slots + (c << slots_shift) */
 	uint8_t slots_shift;
-	uint32_t cpus;	      /* CPUs with slots and rings; all others share one more set */
-	uint32_t slot_offset; /* of this probe's struct probe_slot, within a CPU's slots */
+	/* CPUs with their own slots and rings; all others share one more set. */
+	uint32_t cpus;
+	uint32_t slot_offset; /* offset of this probe's struct probe_slot in a CPU's slots */
 	uint64_t rings;	      /* ring of CPU 0 */
 	uint8_t rings_shift;  /* log2 of the distance between rings */
-	uint32_t ring_bytes;  /* of a ring's data, a power of two */
-	uint32_t site;	      /* written into the record */
+	uint32_t ring_bytes;  /* size of a ring's data, a power of two */
+	uint32_t site;	      /* number of the site, for the record */
 	/*
-	 * A hit that finds no room waits for it, up to wait_ticks of the record's clock; a tick is
-	 * so many nanoseconds, times 2^32. `room` is the address of a struct probe_room; 0: such a
+	 * A hit that finds no room waits up to wait_ticks of the record's clock; a tick is
+	 * wait_scale / 2^32 nanoseconds. `room` is the address of a struct probe_room; 0 if such a
 	 * hit is lost at once. Not for spans, nor for rings that are overwritten.
 	 */
 	uint64_t room, wait_ticks, wait_scale;
-	uint64_t gate; /* of a struct probe_gate */
-	/*
-	 * Address of a u32: no thread is held while it is not 0, unless its first argument is
-	 * ARCH_GATE_CALLER; or 0.
-	 */
+	uint64_t gate; /* address of a struct probe_gate */
+	/* Address of a u32, or 0. While it is not 0, only calls with ARCH_GATE_CALLER are held. */
 	uint64_t gate_unless;
 	const struct arch_capture *captures; /* borrowed */
 	uint8_t capture_count;
-	uint8_t recorded; /* how many of them are recorded; the others are for expressions */
-	bool overwrite;	  /* the ring is a flight recorder: new records replace the oldest */
+	/* How many captures, from the first on, are recorded; the rest are for expressions. */
+	uint8_t recorded;
+	bool overwrite; /* the ring is a flight recorder: new records replace the oldest */
 	struct arch_gather gather;
 	struct arch_flights flights;
-	const struct arch_expr *filter; /* hits for which it is 0 are ignored; NULL: none are */
+	const struct arch_expr *filter; /* hits for which it yields 0 are ignored; may be NULL */
 	uint32_t every;			/* take every Nth hit on each CPU; 0 or 1: all */
 	uint32_t rate;			/* take at most this many hits in each rate_ticks; 0: all */
-	uint64_t rate_ticks;		/* of the time stamp counter */
+	uint64_t rate_ticks;		/* a time, in ticks of the time stamp counter */
 	uint64_t rate_word;		/* address of a u64 of the session: window << 32 | hits */
-	uint32_t pid;			/* of the target, in its namespace; 0: ask the kernel */
+	/* Process id of the target in its own namespace; 0: ask the kernel. */
+	uint32_t pid;
 	/*
-	 * Of an ARCH_STUB_CALL: `call` is a function (const uint64_t *frame, uint64_t
-	 * call_data) that may change whatever a function may change, except vector and
-	 * floating-point state; `pc` is the address of the site, for unwinders. The frame is
+	 * For an ARCH_STUB_CALL. `call` is a function (const uint64_t *frame, uint64_t call_data)
+	 * that may change whatever a function may change, except vector and floating-point state.
+	 * `pc` is the address of the site, for unwinders. The frame is
 	 *
-	 *	u64 word	for each capture: its number, extended, or that of its bytes
-	 *	u64 readable	a bit for each capture that could be read
-	 *	u64 pointer	for each capture: to its bytes, if it has any
+	 *	u64 word	for each capture: its number, extended, or the word of its bytes
+	 *	u64 readable	a bit for each capture that was readable
+	 *	u64 pointer	for each capture: address of its bytes, if it has any
 	 *
 	 * The slot counts calls in `hits`, and returns in `seen`.
 	 */
 	uint64_t call, call_data, pc;
 	struct arch_safe safe;
-	uint32_t page_bytes;  /* of a page of memory, a power of two, 4096 or more */
-	bool frees_flags;     /* the arithmetic flags need not be kept: see overwrites_flags() */
-	bool may_ask_time;    /* if the counter cannot be read, a system call may give the time */
-	bool may_ask_name;    /* a system call may give the thread's name */
-	bool may_ask_cpu;     /* likewise the number of its CPU, where nothing else does */
-	bool may_ask_stack;   /* a system call may tell which pages are in memory */
-	bool may_call_kernel; /* a system call may check pointers; otherwise they are not followed
-			       */
+	uint32_t page_bytes; /* size of a page of memory, a power of two, at least 4096 */
+	bool frees_flags;    /* the stub may change the arithmetic flags: see overwrites_flags() */
+	bool may_ask_time;   /* a system call may give the time if the counter is unreadable */
+	bool may_ask_name;   /* a system call may give the thread's name */
+	/* A system call may give the number of the CPU if nothing else does. */
+	bool may_ask_cpu;
+	bool may_ask_stack; /* a system call may tell which pages are in memory */
+	/* A system call may check pointers; if false, they are not followed. */
+	bool may_call_kernel;
 };
 
 enum { ARCH_STUB_ALIGN = 32, ARCH_STUB_MAX = 8192 };
 
-/* A register that unwinding starts from: its number here, and its number in DWARF. */
+/* A register that unwinding starts from: its number on this ISA, and its DWARF number. */
 struct arch_unwind_register {
 	int8_t reg;
 	uint8_t dwarf;
@@ -369,10 +372,11 @@ struct arch_unwind_register {
 struct arch_stub_code {
 	size_t length;
 	size_t next_jump; /* offset of the jump() to `next`, which may be redirected later */
-	bool asks;	  /* it makes system calls, or would if may_call_kernel were set */
-	bool asks_name;	  /* it asks for the thread's name */
-	bool asks_cpu;	  /* ... and for the number of the CPU */
-	bool asks_stack;  /* it asks which pages are in memory, or would with may_ask_stack */
+	bool asks;	  /* the stub makes system calls, or would if may_call_kernel were set */
+	bool asks_name;	  /* the stub asks the kernel for the thread's name */
+	bool asks_cpu;	  /* the stub asks the kernel for the number of the CPU */
+	/* The stub asks which pages are in memory, or would if may_ask_stack were set. */
+	bool asks_stack;
 };
 
 /* Why a stub could not be generated. */

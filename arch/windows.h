@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Addresses that nothing may jump to: for each site, those inside the jump to be written there
- * ([site + 1, site + jump_length)).
+ * The windows of a set of sites. A window holds the addresses inside the jump that is to be written
+ * at a site, [site + 1, site + jump_length): no code may jump there.
  */
 #ifndef ARCH_WINDOWS_H
 #define ARCH_WINDOWS_H
@@ -16,7 +16,7 @@ struct arch_windows {
 	const uint64_t *sites; /* sorted, distinct; borrowed */
 	size_t count;
 	uint8_t jump_length;
-	/* One bit per 4-byte granule modulo 2^16; clear: no window is there. */
+	/* One bit per 4-byte granule modulo 2^16. If the bit is clear, no window is there. */
 	uint64_t filter[(1 << WINDOWS_FILTER_BITS) / 64];
 };
 
@@ -24,8 +24,8 @@ void arch_windows_init(
 	struct arch_windows *windows, const uint64_t *sites, size_t count, uint8_t jump_length);
 
 /*
- * The index of the site whose window contains an address, or SIZE_MAX. If two windows overlap,
- * returns the higher site; the other is right before it.
+ * Returns the index of the site whose window contains an address, or SIZE_MAX. If two windows do,
+ * returns the higher site; the lower one is right before it.
  */
 size_t arch_windows_search(const struct arch_windows *windows, uint64_t address);
 

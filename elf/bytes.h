@@ -2,8 +2,8 @@
 /*
  * A bounds-checked cursor over bytes of an ELF file.
  *
- * Failure sticks: a read past the end gives 0 and sets `failed`, so a parser reads a whole
- * structure and checks `failed` once.
+ * A failure persists: a read past the end returns 0 and sets `failed`, so a parser can read a whole
+ * structure and check `failed` once.
  */
 #ifndef ELF_BYTES_H
 #define ELF_BYTES_H
@@ -15,17 +15,17 @@
 struct bytes {
 	const uint8_t *data; /* borrowed */
 	size_t size;
-	size_t at;	  /* <= size */
+	size_t at;	  /* offset of the next byte, at most `size` */
 	uint64_t address; /* link-time address of data[0], if needed */
 	bool big_endian;
-	bool wide; /* addresses have 8 bytes, else 4 */
+	bool wide; /* addresses have 8 bytes, otherwise 4 */
 	bool failed;
 };
 
-/* An unsigned integer of 1, 2, 4 or 8 bytes. */
+/* Reads an unsigned integer of 1, 2, 4 or 8 bytes. */
 uint64_t bytes_unsigned(struct bytes *bytes, size_t width);
 uint64_t bytes_address(struct bytes *bytes);
-/* A NUL-terminated string, or NULL if the NUL is missing. */
+/* Reads a NUL-terminated string, or returns NULL if the NUL is missing. */
 const char *bytes_string(struct bytes *bytes);
 void bytes_skip(struct bytes *bytes, uint64_t count);
 
@@ -34,7 +34,7 @@ static inline size_t bytes_left(const struct bytes *bytes)
 	return bytes->size - bytes->at;
 }
 
-/* The link-time address of the next byte. */
+/* Returns the link-time address of the next byte. */
 static inline uint64_t bytes_here(const struct bytes *bytes)
 {
 	return bytes->address + bytes->at;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The bounds of functions, from the unwinder's tables.
+ * Finds the bounds of functions in the unwinder's tables.
  *
- * Stripped files have no symbols, but they can be unwound: .eh_frame describes every function
- * part that exceptions may pass through. The segment PT_GNU_EH_FRAME (.eh_frame_hdr) is a
- * table, sorted by address, that leads to the descriptions:
+ * Stripped files have no symbols, but they can be unwound: .eh_frame describes every function part
+ * that exceptions may pass through. The segment PT_GNU_EH_FRAME (.eh_frame_hdr) is a table, sorted
+ * by address, of these descriptions:
  *
  *	.eh_frame_hdr                       .eh_frame
  *	version 1, three encodings          CIE: augmentation "zPLR" says how
@@ -17,11 +17,11 @@
  * unwind-dw2-fde-dip.c. (CIE: common information entry; FDE: frame description entry; LSDA:
  * language-specific data area.)
  *
- * The first look-up reads the whole table (8 bytes per function); entries are read one at a
- * time. An entry is used only if it covers the requested address.
+ * The first look-up reads the whole table (8 bytes per function); FDEs are read one at a time. An
+ * FDE is used only if it covers the requested address.
  *
  * A static program has no such table: crtbegin.o hands .eh_frame itself to the unwinder, which
- * sorts it on first use. This file does the same if the file has section headers.
+ * sorts it at its first use. This file does the same if the program has section headers.
  */
 #include <elf.h>
 #include <string.h>
@@ -74,7 +74,9 @@ uint64_t bytes_address(struct bytes *bytes)
 	return bytes_unsigned(bytes, bytes->wide ? 8 : 4);
 }
 
-/* Sets *bits_ret to the number of bits read, and *last_ret to the last byte. */
+/*
+ * Reads a LEB128 number. Sets *bits_ret to the number of bits read, and *last_ret to the last byte.
+ */
 static uint64_t bytes_leb(struct bytes *bytes, unsigned int *bits_ret, uint8_t *last_ret)
 {
 	uint64_t value = 0;
@@ -94,7 +96,7 @@ static uint64_t bytes_leb(struct bytes *bytes, unsigned int *bits_ret, uint8_t *
 	return bytes->failed ? 0 : value;
 }
 
-/* LEB128 (DWARF 5, section 7.6); bits above 64 are a failure. */
+/* Reads LEB128 (DWARF 5, section 7.6). Fails if the number has more than 64 bits. */
 static uint64_t bytes_uleb(struct bytes *bytes)
 {
 	unsigned int bits;
@@ -139,7 +141,7 @@ void bytes_skip(struct bytes *bytes, uint64_t count)
 
 /* ==== Pointers ================================================================================ */
 
-/* The format's size in bytes; 0 if it varies (LEB128) or the format is unknown. */
+/* Returns the size of a format in bytes; 0 if it varies (LEB128) or the format is unknown. */
 static size_t eh_pointer_size(uint8_t encoding, bool wide)
 {
 	switch (encoding & EH_FORMAT) {
@@ -206,8 +208,8 @@ static uint64_t base_of(struct bytes *bytes, uint8_t encoding, const struct eh_b
 }
 
 /*
- * Reads a pointer. An unknown encoding, or an unknown base, fails the reader. *raw_ret (may be
- * NULL) is the value before the base is added; 0 there means "none". The caller handles
+ * Reads a pointer. The cursor fails if the encoding or the base is unknown. *raw_ret is the value
+ * before the base is added, where 0 means "none"; raw_ret may be NULL. The caller handles
  * EH_INDIRECT and EH_OMIT.
  */
 static uint64_t eh_pointer(
@@ -230,35 +232,36 @@ static uint64_t eh_pointer(
 
 /* ==== Functions =============================================================================== */
 
-/* What a CIE says about its FDEs. */
+/* The part of a CIE that its FDEs depend on. */
 struct cie {
 	uint64_t address;
 	bool valid;
 	bool has_augmentation; /* 'z': FDEs have augmentation data */
-	uint8_t pointer, lsda; /* encodings; lsda is EH_OMIT if there is none */
+	/* Encodings of pointers and of LSDA pointers; `lsda` is EH_OMIT if FDEs have no LSDA. */
+	uint8_t pointer, lsda;
 };
 
-/* A function, as in a search table. */
+/* The start of a function and the address of its FDE, as in a search table. */
 struct known_fde {
 	uint64_t start, fde;
 };
 
 struct cfi {
-	struct known_fde *sorted; /* built if the file has no table */
-	uint8_t *table;		  /* NULL if there is none that can be searched */
-	size_t count;		  /* entries of `sorted` or `table` */
+	struct known_fde *sorted; /* built only if the file has no table */
+	uint8_t *table;		  /* NULL if the file has no searchable table */
+	size_t count;		  /* number of entries in `sorted` or `table` */
 	size_t entry_size;
 	uint8_t encoding;
-	uint64_t address; /* of the table */
+	uint64_t address; /* address of the table */
 	struct eh_bases bases;
-	struct cie cie; /* the last one read: a file has few */
+	struct cie cie; /* the CIE that was read last: a file has few */
 };
 
 enum {
-	HEADER_BYTES_MAX = 4 + 2 * 8, /* of .eh_frame_hdr, before the table */
+	HEADER_BYTES_MAX = 4 + 2 * 8, /* bytes of .eh_frame_hdr before the table */
 	/*
-	 * Enough for every CIE's augmentation and every FDE's pointers; the call frame
-	 * instructions after them are not needed.
+	 * Enough for every CIE's augmentation and every FDE's pointers, without the call frame
+	 * instructions.
 	 */
 	ENTRY_BYTES_MAX = 256
 };
@@ -309,7 +312,7 @@ void cfi_free(struct cfi *cfi)
 	free(cfi);
 }
 
-/* The function start in table entry `index`, and the address of its FDE. */
+/* Returns the function start in table entry `index`, and the address of the FDE. */
 static uint64_t cfi_entry(
 	const struct object *object, const struct cfi *cfi, size_t index, uint64_t *fde_ret)
 {
@@ -342,7 +345,7 @@ static bool starts_at_or_below(const void *data, size_t index)
 	return cfi_entry(wanted->object, wanted->cfi, index, &fde) <= wanted->address;
 }
 
-/* The FDE of the last entry that starts at or below the address. */
+/* Finds the FDE of the last entry that starts at or below the address, if any. */
 static bool cfi_search(
 	const struct object *object, const struct cfi *cfi, uint64_t address, uint64_t *fde_ret)
 {
@@ -355,8 +358,8 @@ static bool cfi_search(
 }
 
 /*
- * Reads the start of a CIE or FDE into `buffer`. Returns a reader positioned after the length;
- * it has failed if there is no entry.
+ * Reads the start of a CIE or FDE into `buffer`. Returns a cursor behind the entry's length. The
+ * cursor has failed if no entry is there.
  */
 static struct bytes read_entry(
 	const struct object *object, uint64_t address, uint8_t buffer[ENTRY_BYTES_MAX])
@@ -377,7 +380,7 @@ static struct bytes read_entry(
 /* Reads the part of a CIE's augmentation data that its FDEs depend on. */
 static bool read_augmentation(struct bytes *bytes, const char *augmentation, struct cie *ret)
 {
-	/* A personality is only skipped, so the base of its pointer does not matter. */
+	/* The pointer to the personality is only skipped, so its base does not matter. */
 	const struct eh_bases bases = {.has_data = true, .has_function = true};
 
 	if (*augmentation != 'z')
@@ -403,7 +406,7 @@ static bool read_augmentation(struct bytes *bytes, const char *augmentation, str
 		case 'B': /* AArch64: return addresses signed with key B */
 		case 'G': /* AArch64: memory tagging */
 			break;
-		default: /* what follows is ambiguous */
+		default: /* the rest is ambiguous */
 			return false;
 		}
 	}
@@ -417,7 +420,8 @@ static bool read_cie(const struct object *object, uint64_t address, struct cie *
 	const char *augmentation;
 
 	*ret = (struct cie){.address = address, .pointer = EH_ABSPTR, .lsda = EH_OMIT};
-	if (bytes_unsigned(&bytes, 4)) /* in an FDE: the distance to its CIE */
+	/* This word is 0 in a CIE; in an FDE it is the distance to its CIE. */
+	if (bytes_unsigned(&bytes, 4))
 		return false;
 	version = bytes_u8(&bytes);
 	augmentation = bytes_string(&bytes);
@@ -451,7 +455,7 @@ static uint64_t read_lsda(const struct object *object, struct bytes *bytes, uint
 	if (bytes->failed)
 		return OBJECT_LSDA_UNKNOWN;
 	if (!raw) {
-		/* Zero means "none", unless a relocation applies here: its addend is elsewhere. */
+		/* Zero means "none", unless a relocation, whose addend is elsewhere, applies. */
 		if (object->type == ET_DYN && !(encoding & EH_BASE))
 			return OBJECT_LSDA_UNKNOWN;
 		return 0;
@@ -468,7 +472,7 @@ static bool read_fde(struct object *object, uint64_t address, struct object_func
 	uint64_t here = bytes_here(&bytes), distance = bytes_unsigned(&bytes, 4), length;
 	struct object_range *range = &ret->range;
 
-	if (bytes.failed || !distance) /* it is a CIE */
+	if (bytes.failed || !distance) /* an entry without this distance is a CIE */
 		return false;
 	if (cfi->cie.address != here - distance || !cfi->cie.valid) {
 		if (!read_cie(object, here - distance, &cfi->cie))
@@ -504,7 +508,7 @@ static bool add_fdes(struct object *object, struct cfi *cfi, struct bytes *frame
 		if (!length) /* the terminator */
 			break;
 		start = frames->at;
-		if (bytes_unsigned(frames, 4) != 0) { /* no CIE */
+		if (bytes_unsigned(frames, 4) != 0) { /* not a CIE */
 			if (!read_fde(object, address, &function))
 				return false;
 			if (!ARRAY_ROOM(cfi->sorted, cfi->count))
@@ -557,9 +561,10 @@ static struct cfi *cfi_of(struct object *object)
 }
 
 /*
- * The LSDA of a function that no FDE describes. With a search table, the unwinder stops at such
- * a function, so nothing lands in it. Without one, frames may be registered by other means: by
- * crtbegin.o, in a file without section headers to find them, or in .ARM.exidx on 32-bit ARM.
+ * Returns the LSDA of a function that has no FDE: 0, or OBJECT_LSDA_UNKNOWN. If the file has a
+ * search table, the unwinder stops at such a function, so no exception lands in it. Otherwise
+ * frames may be registered by other means: by crtbegin.o, in a file without section headers to find
+ * them, or in .ARM.exidx on 32-bit ARM.
  */
 static uint64_t lsda_without_fde(struct object *object)
 {
@@ -583,7 +588,8 @@ bool object_function_at(struct object *object, uint64_t address, struct object_f
 		struct object_function found;
 
 		if (!read_fde(object, fde, &found)) {
-			found.lsda = OBJECT_LSDA_UNKNOWN; /* it has an FDE, but we cannot read it */
+			/* The function has an FDE, but an unreadable one. */
+			found.lsda = OBJECT_LSDA_UNKNOWN;
 		} else if (address >= found.range.start && address < found.range.end) {
 			*ret = found;
 			return true;
@@ -604,28 +610,27 @@ bool object_function_at(struct object *object, uint64_t address, struct object_f
 /* ==== Landing pads ============================================================================ */
 
 /*
- * Landing pads: where exceptions may enter a function.
+ * Landing pads are the places where exceptions may enter a function.
  *
- * The language-specific data of a function (.gcc_except_table):
+ * The language-specific data of a function (.gcc_except_table) is:
  *
  *	encoding of LPStart (a byte), LPStart	base of the landing pads; the
  *						function's start if omitted
  *	encoding of the type table, its distance (ULEB128)
  *	encoding of the call sites, size of their table in bytes (ULEB128)
- *	call sites: start, length, landing pad (0: none), action (ULEB128)
+ *	call sites: start, length, landing pad or 0, action (ULEB128)
  *	...
  *
  * C++, Rust, Objective-C, Ada, D, Swift and C with -fexceptions share this format ("Itanium C++
- * ABI: Exception Handling", 2.5; LLVM, "Exception Handling"; libgcc, unwind-c.c). Each part of
- * a split function has its own FDE and its own table; for basic-block sections clang states
- * LPStart.
+ * ABI: Exception Handling", 2.5; LLVM, "Exception Handling"; libgcc, unwind-c.c). Each part of a
+ * split function has its own FDE and its own table. For basic-block sections clang writes LPStart.
  */
 
 enum { LSDA_HEADER_BYTES_MAX = 64 };
 
 struct lsda {
 	uint64_t pads_from;
-	uint8_t encoding; /* of the call sites */
+	uint8_t encoding; /* encoding of the call sites */
 	uint64_t table, table_size;
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Shared by the files of elf/ only. */
+/* Declarations shared only by the files of elf/. */
 #ifndef ELF_INTERNAL_H
 #define ELF_INTERNAL_H
 
@@ -23,45 +23,46 @@ struct object {
 	uint64_t file_size;
 	Elf *elf;
 	uint64_t section_table;		     /* file offset; 0 if the file has no section headers */
-	struct object_range program_headers; /* offsets */
-	struct object_segment *segments;     /* PT_LOAD */
+	struct object_range program_headers; /* offsets in the file */
+	struct object_segment *segments;     /* the PT_LOAD segments */
 	size_t segment_count;
 	uint64_t eh_frame_hdr;	    /* address of PT_GNU_EH_FRAME */
-	uint64_t eh_frame_hdr_size; /* 0 if there is none */
+	uint64_t eh_frame_hdr_size; /* 0 if the file has no such segment */
 
-	/* Built at first use. */
+	/* The members below are built at their first use. */
 	char *build_id;
 	struct symbols *symbols;
 	struct cfi *cfi;
 	uint8_t *loaded;
 };
 
-/* Reads bytes at a file offset; returns how many there were. */
+/* Reads bytes at a file offset; returns how many were read (<= size). */
 size_t object_read_file(const struct object *object, uint64_t offset, void *buffer, size_t size);
 
-/* An empty reader in the object's byte order and class. */
+/* Returns a cursor over `data` in the object's byte order and class. */
 struct bytes object_bytes(
 	const struct object *object, const void *data, size_t size, uint64_t address);
 
-/* The section with this name; false if there is none. */
+/* Finds a section by name. Returns false if the file has no such section. */
 bool object_section(const struct object *object, const char *name, GElf_Shdr *ret);
 
-/* symbols.c, functions.c: free what they keep in the object. NULL is allowed. */
+/* Free what symbols.c and functions.c keep in the object. NULL is allowed. */
 void symbols_free(struct symbols *symbols);
 void cfi_free(struct cfi *cfi);
 
-/* symbols.c: the sized function symbol that covers an address. */
+/* Finds the function symbol with a size that covers an address (symbols.c). */
 bool symbols_function_at(struct object *object, uint64_t address, struct object_range *ret);
 
-/* A function of libdw and where to store its address: POSIX dlsym() returns a void *. */
+/* A function of libdw, and where to store its address. POSIX dlsym() returns a void *. */
 struct libdw_function {
 	const char *name;
 	void **address;
 };
 
 /*
- * libdw.c: loads libdw permanently and looks functions up. `purpose` begins the error message
- * and is followed by the library's name: "source lines need". Errors: PROBE_ERROR_UNSUPPORTED.
+ * Loads libdw permanently and looks up functions in it (lines.c). `purpose` begins the error
+ * message and is followed by the library's name: "source lines need". Errors:
+ * PROBE_ERROR_UNSUPPORTED.
  */
 PROBE_MUST_CHECK struct probe_error *libdw_load(
 	const char *purpose, const struct libdw_function *functions, size_t count);

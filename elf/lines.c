@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Source lines, by libdwfl in a child process.
+ * Finds source lines with libdwfl in a child process.
  *
  *	lines_find()  -- addresses -->  libdwfl in a child
  *	              <-- line, file --  for each, as many in a message as it has room for
  *
- * On a busy machine each message may have to wait for a processor.
+ * The child packs as many answers into a message as fit, because on a busy machine each message may
+ * have to wait for a processor.
  *
- * libdwfl maps the files it reads, so a file that is truncated meanwhile kills its reader with
- * SIGBUS. Without memory it crashes at the next look-up or fails an assertion, and malformed
- * debug information may do anything to it. Lines are optional: if the child ends or does not
- * answer, there are none.
+ * libdwfl maps the files it reads, so it dies of SIGBUS if such a file is truncated. Without memory
+ * it crashes at the next look-up or fails an assertion, and malformed debug information may do
+ * anything to it. Source lines are optional: if the child ends or does not answer, no lines are
+ * found.
  *
- * A separate debug file is looked up by build id only. libdw's default would also try names and
- * checksums, which reads whole files, and ask debuginfod servers, which a tracer should not do
- * unasked.
+ * A separate debug file is searched by build id only. By default libdw would also try names and
+ * checksums, for which it reads whole files, and would ask debuginfod servers, which a tracer
+ * should not do unasked.
  */
 #include <dlfcn.h>
 #include <elfutils/libdwfl.h>
@@ -40,15 +41,14 @@
 /* ==== Libdw =================================================================================== */
 
 /*
- * Loads libdw at the first request for a source line or a stack: loading it and its
- * dependencies (decompressors) takes longer than listing probes does. At build time only its
- * headers are needed.
+ * Loads libdw at the first request for a source line or a stack: loading it and its dependencies
+ * (decompressors) takes longer than listing probes. At build time only its headers are needed.
  */
 
 struct probe_error *libdw_load(
 	const char *purpose, const struct libdw_function *functions, size_t count)
 {
-	/* Keep it loaded: the next module needs it again. */
+	/* Never unloaded, because the next module needs it again. */
 	void *libdw = dlopen("libdw.so.1", RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
 
 	if (!libdw)
@@ -101,24 +101,24 @@ static struct probe_error *functions_load(struct libdw *libdw)
 
 /* ---- In the child ----------------------------------------------------------------- */
 
-/* The answer for an address; a message has it up to the NUL of the file. */
+/* The answer for one address. A message contains it up to the NUL of the file name. */
 struct answer {
-	int32_t line; /* 0: unknown */
+	int32_t line; /* 0 if the line is unknown */
 	char file[FILE_BYTES];
 };
 
 struct server {
 	const struct libdw *libdw;
-	Dwfl_Callbacks callbacks; /* referred to by dwfl */
+	Dwfl_Callbacks callbacks; /* `dwfl` points to it */
 	Dwfl *dwfl;
-	Dwfl_Module *module; /* NULL where libdw cannot read the file */
+	Dwfl_Module *module; /* NULL if libdw cannot read the file */
 	GElf_Addr bias;	     /* libdw's addresses minus the file's */
 };
 
-/* Reports the file to libdwfl. On failure `module` stays NULL and no line is found. */
+/* Hands the file to libdwfl. On failure `module` stays NULL and no line is found. */
 static void report(struct server *server, const struct object *object)
 {
-	/* libdwfl keeps the descriptor and closes it. */
+	/* libdwfl owns this descriptor and closes it. */
 	int fd = fcntl(object->fd, F_DUPFD_CLOEXEC, 0);
 
 	server->callbacks = (Dwfl_Callbacks){
@@ -155,7 +155,7 @@ static void find(const struct server *server, uint64_t address, struct answer *r
 	strcpy(ret->file, file);
 }
 
-/* Makes the child end quietly, and whenever its parent ends. */
+/* Lets the child crash without a core file or messages, and kills it when its parent ends. */
 static void set_up(pid_t parent)
 {
 	static const int ending[] = {SIGABRT, SIGTRAP, SIGSEGV, SIGBUS, SIGFPE, SIGILL};
@@ -212,9 +212,9 @@ static _Noreturn void serve(
 /* ---- In the parent ----------------------------------------------------------------- */
 
 struct lines {
-	pid_t pid; /* 0: the child has ended */
+	pid_t pid; /* 0 if the child has ended */
 	int channel;
-	void *files; /* tsearch(3): names received */
+	void *files; /* names received, in a tree of tsearch(3) */
 };
 
 static void give_up(struct lines *lines)
@@ -258,7 +258,7 @@ struct probe_error *lines_open(struct object *object, struct lines **ret)
 	if (!lines)
 		return probe_error_no_memory();
 	lines->channel = -1;
-	/* Load before fork(), and only once: every child inherits it. */
+	/* Load libdw once, before fork(): the child inherits it. */
 	error = functions_load(&libdw);
 	if (!error)
 		error = start(lines, &libdw, object);
@@ -279,7 +279,7 @@ void lines_close(struct lines *lines)
 	free(lines);
 }
 
-/* Receives a message; returns its length, or 0 if the child has ended or does not answer. */
+/* Receives a message. Returns its length, or 0 if the child has ended or does not answer. */
 static size_t receive(const struct lines *lines, char message[MESSAGE_BYTES])
 {
 	struct patience patience = patience_of(ANSWER_NS);
@@ -294,7 +294,7 @@ static size_t receive(const struct lines *lines, char message[MESSAGE_BYTES])
 	return got > 0 ? (size_t)got : 0;
 }
 
-/* Keeps one copy of each name. */
+/* Returns the one copy of a file name that `lines` keeps, or NULL without memory. */
 static const char *keep(struct lines *lines, const char *file)
 {
 	char **found = tfind(file, &lines->files, (comparison_fn_t)strcmp);
@@ -310,7 +310,7 @@ static const char *keep(struct lines *lines, const char *file)
 	return copy;
 }
 
-/* Takes the answers of a message, at most `count`; returns their number. */
+/* Stores the answers in a message, at most `count`, in `ret`. Returns the number of answers. */
 static size_t take(
 	struct lines *lines, const char *message, size_t length, struct line *ret, size_t count)
 {

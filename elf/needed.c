@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* The names in a file's dynamic section: its own, and those of the libraries that it needs. */
+/* The library names in a file's dynamic section: its own, and those of the libraries it needs. */
 #include "elf/internal.h"
 
 typedef bool take_fn(const char *name, void *data);
 
-/* The names of one tag (DT_*) in one section of type SHT_DYNAMIC. */
+/* Passes each name with a tag (DT_*) in an SHT_DYNAMIC section to `take`. False if `take` stops. */
 static bool walk_section(struct object *object, Elf_Scn *section, const GElf_Shdr *header,
 	int64_t tag, take_fn *take, void *data)
 {

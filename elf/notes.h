@@ -5,10 +5,10 @@
 
 #include "elf/internal.h"
 
-/* Bytes of the file that hold notes. */
+/* A range of the file that holds notes. */
 struct note_range {
-	uint64_t offset, size; /* from the header; not checked against the file */
-	uint64_t align;	       /* of the section or segment */
+	uint64_t offset, size; /* as the header states them; not checked against the file */
+	uint64_t align;	       /* alignment of the section or segment */
 	bool compressed;
 };
 
@@ -17,15 +17,15 @@ struct note_ranges {
 	size_t count;
 };
 
-/* Every SHT_NOTE section. */
+/* Finds every SHT_NOTE section. */
 PROBE_MUST_CHECK struct probe_error *note_ranges_of_sections(
 	const struct object *object, struct note_ranges *ret);
-/* Every PT_NOTE segment. */
+/* Finds every PT_NOTE segment. */
 PROBE_MUST_CHECK struct probe_error *note_ranges_of_segments(
 	const struct object *object, struct note_ranges *ret);
 
 struct note {
-	size_t at; /* offset of its header in the reader */
+	size_t at; /* offset of the note's header in the cursor's data */
 	uint32_t type;
 	const char *name;
 	size_t name_size;
@@ -36,13 +36,13 @@ struct note {
 enum note_status {
 	NOTE_OK,
 	NOTE_END,
-	NOTE_CUT,      /* fewer bytes are left than a header has */
-	NOTE_TOO_LARGE /* its sizes reach past the end */
+	NOTE_CUT,      /* fewer bytes than a header are left */
+	NOTE_TOO_LARGE /* the note's sizes reach past the end */
 };
 
 /*
- * Reads the note at the cursor and advances the cursor. `align` is the section's: 8 means 8,
- * anything else 4. After a failure the cursor is unchanged.
+ * Reads the note at the cursor and advances the cursor; on failure the cursor does not move.
+ * `align` is the alignment of the section: 8 means 8, any other value 4.
  */
 enum note_status note_next(struct bytes *bytes, uint64_t align, struct note *ret);
 

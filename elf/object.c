@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An ELF file; reads as little of it as possible.
+ * Reads an ELF file, and as little of it as possible.
  *
- * libelf decodes the headers and the symbol tables in both classes and byte orders, with
- * extended numbering. It reads from the descriptor (ELF_C_READ): opening a file reads the ELF
- * header and the program headers, and section headers are read on demand. Nothing is mapped: a
- * mapped file that is truncated would kill us with SIGBUS, and mapping pages of a big library
- * for a few bytes is slower than pread(2). object_load() serves callers that search a module's
- * whole text: it copies the segments into our own memory.
+ * libelf decodes the headers and the symbol tables in both classes and byte orders, with extended
+ * numbering. It reads from the descriptor (ELF_C_READ): opening a file reads the ELF header and the
+ * program headers; section headers are read on demand. Nothing is mapped, because a mapped file
+ * that is truncated would kill this process with SIGBUS, and mapping pages of a big library for a
+ * few bytes is slower than pread(2). object_load() is for callers that search a module's whole
+ * text: it copies the segments into memory.
  */
 #include <elf.h>
 #include <errno.h>
@@ -23,7 +23,7 @@
 #include "libprobe/base/array.h"
 #include "libprobe/base/cleanup.h"
 
-/* Code in a larger file is not probed: 32-bit jumps would not reach. */
+/* Code in a larger file is not probed, because 32-bit jumps would not reach. */
 #define LOAD_BYTES_MAX (UINT64_C(2) << 30)
 
 static struct probe_error *object_bad(const struct object *object, const char *what)
@@ -82,7 +82,9 @@ static struct probe_error *object_read_headers(struct object *object)
 	GElf_Ehdr header;
 	struct stat st;
 
-	/* Most files of a directory are scripts and data; libelf would read three times. */
+	/*
+	 * Most files of a directory are scripts and data, for which libelf would read three times.
+	 */
 	if (pread(object->fd, magic, SELFMAG, 0) != SELFMAG || memcmp(magic, ELFMAG, SELFMAG))
 		return object_bad(object, "not an ELF file");
 	if (fstat(object->fd, &st))
@@ -136,7 +138,7 @@ struct probe_error *object_open_fd(int fd, const char *path, struct object **ret
 
 struct probe_error *object_open(const char *path, struct object **ret)
 {
-	/* Do not wait for the other end of a FIFO. */
+	/* O_NONBLOCK: do not wait for a writer if the file is a FIFO. */
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 
 	if (fd < 0)
@@ -261,7 +263,7 @@ size_t object_read(const struct object *object, uint64_t address, void *buffer, 
 	return object_read_file(object, offset, buffer, size < left ? size : (size_t)left);
 }
 
-/* The part of a segment that the file contains: [offset, end), possibly empty. */
+/* Returns the part of a segment that the file contains: [offset, end), possibly empty. */
 static struct object_range in_file(
 	const struct object *object, const struct object_segment *segment)
 {
@@ -274,7 +276,10 @@ static struct object_range in_file(
 	return range;
 }
 
-/* Segments may overlap, so a small file could ask for more memory than exists. */
+/*
+ * Whether the segments fit into LOAD_BYTES_MAX together. Segments may overlap, so a small file
+ * could ask for more memory than exists.
+ */
 static bool segments_fit(const struct object *object)
 {
 	uint64_t total = 0;
@@ -310,7 +315,7 @@ struct probe_error *object_load(struct object *object, const uint8_t **ret, size
 
 		if (object->file_size > SIZE_MAX || !segments_fit(object))
 			return object_bad(object, "its segments are too large to be searched");
-		/* At the file's offsets; the gaps between segments take no memory. */
+		/* Segments are at their file offsets. The gaps between them take no memory. */
 		memory = mmap(NULL, (size_t)object->file_size, PROT_READ | PROT_WRITE,
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 		if (memory == MAP_FAILED)
@@ -361,7 +366,7 @@ bool object_section(const struct object *object, const char *name, GElf_Shdr *re
 /* A SHA-1 has 20 bytes; --build-id=0x... may be longer. Both are bounded here. */
 enum {
 	BUILD_ID_BYTES_MAX = 256,
-	BUILD_ID_NOTES_MAX = 64 << 10 /* bytes of notes that are read of one segment */
+	BUILD_ID_NOTES_MAX = 64 << 10 /* bytes of notes to read from one segment */
 };
 
 static char *hexadecimal(const uint8_t *bytes, size_t count)
@@ -397,7 +402,7 @@ static char *build_id_in(const struct object *object, const struct note_range *r
 	return NULL;
 }
 
-/* The build id in the notes of `list`, which it frees. */
+/* Returns the build id in the notes of `list`, or NULL. Frees the list's ranges. */
 static char *build_id_among(const struct object *object, struct note_ranges *list)
 {
 	char *found = NULL;

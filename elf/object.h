@@ -3,8 +3,8 @@
  * An ELF file: its segments, symbols, functions and build id.
  *
  * Only headers and requested sections are read. Addresses are the file's own (link-time) unless
- * stated otherwise. All input is untrusted: sizes and offsets are checked against the file, and
- * a malformed file gives an error that names the offset.
+ * stated otherwise. All input is untrusted: sizes and offsets are checked against the file, and for
+ * a malformed file the error message names the offset.
  */
 #ifndef ELF_OBJECT_H
 #define ELF_OBJECT_H
@@ -32,27 +32,27 @@ struct object_range {
 };
 
 /*
- * The function has an exception table, or may have one, that cannot be located;
- * object_landing_pads() then returns false.
+ * Value of object_function.lsda if the function has, or may have, an exception table that cannot be
+ * located; object_landing_pads() then returns false.
  */
 #define OBJECT_LSDA_UNKNOWN UINT64_MAX
 
-/* A function, or one part of it: a part that the compiler split off (.cold) counts separately. */
+/* A function, or a part of one that the compiler split off (.cold). */
 struct object_function {
 	struct object_range range;
-	uint64_t lsda; /* address of its language-specific data (.gcc_except_table), 0 if none,
-			* OBJECT_LSDA_UNKNOWN */
-	bool from_cfi; /* bounds from .eh_frame; else from a symbol */
+	/* Address of its LSDA (.gcc_except_table), 0 if it has none, or OBJECT_LSDA_UNKNOWN. */
+	uint64_t lsda;
+	bool from_cfi; /* bounds are from .eh_frame; otherwise from a symbol */
 };
 
 /*
- * Opens the ELF file of a file descriptor. The caller keeps the descriptor and must leave
- * it open as long as the object exists. `path` is for messages and is copied.
+ * Opens the ELF file behind a file descriptor. The caller owns the descriptor and must leave it
+ * open as long as the object exists. `path` is for messages and is copied.
  *
  * Errors: PROBE_ERROR_FORMAT (not an ELF file, or malformed), PROBE_ERROR_SYSTEM.
  */
 PROBE_MUST_CHECK struct probe_error *object_open_fd(int fd, const char *path, struct object **ret);
-/* The same for a path; the object owns the descriptor. */
+/* Opens an ELF file by path. The object owns the descriptor. */
 PROBE_MUST_CHECK struct probe_error *object_open(const char *path, struct object **ret);
 void object_close(struct object *object);
 
@@ -61,27 +61,27 @@ uint16_t object_machine(const struct object *object); /* EM_* */
 uint16_t object_type(const struct object *object);    /* ET_* */
 bool object_is_64bit(const struct object *object);
 
-/* The segments, in the file's order; owned by the object. */
+/* Returns the segments in the file's order; owned by the object. */
 const struct object_segment *object_segments(const struct object *object, size_t *count_ret);
 
-/* The file offsets of the program header table. */
+/* Returns the file offsets of the program header table. */
 struct object_range object_program_headers(const struct object *object);
 
-/* The addresses of the table of functions (.eh_frame_hdr); empty if there is none. */
+/* Returns the addresses of the table of functions (.eh_frame_hdr), an empty range if absent. */
 struct object_range object_function_table(const struct object *object);
 
-/* The segment that maps an address from the file, or NULL. */
+/* Returns the segment that maps an address from the file, or NULL. */
 const struct object_segment *object_segment_of(const struct object *object, uint64_t address);
 
-/* The file offset of a link-time address; false if the file does not contain it. */
+/* Computes the file offset of a link-time address; false if the file does not contain it. */
 bool object_offset_of(const struct object *object, uint64_t address, uint64_t *ret);
 
-/* Reads bytes at a link-time address from the file; returns how many were read (<= size). */
+/* Reads bytes at a link-time address from the file. Returns how many were read (<= size). */
 size_t object_read(const struct object *object, uint64_t address, void *buffer, size_t size);
 
 /*
- * The file contents of all segments, each at its file offset, with zeros in between. They are
- * read at the first call into memory that the object owns, so later changes to the file have no
+ * Returns the file contents of all segments, each at its file offset, with zeros in between. The
+ * first call reads them into memory that the object owns, so later changes to the file have no
  * effect. `*size_ret` is the size of the file.
  *
  * Errors: PROBE_ERROR_FORMAT (the file was truncated, or is too large), PROBE_ERROR_SYSTEM.
@@ -89,50 +89,55 @@ size_t object_read(const struct object *object, uint64_t address, void *buffer, 
 PROBE_MUST_CHECK struct probe_error *object_load(
 	struct object *object, const uint8_t **ret, size_t *size_ret);
 
-/* The GNU build id in hexadecimal, or "". Owned by the object. */
+/* Returns the GNU build id in hexadecimal, or "". Owned by the object. */
 const char *object_build_id(struct object *object);
 
-/* The value and size of a defined symbol (.dynsym, then .symtab); false if there is none. */
+/*
+ * Finds a defined symbol by name in .dynsym, then in .symtab, and returns its value and size.
+ * Returns false if neither has it.
+ */
 bool object_symbol(struct object *object, const char *name, size_t name_length, uint64_t *value_ret,
 	uint64_t *size_ret);
 
 /*
- * Does no other symbol have this name, and another value, as static variables of two source files
- * can? True if the file has no .symtab, which alone would tell.
+ * Whether all symbols with this name have the same value. They may differ, for example for static
+ * variables of two source files. True if the file has no .symtab, because only .symtab can tell.
  */
 bool object_symbol_is_only(struct object *object, const char *name, size_t name_length);
 
 /*
- * Does the file need no symbol of others (undefined in .dynsym) for whose name `match` is true?
- * False if that cannot be read completely.
+ * Whether the file imports no symbol (undefined in .dynsym) for whose name `match` returns true.
+ * False if .dynsym cannot be read completely.
  */
 bool object_imports_none(
 	struct object *object, bool (*match)(const char *name, void *data), void *data);
 
-/* Calls `take` for the name of each library that the file needs, until it returns false. */
+/* Calls `take` for the name of each library that the file needs, until `take` returns false. */
 void object_needed(struct object *object, bool (*take)(const char *name, void *data), void *data);
 
-/* The name by which others need this file (DT_SONAME), or NULL: programs have none. Owned by the
- * object. */
+/*
+ * Returns the name by which others need this file (DT_SONAME), NULL for programs; owned by the
+ * object.
+ */
 const char *object_soname(struct object *object);
 
-/* The name of the function symbol that covers an address, or NULL; owned by the object. */
+/* Returns the name and start of the function symbol at an address, or NULL. Owned by the object. */
 const char *object_symbol_at(struct object *object, uint64_t address, uint64_t *start_ret);
 
-/* The same of data: of a symbol with a size. */
+/* Returns the name of the sized data symbol at an address, or NULL. Owned by the object. */
 const char *object_data_at(struct object *object, uint64_t address);
 
 /*
- * The function (part) that contains an address: from .eh_frame through its binary search table
- * (.eh_frame_hdr, found by PT_GNU_EH_FRAME, so this works for stripped files), else from a
- * symbol with a size. False if neither covers it.
+ * Finds the function (part) that contains an address: in .eh_frame by its binary search table
+ * (.eh_frame_hdr, found by PT_GNU_EH_FRAME, so this works for stripped files), otherwise by a
+ * symbol with a size. Returns false if neither covers the address.
  */
 bool object_function_at(struct object *object, uint64_t address, struct object_function *ret);
 
 /*
- * Calls `visit` with the address of every landing pad in a function's exception table ("Itanium
- * C++ ABI: Exception Handling", LSDA call-site table). Returns false if the table cannot be
- * read completely: then nothing may be concluded from it.
+ * Calls `visit` with the address of every landing pad in a function's exception table ("Itanium C++
+ * ABI: Exception Handling", LSDA call-site table). Returns false if the table cannot be read
+ * completely: nothing may then be concluded from it.
  */
 bool object_landing_pads(struct object *object, const struct object_function *function,
 	void (*visit)(uint64_t address, void *data), void *data);

@@ -2,9 +2,9 @@
 /*
  * Encoded pointers of exception frames (DW_EH_PE_*).
  *
- * One byte describes how a pointer is encoded: the low four bits are its format, the next three
- * say what to add, and the top bit says that the result is the address of the pointer. Source:
- * Linux Standard Base Core 5.0, "DWARF Exception Header Encoding"; libgcc, unwind-pe.h.
+ * The encoding is one byte. Its low four bits are the pointer's format, the next three bits say
+ * what to add, and the top bit says that the result is the address of the pointer. Source: Linux
+ * Standard Base Core 5.0, "DWARF Exception Header Encoding"; libgcc, unwind-pe.h.
  */
 #ifndef ELF_POINTERS_H
 #define ELF_POINTERS_H
@@ -33,7 +33,7 @@ enum {
 	EH_OMIT = 0xff
 };
 
-/* Bases of relative pointers. */
+/* The base addresses of relative pointers. */
 struct eh_bases {
 	bool has_data, has_function;
 	uint64_t data, function;

@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Static probes in ELF files.
+ * Reads static probes from ELF files.
  *
- * Each site of a probe has a note: name "stapsdt", type 3, usually in .note.stapsdt, which no
- * segment maps. Its descriptor holds three addresses of the file's class and three strings:
+ * Each site of a probe has a note with name "stapsdt" and type 3, usually in .note.stapsdt, which
+ * no segment maps. The note's descriptor holds three addresses of the file's class and three
+ * strings:
  *
  *	pc | .stapsdt.base | semaphore | provider\0 | name\0 | arguments\0
  *
- * Prelink moves a library's addresses but does not adjust notes. .stapsdt.base makes up for
- * that: it is one byte in an allocated section, and the note records its link-time address. If
- * the section has moved, pc and semaphore moved by the same distance. Some linkers drop the
+ * Prelink moves a library's addresses but does not adjust notes. .stapsdt.base compensates for
+ * that: it is one byte in an allocated section, and each note records the byte's link-time address.
+ * If the section has moved, pc and semaphore have moved by the same distance. Some linkers drop the
  * section (mold, and lld and gold with garbage collection); the note's base is then 0 and no
  * correction is possible. (SystemTap wiki, "User Space Probe Implementation".)
  *
  * In a relocatable object (ET_REL) the addresses are 0: relocations supply them.
  *
- * A malformed note whose sizes reach past its section, or whose descriptor swallows other
- * notes, does not tell where the next note starts. The header of a probe's note is 20 bytes
- * that are fixed except for one word, so the reader searches for the next one.
+ * If a malformed note's sizes reach past its section, or its descriptor swallows other notes, the
+ * start of the next note is unknown. The header of a probe's note is 20 bytes that are fixed except
+ * for one word, so the reader searches for the next such header.
  */
 #include <elf.h>
 #include <inttypes.h>
@@ -30,14 +31,13 @@
 /* ==== Notes =================================================================================== */
 
 /*
- * A note is three words (size of the name, size of the descriptor, type), the name, padding,
- * the descriptor, padding.
+ * A note is three words (size of the name, size of the descriptor, type), the name, padding, the
+ * descriptor, padding.
  *
- * The gABI asks for padding to 8 bytes in 64-bit files. In practice everything pads to 4,
- * except sections with an alignment of 8 (.note.gnu.property): binutils and elfutils use the
- * section's alignment, and so does this file. Static probes are an exception: <sys/sdt.h> and
- * similar headers write `.balign 4` between the parts, so that is their layout wherever a
- * linker script puts them.
+ * The gABI asks for padding to 8 bytes in 64-bit files. In practice everything pads to 4, except
+ * sections with an alignment of 8 (.note.gnu.property). Binutils, elfutils and this file use the
+ * section's alignment, except for static probes: <sys/sdt.h> and similar headers write `.balign 4`
+ * between the parts, so that is their layout wherever a linker script puts them.
  */
 
 enum { NOTE_HEADER_BYTES = 12, NT_STAPSDT = 3 };
@@ -169,7 +169,7 @@ enum note_status note_next(struct bytes *bytes, uint64_t section_align, struct n
 
 /* ==== Sdt ===================================================================================== */
 
-/* The largest gap between two note ranges that is cheaper to read than to skip. */
+/* The largest gap between two note ranges that is cheaper to read than to skip, in bytes. */
 enum { GAP_BYTES_MAX = 64 };
 
 struct reader {
@@ -225,8 +225,7 @@ bool sdt_is_entry(enum sdt_kind kind)
 }
 
 /*
- * Decodes a descriptor. Returns what is wrong with it, or NULL; the cursor is then past its
- * strings.
+ * Decodes a descriptor. Returns what is wrong with it; or NULL, with the cursor past its strings.
  */
 static const char *parse_desc(struct bytes *desc, struct sdt_note *ret)
 {
@@ -252,7 +251,7 @@ static const char *parse_desc(struct bytes *desc, struct sdt_note *ret)
 	return NULL;
 }
 
-/* Finds the header of the next probe note at or after `at`; returns `end` if there is none. */
+/* Returns the offset of the next probe note's header at or after `at`, or `end` if none is left. */
 static size_t find_probe(const struct bytes *bytes, size_t at, size_t end)
 {
 	struct bytes reader = *bytes;
@@ -327,8 +326,8 @@ static int compare_ranges(const void *a, const void *b)
 }
 
 /*
- * Sorts the ranges, cuts off what lies outside the file or in an earlier range, and drops empty
- * ones. No byte is read twice, so the file's size bounds memory whatever the headers say.
+ * Sorts the ranges, cuts off the parts outside the file or in an earlier range, and drops empty
+ * ranges. No byte is then read twice, so the file's size limits memory whatever the headers say.
  */
 static void tidy_ranges(struct reader *reader, struct note_ranges *list)
 {
@@ -366,7 +365,7 @@ static void tidy_ranges(struct reader *reader, struct note_ranges *list)
 	list->count = kept;
 }
 
-/* Ranges [first, last] that lie close together; one system call reads them. */
+/* Ranges, up to index `last`, that lie close together, so that one system call reads them all. */
 struct run {
 	uint64_t offset, size;
 	size_t last;

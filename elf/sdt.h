@@ -10,39 +10,39 @@
 
 #include "object.h"
 
-/* What a site is: what is there, and who else changes it. */
+/* The code at a site, and who else changes it. */
 enum sdt_kind {
 	SDT_NOP, /* a nop */
 	/*
-	 * A nop and a toggle of OCaml's (struct arch_toggle). Two bytes after the semaphore, which
-	 * tracers raise, is the count of those who want the handler called.
+	 * A nop and OCaml's switch (struct arch_toggle). Tracers raise the semaphore. Two bytes
+	 * after it is the count of tools that want the handler called.
 	 */
 	SDT_OCAML,
-	SDT_OCAML_HANDLERS, /* the same, of its first version: the semaphore is that count */
-	SDT_ENTRY,	    /* a function's entry: no note names it, and there is no nop */
-	SDT_GATE	    /* the same, where threads wait for the controller */
+	SDT_OCAML_HANDLERS, /* the same in OCaml's first version: the semaphore is that count */
+	SDT_ENTRY,	    /* a function's entry, which has no note and no nop */
+	SDT_GATE	    /* a function's entry at which threads wait for the controller */
 };
 
-/* The kind of a note's site, by its provider. */
+/* Returns the kind of a note's site from the note's provider. */
 enum sdt_kind sdt_kind_of(const char *provider);
 bool sdt_is_ocaml(enum sdt_kind kind);
 bool sdt_is_entry(enum sdt_kind kind);
 
-/* One note, which is one site of a probe. Addresses are link-time, corrected for prelink. */
+/* One note: one site of a probe. Addresses are link-time, corrected for prelink. */
 struct sdt_note {
-	const char *provider; /* these three point into sdt_notes.storage */
+	const char *provider; /* provider, name and args point into sdt_notes.storage */
 	const char *name;
 	const char *args; /* the argument string, or "" */
 	enum sdt_kind kind;
-	uint64_t pc;	    /* may be 0 (OCaml: only a semaphore) */
-	uint64_t base;	    /* as in the note: the link-time address of .stapsdt.base, or 0 */
-	uint64_t semaphore; /* 0 if there is none */
-	uint64_t offset;    /* of the note, from the start of the file */
+	uint64_t pc;	    /* address of the site; may be 0 (OCaml: only a semaphore) */
+	uint64_t base;	    /* link-time address of .stapsdt.base that the note states, or 0 */
+	uint64_t semaphore; /* address of the semaphore; 0 if the probe has no semaphore */
+	uint64_t offset;    /* offset of the note from the start of the file */
 };
 
 /* A note that could not be read. */
 struct sdt_defect {
-	uint64_t offset;  /* from the start of the file */
+	uint64_t offset;  /* offset of the note from the start of the file */
 	const char *what; /* static text, e.g. "the probe name is not terminated" */
 };
 
@@ -51,20 +51,19 @@ struct sdt_notes {
 	size_t count;
 	struct sdt_defect *defects;
 	size_t defect_count;
-	char *storage; /* the notes' bytes; the strings point here */
+	char *storage; /* the bytes of the notes; strings point into this */
 	/*
-	 * Where not all notes are known (libprobe/query/query.h): the address that the first
-	 * one of the file has; 0: see the first one.
+	 * If `notes` are only some of the file's notes (libprobe/query/query.h): the address in the
+	 * file's first note. 0 means the address in notes[0].
 	 */
 	uint64_t first;
 };
 
 /*
- * Reads all stapsdt notes of an object. Malformed notes become defects; reading continues after
- * them if their sizes are plausible. Memory and time are proportional to the note sections.
+ * Reads all stapsdt notes of an object. A malformed note becomes a defect, and reading continues
+ * after it if its sizes are plausible. Memory and time are proportional to the note sections.
  *
- * Errors: PROBE_ERROR_SYSTEM, PROBE_ERROR_MEMORY, PROBE_ERROR_FORMAT (the section headers are
- * unusable).
+ * Errors: PROBE_ERROR_SYSTEM, PROBE_ERROR_MEMORY, PROBE_ERROR_FORMAT (unusable section headers).
  */
 PROBE_MUST_CHECK struct probe_error *sdt_read(struct object *object, struct sdt_notes *ret);
 void sdt_notes_deinit(struct sdt_notes *notes);

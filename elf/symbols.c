@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Symbols: by name from the file's own hash table, if .dynsym has one as the dynamic linker wants
- * it (SHT_GNU_HASH), or else from one of ours per symbol table; by address from a sorted table of
- * functions and one of data. Each is built at the first look-up that needs it; .symtab (megabytes
- * in a big library) is not read if .dynsym answers.
+ * Finds symbols. By name: in the file's own hash table, if .dynsym has one for the dynamic linker
+ * (SHT_GNU_HASH), otherwise in a hash table that is built here for each symbol table. By address:
+ * in a sorted table of functions and one of data. Each table is built at the first look-up that
+ * needs it. .symtab (megabytes in a big library) is not read if .dynsym has the symbol.
  *
- * In a relocatable object (ET_REL) values are offsets into sections, which overlap, so there is
- * no look-up by address.
+ * In a relocatable object (ET_REL) values are offsets into sections, which overlap, so symbols
+ * cannot be found by address.
  */
 #include <elf.h>
 #include <string.h>
@@ -22,24 +22,24 @@ struct table {
 	Elf_Data *data; /* NULL if missing or malformed */
 	size_t count;
 	const char *names;
-	size_t names_size; /* up to and including the last NUL, so every name in it is terminated */
+	size_t names_size; /* up to and including the last NUL, so every name is terminated */
 	Elf_Data *hash;	   /* SHT_GNU_HASH; NULL if missing or malformed */
-	uint32_t *buckets; /* symbol index, 0 (the null symbol) if free; or NULL */
-	bool *several;	   /* for each bucket: others have this name, and another value */
+	uint32_t *buckets; /* index of a symbol, 0 (the null symbol) if free; NULL if not built */
+	bool *several;	   /* for each bucket: symbols with this name differ in value */
 	size_t bucket_mask;
 };
 
-/* A function, or an object in data. */
+/* A function or a data object. */
 struct function {
 	struct object_range range;
-	uint64_t reach; /* the greatest end of this and all earlier ones */
+	uint64_t reach; /* greatest end of this function and all earlier ones */
 	const char *name;
-	bool sized; /* the symbol states its size; else it extends to the next one */
+	bool sized; /* the symbol has a size; otherwise it extends to the next one */
 	bool global;
 };
 
 struct by_address {
-	struct function *items; /* by start */
+	struct function *items; /* sorted by start */
 	size_t count;
 	bool built;
 };
@@ -49,7 +49,7 @@ struct symbols {
 	struct by_address functions, data;
 };
 
-/* The first section of a type; NULL if there is none. */
+/* Returns the first section of a type, or NULL. */
 static Elf_Scn *find_section(const struct object *object, uint32_t type, GElf_Shdr *ret)
 {
 	Elf_Scn *section = NULL;
@@ -62,7 +62,7 @@ static Elf_Scn *find_section(const struct object *object, uint32_t type, GElf_Sh
 	return section;
 }
 
-/* The hash table of the symbols in a section. */
+/* Returns the hash table of the symbols in section `symbols`, or NULL. */
 static Elf_Data *find_hash(const struct object *object, size_t symbols)
 {
 	GElf_Shdr header;
@@ -108,7 +108,7 @@ static struct symbols *symbols_of(struct object *object)
 	return object->symbols;
 }
 
-/* Symbol `index`, if it is defined and has a name. */
+/* Reads symbol `index`. Returns false if it is undefined or has no name. */
 static bool table_symbol(
 	const struct table *table, size_t index, GElf_Sym *ret, const char **name_ret)
 {
@@ -119,9 +119,9 @@ static bool table_symbol(
 	return true;
 }
 
-/* ---- By name, as the dynamic linker does -------------------------------------- */
+/* ---- By name, in the dynamic linker's table ----------------------------------- */
 
-/* A word of the table, in the host's byte order; `at` is checked. */
+/* Returns a word of the table, which libelf has put into the host's byte order. `at` is checked. */
 static uint32_t hash_word(const struct table *table, size_t at)
 {
 	uint32_t word;
@@ -140,9 +140,9 @@ static uint32_t gnu_hash(const char *name, size_t length)
 }
 
 /*
- * The table has a count of buckets, the number of the first symbol that is in it, the words of a
- * Bloom filter, which we need not ask, their shift; the filter; for each bucket its first symbol;
- * for each symbol its hash, whose bit 0 marks the last one of its bucket.
+ * The table consists of: the number of buckets; the index of the first symbol in the table; the
+ * number of words in a Bloom filter, which is not used here; the filter's shift; the filter; the
+ * first symbol of each bucket; the hash of each symbol, whose bit 0 marks the last one of a bucket.
  */
 static bool hash_find(const struct object *object, const struct table *table, const char *name,
 	size_t length, GElf_Sym *ret)
@@ -168,7 +168,7 @@ static bool hash_find(const struct object *object, const struct table *table, co
 	return false;
 }
 
-/* ---- By name, otherwise ------------------------------------------------------- */
+/* ---- By name, in a table of ours ---------------------------------------------- */
 
 /* FNV-1a */
 static size_t hash(const char *name, size_t length)
@@ -180,7 +180,7 @@ static size_t hash(const char *name, size_t length)
 	return (size_t)(value ^ value >> 32);
 }
 
-/* The bucket that holds the name, or the free one where it would go. */
+/* Returns the bucket that holds the name, or the free bucket where the name would go. */
 static uint32_t *table_bucket(const struct table *table, const char *name, size_t length)
 {
 	size_t at = hash(name, length) & table->bucket_mask;
@@ -198,7 +198,9 @@ static uint32_t *table_bucket(const struct table *table, const char *name, size_
 	}
 }
 
-/* Inserts a symbol. A global replaces a local of the same name; otherwise the first one stays. */
+/*
+ * Inserts a symbol. A global replaces a local of the same name; otherwise the first symbol stays.
+ */
 static void table_insert(struct table *table, size_t index)
 {
 	GElf_Sym symbol, held;
@@ -315,15 +317,15 @@ bool object_imports_none(
 
 /* ---- By address ------------------------------------------------------------- */
 
-/* Names that begin with underscores are a library's own: malloc is also __libc_malloc. */
+/* Counts leading underscores. Such a name is a library's own: malloc is also __libc_malloc. */
 static size_t underscores(const struct function *function)
 {
 	return strspn(function->name, "_");
 }
 
 /*
- * Sorts by start. Of several at one address the last one is shown: a global, one with a size, with
- * few underscores.
+ * Sorts by start. The last of several functions with one start is shown: a global one, with a size,
+ * with few underscores.
  */
 static int compare_functions(const void *a, const void *b)
 {
@@ -375,7 +377,7 @@ static void add_functions(const struct object *object, const struct table *table
 	}
 }
 
-/* Extends functions without a size (assembly) to the next one, within their segment. */
+/* Extends functions without a size (assembly) to the next function, within their segment. */
 static void finish_functions(const struct object *object, struct by_address *all)
 {
 	uint64_t next = UINT64_MAX, reach = 0;
@@ -424,7 +426,7 @@ static const struct function *find(const struct by_address *all, uint64_t addres
 {
 	size_t low = ARRAY_SEARCH_ABOVE(all->items, all->count, range.start, address);
 
-	/* The innermost function: assembly nests entry points within functions. */
+	/* Find the innermost function: assembly nests entry points within functions. */
 	while (low-- > 0 && all->items[low].reach > address) {
 		const struct function *function = &all->items[low];
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Unwinding by .eh_frame.
+ * Unwinds with .eh_frame.
  *
- * libdw can unwind whole stacks itself (dwfl_getthread_frames()), but it interprets the call
- * frame instructions of every frame again each time, which takes microseconds, while the stacks
- * of one probe pass the same few hundred addresses over and over. So this file asks libdw once
- * per address and caches the result in a form that takes tens of nanoseconds to apply.
+ * libdw can unwind whole stacks itself (dwfl_getthread_frames()), but it interprets the call frame
+ * instructions of every frame again each time, which takes microseconds, while the stacks of a
+ * probe contain the same few hundred addresses over and over. So this file asks libdw once per
+ * address, and caches the result in a form that is applied in tens of nanoseconds.
  */
 #include <dwarf.h>
 #include <stdlib.h>
@@ -21,17 +21,17 @@
  * Rules of call frame information.
  *
  * libdw returns every rule as a DWARF expression. Nearly all are "register plus offset" or "in
- * memory at the CFA plus offset"; these are recognised once, when the rule is built. The rest
- * (signal frames, the PLT, realigned stacks) run on a small stack machine that knows the
- * operations on 64-bit numbers (DWARF 5, 2.5.1). Files are untrusted, so its stack is bounded,
- * and it refuses jumps, with which an expression could loop forever.
+ * memory at the CFA plus offset"; these forms are recognised once, when the rule is built. Other
+ * rules (signal frames, the PLT, realigned stacks) run on a small stack machine with the operations
+ * on 64-bit numbers (DWARF 5, 2.5.1). Files are untrusted, so the machine's stack is bounded, and
+ * it refuses jumps, with which an expression could loop forever.
  */
 
 enum { STACK_MAX = 32, OPS_MAX = 64 };
 
 /* ---- Building rules ----------------------------------------------------------- */
 
-/* DW_OP_bregN and its long form. */
+/* Whether the operation is DW_OP_bregN or its long form: a register plus an offset. */
 static bool is_register(const Dwarf_Op *op, uint8_t *reg_ret, int64_t *offset_ret)
 {
 	uint64_t reg = op->number;
@@ -48,7 +48,7 @@ static bool is_register(const Dwarf_Op *op, uint8_t *reg_ret, int64_t *offset_re
 	return reg < UNWIND_REGISTERS;
 }
 
-/* DW_OP_regN: the value is in another register. */
+/* Whether the operation is DW_OP_regN: the value is in another register. */
 static bool is_in_register(const Dwarf_Op *op, uint8_t *reg_ret)
 {
 	uint64_t reg = op->number;
@@ -61,7 +61,9 @@ static bool is_in_register(const Dwarf_Op *op, uint8_t *reg_ret)
 	return reg < UNWIND_REGISTERS;
 }
 
-/* "CFA" or "CFA + offset": the memory there or, with DW_OP_stack_value, the sum itself. */
+/*
+ * Recognises "CFA" or "CFA + offset": the memory there or, with DW_OP_stack_value, the sum itself.
+ */
 static bool make_of_cfa(struct unwind_rule *rule, const Dwarf_Op *ops, size_t count)
 {
 	size_t at = 1;
@@ -93,8 +95,8 @@ static bool make_expression(struct unwind_rule *rule, const Dwarf_Op *ops, size_
 }
 
 /*
- * Build rules from what libdw returns, for the CFA and for a register. False if the expression
- * is invalid, or without memory.
+ * Build rules, for the CFA and for a register, from the expressions that libdw returns. Return
+ * false if the expression is invalid, or without memory.
  */
 static bool unwind_rule_init_cfa(struct unwind_rule *rule, const Dwarf_Op *ops, size_t count)
 {
@@ -152,7 +154,7 @@ static bool known(const struct unwind_registers *registers, uint8_t reg, uint64_
 	return true;
 }
 
-/* Operations that push a value without popping one. */
+/* Runs an operation that pushes a value without popping one. */
 static bool run_leaf(struct machine *m, const Dwarf_Op *op, bool *is_leaf_ret)
 {
 	uint64_t value;
@@ -184,7 +186,7 @@ static bool run_leaf(struct machine *m, const Dwarf_Op *op, bool *is_leaf_ret)
 	}
 }
 
-/* Operations on the top value. */
+/* Runs an operation on the top value. */
 static bool run_unary(struct machine *m, const Dwarf_Op *op, bool *is_unary_ret)
 {
 	uint64_t *top = &m->stack[m->depth - 1];
@@ -288,7 +290,10 @@ static bool run_op(struct machine *m, const Dwarf_Op *op)
 		op->atom, m->stack[m->depth - 1], m->stack[m->depth], &m->stack[m->depth - 1]);
 }
 
-/* The result is the value's address, unless the expression ends with DW_OP_stack_value. */
+/*
+ * Runs an expression. Its result is the value's address, or the value itself if the rule is that of
+ * the CFA or the expression ends with DW_OP_stack_value.
+ */
 static bool compute_expression(const struct unwind_rule *rule, struct machine *m, uint64_t *ret)
 {
 	const Dwarf_Op *last = &rule->ops[rule->op_count - 1];
@@ -304,7 +309,7 @@ static bool compute_expression(const struct unwind_rule *rule, struct machine *m
 	return m->memory->read(m->memory->data, *ret, ret);
 }
 
-/* Computes a rule; false if an input is unknown. The rule of the CFA itself ignores `cfa`. */
+/* Computes a rule. Returns false if an input is unknown. The rule of the CFA does not use `cfa`. */
 static bool unwind_rule_compute(const struct unwind_rule *rule,
 	const struct unwind_registers *registers, uint64_t cfa, const struct unwind_memory *memory,
 	uint64_t *ret)
@@ -345,13 +350,14 @@ struct libdw_cfi {
 
 enum {
 	BUCKETS_FIRST = 64,
-	KNOWN_MAX = 1 << 16 /* addresses; then the cache starts over: no real program has more */
+	/* Addresses; at this number the cache starts over; no real program has so many. */
+	KNOWN_MAX = 1 << 16
 };
 
 struct unwind {
 	struct libdw_cfi libdw;
-	Dwarf_CFI *cfi; /* NULL if the file has none */
-	/* By address, with open addressing; at most half of the buckets are in use. */
+	Dwarf_CFI *cfi; /* NULL if the file has no call frame information */
+	/* A hash table by address with open addressing. At most half of the buckets are in use. */
 	struct unwind_rules **buckets;
 	size_t bucket_count, known;
 };
@@ -436,7 +442,7 @@ static struct unwind_rules **bucket_of(
 	return &buckets[at];
 }
 
-/* Makes room for one more; false without memory. */
+/* Makes room for one more address. Returns false without memory. */
 static bool make_room(struct unwind *unwind)
 {
 	size_t count = unwind->bucket_count ? 2 * unwind->bucket_count : BUCKETS_FIRST;
@@ -515,7 +521,7 @@ static const struct unwind_rules *find_rules(struct unwind *unwind, uint64_t add
 	return *bucket;
 }
 
-/* The distance from the stack pointer to where a register is saved; -1: nowhere, or not known. */
+/* Returns the distance from the stack pointer to a saved register; -1 if not saved, or unknown. */
 static int32_t saved_at(const struct unwind_rules *rules, uint8_t reg)
 {
 	const struct unwind_rule *where = &rules->registers[reg];
@@ -560,8 +566,9 @@ static void compute_register(const struct unwind_rules *rules, size_t reg,
 }
 
 /*
- * The stack pointer may be unknown, after a step by frame pointers. A function that has saved the
- * frame pointer and the return address side by side has its own frame pointer lead there.
+ * Computes the CFA. After a step by frame pointers, the stack pointer may be unknown. In a function
+ * that saves the frame pointer and the return address side by side, the frame pointer then holds
+ * their address, from which the CFA follows.
  */
 static bool compute_cfa(const struct unwind_rules *rules, uint8_t fp,
 	const struct unwind_registers *from, const struct unwind_memory *memory, uint64_t *ret)
@@ -589,7 +596,7 @@ enum unwind_status unwind_step(struct unwind *unwind, uint64_t address, uint8_t 
 		return UNWIND_NO_RULES;
 	if (rules->registers[rules->return_address].how == UNWIND_UNDEFINED)
 		return UNWIND_OUTERMOST;
-	/* If the return address column is not a register, rules find the pc there. */
+	/* If the return address column is not a register, the rules expect the pc there. */
 	if (!(from.known >> rules->return_address & 1)) {
 		from.values[rules->return_address] = from.pc;
 		from.known |= UINT64_C(1) << rules->return_address;

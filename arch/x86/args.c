@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Operands of x86-64 in AT&T syntax, as gcc and clang print them for the constraint "nor" of
+ * Parses operands of x86-64 in AT&T syntax, as gcc and clang print them for the constraint "nor" of
  * <sys/sdt.h>, and as people write them in assembly:
  *
  *	operand   = "$" sum | register | [ sum ] [ address ]
@@ -8,18 +8,18 @@
  *	          | "(" [ register ] "," scale ")"
  *	register  = "%" name
  *
- * `sum` is parsed by spec_sum(). Besides the plain forms compilers print a constant before the
- * symbol (gcc, PIC: `8+sym(%rip)`) or after it (`sym+8(%rip)`, `sym-8(%rip)`), a zero before a
- * base that needs a displacement byte (`0(%rbp)`, `0(%r13,%rax,4)`), bare numbers for objects
- * at fixed addresses (`4660`, `-16`), `$sym` for addresses in code that is not PIC, and
- * `%fs:(%rax)` for thread-local variables, which is not represented.
+ * `sum` is parsed by spec_sum(). Besides the plain forms, compilers print a constant before the
+ * symbol (gcc, PIC: `8+sym(%rip)`) or after it (`sym+8(%rip)`, `sym-8(%rip)`), a zero before a base
+ * that needs a displacement byte (`0(%rbp)`, `0(%r13,%rax,4)`), bare numbers for objects at fixed
+ * addresses (`4660`, `-16`), `$sym` for addresses in code that is not PIC, and `%fs:(%rax)` for
+ * thread-local variables, which this parser does not support.
  *
- * In Intel syntax (-masm=intel) a bare word may be a register and a bare number is an
- * immediate. A note is in one syntax throughout, so one argument that is clearly Intel's makes
- * the bare numbers beside it UNKNOWN: reading them as addresses would make the hit fault.
+ * In Intel syntax (-masm=intel) a bare word may be a register, and a bare number is an immediate. A
+ * note uses one syntax throughout, so an argument that is clearly Intel's makes the bare numbers
+ * beside it UNKNOWN: reading those as addresses would make the hit fault.
  *
- * Sources: GNU as manual, "80386 Dependent Features: Memory References"; Intel SDM volume 2,
- * tables 2-2 and 3-1 (encoding of registers); gcc, ix86_print_operand_address() and
+ * Sources: GNU as manual, "80386 Dependent Features: Memory References"; Intel SDM volume 2, tables
+ * 2-2 and 3-1 (encoding of registers); gcc, ix86_print_operand_address() and
  * output_pic_addr_const().
  */
 #include "arch/spec.h"
@@ -27,11 +27,11 @@
 
 enum {
 	GENERAL_COUNT = 16,
-	LEGACY_COUNT = 8, /* those with a name instead of a number */
+	LEGACY_COUNT = 8, /* registers with a name instead of a number */
 	HIGH_BYTE_COUNT = 4,
 	VECTOR_COUNT = 32,
 	STACK_POINTER = 4,
-	NAME_MAX_LENGTH = 5 /* of a register, without its % */
+	NAME_MAX_LENGTH = 5 /* longest register name, without its % */
 };
 
 /* clang-format off */
@@ -57,7 +57,7 @@ struct reg {
 	uint8_t shift;
 };
 
-/* r8 to r15, with the suffix of their width. */
+/* Finds r8 to r15, with the suffix of the width. */
 static bool find_numbered(const char *name, size_t length, struct reg *ret)
 {
 	uint8_t width = 8;
@@ -118,7 +118,7 @@ static bool find_vector(const char *name, size_t length, struct reg *ret)
 	return true;
 }
 
-/* A register by its name without the %. */
+/* Finds a register by its name without the %. */
 static bool find_register(const char *name, size_t length, struct reg *ret)
 {
 	if (length < 2 || length > NAME_MAX_LENGTH)
@@ -128,8 +128,8 @@ static bool find_register(const char *name, size_t length, struct reg *ret)
 }
 
 /*
- * A base or index register. A base may be ARCH_REG_PC; an index may be ARCH_REG_NONE, for %riz,
- * the assembler's name for "no index".
+ * Consumes a base or index register. A base may be ARCH_REG_PC. An index may be ARCH_REG_NONE, for
+ * %riz, the assembler's name for "no index".
  */
 static bool take_address_register(struct spec_text *text, bool is_index, int8_t *number_ret)
 {
@@ -160,7 +160,7 @@ static bool take_scale(struct spec_text *text, uint8_t *ret)
 	return scale == 1 || scale == 2 || scale == 4 || scale == 8;
 }
 
-/* The text inside the parentheses, and the closing one. */
+/* Consumes the text inside the parentheses, and the closing parenthesis. */
 static bool take_address(struct spec_text *text, struct arch_arg *arg)
 {
 	if (spec_peek(text) == '%' && !take_address_register(text, false, &arg->base))
@@ -182,7 +182,7 @@ static bool take_address(struct spec_text *text, struct arch_arg *arg)
 	return spec_take(text, ')');
 }
 
-/* Whether an address comes next. It begins like an expression in parentheses. */
+/* Whether an address, rather than an expression in parentheses, comes next. */
 static bool is_address(const struct spec_text *text)
 {
 	struct spec_text ahead = *text;
@@ -210,7 +210,7 @@ static bool take_memory(struct spec_text *text, struct arch_arg *arg)
 	}
 	if (arg->base == ARCH_REG_PC && (arg->index != ARCH_REG_NONE || !sum.symbol))
 		return false;
-	/* Only an absolute address has more than the 32 bits of a displacement. */
+	/* Only an absolute address may exceed the 32 bits of a displacement. */
 	if ((arg->base != ARCH_REG_NONE || arg->index != ARCH_REG_NONE) &&
 		sum.value != (int32_t)sum.value)
 		return false;

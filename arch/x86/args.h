@@ -2,7 +2,7 @@
 /*
  * Argument specifications of x86-64 (AT&T syntax).
  *
- * How operands are represented, in addition to arch/arch.h:
+ * This is how operands are represented, in addition to arch/arch.h:
  *
  *	%eax			REGISTER; base 0, the ISA's number, width 4
  *	%ah			REGISTER; base 0, width 1, shift 8
@@ -14,12 +14,12 @@
  *	sym+8(%rax)		MEMORY; base 0, symbol, disp 8
  *	sym+8  4660  0x1234	MEMORY; base NONE: an absolute address
  *
- * If a register is wider than the size, the value is its low bytes. If it is narrower, the
- * value is the register's, extended as the size's sign says (<sys/sdt.h>: the size governs, not
- * the name). A size other than 1, 2, 4 and 8 is that of an aggregate.
+ * If a register is wider than the argument's size, the value is the register's low bytes. If the
+ * register is narrower, it is extended as the sign of the size says (<sys/sdt.h>: the size governs,
+ * not the register's name). A size other than 1, 2, 4 and 8 is that of an aggregate.
  *
- * Deliberately UNKNOWN: segment overrides (%fs:0, of thread-local variables); 32-bit base or
- * index registers, whose sum wraps at 4 GiB; displacements beyond 32 bits with a register;
+ * These are deliberately UNKNOWN: segment overrides (%fs:0, of thread-local variables); 32-bit base
+ * or index registers, whose sum wraps at 4 GiB; displacements beyond 32 bits with a register;
  * N(%rip), because a note has no next instruction to count from; sym@GOTPCREL and similar;
  * differences of symbols; %st, %mm0, %k0, segment and control registers; and Intel syntax.
  */

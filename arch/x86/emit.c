@@ -49,14 +49,14 @@ static uint8_t scale_bits(unsigned int scale)
 	return scale == 8 ? 3 : scale == 4 ? 2 : scale == 2 ? 1 : 0;
 }
 
-/* ModRM, SIB and displacement. */
+/* Emits ModRM, SIB and displacement. */
 static void emit_operand(struct emit *e, int reg, struct emit_mem m)
 {
 	bool sib = m.index != REG_NONE || m.base == REG_NONE || (m.base & 7) == RSP;
 	int mod = 2;
 
 	if (m.base == REG_NONE)
-		mod = 0; /* with SIB base 101: disp32 and no base */
+		mod = 0; /* SIB base 101 then means disp32 and no base */
 	else if (m.disp == 0 && (m.base & 7) != RBP)
 		mod = 0;
 	else if (m.disp >= -128 && m.disp <= 127)
@@ -90,7 +90,7 @@ void emit_mem(struct emit *e, bool wide, enum emit_op op, int reg, struct emit_m
 
 void emit_reg(struct emit *e, bool wide, enum emit_op op, int reg, int rm)
 {
-	/* As above. */
+	/* Without REX, byte registers 4 to 7 would be %ah to %bh. */
 	emit_rex(e, wide, reg, REG_NONE, rm, op == OP_MOVZX8 || op == OP_MOVSX8);
 	emit_opcode(e, op);
 	emit_u8(e, 0xc0 | (reg & 7) << 3 | (rm & 7));
@@ -182,9 +182,9 @@ void emit_const(struct emit *e, int reg, uint64_t value)
 }
 
 /*
- * The distance from the end of an instruction of `length` bytes to `address`. Distances near
- * the limit count as out of reach, so the second pass, whose code is at other addresses, makes
- * the same decisions as the first.
+ * Computes the distance from the end of an instruction of `length` bytes to `address`, and returns
+ * whether the instruction reaches. Distances near the limit count as out of reach, so the second
+ * pass, whose code is at other addresses, decides the same as the first.
  */
 static bool emit_reaches(const struct emit *e, size_t length, uint64_t address, int64_t *ret)
 {
@@ -290,7 +290,7 @@ void emit_place(struct emit *e, int label)
 	e->labels[label] = e->length;
 }
 
-/* The displacement to a label, in the size that emit_again() chose. */
+/* Emits the displacement to a label, in the size that emit_again() has chosen. */
 static void emit_relative(struct emit *e, int label, bool is_fixed)
 {
 	int k = e->fixup_count;
@@ -362,7 +362,7 @@ static int64_t fixup_distance(const struct emit *e, int k)
 
 void emit_again(struct emit *e)
 {
-	/* Short jumps only bring labels closer together. */
+	/* Making jumps short only moves labels closer together. */
 	for (int k = 0; !e->overflow && k < e->fixup_count; k++) {
 		int64_t distance = fixup_distance(e, k);
 

@@ -32,7 +32,7 @@ enum {
 	REG_NONE = -1
 };
 
-/* Condition codes: the low four bits of 0f 8x. Flipping the last bit negates the condition. */
+/* Condition codes, the low four bits of opcode 0f 8x. Bit 0 negates the condition. */
 enum {
 	CC_B = 2,
 	CC_AE = 3,
@@ -49,20 +49,21 @@ enum {
 enum { EMIT_LABELS = 1024, EMIT_FIXUPS = 2048 };
 
 /*
- * Code written to `out` for execution at `at`. It is written twice: first with long jumps,
- * then, after emit_again(), with short ones wherever the first pass showed that they reach.
+ * The code being emitted: written to `out`, for execution at address `at`. The caller emits all
+ * code twice: first with long jumps; then, after emit_again(), with short jumps where the first
+ * pass has shown that these reach.
  */
 struct emit {
 	uint8_t *out;
 	size_t room, length;
 	uint64_t at;
-	bool overflow; /* a table below was too small */
+	bool overflow; /* a table below is too small */
 	int label_count, fixup_count;
 	size_t labels[EMIT_LABELS];
 	struct {
-		size_t at; /* of the rel8 or rel32 */
+		size_t at; /* offset of the rel8 or rel32 */
 		int label;
-		bool is_fixed; /* never short */
+		bool is_fixed; /* always a rel32 */
 		bool is_short;
 	} fixups[EMIT_FIXUPS];
 };
@@ -75,14 +76,14 @@ struct emit_mem {
 	bool fs;
 };
 
-/* Instructions: operand width in the name of the mnemonic's suffix. */
+/* Opcodes. A number at the end of a name is the operand's width in bits. */
 enum emit_op {
 	OP_MOV_LOAD = 0x8b,  /* reg <- mem */
 	OP_MOV_STORE = 0x89, /* mem <- reg */
 	OP_MOV_STORE8 = 0x88,
 	OP_LEA = 0x8d,
-	OP_CMP = 0x3b,	  /* reg with mem */
-	OP_CMP8 = 0x3a,	  /* the low byte */
+	OP_CMP = 0x3b,	  /* compares reg with mem */
+	OP_CMP8 = 0x3a,	  /* compares the low byte of reg with mem */
 	OP_ADD_TO = 0x01, /* mem += reg */
 	OP_ADD = 0x03,	  /* reg += mem */
 	OP_SUB = 0x2b,	  /* reg -= mem */
@@ -99,19 +100,22 @@ enum emit_op {
 	OP_BSF = 0x0fbc,
 	OP_BSR = 0x0fbd,
 	OP_IMUL = 0x0faf,
-	OP_CMPXCHG = 0x0fb1, /* mem with %rax; where equal, mem <- reg */
+	OP_CMPXCHG = 0x0fb1, /* compares mem with %rax; if equal, mem <- reg */
 	OP_XADD = 0x0fc1,    /* mem += reg, reg <- the old mem */
 	OP_LSL = 0x0f03,
-	/* After a prefix: of a double, the low half of %xmm`reg`. */
+	/*
+	 * SSE, with the mandatory prefix named here. `reg` is the number of an xmm register, of
+	 * which LP and S use the low double.
+	 */
 	OP_MOVLP_LOAD = 0x0f12,	 /* 66: %xmm <- mem */
 	OP_MOVLP_STORE = 0x0f13, /* 66: mem <- %xmm */
 	OP_ADDS = 0x0f58,	 /* f2: %xmm += mem */
-	OP_MOVU_STORE = 0x0f11,	 /* no prefix: all of %xmm`reg` */
+	OP_MOVU_STORE = 0x0f11,	 /* no prefix: mem <- all of %xmm */
 	OP_MXCSR = 0x0fae	 /* no prefix; `reg` is MXCSR_LOAD or MXCSR_STORE */
 };
 enum { MXCSR_LOAD = 2, MXCSR_STORE = 3 };
 
-/* /digits of opcode group 1 (with an immediate), 2 (shifts), 3 and 5 (of one operand). */
+/* Opcode extensions (/digit): group 1 (with an immediate), 2 (shifts), 3 and 5 (one operand). */
 enum { IMM_ADD = 0, IMM_OR = 1, IMM_AND = 4, IMM_SUB = 5, IMM_XOR = 6, IMM_CMP = 7 };
 enum { SHIFT_LEFT = 4, SHIFT_RIGHT = 5, SHIFT_RIGHT_SIGNED = 7 };
 enum { ONE_NOT = 2, ONE_NEG = 3, ONE_MUL = 4, ONE_DIV = 6, ONE_IDIV = 7 };
@@ -121,13 +125,13 @@ void emit_u32(struct emit *e, uint32_t value);
 void emit_u64(struct emit *e, uint64_t value);
 void emit_bytes(struct emit *e, const void *bytes, size_t length);
 
-/* The next instruction, which changes memory, is locked. */
+/* Emits a lock prefix for the next instruction, which must write memory. */
 void emit_lock(struct emit *e);
 /* op reg, mem; `wide` is REX.W. */
 void emit_mem(struct emit *e, bool wide, enum emit_op op, int reg, struct emit_mem mem);
 /* op reg, rm between registers. */
 void emit_reg(struct emit *e, bool wide, enum emit_op op, int reg, int rm);
-/* Group 1 (add, or, adc, sbb, and, sub, xor, cmp by `digit`) with an immediate. */
+/* Emits a group 1 instruction (add, or, and, sub, xor or cmp, by `digit`) with an immediate. */
 void emit_imm(struct emit *e, bool wide, int digit, int reg, int32_t imm);
 /* not, neg, mul, div or idiv of a register. */
 void emit_one(struct emit *e, bool wide, int digit, int reg);
@@ -143,9 +147,9 @@ void emit_test_mem(struct emit *e, struct emit_mem mem, uint32_t imm);
 void emit_cmp_byte(struct emit *e, struct emit_mem mem, uint8_t imm);
 /* shl or shr by a constant. */
 void emit_shift(struct emit *e, bool wide, bool left, int reg, uint8_t count);
-/* Loads a constant by the shortest form; leaves the flags alone. */
+/* Loads a constant in the shortest form; does not change flags. */
 void emit_const(struct emit *e, int reg, uint64_t value);
-/* Loads an address, relative to the program counter if it is in reach. */
+/* Loads an address, by a %rip-relative lea if the address is in reach. */
 void emit_lea_to(struct emit *e, int reg, uint64_t address);
 /* Compares the u32 at `address` with 0; may change `scratch`. */
 void emit_test_u32(struct emit *e, uint64_t address, int scratch);
@@ -156,24 +160,27 @@ void emit_inc(struct emit *e, bool wide, struct emit_mem mem);
 void emit_dec(struct emit *e, bool wide, struct emit_mem mem);
 /* movq or movl $imm, mem. */
 void emit_store_imm(struct emit *e, bool wide, struct emit_mem mem, int32_t imm);
-/* Group 1 with an immediate and a memory operand. */
+/* Emits a group 1 instruction with an immediate and a memory operand. */
 void emit_imm_mem(struct emit *e, bool wide, int digit, struct emit_mem mem, int32_t imm);
 
-/* Labels: a new one, its place, a jump or call to it (cc < 0: always), its address. */
+/*
+ * Labels. emit_label() creates a label, and emit_place() puts it at the next instruction. A jump, a
+ * call or a lea can refer to a label. A jump with cc < 0 is unconditional.
+ */
 int emit_label(struct emit *e);
 void emit_place(struct emit *e, int label);
 void emit_jump_label(struct emit *e, int cc, int label);
 void emit_call_label(struct emit *e, int label);
 void emit_lea_label(struct emit *e, int reg, int label);
-/* A jump to an address; false if it is out of reach. */
+/* Emits a jump to an address. Returns false if the address is out of reach. */
 bool emit_jump(struct emit *e, uint64_t to);
 void emit_align(struct emit *e, size_t alignment);
 /* Starts the second pass, which must emit the same code as the first. */
 void emit_again(struct emit *e);
-/* Resolves the labels; false if anything went wrong. */
+/* Resolves the labels. Returns false if the code does not fit, or a label has no place. */
 bool emit_finish(struct emit *e);
 
-/* An operand. */
+/* Returns the memory operand disp(base). */
 static inline struct emit_mem mem_at(int base, int32_t disp)
 {
 	return (struct emit_mem){.base = base, .index = REG_NONE, .scale = 1, .disp = disp};

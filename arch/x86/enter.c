@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a function may change but a stub does not save is the state of the x87 unit, of vector
- * registers in all sizes, and of the mask registers.
+ * Saves the state that a function may change but a stub does not save: the x87 unit, vector
+ * registers of all sizes, and the mask registers.
  *
- * The context switch's way (xsavec, xrstor) takes 50 and 130 ns on an AMD EPYC with AVX-512.
- * Asking what is in use (xgetbv) and saving and restoring just that, register by register,
- * takes 40 together. So this file does the latter, except on processors that cannot tell what
- * is in use, or with registers it does not know.
+ * The kernel's context switch uses xsavec and xrstor, which take 50 and 130 ns on an AMD EPYC with
+ * AVX-512. Finding out which state is in use (xgetbv), and saving and restoring only that, register
+ * by register, takes 40 ns together. This file does the latter, except on processors that cannot
+ * tell what is in use, or that have registers unknown to this file.
  *
- * Other state is left alone: protection keys (the function may change them on purpose), and
- * tiles (AMX: 8 KiB, which only functions written for them use).
+ * Other state is left alone: protection keys, because the function may change them on purpose, and
+ * the tiles of AMX (8 KiB), because only functions written for tiles use them.
  *
- * A function begins with an empty x87 stack (System V ABI, AMD64 supplement, 3.2; the stub has
- * cleared the direction flag), and zero upper halves keep code for older registers fast (Intel 64
- * and IA-32 Architectures Optimization Reference Manual, 15.3).
+ * A function starts with an empty x87 stack (System V ABI, AMD64 supplement, 3.2; the stub has
+ * cleared the direction flag). The upper halves of vector registers are zeroed, so code for older
+ * registers runs fast (Intel 64 and IA-32 Architectures Optimization Reference Manual, 15.3).
  *
  * Sources: Intel SDM volume 1, 13.1 to 13.8; volume 2, XGETBV, CPUID leaf 0DH.
  */
@@ -43,8 +43,8 @@ enum {
 };
 
 /*
- * Offsets in the area. x87, MXCSR and the header are where xsave puts them; xsave never sees
- * the rest.
+ * Offsets in the save area. x87, MXCSR and the header are where xsave puts them. The rest is stored
+ * register by register, never by xsave.
  */
 enum { AT_MXCSR = 24, AREA_BYTES = 1408 + 16 * 64 };
 #define AT_XMM "160"
@@ -53,14 +53,14 @@ enum { AT_MXCSR = 24, AREA_BYTES = 1408 + 16 * 64 };
 #define AT_HIGH "896"
 #define AT_FURTHER "1408"
 
-/* What to save; set before anything is entered. */
+/* The state to save; set before the first enter_saving(). */
 static struct {
 	uint64_t mask;
 	uint64_t bytes;
 	bool asked, by_register;
 } state;
 
-/* The size of the area that xsave needs for the components in the mask. */
+/* Returns the size of the area that xsave needs for the components in the mask. */
 static uint64_t area_bytes(uint64_t mask)
 {
 	uint64_t end = AREA_BYTES;
@@ -87,9 +87,9 @@ bool enter_init(bool by_register)
 		return false;
 	__asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
 	__cpuid_count(0xd, 1, a, b, c, d);
-	by_register =
-		by_register && a >> 2 & 1 && !(low & STATE_APX); /* xgetbv of what is in use */
-	/* 64-bit masks came with AVX-512BW; either all three components exist, or none. */
+	/* By register only if xgetbv can tell which components are in use. */
+	by_register = by_register && a >> 2 & 1 && !(low & STATE_APX);
+	/* 64-bit masks came with AVX-512BW. A processor has all three components or none. */
 	if (low & STATE_AVX512)
 		by_register = by_register && (low & STATE_AVX512) == STATE_AVX512 &&
 			      __get_cpuid_count(7, 0, &a, &b, &c, &d) && b & bit_AVX512BW;
@@ -101,10 +101,7 @@ bool enter_init(bool by_register)
 
 /* ---- Register by register ------------------------------------------------------------------ */
 
-/*
- * Emits `instruction` for each n of [first, first + count); it contains \n for the number. %0
- * is the area.
- */
+/* Emits `instruction` for each n in [first, first + count), with \n as n and %0 as the area. */
 #define EACH(area, first, count, instruction)                                                      \
 	__asm__ volatile(".altmacro\n.macro enter_one n\n" instruction                             \
 			 "\n.endm\n.set enter_n," first "\n.rept " count                           \
@@ -128,7 +125,7 @@ GENERAL_ONLY static inline void store(uint8_t *area, uint64_t used)
 		EACH(area, "0", "8", "kmovq %%k\\n," AT_MASKS "+8*\\n(%0)");
 }
 
-/* Registers not in use were zero. */
+/* Registers that were not in use are zeroed. */
 GENERAL_ONLY static inline void load_avx512(const uint8_t *area, uint64_t used)
 {
 	if (used & STATE_HIGH)
@@ -165,7 +162,7 @@ GENERAL_ONLY static inline void save(uint8_t *area, uint64_t mask)
 {
 	volatile uint64_t *header = (volatile uint64_t *)(area + LEGACY_BYTES);
 
-	/* The parts that the processor does not write must be zero. */
+	/* The processor does not write all of the header, and the rest must be zero. */
 	for (int i = 0; i < HEADER_BYTES / 8; i++)
 		header[i] = 0;
 	__asm__ volatile("xsave64 (%0)"
@@ -184,7 +181,7 @@ GENERAL_ONLY static inline void restore(const uint8_t *area, uint64_t mask)
 
 /* ---- Entering ----------------------------------------------------------------------------- */
 
-/* The components in the mask that are not in their initial state. */
+/* Returns the components of the mask that are not in their initial state. */
 GENERAL_ONLY static inline uint64_t in_use(void)
 {
 	uint32_t low, high;
@@ -193,7 +190,7 @@ GENERAL_ONLY static inline uint64_t in_use(void)
 	return low & state.mask;
 }
 
-/* If the x87 unit was not in use but is now, resets it. */
+/* Resets the x87 unit, which was not in use before the call, if it is now. */
 GENERAL_ONLY static inline void empty_x87(void)
 {
 	uint16_t status;
@@ -203,13 +200,13 @@ GENERAL_ONLY static inline void empty_x87(void)
 		__asm__ volatile("fninit");
 }
 
-/* Compiled to use only registers that it has saved. */
+/* Uses only general registers: the vector registers hold the program's values. */
 GENERAL_ONLY __attribute__((noinline)) void enter_saving(void (*function)(void *data), void *data)
 {
 	uint8_t *area = __builtin_alloca_with_align(state.bytes, 8 * 64);
 	uint64_t used = state.by_register ? in_use() : 0;
 
-	/* Code without any vectors is too rare for a path of its own. */
+	/* No separate path for code without vectors, which is too rare. */
 	if (used & STATE_SSE) {
 		store(area, used);
 		if (used & STATE_X87)

@@ -1,55 +1,53 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Moving x86-64 instructions to another address.
+ * Moves x86-64 instructions to another address.
  *
- * A 5-byte jump over a 1-byte nop covers the instructions after it. Their copies run in the
- * stub and must have the same effect there, as seen from registers, flags, memory and the
- * stack:
+ * A 5-byte jump over a 1-byte nop also overwrites the instructions after the nop. Copies of these
+ * run in the stub, and must have the same effect there on registers, flags, memory and the stack:
  *
  *	from:	nop			to:	nop
  *		mov  x(%rip),%rax		mov  x(%rip),%rax	new displacement
  *		call f				push $ret; movl $ret>>32,4(%rsp)
  *	ret:	...				jmp  f
  *
- * - An operand relative to %rip gets a displacement to the same address. The library tells
- *   where the displacement is, and the ModRM byte must agree.
+ * - An operand relative to %rip gets a displacement to the same address. The disassembler library
+ *   says where the displacement is, and the ModRM byte must agree.
  * - A direct branch becomes its rel32 form with the same target.
- * - A call pushes the original return address, because unwinders, exceptions and conservative
- *   stack scanners look it up. A call instruction in the stub cannot do that, so the address is
- *   pushed without changing any register or flag, and a jump follows. The callee returns to the
- *   original code, so only the last moved instruction can be a call. This has two costs: the
- *   CPU's return predictor misses once, and with a shadow stack (CET) the return would fault,
- *   so a target that uses one must not be patched. An indirect call reads its operand after the
- *   push here and before it in the original: an operand based on %rsp is corrected by 8, and
- *   one that overlaps the slot below %rsp is refused.
- * - Instructions that use their own address in other ways are refused: syscall puts it into
- *   %rcx, an interrupt reports it to a handler, xbegin rolls back to it. (An x87 instruction
- *   leaves its address in the FPU's state; only handlers of unmasked x87 exceptions look at
- *   that.)
- * - loop, jrcxz and similar have no rel32 form, and are rare: refused.
- * - A jump or return that ends before the patch does, followed only by padding, can be moved if
- *   nothing enters that padding (arch_moved.padding).
- * - Nothing may lead into the moved bytes, which the patch overwrites: a target within them is
- *   refused, except their first byte, which enters the patch again.
+ * - A call pushes the original return address, because unwinders, exceptions and conservative stack
+ *   scanners look it up. A call instruction in the stub cannot do that, so other instructions push
+ *   the address without changing a register or flag, and a jump follows. The callee returns to the
+ *   original code, so only the last moved instruction may be a call. This has two costs. The CPU's
+ *   return predictor misses once. With a shadow stack (CET) the return would fault, so a target
+ *   that uses one must not be patched. The copy of an indirect call reads its operand after the
+ *   push, the original before: an operand based on %rsp is corrected by 8, and an operand that
+ *   overlaps the slot below %rsp is refused.
+ * - Instructions that use their own address in other ways are refused: syscall puts it into %rcx,
+ *   an interrupt reports it to a handler, xbegin rolls back to it. (An x87 instruction leaves its
+ *   address in the FPU's state; only handlers of unmasked x87 exceptions look at that.)
+ * - loop, jrcxz and similar instructions have no rel32 form. They are rare and are refused.
+ * - A jump or return may end before the patch does, if only padding follows that no code enters
+ *   (arch_moved.padding).
+ * - No branch may lead into the moved bytes, because the patch overwrites them. A target inside is
+ *   refused, except the first byte, where the patch is entered again.
  */
 #include <string.h>
 
 #include "arch/x86/decode/disasm.h"
 #include "arch/x86/decode/insn.h"
 
-/* The longest copy is a call: push (5), movl (8), jump (one byte longer than at most 15 + 4). */
+/* The longest copy is that of a call: push (5 bytes), movl (8), and a jump (at most 15 + 4). */
 enum { COPY_MAX = 5 + 8 + ARCH_INSN_MAX + 4 };
 
 /* One instruction being moved. */
 struct move {
-	const uint8_t *bytes; /* its own */
-	uint64_t from;	      /* its address */
+	const uint8_t *bytes; /* bytes of the original */
+	uint64_t from;	      /* address of the original */
 	struct arch_insn insn;
 	struct x86_64_prefixes prefixes;
-	uint64_t to; /* of its copy */
+	uint64_t to; /* address of the copy */
 	uint8_t code[COPY_MAX];
 	size_t code_length;
-	bool has_target; /* a branch target, or an operand relative to %rip */
+	bool has_target; /* `target` is set: a branch target or a %rip-relative operand */
 	uint64_t target;
 };
 
@@ -65,8 +63,8 @@ static void emit_byte(struct move *move, uint8_t byte)
 }
 
 /*
- * Writes at code + at the 32-bit displacement to move->target; `tail` bytes of the instruction
- * follow it.
+ * Writes the 32-bit displacement to move->target at code + at. `tail` is the number of bytes of the
+ * instruction after the displacement.
  */
 static enum arch_move_status set_displacement(struct move *move, size_t at, size_t tail)
 {
@@ -106,7 +104,7 @@ static void emit_push_return(struct move *move)
 	}
 }
 
-/* Copies an instruction that does not branch; only an operand relative to %rip changes. */
+/* Copies an instruction that does not branch. Only a %rip-relative operand changes. */
 static enum arch_move_status move_plain(struct move *move)
 {
 	uint8_t length = move->insn.length;
@@ -138,7 +136,7 @@ static enum arch_move_status move_plain(struct move *move)
 	return set_displacement(move, at, length - at - 4);
 }
 
-/* Of the prefixes of a direct branch only bnd and the hints of jcc have a meaning. */
+/* Moves a conditional branch. Only the prefixes bnd and the hints of jcc have a meaning here. */
 static enum arch_move_status move_branch(struct move *move)
 {
 	const uint8_t *opcode = move->bytes + move->prefixes.length;
@@ -156,7 +154,7 @@ static enum arch_move_status move_branch(struct move *move)
 	return emit_target(move, move->insn.target);
 }
 
-/* Also the second half of a direct call. */
+/* Moves a direct jump, or the jump that ends a moved direct call. */
 static enum arch_move_status move_jump(struct move *move)
 {
 	if (move->prefixes.repeat == 0xf3)
@@ -167,7 +165,7 @@ static enum arch_move_status move_jump(struct move *move)
 	return emit_target(move, move->insn.target);
 }
 
-/* A memory operand disp(%rsp,...): ModRM, SIB, and the displacement plus 8. */
+/* Emits the memory operand disp(%rsp,...): ModRM, SIB, and the displacement plus 8. */
 static enum arch_move_status emit_stack_operand(struct move *move, const uint8_t *modrm)
 {
 	uint8_t mod = modrm[0] >> 6, sib = modrm[1];
@@ -177,7 +175,7 @@ static enum arch_move_status emit_stack_operand(struct move *move, const uint8_t
 		displacement = (int8_t)modrm[2];
 	else if (mod == 2)
 		memcpy(&displacement, modrm + 2, sizeof(displacement));
-	/* It would read what the push has just written, or the addition would overflow. */
+	/* The operand would overlap the pushed address, or the addition would overflow. */
 	if ((displacement > -16 && displacement < 0) || displacement > INT32_MAX - 8)
 		return ARCH_MOVE_UNSUPPORTED;
 	displacement += 8;
@@ -187,7 +185,7 @@ static enum arch_move_status emit_stack_operand(struct move *move, const uint8_t
 	return ARCH_MOVE_OK;
 }
 
-/* push, then the same operand with the opcode extension of jmp. */
+/* Emits a push, then the same operand with the opcode extension of jmp. */
 static enum arch_move_status move_indirect_call(struct move *move)
 {
 	const struct x86_64_prefixes *prefixes = &move->prefixes;
@@ -208,7 +206,7 @@ static enum arch_move_status move_indirect_call(struct move *move)
 	if (mod == 3 && (operand != 1 || (rm == 4 && !base_is_12)))
 		return ARCH_MOVE_UNSUPPORTED;
 	if (mod != 3 && rm == 4 && (modrm[1] & 7) == 4 && !base_is_12) {
-		/* Prefixes may leave no room; the operand needs 6 bytes. */
+		/* The operand needs 6 bytes, and prefixes may leave too few. */
 		if (operand != 2u + displacement_size[mod] ||
 			prefixes->length + 1 + 6 > ARCH_INSN_MAX)
 			return ARCH_MOVE_UNSUPPORTED;
@@ -227,7 +225,7 @@ static enum arch_move_status move_indirect_call(struct move *move)
 	return set_displacement(move, at, 0);
 }
 
-/* Instructions other than branches that use their own address. */
+/* Whether an instruction that is not a branch uses its own address. */
 static bool knows_its_address(const struct move *move)
 {
 	const uint8_t *opcode = move->bytes + move->prefixes.length;
@@ -271,7 +269,7 @@ static enum arch_move_status move_by_flow(struct move *move)
 	return knows_its_address(move) ? ARCH_MOVE_UNSUPPORTED : move_plain(move);
 }
 
-/* Why an instruction was not decoded: whether more bytes would help. */
+/* Returns why an instruction could not be decoded: whether more bytes would help. */
 static enum arch_move_status undecodable(const uint8_t *bytes, size_t length)
 {
 	uint8_t padded[ARCH_INSN_MAX] = {0};
@@ -285,7 +283,7 @@ static enum arch_move_status undecodable(const uint8_t *bytes, size_t length)
 							      : ARCH_MOVE_UNDECODABLE;
 }
 
-/* Whether execution can continue after an instruction that ends before `need` bytes are covered. */
+/* Returns OK if execution continues after an instruction that ends before `need`, else why not. */
 static enum arch_move_status check_inside(enum arch_flow flow)
 {
 	switch (flow) {
@@ -301,8 +299,8 @@ static enum arch_move_status check_inside(enum arch_flow flow)
 }
 
 /*
- * The length of the nops and int3 at the start of `bytes` that reach `need`, or 0: padding
- * after a function's end, or alignment of the next loop.
+ * Returns the length of the nops and int3 at the start of `bytes`, up to `need` or beyond; 0 if
+ * other bytes come first. This is padding after a function or before an aligned loop.
  */
 static size_t padding_length(const uint8_t *bytes, size_t length, size_t need)
 {

@@ -7,25 +7,25 @@
  *	site:	90 8d 87 01 00 ..	lea 1(%rdi),%eax after the nop
  *		e9 8d 87 01 00 ..	jmp site + 5 + 0x1878d
  *
- * A jump may overwrite a whole long nop. But where another tool may have a breakpoint, for
- * example a kernel uprobe, that tool restores one byte when it leaves, and the following bytes
- * must form a nop with it. This holds for any two bytes at the end of the usual 5-byte nop:
+ * A jump may overwrite a whole long nop. But another tool, for example a kernel uprobe, may have a
+ * breakpoint there. That tool restores one byte when it leaves, and this byte must form a nop with
+ * the bytes after it. In the usual 5-byte nop, the last two bytes can have any value:
  *
  *	0f 1f 44 00 00		nopl 0(%rax,%rax,1)
  *	e9 1f 44 xx yy		jmp, to one of 65,536 places, 64 KiB apart
  *	0f 1f 44 xx yy		nopl yy(...)
  *
- * If only the first bytes of a jump have room, the others are those of the code after them:
+ * If only the first bytes of a jump have room, its last bytes are those of the code behind it:
  *
  *	site:	90 48 89 c7 83 c0 01
  *	+ 1:	   e9 xx yy 83 c0 01	jmp, to one of 65,536 places in a row
  *
- * If something enters right after the nop, a second jump is written there, one byte after the
- * first. It leads to what the first one finally leads to, without the stubs. A thread that
- * continues after a breakpoint at the nop takes it, too.
+ * If a thread may enter right after the nop, a second jump is written there, one byte after the
+ * first. It leads where the first jump leads in the end, but without the stubs. A thread that
+ * continues after a breakpoint at the nop also takes the second jump.
  *
- * In other nops only the first byte is changed. A nop that no other tool uses, because it
- * follows the site's own nop and the kernel does not use this length, can hold any jump.
+ * In other nops only the first byte is changed. One kind of nop can hold any jump, because no other
+ * tool uses it: it follows the site's own nop and has a length that the kernel does not use.
  */
 #include <string.h>
 
@@ -45,7 +45,7 @@ static size_t toggle_enter(uint8_t *out)
 	return sizeof(drop);
 }
 
-/* Puts the 32-bit distance from `next` to `to` at `out`; false: it is too far. */
+/* Writes the 32-bit distance from `next` to `to` at `out`. Returns false if it is too far. */
 static bool put_distance(uint8_t *out, uint64_t next, uint64_t to)
 {
 	int64_t distance = (int64_t)(to - next);
@@ -76,7 +76,7 @@ static size_t toggle_leave(uint64_t at, uint64_t count, uint64_t to, uint64_t ba
 		       : 0;
 }
 
-/* cmp $imm32,%eax and call rel32, after a one-byte nop. */
+/* The switch is cmp $imm32,%eax or call rel32, after a one-byte nop. */
 const struct arch_toggle x86_64_toggle = {.offset = 1,
 	.off = 0x3d,
 	.on = 0xe8,
@@ -111,11 +111,12 @@ struct arch_extent x86_64_part(const uint8_t *bytes, uint64_t at, unsigned int l
 }
 
 /*
+ * Returns a twin, two overlapping jumps:
+ *
  *	site:	e9 e9 dd hh hh hh	jmp site + 5 + 0xhhhhdde9
  *	+ 1:	   e9 dd hh hh hh	jmp site + 6 + 0xhhhhhhdd
  *
- * If dd and hh are the same but for their low four bits, both distances are the same but for
- * their low 12.
+ * If dd and hh differ only in their low four bits, the distances differ only in their low 12.
  */
 struct arch_twin x86_64_twin(uint64_t at, unsigned int choice)
 {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What other tools write at a site, and what a patch must tolerate: the patching part of arch.h. */
+/*
+ * The part of arch.h about patches: what other tools write at a site, and patches that tolerate it.
+ */
 #ifndef ARCH_X86_PATCH_H
 #define ARCH_X86_PATCH_H
 

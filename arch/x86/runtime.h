@@ -4,12 +4,13 @@
 
 #include "arch/runtime.h"
 
-/* nopl 0(%rax,%rax). Its five bytes can become a jump without moving anything. */
+/* nopl 0(%rax,%rax). A jump can replace its five bytes without moving any instruction. */
 #define X86_64_JUMP_ROOM ".byte 0x0f, 0x1f, 0x44, 0x00, 0x00"
 
 /*
- * nop, which stays; mov $0,%eax, whose five bytes take the jump wherever this is mapped; ret.
- * A nop in place of the mov could be a site of another tool, too.
+ * The function of a user event: a nop, which stays; mov $0,%eax, whose five bytes a jump can
+ * replace wherever this code is mapped; ret. A nop in place of the mov could also be a site of
+ * another tool.
  */
 static const struct arch_event event_x86_64 = {
 	.elf_machine = EM_X86_64,

@@ -13,7 +13,7 @@
 #include "arch/x86/decode/stack_pointer.h"
 #include "arch/x86/stub/stub.h"
 
-/* "System V ABI, AMD64 Architecture Processor Supplement", figure 3.36. */
+/* The numbers are from "System V ABI, AMD64 Architecture Processor Supplement", figure 3.36. */
 static const struct arch_unwind_register unwind_registers[] = {
 	{RSP, 7},
 	{RBP, 6},
@@ -36,7 +36,7 @@ const struct arch arch_x86_64 = {
 	.frame_record_end = 16,
 	.elf_machine = EM_X86_64,
 	.process = &x86_64_process,
-	.elf_machine_args = EM_386, /* its registers have the same names */
+	.elf_machine_args = EM_386, /* 32-bit registers have the same names */
 	.parse_args = x86_64_parse_args,
 	.jump_length = X86_64_JUMP_LENGTH,
 	.jump_reach = UINT64_C(1) << 31,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What we need of a disassembler library, in terms of our own.
+ * The functions of a disassembler library that we need, in types of our own.
  *
- * The first call loads the library, in whichever thread makes it; it stays loaded. Every thread
- * has its own handle, made at its first call and freed when the thread ends; all functions may
- * be called from any thread.
+ * The first call loads the library, in whichever thread makes it, and the library stays loaded.
+ * Each thread has its own handle, created at its first call and freed when the thread ends. All
+ * functions may be called from any thread.
  */
 #ifndef ARCH_X86_DECODE_DISASM_H
 #define ARCH_X86_DECODE_DISASM_H
@@ -20,14 +20,14 @@ struct disasm_insn {
 	uint8_t disp_offset;  /* 0 if there is no displacement */
 	uint8_t disp_size;    /* bytes */
 	bool reads_pc;	      /* a memory operand is relative to %rip */
-	bool reads_pc32;      /* ... to %eip (address-size prefix) */
-	int64_t disp;	      /* of that operand */
+	bool reads_pc32;      /* a memory operand is relative to %eip (address-size prefix) */
+	int64_t disp;	      /* displacement of the operand relative to %rip or %eip */
 };
 
-/* The length of the instruction at the start of `bytes`, or 0. */
+/* Returns the length of the instruction at the start of `bytes`, or 0. */
 size_t disasm_length(const uint8_t *bytes, size_t length);
 
-/* Decodes one instruction with its operands, for about a quarter more time. */
+/* Decodes one instruction with its operands, which takes about a quarter more time. */
 bool disasm_insn(const uint8_t *bytes, size_t length, struct disasm_insn *ret);
 
 #endif

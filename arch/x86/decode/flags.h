@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What code does to the arithmetic flags: an operation of struct arch, documented there. */
+/* The effect of code on the arithmetic flags: an operation of struct arch, documented there. */
 #ifndef ARCH_X86_DECODE_FLAGS_H
 #define ARCH_X86_DECODE_FLAGS_H
 

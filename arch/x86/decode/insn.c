@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Decoding x86-64 code: where an instruction ends, and where it can go.
+ * Decodes x86-64 code: where an instruction ends, and where execution continues.
  *
- * Lengths come from the disassembler library. The effect on control flow is read from the
- * opcode after the prefixes (Intel SDM vol. 2, appendix A; AMD APM vol. 3), because the
- * library's text and details cost more than they tell. For a direct branch the two must agree
- * on the length: the displacement ends where the instruction does.
+ * The disassembler library gives the length of an instruction. The effect on control flow is read
+ * from the opcode after the prefixes (Intel SDM vol. 2, appendix A; AMD APM vol. 3), because the
+ * library's text and details cost too much time for that. For a direct branch the two must agree on
+ * the length: the displacement must end where the instruction ends.
  *
- * They disagree where CPUs do: with a 66 prefix, `e8`, `e9`, `0f 8x` and xbegin have two bytes
- * of displacement on AMD and four on Intel. No compiler emits that, and it is refused. 66 with
- * REX.W is harmless, and every thread-local access of a shared library has it (`66 66 48 e8`).
+ * They disagree where CPUs disagree. With a 66 prefix, `e8`, `e9`, `0f 8x` and xbegin have a
+ * displacement of two bytes on AMD and of four on Intel. No compiler emits such code, and it is
+ * refused. 66 with REX.W is harmless, and occurs in every thread-local access of a shared library
+ * (`66 66 48 e8`).
  *
  * VEX (c4, c5), EVEX (62) and XOP (8f) contain no branches.
  */
@@ -28,23 +29,22 @@
 /* ==== Capstone ================================================================================ */
 
 /*
- * The disassembler library: capstone. No other file includes its headers.
+ * The disassembler library is capstone. No other file includes its headers.
  *
- * Linking it would cost every command 1.5 ms in the dynamic linker (its tables need 77,000
- * relocations), and most commands never decode anything: a site that is a long nop is
- * recognised by its bytes. So dlopen(3) loads it at the first use. Structures differ between
- * major versions; the name that is loaded belongs to the version whose headers were compiled
- * in.
+ * Linking against it would cost every command 1.5 ms in the dynamic linker (its tables need 77,000
+ * relocations), and most commands never decode anything: a site that is a long nop is recognised by
+ * its bytes. So dlopen(3) loads the library at its first use. Its structures differ between major
+ * versions, so the file name contains the version of the headers that were compiled in.
  *
- * A handle is not safe to share between threads, and opening one costs microseconds and a table
- * that fills up while decoding. So each thread keeps one in thread-specific data, whose
- * destructor frees it when the thread ends. The main thread's lives as long as the process, or
+ * A handle must not be shared between threads. Opening one costs microseconds, and a table in it
+ * fills up while decoding. So each thread keeps a handle in thread-specific data, whose destructor
+ * frees it when the thread ends. The handle of the main thread lives as long as the process, or
  * until the library that holds this code is unloaded (disasm_unload()).
  *
- * capstone does not check what malloc() returns: without memory, cs_open() and the first
- * instruction of a handle crash. So CS_OPT_MEM makes it use functions of ours, which fall back
- * on a reserve, and no handle is opened unless one fits into the reserve. These functions serve
- * every user of capstone in this process; unloading restores malloc()'s.
+ * capstone does not check the result of malloc(): without memory, cs_open() and the first
+ * instruction of a handle crash. So CS_OPT_MEM makes it use our functions, which fall back on a
+ * reserve, and a handle is opened only if it fits into the reserve. Our functions serve every user
+ * of capstone in this process; unloading restores those of malloc().
  */
 
 #define STRING_OF(x) #x
@@ -55,7 +55,7 @@
 static struct library {
 	pthread_once_t once;
 	void *handle;	   /* from dlopen(3); NULL if the library cannot be used */
-	pthread_key_t key; /* a thread's struct disasm */
+	pthread_key_t key; /* key of each thread's struct disasm */
 	__typeof__(cs_open) *open;
 	__typeof__(cs_close) *close;
 	__typeof__(cs_option) *option;
@@ -67,7 +67,7 @@ static struct library {
 /* One thread's handle. */
 struct disasm {
 	csh handle;
-	cs_insn *insn; /* with room for details */
+	cs_insn *insn; /* has room for details */
 };
 
 /* ---- Memory for capstone ------------------------------------------------------ */
@@ -78,7 +78,9 @@ enum {
 	RESERVE_ALIGN = 16
 };
 
-/* Used once and never taken back: a process that needs it twice has no memory at all. */
+/*
+ * The reserve is used once and never refilled: a process that needs it twice has no memory at all.
+ */
 static struct {
 	_Alignas(RESERVE_ALIGN) char bytes[RESERVE_BYTES];
 	atomic_size_t taken;
@@ -186,7 +188,7 @@ static struct disasm *disasm_create(void)
 	/* cs_malloc() allocates the details only while they are enabled. */
 	library.option(disasm->handle, CS_OPT_DETAIL, CS_OPT_ON);
 	disasm->insn = library.malloc(disasm->handle);
-	/* The first instruction allocates memory, too. */
+	/* The first instruction also allocates memory. */
 	if (!disasm->insn || !decode(disasm, true, nop, sizeof(nop))) {
 		disasm_free(disasm);
 		return NULL;
@@ -196,8 +198,8 @@ static struct disasm *disasm_create(void)
 
 /*
  * capstone 4 sorts a table of registers at the first instruction, without a lock
- * (X86_insn_reg_intel()). Decoding one instruction here, before any other thread can, prevents
- * concurrent sorting. The handle remains that of this thread.
+ * (X86_insn_reg_intel()). This function decodes one instruction before any other thread can, which
+ * prevents concurrent sorting. The handle stays that of the calling thread.
  */
 static bool library_settle(void)
 {
@@ -264,9 +266,9 @@ __attribute__((destructor)) static void disasm_unload(void)
 }
 
 /*
- * Whether instructions can be decoded. False if the library is not installed, was built without
- * x86 or details, or is of another version than its headers. The functions below then return 0
- * and false, as they do for bytes that are not an instruction.
+ * Whether instructions can be decoded. False if the library is not installed, was built without x86
+ * or details, or has another version than the headers. The functions below then return 0 and false,
+ * as for bytes that are not an instruction.
  */
 static bool disasm_available(void)
 {
@@ -274,7 +276,7 @@ static bool disasm_available(void)
 	return library.handle;
 }
 
-/* The calling thread's handle, or NULL. */
+/* Returns the calling thread's handle, or NULL. */
 static struct disasm *disasm_get(void)
 {
 	struct disasm *disasm;
@@ -364,7 +366,7 @@ struct x86_64_prefixes x86_64_prefixes(const uint8_t *bytes, size_t length)
 			ret.rex = byte;
 			continue;
 		}
-		/* A REX that is not the last prefix is ignored. */
+		/* A REX prefix before another prefix is ignored. */
 		ret.rex = 0;
 	}
 	return ret;
@@ -374,7 +376,7 @@ struct x86_64_prefixes x86_64_prefixes(const uint8_t *bytes, size_t length)
 struct transfer {
 	enum arch_flow flow;
 	uint8_t opcode_size;
-	uint8_t displacement_size; /* of a direct transfer, else 0 */
+	uint8_t displacement_size; /* bytes; 0 unless the transfer is direct */
 };
 
 static struct transfer transfer_0f(uint8_t second)
@@ -394,7 +396,7 @@ static struct transfer transfer_0f(uint8_t second)
 	}
 }
 
-/* `opcode` has at least one byte; `next` is the byte after it, or 0. */
+/* Returns the transfer of control of an opcode. `next` is the byte after it, or 0. */
 static struct transfer transfer_of(uint8_t opcode, uint8_t next)
 {
 	if (opcode >= 0x70 && opcode <= 0x7f)
@@ -436,7 +438,7 @@ static struct transfer transfer_of(uint8_t opcode, uint8_t next)
 	return (struct transfer){.flow = ARCH_FLOW_NONE};
 }
 
-/* The target of a direct transfer; false if the length does not match. */
+/* Computes the target of a direct transfer. Returns false if the length does not match. */
 static bool transfer_target(const struct transfer *transfer, const struct x86_64_prefixes *prefixes,
 	const uint8_t *bytes, size_t length, uint64_t address, uint64_t *ret)
 {
@@ -483,7 +485,9 @@ bool x86_64_decode(const uint8_t *bytes, size_t length, uint64_t address, struct
 	return true;
 }
 
-/* The length of a ModRM byte and its SIB and displacement (64-bit addressing), or 0 if cut off. */
+/*
+ * Returns the length of a ModRM byte, its SIB and displacement (64-bit addressing); 0 if cut off.
+ */
 static size_t operand_length(const uint8_t *bytes, size_t length)
 {
 	static const uint8_t displacement[] = {0, 1, 4, 0};
@@ -509,8 +513,8 @@ static size_t operand_length(const uint8_t *bytes, size_t length)
 
 /*
  * Nops as assemblers write them: 66* 90 and (66 | 2e)* 0f 1f /0 (Intel SDM vol. 2, "NOP":
- * recommended multi-byte sequences; gas pads with more 66). `f3 90` is pause, `41 90` an
- * exchange, `f3 0f 1e fa` endbr64: these are not nops here.
+ * recommended multi-byte sequences; gas pads with more 66). `f3 90` is pause, `41 90` an exchange
+ * and `f3 0f 1e fa` endbr64; none of these counts as a nop.
  */
 size_t x86_64_nop_length(const uint8_t *bytes, size_t length)
 {
@@ -555,8 +559,8 @@ size_t x86_64_short_jump(uint64_t at, uint64_t to, uint8_t *out)
 }
 
 /*
- * jmp *padding(%rip), and behind it the address. This is aligned, because the program may have
- * EFLAGS.AC set: it would get a SIGBUS otherwise (arch/x86/stub/lower.c).
+ * A far jump is jmp *padding(%rip), followed by the address. The address is aligned, because an
+ * unaligned read raises SIGBUS if the program has set EFLAGS.AC (arch/x86/stub/lower.c).
  */
 static const uint8_t far_jump[] = {0xff, 0x25};
 

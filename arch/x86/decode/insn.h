@@ -6,16 +6,16 @@
 #include "arch/arch.h"
 
 enum {
-	X86_64_JUMP_LENGTH = 5,	      /* of x86_64_jump() */
-	X86_64_FAR_JUMP_LENGTH = 21,  /* of x86_64_far_jump(), at most */
-	X86_64_SHORT_JUMP_LENGTH = 2, /* of x86_64_short_jump() */
-	X86_64_SHORT_REACH = 130      /* of an 8-bit displacement, from the address before it */
+	X86_64_JUMP_LENGTH = 5,	      /* length of x86_64_jump() */
+	X86_64_FAR_JUMP_LENGTH = 21,  /* greatest length of x86_64_far_jump() */
+	X86_64_SHORT_JUMP_LENGTH = 2, /* length of x86_64_short_jump() */
+	X86_64_SHORT_REACH = 130      /* reach of a short branch, from its address */
 };
 
-/* The bytes before the opcode. Of several prefixes of one group the last one is stored. */
+/* The prefixes before an opcode. Of several prefixes in one group, the last is stored. */
 struct x86_64_prefixes {
-	uint8_t length;	   /* bytes, REX included: the offset of the opcode */
-	uint8_t rex;	   /* 0 if there is none */
+	uint8_t length;	   /* number of bytes, REX included: the offset of the opcode */
+	uint8_t rex;	   /* 0 if absent */
 	uint8_t repeat;	   /* f2, f3 or 0 */
 	uint8_t segment;   /* 26, 2e, 36, 3e, 64, 65 or 0 */
 	bool operand_size; /* 66 */
@@ -26,12 +26,12 @@ struct x86_64_prefixes {
 /* REX.W, REX.B as bits of struct x86_64_prefixes.rex. */
 enum { X86_64_REX_W = 8, X86_64_REX_B = 1 };
 
-/* The prefixes at the start of `bytes`; the result's length is `length` if nothing follows them. */
+/* Returns the prefixes at the start of `bytes`; their length is `length` if no opcode follows. */
 struct x86_64_prefixes x86_64_prefixes(const uint8_t *bytes, size_t length);
 
 /*
- * Whether decode() and move() work. False if the disassembler library is missing: they then
- * find every byte undecodable. Loads the library.
+ * Whether decode() and move() work. False if the disassembler library is missing; no byte can then
+ * be decoded. Loads the library.
  */
 bool x86_64_can_decode(void);
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Instructions that change only general registers, arithmetic flags and memory. The list has the
- * opcodes that compilers use; any other may do anything. The legacy maps of one and two bytes are
- * enough; VEX, EVEX and XOP begin with bytes that are not on the list (c4, c5, 62, 8f).
+ * Instructions that change only general registers, arithmetic flags and memory. The lists hold the
+ * opcodes that compilers use; any other opcode may do anything. The legacy maps of one and two
+ * bytes are enough: VEX, EVEX and XOP begin with bytes that are not listed (c4, c5, 62, 8f).
  *
- * A repeat or operand-size prefix selects vector instructions only for opcodes that are not on the
- * list; for those on it, it changes the operand's size, repeats, is ignored, or makes another
+ * A repeat or operand-size prefix selects vector instructions only for opcodes that are not listed.
+ * Before a listed opcode it changes the operand's size, repeats, is ignored, or makes another
  * general instruction (popcnt, tzcnt, lzcnt, pause, endbr64).
  *
  * Source: Intel SDM vol. 2, appendix A.
@@ -88,7 +88,7 @@ bool x86_64_is_general(const uint8_t *bytes, size_t length)
 		return left > 1 && operation == 0; /* not xabort, xbegin */
 	if (at[0] == 0xfe)
 		return left > 1 && operation < 2;
-	if (at[0] == 0xff) /* calls and jumps by a pointer lead anywhere */
+	if (at[0] == 0xff) /* calls and jumps through a pointer lead anywhere */
 		return left > 1 && (operation < 2 || operation == 6);
 	return is_listed(one_byte, sizeof(one_byte) / sizeof(*one_byte), at[0]);
 }
@@ -98,11 +98,10 @@ bool x86_64_is_general(const uint8_t *bytes, size_t length)
 /*
  * Checks whether the fourth argument of a system call, %r10, is still needed after the call.
  *
- * The kernel preserves %r10, so a compiler may rely on its value. This follows all paths after
+ * The kernel preserves %r10, so a compiler may rely on its value. This code follows all paths after
  * the `syscall` up to the function's return or a call, where the ABI lets the register change
- * ("System V ABI, AMD64 Architecture Processor Supplement", figure 3.4). An instruction that
- * names the register at all ends the search: it counts as needed. So does anything that is not
- * understood.
+ * ("System V ABI, AMD64 Architecture Processor Supplement", figure 3.4). If an instruction on a
+ * path names the register in any way, or is not understood, the register counts as needed.
  *
  * Source: Intel SDM volume 2, 2.1.5 (ModRM, SIB), 2.2.1 (REX); appendix A.
  */
@@ -111,7 +110,10 @@ enum { REX_X = 2, REX_R = 4, LOW_R10 = 2, MODE_REGISTER = 3, RM_SIB = 4 };
 enum { TWO_BYTES = 0x0f, SYSCALL = 0x05, EVEX = 0x62, VEX3 = 0xc4, VEX2 = 0xc5, XOP = 0x8f };
 enum { INSNS_MAX = 64 };
 
-/* Vector instructions encode registers elsewhere; a system call reads %r10 without naming it. */
+/*
+ * Whether an instruction may use %r10 in a way that names_r10() does not see: vector instructions
+ * encode registers elsewhere, and a system call reads %r10 without naming it.
+ */
 static bool is_obscure(const uint8_t *opcode, size_t length)
 {
 	return *opcode == EVEX || *opcode == VEX3 || *opcode == VEX2 || *opcode == XOP ||
@@ -136,8 +138,8 @@ static bool names_r10(const uint8_t *bytes, const struct disasm_insn *insn)
 }
 
 /*
- * Follows the path from an offset on; *left is how many more instructions to examine, on all
- * paths.
+ * Follows the path from offset `at` on. *left counts down the instructions that may still be
+ * examined, on all paths together.
  */
 static bool path_ends(const uint8_t *bytes, size_t length, uint64_t at, int *left)
 {
@@ -181,14 +183,14 @@ bool x86_64_argument_dies(const uint8_t *bytes, size_t length)
 /* ==== Flags =================================================================================== */
 
 /*
- * Whether code overwrites the arithmetic flags (CF, PF, AF, ZF, SF, OF) before it can read one.
+ * Checks whether code overwrites all arithmetic flags (CF, PF, AF, ZF, SF, OF) before it can read
+ * one.
  *
- * Only instructions on the lists are passed: those that keep all of these flags, and none of which
- * reads one or leads elsewhere; until one that writes all of them. Logical operations leave AF
- * undefined, so no program expects its old value behind them. Shifts may write none (a count of 0),
- * inc and dec keep CF, adc and sbb read it: these are on no list.
- *
- * VEX, EVEX and XOP begin with bytes that are on no list, either.
+ * The code must consist of listed instructions that keep all of these flags, read none and do not
+ * branch, up to a listed instruction that writes all of them. Logical operations leave AF
+ * undefined, so no program expects AF to survive them. Shifts may write no flag (with a count of
+ * 0), inc and dec keep CF, adc and sbb read CF: these are not listed, nor are the first bytes of
+ * VEX, EVEX and XOP.
  *
  * Source: Intel SDM volume 1, appendix A (EFLAGS cross-reference); volume 2, appendix A.
  */
@@ -203,7 +205,7 @@ static enum effect of_operation(uint8_t operation)
 	return operation == ADC || operation == SBB ? OTHER : OVERWRITES;
 }
 
-/* 0f and a second byte: nop, movzx, movsx, and moves of vector registers. */
+/* Opcodes of two bytes, 0f and `second`: nop, movzx, movsx, and moves of vector registers. */
 static enum effect of_two_bytes(uint8_t second)
 {
 	switch (second) {
@@ -253,7 +255,7 @@ static enum effect of_one_byte(uint8_t opcode, uint8_t operation)
 	case 0xa8:
 	case 0xa9:
 		return OVERWRITES;
-	case 0xc6: /* mov; others begin or end a transaction */
+	case 0xc6: /* mov; other operations begin or end a transaction */
 	case 0xc7:
 		return operation == 0 ? KEEPS : OTHER;
 	case 0xf6: /* test, not, neg */
@@ -306,14 +308,14 @@ bool x86_64_overwrites_flags(const uint8_t *bytes, size_t length)
  * Checks whether %rsp points to a stack.
  *
  * Stubs push onto the stack, as signal handlers do. Hand-written code can use %rsp as any other
- * register while signals are blocked, for example to read a table with `pop`. So this decodes
- * the code that leads to a site, from the start of its function, in address order. If %rsp is
- * set to an address of the program's data, to a constant, or to an argument, a stub would write
- * there.
+ * register while signals are blocked, for example to read a table with `pop`. So this code decodes
+ * the instructions from the start of a function to a site, in address order. If %rsp is set to an
+ * address of the program's data, to a constant, or to an argument, a stub would overwrite memory of
+ * the program.
  *
- * A value loaded from memory is taken for a saved stack pointer, as in longjmp(3) and
- * coroutines; a value copied or computed from %rsp or %rbp is taken for one of the same stack
- * (variable-length arrays, alignment).
+ * A value loaded from memory is taken for a saved stack pointer, as in longjmp(3) and coroutines. A
+ * value copied or computed from %rsp or %rbp is taken for one in the same stack (variable-length
+ * arrays, alignment).
  *
  * Source: Intel SDM volume 2, MOV, LEA, XCHG, POP, LEAVE; appendix B.
  */
@@ -330,14 +332,14 @@ enum {
 	MOV_FROM_RM = 0x8b,
 	LEA = 0x8d,
 	XCHG = 0x87,
-	XCHG_RAX = 0x90, /* and the seven after it */
+	XCHG_RAX = 0x90, /* and the seven opcodes after it */
 	MOV_CONST = 0xb8,
 	MOV_CONST32 = 0xc7,
 	POP_RSP = 0x5c,
 	LEAVE = 0xc9
 };
 
-/* What is known about the registers. */
+/* The state of the registers after some of the code. */
 struct known {
 	uint16_t stack; /* one bit for each register that may point to the stack */
 	bool lost;	/* %rsp does not point to the stack */
@@ -356,7 +358,9 @@ static void set(struct known *k, int reg, bool stack)
 		k->stack |= 1u << reg;
 }
 
-/* The base register of an address; REG_NONE for a constant or a %rip-relative address. */
+/*
+ * Returns the base register of an address, or REG_NONE for a constant or a %rip-relative address.
+ */
 static int base_of(const uint8_t *modrm, uint8_t rex)
 {
 	int mode = *modrm >> 6, rm = *modrm & 7, base = rm;
@@ -412,7 +416,7 @@ static void follow(struct known *k, const uint8_t *bytes, size_t length)
 	}
 }
 
-/* May the code contain one of these instructions with %rsp? */
+/* Whether the code may contain an instruction that sets %rsp to an unknown address. */
 bool x86_64_may_lose_stack(const uint8_t *bytes, size_t length)
 {
 	for (size_t i = 0; i + 1 < length; i++) {

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Finds everything in a module's code that could lead into a window.
+ * Finds everything in a module's code that could lead into a window (arch/windows.h).
  *
- * Nothing is decoded: every byte offset is treated as the possible start of a 32-bit
- * displacement after the opcode of a branch (e8, e9, 0f 80-8f, and xbegin's c7 f8) or after the
- * ModRM byte of `lea disp32(%rip)`. That is a superset of all direct branches and of all
- * address constants of position-independent code, however the code is laid out: cold parts,
- * hand-written assembly, data in the text. In a position-dependent program an address may also
- * be a 32-bit constant anywhere. A chance match makes one site count as not relocatable;
- * nothing is missed.
+ * Nothing is decoded. Every byte offset is treated as the possible start of a 32-bit displacement
+ * after the opcode of a branch (e8, e9, 0f 80-8f, and xbegin's c7 f8) or after the ModRM byte of
+ * `lea disp32(%rip)`. This finds a superset of all direct branches and of all address constants in
+ * position-independent code, however the code is laid out: cold parts, hand-written assembly, data
+ * in the text. In a position-dependent program an address may also be a 32-bit constant anywhere. A
+ * chance match makes one site count as not relocatable; no real match is missed.
  *
- * A large program has 13 MB of code, and one byte in twenty is one of the above. They are found
- * sixteen at a time with the compiler's vectors, which every supported ISA has in some form.
+ * A large program has 13 MB of code, and one byte in twenty is one of the above. The search takes
+ * sixteen bytes at a time with the compiler's vectors, which every supported ISA has.
  */
 #include <string.h>
 
@@ -39,21 +38,21 @@ static bool is_lea(uint8_t before, uint8_t byte)
 	return before == 0x8d && (byte & 0xc7) == 0x05;
 }
 
-/* Whether a displacement may follow these two bytes. `before` is 0 if there is none. */
+/* Whether a displacement may follow these two bytes. `before` is 0 at the start of the code. */
 static bool leads(uint8_t before, uint8_t byte)
 {
 	return (byte & 0xfe) == 0xe8 || (before == 0x0f && (byte & 0xf0) == 0x80) ||
 	       is_lea(before, byte) || (before == 0xc7 && byte == 0xf8);
 }
 
-/* One bit per byte, each of which is 0 or 0xff; the first byte's bit is the lowest. */
+/* Packs eight bytes, each 0 or 0xff, into one bit per byte; the first byte's bit is the lowest. */
 static uint64_t bit_per_byte(uint64_t bytes)
 {
 	/* byte k's bit 0, at 8 * k, times 2^(56 - 7 * k), lands at 56 + k */
 	return (bytes & UINT64_C(0x0101010101010101)) * UINT64_C(0x0102040810204080) >> 56;
 }
 
-/* leads() for 16 bytes and those before each: one bit per byte. */
+/* leads() for each of 16 bytes and the byte before it: one bit per byte. */
 static uint64_t leads_block(const uint8_t *at)
 {
 	block before, byte;
@@ -106,7 +105,7 @@ static void scan_relative(
 	}
 }
 
-/* Whether one of the sizeof(block) constants that begin here is in [low, low + span). */
+/* Whether one of the sizeof(block) constants that begin in a block is in [low, low + span). */
 static bool any_in_range(const uint8_t *at, uint32_t low, uint32_t span)
 {
 	block_halves any = {0};
@@ -127,7 +126,7 @@ static void check_constants(const uint8_t *bytes, size_t count, const struct arc
 		arch_scan_target(scan, (uint32_t)displacement(bytes + i));
 }
 
-/* 32-bit constants. Most are far from every window, so their range is checked first. */
+/* Checks 32-bit constants. Most are far from every window, so a block's range is checked first. */
 static void scan_absolute(const uint8_t *bytes, size_t length, const struct arch_scan *scan)
 {
 	const struct arch_windows *w = scan->windows;
@@ -154,7 +153,7 @@ void x86_64_scan(
 		scan_absolute(bytes, length, scan);
 }
 
-/* jcc rel8, loop, jrcxz, jmp rel8: the only branches shorter than a displacement. */
+/* The short branches are jcc rel8, loop, jrcxz and jmp rel8. */
 bool x86_64_short_branch(const uint8_t *bytes, uint64_t address, uint64_t *target_ret)
 {
 	if ((bytes[0] & 0xf0) != 0x70 && (bytes[0] & 0xfc) != 0xe0 && bytes[0] != 0xeb)

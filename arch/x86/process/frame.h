@@ -38,11 +38,11 @@ enum {
 };
 
 enum {
-	X86_64_FRAME_BYTES = 368, /* of x86_64_make_frame(); then offsets in it */
+	X86_64_FRAME_BYTES = 368, /* size of x86_64_make_frame()'s frame; then offsets in it */
 	X86_64_FRAME_MARK = 320,
 	X86_64_FRAME_TEXT = 336,
-	X86_64_STATE_SOFTWARE = 464, /* of struct _fpx_sw_bytes in an XSAVE area */
-	X86_64_STATE_MARK = 488,     /* after the known part of that */
+	X86_64_STATE_SOFTWARE = 464, /* offset of struct _fpx_sw_bytes in an XSAVE area */
+	X86_64_STATE_MARK = 488,     /* in that struct, after the members that are in use */
 	X86_64_STATE_HEAD = X86_64_STATE_SOFTWARE + 24
 };
 #define X86_64_STATE_MAGIC1 UINT32_C(0x46505853)

@@ -12,25 +12,26 @@
 /* ==== Frame =================================================================================== */
 
 /*
- * When the kernel calls a signal handler, it saves on the handler's stack:
+ * When the kernel calls a signal handler, it saves the thread's state on the handler's stack:
  *
- *   frame + 0    where the handler returns to: code that calls rt_sigreturn(2)
- *         + 8    flags, link
- *         + 24   the thread's alternate stack: address, flags, size
- *         + 48   r8 to r15, rdi, rsi, rbp, rbx, rdx, rax, rcx
- *         + 168  rsp
- *         + 176  rip
- *         + 192  the selectors of code and stack: the same word for every 64-bit thread
- *         + 232  address of the floating-point state, which is higher on the same stack
+ *  frame + 0    where the handler returns to: code that calls rt_sigreturn(2)
+ *        + 8    flags, link
+ *        + 24   the thread's alternate stack: address, flags, size
+ *        + 48   r8 to r15, rdi, rsi, rbp, rbx, rdx, rax, rcx
+ *        + 168  rsp
+ *        + 176  rip
+ *        + 192  the selectors of code and stack: the same word for every 64-bit thread
+ *        + 232  address of the floating-point state, which is higher on the same stack
  *
- * The frame of a borrowed thread is the same, with one more word before it, for `leave`:
+ * The frame of a thread that makes system calls for the controller is the same, with one more word
+ * before it, for `leave`:
  *
- *   rbp to leave -------> +---------------------------+
- *                         | a word                    |
- *   rsp of the call ----> | address of rt_sigreturn   |
- *                         | struct ucontext           |  the thread as it was
- *                         | siginfo: a mark           |
- *                         +---------------------------+
+ *  rbp to leave -------> +---------------------------+
+ *                        | a word                    |
+ *  rsp of the call ----> | address of rt_sigreturn   |
+ *                        | struct ucontext           |  the thread as it was
+ *                        | siginfo: a mark           |
+ *                        +---------------------------+
  *
  * As long as the thread has its own signal mask, it stands at `leave; ret` with its own stack
  * pointer: a handler may run there, and returns to `leave`. During a call, rsp is in the frame.
@@ -40,11 +41,11 @@
  */
 
 enum {
-	RETURN_ADDRESS = 8, /* in our frame: where the kernel's begins */
+	RETURN_ADDRESS = 8, /* offset of the kernel's frame in ours */
 	UC_FLAGS = 7,	    /* UC_FP_XSTATE | UC_SIGCONTEXT_SS | UC_STRICT_RESTORE_SS */
 	FRAME_SYSCALL_BYTES = 2,
 	STATE_MIN = 512,
-	/* <linux/errno.h>: internal to the kernel */
+	/* from <linux/errno.h>; internal to the kernel */
 	ERESTARTSYS = 512,
 	ERESTARTNOINTR = 513,
 	ERESTARTNOHAND = 514,
@@ -71,12 +72,12 @@ struct signal_frame {
 	uint64_t stack_size;
 	struct context context;
 	uint64_t mask;
-	/* Nothing reads the siginfo. What follows it is ours, not the kernel's. */
+	/* Nothing reads the siginfo. The members from `mark` on are ours, not the kernel's. */
 	char mark[ARCH_FRAME_MARK];
 	char text[ARCH_FRAME_TEXT];
 };
 
-/* The kernel's layout. */
+/* Offsets in the kernel's frame. */
 #define IN_FRAME(member) (offsetof(struct signal_frame, member) - RETURN_ADDRESS)
 _Static_assert(sizeof(struct context) == 256, "struct sigcontext_64");
 _Static_assert(IN_FRAME(context) == 48, "after the head of struct ucontext");
@@ -120,7 +121,7 @@ static void fill_context(struct context *c, const struct arch_registers *r)
 	c->ss = (uint16_t)words[WORD_SS];
 	if ((int64_t)words[WORD_ORIG_RAX] < 0)
 		return;
-	/* In a system call: do what the kernel does before a handler (handle_signal()). */
+	/* In a system call, do what the kernel does before a handler (handle_signal()). */
 	switch (-(int64_t)words[WORD_RAX]) {
 	case ERESTARTSYS:
 	case ERESTARTNOINTR:
@@ -128,7 +129,7 @@ static void fill_context(struct context *c, const struct arch_registers *r)
 		c->general[GENERAL_RAX] = words[WORD_ORIG_RAX];
 		c->rip -= FRAME_SYSCALL_BYTES;
 		break;
-	case ERESTART_RESTARTBLOCK: /* rt_sigreturn drops the block */
+	case ERESTART_RESTARTBLOCK: /* rt_sigreturn(2) drops the block */
 		c->general[GENERAL_RAX] = -(uint64_t)EINTR;
 		break;
 	}
@@ -165,7 +166,9 @@ static void x86_64_set_leave(
 	registers->words[WORD_ORIG_RAX] = UINT64_MAX;
 }
 
-/* struct _fpx_sw_bytes: magic1, size with the word that follows, features, size without it. */
+/*
+ * Reads struct _fpx_sw_bytes: magic1, size with the word that follows, features, size without it.
+ */
 static size_t x86_64_state_size(const uint8_t *head)
 {
 	uint32_t magic, size;
@@ -180,10 +183,10 @@ static size_t x86_64_state_size(const uint8_t *head)
 
 /*
  * The floating-point state in a signal frame is an XSAVE area. The kernel looks for a magic word
- * after it, and restores only the SSE state if there is none, or if the area is larger than this
- * thread's. ptrace(2) reads the state of every feature of the processor. The tiles of AMX are left
- * out if they are in their initial state: most threads have not requested them, and
- * rt_sigreturn(2) resets features that the frame lacks to that state.
+ * behind the area. It restores only the SSE state if the word is missing, or if the area is larger
+ * than that of this thread. ptrace(2) reads the state of every feature of the processor. The tiles
+ * of AMX are left out if they are in their initial state, because most threads have not requested
+ * them, and rt_sigreturn(2) resets features that the frame lacks to their initial state.
  *
  * Sources: arch/x86/kernel/fpu/{signal,xstate}.c of Linux; Intel SDM 1, 13.2 (CPUID leaf 0DH).
  */
@@ -196,14 +199,14 @@ static size_t x86_64_state_size(const uint8_t *head)
 #include "arch/x86/process/frame.h"
 
 enum {
-	LEAST = 576,  /* the FXSAVE part and the header */
-	HEADER = 512, /* offset of XSTATE_BV: the features that are not in their initial state */
-	TILES = 18,   /* the one feature that a thread must request */
+	LEAST = 576,  /* size of the FXSAVE part and the header */
+	HEADER = 512, /* offset of XSTATE_BV, the features that are not in their initial state */
+	TILES = 18,   /* number of the only feature that a thread must request */
 	FEATURES = 63
 };
 #define TILES_BIT (UINT64_C(1) << TILES)
 
-/* The size of an XSAVE area with these features, in the standard (not compacted) form. */
+/* Returns the size of an XSAVE area with these features, in the standard (not compacted) form. */
 static size_t bytes_of(uint64_t features)
 {
 	size_t bytes = LEAST;
@@ -214,13 +217,14 @@ static size_t bytes_of(uint64_t features)
 		if (!(features >> i & 1))
 			continue;
 		__cpuid_count(0x0d, i, size, offset, c, d);
-		if (offset && (size_t)offset + size > bytes) /* offset 0: only the kernel uses it */
+		/* Offset 0: a feature that only the kernel uses. */
+		if (offset && (size_t)offset + size > bytes)
 			bytes = (size_t)offset + size;
 	}
 	return bytes;
 }
 
-/* The state of threads without tiles. */
+/* Measures the state of threads without tiles. */
 static void x86_64_measure_state(struct arch_state *ret)
 {
 	unsigned int a, b, c = 0, d, low, high;
@@ -232,7 +236,7 @@ static void x86_64_measure_state(struct arch_state *ret)
 	ret->bytes = bytes_of(ret->features);
 }
 
-/* Makes the area acceptable to rt_sigreturn (check_xstate_in_sigframe()). */
+/* Makes the area acceptable to rt_sigreturn(2) (check_xstate_in_sigframe()). */
 static void fill(uint8_t *state, uint64_t features, uint32_t size)
 {
 	static const uint32_t magic2 = X86_64_STATE_MAGIC2;
@@ -251,7 +255,7 @@ static size_t x86_64_make_state(uint8_t *state, size_t size, const struct arch_s
 	uint64_t features, in_use;
 	size_t needed;
 
-	/* ptrace stores the processor's features in the first eight software bytes. */
+	/* ptrace(2) stores the processor's features in the first eight software bytes. */
 	memcpy(&features, state + X86_64_STATE_SOFTWARE, sizeof(features));
 	memcpy(&in_use, state + HEADER, sizeof(in_use));
 	features &= in_use | ~TILES_BIT;
@@ -266,7 +270,7 @@ static size_t x86_64_make_state(uint8_t *state, size_t size, const struct arch_s
 
 /* ==== Host ==================================================================================== */
 
-/* Instructions that a controller executes itself. */
+/* Instructions that the controller itself executes. */
 
 #if defined(__x86_64__)
 
@@ -287,7 +291,7 @@ static void x86_64_trap(void)
 /* ==== Process ================================================================================= */
 
 enum {
-	USER_CS = 0x33, /* of 64-bit code */
+	USER_CS = 0x33, /* selector of 64-bit code */
 	PTRACE_GETREGS = 12,
 	PTRACE_SETREGS = 13
 };
@@ -299,7 +303,7 @@ static bool is_native(const struct arch_registers *registers)
 
 /* ---- System calls --------------------------------------------------------------------------- */
 
-/* Linux, arch/x86/entry/syscalls/syscall_64.tbl. */
+/* From Linux, arch/x86/entry/syscalls/syscall_64.tbl. */
 static const uint16_t waits[] = {
 	232, /* epoll_wait */
 	281, /* epoll_pwait */
@@ -312,7 +316,7 @@ static const uint16_t waits[] = {
 	208, /* io_getevents */
 	333, /* io_pgetevents */
 	426, /* io_uring_enter */
-	/* On a socket with SO_RCVTIMEO or SO_SNDTIMEO. */
+	/* The calls below wait on sockets with SO_RCVTIMEO or SO_SNDTIMEO. */
 	0,   /* read */
 	19,  /* readv */
 	327, /* preadv2 */
@@ -342,15 +346,15 @@ static const uint16_t blocks[] = {
 /* ---- Code that every process has --------------------------------------------------------- */
 
 /*
- * libc has `syscall; ret`, and the call of rt_sigreturn(2) that signal handlers return to.
- * `leave; ret` may also be part of other instructions.
+ * Gadgets: libc contains `syscall; ret`, and the call of rt_sigreturn(2) that signal handlers
+ * return to. `leave; ret` may also be part of other instructions.
  */
 static const uint8_t leave_ret[] = {0xc9, 0xc3};
 static const uint8_t mov64[] = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0}; /* mov $15,%rax */
 static const uint8_t mov32[] = {0xb8, 0x0f, 0, 0, 0};		  /* mov $15,%eax */
 enum { RET = 0xc3, SYSCALL_FIRST = 0x0f, SYSCALL_SECOND = 0x05, SYSCALL_BYTES = 2 };
 
-/* Notes which gadgets the `syscall` at `at`, between `start` and `end`, belongs to. */
+/* Records the gadgets that the `syscall` at `at`, between `start` and `end`, belongs to. */
 static void judge_syscall(struct arch_gadgets *gadgets, const uint8_t *start, const uint8_t *at,
 	const uint8_t *end, uint64_t address)
 {
@@ -368,7 +372,7 @@ static void judge_syscall(struct arch_gadgets *gadgets, const uint8_t *start, co
 		gadgets->sigreturn = address - length;
 }
 
-/* The first two bytes that are these; NULL: there are none. For so few, memmem(3) is slow. */
+/* Returns the first two bytes equal to `pair`, or NULL. memmem(3) is slow for so few bytes. */
 static const uint8_t *find_pair(const uint8_t *code, const uint8_t *end, const uint8_t pair[2])
 {
 	for (const uint8_t *at = code; end - at > 1; at++) {
@@ -404,7 +408,8 @@ const struct arch_process x86_64_process = {
 	.address_end = UINT64_C(0x7fffffff0000),
 	.shadow_stack_line = "x86_Thread_features:",
 	.shadow_stack_word = "shstk",
-	.ptrace_get = PTRACE_GETREGS, /* the regset of a thread in 32-bit code has another layout */
+	/* The regset has another layout in a thread that runs 32-bit code. */
+	.ptrace_get = PTRACE_GETREGS,
 	.ptrace_set = PTRACE_SETREGS,
 	.register_bytes = WORDS * sizeof(uint64_t),
 	.registers = {WORD_RIP, WORD_RSP, WORD_RBP, WORD_FS_BASE, WORD_ORIG_RAX, WORD_RAX, WORD_RAX,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Operations of struct arch_process that run on the machine itself, so only on x86-64. */
+/* Operations of struct arch_process that must run on x86-64 itself, and are NULL elsewhere. */
 #ifndef ARCH_X86_PROCESS_PROCESS_H
 #define ARCH_X86_PROCESS_PROCESS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How a stub of x86-64 is entered and left, and what is in its frame. */
+/* The stack frame of a stub on x86-64. */
 #ifndef ARCH_X86_STUB_FRAME_H
 #define ARCH_X86_STUB_FRAME_H
 
@@ -9,12 +9,13 @@
 struct lowering;
 
 /*
- * The stack frame (struct frame) of a running stub:
+ * The stack frame (struct frame) of a running stub. The stub clears the flags that it cannot run
+ * with; see "Alignment" in lower.c:
  *
  *	rsp + size	the site's %rsp
- *			red zone, 128 bytes; some words, if hits wait for room (wait.c)
- *			%rax, flags if they are kept, all of %rflags if they may have to be
- *			cleared (alignment.c), the saved registers
+ *			red zone, 128 bytes; some words, if hits wait for room (arch/stub/record.c)
+ *			%rax; the flags, if they are kept; all of %rflags, if the stub may have
+ *			to clear some; the saved registers
  *	rsp		temporaries of 8 bytes
  */
 static inline struct emit_mem temp_at(int temp)
@@ -24,10 +25,8 @@ static inline struct emit_mem temp_at(int temp)
 
 enum {
 	GATE_REGISTERS = 8,
-	/* Where a gate's stub has saved %rdi, the third of them, from %rsp on. */
+	/* Offset from %rsp at which a gate's stub has saved %rdi, its third saved register. */
 	GATE_ARGUMENT = 8 * (GATE_TEMPS + GATE_REGISTERS - 3)
 };
-
-/* ---- Flags to be cleared (alignment.c) ------------------------------------------------- */
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Control: labels, jumps, subroutines, and data between them. */
+/* Translates control flow (labels, jumps, subroutines, and data between them) and operators. */
 
 #include "arch/x86/stub/lower.h"
 
@@ -19,7 +19,7 @@ static void compare_memory(struct emit *e, const struct form_insn *i)
 		emit_mem(e, i->wide, i->bytes == 1 ? OP_CMP8 : OP_CMP, lower_register(i->a), m);
 }
 
-/* Sets the flags of a comparison, perhaps by a subtraction. */
+/* Emits a comparison or, for FORM_SUB_JUMP_IF, a subtraction, which sets the same flags. */
 static void compare(struct emit *e, const struct form_insn *i)
 {
 	int a = lower_register(i->a);
@@ -38,7 +38,7 @@ static void compare(struct emit *e, const struct form_insn *i)
 		emit_reg(e, i->wide, OP_TEST, a, a);
 }
 
-/* Is a compared with 0, and have the flags been set so already? */
+/* Whether a register is compared with 0 and the flags already hold the result. */
 static bool is_tested(const struct lowering *l, const struct form_insn *i)
 {
 	return i->op != FORM_SUB_JUMP_IF && !i->is_memory && i->is_constant && !i->value &&
@@ -110,10 +110,11 @@ static void emit_return(struct emit *e)
 }
 
 /*
- * What may ask the kernel is called, and returns, by jumps. For call and ret the processor keeps a
- * stack of its own, to foresee where a ret leads. Where Linux returns so that this cannot be
- * misused (Documentation/admin-guide/hw-vuln/srso.rst), nothing of the program's is left in it
- * after a system call: the first two ret took 25 ns. A jump is foreseen by where it is.
+ * Calls a subroutine that may make a system call. The call and the return are jumps. For call and
+ * ret the processor predicts the target of ret with a stack of return addresses. Where Linux clears
+ * that stack against attacks (Documentation/admin-guide/hw-vuln/srso.rst), none of the program's
+ * entries survives a system call, and the first two ret took 25 ns. The target of an indirect jump
+ * is predicted from the jump's own address.
  */
 static void emit_call_by_jump(struct emit *e, int label)
 {
@@ -125,7 +126,7 @@ static void emit_call_by_jump(struct emit *e, int label)
 	emit_place(e, back);
 }
 
-/* Changes no flag. */
+/* Returns from such a subroutine. Changes no flag. */
 static void emit_return_by_jump(struct emit *e)
 {
 	emit_pop(e, R11);
@@ -143,7 +144,7 @@ static void yes_if(const struct lowering *l, const struct form_insn *i)
 	emit_place(l->e, other);
 }
 
-/* An answer is the zero flag: yes if it is set. */
+/* Translates calls and returns. A subroutine answers with the zero flag: set means yes. */
 static void subroutine(const struct lowering *l, const struct form_insn *i)
 {
 	struct emit *e = l->e;
@@ -164,7 +165,7 @@ static void subroutine(const struct lowering *l, const struct form_insn *i)
 		emit_return_by_jump(e);
 		break;
 	case FORM_NO:
-		emit_reg(e, true, OP_TEST, RSP, RSP); /* not zero */
+		emit_reg(e, true, OP_TEST, RSP, RSP); /* clears the zero flag */
 		emit_return_by_jump(e);
 		break;
 	case FORM_YES_IF:
@@ -182,7 +183,7 @@ static void subroutine(const struct lowering *l, const struct form_insn *i)
 	case FORM_RETURN_NESTED:
 		emit_return_by_jump(e);
 		break;
-	default: /* FORM_NEST: the stack has all return addresses */
+	default: /* FORM_NEST: return addresses are already on the stack */
 		break;
 	}
 }
@@ -231,7 +232,7 @@ void lower_control(const struct lowering *l, const struct form_insn *i)
 
 /* Operators with one operand and with two. */
 
-/* %rax / %rcx or its remainder. The smallest number by -1 would trap. */
+/* Divides %rax by %rcx, or takes the remainder. Dividing the smallest number by -1 would trap. */
 static void divide(struct emit *e, const struct form_insn *i)
 {
 	bool remainder = i->op == FORM_MOD;
@@ -289,7 +290,7 @@ void lower_operator(const struct lowering *l, const struct form_insn *i)
 	case FORM_COMPLEMENT:
 		emit_one(e, i->wide, i->op == FORM_NEGATE ? ONE_NEG : ONE_NOT, a);
 		break;
-	case FORM_UNTAG: /* all bits count; and return addresses are not signed */
+	case FORM_UNTAG: /* addresses have no tag bits and no signature */
 	case FORM_UNSIGN:
 		break;
 	case FORM_FLIP:

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The form as machine code. Each of its registers is one of x86-64's: where an instruction here
- * wants a certain one (a shift's count in %cl, a division's operands), the form has the same rule.
+ * Translates a stub from the form (arch/stub/form.h) into machine code. Each register of the form
+ * is a register of x86-64. If an instruction of x86-64 needs a certain register (%cl for a shift's
+ * count, a division's operands), the form has the same rule.
  */
 #include <assert.h>
 
@@ -15,8 +16,8 @@
 /* ==== Kernel ================================================================================== */
 
 /*
- * The kernel, the number of the CPU, and the time; and the time where a program may not read the
- * counter.
+ * System calls, the number of the CPU, and the time, also for programs that may not read the time
+ * stamp counter.
  *
  * Sources: Intel SDM volume 2, LSL, RDTSC; clock_gettime(2).
  */
@@ -31,8 +32,8 @@ enum {
 static struct emit *lowering_emit(struct form *f);
 
 /*
- * lsl reads the number from a segment that Linux keeps for its vDSO
- * (arch/x86/include/asm/segment.h); without such a segment, it leaves the register unchanged.
+ * lsl reads the CPU's number from a segment that Linux keeps for its vDSO
+ * (arch/x86/include/asm/segment.h). Without such a segment, the register stays unchanged.
  */
 static void emit_cpu_hint(struct emit *e, int reg)
 {
@@ -41,7 +42,7 @@ static void emit_cpu_hint(struct emit *e, int reg)
 	emit_imm(e, false, IMM_AND, reg, 0xfff);
 }
 
-/* %edx:%eax = the counter. */
+/* %edx:%eax = the time stamp counter. */
 static void emit_rdtsc(struct emit *e)
 {
 	emit_bytes(e, "\x0f\x31", 2);
@@ -65,7 +66,7 @@ static void ask_kernel(struct emit *e, uint64_t call)
 		[FORM_CALL_SIGPROCMASK] = 14,
 	};
 
-	/* The form's registers are those that Linux wants. */
+	/* The form's argument registers are those of Linux system calls. */
 	emit_const(e, RAX, calls[call]);
 	emit_syscall(e);
 }
@@ -103,7 +104,7 @@ static void lower_system(const struct lowering *l, const struct form_insn *i)
 	}
 }
 
-/* See struct stub_isa: frame.c, alignment.c, call.c, kernel.c. */
+/* The subroutine that reads CLOCK_MONOTONIC: see struct stub_isa. */
 static void x86_64_time_subroutine(struct form *f, const struct stub_plan *plan)
 {
 	static const int changed[] = {RCX, RSI, RDI, R11};
@@ -128,9 +129,11 @@ static void x86_64_time_subroutine(struct form *f, const struct stub_plan *plan)
 
 /* ==== Values ================================================================================== */
 
-/* Values: constants, addresses, and what registers had at the site. */
+/* Constants, addresses, and the values of registers at the site. */
 
-/* The instruction that extends so many bytes to 64 bits; *wide_ret: its operand has 64 bits. */
+/*
+ * Returns the instruction that extends `bytes` bytes to 64 bits. *wide_ret: use a 64-bit operand.
+ */
 static enum emit_op extension(unsigned int bytes, bool is_signed, bool *wide_ret)
 {
 	*wide_ret = is_signed || (bytes != 1 && bytes != 2 && bytes != 4);
@@ -165,7 +168,7 @@ static void emit_load(
 	emit_mem(e, wide, op, dst, m);
 }
 
-/* dst = the part of a register at the site that the instruction names. */
+/* dst = the part of a site's register that the instruction names. */
 static void lower_original(const struct lowering *l, const struct form_insn *i, int dst)
 {
 	struct emit *e = l->e;
@@ -227,10 +230,7 @@ static void lower_value(const struct lowering *l, const struct form_insn *i)
 
 /* ==== Memory ================================================================================== */
 
-/*
- * Loads and stores. The processor keeps the order of loads, and that of stores: plain ones acquire
- * and publish.
- */
+/* Loads and stores. The processor orders plain loads as acquires and plain stores as releases. */
 
 /* Stores the low `bytes` bytes of a register. */
 static void emit_store_part(struct emit *e, int reg, struct emit_mem m, unsigned int bytes)
@@ -241,8 +241,8 @@ static void emit_store_part(struct emit *e, int reg, struct emit_mem m, unsigned
 }
 
 /*
- * Stores eight, at a multiple of four, and changes the register. The whole may be misaligned, and
- * in two cache lines.
+ * Stores eight bytes at a multiple of four, and changes the register. The eight bytes may be
+ * misaligned, and in two cache lines, so they are stored in halves.
  */
 static void emit_store_halves(struct emit *e, int reg, struct emit_mem m)
 {
@@ -252,7 +252,7 @@ static void emit_store_halves(struct emit *e, int reg, struct emit_mem m)
 	emit_store_part(e, reg, m, 4);
 }
 
-/* A register that is as it was at the site is stored without a copy. */
+/* Stores a site's register. A register that still holds the site's value is stored directly. */
 static void store_original(const struct lowering *l, const struct form_insn *i)
 {
 	struct emit_mem m = lower_mem(i->mem);
@@ -307,8 +307,9 @@ static void lower_memory(const struct lowering *l, const struct form_insn *i)
 /*
  * Sums of doubles.
  *
- * The processor's rules for rounding and exceptions are the program's: they are in %mxcsr, which is
- * kept, as is half of %xmm0. Exceptions are masked meanwhile, and rounding is to the nearest.
+ * A stub must not change the program's rules for rounding and exceptions, which are in %mxcsr, so
+ * %mxcsr is saved and restored, as is the low half of %xmm0. In between, exceptions are masked and
+ * rounding is to nearest.
  */
 
 enum { MXCSR_DEFAULT = 0x1f80, PREFIX_DOUBLE = 0x66, PREFIX_SCALAR = 0xf2, XMM0 = 0 };
@@ -321,7 +322,7 @@ static struct emit_mem kept(const struct form_insn *i, int which)
 	return temp_at((int)i->value + which);
 }
 
-/* An instruction of the low half of %xmm0. */
+/* Emits an instruction on the low half of %xmm0. */
 static void emit_double(struct emit *e, uint8_t prefix, enum emit_op op, struct emit_mem mem)
 {
 	emit_u8(e, prefix);
@@ -369,10 +370,7 @@ static void lower_double(const struct lowering *l, const struct form_insn *i)
 
 /* ==== Change ================================================================================== */
 
-/*
- * Instructions that read memory and change it: one of the processor's each, locked where threads
- * share the word.
- */
+/* Reads and changes memory with one instruction, locked if threads share the word. */
 
 static void add_to(struct emit *e, const struct form_insn *i)
 {
@@ -398,7 +396,7 @@ static void lower_change(const struct lowering *l, const struct form_insn *i)
 	switch (i->op) {
 	case FORM_COUNT:
 	case FORM_PUBLISH_ADD:
-	case FORM_PUBLISH_ADD_WHOLE: /* no signal comes within an instruction */
+	case FORM_PUBLISH_ADD_WHOLE: /* no signal arrives within one instruction */
 		add_to(e, i);
 		break;
 	case FORM_COUNT_SHARED:
@@ -464,7 +462,7 @@ struct emit_mem lower_mem(struct form_mem m)
 	return ret;
 }
 
-/* Do the flags tell whether the result is 0? */
+/* Whether an instruction leaves flags that tell whether its result is 0. */
 static bool is_test(const struct form_insn *i)
 {
 	switch (i->op) {
@@ -530,13 +528,13 @@ void lowering_init(struct lowering *l, struct emit *e, const struct frame *frame
 		.form = {put, new_label}, .e = e, .frame = frame, .tested = FORM_NONE};
 }
 
-/* Where machine code goes: what is not written in the form; and the same, with another frame. */
+/* Returns the emitter, for code that is not written in the form. */
 static struct emit *lowering_emit(struct form *f)
 {
 	return ((struct lowering *)f)->e;
 }
 
-/* Where machine code goes: what is not written in the form; and the same, with another frame. */
+/* Sets the frame and returns the emitter. */
 static struct emit *lowering_set_frame(struct form *f, const struct frame *frame)
 {
 	((struct lowering *)f)->frame = frame;
@@ -548,10 +546,10 @@ static struct emit *lowering_set_frame(struct form *f, const struct frame *frame
 /*
  * Flags that a stub cannot run with: the alignment check, and the direction of string instructions.
  *
- * A program that sets EFLAGS.AC gets a SIGBUS for each misaligned word that it reads or writes.
- * A stub reads strings, structures and numbers wherever they are, and so may a function of the
- * program that the stub calls (memcpy(3) does): neither must stop the program. Such a stub
- * tests the flag, and clears it until it leaves:
+ * A program that sets EFLAGS.AC gets a SIGBUS for each misaligned word that it reads or writes. A
+ * stub reads strings, structures and numbers at any address, and so may a function of the program
+ * that the stub calls (memcpy(3) does). Neither must stop the program. Such a stub tests the flag
+ * and clears it until the stub leaves:
  *
  *   pushf                  below the other flags (struct frame)
  *   testl $FLAGS,(%rsp)    set?
@@ -560,12 +558,12 @@ static struct emit *lowering_set_frame(struct form *f, const struct frame *frame
  *   testl $FLAGS,(%rsp)
  *   jne restore
  *
- * Stubs that read only registers, constants and aligned words omit this. They write each eight
- * bytes of a record, which begins at a multiple of four, in halves. The stack is aligned if the
- * flag is set: the program itself pushes onto it.
+ * A stub that reads only registers, constants and aligned words omits this. It writes each eight
+ * bytes of a record in halves, because a record begins at a multiple of four. The stack is aligned
+ * if the flag is set, because the program itself pushes onto it.
  *
- * Functions begin with the direction flag clear, so a stub that calls one does the same with it.
- * Others have no string instructions.
+ * Functions start with the direction flag clear, so a stub that calls a function clears this flag
+ * in the same way. Other stubs have no string instructions.
  *
  * Sources: Intel SDM volume 1, 3.4.3; volume 3, 6.15 (interrupt 17); System V ABI, AMD64
  * supplement, 3.2.1.
@@ -582,7 +580,10 @@ static bool operand_is_aligned(const struct arch_arg *arg, bool is_static)
 	return arg->base == RSP || (is_static && arg->base < 0);
 }
 
-/* What was kept of a begin is copied in words of eight bytes; a record has half their alignment. */
+/*
+ * Whether the stub's accesses to records are aligned. The captures that a start event kept are
+ * copied in words of eight bytes, but a record only has an alignment of four.
+ */
 static bool record_is_aligned(const struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
@@ -614,13 +615,13 @@ static bool stub_is_aligned(const struct stub_plan *p)
 	return true;
 }
 
-/* The flags that are cleared until the stub leaves. */
+/* Returns the flags that are cleared until the stub leaves. */
 static int32_t cleared(const struct stub_plan *p)
 {
 	return FLAG_AC | (p->stub->kind == ARCH_STUB_CALL ? FLAG_DF : 0);
 }
 
-/* Jumps to the label if one of them was set. */
+/* Jumps to the label if one of these flags was set. */
 static void emit_if_set(struct emit *e, const struct stub_plan *p, int label)
 {
 	emit_bytes(e, "\xf7\x04\x24", 3); /* testl $imm32,(%rsp) */
@@ -628,7 +629,7 @@ static void emit_if_set(struct emit *e, const struct stub_plan *p, int label)
 	emit_jump_label(e, CC_NE, label);
 }
 
-/* Placed after the flags are saved, and before they are restored; the rest is out of line. */
+/* Emitted after the flags are saved. The code that clears flags is out of line. */
 static void lower_alignment_enter(struct lowering *l, const struct stub_plan *p)
 {
 	struct emit *e = l->e;
@@ -642,7 +643,7 @@ static void lower_alignment_enter(struct lowering *l, const struct stub_plan *p)
 	emit_place(e, l->alignment.cleared);
 }
 
-/* Placed after the flags are saved, and before they are restored; the rest is out of line. */
+/* Emitted before the flags are restored. The code that restores them is out of line. */
 static void lower_alignment_leave(struct lowering *l, const struct stub_plan *p)
 {
 	struct emit *e = l->e;
@@ -654,7 +655,7 @@ static void lower_alignment_leave(struct lowering *l, const struct stub_plan *p)
 	emit_place(e, l->alignment.restored);
 }
 
-/* What both jump to. */
+/* Emits the code that clears flags, and the code that restores them. */
 static void x86_64_late(struct form *f, const struct stub_plan *p)
 {
 	struct lowering *l = (struct lowering *)f;
@@ -677,19 +678,20 @@ static void x86_64_late(struct form *f, const struct stub_plan *p)
 /*
  * How a stub is entered and left:
  *
- *   lea -128(%rsp),%rsp       step over the red zone (System V ABI, 3.2.2)
- *   push %rax
- *   [lahf; seto %al; push %rax    flags: popf costs 6 ns more; not if the code after the
- *                                 site overwrites them: decode/flags.c]
- *   [clear other flags  alignment.c]
- *   push ...                  two more registers
- *   ...
- *   push ...                  the others
- *   ...
- *   pop ...
- *   ...
- *   pop ...; [pop %rax; add $0x7f,%al; sahf]; pop %rax; lea 128(%rsp),%rsp
- *   jmp next
+ *  lea -128(%rsp),%rsp       step over the red zone (System V ABI, 3.2.2)
+ *  push %rax
+ *  [lahf; seto %al; push %rax    save the flags, unless the code after the site
+ *                                overwrites them (decode/registers.c); pushf and
+ *                                popf would cost 6 ns more]
+ *  [clear other flags: "Alignment" above]
+ *  push ...                  two more registers
+ *  ...
+ *  push ...                  the remaining registers
+ *  ...
+ *  pop ...
+ *  ...
+ *  pop ...; [pop %rax; add $0x7f,%al; sahf]; pop %rax; lea 128(%rsp),%rsp
+ *  jmp next
  *
  * Sources: Intel SDM volume 2, LAHF, SETcc.
  */
@@ -711,13 +713,13 @@ static void frame_layout(struct frame *f, int skipped, int flags, int registers,
 		f->saved[f->order[i]] = 8 * (f->temps + f->order_count - 1 - i);
 }
 
-/* The red zone, and behind it the words of a wait: so nothing more has to be done for them. */
+/* Returns the bytes to skip on entry: the red zone, and the words of a wait for room. */
 static int skipped_bytes(const struct stub_plan *p)
 {
 	return p->isa->red_zone + (p->stub->room ? 8 * WAIT_WORDS : 0);
 }
 
-/* See struct stub_isa: frame.c, alignment.c, call.c, kernel.c. */
+/* See struct stub_isa. */
 static void x86_64_lay_out(struct stub_plan *p, int registers)
 {
 	int flags = p->keeps_flags + !stub_is_aligned(p), skipped = skipped_bytes(p);
@@ -755,7 +757,7 @@ static void x86_64_grow(struct form *f, const struct stub_plan *p)
 		emit_mem(e, true, OP_LEA, RSP, mem_at(RSP, -8 * frame->temps));
 }
 
-/* See struct stub_isa: frame.c, alignment.c, call.c, kernel.c. */
+/* See struct stub_isa. */
 static void x86_64_shrink(struct form *f, const struct stub_plan *p)
 {
 	const struct frame *frame = &p->frame;
@@ -789,12 +791,12 @@ static void x86_64_leave(struct form *f, const struct stub_plan *p)
 /* ==== Call ==================================================================================== */
 
 /*
- * Calling a function of the program from the middle of another one.
+ * How a stub calls a function of the program from the middle of another function.
  *
- * The stub has already saved the registers it uses. These are exactly the ones that a function
- * may change, except the vector and floating-point registers, which the callee saves
- * (arch/x86/enter.c). What remains is to align the stack as functions expect, so that
- * unwinders still find the way back:
+ * The stub has already saved the registers it uses. These are the registers that a function may
+ * change, except the vector and floating-point registers, which the called function saves
+ * (arch/x86/enter.c). It remains to align the stack as functions expect, in a way that unwinders
+ * can still follow:
  *
  *	site's %rsp ------>	+----------------------------+
  *				| red zone, 128 bytes        |
@@ -840,12 +842,12 @@ static void x86_64_call(struct form *f, const struct stub_plan *p)
 
 enum { DWARF_RA = 16, SP_BASE = UNWIND_OP_BREG + 7 };
 
-/* For each saved register: its number, and its distance below the CFA / 8. */
+/* For each saved register, UNWIND_OFFSET has its number and its distance below the CFA / 8. */
 static const uint8_t cie[] = UNWIND_CIE(DWARF_RA, /* clang-format off */
 	UNWIND_DEF_CFA_EXPRESSION, 3, SP_BASE, CALL_SITE_SP, UNWIND_OP_DEREF,
 	UNWIND_EXPRESSION, DWARF_RA, 2, SP_BASE, CALL_SITE_PC,
 	UNWIND_OFFSET | 0, 17,  /* rax */
-	UNWIND_OFFSET | 2, 20,  /* the flags lie in between, twice */
+	UNWIND_OFFSET | 2, 20,  /* rcx, below two words of flags */
 	UNWIND_OFFSET | 1, 21,  /* rdx */
 	UNWIND_OFFSET | 5, 22,  /* rdi */
 	UNWIND_OFFSET | 4, 23,  /* rsi */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Machine code of x86-64 for the instructions of arch/stub/form.h. Each subject of them has a file:
- * jumps.c, values.c, memory.c, change.c, kernel.c, double.c, operators.c.
+ * Translates the instructions of arch/stub/form.h (the form) into machine code of x86-64. Control
+ * flow and operators are in jumps.c, all else is in lower.c.
  */
 #ifndef ARCH_X86_STUB_LOWER_H
 #define ARCH_X86_STUB_LOWER_H
@@ -11,36 +11,38 @@
 
 struct frame;
 
-/* Labels of a stub that clears flags (alignment.c): if they are set; and after that. */
+/*
+ * Labels of a stub that clears flags (lower.c): code that clears and restores the flags, and where
+ * the stub continues after each.
+ */
 struct alignment {
 	int clear, cleared, restore, restored;
 };
 
-/* Labels are those of `e`. Both pointers are borrowed. */
+/* The state of a translation. Labels are those of `e`. Both pointers are borrowed. */
 struct lowering {
 	struct form form;
 	struct emit *e;
-	const struct frame *frame; /* where the site's registers are */
-	/* The flags tell whether this register of the form, or its lower half, is 0; or FORM_NONE
-	 */
+	const struct frame *frame; /* where the stub has saved the site's registers */
+	/* Form register that the flags compare with 0, whole or lower half; or FORM_NONE. */
 	int tested;
 	bool tested_wide;
 	struct alignment alignment;
-	/* Of a whole stub: where it goes to the next one, and whether that is in reach. */
+	/* For a whole stub: offset of the jump to the next stub, and whether that is in reach. */
 	size_t next_jump;
 	bool reaches;
 };
 
 void lowering_init(struct lowering *l, struct emit *e, const struct frame *frame);
 
-/* ---- Instructions of each subject: see form_subject() ----------------------------------- */
+/* ---- Translation by subject: see form_subject() ----------------------------------------- */
 
 void lower_control(const struct lowering *l, const struct form_insn *insn);
 void lower_operator(const struct lowering *l, const struct form_insn *insn);
 
-/* ---- What these share -------------------------------------------------------------------- */
+/* ---- Shared functions -------------------------------------------------------------------- */
 
-/* The processor's register that is one of the form; and an operand in memory. */
+/* Return the processor's register for a register of the form, and its operand for one in memory. */
 int lower_register(int form_register);
 struct emit_mem lower_mem(struct form_mem mem);
 
