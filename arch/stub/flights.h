@@ -54,6 +54,4 @@ void flight_publish(struct form *f, const struct stub_plan *plan);
 /* Frees the entry at RIGHT, which was taken by key; changes SCRATCH, NEXT, SPARE. */
 void flight_free(struct form *f, const struct stub_plan *plan);
 
-/* ---- The start events in an entry, which is at RIGHT (flights.c) ------------------------ */
-
 #endif

@@ -117,7 +117,7 @@ struct stub_plan {
 	int tries_temp; /* how often an aborted sequence is retried */
 	int wait_temp;	/* the first of WAIT_WORDS behind the saved registers, for waits */
 	int key_temp[ARCH_KEYS_MAX]; /* by part of the key: the number, or the string's word */
-	int norm_temp;		     /* the first of NORM_TEMPS */
+	int norm_temp;		     /* the first of NORM_TEMPS, for making a normal form */
 	/* By part of the key: the first one for the bytes of a normal form. */
 	int text_temp[ARCH_KEYS_MAX];
 	/* By recorded capture: the offset of its fixed part in a record. */
@@ -184,8 +184,6 @@ void form_stub(struct form *f, struct stub_plan *plan);
  */
 void form_prepare_again(struct form *f, const struct stub_plan *plan);
 
-/* ---- Sampling (stub.c) ------------------------------------------------------------------ */
-
 /* ---- Restartable sequences (stub.c) ---------------------------------------- */
 
 /*
@@ -244,8 +242,6 @@ void form_check(struct form *f, const struct stub_plan *plan, int frame, int no)
 void form_check_stack(struct form *f, const struct stub_plan *plan, int temp, int no);
 /* a = the start of the page that contains address a. */
 void form_page_of(struct form *f, const struct stub_plan *plan, int a);
-
-/* ---- Measuring (captures.c) --------------------------------------------------------- */
 
 /* ---- Captures (captures.c) ----------------------------------------------------------- */
 
@@ -319,8 +315,6 @@ void form_record_slow(struct form *f, struct stub_plan *plan);
 
 /* Words behind the saved registers, from wait_temp on, in a stub whose hits wait for room. */
 enum { WAIT_WORDS = 10 };
-
-/* ---- Calls of functions of the program (stub.c) ------------------------------------- */
 
 /* ---- Gates (gate.c) ---------------------------------------------------------------- */
 
