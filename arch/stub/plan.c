@@ -254,8 +254,8 @@ static bool plan_flights(struct stub_plan *p)
 		(f->identities && by_key) || !plan_identity(p))
 		return false;
 	/*
-	 * flight_free() needs a table of more entries than an entry is away from the place of its
-	 * key.
+	 * By key, an entry may be FLIGHT_PROBES_MAX - 1 entries behind its key's home.
+	 * flight_free() needs this to be less than the table.
 	 */
 	return is_power_of_two(f->entries) && (!by_key || f->entries >= FLIGHT_PROBES_MAX) &&
 	       is_power_of_two(f->depth) && f->depth < 1 << 20 &&
