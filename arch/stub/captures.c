@@ -549,7 +549,7 @@ static void form_measure_subroutine(struct form *f, const struct stub_plan *p)
 	form_jump_if(f, true, FORM_FROM, FORM_BELOW, FORM_NEXT, page);
 	form_jump(f, cut);
 
-	/* Bit 7 of the byte is set: shifted, the bit number is the byte's number. */
+	/* The lowest bit is bit 7 of the NUL byte: bit number >> 3 is the byte's number. */
 	form_place(f, found);
 	form_lowest(f, FORM_VALUE, FORM_VALUE);
 	form_two_const(f, FORM_SHR, false, FORM_VALUE, WORD_SHIFT);
