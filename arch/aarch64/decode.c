@@ -43,13 +43,13 @@ static const struct pattern patterns[] = {
 	{0xffffffe0, 0xd5233060, AARCH64_FIXED}, /* tstart */
 	{0xffc00000, 0xd5000000, AARCH64_PLAIN},
 	{0x1c000000, 0x14000000, AARCH64_UNKNOWN}, /* other branches and system instructions */
-	/* -- in other groups -- */
+	/* -- exceptions in the groups below -- */
 	{0x3b200c00, 0x19000400, AARCH64_FIXED},   /* copies and fills of memory */
 	{0x3fc00000, 0x08000000, AARCH64_FIXED},   /* exclusive stores */
 	{0x7f800000, 0x13800000, AARCH64_PLAIN},   /* extr */
 	{0x1f800000, 0x13800000, AARCH64_UNKNOWN}, /* this space includes autiasppc and autibsppc */
-	{0x7fff8000, 0x5ac18000, AARCH64_UNKNOWN}, /* paciasppc and others */
-	/* -- the groups -- */
+	{0x7fff8000, 0x5ac18000, AARCH64_UNKNOWN}, /* paciasppc and similar ones */
+	/* -- whole groups -- */
 	{0x1e000000, 0x04000000, AARCH64_PLAIN}, /* SVE */
 	{0x1c000000, 0x10000000, AARCH64_PLAIN}, /* constants */
 	{0x0a000000, 0x08000000, AARCH64_PLAIN}, /* memory */

@@ -9,7 +9,7 @@
 #include "arch/arch.h"
 
 enum aarch64_kind {
-	AARCH64_UNKNOWN, /* not an instruction, or one that may use its address in some other way */
+	AARCH64_UNKNOWN, /* not an instruction, or one that may depend on its address in some way */
 	AARCH64_PLAIN,	 /* does not depend on its address, and the next instruction follows */
 	AARCH64_FIXED,	 /* must not be moved; the next instruction follows */
 	AARCH64_ADR,	 /* adr */

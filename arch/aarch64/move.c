@@ -176,7 +176,7 @@ static enum arch_move_status move_call(struct move *move)
 	uint64_t back = move->from + AARCH64_INSN_LENGTH;
 	bool is_direct = move->kind == AARCH64_BL;
 	/*
-	 * Blraa also uses a modifier register. In the other forms these bits are 31 (for sp or no
+	 * blraa also uses a modifier register. In the other forms these bits are 31 (for sp or no
 	 * modifier) or 0.
 	 */
 	bool uses_x30 = (move->insn >> 5 & 31) == X30 ||

@@ -498,7 +498,7 @@ static void begin_note_kept(struct form *f, const struct stub_plan *p)
 	form_store(f, FORM_SCRATCH, form_temp(p->kept_temp));
 }
 
-/* ==== Flights ================================================================================= */
+/* ==== Start and end events ==================================================================== */
 
 enum { U32 = sizeof(uint32_t), U64 = sizeof(uint64_t) };
 

@@ -402,7 +402,7 @@ void form_mul_high(struct form *f, uint8_t shift)
 	f->put(f, &(struct form_insn){.op = FORM_MUL_HIGH, .wide = true, .shift = shift});
 }
 
-/* ==== Change ================================================================================== */
+/* ==== Changes of memory ======================================================================= */
 
 void form_change(struct form *f, enum form_op op, struct form_mem mem)
 {

@@ -330,7 +330,7 @@ void form_yes_if_at(struct form *f, int a, struct form_mem mem);
 void form_stack(struct form *f, enum form_op op, int a);
 void form_align(struct form *f, uint32_t alignment);
 void form_word(struct form *f, uint8_t bytes, uint64_t value);
-/* from: a label, or FORM_NONE. */
+/* Emits the address of `label`, or its distance from `from` unless that is FORM_NONE. */
 void form_label_word(struct form *f, int label, int from);
 /* Emits an operation that has no operands. */
 void form_alone(struct form *f, enum form_op op);
@@ -364,7 +364,7 @@ void form_publish_const(struct form *f, struct form_mem mem, uint8_t bytes, int3
 /* ---- Changes (form.c) ------------------------------------------------------------------- */
 
 /*
- * Op: FORM_COUNT, FORM_PUBLISH_ADD, FORM_PUBLISH_ADD_WHOLE or FORM_COUNT_SHARED. form_change() adds
+ * op: FORM_COUNT, FORM_PUBLISH_ADD, FORM_PUBLISH_ADD_WHOLE or FORM_COUNT_SHARED. form_change() adds
  * 1 to 8 bytes; the others add a, or a constant, to `bytes` bytes.
  */
 void form_change(struct form *f, enum form_op op, struct form_mem mem);

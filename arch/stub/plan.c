@@ -56,8 +56,8 @@ static bool plan_record(struct stub_plan *p)
 
 	plan_record_body(p);
 	/*
-	 * A hit that waits for room must not hold up others. The end event of a span holds its
-	 * start event, so it may not wait.
+	 * A hit that waits for room must not hold up others. The end event of a span would, because
+	 * it holds its start event.
 	 */
 	if (s->room && (s->overwrite || stub_has_spans(s)))
 		return false;

@@ -86,10 +86,10 @@ struct stub_plan {
 	int temp[ARCH_ARGS_MAX];  /* by capture: its pair, or its value */
 	int spill[ARCH_ARGS_MAX]; /* by capture: copy of a register, or return addresses */
 	int tid_temp, pid_temp, cpu_temp, mask_temp;
-	int pages_temp;		   /* the first of KEPT_PAGES */
-	int tag_of_temp;	   /* the pointer before its tag was removed, if asks_tagged */
-	int expr_temp;		   /* the first one for expressions */
-	int call_temp;		   /* the first one of the frame that a called function gets */
+	int pages_temp;	 /* the first of KEPT_PAGES, for pages that a hit found readable */
+	int tag_of_temp; /* the pointer before its tag was removed, if asks_tagged */
+	int expr_temp;	 /* the first one for operands that wait in an expression */
+	int call_temp;	 /* the first one of the frame that a called function gets */
 	int value_temp, time_temp; /* the gathered value; the time of the end event */
 	int double_temp;	   /* FORM_VECTOR_TEMPS of FORM_ADD_DOUBLE, and the old sum */
 	int process_temp;	   /* the number of the process, if processes share the flights */
@@ -104,7 +104,7 @@ struct stub_plan {
 	 * time of the record that was in the place before.
 	 */
 	int pass_temp, last_temp;
-	/* The identity; where an end event found its start event: that one's place. */
+	/* The hit's identity; in the stub of an end event, the place of its start event. */
 	int same_temp, place_temp;
 	/*
 	 * In the stub of an end event: the address of the data that its start event has kept; and,
@@ -195,7 +195,7 @@ const struct sequence *form_sequence_begin(
 /* Ends a sequence. Called right after the instruction that publishes its result. */
 void form_sequence_end(
 	struct form *f, const struct stub_plan *plan, const struct sequence *sequence);
-/* Emits what a jump out of a sequence must do at its target. */
+/* Leaves a sequence. Called at the target of a jump out of the sequence. */
 void form_sequence_leave(struct form *f, const struct stub_plan *plan);
 /*
  * FORM_VALUE = `sets`, the address of CPU 0's set, and a = cpu << shift: their sum is the address
@@ -375,7 +375,7 @@ void form_hash_text(struct form *f, const struct stub_plan *plan, uint32_t seed,
  */
 void form_compare_text(
 	struct form *f, const struct stub_plan *plan, int capture, int32_t offset, int differ);
-/* Stores the word and the text there; changes all registers except RIGHT and SET. */
+/* Stores the word and the text of a capture at RIGHT + offset; keeps only RIGHT and SET. */
 void form_write_text(struct form *f, const struct stub_plan *plan, int capture, int32_t offset);
 /*
  * Stores the identity of a start or end event (arch_flights.compares) in its temporary, 0 if the

@@ -320,7 +320,7 @@ static struct form_mem record_word(size_t offset)
 	return form_at(FORM_RECORD, (int32_t)offset);
 }
 
-/* ---- The record ------------------------------------------------------------------------ */
+/* ---- The contents of a record ---------------------------------------------------------- */
 
 /* Stores the thread's id, with a mark in a forked child. Changes VALUE, SCRATCH. */
 static void form_tid(struct form *f, const struct stub_plan *p)
@@ -395,7 +395,7 @@ static void form_begin_of_span(struct form *f, const struct stub_plan *p, int lo
 	form_two(f, FORM_ADD, true, FORM_OUT, FORM_SCRATCH);
 }
 
-/* ---- In a ring ------------------------------------------------------------------------- */
+/* ---- Into a ring ----------------------------------------------------------------------- */
 
 /*
  * Jumps to `label` if the ring at `ring` has (has_room), or has not, room for the longest record.
@@ -487,7 +487,7 @@ static void form_ring_record(struct form *f, const struct stub_plan *p, int full
 			f, FORM_PUBLISH_ADD, head, sizeof(uint64_t), (int32_t)p->fixed_bytes);
 }
 
-/* ---- Which ring ------------------------------------------------------------------------ */
+/* ---- Choosing a ring ------------------------------------------------------------------- */
 
 /* Writes the record into the ring of this CPU. */
 static void form_cpu_record(struct form *f, struct stub_plan *p, int slow, int full)

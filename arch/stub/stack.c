@@ -226,7 +226,7 @@ void form_prepare_stacks(struct form *f, const struct stub_plan *p)
 	}
 }
 
-/* ==== Unwind ================================================================================== */
+/* ==== Unwinding =============================================================================== */
 
 /* An FDE (frame description entry), with its length field. */
 struct fde {

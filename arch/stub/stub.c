@@ -171,7 +171,8 @@ static void form_shared_inc(struct form *f, const struct stub_plan *plan, size_t
 
 /*
  * Adds 1 to a field of the probe's struct probe_slot in this CPU's set; changes FORM_VALUE and
- * FORM_RIGHT. A thread without rseq jumps to `slow`, which must leave the sequence.
+ * FORM_RIGHT. A thread without rseq, or on a CPU without a set, jumps to `slow`, which must leave
+ * the sequence.
  */
 static void form_cpu_inc(struct form *f, struct stub_plan *plan, size_t field, int slow)
 {
@@ -188,7 +189,7 @@ static void form_cpu_inc(struct form *f, struct stub_plan *plan, size_t field, i
 	form_sequence_end(f, plan, q);
 }
 
-/* ==== Gather ================================================================================== */
+/* ==== Gathering =============================================================================== */
 
 /*
  * Gathering: a hit adds its value to a cell (struct probe_cell).
@@ -436,7 +437,7 @@ void form_gather_slow(struct form *f, const struct stub_plan *p)
 	form_jump(f, p->out);
 }
 
-/* ==== Sample ================================================================================== */
+/* ==== Sampling ================================================================================ */
 
 /*
  * Sampling: takes one hit in N, and at most a given number per unit of time.
@@ -536,7 +537,7 @@ static void form_sample_slow(struct form *f, const struct stub_plan *p)
 	form_jump(f, p->out);
 }
 
-/* ==== Call ==================================================================================== */
+/* ==== Calls of functions of the program ======================================================= */
 
 /*
  * Calls a function of the program, with the captures as its arguments (arch_stub.call).
@@ -592,7 +593,7 @@ static void form_call_function_slow(struct form *f, const struct stub_plan *p)
 	form_jump(f, p->out);
 }
 
-/* ==== Stub ==================================================================================== */
+/* ==== The whole stub ========================================================================== */
 
 /* ---- Before the action --------------------------------------------------------- */
 

@@ -326,7 +326,7 @@ void form_lookup(struct form *f, const struct stub_plan *p, int again)
 	form_jump(f, found);
 
 	form_place(f, free_entry);
-	if (shared) { /* VALUE is 0 */
+	if (shared) { /* VALUE is 0, the tag of a free entry */
 		form_const(f, FORM_SCRATCH, TABLE_TAG_FILLING);
 		form_cas(f, tag, WORD, FORM_SCRATCH, FORM_NE, next);
 	}

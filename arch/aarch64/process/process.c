@@ -177,7 +177,7 @@ struct record {
 	uint32_t magic, size;
 };
 
-/* struct extra_context, and the record that ends those before it. */
+/* struct extra_context, and the record that ends the list of records before it. */
 struct extra {
 	struct record head;
 	uint64_t data; /* the address of the records that follow this struct */

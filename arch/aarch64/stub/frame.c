@@ -35,7 +35,7 @@
 #include "arch/stub/plan.h"
 #include "arch/stub/unwind.h"
 
-/* ==== Frame =================================================================================== */
+/* ==== Entering and leaving a stub ============================================================= */
 
 /*
  * FLAGS and TAGS are words of the frame that are not registers: the flags go through A64_STEP, the
@@ -274,7 +274,7 @@ static void a64_shrink(struct form *f, const struct stub_plan *p)
 		a64_pop_pair(e, registers[0], second(registers, 0, count), rounded(count));
 }
 
-/* ==== Call ==================================================================================== */
+/* ==== Calls of functions of the program ======================================================= */
 
 /*
  * Calls a function of the program from the middle of another function.
@@ -335,7 +335,7 @@ static void a64_call_function(struct form *f, const struct stub_plan *p)
 
 enum {
 	/*
-	 * Libgcc's return column for signal frames. x30 cannot be that column, because it is an
+	 * libgcc's return column for signal frames. x30 cannot be that column, because it is an
 	 * ordinary register at a site. libgcc's tables have no program counter (32).
 	 */
 	RETURN_COLUMN = 96,
