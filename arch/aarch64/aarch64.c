@@ -15,10 +15,7 @@
 #include "arch/aarch64/scan.h"
 #include "arch/aarch64/stub/stub.h"
 
-/*
- * The registers that unwinding starts from, and their DWARF numbers. Source: "DWARF for the Arm
- * 64-bit Architecture", section 4.1.
- */
+/* Where unwinding starts. DWARF numbers: "DWARF for the Arm 64-bit Architecture", section 4.1. */
 static const struct arch_unwind_register unwind_registers[] = {
 	{A64_SP, 31},
 	{29, 29},

@@ -76,9 +76,7 @@ static bool find_register(const char *name, size_t length, struct reg *ret)
 	for (i = 0; i < sizeof(numbered) / sizeof(numbered[0]); i++) {
 		if (!length || !spec_word_is(name, 1, numbered[i].letter))
 			continue;
-		/*
-		 * Number 31 is the stack pointer or the zero register, which have their own names.
-		 */
+		/* 31 is the stack pointer or the zero register, which have names of their own. */
 		number = spec_word_number(name, length, 1,
 			numbered[i].kind == ARCH_ARG_REGISTER ? STACK_POINTER : REGISTER_COUNT);
 		if (number < 0)
@@ -99,7 +97,7 @@ static bool looks_like_register(const char *word, size_t length)
 	return i > 1 && (i == length || word[i] == '.');
 }
 
-/* Is the symbol a local label, which is in no symbol table (.LC0, .LANCHOR0)? */
+/* Is the symbol a local label (.LC0, .LANCHOR0), which is in no symbol table? */
 static bool is_local_label(const struct spec_sum *sum)
 {
 	return sum->symbol && sum->symbol_length > 2 && spec_word_is(sum->symbol, 2, ".l");

@@ -117,16 +117,16 @@ bool a64_op_const(struct a64 *e, bool wide, enum a64_op op, int rd, int rn, uint
 
 	if (upper && (value & 0xfff || value >> 24))
 		return false;
-	/* The opcode with a constant differs from the one with registers by this value. */
+	/* The opcode for a constant differs by this from the one for registers. */
 	a64_put(e,
 		(op + 0x06000000) | wide_bit(wide) | upper << 22 | part << 10 | three(rd, rn, 0));
 	return true;
 }
 
 /*
- * Encodes a constant as a bit mask (DecodeBitMasks() of the manual): a rotated run of ones in an
- * element of 2, 4, ... 64 bits that is repeated. Returns the field for the instruction, or 0 if the
- * constant has no such form, like all zeros and all ones.
+ * Encodes a bit mask (DecodeBitMasks() of the manual): a rotated run of ones in an element of 2, 4,
+ * ... 64 bits that is repeated. Returns 0 if the constant is not such a mask, like all zeros and
+ * all ones.
  */
 static uint32_t mask_field(uint64_t value)
 {
@@ -156,7 +156,7 @@ bool a64_op_mask(struct a64 *e, bool wide, enum a64_op op, int rd, int rn, uint6
 
 	if (!field)
 		return false;
-	/* The opcode with a mask differs from the one with registers by this value. */
+	/* The opcode for a mask differs by this from the one for registers. */
 	a64_put(e, (op + 0x08000000) | wide_bit(wide) | field << 10 | three(rd, rn, 0));
 	return true;
 }

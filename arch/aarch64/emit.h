@@ -12,8 +12,8 @@
 #include <stdint.h>
 
 /*
- * Registers are numbers. 31 is the stack pointer in addresses and in additions of a constant, and
- * the zero register elsewhere.
+ * Registers are numbers. 31 is the stack pointer in addresses and additions of a constant, else
+ * zero.
  */
 enum { A64_LINK = 30, A64_SP = 31, A64_ZERO = 31 };
 
@@ -92,13 +92,12 @@ void a64_address(struct a64 *e, int rd, uint64_t address);
 /* rt = the u32 at an address. */
 void a64_load_word(struct a64 *e, int rt, uint64_t address);
 /*
- * ADD, SUB, ADDS or SUBS of a constant. The constant must fit into 12 bits, or into 12 bits shifted
- * left by 12. Otherwise emits nothing and returns false.
+ * ADD, SUB, ADDS or SUBS of a constant of 12 bits, or of 12 bits shifted left by 12. Otherwise
+ * emits nothing and returns false.
  */
 bool a64_op_const(struct a64 *e, bool wide, enum a64_op op, int rd, int rn, uint64_t value);
 /*
- * AND, ORR or EOR of a constant. If the constant is not a repeated run of bits, emits nothing and
- * returns false.
+ * AND, ORR or EOR of a repeated run of bits. For other constants emits nothing and returns false.
  */
 bool a64_op_mask(struct a64 *e, bool wide, enum a64_op op, int rd, int rn, uint64_t value);
 /* Logical shifts by a constant below the width. */
@@ -122,15 +121,15 @@ void a64_load_indexed(struct a64 *e, int rt, int rn, int rm, unsigned int shift,
 void a64_store_indexed(
 	struct a64 *e, int rt, int rn, int rm, unsigned int shift, unsigned int bytes);
 /*
- * Exclusive accesses to 4 or 8 bytes at rn. The load acquires. The store releases, and fails if
- * another thread has changed the bytes since the load; rs = 0 if it succeeded.
+ * Exclusive accesses to 4 or 8 bytes at rn. The load acquires. The store releases; rs = 0 if no
+ * other thread has changed the bytes since the load, otherwise nothing is stored.
  */
 void a64_load_exclusive(struct a64 *e, int rt, int rn, unsigned int bytes);
 void a64_store_exclusive(struct a64 *e, int rs, int rt, int rn, unsigned int bytes);
 /*
- * FEAT_LSE: atomic changes of 4 or 8 bytes at rn. a64_cas() stores rt if the bytes equal rs; rs =
- * the old bytes. a64_swap() stores rs; rt = the old bytes. a64_add_to() adds rs, and releases.
- * a64_fetch_add() adds rs; rt = the old bytes. All except a64_add_to() acquire and release.
+ * FEAT_LSE, on 4 or 8 bytes at rn. cas: stores rt if the bytes equal rs; rs = the old bytes. swap:
+ * stores rs; rt = the old bytes. add_to: adds rs, and releases. fetch_add: adds rs; rt = the old
+ * bytes. All except add_to acquire and release.
  */
 void a64_cas(struct a64 *e, int rs, int rt, int rn, unsigned int bytes);
 void a64_swap(struct a64 *e, int rs, int rt, int rn, unsigned int bytes);
@@ -156,19 +155,19 @@ void a64_restore_vectors(struct a64 *e);
 void a64_push(struct a64 *e, int rt);
 void a64_pop(struct a64 *e, int rt);
 /*
- * Store and load two registers at sp + disp, a multiple of 8 up to 504. Push lowers sp by `bytes`
- * and stores there; pop loads from sp and raises sp by `bytes`.
+ * Two registers at sp + disp, a multiple of 8 up to 504. Push stores them `bytes` below sp and
+ * lowers sp; pop reverses this.
  */
 void a64_store_pair(struct a64 *e, int rt, int rt2, int disp);
 void a64_load_pair(struct a64 *e, int rt, int rt2, int disp);
 void a64_push_pair(struct a64 *e, int rt, int rt2, int bytes);
 void a64_pop_pair(struct a64 *e, int rt, int rt2, int bytes);
-/* a64_flags(): rt = the flags. a64_set_flags(): the flags = rt. */
+/* rt = the flags; the flags = rt. */
 void a64_flags(struct a64 *e, int rt);
 void a64_set_flags(struct a64 *e, int rt);
 /*
- * Memory tags (FEAT_MTE). a64_tags(): rt = the setting that turns tag checks off (TCO).
- * a64_set_tags(): that setting = rt. a64_ignore_tags(): turns tag checks off.
+ * Memory tags (FEAT_MTE). rt = the setting that turns tag checks off (TCO); the setting = rt; tag
+ * checks are off from here on.
  */
 void a64_tags(struct a64 *e, int rt);
 void a64_set_tags(struct a64 *e, int rt);
@@ -183,12 +182,12 @@ void a64_call_kernel(struct a64 *e);
 /* rd = the low 4 or 8 bytes of a vector register. */
 void a64_vector(struct a64 *e, int rd, int vector, unsigned int bytes);
 
-/* a64_label() makes a label, and a64_place() defines it at the current position. */
+/* Labels. a64_label() makes one, a64_place() defines it here. */
 int a64_label(struct a64 *e);
 void a64_place(struct a64 *e, int label);
 /*
- * 8 bytes of data: the address of a label, or its distance from the label `from` if that is not
- * negative. Both labels must be defined already.
+ * 8 bytes: the address of a label, or its distance from the label `from` unless that is negative.
+ * Both labels must be defined already.
  */
 void a64_label_word(struct a64 *e, int label, int from);
 void a64_label_address(struct a64 *e, int rd, int label);
@@ -197,7 +196,7 @@ void a64_call(struct a64 *e, int label);
 void a64_call_register(struct a64 *e, int rn);
 void a64_return(struct a64 *e, int rn);
 void a64_jump_if(struct a64 *e, enum a64_condition condition, int label);
-/* Jumps if a register is zero, or if the register is not zero. */
+/* Jumps if a register is zero, or if it is not. */
 void a64_jump_zero(struct a64 *e, bool wide, bool is_zero, int rt, int label);
 /* Jumps to an address; returns false if the address is out of reach. */
 bool a64_jump_to(struct a64 *e, uint64_t to);

@@ -51,9 +51,7 @@ static inline bool aarch64_set_distance(
 	return true;
 }
 
-/*
- * The 21-bit field of adr and adrp, whose two lowest bits are at another place in the instruction.
- */
+/* The field of adr and adrp: the lowest two of its 21 bits are in another place. */
 static inline int64_t aarch64_page_field(uint32_t insn)
 {
 	return aarch64_signed(insn, 5, 19) * 4 + (insn >> 29 & 3);

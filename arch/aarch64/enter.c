@@ -79,7 +79,7 @@ GENERAL_INLINE void store_status(struct status *ret)
 		__asm__ volatile("mrs %0, s3_3_c4_c4_2" : "=r"(ret->mode));
 }
 
-/* The control register seldom changes and is slow to write, so it is written only if it differs. */
+/* The control register seldom changes and is slow to write. */
 GENERAL_INLINE void load_status(const struct status *status)
 {
 	uint64_t control;
@@ -95,8 +95,7 @@ GENERAL_INLINE void load_status(const struct status *status)
 /* ---- Vectors -------------------------------------------------------------------------------- */
 
 /*
- * Emits `instructions` once for each n in `numbers`; the instructions contain \n as a placeholder.
- * %0 is the address of the area.
+ * Emits `instructions` for each n in `numbers`; they contain \n for it. %0 is the area's address.
  */
 #define EACH(area, numbers, instructions)                                                          \
 	__asm__ volatile(".arch_extension sve\n.irp n," numbers "\n" instructions "\n.endr"        \
@@ -105,7 +104,7 @@ GENERAL_INLINE void load_status(const struct status *status)
 			 : "memory")
 #define PREDICATES "0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15"
 #define ALL PREDICATES ",16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31"
-/* The area holds predicates and FFR first, in the space of three vectors, and then the vectors. */
+/* The area: predicates and FFR, in the space of three vectors, then the vectors. */
 #define PREDICATE "p\\n, [%0, #\\n, mul vl]"
 #define VECTOR "z\\n, [%0, #\\n + 3, mul vl]"
 #define LOW "q\\n, [%0, #\\n * 16]"
@@ -142,9 +141,7 @@ GENERAL_INLINE void load(const uint8_t *area, bool has_ffr)
 
 /* ---- Calling -------------------------------------------------------------------------------- */
 
-/*
- * With SVE or in streaming mode. The compiler lets this function use only registers that are saved.
- */
+/* With SVE or in streaming mode. Compiled to use only registers that are saved. */
 GENERAL_ONLY static void enter_long(
 	void (*function)(void *data), void *data, uint64_t bytes, uint64_t is_streaming)
 {

@@ -36,7 +36,7 @@
 #define PUSH_X16 UINT32_C(0xf81f0ff0) /* str x16, [sp, -16]! */
 #define POP_X16 UINT32_C(0xf84107f0)  /* ldr x16, [sp], 16 */
 #define CALL_BIT UINT32_C(0x00200000) /* this bit makes br a blr */
-/* This condition and the next one always hold, and have no opposite. */
+/* This condition and the next one mean "always": no opposite. */
 #define CONDITION_NEVER 14
 #define LITERAL_IS_VECTOR UINT32_C(0x04000000)
 
@@ -64,7 +64,7 @@ static void emit(struct move *move, uint32_t insn)
 	move->code[move->count++] = insn;
 }
 
-/* Emits the instruction with a new distance; returns false if the distance does not fit. */
+/* Emits the instruction with a new distance; returns false if the target is too far. */
 static bool emit_distance(struct move *move, uint32_t insn, unsigned int low, unsigned int bits)
 {
 	if (!aarch64_set_distance(&insn, low, bits, (int64_t)(move->target - here(move))))
@@ -107,7 +107,7 @@ static enum arch_move_status move_address(struct move *move)
 {
 	uint32_t reg = move->insn & 31;
 
-	/* Register 31 would be sp in add. adr to the zero register does nothing. */
+	/* register 31 would be sp in add */
 	if (reg == NO_REGISTER) {
 		emit(move, NOP);
 		return ARCH_MOVE_OK;
@@ -116,7 +116,7 @@ static enum arch_move_status move_address(struct move *move)
 					  : emit_address(move, reg, move->target);
 }
 
-/* Returns ldr or ldrsw with address [x0], for a literal load; bits opc and V select the form. */
+/* Returns ldr or ldrsw at [x0] for a literal load; opc and V select the form. */
 static uint32_t load_of(uint32_t insn)
 {
 	static const uint32_t general[] = {0xb9400000, 0xf9400000, 0xb9800000}; /* w, x, sw */
@@ -139,7 +139,7 @@ static enum arch_move_status move_literal(struct move *move)
 		return ARCH_MOVE_OK;
 	}
 	if (base == NO_REGISTER)
-		/* A load into the zero register has no register for the address. */
+		/* A load into the zero register. */
 		return ARCH_MOVE_UNSUPPORTED;
 	if (is_vector)
 		emit(move, PUSH_X16);
@@ -234,7 +234,7 @@ static enum arch_move_status check_inside(enum arch_flow flow)
 									 : ARCH_MOVE_FLOW_INSIDE;
 }
 
-/* Moves the instruction at offset ret->length, and appends the result to `ret`. */
+/* Moves the instruction at offset ret->length. */
 static enum arch_move_status move_next(const uint8_t *bytes, size_t length, size_t need,
 	uint64_t from, uint64_t to, struct arch_moved *ret)
 {

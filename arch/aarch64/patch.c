@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Instructions that a patch reads or writes. A jump is as long as a nop, so a patch moves no other
- * instruction.
- */
+/* Instructions that a patch reads or writes. A jump fits into a nop, so nothing has to be moved. */
 #include "arch/aarch64/decode.h"
 #include "arch/aarch64/encoding.h"
 #include "arch/aarch64/patch.h"

@@ -39,7 +39,7 @@ struct state {
 	const uint8_t *bytes;
 	size_t length;
 	uint64_t address;
-	/* The page that the last adrp has put into each register; 0 before the first adrp. */
+	/* The page that the last adrp has put into each register, or 0. */
 	uint64_t pages[REGISTERS];
 };
 
@@ -67,7 +67,7 @@ static unsigned int low_part(uint32_t insn)
 
 /* ---- Single instructions ---------------------------------------------------------------- */
 
-/* Reports a literal as a target, if the literal is in these bytes. */
+/* Reports a literal as a target if it lies in these bytes. */
 static void check_literal(const struct state *s, uint64_t address)
 {
 	uint64_t offset = address - s->address;

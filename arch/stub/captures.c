@@ -239,7 +239,7 @@ void form_page_of(struct form *f, const struct stub_plan *p, int a)
 	form_two_const(f, FORM_AND, true, a, -(int32_t)p->stub->page_bytes);
 }
 
-/* a = 0 if a and b are on the same page, otherwise another number. */
+/* a = 0 if a and b are on the same page. */
 static void form_compare_pages(struct form *f, const struct stub_plan *p, int a, int b)
 {
 	form_two(f, FORM_XOR, true, a, b);
@@ -253,7 +253,7 @@ static void page(struct form *f, const struct stub_plan *p)
 	form_page_of(f, p, FORM_VALUE);
 }
 
-/* Returns yes if the page that contains FROM is one of the remembered pages at SET. */
+/* Returns yes if the page of FROM is one of those at SET. */
 static void if_kept(struct form *f, const struct stub_plan *p)
 {
 	page(f, p);
@@ -325,10 +325,7 @@ static void ask(struct form *f, const struct stub_plan *p)
 {
 	int no = form_label(f);
 
-	/*
-	 * A null pointer is not an error for rt_sigprocmask(2). Nothing is mapped in the first page
-	 * of memory.
-	 */
+	/* A null set is no error for rt_sigprocmask(2). Nothing is mapped in the first page. */
 	form_jump_if_const(f, true, FORM_FROM, FORM_BELOW, (int32_t)p->stub->page_bytes, no);
 	form_two_const(f, FORM_AND, true, FORM_FROM, -WORD_BYTES);
 	if (p->asks_tagged)
@@ -396,8 +393,8 @@ static void if_above(struct form *f, const struct stub_plan *p)
 }
 
 /*
- * Returns yes if FROM is readable without a check. In a subroutine, the site's stack pointer may
- * seem some words lower, because return addresses were pushed: these words are on the same stack.
+ * Returns yes if FROM needs no check. In a subroutine, the site's stack pointer may seem some words
+ * lower, because return addresses were pushed: these words are on the same stack.
  */
 static void if_known(struct form *f, const struct stub_plan *p)
 {
@@ -461,8 +458,8 @@ static void load_word(struct form *f)
 }
 
 /*
- * Loads the first word that is searched in a page, at FROM, and jumps to `look`. If the string
- * starts inside this word, the bytes before the string are set to nonzero.
+ * Jumps to `look` with the first word of a page, at FROM. In the string's first word, sets the
+ * bytes before the string to nonzero.
  */
 static void first_word(struct form *f, int look)
 {
@@ -549,7 +546,7 @@ static void form_measure_subroutine(struct form *f, const struct stub_plan *p)
 	form_jump_if(f, true, FORM_FROM, FORM_BELOW, FORM_NEXT, page);
 	form_jump(f, cut);
 
-	/* The lowest bit is bit 7 of the NUL byte: bit number >> 3 is the byte's number. */
+	/* The lowest bit is bit 7 of the NUL byte: its number >> 3 is the byte's number. */
 	form_place(f, found);
 	form_lowest(f, FORM_VALUE, FORM_VALUE);
 	form_two_const(f, FORM_SHR, false, FORM_VALUE, WORD_SHIFT);
@@ -597,15 +594,12 @@ static void form_extent_subroutine(struct form *f, const struct stub_plan *p)
 
 /* ==== Captures ================================================================================ */
 
-/* Memory up to this many bytes above the stack pointer belongs to stack frames. */
+/* This close above the stack pointer, memory belongs to frames. */
 enum { STACK_NEAR = 2 * PAGE_BYTES };
 
 /* ---- Checked pointers -------------------------------------------------------------- */
 
-/*
- * Checks the `size` bytes at POINTER. Jumps to `bad` unless they are readable; otherwise falls
- * through or jumps to `good`.
- */
+/* Jumps to `bad` unless the `size` bytes at POINTER are readable; may also jump to `good`. */
 static void check_bytes(struct form *f, const struct stub_plan *p, uint32_t size, int good, int bad)
 {
 	form_untag(f, p);
@@ -643,10 +637,7 @@ static void pointer(struct form *f, const struct stub_plan *p, const struct arch
 
 /* ---- Steps, and bytes of a stated length --------------------------------------------- */
 
-/*
- * VALUE = a scalar, which may be in memory that must be checked; changes POINTER. Jumps to `bad` if
- * the scalar is not readable.
- */
+/* VALUE = a scalar, even in memory that must be checked; changes POINTER. */
 static void checked_value(struct form *f, const struct stub_plan *p, const struct arch_arg *arg,
 	bool is_static, int bad)
 {
@@ -669,10 +660,7 @@ static void add_index(struct form *f, const struct stub_plan *p, const struct ar
 	form_two_at(f, FORM_ADD, FORM_VALUE, form_temp(temp));
 }
 
-/*
- * VALUE = the argument, or the value that its steps lead to; may change temporary `temp`. Jumps to
- * `bad` if a pointer on the way is not readable.
- */
+/* VALUE = the argument, or the value that its steps lead to; may change temporary `temp`. */
 static void found_value(
 	struct form *f, const struct stub_plan *p, const struct arch_capture *c, int temp, int bad)
 {
@@ -720,15 +708,12 @@ static void sized_string(struct form *f, const struct stub_plan *p, int temp)
 	form_jump_if(f, true, FORM_VALUE, FORM_NE, FORM_RIGHT, done);
 	form_load(f, FORM_RIGHT, form_temp(temp + 1), sizeof(uint64_t), false);
 	form_jump_if_at(f, sizeof(uint64_t), FORM_RIGHT, FORM_NE, form_temp(temp), done);
-	/* The stated length was read to its end, and has no NUL. */
+	/* all bytes of the stated length, without a NUL */
 	form_move(f, FORM_VALUE, FORM_RIGHT);
 	form_place(f, done);
 }
 
-/*
- * VALUE = the word of a record for the NEXT bytes at POINTER. Temporary `temp` holds the length
- * that the other argument states.
- */
+/* VALUE = the word of the NEXT bytes at POINTER. Temporary `temp` holds their stated length. */
 static void sized_bytes(
 	struct form *f, const struct stub_plan *p, const struct arch_capture *c, int temp)
 {
@@ -744,8 +729,7 @@ static void sized_bytes(
 }
 
 /*
- * Prepares bytes or a string with a stated length: stores their pair. Jumps to `bad` if an operand
- * cannot be read.
+ * Stores the pair of bytes or a string with a stated length. Jumps to `bad` if one cannot be read.
  */
 static void prepare_bytes(
 	struct form *f, const struct stub_plan *p, const struct arch_capture *c, int temp, int bad)
@@ -761,7 +745,7 @@ static void prepare_bytes(
 	form_store(f, FORM_VALUE, form_temp(temp));
 	found_value(f, p, c, temp + 1, bad);
 	follow(f, p);
-	/* NEXT = the stated length, but at most bytes_max. */
+	/* at most bytes_max */
 	form_const(f, FORM_NEXT, c->bytes_max);
 	form_jump_if_at(f, sizeof(uint64_t), FORM_NEXT, FORM_NOT_ABOVE, form_temp(temp), all);
 	form_load(f, FORM_NEXT, form_temp(temp), sizeof(uint64_t), false);
@@ -829,10 +813,7 @@ static void keep_string(struct form *f, const struct stub_plan *p, int i)
 	form_store_pair(f, p->temp[i], FORM_POINTER);
 }
 
-/*
- * Stores the capture that was read: VALUE is a scalar or a pointer to a string; other bytes are at
- * POINTER.
- */
+/* Stores the capture from VALUE (a scalar, or a string's pointer) or POINTER (other bytes). */
 static void keep(struct form *f, const struct stub_plan *p, int i)
 {
 	const struct arch_capture *c = &p->stub->captures[i];
@@ -849,7 +830,7 @@ static void keep(struct form *f, const struct stub_plan *p, int i)
 	}
 }
 
-/* Prepares an operand that is not reached through a pointer. */
+/* Prepares an operand that no pointer leads to. */
 static void prepare_operand(struct form *f, const struct stub_plan *p, int i)
 {
 	const struct arch_arg *arg = &p->stub->captures[i].arg;

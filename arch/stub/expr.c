@@ -108,10 +108,7 @@ void form_order_of_double(struct form *f)
 
 /* ---- The sum ------------------------------------------------------------------- */
 
-/*
- * RIGHT = the number with the larger magnitude, SCRATCH = the other one; POINTER, NEXT = twice the
- * magnitudes of RIGHT and SCRATCH.
- */
+/* RIGHT, SCRATCH = the larger and smaller magnitude; POINTER, NEXT = twice these magnitudes. */
 static void order(struct form *f)
 {
 	int ordered = form_label(f);
@@ -165,9 +162,8 @@ static void take_apart(struct form *f, int exponent, int fraction)
 }
 
 /*
- * Shifts the fraction of the smaller number right by the difference of the exponents. The lowest
- * bit becomes 1 if a bit that was shifted out was not 0. Afterwards bit 63 of SPARE_2 is the sum's
- * sign.
+ * Shifts the smaller fraction by the difference of the exponents, and sets its lowest bit if it
+ * loses a bit that is 1. SPARE_2 = the sum's sign.
  */
 static void align(struct form *f)
 {
@@ -193,8 +189,8 @@ static void align(struct form *f)
 }
 
 /*
- * POINTER -= NEXT. Shifts the first bit to bit 62 again, as far as the exponent in SPARE allows.
- * Jumps to `done` with RIGHT = 0 if the difference is 0.
+ * POINTER -= NEXT, shifted until its first bit is bit 62 or the exponent is 1. Jumps to `done` with
+ * RIGHT = 0 if nothing is left.
  */
 static void subtract(struct form *f, int done)
 {
@@ -217,7 +213,7 @@ static void subtract(struct form *f, int done)
 	form_place(f, out);
 }
 
-/* POINTER += NEXT, kept in 63 bits: a carry shifts it right and raises the exponent in SPARE. */
+/* POINTER += NEXT, shifted right if the sum has more than 63 bits. */
 static void add(struct form *f)
 {
 	int fits = form_label(f);
@@ -232,10 +228,7 @@ static void add(struct form *f)
 	form_place(f, fits);
 }
 
-/*
- * RIGHT = the rounded double, from fraction, exponent and sign. The implied bit adds 1 to the
- * exponent, and so does a carry.
- */
+/* RIGHT = the rounded double. Its implied bit adds 1 to the exponent, and so does a carry. */
 static void put_together(struct form *f)
 {
 	int finite = form_label(f);
@@ -306,7 +299,7 @@ struct context {
 
 /* ---- Kinds of nodes ------------------------------------------------------------ */
 
-/* Is the node's value 0 or 1, decided by a jump? */
+/* Is the node's value a 0 or 1 that a jump decides? */
 static bool is_condition(const struct arch_expr_node *n)
 {
 	return arch_expr_is_string_test(n->kind) || n->kind == ARCH_EXPR_NOT ||
@@ -550,10 +543,7 @@ static enum form_when condition(const struct arch_expr_node *n)
 	}
 }
 
-/*
- * SCRATCH = an unsigned number that sorts like the value of a node, a double; jumps to `unordered`
- * if the value is NaN.
- */
+/* SCRATCH = a number that sorts like the node's double value; jumps to `unordered` if it is NaN. */
 static void order_of(struct context *c, int node, int unordered)
 {
 	value_of(c, node);
@@ -608,7 +598,7 @@ static void comparison(struct context *c, const struct arch_expr_node *n, bool w
 static void jump_if(struct context *c, int node, bool when, int label)
 {
 	const struct arch_expr_node *n = &c->nodes[node];
-	/* The value of one operand that decides the result. */
+	/* the operand value that decides alone */
 	bool decided = n->kind == ARCH_EXPR_EITHER;
 
 	if (arch_expr_is_string_test(n->kind)) {

@@ -1,29 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Entries of the table of flights: finding, taking and freeing them. flights.c explains why.
+ * Entries of the table of flights: finding, taking and freeing them. flights.c explains why, and
+ * calls the events of a pair a start and an end.
  *
- * Memory order. Only the thread that has an entry writes to it. A thread has an entry if it has
- * taken it by a compare and swap of its state, which acquires, or if the entry is the thread's own.
- * The store that lets other threads in again publishes what the thread has written: the store of
- * the state (by key, and for a new entry) or of the depth (by thread). The compare and swap itself
- * may become visible after the owner's next writes: other threads use the key only with a state, or
- * a depth, that was published after these writes.
+ * Memory order. Only the thread that has an entry writes to it: it has taken the entry by a compare
+ * and swap of its state, which acquires, or the entry is its own. The store that lets other threads
+ * in again publishes these writes: the store of the state (by key, and for a new entry) or of the
+ * depth (by thread). The compare and swap may become visible after the owner's next writes: other
+ * threads use the key only with a state, or a depth, that was published after them.
  *
  * By key: a search acquires the state before it compares the key, so the key is that of this state
- * or of a newer one. The key is compared once more when the entry is taken, because the state may
- * have changed and changed back meanwhile. A start event publishes the state after it has raised
- * `away` in the key's home entry, and an end event lowers `away` after it has freed the state. So a
- * thread that has learned of a start event, in any way that orders memory, sees both.
+ * or a newer one. It is compared once more when the entry is taken, because the state may have
+ * changed and changed back. A start publishes the state after it has raised `away` in the key's
+ * home entry, and an end lowers `away` after it has freed the state. So a thread that has learned
+ * of a start, in any way that orders memory, sees both.
  *
- * By thread, if processes share the table, so that other threads can take entries at depth 0: a
- * search acquires the depth before it compares the key. A depth above 0 that another thread has
- * published comes with that thread's key, which is not ours. A depth that this thread has published
- * is known to it. At depth 0, the compare and swap covers state and depth as one word, and the key
- * is compared once more after it. An end event lowers the depth with a store-release: all that the
- * end event has read and cleared comes before other threads can take the entry.
+ * By thread, if other threads can take entries at depth 0: a search acquires the depth before it
+ * compares the key. A depth above 0 that another thread has published comes with that thread's key.
+ * A depth of this thread is known to it. At depth 0, the compare and swap covers state and depth at
+ * once, and the key is compared once more afterwards. An end lowers the depth with a store-release:
+ * its reads and writes come before other threads can take the entry.
  *
  * By thread, if no other thread can take entries: a thread finds what it has written itself. An
- * entry of another thread never has, and never had, this thread's key.
+ * entry of another thread never has, and never had, its key.
  */
 #include "arch/stub/flights.h"
 
@@ -55,7 +54,7 @@ static int32_t text_offset(const struct stub_plan *p)
 
 /* ---- Searching ---------------------------------------------------------------------- */
 
-/* Sets SPARE and SPARE_2 to the start of the search for the key in FROM; changes RIGHT. */
+/* Sets SPARE and SPARE_2 to the first entry for the key in FROM; changes RIGHT. */
 static void first_entry(struct form *f, const struct stub_plan *p)
 {
 	const struct arch_flights *flights = &p->stub->flights;
@@ -64,8 +63,8 @@ static void first_entry(struct form *f, const struct stub_plan *p)
 	form_compute(f, FORM_SPARE, form_at(FORM_FROM, (int32_t)flights->pair));
 	if (flights->process) {
 		/*
-		 * The index is taken from the product's upper half, which then includes the process
-		 * number times GOLDEN.
+		 * The index is in the product's upper half, which this adds the number times GOLDEN
+		 * to.
 		 */
 		form_load(f, FORM_SPARE_2, form_temp(p->process_temp), U32, false);
 		form_two_const(f, FORM_SHL, true, FORM_SPARE_2, 32);
@@ -83,7 +82,7 @@ static void entry_address(struct form *f, const struct stub_plan *p)
 	form_two(f, FORM_ADD, true, FORM_RIGHT, FORM_POINTER);
 }
 
-/* Moves to the next entry and jumps to `next`; falls through if no entry is left to look at. */
+/* Continues at `next` with the next entry, if one is left to look at. */
 static void advance(struct form *f, const struct stub_plan *p, int next)
 {
 	form_two_const(f, FORM_ADD, false, FORM_SPARE, 1);
@@ -137,7 +136,7 @@ void flight_publish(struct form *f, const struct stub_plan *p)
 
 /*
  * Takes the entry at RIGHT if its state is VALUE (with 8 bytes: and its depth is 0). Jumps to
- * `label` if the entry was taken (`when` is FORM_EQ), or was not taken (FORM_NE).
+ * `label` if it was taken (`when` is FORM_EQ), or was not (FORM_NE).
  */
 static void take_if(struct form *f, uint8_t bytes, enum form_when when, int label)
 {
@@ -250,10 +249,7 @@ static void own(struct form *f, const struct stub_plan *p)
 		form_write_text(f, p, s->flights.string, text_offset(p));
 }
 
-/*
- * Stores the distance of the entry at RIGHT from its key's home, and counts the entry in the home's
- * `away` unless the distance is 0.
- */
+/* Stores how far the entry at RIGHT is from its key's home, and counts it there if it is away. */
 static void note_distance(struct form *f, const struct stub_plan *p)
 {
 	int near = form_label(f);

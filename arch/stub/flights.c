@@ -1,37 +1,37 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Pairs: the time between a start event and its end event. An open pair is a flight (struct
- * probe_flight). The next section of this file says what an entry of the table holds.
+ * Pairs: the time between a start event and its end event (struct probe_flight), called a start and
+ * an end below. The next section says what an entry of the table holds.
  *
  * By thread: an entry belongs to the thread whose thread pointer is its key, and only that thread
- * changes it. A signal handler of the thread may interrupt the change. With rseq, the signal aborts
- * the sequence of the start event. Without rseq, a handler whose start and end events balance does
- * no harm. After any other handler, the depth is off only by the handler's own start events: the
- * stub stores the time before the depth counts it, in case the handler never returns, and once more
- * afterwards, because the handler may have stored its own time there. An end event reads the time.
- * It uncounts its start event at once, or at the end of the hit if the hit needs more of the start
- * event; neither needs a sequence. Only a thread's first start event uses a locked instruction.
+ * changes it. A signal handler may interrupt the change. With rseq, the signal aborts the sequence
+ * of the start. Without rseq, a handler whose starts and ends balance does no harm. After any other
+ * handler, the depth is off only by the handler's own starts: the stub stores the time before the
+ * depth counts it, in case the handler never returns, and once more afterwards, because the handler
+ * may have stored its own time there. An end reads the time. It uncounts its start at once, or, if
+ * the hit needs more of the start, when the hit is done; neither needs a sequence. Only a thread's
+ * first start uses a locked instruction.
  *
  * If forked children use the table too, they have the same thread pointers and keys as their
- * parent. So each process has a number, which is a part of the key. fork(2) clears the word that
- * holds this number. A thread that finds the word 0 takes the next number from a counter that all
- * processes share. Processes come and go: if no entry is free, a thread takes any entry whose depth
- * is 0. So at depth 0 the owner must take its own entry, too, with a locked instruction that
- * compares state and depth at once. Above depth 0 only the owner changes the entry.
+ * parent. So a key includes the number of its process. fork(2) clears the word with this number. A
+ * thread that finds the word 0 takes the next number from a counter that all processes share.
+ * Processes come and go: if no entry is free, a thread takes any entry whose depth is 0. So at
+ * depth 0 the owner, too, must take its entry, with a locked instruction that compares state and
+ * depth at once. Above depth 0 only the owner changes it.
  *
  * By key: a thread takes an entry (state FLIGHT_TAKEN) with a locked instruction before it changes
- * the entry, and then gives the entry back. A thread that finds the entry taken does not wait but
- * retries SPINS times, because the owner may be this very thread, interrupted by a signal. An entry
- * becomes free when its key has no open pair. So a free entry does not end a search: a later one
- * may have the key. The first entry that the hash of a key leads to, its home, counts the keys that
- * are in later entries (`away`), with locked instructions. That is rare. A search looks beyond the
- * home only if the count is not 0, so different keys seldom share a cache line. The count grows
- * before a start event can be found, and shrinks after its entry is free: a thread that dies in
- * between leaves the count too high, never too low.
+ * the entry, and then gives it back. If the entry is taken, the thread does not wait but retries
+ * SPINS times, because the owner may be this very thread, interrupted by a signal. An entry is
+ * freed when its key has no open pair. So a free entry does not end a search: a later one may have
+ * the key. The entry that a key's hash leads to, its home, counts the keys that are in later
+ * entries (`away`), with locked instructions. That is rare, and if the count is 0, a search ends at
+ * the home: so different keys seldom share a cache line. The count grows before a start can be
+ * found, and shrinks after its entry is free: a thread that dies in between leaves the count too
+ * high, never too low.
  *
- * A key that is a text is found by its hash. The entry also stores the text, and a thread that
- * takes the entry compares it: two texts with the same hash have separate entries. A hit whose text
- * was cut off or is unreadable is lost.
+ * A key that is a text is found by its hash. The entry also has the text, and the thread that takes
+ * the entry compares it: two texts with one hash have separate entries. A hit whose text was cut
+ * off, or is unreadable, is lost.
  *
  * flight_entries.c describes the memory order.
  */
@@ -41,37 +41,33 @@
 /* ==== Start events ============================================================================ */
 
 /*
- * The start events in an entry of the table (struct probe_flight): a stack of times, and for each
- * of them the data that the end event needs (struct probe_begun). These are the arguments that the
- * end event's expressions use, and, for a span, the record of the start event, in the layout that a
- * ring has (record.c).
+ * The start events in an entry (struct probe_flight), called starts below: a stack of times, and
+ * for each the data that its end needs (struct probe_begun): arguments that the end's expressions
+ * use, and, for a span, the record of the start, in the layout of a ring (record.c).
  *
- * The stub writes the data to the place of the next start event, and the depth publishes them.
- * Without a sequence, a signal handler may use the same place before that. So the stub writes
- * twice, before and after it raises the depth: before, in case the handler never returns, and
- * after, because the handler may have written there.
+ * The data are written to the place of the next start, and the depth publishes them. Without a
+ * sequence, a signal handler may use the same place before that. So the stub writes twice: before
+ * it raises the depth, in case the handler never returns, and after, because the handler may have
+ * written there.
  *
- * A start event whose end event never comes stays on the stack: the program has left it by
- * longjmp(3), as PostgreSQL leaves a query that fails. So the stack is a ring, which never fills
- * up: a new start event takes the place of the oldest one. An end event clears the time of its
- * start event. So an end event whose start event has lost its place finds no time there: the start
- * event that took the place has ended before.
+ * A start whose end never comes stays on the stack: the program has left it by longjmp(3), as
+ * PostgreSQL leaves a query that fails. So the stack is a ring, which never fills up: a start takes
+ * the place of the oldest one. An end clears the time of its start. So an end whose start has lost
+ * its place finds no time there: the start that took the place has ended before.
  *
- * With identities (arch_flights.compares), an end event looks for the start event with its own
- * identity. Fibers, coroutines and functions that are left by a jump may leave newer start events
- * on the stack. The start event is in the middle then, so the end event clears its time but does
- * not lower the depth. Start events that have ended are uncounted once all newer ones have ended,
- * too. So the newest counted start event is always open.
+ * With identities (arch_flights.compares), an end looks for the start with its own identity.
+ * Fibers, coroutines and functions that are left by a jump leave newer starts on the stack. The
+ * start is in the middle then, so the end only clears its time. Starts that have ended are
+ * uncounted once all newer ones have ended, too: the newest counted start is open.
  *
- * A pair that does not nest (arch_flights.single) has its start event in the newest place. If its
+ * A pair that does not nest (arch_flights.single) has its start in the newest place. If its
  * arguments come from another probe, a hit of that probe makes the place, without a time, and the
- * start event only sets the time. It does so without a sequence: if a signal handler has a start
- * event in between, that one has ended when the handler returns, and the time is set again.
+ * start only sets the time. It needs no sequence for that: a signal handler's start in between has
+ * ended by then, and the time is set again.
  *
- * An end event that uses the data of its start event holds the start event until the hit is done:
- * the start event stays counted, and nobody else writes to its place (except signal handlers that
- * have as many start events open at once as there are places). If entries are found by key, the
- * whole entry stays taken meanwhile.
+ * An end that uses the data of its start holds the start until the hit is done: the start stays
+ * counted, and nobody else writes to its place (except signal handlers with as many open starts as
+ * there are places). If entries are found by key, the whole entry stays taken meanwhile.
  */
 
 enum { BEGINS_U32 = sizeof(uint32_t), BEGINS_U64 = sizeof(uint64_t) };
@@ -123,7 +119,7 @@ static void kept_address(
 	form_compute(f, a, form_indexed(FORM_RIGHT, scratch, kept_offset(p) + offset));
 }
 
-/* Saves the address of the entry, which begin_push() loads again. */
+/* Saves the entry's address for begin_push(). */
 static void begin_keep_entry(struct form *f, const struct stub_plan *p)
 {
 	if (stub_keeps_begins(p->stub))
@@ -133,15 +129,14 @@ static void begin_keep_entry(struct form *f, const struct stub_plan *p)
 /* ---- Arguments for expressions of the end event ------------------------------------- */
 
 /*
- * A word of the data of a start event. FORM_RECORD is the address of the record in the data, or of
- * the data if they have no record.
+ * A word of a start event's data. FORM_RECORD is at the record in the data, or at the data's start.
  */
 static struct form_mem kept_word(const struct stub_plan *p, uint32_t offset)
 {
 	return form_at(FORM_RECORD, (int32_t)(offset - p->stub->flights.record));
 }
 
-/* Copies a string argument to the data of the start event, cut off at the room for it. */
+/* Keeps a string argument, cut off at the room for it. */
 static void keep_string(struct form *f, const struct stub_plan *p, const struct arch_kept *k)
 {
 	int temp = p->temp[k->capture], fits = form_label(f);
@@ -179,7 +174,7 @@ static void keep_number(struct form *f, const struct stub_plan *p, const struct 
 	form_store(f, FORM_VALUE, kept_word(p, k->offset + 8));
 }
 
-/* Marks an argument as unreadable. Only its word is written, because no reader goes further. */
+/* Marks a kept argument as unreadable. Its bytes are not written, because nobody reads them. */
 static void keep_null(struct form *f, const struct stub_plan *p, const struct arch_kept *k)
 {
 	form_const(f, FORM_VALUE, UINT64_C(1) << RING_STRING_NULL_BIT);
@@ -200,10 +195,7 @@ static void keep_arguments(struct form *f, const struct stub_plan *p)
 	}
 }
 
-/*
- * Prepares the captures that are data of the start event, once plan->kept_temp has the address of
- * the data.
- */
+/* Prepares the captures that are data of the start event, from plan->kept_temp. */
 static void begin_prepare(struct form *f, const struct stub_plan *p)
 {
 	for (int i = 0; i < p->stub->capture_count; i++) {
@@ -226,15 +218,15 @@ static void begin_prepare(struct form *f, const struct stub_plan *p)
 /* ---- Writing start events ----------------------------------------------------------- */
 
 /*
- * Writes the data of the start event in place SET of the entry at RIGHT, with a record whose time
- * is 0 until the record is complete; VALUE = the time. Changes all registers except SET and RECORD,
- * which is the address of the record.
+ * Writes the data of the start event in place SET of the entry at RIGHT, with a record that has no
+ * time until it is complete; VALUE = the time. Changes all registers except SET and RECORD, the
+ * address of the record.
  *
- * An end event that copies the record sees from the time whether another writer has been there
- * meanwhile. So each time in a place must be later than the one before. The clock alone does not
- * ensure that: in a virtual machine it moves in steps of up to 80 ticks, and a processor may read
- * it early. Both times are written by the thread that has the entry, or by its signal handlers, so
- * that thread sees them in order.
+ * An end event that copies the record sees from its time whether it was overwritten meanwhile. So
+ * each time in a place must be later than the one before. The clock alone does not ensure that: in
+ * a virtual machine it moves in steps of up to 80 ticks, and a processor may read it early. Both
+ * times are written by the thread that has the entry, or its signal handlers, so the thread sees
+ * them in order.
  */
 static void keep_record(struct form *f, const struct stub_plan *p)
 {
@@ -307,10 +299,7 @@ static void begin_push(struct form *f, const struct stub_plan *p)
 	push(f, p, FORM_PUBLISH_ADD);
 }
 
-/*
- * Like begin_push(), without a sequence: writes the start event before the depth counts it, and
- * once more afterwards.
- */
+/* Like begin_push(), without a sequence: writes before the depth counts it, and once more. */
 static void begin_push_again(struct form *f, const struct stub_plan *p)
 {
 	int once_more = form_label(f), done = form_label(f);
@@ -390,9 +379,9 @@ static void begin_newest(struct form *f, const struct stub_plan *p, int empty, i
 }
 
 /*
- * VALUE = the time of the newest open start event that has our identity, and SET = its place. An
- * unknown identity equals any other. Jumps to `none` if there is no such start event. Changes
- * SCRATCH, SPARE and SPARE_2.
+ * VALUE, SET = the time and place of the newest open start event with our identity; an unknown
+ * identity equals any. Jumps to `none` if there is no such event. Changes SCRATCH, SPARE and
+ * SPARE_2.
  */
 static void begin_newest_same(struct form *f, const struct stub_plan *p, int none)
 {
@@ -419,11 +408,11 @@ static void begin_newest_same(struct form *f, const struct stub_plan *p, int non
 }
 
 /*
- * Uncounts the newest start events that have ended, up to the first one that is open. Changes NEXT,
- * SPARE, SPARE_2 and SET.
+ * Uncounts the newest start events that have ended, up to an open one. Changes NEXT, SPARE, SPARE_2
+ * and SET.
  *
- * A signal handler whose end event runs in between may uncount the same start events. So the depth
- * is changed by a compare and swap, and the search starts again if the depth has changed.
+ * A signal handler's end event may uncount the same ones meanwhile. So this is a compare and swap,
+ * which starts again if the depth has changed.
  */
 static void begin_uncount_ended(struct form *f, const struct stub_plan *p)
 {
@@ -456,7 +445,7 @@ static void begin_clear(struct form *f)
 	form_store_const(f, time_of_begin(), BEGINS_U64, 0);
 }
 
-/* Clears the time of the newest start event, if the entry has one: it will have no end event. */
+/* Clears the time of the newest start event, if any: its end event will not come. */
 static void begin_forget_newest(struct form *f, const struct stub_plan *p)
 {
 	int none = form_label(f);
@@ -516,10 +505,7 @@ static void load_process(struct form *f, const struct stub_plan *p)
 	form_store_part(f, FORM_VALUE, form_temp(p->process_temp), U32);
 }
 
-/*
- * Takes a number for the process. If two threads do so at once, one of the two numbers stays
- * unused.
- */
+/* If two threads do this at once, one of their numbers stays unused. */
 static void take_number(struct form *f, const struct stub_plan *p)
 {
 	form_place(f, p->number);
@@ -561,9 +547,8 @@ static void load_key(struct form *f, const struct stub_plan *p)
 /* ---- By thread ------------------------------------------------------------------------- */
 
 /*
- * Resets an entry that a dead thread has left to the thread that now has its thread pointer: the
- * dead thread's start events will never end. Jumps to `idle` if other threads may take the entry
- * then.
+ * A dead thread may have left the entry to the thread that now has its thread pointer: the dead
+ * thread's start events will never end. If other threads may take the entry then, jumps to `idle`.
  */
 static void disown(struct form *f, const struct stub_plan *p, int idle)
 {
@@ -599,12 +584,11 @@ static void push_and_publish(struct form *f, const struct stub_plan *p)
 }
 
 /*
- * The start event of a thread. No thread and no signal handler sees a new entry before the time is
- * in it. So a handler may meanwhile have made another entry for the thread. The innermost start
- * event is always in the first of the thread's entries: a handler that runs after an entry was
- * taken makes a later one, and the entry of a handler that ran before is found when the thread
- * takes one. (If processes share the table, others may free earlier entries; but then end events
- * skip entries without a start event.)
+ * No thread, and no signal handler, sees a new entry before the time is in it. So a handler may
+ * have made another one for the thread. The innermost start event is always in the first of these
+ * entries: a handler that runs after an entry was taken makes a later one, and the entry of a
+ * handler that ran before is found when one is taken. (If processes share the table, others may
+ * free earlier entries; but then end events skip entries without a start event.)
  */
 static void begin_own(struct form *f, struct stub_plan *p)
 {
@@ -701,10 +685,9 @@ static void end_key(struct form *f, const struct stub_plan *p)
 /* ---- By thread or by key --------------------------------------------------------------- */
 
 /*
- * Ends the start event in place SET of the entry at RIGHT, which is the newest one, or the one that
- * was found by its identity. Gives back an entry that was taken by key. Changes all registers
- * except VALUE, FROM and RIGHT. At the label `empty` there is no start event, because the program
- * has overwritten the depth.
+ * Ends the start event in place SET of the entry at RIGHT: the newest one, or the one found by its
+ * identity. Gives back an entry that was taken by key. Changes all registers except VALUE, FROM and
+ * RIGHT. `empty`: the program has overwritten the depth, and there is no start event.
  */
 static void give_back(struct form *f, const struct stub_plan *p, int empty)
 {
@@ -763,7 +746,7 @@ void form_release(struct form *f, const struct stub_plan *p)
 static void end_gone(struct form *f, const struct stub_plan *p)
 {
 	if (p->stub->flights.compares)
-		/* A search by identity never jumps to `gone`. */
+		/* a search by identity does not jump to `gone` */
 		return;
 	form_place(f, p->gone);
 	if (p->stub->flights.single) {
@@ -799,10 +782,7 @@ void form_begin(struct form *f, struct stub_plan *p)
 		begin_own(f, p);
 }
 
-/*
- * Stores the duration in nanoseconds, from RIGHT ticks, and jumps to the exit if the pair does not
- * pass its filters.
- */
+/* Stores the duration of RIGHT ticks in nanoseconds; a pair that does not pass leaves nothing. */
 static void duration(struct form *f, const struct stub_plan *p)
 {
 	const struct arch_flights *flights = &p->stub->flights;
@@ -825,7 +805,7 @@ void form_end(struct form *f, struct stub_plan *p)
 {
 	int forward = form_label(f);
 
-	/* Read the clock first, to exclude the time of the stub itself. */
+	/* first, to exclude the stub's own time */
 	form_now(f, p);
 	form_store(f, FORM_VALUE, form_temp(p->time_temp));
 	if (p->stub->flights.compares)
@@ -841,7 +821,7 @@ void form_end(struct form *f, struct stub_plan *p)
 	} else {
 		give_back(f, p, form_label(f));
 	}
-	/* The clocks of two CPUs may differ by a few ticks: a negative time becomes 0. */
+	/* The clocks of two CPUs may differ by a few ticks. */
 	form_load(f, FORM_RIGHT, form_temp(p->time_temp), U64, false);
 	form_sub_jump_if(f, true, FORM_RIGHT, FORM_NOT_BELOW, FORM_VALUE, forward);
 	form_const(f, FORM_RIGHT, 0);

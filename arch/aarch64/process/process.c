@@ -51,7 +51,7 @@ static uint32_t word_at(const uint8_t *code)
 	return word;
 }
 
-/* Returns the number in `mov x8, #number` or `mov w8, #number`, or -1 for other instructions. */
+/* Returns the number in `mov x8, #number` or `mov w8, #number`; -1 for other instructions. */
 static int number_of(uint32_t insn)
 {
 	if ((insn & 0x7fe0001f) != (UINT32_C(0x52800000) | X8))
@@ -79,8 +79,8 @@ static bool is_move(uint32_t insn)
 }
 
 /*
- * The distance in bytes from x29 up to the stack pointer after the `leave` code in these
- * LEAVE_WORDS words; 0 if they are other code.
+ * How far x29 is below the stack pointer after these LEAVE_WORDS words, in bytes; 0 if they are not
+ * the code of `leave`.
  */
 static uint16_t leave_above(const uint8_t *code)
 {
@@ -243,10 +243,7 @@ static void aarch64_make_frame(const struct arch_frame *frame, uint8_t *out)
 	memcpy(out, &f, sizeof(f));
 }
 
-/*
- * Sets the pc. Clears the branch type, because the code at `address` may have no landing pad
- * (FEAT_BTI).
- */
+/* Sets the pc. The code there may have no landing pad for branches (FEAT_BTI). */
 static void go(struct arch_registers *registers, uint64_t address)
 {
 	registers->words[WORD_PC] = address;
@@ -324,8 +321,8 @@ static void put_fpsimd(uint8_t *at, const struct fpsimd *state)
 }
 
 /*
- * Writes the records of a thread whose SVE state is empty, or that has no SVE; `regs` is a copy
- * that the caller made. Returns their size in bytes.
+ * The state of a thread without SVE, or with nothing in it; `regs` is a copy of the caller's.
+ * Returns its size.
  */
 static size_t make_plain(uint8_t *state, const struct user_fpsimd *regs)
 {
@@ -338,8 +335,8 @@ static size_t make_plain(uint8_t *state, const struct user_fpsimd *regs)
 }
 
 /*
- * Writes the records of a thread with SVE state. The kernel wants the FPSIMD record besides the SVE
- * record. Returns their size in bytes, or 0 if the state is invalid.
+ * The state of a thread with SVE. The SVE record must come with an FPSIMD record. Returns its size,
+ * 0 if the state is invalid.
  */
 static size_t make_sve(uint8_t *state, size_t size, size_t vl)
 {
@@ -362,10 +359,7 @@ static size_t make_sve(uint8_t *state, size_t size, size_t vl)
 	return all;
 }
 
-/*
- * The state comes from NT_ARM_SVE, or from NT_PRFPREG if the thread has no NT_ARM_SVE. The size
- * tells which: NT_PRFPREG is shorter.
- */
+/* From NT_ARM_SVE, or from NT_PRFPREG if the thread lacks that. NT_PRFPREG is always shorter. */
 static size_t aarch64_make_state(uint8_t *state, size_t size, const struct arch_state *usual)
 {
 	struct sve_header header;
@@ -450,10 +444,7 @@ static bool is_native(const struct arch_registers *registers)
 
 /* ---- System calls --------------------------------------------------------------------------- */
 
-/*
- * See `waits`, `limited_waits` and `blocks` of struct arch_process. Source: Linux,
- * include/uapi/asm-generic/unistd.h.
- */
+/* See struct arch_process. Source: Linux, include/uapi/asm-generic/unistd.h. */
 static const uint16_t waits[] = {
 	22,  /* epoll_pwait */
 	441, /* epoll_pwait2 */
@@ -515,9 +506,8 @@ static uint64_t counter(void)
 	return stamp;
 }
 /*
- * The processor removes a signature, and keeps the bits that belong to an address. Which bits these
- * are depends on settings of the kernel, which are the same for all processes. Bit 55 is 0 in
- * addresses of user space.
+ * The processor removes a signature and keeps the bits of an address. Which these are depends on
+ * the kernel's settings, which are the same for all processes. Bit 55 is 0 in user space.
  */
 static uint64_t signature(void)
 {

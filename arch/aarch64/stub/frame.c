@@ -38,8 +38,8 @@
 /* ==== Entering and leaving a stub ============================================================= */
 
 /*
- * FLAGS and TAGS are words of the frame that are not registers: the flags go through A64_STEP, the
- * tag check setting through A64_STEP_2. ALL is the number of the form's registers besides VALUE.
+ * FLAGS and TAGS are not registers: A64_STEP holds the flags, A64_STEP_2 the tag check setting,
+ * when they are stored. ALL is the number of the form's registers besides VALUE.
  */
 enum { PAIR_BYTES = 16, FLAGS = -1, TAGS = -2, ALL = 8 };
 
@@ -48,10 +48,7 @@ static int rounded(int words)
 	return (8 * words + PAIR_BYTES - 1) / PAIR_BYTES * PAIR_BYTES;
 }
 
-/*
- * The size of the words for waiting, which lie above the saved registers. A wait needs no code on
- * entry or exit for them.
- */
+/* The words for waiting lie above the saved registers, so a wait needs no code on entry or exit. */
 static int wait_bytes(const struct stub_plan *p)
 {
 	return p->stub->room ? rounded(WAIT_WORDS) : 0;
@@ -91,10 +88,7 @@ static int small_words(const struct stub_plan *p, int8_t words[8])
 	return count;
 }
 
-/*
- * Lists the registers that hold the words of the small frame when these are stored and loaded.
- * Returns their number.
- */
+/* Lists the registers that hold these words when they are stored and loaded. */
 static int small_registers(const struct stub_plan *p, int registers[8])
 {
 	int8_t words[8];
@@ -108,9 +102,9 @@ static int small_registers(const struct stub_plan *p, int registers[8])
 }
 
 /*
- * Adds more registers to the whole frame. Only stubs that use ALL registers have subroutines, which
- * change A64_NESTED and the link register. A64_STATUS is used by system calls (a wait makes them,
- * too), by loops without FEAT_LSE, and by constants that do not fit into an instruction.
+ * Only stubs that use ALL registers have subroutines, which change two more. A64_STATUS is for
+ * system calls, also those of a wait, for loops without FEAT_LSE, and for constants that do not fit
+ * into an instruction.
  */
 static void add_others(struct frame *f, const struct stub_plan *p, int registers)
 {
@@ -175,7 +169,7 @@ static struct a64 *set_frame(struct form *f, const struct frame *frame)
 	return l->e;
 }
 
-/* The second register of a pair; the zero register if the count is odd. */
+/* The second register of a pair, or the zero register. */
 static int second(const int *registers, int i, int count)
 {
 	return i + 1 < count ? registers[i + 1] : A64_ZERO;
@@ -217,7 +211,7 @@ static void a64_leave(struct form *f, const struct stub_plan *p)
 }
 
 /*
- * a64_check_tags() restores the site's tag check setting, from the whole frame; a64_check_no_tags()
+ * With the whole frame: a64_check_tags() restores the site's tag check setting, a64_check_no_tags()
  * turns tag checks off again.
  */
 static void a64_check_tags(struct a64 *e, const struct stub_plan *p)
@@ -301,8 +295,7 @@ static void a64_shrink(struct form *f, const struct stub_plan *p)
 enum { FRAME = 29, SITE_PC = 8, SITE_SP = 16, CALL_FRAME = 80 };
 
 /*
- * Pairs of registers to save, with their offsets from sp. A64_STEP holds the site's sp; 31, the
- * zero register, fills the last pair.
+ * Pairs of registers, and where they are saved. A64_STEP holds the site's sp; 31 (zero) fills up.
  */
 static const int8_t kept[][3] = {{A64_STEP, 18, SITE_SP}, {6, 7, 32}, {13, 14, 48}, {15, 31, 64}};
 
@@ -335,17 +328,14 @@ static void a64_call_function(struct form *f, const struct stub_plan *p)
 
 enum {
 	/*
-	 * libgcc's return column for signal frames. x30 cannot be that column, because it is an
-	 * ordinary register at a site. libgcc's tables have no program counter (32).
+	 * Libgcc's return column for signal frames, because x30 is an ordinary register at a site.
+	 * libgcc's tables have no program counter (32).
 	 */
 	RETURN_COLUMN = 96,
 	SP_BASE = UNWIND_OP_BREG + A64_SP
 };
 
-/*
- * The register is saved at sp + offset. The offset is a signed LEB128 of one byte, so 63 is the
- * largest.
- */
+/* A register is saved at sp + offset. The offset is a one-byte signed LEB128, so at most 63. */
 #define AT(reg, offset) UNWIND_EXPRESSION, reg, 2, SP_BASE, offset
 #define BELOW(reg, distance) UNWIND_OFFSET | (reg), (distance) / 8
 
@@ -368,7 +358,7 @@ size_t aarch64_call_unwind(const struct arch_extent *stubs, size_t count, uint8_
 
 /* ==== The instruction set ===================================================================== */
 
-/* The parts of aarch64 that the generator of stubs needs (arch/stub/stub.c). */
+/* The parts of aarch64 for the generator of stubs (arch/stub/stub.c). */
 
 static const struct stub_isa aarch64_isa = {
 	.stack_pointer = A64_SP,

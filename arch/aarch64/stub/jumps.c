@@ -5,8 +5,8 @@
 /* ---- Jumps ---------------------------------------------------------------------------- */
 
 /*
- * rd = a - value, and sets the flags; rd may be the zero register. A negative `value` is added as a
- * positive one, with the same flags unless value is 0. Changes A64_STEP_2.
+ * rd = a - value with flags; rd may be the zero register. Adds -value if value is negative, which
+ * sets the same flags, unless value is 0. Changes A64_STEP_2.
  */
 static void subtract_const(struct a64 *e, bool wide, int rd, int a, int32_t value)
 {
@@ -20,8 +20,8 @@ static void subtract_const(struct a64 *e, bool wide, int rd, int a, int32_t valu
 }
 
 /*
- * Returns the register with the left operand of a comparison. If the right operand is a constant,
- * the left one may be in memory; it is then loaded into A64_STEP.
+ * The register with the left operand of a comparison. The left operand of a comparison with a
+ * constant may be in memory.
  */
 static int left_of(struct a64 *e, const struct form_insn *i)
 {
@@ -123,7 +123,7 @@ static void data(struct a64 *e, const struct form_insn *i)
 
 /* ---- Subroutines ------------------------------------------------------------------------ */
 
-/* Subroutines and the stack. The answer of a subroutine is the zero flag: set for yes. */
+/* A subroutine answers in the zero flag, which is set for yes. */
 static void subroutine(struct a64 *e, const struct form_insn *i)
 {
 	int other;
@@ -148,7 +148,7 @@ static void subroutine(struct a64 *e, const struct form_insn *i)
 		a64_return(e, A64_LINK);
 		break;
 	case FORM_NO:
-		/* Sp is not 0, so the zero flag is clear. */
+		/* sp is not 0 */
 		a64_op_const(e, true, A64_SUBS, A64_ZERO, A64_SP, 0);
 		a64_return(e, A64_LINK);
 		break;

@@ -198,7 +198,7 @@ static unsigned int log2_of(unsigned int scale)
 	return (unsigned int)__builtin_ctz(scale);
 }
 
-/* Notes that `rd` is about to change: A64_STEP then does not hold the thread pointer any more. */
+/* If rd is A64_STEP, it no longer holds the thread pointer. */
 static void changes(struct a64 *e, int rd)
 {
 	if (rd == A64_STEP)
@@ -344,10 +344,7 @@ static int a64_operand(struct a64 *e, const struct form_insn *i, int rd)
 	return rd;
 }
 
-/*
- * Stores a register or a constant. A constant goes through A64_STEP_2, which an address that is not
- * direct needs, too.
- */
+/* A constant goes through A64_STEP_2, which an indirect address needs, too. */
 static void store(struct a64 *e, const struct form_insn *i)
 {
 	struct form_mem mem = i->mem;
@@ -361,10 +358,7 @@ static void store(struct a64 *e, const struct form_insn *i)
 	}
 }
 
-/*
- * Stores a register of the site. If the stub has not saved that register, it still has its value,
- * and is stored without a copy.
- */
+/* Stores a register of the site, without a copy if the stub has not saved it. */
 static void store_original(const struct a64_lowering *l, const struct form_insn *i)
 {
 	int from = i->b;
@@ -574,8 +568,8 @@ static void cpu(const struct a64_lowering *l, int rd)
 }
 
 /*
- * A system call would end the streaming mode and clear its vectors. So in this mode the stub skips
- * the call, which seems to fail with EFAULT. When a thread first reads the mode, Linux gives it the
+ * A system call would end the streaming mode and clear its vectors, so the stub makes none in this
+ * mode, and the call seems to have failed. When a thread first reads the mode, Linux gives it the
  * state for FEAT_SME.
  */
 static void unless_streaming(struct a64 *e, int streaming)
@@ -615,10 +609,7 @@ static void ask_kernel(const struct a64_lowering *l, enum form_call call)
 	a64_place(e, streaming);
 }
 
-/*
- * Calls clock_gettime(2). The stack holds two saved registers, and above them a struct timespec,
- * which stays 0 if the call is refused.
- */
+/* The stack: two saved registers, then a struct timespec, which stays 0 if the call is refused. */
 void a64_time_subroutine(struct form *f, const struct stub_plan *plan)
 {
 	const struct a64_lowering *l = (const struct a64_lowering *)f;
@@ -687,8 +678,8 @@ int a64_register(int form_register)
 }
 
 /*
- * Does the code for this instruction call changes() itself whenever it changes A64_STEP? All of
- * FORM_MEMORY do, and the others here change A64_STEP only through the same functions.
+ * Does the code of the instruction call changes() itself if it changes A64_STEP? All of FORM_MEMORY
+ * does, and the other operations here change A64_STEP only that way.
  */
 static bool tells_of_step(const struct form_insn *i)
 {

@@ -11,9 +11,9 @@ struct frame;
 struct stub_plan;
 
 /*
- * Registers besides those of the form. A64_STATUS, A64_STEP and A64_STEP_2 hold intermediate values
- * of an instruction of the form. A64_NESTED holds the return address of a subroutine that calls
- * another one. Subroutines also change the link register.
+ * Registers besides those of the form. A64_STATUS, A64_STEP and A64_STEP_2 hold intermediate
+ * values; A64_NESTED the return address of a subroutine that calls another. Subroutines also change
+ * the link register.
  */
 enum { A64_STATUS = 8, A64_NESTED = 12, A64_STEP = 16, A64_STEP_2 = 17 };
 
