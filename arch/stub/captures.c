@@ -180,7 +180,7 @@ void form_store_pair(struct form *f, int temp, int pointer)
  * The call costs ten times what the rest of a hit does, so the stub makes it only if nothing else
  * tells. The page of the site's stack pointer is readable, and so is the memory in arch_stub.safe
  * (the code that sets it says why). A hit asks for a page only once, for all fields of a structure
- * or strings in it. A second answer would be no better than the first, because the data are read a
+ * or strings in it. A second answer would be no better than the first, because the data is read a
  * moment later anyway. A hit remembers two pages, for structures that point to strings.
  *
  * If memory has tags that must match those of pointers, the kernel may check the pointer's tag. The

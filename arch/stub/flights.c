@@ -45,7 +45,7 @@
  * for each the data that its end needs (struct probe_begun): arguments that the end's expressions
  * use, and, for a span, the record of the start, in the layout of a ring (record.c).
  *
- * The data are written to the place of the next start, and the depth publishes them. Without a
+ * The data is written to the place of the next start, and the depth publishes it. Without a
  * sequence, a signal handler may use the same place before that. So the stub writes twice: before
  * it raises the depth, in case the handler never returns, and after, because the handler may have
  * written there.

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The form: stubs as instructions of a small abstract machine.
+ * Stubs as instructions of a small abstract machine, the form.
  *
- * The generator writes each stub once, in this form. A back end for each instruction set translates
- * the form to machine code (lower.c in arch/x86/stub and arch/aarch64/stub). The generator hands
- * instructions to the back end one by one, in order, so nothing is stored and their number has no
- * limit. The tests in tests/unit/form store them and interpret them, which checks both back ends.
+ * The generator writes each stub once, in this form. A back end for each instruction set makes
+ * machine code of it (lower.c in arch/x86/stub and arch/aarch64/stub). Instructions go to the back
+ * end one by one, in order, so nothing is stored and their number has no limit. The tests in
+ * tests/unit/form store and interpret them, to check both back ends.
  *
  * The machine has a few 64-bit registers, which the generator assigns by hand, and no flags: a jump
  * does its own comparison. The left operand of an operator is also its result (`a += b`). A `wide`
- * instruction works on 64 bits. A narrow instruction takes the low 32 bits of its operands, and
- * clears the upper half of its result.
+ * instruction works on 64 bits. A narrow one takes the low 32 bits of its operands, and clears the
+ * upper half of its result.
  */
 #ifndef ARCH_STUB_FORM_H
 #define ARCH_STUB_FORM_H
@@ -31,9 +31,8 @@ enum {
 	FORM_SPARE_2,
 	FORM_REGISTERS,
 	/*
-	 * Base registers for addresses only: the stub's stack frame, as the stub itself sees it
-	 * (FRAME) or as a subroutine that begins with NEST sees it (CALLER), and the thread
-	 * pointer.
+	 * Only in addresses: the stub's stack frame, as seen from the stub (FRAME) and from a
+	 * subroutine that begins with NEST (CALLER); and the thread pointer.
 	 */
 	FORM_FRAME = FORM_REGISTERS,
 	FORM_CALLER,
@@ -41,10 +40,7 @@ enum {
 	FORM_NONE = -1
 };
 
-/*
- * Operations, grouped by subject: see form_subject(). The comments name the members of struct
- * form_insn; `mem` is an address.
- */
+/* Operations by subject: see form_subject(). a, b, `mem`, ... are members of struct form_insn. */
 enum form_op {
 	/* ---- Control: jumps. An instruction changes a register only where its comment says so. */
 	FORM_PLACE,   /* defines `label` here */
@@ -66,10 +62,10 @@ enum form_op {
 	/* jumps to `label` if the u32 at address `value` is 0 (EQ) or not 0 (NE); may change a */
 	FORM_JUMP_IF_WORD,
 	/*
-	 * Subroutines. A subroutine that calls another one is called with CALL_NEST, begins with
-	 * NEST and ends with RETURN_NESTED. All others call nothing. A subroutine that is called
-	 * with ASK ends with an answer, yes or no. CALL_NEST and ASK are for subroutines that may
-	 * make a system call; both may change SPARE_2 before and after the call.
+	 * Subroutines. One that calls another is called with CALL_NEST, begins with NEST and ends
+	 * with RETURN_NESTED. One that is called with ASK ends with an answer, and, like all
+	 * others, calls none. CALL_NEST and ASK are for subroutines that may make a system call;
+	 * they may change SPARE_2.
 	 */
 	FORM_CALL, /* calls `label` */
 	FORM_CALL_NEST,
@@ -86,10 +82,7 @@ enum form_op {
 	/* data; control flow never reaches it */
 	FORM_ALIGN, /* aligns this position to a multiple of `value` bytes */
 	FORM_WORD,  /* emits `bytes` bytes (4 or 8) of data: `value` */
-	/*
-	 * 8 bytes of data: the address of `label`, or its distance from the label `from`; both
-	 * labels are already defined.
-	 */
+	/* 8 bytes: the address of `label`, or its distance from `from`; both are already defined */
 	FORM_LABEL_WORD,
 
 	/* ---- Values; shorter than 64 bits, they are extended, with their sign if `is_signed` */
@@ -101,12 +94,11 @@ enum form_op {
 	FORM_VECTOR,   /* a = the low 4 or 8 bytes of the vector register b at the site */
 
 	/* ---- Memory */
-	/* a = the address `mem`; if its base is the thread pointer, it has no index and disp 0 */
+	/* a = the address `mem`; with the thread pointer as base, nothing is added */
 	FORM_COMPUTE,
 	FORM_LOAD, /* a = `bytes` bytes at `mem`, extended like all values */
 	/*
-	 * Stores `bytes` bytes at `mem`: those of a; or 4 or 8 bytes of `value`, a sign-extended
-	 * 32-bit number.
+	 * Stores `bytes` bytes of a at `mem`; or 4 or 8 bytes: `value`, sign-extended from 32 bits.
 	 */
 	FORM_STORE,
 	/* Stores 8 bytes of a at `mem`, which is a multiple of 4; may change a. */
@@ -118,11 +110,10 @@ enum form_op {
 	FORM_STORE_ORIGINAL,
 	FORM_STORE_VECTOR, /* stores the vector register b at the site, 16 bytes, at `mem` */
 	/*
-	 * Ordered accesses to data that other threads or processes share. `mem` is 4 or 8 bytes,
-	 * aligned to its size. ACQUIRE is a load-acquire: accesses after it in the stub happen
-	 * after its load, and after everything that precedes the PUBLISH whose value it reads.
-	 * PUBLISH is a store-release: accesses before it in the stub happen before its store. The
-	 * store is the last machine instruction of PUBLISH, so it may end a restartable sequence.
+	 * Ordered accesses to shared data: `mem` is 4 or 8 bytes, aligned to its size. Accesses
+	 * after ACQUIRE in the stub happen after its load, which happens after the PUBLISH whose
+	 * value it reads. Accesses before PUBLISH happen before its store. The store is the last
+	 * machine instruction of PUBLISH, so it may end a restartable sequence.
 	 */
 	FORM_ACQUIRE, /* a = `mem` */
 	FORM_PUBLISH, /* stores a, or `value`, at `mem` */
@@ -130,7 +121,7 @@ enum form_op {
 	/* ---- Changes: read and write 4 or 8 bytes at `mem` */
 	/*
 	 * Add a, or `value`, to a word that only this thread writes. The last machine instruction
-	 * is the store. The store of PUBLISH_ADD is a store-release, like that of PUBLISH.
+	 * is the store; that of PUBLISH_ADD is ordered like PUBLISH.
 	 */
 	FORM_COUNT,
 	FORM_PUBLISH_ADD,
@@ -149,16 +140,15 @@ enum form_op {
 	FORM_FETCH_ADD,
 	FORM_EXCHANGE,
 	/*
-	 * Compare and swap: if the word equals VALUE, stores a there. Sets VALUE to the old word.
-	 * Jumps to `label` if a was stored (`when` is EQ) or was not stored (NE). Ordered like
-	 * memory_order_acq_rel.
+	 * If the word equals VALUE, stores a there. VALUE = the old word. Jumps to `label` if a was
+	 * stored (`when` is EQ), or was not (NE). The order is memory_order_acq_rel.
 	 */
 	FORM_CAS,
 
 	/* ---- System: the processor and the kernel */
-	FORM_CPU,  /* a = the number of the current CPU; a hint, because the thread may migrate */
+	FORM_CPU,  /* a = the number of the CPU, a hint: the thread may migrate */
 	FORM_TIME, /* VALUE = the processor's clock, in ticks; may change SCRATCH */
-	/* Stores the clock, 8 bytes, at `mem`, a multiple of 4; may change VALUE and SCRATCH. */
+	/* stores the clock, 8 bytes, at `mem`, a multiple of 4; may change VALUE, SCRATCH */
 	FORM_STORE_TIME,
 	/*
 	 * Makes the system call `value` of enum form_call: VALUE = the result. The arguments are in
@@ -171,11 +161,10 @@ enum form_op {
 
 	/* ---- Doubles */
 	/*
-	 * ADD_DOUBLE: RIGHT += the double at `mem`, rounded to nearest, without floating-point
-	 * exceptions. If the result is a NaN, its bits are unspecified. May change SCRATCH,
-	 * POINTER, NEXT, FROM, SPARE and SPARE_2. KEEP_VECTOR must run first. RESTORE_VECTOR must
-	 * run afterwards, also after an aborted sequence, and may run twice. All three use
-	 * FORM_VECTOR_TEMPS temporaries, starting with number `value`.
+	 * RIGHT += the double at `mem`, rounded to nearest, without exceptions; which NaN results
+	 * is unspecified. May change SCRATCH, POINTER, NEXT, FROM, SPARE and SPARE_2. KEEP_VECTOR
+	 * comes before; RESTORE_VECTOR after any addition that was not completed, too, and may run
+	 * twice. All use FORM_VECTOR_TEMPS temporaries from number `value` on.
 	 */
 	FORM_ADD_DOUBLE,
 	FORM_KEEP_VECTOR,
@@ -185,7 +174,7 @@ enum form_op {
 	FORM_NEGATE,
 	FORM_COMPLEMENT,
 	FORM_FLIP, /* inverts bit `shift` */
-	/* Clears the tag bits of an address, which the processor ignores and Linux does not. */
+	/* clears those bits of an address that the processor ignores and Linux does not */
 	FORM_UNTAG,
 	FORM_UNSIGN, /* removes the signature of a return address; not in a subroutine */
 	/* a = op b */
@@ -279,7 +268,7 @@ struct form_insn {
 	bool wide, is_signed;
 	uint8_t bytes, shift;
 	int8_t a, b; /* registers */
-	/* The right operand is `value`, a sign-extended 32-bit number, not the register b. */
+	/* the right operand is `value`, 32 bits, sign-extended; not b */
 	bool is_constant;
 	/*
 	 * The right operand is in memory: the `bytes` bytes at `mem`. If a constant is compared,
@@ -318,7 +307,7 @@ void form_jump_if_bits(
 	struct form *f, struct form_mem mem, uint32_t bits, enum form_when when, int label);
 void form_jump_unless_bytes(
 	struct form *f, struct form_mem mem, uint8_t bytes, uint64_t value, int label);
-/* Jumps to `label` if the u32 at `address` is 0 (EQ) or is not 0 (NE); may change `scratch`. */
+/* Jumps if the u32 at `address` is 0 (EQ), or is not (NE); may change `scratch`. */
 void form_jump_if_word(
 	struct form *f, int scratch, uint64_t address, enum form_when when, int label);
 void form_call(struct form *f, int label);
@@ -330,7 +319,7 @@ void form_yes_if_at(struct form *f, int a, struct form_mem mem);
 void form_stack(struct form *f, enum form_op op, int a);
 void form_align(struct form *f, uint32_t alignment);
 void form_word(struct form *f, uint8_t bytes, uint64_t value);
-/* Emits the address of `label`, or its distance from `from` unless that is FORM_NONE. */
+/* The address of `label`, or its distance from `from` unless that is FORM_NONE. */
 void form_label_word(struct form *f, int label, int from);
 /* Emits an operation that has no operands. */
 void form_alone(struct form *f, enum form_op op);
@@ -344,14 +333,11 @@ void form_move(struct form *f, int a, int b);
 void form_extend(struct form *f, int a, int b, uint8_t bytes, bool is_signed);
 void form_compute(struct form *f, int a, struct form_mem mem);
 void form_load(struct form *f, int a, struct form_mem mem, uint8_t bytes, bool is_signed);
-/* form_store() stores all 8 bytes of a, form_store_part() its low `bytes` bytes. */
+/* Stores all 8 bytes of a; or its low `bytes` bytes. */
 void form_store(struct form *f, int a, struct form_mem mem);
 void form_store_part(struct form *f, int a, struct form_mem mem, uint8_t bytes);
 void form_store_const(struct form *f, struct form_mem mem, uint8_t bytes, int32_t value);
-/*
- * Stores the low `bytes` bytes of a into packed data: the address of 8 bytes is only a multiple of
- * 4. May change a.
- */
+/* The same into packed data: the address of 8 bytes is a multiple of 4. May change a. */
 void form_store_packed(struct form *f, int a, struct form_mem mem, uint8_t bytes);
 /* Stores part of a register at the site into packed data; may change VALUE. */
 void form_store_original(
@@ -364,8 +350,8 @@ void form_publish_const(struct form *f, struct form_mem mem, uint8_t bytes, int3
 /* ---- Changes (form.c) ------------------------------------------------------------------- */
 
 /*
- * op: FORM_COUNT, FORM_PUBLISH_ADD, FORM_PUBLISH_ADD_WHOLE or FORM_COUNT_SHARED. form_change() adds
- * 1 to 8 bytes; the others add a, or a constant, to `bytes` bytes.
+ * Op: FORM_COUNT, FORM_PUBLISH_ADD, FORM_PUBLISH_ADD_WHOLE or FORM_COUNT_SHARED. Adds 1 to 8 bytes;
+ * or a, or a constant, to `bytes` bytes.
  */
 void form_change(struct form *f, enum form_op op, struct form_mem mem);
 void form_add_to(struct form *f, enum form_op op, struct form_mem mem, uint8_t bytes, int a);
@@ -417,7 +403,7 @@ static inline struct form_mem form_indexed(int base, int index, int32_t disp)
 		.base = (int8_t)base, .index = (int8_t)index, .scale = 1, .disp = disp};
 }
 
-/* The address of a temporary of the stub: an 8-byte word of its stack frame. */
+/* A temporary of the stub: an 8-byte word of its stack frame. */
 static inline struct form_mem form_temp(int number)
 {
 	return form_at(FORM_FRAME, 8 * number);

@@ -47,9 +47,9 @@ static void leave_if_released(struct form *f, int out)
 }
 
 /*
- * Sleeps once on the turn of the thread's number; SET = the turn's address. Jumps to `out` if the
- * number is released, to `dead` if the controller is dead. The thread reads the owner before
- * `released`; the controller writes `released` before it flips the owner. So no release is missed.
+ * Sleeps once on the turn of the thread's number; SET = the turn's address. The thread reads the
+ * owner before `released`, and the controller writes `released` before it flips the owner, so no
+ * release is missed. Jumps to `dead` if the controller is dead.
  */
 static void sleep_once(struct form *f, int out, int dead)
 {
@@ -69,10 +69,7 @@ static void sleep_once(struct form *f, int out, int dead)
 	form_futex_wait(f, SECONDS);
 }
 
-/*
- * Jumps to the exit if the gate is not armed, or if this thread may pass once (`pass`). Falls
- * through if the thread must wait.
- */
+/* Jumps to the exit unless the gate is armed, or if this thread may pass once. */
 static void form_pass(struct form *f, const struct stub_plan *plan)
 {
 	const struct arch_stub *s = plan->stub;
@@ -95,7 +92,7 @@ static void form_pass(struct form *f, const struct stub_plan *plan)
 	form_place(f, hold);
 }
 
-/* The action of a gate's stub: see struct probe_gate. */
+/* The whole action: see struct probe_gate. */
 void form_gate(struct form *f, const struct stub_plan *plan)
 {
 	int wait = form_label(f), dead = form_label(f), out = plan->out;

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Plans a stub: which temporaries, registers and system calls it needs, and whether the instruction
- * set and the caller's limits allow it.
- */
+/* Plans a stub: its temporaries, registers and system calls; refuses impossible stubs. */
 
 #include "arch/layout.h"
 #include "arch/stub/flights.h"
@@ -29,7 +26,7 @@ bool stub_keeps_begins(const struct arch_stub *s)
 
 /* ---- Records ---------------------------------------------------------------------------- */
 
-/* Computes the layout of a record, also of one that a start event keeps for its span. */
+/* Lays out a record, also one that a start event keeps. */
 static void plan_record_body(struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
@@ -61,7 +58,7 @@ static bool plan_record(struct stub_plan *p)
 	 */
 	if (s->room && (s->overwrite || stub_has_spans(s)))
 		return false;
-	/* The record of a span also has the duration and the record of the start event. */
+	/* the duration, and the record of the start event */
 	if (stub_has_spans(s))
 		p->max_bytes += 8 + s->flights.keep - s->flights.record;
 	return p->max_bytes <= room && p->max_bytes <= s->ring_bytes &&
@@ -119,16 +116,13 @@ static bool plan_gather(struct stub_plan *p)
 
 /* ---- Pairs ------------------------------------------------------------------------------ */
 
-/* The offset where the arguments that a start event keeps end, in struct probe_begun. */
+/* The offset where the arguments kept of a start event end. */
 static uint32_t arguments_end(const struct arch_flights *f)
 {
 	return f->record ? f->record : f->keep;
 }
 
-/*
- * Is `offset` a valid place for a kept argument? `bytes` is the size of a string, or 0 for a
- * number.
- */
+/* Is this a valid place for a kept argument? `bytes` is the size of a string, 0 for a number. */
 static bool is_place(const struct arch_flights *f, uint32_t offset, uint32_t bytes)
 {
 	return offset >= sizeof(struct probe_begun) && offset % 8 == 0 &&
@@ -178,7 +172,7 @@ static bool plan_begin(struct stub_plan *p)
 	return p->max_bytes <= f->keep - f->record;
 }
 
-/* Plans what the stub of an end event needs to use the data that its start event keeps. */
+/* Plans how an end event uses the data of its start event. */
 static bool plan_begun(struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
@@ -206,8 +200,8 @@ static bool plan_keeping(struct stub_plan *p)
 }
 
 /*
- * Is the key a text that fits into an entry? The text must not be data that the start event keeps,
- * because that is found only through the key.
+ * Is the key a text that fits into an entry? It cannot be data of the start event, which is found
+ * only through the key.
  */
 static bool may_match(const struct arch_stub *s)
 {
@@ -218,10 +212,7 @@ static bool may_match(const struct arch_stub *s)
 	       c->bytes_max <= f->text && f->text <= RING_RECORD_MAX;
 }
 
-/*
- * Plans the identity by which an end event finds its start event. Returns false if the captures do
- * not allow it.
- */
+/* Plans the identities of events. Returns false if the captures do not allow it. */
 static bool plan_identity(struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
@@ -254,8 +245,8 @@ static bool plan_flights(struct stub_plan *p)
 		(f->identities && by_key) || !plan_identity(p))
 		return false;
 	/*
-	 * By key, an entry may be FLIGHT_PROBES_MAX - 1 entries behind its key's home.
-	 * flight_free() needs this to be less than the table.
+	 * By key, an entry's distance from its key's home is less than the table's size: see
+	 * flight_free().
 	 */
 	return is_power_of_two(f->entries) && (!by_key || f->entries >= FLIGHT_PROBES_MAX) &&
 	       is_power_of_two(f->depth) && f->depth < 1 << 20 &&
@@ -264,7 +255,7 @@ static bool plan_flights(struct stub_plan *p)
 
 /* ---- All actions ------------------------------------------------------------------------ */
 
-/* Plans the temporaries of the action. Returns false if the action is impossible. */
+/* Plans what the action needs. */
 static bool plan_action(struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
@@ -287,16 +278,16 @@ static bool plan_action(struct stub_plan *p)
 /* ==== What can be captured ==================================================================== */
 
 /*
- * What can be captured, and how.
+ * Which arguments can be captured, and how.
  *
  * The stub reaches a memory operand that is neither on the stack nor in static storage, and every
- * string, through a pointer that the program itself may never follow. So the stub checks that
- * pointer first.
+ * string, through a pointer that the program itself may never follow. So it checks the pointer
+ * first.
  *
  * Halves: a 16-byte value (__int128) may be in two registers, but the note names only the register
- * with the lower half. gcc and clang pair registers differently, so the register with the upper
- * half is unknown. gcc also writes only the lower half of a constant. The stub captures the lower
- * half, as bytes that are marked as cut off.
+ * with the lower half. gcc and clang pair registers differently, so the other one is unknown. gcc
+ * also writes only the lower half of a constant. The stub captures the lower half, as bytes that
+ * are cut off.
  */
 
 enum { HALF_BYTES = 8 };
@@ -405,8 +396,7 @@ static int capture_spill_temps(const struct arch_capture *c)
 }
 
 /*
- * Can memory at this operand be read without a check? Static storage and the stack frame are mapped
- * while the code at the site runs.
+ * Needs memory no check? Static storage and the stack frame are mapped while the site's code runs.
  */
 static bool memory_is_safe(const struct stub_isa *isa, const struct arch_arg *arg, bool is_static)
 {
@@ -513,7 +503,7 @@ bool expr_is_possible(const struct arch_stub *stub, const struct arch_expr *expr
 
 /* ==== The whole plan ========================================================================== */
 
-/* Allocates `count` temporaries and returns the number of the first one. */
+/* Allocates `count` temporaries; returns the first one. */
 static int take_temps(struct stub_plan *p, int count)
 {
 	int first = p->frame.temps;
@@ -526,7 +516,7 @@ static int take_temps(struct stub_plan *p, int count)
 
 enum { EXPRESSIONS_MAX = 4 + ARCH_KEYS_MAX };
 
-/* Collects all expressions of a stub, some of them NULL; returns their number. */
+/* Collects all expressions of a stub, or NULLs; returns their number. */
 static int expressions(const struct arch_stub *s, const struct arch_expr *ret[EXPRESSIONS_MAX])
 {
 	int count = 0;
@@ -540,9 +530,7 @@ static int expressions(const struct arch_stub *s, const struct arch_expr *ret[EX
 	return count;
 }
 
-/*
- * Does the expression need the duration, or data of the start event? Both are known only once the
- * end event has found its start event.
+/* Does an expression use the start event or the duration? An end event must find its start first.
  */
 static bool asks_of_pair(const struct arch_stub *s, const struct arch_expr *expr)
 {
@@ -586,25 +574,19 @@ static bool plan_expressions(struct stub_plan *p)
 
 /* ---- Captures --------------------------------------------------------------------------- */
 
-/*
- * Can a capture be data that the start event kept? Only the stub of an end event has that data, and
- * does not record it.
- */
+/* Only an end event can capture data of its start event, and does not record it. */
 static bool may_be_begun(const struct arch_stub *s, int capture)
 {
 	return stub_keeps_begins(s) && s->kind != ARCH_STUB_BEGIN && capture >= s->recorded;
 }
 
-/* Can the stub capture the stack? Only recording and gathering prepare these captures. */
+/* Only recording and gathering prepare captures of the stack. */
 static bool may_take_stack(const struct arch_stub *s)
 {
 	return s->kind == ARCH_STUB_RECORD || s->kind == ARCH_STUB_GATHER;
 }
 
-/*
- * Checks the captures and allocates their temporaries: first the pairs, then values read through
- * pointers and copies of registers.
- */
+/* Allocates temporaries: pairs, then values read through pointers, and copies of registers. */
 static bool plan_captures(struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
@@ -640,7 +622,7 @@ static bool plan_captures(struct stub_plan *p)
 	return true;
 }
 
-/* Decides whether a hit remembers readable pages: only if it may check more than one pointer. */
+/* A hit remembers readable pages if it may check more than one pointer. */
 static void plan_checks(struct stub_plan *p)
 {
 	int checks = 0;
@@ -678,8 +660,8 @@ static int registers_of(const struct stub_plan *p)
 }
 
 /*
- * Has the instruction set all parts that the stub needs? A thread in a processor mode that a system
- * call would end cannot ask the kernel for the time.
+ * Has the instruction set all parts of the stub? In a processor mode that a system call would end,
+ * the kernel cannot be asked for the time.
  */
 static bool has_parts(const struct stub_plan *p)
 {
@@ -709,8 +691,8 @@ static void plan_temps_of_checks(struct stub_plan *p)
 }
 
 /*
- * Allocates temporaries for normal forms, which are no longer than their texts. They come last, so
- * the other temporaries have small offsets, which take fewer bytes in an instruction.
+ * Temporaries for normal forms, which are no longer than their texts. They come last, because
+ * instructions encode the smaller offsets of the others in fewer bytes.
  */
 static void plan_temps_of_texts(struct stub_plan *p)
 {
@@ -742,10 +724,7 @@ bool plan_stub(struct stub_plan *p, const struct arch_stub *s, const struct stub
 	plan_temps_of_checks(p);
 	plan_temps_of_texts(p);
 	p->is_early = is_early(p);
-	/*
-	 * A stub that calls a function always saves the flags: its unwind rules have fixed offsets
-	 * for the saved registers.
-	 */
+	/* The unwind rules of a call need the saved registers at fixed offsets. */
 	p->keeps_flags = !s->frees_flags || s->kind == ARCH_STUB_CALL;
 	isa->lay_out(p, registers_of(p));
 	return true;

@@ -16,8 +16,8 @@ enum {
 };
 
 /*
- * The temporaries of a walk through stack frames: the last frame pointer, the page that is known to
- * be readable, and the number of return addresses. The return addresses follow.
+ * Temporaries of a walk through stack frames: the last frame pointer, the page known to be
+ * readable, the number of return addresses; then the return addresses.
  */
 enum { STACK_LAST, STACK_PAGE, STACK_COUNT, STACK_TEMPS };
 
@@ -62,9 +62,9 @@ enum { RSEQ_CPU_ID = 4, RSEQ_CS = 8 };
 
 /*
  * The plan of a stub. Code that may fault or enter the kernel runs before a restartable sequence
- * starts, and leaves its results in temporaries: the value of a checked scalar; for bytes, a pair
- * of a pointer to the bytes and the word for the record (length and flag bits). The pairs are the
- * first temporaries, in the order of the captures. Members named *_temp are numbers of temporaries.
+ * starts; temporaries keep its results: the value of a checked scalar; for bytes, a pair of a
+ * pointer and the word for the record (length and flag bits). The pairs come first, in the order of
+ * the captures. Members named *_temp are numbers of temporaries.
  */
 struct stub_plan {
 	const struct arch_stub *stub;
@@ -95,20 +95,18 @@ struct stub_plan {
 	int process_temp;	   /* the number of the process, if processes share the flights */
 	int match_temp; /* two, if keys are texts: the hash; the number of searches left */
 	/*
-	 * If start events keep data: the address of the entry. In the stub of an end event, 0 while
-	 * no start event is held.
+	 * The entry of a start event that keeps data; in an end event's stub, 0 while none is held.
 	 */
 	int entry_temp;
 	/*
-	 * In the stub of a start event that keeps data: whether this is the second pass; and the
-	 * time of the record that was in the place before.
+	 * For start events that keep data: is this the second pass? the former time in the place.
 	 */
 	int pass_temp, last_temp;
 	/* The hit's identity; in the stub of an end event, the place of its start event. */
 	int same_temp, place_temp;
 	/*
-	 * In the stub of an end event: the address of the data that its start event has kept; and,
-	 * for a span, the time of the start event.
+	 * For end events: the address of the start event's data; for spans, the time of the start
+	 * event.
 	 */
 	int kept_temp, begin_temp;
 	bool has_duration; /* something needs the duration of the pair, in nanoseconds */
@@ -127,7 +125,7 @@ struct stub_plan {
 	uint32_t fixed_bytes;  /* the bytes of a record before strings and aggregates */
 	uint32_t max_bytes;
 
-	/* Labels. Some name the code for one case. */
+	/* Labels, most of them for one case of a hit. */
 	int check, check_stack, measure, extent, hash, time; /* subroutines */
 	int norm;	    /* the tables of normal forms, which are data */
 	int out, small_out; /* the exits: with the whole frame, and with the small one */
@@ -150,13 +148,13 @@ struct stub_plan {
 
 /* ---- Planning (plan.c) ---------------------------------------------------------- */
 
-/* Plans a stub. Returns false if such a stub is impossible. */
+/* Returns false if such a stub is impossible. */
 bool plan_stub(struct stub_plan *plan, const struct arch_stub *stub, const struct stub_isa *isa);
 /* Stores in `ret` which system calls the stub makes. */
 void plan_answer(const struct stub_plan *plan, struct arch_stub_code *ret);
 /*
- * stub_has_spans(): the stub handles a start or end event of spans. stub_keeps_begins(): start
- * events keep data for their end events.
+ * Does the stub handle a start or end event of spans? Do start events keep data for their end
+ * events?
  */
 bool stub_has_spans(const struct arch_stub *stub);
 bool stub_keeps_begins(const struct arch_stub *stub);
@@ -172,15 +170,14 @@ bool operand_is_checked(const struct stub_isa *isa, const struct arch_arg *arg, 
 bool capture_is_possible(const struct stub_isa *isa, const struct arch_capture *capture);
 /* Does the capture have a bit in the mask of readable captures? */
 bool capture_is_checked(const struct stub_isa *isa, const struct arch_capture *capture);
-/* The largest number of bytes that a capture of bytes can have. */
+/* The largest number of bytes in a capture. */
 uint32_t capture_bytes(const struct arch_capture *capture);
 
 /* ---- Whole stubs (stub.c) -------------------------------------------------------------- */
 
 void form_stub(struct form *f, struct stub_plan *plan);
 /*
- * Prepares all captures once more: while the hit waited, other threads may have changed the memory
- * that pointers lead to.
+ * Prepares all captures once more, after a wait in which memory behind pointers may have changed.
  */
 void form_prepare_again(struct form *f, const struct stub_plan *plan);
 
@@ -192,15 +189,15 @@ void form_prepare_again(struct form *f, const struct stub_plan *plan);
  */
 const struct sequence *form_sequence_begin(
 	struct form *f, struct stub_plan *plan, int scratch, int aborted);
-/* Ends a sequence. Called right after the instruction that publishes its result. */
+/* Called after the instruction that publishes. */
 void form_sequence_end(
 	struct form *f, const struct stub_plan *plan, const struct sequence *sequence);
-/* Leaves a sequence. Called at the target of a jump out of the sequence. */
+/* Called after a jump out of a sequence. */
 void form_sequence_leave(struct form *f, const struct stub_plan *plan);
 /*
- * FORM_VALUE = `sets`, the address of CPU 0's set, and a = cpu << shift: their sum is the address
- * of the current CPU's set. Jumps to `slow` if the CPU has no set of its own, or if the thread is
- * not registered for rseq (its CPU number is negative then).
+ * FORM_VALUE = `sets`, the address of CPU 0's set; a = cpu << shift, to be added for the current
+ * CPU's set. Jumps to `slow` if the CPU has no set of its own, or the thread is not registered for
+ * rseq (its CPU number is negative then).
  */
 void form_cpu_set(struct form *f, const struct stub_plan *plan, int a, uint8_t shift, uint64_t sets,
 	int slow);
@@ -220,14 +217,14 @@ void form_original(struct form *f, int a, int reg);
 void form_operand_address(struct form *f, int a, const struct arch_arg *arg);
 /* FORM_VALUE = the current time; changes FORM_SCRATCH. */
 void form_now(struct form *f, const struct stub_plan *plan);
-/* Stores the current time at `mem`, a multiple of 4; changes FORM_VALUE and FORM_SCRATCH. */
+/* Stores the time at `mem`, a multiple of 4; changes FORM_VALUE and FORM_SCRATCH. */
 void form_store_now(struct form *f, const struct stub_plan *plan, struct form_mem mem);
 /* a = the value of a prepared scalar capture; changes FORM_SCRATCH. */
 void form_captured(struct form *f, int a, const struct stub_plan *plan, int capture);
 
 /* ---- Readable pages (captures.c) -------------------------------------------------- */
 
-/* Resets the results of page checks. Runs before the first check of a hit. */
+/* Runs before the first page check of a hit. */
 void form_checks_begin(struct form *f, const struct stub_plan *plan);
 /*
  * Jumps to `no` unless the aligned word that contains address FROM is readable. May align FROM down
@@ -236,16 +233,16 @@ void form_checks_begin(struct form *f, const struct stub_plan *plan);
  */
 void form_check(struct form *f, const struct stub_plan *plan, int frame, int no);
 /*
- * Like form_check(), for a page above the stack pointer; the page must also be in memory. `temp` is
- * a temporary for the answer of mincore(2).
+ * Like form_check(), for a page above the stack pointer, which must also be in memory. `temp` is a
+ * temporary for mincore(2).
  */
 void form_check_stack(struct form *f, const struct stub_plan *plan, int temp, int no);
-/* a = the start of the page that contains address a. */
+/* a = the start of the page of address a. */
 void form_page_of(struct form *f, const struct stub_plan *plan, int a);
 
 /* ---- Captures (captures.c) ----------------------------------------------------------- */
 
-/* Stores a pair in temporary `temp` and the next one: a pointer, and the word in VALUE. */
+/* Stores a pair in temporaries: a pointer, and the word in VALUE. */
 void form_store_pair(struct form *f, int temp, int pointer);
 /*
  * Before a sequence: prepares capture `i`, unless the capture is a scalar that needs no check.
@@ -258,8 +255,8 @@ void form_captured_word(struct form *f, const struct stub_plan *plan, int i);
 void form_capture(struct form *f, const struct stub_plan *plan, int i);
 /*
  * Copies SCRATCH bytes from FROM to POINTER; changes VALUE, NEXT and SPARE. Never reads past the
- * end. From eight bytes on, copies eight at a time and then the last eight again, overlapping. Four
- * to seven bytes: copies the first four and the last four. Fewer than four: copies one by one.
+ * end: copies eight bytes at a time and then the last eight again, overlapping. Four to seven
+ * bytes: copies the first four and the last four. Fewer: copies one by one.
  */
 void form_copy(struct form *f);
 /*
@@ -288,20 +285,19 @@ bool expr_is_possible(const struct arch_stub *stub, const struct arch_expr *expr
  * the expression cannot be computed.
  */
 void form_expr(struct form *f, const struct stub_plan *plan, const struct arch_expr *expr, int bad);
-/* Jumps to `reject` unless the expression is true; changes FORM_VALUE, FORM_RIGHT, FORM_SCRATCH. */
+/* Jumps to `reject` unless the expression is true; changes the same registers as form_expr(). */
 void form_filter(
 	struct form *f, const struct stub_plan *plan, const struct arch_expr *expr, int reject);
 /* ---- Records (record.c) --------------------------------------------------------- */
 
 /*
- * While a record is written: FORM_RECORD is its start, and FORM_OUT the place of the next bytes, at
- * last the end of the record.
+ * While a record is written: its start, and the place of the next bytes, at last the record's end.
  */
 enum { FORM_RECORD = FORM_RIGHT, FORM_OUT = FORM_POINTER };
 
 /*
- * Writes a record at RECORD, except its time, and except the parts that only a span has. OUT = its
- * end, if the length varies. Changes all registers except RECORD and SET.
+ * Writes a record at RECORD, except its time and the parts of a span. OUT = its end, if its length
+ * varies. Changes all registers except RECORD and SET.
  */
 void form_record_body(struct form *f, const struct stub_plan *plan);
 /*
@@ -321,9 +317,9 @@ enum { WAIT_WORDS = 10 };
 /* Waits at the gate; this is the whole action of a gate's stub. */
 void form_gate(struct form *f, const struct stub_plan *plan);
 /*
- * futex(2) on the word at SET: VALUE = the result. form_futex_wait() sleeps while the word equals
- * SCRATCH, up to the struct timespec in two temporaries. form_futex_wake() wakes all sleepers. Both
- * change FROM, RIGHT and SPARE_2; wait changes SPARE, wake SCRATCH.
+ * futex(2) on the word at SET: VALUE = the result. Wait sleeps while the word is SCRATCH, up to the
+ * time in two temporaries; wake wakes all. Both change FROM, RIGHT and SPARE_2, and SPARE or
+ * SCRATCH.
  */
 void form_futex_wait(struct form *f, int timespec);
 void form_futex_wake(struct form *f);
@@ -333,15 +329,12 @@ void form_futex_wake(struct form *f);
 void form_begin(struct form *f, struct stub_plan *plan);
 void form_flights_slow(struct form *f, const struct stub_plan *plan);
 /*
- * The stub of an end event holds its start event until the hit is done. form_hold_none(): no start
- * event is held yet. form_release(): releases the held one, at the exit.
+ * An end event's stub holds its start event until the hit is done. hold_none: no start event is
+ * held yet; release: gives it back, at the exit.
  */
 void form_hold_none(struct form *f, const struct stub_plan *plan);
 void form_release(struct form *f, const struct stub_plan *plan);
-/*
- * The action of an end event: the value = the time since the start event. Jumps to the exit if the
- * pair does not pass the filters.
- */
+/* Stores the time since the start event; jumps to the exit if the pair does not pass. */
 void form_end(struct form *f, struct stub_plan *plan);
 
 /* ---- Gathering (stub.c) ---------------------------------------------------------- */
@@ -357,10 +350,9 @@ void form_gather_slow(struct form *f, const struct stub_plan *plan);
  */
 void form_key(struct form *f, const struct stub_plan *plan);
 /*
- * SET = the key's cell in the table at SET; creates the entry if it is missing. If the table has no
- * room, SET = the probe's cell behind the entries. Changes all registers. `again` is the label
- * where the sequence restarts after an entry was created, or negative if many threads share the
- * table.
+ * SET = the key's cell in the table at SET; creates its entry if missing. Without room, SET = the
+ * probe's cell behind the entries. Changes all registers. `again` is where the sequence restarts
+ * after an entry was created; negative if many threads share the table.
  */
 void form_lookup(struct form *f, const struct stub_plan *plan, int again);
 void form_hash_subroutine(struct form *f, const struct stub_plan *plan);

@@ -60,16 +60,15 @@ static const int kept[] = {FORM_FROM, FORM_POINTER, FORM_NEXT, FORM_SPARE, FORM_
 enum { KEPT = sizeof(kept) / sizeof(*kept) };
 
 /*
- * The words behind the saved registers. SINCE: the time at which the wait began, 0 before that.
- * MADE: the `moved` that the thread has seen last; QUIET: the time at which the thread saw it
- * first.
+ * The words behind the saved registers. SINCE: when the wait began, 0 before that. MADE: the
+ * `moved` that the thread has seen last; QUIET: when it saw that first.
  */
 enum { SINCE, QUIET, MADE, FIRST_KEPT, SECONDS = FIRST_KEPT + KEPT, NANOSECONDS, WORDS };
 _Static_assert((int)WORDS == (int)WAIT_WORDS, "so much is skipped");
 
 /*
- * The labels of a wait: look again; room; the wait is in vain; the controller is dead; the time is
- * over; others have taken the room for too long.
+ * Where a wait goes on: look again; room; in vain; controller dead; out of time; room taken by
+ * others.
  */
 struct ways {
 	int again, room, vain, dead, late, starved;
@@ -102,7 +101,7 @@ static void if_room(struct form *f, const struct stub_plan *p, int room)
 	form_jump_by_room(f, p, FORM_POINTER, FORM_SCRATCH, true, room);
 }
 
-/* Wakes all threads that sleep on a word of the struct probe_room at NEXT. */
+/* Wakes the threads that sleep on a word of the room at NEXT. */
 static void wake_all(struct form *f, int32_t at)
 {
 	form_compute(f, FORM_SET, room_word((size_t)at));
@@ -122,8 +121,7 @@ static void time_left(struct form *f, const struct stub_plan *p, const struct wa
 	form_now(f, p);
 	form_jump_if_at_const(f, sizeof(uint64_t), word(p, SINCE), FORM_NE, 0, began);
 	/*
-	 * SINCE must not become 0, which means "not waiting": where a seccomp filter forbids asking
-	 * for the time, VALUE is 0.
+	 * Not 0, which means "not begun": the time is 0 if a seccomp filter forbids to ask for it.
 	 */
 	form_jump_if_const(f, true, FORM_VALUE, FORM_NE, 0, known);
 	form_const(f, FORM_VALUE, 1);
@@ -147,8 +145,8 @@ static void time_left(struct form *f, const struct stub_plan *p, const struct wa
 }
 
 /*
- * Sets ROOM_WAITED, and wakes the controller if the bit was clear. FROM = the owner word. Jumps
- * back to `again` if the controller has made room meanwhile, or is gone.
+ * Sets ROOM_WAITED, and wakes the controller if it was clear. FROM = the owner. Jumps back to
+ * `again` if the controller has made room meanwhile, or is gone.
  */
 static void announce(struct form *f, int again)
 {
@@ -194,7 +192,7 @@ static void wait_loop(struct form *f, const struct stub_plan *p, const struct wa
 	int spin = form_label(f);
 
 	form_place(f, to->again);
-	/* A signal handler may have forked: this may be a child that does not count. */
+	/* A signal handler may have forked this child. */
 	form_jump_if_word(f, FORM_RIGHT, p->stub->guard, FORM_EQ, p->wait_over);
 	form_address(f, FORM_NEXT, p->stub->room);
 	form_acquire(f, FORM_VALUE, room_word(OWNER_AT), sizeof(uint32_t));
@@ -229,10 +227,7 @@ static void restore(struct form *f, const struct stub_plan *p)
 		form_load(f, kept[i], word(p, FIRST_KEPT + i), sizeof(uint64_t), false);
 }
 
-/*
- * Counts a hit that has waited, and its ticks (0 if time has gone backwards). Does nothing if the
- * hit has not waited.
- */
+/* Counts a hit that has waited, with its ticks, or 0 if time has gone backwards. */
 static void count_waited(struct form *f, const struct stub_plan *p)
 {
 	int none = form_label(f), forward = form_label(f);
@@ -288,9 +283,9 @@ static void form_wait(struct form *f, struct stub_plan *p)
 	wake_all(f, OWNER_AT);
 	form_jump(f, to.vain);
 	/*
-	 * The thread may have been woken in time but run only now, after others took the room.
-	 * `moved` is read first: if room is made right after the second look at the ring, `gave_up`
-	 * becomes the old `moved`, and hits still wait.
+	 * A thread that was woken in time may run only now, after others took the room. `moved` is
+	 * read first: if room is made right after the second look, `moved` differs from `gave_up`,
+	 * and hits still wait.
 	 */
 	form_place(f, to.late);
 	form_acquire(f, FORM_FROM, room_word(offsetof(struct probe_room, moved)), sizeof(uint64_t));
@@ -367,9 +362,9 @@ void form_record_body(struct form *f, const struct stub_plan *p)
 
 /*
  * Appends the duration and the record of the start event at OUT. The end event holds the start
- * event, but a signal handler with as many open start events as there are places may overwrite the
- * record. The writer, which is this thread, changes the time first. So if the time differs after
- * the copy, the span is lost: jumps to `lost`.
+ * event, but signal handlers with as many open start events as there are places overwrite it. They
+ * change its time first, and run in this thread. So if the time differs after the copy, the span is
+ * lost: jumps to `lost`.
  */
 static void form_begin_of_span(struct form *f, const struct stub_plan *p, int lost)
 {
@@ -417,8 +412,8 @@ static void form_jump_by_room(
 }
 
 /*
- * Returns the address in the ring for an offset in bytes ever written. `offset` is the register,
- * RECORD or VALUE, that holds this offset. Changes SCRATCH.
+ * Returns the place in the ring of an offset in bytes ever written, in RECORD or VALUE. Uses
+ * SCRATCH.
  */
 static struct form_mem form_word_at(struct form *f, const struct stub_plan *p, int offset)
 {
@@ -428,9 +423,9 @@ static struct form_mem form_word_at(struct form *f, const struct stub_plan *p, i
 }
 
 /*
- * Publishes a record in a flight recorder. The word at the new head leads back to this record,
- * which begins at the old head, and its count is one more than that of the word at the old head.
- * OUT holds the record's length if it varies.
+ * In a flight recorder, the word at the new head leads back to this record, which begins at the old
+ * head, and has the count of the old head's word plus one. OUT holds the record's length if it
+ * varies.
  */
 static void form_publish_over(struct form *f, const struct stub_plan *p)
 {
@@ -461,8 +456,8 @@ static void form_ring_record(struct form *f, const struct stub_plan *p, int full
 	if (s->on_until_full)
 		form_jump_if_word(f, FORM_VALUE, s->on + sizeof(uint32_t), FORM_NE, full);
 	/*
-	 * The acquire makes sure that a reader who finds a part of this record also finds the head
-	 * that the last record has left.
+	 * A reader that finds a part of this record also finds the head that the last record has
+	 * left.
 	 */
 	if (s->overwrite)
 		form_acquire(f, FORM_RECORD, head, sizeof(uint64_t));
@@ -501,10 +496,7 @@ static void form_cpu_record(struct form *f, struct stub_plan *p, int slow, int f
 	form_sequence_end(f, p, q);
 }
 
-/*
- * RIGHT = the number of the ring to try first: the current CPU's, or else one that depends on the
- * thread.
- */
+/* RIGHT = the ring to try first: that of the CPU's number, or one that depends on the thread. */
 static void form_first_ring(struct form *f, const struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
@@ -572,10 +564,7 @@ void form_record(struct form *f, struct stub_plan *p)
 		form_jump(f, p->slow);
 }
 
-/*
- * Writes the record of a hit that has waited. Prepares the captures again, because the memory that
- * pointers lead to may have changed.
- */
+/* Writes the record after a wait: memory that pointers lead to may have changed meanwhile. */
 static void form_record_again(struct form *f, struct stub_plan *p)
 {
 	int full = form_label(f);

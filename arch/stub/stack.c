@@ -134,7 +134,7 @@ static void bytes_of_stack(struct form *f, const struct stub_plan *p, int i)
 
 /*
  * Jumps to `end` unless the word at NEXT + offset is readable; changes all registers except POINTER
- * and NEXT. Temporary `page` holds the page that was last found readable.
+ * and NEXT. Temporary `page` holds the last readable page.
  */
 static void readable(
 	struct form *f, const struct stub_plan *p, int page, int temp, int32_t offset, int end)
@@ -228,7 +228,7 @@ void form_prepare_stacks(struct form *f, const struct stub_plan *p)
 
 /* ==== Unwinding =============================================================================== */
 
-/* An FDE (frame description entry), with its length field. */
+/* An FDE of .eh_frame, with its length. */
 struct fde {
 	uint32_t length;
 	uint32_t cie; /* distance from this field back to the CIE, in bytes */
@@ -255,6 +255,6 @@ size_t unwind_section(const uint8_t *cie, uint32_t cie_bytes, const struct arch_
 
 		memcpy(out + at, &fde, sizeof(fde));
 	}
-	memset(out + at, 0, sizeof(uint32_t)); /* the terminator of the section */
+	memset(out + at, 0, sizeof(uint32_t)); /* the terminator */
 	return all;
 }

@@ -90,10 +90,7 @@ void form_sequence_leave(struct form *f, const struct stub_plan *plan)
 		form_store_const(f, field_of_rseq(plan, RSEQ_CS), sizeof(uint64_t), 0);
 }
 
-/*
- * Jumps back to `retry`, or to `aborted` if no try is left. The temporary with the number of tries
- * left needs no initial value: any number will do.
- */
+/* Any initial number of tries left will do, so the temporary is not initialised. */
 static void form_try_again(struct form *f, const struct stub_plan *plan, const struct sequence *q)
 {
 	int scratch = q->scratch;
@@ -151,7 +148,7 @@ void form_cpu_set(
 	form_two_const(f, FORM_SHL, true, a, shift);
 }
 
-/* a = the address of a byte, at `offset`, of the set that threads without rseq share. */
+/* a = the address of a byte of the set that threads without rseq share. */
 static void form_shared_set(struct form *f, const struct stub_plan *plan, int a, uint32_t offset)
 {
 	const struct arch_stub *s = plan->stub;
@@ -159,10 +156,7 @@ static void form_shared_set(struct form *f, const struct stub_plan *plan, int a,
 	form_address(f, a, s->slots + ((uint64_t)s->cpus << s->slots_shift) + offset);
 }
 
-/*
- * Atomically adds 1 to a field of the probe's struct probe_slot in the shared set; changes
- * FORM_VALUE.
- */
+/* Counts in a field of the probe's struct probe_slot there; changes FORM_VALUE. */
 static void form_shared_inc(struct form *f, const struct stub_plan *plan, size_t field)
 {
 	form_shared_set(f, plan, FORM_VALUE, plan->stub->slot_offset + (uint32_t)field);
@@ -170,7 +164,7 @@ static void form_shared_inc(struct form *f, const struct stub_plan *plan, size_t
 }
 
 /*
- * Adds 1 to a field of the probe's struct probe_slot in this CPU's set; changes FORM_VALUE and
+ * Counts in a field of the probe's struct probe_slot of this CPU; changes FORM_VALUE and
  * FORM_RIGHT. A thread without rseq, or on a CPU without a set, jumps to `slow`, which must leave
  * the sequence.
  */
@@ -194,17 +188,16 @@ static void form_cpu_inc(struct form *f, struct stub_plan *plan, size_t field, i
 /*
  * Gathering: a hit adds its value to a cell (struct probe_cell).
  *
- * A restartable sequence publishes with one store, so a hit changes its cell in two sequences. The
- * first stores the sum, and before it the parts that may safely be stored twice (the extremes, the
- * last value). The second adds to the count, or to the value's bucket. Each sequence is exact by
- * itself, whichever CPU it runs on.
+ * A restartable sequence publishes with one store, so a hit needs two sequences. The first stores
+ * the sum, and before it the parts that may be stored twice (the extremes, the last value). The
+ * second stores the count or the value's bucket. Each is exact by itself, on whichever CPU it runs.
  *
  * In a cell that threads without rseq share, each word is changed atomically, by one instruction or
- * by a compare and swap. No reader draws a conclusion from one word of a cell about another one. So
- * only one thing depends on memory order: that a cell has its key (table.c).
+ * a compare and swap. Nobody concludes from one word of a cell what another one is. So only one
+ * thing depends on memory order: that a cell has its key (table.c).
  *
- * The sum of doubles may need a vector register, whose contents belong to the program. The stub
- * saves the register before the sequence, and restores it whenever the sequence is left.
+ * The sum of doubles may need a vector register, which belongs to the program. The stub saves it
+ * before the sequence, and restores it whenever the sequence is left.
  */
 
 static struct form_mem field(size_t offset)
@@ -214,7 +207,7 @@ static struct form_mem field(size_t offset)
 
 #define FIELD(name) field(offsetof(struct probe_cell, name))
 
-/* Does the hit change any part of the cell besides the count and the buckets? */
+/* Does the hit change more than the count or the buckets? */
 static bool has_values(const struct stub_plan *p)
 {
 	return p->stub->gather.parts & ~(unsigned int)ARCH_GATHER_BUCKETS;
@@ -281,7 +274,7 @@ static void bucket_of_double(struct form *f)
 
 /* ---- The parts of the cell at SET ------------------------------------------------- */
 
-/* If SCRATCH is larger than a word of the cell, stores SCRATCH there. */
+/* Makes a word of the cell SCRATCH if that is larger. */
 static void keep_largest(struct form *f, struct form_mem word, bool shared)
 {
 	int done = form_label(f), again = form_label(f);
@@ -298,7 +291,7 @@ static void keep_largest(struct form *f, struct form_mem word, bool shared)
 	form_place(f, done);
 }
 
-/* Changes all parts of the cell except the count and the buckets. The sum comes last. */
+/* Changes everything except the count and the buckets; the sum comes last. */
 static void gather_values(struct form *f, const struct stub_plan *p, bool shared)
 {
 	const struct arch_gather *g = &p->stub->gather;
@@ -470,9 +463,8 @@ static void form_every(struct form *f, struct stub_plan *p)
 }
 
 /*
- * Counts the hit in its time window; jumps to the exit if the window is full. FORM_SET = the number
- * of the window, shifted left by 32. FORM_VALUE = the old word. FORM_SCRATCH = the new word: one
- * hit more, or the first hit of a new window.
+ * Counts the hit in its time window. FORM_SET = the window's number, shifted left by 32. FORM_VALUE
+ * = the old word; FORM_SCRATCH = the new one: one hit more, or the first hit of a new window.
  */
 static void form_rate(struct form *f, const struct stub_plan *p)
 {
@@ -542,8 +534,8 @@ static void form_sample_slow(struct form *f, const struct stub_plan *p)
 /*
  * Calls a function of the program, with the captures as its arguments (arch_stub.call).
  *
- * The stub counts calls and returns. While a thread is between the two counts, this stub and the
- * code after it must stay mapped until the thread returns; see libprobe/patch/quiet.c.
+ * The stub counts the call and the return. While a thread is between the two counts, this stub and
+ * the code after it must stay; see libprobe/patch/quiet.c.
  */
 
 /* Builds the frame that the function gets: words, mask and pointers (see arch_stub.call). */
@@ -598,8 +590,8 @@ static void form_call_function_slow(struct form *f, const struct stub_plan *p)
 /* ---- Before the action --------------------------------------------------------- */
 
 /*
- * Jumps away if VALUE is negative: the thread was in a processor mode that a system call would end,
- * so the kernel was not asked for the id. The hit is lost.
+ * VALUE is negative if the kernel was not asked, because a system call would have ended a mode of
+ * the thread. The hit is lost then.
  */
 static void form_if_answered(struct form *f, const struct stub_plan *p)
 {
@@ -619,7 +611,7 @@ static void form_id(struct form *f, const struct stub_plan *p, enum form_call ca
 	form_store(f, FORM_VALUE, form_temp(temp));
 }
 
-/* Stores the number of the CPU, from getcpu(2), in its temporary. */
+/* getcpu(2) writes the CPU's number to its temporary. */
 static void form_cpu_id(struct form *f, const struct stub_plan *p)
 {
 	form_store_const(f, form_temp(p->cpu_temp), sizeof(uint64_t), 0);
@@ -654,10 +646,7 @@ static void form_prepare_none(struct form *f, const struct stub_plan *p)
 	form_checks_begin(f, p);
 }
 
-/*
- * Emits the steps before the action: ids from the kernel, the captures that the filter needs, the
- * filter, the other captures.
- */
+/* Emits what precedes the action: the filter, and before it only what the filter needs. */
 static void form_preparations(struct form *f, const struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;

@@ -49,7 +49,7 @@ static void form_load_text(struct form *f, const struct stub_plan *p, int captur
 	form_two_const(f, FORM_AND, false, FORM_SCRATCH, RING_STRING_LENGTH);
 }
 
-/* FROM, SCRATCH = address and length of string `k` of the key, which may be a normal form. */
+/* FROM, SCRATCH = address and length of string `k` of the key, perhaps a normal form. */
 static void load_string(struct form *f, const struct stub_plan *p, int k)
 {
 	if (!key_of(p, k)->is_norm) {
@@ -342,20 +342,19 @@ void form_lookup(struct form *f, const struct stub_plan *p, int again)
 /* ==== Normal forms ============================================================================ */
 
 /*
- * Parts of keys that are normal forms. The stub writes the normal form into its frame before it
- * hashes the key, with the same result as norm_text() (arch/norm.c). So a table has one entry for
- * each normal form, not one for each text.
+ * Keys with normal forms. The stub writes the normal form into its frame before it hashes the key,
+ * with the result of norm_text() (arch/norm.c). So a table has one entry for each normal form, not
+ * for each text.
  *
  * The text is read where it was measured, without another check, like all strings of keys. It may
- * change meanwhile: then the result is the form of some other text, but not longer, and the loop
- * ends no later.
+ * change meanwhile: then the result is some other text, but not longer, and not later.
  */
 
 enum { TEMP_MARK, TEMP_PIECE, TEMP_TAG, NORM_BYTES = sizeof(uint64_t) };
 _Static_assert(TEMP_TAG + 1 == NORM_TEMPS, "there are as many as are planned");
 _Static_assert(sizeof(norm_tables) % NORM_BYTES == 0, "the tables are words");
 
-/* The number of the first step with this action; the steps of an action are consecutive. */
+/* The first step with this action; steps are sorted by their actions. */
 static int32_t first_of(enum norm_action action)
 {
 	return (int32_t)action << NORM_STATE_BITS;
@@ -367,8 +366,8 @@ static struct form_mem noted(const struct stub_plan *p, int temp)
 }
 
 /*
- * Executes the step in RIGHT, unless its action is PUT. Ends at `put`, which writes the byte in
- * VALUE; at `skip`, which moves to the next byte; or at `next`, which looks at the same byte again.
+ * Executes the step in RIGHT, unless that is PUT. Jumps to `put` to write the byte in VALUE, to
+ * `skip` for the next byte, or to `next` for the same byte again.
  */
 static void other_steps(struct form *f, const struct stub_plan *p, int put, int skip, int next)
 {

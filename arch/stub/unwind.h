@@ -18,7 +18,7 @@
 
 /* DW_CFA_* and DW_OP_* of <dwarf.h>. */
 enum {
-	/* Or-ed with the register; the operand is the distance below the CFA / 8. */
+	/* or-ed with the register; operand: the distance below the CFA / 8 */
 	UNWIND_OFFSET = 0x80,
 	UNWIND_DEF_CFA_EXPRESSION = 0x0f,
 	UNWIND_EXPRESSION = 0x10,
@@ -27,9 +27,8 @@ enum {
 };
 
 /*
- * The bytes of a CIE without its length field. The return address is in column `ra`, code addresses
- * are plain 8-byte values, the data alignment factor is -8, and the rules follow. Including the
- * length field, the size must be a multiple of 8.
+ * The bytes of a CIE without its length: return address in column `ra`, plain 8-byte code
+ * addresses, data alignment factor -8, then rules. With the length, they must be a multiple of 8.
  */
 #define UNWIND_CIE(ra, ...)                                                                        \
 	{                                                                                          \
