@@ -108,7 +108,7 @@ void form_order_of_double(struct form *f)
 
 /* ---- The sum ------------------------------------------------------------------- */
 
-/* RIGHT, SCRATCH = the larger and smaller magnitude; POINTER, NEXT = twice these magnitudes. */
+/* RIGHT, SCRATCH = the numbers, larger magnitude first; POINTER, NEXT = twice their magnitudes. */
 static void order(struct form *f)
 {
 	int ordered = form_label(f);

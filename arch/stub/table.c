@@ -347,7 +347,8 @@ void form_lookup(struct form *f, const struct stub_plan *p, int again)
  * for each text.
  *
  * The text is read where it was measured, without another check, like all strings of keys. It may
- * change meanwhile: then the result is some other text, but not longer, and not later.
+ * change meanwhile: then the result is some other text, but not longer, and the loop
+ * ends no later.
  */
 
 enum { TEMP_MARK, TEMP_PIECE, TEMP_TAG, NORM_BYTES = sizeof(uint64_t) };

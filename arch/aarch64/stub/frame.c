@@ -154,7 +154,7 @@ static void frame_layout(struct frame *f, const struct stub_plan *p, int registe
 static void a64_lay_out(struct stub_plan *p, int registers)
 {
 	if (registers > 2 && p->stub->thread.no_counter)
-		registers = ALL; /* plan->time is a subroutine */
+		registers = ALL; /* the time comes from a subroutine */
 	p->small.order_count = registers < 2 ? registers : 2;
 	frame_layout(&p->small, p, p->small.order_count, 0);
 	frame_layout(&p->frame, p, registers, p->frame.temps);
