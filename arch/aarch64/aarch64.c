@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * aarch64: probes are listed, their arguments parsed, and their sites planned; and there are stubs
- * of what is written in the form, and of calls.
+ * The operations of aarch64: it can list probes, parse their arguments, patch their sites, and
+ * generate all stubs, including those that call functions.
  */
 #include <elf.h>
 
@@ -15,7 +15,7 @@
 #include "arch/aarch64/scan.h"
 #include "arch/aarch64/stub/stub.h"
 
-/* "DWARF for the Arm 64-bit Architecture", section 4.1. */
+/* Where unwinding starts. DWARF numbers: "DWARF for the Arm 64-bit Architecture", section 4.1. */
 static const struct arch_unwind_register unwind_registers[] = {
 	{A64_SP, 31},
 	{29, 29},

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Operands of aarch64, as gcc and clang print them for the constraint "nor" of <sys/sdt.h>:
+ * Parses operands of aarch64, as gcc and clang print them for the constraint "nor" of <sys/sdt.h>:
  *
  *	operand  = register | [ "#" ] sum | "[" register [ "," offset ] "]"
  *	offset   = [ "#" ] [ ":lo12:" ] sum | register [ "," extend [ [ "#" ] number ] ]
  *	extend   = "lsl" | "sxtx" | "uxtx"
  *
  * gcc prints no `#` before numbers (older versions did); clang addresses nearly everything
- * through one register. Register names have no prefix, so a symbol may look like one: a word
- * that looks like a register but is not one is UNKNOWN.
+ * through one register. Register names have no prefix, so a symbol may look like a register. A word
+ * that looks like a register but is not one makes the operand UNKNOWN.
  *
  * Sources: Arm ARM (DDI 0487), C1.2.5 "Register names" and C1.3.3 "Load/store addressing
  * modes"; gcc, aarch64_print_address_internal().
@@ -19,12 +19,12 @@
 enum {
 	REGISTER_COUNT = 32,
 	STACK_POINTER = 31,
-	SHIFT_MAX = 3, /* arch_arg's scale is at most 8 */
-	PAGE_BITS = 12 /* what adrp leaves to the instruction that follows it */
+	SHIFT_MAX = 3, /* struct arch_arg has a scale of 8 at most */
+	PAGE_BITS = 12 /* the low bits that adrp leaves to the next instruction */
 };
 
 /* clang-format off */
-/* The prefix of a register's name; a number follows. */
+/* Registers whose names are a letter and a number. */
 static const struct {
 	char letter[2];
 	uint8_t width;
@@ -42,7 +42,7 @@ static const struct {
 
 static const struct {
 	const char *name;
-	int8_t number; /* ARCH_REG_NONE: the zero register */
+	int8_t number; /* ARCH_REG_NONE for the zero register */
 	uint8_t width;
 } named[] = {
 	{"sp", STACK_POINTER, 8},
@@ -58,7 +58,7 @@ static const struct {
 
 struct reg {
 	enum arch_arg_kind kind; /* ARCH_ARG_REGISTER or ARCH_ARG_FP_REGISTER */
-	int8_t number;		 /* or ARCH_REG_NONE: the zero register */
+	int8_t number;		 /* ARCH_REG_NONE for the zero register */
 	uint8_t width;
 };
 
@@ -76,7 +76,7 @@ static bool find_register(const char *name, size_t length, struct reg *ret)
 	for (i = 0; i < sizeof(numbered) / sizeof(numbered[0]); i++) {
 		if (!length || !spec_word_is(name, 1, numbered[i].letter))
 			continue;
-		/* 31 is the stack pointer or zero, which have names. */
+		/* 31 is the stack pointer or the zero register, which have names of their own. */
 		number = spec_word_number(name, length, 1,
 			numbered[i].kind == ARCH_ARG_REGISTER ? STACK_POINTER : REGISTER_COUNT);
 		if (number < 0)
@@ -87,7 +87,7 @@ static bool find_register(const char *name, size_t length, struct reg *ret)
 	return false;
 }
 
-/* A letter and digits, like all registers and their elements (v0.2d, z7, p3, x31). */
+/* A letter and digits, like all registers and vector elements (v0.2d, z7, p3, x31). */
 static bool looks_like_register(const char *word, size_t length)
 {
 	size_t i = 1;
@@ -97,13 +97,13 @@ static bool looks_like_register(const char *word, size_t length)
 	return i > 1 && (i == length || word[i] == '.');
 }
 
-/* It is in no symbol table: .LC0, .LANCHOR0. */
+/* Is the symbol a local label (.LC0, .LANCHOR0), which is in no symbol table? */
 static bool is_local_label(const struct spec_sum *sum)
 {
 	return sum->symbol && sum->symbol_length > 2 && spec_word_is(sum->symbol, 2, ".l");
 }
 
-/* Consumes a 64-bit general register; the zero register is ARCH_REG_NONE. */
+/* Consumes a 64-bit general register; the zero register gives ARCH_REG_NONE. */
 static bool take_address_register(struct spec_text *text, int8_t *number_ret)
 {
 	const char *name;
@@ -116,7 +116,7 @@ static bool take_address_register(struct spec_text *text, int8_t *number_ret)
 	return true;
 }
 
-/* Consumes `lsl 3` after an index register. */
+/* Consumes `lsl 3`, `sxtx` or `uxtx` after an index register. */
 static bool take_extend(struct spec_text *text, struct arch_arg *arg)
 {
 	const char *name;
@@ -136,7 +136,7 @@ static bool take_extend(struct spec_text *text, struct arch_arg *arg)
 	return true;
 }
 
-/* The part after the comma in `[x0, ...]`. */
+/* Consumes the part after the comma in `[x0, ...]`. */
 static bool take_offset(struct spec_text *text, struct arch_arg *arg)
 {
 	struct spec_text ahead = *text;
@@ -163,7 +163,7 @@ static bool take_offset(struct spec_text *text, struct arch_arg *arg)
 	return true;
 }
 
-/* The part after the bracket in `[x0]`. */
+/* Consumes the part after the bracket in `[x0]`. */
 static bool take_memory(struct spec_text *text, struct arch_arg *arg)
 {
 	if (!take_address_register(text, &arg->base) || arg->base == ARCH_REG_NONE)

@@ -2,7 +2,7 @@
 /*
  * Argument specifications of aarch64.
  *
- * How operands are represented, in addition to arch/arch.h:
+ * The table shows how struct arch_arg (arch/arg.h) represents each operand:
  *
  *	x0 ... x30, fp, lr, ip0, ip1	REGISTER; base 0 to 30, width 8
  *	w0 ... w30			REGISTER; width 4
@@ -13,14 +13,14 @@
  *	sym+8				IMMEDIATE; disp + the symbol's address (not its contents)
  *	[x0] [sp, 60] [x0, #-16]	MEMORY; index NONE, scale 1
  *	[x1, x2] [x1, x2, lsl 3]	MEMORY; scale 1 or 8
- *	[x0, #:lo12:sym+8]		MEMORY; symbol_bits 12: x0 is what adrp has put there
+ *	[x0, #:lo12:sym+8]		MEMORY; symbol_bits 12: x0 holds the page from adrp
  *
- * Deliberately UNKNOWN: local labels, which are in no symbol table; index registers extended from
- * 32 bits (uxtw, sxtw); write-back; shifts above 3; x31 and vector elements.
+ * These operands are UNKNOWN on purpose: local labels, which are in no symbol table; index
+ * registers extended from 32 bits (uxtw, sxtw); write-back; shifts above 3; x31; vector elements.
  *
- * `[x0, #:lo12:.LANCHOR0]` is what gcc prints of a static variable, unless it has
+ * gcc prints `[x0, #:lo12:.LANCHOR0]` for a static variable, unless it runs with
  * -fno-section-anchors. The adrp before the site tells the page, but nothing in the file tells
- * which of the page's variables the label stood for.
+ * which variable of the page the label stood for.
  */
 #ifndef ARCH_AARCH64_ARGS_H
 #define ARCH_AARCH64_ARGS_H

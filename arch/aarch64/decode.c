@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Arm ARM (DDI 0487), C4.1 "A64 instruction set encoding": bits 25 to 28 tell an instruction's
- * group, and in most groups nothing knows its own address. The exceptions are listed here, and so
- * are all branches: a branch that is not in the table is AARCH64_UNKNOWN, as is what later
- * architectures may add.
+ * Decodes aarch64. In the Arm ARM (DDI 0487), C4.1 "A64 instruction set encoding", bits 25 to 28
+ * tell the group of an instruction. In most groups no instruction depends on its own address. The
+ * table lists the exceptions and all branches: a branch that is not in the table is
+ * AARCH64_UNKNOWN, like instructions that later architectures may add.
  *
  * FIXED are:
- *	svc		the kernel restarts it by its address, and tells that to filters
- *	bti, paciasp	where they stand, an indirect branch may arrive
+ *	svc		the kernel restarts it by its address, and shows that to seccomp filters
+ *	bti, paciasp	landing pads: an indirect branch may arrive there
  *	hints from 32	some change the next instruction (pacm)
- *	cpym, sete ...	parts of a copy that must follow each other: the kernel steps back over them
- *	stxr ...	fails, if what was done since the ldxr was more than a few instructions
+ *	cpym, sete ...	parts of a copy that must stay together: the kernel steps back over them
+ *	stxr ...	fails if more than a few instructions ran since the ldxr
  *	tstart		a transaction that fails continues there
  */
 #include "arch/aarch64/decode.h"
@@ -21,15 +21,15 @@ struct pattern {
 	enum aarch64_kind kind;
 };
 
-/* The first one that fits tells. */
+/* The first pattern that matches gives the kind. */
 static const struct pattern patterns[] = {
 	/* -- relative to the address -- */
 	{0x9f000000, 0x10000000, AARCH64_ADR}, {0x9f000000, 0x90000000, AARCH64_ADRP},
-	{0xff000000, 0xdc000000, AARCH64_UNKNOWN}, /* a literal of no known size */
+	{0xff000000, 0xdc000000, AARCH64_UNKNOWN}, /* a literal of unknown size */
 	{0x3b000000, 0x18000000, AARCH64_LITERAL}, {0xfc000000, 0x14000000, AARCH64_B},
 	{0xfc000000, 0x94000000, AARCH64_BL}, {0xff000000, 0x54000000, AARCH64_B_COND},
 	{0x7e000000, 0x34000000, AARCH64_CB}, {0x7e000000, 0x36000000, AARCH64_TB},
-	/* -- to registers; with authentication, of no or of another register -- */
+	/* -- to registers; plain, authenticated with modifier 0, with a register as modifier -- */
 	{0xfffffc1f, 0xd61f0000, AARCH64_BR}, {0xfffff81f, 0xd61f081f, AARCH64_BR},
 	{0xfffff800, 0xd71f0800, AARCH64_BR}, {0xfffffc1f, 0xd63f0000, AARCH64_BLR},
 	{0xfffff81f, 0xd63f081f, AARCH64_BLR}, {0xfffff800, 0xd73f0800, AARCH64_BLR},
@@ -37,19 +37,19 @@ static const struct pattern patterns[] = {
 	/* -- exceptions -- */
 	{0xffe0001f, 0xd4000001, AARCH64_FIXED},					/* svc */
 	{0xff000000, 0xd4000000, AARCH64_TRAP}, {0xffff0000, 0x00000000, AARCH64_TRAP}, /* udf */
-	/* -- hints, of which the numbers are bits 5 to 11; other system instructions -- */
+	/* -- hints, whose numbers are bits 5 to 11; other system instructions -- */
 	{0xffffffbf, 0xd503233f, AARCH64_FIXED}, /* paciasp, pacibsp */
 	{0xfffffc1f, 0xd503201f, AARCH64_PLAIN}, {0xfffff01f, 0xd503201f, AARCH64_FIXED},
 	{0xffffffe0, 0xd5233060, AARCH64_FIXED}, /* tstart */
 	{0xffc00000, 0xd5000000, AARCH64_PLAIN},
 	{0x1c000000, 0x14000000, AARCH64_UNKNOWN}, /* other branches and system instructions */
-	/* -- in other groups -- */
-	{0x3b200c00, 0x19000400, AARCH64_FIXED},   /* copies of memory */
-	{0x3fc00000, 0x08000000, AARCH64_FIXED},   /* stores that are exclusive */
+	/* -- exceptions in the groups below -- */
+	{0x3b200c00, 0x19000400, AARCH64_FIXED},   /* copies and fills of memory */
+	{0x3fc00000, 0x08000000, AARCH64_FIXED},   /* exclusive stores */
 	{0x7f800000, 0x13800000, AARCH64_PLAIN},   /* extr */
-	{0x1f800000, 0x13800000, AARCH64_UNKNOWN}, /* autiasppc and autibsppc are here */
-	{0x7fff8000, 0x5ac18000, AARCH64_UNKNOWN}, /* paciasppc and others */
-	/* -- the groups -- */
+	{0x1f800000, 0x13800000, AARCH64_UNKNOWN}, /* this space includes autiasppc and autibsppc */
+	{0x7fff8000, 0x5ac18000, AARCH64_UNKNOWN}, /* paciasppc and similar ones */
+	/* -- whole groups -- */
 	{0x1e000000, 0x04000000, AARCH64_PLAIN}, /* SVE */
 	{0x1c000000, 0x10000000, AARCH64_PLAIN}, /* constants */
 	{0x0a000000, 0x08000000, AARCH64_PLAIN}, /* memory */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Decoding aarch64: what an instruction does with the program counter. Nothing else is told of it,
- * and no library is needed for that.
+ * A decoder for aarch64 that tells only what an instruction does with the program counter. It needs
+ * no library.
  */
 #ifndef ARCH_AARCH64_DECODE_H
 #define ARCH_AARCH64_DECODE_H
@@ -9,12 +9,12 @@
 #include "arch/arch.h"
 
 enum aarch64_kind {
-	AARCH64_UNKNOWN, /* not an instruction, or one that may use its address in some other way */
-	AARCH64_PLAIN,	 /* does not know its address, and the next instruction follows */
-	AARCH64_FIXED,	 /* the next instruction follows; it has to stay where it is */
+	AARCH64_UNKNOWN, /* not an instruction, or one that may depend on its address in some way */
+	AARCH64_PLAIN,	 /* does not depend on its address, and the next instruction follows */
+	AARCH64_FIXED,	 /* must not be moved; the next instruction follows */
 	AARCH64_ADR,	 /* adr */
 	AARCH64_ADRP,	 /* adrp */
-	AARCH64_LITERAL, /* ldr, ldrsw, prfm of an address */
+	AARCH64_LITERAL, /* ldr, ldrsw, prfm with a pc-relative address */
 	AARCH64_B,	 /* b */
 	AARCH64_BL,	 /* bl */
 	AARCH64_B_COND,	 /* b.cond, bc.cond */
@@ -23,10 +23,13 @@ enum aarch64_kind {
 	AARCH64_BR,	 /* br, braa ... */
 	AARCH64_BLR,	 /* blr, blraa ... */
 	AARCH64_RET,	 /* ret, retaa ... */
-	AARCH64_TRAP	 /* brk, hlt, udf ...: never continues */
+	AARCH64_TRAP	 /* brk, hlt, udf ...: execution never continues */
 };
 
-/* What an instruction is, and where one that is relative to its address leads or reads. */
+/*
+ * aarch64_kind_of() returns an instruction's kind; aarch64_target() the address that an instruction
+ * jumps to, computes or reads, or 0 if its kind has none.
+ */
 enum aarch64_kind aarch64_kind_of(uint32_t insn);
 uint64_t aarch64_target(uint32_t insn, enum aarch64_kind kind, uint64_t address);
 

@@ -19,7 +19,7 @@ void a64_put(struct a64 *e, uint32_t insn)
 	e->length += AARCH64_INSN_LENGTH;
 }
 
-/* ---- Between registers ------------------------------------------------------------- */
+/* ---- Register operands ------------------------------------------------------------- */
 
 void a64_op(struct a64 *e, bool wide, enum a64_op op, int rd, int rn, int rm)
 {
@@ -51,7 +51,7 @@ void a64_move(struct a64 *e, int rd, int rn)
 	a64_op(e, true, A64_ORR, rd, A64_ZERO, rn);
 }
 
-/* ---- Numbers -------------------------------------------------------------------------- */
+/* ---- Constants ------------------------------------------------------------------------ */
 
 void a64_const(struct a64 *e, int rd, uint64_t value)
 {
@@ -80,7 +80,7 @@ void a64_const(struct a64 *e, int rd, uint64_t value)
 	}
 }
 
-/* rd = the page of an address; false, and nothing, if it is out of reach. */
+/* rd = the page of an address; emits nothing and returns false if the page is out of reach. */
 static bool a64_page(struct a64 *e, int rd, uint64_t address)
 {
 	uint64_t here = e->at + e->length;
@@ -117,15 +117,16 @@ bool a64_op_const(struct a64 *e, bool wide, enum a64_op op, int rd, int rn, uint
 
 	if (upper && (value & 0xfff || value >> 24))
 		return false;
-	/* The same operation with a number has one more bit. */
+	/* The opcode for a constant differs by this from the one for registers. */
 	a64_put(e,
 		(op + 0x06000000) | wide_bit(wide) | upper << 22 | part << 10 | three(rd, rn, 0));
 	return true;
 }
 
 /*
- * The field of a mask (DecodeBitMasks() of the manual): a run of ones, rotated, in an element of 2,
- * 4, ... 64 bits that is repeated. 0 if it is none: all zeros and all ones are none.
+ * Encodes a bit mask (DecodeBitMasks() of the manual): a rotated run of ones in an element of 2, 4,
+ * ... 64 bits that is repeated. Returns 0 if the constant is not such a mask, like all zeros and
+ * all ones.
  */
 static uint32_t mask_field(uint64_t value)
 {
@@ -139,7 +140,7 @@ static uint32_t mask_field(uint64_t value)
 	ones = (unsigned int)__builtin_popcountll(element);
 	if (ones == 0 || ones == size)
 		return 0;
-	/* How far must the run be turned to the left, to be at the lowest bits? */
+	/* By how many bits must the run be rotated left to be at the lowest bits? */
 	while (rotated < size && element != (UINT64_C(1) << ones) - 1) {
 		element = (element << 1 | element >> (size - 1)) << (64 - size) >> (64 - size);
 		rotated++;
@@ -155,12 +156,12 @@ bool a64_op_mask(struct a64 *e, bool wide, enum a64_op op, int rd, int rn, uint6
 
 	if (!field)
 		return false;
-	/* The same operation with a mask has one more bit, and another one less. */
+	/* The opcode for a mask differs by this from the one for registers. */
 	a64_put(e, (op + 0x08000000) | wide_bit(wide) | field << 10 | three(rd, rn, 0));
 	return true;
 }
 
-/* ubfm, and sbfm: bits `low` to `high` of rn. */
+/* ubfm, or sbfm if is_signed: bits `low` to `high` of rn. */
 static void a64_bits(struct a64 *e, bool wide, bool is_signed, int rd, int rn, unsigned int low,
 	unsigned int high)
 {
@@ -207,7 +208,7 @@ bool a64_disp_fits(int64_t disp, unsigned int bytes)
 	return is_scaled(disp, bytes) || (disp >= -256 && disp < 256);
 }
 
-/* `opc` is 0 for a store, 1 for a load, 2 for one that extends a sign. */
+/* `opc` is 0 for a store, 1 for a load, 2 for a load that sign-extends. */
 static bool a64_memory(
 	struct a64 *e, uint32_t opc, int rt, int rn, int64_t disp, unsigned int bytes)
 {
@@ -324,7 +325,7 @@ void a64_pop_pair(struct a64 *e, int rt, int rt2, int bytes)
 	a64_pair(e, 0xa8c00000, rt, rt2, bytes);
 }
 
-/* ---- Others ------------------------------------------------------------------------------- */
+/* ---- Other instructions ------------------------------------------------------------------- */
 
 void a64_store_vector(struct a64 *e, int vector, int rn)
 {
@@ -333,7 +334,7 @@ void a64_store_vector(struct a64 *e, int vector, int rn)
 
 void a64_unsign_link(struct a64 *e)
 {
-	a64_put(e, 0xd50320ff); /* xpaclri: a nop where addresses are never signed */
+	a64_put(e, 0xd50320ff); /* xpaclri: a nop if the processor has no signatures */
 }
 
 void a64_push(struct a64 *e, int rt)
@@ -397,12 +398,11 @@ void a64_vector(struct a64 *e, int rd, int vector, unsigned int bytes)
 	a64_put(e, (bytes == 8 ? 0x9e660000 : 0x1e260000) | three(rd, vector, 0)); /* fmov */
 }
 
-/* ---- SVE: from the stack pointer on, predicates and FFR, in the room of three vectors; vectors.
- */
+/* ---- SVE. The stack holds predicates and FFR, in the space of three vectors; then the vectors. */
 
 enum { PREDICATES = 16, VECTORS = 32, PREDICATE_VECTORS = 3, VECTORS_MOST = 31 };
 
-/* A predicate (register pN) or a vector (zN) at its `slot` from the stack pointer on. */
+/* Loads or stores a predicate (pN) or a vector (zN) in slot `slot`, counted up from sp. */
 static void a64_sve(struct a64 *e, bool is_load, bool is_vector, int number, uint32_t slot)
 {
 	a64_put(e, (is_load ? 0x85800000 : 0xe5800000) | (uint32_t)is_vector << 14 |
@@ -417,7 +417,7 @@ static void a64_sve_all(struct a64 *e, bool is_load)
 		a64_sve(e, is_load, true, i, (uint32_t)(PREDICATE_VECTORS + i));
 }
 
-/* sp += so many vectors. */
+/* sp += the size of `vectors` vectors. */
 static void a64_sve_stack(struct a64 *e, int vectors)
 {
 	a64_put(e, 0x04205000 | ((uint32_t)vectors & 0x3f) << 5 | three(A64_SP, 0, A64_SP));

@@ -23,19 +23,22 @@ static inline void aarch64_store(uint8_t *out, uint32_t insn)
 		out[i] = (uint8_t)(insn >> 8 * i);
 }
 
-/* A signed field of `bits` bits, of which bit `low` of the word is the lowest. */
+/* The signed field of an instruction with `bits` bits, starting at bit `low`. */
 static inline int64_t aarch64_signed(uint32_t insn, unsigned int low, unsigned int bits)
 {
 	return (int32_t)(insn << (32 - bits - low)) >> (32 - bits);
 }
 
-/* The distance that a branch or a load of a literal has in such a field, in bytes. */
+/* The distance in such a field of a branch or a literal load, in bytes. */
 static inline int64_t aarch64_distance(uint32_t insn, unsigned int low, unsigned int bits)
 {
 	return aarch64_signed(insn, low, bits) * AARCH64_INSN_LENGTH;
 }
 
-/* Writes that distance; false if it does not fit, or is not a number of instructions. */
+/*
+ * Writes the distance into the field. Returns false if the distance does not fit or is not a
+ * multiple of four.
+ */
 static inline bool aarch64_set_distance(
 	uint32_t *insn, unsigned int low, unsigned int bits, int64_t distance)
 {
@@ -48,7 +51,7 @@ static inline bool aarch64_set_distance(
 	return true;
 }
 
-/* adr and adrp have the lowest two of their 21 bits in another place. */
+/* The field of adr and adrp: the lowest two of its 21 bits are in another place. */
 static inline int64_t aarch64_page_field(uint32_t insn)
 {
 	return aarch64_signed(insn, 5, 19) * 4 + (insn >> 29 & 3);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a function may change but a stub does not save: the vector registers, of which only the low
- * halves of eight are the caller's; the predicates and FFR of SVE; and what rules floating point
- * and what it has raised. All of a vector is saved, as long as it is (AAPCS64, 6.1.2 and 6.1.3).
- * Whether the program uses SVE cannot be asked.
+ * Saves the state that a function may change and a stub does not save: the vector registers (a
+ * callee keeps only the low halves of eight of them), the predicates and FFR of SVE, and the
+ * control and status of floating point. Vectors are saved in their full length (AAPCS64, 6.1.2 and
+ * 6.1.3), because nothing tells whether the program uses SVE.
  *
- * In the streaming mode (FEAT_SME) vectors have another length, and a function must not be entered:
- * the mode is left for it, which clears them, and entered again. FFR is there with FEAT_SME_FA64
- * only. The matrix (ZA), and ZT0, are left alone: only functions written for them use them.
+ * In streaming mode (FEAT_SME), vectors have another length, and a function must not be called. So
+ * this code leaves the mode for the call, which clears the vectors, and enters it again afterwards.
+ * In this mode, FFR exists only with FEAT_SME_FA64. The matrix (ZA) and ZT0 are not saved: only
+ * functions written for them use them.
  *
  * Sources: Arm ARM (DDI 0487), B1.4.6 to B1.4.10, C5.2; Linux, arch/arm64/elf_hwcaps.rst.
  */
@@ -19,7 +20,7 @@
 #include <stdint.h>
 #include <sys/auxv.h>
 
-/* <asm/hwcap.h>; the last one is of Linux 6.8. */
+/* From <asm/hwcap.h>; HAS_FPMR is from Linux 6.8. */
 #define HAS_SVE (UINT64_C(1) << 22)
 #define HAS_SME (UINT64_C(1) << 23)
 #define HAS_SME_FA64 (UINT64_C(1) << 30)
@@ -27,7 +28,7 @@
 
 enum { VECTORS = 32, PREDICATE_VECTORS = 3, LOW_BYTES = 16, STREAMING = 1, ALIGN = 16 };
 
-/* What the processor has; set before anything is entered. */
+/* The features of the processor; enter_init() sets them. */
 static struct {
 	bool has_sve, has_modes, has_full_modes, has_fpmr;
 } state;
@@ -36,7 +37,7 @@ bool enter_init(bool by_register)
 {
 	uint64_t first = getauxval(AT_HWCAP), second = getauxval(AT_HWCAP2);
 
-	(void)by_register; /* there is no other way */
+	(void)by_register; /* this processor has only one way */
 	state.has_sve = first & HAS_SVE;
 	state.has_modes = second & HAS_SME;
 	state.has_full_modes = second & HAS_SME_FA64;
@@ -78,7 +79,7 @@ GENERAL_INLINE void store_status(struct status *ret)
 		__asm__ volatile("mrs %0, s3_3_c4_c4_2" : "=r"(ret->mode));
 }
 
-/* What rules is seldom changed, and takes long to be set. */
+/* The control register seldom changes and is slow to write. */
 GENERAL_INLINE void load_status(const struct status *status)
 {
 	uint64_t control;
@@ -93,7 +94,9 @@ GENERAL_INLINE void load_status(const struct status *status)
 
 /* ---- Vectors -------------------------------------------------------------------------------- */
 
-/* `instructions` for each n of the numbers; they contain \n for it. %0 is the area. */
+/*
+ * Emits `instructions` for each n in `numbers`; they contain \n for it. %0 is the area's address.
+ */
 #define EACH(area, numbers, instructions)                                                          \
 	__asm__ volatile(".arch_extension sve\n.irp n," numbers "\n" instructions "\n.endr"        \
 			 :                                                                         \
@@ -101,7 +104,7 @@ GENERAL_INLINE void load_status(const struct status *status)
 			 : "memory")
 #define PREDICATES "0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15"
 #define ALL PREDICATES ",16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31"
-/* Predicates and FFR come first, in the room of three vectors. */
+/* The area: predicates and FFR, in the space of three vectors, then the vectors. */
 #define PREDICATE "p\\n, [%0, #\\n, mul vl]"
 #define VECTOR "z\\n, [%0, #\\n + 3, mul vl]"
 #define LOW "q\\n, [%0, #\\n * 16]"
@@ -136,9 +139,9 @@ GENERAL_INLINE void load(const uint8_t *area, bool has_ffr)
 	EACH(area, ALL, "ldr " VECTOR);
 }
 
-/* ---- Entering ------------------------------------------------------------------------------- */
+/* ---- Calling -------------------------------------------------------------------------------- */
 
-/* Compiled to use only registers that it has saved. */
+/* With SVE or in streaming mode. Compiled to use only registers that are saved. */
 GENERAL_ONLY static void enter_long(
 	void (*function)(void *data), void *data, uint64_t bytes, uint64_t is_streaming)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Instructions that change only general registers, flags and memory: bits 25 to 28 tell the groups
- * of vectors, and one bit the loads and stores of these. Of system instructions, only what is
- * listed: smstart, and what sets FPCR, are among them. A system call is none: it clears parts of
- * SVE's vectors.
+ * Recognizes instructions that change only general registers, flags and memory. Bits 25 to 28 tell
+ * the groups of vector instructions, and one bit tells loads and stores of vectors. Only the listed
+ * system instructions qualify, because others include smstart and writes to FPCR. A system call
+ * does not qualify: it clears parts of SVE's vectors.
  *
  * Source: Arm ARM (DDI 0487), C4.1 "A64 instruction set encoding".
  */
@@ -25,7 +25,7 @@ static const struct pattern general[] = {
 	{0xfe000000, 0x54000000}, /* b.cond, bc.cond */
 	{0x7c000000, 0x34000000}, /* cbz, cbnz, tbz, tbnz */
 	{0x0e000000, 0x0a000000}, /* registers */
-	{0x0e000000, 0x08000000}, /* memory, without the bit for vectors */
+	{0x0e000000, 0x08000000}, /* memory, except vectors */
 };
 
 bool aarch64_is_general(const uint8_t *bytes, size_t length)

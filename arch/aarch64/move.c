@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Moving aarch64 instructions to another address, as far away as b reaches (128 MiB).
+ * Moves aarch64 instructions to another address, as far away as b reaches (128 MiB).
  *
- * Most are copied as they are. Those that know their address have the same effect there, as seen
- * from registers, flags and memory:
+ * Most instructions are copied unchanged. An instruction that depends on its address is replaced by
+ * code with the same effect on registers, flags and memory:
  *
  *	adr	adr, or adrp and add; adrp: adrp. These two reach 4 GiB.
- *	ldr	the same with another distance, or
- *			adrp x1, x		of its own register
+ *	ldr	the same ldr with another distance, or
+ *			adrp x1, x		with its own register
  *			add  x1, x1, :lo12:x
  *			ldr  x1, [x1]
- *		a vector register cannot hold an address; the stack lends one. The ABI lets signal
- *		handlers use what is below sp, so nothing of the program's can be there:
+ *		a vector register cannot hold an address, so x16 does, saved on the stack. The
+ *		program has no data below sp, because the ABI lets signal handlers use that memory:
  *			str  x16, [sp, -16]!
  *			adrp, add, ldr with x16
  *			ldr  x16, [sp], 16
- *	prfm	the same with another distance, or nothing: it is a hint
- *	b.cond, cbz, tbz ...	the same with another distance, or its opposite around a b
- *	bl, blr	the original return address goes into x30, because unwinders, exceptions and
- *		conservative stack scanners look it up, and a jump follows. As the callee returns to
- *		the original code, only the last moved instruction can be a call. With a guarded
- *		control stack (GCS) its return would fault: such a target must not be patched.
+ *	prfm	the same prfm with another distance, or a nop: prfm is a hint
+ *	b.cond, cbz, tbz ...	the same with another distance, or the opposite branch around a b
+ *	bl, blr	x30 = the original return address, because unwinders, exceptions and conservative
+ *		stack scanners look up that address; then a jump. The callee returns to the original
+ *		code, so only the last moved instruction can be a call. With a guarded control stack
+ *		(GCS) its return would fault: such a target must not be patched.
  *
- * blr allows `bti c` at its target, and br, in memory that has no PROT_BTI, too: an arena has none.
+ * blr accepts `bti c` at its target. So does br in memory without PROT_BTI, and arenas have none.
  */
 #include "arch/aarch64/decode.h"
 #include "arch/aarch64/encoding.h"
@@ -35,8 +35,9 @@
 #define ADD UINT32_C(0x91000000)      /* add x0, x0, #0 */
 #define PUSH_X16 UINT32_C(0xf81f0ff0) /* str x16, [sp, -16]! */
 #define POP_X16 UINT32_C(0xf84107f0)  /* ldr x16, [sp], 16 */
-#define CALL_BIT UINT32_C(0x00200000) /* what makes br blr */
-#define CONDITION_NEVER 14	      /* this one and the next have no opposite: always */
+#define CALL_BIT UINT32_C(0x00200000) /* this bit makes br a blr */
+/* This condition and the next one mean "always": no opposite. */
+#define CONDITION_NEVER 14
 #define LITERAL_IS_VECTOR UINT32_C(0x04000000)
 
 enum { COPY_MAX = 5, NO_REGISTER = 31, X16 = 16, X30 = 30 };
@@ -47,8 +48,8 @@ _Static_assert(COPY_MAX *AARCH64_INSN_LENGTH *ARCH_MOVED_INSNS_MAX <= ARCH_MOVED
 struct move {
 	uint32_t insn;
 	enum aarch64_kind kind;
-	uint64_t from, to; /* of the original, and of its copy */
-	uint64_t target;   /* what it leads to or reads */
+	uint64_t from, to; /* addresses of the original and of its copy */
+	uint64_t target;   /* the address that the instruction jumps to or reads */
 	uint32_t code[COPY_MAX];
 	size_t count;
 };
@@ -63,7 +64,7 @@ static void emit(struct move *move, uint32_t insn)
 	move->code[move->count++] = insn;
 }
 
-/* The same with another distance; false: it is too far. */
+/* Emits the instruction with a new distance; returns false if the target is too far. */
 static bool emit_distance(struct move *move, uint32_t insn, unsigned int low, unsigned int bits)
 {
 	if (!aarch64_set_distance(&insn, low, bits, (int64_t)(move->target - here(move))))
@@ -106,7 +107,8 @@ static enum arch_move_status move_address(struct move *move)
 {
 	uint32_t reg = move->insn & 31;
 
-	if (reg == NO_REGISTER) { /* add would mean sp */
+	/* register 31 would be sp in add */
+	if (reg == NO_REGISTER) {
 		emit(move, NOP);
 		return ARCH_MOVE_OK;
 	}
@@ -114,7 +116,7 @@ static enum arch_move_status move_address(struct move *move)
 					  : emit_address(move, reg, move->target);
 }
 
-/* The forms of ldr and ldrsw, at [x0]; opc and V tell which. */
+/* Returns ldr or ldrsw at [x0] for a literal load; opc and V select the form. */
 static uint32_t load_of(uint32_t insn)
 {
 	static const uint32_t general[] = {0xb9400000, 0xf9400000, 0xb9800000}; /* w, x, sw */
@@ -137,7 +139,8 @@ static enum arch_move_status move_literal(struct move *move)
 		return ARCH_MOVE_OK;
 	}
 	if (base == NO_REGISTER)
-		return ARCH_MOVE_UNSUPPORTED; /* a load for nothing */
+		/* A load into the zero register. */
+		return ARCH_MOVE_UNSUPPORTED;
 	if (is_vector)
 		emit(move, PUSH_X16);
 	status = emit_address(move, base, move->target);
@@ -147,7 +150,7 @@ static enum arch_move_status move_literal(struct move *move)
 	return status;
 }
 
-/* Around a jump to where the original leads, its opposite. */
+/* Emits the opposite branch, over a jump to the original target. */
 static enum arch_move_status emit_around(struct move *move, uint32_t opposite, unsigned int bits)
 {
 	aarch64_set_distance(&opposite, 5, bits, 2 * AARCH64_INSN_LENGTH);
@@ -164,7 +167,7 @@ static enum arch_move_status move_branch(struct move *move)
 		return ARCH_MOVE_OK;
 	if (has_condition && (move->insn & 15) >= CONDITION_NEVER)
 		return emit_jump(move);
-	/* The lowest bit of a condition, and bit 24 of the others. */
+	/* The opposite: flips the lowest bit of a condition, or bit 24 of cbz and tbz. */
 	return emit_around(move, move->insn ^ (has_condition ? 1 : 1 << 24), bits);
 }
 
@@ -172,7 +175,10 @@ static enum arch_move_status move_call(struct move *move)
 {
 	uint64_t back = move->from + AARCH64_INSN_LENGTH;
 	bool is_direct = move->kind == AARCH64_BL;
-	/* Of blraa the modifier is a register, too; it is 31 (sp) where it is none, or 0. */
+	/*
+	 * blraa also uses a modifier register. In the other forms these bits are 31 (for sp or no
+	 * modifier) or 0.
+	 */
 	bool uses_x30 = (move->insn >> 5 & 31) == X30 ||
 			((move->insn >> 24 & 1) && (move->insn & 31) == X30);
 	enum arch_move_status status;
@@ -219,7 +225,7 @@ static enum arch_move_status move_one(struct move *move)
 	return ARCH_MOVE_UNDECODABLE;
 }
 
-/* Whether an instruction can be followed by one that is moved, too. */
+/* May an instruction with this flow be followed by another moved instruction? */
 static enum arch_move_status check_inside(enum arch_flow flow)
 {
 	if (flow == ARCH_FLOW_NONE || flow == ARCH_FLOW_BRANCH)
@@ -228,7 +234,7 @@ static enum arch_move_status check_inside(enum arch_flow flow)
 									 : ARCH_MOVE_FLOW_INSIDE;
 }
 
-/* Adds the instruction at offset ret->length. */
+/* Moves the instruction at offset ret->length. */
 static enum arch_move_status move_next(const uint8_t *bytes, size_t length, size_t need,
 	uint64_t from, uint64_t to, struct arch_moved *ret)
 {
@@ -252,7 +258,10 @@ static enum arch_move_status move_next(const uint8_t *bytes, size_t length, size
 	status = move_one(&move);
 	if (status != ARCH_MOVE_OK)
 		return status;
-	/* Nothing may lead into the moved bytes but to their start, which is the patch. */
+	/*
+	 * No moved instruction may lead into the moved bytes, except to their start, where the
+	 * patch is.
+	 */
 	if (move.target - from > 0 && move.target - from < need && move.kind != AARCH64_ADRP)
 		return ARCH_MOVE_UNSUPPORTED;
 	ret->from_offset[ret->count] = ret->length;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A jump fits into a nop, and no instruction has to be moved for it. */
+/* Instructions that a patch reads or writes. A jump fits into a nop, so nothing has to be moved. */
 #include "arch/aarch64/decode.h"
 #include "arch/aarch64/encoding.h"
 #include "arch/aarch64/patch.h"
@@ -38,7 +38,7 @@ uint64_t aarch64_jump_target(uint64_t at, const uint8_t *bytes)
 	return kind == AARCH64_B ? aarch64_target(insn, kind, at) : 0;
 }
 
-/* a64_call_register(); stubs call parts of their own by a label. */
+/* Only a64_call_register() emits this instruction in a stub; calls of subroutines are direct. */
 bool aarch64_is_function_call(const uint8_t *bytes)
 {
 	return aarch64_kind_of(aarch64_load(bytes)) == AARCH64_BLR;

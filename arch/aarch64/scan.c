@@ -1,35 +1,36 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Finds everything in a module's code that could lead into a window. Each word is taken for an
- * instruction, wherever functions and data begin:
+ * Finds everything in a module's code that may lead into a window, which is the bytes that a patch
+ * overwrites. The scan reads each word as an instruction, because it does not know where functions
+ * and data begin.
  *
- *	b, bl, b.cond, cbz, tbz		lead where they say
- *	ldr x, literal			its word may be an address that is not aligned to 8
- *	adr				takes an address. Compilers do so for switches:
- *		adr  x1, label			the nearest target, or what follows br
+ *	b, bl, b.cond, cbz, tbz		lead to their targets
+ *	ldr x, literal			the literal may be an address, not aligned to 8
+ *	adr				takes an address. Compilers use it for switches:
+ *		adr  x1, label			the nearest target, or the code after br
  *		ldrb w2, [table, x0]		bytes, halves or words, signed or not
  *		add  x1, x1, w2, sxtb 2
  *		br   x1
- *	adrp, add			take an address together, so the parts are put together
+ *	adrp, add			take an address together, so the scan adds both parts
  *
- * Nothing says how long a table of bytes is, and nearly every byte leads into the function. So
- * `label` reports adr itself; whoever asks takes any address of its function for a target.
+ * The length of a table of bytes is unknown, and nearly any byte in it leads into the function. So
+ * `label` reports the adr itself, and the caller treats every address in that function as a target.
  *
- * clang makes both parts as one, so add belongs to the last adrp of its register. These are all
- * tables of distances of 32 bits, which only clang makes. gcc may move the parts apart, past others
- * for that register. What it makes so that matters here are labels (&&label), which only the
- * function itself can name: of a function with a site, each adrp of a page of its own is put
- * together with each add.
+ * clang emits adrp and add together, so an add belongs to the last adrp of its register. These
+ * pairs are for tables of 32-bit distances, which only clang makes. gcc may move the two parts
+ * apart, past others for the same register. The only gcc code that matters here takes the address
+ * of a label (&&label), which only the function itself can name. So in a function with a site,
+ * the scan combines each adrp of a page that the function covers with each add.
  *
- * In a position-dependent program an address may also be a 32-bit constant, or be made by movz and
- * movk, of which only the one with the low 16 bits is looked for.
+ * In a position-dependent program, an address may also be a 32-bit constant, or be made by movz and
+ * movk; the scan looks only at the one with the low 16 bits.
  */
 #include "arch/aarch64/decode.h"
 #include "arch/aarch64/encoding.h"
 #include "arch/aarch64/scan.h"
 
 enum {
-	REGISTERS = 31, /* add takes 31 for sp, which adrp cannot write */
+	REGISTERS = 31, /* register 31 is sp in add, and adrp cannot write sp */
 	IMMEDIATES = 1 << 16
 };
 
@@ -38,11 +39,11 @@ struct state {
 	const uint8_t *bytes;
 	size_t length;
 	uint64_t address;
-	/* What adrp has put into each register last; 0: nothing. */
+	/* The page that the last adrp has put into each register, or 0. */
 	uint64_t pages[REGISTERS];
 };
 
-/* An address that is, or may be, taken. */
+/* Reports an address that code takes, or may take. */
 static void take(const struct arch_scan *scan, uint64_t address)
 {
 	if (!arch_scan_target(scan, address))
@@ -51,7 +52,7 @@ static void take(const struct arch_scan *scan, uint64_t address)
 
 static bool is_add(uint32_t insn)
 {
-	return (insn & 0xffc00000) == 0x91000000; /* of 64 bits, not shifted */
+	return (insn & 0xffc00000) == 0x91000000; /* 64 bits, the constant not shifted */
 }
 
 static unsigned int source(uint32_t insn)
@@ -66,7 +67,7 @@ static unsigned int low_part(uint32_t insn)
 
 /* ---- Single instructions ---------------------------------------------------------------- */
 
-/* The word of a literal, if it is here. */
+/* Reports a literal as a target if it lies in these bytes. */
 static void check_literal(const struct state *s, uint64_t address)
 {
 	uint64_t offset = address - s->address;
@@ -77,7 +78,7 @@ static void check_literal(const struct state *s, uint64_t address)
 					 (uint64_t)aarch64_load(s->bytes + offset + 4) << 32);
 }
 
-/* Reports every window that an address with these low 16 bits may be in. */
+/* Reports each window that an address with these low 16 bits may lead into. */
 static void check_immediate(const struct state *s, unsigned int low)
 {
 	const struct arch_windows *w = s->scan->windows;
@@ -95,11 +96,11 @@ static void check_immediate(const struct state *s, unsigned int low)
 static void check_absolute(const struct state *s, uint32_t insn)
 {
 	arch_scan_target(s->scan, insn);
-	if ((insn & 0x5fe00000) == 0x52800000) /* movz and movk, not shifted */
+	if ((insn & 0x5fe00000) == 0x52800000) /* movz or movk, not shifted */
 		check_immediate(s, insn >> 5 & (IMMEDIATES - 1));
 }
 
-/* What is relative to its address: branches, adr and adrp, ldr of 64 bits. */
+/* Does the instruction depend on its address: a branch, adr, adrp, or a 64-bit literal ldr? */
 static bool is_relative(uint32_t insn)
 {
 	return (insn & 0x7c000000) == 0x14000000 || (insn & 0x7c000000) == 0x34000000 ||
@@ -148,7 +149,7 @@ void aarch64_scan(
 	}
 }
 
-/* The low parts that are added to each register somewhere: a bit for each. */
+/* For each register: a bit for each low part that some add adds to the register. */
 struct lows {
 	uint64_t bits[REGISTERS][0x1000 / 64];
 };

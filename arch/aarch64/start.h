@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sources: Linux, arch/arm64/kernel/entry.S (a call changes x0 alone); glibc,
- * sysdeps/aarch64/start.S (the entry). A loader may come by an indirect branch (FEAT_BTI).
+ * The entry of a program without a C library, and its system calls. Sources: Linux,
+ * arch/arm64/kernel/entry.S (a system call changes x0 only); glibc, sysdeps/aarch64/start.S (the
+ * entry). A loader may enter by an indirect branch (FEAT_BTI).
  */
 #ifndef ARCH_AARCH64_START_H
 #define ARCH_AARCH64_START_H

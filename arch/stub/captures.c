@@ -2,11 +2,12 @@
 /*
  * How a stub reads a probe's arguments.
  *
- * A memory operand that is not on the stack or in static storage, and every string, is reached
- * through a pointer that the program itself may never follow. So it is checked first (readable.c),
- * except addresses near above the stack pointer whose base is the frame pointer's register: there,
- * that is the frame. Where the processor ignores some bits of a pointer, they are cleared before it
- * is checked and followed; a number that is recorded keeps them.
+ * The stub reaches a memory operand that is neither on the stack nor in static storage, and every
+ * string, through a pointer that the program itself may never follow. So the stub checks the
+ * pointer first. It does not check an address slightly above the stack pointer whose base is the
+ * frame pointer's register: that address is in a stack frame. If the processor ignores some bits of
+ * a pointer, the stub clears them before it checks and follows the pointer; a recorded number keeps
+ * them.
  */
 #include <linux/prctl.h>
 
@@ -16,15 +17,18 @@
 
 /* ==== Values ================================================================================== */
 
-/* The values of operands that need no check: constants, registers, memory; pairs; and the time. */
+/*
+ * The values of operands that need no check: constants, registers, memory. Also pairs, and the
+ * time.
+ */
 
-/* Whether the value of a scalar is extended with its sign. */
+/* Is the value of a scalar sign-extended? */
 static bool value_is_signed(const struct arch_arg *arg)
 {
 	return arg->is_signed && !arg->is_float;
 }
 
-/* The constant, converted to the declared size and sign. */
+/* The constant, truncated to its declared size and extended by its sign. */
 static uint64_t value_of_immediate(const struct arch_arg *arg)
 {
 	unsigned int bits = arg->size * 8;
@@ -102,7 +106,10 @@ static void form_operand(struct form *f, int a, const struct arch_arg *arg)
 	}
 }
 
-/* Stores the low bytes of such a scalar into what is packed; changes FORM_VALUE, FORM_SCRATCH. */
+/*
+ * Stores the low `bytes` bytes of a scalar that needs no check into packed data; changes FORM_VALUE
+ * and FORM_SCRATCH.
+ */
 static void form_store_operand(
 	struct form *f, const struct arch_arg *arg, struct form_mem mem, uint8_t bytes)
 {
@@ -159,34 +166,35 @@ void form_store_pair(struct form *f, int temp, int pointer)
 	form_store(f, FORM_VALUE, form_temp(temp + 1));
 }
 
-/* ==== Readable ================================================================================ */
+/* ==== Readable pages ========================================================================== */
 
 /*
- * Whether a page can be read.
+ * How a stub finds out whether a page is readable.
  *
- * Before following a pointer, the stub asks the kernel: rt_sigprocmask(2) with an invalid `how`
- * copies eight bytes from the given address and then fails with EINVAL, or with EFAULT if the
- * address is not readable (kernel/signal.c of Linux). It changes nothing in either case. If another
- * thread unmaps the page between the check and the read, the read still faults, as a read by the
- * program itself would.
+ * Before the stub follows a pointer, it asks the kernel: rt_sigprocmask(2) with an invalid `how`
+ * copies eight bytes from the given address, and then fails with EINVAL, or with EFAULT if the
+ * address is not readable (kernel/signal.c of Linux). The call changes nothing in either case. If
+ * another thread unmaps the page between the check and the read, the read still faults, as a read
+ * by the program itself would.
  *
- * Asking costs ten times what the rest of a hit does, so it is done only where nothing else tells.
- * The page of the site's stack pointer is readable, and so is what arch_stub.safe names (who sets
- * it says why). A page is asked for once in a hit, whatever lies in it: fields of a structure, or
- * several strings. A second answer would be no better than the first, because what lies there is
- * read a moment later anyway. Two pages are kept, for structures that point to strings.
+ * The call costs ten times what the rest of a hit does, so the stub makes it only if nothing else
+ * tells. The page of the site's stack pointer is readable, and so is the memory in arch_stub.safe
+ * (the code that sets it says why). A hit asks for a page only once, for all fields of a structure
+ * or strings in it. A second answer would be no better than the first, because the data is read a
+ * moment later anyway. A hit remembers two pages, for structures that point to strings.
  *
- * Where memory may have tags that an address must have, too, the kernel may look at them. It is
- * asked without the tag first, because that is how it wants addresses of a program that has not
- * said that it uses tags (Linux, tagged-address-abi.rst); and then with it.
+ * If memory has tags that must match those of pointers, the kernel may check the pointer's tag. The
+ * stub first asks without the tag: the kernel expects such addresses from a program that has not
+ * said that it uses tags (Linux, tagged-address-abi.rst). Then the stub asks with the tag.
  *
- * A copy of a stack, or a walk through its frames, goes to addresses that the program may never
- * touch, because the end of a stack is unknown. If a program serves the page faults there
- * (userfaultfd(2)) and the page is not in memory, rt_sigprocmask waits for that program, perhaps
- * forever. So mincore(2) is called first: it tells whether the page is in memory, and never waits.
+ * A copy of a stack, or a walk through its frames, reaches addresses that the program may never
+ * touch, because the end of a stack is unknown. If a page there is not in memory, and a program
+ * serves its page faults (userfaultfd(2)), rt_sigprocmask waits for that program, perhaps forever.
+ * So the stub calls mincore(2) first, which tells whether the page is in memory, and never waits.
  *
- * None is kept for the next hit: any thread may unmap or protect a page meanwhile, and nothing in
- * user space tells. For the same reason all other memory is asked for, as docs/ring.md says.
+ * The next hit does not reuse these answers: any thread may unmap or protect a page meanwhile, and
+ * user space cannot notice. For the same reason the stub asks for all other memory, as docs/ring.md
+ * says.
  */
 
 enum { MINUS_EINVAL = -22, NO_PAGE = 1, WORD_BYTES = 8 };
@@ -201,7 +209,7 @@ void form_checks_begin(struct form *f, const struct stub_plan *p)
 		form_store_const(f, form_temp(p->pages_temp + i), sizeof(uint64_t), NO_PAGE);
 }
 
-/* POINTER = a pointer of the program, as it is checked and followed. */
+/* POINTER = a pointer of the program without its tag, ready to be checked and followed. */
 static void form_untag(struct form *f, const struct stub_plan *p)
 {
 	if (p->asks_tagged)
@@ -231,21 +239,21 @@ void form_page_of(struct form *f, const struct stub_plan *p, int a)
 	form_two_const(f, FORM_AND, true, a, -(int32_t)p->stub->page_bytes);
 }
 
-/* a = 0, if a and b are on the same page. */
+/* a = 0 if a and b are on the same page. */
 static void form_compare_pages(struct form *f, const struct stub_plan *p, int a, int b)
 {
 	form_two(f, FORM_XOR, true, a, b);
 	form_two_const(f, FORM_SHR, true, a, __builtin_ctz(p->stub->page_bytes));
 }
 
-/* VALUE = the page of FROM. */
+/* VALUE = the address of the page that contains FROM. */
 static void page(struct form *f, const struct stub_plan *p)
 {
 	form_move(f, FORM_VALUE, FORM_FROM);
 	form_page_of(f, p, FORM_VALUE);
 }
 
-/* Answers yes if it is one of the pages at SET. */
+/* Returns yes if the page of FROM is one of those at SET. */
 static void if_kept(struct form *f, const struct stub_plan *p)
 {
 	page(f, p);
@@ -264,8 +272,8 @@ static void keep_page(struct form *f, const struct stub_plan *p)
 }
 
 /*
- * Jumps to `no` unless the page of FROM is in memory. SET points to a byte that is 0: mincore(2)
- * leaves that byte unchanged where nothing is mapped.
+ * Jumps to `no` unless the page of FROM is in memory. SET points to a byte that is 0: if nothing is
+ * mapped, mincore(2) fails and leaves the byte unchanged.
  */
 static void ask_resident(struct form *f, const struct stub_plan *p, int no)
 {
@@ -283,7 +291,7 @@ static void ask_resident(struct form *f, const struct stub_plan *p, int no)
 	form_jump_if_const(f, true, FORM_VALUE, FORM_EQ, 0, no);
 }
 
-/* VALUE = the answer, about FROM; keeps SET. */
+/* VALUE = the kernel's answer for address FROM; keeps SET. */
 static void ask_once(struct form *f, const struct stub_plan *p)
 {
 	if (p->keeps_pages)
@@ -296,7 +304,7 @@ static void ask_once(struct form *f, const struct stub_plan *p)
 		form_stack(f, FORM_POP, FORM_SET);
 }
 
-/* The same once more if the answer is not yes, and RIGHT has a tag. */
+/* Asks once more, with the tag in RIGHT, if the answer was not yes and RIGHT has a tag. */
 static void ask_tagged(struct form *f, const struct stub_plan *p)
 {
 	int known = form_label(f);
@@ -317,7 +325,7 @@ static void ask(struct form *f, const struct stub_plan *p)
 {
 	int no = form_label(f);
 
-	/* A null set is not an error; nothing is mapped in the first page. */
+	/* A null set is no error for rt_sigprocmask(2). Nothing is mapped in the first page. */
 	form_jump_if_const(f, true, FORM_FROM, FORM_BELOW, (int32_t)p->stub->page_bytes, no);
 	form_two_const(f, FORM_AND, true, FORM_FROM, -WORD_BYTES);
 	if (p->asks_tagged)
@@ -349,7 +357,7 @@ static void ask_stack(struct form *f, const struct stub_plan *p)
 	form_alone(f, FORM_NO);
 }
 
-/* Answers yes if FROM is in one of the extents. */
+/* Returns yes if FROM is in memory that is always readable (arch_stub.safe). */
 static void if_safe(struct form *f, const struct stub_plan *p)
 {
 	for (size_t i = 0; i < p->stub->safe.count; i++) {
@@ -366,7 +374,7 @@ static void if_safe(struct form *f, const struct stub_plan *p)
 	}
 }
 
-/* The same for the main thread's stack, from the site's stack pointer on. */
+/* Returns yes if FROM is in the main thread's stack, at or above the site's stack pointer. */
 static void if_above(struct form *f, const struct stub_plan *p)
 {
 	const struct arch_extent *stack = &p->stub->safe.stack;
@@ -385,13 +393,13 @@ static void if_above(struct form *f, const struct stub_plan *p)
 }
 
 /*
- * The site's stack pointer may seem to be some words lower here, if return addresses have been
- * pushed: these words are on its stack, too.
+ * Returns yes if FROM needs no check. In a subroutine, the site's stack pointer may seem some words
+ * lower, because return addresses were pushed: these words are on the same stack.
  */
 static void if_known(struct form *f, const struct stub_plan *p)
 {
 	if_safe(f, p);
-	/* Is it the page of the site's stack pointer? */
+	/* Is FROM in the page of the site's stack pointer? */
 	form_original(f, FORM_VALUE, p->isa->stack_pointer);
 	form_compare_pages(f, p, FORM_VALUE, FORM_FROM);
 	form_yes_if_const(f, FORM_VALUE, 0);
@@ -432,13 +440,13 @@ static void form_check_subroutines(struct form *f, const struct stub_plan *p)
 /* ==== Strings ================================================================================= */
 
 /*
- * Subroutines of a stub that measure what a pointer points to.
+ * Subroutines of a stub that measure the data a pointer leads to.
  *
- * The end of a string is searched in aligned words, which never cross a page: a byte of w is
- * zero where (w - 0x01..01) & ~w & 0x80..80 has a bit, and the lowest such bit is always right
- * (Lamport, "Multiple byte processing with full-word instructions", CACM 18:8, 1975).
+ * The search for the end of a string reads aligned words, which never cross a page. A byte of the
+ * word w is zero where (w - 0x01..01) & ~w & 0x80..80 has a bit. The lowest such bit is always
+ * right (Lamport, "Multiple byte processing with full-word instructions", CACM 18:8, 1975).
  *
- * Bytes whose length another argument states are not read before they are copied; only their
+ * If another argument states the length, the bytes are not read before they are copied; only their
  * pages are checked.
  */
 
@@ -450,8 +458,8 @@ static void load_word(struct form *f)
 }
 
 /*
- * Goes to `look` with the first word at FROM of a page; of the string's first one, bytes before the
- * string count as nonzero.
+ * Jumps to `look` with the first word of a page, at FROM. In the string's first word, sets the
+ * bytes before the string to nonzero.
  */
 static void first_word(struct form *f, int look)
 {
@@ -459,7 +467,7 @@ static void first_word(struct form *f, int look)
 
 	load_word(f);
 	form_jump_if(f, true, FORM_FROM, FORM_NOT_BELOW, FORM_POINTER, look);
-	form_compute(f, FORM_RIGHT, bits); /* modulo 64 */
+	form_compute(f, FORM_RIGHT, bits); /* shifts use this modulo 64 */
 	form_const(f, FORM_SPARE_2, UINT64_MAX);
 	form_shift_by_right(f, FORM_SHL, FORM_SPARE_2);
 	form_one(f, FORM_COMPLEMENT, true, FORM_SPARE_2);
@@ -467,7 +475,7 @@ static void first_word(struct form *f, int look)
 	form_jump(f, look);
 }
 
-/* SCRATCH = the end of the page of FROM, or of what is of interest, if that comes first. */
+/* SCRATCH = the end of the page of FROM, or NEXT if that comes first. */
 static void end_of_page(struct form *f, const struct stub_plan *p)
 {
 	int within = form_label(f);
@@ -479,7 +487,7 @@ static void end_of_page(struct form *f, const struct stub_plan *p)
 	form_place(f, within);
 }
 
-/* The end of a subroutine: VALUE = how far `end` is behind POINTER, and flag bits. */
+/* Ends a subroutine: VALUE = the distance from POINTER to `end`, plus flag bits. */
 static void return_length(struct form *f, int end, uint64_t flags)
 {
 	if (flags) {
@@ -499,14 +507,12 @@ static void return_null(struct form *f)
 }
 
 /*
- * What a pointer points to: up to a NUL, or a given number of bytes.
+ * The subroutine that measures the string at POINTER, at most NEXT bytes: VALUE = its length and
+ * the flag bits, as in a record.
  *
- * The subroutine that measures the string at POINTER up to NEXT bytes: VALUE = its length and the
- * flag bits, as in the record.
- *
- * 	FROM	the word looked at, aligned
- * 	SCRATCH	words below it can be read, and are of interest
- * 	NEXT	the first byte that is of no interest
+ * 	FROM	the current word, aligned
+ * 	SCRATCH	the end of the words that are readable and wanted
+ * 	NEXT	the address of the first byte that is not wanted
  * 	SET, SPARE	the constants of the search
  */
 static void form_measure_subroutine(struct form *f, const struct stub_plan *p)
@@ -540,14 +546,15 @@ static void form_measure_subroutine(struct form *f, const struct stub_plan *p)
 	form_jump_if(f, true, FORM_FROM, FORM_BELOW, FORM_NEXT, page);
 	form_jump(f, cut);
 
-	form_place(f, found); /* by its bit 7: shifted, the byte's number */
+	/* The lowest bit is bit 7 of the NUL byte: its number >> 3 is the byte's number. */
+	form_place(f, found);
 	form_lowest(f, FORM_VALUE, FORM_VALUE);
 	form_two_const(f, FORM_SHR, false, FORM_VALUE, WORD_SHIFT);
 	form_two(f, FORM_ADD, true, FORM_VALUE, FORM_FROM);
 	form_jump_if(f, true, FORM_VALUE, FORM_NOT_BELOW, FORM_NEXT, cut);
 	return_length(f, FORM_VALUE, 0);
 
-	form_place(f, fault); /* show what came before it, if anything */
+	form_place(f, fault); /* return the bytes before the unreadable page, if any */
 	form_jump_if(f, true, FORM_FROM, FORM_NOT_ABOVE, FORM_POINTER, null);
 	form_compute(f, FORM_NEXT, form_at(FORM_FROM, 1));
 	form_place(f, cut);
@@ -558,7 +565,7 @@ static void form_measure_subroutine(struct form *f, const struct stub_plan *p)
 
 /*
  * The subroutine that checks the pages from POINTER to NEXT: VALUE = the number of readable bytes
- * and the flag bits, as in the record.
+ * and the flag bits, as in a record.
  */
 static void form_extent_subroutine(struct form *f, const struct stub_plan *p)
 {
@@ -578,7 +585,7 @@ static void form_extent_subroutine(struct form *f, const struct stub_plan *p)
 	form_place(f, all);
 	return_length(f, FORM_NEXT, 0);
 
-	form_place(f, fault); /* show what comes before that page, if anything */
+	form_place(f, fault); /* return the bytes before the unreadable page, if any */
 	form_jump_if(f, true, FORM_FROM, FORM_NOT_ABOVE, FORM_POINTER, null);
 	return_length(f, FORM_FROM, UINT64_C(1) << RING_STRING_TRUNCATED_BIT);
 	form_place(f, null);
@@ -587,12 +594,12 @@ static void form_extent_subroutine(struct form *f, const struct stub_plan *p)
 
 /* ==== Captures ================================================================================ */
 
-/* So far above the stack pointer there are frames. */
+/* This close above the stack pointer, memory belongs to frames. */
 enum { STACK_NEAR = 2 * PAGE_BYTES };
 
 /* ---- Checked pointers -------------------------------------------------------------- */
 
-/* Jumps to `bad` unless the `size` bytes at POINTER are readable, or perhaps to `good`. */
+/* Jumps to `bad` unless the `size` bytes at POINTER are readable; may also jump to `good`. */
 static void check_bytes(struct form *f, const struct stub_plan *p, uint32_t size, int good, int bad)
 {
 	form_untag(f, p);
@@ -600,7 +607,7 @@ static void check_bytes(struct form *f, const struct stub_plan *p, uint32_t size
 	form_check(f, p, FORM_FRAME, bad);
 	if (size == 1)
 		return;
-	/* does it end in another page? */
+	/* Do the bytes end in another page? */
 	form_compute(f, FORM_FROM, form_at(FORM_POINTER, (int32_t)size - 1));
 	form_move(f, FORM_VALUE, FORM_FROM);
 	form_compare_pages(f, p, FORM_VALUE, FORM_POINTER);
@@ -608,7 +615,7 @@ static void check_bytes(struct form *f, const struct stub_plan *p, uint32_t size
 	form_check(f, p, FORM_FRAME, bad);
 }
 
-/* POINTER = a memory operand's address; jumps to `bad` if it is not readable. */
+/* POINTER = the address of a memory operand; jumps to `bad` if the operand is not readable. */
 static void pointer(struct form *f, const struct stub_plan *p, const struct arch_arg *arg,
 	bool is_static, int bad)
 {
@@ -630,7 +637,7 @@ static void pointer(struct form *f, const struct stub_plan *p, const struct arch
 
 /* ---- Steps, and bytes of a stated length --------------------------------------------- */
 
-/* VALUE = a scalar, even one in memory that must be checked; changes POINTER. */
+/* VALUE = a scalar, even in memory that must be checked; changes POINTER. */
 static void checked_value(struct form *f, const struct stub_plan *p, const struct arch_arg *arg,
 	bool is_static, int bad)
 {
@@ -643,7 +650,7 @@ static void checked_value(struct form *f, const struct stub_plan *p, const struc
 		f, FORM_VALUE, form_at(FORM_POINTER, 0), (uint8_t)arg->size, value_is_signed(arg));
 }
 
-/* VALUE += the index, times the scale of a step; changes POINTER and a temporary. */
+/* VALUE += the index times the scale of a step; changes POINTER and temporary `temp`. */
 static void add_index(struct form *f, const struct stub_plan *p, const struct arch_capture *c,
 	int32_t scale, int temp, int bad)
 {
@@ -653,7 +660,7 @@ static void add_index(struct form *f, const struct stub_plan *p, const struct ar
 	form_two_at(f, FORM_ADD, FORM_VALUE, form_temp(temp));
 }
 
-/* VALUE = the argument, or what the steps lead to from it; may change a temporary. */
+/* VALUE = the argument, or the value that its steps lead to; may change temporary `temp`. */
 static void found_value(
 	struct form *f, const struct stub_plan *p, const struct arch_capture *c, int temp, int bad)
 {
@@ -676,7 +683,7 @@ static void found_value(
 	}
 }
 
-/* POINTER = a pointer in VALUE, to what is measured. */
+/* POINTER = the pointer in VALUE, without its tag, ready to be measured. */
 static void follow(struct form *f, const struct stub_plan *p)
 {
 	form_move(f, FORM_POINTER, FORM_VALUE);
@@ -684,8 +691,8 @@ static void follow(struct form *f, const struct stub_plan *p)
 }
 
 /*
- * VALUE = the word of the string at POINTER of NEXT bytes at most, as in the record. The first
- * temporary has its stated length, which may be more than NEXT.
+ * VALUE = the word of a record for the string at POINTER, of at most NEXT bytes. Temporary `temp`
+ * holds the length that the other argument states, which may be larger than NEXT.
  */
 static void sized_string(struct form *f, const struct stub_plan *p, int temp)
 {
@@ -701,11 +708,12 @@ static void sized_string(struct form *f, const struct stub_plan *p, int temp)
 	form_jump_if(f, true, FORM_VALUE, FORM_NE, FORM_RIGHT, done);
 	form_load(f, FORM_RIGHT, form_temp(temp + 1), sizeof(uint64_t), false);
 	form_jump_if_at(f, sizeof(uint64_t), FORM_RIGHT, FORM_NE, form_temp(temp), done);
-	form_move(f, FORM_VALUE, FORM_RIGHT); /* no NUL among all of its bytes */
+	/* all bytes of the stated length, without a NUL */
+	form_move(f, FORM_VALUE, FORM_RIGHT);
 	form_place(f, done);
 }
 
-/* VALUE = the word of the bytes from POINTER to NEXT; the temporary has their stated length. */
+/* VALUE = the word of the NEXT bytes at POINTER. Temporary `temp` holds their stated length. */
 static void sized_bytes(
 	struct form *f, const struct stub_plan *p, const struct arch_capture *c, int temp)
 {
@@ -720,7 +728,9 @@ static void sized_bytes(
 	form_place(f, kept);
 }
 
-/* Stores the pair of the bytes; jumps to `bad` if an operand cannot be read. */
+/*
+ * Stores the pair of bytes or a string with a stated length. Jumps to `bad` if one cannot be read.
+ */
 static void prepare_bytes(
 	struct form *f, const struct stub_plan *p, const struct arch_capture *c, int temp, int bad)
 {
@@ -759,11 +769,11 @@ void form_capture_subroutines(struct form *f, const struct stub_plan *p)
 /* ---- Before the sequence -------------------------------------------------------------- */
 
 /*
- * Only the kernel has the thread's name: prctl(2), PR_GET_NAME, copies 16 bytes with a NUL
- * among them, and fails for no other reason than the address (kernel/sys.c of Linux). The C
- * library keeps no copy, and anybody may give the thread another name
- * (/proc/PID/task/TID/comm), so it is asked for at each hit. So a hit has the name that its
- * thread had then, and no controller has to look at a thread before it ends.
+ * Prepares the thread's name. Only the kernel has this name: prctl(2), PR_GET_NAME, copies 16
+ * bytes with a NUL among them, and fails only for a bad address (kernel/sys.c of Linux). The C
+ * library keeps no copy, and any process may change the name (/proc/PID/task/TID/comm), so the
+ * stub asks at each hit. So a hit has the name that its thread had then, and no controller has to
+ * read the name before the thread ends.
  *
  *	POINTER	where the name goes
  *	VALUE	its length
@@ -803,7 +813,7 @@ static void keep_string(struct form *f, const struct stub_plan *p, int i)
 	form_store_pair(f, p->temp[i], FORM_POINTER);
 }
 
-/* What was read is in VALUE (a scalar or a string's pointer) or at POINTER. */
+/* Stores the capture from VALUE (a scalar, or a string's pointer) or POINTER (other bytes). */
 static void keep(struct form *f, const struct stub_plan *p, int i)
 {
 	const struct arch_capture *c = &p->stub->captures[i];
@@ -820,7 +830,7 @@ static void keep(struct form *f, const struct stub_plan *p, int i)
 	}
 }
 
-/* An operand that no pointer leads to. */
+/* Prepares an operand that no pointer leads to. */
 static void prepare_operand(struct form *f, const struct stub_plan *p, int i)
 {
 	const struct arch_arg *arg = &p->stub->captures[i].arg;
@@ -858,7 +868,7 @@ static void prepare_followed(struct form *f, const struct stub_plan *p, int i, i
 	keep(f, p, i);
 }
 
-/* It could not be read. Its bit in the mask is set so far. */
+/* Marks a capture as unreadable. Its bit in the mask is set until then. */
 static void prepare_null(struct form *f, const struct stub_plan *p, int i)
 {
 	form_add_const_to(f, FORM_COUNT, form_temp(p->mask_temp), sizeof(uint32_t),
@@ -921,7 +931,7 @@ void form_capture(struct form *f, const struct stub_plan *p, int i)
 	}
 }
 
-/* The `bytes` bytes at FROM + index + disp go to POINTER + index + disp. */
+/* Copies `bytes` bytes from FROM + index + disp to POINTER + index + disp. */
 static void copy_part(struct form *f, int index, int32_t disp, uint8_t bytes)
 {
 	form_load(f, FORM_VALUE, form_indexed(FORM_FROM, index, disp), bytes, false);

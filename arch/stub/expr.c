@@ -1,46 +1,47 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Expressions as code (arch/expr.h).
+ * Compiles expressions (arch/expr.h).
  *
- * The generator walks the tree; each node's value is computed into VALUE, extended to 64 bits
- * according to its type. If both operands of an operator need more than a load, the left one
- * waits in a temporary. Conditions become jumps: 0 and 1 are materialised only if something
- * computes with them. An early filter runs before more than three registers are saved.
+ * The generator walks the tree and computes each node's value in VALUE, extended to 64 bits
+ * according to the node's type. If both operands of an operator need more than a load, the left one
+ * waits in a temporary. Conditions become jumps: code makes a 0 or 1 only if an operator computes
+ * with it. An early filter uses three registers, because the stub has not saved the others yet.
  */
 #include <assert.h>
 
 #include "arch/layout.h"
 #include "arch/stub/plan.h"
 
-/* ==== Double ================================================================================== */
+/* ==== Doubles ================================================================================= */
 
 /*
- * Doubles without the processor's unit for them, whose state is the program's: as whole numbers,
- * they are compared (cell_order_of()); and they are added.
+ * Doubles without floating-point instructions, because the state of that unit belongs to the
+ * program. Comparisons use integers (cell_order_of()), and so does addition.
  *
- * The sum is for instruction sets whose vector registers cannot be kept at a low price. On aarch64
- * each write to one clears what SVE has of it above 128 bits, and a program may have numbers there
- * at any site.
+ * The addition is for instruction sets on which saving a vector register is expensive. On aarch64
+ * each write to one clears the bits above 128 that SVE has, and a program may use them at any site.
  *
- * IEEE 754: the number of the larger magnitude comes first, so the result has its sign; the other
- * one is shifted to its exponent. Both have ten bits more than a double, and the lowest says if any
- * bit below was not 0: enough to round to the nearest, of two to the even one.
+ * IEEE 754 addition: the number with the larger magnitude comes first, so the result has its sign.
+ * The fraction of the smaller one is shifted to the exponent of the larger one. Both fractions have
+ * ten bits more than a double; the lowest bit is set if any bit shifted out was not 0. This is
+ * enough to round to nearest, ties to even.
  *
- *	right		one, and the sum
- *	scratch		the other one
+ *	right		one number, at last the sum
+ *	scratch		the other number
  *	pointer, next	twice their magnitudes; then their fractions, whose first bit is bit 62
- *	spare, spare_2	their exponents; then that of the sum, and its sign
- *	from		negative: the signs differ
+ *	spare, spare_2	their exponents; then the sum's exponent, and its sign
+ *	from		negative if the signs differ
  */
 
 enum { MORE_BITS = 10, FRACTION_BITS = 52, EXPONENT_MOST = 0x7ff };
 
-/* ---- What is compared ----------------------------------------------------------- */
+/* ---- Comparison ----------------------------------------------------------------- */
 
 /*
- * VALUE = the double of the float in it; changes RIGHT and SCRATCH.
+ * VALUE = the float in VALUE as a double; changes RIGHT and SCRATCH.
  *
- * A float has 8 bits of exponent, with a bias of 127, and 23 behind them; a double 11, 1023 and 52.
+ * A float has 8 exponent bits, with a bias of 127, and 23 fraction bits; a double has 11, 1023 and
+ * 52.
  */
 static void form_widen(struct form *f)
 {
@@ -57,20 +58,22 @@ static void form_widen(struct form *f)
 	form_two(f, FORM_ADD, true, FORM_VALUE, FORM_RIGHT);
 	form_jump(f, done);
 
-	form_place(f, is_large); /* infinite, or no number */
+	form_place(f, is_large); /* infinity or NaN */
 	form_two_const(f, FORM_SHL, true, FORM_VALUE, 52 - 23);
 	form_const(f, FORM_RIGHT, UINT64_C(1792) << 52 /* 2047 - 255 */);
 	form_two(f, FORM_ADD, true, FORM_VALUE, FORM_RIGHT);
 	form_jump(f, done);
 
-	form_place(f, is_small); /* 0, or VALUE * 2^-149: its first bit is implied in a double */
+	/* The float is 0 or VALUE * 2^-149. In a double, the first bit of VALUE is implied. */
+	form_place(f, is_small);
 	form_jump_if_const(f, false, FORM_VALUE, FORM_EQ, 0, done);
 	form_highest(f, FORM_RIGHT, FORM_VALUE);
 	form_one(f, FORM_NEGATE, false, FORM_RIGHT);
-	form_two_const(f, FORM_ADD, false, FORM_RIGHT, 52); /* so far is it from its place */
+	/* The distance of the first bit from bit 52. */
+	form_two_const(f, FORM_ADD, false, FORM_RIGHT, 52);
 	form_by_right(f, FORM_SHL, true, false);
 	form_one(f, FORM_NEGATE, false, FORM_RIGHT);
-	/* the first bit adds the 1 */
+	/* The first bit adds 1 to the exponent. */
 	form_two_const(f, FORM_ADD, false, FORM_RIGHT, 52 + 1023 - 149 - 1);
 	form_two_const(f, FORM_SHL, true, FORM_RIGHT, 52);
 	form_two(f, FORM_ADD, true, FORM_VALUE, FORM_RIGHT);
@@ -78,7 +81,7 @@ static void form_widen(struct form *f)
 	form_two(f, FORM_OR, true, FORM_VALUE, FORM_SCRATCH);
 }
 
-/* The double in VALUE: -0 becomes 0, since it is not less than 0; changes SCRATCH. */
+/* If the double in VALUE is -0, makes it 0, because -0 is not less than 0; changes SCRATCH. */
 static void form_positive_zero(struct form *f)
 {
 	int done = form_label(f);
@@ -105,7 +108,7 @@ void form_order_of_double(struct form *f)
 
 /* ---- The sum ------------------------------------------------------------------- */
 
-/* The larger one is in RIGHT, twice its magnitude in POINTER; the other's in NEXT. */
+/* RIGHT, SCRATCH = the numbers, larger magnitude first; POINTER, NEXT = twice their magnitudes. */
 static void order(struct form *f)
 {
 	int ordered = form_label(f);
@@ -124,7 +127,7 @@ static void order(struct form *f)
 	form_place(f, ordered);
 }
 
-/* The larger one is infinite or no number; SPARE is twice the infinite one. */
+/* RIGHT = the sum if the larger number is infinite or NaN. SPARE is twice the bits of infinity. */
 static void add_special(struct form *f, int done)
 {
 	int no_number = form_label(f);
@@ -133,12 +136,14 @@ static void add_special(struct form *f, int done)
 	form_jump_if(f, true, FORM_NEXT, FORM_BELOW, FORM_SPARE, done);
 	form_jump_if(f, true, FORM_RIGHT, FORM_EQ, FORM_SCRATCH, done);
 	form_place(f, no_number);
-	form_const(f, FORM_SPARE, UINT64_C(0xfff) << (FRACTION_BITS - 1)); /* a quiet one */
+	form_const(f, FORM_SPARE, UINT64_C(0xfff) << (FRACTION_BITS - 1)); /* a quiet NaN */
 	form_two(f, FORM_OR, true, FORM_RIGHT, FORM_SPARE);
 	form_jump(f, done);
 }
 
-/* `exponent` and `fraction` of a number, from twice its magnitude in `fraction`; SCRATCH: bit 62.
+/*
+ * Splits a number into `exponent` and `fraction`; at first `fraction` has twice the magnitude.
+ * SCRATCH is bit 62.
  */
 static void take_apart(struct form *f, int exponent, int fraction)
 {
@@ -149,14 +154,17 @@ static void take_apart(struct form *f, int exponent, int fraction)
 	form_two_const(f, FORM_SHL, true, fraction, 64 - FRACTION_BITS - 1);
 	form_two_const(f, FORM_SHR, true, fraction, 2);
 	form_jump_if_const(f, true, exponent, FORM_EQ, 0, is_small);
-	form_two(f, FORM_OR, true, fraction, FORM_SCRATCH); /* the bit that is implied */
+	form_two(f, FORM_OR, true, fraction, FORM_SCRATCH); /* the implied first bit */
 	form_jump(f, done);
 	form_place(f, is_small);
 	form_const(f, exponent, 1);
 	form_place(f, done);
 }
 
-/* Shifts the smaller one by the difference of exponents, and notes if it had bits below. */
+/*
+ * Shifts the smaller fraction by the difference of the exponents, and sets its lowest bit if it
+ * loses a bit that is 1. SPARE_2 = the sum's sign.
+ */
 static void align(struct form *f)
 {
 	int none = form_label(f), far = form_label(f), aligned = form_label(f);
@@ -170,7 +178,7 @@ static void align(struct form *f)
 	form_move(f, FORM_SCRATCH, FORM_NEXT);
 	form_shift_by_right(f, FORM_SHR, FORM_NEXT);
 	form_one(f, FORM_NEGATE, true, FORM_RIGHT);
-	form_shift_by_right(f, FORM_SHL, FORM_SCRATCH); /* what has left NEXT */
+	form_shift_by_right(f, FORM_SHL, FORM_SCRATCH); /* the bits that have left NEXT */
 	form_jump_if_const(f, true, FORM_SCRATCH, FORM_EQ, 0, none);
 	form_two_const(f, FORM_OR, true, FORM_NEXT, 1);
 	form_place(f, none);
@@ -180,7 +188,10 @@ static void align(struct form *f)
 	form_place(f, aligned);
 }
 
-/* POINTER -= NEXT, with its first bit at bit 62 again, if the exponent allows for that. */
+/*
+ * POINTER -= NEXT, shifted until its first bit is bit 62 or the exponent is 1. Jumps to `done` with
+ * RIGHT = 0 if nothing is left.
+ */
 static void subtract(struct form *f, int done)
 {
 	int is_nothing = form_label(f), fits = form_label(f), out = form_label(f);
@@ -202,7 +213,7 @@ static void subtract(struct form *f, int done)
 	form_place(f, out);
 }
 
-/* POINTER += NEXT, in 63 bits. */
+/* POINTER += NEXT, shifted right if the sum has more than 63 bits. */
 static void add(struct form *f)
 {
 	int fits = form_label(f);
@@ -217,7 +228,7 @@ static void add(struct form *f)
 	form_place(f, fits);
 }
 
-/* RIGHT = the double. Its implied bit adds 1 to the exponent, and so does a carry. */
+/* RIGHT = the rounded double. Its implied bit adds 1 to the exponent, and so does a carry. */
 static void put_together(struct form *f)
 {
 	int finite = form_label(f);
@@ -234,7 +245,7 @@ static void put_together(struct form *f)
 	form_const(f, FORM_RIGHT, (uint64_t)EXPONENT_MOST << FRACTION_BITS);
 	form_jump_if(f, true, FORM_RIGHT, FORM_BELOW, FORM_POINTER, finite);
 	form_move(f, FORM_RIGHT, FORM_POINTER);
-	form_place(f, finite); /* or no more than infinite */
+	form_place(f, finite); /* a larger value becomes infinity */
 	form_two_const(f, FORM_SHR, true, FORM_SPARE_2, 63);
 	form_two_const(f, FORM_SHL, true, FORM_SPARE_2, 63);
 	form_two(f, FORM_OR, true, FORM_RIGHT, FORM_SPARE_2);
@@ -251,7 +262,8 @@ void form_add_double_plainly(struct form *f, struct form_mem mem)
 	form_jump_if(f, true, FORM_POINTER, FORM_NOT_BELOW, FORM_SPARE, special);
 	form_jump_if_const(f, true, FORM_NEXT, FORM_NE, 0, both);
 	form_jump_if_const(f, true, FORM_POINTER, FORM_NE, 0, done);
-	form_two(f, FORM_AND, true, FORM_RIGHT, FORM_SCRATCH); /* -0 only of two */
+	/* The sum is -0 only if both are -0. */
+	form_two(f, FORM_AND, true, FORM_RIGHT, FORM_SCRATCH);
 	form_jump(f, done);
 
 	form_place(f, both);
@@ -275,19 +287,19 @@ void form_add_double_plainly(struct form *f, struct form_mem mem)
 	form_place(f, done);
 }
 
-/* ==== Expr ==================================================================================== */
+/* ==== Expressions ============================================================================= */
 
 struct context {
 	struct form *f;
 	const struct stub_plan *plan;
 	const struct arch_expr_node *nodes;
-	int temps; /* in use */
-	int bad;   /* where to jump if it cannot be computed */
+	int temps; /* temporaries in use */
+	int bad;   /* where to jump if the expression cannot be computed */
 };
 
-/* ---- Looking at nodes ---------------------------------------------------------- */
+/* ---- Kinds of nodes ------------------------------------------------------------ */
 
-/* Yields 0 or 1 by a jump. */
+/* Is the node's value a 0 or 1 that a jump decides? */
 static bool is_condition(const struct arch_expr_node *n)
 {
 	return arch_expr_is_string_test(n->kind) || n->kind == ARCH_EXPR_NOT ||
@@ -301,14 +313,14 @@ static bool is_small_constant(const struct arch_expr_node *n)
 
 /* ---- Values -------------------------------------------------------------------- */
 
-/* Extends the low 32 bits of VALUE according to a type. */
+/* Extends the low 32 bits of VALUE according to the node's type. */
 static void extend(struct context *c, const struct arch_expr_node *type)
 {
 	if (!type->wide)
 		form_extend(c->f, FORM_VALUE, FORM_VALUE, sizeof(uint32_t), type->is_signed);
 }
 
-/* a = a leaf; changes SCRATCH, and that of a double RIGHT. */
+/* a = the value of a leaf; changes SCRATCH, and for a double also RIGHT. */
 static void leaf(struct context *c, int a, const struct arch_expr_node *n)
 {
 	const struct arch_stub *s = c->plan->stub;
@@ -354,7 +366,7 @@ static void leaf(struct context *c, int a, const struct arch_expr_node *n)
 
 static void value_of(struct context *c, int node);
 
-/* VALUE and RIGHT = the operands of a node. */
+/* VALUE and RIGHT = the left and right operand of a node. */
 static void operands(struct context *c, const struct arch_expr_node *n)
 {
 	const struct arch_expr_node *left = &c->nodes[n->left], *right = &c->nodes[n->right];
@@ -369,7 +381,7 @@ static void operands(struct context *c, const struct arch_expr_node *n)
 	} else {
 		struct form_mem temp;
 
-		/* The left one is computed before it waits: see expr_temps(). */
+		/* The left operand is computed before its temporary is taken: see expr_temps(). */
 		value_of(c, n->left);
 		temp = form_temp(c->plan->expr_temp + c->temps++);
 		form_store(c->f, FORM_VALUE, temp);
@@ -456,7 +468,7 @@ static void value_of(struct context *c, int node)
 
 /* ---- Conditions ------------------------------------------------------------------ */
 
-/* Jumps to `differ` unless the `length` bytes at VALUE equal a literal. */
+/* Jumps to `differ` unless the `length` bytes at VALUE equal `text`. */
 static void compare_bytes(struct context *c, const char *text, size_t length, int differ)
 {
 	size_t at = 0;
@@ -479,7 +491,7 @@ static void string_test(struct context *c, const struct arch_expr_node *n, bool 
 	int differ = when ? end : label;
 
 	form_load(c->f, FORM_VALUE, form_temp(pair + 1), sizeof(uint32_t), false);
-	/* A truncated string has more bits than its length, and is no other. */
+	/* A truncated string has a flag bit besides its length, so it equals no other string. */
 	if (n->kind == ARCH_EXPR_STRING_BEGINS)
 		form_two_const(c->f, FORM_AND, false, FORM_VALUE, RING_STRING_LENGTH);
 	form_jump_if_const(c->f, false, FORM_VALUE,
@@ -491,7 +503,7 @@ static void string_test(struct context *c, const struct arch_expr_node *n, bool 
 	form_place(c->f, end);
 }
 
-/* Jumps if the operand is, or is not, one of the numbers. */
+/* Jumps to `label` if the operand is in the list (`when` is true), or is not (false). */
 static void list_test(struct context *c, const struct arch_expr_node *n, bool when, int label)
 {
 	int end = form_label(c->f), found = when ? label : end;
@@ -531,13 +543,14 @@ static enum form_when condition(const struct arch_expr_node *n)
 	}
 }
 
-/* SCRATCH = a number with the order of a node's value, a double; jumps if it is NaN. */
+/* SCRATCH = a number that sorts like the node's double value; jumps to `unordered` if it is NaN. */
 static void order_of(struct context *c, int node, int unordered)
 {
 	value_of(c, node);
 	form_move(c->f, FORM_RIGHT, FORM_VALUE);
-	form_two_const(c->f, FORM_SHL, true, FORM_RIGHT, 1); /* without its sign */
-	form_const(c->f, FORM_SCRATCH, UINT64_C(0x7ff) << 53 /* infinity */);
+	/* Twice the magnitude, without the sign. */
+	form_two_const(c->f, FORM_SHL, true, FORM_RIGHT, 1);
+	form_const(c->f, FORM_SCRATCH, UINT64_C(0x7ff) << 53 /* twice the bits of infinity */);
 	form_jump_if(c->f, true, FORM_RIGHT, FORM_ABOVE, FORM_SCRATCH, unordered);
 	form_move(c->f, FORM_RIGHT, FORM_VALUE);
 	form_order_of_double(c->f);
@@ -585,7 +598,8 @@ static void comparison(struct context *c, const struct arch_expr_node *n, bool w
 static void jump_if(struct context *c, int node, bool when, int label)
 {
 	const struct arch_expr_node *n = &c->nodes[node];
-	bool decided = n->kind == ARCH_EXPR_EITHER; /* what decides alone */
+	/* the operand value that decides alone */
+	bool decided = n->kind == ARCH_EXPR_EITHER;
 
 	if (arch_expr_is_string_test(n->kind)) {
 		string_test(c, n, when, label);
@@ -609,14 +623,14 @@ static void jump_if(struct context *c, int node, bool when, int label)
 
 /* ---- Whole expressions ------------------------------------------------------------- */
 
-/* Jumps if the word of a string, in VALUE, says that not one byte could be read. */
+/* Jumps to `bad` if the word of a string, in VALUE, says that not one byte could be read. */
 static void need_word(struct context *c)
 {
 	_Static_assert(RING_STRING_NULL_BIT == 31, "as a number, it is negative");
 	form_jump_if_const(c->f, false, FORM_VALUE, FORM_LT, 0, c->bad);
 }
 
-/* If a capture cannot be read, the expression cannot be computed. */
+/* Jumps to `bad` if a capture that the expression uses cannot be read. */
 static void need_captures(struct context *c, const struct arch_expr *expr)
 {
 	const struct stub_plan *p = c->plan;

@@ -1,27 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Entries of the table of pairs: finding, taking and freeing them (flights.c says why).
+ * Entries of the table of flights: finding, taking and freeing them. flights.c explains why, and
+ * calls the events of a pair a start and an end.
  *
- * The order of memory. Who writes to an entry has it: by a compare and swap of its state, which
- * acquires, or because it is the thread's own. What has been written is published by the store that
- * lets others in again: the state (by key, and for a new entry), or the depth (by thread). A
- * compare and swap need not be seen before what its owner writes next: others look at the key only
- * with a state, or a depth, that was published after it.
+ * Memory order. Only the thread that has an entry writes to it: it has taken the entry by a compare
+ * and swap of its state, which acquires, or the entry is its own. The store that lets other threads
+ * in again publishes these writes: the store of the state (by key, and for a new entry) or of the
+ * depth (by thread). The compare and swap may become visible after the owner's next writes: other
+ * threads use the key only with a state, or a depth, that was published after them.
  *
- * By key: the state is acquired before the key is compared, so the key is that of this state or a
- * newer one. It is compared once more when the entry is taken, for the state may have gone round
- * meanwhile. A begin publishes the state after `away` of the place where the key belongs has been
- * counted up, and an end counts that down after the state is free: whoever has learned of a begin,
- * in whatever way orders memory, finds both.
+ * By key: a search acquires the state before it compares the key, so the key is that of this state
+ * or a newer one. It is compared once more when the entry is taken, because the state may have
+ * changed and changed back. A start publishes the state after it has raised `away` in the key's
+ * home entry, and an end lowers `away` after it has freed the state. So a thread that has learned
+ * of a start, in any way that orders memory, sees both.
  *
- * By thread, where others can take entries at depth 0: the depth is acquired before the key is
- * compared. A depth above 0 that another thread has published comes with its key, which is not
- * ours. One that was ours is known to this thread itself. At depth 0 state and depth are one word
- * to the compare and swap, and the key is compared once more after it. An end lowers the depth with
- * a store that publishes: all that it has read and cleared comes before others can take the entry.
+ * By thread, if other threads can take entries at depth 0: a search acquires the depth before it
+ * compares the key. A depth above 0 that another thread has published comes with that thread's key.
+ * A depth of this thread is known to it. At depth 0, the compare and swap covers state and depth at
+ * once, and the key is compared once more afterwards. An end lowers the depth with a store-release:
+ * its reads and writes come before other threads can take the entry.
  *
- * By thread, where nobody else can: a thread finds what it has written itself. An entry of another
- * thread never has its key, nor ever had.
+ * By thread, if no other thread can take entries: a thread finds what it has written itself. An
+ * entry of another thread never has, and never had, its key.
  */
 #include "arch/stub/flights.h"
 
@@ -51,9 +52,9 @@ static int32_t text_offset(const struct stub_plan *p)
 	return (int32_t)(sizeof(struct probe_flight) + f->depth * (8 + f->keep));
 }
 
-/* ---- Looking at entries ------------------------------------------------------------- */
+/* ---- Searching ---------------------------------------------------------------------- */
 
-/* Sets SPARE and SPARE_2 to the first entry; changes RIGHT. */
+/* Sets SPARE and SPARE_2 to the first entry for the key in FROM; changes RIGHT. */
 static void first_entry(struct form *f, const struct stub_plan *p)
 {
 	const struct arch_flights *flights = &p->stub->flights;
@@ -61,7 +62,9 @@ static void first_entry(struct form *f, const struct stub_plan *p)
 	form_const(f, FORM_RIGHT, GOLDEN);
 	form_compute(f, FORM_SPARE, form_at(FORM_FROM, (int32_t)flights->pair));
 	if (flights->process) {
-		/* The product's upper half, of which the index is taken, then has it times GOLDEN.
+		/*
+		 * The index is in the product's upper half, which this adds the number times GOLDEN
+		 * to.
 		 */
 		form_load(f, FORM_SPARE_2, form_temp(p->process_temp), U32, false);
 		form_two_const(f, FORM_SHL, true, FORM_SPARE_2, 32);
@@ -88,8 +91,8 @@ static void advance(struct form *f, const struct stub_plan *p, int next)
 }
 
 /*
- * Compares the key and the process of the entry at RIGHT with ours: jumps to `label` if they are
- * the same (FORM_EQ), or are not (FORM_NE). Where the key is another, may also jump to `other`.
+ * Compares the key and the process of the entry at RIGHT with ours: jumps to `label` if both are
+ * equal (FORM_EQ) or if they differ (FORM_NE). If the keys differ, may also jump to `other`.
  * Changes SCRATCH.
  */
 static void compare_key(
@@ -131,14 +134,17 @@ void flight_publish(struct form *f, const struct stub_plan *p)
 	form_publish_const(f, FIELD(state), U32, pair_state(p));
 }
 
-/* Takes the entry at RIGHT if it is in the state VALUE (with 8 bytes: and has the depth 0). */
+/*
+ * Takes the entry at RIGHT if its state is VALUE (with 8 bytes: and its depth is 0). Jumps to
+ * `label` if it was taken (`when` is FORM_EQ), or was not (FORM_NE).
+ */
 static void take_if(struct form *f, uint8_t bytes, enum form_when when, int label)
 {
 	form_const(f, FORM_SCRATCH, FLIGHT_TAKEN);
 	form_cas(f, FIELD(state), bytes, FORM_SCRATCH, when, label);
 }
 
-/* Loads what same_text() has overwritten: the hash, how many entries are left, and the table. */
+/* Loads what same_text() has overwritten: the hash, the number of searches left, the table. */
 static void load_search(struct form *f, const struct stub_plan *p)
 {
 	form_load(f, FORM_FROM, form_temp(p->match_temp), U64, false);
@@ -147,8 +153,8 @@ static void load_search(struct form *f, const struct stub_plan *p)
 }
 
 /*
- * Jumps to `same` if the entry at RIGHT, which is taken and has the hash of our text, has the text
- * itself; else to `differ`.
+ * Jumps to `same` if the entry at RIGHT, which is taken and has our text's hash, also has our text;
+ * otherwise to `differ`.
  */
 static void same_text(struct form *f, const struct stub_plan *p, int same, int differ)
 {
@@ -180,7 +186,7 @@ void flight_take(struct form *f, const struct stub_plan *p, int missing)
 	form_jump_if_const(f, false, FORM_VALUE, FORM_NE, pair_state(p), other);
 	compare_key(f, p, other, FORM_NE, other);
 	take_if(f, U32, FORM_NE, busy);
-	/* Meanwhile it may have become another key's. */
+	/* Meanwhile another key may have got the entry. */
 	if (p->stub->flights.text) {
 		compare_key(f, p, stale, FORM_NE, stale);
 		same_text(f, p, taken, stale);
@@ -204,7 +210,10 @@ void flight_take(struct form *f, const struct stub_plan *p, int missing)
 	form_place(f, taken);
 }
 
-/* RIGHT = an unused entry, taken; jumps to `taken` with it. Others follow after it. */
+/*
+ * RIGHT = an entry at depth 0, taken; jumps to `taken`. Falls through if the search finds no such
+ * entry.
+ */
 static void take_idle(struct form *f, const struct stub_plan *p, int taken)
 {
 	int next = form_label(f), other = form_label(f);
@@ -212,7 +221,7 @@ static void take_idle(struct form *f, const struct stub_plan *p, int taken)
 	first_entry(f, p);
 	form_place(f, next);
 	entry_address(f, p);
-	form_load(f, FORM_VALUE, FIELD(state), U64, false); /* and the depth, the upper half */
+	form_load(f, FORM_VALUE, FIELD(state), U64, false); /* the depth is in the upper half */
 	form_jump_if_const(f, true, FORM_VALUE, FORM_BELOW, FLIGHT_PAIR, other);
 	form_const(f, FORM_SCRATCH, UINT32_MAX);
 	form_jump_if(f, true, FORM_VALUE, FORM_ABOVE, FORM_SCRATCH, other);
@@ -221,7 +230,7 @@ static void take_idle(struct form *f, const struct stub_plan *p, int taken)
 	advance(f, p, next);
 }
 
-/* Notes in the entry at RIGHT, which is taken, whose it is. */
+/* Stores the owner of the entry at RIGHT, which is taken: key, process, thread, text. */
 static void own(struct form *f, const struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
@@ -240,7 +249,7 @@ static void own(struct form *f, const struct stub_plan *p)
 		form_write_text(f, p, s->flights.string, text_offset(p));
 }
 
-/* Notes how far the entry at RIGHT is from where its key belongs, and there that it is away. */
+/* Stores how far the entry at RIGHT is from its key's home, and counts it there if it is away. */
 static void note_distance(struct form *f, const struct stub_plan *p)
 {
 	int near = form_label(f);
@@ -288,7 +297,7 @@ void flight_retake(struct form *f, const struct stub_plan *p, int other)
 
 	form_const(f, FORM_VALUE, (uint32_t)pair_state(p));
 	take_if(f, U64, FORM_NE, other);
-	/* Somebody else may also have had it meanwhile. */
+	/* Meanwhile another thread may have had the entry. */
 	compare_key(f, p, stale, FORM_EQ, ours);
 	form_place(f, stale);
 	flight_publish(f, p);
@@ -306,7 +315,7 @@ void flight_free(struct form *f, const struct stub_plan *p)
 	form_jump_if_at_const(f, U32, FIELD(distance), FORM_EQ, 0, near);
 	form_load(f, FORM_SCRATCH, FIELD(distance), U32, false);
 	form_publish_const(f, FIELD(state), U32, FLIGHT_FREE);
-	/* The program may have overwritten it. */
+	/* The program may have overwritten the distance. */
 	form_two_const(f, FORM_AND, false, FORM_SCRATCH, FLIGHT_PROBES_MAX - 1);
 	form_multiply(f, FORM_SCRATCH, FORM_SCRATCH, entry_bytes(p));
 	form_move(f, FORM_NEXT, FORM_RIGHT);

@@ -1,78 +1,80 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Pairs: the time between a begin and its end (struct probe_flight). What an entry holds: begins.c.
+ * Pairs: the time between a start event and its end event (struct probe_flight), called a start and
+ * an end below. The next section says what an entry of the table holds.
  *
- * By thread: an entry belongs to the thread whose thread pointer is its key, and only that
- * thread changes it. A signal handler may come in between. With rseq the sequence of a begin is
- * aborted then. Without rseq, a handler that balances its begins and ends does no harm, and
- * otherwise the depth is off only by its own begins: the time is stored before the depth counts
- * it, in case the handler never returns, and once more afterwards, because the handler may have
- * stored its own there. An end reads the time, and takes its begin off then or, if it needs more
- * of it, when the hit is done: it needs no sequence. Only a thread's first begin uses a locked
- * instruction.
+ * By thread: an entry belongs to the thread whose thread pointer is its key, and only that thread
+ * changes it. A signal handler may interrupt the change. With rseq, the signal aborts the sequence
+ * of the start. Without rseq, a handler whose starts and ends balance does no harm. After any other
+ * handler, the depth is off only by the handler's own starts: the stub stores the time before the
+ * depth counts it, in case the handler never returns, and once more afterwards, because the handler
+ * may have stored its own time there. An end reads the time. It uncounts its start at once, or, if
+ * the hit needs more of the start, when the hit is done; neither needs a sequence. Only a thread's
+ * first start uses a locked instruction.
  *
- * If forked children use the table as well, they have the same thread pointers and keys as their
- * parent. So a key is one of a process, which has a number: the word that holds it is wiped by
- * fork(2), and a thread that finds it zero takes the next number of those that share the table.
- * Processes come and go: if no entry is free, a thread takes one whose depth is 0, no matter whose
- * it is. So at depth 0 its owner, too, has to take it, with a locked instruction that compares
- * state and depth at once; above that only the owner changes it.
+ * If forked children use the table too, they have the same thread pointers and keys as their
+ * parent. So a key includes the number of its process. fork(2) clears the word with this number. A
+ * thread that finds the word 0 takes the next number from a counter that all processes share.
+ * Processes come and go: if no entry is free, a thread takes any entry whose depth is 0. So at
+ * depth 0 the owner, too, must take its entry, with a locked instruction that compares state and
+ * depth at once. Above depth 0 only the owner changes it.
  *
- * By key: a thread that changes an entry takes it (state FLIGHT_TAKEN) with a locked
- * instruction, and gives it back. It does not wait for others but retries SPINS times, because
- * the owner may be the very thread that a signal interrupted. An entry is free again when nothing
- * of its key is under way, so a free one does not say that no later one has the key. The place
- * where a key belongs counts those that are in later ones, with locked instructions. That is rare,
- * and where it has not happened, nobody looks further: so keys that differ seldom meet in one cache
- * line. The count grows before a begin can be found, and shrinks after its entry is free: a thread
- * that dies in between leaves it too high, never too low.
+ * By key: a thread takes an entry (state FLIGHT_TAKEN) with a locked instruction before it changes
+ * the entry, and then gives it back. If the entry is taken, the thread does not wait but retries
+ * SPINS times, because the owner may be this very thread, interrupted by a signal. An entry is
+ * freed when its key has no open pair. So a free entry does not end a search: a later one may have
+ * the key. The entry that a key's hash leads to, its home, counts the keys that are in later
+ * entries (`away`), with locked instructions. That is rare, and if the count is 0, a search ends at
+ * the home: so different keys seldom share a cache line. The count grows before a start can be
+ * found, and shrinks after its entry is free: a thread that dies in between leaves the count too
+ * high, never too low.
  *
- * A text is a key by its hash. Its entry also has the text, which whoever takes the entry compares:
- * two texts with one hash have an entry each. Only whole texts are keys: one that was cut off, or
- * cannot be read, is lost.
+ * A key that is a text is found by its hash. The entry also has the text, and the thread that takes
+ * the entry compares it: two texts with one hash have separate entries. A hit whose text was cut
+ * off, or is unreadable, is lost.
  *
- * The order of memory: flight_entries.c.
+ * flight_entries.c describes the memory order.
  */
 
 #include "arch/stub/flights.h"
 
-/* ==== Begins ================================================================================== */
+/* ==== Start events ============================================================================ */
 
 /*
- * The begins that an entry of the table holds (struct probe_flight): a stack of times, and next to
- * each of them what the end needs of the begin (struct probe_begun): arguments that its
- * expressions ask for, and, if it leaves a record (a span), what the begin has captured.
+ * The start events in an entry (struct probe_flight), called starts below: a stack of times, and
+ * for each the data that its end needs (struct probe_begun): arguments that the end's expressions
+ * use, and, for a span, the record of the start, in the layout of a ring (record.c).
  *
- * The latter is a record as a ring would have it (record.c). What is kept is written where the next
- * begin belongs, and the depth publishes it. Without a sequence a signal handler may use the same
- * place before that, so it is written once more afterwards: before, in case the handler never
- * returns, and after, because the handler may have written there.
+ * The data is written to the place of the next start, and the depth publishes it. Without a
+ * sequence, a signal handler may use the same place before that. So the stub writes twice: before
+ * it raises the depth, in case the handler never returns, and after, because the handler may have
+ * written there.
  *
- * A begin whose end never comes stays on the stack of times: the program has left it by longjmp(3),
- * as PostgreSQL leaves a query that fails. So the stack is a ring, which never fills up with these:
- * a begin takes the place of the oldest one. An end clears the time of its begin. So an end whose
- * begin has lost its place finds no time there: whatever took the place has ended before.
+ * A start whose end never comes stays on the stack: the program has left it by longjmp(3), as
+ * PostgreSQL leaves a query that fails. So the stack is a ring, which never fills up: a start takes
+ * the place of the oldest one. An end clears the time of its start. So an end whose start has lost
+ * its place finds no time there: the start that took the place has ended before.
  *
- * An end may have to find the begin of its own identity (arch_flights.compares): fibers, coroutines
- * and functions that were left by a jump leave begins on the stack that are newer. The begin that
- * is found is in the middle then, so nothing is uncounted but its time is cleared. What has ended
- * is uncounted when all that is newer has ended, too: the newest begin that is counted is open.
+ * With identities (arch_flights.compares), an end looks for the start with its own identity.
+ * Fibers, coroutines and functions that are left by a jump leave newer starts on the stack. The
+ * start is in the middle then, so the end only clears its time. Starts that have ended are
+ * uncounted once all newer ones have ended, too: the newest counted start is open.
  *
- * A pair that does not nest (arch_flights.single) has its begin in the newest place. If its
+ * A pair that does not nest (arch_flights.single) has its start in the newest place. If its
  * arguments come from another probe, a hit of that probe makes the place, without a time, and the
- * begin only sets the time. A begin does that without a sequence: a signal handler that begins in
- * between has ended by then, and the time is set again.
+ * start only sets the time. It needs no sequence for that: a signal handler's start in between has
+ * ended by then, and the time is set again.
  *
- * An end that needs what its begin has kept holds the begin until the hit is done: it is still
- * counted, and nobody else writes there (except signal handlers that begin as much as there is room
- * for, all at once). If entries are found by key, the whole entry stays taken meanwhile.
+ * An end that uses the data of its start holds the start until the hit is done: the start stays
+ * counted, and nobody else writes to its place (except signal handlers with as many open starts as
+ * there are places). If entries are found by key, the whole entry stays taken meanwhile.
  */
 
 enum { BEGINS_U32 = sizeof(uint32_t), BEGINS_U64 = sizeof(uint64_t) };
 
-/* ---- Places ------------------------------------------------------------------------- */
+/* ---- Places of start events --------------------------------------------------------- */
 
-/* Where the first begin is kept in an entry. */
+/* The offset of the data of place 0 in an entry. */
 static int32_t kept_offset(const struct stub_plan *p)
 {
 	const struct arch_flights *flights = &p->stub->flights;
@@ -81,7 +83,7 @@ static int32_t kept_offset(const struct stub_plan *p)
 			 (flights->identities ? 16 : 8) * flights->depth);
 }
 
-/* The time of the begin in place SET. */
+/* The time of the start event in place SET. */
 static struct form_mem time_of_begin(void)
 {
 	struct form_mem time = FIELD(times);
@@ -91,7 +93,7 @@ static struct form_mem time_of_begin(void)
 	return time;
 }
 
-/* The identity of the begin in place SET. */
+/* The identity of the start event in place SET. */
 static struct form_mem identity_of_begin(const struct stub_plan *p)
 {
 	struct form_mem identity = time_of_begin();
@@ -100,7 +102,7 @@ static struct form_mem identity_of_begin(const struct stub_plan *p)
 	return identity;
 }
 
-/* Stores our identity as that of the begin in place SET, if identities are compared. */
+/* Stores this hit's identity for the start event in place SET, if identities are compared. */
 static void keep_identity(struct form *f, const struct stub_plan *p)
 {
 	if (!p->stub->flights.compares)
@@ -109,7 +111,7 @@ static void keep_identity(struct form *f, const struct stub_plan *p)
 	form_store(f, FORM_SCRATCH, identity_of_begin(p));
 }
 
-/* a = where the begin in place SET is kept, plus `offset`. */
+/* a = the address of the data of the start event in place SET, plus `offset`. */
 static void kept_address(
 	struct form *f, const struct stub_plan *p, int a, int scratch, int32_t offset)
 {
@@ -117,22 +119,24 @@ static void kept_address(
 	form_compute(f, a, form_indexed(FORM_RIGHT, scratch, kept_offset(p) + offset));
 }
 
-/* Keeps the entry for begin_push(). */
+/* Saves the entry's address for begin_push(). */
 static void begin_keep_entry(struct form *f, const struct stub_plan *p)
 {
 	if (stub_keeps_begins(p->stub))
 		form_store(f, FORM_RIGHT, form_temp(p->entry_temp));
 }
 
-/* ---- Arguments for expressions of the end ------------------------------------------- */
+/* ---- Arguments for expressions of the end event ------------------------------------- */
 
-/* A word in what is kept; RECORD is at the record, if there is one, else at the start. */
+/*
+ * A word of a start event's data. FORM_RECORD is at the record in the data, or at the data's start.
+ */
 static struct form_mem kept_word(const struct stub_plan *p, uint32_t offset)
 {
 	return form_at(FORM_RECORD, (int32_t)(offset - p->stub->flights.record));
 }
 
-/* At most as many bytes as there is room for. */
+/* Keeps a string argument, cut off at the room for it. */
 static void keep_string(struct form *f, const struct stub_plan *p, const struct arch_kept *k)
 {
 	int temp = p->temp[k->capture], fits = form_label(f);
@@ -164,13 +168,13 @@ static void keep_number(struct form *f, const struct stub_plan *p, const struct 
 	}
 	form_place(f, written);
 	form_captured(f, FORM_VALUE, p, k->capture);
-	/* What is in a vector register was not extended. */
+	/* A float from a vector register has not been sign-extended yet. */
 	if (c->arg.kind == ARCH_ARG_FP_REGISTER && c->arg.size == 4 && c->arg.is_signed)
 		form_extend(f, FORM_VALUE, FORM_VALUE, BEGINS_U32, true);
 	form_store(f, FORM_VALUE, kept_word(p, k->offset + 8));
 }
 
-/* Only its word: nobody reads what follows. */
+/* Marks a kept argument as unreadable. Its bytes are not written, because nobody reads them. */
 static void keep_null(struct form *f, const struct stub_plan *p, const struct arch_kept *k)
 {
 	form_const(f, FORM_VALUE, UINT64_C(1) << RING_STRING_NULL_BIT);
@@ -191,7 +195,7 @@ static void keep_arguments(struct form *f, const struct stub_plan *p)
 	}
 }
 
-/* Once that is noted: prepares the captures that are the begin's. */
+/* Prepares the captures that are data of the start event, from plan->kept_temp. */
 static void begin_prepare(struct form *f, const struct stub_plan *p)
 {
 	for (int i = 0; i < p->stub->capture_count; i++) {
@@ -204,23 +208,25 @@ static void begin_prepare(struct form *f, const struct stub_plan *p)
 		form_compute(f, FORM_POINTER, form_at(FORM_SCRATCH, c->begun + 8));
 		form_store(f, FORM_POINTER, form_temp(p->temp[i]));
 		form_store(f, FORM_VALUE, form_temp(p->temp[i] + 1));
-		/* The program may have overwritten it. */
+		/* The program may have overwritten the word. */
 		form_two_const(f, FORM_AND, false, FORM_VALUE, RING_STRING_LENGTH);
 		form_jump_if_const(
 			f, false, FORM_VALUE, FORM_ABOVE, (int32_t)c->bytes_max, p->lost);
 	}
 }
 
-/* ---- Begins ------------------------------------------------------------------------- */
+/* ---- Writing start events ----------------------------------------------------------- */
 
 /*
- * Writes number SET of what the entry at RIGHT keeps, a record with no time until it is whole;
- * VALUE = the time. Changes all registers but SET and RECORD, where the record is.
+ * Writes the data of the start event in place SET of the entry at RIGHT, with a record that has no
+ * time until it is complete; VALUE = the time. Changes all registers except SET and RECORD, the
+ * address of the record.
  *
- * An end that copies what is kept knows by the time that nobody has written there meanwhile. So
- * each time in a place is later than the one before. The clock alone does not see to that: in a
- * virtual machine it moves in steps of up to 80 ticks, and a processor reads it ahead. Both are
- * written by the thread that has the entry, or by its signal handlers, so they are in order for it.
+ * An end event that copies the record sees from its time whether it was overwritten meanwhile. So
+ * each time in a place must be later than the one before. The clock alone does not ensure that: in
+ * a virtual machine it moves in steps of up to 80 ticks, and a processor may read it early. Both
+ * times are written by the thread that has the entry, or its signal handlers, so the thread sees
+ * them in order.
  */
 static void keep_record(struct form *f, const struct stub_plan *p)
 {
@@ -245,8 +251,8 @@ static void keep_record(struct form *f, const struct stub_plan *p)
 }
 
 /*
- * VALUE = the time of the begin in place SET of the entry at RIGHT; stores its identity, and what
- * is kept of it.
+ * VALUE = the time of the start event in place SET of the entry at RIGHT. Stores the identity and
+ * the data of the start event.
  */
 static void keep_begin(struct form *f, const struct stub_plan *p)
 {
@@ -269,7 +275,7 @@ static void keep_begin(struct form *f, const struct stub_plan *p)
 		form_load(f, FORM_RIGHT, form_temp(p->entry_temp), BEGINS_U64, false);
 }
 
-/* SET = the place of the next begin. */
+/* SET = the place of the next start event. */
 static void next_place(struct form *f, const struct stub_plan *p)
 {
 	form_load(f, FORM_SET, FIELD(depth), BEGINS_U32, false);
@@ -285,15 +291,15 @@ static void push(struct form *f, const struct stub_plan *p, enum form_op count)
 }
 
 /*
- * Stores the time on top of the entry, and what is kept of the begin; the depth publishes it.
- * Changes all registers but RIGHT.
+ * Adds a start event on top of the entry at RIGHT: its data and its time. The depth publishes them.
+ * Changes all registers except RIGHT.
  */
 static void begin_push(struct form *f, const struct stub_plan *p)
 {
 	push(f, p, FORM_PUBLISH_ADD);
 }
 
-/* The same without a sequence: before the depth counts it, and once more. */
+/* Like begin_push(), without a sequence: writes before the depth counts it, and once more. */
 static void begin_push_again(struct form *f, const struct stub_plan *p)
 {
 	int once_more = form_label(f), done = form_label(f);
@@ -316,7 +322,7 @@ static void begin_push_again(struct form *f, const struct stub_plan *p)
 	form_place(f, done);
 }
 
-/* The time of a begin whose arguments are in place SET already; VALUE = the time. */
+/* Sets the time of a start event whose arguments are in place SET already; VALUE = the time. */
 static void keep_time(struct form *f, const struct stub_plan *p)
 {
 	form_now(f, p);
@@ -333,7 +339,7 @@ static void keep_time(struct form *f, const struct stub_plan *p)
 
 static void begin_newest_place(struct form *f, const struct stub_plan *p, int empty);
 
-/* The same for a pair that does not nest. */
+/* Like begin_push(), for a pair that does not nest. */
 static void begin_single(struct form *f, const struct stub_plan *p)
 {
 	int first = form_label(f), timed = form_label(f), counted = form_label(f);
@@ -352,7 +358,7 @@ static void begin_single(struct form *f, const struct stub_plan *p)
 	form_place(f, counted);
 }
 
-/* SET = the place of the newest begin; jumps to `empty` if there is none. */
+/* SET = the place of the newest start event; jumps to `empty` if the depth is 0. */
 static void begin_newest_place(struct form *f, const struct stub_plan *p, int empty)
 {
 	form_load(f, FORM_SET, FIELD(depth), BEGINS_U32, false);
@@ -362,8 +368,8 @@ static void begin_newest_place(struct form *f, const struct stub_plan *p, int em
 }
 
 /*
- * VALUE = the time of the newest begin, which stays counted; SET = its place. Jumps to `gone` if
- * another begin has taken its place.
+ * VALUE = the time of the newest start event, which stays counted; SET = its place. Jumps to
+ * `empty` if the depth is 0, and to `gone` if another start event has taken its place.
  */
 static void begin_newest(struct form *f, const struct stub_plan *p, int empty, int gone)
 {
@@ -373,8 +379,9 @@ static void begin_newest(struct form *f, const struct stub_plan *p, int empty, i
 }
 
 /*
- * The same of the newest begin that has not ended and has our identity, or either is not known;
- * jumps to `none` if there is none. Changes SCRATCH, SPARE and SPARE_2.
+ * VALUE, SET = the time and place of the newest open start event with our identity; an unknown
+ * identity equals any. Jumps to `none` if there is no such event. Changes SCRATCH, SPARE and
+ * SPARE_2.
  */
 static void begin_newest_same(struct form *f, const struct stub_plan *p, int none)
 {
@@ -401,11 +408,11 @@ static void begin_newest_same(struct form *f, const struct stub_plan *p, int non
 }
 
 /*
- * Uncounts the newest begins that have ended, up to one that has not. Changes NEXT, SPARE, SPARE_2
+ * Uncounts the newest start events that have ended, up to an open one. Changes NEXT, SPARE, SPARE_2
  * and SET.
  *
- * A signal handler that ends something in between uncounts what has ended here, too. So this is
- * a compare and swap, which starts again if the depth has changed.
+ * A signal handler's end event may uncount the same ones meanwhile. So this is a compare and swap,
+ * which starts again if the depth has changed.
  */
 static void begin_uncount_ended(struct form *f, const struct stub_plan *p)
 {
@@ -424,7 +431,7 @@ static void begin_uncount_ended(struct form *f, const struct stub_plan *p)
 	form_jump_if_at_const(f, BEGINS_U64, time_of_begin(), FORM_NE, 0, last);
 	form_two_const(f, FORM_SUB, false, FORM_SPARE, 1);
 	form_sub_jump_if_const(f, false, FORM_NEXT, FORM_NE, 1, next);
-	form_const(f, FORM_SPARE, 0); /* all that have a place have ended */
+	form_const(f, FORM_SPARE, 0); /* no place has an open start event */
 	form_place(f, last);
 	form_jump_if(f, false, FORM_SPARE, FORM_EQ, FORM_VALUE, done);
 	form_cas(f, FIELD(depth), BEGINS_U32, FORM_SPARE, FORM_NE, again);
@@ -432,13 +439,13 @@ static void begin_uncount_ended(struct form *f, const struct stub_plan *p)
 	form_move(f, FORM_VALUE, FORM_SPARE_2);
 }
 
-/* The newest begin, in place SET, has ended: its time is gone; and it is not counted any more. */
+/* Ends the start event in place SET: clears its time. */
 static void begin_clear(struct form *f)
 {
 	form_store_const(f, time_of_begin(), BEGINS_U64, 0);
 }
 
-/* The newest begin, if there is one, will have no end. */
+/* Clears the time of the newest start event, if any: its end event will not come. */
 static void begin_forget_newest(struct form *f, const struct stub_plan *p)
 {
 	int none = form_label(f);
@@ -448,13 +455,16 @@ static void begin_forget_newest(struct form *f, const struct stub_plan *p)
 	form_place(f, none);
 }
 
-/* The newest begin, in place SET, has ended: its time is gone; and it is not counted any more. */
+/* Lowers the depth by the newest start event, which has ended. */
 static void begin_uncount(struct form *f)
 {
 	form_add_const_to(f, FORM_PUBLISH_ADD_WHOLE, FIELD(depth), BEGINS_U32, -1);
 }
 
-/* SET = the place of the begin that an end has found; may jump to `empty` if there is none. */
+/*
+ * SET = the place of the start event that an end event has found; may jump to `empty` if the depth
+ * is 0.
+ */
 static void begin_found_place(struct form *f, const struct stub_plan *p, int empty)
 {
 	if (p->stub->flights.compares)
@@ -464,8 +474,8 @@ static void begin_found_place(struct form *f, const struct stub_plan *p, int emp
 }
 
 /*
- * Notes the place of the begin that was found, where it is kept, and its time, which is in VALUE;
- * changes SCRATCH.
+ * Saves, for the start event that was found: its place SET, the address of its data, and its time,
+ * which is in VALUE. Changes SCRATCH.
  */
 static void begin_note_kept(struct form *f, const struct stub_plan *p)
 {
@@ -477,7 +487,7 @@ static void begin_note_kept(struct form *f, const struct stub_plan *p)
 	form_store(f, FORM_SCRATCH, form_temp(p->kept_temp));
 }
 
-/* ==== Flights ================================================================================= */
+/* ==== Start and end events ==================================================================== */
 
 enum { U32 = sizeof(uint32_t), U64 = sizeof(uint64_t) };
 
@@ -485,7 +495,7 @@ enum { U32 = sizeof(uint32_t), U64 = sizeof(uint64_t) };
 
 /* ---- The key -------------------------------------------------------------------------- */
 
-/* Puts the number of the process into its temporary; changes VALUE. */
+/* Stores the number of the process in its temporary; changes VALUE. */
 static void load_process(struct form *f, const struct stub_plan *p)
 {
 	form_address(f, FORM_VALUE, p->stub->flights.process);
@@ -495,7 +505,7 @@ static void load_process(struct form *f, const struct stub_plan *p)
 	form_store_part(f, FORM_VALUE, form_temp(p->process_temp), U32);
 }
 
-/* Of two threads that come here at once, one's number is not used. */
+/* If two threads do this at once, one of their numbers stays unused. */
 static void take_number(struct form *f, const struct stub_plan *p)
 {
 	form_place(f, p->number);
@@ -537,8 +547,8 @@ static void load_key(struct form *f, const struct stub_plan *p)
 /* ---- By thread ------------------------------------------------------------------------- */
 
 /*
- * A dead thread may have left an entry to the thread that now has its thread pointer: what it
- * had begun will never end. If others may take the entry for that, jumps to `idle`.
+ * A dead thread may have left the entry to the thread that now has its thread pointer: the dead
+ * thread's start events will never end. If other threads may take the entry then, jumps to `idle`.
  */
 static void disown(struct form *f, const struct stub_plan *p, int idle)
 {
@@ -562,7 +572,7 @@ static bool begins_single(const struct stub_plan *p)
 	return p->stub->flights.single && !p->stub->flights.gives;
 }
 
-/* The entry at RIGHT, which is taken, gets its first begin, and can be found. */
+/* Adds the first start event to the entry at RIGHT, which is taken, and publishes the entry. */
 static void push_and_publish(struct form *f, const struct stub_plan *p)
 {
 	begin_keep_entry(f, p);
@@ -575,10 +585,10 @@ static void push_and_publish(struct form *f, const struct stub_plan *p)
 
 /*
  * No thread, and no signal handler, sees a new entry before the time is in it. So a handler may
- * have made another one for the thread. The innermost begin is always in the first of them: a
- * handler that comes after an entry was taken makes a later one, and the entry of a handler that
- * came before is found when one is taken. (Where processes share the table, others may free earlier
- * ones; but there an end goes by entries that have no begin.)
+ * have made another one for the thread. The innermost start event is always in the first of these
+ * entries: a handler that runs after an entry was taken makes a later one, and the entry of a
+ * handler that ran before is found when one is taken. (If processes share the table, others may
+ * free earlier entries; but then end events skip entries without a start event.)
  */
 static void begin_own(struct form *f, struct stub_plan *p)
 {
@@ -632,7 +642,9 @@ static void end_own(struct form *f, const struct stub_plan *p)
 		begin_newest(f, p, p->unmatched, p->gone);
 }
 
-/* After an aborted sequence, RIGHT is still the entry, unless a begin was being kept. */
+/*
+ * The path after an aborted sequence. RIGHT is still the entry, unless the start event keeps data.
+ */
 static void begin_again(struct form *f, const struct stub_plan *p)
 {
 	form_place(f, p->slow_flight);
@@ -663,18 +675,19 @@ static void end_key(struct form *f, const struct stub_plan *p)
 	flight_take(f, p, p->unmatched);
 	begin_newest(f, p, empty, p->gone);
 	form_jump(f, found);
-	form_place(f, empty); /* the program overwrote it */
+	/* The program has overwritten the depth. */
+	form_place(f, empty);
 	flight_free(f, p);
 	form_jump(f, p->unmatched);
 	form_place(f, found);
 }
 
-/* ---- Both ------------------------------------------------------------------------------ */
+/* ---- By thread or by key --------------------------------------------------------------- */
 
 /*
- * The begin in place SET of the entry at RIGHT has ended: the newest one, or the one that was found
- * by its identity. An entry that was taken by key is given back. Changes all registers but
- * VALUE, FROM and RIGHT. `empty`: there is no begin, because the program has overwritten it.
+ * Ends the start event in place SET of the entry at RIGHT: the newest one, or the one found by its
+ * identity. Gives back an entry that was taken by key. Changes all registers except VALUE, FROM and
+ * RIGHT. `empty`: the program has overwritten the depth, and there is no start event.
  */
 static void give_back(struct form *f, const struct stub_plan *p, int empty)
 {
@@ -729,11 +742,12 @@ void form_release(struct form *f, const struct stub_plan *p)
 	form_place(f, none);
 }
 
-/* The end of a begin whose place another one has taken. */
+/* An end event whose start event was replaced by a newer one. */
 static void end_gone(struct form *f, const struct stub_plan *p)
 {
 	if (p->stub->flights.compares)
-		return; /* it is not looked at */
+		/* a search by identity does not jump to `gone` */
+		return;
 	form_place(f, p->gone);
 	if (p->stub->flights.single) {
 		form_jump(f, p->out);
@@ -768,7 +782,7 @@ void form_begin(struct form *f, struct stub_plan *p)
 		begin_own(f, p);
 }
 
-/* The duration in nanoseconds, of RIGHT ticks; a pair that does not pass leaves nothing. */
+/* Stores the duration of RIGHT ticks in nanoseconds; a pair that does not pass leaves nothing. */
 static void duration(struct form *f, const struct stub_plan *p)
 {
 	const struct arch_flights *flights = &p->stub->flights;
@@ -791,7 +805,8 @@ void form_end(struct form *f, struct stub_plan *p)
 {
 	int forward = form_label(f);
 
-	form_now(f, p); /* first, to exclude our own time */
+	/* first, to exclude the stub's own time */
+	form_now(f, p);
 	form_store(f, FORM_VALUE, form_temp(p->time_temp));
 	if (p->stub->flights.compares)
 		form_identity(f, p);

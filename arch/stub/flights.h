@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The table of what is in flight (flights.c): its entries (flight_entries.c), and the begins in an
- * entry (begins.c).
+ * The table of flights, which are open pairs (flights.c), and its entries (flight_entries.c). The
+ * functions use registers as follows:
  *
  *	from	the key
  *	pointer	the table
- *	right	the entry looked at, number `spare`
- *	spare_2	how many more may be looked at
- *	next	how many more times (by key)
- *	set	some entry was taken (by key); the depth of the thread's own
+ *	right	the current entry, number `spare`
+ *	spare_2	the number of entries still to look at
+ *	next	the number of searches left (by key)
+ *	set	whether some entry was taken (by key); the depth of the thread's entry
  */
 #ifndef ARCH_STUB_FLIGHTS_H
 #define ARCH_STUB_FLIGHTS_H
@@ -23,7 +23,7 @@ static inline struct form_mem flight_field(size_t offset)
 
 #define FIELD(name) flight_field(offsetof(struct probe_flight, name))
 
-/* Is the key one of the program's, and not the thread? */
+/* Is the key a value of the program, and not the thread? */
 static inline bool flights_by_key(const struct arch_flights *flights)
 {
 	return flights->match || flights->text;
@@ -32,27 +32,26 @@ static inline bool flights_by_key(const struct arch_flights *flights)
 /* ---- Entries (flight_entries.c) ------------------------------------------------------- */
 
 /*
- * RIGHT = the thread's entry; jumps to `missing` if there is none. A jump to `other` looks for a
- * further one. If others can take entries, SET = the depth before the key was compared: an entry
- * that had the thread's key after a depth above 0 cannot be taken any more. (In between, a signal
- * handler may have made another thread's entry this thread's. It left depth 0, so the depth is
- * looked at once more.) An end skips entries at depth 0.
+ * RIGHT = the thread's entry. Jumps to `missing` if the thread has no entry. A jump to `other`
+ * continues the search behind RIGHT. If several processes share the table, SET = the depth before
+ * the key was compared: an entry with the thread's key that had a depth above 0 cannot be taken by
+ * another thread any more. (Before the compare, a signal handler may have made another thread's
+ * entry this thread's. The handler left depth 0, so the caller reads the depth again.) An end event
+ * skips entries at depth 0.
  */
 void flight_find_own(struct form *f, const struct stub_plan *plan, int other, int missing);
-/* RIGHT = an entry of the key, taken; jumps to `missing` if there is none. */
+/* RIGHT = the key's entry, taken. Jumps to `missing` if the key has no entry. */
 void flight_take(struct form *f, const struct stub_plan *plan, int missing);
 /*
- * RIGHT = an entry for the key, taken; without one the hit is lost. Unless `own_entry` is -1, jumps
- * there with the thread's entry that a signal handler has made meanwhile.
+ * RIGHT = a new entry for the key, taken. The hit is lost if no entry is free. Unless `own_entry`
+ * is -1: jumps there with RIGHT = the thread's entry if a signal handler has made one meanwhile.
  */
 void flight_claim(struct form *f, const struct stub_plan *plan, int own_entry);
 /* Takes the thread's own entry at depth 0; jumps to `other` if another thread was faster. */
 void flight_retake(struct form *f, const struct stub_plan *plan, int other);
-/* The entry at RIGHT, which was taken and is whole, can be found again. */
+/* Makes the entry at RIGHT, which is taken and complete, visible to searches. */
 void flight_publish(struct form *f, const struct stub_plan *plan);
 /* Frees the entry at RIGHT, which was taken by key; changes SCRATCH, NEXT, SPARE. */
 void flight_free(struct form *f, const struct stub_plan *plan);
-
-/* ---- The begins in an entry, which is at RIGHT (begins.c) ------------------------------- */
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Control: labels, jumps, subroutines, data. */
+/* The functions that emit the form's instructions. */
 
 #include "arch/stub/form.h"
 
@@ -25,7 +25,7 @@ void form_jump(struct form *f, int label)
 	f->put(f, &(struct form_insn){.op = FORM_JUMP, .label = label});
 }
 
-/* JUMP_IF or SUB_JUMP_IF. */
+/* op: FORM_JUMP_IF or FORM_SUB_JUMP_IF. */
 static void jump_if(
 	struct form *f, enum form_op op, bool wide, int a, enum form_when when, int b, int label)
 {
@@ -188,9 +188,7 @@ void form_alone(struct form *f, enum form_op op)
 	f->put(f, &(struct form_insn){.op = op});
 }
 
-/* ==== Memory ================================================================================== */
-
-/* Values, and memory. */
+/* ==== Values and memory ======================================================================= */
 
 void form_const(struct form *f, int a, uint64_t value)
 {
@@ -235,7 +233,7 @@ void form_load(struct form *f, int a, struct form_mem mem, uint8_t bytes, bool i
 			  .is_signed = is_signed});
 }
 
-/* STORE or PUBLISH of a register, or of a number. */
+/* put_store() stores a register, put_const() a number. op: FORM_STORE or FORM_PUBLISH. */
 static void put_store(struct form *f, enum form_op op, int a, struct form_mem mem, uint8_t bytes)
 {
 	f->put(f, &(struct form_insn){.op = op, .a = (int8_t)a, .mem = mem, .bytes = bytes});
@@ -301,9 +299,7 @@ void form_publish_const(struct form *f, struct form_mem mem, uint8_t bytes, int3
 	put_const(f, FORM_PUBLISH, mem, bytes, value);
 }
 
-/* ==== Operators =============================================================================== */
-
-/* The processor and the kernel; doubles; operators. */
+/* ==== System, doubles, operators ============================================================== */
 
 void form_cpu(struct form *f, int a)
 {
@@ -406,9 +402,7 @@ void form_mul_high(struct form *f, uint8_t shift)
 	f->put(f, &(struct form_insn){.op = FORM_MUL_HIGH, .wide = true, .shift = shift});
 }
 
-/* ==== Change ================================================================================== */
-
-/* Changes of memory. */
+/* ==== Changes of memory ======================================================================= */
 
 void form_change(struct form *f, enum form_op op, struct form_mem mem)
 {

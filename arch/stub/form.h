@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Stubs as instructions of a small machine that no processor is.
+ * Stubs as instructions of a small abstract machine, the form.
  *
- * What a stub does is written once, in this form, and a back end for each instruction set makes
- * machine code of it (lower.c in arch/x86/stub and arch/aarch64/stub). Instructions go to the
- * back end one by one, in order, so nothing is stored and there is no limit to their number.
- * tests/unit/form keeps them, and runs them itself: a third opinion beside two back ends.
+ * The generator writes each stub once, in this form. A back end for each instruction set makes
+ * machine code of it (lower.c in arch/x86/stub and arch/aarch64/stub). Instructions go to the back
+ * end one by one, in order, so nothing is stored and their number has no limit. The tests in
+ * tests/unit/form store and interpret them, to check both back ends.
  *
- * The machine has a few registers of 64 bits, which whoever writes a stub assigns, and no flags:
- * a jump compares. Of its operators, the left operand is also the result (`a += b`). `wide` means
- * 64 bits; a narrow instruction takes the low 32 bits of its operands, and clears the upper half
- * of its result.
+ * The machine has a few 64-bit registers, which the generator assigns by hand, and no flags: a jump
+ * does its own comparison. The left operand of an operator is also its result (`a += b`). A `wide`
+ * instruction works on 64 bits. A narrow one takes the low 32 bits of its operands, and clears the
+ * upper half of its result.
  */
 #ifndef ARCH_STUB_FORM_H
 #define ARCH_STUB_FORM_H
@@ -18,21 +18,21 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Registers. The first three may be used before a stub has saved the others. */
+/* Registers. A stub may use the first three before it has saved the others. */
 enum {
 	FORM_VALUE,
 	FORM_RIGHT,   /* often a right operand */
 	FORM_SCRATCH, /* often an index */
 	FORM_POINTER,
 	FORM_NEXT, /* often the next pointer of a chain */
-	FORM_SET,  /* often what belongs to a CPU */
-	FORM_FROM, /* often what is looked at, or copied from */
+	FORM_SET,  /* often per-CPU data */
+	FORM_FROM, /* often the source of a read or copy */
 	FORM_SPARE,
 	FORM_SPARE_2,
 	FORM_REGISTERS,
 	/*
-	 * Only in addresses: the stub's frame on the stack, from the stub itself and, as CALLER,
-	 * from a subroutine that begins with NEST; and the thread pointer.
+	 * Only in addresses: the stub's stack frame, as seen from the stub (FRAME) and from a
+	 * subroutine that begins with NEST (CALLER); and the thread pointer.
 	 */
 	FORM_FRAME = FORM_REGISTERS,
 	FORM_CALLER,
@@ -40,162 +40,171 @@ enum {
 	FORM_NONE = -1
 };
 
-/* Operations, by subject: see form_subject(). `mem` is an address. */
+/* Operations by subject: see form_subject(). a, b, `mem`, ... are members of struct form_insn. */
 enum form_op {
-	/* ---- Control: jumps. An instruction changes a register only where this says so. */
-	FORM_PLACE,   /* `label` is here */
-	FORM_MARK,    /* the same, for words alone: no instruction leads there */
-	FORM_JUMP,    /* to `label` */
-	FORM_JUMP_IF, /* to `label`, if `when` is true of a and the right operand */
-	/* the same; and the right operand is subtracted from a, whether it jumps or not */
+	/* ---- Control: jumps. An instruction changes a register only where its comment says so. */
+	FORM_PLACE,   /* defines `label` here */
+	FORM_MARK,    /* defines `label` here, for FORM_LABEL_WORD only: nothing jumps to it */
+	FORM_JUMP,    /* jumps to `label` */
+	FORM_JUMP_IF, /* jumps to `label` if `when` holds for a and the right operand */
+	/* like JUMP_IF, and subtracts the right operand from a in either case */
 	FORM_SUB_JUMP_IF,
-	/* to `label`, if none (EQ) or any (NE) of the bits `value` are set in the 4 bytes at `mem`
+	/*
+	 * Jumps to `label` if none (EQ) or any (NE) of the bits in `value` are set in the 4 bytes
+	 * at `mem`.
 	 */
 	FORM_JUMP_IF_BITS,
-	/* to `label`, unless the `bytes` bytes (1 or 8) at `mem` are `value`; may change RIGHT */
+	/*
+	 * Jumps to `label` unless the `bytes` (1 or 8) bytes at `mem` are `value`; may change
+	 * RIGHT.
+	 */
 	FORM_JUMP_UNLESS_BYTES,
-	/* to `label`, if the u32 at the address `value` is (EQ) or is not (NE) 0; may change a */
+	/* jumps to `label` if the u32 at address `value` is 0 (EQ) or not 0 (NE); may change a */
 	FORM_JUMP_IF_WORD,
 	/*
-	 * Subroutines. One that calls others is called by CALL_NEST, begins with NEST and ends with
-	 * RETURN_NESTED; the others call none. The end of one that ASK calls is an answer.
-	 * CALL_NEST and ASK are for what may ask the kernel, and may change SPARE_2 before and
-	 * after.
+	 * Subroutines. One that calls another is called with CALL_NEST, begins with NEST and ends
+	 * with RETURN_NESTED. One that is called with ASK ends with an answer, and, like all
+	 * others, calls none. CALL_NEST and ASK are for subroutines that may make a system call;
+	 * they may change SPARE_2.
 	 */
 	FORM_CALL, /* calls `label` */
 	FORM_CALL_NEST,
-	FORM_ASK, /* calls `label`; goes to `no` if it answers no */
+	FORM_ASK, /* calls `label`; jumps to `no` if the answer is no */
 	FORM_NEST,
 	FORM_RETURN_NESTED,
 	FORM_RETURN,
-	FORM_YES, /* returns with this answer */
+	FORM_YES, /* returns with the answer yes */
 	FORM_NO,
-	FORM_YES_IF, /* returns with the answer yes, if a and the right operand are equal */
-	/* Keeps a on the stack, and takes it back: no address of the frame is used in between. */
+	FORM_YES_IF, /* returns with the answer yes if a equals the right operand */
+	/* Push a on the stack, and pop it. Code between them does not address the frame. */
 	FORM_PUSH,
 	FORM_POP,
-	/* data, which nothing reaches as code */
-	FORM_ALIGN, /* here is a multiple of `value` */
-	FORM_WORD,  /* `bytes` bytes (4 or 8): `value` */
-	/* 8 bytes: the address of `label`, or its distance from `from`; both are placed before */
+	/* data; control flow never reaches it */
+	FORM_ALIGN, /* aligns this position to a multiple of `value` bytes */
+	FORM_WORD,  /* emits `bytes` bytes (4 or 8) of data: `value` */
+	/* 8 bytes: the address of `label`, or its distance from `from`; both are already defined */
 	FORM_LABEL_WORD,
 
-	/* ---- Values; what has less than 64 bits is extended, with its sign if `is_signed` */
+	/* ---- Values; shorter than 64 bits, they are extended, with their sign if `is_signed` */
 	FORM_CONST,    /* a = `value` */
 	FORM_ADDRESS,  /* a = `value`, an address in the target */
 	FORM_LABEL,    /* a = the address of `label` */
-	FORM_MOVE,     /* a = b, its low `bytes` bytes */
-	FORM_ORIGINAL, /* a = the register b at the site: `bytes` bytes from bit `shift` on */
-	FORM_VECTOR,   /* a = the vector register b at the site, its low 4 or 8 bytes */
+	FORM_MOVE,     /* a = the low `bytes` bytes of b */
+	FORM_ORIGINAL, /* a = the register b at the site: `bytes` bytes, starting at bit `shift` */
+	FORM_VECTOR,   /* a = the low 4 or 8 bytes of the vector register b at the site */
 
 	/* ---- Memory */
-	FORM_COMPUTE, /* a = the address `mem`; of the thread pointer, no more than that */
-	FORM_LOAD,    /* a = `bytes` bytes at `mem`, extended as values are */
-	FORM_STORE,   /* `bytes` bytes at `mem` = a; or 4 or 8 = `value`, 32 bits with their sign */
-	FORM_STORE_HALVES, /* 8 bytes at `mem`, a multiple of four, = a; may change a */
+	/* a = the address `mem`; with the thread pointer as base, nothing is added */
+	FORM_COMPUTE,
+	FORM_LOAD, /* a = `bytes` bytes at `mem`, extended like all values */
 	/*
-	 * `bytes` bytes at `mem`, of 8 at a multiple of four, = those of the register b at the
-	 * site, from bit `shift` on; may change VALUE
+	 * Stores `bytes` bytes of a at `mem`; or 4 or 8 bytes: `value`, sign-extended from 32 bits.
+	 */
+	FORM_STORE,
+	/* Stores 8 bytes of a at `mem`, which is a multiple of 4; may change a. */
+	FORM_STORE_HALVES,
+	/*
+	 * Stores `bytes` bytes at `mem`: those of the register b at the site, starting at bit
+	 * `shift`. For 8 bytes, `mem` is a multiple of 4. May change VALUE.
 	 */
 	FORM_STORE_ORIGINAL,
-	FORM_STORE_VECTOR, /* 16 bytes at `mem` = the vector register b at the site */
+	FORM_STORE_VECTOR, /* stores the vector register b at the site, 16 bytes, at `mem` */
 	/*
-	 * Order, for what others read and write: `mem` is 4 or 8 bytes, a multiple of their number.
-	 * What comes after ACQUIRE in the stub is read and written after its load, which is after
-	 * an earlier PUBLISH; and what comes before PUBLISH is before its store. The store is the
-	 * last instruction of PUBLISH, so it may end a restartable sequence.
+	 * Ordered accesses to shared data: `mem` is 4 or 8 bytes, aligned to its size. Accesses
+	 * after ACQUIRE in the stub happen after its load, which happens after the PUBLISH whose
+	 * value it reads. Accesses before PUBLISH happen before its store. The store is the last
+	 * machine instruction of PUBLISH, so it may end a restartable sequence.
 	 */
 	FORM_ACQUIRE, /* a = `mem` */
-	FORM_PUBLISH, /* `mem` = a, or `value` */
+	FORM_PUBLISH, /* stores a, or `value`, at `mem` */
 
-	/* ---- Changes: of 4 or 8 bytes at `mem`, which are read and written */
+	/* ---- Changes: read and write 4 or 8 bytes at `mem` */
 	/*
-	 * Adds a, or `value`; only this thread writes there. The last instruction is the store.
-	 * PUBLISH_ADD: the store is that of PUBLISH.
+	 * Add a, or `value`, to a word that only this thread writes. The last machine instruction
+	 * is the store; that of PUBLISH_ADD is ordered like PUBLISH.
 	 */
 	FORM_COUNT,
 	FORM_PUBLISH_ADD,
 	/*
-	 * The same as PUBLISH_ADD where a signal handler of this thread may write there in between,
-	 * and adds to what that has left. Not for a restartable sequence.
+	 * Like PUBLISH_ADD, for a word that a signal handler of this thread may change meanwhile:
+	 * the handler's change is not lost. Not for a restartable sequence.
 	 */
 	FORM_PUBLISH_ADD_WHOLE,
 	/*
-	 * Where other threads change the word, too, at a multiple of `bytes`: nothing that anybody
-	 * does is lost. COUNT_SHARED adds as COUNT does, and comes after what is before it in the
-	 * stub. FETCH_ADD adds a, and a = what was there; EXCHANGE: a and the word change places;
-	 * both in the order of C11's memory_order_acq_rel.
+	 * Atomic changes, for a word that other threads change too; it is aligned to `bytes`.
+	 * COUNT_SHARED adds like COUNT, and is ordered after earlier accesses of the stub.
+	 * FETCH_ADD adds a, and sets a to the old value. EXCHANGE swaps a and the word. FETCH_ADD
+	 * and EXCHANGE have the order of C11's memory_order_acq_rel.
 	 */
 	FORM_COUNT_SHARED,
 	FORM_FETCH_ADD,
 	FORM_EXCHANGE,
 	/*
-	 * If the word is VALUE, a is stored there; VALUE = what was there. To `label` if a was
-	 * stored (`when` is EQ) or was not (NE). In the same order.
+	 * If the word equals VALUE, stores a there. VALUE = the old word. Jumps to `label` if a was
+	 * stored (`when` is EQ), or was not (NE). The order is memory_order_acq_rel.
 	 */
 	FORM_CAS,
 
 	/* ---- System: the processor and the kernel */
-	FORM_CPU,	 /* a = the number of the CPU, as a hint */
-	FORM_TIME,	 /* VALUE = the processor's clock; may change SCRATCH */
-	FORM_STORE_TIME, /* 8 bytes at `mem`, a multiple of four, = the clock; may change VALUE,
-			    SCRATCH */
+	FORM_CPU,  /* a = the number of the CPU, a hint: the thread may migrate */
+	FORM_TIME, /* VALUE = the processor's clock, in ticks; may change SCRATCH */
+	/* stores the clock, 8 bytes, at `mem`, a multiple of 4; may change VALUE, SCRATCH */
+	FORM_STORE_TIME,
 	/*
-	 * VALUE = what the kernel answers to the call `value`, of enum form_call, whose arguments
-	 * are in SET, FROM, SCRATCH, SPARE, POINTER and NEXT; may change RIGHT and SPARE_2.
+	 * Makes the system call `value` of enum form_call: VALUE = the result. The arguments are in
+	 * SET, FROM, SCRATCH, SPARE, POINTER and NEXT. May change RIGHT and SPARE_2.
 	 */
 	FORM_KERNEL,
-	/* no later instruction, reading the clock is one, begins before all earlier are done */
+	/* no later instruction, such as a clock read, starts before all earlier ones are done */
 	FORM_FENCE,
-	FORM_YIELD, /* tells the processor that the thread waits */
+	FORM_YIELD, /* spin-wait hint to the processor */
 
 	/* ---- Doubles */
 	/*
-	 * RIGHT += the double at `mem`, to the nearest, without exceptions; which NaN it gives is
-	 * not said. May change SCRATCH, POINTER, NEXT, FROM and the spare ones. KEEP_VECTOR comes
-	 * before; RESTORE_VECTOR after all that was not run to its end, and may be done again.
-	 * FORM_VECTOR_TEMPS temporaries from number `value` on are theirs.
+	 * RIGHT += the double at `mem`, rounded to nearest, without exceptions; which NaN results
+	 * is unspecified. May change SCRATCH, POINTER, NEXT, FROM, SPARE and SPARE_2. KEEP_VECTOR
+	 * comes before; RESTORE_VECTOR after any addition that was not completed, too, and may run
+	 * twice. All use FORM_VECTOR_TEMPS temporaries from number `value` on.
 	 */
 	FORM_ADD_DOUBLE,
 	FORM_KEEP_VECTOR,
 	FORM_RESTORE_VECTOR,
 
-	/* ---- Operators: a = that of a */
+	/* ---- Operators. First, a = op a */
 	FORM_NEGATE,
 	FORM_COMPLEMENT,
-	FORM_FLIP,   /* with the other bit `shift` */
-	FORM_UNTAG,  /* without those bits of an address that the processor ignores and Linux does
-		      * not
-		      */
-	FORM_UNSIGN, /* a return address without its signature; not in a subroutine */
-	/* a = that of b */
+	FORM_FLIP, /* inverts bit `shift` */
+	/* clears those bits of an address that the processor ignores and Linux does not */
+	FORM_UNTAG,
+	FORM_UNSIGN, /* removes the signature of a return address; not in a subroutine */
+	/* a = op b */
 	FORM_HIGHEST,  /* a = the number of the highest bit in b, which is not 0 */
-	FORM_LOWEST,   /* the same of the lowest bit */
-	FORM_MULTIPLY, /* a = b * `value`, 32 bits with their sign */
-	/* a = that of a and the right operand */
+	FORM_LOWEST,   /* a = the number of the lowest bit in b, which is not 0 */
+	FORM_MULTIPLY, /* a = b * `value`, a sign-extended 32-bit number */
+	/* a = a op the right operand */
 	FORM_ADD,
 	FORM_SUB,
 	FORM_AND,
 	FORM_OR,
 	FORM_XOR,
 	FORM_MUL,
-	/* any a, by RIGHT modulo the width, or by a constant below it */
+	/* shift by RIGHT, modulo the width; or by a constant below the width */
 	FORM_SHL,
 	FORM_SHR,
 	/*
-	 * VALUE = that of VALUE by RIGHT, which is not 0; may change RIGHT and SCRATCH. If
-	 * `is_signed`, the smallest number by -1 is itself, and leaves no remainder.
+	 * VALUE = VALUE op RIGHT, which is not 0. May change RIGHT and SCRATCH. If `is_signed`, the
+	 * smallest number divided by -1 gives itself, with the remainder 0.
 	 */
 	FORM_DIV,
 	FORM_MOD,
 	/*
-	 * VALUE = 64 bits of the product of VALUE and RIGHT, from bit `shift`, 1 to 63, on;
-	 * may change SCRATCH
+	 * VALUE = 64 bits of the 128-bit product of VALUE and RIGHT, starting at bit `shift`, 1 to
+	 * 63. May change SCRATCH.
 	 */
 	FORM_MUL_HIGH
 };
 
-/* Back ends have a file for each of these, beside lower.c. */
+/* The subjects of operations, in the order of enum form_op. */
 enum form_subject {
 	FORM_CONTROL,
 	FORM_VALUES,
@@ -219,15 +228,15 @@ static inline enum form_subject form_subject(enum form_op op)
 
 enum { FORM_VECTOR_TEMPS = 4 };
 
-/* Comparisons; flipping the last bit negates one. */
+/* Comparisons. Flipping the lowest bit negates the comparison. */
 enum form_when {
 	FORM_EQ,
 	FORM_NE,
-	FORM_LT, /* of signed numbers */
+	FORM_LT, /* signed, up to LE */
 	FORM_GE,
 	FORM_GT,
 	FORM_LE,
-	FORM_BELOW, /* of unsigned numbers */
+	FORM_BELOW, /* unsigned, up to NOT_ABOVE */
 	FORM_NOT_BELOW,
 	FORM_ABOVE,
 	FORM_NOT_ABOVE
@@ -248,7 +257,7 @@ enum form_call {
 
 /* An address: base + index * scale + disp. */
 struct form_mem {
-	int8_t base, index; /* or FORM_NONE */
+	int8_t base, index; /* registers, or FORM_NONE */
 	uint8_t scale;	    /* 1, 2, 4 or 8 */
 	int32_t disp;
 };
@@ -258,11 +267,13 @@ struct form_insn {
 	enum form_when when;
 	bool wide, is_signed;
 	uint8_t bytes, shift;
-	int8_t a, b;	  /* registers */
-	bool is_constant; /* the right operand is `value`, 32 bits with their sign; not b */
+	int8_t a, b; /* registers */
+	/* the right operand is `value`, 32 bits, sign-extended; not b */
+	bool is_constant;
 	/*
-	 * The right operand (or, of a comparison with a constant, the left one) is the `bytes`
-	 * bytes at `mem`: 4 or 8, as wide as the instruction; or 1, to find out if it is equal.
+	 * The right operand is in memory: the `bytes` bytes at `mem`. If a constant is compared,
+	 * `mem` is the left operand. `bytes` is 4 or 8, as wide as the instruction; or 1, to test
+	 * for equality.
 	 */
 	bool is_memory;
 	int label, from, no;
@@ -270,13 +281,13 @@ struct form_insn {
 	uint64_t value;
 };
 
-/* Where instructions go: a member of what a back end needs. */
+/* A sink for instructions. A back end embeds it in its own struct. */
 struct form {
 	void (*put)(struct form *f, const struct form_insn *insn);
-	int (*label)(struct form *f); /* a new one */
+	int (*label)(struct form *f); /* makes a new label */
 };
 
-/* ---- Control (form/control.c) ---------------------------------------------------------- */
+/* ---- Control (form.c) ------------------------------------------------------------------ */
 
 int form_label(struct form *f);
 void form_place(struct form *f, int label);
@@ -296,7 +307,7 @@ void form_jump_if_bits(
 	struct form *f, struct form_mem mem, uint32_t bits, enum form_when when, int label);
 void form_jump_unless_bytes(
 	struct form *f, struct form_mem mem, uint8_t bytes, uint64_t value, int label);
-/* If the u32 at `address` is 0, or is not. */
+/* Jumps if the u32 at `address` is 0 (EQ), or is not (NE); may change `scratch`. */
 void form_jump_if_word(
 	struct form *f, int scratch, uint64_t address, enum form_when when, int label);
 void form_call(struct form *f, int label);
@@ -304,16 +315,16 @@ void form_call_nest(struct form *f, int label);
 void form_ask(struct form *f, int label, int no);
 void form_yes_if_const(struct form *f, int a, int32_t value);
 void form_yes_if_at(struct form *f, int a, struct form_mem mem);
-/* PUSH or POP. */
+/* op: FORM_PUSH or FORM_POP. */
 void form_stack(struct form *f, enum form_op op, int a);
 void form_align(struct form *f, uint32_t alignment);
 void form_word(struct form *f, uint8_t bytes, uint64_t value);
-/* from: a label, or FORM_NONE. */
+/* The address of `label`, or its distance from `from` unless that is FORM_NONE. */
 void form_label_word(struct form *f, int label, int from);
-/* What has no operands, of any subject. */
+/* Emits an operation that has no operands. */
 void form_alone(struct form *f, enum form_op op);
 
-/* ---- Values, and memory (form/memory.c) ------------------------------------------------- */
+/* ---- Values, and memory (form.c) -------------------------------------------------------- */
 
 void form_const(struct form *f, int a, uint64_t value);
 void form_address(struct form *f, int a, uint64_t address);
@@ -322,13 +333,13 @@ void form_move(struct form *f, int a, int b);
 void form_extend(struct form *f, int a, int b, uint8_t bytes, bool is_signed);
 void form_compute(struct form *f, int a, struct form_mem mem);
 void form_load(struct form *f, int a, struct form_mem mem, uint8_t bytes, bool is_signed);
-/* All 8 bytes of a; and its low `bytes` bytes. */
+/* Stores all 8 bytes of a; or its low `bytes` bytes. */
 void form_store(struct form *f, int a, struct form_mem mem);
 void form_store_part(struct form *f, int a, struct form_mem mem, uint8_t bytes);
 void form_store_const(struct form *f, struct form_mem mem, uint8_t bytes, int32_t value);
-/* The same into what is packed: of 8 bytes, the address is a multiple of 4. May change a. */
+/* The same into packed data: the address of 8 bytes is a multiple of 4. May change a. */
 void form_store_packed(struct form *f, int a, struct form_mem mem, uint8_t bytes);
-/* Part of a register at the site, into what is packed; may change VALUE. */
+/* Stores part of a register at the site into packed data; may change VALUE. */
 void form_store_original(
 	struct form *f, int reg, uint8_t shift, struct form_mem mem, uint8_t bytes);
 void form_store_vector(struct form *f, int vector, struct form_mem mem);
@@ -336,11 +347,11 @@ void form_acquire(struct form *f, int a, struct form_mem mem, uint8_t bytes);
 void form_publish(struct form *f, int a, struct form_mem mem, uint8_t bytes);
 void form_publish_const(struct form *f, struct form_mem mem, uint8_t bytes, int32_t value);
 
-/* ---- Changes (form/change.c) ------------------------------------------------------------ */
+/* ---- Changes (form.c) ------------------------------------------------------------------- */
 
 /*
- * COUNT, PUBLISH_ADD, PUBLISH_ADD_WHOLE or COUNT_SHARED: adds 1 to 8 bytes; or a, or a number, to
- * so many.
+ * Op: FORM_COUNT, FORM_PUBLISH_ADD, FORM_PUBLISH_ADD_WHOLE or FORM_COUNT_SHARED. Adds 1 to 8 bytes;
+ * or a, or a constant, to `bytes` bytes.
  */
 void form_change(struct form *f, enum form_op op, struct form_mem mem);
 void form_add_to(struct form *f, enum form_op op, struct form_mem mem, uint8_t bytes, int a);
@@ -351,30 +362,30 @@ void form_exchange(struct form *f, int a, struct form_mem mem, uint8_t bytes);
 void form_cas(
 	struct form *f, struct form_mem mem, uint8_t bytes, int a, enum form_when when, int label);
 
-/* ---- System, doubles, operators (form/operators.c) ---------------------------------------- */
+/* ---- System, doubles, operators (form.c) -------------------------------------------------- */
 
 void form_cpu(struct form *f, int a);
 void form_time(struct form *f);
 void form_store_time(struct form *f, struct form_mem mem);
 void form_kernel(struct form *f, enum form_call call);
 void form_add_double(struct form *f, struct form_mem mem, int temp);
-/* KEEP_VECTOR or RESTORE_VECTOR. */
+/* op: FORM_KEEP_VECTOR or FORM_RESTORE_VECTOR. */
 void form_vector(struct form *f, enum form_op op, int temp);
-/* NEGATE, COMPLEMENT, UNTAG or UNSIGN. */
+/* op: FORM_NEGATE, FORM_COMPLEMENT, FORM_UNTAG or FORM_UNSIGN. */
 void form_one(struct form *f, enum form_op op, bool wide, int a);
 void form_flip(struct form *f, int a, uint8_t bit);
 void form_highest(struct form *f, int a, int b);
 void form_lowest(struct form *f, int a, int b);
 void form_multiply(struct form *f, int a, int b, int32_t factor);
-/* ADD to MUL. */
+/* op: FORM_ADD to FORM_MUL. */
 void form_two(struct form *f, enum form_op op, bool wide, int a, int b);
-/* ADD to XOR, of 8 bytes. */
+/* op: FORM_ADD to FORM_XOR, with 8 bytes at `mem`. */
 void form_two_at(struct form *f, enum form_op op, int a, struct form_mem mem);
-/* ADD to XOR, SHL and SHR (without sign). */
+/* op: FORM_ADD to FORM_XOR, or FORM_SHL or FORM_SHR (logical). */
 void form_two_const(struct form *f, enum form_op op, bool wide, int a, int32_t value);
-/* SHL or SHR (without sign) of all of a by RIGHT. */
+/* Shifts all 64 bits of a by RIGHT. op: FORM_SHL or FORM_SHR (logical). */
 void form_shift_by_right(struct form *f, enum form_op op, int a);
-/* SHL, SHR, DIV or MOD of VALUE by RIGHT. */
+/* VALUE = VALUE op RIGHT. op: FORM_SHL, FORM_SHR, FORM_DIV or FORM_MOD. */
 void form_by_right(struct form *f, enum form_op op, bool wide, bool is_signed);
 void form_mul_high(struct form *f, uint8_t shift);
 
@@ -392,7 +403,7 @@ static inline struct form_mem form_indexed(int base, int index, int32_t disp)
 		.base = (int8_t)base, .index = (int8_t)index, .scale = 1, .disp = disp};
 }
 
-/* A temporary of the stub: a word of its frame. */
+/* A temporary of the stub: an 8-byte word of its stack frame. */
 static inline struct form_mem form_temp(int number)
 {
 	return form_at(FORM_FRAME, 8 * number);

@@ -6,13 +6,14 @@
 #include "arch/stub/plan.h"
 
 enum {
-	FUTEX_OP_WAIT = 0, /* shared: the controller waits for the same words */
+	FUTEX_OP_WAIT = 0, /* not private: the controller waits on the same words */
 	FUTEX_OP_WAKE = 1,
 	MINUS_EINTR = -4,
 	MINUS_EAGAIN = -11
 };
 
-enum { SECONDS, NANOSECONDS }; /* temporaries: a struct timespec */
+/* Temporaries, which form a struct timespec. */
+enum { SECONDS, NANOSECONDS };
 _Static_assert((int)NANOSECONDS < (int)GATE_TEMPS, "the plan has room for it");
 _Static_assert(!(GATE_TURNS & (GATE_TURNS - 1)), "a number's turn is its low bits");
 
@@ -30,24 +31,25 @@ void form_futex_wake(struct form *f)
 	form_kernel(f, FORM_CALL_FUTEX);
 }
 
-/* In the gate at POINTER. */
+/* A word of the struct probe_gate at POINTER. */
 static struct form_mem word(size_t offset)
 {
 	return form_at(FORM_POINTER, (int32_t)offset);
 }
 
-/* Leaves the gate if the number in NEXT is released; changes VALUE. */
+/* Leaves the gate if the thread's number, in NEXT, is released; changes VALUE. */
 static void leave_if_released(struct form *f, int out)
 {
 	form_acquire(f, FORM_VALUE, word(offsetof(struct probe_gate, released)), sizeof(uint32_t));
 	form_two(f, FORM_SUB, false, FORM_VALUE, FORM_NEXT);
-	/* released - number >= 0, even after wrapping */
+	/* released - number >= 0, even after the counters wrap */
 	form_jump_if_const(f, false, FORM_VALUE, FORM_GE, 0, out);
 }
 
 /*
- * Sleeps once in the number's turn, with SET its address. The owner is read before `released`,
- * which the controller writes before it flips the owner: no release is missed.
+ * Sleeps once on the turn of the thread's number; SET = the turn's address. The thread reads the
+ * owner before `released`, and the controller writes `released` before it flips the owner, so no
+ * release is missed. Jumps to `dead` if the controller is dead.
  */
 static void sleep_once(struct form *f, int out, int dead)
 {
@@ -67,7 +69,7 @@ static void sleep_once(struct form *f, int out, int dead)
 	form_futex_wait(f, SECONDS);
 }
 
-/* Passes unless the gate is armed, or if this thread may pass once; falls through otherwise. */
+/* Jumps to the exit unless the gate is armed, or if this thread may pass once. */
 static void form_pass(struct form *f, const struct stub_plan *plan)
 {
 	const struct arch_stub *s = plan->stub;
@@ -90,7 +92,7 @@ static void form_pass(struct form *f, const struct stub_plan *plan)
 	form_place(f, hold);
 }
 
-/* See struct probe_gate. */
+/* The whole action: see struct probe_gate. */
 void form_gate(struct form *f, const struct stub_plan *plan)
 {
 	int wait = form_label(f), dead = form_label(f), out = plan->out;
@@ -109,7 +111,8 @@ void form_gate(struct form *f, const struct stub_plan *plan)
 	form_jump_if_const(f, true, FORM_VALUE, FORM_EQ, 0, wait);
 	form_jump_if_const(f, true, FORM_VALUE, FORM_EQ, MINUS_EAGAIN, wait);
 	form_jump_if_const(f, true, FORM_VALUE, FORM_EQ, MINUS_EINTR, wait);
-	leave_if_released(f, out); /* or a wake-up was missed: not in time */
+	/* Not released in time, unless only a wake-up was missed. */
+	leave_if_released(f, out);
 
 	form_place(f, dead);
 	form_store_const(f, word(offsetof(struct probe_gate, armed)), sizeof(uint32_t), 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the generator of stubs must know of an instruction set besides its form. */
+/* The facts about an instruction set that the generator of stubs uses, besides its back end. */
 #ifndef ARCH_STUB_ISA_H
 #define ARCH_STUB_ISA_H
 
@@ -11,37 +11,37 @@
 struct form;
 struct stub_plan;
 
-/* Registers have the numbers that operands have. */
+/* Registers have the numbers that arguments of probes use (struct arch_arg). */
 struct stub_isa {
 	int8_t stack_pointer, frame_pointer, first_argument;
-	/* Operands may name the general registers, and the vector registers, below these. */
+	/* The numbers of registers: arguments may name general and vector registers below these. */
 	uint8_t registers, vectors;
-	uint16_t red_zone; /* bytes below the stack pointer that belong to the program */
-	bool has_cpu_hint; /* FORM_CPU needs no restartable sequences */
+	uint16_t red_zone; /* bytes below the stack pointer that the ABI leaves to the program */
+	bool has_cpu_hint; /* FORM_CPU works without restartable sequences */
 
 	/*
-	 * Lays out both frames of a plan that has all of its temporaries. They have FORM_VALUE, and
-	 * the first `registers` of RIGHT, SCRATCH, SET, FROM, POINTER, NEXT, SPARE and SPARE_2; the
-	 * small frame two of these at most, and no temporaries.
+	 * Lays out both frames of a plan that has all its temporaries. The stub uses VALUE and the
+	 * first `registers` of RIGHT, SCRATCH, SET, FROM, POINTER, NEXT, SPARE and SPARE_2. The
+	 * small frame saves at most two of these, and has no temporaries.
 	 */
 	void (*lay_out)(struct stub_plan *p, int registers);
 	/*
-	 * Enters a stub with the small frame, goes over to the whole one, and back; and leaves the
-	 * stub for the next one. Each makes the form read the site's registers from there; leave
-	 * from the whole frame, with which what is out of line runs.
+	 * Enters a stub with the small frame; changes to the whole frame, and back; leaves the stub
+	 * for the next one. FORM_ORIGINAL then reads the site's registers from the new frame; after
+	 * leave() from the whole frame, which the out-of-line code behind it uses.
 	 */
 	void (*enter)(struct form *f, const struct stub_plan *p);
 	void (*grow)(struct form *f, const struct stub_plan *p);
 	void (*shrink)(struct form *f, const struct stub_plan *p);
 	void (*leave)(struct form *f, const struct stub_plan *p);
-	/* What these need out of line; NULL: nothing. */
+	/* Emits the out-of-line code of these four; NULL if they need none. */
 	void (*late)(struct form *f, const struct stub_plan *p);
 
 	/*
-	 * What is not written in the form; NULL: there is none, and stubs that need it are refused.
-	 * `call` calls a function of the program (call.c), and may change all registers. The
-	 * subroutine plan->time: FORM_VALUE = CLOCK_MONOTONIC in nanoseconds, or 0 if a filter
-	 * forbids the system call; it changes nothing else.
+	 * Parts that are not written in the form. If one is NULL, stubs that need it are refused.
+	 * call() calls a function of the program (arch_stub.call), which may change all registers.
+	 * time_subroutine() emits plan->time: FORM_VALUE = CLOCK_MONOTONIC in nanoseconds, or 0 if
+	 * a seccomp filter forbids the system call; it changes no other register.
 	 */
 	void (*call)(struct form *f, const struct stub_plan *p);
 	void (*time_subroutine)(struct form *f, const struct stub_plan *p);

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* What a stub needs: temporaries, registers, what is asked of the kernel; and what is refused. */
+/* Plans a stub: its temporaries, registers and system calls; refuses impossible stubs. */
 
 #include "arch/layout.h"
 #include "arch/stub/flights.h"
 #include "arch/stub/plan.h"
 
-/* ==== Plan action ============================================================================= */
-
-/* What each action needs, and what it cannot do. */
+/* ==== What each action needs ================================================================== */
 
 enum {
-	RING_BYTES_MAX = 1 << 30, /* as an immediate operand */
+	/* These sizes become immediate operands. */
+	RING_BYTES_MAX = 1 << 30,
 	TABLE_BYTES_MAX = 1 << 30,
-	KEPT_BYTES_MAX = 1 << 30 /* of an entry */
+	KEPT_BYTES_MAX = 1 << 30 /* the data kept in one entry */
 };
 
 bool stub_has_spans(const struct arch_stub *s)
@@ -27,7 +26,7 @@ bool stub_keeps_begins(const struct arch_stub *s)
 
 /* ---- Records ---------------------------------------------------------------------------- */
 
-/* What a record takes, or what is kept of a begin. */
+/* Lays out a record, also one that a start event keeps. */
 static void plan_record_body(struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
@@ -53,10 +52,14 @@ static bool plan_record(struct stub_plan *p)
 	uint32_t room = RING_RECORD_MAX - (s->overwrite ? RING_BACK_BYTES : 0);
 
 	plan_record_body(p);
-	/* An end holds its begin: others might have to wait for that. */
+	/*
+	 * A hit that waits for room must not hold up others. The end event of a span would, because
+	 * it holds its start event.
+	 */
 	if (s->room && (s->overwrite || stub_has_spans(s)))
 		return false;
-	if (stub_has_spans(s)) /* and the duration */
+	/* the duration, and the record of the start event */
+	if (stub_has_spans(s))
 		p->max_bytes += 8 + s->flights.keep - s->flights.record;
 	return p->max_bytes <= room && p->max_bytes <= s->ring_bytes &&
 	       s->ring_bytes <= RING_BYTES_MAX && !(s->ring_bytes & (s->ring_bytes - 1));
@@ -113,13 +116,13 @@ static bool plan_gather(struct stub_plan *p)
 
 /* ---- Pairs ------------------------------------------------------------------------------ */
 
-/* Where the arguments that are kept of a begin end. */
+/* The offset where the arguments kept of a start event end. */
 static uint32_t arguments_end(const struct arch_flights *f)
 {
 	return f->record ? f->record : f->keep;
 }
 
-/* Is there such a place among them? Of a number, `bytes` is 0. */
+/* Is this a valid place for a kept argument? `bytes` is the size of a string, 0 for a number. */
 static bool is_place(const struct arch_flights *f, uint32_t offset, uint32_t bytes)
 {
 	return offset >= sizeof(struct probe_begun) && offset % 8 == 0 &&
@@ -169,7 +172,7 @@ static bool plan_begin(struct stub_plan *p)
 	return p->max_bytes <= f->keep - f->record;
 }
 
-/* What an end needs of its begin. */
+/* Plans how an end event uses the data of its start event. */
 static bool plan_begun(struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
@@ -196,7 +199,10 @@ static bool plan_keeping(struct stub_plan *p)
 	return s->kind == ARCH_STUB_BEGIN ? plan_begin(p) : plan_begun(p);
 }
 
-/* Texts that fit into an entry, and are not the begin's: that is yet to be found. */
+/*
+ * Is the key a text that fits into an entry? It cannot be data of the start event, which is found
+ * only through the key.
+ */
 static bool may_match(const struct arch_stub *s)
 {
 	const struct arch_flights *f = &s->flights;
@@ -206,7 +212,7 @@ static bool may_match(const struct arch_stub *s)
 	       c->bytes_max <= f->text && f->text <= RING_RECORD_MAX;
 }
 
-/* Plans the identity by which an end finds its begin; false: the captures do not allow it. */
+/* Plans the identities of events. Returns false if the captures do not allow it. */
 static bool plan_identity(struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
@@ -238,15 +244,18 @@ static bool plan_flights(struct stub_plan *p)
 	if ((f->single && by_key) || ((f->takes || f->gives) && !f->single) ||
 		(f->identities && by_key) || !plan_identity(p))
 		return false;
-	/* By key, an entry is less than the table away from its place: flight_free(). */
+	/*
+	 * By key, an entry's distance from its key's home is less than the table's size: see
+	 * flight_free().
+	 */
 	return is_power_of_two(f->entries) && (!by_key || f->entries >= FLIGHT_PROBES_MAX) &&
 	       is_power_of_two(f->depth) && f->depth < 1 << 20 &&
 	       (f->keep ? plan_keeping(p) : p->stub->kind != ARCH_STUB_RECORD);
 }
 
-/* ---- All of them ------------------------------------------------------------------------ */
+/* ---- All actions ------------------------------------------------------------------------ */
 
-/* What the action needs. */
+/* Plans what the action needs. */
 static bool plan_action(struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
@@ -266,18 +275,19 @@ static bool plan_action(struct stub_plan *p)
 	return true;
 }
 
-/* ==== Capturable ============================================================================== */
+/* ==== What can be captured ==================================================================== */
 
 /*
- * What can be captured, and how.
+ * Which arguments can be captured, and how.
  *
- * A memory operand that is not on the stack or in static storage, and every string, is reached
- * through a pointer that the program itself may never follow. So it is checked first.
+ * The stub reaches a memory operand that is neither on the stack nor in static storage, and every
+ * string, through a pointer that the program itself may never follow. So it checks the pointer
+ * first.
  *
- * Halves. A value of 16 bytes (__int128) may be in two registers, but the note names only the one
- * with its lower half. gcc and clang pair registers differently, so nobody can say which holds the
- * other half; and gcc writes only the lower half of a constant. What is captured is that half, as
- * bytes that are cut.
+ * Halves: a 16-byte value (__int128) may be in two registers, but the note names only the register
+ * with the lower half. gcc and clang pair registers differently, so the other one is unknown. gcc
+ * also writes only the lower half of a constant. The stub captures the lower half, as bytes that
+ * are cut off.
  */
 
 enum { HALF_BYTES = 8 };
@@ -287,7 +297,6 @@ static bool is_scalar_size(uint32_t size)
 	return size == 1 || size == 2 || size == 4 || size == 8;
 }
 
-/* Does the operand have only the lower half of the value? */
 bool operand_is_half(const struct arch_arg *arg)
 {
 	return arg->size == 2 * HALF_BYTES &&
@@ -315,7 +324,7 @@ bool operand_is_possible(const struct stub_isa *isa, const struct arch_arg *arg)
 	return false;
 }
 
-/* Pointers and lengths are in general registers, constants or memory. */
+/* Can the argument be a pointer, a length or an index? Vector registers cannot. */
 static bool is_whole(const struct arch_arg *arg)
 {
 	return arg->kind != ARCH_ARG_FP_REGISTER && is_scalar_size(arg->size);
@@ -373,7 +382,7 @@ uint32_t capture_bytes(const struct arch_capture *c)
 	return c->arg.size < c->bytes_max ? c->arg.size : c->bytes_max;
 }
 
-/* The temporaries that it needs besides its pair. */
+/* The number of temporaries that a capture needs besides its pair. */
 static int capture_spill_temps(const struct arch_capture *c)
 {
 	if (c->stack)
@@ -386,7 +395,9 @@ static int capture_spill_temps(const struct arch_capture *c)
 	return c->arg.kind == ARCH_ARG_FP_REGISTER ? VECTOR_BYTES / 8 : operand_is_half(&c->arg);
 }
 
-/* Static storage and the stack frame are mapped as long as the code there runs. */
+/*
+ * Needs memory no check? Static storage and the stack frame are mapped while the site's code runs.
+ */
 static bool memory_is_safe(const struct stub_isa *isa, const struct arch_arg *arg, bool is_static)
 {
 	if (arg->index != ARCH_REG_NONE)
@@ -409,7 +420,7 @@ bool capture_is_checked(const struct stub_isa *isa, const struct arch_capture *c
 	       (c->has_length && operand_is_checked(isa, &c->length, c->length_is_static));
 }
 
-/* How many pointers must be checked for it, at most. */
+/* The largest number of pointers that a hit checks for this capture. */
 static int capture_checks(const struct stub_isa *isa, const struct arch_capture *c)
 {
 	if (c->stack || c->is_comm)
@@ -419,9 +430,9 @@ static int capture_checks(const struct stub_isa *isa, const struct arch_capture 
 	       (c->has_index && operand_is_checked(isa, &c->index, c->index_is_static));
 }
 
-/* ==== Expr needs ============================================================================== */
+/* ==== What expressions need =================================================================== */
 
-/* What an expression needs of a stub, and whether it can be evaluated there. */
+/* Which captures and temporaries an expression needs, and whether the stub can evaluate it. */
 
 uint32_t expr_captures(const struct arch_expr *expr)
 {
@@ -490,9 +501,9 @@ bool expr_is_possible(const struct arch_stub *stub, const struct arch_expr *expr
 	return true;
 }
 
-/* ==== Plan ==================================================================================== */
+/* ==== The whole plan ========================================================================== */
 
-/* The first of so many more temporaries. */
+/* Allocates `count` temporaries; returns the first one. */
 static int take_temps(struct stub_plan *p, int count)
 {
 	int first = p->frame.temps;
@@ -505,7 +516,7 @@ static int take_temps(struct stub_plan *p, int count)
 
 enum { EXPRESSIONS_MAX = 4 + ARCH_KEYS_MAX };
 
-/* All expressions of a stub. */
+/* Collects all expressions of a stub, or NULLs; returns their number. */
 static int expressions(const struct arch_stub *s, const struct arch_expr *ret[EXPRESSIONS_MAX])
 {
 	int count = 0;
@@ -519,7 +530,8 @@ static int expressions(const struct arch_stub *s, const struct arch_expr *ret[EX
 	return count;
 }
 
-/* Does it ask for what is known once an end has found its begin? */
+/* Does an expression use the start event or the duration? An end event must find its start first.
+ */
 static bool asks_of_pair(const struct arch_stub *s, const struct arch_expr *expr)
 {
 	uint32_t used = expr_captures(expr);
@@ -562,19 +574,19 @@ static bool plan_expressions(struct stub_plan *p)
 
 /* ---- Captures --------------------------------------------------------------------------- */
 
-/* Only an end that has found its begin knows what that has kept. */
+/* Only an end event can capture data of its start event, and does not record it. */
 static bool may_be_begun(const struct arch_stub *s, int capture)
 {
 	return stub_keeps_begins(s) && s->kind != ARCH_STUB_BEGIN && capture >= s->recorded;
 }
 
-/* Only these actions prepare what they take of the stack. */
+/* Only recording and gathering prepare captures of the stack. */
 static bool may_take_stack(const struct arch_stub *s)
 {
 	return s->kind == ARCH_STUB_RECORD || s->kind == ARCH_STUB_GATHER;
 }
 
-/* Pairs come first, then values read through pointers, and copies of registers. */
+/* Allocates temporaries: pairs, then values read through pointers, and copies of registers. */
 static bool plan_captures(struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
@@ -610,7 +622,7 @@ static bool plan_captures(struct stub_plan *p)
 	return true;
 }
 
-/* Whether pages are kept. */
+/* A hit remembers readable pages if it may check more than one pointer. */
 static void plan_checks(struct stub_plan *p)
 {
 	int checks = 0;
@@ -620,9 +632,9 @@ static void plan_checks(struct stub_plan *p)
 	p->keeps_pages = checks > 1 && p->stub->may_call_kernel;
 }
 
-/* ---- All of it -------------------------------------------------------------------------- */
+/* ---- All parts of the plan -------------------------------------------------------------- */
 
-/* Whether the filter can run before anything else is saved or prepared. */
+/* Can the filter run before the other registers are saved and any capture is prepared? */
 static bool is_early(const struct stub_plan *p)
 {
 	const struct arch_expr *filter = p->stub->filter;
@@ -637,7 +649,7 @@ static bool is_early(const struct stub_plan *p)
 	return true;
 }
 
-/* How many registers the whole stub needs: see lay_out() of struct stub_isa. */
+/* The number of form registers that the whole stub needs: see lay_out() in struct stub_isa. */
 static int registers_of(const struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
@@ -648,8 +660,8 @@ static int registers_of(const struct stub_plan *p)
 }
 
 /*
- * Are all of its parts there for this instruction set? The kernel cannot be asked for the time in a
- * mode that this would end.
+ * Has the instruction set all parts of the stub? In a processor mode that a system call would end,
+ * the kernel cannot be asked for the time.
  */
 static bool has_parts(const struct stub_plan *p)
 {
@@ -679,8 +691,8 @@ static void plan_temps_of_checks(struct stub_plan *p)
 }
 
 /*
- * Room for normal forms, which are no longer than their texts. It comes last: instructions have the
- * distance of other temporaries in fewer bytes.
+ * Temporaries for normal forms, which are no longer than their texts. They come last, because
+ * instructions encode the smaller offsets of the others in fewer bytes.
  */
 static void plan_temps_of_texts(struct stub_plan *p)
 {
@@ -712,7 +724,7 @@ bool plan_stub(struct stub_plan *p, const struct arch_stub *s, const struct stub
 	plan_temps_of_checks(p);
 	plan_temps_of_texts(p);
 	p->is_early = is_early(p);
-	/* Unwinders know where a function's frame has the registers. */
+	/* The unwind rules of a call need the saved registers at fixed offsets. */
 	p->keeps_flags = !s->frees_flags || s->kind == ARCH_STUB_CALL;
 	isa->lay_out(p, registers_of(p));
 	return true;

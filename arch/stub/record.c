@@ -1,63 +1,75 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Recording: a hit's time, thread, site and arguments go into a ring.
+ * Recording: a hit writes its time, thread, site and arguments into a ring.
  *
- * The time is read inside the sequence, or with the lock held, so the records of one ring are
- * in time order. docs/ring.md says why who reads finds whole records.
+ * The stub reads the time inside the sequence, or while it holds the lock, so the records of a ring
+ * are in time order. docs/ring.md says why a reader finds only whole records.
  */
 
 #include "arch/layout.h"
 #include "arch/stub/isa.h"
 #include "arch/stub/plan.h"
 
-/* ==== Wait ==================================================================================== */
+/* ==== Waiting for room ======================================================================== */
 
 /*
  * Waiting for room in a ring (struct probe_room).
  *
- *   wait_first:               no room, for the first time: the time is not known yet
- *   wait:                     no room, again
- *     a forked child that does not count, or the controller has let go? leave
- *     the controller is dead, or somebody has waited in vain? lost
- *     too long since the controller has made room, and no room?
- *       lost, and nobody waits until the controller has made room
+ *   wait_first:               no room, for the first time: the start of the wait is not known yet
+ *   wait:                     no room, once more
+ *     a forked child that does not count, or the controller has let go of the session? leave
+ *     the controller is dead, or another hit has waited in vain? lost
+ *     too long since the controller made room, and still no room?
+ *       lost, and no hit waits until the controller makes room
  *     room was made again and again, but others took it, for much too long? only this hit is lost
- *     look at the ring for a moment; room? again
- *     sleep until the controller makes room, at most for what is left; wait
- *   again:                    the record once more, wherever the thread is now; no room? wait
+ *     poll the ring for a moment; room? write the record again
+ *     sleep until the controller makes room, at most for the time left; go to wait
+ *   again:                    write the record again, on whichever CPU the thread runs now; no
+ *                             room? go to wait
  *
- * The thread is in no sequence and has no lock, so that it keeps nobody from writing. Only here,
- * and in the slow path, is there anything that hits without waiting lack: a hit that finds room
- * takes the same instructions, and its frame has some words more.
+ * A waiting thread is in no sequence and holds no lock, so it keeps no other thread from writing.
+ * Waiting costs only the hits that wait, and those on the slow path: a hit that finds room runs
+ * the same instructions as without waiting, and only its frame is some words larger.
  *
- * Room is looked for after ROOM_WAITED is set; the controller stores `tail` before it looks at that
- * bit. Both change the word that is slept on, in one order. So either the thread sees the
- * room, or the controller sees the bit, clears it and wakes; and if it does so before the thread
- * sleeps, the word is no longer what the thread expects.
+ * The thread sets ROOM_WAITED before it looks for room; the controller stores `tail` before it
+ * looks at that bit. Both change the word that the thread sleeps on, in one order. So either the
+ * thread sees the room, or the controller sees the bit, clears it and wakes the thread. If the
+ * controller clears the bit before the thread sleeps, the word is no longer the one that the thread
+ * expects, and the sleep ends at once.
  *
- * A signal, a filter that forbids the call and a target that writes these words as it likes end a
- * sleep early: then there is another one, and the time is what ends the wait.
+ * A signal, a seccomp filter that forbids the call, or a target that overwrites these words may end
+ * a sleep early. Then the thread sleeps again; only the time ends the wait.
  */
 
 enum {
-	SPINS = 32, /* some microseconds: while the controller is just about to make room */
-	ANEW = 9,   /* so many times the limit after its begin, a wait begins anew no more */
+	/*
+	 * How often a hit polls the ring: some microseconds, in case room is just about to be made.
+	 */
+	SPINS = 32,
+	/* A wait is not prolonged once it has taken this many times the limit. */
+	ANEW = 9,
 	OWNER_AT = offsetof(struct probe_room, gate.turns[0].owner),
 	ARRIVED_AT = offsetof(struct probe_room, gate.arrived)
 };
 
-/* What the record itself may still need at the site's value, and calls or this code change. */
+/*
+ * Registers that the record may still need, with their values at the site. Calls and this code
+ * change them.
+ */
 static const int kept[] = {FORM_FROM, FORM_POINTER, FORM_NEXT, FORM_SPARE, FORM_SPARE_2};
 enum { KEPT = sizeof(kept) / sizeof(*kept) };
 
 /*
- * The words behind the saved registers. SINCE: the time at which the wait began; 0: it has not.
- * QUIET: since when `moved` is what the thread has seen, MADE.
+ * The words behind the saved registers. SINCE: when the wait began, 0 before that. MADE: the
+ * `moved` that the thread has seen last; QUIET: when it saw that first.
  */
 enum { SINCE, QUIET, MADE, FIRST_KEPT, SECONDS = FIRST_KEPT + KEPT, NANOSECONDS, WORDS };
 _Static_assert((int)WORDS == (int)WAIT_WORDS, "so much is skipped");
 
-/* Where a wait goes on. */
+/*
+ * Where a wait goes on: look again; room; in vain; controller dead; out of time; room taken by
+ * others.
+ */
 struct ways {
 	int again, room, vain, dead, late, starved;
 };
@@ -67,13 +79,13 @@ static struct form_mem word(const struct stub_plan *p, int number)
 	return form_temp(p->wait_temp + number);
 }
 
-/* In the room at NEXT. */
+/* A word of the struct probe_room at NEXT. */
 static struct form_mem room_word(size_t offset)
 {
 	return form_at(FORM_NEXT, (int32_t)offset);
 }
 
-/* The hit has not waited yet; and what is out of line. */
+/* The hit has not waited yet: clears SINCE. */
 static void form_wait_none(struct form *f, const struct stub_plan *p)
 {
 	if (p->stub->room)
@@ -83,13 +95,13 @@ static void form_wait_none(struct form *f, const struct stub_plan *p)
 static void form_jump_by_room(
 	struct form *f, const struct stub_plan *p, int ring, int head, bool has_room, int label);
 
-/* Jumps to `room` if there is room in the ring at POINTER; changes VALUE, SCRATCH. */
+/* Jumps to `room` if the ring at POINTER has room; changes VALUE, SCRATCH. */
 static void if_room(struct form *f, const struct stub_plan *p, int room)
 {
 	form_jump_by_room(f, p, FORM_POINTER, FORM_SCRATCH, true, room);
 }
 
-/* Those who sleep on a word of the room at NEXT. */
+/* Wakes the threads that sleep on a word of the room at NEXT. */
 static void wake_all(struct form *f, int32_t at)
 {
 	form_compute(f, FORM_SET, room_word((size_t)at));
@@ -97,9 +109,9 @@ static void wake_all(struct form *f, int32_t at)
 }
 
 /*
- * SPARE = the ticks that are left. FROM is what `moved` is: if it has changed, they count from now
- * on. Jumps to `late` if there are none, or to `starved` if others have taken all room for so long
- * that they do not begin anew.
+ * SPARE = the ticks that are left to wait. FROM is the current `moved`: if it has changed, the time
+ * starts anew. Jumps to `late` if no time is left, or to `starved` if others have taken all room
+ * for so long that the time does not start anew.
  */
 static void time_left(struct form *f, const struct stub_plan *p, const struct ways *to)
 {
@@ -108,7 +120,9 @@ static void time_left(struct form *f, const struct stub_plan *p, const struct wa
 
 	form_now(f, p);
 	form_jump_if_at_const(f, sizeof(uint64_t), word(p, SINCE), FORM_NE, 0, began);
-	/* Not 0: where a filter forbids to ask for the time, that would be each time's begin. */
+	/*
+	 * Not 0, which means "not begun": the time is 0 if a seccomp filter forbids to ask for it.
+	 */
 	form_jump_if_const(f, true, FORM_VALUE, FORM_NE, 0, known);
 	form_const(f, FORM_VALUE, 1);
 	form_place(f, known);
@@ -126,11 +140,14 @@ static void time_left(struct form *f, const struct stub_plan *p, const struct wa
 	form_place(f, same);
 	form_two_at(f, FORM_SUB, FORM_VALUE, word(p, QUIET));
 	form_const(f, FORM_SPARE, p->stub->wait_ticks);
-	/* Also where the counters of two CPUs differ, and time has gone back. */
+	/* This is also true if the clocks of two CPUs differ and time has gone backwards. */
 	form_sub_jump_if(f, true, FORM_SPARE, FORM_NOT_ABOVE, FORM_VALUE, to->late);
 }
 
-/* Jumps back to `again` if the controller has made room meanwhile, or is gone. FROM = the owner. */
+/*
+ * Sets ROOM_WAITED, and wakes the controller if it was clear. FROM = the owner. Jumps back to
+ * `again` if the controller has made room meanwhile, or is gone.
+ */
 static void announce(struct form *f, int again)
 {
 	int retry = form_label(f), announced = form_label(f);
@@ -154,7 +171,9 @@ static void announce(struct form *f, int again)
 	form_jump_if_const(f, false, FORM_VALUE, FORM_EQ, 0, again);
 }
 
-/* While the owner is what FROM is, for SPARE ticks, which are less than a second. */
+/*
+ * Sleeps while the owner word equals FROM, for SPARE ticks at most, which are less than a second.
+ */
 static void sleep_once(struct form *f, const struct stub_plan *p)
 {
 	form_const(f, FORM_VALUE, p->stub->wait_scale);
@@ -173,7 +192,7 @@ static void wait_loop(struct form *f, const struct stub_plan *p, const struct wa
 	int spin = form_label(f);
 
 	form_place(f, to->again);
-	/* A signal handler may have forked. */
+	/* A signal handler may have forked this child. */
 	form_jump_if_word(f, FORM_RIGHT, p->stub->guard, FORM_EQ, p->wait_over);
 	form_address(f, FORM_NEXT, p->stub->room);
 	form_acquire(f, FORM_VALUE, room_word(OWNER_AT), sizeof(uint32_t));
@@ -208,7 +227,7 @@ static void restore(struct form *f, const struct stub_plan *p)
 		form_load(f, kept[i], word(p, FIRST_KEPT + i), sizeof(uint64_t), false);
 }
 
-/* Counts a hit that has waited, with its ticks: none if time has gone back. */
+/* Counts a hit that has waited, with its ticks, or 0 if time has gone backwards. */
 static void count_waited(struct form *f, const struct stub_plan *p)
 {
 	int none = form_label(f), forward = form_label(f);
@@ -226,7 +245,7 @@ static void count_waited(struct form *f, const struct stub_plan *p)
 	form_place(f, none);
 }
 
-/* How a wait ends. */
+/* The three ends of a wait. */
 static void wait_ends(struct form *f, const struct stub_plan *p)
 {
 	form_place(f, p->wait_over);
@@ -259,14 +278,14 @@ static void form_wait(struct form *f, struct stub_plan *p)
 	restore(f, p);
 	form_record_again(f, p);
 
-	form_place(f, to.dead); /* the kernel wakes only one of those who wait */
+	form_place(f, to.dead); /* the kernel wakes only one of the waiting threads, so wake all */
 	form_jump_if_at_const(f, sizeof(uint64_t), word(p, SINCE), FORM_EQ, 0, to.vain);
 	wake_all(f, OWNER_AT);
 	form_jump(f, to.vain);
 	/*
-	 * A thread that was woken in time may have run only now, and others have taken the room.
-	 * `moved` is read first: if there is room right after the second look, it is not what
-	 * `gave_up` becomes.
+	 * A thread that was woken in time may run only now, after others took the room. `moved` is
+	 * read first: if room is made right after the second look, `moved` differs from `gave_up`,
+	 * and hits still wait.
 	 */
 	form_place(f, to.late);
 	form_acquire(f, FORM_FROM, room_word(offsetof(struct probe_room, moved)), sizeof(uint64_t));
@@ -274,7 +293,7 @@ static void form_wait(struct form *f, struct stub_plan *p)
 	form_jump_if_at(f, sizeof(uint64_t), FORM_FROM, FORM_NE, word(p, MADE), to.again);
 	form_store(f, FORM_FROM, room_word(offsetof(struct probe_room, gave_up)));
 	form_jump(f, to.vain);
-	form_place(f, to.starved); /* the wait is in vain for this hit only */
+	form_place(f, to.starved); /* only this hit has waited in vain */
 	if_room(f, p, to.room);
 	form_place(f, to.vain);
 	restore(f, p);
@@ -282,23 +301,23 @@ static void form_wait(struct form *f, struct stub_plan *p)
 	wait_ends(f, p);
 }
 
-/* ==== Record ================================================================================== */
+/* ==== Writing records ========================================================================= */
 
-/* In the ring at SET. */
+/* A word of the ring at SET. */
 static struct form_mem ring_word(size_t offset)
 {
 	return form_at(FORM_SET, (int32_t)offset);
 }
 
-/* In the record at FORM_RECORD. */
+/* A word of the record at FORM_RECORD. */
 static struct form_mem record_word(size_t offset)
 {
 	return form_at(FORM_RECORD, (int32_t)offset);
 }
 
-/* ---- The record ------------------------------------------------------------------------ */
+/* ---- The contents of a record ---------------------------------------------------------- */
 
-/* The thread's id, marked if in a forked child. Changes VALUE, SCRATCH. */
+/* Stores the thread's id, with a mark in a forked child. Changes VALUE, SCRATCH. */
 static void form_tid(struct form *f, const struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
@@ -342,9 +361,10 @@ void form_record_body(struct form *f, const struct stub_plan *p)
 }
 
 /*
- * Appends the duration and the begin's record at OUT. The end holds the begin, but a signal
- * handler that begins as much as there is room for writes there. Its time then differs, and the
- * span is lost: jumps to `lost`. The writer, which is this thread, changes the time first.
+ * Appends the duration and the record of the start event at OUT. The end event holds the start
+ * event, but signal handlers with as many open start events as there are places overwrite it. They
+ * change its time first, and run in this thread. So if the time differs after the copy, the span is
+ * lost: jumps to `lost`.
  */
 static void form_begin_of_span(struct form *f, const struct stub_plan *p, int lost)
 {
@@ -357,7 +377,7 @@ static void form_begin_of_span(struct form *f, const struct stub_plan *p, int lo
 	form_load(f, FORM_FROM, form_temp(p->kept_temp), sizeof(uint64_t), false);
 	form_load(f, FORM_SCRATCH, form_at(FORM_FROM, offsetof(struct probe_begun, bytes)),
 		sizeof(uint32_t), false);
-	/* The program may have overwritten it. */
+	/* The program may have overwritten the length. */
 	form_two_const(f, FORM_AND, false, FORM_SCRATCH, -RING_ALIGN);
 	form_compute(f, FORM_VALUE, form_at(FORM_SCRATCH, -(int32_t)sizeof(struct ring_record)));
 	form_jump_if_const(f, true, FORM_VALUE, FORM_ABOVE,
@@ -370,11 +390,11 @@ static void form_begin_of_span(struct form *f, const struct stub_plan *p, int lo
 	form_two(f, FORM_ADD, true, FORM_OUT, FORM_SCRATCH);
 }
 
-/* ---- In a ring ------------------------------------------------------------------------- */
+/* ---- Into a ring ----------------------------------------------------------------------- */
 
 /*
- * Jumps to `label` if the longest record has room in the ring at `ring`, or has none. head = the
- * ring's head; changes FORM_VALUE.
+ * Jumps to `label` if the ring at `ring` has (has_room), or has not, room for the longest record.
+ * head = the ring's head; changes FORM_VALUE.
  */
 static void form_jump_by_room(
 	struct form *f, const struct stub_plan *p, int ring, int head, bool has_room, int label)
@@ -385,13 +405,16 @@ static void form_jump_by_room(
 		f, FORM_VALUE, form_at(ring, offsetof(struct ring_header, tail)), sizeof(uint64_t));
 	form_load(f, head, form_at(ring, offsetof(struct ring_header, head)), sizeof(uint64_t),
 		false);
-	/* The negative of what is in use. */
+	/* VALUE = minus the number of bytes in use. */
 	form_two(f, FORM_SUB, true, FORM_VALUE, head);
 	form_jump_if_const(f, true, FORM_VALUE, has_room ? FORM_GE : FORM_LT,
 		(int32_t)(p->max_bytes - s->ring_bytes), label);
 }
 
-/* SCRATCH = the place in the ring of an offset in bytes ever written, which RECORD or VALUE has. */
+/*
+ * Returns the place in the ring of an offset in bytes ever written, in RECORD or VALUE. Uses
+ * SCRATCH.
+ */
 static struct form_mem form_word_at(struct form *f, const struct stub_plan *p, int offset)
 {
 	form_extend(f, FORM_SCRATCH, offset, sizeof(uint32_t), false);
@@ -400,8 +423,9 @@ static struct form_mem form_word_at(struct form *f, const struct stub_plan *p, i
 }
 
 /*
- * In a flight recorder, the word at the new head leads back to this record, which begins at the
- * old head, and counts one more than the word there. OUT holds the record's length if it varies.
+ * In a flight recorder, the word at the new head leads back to this record, which begins at the old
+ * head, and has the count of the old head's word plus one. OUT holds the record's length if it
+ * varies.
  */
 static void form_publish_over(struct form *f, const struct stub_plan *p)
 {
@@ -431,7 +455,10 @@ static void form_ring_record(struct form *f, const struct stub_plan *p, int full
 
 	if (s->on_until_full)
 		form_jump_if_word(f, FORM_VALUE, s->on + sizeof(uint32_t), FORM_NE, full);
-	/* A reader that finds a part of this record finds the head that the last one has left. */
+	/*
+	 * A reader that finds a part of this record also finds the head that the last record has
+	 * left.
+	 */
 	if (s->overwrite)
 		form_acquire(f, FORM_RECORD, head, sizeof(uint64_t));
 	else
@@ -455,9 +482,9 @@ static void form_ring_record(struct form *f, const struct stub_plan *p, int full
 			f, FORM_PUBLISH_ADD, head, sizeof(uint64_t), (int32_t)p->fixed_bytes);
 }
 
-/* ---- Which ring ------------------------------------------------------------------------ */
+/* ---- Choosing a ring ------------------------------------------------------------------- */
 
-/* The record into the ring of this CPU. */
+/* Writes the record into the ring of this CPU. */
 static void form_cpu_record(struct form *f, struct stub_plan *p, int slow, int full)
 {
 	const struct arch_stub *s = p->stub;
@@ -469,7 +496,7 @@ static void form_cpu_record(struct form *f, struct stub_plan *p, int slow, int f
 	form_sequence_end(f, p, q);
 }
 
-/* RIGHT = where to look first: at the CPU's own number, or at one of the thread's. */
+/* RIGHT = the ring to try first: that of the CPU's number, or one that depends on the thread. */
 static void form_first_ring(struct form *f, const struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
@@ -482,7 +509,7 @@ static void form_first_ring(struct form *f, const struct stub_plan *p)
 		form_place(f, in_range);
 		return;
 	}
-	/* A hash of the thread pointer, as a fraction of the number of rings. */
+	/* A hash of the thread pointer, scaled to the number of rings. */
 	form_compute(f, FORM_RIGHT, form_at(FORM_THREAD, 0));
 	form_two_const(f, FORM_SHR, true, FORM_RIGHT, 4);
 	form_const(f, FORM_VALUE, UINT32_C(0x9e3779b1));
@@ -491,7 +518,9 @@ static void form_first_ring(struct form *f, const struct stub_plan *p)
 	form_two_const(f, FORM_SHR, true, FORM_RIGHT, 32);
 }
 
-/* SET = a ring of the sets [cpus, 2 * cpus), locked; jumps to `lost` if none is free. */
+/*
+ * SET = a locked ring, one of those with numbers [cpus, 2 * cpus). Jumps to `lost` if none is free.
+ */
 static void form_lock_ring(struct form *f, const struct stub_plan *p, int lost)
 {
 	const struct arch_stub *s = p->stub;
@@ -515,7 +544,7 @@ static void form_lock_ring(struct form *f, const struct stub_plan *p, int lost)
 	form_sub_jump_if_const(f, false, FORM_SCRATCH, FORM_NE, 1, next);
 	form_jump(f, lost);
 	form_place(f, got);
-	/* Do not read the time ahead, while another thread had the lock. */
+	/* Do not read the time early, while another thread still has the lock. */
 	form_alone(f, FORM_FENCE);
 }
 
@@ -535,7 +564,7 @@ void form_record(struct form *f, struct stub_plan *p)
 		form_jump(f, p->slow);
 }
 
-/* The record of a hit that has waited: what pointers lead to may be something else by now. */
+/* Writes the record after a wait: memory that pointers lead to may have changed meanwhile. */
 static void form_record_again(struct form *f, struct stub_plan *p)
 {
 	int full = form_label(f);

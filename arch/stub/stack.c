@@ -2,21 +2,21 @@
 /*
  * Captures of the stack: its bytes, or the return addresses in it.
  *
- * Memory above the page of the stack pointer may be unmapped, or may be something other than a
- * stack, so each page is checked before it is read (readable.c).
+ * Memory above the page of the stack pointer may be unmapped, or may not be a stack, so the stub
+ * checks each page before it reads the page (captures.c).
  *
  * A C library puts the control block of a thread, which the thread pointer points to, at the top of
  * the stack that it allocates, above all frames. Nothing is read beyond the thread pointer. If the
- * thread pointer lies within the bytes to copy, they all belong to one stack, and its pages are
- * checked as those of pointers are. Otherwise the kind of stack is unknown, and the copy ends with
- * the first page that is not in memory. Such a page may also have been swapped out, or belong to a
+ * thread pointer lies within the bytes to copy, they all belong to one stack, and their pages are
+ * checked like those of pointers. Otherwise the kind of stack is unknown, and the copy ends at the
+ * first page that is not in memory. Such a page may also have been swapped out, or belong to a
  * large variable that the program has not written yet.
  *
- * Code that is built without frame pointers may keep any number in their register, so a walk ends
- * at a frame pointer that is not above the last one, is far away, or cannot be read. If the site's
- * function has saved its caller's frame pointer, to use the register for something else, the walk
- * begins with the saved one. On all instruction sets a frame pointer leads to that of the caller,
- * and the return address is in the word above.
+ * Code that is built without frame pointers may keep any number in the frame pointer's register. So
+ * a walk ends at a frame pointer that is not above the last one, is far away, or cannot be read. If
+ * the site's function has saved its caller's frame pointer, to use the register for something else,
+ * the walk begins with the saved one. On all instruction sets a frame pointer points to the
+ * caller's saved frame pointer, and the return address is in the word above.
  */
 #include <string.h>
 
@@ -24,7 +24,7 @@
 #include "arch/stub/plan.h"
 #include "arch/stub/unwind.h"
 
-/* ==== Stack =================================================================================== */
+/* ==== Bytes and return addresses ============================================================== */
 
 enum { FRAME_BYTES_MAX = 1 << 20 };
 
@@ -62,8 +62,8 @@ static void if_own(struct form *f, const struct stub_plan *p, int own)
 }
 
 /*
- * Lowers NEXT to the first page above POINTER that is not in memory, if there is such a page below
- * NEXT. If mincore(2) fails, the bytes of unmapped pages, or all bytes, stay 0. Changes every
+ * Lowers NEXT to the first page above POINTER that is not in memory, if such a page lies below
+ * NEXT. If mincore(2) fails, the bytes for unmapped pages, or all bytes, stay 0. Changes every
  * register except POINTER.
  */
 static void end_of_resident(struct form *f, const struct stub_plan *p, int i)
@@ -97,6 +97,8 @@ static void end_of_resident(struct form *f, const struct stub_plan *p, int i)
 }
 
 /*
+ * Captures the bytes of the stack.
+ *
  *	POINTER	the stack pointer
  *	NEXT	the end of the wanted bytes, then of the readable ones
  *	FROM	the page to check
@@ -130,7 +132,10 @@ static void bytes_of_stack(struct form *f, const struct stub_plan *p, int i)
 	form_store_pair(f, p->temp[i], FORM_POINTER);
 }
 
-/* Jumps to `end` unless the word at NEXT + offset is readable; changes all but POINTER and NEXT. */
+/*
+ * Jumps to `end` unless the word at NEXT + offset is readable; changes all registers except POINTER
+ * and NEXT. Temporary `page` holds the last readable page.
+ */
 static void readable(
 	struct form *f, const struct stub_plan *p, int page, int temp, int32_t offset, int end)
 {
@@ -158,6 +163,8 @@ static void first_frame(struct form *f, const struct stub_plan *p, const struct 
 }
 
 /*
+ * Captures the return addresses: walks through the stack frames.
+ *
  *	POINTER	where the addresses go
  *	NEXT	the frame pointer
  */
@@ -173,7 +180,8 @@ static void frames(struct form *f, const struct stub_plan *p, int i)
 	form_compute(f, FORM_POINTER, form_temp(p->spill[i] + STACK_TEMPS));
 	form_original(f, FORM_VALUE, p->isa->stack_pointer);
 	form_store(f, FORM_VALUE, last);
-	form_store_const(f, form_temp(page), sizeof(uint64_t), 1); /* none */
+	/* No page is known to be readable. */
+	form_store_const(f, form_temp(page), sizeof(uint64_t), 1);
 	form_store_const(f, count, sizeof(uint64_t), 0);
 	first_frame(f, p, c);
 	form_place(f, next);
@@ -182,7 +190,7 @@ static void frames(struct form *f, const struct stub_plan *p, int i)
 	form_jump_if_const(f, true, FORM_VALUE, FORM_NE, 0, end);
 	form_move(f, FORM_VALUE, FORM_NEXT);
 	form_two_at(f, FORM_SUB, FORM_VALUE, last);
-	/* below the last one counts as far above, unsigned */
+	/* Unsigned, so a frame pointer below the last one is also far away. */
 	form_jump_if_const(f, true, FORM_VALUE, FORM_NOT_BELOW, FRAME_BYTES_MAX, end);
 	if (p->stub->thread.has_tp) {
 		form_compute(f, FORM_FROM, form_at(FORM_THREAD, 0));
@@ -218,12 +226,12 @@ void form_prepare_stacks(struct form *f, const struct stub_plan *p)
 	}
 }
 
-/* ==== Unwind ================================================================================== */
+/* ==== Unwinding =============================================================================== */
 
-/* An FDE, with its length. */
+/* An FDE of .eh_frame, with its length. */
 struct fde {
 	uint32_t length;
-	uint32_t cie; /* distance from here back to the CIE */
+	uint32_t cie; /* distance from this field back to the CIE, in bytes */
 	uint64_t start, size;
 	uint8_t augmentation, nops[7];
 };
@@ -247,6 +255,6 @@ size_t unwind_section(const uint8_t *cie, uint32_t cie_bytes, const struct arch_
 
 		memcpy(out + at, &fde, sizeof(fde));
 	}
-	memset(out + at, 0, sizeof(uint32_t)); /* the end */
+	memset(out + at, 0, sizeof(uint32_t)); /* the terminator */
 	return all;
 }

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Stubs: the code that runs in the target at a hit.
+ * Stubs: the generated code that runs in the target at a hit.
  *
- * A jump at a site enters the stub in the middle of a function of the program, and the stub
- * must leave no trace there:
+ * A jump at a site enters the stub in the middle of a function of the program. The stub must leave
+ * the registers and the flags as they were. In order, its code is:
  *
- *   enter: save what is needed first, the flags too
- *   [guard == 0: a forked child that does not count: leave]
- *   [disabled: leave]
- *   [a filter that needs no more than this: false: leave]
+ *   enter: save the few registers that the next steps use, and the flags
+ *   [guard == 0, in a forked child that does not count: leave]
+ *   [session disabled: leave]
+ *   [early filter, if it needs only those registers: leave if false]
  *   grow: save the other registers
  *   [pointers: check that they are readable; measure the strings]
- *   [a filter that needs them]
- *   [sampling                 sample.c]
+ *   [filter, if it needs captures]
+ *   [sampling]
  *   the action
  *   out:
  *   shrink
@@ -20,37 +20,39 @@
  *   leave: restore everything, and jump to the next stub
  *
  *   the slow parts of the action
- *   data of restartable sequences      sequence.c
+ *   abort handlers of restartable sequences
  *   subroutines
+ *   descriptors of restartable sequences, which are data
  */
 
 #include "arch/arch.h"
 #include "arch/layout.h"
 #include "arch/stub/plan.h"
 
-/* ==== Sequence ================================================================================ */
+/* ==== Restartable sequences =================================================================== */
 
 /*
- * Restartable sequences, and the memory of the CPU that they run on.
+ * Restartable sequences, and the per-CPU data that they change.
  *
  *   retry:
- *   thread's rseq_cs = descriptor   from here on a preemption, a migration or a
+ *   thread's rseq_cs = descriptor   from here on, a preemption, a migration or a
  *   start:                          signal makes the kernel resume at `abort`
- *     cpu = thread's cpu_id; none: go to `slow`
+ *     cpu = thread's cpu_id; if there is none, go to `slow`
  *     ...
- *     a store                  the last instruction of the sequence publishes it
+ *     a store                  the last instruction of the sequence publishes its result
  *   end:
- *   thread's rseq_cs = 0            nothing may point into memory that we unmap
+ *   thread's rseq_cs = 0            rseq_cs must not point into memory that we unmap
  *
  *   signature, abort: jump to `aborted`
  *   descriptor (struct rseq_cs)
  *
  * A hit whose sequence was aborted takes the path of threads without rseq, with locked
- * instructions, and does not go back to `retry`: under a debugger that steps through a stub,
- * and in a program that sets its own trap flag, each instruction is an abort, and the hit would
- * never finish. If that path may run out of room, in the table of keys that all threads share,
- * it is taken only after some more tries. So a sequence changes only data that is not published
- * yet, or that may be changed twice.
+ * instructions, and does not go back to `retry`. If a debugger single-steps through the stub, or
+ * the program sets its own trap flag, each instruction causes an abort, and a hit that always
+ * retried would never finish. The path for threads without rseq uses a table of keys that all
+ * threads share, which may become full. So a stub with keys retries a few times before it takes
+ * that path. A sequence may therefore run more than once: it changes only data that is not
+ * published yet, or that may be changed twice.
  *
  * Sources: include/uapi/linux/rseq.h and kernel/rseq.c of Linux.
  */
@@ -88,7 +90,7 @@ void form_sequence_leave(struct form *f, const struct stub_plan *plan)
 		form_store_const(f, field_of_rseq(plan, RSEQ_CS), sizeof(uint64_t), 0);
 }
 
-/* The number of tries left is not initialised: any number will do. */
+/* Any initial number of tries left will do, so the temporary is not initialised. */
 static void form_try_again(struct form *f, const struct stub_plan *plan, const struct sequence *q)
 {
 	int scratch = q->scratch;
@@ -103,9 +105,8 @@ static void form_try_again(struct form *f, const struct stub_plan *plan, const s
 }
 
 /*
- * At the end of the stub.
- *
- * The kernel requires the signature in the four bytes before the abort handler.
+ * Emits the abort handlers. The kernel requires the signature in the four bytes before each
+ * handler.
  */
 static void form_sequence_aborts(struct form *f, const struct stub_plan *plan)
 {
@@ -121,11 +122,7 @@ static void form_sequence_aborts(struct form *f, const struct stub_plan *plan)
 	}
 }
 
-/*
- * At the end of the stub.
- *
- * struct rseq_cs, at the end of the stub.
- */
+/* Emits the descriptors: a struct rseq_cs for each sequence. */
 static void form_sequence_descriptors(struct form *f, const struct stub_plan *plan)
 {
 	for (int i = 0; i < plan->sequence_count; i++) {
@@ -140,7 +137,7 @@ static void form_sequence_descriptors(struct form *f, const struct stub_plan *pl
 	}
 }
 
-/* ---- The memory of a CPU ---------------------------------------------------------------- */
+/* ---- Per-CPU data ----------------------------------------------------------------------- */
 
 void form_cpu_set(
 	struct form *f, const struct stub_plan *plan, int a, uint8_t shift, uint64_t sets, int slow)
@@ -151,7 +148,7 @@ void form_cpu_set(
 	form_two_const(f, FORM_SHL, true, a, shift);
 }
 
-/* a = the address of a byte of the set that all CPUs share. */
+/* a = the address of a byte of the set that threads without rseq share. */
 static void form_shared_set(struct form *f, const struct stub_plan *plan, int a, uint32_t offset)
 {
 	const struct arch_stub *s = plan->stub;
@@ -159,7 +156,7 @@ static void form_shared_set(struct form *f, const struct stub_plan *plan, int a,
 	form_address(f, a, s->slots + ((uint64_t)s->cpus << s->slots_shift) + offset);
 }
 
-/* Counts in a field of struct probe_slot there; changes FORM_VALUE. */
+/* Counts in a field of the probe's struct probe_slot there; changes FORM_VALUE. */
 static void form_shared_inc(struct form *f, const struct stub_plan *plan, size_t field)
 {
 	form_shared_set(f, plan, FORM_VALUE, plan->stub->slot_offset + (uint32_t)field);
@@ -167,8 +164,9 @@ static void form_shared_inc(struct form *f, const struct stub_plan *plan, size_t
 }
 
 /*
- * Counts in a field of this CPU's struct probe_slot; changes FORM_VALUE and FORM_RIGHT. A thread
- * without a CPU jumps to `slow`, which must leave the sequence.
+ * Counts in a field of the probe's struct probe_slot of this CPU; changes FORM_VALUE and
+ * FORM_RIGHT. A thread without rseq, or on a CPU without a set, jumps to `slow`, which must leave
+ * the sequence.
  */
 static void form_cpu_inc(struct form *f, struct stub_plan *plan, size_t field, int slow)
 {
@@ -185,22 +183,21 @@ static void form_cpu_inc(struct form *f, struct stub_plan *plan, size_t field, i
 	form_sequence_end(f, plan, q);
 }
 
-/* ==== Gather ================================================================================== */
+/* ==== Gathering =============================================================================== */
 
 /*
- * Gathering: a hit's value is added to a cell (struct probe_cell).
+ * Gathering: a hit adds its value to a cell (struct probe_cell).
  *
- * A restartable sequence publishes with one store, so a cell takes two sequences. One stores
- * the sum, and before it whatever may safely be done twice (the extremes, the last value); the
- * other stores the count or the value's bucket. Each is exact by itself, on whichever CPU it
- * runs.
+ * A restartable sequence publishes with one store, so a hit needs two sequences. The first stores
+ * the sum, and before it the parts that may be stored twice (the extremes, the last value). The
+ * second stores the count or the value's bucket. Each is exact by itself, on whichever CPU it runs.
  *
- * On a cell that threads without rseq share, each of its words is changed by itself, too, by one
- * instruction or by one that compares and swaps. Nobody concludes from one word of a cell what
- * another one is: so what is left to the order of memory is only that a cell has its key (table.c).
+ * In a cell that threads without rseq share, each word is changed atomically, by one instruction or
+ * a compare and swap. Nobody concludes from one word of a cell what another one is. So only one
+ * thing depends on memory order: that a cell has its key (table.c).
  *
- * The sum of doubles may need the processor's vector unit, whose state is the program's: it is kept
- * before the sequence, and put back whenever the sequence is left.
+ * The sum of doubles may need a vector register, which belongs to the program. The stub saves it
+ * before the sequence, and restores it whenever the sequence is left.
  */
 
 static struct form_mem field(size_t offset)
@@ -210,7 +207,7 @@ static struct form_mem field(size_t offset)
 
 #define FIELD(name) field(offsetof(struct probe_cell, name))
 
-/* Whether there is anything besides the count. */
+/* Does the hit change more than the count or the buckets? */
 static bool has_values(const struct stub_plan *p)
 {
 	return p->stub->gather.parts & ~(unsigned int)ARCH_GATHER_BUCKETS;
@@ -240,7 +237,7 @@ static void restore_vector(struct form *f, const struct stub_plan *p)
 		form_vector(f, FORM_RESTORE_VECTOR, p->double_temp);
 }
 
-/* Adds the value, which is in RIGHT. */
+/* Adds the value, which is in RIGHT, to the cell's sum. */
 static void sum_of_doubles(struct form *f, const struct stub_plan *p, bool shared)
 {
 	struct form_mem old_sum = form_temp(p->double_temp + FORM_VECTOR_TEMPS);
@@ -259,7 +256,9 @@ static void sum_of_doubles(struct form *f, const struct stub_plan *p, bool share
 	form_cas(f, FIELD(sum), sizeof(uint64_t), FORM_RIGHT, FORM_NE, again);
 }
 
-/* RIGHT = the bucket of the double in VALUE, which is not negative; changes VALUE. */
+/*
+ * RIGHT = the number of the bucket for the double in VALUE, which is not negative; changes VALUE.
+ */
 static void bucket_of_double(struct form *f)
 {
 	int done = form_label(f);
@@ -273,9 +272,9 @@ static void bucket_of_double(struct form *f)
 	form_place(f, done);
 }
 
-/* ---- With the CPU's own cell at SET ----------------------------------------------- */
+/* ---- The parts of the cell at SET ------------------------------------------------- */
 
-/* A word keeps the largest SCRATCH it has seen. */
+/* Makes a word of the cell SCRATCH if that is larger. */
 static void keep_largest(struct form *f, struct form_mem word, bool shared)
 {
 	int done = form_label(f), again = form_label(f);
@@ -292,7 +291,7 @@ static void keep_largest(struct form *f, struct form_mem word, bool shared)
 	form_place(f, done);
 }
 
-/* Everything except the count; the sum comes last. */
+/* Changes everything except the count and the buckets; the sum comes last. */
 static void gather_values(struct form *f, const struct stub_plan *p, bool shared)
 {
 	const struct arch_gather *g = &p->stub->gather;
@@ -321,7 +320,10 @@ static void gather_values(struct form *f, const struct stub_plan *p, bool shared
 			sizeof(uint64_t), FORM_RIGHT);
 }
 
-/* RIGHT = the bucket of the number in VALUE, which is not negative; changes VALUE and SCRATCH. */
+/*
+ * RIGHT = the number of the bucket for the integer in VALUE, which is not negative; changes VALUE
+ * and SCRATCH.
+ */
 static void bucket_of_number(struct form *f)
 {
 	form_move(f, FORM_SCRATCH, FORM_VALUE);
@@ -333,7 +335,7 @@ static void bucket_of_number(struct form *f)
 	form_two(f, FORM_ADD, true, FORM_RIGHT, FORM_VALUE);
 }
 
-/* Counts the hit: in the bucket of its value (see CELL_SUB_BITS), or in `count`. */
+/* Counts the hit in the bucket of its value (see CELL_SUB_BITS), or in `count`. */
 static void count_value(struct form *f, const struct stub_plan *p, bool shared)
 {
 	const struct arch_gather *g = &p->stub->gather;
@@ -360,7 +362,7 @@ static void count_value(struct form *f, const struct stub_plan *p, bool shared)
 	form_change(f, shared ? FORM_COUNT_SHARED : FORM_COUNT, word);
 }
 
-/* ---- Where the cell is -------------------------------------------------------------- */
+/* ---- The address of the cell -------------------------------------------------------- */
 
 static const struct sequence *own_cell(struct form *f, struct stub_plan *p, int slow)
 {
@@ -428,16 +430,19 @@ void form_gather_slow(struct form *f, const struct stub_plan *p)
 	form_jump(f, p->out);
 }
 
-/* ==== Sample ================================================================================== */
+/* ==== Sampling ================================================================================ */
 
 /*
- * Sampling: one hit in N, and at most so many per unit of time.
+ * Sampling: takes one hit in N, and at most a given number per unit of time.
  *
- * One in N is counted on each CPU separately. A rate applies to the session, across all CPUs,
- * in windows of time; one word holds the window's number and its hits, so both change at once.
+ * One in N is counted on each CPU separately. A rate is for the whole session, across all CPUs, in
+ * windows of time. One word holds the number of the window and its hits, so both change at once.
  */
 
-/* FORM_SCRATCH = the updated number of hits since the last sampled one; 0: sample this one. */
+/*
+ * FORM_SCRATCH = the new number of hits since the last sampled one, on this CPU; 0 if this hit is
+ * sampled.
+ */
 static void form_every(struct form *f, struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
@@ -458,8 +463,8 @@ static void form_every(struct form *f, struct stub_plan *p)
 }
 
 /*
- * FORM_SET = the window's number, shifted left by 32. FORM_VALUE = the old word; FORM_SCRATCH = the
- * new one: one hit more, or the first hit of a new window.
+ * Counts the hit in its time window. FORM_SET = the window's number, shifted left by 32. FORM_VALUE
+ * = the old word; FORM_SCRATCH = the new one: one hit more, or the first hit of a new window.
  */
 static void form_rate(struct form *f, const struct stub_plan *p)
 {
@@ -477,7 +482,8 @@ static void form_rate(struct form *f, const struct stub_plan *p)
 	form_load(f, FORM_VALUE, word, sizeof(uint64_t), false);
 	form_move(f, FORM_RIGHT, FORM_VALUE);
 	form_two(f, FORM_XOR, true, FORM_RIGHT, FORM_SET);
-	form_jump_if_const(f, true, FORM_RIGHT, FORM_NOT_ABOVE, INT32_MAX, same); /* no rate is */
+	/* A rate is at most INT32_MAX, so a larger difference means another window. */
+	form_jump_if_const(f, true, FORM_RIGHT, FORM_NOT_ABOVE, INT32_MAX, same);
 	form_compute(f, FORM_SCRATCH, form_at(FORM_SET, 1));
 	form_jump(f, change);
 	form_place(f, same);
@@ -487,7 +493,7 @@ static void form_rate(struct form *f, const struct stub_plan *p)
 	form_cas(f, word, sizeof(uint64_t), FORM_SCRATCH, FORM_NE, again);
 }
 
-/* Jumps to the exit if the hit is not to be taken; and what is out of line. */
+/* Jumps to the exit if the hit is not sampled. */
 static void form_sample(struct form *f, struct stub_plan *p)
 {
 	if (p->stub->every > 1) {
@@ -504,9 +510,8 @@ static void form_sample(struct form *f, struct stub_plan *p)
 }
 
 /*
- * Jumps to the exit if the hit is not to be taken; and what is out of line.
- *
- * A thread without rseq: counts modulo N in the set that all share.
+ * The out-of-line part of sampling, for a thread without rseq: counts modulo N in the set that all
+ * threads share.
  */
 static void form_sample_slow(struct form *f, const struct stub_plan *p)
 {
@@ -524,16 +529,16 @@ static void form_sample_slow(struct form *f, const struct stub_plan *p)
 	form_jump(f, p->out);
 }
 
-/* ==== Call ==================================================================================== */
+/* ==== Calls of functions of the program ======================================================= */
 
 /*
- * Calls of a function of the program, with the captures as its arguments (arch_stub.call).
+ * Calls a function of the program, with the captures as its arguments (arch_stub.call).
  *
- * While a thread is between the two counts, this stub and the code after it must stay until the
- * thread returns; see libprobe/patch/quiet.c.
+ * The stub counts the call and the return. While a thread is between the two counts, this stub and
+ * the code after it must stay; see libprobe/patch/quiet.c.
  */
 
-/* What the function is given. */
+/* Builds the frame that the function gets: words, mask and pointers (see arch_stub.call). */
 static void form_words(struct form *f, const struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
@@ -565,7 +570,7 @@ static void form_call_function(struct form *f, struct stub_plan *p)
 	form_cpu_inc(f, p, offsetof(struct probe_slot, seen), p->slow_leave);
 }
 
-/* The paths of threads without rseq. */
+/* The paths for threads without rseq. */
 static void form_call_function_slow(struct form *f, const struct stub_plan *p)
 {
 	if (!p->stub->thread.has_rseq)
@@ -580,11 +585,14 @@ static void form_call_function_slow(struct form *f, const struct stub_plan *p)
 	form_jump(f, p->out);
 }
 
-/* ==== Stub ==================================================================================== */
+/* ==== The whole stub ========================================================================== */
 
-/* ---- What comes before the action ---------------------------------------------- */
+/* ---- Before the action --------------------------------------------------------- */
 
-/* VALUE is an id, or the kernel was not asked: in a mode that a call would end. The hit is lost. */
+/*
+ * VALUE is negative if the kernel was not asked, because a system call would have ended a mode of
+ * the thread. The hit is lost then.
+ */
 static void form_if_answered(struct form *f, const struct stub_plan *p)
 {
 	enum arch_stub_kind kind = p->stub->kind;
@@ -603,7 +611,7 @@ static void form_id(struct form *f, const struct stub_plan *p, enum form_call ca
 	form_store(f, FORM_VALUE, form_temp(temp));
 }
 
-/* getcpu(2) writes it there. */
+/* getcpu(2) writes the CPU's number to its temporary. */
 static void form_cpu_id(struct form *f, const struct stub_plan *p)
 {
 	form_store_const(f, form_temp(p->cpu_temp), sizeof(uint64_t), 0);
@@ -626,7 +634,10 @@ static uint32_t all_captures(const struct stub_plan *p)
 	return (uint32_t)((UINT64_C(1) << p->stub->capture_count) - 1);
 }
 
-/* None is prepared: all that are checked could be read so far, and no page is known to be there. */
+/*
+ * Resets the captures: no checked capture has failed to be read yet, and no page is known to be
+ * readable.
+ */
 static void form_prepare_none(struct form *f, const struct stub_plan *p)
 {
 	if (p->checked)
@@ -635,7 +646,7 @@ static void form_prepare_none(struct form *f, const struct stub_plan *p)
 	form_checks_begin(f, p);
 }
 
-/* What must be known before the action; first what the filter needs. */
+/* Emits what precedes the action: the filter, and before it only what the filter needs. */
 static void form_preparations(struct form *f, const struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
@@ -704,7 +715,7 @@ static void form_action(struct form *f, struct stub_plan *p)
 	}
 }
 
-/* Hits that are only counted as lost or unmatched. */
+/* Emits the code for hits that are only counted as lost or unmatched. */
 static void form_failures(struct form *f, const struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
@@ -776,8 +787,9 @@ static void form_switches(struct form *f, const struct stub_plan *p)
 }
 
 /*
- * Reads a word of each page of a frame that has more than one, from above: where the stack ends,
- * there may be one page that cannot be read, and below it memory that is none of the thread's.
+ * Reads a word in each page of a frame that is larger than a page, from the highest page down.
+ * Below the end of a stack there may be only one unreadable guard page, and then memory of
+ * something else.
  */
 static void form_touch(struct form *f, const struct stub_plan *p)
 {

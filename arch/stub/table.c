@@ -2,21 +2,20 @@
 /*
  * Tables of keys (arch/layout.h): finding the cell of a key.
  *
- * In a CPU's own table the search is part of the sequence that changes the cell. Creating an
- * entry stores its tag last; then the sequence restarts and finds it. In the table that threads
- * without rseq share, an entry is claimed by its tag first.
+ * In a CPU's own table, the search is a part of the sequence that changes the cell. Code that
+ * creates an entry stores its tag last; then the sequence restarts and finds the entry. In the
+ * table that threads without rseq share, a thread first claims an entry by its tag.
  *
- * The order of memory: whoever finds a tag, on any CPU, or in the controller, must find the key
- * that belongs to it. So the tag is published (FORM_PUBLISH) after the key has been written, and
- * where threads share the table, a search acquires the tag before it looks at the key. In a CPU's
- * own table only threads of that CPU write and search: each finds what those before it have done,
- * since the kernel orders a thread's work before that of the next one on the CPU. A claim
- * (TABLE_TAG_FILLING) tells nothing of the key; what its owner writes may be seen before or after
- * it, since nobody looks there until the tag is another one. An entry is never given back, so a tag
- * that was found stays.
+ * Memory order: a thread on any CPU, or the controller, that finds a tag must also find the key. So
+ * FORM_PUBLISH stores the tag after the key has been written. Where threads share the table, a
+ * search acquires the tag before it reads the key. In a CPU's own table, only threads of that CPU
+ * write and search: each sees the writes of those before it, because the kernel orders a thread's
+ * work before that of the next thread on the CPU. A claim (TABLE_TAG_FILLING) says nothing about
+ * the key: its owner's writes may become visible before or after it, because no thread reads the
+ * key before the tag changes again. Entries are never freed, so a tag that was found stays valid.
  *
- * The hash multiplies by 2^64 divided by the golden ratio (Knuth, The Art of Computer
- * Programming, volume 3, 6.4) and folds the upper half into the lower.
+ * The hash multiplies by 2^64 divided by the golden ratio (Knuth, The Art of Computer Programming,
+ * volume 3, 6.4) and folds the upper half into the lower one.
  */
 #include <string.h>
 
@@ -40,7 +39,7 @@ static int32_t bytes_at(const struct stub_plan *p)
 	return AT_WORDS + WORD * p->stub->gather.key_count;
 }
 
-/* FROM, SCRATCH = address and length of the text that a capture has. */
+/* FROM, SCRATCH = address and length of the text that a capture found. */
 static void form_load_text(struct form *f, const struct stub_plan *p, int capture)
 {
 	int pair = p->temp[capture];
@@ -50,7 +49,7 @@ static void form_load_text(struct form *f, const struct stub_plan *p, int captur
 	form_two_const(f, FORM_AND, false, FORM_SCRATCH, RING_STRING_LENGTH);
 }
 
-/* The same of a string of the key, which may be a normal form. */
+/* FROM, SCRATCH = address and length of string `k` of the key, perhaps a normal form. */
 static void load_string(struct form *f, const struct stub_plan *p, int k)
 {
 	if (!key_of(p, k)->is_norm) {
@@ -64,7 +63,7 @@ static void load_string(struct form *f, const struct stub_plan *p, int k)
 
 /* ---- The hash ------------------------------------------------------------------------ */
 
-/* VALUE *= RIGHT with its upper half folded into the lower; changes `scratch`. */
+/* VALUE *= RIGHT, then folds the upper half of VALUE into the lower one; changes `scratch`. */
 static void mix(struct form *f, int scratch)
 {
 	form_two(f, FORM_MUL, true, FORM_VALUE, FORM_RIGHT);
@@ -73,7 +72,7 @@ static void mix(struct form *f, int scratch)
 	form_two(f, FORM_XOR, true, FORM_VALUE, scratch);
 }
 
-/* Adds SCRATCH bytes at FROM to the hash in VALUE; changes POINTER, NEXT and SPARE. */
+/* Adds the SCRATCH bytes at FROM to the hash in VALUE; changes POINTER, NEXT and SPARE. */
 void form_hash_subroutine(struct form *f, const struct stub_plan *p)
 {
 	int words = form_label(f), few = form_label(f), done = form_label(f);
@@ -139,7 +138,7 @@ void form_hash_text(struct form *f, const struct stub_plan *p, uint32_t seed, in
 
 /* ---- Identities ----------------------------------------------------------------------- */
 
-/* Adds a capture to the hash in VALUE; jumps to `unknown` if it could not be read. */
+/* Adds a capture to the hash in VALUE; jumps to `unknown` if the capture could not be read. */
 static void hash_same(struct form *f, const struct stub_plan *p, int capture, int unknown)
 {
 	int fits = form_label(f);
@@ -185,7 +184,9 @@ void form_identity(struct form *f, const struct stub_plan *p)
 
 /* ---- Searching -------------------------------------------------------------------------- */
 
-/* Jumps to `differ` unless the SCRATCH bytes at FROM equal those at POINTER; changes VALUE, NEXT.
+/*
+ * Jumps to `differ` unless the SCRATCH bytes at FROM equal those at POINTER; changes VALUE and
+ * NEXT.
  */
 static void compare_string(struct form *f, int differ)
 {
@@ -233,7 +234,7 @@ void form_write_text(struct form *f, const struct stub_plan *p, int capture, int
 	form_copy(f);
 }
 
-/* Advances POINTER past a string of SCRATCH bytes. */
+/* Advances POINTER past a string of SCRATCH bytes, padded to 8. */
 static void next_string(struct form *f)
 {
 	form_two_const(f, FORM_ADD, true, FORM_SCRATCH, WORD - 1);
@@ -241,7 +242,7 @@ static void next_string(struct form *f)
 	form_two(f, FORM_ADD, true, FORM_POINTER, FORM_SCRATCH);
 }
 
-/* Jumps to `differ` unless the entry at RIGHT has the key. */
+/* Jumps to `differ` unless the entry at RIGHT has our key. */
 static void match(struct form *f, const struct stub_plan *p, int differ)
 {
 	const struct arch_gather *g = &p->stub->gather;
@@ -263,7 +264,10 @@ static void match(struct form *f, const struct stub_plan *p, int differ)
 	}
 }
 
-/* Writes the key into the entry at RIGHT, its tag last; changes all registers but RIGHT and SET. */
+/*
+ * Writes our key into the entry at RIGHT, and last its tag; changes all registers except RIGHT and
+ * SET.
+ */
 static void fill(struct form *f, const struct stub_plan *p)
 {
 	const struct arch_gather *g = &p->stub->gather;
@@ -288,8 +292,8 @@ static void fill(struct form *f, const struct stub_plan *p)
 
 /*
  *	set	the table
- *	spare	number of the entry looked at, which is at `right`
- *	spare_2	how many more may be looked at
+ *	right	the current entry, number `spare`
+ *	spare_2	the number of entries still to look at
  */
 void form_lookup(struct form *f, const struct stub_plan *p, int again)
 {
@@ -322,7 +326,7 @@ void form_lookup(struct form *f, const struct stub_plan *p, int again)
 	form_jump(f, found);
 
 	form_place(f, free_entry);
-	if (shared) { /* VALUE is 0 */
+	if (shared) { /* VALUE is 0, the tag of a free entry */
 		form_const(f, FORM_SCRATCH, TABLE_TAG_FILLING);
 		form_cas(f, tag, WORD, FORM_SCRATCH, FORM_NE, next);
 	}
@@ -335,21 +339,23 @@ void form_lookup(struct form *f, const struct stub_plan *p, int again)
 	form_compute(f, FORM_SET, form_at(FORM_RIGHT, (int32_t)g->entry_cell));
 }
 
-/* ==== Norm ==================================================================================== */
+/* ==== Normal forms ============================================================================ */
 
 /*
- * Keys that are normal forms: written into the frame before the hash is made, as norm_text() does
- * (arch/norm.c). So a table has an entry for each normal form, and not for each text.
+ * Keys with normal forms. The stub writes the normal form into its frame before it hashes the key,
+ * with the result of norm_text() (arch/norm.c). So a table has one entry for each normal form, not
+ * for each text.
  *
- * The text is read where it was measured, without a further check, as other strings of keys are. It
- * may change meanwhile: then the result is some text, but never longer, nor later.
+ * The text is read where it was measured, without another check, like all strings of keys. It may
+ * change meanwhile: then the result is some other text, but not longer, and the loop
+ * ends no later.
  */
 
 enum { TEMP_MARK, TEMP_PIECE, TEMP_TAG, NORM_BYTES = sizeof(uint64_t) };
 _Static_assert(TEMP_TAG + 1 == NORM_TEMPS, "there are as many as are planned");
 _Static_assert(sizeof(norm_tables) % NORM_BYTES == 0, "the tables are words");
 
-/* The first step that does what is in the table from there on. */
+/* The first step with this action; steps are sorted by their actions. */
 static int32_t first_of(enum norm_action action)
 {
 	return (int32_t)action << NORM_STATE_BITS;
@@ -361,8 +367,8 @@ static struct form_mem noted(const struct stub_plan *p, int temp)
 }
 
 /*
- * All but PUT, which ends at `put`, with its byte in VALUE; the others go on at `skip` with the
- * next byte, or at `next`. RIGHT is the step.
+ * Executes the step in RIGHT, unless that is PUT. Jumps to `put` to write the byte in VALUE, to
+ * `skip` for the next byte, or to `next` for the same byte again.
  */
 static void other_steps(struct form *f, const struct stub_plan *p, int put, int skip, int next)
 {
@@ -407,8 +413,10 @@ static void other_steps(struct form *f, const struct stub_plan *p, int put, int 
 }
 
 /*
+ * Makes the normal form of a text.
+ *
  *	FROM, SCRATCH	the text, and its length
- *	NEXT		the byte looked at
+ *	NEXT		the current byte
  *	POINTER, SPARE	where the normal form goes, and its length so far
  *	SPARE_2		the state
  *	SET		the tables
@@ -470,7 +478,7 @@ void form_norm_key(struct form *f, const struct stub_plan *p, int k)
 	form_load_text(f, p, capture);
 	form_compute(f, FORM_POINTER, form_temp(p->text_temp[k]));
 	form_norm(f, p);
-	/* The word of the text, with the new length. */
+	/* VALUE = the word of the text, with the length of the normal form. */
 	form_load(f, FORM_VALUE, form_temp(p->temp[capture] + 1), NORM_BYTES, false);
 	form_two(f, FORM_SUB, true, FORM_VALUE, FORM_SCRATCH);
 	form_two(f, FORM_ADD, true, FORM_VALUE, FORM_SPARE);

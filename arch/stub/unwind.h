@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The .eh_frame section of stubs that call functions of the program (call_unwind of arch/arch.h).
- * An instruction set has one CIE, with its rules; everything else is the same for all.
+ * The .eh_frame section of stubs that call functions of the program (call_unwind in arch/arch.h).
+ * Each instruction set has one CIE with its rules; the rest is the same for all.
  *
  * For an unwinder, the stub is a signal frame (augmentation `S`): it interrupted the function at
- * the site, which is not a call, so the rules for that very address apply.
+ * the site. The site is not a call, so the unwinder applies the rules for exactly that address.
  *
  * Sources: DWARF 5, 6.4 (call frame information); Linux Standard Base 5, 10.6.1 (.eh_frame).
  */
@@ -18,23 +18,24 @@
 
 /* DW_CFA_* and DW_OP_* of <dwarf.h>. */
 enum {
-	UNWIND_OFFSET = 0x80, /* | register; then the distance below the CFA / 8 */
+	/* or-ed with the register; operand: the distance below the CFA / 8 */
+	UNWIND_OFFSET = 0x80,
 	UNWIND_DEF_CFA_EXPRESSION = 0x0f,
 	UNWIND_EXPRESSION = 0x10,
-	UNWIND_OP_BREG = 0x70, /* + register */
+	UNWIND_OP_BREG = 0x70, /* plus the register */
 	UNWIND_OP_DEREF = 0x06
 };
 
 /*
- * The bytes of a CIE, without its length: a return address in the column `ra`, addresses of code
- * that are plain 8 bytes, data aligned to -8, then rules. With the length they are a multiple of 8.
+ * The bytes of a CIE without its length: return address in column `ra`, plain 8-byte code
+ * addresses, data alignment factor -8, then rules. With the length, they must be a multiple of 8.
  */
 #define UNWIND_CIE(ra, ...)                                                                        \
 	{                                                                                          \
 		0, 0, 0, 0, 1, 'z', 'R', 'S', 0, 1, 0x78, ra, 1, 0, __VA_ARGS__                    \
 	}
 
-/* What call_unwind() of arch/arch.h answers, with that CIE. */
+/* Implements call_unwind() of arch/arch.h for an instruction set with this CIE. */
 size_t unwind_section(const uint8_t *cie, uint32_t cie_bytes, const struct arch_extent *stubs,
 	size_t count, uint8_t *out, size_t room);
 

@@ -6,8 +6,8 @@
 #include "arch/process.h"
 
 /*
- * The general registers as ptrace(2) orders them (struct user_pt_regs of <asm/ptrace.h>); behind
- * them the words of other regsets.
+ * The general registers in the order of ptrace(2) (struct user_pt_regs of <asm/ptrace.h>), and then
+ * the words of other regsets.
  */
 enum {
 	WORD_X0,
@@ -24,19 +24,19 @@ enum {
 
 enum {
 	AARCH64_SYSCALL_BYTES = 4,
-	/* Of the gadgets. */
+	/* Sizes of the gadgets, in bytes. */
 	AARCH64_CALL_BYTES = 12,
 	AARCH64_LEAVE_BYTES = 36,
 	AARCH64_SIGRETURN_BYTES = 8,
-	/* Of our frame; then offsets in it. */
+	/* The size of our signal frame, and offsets in it, in bytes. */
 	AARCH64_FRAME_BYTES = 768,
-	AARCH64_FRAME_KERNEL = 128, /* where the kernel's begins */
+	AARCH64_FRAME_KERNEL = 128, /* where the kernel's frame begins */
 	AARCH64_FRAME_MARK = AARCH64_FRAME_KERNEL,
 	AARCH64_FRAME_TEXT = AARCH64_FRAME_MARK + ARCH_FRAME_MARK
 };
 #define AARCH64_SVC UINT32_C(0xd4000001) /* svc #0 */
 
-/* <linux/elf.h>, which cannot be included together with <elf.h>; Linux 5.19. */
+/* The values are from <linux/elf.h>, which cannot be included together with <elf.h>. Linux 5.19. */
 enum { AARCH64_NT_SSVE = 0x40b, AARCH64_NT_ZA = 0x40c };
 
 extern const struct arch_frame_layout aarch64_frame_layout;

@@ -14,20 +14,21 @@
 /* ==== Gadgets ================================================================================= */
 
 /*
- * Code by which a thread makes a system call for a controller, and returns:
+ * Gadgets: code of the target with which a thread makes a system call for a controller, and
+ * returns:
  *
  *   call       mov x8, #number; svc #0; ret      getpid(), getuid() ...; the vDSO. Entered at the
  *                                                svc, with another number. A thread never
- *                                                sleeps there, as it may at the one svc that all
- *                                                calls of a libc share.
+ *                                                sleeps there, while it may sleep at the one svc
+ *                                                that all calls of a libc share.
  *   sigreturn  mov x8, #139; svc #0              the vDSO; musl
- *   leave      mov sp, x29                       the end of a function with an array of variable
- *              ldp x19, x20, [sp, #16] ...       length. How far x29 is below the stack pointer
- *              ldp x29, x30, [sp], #above        that it leaves behind differs from one to the
- *              ret                               next.
+ *   leave      mov sp, x29                       the end of a function with a variable-length
+ *              ldp x19, x20, [sp, #16] ...       array. The distance from x29 to the stack
+ *              ldp x29, x30, [sp], #above        pointer after it varies between functions.
+ *              ret
  *
- * A function that checks the return address which it has signed (autiasp) is no such end: nobody
- * can sign one for it from outside.
+ * A function that authenticates its signed return address (autiasp) cannot be the `leave` gadget:
+ * no one can sign an address for it from outside.
  */
 
 enum {
@@ -40,7 +41,7 @@ enum {
 #define RET UINT32_C(0xd65f03c0)
 #define MOV_SP_X29 UINT32_C(0x910003bf)
 #define LDP_X29_X30_SP UINT32_C(0xa8c07bfd) /* ldp x29, x30, [sp], #... */
-#define LDP_PAIR_MASK UINT32_C(0xffc07fff)  /* all but the number */
+#define LDP_PAIR_MASK UINT32_C(0xffc07fff)  /* all bits except the number */
 
 static uint32_t word_at(const uint8_t *code)
 {
@@ -50,7 +51,7 @@ static uint32_t word_at(const uint8_t *code)
 	return word;
 }
 
-/* `mov x8, #number`, or w8; a negative number: none. */
+/* Returns the number in `mov x8, #number` or `mov w8, #number`; -1 for other instructions. */
 static int number_of(uint32_t insn)
 {
 	if ((insn & 0x7fe0001f) != (UINT32_C(0x52800000) | X8))
@@ -58,7 +59,9 @@ static int number_of(uint32_t insn)
 	return insn >> 5 & 0xffff;
 }
 
-/* Does it load callee-saved registers from the stack, at or above its pointer? */
+/*
+ * Does the instruction load callee-saved registers from the stack, at or above the stack pointer?
+ */
 static bool is_reload(uint32_t insn)
 {
 	uint32_t first = insn & 31, second = insn >> 10 & 31;
@@ -69,13 +72,16 @@ static bool is_reload(uint32_t insn)
 	return (insn & 0xffff03e0) == 0xf94003e0 && first < WORD_X29;
 }
 
-/* mov x, x or w, w: the result of the function. */
+/* mov x, x or mov w, w, which may set the result of the function */
 static bool is_move(uint32_t insn)
 {
 	return (insn & 0x7fe0ffe0) == 0x2a0003e0 && (insn & 31) < WORD_X29;
 }
 
-/* How far above x29 the stack pointer is after LEAVE_WORDS of code; 0: it is other code. */
+/*
+ * How far x29 is below the stack pointer after these LEAVE_WORDS words, in bytes; 0 if they are not
+ * the code of `leave`.
+ */
 static uint16_t leave_above(const uint8_t *code)
 {
 	size_t i = 1;
@@ -114,7 +120,7 @@ static void aarch64_find_gadgets(
 	}
 }
 
-/* ==== Frame =================================================================================== */
+/* ==== Signal frames =========================================================================== */
 
 /*
  * When the kernel calls a signal handler, it saves on the handler's stack:
@@ -124,14 +130,15 @@ static void aarch64_find_gadgets(
  *         + 144  the thread's alternate stack: address, flags, size
  *         + 168  the signal mask
  *         + 304  the faulting address, x0 to x30, sp, pc, pstate
- *         + 592  records, each with a magic number and its length: of the vector registers'
- *                low 128 bits, of SVE; up to one of length 0
+ *         + 592  records, each with a magic number and its length: the low 128 bits of the
+ *                vector registers, SVE state; a record of length 0 ends them
  *
  * The handler returns to code that calls rt_sigreturn(2) with the stack pointer at the frame. The
- * frame of a borrowed thread is the same, with words before it for `leave`, of which one
- * is the return address that it loads, wherever it does:
+ * frame of a borrowed thread is the same, with words before it for the gadget `leave`. Each of
+ * these words is the address of rt_sigreturn, so `leave` loads it as its return address wherever
+ * it reads:
  *
- *   x29 to leave -------> +---------------------------+
+ *   x29 for leave ------> +---------------------------+
  *                         | addresses of rt_sigreturn |
  *   sp of the call -----> +---------------------------+
  *                         | siginfo: a mark, a text   |
@@ -141,8 +148,8 @@ static void aarch64_find_gadgets(
  *                         | records                   |  floating-point state, SVE
  *                         +---------------------------+
  *
- * x7 stays as it is in a thread that is borrowed: what a tracer writes there at the stop before or
- * after a system call is lost (report_syscall()).
+ * The controller leaves x7 of a borrowed thread as it is: a value that a tracer writes to x7 at the
+ * stop before or after a system call is lost (report_syscall()).
  *
  * Sources: arch/arm64/include/uapi/asm/{sigcontext,ptrace,sve_context}.h, arch/arm64/kernel/
  * {signal,ptrace}.c of Linux; Documentation/arm64/sve.rst.
@@ -162,18 +169,18 @@ enum {
 	RECORDS = 592, /* offset in the kernel's frame */
 	ALIGN = 16,
 	VECTORS = 32,
-	PREDICATES = 17, /* with FFR */
-	LOW_BYTES = 16	 /* of a vector that all processors have */
+	PREDICATES = 17, /* includes FFR */
+	LOW_BYTES = 16	 /* the low part of a vector, which all processors have */
 };
 
 struct record {
 	uint32_t magic, size;
 };
 
-/* struct extra_context, and the end of the records before it. */
+/* struct extra_context, and the record that ends the list of records before it. */
 struct extra {
 	struct record head;
-	uint64_t data; /* what follows this struct */
+	uint64_t data; /* the address of the records that follow this struct */
 	uint32_t size, reserved[3];
 	struct record end, unused;
 };
@@ -213,7 +220,7 @@ const struct arch_frame_layout aarch64_frame_layout = {
 	.stack_flags = offsetof(struct kernel_frame, stack_flags),
 	.stack_size = offsetof(struct kernel_frame, stack_size),
 	.mark = RECORDS,
-	.mark_word = UINT64_C(0x0000021046508001), /* FPSIMD_MAGIC, its size */
+	.mark_word = UINT64_C(0x0000021046508001), /* FPSIMD_MAGIC and its size */
 	.flag_bits = PSTATE_NZCV | PSTATE_TCO | PSTATE_DIT | PSTATE_SS | PSTATE_SSBS | PSTATE_BTYPE,
 };
 
@@ -226,7 +233,9 @@ static void aarch64_make_frame(const struct arch_frame *frame, uint8_t *out)
 		f.sigreturn[i] = frame->sigreturn;
 	memcpy(k->mark, frame->mark, sizeof(k->mark));
 	memcpy(k->text, frame->text, sizeof(k->text));
-	/* Of an interrupted call, the kernel has set pc and x0 back already (do_signal()). */
+	/*
+	 * If the thread was in a system call, the kernel has already reset pc and x0 (do_signal()).
+	 */
 	memcpy(k->words, frame->registers->words, sizeof(k->words));
 	k->extra = (struct extra){.head = {EXTRA_MAGIC, offsetof(struct extra, end)},
 		.data = frame->state,
@@ -234,7 +243,7 @@ static void aarch64_make_frame(const struct arch_frame *frame, uint8_t *out)
 	memcpy(out, &f, sizeof(f));
 }
 
-/* Leads a thread to an address; code may begin there that no branch is meant for. */
+/* Sets the pc. The code there may have no landing pad for branches (FEAT_BTI). */
 static void go(struct arch_registers *registers, uint64_t address)
 {
 	registers->words[WORD_PC] = address;
@@ -260,7 +269,7 @@ static void aarch64_set_leave(
 
 /* ---- Floating-point state ----------------------------------------------------------------- */
 
-/* struct fpsimd_context without its head, and struct user_fpsimd_state. */
+/* struct fpsimd_context without its header, and struct user_fpsimd_state. */
 struct fpsimd {
 	uint32_t fpsr, fpcr;
 	uint8_t vectors[VECTORS][LOW_BYTES];
@@ -275,7 +284,7 @@ struct sve_header {
 	uint32_t size, max_size;
 	uint16_t vl, max_vl, flags, reserved;
 };
-enum { SVE_REGS = 1 /* SVE_PT_REGS_SVE; else it has the low 128 bits alone */ };
+enum { SVE_REGS = 1 /* SVE_PT_REGS_SVE; without this flag, only the low 128 bits follow */ };
 
 /* struct sve_context */
 struct sve {
@@ -291,13 +300,13 @@ static size_t align(size_t size)
 	return (size + ALIGN - 1) & ~(size_t)(ALIGN - 1);
 }
 
-/* Of registers with this length of a vector: vectors, predicates, FFR. */
+/* The size of all vectors, predicates and FFR, in bytes, if a vector has `vl` bytes. */
 static size_t sve_bytes(size_t vl)
 {
 	return VECTORS * vl + PREDICATES * vl / 8;
 }
 
-/* Most threads have no state of SVE when they are stopped. */
+/* Most threads have no SVE state when they are stopped. */
 static void aarch64_measure_state(struct arch_state *ret)
 {
 	*ret = (struct arch_state){.bytes = FPSIMD_BYTES + ALIGN};
@@ -311,7 +320,10 @@ static void put_fpsimd(uint8_t *at, const struct fpsimd *state)
 	memcpy(at + sizeof(head), state, sizeof(*state));
 }
 
-/* Of a thread without SVE, or with nothing in it; `regs` is the caller's copy. */
+/*
+ * The state of a thread without SVE, or with nothing in it; `regs` is a copy of the caller's.
+ * Returns its size.
+ */
 static size_t make_plain(uint8_t *state, const struct user_fpsimd *regs)
 {
 	struct fpsimd low = {.fpsr = regs->fpsr, .fpcr = regs->fpcr};
@@ -322,7 +334,10 @@ static size_t make_plain(uint8_t *state, const struct user_fpsimd *regs)
 	return FPSIMD_BYTES + ALIGN;
 }
 
-/* The record of SVE needs the other one, too. */
+/*
+ * The state of a thread with SVE. The SVE record must come with an FPSIMD record. Returns its size,
+ * 0 if the state is invalid.
+ */
 static size_t make_sve(uint8_t *state, size_t size, size_t vl)
 {
 	const size_t regs = sve_bytes(vl), status = align(sizeof(struct sve_header) + regs);
@@ -344,8 +359,7 @@ static size_t make_sve(uint8_t *state, size_t size, size_t vl)
 	return all;
 }
 
-/* From NT_ARM_SVE, or from NT_PRFPREG where there is none: that is shorter than any of the other.
- */
+/* From NT_ARM_SVE, or from NT_PRFPREG if the thread lacks that. NT_PRFPREG is always shorter. */
 static size_t aarch64_make_state(uint8_t *state, size_t size, const struct arch_state *usual)
 {
 	struct sve_header header;
@@ -362,7 +376,7 @@ static size_t aarch64_make_state(uint8_t *state, size_t size, const struct arch_
 	return make_plain(state, &regs);
 }
 
-/* The vectors of the streaming mode, and the matrix, if they are in use. */
+/* Does the thread use the vectors of streaming mode, or the matrix? */
 static bool aarch64_is_unkept(int regset, const uint8_t *head)
 {
 	struct sve_header header;
@@ -371,20 +385,20 @@ static bool aarch64_is_unkept(int regset, const uint8_t *head)
 	return regset == AARCH64_NT_SSVE ? header.flags & SVE_REGS : header.size > sizeof(header);
 }
 
-/* ==== Sequence ================================================================================ */
+/* ==== Restartable sequences =================================================================== */
 
 /* Sources: include/uapi/linux/rseq.h of Linux; <sys/rseq.h> of glibc, for the signature. */
 #ifdef __aarch64__
 #include "arch/aarch64/process/sequence.h"
 
-/* See `sequence` of struct arch_process. Only on aarch64 itself. */
+/* Implements `sequence` of struct arch_process; compiled on aarch64 only. */
 static enum arch_sequence aarch64_sequence(
 	void *area, uint32_t *begun, const uint32_t *told, uint64_t rounds)
 {
 	uint64_t ended;
 
 	__asm__ volatile(
-		/* struct rseq_cs: version, flags, start, length, where an abort leads */
+		/* struct rseq_cs: version, flags, start, length, abort handler */
 		".pushsection .data.rel.ro, \"aw\"\n\t"
 		".balign 32\n"
 		"1:\t.word 0, 0\n\t"
@@ -414,7 +428,7 @@ static enum arch_sequence aarch64_sequence(
 
 /* ==== Process ================================================================================= */
 
-#define PSTATE_32 UINT64_C(0x10) /* it runs 32-bit code */
+#define PSTATE_32 UINT64_C(0x10) /* the thread runs 32-bit code */
 
 static const struct arch_regset regsets[] = {
 	{.type = NT_ARM_TLS, .word = WORD_TLS, .bytes = 8, .never_changes = true},
@@ -430,7 +444,7 @@ static bool is_native(const struct arch_registers *registers)
 
 /* ---- System calls --------------------------------------------------------------------------- */
 
-/* Linux, include/uapi/asm-generic/unistd.h. */
+/* See struct arch_process. Source: Linux, include/uapi/asm-generic/unistd.h. */
 static const uint16_t waits[] = {
 	22,  /* epoll_pwait */
 	441, /* epoll_pwait2 */
@@ -442,7 +456,7 @@ static const uint16_t waits[] = {
 	4,   /* io_getevents */
 	292, /* io_pgetevents */
 	426, /* io_uring_enter */
-	/* On a socket with SO_RCVTIMEO or SO_SNDTIMEO. */
+	/* These wait on a socket with SO_RCVTIMEO or SO_SNDTIMEO. */
 	63,  /* read */
 	65,  /* readv */
 	286, /* preadv2 */
@@ -469,11 +483,11 @@ static const uint16_t blocks[] = {
 };
 
 #if defined(__aarch64__)
-/* <asm/hwcap.h>; Linux 5.10 and 5.19. */
+/* From <asm/hwcap.h>; Linux 5.10 and 5.19. */
 #define HAS_MTE (UINT64_C(1) << 18)
 #define HAS_SME (UINT64_C(1) << 23)
 
-/* The kernel tells all processes the same. */
+/* The kernel reports the same features to all processes. */
 static void describe_processor(struct arch_thread *thread)
 {
 	uint64_t first = getauxval(AT_HWCAP), second = getauxval(AT_HWCAP2);
@@ -492,8 +506,8 @@ static uint64_t counter(void)
 	return stamp;
 }
 /*
- * The processor takes a signature off, and leaves what belongs to an address by the kernel's
- * settings, which are the same for all processes. Bit 55 says that it is an address of user space.
+ * The processor removes a signature and keeps the bits of an address. Which these are depends on
+ * the kernel's settings, which are the same for all processes. Bit 55 is 0 in user space.
  */
 static uint64_t signature(void)
 {
@@ -521,7 +535,10 @@ static void pass_trap(void *context)
 const struct arch_process aarch64_process = {
 	.audit = AUDIT_ARCH_AARCH64,
 	.rseq_signature = 0xd428bc00,
-	/* With addresses of 48 bits; a kernel with fewer refuses to map what is above its own. */
+	/*
+	 * For addresses of 48 bits. A kernel with fewer bits refuses to map memory above its own
+	 * limit.
+	 */
 	.address_end = UINT64_C(0xffffffff0000),
 	.register_bytes = WORDS * sizeof(uint64_t),
 	.regsets = regsets,

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How a stub is entered and left. Pairs of registers are pushed, so the stack pointer stays a
- * multiple of 16, as the processor wants it where it is used; nothing of the program is below it.
+ * How a stub is entered and left. Registers are pushed in pairs, so the stack pointer stays a
+ * multiple of 16, which the processor requires for accesses through it. The program has no data
+ * below the stack pointer.
  *
  *   stp x16, x17, [sp, -N]!
  *   [mrs x16, nzcv]
  *   [mrs x17, tco; msr tco, 1]
- *   stp ...                    the other registers of the small frame, the flags, the tags' check
+ *   stp ...                    other registers of the small frame, flags, tag check setting
  *   ...
- *   stp ..., [sp, -M]!         those of the whole frame
+ *   stp ..., [sp, -M]!         registers of the whole frame
  *   sub sp, sp, ...            temporaries
  *   ...
  *   add sp, sp, ...
@@ -17,13 +18,13 @@
  *   ldp ...; [msr nzcv, x16]; [msr tco, x17]; ldp x16, x17, [sp], N
  *   b next
  *
- * x16 and x17 may be live at a site, which is no call, so the way on is one direct branch. A stub
- * is entered by such a branch, too, so it needs no landing pad (FEAT_BTI).
+ * x16 and x17 may be live at a site, because a site is not a call. So the stub leaves by one direct
+ * branch. It is also entered by a direct branch, so it needs no landing pad (FEAT_BTI).
  *
- * Memory may have tags, which the upper byte of an address must have, too (FEAT_MTE). A stub reads
- * what its pointer leads to without the tag, or by another register; an operand may be of a freed
- * piece of memory. None of that may fail, so tags are not checked while it runs. A signal handler
- * that interrupts it has them checked as ever, because the kernel keeps this for it.
+ * Memory may have tags, which the upper byte of a pointer must match (FEAT_MTE). A stub reads
+ * memory without the pointer's tag, or through another register, and an operand may lie in freed
+ * memory. None of these reads may fault, so tag checks are off while the stub runs. The kernel
+ * saves this setting for each signal, so a handler that interrupts the stub runs with tag checks.
  *
  * Sources: AAPCS64, 6.4.5 (the stack); DDI 0487, C6.2; Linux, memory-tagging-extension.rst.
  */
@@ -34,35 +35,41 @@
 #include "arch/stub/plan.h"
 #include "arch/stub/unwind.h"
 
-/* ==== Frame =================================================================================== */
+/* ==== Entering and leaving a stub ============================================================= */
 
-/* FLAGS and TAGS: not registers, but what goes through A64_STEP and A64_STEP_2. */
-enum { PAIR_BYTES = 16, FLAGS = -1, TAGS = -2, ALL = 8 /* registers of the form besides VALUE */ };
+/*
+ * FLAGS and TAGS are not registers: A64_STEP holds the flags, A64_STEP_2 the tag check setting,
+ * when they are stored. ALL is the number of the form's registers besides VALUE.
+ */
+enum { PAIR_BYTES = 16, FLAGS = -1, TAGS = -2, ALL = 8 };
 
 static int rounded(int words)
 {
 	return (8 * words + PAIR_BYTES - 1) / PAIR_BYTES * PAIR_BYTES;
 }
 
-/* Above what is saved: so nothing more has to be done for a wait. */
+/* The words for waiting lie above the saved registers, so a wait needs no code on entry or exit. */
 static int wait_bytes(const struct stub_plan *p)
 {
 	return p->stub->room ? rounded(WAIT_WORDS) : 0;
 }
 
-/* Does it read memory that the program may have given tags? */
+/* Does the stub read memory that may have tags? */
 static bool ignores_tags(const struct stub_plan *p)
 {
 	return p->stub->thread.checks_tags && p->stub->capture_count;
 }
 
-/* Unwinders find the registers of a call at distances that are always the same (call.c). */
+/* Does the stub call a function? Then unwinders need the saved registers at fixed distances. */
 static bool is_call(const struct stub_plan *p)
 {
 	return p->stub->kind == ARCH_STUB_CALL;
 }
 
-/* The words of the small frame: registers, the flags, and TAGS. Returns their number. */
+/*
+ * Lists the words of the small frame in `words`: registers, FLAGS and TAGS. Returns the number of
+ * words.
+ */
 static int small_words(const struct stub_plan *p, int8_t words[8])
 {
 	int count = 0;
@@ -70,7 +77,7 @@ static int small_words(const struct stub_plan *p, int8_t words[8])
 	words[count++] = A64_STEP;
 	words[count++] = A64_STEP_2;
 	if (is_call(p))
-		words[count++] = A64_STATUS; /* so TAGS take what would be a gap */
+		words[count++] = A64_STATUS; /* fills the gap that TAGS would leave */
 	words[count++] = (int8_t)a64_register(FORM_VALUE);
 	for (int i = 0; i < p->small.order_count; i++)
 		words[count++] = (int8_t)p->small.order[i];
@@ -81,7 +88,7 @@ static int small_words(const struct stub_plan *p, int8_t words[8])
 	return count;
 }
 
-/* What has them when they are stored and loaded. */
+/* Lists the registers that hold these words when they are stored and loaded. */
 static int small_registers(const struct stub_plan *p, int registers[8])
 {
 	int8_t words[8];
@@ -95,9 +102,9 @@ static int small_registers(const struct stub_plan *p, int registers[8])
 }
 
 /*
- * Only stubs that may need all have subroutines, which change two more. A64_STATUS is for system
- * calls, which a wait makes, too, for loops without FEAT_LSE, and for numbers that do not fit into
- * an instruction.
+ * Only stubs that use ALL registers have subroutines, which change two more. A64_STATUS is for
+ * system calls, also those of a wait, for loops without FEAT_LSE, and for constants that do not fit
+ * into an instruction.
  */
 static void add_others(struct frame *f, const struct stub_plan *p, int registers)
 {
@@ -143,11 +150,11 @@ static void frame_layout(struct frame *f, const struct stub_plan *p, int registe
 	f->size = below + rounded(count) + wait_bytes(p);
 }
 
-/* The frame (frame.c): see struct stub_isa. */
+/* Implements lay_out() of struct stub_isa. */
 static void a64_lay_out(struct stub_plan *p, int registers)
 {
 	if (registers > 2 && p->stub->thread.no_counter)
-		registers = ALL; /* a subroutine gets the time */
+		registers = ALL; /* the time comes from a subroutine */
 	p->small.order_count = registers < 2 ? registers : 2;
 	frame_layout(&p->small, p, p->small.order_count, 0);
 	frame_layout(&p->frame, p, registers, p->frame.temps);
@@ -162,7 +169,7 @@ static struct a64 *set_frame(struct form *f, const struct frame *frame)
 	return l->e;
 }
 
-/* The second of a pair, if there is one. */
+/* The second register of a pair, or the zero register. */
 static int second(const int *registers, int i, int count)
 {
 	return i + 1 < count ? registers[i + 1] : A64_ZERO;
@@ -199,11 +206,14 @@ static void a64_leave(struct form *f, const struct stub_plan *p)
 	a64_pop_pair(e, A64_STEP, A64_STEP_2, p->small.size);
 	l->next_jump = e->length;
 	l->reaches = a64_jump_to(e, p->stub->next);
-	l->frame = &p->frame; /* of the slow parts, which follow */
+	l->frame = &p->frame; /* the slow parts, which follow, run with the whole frame */
 	e->has_thread = false;
 }
 
-/* With the whole frame: tags are checked as they were at the site, and not any more. */
+/*
+ * With the whole frame: a64_check_tags() restores the site's tag check setting, a64_check_no_tags()
+ * turns tag checks off again.
+ */
 static void a64_check_tags(struct a64 *e, const struct stub_plan *p)
 {
 	int8_t words[8];
@@ -222,7 +232,7 @@ static void a64_check_no_tags(struct a64 *e, const struct stub_plan *p)
 		a64_ignore_tags(e);
 }
 
-/* sp += or -= some bytes. */
+/* Adds `bytes` to sp, or subtracts them. */
 static void move_stack(struct a64 *e, enum a64_op op, int bytes)
 {
 	if (bytes > 0xfff)
@@ -244,7 +254,7 @@ static void a64_grow(struct form *f, const struct stub_plan *p)
 	move_stack(e, A64_SUB, rounded(p->frame.temps));
 }
 
-/* The frame (frame.c): see struct stub_isa. */
+/* Implements shrink() of struct stub_isa. */
 static void a64_shrink(struct form *f, const struct stub_plan *p)
 {
 	struct a64 *e = set_frame(f, &p->small);
@@ -258,14 +268,14 @@ static void a64_shrink(struct form *f, const struct stub_plan *p)
 		a64_pop_pair(e, registers[0], second(registers, 0, count), rounded(count));
 }
 
-/* ==== Call ==================================================================================== */
+/* ==== Calls of functions of the program ======================================================= */
 
 /*
- * Calling a function of the program from the middle of another one.
+ * Calls a function of the program from the middle of another function.
  *
- * The stub has already saved the registers it uses. What a function may change besides these are
- * six, which are saved here, and the vector and floating-point registers, which the callee saves
- * (arch/aarch64/enter.c). The first two words are a frame record, as any function has one:
+ * The stub has already saved the registers it uses. A function may change six more, which are saved
+ * here, and the vector and floating-point registers, which the callee saves
+ * (arch/aarch64/enter.c). The first two words are a frame record, as in any function:
  *
  *	site's sp --------->	+----------------------------+
  *				| x16, x17, x8 ... flags     |  always at the same distance
@@ -284,12 +294,14 @@ static void a64_shrink(struct form *f, const struct stub_plan *p)
 
 enum { FRAME = 29, SITE_PC = 8, SITE_SP = 16, CALL_FRAME = 80 };
 
-/* Register pairs, the stack pointer's word with the first one; zero fills up. */
+/*
+ * Pairs of registers, and where they are saved. A64_STEP holds the site's sp; 31 (zero) fills up.
+ */
 static const int8_t kept[][3] = {{A64_STEP, 18, SITE_SP}, {6, 7, 32}, {13, 14, 48}, {15, 31, 64}};
 
 enum { KEPT = sizeof(kept) / sizeof(*kept) };
 
-/* A call of a function of the program (call.c): see struct stub_isa. */
+/* Implements call() of struct stub_isa. */
 static void a64_call_function(struct form *f, const struct stub_plan *p)
 {
 	const struct arch_stub *s = p->stub;
@@ -316,14 +328,14 @@ static void a64_call_function(struct form *f, const struct stub_plan *p)
 
 enum {
 	/*
-	 * libgcc's for signal frames: x30 is another register at a site. Its tables have no program
-	 * counter (32).
+	 * Libgcc's return column for signal frames, because x30 is an ordinary register at a site.
+	 * libgcc's tables have no program counter (32).
 	 */
 	RETURN_COLUMN = 96,
 	SP_BASE = UNWIND_OP_BREG + A64_SP
 };
 
-/* A register is at sp + offset, which is 63 at most: a signed LEB128 of one byte. */
+/* A register is saved at sp + offset. The offset is a one-byte signed LEB128, so at most 63. */
 #define AT(reg, offset) UNWIND_EXPRESSION, reg, 2, SP_BASE, offset
 #define BELOW(reg, distance) UNWIND_OFFSET | (reg), (distance) / 8
 
@@ -335,7 +347,7 @@ static const uint8_t cie[] = UNWIND_CIE(RETURN_COLUMN, /* clang-format off */
 	BELOW(16, 64), BELOW(17, 56), BELOW(8, 48), BELOW(9, 40), BELOW(10, 32), BELOW(2, 24),
 	BELOW(0, 128), BELOW(1, 120), BELOW(4, 112), BELOW(5, 104), BELOW(3, 96), BELOW(11, 88),
 	BELOW(12, 80), BELOW(30, 72),
-	0, 0, 0, 0 /* pads to a multiple of 8, including the length */
+	0, 0, 0, 0 /* padding to a multiple of 8, including the length field */
 	/* clang-format on */);
 _Static_assert((sizeof(cie) + 4) % 8 == 0, "entries are aligned");
 
@@ -344,9 +356,9 @@ size_t aarch64_call_unwind(const struct arch_extent *stubs, size_t count, uint8_
 	return unwind_section(cie, sizeof(cie), stubs, count, out, room);
 }
 
-/* ==== Stub ==================================================================================== */
+/* ==== The instruction set ===================================================================== */
 
-/* Stubs for aarch64 (arch/stub/stub.c). */
+/* The parts of aarch64 for the generator of stubs (arch/stub/stub.c). */
 
 static const struct stub_isa aarch64_isa = {
 	.stack_pointer = A64_SP,

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Control: labels, jumps, subroutines, and data between them. */
+/* The back end for control: labels, jumps, subroutines, and data between them. */
 #include "arch/aarch64/stub/lower.h"
 
 /* ---- Jumps ---------------------------------------------------------------------------- */
 
 /*
- * rd = a - value, or only the flags of it: it is a + -value, with the same flags, unless that is 0.
- * Changes A64_STEP_2.
+ * rd = a - value with flags; rd may be the zero register. Adds -value if value is negative, which
+ * sets the same flags, unless value is 0. Changes A64_STEP_2.
  */
 static void subtract_const(struct a64 *e, bool wide, int rd, int a, int32_t value)
 {
@@ -19,7 +19,10 @@ static void subtract_const(struct a64 *e, bool wide, int rd, int a, int32_t valu
 	a64_op(e, wide, A64_SUBS, rd, a, A64_STEP_2);
 }
 
-/* The register of the left operand of a comparison: of one with a constant, it may be in memory. */
+/*
+ * The register with the left operand of a comparison. The left operand of a comparison with a
+ * constant may be in memory.
+ */
 static int left_of(struct a64 *e, const struct form_insn *i)
 {
 	if (!i->is_memory || !i->is_constant)
@@ -28,7 +31,7 @@ static int left_of(struct a64 *e, const struct form_insn *i)
 	return A64_STEP;
 }
 
-/* Sets the flags of a comparison, perhaps by a subtraction. Changes A64_STEP_2. */
+/* Sets the flags of a comparison; FORM_SUB_JUMP_IF also subtracts. Changes A64_STEP_2. */
 static void compare(struct a64 *e, const struct form_insn *i, int a)
 {
 	int result = i->op == FORM_SUB_JUMP_IF ? a : A64_ZERO, b = a64_register(i->b);
@@ -120,7 +123,7 @@ static void data(struct a64 *e, const struct form_insn *i)
 
 /* ---- Subroutines ------------------------------------------------------------------------ */
 
-/* An answer is the zero flag: yes if it is set. */
+/* A subroutine answers in the zero flag, which is set for yes. */
 static void subroutine(struct a64 *e, const struct form_insn *i)
 {
 	int other;
@@ -145,7 +148,8 @@ static void subroutine(struct a64 *e, const struct form_insn *i)
 		a64_return(e, A64_LINK);
 		break;
 	case FORM_NO:
-		a64_op_const(e, true, A64_SUBS, A64_ZERO, A64_SP, 0); /* not zero */
+		/* sp is not 0 */
+		a64_op_const(e, true, A64_SUBS, A64_ZERO, A64_SP, 0);
 		a64_return(e, A64_LINK);
 		break;
 	case FORM_YES_IF:
@@ -167,7 +171,7 @@ static void subroutine(struct a64 *e, const struct form_insn *i)
 	}
 }
 
-/* ---- All of them ------------------------------------------------------------------------ */
+/* ---- All operations --------------------------------------------------------------------- */
 
 void a64_lower_control(const struct a64_lowering *l, const struct form_insn *i)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The form as machine code. Six of its registers are those of a system call's arguments, in the
- * order that x86-64 has its own, so that nothing is moved for a call of the kernel; x8, that of its
- * number, x16 and x17 have what an instruction of the form needs in between. So a stub saves these
- * twelve at most before it runs.
+ * Translates the form to machine code. Six of its registers are those of a system call's arguments,
+ * in the same order as on x86-64, so a system call needs no moves. x8 (the system call's number),
+ * x16 and x17 hold intermediate values of an instruction of the form. A stub saves at most these
+ * twelve registers before it uses them.
  */
 #include <assert.h>
 
@@ -13,9 +13,7 @@
 
 /* ==== Operators =============================================================================== */
 
-/* Operators with one operand and with two. */
-
-/* The processor's division of the smallest number by -1 is that of the form. */
+/* If the smallest number is divided by -1, sdiv has the result that the form requires. */
 static void divide(struct a64 *e, const struct form_insn *i)
 {
 	int value = a64_register(FORM_VALUE), right = a64_register(FORM_RIGHT);
@@ -89,7 +87,7 @@ static void a64_lower_operator(const struct a64_lowering *l, const struct form_i
 	case FORM_COMPLEMENT:
 		a64_op(e, i->wide, A64_ORN, a, A64_ZERO, a);
 		break;
-	case FORM_UNTAG: /* its first byte */
+	case FORM_UNTAG: /* clears the top byte */
 		a64_op_mask(e, true, A64_AND, a, a, UINT64_MAX >> 8);
 		break;
 	case FORM_UNSIGN:
@@ -138,9 +136,9 @@ static void a64_lower_operator(const struct a64_lowering *l, const struct form_i
 
 /* ==== Values ================================================================================== */
 
-/* Values: constants, addresses, and what registers had at the site. */
+/* Constants, addresses, and the site's registers. */
 
-/* rd = the part of a register at the site that the instruction names. */
+/* to = the part of a register at the site that the instruction names. */
 static void a64_original(const struct a64_lowering *l, const struct form_insn *i, int to)
 {
 	unsigned int bits = 8U * i->bytes;
@@ -193,8 +191,6 @@ static void a64_lower_value(const struct a64_lowering *l, const struct form_insn
 
 /* ==== Memory ================================================================================== */
 
-/* Addresses, loads and stores. */
-
 /* ---- Addresses -------------------------------------------------------------------------- */
 
 static unsigned int log2_of(unsigned int scale)
@@ -202,7 +198,7 @@ static unsigned int log2_of(unsigned int scale)
 	return (unsigned int)__builtin_ctz(scale);
 }
 
-/* A register is about to be changed. */
+/* If rd is A64_STEP, it no longer holds the thread pointer. */
 static void changes(struct a64 *e, int rd)
 {
 	if (rd == A64_STEP)
@@ -224,7 +220,7 @@ void a64_add_disp(struct a64 *e, int rd, int rn, int64_t disp)
 	a64_op(e, true, A64_ADD, rd, rn, A64_STEP_2);
 }
 
-/* A64_STEP = the thread pointer, which it may have been since the last instruction. */
+/* A64_STEP = the thread pointer, unless A64_STEP still holds it. */
 static void load_thread(struct a64 *e)
 {
 	if (!e->has_thread)
@@ -236,7 +232,7 @@ static int plain_base(struct form_mem m)
 {
 	switch (m.base) {
 	case FORM_FRAME:
-	case FORM_CALLER: /* return addresses are in registers */
+	case FORM_CALLER: /* calls put no return address on the stack */
 		return A64_SP;
 	case FORM_THREAD:
 		return A64_STEP;
@@ -248,7 +244,7 @@ static int plain_base(struct form_mem m)
 }
 
 /*
- * The register that has an address without its displacement: if there is no base, there is an
+ * Returns a register with the address without its displacement. An address without a base has an
  * index. May change rd, or A64_STEP.
  */
 static int base_of(struct a64 *e, struct form_mem m, int rd)
@@ -269,8 +265,10 @@ static int base_of(struct a64 *e, struct form_mem m, int rd)
 	return rd;
 }
 
-/* The register that has an address: rd, or a base that is one. May change A64_STEP and
- * A64_STEP_2. */
+/*
+ * Returns a register with the whole address: rd, or the base if that is enough. May change A64_STEP
+ * and A64_STEP_2.
+ */
 static int a64_address_of(struct a64 *e, struct form_mem m, int rd)
 {
 	int base = base_of(e, m, rd);
@@ -281,14 +279,14 @@ static int a64_address_of(struct a64 *e, struct form_mem m, int rd)
 	return rd;
 }
 
-/* Whether one instruction can add the index itself. */
+/* Can one load or store add the index itself? */
 static bool is_indexed(struct form_mem m, unsigned int bytes)
 {
 	return m.base != FORM_NONE && m.index != FORM_NONE && !m.disp &&
 	       (m.scale == 1 || m.scale == bytes);
 }
 
-/* Whether a load or a store reaches it, and changes no register besides. */
+/* Can one load or store access this address, without changing another register? */
 static bool a64_is_direct(struct form_mem m, unsigned int bytes)
 {
 	if (m.base == FORM_THREAD || m.base == FORM_NONE)
@@ -335,7 +333,7 @@ static void a64_lower_store(struct a64 *e, int rt, struct form_mem m, unsigned i
 	a64_store_indexed(e, rt, base, A64_STEP_2, 0, bytes);
 }
 
-/* The register that has the operand a, or `value`: rd, or the zero register. */
+/* Returns the register with the operand: a; or rd = `value`; or the zero register for 0. */
 static int a64_operand(struct a64 *e, const struct form_insn *i, int rd)
 {
 	if (!i->is_constant)
@@ -346,7 +344,7 @@ static int a64_operand(struct a64 *e, const struct form_insn *i, int rd)
 	return rd;
 }
 
-/* A number goes through A64_STEP_2, which what is not direct needs for the address. */
+/* A constant goes through A64_STEP_2, which an indirect address needs, too. */
 static void store(struct a64 *e, const struct form_insn *i)
 {
 	struct form_mem mem = i->mem;
@@ -360,7 +358,7 @@ static void store(struct a64 *e, const struct form_insn *i)
 	}
 }
 
-/* A register that is as it was at the site is stored without a copy. */
+/* Stores a register of the site, without a copy if the stub has not saved it. */
 static void store_original(const struct a64_lowering *l, const struct form_insn *i)
 {
 	int from = i->b;
@@ -406,22 +404,22 @@ static void a64_lower_memory(const struct a64_lowering *l, const struct form_ins
 	}
 }
 
-/* ==== Change ================================================================================== */
+/* ==== Changes ================================================================================= */
 
 /*
- * Instructions that read memory and change it. What threads share is changed by one instruction
- * of FEAT_LSE, or, on processors that lack it, by a loop: it is left when the store has found that
- * nobody has changed the word since it was loaded.
+ * Instructions that read and change memory. One instruction of FEAT_LSE changes a shared word. On
+ * processors without FEAT_LSE, a loop does, which ends when the store finds that no other thread
+ * has changed the word since the load.
  *
- * The loop's load acquires and its store releases, but a later access may still come between the
- * two, which it could not if this were one instruction. So nothing may depend on a word that looks
- * claimed to others as soon as this thread goes on: what it writes then must be harmless until
- * something is published.
+ * The load of the loop acquires and its store releases. But a later access may still happen between
+ * the two, while it could not happen inside one instruction. So no thread may depend on a word to
+ * seem claimed as soon as its owner goes on: the owner's next writes must be harmless until it
+ * publishes something.
  *
  * Source: DDI 0487, B2.3 (the order of memory) and C6.2.
  */
 
-/* A64_STEP_2 += the operand; of a number that does not fit, by way of A64_STATUS. */
+/* A64_STEP_2 += the operand. A constant that does not fit goes through A64_STATUS. */
 static void add_operand(struct a64 *e, const struct form_insn *i)
 {
 	int64_t number = (int64_t)i->value;
@@ -551,17 +549,17 @@ static void a64_lower_change(const struct a64_lowering *l, const struct form_ins
 	}
 }
 
-/* ==== Kernel ================================================================================== */
+/* ==== System ================================================================================== */
 
 /*
- * The kernel, the number of the CPU, and the time.
+ * System calls, the number of the CPU, and the time.
  *
  * Source: Linux, include/uapi/asm-generic/unistd.h.
  */
 
 enum { MINUS_EFAULT = -14, MONOTONIC = 1, PAIR_BYTES = 16 };
 
-/* The number of the CPU is in what the kernel keeps for restartable sequences. */
+/* rd = the number of the CPU, from struct rseq. */
 static void cpu(const struct a64_lowering *l, int rd)
 {
 	assert(l->thread->has_rseq);
@@ -570,8 +568,9 @@ static void cpu(const struct a64_lowering *l, int rd)
 }
 
 /*
- * A call would end the streaming mode, and clear its vectors: it is not made there, which looks as
- * if it had failed. By its first look, a thread gets from Linux what it needs for FEAT_SME.
+ * A system call would end the streaming mode and clear its vectors, so the stub makes none in this
+ * mode, and the call seems to have failed. When a thread first reads the mode, Linux gives it the
+ * state for FEAT_SME.
  */
 static void unless_streaming(struct a64 *e, int streaming)
 {
@@ -593,7 +592,7 @@ static void ask_kernel(const struct a64_lowering *l, enum form_call call)
 		[FORM_CALL_SIGPROCMASK] = 135,
 	};
 	struct a64 *e = l->e;
-	int set = a64_register(FORM_SET); /* the answer is there, too */
+	int set = a64_register(FORM_SET); /* x0, which is also the result */
 	int streaming = a64_label(e);
 
 	if (l->thread->has_modes)
@@ -610,8 +609,7 @@ static void ask_kernel(const struct a64_lowering *l, enum form_call call)
 	a64_place(e, streaming);
 }
 
-/* Two registers are saved; above them is a struct timespec, which stays 0 if the call is refused.
- */
+/* The stack: two saved registers, then a struct timespec, which stays 0 if the call is refused. */
 void a64_time_subroutine(struct form *f, const struct stub_plan *plan)
 {
 	const struct a64_lowering *l = (const struct a64_lowering *)f;
@@ -652,7 +650,7 @@ static void a64_lower_system(const struct a64_lowering *l, const struct form_ins
 		ask_kernel(l, (enum form_call)i->value);
 		break;
 	case FORM_FENCE:
-		a64_put(e, 0xd5033fdf); /* isb: barriers of memory do not order the counter */
+		a64_put(e, 0xd5033fdf); /* isb: memory barriers do not order reads of the counter */
 		break;
 	default:			/* FORM_YIELD */
 		a64_put(e, 0xd503203f); /* yield */
@@ -660,7 +658,7 @@ static void a64_lower_system(const struct a64_lowering *l, const struct form_ins
 	}
 }
 
-/* ==== Lower =================================================================================== */
+/* ==== The back end ============================================================================ */
 
 int a64_register(int form_register)
 {
@@ -680,8 +678,8 @@ int a64_register(int form_register)
 }
 
 /*
- * Does an instruction leave it to those who change A64_STEP to say so? All of memory.c do, and
- * these change it at most by way of that.
+ * Does the code of the instruction call changes() itself if it changes A64_STEP? All of FORM_MEMORY
+ * does, and the other operations here change A64_STEP only that way.
  */
 static bool tells_of_step(const struct form_insn *i)
 {
@@ -727,7 +725,7 @@ static void lower(struct form *form, const struct form_insn *i)
 	case FORM_SYSTEM:
 		a64_lower_system(l, i);
 		break;
-	case FORM_DOUBLES: /* no vector register is used, so none is kept */
+	case FORM_DOUBLES: /* FORM_ADD_DOUBLE uses no vector register, so none is saved */
 		if (i->op == FORM_ADD_DOUBLE)
 			form_add_double_plainly(form, i->mem);
 		break;
