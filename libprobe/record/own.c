@@ -270,8 +270,7 @@ struct own_reader {
 	struct probe_error *damage; /* the first of it; NULL: none */
 };
 
-/* ---- Opening -----------------------------------------------------------------------------------
- */
+/* ---- Opening --------------------------------------------------------------------------------- */
 
 /* Metadata of other tools, and of formats that have come and gone, is refused before it is parsed.
  */

@@ -234,8 +234,7 @@ static void find_roles(struct fields *fields)
 	}
 }
 
-/* ---- Kinds of arguments ------------------------------------------------------------------------
- */
+/* ---- Kinds of arguments ---------------------------------------------------------------------- */
 
 static bool is_array(const struct tsdl_type *type)
 {
@@ -281,8 +280,7 @@ static enum probe_value_kind kind_of_arg(const struct fields *fields, size_t ind
 	return kind;
 }
 
-/* ---- Steps --------------------------------------------------------------------------------------
- */
+/* ---- Steps ----------------------------------------------------------------------------------- */
 
 static bool add_fixed(
 	struct step_builder *b, enum step_op op, const struct tsdl_type *type, uint16_t to)
@@ -645,8 +643,7 @@ static struct probe_error *find_clock(
 	return probe_error_new(PROBE_ERROR_FORMAT, "its times are not of one clock");
 }
 
-/* ---- Streams -----------------------------------------------------------------------------------
- */
+/* ---- Streams --------------------------------------------------------------------------------- */
 
 static bool has_all(uint32_t has, const enum own_number *numbers, size_t count)
 {

@@ -264,8 +264,7 @@ void own_stream_deinit(struct own_stream *stream)
 	free(stream->path);
 }
 
-/* ---- The block ---------------------------------------------------------------------------------
- */
+/* ---- The block ------------------------------------------------------------------------------- */
 
 /* Where something in the block is in the file. */
 static uint64_t place_of(const struct own_stream *stream, const uint8_t *at)
@@ -373,8 +372,7 @@ static struct probe_error *seek(struct own_stream *stream, uint64_t place)
 	return fill(stream, AHEAD);
 }
 
-/* ---- Damage ------------------------------------------------------------------------------------
- */
+/* ---- Damage ---------------------------------------------------------------------------------- */
 
 /* Gives up the packet from `from` to `to`; whatever was in it is a loss. */
 static void spoil(struct own_stream *stream, const char *why, uint64_t from, uint64_t to)

@@ -612,8 +612,7 @@ static bool take_struct(struct tsdl_parser *p, struct tsdl_type *type)
 	return true;
 }
 
-/* ---- All types --------------------------------------------------------------------------------
- */
+/* ---- All types ------------------------------------------------------------------------------- */
 
 static const struct tsdl_type *alias_of(const struct tsdl_parser *p, const char *name)
 {
@@ -906,8 +905,7 @@ static bool take_event(struct tsdl_parser *p)
 	return true;
 }
 
-/* ---- The metadata ------------------------------------------------------------------------------
- */
+/* ---- The metadata ---------------------------------------------------------------------------- */
 
 static bool take_statement(struct tsdl_parser *p)
 {
