@@ -3,12 +3,12 @@
  * The index of a log (the file .stream): data about its stream as lines of a keyword and values.
  * Also the table of event types and sets of types.
  *
- * 	probectl-stream 1
- * 	version probectl 0.1.0
- * 	name NAME
- * 	attributes CREATED RESOLUTION STREAM DATA POLICY INHERIT LOG_POLICY LOG USER SYSTEM
- * 	type NUMBER NAME		a line for each type, except the stream's own types
- * 	status RUNNING FULL OVERRUN ERROR LOG_OVERRUN LOG_FULL LOST FLUSHED
+ *	probectl-stream 1
+ *	version probectl 0.1.0
+ *	name NAME
+ *	attributes CREATED RESOLUTION STREAM DATA POLICY INHERIT LOG_POLICY LOG USER SYSTEM
+ *	type NUMBER NAME		a line for each type, except the stream's own types
+ *	status RUNNING FULL OVERRUN ERROR LOG_OVERRUN LOG_FULL LOST FLUSHED
  *
  * Blanks, control characters and % in names are written as % and two hexadecimal digits. The file
  * is always replaced as a whole (rename(2)). The reader accepts arbitrary contents without harm.

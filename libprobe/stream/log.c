@@ -7,8 +7,8 @@
  * writes and measures the files. Below the limit there is always room for one chunk and two pages
  * of each file.
  *
- * 	UNTIL_FULL	one part; the log ends at the limit
- * 	LOOP		each part is an eighth of the limit; the oldest part is removed
+ *	UNTIL_FULL	one part; the log ends at the limit
+ *	LOOP		each part is an eighth of the limit; the oldest part is removed
  *
  * The stream's own events are recorded as hits of a dummy session with the provider posix_trace.
  * They have a file of their own.

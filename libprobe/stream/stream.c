@@ -4,13 +4,13 @@
  * of POSIX tracing. This file changes the stream's state; read.c orders its events, and log.c
  * writes them. Pre-recorded streams and probe_stream_next() are at the end of this file.
  *
- * 	                  start                       a hit finds no room
- * 	SUSPENDED -------------------> RUNNING --------------------------> FULL
- * 	    ^  <-------------------------  ^     (UNTIL_FULL: the stub         |
- * 	    |             stop             |      switches the session off)    |
- * 	    |                              | all events have been read         |
- * 	    +------------------------------+-----------------------------------+
- * 	      SUSPENDED instead of RUNNING after a stop or clear
+ *	                  start                       a hit finds no room
+ *	SUSPENDED -------------------> RUNNING --------------------------> FULL
+ *	    ^  <-------------------------  ^     (UNTIL_FULL: the stub         |
+ *	    |             stop             |      switches the session off)    |
+ *	    |                              | all events have been read         |
+ *	    +------------------------------+-----------------------------------+
+ *	      SUSPENDED instead of RUNNING after a stop or clear
  */
 #include <errno.h>
 #include <poll.h>
