@@ -384,8 +384,7 @@ static struct probe_error *open_record(
 	return error ? error : read_trace(record, trace);
 }
 
-/* ---- The heap
- * ------------------------------------------------------------------------------------ */
+/* ---- The heap -------------------------------------------------------------------------------- */
 
 /* Streams of the same time have their turns in the order of their names. */
 static bool is_before(const struct turn *a, const struct turn *b)
@@ -496,8 +495,7 @@ static struct probe_error *make_heap(struct own_reader *reader)
 	return error;
 }
 
-/* ---- Parts
- * ------------------------------------------------------------------------------------------ */
+/* ---- Parts ----------------------------------------------------------------------------------- */
 
 static void close_part(struct own_reader *reader)
 {
@@ -566,8 +564,7 @@ struct probe_error *reader_own_open(const struct reader_folder *folder, void **r
 	return NULL;
 }
 
-/* ---- Events
- * ------------------------------------------------------------------------------------------ */
+/* ---- Events ---------------------------------------------------------------------------------- */
 
 static uint32_t word_of(const struct step_result *result)
 {

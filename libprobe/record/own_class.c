@@ -407,8 +407,7 @@ static bool add_field(struct step_builder *b, struct fields *fields, size_t inde
 	return false;
 }
 
-/* ---- Values
- * -------------------------------------------------------------------------------------- */
+/* ---- Values ---------------------------------------------------------------------------------- */
 
 static bool is_unused(const struct fields *fields, size_t index)
 {
@@ -495,8 +494,7 @@ static bool add_fields(struct step_builder *b, struct fields *fields, const stru
 	return true;
 }
 
-/* ---- Classes
- * --------------------------------------------------------------------------------------- */
+/* ---- Classes --------------------------------------------------------------------------------- */
 
 /* What an event of ours is, by its name and its fields: N(umber), S(tring up to a NUL). */
 static const struct {
@@ -711,8 +709,7 @@ static struct probe_error *compile_stream(
 	return probe_error_prefix(error, "stream %ju", (uintmax_t)stream->id);
 }
 
-/* ---- The trace
- * ----------------------------------------------------------------------------------- */
+/* ---- The trace ------------------------------------------------------------------------------- */
 
 static struct probe_error *compile_packet_header(const struct tsdl *tsdl, struct own_trace *ret)
 {

@@ -397,8 +397,7 @@ static void spoil_stream(struct own_stream *stream, const char *why)
 	stream->packet_end = stream->size;
 }
 
-/* ---- Packets
- * ------------------------------------------------------------------------------------- */
+/* ---- Packets --------------------------------------------------------------------------------- */
 
 static const char *check_header(struct own_stream *stream, const struct step_result *result)
 {
@@ -482,8 +481,7 @@ static struct probe_error *open_packet(struct own_stream *stream, struct step_re
 	return NULL;
 }
 
-/* ---- Events
- * --------------------------------------------------------------------------------------- */
+/* ---- Events ---------------------------------------------------------------------------------- */
 
 static uint64_t bits_at(const uint8_t *at, const struct step *step)
 {

@@ -6,9 +6,9 @@
  * An operation on the stream (start, stop, filter) is kept as a mark with a stamp of the clock that
  * stamps records. Marks and hits are merged by time:
  *
- *	hits	 1   2   3        4   5        6
- *	marks	            stop          start
- *	events	 1   2   3 stop          start 6
+ *	hits     1   2   3        4   5        6
+ *	marks              stop          start
+ *	events   1   2   3 stop          start 6
  *
  * A stub tests the switches before it stamps the hit. So a hit may be recorded with a stamp later
  * than the mark of the stop (4, 5); it is ignored. The same holds for filters.
