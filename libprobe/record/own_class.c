@@ -167,7 +167,7 @@ struct known {
 	size_t of; /* index of the field that this field describes; for ROLE_ARG its own index */
 	uint16_t value; /* index of the argument's value */
 	/* For ROLE_ARG and ROLE_TEXT: */
-	/* indexes of X_text and X_unreadable (or X_readable); SIZE_MAX if missing */
+	/* indexes of X_text and X_unreadable; SIZE_MAX if missing */
 	size_t text, unreadable;
 	bool is_flagged; /* other fields may change the value's kind */
 };
