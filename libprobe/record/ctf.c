@@ -230,7 +230,7 @@ static struct probe_error *ctf_take_flush(struct probe_ctf *ctf)
  * arguments. A cache holds the class of the last hit of each site.
  */
 
-enum { CACHE_ENTRIES = 1024 /* power of two */ };
+enum { CACHE_ENTRIES = 1024 /* number of cache entries, a power of two */ };
 
 static bool ctf_classes_init(struct probe_ctf *ctf)
 {
@@ -282,7 +282,7 @@ static uint8_t code_of(const struct probe_value *value, uint8_t size)
 	case PROBE_VALUE_BYTES:
 		return (uint8_t)(CTF_BYTES | truncated);
 	case PROBE_VALUE_OTHER:
-	case PROBE_VALUE_STACK: /* a key of rows, never an argument */
+	case PROBE_VALUE_STACK: /* a stack is a key of rows, never an argument */
 	case PROBE_VALUE_NULL:
 		break;
 	}
@@ -418,7 +418,7 @@ static void tell(const struct ctf_part *part, struct ctf_stream *stream)
 {
 	const off_t at = stream->last_at + CTF_DISCARDED_AT;
 	ssize_t written;
-	/* Open without O_APPEND: with it, pwrite(2) ignores the offset. */
+	/* Do not open with O_APPEND: pwrite(2) would ignore the offset. */
 	int fd = ctf_stream_open(part, stream, 0);
 
 	if (fd < 0)

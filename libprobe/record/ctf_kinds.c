@@ -449,7 +449,7 @@ void ctf_kinds_deinit(struct ctf_kinds *kinds)
 
 enum {
 	SLOTS_FIRST = 64,
-	TEXT_MAX = 4096, /* limits a name: those of C++ templates can be of any length */
+	TEXT_MAX = 4096, /* maximum length of a name; names of C++ templates can be of any length */
 	FRAME_ROOM = 128 /* size of an event that names a frame, without its strings */
 };
 

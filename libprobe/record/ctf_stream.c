@@ -260,7 +260,7 @@ uint64_t ctf_clock_stamp_at(const struct clock *clock, uint64_t ns)
  * process creates every file itself.
  */
 
-enum { LINE_ERROR_NS = 1000 /* tolerated error of a clock in the metadata */ };
+enum { LINE_ERROR_NS = 1000 /* a clock in the metadata may be wrong by this many nanoseconds */ };
 
 /* ---- Metadata ------------------------------------------------------------------ */
 

@@ -24,7 +24,8 @@
 
 enum {
 	SLOTS_FIRST = 16,
-	SLOTS_MAX = 1 << 14, /* limits the memory: a target may make up any number of threads */
+	/* limit of the table, because a target may make up any number of thread ids */
+	SLOTS_MAX = 1 << 14,
 	COMM_MAX_AGE_NS = 100000000
 };
 
@@ -354,7 +355,7 @@ static struct probe_error *give(struct taking *t, struct ctf_job *job)
 	return NULL;
 }
 
-/* Moves many bytes. A job must be free. */
+/* Moves many bytes of a ring as one large packet. Requires a free job. */
 static struct probe_error *ctf_take_large(struct taking *t)
 {
 	struct ctf_job *job = ctf_writer_next(t->ctf->writer);
@@ -388,10 +389,10 @@ static struct probe_error *ctf_take_large(struct taking *t)
 /* ==== Ctf take ================================================================================ */
 
 enum {
-	TAKE_BYTES = 1 << 18,  /* bytes worth a write of their own */
+	TAKE_BYTES = 1 << 18,  /* this many bytes in a ring are worth a write */
 	LARGE_LEAST = 1 << 16, /* minimum size of a large packet */
-	FILL_SHARE = 4,	       /* a ring should be read again when 1/4 of it is full */
-	WAIT_NS = 4000000      /* wait for a busy disk */
+	FILL_SHARE = 4,	       /* divisor: a ring is read again when 1/4 of it is full */
+	WAIT_NS = 4000000      /* nanoseconds to wait for a busy disk */
 };
 
 static struct probe_error *prepare(struct probe_ctf *ctf)

@@ -191,10 +191,10 @@ struct probe_error *reader_metadata(const char *record, char **text_ret, size_t 
 /* ==== Reader ================================================================================== */
 
 struct probe_reader {
-	const struct reader_ops *ops; /* NULL if the source is not open */
+	const struct reader_ops *ops; /* operations of the source; NULL if no source is open */
 	void *source;
-	struct reader_folder folder; /* empty if the source is JSON */
-	uint64_t bytes;		     /* size of the folder's records */
+	struct reader_folder folder; /* folder of the records; empty if the source is JSON */
+	uint64_t bytes;		     /* size of the folder's records in bytes */
 };
 
 struct probe_error *probe_reader_open(const char *path, struct probe_reader **ret)

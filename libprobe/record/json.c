@@ -143,7 +143,7 @@ static bool take_string(struct json_parser *p, const char **ret, size_t *length_
 	if (*p->at != '"')
 		return fail(p, p->at, "a string is expected");
 	*ret = from;
-	/* Fast path: most strings have no escapes. */
+	/* Skip the part without escapes; most strings have no escape. */
 	while ((unsigned char)*from >= ' ' && *from != '"' && *from != '\\')
 		from++;
 	to = from;

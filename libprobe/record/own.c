@@ -80,7 +80,7 @@ static bool own_threads_name(
 	return true;
 }
 
-/* Returns NULL if no event has named the thread. */
+/* Finds a thread by its word. Returns NULL if no event has named the thread. */
 static const struct own_thread *own_threads_find(const struct own_threads *threads, uint32_t word)
 {
 	const struct own_thread *slot;
@@ -109,7 +109,7 @@ void own_threads_deinit(struct own_threads *threads)
 
 struct known_frame {
 	const void *stream;
-	struct probe_frame frame; /* its strings are in `text` */
+	struct probe_frame frame; /* the frame; its strings are in `text` */
 	char *text;
 };
 
@@ -268,7 +268,7 @@ struct own_reader {
 	const struct reader_folder *folder;
 	size_t opened; /* number of the folder's records that were opened so far */
 
-	/* The open part or records: */
+	/* The open part, or all records if they are not parts: */
 	struct own_trace *traces;
 	size_t trace_count;
 	struct own_stream *streams;
@@ -593,7 +593,7 @@ static uint32_t word_of(const struct step_result *result)
 	return (uint32_t)result->numbers[OWN_TID] | (uint32_t)result->numbers[OWN_CHILD] << 31;
 }
 
-/* Returns NULL if the name is unknown. */
+/* The text of a value; NULL if it stands for an unknown name. */
 static const char *text_of(const struct probe_value *value)
 {
 	return ctf_known(value->bytes);

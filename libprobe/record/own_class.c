@@ -166,10 +166,12 @@ struct known {
 	enum role role;
 	size_t of; /* index of the field that this field describes; for ROLE_ARG its own index */
 	uint16_t value; /* index of the argument's value */
-	/* For ROLE_ARG and ROLE_TEXT: */
-	/* indexes of X_text and X_unreadable; SIZE_MAX if missing */
+	/*
+	 * if this field is an argument or an X_text: indexes of its X_text and X_unreadable;
+	 * SIZE_MAX if missing
+	 */
 	size_t text, unreadable;
-	bool is_flagged; /* other fields may change the value's kind */
+	bool is_flagged; /* the kind of the value depends on other fields, such as X_unreadable */
 };
 
 struct fields {
@@ -269,7 +271,7 @@ static enum probe_value_kind kind_of(const struct tsdl_type *type)
 		if (!is_of_bytes(type))
 			return PROBE_VALUE_NULL;
 		return type->element->is_text ? PROBE_VALUE_STRING : PROBE_VALUE_BYTES;
-	case TSDL_STRUCT: /* no fields: an argument that can never be read */
+	case TSDL_STRUCT: /* a structure without fields is an argument that can never be read */
 		break;
 	}
 	return PROBE_VALUE_NULL;
@@ -478,7 +480,8 @@ static bool make_values(struct fields *fields, struct own_class *class)
 
 static bool add_fields(struct step_builder *b, struct fields *fields, const struct own_class *class)
 {
-	bool begun[OWN_FIELDS_MAX] = {0}; /* by index of the value */
+	/* whether a field of the value was added, by index of the value */
+	bool begun[OWN_FIELDS_MAX] = {0};
 
 	if (!steps_align(b, fields->structure->align))
 		return false;

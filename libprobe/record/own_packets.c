@@ -191,7 +191,7 @@ const uint8_t *own_decode(
 			at += step->offset;
 			break;
 		case STEP_WORD:
-			/* Several words in a row are common. */
+			/* Handle several STEP_WORD in a row, which are common. */
 			do
 				memcpy(&values[step->to].u, run + step->offset, sizeof(uint64_t));
 			while ((++step)->op == STEP_WORD);
@@ -240,10 +240,10 @@ const uint8_t *own_decode(
 /* ==== Own packets ============================================================================= */
 
 enum {
-	SLACK = 8, /* own_decode() reads whole words */
+	SLACK = 8, /* zeroed bytes after the block, because own_decode() reads whole words */
 	BITS = 8,
 	AHEAD = 4096, /* bytes of a packet that must be in memory before an event is decoded */
-	EVENT_BYTES_MAX = 1 << 26, /* maximum size of an event */
+	EVENT_BYTES_MAX = 1 << 26, /* maximum size of an event in bytes */
 };
 static const uint32_t magic = 0xc1fc1fc1;
 

@@ -18,13 +18,13 @@
  */
 
 enum {
-	JSON_DEPTH_MAX = 8,	  /* nesting of arrays and objects */
+	JSON_DEPTH_MAX = 8,	  /* maximum nesting of arrays and objects */
 	JSON_VALUES_MAX = 1 << 16 /* maximum number of values in a text */
 };
 
 enum json_kind {
-	JSON_NONE,    /* null, true or false */
-	JSON_INTEGER, /* without point and exponent; clamped if out of range */
+	JSON_NONE,    /* the values null, true and false */
+	JSON_INTEGER, /* number without point and exponent; clamped if out of range */
 	JSON_FLOAT,
 	JSON_STRING,
 	JSON_ARRAY,
@@ -33,15 +33,15 @@ enum json_kind {
 
 struct json {
 	enum json_kind kind;
-	bool is_negative; /* if kind is JSON_INTEGER */
+	bool is_negative; /* the integer is negative */
 	/* name if the value is a member of an object, ends with a NUL; else NULL */
 	const char *name;
 	const struct json *next; /* next value in the same array or object; NULL after the last */
-	size_t length;		 /* bytes of a string; number of values in an array or object */
+	size_t length; /* length of a string in bytes; number of values in an array or object */
 	union {
-		uint64_t number; /* JSON_INTEGER without its sign; up to 2^63 if negative */
+		uint64_t number; /* absolute value of a JSON_INTEGER; at most 2^63 if negative */
 		double real;
-		/* UTF-8 if the input is; a NUL follows, and the string may contain NULs */
+		/* string, in UTF-8 if the input is; ends with a NUL and may contain NULs */
 		const char *text;
 		/* first value of an array or object; NULL if it is empty */
 		const struct json *first;
@@ -51,13 +51,13 @@ struct json {
 struct json_parser {
 	struct json *values;
 	size_t count;
-	locale_t c_locale; /* "C" locale: numbers have a decimal point in any locale of the user */
+	locale_t c_locale; /* "C" locale, because the user's locale may not use a decimal point */
 	char *at, *end;
 	unsigned int depth;
 
 	/* Set after an error: */
 	const char *why;
-	bool is_cut_off; /* the text ended inside the value */
+	bool is_cut_off; /* the error is that the text ended inside the value */
 };
 
 /* Returns false without memory. json_parser_deinit() may follow in both cases. */
@@ -92,8 +92,8 @@ struct reader_ops {
 /* ---- Folders of records (folder.c) ------------------------------------------------ */
 
 struct reader_folder {
-	const char *path; /* borrowed; as the user gave it */
-	char **records;	  /* folders of the records, in order */
+	const char *path; /* path of the folder as the user gave it; borrowed */
+	char **records;	  /* paths of the records' folders, in order */
 	size_t count;
 	bool parts; /* the records are parts of one record, to be read one after the other */
 };
@@ -122,7 +122,7 @@ PROBE_MUST_CHECK struct probe_error *reader_json_open(int fd, const char *name, 
 
 /* The meaning of addresses in each stream, and the stack of the last event. */
 struct reader_stacks {
-	void *tree; /* tsearch(3): struct known_frame */
+	void *tree; /* tree (tsearch(3)) of struct known_frame */
 	struct probe_stack stack;
 	const struct probe_frame *frames[PROBE_FRAMES_MAX];
 	struct probe_frame unnamed[PROBE_FRAMES_MAX];
@@ -145,18 +145,18 @@ struct reader_stacks {
 enum { TSDL_UUID_BYTES = 16 };
 
 enum tsdl_kind {
-	TSDL_INTEGER, /* also enumerations */
+	TSDL_INTEGER, /* integer or enumeration */
 	TSDL_FLOAT,
 	TSDL_STRING,
 	TSDL_STRUCT,
-	TSDL_ARRAY,   /* fixed length */
-	TSDL_SEQUENCE /* an earlier field has the length */
+	TSDL_ARRAY,   /* array of a fixed length */
+	TSDL_SEQUENCE /* array whose length is in an earlier field */
 };
 
 /* A clock. Its zero is offset_s seconds and `offset` cycles after 1970. */
 struct tsdl_clock {
 	const char *name;
-	uint64_t freq; /* cycles per second; not 0 */
+	uint64_t freq; /* frequency in cycles per second; not 0 */
 	int64_t offset_s;
 	uint64_t offset;
 	struct tsdl_clock *next;
@@ -165,27 +165,27 @@ struct tsdl_clock {
 struct tsdl_type;
 
 struct tsdl_field {
-	const char *name; /* without its leading underscore */
+	const char *name; /* name of the field without its leading underscore */
 	const struct tsdl_type *type;
 };
 
 /* Sizes and alignments are in bits. */
 struct tsdl_type {
 	enum tsdl_kind kind;
-	uint32_t align; /* power of two, up to 64 */
-	uint32_t size;	/* integers: 1 to 64; floating-point numbers: 32 or 64 */
+	uint32_t align; /* alignment, a power of two up to 64 */
+	uint32_t size;	/* size of an integer (1 to 64) or a floating-point number (32 or 64) */
 	bool is_signed;
-	bool is_text;	    /* integer with an encoding: a character */
-	bool is_unreadable; /* enumeration whose only label is "unreadable" */
+	bool is_text;	    /* the integer has an encoding: it is a character */
+	bool is_unreadable; /* the type is an enumeration whose only label is "unreadable" */
 	/* name of the clock that the integer counts; NULL if it is not a time */
 	const char *clock_name;
 
-	/* Arrays and sequences: */
+	/* Members of arrays and sequences: */
 	const struct tsdl_type *element;
 	uint64_t length;
 	const char *length_name;
 
-	/* Structures: */
+	/* Members of structures: */
 	struct tsdl_field *fields;
 	size_t field_count;
 };
@@ -199,21 +199,21 @@ struct tsdl_stream {
 
 struct tsdl_event {
 	uint64_t id, stream_id;
-	const char *name; /* may be NULL */
+	const char *name; /* name of the event; may be NULL */
 	const struct tsdl_type *context, *fields;
 	struct tsdl_event *next;
 };
 
 /* Parsed metadata. Owns everything that it points to. */
 struct tsdl {
-	const char *tracer_version; /* from the "env" block; may be NULL */
+	const char *tracer_version; /* version of the tracer, from the "env" block; may be NULL */
 	uint8_t uuid[TSDL_UUID_BYTES];
 	bool has_uuid;
-	const struct tsdl_type *packet_header; /* may be NULL */
+	const struct tsdl_type *packet_header; /* type of the header of all packets; may be NULL */
 	struct tsdl_clock *clocks;
 	struct tsdl_stream *streams;
 	struct tsdl_event *events;
-	void *memory; /* memory of all objects, for tsdl_free() */
+	void *memory; /* memory of all objects, which tsdl_free() frees */
 };
 
 /*
@@ -227,12 +227,12 @@ void tsdl_free(struct tsdl *tsdl);
 
 enum tsdl_token {
 	TSDL_END,
-	TSDL_NAME, /* including dots: clock.realtime.value */
+	TSDL_NAME, /* a name or keyword including dots: clock.realtime.value */
 	TSDL_NUMBER,
 	TSDL_TEXT,   /* a string in quotes */
-	TSDL_ASSIGN, /* = */
-	TSDL_DEFINE, /* := */
-	TSDL_MARK    /* one of { } [ ] ( ) ; : , - . */
+	TSDL_ASSIGN, /* the mark = */
+	TSDL_DEFINE, /* the mark := */
+	TSDL_MARK    /* one of the marks { } [ ] ( ) ; : , - . */
 };
 
 struct tsdl_alias {
@@ -251,18 +251,18 @@ struct tsdl_parser {
 	const char *text;      /* text of a TSDL_NAME or TSDL_TEXT */
 	struct tsdl_alias aliases[TSDL_ALIASES_MAX];
 	size_t alias_count, clock_count;
-	struct { /* where to append to the lists of the result */
+	struct { /* where the next element of each of the result's lists goes */
 		struct tsdl_clock **clocks;
 		struct tsdl_stream **streams;
 		struct tsdl_event **events;
 	} ends;
-	unsigned int depth; /* nesting of types */
+	unsigned int depth; /* current nesting of types */
 	struct probe_error *error;
 };
 
 /* The value on the right side of "=". */
 struct tsdl_value {
-	enum tsdl_token token; /* TSDL_NUMBER, TSDL_NAME or TSDL_TEXT */
+	enum tsdl_token token; /* type of the value: TSDL_NUMBER, TSDL_NAME or TSDL_TEXT */
 	bool negative;
 	uint64_t number;
 	const char *text;
@@ -300,35 +300,35 @@ enum step_op {
 	STEP_RUN, /* start of a run of `offset` bytes, aligned to kind + 1 bytes */
 
 	/* Read a field of the run at `offset`, and set value `to`: */
-	STEP_WORD, /* a 64-bit integer, signed or not: most arguments */
+	STEP_WORD, /* read a 64-bit integer, signed or not; most arguments are such integers */
 	STEP_UNSIGNED,
 	STEP_SIGNED,
 	STEP_SINGLE,
 	STEP_DOUBLE,
-	STEP_KIND,	 /* set its kind to `kind`, not truncated */
-	STEP_READABLE,	 /* set it to null if a bit is 0 */
-	STEP_UNREADABLE, /* set it to null if a bit is 1 */
-	STEP_TRUNCATED,	 /* mark it as truncated if a bit is 1 */
+	STEP_KIND,	 /* set the value's kind to `kind`, and mark it as not truncated */
+	STEP_READABLE,	 /* set the value to null if a bit is 0 */
+	STEP_UNREADABLE, /* set the value to null if a bit is 1 */
+	STEP_TRUNCATED,	 /* mark the value as truncated if a bit is 1 */
 	/* Read a field of the run at `offset`, and set number `to`: */
 	STEP_NUMBER,
 	STEP_NUMBER_SIGNED,
 
 	/* Read after the run. The length is number `from`, or `offset` without such a number: */
-	STEP_STRING, /* string up to a NUL, to value `to` */
-	STEP_CHARS,  /* characters up to a NUL or the length, to value `to` */
-	STEP_BYTES,  /* bytes, to value `to` */
-	STEP_GUESS,  /* text behind the pointer in value `to`, if number `also` is 0 */
+	STEP_STRING, /* read a string up to a NUL into value `to` */
+	STEP_CHARS,  /* read characters up to a NUL or the length into value `to` */
+	STEP_BYTES,  /* read bytes into value `to` */
+	STEP_GUESS,  /* read text for the pointer in value `to`, if number `also` is 0 */
 	STEP_SKIP,   /* skip elements of `kind` bytes */
 	STEP_UUID,
-	STEP_COMM, /* thread name up to a NUL */
-	STEP_STACK /* addresses of the stack */
+	STEP_COMM, /* read a thread name up to a NUL */
+	STEP_STACK /* read the addresses of a call stack */
 };
 
 enum { STEP_NO_NUMBER = UINT16_MAX };
 
 struct step {
 	uint8_t op, kind;
-	uint8_t left, right; /* shifts that extract a number's bits from 8 bytes */
+	uint8_t left, right; /* shifts that extract a field's bits from 8 bytes */
 	uint32_t offset;
 	uint16_t to, from, also;
 };
@@ -351,20 +351,21 @@ enum own_number {
 	OWN_TID,
 	OWN_CHILD,
 	OWN_STACK_END,
-	OWN_IGNORED, /* target of numbers that are not used */
-	OWN_NEVER,   /* always 0 */
-	OWN_FREE     /* first number for the lengths of fields */
+	OWN_IGNORED, /* a number that nothing uses */
+	OWN_NEVER,   /* a number that is always 0 */
+	OWN_FREE     /* the first of the numbers for lengths and flags of fields */
 };
 enum { OWN_FIELDS_MAX = 256, OWN_NUMBERS_MAX = OWN_FREE + OWN_FIELDS_MAX };
 
 /* The results of steps. Pointers to bytes are valid until the block is filled again. */
 struct step_result {
 	struct probe_value *values;
-	uintptr_t skew; /* alignment is relative to a multiple of 8 plus this */
+	/* address of the packet modulo 8; fields are aligned relative to the packet */
+	uintptr_t skew;
 	uint64_t numbers[OWN_NUMBERS_MAX];
 	const char *comm;
 	const uint8_t *uuid;
-	const uint8_t *stack; /* `frames` addresses of 8 bytes */
+	const uint8_t *stack; /* call stack: `frames` addresses of 8 bytes each */
 	uint64_t frames;
 };
 
@@ -378,7 +379,7 @@ const uint8_t *own_decode(const struct step *steps, const uint8_t *at, const uin
 /* ---- Compiling steps (own.c) ----------------------------------------------------------- */
 
 struct step_builder {
-	struct step *steps; /* owned by the caller in the end */
+	struct step *steps; /* the steps so far; the caller takes them over at the end */
 	size_t count;
 	bool in_run;
 	size_t run;	    /* index of the STEP_RUN of the current run */
@@ -414,9 +415,10 @@ enum own_meaning {
 struct own_class {
 	uint64_t id;
 	enum own_meaning meaning;
-	struct probe_event event; /* template for events of this class; its `provider` is owned */
+	/* constant members of all events of this class; `provider` is owned */
+	struct probe_event event;
 	struct probe_value *values;
-	struct step *steps; /* decode the event's context and fields */
+	struct step *steps; /* steps that decode the event's context and fields */
 };
 
 /* Tests whether a mask of numbers (bits by enum own_number) contains a number. */
@@ -431,14 +433,15 @@ struct own_clock {
 
 struct own_stream_class {
 	uint64_t id;
-	const struct tsdl_stream *described; /* valid only while the class is compiled */
-	struct step *packet;		     /* decode the packet's context */
-	uint32_t has;			     /* mask of the numbers that packets and events have */
-	uint32_t header_bytes;		     /* size of an event header */
-	uint32_t header_align;		     /* alignment of an event header in bytes */
+	/* parsed description; valid only while the class is compiled */
+	const struct tsdl_stream *described;
+	struct step *packet;   /* steps that decode the packet's context */
+	uint32_t has;	       /* mask of the numbers that packets and events have */
+	uint32_t header_bytes; /* size of an event header in bytes */
+	uint32_t header_align; /* alignment of an event header in bytes */
 	struct step id_at, time_at;
 	struct own_clock clock;
-	struct own_class *classes; /* sorted by id */
+	struct own_class *classes; /* event classes of the stream, sorted by id */
 	size_t class_count;
 };
 
@@ -447,7 +450,7 @@ struct own_trace {
 	uint8_t uuid[TSDL_UUID_BYTES];
 	bool has_uuid;
 	struct step *packet_header;
-	struct own_stream_class *streams; /* sorted by id */
+	struct own_stream_class *streams; /* stream classes of the record, sorted by id */
 	size_t stream_count;
 };
 
@@ -481,18 +484,18 @@ struct own_thread {
 	uint32_t word;
 	bool known;
 	pid_t pid, tid;
-	char *comm; /* owned; NULL if unknown */
+	char *comm; /* name of the thread, owned; NULL if unknown */
 };
 
 struct own_threads {
-	struct own_thread *slots; /* open addressing */
+	struct own_thread *slots; /* hash table with open addressing */
 	size_t room, count;
 };
 
 void own_threads_deinit(struct own_threads *threads);
 
 enum own_item {
-	OWN_ITEM_NONE, /* the stream has ended */
+	OWN_ITEM_NONE, /* there is no next item: the stream has ended */
 	OWN_ITEM_EVENT,
 	OWN_ITEM_LOST
 };
@@ -501,8 +504,8 @@ enum own_item {
 struct own_stream {
 	const struct own_trace *trace;
 	char *path;
-	uint64_t size; /* size of the file when it was opened */
-	uint64_t read; /* bytes read so far */
+	uint64_t size; /* size of the file in bytes when it was opened */
+	uint64_t read; /* number of bytes read so far */
 
 	/* The block, a section of the file in memory: */
 	uint8_t *block;
@@ -515,9 +518,11 @@ struct own_stream {
 	size_t ahead;
 
 	/* The current packet: */
-	const struct own_stream_class *class; /* NULL if no packet is open */
-	uint64_t content_end, packet_end;     /* offsets in the file */
-	bool begun;			      /* a packet came before */
+	/* class of the stream that the packet belongs to; NULL if no packet is open */
+	const struct own_stream_class *class;
+	/* ends of the packet's content and of the packet, as offsets in the file */
+	uint64_t content_end, packet_end;
+	bool begun; /* the stream had a packet before */
 	uint64_t sequence, discarded, end_ns;
 	uintptr_t skew;
 	int cpu;
@@ -526,8 +531,9 @@ struct own_stream {
 	/* The next item, and its time: */
 	enum own_item item;
 	uint64_t time_ns;
-	const struct own_class *event; /* for OWN_ITEM_EVENT; the event's context is at `at` */
-	uint64_t lost;		       /* for OWN_ITEM_LOST: number of lost events */
+	/* class of an OWN_ITEM_EVENT; the event's context is at `at` */
+	const struct own_class *event;
+	uint64_t lost; /* number of lost events of an OWN_ITEM_LOST */
 	/* Losses to report before the next event, and the time when they began. */
 	uint64_t owed_events, owed_packets, owed_ns;
 

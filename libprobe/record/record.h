@@ -60,16 +60,17 @@ enum {
 	 * whole pages, so the file always contains whole packets.
 	 */
 	CTF_PACKET_BYTES = 4096,
-	CTF_BATCH_BYTES = 1 << 18, /* packets in a stream's buffer are written at once */
+	/* size of a stream's buffer, whose packets are written at once */
+	CTF_BATCH_BYTES = 1 << 18,
 	CTF_HEADER_BYTES = 76,
-	/* Offsets in a packet: */
-	CTF_SIZE_AT = 48,      /* packet_size */
-	CTF_SEQUENCE_AT = 56,  /* packet_seq_num */
-	CTF_DISCARDED_AT = 64, /* events_discarded */
+	/* Offsets in a packet, in bytes: */
+	CTF_SIZE_AT = 48,      /* offset of packet_size */
+	CTF_SEQUENCE_AT = 56,  /* offset of packet_seq_num */
+	CTF_DISCARDED_AT = 64, /* offset of events_discarded */
 	CTF_TAKEN_HEADER_BYTES = 80,
 	CTF_UUID_BYTES = 16,
 	CTF_EVENT_BYTES_MAX = CTF_BATCH_BYTES - CTF_PACKET_BYTES,
-	CTF_RECENT = 64 /* size of ctf_part.recent[], which finds a CPU's stream quickly */
+	CTF_RECENT = 64 /* size of a cache that finds the stream of a CPU */
 };
 
 static inline uint8_t *ctf_put(uint8_t *at, const void *bytes, size_t length)
@@ -82,7 +83,7 @@ static inline uint8_t *ctf_put(uint8_t *at, const void *bytes, size_t length)
 
 /* The stack frames that a stream has named, a set of addresses of struct probe_frame. */
 struct ctf_frames {
-	const struct probe_frame **slots; /* open addressing; NULL in free slots */
+	const struct probe_frame **slots; /* hash table with open addressing; free slots are NULL */
 	size_t room, count;
 };
 
@@ -103,27 +104,27 @@ uint8_t *ctf_put_stack(uint8_t *at, const struct probe_stack *stack);
 
 /* ---- Threads ------------------------------------------------------------------- */
 
-/* id of the event class probectl:thread */
+/* The id of the event class probectl:thread. */
 #define CTF_THREAD_ID UINT32_MAX
 enum {
-	CTF_THREAD_BYTES = 48, /* maximum size of an event probectl:thread */
-	CTF_COMM_BYTES = 16    /* TASK_COMM_LEN of the kernel */
+	CTF_THREAD_BYTES = 48, /* maximum size of an event probectl:thread in bytes */
+	CTF_COMM_BYTES = 16    /* size of a thread name: TASK_COMM_LEN of the kernel */
 };
 
 /* A thread that a stream has named or is about to name. */
 struct ctf_thread {
 	uint32_t word; /* the thread's id as stubs write it in records */
-	bool is_used;  /* the slot is in use */
+	bool is_used;  /* the slot of the hash table is in use */
 	bool is_named;
 	/* number + 1 of the last packet with a hit of this thread; 0 if there is no such packet */
 	uint64_t packet;
-	uint64_t asked_ns; /* when `comm` was last asked for, in CLOCK_MONOTONIC */
+	uint64_t asked_ns; /* when `comm` was last looked up, in CLOCK_MONOTONIC */
 	int32_t pid, tid;
 	char comm[CTF_COMM_BYTES];
 };
 
 struct ctf_threads {
-	struct ctf_thread *slots; /* open addressing */
+	struct ctf_thread *slots; /* hash table with open addressing */
 	size_t room, count;
 };
 
@@ -132,13 +133,14 @@ void ctf_threads_deinit(struct ctf_threads *threads);
 /* ---- Streams ------------------------------------------------------------------- */
 
 struct ctf_stream {
-	const struct probe_session *session; /* NULL after the session has ended */
+	/* the session whose hits the stream holds; NULL after the session has ended */
+	const struct probe_session *session;
 	/* stream_id: 0 for hits added one by one, a kind's number for a ring's bytes */
 	uint32_t kind;
-	unsigned int ring; /* number of the ring if `kind` is not 0 */
+	unsigned int ring; /* number of the ring that the bytes come from, if `kind` is not 0 */
 	int cpu;
-	int32_t pid;  /* process of the session, if `kind` is not 0 */
-	bool created; /* the file exists, and is this inode: */
+	int32_t pid;  /* process id of the session, if `kind` is not 0 */
+	bool created; /* the file of the stream exists, with this device and inode: */
 	dev_t dev;
 	ino_t ino;
 	/* CTF_BATCH_BYTES of memory; for a ring's bytes borrowed while they are added, else NULL */
@@ -151,8 +153,8 @@ struct ctf_stream {
 	uint64_t begin, last;
 	uint64_t discarded, sequence;
 	bool owes;		/* `discarded` includes losses that no packet reports yet */
-	uint64_t dropped;	/* hits that were added but could not be written */
-	off_t written, last_at; /* size of the file; offset of its last packet */
+	uint64_t dropped;	/* number of hits that were added but could not be written */
+	off_t written, last_at; /* size of the file in bytes; offset of its last packet */
 	/* hits in each packet in the buffer, indexed by the packet's first page */
 	uint16_t hits[CTF_BATCH_BYTES / CTF_PACKET_BYTES];
 	struct ctf_frames frames;
@@ -161,7 +163,8 @@ struct ctf_stream {
 
 /* The times in the header of a packet, and its size in bytes. */
 struct ctf_packet {
-	uint64_t begin, end; /* in units of the stream's clock */
+	/* time of the first and of the last event, in units of the stream's clock */
+	uint64_t begin, end;
 	size_t content, size;
 };
 
@@ -188,13 +191,14 @@ void ctf_stream_close(struct ctf_stream *stream, const uint8_t uuid[CTF_UUID_BYT
 
 /* The encoding of an argument in an event. */
 enum ctf_code {
-	CTF_UNREADABLE, /* could not be read: an enumeration with one value */
+	/* argument that could not be read, encoded as an enumeration with one value */
+	CTF_UNREADABLE,
 	CTF_SIGNED,
 	CTF_UNSIGNED,
 	CTF_FLOAT,
 	CTF_STRING,
-	CTF_TEXT,  /* u64 pointer, then string */
-	CTF_BYTES, /* u32 length, then bytes */
+	CTF_TEXT,  /* u64 pointer, then the string that it points to */
+	CTF_BYTES, /* u32 length, then that number of bytes */
 	CTF_KNOWN, /* like CTF_TEXT, for an argument that the catalogue declares as a string */
 	CTF_TRUNCATED = 8, /* flag: the value is truncated; one byte of value 1 follows the value */
 	CTF_SIZE_SHIFT = 4 /* for numbers: their size in bytes is in the bits from here on */
@@ -202,10 +206,10 @@ enum ctf_code {
 
 /* A class of events: a probe, and the encoding of its arguments. */
 struct ctf_class {
-	const char *provider, *name, *path; /* names of the probe, and its file */
+	const char *provider, *name, *path; /* provider, name and file of the probe */
 	uint8_t arg_count;
-	uint8_t codes[ARCH_ARGS_MAX];	/* encodings: enum ctf_code */
-	uint8_t numbers[ARCH_ARGS_MAX]; /* the arguments' numbers in the probe */
+	uint8_t codes[ARCH_ARGS_MAX];	/* encoding of each argument: enum ctf_code */
+	uint8_t numbers[ARCH_ARGS_MAX]; /* number of each argument in the probe */
 };
 
 /* Appends the description of a class to the metadata. `id` is the number of the class. */
@@ -232,7 +236,7 @@ struct ctf_instant {
 struct ctf_line {
 	uint64_t frequency; /* stamps per second; 0 if the clock is not used */
 	int64_t offset_s;
-	uint64_t offset; /* in stamps, in addition to offset_s */
+	uint64_t offset; /* stamps to add to offset_s */
 };
 
 /* The time in nanoseconds that a reader of the metadata computes for a stamp. */
@@ -260,8 +264,8 @@ void ctf_describe_trace(struct buffer *out, const uint8_t uuid[CTF_UUID_BYTES],
  * follow.
  */
 struct ctf_field {
-	uint8_t code;	/* encoding: enum ctf_code */
-	uint8_t number; /* the argument's number in the probe */
+	uint8_t code;	/* encoding of the field: enum ctf_code */
+	uint8_t number; /* number of the argument in the probe */
 	uint8_t place;	/* index of the argument among the recorded arguments */
 	uint8_t unused;
 };
@@ -275,7 +279,7 @@ struct ctf_form {
 };
 
 struct ctf_kind_site {
-	char *provider, *name, *path; /* owned; of the probe */
+	char *provider, *name, *path; /* owned: provider, name and file of the probe */
 	struct ctf_form form;
 	bool described;
 };
@@ -287,7 +291,7 @@ struct ctf_kind_site {
 struct ctf_kind {
 	enum ctf_clock_id clock;
 	struct ctf_kind_site *sites;
-	struct ring_form *forms; /* layouts of the sites' records, site_count of them */
+	struct ring_form *forms; /* layouts of the records of site_count sites */
 	size_t site_count;
 };
 
@@ -302,7 +306,7 @@ struct ctf_source {
 	uint32_t kind;	   /* stream_id of the session's kind; 0 if the kind is not known yet */
 	bool never;	   /* the rings cannot be moved: hits are added one by one */
 	size_t agreed;	   /* number of leading sites that match the sites of the kind */
-	uint64_t *hits;	   /* hits of each of these sites that were not counted yet */
+	uint64_t *hits;	   /* number of hits of each of these sites that were not counted yet */
 	unsigned int ring; /* the last ring that had records */
 	uint64_t *heads;   /* head of each ring when the rings were last read */
 	uint64_t looked_ns;
@@ -349,10 +353,12 @@ struct ctf_part {
 	size_t described; /* bytes of description->classes that are already in the metadata */
 	struct ctf_stream *streams;
 	size_t stream_count;
-	size_t recent[CTF_RECENT];	     /* by CPU: the index of the stream of its last hit */
-	uint64_t written;		     /* bytes written to all streams */
-	struct ctf_instant from[CTF_CLOCKS]; /* points that the lines go through */
-	struct ctf_line lines[CTF_CLOCKS];   /* the lines in the metadata */
+	/* index of the stream of a CPU's last hit, by CPU % CTF_RECENT */
+	size_t recent[CTF_RECENT];
+	uint64_t written; /* number of bytes written to all streams */
+	/* the points that the lines of the clocks go through */
+	struct ctf_instant from[CTF_CLOCKS];
+	struct ctf_line lines[CTF_CLOCKS]; /* the lines of the clocks, as the metadata has them */
 	bool over; /* a later part exists, so the lines must not change any more */
 	/* block size for writes past the page cache (O_DIRECT); 0 if they are not possible */
 	size_t direct;
@@ -446,7 +452,7 @@ struct probe_ctf {
 	/* current and previous part; the previous part stays open for late hits */
 	struct ctf_part part, before;
 	unsigned int part_count;
-	uint64_t closed_bytes; /* size of all closed parts */
+	uint64_t closed_bytes; /* size of all closed parts in bytes */
 	unsigned int flushes;  /* number of flushes since the current part began */
 	/* CLOCK_REALTIME: the end of the previous part, or the start of the record */
 	uint64_t begin_ns;
@@ -455,20 +461,21 @@ struct probe_ctf {
 	int last_cpu;	  /* CPU of the last hit */
 	uint64_t last_ns; /* time of the last hit; before the first hit, the start of the record */
 	struct ctf_description description;
-	struct ctf_class *classes; /* the strings are owned */
+	struct ctf_class *classes; /* classes of events in the record; their strings are owned */
 	size_t class_count;
-	struct ctf_site *sites; /* cache of CACHE_ENTRIES sites, see ctf.c */
+	struct ctf_site *sites; /* cache of the classes of recently hit sites, see ctf.c */
 	bool failed;
-	uint64_t unwritten; /* hits that were added or moved but could not be written */
+	uint64_t unwritten; /* number of hits that were added or moved but could not be written */
 
 	struct ctf_kinds kinds;
 	struct ctf_source *sources;
 	size_t source_count;
-	uint8_t *copy, *packets;     /* buffers of ctf_take.c; NULL before the first use */
-	struct ctf_writer *writer;   /* NULL before the first use */
-	uint64_t counted;	     /* written hits that probe_ctf_take() has not reported yet */
-	uint64_t cuts[CTF_CLOCKS];   /* stamps: older hits do not belong to the current part */
-	uint64_t newest[CTF_CLOCKS]; /* latest stamps written to any part */
+	uint8_t *copy, *packets;   /* buffers of ctf_take.c; NULL before the first use */
+	struct ctf_writer *writer; /* writer thread; NULL before the first use */
+	uint64_t counted; /* number of written hits that probe_ctf_take() has not reported yet */
+	/* first stamp of the current part; older hits belong to earlier parts */
+	uint64_t cuts[CTF_CLOCKS];
+	uint64_t newest[CTF_CLOCKS]; /* latest stamp written to any part */
 };
 
 /* Ends the current part at a time. Later hits go into a new part. */
@@ -494,7 +501,7 @@ struct ctf_site {
 	uint64_t pc;
 	const struct probe_session *session;
 	size_t probe;
-	uint32_t id; /* number of the class */
+	uint32_t id; /* number of the event class */
 	struct ctf_class class;
 };
 
@@ -508,34 +515,35 @@ struct ctf_site {
 
 enum {
 	CTF_JOBS = 3,
-	CTF_JOB_BYTES = 8 << 20 /* memory of a job, a multiple of a huge page */
+	CTF_JOB_BYTES = 8 << 20 /* size of a job's memory in bytes, a multiple of a huge page */
 };
 
 struct ctf_job {
-	uint8_t *memory; /* CTF_JOB_BYTES, aligned to a page */
+	uint8_t *memory; /* CTF_JOB_BYTES of memory, aligned to a page */
 	/* Bytes to append to `fd`. The descriptor is open with O_APPEND. */
 	uint8_t *bytes;
 	size_t size;
 	int fd;
-	bool done; /* all bytes were written */
-	/* Origin of the bytes, for settling the job: */
+	bool done; /* all bytes of the job were written */
+	/* The stream of the bytes, for settling the job: */
 	struct ctf_part *part;
-	size_t stream; /* index in the part's streams */
+	size_t stream; /* index of the stream in part->streams */
 	struct probe_session *session;
 	size_t names; /* size of the packets before the large one, which name its threads */
-	struct ctf_packet packet; /* the large packet */
+	struct ctf_packet packet; /* header of the large packet */
 	off_t last_at;		  /* offset of the large packet in the file */
 	uint64_t sequence;	  /* packet_seq_num of the first packet of the job */
 	uint64_t *hits;		  /* number of hits of each site */
 	size_t hit_count;	  /* number of elements of `hits` */
-	uint64_t paged;		  /* hits that were written again in packets of one page */
+	uint64_t paged; /* number of hits that were written again in packets of one page */
 };
 
 struct ctf_writer {
 	pthread_mutex_t lock; /* protects all members below */
 	pthread_cond_t changed;
-	struct ctf_job jobs[CTF_JOBS];	 /* job number N is at index N % CTF_JOBS */
-	size_t given, finished, settled; /* numbers of jobs since the start */
+	struct ctf_job jobs[CTF_JOBS]; /* jobs; job number N is at index N % CTF_JOBS */
+	/* how many jobs were given to the thread, finished and settled so far */
+	size_t given, finished, settled;
 	bool failed, over;
 	bool has_thread;
 	struct worker worker;
@@ -572,7 +580,8 @@ void ctf_writer_settle(struct ctf_writer *writer);
  */
 
 enum {
-	CTF_PIECE_BYTES = 1 << 17, /* a piece is checked while it is in the processor's cache */
+	/* bytes copied from a ring at once, few enough to be checked in the processor's cache */
+	CTF_PIECE_BYTES = 1 << 17,
 	CTF_PACKET_THREADS = 1024,
 	/*
 	 * Room before a large packet for packets that name its threads; a packet of one page names
@@ -593,17 +602,17 @@ struct taking {
 	unsigned int number;
 	enum ctf_clock_id clock;
 	struct ring_forms forms;
-	uint64_t now;	   /* present stamp: later stamps are invalid */
-	uint64_t until;	   /* stamp: this and later ones belong to another part */
+	uint64_t now;	   /* stamp of the present time; later stamps are invalid */
+	uint64_t until;	   /* first stamp that belongs to another part */
 	size_t most;	   /* maximum size of a packet in bytes */
 	size_t record_max; /* size of the longest record in bytes */
 	struct ctf_part *part;
 	struct ctf_stream *stream;
-	uint32_t words[CTF_PACKET_THREADS]; /* thread words in the packet, each once */
+	uint32_t words[CTF_PACKET_THREADS]; /* ids of the threads in the packet, each once */
 	size_t word_count;
 	enum probe_ctf_amount amount;
 	bool moved; /* some records were moved */
-	bool waits; /* some records must wait for the disk */
+	bool waits; /* some records stay in the ring because the disk is busy */
 };
 
 /* ---- Sources (ctf.c) ------------------------------------------------------------- */

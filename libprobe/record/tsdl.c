@@ -41,7 +41,7 @@ static bool tsdl_fail(struct tsdl_parser *p, const char *format, ...)
 enum { BLOCK_BYTES = 1 << 16, ALIGN = _Alignof(max_align_t) };
 struct block {
 	struct block *next;
-	size_t left; /* free bytes, at the start of `bytes` */
+	size_t left; /* number of free bytes, at the start of `bytes` */
 	_Alignas(max_align_t) char bytes[];
 };
 
@@ -683,7 +683,7 @@ static bool tsdl_take_alias(struct tsdl_parser *p)
 struct block_kind {
 	bool (*value)(struct tsdl_parser *p, const char *name, const struct tsdl_value *value,
 		void *data);
-	const char *const *type_names; /* names of types, up to NULL */
+	const char *const *type_names; /* names of the block's types, up to NULL */
 	const size_t *type_offsets;    /* offset of the struct tsdl_type * for each name */
 };
 
@@ -783,7 +783,7 @@ static bool take_trace(struct tsdl_parser *p)
 	return take_block(p, &kind, p->tsdl);
 }
 
-/* Accepts any value. */
+/* Handles a value of the "env" block. Any value is allowed. */
 static bool env_value(
 	struct tsdl_parser *p, const char *name, const struct tsdl_value *value, void *data)
 {
@@ -834,7 +834,7 @@ static bool take_clock(struct tsdl_parser *p)
 	struct tsdl_clock *clock = tsdl_alloc(p, sizeof(*clock));
 
 	if (clock)
-		clock->freq = 1000000000; /* default of TSDL */
+		clock->freq = 1000000000; /* default frequency of TSDL, in cycles per second */
 	if (!take_block(p, &kind, clock))
 		return false;
 	if (!clock->name || !clock->freq)

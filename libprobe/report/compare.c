@@ -26,9 +26,9 @@ struct lists {
 	const void *const *items[SIDE_COUNT];
 	size_t counts[SIDE_COUNT];
 	bool (*same)(const struct comparison *comparison, const void *before, const void *after);
-	/* The item's amount per second. */
+	/* The amount of an item per second. */
 	double (*amount)(const struct probe_summary *summary, const void *item);
-	/* groups are sorted upwards; NULL if there are no groups */
+	/* group of an item, to sort by first; NULL if there are no groups */
 	unsigned int (*group)(const void *item);
 };
 
@@ -36,7 +36,7 @@ struct ranked {
 	struct compared compared;
 	unsigned int group;
 	double change;
-	size_t place; /* position before sorting, so that equal rows keep their order */
+	size_t place; /* position before sorting; equal rows keep their order */
 };
 
 static int by_change(const void *a, const void *b)
@@ -537,7 +537,7 @@ static void compare_json(struct buffer *out, const struct comparison *comparison
  * total per second, because records differ in length.
  */
 
-/* Larger changes are shown as a factor, not in percent. */
+/* Changes above this are shown as a factor, not in percent. */
 enum { PERCENT_MAX = 1000 };
 
 /* Writes the change of a number: "+12.3%", "x25", "new", "gone". */

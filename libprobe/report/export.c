@@ -249,7 +249,7 @@ void export_key_text(
 		}
 		buffer_char(out, ' ');
 		add_key_text(out, &settings->keys[i], event, &value);
-		if (out->length == start + 1) /* empty string: remove the blank */
+		if (out->length == start + 1) /* the value is an empty string: remove the blank */
 			out->length = start;
 	}
 	buffer_deinit(&normal);
@@ -279,11 +279,13 @@ struct csv_export {
 	struct buffer *out;
 	size_t columns; /* number of columns for arguments */
 	struct buffer line;
-	FILE *spool; /* NULL if the number of columns is known */
+	FILE *spool; /* temporary file of lines; NULL if the number of columns is known */
 	bool has_header, rewound;
 };
 
-/* Precedes each line in the spool. */
+/*
+ * The header of each line in the temporary file: its length in bytes, and its number of arguments.
+ */
 struct spooled {
 	uint32_t length, args;
 };
@@ -570,7 +572,7 @@ enum { KNOWN = 64 };
  * same `texts`.
  */
 struct known_probe {
-	uint64_t texts; /* event->texts of the names; 0 if the entry is free */
+	uint64_t texts; /* `texts` of the event with the names; 0 if the entry is free */
 	const char *provider, *name;
 	size_t arg_count;
 	const struct probe_meaning *meaning;

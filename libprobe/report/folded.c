@@ -26,8 +26,9 @@
 
 /* The text of a frame. Equal labels exist once. */
 struct label {
-	const struct probe_span_pair *pair; /* NULL for a thread's name or a point event */
-	const char *text;		    /* in the memory after this struct */
+	/* the frame's pair; NULL for a thread's name or a point event */
+	const struct probe_span_pair *pair;
+	const char *text; /* text of the frame, in the memory after this struct */
 };
 
 struct node {
@@ -40,11 +41,12 @@ struct folded_export {
 	struct export_settings settings;
 	struct buffer *out, text, key;
 	struct probe_spans *spans;
-	void *labels, *nodes, *stacks; /* trees of tsearch(3); `stacks` has struct flame_stack */
+	/* trees (tsearch(3)) of struct label, struct node and struct flame_stack */
+	void *labels, *nodes, *stacks;
 	size_t stack_count;
-	struct flame_stack *sums; /* result of folded_sums() */
+	struct flame_stack *sums; /* stacks that folded_sums() has returned */
 	uint64_t ended, lost;
-	bool failed; /* there was no memory while stacks were made */
+	bool failed; /* making stacks failed for lack of memory */
 };
 
 static int compare_labels(const void *a, const void *b)

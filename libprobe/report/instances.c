@@ -25,11 +25,11 @@ enum { TEXT_MAX = 256, WORDS_MAX = 65536, WORDS_STEP = 64, VALUE_TABLE = 2 * SUM
 
 struct item {
 	struct key key;
-	struct probe_value value; /* its bytes are in the same allocation */
+	struct probe_value value; /* value; its bytes are in the same allocation */
 };
 
 struct begun_words {
-	size_t room; /* size of the allocation */
+	size_t room; /* size of the allocation in bytes */
 	pid_t tid;
 	size_t count;
 	const char *text;
@@ -460,7 +460,7 @@ static struct probe_error *add_pair(struct probe_summary *summary, size_t begin,
 	}
 	pair->begin = begin;
 	pair->end = end;
-	pair->unmatched = summary->probes[end]->hits; /* ends before there was a start event */
+	pair->unmatched = summary->probes[end]->hits; /* earlier end events have no start event */
 	summary->pairs[summary->pair_count++] = pair;
 	return NULL;
 }
@@ -673,7 +673,7 @@ double heat_low(size_t row)
 	return row % 2 && low < 0x1p52 ? (double)((uint64_t)low + 1) : low;
 }
 
-/* Adds a duration. */
+/* Adds a duration in nanoseconds to the statistics. */
 static void summary_times_add(struct summary_times *times, uint64_t duration_ns)
 {
 	times->least = !times->count || duration_ns < times->least ? duration_ns : times->least;

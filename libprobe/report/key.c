@@ -20,8 +20,9 @@ enum { PROBES = 256 }; /* size of the cache, a power of two */
 
 /* Cache entry: the meaning of a name for one probe. */
 struct known {
-	char *provider, *probe; /* NULL if the entry is free */
-	size_t arg_count;	/* SIZE_MAX if the hits have a list of arguments */
+	char *provider, *probe; /* names of the probe; NULL if the entry is free */
+	/* number of the note's arguments; SIZE_MAX if hits have a list of arguments */
+	size_t arg_count;
 	bool has;
 	struct key key;
 };
@@ -30,14 +31,14 @@ struct key_name {
 	const struct probe_catalogue *catalogue;
 	char *text, *word; /* the text as typed; the name without norm() and str() */
 	bool is_norm, is_str;
-	struct known known[PROBES]; /* indexed by hash; a new entry replaces the old one */
+	struct known known[PROBES]; /* cache indexed by hash; a new entry replaces the old one */
 	/*
 	 * Error about a probe without such an argument: the first probe in the catalogue, or else
 	 * the first.
 	 */
 	struct probe_error *missing;
 	bool missing_known;
-	bool found; /* some probe has such an argument */
+	bool found; /* some probe has an argument with this name */
 };
 
 /* ---- Text ------------------------------------------------------------------------------- */
@@ -433,7 +434,7 @@ bool key_value(const struct key *key, const struct probe_event *event, struct pr
 			return false;
 		*ret = text_of(event->comm);
 		return true;
-	case KEY_PROBE: /* key_complete() adds the provider */
+	case KEY_PROBE: /* key_complete() adds the provider to the probe's name */
 		*ret = text_of(event->name);
 		return true;
 	case KEY_NAME:

@@ -32,13 +32,13 @@ struct begins_key {
 	/* process id, because processes may have equal values, and forked ones equal pointers */
 	uint64_t process;
 	uint64_t word;	/* the thread id, or the matched value or its hash */
-	uint64_t kind;	/* distinguishes kinds of matched values */
+	uint64_t kind;	/* kind of the matched value */
 	uint64_t probe; /* index of the start event's probe; 0 if all probes share a stack */
 };
 
 struct begins_stack {
 	struct begins_key key;
-	void *items; /* depth items of item_bytes, oldest first */
+	void *items; /* `depth` items, oldest first */
 	size_t depth, room;
 	uint64_t excess; /* number of newer start events that are counted but not kept */
 	bool used;
@@ -145,8 +145,8 @@ PROBE_MUST_CHECK struct probe_error *key_not_found(const struct key *key);
  */
 
 struct identities {
-	const struct probe_catalogue *catalogue; /* borrowed; NULL if there is no catalogue */
-	struct identity_begin *begins;		 /* indexed by probe */
+	const struct probe_catalogue *catalogue; /* catalogue of probes, borrowed; may be NULL */
+	struct identity_begin *begins; /* compared arguments, indexed by the start event's probe */
 	size_t count;
 };
 
@@ -179,30 +179,33 @@ static inline bool identity_matches(uint64_t begin, uint64_t end)
  */
 
 enum {
-	SUMMARY_BINS = 128,			      /* time bins */
-	SUMMARY_HEAT_ROWS = 128,		      /* latency rows: two per power of two */
-	SUMMARY_PROBES_MAX = 2048,		      /* probes with counts of their own */
-	SUMMARY_PROBE_TABLE = 2 * SUMMARY_PROBES_MAX, /* power of two */
+	SUMMARY_BINS = 128,	   /* number of time bins */
+	SUMMARY_HEAT_ROWS = 128,   /* number of latency rows: two per power of two */
+	SUMMARY_PROBES_MAX = 2048, /* maximum number of probes with counts of their own */
+	/* size of the hash table of probes, a power of two */
+	SUMMARY_PROBE_TABLE = 2 * SUMMARY_PROBES_MAX,
 	SUMMARY_PAIRS_MAX = 256,
 	SUMMARY_THREADS_MAX = 16384,
-	SUMMARY_FLIGHTS_MAX = 65536,  /* stacks of threads or values with start events */
-	SUMMARY_BEGINS_MAX = 1 << 20, /* start events in all stacks */
+	SUMMARY_FLIGHTS_MAX = 65536,  /* maximum number of stacks of open start events */
+	SUMMARY_BEGINS_MAX = 1 << 20, /* maximum number of start events in all stacks */
 	/* newest start events that an end event is compared with; same limit as in stubs */
 	SUMMARY_COMPARED_MAX = 1024,
-	SUMMARY_AUTO_ARGS = 8,	     /* arguments of a probe that may become keys by themselves */
-	SUMMARY_AUTO_KEYS_MAX = 256, /* tables of such keys in all probes */
-	SUMMARY_AUTO_SLOTS = 512,    /* values in such a table */
-	SUMMARY_AUTO_NUMBERS = 128,  /* drop such a table if it gets more different numbers */
-	SUMMARY_GUESSED_TABLES = 6,  /* tables shown as text if the user names no key */
-	SUMMARY_SLOTS = 1024,	     /* values of a key that the user names */
-	SUMMARY_KEY_BYTES_MAX = 256, /* longer strings are cut */
-	SUMMARY_KEYS_MAX = 8,	     /* keys that the user may name */
-	SUMMARY_VALUES_MAX = 4096,   /* rows of pairs by value, of all keys */
-	SUMMARY_CALLERS_MAX = 4096,  /* call stacks of all probes */
-	SUMMARY_SLOWEST = 20,	     /* slowest pairs kept for each pair of probes */
+	/* number of a probe's arguments that may become keys by themselves */
+	SUMMARY_AUTO_ARGS = 8,
+	/* maximum number of tables of keys that the user did not name */
+	SUMMARY_AUTO_KEYS_MAX = 256,
+	SUMMARY_AUTO_SLOTS = 512,   /* number of values in such a table */
+	SUMMARY_AUTO_NUMBERS = 128, /* such a table is dropped if it gets more different numbers */
+	SUMMARY_GUESSED_TABLES = 6, /* number of tables shown as text if the user names no key */
+	SUMMARY_SLOTS = 1024,	    /* number of values in the table of a key that the user names */
+	SUMMARY_KEY_BYTES_MAX = 256, /* maximum size of a string value; longer strings are cut */
+	SUMMARY_KEYS_MAX = 8,	     /* maximum number of keys that the user may name */
+	SUMMARY_VALUES_MAX = 4096,   /* maximum number of rows of pairs by value, for all keys */
+	SUMMARY_CALLERS_MAX = 4096,  /* maximum number of call stacks, for all probes */
+	SUMMARY_SLOWEST = 20,	     /* number of slowest pairs kept for each pair of probes */
 	SUMMARY_COMM_BYTES = 32,
-	SUMMARY_RECENT = 64,	/* power of two: slots in the cache of names, by hash */
-	SUMMARY_RECENT_WAYS = 2 /* entries in each slot */
+	SUMMARY_RECENT = 64,	/* number of slots in the cache of names, a power of two */
+	SUMMARY_RECENT_WAYS = 2 /* number of entries in each slot of the cache */
 };
 
 /* ---- Keys (events.c) ------------------------------------------------------------- */
@@ -213,9 +216,9 @@ enum {
  * the new value. A value with more than total / slot_count hits is always in the table.
  */
 struct top_slot {
-	struct probe_value value; /* the slot owns its bytes */
+	struct probe_value value; /* a value; the slot owns its bytes */
 	uint64_t hash;
-	uint64_t count; /* upper bound of the number of hits */
+	uint64_t count; /* upper bound of the value's number of hits */
 	uint64_t error; /* `count` is at most this much too high */
 };
 
@@ -228,7 +231,7 @@ struct top {
 	size_t cursor;	  /* where the search for the smallest count continues */
 	uint64_t least;	  /* lower bound of all counts */
 	uint64_t total;	  /* number of hits with any value */
-	bool approximate; /* values were replaced */
+	bool approximate; /* some values were replaced, so counts are approximate */
 };
 
 struct top *top_create(size_t slot_count);
@@ -265,17 +268,22 @@ void summary_probe_free(struct summary_probe *probe);
 struct summary_probe {
 	char *provider, *name;
 	uint64_t hash;
-	size_t index;	/* index in summary->probes */
-	bool may_begin; /* the name may be that of a start event */
+	size_t index;	/* index of the probe in summary->probes */
+	bool may_begin; /* the probe's name may be that of a start event */
 	enum probe_role role;
 	size_t pair; /* index of the pair if the role is an end event */
 	uint64_t hits;
-	uint64_t in_flight; /* start events without an end event so far */
+	uint64_t in_flight; /* number of start events without an end event so far */
 	uint64_t
-		untimed; /* start events not kept: beyond a limit, or without a value to match by */
-	uint64_t set_aside;		    /* start events that were dropped because of a loss */
-	struct top *tops[SUMMARY_KEYS_MAX]; /* by key; by argument if the user names no key */
-	bool no_top[SUMMARY_KEYS_MAX];	    /* the table was dropped or not made */
+		/*
+		 * number of start events not kept: beyond a limit, or without a value to match by
+		 */
+		untimed;
+	uint64_t set_aside; /* number of start events that were dropped because of a loss */
+	/* table of values of each key, or of each argument if the user names no key */
+	struct top *tops[SUMMARY_KEYS_MAX];
+	/* the key or argument has no table, because it was dropped or not made */
+	bool no_top[SUMMARY_KEYS_MAX];
 	uint8_t settled; /* number of leading elements of no_top[] that are true */
 	/* numbers of the arguments of tops[] if the user names no key */
 	uint8_t numbers[SUMMARY_KEYS_MAX];
@@ -292,8 +300,8 @@ struct summary_times {
 
 /* One of the slowest pairs of events of a pair of probes. */
 struct summary_slow {
-	uint64_t time_ns, duration_ns; /* time of the start event; duration */
-	pid_t pid, tid;		       /* of the start event */
+	uint64_t time_ns, duration_ns; /* time of the start event; duration of the pair */
+	pid_t pid, tid;		       /* process and thread of the start event */
 	const char *text;	       /* arguments of the start event; owned */
 	/* call stack of the end event; NULL if it was not recorded */
 	const struct probe_stack *stack;
@@ -302,11 +310,12 @@ struct summary_slow {
 
 /* A pair of probes: start event and end event. */
 struct summary_pair {
-	size_t begin, end; /* indexes of the probes */
-	bool is_made;	   /* made from spans, regardless of the probes' names */
+	size_t begin, end; /* indexes of the start and end probe */
+	bool is_made;	   /* the pair comes from spans, regardless of the probes' names */
 	uint64_t unmatched;
 	struct summary_times times;
-	uint64_t (*heat)[SUMMARY_BINS]; /* SUMMARY_HEAT_ROWS rows */
+	/* number of pairs by latency (SUMMARY_HEAT_ROWS rows) and time bin */
+	uint64_t (*heat)[SUMMARY_BINS];
 	/*
 	 * If summary->instances is set: the slowest pairs, longest first, and the number of pairs
 	 * whose value has no row.
@@ -326,9 +335,9 @@ struct summary_callers {
 
 /* All pairs of events of a pair of probes whose key has this value. */
 struct summary_value {
-	size_t begin, end; /* indexes of the probes */
+	size_t begin, end; /* indexes of the start and end probe */
 	struct key key;
-	struct probe_value value; /* its bytes are owned */
+	struct probe_value value; /* value of the key; its bytes are owned */
 	uint64_t hash;
 	struct summary_times times;
 };
@@ -338,15 +347,15 @@ struct begun_words;
 struct summary_begun {
 	uint64_t time_ns;
 	uint64_t identity;
-	struct begun_words *words; /* owned; may be NULL */
+	struct begun_words *words; /* data of the start event, owned; may be NULL */
 };
 
 struct summary_thread {
 	pid_t pid, tid;
 	uint64_t hits;
-	char comm[SUMMARY_COMM_BYTES]; /* last known name; "" if unknown */
+	char comm[SUMMARY_COMM_BYTES]; /* last known name of the thread; "" if unknown */
 	const char *comm_at; /* address of the name in the last event; only compared, never read */
-	uint64_t texts;	     /* `texts` of that event */
+	uint64_t texts;	     /* `texts` of the event that comm_at comes from */
 };
 
 /*
@@ -354,7 +363,7 @@ struct summary_thread {
  * addresses now, unless the event has the same `texts`.
  */
 struct summary_recent {
-	const char *provider, *name; /* only compared, never read */
+	const char *provider, *name; /* addresses of the names; only compared, never read */
 	uint64_t texts;
 	struct summary_probe *probe;
 	struct summary_thread *thread; /* the thread that hit the probe; may be NULL */
@@ -367,18 +376,18 @@ struct probe_summary {
 	struct buffer normals[SUMMARY_KEYS_MAX];
 	bool matches;
 	struct key match, match_end;
-	/* of start and end events in a thread; unused if `matches` is set */
+	/* identities of start and end events in a thread; unused if `matches` is set */
 	struct identities identities;
 
 	/* first and last time of events; both 0 if no event has a time */
 	uint64_t begin_ns, end_ns;
 	uint64_t events; /* hits and losses, from the first one with a time on */
 	uint64_t hits, lost;
-	bool overrun, full; /* of a stream: its oldest or its newest hits are missing */
+	bool overrun, full; /* the oldest, or the newest, hits of a stream are missing */
 
-	int64_t base_ns; /* start of the first bin */
+	int64_t base_ns; /* start of the first bin in nanoseconds */
 	uint64_t width_ns;
-	size_t bin_count; /* 0 if there are no events */
+	size_t bin_count; /* number of bins in use; 0 if there are no events */
 	uint64_t lost_bins[SUMMARY_BINS];
 	size_t last_bin; /* bin of the last event, which starts at last_bin_ns */
 	uint64_t last_bin_ns;
@@ -387,7 +396,7 @@ struct probe_summary {
 	size_t probe_count;
 	uint16_t *probe_table; /* hash table: probe number + 1, or 0 */
 	struct summary_recent recent[SUMMARY_RECENT][SUMMARY_RECENT_WAYS];
-	uint64_t other_hits; /* hits of probes beyond the limit */
+	uint64_t other_hits; /* number of hits of probes beyond the limit */
 	uint64_t other_bins[SUMMARY_BINS];
 
 	struct pairing pairing; /* pairing of probes[], with the same indexes */
@@ -397,24 +406,24 @@ struct probe_summary {
 
 	/* stacks of struct summary_begun, by thread or value, and by probe */
 	struct begins flights;
-	bool instances; /* keep data of single pairs of events */
+	bool instances; /* the summary keeps data of single pairs of events */
 	struct summary_value **values;
 	size_t value_count;
-	uint16_t *value_table;	   /* hash table: row number + 1, or 0; may be NULL */
+	uint16_t *value_table;	   /* hash table of `values`: row number + 1, or 0; may be NULL */
 	struct buffer text;	   /* text of a start event, while it is made */
 	struct begun_words *spare; /* memory for the next start event; may be NULL */
 
-	struct summary_thread *threads; /* hash table; a slot with tid 0 is free */
+	struct summary_thread *threads; /* hash table of threads; a slot with tid 0 is free */
 	size_t thread_room, thread_count;
 	struct summary_thread *last_thread; /* thread of the last hit; may be NULL */
 	uint64_t other_thread_hits;
 
-	size_t auto_keys; /* tables in all probes for keys that the user did not name */
+	size_t auto_keys; /* number of tables in all probes for keys that the user did not name */
 
 	struct summary_callers *callers;
 	size_t callers_count;
-	uint16_t *callers_table; /* hash table: row number + 1, or 0; may be NULL */
-	uint64_t other_callers;	 /* hits with call stacks beyond the limit */
+	uint16_t *callers_table; /* hash table of `callers`: row number + 1, or 0; may be NULL */
+	uint64_t other_callers;	 /* number of hits with call stacks beyond the limit */
 };
 
 /* ---- Call stacks (events.c) ----------------------------------------------------------- */
@@ -433,7 +442,7 @@ size_t summary_bin(struct probe_summary *summary, uint64_t time_ns);
 
 /* A bin as it is shown. A last bin that has hardly started is joined with the bin before. */
 struct summary_span {
-	double begin_ns, end_ns; /* since the first event */
+	double begin_ns, end_ns; /* start and end in nanoseconds since the first event */
 	uint64_t count;
 };
 /* Converts bins to spans. Returns their number, at most SUMMARY_BINS. */
@@ -601,20 +610,22 @@ void compare_text(struct buffer *out, const struct comparison *comparison);
 
 /* Formats of `export`. Each format has one table of operations. */
 
-/* Parsed options. */
+/* The parsed options of an export. */
 struct export_settings {
 	const struct probe_export_options *options;
 	struct key keys[PROBE_EXPORT_KEYS_MAX];
 	size_t key_count;
-	int match, match_end; /* argument numbers to match by; -1 if not set */
+	/* numbers of the arguments that match start and end events; -1 if not set */
+	int match, match_end;
 };
 
 struct export_format {
-	const char *names[4]; /* the first name is the documented one; ends with NULL */
+	/* names of the format up to NULL; the first name is the documented one */
+	const char *names[4];
 	/* Creates a state. All operations append to `out`, which outlives the state. */
 	struct probe_error *(*create)(
 		const struct export_settings *settings, struct buffer *out, void **ret);
-	void (*free)(void *state); /* `state` may be NULL */
+	void (*free)(void *state); /* frees a state; NULL is allowed */
 	struct probe_error *(*event)(void *state, const struct probe_event *event);
 	/*
 	 * Called repeatedly until *done_ret is true. The caller writes the output after each call.
@@ -648,11 +659,11 @@ void export_key_text(struct buffer *out, const struct probe_event *event,
 
 struct page {
 	struct buffer *out;
-	struct buffer text; /* unescaped text, for page_text() */
+	struct buffer text; /* unescaped text that page_text() writes */
 	const struct probe_summary *summary;
 	const struct probe_summary_view *view;
 	unsigned int ids; /* number of ids used in the page */
-	bool is_plain;	  /* write names as words without HTML */
+	bool is_plain;	  /* names are written as plain text without HTML */
 };
 
 extern const char html_style[];

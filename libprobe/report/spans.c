@@ -21,19 +21,21 @@
 #include "probe/spans.h"
 
 struct pair {
-	struct probe_span_pair public; /* provider and name are in the memory after this struct */
+	/* the pair; its provider and name are in the memory after this struct */
+	struct probe_span_pair public;
 };
 
 struct span_probe {
-	const char *provider, *name; /* in the memory after this struct */
-	size_t index;		     /* index in the pairing */
+	const char *provider, *name; /* names of the probe, in the memory after this struct */
+	size_t index;		     /* index of the probe in the pairing */
 	struct pair *pair;	     /* pair of a name that may be a start event */
 };
 
 struct open_span {
-	struct probe_span public; /* the packed event is in the memory after this struct */
+	/* the span; its packed event is in the memory after this struct */
+	struct probe_span public;
 	struct pair *pair;
-	size_t probe; /* index in the pairing */
+	size_t probe; /* index of the start event's probe in the pairing */
 	uint64_t identity;
 	struct begins_key key;
 	TAILQ_ENTRY(open_span) all;
@@ -43,11 +45,11 @@ TAILQ_HEAD(all_spans, open_span);
 
 struct probe_spans {
 	struct probe_spans_options options;
-	void *probes, *pairs; /* trees of tsearch(3) */
+	void *probes, *pairs; /* trees (tsearch(3)) of struct span_probe and struct pair */
 	struct pairing pairing;
 	struct identities identities;
-	struct begins begins;	 /* stacks of struct open_span * */
-	struct all_spans all;	 /* oldest first */
+	struct begins begins;	 /* stacks of open spans (struct open_span *) */
+	struct all_spans all;	 /* all open spans, oldest first */
 	struct open_span *ended; /* the last ended span, which the caller may still use */
 };
 

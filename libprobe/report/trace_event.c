@@ -34,7 +34,7 @@ enum { NSEC_PER_USEC = 1000, NSEC_PER_SEC = 1000000000 };
 /* A thread whose name has been written; a process if tid is 0. */
 struct named {
 	pid_t pid, tid;
-	char *name; /* the name written last */
+	char *name; /* the name of the thread or process that was written last */
 };
 
 enum { SLICES = 64 };
@@ -52,7 +52,7 @@ struct trace_export {
 	struct export_settings settings;
 	struct buffer *out, text;
 	struct probe_spans *spans;
-	void *named, *threads; /* trees of tsearch(3) */
+	void *named, *threads; /* trees (tsearch(3)) of struct named and struct thread_slices */
 	uint64_t first_ns, last_ns, lost;
 	uint64_t id; /* id of the last async event */
 	bool begun, any;
@@ -453,7 +453,7 @@ static struct probe_error *trace_finish(void *state, bool *done_ret)
 	if (trace->first_ns && gmtime_r(&first_s, &utc) &&
 		strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &utc)) {
 		json_string_field(trace->out, ",\"first_event\":", text);
-		/* As text, because it does not fit into a double. */
+		/* Write the number as text, because it does not fit into a double. */
 		json_unsigned_field(trace->out, ",\"first_event_ns\":\"", trace->first_ns);
 		buffer_char(trace->out, '"');
 	}

@@ -46,9 +46,9 @@ enum {
 };
 
 struct stream_log {
-	const struct probe_stream_options *options; /* borrowed from the stream */
+	const struct probe_stream_options *options; /* options of the stream, borrowed */
 	struct probe_ctf *ctf;
-	bool borrowed; /* `ctf` belongs to the caller */
+	bool borrowed; /* the record (`ctf`) belongs to the caller */
 	pid_t pid;     /* pid in the stream's own events; 0 if the record has only this stream */
 	struct probe_session own; /* dummy session of the stream's own events */
 	struct probe_session_probe own_probes[PROBE_STREAM_SYSTEM_TYPES];

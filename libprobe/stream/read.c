@@ -38,7 +38,7 @@
 enum { ALIGN = _Alignof(struct probe_value), ROOM_MIN = 1 << 16, ROOM_KEPT = 1 << 20 };
 
 struct entry {
-	size_t bytes; /* size of the entry including its event */
+	size_t bytes; /* size of this struct and its packed event */
 	struct stream_item item;
 };
 _Static_assert(

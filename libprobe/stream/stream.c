@@ -728,7 +728,7 @@ struct next {
 	struct probe_stream_event *event;
 	void *data;
 	size_t size;
-	const struct timespec *until; /* NULL: wait without a limit */
+	const struct timespec *until; /* deadline in CLOCK_REALTIME; NULL means no limit */
 	uint64_t sleep_ns;
 };
 

@@ -32,7 +32,7 @@ enum { STREAM_HASH_SLOTS = 8192 };
 
 struct stream_types {
 	struct stream_type types[PROBE_STREAM_TYPES_END];
-	uint32_t next; /* the number that the next new type gets */
+	uint32_t next; /* number for the next new type */
 	/* open addressing; a slot holds a type's number + 1, or 0 if it is free */
 	uint16_t hash[STREAM_HASH_SLOTS];
 };
@@ -75,7 +75,8 @@ struct stream_item {
 	uint32_t type;
 	enum probe_stream_truncation truncation;
 	uint64_t pc;
-	struct probe_event event; /* without provider and name */
+	/* the event without its provider and name; `type` stands for them */
+	struct probe_event event;
 };
 
 /* Appends an event. Errors: PROBE_ERROR_MEMORY. */
@@ -143,7 +144,8 @@ struct stream_index {
 	struct probe_stream_attributes attributes;
 	struct probe_stream_status status;
 	struct stream_types *types;
-	char *strings[3]; /* owned: name, version, path of the log; the attributes point to them */
+	/* owned strings that `attributes` points to: name, version, path of the log */
+	char *strings[3];
 };
 /* Writes the file .stream of a folder. Errors: PROBE_ERROR_SYSTEM. */
 PROBE_MUST_CHECK struct probe_error *stream_index_write(
@@ -164,7 +166,7 @@ extern const char stream_index_name[];
 struct stream_mark {
 	uint64_t stamp; /* the processor's counter, the same clock that stamps records */
 	uint32_t type;
-	bool silent; /* changes how later hits are read, but adds no event */
+	bool silent; /* the mark changes how later hits are read, but adds no event */
 	int value;
 	/*
 	 * PROBE_STREAM_FILTER: the old and the new set. PROBE_STREAM_START: sets[1] is the filter.
@@ -188,30 +190,31 @@ struct stream_reading {
 	uint64_t last_ns; /* the latest time of an event */
 	/* time of the last hit read; may be below last_ns if a clock was set back */
 	uint64_t read_ns;
-	uint64_t overflow; /* lost hits to report before the next hit */
+	uint64_t overflow; /* number of lost hits to report before the next hit */
 	bool resume;	   /* report PROBE_STREAM_RESUME before the first hit from resume_ns on */
 	uint64_t resume_ns;
-	uint64_t damaged;	  /* damaged records of the session, as reported so far */
-	uint64_t lost;		  /* lost hits of the session, as reported so far */
+	uint64_t damaged; /* number of the session's damaged records that were reported so far */
+	uint64_t lost;	  /* number of the session's lost hits that were reported so far */
 	struct ring_since *since; /* read position of each ring; see recording_read() */
-	uint64_t overwritten;	  /* hits that were overwritten before they were read, so far */
+	/* number of hits so far that were overwritten before they were read */
+	uint64_t overwritten;
 	struct recording recording;
-	size_t recorded; /* how many hits of `recording` were handed over */
+	size_t recorded; /* number of hits of `recording` that were handed over */
 	size_t taken;	 /* events added by this call of stream_take() */
 	struct probe_error *error;
 };
 
 struct probe_stream {
 	pthread_mutex_t lock; /* protects all members below */
-	pthread_cond_t left;  /* signalled when `users` decreases */
+	pthread_cond_t left;  /* signalled when a thread leaves the stream (`users` decreases) */
 	unsigned int users;   /* threads in a call of this stream, including waiting ones */
 	bool closing;
-	int wake; /* an eventfd(2); readable once the stream closes */
+	int wake; /* eventfd(2) that becomes readable when the stream closes */
 	struct stream_index index;
 	struct stream_queue queue;
 
 	/* Members of an active stream: */
-	struct probe_session *session; /* NULL if the stream is pre-recorded */
+	struct probe_session *session; /* the tracing session; NULL if the stream is pre-recorded */
 	struct probe_target *target;
 	char *filter_text;
 	uint32_t *probe_types; /* types of the first probe_count probes of the session */
@@ -227,8 +230,9 @@ struct probe_stream {
 	 * if reading.since is set: unread bytes that were overwritten when the status was last read
 	 */
 	uint64_t gone_status;
-	uint64_t lost_before; /* the session's lost hits when the stream was cleared */
-	uint64_t lost_status; /* lost hits when the status was last read */
+	/* number of the session's lost hits when the stream was last cleared */
+	uint64_t lost_before;
+	uint64_t lost_status; /* number of lost hits when the status was last read */
 	unsigned int flushing;
 	int flush_error;
 	uint64_t flush_again_ns; /* time of the next flush to disk, in CLOCK_MONOTONIC */
