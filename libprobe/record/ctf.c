@@ -26,7 +26,7 @@
 #include "libprobe/record/record.h"
 #include "libprobe/session/session.h"
 
-/* ==== Ctf sources ============================================================================= */
+/* ==== Sources ================================================================================= */
 
 /* Sources are sessions whose rings are moved: their hits, their streams and their losses. */
 
@@ -223,7 +223,7 @@ static struct probe_error *ctf_take_flush(struct probe_ctf *ctf)
 	return error;
 }
 
-/* ==== Ctf classes ============================================================================= */
+/* ==== Classes of events ======================================================================= */
 
 /*
  * Classes of events that are added to a record one by one: the probe's names and the types of its
@@ -393,7 +393,7 @@ static struct probe_error *ctf_class_of(struct probe_ctf *ctf, const struct prob
 	return find_class(ctf, &seen->class, &seen->id);
 }
 
-/* ==== Ctf late ================================================================================ */
+/* ==== Losses after a write error ============================================================== */
 
 /*
  * Reports losses that are found after writing has failed, for example on a full disk. The header of
@@ -478,7 +478,7 @@ static void ctf_tell_losses(struct probe_ctf *ctf)
 	ctf_discard_late(ctf, rest);
 }
 
-/* ==== Ctf ===================================================================================== */
+/* ==== The record ============================================================================== */
 
 enum {
 	NSEC_PER_SEC = 1000000000,
@@ -488,11 +488,13 @@ enum {
 	 */
 	CLOCK_MARGIN_S = 3600,
 	/*
-	 * flushes in a part, one per second, after which no late hits arrive for the previous part
+	 * number of flushes of a part, one per second, after which no late hits arrive for the
+	 * previous part
 	 */
 	LATE_FLUSHES = 2,
-	EVENT_ROOM = 40, /* size of an event without name, arguments and addresses */
-	ARG_ROOM = 16,	 /* size of an argument without bytes */
+	/* size in bytes of an event without thread name, arguments and addresses */
+	EVENT_ROOM = 40,
+	ARG_ROOM = 16, /* maximum size in bytes of an argument without its string or aggregate */
 	ROUNDING_NS = 4
 };
 
@@ -573,8 +575,8 @@ static void close_before(struct probe_ctf *ctf)
 }
 
 /*
- * Computes the end of a part from its first hit. A hit older than the part counts as its start. The
- * end is in CLOCK_MONOTONIC, which cannot be set.
+ * Computes the end of a part from the time of its first hit. If the hit is older than the part, the
+ * time is the part's start. The end is in CLOCK_MONOTONIC, which cannot be set.
  */
 void ctf_part_begins(struct probe_ctf *ctf, uint64_t time_ns)
 {

@@ -16,7 +16,7 @@
 #include "libprobe/record/record.h"
 #include "libprobe/session/session.h"
 
-/* ==== Ctf kind text =========================================================================== */
+/* ==== Descriptions of kinds in TSDL =========================================================== */
 
 /*
  * The description of ring bytes in TSDL: records as stubs write them (docs/ring.md). First come
@@ -196,7 +196,7 @@ static void ctf_describe_site(
 	buffer_string(out, "\t};\n};\n\n");
 }
 
-/* ==== Ctf kinds =============================================================================== */
+/* ==== Kinds =================================================================================== */
 
 /* ---- Fields of records ------------------------------------------------------------- */
 
@@ -438,7 +438,7 @@ void ctf_kinds_deinit(struct ctf_kinds *kinds)
 	*kinds = (struct ctf_kinds){0};
 }
 
-/* ==== Ctf stacks ============================================================================== */
+/* ==== Call stacks ============================================================================= */
 
 /*
  * Call stacks in a record. A stack is unwound while the process runs; the record keeps its

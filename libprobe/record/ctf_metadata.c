@@ -12,7 +12,7 @@
 
 #include "libprobe/record/record.h"
 
-/* ==== Ctf metadata ============================================================================ */
+/* ==== Metadata ================================================================================ */
 
 static void uuid_text(struct buffer *out, const uint8_t uuid[CTF_UUID_BYTES])
 {

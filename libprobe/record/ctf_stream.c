@@ -19,7 +19,7 @@
 #include "libprobe/record/record.h"
 #include "libprobe/session/session.h"
 
-/* ==== Ctf stream ============================================================================== */
+/* ==== Packets ================================================================================= */
 
 enum { BITS = 8, MAGIC_BYTES = 4 };
 static const uint32_t magic = 0xc1fc1fc1;
@@ -188,7 +188,7 @@ static struct probe_error *ctf_stream_write(struct ctf_stream *stream, int fd)
 	return probe_error_system(err, "cannot write more of the record, which is whole so far");
 }
 
-/* ==== Ctf clock =============================================================================== */
+/* ==== Clocks ================================================================================== */
 
 /*
  * The clocks of stubs in the metadata: a frequency, and the offset to 1970. Both are estimates that
@@ -247,7 +247,7 @@ uint64_t ctf_clock_stamp_at(const struct clock *clock, uint64_t ns)
 	       (uint64_t)(int64_t)((double)(int64_t)(ns - clock->last_ns) / tick_ns);
 }
 
-/* ==== Ctf part ================================================================================ */
+/* ==== Parts =================================================================================== */
 
 /*
  * A part of a record, or the whole record if it has no parts: a folder with the metadata and one
@@ -256,8 +256,8 @@ uint64_t ctf_clock_stamp_at(const struct clock *clock, uint64_t ns)
  * New metadata replaces the old (rename(2)) before the first packet that needs it is written. So
  * every event has a description, even if this process is killed.
  *
- * The folder may belong to another user who plants links in it, so this
- * process creates every file itself.
+ * The folder may belong to another user who plants links in it, so this process creates every file
+ * itself.
  */
 
 enum { LINE_ERROR_NS = 1000 /* a clock in the metadata may be wrong by this many nanoseconds */ };
@@ -372,7 +372,7 @@ struct probe_error *ctf_part_open(struct ctf_part *part, int root, const char *n
 	memcpy(part->from, from, sizeof(part->from));
 	if (getrandom(part->uuid, sizeof(part->uuid), 0) != sizeof(part->uuid))
 		return probe_error_system(errno, "cannot make an identifier for the record");
-	/* RFC 9562, 5.4: UUID version 4, variant 10 */
+	/* RFC 9562, 5.4: a UUID of version 4, in the variant of this RFC */
 	part->uuid[6] = (uint8_t)((part->uuid[6] & 0x0f) | 0x40);
 	part->uuid[8] = (uint8_t)((part->uuid[8] & 0x3f) | 0x80);
 	if (name[0] != '.' && mkdirat(root, name, FOLDER_MODE) != 0)
@@ -529,8 +529,8 @@ static bool is_stream_of(const struct ctf_part *part, size_t i, const struct ctf
 }
 
 /*
- * Finds a stream that equals `wanted` in session, kind and CPU, or adds it. recent[] makes this
- * fast: hits come from a few CPUs in turn.
+ * Finds a stream that equals `wanted` in session, kind, ring and CPU, or adds it. recent[] makes
+ * this fast: hits come from a few CPUs in turn.
  */
 static struct probe_error *find_stream(
 	struct ctf_part *part, const struct ctf_stream *wanted, struct ctf_stream **ret)
@@ -578,7 +578,7 @@ struct probe_error *ctf_part_ring_stream(struct ctf_part *part, const struct ctf
 	return find_stream(part, &wanted, ret);
 }
 
-/* ==== Ctf writer ============================================================================== */
+/* ==== Writer thread =========================================================================== */
 
 enum { HUGE_PAGE_BYTES = 2 << 20 };
 
@@ -714,7 +714,7 @@ void ctf_writer_settle(struct ctf_writer *writer)
 	pthread_mutex_unlock(&writer->lock);
 }
 
-/* ==== Ctf direct ============================================================================== */
+/* ==== Writes past the page cache ============================================================== */
 
 /*
  * Large packets are written past the page cache (O_DIRECT), which takes hardly any processor time.

@@ -14,12 +14,12 @@
 #include "libprobe/record/record.h"
 #include "libprobe/session/session.h"
 
-/* ==== Ctf threads ============================================================================= */
+/* ==== Names of threads ======================================================================== */
 
 /*
- * Ring records hold thread ids of the target's pid namespace. So each stream has an event that
- * tells a thread's pid, tid and name before its first hit, and again after a change. A stream is
- * readable without other streams.
+ * Ring records hold thread ids as the target knows them. So each stream has an event that tells a
+ * thread's pid, tid and name before its first hit, and again after a change. A stream is readable
+ * without other streams.
  */
 
 enum {
@@ -130,7 +130,7 @@ static uint8_t *ctf_name_thread(struct probe_session *session, const struct prob
 	return ctf_put(at, name, strlen(name) + 1);
 }
 
-/* ==== Ctf small =============================================================================== */
+/* ==== Small packets =========================================================================== */
 
 /*
  * Few bytes of a ring become packets of one page each. This way is also used for records with a
@@ -280,7 +280,7 @@ static struct probe_error *ctf_take_small(struct taking *t)
 	return NULL;
 }
 
-/* ==== Ctf large =============================================================================== */
+/* ==== Large packets =========================================================================== */
 
 /* Many bytes of a ring become one large packet, which is written past the page cache. */
 
@@ -386,7 +386,7 @@ static struct probe_error *ctf_take_large(struct taking *t)
 	return error ? error : ctf_take_small(t);
 }
 
-/* ==== Ctf take ================================================================================ */
+/* ==== Moving rings into the record ============================================================ */
 
 enum {
 	TAKE_BYTES = 1 << 18,  /* this many bytes in a ring are worth a write */

@@ -13,7 +13,7 @@
 #include "libprobe/base/buffer.h"
 #include "libprobe/record/record.h"
 
-/* ==== Json parser ============================================================================= */
+/* ==== JSON parser ============================================================================= */
 
 /* Surrogates: a character above U+FFFF is a pair of \u escapes in UTF-16. */
 enum { HIGH_HALF = 0xd800, LOW_HALF = 0xdc00, HALVES_END = 0xe000, REPLACEMENT = 0xfffd };
@@ -348,7 +348,7 @@ const struct json *json_member(const struct json *object, const char *name, enum
 	return member && member->kind == kind ? member : NULL;
 }
 
-/* ==== Json ==================================================================================== */
+/* ==== Hits as JSON ============================================================================ */
 
 enum { READ_BYTES = 1 << 16, LINE_BYTES_MAX = 1 << 24, ARGS_MAX = 4096 };
 

@@ -19,7 +19,7 @@
 #include "libprobe/base/array.h"
 #include "libprobe/record/record.h"
 
-/* ==== Own threads ============================================================================= */
+/* ==== Threads ================================================================================= */
 
 /* The threads of a stream, found by the thread word in its events. */
 
@@ -99,7 +99,7 @@ void own_threads_deinit(struct own_threads *threads)
 	*threads = (struct own_threads){0};
 }
 
-/* ==== Stacks ================================================================================== */
+/* ==== Call stacks ============================================================================= */
 
 /*
  * Call stacks of a record: addresses in the context of an event. Earlier events of the stream have
@@ -239,7 +239,7 @@ static const struct probe_stack *reader_stacks_take(struct reader_stacks *stacks
 	return &stacks->stack;
 }
 
-/* ==== Own ===================================================================================== */
+/* ==== Merging streams ========================================================================= */
 
 /*
  * Functions off the fast path are not inlined, so that the fast path is short and stays in
@@ -828,7 +828,7 @@ const struct reader_ops reader_own = {
 	.close = own_close,
 };
 
-/* ==== Own steps =============================================================================== */
+/* ==== Compiling steps ========================================================================= */
 
 /* Makes lists of steps: computes the offsets of fields and divides them into runs. */
 

@@ -20,7 +20,7 @@
 #include "libprobe/query/query.h"
 #include "libprobe/record/record.h"
 
-/* ==== Own context ============================================================================= */
+/* ==== Headers and contexts ==================================================================== */
 
 /*
  * The structures around the fields of events: headers and contexts of packets and of events. Their
@@ -143,7 +143,7 @@ static bool own_context_steps(struct step_builder *b, enum own_context context,
 	return true;
 }
 
-/* ==== Own class =============================================================================== */
+/* ==== Classes of events ======================================================================= */
 
 enum { CHARACTER_BITS = 8, NAME_BYTES = 32 };
 
@@ -598,7 +598,7 @@ static struct probe_error *own_class_compile(const struct tsdl_event *event,
 	return b.error;
 }
 
-/* ==== Own trace =============================================================================== */
+/* ==== Metadata ================================================================================ */
 
 /* Compiles the metadata of a record: its clocks, its streams and their events. */
 

@@ -22,7 +22,7 @@
 #include "libprobe/base/array.h"
 #include "libprobe/record/record.h"
 
-/* ==== Own decode ============================================================================== */
+/* ==== Executing steps ========================================================================= */
 
 /* The decoder: executes the steps of a class. All input is untrusted. */
 
@@ -237,7 +237,7 @@ const uint8_t *own_decode(
 	}
 }
 
-/* ==== Own packets ============================================================================= */
+/* ==== Packets and events ====================================================================== */
 
 enum {
 	SLACK = 8, /* zeroed bytes after the block, because own_decode() reads whole words */

@@ -407,9 +407,9 @@ bool steps_end(struct step_builder *b);
 /* The meaning of a class of events. */
 enum own_meaning {
 	OWN_HIT,
-	OWN_FRAME,  /* names an address for the stacks of its stream */
-	OWN_THREAD, /* names a thread of its stream */
-	OWN_NOTHING /* unknown class of a later version, skipped */
+	OWN_FRAME,  /* the event names an address for later call stacks of its stream */
+	OWN_THREAD, /* the event names a thread of its stream */
+	OWN_NOTHING /* the event is skipped: a later version has added its class */
 };
 
 struct own_class {
@@ -428,7 +428,8 @@ struct own_class {
 struct own_clock {
 	int64_t base_ns;
 	uint64_t freq;
-	uint64_t whole, part; /* 10^9 / freq is a little more than whole + part / 2^64 */
+	/* nanoseconds per cycle: 10^9 / freq is a little more than whole + part / 2^64 */
+	uint64_t whole, part;
 };
 
 struct own_stream_class {

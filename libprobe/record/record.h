@@ -248,7 +248,7 @@ uint64_t ctf_clock_stamp_at(const struct clock *clock, uint64_t ns);
 struct ctf_description {
 	uint64_t base_s;       /* zero of the record's clock, in seconds since 1970 */
 	bool stacks;	       /* events have call stacks */
-	struct buffer classes; /* descriptions of all classes so far */
+	struct buffer classes; /* descriptions of all event classes so far */
 	bool has_clock[CTF_CLOCKS];
 	struct clock clocks[CTF_CLOCKS];
 };

@@ -10,7 +10,7 @@
 
 #include "libprobe/record/record.h"
 
-/* ==== Tsdl lex ================================================================================ */
+/* ==== Lexer =================================================================================== */
 
 /* The lexer: words, numbers, and lists of attributes. */
 
@@ -326,7 +326,7 @@ static bool tsdl_take_attributes(struct tsdl_parser *p,
 	return tsdl_next(p);
 }
 
-/* ==== Tsdl type =============================================================================== */
+/* ==== Types =================================================================================== */
 
 /* The parser of types. */
 
@@ -677,7 +677,7 @@ static bool tsdl_take_alias(struct tsdl_parser *p)
 	return true;
 }
 
-/* ==== Tsdl ==================================================================================== */
+/* ==== Blocks ================================================================================== */
 
 /* The contents of a kind of block. `value` fails on names that it does not know. */
 struct block_kind {

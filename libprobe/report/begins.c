@@ -12,7 +12,7 @@
 #include "libprobe/base/value.h"
 #include "libprobe/report/report.h"
 
-/* ==== Begins ================================================================================== */
+/* ==== Open start events ======================================================================= */
 
 enum { FIRST_ROOM = 256 };
 
@@ -143,7 +143,7 @@ void begins_remove(struct begins *begins, struct begins_stack *stack, size_t ind
 	begins->depth--;
 }
 
-/* ==== Identity ================================================================================ */
+/* ==== Identity of start events ================================================================ */
 
 struct identity_begin {
 	bool is_known;

@@ -388,7 +388,7 @@ struct summary_process *threads_processes(const struct probe_summary *summary, s
 	return processes;
 }
 
-/* ==== Callers ================================================================================= */
+/* ==== Call stacks ============================================================================= */
 
 /*
  * Hits by call stack, if a record has stacks. Two stacks are equal if they are shown alike: by

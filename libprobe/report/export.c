@@ -255,7 +255,7 @@ void export_key_text(
 	buffer_deinit(&normal);
 }
 
-/* ==== Csv ===================================================================================== */
+/* ==== CSV ===================================================================================== */
 
 /*
  * CSV (RFC 4180): a header, and one line for each hit and each loss.
@@ -561,7 +561,7 @@ const struct export_format export_csv = {
 	.finish = csv_finish,
 };
 
-/* ==== Export json ============================================================================= */
+/* ==== JSON ==================================================================================== */
 
 /* Exports one JSON object per line, with the code of `probectl trace --json`. */
 

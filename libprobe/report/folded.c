@@ -22,7 +22,7 @@
 #include "libprobe/record/record.h"
 #include "libprobe/report/report.h"
 
-/* ==== Folded ================================================================================== */
+/* ==== Folded stacks =========================================================================== */
 
 /* The text of a frame. Equal labels exist once. */
 struct label {
@@ -410,7 +410,7 @@ const struct export_format export_folded = {
 	.finish = folded_finish,
 };
 
-/* ==== Flamegraph ============================================================================== */
+/* ==== Flame graph ============================================================================= */
 
 /* Draws the folded stacks as a flame graph. */
 

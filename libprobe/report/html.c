@@ -11,7 +11,7 @@
 #include "libprobe/output/output.h"
 #include "libprobe/report/report.h"
 
-/* ==== Html ==================================================================================== */
+/* ==== The page ================================================================================ */
 
 enum { SMALL_CHARTS = 6, PAIR_CHARTS = 6, TOP_KEYS = 8 };
 
@@ -213,7 +213,7 @@ static void header(struct page *page)
 	page_html(page, "</p>\n");
 }
 
-/* The pair with the longest slow events. */
+/* The pair with the highest 99th percentile. */
 static const struct summary_pair *slowest_pair(const struct probe_summary *summary)
 {
 	const struct summary_pair *slowest = NULL;
@@ -550,7 +550,7 @@ void summary_html(struct buffer *out, const struct probe_summary *summary,
 	free(tops);
 }
 
-/* ==== Html style ============================================================================== */
+/* ==== Style sheet ============================================================================= */
 
 /*
  * The style sheet. The contrast of text is at least 4.5:1 and of lines in charts at least 3:1 (WCAG

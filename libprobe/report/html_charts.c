@@ -13,7 +13,7 @@
 
 #include "libprobe/report/report.h"
 
-/* ==== Bins ==================================================================================== */
+/* ==== Bins of time ============================================================================ */
 
 /*
  * Divides time into a fixed number of bins, which all counts over time share.
@@ -155,7 +155,7 @@ void summary_fold(
 	}
 }
 
-/* ==== Html axes =============================================================================== */
+/* ==== Axes ==================================================================================== */
 
 /* Axes of charts: their ends, their ticks, and the labels of ticks. */
 
@@ -369,7 +369,7 @@ static void axis_latency_labels(struct page *page, size_t low, size_t high, bool
 	page_html(page, "</div>");
 }
 
-/* ==== Html charts ============================================================================= */
+/* ==== Charts ================================================================================== */
 
 enum { WIDTH = 1000, HEIGHT = 100, LEVELS = 6 };
 

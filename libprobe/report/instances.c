@@ -19,7 +19,7 @@
 #include "libprobe/output/output.h"
 #include "libprobe/report/report.h"
 
-/* ==== Instances =============================================================================== */
+/* ==== Single pairs ============================================================================ */
 
 enum { TEXT_MAX = 256, WORDS_MAX = 65536, WORDS_STEP = 64, VALUE_TABLE = 2 * SUMMARY_VALUES_MAX };
 
@@ -415,7 +415,7 @@ const struct summary_value **instances_values(
 	return sorted;
 }
 
-/* ==== Flights ================================================================================= */
+/* ==== Matching start and end events =========================================================== */
 
 /*
  * Matches start events with end events.

@@ -218,7 +218,8 @@ static void note_missing(
 static uint64_t hash_of(const char *text, uint64_t hash)
 {
 	while (*text)
-		hash = (hash ^ (unsigned char)*text++) * UINT64_C(0x100000001b3); /* FNV-1a */
+		/* the hash function is FNV-1a */
+		hash = (hash ^ (unsigned char)*text++) * UINT64_C(0x100000001b3);
 	return hash;
 }
 

@@ -277,7 +277,10 @@ static void cross(const struct begins_stack *stack, struct open_span *span)
 		struct open_span *newer = span_at(stack, i - 1);
 
 		newer->public.crossed |= !span->public.crossed;
-		/* A point event has no duration, so time inside it was inside the ended span. */
+		/*
+		 * A start event without an end event is a point: time inside it was inside the
+		 * ended span.
+		 */
 		if (!newer->pair->public.ended)
 			span->public.inner_ns += newer->public.inner_ns;
 	}

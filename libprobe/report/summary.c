@@ -9,7 +9,7 @@
 #include "libprobe/output/output.h"
 #include "libprobe/report/report.h"
 
-/* ==== Chosen ================================================================================== */
+/* ==== Selecting rows ========================================================================== */
 
 /* Selects and orders the rows to show. */
 

@@ -24,7 +24,7 @@
 #include "libprobe/base/file.h"
 #include "libprobe/stream/stream.h"
 
-/* ==== Types =================================================================================== */
+/* ==== Event types ============================================================================= */
 
 /* Event types: names, their numbers, and sets of them. */
 
@@ -260,7 +260,7 @@ struct probe_error *probe_stream_set_read(
 	return NULL;
 }
 
-/* ==== Index =================================================================================== */
+/* ==== The file .stream ======================================================================== */
 
 const char stream_index_name[] = ".stream";
 static const char draft_name[] = ".stream.new";

@@ -455,7 +455,7 @@ uint64_t stream_log_hits(const struct stream_log *log)
 	return log->hits;
 }
 
-/* ==== Flush =================================================================================== */
+/* ==== Flushing ================================================================================ */
 
 /*
  * A flush has two steps. Events first go from the rings into packets of the log, without a copy in

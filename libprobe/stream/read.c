@@ -28,7 +28,7 @@
 #include "libprobe/session/session.h"
 #include "libprobe/stream/stream.h"
 
-/* ==== Queue =================================================================================== */
+/* ==== Queue of unread events ================================================================== */
 
 /*
  * The queue copies events from the session, whose memory is valid only during a callback, until a
@@ -215,7 +215,7 @@ void stream_queue_deinit(struct stream_queue *queue)
 	*queue = (struct stream_queue){0};
 }
 
-/* ==== Read ==================================================================================== */
+/* ==== Reading the session ===================================================================== */
 
 enum {
 	QUEUE_BYTES = 1 << 18, /* about how many bytes stream_take() puts into the queue at once */

@@ -23,7 +23,7 @@
 #include "libprobe/session/session.h"
 #include "libprobe/stream/stream.h"
 
-/* ==== Stream ================================================================================== */
+/* ==== Active streams ========================================================================== */
 
 enum { DATA_BYTES = 1024, LOG_BYTES = 64 << 20, LOG_BYTES_MIN = 1 << 20, WORD = 8 };
 
@@ -455,7 +455,7 @@ static bool combine(
 	return true;
 }
 
-/* Switches the probes whose type is in `in` and not in `not_in`. */
+/* Switches on or off the probes whose type is in `in` and not in `not_in`. */
 static void switch_probes(struct probe_stream *stream, const struct probe_stream_set *in,
 	const struct probe_stream_set *not_in, bool on)
 {
@@ -607,7 +607,7 @@ struct probe_error *probe_stream_shutdown(struct probe_stream *stream)
 	return error;
 }
 
-/* ==== Open ==================================================================================== */
+/* ==== Pre-recorded streams and the next event ================================================= */
 
 /* Pre-recorded streams, and reading the next event of any stream. */
 

@@ -187,7 +187,7 @@ struct stream_reading {
 	uint64_t closed_ns;
 	struct probe_stream_set filter;
 	uint64_t filter_ns;
-	uint64_t last_ns; /* the latest time of an event */
+	uint64_t last_ns; /* the latest time of an event so far, in nanoseconds */
 	/* time of the last hit read; may be below last_ns if a clock was set back */
 	uint64_t read_ns;
 	uint64_t overflow; /* number of lost hits to report before the next hit */
@@ -260,7 +260,7 @@ void stream_note_full(struct probe_stream *stream);
  */
 void stream_mark(struct probe_stream *stream, uint32_t type, bool silent, int value,
 	const struct probe_stream_set sets[2]);
-/* Adds a start event and switches the probes on. */
+/* Adds a start event and switches the session on. */
 void stream_go_on(struct probe_stream *stream);
 /* How many unread bytes were overwritten. Requires reading.since. */
 uint64_t stream_gone(const struct probe_stream *stream);
