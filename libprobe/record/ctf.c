@@ -40,7 +40,6 @@ static struct ctf_source *find_source(struct probe_ctf *ctf, const struct probe_
 	return NULL;
 }
 
-/* Finds or creates the source of a session. Returns NULL without memory. */
 struct ctf_source *ctf_source_of(struct probe_ctf *ctf, struct probe_session *session)
 {
 	struct ctf_source *source = find_source(ctf, session);
@@ -65,7 +64,6 @@ static void source_deinit(struct ctf_source *source)
 	free(source->heads);
 }
 
-/* Removes the source of a session. */
 static void ctf_take_forget(struct probe_ctf *ctf, const struct probe_session *session)
 {
 	struct ctf_source *source = find_source(ctf, session);
@@ -125,7 +123,6 @@ void ctf_note_moved(struct taking *t)
 
 /* ---- Parts ------------------------------------------------------------------------- */
 
-/* The stamp of the first record in a ring. */
 uint64_t ctf_first_time(const struct rings *rings, const struct ring *ring)
 {
 	uint64_t time;
@@ -157,10 +154,6 @@ static bool ctf_take_is_settled(const struct probe_ctf *ctf)
 	return true;
 }
 
-/*
- * Finds or creates the stream of a ring in the current part. Its time is at least the start of the
- * part.
- */
 struct probe_error *ctf_present_stream(struct probe_ctf *ctf, const struct ctf_source *source,
 	unsigned int ring, struct ctf_stream **ret)
 {

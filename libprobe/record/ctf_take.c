@@ -222,7 +222,6 @@ static struct probe_error *ctf_add_records(struct taking *t, uint8_t *copy, size
 	return error;
 }
 
-/* Closes and writes the packets of a stream, and takes back the buffer that it borrowed. */
 struct probe_error *ctf_end_packets(
 	struct ctf_part *part, struct ctf_stream *stream, struct probe_error *error)
 {
@@ -334,7 +333,6 @@ static size_t copy_walked(struct taking *t, struct ring_walk *walk, uint8_t *to,
 	return content;
 }
 
-/* Gives a job's packet to the writer thread. */
 static struct probe_error *give(struct taking *t, struct ctf_job *job)
 {
 	struct probe_ctf *ctf = t->ctf;

@@ -364,7 +364,6 @@ static struct probe_error *fill(struct own_stream *stream, size_t need)
 	return error;
 }
 
-/* Goes to an offset in the file. */
 static struct probe_error *seek(struct own_stream *stream, uint64_t place)
 {
 	if (stream->block && place >= stream->block_at && place <= end_of(stream)) {

@@ -114,7 +114,7 @@ enum {
 /* A thread that a stream has named or is about to name. */
 struct ctf_thread {
 	uint32_t word; /* the thread's id as stubs write it in records */
-	bool is_used;  /* the slot of the hash table is in use */
+	bool is_used;
 	bool is_named;
 	/* number + 1 of the last packet with a hit of this thread; 0 if there is no such packet */
 	uint64_t packet;
@@ -501,7 +501,7 @@ struct ctf_site {
 	uint64_t pc;
 	const struct probe_session *session;
 	size_t probe;
-	uint32_t id; /* number of the event class */
+	uint32_t id; /* id of the event class */
 	struct ctf_class class;
 };
 
@@ -611,7 +611,7 @@ struct taking {
 	uint32_t words[CTF_PACKET_THREADS]; /* ids of the threads in the packet, each once */
 	size_t word_count;
 	enum probe_ctf_amount amount;
-	bool moved; /* some records were moved */
+	bool moved;
 	bool waits; /* some records stay in the ring because the disk is busy */
 };
 

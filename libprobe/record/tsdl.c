@@ -214,7 +214,6 @@ static bool take_text(struct tsdl_parser *p)
 	return copy != NULL;
 }
 
-/* Goes to the next token. */
 static bool tsdl_next(struct tsdl_parser *p)
 {
 	if (p->error || !skip(p))
@@ -252,7 +251,7 @@ static bool tsdl_is_name(const struct tsdl_parser *p, const char *name)
 	return p->token == TSDL_NAME && strcmp(p->text, name) == 0;
 }
 
-/* Consumes a mark. Any other token is an error. */
+/* Consume a token of this sort. Any other token is an error. */
 static bool tsdl_take_mark(struct tsdl_parser *p, char mark)
 {
 	return tsdl_is_mark(p, mark) ? tsdl_next(p) : tsdl_fail(p, "there is no %c", mark);
@@ -263,7 +262,6 @@ static bool tsdl_take(struct tsdl_parser *p, enum tsdl_token token, const char *
 	return p->token == token ? tsdl_next(p) : tsdl_fail(p, "there is no %s", what);
 }
 
-/* Consumes a name. Any other token is an error. */
 static bool tsdl_take_name(struct tsdl_parser *p, const char **ret)
 {
 	*ret = p->text;

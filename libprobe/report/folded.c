@@ -377,7 +377,6 @@ static void folded_free(void *state)
 	free(folded);
 }
 
-/* Creates a state: an operation of struct export_format. */
 static struct probe_error *folded_create(
 	const struct export_settings *settings, struct buffer *out, void **ret)
 {
@@ -411,8 +410,6 @@ const struct export_format export_folded = {
 };
 
 /* ==== Flame graph ============================================================================= */
-
-/* Draws the folded stacks as a flame graph. */
 
 struct flamegraph {
 	struct buffer *out;

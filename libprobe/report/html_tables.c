@@ -251,7 +251,6 @@ void table_pairs(struct page *page)
 	free(pairs);
 }
 
-/* Writes the bounds of a heat row. */
 static void range_cell(struct page *page, size_t row)
 {
 	page_html(page, "<tr><th scope=\"row\">");

@@ -145,7 +145,7 @@ static void instances_drop(struct probe_summary *summary, struct begun_words *wo
 }
 
 /*
- * Copies the data of a start event. *ret is NULL if no data is needed. Returns false without
+ * Copies the data of a start event. *ret is NULL if no data is kept. Returns false without
  * memory.
  */
 static bool instances_begin(
@@ -364,7 +364,6 @@ static void instances_forget(const struct probe_summary *summary)
 	}
 }
 
-/* Frees the slowest pairs of a pair of probes. */
 static void instances_free_pair(struct summary_pair *pair)
 {
 	for (size_t i = 0; i < pair->slow_count; i++)
@@ -673,7 +672,6 @@ double heat_low(size_t row)
 	return row % 2 && low < 0x1p52 ? (double)((uint64_t)low + 1) : low;
 }
 
-/* Adds a duration in nanoseconds to the statistics. */
 static void summary_times_add(struct summary_times *times, uint64_t duration_ns)
 {
 	times->least = !times->count || duration_ns < times->least ? duration_ns : times->least;

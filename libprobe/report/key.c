@@ -101,7 +101,6 @@ static void forget(struct known *known)
 	*known = (struct known){0};
 }
 
-/* Frees a name. NULL is allowed. */
 static void key_name_free(struct key_name *name)
 {
 	if (!name)

@@ -49,7 +49,7 @@ struct begins {
 	size_t item_bytes;
 	struct begins_stack *stacks; /* hash table with `room` slots, of which `count` are `used` */
 	size_t room, count;
-	size_t depth; /* number of items in all stacks */
+	size_t depth; /* items in all stacks */
 	void *spare;  /* memory of a dropped stack's items, for the next stack; or NULL */
 };
 

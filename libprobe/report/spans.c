@@ -21,7 +21,7 @@
 #include "probe/spans.h"
 
 struct pair {
-	/* the pair; its provider and name are in the memory after this struct */
+	/* the pair; provider and name are in the memory after this struct */
 	struct probe_span_pair public;
 };
 
@@ -32,7 +32,7 @@ struct span_probe {
 };
 
 struct open_span {
-	/* the span; its packed event is in the memory after this struct */
+	/* the span; the packed event is in the memory after this struct */
 	struct probe_span public;
 	struct pair *pair;
 	size_t probe; /* index of the start event's probe in the pairing */

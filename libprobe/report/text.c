@@ -46,7 +46,7 @@ void lines_title(struct lines *lines, const char *text, bool right, bool is_last
 	lines_next(lines, right, is_last);
 }
 
-/* Writes a number and ends its cell, which must not be the last of its line. */
+/* Writes a cell with a number, which must not be the last cell of its line. */
 static void lines_number(struct lines *lines, uint64_t value)
 {
 	buffer_unsigned(&lines->grid.text, value);

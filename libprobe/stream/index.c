@@ -26,8 +26,6 @@
 
 /* ==== Event types ============================================================================= */
 
-/* Event types: names, their numbers, and sets of them. */
-
 _Static_assert(PROBE_STREAM_TYPES_END % 64 == 0, "sets consist of whole words");
 _Static_assert(PROBE_STREAM_TYPES_END <= STREAM_HASH_SLOTS / 2, "there are always free slots");
 
@@ -458,7 +456,6 @@ static struct probe_error *read_string(char *text, char **ret)
 	return *ret ? NULL : probe_error_no_memory();
 }
 
-/* Reads one line, without its newline. */
 static struct probe_error *read_line(char *line, struct stream_index *index)
 {
 	char *rest = strchr(line, ' ');

@@ -144,7 +144,6 @@ static struct probe_error *remove_part(int at, const char *name)
 	return error;
 }
 
-/* Removes the whole log. */
 static struct probe_error *remove_all(DIR *folder)
 {
 	struct probe_error *error = remove_part(dirfd(folder), ".");

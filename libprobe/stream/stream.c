@@ -97,7 +97,7 @@ static struct probe_error *stream_alloc(struct probe_stream **ret)
 	return NULL;
 }
 
-/* Frees the stream. No thread may be using it. */
+/* Frees a stream that no thread uses. */
 static void stream_free(struct probe_stream *stream)
 {
 	stream_reading_reset(stream);
