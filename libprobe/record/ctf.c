@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A record: its parts and its events.
+ * A record: its parts, classes of events, sources (sessions whose rings are moved), and losses.
  *
- * Time stamps count from an hour before the record's beginning, or before its oldest hit. The
- * session's clock is interpolated again at each poll, and may go back by some nanoseconds from one
- * poll to the next, or by more if the system's clock is set; within a stream, time must not go
+ * Time stamps count from an hour before the start of the record, or before its oldest hit. Each
+ * poll interpolates the session's clock again. So from one poll to the next, the clock may go back
+ * by some nanoseconds, or by more if the system's clock is set. Within a stream, time must not go
  * back.
  *
- * Parts follow each other in time. The hits of several sessions are not quite in order, because
- * each session is read up to a different instant. So hits that are older than the current part
- * go into the previous one, which stays open until all of them have come.
+ * Parts follow each other in time. Each session is read up to a different instant, so the hits of
+ * several sessions are not quite in order. Hits that are older than the current part go into the
+ * previous part, which stays open until all of them have arrived.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -26,9 +26,9 @@
 #include "libprobe/record/record.h"
 #include "libprobe/session/session.h"
 
-/* ==== Ctf sources ============================================================================= */
+/* ==== Sources ================================================================================= */
 
-/* Sessions whose rings are taken: their hits, their streams, and what they have lost. */
+/* Sources are sessions whose rings are moved: their hits, their streams and their losses. */
 
 /* ---- Sources ----------------------------------------------------------------------- */
 
@@ -40,7 +40,6 @@ static struct ctf_source *find_source(struct probe_ctf *ctf, const struct probe_
 	return NULL;
 }
 
-/* NULL without memory. */
 struct ctf_source *ctf_source_of(struct probe_ctf *ctf, struct probe_session *session)
 {
 	struct ctf_source *source = find_source(ctf, session);
@@ -65,7 +64,6 @@ static void source_deinit(struct ctf_source *source)
 	free(source->heads);
 }
 
-/* Forgets a session whose rings were taken. */
 static void ctf_take_forget(struct probe_ctf *ctf, const struct probe_session *session)
 {
 	struct ctf_source *source = find_source(ctf, session);
@@ -87,7 +85,7 @@ static void ctf_take_deinit(struct probe_ctf *ctf)
 	ctf_kinds_deinit(&ctf->kinds);
 }
 
-/* The source of a session's hits; NULL: its hits are added one by one. */
+/* Returns the source of a session, or NULL if the session's hits are added one by one. */
 static const struct ctf_source *ctf_take_source(
 	struct probe_ctf *ctf, const struct probe_session *session)
 {
@@ -125,7 +123,6 @@ void ctf_note_moved(struct taking *t)
 
 /* ---- Parts ------------------------------------------------------------------------- */
 
-/* The time of the first record in a ring. */
 uint64_t ctf_first_time(const struct rings *rings, const struct ring *ring)
 {
 	uint64_t time;
@@ -135,9 +132,8 @@ uint64_t ctf_first_time(const struct rings *rings, const struct ring *ring)
 }
 
 /*
- * Has everything been taken that belongs to the part before? (ctf_take.c)
- *
- * Once the part before is closed, nothing belongs to it.
+ * Whether no ring holds a hit that belongs to the previous part. True if the previous part is
+ * closed.
  */
 static bool ctf_take_is_settled(const struct probe_ctf *ctf)
 {
@@ -158,7 +154,6 @@ static bool ctf_take_is_settled(const struct probe_ctf *ctf)
 	return true;
 }
 
-/* The stream of a ring in the present part, which has no older times than that. */
 struct probe_error *ctf_present_stream(struct probe_ctf *ctf, const struct ctf_source *source,
 	unsigned int ring, struct ctf_stream **ret)
 {
@@ -172,7 +167,10 @@ struct probe_error *ctf_present_stream(struct probe_ctf *ctf, const struct ctf_s
 
 /* ---- Losses ------------------------------------------------------------------------ */
 
-/* Adds packets without events: readers compare the losses of two. */
+/*
+ * Adds packets without events that report `count` more losses. Readers compute losses as the
+ * difference between two packets.
+ */
 static struct probe_error *put_losses(
 	struct probe_ctf *ctf, struct ctf_part *part, struct ctf_stream *stream, uint64_t count)
 {
@@ -184,7 +182,7 @@ static struct probe_error *put_losses(
 	return ctf_end_packets(part, stream, error);
 }
 
-/* Notes losses of such a session. */
+/* Notes `count` losses of a session whose rings are moved. */
 static struct probe_error *ctf_take_discarded(
 	struct probe_ctf *ctf, const struct ctf_source *source, uint64_t count)
 {
@@ -200,7 +198,7 @@ static struct probe_error *ctf_take_discarded(
 	return NULL;
 }
 
-/* Writes the losses that no packet tells yet. */
+/* Writes the losses that no packet reports yet. */
 static struct probe_error *ctf_take_flush(struct probe_ctf *ctf)
 {
 	struct probe_error *error = NULL;
@@ -208,21 +206,24 @@ static struct probe_error *ctf_take_flush(struct probe_ctf *ctf)
 	for (size_t i = 0; i < ctf->part.stream_count && !error; i++) {
 		struct ctf_stream *stream = &ctf->part.streams[i];
 
-		/* Else its next packet tells, or the next flush. */
+		/*
+		 * If the stream is waiting for the disk, its next packet or the next flush reports
+		 * the losses.
+		 */
 		if (stream->owes && !ctf_direct_waits(ctf, &ctf->part, stream))
 			error = put_losses(ctf, &ctf->part, stream, 0);
 	}
 	return error;
 }
 
-/* ==== Ctf classes ============================================================================= */
+/* ==== Classes of events ======================================================================= */
 
 /*
- * The classes of events that are added to a record one by one: what their probe is called, and
- * which types their arguments have. Those of a site's last hit are kept beside the site.
+ * Classes of events that are added to a record one by one: the probe's names and the types of its
+ * arguments. A cache holds the class of the last hit of each site.
  */
 
-enum { CACHE_ENTRIES = 1024 /* a power of two */ };
+enum { CACHE_ENTRIES = 1024 /* number of cache entries, a power of two */ };
 
 static bool ctf_classes_init(struct probe_ctf *ctf)
 {
@@ -247,7 +248,7 @@ static void ctf_classes_deinit(struct probe_ctf *ctf)
 	free(ctf->sites);
 }
 
-/* The session ends. */
+/* Removes an ending session from the cache. */
 static void ctf_classes_forget(struct probe_ctf *ctf, const struct probe_session *session)
 {
 	for (size_t i = 0; i < CACHE_ENTRIES; i++)
@@ -274,14 +275,14 @@ static uint8_t code_of(const struct probe_value *value, uint8_t size)
 	case PROBE_VALUE_BYTES:
 		return (uint8_t)(CTF_BYTES | truncated);
 	case PROBE_VALUE_OTHER:
-	case PROBE_VALUE_STACK: /* a key of rows, and no argument */
+	case PROBE_VALUE_STACK: /* a stack is a key of rows, never an argument */
 	case PROBE_VALUE_NULL:
 		break;
 	}
 	return CTF_UNREADABLE;
 }
 
-/* The size in bytes of a number, as declared in the site's note. */
+/* The size in bytes of a number, as the site's note declares it. */
 static uint8_t size_of(const struct session_site *site, size_t arg)
 {
 	uint8_t size = site && arg < site->layout.arg_count ? site->layout.args[arg].size : 8;
@@ -289,7 +290,10 @@ static uint8_t size_of(const struct session_site *site, size_t arg)
 	return size == 1 || size == 2 || size == 4 ? size : 8;
 }
 
-/* Arguments of a hit have other numbers than those of its probe if only some were asked for. */
+/*
+ * The number of an argument in its probe. It differs from the index in the hit if the session
+ * records only some arguments.
+ */
 static uint8_t number_of(const struct session_site *site, size_t arg)
 {
 	return site && arg < site->layout.arg_count ? site->layout.args[arg].number : (uint8_t)arg;
@@ -310,7 +314,7 @@ static bool same_probe(const struct ctf_class *a, const struct ctf_class *b)
 	       strcmp(a->path, b->path) == 0;
 }
 
-/* The session that a class was first seen in may end before the record does. */
+/* Adds a copy of a class. The strings are copied, because the record may outlive the session. */
 static struct probe_error *add_class(struct probe_ctf *ctf, const struct ctf_class *class)
 {
 	struct ctf_class copy = *class;
@@ -328,7 +332,7 @@ static struct probe_error *add_class(struct probe_ctf *ctf, const struct ctf_cla
 	return NULL;
 }
 
-/* The number of a class; many processes may share it. */
+/* Finds or adds a class. Processes share classes. *ret is the number of the class. */
 static struct probe_error *find_class(
 	struct probe_ctf *ctf, const struct ctf_class *class, uint32_t *ret)
 {
@@ -353,7 +357,9 @@ static bool same_codes(const struct ctf_class *class, const struct probe_hit *hi
 	return true;
 }
 
-/* The class of a hit; what is returned is valid until the next call. Error: PROBE_ERROR_MEMORY. */
+/*
+ * Finds or adds the class of a hit. *ret is valid until the next call. Errors: PROBE_ERROR_MEMORY.
+ */
 static struct probe_error *ctf_class_of(struct probe_ctf *ctf, const struct probe_session *session,
 	const struct probe_hit *hit, const struct ctf_site **ret)
 {
@@ -380,15 +386,16 @@ static struct probe_error *ctf_class_of(struct probe_ctf *ctf, const struct prob
 	return find_class(ctf, &seen->class, &seen->id);
 }
 
-/* ==== Ctf late ================================================================================ */
+/* ==== Losses after a write error ============================================================== */
 
 /*
- * Losses that come to light when nothing can be written any more, because the disk is full. Headers
- * of packets count losses, so a larger number in the last packet of a file tells of these, and
- * needs no room. (File systems that never overwrite need some: there, only the user is told.)
+ * Reports losses that are found after writing has failed, for example on a full disk. The header of
+ * a packet has a count of losses. So a larger count in the last packet of a file reports more
+ * losses and needs no space. (File systems that never overwrite data do need space. There, only the
+ * user is told.)
  */
 
-/* The stream with most in its file; NULL: all files are empty. */
+/* The stream with the largest file; NULL if all files are empty. */
 static struct ctf_stream *longest_of(const struct ctf_part *part)
 {
 	struct ctf_stream *longest = NULL;
@@ -399,12 +406,12 @@ static struct ctf_stream *longest_of(const struct ctf_part *part)
 	return longest;
 }
 
-/* Puts the losses of a stream into the last packet of its file. */
+/* Writes the losses of a stream into the last packet of its file. */
 static void tell(const struct ctf_part *part, struct ctf_stream *stream)
 {
 	const off_t at = stream->last_at + CTF_DISCARDED_AT;
 	ssize_t written;
-	/* For appending, pwrite(2) would not look at the place. */
+	/* Do not open with O_APPEND: pwrite(2) would ignore the offset. */
 	int fd = ctf_stream_open(part, stream, 0);
 
 	if (fd < 0)
@@ -414,7 +421,7 @@ static void tell(const struct ctf_part *part, struct ctf_stream *stream)
 	close(fd);
 }
 
-/* Adds more losses to such a record. */
+/* Adds `count` losses to the longest file of a record that cannot grow any more. */
 static void ctf_discard_late(struct probe_ctf *ctf, uint64_t count)
 {
 	const struct ctf_part *part = &ctf->part;
@@ -430,7 +437,10 @@ static void ctf_discard_late(struct probe_ctf *ctf, uint64_t count)
 	tell(part, stream);
 }
 
-/* Returns the losses of streams that have no packet in a file. */
+/*
+ * Writes the losses of each stream into its file. Returns the losses of streams whose file has no
+ * packet.
+ */
 static uint64_t tell_part(struct probe_ctf *ctf, struct ctf_part *part)
 {
 	uint64_t rest = 0;
@@ -450,8 +460,8 @@ static uint64_t tell_part(struct probe_ctf *ctf, struct ctf_part *part)
 }
 
 /*
- * Once a record cannot be written any more: what was dropped becomes losses, and those that no
- * packet tells are told where they can be (ctf_late.c).
+ * Called once a record cannot be written any more. Counts dropped hits as losses, and writes losses
+ * that no packet reports into existing packets.
  */
 static void ctf_tell_losses(struct probe_ctf *ctf)
 {
@@ -461,21 +471,29 @@ static void ctf_tell_losses(struct probe_ctf *ctf)
 	ctf_discard_late(ctf, rest);
 }
 
-/* ==== Ctf ===================================================================================== */
+/* ==== The record ============================================================================== */
 
 enum {
 	NSEC_PER_SEC = 1000000000,
-	/* Hits may be older than the record: sessions may, and clocks have errors. */
+	/*
+	 * Hits may be older than the record, because the session started earlier or clocks are
+	 * inaccurate.
+	 */
 	CLOCK_MARGIN_S = 3600,
-	LATE_FLUSHES = 2, /* one per second; after these, nothing is late any more */
-	EVENT_ROOM = 40,  /* size of an event without name, arguments and addresses */
-	ARG_ROOM = 16,	  /* size of an argument without bytes */
+	/*
+	 * number of flushes of a part, one per second, after which no late hits arrive for the
+	 * previous part
+	 */
+	LATE_FLUSHES = 2,
+	/* size in bytes of an event without thread name, arguments and addresses */
+	EVENT_ROOM = 40,
+	ARG_ROOM = 16, /* maximum size in bytes of an argument without its string or aggregate */
 	ROUNDING_NS = 4
 };
 
 /* ---- Parts ------------------------------------------------------------------------- */
 
-/* Opens an empty folder. */
+/* Opens the folder, creates it if it is missing, and checks that it is empty. */
 static struct probe_error *root_open(const char *path, int *ret)
 {
 	struct dirent *entry;
@@ -530,8 +548,8 @@ struct probe_error *ctf_checked(struct probe_ctf *ctf, struct probe_error *error
 }
 
 /*
- * The counter of a machine that has slept may begin again. Nothing is learned from it then: what
- * was recorded before keeps its times.
+ * The counter may restart when a machine wakes from sleep. In this case the clocks are not
+ * synchronized: earlier hits keep their times.
  */
 void ctf_sync_clocks(struct probe_ctf *ctf)
 {
@@ -550,8 +568,8 @@ static void close_before(struct probe_ctf *ctf)
 }
 
 /*
- * A part lasts from its first hit on, which is not older than the part. It ends by a clock that
- * cannot be set.
+ * Computes the end of a part from the time of its first hit. If the hit is older than the part, the
+ * time is the part's start. The end is in CLOCK_MONOTONIC, which cannot be set.
  */
 void ctf_part_begins(struct probe_ctf *ctf, uint64_t time_ns)
 {
@@ -580,7 +598,10 @@ bool ctf_is_part_full(const struct probe_ctf *ctf, uint64_t time_ns)
 	return is_full && ctf_take_is_settled(ctf);
 }
 
-/* Where the clocks of stubs go on: behind what was written, and where the part before ends. */
+/*
+ * Computes where the stubs' clocks continue in the next part: after all written stamps, and where
+ * the previous part ends.
+ */
 static void cut_clocks(struct probe_ctf *ctf, uint64_t time_ns, struct ctf_instant from[CTF_CLOCKS])
 {
 	for (size_t i = 0; i < CTF_CLOCKS; i++) {
@@ -589,7 +610,7 @@ static void cut_clocks(struct probe_ctf *ctf, uint64_t time_ns, struct ctf_insta
 		ctf->cuts[i] = ctf_clock_stamp_at(&ctf->description.clocks[i], time_ns);
 		if (ctf->cuts[i] <= ctf->newest[i])
 			ctf->cuts[i] = ctf->newest[i] + 1;
-		/* Readers round times down, one of them more than the other. */
+		/* Readers round times down, each in its own way. */
 		from[i] = (struct ctf_instant){
 			ctf->cuts[i], ctf_line_ns(&ctf->part.lines[i], ctf->cuts[i]) + ROUNDING_NS};
 	}
@@ -606,7 +627,7 @@ struct probe_error *ctf_rotate(struct probe_ctf *ctf, uint64_t time_ns)
 		return error;
 	close_before(ctf);
 	ctf_sync_clocks(ctf);
-	/* No packet may follow that tells of the losses so far. */
+	/* The stream may get no further packet in this part, so report its losses now. */
 	error = ctf_take_flush(ctf);
 	error = probe_error_first(error, ctf_part_describe(&ctf->part));
 	ctf->part.over = true;
@@ -618,7 +639,7 @@ struct probe_error *ctf_rotate(struct probe_ctf *ctf, uint64_t time_ns)
 	return error ? error : begin_part(ctf, from);
 }
 
-/* The part that a hit belongs to; may start a new one. */
+/* The part that a hit belongs to. May start a new part. */
 static struct probe_error *part_of(struct probe_ctf *ctf, uint64_t time_ns, struct ctf_part **ret)
 {
 	struct probe_error *error = NULL;
@@ -634,7 +655,7 @@ static struct probe_error *part_of(struct probe_ctf *ctf, uint64_t time_ns, stru
 
 /* ---- The record -------------------------------------------------------------------- */
 
-/* The clock's 0: whole, and older than all hits. */
+/* Zero of the record's clock in nanoseconds, older than all hits. */
 static uint64_t base_of(uint64_t now, uint64_t oldest_ns)
 {
 	const uint64_t margin_ns = CLOCK_MARGIN_S * (uint64_t)NSEC_PER_SEC;
@@ -699,7 +720,9 @@ static void stream_time(const struct probe_ctf *ctf, struct ctf_stream *stream, 
 
 /* ---- Events ------------------------------------------------------------------------ */
 
-/* The low `size` bytes of a number; EVENT_ROOM leaves room for 8. */
+/*
+ * Writes the low `size` bytes of a number. It writes up to 8 bytes; EVENT_ROOM accounts for that.
+ */
 static uint8_t *put_number(uint8_t *at, uint64_t number, size_t size)
 {
 	memcpy(at, &number, sizeof(number));
@@ -713,7 +736,10 @@ static uint8_t *put_string(uint8_t *at, const char *bytes, size_t length)
 	return at + 1;
 }
 
-/* CTF strings end at the first NUL; one that changed during the copy may contain a NUL. */
+/*
+ * A string in CTF ends at the first NUL. A string that changed while it was copied may contain a
+ * NUL.
+ */
 static uint8_t *put_text(uint8_t *at, const struct probe_value *value)
 {
 	return put_string(at, value->bytes, strnlen(value->bytes, value->length));
@@ -755,7 +781,7 @@ static uint8_t *put_arg(uint8_t *at, const struct probe_value *value, uint8_t co
 	return at;
 }
 
-/* The most bytes that an event takes, plus some that the next one overwrites. */
+/* The maximum size of an event, plus the excess bytes of put_number(). */
 static size_t event_room(const struct probe_hit *hit, size_t comm_length)
 {
 	size_t room = EVENT_ROOM + comm_length + (hit->stack ? 8 * hit->stack->count : 0);
@@ -847,11 +873,11 @@ struct probe_error *probe_ctf_discarded(
 		return NULL;
 	if (source)
 		return ctf_checked(ctf, ctf_take_discarded(ctf, source, count));
-	/* Their CPU is unknown: use that of the last hit. */
+	/* The CPU of the losses is unknown: use the CPU of the last hit. */
 	error = ctf_part_stream(part, session, ctf->last_cpu, &stream);
 	if (error)
 		return ctf_checked(ctf, error);
-	/* Their time is unknown: use one not later than any hit still to come. */
+	/* The time of the losses is unknown: use one not later than any hit still to come. */
 	if (!stream->begun)
 		stream_time(ctf, stream, ctf->last_ns);
 	if (ctf_stream_discard(stream, part->uuid, count))
@@ -872,7 +898,7 @@ struct probe_error *probe_ctf_forget(struct probe_ctf *ctf, const struct probe_s
 	if (ctf->failed)
 		return NULL;
 	error = ctf_direct_settle(ctf, true);
-	/* Not before: it leaves out streams that have packets to be settled. */
+	/* Only after settling: ctf_take_flush() skips streams with unsettled packets. */
 	error = probe_error_first(error, ctf_take_flush(ctf));
 	ctf_take_forget(ctf, session);
 	error = probe_error_first(error, ctf_part_forget(&ctf->before, session));

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Classes of streams with the bytes of rings. An event's number is that of its site in its session,
- * so sessions whose sites have different numbers cannot share a class. A thousand processes of one
- * program do: each site is described once. A session that grows differently gets another class, and
- * with it other files.
+ * Kinds: classes of streams that hold the bytes of rings. Also the names of stack frames in
+ * streams.
+ *
+ * The number of an event in ring bytes is the index of its site in its session. So sessions can
+ * share a kind only if their sites have the same indexes. A thousand processes of one program do,
+ * and each site is described once. A session that gets other sites later gets another kind, and
+ * other files with it.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,12 +16,12 @@
 #include "libprobe/record/record.h"
 #include "libprobe/session/session.h"
 
-/* ==== Ctf kind text =========================================================================== */
+/* ==== Descriptions of kinds in TSDL =========================================================== */
 
 /*
- * The bytes of rings in TSDL: records as stubs write them (docs/ring.md). First come the numbers,
- * and for strings and aggregates how many bytes they have; then a bit for each of them that could
- * be read, if a site has such bits; then the bytes.
+ * The description of ring bytes in TSDL: records as stubs write them (docs/ring.md). First come
+ * numbers, and the lengths of strings and aggregates. Then, at sites that have a mask, a bit for
+ * each capture tells whether it could be read. The bytes of strings and aggregates come last.
  */
 
 enum { NAME_BYTES = 24, BITS = 8 };
@@ -37,7 +40,7 @@ static void event_begin(
 	buffer_string(out, ";\n");
 }
 
-/* Descriptions of a kind, and of one of its sites (ctf_kind_text.c). */
+/* Appends the description of a kind to the metadata. */
 static void ctf_describe_kind(struct buffer *out, uint32_t kind, enum ctf_clock_id clock)
 {
 	static const char *const times[] = {
@@ -75,7 +78,10 @@ static void ctf_describe_kind(struct buffer *out, uint32_t kind, enum ctf_clock_
 			   "\t};\n};\n\n");
 }
 
-/* argN, as the probe has it; of one that was asked for twice, the second is argN_PLACE. */
+/*
+ * The name of a field: argN, where N is the argument's number in the probe. If an argument is
+ * recorded twice, the second field is argN_PLACE.
+ */
 static void name_field(const struct ctf_form *form, size_t index, char ret[NAME_BYTES])
 {
 	const struct ctf_field *field = &form->fields[index];
@@ -130,7 +136,7 @@ static void fixed_part(struct buffer *out, const char *name, uint8_t code)
 	}
 }
 
-/* A bit for each capture, the first one at a new byte, in whole bytes. */
+/* Describes the mask: one bit for each capture, from the start of a byte, padded to whole bytes. */
 static void mask(struct buffer *out, const struct ctf_form *form)
 {
 	unsigned int unused = BITS * ring_mask_bytes(form->captures) - form->captures;
@@ -166,7 +172,7 @@ static void bytes(struct buffer *out, const char *name, uint8_t code)
 	}
 }
 
-/* Descriptions of a kind, and of one of its sites (ctf_kind_text.c). */
+/* Appends the description of one site of a kind to the metadata. */
 static void ctf_describe_site(
 	struct buffer *out, uint32_t kind, uint32_t number, const struct ctf_kind_site *site)
 {
@@ -190,15 +196,15 @@ static void ctf_describe_site(
 	buffer_string(out, "\t};\n};\n\n");
 }
 
-/* ==== Ctf kinds =============================================================================== */
+/* ==== Kinds =================================================================================== */
 
-/* ---- What records look like -------------------------------------------------------- */
+/* ---- Fields of records ------------------------------------------------------------- */
 
 struct form_maker {
 	const struct record_layout *layout;
 	struct ctf_form *form;
 	struct ring_form *ring;
-	size_t next; /* capture */
+	size_t next; /* index of the next capture */
 };
 
 /* Adds the field of a capture, which must be the next one. */
@@ -225,7 +231,9 @@ static uint8_t number_code(const struct record_layout_arg *arg, const struct arc
 	return (uint8_t)(kind | arch_capture_size(c) << CTF_SIZE_SHIFT);
 }
 
-/* The fields of an argument: a number, or a string, or both where it may be a pointer to text. */
+/*
+ * Adds the fields of an argument: a number, a string, or both if a number may be a pointer to text.
+ */
 static bool add_arg(struct form_maker *m, size_t place)
 {
 	const struct record_layout_arg *arg = &m->layout->args[place];
@@ -247,7 +255,9 @@ static bool add_arg(struct form_maker *m, size_t place)
 	return ok;
 }
 
-/* Finds the fields of records of a layout. Returns false if such records are no events as they are.
+/*
+ * Finds the fields of records with this layout. Returns false if such records cannot be events
+ * without a change.
  */
 static bool ctf_form_init(
 	const struct record_layout *layout, struct ctf_form *form, struct ring_form *ring)
@@ -263,13 +273,16 @@ static bool ctf_form_init(
 		form->captures = layout->recorded;
 		ring->fixed += (uint16_t)ring_mask_bytes(layout->recorded);
 	}
-	/* What is recorded for filters, or for stacks, is no argument. */
+	/* A capture that is recorded for a filter or a stack is no argument. */
 	return maker.next == layout->recorded;
 }
 
-/* ---- Agreeing ---------------------------------------------------------------------- */
+/* ---- Finding the kind of a session ------------------------------------------------- */
 
-/* What a session would be by itself: the texts are its own. False: it cannot be. */
+/*
+ * Describes the sites of a session as a kind. The strings are borrowed from the session. Returns
+ * false if its records cannot be events without a change.
+ */
 static bool describe_session(const struct probe_session *s, struct ctf_kind *ret)
 {
 	ret->clock = ctf_clock_of(&s->clock);
@@ -311,7 +324,7 @@ static void free_site(struct ctf_kind_site *site)
 	free(site->path);
 }
 
-/* Adds the sites that the session has more. */
+/* Adds to a kind the sites that only the session has. */
 static struct probe_error *extend(struct ctf_kind *kind, const struct ctf_kind *session)
 {
 	for (size_t i = kind->site_count; i < session->site_count; i++) {
@@ -333,7 +346,9 @@ static struct probe_error *extend(struct ctf_kind *kind, const struct ctf_kind *
 	return NULL;
 }
 
-/* The index of the kind of a session; the one that it had is the first choice. */
+/*
+ * Finds or adds the kind of a session and returns its index. Prefers the session's previous kind.
+ */
 static struct probe_error *find(struct ctf_kinds *kinds, struct ctf_description *description,
 	const struct ctf_kind *session, size_t had, size_t *ret)
 {
@@ -423,19 +438,19 @@ void ctf_kinds_deinit(struct ctf_kinds *kinds)
 	*kinds = (struct ctf_kinds){0};
 }
 
-/* ==== Ctf stacks ============================================================================== */
+/* ==== Call stacks ============================================================================= */
 
 /*
- * Call stacks in a record. They are unwound while the process is there; its record has addresses,
- * which mean nothing without it. So each stream names every address before its first use: no
- * stream needs another one, even if we are killed before that is written. A process may map
- * something else at an address, which is named again.
+ * Call stacks in a record. A stack is unwound while the process runs; the record keeps its
+ * addresses. Addresses mean nothing without the process, so each stream names an address before its
+ * first use. A stream is readable without other streams, even if this process is killed. If the
+ * process maps another file at an address, the address is named again.
  */
 
 enum {
 	SLOTS_FIRST = 64,
-	TEXT_MAX = 4096, /* the names of templates of C++ have no limit */
-	FRAME_ROOM = 128 /* size of an event that names a frame, without texts */
+	TEXT_MAX = 4096, /* maximum length of a name; names of C++ templates can be of any length */
+	FRAME_ROOM = 128 /* size of an event that names a frame, without its strings */
 };
 
 uint8_t *ctf_put_stack(uint8_t *at, const struct probe_stack *stack)
@@ -449,7 +464,7 @@ uint8_t *ctf_put_stack(uint8_t *at, const struct probe_stack *stack)
 	return at;
 }
 
-/* ---- Which frames have been named ---------------------------------------------------- */
+/* ---- Frames that have been named ----------------------------------------------------- */
 
 static const struct probe_frame **slot_of(
 	const struct probe_frame **slots, size_t room, const struct probe_frame *frame)
@@ -461,7 +476,9 @@ static const struct probe_frame **slot_of(
 	return &slots[at];
 }
 
-/* At most half of the slots are taken. False without memory. */
+/*
+ * Makes room for another frame: at most half of the slots are in use. Returns false without memory.
+ */
 static bool make_room(struct ctf_frames *frames)
 {
 	size_t room = frames->room ? 2 * frames->room : SLOTS_FIRST;
@@ -481,7 +498,7 @@ static bool make_room(struct ctf_frames *frames)
 	return true;
 }
 
-/* ---- Naming them --------------------------------------------------------------------- */
+/* ---- Naming frames ------------------------------------------------------------------- */
 
 static const char *name_of(const char *text)
 {
@@ -501,7 +518,7 @@ static size_t frame_room(const struct probe_frame *frame, const char *comm)
 	       strnlen(name_of(frame->symbol), TEXT_MAX) + strnlen(name_of(frame->file), TEXT_MAX);
 }
 
-/* Its context is that of the hit, without a stack. */
+/* Writes an event that names a frame. Its context is that of the hit, without a stack. */
 static uint8_t *put_frame(uint8_t *at, const struct ctf_stream *stream, const struct probe_hit *hit,
 	const char *comm, const struct probe_frame *frame)
 {

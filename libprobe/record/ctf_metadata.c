@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The description of a record in TSDL, the language of CTF 1.8's metadata.
+ * Writes the metadata of a record in TSDL, the metadata language of CTF 1.8.
  *
- * There is one class of events for each encoding of a probe's arguments that occurred: with the
- * sizes that its site's note declares, and another one if an argument could not be read. So
- * events carry no tags, and an unreadable argument is marked as such.
+ * Each encoding of a probe's arguments that occurs has a class of events. The encoding has the
+ * sizes that the site's note declares. If an argument could not be read, the event has another
+ * class. So events carry no type tags, and unreadable arguments are marked.
  */
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 
 #include "libprobe/record/record.h"
 
-/* ==== Ctf metadata ============================================================================ */
+/* ==== Metadata ================================================================================ */
 
 static void uuid_text(struct buffer *out, const uint8_t uuid[CTF_UUID_BYTES])
 {
@@ -62,13 +62,16 @@ static void integer_type(
 	buffer_string(out, "_t;\n");
 }
 
-/* Names as LTTng's context callstack_user has them: readers know these. */
+/* The names of LTTng's context callstack_user, which readers know. */
 static const char stack_context[] = "\t\tenum : uint8_t { whole = 0, truncated = 1, unknown = 2 } "
 				    "callstack_end;\n"
 				    "\t\tuint32_t __callstack_user_length;\n"
 				    "\t\taddress_t _callstack_user[__callstack_user_length];\n";
 
-/* What an address means, from here on in the stream; what is not known is CTF_UNKNOWN, or 0. */
+/*
+ * Describes probectl:frame. The event names an address for the rest of the stream. Unknown names
+ * are CTF_UNKNOWN, unknown numbers 0.
+ */
 static void frame_class(struct buffer *out)
 {
 	buffer_string(out, "event {\n\tname = \"probectl:frame\";\n\tid = ");
@@ -84,7 +87,7 @@ static void frame_class(struct buffer *out)
 			   "\t};\n};\n\n");
 }
 
-/* The clocks that stubs read; and their times, as packets and events have them. */
+/* Describes a clock that stubs read, and the types of its times in packets and events. */
 static void counter_clock(
 	struct buffer *out, const char *name, const char *description, const struct ctf_line *line)
 {
@@ -183,7 +186,7 @@ void ctf_describe_trace(struct buffer *out, const uint8_t uuid[CTF_UUID_BYTES],
 
 enum { NAME_BYTES = 16 };
 
-/* One member of the fields: its type, and its name with a suffix. */
+/* Writes a member of a structure: its type, and its name with a suffix. */
 static void member(struct buffer *out, const char *type, const char *arg, const char *suffix)
 {
 	buffer_string(out, "\t\t");
@@ -239,8 +242,8 @@ static void describe_arg(struct buffer *out, const char *arg, uint8_t code)
 }
 
 /*
- * The name of an argument: argN, as the probe has it. One that was asked for twice, as a number
- * and as a string, has the second time a place behind it: argN_1.
+ * The name of an argument: argN, where N is the argument's number in the probe. If an argument is
+ * recorded twice, as a number and as a string, the second name has the index appended: argN_1.
  */
 static void name_arg(const struct ctf_class *class, size_t index, char ret[NAME_BYTES])
 {

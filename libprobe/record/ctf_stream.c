@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Packets of the Common Trace Format, and the files that they are written to. */
+/*
+ * CTF packets and the files that hold them: packets, clocks, parts, and the thread for large
+ * packets.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -16,7 +19,7 @@
 #include "libprobe/record/record.h"
 #include "libprobe/session/session.h"
 
-/* ==== Ctf stream ============================================================================== */
+/* ==== Packets ================================================================================= */
 
 enum { BITS = 8, MAGIC_BYTES = 4 };
 static const uint32_t magic = 0xc1fc1fc1;
@@ -71,7 +74,7 @@ void ctf_stream_close(struct ctf_stream *stream, const uint8_t uuid[CTF_UUID_BYT
 	stream->is_open = false;
 }
 
-/* Begins a packet with room for `length` bytes of events; false if there is none. */
+/* Starts a packet with room for `length` bytes of events. Returns false if the buffer is full. */
 static bool packet_open(struct ctf_stream *stream, size_t length)
 {
 	if (stream->packet + whole_pages(ctf_header_bytes(stream) + length) > CTF_BATCH_BYTES)
@@ -83,15 +86,15 @@ static bool packet_open(struct ctf_stream *stream, size_t length)
 }
 
 /*
- * Returns where to put an event of up to `room` bytes with time `last`; NULL if the stream
- * must be written first. The caller then adds the event's size to `length`.
+ * Returns the place for an event of up to `room` bytes with the time stream->last, or NULL if the
+ * buffer is full: write the stream first. The caller then adds the event's size to stream->length.
  */
 static uint8_t *ctf_stream_room(
 	struct ctf_stream *stream, const uint8_t uuid[CTF_UUID_BYTES], size_t room)
 {
 	size_t at = stream->length;
 
-	/* Records of rings are aligned, and so are the events among them. */
+	/* Ring records are aligned, and so are other events between them. */
 	if (stream->kind && stream->is_open)
 		at = ring_padded(at, RING_ALIGN);
 	if (stream->is_open && at + room > stream->packet + CTF_PACKET_BYTES)
@@ -108,7 +111,10 @@ static uint8_t *ctf_stream_room(
 bool ctf_stream_discard(
 	struct ctf_stream *stream, const uint8_t uuid[CTF_UUID_BYTES], uint64_t count)
 {
-	/* Readers compare with the previous packet, so there must be one. */
+	/*
+	 * Readers compare a packet's count with the previous packet, so a stream's first packet
+	 * cannot report losses.
+	 */
 	if (!stream->begun) {
 		if (!packet_open(stream, 0))
 			return false;
@@ -131,7 +137,10 @@ void ctf_stream_empty(struct ctf_stream *stream, size_t kept)
 	stream->is_open = false;
 }
 
-/* The end of the last complete packet in the first `written` bytes; notes where it begins. */
+/*
+ * The end of the last complete packet in the first `written` bytes of the buffer. Notes the start
+ * of this packet for last_at.
+ */
 static size_t whole_packets(struct ctf_stream *stream, size_t written)
 {
 	size_t at = 0;
@@ -149,8 +158,8 @@ static size_t whole_packets(struct ctf_stream *stream, size_t written)
 }
 
 /*
- * Writes all closed packets to the stream's file, open for appending. After an error the file
- * ends with the last whole packet. `written` is the file's size.
+ * Appends all closed packets to the stream's file. After an error, the file ends with the last
+ * whole packet. stream->written is the file's size.
  */
 static struct probe_error *ctf_stream_write(struct ctf_stream *stream, int fd)
 {
@@ -169,7 +178,7 @@ static struct probe_error *ctf_stream_write(struct ctf_stream *stream, int fd)
 	}
 	whole = whole_packets(stream, done);
 	stream->written += (off_t)whole;
-	/* No packet is open, so nothing follows the closed ones. */
+	/* No packet is open, so the buffer holds only closed packets. */
 	ctf_stream_empty(stream, whole);
 	if (!err)
 		return NULL;
@@ -179,18 +188,18 @@ static struct probe_error *ctf_stream_write(struct ctf_stream *stream, int fd)
 	return probe_error_system(err, "cannot write more of the record, which is whole so far");
 }
 
-/* ==== Ctf clock =============================================================================== */
+/* ==== Clocks ================================================================================== */
 
 /*
- * The clocks of stubs, as metadata has them: a frequency, and what the clock was at the beginning
- * of 1970. Both are estimates that get better with time, so metadata is replaced while they do. A
- * part of a record begins where the part before it has ended, by that part's clock.
+ * The clocks of stubs in the metadata: a frequency, and the offset to 1970. Both are estimates that
+ * become better with time, so the metadata is replaced when they do. A part of a record starts
+ * where the previous part ends, by the previous part's clock.
  */
 
 enum { SETTLED_NS = 500000000 };
 #define NS_PER_S UINT64_C(1000000000)
 
-/* CLOCK_REALTIME when the clock was read last; as if it had not been set meanwhile. */
+/* The clock's last reading. Its time is computed as if CLOCK_REALTIME had never been set. */
 static struct ctf_instant present(const struct clock *clock, double tick_ns)
 {
 	uint64_t stamps = clock->last_steady_stamp - clock->first_stamp;
@@ -199,7 +208,7 @@ static struct ctf_instant present(const struct clock *clock, double tick_ns)
 		clock->last_steady_stamp, clock->first_ns + (uint64_t)((double)stamps * tick_ns)};
 }
 
-/* The line through an instant that meets the clock where it was read last. */
+/* The line from the instant `from` to the clock's last reading. */
 static struct ctf_line ctf_line_of(const struct clock *clock, const struct ctf_instant *from)
 {
 	double tick_ns = clock->counter ? clock_tick_ns(clock) : 1;
@@ -207,7 +216,10 @@ static struct ctf_line ctf_line_of(const struct clock *clock, const struct ctf_i
 	struct ctf_line line;
 	__int128 base;
 
-	/* It meets the clock again, however far off the part before was. */
+	/*
+	 * The line leads from `from` to the clock's reading, even if the previous part's clock was
+	 * inaccurate.
+	 */
 	if (clock->counter && now.stamp > from->stamp && now.ns > from->ns + SETTLED_NS)
 		tick_ns = (double)(now.ns - from->ns) / (double)(now.stamp - from->stamp);
 	line.frequency = (uint64_t)(1e9 / tick_ns + 0.5);
@@ -235,20 +247,20 @@ uint64_t ctf_clock_stamp_at(const struct clock *clock, uint64_t ns)
 	       (uint64_t)(int64_t)((double)(int64_t)(ns - clock->last_ns) / tick_ns);
 }
 
-/* ==== Ctf part ================================================================================ */
+/* ==== Parts =================================================================================== */
 
 /*
- * A part of a record, or the whole if it is not divided: a folder with metadata and one file
- * per stream.
+ * A part of a record, or the whole record if it has no parts: a folder with the metadata and one
+ * file per stream.
  *
- * Metadata is replaced (rename(2)) before the first packet that needs the new version is
- * written. So a reader finds a description of every event, even if we are killed.
+ * New metadata replaces the old (rename(2)) before the first packet that needs it is written. So
+ * every event has a description, even if this process is killed.
  *
- * The folder may belong to another user that plants links in it: we create every file
- * ourselves.
+ * The folder may belong to another user who plants links in it, so this process creates every file
+ * itself.
  */
 
-enum { LINE_ERROR_NS = 1000 /* by which clocks in the metadata may be off */ };
+enum { LINE_ERROR_NS = 1000 /* a clock in the metadata may be wrong by this many nanoseconds */ };
 
 /* ---- Metadata ------------------------------------------------------------------ */
 
@@ -299,7 +311,9 @@ static struct probe_error *write_metadata(struct ctf_part *part)
 	return error;
 }
 
-/* Sets the lines of the clocks in use. Has one moved so far that it should be written? */
+/*
+ * Computes the lines of the clocks in use. Returns true if a line has changed enough to be written.
+ */
 static bool renew_lines(struct ctf_part *part)
 {
 	bool moved = false;
@@ -358,7 +372,7 @@ struct probe_error *ctf_part_open(struct ctf_part *part, int root, const char *n
 	memcpy(part->from, from, sizeof(part->from));
 	if (getrandom(part->uuid, sizeof(part->uuid), 0) != sizeof(part->uuid))
 		return probe_error_system(errno, "cannot make an identifier for the record");
-	/* RFC 9562, 5.4: version 4 of the variant that it defines. */
+	/* RFC 9562, 5.4: a UUID of version 4, in the variant of this RFC */
 	part->uuid[6] = (uint8_t)((part->uuid[6] & 0x0f) | 0x40);
 	part->uuid[8] = (uint8_t)((part->uuid[8] & 0x3f) | 0x80);
 	if (name[0] != '.' && mkdirat(root, name, FOLDER_MODE) != 0)
@@ -388,7 +402,7 @@ void ctf_part_close(struct ctf_part *part)
 static void ctf_stream_name(char ret[CTF_STREAM_NAME_BYTES], const struct ctf_part *part,
 	const struct ctf_stream *stream)
 {
-	/* Sessions are numbered in the order of their first hits. */
+	/* Streams are numbered in the order of their first hits. */
 	snprintf(ret, CTF_STREAM_NAME_BYTES, "stream_%zu_cpu%d", (size_t)(stream - part->streams),
 		stream->cpu);
 }
@@ -418,8 +432,8 @@ int ctf_stream_open(const struct ctf_part *part, struct ctf_stream *stream, int 
 }
 
 /*
- * Like ctf_stream_open(), for appending. Close the file soon: a record of many processes would
- * exceed the limit of open files.
+ * Like ctf_stream_open(), for appending. The caller closes the file at once: a record of many
+ * processes would exceed the limit of open files.
  */
 static struct probe_error *ctf_part_file(
 	const struct ctf_part *part, struct ctf_stream *stream, int more_flags, int *ret)
@@ -447,7 +461,7 @@ struct probe_error *ctf_part_write(struct ctf_part *part, struct ctf_stream *str
 		error = ctf_part_file(part, stream, 0, &fd);
 	if (!error)
 		error = ctf_stream_write(stream, fd);
-	/* Some file systems report only now that the disk is full. */
+	/* Some file systems report a full disk only on close(). */
 	if (fd >= 0 && close(fd) != 0 && !error)
 		error = probe_error_system(errno, "cannot write the record");
 	part->written += (uint64_t)(stream->written - before);
@@ -465,7 +479,7 @@ struct probe_error *ctf_part_room(
 	if (*ret)
 		return NULL;
 	error = ctf_part_write(part, stream);
-	/* It has room: it is empty. */
+	/* After a write, the buffer is empty and has room. */
 	*ret = ctf_stream_room(stream, part->uuid, room);
 	return error;
 }
@@ -514,7 +528,10 @@ static bool is_stream_of(const struct ctf_part *part, size_t i, const struct ctf
 	       stream->cpu == wanted->cpu;
 }
 
-/* Finds a stream, or adds one as `wanted`. Hits come from a few CPUs in turn. */
+/*
+ * Finds a stream that equals `wanted` in session, kind, ring and CPU, or adds it. recent[] makes
+ * this fast: hits come from a few CPUs in turn.
+ */
 static struct probe_error *find_stream(
 	struct ctf_part *part, const struct ctf_stream *wanted, struct ctf_stream **ret)
 {
@@ -561,11 +578,11 @@ struct probe_error *ctf_part_ring_stream(struct ctf_part *part, const struct ctf
 	return find_stream(part, &wanted, ret);
 }
 
-/* ==== Ctf writer ============================================================================== */
+/* ==== Writer thread =========================================================================== */
 
 enum { HUGE_PAGE_BYTES = 2 << 20 };
 
-/* Writes everything; false if not all of it could be written. */
+/* Writes all bytes. Returns false if some could not be written. */
 static bool ctf_writer_write_all(int fd, const uint8_t *bytes, size_t size)
 {
 	while (size) {
@@ -581,7 +598,10 @@ static bool ctf_writer_write_all(int fd, const uint8_t *bytes, size_t size)
 	return true;
 }
 
-/* Does the next job. It is called with the lock, and without it nobody touches the job. */
+/*
+ * Does the next job. The caller holds the lock, which is released while the job is written; no
+ * other thread touches the job meanwhile.
+ */
 static void do_next(struct ctf_writer *writer)
 {
 	struct ctf_job *job = &writer->jobs[writer->finished % CTF_JOBS];
@@ -623,7 +643,7 @@ struct ctf_writer *ctf_writer_create(void)
 		free(writer);
 		return NULL;
 	}
-	/* The kernel looks at each page of what it writes. */
+	/* Huge pages are faster, because the kernel handles each page of written memory. */
 	if (seccomp_may_call(SECCOMP_OWN_REMOVE))
 		madvise(memory, size, MADV_HUGEPAGE);
 	for (size_t i = 0; i < CTF_JOBS; i++)
@@ -694,20 +714,20 @@ void ctf_writer_settle(struct ctf_writer *writer)
 	pthread_mutex_unlock(&writer->lock);
 }
 
-/* ==== Ctf direct ============================================================================== */
+/* ==== Writes past the page cache ============================================================== */
 
 /*
- * Large packets go to the disk past the page cache (O_DIRECT): that costs hardly any processor
- * time. A thread writes them (ctf_writer.c). Until that is settled, streams and parts are as if
- * they had been written, but hits are not counted.
+ * Large packets are written past the page cache (O_DIRECT), which takes hardly any processor time.
+ * A thread writes them. Until a job is settled, the stream and the part already count its bytes as
+ * written, but its hits are not counted.
  *
- * Only file systems that say what they need (STATX_DIOALIGN, Linux 6.1) are trusted with it: these
- * write such a packet as a whole, although we may be killed meanwhile. Elsewhere a packet is a page
- * (ctf_stream.c), as are the large ones that could not be written as a whole: there may be room for
- * some.
+ * Direct writes are used only if the file system states its requirements (STATX_DIOALIGN, Linux
+ * 6.1): such file systems write a packet as a whole even if this process is killed. Otherwise
+ * packets are one page each. Large packets that could not be written as a whole are also split into
+ * packets of one page, some of which may still fit on the disk.
  */
 
-/* The blocks of which a file may be written directly; 0: none. */
+/* The block size for direct writes to a file; 0 if direct writes are not possible. */
 static size_t blocks_of(int fd)
 {
 #ifdef STATX_DIOALIGN
@@ -720,7 +740,7 @@ static size_t blocks_of(int fd)
 		return 0;
 	block = status.stx_dio_offset_align > status.stx_dio_mem_align ? status.stx_dio_offset_align
 								       : status.stx_dio_mem_align;
-	/* Packets are whole pages. */
+	/* Packets are whole pages, so blocks must divide a page. */
 	if (block && CTF_PACKET_BYTES % block == 0)
 		return block;
 #else
@@ -757,9 +777,9 @@ struct probe_error *ctf_direct_ask(struct ctf_part *part, struct ctf_stream *str
 	return error;
 }
 
-/* ---- Handing over ------------------------------------------------------------------ */
+/* ---- Giving jobs to the thread ----------------------------------------------------- */
 
-/* The packet of a job, behind those that name its threads. */
+/* The large packet in a job's memory, after the room for packets that name its threads. */
 static uint8_t *packet_of(const struct ctf_job *job)
 {
 	return job->memory + CTF_NAMES_BYTES;
@@ -770,7 +790,7 @@ uint8_t *ctf_direct_records(const struct ctf_job *job)
 	return packet_of(job) + CTF_TAKEN_HEADER_BYTES;
 }
 
-/* Moves the packets that name threads, which are complete in the stream's buffer. */
+/* Moves the complete packets that name threads from the stream's buffer to the job. */
 static void put_names(struct ctf_job *job, struct ctf_stream *stream)
 {
 	job->names = stream->packet;
@@ -837,7 +857,7 @@ static void end_job(struct probe_ctf *ctf, struct ctf_job *job, bool is_written)
 	free_job(ctf, job);
 }
 
-/* The stream is again as before the job, and so is its file. */
+/* Undoes the job's changes to its stream and its file. */
 static struct probe_error *take_back(struct ctf_job *job)
 {
 	struct ctf_stream *stream = &job->part->streams[job->stream];
@@ -847,7 +867,10 @@ static struct probe_error *take_back(struct ctf_job *job)
 	stream->sequence = job->sequence;
 	job->part->written -= job->size;
 	job->part->direct = 0;
-	/* That of a job that was not tried is shorter: it may not be allowed to grow. */
+	/*
+	 * The file of a job that was not tried is shorter. Do not use ftruncate(2) to extend it:
+	 * that may fail.
+	 */
 	if (fstat(job->fd, &status) == 0 && status.st_size <= stream->written)
 		return NULL;
 	return ftruncate(job->fd, stream->written) == 0
@@ -856,7 +879,10 @@ static struct probe_error *take_back(struct ctf_job *job)
 						   "stays incomplete)");
 }
 
-/* Puts the packets that name threads into the stream's buffer again. */
+/*
+ * Moves the packets that name threads from the job back to the stream's buffer, with new sequence
+ * numbers.
+ */
 static void put_names_again(const struct ctf_job *job, struct ctf_stream *stream)
 {
 	memcpy(stream->buffer, job->bytes, job->names);
@@ -867,7 +893,7 @@ static void put_names_again(const struct ctf_job *job, struct ctf_stream *stream
 	}
 }
 
-/* Writes what a job has as packets of a page each. */
+/* Writes the records of a job again, as packets of one page. */
 static struct probe_error *write_pages(struct probe_ctf *ctf, struct ctf_job *job)
 {
 	struct ctf_stream *stream = &job->part->streams[job->stream];
@@ -892,7 +918,7 @@ static struct probe_error *write_pages(struct probe_ctf *ctf, struct ctf_job *jo
 	return ctf_end_packets(job->part, stream, error);
 }
 
-/* One has failed, and those after it were not tried. */
+/* Settles jobs after a failure: one job has failed, and later jobs were not tried. */
 static struct probe_error *settle_failed(struct probe_ctf *ctf)
 {
 	size_t count = ctf_writer_finished(ctf->writer, true);

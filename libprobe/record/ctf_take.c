@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the rings of a session hold, moved into a record as it is (docs/ring.md): a record in a ring
- * is an event. Each ring has a stream of its own, in which time does not go back.
+ * Moves the bytes of a session's rings into a record without a change (docs/ring.md): each ring
+ * record becomes an event. Each ring has a stream of its own, in which time does not go back.
  *
- * Bytes are copied before they are looked at, since the target can write anything into its rings at
- * any time; the copy is what the file gets, so a reader finds what we have checked. Many bytes
- * become one packet (ctf_large.c), few of them packets of a page each (ctf_small.c).
+ * The target can write anything into its rings at any time. So bytes are copied first, then
+ * checked, and the checked copy is written to the file. Many bytes become one large packet; few
+ * bytes become packets of one page each.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,17 +14,18 @@
 #include "libprobe/record/record.h"
 #include "libprobe/session/session.h"
 
-/* ==== Ctf threads ============================================================================= */
+/* ==== Names of threads ======================================================================== */
 
 /*
- * Records have a thread's id as the target knows it. So each stream says whose id that is, and what
- * the thread is called, before its first hit there, and again when that has changed: no stream
- * needs another one.
+ * Ring records hold thread ids as the target knows them. So each stream has an event that tells a
+ * thread's pid, tid and name before its first hit, and again after a change. A stream is readable
+ * without other streams.
  */
 
 enum {
 	SLOTS_FIRST = 16,
-	SLOTS_MAX = 1 << 14, /* a target may make up any number of threads */
+	/* limit of the table, because a target may make up any number of thread ids */
+	SLOTS_MAX = 1 << 14,
 	COMM_MAX_AGE_NS = 100000000
 };
 
@@ -43,7 +44,10 @@ static struct ctf_thread *slot_of(struct ctf_thread *slots, size_t room, uint32_
 	return &slots[at];
 }
 
-/* At most half of the slots are taken. False without memory. */
+/*
+ * Makes room for another thread: at most half of the slots are in use. Returns false without
+ * memory.
+ */
 static bool make_room(struct ctf_threads *threads)
 {
 	size_t room = threads->room ? 2 * threads->room : SLOTS_FIRST;
@@ -52,7 +56,7 @@ static bool make_room(struct ctf_threads *threads)
 	if (2 * (threads->count + 1) <= threads->room)
 		return true;
 	if (room > SLOTS_MAX) {
-		/* They are all named again. */
+		/* Forget all threads; each is named again on its next hit. */
 		memset(threads->slots, 0, threads->room * sizeof(*slots));
 		threads->count = 0;
 		return true;
@@ -69,7 +73,7 @@ static bool make_room(struct ctf_threads *threads)
 	return true;
 }
 
-/* The place of a thread, which is there until the next call; NULL without memory. */
+/* Finds or adds a thread. The result is valid until the next call. Returns NULL without memory. */
 static struct ctf_thread *ctf_threads_find(struct ctf_threads *threads, uint32_t word)
 {
 	struct ctf_thread *thread;
@@ -85,8 +89,8 @@ static struct ctf_thread *ctf_threads_find(struct ctf_threads *threads, uint32_t
 }
 
 /*
- * Puts an event that names a thread, if its stream has not named it, or not so. Returns where it
- * ends: CTF_THREAD_BYTES further at most.
+ * Writes to `at` an event that names a thread, unless the stream has already named it with the same
+ * pid, tid and name. Returns the end of the event, at most CTF_THREAD_BYTES further, or `at`.
  */
 static uint8_t *ctf_name_thread(struct probe_session *session, const struct probe_ctf_names *names,
 	struct ctf_thread *thread, uint64_t time, uint8_t *at)
@@ -105,7 +109,7 @@ static uint8_t *ctf_name_thread(struct probe_session *session, const struct prob
 	is.asked_ns = now;
 	is.pid = pid;
 	is.tid = tid;
-	/* A thread that has ended keeps its last name. */
+	/* A thread that has ended has no name any more: keep the last one. */
 	if (comm) {
 		memset(is.comm, 0, sizeof(is.comm));
 		memcpy(is.comm, comm, strnlen(comm, sizeof(is.comm) - 1));
@@ -126,18 +130,14 @@ static uint8_t *ctf_name_thread(struct probe_session *session, const struct prob
 	return ctf_put(at, name, strlen(name) + 1);
 }
 
-/* ==== Ctf small =============================================================================== */
+/* ==== Small packets =========================================================================== */
 
 /*
- * Few bytes of a ring become packets of a page each. So do records that are older than the one
- * before, or of the future: they get a time that readers accept.
+ * Few bytes of a ring become packets of one page each. This way is also used for records with a
+ * stamp in the future or below the previous one, because their stamps must be corrected.
  */
 
-/*
- * Adds the name of the thread of a record, if it has to be told first.
- *
- * The name of the thread of a record, if it has to be told first.
- */
+/* Adds an event that names a thread if the stream has not named it yet. */
 static struct probe_error *ctf_add_name(struct taking *t, uint32_t word)
 {
 	struct ctf_stream *stream = t->stream;
@@ -159,7 +159,10 @@ static struct probe_error *ctf_add_name(struct taking *t, uint32_t word)
 	return error;
 }
 
-/* Adds one record, of so many bytes; its time becomes one that readers accept. */
+/*
+ * Adds one record of `length` bytes, with its stamp corrected if necessary. `same`: the thread is
+ * that of the previous record.
+ */
 static struct probe_error *add_record(struct taking *t, uint8_t *bytes, size_t length, bool same)
 {
 	struct ctf_stream *stream = t->stream;
@@ -188,9 +191,8 @@ static struct probe_error *add_record(struct taking *t, uint8_t *bytes, size_t l
 }
 
 /*
- * Adds the records of a copy; *length_ret: the bytes that they have there, *ok_ret: all are sane.
- *
- * Adds the records of a copy; *length_ret: the bytes that they have there, *ok_ret: all are sane.
+ * Adds the records of a copy. *length_ret is the number of bytes added from the copy. *ok_ret is
+ * false if a record is invalid.
  */
 static struct probe_error *ctf_add_records(struct taking *t, uint8_t *copy, size_t size,
 	size_t begins, size_t *length_ret, bool *ok_ret)
@@ -220,7 +222,6 @@ static struct probe_error *ctf_add_records(struct taking *t, uint8_t *copy, size
 	return error;
 }
 
-/* Writes what was added to a stream, which has our memory for packets no longer. */
 struct probe_error *ctf_end_packets(
 	struct ctf_part *part, struct ctf_stream *stream, struct probe_error *error)
 {
@@ -234,9 +235,8 @@ struct probe_error *ctf_end_packets(
 }
 
 /*
- * Copies records from a ring. Returns how many bytes; *begins_ret: where the last one may begin.
- *
- * Copies records from a ring. Returns how many bytes; *begins_ret: where the last one may begin.
+ * Copies records from a ring and returns the number of bytes. Only records that start before
+ * *begins_ret in the copy are complete.
  */
 static size_t ctf_copy_some(const struct taking *t, size_t most, uint8_t *to, size_t *begins_ret)
 {
@@ -245,7 +245,7 @@ static size_t ctf_copy_some(const struct taking *t, size_t most, uint8_t *to, si
 	size_t size = t->ring->head - t->ring->tail;
 
 	*begins_ret = most < to_end ? most : to_end;
-	/* Into the slop at most: see arch/layout.h. */
+	/* A record may extend past the end of the ring into the slop area: see arch/layout.h. */
 	if (size > *begins_ret + t->record_max)
 		size = *begins_ret + t->record_max;
 	memcpy(to, rings_first(rings, t->ring), size);
@@ -265,7 +265,7 @@ static struct probe_error *ctf_take_small(struct taking *t)
 	error = ctf_add_records(t, ctf->copy, size, begins, &length, &ok);
 	error = ctf_end_packets(t->part, t->stream, error);
 	if (error) {
-		/* Each of them is in the file, or dropped. */
+		/* These records are in the file or counted as dropped. */
 		if (length)
 			rings_consume(t->ring, length);
 		return error;
@@ -279,9 +279,9 @@ static struct probe_error *ctf_take_small(struct taking *t)
 	return NULL;
 }
 
-/* ==== Ctf large =============================================================================== */
+/* ==== Large packets =========================================================================== */
 
-/* Many bytes of a ring become one packet, which is written past the page cache (ctf_direct.c). */
+/* Many bytes of a ring become one large packet, which is written past the page cache. */
 
 static bool see_thread(void *data, uint32_t word)
 {
@@ -299,7 +299,7 @@ static bool see_thread(void *data, uint32_t word)
 	return true;
 }
 
-/* Names the threads of the packet, in small ones before it, which stay in the stream's buffer. */
+/* Names the packet's threads, in small packets before it. These stay in the stream's buffer. */
 static struct probe_error *name_threads(struct taking *t, uint64_t time)
 {
 	struct probe_error *error = NULL;
@@ -312,10 +312,7 @@ static struct probe_error *name_threads(struct taking *t, uint64_t time)
 	return error;
 }
 
-/*
- * Copies records that are as they should be. Returns how many bytes they have, without the padding
- * of the last one.
- */
+/* Copies valid records from a ring. Returns their size without the padding of the last one. */
 static size_t copy_walked(struct taking *t, struct ring_walk *walk, uint8_t *to, uint64_t *first)
 {
 	size_t at = 0, content = 0;
@@ -336,7 +333,6 @@ static size_t copy_walked(struct taking *t, struct ring_walk *walk, uint8_t *to,
 	return content;
 }
 
-/* Hands over the packet that a job has. */
 static struct probe_error *give(struct taking *t, struct ctf_job *job)
 {
 	struct probe_ctf *ctf = t->ctf;
@@ -357,7 +353,7 @@ static struct probe_error *give(struct taking *t, struct ctf_job *job)
 	return NULL;
 }
 
-/* There must be a job for it. */
+/* Moves many bytes of a ring as one large packet. Requires a free job. */
 static struct probe_error *ctf_take_large(struct taking *t)
 {
 	struct ctf_job *job = ctf_writer_next(t->ctf->writer);
@@ -381,19 +377,20 @@ static struct probe_error *ctf_take_large(struct taking *t)
 			       CTF_PACKET_BYTES;
 		return give(t, job);
 	}
-	/* What is there has to be changed, or makes no sense; or the target has changed its time.
+	/*
+	 * The first record is invalid or needs a new stamp, or the target has changed it.
 	 */
 	error = ctf_direct_settle(t->ctf, true);
 	return error ? error : ctf_take_small(t);
 }
 
-/* ==== Ctf take ================================================================================ */
+/* ==== Moving rings into the record ============================================================ */
 
 enum {
-	TAKE_BYTES = 1 << 18,  /* it is worth a write */
-	LARGE_LEAST = 1 << 16, /* of a large packet */
-	FILL_SHARE = 4,	       /* of a ring is to be filled when it is read again */
-	WAIT_NS = 4000000      /* for the disk, which has twice as much to do */
+	TAKE_BYTES = 1 << 18,  /* this many bytes in a ring are worth a write */
+	LARGE_LEAST = 1 << 16, /* minimum size of a large packet */
+	FILL_SHARE = 4,	       /* divisor: a ring is read again when 1/4 of it is full */
+	WAIT_NS = 4000000      /* nanoseconds to wait for a busy disk */
 };
 
 static struct probe_error *prepare(struct probe_ctf *ctf)
@@ -405,7 +402,7 @@ static struct probe_error *prepare(struct probe_ctf *ctf)
 	return ctf->copy && ctf->packets ? NULL : probe_error_no_memory();
 }
 
-/* The clock of a session is the record's, too, if it is the first one of its sort. */
+/* Takes the session's clock as the record's clock if it is the record's first of this type. */
 static void take_clock(struct probe_ctf *ctf, const struct probe_session *session)
 {
 	size_t i = ctf_clock_of(&session->clock);
@@ -419,7 +416,10 @@ static void take_clock(struct probe_ctf *ctf, const struct probe_session *sessio
 
 /* ---- Parts ------------------------------------------------------------------------- */
 
-/* Begins a new part, if the first record of the ring is the first one after the present part. */
+/*
+ * Starts a new part if the current part is full and the record at time_ns can be the first of the
+ * new one.
+ */
 static struct probe_error *rotate(struct probe_ctf *ctf, uint64_t time_ns)
 {
 	uint64_t now_ns = clock_now_ns(), cut_ns = ctf->last_ns + 1, end_ns = ctf_part_end(ctf);
@@ -434,8 +434,8 @@ static struct probe_error *rotate(struct probe_ctf *ctf, uint64_t time_ns)
 }
 
 /*
- * The stamp where the present part ends. If it has to go on, since something is missing in the one
- * before, it has no end yet.
+ * The stamp where the current part ends. UINT64_MAX if the part must continue because hits of the
+ * previous part are still missing.
  */
 static uint64_t end_of_part(const struct taking *t, uint64_t time)
 {
@@ -447,7 +447,7 @@ static uint64_t end_of_part(const struct taking *t, uint64_t time)
 	return time < end ? end : UINT64_MAX;
 }
 
-/* Finds out which part the next records belong to. */
+/* Determines the part of the next records. */
 static struct probe_error *choose_part(struct taking *t)
 {
 	struct probe_ctf *ctf = t->ctf;
@@ -480,7 +480,8 @@ static struct probe_error *choose_part(struct taking *t)
 /* ---- Taking ------------------------------------------------------------------------ */
 
 /*
- * Can it be done without waiting for the disk? Waits, if everything is to be taken: then it can.
+ * Sets *ret to whether records can be moved without waiting for the disk. With PROBE_CTF_ALL, waits
+ * until they can.
  */
 static struct probe_error *make_ready(struct taking *t, bool is_large, bool *ret)
 {
@@ -498,7 +499,7 @@ static struct probe_error *make_ready(struct taking *t, bool is_large, bool *ret
 	return ctf_direct_settle(ctf, true);
 }
 
-/* Takes some of the records in a ring, if the disk need not be waited for. */
+/* Moves some of the records in a ring. *ready_ret is false if that must wait for the disk. */
 static struct probe_error *take_some(struct taking *t, bool *ready_ret)
 {
 	bool is_large = t->ring->head - t->ring->tail >= TAKE_BYTES;
@@ -514,7 +515,7 @@ static struct probe_error *take_some(struct taking *t, bool *ready_ret)
 	return is_large ? ctf_take_large(t) : ctf_take_small(t);
 }
 
-/* Takes the records in a ring, if they are at least so many bytes. */
+/* Moves the records in a ring if they have at least `least` bytes. */
 static struct probe_error *take_ring(struct taking *t, size_t least)
 {
 	struct probe_error *error = NULL;
@@ -527,8 +528,9 @@ static struct probe_error *take_ring(struct taking *t, size_t least)
 }
 
 /*
- * Asks for the names of threads whose hits have come since the ring was looked at last, and stay
- * there for now: when they are taken, the threads may have ended. The caller remembers the names.
+ * Asks the caller for the names of threads with new hits that stay in the ring for now. The threads
+ * may have ended when the hits are moved, so the caller looks their names up now and remembers
+ * them.
  */
 static void ask_names(const struct taking *t)
 {
@@ -558,7 +560,7 @@ static void ask_names(const struct taking *t)
 	}
 }
 
-/* How long it takes until a ring is filled as far as it should be, at the present rate. */
+/* Sets ret->due_ns to the time until a quarter of the ring is full, at the present rate. */
 static void note_rate(struct ctf_source *source, unsigned int number, uint64_t since_ns,
 	struct probe_ctf_taken *ret)
 {
@@ -577,15 +579,15 @@ static void note_rate(struct ctf_source *source, unsigned int number, uint64_t s
 		ret->due_ns = due_ns;
 }
 
-/* Does everything have to be read, so that a part ends in time? */
+/* Whether the rings must be emptied so that a part can end in time. */
 static bool is_cut_near(const struct probe_ctf *ctf)
 {
-	/* The part before waits for what is older. */
+	/* The previous part stays open until its last hits are read. */
 	return ctf->before.folder >= 0 ||
 	       (ctf->options.rotate_ns && clock_monotonic_ns() >= ctf->end_ns);
 }
 
-/* When that will be. */
+/* Limits ret->due_ns to the time until the current part ends. */
 static void note_end(const struct probe_ctf *ctf, struct probe_ctf_taken *ret)
 {
 	uint64_t now_ns = clock_monotonic_ns();
@@ -618,7 +620,7 @@ static struct probe_error *take_rings(struct taking *t, struct probe_ctf_taken *
 	}
 	rings_end(&s->rings);
 	note_end(t->ctf, ret);
-	/* A full ring does not get any fuller: its rate says nothing. */
+	/* If the disk is busy, rings may be full, and then their rates mean nothing. */
 	if (t->waits) {
 		ret->active = true;
 		ret->due_ns = WAIT_NS;
@@ -626,7 +628,7 @@ static struct probe_error *take_rings(struct taking *t, struct probe_ctf_taken *
 	return error;
 }
 
-/* Takes what there is of a session whose kind is known. */
+/* Moves the available records of a session whose kind is known. */
 static struct probe_error *take(struct taking *t, struct probe_ctf_taken *ret)
 {
 	struct probe_session *s = t->source->session;

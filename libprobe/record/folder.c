@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The records in a folder: it is one itself, or has parts of one, or several records. */
+/*
+ * Opening a folder for reading. The folder is a record itself, or holds the parts of one record, or
+ * holds several records.
+ */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -13,10 +16,11 @@
 #include "libprobe/base/array.h"
 #include "libprobe/record/record.h"
 
-/* ==== Folder ================================================================================== */
+/* ==== Finding records ========================================================================= */
 
 enum {
-	/* below the given folder: LTTng's records, which are refused by name, are six levels down
+	/*
+	 * below the given folder. Records of LTTng are six levels down; they are refused by name.
 	 */
 	DEPTH_MAX = 8,
 	RECORDS_MAX = 1 << 20,
@@ -36,7 +40,7 @@ static struct probe_error *add_record(struct reader_folder *folder, const char *
 	return NULL;
 }
 
-/* Whether this is the folder of a part, named 000001 and so on. */
+/* Whether `metadata` is in the folder of a part, which has a name such as 000001. */
 static bool is_part(const FTSENT *metadata)
 {
 	const char *name = metadata->fts_parent->fts_name;
@@ -66,14 +70,17 @@ static struct probe_error *visit(struct reader_folder *folder, FTS *tree, FTSENT
 		if (strcmp(entry->fts_name, "metadata") != 0 || entry->fts_level < 1)
 			break;
 		folder->parts &= is_part(entry);
-		/* The folder: the path without "/metadata". */
+		/* The path of the folder is the entry's path without "/metadata". */
 		return add_record(
 			folder, entry->fts_path, entry->fts_pathlen - entry->fts_namelen - 1U);
 	}
 	return NULL;
 }
 
-/* Errors: PROBE_ERROR_NOT_FOUND, PROBE_ERROR_FORMAT, PROBE_ERROR_SYSTEM, PROBE_ERROR_MEMORY. */
+/*
+ * Finds the records in a folder. Errors: PROBE_ERROR_NOT_FOUND, PROBE_ERROR_FORMAT,
+ * PROBE_ERROR_SYSTEM, PROBE_ERROR_MEMORY.
+ */
 static struct probe_error *reader_folder_find(const char *path, struct reader_folder *ret)
 {
 	char *const paths[] = {(char *)path, NULL};
@@ -123,7 +130,7 @@ static uint64_t record_bytes(const char *record)
 	return bytes;
 }
 
-/* How many bytes the files of a folder's records have, without their metadata. */
+/* The size of all files of the folder's records, without their metadata. */
 static uint64_t reader_folder_bytes(const struct reader_folder *folder)
 {
 	uint64_t bytes = 0;
@@ -184,10 +191,10 @@ struct probe_error *reader_metadata(const char *record, char **text_ret, size_t 
 /* ==== Reader ================================================================================== */
 
 struct probe_reader {
-	const struct reader_ops *ops; /* NULL: not open */
+	const struct reader_ops *ops; /* operations of the source; NULL if no source is open */
 	void *source;
-	struct reader_folder folder; /* empty: this reads JSON */
-	uint64_t bytes;		     /* that the folder's records have */
+	struct reader_folder folder; /* folder of the records; empty if the source is JSON */
+	uint64_t bytes;		     /* size of the folder's records in bytes */
 };
 
 struct probe_error *probe_reader_open(const char *path, struct probe_reader **ret)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Hits and spans as `probectl trace --json` prints them (libprobe/output/json.c), one object per
- * line. Unknown fields are skipped, because later versions may add some.
+ * Reads hits and spans as `probectl trace --json` prints them (libprobe/output/json.c), one object
+ * per line. Unknown fields are skipped, because later versions may add fields.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -13,9 +13,9 @@
 #include "libprobe/base/buffer.h"
 #include "libprobe/record/record.h"
 
-/* ==== Json parser ============================================================================= */
+/* ==== JSON parser ============================================================================= */
 
-/* Halves of a character above U+FFFF in UTF-16, which is what \u says. */
+/* Surrogates: a character above U+FFFF is a pair of \u escapes in UTF-16. */
 enum { HIGH_HALF = 0xd800, LOW_HALF = 0xdc00, HALVES_END = 0xe000, REPLACEMENT = 0xfffd };
 
 bool json_parser_init(struct json_parser *parser)
@@ -49,7 +49,7 @@ static void skip_blanks(struct json_parser *p)
 
 /* ---- Strings -------------------------------------------------------------------------------- */
 
-/* Takes the 4 digits at *from. */
+/* Parses the 4 hexadecimal digits at *from. */
 static bool take_hex(struct json_parser *p, char **from, unsigned int *ret)
 {
 	static const char digits[] = "0123456789abcdefABCDEF";
@@ -67,7 +67,7 @@ static bool take_hex(struct json_parser *p, char **from, unsigned int *ret)
 	return true;
 }
 
-/* Takes the digits after "\u", which may say the first half of a character. */
+/* Parses the digits after "\u". If they are a high surrogate, also parses the low one after it. */
 static bool take_code(struct json_parser *p, char **from, unsigned int *ret)
 {
 	char *second;
@@ -91,7 +91,7 @@ static bool take_code(struct json_parser *p, char **from, unsigned int *ret)
 	return true;
 }
 
-/* At most 4 bytes of UTF-8. */
+/* Writes a character as UTF-8, at most 4 bytes. */
 static char *put_code(char *to, unsigned int code)
 {
 	if (code < 0x80) {
@@ -113,7 +113,9 @@ static char *put_code(char *to, unsigned int code)
 	return to;
 }
 
-/* Takes an escape, from its backslash on. It is longer than what it stands for. */
+/*
+ * Decodes an escape that starts at its backslash. An escape is longer than its decoded character.
+ */
 static bool take_escape(struct json_parser *p, char **from, char **to)
 {
 	static const char letters[] = "\"\\/bfnrt", meant[] = "\"\\/\b\f\n\r\t";
@@ -141,7 +143,7 @@ static bool take_string(struct json_parser *p, const char **ret, size_t *length_
 	if (*p->at != '"')
 		return fail(p, p->at, "a string is expected");
 	*ret = from;
-	/* Most strings have nothing to decode. */
+	/* Skip the part without escapes; most strings have no escape. */
 	while ((unsigned char)*from >= ' ' && *from != '"' && *from != '\\')
 		from++;
 	to = from;
@@ -175,7 +177,7 @@ static bool skip_digits(struct json_parser *p)
 	return p->at > start || fail(p, p->at, "a number is malformed");
 }
 
-/* Takes the point and the exponent of a number whose integer has been taken. */
+/* Parses the fraction and the exponent of a number whose integer part has been parsed. */
 static bool take_float(struct json_parser *p, const char *start, struct json *value)
 {
 	locale_t users;
@@ -200,7 +202,7 @@ static bool take_float(struct json_parser *p, const char *start, struct json *va
 
 static bool take_number(struct json_parser *p, struct json *value)
 {
-	const uint64_t least = UINT64_C(1) << 63; /* the most of a negative one */
+	const uint64_t least = UINT64_C(1) << 63; /* magnitude of the smallest int64_t */
 	const char *start = p->at;
 	uint64_t number = 0;
 	bool fits = true;
@@ -244,7 +246,7 @@ static bool take_word(struct json_parser *p)
 
 static struct json *take_value(struct json_parser *p);
 
-/* Takes an array or an object, whose kind is known, up to its last bracket. */
+/* Parses an array or an object from its first bracket to its last. */
 static bool take_members(struct json_parser *p, struct json *value, char close)
 {
 	const struct json **end = &value->first;
@@ -346,11 +348,11 @@ const struct json *json_member(const struct json *object, const char *name, enum
 	return member && member->kind == kind ? member : NULL;
 }
 
-/* ==== Json ==================================================================================== */
+/* ==== Hits as JSON ============================================================================ */
 
 enum { READ_BYTES = 1 << 16, LINE_BYTES_MAX = 1 << 24, ARGS_MAX = 4096 };
 
-/* Arguments of a hit. */
+/* The arguments of a hit. */
 struct values {
 	struct probe_value *items;
 	size_t room;
@@ -359,14 +361,15 @@ struct values {
 struct json_reader {
 	int fd;
 	char *name;
-	char *data; /* unprocessed input: [start, end); there is room for a NUL behind it */
+	char *data; /* unparsed input: [start, end); there is room for a NUL after `end` */
 	size_t start, end, room;
 	bool ended;
-	uint64_t line; /* current line number, from 1 */
+	uint64_t line; /* number of the current line, from 1 */
 	struct json_parser parser;
-	const struct json *object; /* the last event points into it, and into its line */
+	/* current object; the last event points into this object and its line */
+	const struct json *object;
 	struct values args, begin_args;
-	struct probe_event begin; /* of a span */
+	struct probe_event begin; /* start event of a span */
 	struct probe_stack stack;
 	struct probe_frame frames[PROBE_FRAMES_MAX];
 	const struct probe_frame *pointers[PROBE_FRAMES_MAX];
@@ -380,7 +383,7 @@ static struct probe_error *line_error(const struct json_reader *reader, const ch
 		PROBE_ERROR_FORMAT, "%s, line %" PRIu64 ": %s", reader->name, reader->line, what);
 }
 
-/* Reads more input, after what is there. */
+/* Reads more input and appends it to the data. */
 static struct probe_error *read_more(struct json_reader *reader)
 {
 	size_t length = reader->end - reader->start;
@@ -410,7 +413,7 @@ static struct probe_error *read_more(struct json_reader *reader)
 	return NULL;
 }
 
-/* The next line, with a NUL in place of its end; *ret is NULL after the last. */
+/* Finds the next line and replaces its newline by a NUL. *ret is NULL after the last line. */
 static struct probe_error *next_line(struct json_reader *reader, char **ret, size_t *length_ret)
 {
 	size_t searched = 0;
@@ -458,13 +461,13 @@ static int64_t signed_of(const struct json *value)
 	return value->number > INT64_MAX ? INT64_MAX : (int64_t)value->number;
 }
 
-/* 0 if it is negative. */
+/* The value as an unsigned number; 0 if it is negative. */
 static uint64_t unsigned_of(const struct json *value)
 {
 	return value->is_negative ? 0 : value->number;
 }
 
-/* Whether the number exists. One that is out of range is clamped. */
+/* Gets a number. Returns false if the field is missing. A number out of range is clamped. */
 static bool int_field(const struct json *object, const char *name, int *ret)
 {
 	const struct json *value = json_member(object, name, JSON_INTEGER);
@@ -540,14 +543,14 @@ static struct probe_error *take_args(const struct json_reader *reader, const str
 	return NULL;
 }
 
-/* An item of a list of arguments, as an index; SIZE_MAX if no argument has it. */
+/* The index of an argument in a list of arguments; SIZE_MAX if it is not a valid index. */
 static size_t arg_of(const struct json *item, size_t arg_count)
 {
 	return item->kind == JSON_INTEGER && unsigned_of(item) < arg_count ? unsigned_of(item)
 									   : SIZE_MAX;
 }
 
-/* "truncated" lists arguments by index. */
+/* Marks as truncated the arguments whose indexes are in the list "truncated". */
 static void take_truncated(struct values *values, const struct json *list, size_t arg_count)
 {
 	for (const struct json *item = list->first; item; item = item->next) {
@@ -558,7 +561,10 @@ static void take_truncated(struct values *values, const struct json *list, size_
 	}
 }
 
-/* "named" has the texts of the arguments that "named_args" lists by index, in the same order. */
+/*
+ * Sets the texts of arguments: "named" lists texts, and "named_args" lists the indexes of their
+ * arguments in the same order.
+ */
 static void take_named(
 	struct values *values, const struct json *named, const struct json *list, size_t arg_count)
 {
@@ -578,7 +584,7 @@ static void take_named(
 	}
 }
 
-/* Addresses are strings: "0x...". */
+/* Gets an address, a string such as "0x7f00". */
 static uint64_t address_field(const struct json *object, const char *name)
 {
 	const char *text = string_field(object, name);
@@ -593,7 +599,7 @@ static enum probe_stack_end end_of(const char *text)
 	return strcmp(text, "truncated") == 0 ? PROBE_STACK_TRUNCATED : PROBE_STACK_LOST;
 }
 
-/* An item that is no frame is left out. */
+/* Reads a stack. Items that are not frames are skipped. */
 static const struct probe_stack *take_stack(struct json_reader *reader, const struct json *frames)
 {
 	struct probe_stack *stack = &reader->stack;
@@ -620,7 +626,7 @@ static const struct probe_stack *take_stack(struct json_reader *reader, const st
 	return stack;
 }
 
-/* Before there were versions, it was the first one. */
+/* Checks the schema version of an object. Objects without a version have the first one. */
 static struct probe_error *check_schema(const struct json_reader *reader)
 {
 	uint64_t schema;
@@ -661,7 +667,7 @@ static struct probe_error *take_hit(const struct json_reader *reader, const stru
 	return error;
 }
 
-/* A span is the hit of its end, with its begin. */
+/* Reads the start event of a span. A span is the hit of its end event, with a start event. */
 static struct probe_error *take_begin(
 	struct json_reader *reader, const struct json *object, struct probe_event *end)
 {
@@ -753,7 +759,7 @@ static struct probe_error *parse(struct json_reader *reader, char *line, size_t 
 	return NULL;
 }
 
-/* Reports on sites are not events of the program. */
+/* Whether an object is a report on a site, which is not an event of the program. */
 static bool is_of_site(const struct json *object)
 {
 	return json_find(object, "inconsistent") && !json_find(object, "args");

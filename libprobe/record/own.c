@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reading our own records: their streams, merged by time. The stream that is next is on top of a
- * heap; usually it is the one that was next before, since a thread stays on its CPU for a while.
+ * Reads CTF records: merges the streams of a record by time. The stream with the next event is on
+ * top of a heap. Usually this is the stream of the previous event, since a thread stays on its CPU
+ * for a while.
  *
- * Parts of one record (`--rotate`) follow each other in time, so only one is open at a time.
+ * The parts of a record (`--rotate`) follow each other in time, so only one part is open at a time.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -18,13 +19,13 @@
 #include "libprobe/base/array.h"
 #include "libprobe/record/record.h"
 
-/* ==== Own threads ============================================================================= */
+/* ==== Threads ================================================================================= */
 
-/* Who has hit: threads of a stream, by the word that its events have for them. */
+/* The threads of a stream, found by the thread word in its events. */
 
 enum { SLOTS_FIRST = 64 };
 
-/* The slot of a word, or the free one where it belongs. */
+/* The slot of a word, or the free slot where the word belongs. */
 static struct own_thread *slot_of(struct own_thread *slots, size_t room, uint32_t word)
 {
 	size_t at = (word * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (room - 1);
@@ -34,7 +35,10 @@ static struct own_thread *slot_of(struct own_thread *slots, size_t room, uint32_
 	return &slots[at];
 }
 
-/* At most half of the slots are taken. False without memory. */
+/*
+ * Makes room for another thread: at most half of the slots are in use. Returns false without
+ * memory.
+ */
 static bool make_room(struct own_threads *threads)
 {
 	size_t room = threads->room ? 2 * threads->room : SLOTS_FIRST;
@@ -54,7 +58,7 @@ static bool make_room(struct own_threads *threads)
 	return true;
 }
 
-/* Takes what an event says. False without memory. */
+/* Sets pid, tid and name of a thread. Returns false without memory. */
 static bool own_threads_name(
 	struct own_threads *threads, uint32_t word, pid_t pid, pid_t tid, const char *comm)
 {
@@ -76,7 +80,7 @@ static bool own_threads_name(
 	return true;
 }
 
-/* NULL: it has not been named. */
+/* Finds a thread by its word. Returns NULL if no event has named the thread. */
 static const struct own_thread *own_threads_find(const struct own_threads *threads, uint32_t word)
 {
 	const struct own_thread *slot;
@@ -95,16 +99,17 @@ void own_threads_deinit(struct own_threads *threads)
 	*threads = (struct own_threads){0};
 }
 
-/* ==== Stacks ================================================================================== */
+/* ==== Call stacks ============================================================================= */
 
 /*
- * Call stacks of a record: addresses in the context of an event. Events that come before it in the
- * stream have named them (libprobe/record/ctf_kinds.c); an address without a name stays one.
+ * Call stacks of a record: addresses in the context of an event. Earlier events of the stream have
+ * named the addresses (libprobe/record/ctf_kinds.c). A frame whose address has no name has only its
+ * address.
  */
 
 struct known_frame {
 	const void *stream;
-	struct probe_frame frame; /* its texts are in `text` */
+	struct probe_frame frame; /* the frame; its strings are in `text` */
 	char *text;
 };
 
@@ -131,9 +136,12 @@ static void reader_stacks_deinit(struct reader_stacks *stacks)
 	stacks->tree = NULL;
 }
 
-/* ---- What frames are called ---------------------------------------------------------- */
+/* ---- Names of frames ----------------------------------------------------------------- */
 
-/* The place of a frame in the tree, where an older name is gone; NULL without memory. */
+/*
+ * Finds or adds the entry of a frame in the tree, and removes its old name. Returns NULL without
+ * memory.
+ */
 static struct known_frame *place_of(struct reader_stacks *stacks, const void *stream, uint64_t ip)
 {
 	struct known_frame wanted = {.stream = stream, .frame.ip = ip}, *known;
@@ -170,8 +178,10 @@ static const char *next_text(char **at, const char *text)
 	return to;
 }
 
-/* From here on, the address of this frame means this. `stream` is only compared. False without
- * memory. */
+/*
+ * Names an address for later events of a stream. `stream` serves only as a key. Returns false
+ * without memory.
+ */
 static bool reader_stacks_name(
 	struct reader_stacks *stacks, const void *stream, const struct probe_frame *frame)
 {
@@ -206,8 +216,9 @@ static const struct probe_frame *frame_of(
 }
 
 /*
- * The stack of an event: `count` addresses of 8 bytes, of which PROBE_FRAMES_MAX are read, and how
- * it ends (enum probe_stack_end, if it is one). *result is valid until the next call.
+ * The stack of an event: `count` addresses of 8 bytes, of which the first PROBE_FRAMES_MAX are
+ * used. `how` tells how the stack ends, if it is a valid enum probe_stack_end. The result is valid
+ * until the next call.
  */
 static const struct probe_stack *reader_stacks_take(struct reader_stacks *stacks,
 	const void *stream, const uint8_t *addresses, uint64_t count, uint64_t how)
@@ -228,21 +239,26 @@ static const struct probe_stack *reader_stacks_take(struct reader_stacks *stacks
 	return &stacks->stack;
 }
 
-/* ==== Own ===================================================================================== */
+/* ==== Merging streams ========================================================================= */
 
-/* Kept apart: what most events need is then short, and stays in registers. */
+/*
+ * Functions off the fast path are not inlined, so that the fast path is short and stays in
+ * registers.
+ */
 #define RARE __attribute__((noinline))
 
 enum {
-	/* Together, blocks take about as much; each is large enough to be read at the disk's speed.
+	/*
+	 * Target for the memory of all blocks. Each block is large enough to be read at the disk's
+	 * speed.
 	 */
 	BLOCKS_BYTES = 1 << 26,
 	BLOCK_BYTES_MIN = 1 << 14,
 	BLOCK_BYTES_MAX = 1 << 18,
-	CTF2_SEPARATOR = 0x1e /* begins each text of CTF 2's metadata: RFC 7464, 2.2 */
+	CTF2_SEPARATOR = 0x1e /* first byte of CTF 2's metadata: RFC 7464, 2.2 */
 };
 
-/* A stream's place in the heap. */
+/* An element of the heap: a stream and the time of its next item. */
 struct turn {
 	uint64_t time_ns;
 	struct own_stream *stream;
@@ -250,34 +266,36 @@ struct turn {
 
 struct own_reader {
 	const struct reader_folder *folder;
-	size_t opened; /* how many of its records have been opened */
+	size_t opened; /* number of the folder's records that were opened so far */
 
-	/* What is open now: */
+	/* The open part, or all records if they are not parts: */
 	struct own_trace *traces;
 	size_t trace_count;
 	struct own_stream *streams;
 	size_t stream_count;
 	struct turn *heap;
 	size_t turn_count;
-	uint64_t second_ns; /* the earliest turn below the top */
-	bool taken;	    /* the item of the stream on top has been returned */
+	uint64_t second_ns; /* earliest time in the heap below the top */
+	bool taken;	    /* the current item of the stream on top has been returned */
 	struct step_result result;
 	struct reader_stacks stacks;
-	uint64_t texts; /* of events: a random number, and others as soon as texts go; 0: none */
+	/*
+	 * identifies the validity of strings in events: a random number, incremented when strings
+	 * become invalid; 0 if no random number was available
+	 */
+	uint64_t texts;
 
-	uint64_t closed_bytes;	    /* read of parts that are closed */
-	uint64_t unread;	    /* bytes that made no sense */
-	struct probe_error *damage; /* the first of it; NULL: none */
+	uint64_t closed_bytes;	    /* bytes read from parts that are closed */
+	uint64_t unread;	    /* bytes that were invalid and not read */
+	struct probe_error *damage; /* the first damage; NULL if there was no damage */
 };
 
-/* ---- Opening -----------------------------------------------------------------------------------
- */
+/* ---- Opening --------------------------------------------------------------------------------- */
 
-/* Metadata of other tools, and of formats that have come and gone, is refused before it is parsed.
- */
+/* Rejects metadata of other tools and other formats before it is parsed. */
 static struct probe_error *check_maker(const char *record, const char *text, size_t length)
 {
-	/* Nothing else is like this: in a string, there would be backslashes. */
+	/* This text is unique: inside a string, the quotes would have backslashes. */
 	static const char env[] = "tracer_name = \"probectl\";";
 
 	if (length && text[0] == CTF2_SEPARATOR)
@@ -294,7 +312,7 @@ static struct probe_error *check_maker(const char *record, const char *text, siz
 	return NULL;
 }
 
-/* Metadata that cannot be read may be another version's. */
+/* Adds to an error in the metadata that another version of probectl may have made the record. */
 static struct probe_error *explain(const char *record, const char *version, struct probe_error *why)
 {
 	const char *who = version ? version : "of a version that it does not say";
@@ -343,7 +361,7 @@ static int by_name(const struct dirent **a, const struct dirent **b)
 	return strverscmp((*a)->d_name, (*b)->d_name);
 }
 
-/* Adds a file of a record, if it is a stream. */
+/* Adds a stream if the file is one. */
 static struct probe_error *add_stream(struct own_reader *reader, const struct own_trace *trace,
 	const char *record, const char *name)
 {
@@ -366,7 +384,10 @@ static struct probe_error *add_stream(struct own_reader *reader, const struct ow
 	return NULL;
 }
 
-/* Sizes come before the metadata, which describes what is in files of this size. */
+/*
+ * Opens a record. The sizes of files are read before the metadata, so the metadata describes all
+ * events up to these sizes.
+ */
 static struct probe_error *open_record(
 	struct own_reader *reader, const char *record, struct own_trace *trace)
 {
@@ -385,16 +406,15 @@ static struct probe_error *open_record(
 	return error ? error : read_trace(record, trace);
 }
 
-/* ---- The heap
- * ------------------------------------------------------------------------------------ */
+/* ---- The heap -------------------------------------------------------------------------------- */
 
-/* Streams of the same time have their turns in the order of their names. */
+/* Streams with the same time are ordered by name. */
 static bool is_before(const struct turn *a, const struct turn *b)
 {
 	return a->time_ns != b->time_ns ? a->time_ns < b->time_ns : a->stream < b->stream;
 }
 
-/* The turn at `at` is later than it was: it goes down to where it belongs. */
+/* Moves heap[at], whose time has increased, down to its place. */
 static void sink(struct own_reader *reader, size_t at)
 {
 	struct turn *heap = reader->heap, turn = heap[at];
@@ -423,13 +443,13 @@ static RARE void sink_top(struct own_reader *reader)
 			reader->second_ns = heap[i].time_ns;
 }
 
-/* Of events so far, texts may be gone, or others be at their place. */
+/* Notes that strings of earlier events may have been freed or overwritten. */
 static void forget_texts(struct own_reader *reader)
 {
 	reader->texts += reader->texts != 0;
 }
 
-/* A stream is over; what is wrong with it is kept for the end. */
+/* Ends a stream and adds its damage to that of the record. */
 static RARE void end_stream(struct own_reader *reader, const struct own_stream *stream)
 {
 	forget_texts(reader);
@@ -441,7 +461,7 @@ static RARE void end_stream(struct own_reader *reader, const struct own_stream *
 			probe_error_new(PROBE_ERROR_FORMAT, "%s: %s", stream->path, stream->why);
 }
 
-/* The stream on top has its next item. */
+/* Reorders the heap after the stream on top has advanced. */
 static void take_turns(struct own_reader *reader)
 {
 	struct turn *top = &reader->heap[0];
@@ -451,7 +471,7 @@ static void take_turns(struct own_reader *reader)
 		sink_top(reader);
 }
 
-/* Finds the next item of the stream on top, which then may be no more there. */
+/* Finds the next item of the stream on top, and reorders the heap. */
 static RARE struct probe_error *advance(struct own_reader *reader)
 {
 	struct turn *top = &reader->heap[0];
@@ -497,8 +517,7 @@ static struct probe_error *make_heap(struct own_reader *reader)
 	return error;
 }
 
-/* ---- Parts
- * ------------------------------------------------------------------------------------------ */
+/* ---- Parts ----------------------------------------------------------------------------------- */
 
 static void close_part(struct own_reader *reader)
 {
@@ -520,7 +539,7 @@ static void close_part(struct own_reader *reader)
 	reader->taken = false;
 }
 
-/* Opens the next part, or everything. */
+/* Opens the next part, or all records if they are not parts. */
 static RARE struct probe_error *open_part(struct own_reader *reader)
 {
 	size_t count = reader->folder->parts ? 1 : reader->folder->count;
@@ -567,21 +586,20 @@ struct probe_error *reader_own_open(const struct reader_folder *folder, void **r
 	return NULL;
 }
 
-/* ---- Events
- * ------------------------------------------------------------------------------------------ */
+/* ---- Events ---------------------------------------------------------------------------------- */
 
 static uint32_t word_of(const struct step_result *result)
 {
 	return (uint32_t)result->numbers[OWN_TID] | (uint32_t)result->numbers[OWN_CHILD] << 31;
 }
 
-/* NULL: it is not known. */
+/* The text of a value; NULL if it stands for an unknown name. */
 static const char *text_of(const struct probe_value *value)
 {
 	return ctf_known(value->bytes);
 }
 
-/* A class of the meaning OWN_THREAD has these values: pid, tid, comm. */
+/* Names a thread from an event with the values pid, tid, comm (OWN_THREAD). */
 static bool name_thread(struct own_stream *stream, const struct step_result *result)
 {
 	const struct probe_value *values = result->values;
@@ -591,7 +609,10 @@ static bool name_thread(struct own_stream *stream, const struct step_result *res
 		(pid_t)values[1].i, text_of(&values[2]));
 }
 
-/* One of the meaning OWN_FRAME: ip, module, symbol, offset, function, file, line. */
+/*
+ * Names a frame from an event with the values ip, module, symbol, offset, function, file, line
+ * (OWN_FRAME).
+ */
 static bool name_frame(struct own_reader *reader, const struct own_stream *stream)
 {
 	const struct probe_value *values = reader->result.values;
@@ -606,7 +627,7 @@ static bool name_frame(struct own_reader *reader, const struct own_stream *strea
 	return reader_stacks_name(&reader->stacks, stream, &frame);
 }
 
-/* The thread of a hit whose context has only a word for it. */
+/* Sets the thread of a hit whose context has only a thread word. */
 static void find_thread(
 	struct own_stream *stream, const struct step_result *result, struct probe_event *ret)
 {
@@ -653,7 +674,7 @@ static inline void fill_hit(
 							    : PROBE_STACK_WHOLE);
 }
 
-/* Takes the item of the stream on top, if it is a hit, and all of it is in memory. */
+/* Fast path: takes the item of the stream on top if it is a hit and wholly in memory. */
 static bool take_hit(struct own_reader *reader, struct probe_event *ret)
 {
 	struct own_stream *stream = reader->heap[0].stream;
@@ -666,7 +687,7 @@ static bool take_hit(struct own_reader *reader, struct probe_event *ret)
 	return true;
 }
 
-/* Takes an event that is no hit. */
+/* Takes an event that names a thread or a frame. */
 static RARE struct probe_error *take_name(struct own_reader *reader, struct own_stream *stream)
 {
 	bool named = true;
@@ -688,7 +709,7 @@ static RARE void take_lost(const struct own_stream *stream, struct probe_event *
 		.cpu = -1};
 }
 
-/* Takes the item of the stream on top. *is_event_ret: *ret is to be returned. */
+/* Takes the item of the stream on top. *is_event_ret is true if *ret is an event for the caller. */
 static struct probe_error *take(
 	struct own_reader *reader, struct probe_event *ret, bool *is_event_ret)
 {
@@ -712,7 +733,7 @@ static struct probe_error *take(
 	return NULL;
 }
 
-/* What could not be read, once everything else has been. */
+/* Returns an error about damage, once everything else has been read. */
 static RARE struct probe_error *tell_damage(struct own_reader *reader)
 {
 	struct probe_error *damage = reader->damage, *error;
@@ -727,14 +748,14 @@ static RARE struct probe_error *tell_damage(struct own_reader *reader)
 	return error;
 }
 
-/* Nothing is read after an error. */
+/* Closes everything: nothing is read after an error. */
 static RARE void give_up(struct own_reader *reader)
 {
 	reader->opened = reader->folder->count;
 	close_part(reader);
 }
 
-/* What comes next, if it is not what comes next most often. */
+/* Finds the next event if the fast path did not. */
 static RARE struct probe_error *next_item(
 	struct own_reader *reader, struct probe_event *ret, bool *there_ret)
 {
@@ -761,7 +782,7 @@ static struct probe_error *own_next(void *source, struct probe_event *ret, bool 
 {
 	struct own_reader *reader = source;
 
-	/* Most often it is a hit, and all of it is in memory. */
+	/* Fast path: the next item is most often a hit that is wholly in memory. */
 	if (reader->taken && reader->turn_count && own_stream_next(reader->heap[0].stream)) {
 		reader->taken = false;
 		take_turns(reader);
@@ -780,7 +801,7 @@ static uint64_t own_read(void *source)
 	return bytes;
 }
 
-/* What later parts have is not known before they are opened. */
+/* Returns SIZE_MAX while parts are unopened, because their events are unknown. */
 static size_t own_args_max(const void *source)
 {
 	const struct own_reader *reader = source;
@@ -807,9 +828,9 @@ const struct reader_ops reader_own = {
 	.close = own_close,
 };
 
-/* ==== Own steps =============================================================================== */
+/* ==== Compiling steps ========================================================================= */
 
-/* Making lists of steps: where fields are, and which runs they form. */
+/* Makes lists of steps: computes the offsets of fields and divides them into runs. */
 
 enum { BYTE = 8, WORD = 64 };
 
@@ -888,7 +909,7 @@ struct step *steps_fixed(struct step_builder *b, enum step_op op, const struct t
 	return step;
 }
 
-/* The bytes of an element, or of a character. */
+/* The size in bytes of an element or character; 0 if it is not whole bytes. */
 static uint32_t element_bytes(const struct tsdl_type *type)
 {
 	if (type->kind == TSDL_STRING)

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Event classes of our own records: which fields are arguments of the probe, and which say
- * something about another field, X:
+ * Compiles the event classes of a record. A field is either an argument of the probe, or describes
+ * another field X:
  *
- *	X_length	its length, if X is a sequence
- *	X_text		the text that the pointer X points to: a string, or bytes that may be text
- *	X_string	the same, of what the catalogue knows to be a string
- *	X_truncated	there was more of it
- *	X_readable	0: it could not be read
- *	X_unreadable	the same, the other way round
- *	unused		nothing
+ *	X_length	length of X, a sequence
+ *	X_text		text that the pointer X points to: a string, or bytes that may be text
+ *	X_string	like X_text, if the catalogue declares X as a string
+ *	X_truncated	1: X is truncated
+ *	X_readable	0: X could not be read
+ *	X_unreadable	1: X could not be read
+ *	unused		no meaning
  *
- * An argument's place is that of its first field.
+ * Arguments are in the order of their first fields.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -20,17 +20,17 @@
 #include "libprobe/query/query.h"
 #include "libprobe/record/record.h"
 
-/* ==== Own context ============================================================================= */
+/* ==== Headers and contexts ==================================================================== */
 
 /*
- * The structures around the fields of events: header and context of packets, header and context of
- * events. Their fields are known by name, and another one is not understood: it may change what
- * the others mean.
+ * The structures around the fields of events: headers and contexts of packets and of events. Their
+ * fields are known by name. An unknown field is an error, because it may change the meaning of
+ * other fields.
  */
 
 enum { NAMES_MAX = 10, ADDRESS_BITS = 64 };
 
-/* A number of a structure, by its name. */
+/* A field name of these structures, and the number that its value is stored in. */
 struct name {
 	const char *name;
 	uint16_t number;
@@ -48,7 +48,9 @@ static const struct name names[][NAMES_MAX] = {
 		{"callstack_end", OWN_STACK_END}},
 };
 
-/* The field that has the length of sequence `index`, which is before it; SIZE_MAX: there is none.
+/*
+ * The index of the field with the length of the sequence `index`. It must come before the sequence.
+ * Returns SIZE_MAX if no field has the length.
  */
 static size_t own_length_of(const struct tsdl_type *structure, size_t index)
 {
@@ -62,7 +64,7 @@ static size_t own_length_of(const struct tsdl_type *structure, size_t index)
 	return SIZE_MAX;
 }
 
-/* Is the field the length of the next one? */
+/* Whether a field is the length of the next field. */
 static bool is_length(const struct tsdl_type *structure, size_t index)
 {
 	return index + 1 < structure->field_count &&
@@ -125,7 +127,7 @@ static bool own_context_add_field(struct step_builder *b, enum own_context conte
 	return step != NULL;
 }
 
-/* Adds the steps of one of them, NULL if there is none, and to *has the numbers it has. */
+/* Adds the steps of a structure, which may be NULL, and adds its numbers to the mask *has. */
 static bool own_context_steps(struct step_builder *b, enum own_context context,
 	const struct tsdl_type *structure, uint32_t *has)
 {
@@ -141,7 +143,7 @@ static bool own_context_steps(struct step_builder *b, enum own_context context,
 	return true;
 }
 
-/* ==== Own class =============================================================================== */
+/* ==== Classes of events ======================================================================= */
 
 enum { CHARACTER_BITS = 8, NAME_BYTES = 32 };
 
@@ -159,14 +161,17 @@ static const struct {
 	{"_unreadable", ROLE_UNREADABLE},
 };
 
-/* What is known of a field. */
+/* Facts about a field. */
 struct known {
 	enum role role;
-	size_t of;	/* the field that it is about; of ROLE_ARG, itself */
-	uint16_t value; /* of its argument */
-	/* Of ROLE_ARG, and of ROLE_TEXT: */
-	size_t text, unreadable; /* fields; SIZE_MAX: none */
-	bool is_flagged;	 /* other fields say more about its kind */
+	size_t of; /* index of the field that this field describes; for ROLE_ARG its own index */
+	uint16_t value; /* index of the argument's value */
+	/*
+	 * if this field is an argument or an X_text: indexes of its X_text and X_unreadable;
+	 * SIZE_MAX if missing
+	 */
+	size_t text, unreadable;
+	bool is_flagged; /* the kind of the value depends on other fields, such as X_unreadable */
 };
 
 struct fields {
@@ -176,7 +181,7 @@ struct fields {
 	uint16_t values;
 };
 
-/* ---- What fields are about ------------------------------------------------------------------- */
+/* ---- Roles of fields ------------------------------------------------------------------------- */
 
 static size_t find_field(const struct fields *fields, const char *name, size_t length)
 {
@@ -209,7 +214,10 @@ static void find_role(struct fields *fields, size_t index)
 	}
 }
 
-/* The argument that a field is about: an X_text may have flags of its own. */
+/*
+ * The index of the argument that a field describes. An X_text can have flags of its own, which
+ * describe the argument of X.
+ */
 static size_t arg_of(const struct fields *fields, size_t index)
 {
 	size_t of = fields->known[index].of;
@@ -234,8 +242,7 @@ static void find_roles(struct fields *fields)
 	}
 }
 
-/* ---- Kinds of arguments ------------------------------------------------------------------------
- */
+/* ---- Kinds of arguments ---------------------------------------------------------------------- */
 
 static bool is_array(const struct tsdl_type *type)
 {
@@ -264,7 +271,7 @@ static enum probe_value_kind kind_of(const struct tsdl_type *type)
 		if (!is_of_bytes(type))
 			return PROBE_VALUE_NULL;
 		return type->element->is_text ? PROBE_VALUE_STRING : PROBE_VALUE_BYTES;
-	case TSDL_STRUCT: /* without fields: an argument that can never be read */
+	case TSDL_STRUCT: /* a structure without fields is an argument that can never be read */
 		break;
 	}
 	return PROBE_VALUE_NULL;
@@ -281,8 +288,7 @@ static enum probe_value_kind kind_of_arg(const struct fields *fields, size_t ind
 	return kind;
 }
 
-/* ---- Steps --------------------------------------------------------------------------------------
- */
+/* ---- Steps ----------------------------------------------------------------------------------- */
 
 static bool add_fixed(
 	struct step_builder *b, enum step_op op, const struct tsdl_type *type, uint16_t to)
@@ -299,7 +305,7 @@ static uint16_t number_of_field(size_t index)
 	return (uint16_t)(OWN_FREE + index);
 }
 
-/* A flag that is needed later, or by nobody. */
+/* Adds a step that stores a flag or length as a number. */
 static bool add_number(struct step_builder *b, const struct tsdl_type *type, uint16_t to)
 {
 	if (type->kind != TSDL_INTEGER)
@@ -331,7 +337,7 @@ static bool add_sequence(
 	return true;
 }
 
-/* Text that a number may point to. */
+/* Adds the text that a pointer may point to. */
 static bool add_text(struct step_builder *b, struct fields *fields, size_t index)
 {
 	const struct tsdl_type *type = fields->structure->fields[index].type;
@@ -378,8 +384,8 @@ static bool add_flag(struct step_builder *b, struct fields *fields, size_t index
 }
 
 /*
- * A string is read whole or not at all, so it has only X_unreadable. A number that points to text
- * has the text's flags, too, which do not make the number null.
+ * Adds the steps of a field. A string is read whole or not at all, so only X_unreadable applies to
+ * it. Flags of a pointer's text do not make the pointer null.
  */
 static bool add_field(struct step_builder *b, struct fields *fields, size_t index)
 {
@@ -409,15 +415,14 @@ static bool add_field(struct step_builder *b, struct fields *fields, size_t inde
 	return false;
 }
 
-/* ---- Values
- * -------------------------------------------------------------------------------------- */
+/* ---- Values ---------------------------------------------------------------------------------- */
 
 static bool is_unused(const struct fields *fields, size_t index)
 {
 	return strcmp(fields->structure->fields[index].name, "unused") == 0;
 }
 
-/* Is its text a string, as the catalogue says? */
+/* Whether the catalogue declares the argument's text as a string. */
 static bool has_string(const struct fields *fields, size_t arg)
 {
 	size_t text = fields->known[arg].text;
@@ -427,8 +432,8 @@ static bool has_string(const struct fields *fields, size_t arg)
 }
 
 /*
- * 1 + the number of the probe's argument that a field is, by its name: argN, or argN_I
- * (libprobe/record/ctf_metadata.c). 0 if it is none.
+ * 1 + the argument's number in the probe for a field named argN or argN_I
+ * (libprobe/record/ctf_metadata.c); 0 for other names.
  */
 static uint8_t arg_number(const char *name)
 {
@@ -445,7 +450,7 @@ static uint8_t arg_number(const char *name)
 	return end && !*end ? (uint8_t)(number + 1) : 0;
 }
 
-/* Numbers the arguments. False without memory. */
+/* Creates the class's values, one for each argument. Returns false without memory. */
 static bool make_values(struct fields *fields, struct own_class *class)
 {
 	bool is_placed[OWN_FIELDS_MAX] = {0};
@@ -475,7 +480,8 @@ static bool make_values(struct fields *fields, struct own_class *class)
 
 static bool add_fields(struct step_builder *b, struct fields *fields, const struct own_class *class)
 {
-	bool begun[OWN_FIELDS_MAX] = {0}; /* by value */
+	/* whether a field of the value was added, by index of the value */
+	bool begun[OWN_FIELDS_MAX] = {0};
 
 	if (!steps_align(b, fields->structure->align))
 		return false;
@@ -497,10 +503,12 @@ static bool add_fields(struct step_builder *b, struct fields *fields, const stru
 	return true;
 }
 
-/* ---- Classes
- * --------------------------------------------------------------------------------------- */
+/* ---- Classes --------------------------------------------------------------------------------- */
 
-/* What an event of ours is, by its name and its fields: N(umber), S(tring up to a NUL). */
+/*
+ * The events that probectl adds, by name and types of fields: N is a number, S a string up to a
+ * NUL.
+ */
 static const struct {
 	const char *name, *kinds;
 	enum own_meaning meaning;
@@ -509,7 +517,7 @@ static const struct {
 	{"thread", "NNS", OWN_THREAD},
 };
 
-/* Each field is a value of its own, which no other one says more about. */
+/* Whether the fields have these types, and none of them describes another field. */
 static bool has_kinds(const struct fields *fields, const char *kinds)
 {
 	if (fields->count != strlen(kinds) || fields->values != fields->count)
@@ -521,7 +529,7 @@ static bool has_kinds(const struct fields *fields, const char *kinds)
 	return true;
 }
 
-/* The first stream has hits of streams' own events (probectl:...), too. */
+/* The meaning of a class. Events that probectl adds have the provider "probectl". */
 static enum own_meaning meaning_of(
 	const struct own_class *class, const struct fields *fields, uint64_t stream_id)
 {
@@ -535,8 +543,8 @@ static enum own_meaning meaning_of(
 }
 
 /*
- * Splits "provider:name" at the first colon; without one, the provider is "". Both are parts of one
- * allocation, which begins with the provider. False without memory.
+ * Splits "provider:name" at the first colon. Without a colon, the provider is "". Both strings are
+ * in one allocation, which starts with the provider. Returns false without memory.
  */
 static bool split_name(const char *full, const char **provider_ret, const char **name_ret)
 {
@@ -546,7 +554,7 @@ static bool split_name(const char *full, const char **provider_ret, const char *
 	*provider_ret = copy;
 	if (!copy)
 		return false;
-	/* Without a colon, the provider is the empty string before the name. */
+	/* Without a colon, leave a NUL before the name as the empty provider. */
 	memcpy(copy + (strchr(full, ':') ? 0 : 1), full, length);
 	colon = strchr(copy, ':');
 	if (colon)
@@ -555,7 +563,6 @@ static bool split_name(const char *full, const char **provider_ret, const char *
 	return true;
 }
 
-/* The context's and the fields' steps of a class, and what its events mean. (own_class.c) */
 static void own_class_free(struct own_class *class)
 {
 	free((char *)class->event.provider);
@@ -563,7 +570,7 @@ static void own_class_free(struct own_class *class)
 	free(class->steps);
 }
 
-/* The context's and the fields' steps of a class, and what its events mean. (own_class.c) */
+/* Compiles a class of events: the steps of its context and fields, and its meaning. */
 static struct probe_error *own_class_compile(const struct tsdl_event *event,
 	const struct tsdl_stream *stream, uint32_t *has, struct own_class *ret)
 {
@@ -591,9 +598,9 @@ static struct probe_error *own_class_compile(const struct tsdl_event *event,
 	return b.error;
 }
 
-/* ==== Own trace =============================================================================== */
+/* ==== Metadata ================================================================================ */
 
-/* What the metadata of a record says, compiled: its clocks, its streams and their events. */
+/* Compiles the metadata of a record: its clocks, its streams and their events. */
 
 enum { NSEC_PER_SEC = 1000000000, BYTE = 8, TIME_BITS = 64 };
 
@@ -627,7 +634,7 @@ static bool is_time(const struct tsdl_type *type, const char *clock)
 	       strcmp(type->clock_name, clock) == 0;
 }
 
-/* All times of a stream are of one clock. */
+/* Finds the clock of a stream. All times of a stream must have the same clock. */
 static struct probe_error *find_clock(
 	const struct tsdl *tsdl, const struct tsdl_stream *stream, struct own_clock *ret)
 {
@@ -645,8 +652,7 @@ static struct probe_error *find_clock(
 	return probe_error_new(PROBE_ERROR_FORMAT, "its times are not of one clock");
 }
 
-/* ---- Streams -----------------------------------------------------------------------------------
- */
+/* ---- Streams --------------------------------------------------------------------------------- */
 
 static bool has_all(uint32_t has, const enum own_number *numbers, size_t count)
 {
@@ -657,8 +663,8 @@ static bool has_all(uint32_t has, const enum own_number *numbers, size_t count)
 }
 
 /*
- * The header of events has an id and a time at known places: which class comes next, and when, is
- * looked up long before the event is decoded.
+ * Compiles the header of events. It must have an id and a time at fixed offsets: both are read long
+ * before the event is decoded.
  */
 static struct probe_error *compile_header(
 	const struct tsdl_stream *stream, struct own_stream_class *ret)
@@ -714,8 +720,7 @@ static struct probe_error *compile_stream(
 	return probe_error_prefix(error, "stream %ju", (uintmax_t)stream->id);
 }
 
-/* ---- The trace
- * ----------------------------------------------------------------------------------- */
+/* ---- The trace ------------------------------------------------------------------------------- */
 
 static struct probe_error *compile_packet_header(const struct tsdl *tsdl, struct own_trace *ret)
 {

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Streams of our own records: files of packets, of which a block is in memory.
+ * Reads the streams of records. A stream is a file of packets; one block of the file is in memory.
  *
  *	file    |--packet--|--packet--------------------------|--packet--|
  *	block        |------------------------------|
- *	              ^at                            ^end, or the content's: ^limit
+ *	              ^at                            ^end; ^limit if the packet ends before
  *
- * Fields are aligned in their packet, which may begin anywhere: `skew` is where its first byte is
- * in a word of memory, and stays so when the block moves on.
+ * Fields are aligned relative to the start of their packet, which may have any address in memory.
+ * `skew` is the address of the packet modulo 8; it stays the same when the block moves.
  *
- * The file is opened for each block: a record of many processes has more files than a process may
- * have open. Its size counts when it was found, since it may still be written.
+ * The file is opened anew for each block: a record of many processes has more files than a process
+ * may have open. Only the size at the first opening counts, since the file may still grow.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,11 +22,11 @@
 #include "libprobe/base/array.h"
 #include "libprobe/record/record.h"
 
-/* ==== Own decode ============================================================================== */
+/* ==== Executing steps ========================================================================= */
 
-/* Following the steps of a class. Nothing here trusts what it reads. */
+/* The decoder: executes the steps of a class. All input is untrusted. */
 
-/* Up to 64 bits, of the 8 bytes at the place of a step. */
+/* Extracts up to 64 bits from the 8 bytes at the offset of a step. */
 static uint64_t bits(const uint8_t *run, const struct step *step)
 {
 	uint64_t word;
@@ -59,9 +59,9 @@ static double double_of(const uint8_t *run, const struct step *step)
 	return number;
 }
 
-/* ---- What has a length of its own --------------------------------------------------------- */
+/* ---- Fields of variable length ------------------------------------------------------------ */
 
-/* What could not be read has no bytes. */
+/* Sets the bytes of a value. A null value has no bytes. */
 static void set_bytes(struct probe_value *value, const uint8_t *at, uint64_t length)
 {
 	bool is_null = value->kind == PROBE_VALUE_NULL;
@@ -70,7 +70,7 @@ static void set_bytes(struct probe_value *value, const uint8_t *at, uint64_t len
 	value->length = is_null ? 0 : length;
 }
 
-/* Up to the first NUL; what the target had behind that is none of the string. */
+/* Sets a string that ends at the first NUL. Bytes after the NUL are not part of the string. */
 static void set_chars(struct probe_value *value, const uint8_t *at, uint64_t length)
 {
 	const uint8_t *nul = length ? memchr(at, '\0', length) : NULL;
@@ -79,7 +79,10 @@ static void set_chars(struct probe_value *value, const uint8_t *at, uint64_t len
 	value->truncated &= !nul;
 }
 
-/* As isprint(3) and isspace(3) in the locale "C"; other bytes may be a letter of UTF-8. */
+/*
+ * Whether all characters are printable or blanks, as by isprint(3) and isspace(3) in the locale
+ * "C". Bytes above 0x7f count as letters of UTF-8.
+ */
 static bool is_text(const uint8_t *at, uint64_t length)
 {
 	for (uint64_t i = 0; i < length; i++)
@@ -88,7 +91,10 @@ static bool is_text(const uint8_t *at, uint64_t length)
 	return true;
 }
 
-/* A number that points to text is shown with it, if it is known to, or looks like text. */
+/*
+ * Attaches text to a pointer if the catalogue declares a string there or if the bytes look like
+ * text.
+ */
 static void set_guess(
 	struct probe_value *value, const uint8_t *at, uint64_t length, bool unreadable)
 {
@@ -107,7 +113,7 @@ static void set_guess(
 	set_bytes(value, at, used);
 }
 
-/* A string up to a NUL. NULL: it has none before `end`. */
+/* The end of a string including its NUL; NULL if no NUL comes before `end`. */
 static const uint8_t *after_string(const uint8_t *at, const uint8_t *end)
 {
 	const uint8_t *nul = at < end ? memchr(at, '\0', (size_t)(end - at)) : NULL;
@@ -120,7 +126,7 @@ static struct probe_value *value_of(const struct step *step, const struct step_r
 	return &result->values[step->to];
 }
 
-/* A step that ends the run, and those after it. */
+/* Executes a step that ends a run, and all steps after it. */
 static __attribute__((noinline)) const uint8_t *decode_variable(
 	const struct step *step, const uint8_t *at, const uint8_t *end, struct step_result *result)
 {
@@ -185,7 +191,7 @@ const uint8_t *own_decode(
 			at += step->offset;
 			break;
 		case STEP_WORD:
-			/* Often there are several. */
+			/* Handle several STEP_WORD in a row, which are common. */
 			do
 				memcpy(&values[step->to].u, run + step->offset, sizeof(uint64_t));
 			while ((++step)->op == STEP_WORD);
@@ -225,19 +231,19 @@ const uint8_t *own_decode(
 			result->numbers[step->to] = (uint64_t)signed_bits(run, step);
 			break;
 		default:
-			/* The last call: what all other steps need then stays in registers. */
+			/* A tail call: the loop keeps its state in registers. */
 			return decode_variable(step, at, end, result);
 		}
 	}
 }
 
-/* ==== Own packets ============================================================================= */
+/* ==== Packets and events ====================================================================== */
 
 enum {
-	SLACK = 8, /* own_decode() reads whole words */
+	SLACK = 8, /* zeroed bytes after the block, because own_decode() reads whole words */
 	BITS = 8,
-	AHEAD = 4096,		   /* as much of a packet is in memory when an event begins */
-	EVENT_BYTES_MAX = 1 << 26, /* no event of ours is longer */
+	AHEAD = 4096, /* bytes of a packet that must be in memory before an event is decoded */
+	EVENT_BYTES_MAX = 1 << 26, /* maximum size of an event in bytes */
 };
 static const uint32_t magic = 0xc1fc1fc1;
 
@@ -264,10 +270,9 @@ void own_stream_deinit(struct own_stream *stream)
 	free(stream->path);
 }
 
-/* ---- The block ---------------------------------------------------------------------------------
- */
+/* ---- The block ------------------------------------------------------------------------------- */
 
-/* Where something in the block is in the file. */
+/* The offset in the file of an address in the block. */
 static uint64_t place_of(const struct own_stream *stream, const uint8_t *at)
 {
 	return stream->block_at + (uint64_t)(at - stream->block);
@@ -278,7 +283,7 @@ static uint64_t end_of(const struct own_stream *stream)
 	return place_of(stream, stream->end);
 }
 
-/* Is nothing of the packet left to be read? */
+/* Whether the rest of the packet is in the block. */
 static bool is_whole(const struct own_stream *stream)
 {
 	return end_of(stream) >= stream->content_end || end_of(stream) >= stream->size;
@@ -292,7 +297,7 @@ static void set_limit(struct own_stream *stream)
 	stream->ahead = stream->class && is_whole(stream) ? stream->class->header_bytes : AHEAD;
 }
 
-/* Reads until the block is full, or the file ends. */
+/* Reads until the block is full or the file ends. */
 static struct probe_error *read_more(struct own_stream *stream)
 {
 	uint64_t at = end_of(stream), left = stream->size - at;
@@ -307,7 +312,7 @@ static struct probe_error *read_more(struct own_stream *stream)
 	while (room && !error) {
 		ssize_t n = pread(fd, (uint8_t *)stream->end, room, (off_t)end_of(stream));
 
-		if (n == 0) /* it has become shorter */
+		if (n == 0) /* the file was truncated */
 			stream->size = end_of(stream);
 		if (n == 0)
 			break;
@@ -323,7 +328,10 @@ static struct probe_error *read_more(struct own_stream *stream)
 	return error;
 }
 
-/* Makes `need` bytes from `at` on be in the block, or as many as the file has. */
+/*
+ * Ensures that `need` bytes from stream->at on are in the block, or all bytes up to the end of the
+ * file.
+ */
 static struct probe_error *fill(struct own_stream *stream, size_t need)
 {
 	size_t kept = (size_t)(stream->at - stream->block) & ~(size_t)(SLACK - 1);
@@ -350,13 +358,12 @@ static struct probe_error *fill(struct own_stream *stream, size_t need)
 	stream->at = block + into;
 	stream->end = block + length;
 	error = read_more(stream);
-	/* What is beyond the end is read, and not used: it must be something. */
+	/* own_decode() reads past the end but ignores these bytes; initialize them. */
 	memset((uint8_t *)stream->end, 0, SLACK);
 	set_limit(stream);
 	return error;
 }
 
-/* Goes to a place in the file. */
 static struct probe_error *seek(struct own_stream *stream, uint64_t place)
 {
 	if (stream->block && place >= stream->block_at && place <= end_of(stream)) {
@@ -373,10 +380,9 @@ static struct probe_error *seek(struct own_stream *stream, uint64_t place)
 	return fill(stream, AHEAD);
 }
 
-/* ---- Damage ------------------------------------------------------------------------------------
- */
+/* ---- Damage ---------------------------------------------------------------------------------- */
 
-/* Gives up the packet from `from` to `to`; whatever was in it is a loss. */
+/* Gives up the bytes [from, to) of a packet. They count as one lost event. */
 static void spoil(struct own_stream *stream, const char *why, uint64_t from, uint64_t to)
 {
 	if (!stream->why)
@@ -392,15 +398,14 @@ static void spoil_packet(struct own_stream *stream, const char *why)
 	spoil(stream, why, place_of(stream, stream->at), stream->content_end);
 }
 
-/* Where the next packet would be is not known. */
+/* Gives up the rest of the stream, because the next packet cannot be found. */
 static void spoil_stream(struct own_stream *stream, const char *why)
 {
 	spoil(stream, why, stream->packet_end, stream->size);
 	stream->packet_end = stream->size;
 }
 
-/* ---- Packets
- * ------------------------------------------------------------------------------------- */
+/* ---- Packets --------------------------------------------------------------------------------- */
 
 static const char *check_header(struct own_stream *stream, const struct step_result *result)
 {
@@ -416,7 +421,7 @@ static const char *check_header(struct own_stream *stream, const struct step_res
 	return stream->class ? NULL : "a packet is of a stream that is not described";
 }
 
-/* Sizes are bits, and whole bytes. */
+/* Checks the sizes of a packet, which are in bits and must be whole bytes. */
 static const char *check_sizes(
 	const struct own_stream *stream, const struct step_result *result, uint64_t context_bytes)
 {
@@ -429,7 +434,7 @@ static const char *check_sizes(
 	return NULL;
 }
 
-/* What was lost since the last packet. Counters begin at 0. */
+/* Computes the losses since the previous packet. Counters start at 0. */
 static void find_losses(struct own_stream *stream, const struct step_result *result)
 {
 	uint64_t sequence = result->numbers[OWN_SEQUENCE];
@@ -448,7 +453,7 @@ static void find_losses(struct own_stream *stream, const struct step_result *res
 	stream->begun = true;
 }
 
-/* Opens the packet at packet_end, if there is one: `class` tells. */
+/* Opens the packet at packet_end. stream->class stays NULL if there is no packet. */
 static struct probe_error *open_packet(struct own_stream *stream, struct step_result *result)
 {
 	uint64_t start = stream->packet_end;
@@ -484,8 +489,7 @@ static struct probe_error *open_packet(struct own_stream *stream, struct step_re
 	return NULL;
 }
 
-/* ---- Events
- * --------------------------------------------------------------------------------------- */
+/* ---- Events ---------------------------------------------------------------------------------- */
 
 static uint64_t bits_at(const uint8_t *at, const struct step *step)
 {
@@ -495,7 +499,7 @@ static uint64_t bits_at(const uint8_t *at, const struct step *step)
 	return word << step->left >> step->right;
 }
 
-/* Numbers of classes usually count from 0. */
+/* Finds a class by id. Ids usually count from 0. */
 static const struct own_class *class_of(const struct own_stream_class *stream, uint64_t id)
 {
 	if (id < stream->class_count && stream->classes[id].id == id)
@@ -503,7 +507,7 @@ static const struct own_class *class_of(const struct own_stream_class *stream, u
 	return ARRAY_FIND(stream->classes, stream->class_count, id, id);
 }
 
-/* Looks at the header of the packet's next event, which is in memory. */
+/* Reads the header of the packet's next event, which is in memory. */
 static inline bool read_header(struct own_stream *stream, const uint8_t *at)
 {
 	const struct own_stream_class *class = stream->class;
@@ -518,7 +522,7 @@ static inline bool read_header(struct own_stream *stream, const uint8_t *at)
 	return true;
 }
 
-/* Finds the packet's next event, if there is one that makes sense. */
+/* Finds the next valid event of the packet. */
 static void find_event(struct own_stream *stream)
 {
 	if ((size_t)(stream->limit - stream->at) < stream->class->header_bytes) {
@@ -530,7 +534,7 @@ static void find_event(struct own_stream *stream)
 	}
 }
 
-/* How far it is to where the next event would begin. */
+/* The number of padding bytes before the next event. */
 static size_t padding(const struct own_stream *stream)
 {
 	uintptr_t place = (uintptr_t)stream->at - stream->skew;
@@ -538,7 +542,7 @@ static size_t padding(const struct own_stream *stream)
 	return -place & (stream->class->header_align - 1U);
 }
 
-/* Goes there, and has some of it in memory. */
+/* Skips the padding, and makes sure that enough of the event is in memory. */
 static struct probe_error *align(struct own_stream *stream)
 {
 	size_t over = padding(stream), left = (size_t)(stream->limit - stream->at);
@@ -587,7 +591,7 @@ struct probe_error *own_stream_advance(struct own_stream *stream, struct step_re
 	return error;
 }
 
-/* The event is longer than what is in memory: there may be more of its packet. */
+/* Takes an event that is longer than the bytes in memory: reads more of its packet. */
 static struct probe_error *take_long(
 	struct own_stream *stream, struct step_result *result, bool *taken_ret)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Records, and hits as JSON, read back. */
+/* Reading: records in CTF, and hits as JSON. */
 #ifndef LIBPROBE_RECORD_READER_H
 #define LIBPROBE_RECORD_READER_H
 
@@ -8,23 +8,23 @@
 #include "libprobe/base/error.h"
 #include "probe/reader.h"
 
-/* ---- Json parser ----------------------------------------------------------------------------- */
+/* ---- JSON parser (json.c) -------------------------------------------------------------------- */
 
 /*
- * Reading JSON (RFC 8259) that anyone may have written. A text becomes a tree of values without any
- * allocation: values are in an array of the parser, and strings are decoded where they stand in the
- * text, which they never outgrow. So memory and time are bounded by the length of the text, which
- * the caller limits, and by the limits below.
+ * A parser of JSON (RFC 8259) for untrusted input. It turns a text into a tree of values without
+ * allocating memory for it: values are in an array of the parser, and strings are decoded in place,
+ * since a decoded string is never longer. Memory and time are bounded by the length of the text,
+ * which the caller limits, and by the limits below.
  */
 
 enum {
-	JSON_DEPTH_MAX = 8,	  /* of arrays and objects in each other */
-	JSON_VALUES_MAX = 1 << 16 /* in one text */
+	JSON_DEPTH_MAX = 8,	  /* maximum nesting of arrays and objects */
+	JSON_VALUES_MAX = 1 << 16 /* maximum number of values in a text */
 };
 
 enum json_kind {
-	JSON_NONE,    /* null, true or false */
-	JSON_INTEGER, /* without point and exponent; one that is out of range is clamped */
+	JSON_NONE,    /* the values null, true and false */
+	JSON_INTEGER, /* number without point and exponent; clamped if out of range */
 	JSON_FLOAT,
 	JSON_STRING,
 	JSON_ARRAY,
@@ -33,56 +33,58 @@ enum json_kind {
 
 struct json {
 	enum json_kind kind;
-	bool is_negative;	 /* of JSON_INTEGER */
-	const char *name;	 /* of a member of an object, up to a NUL; else NULL */
-	const struct json *next; /* in the same array or object; NULL after the last */
-	size_t length;		 /* bytes of a string; values in an array or object */
+	bool is_negative; /* the integer is negative */
+	/* name if the value is a member of an object, ends with a NUL; else NULL */
+	const char *name;
+	const struct json *next; /* next value in the same array or object; NULL after the last */
+	size_t length; /* length of a string in bytes; number of values in an array or object */
 	union {
-		uint64_t number; /* of JSON_INTEGER, without its sign: up to 2^63 if negative */
+		uint64_t number; /* absolute value of a JSON_INTEGER; at most 2^63 if negative */
 		double real;
-		const char *text; /* UTF-8 if the input is; a NUL follows it, more may be in it */
-		const struct json *first; /* in an array or object; NULL if it is empty */
+		/* string, in UTF-8 if the input is; ends with a NUL and may contain NULs */
+		const char *text;
+		/* first value of an array or object; NULL if it is empty */
+		const struct json *first;
 	};
 };
 
 struct json_parser {
 	struct json *values;
 	size_t count;
-	locale_t c_locale; /* numbers have a point, whatever the user's locale */
+	locale_t c_locale; /* "C" locale, because the user's locale may not use a decimal point */
 	char *at, *end;
 	unsigned int depth;
 
-	/* After an error: */
+	/* Set after an error: */
 	const char *why;
-	bool is_cut_off; /* the text ended before its value did */
+	bool is_cut_off; /* the error is that the text ended inside the value */
 };
 
-/* False without memory. json_parser_deinit() may follow in any case. */
+/* Returns false without memory. json_parser_deinit() may follow in both cases. */
 bool json_parser_init(struct json_parser *parser);
 void json_parser_deinit(struct json_parser *parser);
 
 /*
- * Parses one value, and goes past blanks after it to parser->at. text[length] must be a NUL; the
- * text is changed. The tree lives as long as the text, until the next call. NULL after an error.
+ * Parses one value. Afterwards parser->at points behind the value and following blanks.
+ * text[length] must be a NUL. The text is modified. The tree is valid as long as the text, until
+ * the next call. Returns NULL after an error.
  */
 const struct json *json_parse(struct json_parser *parser, char *text, size_t length);
 
-/* The first member of an object with this name; NULL: there is none. */
+/* The first member of an object with this name, or NULL if no member has it. */
 const struct json *json_find(const struct json *object, const char *name);
-/* The same, if it is of this kind; else NULL. */
+/* Same as json_find(), but returns NULL if the member is not of this kind. */
 const struct json *json_member(const struct json *object, const char *name, enum json_kind kind);
 
 /* ---- Reader ---------------------------------------------------------------------------------- */
 
-/*
- * The parts of the reader: records (own.h), and hits as JSON (json.c, which json_parser.h parses).
- */
+/* Sources of events: records in CTF (own.c), and hits as JSON (json.c). */
 
-/* Operations of one kind of source. */
+/* Operations of a source of events. */
 struct reader_ops {
 	struct probe_error *(*next)(void *source, struct probe_event *ret, bool *there_ret);
-	uint64_t (*read)(void *source); /* how many bytes; NULL: not known */
-	/* No hit has more arguments. NULL, and SIZE_MAX: not known. */
+	uint64_t (*read)(void *source); /* bytes read so far; NULL if unknown */
+	/* Maximum number of arguments of any hit; SIZE_MAX if unknown. The pointer may be NULL. */
 	size_t (*args_max)(const void *source);
 	void (*close)(void *source);
 };
@@ -90,67 +92,71 @@ struct reader_ops {
 /* ---- Folders of records (folder.c) ------------------------------------------------ */
 
 struct reader_folder {
-	const char *path; /* as the user gave it, borrowed */
-	char **records;	  /* folders, in order */
+	const char *path; /* path of the folder as the user gave it; borrowed */
+	char **records;	  /* paths of the records' folders, in order */
 	size_t count;
-	bool parts; /* they are parts of one record, and are read one after the other */
+	bool parts; /* the records are parts of one record, to be read one after the other */
 };
 
-/* The metadata of a record, which the caller frees. */
+/* Reads the metadata of a record. The caller frees *text_ret. */
 PROBE_MUST_CHECK struct probe_error *reader_metadata(
 	const char *record, char **text_ret, size_t *length_ret);
 
 /* ---- Records (own.c) ---------------------------------------------------------------- */
 
 extern const struct reader_ops reader_own;
-/* The folder is borrowed. */
+/* Opens the records of a folder. The folder is borrowed. */
 PROBE_MUST_CHECK struct probe_error *reader_own_open(
 	const struct reader_folder *folder, void **ret);
 
 /* ---- JSON -------------------------------------------------------------------------- */
 
 extern const struct reader_ops reader_json;
-/* JSON from a borrowed descriptor, called `name` in messages. Error: PROBE_ERROR_MEMORY. */
+/*
+ * Reads JSON from a descriptor, which is borrowed. `name` is its name in messages. Errors:
+ * PROBE_ERROR_MEMORY.
+ */
 PROBE_MUST_CHECK struct probe_error *reader_json_open(int fd, const char *name, void **ret);
 
-/* ---- Call stacks of records (stacks.c) ----------------------------------------------- */
+/* ---- Call stacks of records (own.c) -------------------------------------------------- */
 
-/* The meaning of addresses, by stream, and the stack of the last event read. */
+/* The meaning of addresses in each stream, and the stack of the last event. */
 struct reader_stacks {
-	void *tree; /* tsearch(3): struct known_frame */
+	void *tree; /* tree (tsearch(3)) of struct known_frame */
 	struct probe_stack stack;
 	const struct probe_frame *frames[PROBE_FRAMES_MAX];
 	struct probe_frame unnamed[PROBE_FRAMES_MAX];
 };
 
-/* ---- Tsdl ------------------------------------------------------------------------------------ */
+/* ---- TSDL (tsdl.c) --------------------------------------------------------------------------- */
 
 /*
- * The metadata of records: what it says (struct tsdl), and TSDL, the language in which CTF 1.8 says
- * it (https://diamon.org/ctf/v1.8.3, section 7): the part of it that probectl writes
- * (libprobe/record/ctf_metadata.c), and that babeltrace2 writes when it copies one of our records.
+ * A parser of the metadata of records. Metadata is in TSDL, the language of CTF 1.8
+ * (https://diamon.org/ctf/v1.8.3, section 7). The parser understands the subset of TSDL that
+ * probectl writes (libprobe/record/ctf_metadata.c), and that babeltrace2 writes when it copies such
+ * a record.
  *
- * What else the language has (variants, other byte orders, named structures) is not understood,
- * and neither is an attribute that is not listed here: it might change what the bytes mean. The
- * metadata of a record of 10,000 sites is some megabytes; whatever it says, parsing takes memory
- * and time in proportion to its length.
+ * The rest of TSDL (variants, other byte orders, named structures) is an error, and so is an
+ * attribute that is not listed here, since it might change the meaning of the bytes. The metadata
+ * of a record of 10,000 sites is some megabytes long. Parsing takes memory and time in proportion
+ * to the length of the text, whatever the text says.
  */
 
 enum { TSDL_UUID_BYTES = 16 };
 
 enum tsdl_kind {
-	TSDL_INTEGER, /* an enumeration, too */
+	TSDL_INTEGER, /* integer or enumeration */
 	TSDL_FLOAT,
 	TSDL_STRING,
 	TSDL_STRUCT,
-	TSDL_ARRAY,   /* of a fixed length */
-	TSDL_SEQUENCE /* of a length that an earlier field has */
+	TSDL_ARRAY,   /* array of a fixed length */
+	TSDL_SEQUENCE /* array whose length is in an earlier field */
 };
 
-/* A clock counts from offset_s seconds and `offset` cycles after 1970. */
+/* A clock. Its zero is offset_s seconds and `offset` cycles after 1970. */
 struct tsdl_clock {
 	const char *name;
-	uint64_t freq; /* cycles a second; not 0 */
+	uint64_t freq; /* frequency in cycles per second; not 0 */
 	int64_t offset_s;
 	uint64_t offset;
 	struct tsdl_clock *next;
@@ -159,31 +165,32 @@ struct tsdl_clock {
 struct tsdl_type;
 
 struct tsdl_field {
-	const char *name; /* without the underscore that it may begin with */
+	const char *name; /* name of the field without its leading underscore */
 	const struct tsdl_type *type;
 };
 
 /* Sizes and alignments are in bits. */
 struct tsdl_type {
 	enum tsdl_kind kind;
-	uint32_t align; /* a power of two, up to 64 */
-	uint32_t size;	/* of integers 1 to 64, of floating-point numbers 32 or 64 */
+	uint32_t align; /* alignment, a power of two up to 64 */
+	uint32_t size;	/* size of an integer (1 to 64) or a floating-point number (32 or 64) */
 	bool is_signed;
-	bool is_text;		/* an integer with an encoding: a character */
-	bool is_unreadable;	/* an enumeration whose only label is "unreadable" */
-	const char *clock_name; /* what an integer counts; NULL: nothing */
+	bool is_text;	    /* the integer has an encoding: it is a character */
+	bool is_unreadable; /* the type is an enumeration whose only label is "unreadable" */
+	/* name of the clock that the integer counts; NULL if it is not a time */
+	const char *clock_name;
 
-	/* Of arrays and sequences: */
+	/* Members of arrays and sequences: */
 	const struct tsdl_type *element;
 	uint64_t length;
 	const char *length_name;
 
-	/* Of structures: */
+	/* Members of structures: */
 	struct tsdl_field *fields;
 	size_t field_count;
 };
 
-/* Types are always structures, or NULL. Lists are in the order of the metadata. */
+/* Types are structures or NULL. Lists are in the order of the metadata. */
 struct tsdl_stream {
 	uint64_t id;
 	const struct tsdl_type *packet_context, *event_header, *event_context;
@@ -192,40 +199,40 @@ struct tsdl_stream {
 
 struct tsdl_event {
 	uint64_t id, stream_id;
-	const char *name; /* or NULL */
+	const char *name; /* name of the event; may be NULL */
 	const struct tsdl_type *context, *fields;
 	struct tsdl_event *next;
 };
 
-/* Owns everything that it points to. */
+/* Parsed metadata. Owns everything that it points to. */
 struct tsdl {
-	const char *tracer_version; /* of its env, or NULL */
+	const char *tracer_version; /* version of the tracer, from the "env" block; may be NULL */
 	uint8_t uuid[TSDL_UUID_BYTES];
 	bool has_uuid;
-	const struct tsdl_type *packet_header; /* or NULL */
+	const struct tsdl_type *packet_header; /* type of the header of all packets; may be NULL */
 	struct tsdl_clock *clocks;
 	struct tsdl_stream *streams;
 	struct tsdl_event *events;
-	void *memory; /* what tsdl_free() frees */
+	void *memory; /* memory of all objects, which tsdl_free() frees */
 };
 
 /*
- * Parses metadata. Error: PROBE_ERROR_FORMAT ("line N: ..."), PROBE_ERROR_MEMORY. *ret is what was
- * understood before an error, too; the caller always frees it.
+ * Parses metadata. Errors: PROBE_ERROR_FORMAT ("line N: ..."), PROBE_ERROR_MEMORY. After an error,
+ * *ret holds the part before the error. The caller always frees *ret.
  */
 PROBE_MUST_CHECK struct probe_error *tsdl_parse(const char *text, size_t length, struct tsdl *ret);
 void tsdl_free(struct tsdl *tsdl);
 
-/* ---- For the files of the parser ------------------------------------------------------ */
+/* ---- Internals of the parser (tsdl.c) ------------------------------------------------- */
 
 enum tsdl_token {
 	TSDL_END,
-	TSDL_NAME, /* with its dots: clock.realtime.value */
+	TSDL_NAME, /* a name or keyword including dots: clock.realtime.value */
 	TSDL_NUMBER,
-	TSDL_TEXT,   /* in quotes */
-	TSDL_ASSIGN, /* = */
-	TSDL_DEFINE, /* := */
-	TSDL_MARK    /* one of { } [ ] ( ) ; : , - . */
+	TSDL_TEXT,   /* a string in quotes */
+	TSDL_ASSIGN, /* the mark = */
+	TSDL_DEFINE, /* the mark := */
+	TSDL_MARK    /* one of the marks { } [ ] ( ) ; : , - . */
 };
 
 struct tsdl_alias {
@@ -238,97 +245,95 @@ struct tsdl_parser {
 	struct tsdl *tsdl;
 	const char *at, *end;
 	unsigned int line;
-	enum tsdl_token token; /* the next one, of which nothing is used yet */
-	char mark;	       /* of TSDL_MARK */
-	uint64_t number;       /* of TSDL_NUMBER */
-	const char *text;      /* of TSDL_NAME and TSDL_TEXT */
+	enum tsdl_token token; /* the next token; the parser has not consumed it yet */
+	char mark;	       /* character of a TSDL_MARK */
+	uint64_t number;       /* value of a TSDL_NUMBER */
+	const char *text;      /* text of a TSDL_NAME or TSDL_TEXT */
 	struct tsdl_alias aliases[TSDL_ALIASES_MAX];
 	size_t alias_count, clock_count;
-	struct { /* of the result's lists */
+	struct { /* where the next element of each of the result's lists goes */
 		struct tsdl_clock **clocks;
 		struct tsdl_stream **streams;
 		struct tsdl_event **events;
 	} ends;
-	unsigned int depth; /* of types in types */
+	unsigned int depth; /* current nesting of types */
 	struct probe_error *error;
 };
 
-/* The right side of "=". */
+/* The value on the right side of "=". */
 struct tsdl_value {
-	enum tsdl_token token; /* TSDL_NUMBER, TSDL_NAME or TSDL_TEXT */
+	enum tsdl_token token; /* type of the value: TSDL_NUMBER, TSDL_NAME or TSDL_TEXT */
 	bool negative;
 	uint64_t number;
 	const char *text;
 };
 
-/* ---- Own ------------------------------------------------------------------------------------- */
+/* ---- CTF reader (own.c, own_class.c, own_packets.c) ------------------------------------------ */
 
 /*
- * Records, decoded by ourselves: the metadata (libprobe/ctf) is compiled into lists of
- * steps, one list for each class of events (own_steps.c, own_class.c); streams are read in blocks,
- * packet by packet (own_packets.c), their events decoded (own_decode.c), and merged by time
- * (own.c).
+ * The decoder of CTF records. own_class.c compiles the metadata into a list of steps for each class
+ * of events. own_packets.c reads streams in blocks, finds packets and events, and executes the
+ * steps. own.c merges the events of all streams by time.
  *
- *	metadata --libprobe/ctf--> types --own_class.c--> classes: steps
- *	                                               |
- *	stream file --pread(2)--> block --own_packets.c+--> event --own.c--> the oldest of all
+ *	metadata --tsdl.c--> types --own_class.c--> classes: steps
+ *	                                              |
+ *	stream file --pread(2)--> block --own_packets.c--> event --own.c--> events by time
  *
- * libbabeltrace2 does the same for any metadata, at 100 times the cost, and aborts on some that is
- * damaged. Here nothing in a file can do more than make an error: lengths are checked against the
- * packet before bytes are touched, packets against the file's size, and memory is in proportion to
- * the file. Files are not mapped, because whoever may write one could cut it off
- * under us, which is SIGBUS.
+ * libbabeltrace2 reads any metadata, but takes 100 times as long, and aborts on some damaged
+ * records. Here damaged data leads to an error at worst. Lengths are checked against the packet
+ * before bytes are read, packets are checked against the file's size, and memory is in proportion
+ * to the file. Files are not mapped: a writer could truncate a mapped file, and reading it would
+ * raise SIGBUS.
  *
- * What makes no sense ends its packet (or its stream, where the next packet cannot be found), and
- * is a loss there; after the last event, an error tells how much could not be read.
+ * Invalid data ends its packet (or its stream, if the next packet cannot be found) and counts as a
+ * loss there. After the last event, an error reports how many bytes could not be read.
  */
 
 /* ---- Steps -------------------------------------------------------------------------- */
 
 /*
- * A run is a stretch of fields whose places are known from its beginning: its length is checked
- * once, and its fields are read without further checks. A field of unknown length ends it.
+ * A run is a series of fields with known offsets from its start. Its length is checked once; then
+ * its fields are read without further checks. A run ends before a field of unknown length.
  */
 enum step_op {
 	STEP_END,
-	STEP_RUN, /* begins `offset` bytes, at a multiple of kind + 1 */
+	STEP_RUN, /* start of a run of `offset` bytes, aligned to kind + 1 bytes */
 
-	/* Of the run, at `offset`: the value `to` ... */
-	STEP_WORD, /* 64 bits of an integer, of either kind: most arguments */
+	/* Read a field of the run at `offset`, and set value `to`: */
+	STEP_WORD, /* read a 64-bit integer, signed or not; most arguments are such integers */
 	STEP_UNSIGNED,
 	STEP_SIGNED,
 	STEP_SINGLE,
 	STEP_DOUBLE,
-	STEP_KIND,	 /* becomes `kind`, not truncated */
-	STEP_READABLE,	 /* becomes null if a bit is not set */
-	STEP_UNREADABLE, /* becomes null if a bit is set */
-	STEP_TRUNCATED,	 /* is truncated if a bit is set */
-	/* ... or the number `to` */
+	STEP_KIND,	 /* set the value's kind to `kind`, and mark it as not truncated */
+	STEP_READABLE,	 /* set the value to null if a bit is 0 */
+	STEP_UNREADABLE, /* set the value to null if a bit is 1 */
+	STEP_TRUNCATED,	 /* mark the value as truncated if a bit is 1 */
+	/* Read a field of the run at `offset`, and set number `to`: */
 	STEP_NUMBER,
 	STEP_NUMBER_SIGNED,
 
-	/* After the run; the length is the number `from`, or without one `offset`: */
-	STEP_STRING, /* up to a NUL, to the value `to` */
-	STEP_CHARS,  /* to the value `to`, up to a NUL, if there is one */
-	STEP_BYTES,  /* to the value `to` */
-	STEP_GUESS,  /* text that the number in the value `to` points to, if the number `also` is 0
-		      */
-	STEP_SKIP,   /* elements of `kind` bytes */
+	/* Read after the run. The length is number `from`, or `offset` without such a number: */
+	STEP_STRING, /* read a string up to a NUL into value `to` */
+	STEP_CHARS,  /* read characters up to a NUL or the length into value `to` */
+	STEP_BYTES,  /* read bytes into value `to` */
+	STEP_GUESS,  /* read text for the pointer in value `to`, if number `also` is 0 */
+	STEP_SKIP,   /* skip elements of `kind` bytes */
 	STEP_UUID,
-	STEP_COMM, /* up to a NUL */
-	STEP_STACK /* addresses */
+	STEP_COMM, /* read a thread name up to a NUL */
+	STEP_STACK /* read the addresses of a call stack */
 };
 
 enum { STEP_NO_NUMBER = UINT16_MAX };
 
 struct step {
 	uint8_t op, kind;
-	uint8_t left, right; /* how to shift 8 bytes for the bits of a number */
+	uint8_t left, right; /* shifts that extract a field's bits from 8 bytes */
 	uint32_t offset;
 	uint16_t to, from, also;
 };
 
-/* The numbers that steps leave. */
+/* Indexes of numbers that steps store. */
 enum own_number {
 	OWN_MAGIC = 1,
 	OWN_STREAM_ID,
@@ -346,121 +351,128 @@ enum own_number {
 	OWN_TID,
 	OWN_CHILD,
 	OWN_STACK_END,
-	OWN_IGNORED, /* what is read by nobody */
-	OWN_NEVER,   /* always 0 */
-	OWN_FREE     /* the first of those for lengths */
+	OWN_IGNORED, /* a number that nothing uses */
+	OWN_NEVER,   /* a number that is always 0 */
+	OWN_FREE     /* the first of the numbers for lengths and flags of fields */
 };
 enum { OWN_FIELDS_MAX = 256, OWN_NUMBERS_MAX = OWN_FREE + OWN_FIELDS_MAX };
 
-/* The data that steps read and write. Bytes are in the block until it is filled again. */
+/* The results of steps. Pointers to bytes are valid until the block is filled again. */
 struct step_result {
 	struct probe_value *values;
-	uintptr_t skew; /* what alignment counts from: multiples of 8, and this */
+	/* address of the packet modulo 8; fields are aligned relative to the packet */
+	uintptr_t skew;
 	uint64_t numbers[OWN_NUMBERS_MAX];
 	const char *comm;
 	const uint8_t *uuid;
-	const uint8_t *stack; /* `frames` addresses */
+	const uint8_t *stack; /* call stack: `frames` addresses of 8 bytes each */
 	uint64_t frames;
 };
 
 /*
- * Follows steps from `at`, which is in a block whose memory goes on for 8 bytes after `end`.
- * Returns where they end, or NULL: they lead past `end`.
+ * Executes steps on the bytes from `at` to `end`. The memory of the block must continue for 8 bytes
+ * after `end`. Returns the end of the decoded bytes, or NULL if they would go past `end`.
  */
 const uint8_t *own_decode(const struct step *steps, const uint8_t *at, const uint8_t *end,
 	struct step_result *result);
 
-/* ---- Making steps ---------------------------------------------------------------------- */
+/* ---- Compiling steps (own.c) ----------------------------------------------------------- */
 
 struct step_builder {
-	struct step *steps; /* of the caller in the end */
+	struct step *steps; /* the steps so far; the caller takes them over at the end */
 	size_t count;
 	bool in_run;
-	size_t run;	    /* the step that begins the run */
-	uint32_t run_align; /* in bits */
-	uint32_t bits;	    /* in the run so far */
+	size_t run;	    /* index of the STEP_RUN of the current run */
+	uint32_t run_align; /* alignment of the run in bits */
+	uint32_t bits;	    /* length of the run so far in bits */
 	struct probe_error *error;
 };
 
 /*
- * After an error, these do nothing and return false (NULL). What cannot be decoded is
- * PROBE_ERROR_FORMAT.
+ * These functions do nothing and return false or NULL after an error. A type that cannot be decoded
+ * is PROBE_ERROR_FORMAT.
  */
 bool steps_fail(struct step_builder *b, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 bool steps_align(struct step_builder *b, uint32_t align);
-/* An integer or a floating-point number at the next place of its alignment. */
+/* Adds an integer or a floating-point number at the next aligned offset. */
 struct step *steps_fixed(struct step_builder *b, enum step_op op, const struct tsdl_type *type);
-/* Something in bytes that ends the run. */
+/* Adds a field of unknown length, aligned to bytes. It ends the run. */
 struct step *steps_variable(struct step_builder *b, enum step_op op, const struct tsdl_type *type);
 bool steps_kind(struct step_builder *b, uint16_t value, enum probe_value_kind kind);
 bool steps_end(struct step_builder *b);
 
 /* ---- Classes --------------------------------------------------------------------------- */
 
-/* Events that are no hits. */
+/* The meaning of a class of events. */
 enum own_meaning {
 	OWN_HIT,
-	OWN_FRAME,  /* names an address for the stacks of its stream */
-	OWN_THREAD, /* names a thread of its stream */
-	OWN_NOTHING /* what later versions may add */
+	OWN_FRAME,  /* the event names an address for later call stacks of its stream */
+	OWN_THREAD, /* the event names a thread of its stream */
+	OWN_NOTHING /* the event is skipped: a later version has added its class */
 };
 
 struct own_class {
 	uint64_t id;
 	enum own_meaning meaning;
-	struct probe_event event; /* what all events have; its `provider` is owned */
+	/* constant members of all events of this class; `provider` is owned */
+	struct probe_event event;
 	struct probe_value *values;
-	struct step *steps; /* of the context and the fields */
+	struct step *steps; /* steps that decode the event's context and fields */
 };
 
-/* Numbers that a stream's packets or events have: bits of enum own_number. */
+/* Tests whether a mask of numbers (bits by enum own_number) contains a number. */
 #define OWN_HAS(mask, number) (((mask) & (UINT32_C(1) << (number))) != 0)
 
 /* A time in nanoseconds since 1970 is base_ns + cycles * 10^9 / freq. */
 struct own_clock {
 	int64_t base_ns;
 	uint64_t freq;
-	uint64_t whole, part; /* 10^9 / freq is a little more than whole + part / 2^64 */
+	/* nanoseconds per cycle: 10^9 / freq is a little more than whole + part / 2^64 */
+	uint64_t whole, part;
 };
 
 struct own_stream_class {
 	uint64_t id;
-	const struct tsdl_stream *described; /* only while it is compiled */
-	struct step *packet;		     /* the steps of a packet's context */
-	uint32_t has;			     /* of these numbers */
-	uint32_t header_bytes;		     /* of an event */
-	uint32_t header_align;		     /* in bytes */
+	/* parsed description; valid only while the class is compiled */
+	const struct tsdl_stream *described;
+	struct step *packet;   /* steps that decode the packet's context */
+	uint32_t has;	       /* mask of the numbers that packets and events have */
+	uint32_t header_bytes; /* size of an event header in bytes */
+	uint32_t header_align; /* alignment of an event header in bytes */
 	struct step id_at, time_at;
 	struct own_clock clock;
-	struct own_class *classes; /* sorted by id */
+	struct own_class *classes; /* event classes of the stream, sorted by id */
 	size_t class_count;
 };
 
-/* The metadata of a record, compiled. */
+/* The compiled metadata of a record. */
 struct own_trace {
 	uint8_t uuid[TSDL_UUID_BYTES];
 	bool has_uuid;
 	struct step *packet_header;
-	struct own_stream_class *streams; /* sorted by id */
+	struct own_stream_class *streams; /* stream classes of the record, sorted by id */
 	size_t stream_count;
 };
 
-/* Error: PROBE_ERROR_FORMAT, PROBE_ERROR_MEMORY. The caller frees *ret in any case. */
+/*
+ * Compiles metadata. Errors: PROBE_ERROR_FORMAT, PROBE_ERROR_MEMORY. The caller frees *ret in any
+ * case.
+ */
 PROBE_MUST_CHECK struct probe_error *own_trace_compile(
 	const struct tsdl *tsdl, struct own_trace *ret);
 void own_trace_free(struct own_trace *trace);
 
-/* The fixed structures: what fields they may have is known (own_context.c). */
+/* The structures of CTF with known fields (own_class.c). */
 enum own_context { OWN_PACKET_HEADER, OWN_PACKET_CONTEXT, OWN_EVENT_HEADER, OWN_EVENT_CONTEXT };
 
-/* 0: before 1970, or after 2262. */
+/* The time in nanoseconds since 1970; 0 if it is before 1970 or after 2262. */
 static inline uint64_t own_time_ns(const struct own_clock *clock, uint64_t cycles)
 {
 	uint64_t since =
 		cycles * clock->whole + (uint64_t)(((unsigned __int128)cycles * clock->part) >> 64);
 
-	/* What is missing of it is less than one, and shows in the rest of the division. */
+	/* The estimate is at most 1 too small; the remainder of the division tells. */
 	since += cycles * UINT64_C(1000000000) - since * clock->freq >= clock->freq;
 	since += (uint64_t)clock->base_ns;
 	return (int64_t)since < 0 ? 0 : since;
@@ -468,92 +480,102 @@ static inline uint64_t own_time_ns(const struct own_clock *clock, uint64_t cycle
 
 /* ---- Streams that are read --------------------------------------------------------------- */
 
-/* The thread that has hit a probe, by the word that events of a stream have for it. */
+/* A thread of a stream, found by the word that the stream's events have for it. */
 struct own_thread {
 	uint32_t word;
 	bool known;
 	pid_t pid, tid;
-	char *comm; /* owned; or NULL */
+	char *comm; /* name of the thread, owned; NULL if unknown */
 };
 
 struct own_threads {
-	struct own_thread *slots; /* open addressing */
+	struct own_thread *slots; /* hash table with open addressing */
 	size_t room, count;
 };
 
-/* NULL: it has not been named. */
 void own_threads_deinit(struct own_threads *threads);
 
 enum own_item {
-	OWN_ITEM_NONE, /* the stream is over */
+	OWN_ITEM_NONE, /* there is no next item: the stream has ended */
 	OWN_ITEM_EVENT,
 	OWN_ITEM_LOST
 };
 
-/* One file of packets. */
+/* A stream: one file of packets. */
 struct own_stream {
 	const struct own_trace *trace;
 	char *path;
-	uint64_t size; /* of the file, when it was found */
-	uint64_t read; /* bytes so far */
+	uint64_t size; /* size of the file in bytes when it was opened */
+	uint64_t read; /* number of bytes read so far */
 
-	/* The block, a stretch of the file: */
+	/* The block, a section of the file in memory: */
 	uint8_t *block;
 	size_t room;
-	uint64_t block_at;    /* where it begins in the file */
-	const uint8_t *at;    /* what is taken next */
-	const uint8_t *limit; /* the end of the packet's content, as far as it is in the block */
-	const uint8_t *end;   /* of the bytes in the block */
-	size_t ahead;	      /* an event of the packet begins with as many bytes in memory */
+	uint64_t block_at;    /* offset of the block in the file */
+	const uint8_t *at;    /* next byte to decode */
+	const uint8_t *limit; /* end of the packet's content, or of the block if that comes first */
+	const uint8_t *end;   /* end of the bytes in the block */
+	/* bytes of the packet that must be in the block to read the next event's header */
+	size_t ahead;
 
-	/* The packet: */
-	const struct own_stream_class *class; /* NULL: none is open */
-	uint64_t content_end, packet_end;     /* in the file */
-	bool begun;			      /* there was one before */
+	/* The current packet: */
+	/* class of the stream that the packet belongs to; NULL if no packet is open */
+	const struct own_stream_class *class;
+	/* ends of the packet's content and of the packet, as offsets in the file */
+	uint64_t content_end, packet_end;
+	bool begun; /* the stream had a packet before */
 	uint64_t sequence, discarded, end_ns;
 	uintptr_t skew;
 	int cpu;
 	pid_t pid;
 
-	/* What comes next, and when: */
+	/* The next item, and its time: */
 	enum own_item item;
 	uint64_t time_ns;
-	const struct own_class *event; /* of OWN_ITEM_EVENT; its context is at `at` */
-	uint64_t lost;		       /* of OWN_ITEM_LOST */
-	/* Losses that are told before anything else, and when they began. */
+	/* class of an OWN_ITEM_EVENT; the event's context is at `at` */
+	const struct own_class *event;
+	uint64_t lost; /* number of lost events of an OWN_ITEM_LOST */
+	/* Losses to report before the next event, and the time when they began. */
 	uint64_t owed_events, owed_packets, owed_ns;
 
 	struct own_threads threads;
-	uint32_t last_word; /* the thread that was looked for last; NULL: it is not known */
+	/* the last thread that was looked up; last_thread is NULL if it is unknown */
+	uint32_t last_word;
 	const struct own_thread *last_thread;
 
-	/* What could not be read: bytes, and why the first of them could not. */
+	/* Bytes that could not be read, and the reason for the first of them. */
 	uint64_t unread;
 	const char *why;
 };
 
-/* The caller sets `size` and `room`. False without memory. */
+/* Opens a stream. The caller sets `size` and `room` before. Returns false without memory. */
 bool own_stream_init(struct own_stream *stream, const struct own_trace *trace, const char *folder,
 	const char *name);
 void own_stream_deinit(struct own_stream *stream);
 
 /*
- * Finds the next item of a stream, after the last one has been taken. What makes no sense is
- * skipped, as a loss. Error: PROBE_ERROR_SYSTEM, PROBE_ERROR_MEMORY.
+ * Finds the next item of a stream. The last item must have been taken. Invalid data is skipped and
+ * counts as a loss. Errors: PROBE_ERROR_SYSTEM, PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *own_stream_advance(
 	struct own_stream *stream, struct step_result *result);
-/* The same, where the next item is an event in memory, as it is most often. False: it is not. */
+/*
+ * Fast path of own_stream_advance(): returns true if the next item is an event in memory, as most
+ * are. Otherwise call own_stream_advance().
+ */
 bool own_stream_next(struct own_stream *stream);
 
 /*
- * Decodes the event that is next, into its class's values and *result. *taken_ret: false if it
- * makes no sense. Errors as above.
+ * Decodes the next event into its class's values and *result. *taken_ret is false if the event is
+ * invalid. Errors: as own_stream_advance().
  */
 PROBE_MUST_CHECK struct probe_error *own_stream_take(
 	struct own_stream *stream, struct step_result *result, bool *taken_ret);
 
-/* The same, as far as it is in memory. False: it is not taken, and *result is of no use. */
+/*
+ * Fast path of own_stream_take(). Returns false if the event is not wholly in memory; then nothing
+ * is taken, and *result is invalid.
+ */
 static inline bool own_stream_decode(struct own_stream *stream, struct step_result *result)
 {
 	const uint8_t *after;

@@ -22,34 +22,36 @@
 #include "probe/stream.h"
 #include "libprobe/record/reader.h"
 
-/* ---- Ctf stream ------------------------------------------------------------------------------ */
+/* ---- Packets and streams (ctf_stream.c) ------------------------------------------------------ */
 
 /*
- * The streams of a record: their packets, and the description of what these hold.
+ * The streams of a record. A stream is a file of CTF packets (Common Trace Format 1.8). The
+ * record's metadata describes the layout of their contents.
  *
- * A packet of hits that come one by one, little-endian, everything aligned to bytes:
+ * A stream holds either events that were added one by one, or the bytes of a ring. A packet of the
+ * first sort (little-endian, aligned to bytes):
  *
- *	+0   u32 magic, u8 uuid[16], u32 stream_id		packet header
- *	+24  u64 timestamp_begin, timestamp_end,		packet context
- *	     u64 content_size, packet_size (both in bits),
- *	     u64 packet_seq_num, events_discarded, u32 cpu_id
- *	+76  events:
+ *	+0	u32 magic, u8 uuid[16], u32 stream_id		packet header
+ *	+24	u64 timestamp_begin, timestamp_end,		packet context
+ *		   content_size, packet_size (both in bits),
+ *		   packet_seq_num, events_discarded, u32 cpu_id
+ *	+76	events:
  *		u32 id, u64 timestamp				event header
  *		i32 pid, i32 tid, string comm			event context
- *		[u8 end, u32 count, u64 addresses[count]	with stacks]
+ *		[u8 end, u32 count, u64 addresses[count]	  if the record has stacks]
  *		the arguments					fields
  *
  * A packet of a ring's bytes:
  *
- *	+0   as above
- *	+76  i32 pid						packet context
- *	+80  events, each aligned to 4:
+ *	+0	as above
+ *	+76	i32 pid						packet context
+ *	+80	events, each aligned to 4:
  *		u64 timestamp, u32 id				event header
  *		u32 thread, with RING_TID_CHILD			event context
- *		what the record has of the site			fields
+ *		the arguments of the site			fields
  *
- * Events there are records as stubs write them (docs/ring.md), and one of ours: who a thread is,
- * before its first hit in the stream.
+ * Its events are the records that stubs write (docs/ring.md). probectl adds events that name a
+ * thread before the thread's first hit in the stream.
  */
 
 enum {
@@ -58,16 +60,17 @@ enum {
 	 * whole pages, so the file always contains whole packets.
 	 */
 	CTF_PACKET_BYTES = 4096,
-	CTF_BATCH_BYTES = 1 << 18, /* packets written at once */
+	/* size of a stream's buffer, whose packets are written at once */
+	CTF_BATCH_BYTES = 1 << 18,
 	CTF_HEADER_BYTES = 76,
-	/* Of a packet: */
-	CTF_SIZE_AT = 48,      /* its packet_size */
-	CTF_SEQUENCE_AT = 56,  /* its packet_seq_num */
-	CTF_DISCARDED_AT = 64, /* its events_discarded */
+	/* Offsets in a packet, in bytes: */
+	CTF_SIZE_AT = 48,      /* offset of packet_size */
+	CTF_SEQUENCE_AT = 56,  /* offset of packet_seq_num */
+	CTF_DISCARDED_AT = 64, /* offset of events_discarded */
 	CTF_TAKEN_HEADER_BYTES = 80,
 	CTF_UUID_BYTES = 16,
 	CTF_EVENT_BYTES_MAX = CTF_BATCH_BYTES - CTF_PACKET_BYTES,
-	CTF_RECENT = 64 /* CPUs whose last stream is remembered */
+	CTF_RECENT = 64 /* size of a cache that finds the stream of a CPU */
 };
 
 static inline uint8_t *ctf_put(uint8_t *at, const void *bytes, size_t length)
@@ -78,47 +81,50 @@ static inline uint8_t *ctf_put(uint8_t *at, const void *bytes, size_t length)
 
 /* ---- Stacks -------------------------------------------------------------------- */
 
-/* The frames of its session that a stream has named; by their addresses in memory. */
+/* The stack frames that a stream has named, a set of addresses of struct probe_frame. */
 struct ctf_frames {
-	const struct probe_frame **slots; /* open addressing */
+	const struct probe_frame **slots; /* hash table with open addressing; free slots are NULL */
 	size_t room, count;
 };
 
-#define CTF_FRAME_ID UINT32_MAX /* of the class of probectl:frame */
-/* A name of a frame, or of a thread, that is not known: of an empty string, babeltrace2 may show
- * another one. */
+#define CTF_FRAME_ID UINT32_MAX /* id of the event class probectl:frame */
+/*
+ * The name of a frame or thread whose name is unknown. An empty string is not used, because
+ * babeltrace2 may show another string for it.
+ */
 #define CTF_UNKNOWN "[unknown]"
-/* NULL: it is not known. Older records have empty strings. */
+/* Returns NULL if the name is unknown. Older records have empty strings for unknown names. */
 static inline const char *ctf_known(const char *text)
 {
 	return text && *text && strcmp(text, CTF_UNKNOWN) != 0 ? text : NULL;
 }
 
-/* Writes the stack of a hit into the context; NULL writes that the hit has none. */
+/* Writes the stack of a hit into the event context. NULL: the hit has no stack. */
 uint8_t *ctf_put_stack(uint8_t *at, const struct probe_stack *stack);
 
 /* ---- Threads ------------------------------------------------------------------- */
 
-/* The class of probectl:thread. */
+/* The id of the event class probectl:thread. */
 #define CTF_THREAD_ID UINT32_MAX
 enum {
-	CTF_THREAD_BYTES = 48, /* of an event that names a thread, at most */
-	CTF_COMM_BYTES = 16    /* of the kernel's TASK_COMM_LEN */
+	CTF_THREAD_BYTES = 48, /* maximum size of an event probectl:thread in bytes */
+	CTF_COMM_BYTES = 16    /* size of a thread name: TASK_COMM_LEN of the kernel */
 };
 
-/* A thread that a stream has named, or is about to. */
+/* A thread that a stream has named or is about to name. */
 struct ctf_thread {
-	uint32_t word; /* as records have it */
-	bool is_used;  /* the slot */
+	uint32_t word; /* the thread's id as stubs write it in records */
+	bool is_used;
 	bool is_named;
-	uint64_t packet;   /* 1 + number of that which it was seen in last */
-	uint64_t asked_ns; /* CLOCK_MONOTONIC: its name is this old */
+	/* number + 1 of the last packet with a hit of this thread; 0 if there is no such packet */
+	uint64_t packet;
+	uint64_t asked_ns; /* when `comm` was last looked up, in CLOCK_MONOTONIC */
 	int32_t pid, tid;
 	char comm[CTF_COMM_BYTES];
 };
 
 struct ctf_threads {
-	struct ctf_thread *slots; /* open addressing */
+	struct ctf_thread *slots; /* hash table with open addressing */
 	size_t room, count;
 };
 
@@ -127,78 +133,86 @@ void ctf_threads_deinit(struct ctf_threads *threads);
 /* ---- Streams ------------------------------------------------------------------- */
 
 struct ctf_stream {
-	const struct probe_session *session; /* NULL: it has ended */
-	uint32_t kind;			     /* 0: of hits; else of a ring's bytes: stream_id */
-	unsigned int ring;		     /* of these */
+	/* the session whose hits the stream holds; NULL after the session has ended */
+	const struct probe_session *session;
+	/* stream_id: 0 for hits added one by one, a kind's number for a ring's bytes */
+	uint32_t kind;
+	unsigned int ring; /* number of the ring that the bytes come from, if `kind` is not 0 */
 	int cpu;
-	int32_t pid;  /* of a ring's bytes: of their session's process */
-	bool created; /* the file exists, with this identity: */
+	int32_t pid;  /* process id of the session, if `kind` is not 0 */
+	bool created; /* the file of the stream exists, with this device and inode: */
 	dev_t dev;
 	ino_t ino;
-	uint8_t *
-		buffer; /* CTF_BATCH_BYTES; of a ring's bytes only borrowed, while they are added */
-	size_t packet;	/* start of the open packet, or of the next one */
-	size_t length;	/* end of the last event; meaningless unless is_open */
+	/* CTF_BATCH_BYTES of memory; for a ring's bytes borrowed while they are added, else NULL */
+	uint8_t *buffer;
+	size_t packet; /* offset in the buffer of the open packet, or of the next packet */
+	size_t length; /* offset in the buffer of the end of the last event; valid if is_open */
 	bool is_open;
-	bool begun;	      /* it has had a packet */
-	uint64_t begin, last; /* of the open packet; of the last event: in units of its clock */
+	bool begun; /* the stream has or had a packet */
+	/* time of the open packet's start and of the last event, in units of the stream's clock */
+	uint64_t begin, last;
 	uint64_t discarded, sequence;
-	bool owes;		/* losses that no packet tells yet */
-	uint64_t dropped;	/* hits that were added and could not be written */
-	off_t written, last_at; /* bytes in the file; where its last packet begins */
-	/* In the buffer: of each packet, at the number of its first page. */
+	bool owes;		/* `discarded` includes losses that no packet reports yet */
+	uint64_t dropped;	/* number of hits that were added but could not be written */
+	off_t written, last_at; /* size of the file in bytes; offset of its last packet */
+	/* hits in each packet in the buffer, indexed by the packet's first page */
 	uint16_t hits[CTF_BATCH_BYTES / CTF_PACKET_BYTES];
 	struct ctf_frames frames;
 	struct ctf_threads threads;
 };
 
-/* The header of a packet, and its size. */
+/* The times in the header of a packet, and its size in bytes. */
 struct ctf_packet {
-	uint64_t begin, end; /* times */
+	/* time of the first and of the last event, in units of the stream's clock */
+	uint64_t begin, end;
 	size_t content, size;
 };
 
-/* Counts lost events. False if the stream must be written first. */
+/*
+ * Adds `count` lost events to a stream. Returns false if the buffer is full: write the stream
+ * first.
+ */
 bool ctf_stream_discard(
 	struct ctf_stream *stream, const uint8_t uuid[CTF_UUID_BYTES], uint64_t count);
 
-/* Notes that what was added last to the open packet is a hit. */
+/* Notes that the last event in the open packet is a hit. */
 static inline void ctf_stream_note_hit(struct ctf_stream *stream)
 {
 	stream->hits[stream->packet / CTF_PACKET_BYTES]++;
 }
 
-/* Forgets the packets, of which the first `kept` bytes are written: other hits are dropped. */
+/* Empties the buffer. Hits in its first `kept` bytes are written; all others count as dropped. */
 void ctf_stream_empty(struct ctf_stream *stream, size_t kept);
 
-/* Ends the open packet. */
+/* Closes the open packet: completes its header and pads it to whole pages. */
 void ctf_stream_close(struct ctf_stream *stream, const uint8_t uuid[CTF_UUID_BYTES]);
 
 /* ---- Descriptions ------------------------------------------------------------------ */
 
-/* How an event encodes an argument. */
+/* The encoding of an argument in an event. */
 enum ctf_code {
-	CTF_UNREADABLE, /* an enumeration of one value */
+	/* argument that could not be read, encoded as an enumeration with one value */
+	CTF_UNREADABLE,
 	CTF_SIGNED,
 	CTF_UNSIGNED,
 	CTF_FLOAT,
 	CTF_STRING,
-	CTF_TEXT,	   /* the pointer, then the string */
-	CTF_BYTES,	   /* u32 length, bytes */
-	CTF_KNOWN,	   /* as CTF_TEXT, of what the catalogue knows to be a string */
-	CTF_TRUNCATED = 8, /* a flag: one byte of value 1 follows */
-	CTF_SIZE_SHIFT = 4 /* of numbers: their size in bytes */
+	CTF_TEXT,  /* u64 pointer, then the string that it points to */
+	CTF_BYTES, /* u32 length, then that number of bytes */
+	CTF_KNOWN, /* like CTF_TEXT, for an argument that the catalogue declares as a string */
+	CTF_TRUNCATED = 8, /* flag: the value is truncated; one byte of value 1 follows the value */
+	CTF_SIZE_SHIFT = 4 /* for numbers: their size in bytes is in the bits from here on */
 };
 
-/* An event type: a probe, and how its arguments are encoded. */
+/* A class of events: a probe, and the encoding of its arguments. */
 struct ctf_class {
-	const char *provider, *name, *path; /* of the probe */
+	const char *provider, *name, *path; /* provider, name and file of the probe */
 	uint8_t arg_count;
-	uint8_t codes[ARCH_ARGS_MAX];	/* enum ctf_code */
-	uint8_t numbers[ARCH_ARGS_MAX]; /* of the probe's arguments */
+	uint8_t codes[ARCH_ARGS_MAX];	/* encoding of each argument: enum ctf_code */
+	uint8_t numbers[ARCH_ARGS_MAX]; /* number of each argument in the probe */
 };
 
-/* Describes one class, whose number is its id. */
+/* Appends the description of a class to the metadata. `id` is the number of the class. */
 void ctf_describe_class(struct buffer *out, const struct ctf_class *class, uint32_t id);
 
 /* ---- Clocks ---------------------------------------------------------------------- */
@@ -207,70 +221,77 @@ void ctf_describe_class(struct buffer *out, const struct ctf_class *class, uint3
  * (base/clock.h). */
 enum ctf_clock_id { CTF_CLOCK_COUNTER, CTF_CLOCK_MONOTONIC, CTF_CLOCKS };
 
-/* Which of them a session's stubs read. */
+/* The clock that a session's stubs read. */
 static inline enum ctf_clock_id ctf_clock_of(const struct clock *clock)
 {
 	return clock->counter ? CTF_CLOCK_COUNTER : CTF_CLOCK_MONOTONIC;
 }
 
-/* A stamp, and the CLOCK_REALTIME that it stands for. */
+/* A stamp, and its CLOCK_REALTIME in nanoseconds. */
 struct ctf_instant {
 	uint64_t stamp, ns;
 };
 
-/* A line: what metadata says of a clock. */
+/* A clock as the metadata describes it: a line from stamps to time. */
 struct ctf_line {
-	uint64_t frequency; /* 0: the clock is not used */
+	uint64_t frequency; /* stamps per second; 0 if the clock is not used */
 	int64_t offset_s;
-	uint64_t offset; /* in stamps */
+	uint64_t offset; /* stamps to add to offset_s */
 };
 
-/* The time that a reader gives to a stamp. */
+/* The time in nanoseconds that a reader of the metadata computes for a stamp. */
 uint64_t ctf_line_ns(const struct ctf_line *line, uint64_t stamp);
-/* The stamp of a time. */
+/* The stamp of a time in nanoseconds of CLOCK_REALTIME. */
 uint64_t ctf_clock_stamp_at(const struct clock *clock, uint64_t ns);
 
-/* The contents of the metadata. */
+/* The contents of the metadata, the same for all parts of a record. */
 struct ctf_description {
-	uint64_t base_s;       /* the clock's 0, in seconds since 1970 */
-	bool stacks;	       /* events have stacks */
-	struct buffer classes; /* descriptions of all classes so far */
+	uint64_t base_s;       /* zero of the record's clock, in seconds since 1970 */
+	bool stacks;	       /* events have call stacks */
+	struct buffer classes; /* descriptions of all event classes so far */
 	bool has_clock[CTF_CLOCKS];
 	struct clock clocks[CTF_CLOCKS];
 };
 
-/* The part before all classes. */
+/* Appends the metadata's head, which precedes all classes. */
 void ctf_describe_trace(struct buffer *out, const uint8_t uuid[CTF_UUID_BYTES],
 	const struct ctf_description *description, const struct ctf_line lines[CTF_CLOCKS]);
 
-/* ---- Kinds of sites -------------------------------------------------------------- */
+/* ---- Kinds: descriptions of ring bytes (ctf_kinds.c) ----------------------------- */
 
-/* A field at a fixed place of a record: an argument, or how many of its bytes follow. */
+/*
+ * A field at a fixed offset of a ring's record: an argument's value, or the length of bytes that
+ * follow.
+ */
 struct ctf_field {
-	uint8_t code;	/* enum ctf_code */
-	uint8_t number; /* of the probe's argument */
-	uint8_t place;	/* of the argument among the others */
+	uint8_t code;	/* encoding of the field: enum ctf_code */
+	uint8_t number; /* number of the argument in the probe */
+	uint8_t place;	/* index of the argument among the recorded arguments */
 	uint8_t unused;
 };
 
-/* The fields of a site's records. An argument that can never be read has one, of no bytes. */
+/* The fields of a site's records. An argument that can never be read has one field of no bytes. */
 struct ctf_form {
 	struct ctf_field fields[2 * ARCH_ARGS_MAX];
 	uint8_t count;
-	uint8_t captures; /* that have a bit in the mask; 0: there is no mask */
+	/* number of captures with a bit in the mask; 0 if the records have no mask */
+	uint8_t captures;
 };
 
 struct ctf_kind_site {
-	char *provider, *name, *path; /* owned; of the probe */
+	char *provider, *name, *path; /* owned: provider, name and file of the probe */
 	struct ctf_form form;
 	bool described;
 };
 
-/* A class of streams: what each number of a site means in them. Its number is its index + 1. */
+/*
+ * A class of streams. Its number is its index + 1. It maps the site numbers in ring records to
+ * probes and fields.
+ */
 struct ctf_kind {
 	enum ctf_clock_id clock;
 	struct ctf_kind_site *sites;
-	struct ring_form *forms; /* of the same */
+	struct ring_form *forms; /* layouts of the records of site_count sites */
 	size_t site_count;
 };
 
@@ -279,130 +300,144 @@ struct ctf_kinds {
 	size_t count;
 };
 
-/* A session whose rings are taken. */
+/* A session whose rings are moved into the record as they are. */
 struct ctf_source {
 	struct probe_session *session;
-	uint32_t kind;	   /* its stream_id; 0: not known yet */
-	bool never;	   /* its hits are added one by one */
-	size_t agreed;	   /* so many of its sites are as their kind has them */
-	uint64_t *hits;	   /* of each of these, not counted yet */
-	unsigned int ring; /* that had something last */
-	uint64_t *heads;   /* of each ring, when it was looked at last */
+	uint32_t kind;	   /* stream_id of the session's kind; 0 if the kind is not known yet */
+	bool never;	   /* the rings cannot be moved: hits are added one by one */
+	size_t agreed;	   /* number of leading sites that match the sites of the kind */
+	uint64_t *hits;	   /* number of hits of each of these sites that were not counted yet */
+	unsigned int ring; /* the last ring that had records */
+	uint64_t *heads;   /* head of each ring when the rings were last read */
 	uint64_t looked_ns;
 };
 
 /*
- * Finds the kind whose sites are those of the session, or makes it; sets `never` where there can be
- * none. Errors: PROBE_ERROR_MEMORY.
+ * Finds or creates the kind that matches the sites of a session. Sets source->never if the
+ * session's rings cannot be moved. Errors: PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *ctf_kinds_find(
 	struct ctf_kinds *kinds, struct ctf_description *description, struct ctf_source *source);
-/* Describes a site of a session, if that was not done: an event needs it. */
+/*
+ * Describes a site in the metadata unless that is done. Required before an event of the site is
+ * written.
+ */
 void ctf_kinds_describe(struct ctf_kinds *kinds, struct ctf_description *description,
 	const struct ctf_source *source, size_t site);
 void ctf_kinds_deinit(struct ctf_kinds *kinds);
 
-/* ---- Ctf ------------------------------------------------------------------------------------- */
+/* ---- Records --------------------------------------------------------------------------------- */
 
 /*
- * The CTF writer: packets (ctf_stream.c), the description of their contents (ctf_metadata.c), a
- * folder of both (ctf_part.c), call stacks (ctf_stacks.c), the classes of events (ctf_classes.c),
- * and the whole record (ctf.c).
+ * The CTF writer. ctf_stream.c has packets, clocks, parts (folders) and the thread that writes
+ * large packets; ctf_metadata.c the metadata; ctf_kinds.c the descriptions of ring bytes, and call
+ * stacks; ctf_take.c moves rings and names threads; ctf.c has the record as a whole, the classes of
+ * events and losses.
  *
- * Hits come one by one, or as the bytes of rings (ctf_take.c): these have classes of streams of
- * their own (ctf_kinds.c), whose clock is the stubs' (ctf_clock.c). Threads are named
- * (ctf_threads.c), and large packets go past the page cache (ctf_direct.c, ctf_writer.c).
+ * Hits are added one by one, or as the bytes of whole rings. Ring bytes have classes of streams of
+ * their own (kinds), with the clock of the stubs. Large packets are written past the page cache.
  */
 
 /* ---- Parts ------------------------------------------------------------------------- */
 
-/* Folders of parts are named 000001 and so on. */
+/* Parts are folders with the names 000001, 000002 and so on. */
 enum { CTF_PART_NAME_BYTES = 12 };
 void ctf_part_name(char ret[CTF_PART_NAME_BYTES], unsigned int number);
-/* The number of the part with this name; false if it is no part's name. */
+/* Gets the number of the part with this name. Returns false if a part cannot have this name. */
 bool ctf_part_number(const char *name, unsigned int *ret);
 
 struct ctf_part {
-	int folder; /* -1: not open */
+	int folder; /* descriptor of the part's folder; -1 if the part is not open */
 	const struct ctf_description *description;
 	uint8_t uuid[CTF_UUID_BYTES];
-	size_t described; /* bytes of class descriptions already in the metadata */
+	size_t described; /* bytes of description->classes that are already in the metadata */
 	struct ctf_stream *streams;
 	size_t stream_count;
-	size_t recent[CTF_RECENT];	     /* by CPU: the stream of its last hit */
-	uint64_t written;		     /* bytes in all streams */
-	struct ctf_instant from[CTF_CLOCKS]; /* lines go through these */
-	struct ctf_line lines[CTF_CLOCKS];   /* as the metadata has them */
-	bool over;			     /* the lines stay as they are: another part follows */
-	size_t direct; /* blocks of so many bytes may be written past the page cache; 0: not */
+	/* index of the stream of a CPU's last hit, by CPU % CTF_RECENT */
+	size_t recent[CTF_RECENT];
+	uint64_t written; /* number of bytes written to all streams */
+	/* the points that the lines of the clocks go through */
+	struct ctf_instant from[CTF_CLOCKS];
+	struct ctf_line lines[CTF_CLOCKS]; /* the lines of the clocks, as the metadata has them */
+	bool over; /* a later part exists, so the lines must not change any more */
+	/* block size for writes past the page cache (O_DIRECT); 0 if they are not possible */
+	size_t direct;
 	bool direct_known;
 };
 
 /*
- * Creates a folder with metadata in `root`, or uses `root` itself ("."). The description, which
- * grows, is borrowed. The lines of its clocks go through `from`; zeros: a line begins with its
- * clock. Close the part even after an error.
+ * Creates a folder with metadata in `root`, or uses `root` itself if the name is ".". `description`
+ * is borrowed; it grows while the part is open. The lines of its clocks go through `from`; where
+ * that is zero, through the clock's first reading. Close the part even after an error.
  */
 PROBE_MUST_CHECK struct probe_error *ctf_part_open(struct ctf_part *part, int root,
 	const char *name, const struct ctf_description *description,
 	const struct ctf_instant from[CTF_CLOCKS]);
-/* Discards what was not written. A part that is not open may be closed and flushed. */
+/*
+ * Closes a part and discards events that were not written. A part that is not open may be closed
+ * and flushed.
+ */
 void ctf_part_close(struct ctf_part *part);
 
-/* The stream of a session and a CPU, valid until the next call. */
+/* Finds or creates the stream of a session and a CPU. *ret is valid until the next call. */
 PROBE_MUST_CHECK struct probe_error *ctf_part_stream(struct ctf_part *part,
 	const struct probe_session *session, int cpu, struct ctf_stream **ret);
-/* The same of the bytes of one of its rings. */
+/* Finds or creates the stream of a ring. *ret is valid until the next call. */
 PROBE_MUST_CHECK struct probe_error *ctf_part_ring_stream(struct ctf_part *part,
 	const struct ctf_source *source, unsigned int ring, struct ctf_stream **ret);
 
-/* The name of a stream's file. */
+/* Size of the name of a stream's file. */
 enum { CTF_STREAM_NAME_BYTES = 64 };
 
 /*
- * Creates the file of a stream, or opens it again for writing. Returns -1 and sets errno on an
- * error; ESTALE means that somebody has put another file, or a pipe, in its place.
+ * Creates the file of a stream, or opens it again for writing. Returns a descriptor, or -1 with
+ * errno. ESTALE means that somebody has replaced the file by another file or a pipe.
  */
 int ctf_stream_open(const struct ctf_part *part, struct ctf_stream *stream, int flags);
 
-/* Writes the metadata again if it lacks something, or its clocks are off. */
+/* Writes the metadata again if a class is missing in it or its clocks are too inaccurate. */
 PROBE_MUST_CHECK struct probe_error *ctf_part_describe(struct ctf_part *part);
 
-/* Writes the closed packets of a stream, after describing what is in them. */
+/* Writes the closed packets of a stream, after the metadata that describes them. */
 PROBE_MUST_CHECK struct probe_error *ctf_part_write(
 	struct ctf_part *part, struct ctf_stream *stream);
 
 /*
- * Sets *ret to where to put an event of up to `room` bytes with time last_ns; may write the stream
- * first. As ctf_stream_room().
+ * Sets *ret to the place for an event of up to `room` bytes with the time stream->last, like
+ * ctf_stream_room(). Writes the stream first if its buffer is full.
  */
 PROBE_MUST_CHECK struct probe_error *ctf_part_room(
 	struct ctf_part *part, struct ctf_stream *stream, size_t room, uint8_t **ret);
 
-/* Names the frames of a hit's stack that the stream has not named yet, in events before it. */
+/*
+ * Adds events that name the frames of a hit's stack, for frames that the stream has not named yet.
+ */
 PROBE_MUST_CHECK struct probe_error *ctf_name_frames(struct ctf_part *part,
 	struct ctf_stream *stream, const struct probe_hit *hit, const char *comm);
 
-/* Writes what a session has, and gives its memory back. */
+/* Writes all events of a session and frees the memory of its streams. */
 PROBE_MUST_CHECK struct probe_error *ctf_part_forget(
 	struct ctf_part *part, const struct probe_session *session);
 
 /* Closes and writes the packets of all streams. */
 PROBE_MUST_CHECK struct probe_error *ctf_part_flush(struct ctf_part *part);
 
-/* ---- Large packets --------------------------------------------------------------- */
+/* ---- Writes past the page cache (ctf_stream.c) ----------------------------------- */
 
-/* Finds out part->direct, if that is not known. */
+/* Determines part->direct if it is not known yet. */
 PROBE_MUST_CHECK struct probe_error *ctf_direct_ask(
 	struct ctf_part *part, struct ctf_stream *stream);
-/* Deals with what was written; waits until nothing is left, if it shall. */
+/*
+ * Settles finished jobs: counts their hits, or writes them in another way after an error. With
+ * `wait`, waits until all jobs are settled.
+ */
 PROBE_MUST_CHECK struct probe_error *ctf_direct_settle(struct probe_ctf *ctf, bool wait);
-/* After an error: waits for what is being written, and takes back what was not written whole. */
+/* After an error: waits for running writes, and removes packets that were not written whole. */
 PROBE_MUST_CHECK struct probe_error *ctf_direct_give_up(struct probe_ctf *ctf);
-/* Does a stream have packets that are not settled? Nothing else may be written to it then. */
+/* Whether a stream has unsettled packets. Nothing else may be written to such a stream. */
 bool ctf_direct_waits(
 	struct probe_ctf *ctf, const struct ctf_part *part, const struct ctf_stream *stream);
-/* Waits for what is being written. */
+/* Waits for running writes and frees the writer. */
 void ctf_direct_deinit(struct probe_ctf *ctf);
 
 /* ---- The record -------------------------------------------------------------------- */
@@ -412,136 +447,153 @@ struct ctf_writer;
 
 struct probe_ctf {
 	struct probe_ctf_options options;
-	char *path; /* for messages */
+	char *path; /* path of the record, for messages */
 	int root;
-	struct ctf_part part, before; /* `before` is the previous part, while open for late hits */
+	/* current and previous part; the previous part stays open for late hits */
+	struct ctf_part part, before;
 	unsigned int part_count;
-	uint64_t closed_bytes; /* of the parts that are closed */
-	unsigned int flushes;  /* since the part's beginning */
-	uint64_t begin_ns;     /* where the part before ends; or the record's beginning */
-	uint64_t end_ns;       /* CLOCK_MONOTONIC: of the part; 0: it has no hit yet, or no end */
-	int last_cpu;	       /* of the last hit */
-	uint64_t last_ns;      /* of the last hit; or the record's beginning */
+	uint64_t closed_bytes; /* size of all closed parts in bytes */
+	unsigned int flushes;  /* number of flushes since the current part began */
+	/* CLOCK_REALTIME: the end of the previous part, or the start of the record */
+	uint64_t begin_ns;
+	/* CLOCK_MONOTONIC: when the current part ends; 0 if it has no hit yet or no limit */
+	uint64_t end_ns;
+	int last_cpu;	  /* CPU of the last hit */
+	uint64_t last_ns; /* time of the last hit; before the first hit, the start of the record */
 	struct ctf_description description;
-	struct ctf_class *classes; /* their names are owned */
+	struct ctf_class *classes; /* classes of events in the record; their strings are owned */
 	size_t class_count;
-	struct ctf_site *sites; /* see ctf_classes.c */
+	struct ctf_site *sites; /* cache of the classes of recently hit sites, see ctf.c */
 	bool failed;
-	uint64_t unwritten; /* hits that were taken or added, and could not be written */
+	uint64_t unwritten; /* number of hits that were added or moved but could not be written */
 
 	struct ctf_kinds kinds;
 	struct ctf_source *sources;
 	size_t source_count;
-	uint8_t *copy, *packets;     /* memory of ctf_take.c; NULL before it is needed */
-	struct ctf_writer *writer;   /* NULL before it is needed */
-	uint64_t counted;	     /* hits that were written, and that nobody was told of */
-	uint64_t cuts[CTF_CLOCKS];   /* stamps: the present part has what is not older */
-	uint64_t newest[CTF_CLOCKS]; /* stamps that were written, of all parts */
+	uint8_t *copy, *packets;   /* buffers of ctf_take.c; NULL before the first use */
+	struct ctf_writer *writer; /* writer thread; NULL before the first use */
+	uint64_t counted; /* number of written hits that probe_ctf_take() has not reported yet */
+	/* first stamp of the current part; older hits belong to earlier parts */
+	uint64_t cuts[CTF_CLOCKS];
+	uint64_t newest[CTF_CLOCKS]; /* latest stamp written to any part */
 };
 
-/* Ends the present part at a time: later hits go into the next. */
+/* Ends the current part at a time. Later hits go into a new part. */
 PROBE_MUST_CHECK struct probe_error *ctf_rotate(struct probe_ctf *ctf, uint64_t time_ns);
-/* Notes the time of a hit of the present part: the first one says when the part ends. */
+/* Notes the time of a hit in the current part. The first hit determines when the part ends. */
 void ctf_part_begins(struct probe_ctf *ctf, uint64_t time_ns);
-/* When the present part ends, as hits have it; UINT64_MAX: at no time that is known. */
+/* When the current part ends, in the clock of hits; UINT64_MAX if it has no known end. */
 uint64_t ctf_part_end(const struct probe_ctf *ctf);
-/* Is it time to, if a hit of that time is next, and has everything been taken that belongs to the
- * part before? */
+/*
+ * Whether a hit of this time should begin a new part: the current part has reached its limit, and
+ * all hits of the previous part are written.
+ */
 bool ctf_is_part_full(const struct probe_ctf *ctf, uint64_t time_ns);
-/* Reads the clocks of stubs again. */
+/* Reads the clocks of the stubs again, which makes their estimated frequencies more accurate. */
 void ctf_sync_clocks(struct probe_ctf *ctf);
-/* Once something could not be written, nothing more is added. */
+/* Passes an error through. If something could not be written, the record accepts no more events. */
 PROBE_MUST_CHECK struct probe_error *ctf_checked(struct probe_ctf *ctf, struct probe_error *error);
 
 /* ---- Classes of events ----------------------------------------------------------- */
 
-/* The form of the last hits of a site. */
+/* The class of the last hits of a site, in a cache. */
 struct ctf_site {
 	uint64_t pc;
 	const struct probe_session *session;
 	size_t probe;
-	uint32_t id; /* of the class */
+	uint32_t id; /* id of the event class */
 	struct ctf_class class;
 };
 
-/* ---- Ctf writer ------------------------------------------------------------------------------ */
+/* ---- Writer thread (ctf_stream.c) ------------------------------------------------------------ */
 
 /*
- * A thread that writes large packets, so that nobody waits for the disk, and the next packet is
- * made meanwhile. Jobs are done in the order in which they are handed over; once one has failed,
- * the others are left for the caller to see.
+ * A thread that writes large packets, so that the caller does not wait for the disk and prepares
+ * the next packet meanwhile. Jobs are written in the order in which they are given. After a job has
+ * failed, later jobs are not tried; the caller settles them.
  */
 
 enum {
 	CTF_JOBS = 3,
-	CTF_JOB_BYTES = 8 << 20 /* of memory: whole huge pages */
+	CTF_JOB_BYTES = 8 << 20 /* size of a job's memory in bytes, a multiple of a huge page */
 };
 
 struct ctf_job {
-	uint8_t *memory; /* CTF_JOB_BYTES, which begin a page */
-	/* What to write: to a file that was opened for appending. */
+	uint8_t *memory; /* CTF_JOB_BYTES of memory, aligned to a page */
+	/* Bytes to append to `fd`. The descriptor is open with O_APPEND. */
 	uint8_t *bytes;
 	size_t size;
 	int fd;
-	bool done; /* everything was written */
-	/* Whose it is (ctf_direct.c). */
+	bool done; /* all bytes of the job were written */
+	/* The stream of the bytes, for settling the job: */
 	struct ctf_part *part;
-	size_t stream; /* of the part */
+	size_t stream; /* index of the stream in part->streams */
 	struct probe_session *session;
-	size_t names;		  /* bytes of packets that name threads, before the large one */
-	struct ctf_packet packet; /* the large one */
-	off_t last_at;		  /* where that one begins in the file */
-	uint64_t sequence;	  /* of the first of them */
-	uint64_t *hits;		  /* of each site */
-	size_t hit_count;	  /* of sites */
-	uint64_t paged;		  /* hits that went into packets of a page instead */
+	size_t names; /* size of the packets before the large one, which name its threads */
+	struct ctf_packet packet; /* header of the large packet */
+	off_t last_at;		  /* offset of the large packet in the file */
+	uint64_t sequence;	  /* packet_seq_num of the first packet of the job */
+	uint64_t *hits;		  /* number of hits of each site */
+	size_t hit_count;	  /* number of elements of `hits` */
+	uint64_t paged; /* number of hits that were written again in packets of one page */
 };
 
 struct ctf_writer {
-	pthread_mutex_t lock; /* of what follows */
+	pthread_mutex_t lock; /* protects all members below */
 	pthread_cond_t changed;
-	struct ctf_job jobs[CTF_JOBS];	 /* job number N is in place N modulo that number */
-	size_t given, finished, settled; /* how many jobs, ever */
+	struct ctf_job jobs[CTF_JOBS]; /* jobs; job number N is at index N % CTF_JOBS */
+	/* how many jobs were given to the thread, finished and settled so far */
+	size_t given, finished, settled;
 	bool failed, over;
 	bool has_thread;
 	struct worker worker;
 };
 
-/* NULL without memory. */
+/* Starts the thread. Returns NULL without memory. */
 struct ctf_writer *ctf_writer_create(void);
-/* Waits for all jobs. */
+/* Waits for all jobs, ends the thread and frees the writer. */
 void ctf_writer_free(struct ctf_writer *writer);
 
-/* The next job, for the caller to fill in; NULL: all wait to be settled. */
+/* Returns the next job for the caller to fill in, or NULL if all jobs are unsettled. */
 struct ctf_job *ctf_writer_next(struct ctf_writer *writer);
-/* A job that waits, from 0, the oldest; NULL: there are no more. */
+/* Returns the unsettled job with index `i` (0 is the oldest), or NULL if there are fewer. */
 struct ctf_job *ctf_writer_waiting(struct ctf_writer *writer, size_t i);
-/* Hands it over. */
+/* Gives the job of ctf_writer_next() to the thread. */
 void ctf_writer_give(struct ctf_writer *writer);
 
-/* How many jobs are finished and not settled; waits for all of them, if it shall. */
+/*
+ * Returns the number of jobs that are finished but not settled. With `wait`, first waits for all
+ * jobs.
+ */
 size_t ctf_writer_finished(struct ctf_writer *writer, bool wait);
-/* The oldest job that is not settled is; after one that has failed, settle all at once. */
+/*
+ * Marks the oldest unsettled job as settled. After a failed job, settle all jobs before giving a
+ * new one.
+ */
 void ctf_writer_settle(struct ctf_writer *writer);
 
-/* ---- Ctf taking ------------------------------------------------------------------------------ */
+/* ---- Moving rings into the record (ctf_take.c) ----------------------------------------------- */
 
 /*
- * Taking what rings hold: what its files share. One for few bytes (ctf_small.c) and one for many
- * (ctf_large.c) move them, ctf_take.c decides, and ctf_sources.c knows the sessions.
+ * Moves the bytes of a session's rings into a record. Few bytes become packets of one page; many
+ * bytes become one large packet.
  */
 
 enum {
-	CTF_PIECE_BYTES = 1 << 17, /* looked at while they are in the processor's cache */
+	/* bytes copied from a ring at once, few enough to be checked in the processor's cache */
+	CTF_PIECE_BYTES = 1 << 17,
 	CTF_PACKET_THREADS = 1024,
-	/* For packets that name these, before a large one: 80 fit into each. */
+	/*
+	 * Room before a large packet for packets that name its threads; a packet of one page names
+	 * 80.
+	 */
 	CTF_NAMES_BYTES = 16 * CTF_PACKET_BYTES,
-	/* Of a large packet, so that another piece has room behind it. */
+	/* Maximum size of a large packet; another piece must still fit behind it. */
 	CTF_LARGE_MOST = CTF_JOB_BYTES - CTF_NAMES_BYTES - CTF_PIECE_BYTES - RING_RECORD_MAX -
 			 2 * CTF_PACKET_BYTES
 };
 
-/* One ring that is being taken. */
+/* The state while one ring is moved. */
 struct taking {
 	struct probe_ctf *ctf;
 	struct ctf_source *source;
@@ -550,64 +602,73 @@ struct taking {
 	unsigned int number;
 	enum ctf_clock_id clock;
 	struct ring_forms forms;
-	uint64_t now;	   /* stamp: later ones make no sense */
-	uint64_t until;	   /* stamp: what is not older belongs to another part */
-	size_t most;	   /* bytes of a packet */
-	size_t record_max; /* bytes of the longest record */
+	uint64_t now;	   /* stamp of the present time; later stamps are invalid */
+	uint64_t until;	   /* first stamp that belongs to another part */
+	size_t most;	   /* maximum size of a packet in bytes */
+	size_t record_max; /* size of the longest record in bytes */
 	struct ctf_part *part;
 	struct ctf_stream *stream;
-	uint32_t words[CTF_PACKET_THREADS]; /* threads of the packet */
+	uint32_t words[CTF_PACKET_THREADS]; /* ids of the threads in the packet, each once */
 	size_t word_count;
 	enum probe_ctf_amount amount;
-	bool moved; /* something */
-	bool waits; /* something, for the disk */
+	bool moved;
+	bool waits; /* some records stay in the ring because the disk is busy */
 };
 
-/* ---- Sources (ctf_sources.c) ----------------------------------------------------- */
+/* ---- Sources (ctf.c) ------------------------------------------------------------- */
 
-/* NULL without memory. */
+/* Finds or creates the source of a session. Returns NULL without memory. */
 struct ctf_source *ctf_source_of(struct probe_ctf *ctf, struct probe_session *session);
-/* The stream of a ring in the present part, which has no older times than that. */
+/*
+ * Finds or creates the stream of a ring in the current part. Its time is at least the start of the
+ * part.
+ */
 PROBE_MUST_CHECK struct probe_error *ctf_present_stream(struct probe_ctf *ctf,
 	const struct ctf_source *source, unsigned int ring, struct ctf_stream **ret);
-/* The time of the first record in a ring. */
+/* The stamp of the first record in a ring. */
 uint64_t ctf_first_time(const struct rings *rings, const struct ring *ring);
 
-/* Counts the hits of each site that have been written, and clears them. */
+/* Adds the written hits of each site to the session's probes, and sets hits[] to 0. */
 void ctf_count_hits(
 	struct probe_ctf *ctf, struct probe_session *session, uint64_t *hits, size_t count);
-/* The hits of all sites. */
+/* The sum of hits[] over all sites. */
 uint64_t ctf_sum_hits(const uint64_t *hits, size_t count);
 /* Notes that records were moved to the stream. */
 void ctf_note_moved(struct taking *t);
 
-/* ---- Few bytes (ctf_small.c) ------------------------------------------------------ */
+/* ---- Small packets ---------------------------------------------------------------- */
 
-/* Writes what was added to a stream, which has our memory for packets no longer. */
+/*
+ * Closes and writes the packets of a stream, and takes back the buffer that it borrowed. Passes
+ * `error` through: then nothing is written.
+ */
 PROBE_MUST_CHECK struct probe_error *ctf_end_packets(
 	struct ctf_part *part, struct ctf_stream *stream, struct probe_error *error);
 
-/* ---- Many (ctf_large.c) ------------------------------------------------------------ */
+/* ---- Large packets ----------------------------------------------------------------- */
 
-/* Where the records of a packet begin in a job's memory (ctf_direct.c). */
+/* Where the records of a packet begin in a job's memory. */
 uint8_t *ctf_direct_records(const struct ctf_job *job);
 /*
- * Hands a packet over, to be appended to its stream: the metadata describes what is in it, and
- * packets that name its threads are complete in the stream's buffer.
+ * Gives a packet to the writer thread, to be appended to its stream. Before that, the metadata must
+ * describe the packet's sites, and the packets that name its threads must be complete in the
+ * stream's buffer.
  */
 PROBE_MUST_CHECK struct probe_error *ctf_direct_give(struct taking *t, struct ctf_job *job);
 
 /* ---- System events --------------------------------------------------------------------------- */
 
-/* The system trace events of POSIX (XSH 2.11.2), as logs of streams have them. */
+/* The system trace events of POSIX (XSH 2.11.2), as logs of streams record them. */
 
 extern const char system_event_provider[];
-/* By type; also that of the user event without a name. */
+/* Names by type; also the name of PROBE_STREAM_UNNAMED, the user event without a name. */
 extern const char *const system_event_names[PROBE_STREAM_UNNAMED + 1];
 
-/* The type of a system event by its names; PROBE_STREAM_SYSTEM_TYPES if it is no system event. */
+/*
+ * The type of a system event with these names; PROBE_STREAM_SYSTEM_TYPES if there is no such event.
+ */
 uint32_t system_event_type(const char *provider, const char *name);
-/* Is an event of a log a system event? No thread has hit it. */
+/* Whether an event of a log is a system event. System events have no thread. */
 bool system_event_is(const struct probe_event *event);
 
 #endif

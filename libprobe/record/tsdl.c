@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The blocks of metadata: trace, env, clock, stream and event. A block has values (name = value;)
- * and types (name := struct { ... };).
+ * A parser of TSDL, the metadata language of CTF 1.8. Metadata has the blocks trace, env, clock,
+ * stream and event. A block has values (name = value;) and types (name := struct { ... };).
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -10,13 +10,13 @@
 
 #include "libprobe/record/record.h"
 
-/* ==== Tsdl lex ================================================================================ */
+/* ==== Lexer =================================================================================== */
 
-/* The words of TSDL, its numbers, and lists of attributes. */
+/* The lexer: words, numbers, and lists of attributes. */
 
 /* ---- Errors and memory ----------------------------------------------------------------- */
 
-/* All of these return false (NULL) after the first error, which the parser keeps. */
+/* Keeps the first error. After it, all functions of the parser return false or NULL. */
 static bool tsdl_fail(struct tsdl_parser *p, const char *format, ...)
 {
 	va_list ap;
@@ -37,15 +37,15 @@ static bool tsdl_fail(struct tsdl_parser *p, const char *format, ...)
 	return false;
 }
 
-/* Memory of a result: blocks of which pieces are given out, in a list. */
+/* Memory of a result: a list of blocks, from which pieces are allocated. */
 enum { BLOCK_BYTES = 1 << 16, ALIGN = _Alignof(max_align_t) };
 struct block {
 	struct block *next;
-	size_t left; /* at its end */
+	size_t left; /* number of free bytes, at the start of `bytes` */
 	_Alignas(max_align_t) char bytes[];
 };
 
-/* Zeros that live as long as the result. */
+/* Allocates zeroed memory that lives as long as the result. */
 static void *tsdl_alloc(struct tsdl_parser *p, size_t size)
 {
 	struct block *block = p->tsdl->memory;
@@ -66,7 +66,7 @@ static void *tsdl_alloc(struct tsdl_parser *p, size_t size)
 		block->left = room;
 		p->tsdl->memory = block;
 	}
-	/* From the end, so that `left` says all. */
+	/* Allocate from the end, so that `left` is the only state. */
 	piece = block->bytes + block->left - size;
 	block->left -= size;
 	return piece;
@@ -102,7 +102,7 @@ static bool is_ahead(const struct tsdl_parser *p, const char *what)
 	return (size_t)(p->end - p->at) >= length && memcmp(p->at, what, length) == 0;
 }
 
-/* Goes past blanks and comments. */
+/* Skips blanks and comments. */
 static bool skip(struct tsdl_parser *p)
 {
 	const char *close;
@@ -171,7 +171,7 @@ static bool take_number(struct tsdl_parser *p)
 	return true;
 }
 
-/* The character that an escape stands for, after the backslash. */
+/* Parses an escape after its backslash. *ret is its character. */
 static bool take_escape(struct tsdl_parser *p, char *ret)
 {
 	static const char letters[] = "abfnrtv\\\"'?", meant[] = "\a\b\f\n\r\t\v\\\"'?";
@@ -214,7 +214,6 @@ static bool take_text(struct tsdl_parser *p)
 	return copy != NULL;
 }
 
-/* Goes to the next token. */
 static bool tsdl_next(struct tsdl_parser *p)
 {
 	if (p->error || !skip(p))
@@ -252,7 +251,7 @@ static bool tsdl_is_name(const struct tsdl_parser *p, const char *name)
 	return p->token == TSDL_NAME && strcmp(p->text, name) == 0;
 }
 
-/* Takes a token that must be there. */
+/* Consume a token of this sort. Any other token is an error. */
 static bool tsdl_take_mark(struct tsdl_parser *p, char mark)
 {
 	return tsdl_is_mark(p, mark) ? tsdl_next(p) : tsdl_fail(p, "there is no %c", mark);
@@ -263,7 +262,6 @@ static bool tsdl_take(struct tsdl_parser *p, enum tsdl_token token, const char *
 	return p->token == token ? tsdl_next(p) : tsdl_fail(p, "there is no %s", what);
 }
 
-/* Takes a token that must be there. */
 static bool tsdl_take_name(struct tsdl_parser *p, const char **ret)
 {
 	*ret = p->text;
@@ -286,7 +284,7 @@ static bool tsdl_take_value(struct tsdl_parser *p, struct tsdl_value *ret)
 	return tsdl_fail(p, "there is no value");
 }
 
-/* The value as a number that is not negative, or as true or false. */
+/* Convert a value to a number that is not negative, or to true or false. */
 static bool tsdl_number_of(struct tsdl_parser *p, const struct tsdl_value *value, uint64_t *ret)
 {
 	*ret = value->number;
@@ -307,7 +305,7 @@ static bool tsdl_bool_of(struct tsdl_parser *p, const struct tsdl_value *value, 
 	return true;
 }
 
-/* Takes "{ name = value; ... }": `each` is called after each value. */
+/* Parses "{ name = value; ... }" and calls each() for each value. */
 static bool tsdl_take_attributes(struct tsdl_parser *p,
 	bool (*each)(struct tsdl_parser *p, const char *name, const struct tsdl_value *value,
 		void *data),
@@ -326,9 +324,9 @@ static bool tsdl_take_attributes(struct tsdl_parser *p,
 	return tsdl_next(p);
 }
 
-/* ==== Tsdl type =============================================================================== */
+/* ==== Types =================================================================================== */
 
-/* Types of TSDL. */
+/* The parser of types. */
 
 enum { BYTE = 8, SIZE_MAX_BITS = 64, SINGLE_BITS = 32, DOUBLE_BITS = 64 };
 
@@ -422,7 +420,7 @@ static bool take_integer(struct tsdl_parser *p, struct tsdl_type *type)
 	return true;
 }
 
-/* Takes a label of an enumeration, with its number or range if it has one. */
+/* Parses a label of an enumeration, with its optional number or range. */
 static bool take_label(struct tsdl_parser *p, const char **ret)
 {
 	struct tsdl_value value;
@@ -444,7 +442,10 @@ static bool take_label(struct tsdl_parser *p, const char **ret)
 
 static bool tsdl_take_type(struct tsdl_parser *p, const struct tsdl_type **ret);
 
-/* Its values are those of its integer; only one label has a meaning here. */
+/*
+ * Parses an enumeration. It has the values of its integer type; only the label "unreadable" has a
+ * meaning.
+ */
 static bool take_enum(struct tsdl_parser *p, struct tsdl_type *type)
 {
 	const struct tsdl_type *integer;
@@ -527,13 +528,13 @@ static bool take_string(struct tsdl_parser *p, struct tsdl_type *type)
 
 /* ---- Structures and arrays ------------------------------------------------------------------- */
 
-/* An underscore is only there so that the name is no word of the language. */
+/* The name without its leading underscore. The underscore only keeps names apart from keywords. */
 static const char *bare_name(const char *name)
 {
 	return name + (name[0] == '_');
 }
 
-/* Takes the "[...]" behind a name. */
+/* Parses the "[...]" after a name. */
 static bool take_array(struct tsdl_parser *p, const struct tsdl_type **type)
 {
 	struct tsdl_type *array = tsdl_alloc(p, sizeof(*array));
@@ -560,15 +561,14 @@ static bool take_field(struct tsdl_parser *p, struct tsdl_field *field)
 	if (!tsdl_take_type(p, &type) || !tsdl_take_name(p, &field->name))
 		return false;
 	field->name = bare_name(field->name);
-	/* In several dimensions, the type would grow with each. */
+	/* Arrays of arrays are not supported: their types could grow without a limit. */
 	if (tsdl_is_mark(p, '[') && !take_array(p, &type))
 		return false;
 	field->type = type;
 	return tsdl_take_mark(p, ';');
 }
 
-/* Fields are gathered in blocks that double, since how many there are is not known
- * before. */
+/* Adds a field. The array of fields doubles when it is full. */
 static bool add_field(struct tsdl_parser *p, struct tsdl_type *type, const struct tsdl_field *field)
 {
 	size_t count = type->field_count;
@@ -612,8 +612,7 @@ static bool take_struct(struct tsdl_parser *p, struct tsdl_type *type)
 	return true;
 }
 
-/* ---- All types --------------------------------------------------------------------------------
- */
+/* ---- All types ------------------------------------------------------------------------------- */
 
 static const struct tsdl_type *alias_of(const struct tsdl_parser *p, const char *name)
 {
@@ -623,7 +622,7 @@ static const struct tsdl_type *alias_of(const struct tsdl_parser *p, const char 
 	return NULL;
 }
 
-/* Takes a type, and "typealias TYPE := NAME". */
+/* Parse a type, and "typealias TYPE := NAME". */
 static bool tsdl_take_type(struct tsdl_parser *p, const struct tsdl_type **ret)
 {
 	static const struct {
@@ -676,14 +675,14 @@ static bool tsdl_take_alias(struct tsdl_parser *p)
 	return true;
 }
 
-/* ==== Tsdl ==================================================================================== */
+/* ==== Blocks ================================================================================== */
 
-/* What may stand in a block: `value` and `type` fail on what they do not know. */
+/* The contents of a kind of block. `value` fails on names that it does not know. */
 struct block_kind {
 	bool (*value)(struct tsdl_parser *p, const char *name, const struct tsdl_value *value,
 		void *data);
-	const char *const *type_names; /* up to NULL, */
-	const size_t *type_offsets;    /* and where each belongs: a struct tsdl_type * */
+	const char *const *type_names; /* names of the block's types, up to NULL */
+	const size_t *type_offsets;    /* offset of the struct tsdl_type * for each name */
 };
 
 static bool is(const char *name, const char *wanted)
@@ -782,7 +781,7 @@ static bool take_trace(struct tsdl_parser *p)
 	return take_block(p, &kind, p->tsdl);
 }
 
-/* Anything may be there. */
+/* Handles a value of the "env" block. Any value is allowed. */
 static bool env_value(
 	struct tsdl_parser *p, const char *name, const struct tsdl_value *value, void *data)
 {
@@ -833,7 +832,7 @@ static bool take_clock(struct tsdl_parser *p)
 	struct tsdl_clock *clock = tsdl_alloc(p, sizeof(*clock));
 
 	if (clock)
-		clock->freq = 1000000000; /* the language's default */
+		clock->freq = 1000000000; /* default frequency of TSDL, in cycles per second */
 	if (!take_block(p, &kind, clock))
 		return false;
 	if (!clock->name || !clock->freq)
@@ -886,7 +885,7 @@ static bool event_value(
 		event->name = value->text;
 		return value->token != TSDL_NUMBER || tsdl_fail(p, "an event's name is none");
 	}
-	/* They say nothing about its bytes. */
+	/* These attributes do not affect the bytes of an event. */
 	return is(name, "model.emf.uri") || is(name, "loglevel") ||
 	       tsdl_fail(p, "an event's '%s' is not understood", name);
 }
@@ -906,8 +905,7 @@ static bool take_event(struct tsdl_parser *p)
 	return true;
 }
 
-/* ---- The metadata ------------------------------------------------------------------------------
- */
+/* ---- The metadata ---------------------------------------------------------------------------- */
 
 static bool take_statement(struct tsdl_parser *p)
 {

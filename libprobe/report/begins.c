@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* An open hash table of stacks. Those that collide follow each other, without gaps. */
+/*
+ * A hash table of stacks of start events, with open addressing and linear probing. Also the
+ * identity of start events.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +12,7 @@
 #include "libprobe/base/value.h"
 #include "libprobe/report/report.h"
 
-/* ==== Begins ================================================================================== */
+/* ==== Open start events ======================================================================= */
 
 enum { FIRST_ROOM = 256 };
 
@@ -21,13 +24,13 @@ static bool same_key(const struct begins_key *a, const struct begins_key *b)
 
 static size_t home_of(const struct begins *begins, const struct begins_key *key)
 {
-	/* Numbers of processes and of probes are small: together they are one word. */
+	/* Numbers of processes and probes are small, so they fit into one word. */
 	uint64_t seed = key->process << 32 ^ key->probe << 16 ^ key->kind;
 
 	return hash_word(seed, key->word) & (begins->room - 1);
 }
 
-/* Where the stack of a key is, or would be. */
+/* The slot of a key, or the free slot where the key belongs. */
 static struct begins_stack *place_of(const struct begins *begins, const struct begins_key *key)
 {
 	size_t at = home_of(begins, key);
@@ -83,7 +86,7 @@ struct begins_stack *begins_make(struct begins *begins, const struct begins_key 
 	return stack;
 }
 
-/* Stacks after the hole that it kept from their place move up. */
+/* Removes a stack and moves later stacks into the hole if it kept them from their own slots. */
 void begins_drop(struct begins *begins, struct begins_stack *stack)
 {
 	size_t hole = (size_t)(stack - begins->stacks), mask = begins->room - 1;
@@ -140,7 +143,7 @@ void begins_remove(struct begins *begins, struct begins_stack *stack, size_t ind
 	begins->depth--;
 }
 
-/* ==== Identity ================================================================================ */
+/* ==== Identity of start events ================================================================ */
 
 struct identity_begin {
 	bool is_known;
@@ -163,7 +166,7 @@ void identities_deinit(struct identities *identities)
 	*identities = (struct identities){0};
 }
 
-/* What is known of a probe depends on the number of its arguments; what is compared does not. */
+/* Learns the compared arguments of a probe. They do not depend on the number of its arguments. */
 static struct probe_error *learn(const struct probe_catalogue *catalogue, const char *provider,
 	const char *name, struct identity_begin *ret)
 {

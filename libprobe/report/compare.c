@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * What changed from one summary to another. Records differ in length, so rates are compared, not
- * counts.
- */
+/* Compares two summaries. Records differ in length, so rates are compared, not counts. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +12,7 @@
 
 /* ==== Comparing =============================================================================== */
 
-/* Hits, or nanoseconds of pairs, a second; NAN where the record has no length. */
+/* An amount (hits, or nanoseconds of pairs) per second; NAN if the record has no length. */
 static double compare_rate(const struct probe_summary *summary, long double amount)
 {
 	double seconds = summary_seconds(summary);
@@ -23,22 +20,23 @@ static double compare_rate(const struct probe_summary *summary, long double amou
 	return seconds > 0 ? (double)amount / seconds : NAN;
 }
 
-/* Lists of one kind of item, one list for each summary. */
+/* Two lists of the same kind of item, one from each summary. */
 struct lists {
 	const struct comparison *comparison;
 	const void *const *items[SIDE_COUNT];
 	size_t counts[SIDE_COUNT];
 	bool (*same)(const struct comparison *comparison, const void *before, const void *after);
-	/* How much of it there is a second. */
+	/* The amount of an item per second. */
 	double (*amount)(const struct probe_summary *summary, const void *item);
-	unsigned int (*group)(const void *item); /* the lower first; NULL: there is one */
+	/* group of an item, to sort by first; NULL if there are no groups */
+	unsigned int (*group)(const void *item);
 };
 
 struct ranked {
 	struct compared compared;
 	unsigned int group;
 	double change;
-	size_t place; /* as they were found: equal ones keep their order */
+	size_t place; /* position before sorting; equal rows keep their order */
 };
 
 static int by_change(const void *a, const void *b)
@@ -73,7 +71,10 @@ static void add(const struct lists *lists, struct ranked *rows, size_t *count, c
 	++*count;
 }
 
-/* The item of the other list that is the same, or NULL; it is marked as taken. */
+/*
+ * Finds the same item in the second list and marks it as taken. Returns NULL if the item is not in
+ * it.
+ */
 static const void *counterpart(const struct lists *lists, const void *before, bool *taken)
 {
 	for (size_t i = 0; i < lists->counts[SIDE_AFTER]; i++) {
@@ -118,7 +119,7 @@ static struct compared *match(const struct lists *lists, size_t *count_ret)
 	return matched;
 }
 
-/* The same, of lists that are freed; NULL if there was no memory for one of them. */
+/* Like match(), and frees the lists. Returns NULL without memory, also if a list is NULL. */
 static struct compared *match_sorted(const struct lists *lists, size_t *count_ret)
 {
 	bool there = lists->items[SIDE_BEFORE] && lists->items[SIDE_AFTER];
@@ -220,7 +221,10 @@ static double pair_value_amount(const struct probe_summary *summary, const void 
 	return compare_rate(summary, ((const struct summary_value *)item)->times.sum);
 }
 
-/* The values (summary_value) of a pair that is in both, by key, and then likewise. */
+/*
+ * Matches the rows (struct summary_value) of a pair that is in both summaries. They are sorted by
+ * key, then by the largest change.
+ */
 static struct compared *compare_pair_values(
 	const struct comparison *comparison, const struct compared *pair, size_t *count_ret)
 {
@@ -303,7 +307,7 @@ static struct compared_top *compare_tops(const struct comparison *comparison, si
 	return matched;
 }
 
-/* ---- Writing it ------------------------------------------------------------------------ */
+/* ---- Writing --------------------------------------------------------------------------- */
 
 static void compare_json(struct buffer *out, const struct comparison *comparison);
 
@@ -330,8 +334,8 @@ struct probe_error *probe_summary_compare(const struct probe_summary *before,
 /* ==== JSON ==================================================================================== */
 
 /*
- * Two summaries side by side, as JSON, one object a line; what is only in one of them is null in
- * the other:
+ * Writes the comparison as JSON, one object per line. A row that one summary does not have is null
+ * there:
  *
  *	{"type":"records","before":{"title":"...","begin":NS,"end":NS,"hits":N,"lost":N},"after":...}
  *	{"type":"probe","provider":"...","name":"...","before":{"hits":N,"rate":N},"after":...}
@@ -524,19 +528,19 @@ static void compare_json(struct buffer *out, const struct comparison *comparison
 /* ==== Text ==================================================================================== */
 
 /*
- * Two summaries side by side, as text:
+ * Writes the comparison as text:
  *
  *	PROBE                     HITS  AFTER  RATE/s  AFTER  CHANGE
  *	postgresql:query__start  10000   5000    1000    500  -50.0%
  *
- * A column AFTER belongs to the one before it, CHANGE to both. CHANGE/s is that of a total, for
- * each second: records differ in length.
+ * A column AFTER belongs to the column before it, and CHANGE to both. CHANGE/s is the change of a
+ * total per second, because records differ in length.
  */
 
-/* From here on, a factor says more than percent. */
+/* Changes above this are shown as a factor, not in percent. */
 enum { PERCENT_MAX = 1000 };
 
-/* How one number became another one: "+12.3%", "x25", "new", "gone". */
+/* Writes the change of a number: "+12.3%", "x25", "new", "gone". */
 static void change(struct buffer *out, double before, double after)
 {
 	double percent = 100 * (after / before - 1);
@@ -553,7 +557,10 @@ static void change(struct buffer *out, double before, double after)
 	buffer_string(out, text);
 }
 
-/* A column, then AFTER, and how the one became the other (NULL: no such column). */
+/*
+ * Writes the titles of a column, of its AFTER, and of its change. `changes` is NULL if there is no
+ * column for the change.
+ */
 static void titles(struct lines *lines, const char *name, const char *changes, bool is_last)
 {
 	lines_title(lines, name, true, false);
@@ -562,7 +569,7 @@ static void titles(struct lines *lines, const char *name, const char *changes, b
 		lines_title(lines, changes, true, is_last);
 }
 
-/* Of what may have been dropped, the change is not known. */
+/* Writes a change, or "?" if an amount is unknown because its row may have been dropped. */
 static void change_cell(struct lines *lines, const double amounts[SIDE_COUNT],
 	const bool known[SIDE_COUNT], bool is_last)
 {
@@ -573,7 +580,10 @@ static void change_cell(struct lines *lines, const double amounts[SIDE_COUNT],
 	lines_next(lines, true, is_last);
 }
 
-/* Counts, then rates. What is not exact has a mark; what may have been dropped is not known. */
+/*
+ * Writes counts, then rates, then the change. Inexact counts are marked; a count is unknown if its
+ * row may have been dropped.
+ */
 static void count_cells(struct lines *lines, const struct comparison *comparison,
 	const uint64_t counts[SIDE_COUNT], const bool known[SIDE_COUNT], bool is_last)
 {
@@ -679,7 +689,10 @@ static void times_titles(struct lines *lines, bool is_last)
 	titles(lines, "MAX", "CHANGE", is_last);
 }
 
-/* NULL: there are none; that may be so because they were not kept apart. */
+/*
+ * Writes durations of a row. NULL means that a summary has no such row; then known[] tells whether
+ * it surely had no such pairs.
+ */
 static void times_cells(struct lines *lines, const struct comparison *comparison,
 	const struct summary_times *const times[SIDE_COUNT], const bool known[SIDE_COUNT],
 	bool is_last)
@@ -759,7 +772,7 @@ static void pair_value_line(struct lines *lines, const struct comparison *compar
 	lines_next(lines, false, true);
 }
 
-/* The rows of one key: `count` of them. */
+/* Writes `count` rows of one key. */
 static void values_of(struct buffer *out, const struct comparison *comparison,
 	const struct compared *pair, const struct compared *rows, size_t count)
 {
@@ -807,7 +820,7 @@ static void pair_values(
 	}
 }
 
-/* ---- All of them ----------------------------------------------------------------------- */
+/* ---- All pairs ------------------------------------------------------------------------- */
 
 static void pairs(struct buffer *out, const struct comparison *comparison)
 {
@@ -845,7 +858,7 @@ static void value_line(struct lines *lines, const struct comparison *comparison,
 	for (int side = 0; side < SIDE_COUNT; side++) {
 		const struct top_slot *slot = compared->items[side];
 
-		/* Where values were dropped, one that is not there may have been. */
+		/* If a table has dropped values, a missing value may have been one of them. */
 		known[side] = slot ? !slot->error : !tops->tops[side].top->approximate;
 		if (slot) {
 			counts[side] = slot->count;

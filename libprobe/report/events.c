@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What an event adds to a summary. A record may have a billion events, and each of them comes
- * through here: mostly it is like the one before it, and what was found for that one is looked at
- * first.
+ * Adds events to a summary: probes, keys, threads and call stacks. A record may have a billion
+ * events. Most events resemble the one before, so the results for the last event are tried first.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -57,7 +56,9 @@ static uint64_t value_hash(const struct probe_value *value)
 	return hash_word(2, value->u);
 }
 
-/* Numbers that are equal, but have other bits (1 and 1.0), stay apart. */
+/*
+ * Whether a slot has this value. Equal numbers with different bits (1 and 1.0) count as different.
+ */
 static bool is_value(const struct top_slot *slot, const struct probe_value *value)
 {
 	if (value_has_bytes(value))
@@ -67,7 +68,7 @@ static bool is_value(const struct top_slot *slot, const struct probe_value *valu
 	       (slot->value.kind == value->kind || value_compare(&slot->value, value) == 0);
 }
 
-/* Where a value is in the table, or would be. */
+/* The entry of a value in the hash table, or the free entry where it belongs. */
 static size_t find(const struct top *top, const struct probe_value *value, uint64_t hash)
 {
 	size_t at = hash & top->table_mask;
@@ -81,7 +82,7 @@ static size_t find(const struct top *top, const struct probe_value *value, uint6
 	return at;
 }
 
-/* Takes an entry out: those after it that it kept from their place move up. */
+/* Removes an entry and moves later entries into the hole if it kept them from their own places. */
 static void forget(struct top *top, size_t hole)
 {
 	size_t mask = top->table_mask;
@@ -97,7 +98,7 @@ static void forget(struct top *top, size_t hole)
 	top->table[hole] = 0;
 }
 
-/* The slot with the smallest count; each search continues where the last one ended. */
+/* Finds the slot with the smallest count. Each search continues where the last one ended. */
 static struct top_slot *least_slot(struct top *top)
 {
 	for (;;) {
@@ -145,7 +146,7 @@ bool top_add(struct top *top, const struct probe_value *value)
 		value = &cut;
 	}
 	top->total++;
-	/* One text after another: to compare it is faster than to hash it. */
+	/* Texts often repeat, and comparing is faster than hashing. */
 	if (value_has_bytes(value) && top->used && is_value(&top->slots[top->last], value)) {
 		top->slots[top->last].count++;
 		return true;
@@ -202,7 +203,7 @@ size_t top_shown(const struct top *top, const struct top_slot *const *sorted, si
 	*rest_ret = top->total;
 	while (shown < top->used && (!limit || shown < limit) &&
 		2 * sorted[shown]->error <= sorted[shown]->count) {
-		/* At least this many are its own. */
+		/* count - error is a lower bound of the value's hits. */
 		*rest_ret -= sorted[shown]->count - sorted[shown]->error;
 		shown++;
 	}
@@ -212,7 +213,7 @@ size_t top_shown(const struct top *top, const struct top_slot *const *sorted, si
 
 /* ==== Threads ================================================================================= */
 
-/* Which threads hit, and which processes they belong to. */
+/* The threads with hits, and their processes. */
 
 static bool same_thread(const struct summary_thread *thread, const struct probe_event *event)
 {
@@ -251,7 +252,10 @@ static bool grow(struct probe_summary *summary)
 	return true;
 }
 
-/* The event's thread; NULL: there is no room for it. False without memory. */
+/*
+ * Finds or adds the thread of an event. *ret is NULL if the limit is reached. Returns false without
+ * memory.
+ */
 static bool find_thread(
 	struct probe_summary *summary, const struct probe_event *event, struct summary_thread **ret)
 {
@@ -305,7 +309,7 @@ static struct probe_error *threads_hit(
 	return NULL;
 }
 
-/* ---- What there was -------------------------------------------------------------------- */
+/* ---- Sorted threads -------------------------------------------------------------------- */
 
 static int thread_order(const void *a, const void *b)
 {
@@ -384,16 +388,16 @@ struct summary_process *threads_processes(const struct probe_summary *summary, s
 	return processes;
 }
 
-/* ==== Callers ================================================================================= */
+/* ==== Call stacks ============================================================================= */
 
 /*
- * Hits by call stack, where a record has stacks. Two stacks are the same if they are shown alike:
- * by functions, whatever their addresses are, which differ from process to process.
+ * Hits by call stack, if a record has stacks. Two stacks are equal if they are shown alike: by
+ * function names. Addresses are ignored, as they differ between processes.
  */
 
 enum { CALLERS_TABLE = 2 * SUMMARY_CALLERS_MAX };
 
-/* Of stacks that stacks_compare() tells apart, few have the same. */
+/* Hashes a stack so that stacks which stacks_compare() distinguishes rarely have the same hash. */
 static uint64_t hash_of(size_t probe, const struct probe_stack *stack)
 {
 	const uint64_t seed[] = {probe, stack->end, stack->count};
@@ -419,7 +423,7 @@ static bool is_row(const struct summary_callers *row, size_t probe, const struct
 	return row->hash == hash && row->probe == probe && stacks_compare(&left, &right) == 0;
 }
 
-/* False without memory. */
+/* Adds a row. Returns false without memory. */
 static bool add_row(
 	struct probe_summary *summary, size_t probe, const struct probe_stack *stack, uint64_t hash)
 {
@@ -434,7 +438,7 @@ static bool add_row(
 	return true;
 }
 
-/* Counts a hit of a probe. False without memory. */
+/* Counts a hit of a probe with this stack. Returns false without memory. */
 static bool callers_add(
 	struct probe_summary *summary, size_t probe, const struct probe_stack *stack)
 {
@@ -501,7 +505,10 @@ struct probe_stacks_row *callers_rows(const struct probe_summary *summary)
 
 /* ==== Events ================================================================================== */
 
-/* Kept apart: what most events need is then short, and stays in registers. */
+/*
+ * Functions off the fast path are not inlined, so that the fast path is short and stays in
+ * registers.
+ */
 #define RARE __attribute__((noinline))
 
 _Static_assert(SUMMARY_PROBES_MAX < UINT16_MAX, "numbers of probes are in the table");
@@ -542,7 +549,7 @@ static bool is_probe(const struct summary_probe *probe, const struct probe_event
 	       strcmp(probe->provider, event->provider) == 0;
 }
 
-/* The event's probe; NULL: there is no room for it. */
+/* Finds or adds the probe of an event by its names. *ret is NULL if the limit is reached. */
 static RARE struct probe_error *find_named(
 	struct probe_summary *summary, const struct probe_event *event, struct summary_probe **ret)
 {
@@ -567,8 +574,8 @@ static RARE struct probe_error *find_named(
 }
 
 /*
- * Does a former event with the names at the same place say what this event's probe is? If these
- * had to be compared, that holds as long as the texts stay.
+ * Whether a cache entry has the probe of this event. If their names had to be compared, the entry
+ * becomes valid for the event's `texts`.
  */
 static bool is_recent(struct summary_recent *recent, const struct probe_event *event)
 {
@@ -582,7 +589,7 @@ static bool is_recent(struct summary_recent *recent, const struct probe_event *e
 	return true;
 }
 
-/* Where a former event with these names is kept: SUMMARY_RECENT_WAYS places. */
+/* The SUMMARY_RECENT_WAYS cache entries for the addresses of an event's names. */
 static struct summary_recent *recent_of(
 	struct probe_summary *summary, const struct probe_event *event)
 {
@@ -591,7 +598,7 @@ static struct summary_recent *recent_of(
 	return summary->recent[at];
 }
 
-/* The same; quickly, where an event with these names was at the same place. */
+/* Like find_named(), but first looks into the cache. */
 static struct probe_error *find_probe(
 	struct probe_summary *summary, const struct probe_event *event, struct summary_probe **ret)
 {
@@ -629,7 +636,7 @@ static uint8_t number_of(const struct probe_value *value, size_t index)
 	return (uint8_t)(value->number ? value->number - 1U : index);
 }
 
-/* Counts a value of an argument, of which it is not known yet whether it is a good key. */
+/* Counts a value of an argument that may become a key by itself. */
 static RARE struct probe_error *guess_key(struct probe_summary *summary,
 	struct summary_probe *probe, size_t index, const struct probe_value *value)
 {
@@ -653,7 +660,7 @@ static RARE struct probe_error *guess_key(struct probe_summary *summary,
 	if (error || value->kind == PROBE_VALUE_STRING ||
 		probe->tops[index]->used <= SUMMARY_AUTO_NUMBERS)
 		return error;
-	/* Numbers without end: addresses, identifiers. */
+	/* Too many different numbers: addresses or identifiers. */
 	top_free(probe->tops[index]);
 	probe->tops[index] = NULL;
 	probe->no_top[index] = true;
@@ -661,7 +668,9 @@ static RARE struct probe_error *guess_key(struct probe_summary *summary,
 	return NULL;
 }
 
-/* Without keys that were asked for: strings, and integers while they are few. */
+/*
+ * Counts the arguments of an event if the user names no key: strings, and integers with few values.
+ */
 static struct probe_error *guess_keys(
 	struct probe_summary *summary, struct summary_probe *probe, const struct probe_event *event)
 {
@@ -714,7 +723,10 @@ static void add_time(struct probe_summary *summary, uint64_t time_ns)
 		summary->begin_ns = time_ns;
 }
 
-/* Half of what 64 bits hold, so that hits can be added to it. Returns how many were added. */
+/*
+ * Adds losses. The total stays below 2^63, so that hits can be added to it without an overflow.
+ * Returns the number of added losses.
+ */
 static uint64_t add_lost(struct probe_summary *summary, uint64_t count)
 {
 	uint64_t room = UINT64_MAX / 2 - summary->lost;
@@ -724,7 +736,10 @@ static uint64_t add_lost(struct probe_summary *summary, uint64_t count)
 	return lost;
 }
 
-/* The log of a stream (probe/stream.h) also has events of the stream: no thread hit those. */
+/*
+ * Handles events of a stream itself (probe/stream.h), which its log contains. No thread has hit
+ * them.
+ */
 static bool take_stream_event(struct probe_summary *summary, const struct probe_event *event)
 {
 	if (event->tid != 0 || !system_event_is(event))
@@ -733,7 +748,8 @@ static bool take_stream_event(struct probe_summary *summary, const struct probe_
 	case PROBE_STREAM_OVERFLOW:
 		summary->overrun = true;
 		break;
-	case PROBE_STREAM_STOP: /* 1: it was full. A number of 1 is the same in every kind. */
+	/* 1: the stream was full. The bits of 1 are the same in all integer kinds. */
+	case PROBE_STREAM_STOP:
 		summary->full |= event->arg_count && event->args[0].u == 1;
 		break;
 	default:
@@ -742,7 +758,7 @@ static bool take_stream_event(struct probe_summary *summary, const struct probe_
 	return true;
 }
 
-/* Counts a hit; *ret is its probe, or NULL. */
+/* Counts a hit. *ret is its probe, or NULL if the probe is beyond the limit. */
 static struct probe_error *count_hit(struct probe_summary *summary, const struct probe_event *event,
 	size_t bin, struct summary_probe **ret)
 {
@@ -765,10 +781,13 @@ static struct probe_error *count_hit(struct probe_summary *summary, const struct
 	return add_keys(summary, *ret, event);
 }
 
-/* The bin of an event's time, to which the event is added. */
+/* Adds the time of an event and returns its bin. */
 static size_t take_time(struct probe_summary *summary, const struct probe_event *event)
 {
-	/* Not every record says when hits were lost. The clock of no machine says more. */
+	/*
+	 * Losses without a time get the latest time. Times are limited to INT64_MAX, which no clock
+	 * reaches.
+	 */
 	uint64_t time_ns = event->time_ns ? event->time_ns : summary->end_ns;
 	size_t bin;
 
@@ -781,9 +800,9 @@ static size_t take_time(struct probe_summary *summary, const struct probe_event 
 	return bin;
 }
 
-/* ---- Hits that are like former ones ------------------------------------------------------ */
+/* ---- Hits that resemble earlier hits ----------------------------------------------------- */
 
-/* Keeps the thread of a hit that has just been counted. */
+/* Remembers the thread of the hit that was just counted. */
 static void remember(struct probe_summary *summary, const struct probe_event *event)
 {
 	struct summary_recent *recent = recent_of(summary, event);
@@ -793,8 +812,9 @@ static void remember(struct probe_summary *summary, const struct probe_event *ev
 }
 
 /*
- * Counts a hit that is like a former one, except that it is later than all others, and in the bin
- * of the last one: for that, nothing has to be searched. Returns its probe. NULL: it is none.
+ * Fast path for a hit like an earlier one, with the same probe and thread, that is the latest hit
+ * and falls into the last bin. Counts it without any search. Returns its probe, or NULL if the fast
+ * path does not apply.
  */
 static struct summary_probe *count_like(
 	struct probe_summary *summary, const struct probe_event *event)
@@ -825,7 +845,7 @@ static struct summary_probe *count_like(
 
 /* ---- All events --------------------------------------------------------------------------- */
 
-/* A hit may begin or end something. */
+/* Adds a hit that may be a start event, or is an end event. */
 static struct probe_error *add_flight(struct probe_summary *summary,
 	const struct summary_probe *probe, const struct probe_event *event, size_t bin)
 {
@@ -843,7 +863,7 @@ static RARE struct probe_error *add_event(
 
 	if (take_stream_event(summary, event))
 		return NULL;
-	/* No event so far had a time. */
+	/* The loss has no time, and no event before it had one. */
 	if (!event->time_ns && !summary->events && event->kind == PROBE_EVENT_LOST) {
 		add_lost(summary, event->lost);
 		return NULL;

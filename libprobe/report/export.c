@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Exporting events: the formats by their names, the options, and writing. */
+/* Exports events: the formats, the options, and the formats CSV and JSON. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -23,11 +23,11 @@ struct probe_export {
 	struct probe_sink *sink;
 	int fd;
 	void *state;
-	/* Hits; those with what the options name. */
+	/* There were hits; and hits with a value for each key, and for the match. */
 	bool any, key_seen[PROBE_EXPORT_KEYS_MAX], match_seen;
 };
 
-/* In the order of enum probe_export_format. */
+/* Indexed by enum probe_export_format. */
 static const struct export_format *const formats[] = {
 	[PROBE_EXPORT_JSON] = &export_json,
 	[PROBE_EXPORT_CSV] = &export_csv,
@@ -143,7 +143,7 @@ void probe_export_free(struct probe_export *exporter)
 	free(exporter);
 }
 
-/* Does this hit have what the options name? */
+/* Notes which of the keys and matches a hit has. */
 static void look_for_named(struct probe_export *exporter, const struct probe_event *event)
 {
 	const struct export_settings *settings = &exporter->settings;
@@ -168,7 +168,7 @@ struct probe_error *probe_export_event(
 	return error || !probe_sink_full(exporter->sink) ? error : export_flush(exporter);
 }
 
-/* An argument that no hit has is a mistake of whoever named it. */
+/* Returns an error if no hit has a named argument, which is a mistake of the user. */
 static struct probe_error *check_seen(const struct probe_export *exporter)
 {
 	for (size_t i = 0; i < exporter->settings.key_count && exporter->any; i++) {
@@ -194,9 +194,9 @@ struct probe_error *probe_export_finish(struct probe_export *exporter)
 	return error ? error : check_seen(exporter);
 }
 
-/* ---- What several formats say ------------------------------------------------------------ */
+/* ---- Shared by formats ------------------------------------------------------------------- */
 
-/* A value as a person reads it; nothing if it is null. */
+/* Writes a value in readable form, and nothing if it is null. */
 static void export_value_text(struct buffer *out, const struct probe_value *value)
 {
 	if (value_add_number(out, value) || value->kind == PROBE_VALUE_NULL)
@@ -207,7 +207,7 @@ static void export_value_text(struct buffer *out, const struct probe_value *valu
 		buffer_bytes(out, value->bytes, value->length);
 }
 
-/* A number that was recorded as text, too, is shown as that. */
+/* Gets the value of a key. If a number was also recorded as text, gets the text. */
 static bool export_key_value(
 	const struct key *key, const struct probe_event *event, struct probe_value *ret)
 {
@@ -220,7 +220,7 @@ static bool export_key_value(
 	return true;
 }
 
-/* A key's value, with the word for a number. */
+/* Writes a key's value, with the catalogue's word for a number. */
 static void add_key_text(struct buffer *out, const struct key *key, const struct probe_event *event,
 	const struct probe_value *value)
 {
@@ -249,48 +249,50 @@ void export_key_text(
 		}
 		buffer_char(out, ' ');
 		add_key_text(out, &settings->keys[i], event, &value);
-		if (out->length == start + 1) /* an empty string */
+		if (out->length == start + 1) /* the value is an empty string: remove the blank */
 			out->length = start;
 	}
 	buffer_deinit(&normal);
 }
 
-/* ==== Csv ===================================================================================== */
+/* ==== CSV ===================================================================================== */
 
 /*
  * CSV (RFC 4180): a header, and one line for each hit and each loss.
  *
  *	ts,pid,tid,cpu,comm,provider,name,pc,lost,truncated,arg0,arg1 ...
  *
- * All lines have as many columns as the widest hit has arguments. If it is not known
- * how many those are, the lines wait in a file without a name ($TMPDIR, else /tmp),
- * each with its length and how many arguments it has, and are filled up at the end.
+ * All lines have as many columns as the hit with the most arguments. If this number is unknown,
+ * lines are spooled to an unnamed file in $TMPDIR or /tmp, each with its length and its number of
+ * arguments. At the end, they are written with the missing columns.
  *
- * Fields that are not known are empty. A loss has its number in `lost`, a hit nothing;
- * `truncated` names the arguments that were cut. Text is UTF-8; other bytes become U+FFFD, and
- * so do control characters except tabs and ends of lines (RFC 4180 has none): the file may be
- * shown in a terminal. A spreadsheet takes a cell that begins with =, +, -, @ or a tab for a
- * formula and computes it: a text of the program that begins so gets a ' before it.
+ * Unknown fields are empty. `lost` is set only in losses. `truncated` names truncated arguments.
+ * Text is UTF-8. Invalid bytes become U+FFFD, and so do control characters except tabs and newlines
+ * (RFC 4180 has none), because the file may be shown in a terminal. Spreadsheets compute a cell
+ * that starts with =, +, -, @ or a tab as a formula, so a program's text that starts with one of
+ * these gets a ' in front.
  */
 
 enum { OUT_BYTES = 256 << 10 };
 
 struct csv_export {
 	struct buffer *out;
-	size_t columns; /* for arguments */
+	size_t columns; /* number of columns for arguments */
 	struct buffer line;
-	FILE *spool; /* NULL: columns are known */
+	FILE *spool; /* temporary file of lines; NULL if the number of columns is known */
 	bool has_header, rewound;
 };
 
-/* Of a line in the spool. */
+/*
+ * The header of each line in the temporary file: its length in bytes, and its number of arguments.
+ */
 struct spooled {
 	uint32_t length, args;
 };
 
 /* ---- Lines ------------------------------------------------------------------------------ */
 
-/* The length of the text's start that is as it is: most texts as a whole. */
+/* The length of the prefix that needs no escape; for most texts the whole length. */
 static size_t plain_length(const char *text, size_t length)
 {
 	size_t i = 0;
@@ -369,7 +371,7 @@ static void add_args(struct buffer *out, const struct probe_event *event)
 	}
 }
 
-/* Without what fills it up, and without its end. */
+/* Writes a line without missing columns and without its newline. */
 static void add_line(struct buffer *out, const struct probe_event *event)
 {
 	bool is_hit = event->kind == PROBE_EVENT_HIT;
@@ -463,7 +465,7 @@ static struct probe_error *spool_add(struct csv_export *csv, const struct probe_
 	return NULL;
 }
 
-/* Some lines; none is left where *done_ret is true. */
+/* Moves some lines from the spool to the output. *done_ret is true after the last line. */
 static struct probe_error *spool_take(struct csv_export *csv, bool *done_ret)
 {
 	struct spooled head;
@@ -559,15 +561,18 @@ const struct export_format export_csv = {
 	.finish = csv_finish,
 };
 
-/* ==== Export json ============================================================================= */
+/* ==== JSON ==================================================================================== */
 
-/* One JSON object a line, as `probectl trace --json` prints hits: by the same code. */
+/* Exports one JSON object per line, with the code of `probectl trace --json`. */
 
 enum { KNOWN = 64 };
 
-/* A probe that events name, with its meaning in the catalogue; valid as long as the texts stay. */
+/*
+ * Cache entry: the catalogue's meaning of a probe that events name. It is valid for events with the
+ * same `texts`.
+ */
 struct known_probe {
-	uint64_t texts; /* which texts of the record it is from; 0: the entry is free */
+	uint64_t texts; /* `texts` of the event with the names; 0 if the entry is free */
 	const char *provider, *name;
 	size_t arg_count;
 	const struct probe_meaning *meaning;
@@ -618,7 +623,7 @@ static const struct probe_meaning *meaning_of(
 	return known->meaning;
 }
 
-/* With the names of its arguments, if they are needed. */
+/* The probe of an event, with the names of its arguments if they are needed. */
 static struct probe_session_probe probe_of(
 	struct json_export *json, const struct probe_event *event)
 {

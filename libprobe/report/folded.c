@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Folded stacks, for flamegraph.pl, inferno, speedscope and the like: a line for each
- * stack, its frames divided by semicolons, and its weight.
+ * Folded stacks, for flamegraph.pl, inferno, speedscope and similar tools. Each line has a stack,
+ * whose frames are separated by semicolons, and its weight. Also flame graphs.
  *
  *	COMM;PROVIDER:PAIR;PROVIDER:PAIR KEY 1234
  *
- * Frames are pairs that were begun in the same thread and not ended; the weight is
- * the time in nanoseconds that a pair took itself, without the pairs within it. Or,
- * if asked for, the number of hits: begins, and probes that are no pair, as frames of
- * their own in the pairs around them; or, where call stacks were recorded, in these.
+ * Frames are open pairs of the same thread. The weight is the time in nanoseconds that a pair took
+ * without the pairs inside it. With --count, the weight is a number of hits. Then start events, and
+ * probes that belong to no pair, are frames inside the pairs around them, or inside their call
+ * stacks if these were recorded.
  *
- * Stacks are a tree of nodes while events come. That a begin has no end is known at
- * the end only; then its frame is left out, and what is the same without it is added
- * up.
+ * While events arrive, stacks form a tree of nodes. Only at the end is it known that a start event
+ * has no end event. Its frame is then left out, and stacks that become equal are added up.
  */
 #include <search.h>
 #include <stdlib.h>
@@ -23,12 +22,13 @@
 #include "libprobe/record/record.h"
 #include "libprobe/report/report.h"
 
-/* ==== Folded ================================================================================== */
+/* ==== Folded stacks =========================================================================== */
 
-/* What a frame says; each once. */
+/* The text of a frame. Equal labels exist once. */
 struct label {
-	const struct probe_span_pair *pair; /* NULL: a thread's name, or a point */
-	const char *text;		    /* after this struct */
+	/* the frame's pair; NULL for a thread's name or a point event */
+	const struct probe_span_pair *pair;
+	const char *text; /* text of the frame, in the memory after this struct */
 };
 
 struct node {
@@ -41,11 +41,12 @@ struct folded_export {
 	struct export_settings settings;
 	struct buffer *out, text, key;
 	struct probe_spans *spans;
-	void *labels, *nodes, *stacks; /* tsearch(3); stacks are struct flame_stack */
+	/* trees (tsearch(3)) of struct label, struct node and struct flame_stack */
+	void *labels, *nodes, *stacks;
 	size_t stack_count;
-	struct flame_stack *sums; /* of folded_sums() */
+	struct flame_stack *sums; /* stacks that folded_sums() has returned */
 	uint64_t ended, lost;
-	bool failed; /* while stacks were made: no memory */
+	bool failed; /* making stacks failed for lack of memory */
 };
 
 static int compare_labels(const void *a, const void *b)
@@ -76,7 +77,10 @@ static int compare_stacks(const void *a, const void *b)
 
 /* ---- Frames ------------------------------------------------------------------------------- */
 
-/* The label of what is in the text buffer, which is emptied; NULL without memory. */
+/*
+ * Finds or adds the label with the text in folded->text, and empties the text. Returns NULL without
+ * memory.
+ */
 static const struct label *find_label(
 	struct folded_export *folded, const struct probe_span_pair *pair)
 {
@@ -112,7 +116,7 @@ static const struct label *find_label(
 	return place ? *place : NULL;
 }
 
-/* NULL without memory. */
+/* Finds or adds a node. Returns NULL without memory. */
 static struct node *find_node(
 	struct folded_export *folded, struct node *parent, const struct label *label)
 {
@@ -131,7 +135,10 @@ static struct node *find_node(
 	return NULL;
 }
 
-/* Interpreters have one pair for all their functions, whose names are arguments. */
+/*
+ * Whether a pair stands for function calls. An interpreter has one pair for all functions; the
+ * function's name is an argument.
+ */
 static bool is_call(const struct probe_span_pair *pair)
 {
 	static const char *const names[] = {"function", "method", "cmethod", "sub", "bif", "nif"};
@@ -143,7 +150,7 @@ static bool is_call(const struct probe_span_pair *pair)
 	return false;
 }
 
-/* The node of a call stack, from the outermost frame on; NULL without memory. */
+/* Finds or adds the node of a call stack, from the outermost frame. Returns NULL without memory. */
 static struct node *callers_of(
 	struct folded_export *folded, struct node *parent, const struct probe_stack *stack)
 {
@@ -158,7 +165,10 @@ static struct node *callers_of(
 	return parent;
 }
 
-/* A frame for an event, within `around`, or at the bottom of its thread. */
+/*
+ * Finds or adds the node of an event, inside the span `around` or at the bottom of its thread's
+ * stack.
+ */
 static struct node *frame_of(struct folded_export *folded, const struct probe_event *event,
 	const struct probe_span *around, const struct probe_span_pair *pair)
 {
@@ -175,7 +185,7 @@ static struct node *frame_of(struct folded_export *folded, const struct probe_ev
 			return NULL;
 	}
 	export_key_text(&folded->key, event, &folded->settings);
-	blank = folded->key.length && is_call(pair); /* it begins with one */
+	blank = folded->key.length && is_call(pair); /* skip the blank before the key */
 	if (!blank) {
 		buffer_string(&folded->text, event->provider);
 		buffer_char(&folded->text, ':');
@@ -209,10 +219,10 @@ static struct probe_error *folded_event(void *state, const struct probe_event *e
 	struct probe_error *error;
 	struct node *node;
 
-	/* Events of a stream itself, in its log, belong to no thread. */
+	/* Events of a stream itself, which its log contains, belong to no thread. */
 	if (system_event_is(event))
 		return NULL;
-	/* What was within a span came before it, and nobody knew that it would be within one. */
+	/* A span arrives after the events inside it, which were already counted without it. */
 	if (event->begin)
 		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
 			"stacks need begins and ends in the order of their times, and a span comes "
@@ -243,11 +253,11 @@ static struct probe_error *folded_event(void *state, const struct probe_event *e
 	return NULL;
 }
 
-/* ---- The end ------------------------------------------------------------------------------ */
+/* ---- Writing ------------------------------------------------------------------------------ */
 
 static void add_frames(struct buffer *out, const struct node *node, bool is_leaf)
 {
-	/* The tree is no deeper than threads have begins that are kept. */
+	/* The recursion is limited by the number of open start events in a thread. */
 	if (node->parent)
 		add_frames(out, node->parent, false);
 	if (!is_leaf && node->label->pair && !node->label->pair->ended)
@@ -307,8 +317,8 @@ static void visit_stack(const void *place, VISIT visit, void *data)
 }
 
 /*
- * The sums of all stacks, by text; called once, after the last event. They belong to the state.
- * Errors: PROBE_ERROR_NOT_FOUND (no pair has ended), PROBE_ERROR_MEMORY.
+ * Adds up all stacks by text. Called once, after the last event. The state owns the result. Errors:
+ * PROBE_ERROR_NOT_FOUND (no pair has ended), PROBE_ERROR_MEMORY.
  */
 static struct probe_error *folded_sums(void *state, struct flame_stack **ret, size_t *count_ret)
 {
@@ -351,7 +361,6 @@ static struct probe_error *folded_finish(void *state, bool *done_ret)
 	return error;
 }
 
-/* Operations of struct export_format. */
 static void folded_free(void *state)
 {
 	struct folded_export *folded = state;
@@ -368,7 +377,6 @@ static void folded_free(void *state)
 	free(folded);
 }
 
-/* Operations of struct export_format. */
 static struct probe_error *folded_create(
 	const struct export_settings *settings, struct buffer *out, void **ret)
 {
@@ -401,9 +409,7 @@ const struct export_format export_folded = {
 	.finish = folded_finish,
 };
 
-/* ==== Flamegraph ============================================================================== */
-
-/* The stacks of folded.c, drawn as a flame graph. */
+/* ==== Flame graph ============================================================================= */
 
 struct flamegraph {
 	struct buffer *out;

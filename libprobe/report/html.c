@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A summary as a page: one file, which loads nothing (its policy forbids it) and runs no script.
- * What matters comes first; every chart has its numbers in a table below, and no chart uses colour
- * alone to say something.
+ * A summary as an HTML page: one file without scripts that loads nothing (its policy forbids it).
+ * Important things come first. Each chart has its numbers in a table below, and no chart relies on
+ * colour alone.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "libprobe/output/output.h"
 #include "libprobe/report/report.h"
 
-/* ==== Html ==================================================================================== */
+/* ==== The page ================================================================================ */
 
 enum { SMALL_CHARTS = 6, PAIR_CHARTS = 6, TOP_KEYS = 8 };
 
@@ -64,7 +64,7 @@ void page_pair(struct page *page, const struct summary_pair *pair)
 	const struct summary_probe *begin = page->summary->probes[pair->begin];
 	const struct summary_probe *end = page->summary->probes[pair->end];
 
-	/* A line rather ends at the arrow than within a name. */
+	/* Lets a line break at the arrow rather than inside a name. */
 	page_html(page, page->is_plain ? "" : "<span>");
 	page_probe(page, begin->provider, begin->name);
 	page_html(page, page->is_plain ? " → " : " →</span> <span>");
@@ -83,7 +83,7 @@ void page_key(struct page *page, const struct summary_top *top)
 
 /* ---- Figures ------------------------------------------------------------------------- */
 
-/* In groups of three. */
+/* Writes a number with its digits in groups of three. */
 static void grouped(struct buffer *out, uint64_t value)
 {
 	char digits[24];
@@ -213,7 +213,7 @@ static void header(struct page *page)
 	page_html(page, "</p>\n");
 }
 
-/* The pair whose slowest hits took longest. */
+/* The pair with the highest 99th percentile. */
 static const struct summary_pair *slowest_pair(const struct probe_summary *summary)
 {
 	const struct summary_pair *slowest = NULL;
@@ -550,13 +550,13 @@ void summary_html(struct buffer *out, const struct probe_summary *summary,
 	free(tops);
 }
 
-/* ==== Html style ============================================================================== */
+/* ==== Style sheet ============================================================================= */
 
 /*
- * The page's style. Text is at least 4.5:1 on its background, lines of charts at
- * least 3:1 (WCAG 2.1, 1.4.3 and 1.4.11), in light and in dark. Charts are SVG
- * that is stretched to the width there is; their labels are text beside it, which
- * is as large on a phone as on a screen.
+ * The style sheet. The contrast of text is at least 4.5:1 and of lines in charts at least 3:1 (WCAG
+ * 2.1, 1.4.3 and 1.4.11), in the light and the dark scheme. Charts are SVG and are stretched to the
+ * available width. Their labels are text beside the chart, of the same size on a phone and on a
+ * screen.
  */
 
 /* clang-format off */
@@ -614,7 +614,7 @@ const char html_style[] =
 ".figures dd{margin:0;font-weight:600}\n"
 "figure{margin:0}\n"
 "figcaption{font-size:.875rem;color:var(--soft);margin-bottom:.5rem}\n"
-/* The vertical axis, the chart, and below it the horizontal axis. */
+/* The vertical axis, the chart, and the horizontal axis below. */
 ".plot{display:grid;grid-template-columns:3.6rem minmax(0,1fr);grid-template-rows:var(--height,11rem) "
 "1.5rem;padding-top:.6rem}\n"
 ".plot svg{width:100%;height:100%;display:block;overflow:visible}\n"

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Charts of the page, in SVG of our own: no library draws for a C program what a
- * browser shows without a script.
+ * Charts of the page in SVG, written by hand: no library lets a C program draw what a browser shows
+ * without a script. Also the bins of time, and the axes.
  *
- * A chart is stretched in both directions to the room that it has
- * (preserveAspectRatio="none"), so its coordinates are parts of it: 0 to 1000 to
- * the right, 0 to 100 downwards. Text would be stretched, too: labels of axes are
- * beside it, placed in per cent.
+ * A chart is stretched in both directions to its box (preserveAspectRatio="none"). Its coordinates
+ * are 0 to 1000 to the right and 0 to 100 downwards. Text would be stretched, too, so labels of
+ * axes are beside the chart and placed in per cent.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,14 +13,14 @@
 
 #include "libprobe/report/report.h"
 
-/* ==== Bins ==================================================================================== */
+/* ==== Bins of time ============================================================================ */
 
 /*
- * Time, in a fixed number of bins that all counts over time share.
+ * Divides time into a fixed number of bins, which all counts over time share.
  *
- * How long a record is, is known only at its end. So bins are narrow at first,
- * and whenever there are too many, adjacent ones are merged in twos. The first one begins with
- * the first event; if an earlier one comes later, whole bins are put before it.
+ * The length of a record is known only at its end. So bins are narrow at first; when they are used
+ * up, adjacent bins are merged in pairs. The first bin starts at the first event. If an earlier
+ * event arrives later, whole bins are put in front.
  */
 
 enum { FIRST_WIDTH_NS = 1000 };
@@ -73,11 +72,13 @@ static size_t find_bin(struct probe_summary *summary, uint64_t time_ns)
 				return (size_t)bin;
 			}
 		} else {
-			/* The base is at least -width, and a time at least 0. */
+			/* base_ns is at least -width_ns, and a time is at least 0. */
 			bin = ((uint64_t)summary->base_ns - (uint64_t)time + width - 1) / width;
 			if (bin <= SUMMARY_BINS - summary->bin_count) {
 				change_all(summary, shift, (size_t)bin);
-				/* The distance alone may be more than a signed number holds. */
+				/*
+				 * Computed without sign, because the distance may exceed INT64_MAX.
+				 */
 				summary->base_ns =
 					(int64_t)((uint64_t)summary->base_ns - bin * width);
 				summary->bin_count += (size_t)bin;
@@ -105,7 +106,7 @@ double summary_seconds(const struct probe_summary *summary)
 size_t summary_spans(
 	const struct probe_summary *summary, const uint64_t *bins, struct summary_span *ret)
 {
-	/* The base differs from the begin only where events came out of order. */
+	/* The base differs from the first time only if events were out of order. */
 	double base = (double)(summary->base_ns - (int64_t)summary->begin_ns);
 	double length = (double)(summary->end_ns - summary->begin_ns);
 	double width = (double)summary->width_ns;
@@ -139,7 +140,7 @@ void summary_fold(
 	for (size_t i = 0; i < count && part > 0; i++) {
 		double length = spans[i].end_ns - spans[i].begin_ns;
 
-		/* The contents of a span are spread over the parts that it touches. */
+		/* Distributes the hits of a span over the parts that it overlaps. */
 		for (size_t k = (size_t)(spans[i].begin_ns / part); k < parts; k++) {
 			double from = (double)k * part, to = from + part;
 
@@ -154,9 +155,9 @@ void summary_fold(
 	}
 }
 
-/* ==== Html axes =============================================================================== */
+/* ==== Axes ==================================================================================== */
 
-/* Axes of charts: where they end, where they have labels, and how these are abbreviated. */
+/* Axes of charts: their ends, their ticks, and the labels of ticks. */
 
 enum { TICKS = 5 };
 
@@ -199,7 +200,7 @@ void axis_number(struct buffer *out, double value)
 	size_t unit = 0;
 	char text[40];
 
-	/* 2.9999999999999996 is 3. */
+	/* Treat 2.9999999999999996 as 3. */
 	for (value *= 1 + 1e-12; unit < 4 && value >= 1000; unit++)
 		value /= 1000;
 	snprintf(text, sizeof(text), "%" PRIu64, (uint64_t)value);
@@ -228,7 +229,7 @@ void axis_time(struct buffer *out, double ns)
 	} units[] = {{"h", 3600e9}, {"min", 60e9}, {"s", 1e9}, {"ms", 1e6}, {"µs", 1e3}, {"ns", 1}};
 	size_t unit = 0;
 
-	/* Not 90 s as 1.5 min. */
+	/* Write 90 s, not 1.5 min. */
 	while (unit < 5 && (ns < units[unit].ns || (unit < 2 && !is_multiple(ns, units[unit].ns))))
 		unit++;
 	if (ns == 0)
@@ -239,7 +240,7 @@ void axis_time(struct buffer *out, double ns)
 
 /* ---- Times of the record ---------------------------------------------------------------- */
 
-/* Begins a label; `place` is left or bottom, in per cent; the class may be NULL. */
+/* Starts a label at `percent` from `place`, which is "left" or "bottom". `class` may be NULL. */
 static void axis_label(struct page *page, const char *place, double percent, const char *class)
 {
 	page_html(page, "<span");
@@ -255,7 +256,7 @@ static void axis_label(struct page *page, const char *place, double percent, con
 	page_html(page, "%\">");
 }
 
-/* Of 1, 2, 5, 10 ..., the smallest that is not below. */
+/* The smallest of 1, 2, 5, 10, 20 ... that is not below the value. */
 static double round_step(double value)
 {
 	double power = power_of_ten(value);
@@ -281,7 +282,7 @@ static double time_step(double length_ns)
 	return round_step(step / 3600) * 3600e9;
 }
 
-/* Below the chart: times since the first hit. Beside it: numbers up to `top`. */
+/* Writes the horizontal axis: times since the first hit. */
 static void axis_times(struct page *page)
 {
 	double length = summary_seconds(page->summary) * 1e9, step = time_step(length);
@@ -310,13 +311,16 @@ static void axis_numbers(struct page *page, double top, size_t parts)
 
 /* ---- Latencies ---------------------------------------------------------------------------- */
 
-/* Where a time is among the rows: the rows of a power of two are equally high. */
+/* The position of a time among the heat rows. Both rows of a power of two have the same height. */
 double axis_row(double ns)
 {
 	return ns < 2 ? ns : 2 * logarithm(ns);
 }
 
-/* Ticks of times between two rows: 1, 2, 5, 10 ..., or powers of ten, at most `room`. */
+/*
+ * Computes ticks between two heat rows: 1, 2, 5, 10 ..., or powers of ten, at most AXIS_TICKS_MAX.
+ * Returns their number.
+ */
 size_t axis_latencies(size_t low, size_t high, double ret[AXIS_TICKS_MAX])
 {
 	for (size_t skip = 1;; skip++) {
@@ -326,7 +330,10 @@ size_t axis_latencies(size_t low, size_t high, double ret[AXIS_TICKS_MAX])
 			for (size_t i = 0; i < 3; i++) {
 				double ns = power * (double[]){1, 2, 5}[i], row = axis_row(ns);
 
-				/* All; then 1, 10, 100; then each second of them ... */
+				/*
+				 * First try all; then 1, 10, 100 ...; then each second of these,
+				 * each third, ...
+				 */
 				if ((skip > 1 && i) || (!i && number++ % (skip > 2 ? skip - 1 : 1)))
 					continue;
 				if (row < (double)low || row > (double)high)
@@ -362,7 +369,7 @@ static void axis_latency_labels(struct page *page, size_t low, size_t high, bool
 	page_html(page, "</div>");
 }
 
-/* ==== Html charts ============================================================================= */
+/* ==== Charts ================================================================================== */
 
 enum { WIDTH = 1000, HEIGHT = 100, LEVELS = 6 };
 
@@ -414,7 +421,7 @@ static unsigned int svg_begin(struct page *page)
 	return id;
 }
 
-/* Behind the title. */
+/* Starts the description, after the title. */
 static void svg_describe(struct page *page, unsigned int id)
 {
 	page_html(page, "</title><desc id=\"d");
@@ -457,7 +464,7 @@ double peak_rate(const struct probe_summary *summary, const uint64_t *bins)
 	return most;
 }
 
-/* The steps of the rate, as an area and as the line above it. */
+/* Draws the rate over time, as an area and as a line on top. */
 static void steps(struct page *page, const uint64_t *bins, double top)
 {
 	struct summary_span spans[SUMMARY_BINS];
@@ -552,7 +559,7 @@ bool heat_range(const struct probe_summary *summary, const struct summary_pair *
 		low = row < low ? row : low;
 		high = row + 1;
 	}
-	/* Some rows more, so that one does not fill the chart. */
+	/* Add some rows, so that a single row does not fill the chart. */
 	while (high && high - low < 6) {
 		low -= low > 0;
 		high += high < SUMMARY_HEAT_ROWS;
@@ -562,7 +569,7 @@ bool heat_range(const struct probe_summary *summary, const struct summary_pair *
 	return high > 0;
 }
 
-/* Of the cells of one level, a path. */
+/* Draws all cells of one level as a path. */
 static void cells(struct page *page, const struct summary_pair *pair, size_t low, size_t high,
 	size_t level, uint64_t most)
 {
@@ -674,7 +681,7 @@ void chart_heat(struct page *page, const struct summary_pair *pair)
 	page_html(page, "</figure>");
 }
 
-/* The percentiles that are marked, above the chart. */
+/* Marks percentiles: lines in the chart, or their labels above it. */
 static void percentile_marks(
 	struct page *page, const struct probe_row *row, size_t low, size_t high, bool is_labels)
 {
@@ -710,7 +717,7 @@ static void histogram_bars(
 
 		if (!(height > 0))
 			continue;
-		/* One hit of a million is seen, too. */
+		/* Even one hit of a million must be visible. */
 		height = larger(height, 0.8);
 		point(page->out, 'M', (double)(row - low) * width + width * 0.06, HEIGHT);
 		page_html(page, "v");
@@ -734,7 +741,7 @@ void chart_histogram(struct page *page, const struct summary_pair *pair)
 	for (size_t i = low; i < high; i++)
 		top = larger(top, (double)heat_count(page->summary, pair, i));
 	top = axis_end(top, &parts);
-	parts = top < 5 ? (size_t)top : parts; /* of hits there are no halves */
+	parts = top < 5 ? (size_t)top : parts; /* whole numbers of hits only */
 	pair_row(pair, page->summary, &row);
 	page_html(page, "<figure><figcaption>Distribution of times</figcaption><div class=\"plot "
 			"marked\"><div class=\"marks\" aria-hidden=\"true\">");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tables of the page, including those with the numbers of its charts. */
+/* The tables of the page, including the tables with the numbers of its charts. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,9 +12,8 @@ enum { TIME_PARTS = 16 };
 /* ---- Parts --------------------------------------------------------------------------- */
 
 /*
- * A table, in a box that scrolls by itself where it is too wide; the caption is written
- * between. What scrolls must be reachable by the keyboard, and have a name:
- * its caption.
+ * Starts a table in a box that scrolls if the table is too wide. The caller writes the caption
+ * next. For accessibility, a scrolling box can be reached by keyboard and has a name, the caption.
  */
 static void table_begin(struct page *page, const char *class)
 {
@@ -48,7 +47,7 @@ static void table_end(struct page *page)
 	page_html(page, "</tbody></table></div>\n");
 }
 
-/* A table that a word opens: the data of a chart. */
+/* Starts a table that opens on a click: the numbers of a chart. */
 static void details_begin(struct page *page, const char *summary, const char *caption)
 {
 	page_html(page, "<details><summary>");
@@ -83,7 +82,7 @@ static void duration_cell(struct page *page, double ns)
 	page_html(page, "</td>");
 }
 
-/* A share, with a bar behind it. */
+/* Writes a share, with a bar in the background. */
 static void share_cell(struct page *page, uint64_t part, uint64_t whole)
 {
 	char style[64];
@@ -149,7 +148,7 @@ void table_probes(struct page *page)
 	free(probes);
 }
 
-/* A time since the first hit. */
+/* Writes a time since the first hit. */
 static void page_since(struct page *page, double ns)
 {
 	if (ns > 0)
@@ -252,7 +251,6 @@ void table_pairs(struct page *page)
 	free(pairs);
 }
 
-/* The bounds of rows of heat. */
 static void range_cell(struct page *page, size_t row)
 {
 	page_html(page, "<tr><th scope=\"row\">");
@@ -287,7 +285,7 @@ void table_histogram(struct page *page, const struct summary_pair *pair)
 	details_end(page);
 }
 
-/* Some bins of a pair's heat: how many, and the row of a percentile. */
+/* The number of events of a pair in some bins. *row_ret is the heat row of a percentile. */
 static uint64_t in_bins(
 	const struct summary_pair *pair, size_t from, size_t to, double percent, size_t *row_ret)
 {

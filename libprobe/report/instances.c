@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Single pairs: which value each has for a key, and which took longest.
+ * Pairs of start and end events: their times, their values for keys, and the slowest pairs.
  *
- * The value is that of the begin, which says what is done; of the end, where the begin has none.
- * So a begin keeps its values and its text until it ends; of too many at once, only their times
- * are known. A value that comes once all rows are in use is counted with the others of its pair.
+ * A pair's value for a key comes from the start event, which says what is done, or else from the
+ * end event. So the values and the text of a start event are kept until its end event. If too many
+ * start events are open, only their times are kept. If a new value appears after all rows are used,
+ * it counts as one of the pair's other values.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,24 +19,24 @@
 #include "libprobe/output/output.h"
 #include "libprobe/report/report.h"
 
-/* ==== Instances =============================================================================== */
+/* ==== Single pairs ============================================================================ */
 
 enum { TEXT_MAX = 256, WORDS_MAX = 65536, WORDS_STEP = 64, VALUE_TABLE = 2 * SUMMARY_VALUES_MAX };
 
 struct item {
 	struct key key;
-	struct probe_value value; /* its bytes are in the same allocation */
+	struct probe_value value; /* value; its bytes are in the same allocation */
 };
 
 struct begun_words {
-	size_t room; /* bytes in all */
+	size_t room; /* size of the allocation in bytes */
 	pid_t tid;
 	size_t count;
 	const char *text;
 	struct item items[];
 };
 
-/* ---- What is kept of a begin ----------------------------------------------------------- */
+/* ---- Data of start events -------------------------------------------------------------- */
 
 static void cut(struct probe_value *value)
 {
@@ -53,7 +54,10 @@ static bool has(const struct item *items, size_t count, const struct key *key)
 	return false;
 }
 
-/* The key of the event's first string, by the number of the argument; false: it has none. */
+/*
+ * The key of the event's first string, by the argument's number. Returns false if the event has no
+ * string.
+ */
 static bool first_string(const struct probe_event *event, struct key *ret)
 {
 	size_t first = ARCH_ARGS_MAX;
@@ -70,7 +74,10 @@ static bool first_string(const struct probe_event *event, struct key *ret)
 	return first < ARCH_ARGS_MAX;
 }
 
-/* Adds the event's values of keys that are not there; without keys, its first string. */
+/*
+ * Adds the event's values for keys that items[] does not have yet; without keys, adds its first
+ * string. Returns the new number of items.
+ */
 static size_t take(struct probe_summary *summary, const struct probe_event *event,
 	struct item items[SUMMARY_KEYS_MAX], size_t count)
 {
@@ -105,14 +112,14 @@ static void text_of(struct buffer *out, const struct probe_event *event)
 	}
 	if (out->length <= TEXT_MAX)
 		return;
-	/* A character is not divided: the bytes that continue one are 10xxxxxx. */
+	/* Do not cut a UTF-8 character: its continuation bytes are 10xxxxxx. */
 	out->length = TEXT_MAX;
 	while (out->length && ((unsigned char)out->data[out->length] & 0xc0) == 0x80)
 		out->length--;
 	buffer_string(out, "...");
 }
 
-/* What was kept of the last begin that has ended is most often large enough. */
+/* Reuses the memory of the last ended start event, which is large enough most of the time. */
 static struct begun_words *words_alloc(struct probe_summary *summary, size_t size)
 {
 	struct begun_words *words = summary->spare;
@@ -128,7 +135,7 @@ static struct begun_words *words_alloc(struct probe_summary *summary, size_t siz
 	return words;
 }
 
-/* Gives back what was kept of a begin, or NULL. */
+/* Frees the data of a start event, or keeps its memory for the next one. NULL is allowed. */
 static void instances_drop(struct probe_summary *summary, struct begun_words *words)
 {
 	if (!words)
@@ -137,7 +144,10 @@ static void instances_drop(struct probe_summary *summary, struct begun_words *wo
 	summary->spare = words;
 }
 
-/* What is kept of a begin; *ret may be NULL. False without memory. */
+/*
+ * Copies the data of a start event. *ret is NULL if no data is kept. Returns false without
+ * memory.
+ */
 static bool instances_begin(
 	struct probe_summary *summary, const struct probe_event *event, struct begun_words **ret)
 {
@@ -232,7 +242,10 @@ static struct summary_value *row_create(
 	return row;
 }
 
-/* The row of a value; NULL: there is no room. False without memory. */
+/*
+ * Finds or adds the row of a value. *ret is NULL if the limit is reached. Returns false without
+ * memory.
+ */
 static bool find_row(struct probe_summary *summary, const struct summary_pair *pair,
 	const struct item *item, struct summary_value **ret)
 {
@@ -269,7 +282,10 @@ static void free_slow(struct summary_slow *slow)
 	free(slow->block);
 }
 
-/* Copies what it points to; `stack` may be NULL. False without memory. */
+/*
+ * Replaces the text and the stack by owned copies. `stack` may be NULL. Returns false without
+ * memory.
+ */
 static bool own(struct summary_slow *slow, const struct probe_stack *stack)
 {
 	slow->text = strdup(slow->text);
@@ -305,7 +321,7 @@ static bool add_slow(
 
 static void summary_times_add(struct summary_times *times, uint64_t duration_ns);
 
-/* A pair has ended. False without memory. */
+/* Adds a pair that has ended. Returns false without memory. */
 static bool instances_end(struct probe_summary *summary, struct summary_pair *pair,
 	const struct summary_begun *begun, const struct probe_event *event, uint64_t duration_ns)
 {
@@ -336,7 +352,7 @@ static bool instances_end(struct probe_summary *summary, struct summary_pair *pa
 		event->stack);
 }
 
-/* Frees what is kept of all begins. */
+/* Frees the data of all open start events. */
 static void instances_forget(const struct probe_summary *summary)
 {
 	for (size_t i = 0; i < summary->flights.room; i++) {
@@ -348,7 +364,6 @@ static void instances_forget(const struct probe_summary *summary)
 	}
 }
 
-/* Frees what is kept of all begins. */
 static void instances_free_pair(struct summary_pair *pair)
 {
 	for (size_t i = 0; i < pair->slow_count; i++)
@@ -366,9 +381,9 @@ void instances_deinit(struct probe_summary *summary)
 		buffer_deinit(&summary->text);
 }
 
-/* ---- In order ---------------------------------------------------------------------------- */
+/* ---- Sorted rows ------------------------------------------------------------------------- */
 
-/* By key, then most time first. */
+/* Orders rows by key, then by most time. */
 static int value_order(const void *a, const void *b)
 {
 	const struct summary_value *left = *(const struct summary_value *const *)a;
@@ -399,23 +414,24 @@ const struct summary_value **instances_values(
 	return sorted;
 }
 
-/* ==== Flights ================================================================================= */
+/* ==== Matching start and end events =========================================================== */
 
 /*
- * Pairs: from the hit that begins something to the one that ends it.
+ * Matches start events with end events.
  *
- * Names decide which probes are pairs, and names become known one after another
- * (libprobe/query/query.h). So every probe that might begin something is treated as if it did,
- * until the record ends. A new name may dissolve a pair, if it makes a better one: then the times
- * of the first are dropped.
+ * Names decide which probes form a pair, but names become known one after another
+ * (libprobe/query/query.h). So each probe that might be a start event is treated as one until the
+ * record ends. A new name may dissolve a pair, if it makes a better pair; the times of the old pair
+ * are then dropped.
  *
- * Each thread has a stack of times for each probe that begins something, so an end belongs to the
- * innermost begin, of those with its identity where that is known (libprobe/report/report.h);
- * with a key to match by, each value has one. Which hits were lost is unknown, and after a lost end
- * its begin would be given to another end. So a loss sets aside everything that is in flight.
+ * Each thread has a stack of open start events for each probe. An end event belongs to the
+ * innermost start event, or to the innermost one with the same identity if the identity is known
+ * (libprobe/report/report.h). With a key to match by, each value has a stack instead. It is unknown
+ * which hits were lost: if an end event is lost, its start event would be matched with a later end
+ * event. So a loss drops all open start events.
  */
 
-/* ---- Which probes ------------------------------------------------------------------- */
+/* ---- Pairs of probes ---------------------------------------------------------------- */
 
 static void free_pair(struct summary_pair *pair)
 {
@@ -443,18 +459,18 @@ static struct probe_error *add_pair(struct probe_summary *summary, size_t begin,
 	}
 	pair->begin = begin;
 	pair->end = end;
-	pair->unmatched = summary->probes[end]->hits; /* before there was any begin */
+	pair->unmatched = summary->probes[end]->hits; /* earlier end events have no start event */
 	summary->pairs[summary->pair_count++] = pair;
 	return NULL;
 }
 
-/* The begin of a probe that ends something, else SIZE_MAX. */
+/* The start probe of an end probe; SIZE_MAX if the probe ends nothing. */
 static size_t begin_of(const struct pairing_probe *probe)
 {
 	return probe->role == PAIR_END ? probe->begin : SIZE_MAX;
 }
 
-/* Drops the pairs that are no longer pairs. */
+/* Removes pairs that new names have dissolved. */
 static void drop_pairs(struct probe_summary *summary)
 {
 	size_t kept = 0;
@@ -507,7 +523,10 @@ struct probe_error *flights_probe(struct probe_summary *summary)
 
 /* ---- Stacks --------------------------------------------------------------------------- */
 
-/* False without memory. Beyond the limits, begins are only counted. */
+/*
+ * Pushes a start event. Beyond the limits, start events are only counted. Returns false without
+ * memory.
+ */
 static bool push(struct probe_summary *summary, struct begins_stack *stack,
 	const struct probe_event *event, uint64_t identity)
 {
@@ -551,7 +570,10 @@ void flights_deinit(struct probe_summary *summary)
 	pairing_deinit(&summary->pairing);
 }
 
-/* The index of the newest begin that an end may belong to; SIZE_MAX: there is none. */
+/*
+ * The index of the newest start event that an end event may belong to; SIZE_MAX if no start event
+ * matches.
+ */
 static size_t find_begun(const struct begins_stack *stack, uint64_t identity)
 {
 	const struct summary_begun *items = stack->items;
@@ -565,7 +587,7 @@ static size_t find_begun(const struct begins_stack *stack, uint64_t identity)
 
 /* ---- Hits ------------------------------------------------------------------------------- */
 
-/* Whose begins these are. False if the hit has no value to match by. */
+/* Gets the key of the stack for a hit. Returns false if the hit has no value to match by. */
 static bool key_of(const struct probe_summary *summary, size_t begin, const struct key *match,
 	const struct probe_event *event, struct begins_key *ret)
 {
@@ -578,7 +600,7 @@ static bool key_of(const struct probe_summary *summary, size_t begin, const stru
 	}
 	if (!key_value(match, event, &value))
 		return false;
-	/* Signed or not, a number is the same. */
+	/* Signed and unsigned numbers with the same bits match. */
 	ret->word = value_has_bytes(&value) ? hash_bytes(0, value.bytes, value.length) : value.u;
 	ret->kind = value_has_bytes(&value) ? value.length + 2 : value.kind == PROBE_VALUE_FLOAT;
 	return true;
@@ -621,7 +643,10 @@ static size_t bucket_of(uint64_t value)
 	return ((size_t)shift << CELL_SUB_BITS) + (size_t)(value >> shift);
 }
 
-/* 0, 1; and then two for each power of two, divided in the middle of its logarithms. */
+/*
+ * The heat row of a duration: rows 0 and 1, then two rows for each power of two, split at its
+ * geometric mean.
+ */
 static size_t heat_row(uint64_t value)
 {
 	unsigned int exponent;
@@ -643,11 +668,10 @@ double heat_low(size_t row)
 		low *= 2;
 	if (row % 2)
 		low *= 1.4142135623730951;
-	/* The first whole number in it. */
+	/* The smallest integer in the row. */
 	return row % 2 && low < 0x1p52 ? (double)((uint64_t)low + 1) : low;
 }
 
-/* Adds a duration. */
 static void summary_times_add(struct summary_times *times, uint64_t duration_ns)
 {
 	times->least = !times->count || duration_ns < times->least ? duration_ns : times->least;
@@ -657,7 +681,7 @@ static void summary_times_add(struct summary_times *times, uint64_t duration_ns)
 	times->buckets[bucket_of(duration_ns)]++;
 }
 
-/* False without memory. */
+/* Adds the duration of a pair. Returns false without memory. */
 static bool end_begun(struct probe_summary *summary, struct summary_pair *pair,
 	const struct summary_begun *begun, const struct probe_event *event, uint64_t ns, size_t bin)
 {
@@ -693,7 +717,7 @@ static struct probe_error *end_hit(struct probe_summary *summary, struct summary
 		stack->excess--;
 	} else {
 		struct summary_begun begun = ((const struct summary_begun *)stack->items)[at];
-		/* Clocks of two CPUs may differ by some nanoseconds. */
+		/* The clocks of two CPUs may differ by some nanoseconds. */
 		uint64_t ns = event->time_ns > begun.time_ns ? event->time_ns - begun.time_ns : 0;
 
 		begins_remove(&summary->flights, stack, at);
@@ -715,7 +739,10 @@ struct probe_error *flights_hit(
 	return begin_hit(summary, summary->pairing.probes[probe].same, event);
 }
 
-/* The pair of two probes, whatever their names are; NULL: there are too many pairs. */
+/*
+ * Finds or adds the pair of two probes, regardless of their names. *ret is NULL if there are too
+ * many pairs.
+ */
 static struct probe_error *find_made(
 	struct probe_summary *summary, size_t begin, size_t end, struct summary_pair **ret)
 {

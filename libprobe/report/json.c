@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A summary as JSON, one object a line (RFC 8259):
+ * A summary as JSON (RFC 8259), one object per line:
  *
  *	{"type":"record","title":"...","begin":NS,"end":NS,"hits":N,"lost":N,
  *	 "overrun":false,"full":false,"rate":N,"probes":N,"processes":N,"threads":N,
@@ -14,8 +14,8 @@
  *	{"type":"process","pid":N,"comm":"...","hits":N,"threads":N}
  *	{"type":"thread","pid":N,"tid":N,"comm":"...","hits":N}
  *
- * Bin i is [bin_base + i * bin_width, + bin_width). Hits of what is beyond the
- * limits have a null in place of a name.
+ * Bin i starts at bin_base + i * bin_width and lasts bin_width. Hits beyond the limits have null in
+ * place of a name.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -100,7 +100,7 @@ static void probes(struct buffer *out, const struct probe_summary *summary)
 	free(sorted);
 }
 
-/* Rows with something in them. */
+/* Writes the heat rows that have hits. */
 static void heat_field(
 	struct buffer *out, const struct probe_summary *summary, const struct summary_pair *pair)
 {

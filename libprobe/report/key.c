@@ -10,35 +10,40 @@
 /* ==== Names of keys =========================================================================== */
 
 /*
- * What the catalogue knows of a probe depends on how many arguments its note has. A hit has all of
- * them, or those of a list: then the note is not known, and all versions of the program have to
- * agree. A list of the first arguments, in order, looks like all of them, and is taken for these.
+ * The catalogue's meaning of a probe depends on the number of arguments in its note. A hit has all
+ * arguments, or the arguments of a list that the user gave. With a list, the note is unknown, so
+ * all versions of the program must agree on the meaning. A list of the first arguments in order
+ * looks like all arguments and is taken for them.
  */
 
-enum { PROBES = 256 }; /* that are remembered: a power of two */
+enum { PROBES = 256 }; /* size of the cache, a power of two */
 
-/* What the name is for a probe. */
+/* Cache entry: the meaning of a name for one probe. */
 struct known {
-	char *provider, *probe; /* or NULL: nothing is known here yet */
-	size_t arg_count;	/* SIZE_MAX: a list */
+	char *provider, *probe; /* names of the probe; NULL if the entry is free */
+	/* number of the note's arguments; SIZE_MAX if hits have a list of arguments */
+	size_t arg_count;
 	bool has;
 	struct key key;
 };
 
 struct key_name {
 	const struct probe_catalogue *catalogue;
-	char *text, *word; /* as it was typed; without norm() and str() */
+	char *text, *word; /* the text as typed; the name without norm() and str() */
 	bool is_norm, is_str;
-	struct known known[PROBES]; /* by hash; the last one stays */
-	/* Of the first probe without such an argument, or of the first that the catalogue knows. */
+	struct known known[PROBES]; /* cache indexed by hash; a new entry replaces the old one */
+	/*
+	 * Error about a probe without such an argument: the first probe in the catalogue, or else
+	 * the first.
+	 */
 	struct probe_error *missing;
 	bool missing_known;
-	bool found; /* some probe has such an argument */
+	bool found; /* some probe has an argument with this name */
 };
 
-/* ---- The text --------------------------------------------------------------------------- */
+/* ---- Text ------------------------------------------------------------------------------- */
 
-/* Removes `WORD(` and `)`, if they are there. */
+/* Removes `WORD(` and `)` from a text that has both. */
 static bool unwrap(const char **text, size_t *length, const char *word)
 {
 	size_t prefix = strlen(word);
@@ -51,8 +56,8 @@ static bool unwrap(const char **text, size_t *length, const char *word)
 }
 
 /*
- * Whether a text is NAME, str(NAME), norm(NAME) or norm(str(NAME)), as far as its form goes: which
- * probes have such an argument is known only when they come.
+ * Whether a text has the form NAME, str(NAME), norm(NAME) or norm(str(NAME)). Only hits show
+ * whether a probe has such an argument.
  */
 static bool key_name_is(const char *text, size_t length)
 {
@@ -68,7 +73,7 @@ static bool key_name_is(const char *text, size_t length)
 
 static void key_name_free(struct key_name *name);
 
-/* For such a text. The catalogue is borrowed. Errors: PROBE_ERROR_MEMORY. */
+/* Creates a name from such a text. The catalogue is borrowed. Errors: PROBE_ERROR_MEMORY. */
 static struct probe_error *key_name_create(const char *text, size_t length,
 	const struct probe_catalogue *catalogue, struct key_name **ret)
 {
@@ -96,7 +101,6 @@ static void forget(struct known *known)
 	*known = (struct known){0};
 }
 
-/* For such a text. The catalogue is borrowed. Errors: PROBE_ERROR_MEMORY. */
 static void key_name_free(struct key_name *name)
 {
 	if (!name)
@@ -121,7 +125,7 @@ static bool key_name_is_norm(const struct key_name *name)
 
 /* ---- Probes ----------------------------------------------------------------------------- */
 
-/* The argument of that name, or NULL. */
+/* The argument with this name, or NULL. */
 static const struct probe_arg_meaning *arg_of(
 	const struct key_name *name, const struct probe_meaning *meaning)
 {
@@ -143,7 +147,10 @@ static struct key key_of(const struct key_name *name, const struct probe_meaning
 		.arg = (uint8_t)(arg - meaning->args)};
 }
 
-/* All that is known of a probe; false unless the name is the same argument everywhere. */
+/*
+ * Looks in all versions of a probe in the catalogue. Returns false unless the name means the same
+ * argument in all of them.
+ */
 static bool find_in_all(
 	const struct key_name *name, const char *provider, const char *probe, struct key *ret)
 {
@@ -157,7 +164,7 @@ static bool find_in_all(
 			const struct probe_arg_meaning *arg = arg_of(name, meaning);
 			struct key key;
 
-			/* A later file may say something else of it. */
+			/* Skip the entry if a later file overrides it. */
 			if (strcmp(meaning->provider, provider) != 0 ||
 				!catalogue_name_matches(meaning->name, probe) ||
 				probe_catalogue_find(name->catalogue, provider, probe,
@@ -175,7 +182,7 @@ static bool find_in_all(
 	return any;
 }
 
-/* How many arguments the note has; SIZE_MAX: there was a list. */
+/* The number of arguments in the note; SIZE_MAX if the hit has a list of arguments. */
 static size_t count_args(const struct probe_event *event)
 {
 	for (size_t i = 0; i < event->arg_count; i++)
@@ -184,7 +191,7 @@ static size_t count_args(const struct probe_event *event)
 	return event->arg_count;
 }
 
-/* Keeps why the probe has no such argument; without memory, nothing. */
+/* Keeps an error that the probe has no such argument. Keeps nothing without memory. */
 static void note_missing(
 	struct key_name *name, const char *provider, const char *probe, size_t arg_count)
 {
@@ -210,11 +217,15 @@ static void note_missing(
 static uint64_t hash_of(const char *text, uint64_t hash)
 {
 	while (*text)
-		hash = (hash ^ (unsigned char)*text++) * UINT64_C(0x100000001b3); /* FNV-1a */
+		/* the hash function is FNV-1a */
+		hash = (hash ^ (unsigned char)*text++) * UINT64_C(0x100000001b3);
 	return hash;
 }
 
-/* The key by number that it is for the probe of a hit; false if that has no such argument. */
+/*
+ * Gets the argument that the name means for the probe of a hit. Returns false if the probe has no
+ * such argument.
+ */
 static bool key_name_find(struct key_name *name, const struct probe_event *event, struct key *ret)
 {
 	uint64_t hash =
@@ -242,7 +253,7 @@ static bool key_name_find(struct key_name *name, const struct probe_event *event
 			note_missing(name, event->provider, event->name, arg_count);
 		name->found |= known->has;
 		known->arg_count = arg_count;
-		/* Without memory, it is looked up again. */
+		/* Without memory, the entry stays free and the next hit tries again. */
 		known->provider = strdup(event->provider);
 		known->probe = known->provider ? strdup(event->name) : NULL;
 	}
@@ -250,7 +261,10 @@ static bool key_name_find(struct key_name *name, const struct probe_event *event
 	return known->has;
 }
 
-/* What is known of the argument of a probe, if the name is alone; or NULL. */
+/*
+ * The catalogue's meaning of the argument, if the name has no norm() or str() around it; NULL if it
+ * is unknown.
+ */
 static const struct probe_arg_meaning *key_name_meaning(
 	const struct key_name *name, const char *provider, const char *probe)
 {
@@ -259,7 +273,10 @@ static const struct probe_arg_meaning *key_name_meaning(
 								    provider, probe, SIZE_MAX));
 }
 
-/* Why key_name_find() has found nothing so far; NULL: it has, or was not asked. */
+/*
+ * The error that key_name_find() has found no argument so far; NULL if it found one or was never
+ * called.
+ */
 static struct probe_error *key_name_missing(const struct key_name *name)
 {
 	const struct probe_error *missing = name->found ? NULL : name->missing;
@@ -269,7 +286,7 @@ static struct probe_error *key_name_missing(const struct key_name *name)
 
 /* ==== Keys ==================================================================================== */
 
-/* The words that are keys. */
+/* Keys that are words. */
 static const struct {
 	const char *name;
 	enum key_kind kind;
@@ -277,7 +294,7 @@ static const struct {
 	{"probe", KEY_PROBE}};
 enum { WORDS = sizeof(words) / sizeof(words[0]) };
 
-/* str(argN), sym(argN): three letters before the parenthesis. */
+/* Parses str(argN) or sym(argN); `name` has three letters and the parenthesis. */
 static bool parse_call(const char *name, const char *text, size_t length, struct key *ret)
 {
 	const char *end = text + length;
@@ -417,7 +434,7 @@ bool key_value(const struct key *key, const struct probe_event *event, struct pr
 			return false;
 		*ret = text_of(event->comm);
 		return true;
-	case KEY_PROBE: /* key_complete() puts the provider before it */
+	case KEY_PROBE: /* key_complete() adds the provider to the probe's name */
 		*ret = text_of(event->name);
 		return true;
 	case KEY_NAME:

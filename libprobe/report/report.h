@@ -19,58 +19,62 @@
 #include "probe/stacks.h"
 #include "probe/summary.h"
 
-/* ---- Begins ---------------------------------------------------------------------------------- */
+/* ---- Open start events (begins.c) ------------------------------------------------------------ */
 
 /*
- * Begins that wait for their ends: a stack for each thread, or for each value that begins and ends
- * are matched by. The user decides what is kept of a begin: spans keep the event, a summary the
- * time.
+ * Start events that wait for their end events: a stack for each thread, or for each value that
+ * matches start and end events. The user of this table chooses the items of the stacks: spans keep
+ * the event, summaries its time.
  */
 
-/* Whose stack it is. */
+/* The owner of a stack: a thread or a matched value. */
 struct begins_key {
-	uint64_t process; /* processes have the same values, forked ones also the same pointers */
-	uint64_t word;	  /* the thread; the value, or its hash */
-	uint64_t kind;	  /* tells different kinds of values apart */
-	uint64_t probe;	  /* that begins; 0 if all share a stack */
+	/* process id, because processes may have equal values, and forked ones equal pointers */
+	uint64_t process;
+	uint64_t word;	/* the thread id, or the matched value or its hash */
+	uint64_t kind;	/* kind of the matched value */
+	uint64_t probe; /* index of the start event's probe; 0 if all probes share a stack */
 };
 
 struct begins_stack {
 	struct begins_key key;
-	void *items; /* oldest first */
+	void *items; /* `depth` items, oldest first */
 	size_t depth, room;
-	uint64_t excess; /* newer begins, which are only counted */
+	uint64_t excess; /* number of newer start events that are counted but not kept */
 	bool used;
 };
 
-/* Initialise with the size of an item; all else is 0. */
+/* Initialise with item_bytes, the size of an item; all other members are 0. */
 struct begins {
 	size_t item_bytes;
-	struct begins_stack *stacks; /* a hash table: those that are `used` */
+	struct begins_stack *stacks; /* hash table with `room` slots, of which `count` are `used` */
 	size_t room, count;
 	size_t depth; /* items in all stacks */
-	void *spare;  /* the items of a stack that was dropped, for the next one; or NULL */
+	void *spare;  /* memory of a dropped stack's items, for the next stack; or NULL */
 };
 
 void begins_deinit(struct begins *begins);
 
-/* The stack of a key, or NULL. It may move when another one is made or dropped. */
+/* Returns the stack of a key, or NULL. The stack may move when another stack is made or dropped. */
 struct begins_stack *begins_find(const struct begins *begins, const struct begins_key *key);
-/* The same, created if there is none. NULL without memory. */
+/* Returns the stack of a key, and creates it if it does not exist. Returns NULL without memory. */
 struct begins_stack *begins_make(struct begins *begins, const struct begins_key *key);
 /* Removes a stack and its items. */
 void begins_drop(struct begins *begins, struct begins_stack *stack);
 
-/* Adds the newest item. False without memory. */
+/* Copies `item` to the top of a stack. Returns false without memory. */
 bool begins_push(struct begins *begins, struct begins_stack *stack, const void *item);
-/* Removes an item; the stack stays, even if it is empty. */
+/* Removes an item. The stack stays, even if it is empty. */
 void begins_remove(struct begins *begins, struct begins_stack *stack, size_t index);
 
-/* ---- Key ------------------------------------------------------------------------------------- */
+/* ---- Keys (key.c) ---------------------------------------------------------------------------- */
 
-/* Keys: values that are taken from events. */
+/* Keys name a value of an event: an argument, or a property such as the thread. */
 
-/* KEY_SYMBOL: an argument that was recorded as sym(argN). */
+/*
+ * KEY_SYMBOL is an argument that was recorded as sym(argN). KEY_NAME is an argument's name in the
+ * catalogue.
+ */
 enum key_kind {
 	KEY_ARG,
 	KEY_STRING,
@@ -87,68 +91,77 @@ enum key_kind {
 struct key_name;
 struct key {
 	enum key_kind kind;
-	uint8_t arg;	       /* of KEY_NAME: which of its owner's keys it is */
-	struct key_name *name; /* of KEY_NAME (key_name.h); copies of the key borrow it */
+	/* argument number; for KEY_NAME the index of the key in its owner's list of keys */
+	uint8_t arg;
+	struct key_name *name; /* for KEY_NAME: owned, but copies of the key borrow it; else NULL */
 };
 
 /*
- * Parses argN, str(argN), norm(str(argN)), sym(argN), tid, pid, cpu, comm or probe; with a
- * catalogue, which is borrowed, also names of arguments in the place of argN and str(argN). `index`
- * is the number of the key among the owner's. To be freed with key_deinit(). Errors:
- * PROBE_ERROR_USAGE, PROBE_ERROR_MEMORY.
+ * Parses argN, str(argN), norm(str(argN)), sym(argN), tid, pid, cpu, comm or probe. With a
+ * catalogue, which is borrowed, an argument's name may replace argN and str(argN). `index` is the
+ * index of the key in the caller's list. Free the key with key_deinit(). Errors: PROBE_ERROR_USAGE,
+ * PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *key_parse(const char *text, size_t length,
 	const struct probe_catalogue *catalogue, uint8_t index, struct key *ret);
 void key_deinit(struct key *key);
-/* The key by number that a name is for an event's probe; false if that has no such argument. */
-bool key_resolve(const struct key *key, const struct probe_event *event, struct key *ret);
-/* False where the event has no such value; bytes are the event's. */
-bool key_value(const struct key *key, const struct probe_event *event, struct probe_value *ret);
 /*
- * What is known of the argument that a key names, of this probe: a number may have a word; or NULL.
+ * Replaces a name by the argument that it means for an event's probe. Returns false if the probe
+ * has no such argument.
  */
+bool key_resolve(const struct key *key, const struct probe_event *event, struct key *ret);
+/*
+ * Gets the value of a key. Bytes are borrowed from the event. Returns false if the event has no
+ * such value.
+ */
+bool key_value(const struct key *key, const struct probe_event *event, struct probe_value *ret);
+/* The catalogue's meaning of a key's argument, such as words for numbers; NULL if it is unknown. */
 const struct probe_arg_meaning *key_meaning(
 	const struct key *key, const char *provider, const char *name);
 /*
- * Completes a value that is made from the event's, in `room`: brings that of norm(str(argN)), which
- * is the whole string so far, into its normal form, and puts the provider before the name of the
- * probe. Other keys' values stay. False without memory.
+ * Completes a value of key_value(), in `room`. A value of norm(str(argN)) is the whole string
+ * before and its normal form after; the name of a probe gets its provider in front. Values of other
+ * keys stay. Returns false without memory.
  */
 PROBE_MUST_CHECK bool key_complete(const struct key *key, const struct probe_event *event,
 	struct probe_value *value, struct buffer *room);
 bool key_is_norm(const struct key *key);
 bool key_same(const struct key *a, const struct key *b);
 void key_print(struct buffer *out, const struct key *key);
-/* That a name is no argument of any probe that was looked at; NULL: it is one, or no name. */
+/*
+ * Returns an error if the key is a name that no probe seen so far has as an argument; otherwise
+ * NULL.
+ */
 PROBE_MUST_CHECK struct probe_error *key_unknown(const struct key *key);
-/* That no hit has a value for it: a mistake of whoever named it. */
+/* Returns the error that no hit has a value for the key, which is a mistake of the user. */
 PROBE_MUST_CHECK struct probe_error *key_not_found(const struct key *key);
 
-/* ---- Identity -------------------------------------------------------------------------------- */
+/* ---- Identity of start events (begins.c) ----------------------------------------------------- */
 
 /*
- * Which begin of its thread an end belongs to, in records and streams: the catalogue may know
- * arguments that both have with the same values (probe_meaning.same). Stubs do the same
- * (arch_flights.compares).
+ * Decides which start event of a thread an end event belongs to, in records and streams. The
+ * catalogue may list arguments with the same value in both events (probe_meaning.same). Stubs
+ * compare the same arguments (arch_flights.compares).
  */
 
 struct identities {
-	const struct probe_catalogue *catalogue; /* borrowed; NULL: nothing is known */
-	struct identity_begin *begins;		 /* by the index of the probe */
+	const struct probe_catalogue *catalogue; /* catalogue of probes, borrowed; may be NULL */
+	struct identity_begin *begins; /* compared arguments, indexed by the start event's probe */
 	size_t count;
 };
 
 void identities_deinit(struct identities *identities);
 
 /*
- * Sets the identity of an event that begins something, or ends what probe number `index`, of these
- * names, begins: a hash of what is compared. It is 0 if that is not known, as it is if a record
- * lacks one of the arguments. Errors: PROBE_ERROR_MEMORY.
+ * Computes the identity of a start event of probe number `index`, or of an end event of this probe:
+ * a hash of the compared arguments. `provider` and `name` are those of the start event's probe.
+ * *ret is 0 if the identity is unknown, as when a record lacks one of the arguments. Errors:
+ * PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *identity_of(struct identities *identities, size_t index,
 	const char *provider, const char *name, const struct probe_event *event, uint64_t *ret);
 
-/* Whether an end may belong to a begin. */
+/* Whether an end event may belong to a start event. An unknown identity matches all. */
 static inline bool identity_matches(uint64_t begin, uint64_t end)
 {
 	return begin == end || !begin || !end;
@@ -157,72 +170,76 @@ static inline bool identity_matches(uint64_t begin, uint64_t end)
 /* ---- Summary --------------------------------------------------------------------------------- */
 
 /*
- * What the parts of a summary share: time (bins.c), keys (keys.c), pairs
- * (flights.c; one by one: instances.c), threads (threads.c), the whole (summary.c), and what writes
- * it (text.c, json.c, html*.c).
+ * A summary of events. events.c adds events: keys, threads, call stacks. instances.c pairs start
+ * and end events. html_charts.c has the bins of time. summary.c has the whole, and selects the rows
+ * to show. text.c, json.c and html*.c write a summary.
  *
- * Everything has a limit, since a record may hold anything: the sums stay exact
- * beyond it, what no longer fits is counted together.
+ * Every table has a limit, because a record may hold anything. Beyond a limit, totals stay exact;
+ * the rows that do not fit are counted together.
  */
 
 enum {
-	SUMMARY_BINS = 128,			      /* of time */
-	SUMMARY_HEAT_ROWS = 128,		      /* of latency: two for each power of two */
-	SUMMARY_PROBES_MAX = 2048,		      /* with counts of their own */
-	SUMMARY_PROBE_TABLE = 2 * SUMMARY_PROBES_MAX, /* a power of two */
+	SUMMARY_BINS = 128,	   /* number of time bins */
+	SUMMARY_HEAT_ROWS = 128,   /* number of latency rows: two per power of two */
+	SUMMARY_PROBES_MAX = 2048, /* maximum number of probes with counts of their own */
+	/* size of the hash table of probes, a power of two */
+	SUMMARY_PROBE_TABLE = 2 * SUMMARY_PROBES_MAX,
 	SUMMARY_PAIRS_MAX = 256,
 	SUMMARY_THREADS_MAX = 16384,
-	SUMMARY_FLIGHTS_MAX = 65536,  /* threads, or values, that have begun something */
-	SUMMARY_BEGINS_MAX = 1 << 20, /* in all of them */
-	SUMMARY_COMPARED_MAX = 1024,  /* begins that an end looks at; stubs do the same */
-	SUMMARY_AUTO_ARGS = 8,	      /* arguments that may be keys */
-	SUMMARY_AUTO_KEYS_MAX = 256,  /* tables of them */
-	SUMMARY_AUTO_SLOTS = 512,     /* values in each */
-	SUMMARY_AUTO_NUMBERS = 128,   /* ... more numbers are of no interest */
-	SUMMARY_GUESSED_TABLES = 6,   /* shown as text, where no key was asked for */
-	SUMMARY_SLOTS = 1024,	      /* values of a key that was asked for */
-	SUMMARY_KEY_BYTES_MAX = 256,  /* of a string */
-	SUMMARY_KEYS_MAX = 8,	      /* that can be asked for */
-	SUMMARY_VALUES_MAX = 4096,    /* of pairs, by all keys */
-	SUMMARY_CALLERS_MAX = 4096,   /* call stacks of all probes */
-	SUMMARY_SLOWEST = 20,	      /* of each pair */
+	SUMMARY_FLIGHTS_MAX = 65536,  /* maximum number of stacks of open start events */
+	SUMMARY_BEGINS_MAX = 1 << 20, /* maximum number of start events in all stacks */
+	/* newest start events that an end event is compared with; same limit as in stubs */
+	SUMMARY_COMPARED_MAX = 1024,
+	/* number of a probe's arguments that may become keys by themselves */
+	SUMMARY_AUTO_ARGS = 8,
+	/* maximum number of tables of keys that the user did not name */
+	SUMMARY_AUTO_KEYS_MAX = 256,
+	SUMMARY_AUTO_SLOTS = 512,   /* number of values in such a table */
+	SUMMARY_AUTO_NUMBERS = 128, /* such a table is dropped if it gets more different numbers */
+	SUMMARY_GUESSED_TABLES = 6, /* number of tables shown as text if the user names no key */
+	SUMMARY_SLOTS = 1024,	    /* number of values in the table of a key that the user names */
+	SUMMARY_KEY_BYTES_MAX = 256, /* maximum size of a string value; longer strings are cut */
+	SUMMARY_KEYS_MAX = 8,	     /* maximum number of keys that the user may name */
+	SUMMARY_VALUES_MAX = 4096,   /* maximum number of rows of pairs by value, for all keys */
+	SUMMARY_CALLERS_MAX = 4096,  /* maximum number of call stacks, for all probes */
+	SUMMARY_SLOWEST = 20,	     /* number of slowest pairs kept for each pair of probes */
 	SUMMARY_COMM_BYTES = 32,
-	SUMMARY_RECENT = 64,	/* a power of two: places of names, by hash */
-	SUMMARY_RECENT_WAYS = 2 /* that have the same hash */
+	SUMMARY_RECENT = 64,	/* number of slots in the cache of names, a power of two */
+	SUMMARY_RECENT_WAYS = 2 /* number of entries in each slot of the cache */
 };
 
-/* ---- Keys (keys.c) --------------------------------------------------------------- */
+/* ---- Keys (events.c) ------------------------------------------------------------- */
 
 /*
- * The most frequent values, by space-saving (Metwally, Agrawal, El Abbadi 2005):
- * a new value takes the place of the least frequent one, and its count, as an
- * error. What came more than total / slot_count times is surely there.
+ * The most frequent values, by the space-saving algorithm (Metwally, Agrawal, El Abbadi 2005). A
+ * new value replaces the least frequent value; it takes over its count, which becomes the error of
+ * the new value. A value with more than total / slot_count hits is always in the table.
  */
 struct top_slot {
-	struct probe_value value; /* its bytes are the slot's */
+	struct probe_value value; /* a value; the slot owns its bytes */
 	uint64_t hash;
-	uint64_t count; /* at least the truth */
-	uint64_t error; /* at most so much more than it */
+	uint64_t count; /* upper bound of the value's number of hits */
+	uint64_t error; /* `count` is at most this much too high */
 };
 
 struct top {
 	struct top_slot *slots;
 	size_t slot_count, used;
-	uint32_t last;	 /* the slot that was counted last: most likely the next one, too */
-	uint32_t *table; /* by hash: the slot's number + 1, or 0 */
+	uint32_t last;	 /* slot of the last value, which the next value often equals */
+	uint32_t *table; /* hash table: slot number + 1, or 0 */
 	size_t table_mask;
-	size_t cursor;	  /* where the search for the least one continues */
-	uint64_t least;	  /* no slot has less */
-	uint64_t total;	  /* of all values */
-	bool approximate; /* something was replaced */
+	size_t cursor;	  /* where the search for the smallest count continues */
+	uint64_t least;	  /* lower bound of all counts */
+	uint64_t total;	  /* number of hits with any value */
+	bool approximate; /* some values were replaced, so counts are approximate */
 };
 
 struct top *top_create(size_t slot_count);
 void top_free(struct top *top);
-/* False without memory. */
+/* Counts a value. Returns false without memory. */
 bool top_add(struct top *top, const struct probe_value *value);
 
-/* Adds a number, if it is the one that was added last. */
+/* Fast path of top_add(): counts a number if it equals the last value. Otherwise returns false. */
 static inline bool top_again(struct top *top, const struct probe_value *value)
 {
 	struct top_slot *last = &top->slots[top->last];
@@ -233,17 +250,17 @@ static inline bool top_again(struct top *top, const struct probe_value *value)
 	last->count++;
 	return true;
 }
-/* The slots, most frequent first: an array to be freed. NULL without memory. */
+/* Returns an array of the slots, most frequent first. The caller frees it. NULL without memory. */
 const struct top_slot **top_sorted(const struct top *top);
 /*
- * How many of the sorted slots are worth showing, because most of their count is their own; at most
- * `limit` (0: all). *rest_ret is the number of hits of the others; none of them has more than
- * *most_ret.
+ * Returns how many of the sorted slots to show, at most `limit` (0: no limit): slots whose error is
+ * at most half of their count. *rest_ret is the number of hits of all other values; none of these
+ * has more than *most_ret hits.
  */
 size_t top_shown(const struct top *top, const struct top_slot *const *sorted, size_t limit,
 	uint64_t *rest_ret, uint64_t *most_ret);
 
-/* ---- Probes, pairs, threads --------------------------------------------------------- */
+/* ---- Probes, pairs and threads ------------------------------------------------------ */
 
 struct summary_probe;
 void summary_probe_free(struct summary_probe *probe);
@@ -251,276 +268,309 @@ void summary_probe_free(struct summary_probe *probe);
 struct summary_probe {
 	char *provider, *name;
 	uint64_t hash;
-	size_t index;	/* in the summary */
-	bool may_begin; /* something, by its name alone */
+	size_t index;	/* index of the probe in summary->probes */
+	bool may_begin; /* the probe's name may be that of a start event */
 	enum probe_role role;
-	size_t pair; /* of an end */
+	size_t pair; /* index of the pair if the role is an end event */
 	uint64_t hits;
-	uint64_t in_flight;		    /* of a begin */
-	uint64_t untimed;		    /* begins that there was no room for */
-	uint64_t set_aside;		    /* begins before a loss */
-	struct top *tops[SUMMARY_KEYS_MAX]; /* by key; by argument, where none was asked for */
-	bool no_top[SUMMARY_KEYS_MAX];	    /* there is none on purpose */
-	uint8_t settled;		    /* so many, from the first on, have none */
-	uint8_t numbers[SUMMARY_KEYS_MAX];  /* of the arguments, where none was asked for */
+	uint64_t in_flight; /* number of start events without an end event so far */
+	uint64_t
+		/*
+		 * number of start events not kept: beyond a limit, or without a value to match by
+		 */
+		untimed;
+	uint64_t set_aside; /* number of start events that were dropped because of a loss */
+	/* table of values of each key, or of each argument if the user names no key */
+	struct top *tops[SUMMARY_KEYS_MAX];
+	/* the key or argument has no table, because it was dropped or not made */
+	bool no_top[SUMMARY_KEYS_MAX];
+	uint8_t settled; /* number of leading elements of no_top[] that are true */
+	/* numbers of the arguments of tops[] if the user names no key */
+	uint8_t numbers[SUMMARY_KEYS_MAX];
 	uint64_t bins[SUMMARY_BINS];
 };
 _Static_assert((int)SUMMARY_AUTO_ARGS <= (int)SUMMARY_KEYS_MAX, "one table for each");
 
-/* Durations, in nanoseconds. */
+/* Durations in nanoseconds. */
 struct summary_times {
 	uint64_t count, least, most;
 	long double sum;
 	uint64_t buckets[PROBE_BUCKETS];
 };
 
-/* One of the pairs that took longest. */
+/* One of the slowest pairs of events of a pair of probes. */
 struct summary_slow {
-	uint64_t time_ns, duration_ns;	 /* its begin */
-	pid_t pid, tid;			 /* of the begin */
-	const char *text;		 /* the begin's arguments; owned by the pair */
-	const struct probe_stack *stack; /* of its end, where it was recorded; else NULL */
-	void *block;			 /* what that is in; owned by the pair */
+	uint64_t time_ns, duration_ns; /* time of the start event; duration of the pair */
+	pid_t pid, tid;		       /* process and thread of the start event */
+	const char *text;	       /* arguments of the start event; owned */
+	/* call stack of the end event; NULL if it was not recorded */
+	const struct probe_stack *stack;
+	void *block; /* memory of `stack`; owned */
 };
 
-/* An end, with the begin that it ends. */
+/* A pair of probes: start event and end event. */
 struct summary_pair {
-	size_t begin, end; /* probes */
-	bool is_made;	   /* of spans: whatever the names are */
+	size_t begin, end; /* indexes of the start and end probe */
+	bool is_made;	   /* the pair comes from spans, regardless of the probes' names */
 	uint64_t unmatched;
 	struct summary_times times;
-	uint64_t (*heat)[SUMMARY_BINS]; /* SUMMARY_HEAT_ROWS of them */
-	/* If single pairs are looked at: the longest first, and values that have no row. */
+	/* number of pairs by latency (SUMMARY_HEAT_ROWS rows) and time bin */
+	uint64_t (*heat)[SUMMARY_BINS];
+	/*
+	 * If summary->instances is set: the slowest pairs, longest first, and the number of pairs
+	 * whose value has no row.
+	 */
 	struct summary_slow slow[SUMMARY_SLOWEST];
 	size_t slow_count;
 	uint64_t other_values;
 };
 
-/* The hits of a probe with a call stack. */
+/* The hits of a probe with the same call stack. */
 struct summary_callers {
 	size_t probe;
 	uint64_t hash, count;
 	const struct probe_stack *stack;
-	void *block; /* what that is in; owned */
+	void *block; /* memory of `stack`; owned */
 };
 
-/* The pairs whose key has this value. */
+/* All pairs of events of a pair of probes whose key has this value. */
 struct summary_value {
-	size_t begin, end; /* the pair */
+	size_t begin, end; /* indexes of the start and end probe */
 	struct key key;
-	struct probe_value value; /* its bytes are its own */
+	struct probe_value value; /* value of the key; its bytes are owned */
 	uint64_t hash;
 	struct summary_times times;
 };
 
-/* A begin that has no end yet. */
+/* A start event without an end event so far. */
 struct begun_words;
 struct summary_begun {
 	uint64_t time_ns;
 	uint64_t identity;
-	struct begun_words *words; /* owned; or NULL */
+	struct begun_words *words; /* data of the start event, owned; may be NULL */
 };
 
 struct summary_thread {
 	pid_t pid, tid;
 	uint64_t hits;
-	char comm[SUMMARY_COMM_BYTES]; /* the last one; "" is not known */
-	const char *comm_at;	       /* where the event had it: not to be followed */
-	uint64_t texts;		       /* of that event */
+	char comm[SUMMARY_COMM_BYTES]; /* last known name of the thread; "" if unknown */
+	const char *comm_at; /* address of the name in the last event; only compared, never read */
+	uint64_t texts;	     /* `texts` of the event that comm_at comes from */
 };
 
-/* Where a former event had the names of a probe. Unless `texts` says so, others may be there now.
+/*
+ * A cache entry: the addresses of a probe's names in an earlier event. Other names may be at these
+ * addresses now, unless the event has the same `texts`.
  */
 struct summary_recent {
-	const char *provider, *name; /* not to be followed */
+	const char *provider, *name; /* addresses of the names; only compared, never read */
 	uint64_t texts;
 	struct summary_probe *probe;
-	struct summary_thread *thread; /* that hit it; or NULL */
+	struct summary_thread *thread; /* the thread that hit the probe; may be NULL */
 };
 
 struct probe_summary {
 	struct key keys[SUMMARY_KEYS_MAX];
 	size_t key_count;
-	struct buffer normals[SUMMARY_KEYS_MAX]; /* by key: its last one, of norm() */
+	/* indexed by key: normal form of its last value, for norm() */
+	struct buffer normals[SUMMARY_KEYS_MAX];
 	bool matches;
 	struct key match, match_end;
-	struct identities identities; /* of begins and ends in a thread; none if it matches */
+	/* identities of start and end events in a thread; unused if `matches` is set */
+	struct identities identities;
 
-	uint64_t begin_ns, end_ns; /* of the events; both 0 where there are none */
-	uint64_t events;	   /* hits and losses, from the first on that has a time */
+	/* first and last time of events; both 0 if no event has a time */
+	uint64_t begin_ns, end_ns;
+	uint64_t events; /* hits and losses, from the first one with a time on */
 	uint64_t hits, lost;
-	bool overrun, full; /* of a stream: its oldest, its newest hits are missing */
+	bool overrun, full; /* the oldest, or the newest, hits of a stream are missing */
 
-	int64_t base_ns; /* where the first bin begins */
+	int64_t base_ns; /* start of the first bin in nanoseconds */
 	uint64_t width_ns;
-	size_t bin_count; /* 0: no events */
+	size_t bin_count; /* number of bins in use; 0 if there are no events */
 	uint64_t lost_bins[SUMMARY_BINS];
-	size_t last_bin; /* of the last event; it begins at last_bin_ns */
+	size_t last_bin; /* bin of the last event, which starts at last_bin_ns */
 	uint64_t last_bin_ns;
 
 	struct summary_probe **probes;
 	size_t probe_count;
-	uint16_t *probe_table; /* by hash: the probe's number + 1, or 0 */
+	uint16_t *probe_table; /* hash table: probe number + 1, or 0 */
 	struct summary_recent recent[SUMMARY_RECENT][SUMMARY_RECENT_WAYS];
-	uint64_t other_hits; /* of probes beyond the limit */
+	uint64_t other_hits; /* number of hits of probes beyond the limit */
 	uint64_t other_bins[SUMMARY_BINS];
 
-	struct pairing pairing; /* of probes[], with the same indices */
+	struct pairing pairing; /* pairing of probes[], with the same indexes */
 	struct summary_pair **pairs;
 	size_t pair_count;
-	bool more_pairs; /* than there is room for */
+	bool more_pairs; /* there are more pairs than SUMMARY_PAIRS_MAX */
 
-	struct begins flights; /* struct summary_begun, by thread or value, and by probe */
-	bool instances;	       /* single pairs are looked at (instances.c) */
+	/* stacks of struct summary_begun, by thread or value, and by probe */
+	struct begins flights;
+	bool instances; /* the summary keeps data of single pairs of events */
 	struct summary_value **values;
 	size_t value_count;
-	uint16_t *value_table;	   /* by hash: the row's number + 1, or 0; or NULL */
-	struct buffer text;	   /* of a begin, while it is made */
-	struct begun_words *spare; /* for the next begin; or NULL */
+	uint16_t *value_table;	   /* hash table of `values`: row number + 1, or 0; may be NULL */
+	struct buffer text;	   /* text of a start event, while it is made */
+	struct begun_words *spare; /* memory for the next start event; may be NULL */
 
-	struct summary_thread *threads; /* by hash; tid 0 is free */
+	struct summary_thread *threads; /* hash table of threads; a slot with tid 0 is free */
 	size_t thread_room, thread_count;
-	struct summary_thread *last_thread; /* that hit; or NULL */
+	struct summary_thread *last_thread; /* thread of the last hit; may be NULL */
 	uint64_t other_thread_hits;
 
-	size_t auto_keys; /* tables that were made for all probes */
+	size_t auto_keys; /* number of tables in all probes for keys that the user did not name */
 
 	struct summary_callers *callers;
 	size_t callers_count;
-	uint16_t *callers_table; /* by hash: the row's number + 1, or 0; or NULL */
-	uint64_t other_callers;	 /* hits with stacks beyond the limit */
+	uint16_t *callers_table; /* hash table of `callers`: row number + 1, or 0; may be NULL */
+	uint64_t other_callers;	 /* number of hits with call stacks beyond the limit */
 };
 
-/* ---- Call stacks (callers.c) ---------------------------------------------------------- */
+/* ---- Call stacks (events.c) ----------------------------------------------------------- */
 
-/* callers_count rows, those with most hits first; to be freed. NULL without memory. */
+/*
+ * Returns callers_count rows, those with most hits first. The caller frees them. NULL without
+ * memory.
+ */
 struct probe_stacks_row *callers_rows(const struct probe_summary *summary);
 void callers_deinit(struct probe_summary *summary);
 
-/* ---- Time (bins.c) ------------------------------------------------------------------ */
+/* ---- Time (html_charts.c) ----------------------------------------------------------- */
 
-/* The bin of a time up to INT64_MAX, for which there is room then. */
+/* Returns the bin of a time up to INT64_MAX. Makes room for it, by merging bins if necessary. */
 size_t summary_bin(struct probe_summary *summary, uint64_t time_ns);
 
-/* As they are shown: a last bin that is hardly begun belongs to the one before. */
+/* A bin as it is shown. A last bin that has hardly started is joined with the bin before. */
 struct summary_span {
-	double begin_ns, end_ns; /* since the first event */
+	double begin_ns, end_ns; /* start and end in nanoseconds since the first event */
 	uint64_t count;
 };
-/* The spans of some bins; how many there are, at most SUMMARY_BINS. */
+/* Converts bins to spans. Returns their number, at most SUMMARY_BINS. */
 size_t summary_spans(
 	const struct probe_summary *summary, const uint64_t *bins, struct summary_span *ret);
-/* Hits per second in each of this many equal parts of the time. */
+/* Divides the record's time into `parts` equal parts and computes the hits per second in each. */
 void summary_fold(
 	const struct probe_summary *summary, const uint64_t *bins, double *ret, size_t parts);
 double summary_seconds(const struct probe_summary *summary);
 
-/* ---- Pairs (flights.c) -------------------------------------------------------------- */
+/* ---- Pairs (instances.c) ------------------------------------------------------------ */
 
-/* Pairs a new probe, the last one, with those that are known. */
+/* Pairs a new probe, which is the last one in probes[], with the other probes. */
 PROBE_MUST_CHECK struct probe_error *flights_probe(struct probe_summary *summary);
-/* A hit of a probe that may begin something, or ends it. */
+/* Adds a hit of a probe whose role is a possible start event or an end event. */
 PROBE_MUST_CHECK struct probe_error *flights_hit(
 	struct probe_summary *summary, size_t probe, const struct probe_event *event, size_t bin);
-/* The event is the end of a span, whose begin is known. */
+/* Adds the end event of a span, whose start event is known. */
 PROBE_MUST_CHECK struct probe_error *flights_span(struct probe_summary *summary, size_t begin,
 	size_t end, const struct probe_event *event, size_t bin);
-/* Ends may be missing from now on: nothing that was begun is timed. */
+/* Drops all start events, because end events may be missing after a loss. */
 void flights_forget(struct probe_summary *summary);
 void flights_deinit(struct probe_summary *summary);
 
-/* The bounds of a row of heat, in nanoseconds: [low, high). */
+/* The lower bound of a heat row in nanoseconds; also the upper bound of the row below. */
 double heat_low(size_t row);
 
-/* A pair as a row of a table; borrows from the pair. */
+/* Fills a table row with a pair; the row borrows from the pair. */
 void pair_row(const struct summary_pair *pair, const struct probe_summary *summary,
 	struct probe_row *ret);
 
-/* Durations as a row of a table; borrows from them. */
+/* Fills a table row with durations; the row borrows from them. */
 void summary_times_row(const struct summary_times *times, struct probe_row *ret);
 
-/* ---- Single pairs (instances.c): do nothing unless summary->instances --------------------- */
+/* ---- Single pairs (instances.c): no effect unless summary->instances is set --------------- */
 
-/* Frees what is kept of all begins. */
+/* Frees the data of all single pairs. */
 void instances_deinit(struct probe_summary *summary);
-/* The rows of a pair, by key, and then most time first: an array to be freed, or NULL. */
+/*
+ * Returns the rows of a pair, sorted by key, then by most time. The caller frees the array. NULL
+ * without memory.
+ */
 const struct summary_value **instances_values(
 	const struct probe_summary *summary, const struct summary_pair *pair, size_t *count_ret);
 
-/* ---- Threads (threads.c) -------------------------------------------------------------- */
+/* ---- Threads (events.c) --------------------------------------------------------------- */
 
 struct summary_process {
 	pid_t pid;
 	uint64_t hits;
 	size_t threads;
-	const char *comm; /* of its first thread, if that was hit, else of any */
+	const char *comm; /* name of the main thread if that had hits, else of any thread */
 };
-/* Arrays, most hits first, to be freed; NULL without memory. */
+/* Return arrays, most hits first. The caller frees them. NULL without memory. */
 struct summary_process *threads_processes(const struct probe_summary *summary, size_t *count_ret);
 const struct summary_thread **threads_sorted(const struct probe_summary *summary);
 
-/* ---- What is shown (chosen.c) ----------------------------------------------------------- */
+/* ---- Selecting rows (summary.c) --------------------------------------------------------- */
 
-/* Probes, most hits first; pairs, most time first. Arrays to be freed, or NULL. */
+/*
+ * Return the probes, most hits first, or the pairs, most time first. The caller frees the arrays.
+ * NULL without memory.
+ */
 const struct summary_probe **summary_probes(const struct probe_summary *summary);
 const struct summary_pair **summary_pairs(const struct probe_summary *summary);
 
-/* A table of keys that is worth showing. */
+/* A table of a key's values that is worth showing. */
 struct summary_top {
 	const struct summary_probe *probe;
 	struct key key;
 	const struct top *top;
 };
-/* How many hits of the probe have no such value. */
+/* The number of the probe's hits that have no value for the key. */
 uint64_t summary_top_without(const struct summary_top *top);
 /*
- * What the catalogue knows of the argument that the key names: of the probe; of the begin of the
- * pair, or else of its end. NULL: nothing.
+ * The catalogue's meaning of a key's argument: of the probe, or of the start event, else the end
+ * event. NULL if it is unknown.
  */
 const struct probe_arg_meaning *summary_top_meaning(const struct summary_top *top);
 const struct probe_arg_meaning *summary_value_meaning(
 	const struct probe_summary *summary, const struct summary_value *value);
-/* Was this key asked for, by its number, and does no hit have it? */
+/* Whether the user has named this key and no hit has a value for it. */
 bool summary_key_missing(const struct probe_summary *summary, size_t key);
-/* An array to be freed, the most telling first; NULL without memory. */
+/*
+ * Returns the tables to show, the most useful first. The caller frees the array. NULL without
+ * memory.
+ */
 struct summary_top *summary_tops(const struct probe_summary *summary, size_t *count_ret);
-/* How many values of each are shown; 0: all. */
+/* The number of values to show of each key; 0 if there is no limit. */
 size_t summary_key_limit(
 	const struct probe_summary *summary, const struct probe_summary_view *view);
 
-/* ---- Writing it ----------------------------------------------------------------------- */
+/* ---- Writing a summary ---------------------------------------------------------------- */
 
-/* Gives the text of a buffer to the caller, and ends the buffer, also if something did not fit. */
+/*
+ * Moves the text of a buffer to the caller and frees the buffer. Errors: PROBE_ERROR_MEMORY if a
+ * text did not fit into it.
+ */
 PROBE_MUST_CHECK struct probe_error *summary_take(
 	struct buffer *out, char **ret, size_t *length_ret);
 
 void summary_text(struct buffer *out, const struct probe_summary *summary,
 	const struct probe_summary_view *view);
-/* What was read: how much, and how much is missing. */
+/* Writes the header: the title, the number of hits, and the losses. */
 void summary_text_header(struct buffer *out, const struct probe_summary *summary,
 	const struct probe_summary_view *view);
-/* "provider:begin -> provider:end". */
+/* Writes "provider:begin -> provider:end". */
 void summary_text_pair(
 	struct buffer *out, const struct probe_summary *summary, const struct summary_pair *pair);
-/* The fields of a value of a key. */
+/* Writes the fields of a key and its value. */
 void summary_json_key(struct buffer *out, const struct key *key, const struct probe_value *value);
 void summary_json(struct buffer *out, const struct probe_summary *summary,
 	const struct probe_summary_view *view);
 void summary_html(struct buffer *out, const struct probe_summary *summary,
 	const struct probe_summary_view *view);
 
-/* Local: "2026-11-22 02:30:11.123 +0100". */
+/* Writes a local time: "2026-11-22 02:30:11.123 +0100". */
 void summary_time(struct buffer *out, uint64_t time_ns);
-/* As text_duration(), but "12.5min", "28.1h". */
+/* Like text_duration(), but long durations are "12.5min" or "28.1h". */
 void summary_duration(struct buffer *out, double ns);
-/* So many hits as a rate over the whole time: "12.5", "1234", "<0.01". */
+/* Writes hits as a rate over the record's time: "12.5", "1234", "<0.01". */
 void summary_rate(struct buffer *out, const struct probe_summary *summary, uint64_t hits);
-/* Shares of hits: "12.3%". */
+/* Writes a share of hits: "12.3%". */
 void summary_share(struct buffer *out, uint64_t part, uint64_t whole);
 
-/* ---- Compare --------------------------------------------------------------------------------- */
+/* ---- Comparison (compare.c) ------------------------------------------------------------------ */
 
-/* Two summaries, matched (compare.c), and what writes them (compare_text.c, compare_json.c). */
+/* Compares two summaries: matches their rows, and writes the differences as text or JSON. */
 
 enum side { SIDE_BEFORE, SIDE_AFTER, SIDE_COUNT };
 
@@ -529,12 +579,12 @@ struct comparison {
 	const struct probe_summary_view *views[SIDE_COUNT];
 };
 
-/* A row of both summaries, or of one; the row of the other is NULL then. */
+/* A row of both summaries, or of one. An item is NULL if its summary has no such row. */
 struct compared {
 	const void *items[SIDE_COUNT];
 };
 
-/* One of them that is there. */
+/* The row of the first summary, or else of the second. */
 static inline const void *compared_any(const struct compared *compared)
 {
 	return compared->items[SIDE_BEFORE] ? compared->items[SIDE_BEFORE]
@@ -542,43 +592,43 @@ static inline const void *compared_any(const struct compared *compared)
 }
 
 /*
- * The probes (summary_probe), the pairs (summary_pair), and the values (top_slot) of two tables of
- * keys; what changed most, in absolute numbers a second, comes first: hits, of pairs their total
- * time. Arrays to be freed; NULL without memory.
+ * Match probes (struct summary_probe) and the values of two tables (struct top_slot). The largest
+ * change of hits per second comes first. The caller frees the arrays. NULL without memory.
  */
 struct compared *compare_probes(const struct comparison *comparison, size_t *count_ret);
 struct compared *compare_values(const struct comparison *comparison,
 	const struct summary_top *const tops[SIDE_COUNT], size_t *count_ret);
 
-/* The tables of keys (summary_top) that both have. */
+/* Two tables of the same key, one of each summary. */
 struct compared_top {
 	struct summary_top tops[SIDE_COUNT];
 };
 
 void compare_text(struct buffer *out, const struct comparison *comparison);
 
-/* ---- Export ---------------------------------------------------------------------------------- */
+/* ---- Export (export.c) ----------------------------------------------------------------------- */
 
-/* The operations of a format of `export`; each format has one such table. */
+/* Formats of `export`. Each format has one table of operations. */
 
-/* The options, parsed. */
+/* The parsed options of an export. */
 struct export_settings {
 	const struct probe_export_options *options;
 	struct key keys[PROBE_EXPORT_KEYS_MAX];
 	size_t key_count;
-	int match, match_end; /* numbers of arguments, or -1 */
+	/* numbers of the arguments that match start and end events; -1 if not set */
+	int match, match_end;
 };
 
 struct export_format {
-	const char *names[4]; /* the first is the one that is documented first */
-	/* `out` is where all of them append; it lives as long as the state. */
+	/* names of the format up to NULL; the first name is the documented one */
+	const char *names[4];
+	/* Creates a state. All operations append to `out`, which outlives the state. */
 	struct probe_error *(*create)(
 		const struct export_settings *settings, struct buffer *out, void **ret);
-	void (*free)(void *state); /* NULL is allowed */
+	void (*free)(void *state); /* frees a state; NULL is allowed */
 	struct probe_error *(*event)(void *state, const struct probe_event *event);
 	/*
-	 * Called again and again until it says that it is done: what was added is
-	 * written in between.
+	 * Called repeatedly until *done_ret is true. The caller writes the output after each call.
 	 */
 	struct probe_error *(*finish)(void *state, bool *done_ret);
 };
@@ -589,55 +639,51 @@ extern const struct export_format export_folded;
 extern const struct export_format export_trace_event;
 extern const struct export_format export_flamegraph;
 
-/*
- * The values of the keys that the event has, as a person reads them, each after a blank.
- */
+/* Appends the values that an event has for the keys, in readable form, each after a blank. */
 void export_key_text(struct buffer *out, const struct probe_event *event,
 	const struct export_settings *settings);
 
-/* ---- Folded ---------------------------------------------------------------------------------- */
+/* ---- Folded stacks (folded.c) ---------------------------------------------------------------- */
 
-/* Stacks of pairs, which are written as lines (folded.c) and drawn (flamegraph.c). */
+/* Stacks of pairs: written as lines, or drawn as a flame graph. */
 
-/* ---- Html ------------------------------------------------------------------------------------ */
+/* ---- HTML ------------------------------------------------------------------------------------ */
 
 /*
- * What the writers of the page share: the page as a whole (html.c), its tables
- * (html_tables.c), its charts (html_charts.c) and their axes (html_axes.c), its style
- * (html_style.c).
+ * The HTML page of a summary. html.c has the page as a whole and its style; html_tables.c the
+ * tables; html_charts.c the charts and their axes.
  *
- * Names and values come out of traced programs. All of them are first made
- * printable as for a terminal, and then escaped; nothing else puts text of a
- * record into the page.
+ * Names and values come from traced programs. They are first made printable as for a terminal and
+ * then escaped. No other way leads text of a record into the page.
  */
 
 struct page {
 	struct buffer *out;
-	struct buffer text; /* what page_text() is to escape */
+	struct buffer text; /* unescaped text that page_text() writes */
 	const struct probe_summary *summary;
 	const struct probe_summary_view *view;
-	unsigned int ids; /* given so far */
-	bool is_plain;	  /* words only, no HTML in names */
+	unsigned int ids; /* number of ids used in the page */
+	bool is_plain;	  /* names are written as plain text without HTML */
 };
 
 extern const char html_style[];
 
-/* Our own HTML. */
+/* Writes trusted HTML as it is. */
 void page_html(struct page *page, const char *html);
-/* Writes page->text, escaped. */
+/* Writes page->text, escaped, and empties it. */
 void page_text(struct page *page);
 void page_string(struct page *page, const char *text);
-/* With the places where a line may end. */
+/* Write a name with the places where a line may break. */
 void page_probe(struct page *page, const char *provider, const char *name);
 void page_pair(struct page *page, const struct summary_pair *pair);
 void page_key(struct page *page, const struct summary_top *top);
 
-/* Figures, with their exact value for programs. */
+/* Write a number in readable form, with its exact value as an attribute for programs. */
 void page_count(struct page *page, uint64_t count);
 void page_duration(struct page *page, double ns);
-/* The same as plain text. */
+/* Like page_duration(), as plain text. */
 void page_time(struct page *page, double ns);
-/* Hits a second. */
+/* Writes hits per second. */
 void page_rate(struct page *page, double rate);
 void page_share(struct page *page, uint64_t part, uint64_t whole);
 
@@ -646,83 +692,86 @@ void page_share(struct page *page, uint64_t part, uint64_t whole);
 void table_probes(struct page *page);
 void table_pairs(struct page *page);
 void table_keys(struct page *page, const struct summary_top *top);
-/* Where there are several. */
+/* Writes nothing if there is only one process. */
 void table_processes(struct page *page);
 void table_threads(struct page *page);
-/* The numbers of charts. */
+/* The numbers behind the charts. */
 void table_rates(struct page *page, const struct summary_probe *const *probes, size_t count);
 void table_lost(struct page *page);
 void table_heat(struct page *page, const struct summary_pair *pair);
 void table_histogram(struct page *page, const struct summary_pair *pair);
 
-/* ---- Axes (html_axes.c) ------------------------------------------------------------ */
+/* ---- Axes (html_charts.c) ---------------------------------------------------------- */
 
 enum { AXIS_TICKS_MAX = 6 };
 
-/* A place in a chart, or in per cent, with one decimal at most. */
+/* Writes a coordinate or percentage with at most one decimal. */
 void axis_coordinate(struct buffer *out, double value);
-/* The end of an axis for values up to this one, and in how many parts it is divided. */
+/* The rounded end of an axis for values up to `value`. *parts_ret is the number of its parts. */
 double axis_end(double value, size_t *parts_ret);
-/* "2.5k": thousands, millions ...; of ticks, which have few digits. */
+/* Writes a tick's number in thousands, millions and so on: "2.5k". Ticks have few digits. */
 void axis_number(struct buffer *out, double value);
-/* "2.5ms", "3min": without zeros at its end. */
+/* Writes a tick's time without trailing zeros: "2.5ms", "3min". */
 void axis_time(struct buffer *out, double ns);
-/* Where a latency is among the rows of heat; which of them are labelled; the labels. */
+/*
+ * The position of a latency among the heat rows, and the latencies to label between two rows, with
+ * their number.
+ */
 double axis_row(double ns);
 size_t axis_latencies(size_t low, size_t high, double ret[AXIS_TICKS_MAX]);
 
 /* ---- Charts (html_charts.c) -------------------------------------------------------- */
 
-/* A sentence each, for screen readers. */
+/* Write charts. Each has a sentence for screen readers. */
 void chart_rate(struct page *page, const char *what, const struct summary_probe *probe,
 	const uint64_t *bins, bool is_small);
 void chart_spark(struct page *page, const uint64_t *bins);
 void chart_heat(struct page *page, const struct summary_pair *pair);
 void chart_histogram(struct page *page, const struct summary_pair *pair);
 
-/* The rows of heat with something in them: [*low_ret, *high_ret); false: none. */
+/* Finds the heat rows with hits, [*low_ret, *high_ret). Returns false if no row has any. */
 bool heat_range(const struct probe_summary *summary, const struct summary_pair *pair,
 	size_t *low_ret, size_t *high_ret);
 uint64_t heat_count(
 	const struct probe_summary *summary, const struct summary_pair *pair, size_t row);
-/* The most hits a second in one of the bins. */
+/* The highest number of hits per second in a bin. */
 double peak_rate(const struct probe_summary *summary, const uint64_t *bins);
-/* All hits by time. */
+/* The hits of all probes, by bin. */
 void all_bins(const struct probe_summary *summary, uint64_t ret[SUMMARY_BINS]);
 
-/* ---- Key name -------------------------------------------------------------------------------- */
+/* ---- Names of keys (key.c) ------------------------------------------------------------------- */
 
-/* Keys that are names of the catalogue, which are other arguments of each probe. */
+/* A key that is an argument's name in the catalogue. It means another argument for each probe. */
 
 struct key_name;
 
-/* ---- Lines ----------------------------------------------------------------------------------- */
+/* ---- Lines (text.c) -------------------------------------------------------------------------- */
 
-/* A table whose cells are written one after the other, line by line. */
+/* A text table that is written cell by cell, line by line. */
 
 struct lines {
-	struct grid grid;   /* the next cell is written to grid.text */
-	struct buffer *out; /* where the table goes */
+	struct grid grid;   /* the current cell is written to grid.text */
+	struct buffer *out; /* destination of the table */
 	size_t column;
 };
 
-/* False without memory, which `out` then says, too. */
+/* Returns false without memory, and then also sets out->no_memory. */
 bool lines_begin(struct lines *lines, struct buffer *out);
 /* Writes the table and frees it. */
 void lines_end(struct lines *lines);
 
-/* Ends a cell: of numbers on the right, and the last one of its line. */
+/* End a cell. `right` aligns it to the right, for numbers; `is_last` ends the line. */
 void lines_next(struct lines *lines, bool right, bool is_last);
 void lines_title(struct lines *lines, const char *text, bool right, bool is_last);
 
 /* ---- Numbers --------------------------------------------------------------------------------- */
 
 /*
- * The arithmetic of scales. Not libm's: loading that would make every start of
- * probectl slower, and nothing here needs more than a few digits.
+ * Arithmetic for scales and axes. libm is not used: loading libm makes each start of probectl
+ * slower, and a few digits suffice here.
  */
 
-/* A number that is not negative, to the nearest whole one. */
+/* Rounds a number that is not negative to the nearest integer. */
 static inline double rounded(double value)
 {
 	return value < 0x1p63 ? (double)(uint64_t)(value + 0.5) : value;
@@ -733,7 +782,7 @@ static inline double larger(double a, double b)
 	return a > b ? a : b;
 }
 
-/* The logarithm to the base 2 of a number above 0, to 7 digits; exact for powers of two. */
+/* The base-2 logarithm of a number above 0, to 7 digits; exact for powers of two. */
 static inline double logarithm(double value)
 {
 	int exponent;
@@ -746,7 +795,7 @@ static inline double logarithm(double value)
 	return exponent - 1 + 2 * sum / 0.69314718055994531;
 }
 
-/* The largest power of ten that is not above. */
+/* The largest power of ten that is not above the value. */
 static inline double power_of_ten(double value)
 {
 	double power = 1;

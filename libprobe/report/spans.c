@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Begins wait in the stack of their owner: the thread, or the value that begins and ends are
- * matched by. An end takes the newest begin of its owner whose probe it belongs to, in a thread one
- * with the same identity.
+ * Spans: start events matched with end events. A start event waits in the stack of its owner, which
+ * is the thread, or the value that start and end events are matched by. An end event takes the
+ * newest start event of its owner whose probe fits, and in a thread only one with the same
+ * identity.
  *
- *	spans -> probes, by name: the index in the pairing, which says what ends what
+ *	spans -> probes, by name: index in the pairing, which knows the pairs of probes
  *	      -> pairs, by provider and stem
- *	      -> begins, in stacks by thread or value
- *	      -> all begins, oldest first: the first to be given up
+ *	      -> open start events, in stacks by thread or value
+ *	      -> all open start events, oldest first: the first is given up first
  */
 #include <search.h>
 #include <stdlib.h>
@@ -20,19 +21,21 @@
 #include "probe/spans.h"
 
 struct pair {
-	struct probe_span_pair public; /* provider and name: after this struct */
+	/* the pair; provider and name are in the memory after this struct */
+	struct probe_span_pair public;
 };
 
 struct span_probe {
-	const char *provider, *name; /* after this struct */
-	size_t index;		     /* in the pairing */
-	struct pair *pair;	     /* of a name that may begin something */
+	const char *provider, *name; /* names of the probe, in the memory after this struct */
+	size_t index;		     /* index of the probe in the pairing */
+	struct pair *pair;	     /* pair of a name that may be a start event */
 };
 
 struct open_span {
-	struct probe_span public; /* the event, packed: after this struct */
+	/* the span; the packed event is in the memory after this struct */
+	struct probe_span public;
 	struct pair *pair;
-	size_t probe; /* in the pairing */
+	size_t probe; /* index of the start event's probe in the pairing */
 	uint64_t identity;
 	struct begins_key key;
 	TAILQ_ENTRY(open_span) all;
@@ -42,12 +45,12 @@ TAILQ_HEAD(all_spans, open_span);
 
 struct probe_spans {
 	struct probe_spans_options options;
-	void *probes, *pairs; /* tsearch(3) */
+	void *probes, *pairs; /* trees (tsearch(3)) of struct span_probe and struct pair */
 	struct pairing pairing;
 	struct identities identities;
-	struct begins begins;	 /* struct open_span * */
-	struct all_spans all;	 /* oldest first */
-	struct open_span *ended; /* the last, that the caller may still look at */
+	struct begins begins;	 /* stacks of open spans (struct open_span *) */
+	struct all_spans all;	 /* all open spans, oldest first */
+	struct open_span *ended; /* the last ended span, which the caller may still use */
 };
 
 static int order_names(const char *a, const char *b, const char *c, const char *d)
@@ -109,7 +112,7 @@ void probe_spans_free(struct probe_spans *spans)
 
 /* ---- Names ------------------------------------------------------------------------------ */
 
-/* The pair of a provider and a stem; made where it is new. */
+/* Finds or adds the pair of a provider and a stem. */
 static struct pair *find_pair(
 	struct probe_spans *spans, const char *provider, const char *name, size_t stem)
 {
@@ -170,7 +173,7 @@ static struct open_span *span_at(const struct begins_stack *stack, size_t index)
 	return ((struct open_span *const *)stack->items)[index];
 }
 
-/* Takes a begin out of its stack and list; it stays allocated. */
+/* Removes a span from its stack and from the list. The caller frees it. */
 static void span_remove(struct probe_spans *spans, struct open_span *span)
 {
 	struct begins_stack *stack = begins_find(&spans->begins, &span->key);
@@ -190,7 +193,7 @@ static void span_remove(struct probe_spans *spans, struct open_span *span)
 
 static void give_up(struct probe_spans *spans, struct open_span *span)
 {
-	/* What ran within it ran within the span around it, too. */
+	/* Time inside this span was also inside the span around it. */
 	if (span->public.parent)
 		span->public.parent->inner_ns += span->public.inner_ns;
 	span_remove(spans, span);
@@ -208,7 +211,7 @@ void probe_spans_finish(struct probe_spans *spans)
 		give_up(spans, span);
 }
 
-/* A copy of an event, and of all that it points to. */
+/* Copies an event and everything that it points to. Returns NULL without memory. */
 static struct open_span *span_create(const struct probe_event *event)
 {
 	size_t size = event_packed_size(event);
@@ -221,7 +224,7 @@ static struct open_span *span_create(const struct probe_event *event)
 	return span;
 }
 
-/* The newest that is not crossed. */
+/* The newest span of a stack that is not crossed; NULL if all are crossed. */
 static struct probe_span *innermost(const struct begins_stack *stack)
 {
 	size_t i = stack ? stack->depth : 0;
@@ -231,7 +234,7 @@ static struct probe_span *innermost(const struct begins_stack *stack)
 	return i ? &span_at(stack, i - 1)->public : NULL;
 }
 
-/* False without memory. */
+/* Opens a span. Returns false without memory. */
 static bool span_open(struct probe_spans *spans, const struct probe_event *event,
 	const struct begins_key *key, const struct span_probe *probe, uint64_t identity,
 	struct probe_span **ret)
@@ -265,8 +268,8 @@ static bool span_open(struct probe_spans *spans, const struct probe_event *event
 /* ---- Ends -------------------------------------------------------------------------------- */
 
 /*
- * The begins above this one continue, though it has ended. They are not within one that is
- * crossed itself anyway.
+ * Marks the spans above an ended span as crossed: they started inside it and continue. If the ended
+ * span is crossed itself, they were not inside it.
  */
 static void cross(const struct begins_stack *stack, struct open_span *span)
 {
@@ -274,7 +277,10 @@ static void cross(const struct begins_stack *stack, struct open_span *span)
 		struct open_span *newer = span_at(stack, i - 1);
 
 		newer->public.crossed |= !span->public.crossed;
-		/* What is within a point is within the span that ends. */
+		/*
+		 * A start event without an end event is a point: time inside it was inside the
+		 * ended span.
+		 */
 		if (!newer->pair->public.ended)
 			span->public.inner_ns += newer->public.inner_ns;
 	}
@@ -290,7 +296,10 @@ static struct open_span *find_begin(
 	return NULL;
 }
 
-/* The identity of a hit of a probe that is a begin, or of an end whose begin is known. */
+/*
+ * Computes the identity of a hit: of a possible start event, or of an end event with a known start
+ * probe.
+ */
 static struct probe_error *identify(struct probe_spans *spans, const struct pairing_probe *paired,
 	const struct probe_event *event, uint64_t *ret)
 {
@@ -317,7 +326,7 @@ static void span_end(
 	spans->ended = span;
 }
 
-/* By what an event is matched; false where it has no such argument. */
+/* Gets the owner of an event's stack. Returns false if the event has no value to match by. */
 static bool key_of(const struct probe_event *event, int arg, struct begins_key *ret)
 {
 	const struct probe_value *value;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A summary of events, as a whole. What an event adds to it: events.c. */
+/* A summary as a whole, and the selection of the rows to show. events.c adds events. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,9 +9,9 @@
 #include "libprobe/output/output.h"
 #include "libprobe/report/report.h"
 
-/* ==== Chosen ================================================================================== */
+/* ==== Selecting rows ========================================================================== */
 
-/* What of a summary is shown, in which order. */
+/* Selects and orders the rows to show. */
 
 enum { NSEC_PER_SEC = 1000000000, NSEC_PER_MSEC = 1000000, GUESSED_ROWS = 10 };
 
@@ -39,7 +39,7 @@ void summary_share(struct buffer *out, uint64_t part, uint64_t whole)
 	double share = whole ? 100 * (double)part / (double)whole : 0;
 	char text[32];
 
-	/* More than nothing is not shown as 0 %, and less than everything not as 100 %. */
+	/* Do not show a nonzero share as 0 %, nor an incomplete share as 100 %. */
 	if (part && share < 0.05)
 		buffer_string(out, "<0.1%");
 	else if (part < whole && share >= 99.95)
@@ -51,7 +51,7 @@ void summary_share(struct buffer *out, uint64_t part, uint64_t whole)
 
 void summary_duration(struct buffer *out, double ns)
 {
-	/* Seconds and minutes are counted to some hundreds. */
+	/* Seconds and minutes are used up to some hundreds. */
 	bool is_hours = ns >= 2 * 3600e9;
 	char text[40];
 
@@ -73,7 +73,7 @@ void summary_rate(struct buffer *out, const struct probe_summary *summary, uint6
 		buffer_char(out, '-');
 	else if (value > 0 && value < 0.005)
 		buffer_string(out, "<0.01");
-	else /* A fraction of a hit means nothing where there are many a second. */
+	else /* With many hits per second, fractions mean nothing. */
 		text_number(out, value < 100 ? value : rounded(value));
 }
 
@@ -89,7 +89,7 @@ static int probe_order(const void *a, const void *b)
 	return order ? order : strcmp(left->name, right->name);
 }
 
-/* A sorted copy of an array of pointers, which the caller frees; NULL without memory. */
+/* Returns a sorted copy of an array of pointers. The caller frees it. NULL without memory. */
 static void *sorted_copy(
 	const void *pointers, size_t count, int (*order)(const void *a, const void *b))
 {
@@ -135,14 +135,14 @@ static bool any_shown(const struct top *top)
 {
 	const struct top_slot **sorted = top_sorted(top);
 	uint64_t rest, most;
-	/* Writing it will fail for lack of memory, too. */
+	/* Without memory, writing the table will fail as well. */
 	bool any = !sorted || top_shown(top, sorted, 1, &rest, &most);
 
 	free(sorted);
 	return any;
 }
 
-/* Is a table that was not asked for worth showing? */
+/* Whether a table that the user did not ask for is worth showing. */
 static bool tells(const struct top *top)
 {
 	uint64_t surely = 0;
@@ -152,7 +152,7 @@ static bool tells(const struct top *top)
 
 		if (slot->count - slot->error > surely)
 			surely = slot->count - slot->error;
-		/* Signed or not: from 2^32 upwards it is nearly always an address. */
+		/* Numbers from 2^32 on, signed or not, are nearly always addresses. */
 		if (!is_string(top) &&
 			(slot->value.kind == PROBE_VALUE_SIGNED
 					? slot->value.i > UINT32_MAX ||
@@ -172,7 +172,7 @@ static int top_order(const void *a, const void *b)
 
 	if (left_string != right_string)
 		return left_string ? -1 : 1;
-	/* An end often has the arguments of its begin. */
+	/* Prefer start events: an end event often has the same arguments. */
 	if ((left->probe->role == PROBE_ROLE_END) != (right->probe->role == PROBE_ROLE_END))
 		return left->probe->role == PROBE_ROLE_END ? 1 : -1;
 	if (left->probe->hits != right->probe->hits)
@@ -243,7 +243,7 @@ bool summary_key_missing(const struct probe_summary *summary, size_t key)
 
 size_t summary_key_limit(const struct probe_summary *summary, const struct probe_summary_view *view)
 {
-	/* What was not asked for is kept short. */
+	/* Keep tables short that the user did not ask for. */
 	if (!summary->key_count && (!view->top || view->top > GUESSED_ROWS))
 		return GUESSED_ROWS;
 	return view->top;
@@ -251,7 +251,10 @@ size_t summary_key_limit(const struct probe_summary *summary, const struct probe
 
 /* ==== Summary ================================================================================= */
 
-/* It may be the same for values that differ, or it is never that of a begin and of its end. */
+/*
+ * Whether a key is unsuitable for matching: different values may become equal, or start and end
+ * events never have the same value.
+ */
 static bool is_for_keys_only(const struct key *key)
 {
 	return key_is_norm(key) || key->kind == KEY_SYMBOL || key->kind == KEY_PROBE;

@@ -46,7 +46,7 @@ void lines_title(struct lines *lines, const char *text, bool right, bool is_last
 	lines_next(lines, right, is_last);
 }
 
-/* A number, which is not the last cell of its line. */
+/* Writes a cell with a number, which must not be the last cell of its line. */
 static void lines_number(struct lines *lines, uint64_t value)
 {
 	buffer_unsigned(&lines->grid.text, value);
@@ -63,7 +63,7 @@ static void counted(struct buffer *out, uint64_t count, const char *one, const c
 	buffer_string(out, count == 1 ? one : many);
 }
 
-/* Which rows are shown. */
+/* The number of rows to show. */
 static size_t limit(size_t count, const struct probe_summary_view *view)
 {
 	return view->top && view->top < count ? view->top : count;
@@ -123,7 +123,7 @@ static void header(struct buffer *out, const struct probe_summary *summary,
 	counted(out, summary->thread_count, " thread\n", " threads\n");
 }
 
-/* What else is missing, but was not counted. */
+/* Reports losses that were not counted. */
 static void missing(struct buffer *out, const struct probe_summary *summary)
 {
 	if (summary->overrun)
@@ -143,7 +143,7 @@ void summary_text_header(struct buffer *out, const struct probe_summary *summary
 
 /* ---- Probes --------------------------------------------------------------------------- */
 
-/* Each part's rate, beside that of the part with most. */
+/* Draws the rate over time, relative to the highest rate. */
 static void spark(struct buffer *out, const struct probe_summary *summary, const uint64_t *bins,
 	const struct probe_summary_view *view)
 {
@@ -158,7 +158,7 @@ static void spark(struct buffer *out, const struct probe_summary *summary, const
 	while (width && !(parts[width - 1] > 0))
 		width--;
 	for (size_t i = 0; i < width; i++) {
-		/* What is there at all is seen. */
+		/* Even the smallest rate must be visible. */
 		size_t height = (size_t)(parts[i] / most * 8 + 1 - 1e-9);
 
 		buffer_string(out, (view->ascii ? marks : blocks)[height < 8 ? height : 8]);
@@ -259,7 +259,7 @@ static void pair_line(
 	lines_next(lines, true, true);
 }
 
-/* What was not timed, if there is any. */
+/* Reports start events that were not timed. */
 static void not_timed(struct buffer *out, const struct probe_summary *summary)
 {
 	uint64_t aside = 0, untimed = 0;
@@ -334,7 +334,7 @@ static void value_line(
 	lines_next(lines, false, true);
 }
 
-/* The rows of one key: `count` of them. */
+/* Writes `count` rows of one key. */
 static void values_of(struct buffer *out, const struct probe_summary *summary,
 	const struct summary_value *const *rows, size_t count,
 	const struct probe_summary_view *view)
@@ -377,7 +377,10 @@ static void pair_values(struct buffer *out, const struct probe_summary *summary,
 			" pairs have other values\n");
 }
 
-/* The stacks of the ends, where they were recorded, below the table of the longest. */
+/*
+ * Writes the call stacks of end events, if they were recorded, below the table of the slowest
+ * pairs.
+ */
 static void slow_stacks(struct buffer *out, const struct summary_pair *pair, size_t shown)
 {
 	for (size_t i = 0; i < shown; i++) {
@@ -527,7 +530,10 @@ static void keys(struct buffer *out, const struct probe_summary *summary,
 
 /* ---- Threads -------------------------------------------------------------------------------- */
 
-/* If there is more than one; otherwise the table of threads is enough. */
+/*
+ * Writes the table of processes if there are several. For one process, the table of threads is
+ * enough.
+ */
 static void processes(struct buffer *out, const struct probe_summary *summary,
 	const struct probe_summary_view *view)
 {

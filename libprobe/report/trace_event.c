@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The Trace Event Format that Perfetto (ui.perfetto.dev) and Chrome
- * (chrome://tracing) load: a JSON object with an array of events
+ * The Trace Event Format, which Perfetto (ui.perfetto.dev) and Chrome (chrome://tracing) load: a
+ * JSON object with an array of events
  * (https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU).
  *
- *	X	a pair, in the thread that began it
- *	b, e	a pair that is matched by a value, or that does not lie within the
- *		others of its thread: on a track of its own
- *	B	a begin that has no end when the record ends
- *	i	a point; with scope g, a loss
+ *	X	a pair, in the thread of its start event
+ *	b, e	a pair on a track of its own: matched by a value, or not nested in its thread
+ *	B	a start event without an end event when the record ends
+ *	i	a point event; with scope g, a loss
  *	M	names of processes and threads
  *
- * Times are in microseconds since the first event, with three digits after the
- * point: readers take them as doubles, which hold no nanoseconds since 1970. When the
- * first event was is in otherData, which follows the events.
+ * Times are in microseconds since the first event, with three decimals. Readers take them as
+ * doubles, which cannot hold nanoseconds since 1970. otherData, at the end of the file, has the
+ * absolute time of the first event.
  *
- * A pair is written when it ends: the order does not matter to readers. Of spans (`trace -t span`),
- * the times begin 30 days before the first one that ends.
+ * A pair is written when it ends, because readers ignore the order of events. With spans (`trace -t
+ * span`), time 0 is 30 days before the start of the first span that ends.
  */
 #include <search.h>
 #include <stdlib.h>
@@ -28,19 +27,19 @@
 #include "libprobe/output/output.h"
 
 enum { NSEC_PER_USEC = 1000, NSEC_PER_SEC = 1000000000 };
-/* The longest span that is shown at its time; times this long still fit into a double. */
+/* Spans up to this length keep their start time. Times of this size still fit into a double. */
 #define SPAN_NS (30ULL * 24 * 3600 * NSEC_PER_SEC)
-#define EXACT_MAX (1LL << 53) /* whole numbers that a double holds, and JavaScript */
+#define EXACT_MAX (1LL << 53) /* largest integer that doubles and JavaScript hold exactly */
 
-/* A thread or, with tid 0, a process whose name has been written. */
+/* A thread whose name has been written; a process if tid is 0. */
 struct named {
 	pid_t pid, tid;
-	char *name; /* as it was written last */
+	char *name; /* the name of the thread or process that was written last */
 };
 
 enum { SLICES = 64 };
 
-/* The last spans of a thread that lie in none of each other, in the order of time. */
+/* The last spans of a thread, in the order of time, none inside another. */
 struct thread_slices {
 	pid_t pid, tid;
 	size_t count;
@@ -53,9 +52,9 @@ struct trace_export {
 	struct export_settings settings;
 	struct buffer *out, text;
 	struct probe_spans *spans;
-	void *named, *threads; /* tsearch(3) */
+	void *named, *threads; /* trees (tsearch(3)) of struct named and struct thread_slices */
 	uint64_t first_ns, last_ns, lost;
-	uint64_t id; /* of the last async event */
+	uint64_t id; /* id of the last async event */
 	bool begun, any;
 };
 
@@ -75,7 +74,7 @@ static void add_ts(struct trace_export *trace, uint64_t time_ns)
 	add_us(trace->out, time_ns > trace->first_ns ? time_ns - trace->first_ns : 0);
 }
 
-/* `phase` with the fields that all events have. */
+/* Starts an event with its phase, pid and tid. */
 static void begin_event(struct trace_export *trace, char phase, pid_t pid, pid_t tid)
 {
 	struct buffer *out = trace->out;
@@ -87,7 +86,7 @@ static void begin_event(struct trace_export *trace, char phase, pid_t pid, pid_t
 	json_signed_field(out, ",\"tid\":", tid);
 }
 
-/* Numbers that readers would round become text. */
+/* Writes a value. Integers that readers would round are written as text. */
 static void add_value(struct buffer *out, const struct probe_value *value)
 {
 	bool exact = true;
@@ -114,7 +113,10 @@ static void add_args(
 		buffer_string(out, prefix);
 		buffer_string(out, "arg");
 		buffer_unsigned(out, number);
-		/* It may have been recorded twice, as a number and as a string. */
+		/*
+		 * Distinguish the second value of an argument that was recorded as a number and as
+		 * a string.
+		 */
 		if (probe_event_arg(event, number, false) != value) {
 			buffer_char(out, '_');
 			buffer_unsigned(out, i);
@@ -125,7 +127,10 @@ static void add_args(
 	}
 }
 
-/* The event's key, or else a name; a pair's may be empty ("start" by itself). */
+/*
+ * Writes the event's values for keys as its name, or `name` without keys. The name of a pair may be
+ * empty (for the probe "start"); then writes the event's name.
+ */
 static void add_name(struct trace_export *trace, const struct probe_event *event, const char *name)
 {
 	trace->text.length = 0;
@@ -158,7 +163,7 @@ static void named_free(void *data)
 	free(named);
 }
 
-/* Is a name new? It counts as written. False without memory, too: it is then not written. */
+/* Whether a name must be written. Marks it as written. Returns false without memory. */
 static bool is_news(struct trace_export *trace, pid_t pid, pid_t tid, const char *name)
 {
 	struct named wanted = {.pid = pid, .tid = tid}, *named;
@@ -195,7 +200,10 @@ static void tell_name(
 	buffer_string(trace->out, "}}");
 }
 
-/* A process has the name of its first thread, or of the one that was met first. */
+/*
+ * Writes the names of the event's thread and process. A process has the name of its main thread, or
+ * of the first thread seen.
+ */
 static void tell_names(struct trace_export *trace, const struct probe_event *event)
 {
 	const struct named process = {.pid = event->pid};
@@ -225,7 +233,7 @@ static void add_instant(struct trace_export *trace, const struct probe_event *ev
 
 static void add_loss(struct trace_export *trace, const struct probe_event *event)
 {
-	/* Losses of a stream do not say when they were. */
+	/* The losses of a stream have no time. */
 	uint64_t time_ns = event->time_ns ? event->time_ns : trace->last_ns;
 
 	begin_event(trace, 'i', 0, 0);
@@ -240,7 +248,7 @@ static void add_loss(struct trace_export *trace, const struct probe_event *event
 	buffer_string(trace->out, "}}");
 }
 
-/* One of the two ends of a pair on a track of its own. */
+/* Writes the start or the end of a pair on a track of its own. */
 static void add_async(struct trace_export *trace, char phase, const struct probe_event *begin,
 	const struct probe_event *event, const char *name)
 {
@@ -255,7 +263,7 @@ static void add_async(struct trace_export *trace, char phase, const struct probe
 	buffer_string(trace->out, "}}");
 }
 
-/* A pair; if it does not lie within the others of one thread, on a track of its own. */
+/* Writes a pair, on a track of its own if `is_alone`. */
 static void add_pair(struct trace_export *trace, const struct probe_event *begin,
 	const struct probe_event *end, const char *name, bool is_alone)
 {
@@ -294,7 +302,7 @@ static int compare_threads(const void *a, const void *b)
 	return (x->tid > y->tid) - (x->tid < y->tid);
 }
 
-/* NULL without memory. */
+/* Finds or adds a thread. Returns NULL without memory. */
 static struct thread_slices *find_thread(
 	struct trace_export *trace, const struct probe_event *event)
 {
@@ -314,8 +322,9 @@ static struct thread_slices *find_thread(
 }
 
 /*
- * Has a span of the thread ended that began before this one and ended within it? Then they are no
- * slices of one track. Only one can: those behind it lie within this one.
+ * Whether a span overlaps an earlier span of its thread without nesting: the earlier one started
+ * before and ended inside. Then both cannot be on one track. Otherwise adds the span; earlier spans
+ * inside it are dropped.
  */
 static bool is_across(struct trace_export *trace, const struct probe_event *end)
 {
@@ -342,7 +351,7 @@ static bool is_across(struct trace_export *trace, const struct probe_event *end)
 	return false;
 }
 
-/* A span that was made while it was traced: which begin it has is known. */
+/* Writes a span that was recorded as a span, so its start event is known. */
 static void add_made_span(struct trace_export *trace, const struct probe_event *end)
 {
 	const struct probe_event *begin = end->begin;
@@ -362,7 +371,7 @@ static void add_made_span(struct trace_export *trace, const struct probe_event *
 	free(name);
 }
 
-/* A begin without an end: it continues, or what it was is not known. */
+/* Writes a start event without an end event: a pair that is still open, or a point event. */
 static void unended(void *data, struct probe_span *span)
 {
 	struct trace_export *trace = data;
@@ -388,7 +397,9 @@ static void begin_file(struct trace_export *trace)
 	trace->begun = true;
 }
 
-/* A span comes when it ends: another one may have begun before the first. */
+/*
+ * The first time of the file. A span arrives when it ends, so later spans may have started earlier.
+ */
 static uint64_t first_time(const struct probe_event *event)
 {
 	if (!event->begin)
@@ -442,7 +453,7 @@ static struct probe_error *trace_finish(void *state, bool *done_ret)
 	if (trace->first_ns && gmtime_r(&first_s, &utc) &&
 		strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &utc)) {
 		json_string_field(trace->out, ",\"first_event\":", text);
-		/* As text: it does not fit into a double. */
+		/* Write the number as text, because it does not fit into a double. */
 		json_unsigned_field(trace->out, ",\"first_event_ns\":\"", trace->first_ns);
 		buffer_char(trace->out, '"');
 	}

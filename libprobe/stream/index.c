@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a log says of its stream: a file of lines, each a word and what belongs to it.
+ * The index of a log (the file .stream): data about its stream as lines of a keyword and values.
+ * Also the table of event types and sets of types.
  *
  *	probectl-stream 1
  *	version probectl 0.1.0
  *	name NAME
  *	attributes CREATED RESOLUTION STREAM DATA POLICY INHERIT LOG_POLICY LOG USER SYSTEM
- *	type NUMBER NAME		one for each that is not the stream's own
+ *	type NUMBER NAME		a line for each type, except the stream's own types
  *	status RUNNING FULL OVERRUN ERROR LOG_OVERRUN LOG_FULL LOST FLUSHED
  *
- * Bytes of names that could be mistaken are written as % and two digits. It is
- * replaced as a whole. What is read may be anything.
+ * Blanks, control characters and % in names are written as % and two hexadecimal digits. The file
+ * is always replaced as a whole (rename(2)). The reader accepts arbitrary contents without harm.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,9 +24,7 @@
 #include "libprobe/base/file.h"
 #include "libprobe/stream/stream.h"
 
-/* ==== Types =================================================================================== */
-
-/* Types of events: names, their numbers, and sets of them. */
+/* ==== Event types ============================================================================= */
 
 _Static_assert(PROBE_STREAM_TYPES_END % 64 == 0, "sets consist of whole words");
 _Static_assert(PROBE_STREAM_TYPES_END <= STREAM_HASH_SLOTS / 2, "there are always free slots");
@@ -42,7 +41,7 @@ static size_t slot_of(const char *name)
 	return hash % STREAM_HASH_SLOTS;
 }
 
-/* Where a name is in the hash, or would be. */
+/* The slot of a name in the hash, or the free slot where the name belongs. */
 static uint16_t *find(struct stream_types *types, const char *name)
 {
 	size_t slot = slot_of(name);
@@ -52,7 +51,7 @@ static uint16_t *find(struct stream_types *types, const char *name)
 	return &types->hash[slot];
 }
 
-/* A type's text is "provider:name", then "provider", then "name". */
+/* Sets a type's text: "provider:name", then "provider", then "name". */
 static bool set_names(struct stream_types *types, uint32_t type, const char *provider,
 	size_t provider_length, char separator, const char *name)
 {
@@ -259,7 +258,7 @@ struct probe_error *probe_stream_set_read(
 	return NULL;
 }
 
-/* ==== Index =================================================================================== */
+/* ==== The file .stream ======================================================================== */
 
 const char stream_index_name[] = ".stream";
 static const char draft_name[] = ".stream.new";
@@ -312,14 +311,14 @@ struct probe_error *stream_index_write(const char *folder, const struct stream_i
 
 	if (error)
 		return probe_error_prefix(error, "%s", folder);
-	/* One that we make, whatever the folder's owner has put there. */
+	/* Create a new file, whatever file the folder's owner has put under this name. */
 	unlinkat(at, draft_name, 0);
 	fd = openat(at, draft_name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, FILE_MODE);
 	if (fd >= 0)
 		file = fdopen(fd, "w");
 	if (file) {
 		write_all(file, index);
-		/* A full disk is noticed at the latest when the buffer is written. */
+		/* A full disk may only show when the buffer is written. */
 		if (fflush(file) != 0)
 			err = errno;
 		if (fclose(file) != 0 && !err)
@@ -338,8 +337,7 @@ struct probe_error *stream_index_write(const char *folder, const struct stream_i
 		   : NULL;
 }
 
-/* ---- Reading -----------------------------------------------------------------------------------
- */
+/* ---- Reading --------------------------------------------------------------------------------- */
 
 static struct probe_error *malformed(void)
 {
@@ -352,7 +350,10 @@ static int digit_of(char c)
 	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Undoes write_name(), in its place; false where that cannot have written it. */
+/*
+ * Decodes in place a name that write_name() has encoded. Returns false if write_name() cannot have
+ * written it.
+ */
 static bool read_name(char *text)
 {
 	char *to = text;
@@ -373,7 +374,7 @@ static bool read_name(char *text)
 	return true;
 }
 
-/* So many numbers, and nothing else. */
+/* Reads exactly `count` numbers. Returns false if the text holds anything else. */
 static bool read_numbers(const char *text, uint64_t *ret, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
@@ -428,7 +429,7 @@ static bool read_status(const char *text, struct probe_stream_status *ret)
 	return true;
 }
 
-/* Types come in their order, and so get the numbers that they had. */
+/* Type lines are in the order of the numbers, so each type gets its old number again. */
 static struct probe_error *read_type(char *text, struct stream_types *types)
 {
 	char *space = strchr(text, ' ');
@@ -455,7 +456,6 @@ static struct probe_error *read_string(char *text, char **ret)
 	return *ret ? NULL : probe_error_no_memory();
 }
 
-/* One line, without its end. */
 static struct probe_error *read_line(char *line, struct stream_index *index)
 {
 	char *rest = strchr(line, ' ');
@@ -473,7 +473,7 @@ static struct probe_error *read_line(char *line, struct stream_index *index)
 		return read_attributes(rest, &index->attributes) ? NULL : malformed();
 	if (strcmp(line, "status") == 0)
 		return read_status(rest, &index->status) ? NULL : malformed();
-	/* Of a later version. */
+	/* Ignore keywords of later versions. */
 	return NULL;
 }
 
@@ -506,7 +506,7 @@ struct probe_error *stream_index_read(const char *folder, struct stream_index *i
 
 	if (at < 0)
 		return probe_error_system(errno, "cannot open %s", folder);
-	/* It could be a pipe without a writer. */
+	/* O_NONBLOCK, because the file may be a pipe without a writer. */
 	fd = openat(at, stream_index_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	if (fd < 0 && errno != ENOENT)
 		error = probe_error_system(errno, "cannot open %s/%s", folder, stream_index_name);

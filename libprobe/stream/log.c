@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The log of a stream: a record (libprobe/record/ctf.c), whose size is kept below a limit.
+ * The log of a stream: a record (libprobe/record/ctf.c) that is kept below a size limit.
  *
- * What the files take is only known once packets have been written: whole pages, of
- * each CPU. So what is added is estimated, from above; where that comes to a chunk,
- * it is written and measured. Below the limit there is always room for a chunk, and two
- * pages of each file.
+ * The size of the files is known only after packets were written, in whole pages for each CPU. So
+ * the log adds up estimates that are never too small. When the estimates reach a chunk, the log
+ * writes and measures the files. Below the limit there is always room for one chunk and two pages
+ * of each file.
  *
- *	UNTIL_FULL	one part, which ends there
- *	LOOP		parts of an eighth of the limit; the oldest is removed
+ *	UNTIL_FULL	one part; the log ends at the limit
+ *	LOOP		each part is an eighth of the limit; the oldest part is removed
  *
- * The stream's own events are hits of a session that there is not, with the provider
- * posix_trace; they have a file of their own.
+ * The stream's own events are recorded as hits of a dummy session with the provider posix_trace.
+ * They have a file of their own.
  *
- * A record of the caller's (probe_stream_flush_to()) may have several streams. It has no limit, and
- * stays when the stream ends; the stream's own events then tell its process.
+ * A record of the caller's (probe_stream_flush_to()) may hold several streams. It has no limit and
+ * stays when a stream ends. The stream's own events in it carry the pid of the target.
+ *
+ * The second half of this file flushes streams to logs.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -39,28 +41,28 @@ enum {
 	PARTS = 8,
 	CHUNKS = 64,
 	PAGE_BYTES = 4096,
-	EVENT_BYTES = 64, /* of what every event has */
+	EVENT_BYTES = 64, /* estimate for the fixed fields of an event */
 	ARG_BYTES = 16
 };
 
 struct stream_log {
-	const struct probe_stream_options *options; /* the stream's */
+	const struct probe_stream_options *options; /* options of the stream, borrowed */
 	struct probe_ctf *ctf;
-	bool borrowed;		  /* the caller's */
-	pid_t pid;		  /* of the stream's own events; 0: there is only one stream */
-	struct probe_session own; /* of the stream's own events */
+	bool borrowed; /* the record (`ctf`) belongs to the caller */
+	pid_t pid;     /* pid in the stream's own events; 0 if the record has only this stream */
+	struct probe_session own; /* dummy session of the stream's own events */
 	struct probe_session_probe own_probes[PROBE_STREAM_SYSTEM_TYPES];
 	uint64_t hits;
-	uint64_t added; /* bytes that have not been measured, estimated */
+	uint64_t added; /* estimated bytes that were added since the files were measured */
 	bool full, overrun, failed;
 };
 
 /* ---- Files ----------------------------------------------------------------------------------- */
 
-/* The size of the files in a folder and in its parts. */
+/* The size of the stream files in a log's folder and its parts. */
 struct usage {
 	uint64_t bytes, files;
-	unsigned int parts, oldest; /* parts, and the number of the first */
+	unsigned int parts, oldest; /* number of parts, and the lowest part number */
 };
 
 static bool is_stream(const char *name)
@@ -78,7 +80,7 @@ static DIR *open_folder(int at, const char *name)
 	return folder;
 }
 
-/* The packets in one folder. */
+/* Adds the stream files of one folder to *usage. */
 static void measure_part(DIR *part, struct usage *usage)
 {
 	struct dirent *entry;
@@ -112,13 +114,13 @@ static void measure(DIR *folder, struct usage *usage)
 			continue;
 		measure_part(part, usage);
 		closedir(part);
-		/* A folder that is left because it holds other files is no part. */
+		/* A part's folder that only holds other files is not counted as a part. */
 		if (usage->files != before && (!usage->parts++ || number < usage->oldest))
 			usage->oldest = number;
 	}
 }
 
-/* Removes what a part consists of, and it itself; others' files stay. */
+/* Removes the files of a part, then its folder. Files that are not part of a record stay. */
 static struct probe_error *remove_part(int at, const char *name)
 {
 	DIR *part = open_folder(at, name);
@@ -142,7 +144,6 @@ static struct probe_error *remove_part(int at, const char *name)
 	return error;
 }
 
-/* All of the log. */
 static struct probe_error *remove_all(DIR *folder)
 {
 	struct probe_error *error = remove_part(dirfd(folder), ".");
@@ -156,8 +157,7 @@ static struct probe_error *remove_all(DIR *folder)
 	return error;
 }
 
-/* ---- The limit ---------------------------------------------------------------------------------
- */
+/* ---- The limit ------------------------------------------------------------------------------- */
 
 static bool has_limit(const struct stream_log *log)
 {
@@ -170,8 +170,8 @@ static uint64_t chunk_of(const struct stream_log *log)
 }
 
 /*
- * Opens the folder again to delete parts of the log. The path may lead elsewhere by now, so no link
- * of another user is followed.
+ * Opens the log's folder to remove parts. The path may have been redirected since the log was
+ * created, so symbolic links of other users are not followed.
  */
 static struct probe_error *open_log(const struct stream_log *log, DIR **ret)
 {
@@ -188,7 +188,7 @@ static struct probe_error *open_log(const struct stream_log *log, DIR **ret)
 	return error;
 }
 
-/* Makes room for this many bytes, or finds the log full. */
+/* Removes the oldest parts until `need` bytes fit below the limit, or sets log->full. */
 static struct probe_error *keep_limit(struct stream_log *log, uint64_t need)
 {
 	for (;;) {
@@ -221,7 +221,10 @@ static struct probe_error *keep_limit(struct stream_log *log, uint64_t need)
 	}
 }
 
-/* May an event be added? First writes and measures, if it is time to. */
+/*
+ * Whether an event of `bytes` bytes may be added. Writes and measures the files first if a chunk is
+ * complete.
+ */
 static struct probe_error *admit(struct stream_log *log, uint64_t bytes, bool *ret)
 {
 	uint64_t chunk = chunk_of(log);
@@ -286,7 +289,7 @@ static struct probe_hit own_hit(
 	return (struct probe_hit){.time_ns = event->time_ns,
 		.pid = log->pid,
 		.probe = type,
-		.pc = type + 1, /* the writer remembers sites by it */
+		.pc = type + 1, /* any nonzero address; the CTF writer looks up its sites by pc */
 		.args = event->args,
 		.arg_count = event->arg_count};
 }
@@ -299,7 +302,7 @@ struct probe_error *stream_log_own(
 	return stream_log_hit(log, &log->own, &hit, NULL);
 }
 
-/* The last event of a log that is full: there is room kept for it. Writes it. */
+/* Writes the last event of a full log, for which room was reserved, and flushes. */
 static struct probe_error *stream_log_last(
 	struct stream_log *log, uint32_t type, const struct probe_event *event)
 {
@@ -322,7 +325,7 @@ struct probe_error *stream_log_lost(
 	return note_failure(log, probe_ctf_discarded(log->ctf, session, count));
 }
 
-/* Writes what was added. */
+/* Writes the added events to the files. */
 static struct probe_error *stream_log_flush(struct stream_log *log)
 {
 	struct probe_error *error = log->failed ? NULL : probe_ctf_flush(log->ctf);
@@ -333,7 +336,7 @@ static struct probe_error *stream_log_flush(struct stream_log *log)
 	return note_failure(log, error);
 }
 
-/* ---- Its life ------------------------------------------------------------------- */
+/* ---- Creating and clearing --------------------------------------------------------- */
 
 static struct probe_error *begin(struct stream_log *log)
 {
@@ -344,7 +347,7 @@ static struct probe_error *begin(struct stream_log *log)
 	return probe_ctf_create(log->options->log, &options, &log->ctf);
 }
 
-/* Without a record. */
+/* Allocates a log without a record. Returns NULL without memory. */
 static struct stream_log *log_alloc(const struct probe_stream_options *options)
 {
 	struct stream_log *log = calloc(1, sizeof(*log));
@@ -376,8 +379,8 @@ struct probe_error *stream_log_create(
 }
 
 /*
- * The same for a record of the caller's, in which the stream's own events are of process `pid`.
- * Errors: PROBE_ERROR_MEMORY.
+ * Creates a log that writes to a record of the caller's, in which the stream's own events have the
+ * process `pid`. Errors: PROBE_ERROR_MEMORY.
  */
 static struct probe_error *stream_log_borrow(const struct probe_stream_options *options,
 	struct probe_ctf *record, pid_t pid, struct stream_log **ret)
@@ -396,7 +399,7 @@ bool stream_log_is_borrowed(const struct stream_log *log)
 	return log->borrowed;
 }
 
-/* Is it this record of the caller's? */
+/* Whether the log writes to this record of the caller's. */
 static bool stream_log_is_of(const struct stream_log *log, const struct probe_ctf *record)
 {
 	return log->borrowed && log->ctf == record;
@@ -451,15 +454,15 @@ uint64_t stream_log_hits(const struct stream_log *log)
 	return log->hits;
 }
 
-/* ==== Flush =================================================================================== */
+/* ==== Flushing ================================================================================ */
 
 /*
- * Flushing: events go from the rings into the packets of the log, without a copy
- * between, and from there into files. The first is done at each poll,
- * so that rings do not get full; the second when packets are full, and once a second.
+ * A flush has two steps. Events first go from the rings into packets of the log, without a copy in
+ * between; each poll does that, so that the rings do not fill up. Packets then go into files: when
+ * they are full, and once a second.
  *
- * The lock is given away between slices of a flush: others can see that it is under
- * way, and stop, filter or clear the stream.
+ * A flush releases the lock between slices. So other threads can see that a flush is running, and
+ * can stop, filter or clear the stream.
  */
 
 enum { FLUSH_NS = 1000000000 };
@@ -475,7 +478,7 @@ static struct probe_error *enter_with_log(struct probe_stream *stream)
 		PROBE_ERROR_STATE, EINVAL, "the stream has no log that it could be flushed to");
 }
 
-/* The first error stays in the status; nothing can be added to the log any more. */
+/* Keeps the first error for the status. A log that has failed accepts no more events. */
 static struct probe_error *note_error(struct probe_stream *stream, struct probe_error *error)
 {
 	if (!error)
@@ -486,7 +489,7 @@ static struct probe_error *note_error(struct probe_stream *stream, struct probe_
 	return error;
 }
 
-/* A log that is full has its end at once, and the stream with it. */
+/* If the log is full, writes its last event and stops the stream. */
 static struct probe_error *end_full_log(struct probe_stream *stream)
 {
 	const struct probe_stream_options *o = &stream->index.attributes.options;
@@ -516,7 +519,7 @@ static struct probe_error *take_slice(struct probe_stream *stream, bool *drained
 	return note_error(stream, error);
 }
 
-/* Begins a flush that the stream shows, and ends it. */
+/* Begin and end a flush that the stream reports by events. */
 static void begin_flush(struct probe_stream *stream)
 {
 	stream->flushing++;
@@ -535,7 +538,7 @@ static struct probe_error *end_flush(struct probe_stream *stream, struct probe_e
 	return error;
 }
 
-/* Writes what there is now, with the lock. */
+/* Writes all events up to now. The caller holds the lock, which is released in between. */
 static struct probe_error *flush(struct probe_stream *stream)
 {
 	struct probe_error *error;
@@ -545,7 +548,7 @@ static struct probe_error *flush(struct probe_stream *stream)
 	begin_flush(stream);
 	until = clock_stamp(&stream->session->clock);
 	do {
-		/* A thread that waits for the lock gets it. */
+		/* Let another thread that waits for the lock run. */
 		pthread_mutex_unlock(&stream->lock);
 		sched_yield();
 		pthread_mutex_lock(&stream->lock);
@@ -571,7 +574,7 @@ struct probe_error *probe_stream_flush(struct probe_stream *stream)
 	return error;
 }
 
-/* With the lock. */
+/* Makes the stream write to this record of the caller's. The caller holds the lock. */
 static struct probe_error *take_record(struct probe_stream *stream, struct probe_ctf *record)
 {
 	if (stream->log && !stream_log_is_of(stream->log, record))

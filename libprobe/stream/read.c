@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Taking events out of a session, and putting the stream's own among them.
+ * Moves hits out of a session and inserts the stream's own events in the order of time. The queue
+ * of events that readers have not read yet is in this file, too.
  *
- * What was done to the stream (started, stopped, filtered) is a mark, with a stamp of
- * the clock that records are stamped with. Marks are passed in the order of time, as
- * hits are handed over:
+ * An operation on the stream (start, stop, filter) is kept as a mark with a stamp of the clock that
+ * stamps records. Marks and hits are merged by time:
  *
  *	hits     1   2   3        4   5        6
  *	marks              stop          start
  *	events   1   2   3 stop          start 6
  *
- * A hit is stamped after it has tested the switches, so that one may be recorded that
- * comes after the mark (4, 5): its stamp tells, and it is ignored. Likewise for filters.
+ * A stub tests the switches before it stamps the hit. So a hit may be recorded with a stamp later
+ * than the mark of the stop (4, 5); it is ignored. The same holds for filters.
  *
- * Lost hits are reported where that is noticed: before the next hit, with
- * PROBE_STREAM_OVERFLOW, and with PROBE_STREAM_RESUME as soon as nothing is missing
- * any more. What was lost of a ring that is written over is missing up to the ring's
- * oldest record (recording.whole_from); a ring that is emptied has lost what came
- * after the records that were in it.
+ * PROBE_STREAM_OVERFLOW reports lost hits before the next hit, and PROBE_STREAM_RESUME follows as
+ * soon as no more hits are missing. In a ring that is written over, the hits before its oldest
+ * record (recording.whole_from) are missing. In a ring that stops when full, the hits after its
+ * last record are missing.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -29,18 +28,17 @@
 #include "libprobe/session/session.h"
 #include "libprobe/stream/stream.h"
 
-/* ==== Queue =================================================================================== */
+/* ==== Queue of unread events ================================================================== */
 
 /*
- * Events between the session, which hands them over for a moment, and readers, which
- * have their own memory. They follow each other: a struct entry, and its event,
- * packed.
+ * The queue copies events from the session, whose memory is valid only during a callback, until a
+ * reader takes them into its own memory. Each entry is a struct entry followed by its packed event.
  */
 
 enum { ALIGN = _Alignof(struct probe_value), ROOM_MIN = 1 << 16, ROOM_KEPT = 1 << 20 };
 
 struct entry {
-	size_t bytes; /* with the event */
+	size_t bytes; /* size of this struct and its packed event */
 	struct stream_item item;
 };
 _Static_assert(
@@ -113,14 +111,14 @@ struct probe_error *stream_queue_put(struct stream_queue *queue, const struct st
 
 /* ---- Out ------------------------------------------------------------------------------------- */
 
-/* The reader's memory, as far as it is used. */
+/* The unused rest of the reader's memory. */
 struct target {
 	char *at;
 	size_t room;
 	bool truncated;
 };
 
-/* The array of values, or as much of it as there is room for. */
+/* Copies the array of values, or as many values as there is room for. */
 static struct probe_value *take_values(
 	struct target *to, const struct probe_event *event, size_t *count_ret)
 {
@@ -217,16 +215,15 @@ void stream_queue_deinit(struct stream_queue *queue)
 	*queue = (struct stream_queue){0};
 }
 
-/* ==== Read ==================================================================================== */
+/* ==== Reading the session ===================================================================== */
 
 enum {
-	QUEUE_BYTES = 1 << 18, /* taken out at once, about */
-	LOG_EVENTS = 1 << 16,  /* likewise, of a stream with a log */
+	QUEUE_BYTES = 1 << 18, /* about how many bytes stream_take() puts into the queue at once */
+	LOG_EVENTS = 1 << 16,  /* about how many events stream_take() puts into a log at once */
 	MARKS_MAX = 1024
 };
 
-/* ---- Marks ------------------------------------------------------------------------------------
- */
+/* ---- Marks ----------------------------------------------------------------------------------- */
 
 static void pop_mark(struct probe_stream *stream)
 {
@@ -266,7 +263,7 @@ void stream_mark(struct probe_stream *stream, uint32_t type, bool silent, int va
 	}
 	if (sets)
 		memcpy(mark.sets, sets, 2 * sizeof(*sets));
-	/* The stream is started and stopped, but not read. */
+	/* Drop the oldest mark: the stream is started and stopped often but nobody reads it. */
 	if (stream->mark_count == MARKS_MAX) {
 		apply_mark(&stream->reading, &stream->marks[0],
 			clock_realtime_ns(&stream->session->clock, stream->marks[0].stamp));
@@ -291,7 +288,7 @@ static void put_event(struct probe_stream *stream, uint32_t type,
 	r->taken++;
 }
 
-/* One of the stream's own, unless it is filtered out. */
+/* Adds one of the stream's own events, unless the filter excludes its type. */
 static void put_own(struct probe_stream *stream, uint32_t type, uint64_t time_ns, uint64_t lost,
 	const struct probe_value *args, size_t count)
 {
@@ -309,7 +306,7 @@ static void put_own(struct probe_stream *stream, uint32_t type, uint64_t time_ns
 		put_event(stream, type, PROBE_STREAM_WHOLE, 0, &event);
 		return;
 	}
-	/* A log records missing hits in its own way. */
+	/* A log has a record type of its own for lost hits. */
 	r->error = lost ? stream_log_lost(stream->log, stream->session, lost)
 			: stream_log_own(stream->log, type, &event);
 	r->last_ns = time_ns > r->last_ns ? time_ns : r->last_ns;
@@ -330,7 +327,10 @@ static void put_mark(struct probe_stream *stream, const struct stream_mark *mark
 	put_own(stream, mark->type, time_ns, 0, args, count);
 }
 
-/* Passes the marks up to a time of CLOCK_REALTIME, and with a stamp that is no later. */
+/*
+ * Applies and removes the marks with a time up to until_ns (CLOCK_REALTIME) and a stamp up to
+ * `until`.
+ */
 static void pass_marks(struct probe_stream *stream, uint64_t until_ns, uint64_t until)
 {
 	while (stream->mark_count && !stream->reading.error) {
@@ -346,10 +346,9 @@ static void pass_marks(struct probe_stream *stream, uint64_t until_ns, uint64_t 
 	}
 }
 
-/* ---- Hits ---------------------------------------------------------------------------------------
- */
+/* ---- Hits ------------------------------------------------------------------------------------ */
 
-/* The types of probes that are new: libraries are opened. */
+/* Assigns types to probes that are new because the target has opened libraries. */
 static struct probe_error *know_probes(struct probe_stream *stream)
 {
 	size_t count;
@@ -429,7 +428,7 @@ static bool visit_hit(const struct probe_hit *hit, void *data)
 		(stream_set_has(&r->filter, type) && hit->time_ns >= r->filter_ns))
 		return true;
 	if (r->overflow) {
-		/* It began after the last event that is there. */
+		/* The overflow began after the last event that was read. */
 		put_own(stream, PROBE_STREAM_OVERFLOW, r->last_ns ? r->last_ns : hit->time_ns,
 			stream->log ? 0 : r->overflow, NULL, 0);
 		r->overflow = 0;
@@ -443,8 +442,7 @@ static bool visit_hit(const struct probe_hit *hit, void *data)
 	return !r->error && !is_enough(stream);
 }
 
-/* ---- Losses -----------------------------------------------------------------------------------
- */
+/* ---- Losses ---------------------------------------------------------------------------------- */
 
 uint64_t stream_lost(struct probe_stream *stream)
 {
@@ -458,7 +456,9 @@ uint64_t stream_lost(struct probe_stream *stream)
 	return lost - stream->lost_before;
 }
 
-/* A stream that stops when its rings are full says so by its stop; in a log, hits are counted, too.
+/*
+ * Reports lost hits as an overflow event. A stream without a log that stops when its rings are full
+ * does not need it: its stop event says so.
  */
 static void tell_lost(struct probe_stream *stream)
 {
@@ -489,7 +489,10 @@ static void tell_damage(struct probe_stream *stream)
 
 /* ---- Rounds --------------------------------------------------------------------- */
 
-/* Hits are gone that were not read. Whoever has asked for the status since has been told. */
+/*
+ * Notes that unread hits were overwritten. `is_told` is true if the caller has already seen this in
+ * the stream's status.
+ */
 static void note_overwritten(struct probe_stream *stream, bool is_told)
 {
 	struct stream_reading *r = &stream->reading;
@@ -501,13 +504,13 @@ static void note_overwritten(struct probe_stream *stream, bool is_told)
 	r->resume_ns = 0;
 	if (r->recording.whole_from)
 		r->resume_ns = clock_realtime_ns(&stream->session->clock, r->recording.whole_from);
-	/* It is told before the next hit; a log counts hits in its own way. */
+	/* The overflow event precedes the next hit; a log gets the number of lost hits now. */
 	r->overflow += gone;
 	if (stream->log)
 		put_own(stream, PROBE_STREAM_OVERFLOW, r->last_ns, gone, NULL, 0);
 }
 
-/* Hands over what is in rings that are written over; *drained_ret as stream_take(). */
+/* Hands over the hits of rings that are written over. *drained_ret as in stream_take(). */
 static struct probe_error *take_recorded(struct probe_stream *stream, bool *drained_ret)
 {
 	struct stream_reading *r = &stream->reading;
@@ -531,7 +534,10 @@ static struct probe_error *take_recorded(struct probe_stream *stream, bool *drai
 	return NULL;
 }
 
-/* It was full, and has been emptied. */
+/*
+ * Leaves STREAM_FULL after all events were read: adds a stop event and restarts the stream if it
+ * should restart.
+ */
 static void leave_full(struct probe_stream *stream)
 {
 	struct probe_value arg = {.kind = PROBE_VALUE_SIGNED, .i = 1};

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Active streams: a session that records, with a switch (libprobe/session/flights.c), and what
- * POSIX trace adds to it. What happens to the stream is decided here; its events are
- * put in order in read.c, and written in flush.c.
+ * Active streams: a recording session with a switch (libprobe/session/flights.c), and the additions
+ * of POSIX tracing. This file changes the stream's state; read.c orders its events, and log.c
+ * writes them. Pre-recorded streams and probe_stream_next() are at the end of this file.
  *
  *	                  start                       a hit finds no room
  *	SUSPENDED -------------------> RUNNING --------------------------> FULL
- *	    ^  <-------------------------  ^     (UNTIL_FULL: the hit itself   |
- *	    |             stop             |      throws the switch)           |
- *	    |                              | all events have been taken out    |
+ *	    ^  <-------------------------  ^     (UNTIL_FULL: the stub         |
+ *	    |             stop             |      switches the session off)    |
+ *	    |                              | all events have been read         |
  *	    +------------------------------+-----------------------------------+
- *	      as well, after a stop or clear
+ *	      SUSPENDED instead of RUNNING after a stop or clear
  */
 #include <errno.h>
 #include <poll.h>
@@ -23,12 +23,11 @@
 #include "libprobe/session/session.h"
 #include "libprobe/stream/stream.h"
 
-/* ==== Stream ================================================================================== */
+/* ==== Active streams ========================================================================== */
 
 enum { DATA_BYTES = 1024, LOG_BYTES = 64 << 20, LOG_BYTES_MIN = 1 << 20, WORD = 8 };
 
-/* ---- Calls ------------------------------------------------------------------------------------
- */
+/* ---- Calls ----------------------------------------------------------------------------------- */
 
 struct probe_error *stream_enter(
 	struct probe_stream *stream, enum stream_kind kind, const char *what)
@@ -58,13 +57,16 @@ void stream_leave(struct probe_stream *stream)
 	pthread_mutex_unlock(&stream->lock);
 }
 
-/* To end the stream: waits until no other thread is in it. With the lock, which stays. */
+/*
+ * Waits until no other thread uses the stream, so that it can be freed. The caller holds the lock
+ * and still holds it afterwards.
+ */
 static void stream_expel(struct probe_stream *stream)
 {
 	const uint64_t one = 1;
 
 	stream->closing = true;
-	/* It is never read, so it stays readable for all that wait. */
+	/* Nobody reads the eventfd, so it stays readable and wakes every thread that waits. */
 	if (write(stream->wake, &one, sizeof(one)) < 0)
 		return;
 	while (stream->users > 1)
@@ -73,7 +75,7 @@ static void stream_expel(struct probe_stream *stream)
 
 static void stream_free(struct probe_stream *stream);
 
-/* A stream without anything. Errors: PROBE_ERROR_MEMORY, PROBE_ERROR_SYSTEM. */
+/* Allocates an empty stream. Errors: PROBE_ERROR_MEMORY, PROBE_ERROR_SYSTEM. */
 static struct probe_error *stream_alloc(struct probe_stream **ret)
 {
 	struct probe_stream *stream = calloc(1, sizeof(*stream));
@@ -95,7 +97,7 @@ static struct probe_error *stream_alloc(struct probe_stream **ret)
 	return NULL;
 }
 
-/* Frees everything; no thread is in it. */
+/* Frees a stream that no thread uses. */
 static void stream_free(struct probe_stream *stream)
 {
 	stream_reading_reset(stream);
@@ -116,8 +118,7 @@ static void stream_free(struct probe_stream *stream)
 	free(stream);
 }
 
-/* ---- Attributes -------------------------------------------------------------------------------
- */
+/* ---- Attributes ------------------------------------------------------------------------------ */
 
 static struct probe_error *invalid(const char *message)
 {
@@ -155,7 +156,7 @@ static struct probe_error *copy_string(const char *text, char **ret)
 	return *ret ? NULL : probe_error_no_memory();
 }
 
-/* Takes the options over, with what was left to us. */
+/* Copies the options and their strings into the stream, and fills in the defaults. */
 static struct probe_error *set_options(
 	struct probe_stream *stream, const struct probe_stream_options *options)
 {
@@ -186,22 +187,23 @@ static struct probe_error *set_options(
 	return error;
 }
 
-/* What the session has made of them. */
+/* Sets the attributes that the session has determined, such as the size of its rings. */
 static void note_session(struct probe_stream *stream)
 {
 	struct probe_stream_attributes *a = &stream->index.attributes;
 	const struct probe_session *s = stream->session;
 
 	a->created_ns = clock_now_ns();
-	a->clock_resolution_ns = 1; /* the counter ticks faster, but times are in nanoseconds */
+	/* the processor's counter is finer, but event times are in nanoseconds */
+	a->clock_resolution_ns = 1;
 	a->options.stream_bytes = s->rings.layout.ring_bytes;
 	/*
-	 * There has to be room for the longest record before any is begun. What is
-	 * written over is gone so much earlier (recorder.c).
+	 * Room for the longest record is reserved before a record is written. With
+	 * PROBE_STREAM_LOOP, a record is therefore overwritten that much earlier.
 	 */
 	a->user_event_bytes = a->options.policy == PROBE_STREAM_LOOP ? 2 * s->record_max + 4 * WORD
 								     : s->record_max;
-	/* They are kept elsewhere. */
+	/* System events are not kept in the rings. */
 	a->system_event_bytes = 0;
 }
 
@@ -219,8 +221,7 @@ struct probe_error *probe_stream_get_attributes(
 	return NULL;
 }
 
-/* ---- Making one -------------------------------------------------------------------------------
- */
+/* ---- Making one ------------------------------------------------------------------------------ */
 
 static struct probe_error *start_session(struct probe_stream *stream,
 	const struct probe_request *request, struct probe_report *report)
@@ -255,7 +256,7 @@ static struct probe_error *start_session(struct probe_stream *stream,
 	return stream->reading.since ? NULL : probe_error_no_memory();
 }
 
-/* The standard's numbers for the errors of sessions. */
+/* Adds to a session's error the errno value that the standard prescribes. */
 static struct probe_error *with_number(struct probe_error *error)
 {
 	static const int numbers[] = {[PROBE_ERROR_USAGE] = EINVAL,
@@ -268,7 +269,10 @@ static struct probe_error *with_number(struct probe_error *error)
 	return error;
 }
 
-/* Types in the order of the probes; and a log that has them, should we be killed. */
+/*
+ * Gives each probe its type, in the order of the probes, and writes the log's index now: the types
+ * must be in the log if this process is killed.
+ */
 static struct probe_error *prepare(struct probe_stream *stream)
 {
 	bool drained;
@@ -296,7 +300,7 @@ struct probe_error *probe_stream_create(struct probe_target *target,
 	error = set_options(stream, options ? options : &defaults);
 	if (!error)
 		error = with_number(start_session(stream, request, report));
-	/* Only now: where nothing can be traced, there is no folder either. */
+	/* Create the log's folder only now: if nothing can be traced, no folder must be left. */
 	if (!error && stream->index.attributes.options.log)
 		error = stream_log_create(&stream->index.attributes.options, &stream->log);
 	if (!error)
@@ -327,8 +331,7 @@ int probe_stream_fd(const struct probe_stream *stream)
 	return stream->session ? probe_session_fd(stream->session) : -1;
 }
 
-/* ---- Starting and stopping ---------------------------------------------------------------------
- */
+/* ---- Starting and stopping ------------------------------------------------------------------- */
 
 void stream_note_full(struct probe_stream *stream)
 {
@@ -345,7 +348,7 @@ void stream_go_on(struct probe_stream *stream)
 {
 	const struct probe_stream_set sets[2] = {{{0}}, stream->filter};
 
-	/* All hits have a later stamp. */
+	/* Mark first, then switch on: all hits have a later stamp than the mark. */
 	stream_mark(stream, PROBE_STREAM_START, false, 0, sets);
 	stream->state = STREAM_RUNNING;
 	probe_session_switch(stream->session, SIZE_MAX, true);
@@ -389,7 +392,7 @@ struct probe_error *probe_stream_stop(struct probe_stream *stream)
 	return NULL;
 }
 
-/* A log, and not only a record of the caller's. */
+/* Whether the stream has a log of its own, not only a record of the caller's. */
 static bool has_own_log(const struct probe_stream *stream)
 {
 	return stream->log && !stream_log_is_borrowed(stream->log);
@@ -452,7 +455,7 @@ static bool combine(
 	return true;
 }
 
-/* Throws the switches of probes that are in one of two sets, and not in the other. */
+/* Switches on or off the probes whose type is in `in` and not in `not_in`. */
 static void switch_probes(struct probe_stream *stream, const struct probe_stream_set *in,
 	const struct probe_stream_set *not_in, bool on)
 {
@@ -476,7 +479,10 @@ struct probe_error *probe_stream_set_filter(
 		return invalid("there is no such way to change a filter");
 	}
 	stream_note_full(stream);
-	/* What is let in has a later stamp. */
+	/*
+	 * Switch off before the mark and on after it: hits of newly admitted types have a later
+	 * stamp.
+	 */
 	switch_probes(stream, &sets[1], &sets[0], false);
 	stream_mark(stream, PROBE_STREAM_FILTER, stream->state != STREAM_RUNNING, 0, sets);
 	stream->filter = sets[1];
@@ -499,7 +505,10 @@ struct probe_error *probe_stream_get_filter(
 
 /* ---- Status --------------------------------------------------------------------- */
 
-/* Whether an overwritten ring has only unread records. *gone_ret: bytes of others that are gone. */
+/*
+ * Whether a ring that is written over holds only unread records, so that the next record overwrites
+ * one of them. *gone_ret is the number of unread bytes already overwritten.
+ */
 static bool is_lapped(const struct probe_stream *stream, uint64_t *gone_ret)
 {
 	const struct probe_session *s = stream->session;
@@ -598,14 +607,13 @@ struct probe_error *probe_stream_shutdown(struct probe_stream *stream)
 	return error;
 }
 
-/* ==== Open ==================================================================================== */
+/* ==== Pre-recorded streams and the next event ================================================= */
 
-/* Pre-recorded streams; and the next event, of those and of active ones. */
+/* Pre-recorded streams, and reading the next event of any stream. */
 
 enum { NSEC_PER_SEC = 1000000000, FIRST_SLEEP_NS = 500 * 1000, LAST_SLEEP_NS = 20 * 1000 * 1000 };
 
-/* ---- Pre-recorded streams ----------------------------------------------------------------------
- */
+/* ---- Pre-recorded streams -------------------------------------------------------------------- */
 
 static struct probe_error *open_reader(struct probe_stream *stream)
 {
@@ -685,7 +693,7 @@ static bool any_truncated(const struct probe_event *event)
 	return false;
 }
 
-/* Puts the next event of a record into the queue; false after the last. */
+/* Moves the next event of a record into the queue. *there_ret is false after the last event. */
 static struct probe_error *take_from_record(struct probe_stream *stream, bool *there_ret)
 {
 	struct stream_item item = {.type = PROBE_STREAM_OVERFLOW};
@@ -693,7 +701,7 @@ static struct probe_error *take_from_record(struct probe_stream *stream, bool *t
 	struct probe_error *error = NULL;
 
 	*there_ret = false;
-	/* A reader that failed has nothing more. */
+	/* After an error the reader is NULL and the stream has no more events. */
 	if (stream->reader)
 		error = probe_reader_next(stream->reader, event, there_ret);
 	if (error || !*there_ret)
@@ -714,18 +722,20 @@ static struct probe_error *take_from_record(struct probe_stream *stream, bool *t
 	return error;
 }
 
-/* ---- The next event ---------------------------------------------------------------------------
- */
+/* ---- The next event -------------------------------------------------------------------------- */
 
 struct next {
 	struct probe_stream_event *event;
 	void *data;
 	size_t size;
-	const struct timespec *until; /* NULL: without a limit */
+	const struct timespec *until; /* deadline in CLOCK_REALTIME; NULL means no limit */
 	uint64_t sleep_ns;
 };
 
-/* With the lock: is there an event? *over_ret: there will be none. */
+/*
+ * Makes the next event available in the queue if there is one. *over_ret is true if no event will
+ * follow. The caller holds the lock.
+ */
 static struct probe_error *find_event(struct probe_stream *stream, bool *over_ret)
 {
 	bool alive, drained = false;
@@ -740,14 +750,14 @@ static struct probe_error *find_event(struct probe_stream *stream, bool *over_re
 		return error;
 	}
 	alive = probe_target_alive(stream->target);
-	/* What is handed over may all be filtered out. */
+	/* The filter may discard all hits of a round, so repeat until the rings are empty. */
 	while (!error && !drained && !stream_queue_bytes(&stream->queue))
 		error = stream_take(stream, &drained);
 	*over_ret = !alive && !stream_queue_bytes(&stream->queue);
 	return error;
 }
 
-/* How long to sleep at most. Errors: EINVAL, ETIMEDOUT. */
+/* Computes how long to sleep at most. Errors: EINVAL, ETIMEDOUT. */
 static struct probe_error *time_left(const struct next *next, uint64_t *ret)
 {
 	struct timespec now;
@@ -774,8 +784,8 @@ static struct probe_error *time_left(const struct next *next, uint64_t *ret)
 }
 
 /*
- * Sleeps, without the lock. As elsewhere, hits do not wake us: the longer nothing arrives, the less
- * often the rings are read. Errors: EINTR.
+ * Sleeps with the lock released. Hits do not wake the sleeper; the longer no event arrives, the
+ * less often the rings are read. Errors: EINTR.
  */
 static struct probe_error *sleep_a_while(struct probe_stream *stream, uint64_t sleep_ns)
 {
@@ -793,13 +803,13 @@ static struct probe_error *sleep_a_while(struct probe_stream *stream, uint64_t s
 	return ready < 0 ? probe_error_system(err, "waiting for an event") : NULL;
 }
 
-/* Then there is no wait. */
+/* Whether the deadline is zero: the caller does not want to wait. */
 static bool is_zero(const struct timespec *until)
 {
 	return until && !until->tv_sec && !until->tv_nsec;
 }
 
-/* With the lock. */
+/* Waits for the next event and takes it out of the queue. The caller holds the lock. */
 static struct probe_error *next_event(
 	struct probe_stream *stream, struct next *next, bool *there_ret)
 {
@@ -811,7 +821,7 @@ static struct probe_error *next_event(
 		error = find_event(stream, &over);
 		*there_ret = stream_queue_take(
 			&stream->queue, stream->index.types, next->event, next->data, next->size);
-		/* An error comes again where it lasts. */
+		/* Prefer the event: a lasting error is found again by the next call. */
 		if (*there_ret) {
 			probe_error_free(error);
 			return NULL;

@@ -13,14 +13,18 @@
 /* ---- Stream ---------------------------------------------------------------------------------- */
 
 /*
- * The parts of streams: types, queue, reading, log, and the stream itself. The numbers of
- * their errors are those that the standard states.
+ * Streams of POSIX tracing: event types, the queue of events, logs and the stream itself. Error
+ * numbers (errno values) are those that the standard prescribes.
  */
 
-/* ---- Types and sets (types.c) ----------------------------------------------------------- */
+/* ---- Types and sets (index.c) ----------------------------------------------------------- */
 
 struct stream_type {
-	char *text; /* owned: the whole name, then its two halves; NULL: there is no such type */
+	/*
+	 * owned: "provider:name", "provider" and "name", each with a NUL; NULL if the type does not
+	 * exist
+	 */
+	char *text;
 	const char *provider, *name;
 };
 
@@ -28,21 +32,22 @@ enum { STREAM_HASH_SLOTS = 8192 };
 
 struct stream_types {
 	struct stream_type types[PROBE_STREAM_TYPES_END];
-	uint32_t next;			  /* the next number to be given */
-	uint16_t hash[STREAM_HASH_SLOTS]; /* numbers + 1; open addressing */
+	uint32_t next; /* number for the next new type */
+	/* open addressing; a slot holds a type's number + 1, or 0 if it is free */
+	uint16_t hash[STREAM_HASH_SLOTS];
 };
 
-/* Errors: PROBE_ERROR_MEMORY. */
+/* Creates a table with the stream's own types. Errors: PROBE_ERROR_MEMORY. */
 PROBE_MUST_CHECK struct probe_error *stream_types_create(struct stream_types **ret);
 void stream_types_free(struct stream_types *types);
 
 /*
- * The number of a probe's name: PROBE_STREAM_UNNAMED where there is no room, or it is too
- * long. Errors: PROBE_ERROR_MEMORY.
+ * Gets the type number of a probe's name and adds the name if it is new. *ret is
+ * PROBE_STREAM_UNNAMED if the table is full or the name is too long. Errors: PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *stream_types_of_probe(
 	struct stream_types *types, const char *provider, const char *name, uint32_t *ret);
-/* The same of a whole name of at most PROBE_STREAM_TYPE_NAME_MAX bytes. */
+/* Same as stream_types_of_probe(), for a whole name of at most PROBE_STREAM_TYPE_NAME_MAX bytes. */
 PROBE_MUST_CHECK struct probe_error *stream_types_of_name(
 	struct stream_types *types, const char *name, uint32_t *ret);
 static inline bool stream_types_has(const struct stream_types *types, uint32_t type)
@@ -50,33 +55,37 @@ static inline bool stream_types_has(const struct stream_types *types, uint32_t t
 	return type < PROBE_STREAM_TYPES_END && types->types[type].text;
 }
 
-/* Is a type that there can be in the set? */
+/* Whether a set contains a type. `type` must be less than PROBE_STREAM_TYPES_END. */
 static inline bool stream_set_has(const struct probe_stream_set *set, uint32_t type)
 {
 	return set->words[type / 64] >> (type % 64) & 1;
 }
-/* The set as an argument of an event, up to its last member. */
+/* The bytes of a set as an argument of an event, without trailing zero bytes. */
 struct probe_value stream_set_value(const struct probe_stream_set *set);
 
-/* ---- Events that wait to be read (queue.c) -------------------------------------------- */
+/* ---- Queue of unread events (read.c) -------------------------------------------- */
 
 struct stream_queue {
 	uint8_t *bytes;
 	size_t room, begin, end;
 };
 
-/* An event to add; its arguments are copied. */
+/* An event to add to a queue. The queue copies its arguments. */
 struct stream_item {
 	uint32_t type;
 	enum probe_stream_truncation truncation;
 	uint64_t pc;
-	struct probe_event event; /* without names */
+	/* the event without its provider and name; `type` stands for them */
+	struct probe_event event;
 };
 
-/* Errors: PROBE_ERROR_MEMORY. */
+/* Appends an event. Errors: PROBE_ERROR_MEMORY. */
 PROBE_MUST_CHECK struct probe_error *stream_queue_put(
 	struct stream_queue *queue, const struct stream_item *item);
-/* Takes the oldest one out, into the reader's memory. False: there is none. */
+/*
+ * Removes the oldest event and copies it to *ret and its values to data[size], the reader's memory.
+ * Returns false if the queue is empty.
+ */
 bool stream_queue_take(struct stream_queue *queue, const struct stream_types *types,
 	struct probe_stream_event *ret, void *data, size_t size);
 static inline size_t stream_queue_bytes(const struct stream_queue *queue)
@@ -87,8 +96,9 @@ void stream_queue_clear(struct stream_queue *queue);
 void stream_queue_deinit(struct stream_queue *queue);
 
 /*
- * Cuts the arguments of an event down to `limit` bytes of data; to[] has room for all
- * of them. *truncated_ret: by this, or when they were recorded. Returns how many are left.
+ * Copies to to[] as many arguments of an event as fit into `limit` bytes of data, and returns their
+ * number. to[] has room for all `count` arguments. *truncated_ret is true if an argument is cut off
+ * or left out, or was already truncated when it was recorded.
  */
 size_t stream_limit(const struct probe_value *args, size_t count, size_t limit,
 	struct probe_value *to, bool *truncated_ret);
@@ -97,22 +107,19 @@ size_t stream_limit(const struct probe_value *args, size_t count, size_t limit,
 
 struct stream_log;
 
-/* Errors: those of probe_ctf_create(). The options are borrowed. */
+/* Creates a log and its record. The options are borrowed. Errors: those of probe_ctf_create(). */
 PROBE_MUST_CHECK struct probe_error *stream_log_create(
 	const struct probe_stream_options *options, struct stream_log **ret);
-/*
- * The same for a record of the caller's, in which the stream's own events are of process `pid`.
- * Errors: PROBE_ERROR_MEMORY.
- */
+/* Whether the log is a record of the caller's (probe_stream_flush_to()). */
 bool stream_log_is_borrowed(const struct stream_log *log);
-/* The caller's record gets no more of this stream. Errors: those of probe_ctf_forget(). */
+/* Stops writing this stream to the caller's record. Errors: those of probe_ctf_forget(). */
 PROBE_MUST_CHECK struct probe_error *stream_log_leave(
 	struct stream_log *log, const struct probe_session *session);
 void stream_log_free(struct stream_log *log);
 
 /*
- * Adds a hit, one of the stream's own events, or a number of lost hits; discards them
- * once the log is full. Errors: those of probe_ctf_hit().
+ * Add a hit, one of the stream's own events, or a number of lost hits. Once the log is full, events
+ * are discarded. Errors: those of probe_ctf_hit().
  */
 PROBE_MUST_CHECK struct probe_error *stream_log_hit(struct stream_log *log,
 	const struct probe_session *session, const struct probe_hit *hit, const char *comm);
@@ -120,144 +127,155 @@ PROBE_MUST_CHECK struct probe_error *stream_log_own(
 	struct stream_log *log, uint32_t type, const struct probe_event *event);
 PROBE_MUST_CHECK struct probe_error *stream_log_lost(
 	struct stream_log *log, const struct probe_session *session, uint64_t count);
-/* Drops everything, and begins the log again. */
+/* Removes all events and starts the log again. */
 PROBE_MUST_CHECK struct probe_error *stream_log_clear(struct stream_log *log);
 
 bool stream_log_is_full(const struct stream_log *log);
-/* Have events of the log been thrown away, since this was asked last? */
+/* Whether the log has discarded events since the last call. */
 bool stream_log_take_overrun(struct stream_log *log);
-/* Hits in all that were added. */
+/* The number of hits that were added since the log was created. */
 uint64_t stream_log_hits(const struct stream_log *log);
 
 /*
- * What a log records of its stream: its attributes, types and status, in
- * the file .stream, which readers of CTF leave alone (it is hidden).
+ * The data about a stream that its log keeps in the file .stream: attributes, types and status. The
+ * file is hidden, so CTF readers ignore it.
  */
 struct stream_index {
 	struct probe_stream_attributes attributes;
 	struct probe_stream_status status;
 	struct stream_types *types;
-	char *strings[3]; /* owned: name, version, log; what the attributes point to */
+	/* owned strings that `attributes` points to: name, version, path of the log */
+	char *strings[3];
 };
-/* Errors: PROBE_ERROR_SYSTEM. */
+/* Writes the file .stream of a folder. Errors: PROBE_ERROR_SYSTEM. */
 PROBE_MUST_CHECK struct probe_error *stream_index_write(
 	const char *folder, const struct stream_index *index);
 /*
- * Reads it; types are added to those in *index. A folder without the file is no error.
- * Errors: PROBE_ERROR_FORMAT with EINVAL, PROBE_ERROR_SYSTEM, PROBE_ERROR_MEMORY.
+ * Reads the file .stream of a folder and adds its types to those in *index. If the file does not
+ * exist, *index stays as it is and the call succeeds. Errors: PROBE_ERROR_FORMAT with EINVAL,
+ * PROBE_ERROR_SYSTEM, PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *stream_index_read(
 	const char *folder, struct stream_index *index);
 void stream_index_deinit(struct stream_index *index);
 extern const char stream_index_name[];
 
-/* ---- Streams (stream.c, read.c, open.c) ----------------------------------------------- */
+/* ---- Streams (stream.c, read.c) --------------------------------------------------------- */
 
-/* Something that was done to the stream, at a place among its events. */
+/* An operation on the stream (start, stop, filter), and its time among the events. */
 struct stream_mark {
-	uint64_t stamp; /* of the processor's counter, as records have it */
+	uint64_t stamp; /* the processor's counter, the same clock that stamps records */
 	uint32_t type;
-	bool silent; /* it is no event, and only has an effect */
+	bool silent; /* the mark changes how later hits are read, but adds no event */
 	int value;
-	struct probe_stream_set
-		*sets; /* old and new of PROBE_STREAM_FILTER; of _START the second */
+	/*
+	 * PROBE_STREAM_FILTER: the old and the new set. PROBE_STREAM_START: sets[1] is the filter.
+	 * Otherwise NULL.
+	 */
+	struct probe_stream_set *sets;
 };
 
 enum stream_state {
 	STREAM_SUSPENDED,
 	STREAM_RUNNING,
-	STREAM_FULL /* it has stopped by itself */
+	STREAM_FULL /* the stream has stopped by itself because a hit found no room */
 };
 
-/* How far the events have been taken out: into the queue, or the log. */
+/* The progress of moving events from the session into the queue or the log. */
 struct stream_reading {
-	bool closed; /* after a stop: hits from that time on are ignored */
+	bool closed; /* the stream is stopped: hits from closed_ns on are ignored */
 	uint64_t closed_ns;
 	struct probe_stream_set filter;
 	uint64_t filter_ns;
-	uint64_t last_ns;  /* the latest time of an event */
-	uint64_t read_ns;  /* time of the hit that was read last: a clock may be set back */
-	uint64_t overflow; /* hits to report as lost before the next hit */
-	bool resume;	   /* to report before the next hit from resume_ns on */
+	uint64_t last_ns; /* the latest time of an event so far, in nanoseconds */
+	/* time of the last hit read; may be below last_ns if a clock was set back */
+	uint64_t read_ns;
+	uint64_t overflow; /* number of lost hits to report before the next hit */
+	bool resume;	   /* report PROBE_STREAM_RESUME before the first hit from resume_ns on */
 	uint64_t resume_ns;
-	uint64_t damaged;	  /* of the session, as reported */
-	uint64_t lost;		  /* likewise */
-	struct ring_since *since; /* see recording_read() */
-	uint64_t overwritten;	  /* hits, of those read so far */
+	uint64_t damaged; /* number of the session's damaged records that were reported so far */
+	uint64_t lost;	  /* number of the session's lost hits that were reported so far */
+	struct ring_since *since; /* read position of each ring; see recording_read() */
+	/* number of hits so far that were overwritten before they were read */
+	uint64_t overwritten;
 	struct recording recording;
-	size_t recorded; /* of these, handed over */
-	size_t taken;	 /* events in this round */
+	size_t recorded; /* number of hits of `recording` that were handed over */
+	size_t taken;	 /* events added by this call of stream_take() */
 	struct probe_error *error;
 };
 
 struct probe_stream {
-	pthread_mutex_t lock; /* of all that follows */
-	pthread_cond_t left;  /* `users` has become less */
-	unsigned int users;   /* calls under way, also those that wait */
+	pthread_mutex_t lock; /* protects all members below */
+	pthread_cond_t left;  /* signalled when a thread leaves the stream (`users` decreases) */
+	unsigned int users;   /* threads in a call of this stream, including waiting ones */
 	bool closing;
-	int wake; /* an eventfd(2), readable once it closes */
+	int wake; /* eventfd(2) that becomes readable when the stream closes */
 	struct stream_index index;
 	struct stream_queue queue;
 
-	/* Of an active stream: */
-	struct probe_session *session; /* NULL: pre-recorded */
+	/* Members of an active stream: */
+	struct probe_session *session; /* the tracing session; NULL if the stream is pre-recorded */
 	struct probe_target *target;
 	char *filter_text;
-	uint32_t *probe_types; /* of the session's probes, as far as they are known */
+	uint32_t *probe_types; /* types of the first probe_count probes of the session */
 	size_t probe_count;
 	enum stream_state state;
-	bool restarts; /* once it is no longer full */
+	bool restarts; /* the stream starts again once it is no longer full */
 	struct probe_stream_set filter;
 	struct stream_mark *marks;
 	size_t mark_count;
 	struct stream_reading reading;
 	bool overrun;
-	uint64_t gone_status; /* with `since`: unread bytes that were gone then */
-	uint64_t lost_before; /* of the session, when the stream was cleared */
-	uint64_t lost_status; /* when the status was asked for */
+	/*
+	 * if reading.since is set: unread bytes that were overwritten when the status was last read
+	 */
+	uint64_t gone_status;
+	/* number of the session's lost hits when the stream was last cleared */
+	uint64_t lost_before;
+	uint64_t lost_status; /* number of lost hits when the status was last read */
 	unsigned int flushing;
 	int flush_error;
-	uint64_t flush_again_ns; /* CLOCK_MONOTONIC */
+	uint64_t flush_again_ns; /* time of the next flush to disk, in CLOCK_MONOTONIC */
 	struct stream_log *log;
 
-	/* Of a pre-recorded one: */
+	/* Members of a pre-recorded stream: */
 	struct probe_reader *reader;
 	char *path;
 };
 
 /*
- * Begins a call: takes the lock. Errors: EINVAL if the stream is closing, or is
- * not of this kind; `what` is what the others cannot do, as a verb.
+ * Begins a call: takes the lock. `what` is a verb phrase for the error message, such as "be
+ * flushed". Errors: EINVAL if the stream is closing or is not of this kind.
  */
 enum stream_kind { STREAM_ANY, STREAM_ACTIVE, STREAM_RECORDED };
 PROBE_MUST_CHECK struct probe_error *stream_enter(
 	struct probe_stream *stream, enum stream_kind kind, const char *what);
 void stream_leave(struct probe_stream *stream);
 
-/* Notes that the target has switched the session off: it is full. */
+/* Sets STREAM_FULL if the target has switched the session off because a ring was full. */
 void stream_note_full(struct probe_stream *stream);
 /*
- * Adds a mark of the present time; `sets` may be NULL, and are copied. Without memory it is left
- * out.
+ * Adds a mark with the present time. `sets` is copied; it may be NULL. Without memory, the mark is
+ * left out.
  */
 void stream_mark(struct probe_stream *stream, uint32_t type, bool silent, int value,
 	const struct probe_stream_set sets[2]);
-/* Records that it continues, and lets events in. */
+/* Adds a start event and switches the session on. */
 void stream_go_on(struct probe_stream *stream);
-/* With reading.since: how many unread bytes were written over. */
+/* How many unread bytes were overwritten. Requires reading.since. */
 uint64_t stream_gone(const struct probe_stream *stream);
 
-/* Hits that were lost since the stream was made or cleared. */
+/* The number of hits lost since the stream was created or cleared. */
 uint64_t stream_lost(struct probe_stream *stream);
 
 /*
- * Moves events from the session, the oldest first, into the log if there is one, otherwise into the
- * queue. *drained_ret: whether these were all events.
+ * Moves events from the session into the log, or into the queue if there is no log, oldest first.
+ * *drained_ret is true if no event is left.
  */
 PROBE_MUST_CHECK struct probe_error *stream_take(struct probe_stream *stream, bool *drained_ret);
-/* Flushes everything to the log, once the session has ended. Errors: those of the log. */
+/* Writes all remaining events to the log after the session has ended. Errors: those of the log. */
 PROBE_MUST_CHECK struct probe_error *stream_finish_log(struct probe_stream *stream);
-/* Forgets where it was, and what has not been taken out. */
+/* Resets stream->reading and drops the marks and hits that were not moved yet. */
 void stream_reading_reset(struct probe_stream *stream);
 
 #endif
