@@ -747,7 +747,7 @@ struct probe_target {
 	struct files *files; /* shared with other targets, or NULL */
 	bool odd_threads;    /* some thread does not fit libc's model of threads (threads.c) */
 	bool no_counter;     /* a thread may not read the processor's time stamp counter */
-	bool dispatches;     /* the program handles a thread's system calls itself (dispatch.h) */
+	bool dispatches;     /* the program handles a thread's system calls itself (ptrace.h) */
 	/*
 	 * How often odd_threads, no_counter or dispatches was set: an attempt that failed because
 	 * of one is repeated.
