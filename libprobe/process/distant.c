@@ -140,7 +140,7 @@ static _Noreturn void serve(
 	struct answer answer = {0};
 	int fd;
 
-	/* Move both above 2, then to 0 and 1. */
+	/* Move both descriptors above 2, then to 0 and 1. */
 	memory = fcntl(memory, F_DUPFD, 3);
 	channel = fcntl(channel, F_DUPFD, 3);
 	dup2(memory, 0);

@@ -34,7 +34,7 @@ struct jit_entry {
 	uint64_t start, end;
 	uint64_t reach; /* once sorted: the largest end of this and all earlier entries */
 	size_t order;	/* number of entries added before this one */
-	size_t name;	/* offset in the text of the file */
+	size_t name;	/* offset of the name in the text of the file */
 };
 
 struct jit_entries {
@@ -116,8 +116,8 @@ struct jit_map {
 	uint64_t looked_ns;
 	dev_t dev;
 	ino_t inode;
-	char *text;	       /* of the file; each parsed line ends with a NUL */
-	size_t length, parsed; /* bytes read, and bytes made into entries */
+	char *text;	       /* text of the file; each parsed line ends with a NUL */
+	size_t length, parsed; /* bytes read, and bytes parsed */
 	struct jit_entries entries;
 };
 

@@ -119,7 +119,7 @@ enum { CGROUP_TEXT_MAX = 1 << 16, NUMBER_MAX = 64, STAT_MAX = 8192, FOLDERS_MAX 
 
 /* The names of the files of one cgroup version. */
 struct version {
-	const char *type; /* of the file system */
+	const char *type; /* type of the file system */
 	const char *limits[2], *used, *cache, *events;
 };
 
@@ -269,7 +269,7 @@ static uint64_t number_in(const char *folder, const char *name, uint64_t missing
 	char text[NUMBER_MAX];
 
 	if (!name || !read_file(folder, name, text, sizeof(text)) || text[0] < '0' || text[0] > '9')
-		return missing; /* for example "max" */
+		return missing; /* the file has no number, but for example "max" */
 	return strtoull(text, NULL, 10);
 }
 

@@ -413,7 +413,7 @@ static struct probe_error *unreadable_piece(pid_t pid)
 
 struct probe_error *memory_read_pieces(pid_t pid, const struct memory_piece *pieces, size_t count)
 {
-	enum { AT_ONCE = 512 }; /* below IOV_MAX */
+	enum { AT_ONCE = 512 }; /* pieces in one call; below IOV_MAX */
 	struct iovec local[AT_ONCE], remote[AT_ONCE];
 	struct served served AUTO_SERVED;
 

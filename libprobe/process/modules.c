@@ -101,7 +101,7 @@ static bool same_header(const struct mapped_files *files, const struct mapping *
 	return have >= 0 && (size_t)have <= got && memcmp(in_file, in_memory, (size_t)have) == 0;
 }
 
-/* Is it a file from memfd_create(2)? */
+/* Is the mapped file from memfd_create(2)? */
 static bool mapped_is_memory(const struct mapping *mapping)
 {
 	return strncmp(mapping->path, "/memfd:", 7) == 0;
@@ -232,7 +232,7 @@ static int open_here(struct mapped_files *files, const struct mapping *mapping, 
 	return fd;
 }
 
-/* The file that distant_copy() opens. */
+/* The file that distant_copy() opens, by its mapping. */
 struct wanted {
 	struct mapped_files *files;
 	const struct mapping *mapping;
@@ -355,8 +355,8 @@ void mapped_files_deinit(struct mapped_files *files)
 /* The state of one search for modules. */
 struct lookup {
 	struct mapped_files mapped;
-	struct files *files;	/* may be NULL */
-	struct modules modules; /* including rejected ones, which have neither object nor reason */
+	struct files *files;	/* cache of files, or NULL */
+	struct modules modules; /* modules found; rejected ones have neither object nor reason */
 };
 
 /* ---- Addresses of a file --------------------------------------------------- */
@@ -697,7 +697,7 @@ static bool has_elf_magic_at(const struct lookup *lookup, uint64_t address)
 	       memcmp(magic, "\177ELF", 4) == 0;
 }
 
-/* Is it a mapping of a file, other than ours? */
+/* Does the mapping map a file that is not ours? */
 static bool is_of_file(const struct mapping *mapping)
 {
 	return mapping->inode && mapping->path[0] == '/' && !shared_is_named(mapping);

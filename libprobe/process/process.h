@@ -51,11 +51,11 @@ uint64_t auxv_value(const struct auxv *auxv, uint64_t type);
 /* One line of the file. The range [start, end) is in the target. */
 struct mapping {
 	uint64_t start, end;
-	uint64_t offset; /* in the file, bytes */
-	uint64_t inode;	 /* 0 if there is no file */
+	uint64_t offset; /* offset of the mapping in its file, in bytes */
+	uint64_t inode;	 /* inode of the file; 0 if there is no file */
 	uint32_t dev_major, dev_minor;
 	bool readable, writable, executable;
-	bool is_shared;	  /* MAP_SHARED */
+	bool is_shared;	  /* mapped with MAP_SHARED */
 	bool deleted;	  /* the path ended in " (deleted)", which is removed */
 	const char *path; /* "" for anonymous memory, "[stack]" ...; owned by struct maps */
 };
@@ -119,7 +119,7 @@ const struct mapping *maps_find_from(const struct maps *maps, uint64_t address);
 
 /* Files from memfd_create(2) that a process has open. No path leads to them. */
 
-/* Initialise it with {0}. */
+/* The memfds that a process has open. Initialise it with {0}. */
 struct memfds {
 	struct memfd *items;
 	size_t count;
@@ -147,7 +147,7 @@ struct backing {
 
 enum backing_kind {
 	BACKING_NONE,	/* not examined: a device, or on a file system that may not answer */
-	BACKING_MEMORY, /* in memory, whatever its name */
+	BACKING_MEMORY, /* the file is in memory, whatever its name */
 	BACKING_DISK
 };
 
@@ -186,7 +186,7 @@ int beneath_open(const char *root, const char *path,
 
 /* The control group with the least memory left. */
 struct cgroup_memory {
-	uint64_t limit; /* in bytes; UINT64_MAX if there is no limit */
+	uint64_t limit; /* the group's memory limit in bytes; UINT64_MAX if there is no limit */
 	uint64_t room;	/* bytes left below the limit; file caches do not count as used */
 };
 
@@ -273,34 +273,34 @@ enum { EDIT_BYTES = 32 };
 /* One place. If is_write, `bytes` are written to the place; otherwise it is only read. */
 struct edit {
 	uint64_t address;
-	uint16_t length; /* up to EDIT_BYTES, if it is written */
+	uint16_t length; /* bytes of the place; at most EDIT_BYTES if it is written */
 	bool is_write;
 	bool is_private; /* its page is the process's own copy already: see edits_pretouch() */
 	uint8_t bytes[EDIT_BYTES];
-	uint32_t span; /* index of its span, set by edits_prepare() */
+	uint32_t span; /* index of the place's span, set by edits_prepare() */
 };
 
 /* Places that are read in one piece. */
 struct edit_span {
 	uint64_t address;
-	size_t length, offset; /* offset in the buffers */
+	size_t length, offset; /* bytes of the span, and its offset in the buffers */
 	bool readable;
 };
 
-/* Initialise it with {0}. */
+/* Places to read and to write. Initialise it with {0}. */
 struct edits {
-	struct edit *items; /* in the order of edits_add() */
+	struct edit *items; /* the places, in the order of edits_add() */
 	size_t count;
-	uint32_t *order; /* indices by address, set by edits_prepare() */
+	uint32_t *order; /* indices of the places, by address; set by edits_prepare() */
 	struct edit_span *spans;
 	size_t span_count;
-	size_t size;		     /* of each buffer, in bytes */
-	uint8_t *before, *after;     /* the contents as read, and as written */
-	struct memory_piece *pieces; /* the spans, for reading */
-	uint8_t *noted;		     /* see edits_note(); NULL if nothing is noted */
+	size_t size;		     /* bytes of each buffer */
+	uint8_t *before, *after;     /* contents of all spans, before and after the edits */
+	struct memory_piece *pieces; /* the spans, in the form for memory_read_pieces() */
+	uint8_t *noted;		     /* contents that edits_note() has noted, or NULL */
 };
 
-/* Returns NULL if memory is short. The pointer is valid until the next call. */
+/* Adds a place. Returns NULL if memory is short. The pointer is valid until the next call. */
 struct edit *edits_add(struct edits *edits, uint64_t address, size_t length);
 
 /*
@@ -449,7 +449,7 @@ bool gadgets_are_there(
  * thousands of programs, and all of them map the same C library.
  */
 
-/* Shared by the processes of one watch; used by one thread. */
+/* A cache of files, shared by the processes of one watch; used by one thread. */
 struct files;
 
 /*
@@ -468,18 +468,18 @@ struct file {
 	off_t size;
 	struct timespec modified, changed;
 	char *path;
-	int fd; /* keeps the inode from being reused */
+	int fd; /* open descriptor, which keeps the inode from being reused */
 	struct object *object;
 	struct sdt_notes notes;
 	bool notes_read;
-	struct arch_gadgets gadgets; /* see gadgets_find() */
+	struct arch_gadgets gadgets; /* the file's code for remote calls: see gadgets_find() */
 	bool gadgets_known;
-	struct file_plan *plans; /* of libprobe/patch/patch.h; freed with free() */
+	struct file_plan *plans; /* made by libprobe/patch/patch.h; freed with free() */
 	size_t plan_count;
-	bool passed_over;    /* nothing in it is wanted: probe_watch_pass_over() */
-	bool glibc_loads;    /* it is a program, loaded by glibc's loader */
-	enum file_role role; /* as code that a program maps */
-	enum file_leaf leaf; /* as a program */
+	bool passed_over;    /* nothing in the file is wanted: probe_watch_pass_over() */
+	bool glibc_loads;    /* the file is a program, loaded by glibc's loader */
+	enum file_role role; /* role of the file as code that a program maps */
+	enum file_leaf leaf; /* role of the file as a program */
 };
 
 PROBE_MUST_CHECK struct probe_error *files_create(struct files **ret);
@@ -526,19 +526,19 @@ struct module {
 	uint32_t dev_major, dev_minor;
 	uint64_t inode;
 	bool deleted;
-	uint64_t start, end;	/* lowest and highest mapped address of the file (at this bias) */
-	uint64_t bias;		/* run-time minus link-time address; modulo 2^64 */
-	int fd;			/* of the mapped file itself; -1 if it cannot be opened */
-	struct object *object;	/* NULL if the file cannot be read: see reason */
-	char *reason;		/* why object is NULL, else NULL; owned */
-	int successor;		/* if the file cannot be opened: the file at its path now, or -1 */
-	size_t unnamed;		/* recall_probes(): how many of its enabled probes have no name */
+	uint64_t start, end;   /* lowest and highest mapped address of the file (at this bias) */
+	uint64_t bias;	       /* run-time minus link-time address; modulo 2^64 */
+	int fd;		       /* descriptor of the mapped file; -1 if it cannot be opened */
+	struct object *object; /* the ELF file; NULL if it cannot be read: see reason */
+	char *reason;	       /* why object is NULL, else NULL; owned */
+	int successor;	/* descriptor of the file that is now at the path, if `fd` is -1; or -1 */
+	size_t unnamed; /* recall_probes(): how many of its enabled probes have no name */
 	struct file *file;	/* if not NULL, it owns object and notes */
 	struct sdt_notes notes; /* valid if notes_read: see module_read_notes() */
 	bool notes_read;
 };
 
-/* Sorted by start. Initialise it with {0}. */
+/* The modules of a process, sorted by start. Initialise it with {0}. */
 struct modules {
 	struct module *items;
 	size_t count;
@@ -608,9 +608,9 @@ const char *emulator_of(pid_t pid, const struct modules *modules, char buffer[64
 
 struct jit_map;
 
-/* Returns NULL if memory is short. Reads nothing yet. */
+/* Creates a map without reading the file. Returns NULL if memory is short. */
 struct jit_map *jit_map_create(pid_t pid);
-void jit_map_free(struct jit_map *map); /* NULL is allowed */
+void jit_map_free(struct jit_map *map); /* `map` may be NULL */
 
 /* Reads what was added to the file; at most four times a second unless `now`. */
 void jit_map_refresh(struct jit_map *map, bool now);
@@ -747,15 +747,15 @@ struct seccomp_thread {
 	pid_t tid;
 	long filters;	      /* number of filters; -1 if unknown (Linux before 5.9) */
 	bool strict;	      /* it may call only read, write, exit and rt_sigreturn */
-	unsigned int allowed; /* kinds; 0 until judged */
+	unsigned int allowed; /* kinds of calls that the thread may make; 0 until judged */
 };
 
 /* The filters of a target. */
 struct seccomp {
 	pid_t pid;
 	struct seccomp_thread *threads;
-	size_t count; /* 0 if no thread is restricted */
-	bool strict;  /* a thread is in strict mode */
+	size_t count; /* number of restricted threads; may be 0 */
+	bool strict;  /* one of these threads is in strict mode */
 	bool judged;
 	unsigned int allowed;	      /* kinds that every thread may call */
 	unsigned int wanted;	      /* kinds for which a thread is borrowed */
@@ -817,8 +817,8 @@ bool seccomp_may_call(enum seccomp_own kind);
 /* The outcome of calls of one kind in a child of ours. */
 struct seccomp_trial {
 	bool allowed;
-	const char *name; /* of the call that is not allowed */
-	int err;	  /* its errno; 0 if the call killed the child */
+	const char *name; /* name of the first call that is not allowed */
+	int err;	  /* errno of that call; 0 if it killed the child */
 };
 
 /*
@@ -859,13 +859,13 @@ struct served {
 	pid_t pid;
 	int pagemap;
 	bool looks_ahead; /* read more entries at once: they will be needed */
-	uint64_t first;	  /* the page that entries[0] describes */
+	uint64_t first;	  /* number of the page that entries[0] describes */
 	size_t count;
 	uint64_t entries[SERVED_ENTRIES];
-	/* Read when the first missing page is found. */
+	/* The maps and ranges are read when the first missing page is found. */
 	bool has_maps, has_ranges, is_unknown;
 	struct maps maps;
-	struct served_range *ranges; /* owned; sorted */
+	struct served_range *ranges; /* sorted by address; owned */
 	size_t range_count;
 };
 

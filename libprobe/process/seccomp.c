@@ -531,7 +531,7 @@ enum { CAPABILITY_SYS_ADMIN = 21 };
 
 /* ---- The calls that we need --------------------------------------------------------------- */
 
-/* In an order in which they can be made one after another. */
+/* The calls, in an order in which they can be made one after another. */
 const struct seccomp_call seccomp_calls[] = {
 	/* clang-format off */
 	{"memfd_create", SECCOMP_MAP, SYS_memfd_create, {SECCOMP_ADDRESS, SHARED_MEMFD_FLAGS}, 0},

@@ -184,7 +184,7 @@ bool shared_any(const struct maps *maps)
 
 struct memfd {
 	struct stat st;
-	char number[16]; /* its name in /proc/PID/fd */
+	char number[16]; /* name of the descriptor in /proc/PID/fd */
 };
 
 /*

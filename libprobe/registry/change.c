@@ -21,7 +21,7 @@
 enum {
 	MOMENT_NS = 100000,
 	EXEC_TRIES = 10,
-	CHANGE_DESCRIPTORS = 12, /* at once, besides the modules' files; some to spare */
+	CHANGE_DESCRIPTORS = 12, /* open descriptors besides modules' files; some to spare */
 	MAP_TRIES = 4
 };
 
@@ -393,7 +393,7 @@ struct probe_error *change_judge(struct change *change)
 	return error;
 }
 
-/* The purpose of some calls. */
+/* Returns the purpose of some calls: to map memory, or to unmap it. */
 static enum seccomp_kind kind_of(const struct control_call *calls, size_t count)
 {
 	for (size_t i = 0; i < count; i++)

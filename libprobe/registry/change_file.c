@@ -363,8 +363,8 @@ struct memory_file {
 	size_t size;
 	const struct lasting_file *lasting; /* the file, if it outlives the process; else NULL */
 	int64_t fd;			    /* the target's descriptor, or -1 */
-	int pidfd;			    /* of the target, or -1 */
-	int threads; /* the folder of its threads; -1 if it may have others */
+	int pidfd;			    /* pidfd of the target, or -1 */
+	int threads; /* its /proc/PID/task; -1 if another process may share its memory */
 	int ours;
 	bool is_replaced;
 	struct probe_error *error;
@@ -421,7 +421,7 @@ static struct control_call call_create(uint64_t path)
 			O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600}};
 }
 
-/* Prepares all calls. */
+/* Prepares the calls that create, map and close the file. */
 static void prepare_file(struct memory_file *file, uint64_t path, const struct control_call *maps)
 {
 	size_t count = file->count - 2;

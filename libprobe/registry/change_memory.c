@@ -217,7 +217,7 @@ static uint64_t distance(uint64_t a, uint64_t b)
 /* A search, and the nearest place found so far. */
 struct quest {
 	uint64_t size, reach_start, reach_end;
-	uint64_t best; /* the nearest place, or 0 */
+	uint64_t best; /* the nearest place found so far, or 0 */
 };
 
 static void consider(struct quest *q, uint64_t at, uint64_t low, uint64_t high)

@@ -33,13 +33,17 @@ enum {
 	SHIFT_MAX = 40,
 	SET_SHIFT_MAX = 30, /* stubs reach all of a set with a 32-bit offset */
 	LINE = 64,
-	FLIGHTS_MIN_KEY = 1 << 14, /* any number of requests may be under way */
+	FLIGHTS_MIN_KEY = 1 << 14, /* least entries by key: many requests may be open */
 	FLIGHTS_MAX = 1 << 18
 };
-/* Hundreds of pairs in hundreds of threads fit: few of them are open at once. */
+/*
+ * Most bytes of a table that keeps parts of start events. Hundreds of pairs in hundreds of threads
+ * fit, because few of them are open at once.
+ */
 #define FLIGHTS_KEPT_MAX (UINT64_C(1) << 32)
 #define DATA_MAX (UINT64_C(1) << 46)
-#define DATA_WANTED_MAX (UINT64_C(1) << 37) /* 128 GiB: x86-64 has a thousand times as much */
+#define DATA_WANTED_MAX (UINT64_C(1) << 37) /* 128 GiB; an x86-64 process has 1000 times as much   \
+					     */
 
 static uint8_t log2_up(uint64_t value)
 {
@@ -516,7 +520,7 @@ bool snapshot_cells(struct snapshot *view, const struct view_keys *keys,
 }
 
 struct counter {
-	uint64_t *hits; /* of each slot */
+	uint64_t *hits; /* hits of each slot */
 	bool has_buckets;
 };
 
@@ -578,7 +582,7 @@ void snapshot_walk_flights(struct snapshot *view,
 		uint64_t offset = l->flights - l->data + (uint64_t)i * bytes;
 		size_t first = offsetof(struct probe_flight, key);
 		struct probe_flight flight;
-		uint64_t word; /* state and depth */
+		uint64_t word; /* state and depth of the entry */
 
 		if (snapshot_is_empty(view, offset, bytes) ||
 			!snapshot_read(view, offset, &word, first))

@@ -29,7 +29,7 @@
  */
 struct reg_arena {
 	uint64_t start, size;
-	uint64_t inode; /* of its file; a mapping of another file is not ours (own.c) */
+	uint64_t inode; /* inode of its file; a mapping of another file is not ours (own.c) */
 	/* 1 if the program has sealed the arena (mseal(2)), so that it cannot be unmapped */
 	uint64_t sealed;
 };
@@ -38,19 +38,19 @@ struct reg_arena {
 enum { REG_SHARED_MAX = 4136 };
 
 enum reg_session_flags {
-	REG_SESSION_PERSISTENT = 1, /* has no owner: stays until disabled */
-	REG_SESSION_RETIRED = 2,    /* switched off; a thread may still be in its stubs */
-	REG_SESSION_RECORDS = 4,    /* its stubs write records */
-	REG_SESSION_OVERWRITES = 8, /* new records overwrite the oldest ones */
-	REG_SESSION_BUCKETS = 16,   /* its cells have buckets */
+	REG_SESSION_PERSISTENT = 1, /* the session has no owner, and stays until it is disabled */
+	REG_SESSION_RETIRED = 2,    /* switched off; a thread may still be in the session's stubs */
+	REG_SESSION_RECORDS = 4,    /* the session's stubs write records */
+	REG_SESSION_OVERWRITES = 8, /* new records of the session overwrite the oldest ones */
+	REG_SESSION_BUCKETS = 16,   /* the session's cells have buckets */
 	/*
 	 * Its stubs call functions of the target itself, and the session belongs to the target: it
 	 * has no owner, and lasts until the target ends it. A forked child has the functions and
 	 * the session as well, so the session's data is private.
 	 */
 	REG_SESSION_CALLS = 32,
-	REG_SESSION_KERNEL_TIME = 64, /* its time stamps are those of CLOCK_MONOTONIC */
-	REG_SESSION_OTHERS = 128      /* its table has a cell for each slot after the entries */
+	REG_SESSION_KERNEL_TIME = 64, /* the session's time stamps are those of CLOCK_MONOTONIC */
+	REG_SESSION_OTHERS = 128      /* the table has a cell for each slot after the entries */
 };
 
 /* Counters, cells and rings of one session, in a mapping of their own: see data.c. */
@@ -64,19 +64,19 @@ struct reg_session {
 	 * stubs call.
 	 */
 	uint64_t owner_start;
-	uint64_t stamp; /* unique among all sessions, also those in other programs */
+	uint64_t stamp; /* number unique among all sessions, also those in other programs */
 	uint64_t data, data_size, inode;
-	uint64_t slots; /* this and `rings`: addresses in the target, within the data */
+	uint64_t slots; /* addresses in the target, within the data; so is `rings` */
 	uint64_t rings;
 	uint32_t slot_count, slot_capacity;
 	uint8_t slots_shift, rings_shift;
 	uint8_t flight_identities; /* 1 if each start event has room for an identity, else 0 */
 	uint8_t pad[1];
 	uint32_t ring_bytes;
-	uint32_t cells;	     /* offset in a set of the cells: one per slot, or a table */
-	uint32_t cell_bytes; /* of each cell or table entry; 0 if there are no cells */
-	uint32_t entries;    /* entries of the table; 0 if there is no table */
-	uint32_t entry_cell; /* offset of the cell in an entry */
+	uint32_t cells;	     /* offset in a set where its cells, or its table of cells, begin */
+	uint32_t cell_bytes; /* bytes of each cell or table entry; 0 if there are no cells */
+	uint32_t entries;    /* number of entries in the table; 0 if there is no table */
+	uint32_t entry_cell; /* offset of the cell in a table entry */
 	uint64_t flights;    /* address of the struct probe_flight table, or 0 */
 	uint32_t flight_entries, flight_depth;
 	uint32_t flight_keep; /* bytes kept of each start event (arch_flights), or 0 */
@@ -90,7 +90,7 @@ struct reg_session {
 
 /* A probe of a session. */
 struct reg_probe {
-	uint64_t key; /* see select_key() */
+	uint64_t key; /* hash that identifies the probe: see select_key() */
 	uint32_t session;
 	uint32_t refcount;
 	uint32_t slot;
@@ -99,7 +99,7 @@ struct reg_probe {
 
 /* A patched site. */
 struct reg_site {
-	uint64_t pc;	/* run-time address of the note's site */
+	uint64_t pc;	/* run-time address of the site, from its note */
 	uint64_t patch; /* address of the changed bytes; neighbours share them */
 	/*
 	 * Address of the code that continues after the site, of the neighbour's entry, or of the
@@ -114,10 +114,10 @@ struct reg_site {
 	 */
 	uint64_t pun;
 	uint64_t count;	   /* OCaml calls: address of the count of users of the handler; else 0 */
-	uint32_t pun_size; /* bytes at `pun` */
+	uint32_t pun_size; /* bytes of the code at `pun` */
 	uint32_t tail_size;
-	uint8_t plan;	/* enum probe_plan */
-	uint8_t length; /* of the changed bytes */
+	uint8_t plan;	/* how the site is patched: enum probe_plan */
+	uint8_t length; /* number of changed bytes */
 	uint8_t covers; /* bytes from `patch` on that the patch replaces or relies on */
 	uint8_t original[8], patched[8];
 	/* bytes from `patch` on that the patch relies on, if more than `covers`; else 0 */
@@ -133,8 +133,8 @@ struct reg_site {
 
 /* A session's stub at a site. The stubs of one site are linked, the newest first. */
 struct reg_stub {
-	uint64_t pc;  /* of the site */
-	uint64_t key; /* of the probe */
+	uint64_t pc;  /* address of the site */
+	uint64_t key; /* key of the probe */
 	uint64_t start;
 	uint32_t size;
 	uint32_t next_jump; /* offset of the jump to the next stub or to the tail */
@@ -150,13 +150,13 @@ struct reg_stub {
  */
 struct reg_text {
 	uint32_t session;
-	uint32_t index; /* of the part */
-	char bytes[56]; /* the last part ends with zeros */
+	uint32_t index; /* index of this part of the text */
+	char bytes[56]; /* bytes of this part; the last part ends with zeros */
 };
 
 /* The value that a session has added to a semaphore. */
 struct reg_semaphore {
-	uint64_t key; /* of the probe */
+	uint64_t key; /* key of the probe */
 	uint64_t address;
 	uint32_t session;
 	uint32_t added;
@@ -195,7 +195,7 @@ struct data_header {
 	uint64_t home;
 	uint32_t session;
 	uint32_t guard;	    /* always 1: the guard word of stubs that forked children run, too */
-	uint64_t answer;    /* the kernel writes the answer to a remote call here */
+	uint64_t answer;    /* where the kernel writes its answer to a remote call */
 	uint32_t processes; /* the last process number given out: see arch_flights */
 	uint32_t maker;	    /* lasting_maker() of the process that made the data */
 };
@@ -246,7 +246,7 @@ struct data_clock {
  * description.
  */
 struct data_notes {
-	uint64_t offset, bytes; /* offset in the data */
+	uint64_t offset, bytes; /* offset in the data, and length in bytes */
 };
 /*
  * Identifies the page of the guard. A forked child finds the page zero; there, the kernel's flag
@@ -269,7 +269,7 @@ PROBE_MUST_CHECK struct probe_error *registry_load(
 	pid_t pid, const struct maps *maps, struct registry *ret);
 void registry_deinit(struct registry *registry);
 
-/* Bytes that the image will take. */
+/* Bytes that the image of the registry will take. */
 size_t registry_image_size(const struct registry *registry);
 
 /*
@@ -326,7 +326,7 @@ struct reg_name {
 struct registry_names {
 	struct reg_name *items;
 	size_t count;
-	char *text; /* holds the strings */
+	char *text; /* storage of the strings */
 };
 
 /*
@@ -336,7 +336,7 @@ struct registry_names {
 PROBE_MUST_CHECK struct probe_error *registry_names(
 	const struct registry *registry, struct registry_names *ret);
 void registry_names_deinit(struct registry_names *names);
-/* Returns NULL if the name is unknown. */
+/* Returns the name of the probe with a key; NULL if the name is unknown. */
 const struct reg_name *registry_names_find(const struct registry_names *names, uint64_t key);
 /*
  * Adds names of probes that are in the registry, and removes the names of probes that are no longer

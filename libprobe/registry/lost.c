@@ -42,7 +42,7 @@ struct scan {
 	struct registry *found;
 	struct short_jump *shorts;
 	size_t short_count;
-	bool failed; /* memory is short */
+	bool failed; /* memory was short */
 };
 
 /* A piece of a module's text, in memory and in its file. */

@@ -212,7 +212,7 @@ struct probe_error *own_unmap(struct change *change, struct own_extent *extents,
 	while (count && !error) {
 		size_t some = count < AT_ONCE ? count : AT_ONCE;
 
-		/* The last two extents must not be separated. */
+		/* An extent that follows another must be unmapped in the same stop. */
 		if (some < count && extents[some].follows)
 			some--;
 		error = unmap_some(change, extents, some);
@@ -236,7 +236,7 @@ static bool in_arenas(const struct registry *r, uint64_t start, uint64_t size)
 	return !size;
 }
 
-/* Adds the parts of an arena that are still ours. Returns false if there is no memory. */
+/* Adds the parts of an arena that are still ours. Returns false if memory is short. */
 static bool add_parts(struct registry *to, const struct maps *maps, const struct reg_arena *arena)
 {
 	uint64_t end = arena->start + arena->size;

@@ -198,7 +198,7 @@ static const char has_changed[] =
 
 /* A site, from the notes of a file or from the stubs of the registry. */
 struct fact {
-	uint64_t pc, key; /* run-time address, and key of the probe */
+	uint64_t pc, key; /* run-time address of the site, and key of its probe */
 };
 
 static int compare_facts(const void *a, const void *b)
@@ -294,7 +294,7 @@ static struct probe_error *add_missing(
 /* ---- Names ----------------------------------------------------------------------------------- */
 
 struct candidate {
-	const char *provider, *name; /* in the storage of recall.notes */
+	const char *provider, *name; /* strings in the storage of recall.notes */
 };
 
 /* A site, and the key of its probe. */
@@ -306,7 +306,7 @@ struct recall {
 	struct module *module;
 	const struct registry *registry;
 	const struct registry_names *names;
-	const struct probed *sites; /* sorted by key */
+	const struct probed *sites; /* the sites, sorted by key */
 	size_t site_count;
 	struct candidate *candidates;
 	size_t candidate_count;

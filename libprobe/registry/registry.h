@@ -74,7 +74,7 @@ bool code_reaches(uint64_t start, uint64_t end, uint64_t reach_start, uint64_t r
  */
 struct lasting_file {
 	const char *path;
-	const struct reg_session *layout; /* with offsets: not yet passed to data_place() */
+	const struct reg_session *layout; /* layout as offsets: before data_place() */
 	int folder;			  /* descriptor of the file's folder */
 };
 
@@ -165,7 +165,7 @@ bool lock_is_taken(pid_t pid);
 
 struct change {
 	struct probe_target *target;
-	void *urgent; /* how this process was scheduled before, if the target is held; owned */
+	void *urgent; /* this process's former scheduling, if the target is held; owned */
 	/*
 	 * Called when the sites of ending probes are restored, while all threads are stopped; may
 	 * be NULL.
@@ -184,8 +184,8 @@ struct change {
 	struct arch_gadgets gadgets;
 	struct rooms rooms;
 	bool rooms_known;
-	struct prepared *prepared; /* for remote calls; NULL before the first */
-	struct control control;	   /* valid while threads are stopped or borrowed */
+	struct prepared *prepared; /* prepared remote calls; NULL before the first call */
+	struct control control;	   /* the threads that are stopped or borrowed */
 	bool stopped;
 	/*
 	 * The program has mapped memory over ours or unmapped ours (own.c), and the sessions that
@@ -200,9 +200,9 @@ struct change {
 	struct seccomp seccomp; /* what the target's threads may call; see change_judge() */
 	bool begun;		/* something in the target may have been changed */
 	bool waited;		/* a wait for threads that cannot stop has timed out */
-	uint64_t wait_ns;	/* when the last such wait began (CLOCK_MONOTONIC) */
-	uint64_t resumed_ns;	/* when the target was last resumed (CLOCK_MONOTONIC), or 0 */
-	uint64_t stop_ns;	/* the longest stop so far */
+	uint64_t wait_ns;    /* when the latest wait for threads began, in ns (CLOCK_MONOTONIC) */
+	uint64_t resumed_ns; /* when the target was last resumed, in ns (CLOCK_MONOTONIC), or 0 */
+	uint64_t stop_ns;    /* the longest stop of the target so far, in ns */
 };
 
 enum { CHANGE_FILE_CALLS = 8 };	  /* most mmap(2) calls for one file, in one stop of a thread */
@@ -382,26 +382,26 @@ PROBE_MUST_CHECK struct probe_error *change_collect(struct change *change);
 
 /* The memory that a session needs in addition to its counters. All zero: counters suffice. */
 struct data_needs {
-	size_t ring_bytes; /* of one ring, rounded up to a power of two; 0 if there are no rings */
+	size_t ring_bytes; /* bytes of a ring, rounded up to a power of two; 0 without rings */
 	bool overwrite;	   /* the rings are flight recorders */
 	bool cells;
 	bool buckets;	      /* each cell has buckets */
 	uint8_t key_count;    /* parts of a key; above 0, the cells are in a table */
 	uint8_t string_count; /* parts of a key that are strings */
-	size_t string_bytes;  /* most bytes of each string, without its end */
-	size_t keys_max;      /* most keys on one CPU */
+	size_t string_bytes;  /* most bytes of each string of a key, without its end */
+	size_t keys_max;      /* most keys that a CPU stores */
 	size_t pairs;	      /* pairs whose start events are noted */
 	bool by_key;	      /* pairs match by a key of the program, not by the thread */
-	/* kept of each start event (struct probe_begun); a multiple of 8; may be 0 */
+	/* bytes kept of each start event (struct probe_begun); a multiple of 8; may be 0 */
 	size_t keep_bytes;
-	size_t text_bytes; /* of a key that is a text; 0 if keys are numbers */
+	size_t text_bytes; /* bytes of a key that is a text; 0 if keys are numbers */
 	size_t threads;	   /* threads that the target has now */
 	/*
 	 * If forked children use the table as well: the least number of its entries. The children
 	 * may touch all entries in time. 0 if only the target uses the table.
 	 */
 	size_t flights_min;
-	size_t notes_bytes; /* room for the session's own notes */
+	size_t notes_bytes; /* bytes for the session's own notes */
 };
 
 enum {
@@ -409,12 +409,12 @@ enum {
 	DATA_RING_MIN = 1 << 17,
 	DATA_RING_MAX = 1 << 30,
 	DATA_KEY_STRING_DEFAULT = 256,
-	DATA_DEPTH_THREAD = 1024, /* a deeper recursion loses its outermost start events */
+	DATA_DEPTH_THREAD = 1024, /* start events per thread; the newest replace the outermost */
 	DATA_DEPTH_KEY = 8,
-	DATA_DEPTH_SPANS = 128,	   /* in each thread, if something is kept of start events */
-	DATA_KEEP_DEFAULT = 1024,  /* bytes, for start events in libraries opened later */
-	DATA_FLIGHTS_MIN = 1024,   /* entries of the table of start events */
-	DATA_FLIGHTS_FORKS = 4096, /* fewer if memory is scarce, down to DATA_FLIGHTS_FEW */
+	DATA_DEPTH_SPANS = 128,	   /* start events per thread, if bytes are kept of each */
+	DATA_KEEP_DEFAULT = 1024,  /* bytes kept for start events in libraries opened later */
+	DATA_FLIGHTS_MIN = 1024,   /* least entries of the table of start events */
+	DATA_FLIGHTS_FORKS = 4096, /* with forked children; DATA_FLIGHTS_FEW if memory is short */
 	DATA_FLIGHTS_FEW = 64
 };
 
@@ -577,12 +577,14 @@ PROBE_MUST_CHECK struct probe_error *recall_probes(struct modules *modules, pid_
 /* The state of the sites that the registry lists as patched. */
 
 enum site_state {
-	SITE_PATCHED, /* has a jump of ours */
-	SITE_COVERED, /* has a jump of ours, with a breakpoint over its first bytes */
-	/* has the file's bytes: never patched, restored, or its library was opened again */
+	SITE_PATCHED, /* the site has a jump of ours */
+	SITE_COVERED, /* the site has a jump of ours, with a breakpoint over its first bytes */
+	/*
+	 * the site has the file's bytes: never patched, restored, or its library was opened again
+	 */
 	SITE_ORIGINAL,
-	SITE_FOREIGN, /* has other bytes */
-	SITE_GONE     /* is not mapped, or is part of another file */
+	SITE_FOREIGN, /* the site has other bytes */
+	SITE_GONE     /* the site is not mapped, or is part of another file */
 };
 
 /*
@@ -694,10 +696,10 @@ struct target_proxy {
 
 /* The process that held the lock when a change had to wait. */
 struct lock_holder {
-	bool is_stranger; /* its user is neither root nor ours */
+	bool is_stranger; /* the holder's user is neither root nor ours */
 	uint64_t looked_ns;
-	unsigned int misses; /* looks in a row that found no holder */
-	char name[64];	     /* for messages */
+	unsigned int misses; /* searches in a row that found no holder of the lock */
+	char name[64];	     /* description of the holder, for messages */
 };
 
 /* A copy of a text, in a list that the target owns. */
@@ -714,9 +716,9 @@ struct target_module {
 
 struct probe_target {
 	pid_t pid;
-	uint64_t start_time; /* tells this process from a later one with its pid */
+	uint64_t start_time; /* start time of the process; tells it from a later one with its pid */
 	int mem;	     /* /proc/PID/mem of the program at the first change, or -1 */
-	uint64_t image;	     /* that program's AT_RANDOM, or 0 */
+	uint64_t image;	     /* AT_RANDOM of that program, or 0 */
 	bool spawned, held;
 	/*
 	 * Held since its execve(2): the target has one thread and shares its memory with no
@@ -726,25 +728,25 @@ struct probe_target {
 	bool hurry;    /* others wait for us: fail if the target cannot be changed at once */
 	bool late;     /* found while other targets were traced, which must not be delayed */
 	bool attached; /* held, but was running before: probe_target_attach() */
-	bool dropped;  /* probes were disabled while it was attached */
-	struct control control; /* while held: all its threads, stopped */
+	bool dropped;  /* probes were disabled while the target was attached */
+	struct control control; /* all threads of the target, stopped, while it is held */
 	/* Called while a change waits, or NULL: see probe_target_on_wait(). */
 	bool (*on_wait)(pid_t pid, unsigned int seconds, const char *holder, void *data);
 	void *on_wait_data;
-	struct probe_patience *patience; /* or NULL: probe_target_set_patience(); borrowed */
+	struct probe_patience *patience; /* set by probe_target_set_patience(), or NULL; borrowed */
 	struct lock_holder holder;
 	/*
 	 * If not 0, a process that shares the target's memory, waits for us, and runs nothing else
 	 * meanwhile.
 	 */
 	pid_t lender;
-	bool shares_memory; /* it shares its memory with another process; found by a stop */
-	const struct target_proxy *proxy; /* owned by libprobe/self, or NULL */
+	bool shares_memory; /* the target shares its memory with another process; found by a stop */
+	const struct target_proxy *proxy; /* makes calls for us; owned by libprobe/self, or NULL */
 	struct spawn_facts facts;
-	struct arch_gadgets gadgets; /* its code for remote calls; `call` is 0 if unknown */
+	struct arch_gadgets gadgets; /* code for remote calls; `call` is 0 if unknown */
 	struct arch_thread model;    /* the result of threads_model(), if model_known */
 	bool model_known;
-	struct files *files; /* shared with other targets, or NULL */
+	struct files *files; /* cache of files, shared with other targets, or NULL */
 	bool odd_threads;    /* some thread does not fit libc's model of threads (threads.c) */
 	bool no_counter;     /* a thread may not read the processor's time stamp counter */
 	bool dispatches;     /* the program handles a thread's system calls itself (ptrace.h) */
@@ -757,8 +759,8 @@ struct probe_target {
 	unsigned int closings;
 	/* The file that counts how often the target's control group ran out of memory, or NULL. */
 	char *events;
-	uint64_t kills;		   /* the count in that file when a session began */
-	struct target_text *texts; /* what target_string() has returned */
+	uint64_t kills;		   /* the count in `events` when a session began */
+	struct target_text *texts; /* texts that target_string() has returned */
 	struct target_module *served;
 	size_t served_count;
 };

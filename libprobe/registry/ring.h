@@ -41,7 +41,7 @@ uint64_t snapshot_sum_slots(const struct snapshot *view, uint32_t slot, size_t f
 
 /* A copy of one cell. */
 struct view_cell {
-	uint32_t slot; /* of the cell's probe */
+	uint32_t slot; /* number of the slot of the cell's probe */
 	/*
 	 * The key's words and the bytes of its strings. NULL if there is no table, or if the cell
 	 * holds the values of all keys that did not fit into the table.
@@ -96,12 +96,12 @@ void snapshot_flights(struct snapshot *view, uint64_t *ret, uint32_t pairs,
 /* The copy of one record, and the number of the ring that held the record. */
 struct recorded {
 	uint64_t time;
-	size_t offset, size; /* in recording.bytes */
+	size_t offset, size; /* place of the copy in recording.bytes, and its length */
 	uint32_t ring;
 };
 
 struct recording {
-	struct recorded *records; /* the oldest first */
+	struct recorded *records; /* sorted by time, the oldest first */
 	size_t count;
 	uint8_t *bytes;
 	/*
@@ -138,23 +138,23 @@ void recording_deinit(struct recording *recording);
 
 /* The state of reading one ring. */
 struct ring {
-	struct ring_header *header; /* shared with the target, which may write anything */
+	struct ring_header *header; /* header of the ring; the target may write anything to it */
 	const uint8_t *data;
 	uint64_t tail;	  /* bytes consumed: next to be read; stored in header->tail now and then */
 	uint64_t told;	  /* the value stored in header->tail */
 	uint64_t head;	  /* the value of header->head in this round */
 	uint64_t newest;  /* the greatest time stamp that was read */
-	uint64_t damaged; /* how often its contents made no sense and were discarded */
+	uint64_t damaged; /* how often the ring's contents made no sense and were discarded */
 	struct probe_room *room; /* where hits wait for room; NULL: hits do not wait */
 };
 
 struct rings {
-	uint8_t *base; /* of the session's data in this process */
+	uint8_t *base; /* this process's mapping of the session's data */
 	size_t size;
-	struct reg_session layout; /* as the registry has it: trusted */
+	struct reg_session layout; /* layout of the data, from the registry: trusted */
 	struct ring *rings;
 	size_t count;
-	uint64_t damaged; /* `damaged` of rings whose memory was freed */
+	uint64_t damaged; /* how often rings whose memory was freed had been discarded */
 	uint8_t *record;  /* private copy of the current record */
 };
 
@@ -206,7 +206,7 @@ void rings_consume(struct ring *ring, size_t length);
  */
 void rings_discard(struct rings *rings);
 
-/* Discards all contents. Not for use inside a round. */
+/* Discards all contents of the rings. Not for use inside a round. */
 void rings_clear(struct rings *rings);
 
 /* Ends a round: tells the target how much room is free. */
@@ -235,8 +235,8 @@ struct ring_form {
 	uint16_t fixed;
 	uint16_t count; /* number of `words`, which hold the lengths of the rest */
 	struct ring_word {
-		uint16_t at;   /* offset in the record */
-		uint16_t most; /* greatest length, bytes */
+		uint16_t at;   /* offset of the word in the record */
+		uint16_t most; /* greatest length that the word may give, in bytes */
 	} words[ARCH_ARGS_MAX];
 };
 
@@ -247,22 +247,23 @@ struct ring_forms {
 };
 
 /*
- * The length of a record without its padding; 0 if the bytes make no sense. `size` bytes are there.
+ * The length of a record without its padding; 0 if the bytes make no sense. `size` is the number of
+ * bytes from the record on.
  */
 size_t ring_record_length(const struct ring_forms *forms, const uint8_t *record, size_t size);
 
 enum ring_walk_end {
-	RING_WALK_ALL,	  /* walked all bytes, or as many as it may */
-	RING_WALK_CUT,	  /* the next record has a later time than `until` */
-	RING_WALK_TIME,	  /* it is older than the one before it, or in the future */
-	RING_WALK_FULL,	  /* walk->thread() refused its thread */
-	RING_WALK_DAMAGED /* it makes no sense */
+	RING_WALK_ALL,	  /* all bytes were walked, or as many as allowed */
+	RING_WALK_CUT,	  /* the next record is not before `until` */
+	RING_WALK_TIME,	  /* the next record is older than the one before it, or in the future */
+	RING_WALK_FULL,	  /* walk->thread() refused the thread of the next record */
+	RING_WALK_DAMAGED /* the next record makes no sense */
 };
 
 struct ring_walk {
 	const struct ring_forms *forms;
-	uint64_t *hits;	     /* of each site: increased */
-	uint64_t last;	     /* time of the record before the first; then of the last one */
+	uint64_t *hits; /* number of hits of each site; the walk adds to it */
+	uint64_t last;	/* time of the record before the first; afterwards of the last record */
 	uint64_t until, now; /* RING_WALK_CUT from `until` on, RING_WALK_TIME from `now` on */
 	/* Called when records of another thread begin; returns false to refuse the thread. */
 	bool (*thread)(void *data, uint32_t word);
@@ -291,12 +292,12 @@ size_t ring_walk(struct ring_walk *walk, const uint8_t *from, size_t size, size_
  */
 enum { WRITERS = 1024 };
 struct writers {
-	pid_t root;    /* the target */
+	pid_t root;    /* pid of the target */
 	bool children; /* hits may be those of forked children, too */
 	bool foreign;  /* the target's pid namespace is not ours */
 	uint64_t next_scan_ns;
 	pid_t tids[WRITERS], pids[WRITERS];
-	pid_t outer[WRITERS]; /* ids in our namespace */
+	pid_t outer[WRITERS]; /* thread ids in our pid namespace */
 };
 void writers_init(struct writers *cache, pid_t root, bool children);
 /*

@@ -57,7 +57,7 @@
 
 #define SECOND_NS UINT64_C(1000000000)
 #define PATIENCE_NS (20 * SECOND_NS)
-#define PATIENCE_LENT_NS (5 * SECOND_NS) /* while a thread of the target waits for us */
+#define PATIENCE_LENT_NS (5 * SECOND_NS) /* limit while a thread of the target waits for us */
 #define PATIENCE_STRANGER_NS (SECOND_NS / 2)
 #define PATIENCE_HURRY_NS (SECOND_NS / 10)
 #define PAUSE_NS 10000000

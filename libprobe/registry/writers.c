@@ -13,7 +13,7 @@
 
 enum {
 	SCAN_NS = 10000000,
-	SCAN_SHARE = 20 /* a scan may take 1/20 of the time */
+	SCAN_SHARE = 20 /* the pause is at least 20 times as long as the scan */
 };
 
 static void remember(struct writers *cache, pid_t tid, pid_t pid, pid_t outer)
