@@ -44,7 +44,7 @@ struct jit_entries {
 
 enum {
 	ENTRIES_MAX = 1 << 20,
-	/* Entries examined in a search: code is replaced, but not more often. */
+	/* Most entries examined in a search: code is rarely replaced more often. */
 	STEPS_MAX = 64
 };
 

@@ -374,7 +374,7 @@ static bool bias_by_segment(
 	uint64_t first = first_page(segment);
 
 	/*
-	 * The rest of a segment's last page in the file is not mapped on its own: no mapping starts
+	 * Bytes of the file after the segment's part are not the segment's: no mapping of it starts
 	 * there.
 	 */
 	if (segment->file_size == 0 || mapping->offset < first ||

@@ -39,8 +39,8 @@ ssize_t auxv_read(pid_t pid, struct auxv *ret);
  */
 bool auxv_read_image(pid_t pid, uint64_t *ret);
 /*
- * Returns a value, or 0. The value of AT_RANDOM is a random address in the stack, which few
- * programs share.
+ * Returns a value, or 0. The value of AT_RANDOM is an address at a random place in the stack, so
+ * two programs rarely have the same value.
  */
 uint64_t auxv_value(const struct auxv *auxv, uint64_t type);
 
@@ -136,7 +136,7 @@ void memfds_deinit(struct memfds *memfds);
 
 /* ---- Backing --------------------------------------------------------------------------------- */
 
-/* The file of a shared mapping, which tells which pages of the mapping have contents. */
+/* Files of shared mappings, which tell which pages of a mapping have contents. */
 
 /* Facts about a process's files. Initialise it with the pid; call backing_deinit(). */
 struct backing {

@@ -53,7 +53,7 @@ static struct probe_error *read_modules(struct change *c)
 	return error;
 }
 
-/* Checks that the target's code runs on this machine. If a controller has patched it, it does. */
+/* Checks that the target's code runs on this machine. Code that a controller has patched does. */
 static struct probe_error *check_machine(struct change *c)
 {
 	const struct module *program = first_program(&c->modules);

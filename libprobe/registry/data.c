@@ -42,8 +42,7 @@ enum {
  */
 #define FLIGHTS_KEPT_MAX (UINT64_C(1) << 32)
 #define DATA_MAX (UINT64_C(1) << 46)
-#define DATA_WANTED_MAX (UINT64_C(1) << 37) /* 128 GiB; an x86-64 process has 1000 times as much   \
-					     */
+#define DATA_WANTED_MAX (UINT64_C(1) << 37) /* 128 GiB; x86-64 has 1000 times as much */
 
 static uint8_t log2_up(uint64_t value)
 {

@@ -474,7 +474,7 @@ struct orphans {
 
 /*
  * Counts the orphans of a process that has this registry and these maps. Memory of a change under
- * way looks like an orphan: see lock_is_taken().
+ * way may look like an orphan: see lock_is_taken().
  */
 void orphans_count(
 	pid_t pid, const struct maps *maps, const struct registry *registry, struct orphans *ret);

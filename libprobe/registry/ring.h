@@ -93,7 +93,7 @@ void snapshot_flights(struct snapshot *view, uint64_t *ret, uint32_t pairs,
 
 /* Reads rings that are overwritten: flight recorders (arch/layout.h). */
 
-/* The copy of one record, and the number of the ring that held the record. */
+/* A record that was copied, and the number of its ring. */
 struct recorded {
 	uint64_t time;
 	size_t offset, size; /* place of the copy in recording.bytes, and its length */

@@ -357,7 +357,10 @@ static bool may_wait(const struct probe_target *target, uint64_t waited_ns, unsi
 	return waited_ns / SECOND_NS <= *told || tell(target, ++*told);
 }
 
-/* The caller waits itself. Several threads may share its patience. */
+/*
+ * Tells the caller, which waits itself, that the lock is busy. Several threads may share a
+ * patience.
+ */
 static void note_busy(const struct probe_target *target, struct probe_patience *patience)
 {
 	if (!target->holder.is_stranger)
