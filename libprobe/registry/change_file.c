@@ -383,10 +383,7 @@ static bool is_alone(const struct memory_file *file)
 	return file->threads >= 0 && fstat(file->threads, &status) == 0 && status.st_nlink == 3;
 }
 
-/*
- * Called when the target has created the file: opens it, and sets its descriptor in the later
- * calls.
- */
+/* Opens the file that the target has just created, and sets its descriptor in the later calls. */
 static bool open_file(void *data, pid_t tid)
 {
 	struct memory_file *file = data;

@@ -25,10 +25,10 @@
  */
 
 /*
- * Finds `size` bytes of free space in an arena, aligned to `alignment`. A jump there must be able
- * to reach, and be reached from, every address in [reach_start, reach_end). Returns 0 if no arena
- * has such space. The arrays of the registry, its current image and `taken` are in use. `taken`
- * lists extents that were handed out but are not yet in an array; the new extent is appended.
+ * Finds `size` bytes of free space in an arena. Jumps from there must reach all of [reach_start,
+ * reach_end), and the reverse. Returns 0 if no arena has such space. The arrays of the registry,
+ * its current image and `taken` are in use. `taken` lists extents that were handed out but are not
+ * yet in an array; the new extent is appended.
  */
 struct code_extent {
 	uint64_t start, size;
@@ -353,9 +353,9 @@ PROBE_MUST_CHECK struct probe_error *change_confirm(const struct change *change)
 
 /*
  * Stops all threads, unless they are stopped, and calls change_confirm(). Until change_end_write(),
- * the memory that the registry lists stays ours: a running program could map memory of its own
- * between the check and a write. *stops_ret: pass it to change_end_write(). After an error, do not
- * call change_end_write(). Errors: those of stopping and of change_confirm().
+ * the memory that the registry lists stays ours; a running program could map its own there between
+ * the check and a write. After an error, do not call change_end_write(). Errors: those of stopping
+ * and of change_confirm().
  */
 PROBE_MUST_CHECK struct probe_error *change_begin_write(struct change *change, bool *stops_ret);
 void change_end_write(struct change *change, bool stops);

@@ -128,8 +128,8 @@ void threads_model(struct probe_target *target, struct modules *modules, struct 
 /* ---- Checks ------------------------------------------------------------------------- */
 
 /*
- * Does a thread pointer point to a control block? On some machines, the block's first word is its
- * own address (System V ABI, TLS); on the others, the answer is yes.
+ * Does a thread pointer point to a control block? Where the ABI says so, the block's first word is
+ * its own address (System V ABI, TLS).
  */
 static bool has_block(struct served *known, uint64_t pointer)
 {
@@ -213,10 +213,9 @@ struct probe_error *threads_check(
 /* ---- The time stamp counter ------------------------------------------------------------ */
 
 /*
- * Asks a stopped thread whether it may read the counter: prctl(2) answers only for the calling
- * thread. If a thread cannot be asked, *ret is true, as it is for nearly all threads. This is so if
- * a filter forbids the call, if the thread runs 32-bit code, or if it belongs to a process that
- * shares the memory.
+ * Asks a stopped thread whether it may read the counter: prctl(2) answers only for its caller. *ret
+ * is true, as for nearly all threads, if the thread cannot be asked: its filter forbids the call,
+ * it runs 32-bit code, or it belongs to a process that shares the memory.
  */
 static struct probe_error *may_read_counter(
 	struct change *change, size_t thread, uint64_t answer, bool *ret)
