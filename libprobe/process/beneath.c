@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Like openat2(2) with RESOLVE_BENEATH and RESOLVE_NO_SYMLINKS, which needs Linux 5.6, and
- * which the filters of many containers forbid.
+ * Opens a file by a path in which no link may occur. Does the same as openat2(2) with
+ * RESOLVE_BENEATH and RESOLVE_NO_SYMLINKS, which needs Linux 5.6 and is forbidden by the filters of
+ * many containers.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +13,7 @@
 
 #include "libprobe/process/process.h"
 
-/* The next component of a path; false at its end. */
+/* Gets the next component of a path. Returns false at its end. */
 static bool next_component(const char **path, char name[NAME_MAX + 1])
 {
 	size_t length;
@@ -27,7 +28,7 @@ static bool next_component(const char **path, char name[NAME_MAX + 1])
 	return true;
 }
 
-/* Returns a descriptor (O_PATH) that names the file without opening it; -1 with errno. */
+/* Returns a descriptor (O_PATH) that names the file without opening it; -1 and errno on failure. */
 static int find(const char *root, const char *path)
 {
 	int at = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);

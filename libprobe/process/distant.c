@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A file that a target has mapped may be on a FUSE file system, which any user can serve, or on
- * a server that is gone. Opening or reading it may then block forever and, once the request is
- * taken, even against SIGKILL. So we do not touch such files ourselves:
+ * A file that a target has mapped may be on a FUSE file system, which any user can serve, or on a
+ * server that does not answer any more. Then opening or reading the file may block forever, and
+ * once the request is taken, even SIGKILL does not end the wait. So we do not touch such files
+ * ourselves:
  *
- *	/proc/PID/maps       the device of the mapped file
- *	/proc/PID/mountinfo  the type of its file system
- *	a helper process     opens the file, and copies it into memory (memfd_create(2))
+ * 	/proc/PID/maps       the device of the mapped file
+ * 	/proc/PID/mountinfo  the type of its file system
+ * 	a helper process     opens the file, and copies it into memory (memfd_create(2))
  *
- * The helper has a deadline. It is not our child and holds none of our descriptors: if it
- * blocks, nothing waits for it, and it ends when the file system answers.
+ * The helper has a deadline. It is not our child and holds none of our descriptors: if it blocks,
+ * nothing waits for it, and it ends when the file system answers.
  *
  * A file system on a disk, which has a device number of its own, is assumed to answer.
  *
@@ -36,9 +37,9 @@
 
 enum { ANSWER_MS = 5000, COPY_BYTES = 1 << 16, COPIED_BYTES_MAX = 1 << 30 };
 
-/* ---- Which they are ----------------------------------------------------------------- */
+/* ---- Distant file systems ----------------------------------------------------------- */
 
-/* Types without a device whose files never involve anything outside the kernel. */
+/* Is this a file system without a device that never involves anything outside the kernel? */
 static bool is_local(const char *type)
 {
 	static const char *const local[] = {"tmpfs", "ramfs", "rootfs", "hugetlbfs", "overlay",
@@ -59,7 +60,7 @@ bool distant_is(pid_t pid, uint32_t dev_major, uint32_t dev_minor)
 	return !procfs_mount_type(pid, dev_major, dev_minor, type) || !is_local(type);
 }
 
-/* ---- Without asking ----------------------------------------------------------------- */
+/* ---- Questions to the caches -------------------------------------------------------- */
 
 bool file_id_same(const struct file_id *a, const struct file_id *b)
 {
@@ -99,7 +100,10 @@ bool file_is_distant(const struct file_id *file)
 
 /* ---- Copying -------------------------------------------------------------------------- */
 
-/* The helper must not hold our pipes open: their readers would wait for it. */
+/*
+ * Closes all descriptors from `first` on. If the helper held our pipes open, their readers would
+ * wait for the helper.
+ */
 static void close_others(int first)
 {
 	if (syscall(SYS_close_range, first, ~0U, 0) == 0)
@@ -124,7 +128,7 @@ static int copy(int from, int to)
 	return n < 0 ? errno : 0;
 }
 
-/* The helper's answer: the file is there, or why not. */
+/* The helper's answer: whether the file was opened and copied, and the errno if not. */
 struct answer {
 	bool opened;
 	int err;
@@ -136,7 +140,7 @@ static _Noreturn void serve(
 	struct answer answer = {0};
 	int fd;
 
-	/* Move both out of the way, then to 0 and 1. */
+	/* Move both descriptors above 2, then to 0 and 1. */
 	memory = fcntl(memory, F_DUPFD, 3);
 	channel = fcntl(channel, F_DUPFD, 3);
 	dup2(memory, 0);
@@ -151,7 +155,7 @@ static _Noreturn void serve(
 	_exit(write(1, &answer, sizeof(answer)) < 0);
 }
 
-/* Forks twice: init adopts and reaps the helper. */
+/* Starts the helper. Forks twice, so that init adopts and reaps the helper. */
 static bool start(int (*open)(void *data, int *err_ret), void *data, int memory, int channel)
 {
 	pid_t child = fork();
@@ -168,7 +172,7 @@ static bool start(int (*open)(void *data, int *err_ret), void *data, int memory,
 	return child > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-/* The helper's answer, if it comes in time. */
+/* Waits for the helper's answer. Returns false if it does not come in time. */
 static bool receive(int channel, struct answer *ret)
 {
 	struct pollfd input = {.fd = channel, .events = POLLIN};

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One system call per site would stop a target with thousands of sites for a long time. So
- * places are read with as few calls as possible (process_vm_readv(2) takes many), those of a page
- * in one piece, because the kernel takes longer to find a page than to copy it; and adjacent
- * places are written together. Bytes between two places are never written: they may have changed
- * since they were read, because the kernel and debuggers set and remove breakpoints even while
- * all threads are stopped.
+ * Reads and writes many places of a target's memory. One system call per site would stop a target
+ * with thousands of sites for a long time. So places are read with as few calls as possible
+ * (process_vm_readv(2) takes many). The places of a page are read in one piece, because the kernel
+ * takes longer to find a page than to copy it. Adjacent places are written together. Bytes between
+ * two places are never written, because they may have changed since they were read: the kernel and
+ * debuggers set and remove breakpoints even while all threads are stopped.
  *
- * /proc/PID/mem is written page by page, so a controller that is killed leaves each page either
- * old or new (fs/proc/base.c, mem_rw(); each page is copied in one step). So no write crosses a
- * page boundary.
+ * /proc/PID/mem is written page by page, so a controller that is killed leaves each page either old
+ * or new (fs/proc/base.c, mem_rw(); each page is copied in one step). So no write crosses a page
+ * boundary.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +17,7 @@
 #include "libprobe/base/array.h"
 #include "libprobe/process/process.h"
 
-enum { PAGE = 4096 }; /* or a part of one, where pages are larger: that does no harm */
+enum { PAGE = 4096 }; /* real pages may be larger, which does no harm */
 
 struct edit *edits_add(struct edits *edits, uint64_t address, size_t length)
 {
@@ -49,7 +49,7 @@ static int compare_items(const void *a, const void *b, void *data)
 	return x->address < y->address ? -1 : x->address > y->address;
 }
 
-/* The indices of the places sorted by address; NULL without memory. */
+/* Returns the indices of the places, sorted by address; NULL if memory is short. */
 static uint32_t *sorted(const struct edits *e)
 {
 	uint32_t *order = reallocarray(NULL, e->count + 1, sizeof(*order));
@@ -111,7 +111,7 @@ struct probe_error *edits_prepare(struct edits *edits)
 
 /* ---- Reading ------------------------------------------------------------------------- */
 
-/* Refuses a write that would wait for the program to lift a protection (served.c). */
+/* Fails if a write would wait for the program to lift a protection (memory.c). */
 static struct probe_error *check_writable(const struct edits *edits, pid_t pid)
 {
 	struct served served __attribute__((cleanup(served_end)));
@@ -138,7 +138,7 @@ struct probe_error *edits_read(struct edits *edits, pid_t pid)
 	struct probe_error *error = memory_read_pieces(pid, edits->pieces, edits->span_count);
 	bool all = !error;
 
-	/* Some place is gone: a library was unloaded. */
+	/* A place is no longer mapped: a library was unloaded. */
 	if (error && error->code != PROBE_ERROR_FORMAT)
 		return error;
 	probe_error_free(error);
@@ -229,7 +229,10 @@ static bool is_written(const struct edits *e, const struct edit *item)
 	return item->is_write && e->spans[item->span].readable;
 }
 
-/* From a buffer, writes those of the first `count` places by address that have to be written. */
+/*
+ * Writes the first `count` places by address from a buffer, except those that are only read. *count
+ * becomes the number of places that were handled.
+ */
 static struct probe_error *write_places(
 	const struct edits *e, const uint8_t *buffer, int mem, size_t *count)
 {
@@ -242,7 +245,10 @@ static struct probe_error *write_places(
 
 		if (!is_written(e, item))
 			continue;
-		/* Extend over adjacent ones; read-only places may come in between. */
+		/*
+		 * Extend the write over adjacent places; places that are only read may come in
+		 * between.
+		 */
 		for (; i < *count && e->items[e->order[i]].address <= end; i++) {
 			const struct edit *next = &e->items[e->order[i]];
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Valgrind is a static program, VALGRIND_LIB/TOOL-ARCH-linux, that maps the program and, if
- * that has a loader, preloads vgpreload_*.so into it. qemu's user mode is qemu-ARCH or
- * qemu-ARCH-static, and maps the program as data.
+ * Recognises two emulators. Valgrind is a static program, VALGRIND_LIB/TOOL-ARCH-linux. It maps the
+ * emulated program and, if that program has a loader, preloads vgpreload_*.so into it. qemu's user
+ * mode is qemu-ARCH or qemu-ARCH-static, and maps the emulated program as data.
  *
  * Sources: valgrind, coregrind/launcher-linux.c; qemu, scripts/qemu-binfmt-conf.sh.
  */

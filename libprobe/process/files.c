@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A file is identified by device and inode, which stay reserved while we have it open. It has
- * changed if its size or one of its times has. Even a wrong match does no harm: the bytes of
- * each site are compared with those in memory before they are written.
+ * Caches the files that processes have mapped. A file is identified by device and inode, which
+ * cannot be reused while we have it open. It has changed if its size or one of its times has
+ * changed. Even a wrong match does no harm: the bytes of each site are compared with those in
+ * memory before they are written.
  *
- * Look-ups start with the most recently used file; if there are too many, the least recently
+ * Searches start with the most recently used file. If there are too many files, the least recently
  * used one is closed.
  */
 #include <errno.h>
@@ -107,7 +108,7 @@ static struct probe_error *open_file(
 	return NULL;
 }
 
-/* Inserts a file at the front; the last one is dropped if there is no room. */
+/* Inserts a file at the front. If there is no room, drops the last one. */
 static void put_first(struct files *files, struct file *file)
 {
 	if (files->count == FILES_MAX)
@@ -173,7 +174,7 @@ struct file *files_mapped(const struct files *files, dev_t dev, ino_t inode)
 	return NULL;
 }
 
-/* ---- What is known ------------------------------------------------------------------- */
+/* ---- Contents ------------------------------------------------------------------------ */
 
 struct probe_error *file_read_notes(struct file *file)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Code that the libc of every process has, or its vDSO, and that lets a thread make system calls
- * without any code of ours: a system call that returns, the call of rt_sigreturn(2) that signal
- * handlers return to, and the end of a function that has a frame pointer. On x86-64 these are
- * `syscall; ret` and `leave; ret`, which may be part of other instructions.
+ * Finds code in libc or the vDSO with which a thread can make system calls without any code of
+ * ours: a system call that returns, the call of rt_sigreturn(2) that signal handlers return to, and
+ * the end of a function that has a frame pointer. On x86-64 these are `syscall; ret` and `leave;
+ * ret`, which may be part of other instructions.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 enum {
 	PIECE_MAX = UINT8_MAX,
 	VDSO_MAX = 64 << 10,
-	PART_BYTES = 64 << 10 /* glibc has all of them in the first two parts of its code */
+	PART_BYTES = 64 << 10 /* glibc has all gadgets in the first two parts of its code */
 };
 
 bool gadgets_are_there(
@@ -37,7 +37,7 @@ bool gadgets_are_there(
 	if (error)
 		return false;
 	arch->find_gadgets(handler, arch->sigreturn_bytes, gadgets->sigreturn, &found);
-	found.call = found.leave = 0; /* each at its own address */
+	found.call = found.leave = 0; /* check each gadget at its own address */
 	arch->find_gadgets(call, arch->call_bytes, gadgets->call, &found);
 	arch->find_gadgets(leave, arch->leave_bytes, gadgets->leave, &found);
 	return found.call == gadgets->call && found.leave == gadgets->leave &&
@@ -59,7 +59,7 @@ static size_t longest(void)
 	return arch->leave_bytes > most ? arch->leave_bytes : most;
 }
 
-/* Searches a file's code, as far as needed; addresses are those in the file. */
+/* Searches a file's code until all gadgets are found. The addresses are those in the file. */
 static struct probe_error *search_file(struct object *object, struct arch_gadgets *gadgets)
 {
 	const struct arch_process *arch = arch_process();
@@ -80,14 +80,14 @@ static struct probe_error *search_file(struct object *object, struct arch_gadget
 				return NULL;
 			if (got < PART_BYTES)
 				break;
-			/* One may begin in this part and end in the next. */
+			/* A gadget may begin in this part and end in the next. */
 			step = got - longest() + 1;
 		}
 	}
 	return NULL;
 }
 
-/* Adds those of a module. A file that many processes have mapped is searched once. */
+/* Adds the gadgets of a module. A file that many processes have mapped is searched once. */
 static struct probe_error *search_module(struct module *module, struct arch_gadgets *gadgets)
 {
 	struct arch_gadgets own = {0}, *found = module->file ? &module->file->gadgets : &own;
@@ -111,8 +111,9 @@ static struct probe_error *search_module(struct module *module, struct arch_gadg
 }
 
 /*
- * Is it code to be searched in memory: the vDSO, or that of a file that cannot be read? Reading a
- * page that is not in memory waits for its file system, so that has to be one that answers.
+ * Must this code be searched in memory: is it the vDSO, or code of a file that cannot be read?
+ * Reading a page that is not in memory waits for the file system, so the file system must be one
+ * that answers.
  */
 static bool is_searched(pid_t pid, const struct mapping *m, const struct modules *modules)
 {
@@ -161,7 +162,7 @@ struct probe_error *gadgets_find(
 	struct probe_error *error = NULL;
 
 	*ret = (struct arch_gadgets){0};
-	/* libc comes first: a program's own code may be large, and rarely has them. */
+	/* Search libc first: a program's own code may be large, and rarely has gadgets. */
 	for (size_t i = 0; i < 2 * modules->count; i++) {
 		struct module *m = &modules->items[i % modules->count];
 		bool second = i >= modules->count;
@@ -170,7 +171,7 @@ struct probe_error *gadgets_find(
 			continue;
 		if (has_all(ret))
 			break;
-		/* Another file may have what one that cannot be read lacks. */
+		/* If a file cannot be read, another file may have the gadgets. */
 		probe_error_free(error);
 		error = search_module(m, ret);
 	}

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Code that a process generates is in no file, so its functions have no symbols. Many runtimes name
- * them in a file that they write for perf (`node --perf-basic-prof`, `python3 -X perf`, agents for
- * the JVM):
+ * Finds the names of generated code. Code that a process generates is in no file, so its functions
+ * have no symbols. Many runtimes name them in a file that they write for perf (`node
+ * --perf-basic-prof`, `python3 -X perf`, agents for the JVM):
  *
- *	/tmp/perf-PID.map	START SIZE NAME, a line for each function, START and SIZE in hex
+ * 	/tmp/perf-PID.map	START SIZE NAME, a line for each function, START and SIZE in hex
  *
- * PID is the number that the process has in its own namespace, and /tmp is its own. Lines are added
- * as code is generated; the last one that covers an address counts, since memory is used again.
+ * PID is the number of the process in its own namespace, and /tmp is its own. The process adds
+ * lines as it generates code. Memory is used again, so the last line that covers an address counts.
  * Source: linux/tools/perf/Documentation/jit-interface.txt.
  *
- * Everybody may put a file into /tmp. This one is used only if it is a regular file of the
+ * Every user may put a file into /tmp. The file is used only if it is a regular file of the
  * process's user or of root, no link leads to it (beneath.c), and it has no second name, because
- * other users could link the map of another process (link(2)). Its contents are untrusted: they are
- * read, not mapped, because the process may truncate the file; and only up to a size.
+ * other users could link the map of another process (link(2)). Its contents are untrusted. They are
+ * read, not mapped, because the process may truncate the file, and only up to a limit.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -28,13 +28,13 @@
 
 /* ---- Entries ------------------------------------------------------------------------------- */
 
-/* Ranges of generated code that have names, in the order in which they were told. */
+/* Ranges of generated code with names, in the order of the file. */
 
 struct jit_entry {
 	uint64_t start, end;
-	uint64_t reach; /* the largest end of this entry and of those before it, once sorted */
-	size_t order;	/* in which it was added */
-	size_t name;	/* its place in the text of the file */
+	uint64_t reach; /* once sorted: the largest end of this and all earlier entries */
+	size_t order;	/* number of entries added before this one */
+	size_t name;	/* offset of the name in the text of the file */
 };
 
 struct jit_entries {
@@ -44,14 +44,13 @@ struct jit_entries {
 
 enum {
 	ENTRIES_MAX = 1 << 20,
-	/* Entries that begin before an address are looked at: code is replaced, but not so often.
-	 */
+	/* Most entries examined in a search: code is rarely replaced more often. */
 	STEPS_MAX = 64
 };
 
 /*
- * Adds an entry, unless it is empty, wraps around, or would be one too many. Returns false without
- * memory.
+ * Adds an entry, unless it is empty, wraps around, or exceeds the limit. Returns false if memory is
+ * short.
  */
 static bool jit_entries_add(struct jit_entries *entries, uint64_t start, uint64_t size, size_t name)
 {
@@ -75,7 +74,7 @@ static int compare_entries(const void *a, const void *b)
 	return (x->order > y->order) - (x->order < y->order);
 }
 
-/* Call this after entries were added, before one is looked for. */
+/* Call this after entries were added, and before the next search. */
 static void jit_entries_sort(struct jit_entries *entries)
 {
 	uint64_t reach = 0;
@@ -89,7 +88,10 @@ static void jit_entries_sort(struct jit_entries *entries)
 	}
 }
 
-/* Returns the newest entry that covers an address, since memory is used again; or NULL. */
+/*
+ * Returns the newest entry that covers an address, or NULL. Memory is used again, so several
+ * entries may cover it.
+ */
 static const struct jit_entry *jit_entries_find(const struct jit_entries *entries, uint64_t address)
 {
 	size_t at = ARRAY_SEARCH_ABOVE(entries->items, entries->count, start, address);
@@ -114,8 +116,8 @@ struct jit_map {
 	uint64_t looked_ns;
 	dev_t dev;
 	ino_t inode;
-	char *text;	       /* of the file, its lines ended by NULs as far as they are parsed */
-	size_t length, parsed; /* read, and made entries */
+	char *text;	       /* text of the file; each parsed line ends with a NUL */
+	size_t length, parsed; /* bytes read, and bytes parsed */
 	struct jit_entries entries;
 };
 
@@ -162,7 +164,7 @@ static int open_file(const struct jit_map *map)
 	return beneath_open(root, path, is_trusted, &uid, &err);
 }
 
-/* Another file, or the same one begun again: all that is known is old. */
+/* Forgets all entries: the path has another file, or the file was begun again. */
 static void start_over(struct jit_map *map, const struct stat *st)
 {
 	map->dev = st->st_dev;
@@ -170,7 +172,7 @@ static void start_over(struct jit_map *map, const struct stat *st)
 	map->length = map->parsed = map->entries.count = 0;
 }
 
-/* Reads what the file has gained. False if that is nothing. */
+/* Reads the bytes that were added to the file. Returns false if there are none. */
 static bool read_more(struct jit_map *map, int fd)
 {
 	struct stat st;
@@ -215,17 +217,17 @@ static bool parse_hex(char **at, uint64_t *ret)
 	return true;
 }
 
-/* A line that is no entry is passed over: what it says is nobody's name. */
+/* Adds the entry of a line. Skips a line that is not an entry. */
 static void parse_line(struct jit_map *map, char *line)
 {
 	uint64_t start, size;
 
-	/* Without memory, there are fewer names. */
+	/* If memory is short, some names are missing. */
 	if (parse_hex(&line, &start) && parse_hex(&line, &size) && *line)
 		(void)jit_entries_add(&map->entries, start, size, (size_t)(line - map->text));
 }
 
-/* The last line may not be whole yet. */
+/* Parses all complete lines. The last line may not be complete yet. */
 static void parse_lines(struct jit_map *map)
 {
 	char *end;

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
+ * Finds out how much memory a process may still get.
+ *
  * A page of a memfd is committed when it is first touched, not when the file gets its size. With
  * vm.overcommit_memory=2, the kernel refuses to commit a page beyond the commit limit, and sends
- * SIGBUS to the process that touched it. Stubs touch pages in the target, so the target would get
- * it. With the other settings the kernel refuses no single page (before Linux 5.2: as long as it
- * can free one): if memory runs out, it kills a process.
+ * SIGBUS to the process that touched the page. Stubs touch pages in the target, so the target would
+ * get the signal. With the other settings the kernel refuses no single page (before Linux 5.2: as
+ * long as it can free one): if memory runs out, it kills a process.
  *
  * fallocate(2) commits pages before they are touched, and reports an error instead. The pages are
  * charged to the control group of the process that calls it.
@@ -29,7 +31,7 @@ enum {
 	NEVER = 2, /* OVERCOMMIT_NEVER of Linux */
 	TEXT_MAX = 4096,
 	PATH_BYTES = 256,
-	AT_ONCE = 16 << 20 /* an interrupted call is undone; earlier calls are not */
+	AT_ONCE = 16 << 20 /* bytes per call: only an interrupted call is undone */
 };
 
 static bool is_strict_in(const char *folder)
@@ -88,36 +90,36 @@ int overcommit_fill(int fd, uint64_t start, uint64_t end)
 /* ==== Cgroup ================================================================================== */
 
 /*
- * Memory is charged to the control group of the process that touches it first; the target is the
- * one that touches what stubs write. In a frozen group (`docker pause`, `systemctl freeze`), no
+ * Memory is charged to the control group of the process that touches it first. The target is first
+ * to touch the pages that stubs write. In a frozen group (`docker pause`, `systemctl freeze`), no
  * thread runs an instruction of its program, and a system call that a thread has begun for us ends
  * only when the group is thawed. With version 1 of the freezer, a thread does not even stop for
  * ptrace(2).
  *
  * /proc/PID/cgroup names a process's groups, one line per hierarchy:
  *
- *	4:memory:/docker/5f3c     version 1, of this controller
- *	0::/system.slice/x        version 2
+ * 	4:memory:/docker/5f3c     version 1, of this controller
+ * 	0::/system.slice/x        version 2
  *
- * as paths from the root of the reader's cgroup namespace. /proc/self/mountinfo says where each
- * hierarchy is mounted, and which of its folders that shows, as in a container:
+ * The paths start at the root of the reader's cgroup namespace. /proc/self/mountinfo says where
+ * each hierarchy is mounted, and which of its folders is mounted there, as in a container:
  *
- *	34 31 0:32 /docker/5f3c /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory
+ * 	34 31 0:32 /docker/5f3c /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory
  *
- * Each folder up to the mount may have a limit. Usage includes file caches, which the kernel
- * drops before it kills; only inactive ones are counted as free here.
+ * Each folder up to the mount point may have a limit. Usage includes file caches, which the kernel
+ * drops before it kills; only inactive caches are counted as free here.
  *
  * Sources: cgroups(7), cgroup_namespaces(7), proc_pid_mountinfo(5);
- * Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst and
- * cgroup-v1/freezer-subsystem.rst of Linux.
+ * Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst and cgroup-v1/freezer-subsystem.rst
+ * of Linux.
  */
 
 enum { CGROUP_TEXT_MAX = 1 << 16, NUMBER_MAX = 64, STAT_MAX = 8192, FOLDERS_MAX = 128 };
-#define UNLIMITED (UINT64_C(1) << 60) /* version 1 says about 2^63 */
+#define UNLIMITED (UINT64_C(1) << 60) /* version 1 shows about 2^63 if there is no limit */
 
-/* The names of the files of one version. */
+/* The names of the files of one cgroup version. */
 struct version {
-	const char *type; /* of the file system */
+	const char *type; /* type of the file system */
 	const char *limits[2], *used, *cache, *events;
 };
 
@@ -129,7 +131,7 @@ static const struct version versions[] = {
 		"memory.events"},
 };
 
-/* ---- Where --------------------------------------------------------------------------------- */
+/* ---- Paths --------------------------------------------------------------------------------- */
 
 static bool has_word(const char *list, const char *word, size_t end)
 {
@@ -145,7 +147,7 @@ static bool has_word(const char *list, const char *word, size_t end)
 	return false;
 }
 
-/* The path of a process's group in a hierarchy; false if it has none. */
+/* Finds the path of a process's group in a hierarchy. Returns false if there is no such group. */
 static bool find_group(const char *groups, size_t version, const char *controller, char *path)
 {
 	for (const char *line = groups; line && *line; line = strchr(line, '\n')) {
@@ -165,7 +167,7 @@ static bool find_group(const char *groups, size_t version, const char *controlle
 	return false;
 }
 
-/* mountinfo writes blanks and similar as octal numbers. */
+/* Decodes the octal numbers by which mountinfo shows blanks and similar characters. */
 static void unescape(char *text)
 {
 	char *out = text;
@@ -183,7 +185,10 @@ static void unescape(char *text)
 	*out = '\0';
 }
 
-/* The end of a line of mountinfo, from its type on, if it is of this one; else NULL. */
+/*
+ * Returns the end of a mountinfo line, from the file system type on; NULL if the type is not
+ * `type`.
+ */
 static const char *end_of(const char *line, const char *type)
 {
 	const char *at = strstr(line, " - ");
@@ -195,7 +200,10 @@ static const char *end_of(const char *line, const char *type)
 	return strncmp(at, type, length) == 0 && at[length] == ' ' ? at : NULL;
 }
 
-/* Where the hierarchy is mounted, and which of its folders; false if it is not mounted. */
+/*
+ * Finds where the hierarchy is mounted, and which of its folders. Returns false if it is not
+ * mounted.
+ */
 static bool find_mount(
 	const char *mounts, size_t version, const char *controller, char *root, char *point)
 {
@@ -216,7 +224,7 @@ static bool find_mount(
 	return false;
 }
 
-/* A group's folder, and how much of its path is the mount point. */
+/* Finds a group's folder. *mount_ret: how much of the path is the mount point. */
 static bool find_folder(const char *folder, const char *groups, const char *mounts, size_t version,
 	const char *controller, char *ret, size_t *mount_ret)
 {
@@ -230,7 +238,7 @@ static bool find_folder(const char *folder, const char *groups, const char *moun
 		return false;
 	length = strcmp(root, "/") == 0 ? 0 : strlen(root);
 	if (strncmp(group, root, length) != 0 || (group[length] && group[length] != '/'))
-		return false; /* it is elsewhere, or above everything visible */
+		return false; /* the group is elsewhere, or above everything visible */
 	inside += length;
 	if (strncmp(inside, "/..", 3) == 0)
 		return false;
@@ -245,9 +253,9 @@ static bool find_folder(const char *folder, const char *groups, const char *moun
 	       PATH_MAX - mount;
 }
 
-/* ---- How much -------------------------------------------------------------------------------- */
+/* ---- Memory ---------------------------------------------------------------------------------- */
 
-/* Reads a file of a folder; false if there is none. */
+/* Reads a file of a folder. Returns false if there is no such file. */
 static bool read_file(const char *folder, const char *name, char *text, size_t size)
 {
 	char path[PATH_MAX];
@@ -261,11 +269,11 @@ static uint64_t number_in(const char *folder, const char *name, uint64_t missing
 	char text[NUMBER_MAX];
 
 	if (!name || !read_file(folder, name, text, sizeof(text)) || text[0] < '0' || text[0] > '9')
-		return missing; /* for example "max" */
+		return missing; /* the file has no number, but for example "max" */
 	return strtoull(text, NULL, 10);
 }
 
-/* The number after a key in a file with one key per line. */
+/* Returns the number after a key, in a file with one key per line; 0 if the key is missing. */
 static uint64_t number_behind(const char *text, const char *key)
 {
 	for (const char *line = text; line && *line; line = strchr(line, '\n')) {
@@ -317,8 +325,8 @@ void cgroup_memory_in(
 /* ---- Frozen ---------------------------------------------------------------------------------- */
 
 /*
- * In version 1, each group's file includes the state of its ancestors. So does version 2's file,
- * once freezing is complete.
+ * Does the group's file say that it is frozen? In version 1, the file includes the state of the
+ * group's ancestors. In version 2 it does, too, once freezing is complete.
  */
 static bool says_frozen(const char *path, size_t version)
 {
@@ -357,10 +365,9 @@ bool cgroup_frozen_in(
 	return false;
 }
 
-/* ---- Of a process -----------------------------------------------------------------------------
- */
+/* ---- Groups of a process --------------------------------------------------------------------- */
 
-/* The contents of both files in one allocation; NULL without memory. */
+/* Reads both files into one allocation. Returns NULL if memory is short. */
 static char *read_both(pid_t pid, const char **mounts_ret)
 {
 	char path[32], *text = malloc(2 * CGROUP_TEXT_MAX);

@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reading /proc/PID/maps.
- *
- * A line is (fs/proc/task_mmu.c, show_map_vma):
+ * Reads /proc/PID/maps. A line is (fs/proc/task_mmu.c, show_map_vma):
  *
  *   start-end rwxp offset major:minor inode      path\n
  *
- * All numbers are hexadecimal except the inode, which is decimal. A newline in a path is
- * printed as "\012"; nothing else is escaped. The path of an unlinked file ends in "
- * (deleted)". The kernel returns about a page of text per read(2), and only each piece is
- * consistent in itself.
+ * All numbers are hexadecimal except the inode, which is decimal. A newline in a path is printed as
+ * "\012"; nothing else is escaped. The path of an unlinked file ends in " (deleted)". The kernel
+ * returns about a page of text per read(2), and only each piece is consistent in itself.
  *
  * A JVM has thousands of lines, so the text is read once and the paths point into it.
  */
@@ -31,13 +28,13 @@ enum { TEXT_BYTES_START = 64 * 1024, EXEC_TRIES = 10 };
 /* ---- The text ------------------------------------------------------------- */
 
 /*
- * Opening the file takes PTRACE_MODE_READ (ptrace(2)), which Yama does not restrict. It fails
- * for another user's process, one that is not dumpable, or one with more capabilities than
- * ours.
+ * Explains why the file could not be opened. Opening it takes PTRACE_MODE_READ (ptrace(2)), which
+ * Yama does not restrict. It fails for another user's process, one that is not dumpable, or one
+ * with more capabilities than ours.
  */
 static struct probe_error *permission_error(pid_t pid)
 {
-	long uid = procfs_status_number(pid, "Uid:"); /* the first one is the real uid */
+	long uid = procfs_status_number(pid, "Uid:"); /* the first number is the real uid */
 	struct probe_error *error = procfs_module_error(pid);
 
 	if (error)
@@ -74,7 +71,7 @@ static struct probe_error *system_error(pid_t pid, int err)
 	}
 }
 
-/* Reads a whole file; the text is not terminated. Returns 0 or an errno. */
+/* Reads a whole file. The text does not end with a NUL. Returns 0 or an errno. */
 static int read_whole(int fd, char **text_ret, size_t *length_ret)
 {
 	size_t room = TEXT_BYTES_START, length = 0;
@@ -115,7 +112,9 @@ no_memory:
 
 /* ---- The lines ------------------------------------------------------------ */
 
-/* The rest of a line. Each step returns false if the line is malformed. */
+/*
+ * The rest of a line. Each function that takes a part of it returns false if the line is malformed.
+ */
 struct cursor {
 	char *at, *end;
 };
@@ -193,7 +192,7 @@ static void unescape(char *path)
 	*to = '\0';
 }
 
-/* Overwrites the line's end with a NUL to make the path a string. */
+/* Writes a NUL over the line's end to make the path a string. */
 static void take_path(struct cursor *c, struct mapping *ret)
 {
 	static const char suffix[] = " (deleted)";
@@ -236,8 +235,8 @@ static size_t count_lines(const char *text, size_t length)
 }
 
 /*
- * Takes ownership of the text, which has room for a NUL at its end. A mapping that moved
- * between two reads may appear twice; mappings out of order are dropped.
+ * Takes ownership of the text, which has room for a NUL at its end. A mapping that moved between
+ * two reads may appear twice; mappings out of order are dropped.
  */
 static struct probe_error *parse_text(char *text, size_t length, struct maps *ret)
 {
@@ -311,7 +310,9 @@ struct probe_error *maps_read(pid_t pid, struct maps *ret)
 		text = NULL;
 		err = read_text(living, &text, &length);
 	}
-	/* The file shows the memory of the program that execve(2) has just replaced. */
+	/*
+	 * In the middle of execve(2), the file shows the memory of the old program, which is gone.
+	 */
 	for (int i = 0; i < EXEC_TRIES && !err && length == 0; i++) {
 		if (procfs_status_number(pid, "VmSize:") < 0)
 			break;
@@ -364,7 +365,9 @@ static void format_line(
 		query->dev_major, query->dev_minor, (uintmax_t)query->inode, name);
 }
 
-/* Appends the lines of the mappings in a part, from *at on. Returns 0 or an error number. */
+/*
+ * Appends the lines of the mappings in a part, from address *at on. Returns 0 or an error number.
+ */
 static int query_part(int fd, const struct maps_part *part, uint64_t *at, FILE *out)
 {
 	uint64_t end = part->start + part->size;
@@ -411,7 +414,7 @@ static int query_text(pid_t pid, const struct maps_part *sorted, size_t count, c
 		err = query_part(fd, &sorted[i], &at, out);
 	if (fd >= 0)
 		close(fd);
-	/* When memory is short, glibc can set the text to NULL without reporting an error. */
+	/* If memory is short, glibc can set the text to NULL without reporting an error. */
 	if ((fclose(out) != 0 || !*text_ret) && !err)
 		err = ENOMEM;
 	return err;

@@ -17,17 +17,17 @@
 /*
  * A program can serve the page faults of its own memory, or of another process's: QEMU does so
  * after a live migration, CRIU after a lazy restore. A thread that touches a missing page then
- * sleeps in the kernel, in handle_userfault(), until the program has provided the page. So does a
- * controller that reads the memory, and only SIGKILL ends its sleep. If we have stopped the thread
- * that serves the faults, the sleep never ends, and the process stands still.
+ * sleeps in the kernel, in handle_userfault(), until the program has provided the page. A
+ * controller that reads the memory sleeps, too, and only SIGKILL ends its sleep. If we have stopped
+ * the thread that serves the faults, the sleep never ends, and the process stands still.
  *
  * So we consult the pagemap before we read memory:
  *
- *	present, or swapped out  reading does not ask the program
- *	neither                  the mapping decides:
- *	  file on a disk         the kernel reads the file: it registers only anonymous memory,
- *	                         shared memory and huge pages (vma_can_userfault())
- *	  anything else          the flags um (missing) and ui (minor) in /proc/PID/smaps
+ * 	present, or swapped out  reading does not ask the program
+ * 	neither                  the mapping decides:
+ * 	  file on a disk         the kernel reads the file: it registers only anonymous memory,
+ * 	                         shared memory and huge pages (vma_can_userfault())
+ * 	  anything else          the flags um (missing) and ui (minor) in /proc/PID/smaps
  *
  * If an entry says "swapped out" and has the write-protect bit, the page may also never have been
  * there (the entry is a marker). Such a page counts as missing.
@@ -36,8 +36,8 @@
  * pagemap entry). Since Linux 6.7, a program can ask the kernel to lift the protection itself
  * (UFFD_FEATURE_WP_ASYNC). File mappings can have only that kind of protection.
  *
- * To show smaps, the kernel walks all pages, so smaps is read last. Few processes miss a page where
- * something is read.
+ * To show smaps, the kernel walks all pages, so smaps is read last. In few processes, a page that
+ * we read is missing.
  *
  * Sources: userfaultfd(2), proc_pid_smaps(5); Documentation/admin-guide/mm/pagemap.rst and
  * userfaultfd.rst, fs/userfaultfd.c, fs/proc/task_mmu.c of Linux.
@@ -45,7 +45,7 @@
 
 #define IS_PRESENT (UINT64_C(1) << 63)
 #define IS_SWAPPED (UINT64_C(1) << 62)
-#define IS_PROTECTED (UINT64_C(1) << 57) /* by userfaultfd */
+#define IS_PROTECTED (UINT64_C(1) << 57) /* write-protected by userfaultfd */
 
 void served_begin(pid_t pid, struct served *ret)
 {
@@ -86,8 +86,8 @@ static bool read_living(struct served *s, uint64_t page, size_t count)
 }
 
 /*
- * The pagemap entry of a page. The caller will ask for `more` pages behind it. If the entry cannot
- * be read, the page counts as present.
+ * Returns the pagemap entry of a page. The caller will ask for the `more` pages behind it. If the
+ * entry cannot be read, the page counts as present.
  */
 static uint64_t entry_of(struct served *s, uint64_t page, size_t more)
 {
@@ -110,7 +110,9 @@ static bool add_range(struct served *s, uint64_t start, uint64_t end, bool reads
 	return true;
 }
 
-/* Reads the registered ranges from the flags of all mappings; false if they cannot be read. */
+/*
+ * Reads the registered ranges from the flags of all mappings. Returns false if they cannot be read.
+ */
 static bool read_ranges(struct served *s)
 {
 	uint64_t start = 0, end = 0;
@@ -122,7 +124,10 @@ static bool read_ranges(struct served *s)
 	snprintf(path, sizeof(path), "/proc/%d/smaps", (int)s->pid);
 	file = fopen(path, "re");
 	while (file && ok && getline(&line, &room, file) > 0) {
-		/* Only a mapping's first line begins with a digit, in lower case. */
+		/*
+		 * Only the first line of a mapping begins with a digit or a lower-case hexadecimal
+		 * letter.
+		 */
 		if (strchr("0123456789abcdef", line[0])) {
 			char *dash;
 
@@ -143,8 +148,8 @@ static bool read_ranges(struct served *s)
 }
 
 /*
- * Can a mapping be registered in a way that makes somebody wait? The kernel lifts the protection of
- * file mappings itself.
+ * Can a mapping be registered in a way that makes a reader or writer wait? The kernel lifts the
+ * protection of file mappings itself.
  */
 static bool may_be_registered(const struct served *s, const struct mapping *m)
 {
@@ -166,7 +171,10 @@ static const struct served_range *range_of(const struct served *s, uint64_t addr
 									   : NULL;
 }
 
-/* May touching the page of an address wait? If this cannot be known, the answer is yes. */
+/*
+ * May a thread that touches the page of an address have to wait? If this is unknown, the answer is
+ * yes.
+ */
 static bool may_wait(struct served *s, uint64_t address, bool is_write, bool is_forced)
 {
 	const struct served_range *range;
@@ -224,13 +232,13 @@ bool served_writable(struct served *served, uint64_t address)
 
 /* ==== Memory ================================================================================== */
 
-/* ---- System calls, or the file --------------------------------------------------------------- */
+/* ---- System calls, or /proc/PID/mem ---------------------------------------------------------- */
 
 /*
  * The kernel may be built without process_vm_readv(2) and process_vm_writev(2)
  * (CONFIG_CROSS_MEMORY_ATTACH), and a seccomp filter may forbid them. /proc/PID/mem takes the same
- * rights, but three system calls for each read. It also ignores the protection of pages, so pages
- * that the target itself may not read are read, too.
+ * rights, but three system calls for each read. It ignores the protection of pages, so it also
+ * reads pages that the target itself may not read.
  */
 enum way { WAY_UNKNOWN, WAY_CALLS, WAY_FILE };
 
@@ -242,8 +250,8 @@ void memory_may_call(bool may)
 }
 
 /*
- * A filter might kill us for the calls, so they wait for memory_may_call(). Reading our own memory
- * takes no right: if that fails, the kernel has no such call.
+ * Chooses the way. A filter might kill us for the calls, so with filters they wait for
+ * memory_may_call(). Reading our own memory takes no right: if it fails, the kernel lacks the call.
  */
 static enum way way(void)
 {
@@ -269,7 +277,7 @@ static int open_mem(pid_t pid, int flags)
 	return open(path, flags | O_CLOEXEC);
 }
 
-/* As process_vm_readv(2) and process_vm_writev(2), with their error numbers. */
+/* Does the same as process_vm_readv(2) and process_vm_writev(2), with their error numbers. */
 static ssize_t move_by_file(pid_t pid, const struct iovec *local, const struct iovec *remote,
 	size_t count, enum direction direction)
 {
@@ -293,7 +301,7 @@ static ssize_t move_by_file(pid_t pid, const struct iovec *local, const struct i
 			moved += length;
 		if (length == (ssize_t)local[i].iov_len)
 			continue;
-		/* 0: the memory is gone. */
+		/* A length of 0 says that the process has no memory any more. */
 		err = length ? EFAULT : ESRCH;
 		break;
 	}
@@ -319,7 +327,10 @@ static size_t readable(struct served *known, uint64_t address, size_t size, bool
 	return served_readable(known, address, size, is_forced || way() == WAY_FILE);
 }
 
-/* All threads share the memory, but a thread that has ended no longer gives access to it. */
+/*
+ * Reads through another thread if the first has ended: all threads share the memory, but a thread
+ * that has ended gives no access to it.
+ */
 static ssize_t read_pieces(
 	pid_t pid, const struct iovec *local, const struct iovec *remote, size_t count)
 {
@@ -369,7 +380,7 @@ size_t memory_read_forced(pid_t pid, int mem, uint64_t address, void *buffer, si
 	return length < 0 ? 0 : length;
 }
 
-/* Checks that `size` bytes were moved; if `length` is negative, errno tells why not. */
+/* Checks that `size` bytes were moved. If `length` is negative, errno is the reason. */
 static struct probe_error *check_length(
 	ssize_t length, pid_t pid, const char *needed, uint64_t address, size_t size)
 {
@@ -402,7 +413,7 @@ static struct probe_error *unreadable_piece(pid_t pid)
 
 struct probe_error *memory_read_pieces(pid_t pid, const struct memory_piece *pieces, size_t count)
 {
-	enum { AT_ONCE = 512 }; /* below IOV_MAX */
+	enum { AT_ONCE = 512 }; /* pieces in one call; below IOV_MAX */
 	struct iovec local[AT_ONCE], remote[AT_ONCE];
 	struct served served AUTO_SERVED;
 
@@ -431,7 +442,7 @@ struct probe_error *memory_read_pieces(pid_t pid, const struct memory_piece *pie
 	return NULL;
 }
 
-/* ---- Writing, and what is in memory -------------------------------------------------------- */
+/* ---- Writing, and pages in memory ---------------------------------------------------------- */
 
 struct probe_error *memory_write_data(pid_t pid, uint64_t address, const void *buffer, size_t size)
 {
@@ -456,7 +467,7 @@ struct probe_error *memory_write_code(int fd, uint64_t address, const void *buff
 {
 	ssize_t length = pwrite(fd, buffer, size, address);
 
-	if (length == 0) /* the process's memory is gone */
+	if (length == 0) /* the process has no memory any more */
 		return probe_error_new(PROBE_ERROR_NOT_FOUND, "the process has ended");
 	if (length < 0 && (errno == EIO || errno == EPERM))
 		return probe_error_system(errno,
@@ -488,7 +499,7 @@ bool memory_is_there(int fd)
 {
 	char byte;
 
-	/* Whether address 0 is mapped does not matter: that gives an error, or a byte. */
+	/* It does not matter whether address 0 is mapped: the call returns an error or a byte. */
 	return pread(fd, &byte, 1, 0) != 0;
 }
 

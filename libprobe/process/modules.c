@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which ELF files a process has mapped, and where. mapped_file.c opens them.
+ * Finds the ELF files that a process has mapped, and their addresses.
  *
  * One mapping determines the bias: the PT_LOAD segment that contains the mapping's file offset
- * gives its link-time address.
+ * gives the mapping's link-time address.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,11 +22,11 @@
 /* ==== Mapped file ============================================================================= */
 
 /*
- * Opening the files that a process has mapped.
+ * Opens the files that a process has mapped.
  *
- * The path in /proc/PID/maps is only a hint: the process may use another mount namespace or
- * root, and the file may have been deleted or replaced (an upgraded library). So the file is
- * opened, in this order, through
+ * The path in /proc/PID/maps is only a hint: the process may use another mount namespace or root,
+ * and the file may have been deleted or replaced (an upgraded library). So the file is opened, in
+ * this order, through
  *
  *   /proc/PID/map_files/START-END  the very file; needs CAP_CHECKPOINT_RESTORE
  *                                  (proc_pid_map_files(5)) in the first namespace
@@ -38,17 +38,17 @@
  *                                  path: probes made at run time (user events,
  *                                  libstapsdt) keep theirs open for that
  *
- * The last three count only if device and inode are the mapping's, and no symbolic link is
- * followed (libprobe/process/process.h). btrfs and overlayfs print another device in maps than
- * stat(2) returns; there the inode and the first bytes in memory must agree.
+ * The last three count only if device and inode are the mapping's, and no symbolic link is followed
+ * (libprobe/process/process.h). btrfs and overlayfs show another device in maps than stat(2)
+ * returns; for them, the inode and the first bytes in memory must agree.
  *
- * If none of them leads to the file, another one may be at its path: after an upgrade of a package.
- * It is used if it is the same version once more, as its build id says.
+ * If none of them leads to the file, another file may be at its path, as after an upgrade of a
+ * package. It is used if its build id says that it is the same version.
  */
 
 /*
- * Enough for the ELF header, the program headers and, in the usual file layout, the build id;
- * too little to reach code, which may have been patched.
+ * Enough for the ELF header, the program headers and, in the usual file layout, the build id; too
+ * little to reach code, which may have been patched.
  */
 enum { COMPARED_BYTES = 1024 };
 
@@ -81,8 +81,8 @@ static const struct mapping *mapping_of_header(
 }
 
 /*
- * Whether the file's first bytes equal those in memory. If they cannot be compared (reading
- * memory takes more rights than reading maps), the inode must do: patching compares the bytes
+ * Do the file's first bytes equal those in memory? If they cannot be compared, because reading
+ * memory takes more rights than reading maps, an equal inode suffices: patching compares the bytes
  * of every site again.
  */
 static bool same_header(const struct mapped_files *files, const struct mapping *mapping, int fd)
@@ -101,7 +101,7 @@ static bool same_header(const struct mapped_files *files, const struct mapping *
 	return have >= 0 && (size_t)have <= got && memcmp(in_file, in_memory, (size_t)have) == 0;
 }
 
-/* Whether it is a file in memory, of memfd_create(2). */
+/* Is the mapped file from memfd_create(2)? */
 static bool mapped_is_memory(const struct mapping *mapping)
 {
 	return strncmp(mapping->path, "/memfd:", 7) == 0;
@@ -112,7 +112,10 @@ static bool is_mapped_inode(const struct stat *st, const void *mapping)
 	return same_inode(st, mapping);
 }
 
-/* Opens a path if it is the mapped file; else returns -1, and *err_ret is 0 for another file. */
+/*
+ * Opens a path if it is the mapped file. Otherwise returns -1; *err_ret is 0 if another file is
+ * there.
+ */
 static int open_verified(const struct mapped_files *files, const struct mapping *mapping,
 	const char *root, int *err_ret)
 {
@@ -148,7 +151,7 @@ static int open_map_file(struct mapped_files *files, const struct mapping *mappi
 		files->no_map_files = errno == EPERM || errno == EACCES;
 		return -1;
 	}
-	/* The mapping may have been replaced since maps was read. */
+	/* The mapping may have been replaced since /proc/PID/maps was read. */
 	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && same_inode(&st, mapping))
 		return fd;
 	close(fd);
@@ -156,8 +159,8 @@ static int open_map_file(struct mapped_files *files, const struct mapping *mappi
 }
 
 /*
- * Why mapped_open() failed, and what helps, as a text that the caller frees; NULL without memory.
- * `replaced`: another file is at its path.
+ * Explains why mapped_open() failed and what helps, in a text that the caller frees. Returns NULL
+ * if memory is short. `replaced`: another file is at the file's path.
  */
 static char *mapped_failure(const struct mapping *mapping, bool replaced, int err)
 {
@@ -177,7 +180,10 @@ static char *mapped_failure(const struct mapping *mapping, bool replaced, int er
 	return reason;
 }
 
-/* Opens the program's file only if it is what is mapped: otherwise its device may not answer. */
+/*
+ * Opens the program's file, but only if it is the mapped file: the device of another file may not
+ * answer.
+ */
 static void open_exe(struct mapped_files *files, const struct mapping *mapping)
 {
 	char path[48], link[4096];
@@ -195,7 +201,10 @@ static void open_exe(struct mapped_files *files, const struct mapping *mapping)
 	}
 }
 
-/* The mapped file, or -1; *err_ret is 0 if no descriptor or path refers to it. */
+/*
+ * Opens the mapped file. On failure returns -1; *err_ret is 0 if no descriptor or path refers to
+ * it.
+ */
 static int open_here(struct mapped_files *files, const struct mapping *mapping, int *err_ret)
 {
 	char root[48];
@@ -223,7 +232,7 @@ static int open_here(struct mapped_files *files, const struct mapping *mapping, 
 	return fd;
 }
 
-/* The file that distant_copy() opens. */
+/* The file that distant_copy() opens, by its mapping. */
 struct wanted {
 	struct mapped_files *files;
 	const struct mapping *mapping;
@@ -266,7 +275,7 @@ int mapped_open(struct mapped_files *files, const struct mapping *mapping, int *
 	return fd;
 }
 
-/* ---- What is there instead --------------------------------------------------------- */
+/* ---- Successors of files ----------------------------------------------------------- */
 
 static bool is_any(const struct stat *st, const void *data)
 {
@@ -285,8 +294,8 @@ static int open_any(void *data, int *err_ret)
 }
 
 /*
- * The file that is at the path of a mapping now, which is another one; the caller closes it. -1:
- * there is none, or it cannot be opened.
+ * Opens the file that is now at the path of a mapping, but is not the mapped one; the caller closes
+ * it. Returns -1 if there is no such file, or it cannot be opened.
  */
 static int mapped_successor(struct mapped_files *files, const struct mapping *mapping)
 {
@@ -299,10 +308,13 @@ static int mapped_successor(struct mapped_files *files, const struct mapping *ma
 	return files->silent ? -1 : distant_copy(open_any, &wanted, &err);
 }
 
-/* Is it a copy of what is mapped (an upgrade to the same version)? Goes by headers and build id. */
+/*
+ * Is a file a copy of the mapped one (an upgrade to the same version)? Compares headers and build
+ * id.
+ */
 static bool mapped_is_copy(const struct mapped_files *files, const struct mapping *mapping, int fd)
 {
-	/* A note's type and name (elf(5), Nhdr): NT_GNU_BUILD_ID, "GNU". */
+	/* The type and name of a build id's note (elf(5), Nhdr): NT_GNU_BUILD_ID, "GNU". */
 	static const uint32_t build_id[] = {3, 0x554e47};
 	unsigned char in_file[COMPARED_BYTES], in_memory[COMPARED_BYTES];
 	const struct mapping *header = mapping_of_header(files, mapping);
@@ -315,8 +327,8 @@ static bool mapped_is_copy(const struct mapped_files *files, const struct mappin
 }
 
 /*
- * What stat(2) says of the mapped file; false if that cannot be known without opening it, or if its
- * file system might not answer.
+ * Gets the status of the mapped file by stat(2). Returns false if the status is unavailable without
+ * opening the file, or if its file system might not answer.
  */
 static bool mapped_stat(struct mapped_files *files, const struct mapping *mapping, struct stat *ret)
 {
@@ -340,14 +352,14 @@ void mapped_files_deinit(struct mapped_files *files)
 
 /* ==== Modules ================================================================================= */
 
-/* State shared by all mappings of one look-up. */
+/* The state of one search for modules. */
 struct lookup {
 	struct mapped_files mapped;
-	struct files *files;	/* may be NULL */
-	struct modules modules; /* also rejected ones, which have neither object nor reason */
+	struct files *files;	/* cache of files, or NULL */
+	struct modules modules; /* modules found; rejected ones have neither object nor reason */
 };
 
-/* ---- Where a file is mapped ------------------------------------------------ */
+/* ---- Addresses of a file --------------------------------------------------- */
 
 /* The file offset of a segment's first page. */
 static uint64_t first_page(const struct object_segment *segment)
@@ -355,13 +367,16 @@ static uint64_t first_page(const struct object_segment *segment)
 	return segment->offset & ~((uint64_t)sysconf(_SC_PAGESIZE) - 1);
 }
 
-/* The bias of a mapping if it belongs to this segment; false if it does not. */
+/* Computes the bias from a mapping that belongs to this segment. Returns false if it does not. */
 static bool bias_by_segment(
 	const struct mapping *mapping, const struct object_segment *segment, uint64_t *ret)
 {
 	uint64_t first = first_page(segment);
 
-	/* Bytes past the segment's file part do not belong to it: no mapping starts there. */
+	/*
+	 * Bytes of the file after the segment's part are not the segment's: no mapping of it starts
+	 * there.
+	 */
 	if (segment->file_size == 0 || mapping->offset < first ||
 		mapping->offset - first >= segment->offset - first + segment->file_size)
 		return false;
@@ -371,8 +386,8 @@ static bool bias_by_segment(
 }
 
 /*
- * The bias according to a mapping. A page of the file may belong to two segments; prefer one
- * that begins there, and one with the same permissions.
+ * Computes the bias from a mapping. A page of the file may belong to two segments: prefers a
+ * segment that begins in this page, and one with the same permissions.
  */
 static bool bias_of(const struct object *object, const struct mapping *mapping, uint64_t *ret)
 {
@@ -417,7 +432,7 @@ bool module_has_mapping(const struct module *module, const struct mapping *mappi
 	       (!module->object || fits_bias(module->object, mapping, module->bias));
 }
 
-/* Whether a mapping belongs to a module that is already known (or was rejected). */
+/* Does a mapping belong to a module that is already known, or was rejected? */
 static bool is_known(const struct lookup *lookup, const struct mapping *mapping)
 {
 	for (size_t i = lookup->modules.count; i-- > 0;)
@@ -426,7 +441,7 @@ static bool is_known(const struct lookup *lookup, const struct mapping *mapping)
 	return false;
 }
 
-/* The kernel maps the end of .bss anonymously after the file's last mapping. */
+/* Adds the end of .bss, which the kernel maps anonymously after the file's last mapping. */
 static void add_bss(const struct lookup *lookup, struct module *module)
 {
 	const struct mapping *bss = maps_find(lookup->mapped.maps, module->end);
@@ -437,7 +452,9 @@ static void add_bss(const struct lookup *lookup, struct module *module)
 	if (!bss || bss->inode != 0 || bss->path[0])
 		return;
 	for (size_t i = 0; i < count; i++) {
-		/* From the file, so untrusted: it counts only within what is mapped. */
+		/*
+		 * The size comes from the file and is not trusted: use it only within the mapping.
+		 */
 		uint64_t end = module->bias + segments[i].address + segments[i].size;
 
 		if (end > file_end && end <= bss->end && end > module->end)
@@ -445,7 +462,7 @@ static void add_bss(const struct lookup *lookup, struct module *module)
 	}
 }
 
-/* Sets the module's range: all mappings of the file at its bias. */
+/* Sets the module's range: all mappings of the file at the module's bias. */
 static void set_range(const struct lookup *lookup, struct module *module)
 {
 	module->start = UINT64_MAX;
@@ -490,7 +507,7 @@ void modules_deinit(struct modules *modules)
 	*modules = (struct modules){0};
 }
 
-/* Excludes executable memory that is not a file: code made at run time, and devices. */
+/* May a mapping be a module's? Not if it is code made at run time, a device, or our own code. */
 static bool is_candidate(const struct mapping *mapping)
 {
 	const char *path = mapping->path;
@@ -512,15 +529,15 @@ static bool has_elf_magic(int fd)
 }
 
 /*
- * Where the file may be kept for the next look-up; or NULL: a file in memory may get further
- * probes, which its status does not tell (libprobe/runtime/events).
+ * Returns the cache for a mapping's file, or NULL. A file in memory is not cached: it may get
+ * further probes, which its status does not show (libprobe/runtime/events).
  */
 static struct files *keeper_of(const struct lookup *lookup, const struct mapping *mapping)
 {
 	return mapped_is_memory(mapping) ? NULL : lookup->files;
 }
 
-/* A file that is known already takes one system call, and no descriptor. */
+/* Finds a file in the cache. This takes one system call and no descriptor. */
 static struct file *find_known(struct lookup *lookup, const struct mapping *mapping)
 {
 	struct stat st;
@@ -539,14 +556,14 @@ static void module_reject(struct module *module)
 
 static struct probe_error *set_bias(const struct mapping *mapping, struct module *module)
 {
-	/* Mapped as data, for example by a debugger or an editor. */
+	/* The file is mapped as data, for example by a debugger or an editor. */
 	if (!bias_of(module->object, mapping, &module->bias))
 		module_reject(module);
 	return NULL;
 }
 
 /*
- * A file that cannot be opened: reads its copy, or says why. Sets either module->fd or
+ * Handles a file that cannot be opened: opens a copy of it, or says why. Sets either module->fd or
  * module->reason.
  */
 static struct probe_error *open_successor(
@@ -580,7 +597,7 @@ static struct probe_error *module_open(
 	if (module->fd < 0 && procfs_no_room(err))
 		return probe_error_system(err, "cannot open the files that process %d has mapped",
 			(int)lookup->mapped.pid);
-	/* A memfd usually holds code made at run time, so a closed one is no loss. */
+	/* A memfd usually holds code made at run time, so a closed memfd is no loss. */
 	if (module->fd < 0 && mapped_is_memory(mapping))
 		return NULL;
 	if (module->fd < 0) {
@@ -608,7 +625,7 @@ static struct probe_error *module_open(
 	return set_bias(mapping, module);
 }
 
-/* A module about which only its place is known so far. */
+/* A module with the file of a mapping, which has not been opened. */
 static struct module module_of(const struct mapping *mapping)
 {
 	return (struct module){
@@ -644,14 +661,15 @@ static struct probe_error *lookup_add(struct lookup *lookup, const struct mappin
 /* ---- Text that a program has moved ------------------------------------------- */
 
 /*
- * Some programs copy their text to memory of their own, for huge pages (hugify, iodlr), and map
- * that where the file was mapped. If this was all of the text, no mapping of the file has code.
- * Then the file is that of the mapping beside it, if the file has code at this address. The bytes
- * may have been changed, as in any process: patching compares those of each site with the file's.
+ * Is the mapping text that a program may have moved? Some programs copy their text to memory of
+ * their own, for huge pages (hugify, iodlr), and map that memory at the address of the file. If
+ * they move all of the text, no mapping of the file has code. Then the file is that of the mapping
+ * beside it, if the file has code at this address. The bytes may have been changed, as in any
+ * process: patching compares those of each site with the file's.
  *
  * The memory is anonymous, or it is a file in memory (memfd_create(2), tmpfs, hugetlbfs), mapped
- * privately or shared. If it is shared, the probes are listed, and patching refuses their sites:
- * processes that we do not know may have it mapped, and later children will.
+ * privately or shared. If it is shared, the probes are listed, but patching refuses their sites:
+ * unknown processes may have the memory mapped, and later children will.
  */
 static bool is_moved_text(const struct lookup *lookup, const struct mapping *m)
 {
@@ -661,7 +679,7 @@ static bool is_moved_text(const struct lookup *lookup, const struct mapping *m)
 		return true;
 	if (m->path[0] != '/')
 		return false;
-	/* The file of the text itself, and a program that was copied to memory as a whole. */
+	/* Exclude text in its own file, and a program that was copied to memory as a whole. */
 	for (size_t i = 0; i < lookup->modules.count; i++) {
 		const struct module *module = &lookup->modules.items[i];
 
@@ -679,15 +697,16 @@ static bool has_elf_magic_at(const struct lookup *lookup, uint64_t address)
 	       memcmp(magic, "\177ELF", 4) == 0;
 }
 
-/* Is it of a file that the program has mapped? */
+/* Does the mapping map a file that is not ours? */
 static bool is_of_file(const struct mapping *mapping)
 {
 	return mapping->inode && mapping->path[0] == '/' && !shared_is_named(mapping);
 }
 
 /*
- * The mapping of an ELF file before or after the text at `i`; NULL: none. In between there may be a
- * gap, since segments for huge pages begin at multiples of 2 MiB, and other memory in the gap.
+ * Finds a mapping of an ELF file before or after the text at index `i`. Returns NULL if there is no
+ * such mapping. Between them may be a gap, since segments for huge pages begin at multiples of 2
+ * MiB, and other memory in the gap.
  */
 static const struct mapping *mapping_beside(const struct lookup *lookup, size_t i)
 {
@@ -701,7 +720,7 @@ static const struct mapping *mapping_beside(const struct lookup *lookup, size_t 
 		return &maps->items[before];
 	while (after < maps->count && !is_of_file(&maps->items[after]))
 		after++;
-	/* The header may be a part of the text. */
+	/* The ELF header may be a part of the moved text. */
 	return after < maps->count && has_elf_magic_at(lookup, maps->items[i].start)
 		       ? &maps->items[after]
 		       : NULL;
@@ -731,7 +750,10 @@ static struct probe_error *add_moved(struct lookup *lookup, size_t i)
 		return NULL;
 	error = lookup_add(lookup, beside);
 	module = &lookup->modules.items[lookup->modules.count - 1];
-	/* A file that cannot be read, and does not touch the text, is perhaps another one. */
+	/*
+	 * A file that cannot be read, and does not touch the text, may be unrelated: drop the
+	 * reason.
+	 */
 	if (!error && !module->object && beside->end != text->start && text->end != beside->start) {
 		free(module->reason);
 		module->reason = NULL;
@@ -752,7 +774,7 @@ static int compare_starts(const void *left, const void *right)
 	return a->start < b->start ? -1 : a->start > b->start;
 }
 
-/* Drops entries that were kept only to avoid trying them again, and sorts the rest. */
+/* Drops rejected modules, which were kept only to avoid trying them again, and sorts the rest. */
 static void lookup_tidy(struct modules *modules)
 {
 	size_t kept = 0;
@@ -833,7 +855,7 @@ struct probe_error *module_distrust(struct module *module, const char *reason)
 {
 	size_t path = strlen(module->path);
 
-	/* The errors of readers begin with the path. */
+	/* Messages of readers begin with the path: remove it. */
 	if (strncmp(reason, module->path, path) == 0 && strncmp(reason + path, ": ", 2) == 0)
 		reason += path + 2;
 	if (!module->file) {

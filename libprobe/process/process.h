@@ -19,7 +19,7 @@
 
 /* ---- Auxv ------------------------------------------------------------------------------------ */
 
-/* The auxiliary vector, which execve(2) gives a program, and which fork(2) copies. */
+/* The auxiliary vector, which execve(2) gives to a program and fork(2) copies. */
 
 enum { AUXV_MAX = 64 };
 
@@ -29,47 +29,50 @@ struct auxv {
 };
 
 /*
- * Reads that of a process without waiting for its memory. Returns ret->bytes: how many could be
- * read, 0 if it has none; -1 and errno if it may not be opened.
+ * Reads the auxiliary vector of a process without waiting for its memory. Returns ret->bytes: how
+ * many bytes were read, 0 if the process has none; -1 and errno if the file may not be opened.
  */
 ssize_t auxv_read(pid_t pid, struct auxv *ret);
 /*
- * Reads AT_RANDOM of a process, also if its main thread has ended. In the middle of execve(2), it
- * is 0. Returns false if it is unknown.
+ * Reads AT_RANDOM of a process, also if its main thread has ended. *ret is 0 in the middle of
+ * execve(2). Returns false if the value is unknown.
  */
 bool auxv_read_image(pid_t pid, uint64_t *ret);
-/* A value, or 0. That of AT_RANDOM is an address in the stack, at random: few programs share it. */
+/*
+ * Returns a value, or 0. The value of AT_RANDOM is an address at a random place in the stack, so
+ * two programs rarely have the same value.
+ */
 uint64_t auxv_value(const struct auxv *auxv, uint64_t type);
 
 /* ---- Maps ------------------------------------------------------------------------------------ */
 
 /* The mappings of a process: /proc/PID/maps (proc_pid_maps(5)). */
 
-/* One line. The range [start, end) is in the target. */
+/* One line of the file. The range [start, end) is in the target. */
 struct mapping {
 	uint64_t start, end;
-	uint64_t offset; /* in the file, bytes */
-	uint64_t inode;	 /* 0 if there is no file */
+	uint64_t offset; /* offset of the mapping in its file, in bytes */
+	uint64_t inode;	 /* inode of the file; 0 if there is no file */
 	uint32_t dev_major, dev_minor;
 	bool readable, writable, executable;
-	bool is_shared;	  /* MAP_SHARED */
-	bool deleted;	  /* the path ended in " (deleted)", which is stripped */
-	const char *path; /* "" for anonymous memory, "[stack]" ...; owned by the maps */
+	bool is_shared;	  /* mapped with MAP_SHARED */
+	bool deleted;	  /* the path ended in " (deleted)", which is removed */
+	const char *path; /* "" for anonymous memory, "[stack]" ...; owned by struct maps */
 };
 
-/* All mappings, sorted by address. Initialise with {0}. */
+/* All mappings, sorted by address. Initialise it with {0}. */
 struct maps {
 	struct mapping *items;
 	size_t count;
-	char *storage; /* the file's text; paths point here */
+	char *storage; /* the text of the file; paths point into it */
 };
 
 /*
- * Reads the mappings of a process, or of the process of a thread id. Does not stop it: if it
- * maps or unmaps meanwhile, the result may mix both states.
+ * Reads the mappings of a process, given the id of any of its threads. Does not stop the process:
+ * if it maps or unmaps memory meanwhile, the result may mix both states.
  *
- * Errors: PROBE_ERROR_NOT_FOUND (no such process), PROBE_ERROR_STATE (it has no memory: a
- * zombie or a kernel thread), PROBE_ERROR_PERMISSION (names the cause), PROBE_ERROR_FORMAT,
+ * Errors: PROBE_ERROR_NOT_FOUND (no such process), PROBE_ERROR_STATE (no memory: a zombie or a
+ * kernel thread), PROBE_ERROR_PERMISSION (the message names the cause), PROBE_ERROR_FORMAT,
  * PROBE_ERROR_MEMORY, PROBE_ERROR_SYSTEM.
  */
 PROBE_MUST_CHECK struct probe_error *maps_read(pid_t pid, struct maps *ret);
@@ -81,14 +84,14 @@ struct maps_part {
 
 /*
  * Reads only the mappings that overlap these parts. The ioctl PROCMAP_QUERY (Linux 6.11) finds them
- * one by one, which is fast enough for a stop; on an older kernel all mappings are read. Errors as
- * above.
+ * one by one, which is fast enough for a stop. On older kernels all mappings are read. Errors:
+ * those of maps_read().
  */
 PROBE_MUST_CHECK struct probe_error *maps_read_parts(
 	pid_t pid, const struct maps_part *parts, size_t count, struct maps *ret);
 
 /*
- * Does the mapping that begins at an address have this flag ("wf") in its VmFlags line of
+ * Does the mapping that begins at `start` have this flag (for example "wf") in its VmFlags line of
  * /proc/PID/smaps (proc_pid_smaps(5))? *ret is also false if the file may not be read. The kernel
  * walks the pages of all mappings before this one, so this is for rare cases. Errors:
  * PROBE_ERROR_SYSTEM (no descriptor, or no memory).
@@ -96,24 +99,27 @@ PROBE_MUST_CHECK struct probe_error *maps_read_parts(
 PROBE_MUST_CHECK struct probe_error *maps_has_flag(
 	pid_t pid, uint64_t start, const char *flag, bool *ret);
 
-/* For tests: parses text of `length` bytes. */
+/* For tests: parses `length` bytes of text. */
 PROBE_MUST_CHECK struct probe_error *maps_parse(const char *text, size_t length, struct maps *ret);
 
 void maps_deinit(struct maps *maps);
 
-/* The mapping that contains an address, or NULL. */
+/* Returns the mapping that contains an address, or NULL. */
 const struct mapping *maps_find(const struct maps *maps, uint64_t address);
-/* Is an address in a mapping whose changes others see: processes, or the file? */
+/* Is an address in a MAP_SHARED mapping, whose changes reach its file and other processes? */
 bool maps_is_shared(const struct maps *maps, uint64_t address);
 
-/* The first mapping that ends above an address (it contains it, or follows it), or NULL. */
+/*
+ * Returns the first mapping that ends above an address, or NULL. The mapping contains the address
+ * or follows it.
+ */
 const struct mapping *maps_find_from(const struct maps *maps, uint64_t address);
 
 /* ---- Memfds ---------------------------------------------------------------------------------- */
 
-/* Files from memfd_create(2) that a process has open: they have no path to open them by. */
+/* Files from memfd_create(2) that a process has open. No path leads to them. */
 
-/* Initialise with {0}. */
+/* The memfds that a process has open. Initialise it with {0}. */
 struct memfds {
 	struct memfd *items;
 	size_t count;
@@ -121,38 +127,38 @@ struct memfds {
 };
 
 /*
- * Opens the file of a mapping for reading through one of the process's descriptors. Returns -1
- * if no descriptor refers to it, if access is denied, or with an *err_ret that procfs_no_room()
- * recognises. The first call reads all descriptors.
+ * Opens the file of a mapping for reading, through one of the process's descriptors. Returns -1 if
+ * no descriptor refers to the file, or if it cannot be opened; procfs_no_room() tells from *err_ret
+ * whether we have too few descriptors. The first call reads all descriptors.
  */
 int memfds_open(struct memfds *memfds, pid_t pid, const struct mapping *mapping, int *err_ret);
 void memfds_deinit(struct memfds *memfds);
 
 /* ---- Backing --------------------------------------------------------------------------------- */
 
-/* The file of shared memory: it tells which of a process's pages have content. */
+/* Files of shared mappings, which tell which pages of a mapping have contents. */
 
-/* Facts about a process's files. Initialise with the pid; call backing_deinit(). */
+/* Facts about a process's files. Initialise it with the pid; call backing_deinit(). */
 struct backing {
 	pid_t pid;
-	bool no_map_files; /* we may not use them */
+	bool no_map_files; /* we may not use /proc/PID/map_files */
 	struct memfds memfds;
 };
 
 enum backing_kind {
 	BACKING_NONE,	/* not examined: a device, or on a file system that may not answer */
-	BACKING_MEMORY, /* in memory, whatever its name */
+	BACKING_MEMORY, /* the file is in memory, whatever its name */
 	BACKING_DISK
 };
 
 enum backing_kind backing_kind(const struct backing *backing, const struct mapping *mapping);
 
-/* Opens the file of a shared mapping for reading; -1 if that is impossible. */
+/* Opens the file of a shared mapping for reading. Returns -1 if this is impossible. */
 int backing_open(struct backing *backing, const struct mapping *mapping);
 
 /*
- * The next range with data in [offset, end) of a file; false if there is none. Everything
- * outside such ranges reads as zeros, and reading it allocates nothing.
+ * Finds the next range with data in [offset, end) of a file. Returns false if there is no such
+ * range. All bytes outside such ranges read as zeros, and reading them allocates nothing.
  */
 bool backing_next(int fd, uint64_t offset, uint64_t end, uint64_t *start_ret, uint64_t *end_ret);
 
@@ -163,37 +169,37 @@ void backing_deinit(struct backing *backing);
 /* ---- Beneath --------------------------------------------------------------------------------- */
 
 /*
- * Opens a regular file for reading by a path from a target's maps, below `root` (a directory,
- * "/" or /proc/PID/root). Follows no symbolic links: the kernel reports paths without any, so a
- * link that is there now is newer, and a link in the target's root would be resolved in ours. A
- * file that is not regular, or that `wanted` rejects, is not opened at all, because opening a
- * device or pipe has effects.
+ * Opens a regular file for reading by a path from a target's maps, below `root` (a directory, "/"
+ * or /proc/PID/root). Follows no symbolic links: the kernel reports paths without links, so a link
+ * in the path is newer, and a link in the target's root would be resolved in ours. Does not open a
+ * file that is not regular, or that `wanted` rejects, because opening a device or pipe has effects.
  *
- * Returns the descriptor; or -1 with *err_ret: errno, or 0 if another file is there.
+ * Returns the descriptor; or -1, with *err_ret set to errno, or to 0 if another file is at the
+ * path.
  */
 int beneath_open(const char *root, const char *path,
 	bool (*wanted)(const struct stat *st, const void *data), const void *data, int *err_ret);
 
 /* ---- Cgroup ---------------------------------------------------------------------------------- */
 
-/* How much memory the control groups of a process leave it, and whether they let it run. */
+/* How much memory the control groups of a process leave to it, and whether they let it run. */
 
-/* The group with the least memory left. */
+/* The control group with the least memory left. */
 struct cgroup_memory {
-	uint64_t limit; /* in bytes; UINT64_MAX: none */
-	uint64_t room;	/* what is left below the limit; file caches do not count as used */
+	uint64_t limit; /* the group's memory limit in bytes; UINT64_MAX if there is no limit */
+	uint64_t room;	/* bytes left below the limit; file caches do not count as used */
 };
 
-/* Examines the group of a process and all visible ancestors. */
+/* Examines the group of a process and all visible ancestors of the group. */
 void cgroup_memory(pid_t pid, struct cgroup_memory *ret);
 
 /*
- * The path of the file that counts how often the kernel has killed a process of this process's
- * group because memory ran out, for cgroup_kills() after the process is gone. The caller frees
- * it. NULL if there is none.
+ * Returns the path of the file that counts how often the kernel has killed a process of this
+ * process's group because memory ran out. cgroup_kills() can read the file after the process has
+ * ended. The caller frees the path. NULL if there is no such file.
  */
 char *cgroup_events(pid_t pid);
-/* The count; 0 if `events` is NULL or cannot be read. */
+/* Returns the count; 0 if `events` is NULL or cannot be read. */
 uint64_t cgroup_kills(const char *events);
 
 enum { CGROUP_PATH_BYTES = PATH_MAX };
@@ -204,8 +210,8 @@ enum { CGROUP_PATH_BYTES = PATH_MAX };
 bool cgroup_frozen(pid_t pid, char ret[CGROUP_PATH_BYTES]);
 
 /*
- * For tests: the same for given contents of /proc/PID/cgroup and /proc/self/mountinfo, with
- * `folder` before each path of the latter.
+ * For tests: use given contents of /proc/PID/cgroup and /proc/self/mountinfo, and put `folder`
+ * before each path of the latter.
  */
 void cgroup_memory_in(
 	const char *folder, const char *groups, const char *mounts, struct cgroup_memory *ret);
@@ -214,22 +220,22 @@ bool cgroup_frozen_in(
 
 /* ---- Distant --------------------------------------------------------------------------------- */
 
-/* Files of file systems that may not answer: see distant.c. */
+/* Files on file systems that may not answer: see distant.c. */
 
 /*
- * Whether a program or another machine serves the files of a device, as a process has it
- * mounted; true if unknown. Accesses no file system.
+ * Does a program or another machine serve the files of a device, as a process has it mounted? True
+ * if unknown. Accesses no file system.
  */
 bool distant_is(pid_t pid, uint32_t dev_major, uint32_t dev_minor);
 
 /*
- * Runs `open` (returns -1 and *err_ret on failure) in a helper process and returns an in-memory
- * copy of the file, which the caller closes. On failure returns -1; *err_ret is the errno, 0
- * (if `open` says so), or ETIMEDOUT if there is no answer in time.
+ * Runs `open` (returns -1 and sets *err_ret on failure) in a helper process. Returns a copy of the
+ * opened file in memory, which the caller closes. On failure returns -1; *err_ret is the errno, 0
+ * if `open` sets it to 0, or ETIMEDOUT if the helper does not answer in time.
  */
 int distant_copy(int (*open)(void *data, int *err_ret), void *data, int *err_ret);
 
-/* The identity of a file, as the kernel has it cached: no file system is asked. */
+/* The identity of a file, from the kernel's caches: the file system is not asked. */
 struct file_id {
 	dev_t device;
 	ino_t inode;
@@ -238,11 +244,12 @@ struct file_id {
 bool file_id_same(const struct file_id *a, const struct file_id *b);
 
 /*
- * Opens a path relative to a folder, with O_PATH and flags of openat2(2). Returns -1 if the kernel
- * has not cached the path, is older than Linux 5.12, or a seccomp filter forbids us the call.
+ * Opens a path relative to a folder, with O_PATH and RESOLVE_* flags of openat2(2). Returns -1 if
+ * the kernel has not cached the path, is older than Linux 5.12, or a seccomp filter forbids us the
+ * call.
  */
 int cached_open(int folder, const char *name, uint64_t resolve);
-/* Identifies an open file. */
+/* Identifies an open file. Returns false on failure. */
 bool cached_identify(int fd, struct file_id *ret);
 /* Does a program or another machine serve the file, as far as our mounts tell? */
 bool file_is_distant(const struct file_id *file);
@@ -250,11 +257,11 @@ bool file_is_distant(const struct file_id *file);
 /* ---- Edits ----------------------------------------------------------------------------------- */
 
 /*
- * Changes many places of a target's memory at once while it is stopped.
+ * Changes many places of a target's memory at once while the target is stopped.
  *
- *   edits_add()      a place, and its new contents
- *   edits_prepare()  memory, order and buffers: the last step before the stop
- *   edits_read()     the current contents
+ *   edits_add()      adds a place, and its new contents
+ *   edits_prepare()  allocates and sorts: the last step before the stop
+ *   edits_read()     reads the current contents
  *   (the caller examines them, and may withdraw single edits)
  *   edits_write()    writes all of them, or none
  */
@@ -263,103 +270,105 @@ struct memory_piece;
 
 enum { EDIT_BYTES = 32 };
 
-/* One place. If is_write, `bytes` are written there; otherwise it is only read. */
+/* One place. If is_write, `bytes` are written to the place; otherwise it is only read. */
 struct edit {
 	uint64_t address;
-	uint16_t length; /* up to EDIT_BYTES, if it is written */
+	uint16_t length; /* bytes of the place; at most EDIT_BYTES if it is written */
 	bool is_write;
-	bool is_private; /* its page is the process's own already: see edits_pretouch() */
+	bool is_private; /* its page is the process's own copy already: see edits_pretouch() */
 	uint8_t bytes[EDIT_BYTES];
-	uint32_t span; /* set by edits_prepare() */
+	uint32_t span; /* index of the place's span, set by edits_prepare() */
 };
 
 /* Places that are read in one piece. */
 struct edit_span {
 	uint64_t address;
-	size_t length, offset; /* in the buffers */
+	size_t length, offset; /* bytes of the span, and its offset in the buffers */
 	bool readable;
 };
 
-/* Initialise with {0}. */
+/* Places to read and to write. Initialise it with {0}. */
 struct edits {
-	struct edit *items; /* in the order of edits_add() */
+	struct edit *items; /* the places, in the order of edits_add() */
 	size_t count;
-	uint32_t *order; /* indices by address, set by edits_prepare() */
+	uint32_t *order; /* indices of the places, by address; set by edits_prepare() */
 	struct edit_span *spans;
 	size_t span_count;
-	size_t size;		     /* of each buffer */
-	uint8_t *before, *after;     /* what was read, and what is written */
-	struct memory_piece *pieces; /* the spans, for reading */
-	uint8_t *noted;		     /* see edits_note(); NULL: nothing */
+	size_t size;		     /* bytes of each buffer */
+	uint8_t *before, *after;     /* contents of all spans, before and after the edits */
+	struct memory_piece *pieces; /* the spans, in the form for memory_read_pieces() */
+	uint8_t *noted;		     /* contents that edits_note() has noted, or NULL */
 };
 
-/* NULL without memory. The pointer is valid until the next call. */
+/* Adds a place. Returns NULL if memory is short. The pointer is valid until the next call. */
 struct edit *edits_add(struct edits *edits, uint64_t address, size_t length);
 
 /*
- * Call it after the last edits_add(). Places that are written must not overlap. Errors:
+ * Prepares the edits, after the last edits_add(). Places that are written must not overlap. Errors:
  * PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *edits_prepare(struct edits *edits);
 void edits_deinit(struct edits *edits);
 
 /*
- * Errors: PROBE_ERROR_NOT_FOUND, PROBE_ERROR_PERMISSION; PROBE_ERROR_STATE (userfaultfd(2) protects
- * a page to be written). Single places may be unreadable.
+ * Reads all places. Single places may be unreadable. Errors: PROBE_ERROR_NOT_FOUND,
+ * PROBE_ERROR_PERMISSION; PROBE_ERROR_STATE (userfaultfd(2) protects a page that would be written).
  */
 PROBE_MUST_CHECK struct probe_error *edits_read(struct edits *edits, pid_t pid);
 
-/* The bytes that edits_read() found at the i-th place; NULL if it is not mapped. */
+/* Returns the bytes that edits_read() found at place `i`; NULL if the place is not mapped. */
 const uint8_t *edits_found(const struct edits *edits, size_t i);
 
 /*
- * Notes what edits_read() has found, for edits_are_as_noted(): does the last edits_read() find the
- * same, everywhere? Then the caller need not examine it again. Errors: PROBE_ERROR_MEMORY.
+ * edits_note() remembers the contents from edits_read(). edits_are_as_noted() tells whether the
+ * latest edits_read() has found the same contents; the caller need not examine them again then.
+ * Errors: PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *edits_note(struct edits *edits);
 bool edits_are_as_noted(const struct edits *edits);
 
 /*
- * Makes the pages to be written private copies by writing back their own bytes, because copying
- * takes longer than the actual writes.
+ * Makes private copies of the pages to be written, by writing their own bytes back: copying a page
+ * takes longer than the actual write.
  */
 PROBE_MUST_CHECK struct probe_error *edits_pretouch(const struct edits *edits, int mem);
 
 /*
- * Writes through `mem` (memory_open()), one page at a time, so a place within one page is
- * written completely or not at all. On an error everything is as before.
+ * Writes through `mem` (memory_open()), one page at a time, so a place within one page is written
+ * completely or not at all. After an error, all places are as before.
  */
 PROBE_MUST_CHECK struct probe_error *edits_write(struct edits *edits, int mem);
 
-/* Restores what edits_read() found. */
+/* Writes back the contents from edits_read(). */
 void edits_revert(const struct edits *edits, int mem);
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
 /*
- * Reading and writing a target's memory. Addresses are the target's.
+ * Reads and writes a target's memory. Addresses are the target's.
  *
  * Reading never waits for a program that serves page faults: pages that the program has not
- * provided yet count as unreadable (served.c).
+ * provided yet count as unreadable (memory.c).
  */
 
 struct served;
 
 /*
- * Whether our seccomp filters allow process_vm_readv(2) and process_vm_writev(2). If not, memory is
- * read and written through /proc/PID/mem; so it is before this call if there are filters.
+ * Tells whether our seccomp filters allow process_vm_readv(2) and process_vm_writev(2). If not,
+ * memory is read and written through /proc/PID/mem; with filters, also before this call.
  */
 void memory_may_call(bool may);
 
-/* Reads memory (process_vm_readv(2)); returns the number of bytes read. */
+/* Reads memory (process_vm_readv(2)). Returns the number of bytes read. */
 size_t memory_read(pid_t pid, uint64_t address, void *buffer, size_t size);
 /* Like memory_read(), for one of many reads of a process: see served_begin(). */
 size_t memory_read_known(struct served *known, uint64_t address, void *buffer, size_t size);
 /*
- * Like memory_read(), but reads through `mem` (memory_open()) what the process itself may not read.
+ * Like memory_read(), but reads through `mem` (memory_open()) if the process itself may not read
+ * the memory.
  */
 size_t memory_read_forced(pid_t pid, int mem, uint64_t address, void *buffer, size_t size);
-/* Like memory_read(), but fails unless everything can be read. */
+/* Like memory_read(), but fails unless all bytes can be read. */
 PROBE_MUST_CHECK struct probe_error *memory_read_all(
 	pid_t pid, uint64_t address, void *buffer, size_t size);
 
@@ -377,38 +386,38 @@ PROBE_MUST_CHECK struct probe_error *memory_write_data(
 	pid_t pid, uint64_t address, const void *buffer, size_t size);
 
 /*
- * Reads memory through /proc/PID/mem: that of the program for which `fd` was opened, also where
- * the process has become another one meanwhile (PROBE_ERROR_NOT_FOUND: it is gone).
+ * Reads memory through /proc/PID/mem. This is the memory of the program for which `fd` was opened,
+ * even if the process runs another program now (PROBE_ERROR_NOT_FOUND if the memory is gone).
  */
 PROBE_MUST_CHECK struct probe_error *memory_read_code(
 	int fd, uint64_t address, void *buffer, size_t size);
 
 /*
- * Writes any memory, including code, through /proc/PID/mem: a private page becomes the target's
- * own copy; the file never changes. `fd` comes from memory_open(). A write within one page
- * happens completely or not at all.
+ * Writes any memory, including code, through /proc/PID/mem. A private page becomes the target's own
+ * copy; the file never changes. `fd` is from memory_open(). A write within one page happens
+ * completely or not at all.
  */
 PROBE_MUST_CHECK struct probe_error *memory_write_code(
 	int fd, uint64_t address, const void *buffer, size_t size);
 PROBE_MUST_CHECK struct probe_error *memory_open(pid_t pid, int *fd_ret);
 
 /*
- * Whether the memory that a descriptor refers to still belongs to a process. After execve(2),
- * or when the process has ended, it does not.
+ * Does the memory that a descriptor refers to still belong to a process? It does not after
+ * execve(2), or when the process has ended.
  */
 bool memory_is_there(int fd);
 
 /* Bits of a page's entry in /proc/PID/pagemap: present, or swapped. */
 #define PAGE_THERE (UINT64_C(3) << 62)
 
-/* Opens /proc/PID/pagemap; -1 and errno if that fails. */
+/* Opens /proc/PID/pagemap. Returns -1 and sets errno on failure. */
 int memory_open_pagemap(pid_t pid);
 
 /*
- * The length of the run, of at most `size` bytes from an address on and at least one, whose pages
- * are all in memory, or all not (*there_ret). Reading pages that are not in memory would allocate
- * pages of zeros. `pagemap` is a descriptor of that file; pages that it says nothing about count as
- * present.
+ * Returns the length of a run of bytes from `address` on, from 1 to `size`, whose pages are either
+ * all in memory or all not (*there_ret). Reading a page that is not in memory would allocate a page
+ * of zeros. `pagemap` is a descriptor from memory_open_pagemap(). Pages without an entry count as
+ * in memory.
  */
 size_t memory_run(int pagemap, uint64_t address, size_t size, bool *there_ret);
 
@@ -419,13 +428,16 @@ size_t memory_run(int pagemap, uint64_t address, size_t size, bool *there_ret);
 struct maps;
 struct modules;
 
-/* Finds the gadgets in the target's modules, or its vDSO. PROBE_ERROR_UNSUPPORTED: it lacks one. */
+/*
+ * Finds the gadgets in the target's modules or its vDSO. PROBE_ERROR_UNSUPPORTED: one is missing.
+ */
 PROBE_MUST_CHECK struct probe_error *gadgets_find(pid_t pid, const struct maps *maps,
 	const struct modules *modules, struct arch_gadgets *ret);
 
 /*
- * Are they still there? execve(2) may have removed them. `more` (size 0: nothing) is read in the
- * same call, because threads are stopped meanwhile; its buffer is 0 if it cannot be read.
+ * Are the gadgets still in memory? execve(2) may have removed them. `more` (if its size is not 0)
+ * is read in the same call, because threads are stopped meanwhile; its buffer is zeroed if it
+ * cannot be read.
  */
 bool gadgets_are_there(
 	pid_t pid, const struct arch_gadgets *gadgets, const struct memory_piece *more);
@@ -433,14 +445,15 @@ bool gadgets_are_there(
 /* ---- Files ----------------------------------------------------------------------------------- */
 
 /*
- * Files that many processes have mapped: opened, read and planned once. A build starts
- * thousands of programs, and all map the same C library.
+ * Files that many processes have mapped, opened, read and planned only once. A build starts
+ * thousands of programs, and all of them map the same C library.
  */
 
-/* Shared by processes of one watch; used by one thread. */
+/* A cache of files, shared by the processes of one watch; used by one thread. */
 struct files;
 
-/* The role of a file in programs that neither start nor load anything (libprobe/follow/follow.h).
+/*
+ * The role of a file in programs that neither start nor load anything (libprobe/follow/follow.h).
  */
 enum file_role { FILE_UNKNOWN, FILE_OF_LEAF, FILE_OTHER };
 enum file_leaf { LEAF_UNKNOWN, LEAF_YES, LEAF_NO };
@@ -455,42 +468,45 @@ struct file {
 	off_t size;
 	struct timespec modified, changed;
 	char *path;
-	int fd; /* keeps its inode from being reused */
+	int fd; /* open descriptor, which keeps the inode from being reused */
 	struct object *object;
 	struct sdt_notes notes;
 	bool notes_read;
-	struct arch_gadgets gadgets; /* see gadgets_find() */
+	struct arch_gadgets gadgets; /* the file's code for remote calls: see gadgets_find() */
 	bool gadgets_known;
-	struct file_plan *plans; /* of libprobe/patch/patch.h; freed with free() */
+	struct file_plan *plans; /* made by libprobe/patch/patch.h; freed with free() */
 	size_t plan_count;
-	bool passed_over;    /* nothing is wanted of it: probe_watch_pass_over() */
-	bool glibc_loads;    /* it is a program, which glibc's loader loads */
-	enum file_role role; /* as code that a program maps */
-	enum file_leaf leaf; /* as a program */
+	bool passed_over;    /* nothing in the file is wanted: probe_watch_pass_over() */
+	bool glibc_loads;    /* the file is a program, loaded by glibc's loader */
+	enum file_role role; /* role of the file as code that a program maps */
+	enum file_leaf leaf; /* role of the file as a program */
 };
 
 PROBE_MUST_CHECK struct probe_error *files_create(struct files **ret);
-/* Takes a reference (NULL is allowed); release each with files_release(). */
+/* Takes a reference (NULL is allowed). Release each reference with files_release(). */
 struct files *files_hold(struct files *files);
 void files_release(struct files *files);
 
 /*
- * The file of a descriptor, which the caller keeps. `path` is for messages. Release the
- * result with file_release(). Errors: those of object_open_fd(), PROBE_ERROR_SYSTEM.
+ * Returns the file of a descriptor; the caller still closes the descriptor. `path` is for messages.
+ * Release the result with file_release(). Errors: those of object_open_fd(), PROBE_ERROR_SYSTEM.
  */
 PROBE_MUST_CHECK struct probe_error *files_open(
 	struct files *files, int fd, const char *path, struct file **ret);
 void file_release(struct file *file);
 
-/* The one with this status and path, the caller's to file_release(); NULL if it is not known. */
+/*
+ * Returns the file with this status and path, or NULL if it is unknown. The caller calls
+ * file_release().
+ */
 struct file *files_find(struct files *files, const struct stat *st, const char *path);
 
-/* The one with this status, borrowed; NULL if it is not known. */
+/* Returns the file with this status, borrowed; NULL if it is unknown. */
 struct file *files_known(const struct files *files, const struct stat *st);
 
 /*
- * The one that a process has mapped, according to /proc/PID/maps, if it has not been changed;
- * borrowed. NULL: it is not known, or its file system has other numbers there.
+ * Returns the unchanged file with this device and inode from /proc/PID/maps, borrowed. NULL if the
+ * file is unknown, or if its file system shows other numbers in maps.
  */
 struct file *files_mapped(const struct files *files, dev_t dev, ino_t inode);
 
@@ -502,8 +518,8 @@ PROBE_MUST_CHECK struct probe_error *file_read_notes(struct file *file);
 /* The modules of a process: the ELF files that it has mapped executable. */
 
 /*
- * One file at one bias: a library that dlmopen(3) loaded twice is two modules.
- * Addresses are the target's.
+ * One file at one bias: a library that dlmopen(3) loaded twice is two modules. Addresses are the
+ * target's.
  */
 struct module {
 	char *path; /* as in /proc/PID/maps, without " (deleted)"; owned */
@@ -512,107 +528,114 @@ struct module {
 	bool deleted;
 	uint64_t start, end;   /* lowest and highest mapped address of the file (at this bias) */
 	uint64_t bias;	       /* run-time minus link-time address; modulo 2^64 */
-	int fd;		       /* the very file that is mapped; -1 if it cannot be opened */
-	struct object *object; /* NULL if it cannot be read: see reason */
+	int fd;		       /* descriptor of the mapped file; -1 if it cannot be opened */
+	struct object *object; /* the ELF file; NULL if it cannot be read: see reason */
 	char *reason;	       /* why object is NULL, else NULL; owned */
-	int successor;	       /* of a file that cannot be opened: what is at its path now, or -1 */
-	size_t unnamed;	       /* recall_probes(): how many of its probes are on without a name */
-	struct file *file;     /* if not NULL, it owns object and notes */
+	int successor;	/* descriptor of the file that is now at the path, if `fd` is -1; or -1 */
+	size_t unnamed; /* recall_probes(): how many of its enabled probes have no name */
+	struct file *file;	/* if not NULL, it owns object and notes */
 	struct sdt_notes notes; /* valid if notes_read: see module_read_notes() */
 	bool notes_read;
 };
 
-/* Sorted by start. Initialise with {0}. */
+/* The modules of a process, sorted by start. Initialise it with {0}. */
 struct modules {
 	struct module *items;
 	size_t count;
 };
 
 /*
- * Finds the modules of a process and opens their files: through /proc/PID/map_files if allowed,
- * else through the process's own root directory, verified by device and inode; a file that was
- * replaced by a copy of itself is read there. Reads no notes. Files that are not ELF files are left
- * out; ELF files that cannot be opened (deleted or replaced) are kept with a reason. Does not stop
- * the process. Files already in `files` are reused, and others are added there; NULL: each is
- * opened for these modules alone.
+ * Finds the modules of a process and opens their files. Uses /proc/PID/map_files if allowed;
+ * otherwise the process's own root directory, and checks device and inode. If a file was replaced
+ * by a copy of itself, reads the copy. Reads no notes. Leaves out files that are not ELF files.
+ * Keeps ELF files that cannot be opened (deleted or replaced), with a reason. Does not stop the
+ * process. Uses files that are in `files` already, and adds the rest. If `files` is NULL, opens
+ * each file for these modules only.
  *
  * Errors: those of maps_read().
  */
 PROBE_MUST_CHECK struct probe_error *modules_read(
 	pid_t pid, struct files *files, struct modules *ret);
-/* The same, from mappings already read; `pid` is procfs_living(). */
+/* Like modules_read(), from mappings already read. `pid` is procfs_living(). */
 PROBE_MUST_CHECK struct probe_error *modules_read_mapped(
 	pid_t pid, const struct maps *maps, struct files *files, struct modules *ret);
 void modules_deinit(struct modules *modules);
 
 /*
- * Reads the notes of a module into module->notes, once. A module without an object has none. If the
- * notes cannot be read, the module loses its object and gets a reason. Errors: PROBE_ERROR_MEMORY.
+ * Reads the notes of a module into module->notes, once. A module without an object has no notes. If
+ * the notes cannot be read, the module loses its object and gets a reason. Errors:
+ * PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *module_read_notes(struct module *module);
 
 /*
- * Forgets everything that was read from a module's file: from then on the module has this reason
- * instead of an object. Errors: PROBE_ERROR_MEMORY.
+ * Forgets all that was read from a module's file. The module then has this reason instead of an
+ * object. Errors: PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *module_distrust(struct module *module, const char *reason);
 
 /*
- * Adds the file that is mapped at an address, if it is mapped with code, as a module without an
- * object. Pointers to modules become invalid. Errors: PROBE_ERROR_MEMORY.
+ * Adds the file mapped at an address, if it is mapped with code, as a module without an object.
+ * Pointers to modules become invalid. Errors: PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *modules_add_unread(
 	struct modules *modules, const struct maps *maps, uint64_t address, const char *reason);
 
-/* Is it a mapping of the module's file at the module's bias? Of one without an object: at any. */
+/*
+ * Does the mapping belong to the module's file, at the module's bias? Without an object, any bias
+ * will do.
+ */
 bool module_has_mapping(const struct module *module, const struct mapping *mapping);
 
-/* Whether it is the C library, a part of it, or its loader. Goes by the file's name. */
+/* Is the module the C library, a part of it, or its loader? Looks at the file's name. */
 bool module_is_libc(const struct module *module);
 
-/* The module that contains an address of the target, or NULL. */
+/* Returns the module that contains an address of the target, or NULL. */
 struct module *modules_find(const struct modules *modules, uint64_t address);
 
 /* ---- Emulator -------------------------------------------------------------------------------- */
 
 /*
- * The name of the emulator that executes the process's program ("valgrind", "qemu-aarch64"): it
- * translates the code in memory, which never runs itself. Written into `buffer`; NULL if there
- * is no emulator.
+ * Returns the name of the emulator that executes the process's program ("valgrind",
+ * "qemu-aarch64"): it translates the code in memory, which never runs itself. The name may be in
+ * `buffer`. NULL if there is no emulator.
  */
 const char *emulator_of(pid_t pid, const struct modules *modules, char buffer[64]);
 
 /* ---- Jit map --------------------------------------------------------------------------------- */
 
-/* Names of code that a process generates: its file /tmp/perf-PID.map. */
+/* Names of code that a process generates, from its file /tmp/perf-PID.map. */
 
 struct jit_map;
 
-/* NULL without memory. Nothing is read yet. */
+/* Creates a map without reading the file. Returns NULL if memory is short. */
 struct jit_map *jit_map_create(pid_t pid);
-void jit_map_free(struct jit_map *map); /* NULL is allowed */
+void jit_map_free(struct jit_map *map); /* `map` may be NULL */
 
-/* Reads what is new in the file; at most four times a second unless `now`. */
+/* Reads what was added to the file; at most four times a second unless `now`. */
 void jit_map_refresh(struct jit_map *map, bool now);
 
-/* Counts the refreshes that read something: names may have changed when it has. */
+/* Counts the refreshes that read something: if the count has changed, names may have changed. */
 unsigned int jit_map_generation(const struct jit_map *map);
 
-/* The name of an address and where its code starts; NULL if unknown. Valid until the refresh. */
+/*
+ * Returns the name of the code at an address, and where this code starts; NULL if unknown. The name
+ * is valid until the next refresh.
+ */
 const char *jit_map_find(const struct jit_map *map, uint64_t address, uint64_t *start_ret);
 
 /* ---- Mapped file ----------------------------------------------------------------------------- */
 
-/* Opening the files that a process has mapped, whatever has become of their paths. */
+/* Opens the files that a process has mapped, even if their paths have changed. */
 
 /* State while the files of one process are opened. Begin with mapped_files_of(). */
 struct mapped_files {
 	pid_t pid;
 	const struct maps *maps;
-	bool no_map_files; /* access to map_files was denied */
+	bool no_map_files; /* access to /proc/PID/map_files was denied */
 	int exe;	   /* /proc/PID/exe once opened, or -1 */
 	struct stat exe_st;
-	/* The last device examined; one that does not answer is asked only once. */
+	/* The last device examined. A device that does not answer is asked only once. */
 	uint32_t dev_major, dev_minor;
 	bool known, distant, silent;
 	struct memfds memfds;
@@ -625,8 +648,8 @@ static inline struct mapped_files mapped_files_of(pid_t pid, const struct maps *
 
 void mapped_files_deinit(struct mapped_files *files);
 /*
- * The mapped file, or a copy if its file system might not answer; the caller closes it. On failure
- * -1; *err_ret is 0 if no descriptor or path refers to the file.
+ * Opens the mapped file, or a copy if its file system might not answer. The caller closes it. On
+ * failure returns -1; *err_ret is 0 if no descriptor or path refers to the file.
  */
 int mapped_open(struct mapped_files *files, const struct mapping *mapping, int *err_ret);
 
@@ -635,31 +658,31 @@ int mapped_open(struct mapped_files *files, const struct mapping *mapping, int *
 /* How much memory the kernel will still commit, if it never commits more than it has. */
 
 /*
- * Can a store into a hole of a memory file fail although no process has reached a limit of its own?
- * This is the case if the sysctl vm.overcommit_memory is 2.
+ * Can a store into a hole of a file in memory fail although no process has reached a limit of its
+ * own? This is so if the sysctl vm.overcommit_memory is 2.
  */
 bool overcommit_is_strict(void);
 
 /* The bytes that processes may still commit; UINT64_MAX unless overcommit_is_strict(). */
 uint64_t overcommit_room(void);
 
-/* The same for tests, with `folder` in place of /proc. */
+/* For tests: like overcommit_room(), with `folder` in place of /proc. */
 uint64_t overcommit_room_in(const char *folder);
 
 /*
- * Allocates [start, end) of a memory file, so that no store into it can fail. The contents of its
- * pages stay. Returns 0, or an error of fallocate(2): ENOSPC if too little memory is left.
+ * Allocates [start, end) of a file in memory, so that no store into it can fail. The contents of
+ * its pages stay. Returns 0, or an error of fallocate(2): ENOSPC if too little memory is left.
  */
 int overcommit_fill(int fd, uint64_t start, uint64_t end);
 
 /* ---- Safe ------------------------------------------------------------------------------------ */
 
-/* Memory of a process that nobody takes away while a thread runs in a module. */
+/* Memory of a process that stays mapped while a thread runs in a module. */
 
 /*
- * What a stub in the module may read without a check, as far as it is known: pages of the module's
- * file that can be read now, and the main thread's stack as far as it has grown. `maps` are those
- * that the module was found in.
+ * Finds memory that a stub in the module may read without a check: pages of the module's file that
+ * can be read now, and the part of the main thread's stack that is mapped now. `maps` are the
+ * mappings in which the module was found.
  */
 void safe_memory(const struct module *module, const struct maps *maps, struct arch_safe *ret);
 
@@ -669,8 +692,8 @@ void safe_memory(const struct module *module, const struct maps *maps, struct ar
 
 /* Purposes of the calls that a target's threads make for us; bits. */
 enum seccomp_kind {
-	SECCOMP_MAP = 1,     /* one borrowed thread maps memory ... */
-	SECCOMP_UNMAP = 2,   /* ... or unmaps it */
+	SECCOMP_MAP = 1,     /* one borrowed thread maps memory */
+	SECCOMP_UNMAP = 2,   /* one borrowed thread unmaps memory */
 	SECCOMP_ASK = 4,     /* stubs check a pointer, or get the thread's id */
 	SECCOMP_WAIT = 8,    /* stubs wait at a gate */
 	SECCOMP_TIME = 16,   /* whether the processor's counter is readable; stubs get the time */
@@ -682,8 +705,8 @@ enum seccomp_kind {
 };
 
 /*
- * Purposes of the calls that probectl makes itself; further bits. Without the first nothing
- * works. The others are optional, and are not made if they would kill us.
+ * Purposes of the calls that probectl makes itself; further bits. Without SECCOMP_OWN_TRACE nothing
+ * works. The other calls are optional, and are not made if they would kill us.
  */
 enum seccomp_own {
 	SECCOMP_OWN_TRACE = 256,
@@ -691,8 +714,8 @@ enum seccomp_own {
 	SECCOMP_OWN_URGENT = 1024,   /* raises our priority while threads are stopped */
 	SECCOMP_OWN_MOVE = 2048,     /* runs on a certain processor, or lets others run */
 	SECCOMP_OWN_REMOVE = 4096,   /* frees the memory of rings */
-	SECCOMP_OWN_TAKE = 8192,     /* takes files that a target has made */
-	SECCOMP_OWN_ALARM = 16384,   /* has us continued while we hold threads */
+	SECCOMP_OWN_TAKE = 8192,     /* takes files that a target has created */
+	SECCOMP_OWN_ALARM = 16384,   /* sets a timer that sends us SIGCONT while we hold threads */
 	SECCOMP_OWN_DIRECT = 32768,  /* asks how a file may be written past the page cache */
 	SECCOMP_OWN_CACHED = 65536,  /* identifies files without asking their file systems */
 	SECCOMP_OWN_PAGES = 131072,  /* finds out which pages a target has */
@@ -700,20 +723,20 @@ enum seccomp_own {
 	SECCOMP_OWN_END = 524288
 };
 
-/* Which pages a process has: the number of that ioctl(2), of its pagemap, since Linux 6.7. */
+/* The number of the ioctl(2) on a pagemap that tells which pages a process has, since Linux 6.7. */
 #define SECCOMP_PAGEMAP_SCAN UINT64_C(0xc0606610)
 
 /* Placeholders for arguments that are known only when the call is made. */
 #define SECCOMP_ADDRESS UINT64_C(0x10000) /* an address of mapped memory */
 #define SECCOMP_FILE UINT64_C(1000)	  /* the descriptor that memfd_create(2) returned */
 
-/* One of these calls, with the arguments that filters examine. */
+/* A call with one of these purposes, and the arguments that filters examine. */
 struct seccomp_call {
 	const char *name;
 	unsigned int kinds;
 	int number;
 	uint64_t args[6];
-	long wanted; /* its result if that is an error; 0: anything except an error */
+	long wanted; /* the expected result if it is an error; 0 for any success */
 };
 
 extern const struct seccomp_call seccomp_calls[];
@@ -722,17 +745,17 @@ extern const size_t seccomp_call_count;
 /* A thread with filters, or in strict mode. */
 struct seccomp_thread {
 	pid_t tid;
-	long filters;	      /* their number; -1: unknown (Linux before 5.9) */
+	long filters;	      /* number of filters; -1 if unknown (Linux before 5.9) */
 	bool strict;	      /* it may call only read, write, exit and rt_sigreturn */
-	unsigned int allowed; /* kinds; 0 until judged */
+	unsigned int allowed; /* kinds of calls that the thread may make; 0 until judged */
 };
 
 /* The filters of a target. */
 struct seccomp {
 	pid_t pid;
 	struct seccomp_thread *threads;
-	size_t count; /* 0: no thread is restricted */
-	bool strict;  /* one of them is in strict mode */
+	size_t count; /* number of restricted threads; may be 0 */
+	bool strict;  /* one of these threads is in strict mode */
 	bool judged;
 	unsigned int allowed;	      /* kinds that every thread may call */
 	unsigned int wanted;	      /* kinds for which a thread is borrowed */
@@ -740,85 +763,85 @@ struct seccomp {
 };
 
 /*
- * Finds the threads of a process that have filters. Stops nothing, and does not look at what
- * the filters allow. Errors: PROBE_ERROR_MEMORY.
+ * Finds the threads of a process that have filters. Stops nothing, and does not examine what the
+ * filters allow. Errors: PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *seccomp_look(pid_t pid, struct seccomp *ret);
-/* The same of a process that has but one thread. */
+/* Like seccomp_look(), for a process that has only one thread. */
 PROBE_MUST_CHECK struct probe_error *seccomp_look_at_main(pid_t pid, struct seccomp *ret);
 void seccomp_deinit(struct seccomp *seccomp);
 
-/* Stubs are not to make calls of these kinds, and why; of several reasons the first one stays. */
+/*
+ * Notes that stubs must not make calls of these kinds, and why. The first reason for a kind stays.
+ */
 void seccomp_deny(struct seccomp *seccomp, unsigned int kinds, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* Whether this process may read the filters of a thread it has stopped. */
+/* May this process read the filters of a thread that it has stopped? */
 bool seccomp_can_read(void);
 
 /*
- * Finds out what each thread may call: by reading its filters if we may; otherwise by trying
- * the calls in a child of this process, if it has the same filters. What cannot be known is not
+ * Finds out what each thread may call: by reading its filters if we may; otherwise by trying the
+ * calls in a child of this process, if it has the same filters. A call that cannot be judged is not
  * allowed. If seccomp_can_read(), the calling thread must have stopped all threads. Errors:
  * PROBE_ERROR_SYSTEM (no child).
  */
 PROBE_MUST_CHECK struct probe_error *seccomp_judge(struct seccomp *seccomp);
 
-/* Whether this thread may be borrowed for `wanted`. `seccomp` is judged, or NULL: any may. */
+/*
+ * May this thread be borrowed for `wanted`? `seccomp` is judged; or NULL, then any thread may be.
+ */
 bool seccomp_may_run(const struct seccomp *seccomp, pid_t tid);
 
-/* Why some thread may not make calls of a kind. */
+/* Returns why some thread may not make calls of a kind. */
 const char *seccomp_why(const struct seccomp *seccomp, enum seccomp_kind kind);
 
-/* The error for a kind of call that is not allowed. */
+/* Returns the error for a kind of call that is not allowed. */
 struct probe_error *seccomp_error(const struct seccomp *seccomp, enum seccomp_kind kind)
 	__attribute__((returns_nonnull, warn_unused_result));
 
-/*
- * Whether a thread has got filters since. `seccomp` is the last state seen, and is updated.
- * Does not judge.
- */
+/* Has a thread got filters since `seccomp` was last read? Updates `seccomp`. Does not judge. */
 bool seccomp_has_grown(struct seccomp *seccomp);
 
-/* ---- Our own filters (seccomp_own.c) ----------------------------------------------------- */
+/* ---- Our own filters --------------------------------------------------------------------- */
 
 /*
- * Finds out what this thread's own filters allow, if it has got any since the last call.
- * Errors: PROBE_ERROR_PERMISSION if they prevent all tracing, naming the call;
- * PROBE_ERROR_SYSTEM.
+ * Finds out what this thread's own filters allow, if it has got any since the last call. Errors:
+ * PROBE_ERROR_PERMISSION if they prevent all tracing, naming the call; PROBE_ERROR_SYSTEM.
  */
 PROBE_MUST_CHECK struct probe_error *seccomp_check_own(void);
 
-/* Whether we may make calls of this kind, according to seccomp_check_own(); before that, yes. */
+/* May we make calls of this kind, according to seccomp_check_own()? Before that call, yes. */
 bool seccomp_may_call(enum seccomp_own kind);
 
 /* The outcome of calls of one kind in a child of ours. */
 struct seccomp_trial {
 	bool allowed;
-	const char *name; /* of the call that is not allowed */
-	int err;	  /* its errno; 0: it killed the child */
+	const char *name; /* name of the first call that is not allowed */
+	int err;	  /* errno of that call; 0 if it killed the child */
 };
 
 /*
- * Makes the calls of a kind, of either enum, in a child of this process. Errors:
+ * Makes the calls of a kind, from either enum, in a child of this process. Errors:
  * PROBE_ERROR_SYSTEM (no child).
  */
 PROBE_MUST_CHECK struct probe_error *seccomp_try(unsigned int kind, struct seccomp_trial *ret);
 
-/* Whether threads of a process with `filters` filters have the same ones as this thread. */
+/* Do the threads of a process with `filters` filters have the same filters as this thread? */
 bool seccomp_is_same(pid_t pid, long filters);
 
-/* ---- Running a filter (seccomp_run.c) ---------------------------------------------------- */
+/* ---- Running a filter -------------------------------------------------------------------- */
 
 /*
- * Runs one filter as the kernel does (classic BPF on struct seccomp_data).
- * Returns its verdict; SECCOMP_RET_KILL_PROCESS for a program that is malformed.
+ * Runs one filter as the kernel does (classic BPF on struct seccomp_data). Returns its verdict;
+ * SECCOMP_RET_KILL_PROCESS if the program is malformed.
  */
 uint32_t seccomp_run(
 	const struct sock_filter *program, size_t length, const struct seccomp_data *data);
 
 /* ---- Served ---------------------------------------------------------------------------------- */
 
-/* Pages that a program provides when somebody touches them (userfaultfd(2)). */
+/* Pages that a program provides when a thread touches them (userfaultfd(2)). */
 
 enum { SERVED_ENTRIES = 64 };
 
@@ -829,28 +852,28 @@ struct served_range {
 };
 
 /*
- * Our knowledge of a process's pages. Share it between reads that follow each other: to learn which
- * ranges are registered, the flags of all mappings are read.
+ * Our knowledge of a process's pages. Share it between consecutive reads: to learn which ranges are
+ * registered, the flags of all mappings are read.
  */
 struct served {
 	pid_t pid;
 	int pagemap;
 	bool looks_ahead; /* read more entries at once: they will be needed */
-	uint64_t first;	  /* the page that entries[0] describes */
+	uint64_t first;	  /* number of the page that entries[0] describes */
 	size_t count;
 	uint64_t entries[SERVED_ENTRIES];
-	/* Read when the first missing page is found. */
+	/* The maps and ranges are read when the first missing page is found. */
 	bool has_maps, has_ranges, is_unknown;
 	struct maps maps;
-	struct served_range *ranges; /* owned; sorted */
+	struct served_range *ranges; /* sorted by address; owned */
 	size_t range_count;
 };
 
-/* Never fails: if the kernel shows no pagemap, no page counts as served. */
+/* Begins reads. Never fails: if the kernel shows no pagemap, no page counts as served. */
 void served_begin(pid_t pid, struct served *ret);
 void served_end(struct served *served);
 
-/* Ends when it goes out of scope. */
+/* Calls served_end() when the variable goes out of scope. */
 #define AUTO_SERVED __attribute__((cleanup(served_end)))
 
 /* Can the page of an address be written without waiting for a program? */
@@ -858,11 +881,11 @@ bool served_writable(struct served *served, uint64_t address);
 
 /* ---- Shared ---------------------------------------------------------------------------------- */
 
-/* Memory files that a target has made for us, as the controller sees them. */
+/* Files in memory that a target has created for us, as the controller sees them. */
 
 /*
- * The flags of memfd_create(2) for a file that shared_open() accepts, and the flag to add if
- * the kernel refuses that with EACCES, as some do with the sysctl vm.memfd_noexec.
+ * The flags of memfd_create(2) for a file that shared_open() accepts, and the flag to add if the
+ * kernel refuses the call with EACCES, as some kernels do with the sysctl vm.memfd_noexec.
  */
 enum {
 	SHARED_MEMFD_FLAGS = 3,	     /* MFD_CLOEXEC | MFD_ALLOW_SEALING */
@@ -870,8 +893,8 @@ enum {
 };
 
 /*
- * Opens the empty memfd that is descriptor `fd` of a thread of the target. Does not touch any
- * other file. With the target's `pidfd` (-1: none) it is quicker.
+ * Opens the empty memfd that a thread of the target has as descriptor `fd`. Does not access any
+ * other file. Faster with the target's `pidfd`, which may be -1.
  *
  * Errors: PROBE_ERROR_STATE (the target has replaced the file), PROBE_ERROR_SYSTEM.
  */
@@ -879,40 +902,40 @@ PROBE_MUST_CHECK struct probe_error *shared_open(
 	pid_t pid, pid_t tid, int pidfd, int64_t fd, int *fd_ret);
 
 /*
- * Sets the size of a file that shared_open() has opened; it cannot change after that. Errors as
- * above; PROBE_ERROR_STATE, too, where the target has changed the file.
+ * Sets the size of a file that shared_open() has opened; then the size cannot change any more.
+ * Errors: those of shared_open(); PROBE_ERROR_STATE also if the target has changed the file.
  */
 PROBE_MUST_CHECK struct probe_error *shared_set_size(pid_t pid, int fd, size_t size);
 
 /*
- * Is descriptor `fd` of that thread still the file that is our descriptor `ours`? Where that is
- * -1: a file with our name. `is_taken`: kcmp(2) may be called, and finds out more quickly if
- * shared_open() had a pidfd.
+ * Does descriptor `fd` of the thread still refer to the file of our descriptor `ours`? If `ours` is
+ * -1: to a file with our name? `is_taken`: we may call kcmp(2), which is faster if shared_open()
+ * had a pidfd.
  */
 bool shared_is_same(pid_t pid, pid_t tid, int64_t fd, int ours, bool is_taken);
 
-/* The error for a target where it is not. */
+/* Returns the error for a target that has replaced the file. */
 struct probe_error *shared_replaced(pid_t pid) __attribute__((returns_nonnull, warn_unused_result));
 
 #define SHARED_NAME "probectl" /* name of our memfds in /proc/PID/maps */
 
-#define SHARED_SUFFIX ".probectl" /* of the names of files that outlive their process */
+#define SHARED_SUFFIX ".probectl" /* end of the names of files that outlive their process */
 
-/* Whether a mapping is code memory of ours, for any use. Recognised by its name, as data is. */
+/* Is a mapping our code memory, for any use? It is recognised by its name, as data is. */
 bool shared_is_code(const struct mapping *mapping);
 
-/* Whether a path is, or a mapping may be, of a session's memory that outlives its process. */
+/* Is a path, or may a mapping be, that of a session's memory that outlives its process? */
 bool shared_is_lasting_name(const char *path);
 bool shared_is_lasting(const struct mapping *mapping);
 
-/* Whether a mapping may be a session's data; only its first bytes tell whether it is. */
+/* May a mapping be a session's data? Only its first bytes tell whether it is. */
 bool shared_is_data(const struct mapping *mapping);
 /*
  * Does a mapping have one of our names, even if the program has changed its protection
  * (mprotect(2))?
  */
 bool shared_is_named(const struct mapping *mapping);
-/* Has a process a mapping of either kind? */
+/* Does a process have a mapping of our code or data? */
 bool shared_any(const struct maps *maps);
 
 #endif

@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a stub may read without asking whether it can be read (arch/stub/captures.c).
+ * Finds memory that a stub may read without asking the kernel whether it can be read
+ * (arch/stub/captures.c).
  *
- * A module is not closed while a thread runs in it: its code would be gone as well. So its file's
- * pages stay as they are, unless the program itself changes their protection. It has no reason to
- * take away the right to read its constants and initialised variables, which its code reads without
- * asking, too. That cannot be said of variables that the file does not hold (.bss): an array there
- * may be anything, such as a stack with a guard page.
+ * A module is not unmapped while a thread runs in it, because its code would be unmapped, too. So
+ * the pages of its file stay as they are, unless the program itself changes their protection. The
+ * program has no reason to make its constants and initialised variables unreadable, because its own
+ * code reads them without asking. Variables that the file does not hold (.bss) are different: an
+ * array there may be anything, such as a stack with a guard page.
  *
- * Whoever cuts off a file takes away all pages behind its new end, copies of the process as well
+ * If a file is truncated, all pages behind its new end disappear, also the process's own copies
  * (truncate_pagecache() of Linux), and reading them raises SIGBUS. Variables and the table of what
- * a module calls in others are at the end of its file. So a program whose constants are cut off
- * cannot use them either. What was cut off before is left out here.
+ * a module calls in others are at the end of its file, so a program whose constants are cut off
+ * cannot use them either. Pages that were cut off before are left out here.
  *
- * The callers' frames are on a thread's stack, above its stack pointer, and it returns through
- * them. Only of the main thread is known how far that goes: the kernel maps its stack in one piece,
- * which grows downwards and keeps its end. It is found by where the stack pointer is, so a main
- * thread that runs on another stack, as coroutines do, is not taken for it.
+ * The callers' stack frames are above the thread's stack pointer, and the thread returns through
+ * them. How far the stack extends is known only for the main thread: the kernel maps its stack in
+ * one piece, which grows downwards and keeps its end. A stub compares its stack pointer with this
+ * piece. So a main thread that runs on another stack, as coroutines do, is not mistaken.
  */
 #include <string.h>
 #include <sys/stat.h>
@@ -24,13 +25,16 @@
 #include "libprobe/base/page.h"
 #include "libprobe/process/process.h"
 
-/* What the program has mapped of the file by itself, at another bias, it may unmap at any time. */
+/*
+ * Does the mapping stay while the module is mapped? If the program itself has mapped the file, at
+ * another bias, it may unmap the file at any time.
+ */
 static bool is_kept(const struct mapping *m, const struct module *module)
 {
 	return m->readable && !m->is_shared && module_has_mapping(module, m);
 }
 
-/* As many bytes of a mapping as the file has pages for. */
+/* The bytes of a mapping for which the file has pages. */
 static uint64_t bytes_in_file(const struct mapping *m, uint64_t file_size)
 {
 	uint64_t pages = page_after(file_size), size = m->end - m->start;
@@ -40,7 +44,7 @@ static uint64_t bytes_in_file(const struct mapping *m, uint64_t file_size)
 	return pages - m->offset < size ? pages - m->offset : size;
 }
 
-/* Adds what it can read; false: there is no room. */
+/* Adds readable memory. Returns false if the array is full. */
 static bool add(struct arch_safe *safe, uint64_t start, uint64_t size)
 {
 	struct arch_extent *last = safe->count ? &safe->pages[safe->count - 1] : NULL;

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A filter may kill the process for an unexpected call, so nothing is tried out in a target.
- * There are two ways to know beforehand:
+ * Finds out which system calls a target may make. A filter may kill the process for an unexpected
+ * call, so no call is tried out in a target. Two ways remain:
  *
  *   read    PTRACE_SECCOMP_GET_FILTER shows a stopped thread's filters to a tracer
  *           that has CAP_SYS_ADMIN and has no filter itself. They are small
- *           programs, which are run here (seccomp_run.c).
- *   try     Filters are inherited and never removed, and /proc shows how many
- *           there are. If the target has the same filters as we do, as in a
- *           container, a child of ours makes the calls (seccomp_own.c).
+ *           programs, which are run here (seccomp_run()).
+ *   try     Filters are inherited and never removed, and /proc shows the number
+ *           of filters. If the target has the same filters as we do, as in a
+ *           container, a child of ours makes the calls (seccomp_try()).
  *
- * Each thread may have its own filters: a thread is borrowed for system calls only if its
- * filters allow them, and stubs, which run in all threads, make only calls that all threads may
- * make.
+ * Each thread may have its own filters: a thread is borrowed for system calls only if its filters
+ * allow them, and stubs, which run in all threads, make only calls that all threads may make.
  *
  * Sources: seccomp(2), ptrace(2), proc_pid_status(5) (Seccomp, Seccomp_filters);
  * Documentation/userspace-api/seccomp_filter.rst of Linux.
@@ -49,8 +48,8 @@
  * Finds out which threads have the same filters as we do, and what those filters allow.
  *
  * A process inherits the filters of its parent and can only add more. So a process with as many
- * filters as one of its ancestors has exactly that ancestor's. If the target and we both have
- * as many as our nearest common ancestor, all three have the same:
+ * filters as one of its ancestors has exactly that ancestor's filters. If the target and we both
+ * have as many as our nearest common ancestor, all three have the same filters:
  *
  *                sandbox: 1 filter
  *                /              \
@@ -59,12 +58,12 @@
  *      probectl: 1 filter
  *
  * A process that joins a container later (docker exec) has no ancestor inside. It still has the
- * container's profile if it has the container's namespaces, its control group and the same
- * missing capabilities: a runtime applies one profile to everything it starts in a container
+ * container's profile if it has the container's namespaces, its control group and the same missing
+ * capabilities: a runtime applies one profile to every process that it starts in a container
  * (config.json of the OCI runtime specification, linux.seccomp).
  *
- * A child of ours has our filters, and if one kills it, nothing else is lost. So the calls that
- * we make ourselves are tried there, too: without ptrace(2) nothing works, and the other calls
+ * A child of ours has our filters, and if one kills it, nothing else is lost. So the calls that we
+ * make ourselves are tried in a child, too: without ptrace(2) nothing works, and the other calls
  * are optional.
  *
  * Sources: seccomp(2); proc_pid_status(5); pid_namespaces(7) (a parent outside is 0).
@@ -80,8 +79,8 @@ enum {
 /* ---- Where filters come from --------------------------------------------------------------- */
 
 /*
- * When this process began to run our code, in clock ticks since boot: children from before may
- * come from an earlier program of this process, which had other filters. Set once.
+ * When this process began to run our code, in clock ticks since boot. Children from before may come
+ * from an earlier program of this process, which had other filters. Set once.
  */
 static uint64_t loaded_at;
 
@@ -94,7 +93,7 @@ __attribute__((constructor)) static void note_begin(void)
 		    (uint64_t)now.tv_nsec / (1000000000 / (uint64_t)sysconf(_SC_CLK_TCK));
 }
 
-/* What threads with the same filters have in common. */
+/* Values that are equal in threads with the same filters. */
 struct confinement {
 	long filters, no_new_privileges;
 };
@@ -116,7 +115,7 @@ static bool is_confined_so(pid_t tid, const struct confinement *wanted)
 struct lineage {
 	pid_t pids[LINEAGE_MAX];
 	size_t count;
-	bool whole; /* it reaches the top of the pid namespace */
+	bool whole; /* the list reaches the top of the pid namespace */
 };
 
 static void trace_lineage(pid_t pid, const struct confinement *wanted, struct lineage *ret)
@@ -129,7 +128,7 @@ static void trace_lineage(pid_t pid, const struct confinement *wanted, struct li
 	ret->whole = pid == 0;
 }
 
-/* Whether they have a common ancestor. A process counts as its own ancestor. */
+/* Do two processes have a common ancestor? A process counts as its own ancestor. */
 static bool has_common_ancestor(const struct lineage *ours, const struct lineage *theirs)
 {
 	for (size_t i = 0; i < theirs->count; i++)
@@ -144,7 +143,7 @@ static bool has_common_ancestor(const struct lineage *ours, const struct lineage
 
 /* ---- Containers ----------------------------------------------------------------------------- */
 
-/* Whether a file or link has the same contents in both processes. */
+/* Does a file or link have the same contents in both processes? */
 static bool same_text(pid_t pid, const char *file, bool is_link)
 {
 	char path[64], ours[TEXT_MAX] = "", theirs[TEXT_MAX] = "";
@@ -163,7 +162,7 @@ static bool same_text(pid_t pid, const char *file, bool is_link)
 }
 
 /*
- * Whether both are confined as a runtime confines a container. A process that may still get
+ * Are both processes confined as a runtime confines a container? A process that may still get
  * CAP_SYS_ADMIN (in the lower half of the bounding set) may have added filters in other ways.
  */
 static bool same_container(pid_t pid)
@@ -198,7 +197,7 @@ bool seccomp_is_same(pid_t pid, long filters)
 
 /* ---- In the child ----------------------------------------------------------------------- */
 
-/* Its answer for each call. */
+/* The child's answer for each call. */
 struct answer {
 	uint32_t call;
 	int32_t err;
@@ -212,7 +211,9 @@ static void ignore_trap(int signal, siginfo_t *info, void *context)
 		arch_process()->pass_trap(context);
 }
 
-/* Returning from a handler calls rt_sigreturn(2); if that fails, the child ends here. */
+/*
+ * Returns from a signal handler, which calls rt_sigreturn(2). If that fails, the child ends here.
+ */
 static long return_from_handler(void)
 {
 	struct sigaction action = {.sa_sigaction = ignore_trap, .sa_flags = SA_SIGINFO};
@@ -249,14 +250,14 @@ static int make_call(const struct seccomp_call *call, uint64_t *address, uint64_
 	return result < 0 ? (int)-result : 0;
 }
 
-/* The child: does not return. */
+/* Runs in the child, and does not return. */
 static void try_calls(unsigned int kind, int spare_file, int answers)
 {
 	static char spare_pages[SPARE_BYTES] __attribute__((aligned(SPARE_BYTES / 2)));
 	uint64_t words[2] = {0}, address = (uint64_t)words, file = (uint64_t)spare_file;
 	struct sigaction action = {.sa_handler = SIG_DFL};
 
-	/* No core dump, and no handler for SIGSYS that could invent a result. */
+	/* Prevent a core dump, and a handler for SIGSYS that could fake a result. */
 	prctl(PR_SET_DUMPABLE, 0);
 	sigaction(SIGSYS, &action, NULL);
 	if (kind == SECCOMP_UNMAP)
@@ -305,12 +306,14 @@ struct probe_error *seccomp_try(unsigned int kind, struct seccomp_trial *ret)
 	*ret = (struct seccomp_trial){0};
 	if (pipe2(answers, O_CLOEXEC) < 0)
 		return probe_error_system(errno, "cannot make a pipe");
-	/* Block our process's handlers in the child; these two signals it handles itself. */
+	/*
+	 * Block our process's signal handlers in the child. It handles SIGTRAP and SIGSYS itself.
+	 */
 	sigfillset(&all);
 	sigdelset(&all, SIGTRAP);
 	sigdelset(&all, SIGSYS);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	/* Without an exit signal, so other code that waits for any child does not see it. */
+	/* Without an exit signal: other code that waits for any child does not see this child. */
 	child = (pid_t)syscall(SYS_clone, 0, NULL, NULL, NULL, NULL);
 	err = errno;
 	if (child == 0)
@@ -327,7 +330,7 @@ struct probe_error *seccomp_try(unsigned int kind, struct seccomp_trial *ret)
 
 /* ---- Our own calls -------------------------------------------------------------------------- */
 
-/* This process's own filters: how many there were at the trial, and what they forbid. */
+/* This process's own filters: how many it had at the trial, and what they forbid. */
 static _Atomic long tried_filters;
 static _Atomic unsigned int forbidden;
 
@@ -375,13 +378,13 @@ bool seccomp_may_call(enum seccomp_own kind)
 /* ==== Seccomp run ============================================================================= */
 
 /*
- * Filters are small programs whose result depends only on the call, so they can be run here to
- * see what they would do.
+ * Runs a filter. Filters are small programs whose result depends only on the call, so they can be
+ * run here to see what they would do.
  *
  * Source: Documentation/networking/filter.rst of Linux for the instructions.
  */
 
-/* The state of the machine. */
+/* The registers and memory of the filter machine. */
 struct machine {
 	uint32_t a, x;
 	uint32_t memory[BPF_MEMWORDS];
@@ -440,7 +443,7 @@ static bool condition(const struct machine *m, uint16_t code, uint32_t operand)
 	}
 }
 
-/* A load into either register; false if it is malformed. */
+/* Loads a value for either register. Returns false if the instruction is malformed. */
 static bool load(const struct machine *m, const struct sock_filter *i,
 	const struct seccomp_data *data, uint32_t *ret)
 {
@@ -465,7 +468,7 @@ static bool load(const struct machine *m, const struct sock_filter *i,
 	return false;
 }
 
-/* One instruction other than a jump or a return. */
+/* Runs one instruction, which is not a jump or a return. Returns false if it is malformed. */
 static bool step(struct machine *m, const struct sock_filter *i, const struct seccomp_data *data)
 {
 	uint32_t operand = BPF_SRC(i->code) == BPF_X ? m->x : i->k;
@@ -499,7 +502,7 @@ uint32_t seccomp_run(
 	struct machine m = {0};
 	size_t at = 0;
 
-	/* Jumps only go forward, so this terminates. */
+	/* Jumps only go forward, so this loop ends. */
 	while (at < length) {
 		const struct sock_filter *i = &program[at++];
 		uint32_t operand = BPF_SRC(i->code) == BPF_X ? m.x : i->k;
@@ -526,9 +529,9 @@ uint32_t seccomp_run(
 
 enum { CAPABILITY_SYS_ADMIN = 21 };
 
-/* ---- What is needed ----------------------------------------------------------------------- */
+/* ---- The calls that we need --------------------------------------------------------------- */
 
-/* In an order in which they can be made one after another. */
+/* The calls, in an order in which they can be made one after another. */
 const struct seccomp_call seccomp_calls[] = {
 	/* clang-format off */
 	{"memfd_create", SECCOMP_MAP, SYS_memfd_create, {SECCOMP_ADDRESS, SHARED_MEMFD_FLAGS}, 0},
@@ -557,7 +560,7 @@ const struct seccomp_call seccomp_calls[] = {
 	{"prctl", SECCOMP_NAME, SYS_prctl, {PR_GET_NAME, SECCOMP_ADDRESS}, 0},
 	{"getcpu", SECCOMP_CPU, SYS_getcpu, {SECCOMP_ADDRESS, 0, 0}, 0},
 	{"clock_gettime", SECCOMP_TIME, SYS_clock_gettime, {CLOCK_MONOTONIC, SECCOMP_ADDRESS}, 0},
-	/* Our own. No process has pid 0, and nothing is mapped at address 8. */
+	/* Our own calls. No process has pid 0, and nothing is mapped at address 8. */
 	{"ptrace", SECCOMP_OWN_TRACE, SYS_ptrace, {PTRACE_CONT}, -ESRCH},
 	{"process_vm_readv", SECCOMP_OWN_MEMORY, SYS_process_vm_readv, {0, 8, 1, 8, 1}, -EFAULT},
 	{"process_vm_writev", SECCOMP_OWN_MEMORY, SYS_process_vm_writev, {0, 8, 1, 8, 1}, -EFAULT},
@@ -587,9 +590,9 @@ const struct seccomp_call seccomp_calls[] = {
 };
 const size_t seccomp_call_count = sizeof(seccomp_calls) / sizeof(*seccomp_calls);
 
-/* ---- Looking ------------------------------------------------------------------------------ */
+/* ---- Finding filters ---------------------------------------------------------------------- */
 
-/* Fills in what /proc says about a thread; *there_ret is false if it has no filters, or is gone. */
+/* Reads what /proc says about a thread. *there_ret is false if it has no filters, or has ended. */
 static struct probe_error *look_at(pid_t tid, struct seccomp_thread *ret, bool *there_ret)
 {
 	/* Every thread has a status file under its own number, too. */
@@ -715,7 +718,7 @@ bool seccomp_can_read(void)
 	       strtoull(capabilities + strlen("\nCapEff:"), NULL, 16) >> CAPABILITY_SYS_ADMIN & 1;
 }
 
-/* The kinds of calls that one filter allows. */
+/* Runs a filter for all calls. Returns the kinds of calls that it allows. */
 static unsigned int run_filter(struct seccomp *s, const struct sock_filter *program, size_t length)
 {
 	unsigned int allowed = SECCOMP_ALL;
@@ -771,7 +774,9 @@ static enum reading read_filters(struct seccomp *s, struct seccomp_thread *threa
 	}
 }
 
-/* What a child of ours may call, under filters that we share. */
+/*
+ * Finds out which kinds of calls a child of ours may make, under filters that the target has, too.
+ */
 static struct probe_error *try_all(struct seccomp *s, unsigned int *ret)
 {
 	struct probe_error *error = NULL;
@@ -795,7 +800,9 @@ static struct probe_error *try_all(struct seccomp *s, unsigned int *ret)
 	return error;
 }
 
-/* What a thread with unreadable filters may call; `*ours` once it is known. */
+/*
+ * Judges a thread whose filters cannot be read. *ours: kinds that our filters allow, once *tried.
+ */
 static struct probe_error *judge_unread(
 	struct seccomp *s, struct seccomp_thread *thread, unsigned int *ours, bool *tried)
 {
@@ -857,7 +864,7 @@ bool seccomp_may_run(const struct seccomp *seccomp, pid_t tid)
 		return true;
 	if (known)
 		return (known->allowed & seccomp->wanted) == seccomp->wanted;
-	/* A thread created since is used if it has no filters. */
+	/* A thread created later is used if it has no filters. */
 	error = look_at(tid, &thread, &filtered);
 	filtered |= error != NULL;
 	probe_error_free(error);

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A stopped thread of the target makes a memfd, and the controller takes the open file by
- * pidfd_getfd(2), which opens nothing and is one call. Where that cannot be, it opens the file
- * through /proc/PID/task/TID/fd. Other threads run meanwhile, and the number may come to name
- * another file: one that the controller may write but the target may not, or a device that reacts
- * to being opened. So the controller first looks the name up without opening it (O_PATH), and
- * opens and writes only a memfd that is still in its initial state.
+ * Takes a memfd from a target. A stopped thread of the target creates the memfd, and the controller
+ * takes the open file by pidfd_getfd(2), which is one call and opens nothing. If this call is not
+ * possible, the controller opens the file through /proc/PID/task/TID/fd. Other threads run
+ * meanwhile, and the number may come to name another file: one that the controller may write but
+ * the target may not, or a device that reacts to being opened. So the controller first looks the
+ * name up without opening it (O_PATH), and opens and writes only a memfd that is still in its
+ * initial state.
  *
  * Access to a mapping past the end of its file raises SIGBUS. So the file's size is sealed
  * (fcntl(2), "File Sealing") before it is mapped here. The target may have mapped it already, but
  * learns the address only after the size is set.
  *
- * With the sysctl vm.memfd_noexec, kernels from 6.3 on seal the mode of such a file
- * (F_SEAL_EXEC), so that execve(2) refuses it; some refuse to create one without that flag.
- * Code can be mapped from it all the same. Source: Documentation/userspace-api/mfd_noexec.rst
- * of Linux.
+ * With the sysctl vm.memfd_noexec, kernels from 6.3 on seal the mode of such a file (F_SEAL_EXEC),
+ * so that execve(2) refuses it; some refuse to create a file without that flag. Code can still be
+ * mapped from the file. Source: Documentation/userspace-api/mfd_noexec.rst of Linux.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -57,7 +57,7 @@ struct probe_error *shared_replaced(pid_t pid)
 		pid);
 }
 
-/* Threads may have tables of descriptors of their own (unshare(2)). */
+/* Threads may have their own descriptors (unshare(2)). */
 static void path_of(pid_t pid, pid_t tid, int64_t fd, char *path, size_t size)
 {
 	snprintf(path, size, "/proc/%d/task/%d/fd/%jd", pid, tid, (intmax_t)fd);
@@ -69,13 +69,13 @@ bool shared_is_same(pid_t pid, pid_t tid, int64_t fd, int ours, bool is_taken)
 	struct stat a, b;
 	ssize_t length;
 
-	/* One that was taken is the same open file, one that was opened is not. */
+	/* A descriptor taken by pidfd_getfd(2) is the same open file; one that we opened is not. */
 	if (is_taken && syscall(SYS_kcmp, gettid(), tid, KCMP_FILE, ours, fd) == 0)
 		return true;
 	path_of(pid, tid, fd, path, sizeof(path));
 	length = readlink(path, link, sizeof(link) - 1);
 	link[length < 0 ? 0 : length] = '\0';
-	/* Of any other file not even the status: its file system might never answer. */
+	/* Do not even ask for the status of any other file: its file system might never answer. */
 	return (strcmp(link, "/memfd:" SHARED_NAME " (deleted)") == 0 ||
 		       (ours >= 0 && shared_is_lasting_name(link))) &&
 	       (ours < 0 || (stat(path, &a) == 0 && fstat(ours, &b) == 0 && a.st_dev == b.st_dev &&
@@ -97,7 +97,7 @@ struct probe_error *shared_set_size(pid_t pid, int fd, size_t size)
 
 	int seals = fcntl(fd, F_GET_SEALS);
 
-	/* Files of a file system start with F_SEAL_SEAL. */
+	/* Files without seals, as those of a file system, start with F_SEAL_SEAL. */
 	if (seals < 0 || seals & ~F_SEAL_EXEC)
 		return shared_replaced(pid);
 	if (ftruncate(fd, (off_t)size) < 0 || fcntl(fd, F_ADD_SEALS, SEALS) < 0)
@@ -108,7 +108,7 @@ struct probe_error *shared_set_size(pid_t pid, int fd, size_t size)
 	return NULL;
 }
 
-/* Takes the target's own open file, if it is an empty memfd; -1: it cannot be taken, or is not. */
+/* Takes the target's own open file. Returns -1 if it cannot be taken, or is not an empty memfd. */
 static int take_file(int pidfd, int64_t fd)
 {
 	int ours = pidfd < 0 ? -1 : (int)syscall(SYS_pidfd_getfd, pidfd, (int)fd, 0);
@@ -124,7 +124,7 @@ struct probe_error *shared_open(pid_t pid, pid_t tid, int pidfd, int64_t fd, int
 	char path[64];
 	int path_fd, err = 0;
 
-	/* A pidfd is that of the first thread, and so are the descriptors. */
+	/* A pidfd gives access to the descriptors of the first thread. */
 	*fd_ret = tid == pid ? take_file(pidfd, fd) : -1;
 	if (*fd_ret >= 0)
 		return NULL;
@@ -184,10 +184,13 @@ bool shared_any(const struct maps *maps)
 
 struct memfd {
 	struct stat st;
-	char number[16]; /* its name in /proc/PID/fd */
+	char number[16]; /* name of the descriptor in /proc/PID/fd */
 };
 
-/* The link's text is "/memfd:NAME (deleted)"; no open file with a path looks like that. */
+/*
+ * Is an open file a memfd? The link's text is "/memfd:NAME (deleted)", unlike that of any file with
+ * a path.
+ */
 static bool is_memfd(int folder, const char *name, struct stat *st)
 {
 	static const char prefix[] = "/memfd:";
@@ -234,7 +237,10 @@ static bool is_of(const struct stat *st, const struct mapping *mapping)
 	       minor(st->st_dev) == mapping->dev_minor;
 }
 
-/* The number may name another file by now, and opening a device has effects. */
+/*
+ * Opens a memfd by its number, if it is still the mapped file. The number may name another file by
+ * now, and opening a device has effects.
+ */
 static int open_number(pid_t pid, const char *number, const struct mapping *mapping)
 {
 	char path[64];
@@ -276,18 +282,18 @@ void memfds_deinit(struct memfds *memfds)
 /* ==== Backing ================================================================================= */
 
 /*
- * A process may have dropped pages of shared memory (MADV_DONTNEED), or not have touched them
- * since fork(2): its pagemap does not show them, but their content still exists. Reading it
- * through the process's memory would also allocate pages for everything that was never written.
- * The file that is mapped there shows what was written (SEEK_DATA of lseek(2)), and reading the
- * file allocates nothing. Memory without a path has a file, too:
+ * A process may have dropped pages of shared memory (MADV_DONTNEED), or not have touched them since
+ * fork(2): its pagemap does not show them, but their contents still exist. Reading them through the
+ * process's memory would also allocate all pages that were never written. The file that is mapped
+ * there shows which pages were written (SEEK_DATA of lseek(2)), and reading the file allocates
+ * nothing. Memory without a path has a file, too:
  *
  *   /proc/PID/map_files/START-END  any file; needs CAP_CHECKPOINT_RESTORE
  *   /proc/PID/fd/N                 of memfd_create(2), while it is open
  *   /proc/PID/root/PATH            if device and inode are the mapping's
  *
- * Device files are neither opened nor read through the process, because that has effects. Files
- * on a file system that may not answer are skipped (libprobe/process/distant.c).
+ * Device files are neither opened nor read through the process, because that has effects. Files on
+ * a file system that may not answer are skipped (libprobe/process/distant.c).
  *
  * Sources: proc_pid_map_files(5), lseek(2); mm/shmem.c and fs/hugetlbfs/inode.c of Linux (the
  * latter reports the whole file as data).
@@ -379,7 +385,7 @@ bool backing_next(int fd, uint64_t offset, uint64_t end, uint64_t *start_ret, ui
 
 	if (data < 0 && errno == ENXIO)
 		return false;
-	/* The file system does not know: everything may be data. */
+	/* If the file system does not know, all bytes may be data. */
 	*start_ret = data < 0 ? offset : (uint64_t)data;
 	hole = data < 0 ? -1 : lseek(fd, data, SEEK_HOLE);
 	*end_ret = hole < 0 || (uint64_t)hole > end ? end : (uint64_t)hole;

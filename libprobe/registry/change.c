@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A change has the lock of its target, knows its modules, its mappings and its registry, and
- * runs system calls in it. Between two of its stops the target runs.
+ * A change holds the lock of its target, has read the target's modules, mappings and registry, and
+ * runs system calls in the target. The target runs between two stops of a change.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +21,7 @@
 enum {
 	MOMENT_NS = 100000,
 	EXEC_TRIES = 10,
-	CHANGE_DESCRIPTORS = 12, /* open at once, beside those of the modules; some to spare */
+	CHANGE_DESCRIPTORS = 12, /* open descriptors besides modules' files; some to spare */
 	MAP_TRIES = 4
 };
 
@@ -35,7 +35,7 @@ static const struct module *first_program(const struct modules *modules)
 	return NULL;
 }
 
-/* In the middle of execve(2) a process has nothing mapped but a stack: it is given a moment. */
+/* In the middle of execve(2), a process has only a stack mapped: wait a moment and try again. */
 static struct probe_error *read_modules(struct change *c)
 {
 	struct probe_error *error = NULL;
@@ -53,7 +53,7 @@ static struct probe_error *read_modules(struct change *c)
 	return error;
 }
 
-/* Does the target's code run on this machine? If a controller has patched it, the answer is yes. */
+/* Checks that the target's code runs on this machine. Code that a controller has patched does. */
 static struct probe_error *check_machine(struct change *c)
 {
 	const struct module *program = first_program(&c->modules);
@@ -76,7 +76,7 @@ static struct probe_error *check_machine(struct change *c)
 	return NULL;
 }
 
-/* Can we patch the code of this process? */
+/* Checks that we can patch the code of this process. */
 static struct probe_error *check_target(struct change *c)
 {
 	long parent = c->target->alone ? 0 : procfs_status_number(c->pid, "PPid:");
@@ -84,7 +84,7 @@ static struct probe_error *check_target(struct change *c)
 	char buffer[64];
 	const char *emulator = emulator_of(c->pid, &c->modules, buffer), *shadow_stack;
 
-	/* The threads of its parent would not be stopped, and the lock is not the parent's. */
+	/* A stop would not stop the parent's threads, and the parent has another lock. */
 	if (parent > 0 && children_share(c->pid, (pid_t)parent))
 		return probe_error_new(PROBE_ERROR_STATE,
 			"process %d runs in the memory of process %ld until it starts a program "
@@ -115,7 +115,9 @@ struct probe_error *change_check_program(const struct change *change)
 				 change->pid);
 }
 
-/* A target is one program: the first that was looked at. */
+/*
+ * Opens the memory of the target. A target is the program that the process ran at the first change.
+ */
 static struct probe_error *open_memory(struct change *change)
 {
 	struct probe_target *target = change->target;
@@ -135,7 +137,7 @@ static struct probe_error *open_memory(struct change *change)
 	return change_check_program(change);
 }
 
-/* Is it still this process, and has it a living thread? */
+/* Checks that the process is still the same one and has a living thread. */
 static struct probe_error *check_process(struct change *c)
 {
 	const struct probe_target *target = c->target;
@@ -143,7 +145,7 @@ static struct probe_error *check_process(struct change *c)
 	uint64_t start;
 
 	c->pid = procfs_living(c->pid);
-	/* Before the modules are read, and with all of them open. */
+	/* Checked before the modules are read, and again when all of them are open. */
 	error = change_need_descriptors(c, CHANGE_DESCRIPTORS);
 	if (error)
 		return error;
@@ -157,10 +159,10 @@ static struct probe_error *check_process(struct change *c)
 }
 
 /*
- * Until a change has written or mapped something, it can be repeated after those of other
- * processes. From then on it has to come to its end: what it has announced, the next change would
- * take for done, or for what a dead controller has left. Once it has waited in vain, all that
- * remains is to undo it.
+ * Until a change has written or mapped something, it can be repeated after the changes of other
+ * processes. After that, it must be completed: the next change would take its announcements for
+ * done, or for leftovers of a dead controller. If it has waited in vain for threads, it can only be
+ * undone.
  */
 static bool may_fail(const struct change *change)
 {
@@ -184,8 +186,8 @@ static struct probe_error *find_rooms(struct change *c)
 {
 	c->rooms_known = true;
 	/*
-	 * A held target has just been started, or was checked before. If all threads are
-	 * stopped, what a killed controller left stays, and is not used.
+	 * A held target has just been started, or was checked before. If all threads are stopped,
+	 * the frames that killed controllers have left stay, and are not used.
 	 */
 	return c->target->held || c->stopped
 		       ? rooms_find(c->pid, c->mem, &c->maps, &c->modules, false, &c->rooms)
@@ -207,7 +209,9 @@ struct probe_error *change_remove_frames(struct change *change, size_t *count_re
 	return error;
 }
 
-/* Does not wait for a frozen process, so that other processes can be traced meanwhile. */
+/*
+ * Fails for a frozen process instead of waiting, so that other processes can be traced meanwhile.
+ */
 static struct probe_error *check_frozen(pid_t pid)
 {
 	char group[CGROUP_PATH_BYTES];
@@ -315,8 +319,8 @@ void change_end(struct change *change)
 /* ---- Stopping and running --------------------------------------------------------- */
 
 /*
- * If a target is stopped again before it has run, it stands still for as long as both stops
- * together: so it is given a moment between them.
+ * Gives the target a moment to run between two stops. Otherwise it would stand still for as long as
+ * both stops together.
  */
 static void let_run(const struct change *change)
 {
@@ -327,9 +331,9 @@ static void let_run(const struct change *change)
 }
 
 /*
- * Resumes the stopped threads, and notes how long they were stopped. One that was stopped on our
- * processor (libprobe/ptrace/ptrace.h) would have to wait there for us: so we sleep, which lets it
- * continue at once, and wake up on an idle processor.
+ * Resumes the stopped threads, and notes how long they were stopped. A thread that was stopped on
+ * our processor (libprobe/ptrace/ptrace.h) would have to wait for us there. So we sleep: the thread
+ * continues at once, and we wake up on an idle processor.
  */
 static void resume(struct change *change)
 {
@@ -389,7 +393,7 @@ struct probe_error *change_judge(struct change *change)
 	return error;
 }
 
-/* What calls are for. */
+/* Returns the purpose of some calls: to map memory, or to unmap it. */
 static enum seccomp_kind kind_of(const struct control_call *calls, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
@@ -398,7 +402,7 @@ static enum seccomp_kind kind_of(const struct control_call *calls, size_t count)
 	return SECCOMP_UNMAP;
 }
 
-/* Is there any thread that may make calls of this kind? */
+/* Checks that some thread may make calls of this kind. */
 static struct probe_error *check_filters(struct change *change, enum seccomp_kind kind)
 {
 	struct probe_error *error = change_judge(change);
@@ -427,7 +431,7 @@ static struct probe_error *run_stopped(
 	return error;
 }
 
-/* What is done before any thread is stopped. */
+/* Finds everything that calls need, before a thread is stopped. */
 static struct probe_error *prepare_calls(struct change *c)
 {
 	if (!c->prepared)
@@ -473,13 +477,13 @@ static struct probe_error *borrow_thread(struct change *c)
 				   is_first ? &coming : NULL, &c->control));
 }
 
-/* Must a thread be stopped for calls? Otherwise one is stopped already. */
+/* Must a thread be stopped for calls? If not, one is stopped already. */
 static bool must_borrow(const struct change *c)
 {
 	return !c->stopped && !c->borrowed && !c->target->held;
 }
 
-/* Is there a thread that makes the calls without being stopped? Their filters have been judged. */
+/* Can a thread make calls without being stopped? Filters must have been judged. */
 static bool may_ask(const struct change *c)
 {
 	const struct probe_target *target = c->target;
@@ -488,7 +492,7 @@ static bool may_ask(const struct change *c)
 	       (!c->seccomp.count || seccomp_may_run(&c->seccomp, target->proxy->tid));
 }
 
-/* See control_run(). */
+/* Makes calls in the proxy thread; compare control_run(). */
 static struct probe_error *ask(
 	struct change *c, const char *what, struct control_call *calls, size_t count)
 {
@@ -508,7 +512,7 @@ static struct probe_error *ask(
 	return NULL;
 }
 
-/* If something failed and the process runs another program now, that is the reason to report. */
+/* If a call failed because the process runs another program now, reports this instead. */
 static struct probe_error *explain(const struct change *c, struct probe_error *error)
 {
 	struct probe_error *reason = error ? change_check_program(c) : NULL;
@@ -520,9 +524,9 @@ static struct probe_error *explain(const struct change *c, struct probe_error *e
 }
 
 /*
- * Stops one thread. Its calls show whether its program is still the one that was looked at: they
- * need gadgets of that program, and a frame, which is written into the memory of that program. The
- * stop is short, so AT_RANDOM is only compared after a failure.
+ * Stops one thread. Calls in this thread fail if the process now runs another program than the one
+ * that was read: they use gadgets and write a stack frame in memory of that program. To keep the
+ * stop short, AT_RANDOM is only compared after a failure.
  */
 static struct probe_error *take_thread(struct change *c)
 {
@@ -532,7 +536,10 @@ static struct probe_error *take_thread(struct change *c)
 	return explain(c, error);
 }
 
-/* Makes calls in a thread. What that needs in the target's memory is removed when it runs again. */
+/*
+ * Makes calls in a thread. Removes what they needed in the target's memory when the thread runs
+ * again.
+ */
 static struct probe_error *run_some(
 	struct change *c, const char *what, struct control_call *calls, size_t count)
 {
@@ -576,9 +583,8 @@ void change_give_back(struct change *change)
 }
 
 /*
- * A thread that is stopped for calls is stopped for one call at a time and runs between them,
- * unless it is borrowed for several. All calls use the same rooms: one call may unmap what held the
- * frame of another.
+ * A thread that is not borrowed is stopped for one call at a time, and runs between calls. All
+ * calls use the same rooms, because one call may unmap the memory that held the frame of another.
  */
 struct probe_error *change_run(
 	struct change *change, const char *what, struct control_call *calls, size_t count)
@@ -598,7 +604,7 @@ struct probe_error *change_run(
 		return error;
 	while (!error && done < count) {
 		error = run_some(change, what, &calls[done], some);
-		/* Calls may have been made before one failed. */
+		/* Some calls may have been made before one failed. */
 		change->begun |= !change->waited;
 		done += some;
 		if (!control_succeeded(&calls[done - 1]))

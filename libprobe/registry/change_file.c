@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Programs count on the numbers of their descriptors: the lowest free one is the next
- * (`close(0); open(…)`), and what they close is theirs. So a file is created, taken by us, mapped
- * and closed while the thread that does it makes nothing else; a program of one thread sees
- * nothing of it. Others may close whatever is open just then, and open files of their own: the
- * number is closed again only if it is still that of our file.
+ * Makes a target create, map and close a file.
+ *
+ * Programs rely on descriptor numbers: the next file gets the lowest free number (`close(0);
+ * open(…)`), and a program may close any number that it knows. So one thread creates the file, we
+ * take it, and the thread maps and closes it, without doing anything else in between. A program
+ * with one thread does not notice. Other threads may close our descriptor meanwhile and open files
+ * of their own. So the number is closed only if it still belongs to our file.
  *
  * A thread that is the only one, and computes, makes the last two calls without a stop:
  *
- *	several threads    stop | create   take   map   same?   close | go on
- *	one                stop | create   take | map close go on ...  stop | go on
+ * 	several threads    stop | create   take   map   same?   close | go on
+ * 	one                stop | create   take | map close go on ...  stop | go on
  *
- * Nobody else could have replaced the file. What came of the call that maps, the mappings tell.
+ * In this case no other thread can have replaced the file. The mappings tell the result of mmap().
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -39,16 +41,16 @@
 /* ==== Lasting ================================================================================= */
 
 /*
- * The target itself creates the file, with its own rights and in its own view of the file system,
- * and only if it does not exist (O_EXCL). So no file is overwritten. But the kernel follows any
+ * The target itself creates the file, with its own rights and in its own view of the file system.
+ * The call fails if the file exists (O_EXCL), so no file is overwritten. But the kernel follows any
  * link on the way to the file's folder. So we find the folder first, following only links of the
  * target's user and of root (base/place.c), and check that the new file is in it.
  *
  * A hit writes into the file's pages, and that must never fail: the kernel sends SIGBUS if the file
- * system has no room for a page when it is first touched, or if the file was truncated. So all room
- * is allocated beforehand (fallocate(2)), only on file systems that keep it, and the file's mode
- * lets nobody open it for writing, not even its owner. A hit must not wait for a server or another
- * process either, as it would on network file systems and FUSE.
+ * system has no space for a page when it is first touched, or if the file was truncated. So all
+ * space is allocated beforehand (fallocate(2)), only on file systems that keep it, and the file's
+ * mode lets nobody open it for writing, not even its owner. A hit must not wait for a server or
+ * another process either, as it would on network file systems and FUSE.
  */
 
 #ifndef XFS_SUPER_MAGIC
@@ -109,8 +111,8 @@ struct probe_error *lasting_room(pid_t pid, const char *path, uint64_t *ret)
 	else
 		*ret = (uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize;
 	/*
-	 * The pages of a tmpfs are memory: the kernel may refuse to commit what the file system has
-	 * free.
+	 * Pages on tmpfs are memory, and the kernel may refuse to commit all the space that the
+	 * file system reports as free.
 	 */
 	if (!error && fs.f_type == TMPFS_MAGIC && overcommit_room() < *ret)
 		*ret = overcommit_room();
@@ -118,7 +120,10 @@ struct probe_error *lasting_room(pid_t pid, const char *path, uint64_t *ret)
 	return error;
 }
 
-/* The header comes first: if we die before the file is registered, it shows whose file it is. */
+/*
+ * Writes the header first: if we die before the file is registered, the header shows the file's
+ * owner.
+ */
 static struct probe_error *take_room(pid_t pid, int fd, const struct lasting_file *file)
 {
 	const struct data_header header = {.magic = DATA_MAGIC, .maker = lasting_maker(pid)};
@@ -136,7 +141,7 @@ static struct probe_error *take_room(pid_t pid, int fd, const struct lasting_fil
 				"there is no room for %s, which takes %ju MiB (-b makes it "
 				"smaller)",
 				file->path, (uintmax_t)(data_bytes(l) >> 20) + 1);
-	/* Even its owner would kill the process by truncating it. */
+	/* If the owner truncated the file, the process would be killed. */
 	if (fchmod(fd, 0400) < 0)
 		return probe_error_system(errno, "cannot protect %s", file->path);
 	return NULL;
@@ -144,7 +149,7 @@ static struct probe_error *take_room(pid_t pid, int fd, const struct lasting_fil
 
 /*
  * Opens the folder in which the process will create a file. Links of users other than the process's
- * and root are not followed. Errors: PROBE_ERROR_SYSTEM, PROBE_ERROR_PERMISSION.
+ * user and root are not followed. Errors: PROBE_ERROR_SYSTEM, PROBE_ERROR_PERMISSION.
  */
 static struct probe_error *lasting_find(pid_t pid, const char *path, int *ret)
 {
@@ -179,9 +184,9 @@ static bool is_new(int fd, struct statfs *fs)
 }
 
 /*
- * Opens the empty file that is descriptor `fd` of a thread of the target. Sets its size, allocates
- * its room, and sets a mode in which nobody truncates it by mistake. After an error its name is
- * removed. Errors: PROBE_ERROR_STATE, PROBE_ERROR_USAGE, PROBE_ERROR_SYSTEM.
+ * Opens the empty file that a thread of the target has as descriptor `fd`. Sets its size, allocates
+ * its space, and sets a mode that prevents truncation by mistake. After an error, the file's name
+ * is removed. Errors: PROBE_ERROR_STATE, PROBE_ERROR_USAGE, PROBE_ERROR_SYSTEM.
  */
 static struct probe_error *lasting_open(
 	pid_t pid, pid_t tid, int64_t fd, const struct lasting_file *file, int *fd_ret)
@@ -222,8 +227,8 @@ static struct probe_error *lasting_open(
 /* ---- Removing --------------------------------------------------------------------------- */
 
 /*
- * Opens a folder below a root. Paths that the kernel reports have no links, so a link was put there
- * later.
+ * Opens a folder below a root. The kernel reports paths without links, so a link in this path is
+ * newer and is not followed.
  */
 static int open_folder(const char *root, const char *path, size_t length)
 {
@@ -331,11 +336,11 @@ void lasting_deinit(struct lasting_names *names)
 
 /* ==== Change file ============================================================================= */
 
-enum { MAP_TRIES = 4, FILE_ARGUMENT = 4 /* of mmap(2) */, NOT_MADE = 1, MAPPINGS_LEFT = 256 };
+enum { MAP_TRIES = 4, FILE_ARGUMENT = 4 /* fd of mmap(2) */, NOT_MADE = 1, MAPPINGS_LEFT = 256 };
 
 /*
- * The number of mappings of a process is limited, and a program that uses nearly all of them must
- * still be able to get more.
+ * Leaves the program some mappings: their number per process is limited, and a program that uses
+ * nearly all of them must still be able to get more.
  */
 static struct probe_error *need_mappings(const struct change *change, size_t count)
 {
@@ -354,12 +359,12 @@ static struct probe_error *need_mappings(const struct change *change, size_t cou
 
 struct memory_file {
 	pid_t pid;
-	pid_t tid; /* the thread that has it: threads may have their own (unshare(2)) */
+	pid_t tid; /* the thread that has the descriptor: threads may have their own (unshare(2)) */
 	size_t size;
-	const struct lasting_file *lasting; /* or NULL */
-	int64_t fd;			    /* the target's, -1: none */
-	int pidfd;			    /* of the target, -1: none */
-	int threads;			    /* its folder of threads, -1: it may not be alone */
+	const struct lasting_file *lasting; /* the file, if it outlives the process; else NULL */
+	int64_t fd;			    /* the target's descriptor, or -1 */
+	int pidfd;			    /* pidfd of the target, or -1 */
+	int threads; /* its /proc/PID/task; -1 if another process may share its memory */
 	int ours;
 	bool is_replaced;
 	struct probe_error *error;
@@ -368,8 +373,8 @@ struct memory_file {
 };
 
 /*
- * Is the stopped thread the only one that uses the process's descriptors? See is_complete() in
- * libprobe/ptrace/control.c.
+ * Is the stopped thread the only one that uses the process's descriptors? The link count of
+ * /proc/PID/task is the number of threads plus two: see has_all() in libprobe/ptrace/control.c.
  */
 static bool is_alone(const struct memory_file *file)
 {
@@ -378,7 +383,7 @@ static bool is_alone(const struct memory_file *file)
 	return file->threads >= 0 && fstat(file->threads, &status) == 0 && status.st_nlink == 3;
 }
 
-/* It has been created. */
+/* Opens the file that the target has just created, and sets its descriptor in the later calls. */
 static bool open_file(void *data, pid_t tid)
 {
 	struct memory_file *file = data;
@@ -395,7 +400,7 @@ static bool open_file(void *data, pid_t tid)
 	return !file->error;
 }
 
-/* Is it to be closed? */
+/* May the descriptor be closed: is it still that of our file? */
 static bool is_same(void *data, pid_t tid)
 {
 	struct memory_file *file = data;
@@ -405,7 +410,7 @@ static bool is_same(void *data, pid_t tid)
 	return !file->is_replaced;
 }
 
-/* The call that makes a lasting file, whose path is at an address of the target. */
+/* The call that creates a file whose path is at an address of the target. */
 static struct control_call call_create(uint64_t path)
 {
 	return (struct control_call){.number = SYS_openat,
@@ -413,7 +418,7 @@ static struct control_call call_create(uint64_t path)
 			O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600}};
 }
 
-/* Prepares all calls. */
+/* Prepares the calls that create, map and close the file. */
 static void prepare_file(struct memory_file *file, uint64_t path, const struct control_call *maps)
 {
 	size_t count = file->count - 2;
@@ -433,7 +438,7 @@ static void prepare_file(struct memory_file *file, uint64_t path, const struct c
 	file->calls[count + 1] = (struct control_call){.number = SYS_close, .result = NOT_MADE};
 }
 
-/* Unmaps what was mapped. */
+/* Unmaps everything that was mapped from the file. */
 static void unmap_file(struct change *change, struct memory_file *file)
 {
 	for (size_t i = 1; i < file->count - 1; i++) {
@@ -447,7 +452,7 @@ static void unmap_file(struct change *change, struct memory_file *file)
 	}
 }
 
-/* Closes what a run that has ended early left open. */
+/* Closes the target's descriptor if the calls ended before close(). */
 static void close_file(struct change *change, struct memory_file *file)
 {
 	struct control_call *call = &file->calls[file->count - 1];
@@ -457,7 +462,10 @@ static void close_file(struct change *change, struct memory_file *file)
 		probe_error_free(change_run(change, "close a file", call, 1));
 }
 
-/* One try. After an error nothing is open; what was mapped before the failed call stays mapped. */
+/*
+ * Tries once. After an error no descriptor is open, but mappings made before the failed call
+ * remain.
+ */
 static struct probe_error *map_file(struct change *change, struct memory_file *file)
 {
 	struct probe_error *error = change_run(change, "map memory", file->calls, file->count);
@@ -488,7 +496,7 @@ static struct probe_error *map_file(struct change *change, struct memory_file *f
 	return error;
 }
 
-/* Puts a path where the kernel can read it: into code memory, until other code takes the place. */
+/* Writes a path into code memory, where the kernel can read it until other code takes the place. */
 static struct probe_error *put_path(struct change *change, const char *path, uint64_t *ret)
 {
 	struct registry *r = &change->registry;
@@ -508,7 +516,7 @@ static struct probe_error *put_path(struct change *change, const char *path, uin
 	return error;
 }
 
-/* What can be found out before a thread is stopped. */
+/* Finds out as much as possible before a thread is stopped. */
 static void look_before(struct memory_file *file)
 {
 	pid_t *guests = children_sharing(file->pid);
@@ -555,7 +563,9 @@ static bool is_mapping_of(const struct mapping *m, const struct stat *file, uint
 	       (shared_is_code(m) || shared_is_data(m));
 }
 
-/* Finds out the result of the last call that maps, if it was not seen. What has ended has no maps.
+/*
+ * Gets the result of the last mmap() from the mappings, if it was not seen. A process that has
+ * ended has no mappings.
  */
 static struct probe_error *settle(struct memory_file *file)
 {
@@ -581,8 +591,8 @@ static struct probe_error *settle(struct memory_file *file)
 }
 
 /*
- * With vm.overcommit_memory=2, a store to a page that is not allocated may fail. So everything that
- * may be written is allocated, including code: switching probes off must work when no memory is
+ * With vm.overcommit_memory=2, a store to a page that is not allocated may fail. So all pages that
+ * may be written are allocated, including code: switching probes off must work when no memory is
  * left.
  */
 static struct probe_error *fill_file(

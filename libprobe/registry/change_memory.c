@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory that a target is given, all of it where the kernel has nothing:
+ * Maps memory in a target, always where the kernel has nothing mapped:
  *
  *   arena    near each cluster of modules; readable and executable, private
  *            +-----------+---------------------------+---------------------+
@@ -13,10 +13,9 @@
  *   data     one mapping per session, shared with its controller: header,
  *            counters, rings (arch/layout.h)
  *
- * All of it except the guard is mapped from files in memory with our name, the code
- * privately. So what a controller leaves, if it is killed before the registry lists it,
- * is distinguishable from the target's own (libprobe/registry/registry.h), even a descriptor
- * that is still open.
+ * All of this memory except the guard is mapped from files in memory with our name; code is mapped
+ * privately. So if a controller is killed before the registry lists its memory, even a descriptor
+ * that is still open can be told from the target's own (libprobe/registry/registry.h).
  *
  * No page is writable and executable. Code is written through /proc/PID/mem.
  */
@@ -47,7 +46,7 @@ bool code_reaches(uint64_t start, uint64_t end, uint64_t reach_start, uint64_t r
 	return high - low < arch_host()->jump_reach - REGISTRY_PAGE;
 }
 
-/* Everything in use, sorted by address; NULL without memory. */
+/* Returns all extents in use, sorted by address; NULL if memory is short. */
 static struct code_extent *extents_in_use(
 	const struct registry *registry, const struct code_taken *taken, size_t *count_ret)
 {
@@ -92,7 +91,7 @@ static uint64_t align_up(uint64_t value, uint64_t alignment)
 	return (value + alignment - 1) & ~(alignment - 1);
 }
 
-/* The first gap of an arena between extents, or 0. */
+/* The first large enough gap between the extents of an arena, or 0. */
 static uint64_t find_gap(const struct reg_arena *arena, const struct code_extent *extents,
 	size_t count, size_t size, size_t alignment)
 {
@@ -173,19 +172,19 @@ bool code_take(
 /* ==== Space =================================================================================== */
 
 /*
- * Where new memory is in nobody's way.
+ * Finds addresses for new memory.
  *
  * The kernel lets the heap ([heap], brk(2)) grow upwards and the main stack downwards, up to a
- * limit that the program may change. Memory there would make it run out early, so we keep well away
- * from both.
+ * limit that the program may change. Memory there would make the program run out early, so we keep
+ * well away from both.
  */
 
 #define LOWEST UINT64_C(0x10000) /* vm.mmap_min_addr is at most this */
 #define HEAP_BERTH (UINT64_C(64) << 20)
 #define STACK_BERTH (UINT64_C(64) << 20)
-#define STEP_ASIDE (UINT64_C(64) << 10) /* from neighbours, so that overruns still fault */
+#define STEP_ASIDE (UINT64_C(64) << 10) /* gap to neighbours, so that overruns still fault */
 
-/* What a mapping occupies, including room to grow. */
+/* The range that a mapping occupies, including room to grow. */
 static void occupied(const struct mapping *m, uint64_t *start_ret, uint64_t *end_ret)
 {
 	*start_ret = m->start;
@@ -215,10 +214,10 @@ static uint64_t distance(uint64_t a, uint64_t b)
 	return a > b ? a - b : b - a;
 }
 
-/* What is searched for, and the nearest place so far. */
+/* A search, and the nearest place found so far. */
 struct quest {
 	uint64_t size, reach_start, reach_end;
-	uint64_t best; /* or 0 */
+	uint64_t best; /* the nearest place found so far, or 0 */
 };
 
 static void consider(struct quest *q, uint64_t at, uint64_t low, uint64_t high)
@@ -239,7 +238,7 @@ uint64_t space_find(
 
 	if (q.size < size || q.size > highest - LOWEST)
 		return 0;
-	/* The nearest place is at an end of some gap. */
+	/* The nearest place is at the start or the end of a gap. */
 	for (size_t i = 0; i <= maps->count; i++) {
 		uint64_t high = highest, next = highest;
 
@@ -260,9 +259,9 @@ uint64_t space_find(
 
 /* ==== Change memory =========================================================================== */
 
-enum { MAP_TRIES = 4, EXTENTS_AT_ONCE = 8 /* unmapped in one stop */ };
+enum { MAP_TRIES = 4, EXTENTS_AT_ONCE = 8 /* extents unmapped in one stop */ };
 
-/* Of no file yet. */
+/* A call of mmap(2) whose file is not known yet. */
 static struct control_call call_mmap(uint64_t address, uint64_t size, int prot, int flags)
 {
 	return (struct control_call){
@@ -294,7 +293,7 @@ struct probe_error *change_load(struct change *change)
 		error = own_check(change->pid, change->mem, &change->maps, r, &lost);
 	else if (!error)
 		error = lost_find(change->pid, &change->maps, &change->modules, r, &lost);
-	/* What was read of the next program says nothing of this one. */
+	/* If the process runs another program now, its mappings say nothing about this program. */
 	if (!error && lost)
 		error = change_check_program(change);
 	if (error)
@@ -370,7 +369,7 @@ struct control_call change_call_map_code(uint64_t address, uint64_t size)
 	struct control_call call =
 		call_mmap(address, size, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED_NOREPLACE);
 
-	/* A kernel before 4.17 takes the address as a hint. */
+	/* Kernels before 4.17 take the address as a hint. */
 	call.wanted = address;
 	return call;
 }
@@ -400,14 +399,14 @@ static struct probe_error *set_guard(struct change *change, uint64_t page)
 }
 
 /*
- * Makes an arena the home, with the guard in its last page: that is mapped over what is ours.
- * Stores the registry in the same stop: if this controller dies soon, the next one finds it.
+ * Makes an arena the home. Maps the guard over the arena's last page. Stores the registry in the
+ * same stop, so that the next controller finds it if this one dies soon.
  */
 static struct probe_error *make_home(struct change *change, struct reg_arena *arena)
 {
 	uint64_t guard = arena->start + arena->size - page_bytes();
 	bool stops;
-	/* All that the calls need is found before the stop. */
+	/* Before the stop, find everything that the calls need. */
 	struct probe_error *error = change_run(change, "map memory for code", NULL, 0);
 
 	if (!error)
@@ -425,7 +424,7 @@ static struct probe_error *make_home(struct change *change, struct reg_arena *ar
 	return error;
 }
 
-/* Maps an arena at an address; *taken_ret: there is something already. */
+/* Maps an arena at an address. *taken_ret: something is mapped there already. */
 static struct probe_error *map_arena_at(
 	struct change *change, uint64_t address, uint64_t size, bool *taken_ret)
 {
@@ -547,8 +546,8 @@ struct probe_error *change_place_image(struct change *change, struct code_extent
 
 	ret->size = registry_image_size(r);
 	/*
-	 * Images are data, so they can be anywhere. If there is no home, they go near what remains
-	 * of our code (lost.c).
+	 * An image is data, so it can be at any distance. If there is no home, it goes near the
+	 * rest of our code (lost.c).
 	 */
 	return change_alloc_code(change, ret->size,
 		&(struct code_extent){r->home	       ? r->home
@@ -584,11 +583,11 @@ struct probe_error *change_store(struct change *change, bool may_stop)
 	error = change_write_image(change, image);
 	change_end_write(change, stops);
 	if (!error)
-		code_release(&change->taken); /* the registry itself knows where its image is */
+		code_release(&change->taken); /* the registry itself records where its image is */
 	return error;
 }
 
-/* ---- Giving back ---------------------------------------------------------------------- */
+/* ---- Unmapping ------------------------------------------------------------------------ */
 
 struct probe_error *change_unmap_arenas(
 	struct change *change, const struct reg_arena *arenas, size_t count)
@@ -618,7 +617,7 @@ struct probe_error *change_unmap_arenas(
 
 /*
  * Unmaps the arena with the registry, and the guard after it. *sealed_ret: the program has sealed
- * them, and both stay.
+ * them, so both stay.
  */
 static struct probe_error *unmap_home(
 	struct change *change, struct reg_arena *home, bool *sealed_ret)
@@ -632,7 +631,7 @@ static struct probe_error *unmap_home(
 	return error;
 }
 
-/* Takes arenas out of the registry, except those that stay: the home's, and sealed ones. */
+/* Removes arenas from the registry and returns them. The home's arena and sealed arenas stay. */
 static struct reg_arena *take_arenas(struct registry *r, size_t *count_ret)
 {
 	struct reg_arena *taken = calloc(r->arena_count + 1, sizeof(*taken));
@@ -654,9 +653,9 @@ static struct reg_arena *take_arenas(struct registry *r, size_t *count_ret)
 
 /*
  * Unmaps everything when no session is left. The arena with the home comes last: if the program has
- * sealed another arena, the home stays, too, so that the next session can use what is left. If we
- * die in between, a listed arena that is gone is not taken for ours (own.h), and an unlisted one is
- * an orphan.
+ * sealed another arena, the home stays, too, so that the next session can use the rest. If we die
+ * halfway, the next controller does not take a listed but unmapped arena for ours (own.c), and
+ * treats an unlisted one as an orphan.
  */
 static struct probe_error *unmap_all(struct change *change)
 {
@@ -681,7 +680,7 @@ static struct probe_error *unmap_all(struct change *change)
 	return error;
 }
 
-/* Is a session's memory the process's own, and not that of one that it was forked from? */
+/* Did this process make the session's memory, rather than a process that it was forked from? */
 static bool is_maker(const struct change *change, const struct reg_session *session)
 {
 	struct data_header header;
@@ -690,7 +689,7 @@ static bool is_maker(const struct change *change, const struct reg_session *sess
 	       header.maker && header.maker == lasting_maker(change->pid);
 }
 
-/* Of sessions that are about to go: which of them have files. */
+/* Notes the files of retired sessions, whose memory is about to be unmapped. */
 static struct probe_error *note_files(const struct change *change, struct lasting_names *names)
 {
 	const struct registry *r = &change->registry;
@@ -719,7 +718,7 @@ static struct probe_error *note_files(const struct change *change, struct lastin
 
 /*
  * Unmaps data that the registry does not list any more and, if no session is left, everything else.
- * *ended_ret: the data is gone.
+ * *ended_ret: the data was unmapped.
  */
 static struct probe_error *unmap_ended(
 	struct change *change, struct own_extent *data, size_t count, bool *ended_ret)
@@ -727,8 +726,7 @@ static struct probe_error *unmap_ended(
 	struct registry *r = &change->registry;
 	struct probe_error *error = NULL;
 
-	/* If we die, they are orphans (libprobe/registry/registry.h): they are unmapped only once.
-	 */
+	/* If we die before the data is unmapped, it is an orphan, and is unmapped only once. */
 	if (r->home && (count || r->session_count))
 		error = change_store(change, true);
 	if (!error)
@@ -737,7 +735,10 @@ static struct probe_error *unmap_ended(
 	return error || !r->arena_count || r->session_count ? error : unmap_all(change);
 }
 
-/* Stops the threads for all of unmap_ended(), if that is little; otherwise it stops them itself. */
+/*
+ * Stops the threads for all of unmap_ended() if there is little to unmap. Otherwise, unmap_ended()
+ * makes several stops.
+ */
 static struct probe_error *stop_for_end(struct change *change, size_t count, bool *stops_ret)
 {
 	const struct registry *r = &change->registry;

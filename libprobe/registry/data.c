@@ -7,13 +7,13 @@
  *                +--------------+------------------------------------------+
  *                | slots        | cells, one per slot; or a table of cells |
  *                +--------------+------------------------------------------+
- *   flights      the table of what has begun; one for all CPUs
+ *   flights      the table of start events; one for all CPUs
  *   rings        see arch/layout.h
- *   notes        of a flight recorder: what its records are (libprobe/session/session.h)
+ *   notes        of a flight recorder: describe its records (libprobe/session/session.h)
  *
- * It is a file in memory, empty at first: only pages that are touched cost anything, except with
- * vm.overcommit_memory=2 (libprobe/process/process.h). So everything has room for the worst
- * case, and otherwise only the address space is limited.
+ * The memory is a file in memory, empty at first. A page costs memory only when it is touched,
+ * except with vm.overcommit_memory=2 (libprobe/process/process.h). So every part has room for the
+ * worst case, and otherwise only the address space is limited.
  */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -27,19 +27,22 @@
 
 /* ==== Data ==================================================================================== */
 
-/* Bounds beyond which a session makes no sense, or is not made. */
+/* Limits: a session beyond them makes no sense, or is not created. */
 enum {
 	CPUS_MAX = 1 << 16,
 	SHIFT_MAX = 40,
 	SET_SHIFT_MAX = 30, /* stubs reach all of a set with a 32-bit offset */
 	LINE = 64,
-	FLIGHTS_MIN_KEY = 1 << 14, /* any number of requests may be under way */
+	FLIGHTS_MIN_KEY = 1 << 14, /* least entries by key: many requests may be open */
 	FLIGHTS_MAX = 1 << 18
 };
-/* Hundreds of pairs in hundreds of threads: of those that begin, only a few are kept at once. */
+/*
+ * Most bytes of a table that keeps parts of start events. Hundreds of pairs in hundreds of threads
+ * fit, because few of them are open at once.
+ */
 #define FLIGHTS_KEPT_MAX (UINT64_C(1) << 32)
 #define DATA_MAX (UINT64_C(1) << 46)
-#define DATA_WANTED_MAX (UINT64_C(1) << 37) /* 128 GiB: x86-64 has a thousand times as much */
+#define DATA_WANTED_MAX (UINT64_C(1) << 37) /* 128 GiB; x86-64 has 1000 times as much */
 
 static uint8_t log2_up(uint64_t value)
 {
@@ -64,7 +67,7 @@ static uint32_t data_cell_count(const struct reg_session *session)
 	       (session->flags & REG_SESSION_OTHERS ? session->slot_capacity : 0);
 }
 
-/* Bytes of a cell, with its buckets; and of an entry of the table of begins. */
+/* Bytes of a cell, with its buckets. */
 static size_t data_cell_bytes(bool buckets)
 {
 	return sizeof(struct probe_cell) + (buckets ? 8 * (size_t)CELL_BUCKETS : 0);
@@ -78,7 +81,7 @@ size_t data_flight_bytes(const struct reg_session *s)
 	return align_up(sizeof(struct probe_flight) + begin * s->flight_depth + text, LINE);
 }
 
-/* An entry of a table is its tag, owner and words, then strings, then the cell. */
+/* The offset of the cell in a table entry: after a tag, an owner and words, and then strings. */
 static uint32_t entry_cell(const struct data_needs *needs)
 {
 	size_t text = align_up(needs->string_bytes, 8) + 8;
@@ -86,7 +89,7 @@ static uint32_t entry_cell(const struct data_needs *needs)
 	return (uint32_t)(16 + 8 * needs->key_count + needs->string_count * text);
 }
 
-/* The slots and cells of one set. */
+/* Lays out one set: slots and cells. Returns its size in bytes. */
 static uint64_t lay_out_set(struct reg_session *s, size_t probes, const struct data_needs *needs)
 {
 	uint64_t used = (uint64_t)probes * sizeof(struct probe_slot);
@@ -104,7 +107,7 @@ static uint64_t lay_out_set(struct reg_session *s, size_t probes, const struct d
 		s->flags |= REG_SESSION_OTHERS;
 		used = s->cells + ((uint64_t)s->entries + probes) * s->cell_bytes;
 	}
-	/* CPUs share no pair of cache lines: some processors fetch two at once. */
+	/* No two CPUs share a pair of cache lines: some processors fetch two lines at once. */
 	return used < 128 ? 128 : used;
 }
 
@@ -337,7 +340,7 @@ bool snapshot_read(const struct snapshot *view, uint64_t offset, void *to, size_
 	return true;
 }
 
-/* Finds the next contents from an offset on; false: that is unknown. */
+/* Finds the next contents at or after an offset. Returns false if this is unknown. */
 static bool learn(struct snapshot *view, uint64_t offset)
 {
 	off_t start, end;
@@ -352,7 +355,7 @@ static bool learn(struct snapshot *view, uint64_t offset)
 	return true;
 }
 
-/* Also learns the process's pages again. */
+/* Forgets where the holes are, and reads the process's pages again when they are needed. */
 static void snapshot_begin_round(struct snapshot *view)
 {
 	view->hole_start = UINT64_MAX;
@@ -363,10 +366,8 @@ static void snapshot_begin_round(struct snapshot *view)
 }
 
 /*
- * Also learns the process's pages again.
- *
- * The next contents may have been there for a while: if some at [start, end) are known, it asks
- * again only after them, or where there was a hole.
+ * Has [offset, offset + size) never been written, so that it is zero? What was found in this round
+ * is remembered: the file is asked again only behind the known contents, or where a hole was.
  */
 static bool snapshot_is_empty(struct snapshot *view, uint64_t offset, size_t size)
 {
@@ -376,7 +377,7 @@ static bool snapshot_is_empty(struct snapshot *view, uint64_t offset, size_t siz
 		return false;
 	if (offset >= view->hole_start && offset + size <= view->known_start)
 		return true;
-	if (!learn(view, offset)) { /* there is no more: ENXIO */
+	if (!learn(view, offset)) { /* ENXIO: no more contents */
 		view->known_start = view->known_end = UINT64_MAX;
 		return true;
 	}
@@ -425,7 +426,7 @@ size_t snapshot_key_bytes(const struct view_keys *keys, const uint8_t *key)
 	return bytes;
 }
 
-/* Does a key keep within its entry? What pads its strings becomes 0: it has no meaning. */
+/* Does a key keep within its entry? Sets the padding of its strings, which has no meaning, to 0. */
 static bool clean_key(const struct view_keys *keys, uint8_t *key, size_t room)
 {
 	size_t at = 8 * keys->count;
@@ -447,14 +448,14 @@ struct walk {
 	struct snapshot *view;
 	const struct view_keys *keys;
 	size_t cell_bytes;
-	uint8_t *entry; /* a private copy */
+	uint8_t *entry; /* a private copy of the current entry */
 	bool (*visit)(void *data, const struct view_cell *cell);
 	void *data;
 };
 
 /*
- * An entry of a table. Its tag is stored after its key, and does not change again; in
- * the cell after it, everything does.
+ * Visits an entry of a table. The stub stores the tag after the key, and then changes neither
+ * again. The cell behind the key keeps changing.
  */
 static bool walk_entry(const struct walk *w, uint64_t offset)
 {
@@ -465,7 +466,7 @@ static bool walk_entry(const struct walk *w, uint64_t offset)
 
 	if (!snapshot_read(w->view, offset, &tag, sizeof(tag)) || !(tag & 1))
 		return true;
-	/* Pairs with the store of the tag, which the stub publishes (arch/stub/table.c). */
+	/* Pairs with the store of the tag, which publishes the entry (arch/stub/table.c). */
 	atomic_thread_fence(memory_order_acquire);
 	if (!snapshot_read(w->view, offset, w->entry, l->entry_cell + w->cell_bytes))
 		return true;
@@ -518,7 +519,7 @@ bool snapshot_cells(struct snapshot *view, const struct view_keys *keys,
 }
 
 struct counter {
-	uint64_t *hits; /* of each slot */
+	uint64_t *hits; /* hits of each slot */
 	bool has_buckets;
 };
 
@@ -580,7 +581,7 @@ void snapshot_walk_flights(struct snapshot *view,
 		uint64_t offset = l->flights - l->data + (uint64_t)i * bytes;
 		size_t first = offsetof(struct probe_flight, key);
 		struct probe_flight flight;
-		uint64_t word; /* state and depth */
+		uint64_t word; /* state and depth of the entry */
 
 		if (snapshot_is_empty(view, offset, bytes) ||
 			!snapshot_read(view, offset, &word, first))
@@ -589,7 +590,7 @@ void snapshot_walk_flights(struct snapshot *view,
 		flight.depth = (uint32_t)(word >> 32);
 		if (flight.state < FLIGHT_PAIR || !flight.depth)
 			continue;
-		/* Pairs with the stores of state and depth, which the stub publishes. */
+		/* Pairs with the stores of state and depth, which publish the entry. */
 		atomic_thread_fence(memory_order_acquire);
 		if (snapshot_read(view, offset + first, &flight.key, sizeof(flight) - first))
 			visit(data, offset, &flight);
@@ -635,14 +636,14 @@ void snapshot_flights(struct snapshot *view, uint64_t *ret, uint32_t pairs,
  *            ^                          |                   ^               |
  *            +--------------------------+                   +---------------+
  *
- * Each word `back` has the bytes to the word before it, and how many records the ring has ever
- * had (arch/layout.h). So a record's length is known before anything in it is looked at, and how
- * many were written over follows from the newest word.
+ * Each word `back` holds the distance in bytes to the word before it, and the number of records
+ * that the ring has ever had (arch/layout.h). So the length of a record is known before the record
+ * is read, and the newest word tells how many records were overwritten.
  *
- * The target keeps writing. At any time it may be changing the bytes after the
- * head, up to the longest record and two words. What was copied is believed only
- * if the head that is read afterwards shows that none of it can have been there: x86 and the fence
- * keep the order of the loads, x86 that of the stores.
+ * The target keeps writing. At any time it may be changing the bytes after the head, up to the
+ * longest record and two words. A copy is used only if the head, read again afterwards, shows that
+ * the copy cannot overlap these bytes. x86 and the fence keep the order of the loads, x86 that of
+ * the stores.
  */
 
 enum { HEAD_TRIES = 16, RECORD_LEAST = sizeof(struct ring_record) + RING_BACK_BYTES };
@@ -691,7 +692,10 @@ static bool make_room(struct reader *r, size_t bytes)
 	return true;
 }
 
-/* Copies the record at a place, which ends at `end`; *ok_ret: it could be one. */
+/*
+ * Copies the record in [place, end). *ok_ret: the bytes could be a record. Returns false if memory
+ * is short.
+ */
 static bool copy_record(struct reader *r, uint64_t place, uint64_t end, bool *ok_ret)
 {
 	uint64_t size = end - place - RING_BACK_BYTES;
@@ -713,7 +717,7 @@ static bool copy_record(struct reader *r, uint64_t place, uint64_t end, bool *ok
 	return true;
 }
 
-/* Takes off the records that were overwritten; the oldest was copied last. */
+/* Removes the records that were overwritten meanwhile. The oldest record was copied last. */
 static void drop_overwritten(struct reader *r, size_t first, const uint64_t *places)
 {
 	struct recording *to = r->recording;
@@ -729,7 +733,7 @@ static void drop_overwritten(struct reader *r, size_t first, const uint64_t *pla
 		to->count--;
 }
 
-/* So many records that had not been read were written over. */
+/* Notes that `gone` unread records were overwritten. */
 static void note_gap(struct recording *to, size_t first, uint64_t gone)
 {
 	if (!gone)
@@ -740,8 +744,8 @@ static void note_gap(struct recording *to, size_t first, uint64_t gone)
 }
 
 /*
- * The head of a ring, and the word there. False if the target is too fast for us, or has written
- * nonsense: what is there is read another time.
+ * Reads the head of a ring, and the word there. Returns false if the target is too fast for us, or
+ * has written nonsense; the ring is then read another time.
  */
 static bool read_head(const struct reader *r, uint64_t *head_ret, uint64_t *word_ret)
 {
@@ -763,7 +767,7 @@ static bool read_head(const struct reader *r, uint64_t *head_ret, uint64_t *word
 	return false;
 }
 
-/* Reads one ring from its head backwards, to *since; false without memory. */
+/* Reads one ring from its head back to *since. Returns false if memory is short. */
 static bool read_ring(struct reader *r, struct ring_since *since)
 {
 	uint64_t ring_bytes = r->view->layout.ring_bytes, head, newest, place, end, word, made;
@@ -795,7 +799,10 @@ static bool read_ring(struct reader *r, struct ring_since *since)
 	if (memory && places)
 		drop_overwritten(r, first, places);
 	kept = r->recording->count - first;
-	/* The target can write any number there, but has not had a hit for each. */
+	/*
+	 * The target can write any number there: use it only if the ring can have had this many
+	 * records.
+	 */
 	made = ring_back_count(newest) - since->count;
 	if (head > since->place && made >= kept && made <= (head - since->place) / RECORD_LEAST)
 		note_gap(r->recording, first, made - kept);
@@ -812,7 +819,7 @@ static int compare_records(const void *a, const void *b)
 		return x->time < y->time ? -1 : 1;
 	if (x->ring != y->ring)
 		return x->ring < y->ring ? -1 : 1;
-	/* Of one ring, what was copied later is older. */
+	/* In one ring, the record that was copied later is older. */
 	return x->offset > y->offset ? -1 : x->offset < y->offset;
 }
 

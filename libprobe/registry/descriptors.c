@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Our own descriptors: a change that runs out of them halfway could not be undone either. So they
- * are counted before it begins.
+ * Counts the descriptors that this process can still open. A change that runs out of descriptors
+ * halfway could not be undone either, so they are counted before the change begins.
  */
 #include <errno.h>
 #include <limits.h>
@@ -12,7 +12,9 @@
 
 enum { DESCRIPTORS_MAX = 32 };
 
-/* How many of the last numbers below *end (which is moved down) no descriptor has: poll(2). */
+/*
+ * Counts the numbers just below *end that no descriptor has, by poll(2). Moves *end down past them.
+ */
 static size_t count_unused(rlim_t *end)
 {
 	struct pollfd fds[DESCRIPTORS_MAX];
@@ -36,7 +38,7 @@ struct probe_error *change_need_descriptors(const struct change *change, size_t 
 	rlim_t end;
 
 	getrlimit(RLIMIT_NOFILE, &limit);
-	/* Counts from the highest number down: they are given out from the lowest one up. */
+	/* Count from the highest number down: the kernel gives out the lowest number first. */
 	for (end = limit.rlim_cur < INT_MAX ? limit.rlim_cur : INT_MAX; end && unused < count;)
 		unused += count_unused(&end);
 	if (unused >= count)

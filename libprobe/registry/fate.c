@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How a process that is not our child ended. As long as its parent has not waited for it,
- * /proc/PID/stat has its status; from then on a descriptor of it that was opened before
- * (PIDFD_GET_INFO, since Linux 6.15). On older kernels it is then unknown.
+ * Finds out how a process that is not our child has ended. Until its parent has waited for it,
+ * /proc/PID/stat has its status. After that, a pidfd that was opened before has it (PIDFD_GET_INFO,
+ * since Linux 6.15). On older kernels the status is then unknown.
  *
  * Sources: proc_pid_stat(5), exit_code; include/uapi/linux/pidfd.h of Linux.
  */
@@ -35,7 +35,7 @@ void fate_begin(struct probe_target *target)
 	target->kills = cgroup_kills(target->events);
 }
 
-/* The status of a process that has ended; false where it is not known. */
+/* Gets the wait status of a process that has ended. Returns false if the status is unknown. */
 static bool exit_status(const struct probe_target *target, int pidfd, int *ret)
 {
 	struct info info = {.mask = INFO_EXIT};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The program has mapped memory of its own over our registry, or has unmapped it. Then nothing
- * lists the sites that still jump to our code, or to the addresses where it was. But they can be
- * found by comparing text with the modules' files: where a page of text is the process's own copy,
+ * Finds our sites when the program has mapped memory over our registry, or has unmapped it. Nothing
+ * then lists the sites that still jump to our code, or to the addresses where it was. They are
+ * found by comparing text with the modules' files. Where a page of text is the process's own copy,
  * it differs from the file only in bytes that somebody has written. Such bytes are restored only if
  * they are proved to be ours:
  *
@@ -11,7 +11,7 @@
  *   short jump   leads to such a jump (the plan hop)
  *
  * A thread may run in memory of ours that remains. So this memory becomes the leftovers of retired
- * sessions, and is freed as those are (libprobe/patch/uninstall.c).
+ * sessions, and is freed with them (libprobe/patch/uninstall.c).
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -36,13 +36,13 @@ struct short_jump {
 struct scan {
 	const struct arch *arch;
 	pid_t pid;
-	struct served known; /* of its pages */
+	struct served known; /* knowledge of the process's pages */
 	int pagemap;
 	struct code_taken code; /* where our code is or was */
 	struct registry *found;
 	struct short_jump *shorts;
 	size_t short_count;
-	bool failed; /* no memory */
+	bool failed; /* memory was short */
 };
 
 /* A piece of a module's text, in memory and in its file. */
@@ -52,7 +52,7 @@ struct piece {
 	uint8_t *memory, *file;
 };
 
-/* ---- Where our code is, or was ---------------------------------------------------------- */
+/* ---- Where our code is or was ----------------------------------------------------------- */
 
 static bool is_code(const struct scan *s, uint64_t address)
 {
@@ -69,7 +69,7 @@ static void add_code(struct scan *s, uint64_t start, uint64_t size)
 }
 
 /*
- * Adds the places of our code that data of ours lists. The data may be that of a process from which
+ * Adds the places of our code that our data lists. The data may be that of a process from which
  * this one was forked.
  */
 static void add_noted(struct scan *s, const struct mapping *m)
@@ -121,8 +121,8 @@ static void add_site(struct scan *s, const struct piece *p, size_t at, size_t le
 }
 
 /*
- * Returns the length of our jump at `at`, or 0 if there is none. Twins are two jumps; the second
- * begins one byte into the first.
+ * Returns the length of our jump at `at`, or 0 if it is not our jump. The plan twin has two jumps;
+ * the second begins one byte into the first.
  */
 static size_t jump_length(const struct scan *s, const struct piece *p, size_t at)
 {
@@ -142,7 +142,7 @@ static size_t jump_length(const struct scan *s, const struct piece *p, size_t at
 	return length;
 }
 
-/* Notes a short jump, which may be ours: add_shorts() decides. */
+/* Notes a short jump that may be ours: add_shorts() decides. */
 static void take_short(struct scan *s, const struct piece *p, size_t at)
 {
 	const struct arch *arch = s->arch;
@@ -162,7 +162,7 @@ static void take_short(struct scan *s, const struct piece *p, size_t at)
 	memcpy(jump->file, p->file + at, SHORT_BYTES);
 }
 
-/* Handles bytes at `at` that differ from the file. Returns where the comparison continues. */
+/* Handles a byte at `at` that differs from the file. Returns where the comparison continues. */
 static size_t take_difference(struct scan *s, const struct piece *p, size_t from, size_t at)
 {
 	size_t first = at >= from + s->arch->jump_length ? at - s->arch->jump_length + 1 : from;
@@ -192,7 +192,8 @@ static void compare(struct scan *s, const struct piece *p)
 /* ---- Modules ---------------------------------------------------------------------------- */
 
 /*
- * Is a page of text the process's own copy? As in site.c: it is present, but not the file's page.
+ * Is a page of text the process's own copy? It is if the page is present, but is not a page of the
+ * file. If the pagemap cannot be read, the answer is yes.
  */
 static bool is_own_copy(const struct scan *s, uint64_t page)
 {
@@ -244,7 +245,7 @@ static void compare_text(struct scan *s, const struct module *module, const stru
 	}
 }
 
-/* Keeps the short jumps that lead to one of our jumps, which have all been found by now. */
+/* Adds the short jumps that lead to one of our jumps, which have all been found by now. */
 static void add_shorts(struct scan *s)
 {
 	size_t hops = s->found->site_count;
@@ -274,9 +275,9 @@ static void compare_all(struct scan *s, const struct maps *maps, const struct mo
 	add_shorts(s);
 }
 
-/* ---- What remains ------------------------------------------------------------------------ */
+/* ---- Remaining memory -------------------------------------------------------------------- */
 
-/* Makes memory of ours a leftover, because a thread may be anywhere in it. */
+/* Makes a mapping of ours a leftover, because a thread may be anywhere in it. */
 static void add_leftover(struct scan *s, const struct mapping *m)
 {
 	struct reg_arena *arena = registry_add_arena(s->found);

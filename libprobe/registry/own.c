@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A program may keep its own records of free addresses, and map memory over ours (MAP_FIXED), or
- * unmap it. From then on the memory there is the program's: we must neither unmap nor write it.
+ * Tells which memory is still ours. A program may keep its own records of free addresses, and map
+ * memory over ours (MAP_FIXED), or unmap ours. From then on the memory there is the program's: we
+ * must neither unmap nor write it.
  *
  * Code and data are ours while a mapping has our name and the inode of the file that we created: no
  * other file has that inode. The guard is anonymous memory, because only anonymous memory can be
@@ -107,7 +108,7 @@ static struct probe_error *is_ours(const struct change *c, const struct maps *ma
 	return is_untouched(c->pid, extent->start, ret);
 }
 
-/* Marks data as nobody's, for later controllers. */
+/* Marks data as belonging to no session, for later controllers. */
 static void disown_data(const struct change *c, const struct mapping *m)
 {
 	static const uint64_t home = DATA_SEALED_HOME;
@@ -120,7 +121,7 @@ static void disown_data(const struct change *c, const struct mapping *m)
 /* Adjacent mappings of one extent, and of the extents that follow it. */
 struct run {
 	uint64_t start, end;
-	struct own_extent *extent; /* the first */
+	struct own_extent *extent; /* the first of these extents */
 };
 
 static struct probe_error *unmap_run(struct change *c, const struct maps *maps, struct run *run)
@@ -138,7 +139,7 @@ static struct probe_error *unmap_run(struct change *c, const struct maps *maps, 
 		c->sealed_bytes += run->extent->size;
 		disown_data(c, maps_find(maps, run->start));
 	}
-	/* If the home is gone, frames for the next calls must go elsewhere. */
+	/* If the home is unmapped, stack frames for the next calls must go elsewhere. */
 	if (!error && call.result == 0 && c->registry.home - run->start < call.args[1])
 		c->registry.home = 0;
 	run->end = 0;
@@ -211,7 +212,7 @@ struct probe_error *own_unmap(struct change *change, struct own_extent *extents,
 	while (count && !error) {
 		size_t some = count < AT_ONCE ? count : AT_ONCE;
 
-		/* The last two extents must not be separated. */
+		/* An extent that follows another must be unmapped in the same stop. */
 		if (some < count && extents[some].follows)
 			some--;
 		error = unmap_some(change, extents, some);
@@ -224,8 +225,8 @@ struct probe_error *own_unmap(struct change *change, struct own_extent *extents,
 /* ---- Comparing -------------------------------------------------------------------------- */
 
 /*
- * Do arenas cover all of [start, start + size)? They are sorted, and parts of one arena do not
- * touch.
+ * Do arenas cover all of [start, start + size)? Arenas are sorted, and the parts of one arena do
+ * not touch each other.
  */
 static bool in_arenas(const struct registry *r, uint64_t start, uint64_t size)
 {
@@ -235,7 +236,7 @@ static bool in_arenas(const struct registry *r, uint64_t start, uint64_t size)
 	return !size;
 }
 
-/* Adds the parts of an arena that are still ours. Returns false if there is no memory. */
+/* Adds the parts of an arena that are still ours. Returns false if memory is short. */
 static bool add_parts(struct registry *to, const struct maps *maps, const struct reg_arena *arena)
 {
 	uint64_t end = arena->start + arena->size;
@@ -292,7 +293,10 @@ bool own_has_data(const struct maps *maps, const struct reg_session *session)
 	return at >= end;
 }
 
-/* Removes stubs and tails that are gone: no thread can return to them. *any_ret: some were gone. */
+/*
+ * Removes stubs and tails that are no longer mapped: no thread can return to them. *any_ret: some
+ * were removed.
+ */
 static struct probe_error *drop_gone(struct registry *r, bool *any_ret)
 {
 	AUTO_FREE bool *gone = calloc(r->stub_count + 1, sizeof(*gone));
@@ -322,9 +326,9 @@ static struct probe_error *drop_gone(struct registry *r, bool *any_ret)
 }
 
 /*
- * Memory of ours is missing: has the program taken it? Not if the process is ending, and not if
- * execve(2) has replaced the program after its mappings were read: then what was read later is the
- * next program's, where none of our memory is. Errors: PROBE_ERROR_NOT_FOUND.
+ * Checks that the program itself has taken missing memory of ours. Otherwise, the process is
+ * ending, or execve(2) has replaced the program after its mappings were read: then the next
+ * program, which has none of our memory, was read later. Errors: PROBE_ERROR_NOT_FOUND.
  */
 static struct probe_error *check_program(pid_t pid, int mem)
 {
@@ -338,9 +342,9 @@ static struct probe_error *check_program(pid_t pid, int mem)
 }
 
 /*
- * The same check, for a process in which the home was mapped: it still is, unless execve(2) has
- * replaced the program. A process that reads /proc/PID/maps keeps the old program's memory alive,
- * so `mem` may be there even then.
+ * Like check_program(), for a process that had the home mapped. The home is still mapped, unless
+ * execve(2) has replaced the program. A process that reads /proc/PID/maps keeps the old program's
+ * memory alive, so `mem` may be readable even then.
  */
 static struct probe_error *check_home(pid_t pid, int mem, const struct registry *r)
 {
@@ -390,7 +394,7 @@ struct probe_error *own_check(
 			registry_retire(r, session);
 		any_lost = any_lost || lost;
 	}
-	/* If no session is left, a controller died while it unmapped the rest. */
+	/* If no session is left, a controller died while it unmapped the rest: nothing is lost. */
 	*lost_ret = any_lost && r->session_count;
 	return *lost_ret ? check_home(pid, mem, r) : NULL;
 }

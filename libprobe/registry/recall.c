@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A library's file may change while processes have it mapped: it is upgraded, deleted, or written
- * to in place. Notes are in no segment, so the process has no copy of them. Still, probes that are
- * on must be shown, and must be switched off. So a file is believed only while it agrees with the
- * registry. If it does not, or cannot be read at all, the registry's probes replace its notes.
+ * Recalls the names of enabled probes whose files have changed. A library's file may change while
+ * processes have it mapped: it is upgraded, deleted, or written to in place. Notes are in no
+ * segment, so the process has no copy of them. Still, enabled probes must be shown, and must be
+ * switched off. So a file is trusted only while it agrees with the registry. If it does not agree,
+ * or cannot be read, the registry's probes replace its notes.
  *
  * The registry has the names of probes, and a key for each: a hash of the address of the module's
  * first note, the provider and the name. Each step of the hash (FNV-1a) can be undone, so a key and
  * a guessed name yield an address. If that address lies in the module, the guess is right: a wrong
- * name would yield any of 2^64 addresses. This also finds the names of probes that an older
- * probectl has switched on, which kept no names. The guesses are the names that the user has typed,
- * and the names in the file that is at the path now, which usually is the next version of the same
- * library.
+ * name would yield any of 2^64 addresses. Guessing also finds the names of probes that an older
+ * probectl has switched on, which stored no names. The guesses are the names that the user has
+ * typed, and the names in the file that is at the path now, which usually is the next version of
+ * the same library.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -26,11 +27,11 @@
 /* ==== Registry names ========================================================================== */
 
 /*
- * The names of a registry's probes, for when their files can no longer be read.
+ * The names of a registry's probes, for use when their files can no longer be read.
  *
- * They are the text of session 0, which does not exist, so the layout of the image is the same with
- * and without names. A controller that does not know of names keeps them unchanged. A controller
- * that finds no names knows the probes only by their keys.
+ * The names are the text of session 0, which does not exist, so the layout of the image is the same
+ * with and without names. A controller that does not know of names keeps them unchanged. A
+ * controller that finds no names knows the probes only by their keys.
  *
  * The text is a sequence of entries: the key, the provider and the name; both strings end with a
  * NUL. An empty provider stands for the provider of the previous entry.
@@ -39,7 +40,8 @@
 enum { NAMES_SESSION = 0, PART_BYTES = sizeof(((struct reg_text *)0)->bytes) };
 
 /*
- * Reads the string at *at, and moves *at behind it. Returns NULL if it does not end before `end`.
+ * Reads the string at *at, and moves *at behind it. Returns NULL if the string does not end before
+ * `end`.
  */
 static const char *take_text(const char **at, const char *end)
 {
@@ -49,7 +51,7 @@ static const char *take_text(const char **at, const char *end)
 	return zero ? text : NULL;
 }
 
-/* Joins the parts of the text; zeros follow its end. Returns NULL if there is no memory. */
+/* Joins the parts of the text; zeros follow its end. Returns NULL if memory is short. */
 static char *join_parts(const struct registry *r, size_t *size_ret)
 {
 	size_t count = 0;
@@ -196,7 +198,7 @@ static const char has_changed[] =
 
 /* A site, from the notes of a file or from the stubs of the registry. */
 struct fact {
-	uint64_t pc, key; /* run-time */
+	uint64_t pc, key; /* run-time address of the site, and key of its probe */
 };
 
 static int compare_facts(const void *a, const void *b)
@@ -208,7 +210,7 @@ static int compare_facts(const void *a, const void *b)
 	return x->key < y->key ? -1 : x->key > y->key;
 }
 
-/* Returns the sites of a file, sorted; the caller frees them. NULL if there is no memory. */
+/* Returns the sites of a file, sorted; the caller frees them. NULL if memory is short. */
 static struct fact *facts_of(const struct module *module)
 {
 	const struct sdt_notes *notes = &module->notes;
@@ -225,7 +227,7 @@ static struct fact *facts_of(const struct module *module)
 	return facts;
 }
 
-/* Does a stub belong to a probe that is on? A gate is in no file; its key equals its address. */
+/* Does a stub belong to an enabled probe? A gate is in no file; its key equals its address. */
 static bool is_probed(const struct registry *r, const struct reg_stub *stub)
 {
 	return stub->pc && stub->key != stub->pc && registry_refcount(r, stub->key, false) > 0;
@@ -273,7 +275,10 @@ static struct probe_error *check_module(pid_t pid, const struct registry *r, str
 	return changed ? module_distrust(module, has_changed) : NULL;
 }
 
-/* A file that has lost its ELF header is not among the modules, but was when it was probed. */
+/*
+ * Adds files that have lost their ELF header: they are no modules now, but were when they were
+ * probed.
+ */
 static struct probe_error *add_missing(
 	pid_t pid, const struct maps *maps, const struct registry *r, struct modules *modules)
 {
@@ -286,14 +291,13 @@ static struct probe_error *add_missing(
 	return error;
 }
 
-/* ---- Names ------------------------------------------------------------------------------------
- */
+/* ---- Names ----------------------------------------------------------------------------------- */
 
 struct candidate {
-	const char *provider, *name; /* in the storage of the notes to come */
+	const char *provider, *name; /* strings in the storage of recall.notes */
 };
 
-/* The sites that share one key: those of one probe. */
+/* A site, and the key of its probe. */
 struct probed {
 	uint64_t key, pc;
 };
@@ -302,7 +306,7 @@ struct recall {
 	struct module *module;
 	const struct registry *registry;
 	const struct registry_names *names;
-	const struct probed *sites; /* sorted by key */
+	const struct probed *sites; /* the sites, sorted by key */
 	size_t site_count;
 	struct candidate *candidates;
 	size_t candidate_count;
@@ -326,7 +330,10 @@ static struct candidate stored(struct recall *recall, const char *provider, cons
 	return ret;
 }
 
-/* The notes of the file that is there now; none if it is no such file. */
+/*
+ * Reads the notes of the file that is at the module's path now. *ret is empty if this is no ELF
+ * file.
+ */
 static void read_successor(const struct module *module, struct sdt_notes *ret)
 {
 	struct object *object = NULL;
@@ -424,7 +431,9 @@ static bool add_note(
 	return true;
 }
 
-/* A note for each site of a probe; for one without sites, one that has its semaphore. */
+/*
+ * Adds a note for each site of a probe. If the probe has no site, adds one note with its semaphore.
+ */
 static bool add_notes(struct recall *recall, const struct candidate *candidate, uint64_t key)
 {
 	const struct reg_semaphore *semaphores;
@@ -434,7 +443,7 @@ static bool add_notes(struct recall *recall, const struct candidate *candidate, 
 	semaphores = registry_semaphores(recall->registry, key, &count);
 	if (count)
 		semaphore = semaphores[0].address;
-	/* Those of one site stand together: one for each session. */
+	/* A site has an element for each session; they are adjacent. */
 	for (size_t i = ARRAY_SEARCH(recall->sites, recall->site_count, key, key);
 		i < recall->site_count && recall->sites[i].key == key; i++) {
 		if (recall->sites[i].pc == last)
@@ -446,7 +455,7 @@ static bool add_notes(struct recall *recall, const struct candidate *candidate, 
 	return recall->notes.count > before || add_note(recall, candidate, 0, semaphore);
 }
 
-/* Has a probe whose name is unknown a site in the module? */
+/* Does a probe have a site in the module? For probes whose name is unknown. */
 static bool is_in_module(const struct recall *recall, uint64_t key)
 {
 	const struct module *module = recall->module;
@@ -467,7 +476,10 @@ static bool recall_all(struct recall *recall)
 		struct candidate candidate;
 		bool found;
 
-		/* One that several sessions want stands there for each of them. */
+		/*
+		 * A probe that several sessions use has an element for each session; they are
+		 * adjacent.
+		 */
 		if ((i && r->probes[i - 1].key == key) || !registry_refcount(r, key, false))
 			continue;
 		found = find_name(recall, key, &candidate);
@@ -488,7 +500,7 @@ static int compare_probed(const void *a, const void *b)
 	return x->pc < y->pc ? -1 : x->pc > y->pc;
 }
 
-/* The sites of all probes in the registry; NULL if there is no memory. */
+/* Returns the sites of all probes in the registry, sorted by key. NULL if memory is short. */
 static struct probed *sites_by_key(const struct registry *r, size_t *count_ret)
 {
 	struct probed *sites = calloc(r->stub_count + 1, sizeof(*sites));
@@ -525,7 +537,7 @@ static struct probe_error *recall_unread(struct modules *modules, const struct r
 		recall.site_count = site_count;
 		ok = sites && find_candidates(&recall, patterns, count) && recall_all(&recall);
 		free(recall.candidates);
-		/* Modules own them. */
+		/* The module owns the notes. */
 		recall.module->notes = recall.notes;
 		recall.module->notes_read = true;
 	}

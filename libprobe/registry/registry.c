@@ -20,7 +20,7 @@
 
 #define HOME_MAGIC UINT64_C(0x31656d6f68627270) /* "prbhome1" */
 #define IMAGE_MAGIC UINT64_C(0x31676d6962727021)
-/* Images of another layout are not read: the sizes of the elements are part of the version. */
+/* The sizes of the elements are part of the version, so images of another layout are not read. */
 enum {
 	IMAGE_VERSION = 10
 #define X(type, name) +(int)sizeof(struct reg_##type) * 256
@@ -28,16 +28,16 @@ enum {
 #undef X
 };
 
-/* Whoever has no lock may read an image while it is replaced: such a load is begun again. */
+/* A reader without the lock may read an image while it is replaced: then the load starts again. */
 enum { LOADS_MAX = 20 };
 
-/* The home page. `image` is the one word that is ever changed. */
+/* The home page. After it is written, only the word `image` changes. */
 struct home_page {
 	uint64_t magic;
 	uint64_t image;
 };
 
-/* An image: this, then the arrays in the order of REGISTRY_ARRAYS. */
+/* An image: this header, then the arrays in the order of REGISTRY_ARRAYS. */
 struct image_header {
 	uint64_t magic;
 	uint32_t version, next_session;
@@ -119,7 +119,7 @@ static int compare_semaphores(const void *a, const void *b)
 	return order ? order : compare(x->address, y->address);
 }
 
-/* An array is usually sorted already. */
+/* Sorts an array unless it is sorted, as it usually is. */
 static void sort(void *items, size_t count, size_t size, int (*order)(const void *, const void *))
 {
 	const char *at = items;
@@ -191,10 +191,10 @@ static bool follow_data(struct served *known, const struct maps *maps, const str
 }
 
 /*
- * The home page, or 0: the first page of a mapping of code. Data may lead to a page that has not
- * become a home, and a home may have no data: their controller was killed between the one and the
- * other, and so before it patched anything. Data decides only between several homes: its page may
- * be missing, and then the flags of all mappings are read (served.c).
+ * Finds the home page, or sets *ret to 0. The home is the first page of a mapping of code. If a
+ * controller was killed before it patched anything, data may lead to a page that is not a home yet,
+ * and a home may have no data. Data is read only to choose between several homes: its page may be
+ * missing, and then the flags of all mappings are read (served_begin()).
  */
 static struct probe_error *find_home(
 	pid_t pid, const struct maps *maps, struct home_page *home_ret, uint64_t *ret)
@@ -231,7 +231,7 @@ static struct probe_error *find_home(
 	return NULL;
 }
 
-/* Takes the arrays out of an image's bytes. */
+/* Copies the arrays out of an image's bytes. */
 static struct probe_error *parse_image(
 	pid_t pid, const uint8_t *bytes, size_t size, struct registry *ret)
 {
@@ -255,8 +255,8 @@ static struct probe_error *parse_image(
 }
 
 /*
- * Either pages of its own, or in an arena, where it is entered or before that. Where there is no
- * far jump, only the entry of a neighbour is one.
+ * A pun has pages of its own, or is in an arena, at the site's entry or shortly before it. On
+ * machines without far jumps, only the entry of a neighbour is possible.
  */
 static bool pun_makes_sense(const struct reg_site *site)
 {
@@ -266,7 +266,7 @@ static bool pun_makes_sense(const struct reg_site *site)
 	       (site->entry - site->pun < REGISTRY_PAGE && site->pun_size < REGISTRY_PAGE);
 }
 
-/* The word for the number of the process follows the guards. */
+/* The word for the process's number must be behind the guards, and before the mark. */
 static bool number_makes_sense(const struct registry *r, const struct reg_session *session)
 {
 	uint64_t first = registry_guard_page(r) + GUARD_PROCESSES_OFFSET;
@@ -276,7 +276,7 @@ static bool number_makes_sense(const struct registry *r, const struct reg_sessio
 		       session->process - first < GUARD_MARK_OFFSET - GUARD_PROCESSES_OFFSET);
 }
 
-/* What is written into the target, and where, is never taken on trust. */
+/* Checks everything that decides what is written into the target, and where. */
 static struct probe_error *check_registry(pid_t pid, const struct registry *r)
 {
 	for (size_t i = 0; i < r->arena_count; i++)
@@ -330,7 +330,7 @@ static struct probe_error *load_image(pid_t pid, struct registry *ret)
 		return probe_error_no_memory();
 	error = memory_read_all(pid, ret->image, bytes, header.size);
 	if (!error) {
-		memcpy(bytes, &header, sizeof(header)); /* what was checked is what is used */
+		memcpy(bytes, &header, sizeof(header)); /* use the header that was checked */
 		error = parse_image(pid, bytes, header.size, ret);
 	}
 	free(bytes);
@@ -342,8 +342,8 @@ static struct probe_error *load_image(pid_t pid, struct registry *ret)
 }
 
 /*
- * Is the image in code memory of ours, or has the program mapped memory of its own there? The
- * mappings may have been read before the image was written.
+ * Is the image in our code memory, or has the program mapped memory of its own there? The mappings
+ * may have been read before the image was written, so they are read again if need be.
  */
 static bool has_image(pid_t pid, const struct maps *maps, uint64_t image)
 {
@@ -414,7 +414,7 @@ bool registry_is_stale(const struct registry *registry, pid_t pid)
 	struct served known AUTO_SERVED;
 
 	served_begin(pid, &known);
-	/* An image may be where the one before the last was. */
+	/* A newer image may have the address of an older one, so compare the generation, too. */
 	return registry->home &&
 	       (!read_home(&known, registry->home, &home) || home.image != registry->image ||
 		       memory_read_known(&known, home.image, &header, sizeof(header)) !=
@@ -485,7 +485,7 @@ bool registry_set_text(struct registry *registry, uint32_t session, const char *
 	size_t size = strlen(text), part = sizeof(registry->texts->bytes);
 
 	registry_forget_texts(registry, session);
-	/* An empty text has a part, too. */
+	/* An empty text has one part, too. */
 	for (size_t at = 0; at < size || !at; at += part) {
 		struct reg_text *added = registry_add_text(registry);
 
@@ -506,7 +506,7 @@ char *registry_text(const struct registry *registry, uint32_t session)
 	for (size_t i = 0; i < registry->text_count; i++)
 		count += registry->texts[i].session == session;
 	text = count ? calloc(count, part + 1) : NULL;
-	/* Parts that say that they belong elsewhere are the target's, not ours. */
+	/* The target may have changed the parts: ignore parts with an impossible index. */
 	for (size_t i = 0; text && i < registry->text_count; i++)
 		if (registry->texts[i].session == session && registry->texts[i].index < count)
 			memcpy(text + registry->texts[i].index * part, registry->texts[i].bytes,
@@ -514,7 +514,7 @@ char *registry_text(const struct registry *registry, uint32_t session)
 	return text;
 }
 
-/* ---- Looking up ------------------------------------------------------------------- */
+/* ---- Lookup ----------------------------------------------------------------------- */
 
 struct reg_session *registry_session(const struct registry *registry, uint32_t id)
 {
@@ -533,8 +533,8 @@ bool registry_has_data(const struct registry *registry, uint64_t address)
 }
 
 /*
- * The elements of a sorted array whose first member, a 64-bit number, is in
- * [start, end]: the index of the first, and how many there are.
+ * Finds the elements of a sorted array whose first member, a 64-bit number, is in [start, end].
+ * Returns the index of the first, and sets *count_ret to their number.
  */
 static size_t find_range(const void *items, size_t count, size_t size, uint64_t start, uint64_t end,
 	size_t *count_ret)
@@ -545,7 +545,7 @@ static size_t find_range(const void *items, size_t count, size_t size, uint64_t 
 	return first;
 }
 
-/* What find_range() finds an element by is its first member. */
+/* find_range() compares the first member of an element. */
 _Static_assert(offsetof(struct reg_site, pc) == 0, "sites are found by pc");
 _Static_assert(offsetof(struct reg_stub, pc) == 0, "stubs are found by pc");
 _Static_assert(offsetof(struct reg_probe, key) == 0, "probes are found by key");
@@ -655,24 +655,23 @@ struct reg_probe *registry_persistent(const struct registry *registry, uint64_t 
 /* ==== Orphans ================================================================================= */
 
 /*
- * A controller has the target create a file in memory, map it, and close it;
- * then the registry lists the mapping. Killed in between, it leaves an unknown
- * mapping or a descriptor. Both have our name, so nothing of the target's own is
- * ever mistaken for one:
+ * A controller makes the target create a file in memory, map it, and close it; then the registry
+ * lists the mapping. A controller that is killed in between leaves an unlisted mapping or an open
+ * descriptor. Both have our name, so nothing of the program's own is mistaken for an orphan:
  *
  *   code         private and executable, in no arena of the registry
  *   data         not executable; its header is empty or leads to this process's home, and
  *                no session of the registry has it
- *   descriptor   of either: the target itself never keeps one
+ *   descriptor   of code or data: the target itself never keeps one
  *   home         with a registry that has no session left
  *
- * A probectl that is itself a target has data mapped and open, too, which leads
- * to the home of another process.
+ * A probectl that is itself traced has the data of its targets mapped and open, too. That data
+ * leads to the home of another process.
  */
 
 /*
- * A killed controller leaves a few; a program that maps thousands itself must not make others wait
- * until all of them are unmapped.
+ * A killed controller leaves few orphans. A program that itself maps thousands of such files must
+ * not make other controllers wait until all of them are unmapped.
  */
 enum { AT_ONCE = 64, MAPPINGS_AT_ONCE = 512 };
 
@@ -691,7 +690,10 @@ static bool leads_here(const struct data_header *header, const struct registry *
 	return header->magic == 0 || (header->magic == DATA_MAGIC && header->home == r->home);
 }
 
-/* Of a lasting file: that of this process. A probectl has those of others mapped. */
+/*
+ * Was a file that outlives its process made by this process? A probectl maps files of other
+ * processes.
+ */
 static bool is_made_by(const struct data_header *header, pid_t pid)
 {
 	return header->magic == DATA_MAGIC && header->maker && header->maker == lasting_maker(pid);
@@ -705,7 +707,7 @@ static bool is_orphan(struct served *known, const struct mapping *m, const struc
 		return !has_code(r, m->start);
 	if (!shared_is_data(m) || m->offset != 0 || registry_has_data(r, m->start))
 		return false;
-	/* What cannot be read was mapped before its file got a size. */
+	/* If the header is unreadable, the controller died between mmap() and ftruncate(). */
 	if (memory_read_known(known, m->start, &header, sizeof(header)) != sizeof(header))
 		return !shared_is_lasting(m);
 	/* The program has protected this code (mprotect(2)), so no thread can run there. */
@@ -714,7 +716,10 @@ static bool is_orphan(struct served *known, const struct mapping *m, const struc
 	return shared_is_lasting(m) ? is_made_by(&header, known->pid) : leads_here(&header, r);
 }
 
-/* The guard took the place of the first arena's last page: where it is missing, there it is. */
+/*
+ * Has an arena lost its last page to the guard? The guard replaces the last page of the first
+ * arena, so it follows this mapping.
+ */
 static bool lacks_guard(const struct mapping *m)
 {
 	return shared_is_code(m) && (m->end - m->start) % ARENA_BYTES == ARENA_BYTES - page_bytes();
@@ -777,13 +782,13 @@ static bool is_orphan_descriptor(pid_t pid, const char *name, const struct regis
 		return false;
 	length = pread(fd, &header, sizeof(header), 0);
 	close(fd);
-	/* One that was just created is empty. */
+	/* A file that was just created is empty. */
 	if (lasting)
 		return length == 0 || (length > 0 && is_made_by(&header, pid));
 	return length >= 0 && leads_here(&header, r);
 }
 
-/* The first of them, at most `room`: how many were found. */
+/* Finds the first orphaned descriptors, at most `room`. Returns how many were found. */
 static size_t find_descriptors(pid_t pid, const struct registry *r, int64_t *fds, size_t room)
 {
 	struct dirent *entry;
@@ -802,8 +807,8 @@ static size_t find_descriptors(pid_t pid, const struct registry *r, int64_t *fds
 }
 
 /*
- * The thread whose descriptors /proc/PID/fd shows; others may have their own (unshare(2)). Not
- * found while it cannot make calls.
+ * Finds the thread whose descriptors /proc/PID/fd shows; other threads may have their own
+ * (unshare(2)). Returns false while this thread cannot make calls.
  */
 static bool find_owner(struct change *change, size_t *ret)
 {
@@ -817,7 +822,10 @@ static bool find_owner(struct change *change, size_t *ret)
 	return false;
 }
 
-/* With all threads stopped: no thread closes one meanwhile, and opens another file there. */
+/*
+ * Stops all threads, so that none can close an orphan meanwhile and open another file with its
+ * number.
+ */
 static struct probe_error *close_orphans(struct change *change, size_t *count_ret)
 {
 	struct control_call calls[AT_ONCE];
@@ -846,7 +854,7 @@ static struct probe_error *close_orphans(struct change *change, size_t *count_re
 	return error;
 }
 
-/* ---- Both ------------------------------------------------------------------------------- */
+/* ---- All orphans ------------------------------------------------------------------------ */
 
 void orphans_count(
 	pid_t pid, const struct maps *maps, const struct registry *registry, struct orphans *ret)

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Every ring has one reader, this one, and one writer at a time. `head` is
- * stored by the target after the record (x86 keeps the order of stores) and
- * loaded here with acquire; `tail` is stored here with release after the
- * record has been copied, and read by the target before it writes.
+ * Reads the rings of a session.
  *
- * The records of one ring are in the order of time, so the oldest of all is
- * the first of some ring. A round only goes up to a time before it began: a
- * record that another processor is just about to publish could be older than
- * those published after it.
+ * Every ring has one reader, the controller, and one writer at a time. The target stores `head`
+ * after the record (x86 keeps the order of stores), and the controller loads `head` with acquire.
+ * The controller stores `tail` with release after it has copied the record, and the target reads
+ * `tail` before it writes.
  *
- * The target can write anything anywhere here. Heads are checked against the
- * ring's size, and records are copied before they are examined.
+ * The records of one ring are in the order of time, so the oldest record of all is the first record
+ * of some ring. A round only goes up to a time before the round began: a record that another
+ * processor is about to publish could be older than records published after it.
+ *
+ * The target can write anything anywhere in the data. Heads are checked against the size of the
+ * ring, and records are copied before they are examined.
  */
 #include <errno.h>
 #include <limits.h>
@@ -29,22 +30,22 @@
 /* ==== Room ==================================================================================== */
 
 /*
- * The target can write all of it; then its own threads wait longer, up to their limit, or we make a
- * call in vain.
+ * The target can write all of struct probe_room. If it writes nonsense, its own threads wait
+ * longer, up to their limit, or the controller makes a useless futex call.
  */
 void room_tell(struct probe_room *room)
 {
 	_Atomic uint32_t *owner = (_Atomic uint32_t *)&room->gate.turns[0].owner;
 
 	atomic_fetch_add((_Atomic uint64_t *)&room->moved, 1);
-	/* Pairs with the bit that a stub sets before it looks for room once more. */
+	/* Pairs with the stub that sets ROOM_WAITED before it looks for room once more. */
 	if (atomic_fetch_and(owner, ~ROOM_WAITED) & ROOM_WAITED)
 		syscall(SYS_futex, owner, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
 /* ==== Ring ==================================================================================== */
 
-enum { TELL_BYTES = 32768 }; /* consumed before the target learns of it */
+enum { TELL_BYTES = 32768 }; /* bytes consumed before the target is told */
 
 static uint8_t *in_process(const struct rings *rings, uint64_t address)
 {
@@ -94,12 +95,12 @@ void rings_discharge(struct rings *rings)
 	rings->damaged = rings_damaged(rings);
 	rings->count = 0;
 	/*
-	 * Keep the pages: a thread that is still in a stub may write a record, and could not get
-	 * them back.
+	 * Keep the pages: a thread that is still in a stub may write a record, and could not
+	 * allocate the pages again.
 	 */
 	if (overcommit_is_strict())
 		return;
-	/* Both are multiples of the page size. */
+	/* The offset and the length are multiples of the page size. */
 	if (seccomp_may_call(SECCOMP_OWN_REMOVE))
 		madvise(rings->base + offset,
 			(uint64_t)2 * rings->layout.cpus << rings->layout.rings_shift, MADV_REMOVE);
@@ -129,7 +130,7 @@ static void discard(struct ring *ring)
 	ring->tail = ring->head;
 }
 
-/* Pairs with the target's read of tail before it writes over what was there. */
+/* Pairs with the target's load of `tail` before it overwrites consumed bytes. */
 static void tell_tail(struct ring *ring)
 {
 	atomic_store_explicit(
@@ -150,9 +151,9 @@ void rings_begin(struct rings *rings)
 	for (size_t i = 0; i < rings->count; i++) {
 		struct ring *ring = &rings->rings[i];
 
-		/* Pairs with the store (the addition to head) that ends a stub's sequence. */
+		/* Pairs with the store (the addition to `head`) that ends a stub's sequence. */
 		ring->head = rings_head(ring);
-		/* No stub goes further than the ring is long. */
+		/* No stub goes further ahead than the length of the ring. */
 		if (ring->head - ring->tail > rings->layout.ring_bytes)
 			discard(ring);
 	}
@@ -187,7 +188,7 @@ const struct ring_record *rings_next(
 	size = oldest->head - oldest->tail;
 	if (size > most)
 		size = most;
-	/* Into the slop at most: see arch/layout.h. */
+	/* The copy ends in the slop at the latest: see arch/layout.h. */
 	memcpy(rings->record, rings_first(rings, oldest), size);
 	*ring_ret = oldest;
 	*size_ret = size;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Others change a target's text, too: a debugger or the kernel puts a breakpoint over our
- * jump; another tool, or the program itself, restores what was there. The bytes tell what
- * has happened to a site; what others wrote is theirs.
+ * Tells what has happened to a patched site. Others change a target's text, too: a debugger or the
+ * kernel puts a breakpoint over our jump; another tool, or the program itself, restores the
+ * original bytes. The bytes at a site tell which; bytes that others have written stay as they are.
  *
- * The bytes of the file can mean three things. Something has restored them; then the site stays
- * known. Or the library was closed and opened again at the same place, in fresh pages. Or the
- * process was forked after its parent's registry had announced the site and before the site was
- * patched. The site is forgotten in the last two cases.
+ * If a site has the bytes of the file, there are three possible reasons. Something has restored
+ * them: then the registry keeps the site. Or the library was closed and opened again at the same
+ * place, in fresh pages. Or the process was forked after its parent's registry had announced the
+ * site, but before the site was patched. In the last two cases the registry forgets the site.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -20,8 +20,8 @@
 #include "libprobe/registry/registry.h"
 
 /*
- * Are these bytes a jump into code of ours: to a stub that was linked by a controller that died
- * then? The first `covered` bytes are taken to be those of our jump.
+ * Are these bytes a jump into our code, as left by a controller that died after it had linked a
+ * stub? The first `covered` bytes are replaced by those of our jump before the check.
  */
 static bool leads_to_arena(const struct arch *arch, const struct registry *r,
 	const struct reg_site *site, const uint8_t *bytes, size_t covered)
@@ -75,9 +75,9 @@ bool site_is_mixed(const struct reg_site *site, const uint8_t *bytes)
 /* ---- Whose memory it is ----------------------------------------------------------------- */
 
 /*
- * Has the page of an address been written to, so that it is the process's own copy and not
- * the file's? Not known without /proc/PID/pagemap: then it has not.
- * (Documentation/admin-guide/mm/pagemap.rst: bit 63 present, 62 swapped, 61 of a file.)
+ * Has the page of an address been written to, so that it is the process's own copy and not the
+ * file's? Without /proc/PID/pagemap, the answer is no. (Documentation/admin-guide/mm/pagemap.rst:
+ * bit 63 present, 62 swapped, 61 of a file.)
  */
 static bool is_own_copy(int pagemap, uint64_t address)
 {
@@ -98,7 +98,7 @@ bool site_is_in_file(const struct modules *modules, const struct reg_site *site)
 
 	if (!module)
 		return false;
-	/* One that cannot be read (deleted, say) may be the file that it was. */
+	/* A file that cannot be read (deleted, for example) may be the same as before. */
 	return !module->object || (object_read(module->object, site->patch - module->bias, bytes,
 					   site->length) == site->length &&
 					  memcmp(bytes, site->original, site->length) == 0);
@@ -117,7 +117,10 @@ static bool is_old_text(const struct change *change, const struct reg_site *site
 	       is_own_copy(pagemap, site->patch);
 }
 
-/* It may be another library by now, or the same one opened again, or never patched in a child. */
+/*
+ * Corrects the state of a site: SITE_GONE if another library may be there now, if the same library
+ * was opened again, or if the site was never patched in this forked child.
+ */
 static enum site_state state_in_file(const struct change *change, const struct reg_site *site,
 	enum site_state state, int pagemap, bool inherited)
 {
@@ -164,7 +167,7 @@ size_t site_leader(const struct registry *r, size_t site)
 	size_t leader = site;
 
 	while (site-- > 0) {
-		/* Forgotten ones are the first, at 0. */
+		/* Forgotten sites have pc 0, so they are sorted first. */
 		if (!sites[site].pc || sites[leader].patch - sites[site].pc > REG_SHARED_MAX)
 			break;
 		if (sites[site].patch == sites[leader].patch)
@@ -214,13 +217,13 @@ bool site_fault(enum site_state state, enum probe_site_fault *ret)
 	return false;
 }
 
-/* ---- What was closed -------------------------------------------------------------------- */
+/* ---- Closed libraries ------------------------------------------------------------------- */
 
-/* What will be dropped, as flags beside the registry's arrays. */
+/* Elements of the registry's arrays that will be dropped: a flag for each element. */
 struct losses {
 	bool *sites, *stubs, *probes, *semaphores;
 	bool *kept;    /* probes that still have a site */
-	bool *foreign; /* probes that lost one whose memory is gone, or another file's */
+	bool *foreign; /* probes that lost a site whose memory is gone or is another file's */
 	bool any;
 };
 
@@ -247,7 +250,7 @@ static void losses_deinit(struct losses *l)
 	free(l->foreign);
 }
 
-/* Notes for a probe that it has, or has lost, a site. */
+/* Notes that a probe has a site, or has lost one. */
 static void note_probe(struct losses *l, const struct registry *r, const struct reg_probe *probe,
 	bool lost, bool original)
 {
@@ -275,7 +278,7 @@ static void note_site(
 	}
 }
 
-/* Probes go with their last site. */
+/* Drops the lost elements. A probe is dropped with its last site. */
 static void drop_losses(struct losses *l, struct registry *r)
 {
 	for (size_t i = 0; i < r->probe_count; i++)
@@ -284,11 +287,14 @@ static void drop_losses(struct losses *l, struct registry *r)
 		const struct reg_probe *probe =
 			registry_probe(r, r->semaphores[i].key, r->semaphores[i].session);
 
-		/* Those beside original bytes may have been raised: they are lowered. */
+		/*
+		 * Keep semaphores of sites with original bytes: they may have been raised, and are
+		 * lowered.
+		 */
 		l->semaphores[i] =
 			probe && l->probes[probe - r->probes] && l->foreign[probe - r->probes];
 	}
-	/* A thread may be in their code: see libprobe/patch/uninstall.c. */
+	/* Keep the code of lost sites, which a thread may run: see libprobe/patch/uninstall.c. */
 	for (size_t i = 0; i < r->site_count; i++)
 		if (l->sites[i])
 			r->sites[i].pc = 0;
@@ -324,7 +330,7 @@ struct probe_error *site_read_all(
 	return error;
 }
 
-/* The key of a gate is its address. */
+/* Does a site have a stub of a probe, not only of a gate? The key of a gate is its address. */
 static bool has_probes(const struct registry *r, const struct reg_site *site)
 {
 	size_t count;
@@ -336,7 +342,9 @@ static bool has_probes(const struct registry *r, const struct reg_site *site)
 	return any;
 }
 
-/* False without memory. */
+/*
+ * Adds the jump at a site, its entry, and the jumps of its stubs. Returns false if memory is short.
+ */
 static bool add_jumps(const struct registry *r, const struct reg_site *site, struct edits *edits)
 {
 	size_t count, jump_length = arch_host()->jump_length;
@@ -371,7 +379,7 @@ struct probe_error *site_all_alike(const struct registry *r, pid_t pid, pid_t ot
 	return error;
 }
 
-/* The same, without an error: without memory or permission, nothing is known of them. */
+/* Like site_read_all(), but returns NULL after an error: the states are unknown. */
 static enum site_state *try_states(const struct change *change, struct edits *edits)
 {
 	enum site_state *states = NULL;
@@ -396,7 +404,10 @@ size_t site_count_patched(const struct change *change)
 	return count;
 }
 
-/* Without permission, or memory, this is not known, and nothing more is forgotten. */
+/*
+ * Was the process forked with this registry? After an error the answer is no, so that no more sites
+ * are forgotten.
+ */
 static bool is_inherited(const struct change *change)
 {
 	bool inherited = false;

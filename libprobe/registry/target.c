@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Targets as their users see them: opened, changed, and closed. Some stay stopped from one call to
- * the next: those that were started (libprobe/follow/launch.c, libprobe/follow/launch.c), and those
- * that were stopped to be changed in several steps.
+ * Targets as their users see them: opened, changed, and closed. Some targets stay stopped between
+ * two calls: those that were started (libprobe/follow/launch.c), and those that were stopped to be
+ * changed in several steps.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -33,15 +33,15 @@
 /*
  * The lock is flock(2) on the folder /proc/PID/fdinfo: the kernel drops it when its holder dies.
  * Only those who may read the process's memory can open that folder (ptrace(2), PTRACE_MODE_READ;
- * before Linux 5.14 it has mode 0500), so no other user can hold the lock. Every user can open
- * `status`. Once the main thread has ended, nobody can open `mem`, and only root files of mode
- *0400.
+ * before Linux 5.14 it has mode 0500), so no other user can hold the lock. Other files do not
+ * serve: every user can open `status`; once the main thread has ended, nobody can open `mem`, and
+ * only root can open files of mode 0400.
  *
  * Each pid namespace has its own inodes in /proc; since Linux 5.8, so has each mount of procfs.
  * Controllers in different namespaces therefore lock two files:
  *
- *	/proc/PID/fdinfo		in the /proc of the controller
- *	/proc/PID/root/proc/N/fdinfo	in the /proc of the target, where its pid is N
+ * 	/proc/PID/fdinfo		in the /proc of the controller
+ * 	/proc/PID/root/proc/N/fdinfo	in the /proc of the target, where its pid is N
  *
  * A target can mount anything on its /proc, even a file system that never answers (FUSE). So the
  * second path is followed only while the kernel has it cached, and only within procfs. If that
@@ -57,7 +57,7 @@
 
 #define SECOND_NS UINT64_C(1000000000)
 #define PATIENCE_NS (20 * SECOND_NS)
-#define PATIENCE_LENT_NS (5 * SECOND_NS) /* a thread of the target waits for us */
+#define PATIENCE_LENT_NS (5 * SECOND_NS) /* limit while a thread of the target waits for us */
 #define PATIENCE_STRANGER_NS (SECOND_NS / 2)
 #define PATIENCE_HURRY_NS (SECOND_NS / 10)
 #define PAUSE_NS 10000000
@@ -96,7 +96,7 @@ static bool sees_our_proc(pid_t living)
 	return true;
 }
 
-/* Opens /proc of the process if procfs is mounted there. Asks no file system. */
+/* Opens the /proc of a process if procfs is mounted there. Accesses no file system. */
 static int open_their_proc(pid_t living)
 {
 	char path[PATH_BYTES], type[PROCFS_MOUNT_TYPE];
@@ -107,7 +107,7 @@ static int open_their_proc(pid_t living)
 	root = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (root < 0)
 		return -1;
-	/* The kernel fails instead of waiting for one of its own locks, so try again. */
+	/* RESOLVE_CACHED also fails when a kernel lock is taken, so try again. */
 	for (int i = 0; i < OPEN_TRIES && proc < 0; i++)
 		proc = cached_open(root, "proc", RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
 	close(root);
@@ -122,8 +122,8 @@ static int open_their_proc(pid_t living)
 }
 
 /*
- * Returns the pid of the process in a procfs, or 0. The procfs may belong to the pid namespace of
- * the process, or to one above it.
+ * Returns the pid of a process in a procfs, or 0. The procfs may belong to the pid namespace of the
+ * process, or to one above it.
  */
 static long pid_within(int procfs, pid_t pid)
 {
@@ -184,7 +184,7 @@ static bool open_files(pid_t pid, struct target_lock *ret)
 	if (ret->ours < 0)
 		return false;
 	ret->theirs = open_theirs(pid);
-	/* One file locked through two descriptors would lock us out ourselves. */
+	/* With two descriptors of one file, our second lock would wait for our first. */
 	if (ret->theirs >= 0 && same_file(ret->ours, ret->theirs)) {
 		close(ret->theirs);
 		ret->theirs = -1;
@@ -216,7 +216,7 @@ static bool take(const struct target_lock *lock, int how, int *taken_ret)
 
 /* ---- The holder ----------------------------------------------------------------------- */
 
-/* Names the file of a descriptor as proc_locks(5) does. */
+/* Writes the name that proc_locks(5) gives to the file of a descriptor. */
 static void name_file(int fd, char name[PATH_BYTES])
 {
 	struct stat st = {0};
@@ -227,8 +227,8 @@ static void name_file(int fd, char name[PATH_BYTES])
 }
 
 /*
- * Line: "1: FLOCK ADVISORY WRITE PID MAJOR:MINOR:INODE 0 EOF". Returns 0 if our pid namespace does
- * not have the holder.
+ * Finds the pid of a lock's holder in /proc/locks, whose lines are "1: FLOCK ADVISORY WRITE PID
+ * MAJOR:MINOR:INODE 0 EOF". Returns 0 if the holder is not in our pid namespace.
  */
 static pid_t find_holder(const char *file)
 {
@@ -246,8 +246,8 @@ static pid_t find_holder(const char *file)
 }
 
 /*
- * Does the process have the lock? True if that is unknown. The process that took the lock may have
- * ended, and its pid may have been reused: the lock then lives on in a process that it forked.
+ * Does the process hold the lock? Returns true if this is unknown. The process that took the lock
+ * may have ended, and its pid may have been reused: then a process that it forked holds the lock.
  */
 static bool has_lock(pid_t pid, const char *file)
 {
@@ -303,9 +303,9 @@ static void name_holder(struct lock_holder *holder, pid_t pid, bool is_there)
 }
 
 /*
- * Looks for the holder once a second: the list of locks may be long. Returns false if none was
- * found and the lock should be tried again: a holder may release it before the list is read, and
- * only one that is never in the list belongs to another container.
+ * Looks for the holder once a second, because the list of locks may be long. Returns false if no
+ * holder was found and the caller should try the lock again: a holder may release the lock before
+ * the list is read. Only a holder that is never in the list belongs to another container.
  */
 static bool look_for_holder(struct probe_target *target, int taken)
 {
@@ -346,7 +346,10 @@ static bool tell(const struct probe_target *target, unsigned int seconds)
 	       target->on_wait(target->pid, seconds, target->holder.name, target->on_wait_data);
 }
 
-/* `told`: how many seconds the listener knows of. It is told of each, also if we were delayed. */
+/*
+ * May the caller wait longer? Reports each second to the listener, also if we were delayed. *told:
+ * seconds reported so far.
+ */
 static bool may_wait(const struct probe_target *target, uint64_t waited_ns, unsigned int *told)
 {
 	if (waited_ns >= patience_ns(target))
@@ -354,7 +357,10 @@ static bool may_wait(const struct probe_target *target, uint64_t waited_ns, unsi
 	return waited_ns / SECOND_NS <= *told || tell(target, ++*told);
 }
 
-/* The caller does the waiting. Several threads may share its patience. */
+/*
+ * Tells the caller, which waits itself, that the lock is busy. Several threads may share a
+ * patience.
+ */
 static void note_busy(const struct probe_target *target, struct probe_patience *patience)
 {
 	if (!target->holder.is_stranger)
@@ -400,8 +406,8 @@ static uid_t user_of(const struct probe_target *target)
 }
 
 /*
- * Notes that the target is one of those that share its patience. Among processes of several users,
- * those of users other than ours are waited for only a moment: they delay the others.
+ * Notes that the target shares a patience. If the sharing processes belong to several users, those
+ * of users other than ours get only a moment, because they delay the rest.
  */
 static void patience_join(const struct probe_target *target)
 {
@@ -417,7 +423,7 @@ static void patience_join(const struct probe_target *target)
 		__atomic_store_n(&patience->is_mixed, true, __ATOMIC_RELAXED);
 }
 
-/* Others are delayed if it is waited for. */
+/* Does another user own the target, and would a wait for it delay other targets? */
 static bool is_strangers(const struct probe_target *target)
 {
 	const struct probe_patience *patience = target->patience;
@@ -519,7 +525,7 @@ struct probe_target *target_create(pid_t pid, uint64_t start_time)
 	return target;
 }
 
-/* Does the process run this program? */
+/* Checks that the process runs this program. */
 static struct probe_error *check_exe(pid_t pid, const char *exe)
 {
 	char path[48], link[4096];
@@ -571,7 +577,7 @@ struct probe_error *probe_target_executable(const struct probe_target *target, c
 
 	snprintf(path, sizeof(path), "/proc/%d/exe", procfs_living(target->pid));
 	length = readlink(path, link, sizeof(link) - 1);
-	/* The id may be another process's by now. */
+	/* The pid may belong to another process by now. */
 	if (!probe_target_alive(target) || (length < 0 && errno == ENOENT))
 		return procfs_no_process(target->pid);
 	if (length < 0)
@@ -609,7 +615,7 @@ bool probe_target_alive(const struct probe_target *target)
 	/* An exiting process frees its memory before it becomes a zombie. */
 	if (procfs_status_number(pid, "VmSize:") >= 0)
 		return true;
-	/* The main thread may end before the others do. */
+	/* The main thread may end before the other threads do. */
 	return procfs_thread_state(pid, pid) == 'Z' && procfs_status_number(pid, "Threads:") > 1;
 }
 
@@ -647,7 +653,7 @@ const char *target_string(struct probe_target *target, const char *text)
 
 /* ---- Held ---------------------------------------------------------------------------- */
 
-/* Stops it. Another controller that is changing it must finish first. */
+/* Stops a target. If another controller is changing the target, waits for it. */
 static struct probe_error *stop(struct probe_target *target)
 {
 	AUTO_CHANGE struct change c;
@@ -660,7 +666,7 @@ static struct probe_error *stop(struct probe_target *target)
 	target->control = c.control;
 	target->held = target->attached = true;
 	c.stopped = false;
-	/* Other processes need not wait while our caller decides. */
+	/* While our caller decides, other processes run with normal priority. */
 	control_calm(&target->control);
 	return NULL;
 }

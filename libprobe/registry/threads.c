@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * glibc exports what is needed, some of it for debuggers only:
+ * Finds out how stubs can identify threads. glibc exports the facts, some of them for debuggers
+ * only:
  *
  *   _thread_db_pthread_tid   in libc: {bits, elements, offset} of the thread's
  *                            id in its control block (nptl_db), which begins or
  *                            ends at the thread pointer
  *   _thread_db_sizeof_pthread   in libc: the bytes of that block
- *   __rseq_offset, _size     in the loader, since 2.35: the thread's struct
- *                            rseq, from the thread pointer; size 0: none
+ *   __rseq_offset, _size     in the loader, since 2.35: offset of the thread's struct
+ *                            rseq from the thread pointer; the size is 0 without rseq
  *
- * That is right for the threads that glibc makes. A thread that a program makes by itself
- * (clone(2)) may share the thread pointer of its creator, and then both change one counter
- * at once; or have one that points to anything, and then a stub would write there. So
- * every thread is checked when all are stopped, before anything is patched: what the
- * kernel says about its area (PTRACE_GET_RSEQ_CONFIGURATION, Linux 5.13) must be what the
- * model says. If it is not, the target is marked from then on, and its stubs do
- * without the thread pointer: they use locks and ask the kernel.
+ * These facts hold for threads that glibc creates. A program may also create a thread itself
+ * (clone(2)). Such a thread may share the thread pointer of its creator, and then both change one
+ * counter at once. Or its thread pointer may point to anything, and then a stub would write there.
+ * So all threads are checked in a stop, before anything is patched: the rseq area that the kernel
+ * reports (PTRACE_GET_RSEQ_CONFIGURATION, Linux 5.13) must be the area of the model. If it is not,
+ * the target is marked, and from then on its stubs do without the thread pointer: they use locks
+ * and ask the kernel.
  *
- * Sources: ptrace(2); rseq(2); nptl/pthread_create.c of glibc, which registers the area
- * before a thread runs code of the program.
+ * Sources: ptrace(2); rseq(2); nptl/pthread_create.c of glibc, which registers the area before a
+ * thread runs code of the program.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -33,7 +34,7 @@
 #include "libprobe/registry/registry.h"
 
 enum {
-	RSEQ_CPU_ID = 4, /* in struct rseq: negative, as an i32, while it is not registered */
+	RSEQ_CPU_ID = 4, /* offset in struct rseq; an i32, negative until registered */
 	TID_BITS = 32,
 	OFFSET_MAX = 1 << 16
 };
@@ -46,7 +47,7 @@ bool threads_is_loader(const struct module *module)
 	       object_symbol(module->object, "_dl_debug_state", 15, &value, &size);
 }
 
-/* A constant of the C library's, as its file has it. */
+/* Reads a constant of the C library from its file. */
 static bool read_constant(struct modules *modules, const char *name, void *value, size_t bytes)
 {
 	for (size_t i = 0; i < modules->count; i++) {
@@ -75,7 +76,7 @@ static bool read_tid_offset(struct modules *modules, int32_t *ret)
 	return true;
 }
 
-/* A variable of the loader, as it is in the process now. */
+/* Reads the current value of a variable of the loader from the process. */
 static bool read_variable(
 	pid_t pid, struct modules *modules, const char *name, void *value, size_t size)
 {
@@ -116,14 +117,20 @@ void threads_model(struct probe_target *target, struct modules *modules, struct 
 		ret->has_tp &&
 		read_variable(target->pid, modules, "__rseq_size", &size, sizeof(size)) && size &&
 		read_variable(target->pid, modules, "__rseq_offset", &offset, sizeof(offset)) &&
-		/* A loader at work sets the size first; 0 is where the thread's id would be. */
+		/*
+		 * The loader sets the size first; at offset 0 is the thread's id, not the rseq
+		 * area.
+		 */
 		offset && offset > -OFFSET_MAX && offset < OFFSET_MAX && rseq_is_sound();
 	ret->rseq_offset = offset;
 }
 
-/* ---- Is it so? ---------------------------------------------------------------------- */
+/* ---- Checks ------------------------------------------------------------------------- */
 
-/* A thread's control block points to itself (System V ABI, TLS), where that is so. */
+/*
+ * Does a thread pointer point to a control block? Where the ABI says so, the block's first word is
+ * its own address (System V ABI, TLS).
+ */
 static bool has_block(struct served *known, uint64_t pointer)
 {
 	uint64_t self;
@@ -133,7 +140,7 @@ static bool has_block(struct served *known, uint64_t pointer)
 		       self == pointer);
 }
 
-/* A new thread that has yet to register its area. */
+/* Is this the rseq area of a new thread that has not registered it yet? */
 static bool is_unregistered(struct served *known, uint64_t area)
 {
 	int32_t cpu;
@@ -163,7 +170,7 @@ static int compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Do two of the threads have the same pointer? */
+/* Do two of the threads have the same thread pointer? */
 static struct probe_error *find_shared(const struct control *control, bool *ret)
 {
 	uint64_t *pointers = calloc(control->count + 1, sizeof(*pointers));
@@ -206,9 +213,9 @@ struct probe_error *threads_check(
 /* ---- The time stamp counter ------------------------------------------------------------ */
 
 /*
- * prctl(2) tells only the thread itself. One that cannot be asked, because its filter does not
- * allow that, it is in 32-bit code, or it is of a process that shares the memory, is taken to
- * be as nearly all are.
+ * Asks a stopped thread whether it may read the counter: prctl(2) answers only for its caller. *ret
+ * is true, as for nearly all threads, if the thread cannot be asked: its filter forbids the call,
+ * it runs 32-bit code, or it belongs to a process that shares the memory.
  */
 static struct probe_error *may_read_counter(
 	struct change *change, size_t thread, uint64_t answer, bool *ret)
@@ -222,7 +229,7 @@ static struct probe_error *may_read_counter(
 	if (!control_can_run(&change->control, &change->control.threads[thread]))
 		return NULL;
 	error = change_run_in(change, thread, "ask a thread for its clock", &call, 1);
-	/* A kernel that does not know the question, as most of aarch64, keeps no thread from it. */
+	/* Kernels without PR_GET_TSC, as most on aarch64, let every thread read the counter. */
 	if (error && call.result == -EINVAL) {
 		probe_error_free(error);
 		return NULL;

@@ -6,7 +6,7 @@
 enum { SITE_AT = offsetof(struct ring_record, site), TID_AT = offsetof(struct ring_record, tid) };
 _Static_assert(TID_AT == SITE_AT + sizeof(uint32_t), "both are read at once");
 
-/* Records are aligned to RING_ALIGN only, and the words in them to nothing. */
+/* Records are aligned only to RING_ALIGN, and their words to a single byte. */
 static inline uint32_t load32(const uint8_t *at)
 {
 	uint32_t word;
@@ -23,7 +23,7 @@ static inline uint64_t load64(const uint8_t *at)
 	return word;
 }
 
-/* The same as ring_record_length(), of a site that is known. */
+/* Like ring_record_length(), for a site whose form is known. */
 static inline size_t length_of(const struct ring_form *form, const uint8_t *record, size_t size)
 {
 	size_t length = form->fixed;
@@ -50,13 +50,15 @@ size_t ring_record_length(const struct ring_forms *forms, const uint8_t *record,
 	return site < forms->count ? length_of(&forms->forms[site], record, size) : 0;
 }
 
-/* One comparison for both ends. */
+/* Is `time` in [last, until)? One comparison checks both ends. */
 static inline bool is_between(uint64_t time, uint64_t last, uint64_t until)
 {
 	return time - last < until - last;
 }
 
-/* What is wrong with a record in so many bytes; RING_WALK_ALL: nothing. */
+/*
+ * Checks a record that has at most `size` bytes. Returns RING_WALK_ALL if nothing is wrong with it.
+ */
 static inline enum ring_walk_end check(const struct ring_walk *walk, const uint8_t *record,
 	size_t size, uint64_t until, size_t *length_ret)
 {
@@ -79,9 +81,9 @@ static inline enum ring_walk_end check(const struct ring_walk *walk, const uint8
 }
 
 /*
- * Walks the records behind one of constant length that are of its site and thread, as most are:
- * where the next one begins does not depend on what is read, so the processor looks at several at
- * once. None begins at `end` or later. Returns where it stopped.
+ * Walks records that follow a record of constant length and come from the same site and thread, as
+ * most do. The place of the next record does not depend on the contents, so the processor works on
+ * several at once. No record begins at `end` or later. Returns the offset where the walk stopped.
  */
 static size_t walk_same(
 	struct ring_walk *walk, const uint8_t *record, size_t step, size_t end, uint64_t until)

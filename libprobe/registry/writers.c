@@ -13,7 +13,7 @@
 
 enum {
 	SCAN_NS = 10000000,
-	SCAN_SHARE = 20 /* times as long as the last one took */
+	SCAN_SHARE = 20 /* the pause is at least 20 times as long as the scan */
 };
 
 static void remember(struct writers *cache, pid_t tid, pid_t pid, pid_t outer)
@@ -74,7 +74,7 @@ void writers_learn(struct writers *cache)
 	cache->next_scan_ns = end + SCAN_NS + SCAN_SHARE * (end - begin);
 }
 
-/* Looks for an unknown thread. */
+/* Looks for a thread that is not in the cache. */
 static void find(struct writers *cache, pid_t tid)
 {
 	long pid;
