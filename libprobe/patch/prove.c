@@ -69,9 +69,8 @@ struct word_search {
 	struct around *functions;    /* of the windows, in the same order */
 	uint64_t *sites;	     /* addresses of all notes, sorted */
 	size_t site_count;
-	struct object_range
-		/* The last range without a function that decodable_range() found. */
-		gap;
+	/* The last range without a function that decodable_range() found. */
+	struct object_range gap;
 };
 
 /* Returns the bytes of a segment that the file contains, or NULL. */
@@ -205,8 +204,8 @@ static void on_constant(void *data, uint64_t base)
 }
 
 /*
- * The label may be anywhere in the function. If the last instruction is a br, the label is at the
- * function's end, so this looks up the address `at` + 1.
+ * The instruction at `at` takes the address of a label. The label may be anywhere in the function,
+ * or at the function's end if the last instruction is a br. So the function is looked up by `at`.
  */
 static void on_label(void *data, uint64_t at)
 {
