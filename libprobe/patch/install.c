@@ -616,9 +616,7 @@ static struct probe_error *create_session(struct install *install)
 		.flags = (install->caller ? REG_SESSION_CALLS : 0) |
 			 (install->takes_time && c->target->no_counter ? REG_SESSION_KERNEL_TIME
 								       : 0),
-		/*
-		 * Until the commit, a session without an owner has this process as its owner, too.
-		 */
+		/* Until the commit, this process owns the session, even a persistent one. */
 		.owner = getpid(),
 		.owner_start = procfs_start_time(getpid()),
 		.stamp = clock_monotonic_ns(),

@@ -290,8 +290,7 @@ static struct probe_error *rows_prove(struct rows *rows, struct object *object,
 /* Changes a way of the last site of a row into the way of another site of the row. */
 static void see_move(const struct row_site *site, size_t row, struct plan_way *move)
 {
-	size_t lead = move->lead > row ? move->lead - row
-				       : 0; /* the lead before the first site of the row */
+	size_t lead = move->lead > row ? move->lead - row : 0; /* before the row */
 
 	move->offset = (int16_t)(move->offset + (int)row);
 	if (site->cannot) {

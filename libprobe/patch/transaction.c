@@ -303,6 +303,7 @@ struct probe_error *transaction_keep_way_back(struct transaction *t)
 	return code_keep(&t->change->taken, t->before) ? NULL : probe_error_no_memory();
 }
 
+/* The caller reports its own error, so errors of this are dropped. */
 void transaction_go_back(struct transaction *t)
 {
 	struct probe_error *error;
@@ -315,8 +316,7 @@ void transaction_go_back(struct transaction *t)
 		error = change_publish(t->change, t->before);
 		change_end_write(t->change, stops);
 	}
-	probe_error_free(
-		error ? error : change_reread(t->change)); /* the first error is reported */
+	probe_error_free(error ? error : change_reread(t->change));
 }
 
 /* ---- Preparing -------------------------------------------------------------------------- */

@@ -114,7 +114,7 @@ static void add_function(struct spares *s, struct object_range range, uint64_t l
 
 		if (!s->arch->decode(bytes + at, size - at, range.start + at, &insn) ||
 			(padding && padding != insn.length && insn.flow != ARCH_FLOW_STOP)) {
-			s->count = before; /* part of the function is unknown, so all is uncertain */
+			s->count = before; /* part is unknown, so all is uncertain */
 			at = size + 1;
 			break;
 		}
