@@ -580,7 +580,7 @@ struct update {
 	struct outcome *outcomes; /* parallel to all.probes */
 };
 
-/* ---- The request ----------------------------------------------------------------------- */
+/* ---- The request ------------------------------------------------------------------------ */
 
 static struct probe_error *check_request(
 	const struct probe_action *actions, size_t count, const struct probe_request *request)
@@ -733,7 +733,7 @@ static struct probe_error *act(const struct update *u, const struct probe_action
 	return error;
 }
 
-/* ---- On the target --------------------------------------------------------------------- */
+/* ---- On the target ---------------------------------------------------------------------- */
 
 /*
  * With `rise`: does the count of a probe rise, or does --force switch the probe on? Without `rise`:

@@ -432,7 +432,7 @@ struct probe_error *probe_target_status(
 	return error;
 }
 
-/* ---- Sites with wrong bytes ------------------------------------------------------------- */
+/* ---- Sites with wrong bytes ----------------------------------------------------------- */
 
 void probe_fault_text(char text[PROBE_FAULT_BYTES], enum probe_site_fault fault,
 	const uint8_t *bytes, size_t length)
