@@ -254,7 +254,7 @@ static bool claims_add(struct claims *claims, struct claim claim)
 
 /*
  * Adds the claims of a site in the registry and of its hop. A restored site has a claim, too, if
- * code of ours still leads back to it. Returns false if out of memory.
+ * code of ours still leads back to it. False if out of memory.
  */
 static bool claims_add_site(
 	struct claims *claims, const struct arch *arch, const struct reg_site *site)

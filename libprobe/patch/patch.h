@@ -23,9 +23,9 @@
 /* ---- Attempt --------------------------------------------------------------------------------- */
 
 /*
- * Attempts to probe a target. Some facts about its threads are known only once all threads are
- * stopped, and by then everything has been built for threads as they usually are. If that was
- * wrong, the attempt fails and is undone, and the next attempt knows the fact.
+ * Attempts to probe a target. Everything is built for threads as they usually are, but some facts
+ * about threads are known only once all of them are stopped. If the code does not suit these facts,
+ * the attempt fails and is undone, and the next attempt knows the facts.
  */
 
 struct attempt {
@@ -40,9 +40,8 @@ struct attempt {
 /* Prepares the attempts. The caller owns the target and the report, which outlive the attempts. */
 struct attempt attempt_begin(const struct probe_target *target, struct probe_report *report);
 /*
- * Returns whether an attempt must be made: the first attempt, or another one because the last
- * attempt failed and revealed a new fact. Then frees the error of the last attempt, and removes its
- * refusals from the report.
+ * Must an attempt be made? True for the first attempt, and if the last attempt failed and revealed
+ * a new fact. Then frees the error of the last attempt, and removes its refusals from the report.
  *
  *	while (attempt_next(&attempt))
  *		attempt.error = enable_once(target, request, report);
@@ -53,15 +52,14 @@ bool attempt_next(struct attempt *attempt);
 /* ---- Claims ---------------------------------------------------------------------------------- */
 
 /*
- * The bytes that patches take. Sites may be closer to each other than the length of a jump. A patch
- * writes bytes, a pun also reads the bytes of its displacement, and no thread runs moved
- * instructions in place any more. None of these bytes may be written by another patch.
+ * Claims: the bytes of each patch. Sites may be closer to each other than the length of a jump. A
+ * patch writes bytes, a pun also reads the bytes of its displacement, and moved instructions no
+ * longer run in place. No other patch may write any of these bytes.
  */
 
 /*
- * A patch's claim: it uses the bytes in [start, end), and writes those in [start, written_end). If
- * start equals end, the patch was removed, but a thread will return to start from the code that the
- * patch led to.
+ * The bytes of one patch. It relies on [start, end), and writes [start, written_end). If start
+ * equals end, the patch was removed, but the code that it led to still returns to start.
  */
 struct claim {
 	uint64_t start, end;
@@ -72,28 +70,22 @@ struct claim {
 struct claims {
 	struct claim *items;
 	size_t count;
-	/* Patch, hop and plan of the last site that shares its jump with its neighbours. */
+	/* Patch, hop and plan of the last site that shares its jump with neighbours. */
 	uint64_t shared, shared_hop;
 	const struct plan_ops *shared_plan;
 };
 
-/*
- * Returns the bytes that a plan would write or rely on at a site. A patch of one byte relies on the
- * bytes after it.
- */
+/* Returns the bytes that a plan would write or rely on at a site. */
 struct claim claim_of_plan(const struct select_site *site, const struct plan_ops *ops);
 /* Returns the claim of a hop, the target of a short jump. No thread continues there. */
 struct claim claim_of_hop(const struct arch *arch, uint64_t hop);
 
 /* Does a claim conflict with one of `claims`? */
 bool claims_meet(const struct claims *claims, struct claim claim);
-/* Would a plan use the jump of a site before this one? Sites are planned by ascending address. */
+/* Would a plan use the jump of an earlier site? Sites are planned by ascending address. */
 bool claims_have_jump(
 	const struct claims *claims, const struct select_site *site, const struct plan_ops *ops);
-/*
- * Adds the claims of a site's chosen plan and of its hop (0 if it has no hop). Returns false if out
- * of memory.
- */
+/* Adds the claims of a site's chosen plan and of its hop (or 0). False if out of memory. */
 bool claims_take(const struct arch *arch, struct claims *claims, const struct select_site *site,
 	uint64_t hop);
 
@@ -105,30 +97,29 @@ void claims_deinit(struct claims *claims);
 /* ---- Semaphores ------------------------------------------------------------------------------ */
 
 /*
- * Semaphores: the 16-bit counters in a target's data that its probes test before they compute their
- * arguments.
+ * Semaphores: 16-bit counters in a target's data. A probe tests its semaphore before it computes
+ * its arguments.
  */
 
 /*
- * Returns the offset, from the note's address, of the counter of users of OCaml's handlers
- * (SDT_OCAML). Returns 0 for other kinds, which have one counter for all users.
+ * Returns the offset of the counter that counts users of OCaml's handlers, from the address in the
+ * note (SDT_OCAML). Returns 0 for other kinds, which have one counter for all users.
  */
 uint64_t semaphore_offset(enum sdt_kind kind);
 
 /*
- * Finds the distinct semaphores of a probe that tracers raise, sorted. `addresses` has room for
- * probe->site_count. Returns their number.
+ * Finds the semaphores of a probe that tracers raise, sorted, without duplicates. `addresses` has
+ * room for probe->site_count. Returns their number.
  */
 size_t semaphores_of(
 	const struct selection *selection, const struct select_probe *probe, uint64_t *addresses);
 /*
- * Like semaphores_of(), and adds the semaphores of other probes of the same provider and module
- * whose names match `with` (struct probe_meaning; may be NULL). The caller frees the array. Returns
- * NULL if out of memory.
+ * Like semaphores_of(), and adds the semaphores of probes of the same provider and module that
+ * match `with` (probe_meaning.with, or NULL). The caller frees the array. NULL if out of memory.
  */
 uint64_t *semaphores_raised(const struct selection *selection, const struct select_probe *probe,
 	const char *with, size_t *count_ret);
-/* Finds the counters of users of a probe's own handlers; only OCaml's probes have such counters. */
+/* Like semaphores_of(), for the counters of users of OCaml's own handlers. */
 size_t semaphores_of_handlers(
 	const struct selection *selection, const struct select_probe *probe, uint64_t *addresses);
 
@@ -137,17 +128,15 @@ struct semaphores {
 	struct semaphore_change {
 		uint64_t address;
 		int32_t by;
-		bool is_set; /* set the semaphore to `value` */
+		bool is_set; /* sets the semaphore to `value` */
 		uint16_t value;
-		uint16_t least; /* lowest allowed result, see semaphores_keep() */
+		uint16_t least; /* lowest allowed new value, see semaphores_keep() */
 	} * items;
 	size_t count;
 	struct edits edits;
 };
 
-/*
- * Adds a change by `by`; if `by` is 0, the semaphore is set to 0. Returns false if out of memory.
- */
+/* Adds a change by `by`; 0 sets the semaphore to 0. False if out of memory. */
 bool semaphores_add(struct semaphores *semaphores, uint64_t address, int by);
 /* Adds a change to `value`. Returns false if out of memory. */
 bool semaphores_set(struct semaphores *semaphores, uint64_t address, uint16_t value);
@@ -177,7 +166,7 @@ PROBE_MUST_CHECK struct probe_error *semaphores_write(struct semaphores *semapho
 /* ---- Toggles --------------------------------------------------------------------------------- */
 
 /*
- * Toggles: OCaml's own switches. Only the target holds their state, where OCaml's tools find it,
+ * Toggles: OCaml's own switches. Their state is only in the target, where OCaml's tools find it,
  * too: a counter of the handler's users, and one byte at each site (struct arch_toggle).
  */
 
@@ -187,16 +176,16 @@ struct transaction;
 /* Sites that are switched together. Initialise with {0}. */
 struct toggles {
 	struct toggle {
-		uint64_t semaphore; /* address of the handler's counter, or 0 */
-		bool on;	    /* the wanted state if there is no counter */
+		uint64_t semaphore; /* address of the counter of the handler's users, or 0 */
+		bool on;	    /* state to set if there is no counter */
 	} * items;
 	size_t count;
-	struct edits edits; /* the bytes of the sites, in the order of `items` */
+	struct edits edits; /* the byte of each site, in the order of `items` */
 };
 
 void toggles_deinit(struct toggles *toggles);
 
-/* May the probe's sites be toggles, judging by its kind and the request? */
+/* May a probe's sites be toggles, as far as its kind and the request tell? */
 bool toggles_asked(const struct select_probe *probe, const struct probe_request *request);
 
 /*
@@ -257,19 +246,19 @@ struct transaction {
 	struct change *change; /* borrowed; a change has one transaction at a time */
 	enum transaction_kind kind;
 	bool atomic;		  /* stop all threads even if only counts change */
-	struct install *installs; /* the installs to add, a list: see install_add(); borrowed */
+	struct install *installs; /* list of the installs to add, see install_add(); borrowed */
 	struct edits text;
 	struct semaphores semaphores;
-	struct toggles toggles; /* written together with `text` */
-	struct windows windows; /* for edits that replace instructions */
+	struct toggles toggles; /* edits of toggles, written together with `text` */
+	struct windows windows; /* check of the edits that replace instructions */
 	struct transaction_count {
 		uint64_t key;
 		int by;
 	} * counts;
-	size_t count_count, counted; /* the first `counted` counts are in the registry */
+	size_t count_count, counted; /* the registry has the first `counted` of the counts */
 	/* Images of the registry: one to go back to, and the next one. */
 	struct code_extent before, next;
-	bool written; /* all is written, and cannot be undone */
+	bool written; /* everything is written, and cannot be undone */
 };
 
 /* Returns an empty transaction. The caller must call transaction_end(). */
@@ -277,8 +266,8 @@ struct transaction transaction_of(struct change *change, enum transaction_kind k
 void transaction_end(struct transaction *transaction);
 
 /*
- * Changes the count of a probe of a persistent session that is already on, together with the other
- * changes. `by` is not 0. Returns false if out of memory.
+ * Changes the count of a probe that is already on, of a persistent session, by `by` (not 0),
+ * together with the rest of the transaction. False if out of memory.
  */
 bool transaction_count(struct transaction *transaction, uint64_t key, int by);
 
@@ -286,8 +275,8 @@ bool transaction_count(struct transaction *transaction, uint64_t key, int by);
 void transaction_uncount(struct transaction *transaction);
 
 /*
- * Keeps the present registry to go back to, which takes one word. Must be called before anything is
- * announced. transaction_go_back() works only if nothing was written.
+ * Keeps the present registry, so that writing one word makes it the current one again. Must be
+ * called before anything is announced. transaction_go_back() works only until something is written.
  */
 PROBE_MUST_CHECK struct probe_error *transaction_keep_way_back(struct transaction *transaction);
 void transaction_go_back(struct transaction *transaction);
@@ -295,25 +284,19 @@ void transaction_go_back(struct transaction *transaction);
 /* The last step before the stop. No edits or semaphores may be added afterwards. */
 PROBE_MUST_CHECK struct probe_error *transaction_prepare(struct transaction *transaction);
 
-/*
- * Reads sites, semaphores and toggles. Errors: those of edits_read(), semaphores_read() and
- * toggles_read().
- */
+/* Reads sites, semaphores and toggles. Errors: edits_read(), semaphores_read(), toggles_read(). */
 PROBE_MUST_CHECK struct probe_error *transaction_read(struct transaction *transaction);
 
 /* Writes the change after all checks. An error leaves everything as it was. */
 PROBE_MUST_CHECK struct probe_error *transaction_write(struct transaction *transaction);
 
-/*
- * Makes the whole change if only counts, semaphores and toggles change. Does nothing if there are
- * no changes.
- */
+/* Makes the whole change if it consists of counts, semaphores and toggles only. It may be empty. */
 PROBE_MUST_CHECK struct probe_error *transaction_commit_counts(struct transaction *transaction);
 
 /*
- * Stops the target, calls `look`, and writes the change. `look` reads and checks the memory. If it
- * sets *again_ret, a thread is in the way, and the commit is tried again, up to 20 times. Then
- * `what` is the text of the error (PROBE_ERROR_STATE).
+ * Stops the target, calls `look`, and writes the change. `look` reads and checks the memory. If
+ * `look` sets *again_ret, a thread is in the way, and the commit is tried again, up to 20 times.
+ * Then `what` is the text of the error (PROBE_ERROR_STATE).
  */
 PROBE_MUST_CHECK struct probe_error *transaction_commit(struct transaction *transaction,
 	struct probe_error *(*look)(void *data, bool *again_ret), void *data, const char *what);
@@ -334,55 +317,52 @@ PROBE_MUST_CHECK struct probe_error *transaction_commit(struct transaction *tran
 /* One site that is being installed. */
 struct install_site {
 	bool wanted; /* the site gets a stub */
-	bool is_new; /* not patched yet: `reg` describes the patch to come */
+	bool is_new; /* the site is not patched yet; `reg` describes the coming patch */
 	/*
-	 * Several notes may name one address. Index of the first site at this address, which alone
-	 * is planned and patched. The stubs of the other sites are linked before its stub.
+	 * Several notes may name one address. This is the index of the first site at the address,
+	 * which alone is planned and patched. The stubs of the other sites are linked before its
+	 * stub.
 	 */
 	size_t first;
 	struct reg_site reg;
 	/* address of the hop that the site's short jump leads to, or 0 */
 	uint64_t hop;
-	uint64_t write_start, write_end; /* the bytes that its plan may write */
+	uint64_t write_start, write_end; /* range of bytes that the site's plan may write */
 	/* Target of the site's jump: a pun's page, or code of ours; 0 for the first stub. */
 	uint64_t entry;
 	struct arch_twin twin; /* bytes and targets of two jumps (`first` is `entry`), or zeros */
 	uint64_t stub;
-	uint64_t head; /* for a first site: the stub that its jump leads to */
-	/*
-	 * For a first site: address of the older stub's jump that leads to `head`; 0 if the site's
-	 * jump does.
-	 */
+	uint64_t head; /* for a first site: address of the stub that the site's jump leads to */
+	/* For a first site: address of the jump in an older stub that leads to `head`, or 0. */
 	uint64_t link;
-	uint32_t below; /* for a first site: order of the older stub below its new stubs */
-	uint32_t order; /* order of the stub, see reg_stub; for a first site that of `head` */
-	bool joins;	/* new, and patched together with a new neighbour (build.c) */
+	uint32_t below; /* for a first site: order of the older stub below the new stubs */
+	/* order of the stub (reg_stub); for a first site, order of the stub at `head` */
+	uint32_t order;
+	bool joins; /* the site is new, and shares the patch of a new neighbour (build.c) */
 	struct arch_stub_code code;
 	struct arch_moved moved;
-	uint64_t moved_to; /* address of the moved instructions; several sites may use them */
+	uint64_t moved_to; /* address of the moved instructions; several sites may share them */
 };
 
 struct install {
 	struct change *change; /* the transaction's change */
 	struct transaction *transaction;
-	struct install *next; /* next install of the transaction */
+	struct install *next; /* next install in the transaction's list */
 	struct probe_report *report;
 	struct selection *selection;
 	const struct probe_request *request;
-	struct install_site *sites; /* parallel to selection->sites */
-	size_t *order;		    /* indices of the sites with an address, by address */
+	struct install_site *sites; /* sites, parallel to selection->sites */
+	/* indices of the sites that have an address, sorted by address */
+	size_t *order;
 	size_t order_count;
 	/*
-	 * Describes what the stub of a site does; if NULL, the stub counts. `slot` is the slot of
-	 * the site's probe, `number` is the number of the site in records.
+	 * Sets up the stub of a site; NULL for stubs that count. `slot` is the slot of the site's
+	 * probe, `number` the number of the site in records.
 	 */
 	void (*describe)(const void *data, const struct reg_session *session, uint32_t slot,
 		uint32_t number, struct arch_stub *stub);
 	const void *describe_data;
-	/*
-	 * Tells, from describe_data, whether the stubs of another session are entered before the
-	 * stubs of this one. If NULL, none are.
-	 */
+	/* Are the stubs of another session entered before those of this session? NULL for no. */
 	bool (*comes_before)(const void *data, uint32_t session);
 	/*
 	 * Takes the resources that the controller needs for the session, once its stubs exist and
@@ -390,57 +370,49 @@ struct install {
 	 */
 	struct probe_error *(*take)(void *data, struct install *install);
 	void *take_data;
-	/*
-	 * Number of selection->sites[0] in records; the next sites follow. Ignored if `numbers` is
-	 * set.
-	 */
+	/* Number of the first site in records, if `numbers` is NULL; the next sites follow. */
 	uint32_t first_site;
-	/*
-	 * For probes that the session had before: the numbers of their sites, and their counters.
-	 */
+	/* For probes that the session had before: numbers of the sites, slots of the probes. */
 	const uint32_t *numbers, *slots;
-	uint32_t session; /* id of an existing session; 0 until the session is created */
-	/* path of a file that keeps the session's memory after the target ends, or NULL */
+	uint32_t session; /* id of the session; 0 until a new session is created */
+	/* Path of a file that keeps the session's memory after the target ends, or NULL. */
 	const char *file;
-	bool created;	/* the session was created by this install */
-	bool asks;	/* set by the build: a stub makes system calls, or would if allowed */
-	bool waits;	/* hits wait for room, and make system calls while they wait */
-	bool asks_name; /* set by the build: a stub asks for the name of its thread */
-	bool asks_cpu;	/* set by the build: a stub asks for the number of its CPU */
-	/* set by the build: a stub asks for pages of its stack, or would if allowed */
+	bool created;	/* this install created the session */
+	bool asks;	/* result of the build: a stub makes system calls, or would if allowed */
+	bool waits;	/* hits wait for room in the ring, and make system calls to wait */
+	bool asks_name; /* result of the build: a stub asks for the name of its thread */
+	bool asks_cpu;	/* result of the build: a stub asks for the number of its CPU */
+	/* Result of the build: a stub asks for pages of its stack, or would if allowed. */
 	bool asks_stack;
 	bool takes_time;      /* the stubs read the time stamp counter */
 	uint64_t gate_offset; /* offset of the struct probe_gate in the session's data */
 	uint64_t gate_unless;
 	bool persistent;
 	/*
-	 * If not 0, the stubs call functions of the target (REG_SESSION_CALLS). Identifies the copy
-	 * of this library in the target whose functions they are.
+	 * Not 0 if the stubs call functions of the target (REG_SESSION_CALLS). The value identifies
+	 * the copy of this library in the target that has these functions.
 	 */
 	uint64_t caller;
-	struct data_needs needs; /* memory that a new session needs beside its counters */
+	struct data_needs needs; /* memory that a new session needs in addition to its counters */
 	size_t spare_probes;	 /* room for probes of libraries that are opened later */
-	bool follow_children;	 /* hits of forked children count, too */
-	/* memory of the current module that stubs may read without a check */
+	bool follow_children;	 /* forked children count hits, too */
+	/* Memory that the stubs of the current module may read without a check. */
 	struct arch_safe safe;
 	int fd; /* descriptor of the session's data, or -1 */
 	uint64_t data_size;
-	uint64_t *pun_pages;   /* pages of new puns, sorted */
-	size_t pun_page_count; /* the first puns_mapped pages are mapped */
+	uint64_t *pun_pages;   /* addresses of the pages of new puns, sorted */
+	size_t pun_page_count; /* the first puns_mapped of the pages are mapped */
 	size_t puns_mapped;
-	/* New sites that share a jump, selected or not. */
+	/* Sites that share a jump with new sites, selected or not. */
 	struct reg_site *neighbours;
 	size_t neighbour_count;
-	/* All sites may be refused: the same request switches other probes, or more may come. */
+	/* All sites may be refused: the request switches other probes, or more will come. */
 	bool served;
-	bool alone;   /* plan each site as if it were the only one; install nothing */
-	bool no_puns; /* make no puns: the target maps memory faster than pages can be taken */
+	bool alone;   /* plan each site as if it were the only one, and install nothing */
+	bool no_puns; /* make no puns, because the target maps memory faster than it can be taken */
 };
 
-/*
- * Returns an install that will add a selection, with stubs that only count. The caller must call
- * install_deinit().
- */
+/* Returns an install that adds a selection, with stubs that count. install_deinit() frees it. */
 struct install install_of(struct transaction *transaction, struct selection *selection,
 	const struct probe_request *request);
 
@@ -451,13 +423,13 @@ struct install install_of(struct transaction *transaction, struct selection *sel
 struct module *install_module(const struct install *install, size_t site);
 size_t install_module_end(const struct install *install, size_t from);
 
-/* Do its stubs wait for the controller (struct probe_gate)? Then its only site is a gate. */
+/* Do the stubs of an install wait for the controller? Then its only site is a gate. */
 bool install_is_gate(const struct install *install);
 
-/* Gives each site of a selection room for its plan. The plans are empty until install_plan(). */
+/* Gives each site of a selection an empty plan, which install_plan() fills in. */
 PROBE_MUST_CHECK struct probe_error *install_make_plans(struct selection *selection);
 
-/* Calls plan_sites() for sites of one module, unless the module's file knows their plans. */
+/* Calls plan_sites() for sites of one module, unless its file has kept their plans. */
 PROBE_MUST_CHECK struct probe_error *install_plan_notes(struct module *module,
 	const struct sdt_note *const *notes, size_t count, const struct plan_order *order,
 	struct plan *ret);
@@ -491,15 +463,11 @@ PROBE_MUST_CHECK struct probe_error *install_all(
 	struct install *install, struct probe_report *report);
 
 /*
- * Ends everything with a reference count of 0: sites without a stub get their bytes back, other
- * sites are linked again, semaphores are lowered, and memory is freed as soon as no thread can be
- * in it.
+ * Ends everything that has a reference count of 0. Restores the bytes of sites without a stub,
+ * links other sites again, lowers semaphores, and frees memory as soon as no thread can be in it.
  */
 PROBE_MUST_CHECK struct probe_error *uninstall_unreferenced(struct change *change);
-/*
- * Like uninstall_unreferenced(), together with the other changes of a transaction
- * (TRANSACTION_ENDS).
- */
+/* Like uninstall_unreferenced(), with the other changes of a transaction (TRANSACTION_ENDS). */
 PROBE_MUST_CHECK struct probe_error *uninstall(struct transaction *transaction);
 
 /* Ends the sessions of dead controllers, as uninstall_unreferenced() does. */
@@ -508,12 +476,12 @@ PROBE_MUST_CHECK struct probe_error *install_heal(struct change *change);
 /* Returns how many sites were not restored because they hold another tool's bytes. */
 size_t uninstall_count_left(const struct registry *registry);
 
-/* Does the target have code to which nothing leads any more, but in which a thread was? */
+/* Does the target have code to which nothing leads any more, but which a thread may be in? */
 bool uninstall_has_leftovers(const struct registry *registry);
 
 /*
- * Returns PROBE_ERROR_STATE if too much code and data is left to add more. If it is unknown whether
- * a thread returns to code, each session leaves its memory.
+ * Returns PROBE_ERROR_STATE if ended sessions have left too much code and data to add more. If it
+ * is unknown whether a thread returns to code, each ended session leaves its memory.
  */
 PROBE_MUST_CHECK struct probe_error *uninstall_check_leftovers(const struct change *change);
 
@@ -523,7 +491,7 @@ PROBE_MUST_CHECK struct probe_error *uninstall_check_leftovers(const struct chan
  * added: the registry may have sites whose patches were never written, or were already restored.
  */
 size_t uninstall_find_dead(struct change *change);
-/* Like uninstall_find_dead(), and also looks for any other unfinished work. */
+/* Like uninstall_find_dead(), and counts any other unfinished work. */
 size_t uninstall_find_stale(struct change *change);
 
 struct transaction;
@@ -533,24 +501,22 @@ struct transaction;
 /* The plan that enabling a site would choose: in a process, or as far as a file proves. */
 
 struct forecast_site {
-	uint64_t pc;		     /* run-time address; for a file, link-time */
-	const struct plan_ops *plan; /* NULL if the site would be refused */
-	bool is_shared;		     /* its jump also serves neighbours */
+	uint64_t pc;		     /* run-time address; for a file, a link-time address */
+	const struct plan_ops *plan; /* plan of the site, or NULL if the site would be refused */
+	bool is_shared;		     /* the site's jump also serves its neighbours */
 	char *reason;		     /* why the site would be refused, or NULL; owned */
-	char *instead;		     /* why preferred plans are not possible, or NULL; owned */
-	/*
-	 * The plan of the site if all sites of the file, or of the process, are enabled, and why it
-	 * differs.
-	 */
+	char *instead;		     /* why the preferred plans are not possible, or NULL; owned */
+	/* The plan of the site if all sites of the file or process are enabled. */
 	const struct plan_ops *together;
-	char *together_reason; /* NULL if `together` is `plan`; owned */
+	/* why `together` differs from `plan`, or NULL if it does not; owned */
+	char *together_reason;
 };
 
 /* The forecast for one process or file. Initialise with {0}. */
 struct forecast {
-	struct forecast_site *sites; /* sorted by pc */
+	struct forecast_site *sites; /* forecasts of sites, sorted by pc */
 	size_t count;
-	char *reason; /* why no site can be patched, or NULL; owned */
+	char *reason; /* why no site at all can be patched, or NULL; owned */
 };
 
 /* Frees the sites and texts of a forecast. */
@@ -558,11 +524,11 @@ void forecast_deinit(struct forecast *forecast);
 
 /* ---- Inherited ------------------------------------------------------------------------------- */
 
-/* Copies of sessions in forked processes that are no longer children of a target. */
+/* Removes copies of sessions from forked processes whose parents are no target any more. */
 
 /*
  * Records that a session of this process goes on, and sets *goes_on_ret. Must be called before the
- * session changes its target, `pid`. All functions of this section are thread-safe.
+ * session changes its target `pid`. All functions of this section are thread-safe.
  */
 void inherited_begin(pid_t pid, bool *goes_on_ret);
 /*
@@ -570,24 +536,23 @@ void inherited_begin(pid_t pid, bool *goes_on_ret);
  * program; 0 if unknown.
  */
 uint64_t inherited_image(pid_t pid);
-/* Counts the living processes with each of `count` images. ret[i] is the result for images[i]. */
+/* Counts the living processes that have images[i], and stores the result in ret[i]. */
 void inherited_count(const uint64_t *images, size_t count, size_t *ret);
 /*
- * Records that a session no longer goes on. `failed` is 0, or the target in which it could not be
- * stopped. After the last session, the copies of all sessions are removed, and `report` gets a note
- * about each process that keeps copies. Errors: PROBE_ERROR_MEMORY, for a note.
+ * Records that a session no longer goes on. `failed` is the target if the session could not be
+ * stopped there, or 0. After the last session, removes the copies of all sessions, and adds a note
+ * to `report` for each process that keeps copies. Errors: PROBE_ERROR_MEMORY, for a note.
  */
 PROBE_MUST_CHECK struct probe_error *inherited_end(
 	bool *goes_on, pid_t failed, struct probe_report *report);
 /*
- * Like inherited_end(), for a session that failed, is left to its target, or is freed without an
- * end. Removes nothing.
+ * Like inherited_end(), for a session that failed, stays in its target, or is freed. Removes
+ * nothing.
  */
 void inherited_forget(bool *goes_on);
 
 /*
- * Removes the copies in one process to which nothing was added since it was forked. Errors: those
- * of a change.
+ * Removes copies in a process to which nothing was added since its fork. Errors: those of a change.
  */
 PROBE_MUST_CHECK struct probe_error *inherited_remove(struct probe_target *target);
 
@@ -595,7 +560,7 @@ PROBE_MUST_CHECK struct probe_error *inherited_remove(struct probe_target *targe
 
 /* Files that a target has mapped since its probes were last enabled: see probe_request.later. */
 
-/* If request->later, removes the probes of modules that were already served from a selection. */
+/* If request->later is set, removes the probes of modules that were served before. */
 void later_drop(const struct probe_target *target, const struct probe_request *request,
 	struct selection *selection);
 
@@ -608,29 +573,26 @@ struct list_file {
 	char *path;
 	char *build_id;
 	uint16_t machine;
-	struct sdt_notes notes; /* owns the strings of its sites */
+	struct sdt_notes notes; /* notes of the file; they own the strings of its sites */
 	uint64_t bias;
-	uint64_t start, end; /* run-time range in the process */
-	/*
-	 * For details: modules keep it, because they may have no path; other files open it on
-	 * demand.
-	 */
+	uint64_t start, end; /* range of run-time addresses in a process */
+	/* For details. Modules keep their object, because they may have no path. */
 	struct object *object;
 	int fd; /* descriptor of a module's object, or -1 */
 	bool object_tried;
 	struct lines *lines;
 	bool lines_tried;
-	size_t lines_asked; /* number of lookups of source lines so far */
-	/* index of the first site whose line was not looked up together with another */
+	size_t lines_asked; /* how often a source line was looked up */
+	/* Index of the first site whose line was not looked up along with another site's. */
 	size_t lines_next;
-	size_t first_site;	  /* index of the site of its first note */
-	struct forecast forecast; /* of its sites; made on demand */
+	size_t first_site;	  /* index of the first site of the file */
+	struct forecast forecast; /* forecasts of the file's sites; made on demand */
 	bool plans_tried;
 };
 
 /* More data of a site, at the same index as in probe_list.sites. */
 struct list_site {
-	size_t file; /* index of the site's file */
+	size_t file; /* index in probe_list.files */
 	enum sdt_kind kind;
 	struct line line;
 	bool line_known;
@@ -653,15 +615,15 @@ struct probe_list {
 	struct probe_site *sites;
 	struct list_site *more;
 	size_t site_count, site_room;
-	struct probe_defect *defects; /* paths and texts are owned */
+	struct probe_defect *defects; /* paths and texts are owned by the list */
 	size_t defect_count;
 };
 
 /* ---- Neighbours ------------------------------------------------------------------------------ */
 
-/* Sites that share a jump, or that have a hop: the code that is built for them. */
+/* The code that is built for sites that share a jump or have a hop. */
 
-/* The code of one module's sites, in one piece. */
+/* A piece of memory with the code of one module's sites. */
 struct piece {
 	uint64_t start; /* address in the target */
 	uint8_t *bytes;
@@ -679,8 +641,8 @@ PROBE_MUST_CHECK struct probe_error *build_tail(
 	struct install *a, size_t i, const struct plan_way *move, struct piece *p);
 
 /*
- * Describes how new site `i` is patched. The first site of a group of neighbours builds entries for
- * all of them; each later site takes its description from that. Errors: those of build_tail(),
+ * Describes how new site `i` is patched. For the first site among neighbours, builds entries for
+ * all of them; a later site gets the description that was made then. Errors: those of build_tail(),
  * PROBE_ERROR_MEMORY, PROBE_ERROR_REFUSED (out of reach).
  */
 PROBE_MUST_CHECK struct probe_error *neighbours_describe(
@@ -689,9 +651,8 @@ PROBE_MUST_CHECK struct probe_error *neighbours_describe(
 /* ---- Puns ------------------------------------------------------------------------------------ */
 
 /*
- * The targets of jumps outside our stubs. A punned site jumps to a page of its own, or to a place
- * in an arena of ours. A short jump leads to unused bytes of the program
- * (libprobe/patch/plans/hop.c).
+ * The targets of the jumps at sites. A punned site jumps to a page of its own, or to an arena of
+ * ours. A short jump leads to unused bytes of the program (libprobe/patch/plans/hop.c).
  */
 
 /*
@@ -701,8 +662,7 @@ PROBE_MUST_CHECK struct probe_error *neighbours_describe(
 const char *puns_take(struct install *install, struct arch_pun pun, uint64_t *entry_ret);
 
 /*
- * Like puns_take(), for the jump at `offset` from a site. `fixed` bytes of its displacement stay as
- * they are.
+ * Like puns_take(), for the jump at `offset` from a site; `fixed` bytes of its displacement stay.
  */
 const char *puns_take_at(
 	struct install *install, const struct select_site *site, size_t offset, unsigned int fixed);
@@ -723,7 +683,7 @@ PROBE_MUST_CHECK struct probe_error *puns_map(struct install *install, bool *aga
 /* Frees the pages that were taken or mapped but not announced. */
 void puns_drop(struct install *install);
 
-/* Returns the extent of a pun in the registry. */
+/* Returns the extent of a pun, as the registry records it. */
 void puns_place(
 	const struct registry *registry, uint64_t entry, uint64_t *start_ret, uint32_t *size_ret);
 
@@ -738,14 +698,14 @@ size_t hops_original(
 	const struct install *install, const struct install_site *as, uint64_t hop, uint8_t *bytes);
 
 /*
- * Writes the jumps at the hops of new sites, once the registry lists them. The target runs. Errors:
- * PROBE_ERROR_REFUSED (the memory does not hold the file's bytes).
+ * Writes the full jumps at the hops of new sites, once the registry lists them. The target runs.
+ * Errors: PROBE_ERROR_REFUSED (the memory does not hold the file's bytes).
  */
 PROBE_MUST_CHECK struct probe_error *hops_write(const struct install *install);
 
 /*
- * Restores the bytes at the hops of the flagged sites of the registry. These sites are restored,
- * and no thread is at their hops. A hop that no longer holds our jump stays as it is.
+ * Restores the bytes at the hops of the flagged sites of the registry. The sites themselves must be
+ * restored, and no thread may be at their hops. A hop without our jump is left alone.
  */
 PROBE_MUST_CHECK struct probe_error *hops_give_back(const struct change *change, const bool *sites);
 

@@ -558,7 +558,7 @@ static struct plan read_plan(const struct planning *p, const struct sdt_note *no
 
 /*
  * Adds the sites whose jump would be at the same address as that of plan `of`, without sites of the
- * same row. Returns false if out of memory.
+ * same row. False if out of memory.
  */
 static bool find_neighbours(struct planning *p, size_t of)
 {

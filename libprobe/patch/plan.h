@@ -22,18 +22,15 @@ enum { PLAN_ROW_MAX = REG_SHARED_MAX - PLAN_NOPS_MAX };
 
 /* One way to patch a site. */
 struct plan_way {
-	/*
-	 * Bytes from pc to the patch: the bytes between stay. Negative if the patch begins before
-	 * the site.
-	 */
+	/* Bytes from pc to the patch, which stay. Negative if the patch begins before the site. */
 	int16_t offset;
-	uint8_t jump;	/* bytes that are written */
+	uint8_t jump;	/* number of bytes that are written */
 	uint8_t length; /* bytes of instructions that move to the tail, or 0 */
 	uint8_t relies; /* bytes from the patch on that must be the file's, if more than `length` */
 	const char *cannot; /* why the way is impossible, or NULL if nothing speaks against it */
 	/*
-	 * Sites whose nops follow each other share the jump after the last nop: all sites in [pc -
-	 * lead, pc + offset). Nothing enters after the first of these nops.
+	 * Sites whose nops follow each other share one jump after the last nop: all sites from pc -
+	 * lead to the jump. Nothing enters after the first of these nops.
 	 */
 	uint16_t lead;
 };
@@ -49,16 +46,16 @@ struct plan {
 	uint16_t row;
 	uint8_t bytes[PLAN_BYTES]; /* the file's bytes from pc + row on */
 	size_t byte_count;
-	bool ocaml;	  /* a toggle follows the nop */
+	bool ocaml;	  /* a toggle of OCaml's follows the nop */
 	bool short_nop;	  /* the nop at pc has no room for a jump */
-	bool is_followed; /* by the nop of another site: see plan_way.lead */
+	bool is_followed; /* the nop of another site follows: see plan_way.lead */
 	/*
-	 * How many bytes of the displacement of a jump in the nop stay the nop's own. They make it
-	 * a nop again if another tool restores the bytes that it had overwritten (struct arch,
-	 * nop_fixed).
+	 * Number of bytes of the jump's displacement that stay the nop's own. With them, the bytes
+	 * are a nop again if another tool restores the bytes that it had overwritten
+	 * (arch.nop_fixed).
 	 */
 	uint8_t nop_fixed;
-	/* Places for the jump that a short jump leads to: unused bytes, nearest first. */
+	/* Addresses of unused bytes for the full jump that a short jump leads to, nearest first. */
 	uint8_t spare_count;
 	uint64_t spares[PLAN_SPARES];
 	struct plan_way toggle, behind, hop, pun, nop, before, twin, part, call;
@@ -81,31 +78,26 @@ struct select_site;
 struct plan_ops {
 	enum probe_plan id;
 	const char *name;
-	size_t way; /* offset of its way in struct plan; 0 if it has no way */
-	/* it sets the program's own switch, and needs neither a stub nor a claim */
+	size_t way; /* offset of the plan's way in struct plan; 0 if it has no way */
+	/* the plan sets the program's own switch, and needs neither a stub nor a claim */
 	bool is_switch;
-	bool follows_nops; /* its jump comes after the nops, and serves all sites before it */
-	bool is_double;	   /* a second jump begins after the nop; threads may be at it */
-	bool is_last;	   /* proved only for sites for which no other plan is possible */
-	/*
-	 * Sets up the plan's way from the bytes of a site, without a search. NULL if nothing is to
-	 * set.
-	 */
+	/* the plan's jump comes after the nops, and serves all sites before it */
+	bool follows_nops;
+	bool is_double; /* the plan's second jump begins after the nop; threads may be at it */
+	/* the plan is proved only for sites for which no other plan is possible */
+	bool is_last;
+	/* Sets the plan's way from the bytes of a site, without a search. May be NULL. */
 	void (*look)(const struct planning *p, struct plan *plan);
 	/*
 	 * Searches the file for entries into the patches, and sets the ways of p->plans. NULL if
-	 * the bytes are enough. Errors: those of prove().
+	 * the bytes tell enough. Errors: those of prove().
 	 */
 	struct probe_error *(*examine)(struct planning *p);
-	/*
-	 * Are these bytes of a process right for the plan, see plan_holds()? NULL if only the
-	 * file's bytes are right.
-	 */
+	/* Are the bytes `found` in a process right for the plan? NULL for only the file's bytes. */
 	bool (*holds)(const struct arch *arch, const struct plan *plan, const uint8_t *found);
 	/*
 	 * Takes the resources of a patch in a process, such as the page that its jump leads to.
-	 * Returns NULL, or why that is impossible. The function is NULL if the plan needs no
-	 * resources.
+	 * Returns NULL, or why that is impossible. NULL if the plan needs no resources.
 	 */
 	const char *(*take)(
 		struct install *a, const struct claims *claims, const struct select_site *site);
@@ -116,7 +108,7 @@ struct plan_ops {
 	 * PROBE_ERROR_REFUSED (out of reach).
 	 */
 	struct probe_error *(*build)(struct install *a, size_t i, struct piece *p);
-	/* Changes the bytes of the patch, which are a jump. NULL if they remain a jump. */
+	/* Changes the bytes of the patch, which are a jump, to other code. May be NULL. */
 	void (*amend)(const struct install_site *as, const struct arch *arch, uint8_t *patched);
 };
 
@@ -126,11 +118,9 @@ extern const struct plan_ops plan_toggle, plan_behind, plan_hop, plan_pun, plan_
 enum { PLAN_COUNT = 9 };
 extern const struct plan_ops *const plan_table[PLAN_COUNT];
 
-/*
- * Returns the plan with a number, which may come from a target, or NULL if there is no such plan.
- */
+/* Returns the plan with a number, which may come from a target, or NULL for an unknown number. */
 const struct plan_ops *plan_of(unsigned int id);
-/* Returns the number of a plan; for NULL, the number of a refused site. */
+/* Returns the number of a plan. For NULL, returns the number that stands for a refused site. */
 enum probe_plan plan_id(const struct plan_ops *ops);
 
 /* Plans in the order in which they are tried, each once. */
@@ -141,8 +131,8 @@ struct plan_order {
 
 extern const struct plan_order plan_defaults;
 /*
- * Returns the order of a request; the default order if `plans` is NULL. Leaves out numbers of no
- * plan, and repetitions.
+ * Returns the plans of a request in their order, or the default order if `plans` is NULL. Skips
+ * repeated and unknown numbers.
  */
 struct plan_order plan_order_of(const enum probe_plan *plans, size_t count);
 bool plan_is_asked(const struct plan_order *order, const struct plan_ops *ops);
@@ -161,28 +151,26 @@ PROBE_MUST_CHECK struct probe_error *plan_sites(struct object *object, const str
 /* Returns the way of a plan at a site. */
 const struct plan_way *plan_way(const struct plan *plan, const struct plan_ops *ops);
 
-/*
- * May a plan work, without regard to the mappings of a process? plan_reason() says why not, or
- * NULL.
- */
+/* May a plan work, whatever a process has mapped? plan_reason() returns why not, or NULL. */
 bool plan_is_possible(const struct plan *plan, const struct plan_ops *ops);
 const char *plan_reason(const struct plan *plan, const struct plan_ops *ops);
 
-/* Returns the first plan of `order` that may work, or NULL and the reason in *reason_ret. */
+/* Returns the first plan of `order` that may work, or NULL and sets *reason_ret. */
 const struct plan_ops *plan_choose(
 	const struct plan *plan, const struct plan_order *order, const char **reason_ret);
 
-/* Returns the reason to give if there is no better one. */
+/* Returns the reason for a refusal if there is no better one. */
 const char *plan_impossible(const struct plan *plan);
 
 extern const char plan_crosses[];     /* the jump would cross a page's end */
 extern const char plan_in_distance[]; /* a pun's displacement would contain another site's nop */
-extern const char plan_no_decoder[];  /* the error if code cannot be decoded */
+extern const char plan_no_decoder[];  /* the error text if code cannot be decoded */
 extern const char plan_code_ends[];   /* the code ends after the nop */
 
 /*
- * Can one of these targets of a jump be on a page of ours? A target cannot be where the file itself
- * is mapped, and not below all memory if the file has fixed addresses.
+ * Can one of these targets of a jump be on a page of ours? A page of ours cannot be where the file
+ * itself is mapped. In a file with fixed addresses, it cannot be below the lowest address of
+ * memory.
  */
 bool plan_can_lead(const struct object *object, struct arch_extent to);
 extern const char plan_leads_nowhere[];
@@ -190,35 +178,32 @@ extern const char plan_leads_nowhere[];
 /* Returns how many bytes before pc a plan changes or relies on. */
 size_t plan_starts_before(const struct plan *plan, const struct plan_ops *ops);
 
-/* Finds the file's bytes from an offset on that is not in the row. Returns how many are known. */
+/* Finds the file's bytes from an offset on, which must not be in the row. Returns their number. */
 size_t plan_code(const struct plan *plan, int offset, const uint8_t **ret);
 
 /* Does a plan's jump also serve another site? */
 bool plan_is_shared(const struct plan *plan, const struct plan_ops *ops);
 
 /*
- * plan_needs() returns how many bytes from plan_starts_before() on must be known for a plan.
- * plan_holds() tells whether the bytes found in memory are right for the plan: the file's, or those
- * that other tools may make of a nop that stays (plan.c).
+ * plan_needs() returns how many bytes must be known for a plan, from plan_starts_before() on.
+ * plan_holds() tells whether the bytes found in memory are right for the plan: the file's bytes, or
+ * those that other tools may make of a nop that stays (plan.c).
  */
 size_t plan_needs(const struct plan *plan, const struct plan_ops *ops);
 bool plan_holds(const struct arch *arch, const struct plan *plan, const struct plan_ops *ops,
 	const uint8_t *found);
 
-/*
- * Are these bytes right for the code before a jump, which stays: the file's bytes, or what other
- * tools may make of them?
- */
+/* Are bytes found before a jump, which stay, the file's or what other tools make of them? */
 bool plan_stays(
 	const struct arch *arch, const struct plan *plan, size_t offset, const uint8_t *found);
 
-/* Are these bytes the file's toggle, on or off? */
+/* Do these bytes hold the toggle that the file has, on or off? */
 bool plan_holds_toggle(
 	const struct arch_toggle *toggle, const struct plan *plan, const uint8_t *found);
 
 /* ---- Planning -------------------------------------------------------------------------------- */
 
-/* The questions that plans ask about a file, for all of its sites at once. */
+/* The questions that plans ask about a file, for all of its sites together. */
 
 /* A site that may share the jump of a later site, if that is proved. */
 struct neighbour {
@@ -236,18 +221,16 @@ struct planning {
 	size_t count;
 	struct neighbour *neighbours;
 	size_t neighbour_count;
-	struct proof *proofs; /* room for all questions that are asked together */
+	struct proof *proofs; /* room for all questions that are asked at once */
 	size_t proof_count;
 };
 
-/* Asks whether a way is possible: whether its instructions can move. */
+/* Asks whether the instructions of a way can move. */
 void plan_ask(struct planning *p, const struct plan *plan, struct plan_way *way);
-/* Answers the questions. Errors: those of prove(), PROBE_ERROR_UNSUPPORTED (no decoder). */
+/* Answers all questions. Errors: those of prove(), PROBE_ERROR_UNSUPPORTED (no decoder). */
 PROBE_MUST_CHECK struct probe_error *plan_prove(struct planning *p);
 
-/*
- * Can a way's instructions move, and does its jump fit in one page, wherever the object is mapped?
- */
+/* Can a way's instructions move, and is its jump within one page, wherever the file is mapped? */
 bool plan_fits(const struct plan *plan, const struct plan_way *way);
 
 /* Does a site with a short nop have no possible plan yet? */
@@ -255,17 +238,18 @@ bool plan_is_wanting(const struct planning *p, const struct plan *plan);
 
 /* ---- Prove ----------------------------------------------------------------------------------- */
 
-/* Whether instructions may be moved, as far as the whole file proves for single sites. */
+/* Proves whether instructions may be moved, from the whole file. */
 
 /* A question: can `move` be done at the site of `plan`? */
 struct proof {
 	const struct plan *plan;
-	struct plan_way *move; /* its length and reason are the answer */
-	uint8_t window;	       /* nothing may enter [pc + 1, pc + window) */
-	/* At least this many bytes are moved; 0 if only entries matter (spares and rows). */
+	struct plan_way *move; /* the answer: its length, or its reason */
+	uint8_t window;	       /* length of the window: nothing may enter [pc + 1, pc + window) */
+	/* Least number of bytes to move; 0 if only entries matter, as for spares and rows. */
 	uint8_t need;
-	uint64_t inside; /* bit set, by prove(): offsets from pc inside an instruction */
-	uint8_t margin;	 /* this many bytes before the moved ones must not belong to another site */
+	uint64_t inside; /* bit set from prove(): offsets from pc that are inside an instruction */
+	/* number of bytes before the moved bytes that must not be another site's */
+	uint8_t margin;
 };
 
 /*
@@ -285,20 +269,20 @@ PROBE_MUST_CHECK struct probe_error *prove(struct object *object, const struct a
 
 struct row_site {
 	uint64_t pc;
-	const struct sdt_note *note; /* borrowed */
-	bool is_plain;		     /* neither a function's entry nor OCaml's */
+	const struct sdt_note *note; /* the site's note; borrowed */
+	bool is_plain;		     /* the site is neither a function's entry nor OCaml's */
 	/* index of the last site of its row; usually the site's own index */
 	size_t last;
-	size_t planned;	    /* of a last site: its index in rows.notes, or SIZE_MAX */
+	size_t planned;	    /* for a last site: its index in rows.notes, or SIZE_MAX */
 	const char *cannot; /* why the site cannot use the last site's jump, or NULL */
-	/* bytes from the first site that can share the jump to this site */
+	/* Bytes from the first site of the row that can share the jump to this site. */
 	uint16_t lead;
 };
 
 /* A note and its address. */
 struct row_note {
 	uint64_t pc;
-	const struct sdt_note *note; /* borrowed */
+	const struct sdt_note *note; /* the note at pc; borrowed */
 };
 
 struct rows {
@@ -306,18 +290,15 @@ struct rows {
 	size_t all_count;
 	struct row_site *sites; /* the sites of all notes, one for each address, sorted */
 	size_t count;
-	/*
-	 * The notes to plan: the requested notes; for all sites of a row the last site's note,
-	 * once.
-	 */
+	/* The notes to plan: requested notes, but for each row only the note of its last site. */
 	const struct sdt_note **notes;
 	size_t note_count;
-	size_t *planned; /* for each requested note, its index in `notes` */
+	size_t *planned; /* for each requested note, an index in `notes` */
 };
 
 /*
- * Finds the rows among `all`, and the notes to plan for the `count` requested notes. The caller
- * releases *ret with rows_deinit(), also on error. Errors: PROBE_ERROR_MEMORY.
+ * Finds the rows among `all`, and the notes to plan for `count` requested notes. The caller must
+ * call rows_deinit(), also after an error. Errors: PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *rows_init(struct object *object, const struct arch *arch,
 	const struct sdt_notes *all, const struct sdt_note *const *notes, size_t count,

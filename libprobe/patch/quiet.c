@@ -81,7 +81,7 @@ static uint64_t hop_size(const struct reg_site *site)
 
 /*
  * Adds the code of a stub, without the return addresses of its calls of functions. If the code
- * cannot be read, adds the whole stub. Returns false if out of memory.
+ * cannot be read, adds the whole stub. False if out of memory.
  */
 static bool add_stub(
 	struct places *places, const struct change *change, const struct reg_stub *stub)
@@ -111,8 +111,7 @@ static bool add_stub(
 
 /*
  * Adds the code of the ending sites and stubs, without the addresses to which functions of the
- * program return: busy_look_at_calls() finds the threads in such functions. Returns false if out of
- * memory.
+ * program return: busy_look_at_calls() finds the threads in such functions. False if out of memory.
  */
 static bool busy_places(
 	struct places *places, const struct change *change, const bool *sites, const bool *stubs)

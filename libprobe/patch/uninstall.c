@@ -168,10 +168,7 @@ static void ending_deinit(struct ending *e)
 
 /* ---- Preparing -------------------------------------------------------------------------- */
 
-/*
- * Adds an edit that writes `length` bytes. For `site` see ending.checks. Returns NULL if out of
- * memory.
- */
+/* Adds an edit that writes `length` bytes. For `site` see ending.checks. NULL if out of memory. */
 static struct edit *add_edit(struct ending *e, uint64_t address, size_t length, size_t site)
 {
 	struct edits *text = &e->transaction->text;
