@@ -42,7 +42,7 @@
  * thread is at the hop any more, as the pages of puns are freed.
  */
 
-enum { ENTRY_BYTES = 8 }; /* aligned to this, no entry crosses a page */
+enum { ENTRY_BYTES = 8 }; /* each entry is aligned to its size, so no entry crosses a page */
 
 static struct probe_error *too_far(const struct reg_site *reg)
 {
@@ -58,7 +58,7 @@ static struct reg_site *find_neighbour(const struct install *a, uint64_t pc)
 	return NULL;
 }
 
-/* Has a site a patch of its own, although another site's jump could serve it? */
+/* Does a site that another site's jump could serve have a patch of its own? */
 static bool has_own_patch(const struct install *a, uint64_t pc, const struct plan_ops *plan)
 {
 	const struct selection *s = a->selection;
@@ -71,10 +71,7 @@ static bool has_own_patch(const struct install *a, uint64_t pc, const struct pla
 	return false;
 }
 
-/*
- * Adds all sites that share the jump of site `i`, in their order. Only site `i` has a description
- * yet.
- */
+/* Adds all sites that share the jump of site `i`, in their order, with its description. */
 static struct probe_error *add_neighbours(struct install *a, size_t i)
 {
 	const struct select_site *site = &a->selection->sites[i];
@@ -100,8 +97,8 @@ static struct probe_error *add_neighbours(struct install *a, size_t i)
 }
 
 /*
- * Makes the entry of a site jump to an address. The entry is in a piece that is not yet written to
- * the target. Errors: PROBE_ERROR_REFUSED.
+ * Makes the entry of a site jump to `to`, in a piece of code that is not yet written to the target.
+ * Errors: PROBE_ERROR_REFUSED.
  */
 static struct probe_error *neighbours_lead(
 	const struct install *a, const struct reg_site *reg, uint64_t to, struct piece *p)
@@ -205,9 +202,9 @@ static size_t neighbours_bytes(const struct install *a, size_t i, uint64_t *patc
 /* ==== Build =================================================================================== */
 
 /*
- * Returns the code to which the stub of a site leads: the stub that the site's jump leads to now,
- * or the tail. If a stub of another session is entered before the new stub, the new stub leads to
- * that stub's present target.
+ * Returns the code to which the new stub of a site leads: the stub that the site's jump leads to
+ * now, or the tail. If stubs of another session come before the new stub, it leads to the target of
+ * the last of them.
  */
 static uint64_t next_code(const struct install *a, struct install_site *first, uint32_t *order)
 {
@@ -234,9 +231,9 @@ static uint32_t site_number(const struct install *a, size_t i)
 
 /*
  * Do the instructions after the stubs overwrite the arithmetic flags? Only the moved instructions
- * count: they are known to be the file's, they run in the tail, and nobody changes them there.
- * Before them are only nops and further stubs, which do not read flags. If a site is patched
- * already, the registry holds the instructions that the jump replaced.
+ * count: they are the file's, and nobody changes them in the tail. Before them are only nops and
+ * other stubs, which do not read flags. For a site that is patched already, the registry has the
+ * instructions that the jump replaced.
  */
 static bool frees_flags(const struct install *a, size_t i)
 {
@@ -360,10 +357,7 @@ static struct probe_error *measure(
 	status = a->change->arch->stub(&stub, at, scratch, sizeof(scratch), &code);
 	if (status != ARCH_STUB_OK)
 		return stub_error(a, i, status);
-	/*
-	 * Constants may take more bytes at another address; a jump may have to move off a page's
-	 * end.
-	 */
+	/* Constants may take more bytes elsewhere; a jump may have to avoid a page's end. */
 	*ret = code.length + 3 * ARCH_STUB_ALIGN;
 	if (a->sites[i].is_new)
 		*ret += ARCH_MOVED_BYTES_MAX + ARCH_JUMP_MAX + 2 * ARCH_STUB_ALIGN +
@@ -432,10 +426,7 @@ static struct probe_error *describe_patch(struct install *a, size_t i, struct pi
 	return NULL;
 }
 
-/*
- * Does the patch lie within the bytes of the chosen plan? If not, we have a bug, and nothing may be
- * written.
- */
+/* Does the patch lie within the bytes of the chosen plan? If not, we have a bug: write nothing. */
 static struct probe_error *check_patch(const struct install_site *as)
 {
 	return as->reg.patch >= as->write_start && as->reg.patch + as->reg.length <= as->write_end
@@ -603,10 +594,7 @@ static struct probe_error *build_module(
 
 /* ---- The registry -------------------------------------------------------------------- */
 
-/*
- * Adds the names of the probes to the registry. Gates and calls of functions have keys, but no
- * names.
- */
+/* Adds the probes' names to the registry. Gates and calls of functions have keys, but no names. */
 static struct probe_error *keep_names(const struct install *a)
 {
 	const struct selection *s = a->selection;
@@ -630,10 +618,7 @@ static struct probe_error *add_probes(struct install *a)
 		struct reg_session *session = registry_session(r, a->session);
 		struct reg_probe *probe;
 
-		/*
-		 * A refused probe of a persistent session gets no counter; an attached session
-		 * shows it without hits.
-		 */
+		/* A refused probe of a persistent session has no counter; it shows no hits. */
 		if (a->selection->probes[i].refused && a->persistent)
 			continue;
 		probe = registry_add_probe(r);
@@ -651,9 +636,7 @@ static struct probe_error *add_probes(struct install *a)
 	return keep_names(a);
 }
 
-/*
- * Makes room among the orders of a site's stubs for new stubs that are linked between older stubs.
- */
+/* Makes room in the order of a site's stubs for new stubs that are linked between old ones. */
 static void raise_orders(const struct install *a, size_t first)
 {
 	const struct install_site *as = &a->sites[first];
@@ -709,7 +692,7 @@ static struct probe_error *announce(struct install *a)
 			.site = site_number(a, i)};
 	}
 	registry_sort(r);
-	code_release_all(&a->change->taken); /* the registry lists these extents now */
+	code_release_all(&a->change->taken); /* the registry lists the memory that was taken */
 	return error;
 }
 
@@ -766,7 +749,7 @@ static struct probe_error *write_all(const struct install *a, const struct piece
 		error = change_write_image(c, image);
 	change_end_write(c, stops);
 	if (!error)
-		code_release(&c->taken); /* the registry itself records where its image is */
+		code_release(&c->taken); /* the registry records where its own image is */
 	return error;
 }
 

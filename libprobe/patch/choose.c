@@ -95,10 +95,7 @@ static struct probe_error *search(pid_t pid, const struct module *module, const 
 	return NULL;
 }
 
-/*
- * Searches a segment in pieces. The pieces overlap, because a description may lie across the end of
- * a piece.
- */
+/* Searches a segment in overlapping pieces, because a description may cross the end of a piece. */
 static struct probe_error *search_segment(pid_t pid, int pagemap, struct served *known,
 	const struct module *module, const struct object_segment *segment, uint64_t *buffer,
 	struct sequences *ret)
@@ -136,7 +133,7 @@ static void sequences_deinit(struct sequences *sequences);
 static struct probe_error *sequences_read(
 	pid_t pid, const struct module *module, struct sequences *ret)
 {
-	/* Read-only data has no addresses, except in a program that is not relocated. */
+	/* Read-only data has no run-time addresses, except in a program that is not relocated. */
 	bool is_fixed = object_type(module->object) == ET_EXEC;
 	uint64_t *buffer = calloc(CHUNK_WORDS, sizeof(*buffer));
 	const struct object_segment *segments;
@@ -188,7 +185,7 @@ const char claims_overlap[] = "its bytes overlap those of another patched site";
 const char claims_no_spare[] = "the bytes near by that a short jump could lead to are taken";
 
 /*
- * Returns a claim of `covers` bytes from the patch on; a plan replaces or relies on these. It
+ * Returns a claim of `covers` bytes from the patch on, which the patch replaces or relies on. It
  * writes the first `length` of them.
  */
 static struct claim claim_of(uint64_t patch, unsigned int length, unsigned int covers)
@@ -209,10 +206,7 @@ struct claim claim_of_hop(const struct arch *arch, uint64_t hop)
 	return claim_of(hop, arch->jump_length, arch->jump_length);
 }
 
-/*
- * Returns the empty claim of a restored site, at the address to which its tail or its last stub
- * leads.
- */
+/* Returns the empty claim of a restored site: the address that its tail or last stub leads to. */
 static struct claim claim_of_left(const struct reg_site *site)
 {
 	uint64_t end = site->tail_size ? site->patch + site->covers : site->tail;
@@ -238,7 +232,7 @@ bool claims_meet(const struct claims *claims, struct claim claim)
 	return false;
 }
 
-/* Inserts a claim in order. Returns false if out of memory. */
+/* Inserts a claim in order. False if out of memory. */
 static bool claims_add(struct claims *claims, struct claim claim)
 {
 	size_t at;
@@ -314,7 +308,7 @@ static void unfit_close(struct unfit *unfit)
 	sequences_deinit(&unfit->sequences);
 }
 
-/* Asks a question about the code in [start, end) of the file. True if the code is unreadable. */
+/* Asks a question about the file's code in [start, end). True if the code is unreadable. */
 static bool does(const struct unfit *u, bool (*question)(const uint8_t *bytes, size_t length),
 	uint64_t start, uint64_t end)
 {
@@ -330,8 +324,8 @@ static bool does(const struct unfit *u, bool (*question)(const uint8_t *bytes, s
 
 /*
  * Does the stack pointer point to no stack at `pc`? Searches the code from the start of the
- * function to `pc`. Without a function, the answer is false. A function may have thousands of
- * sites, so code that was searched for one site is not searched again for the next.
+ * function to `pc`; false if no function is known. A function may have thousands of sites, so code
+ * that was searched for one site is not searched again for the next.
  */
 static bool loses_stack(struct unfit *u, uint64_t pc)
 {
@@ -371,10 +365,7 @@ static const char *unfit_reason(struct unfit *unfit, uint64_t pc)
 
 /* ==== Known =================================================================================== */
 
-/*
- * The plans of a file are kept, because many processes may map one file, and its proofs search all
- * its code.
- */
+/* A file keeps its sites' plans: many processes may map it, and proofs search all its code. */
 
 struct file_plan {
 	enum sdt_kind kind;
@@ -443,9 +434,7 @@ static const char changed[] =
 
 /* ---- Planning --------------------------------------------------------------------- */
 
-/*
- * Returns why a site cannot be patched if its memory is shared, or NULL if its memory is private.
- */
+/* Returns why a site in shared memory cannot be patched, or NULL if its memory is private. */
 static const char *why_shared(const struct install *a, size_t site)
 {
 	uint64_t pc = a->selection->sites[site].pc;
@@ -578,10 +567,7 @@ static struct probe_error *read_found(const struct install *a, const struct plan
 struct probe_error *install_plan_notes(struct module *module, const struct sdt_note *const *notes,
 	size_t count, const struct plan_order *order, struct plan *ret)
 {
-	/*
-	 * An emulator has mapped this code. It could be planned, but our jump would be code of the
-	 * host.
-	 */
+	/* An emulator has mapped this code. Our jump would be code of the host's machine type. */
 	if (arch_of_machine(object_machine(module->object)) != arch_host())
 		return probe_error_new(PROBE_ERROR_UNSUPPORTED,
 			"%s: it is code of another machine type than the process: its probes can "
@@ -633,7 +619,7 @@ static struct probe_error *choose_all(struct install *a, struct claims *claims, 
 
 /*
  * Is a plan with is_last worth a proof at a site? True if the site has a short nop and no plan yet,
- * and this plan was not examined yet.
+ * and this plan was not examined.
  */
 static bool may_go_last(const struct install *a, size_t site, const struct plan_ops *plan)
 {
@@ -719,10 +705,7 @@ static struct probe_error *plan_modules(struct install *a)
 	return error;
 }
 
-/*
- * Looks up a site in the registry, which tells whether the site is new. `states` is from
- * site_read_all().
- */
+/* Looks up a site in the registry, which knows whether it is new. `states`: see site_read_all(). */
 static void look_up(struct install *a, size_t i, const enum site_state *states)
 {
 	struct select_site *site = &a->selection->sites[i];

@@ -122,8 +122,8 @@ static struct probe_error *split_known(struct transaction *t, struct selection *
 }
 
 /*
- * Orders probes by pair. In the list of patterns, start events have even numbers and end events odd
- * ones: the ends go first.
+ * Orders probes by pair, end events first. In the list of patterns, start events have even numbers
+ * and end events odd numbers.
  */
 static int compare_pair_ends(const void *a, const void *b)
 {
@@ -135,10 +135,7 @@ static int compare_pair_ends(const void *a, const void *b)
 	return x->first_site < y->first_site ? -1 : x->first_site > y->first_site;
 }
 
-/*
- * Puts the end events of pairs, whose `pattern` is odd, first, so that they are on whenever their
- * start events are.
- */
+/* Puts the end events of pairs first, so that they are on as long as their start events. */
 static struct probe_error *enable_order_pairs(struct selection *s)
 {
 	struct select_site *sites = calloc(s->site_count + 1, sizeof(*sites));
@@ -189,8 +186,8 @@ static struct probe_error *enable_select(
 }
 
 /*
- * Returns an error if all that was requested are handlers, and all were refused. toggles.c refuses
- * handlers one by one, and does not know the whole request.
+ * Returns an error if only handlers were requested and all were refused. toggles.c refuses handlers
+ * one by one, and does not know the whole request.
  */
 static struct probe_error *check_any(const struct change *c, const struct probe_request *request,
 	const struct probe_report *before, const struct probe_report *report)
@@ -563,11 +560,11 @@ struct probe_error *probe_target_disable(struct probe_target *target,
 /* The effect of a list of actions on a probe. */
 struct outcome {
 	uint64_t key;
-	uint32_t before, after; /* its count before and after the actions */
-	/* `named`: an action names the probe. `enables`: the last such action enables it. */
+	uint32_t before, after; /* count of the probe before and after the actions */
+	/* `named`: an action names the probe. `enables`: the last of these actions enables it. */
 	bool named, enables;
-	bool is_end; /* the end event of a pair */
-	bool exact;  /* an action names it without wildcards */
+	bool is_end; /* the probe is the end event of a pair */
+	bool exact;  /* an action names the probe without wildcards */
 };
 
 struct update {
@@ -577,7 +574,7 @@ struct update {
 	const struct probe_request *request;
 	struct probe_report *report;
 	struct selection all;
-	struct outcome *outcomes; /* parallel to all.probes */
+	struct outcome *outcomes; /* the outcome for each probe of `all` */
 };
 
 /* ---- The request ------------------------------------------------------------------------ */
@@ -677,10 +674,7 @@ static bool matches(const struct probe_pattern *pattern, const struct select_pro
 	return probe_pattern_matches(pattern, probe->module->path, probe->provider, probe->name);
 }
 
-/*
- * Records which probes actions name exactly. Returns whether a wildcard disables a probe that is
- * off.
- */
+/* Records which probes are named exactly. Does a wildcard disable a probe that is off? */
 static bool note_names(const struct update *u)
 {
 	bool any_off = false;

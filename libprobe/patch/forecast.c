@@ -80,7 +80,7 @@ static struct probe_error *add_all(
 	return error;
 }
 
-/* Adds the plans that the same sites have when planned together, if they differ. */
+/* Adds the plans that the same sites get together, if they differ. */
 static struct probe_error *compare(
 	const struct select_site *sites, size_t count, struct forecast *ret)
 {
@@ -134,8 +134,8 @@ static struct probe_error *plan(struct change *change, struct forecast *ret)
 }
 
 /*
- * Makes an error that prevents all plans in a process the reason for all sites. Takes `error`;
- * returns it if it is an error of this process.
+ * If `error` prevents all plans in the process, makes its text the reason for all sites, and frees
+ * it. Returns other errors.
  */
 static struct probe_error *no_plans(struct probe_error *error, struct forecast *ret)
 {
@@ -299,9 +299,7 @@ static size_t parse_args(uint16_t machine, const char *spec, struct arch_arg ret
 	return arch ? arch->parse_args(spec, ret) : spec_parse_args(spec, no_operand, ret);
 }
 
-/*
- * Copies arguments into one allocation, followed by the text of their specs. The caller frees it.
- */
+/* Copies arguments and the text of their specs into one allocation, which the caller frees. */
 static struct probe_arg *copy_args(const struct arch_arg *args, size_t count)
 {
 	size_t bytes = 0;
@@ -350,10 +348,7 @@ struct probe_error *probe_list_args(struct probe_list *list, const struct probe_
 
 /* ---- Details ------------------------------------------------------------------- */
 
-/*
- * Opens a file for details. If it is gone or has changed since its notes were read, there are no
- * details.
- */
+/* Opens a file for details. A file that has changed since its notes were read has no details. */
 static void open_object(struct list_file *file)
 {
 	if (file->object || file->object_tried)
@@ -366,9 +361,7 @@ static void open_object(struct list_file *file)
 	}
 }
 
-/*
- * Opens the source lines of a file. They are optional: libdw or debug information may be missing.
- */
+/* Opens the source lines of a file, which are optional: libdw or debug data may be missing. */
 static void open_lines(struct list_file *file)
 {
 	if (file->lines || file->lines_tried)
@@ -459,10 +452,7 @@ static struct probe_error *forecast_of(
 	return forecast_read(pid, &process->forecast);
 }
 
-/*
- * Fills in the plan that enabling the site in its process would choose. *known_ret is false if that
- * is unknown.
- */
+/* Fills in the plan that enabling a site in its process would choose; *known_ret: it is known. */
 static struct probe_error *detail_forecast(struct probe_list *list, const struct probe_site *site,
 	struct probe_site_detail *ret, bool *known_ret)
 {

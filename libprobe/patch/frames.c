@@ -130,7 +130,7 @@ struct file_piece {
 	const uint8_t *bytes;
 	size_t size, step;
 	const struct arch_frame_layout *layout;
-	const struct maps *maps; /* NULL if unknown */
+	const struct maps *maps; /* mappings of the process, or NULL if unknown */
 };
 
 /* Reports the image that begins at offset `at` of a piece. */
@@ -161,10 +161,7 @@ static bool begins(const struct file_piece *piece, size_t i, size_t before)
 	return i >= before && i - before < piece->step;
 }
 
-/*
- * Reports the word at offset i if it is a place. `is_context`: it is the program counter of an
- * image.
- */
+/* Reports the word at offset i if it is a place. `is_context`: it is an image's program counter. */
 static bool tell_word(const struct places *places, const struct file_piece *p, size_t i,
 	uint64_t word, bool is_context, const struct place_visitor *visitor)
 {
@@ -326,9 +323,10 @@ bool places_scan(const struct places *places, uint64_t address, const uint8_t *b
 enum {
 	CHUNK = 64 << 10,
 	GONE_REACH = 256 << 10, /* bytes of a stack that are searched if no handler is installed */
-	NEAR_BYTES = 64 << 10,	/* bytes searched above a stack pointer that is in no mapping */
-	PCS_ROOM = 1024, /* addresses of threads and frames before a larger array is allocated */
-	STACKS_MAX = 32	 /* nested alternate stacks of a thread */
+	/* bytes that are searched above a stack pointer that is in no mapping */
+	NEAR_BYTES = 64 << 10,
+	PCS_ROOM = 1024, /* room for addresses before a larger array is allocated */
+	STACKS_MAX = 32	 /* most nested stacks of a thread */
 };
 
 static const char too_deep[] = "a stack is larger than is searched";
@@ -339,7 +337,7 @@ static const char unreadable[] = "a stack cannot be read";
 struct walk {
 	struct frames *frames;
 	uint64_t starts[STACKS_MAX], ends[STACKS_MAX];
-	size_t count; /* stacks that were found; the last ones may not be searched yet */
+	size_t count; /* number of stacks found; the last ones may not be searched yet */
 	bool no_memory;
 };
 
@@ -387,10 +385,7 @@ static uint64_t end_of(const struct frames *f, const struct mapping *m)
 	return m->end;
 }
 
-/*
- * Was a stack made for its thread? libc puts a thread's control block (tp) on top of the stack that
- * it makes.
- */
+/* Was a stack made for its thread? libc puts a thread's control block (tp) on top of its stack. */
 static bool is_threads(const struct mapping *m, uint64_t sp, uint64_t tp)
 {
 	return m && (strcmp(m->path, "[stack]") == 0 || (tp > sp && tp < m->end));
@@ -450,7 +445,7 @@ static bool on_image(void *data, const struct place_image *image)
 		return true;
 	}
 	walk->starts[walk->count] = image->sp;
-	walk->ends[walk->count++] = image->sp + 1; /* until it is searched */
+	walk->ends[walk->count++] = image->sp + 1; /* the end is set when the stack is searched */
 	return true;
 }
 
@@ -626,7 +621,8 @@ void frames_close(struct frames *frames)
 
 /*
  * Does a thread use the middle of the frame [start, end) as its stack, from there on up? Then the
- * handler has returned, or was left: the interrupted context is overwritten, or already continues.
+ * handler has returned, or was left, and the interrupted context is overwritten or already
+ * continues.
  */
 static bool frames_overlap(const struct frames *frames, uint64_t start, uint64_t end)
 {
@@ -638,10 +634,7 @@ static bool frames_overlap(const struct frames *frames, uint64_t start, uint64_t
 	return false;
 }
 
-/*
- * Is an address in the mapping of a thread's own stack, below the used part, where no thread has
- * its stack now?
- */
+/* Is an address below the used part of a thread's own stack, where no thread has its stack now? */
 static bool frames_is_below(const struct frames *frames, uint64_t address)
 {
 	const struct mapping *m =

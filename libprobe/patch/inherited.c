@@ -37,9 +37,10 @@ enum {
 static struct {
 	pthread_mutex_t lock;
 	size_t going_on;
-	uint64_t *images; /* AT_RANDOM of their targets, sorted, each once; owned */
+	/* AT_RANDOM of the sessions' targets, sorted, without duplicates; owned */
+	uint64_t *images;
 	size_t image_count;
-	bool any_image; /* too many images: any image may be a target's */
+	bool any_image; /* there are too many images: any image may be a target's */
 	/* Targets whose own sessions could not be ended; these sessions are not copies. */
 	pid_t *failed;
 	size_t failed_count;
@@ -78,7 +79,7 @@ static void add_image(uint64_t image)
 	all.image_count++;
 }
 
-/* Is it the image of a target? */
+/* Is an image that of a target? */
 static bool is_known(uint64_t image)
 {
 	bool found;
@@ -177,7 +178,7 @@ static struct probe_error *remove_copies(pid_t pid, struct probe_patience *patie
 struct looking {
 	uint64_t end_ns;
 	struct probe_report *report;
-	struct probe_error *error; /* the first error; owned */
+	struct probe_error *error; /* the first error of the search; owned */
 	/* processes that were tried or have ended, which are examined only once; owned */
 	pid_t *seen;
 	size_t seen_count;
@@ -186,7 +187,7 @@ struct looking {
 	bool ended; /* a process has ended, which may have had copies, and may have forked */
 	struct probe_patience patience;
 	bool busy;	/* another process has locked a process with copies */
-	bool last_look; /* stop waiting for locks */
+	bool last_look; /* do not wait for locks any longer */
 };
 
 static bool is_seen(const struct looking *looking, pid_t pid)
@@ -344,10 +345,7 @@ void inherited_forget(bool *goes_on)
 	leave(goes_on, 0);
 }
 
-/*
- * Forgets all images and failed targets, unless another session goes on, whose copies they
- * identify.
- */
+/* Forgets images and failed targets, unless a session goes on: its copies are known by them. */
 static void begin_anew(void)
 {
 	pthread_mutex_lock(&all.lock);

@@ -24,8 +24,8 @@
  */
 
 /*
- * A site that is patched. It has two edits: number 2k checks the bytes that must be there, number
- * 2k + 1 writes the patch.
+ * A site that is patched. It has two edits: the first checks the bytes that must be there, the
+ * second writes the patch.
  */
 struct commit_site {
 	uint64_t patch; /* address of the patch; sites are sorted by it and do not overlap */
@@ -65,7 +65,7 @@ static struct edit *expect(const struct commit_site *at, struct edits *edits)
 		plan_needs(site->plan, site->chosen));
 }
 
-/* Are these bytes right for the patch of a site? */
+/* Are the bytes found right for the patch of a site? */
 static bool is_expected(const struct commit_site *at, const uint8_t *found)
 {
 	const struct install_site *as = site_of(at);
@@ -77,8 +77,7 @@ static bool is_expected(const struct commit_site *at, const uint8_t *found)
 }
 
 /*
- * Returns the address of a site's patch or, if the site is patched already, of the jump that leads
- * to the new stubs.
+ * Returns the address of a new site's patch; for an old site, of the jump that leads to new stubs.
  */
 static uint64_t edit_address(const struct install_site *as)
 {
@@ -96,11 +95,8 @@ static struct probe_error *describe_edit(const struct commit_site *at, struct ed
 		edit->length = as->reg.length;
 		return NULL;
 	}
-	edit->is_private = true; /* private since the site was patched */
-	/*
-	 * Redirects the jump that leads to the first stub, or to the first stub after the new
-	 * stubs.
-	 */
+	edit->is_private = true; /* the page became private when the site was patched */
+	/* Redirect the jump to the first stub, or to the first stub after the new ones. */
 	edit->length = as->link ? at->install->change->arch->jump(as->link, as->head, edit->bytes)
 				: site_entry_jump(&as->reg, as->head, edit->bytes);
 	return edit->length ? NULL
@@ -318,10 +314,7 @@ static const struct install_site *window_of(const struct commit *c, uint64_t pc)
 	return as && as->is_new && pc < as->reg.patch + as->reg.length ? as : NULL;
 }
 
-/*
- * Adds the addresses of all instructions that patches will cover, except those at the start of a
- * jump.
- */
+/* Adds the addresses of instructions that jumps will cover, except those where a jump begins. */
 static struct probe_error *prepare_windows(const struct commit *c)
 {
 	struct windows *windows = &c->transaction->windows;
@@ -418,10 +411,7 @@ static struct probe_error *look(void *data, bool *again_ret)
 	return error;
 }
 
-/*
- * Patches the sites: prepares the transaction, and commits it in one stop. An error leaves sites as
- * they were.
- */
+/* Patches the sites of a transaction in one stop. An error leaves sites as they were. */
 static struct probe_error *install_patch(struct transaction *t)
 {
 	struct commit c = {.transaction = t};
@@ -716,9 +706,7 @@ static void add_report(const struct install *install)
 		report->stop_ns = install->change->stop_ns;
 }
 
-/*
- * Reports that stubs which must not ask the kernel what memory is readable follow fewer pointers.
- */
+/* Reports that stubs follow fewer pointers if they must not ask the kernel what is readable. */
 static struct probe_error *report_denied(const struct install *a, struct probe_report *report)
 {
 	const struct seccomp *seccomp = &a->change->seccomp;
@@ -760,10 +748,7 @@ size_t install_module_end(const struct install *install, size_t from)
 
 /* ---- All of it ------------------------------------------------------------------------ */
 
-/*
- * Rereads the maps after uninstalling: pages that were unmapped are free, and a pun may need one of
- * them.
- */
+/* Uninstalls, and rereads the maps: a pun may need a page that was just unmapped. */
 static struct probe_error *uninstall_and_look(struct change *change)
 {
 	struct probe_error *error = uninstall_unreferenced(change);
@@ -890,10 +875,7 @@ struct probe_error *install_add(struct install *install, struct probe_report *re
 	struct probe_error *error = NULL;
 
 	install->report = report;
-	/*
-	 * Another controller may have died since the last check, also if this adds to an existing
-	 * session.
-	 */
+	/* Another controller may have died since the last check; this may add to an old session. */
 	if (uninstall_find_dead(change) || uninstall_has_leftovers(&change->registry))
 		error = uninstall_and_look(change);
 	/* The session may just have been ended because memory that it needed is gone. */

@@ -42,9 +42,7 @@ enum {
 	RANGE_BYTES_MAX = 16 * 1024
 };
 
-/*
- * The run-time addresses [start, end) of a module's semaphores; start is 0 if it has no semaphores.
- */
+/* The run-time addresses [start, end) of a module's semaphores; start is 0 if it has none. */
 struct range {
 	uint64_t start, end;
 };
@@ -82,9 +80,7 @@ static void set_refcount(struct probe_site *site, uint32_t value)
 	site->enabled = value > 0;
 }
 
-/*
- * Reads all semaphores of a module with one system call. Returns false if each must be read alone.
- */
+/* Reads all semaphores of a module with one system call. False if each must be read alone. */
 static bool read_range(
 	struct probe_list *list, struct served *known, size_t first, size_t end, struct range range)
 {
@@ -484,8 +480,7 @@ static struct probe_error *open_error(const char *path, int err)
 }
 
 /*
- * Returns an error if a file is not ELF, or NULL. Checked before libelf, because most files of a
- * system are not ELF.
+ * Returns an error if a file is not ELF, or NULL. This precedes libelf, as most files are not ELF.
  */
 static struct probe_error *check_elf(int fd, const char *path)
 {
@@ -569,9 +564,7 @@ struct probe_error *probe_list_add_process(struct probe_list *list, int pid)
 
 	if (!error)
 		error = modules_read_mapped(procfs_living(pid), &maps, NULL, &modules);
-	/*
-	 * If the registry cannot be loaded, trust all files; the probes' state shows the problem.
-	 */
+	/* If the registry cannot be loaded, trust all files; the probes' state shows the fault. */
 	if (!error)
 		probe_error_free(registry_load(pid, &maps, &registry));
 	if (!error)

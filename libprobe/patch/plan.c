@@ -148,10 +148,7 @@ static size_t find_site(const struct rows *rows, uint64_t pc)
 	return i < rows->count && rows->sites[i].pc == pc ? i : SIZE_MAX;
 }
 
-/*
- * Adds a note to rows->notes, or the last note of its row, unless it is there already. Returns its
- * index.
- */
+/* Adds a note, or the last note of its row, to rows->notes, if it is missing. Returns its index. */
 static size_t list_note(struct rows *rows, const struct sdt_note *note)
 {
 	size_t i = is_plain(note) ? find_site(rows, note->pc) : SIZE_MAX;
@@ -222,10 +219,7 @@ struct question {
 	size_t site;
 };
 
-/*
- * Spreads the answers along each row. If the next site of a row cannot use the jump, no site before
- * it can.
- */
+/* Completes the answers of each row: if a site cannot use the jump, no site before it can. */
 static void settle(struct rows *rows)
 {
 	for (size_t i = rows->count; i-- > 0;) {
@@ -290,7 +284,8 @@ static struct probe_error *rows_prove(struct rows *rows, struct object *object,
 /* Changes a way of the last site of a row into the way of another site of the row. */
 static void see_move(const struct row_site *site, size_t row, struct plan_way *move)
 {
-	size_t lead = move->lead > row ? move->lead - row : 0; /* before the row */
+	/* part of the lead that is before the row */
+	size_t lead = move->lead > row ? move->lead - row : 0;
 
 	move->offset = (int16_t)(move->offset + (int)row);
 	if (site->cannot) {
@@ -341,10 +336,7 @@ const struct plan_order plan_defaults = {
 	.count = PLAN_COUNT,
 };
 
-/*
- * The plan of sites that older versions patched. Such sites can be switched and restored; no new
- * site gets this plan.
- */
+/* The plan of sites that older versions patched. They can be switched and restored, not added. */
 static const struct plan_ops plan_reserved = {.id = PROBE_PLAN_RESERVED, .name = "reserved"};
 
 static const char none_possible[] = "none of the requested plans is possible there";
@@ -451,8 +443,7 @@ bool plan_can_lead(const struct object *object, struct arch_extent to)
 		uint64_t page = at & ~(PAGE - 1ULL);
 
 		/*
-		 * In a file that is mapped at any address, negative link-time addresses are valid,
-		 * too.
+		 * If the file can be mapped anywhere, link-time addresses below 0 are valid, too.
 		 */
 		if (!is_page_of(object, page) && (!is_fixed || (int64_t)page >= LOWEST))
 			return true;
@@ -507,7 +498,7 @@ static void plan_entry(const struct arch *arch, struct plan *plan)
 	struct arch_insn insn;
 
 	if (arch->can_decode && !arch->can_decode())
-		return; /* plan_prove() reports this */
+		return; /* plan_prove() reports the missing decoder */
 	if (!arch->decode(plan->bytes, plan->byte_count, plan->pc, &insn))
 		plan->behind.cannot = "the first instruction cannot be decoded";
 	else if (insn.flow == ARCH_FLOW_NONE && insn.length < arch->jump_length)
@@ -815,7 +806,7 @@ bool plan_stays(
 	for (size_t at = 0, length; at < offset; at += length) {
 		length = nop_at(arch, plan, at);
 		if (!length || length > offset - at)
-			length = offset - at; /* the first instruction of a function */
+			length = offset - at; /* not a nop: the first instruction of a function */
 		else if (length >= arch->jump_length && length > arch->site_nop)
 			continue;
 		if (memcmp(found + at, plan->bytes + at, length) != 0 &&

@@ -64,9 +64,9 @@ struct word_search {
 	const struct arch *arch;
 	const uint8_t *file;
 	size_t file_size;
-	struct arch_windows windows; /* all of one length */
-	struct proof *proofs;	     /* of the windows, in the same order */
-	struct around *functions;    /* of the windows, in the same order */
+	struct arch_windows windows; /* windows of the sites, all of one length */
+	struct proof *proofs;	     /* the proof of each window */
+	struct around *functions;    /* the function around each window */
 	uint64_t *sites;	     /* addresses of all notes, sorted */
 	size_t site_count;
 	/* The last range without a function that decodable_range() found. */
@@ -307,9 +307,7 @@ static bool decodable_range(struct word_search *s, uint64_t address, struct obje
 	}
 	if (!segment)
 		return false;
-	/*
-	 * A file that lost its tables has thousands of sites in one gap; search the gap only once.
-	 */
+	/* A file that lost its tables has thousands of sites in one gap; search it once. */
 	if (address < s->gap.start || address >= s->gap.end)
 		s->gap = (struct object_range){address, address};
 	for (at = s->gap.start; at > segment->address && address - at < GAP_MAX; at--)
@@ -352,7 +350,7 @@ static const char *check_short_branches(struct word_search *s, const struct proo
 			target <= plan->pc || target >= plan->pc + s->windows.jump_length)
 			continue;
 		if (at >= range.start && at < range.end)
-			continue; /* this function was checked before */
+			continue; /* the function was checked for an earlier candidate */
 		if (!decodable_range(s, at, &range) || function_enters(s, proof, &range))
 			return entered_short;
 	}
@@ -363,7 +361,7 @@ static const char *check_short_branches(struct word_search *s, const struct proo
 
 struct landing {
 	const struct plan *plan;
-	uint8_t length; /* bytes, of the plan's window */
+	uint8_t length; /* length of the plan's window in bytes */
 	bool found;
 };
 
@@ -401,10 +399,7 @@ static const char *move_reason(enum arch_move_status status, const struct arch_m
 	case ARCH_MOVE_CALL_INSIDE:
 		return "a call returns to the bytes after the nop";
 	case ARCH_MOVE_FLOW_INSIDE:
-		/*
-		 * The padding after it may be overwritten: the search tells whether anything leads
-		 * there.
-		 */
+		/* Padding after it may be overwritten; the search tells if anything leads there. */
 		return moved->padding ? NULL : "a jump or return follows the nop";
 	case ARCH_MOVE_UNSUPPORTED:
 		return "an instruction after the nop cannot run elsewhere";

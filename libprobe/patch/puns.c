@@ -22,7 +22,7 @@
 static const char pun_taken[] =
 	"the address that its bytes would jump to is in use, or where the heap or the stack grows";
 
-/* This is the case for 13 of the 4,096 offsets in a page, whatever the process has mapped. */
+/* At 13 of the 4,096 offsets in a page a jump crosses the page's end, whatever is mapped. */
 static const char pun_crosses[] =
 	"the jump at the address that its bytes would jump to would cross a page";
 

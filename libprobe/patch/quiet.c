@@ -54,7 +54,7 @@ enum { SLOTS_AT_ONCE = 64 };
 struct leads {
 	uint64_t *items;
 	size_t count;
-	bool anywhere; /* a target is unknown, so threads may come to any address */
+	bool anywhere; /* the target of a jump is unknown, so threads may come to any address */
 };
 
 bool busy_init(struct busy *busy, const struct registry *registry)

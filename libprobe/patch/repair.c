@@ -34,7 +34,8 @@
 /* The sites to patch again. Each has two edits: the expected bytes, and the patch. */
 struct mending {
 	const struct reg_site **sites;
-	uint8_t (*wanted)[EDIT_BYTES]; /* the file's bytes of each site, window_of() of them */
+	/* the file's bytes at each site, as many as window_of() says */
+	uint8_t (*wanted)[EDIT_BYTES];
 	size_t count;
 	struct transaction transaction;
 };
@@ -47,9 +48,7 @@ static size_t window_of(const struct reg_site *site)
 	return covers > site->length ? covers : site->length;
 }
 
-/*
- * Reads the file's bytes that the patch replaces or relies on. Returns false if they are unknown.
- */
+/* Reads the file's bytes that the patch replaces or relies on. False if they are unknown. */
 static bool read_file(
 	const struct change *change, const struct reg_site *site, uint8_t bytes[EDIT_BYTES])
 {
@@ -61,10 +60,7 @@ static bool read_file(
 	       site_is_in_file(&change->modules, site);
 }
 
-/*
- * Is a site's memory private? The program may have copied its text to memory that other processes
- * share.
- */
+/* Is a site's memory private? The program may have copied its text to shared memory. */
 static bool is_private(const struct change *change, const struct reg_site *site)
 {
 	const struct mapping *mapping = maps_find(&change->maps, site->patch);
@@ -317,7 +313,7 @@ static struct probe_error *repair(struct change *c, struct probe_repair *ret)
 	/* Semaphores of ended sessions, and other semaphores that were too low. */
 	ret->semaphores += semaphores - c->registry.semaphore_count + low;
 	now = site_count_patched(c);
-	/* If a breakpoint was removed meanwhile, `now` may be higher. */
+	/* If a breakpoint was removed meanwhile, more sites count as patched now. */
 	ret->sites += patched > now ? patched - now : 0;
 	left = count_retired(&c->registry);
 	ret->sessions += stale.sessions - left;

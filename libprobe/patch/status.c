@@ -55,17 +55,16 @@ enum { BUSY_TRIES = 50, BUSY_WAIT_NS = 10000000 };
 
 /* The memory of a target that the state of its probes needs, read with few system calls. */
 struct sites_view {
-	/*
-	 * In the order of the probes: for each its semaphores for tracers, then those for handlers.
-	 */
+	/* Probe by probe: first the semaphores for tracers, then those for handlers. */
 	struct edits semaphores;
-	struct edits toggles; /* one byte for each site of OCaml's probes, in order */
+	/* one byte for each site of OCaml's probes, in the order of the sites */
+	struct edits toggles;
 	/* For each persistent session, the slots of all its sets; NULL if unreadable. */
 	uint8_t **counters;
 	/* For each session with cells, the hits of each slot; NULL if unknown. */
 	uint64_t **gathered;
 	struct edits text;
-	enum site_state *states; /* parallel to the registry's sites */
+	enum site_state *states; /* the state of each site of the registry */
 };
 
 static void sites_view_deinit(struct sites_view *view, const struct registry *r)
@@ -165,7 +164,7 @@ static struct probe_error *sites_view_read(struct sites_view *view, pid_t pid,
 	for (size_t i = 0; i < r->session_count && !error; i++) {
 		const struct reg_session *session = &r->sessions[i];
 
-		/* The program may have mapped memory of its own there. */
+		/* The program may have mapped its own memory over the session's data. */
 		if (!(session->flags & REG_SESSION_PERSISTENT) || !own_has_data(maps, session))
 			continue;
 		if (gathered_has_cells(session))
@@ -276,10 +275,7 @@ static bool find_hits(const struct sites_view *view, const struct registry *r,
 	return true;
 }
 
-/*
- * Returns the part of a semaphore that sessions have added and not taken back, although they no
- * longer use the probe.
- */
+/* Returns the part of a semaphore that sessions added, no longer want, and have not taken back. */
 static uint32_t ending_part(const struct registry *r, uint64_t key, uint64_t address)
 {
 	size_t count;
@@ -359,9 +355,7 @@ static struct probe_error *probe_state(struct probe_target *target, const struct
 		uint64_t pc = s->sites[probe->first_site + i].pc;
 		const struct reg_site *site = pc ? registry_site(r, pc) : NULL;
 
-		/*
-		 * If its session has ended, a site stays only until another tool's bytes are gone.
-		 */
+		/* A site whose session has ended stays only until another tool's bytes are gone. */
 		bool wanted = site && site_is_wanted(r, site);
 
 		bool patched = wanted && view->states[site - r->sites] == SITE_PATCHED;
@@ -372,7 +366,8 @@ static struct probe_error *probe_state(struct probe_target *target, const struct
 			ret->plans[site->plan]++;
 		if (!may_have_toggle(s, &s->sites[probe->first_site + i]))
 			continue;
-		if (wanted && site->count) /* only the count decides */
+		/* only the count decides whether the handler is called */
+		if (wanted && site->count)
 			ret->plans[plan_toggle.id] += patched && handlers > 0;
 		else
 			add_toggle(view, *toggle, handlers, patched, ret);
@@ -449,9 +444,7 @@ void probe_fault_text(char text[PROBE_FAULT_BYTES], enum probe_site_fault fault,
 	snprintf(text + used, PROBE_FAULT_BYTES - used, "%s", words[fault]);
 }
 
-/*
- * Visits a bad site once for each probe that has it, or once if it is a gate, which has no probe.
- */
+/* Visits a bad site once for each of its probes, or once if it is a gate, which has no probe. */
 static void hand_over(const struct look *look, struct probe_bad_site *bad,
 	void (*visit)(const struct probe_bad_site *site, void *data), void *data)
 {

@@ -96,8 +96,7 @@ static const struct reg_site *find_call(const struct change *change, const struc
 }
 
 /*
- * Reads a site, and sets *on if its handler is called. Returns why the site cannot be switched, or
- * NULL.
+ * Reads a site, and sets *on if it calls its handler. Returns NULL, or why it cannot be switched.
  */
 static const char *look_at(const struct change *change, const struct select_site *site, bool *on)
 {
@@ -124,7 +123,7 @@ struct handlers {
 	bool on;	/* a site calls its handler, or a count is not 0 */
 	uint16_t count; /* the highest of the probe's counts */
 	size_t sites, refused;
-	struct select_site *first; /* the first refused site */
+	struct select_site *first; /* the first site that was refused */
 };
 
 static struct probe_error *look_at_probe(const struct change *change, struct selection *s,
@@ -253,8 +252,8 @@ struct probe_error *toggles_count(const struct change *change, struct selection 
 		return error;
 	error = look_at_probe(change, s, probe, &handlers);
 	/*
-	 * If a tool switched the handler on and was killed before it counted, report 1, so that it
-	 * can be switched off.
+	 * A tool may have switched the handler on, and died before it counted. Report 1, so that
+	 * the handler can be switched off.
 	 */
 	*count_ret = handlers.on && !handlers.count ? 1 : handlers.count;
 	return error;

@@ -220,9 +220,7 @@ struct probe_error *semaphores_read(struct semaphores *semaphores, pid_t pid)
 				(uintmax_t)change->address);
 		value = then;
 		memcpy(semaphores->edits.items[i].bytes, &value, sizeof(value));
-		/*
-		 * Skip the write if the value stays the same: other tools may write the semaphore.
-		 */
+		/* Other tools may write this semaphore, so skip the write if the value stays. */
 		semaphores->edits.items[i].is_write = value != now;
 	}
 	return error;
@@ -303,7 +301,7 @@ struct probe_error *transaction_keep_way_back(struct transaction *t)
 	return code_keep(&t->change->taken, t->before) ? NULL : probe_error_no_memory();
 }
 
-/* The caller reports its own error, so errors of this are dropped. */
+/* Errors are dropped, because the caller reports the error that made it go back. */
 void transaction_go_back(struct transaction *t)
 {
 	struct probe_error *error;
@@ -445,7 +443,7 @@ struct probe_error *transaction_write(struct transaction *t)
 	if (error)
 		return error;
 	t->written = true;
-	code_release_all(&t->change->taken); /* the registry lists these extents now */
+	code_release_all(&t->change->taken); /* the registry lists the memory that was taken */
 	return NULL;
 }
 

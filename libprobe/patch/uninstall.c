@@ -31,10 +31,7 @@
 
 enum { LEFT_SESSIONS_MAX = 128 };
 
-/*
- * Limits of leftovers, in bytes of the target's address space. Only touched pages of data use
- * memory.
- */
+/* Limits of leftovers, in bytes of address space. Only touched pages of data use memory. */
 #define LEFT_DATA_MAX (UINT64_C(8) << 30)
 #define LEFT_CODE_MAX (UINT64_C(64) << 20)
 
@@ -83,16 +80,13 @@ size_t uninstall_find_stale(struct change *change)
 /* What ends, as flags parallel to the registry's arrays, and the data for ending it. */
 struct ending {
 	bool *sites, *stubs, *semaphores;
-	bool *held; /* sites that hold another tool's bytes */
+	bool *held; /* sites that hold another tool's bytes, by index */
 	struct busy busy;
 	bool any;
 	/* Not only leftovers end, in which a thread may stay for long. */
 	bool any_live;
 	struct transaction *transaction;
-	/*
-	 * For each edit of the transaction, the index of the site that must hold our bytes, or
-	 * SIZE_MAX.
-	 */
+	/* For each edit, the index of the site that must hold our bytes, or SIZE_MAX. */
 	size_t *checks;
 	struct quiet quiet;
 };
@@ -198,10 +192,7 @@ static struct probe_error *restore_site(struct ending *e, const struct registry 
 	return NULL;
 }
 
-/*
- * Redirects a jump to another stub, or to the tail. The jump is that of site `i` (`is_entry`), or
- * that of a stub.
- */
+/* Redirects the jump of site `i` (`is_entry`) or of a stub to another stub, or to the tail. */
 static struct probe_error *redirect(struct ending *e, const struct change *change, size_t i,
 	bool is_entry, uint64_t at, uint64_t to)
 {
@@ -303,10 +294,7 @@ static struct probe_error *prepare(struct ending *e, struct change *change)
 
 /* ---- The stop --------------------------------------------------------------------------- */
 
-/*
- * Restores a site that had a call of ours: the handler is called from then on if its count is above
- * 0.
- */
+/* Restores a site that had a call of ours. The site calls its handler if the count is above 0. */
 static void restore_toggle(const struct ending *e, const struct reg_site *site, struct edit *edit)
 {
 	const struct transaction *t = e->transaction;
@@ -381,10 +369,7 @@ static void keep_held(struct ending *e, const struct registry *r)
 	}
 }
 
-/*
- * Removes ended entries from the registry. If a thread is still in their code, they become
- * leftovers.
- */
+/* Removes ended entries from the registry. They become leftovers if a thread is in their code. */
 static void drop_ended(const struct ending *e, struct registry *r)
 {
 	for (size_t i = 0; i < r->stub_count; i++) {
@@ -483,7 +468,7 @@ static struct probe_error *collect(struct change *change)
 			return change_store(change, true);
 	}
 	if (r->site_count && !r->probe_count)
-		return change_store(change, true); /* a thread is in a tail */
+		return change_store(change, true); /* a thread is still in a tail */
 	error = collect_orphans(change);
 	return error ? error : change_collect(change);
 }
@@ -520,7 +505,7 @@ static struct probe_error *give_back(struct ending *e, struct change *change)
 	drop_probes(&change->registry);
 	if (count)
 		error = change_store(change, true);
-	if (!error) /* no thread comes to the pages, and the registry does not list them */
+	if (!error) /* no thread comes to these pages, and the registry no longer lists them */
 		error = change_unmap_arenas(change, puns, count);
 	return error ? error : collect(change);
 }

@@ -149,12 +149,12 @@ enum {
 	PARTS_MAX = 4096,
 	HEAD_MAX = 1024,	  /* bytes of a floating-point state's head: layout.state_head */
 	ALTERNATE_MAX = 16 << 20, /* bytes of an alternate stack */
-	IN_PLACE_MAX = 64 << 10,  /* most bytes from a frame or a copy to its state */
+	IN_PLACE_MAX = 64 << 10,  /* most bytes from a frame, or a copy, to its state */
 };
 #define HEAP_BYTES (UINT64_C(256) << 20)
 #define DISK_BYTES (UINT64_C(64) << 20)
 #define BLIND_BYTES (UINT64_C(4) << 20)
-#define ROOM_BYTES (UINT64_C(16) << 20) /* that control groups must leave for blind reads */
+#define ROOM_BYTES (UINT64_C(16) << 20) /* control groups must leave this for blind reads */
 #define SPACE_BYTES (UINT64_C(16) << 30)
 #define ALL_BYTES (UINT64_C(2) << 30)
 
@@ -165,7 +165,7 @@ static const char too_many[] = "too many words of its memory are such addresses"
 
 struct search_source {
 	enum { BY_PAGES, BY_FILE, BLINDLY } way;
-	uint64_t bytes; /* 0 if the mapping is not read */
+	uint64_t bytes; /* bytes that are read of the mapping, or 0 */
 };
 
 /* ---- Finds ------------------------------------------------------------------------------ */
@@ -259,7 +259,7 @@ bool search_is_stale(const struct search *s, const struct search_find *find)
 	if (!find->state)
 		return false;
 	if (!maps_find(&s->maps, find->state))
-		return true; /* rt_sigreturn(2) would fail */
+		return true; /* rt_sigreturn(2) would fail on such a frame */
 	if (memory_read(s->pid, find->state, head, layout->state_head) != layout->state_head)
 		return false;
 	size = arch_process()->state_size(head);
@@ -277,10 +277,7 @@ static size_t read_file(int fd, uint64_t offset, void *buffer, size_t size)
 	return length < 0 ? 0 : (size_t)length;
 }
 
-/*
- * Reads as many bytes as there are, from the start. Memory that the process itself may not read is
- * read through `mem`.
- */
+/* Reads as many bytes as there are. Uses `mem` for memory that the process itself may not read. */
 static size_t read_memory(const struct search *s, uint64_t address, void *buffer, size_t size)
 {
 	if (s->file >= 0)
@@ -294,7 +291,7 @@ static bool is_there(const struct search *s, uint64_t address)
 	uint64_t entry;
 	ssize_t length;
 
-	if (s->file >= 0) /* no error if the file was made shorter */
+	if (s->file >= 0) /* the read succeeds if the file was made shorter */
 		return pread(s->file, &entry, 1, (off_t)(address + s->file_bias)) < 0;
 	length = pread(
 		s->pagemap, &entry, sizeof(entry), (off_t)(address / page_bytes() * sizeof(entry)));
@@ -309,7 +306,7 @@ static bool search_run(struct search *s, uint64_t start, uint64_t end)
 		s, add_find, add_part, .only_images = true, .maps = &s->maps};
 	const struct place_visitor *visitor = s->visitor ? s->visitor : &own;
 	const uint64_t page = page_bytes();
-	bool is_page = false; /* after a failed read, the next read is of one page */
+	bool is_page = false; /* after a failed read, read a single page */
 
 	for (uint64_t at = start; at < end;) {
 		size_t most = is_page ? page_of(at) + page - at : CHUNK + PLACE_IMAGE_MAX;
@@ -348,7 +345,7 @@ static void search_present(struct search *s, uint64_t start, uint64_t end)
 /* Searches the pages of [start, end) that the process has in memory. */
 static void search_pages(struct search *s, uint64_t start, uint64_t end)
 {
-	uint64_t from = start, to = start; /* present pages that are not yet searched */
+	uint64_t from = start, to = start; /* present pages that are not searched yet */
 
 	for (uint64_t at = page_of(start); at < end && !s->unknown && !s->no_memory;) {
 		size_t count = pages_look(&s->pages, at, end, &at);
@@ -455,10 +452,7 @@ static uint64_t measure_pages(struct search *s, uint64_t start, uint64_t end)
 	return bytes;
 }
 
-/*
- * Returns how many bytes of data the file has for [start, end), or UINT64_MAX if it cannot be
- * opened.
- */
+/* Returns how many bytes of data the file has for [start, end), or UINT64_MAX if unknown. */
 static uint64_t measure_file(
 	struct search *s, const struct mapping *m, uint64_t start, uint64_t end)
 {
@@ -671,7 +665,8 @@ void search_close(struct search *s)
  */
 
 enum { WAIT_NS = 2000000 };
-#define PARTS_BYTES (UINT64_C(16) << 20) /* searched at most while all threads are stopped */
+/* most bytes that are searched while all threads are stopped */
+#define PARTS_BYTES (UINT64_C(16) << 20)
 
 static const char too_large[] = "they are in more memory than can be searched at once";
 

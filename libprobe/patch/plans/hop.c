@@ -40,7 +40,7 @@ enum { PADDING_MAX = 64 };
 struct spare {
 	uint64_t at;
 	uint64_t padding; /* the start of the padding */
-	struct plan plan; /* a plan of the byte before `at`, for the proof */
+	struct plan plan; /* plan of the byte before `at`, for the proof */
 	struct plan_way move;
 };
 
@@ -79,10 +79,7 @@ static void add_padding(struct spares *s, uint64_t start, uint64_t end)
 	}
 }
 
-/*
- * Returns the end of the padding that begins at `start`, at the latest where the next function
- * begins.
- */
+/* Returns the end of the padding at `start`, which is at most the start of the next function. */
 static uint64_t end_between(struct spares *s, uint64_t start)
 {
 	uint8_t bytes[PADDING_MAX];
@@ -205,10 +202,7 @@ static void give(const struct spares *s, struct plan *plan)
 		uint64_t at = s->items[i].at;
 		size_t k = plan->spare_count;
 
-		/*
-		 * The site's own short jump may be written over this padding, if it follows a
-		 * return.
-		 */
+		/* The site's own short jump may overwrite this padding, after a return. */
 		if (at < patch + plan->hop.length && patch < at + s->arch->jump_length)
 			continue;
 		if (!is_in_reach(s->arch, plan, at) || !is_free(s, &s->items[i]))

@@ -34,10 +34,7 @@ static void look_pun(const struct planning *p, struct plan *plan)
 	const struct arch *arch = p->arch;
 	size_t length = arch->pun_length;
 
-	/*
-	 * No pun if a long nop follows: the kernel may rewrite that nop, and the jump would contain
-	 * it.
-	 */
+	/* No pun if a long nop follows: the kernel may rewrite that part of the jump. */
 	if (plan->short_nop && !plan->nop.relies && !plan->ocaml)
 		plan->pun =
 			(struct plan_way){.jump = arch->pun_length, .relies = arch->jump_length};

@@ -40,10 +40,7 @@ static const char no_parts[] = "no part of a jump can be chosen alone";
 static const char near_site[] = "another site is in the bytes after the nop";
 static const char page_end[] = "a page ends in the bytes after the nop";
 
-/*
- * Does a short nop lack room for a jump, in the nop or after it, and is no other requested plan
- * possible?
- */
+/* Has a short nop no room for a jump, in the nop or after it, and no other requested plan? */
 static bool is_tight(const struct planning *p, const struct plan *plan)
 {
 	return !plan->ocaml && !plan->nop.relies && plan_is_wanting(p, plan);
@@ -51,9 +48,7 @@ static bool is_tight(const struct planning *p, const struct plan *plan)
 
 /* ---- Two jumps ------------------------------------------------------------------------- */
 
-/*
- * Returns why two jumps are impossible, as far as the bytes tell, or NULL if they may be possible.
- */
+/* Returns why two jumps are impossible, as far as the bytes tell, or NULL. */
 static const char *why_no_twin(const struct planning *p, const struct plan *plan)
 {
 	size_t nop = p->arch->site_nop, length = p->arch->twin_length;

@@ -31,7 +31,8 @@ static void look(const struct planning *p, struct plan *plan)
 		      plan_holds_toggle(toggle, plan, plan->bytes + toggle->offset);
 	if (!plan->ocaml)
 		return;
-	plan->byte_count = (size_t)toggle->offset + toggle->covers; /* later bytes do not matter */
+	/* bytes after the toggle do not matter */
+	plan->byte_count = (size_t)toggle->offset + toggle->covers;
 	plan->toggle =
 		(struct plan_way){.offset = toggle->offset, .jump = 1, .relies = toggle->covers};
 	plan->call = (struct plan_way){
