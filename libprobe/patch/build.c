@@ -27,8 +27,8 @@
 
 /*
  * Sites whose nops follow each other share one jump, after the last nop. The jump leads to a row of
- * entries, one for each site, in the order of the sites, whether a site is traced or not. So each
- * controller switches a site by its entry, and the jump stays as it is:
+ * entries, one for each site, in their order, whether the site is traced or not. So each controller
+ * switches a site by its entry, and the jump stays as it is:
  *
  *   site:   nop
  *   site:   nop
@@ -37,12 +37,12 @@
  *                      entry:  jmp next <--------' the second site is off
  *                      tail:   the moved instructions
  *
- * A short jump leads to a jump in unused bytes, the hop, which leads to the entry. This also holds
- * for a single site. The hop is written before the short jump. Its bytes are restored when no
- * thread is at the hop any more, as the pages of puns are freed.
+ * A short jump leads to a jump in unused bytes, the hop, which leads to the entry; also for a
+ * single site. The hop is written before the short jump. Its bytes are restored when no thread is
+ * at the hop any more.
  */
 
-enum { ENTRY_BYTES = 8 }; /* each entry is aligned to its size, so no entry crosses a page */
+enum { ENTRY_BYTES = 8 }; /* so aligned, no entry crosses a page */
 
 static struct probe_error *too_far(const struct reg_site *reg)
 {
@@ -182,9 +182,8 @@ struct probe_error *neighbours_describe(struct install *a, size_t i, struct piec
 }
 
 /*
- * Returns the most bytes that the entries of a site and of its neighbours may take. Must be called
- * in the order of the sites. *patch_inout, first 0, is the address of the jump whose entries were
- * counted last.
+ * Returns the most bytes that the entries of a site and of its neighbours may take. Called in the
+ * order of the sites. *patch_inout, first 0, is the jump whose entries were counted last.
  */
 static size_t neighbours_bytes(const struct install *a, size_t i, uint64_t *patch_inout)
 {
@@ -202,9 +201,8 @@ static size_t neighbours_bytes(const struct install *a, size_t i, uint64_t *patc
 /* ==== Build =================================================================================== */
 
 /*
- * Returns the code to which the new stub of a site leads: the stub that the site's jump leads to
- * now, or the tail. If stubs of another session come before the new stub, it leads to the target of
- * the last of them.
+ * Returns where the new stub of a site leads: to the stub that the site's jump leads to now, or to
+ * the tail. If stubs of another session come before it, to the target of the last of them.
  */
 static uint64_t next_code(const struct install *a, struct install_site *first, uint32_t *order)
 {
@@ -346,7 +344,7 @@ static struct probe_error *measure(
 			"reading a clock, which records and times need (seccomp(2)): count hits "
 			"instead",
 			a->change->pid);
-	/* Without the thread's id, a record would carry the id of the main thread. */
+	/* A record would carry the id of the main thread. */
 	if (stub.kind == ARCH_STUB_RECORD && !stub.thread.has_tid && !stub.may_call_kernel)
 		return seccomp_error(&a->change->seccomp, SECCOMP_ASK);
 	if (captures_name(&stub) && !stub.may_ask_name)
@@ -542,10 +540,10 @@ static struct code_extent sites_reach(const struct install *a, size_t first, siz
 }
 
 /*
- * Allocates memory for a piece of code. The memory is in reach of the whole module, so that moved
- * instructions can lead to any address in it. If the module is too large, the memory is in reach of
- * the sites order[first..end) and their targets. An arena that is mapped for the piece is announced
- * at once, so that a killed controller leaves no unknown memory.
+ * Allocates memory for a piece of code in reach of the whole module, so that moved instructions can
+ * lead to any address in it. If the module is too large, in reach of the sites order[first..end)
+ * and their targets. A new arena is announced at once, so that a killed controller leaves no
+ * unknown memory.
  */
 static struct probe_error *allocate_piece(
 	const struct install *a, size_t first, size_t end, struct piece *p)

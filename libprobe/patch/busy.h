@@ -55,8 +55,8 @@ struct places {
 	 */
 	bool are_code;
 	/*
-	 * The pointer guard of glibc, set by the caller. If it is not 0, words also count if they
-	 * hold a place in the form in which setjmp(3) stores pointers.
+	 * Pointer guard of glibc, set by the caller. If not 0, words also count in the form in
+	 * which setjmp(3) stores pointers.
 	 */
 	uint64_t guard;
 	uint8_t guard_shift;
@@ -86,7 +86,7 @@ struct place_image {
 /* most bytes of an image, on any instruction set (arch_frame_layout.bytes) */
 enum { PLACE_IMAGE_MAX = 640 };
 
-/* Functions that receive the results of a scan. A function that returns false ends the scan. */
+/* Functions that receive the results. If one returns false, the scan ends. */
 struct place_visitor {
 	void *data;
 	/* Receives a word that is a place. `is_context`: it is the program counter of an image. */
@@ -196,8 +196,8 @@ struct frames_stack {
 struct served;
 
 /*
- * The program counters of stopped threads, and the places that they will return to. Until
- * frames_sort(), the first control->count addresses are the threads' own. frames_open() allocates
+ * Program counters of stopped threads, and the places that they will return to. Until
+ * frames_sort(), the first control->count are the threads' own. frames_open() prepares the rest
  * before the stop.
  */
 struct frames {
@@ -230,8 +230,8 @@ PROBE_MUST_CHECK struct probe_error *frames_open(pid_t pid, const struct maps *m
 
 /*
  * Collects the program counter of each stopped thread, and the places in its registers and on its
- * stacks. Contexts that signal handlers interrupted are on the stacks. Forgets the addresses
- * collected before. Errors: PROBE_ERROR_MEMORY.
+ * stacks, where contexts are that signal handlers interrupted. Forgets earlier results. Errors:
+ * PROBE_ERROR_MEMORY.
  */
 PROBE_MUST_CHECK struct probe_error *frames_read(
 	struct frames *frames, const struct control *control);
@@ -278,7 +278,7 @@ struct doubt {
 	bool settled, is_held;		     /* `is_held`: some memory refers to the context */
 };
 
-/* The contexts that are in doubt. Initialise with {0}. */
+/* Contexts in doubt. Initialise with {0}. */
 struct doubts {
 	struct doubt *items;
 	size_t count;
@@ -291,8 +291,8 @@ struct doubts {
 void doubts_begin(struct doubts *doubts, const struct control *control);
 
 /*
- * Will a thread resume a context? All threads must be stopped, and `frames` read. True if the
- * answer is unknown. If doubts_settle() can find the answer, the doubt is recorded.
+ * With all threads stopped, and `frames` read: will a thread resume a context? True if unknown. A
+ * doubt that doubts_settle() can settle is recorded.
  */
 bool doubts_are_live(struct doubts *doubts, const struct frames *frames,
 	const struct search *search, const struct search_find *find);
@@ -341,8 +341,8 @@ PROBE_MUST_CHECK struct probe_error *windows_read(
 	struct windows *windows, const struct change *change);
 
 /*
- * Must be called after a thread was in the way, or seemed so. Settles doubts about its context, or
- * waits a moment while all threads run. Errors: those of search_all().
+ * A thread was in the way, or seemed so: settles doubts about its context, or waits a moment while
+ * all threads run. Errors: those of search_all().
  */
 PROBE_MUST_CHECK struct probe_error *windows_wait(struct windows *windows);
 void windows_close(struct windows *windows);
@@ -372,9 +372,8 @@ PROBE_MUST_CHECK struct probe_error *quiet_look(
 	struct quiet *quiet, const struct change *change, struct busy *busy);
 
 /*
- * Looks until no thread is in ended code, for a limited time if `wait`, otherwise once, and fills
- * in *busy. `look` stops the target, calls quiet_look(), and resumes the target. `first` is true
- * for the first call of `look` only.
+ * Looks until no thread is in ended code, for a while if `wait`, and fills in *busy. `look` stops
+ * the target, calls quiet_look(), and resumes the target; `first` is true for its first call only.
  */
 PROBE_MUST_CHECK struct probe_error *quiet_wait(struct quiet *quiet, struct change *change,
 	struct busy *busy, bool wait,

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Chooses a plan for each site. The choice depends on the proof from the file
- * (libprobe/patch/prove.c), on the mappings of the process, and on the bytes that other sites have
- * claimed ("Claims" below).
+ * Chooses a plan for each site, from the proof of the file (libprobe/patch/prove.c), the mappings
+ * of the process, and the claims of other sites ("Claims" below).
  *
  * Notes that name the same address share one patch: see install_site.first.
  */
@@ -184,10 +183,7 @@ const char claims_overlap[] = "its bytes overlap those of another patched site";
 
 const char claims_no_spare[] = "the bytes near by that a short jump could lead to are taken";
 
-/*
- * Returns a claim of `covers` bytes from the patch on, which the patch replaces or relies on. It
- * writes the first `length` of them.
- */
+/* A claim of `covers` bytes that a patch replaces or relies on, of which it writes `length`. */
 static struct claim claim_of(uint64_t patch, unsigned int length, unsigned int covers)
 {
 	return (struct claim){patch, patch + (covers < length ? length : covers), patch + length};
@@ -247,8 +243,8 @@ static bool claims_add(struct claims *claims, struct claim claim)
 }
 
 /*
- * Adds the claims of a site in the registry and of its hop. A restored site has a claim, too, if
- * code of ours still leads back to it. False if out of memory.
+ * Adds the claims of a registry's site and of its hop. A restored site has a claim, too, if code of
+ * ours leads back to it. False if out of memory.
  */
 static bool claims_add_site(
 	struct claims *claims, const struct arch *arch, const struct reg_site *site)
@@ -324,8 +320,8 @@ static bool does(const struct unfit *u, bool (*question)(const uint8_t *bytes, s
 
 /*
  * Does the stack pointer point to no stack at `pc`? Searches the code from the start of the
- * function to `pc`; false if no function is known. A function may have thousands of sites, so code
- * that was searched for one site is not searched again for the next.
+ * function, if one is known. A function may have thousands of sites, so code that was searched for
+ * one site is not searched again.
  */
 static bool loses_stack(struct unfit *u, uint64_t pc)
 {
@@ -462,9 +458,8 @@ static bool has_boundary(
 }
 
 /*
- * Returns why a plan that the file allows is not possible in this process, or NULL if it is
- * possible. `found` holds the bytes in memory, from plan.before.length bytes before the site on;
- * NULL if they are unreadable.
+ * Returns why a plan that the file allows is not possible in this process, or NULL. `found` holds
+ * the bytes in memory, from plan.before.length before the site on, or NULL if they are unreadable.
  */
 static const char *check_plan(struct install *a, const struct claims *claims,
 	const struct select_site *site, const struct plan_ops *plan, const uint8_t *found)
@@ -618,8 +613,8 @@ static struct probe_error *choose_all(struct install *a, struct claims *claims, 
 }
 
 /*
- * Is a plan with is_last worth a proof at a site? True if the site has a short nop and no plan yet,
- * and this plan was not examined.
+ * Should a plan with is_last be proved for a site? Yes, if the site has a short nop and no plan
+ * yet, and this plan was not examined.
  */
 static bool may_go_last(const struct install *a, size_t site, const struct plan_ops *plan)
 {
@@ -630,9 +625,9 @@ static bool may_go_last(const struct install *a, size_t site, const struct plan_
 }
 
 /*
- * Tries the plans with is_last. They take another search of the whole file, and few sites need
- * them. So they are proved only for sites at which no other plan is possible in this process.
- * `sites` is overwritten.
+ * Tries the plans with is_last. Few sites need them, and each takes another search of the whole
+ * file. So they are proved only for sites without another plan in this process. `sites` is
+ * overwritten.
  */
 static struct probe_error *choose_last(struct install *a, struct claims *claims, size_t *sites,
 	size_t count, const struct plan_order *order)
@@ -779,8 +774,8 @@ static void order_sites(struct install *a)
 }
 
 /*
- * Refuses each site whose semaphore is in shared memory and so cannot be raised. The semaphore is
- * then left alone. A note without an address has no site to refuse, so it causes an error.
+ * Refuses each site whose semaphore is in shared memory and so cannot be raised; the semaphore is
+ * left alone. A note without an address has no site to refuse, so it is an error.
  */
 static struct probe_error *refuse_shared_semaphores(const struct install *a)
 {

@@ -121,10 +121,7 @@ static struct probe_error *split_known(struct transaction *t, struct selection *
 	return NULL;
 }
 
-/*
- * Orders probes by pair, end events first. In the list of patterns, start events have even numbers
- * and end events odd numbers.
- */
+/* Orders probes by pair, end events first: their patterns have odd numbers. */
 static int compare_pair_ends(const void *a, const void *b)
 {
 	const struct select_probe *x = a, *y = b;
@@ -185,10 +182,7 @@ static struct probe_error *enable_select(
 	return error;
 }
 
-/*
- * Returns an error if only handlers were requested and all were refused. toggles.c refuses handlers
- * one by one, and does not know the whole request.
- */
+/* Returns an error if only handlers were requested and all are refused. toggles.c cannot tell. */
 static struct probe_error *check_any(const struct change *c, const struct probe_request *request,
 	const struct probe_report *before, const struct probe_report *report)
 {
@@ -402,8 +396,7 @@ static const struct reg_session *user_of(const struct registry *r, uint64_t key)
 }
 
 /*
- * Notes in the report which probes stay on: --force does not end the sessions of controllers, nor
- * those of the process itself.
+ * Reports which probes stay on: --force ends no session of a controller or of the process itself.
  */
 static struct probe_error *note_users(
 	const struct change *c, const struct selection *s, struct probe_report *report)
@@ -729,10 +722,7 @@ static struct probe_error *act(const struct update *u, const struct probe_action
 
 /* ---- On the target ---------------------------------------------------------------------- */
 
-/*
- * With `rise`: does the count of a probe rise, or does --force switch the probe on? Without `rise`:
- * does its count fall, or does --force switch it off?
- */
+/* Does a probe's count rise (or --force switch it on)? Without `rise`: does it fall? */
 static bool is_of(const struct update *u, const struct outcome *outcome, bool rise)
 {
 	if (!outcome->named)

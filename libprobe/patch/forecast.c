@@ -133,10 +133,7 @@ static struct probe_error *plan(struct change *change, struct forecast *ret)
 	return error;
 }
 
-/*
- * If `error` prevents all plans in the process, makes its text the reason for all sites, and frees
- * it. Returns other errors.
- */
+/* Makes an error that prevents all plans in a process the reason, and frees it. Returns others. */
 static struct probe_error *no_plans(struct probe_error *error, struct forecast *ret)
 {
 	if (error->code == PROBE_ERROR_MEMORY || error->code == PROBE_ERROR_SYSTEM)

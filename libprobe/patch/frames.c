@@ -2,21 +2,20 @@
 /*
  * Finds the addresses at which stopped threads will continue.
  *
- * After a signal handler, a thread continues at an address that only the frame on its stack holds.
- * The address may be in a stub that will be freed, or after a site, in bytes that will be
- * overwritten. So the used part of each stack is searched for such words. A word that only looks
- * like such an address costs a retry, never the target.
+ * After a signal handler, a thread continues at an address that only the frame on its stack holds:
+ * perhaps in a stub that will be freed, or after a site, in bytes that will be overwritten. So the
+ * used part of each stack is searched for such words. A word that only looks like such an address
+ * costs a retry, never the target.
  *
- * A handler may run on an alternate stack (sigaltstack(2)). The frame is then on that stack, and
- * holds the stack pointer of the interrupted stack, which is searched next.
+ * A handler may run on an alternate stack (sigaltstack(2)). Its frame is on that stack, and holds
+ * the stack pointer of the interrupted stack, which is searched next.
  *
  * Pages of a stack that the program has not written yet are not read: the kernel would give the
  * target pages of zeros, which would count as used memory.
  *
- * A handler may be removed while it runs: the kernel removes a handler that runs once
- * (SA_RESETHAND), or the program removes it. So stacks are searched even if no handler is
- * installed. Then the search is shorter, because such a frame is close to the stack pointer, and a
- * stack that cannot be read is ignored.
+ * A handler may be removed while it runs, by the kernel (SA_RESETHAND) or by the program. So stacks
+ * are searched even if no handler is installed; but less far, because such a frame is close, and
+ * without an error if a stack cannot be read.
  *
  * libprobe/patch/windows.c searches stacks that no thread uses.
  */
@@ -35,15 +34,15 @@
 /* ==== Places ================================================================================== */
 
 /*
- * A thread that will return to an address has that address somewhere in memory. The kernel saves
- * the program counter for a signal handler, on the stack that the handler runs on (struct
- * arch_frame_layout). Such a saved context is called an image here.
+ * A thread that will return to an address has the address somewhere in memory. For a signal
+ * handler, the kernel saves the program counter on the handler's stack, in an image (struct
+ * arch_frame_layout).
  *
- * A program may copy an image, the whole or only the registers, to any address. The mark of the
- * layout tells an image from other memory, whatever the handler's restorer is, so the search looks
- * for the mark at each byte. Registers of aarch64 have no mark: there, a place counts at any byte
- * if it lies between a stack pointer and flags. If no data refers to the places, as inside a
- * function of the program, each aligned word of a stack in use counts if it is a place.
+ * A program may copy an image, or only the registers, to any address. The mark of the layout tells
+ * an image from other memory, whatever the handler's restorer is, so the search looks for the mark
+ * at each byte. Registers of aarch64 have no mark: there, a place counts at any byte if it is
+ * between a stack pointer and flags. If no data refers to the places, as inside a program's
+ * function, each aligned word of a used stack counts if it is a place.
  */
 
 enum {
@@ -184,9 +183,9 @@ static bool is_context(const struct file_piece *p, size_t i)
 }
 
 /*
- * Is the word at offset i the program counter of registers without a mark? The stack pointer lies
- * before it, and the flags after it. A stack pointer into code does not count: a controller's own
- * notes about its code would look like registers.
+ * Is the word at i the program counter of registers without a mark, between a stack pointer and
+ * flags? A stack pointer into code does not count: a controller's notes about its code look like
+ * that.
  */
 static bool is_in_registers(const struct file_piece *p, size_t i)
 {
@@ -430,7 +429,7 @@ static bool on_word(void *data, uint64_t at, uint64_t word, bool is_context)
 	return !walk->no_memory;
 }
 
-/* Adds the stack that an image's handler interrupted, because the thread will continue there. */
+/* Adds the stack that an image's handler interrupted: the thread will continue there. */
 static bool on_image(void *data, const struct place_image *image)
 {
 	struct walk *walk = data;
@@ -450,8 +449,8 @@ static bool on_image(void *data, const struct place_image *image)
 }
 
 /*
- * A stack ends where readable memory ends, whatever the mappings were. If memory at `at` is still
- * mapped readable, records that the stack could not be read.
+ * A stack ends where readable memory ends, whatever the maps said. If `at` is still mapped, the
+ * stack is unreadable.
  */
 static void check_end(struct frames *f, uint64_t at)
 {

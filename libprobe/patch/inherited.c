@@ -4,14 +4,14 @@
  *
  * A forked process inherits patched code, and a copy of the registry. The end of a session finds
  * such processes as children of its target (session/look.c). But a daemon forks twice and its
- * parent ends, or the target itself has ended. So all processes are examined. While a session of
- * this process goes on, its copies look the same as the session. When no session goes on any more,
- * each session that names this process as its owner is a copy. A process that was forked in the
- * middle of a change may have our memory, but no registry that says so.
+ * parent ends, or the target itself has ended. So all processes are examined. While sessions of
+ * this process go on, they cannot be told from copies. When no session goes on any more, each
+ * session that names this process as its owner is a copy. A process that was forked in the middle
+ * of a change may have our memory, but no registry that says so.
  *
- * Reading the maps of a process may take long, or for ever, if the process waits for a disk or a
- * server. So only processes with the auxiliary vector of a target are read: fork(2) copies the
- * vector, execve(2) makes another.
+ * Reading the maps of a process may take long, or for ever, if it waits for a disk or a server. So
+ * only processes with the auxiliary vector of a target are read: fork(2) copies the vector,
+ * execve(2) makes another.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -40,7 +40,7 @@ static struct {
 	/* AT_RANDOM of the sessions' targets, sorted, without duplicates; owned */
 	uint64_t *images;
 	size_t image_count;
-	bool any_image; /* there are too many images: any image may be a target's */
+	bool any_image; /* too many images: each may be a target's */
 	/* Targets whose own sessions could not be ended; these sessions are not copies. */
 	pid_t *failed;
 	size_t failed_count;
@@ -322,8 +322,8 @@ void inherited_begin(pid_t pid, bool *goes_on_ret)
 }
 
 /*
- * Removes a session from the number of sessions that go on. `failed` is the session's target if the
- * session could not be ended, or 0. Returns true if no session goes on now.
+ * Counts a session as ended. `failed` is its target if it could not be ended, or 0. True if no
+ * session goes on now.
  */
 static bool leave(bool *goes_on, pid_t failed)
 {

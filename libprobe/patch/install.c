@@ -65,7 +65,7 @@ static struct edit *expect(const struct commit_site *at, struct edits *edits)
 		plan_needs(site->plan, site->chosen));
 }
 
-/* Are the bytes found right for the patch of a site? */
+/* Are the bytes found right for a site's patch? */
 static bool is_expected(const struct commit_site *at, const uint8_t *found)
 {
 	const struct install_site *as = site_of(at);
@@ -76,9 +76,7 @@ static bool is_expected(const struct commit_site *at, const uint8_t *found)
 		at->install->change->arch, selected(at)->plan, selected(at)->chosen, found);
 }
 
-/*
- * Returns the address of a new site's patch; for an old site, of the jump that leads to new stubs.
- */
+/* Returns the address of a new site's patch, or of an old site's jump that leads to new stubs. */
 static uint64_t edit_address(const struct install_site *as)
 {
 	return as->is_new ? as->reg.patch : as->link ? as->link : as->reg.entry;
@@ -288,9 +286,9 @@ static struct probe_error *verify(const struct commit *c)
 /* ---- Threads ------------------------------------------------------------------------ */
 
 /*
- * Moves a thread that is inside bytes about to change to the copy of its instruction. This happens
- * at once, not when the thread is resumed: if this process dies in between, the kernel resumes the
- * thread where its registers point, and the copy does the same as the original.
+ * Moves a thread that is inside bytes about to change to their copy. This happens at once, not when
+ * the thread is resumed: if this process dies in between, the kernel resumes the thread where its
+ * registers point, and the copy is as good as the original.
  */
 static bool move_thread(const struct install_site *as, struct control_thread *thread)
 {
@@ -485,10 +483,10 @@ static bool any_closed(const struct install *installs)
 }
 
 /*
- * Returns the error to report if memory was not as the files have it; takes `error`, which may be
- * NULL. If a library of these installs (a list, by `next`) is not mapped where it was, or may have
- * been gone for a moment, the result is PROBE_ERROR_STATE. Then the target learns a lesson, and the
- * next attempt may succeed (struct attempt, libprobe/patch/patch.h).
+ * Returns the error to report if memory was not as the files have it, and takes `error`, which may
+ * be NULL. If a library of the installs (a list, by `next`) is not mapped where it was, or may have
+ * been gone for a moment, that is PROBE_ERROR_STATE, and the target learns a lesson (struct
+ * attempt).
  */
 static struct probe_error *closed_error(const struct install *installs, struct probe_error *error)
 {
@@ -576,8 +574,8 @@ static bool has_process(const struct registry *registry, uint64_t word)
 }
 
 /*
- * Gives this process number 1 among the processes that will share the session's flights. Each
- * session numbers its processes by itself, in its own word of the guard's page.
+ * Makes this process number 1 of those that will share the session's flights. Each session numbers
+ * its processes by itself, in its own word of the guard's page.
  */
 static struct probe_error *number_process(struct change *c, struct reg_session *session)
 {
@@ -801,7 +799,7 @@ static void abandon(struct change *change, const struct install *installs)
 	probe_error_free(error ? error : orphans_remove(change, &orphans));
 }
 
-/* Are all probes refused, so that a session would have nothing to do? */
+/* Are all probes refused? A session would have nothing to do. */
 static bool is_empty(const struct selection *s)
 {
 	for (size_t i = 0; i < s->probe_count; i++)
@@ -854,7 +852,7 @@ static struct probe_error *create_and_build(struct install *install, struct prob
 	return error;
 }
 
-/* Returns an error if the session to be added to has ended. */
+/* Returns an error if the session to add to has ended. */
 static struct probe_error *check_session(const struct install *install)
 {
 	const struct change *c = install->change;

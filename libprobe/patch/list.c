@@ -141,10 +141,10 @@ static void read_semaphores(struct probe_list *list, struct served *known, size_
 /* ---- The registry ----------------------------------------------------------------- */
 
 /*
- * Adds the state of an OCaml handler to a site. site->refcount is the number of the handler's
- * users, and `count` sessions trace the site. The site is inconsistent if the handler has users but
- * the site does not call it, or the other way round, as in probe_target_status(). With `has_jump`,
- * a jump of ours replaces the call, and only the count matters.
+ * Adds the state of an OCaml handler to a site. site->refcount counts the handler's users, and
+ * `count` sessions trace the site. As in probe_target_status(), the site is inconsistent if the
+ * handler has users but is not called, or the other way round. With `has_jump`, a jump of ours
+ * replaces the call.
  */
 static void add_handlers(
 	struct probe_site *site, struct served *known, uint32_t count, bool has_jump)
@@ -479,9 +479,7 @@ static struct probe_error *open_error(const char *path, int err)
 	}
 }
 
-/*
- * Returns an error if a file is not ELF, or NULL. This precedes libelf, as most files are not ELF.
- */
+/* Returns an error if a file is not ELF, or NULL. Spares most files the call of libelf. */
 static struct probe_error *check_elf(int fd, const char *path)
 {
 	struct stat st;

@@ -37,7 +37,7 @@ struct attempt {
 	struct probe_error *error; /* error of the last attempt; set and owned by the caller */
 };
 
-/* Prepares the attempts. The caller owns the target and the report, which outlive the attempts. */
+/* The caller owns the target and the report, which outlive the attempts. */
 struct attempt attempt_begin(const struct probe_target *target, struct probe_report *report);
 /*
  * Must an attempt be made? True for the first attempt, and if the last attempt failed and revealed
@@ -96,20 +96,17 @@ void claims_deinit(struct claims *claims);
 
 /* ---- Semaphores ------------------------------------------------------------------------------ */
 
-/*
- * Semaphores: 16-bit counters in a target's data. A probe tests its semaphore before it computes
- * its arguments.
- */
+/* Semaphores: 16-bit counters in a target's data. If it is 0, a probe computes no arguments. */
 
 /*
- * Returns the offset of the counter that counts users of OCaml's handlers, from the address in the
- * note (SDT_OCAML). Returns 0 for other kinds, which have one counter for all users.
+ * Returns the offset, from the note's address, of the counter of users of OCaml's handlers
+ * (SDT_OCAML). 0 for other kinds, which have one counter for all users.
  */
 uint64_t semaphore_offset(enum sdt_kind kind);
 
 /*
- * Finds the semaphores of a probe that tracers raise, sorted, without duplicates. `addresses` has
- * room for probe->site_count. Returns their number.
+ * Finds the distinct semaphores of a probe that tracers raise, sorted. `addresses` has room for
+ * probe->site_count.
  */
 size_t semaphores_of(
 	const struct selection *selection, const struct select_probe *probe, uint64_t *addresses);
@@ -138,7 +135,7 @@ struct semaphores {
 
 /* Adds a change by `by`; 0 sets the semaphore to 0. False if out of memory. */
 bool semaphores_add(struct semaphores *semaphores, uint64_t address, int by);
-/* Adds a change to `value`. Returns false if out of memory. */
+/* Adds a change to `value`. False if out of memory. */
 bool semaphores_set(struct semaphores *semaphores, uint64_t address, uint16_t value);
 
 /* The last step before threads are stopped: sorts the changes and allocates memory. */
@@ -150,10 +147,10 @@ size_t semaphores_short(const struct registry *registry, pid_t pid);
 void semaphores_deinit(struct semaphores *semaphores);
 
 /*
- * Reads the semaphores and computes their new values. No value becomes less than 0, because another
- * tool may have lowered the semaphore, or less than semaphores_keep() allows. A semaphore to be
- * lowered that no longer exists is skipped. Errors: PROBE_ERROR_STATE (a semaphore would overflow),
- * PROBE_ERROR_FORMAT (a semaphore to be raised is unreadable), those of edits_read().
+ * Reads the semaphores and computes their new values. Another tool may have lowered a semaphore, so
+ * no value becomes less than 0, or than semaphores_keep() allows. A semaphore to be lowered that no
+ * longer exists is skipped. Errors: PROBE_ERROR_STATE (overflow), PROBE_ERROR_FORMAT (a semaphore
+ * to be raised is unreadable), those of edits_read().
  */
 PROBE_MUST_CHECK struct probe_error *semaphores_read(struct semaphores *semaphores, pid_t pid);
 
@@ -261,13 +258,13 @@ struct transaction {
 	bool written; /* everything is written, and cannot be undone */
 };
 
-/* Returns an empty transaction. The caller must call transaction_end(). */
+/* Returns an empty transaction, to be ended by transaction_end(). */
 struct transaction transaction_of(struct change *change, enum transaction_kind kind);
 void transaction_end(struct transaction *transaction);
 
 /*
- * Changes the count of a probe that is already on, of a persistent session, by `by` (not 0),
- * together with the rest of the transaction. False if out of memory.
+ * Changes the count of a probe that is already on, of a persistent session, with the rest of the
+ * transaction. `by` is not 0. False if out of memory.
  */
 bool transaction_count(struct transaction *transaction, uint64_t key, int by);
 
@@ -275,8 +272,8 @@ bool transaction_count(struct transaction *transaction, uint64_t key, int by);
 void transaction_uncount(struct transaction *transaction);
 
 /*
- * Keeps the present registry, so that writing one word makes it the current one again. Must be
- * called before anything is announced. transaction_go_back() works only until something is written.
+ * Keeps the present registry, so that one word makes it current again. Must be called before
+ * anything is announced. transaction_go_back() works until something is written.
  */
 PROBE_MUST_CHECK struct probe_error *transaction_keep_way_back(struct transaction *transaction);
 void transaction_go_back(struct transaction *transaction);
@@ -284,7 +281,7 @@ void transaction_go_back(struct transaction *transaction);
 /* The last step before the stop. No edits or semaphores may be added afterwards. */
 PROBE_MUST_CHECK struct probe_error *transaction_prepare(struct transaction *transaction);
 
-/* Reads sites, semaphores and toggles. Errors: edits_read(), semaphores_read(), toggles_read(). */
+/* Errors: those of edits_read(), semaphores_read() and toggles_read(). */
 PROBE_MUST_CHECK struct probe_error *transaction_read(struct transaction *transaction);
 
 /* Writes the change after all checks. An error leaves everything as it was. */
@@ -319,9 +316,8 @@ struct install_site {
 	bool wanted; /* the site gets a stub */
 	bool is_new; /* the site is not patched yet; `reg` describes the coming patch */
 	/*
-	 * Several notes may name one address. This is the index of the first site at the address,
-	 * which alone is planned and patched. The stubs of the other sites are linked before its
-	 * stub.
+	 * Several notes may name one address. Index of the first site at the address, which alone
+	 * is planned and patched. The stubs of the other sites are linked before its stub.
 	 */
 	size_t first;
 	struct reg_site reg;
@@ -389,8 +385,8 @@ struct install {
 	uint64_t gate_unless;
 	bool persistent;
 	/*
-	 * Not 0 if the stubs call functions of the target (REG_SESSION_CALLS). The value identifies
-	 * the copy of this library in the target that has these functions.
+	 * Not 0 if stubs call functions of the target (REG_SESSION_CALLS): identifies the copy of
+	 * this library that has them.
 	 */
 	uint64_t caller;
 	struct data_needs needs; /* memory that a new session needs in addition to its counters */
@@ -417,8 +413,8 @@ struct install install_of(struct transaction *transaction, struct selection *sel
 	const struct probe_request *request);
 
 /*
- * install_module() returns the module of a site, by index. install_module_end() returns where the
- * sites of the next module begin in order[].
+ * install_module() returns the module of a site. install_module_end() returns where the sites of
+ * the next module begin in order[].
  */
 struct module *install_module(const struct install *install, size_t site);
 size_t install_module_end(const struct install *install, size_t from);
@@ -508,7 +504,7 @@ struct forecast_site {
 	char *instead;		     /* why the preferred plans are not possible, or NULL; owned */
 	/* The plan of the site if all sites of the file or process are enabled. */
 	const struct plan_ops *together;
-	/* why `together` differs from `plan`, or NULL if it does not; owned */
+	/* why `together` is not `plan`, or NULL; owned */
 	char *together_reason;
 };
 
@@ -546,14 +542,12 @@ void inherited_count(const uint64_t *images, size_t count, size_t *ret);
 PROBE_MUST_CHECK struct probe_error *inherited_end(
 	bool *goes_on, pid_t failed, struct probe_report *report);
 /*
- * Like inherited_end(), for a session that failed, stays in its target, or is freed. Removes
+ * Like inherited_end() for a session that failed, stays in its target, or is freed. Removes
  * nothing.
  */
 void inherited_forget(bool *goes_on);
 
-/*
- * Removes copies in a process to which nothing was added since its fork. Errors: those of a change.
- */
+/* Removes copies in a process if nothing was added since its fork. Errors: those of a change. */
 PROBE_MUST_CHECK struct probe_error *inherited_remove(struct probe_target *target);
 
 /* ---- Later ----------------------------------------------------------------------------------- */
@@ -661,9 +655,7 @@ PROBE_MUST_CHECK struct probe_error *neighbours_describe(
  */
 const char *puns_take(struct install *install, struct arch_pun pun, uint64_t *entry_ret);
 
-/*
- * Like puns_take(), for the jump at `offset` from a site; `fixed` bytes of its displacement stay.
- */
+/* Like puns_take(), for a jump at `offset` from a site; `fixed` bytes of the displacement stay. */
 const char *puns_take_at(
 	struct install *install, const struct select_site *site, size_t offset, unsigned int fixed);
 
@@ -704,8 +696,8 @@ size_t hops_original(
 PROBE_MUST_CHECK struct probe_error *hops_write(const struct install *install);
 
 /*
- * Restores the bytes at the hops of the flagged sites of the registry. The sites themselves must be
- * restored, and no thread may be at their hops. A hop without our jump is left alone.
+ * Restores the bytes at the hops of the flagged sites, which are restored, and at whose hops no
+ * thread is. A hop without our jump is left alone.
  */
 PROBE_MUST_CHECK struct probe_error *hops_give_back(const struct change *change, const bool *sites);
 

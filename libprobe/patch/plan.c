@@ -123,8 +123,8 @@ static bool rows_is_short_nop(struct object *object, const struct arch *arch, ui
 }
 
 /*
- * Finds the last site of each site's row. A row that is too long is split. Only the last part can
- * have a jump, because sites follow the other parts.
+ * Finds the last site of each row. A row that is too long is split; only its last part can have a
+ * jump, because sites follow the others.
  */
 static void find_rows(struct rows *rows, struct object *object, const struct arch *arch)
 {
@@ -442,9 +442,7 @@ bool plan_can_lead(const struct object *object, struct arch_extent to)
 	for (uint64_t at = to.start; at - to.start < to.size; at = (at & ~(PAGE - 1ULL)) + PAGE) {
 		uint64_t page = at & ~(PAGE - 1ULL);
 
-		/*
-		 * If the file can be mapped anywhere, link-time addresses below 0 are valid, too.
-		 */
+		/* If the file can be mapped anywhere, link-time addresses below 0 are good, too. */
 		if (!is_page_of(object, page) && (!is_fixed || (int64_t)page >= LOWEST))
 			return true;
 	}
@@ -463,9 +461,8 @@ static bool is_short_nop(const struct arch *arch, size_t length)
 }
 
 /*
- * Returns how many bytes from the site on may get breakpoints of other tools: a jump may begin only
- * after them. They are the nop of the site, the following nops that are sites, too, and after the
- * last of these the long nop of usdt.h.
+ * Returns how many bytes may get breakpoints of other tools, so that a jump begins only after them:
+ * the nop of the site, following nops that are sites, too, and then the long nop of usdt.h.
  */
 static size_t nops_length(const struct arch *arch, const struct rows *rows, const struct plan *plan,
 	bool *is_followed_ret)
@@ -548,8 +545,7 @@ static struct plan read_plan(const struct planning *p, const struct sdt_note *no
 }
 
 /*
- * Adds the sites whose jump would be at the same address as that of plan `of`, without sites of the
- * same row. False if out of memory.
+ * Adds the sites with the same jump as plan `of`, except those of its row. False if out of memory.
  */
 static bool find_neighbours(struct planning *p, size_t of)
 {
@@ -575,8 +571,8 @@ static bool find_neighbours(struct planning *p, size_t of)
 }
 
 /*
- * Extends the lead of a plan to a site before it, if that site's instructions can move, too: a
- * thread that enters right after a site also enters after all sites before it.
+ * Extends a plan's lead to an earlier site whose instructions can move: a thread that enters after
+ * a site also enters after all sites before it.
  */
 static void take_lead(const struct plan *before, const struct plan_way *move,
 	const struct plan *plan, struct plan_way *ret)

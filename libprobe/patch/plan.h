@@ -78,7 +78,7 @@ struct select_site;
 struct plan_ops {
 	enum probe_plan id;
 	const char *name;
-	size_t way; /* offset of the plan's way in struct plan; 0 if it has no way */
+	size_t way; /* offset of its way in struct plan, or 0 */
 	/* the plan sets the program's own switch, and needs neither a stub nor a claim */
 	bool is_switch;
 	/* the plan's jump comes after the nops, and serves all sites before it */
@@ -120,7 +120,7 @@ extern const struct plan_ops *const plan_table[PLAN_COUNT];
 
 /* Returns the plan with a number, which may come from a target, or NULL for an unknown number. */
 const struct plan_ops *plan_of(unsigned int id);
-/* Returns the number of a plan. For NULL, returns the number that stands for a refused site. */
+/* Returns the number of a plan; for NULL, the number of a refused site. */
 enum probe_plan plan_id(const struct plan_ops *ops);
 
 /* Plans in the order in which they are tried, each once. */
@@ -130,10 +130,7 @@ struct plan_order {
 };
 
 extern const struct plan_order plan_defaults;
-/*
- * Returns the plans of a request in their order, or the default order if `plans` is NULL. Skips
- * repeated and unknown numbers.
- */
+/* Returns the order of a request; the default for NULL. Skips unknown and repeated numbers. */
 struct plan_order plan_order_of(const enum probe_plan *plans, size_t count);
 bool plan_is_asked(const struct plan_order *order, const struct plan_ops *ops);
 
@@ -185,9 +182,9 @@ size_t plan_code(const struct plan *plan, int offset, const uint8_t **ret);
 bool plan_is_shared(const struct plan *plan, const struct plan_ops *ops);
 
 /*
- * plan_needs() returns how many bytes must be known for a plan, from plan_starts_before() on.
- * plan_holds() tells whether the bytes found in memory are right for the plan: the file's bytes, or
- * those that other tools may make of a nop that stays (plan.c).
+ * plan_needs() returns how many bytes a plan needs to know, from plan_starts_before() on.
+ * plan_holds() tells whether the bytes found in memory are right: the file's, or what other tools
+ * may make of a nop that stays (plan.c).
  */
 size_t plan_needs(const struct plan *plan, const struct plan_ops *ops);
 bool plan_holds(const struct arch *arch, const struct plan *plan, const struct plan_ops *ops,

@@ -54,7 +54,7 @@ static const char another_site[] = "another site is in the bytes after the nop";
 /* The function that contains a site. */
 struct around {
 	struct object_range range;
-	/* Whether the function has an indirect jump, see has_indirect_jump(). */
+	/* see has_indirect_jump() */
 	enum { JUMPS_UNKNOWN, JUMPS_NOT, JUMPS_INDIRECTLY } jumps;
 };
 
@@ -147,9 +147,8 @@ static bool has_indirect_jump(const struct word_search *s, struct object_range r
 
 /*
  * The code takes the address of a label in a function. The label may be the only target
- * (__builtin_setjmp). But if the function has an indirect jump, it may compute other targets from
- * the label, so all windows in the function count as entered. s->functions is in the order of the
- * sites.
+ * (__builtin_setjmp). But with an indirect jump, the function may compute other targets from it.
+ * s->functions is in the order of the sites.
  */
 static void refer_label(struct word_search *s, uint64_t label)
 {
@@ -167,10 +166,10 @@ static void refer_label(struct word_search *s, uint64_t label)
 }
 
 /*
- * The code takes the address `base`: that of a label, or of a jump table, which holds distances
- * from its own start to code. Tables may be in the text. The table of functions in .eh_frame_hdr is
- * skipped: it looks like a jump table wherever it is read, and data beside the code, read as
- * instructions, may seem to take its address.
+ * The code takes the address `base`: of a label, or of a jump table, which holds distances from its
+ * own start to code. Tables may be in the text. The table of functions (.eh_frame_hdr) is skipped:
+ * it looks like a jump table wherever it is read, and data beside the code, read as instructions,
+ * may seem to take its address.
  */
 static void on_constant(void *data, uint64_t base)
 {
@@ -204,8 +203,8 @@ static void on_constant(void *data, uint64_t base)
 }
 
 /*
- * The instruction at `at` takes the address of a label. The label may be anywhere in the function,
- * or at the function's end if the last instruction is a br. So the function is looked up by `at`.
+ * An instruction takes the address of a label, which may be anywhere in the function, or at its end
+ * if the last instruction is a br. So the function is looked up by the instruction's address.
  */
 static void on_label(void *data, uint64_t at)
 {
@@ -291,9 +290,9 @@ static bool function_enters(
 }
 
 /*
- * Finds the code around an address that can be decoded from its start: the function there. If no
+ * Finds the code around an address that can be decoded from its start: the function there or, if no
  * table lists one (start-up code of the C runtime), the range between the functions before and
- * after the address. Returns false if that range is unknown or too large.
+ * after it. False if that is too large.
  */
 static bool decodable_range(struct word_search *s, uint64_t address, struct object_range *ret)
 {
@@ -324,8 +323,8 @@ static bool decodable_range(struct word_search *s, uint64_t address, struct obje
 }
 
 /*
- * Looks for short branches into a window, first in the bytes at every offset. A candidate counts
- * only if its function, when decoded, has such a branch. Returns the reason, or NULL.
+ * Looks for short branches into a window, first at every offset. A candidate counts only if its
+ * function, when decoded, has such a branch.
  */
 static const char *check_short_branches(struct word_search *s, const struct proof *proof)
 {
@@ -409,7 +408,7 @@ static const char *move_reason(enum arch_move_status status, const struct arch_m
 	return "the instructions after the nop cannot be moved";
 }
 
-/* Orders proofs by the length of the window, then by address and by the offset of the move. */
+/* Orders proofs by the length of the window, then by address. */
 static int compare_proofs(const void *a, const void *b)
 {
 	const struct proof *x = a, *y = b;
@@ -446,10 +445,7 @@ static bool sort_sites(struct word_search *s, const struct sdt_notes *notes)
 	return true;
 }
 
-/*
- * Is there a site in [start, end)? Moved bytes must not contain another site: another tool's
- * breakpoint there would end up in our jump.
- */
+/* Is a site in [start, end)? Another tool's breakpoint on moved bytes would end up in our jump. */
 static bool has_another_site(const struct word_search *s, uint64_t start, uint64_t end)
 {
 	size_t first = array_search(s->sites, s->site_count, sizeof(*s->sites), 0, start);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Memory for puns. The bytes of a punned site determine where its jump leads, so that address is
- * arbitrary (struct arch, pun). A change therefore maps the pun's page before all other memory, so
- * that neither an arena nor the data of a session takes the pun's place. An arena of an earlier
- * change may already be there, by chance, or because it is near the same module. Then the jump to
- * the stub is written into the arena, if its allocator has those bytes free.
+ * arbitrary (struct arch, pun). A change maps the pun's page before all other memory, so that
+ * neither an arena nor the data of a session takes its place. An arena of an earlier change may be
+ * there, by chance, or because it is near the same module. Then the jump to the stub is written
+ * into the arena, if its allocator has those bytes free.
  *
- * The target maps memory, too. If it has taken a pun's page since its maps were read, the change
- * does not fail: the sites are planned once more.
+ * The target maps memory, too. If it has taken a pun's page since its maps were read, the sites are
+ * planned once more.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -156,9 +156,8 @@ static void drop_pages(struct change *change, const uint64_t *pages, size_t coun
 }
 
 /*
- * Maps pages for code at addresses that were free when the maps were read. *done_ret is the number
- * of pages that were mapped. If it is less than `count` and there is no error, the next page is in
- * use.
+ * Maps pages for code at addresses that were free when the maps were read. *done_ret is their
+ * number. If it is less than `count` without an error, the next page is in use.
  */
 static struct probe_error *map_pages(
 	struct change *change, const uint64_t *pages, size_t count, size_t *done_ret)
@@ -169,7 +168,7 @@ static struct probe_error *map_pages(
 	*done_ret = 0;
 	for (size_t i = 0; i < count; i++)
 		calls[i] = change_call_map_code(pages[i], page_bytes());
-	/* One page of the file serves all: each mapping gets its own copy on write. */
+	/* One page of the file for all: each mapping gets its own copy on write. */
 	error = change_map_file(change, page_bytes(), NULL, calls, count, NULL);
 	while (*done_ret < count && calls[*done_ret].result == (int64_t)pages[*done_ret])
 		++*done_ret;

@@ -1,22 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Waits until no thread can return to code that has ended.
- *
  * Once the bytes of a site are restored, nothing leads to its stubs. A thread in a stub leaves it
- * soon. But if a signal handler interrupted the thread, it comes back when the handler returns:
+ * soon. But a thread that a signal handler has interrupted comes back when the handler returns:
  * from its own stack or, if the handler has switched to another user context, from memory that no
  * thread uses as its stack. So a stub is freed on this proof:
  *
- *   look     all threads stopped: no register of a thread is in a stub, and neither is a context
- *            that was saved for a handler on the stacks in use. Cheap, so it is repeated
- *   search   with the target running: no context that was saved for a handler, anywhere in its
- *            memory, is in a stub. Skipped if no handler is installed: the frame of a handler
- *            that was removed while it runs is on its thread's stack, which the look covers
+ *   look     all threads stopped: no register of a thread is in the stub, and no context that was
+ *            saved for a handler on the stacks in use. Cheap, so it is repeated
+ *   search   with the target running: no context in all its memory that was saved for a handler
+ *            is in the stub. Skipped if no handler is installed: the frame of a handler that was
+ *            removed while it runs is on its thread's stack, which the look covers
  *   judge    in the next look: the contexts found are still there, or the search is repeated.
  *            A thread that ran in the stub during the search, and was interrupted since, had no
  *            context in memory then. So this look covers the whole stacks that threads use
  *
- * No thread enters a stub any more. So a context that a search does not find does not appear later,
+ * No thread enters a stub any more, so a context that a search does not find does not appear later,
  * except for contexts that move: see libprobe/patch/windows.c.
  *
  * Handlers that have returned leave whole frames in memory, too: see libprobe/patch/frames.c. A
@@ -80,8 +78,8 @@ static uint64_t hop_size(const struct reg_site *site)
 }
 
 /*
- * Adds the code of a stub, without the return addresses of its calls of functions. If the code
- * cannot be read, adds the whole stub. False if out of memory.
+ * Adds the code of a stub, except the return addresses of its calls of functions. If the code is
+ * unreadable, adds all of it.
  */
 static bool add_stub(
 	struct places *places, const struct change *change, const struct reg_stub *stub)

@@ -279,7 +279,7 @@ static struct probe_error *mend(struct change *c, struct probe_repair *ret)
 	size_t count;
 	struct probe_error *error;
 
-	/* This retires dead sessions, so that their sites are not patched again. */
+	/* Retire dead sessions first: their sites are not patched again. */
 	uninstall_find_stale(c);
 	error = mend_sites(c, &count);
 	ret->mended += count;
@@ -339,9 +339,9 @@ static bool is_touched(pid_t pid)
 }
 
 /*
- * Repairs the children of a target. Children were forked with the code and the registry that their
- * parent had at that time. A child that shares the memory of its parent is skipped: it has the
- * parent's own registry, and may be the helper that changes the parent now (self/helper/start.h).
+ * Repairs the children of a target, which were forked with the code and the registry of that time.
+ * A child in its parent's memory has the parent's registry, and is skipped; it may be the helper
+ * that changes the parent now (self/helper/start.h).
  */
 static struct probe_error *repair_children(
 	const struct probe_target *target, struct probe_repair *ret)
@@ -575,7 +575,7 @@ struct probe_error *probe_list_add_needed(struct probe_list *list, const char *p
 
 /* Checks whether listed probes have the arguments that a pattern names. */
 
-/* Returns the first error in a file. Sets *any_ret if a probe has all arguments of the pattern. */
+/* Returns the first error. Sets *any_ret if a probe has all arguments of the pattern. */
 static struct probe_error *check_file(
 	const struct list_file *file, const struct probe_pattern *pattern, bool *any_ret)
 {

@@ -292,8 +292,8 @@ static uint32_t ending_part(const struct registry *r, uint64_t key, uint64_t add
 }
 
 /*
- * Returns the highest value of a probe's semaphores, the next `count` of `edits`. It is above 0
- * also if another tool raised the semaphore.
+ * Returns the highest of a probe's semaphores, the next `count`. It is above 0 also if another tool
+ * raised it.
  */
 static uint32_t highest_semaphore(
 	const struct edits *edits, size_t *at, size_t count, const struct registry *r, uint64_t key)
@@ -315,8 +315,8 @@ static uint32_t highest_semaphore(
 }
 
 /*
- * Counts an OCaml site as switched on, or as inconsistent if its handler is called although the
- * count is 0, or not called although the count is above 0.
+ * Counts an OCaml site as switched on, or as inconsistent if its handler is called without users,
+ * or has users and is not called.
  */
 static void add_toggle(const struct sites_view *view, size_t toggle, uint32_t handlers,
 	bool patched, struct probe_status *ret)
@@ -337,10 +337,7 @@ static void add_toggle(const struct sites_view *view, size_t toggle, uint32_t ha
 	}
 }
 
-/*
- * Fills in the state of a probe. `handlers` is the number of users of OCaml's own handler. *toggle
- * is the index of the next toggle in the view.
- */
+/* `handlers` counts the users of OCaml's own handler. *toggle is the index of the next toggle. */
 static struct probe_error *probe_state(struct probe_target *target, const struct registry *r,
 	const struct sites_view *view, const struct selection *s, const struct select_probe *probe,
 	uint32_t handlers, size_t *toggle, struct probe_status *ret)

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Switches OCaml's own handlers.
+ * OCaml's compiler leaves a comparison without effect at each site. A single byte turns it into a
+ * call of the probe's handler. A word after SystemTap's semaphore counts the users of the handler
+ * (transaction.c); the tool that changes the count from 0, or to 0, writes the bytes of all sites.
+ * ocaml-probes does so, also from within the program, and knows no registry. So we keep no state of
+ * our own in the target: we read the count when we write it, and switch the handlers on if it is
+ * not 0.
  *
- * OCaml's compiler leaves a comparison without effect at each site. A single byte turns the
- * comparison into a call of the probe's handler. A word after SystemTap's semaphore counts the
- * users of the handler (see "Semaphores" in transaction.c). The tool that changes the count from 0,
- * or to 0, writes the bytes of all sites. ocaml-probes does so, also from within the program, and
- * knows no registry. So we keep no state of our own in the target: we read the count when we write
- * it, and switch the handlers on if the new count is not 0.
- *
- * A controller that is killed between writing the bytes and the count leaves handlers on without a
- * count, or off with a count. The next change of the probe, by any tool, sets both.
+ * A controller that is killed between the bytes and the count leaves handlers on without a count,
+ * or off with a count. The next change of the probe, by any tool, sets both.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -84,10 +82,7 @@ static struct probe_error *find_plans(
 	return error;
 }
 
-/*
- * Returns the registry's site if a call of ours traces it, or NULL. At such a site, the count alone
- * decides whether the handler is called.
- */
+/* Returns the site if our call traces it, or NULL. Then only the count switches the handler. */
 static const struct reg_site *find_call(const struct change *change, const struct select_site *site)
 {
 	const struct reg_site *reg = registry_site(&change->registry, site->pc);
@@ -95,9 +90,7 @@ static const struct reg_site *find_call(const struct change *change, const struc
 	return reg && reg->count ? reg : NULL;
 }
 
-/*
- * Reads a site, and sets *on if it calls its handler. Returns NULL, or why it cannot be switched.
- */
+/* Reads a site, and sets *on if it calls its handler. Returns NULL or why it cannot be switched. */
 static const char *look_at(const struct change *change, const struct select_site *site, bool *on)
 {
 	const struct arch_toggle *toggle = change->arch->toggle;
@@ -251,10 +244,7 @@ struct probe_error *toggles_count(const struct change *change, struct selection 
 	if (error || !*ret)
 		return error;
 	error = look_at_probe(change, s, probe, &handlers);
-	/*
-	 * A tool may have switched the handler on, and died before it counted. Report 1, so that
-	 * the handler can be switched off.
-	 */
+	/* A tool may have switched it on and died before it counted: report 1, to be undone. */
 	*count_ret = handlers.on && !handlers.count ? 1 : handlers.count;
 	return error;
 }

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Before the stop, all edits are known and have buffers. The registry that describes the result is
- * already written: during the stop, one word makes it the current one. The registry always lists at
+ * Before the stop, all edits are known and have buffers, and the registry that describes the result
+ * is written: during the stop, one word makes it the current one. The registry always lists at
  * least the changes that exist:
  *
  *   adding    announced -> sites patched -> registry -> semaphores raised
  *   ending    announced -> sites restored -> semaphores lowered -> registry
  *
- * If a controller is killed before it writes the word, the registry announces the sites that it may
- * have changed. If it is killed after the word, the registry lists semaphores as raised that may
- * not be. Semaphores are never lowered below 0.
+ * If a controller is killed before the word, the registry announces the sites that it may have
+ * changed; after the word, it lists semaphores that may not be raised. Semaphores are never lowered
+ * below 0.
  *
  * Counts of probes that are already on change with the rest. The announcement has their old values,
  * because the change may get no further than the announcement.
@@ -25,10 +25,10 @@
 
 /*
  * A probe may have several semaphores, one for each of its sites, and probes may share a semaphore.
- * A probe of OCaml's has two counters. SystemTap and other tracers raise the counter at the address
- * that the note names. The counter 2 bytes after it says whether handlers are called. The provider
- * `ocaml` has only the handlers' counter, at the address of the note, so tracers have no counter to
- * raise: if a tracer raised that one, OCaml's tools would believe that the handlers are already on.
+ * A probe of OCaml's has two counters: SystemTap and other tracers raise the one at the address in
+ * the note, and the one 2 bytes after it says whether handlers are called. The provider `ocaml` has
+ * only the handlers' counter, at the address in the note. If a tracer raised it, OCaml's tools
+ * would believe that the handlers are already on.
  *
  * Semaphores are written through /proc/PID/mem, because some lie in pages that the program makes
  * read-only (RELRO).
@@ -39,7 +39,7 @@ uint64_t semaphore_offset(enum sdt_kind kind)
 	return kind == SDT_OCAML ? sizeof(uint16_t) : 0;
 }
 
-/* Sorts the addresses and drops duplicates. Returns how many remain. */
+/* Sorts the addresses and drops duplicates. Returns their number. */
 static size_t distinct(uint64_t *addresses, size_t count)
 {
 	size_t kept = 0;
@@ -301,7 +301,7 @@ struct probe_error *transaction_keep_way_back(struct transaction *t)
 	return code_keep(&t->change->taken, t->before) ? NULL : probe_error_no_memory();
 }
 
-/* Errors are dropped, because the caller reports the error that made it go back. */
+/* Errors are dropped: the caller reports the earlier error. */
 void transaction_go_back(struct transaction *t)
 {
 	struct probe_error *error;

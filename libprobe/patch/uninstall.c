@@ -409,8 +409,7 @@ static void drop_probes(struct registry *r)
 }
 
 /*
- * Takes the pages of puns whose sites have ended out of the arenas. Sealed pages stay. Returns an
- * array that the caller frees, or NULL if out of memory.
+ * Takes the pages of ended puns out of the arenas, except sealed ones. The caller frees the result.
  */
 static struct reg_arena *take_puns(const struct ending *e, struct registry *r, size_t *count_ret)
 {
@@ -439,8 +438,8 @@ static struct reg_arena *take_puns(const struct ending *e, struct registry *r, s
 }
 
 /*
- * Unmaps orphans if all sessions have ended. This must come before the last session and the home
- * page are removed: after that, nothing lists the orphans.
+ * Unmaps orphans if all sessions have ended, before the last session and the home page are removed:
+ * after that, nothing lists the orphans.
  */
 static struct probe_error *collect_orphans(struct change *change)
 {

@@ -197,10 +197,7 @@ static void describe_find(
 	/* The state of a mere copy of the context is far away, and tells nothing. */
 	if (distance < IN_PLACE_MAX || (image->state && !maps_find(&s->maps, image->state)))
 		find->state = image->state;
-	/*
-	 * The distance is that of the kernel's frames. A copy at this distance from the state would
-	 * overlap the original frame, so this is the original.
-	 */
+	/* A copy this far from the state would overlap the kernel's frame, so it is the frame. */
 	if (distance >= layout->state_min && distance <= layout->state_max) {
 		find->frame = image->at;
 		find->frame_end =
@@ -209,9 +206,8 @@ static void describe_find(
 }
 
 /*
- * Records the memory around an image, to be searched again during the stop: the mapping or, if the
- * image is on an alternate stack, only that stack. An alternate stack holds no other thread's
- * context.
+ * Records the memory around an image, to be searched again in the stop: its mapping or, as it holds
+ * no other thread's context, its alternate stack.
  */
 static bool add_part(void *data, const struct place_image *image)
 {
@@ -436,7 +432,7 @@ static struct probe_error *search_range(struct search *s, uint64_t start, uint64
 	return s->no_memory ? probe_error_no_memory() : NULL;
 }
 
-/* Returns how many bytes of [start, end) the process has in memory, or UINT64_MAX if unknown. */
+/* Returns how many bytes of [start, end) are in memory, or UINT64_MAX if unknown. */
 static uint64_t measure_pages(struct search *s, uint64_t start, uint64_t end)
 {
 	uint64_t bytes = 0;
@@ -498,14 +494,14 @@ static bool is_candidate(const struct search *s, const struct mapping *m)
 	return m->is_shared ? backing_kind(&s->backing, m) != BACKING_NONE : *m->path != '[';
 }
 
-/* Bytes of shared memory that may still be read: of files on disk, and through the process. */
+/* Bytes of shared memory that may still be read, of files on disk and through the process. */
 struct limits {
 	uint64_t disk, blind;
 };
 
 /*
- * Chooses how shared memory is read: by its file if possible, because the process may give back
- * pages before the next search, and its pagemap then no longer shows them.
+ * Chooses how shared memory is read, by its file if possible: the process may give back its pages
+ * before the next search, and the pagemap then hides them.
  */
 static void choose_way(
 	struct search *s, const struct mapping *m, struct limits *limits, struct search_source *ret)
@@ -540,7 +536,7 @@ static void measure_mapping(
 		choose_way(s, m, limits, ret);
 }
 
-/* Decides how each mapping is read. Returns false if out of memory. */
+/* Decides how each mapping is read. False if out of memory. */
 static bool measure(struct search *s)
 {
 	struct limits limits = {DISK_BYTES, BLIND_BYTES};
@@ -648,13 +644,13 @@ void search_close(struct search *s)
  * A jump replaces several instructions, and a signal may have interrupted a thread between two of
  * them. The thread would come back into the middle of the jump. The context is usually on the stack
  * of a thread in a handler. But a handler may have switched to another user context
- * (swapcontext(3)), as schedulers that preempt user threads do. The interrupted context is then on
- * a stack that no thread runs on, or anywhere else.
+ * (swapcontext(3)), as schedulers that preempt user threads do. The context is then on a stack that
+ * no thread runs on, or anywhere else.
  *
  *   look     while the target runs, all its memory is searched for contexts that the kernel has
- *            saved for a handler. More contexts may come to the same memory: an alternate stack,
- *            or a mapping
- *   read     with all threads stopped, the stacks in use and the memory found by the look are
+ *            saved for a handler. More may come to the same memory: an alternate stack, or a
+ *            mapping
+ *   read     all threads stopped: the stacks in use, and the memory that the look found, are
  *            searched for the addresses of the instructions that will be overwritten
  *
  * Below the stack pointer of a thread are frames of handlers that have returned. But the program
@@ -710,7 +706,7 @@ struct probe_error *windows_prepare(struct windows *w, const struct change *chan
 
 /* ---- The stop -------------------------------------------------------------------------- */
 
-/* Searches [start, end) if it has at most *left_inout bytes, and subtracts its size. */
+/* Searches [start, end) if that has at most *left_inout bytes, and subtracts them. */
 static struct probe_error *search_some(
 	struct windows *w, uint64_t start, uint64_t end, uint64_t *left_inout)
 {
@@ -725,8 +721,8 @@ static struct probe_error *search_some(
 }
 
 /*
- * Searches a part again. frames_read() has read the used part of a thread's own stack, so that is
- * left out. Memory after the stack, which the kernel has merged into the same mapping, is searched.
+ * Searches a part again, without the used part of a thread's own stack, which frames_read() has
+ * read. Memory that the kernel has merged into the stack's mapping is searched.
  */
 static struct probe_error *search_part(
 	struct windows *w, const struct search_part *part, uint64_t *left_inout)

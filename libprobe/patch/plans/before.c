@@ -98,8 +98,8 @@ static uint64_t choose_start(
 }
 
 /*
- * Asks whether the instructions before a site can move, as if there were a site at their start.
- * Returns NULL and fills in *ret, or returns why the question cannot be asked.
+ * Asks whether the instructions before a site can move, as if a site were at their start. Returns
+ * NULL, or why not to ask.
  */
 static const char *ask(
 	struct object *object, const struct arch *arch, const struct plan *plan, struct plan *ret)
@@ -175,8 +175,8 @@ static struct probe_error *examine(struct planning *p)
 }
 
 /*
- * Builds the moved instructions of a site, which run before its first stub. After them is room for
- * a jump to the first stub, which puns_write() writes. The last stub jumps to the site.
+ * Builds the instructions before a site, which run before its first stub. A jump to the stub
+ * follows, which puns_write() writes. The last stub leads to the site.
  */
 static struct probe_error *build(struct install *a, size_t i, struct piece *p)
 {

@@ -36,7 +36,7 @@
 
 enum { PADDING_MAX = 64 };
 
-/* Unused bytes with room for one jump; link-time addresses. */
+/* Unused bytes with room for one jump. */
 struct spare {
 	uint64_t at;
 	uint64_t padding; /* the start of the padding */
@@ -306,8 +306,8 @@ static struct probe_error *examine(struct planning *p)
 }
 
 /*
- * Takes a spare that the site's short jump can reach. The spare must not belong to another patch,
- * and must still hold the file's bytes. Returns NULL or the reason.
+ * Takes a spare that the site's short jump can reach, that no other patch has taken, and that still
+ * holds the file's bytes.
  */
 static const char *take(
 	struct install *a, const struct claims *claims, const struct select_site *site)

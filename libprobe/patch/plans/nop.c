@@ -2,14 +2,13 @@
 /*
  * The plans `pun` and `nop`: the nop itself becomes the jump.
  *
- * A pun writes one byte at a short nop. That byte and the bytes after the nop, which stay, form a
- * jump. The bytes that stay determine the target of the jump. libprobe/patch/plan.c explains puns,
- * and libprobe/patch/puns.c the page at the target.
+ * A pun writes one byte at a short nop, which forms a jump with the bytes after the nop. Those
+ * bytes stay, and determine the target; see libprobe/patch/plan.c, and libprobe/patch/puns.c for
+ * the page there.
  *
- * A nop that is long enough is overwritten with a jump. Another tool may also use the nop as a
- * site. The bytes that the other tool restores must form a nop with the rest of our jump. So some
- * bytes of the displacement are the nop's own (struct arch, nop_fixed), and the jump leads to a
- * pun's page.
+ * A nop that is long enough is overwritten with a jump. Another tool may use the nop as a site,
+ * too. The bytes that it restores must form a nop with the rest of our jump. So some bytes of the
+ * displacement are the nop's own (struct arch, nop_fixed), and the jump leads to a pun's page.
  */
 #include <stddef.h>
 
@@ -17,7 +16,7 @@
 
 /* ---- A pun ----------------------------------------------------------------------------- */
 
-/* Can the pun's jump lead to a page of ours? The bytes after the nop determine its only target. */
+/* Can the jump lead to a page of ours? The bytes after the nop determine its only target. */
 static bool can_lead(const struct planning *p, const struct plan *plan)
 {
 	unsigned int fixed = p->arch->jump_length - p->arch->pun_length;

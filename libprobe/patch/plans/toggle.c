@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The plans `toggle` and `call`, for OCaml's sites. Such a site is a nop and a comparison. One
- * byte, the toggle, turns the comparison into a call of the probe's handler (struct arch_toggle).
- * The plan `toggle` writes only that byte, which switches the handler on or off
- * (libprobe/patch/toggles.c). The plan `call` traces the site: it makes the comparison a call of
- * our code. OCaml's tools do not touch the bytes after the toggle.
+ * The plans `toggle` and `call`. An OCaml site is a nop and a comparison, which one byte, the
+ * toggle, turns into a call of the probe's handler (struct arch_toggle). The plan `toggle` writes
+ * only that byte, which switches the handler (libprobe/patch/toggles.c). The plan `call` traces the
+ * site: it makes the comparison a call of ours. OCaml's tools do not touch the bytes after the
+ * toggle.
  */
 #include <stddef.h>
 #include <string.h>
@@ -54,9 +54,8 @@ static const char *take(
 }
 
 /*
- * Builds the target of the call at an OCaml site: the entry to the first stub, and the code after
- * the last stub. That code does what the program would have done: it calls the handler, or does
- * not.
+ * Builds the target of the call at an OCaml site: the way to the first stub, and after the last
+ * stub, code that calls the handler or not, as the program would have done.
  */
 static struct probe_error *build(struct install *a, size_t i, struct piece *p)
 {
