@@ -183,7 +183,7 @@ const char claims_overlap[] = "its bytes overlap those of another patched site";
 
 const char claims_no_spare[] = "the bytes near by that a short jump could lead to are taken";
 
-/* A claim of `covers` bytes that a patch replaces or relies on, of which it writes `length`. */
+/* A claim: a patch replaces or relies on `covers` bytes, and writes the first `length` of them. */
 static struct claim claim_of(uint64_t patch, unsigned int length, unsigned int covers)
 {
 	return (struct claim){patch, patch + (covers < length ? length : covers), patch + length};

@@ -395,9 +395,7 @@ static const struct reg_session *user_of(const struct registry *r, uint64_t key)
 	return NULL;
 }
 
-/*
- * Reports which probes stay on: --force ends no session of a controller or of the process itself.
- */
+/* Reports which probes stay on: --force ends no session of controllers or of the process itself. */
 static struct probe_error *note_users(
 	const struct change *c, const struct selection *s, struct probe_report *report)
 {

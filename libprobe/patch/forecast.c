@@ -133,7 +133,7 @@ static struct probe_error *plan(struct change *change, struct forecast *ret)
 	return error;
 }
 
-/* Makes an error that prevents all plans in a process the reason, and frees it. Returns others. */
+/* Turns an error that prevents all plans into ret->reason, and frees it. Returns other errors. */
 static struct probe_error *no_plans(struct probe_error *error, struct forecast *ret)
 {
 	if (error->code == PROBE_ERROR_MEMORY || error->code == PROBE_ERROR_SYSTEM)

@@ -479,7 +479,7 @@ static struct probe_error *open_error(const char *path, int err)
 	}
 }
 
-/* Returns an error if a file is not ELF, or NULL. Spares most files the call of libelf. */
+/* Returns an error if a file is not ELF, or NULL. This precedes libelf: most files are not ELF. */
 static struct probe_error *check_elf(int fd, const char *path)
 {
 	struct stat st;

@@ -96,7 +96,7 @@ void claims_deinit(struct claims *claims);
 
 /* ---- Semaphores ------------------------------------------------------------------------------ */
 
-/* Semaphores: 16-bit counters in a target's data. If it is 0, a probe computes no arguments. */
+/* Semaphores: 16-bit counters in a target's data. At 0, a probe computes no arguments. */
 
 /*
  * Returns the offset, from the note's address, of the counter of users of OCaml's handlers

@@ -442,7 +442,9 @@ bool plan_can_lead(const struct object *object, struct arch_extent to)
 	for (uint64_t at = to.start; at - to.start < to.size; at = (at & ~(PAGE - 1ULL)) + PAGE) {
 		uint64_t page = at & ~(PAGE - 1ULL);
 
-		/* If the file can be mapped anywhere, link-time addresses below 0 are good, too. */
+		/*
+		 * In a file that can be mapped anywhere, addresses below 0 are as good as others.
+		 */
 		if (!is_page_of(object, page) && (!is_fixed || (int64_t)page >= LOWEST))
 			return true;
 	}
@@ -545,7 +547,7 @@ static struct plan read_plan(const struct planning *p, const struct sdt_note *no
 }
 
 /*
- * Adds the sites with the same jump as plan `of`, except those of its row. False if out of memory.
+ * Adds the sites that have the jump of plan `of`, except those of its row. False if out of memory.
  */
 static bool find_neighbours(struct planning *p, size_t of)
 {

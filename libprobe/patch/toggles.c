@@ -244,7 +244,7 @@ struct probe_error *toggles_count(const struct change *change, struct selection 
 	if (error || !*ret)
 		return error;
 	error = look_at_probe(change, s, probe, &handlers);
-	/* A tool may have switched it on and died before it counted: report 1, to be undone. */
+	/* A tool may have died after it switched the handler on: report 1 user, to undo that. */
 	*count_ret = handlers.on && !handlers.count ? 1 : handlers.count;
 	return error;
 }

@@ -409,7 +409,7 @@ static void drop_probes(struct registry *r)
 }
 
 /*
- * Takes the pages of ended puns out of the arenas, except sealed ones. The caller frees the result.
+ * Takes the pages of ended puns, except sealed ones, out of the arenas. The caller frees the list.
  */
 static struct reg_arena *take_puns(const struct ending *e, struct registry *r, size_t *count_ret)
 {
